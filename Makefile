@@ -1,0 +1,84 @@
+# A front door to Meson.  `make demo` and `make check` do all of their own set-up.
+
+BUILD ?= build
+FUZZ_SECONDS ?= 60
+PREFIX ?= /usr/local
+CLANG ?= clang-14
+# The full set of measured recordings, where it is at hand; the tests' own set is in tests/data.
+PLIMSOLL_TRUTH ?= $(abspath $(wildcard ../shared/data))
+export PLIMSOLL_TRUTH
+# make check UPDATE=1 writes what the CLI printed into the cases, to be read with git diff.
+export PLIMSOLL_UPDATE := $(UPDATE)
+
+DEV_OPTIONS := $(if $(DEV),--werror)
+RELEASE = --prefix=$(PREFIX) -Db_lto=true $(DEV_OPTIONS)
+CHECK = -Dcli=shared -Dtests=true $(DEV_OPTIONS)
+NINJA = ninja -C $(BUILD)/$(1) $(if $(VERBOSE),,--quiet)
+TEST = tools/meson test -C $(BUILD)/$(1) --no-rebuild --print-errorlogs $(TEST_OPTIONS)
+
+.PHONY: help build demo check check-asan check-ubsan check-tsan lint format fuzz bench install clean
+.DEFAULT_GOAL := build
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
+	@echo
+	@echo "  DEV=1 makes warnings errors, UPDATE=1 rewrites expected CLI output, VERBOSE=1 shows commands"
+
+build: ## the program and the library, optimised, in build/release (this is the default)
+	@tools/deps build
+	@tools/configure $(BUILD)/release $(RELEASE)
+	@$(call NINJA,release)
+	@echo "built $(BUILD)/release/plimsoll"
+
+demo: build ## explain two shipped recordings: a death and a leak
+	@PLIMSOLL=$(BUILD)/release/plimsoll tools/demo
+
+check: ## build and run all tests (TEST_OPTIONS='--suite unit' for some)
+	@tools/deps build check
+	@tools/configure $(BUILD)/check $(CHECK)
+	@$(call NINJA,check)
+	@$(call TEST,check)
+
+check-asan: ## all tests under AddressSanitizer
+	@tools/deps build check
+	@tools/configure $(BUILD)/asan $(CHECK) -Db_sanitize=address
+	@$(call NINJA,asan)
+	@$(call TEST,asan)
+
+check-ubsan: ## all tests under UndefinedBehaviorSanitizer
+	@tools/deps build check
+	@tools/configure $(BUILD)/ubsan $(CHECK) -Db_sanitize=undefined
+	@$(call NINJA,ubsan)
+	@$(call TEST,ubsan)
+
+check-tsan: ## the tests that use threads, under ThreadSanitizer
+	@tools/deps build check
+	@tools/configure $(BUILD)/tsan $(CHECK) -Db_sanitize=thread
+	@$(call NINJA,tsan)
+	@$$(tools/same-addresses) $(call TEST,tsan) --suite threads
+
+lint: ## formatting, clang's warnings, clang-tidy, floors, banned functions; nothing may be found
+	@tools/deps build check lint
+	@CC=$(CLANG) tools/configure $(BUILD)/lint -Dcli=shared -Dtests=true --werror
+	@$(call NINJA,lint)
+	@tools/lint $(BUILD)/lint
+
+format: ## lay out all C files as .clang-format says
+	@tools/deps lint
+	@tools/c-files | xargs clang-format-14 -i
+
+fuzz: ## each fuzz target for FUZZ_SECONDS (60), on its corpus
+	@tools/deps build fuzz
+	@CC=$(CLANG) tools/configure $(BUILD)/fuzz -Dfuzz=true -Db_sanitize=address,undefined
+	@$(call NINJA,fuzz)
+	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz $(BUILD)/fuzz
+
+bench: build ## measure beside the peers
+	@if [ -x bench/run ]; then PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) bench/run; \
+	else echo "there are no benchmarks yet"; fi
+
+install: build ## into PREFIX (/usr/local), below DESTDIR
+	@tools/meson install -C $(BUILD)/release --no-rebuild --quiet
+
+clean: ## remove all that was built
+	rm -rf $(BUILD)

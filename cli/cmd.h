@@ -1,0 +1,88 @@
+/*
+ * Commands as rows.  A cmd_NAME.c exports one `const struct cmd cmd_NAME`; main.c lists them; help,
+ * man pages and completions are printed from the rows.
+ *
+ *	static int watch_run(const void *values, int argc, char **argv)
+ *	{
+ *		const struct watch_opts *o = values;
+ *		struct plim_err err;
+ *		...
+ *		return plim_watch(...) ? cmd_fail(&err) : CMD_DONE;
+ *	}
+ */
+#ifndef CLI_CMD_H
+#define CLI_CMD_H
+
+#include "opt.h"
+
+#include <plimsoll/status.h>
+
+#include <stddef.h>
+#include <stdio.h>
+
+/* Exit codes.  docs and man pages print the table of cmd_help.c that explains them. */
+enum cmd_exit {
+	CMD_DONE = 0,   /* also when what was explained is a death */
+	CMD_FAILED = 1, /* the check failed: damaged, does not fit, regression, --fail-on met */
+	CMD_USAGE = 2,  /* the command line is wrong */
+	CMD_INPUT = 3,  /* the input cannot be read, or the output not written */
+	CMD_MACHINE = 4 /* this machine cannot: memory limit, no GPU, permission */
+};
+
+enum cmd_flags {
+	CMD_WRAPS =
+		1, /* runs another program: options end at the first operand, SIGPIPE is left alone */
+	CMD_HIDDEN = 2 /* not listed */
+};
+
+/* What must be there before `run` is called.  Nothing so far. */
+enum cmd_needs { NEED_NOTHING = 0 };
+
+struct cmd_example {
+	const char *line; /* the command line, "plimsoll report run.pickle" */
+	const char *says; /* what it is for, one line */
+};
+
+struct cmd {
+	const char *name;
+	const char *summary; /* one line, no capital, no stop */
+	const char *args;    /* operands in the synopsis: "SNAPSHOT..."; NULL: none */
+	const char *about;   /* paragraphs, parted by an empty line; not wrapped by hand */
+	const struct cmd_example *examples; /* ends with .line NULL; may be NULL */
+	const struct opt *opts;             /* may be NULL */
+	size_t opts_size;                   /* sizeof the struct that the rows store into */
+	int min_args, max_args;             /* operands; max_args -1: any number */
+	unsigned flags;                     /* enum cmd_flags */
+	unsigned needs;                     /* enum cmd_needs */
+	/* Returns an enum cmd_exit.  argv[0..argc) are the operands, argv[argc] is NULL. */
+	int (*run)(const void *values, int argc, char **argv);
+};
+
+/* Every command, ends with NULL.  In main.c. */
+extern const struct cmd *const cmd_all[];
+
+/* Say that there is no such command, and which may be meant.  Returns CMD_USAGE. */
+int cmd_unknown(const char *name);
+
+/* NULL if there is none of that name. */
+const struct cmd *cmd_find(const char *name);
+
+/* Print "plimsoll: MESSAGE" to stderr and return the exit code that belongs to err->status. */
+int cmd_fail(const struct plim_err *err);
+
+/* Print "plimsoll: MESSAGE" to stderr and return CMD_USAGE: for what a row cannot check. */
+int cmd_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Print "plimsoll: MESSAGE" to stderr, control characters replaced; the exit code stays the caller's. */
+void cmd_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* The exit code of a status; one table. */
+int cmd_exit_code(enum plim_status status);
+
+/* The help of a command, and the overview of all. */
+void cmd_print_help(FILE *to, const struct cmd *cmd);
+void cmd_print_overview(FILE *to);
+
+extern const struct cmd cmd_help, cmd_completion, cmd_man;
+
+#endif

@@ -1,0 +1,225 @@
+/*
+ * The program: finds the command, reads its options, calls it, and turns what happened into an
+ * exit code.  Commands know nothing of each other; everything else is in their rows.
+ */
+#include "cmd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const struct cmd *const cmd_all[] = {
+	&cmd_help,
+	&cmd_completion,
+	&cmd_man,
+	NULL,
+};
+
+struct main_opts {
+	bool version;
+};
+
+static const struct opt main_opt[] = {
+	OPT_FLAG('V', "version", main_opts, version, "print the version"), OPT_END
+};
+
+static const struct {
+	enum plim_status status;
+	enum cmd_exit code;
+} exit_codes[] = {
+	{ PLIM_OK, CMD_DONE },
+	{ PLIM_E_ARG, CMD_USAGE },
+	{ PLIM_E_IO, CMD_INPUT },
+	{ PLIM_E_FORMAT, CMD_INPUT },
+	{ PLIM_E_NOMEM, CMD_MACHINE },
+	{ PLIM_E_LIMIT, CMD_MACHINE },
+	{ PLIM_E_UNSUPPORTED, CMD_MACHINE },
+	{ PLIM_E_CANCELLED, CMD_MACHINE },
+};
+
+int cmd_exit_code(enum plim_status status)
+{
+	for (size_t i = 0; i < sizeof(exit_codes) / sizeof(exit_codes[0]); i++)
+		if (exit_codes[i].status == status)
+			return exit_codes[i].code;
+	return CMD_MACHINE;
+}
+
+/* What was typed is shown as data: it must not move the cursor or make a second line. */
+static void say(const char *fmt, va_list ap)
+{
+	char text[1200];
+
+	vsnprintf(text, sizeof(text), fmt, ap);
+	for (char *c = text; *c; c++)
+		if ((unsigned char)*c < 0x20 || *c == 0x7f)
+			*c = '?';
+	fprintf(stderr, "plimsoll: %s\n", text);
+}
+
+void cmd_say(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say(fmt, ap);
+	va_end(ap);
+}
+
+int cmd_usage(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say(fmt, ap);
+	va_end(ap);
+	return CMD_USAGE;
+}
+
+int cmd_fail(const struct plim_err *err)
+{
+	cmd_say("%s", err->message);
+	return cmd_exit_code(err->status);
+}
+
+const struct cmd *cmd_find(const char *name)
+{
+	for (size_t i = 0; cmd_all[i]; i++)
+		if (!strcmp(cmd_all[i]->name, name))
+			return cmd_all[i];
+	return NULL;
+}
+
+int cmd_unknown(const char *name)
+{
+	const char *best = NULL;
+	unsigned best_score = 0, score;
+
+	for (size_t i = 0; cmd_all[i]; i++) {
+		if (!(cmd_all[i]->flags & CMD_HIDDEN) && opt_near(name, cmd_all[i]->name, &score) &&
+		    (!best || score < best_score)) {
+			best = cmd_all[i]->name;
+			best_score = score;
+		}
+	}
+	if (best)
+		return cmd_usage("unknown command '%.200s'; did you mean '%s'?", name, best);
+	return cmd_usage("unknown command '%.200s'; see 'plimsoll --help'", name);
+}
+
+/* ---- one command ---- */
+
+static int check_operands(const struct cmd *cmd, int n, char **operands)
+{
+	if (n < cmd->min_args)
+		return cmd_usage("%s wants %s; see 'plimsoll %s --help'", cmd->name,
+				 cmd->args ? cmd->args : "more", cmd->name);
+	if (cmd->max_args >= 0 && n > cmd->max_args)
+		return cmd_usage("%s does not take '%.200s'; see 'plimsoll %s --help'", cmd->name,
+				 operands[cmd->max_args], cmd->name);
+	return CMD_DONE;
+}
+
+static int run_command(const struct cmd *cmd, int argc, char **argv)
+{
+	unsigned flags = cmd->flags & CMD_WRAPS ? OPT_STOP_AT_OPERAND : 0;
+	void *values = calloc(1, cmd->opts_size ? cmd->opts_size : 1);
+	struct opt_message message;
+	int code = CMD_DONE;
+
+	if (!values) {
+		cmd_say("out of memory");
+		return CMD_MACHINE;
+	}
+	opt_defaults(cmd->opts, values);
+	/* A reader that leaves is seen when stdout is closed; a program that we start keeps the default. */
+	if (!(cmd->flags & CMD_WRAPS))
+		signal(SIGPIPE, SIG_IGN);
+	switch (opt_parse(cmd->opts, values, &argc, argv, flags, &message)) {
+	case OPT_HELP: cmd_print_help(stdout, cmd); break;
+	case OPT_ERROR:
+		code = message.suggests
+			       ? cmd_usage("%s", message.text)
+			       : cmd_usage("%s; see 'plimsoll %s --help'", message.text, cmd->name);
+		break;
+	case OPT_OK:
+		code = check_operands(cmd, argc, argv);
+		if (!code)
+			code = cmd->run(values, argc, argv);
+		break;
+	}
+	opt_release(cmd->opts, values);
+	free(values);
+	return code;
+}
+
+/* ---- the process ---- */
+
+/* With 0, 1 or 2 closed, the next file opened would become one of them, and be written to. */
+static bool fill_standard_files(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDONLY);
+	while (fd >= 0 && fd <= 2);
+	if (fd < 0)
+		return false;
+	close(fd);
+	return true;
+}
+
+/* Whether what was printed has arrived.  A reader that left early is not worth a message. */
+static int close_stdout(int code)
+{
+	struct pollfd reader = { .fd = STDOUT_FILENO, .events = POLLOUT };
+	bool failed = ferror(stdout), gone = poll(&reader, 1, 0) == 1 && (reader.revents & POLLERR);
+
+	errno = 0;
+	if (!fclose(stdout) && !failed)
+		return code;
+	if (gone || errno == EPIPE)
+		return CMD_INPUT;
+	if (errno)
+		cmd_say("cannot write the output: %s", strerror(errno));
+	else
+		cmd_say("cannot write the output");
+	return CMD_INPUT;
+}
+
+static int dispatch(int argc, char **argv)
+{
+	struct main_opts o;
+	struct opt_message message;
+	const struct cmd *cmd;
+
+	opt_defaults(main_opt, &o);
+	switch (opt_parse(main_opt, &o, &argc, argv, OPT_STOP_AT_OPERAND, &message)) {
+	case OPT_HELP: cmd_print_overview(stdout); return CMD_DONE;
+	case OPT_ERROR: return cmd_usage("%s", message.text);
+	case OPT_OK: break;
+	}
+	if (o.version) {
+		printf("plimsoll %s\n", plim_version());
+		return CMD_DONE;
+	}
+	if (!argc) {
+		cmd_print_overview(stderr);
+		return CMD_USAGE;
+	}
+	cmd = cmd_find(argv[0]);
+	return cmd ? run_command(cmd, argc, argv) : cmd_unknown(argv[0]);
+}
+
+int main(int argc, char **argv)
+{
+	if (!fill_standard_files())
+		return CMD_MACHINE;
+	return close_stdout(dispatch(argc, argv));
+}

@@ -1,0 +1,398 @@
+#include "opt.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+struct parse {
+	const struct opt *rows;
+	char *values; /* the command's struct */
+	int argc, at; /* `at` is the next argument to read */
+	char **argv;
+	struct opt_message *message;
+};
+
+static bool wrong(struct parse *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static bool wrong(struct parse *p, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(p->message->text, sizeof(p->message->text), fmt, ap);
+	va_end(ap);
+	return false;
+}
+
+/* ---- values ---- */
+
+static const struct {
+	const char *name;
+	uint64_t bytes;
+} units[] = {
+	{ "TiB", 1ull << 40 },
+	{ "GiB", 1ull << 30 },
+	{ "MiB", 1ull << 20 },
+	{ "KiB", 1ull << 10 },
+	{ "T", 1ull << 40 },
+	{ "G", 1ull << 30 },
+	{ "M", 1ull << 20 },
+	{ "K", 1ull << 10 },
+	{ "TB", 1000000000000 },
+	{ "GB", 1000000000 },
+	{ "MB", 1000000 },
+	{ "KB", 1000 },
+	{ "B", 1 },
+	{ "", 1 },
+};
+
+enum { UNITS_EXACT = 4 }; /* the rows that opt_bytes_text speaks */
+
+static bool digits(const char **text, uint64_t *out)
+{
+	const char *c = *text;
+
+	for (*out = 0; *c >= '0' && *c <= '9'; c++)
+		if (__builtin_mul_overflow(*out, 10u, out) ||
+		    __builtin_add_overflow(*out, (uint64_t)(*c - '0'), out))
+			return false;
+	if (c == *text)
+		return false;
+	*text = c;
+	return true;
+}
+
+/* The part behind the point, in billionths; more than nine digits are not a size that is meant. */
+static bool fraction(const char **text, uint64_t *billionths)
+{
+	const char *start = ++*text;
+	size_t n;
+
+	if (!digits(text, billionths))
+		return false;
+	n = (size_t)(*text - start);
+	for (size_t i = n; i < 9; i++)
+		*billionths *= 10;
+	return n <= 9;
+}
+
+bool opt_bytes(const char *text, uint64_t *out)
+{
+	uint64_t whole, part = 0;
+	bool has_part;
+
+	*out = 0;
+	if (!digits(&text, &whole))
+		return false;
+	has_part = *text == '.';
+	if (has_part && !fraction(&text, &part))
+		return false;
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		uint64_t n;
+
+		if (strcasecmp(text, units[i].name) != 0)
+			continue;
+		if (has_part && units[i].bytes == 1)
+			return false;
+		if (__builtin_mul_overflow(whole, units[i].bytes, &n) ||
+		    __builtin_add_overflow(
+			    n, (uint64_t)((double)part / 1e9 * (double)units[i].bytes), &n) ||
+		    n == OPT_NONE)
+			return false;
+		*out = n;
+		return true;
+	}
+	return false;
+}
+
+void opt_bytes_text(uint64_t bytes, char *text, size_t size)
+{
+	for (size_t i = 0; i < UNITS_EXACT; i++) {
+		if (bytes && bytes % units[i].bytes == 0) {
+			snprintf(text, size, "%llu%s", (unsigned long long)(bytes / units[i].bytes),
+				 units[i].name);
+			return;
+		}
+	}
+	snprintf(text, size, "%llu", (unsigned long long)bytes);
+}
+
+static bool set_number(struct parse *p, const struct opt *row, const char *shown, const char *text)
+{
+	uint64_t *field = (uint64_t *)(void *)(p->values + row->offset);
+	const char *end = text;
+	uint64_t n;
+
+	if (!digits(&end, &n) || *end)
+		return wrong(p, "option '%s' wants a whole number, not '%s'", shown, text);
+	if (n < row->min || n > row->max) {
+		if (row->max == OPT_NONE)
+			return wrong(p, "option '%s' wants at least %llu, not '%s'", shown,
+				     (unsigned long long)row->min, text);
+		return wrong(p, "option '%s' wants %llu to %llu, not '%s'", shown,
+			     (unsigned long long)row->min, (unsigned long long)row->max, text);
+	}
+	*field = n;
+	return true;
+}
+
+static bool set_bytes(struct parse *p, const struct opt *row, const char *shown, const char *text)
+{
+	uint64_t *field = (uint64_t *)(void *)(p->values + row->offset);
+	char low[32], high[32];
+	uint64_t n;
+
+	if (!opt_bytes(text, &n))
+		return wrong(p, "option '%s' wants a size such as 24GiB, 24GB or 1000, not '%s'",
+			     shown, text);
+	opt_bytes_text(row->min, low, sizeof(low));
+	opt_bytes_text(row->max, high, sizeof(high));
+	if (n < row->min || (n > row->max && row->max == OPT_NONE))
+		return wrong(p, "option '%s' wants at least %s, not '%s'", shown, low, text);
+	if (n > row->max)
+		return wrong(p, "option '%s' wants %s to %s, not '%s'", shown, low, high, text);
+	*field = n;
+	return true;
+}
+
+static bool set_choice(struct parse *p, const struct opt *row, const char *shown, const char *text)
+{
+	int *field = (int *)(void *)(p->values + row->offset);
+	char list[200] = "";
+	size_t used = 0;
+
+	for (int i = 0; row->names[i]; i++) {
+		if (!strcmp(row->names[i], text)) {
+			*field = i;
+			return true;
+		}
+		if (used < sizeof(list))
+			used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%s",
+						 i ? ", " : "", row->names[i]);
+	}
+	return wrong(p, "option '%s' wants one of %s; not '%s'", shown, list, text);
+}
+
+static bool add_to_list(struct parse *p, const struct opt *row, const char *text)
+{
+	struct opt_list *list = (struct opt_list *)(void *)(p->values + row->offset);
+
+	if (!list->at) /* there cannot be more values than arguments */
+		list->at = calloc((size_t)p->argc + 1, sizeof(*list->at));
+	if (!list->at)
+		return wrong(p, "out of memory");
+	list->at[list->n++] = text;
+	return true;
+}
+
+static bool set_value(struct parse *p, const struct opt *row, const char *shown, const char *text)
+{
+	switch (row->kind) {
+	case OPT_KIND_U64: return set_number(p, row, shown, text);
+	case OPT_KIND_BYTES: return set_bytes(p, row, shown, text);
+	case OPT_KIND_CHOICE: return set_choice(p, row, shown, text);
+	case OPT_KIND_LIST: return add_to_list(p, row, text);
+	case OPT_KIND_STRING: *(const char **)(void *)(p->values + row->offset) = text; return true;
+	case OPT_KIND_FLAG: *(bool *)(p->values + row->offset) = true; return true;
+	case OPT_KIND_END:
+	case OPT_KIND_HEADING: break;
+	}
+	return wrong(p, "option '%s' cannot be set", shown);
+}
+
+/* ---- what was meant ---- */
+
+enum { WORD_MAX = 63 };
+
+static unsigned least(unsigned a, unsigned b)
+{
+	return a < b ? a : b;
+}
+
+unsigned opt_distance(const char *a, const char *b)
+{
+	unsigned row[3][WORD_MAX + 1]; /* the line being filled and the two before it */
+	size_t na = strlen(a), nb = strlen(b);
+
+	if (na > WORD_MAX || nb > WORD_MAX)
+		return strcmp(a, b) ? WORD_MAX + 1 : 0;
+	for (size_t j = 0; j <= nb; j++)
+		row[0][j] = (unsigned)j;
+	for (size_t i = 1; i <= na; i++) {
+		unsigned *now = row[i % 3], *last = row[(i + 2) % 3], *older = row[(i + 1) % 3];
+
+		now[0] = (unsigned)i;
+		for (size_t j = 1; j <= nb; j++) {
+			now[j] = least(last[j - 1] + (a[i - 1] != b[j - 1]),
+				       least(last[j], now[j - 1]) + 1);
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				now[j] = least(now[j], older[j - 2] + 1);
+		}
+	}
+	return row[na % 3][nb];
+}
+
+bool opt_near(const char *typed, const char *name, unsigned *score)
+{
+	size_t n = strlen(typed);
+	unsigned limit = 1 + (unsigned)(n / 4);
+
+	*score = opt_distance(typed, name);
+	/* A beginning is an abbreviation, but a word one slip away comes first. */
+	if (n >= 2 && *score > 1 && !strncmp(typed, name, n))
+		*score = 1;
+	return *score <= limit && *score < strlen(name);
+}
+
+static bool unknown_option(struct parse *p, const char *typed, size_t n)
+{
+	const char *best = NULL;
+	unsigned best_score = 0, score;
+	char word[WORD_MAX + 1];
+
+	if (n <= WORD_MAX) {
+		memcpy(word, typed, n);
+		word[n] = 0;
+		for (const struct opt *o = p->rows; o && o->kind != OPT_KIND_END; o++) {
+			if (o->name && opt_near(word, o->name, &score) &&
+			    (!best || score < best_score)) {
+				best = o->name;
+				best_score = score;
+			}
+		}
+		if (opt_near(word, "help", &score) && (!best || score < best_score))
+			best = "help";
+	}
+	p->message->suggests = best;
+	if (best)
+		return wrong(p, "unknown option '--%.*s'; did you mean '--%s'?", (int)n, typed,
+			     best);
+	return wrong(p, "unknown option '--%.*s'", n > 200 ? 200 : (int)n, typed);
+}
+
+/* ---- the walk over the arguments ---- */
+
+static const struct opt *find_name(const struct opt *o, const char *name, size_t n)
+{
+	for (; o && o->kind != OPT_KIND_END; o++)
+		if (o->name && strlen(o->name) == n && !memcmp(o->name, name, n))
+			return o;
+	return NULL;
+}
+
+static const struct opt *find_letter(const struct opt *o, char letter)
+{
+	for (; o && o->kind != OPT_KIND_END; o++)
+		if (o->name && o->letter == letter)
+			return o;
+	return NULL;
+}
+
+/* `value` is what stands in the same argument, or NULL: then the next argument is the value. */
+static bool take(struct parse *p, const struct opt *row, const char *shown, const char *value)
+{
+	if (row->kind != OPT_KIND_FLAG && !value) {
+		if (p->at >= p->argc)
+			return wrong(p, "option '%s' wants a value (%s)", shown, row->value);
+		value = p->argv[p->at++];
+	}
+	return set_value(p, row, shown, value);
+}
+
+static enum opt_result long_option(struct parse *p, const char *arg)
+{
+	size_t n = strcspn(arg, "=");
+	const char *value = arg[n] ? arg + n + 1 : NULL;
+	const struct opt *row = find_name(p->rows, arg, n);
+	char shown[WORD_MAX + 3];
+
+	if (!row && n == 4 && !memcmp(arg, "help", 4))
+		return OPT_HELP;
+	if (!row)
+		return unknown_option(p, arg, n) ? OPT_OK : OPT_ERROR;
+	snprintf(shown, sizeof(shown), "--%s", row->name);
+	if (row->kind == OPT_KIND_FLAG && value)
+		return wrong(p, "option '%s' takes no value", shown) ? OPT_OK : OPT_ERROR;
+	return take(p, row, shown, value) ? OPT_OK : OPT_ERROR;
+}
+
+static enum opt_result letters(struct parse *p, const char *arg)
+{
+	for (; *arg; arg++) {
+		const struct opt *row = find_letter(p->rows, *arg);
+		const char shown[] = { '-', *arg, 0 };
+
+		if (!row && *arg == 'h')
+			return OPT_HELP;
+		if (!row)
+			return wrong(p, "unknown option '%s'", shown) ? OPT_OK : OPT_ERROR;
+		if (row->kind != OPT_KIND_FLAG)
+			return take(p, row, shown, arg[1] ? arg + 1 : NULL) ? OPT_OK : OPT_ERROR;
+		if (!take(p, row, shown, NULL))
+			return OPT_ERROR;
+	}
+	return OPT_OK;
+}
+
+enum opt_result opt_parse(const struct opt *rows, void *values, int *argc, char **argv,
+			  unsigned flags, struct opt_message *message)
+{
+	struct parse p = { rows, values, *argc, 1, argv, message };
+	enum opt_result result = OPT_OK;
+	bool options = true;
+	int operands = 0;
+
+	*message = (struct opt_message){ .suggests = false };
+	while (p.at < p.argc && result == OPT_OK) {
+		char *arg = argv[p.at++];
+
+		if (options && !strcmp(arg, "--"))
+			options = false;
+		else if (options && arg[0] == '-' && arg[1] == '-')
+			result = long_option(&p, arg + 2);
+		else if (options && arg[0] == '-' && arg[1])
+			result = letters(&p, arg + 1);
+		else {
+			argv[operands++] = arg; /* never ahead of p.at */
+			options = options && !(flags & OPT_STOP_AT_OPERAND);
+		}
+	}
+	if (result == OPT_OK) {
+		argv[operands] = NULL;
+		*argc = operands;
+	}
+	return result;
+}
+
+void opt_defaults(const struct opt *o, void *values)
+{
+	char *base = values;
+
+	for (; o && o->kind != OPT_KIND_END; o++) {
+		void *field = base + o->offset;
+
+		switch (o->kind) {
+		case OPT_KIND_U64:
+		case OPT_KIND_BYTES: *(uint64_t *)field = o->def; break;
+		case OPT_KIND_STRING: *(const char **)field = o->text; break;
+		case OPT_KIND_LIST: *(struct opt_list *)field = (struct opt_list){ NULL, 0 }; break;
+		case OPT_KIND_CHOICE: *(int *)field = (int)o->def; break;
+		case OPT_KIND_FLAG: *(bool *)field = false; break;
+		case OPT_KIND_HEADING:
+		case OPT_KIND_END: break;
+		}
+	}
+}
+
+void opt_release(const struct opt *o, void *values)
+{
+	for (; o && o->kind != OPT_KIND_END; o++) {
+		struct opt_list *list = (struct opt_list *)(void *)((char *)values + o->offset);
+
+		if (o->kind != OPT_KIND_LIST)
+			continue;
+		free(list->at);
+		*list = (struct opt_list){ NULL, 0 };
+	}
+}

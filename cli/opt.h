@@ -1,0 +1,149 @@
+/*
+ * Options as rows.  The parser, --help, the man page and the completions read the same table, so
+ * none of them can drift.  A value is stored by offset into the command's own struct: no globals.
+ *
+ *	struct watch_opts { uint64_t interval_ms; bool json; };
+ *
+ *	static const struct opt watch_opt[] = {
+ *		OPT_U64('i', "interval", watch_opts, interval_ms, "ms", 100, 60000, 1000,
+ *			"time between samples"),
+ *		OPT_FLAG(0, "json", watch_opts, json, "print one JSON object per sample"),
+ *		OPT_END
+ *	};
+ *
+ * The type of a field is checked when the row is compiled.  A help text has no capital and no stop.
+ */
+#ifndef CLI_OPT_H
+#define CLI_OPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The default of a number that has none: the field holds this when the option was not given. */
+#define OPT_NONE UINT64_MAX
+
+enum opt_kind {
+	OPT_KIND_END,
+	OPT_KIND_HEADING, /* not an option: a title above the rows that follow */
+	OPT_KIND_FLAG,    /* bool; no value */
+	OPT_KIND_U64,     /* uint64_t within [min, max]; the unit is only shown */
+	OPT_KIND_BYTES,   /* uint64_t: 1024, 24GiB, 24G (the same), 24GB (10^9), 1.5GiB */
+	OPT_KIND_STRING,  /* const char *, borrowed from argv; NULL when not given and no default */
+	OPT_KIND_LIST,    /* struct opt_list: may be given again and again */
+	OPT_KIND_CHOICE   /* int: index of the given name in `names` */
+};
+
+struct opt_list {
+	const char **at; /* borrowed from argv; the array belongs to opt_parse's caller */
+	size_t n;
+};
+
+struct opt {
+	enum opt_kind kind;
+	char letter;              /* 0: none */
+	const char *name;         /* without the dashes */
+	size_t offset;            /* of the field in the command's struct */
+	const char *value;        /* what help calls the value: "ms", "FILE"; NULL: has none */
+	const char *const *names; /* CHOICE: ends with NULL */
+	const char *text;         /* STRING: the default, may be NULL */
+	uint64_t min, max, def;   /* numbers; CHOICE uses def */
+	const char *help;
+};
+
+#define OPT_END                      \
+	{                            \
+		.kind = OPT_KIND_END \
+	}
+#define OPT_HEADING(title)                                \
+	{                                                 \
+		.kind = OPT_KIND_HEADING, .help = (title) \
+	}
+
+/* offsetof, and an error at compile time if the field is not of the type that the row stores. */
+#define OPT_FIELD(record, field, type)                                                        \
+	(offsetof(struct record, field) +                                                     \
+	 0 * sizeof(struct {                                                                  \
+		 _Static_assert(_Generic(((struct record *)0)->field, type : 1, default : 0), \
+				#record "." #field " must be " #type);                        \
+		 int unused;                                                                  \
+	 }))
+
+#define OPT_FLAG(c, n, record, field, h)                              \
+	{                                                             \
+		.kind = OPT_KIND_FLAG, .letter = (c), .name = (n),    \
+		.offset = OPT_FIELD(record, field, bool), .help = (h) \
+	}
+#define OPT_U64(c, n, record, field, unit, lo, hi, d, h)                                    \
+	{                                                                                   \
+		.kind = OPT_KIND_U64, .letter = (c), .name = (n),                           \
+		.offset = OPT_FIELD(record, field, uint64_t), .value = (unit), .min = (lo), \
+		.max = (hi), .def = (d), .help = (h)                                        \
+	}
+#define OPT_BYTES(c, n, record, field, lo, hi, d, h)                                         \
+	{                                                                                    \
+		.kind = OPT_KIND_BYTES, .letter = (c), .name = (n),                          \
+		.offset = OPT_FIELD(record, field, uint64_t), .value = "BYTES", .min = (lo), \
+		.max = (hi), .def = (d), .help = (h)                                         \
+	}
+#define OPT_STRING(c, n, record, field, v, d, h)                                             \
+	{                                                                                    \
+		.kind = OPT_KIND_STRING, .letter = (c), .name = (n),                         \
+		.offset = OPT_FIELD(record, field, const char *), .value = (v), .text = (d), \
+		.help = (h)                                                                  \
+	}
+#define OPT_LIST(c, n, record, field, v, h)                                                    \
+	{                                                                                      \
+		.kind = OPT_KIND_LIST, .letter = (c), .name = (n),                             \
+		.offset = OPT_FIELD(record, field, struct opt_list), .value = (v), .help = (h) \
+	}
+#define OPT_CHOICE(c, n, record, field, v, choices, d, h)                                  \
+	{                                                                                  \
+		.kind = OPT_KIND_CHOICE, .letter = (c), .name = (n),                       \
+		.offset = OPT_FIELD(record, field, int), .value = (v), .names = (choices), \
+		.def = (d), .help = (h)                                                    \
+	}
+
+enum opt_result {
+	OPT_OK,
+	OPT_HELP, /* -h or --help was given; nothing after it was read */
+	OPT_ERROR /* *message says what is wrong */
+};
+
+enum opt_flags {
+	OPT_STOP_AT_OPERAND = 1 /* what follows the first operand belongs to another program */
+};
+
+struct opt_message {
+	char text[400];
+	bool suggests; /* names what may have been meant: no need to point at --help */
+};
+
+/* Fill the struct at `values` with the rows' defaults.  Fields without a row are left alone. */
+void opt_defaults(const struct opt *rows, void *values);
+
+/*
+ * Read argv[1..*argc) into *values, which opt_defaults has filled; argv[0] is not looked at.
+ * "--name=value", "--name value", "-n value", "-nvalue", "-ab" for flags, "--" ends options, "-" is
+ * an operand.  Options may follow operands unless OPT_STOP_AT_OPERAND.  On OPT_OK the operands
+ * stand in argv[0..*argc), a NULL after them.  The caller ends with opt_release in every case.
+ */
+enum opt_result opt_parse(const struct opt *rows, void *values, int *argc, char **argv,
+			  unsigned flags, struct opt_message *message);
+
+/* Free what opt_parse took for LIST rows. */
+void opt_release(const struct opt *rows, void *values);
+
+/* "24GiB" to bytes.  False: not a size, or over 2^64 - 2. */
+bool opt_bytes(const char *text, uint64_t *out);
+
+/* Bytes as opt_bytes reads them back, in the largest unit that is exact: "24GiB", "1000". */
+void opt_bytes_text(uint64_t bytes, char *text, size_t size);
+
+/* Edits (insert, delete, change, swap neighbours) from one word to the other. */
+unsigned opt_distance(const char *a, const char *b);
+
+/* Whether `name` is near enough to what was typed to be what was meant; smaller *score is nearer. */
+bool opt_near(const char *typed, const char *name, unsigned *score);
+
+#endif

@@ -1,0 +1,52 @@
+/*
+ * Status codes and error text of the Plimsoll library.
+ *
+ * Defaults for every function of the public API, stated once:
+ *   - 0 (PLIM_OK) is success, errors are negative; values are never renumbered.
+ *   - On failure outputs are zero or NULL, and *err (which may be NULL) tells what failed.
+ *   - close/free functions take NULL.
+ *   - One thread per object at a time; different objects may be used from different threads.
+ *   - The library never prints, exits, changes the locale or keeps a global "last error".
+ *
+ * The API is unstable until 1.0.
+ */
+#ifndef PLIMSOLL_STATUS_H
+#define PLIMSOLL_STATUS_H
+
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define PLIM_API __attribute__((visibility("default")))
+#else
+#define PLIM_API
+#endif
+
+/* A number that is not known.  JSON shows null, the terminal "-".  Never a measured value. */
+#define PLIM_UNKNOWN UINT64_MAX
+
+enum plim_status {
+	PLIM_OK = 0,
+	PLIM_E_NOMEM = -1,	/* the system refused memory */
+	PLIM_E_LIMIT = -2,	/* the work needs more than the memory limit that was given */
+	PLIM_E_IO = -3,		/* a file cannot be opened, read or written; err->native is errno */
+	PLIM_E_FORMAT = -4,	/* the input is damaged or is not what was asked for */
+	PLIM_E_ARG = -5,	/* an argument is out of its range */
+	PLIM_E_CANCELLED = -6,	/* the caller asked to stop */
+	PLIM_E_UNSUPPORTED = -7 /* this machine or build cannot do it */
+};
+
+/* What failed.  One line, lower case, no full stop; the subject is quoted. */
+struct plim_err {
+	enum plim_status status;
+	int native;		/* errno, or 0 */
+	uint64_t offset;	/* byte of the (decompressed) input, or PLIM_UNKNOWN */
+	char message[1000];
+};
+
+/* A short name of a status ("out of memory").  Static storage, never NULL. */
+PLIM_API const char *plim_status_name(enum plim_status status);
+
+/* The library's version, "0.1.0".  Static storage. */
+PLIM_API const char *plim_version(void);
+
+#endif

@@ -1,0 +1,11 @@
+/*
+ * The ground floor: what every other floor may use, and nothing that knows about GPUs.
+ * Neighbours include this header; each part is documented in its own.
+ */
+#ifndef BASE_BASE_H
+#define BASE_BASE_H
+
+#include "error.h"
+#include "mem.h"
+
+#endif

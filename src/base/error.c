@@ -1,0 +1,82 @@
+#include "error.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A message is one line in a log: a file name with a newline in it must not make two. */
+static void escape_controls(char *s)
+{
+	for (; *s; s++)
+		if ((unsigned char)*s < 0x20 || *s == 0x7f)
+			*s = '?';
+}
+
+static enum plim_status fill(struct plim_err *err, enum plim_status status, int native,
+			     uint64_t offset, const char *fmt, va_list ap)
+{
+	if (!err)
+		return status;
+	err->status = status;
+	err->native = native;
+	err->offset = offset;
+	vsnprintf(err->message, sizeof(err->message), fmt, ap);
+	escape_controls(err->message);
+	return status;
+}
+
+static void append(struct plim_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void append(struct plim_err *err, const char *fmt, ...)
+{
+	size_t n;
+	va_list ap;
+
+	if (!err)
+		return;
+	n = strlen(err->message);
+	va_start(ap, fmt);
+	vsnprintf(err->message + n, sizeof(err->message) - n, fmt, ap);
+	va_end(ap);
+}
+
+enum plim_status err_set(struct plim_err *err, enum plim_status status, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	fill(err, status, 0, PLIM_UNKNOWN, fmt, ap);
+	va_end(ap);
+	return status;
+}
+
+enum plim_status err_at(struct plim_err *err, uint64_t offset, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	fill(err, PLIM_E_FORMAT, 0, offset, fmt, ap);
+	va_end(ap);
+	append(err, " at byte %llu", (unsigned long long)offset);
+	return PLIM_E_FORMAT;
+}
+
+enum plim_status err_errno(struct plim_err *err, int number, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	fill(err, PLIM_E_IO, number, PLIM_UNKNOWN, fmt, ap);
+	va_end(ap);
+	append(err, ": %s", strerror(number));
+	return PLIM_E_IO;
+}
+
+void err_prefix(struct plim_err *err, const char *prefix)
+{
+	char old[sizeof(err->message)];
+
+	if (!err)
+		return;
+	memcpy(old, err->message, sizeof(old));
+	snprintf(err->message, sizeof(err->message), "%s: %s", prefix, old);
+	escape_controls(err->message);
+}

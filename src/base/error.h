@@ -1,0 +1,24 @@
+/* Error text: set where the failure happens, forwarded untouched. */
+#ifndef BASE_ERROR_H
+#define BASE_ERROR_H
+
+#include <plimsoll/status.h>
+
+#include <stdarg.h>
+
+/* Fill *err (may be NULL) and return `status`.  Control characters in the text are escaped. */
+enum plim_status err_set(struct plim_err *err, enum plim_status status, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* The same for damage at byte `offset` of the input: appends " at byte N". */
+enum plim_status err_at(struct plim_err *err, uint64_t offset, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* The same from errno, which is appended as text: "cannot open 'x': No such file or directory". */
+enum plim_status err_errno(struct plim_err *err, int number, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Put "prefix: " in front of the message that *err holds (a file's name, say). */
+void err_prefix(struct plim_err *err, const char *prefix);
+
+#endif

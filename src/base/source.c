@@ -1,0 +1,591 @@
+#include "source.h"
+
+#include "codec.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Decoded blocks in flight between the threads: one being filled, one being read, one spare. */
+#define RING_SLOTS 3
+#define RING_SLOT_BYTES ((size_t)256 << 10)
+
+enum kind { KIND_FILE, KIND_PIPE, KIND_MEMORY };
+
+static const char *const kind_names[] = { "file", "pipe", "memory" };
+
+struct ring {
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t moved;
+	uint8_t *slot[RING_SLOTS];
+	size_t slot_n[RING_SLOTS];
+	uint64_t made, taken;    /* slots, ever */
+	size_t pos;              /* in the slot being read; the reader's own */
+	bool stop, finished;     /* asked to; nothing more will come */
+	enum plim_status status; /* why it finished; PLIM_OK: the end */
+	struct plim_err err;
+};
+
+/* `raw_*` is the input as stored and belongs to the thread that decodes; the rest to the reader. */
+struct state {
+	struct source pub;
+	struct mem *mem;
+	char *path;
+	const char *name; /* for messages */
+	size_t path_size;
+	enum kind kind;
+
+	int fd;
+	int wake[2]; /* a byte in it ends a wait for a pipe */
+	uint64_t raw_start, raw_bytes;
+	_Atomic uint64_t raw_read;
+	const uint8_t *memory;
+	uint8_t head[CODEC_HEAD_BYTES]; /* read ahead to know the format */
+	size_t head_pos, head_n;
+
+	struct codec *codec;
+	const char *compression;
+	struct ring *ring;
+
+	uint8_t *window;
+	size_t window_cap; /* SOURCE_PAD included */
+	uint64_t base;     /* decoded offset of window[0] */
+	uint64_t max_decoded;
+	enum plim_status status; /* sticky */
+	struct plim_err err;
+};
+
+static struct state *state_of(const struct source *s)
+{
+	return (struct state *)s; /* pub is its first member */
+}
+
+static enum plim_status status_of(const struct plim_err *err)
+{
+	return err && err->status ? err->status : PLIM_E_NOMEM;
+}
+
+/* --- the input as stored --- */
+
+static enum plim_status pread_some(const struct state *s, uint64_t offset, uint8_t *at, size_t room,
+				   size_t *got, struct plim_err *err)
+{
+	ssize_t r;
+
+	*got = 0;
+	do
+		r = pread(s->fd, at, room, (off_t)(s->raw_start + offset));
+	while (r < 0 && errno == EINTR);
+	if (r < 0)
+		return err_errno(err, errno, "cannot read '%s'", s->name);
+	if (!r && offset < s->raw_bytes)
+		return err_set(err, PLIM_E_IO,
+			       "file '%s' was cut while being read: %llu of %llu bytes", s->name,
+			       (unsigned long long)offset, (unsigned long long)s->raw_bytes);
+	*got = (size_t)r;
+	return PLIM_OK;
+}
+
+/* Wait for a pipe so that source_close can end the wait. */
+static enum plim_status wait_readable(const struct state *s, struct plim_err *err)
+{
+	struct pollfd fds[2] = { { .fd = s->fd, .events = POLLIN },
+				 { .fd = s->wake[0], .events = POLLIN } };
+	int r;
+
+	if (s->wake[0] < 0)
+		return PLIM_OK;
+	do
+		r = poll(fds, 2, -1);
+	while (r < 0 && errno == EINTR);
+	if (r < 0)
+		return err_errno(err, errno, "cannot wait for '%s'", s->name);
+	if (fds[1].revents)
+		return err_set(err, PLIM_E_CANCELLED, "reading '%s' was stopped", s->name);
+	return PLIM_OK;
+}
+
+static enum plim_status pipe_some(const struct state *s, uint8_t *at, size_t room, size_t *got,
+				  struct plim_err *err)
+{
+	enum plim_status st = wait_readable(s, err);
+	ssize_t r;
+
+	*got = 0;
+	if (st)
+		return st;
+	do
+		r = read(s->fd, at, room);
+	while (r < 0 && errno == EINTR);
+	if (r < 0)
+		return err_errno(err, errno, "cannot read '%s'", s->name);
+	*got = (size_t)r;
+	return PLIM_OK;
+}
+
+static enum plim_status raw_some(struct state *s, uint8_t *at, size_t room, size_t *got,
+				 struct plim_err *err)
+{
+	uint64_t done = atomic_load_explicit(&s->raw_read, memory_order_relaxed);
+	enum plim_status st = PLIM_OK;
+
+	if (s->kind == KIND_FILE) {
+		st = pread_some(s, done, at, room, got, err);
+	} else if (s->kind == KIND_PIPE) {
+		st = pipe_some(s, at, room, got, err);
+	} else {
+		*got = s->raw_bytes - done < room ? (size_t)(s->raw_bytes - done) : room;
+		if (*got)
+			memcpy(at, s->memory + done, *got);
+	}
+	atomic_store_explicit(&s->raw_read, done + *got, memory_order_relaxed);
+	return st;
+}
+
+/* Also the codec's input: what was read ahead comes first. */
+static enum plim_status raw_read(void *ctx, uint8_t *at, size_t room, size_t *got,
+				 struct plim_err *err)
+{
+	struct state *s = ctx;
+	size_t n = s->head_n - s->head_pos;
+
+	if (!n)
+		return raw_some(s, at, room, got, err);
+	n = n < room ? n : room;
+	memcpy(at, s->head + s->head_pos, n);
+	s->head_pos += n;
+	*got = n;
+	return PLIM_OK;
+}
+
+static enum plim_status read_head(struct state *s, struct plim_err *err)
+{
+	enum plim_status st;
+	size_t got;
+
+	do {
+		st = raw_some(s, s->head + s->head_n, sizeof(s->head) - s->head_n, &got, err);
+		s->head_n += got;
+	} while (!st && got && s->head_n < sizeof(s->head));
+	if (!st && !s->head_n)
+		st = err_set(err, PLIM_E_FORMAT, "'%s' is empty", s->name);
+	return st;
+}
+
+/* --- decompression on its own thread --- */
+
+static void *ring_run(void *arg)
+{
+	struct state *s = arg;
+	struct ring *r = s->ring;
+	bool stop;
+
+	do {
+		enum plim_status st;
+		size_t got, k;
+
+		pthread_mutex_lock(&r->lock);
+		while (!r->stop && r->made - r->taken == RING_SLOTS)
+			pthread_cond_wait(&r->moved, &r->lock);
+		stop = r->stop;
+		k = r->made % RING_SLOTS;
+		pthread_mutex_unlock(&r->lock);
+		if (stop)
+			break;
+		st = codec_decode(s->codec, r->slot[k], RING_SLOT_BYTES, &got, &r->err);
+		pthread_mutex_lock(&r->lock);
+		r->slot_n[k] = got;
+		r->made += got > 0;
+		r->status = st;
+		stop = r->finished = st || got < RING_SLOT_BYTES;
+		pthread_cond_signal(&r->moved);
+		pthread_mutex_unlock(&r->lock);
+	} while (!stop);
+	return NULL;
+}
+
+static enum plim_status ring_take(struct ring *r, uint8_t *at, size_t room, size_t *got,
+				  struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+	bool have;
+	size_t k = r->taken % RING_SLOTS;
+
+	*got = 0;
+	pthread_mutex_lock(&r->lock);
+	while (r->made == r->taken && !r->finished)
+		pthread_cond_wait(&r->moved, &r->lock);
+	have = r->made != r->taken;
+	if (!have)
+		st = r->status;
+	pthread_mutex_unlock(&r->lock);
+	if (!have) {
+		if (st && err)
+			*err = r->err;
+		return st;
+	}
+	*got = r->slot_n[k] - r->pos < room ? r->slot_n[k] - r->pos : room;
+	memcpy(at, r->slot[k] + r->pos, *got);
+	r->pos += *got;
+	if (r->pos == r->slot_n[k]) {
+		r->pos = 0;
+		pthread_mutex_lock(&r->lock);
+		r->taken++;
+		pthread_cond_signal(&r->moved);
+		pthread_mutex_unlock(&r->lock);
+	}
+	return PLIM_OK;
+}
+
+static void ring_free(struct state *s)
+{
+	struct ring *r = s->ring;
+
+	if (!r)
+		return;
+	for (size_t k = 0; k < RING_SLOTS; k++)
+		mem_free(s->mem, r->slot[k], RING_SLOT_BYTES, 1);
+	pthread_mutex_destroy(&r->lock);
+	pthread_cond_destroy(&r->moved);
+	mem_free(s->mem, r, 1, sizeof(*r));
+	s->ring = NULL;
+}
+
+static void ring_stop(struct state *s)
+{
+	if (!s->ring)
+		return;
+	pthread_mutex_lock(&s->ring->lock);
+	s->ring->stop = true;
+	pthread_cond_signal(&s->ring->moved);
+	pthread_mutex_unlock(&s->ring->lock);
+	if (s->wake[1] >= 0) {
+		close(s->wake[1]); /* the other end becomes readable */
+		s->wake[1] = -1;
+	}
+	pthread_join(s->ring->thread, NULL);
+	ring_free(s);
+}
+
+/* Signals are for the program's own threads. */
+static int start_thread(struct state *s)
+{
+	sigset_t all, old;
+	int r;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	r = pthread_create(&s->ring->thread, NULL, ring_run, s);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return r;
+}
+
+static enum plim_status ring_start(struct state *s, struct plim_err *err)
+{
+	struct ring *r = mem_new(s->mem, 1, sizeof(*r), err);
+
+	if (!r)
+		return status_of(err);
+	pthread_mutex_init(&r->lock, NULL);
+	pthread_cond_init(&r->moved, NULL);
+	s->ring = r;
+	for (size_t k = 0; k < RING_SLOTS; k++) {
+		r->slot[k] = mem_new(s->mem, RING_SLOT_BYTES, 1, err);
+		if (!r->slot[k]) {
+			ring_free(s);
+			return status_of(err);
+		}
+	}
+	if (s->kind == KIND_PIPE && pipe(s->wake) == 0) {
+		fcntl(s->wake[0], F_SETFD, FD_CLOEXEC);
+		fcntl(s->wake[1], F_SETFD, FD_CLOEXEC);
+	}
+	/* No thread, or no way to stop one that waits for a pipe: decode in the caller's instead. */
+	if ((s->kind == KIND_PIPE && s->wake[0] < 0) || start_thread(s))
+		ring_free(s);
+	return PLIM_OK;
+}
+
+/* --- the window --- */
+
+static enum plim_status decoded_some(struct state *s, uint8_t *at, size_t room, size_t *got,
+				     struct plim_err *err)
+{
+	if (s->ring)
+		return ring_take(s->ring, at, room, got, err);
+	if (s->codec)
+		return codec_decode(s->codec, at, room, got, err);
+	return raw_read(s, at, room, got, err);
+}
+
+/* Read once behind s->pub.end; there is room. */
+static enum plim_status window_fill(struct state *s, struct plim_err *err)
+{
+	uint8_t *end = s->window + (s->pub.end - s->window);
+	size_t room = s->window_cap - SOURCE_PAD - (size_t)(end - s->window), got = 0;
+
+	if (!s->status) {
+		s->status = decoded_some(s, end, room, &got, &s->err);
+		s->pub.end = end + got;
+		memset(end + got, 0, SOURCE_PAD);
+		s->pub.eof = !s->status && !got;
+	}
+	if (!s->status && s->max_decoded && source_offset(&s->pub, s->pub.end) > s->max_decoded)
+		s->status = err_set(&s->err, PLIM_E_LIMIT,
+				    "'%s' holds more than the allowed %llu bytes", s->name,
+				    (unsigned long long)s->max_decoded);
+	/* Bytes that came with the error are delivered first, the error the next time. */
+	if (s->status && !got && err)
+		*err = s->err;
+	return got ? PLIM_OK : s->status;
+}
+
+static void window_slide(struct state *s, const uint8_t *keep)
+{
+	size_t tail = (size_t)(s->pub.end - keep);
+
+	s->base += (uint64_t)(keep - s->window);
+	memmove(s->window, keep, tail + SOURCE_PAD);
+	s->pub.p = s->window;
+	s->pub.end = s->window + tail;
+}
+
+enum plim_status source_need(struct source *pub, const uint8_t *keep, size_t n,
+			     struct plim_err *err)
+{
+	struct state *s = state_of(pub);
+	enum plim_status st = PLIM_OK;
+
+	pub->p = keep;
+	if ((size_t)(pub->end - keep) >= n || pub->eof)
+		return PLIM_OK;
+	window_slide(s, keep);
+	while (!st && !pub->eof && (size_t)(pub->end - pub->p) < n) {
+		size_t have = (size_t)(pub->end - pub->p);
+
+		if (have + SOURCE_PAD == s->window_cap) {
+			st = mem_grow(s->mem, &s->window, &s->window_cap, 2 * s->window_cap, 1,
+				      err);
+			pub->p = s->window;
+			pub->end = s->window + have;
+		}
+		if (!st)
+			st = window_fill(s, err);
+	}
+	return st;
+}
+
+uint64_t source_offset(const struct source *pub, const uint8_t *at)
+{
+	const struct state *s = state_of(pub);
+
+	return s->base + (uint64_t)(at - s->window);
+}
+
+/* --- opening --- */
+
+static enum plim_status open_file(struct state *s, struct plim_err *err)
+{
+	bool standard_input = !strcmp(s->path, "-");
+	struct stat info;
+
+	do
+		s->fd = standard_input ? fcntl(0, F_DUPFD_CLOEXEC, 0)
+				       : open(s->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	while (s->fd < 0 && errno == EINTR);
+	if (s->fd < 0)
+		return err_errno(err, errno, "cannot open '%s'", s->name);
+	if (fstat(s->fd, &info))
+		return err_errno(err, errno, "cannot read '%s'", s->name);
+	if (S_ISDIR(info.st_mode)) {
+		err_set(err, PLIM_E_IO, "cannot read '%s': is a directory", s->name);
+		if (err)
+			err->native = EISDIR;
+		return PLIM_E_IO;
+	}
+	if (S_ISREG(info.st_mode)) {
+		/* Standard input may be a file that stands somewhere in its middle. */
+		off_t at = standard_input ? lseek(s->fd, 0, SEEK_CUR) : 0;
+
+		s->kind = KIND_FILE;
+		s->raw_start = at > 0 ? (uint64_t)at : 0;
+		s->raw_bytes = (uint64_t)info.st_size > s->raw_start
+				       ? (uint64_t)info.st_size - s->raw_start
+				       : 0;
+#ifdef POSIX_FADV_SEQUENTIAL
+		posix_fadvise(s->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+#endif
+	}
+	return PLIM_OK;
+}
+
+static enum plim_status state_new(struct mem *m, const char *path,
+				  const struct source_options *options, struct state **out,
+				  struct plim_err *err)
+{
+	struct state *s = mem_new(m, 1, sizeof(*s), err);
+	size_t window =
+		options && options->window_bytes ? options->window_bytes : SOURCE_WINDOW_BYTES;
+
+	*out = s;
+	if (!s)
+		return status_of(err);
+	s->mem = m;
+	s->fd = s->wake[0] = s->wake[1] = -1;
+	s->kind = KIND_PIPE;
+	s->raw_bytes = PLIM_UNKNOWN;
+	s->compression = "none";
+	s->max_decoded = options ? options->max_decoded_bytes : 0;
+	s->path_size = strlen(path) + 1;
+	s->path = mem_new(m, s->path_size, 1, err);
+	if (!s->path)
+		return status_of(err);
+	memcpy(s->path, path, s->path_size);
+	s->name = strcmp(path, "-") ? s->path : "standard input";
+	s->window = mem_new(m, window + SOURCE_PAD, 1, err);
+	if (!s->window)
+		return status_of(err);
+	s->window_cap = window + SOURCE_PAD;
+	s->pub.p = s->pub.end = s->window;
+	return PLIM_OK;
+}
+
+/* The input is open: find out what it is, start decoding, put the first bytes into the window. */
+static enum plim_status start(struct state *s, bool detect, const struct source_options *options,
+			      struct plim_err *err)
+{
+	enum plim_status st = read_head(s, err);
+	const struct codec_kind *kind = detect ? codec_detect(s->head, s->head_n) : NULL;
+
+	if (!st && kind) {
+		s->compression = codec_kind_name(kind);
+		st = codec_open(s->mem, kind, (struct codec_input){ raw_read, s, s->name },
+				&s->codec, err);
+		if (!st && !(options && options->thread == SOURCE_THREAD_NONE))
+			st = ring_start(s, err);
+	}
+	if (!st)
+		st = source_need(&s->pub, s->pub.p, 1, err);
+	if (!st && s->pub.p == s->pub.end)
+		st = err_set(err, PLIM_E_FORMAT, "'%s' is empty inside its %s compression", s->name,
+			     s->compression);
+	return st;
+}
+
+enum plim_status source_open(struct mem *m, const char *path, const struct source_options *options,
+			     struct source **out, struct plim_err *err)
+{
+	struct plim_err local;
+	struct state *s;
+	enum plim_status st;
+
+	err = err ? err : &local;
+	st = state_new(m, path, options, &s, err);
+	if (!st)
+		st = open_file(s, err);
+	if (!st)
+		st = start(s, true, options, err);
+	*out = st ? NULL : &s->pub;
+	if (st && s)
+		source_close(&s->pub);
+	return st;
+}
+
+enum plim_status source_open_memory(struct mem *m, const char *name, const void *bytes, size_t n,
+				    enum source_memory mode, const struct source_options *options,
+				    struct source **out, struct plim_err *err)
+{
+	struct plim_err local;
+	struct state *s;
+	enum plim_status st;
+
+	err = err ? err : &local;
+	st = state_new(m, name, options, &s, err);
+	if (!st) {
+		s->kind = KIND_MEMORY;
+		s->memory = bytes;
+		s->raw_bytes = n;
+		st = start(s, mode == SOURCE_MEMORY_DETECT, options, err);
+	}
+	*out = st ? NULL : &s->pub;
+	if (st && s)
+		source_close(&s->pub);
+	return st;
+}
+
+/* --- random access, facts, the end --- */
+
+bool source_is_random(const struct source *pub)
+{
+	const struct state *s = state_of(pub);
+
+	return !s->codec && s->kind != KIND_PIPE;
+}
+
+enum plim_status source_pread(const struct source *pub, uint64_t offset, void *at, size_t n,
+			      size_t *got, struct plim_err *err)
+{
+	const struct state *s = state_of(pub);
+	enum plim_status st = PLIM_OK;
+
+	*got = 0;
+	if (!source_is_random(pub))
+		return err_set(err, PLIM_E_UNSUPPORTED, "'%s' can only be read from its start",
+			       s->name);
+	if (s->kind == KIND_MEMORY) {
+		uint64_t left = offset < s->raw_bytes ? s->raw_bytes - offset : 0;
+
+		*got = left < n ? (size_t)left : n;
+		if (*got)
+			memcpy(at, s->memory + offset, *got);
+		return PLIM_OK;
+	}
+	while (!st && *got < n) {
+		size_t r;
+
+		st = pread_some(s, offset + *got, (uint8_t *)at + *got, n - *got, &r, err);
+		if (!st && !r)
+			break;
+		*got += r;
+	}
+	return st;
+}
+
+void source_get_info(const struct source *pub, struct source_info *out)
+{
+	const struct state *s = state_of(pub);
+
+	*out = (struct source_info){
+		.path = s->path,
+		.kind = kind_names[s->kind],
+		.compression = s->compression,
+		.raw_bytes = s->raw_bytes,
+		.raw_read_bytes = atomic_load_explicit(&s->raw_read, memory_order_relaxed),
+		.decoded_bytes = source_offset(pub, pub->end),
+	};
+}
+
+void source_close(struct source *pub)
+{
+	struct state *s = pub ? state_of(pub) : NULL;
+
+	if (!s)
+		return;
+	ring_stop(s);
+	codec_close(s->codec);
+	for (size_t k = 0; k < 2; k++)
+		if (s->wake[k] >= 0)
+			close(s->wake[k]);
+	if (s->fd >= 0)
+		close(s->fd);
+	mem_free(s->mem, s->window, s->window_cap, 1);
+	mem_free(s->mem, s->path, s->path_size, 1);
+	mem_free(s->mem, s, 1, sizeof(*s));
+}
