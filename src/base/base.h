@@ -6,6 +6,10 @@
 #define BASE_BASE_H
 
 #include "error.h"
+#include "intern.h"
+#include "json.h"
 #include "mem.h"
+#include "source.h"
+#include "text.h"
 
 #endif

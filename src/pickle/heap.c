@@ -9,14 +9,19 @@ void pickle_heap_init(struct pickle_heap *heap, struct mem *m)
 	intern_init(&heap->strings, m);
 }
 
-void pickle_heap_release(struct pickle_heap *heap)
+void pickle_heap_forget_values(struct pickle_heap *heap)
 {
-	if (!heap->mem)
-		return;
 	for (size_t i = 0; i < heap->nodes.n; i++)
 		mem_free(heap->mem, heap->nodes.at[i].items, heap->nodes.at[i].cap,
 			 sizeof(struct pickle_value));
 	vec_release(heap->mem, &heap->nodes);
+}
+
+void pickle_heap_release(struct pickle_heap *heap)
+{
+	if (!heap->mem)
+		return;
+	pickle_heap_forget_values(heap);
 	intern_release(&heap->strings);
 }
 
@@ -67,7 +72,7 @@ enum plim_status heap_append(struct pickle_heap *h, struct pickle_value v,
 	void *items = node->items;
 
 	if (node->frozen)
-		return err_set(err, PLIM_E_FORMAT, "a list of frames is changed after its use");
+		return err_set(err, PLIM_E_FORMAT, "the pickle changes a row or a list of frames after its use");
 	if (n > UINT32_MAX - 1 - node->n)
 		return err_set(err, PLIM_E_FORMAT, "a container of more than 2^32 items");
 	if (!items && v.kind == PICKLE_LIST && run_length(node, values, n) == n) {

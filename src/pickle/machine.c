@@ -120,6 +120,7 @@ static enum plim_status have(struct pickle *p, size_t n, struct plim_err *err)
 /* The stack index of the newest mark, which is removed. */
 static enum plim_status pop_mark(struct pickle *p, size_t *base, struct plim_err *err)
 {
+	*base = 0;
 	if (!p->marks.n)
 		return damaged(p, err, "the pickle closes a container that it did not open");
 	*base = p->marks.at[--p->marks.n];

@@ -120,6 +120,8 @@ enum plim_status pickle_read(struct pickle_heap *heap, struct source *src, unsig
 
 void pickle_heap_init(struct pickle_heap *heap, struct mem *m);
 void pickle_heap_release(struct pickle_heap *heap);
+/* Free all containers, keep the strings: for a consumer that has taken what it needs. */
+void pickle_heap_forget_values(struct pickle_heap *heap);
 
 /*
  * Building the same values from another notation (JSON): push values, then close containers over the

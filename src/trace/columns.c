@@ -1,29 +1,41 @@
 #include "reader.h"
 
-/* Every column grows to the same capacity, so that one check serves a row. */
-static enum plim_status grow(struct mem *m, struct trace_columns *c, struct plim_err *err)
+#include <string.h>
+
+/* The columns with what an element takes.  alloc is filled when allocations are paired. */
+struct column {
+	void *array; /* address of the pointer */
+	size_t size;
+};
+
+enum { COLUMN_ALLOC = 6, COLUMN_POOL = 7 };
+
+static void column_list(struct trace_columns *c, struct column list[TRACE_COLUMNS])
 {
-	struct {
-		void *array;
-		size_t size;
-	} const columns[] = {
+	const struct column all[TRACE_COLUMNS] = {
 		{ &c->action, sizeof(*c->action) },   { &c->addr, sizeof(*c->addr) },
 		{ &c->size, sizeof(*c->size) },	      { &c->time_us, sizeof(*c->time_us) },
 		{ &c->stack, sizeof(*c->stack) },     { &c->stream, sizeof(*c->stream) },
-		{ &c->pool, sizeof(*c->pool) },
+		{ &c->alloc, sizeof(*c->alloc) },     { &c->pool, sizeof(*c->pool) },
 	};
-	size_t want = c->cap ? c->cap + c->cap / 2 : 1024, count = c->pool ? 7 : 6;
 
-	for (size_t i = 0; i < count; i++) {
-		size_t cap = c->cap;
-		enum plim_status st = mem_grow(m, columns[i].array, &cap, want, columns[i].size, err);
+	memcpy(list, all, sizeof(all));
+}
 
-		if (st) /* columns of different capacities: forget none of them */
-			return st;
-		want = cap;
-	}
-	c->cap = want;
-	return PLIM_OK;
+/* Every column that is in use grows to the same room, so that one check serves a row. */
+static enum plim_status grow(struct mem *m, struct trace_columns *c, struct plim_err *err)
+{
+	struct column list[TRACE_COLUMNS];
+	size_t want = c->cap ? c->cap + c->cap / 2 : 1024;
+	enum plim_status st = PLIM_OK;
+
+	column_list(c, list);
+	for (size_t i = 0; !st && i < TRACE_COLUMNS; i++)
+		if (i != COLUMN_ALLOC && (i != COLUMN_POOL || c->pool))
+			st = mem_grow(m, list[i].array, &c->caps[i], want, list[i].size, err);
+	if (!st)
+		c->cap = want;
+	return st;
 }
 
 enum plim_status columns_push(struct mem *m, struct trace_columns *c, const struct event_row *e,
@@ -45,4 +57,38 @@ enum plim_status columns_push(struct mem *m, struct trace_columns *c, const stru
 		c->pool[c->n] = e->pool;
 	c->n++;
 	return PLIM_OK;
+}
+
+enum plim_status columns_add_pool(struct mem *m, struct trace_columns *c, struct plim_err *err)
+{
+	size_t room = c->cap ? c->cap : 1;
+	enum plim_status st = mem_grow(m, &c->pool, &c->caps[COLUMN_POOL], room, sizeof(*c->pool), err);
+
+	if (!st)
+		memset(c->pool, 0, room * sizeof(*c->pool));
+	return st;
+}
+
+enum plim_status columns_finish(struct mem *m, struct trace_columns *c, struct plim_err *err)
+{
+	struct column list[TRACE_COLUMNS];
+	enum plim_status st;
+
+	column_list(c, list);
+	for (size_t i = 0; i < TRACE_COLUMNS; i++)
+		if (c->caps[i])
+			mem_trim(m, list[i].array, &c->caps[i], c->n, list[i].size);
+	st = mem_grow(m, &c->alloc, &c->caps[COLUMN_ALLOC], c->n + 1, sizeof(*c->alloc), err);
+	c->cap = c->n;
+	return st;
+}
+
+void columns_release(struct mem *m, struct trace_columns *c)
+{
+	struct column list[TRACE_COLUMNS];
+
+	column_list(c, list);
+	for (size_t i = 0; i < TRACE_COLUMNS; i++)
+		mem_free(m, *(void **)list[i].array, c->caps[i], list[i].size);
+	memset(c, 0, sizeof(*c));
 }

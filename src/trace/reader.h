@@ -4,9 +4,12 @@
 
 #include "trace.h"
 
+#define TRACE_COLUMNS 8
+
 /* The growing columns of all devices, in the order in which the rows stand in the file. */
 struct trace_columns {
-	size_t n, cap;
+	size_t n, cap;		   /* rows; room that every column has */
+	size_t caps[TRACE_COLUMNS]; /* room of each, in the order of column_list() */
 	uint8_t *action;
 	uint64_t *addr, *size;
 	int64_t *time_us;
@@ -24,18 +27,19 @@ struct event_row {
 
 enum plim_status columns_push(struct mem *m, struct trace_columns *c, const struct event_row *e,
 			      struct plim_err *err);
+/* From now on rows have a pool; those before are in pool 0. */
 enum plim_status columns_add_pool(struct mem *m, struct trace_columns *c, struct plim_err *err);
-void columns_trim(struct mem *m, struct trace_columns *c);
+/* Make room for the alloc column and give back what grew too far. */
+enum plim_status columns_finish(struct mem *m, struct trace_columns *c, struct plim_err *err);
 void columns_release(struct mem *m, struct trace_columns *c);
 
-#define ROW_FIELDS_MAX 12
+#define ROW_FIELDS_MAX 13
 
 /* Where a shape's values are: field f of a row kind stands at index at[f], or is absent (-1). */
 struct row_plan {
 	int8_t row; /* enum trace_row, or -1: no row of ours */
 	int8_t at[ROW_FIELDS_MAX];
-	uint8_t unknown_first, unknown_count; /* into reader.shape_unknowns */
-	uint64_t rows;
+	uint32_t unknown_first, unknown_count; /* into reader.shape_unknowns */
 };
 
 struct reader {
@@ -44,7 +48,6 @@ struct reader {
 	VEC(struct row_plan) plans; /* by shape */
 	VEC(uint32_t) shape_unknowns; /* per plan: indexes of trace.unknown */
 	VEC(uint8_t) actions;	    /* by string id: enum trace_action + 1, or 0 */
-	VEC(uint32_t) unknown_actions;
 	VEC(uint32_t) frame_ids; /* scratch */
 	uint16_t last_stream;
 };

@@ -7,7 +7,6 @@
 #ifndef TRACE_TRACE_H
 #define TRACE_TRACE_H
 
-#include "base/base.h"
 #include "pickle/pickle.h"
 
 #define TRACE_NONE UINT32_MAX /* no event, no allocation, no stack recorded */
@@ -81,7 +80,7 @@ struct trace_device {
 	uint32_t ordinal;
 	struct trace_events events;
 	struct trace_alloc *allocs;
-	size_t alloc_count;
+	size_t alloc_count, alloc_room;
 	uint32_t first_segment, segments; /* into trace.segments */
 	/* The state before the first event; all 0 in a recording that began with the process. */
 	uint64_t reserved_before_bytes;
@@ -148,7 +147,6 @@ struct trace {
 	struct trace_settings settings;
 	uint8_t has_time, has_traces, has_frames;
 	uint8_t has_compile_context, has_user_metadata, has_annotations; /* the keys, for the version */
-	uint64_t oom_count;
 	struct trace_columns *columns;
 	/* the source */
 	const char *kind;	 /* "pickle", "json" */

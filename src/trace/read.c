@@ -1,0 +1,309 @@
+/* From a file to a trace: what the file is, its values, and the columns put in order. */
+#include "reader.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- assembling ---- */
+
+static enum plim_status take_events(struct reader *r, struct pickle_value list, size_t device, size_t *first,
+				    size_t *n, struct plim_err *err)
+{
+	struct pickle_heap *h = &r->t->heap;
+	struct pickle_node *node;
+
+	*first = *n = 0;
+	if (list.kind == PICKLE_EXT && pickle_ext_sort(list.bits) == TRACE_STACK)
+		return PLIM_OK; /* an empty list */
+	if (list.kind != PICKLE_LIST)
+		return err_set(err, PLIM_E_FORMAT, "device_traces[%zu] is no list of events", device);
+	node = &h->nodes.at[list.bits];
+	if (!node->n)
+		return PLIM_OK;
+	if (node->items || pickle_ext_sort(node->run) != TRACE_ROW_EVENT || node->seen)
+		return err_set(err, PLIM_E_FORMAT,
+			       "device_traces[%zu] holds something else than its own events in turn", device);
+	node->seen = 1;
+	*first = pickle_ext_number(node->run);
+	*n = node->n;
+	return PLIM_OK;
+}
+
+static void set_events(struct trace_events *e, const struct trace_columns *c, size_t first, size_t n)
+{
+	*e = (struct trace_events){ .n = n };
+	if (!n)
+		return;
+	e->action = c->action + first;
+	e->addr = c->addr + first;
+	e->size = c->size + first;
+	e->time_us = c->time_us + first;
+	e->stack = c->stack + first;
+	e->stream = c->stream + first;
+	e->alloc = c->alloc + first;
+	e->pool = c->pool ? c->pool + first : NULL;
+}
+
+/* Segments by device, otherwise as written. */
+static enum plim_status sort_segments(struct reader *r, struct plim_err *err)
+{
+	struct trace *t = r->t;
+	size_t n = t->segments.n, at = 0;
+	struct trace_segment *sorted = mem_new(r->mem, n, sizeof(*sorted), err);
+
+	if (!sorted)
+		return err ? err->status : PLIM_E_NOMEM;
+	for (size_t d = 0; d < t->device_count; d++) {
+		t->devices[d].first_segment = (uint32_t)at;
+		for (size_t i = 0; i < n; i++)
+			if (t->segments.at[i].device == d)
+				sorted[at++] = t->segments.at[i];
+		t->devices[d].segments = (uint32_t)at - t->devices[d].first_segment;
+	}
+	memcpy(t->segments.at, sorted, at * sizeof(*sorted));
+	mem_free(r->mem, sorted, n, sizeof(*sorted));
+	return PLIM_OK;
+}
+
+static enum plim_status take_devices(struct reader *r, struct pickle_value traces, struct plim_err *err)
+{
+	struct trace *t = r->t;
+	size_t lists = pickle_len(&t->heap, traces), first, n;
+	enum plim_status st = PLIM_OK;
+
+	t->device_count = lists;
+	for (size_t i = 0; i < t->segments.n; i++)
+		if (t->segments.at[i].device >= t->device_count)
+			t->device_count = t->segments.at[i].device + (size_t)1;
+	if (t->device_count > 1024)
+		return err_set(err, PLIM_E_FORMAT, "a snapshot of %zu devices", t->device_count);
+	t->devices = mem_new(r->mem, t->device_count, sizeof(*t->devices), err);
+	if (!t->devices)
+		return err ? err->status : PLIM_E_NOMEM;
+	if (t->segments.n)
+		st = sort_segments(r, err);
+	for (size_t d = 0; !st && d < t->device_count; d++) {
+		struct trace_device *device = &t->devices[d];
+
+		device->ordinal = (uint32_t)d;
+		first = n = 0;
+		if (d < lists)
+			st = take_events(r, pickle_item(&t->heap, traces, d), d, &first, &n, err);
+		if (!st && t->has_time && n)
+			window_settle(device, t->columns, &first, &n);
+		if (!st)
+			set_events(&device->events, t->columns, first, n);
+	}
+	return st;
+}
+
+static uint64_t setting(const struct pickle_heap *h, struct pickle_value dict, const char *key, uint64_t absent)
+{
+	struct pickle_value v;
+
+	return pickle_get(h, dict, key, &v) && v.kind <= PICKLE_UINT ? v.bits : absent;
+}
+
+static void take_settings(struct trace *t, struct pickle_value dict)
+{
+	const struct pickle_heap *h = &t->heap;
+	struct trace_settings *s = &t->settings;
+	struct pickle_value v;
+	char key[8];
+
+	s->conf = TRACE_NONE;
+	s->max_split_bytes = UINT64_MAX;
+	s->have = dict.kind == PICKLE_DICT;
+	if (!s->have)
+		return;
+	if (pickle_get(h, dict, "PYTORCH_CUDA_ALLOC_CONF", &v) && v.kind == PICKLE_STR)
+		s->conf = (uint32_t)v.bits;
+	s->max_split_bytes = setting(h, dict, "max_split_size", UINT64_MAX); /* -1 is unlimited */
+	s->expandable_segments = setting(h, dict, "expandable_segments", 0) != 0;
+	s->release_lock_on_cudamalloc = setting(h, dict, "release_lock_on_cudamalloc", 0) != 0;
+	s->have_reuse_key = pickle_get(h, dict, "graph_capture_record_stream_reuse", &v) != 0;
+	s->graph_capture_record_stream_reuse = setting(h, dict, "graph_capture_record_stream_reuse", 0) != 0;
+	if (pickle_get(h, dict, "garbage_collection_threshold", &v) && v.kind == PICKLE_FLOAT)
+		memcpy(&s->gc_threshold, &v.bits, sizeof(s->gc_threshold));
+	if (!(s->gc_threshold > 0 && s->gc_threshold < 1))
+		s->gc_threshold = 0;
+	if (!pickle_get(h, dict, "roundup_power2_divisions", &v))
+		return;
+	for (int i = 0; i < TRACE_ROUNDUP_ENTRIES; i++) {
+		snprintf(key, sizeof(key), "%u", 1u << i);
+		s->roundup_divisions[i] = (uint32_t)setting(h, v, key, 0);
+	}
+}
+
+enum plim_status reader_assemble(struct reader *r, struct pickle_value root, struct plim_err *err)
+{
+	struct trace *t = r->t;
+	struct pickle_heap *h = &t->heap;
+	struct pickle_value segments = root, traces = { 0, PICKLE_NONE }, settings = traces, v;
+	enum plim_status st;
+
+	if (root.kind == PICKLE_DICT) {
+		int have = pickle_get(h, root, "segments", &segments);
+
+		t->has_traces = pickle_get(h, root, "device_traces", &traces) != 0;
+		if (!have && !t->has_traces)
+			return recognise_value(t, root, err);
+		pickle_get(h, root, "allocator_settings", &settings);
+		t->has_annotations = pickle_get(h, root, "external_annotations", &v) != 0;
+	} else if (root.kind != PICKLE_LIST || !t->segments.n) {
+		return recognise_value(t, root, err);
+	}
+	if ((segments.kind != PICKLE_LIST && segments.kind != PICKLE_NONE) ||
+	    pickle_len(h, segments) != t->segments.n)
+		return err_set(err, PLIM_E_FORMAT, "'segments' is no list of the snapshot's segments");
+	if (traces.kind != PICKLE_LIST && traces.kind != PICKLE_TUPLE && traces.kind != PICKLE_NONE)
+		return err_set(err, PLIM_E_FORMAT, "'device_traces' is no list");
+	take_settings(t, settings);
+	st = columns_finish(t->mem, t->columns, err);
+	if (!st)
+		st = take_devices(r, traces, err);
+	pickle_heap_forget_values(h);
+	for (size_t d = 0; !st && d < t->device_count; d++)
+		st = pairs_find(t, &t->devices[d], err);
+	if (!st && !t->columns->n && !t->segments.n)
+		st = err_set(err, PLIM_E_FORMAT,
+			     "a memory snapshot without events and without memory: history was never enabled, or "
+			     "this process did not use the GPU; " HOW_TO_RECORD);
+	return st;
+}
+
+/* ---- reading ---- */
+
+void trace_free(struct trace *t)
+{
+	struct mem *m;
+
+	if (!t)
+		return;
+	m = t->mem;
+	for (size_t d = 0; t->devices && d < t->device_count; d++)
+		mem_free(m, t->devices[d].allocs, t->devices[d].alloc_room, sizeof(struct trace_alloc));
+	mem_free(m, t->devices, t->device_count, sizeof(*t->devices));
+	if (t->columns)
+		columns_release(m, t->columns);
+	mem_free(m, t->columns, 1, sizeof(*t->columns));
+	vec_release(m, &t->streams);
+	vec_release(m, &t->pools);
+	vec_release(m, &t->segments);
+	vec_release(m, &t->blocks);
+	vec_release(m, &t->annotations);
+	vec_release(m, &t->unknown);
+	intern_release(&t->frames);
+	intern_release(&t->stacks);
+	pickle_heap_release(&t->heap);
+	mem_free(m, t, 1, sizeof(*t));
+}
+
+static enum plim_status trace_new(struct mem *m, struct trace **out, struct plim_err *err)
+{
+	struct trace *t = mem_new(m, 1, sizeof(*t), err);
+
+	*out = t;
+	if (!t)
+		return err ? err->status : PLIM_E_NOMEM;
+	t->mem = m;
+	pickle_heap_init(&t->heap, m);
+	intern_init(&t->frames, m);
+	intern_init(&t->stacks, m);
+	t->columns = mem_new(m, 1, sizeof(*t->columns), err);
+	if (!t->columns)
+		return err ? err->status : PLIM_E_NOMEM;
+	return vec_push(m, &t->pools, ((struct trace_pool_id){ 0, 0 }), err);
+}
+
+/* JSON begins so, after white space and a byte order mark; no pickle does. */
+static int looks_like_json(const uint8_t *p, size_t n)
+{
+	size_t i = n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3) ? 3 : 0;
+
+	while (i < n && (p[i] == ' ' || p[i] == '\n' || p[i] == '\r' || p[i] == '\t'))
+		i++;
+	return i < n && (p[i] == '{' || p[i] == '[');
+}
+
+static enum plim_status decode(struct trace *t, struct source *src, unsigned flags, struct plim_err *err)
+{
+	struct reader r;
+	struct pickle_hooks hooks;
+	struct pickle_value root;
+	struct source_info info;
+	const char *is;
+	enum plim_status st = source_need(src, src->p, 4096, err);
+
+	if (st)
+		return st;
+	is = recognise_bytes(src->p, (size_t)(src->end - src->p));
+	if (is)
+		return err_set(err, PLIM_E_FORMAT, "this is %s", is);
+	reader_init(&r, t);
+	hooks = reader_hooks(&r);
+	if (looks_like_json(src->p, (size_t)(src->end - src->p))) {
+		t->kind = "json";
+		st = json_dump_read(t, src, &hooks, &root, err);
+	} else {
+		t->kind = "pickle";
+		st = pickle_read(&t->heap, src,
+				 PICKLE_NO_CALLS | (flags & TRACE_READ_GENERAL ? PICKLE_NO_ROW_PATH : 0), &hooks,
+				 &root, err);
+	}
+	source_get_info(src, &info);
+	t->compression = strcmp(info.compression, "none") ? info.compression : NULL;
+	t->file_bytes = info.raw_bytes;
+	t->decoded_bytes = source_offset(src, src->p);
+	if (!st)
+		st = reader_assemble(&r, root, err);
+	reader_release(&r);
+	return st;
+}
+
+static enum plim_status read_source(struct mem *m, struct source *src, const struct trace_read_options *opt,
+				    const char *name, struct trace **out, struct plim_err *err)
+{
+	struct trace *t;
+	enum plim_status st = trace_new(m, &t, err);
+
+	if (!st)
+		st = decode(t, src, opt ? opt->flags : 0, err);
+	if (st) {
+		trace_free(t);
+		if (st == PLIM_E_FORMAT)
+			err_prefix(err, name);
+		return st;
+	}
+	*out = t;
+	return PLIM_OK;
+}
+
+enum plim_status trace_read(struct mem *m, const char *path, const struct trace_read_options *opt,
+			    struct trace **out, struct plim_err *err)
+{
+	struct source *src;
+	enum plim_status st = source_open(m, path, NULL, &src, err);
+
+	*out = NULL;
+	if (st)
+		return st;
+	st = read_source(m, src, opt, strcmp(path, "-") ? path : "standard input", out, err);
+	source_close(src);
+	return st;
+}
+
+enum plim_status trace_read_bytes(struct mem *m, const void *bytes, size_t n,
+				  const struct trace_read_options *opt, struct trace **out,
+				  struct plim_err *err)
+{
+	struct source *src;
+	enum plim_status st = source_open_memory(m, "memory", bytes, n, SOURCE_MEMORY_PLAIN, NULL, &src, err);
+
+	*out = NULL;
+	if (st)
+		return st;
+	st = read_source(m, src, opt, "memory", out, err);
+	source_close(src);
+	return st;
+}
