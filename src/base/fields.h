@@ -50,13 +50,19 @@ struct field_table {
 	size_t n;
 };
 
-/* offsetof that does not compile when the member has another type. */
+/* offsetof that does not compile when the member is neither of two types (which may be one). */
 #define FIELD_OFFSET(T, m, type) \
-	(offsetof(T, m) + 0 * sizeof(char[_Generic(&((T *)0)->m, type * : 1, const type * : 1)]))
+	(offsetof(T, m) + 0 * sizeof(char[_Generic(&((T *)0)->m, type * : 1)]))
+#define FIELD_OFFSET2(T, m, type, other) \
+	(offsetof(T, m) + 0 * sizeof(char[_Generic(&((T *)0)->m, type * : 1, other * : 1)]))
 
-#define FIELD_ROW(T, m, KIND, type, text)                                          \
-	.name = #m, .kind = FIELD_KIND_##KIND, .offset = FIELD_OFFSET(T, m, type), \
-	.size = sizeof(((T *)0)->m), .doc = text
+#define FIELD_NAMED(T, m, KIND, text) \
+	.name = #m, .kind = FIELD_KIND_##KIND, .size = sizeof(((T *)0)->m), .doc = text
+#define FIELD_ROW(T, m, KIND, type, text) \
+	FIELD_NAMED(T, m, KIND, text), .offset = FIELD_OFFSET(T, m, type)
+#define FIELD_ROW2(T, m, KIND, type, other, text) \
+	FIELD_NAMED(T, m, KIND, text), .offset = FIELD_OFFSET2(T, m, type, other)
+#define FIELD_COUNT(T, m) .count_offset = FIELD_OFFSET(T, m, size_t)
 
 #define FIELD_U64(T, m, text)                        \
 	{                                            \
@@ -78,9 +84,9 @@ struct field_table {
 	{                                             \
 		FIELD_ROW(T, m, DOUBLE, double, text) \
 	}
-#define FIELD_STRING(T, m, text)                            \
-	{                                                   \
-		FIELD_ROW(T, m, STRING, const char *, text) \
+#define FIELD_STRING(T, m, text)                                     \
+	{                                                            \
+		FIELD_ROW2(T, m, STRING, const char *, char *, text) \
 	}
 
 /* E: the enum's type; values: a static array of names. */
@@ -90,29 +96,28 @@ struct field_table {
 						.name_count = sizeof(values) / sizeof((values)[0]) \
 	}
 
-/* S: the inner struct's type; t: its struct field_table. */
+/* S: the inner struct's type without const; t: its struct field_table. */
 #define FIELD_STRUCT(T, m, S, t, text)                          \
 	{                                                       \
 		FIELD_ROW(T, m, STRUCT, S, text), .table = &(t) \
 	}
-#define FIELD_POINTER(T, m, S, t, text)                            \
-	{                                                          \
-		FIELD_ROW(T, m, POINTER, S *, text), .table = &(t) \
+#define FIELD_POINTER(T, m, S, t, text)                                        \
+	{                                                                      \
+		FIELD_ROW2(T, m, POINTER, S *, const S *, text), .table = &(t) \
 	}
-#define FIELD_STRUCTS(T, m, count, S, t, text)                                        \
-	{                                                                             \
-		FIELD_ROW(T, m, STRUCTS, S *, text),                                  \
-			.table = &(t), .count_offset = FIELD_OFFSET(T, count, size_t) \
+#define FIELD_STRUCTS(T, m, count, S, t, text)                                         \
+	{                                                                              \
+		FIELD_ROW2(T, m, STRUCTS, S *, const S *, text), .table = &(t),        \
+								 FIELD_COUNT(T, count) \
 	}
-#define FIELD_STRINGS(T, m, count, text)                               \
-	{                                                              \
-		FIELD_ROW(T, m, STRINGS, const char **, text),         \
-			.count_offset = FIELD_OFFSET(T, count, size_t) \
+#define FIELD_STRINGS(T, m, count, text)                                             \
+	{                                                                            \
+		FIELD_ROW2(T, m, STRINGS, const char **, const char *const *, text), \
+			FIELD_COUNT(T, count)                                        \
 	}
-#define FIELD_U64S(T, m, count, text)                                  \
-	{                                                              \
-		FIELD_ROW(T, m, U64S, uint64_t *, text),               \
-			.count_offset = FIELD_OFFSET(T, count, size_t) \
+#define FIELD_U64S(T, m, count, text)                                                             \
+	{                                                                                         \
+		FIELD_ROW2(T, m, U64S, uint64_t *, const uint64_t *, text), FIELD_COUNT(T, count) \
 	}
 
 #define FIELD_TABLE(T, r)                                      \

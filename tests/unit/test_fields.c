@@ -47,7 +47,7 @@ static const struct field outer_rows[] = {
 	FIELD_ENUM(struct outer, other, enum colour, colour_names, "more paint"),
 	FIELD_STRING(struct outer, name, "what it is"),
 	FIELD_STRUCT(struct outer, peak, struct inner, inner_table, "at the peak"),
-	FIELD_POINTER(struct outer, end, const struct inner, inner_table, "at the end"),
+	FIELD_POINTER(struct outer, end, struct inner, inner_table, "at the end"),
 	FIELD_STRUCTS(struct outer, parts, part_count, struct inner, inner_table, "pieces"),
 	FIELD_STRINGS(struct outer, stack, stack_count, "innermost first"),
 	FIELD_U64S(struct outer, steps, step_count, "begin of each"),
@@ -116,14 +116,15 @@ static void test_doc(void **state)
 	text_release(&t);
 }
 
+static const struct field_table self;
+static const struct field self_row = {
+	.name = "self", .kind = FIELD_KIND_POINTER, .size = 8, .doc = "d", .table = &self
+};
+static const struct field_table self = { "self", 8, &self_row, 1 };
+
 /* Each row is wrong in one way, and the check says which. */
 static void test_check(void **state)
 {
-	static const struct field_table self;
-	static const struct field self_row = {
-		.name = "self", .kind = FIELD_KIND_POINTER, .size = 8, .doc = "d", .table = &self
-	};
-	static const struct field_table self = { "self", 8, &self_row, 1 };
 	static const char *const ugly[] = { "No" };
 	static const struct {
 		struct field row;

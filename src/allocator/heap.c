@@ -1,0 +1,336 @@
+#include "heap.h"
+
+#include <string.h>
+
+void heap_init(struct heap *h, struct mem *m)
+{
+	*h = (struct heap){ .mem = m };
+}
+
+void heap_release(struct heap *h)
+{
+	vec_release(h->mem, &h->blocks);
+	vec_release(h->mem, &h->ranges);
+	vec_release(h->mem, &h->order);
+	vec_release(h->mem, &h->spare);
+	mem_free(h->mem, h->slots, h->slots ? h->mask + 1 : 0, sizeof(*h->slots));
+}
+
+/* ---- blocks by address ---- */
+
+static inline size_t home(const struct heap *h, uint64_t addr)
+{
+	return (size_t)((addr >> 9) * 0x9e3779b97f4a7c15u >> 32) & h->mask;
+}
+
+static inline size_t slot_of(const struct heap *h, uint64_t addr)
+{
+	size_t s = home(h, addr);
+
+	while (h->slots[s] && h->blocks.at[h->slots[s] - 1].addr != addr)
+		s = (s + 1) & h->mask;
+	return s;
+}
+
+uint32_t heap_find(const struct heap *h, uint64_t addr)
+{
+	size_t s;
+
+	if (!h->slots)
+		return HEAP_NONE;
+	s = slot_of(h, addr);
+	return h->slots[s] ? h->slots[s] - 1 : HEAP_NONE;
+}
+
+static enum plim_status index_room(struct heap *h, struct plim_err *err)
+{
+	size_t count = h->slots ? 2 * (h->mask + 1) : 1024, old = h->slots ? h->mask + 1 : 0;
+	uint32_t *before = h->slots, *slots;
+
+	if (h->slots && 2 * (h->filled + 1) <= h->mask)
+		return PLIM_OK;
+	slots = mem_new(h->mem, count, sizeof(*slots), err);
+	if (!slots)
+		return err ? err->status : PLIM_E_NOMEM;
+	h->slots = slots;
+	h->mask = count - 1;
+	for (size_t i = 0; i < old; i++)
+		if (before[i])
+			slots[slot_of(h, h->blocks.at[before[i] - 1].addr)] = before[i];
+	mem_free(h->mem, before, old, sizeof(*before));
+	return PLIM_OK;
+}
+
+static void unindex(struct heap *h, uint32_t block)
+{
+	size_t hole = slot_of(h, h->blocks.at[block].addr), s = hole;
+
+	for (;;) {
+		uint64_t addr;
+
+		s = (s + 1) & h->mask;
+		if (!h->slots[s])
+			break;
+		addr = h->blocks.at[h->slots[s] - 1].addr;
+		if (((s - home(h, addr)) & h->mask) >= ((s - hole) & h->mask)) {
+			h->slots[hole] = h->slots[s];
+			hole = s;
+		}
+	}
+	h->slots[hole] = 0;
+	h->filled--;
+}
+
+static enum plim_status block_new(struct heap *h, const struct heap_block *b, uint32_t *block,
+				  struct plim_err *err)
+{
+	enum plim_status st = index_room(h, err);
+
+	*block = HEAP_NONE;
+	if (st)
+		return st;
+	if (h->spare.n) {
+		*block = h->spare.at[--h->spare.n];
+		h->blocks.at[*block] = *b;
+	} else {
+		st = vec_need(h->mem, &h->spare, h->blocks.n + 1, err); /* so that giving back cannot fail */
+		if (!st)
+			st = vec_push(h->mem, &h->blocks, *b, err);
+		if (st)
+			return st;
+		*block = (uint32_t)h->blocks.n - 1;
+	}
+	h->slots[slot_of(h, b->addr)] = *block + 1;
+	h->filled++;
+	return PLIM_OK;
+}
+
+/* Unlink a block; its neighbours become each other's. */
+static void block_drop(struct heap *h, uint32_t block)
+{
+	struct heap_block *b = &h->blocks.at[block];
+	struct heap_range *r = &h->ranges.at[b->range];
+
+	unindex(h, block);
+	if (b->prev != HEAP_NONE)
+		h->blocks.at[b->prev].next = b->next;
+	else
+		r->first = b->next;
+	if (b->next != HEAP_NONE)
+		h->blocks.at[b->next].prev = b->prev;
+	else
+		r->last = b->prev;
+	h->spare.at[h->spare.n++] = block;
+}
+
+enum plim_status heap_split(struct heap *h, uint32_t block, uint64_t bytes, struct plim_err *err)
+{
+	struct heap_block *b = &h->blocks.at[block];
+	struct heap_block rest = { .addr = b->addr + bytes,
+				   .bytes = b->bytes - bytes,
+				   .prev = block,
+				   .next = b->next,
+				   .range = b->range,
+				   .alloc = HEAP_NONE };
+	uint32_t behind;
+	enum plim_status st = block_new(h, &rest, &behind, err);
+
+	if (st)
+		return st;
+	b = &h->blocks.at[block];
+	b->bytes = bytes;
+	if (b->next != HEAP_NONE)
+		h->blocks.at[b->next].prev = behind;
+	else
+		h->ranges.at[b->range].last = behind;
+	b->next = behind;
+	return PLIM_OK;
+}
+
+uint32_t heap_free(struct heap *h, uint32_t block)
+{
+	struct heap_block *b = &h->blocks.at[block];
+	uint32_t prev = b->prev, next = b->next;
+
+	b->alloc = HEAP_NONE;
+	b->loose = 0;
+	if (next != HEAP_NONE && h->blocks.at[next].alloc == HEAP_NONE) {
+		b->bytes += h->blocks.at[next].bytes;
+		block_drop(h, next);
+	}
+	if (prev != HEAP_NONE && h->blocks.at[prev].alloc == HEAP_NONE) {
+		h->blocks.at[prev].bytes += b->bytes;
+		block_drop(h, block);
+		return prev;
+	}
+	return block;
+}
+
+void heap_move_border(struct heap *h, uint32_t block, uint64_t bytes)
+{
+	struct heap_block *b = &h->blocks.at[block];
+	uint32_t next = b->next;
+	uint64_t more = bytes - b->bytes;
+
+	unindex(h, next);
+	h->blocks.at[next].addr += more;
+	h->blocks.at[next].bytes -= more;
+	h->slots[slot_of(h, h->blocks.at[next].addr)] = next + 1;
+	h->filled++;
+	b->bytes = bytes;
+}
+
+/* ---- ranges ---- */
+
+size_t heap_range_at(const struct heap *h, uint64_t addr)
+{
+	size_t low = 0, high = h->order.n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		const struct heap_range *r = &h->ranges.at[h->order.at[mid]];
+
+		if (r->addr + r->bytes <= addr)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static int can_join(const struct heap_range *a, const struct heap_range *b)
+{
+	return a->expandable && b->expandable && a->stream == b->stream && a->large == b->large &&
+	       a->addr + a->bytes == b->addr;
+}
+
+static void order_remove(struct heap *h, size_t at)
+{
+	memmove(h->order.at + at, h->order.at + at + 1, (h->order.n - at - 1) * sizeof(*h->order.at));
+	h->order.n--;
+}
+
+/* The range at `at` takes over the one behind it. */
+static void join_next(struct heap *h, size_t at)
+{
+	uint32_t left = h->order.at[at], right = h->order.at[at + 1];
+	struct heap_range *l = &h->ranges.at[left], *r = &h->ranges.at[right];
+	uint32_t border = r->first;
+
+	for (uint32_t b = r->first; b != HEAP_NONE; b = h->blocks.at[b].next)
+		h->blocks.at[b].range = left;
+	h->blocks.at[l->last].next = border;
+	h->blocks.at[border].prev = l->last;
+	l->last = r->last;
+	l->bytes += r->bytes;
+	order_remove(h, at + 1);
+	if (h->blocks.at[border].alloc == HEAP_NONE)
+		heap_free(h, border);
+	else if (h->blocks.at[h->blocks.at[border].prev].alloc == HEAP_NONE)
+		heap_free(h, h->blocks.at[border].prev);
+}
+
+static enum plim_status range_insert(struct heap *h, const struct heap_range *range, size_t at,
+				     struct plim_err *err)
+{
+	struct heap_block b = { .addr = range->addr,
+				.bytes = range->bytes,
+				.prev = HEAP_NONE,
+				.next = HEAP_NONE,
+				.range = (uint32_t)h->ranges.n,
+				.alloc = HEAP_NONE };
+	struct heap_range r = *range;
+	enum plim_status st = vec_need(h->mem, &h->order, 1, err);
+
+	if (!st)
+		st = vec_need(h->mem, &h->ranges, 1, err);
+	if (!st)
+		st = block_new(h, &b, &r.first, err);
+	if (st)
+		return st;
+	r.last = r.first;
+	memmove(h->order.at + at + 1, h->order.at + at, (h->order.n - at) * sizeof(*h->order.at));
+	h->order.at[at] = b.range;
+	h->order.n++;
+	h->ranges.at[h->ranges.n++] = r;
+	return PLIM_OK;
+}
+
+enum plim_status heap_add(struct heap *h, const struct heap_range *range, uint32_t *block,
+			  struct plim_err *err)
+{
+	size_t at = heap_range_at(h, range->addr);
+	enum plim_status st = range_insert(h, range, at, err);
+
+	*block = HEAP_NONE;
+	if (st)
+		return st;
+	if (at + 1 < h->order.n && can_join(&h->ranges.at[h->order.at[at]], &h->ranges.at[h->order.at[at + 1]]))
+		join_next(h, at);
+	if (at > 0 && can_join(&h->ranges.at[h->order.at[at - 1]], &h->ranges.at[h->order.at[at]]))
+		join_next(h, at - 1);
+	*block = heap_find(h, range->addr);
+	return PLIM_OK;
+}
+
+/* What is behind `block` becomes a range of its own. */
+static enum plim_status split_range(struct heap *h, size_t at, uint32_t block, struct plim_err *err)
+{
+	struct heap_range *left = &h->ranges.at[h->order.at[at]], right = *left;
+	uint32_t first = h->blocks.at[block].next, number = (uint32_t)h->ranges.n;
+	enum plim_status st = vec_need(h->mem, &h->order, 1, err);
+
+	right.addr = h->blocks.at[first].addr;
+	right.bytes = left->addr + left->bytes - right.addr;
+	right.first = first;
+	left->bytes -= right.bytes;
+	left->last = block;
+	h->blocks.at[block].next = HEAP_NONE;
+	h->blocks.at[first].prev = HEAP_NONE;
+	for (uint32_t b = first; b != HEAP_NONE; b = h->blocks.at[b].next)
+		h->blocks.at[b].range = number;
+	if (!st)
+		st = vec_push(h->mem, &h->ranges, right, err);
+	if (st)
+		return st;
+	memmove(h->order.at + at + 2, h->order.at + at + 1, (h->order.n - at - 1) * sizeof(*h->order.at));
+	h->order.at[at + 1] = number;
+	h->order.n++;
+	return PLIM_OK;
+}
+
+enum plim_status heap_remove(struct heap *h, uint64_t addr, uint64_t bytes, int *done, struct plim_err *err)
+{
+	size_t at = heap_range_at(h, addr);
+	struct heap_range *r = at < h->order.n ? &h->ranges.at[h->order.at[at]] : NULL;
+	uint32_t block = HEAP_NONE;
+	struct heap_block *b;
+	enum plim_status st = PLIM_OK;
+
+	*done = 0;
+	if (!r || r->addr > addr)
+		return PLIM_OK;
+	for (block = r->first; block != HEAP_NONE; block = h->blocks.at[block].next)
+		if (h->blocks.at[block].addr + h->blocks.at[block].bytes > addr)
+			break;
+	b = block == HEAP_NONE ? NULL : &h->blocks.at[block];
+	if (!b || b->alloc != HEAP_NONE || b->addr + b->bytes < addr + bytes || b->addr > addr)
+		return PLIM_OK;
+	if (b->addr < addr) {
+		st = heap_split(h, block, addr - b->addr, err);
+		block = st ? block : h->blocks.at[block].next;
+	}
+	if (!st && h->blocks.at[block].bytes > bytes)
+		st = heap_split(h, block, bytes, err);
+	if (!st && h->blocks.at[block].next != HEAP_NONE)
+		st = split_range(h, at, block, err);
+	if (st)
+		return st;
+	r = &h->ranges.at[h->order.at[at]];
+	r->bytes -= bytes;
+	block_drop(h, block);
+	if (r->first == HEAP_NONE)
+		order_remove(h, at);
+	*done = 1;
+	return PLIM_OK;
+}

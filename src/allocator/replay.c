@@ -1,0 +1,376 @@
+/* A recording replayed at its own addresses. */
+#include "heap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct replay {
+	struct mem *mem;
+	const struct trace *t;
+	const struct trace_device *d;
+	struct allocator_rules rules;
+	struct heap heap;
+	struct allocator_replay *out;
+	uint32_t *block_of; /* by allocation: its block while it lives */
+	struct plim_err *err;
+};
+
+static void fault(struct replay *r, uint32_t event)
+{
+	if (!r->out->faults++)
+		r->out->first_fault = event;
+}
+
+/* The small pool asks for 2 MiB at a time, the large one for 20 MiB and more or for multiples of it. */
+static int is_large(uint64_t segment_bytes)
+{
+	return segment_bytes != ALLOCATOR_SMALL_SEGMENT;
+}
+
+/* Is a free block of `bytes` cut for a request of `size`, and the rest kept free? */
+static int splits(const struct replay *r, const struct heap_range *range, uint64_t bytes, uint64_t size)
+{
+	uint64_t rest = bytes - size;
+
+	if (range->expandable || !range->large)
+		return rest >= ALLOCATOR_MIN_BLOCK;
+	return size < r->rules.max_split_bytes && rest > ALLOCATOR_SMALL_SIZE;
+}
+
+/* ---- before the first event ---- */
+
+/* Undo the segment events from the last to the first: what was reserved before them. */
+static enum plim_status ranges_before(struct replay *r)
+{
+	const struct trace_events *ev = &r->d->events;
+	enum plim_status st = PLIM_OK;
+	uint32_t block;
+	int done;
+
+	for (uint32_t i = 0; !st && i < r->d->segments; i++) {
+		const struct trace_segment *s = &r->t->segments.at[r->d->first_segment + i];
+		struct heap_range range = { .addr = s->addr, .bytes = s->bytes, .stream = s->stream,
+					    .large = s->large, .expandable = s->expandable };
+
+		st = heap_add(&r->heap, &range, &block, r->err);
+	}
+	for (size_t e = ev->n; !st && e-- > 0;) {
+		uint8_t action = ev->action[e];
+		struct heap_range range = { .addr = ev->addr[e], .bytes = ev->size[e], .stream = ev->stream[e],
+					    .large = (uint8_t)is_large(ev->size[e]),
+					    .expandable = action == TRACE_SEGMENT_UNMAP };
+
+		if (action == TRACE_SEGMENT_FREE || action == TRACE_SEGMENT_UNMAP)
+			st = heap_add(&r->heap, &range, &block, r->err);
+		else if (action == TRACE_SEGMENT_ALLOC || action == TRACE_SEGMENT_MAP)
+			st = heap_remove(&r->heap, ev->addr[e], ev->size[e], &done, r->err);
+	}
+	return st;
+}
+
+struct resident {
+	uint64_t addr;
+	uint32_t alloc;
+};
+
+static int by_addr(const void *a, const void *b)
+{
+	const struct resident *x = a, *y = b;
+
+	return (x->addr > y->addr) - (x->addr < y->addr);
+}
+
+/* The size of a block that still stands at the end; 0 when the snapshot does not show it. */
+static uint64_t final_bytes(const struct replay *r, const struct trace_alloc *a)
+{
+	if (a->free_completed != TRACE_NONE)
+		return 0;
+	for (uint32_t i = 0; i < r->d->segments; i++) {
+		const struct trace_segment *s = &r->t->segments.at[r->d->first_segment + i];
+		uint32_t low = s->first_block, high = s->first_block + s->blocks;
+
+		if (a->addr < s->addr || a->addr - s->addr >= s->bytes)
+			continue;
+		while (low < high) {
+			uint32_t mid = low + (high - low) / 2;
+
+			if (r->t->blocks.at[mid].addr < a->addr)
+				low = mid + 1;
+			else
+				high = mid;
+		}
+		if (low < s->first_block + s->blocks && r->t->blocks.at[low].addr == a->addr)
+			return r->t->blocks.at[low].bytes;
+	}
+	return 0;
+}
+
+/*
+ * One allocation that was there before: how far does its block go?  The next one begins at `border`.
+ * In the large pool no free block is as small as 1 MiB, so such a gap belongs to the block before it.
+ */
+static enum plim_status place(struct replay *r, const struct resident *one, uint64_t border)
+{
+	const struct trace_alloc *a = &r->d->allocs[one->alloc];
+	size_t at = heap_range_at(&r->heap, a->addr);
+	struct heap_range *range = at < r->heap.order.n ? &r->heap.ranges.at[r->heap.order.at[at]] : NULL;
+	uint64_t size = allocator_round(&r->rules, a->requested_bytes), bytes = final_bytes(r, a), room;
+	uint32_t block = heap_find(&r->heap, a->addr);
+	enum plim_status st = PLIM_OK;
+	uint8_t loose = 0;
+
+	r->out->block_bytes[one->alloc] = bytes ? bytes : size;
+	if (!range || range->addr > a->addr) {
+		fault(r, 0);
+		return PLIM_OK;
+	}
+	if (block == HEAP_NONE) { /* behind a gap: cut the free block that covers it */
+		block = range->last;
+		st = heap_split(&r->heap, block, a->addr - r->heap.blocks.at[block].addr, r->err);
+		if (st)
+			return st;
+		block = r->heap.blocks.at[block].next;
+		range = &r->heap.ranges.at[r->heap.order.at[at]];
+	}
+	if (border > range->addr + range->bytes)
+		border = range->addr + range->bytes;
+	room = border - a->addr;
+	if (!bytes && (room < size || !splits(r, range, room, size)))
+		bytes = room;
+	if (!bytes) {
+		loose = range->large && !range->expandable;
+		bytes = size;
+	}
+	if (bytes > r->heap.blocks.at[block].bytes) {
+		fault(r, 0);
+		return PLIM_OK;
+	}
+	r->out->block_bytes[one->alloc] = bytes;
+	r->block_of[one->alloc] = block;
+	r->heap.blocks.at[block].alloc = one->alloc;
+	r->heap.blocks.at[block].loose = loose;
+	if (r->heap.blocks.at[block].bytes > bytes)
+		st = heap_split(&r->heap, block, bytes, r->err);
+	return st;
+}
+
+static enum plim_status residents_before(struct replay *r)
+{
+	uint32_t n = 0, count = r->d->allocs_before;
+	struct resident *list = mem_new(r->mem, count, sizeof(*list), r->err);
+	enum plim_status st = list ? PLIM_OK : PLIM_E_NOMEM;
+
+	for (uint32_t a = 0; !st && a < r->d->alloc_count; a++)
+		if (r->d->allocs[a].flags & TRACE_BEFORE)
+			list[n++] = (struct resident){ r->d->allocs[a].addr, a };
+	if (n)
+		qsort(list, n, sizeof(*list), by_addr);
+	for (uint32_t i = 0; !st && i < n; i++)
+		st = place(r, &list[i], i + 1 < n ? list[i + 1].addr : UINT64_MAX);
+	mem_free(r->mem, list, count, sizeof(*list));
+	return st;
+}
+
+/* ---- the events ---- */
+
+/* A free block begins before `addr`: if the block in front of it is loose, the border is now known. */
+static uint32_t tighten(struct replay *r, uint64_t addr)
+{
+	size_t at = heap_range_at(&r->heap, addr);
+	struct heap_block *b, *front;
+	uint32_t block;
+
+	if (at >= r->heap.order.n)
+		return HEAP_NONE;
+	block = r->heap.ranges.at[r->heap.order.at[at]].first;
+	while (block != HEAP_NONE && r->heap.blocks.at[block].addr + r->heap.blocks.at[block].bytes <= addr)
+		block = r->heap.blocks.at[block].next;
+	if (block == HEAP_NONE)
+		return HEAP_NONE;
+	b = &r->heap.blocks.at[block];
+	if (b->alloc != HEAP_NONE || b->addr >= addr || b->prev == HEAP_NONE)
+		return HEAP_NONE;
+	front = &r->heap.blocks.at[b->prev];
+	if (!front->loose || addr - b->addr > ALLOCATOR_SMALL_SIZE)
+		return HEAP_NONE;
+	front->loose = 0;
+	r->out->block_bytes[front->alloc] += addr - b->addr;
+	heap_move_border(&r->heap, b->prev, front->bytes + (addr - b->addr));
+	return block;
+}
+
+static enum plim_status on_alloc(struct replay *r, uint32_t e)
+{
+	const struct trace_events *ev = &r->d->events;
+	uint32_t alloc = ev->alloc[e], block = heap_find(&r->heap, ev->addr[e]);
+	uint64_t size = allocator_round(&r->rules, ev->size[e]);
+	const struct heap_range *range;
+	struct heap_block *b;
+	enum plim_status st = PLIM_OK;
+
+	r->out->block_bytes[alloc] = size;
+	if (block == HEAP_NONE)
+		block = tighten(r, ev->addr[e]);
+	b = block == HEAP_NONE ? NULL : &r->heap.blocks.at[block];
+	if (!b || b->alloc != HEAP_NONE || b->bytes < size) {
+		fault(r, e);
+		return PLIM_OK;
+	}
+	if (b->prev != HEAP_NONE)
+		r->heap.blocks.at[b->prev].loose = 0; /* the free block began where the rounded request ends */
+	range = &r->heap.ranges.at[b->range];
+	if (splits(r, range, b->bytes, size)) {
+		st = heap_split(&r->heap, block, size, r->err);
+		b = &r->heap.blocks.at[block];
+	}
+	b->alloc = alloc;
+	r->block_of[alloc] = block;
+	r->out->block_bytes[alloc] = b->bytes;
+	return st;
+}
+
+static void on_free_completed(struct replay *r, uint32_t e)
+{
+	uint32_t alloc = r->d->events.alloc[e], block = r->block_of[alloc];
+
+	if (block == HEAP_NONE || r->heap.blocks.at[block].alloc != alloc) {
+		fault(r, e);
+		return;
+	}
+	if (r->heap.blocks.at[block].loose)
+		r->out->range_bytes += ALLOCATOR_SMALL_SIZE;
+	r->block_of[alloc] = HEAP_NONE;
+	heap_free(&r->heap, block);
+}
+
+static enum plim_status on_segment(struct replay *r, uint32_t e)
+{
+	const struct trace_events *ev = &r->d->events;
+	uint8_t action = ev->action[e];
+	struct heap_range range = { .addr = ev->addr[e], .bytes = ev->size[e], .stream = ev->stream[e],
+				    .large = (uint8_t)is_large(ev->size[e]),
+				    .expandable = action == TRACE_SEGMENT_MAP };
+	size_t at = heap_range_at(&r->heap, ev->addr[e]);
+	enum plim_status st;
+	uint32_t block;
+	int done;
+
+	if (action == TRACE_SEGMENT_FREE || action == TRACE_SEGMENT_UNMAP) {
+		st = heap_remove(&r->heap, ev->addr[e], ev->size[e], &done, r->err);
+		if (!st && !done)
+			fault(r, e);
+		return st;
+	}
+	if (at < r->heap.order.n && r->heap.ranges.at[r->heap.order.at[at]].addr < ev->addr[e] + ev->size[e]) {
+		fault(r, e); /* it overlaps what is already reserved */
+		return PLIM_OK;
+	}
+	return heap_add(&r->heap, &range, &block, r->err);
+}
+
+static enum plim_status events(struct replay *r)
+{
+	const struct trace_events *ev = &r->d->events;
+	enum plim_status st = PLIM_OK;
+
+	for (uint32_t e = 0; !st && e < ev->n; e++) {
+		switch (ev->action[e]) {
+		case TRACE_ALLOC: st = on_alloc(r, e); break;
+		case TRACE_FREE_COMPLETED: on_free_completed(r, e); break;
+		case TRACE_SEGMENT_ALLOC:
+		case TRACE_SEGMENT_FREE:
+		case TRACE_SEGMENT_MAP:
+		case TRACE_SEGMENT_UNMAP: st = on_segment(r, e); break;
+		case TRACE_FREE_REQUESTED: break; /* the block stays where it is */
+		default: continue;
+		}
+		r->out->checked_events++;
+	}
+	return st;
+}
+
+/* ---- the end ---- */
+
+/* Every final block must be there, of the same size and as live. */
+static void check_end(struct replay *r)
+{
+	size_t blocks = 0;
+
+	for (uint32_t i = 0; i < r->d->segments; i++) {
+		const struct trace_segment *s = &r->t->segments.at[r->d->first_segment + i];
+
+		for (uint32_t k = 0; k < s->blocks; k++) {
+			const struct trace_block *b = &r->t->blocks.at[s->first_block + k];
+			uint32_t mine = heap_find(&r->heap, b->addr);
+			int live = b->state != TRACE_INACTIVE;
+
+			blocks++;
+			if (mine == HEAP_NONE || r->heap.blocks.at[mine].bytes != b->bytes ||
+			    live != (r->heap.blocks.at[mine].alloc != HEAP_NONE))
+				r->out->end_faults++;
+		}
+	}
+	if (r->heap.filled != blocks && !r->out->end_faults)
+		r->out->end_faults++;
+}
+
+static void sum_before(struct replay *r)
+{
+	for (uint32_t a = 0; a < r->d->alloc_count; a++) {
+		const struct trace_alloc *one = &r->d->allocs[a];
+
+		if (!(one->flags & TRACE_BEFORE))
+			continue;
+		r->out->requested_before_bytes += one->requested_bytes;
+		r->out->active_before_bytes += r->out->block_bytes[a];
+		if (!(one->flags & TRACE_PENDING_BEFORE))
+			r->out->allocated_before_bytes += r->out->block_bytes[a];
+	}
+}
+
+enum plim_status allocator_replay_own(struct mem *m, const struct trace *t, const struct trace_device *d,
+				      struct allocator_replay **out, struct plim_err *err)
+{
+	struct replay r = { .mem = m, .t = t, .d = d, .rules = allocator_rules_of(t), .err = err };
+	enum plim_status st = PLIM_OK;
+
+	*out = NULL;
+	heap_init(&r.heap, m);
+	r.out = mem_new(m, 1, sizeof(*r.out), err);
+	if (!r.out)
+		return err ? err->status : PLIM_E_NOMEM;
+	r.out->mem = m;
+	r.out->n = d->alloc_count;
+	r.out->first_fault = TRACE_NONE;
+	r.out->block_bytes = mem_new(m, d->alloc_count, sizeof(*r.out->block_bytes), err);
+	r.block_of = r.out->block_bytes ? mem_new(m, d->alloc_count, sizeof(*r.block_of), err) : NULL;
+	if (!r.block_of)
+		st = PLIM_E_NOMEM;
+	else
+		memset(r.block_of, 0xff, d->alloc_count * sizeof(*r.block_of));
+	if (!st && (d->reserved_before_bytes || d->allocs_before))
+		st = ranges_before(&r);
+	if (!st && d->allocs_before)
+		st = residents_before(&r);
+	if (!st)
+		st = events(&r);
+	if (!st) {
+		check_end(&r);
+		sum_before(&r);
+	}
+	mem_free(m, r.block_of, d->alloc_count, sizeof(*r.block_of));
+	heap_release(&r.heap);
+	if (st)
+		allocator_replay_free(r.out);
+	else
+		*out = r.out;
+	return st;
+}
+
+void allocator_replay_free(struct allocator_replay *r)
+{
+	if (!r)
+		return;
+	mem_free(r->mem, r->block_bytes, r->n, sizeof(*r->block_bytes));
+	mem_free(r->mem, r, 1, sizeof(*r));
+}

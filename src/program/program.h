@@ -1,0 +1,43 @@
+/*
+ * What a run asks of memory, without addresses: requests and the order of their births and ends.
+ * A recording yields one; later a plan emits one; the allocator model turns one into a trace.
+ */
+#ifndef PROGRAM_PROGRAM_H
+#define PROGRAM_PROGRAM_H
+
+#include "trace/trace.h"
+
+enum program_op_kind {
+	PROGRAM_ALLOC,
+	PROGRAM_FREE,	    /* the program drops it */
+	PROGRAM_FREE_DONE,  /* other streams are done with it too */
+	PROGRAM_ATTEMPT,    /* an allocation that failed when recorded: its request lives no longer than that */
+};
+
+/* One request; stack and stream as in the trace. */
+struct program_request {
+	uint64_t bytes; /* unrounded; of an ATTEMPT as the allocator had rounded it */
+	uint32_t stack, stream;
+};
+
+struct program_op {
+	uint32_t request;
+	uint32_t kind; /* enum program_op_kind */
+};
+
+struct program {
+	struct mem *mem;
+	VEC(struct program_request) requests;
+	VEC(struct program_op) ops;
+	uint32_t requests_before; /* live when the recording began; they come first, as ALLOC ops */
+};
+
+/*
+ * The requests of a device's recording.  Those that lived before its first event come first, in the
+ * order of their addresses: their true order is not known.
+ */
+enum plim_status program_from_trace(struct mem *m, const struct trace *t, const struct trace_device *d,
+				    struct program **out, struct plim_err *err);
+void program_free(struct program *p);
+
+#endif

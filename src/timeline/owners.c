@@ -1,0 +1,175 @@
+/* Who holds the memory at a moment: live allocations put together by line, stack or size. */
+#include "timeline.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Where PyTorch, installed packages and Python itself live; and what has no file. */
+static const char *const foreign[] = {
+	"/site-packages/", "/dist-packages/", "/torch/", "/lib/python3", "<frozen", "<string>", "<__array",
+	"/importlib/",	   "/runpy.py",	      "??",	 ".cpp",	 ".h",	     ".cu",
+};
+
+static int is_users(const char *file)
+{
+	for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++)
+		if (strstr(file, foreign[i]))
+			return 0;
+	return *file != 0;
+}
+
+uint32_t timeline_user_frame(const struct trace *t, uint32_t stack)
+{
+	uint32_t n;
+	const uint32_t *frames = trace_stack(t, stack, &n);
+
+	for (uint32_t i = 0; i < n; i++)
+		if (is_users(trace_text(t, trace_frame(t, frames[i])->filename)))
+			return frames[i];
+	return n ? frames[0] : TRACE_NONE;
+}
+
+/* Keys to owners: open addressing over owner numbers. */
+struct groups {
+	struct mem *mem;
+	VEC(struct timeline_owner) owners;
+	VEC(uint64_t) keys;	 /* of each owner */
+	VEC(uint64_t) largest;	 /* of each owner: its largest allocation, whose stack it shows */
+	uint32_t *slots;
+	size_t mask;
+};
+
+static enum plim_status room(struct groups *g, struct plim_err *err)
+{
+	size_t count = g->slots ? 2 * (g->mask + 1) : 256, old = g->slots ? g->mask + 1 : 0;
+	uint32_t *slots;
+
+	if (g->slots && 2 * (g->owners.n + 1) <= g->mask)
+		return PLIM_OK;
+	slots = mem_new(g->mem, count, sizeof(*slots), err);
+	if (!slots)
+		return err ? err->status : PLIM_E_NOMEM;
+	mem_free(g->mem, g->slots, old, sizeof(*slots));
+	g->slots = slots;
+	g->mask = count - 1;
+	for (size_t i = 0; i < g->owners.n; i++) {
+		size_t s = (size_t)(g->keys.at[i] * 0x9e3779b97f4a7c15u >> 32) & g->mask;
+
+		while (slots[s])
+			s = (s + 1) & g->mask;
+		slots[s] = (uint32_t)i + 1;
+	}
+	return PLIM_OK;
+}
+
+static enum plim_status owner_of(struct groups *g, uint64_t key, size_t *owner, struct plim_err *err)
+{
+	enum plim_status st = room(g, err);
+	size_t s;
+
+	*owner = 0;
+	if (st)
+		return st;
+	s = (size_t)(key * 0x9e3779b97f4a7c15u >> 32) & g->mask;
+	for (; g->slots[s]; s = (s + 1) & g->mask) {
+		*owner = g->slots[s] - 1;
+		if (g->keys.at[*owner] == key)
+			return PLIM_OK;
+	}
+	*owner = g->owners.n;
+	g->slots[s] = (uint32_t)g->owners.n + 1;
+	st = vec_push(g->mem, &g->keys, key, err);
+	if (!st)
+		st = vec_push(g->mem, &g->largest, 0, err);
+	return st ? st
+		  : vec_push(g->mem, &g->owners,
+			     ((struct timeline_owner){ .stack = TRACE_NONE, .frame = TRACE_NONE }), err);
+}
+
+static int larger_first(const void *a, const void *b)
+{
+	const struct timeline_owner *x = a, *y = b;
+
+	if (x->bytes != y->bytes)
+		return x->bytes < y->bytes ? 1 : -1;
+	if (x->stack != y->stack) /* so that the order never depends on the sort */
+		return x->stack < y->stack ? -1 : 1;
+	return (x->size_bytes > y->size_bytes) - (x->size_bytes < y->size_bytes);
+}
+
+static enum plim_status collect(struct groups *g, const struct timeline *tl, uint32_t event,
+				enum timeline_measure measure, enum timeline_group group, uint32_t *line,
+				struct plim_err *err)
+{
+	const struct trace *t = tl->trace;
+	enum plim_status st = PLIM_OK;
+	size_t owner;
+
+	for (uint32_t a = 0; !st && a < tl->device->alloc_count; a++) {
+		const struct trace_alloc *one = &tl->device->allocs[a];
+		uint32_t stack = one->stack;
+		uint64_t bytes, key;
+
+		if (!timeline_lives(one, measure, event))
+			continue;
+		if (stack != TRACE_NONE && !t->stacks.at[stack].n)
+			stack = TRACE_NONE;
+		if (stack != TRACE_NONE && line[stack] == TRACE_NONE)
+			line[stack] = timeline_user_frame(t, stack);
+		bytes = timeline_bytes(tl, a, measure);
+		key = group == TIMELINE_BY_SIZE	   ? one->requested_bytes
+		      : stack == TRACE_NONE	   ? UINT64_MAX
+		      : group == TIMELINE_BY_STACK ? stack
+						   : line[stack];
+		st = owner_of(g, key, &owner, err);
+		if (st)
+			break;
+		g->owners.at[owner].bytes += bytes;
+		g->owners.at[owner].count++;
+		g->owners.at[owner].size_bytes = group == TIMELINE_BY_SIZE ? one->requested_bytes : 0;
+		if (bytes > g->largest.at[owner]) {
+			g->largest.at[owner] = bytes;
+			g->owners.at[owner].stack = stack;
+			g->owners.at[owner].frame = stack == TRACE_NONE ? TRACE_NONE : line[stack];
+		}
+	}
+	return st;
+}
+
+enum plim_status timeline_owners_at(struct mem *m, const struct timeline *tl, uint32_t event,
+				    enum timeline_measure measure, enum timeline_group group,
+				    struct timeline_owners *out, struct plim_err *err)
+{
+	struct groups g = { .mem = m };
+	size_t stacks = tl->trace->stacks.n;
+	uint32_t *line = mem_new(m, stacks, sizeof(*line), err);
+	enum plim_status st = line ? PLIM_OK : PLIM_E_NOMEM;
+
+	*out = (struct timeline_owners){ .mem = m };
+	if (line)
+		memset(line, 0xff, stacks * sizeof(*line));
+	if (!st)
+		st = collect(&g, tl, event, measure, group, line, err);
+	mem_free(m, line, stacks, sizeof(*line));
+	mem_free(m, g.slots, g.slots ? g.mask + 1 : 0, sizeof(*g.slots));
+	vec_release(m, &g.keys);
+	vec_release(m, &g.largest);
+	if (st) {
+		vec_release(m, &g.owners);
+		return st;
+	}
+	if (g.owners.n)
+		qsort(g.owners.at, g.owners.n, sizeof(*g.owners.at), larger_first);
+	out->at = g.owners.at;
+	out->n = g.owners.n;
+	out->room = g.owners.cap;
+	return PLIM_OK;
+}
+
+void timeline_owners_release(struct timeline_owners *o)
+{
+	if (o->mem)
+		mem_free(o->mem, o->at, o->room, sizeof(*o->at));
+	o->at = NULL;
+	o->n = 0;
+}

@@ -1,0 +1,93 @@
+/*
+ * A device's memory over time: four totals, each as torch.cuda.memory_stats() counts it.
+ *   requested	what the program asked for, until the allocator has the block back
+ *   allocated	blocks, until the program asks to free them (torch.cuda.memory_allocated)
+ *   active	blocks, until the allocator has them back: no other stream uses them any more
+ *   reserved	segments and mapped pages taken from the driver (torch.cuda.memory_reserved)
+ */
+#ifndef TIMELINE_TIMELINE_H
+#define TIMELINE_TIMELINE_H
+
+#include "allocator/allocator.h"
+
+enum timeline_measure {
+	TIMELINE_REQUESTED,
+	TIMELINE_ALLOCATED,
+	TIMELINE_ACTIVE,
+	TIMELINE_RESERVED,
+	TIMELINE_MEASURES
+};
+extern const char *const timeline_measure_names[TIMELINE_MEASURES];
+
+#define TIMELINE_BEFORE UINT32_MAX /* as an event: the state before the first one */
+
+struct timeline {
+	const struct trace *trace;
+	const struct trace_device *device;
+	const struct allocator_replay *replay;
+	uint64_t before[TIMELINE_MEASURES], end[TIMELINE_MEASURES];
+	uint64_t peak[TIMELINE_MEASURES];
+	uint32_t peak_event[TIMELINE_MEASURES]; /* the first event after which it was reached */
+};
+
+/* Walk all events once.  Borrows what it is given. */
+void timeline_walk(struct timeline *tl, const struct trace *t, const struct trace_device *d,
+		   const struct allocator_replay *replay);
+
+/* The four totals after `event` (or TIMELINE_BEFORE). */
+void timeline_at(const struct timeline *tl, uint32_t event, uint64_t bytes[TIMELINE_MEASURES]);
+
+/*
+ * `n` samples of a measure over events [first, last]: each the largest value in its part.
+ * Parts are equal in events.
+ */
+void timeline_sample(const struct timeline *tl, enum timeline_measure measure, uint32_t first, uint32_t last,
+		     uint64_t *y, size_t n);
+
+/* Does allocation `a` count in a measure after `event`? */
+static inline int timeline_lives(const struct trace_alloc *a, enum timeline_measure measure, uint32_t event)
+{
+	int born = a->flags & TRACE_BEFORE ? 1 : event != TIMELINE_BEFORE && a->born <= event;
+	uint32_t end = measure == TIMELINE_ALLOCATED ? a->free_requested : a->free_completed;
+
+	if (!born || (measure == TIMELINE_ALLOCATED && a->flags & TRACE_PENDING_BEFORE))
+		return 0;
+	return end == TRACE_NONE || event == TIMELINE_BEFORE || end > event;
+}
+
+/* What an allocation counts in a measure. */
+static inline uint64_t timeline_bytes(const struct timeline *tl, uint32_t alloc, enum timeline_measure measure)
+{
+	return measure == TIMELINE_REQUESTED ? tl->device->allocs[alloc].requested_bytes
+					     : tl->replay->block_bytes[alloc];
+}
+
+/* How allocations are put together to owners. */
+enum timeline_group { TIMELINE_BY_USER_FRAME, TIMELINE_BY_STACK, TIMELINE_BY_SIZE };
+
+struct timeline_owner {
+	uint64_t bytes;
+	uint64_t count;	    /* allocations */
+	uint64_t size_bytes; /* BY_SIZE: the request's size */
+	uint32_t stack;	    /* of its largest allocation; TRACE_NONE: no stack was recorded or no Python ran */
+	uint32_t frame;	    /* the user's own line, else the innermost; TRACE_NONE */
+};
+
+struct timeline_owners {
+	struct mem *mem;
+	struct timeline_owner *at; /* largest first */
+	size_t n, room;
+};
+
+enum plim_status timeline_owners_at(struct mem *m, const struct timeline *tl, uint32_t event,
+				    enum timeline_measure measure, enum timeline_group group,
+				    struct timeline_owners *out, struct plim_err *err);
+void timeline_owners_release(struct timeline_owners *o);
+
+/*
+ * The innermost frame that is the user's own: not of PyTorch, an installed package or Python itself;
+ * if all are, the innermost.  TRACE_NONE for an empty stack.
+ */
+uint32_t timeline_user_frame(const struct trace *t, uint32_t stack);
+
+#endif
