@@ -30,6 +30,13 @@ uint64_t allocator_round(const struct allocator_rules *r, uint64_t requested_byt
 /* What the driver is asked for when no free block fits a rounded size (get_allocation_size). */
 uint64_t allocator_segment_bytes(uint64_t rounded_bytes);
 
+/* The free memory when a request failed, after the allocator had given back what it could. */
+struct allocator_oom {
+	uint32_t event;
+	uint64_t largest_free_bytes; /* the largest free block that this stream and pool could use */
+	uint64_t free_bytes;	     /* free in all blocks of all pools and streams */
+};
+
 /* How one device's recording plays at its own addresses. */
 struct allocator_replay {
 	struct mem *mem;
@@ -47,6 +54,7 @@ struct allocator_replay {
 	uint64_t faults;	 /* of these, the ones that the rules cannot explain */
 	uint32_t first_fault;	 /* event, or TRACE_NONE */
 	uint64_t end_faults;	 /* final blocks that came out different */
+	VEC(struct allocator_oom) ooms; /* in turn */
 };
 
 enum plim_status allocator_replay_own(struct mem *m, const struct trace *t, const struct trace_device *d,

@@ -268,6 +268,29 @@ static enum plim_status on_segment(struct replay *r, uint32_t e)
 	return heap_add(&r->heap, &range, &block, r->err);
 }
 
+static enum plim_status on_oom(struct replay *r, uint32_t e)
+{
+	const struct trace_events *ev = &r->d->events;
+	struct allocator_oom oom = { .event = e };
+	int large = ev->size[e] > ALLOCATOR_SMALL_SIZE;
+
+	for (size_t i = 0; i < r->heap.order.n; i++) {
+		const struct heap_range *range = &r->heap.ranges.at[r->heap.order.at[i]];
+
+		for (uint32_t b = range->first; b != HEAP_NONE; b = r->heap.blocks.at[b].next) {
+			const struct heap_block *block = &r->heap.blocks.at[b];
+
+			if (block->alloc != HEAP_NONE)
+				continue;
+			oom.free_bytes += block->bytes;
+			if (range->stream == ev->stream[e] && range->large == large &&
+			    block->bytes > oom.largest_free_bytes)
+				oom.largest_free_bytes = block->bytes;
+		}
+	}
+	return vec_push(r->mem, &r->out->ooms, oom, r->err);
+}
+
 static enum plim_status events(struct replay *r)
 {
 	const struct trace_events *ev = &r->d->events;
@@ -282,6 +305,7 @@ static enum plim_status events(struct replay *r)
 		case TRACE_SEGMENT_MAP:
 		case TRACE_SEGMENT_UNMAP: st = on_segment(r, e); break;
 		case TRACE_FREE_REQUESTED: break; /* the block stays where it is */
+		case TRACE_OOM: st = on_oom(r, e); continue;
 		default: continue;
 		}
 		r->out->checked_events++;
@@ -372,5 +396,6 @@ void allocator_replay_free(struct allocator_replay *r)
 	if (!r)
 		return;
 	mem_free(r->mem, r->block_bytes, r->n, sizeof(*r->block_bytes));
+	vec_release(r->mem, &r->ooms);
 	mem_free(r->mem, r, 1, sizeof(*r));
 }

@@ -77,6 +77,7 @@ void err_prefix(struct plim_err *err, const char *prefix)
 	if (!err)
 		return;
 	memcpy(old, err->message, sizeof(old));
-	snprintf(err->message, sizeof(err->message), "%s: %s", prefix, old);
+	if (snprintf(err->message, sizeof(err->message), "%s: %s", prefix, old) < 0)
+		memcpy(err->message, old, sizeof(old));
 	escape_controls(err->message);
 }

@@ -227,9 +227,12 @@ static enum plim_status read_number(struct json *j, struct json_token *t, struct
 		return bad(j, "a malformed number", err);
 	j->p += n;
 	t->kind = integer ? JSON_INTEGER : JSON_DOUBLE;
-	t->number = strtod_l(j->buffer.at, NULL, j->locale);
 	if (integer)
 		integer_value(t, j->buffer.at);
+	if (integer && !t->big)
+		t->number = t->negative ? -(double)t->magnitude : (double)t->magnitude;
+	else
+		t->number = strtod_l(j->buffer.at, NULL, j->locale);
 	return PLIM_OK;
 }
 

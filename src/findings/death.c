@@ -1,0 +1,392 @@
+/*
+ * The verdict of a death: what the bound was, and why the request did not fit under it.
+ *
+ * The bound is known as an interval.  A limit was reached: everything that was ever reserved was
+ * allowed, and reserved + segment was not.  The device was full: reserved + what the driver had free.
+ *
+ * Fragmentation is claimed only if what was live, the request, and all that the step had still to
+ * allocate would have fitted under the low end; capacity only if it would not under the high end.
+ */
+#include "findings.h"
+
+#include <string.h>
+
+/* cudaMalloc can fail with a little more free than it was asked for: pages, the driver's own needs. */
+#define DRIVER_SLACK_BYTES (64u << 20)
+/* Memory outside this process's allocator that decides: a tenth of the card, and more than contexts take. */
+#define OUTSIDE_PART 10
+#define CONTEXT_BYTES (1u << 30)
+
+/* ---- the bound ---- */
+
+/* Is this what a card offers to a process that has it for itself? */
+static int is_whole_card(uint64_t usable)
+{
+	for (size_t i = 0; i < facts_nominal_count; i++) {
+		uint64_t nominal = (uint64_t)facts_nominal_gib[i] << 30;
+
+		if (usable <= nominal && usable >= nominal / 100 * 92)
+			return 1;
+	}
+	return 0;
+}
+
+static void bound_of_device(struct findings_death *d)
+{
+	const struct messages_oom *m = d->message;
+	uint64_t outside, own;
+
+	d->bound_low_bytes = d->bound_high_bytes = d->reserved_bytes + d->device_free_bytes;
+	if (!m || m->total.low == PLIM_UNKNOWN || m->others.low == PLIM_UNKNOWN) {
+		d->bound_by = is_whole_card(d->bound_low_bytes) ? FINDINGS_BOUND_DEVICE : FINDINGS_BOUND_UNKNOWN;
+		return;
+	}
+	own = m->this_process.low != PLIM_UNKNOWN && m->this_process.low > d->reserved_bytes
+		      ? m->this_process.low - d->reserved_bytes
+		      : 0;
+	outside = m->total.low / OUTSIDE_PART;
+	if (outside < CONTEXT_BYTES)
+		outside = CONTEXT_BYTES;
+	d->bound_by = m->others.low >= outside && m->others.low >= own ? FINDINGS_BOUND_OTHER_PROCESS
+		      : own >= outside				      ? FINDINGS_BOUND_NON_PYTORCH
+								      : FINDINGS_BOUND_DEVICE;
+}
+
+static void find_bound(struct findings_death *d)
+{
+	const struct messages_oom *m = d->message;
+
+	if (d->device_free_bytes < d->segment_bytes + DRIVER_SLACK_BYTES &&
+	    !(m && m->allowed.low != PLIM_UNKNOWN && d->device_free_bytes >= d->segment_bytes)) {
+		bound_of_device(d);
+		return;
+	}
+	d->bound_by = FINDINGS_BOUND_LIMIT;
+	d->bound_low_bytes = d->most_reserved_bytes;
+	d->bound_high_bytes = d->reserved_bytes + d->segment_bytes;
+	if (m && m->allowed.low != PLIM_UNKNOWN) {
+		if (m->allowed.low > d->bound_low_bytes && m->allowed.low < d->bound_high_bytes)
+			d->bound_low_bytes = m->allowed.low;
+		if (m->allowed.high < d->bound_high_bytes && m->allowed.high >= d->bound_low_bytes)
+			d->bound_high_bytes = m->allowed.high + 1;
+	}
+}
+
+/* ---- what was still to come: the same point in earlier repetitions ---- */
+
+/*
+ * A point of the program is the stacks of the last allocations up to it.  The longest of these
+ * lengths that was met before decides: longer ones tell more, but routing and batches vary.
+ */
+static const uint32_t lengths[] = { 512, 128, 48, 16 };
+#define LENGTHS (sizeof(lengths) / sizeof(lengths[0]))
+
+/* One stretch from a match to the next: how high live memory rose before it fell to its lowest. */
+struct stretch {
+	uint64_t base, highest, lowest, highest_at_lowest;
+	uint64_t request;
+	int open;
+};
+
+struct point {
+	uint64_t hash[LENGTHS], power[LENGTHS]; /* rolling; power = multiplier ^ length */
+	uint64_t target[LENGTHS];
+	uint32_t matches[LENGTHS];
+	uint64_t low[LENGTHS], high[LENGTHS];
+	struct stretch now[LENGTHS];
+};
+
+#define MULTIPLIER 0x9e3779b97f4a7c15u
+
+static inline uint64_t key_of(const struct trace *t, uint32_t stack)
+{
+	/* no stack recorded and no Python on the thread are the same: both are a thread of the engine */
+	return stack == TRACE_NONE || !t->stacks.at[stack].n ? 1 : stack + (uint64_t)2;
+}
+
+static void stretch_end(struct point *p, size_t l, uint64_t request)
+{
+	struct stretch *s = &p->now[l];
+	uint64_t rise = s->highest_at_lowest > s->base ? s->highest_at_lowest - s->base : 0;
+
+	if (!s->open)
+		return;
+	s->open = 0;
+	/* batches differ in length: what follows grows as this request did */
+	if (s->request)
+		rise = (uint64_t)((double)rise * ((double)request / (double)s->request));
+	p->low[l] = !p->matches[l] || rise < p->low[l] ? rise : p->low[l];
+	p->high[l] = rise > p->high[l] ? rise : p->high[l];
+	p->matches[l]++;
+}
+
+static inline void stretch_step(struct stretch *s, uint64_t live)
+{
+	if (!s->open)
+		return;
+	if (live > s->highest)
+		s->highest = live;
+	if (live < s->lowest) {
+		s->lowest = live;
+		s->highest_at_lowest = s->highest;
+	}
+}
+
+/* Stacks of the allocations up to the death, oldest first: `at` of `count`. */
+struct keys {
+	uint64_t *at;
+	size_t n;
+};
+
+/* Does the point's own history hold more than one place?  A run of one stack matches anything. */
+static int tells(const struct keys *k, uint32_t length)
+{
+	for (size_t i = k->n - length; i < k->n; i++)
+		if (k->at[i] != k->at[k->n - 1])
+			return 1;
+	return 0;
+}
+
+static int one_place_only(const struct keys *k)
+{
+	return !tells(k, (uint32_t)k->n);
+}
+
+static void match_points(const struct timeline *tl, const struct findings_death *d, const struct keys *k,
+			 struct point *p)
+{
+	const struct trace_events *ev = &tl->device->events;
+	uint64_t live = tl->before[TIMELINE_ALLOCATED];
+	size_t i = 0;
+
+	for (uint32_t e = 0; e < d->event; e++) {
+		if (ev->action[e] == TRACE_FREE_REQUESTED) {
+			live -= tl->replay->block_bytes[ev->alloc[e]];
+		} else if (ev->action[e] == TRACE_ALLOC) {
+			live += tl->replay->block_bytes[ev->alloc[e]];
+			for (size_t l = 0; l < LENGTHS; l++) {
+				p->hash[l] = p->hash[l] * MULTIPLIER + k->at[i];
+				if (i >= lengths[l])
+					p->hash[l] -= k->at[i - lengths[l]] * p->power[l];
+				if (i + 1 >= lengths[l] && p->hash[l] == p->target[l]) {
+					stretch_end(p, l, d->request_bytes);
+					p->now[l] = (struct stretch){ live, live, live, live, ev->size[e], 1 };
+				}
+			}
+			i++;
+		} else {
+			continue;
+		}
+		for (size_t l = 0; l < LENGTHS; l++)
+			stretch_step(&p->now[l], live);
+	}
+	for (size_t l = 0; l < LENGTHS; l++)
+		stretch_end(p, l, d->request_bytes);
+}
+
+static void start_point(const struct keys *k, struct point *p)
+{
+	for (size_t l = 0; l < LENGTHS; l++) {
+		p->power[l] = 1;
+		for (uint32_t i = 0; i < lengths[l]; i++)
+			p->power[l] *= MULTIPLIER;
+		if (k->n < lengths[l])
+			continue;
+		for (size_t i = k->n - lengths[l]; i < k->n; i++)
+			p->target[l] = p->target[l] * MULTIPLIER + k->at[i];
+	}
+}
+
+static enum plim_status look_back(struct mem *m, const struct timeline *tl, struct findings_death *d,
+				  struct plim_err *err)
+{
+	const struct trace_events *ev = &tl->device->events;
+	struct point p = { 0 };
+	struct keys k = { 0 };
+	size_t room = 1;
+
+	for (uint32_t e = 0; e < d->event; e++)
+		room += ev->action[e] == TRACE_ALLOC;
+	k.at = mem_new(m, room, sizeof(*k.at), err);
+	if (!k.at)
+		return err ? err->status : PLIM_E_NOMEM;
+	for (uint32_t e = 0; e < d->event; e++)
+		if (ev->action[e] == TRACE_ALLOC)
+			k.at[k.n++] = key_of(tl->trace, ev->stack[e]);
+	k.at[k.n++] = key_of(tl->trace, ev->stack[d->event]);
+	start_point(&k, &p);
+	match_points(tl, d, &k, &p);
+	for (size_t l = 0; l < LENGTHS && d->future == FINDINGS_FUTURE_UNKNOWN; l++) {
+		if (k.n < lengths[l] || !p.matches[l] || (!tells(&k, lengths[l]) && !one_place_only(&k)))
+			continue;
+		d->future = FINDINGS_FUTURE_REPEATED;
+		d->points_before = p.matches[l];
+		d->still_low_bytes = p.low[l];
+		d->still_high_bytes = p.high[l];
+	}
+	mem_free(m, k.at, room, sizeof(*k.at));
+	return PLIM_OK;
+}
+
+/* ---- what was still to come: the first optimizer step ---- */
+
+static int in_optimizer(const struct trace *t, uint32_t stack)
+{
+	uint32_t n;
+	const uint32_t *frames = trace_stack(t, stack, &n);
+
+	for (uint32_t i = 0; i < n; i++) {
+		const char *file = trace_text(t, trace_frame(t, frames[i])->filename);
+
+		if (strstr(file, "/torch/optim/") || strstr(file, "/optim/adam") || strstr(file, "/optimization.py"))
+			return 1;
+	}
+	return 0;
+}
+
+/* What the optimizer's own lines hold at the death. */
+struct optimizer_state {
+	uint64_t gradients; /* live and born without Python, as gradients are */
+	uint64_t state;
+	uint32_t lines;	     /* lines that make tensors as large as the gradients */
+	int on_device_steps; /* step counters on the GPU: a fused or capturable optimizer has them */
+};
+
+static enum plim_status read_optimizer(struct mem *m, const struct timeline *tl, const struct findings_death *d,
+				       struct optimizer_state *o, struct plim_err *err)
+{
+	const struct trace *t = tl->trace;
+	uint32_t death_stack = tl->device->events.stack[d->event];
+	uint64_t *bytes = mem_new(m, t->stacks.n, sizeof(*bytes), err), most = 0;
+
+	*o = (struct optimizer_state){ 0 };
+	if (!bytes)
+		return err ? err->status : PLIM_E_NOMEM;
+	for (size_t a = 0; a < tl->device->alloc_count; a++) {
+		const struct trace_alloc *one = &tl->device->allocs[a];
+
+		if (!timeline_lives(one, TIMELINE_ALLOCATED, d->event))
+			continue;
+		if (one->stack == TRACE_NONE || !t->stacks.at[one->stack].n)
+			o->gradients += one->requested_bytes;
+		else
+			bytes[one->stack] += one->requested_bytes;
+		o->on_device_steps |= one->requested_bytes <= 8 && in_optimizer(t, one->stack);
+	}
+	for (uint32_t s = 0; s < t->stacks.n; s++)
+		if (bytes[s] > most && in_optimizer(t, s))
+			most = bytes[s];
+	for (uint32_t s = 0; s < t->stacks.n; s++) {
+		if (s != death_stack && (!bytes[s] || bytes[s] < most / 4 || !in_optimizer(t, s)))
+			continue;
+		o->lines++;
+		o->state += bytes[s];
+	}
+	mem_free(m, bytes, t->stacks.n, sizeof(*bytes));
+	return PLIM_OK;
+}
+
+/*
+ * In its first step an optimizer makes its state, parameter by parameter: Adam two tensors of the
+ * gradient's size at two lines.  So lines times gradients, less what is there, is still to come.
+ * Then PyTorch's default on CUDA (foreach; torch/optim/optimizer.py, 2.0 and later) makes one list
+ * more, as large as the gradients, which a fused optimizer does not.
+ */
+static enum plim_status look_at_optimizer(struct mem *m, const struct timeline *tl, struct findings_death *d,
+					  struct plim_err *err)
+{
+	struct optimizer_state o;
+	uint64_t all, there;
+	enum plim_status st;
+
+	if (!in_optimizer(tl->trace, tl->device->events.stack[d->event]))
+		return PLIM_OK;
+	st = read_optimizer(m, tl, d, &o, err);
+	if (st)
+		return st;
+	all = o.lines * o.gradients;
+	there = o.state + d->request_bytes;
+	if (!o.gradients || there > all + all / 8)
+		return PLIM_OK; /* all state was born: this is a later list, or no first step */
+	d->future = FINDINGS_FUTURE_OPTIMIZER;
+	d->still_low_bytes = all > there ? all - there : 0;
+	d->still_high_bytes = PLIM_UNKNOWN;
+	if (o.lines >= 2 && !o.on_device_steps)
+		d->still_low_bytes += o.gradients;
+	return PLIM_OK;
+}
+
+/* ---- the cause ---- */
+
+static void find_cause(struct findings_death *d)
+{
+	uint64_t need = d->requested_live_bytes + d->request_bytes;
+	uint64_t least = need + d->still_low_bytes;
+	uint64_t most = d->future == FINDINGS_FUTURE_REPEATED ? d->live_bytes + d->request_bytes + d->still_high_bytes
+							      : PLIM_UNKNOWN;
+
+	if (d->has_leak && d->leak.grown_bytes >= d->live_bytes / 10 &&
+	    need - d->leak.grown_bytes + d->leak.per_repetition_bytes <= d->bound_low_bytes)
+		d->cause = FINDINGS_CAUSE_LEAK;
+	else if (least >= d->bound_high_bytes)
+		d->cause = FINDINGS_CAUSE_CAPACITY;
+	else if (most <= d->bound_low_bytes)
+		d->cause = FINDINGS_CAUSE_FRAGMENTATION;
+	else if (need > d->bound_low_bytes && 4 * d->free_bytes < d->request_bytes)
+		/* all free bytes together are a small part of the request: joining them would not have served it */
+		d->cause = FINDINGS_CAUSE_CAPACITY;
+	else
+		d->likelier = d->free_bytes >= d->request_bytes && d->future != FINDINGS_FUTURE_OPTIMIZER
+				      ? FINDINGS_CAUSE_FRAGMENTATION
+				      : FINDINGS_CAUSE_CAPACITY;
+}
+
+static void gather(const struct timeline *tl, const struct allocator_oom *oom, struct findings_death *d)
+{
+	const struct trace_events *ev = &tl->device->events;
+	uint64_t now[TIMELINE_MEASURES];
+	uint64_t reserved = tl->before[TIMELINE_RESERVED];
+
+	timeline_at(tl, oom->event, now);
+	d->event = oom->event;
+	d->request_bytes = ev->size[oom->event];
+	d->segment_bytes = allocator_segment_bytes(d->request_bytes);
+	d->live_bytes = now[TIMELINE_ALLOCATED];
+	d->requested_live_bytes = now[TIMELINE_REQUESTED];
+	d->reserved_bytes = now[TIMELINE_RESERVED];
+	d->device_free_bytes = ev->addr[oom->event];
+	d->free_bytes = now[TIMELINE_RESERVED] > now[TIMELINE_ALLOCATED]
+				? now[TIMELINE_RESERVED] - now[TIMELINE_ALLOCATED]
+				: 0;
+	d->largest_free_bytes = oom->largest_free_bytes;
+	d->most_reserved_bytes = reserved;
+	for (uint32_t e = 0; e < oom->event; e++) {
+		uint8_t action = ev->action[e];
+
+		if (action == TRACE_SEGMENT_ALLOC || action == TRACE_SEGMENT_MAP)
+			reserved += ev->size[e];
+		else if (action == TRACE_SEGMENT_FREE || action == TRACE_SEGMENT_UNMAP)
+			reserved -= ev->size[e];
+		if (reserved > d->most_reserved_bytes)
+			d->most_reserved_bytes = reserved;
+	}
+}
+
+enum plim_status findings_explain_death(struct mem *m, const struct timeline *tl,
+					const struct allocator_oom *oom, const struct messages_oom *message,
+					struct findings_death *out, struct plim_err *err)
+{
+	enum plim_status st;
+
+	*out = (struct findings_death){ .message = message };
+	gather(tl, oom, out);
+	find_bound(out);
+	st = findings_find_leak(m, tl, oom->event, &out->leak, &out->has_leak, err);
+	if (!st)
+		st = look_at_optimizer(m, tl, out, err);
+	if (!st && out->future == FINDINGS_FUTURE_UNKNOWN)
+		st = look_back(m, tl, out, err);
+	if (!st)
+		find_cause(out);
+	return st;
+}
