@@ -224,7 +224,7 @@ static void man_options(const struct opt *o)
 			printf("\n");
 			continue;
 		}
-		snprintf(left, sizeof(left), o->letter ? "-%c, --%s" : "%.0s--%s", o->letter,
+		snprintf(left, sizeof(left), o->letter ? "-%c, --%s" : "%.0d--%s", o->letter,
 			 o->name);
 		option_says(o, right, sizeof(right));
 		term(left, o->value, right);

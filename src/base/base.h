@@ -10,6 +10,7 @@
 #include "json.h"
 #include "mem.h"
 #include "source.h"
+#include "fields.h"
 #include "text.h"
 
 #endif

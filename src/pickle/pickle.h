@@ -179,8 +179,9 @@ static inline uint64_t pickle_ext(unsigned sort, uint32_t number)
 }
 
 /*
- * Writing, protocol 4, framed as CPython frames.  Bytes go to `sink` in pieces of about 64 KiB.
- * Strings are memoized by content.  Containers: begin, items, end.
+ * Writing, protocol 4.  The layout is CPython's: PROTO, then frames of about 64 KiB that end between
+ * two opcodes; a longer string stands outside of them.  Every container and every distinct string is
+ * memoized, and its memo index is the count of those before it.
  */
 struct pickle_sink {
 	void *ctx;
@@ -196,11 +197,12 @@ void pickle_write_int(struct pickle_writer *w, int64_t value);
 void pickle_write_uint(struct pickle_writer *w, uint64_t value);
 void pickle_write_float(struct pickle_writer *w, double value);
 void pickle_write_str(struct pickle_writer *w, const char *text, size_t n);
-void pickle_write_list(struct pickle_writer *w); /* open; items follow; pickle_write_close */
-void pickle_write_dict(struct pickle_writer *w); /* open; key, value, ... follow; pickle_write_close */
+/* Open a container; items (or keys and values in turn) follow up to its pickle_write_close. */
+void pickle_write_list(struct pickle_writer *w);
+void pickle_write_dict(struct pickle_writer *w);
 void pickle_write_close(struct pickle_writer *w);
-void pickle_write_pair(struct pickle_writer *w); /* closes the newest two values to a tuple */
-/* The memo index of the container that was closed (or the list opened) last, and a reference to it. */
+void pickle_write_pair(struct pickle_writer *w, int64_t a, int64_t b); /* a tuple of two integers */
+/* The memo index of the container that was closed last, and a reference to it. */
 uint32_t pickle_write_memo(struct pickle_writer *w);
 void pickle_write_ref(struct pickle_writer *w, uint32_t memo);
 enum plim_status pickle_write_end(struct pickle_writer *w, struct plim_err *err);

@@ -93,3 +93,23 @@ void timeline_sample(const struct timeline *tl, enum timeline_measure measure, u
 		} while (++i < to);
 	}
 }
+
+void timeline_narrow(struct timeline *tl, uint32_t first, uint32_t last)
+{
+	uint64_t now[TIMELINE_MEASURES];
+
+	timeline_at(tl, first ? first - 1 : TIMELINE_BEFORE, now);
+	for (int m = 0; m < TIMELINE_MEASURES; m++) {
+		tl->peak[m] = now[m];
+		tl->peak_event[m] = first ? first - 1 : TIMELINE_BEFORE;
+	}
+	for (uint32_t e = first; e <= last && e < tl->device->events.n; e++) {
+		step(tl, e, now);
+		for (int m = 0; m < TIMELINE_MEASURES; m++) {
+			if ((int64_t)now[m] > (int64_t)tl->peak[m]) {
+				tl->peak[m] = now[m];
+				tl->peak_event[m] = e;
+			}
+		}
+	}
+}

@@ -34,6 +34,9 @@ struct timeline {
 void timeline_walk(struct timeline *tl, const struct trace *t, const struct trace_device *d,
 		   const struct allocator_replay *replay);
 
+/* The peaks of events [first, last] alone. */
+void timeline_narrow(struct timeline *tl, uint32_t first, uint32_t last);
+
 /* The four totals after `event` (or TIMELINE_BEFORE). */
 void timeline_at(const struct timeline *tl, uint32_t event, uint64_t bytes[TIMELINE_MEASURES]);
 

@@ -1,0 +1,8 @@
+/* All of Plimsoll's public API. */
+#ifndef PLIMSOLL_PLIMSOLL_H
+#define PLIMSOLL_PLIMSOLL_H
+
+#include <plimsoll/report.h>
+#include <plimsoll/status.h>
+
+#endif

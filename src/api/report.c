@@ -1,0 +1,626 @@
+/* plimsoll report: read, replay, walk, explain; the result as plain structs. */
+#include "report.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define TIMELINE_SAMPLES 160 /* two a column of a terminal of 80 */
+#define VERDICTS_EACH_END 4  /* of many deaths, the first and the last ones are explained */
+#define LEAK_MATERIAL_PART 100 /* of the peak: less is a note */
+
+void plim_report_options_init(struct plim_report_options *o)
+{
+	*o = (struct plim_report_options){ .size = sizeof(*o), .device = PLIM_UNKNOWN, .owners_max = 12 };
+}
+
+void plim_report_free(struct plim_report *r)
+{
+	struct plim_report_hidden *h;
+
+	if (!r)
+		return;
+	h = r->hidden;
+	for (size_t i = 0; h->devices && h->trace && i < h->trace->device_count; i++)
+		allocator_replay_free(h->devices[i].replay);
+	trace_free(h->trace);
+	for (size_t i = 0; i < h->chunks.n; i++)
+		mem_free(&h->mem, h->chunks.at[i].at, h->chunks.at[i].bytes, 1);
+	vec_release(&h->mem, &h->chunks);
+	intern_release(&h->strings);
+	free(h);
+	free(r);
+}
+
+/* ---- source ---- */
+
+struct notes {
+	const char *at[32];
+	size_t n;
+};
+
+static void note(struct plim_report *r, struct notes *notes, const char *text)
+{
+	(void)r;
+	if (notes->n < sizeof(notes->at) / sizeof(notes->at[0]) && text)
+		notes->at[notes->n++] = text;
+}
+
+static void note_device(struct plim_report *r, struct notes *notes, const struct trace_device *d,
+			const struct report_device *one, struct plim_err *err)
+{
+	char a[32];
+
+	if (!d->events.n && d->segments)
+		note(r, notes,
+		     report_text(r, err, "device %u: no events were recorded, only what stood at the end is known",
+				 d->ordinal));
+	if (d->stale_events)
+		note(r, notes,
+		     report_text(r, err,
+				 "device %u: the ring was re-armed smaller without being cleared; %u older events "
+				 "before a hole were left out",
+				 d->ordinal, d->stale_events));
+	if (d->events.n && (d->allocs_before || d->reserved_before_bytes))
+		note(r, notes,
+		     report_text(r, err,
+				 "device %u: the recording does not begin with the run (the ring was full, or it was "
+				 "switched on late): %u allocations and %s reserved were there before; peaks are "
+				 "those of the recorded part",
+				 d->ordinal, d->allocs_before, report_size(a, d->reserved_before_bytes)));
+	if (one->replay->range_bytes)
+		note(r, notes,
+		     report_text(r, err,
+				 "device %u: allocated and active bytes may be higher by up to %s: how large some "
+				 "blocks were that ended in the recording is not known",
+				 d->ordinal, report_size(a, one->replay->range_bytes)));
+	if (d->contradictions || one->replay->faults || one->replay->end_faults)
+		note(r, notes,
+		     report_text(r, err,
+				 "device %u: %llu events contradict others, %llu the allocator's rules, %llu blocks "
+				 "differ at the end: numbers near them are not exact",
+				 d->ordinal, (unsigned long long)d->contradictions,
+				 (unsigned long long)one->replay->faults,
+				 (unsigned long long)one->replay->end_faults));
+}
+
+static enum plim_status fill_source(struct plim_report *r, const char *path, struct plim_err *err)
+{
+	const struct trace *t = r->hidden->trace;
+	struct plim_report_source *s = &r->source;
+	struct notes notes = { .n = 0 };
+
+	s->path = report_text(r, err, "%s", path);
+	s->kind = t->kind;
+	s->compression = t->compression;
+	s->bytes = t->file_bytes;
+	s->decoded_bytes = t->decoded_bytes;
+	s->complete = true;
+	for (size_t i = 0; i < t->device_count; i++) {
+		const struct trace_device *d = &t->devices[i];
+
+		s->events += d->events.n;
+		s->complete &= !d->allocs_before && !d->reserved_before_bytes && !d->stale_events;
+		note_device(r, &notes, d, &r->hidden->devices[i], err);
+	}
+	s->complete &= s->events > 0;
+	if (s->events && !t->has_frames)
+		note(r, &notes, "no stacks were recorded: owners are not known (record with stacks=\"python\")");
+	for (size_t i = 0; i < t->unknown.n; i++)
+		if (t->unknown.at[i].count)
+			note(r, &notes,
+			     report_text(r, err, "unknown %s '%.80s' in %llu %s: left out",
+					 t->unknown.at[i].where == TRACE_STACK ? "action" : "key",
+					 trace_text(t, t->unknown.at[i].name),
+					 (unsigned long long)t->unknown.at[i].count,
+					 t->unknown.at[i].where == TRACE_STACK
+						 ? "events"
+						 : trace_row_names[t->unknown.at[i].where]));
+	s->notes = report_take(r, notes.n, sizeof(*s->notes), err);
+	if (!s->notes || !s->path)
+		return err ? err->status : PLIM_E_NOMEM;
+	memcpy(s->notes, notes.at, notes.n * sizeof(*s->notes));
+	s->note_count = notes.n;
+	return PLIM_OK;
+}
+
+/* ---- peaks ---- */
+
+static uint64_t time_of(const struct plim_report *r, const struct trace_device *d, uint32_t e)
+{
+	return r->hidden->trace->has_time && e < d->events.n ? (uint64_t)d->events.time_us[e] : PLIM_UNKNOWN;
+}
+
+static struct plim_report_moment moment(const struct plim_report *r, const struct timeline *tl, int measure)
+{
+	uint32_t e = tl->peak_event[measure];
+	int blocks = measure == TIMELINE_ALLOCATED || measure == TIMELINE_ACTIVE;
+
+	return (struct plim_report_moment){
+		.event = e == TIMELINE_BEFORE ? PLIM_UNKNOWN : e,
+		.time_us = e == TIMELINE_BEFORE ? PLIM_UNKNOWN : time_of(r, tl->device, e),
+		.range_bytes = blocks ? tl->replay->range_bytes : 0,
+	};
+}
+
+static void fill_totals(struct plim_report_totals *to, const uint64_t from[TIMELINE_MEASURES])
+{
+	to->requested_bytes = from[TIMELINE_REQUESTED];
+	to->active_bytes = from[TIMELINE_ACTIVE];
+	to->allocated_bytes = from[TIMELINE_ALLOCATED];
+	to->reserved_bytes = from[TIMELINE_RESERVED];
+}
+
+static void fill_peak(struct plim_report *r, const struct timeline *tl, struct plim_report_device *out)
+{
+	struct plim_report_peak *p = &out->peak;
+
+	p->requested_bytes = tl->peak[TIMELINE_REQUESTED];
+	p->active_bytes = tl->peak[TIMELINE_ACTIVE];
+	p->allocated_bytes = tl->peak[TIMELINE_ALLOCATED];
+	p->reserved_bytes = tl->peak[TIMELINE_RESERVED];
+	p->requested = moment(r, tl, TIMELINE_REQUESTED);
+	p->active = moment(r, tl, TIMELINE_ACTIVE);
+	p->allocated = moment(r, tl, TIMELINE_ALLOCATED);
+	p->reserved = moment(r, tl, TIMELINE_RESERVED);
+	p->lower_bound = !tl->device->events.n || tl->device->allocs_before || tl->device->reserved_before_bytes;
+}
+
+/* ---- owners ---- */
+
+/* The moment that --at names, or the one that matters most. */
+static enum plim_status find_moment(struct plim_report *r, const struct timeline *tl, const char **what,
+				    uint32_t *event, struct plim_err *err)
+{
+	const char *at = r->hidden->options.at;
+	size_t events = tl->device->events.n, ooms = tl->replay->ooms.n;
+	unsigned long long number;
+	char *rest;
+
+	*what = at ? at : ooms ? "oom" : "peak";
+	*event = events ? (uint32_t)events - 1 : TIMELINE_BEFORE;
+	if (!strcmp(*what, "peak"))
+		*event = tl->peak_event[TIMELINE_ALLOCATED];
+	else if (!strcmp(*what, "oom") && ooms)
+		*event = tl->replay->ooms.at[ooms - 1].event;
+	else if (!strcmp(*what, "oom"))
+		return err_set(err, PLIM_E_ARG, "--at oom: the recording holds no out-of-memory event");
+	else if (!strncmp(*what, "event:", 6)) {
+		errno = 0;
+		number = strtoull(*what + 6, &rest, 10);
+		if (errno || *rest || rest == *what + 6 || number >= events)
+			return err_set(err, PLIM_E_ARG, "--at %s: the recording's events are 0 to %zu", *what,
+				       events ? events - 1 : 0);
+		*event = (uint32_t)number;
+		*what = "event";
+	} else if (strcmp(*what, "end")) {
+		return err_set(err, PLIM_E_ARG, "--at '%s' is none of peak, oom, end, event:N", *what);
+	}
+	return PLIM_OK;
+}
+
+static enum plim_status fill_owner(struct plim_report *r, const struct timeline_owner *from,
+				   struct plim_report_owner *to, struct plim_err *err)
+{
+	int by_size = r->hidden->options.group_by == PLIM_GROUP_SIZE;
+
+	to->bytes = from->bytes;
+	to->count = from->count;
+	to->each_bytes = by_size ? from->size_bytes : PLIM_UNKNOWN;
+	to->frame = report_frame(r, from->frame, err);
+	if (from->frame != TRACE_NONE && !to->frame)
+		return err ? err->status : PLIM_E_NOMEM;
+	return report_stack(r, from->stack, &to->stack, &to->stack_count, err);
+}
+
+static enum plim_status fill_owners(struct plim_report *r, const struct timeline *tl,
+				    struct plim_report_owners *out, struct plim_err *err)
+{
+	const struct plim_report_options *o = &r->hidden->options;
+	struct timeline_owners list = { 0 };
+	uint32_t event;
+	size_t n;
+	enum plim_status st = find_moment(r, tl, &out->what, &event, err);
+
+	if (!st)
+		st = timeline_owners_at(&r->hidden->mem, tl, event, TIMELINE_ALLOCATED,
+					(enum timeline_group)o->group_by, &list, err);
+	if (st)
+		return st;
+	out->measure = "allocated";
+	out->event = event == TIMELINE_BEFORE ? PLIM_UNKNOWN : event;
+	n = o->owners_max && list.n > o->owners_max ? o->owners_max : list.n;
+	out->owners = report_take(r, n, sizeof(*out->owners), err);
+	if (!out->owners)
+		st = PLIM_E_NOMEM;
+	for (size_t i = 0; !st && i < list.n; i++) {
+		out->total_bytes += list.at[i].bytes;
+		if (i < n)
+			st = fill_owner(r, &list.at[i], &out->owners[i], err);
+		else
+			out->left_out_bytes += list.at[i].bytes;
+	}
+	out->owner_count = n;
+	out->owners_left_out = list.n - n;
+	timeline_owners_release(&list);
+	return st;
+}
+
+/* ---- deaths and leaks ---- */
+
+static enum plim_status fill_oom(struct plim_report *r, const struct timeline *tl, size_t i,
+				 struct plim_report_oom *out, struct plim_err *err)
+{
+	const struct trace *t = r->hidden->trace;
+	const struct trace_events *ev = &tl->device->events;
+	const struct allocator_oom *oom = &tl->replay->ooms.at[i];
+	int last = i + 1 == tl->replay->ooms.n;
+	int explained = i < VERDICTS_EACH_END || i + VERDICTS_EACH_END >= tl->replay->ooms.n;
+	struct findings_death d;
+	uint64_t now[TIMELINE_MEASURES];
+	uint32_t e = oom->event;
+	enum plim_status st;
+
+	*out = (struct plim_report_oom){ .event = e,
+					 .time_us = time_of(r, tl->device, e),
+					 .requested_bytes = ev->size[e],
+					 .segment_bytes = allocator_segment_bytes(ev->size[e]),
+					 .stream = t->streams.n ? t->streams.at[ev->stream[e]] : 0,
+					 .pool = ev->size[e] <= ALLOCATOR_SMALL_SIZE ? "small" : "large",
+					 .device_free_bytes = ev->addr[e],
+					 .bound_bytes = PLIM_UNKNOWN,
+					 .free_bytes = oom->free_bytes,
+					 .largest_free_bytes = oom->largest_free_bytes };
+	timeline_at(tl, e, now);
+	out->live_bytes = now[TIMELINE_ALLOCATED];
+	out->reserved_bytes = now[TIMELINE_RESERVED];
+	out->frame = report_frame(r, timeline_user_frame(t, ev->stack[e]), err);
+	st = report_stack(r, ev->stack[e], &out->stack, &out->stack_count, err);
+	if (st || !explained)
+		return st;
+	st = findings_explain_death(&r->hidden->mem, tl, oom,
+				    last && r->hidden->has_message ? &r->hidden->message : NULL, &d, err);
+	if (st)
+		return st;
+	out->bound_bytes = d.bound_low_bytes;
+	out->verdict = report_take(r, 1, sizeof(*out->verdict), err);
+	return out->verdict ? report_verdict(r, tl, &d, out->verdict, err) : PLIM_E_NOMEM;
+}
+
+static enum plim_status fill_leak(struct plim_report *r, const struct findings_leak *from,
+				  struct plim_report_finding *out, uint64_t peak, struct plim_err *err)
+{
+	struct plim_report_leak *l = report_take(r, 1, sizeof(*l), err);
+	char a[32], b[32];
+	const char *where;
+
+	if (!l)
+		return err ? err->status : PLIM_E_NOMEM;
+	*l = (struct plim_report_leak){ .grown_bytes = from->grown_bytes,
+					.per_repetition_bytes = from->per_repetition_bytes,
+					.repetitions = from->repetitions,
+					.first_event = from->first_event,
+					.last_event = from->last_event,
+					.loop = report_frame(r, from->loop_frame, err),
+					.frame = report_frame(r, from->frame, err),
+					.part_bytes = from->part_bytes };
+	where = l->frame ? l->frame : l->loop;
+	out->kind = "leak";
+	out->severity = from->grown_bytes >= peak / LEAK_MATERIAL_PART ? "bad" : "note";
+	out->bytes = from->grown_bytes;
+	out->leak = l;
+	out->text = report_text(r, err,
+				"live memory climbs by %s each repetition, %u times in a row, %s in all; most of what "
+				"stays was allocated by %s",
+				report_size(a, from->per_repetition_bytes), from->repetitions,
+				report_size(b, from->grown_bytes), where ? where : "code without a Python stack");
+	return report_stack(r, from->stack, &l->stack, &l->stack_count, err);
+}
+
+static enum plim_status fill_findings(struct plim_report *r, const struct timeline *tl,
+				      struct plim_report_device *out, struct plim_err *err)
+{
+	struct findings_leak leak;
+	const struct plim_report_oom *last = out->oom_count ? &out->oom[out->oom_count - 1] : NULL;
+	struct plim_report_finding *f = report_take(r, 2, sizeof(*f), err);
+	uint32_t end = last ? (uint32_t)last->event : TIMELINE_BEFORE;
+	int found;
+	enum plim_status st = f ? findings_find_leak(&r->hidden->mem, tl, end, &leak, &found, err) : PLIM_E_NOMEM;
+
+	out->findings = f;
+	if (!st && last) {
+		f[out->finding_count++] = (struct plim_report_finding){ .kind = "oom",
+									.severity = "bad",
+									.text = last->verdict->headline,
+									.bytes = last->requested_bytes };
+	}
+	if (!st && found)
+		st = fill_leak(r, &leak, &f[out->finding_count++], out->peak.allocated_bytes, err);
+	return st;
+}
+
+/* ---- devices ---- */
+
+/* --steps A:B cuts the walk to events A to B: peaks and samples are theirs. */
+static enum plim_status read_range(const char *steps, size_t events, uint32_t *first, uint32_t *last,
+				   struct plim_err *err)
+{
+	unsigned long long a = 0, b = events ? events - 1 : 0;
+	char *rest = NULL;
+
+	*first = 0;
+	*last = (uint32_t)b;
+	if (!steps)
+		return PLIM_OK;
+	if (*steps != ':')
+		a = strtoull(steps, &rest, 10);
+	else
+		rest = (char *)(uintptr_t)steps;
+	if (rest == NULL || *rest != ':' || (rest == steps && *steps != ':'))
+		return err_set(err, PLIM_E_ARG, "--steps '%s' is not A:B, two event numbers", steps);
+	if (rest[1])
+		b = strtoull(rest + 1, &rest, 10);
+	else
+		rest++;
+	if (*rest || a > b || b >= events)
+		return err_set(err, PLIM_E_ARG, "--steps '%s': the recording's events are 0 to %zu", steps,
+			       events ? events - 1 : 0);
+	*first = (uint32_t)a;
+	*last = (uint32_t)b;
+	return PLIM_OK;
+}
+
+static enum plim_status fill_timeline(struct plim_report *r, struct timeline *tl, struct plim_report_device *out,
+				      struct plim_err *err)
+{
+	uint32_t first, last;
+	enum plim_status st = read_range(r->hidden->options.steps, tl->device->events.n, &first, &last, err);
+
+	if (st || !tl->device->events.n)
+		return st;
+	if (r->hidden->options.steps)
+		timeline_narrow(tl, first, last);
+	out->timeline_bytes = report_take(r, TIMELINE_SAMPLES, sizeof(*out->timeline_bytes), err);
+	if (!out->timeline_bytes)
+		return err ? err->status : PLIM_E_NOMEM;
+	out->timeline_count = TIMELINE_SAMPLES;
+	timeline_sample(tl, TIMELINE_ALLOCATED, first, last, out->timeline_bytes, out->timeline_count);
+	return PLIM_OK;
+}
+
+static uint64_t count_streams(const struct trace *t, const struct trace_device *d)
+{
+	uint8_t seen[4096] = { 0 };
+	uint64_t n = 0;
+
+	for (size_t e = 0; e < d->events.n; e++) {
+		if (d->events.action[e] == TRACE_ALLOC && !seen[d->events.stream[e] & 4095]) {
+			seen[d->events.stream[e] & 4095] = 1;
+			n++;
+		}
+	}
+	(void)t;
+	return n;
+}
+
+static enum plim_status fill_device(struct plim_report *r, size_t i, struct plim_report_device *out,
+				    struct plim_err *err)
+{
+	struct trace *t = r->hidden->trace;
+	const struct trace_device *d = &t->devices[i];
+	struct report_device *one = &r->hidden->devices[i];
+	struct timeline *tl = &one->timeline;
+	enum plim_status st;
+
+	timeline_walk(tl, t, d, one->replay);
+	out->device = d->ordinal;
+	out->events = d->events.n;
+	out->allocations = d->alloc_count;
+	out->streams = count_streams(t, d);
+	fill_totals(&out->before, tl->before);
+	fill_totals(&out->end, tl->end);
+	out->self_check = (struct plim_report_check){ .events = one->replay->checked_events,
+						      .faults = one->replay->faults,
+						      .end_faults = one->replay->end_faults,
+						      .contradictions = d->contradictions };
+	out->self_check.exact = !one->replay->faults && !one->replay->end_faults && !d->contradictions;
+	st = fill_timeline(r, tl, out, err);
+	if (!st)
+		fill_peak(r, tl, out);
+	if (!st)
+		st = fill_owners(r, tl, &out->at_peak, err);
+	out->oom_count = one->replay->ooms.n;
+	out->oom = st ? NULL : report_take(r, out->oom_count, sizeof(*out->oom), err);
+	if (!st && !out->oom)
+		st = PLIM_E_NOMEM;
+	for (size_t k = 0; !st && k < out->oom_count; k++)
+		st = fill_oom(r, tl, k, &out->oom[k], err);
+	return st ? st : fill_findings(r, tl, out, err);
+}
+
+static enum plim_status fill_devices(struct plim_report *r, struct plim_err *err)
+{
+	struct trace *t = r->hidden->trace;
+	uint64_t only = r->hidden->options.device;
+	enum plim_status st = PLIM_OK;
+
+	if (only != PLIM_UNKNOWN && only >= t->device_count)
+		return err_set(err, PLIM_E_ARG, "device %llu: the recording holds %zu device%s",
+			       (unsigned long long)only, t->device_count, t->device_count == 1 ? "" : "s");
+	r->devices = report_take(r, t->device_count, sizeof(*r->devices), err);
+	if (!r->devices)
+		return err ? err->status : PLIM_E_NOMEM;
+	for (size_t i = 0; !st && i < t->device_count; i++) {
+		if (only != PLIM_UNKNOWN ? i != only : !t->devices[i].events.n && !t->devices[i].segments)
+			continue;
+		st = fill_device(r, i, &r->devices[r->device_count++], err);
+	}
+	return st;
+}
+
+static enum plim_status replay_all(struct plim_report *r, struct plim_err *err)
+{
+	struct plim_report_hidden *h = r->hidden;
+	enum plim_status st = PLIM_OK;
+
+	h->devices = report_take(r, h->trace->device_count, sizeof(*h->devices), err);
+	h->words = h->devices ? report_take(r, h->trace->heap.strings.n, sizeof(*h->words), err) : NULL;
+	if (!h->words)
+		return err ? err->status : PLIM_E_NOMEM;
+	for (size_t i = 0; !st && i < h->trace->device_count; i++)
+		st = allocator_replay_own(&h->mem, h->trace, &h->trace->devices[i], &h->devices[i].replay, err);
+	return st;
+}
+
+static enum plim_status read_log(struct plim_report *r, struct plim_err *err)
+{
+	struct plim_report_hidden *h = r->hidden;
+	enum plim_status st;
+
+	if (!h->options.log_path)
+		return PLIM_OK;
+	st = messages_find_oom(&h->mem, h->options.log_path, &h->message, &h->has_message, err);
+	if (!st && !h->has_message)
+		st = err_set(err, PLIM_E_FORMAT, "%s: no PyTorch out-of-memory message in it", h->options.log_path);
+	return st;
+}
+
+enum plim_status plim_report_open(const char *path, const struct plim_report_options *options,
+				  struct plim_report **out, struct plim_err *err)
+{
+	struct plim_report *r = calloc(1, sizeof(*r));
+	struct plim_err own;
+	enum plim_status st;
+
+	*out = NULL;
+	err = err ? err : &own; /* inner floors read the status back from it */
+	if (r)
+		r->hidden = calloc(1, sizeof(*r->hidden));
+	if (!r || !r->hidden) {
+		free(r);
+		return err_set(err, PLIM_E_NOMEM, "out of memory");
+	}
+	plim_report_options_init(&r->hidden->options);
+	if (options)
+		memcpy(&r->hidden->options, options,
+		       options->size < sizeof(*options) ? options->size : sizeof(*options));
+	mem_init(&r->hidden->mem, r->hidden->options.max_memory_bytes);
+	intern_init(&r->hidden->strings, &r->hidden->mem);
+	st = read_log(r, err);
+	if (!st)
+		st = trace_read(&r->hidden->mem, path, NULL, &r->hidden->trace, err);
+	if (!st)
+		st = replay_all(r, err);
+	if (!st)
+		st = fill_devices(r, err);
+	if (!st)
+		st = fill_source(r, path, err);
+	if (st)
+		plim_report_free(r);
+	else
+		*out = r;
+	return st;
+}
+
+/* ---- out ---- */
+
+struct out {
+	plim_write_fn *write;
+	void *ctx;
+};
+
+static enum plim_status pass_on(void *ctx, const char *text, size_t n, struct plim_err *err)
+{
+	struct out *o = ctx;
+	int number = o->write(o->ctx, text, n);
+
+	return number ? err_errno(err, number, "cannot write the output") : PLIM_OK;
+}
+
+enum plim_status plim_report_json(const struct plim_report *r, plim_write_fn *write, void *ctx,
+				  struct plim_err *err)
+{
+	struct out o = { write, ctx };
+	struct json_sink sink = { pass_on, &o };
+	struct json_out j;
+	struct text text;
+	enum plim_status st;
+
+	text_init(&text, &r->hidden->mem, NULL);
+	json_out_init(&j, &text, JSON_PRETTY, &sink);
+	json_object(&j, NULL, JSON_LINES);
+	json_string(&j, "schema", "report/1");
+	json_string(&j, "version", plim_version());
+	fields_emit_members(&j, &report_table, r);
+	json_object_end(&j);
+	st = json_out_finish(&j, err);
+	text_release(&text);
+	return st;
+}
+
+enum plim_status plim_report_fields(int layout, plim_write_fn *write, void *ctx, struct plim_err *err)
+{
+	struct mem m;
+	struct text text;
+	int number;
+	enum plim_status st;
+
+	mem_init(&m, 0);
+	text_init(&text, &m, NULL);
+	if (layout)
+		fields_emit_abi(&text, &report_table);
+	else
+		fields_emit_doc(&text, "", &report_table);
+	st = text_status(&text, err);
+	number = st ? 0 : write(ctx, text_get(&text), text.n);
+	text_release(&text);
+	return number ? err_errno(err, number, "cannot write the output") : st;
+}
+
+/* A file that appears whole or not at all. */
+struct file_out {
+	int fd;
+	const char *path;
+};
+
+static enum plim_status file_write(void *ctx, const void *bytes, size_t n, struct plim_err *err)
+{
+	struct file_out *f = ctx;
+	const char *at = bytes;
+
+	while (n) {
+		ssize_t wrote = write(f->fd, at, n);
+
+		if (wrote < 0 && errno == EINTR)
+			continue;
+		if (wrote < 0)
+			return err_errno(err, errno, "cannot write '%s'", f->path);
+		at += wrote;
+		n -= (size_t)wrote;
+	}
+	return PLIM_OK;
+}
+
+enum plim_status plim_report_snapshot(const struct plim_report *r, const char *path, struct plim_err *err)
+{
+	char part[4096];
+	struct file_out f = { .path = path };
+	enum plim_status st;
+
+	if ((size_t)snprintf(part, sizeof(part), "%s.part-%d", path, (int)getpid()) >= sizeof(part))
+		return err_set(err, PLIM_E_ARG, "the path is too long");
+	f.fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	if (f.fd < 0)
+		return err_errno(err, errno, "cannot write '%s'", path);
+	st = trace_write(r->hidden->trace, (struct pickle_sink){ &f, file_write }, err);
+	if (close(f.fd) && !st)
+		st = err_errno(err, errno, "cannot write '%s'", path);
+	if (!st && rename(part, path))
+		st = err_errno(err, errno, "cannot write '%s'", path);
+	if (st)
+		unlink(part);
+	return st;
+}

@@ -1,0 +1,55 @@
+/* What the parts of the report verb share. */
+#ifndef API_REPORT_H
+#define API_REPORT_H
+
+#include "findings/findings.h"
+
+#include <plimsoll/report.h>
+
+/* One device while it is being explained. */
+struct report_device {
+	struct allocator_replay *replay;
+	struct timeline timeline;
+};
+
+struct plim_report_hidden {
+	struct mem mem;
+	struct trace *trace;
+	struct report_device *devices; /* as many as the trace has */
+	struct intern strings;	       /* every text of the report */
+	struct plim_report_options options;
+	struct messages_oom message;
+	int has_message;
+	uint32_t *words; /* --redact: names by string id, 0: not yet */
+	uint32_t word_count;
+	/* blocks that the report points to, freed with it */
+	VEC(struct report_chunk {
+		void *at;
+		size_t bytes;
+	}) chunks;
+};
+
+extern const struct field_table report_table;
+extern const char *const report_bound_names[], *const report_cause_names[];
+
+/* n * size zeroed bytes that live as long as the report. */
+void *report_take(struct plim_report *r, size_t n, size_t size, struct plim_err *err);
+
+/* A text that lives as long as the report; NULL and *err on failure. */
+const char *report_text(struct plim_report *r, struct plim_err *err, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* "train.py:41 in step", with --strip-prefix and --redact applied; NULL for TRACE_NONE. */
+const char *report_frame(struct plim_report *r, uint32_t frame, struct plim_err *err);
+enum plim_status report_stack(struct plim_report *r, uint32_t stack, const char ***out, size_t *n,
+			      struct plim_err *err);
+
+/* The verdict of a death, with its sentences. */
+enum plim_status report_verdict(struct plim_report *r, const struct timeline *tl,
+				const struct findings_death *d, struct plim_report_verdict *v,
+				struct plim_err *err);
+
+/* "3.02 GiB" into a buffer of 32. */
+const char *report_size(char *buffer, uint64_t bytes);
+
+#endif

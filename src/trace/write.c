@@ -1,0 +1,240 @@
+/* A trace as the snapshot that PyTorch itself would dump: same keys in the same order. */
+#include "trace.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct writing {
+	const struct trace *t;
+	struct pickle_writer *w;
+	uint32_t *stack_memo, *frame_memo; /* memo + 1, 0: not written yet */
+};
+
+static void key(struct writing *o, const char *text)
+{
+	pickle_write_str(o->w, text, strlen(text));
+}
+
+static void text(struct writing *o, uint32_t string)
+{
+	const struct intern *s = &o->t->heap.strings;
+
+	if (string == TRACE_NONE)
+		key(o, "");
+	else
+		pickle_write_str(o->w, intern_text(s, string), s->at[string].n);
+}
+
+static void number(struct writing *o, const char *name, uint64_t value)
+{
+	key(o, name);
+	pickle_write_uint(o->w, value);
+}
+
+static void frame(struct writing *o, uint32_t id)
+{
+	const struct trace_frame *f = trace_frame(o->t, id);
+
+	if (o->frame_memo[id]) {
+		pickle_write_ref(o->w, o->frame_memo[id] - 1);
+		return;
+	}
+	pickle_write_dict(o->w);
+	key(o, "name");
+	text(o, f->name);
+	key(o, "filename");
+	text(o, f->filename);
+	key(o, "line");
+	pickle_write_uint(o->w, f->line == TRACE_NONE ? UINT64_MAX : f->line);
+	pickle_write_close(o->w);
+	o->frame_memo[id] = pickle_write_memo(o->w) + 1;
+}
+
+/* Nothing is written for a stack that was not recorded. */
+static void frames(struct writing *o, uint32_t stack)
+{
+	uint32_t n;
+	const uint32_t *ids = trace_stack(o->t, stack, &n);
+
+	if (stack == TRACE_NONE)
+		return;
+	key(o, "frames");
+	if (n && o->stack_memo[stack]) {
+		pickle_write_ref(o->w, o->stack_memo[stack] - 1);
+		return;
+	}
+	pickle_write_list(o->w);
+	for (uint32_t i = 0; i < n; i++)
+		frame(o, ids[i]);
+	pickle_write_close(o->w);
+	o->stack_memo[stack] = pickle_write_memo(o->w) + 1;
+}
+
+static void blocks(struct writing *o, const struct trace_segment *s)
+{
+	static const char *const states[] = { "active_allocated", "active_pending_free", "inactive" };
+
+	key(o, "blocks");
+	pickle_write_list(o->w);
+	for (uint32_t i = 0; i < s->blocks; i++) {
+		const struct trace_block *b = &o->t->blocks.at[s->first_block + i];
+
+		pickle_write_dict(o->w);
+		number(o, "address", b->addr);
+		number(o, "size", b->bytes);
+		number(o, "requested_size", b->requested_bytes);
+		key(o, "state");
+		key(o, states[b->state]);
+		frames(o, b->stack);
+		pickle_write_close(o->w);
+	}
+	pickle_write_close(o->w);
+}
+
+static void segment(struct writing *o, const struct trace_segment *s)
+{
+	const struct trace_pool_id *pool = &o->t->pools.at[s->pool];
+
+	pickle_write_dict(o->w);
+	number(o, "device", s->device);
+	number(o, "address", s->addr);
+	number(o, "total_size", s->bytes);
+	number(o, "allocated_size", s->allocated_bytes);
+	number(o, "active_size", s->active_bytes);
+	number(o, "requested_size", s->requested_bytes);
+	key(o, "stream");
+	pickle_write_int(o->w, o->t->streams.at[s->stream]);
+	key(o, "segment_type");
+	key(o, s->large ? "large" : "small");
+	key(o, "segment_pool_id");
+	pickle_write_pair(o->w, pool->a, pool->b);
+	key(o, "is_expandable");
+	pickle_write_bool(o->w, s->expandable);
+	frames(o, s->stack);
+	blocks(o, s);
+	pickle_write_close(o->w);
+}
+
+static void event(struct writing *o, const struct trace_events *ev, size_t e)
+{
+	uint8_t action = ev->action[e];
+
+	pickle_write_dict(o->w);
+	key(o, "action");
+	key(o, trace_action_names[action]);
+	number(o, action == TRACE_OOM ? "device_free" : "addr", ev->addr[e]);
+	number(o, "size", ev->size[e]);
+	key(o, "stream");
+	pickle_write_int(o->w, o->t->streams.at[ev->stream[e]]);
+	if (o->t->has_time) {
+		key(o, "time_us");
+		pickle_write_int(o->w, ev->time_us[e]);
+	}
+	if (o->t->has_compile_context) {
+		key(o, "compile_context");
+		key(o, "N/A");
+	}
+	if (o->t->has_user_metadata) {
+		key(o, "user_metadata");
+		key(o, "");
+	}
+	if (ev->pool) {
+		key(o, "pool_id");
+		pickle_write_pair(o->w, o->t->pools.at[ev->pool[e]].a, o->t->pools.at[ev->pool[e]].b);
+	}
+	frames(o, ev->stack[e]);
+	pickle_write_close(o->w);
+}
+
+static void settings(struct writing *o)
+{
+	const struct trace_settings *s = &o->t->settings;
+	char name[8];
+
+	key(o, "allocator_settings");
+	pickle_write_dict(o->w);
+	key(o, "PYTORCH_CUDA_ALLOC_CONF");
+	text(o, s->conf);
+	key(o, "max_split_size");
+	pickle_write_int(o->w, (int64_t)s->max_split_bytes);
+	key(o, "garbage_collection_threshold");
+	pickle_write_float(o->w, s->gc_threshold);
+	key(o, "expandable_segments");
+	pickle_write_bool(o->w, s->expandable_segments);
+	key(o, "release_lock_on_cudamalloc");
+	pickle_write_bool(o->w, s->release_lock_on_cudamalloc);
+	if (s->have_reuse_key) {
+		key(o, "graph_capture_record_stream_reuse");
+		pickle_write_bool(o->w, s->graph_capture_record_stream_reuse);
+	}
+	key(o, "roundup_power2_divisions");
+	pickle_write_dict(o->w);
+	for (int i = 0; i < TRACE_ROUNDUP_ENTRIES; i++) {
+		snprintf(name, sizeof(name), "%u", 1u << i);
+		number(o, name, s->roundup_divisions[i]);
+	}
+	pickle_write_close(o->w);
+	pickle_write_close(o->w);
+}
+
+static void annotations(struct writing *o)
+{
+	key(o, "external_annotations");
+	pickle_write_list(o->w);
+	for (size_t i = 0; i < o->t->annotations.n; i++) {
+		const struct trace_annotation *a = &o->t->annotations.at[i];
+
+		pickle_write_dict(o->w);
+		key(o, "stage");
+		key(o, a->end ? "END" : "START");
+		key(o, "name");
+		text(o, a->name);
+		number(o, "device", a->device);
+		key(o, "time_us");
+		pickle_write_int(o->w, a->time_us);
+		pickle_write_close(o->w);
+	}
+	pickle_write_close(o->w);
+}
+
+static void snapshot(struct writing *o)
+{
+	pickle_write_dict(o->w);
+	key(o, "segments");
+	pickle_write_list(o->w);
+	for (size_t i = 0; i < o->t->segments.n; i++)
+		segment(o, &o->t->segments.at[i]);
+	pickle_write_close(o->w);
+	key(o, "device_traces");
+	pickle_write_list(o->w);
+	for (size_t d = 0; d < o->t->device_count; d++) {
+		pickle_write_list(o->w);
+		for (size_t e = 0; e < o->t->devices[d].events.n; e++)
+			event(o, &o->t->devices[d].events, e);
+		pickle_write_close(o->w);
+	}
+	pickle_write_close(o->w);
+	if (o->t->settings.have)
+		settings(o);
+	if (o->t->has_annotations)
+		annotations(o);
+	pickle_write_close(o->w);
+}
+
+enum plim_status trace_write(const struct trace *t, struct pickle_sink sink, struct plim_err *err)
+{
+	struct writing o = { .t = t };
+	enum plim_status st = PLIM_E_NOMEM;
+
+	o.w = pickle_writer_new(t->mem, sink, err);
+	o.stack_memo = o.w ? mem_new(t->mem, t->stacks.n, sizeof(*o.stack_memo), err) : NULL;
+	o.frame_memo = o.stack_memo ? mem_new(t->mem, t->frames.n, sizeof(*o.frame_memo), err) : NULL;
+	if (o.frame_memo) {
+		snapshot(&o);
+		st = pickle_write_end(o.w, err);
+	}
+	mem_free(t->mem, o.frame_memo, t->frames.n, sizeof(*o.frame_memo));
+	mem_free(t->mem, o.stack_memo, t->stacks.n, sizeof(*o.stack_memo));
+	pickle_writer_free(o.w);
+	return st;
+}
