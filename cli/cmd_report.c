@@ -16,7 +16,7 @@ enum fail_on { FAIL_NEVER, FAIL_OOM, FAIL_LEAK, FAIL_ANY };
 struct report_opts {
 	bool json, redact, no_color;
 	uint64_t device, max_memory, owners, width;
-	const char *log, *at, *steps, *strip_prefix, *output;
+	const char *log, *at, *events, *steps, *strip_prefix, *output;
 	int group_by, fail_on;
 };
 
@@ -30,7 +30,8 @@ static const struct opt report_opt[] = {
 	OPT_U64('d', "device", report_opts, device, "N", 0, 1023, OPT_NONE, "only this GPU"),
 	OPT_STRING(0, "at", report_opts, at, "MOMENT", NULL,
 		   "whose owners to list: peak, oom, end or event:N (the failure, else the peak)"),
-	OPT_STRING(0, "steps", report_opts, steps, "A:B", NULL, "peaks and timeline of events A to B only"),
+	OPT_STRING(0, "events", report_opts, events, "A:B", NULL, "peaks and timeline of events A to B only"),
+	OPT_STRING(0, "steps", report_opts, steps, "A:B", NULL, "the same in training steps, counted from 0"),
 	OPT_CHOICE('g', "group-by", report_opts, group_by, "WHAT", group_names, 0, "put owners together by"),
 	OPT_U64('n', "owners", report_opts, owners, "rows", 0, 1000000, 12, "owners to list in JSON, 0 for all"),
 	OPT_HEADING("How to show it"),
@@ -101,6 +102,7 @@ static int report_one(const struct report_opts *o, const char *path)
 	options.log_path = o->log;
 	options.device = o->device == OPT_NONE ? PLIM_UNKNOWN : o->device;
 	options.at = o->at;
+	options.events = o->events;
 	options.steps = o->steps;
 	options.group_by = (enum plim_report_group)o->group_by;
 	options.strip_prefix = o->strip_prefix;

@@ -27,7 +27,8 @@ struct plim_report_options {
 	const char *log_path;	     /* a log that holds the out-of-memory text, or NULL */
 	uint64_t device;	     /* only this one; PLIM_UNKNOWN: all */
 	const char *at;		     /* whose owners: "peak", "oom", "end", "event:N"; NULL: the death, else the peak */
-	const char *steps;	     /* "A:B": only events from A to B, for peaks and owners; NULL: all */
+	const char *events;	     /* "A:B": peaks and timeline of these events only; NULL: all */
+	const char *steps;	     /* "A:B": the same, in training steps; NULL: all */
 	enum plim_report_group group_by;
 	const char *strip_prefix;    /* cut from file names, or NULL */
 	uint32_t owners_max;	     /* rows of owners, 0: all */

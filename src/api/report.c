@@ -344,50 +344,71 @@ static enum plim_status fill_findings(struct plim_report *r, const struct timeli
 
 /* ---- devices ---- */
 
-/* --steps A:B cuts the walk to events A to B: peaks and samples are theirs. */
-static enum plim_status read_range(const char *steps, size_t events, uint32_t *first, uint32_t *last,
+/* "A:B" with numbers below n; either may be left out. */
+static enum plim_status read_range(const char *option, const char *text, size_t n, size_t *first, size_t *last,
 				   struct plim_err *err)
 {
-	unsigned long long a = 0, b = events ? events - 1 : 0;
+	const char *colon = strchr(text, ':');
+	unsigned long long a = 0, b = n ? n - 1 : 0;
 	char *rest = NULL;
 
-	*first = 0;
-	*last = (uint32_t)b;
-	if (!steps)
-		return PLIM_OK;
-	if (*steps != ':')
-		a = strtoull(steps, &rest, 10);
-	else
-		rest = (char *)(uintptr_t)steps;
-	if (rest == NULL || *rest != ':' || (rest == steps && *steps != ':'))
-		return err_set(err, PLIM_E_ARG, "--steps '%s' is not A:B, two event numbers", steps);
-	if (rest[1])
-		b = strtoull(rest + 1, &rest, 10);
-	else
-		rest++;
-	if (*rest || a > b || b >= events)
-		return err_set(err, PLIM_E_ARG, "--steps '%s': the recording's events are 0 to %zu", steps,
-			       events ? events - 1 : 0);
-	*first = (uint32_t)a;
-	*last = (uint32_t)b;
+	if (colon && colon > text) {
+		a = strtoull(text, &rest, 10);
+		colon = rest == colon ? colon : NULL;
+	}
+	if (colon && colon[1]) {
+		b = strtoull(colon + 1, &rest, 10);
+		colon = *rest ? NULL : colon;
+	}
+	if (!colon || *text == '-' || colon[1] == '-')
+		return err_set(err, PLIM_E_ARG, "%s '%s' is not A:B, two numbers", option, text);
+	if (a > b || b >= n)
+		return err_set(err, PLIM_E_ARG, "%s '%s': the recording has 0 to %zu", option, text, n ? n - 1 : 0);
+	*first = (size_t)a;
+	*last = (size_t)b;
 	return PLIM_OK;
+}
+
+/* The events of --steps A:B. */
+static enum plim_status range_of_steps(struct plim_report *r, const struct timeline *tl, size_t *first,
+				       size_t *last, struct plim_err *err)
+{
+	struct timeline_steps steps;
+	size_t a, b;
+	enum plim_status st = timeline_find_steps(&r->hidden->mem, tl, &steps, err);
+
+	if (!st && !steps.ends.n)
+		st = err_set(err, PLIM_E_ARG, "--steps: no optimizer step is seen in this recording; use --events A:B");
+	if (!st)
+		st = read_range("--steps", r->hidden->options.steps, steps.ends.n, &a, &b, err);
+	if (!st) {
+		*first = a ? steps.ends.at[a - 1] + (size_t)1 : 0;
+		*last = steps.ends.at[b];
+	}
+	timeline_steps_release(&steps);
+	return st;
 }
 
 static enum plim_status fill_timeline(struct plim_report *r, struct timeline *tl, struct plim_report_device *out,
 				      struct plim_err *err)
 {
-	uint32_t first, last;
-	enum plim_status st = read_range(r->hidden->options.steps, tl->device->events.n, &first, &last, err);
+	const struct plim_report_options *o = &r->hidden->options;
+	size_t n = tl->device->events.n, first = 0, last = n ? n - 1 : 0;
+	enum plim_status st = PLIM_OK;
 
-	if (st || !tl->device->events.n)
+	if (n && o->events)
+		st = read_range("--events", o->events, n, &first, &last, err);
+	else if (n && o->steps)
+		st = range_of_steps(r, tl, &first, &last, err);
+	if (st || !n)
 		return st;
-	if (r->hidden->options.steps)
-		timeline_narrow(tl, first, last);
+	if (o->events || o->steps)
+		timeline_narrow(tl, (uint32_t)first, (uint32_t)last);
 	out->timeline_bytes = report_take(r, TIMELINE_SAMPLES, sizeof(*out->timeline_bytes), err);
 	if (!out->timeline_bytes)
 		return err ? err->status : PLIM_E_NOMEM;
 	out->timeline_count = TIMELINE_SAMPLES;
-	timeline_sample(tl, TIMELINE_ALLOCATED, first, last, out->timeline_bytes, out->timeline_count);
+	timeline_sample(tl, TIMELINE_ALLOCATED, (uint32_t)first, (uint32_t)last, out->timeline_bytes, out->timeline_count);
 	return PLIM_OK;
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static uint64_t read_limit(const char *path)
@@ -101,6 +102,21 @@ static void give(struct mem *m, uint64_t bytes)
 	atomic_fetch_sub(&m->used_bytes, bytes);
 }
 
+/*
+ * Columns of millions of rows are touched from end to end: with 2 MiB pages that costs a few hundred
+ * page faults instead of tens of thousands (a tenth of the time of reading a large snapshot).
+ */
+#define HUGE_PAGE ((uintptr_t)2 << 20)
+
+static void advise_huge(void *p, size_t bytes)
+{
+	uintptr_t from = ((uintptr_t)p + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
+	uintptr_t to = ((uintptr_t)p + bytes) & ~(HUGE_PAGE - 1);
+
+	if (bytes >= 4 * HUGE_PAGE && to > from)
+		(void)madvise((void *)from, to - from, MADV_HUGEPAGE); /* a wish: no matter if refused */
+}
+
 void *mem_new(struct mem *m, size_t n, size_t size, struct plim_err *err)
 {
 	size_t bytes;
@@ -116,6 +132,8 @@ void *mem_new(struct mem *m, size_t n, size_t size, struct plim_err *err)
 	if (!p) {
 		give(m, bytes);
 		err_set(err, PLIM_E_NOMEM, "out of memory (asked for %zu bytes)", bytes);
+	} else {
+		advise_huge(p, bytes);
 	}
 	return p;
 }
@@ -144,6 +162,7 @@ enum plim_status mem_grow(struct mem *m, void *array, size_t *cap, size_t need, 
 		give(m, bytes - *cap * size);
 		return err_set(err, PLIM_E_NOMEM, "out of memory (asked for %zu bytes)", bytes);
 	}
+	advise_huge(p, bytes);
 	*at = p;
 	*cap = want;
 	return PLIM_OK;

@@ -230,20 +230,6 @@ static enum plim_status look_back(struct mem *m, const struct timeline *tl, stru
 
 /* ---- what was still to come: the first optimizer step ---- */
 
-static int in_optimizer(const struct trace *t, uint32_t stack)
-{
-	uint32_t n;
-	const uint32_t *frames = trace_stack(t, stack, &n);
-
-	for (uint32_t i = 0; i < n; i++) {
-		const char *file = trace_text(t, trace_frame(t, frames[i])->filename);
-
-		if (strstr(file, "/torch/optim/") || strstr(file, "/optim/adam") || strstr(file, "/optimization.py"))
-			return 1;
-	}
-	return 0;
-}
-
 /* What the optimizer's own lines hold at the death. */
 struct optimizer_state {
 	uint64_t gradients; /* live and born without Python, as gradients are */
@@ -271,13 +257,13 @@ static enum plim_status read_optimizer(struct mem *m, const struct timeline *tl,
 			o->gradients += one->requested_bytes;
 		else
 			bytes[one->stack] += one->requested_bytes;
-		o->on_device_steps |= one->requested_bytes <= 8 && in_optimizer(t, one->stack);
+		o->on_device_steps |= one->requested_bytes <= 8 && timeline_in_optimizer(t, one->stack);
 	}
 	for (uint32_t s = 0; s < t->stacks.n; s++)
-		if (bytes[s] > most && in_optimizer(t, s))
+		if (bytes[s] > most && timeline_in_optimizer(t, s))
 			most = bytes[s];
 	for (uint32_t s = 0; s < t->stacks.n; s++) {
-		if (s != death_stack && (!bytes[s] || bytes[s] < most / 4 || !in_optimizer(t, s)))
+		if (s != death_stack && (!bytes[s] || bytes[s] < most / 4 || !timeline_in_optimizer(t, s)))
 			continue;
 		o->lines++;
 		o->state += bytes[s];
@@ -299,7 +285,7 @@ static enum plim_status look_at_optimizer(struct mem *m, const struct timeline *
 	uint64_t all, there;
 	enum plim_status st;
 
-	if (!in_optimizer(tl->trace, tl->device->events.stack[d->event]))
+	if (!timeline_in_optimizer(tl->trace, tl->device->events.stack[d->event]))
 		return PLIM_OK;
 	st = read_optimizer(m, tl, d, &o, err);
 	if (st)

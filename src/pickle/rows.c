@@ -111,7 +111,7 @@ enum { /* opcodes that a row can hold */
 	OP_BINGET = 'h', OP_LONG_BINGET = 'j', OP_SHORT_BINUNICODE = 0x8c, OP_BINUNICODE = 'X',
 	OP_MEMOIZE = 0x94, OP_BINPUT = 'q', OP_LONG_BINPUT = 'r', OP_EMPTY_DICT = '}',
 	OP_EMPTY_LIST = ']', OP_APPENDS = 'e', OP_APPEND = 'a', OP_SETITEMS = 'u', OP_NONE = 'N',
-	OP_NEWTRUE = 0x88, OP_NEWFALSE = 0x89, OP_TUPLE2 = 0x86,
+	OP_NEWTRUE = 0x88, OP_NEWFALSE = 0x89, OP_FRAME = 0x95,
 };
 
 /* The source pads its window, so that a fixed-size load at the last opcode stays inside. */
@@ -142,6 +142,13 @@ struct line {
 	enum plim_status status;
 	struct plim_err *err;
 };
+
+/* A frame can begin between two values; its length is of no use here. */
+static inline void line_frame(struct line *l)
+{
+	if (__builtin_expect(*l->q == OP_FRAME, 0))
+		l->q += 9;
+}
 
 /* MEMOIZE, or BINPUT of the next index, or nothing. */
 static inline void line_put(struct line *l, uint32_t packed)
@@ -330,13 +337,18 @@ static int line_row(struct line *l, uint32_t shape, uint32_t *before, uint64_t *
 	if (!l->q || *l->q++ != OP_MARK)
 		return 0;
 	for (uint32_t i = 0; i < n; i++) {
+		line_frame(l);
 		/* strings below 2^28 are packed as 1 << 28 | id */
-		if (l->q >= l->end || line_ref(l) != (1u << 28 | keys[i]) || l->q >= l->end)
+		if (l->q >= l->end || line_ref(l) != (1u << 28 | keys[i]))
+			return 0;
+		line_frame(l);
+		if (l->q >= l->end)
 			return 0;
 		values[i] = line_value(l, &before[i]);
 		if (l->status || !l->q)
 			return 0;
 	}
+	line_frame(l);
 	if (l->q >= l->end || *l->q++ != OP_SETITEMS)
 		return 0;
 	l->status = p->hooks->row(p->hooks->ctx, shape, values, ext, l->err);

@@ -65,6 +65,20 @@ static inline uint64_t timeline_bytes(const struct timeline *tl, uint32_t alloc,
 					     : tl->replay->block_bytes[alloc];
 }
 
+/* Training steps: step k ends with event ends.at[k]; step 0 begins with the recording. */
+struct timeline_steps {
+	struct mem *mem;
+	VEC(uint32_t) ends;
+};
+
+/* None, where no optimizer ran. */
+enum plim_status timeline_find_steps(struct mem *m, const struct timeline *tl, struct timeline_steps *out,
+				     struct plim_err *err);
+void timeline_steps_release(struct timeline_steps *s);
+
+/* Was this stack recorded inside an optimizer? */
+int timeline_in_optimizer(const struct trace *t, uint32_t stack);
+
 /* How allocations are put together to owners. */
 enum timeline_group { TIMELINE_BY_USER_FRAME, TIMELINE_BY_STACK, TIMELINE_BY_SIZE };
 

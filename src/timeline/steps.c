@@ -1,0 +1,106 @@
+/* Where training steps end: PyTorch marks its optimizers' steps; without marks their stacks show them. */
+#include "timeline.h"
+
+#include <string.h>
+
+/* Marks that torch.optim.Optimizer makes around step() (profile_hook_step). */
+#define MARK "Optimizer.step#"
+
+static size_t event_at(const struct trace_events *ev, int64_t time_us)
+{
+	size_t low = 0, high = ev->n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (ev->time_us[mid] <= time_us)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static enum plim_status from_marks(struct mem *m, const struct timeline *tl, struct timeline_steps *out,
+				   struct plim_err *err)
+{
+	const struct trace *t = tl->trace;
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; !st && i < t->annotations.n; i++) {
+		const struct trace_annotation *a = &t->annotations.at[i];
+
+		if (a->end && a->device == tl->device->ordinal &&
+		    !strncmp(trace_text(t, a->name), MARK, strlen(MARK))) {
+			size_t e = event_at(&tl->device->events, a->time_us);
+
+			if (e && (!out->ends.n || e - 1 > out->ends.at[out->ends.n - 1]))
+				st = vec_push(m, &out->ends, (uint32_t)(e - 1), err);
+		}
+	}
+	return st;
+}
+
+int timeline_in_optimizer(const struct trace *t, uint32_t stack)
+{
+	uint32_t n;
+	const uint32_t *frames = trace_stack(t, stack, &n);
+
+	for (uint32_t i = 0; i < n; i++) {
+		const char *file = trace_text(t, trace_frame(t, frames[i])->filename);
+
+		if (strstr(file, "/torch/optim/") || strstr(file, "/bitsandbytes/optim/") ||
+		    strstr(file, "/transformers/optimization.py"))
+			return 1;
+	}
+	return 0;
+}
+
+/* A step ends where the program's own stacks leave the optimizer. */
+static enum plim_status from_stacks(struct mem *m, const struct timeline *tl, struct timeline_steps *out,
+				    struct plim_err *err)
+{
+	const struct trace_events *ev = &tl->device->events;
+	const struct trace *t = tl->trace;
+	uint8_t *known = mem_new(m, t->stacks.n, 1, err); /* 0: not looked at, 1: no, 2: yes */
+	enum plim_status st = known ? PLIM_OK : PLIM_E_NOMEM;
+	uint32_t last = TRACE_NONE;
+
+	for (uint32_t e = 0; !st && e < ev->n; e++) {
+		uint32_t s = ev->stack[e];
+
+		if (ev->action[e] != TRACE_ALLOC || s == TRACE_NONE || !t->stacks.at[s].n)
+			continue;
+		if (!known[s])
+			known[s] = timeline_in_optimizer(t, s) ? 2 : 1;
+		if (known[s] == 2) {
+			last = e;
+		} else if (last != TRACE_NONE) {
+			st = vec_push(m, &out->ends, last, err);
+			last = TRACE_NONE;
+		}
+	}
+	if (!st && last != TRACE_NONE)
+		st = vec_push(m, &out->ends, last, err);
+	mem_free(m, known, t->stacks.n, 1);
+	return st;
+}
+
+enum plim_status timeline_find_steps(struct mem *m, const struct timeline *tl, struct timeline_steps *out,
+				     struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	*out = (struct timeline_steps){ .mem = m };
+	if (tl->trace->has_time)
+		st = from_marks(m, tl, out, err);
+	if (!st && !out->ends.n)
+		st = from_stacks(m, tl, out, err);
+	return st;
+}
+
+void timeline_steps_release(struct timeline_steps *s)
+{
+	if (s->mem)
+		vec_release(s->mem, &s->ends);
+}
