@@ -30,17 +30,24 @@ static const struct opt report_opt[] = {
 	OPT_U64('d', "device", report_opts, device, "N", 0, 1023, OPT_NONE, "only this GPU"),
 	OPT_STRING(0, "at", report_opts, at, "MOMENT", NULL,
 		   "whose owners to list: peak, oom, end or event:N (the failure, else the peak)"),
-	OPT_STRING(0, "events", report_opts, events, "A:B", NULL, "peaks and timeline of events A to B only"),
-	OPT_STRING(0, "steps", report_opts, steps, "A:B", NULL, "the same in training steps, counted from 0"),
-	OPT_CHOICE('g', "group-by", report_opts, group_by, "WHAT", group_names, 0, "put owners together by"),
-	OPT_U64('n', "owners", report_opts, owners, "rows", 0, 1000000, 12, "owners to list in JSON, 0 for all"),
+	OPT_STRING(0, "events", report_opts, events, "A:B", NULL,
+		   "peaks and timeline of events A to B only"),
+	OPT_STRING(0, "steps", report_opts, steps, "A:B", NULL,
+		   "the same in training steps, counted from 0"),
+	OPT_CHOICE('g', "group-by", report_opts, group_by, "WHAT", group_names, 0,
+		   "put owners together by"),
+	OPT_U64('n', "owners", report_opts, owners, "rows", 0, 1000000, 12,
+		"owners to list in JSON, 0 for all"),
 	OPT_HEADING("How to show it"),
 	OPT_FLAG(0, "redact", report_opts, redact, "replace names of your own files and functions"),
-	OPT_STRING(0, "strip-prefix", report_opts, strip_prefix, "PATH", NULL, "cut this from file names"),
-	OPT_U64('w', "width", report_opts, width, "columns", 40, 500, OPT_NONE, "of the text (the terminal's, or 80)"),
+	OPT_STRING(0, "strip-prefix", report_opts, strip_prefix, "PATH", NULL,
+		   "cut this from file names"),
+	OPT_U64('w', "width", report_opts, width, "columns", 40, 500, OPT_NONE,
+		"of the text (the terminal's, or 80)"),
 	OPT_FLAG(0, "no-color", report_opts, no_color, "no colours (also NO_COLOR)"),
 	OPT_HEADING("Limits"),
-	OPT_CHOICE(0, "fail-on", report_opts, fail_on, "WHAT", fail_names, 0, "exit with 1 when this is found"),
+	OPT_CHOICE(0, "fail-on", report_opts, fail_on, "WHAT", fail_names, 0,
+		   "exit with 1 when this is found"),
 	OPT_BYTES('m', "max-memory", report_opts, max_memory, 1 << 20, UINT64_MAX - 2, OPT_NONE,
 		  "refuse input that needs more (half of this machine's)"),
 	OPT_END
@@ -109,7 +116,8 @@ static int report_one(const struct report_opts *o, const char *path)
 	options.owners_max = (uint32_t)o->owners;
 	if (plim_report_open(path, &options, &r, &err))
 		return cmd_fail(&err);
-	if (o->json ? plim_report_json(r, to_stdout, NULL, &err) : plim_report_text(r, &style, to_stdout, NULL, &err))
+	if (o->json ? plim_report_json(r, to_stdout, NULL, &err)
+		    : plim_report_text(r, &style, to_stdout, NULL, &err))
 		code = cmd_fail(&err);
 	if (code == CMD_DONE && o->output && plim_report_snapshot(r, o->output, &err))
 		code = cmd_fail(&err);
@@ -136,8 +144,10 @@ static int report_run(const void *values, int argc, char **argv)
 
 static const struct cmd_example report_examples[] = {
 	{ "plimsoll report run.pickle", "what filled the memory, and why it ran out" },
-	{ "plimsoll report oom.pickle --log train.log", "the same, with what only the error's text tells" },
-	{ "plimsoll report run.pickle.xz --json --at event:1200", "who held the memory after event 1200" },
+	{ "plimsoll report oom.pickle --log train.log",
+	  "the same, with what only the error's text tells" },
+	{ "plimsoll report run.pickle.xz --json --at event:1200",
+	  "who held the memory after event 1200" },
 	{ "plimsoll report run.pickle --fail-on leak", "a gate for CI" },
 	{ NULL, NULL },
 };
@@ -146,9 +156,12 @@ const struct cmd cmd_report = {
 	.name = "report",
 	.summary = "explain a recording: peaks, owners, leaks, why it ran out",
 	.args = "SNAPSHOT...",
-	.about = "Reads PyTorch memory snapshots (torch.cuda.memory._dump_snapshot, or plimsoll record) as they are or "
-		 "compressed with gzip, xz or zstd; \"-\" is standard input.  Nothing in them is run.\n\n"
-		 "Every event is replayed under the allocator's rules at its own address; the last line tells whether the "
+	.about = "Reads PyTorch memory snapshots (torch.cuda.memory._dump_snapshot, or plimsoll "
+		 "record) as they are or "
+		 "compressed with gzip, xz or zstd; \"-\" is standard input.  Nothing in them is "
+		 "run.\n\n"
+		 "Every event is replayed under the allocator's rules at its own address; the last "
+		 "line tells whether the "
 		 "snapshot's blocks came out exactly.",
 	.examples = report_examples,
 	.opts = report_opt,

@@ -15,11 +15,7 @@
 #include <unistd.h>
 
 const struct cmd *const cmd_all[] = {
-	&cmd_report,
-	&cmd_help,
-	&cmd_completion,
-	&cmd_man,
-	NULL,
+	&cmd_report, &cmd_help, &cmd_completion, &cmd_man, NULL,
 };
 
 struct main_opts {
@@ -53,6 +49,7 @@ int cmd_exit_code(enum plim_status status)
 }
 
 /* What was typed is shown as data: it must not move the cursor or make a second line. */
+static void say(const char *fmt, va_list ap) __attribute__((format(printf, 1, 0)));
 static void say(const char *fmt, va_list ap)
 {
 	char text[1200];

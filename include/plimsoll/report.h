@@ -21,39 +21,50 @@ enum plim_report_flags {
 
 /* plim_report_options_init sets the defaults; then change what is to be different. */
 struct plim_report_options {
-	uint32_t size;		     /* set by plim_report_options_init */
-	uint32_t flags;		     /* enum plim_report_flags */
-	uint64_t max_memory_bytes;   /* 0: half of this machine's memory, or of the cgroup's */
-	const char *log_path;	     /* a log that holds the out-of-memory text, or NULL */
-	uint64_t device;	     /* only this one; PLIM_UNKNOWN: all */
-	const char *at;		     /* whose owners: "peak", "oom", "end", "event:N"; NULL: the death, else the peak */
-	const char *events;	     /* "A:B": peaks and timeline of these events only; NULL: all */
-	const char *steps;	     /* "A:B": the same, in training steps; NULL: all */
+	uint32_t size;             /* set by plim_report_options_init */
+	uint32_t flags;            /* enum plim_report_flags */
+	uint64_t max_memory_bytes; /* 0: half of this machine's memory, or of the cgroup's */
+	const char *log_path;      /* a log that holds the out-of-memory text, or NULL */
+	uint64_t device;           /* only this one; PLIM_UNKNOWN: all */
+	const char *
+		at; /* whose owners: "peak", "oom", "end", "event:N"; NULL: the death, else the peak */
+	const char *events; /* "A:B": peaks and timeline of these events only; NULL: all */
+	const char *steps;  /* "A:B": the same, in training steps; NULL: all */
 	enum plim_report_group group_by;
-	const char *strip_prefix;    /* cut from file names, or NULL */
-	uint32_t owners_max;	     /* rows of owners, 0: all */
+	const char *strip_prefix; /* cut from file names, or NULL */
+	uint32_t owners_max;      /* rows of owners, 0: all */
 };
 PLIM_API void plim_report_options_init(struct plim_report_options *o);
 
 /* Why a death happened: enum values never change. */
-enum plim_bound { PLIM_BOUND_UNKNOWN, PLIM_BOUND_DEVICE, PLIM_BOUND_LIMIT, PLIM_BOUND_OTHER_PROCESS,
-		  PLIM_BOUND_NON_PYTORCH };
-enum plim_cause { PLIM_CAUSE_UNKNOWN, PLIM_CAUSE_CAPACITY, PLIM_CAUSE_FRAGMENTATION, PLIM_CAUSE_LEAK };
+enum plim_bound {
+	PLIM_BOUND_UNKNOWN,
+	PLIM_BOUND_DEVICE,
+	PLIM_BOUND_LIMIT,
+	PLIM_BOUND_OTHER_PROCESS,
+	PLIM_BOUND_NON_PYTORCH
+};
+enum plim_cause {
+	PLIM_CAUSE_UNKNOWN,
+	PLIM_CAUSE_CAPACITY,
+	PLIM_CAUSE_FRAGMENTATION,
+	PLIM_CAUSE_LEAK
+};
 
 struct plim_report_source {
 	const char *path;
-	const char *kind;	 /* "pickle", "json" */
+	const char *kind;        /* "pickle", "json" */
 	const char *compression; /* "gzip", "xz", "zstd" or NULL */
-	uint64_t bytes;		 /* as stored */
+	uint64_t bytes;          /* as stored */
 	uint64_t decoded_bytes;
 	uint64_t events;
-	bool complete;		 /* recording began before the first allocation and lost nothing */
+	bool complete; /* recording began before the first allocation and lost nothing */
 	const char **notes;
 	size_t note_count;
 };
 
 struct plim_report_moment {
-	uint64_t event;	      /* NULL: before the first recorded event */
+	uint64_t event;       /* NULL: before the first recorded event */
 	uint64_t time_us;     /* since 1970 */
 	uint64_t range_bytes; /* the true number may be larger by up to this */
 };
@@ -103,10 +114,10 @@ struct plim_report_verdict {
 	enum plim_cause cause;
 	enum plim_cause likelier; /* when the cause is not known: what more speaks for */
 	uint64_t bound_low_bytes, bound_high_bytes;
-	uint64_t needed_bytes;	  /* live + request + what was still to come, at least */
+	uint64_t needed_bytes; /* live + request + what was still to come, at least */
 	uint64_t needed_high_bytes;
 	uint64_t still_to_come_bytes;
-	const char *still_basis;  /* "repeated", "optimizer" or NULL */
+	const char *still_basis; /* "repeated", "optimizer" or NULL */
 	const char *headline;
 	const char **evidence;
 	size_t evidence_count;
@@ -123,7 +134,8 @@ struct plim_report_oom {
 	const char *frame;
 	const char **stack;
 	size_t stack_count;
-	uint64_t live_bytes, reserved_bytes, bound_bytes, device_free_bytes, free_bytes, largest_free_bytes;
+	uint64_t live_bytes, reserved_bytes, bound_bytes, device_free_bytes, free_bytes,
+		largest_free_bytes;
 	struct plim_report_verdict *verdict; /* NULL for those in the middle of many */
 };
 
@@ -169,7 +181,8 @@ struct plim_report {
  * is something else; PLIM_E_ARG: an option does not fit the recording; PLIM_E_LIMIT: more memory is
  * needed than allowed.
  */
-PLIM_API enum plim_status plim_report_open(const char *path, const struct plim_report_options *options,
+PLIM_API enum plim_status plim_report_open(const char *path,
+					   const struct plim_report_options *options,
 					   struct plim_report **out, struct plim_err *err);
 PLIM_API void plim_report_free(struct plim_report *report);
 
@@ -177,8 +190,8 @@ PLIM_API void plim_report_free(struct plim_report *report);
 typedef int plim_write_fn(void *ctx, const char *text, size_t n);
 
 /* The report as JSON, schema report/1 (docs/json.md). */
-PLIM_API enum plim_status plim_report_json(const struct plim_report *report, plim_write_fn *write, void *ctx,
-					   struct plim_err *err);
+PLIM_API enum plim_status plim_report_json(const struct plim_report *report, plim_write_fn *write,
+					   void *ctx, struct plim_err *err);
 
 /* The report as text for a person. */
 struct plim_text_style {
@@ -186,14 +199,15 @@ struct plim_text_style {
 	bool color, utf8;
 };
 PLIM_API enum plim_status plim_report_text(const struct plim_report *report,
-					   const struct plim_text_style *style, plim_write_fn *write, void *ctx,
-					   struct plim_err *err);
+					   const struct plim_text_style *style,
+					   plim_write_fn *write, void *ctx, struct plim_err *err);
 
 /* Write the snapshot that was read as a pickle that PyTorch's viewer opens. */
 PLIM_API enum plim_status plim_report_snapshot(const struct plim_report *report, const char *path,
 					       struct plim_err *err);
 
 /* The fields of the JSON as Markdown rows, for docs/json.md; and the structs' layout. */
-PLIM_API enum plim_status plim_report_fields(int layout, plim_write_fn *write, void *ctx, struct plim_err *err);
+PLIM_API enum plim_status plim_report_fields(int layout, plim_write_fn *write, void *ctx,
+					     struct plim_err *err);
 
 #endif

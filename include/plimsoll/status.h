@@ -26,20 +26,20 @@
 
 enum plim_status {
 	PLIM_OK = 0,
-	PLIM_E_NOMEM = -1,	/* the system refused memory */
-	PLIM_E_LIMIT = -2,	/* the work needs more than the memory limit that was given */
-	PLIM_E_IO = -3,		/* a file cannot be opened, read or written; err->native is errno */
-	PLIM_E_FORMAT = -4,	/* the input is damaged or is not what was asked for */
-	PLIM_E_ARG = -5,	/* an argument is out of its range */
-	PLIM_E_CANCELLED = -6,	/* the caller asked to stop */
+	PLIM_E_NOMEM = -1,      /* the system refused memory */
+	PLIM_E_LIMIT = -2,      /* the work needs more than the memory limit that was given */
+	PLIM_E_IO = -3,         /* a file cannot be opened, read or written; err->native is errno */
+	PLIM_E_FORMAT = -4,     /* the input is damaged or is not what was asked for */
+	PLIM_E_ARG = -5,        /* an argument is out of its range */
+	PLIM_E_CANCELLED = -6,  /* the caller asked to stop */
 	PLIM_E_UNSUPPORTED = -7 /* this machine or build cannot do it */
 };
 
 /* What failed.  One line, lower case, no full stop; the subject is quoted. */
 struct plim_err {
 	enum plim_status status;
-	int native;		/* errno, or 0 */
-	uint64_t offset;	/* byte of the (decompressed) input, or PLIM_UNKNOWN */
+	int native;      /* errno, or 0 */
+	uint64_t offset; /* byte of the (decompressed) input, or PLIM_UNKNOWN */
 	char message[1000];
 };
 

@@ -10,12 +10,12 @@
 
 #include "program/program.h"
 
-#define ALLOCATOR_MIN_BLOCK 512u		/* every block is a multiple of this */
-#define ALLOCATOR_SMALL_SIZE (1u << 20)		/* a rounded size up to this uses the small pool */
-#define ALLOCATOR_SMALL_SEGMENT (2u << 20)	/* what the small pool asks of the driver */
-#define ALLOCATOR_LARGE_SEGMENT (20u << 20)	/* what requests below ALLOCATOR_MIN_LARGE ask for */
+#define ALLOCATOR_MIN_BLOCK 512u            /* every block is a multiple of this */
+#define ALLOCATOR_SMALL_SIZE (1u << 20)     /* a rounded size up to this uses the small pool */
+#define ALLOCATOR_SMALL_SEGMENT (2u << 20)  /* what the small pool asks of the driver */
+#define ALLOCATOR_LARGE_SEGMENT (20u << 20) /* what requests below ALLOCATOR_MIN_LARGE ask for */
 #define ALLOCATOR_MIN_LARGE (10u << 20)
-#define ALLOCATOR_ROUND_LARGE (2u << 20)	/* larger requests are rounded to this */
+#define ALLOCATOR_ROUND_LARGE (2u << 20) /* larger requests are rounded to this */
 
 struct allocator_rules {
 	uint64_t max_split_bytes; /* UINT64_MAX: unlimited */
@@ -33,8 +33,9 @@ uint64_t allocator_segment_bytes(uint64_t rounded_bytes);
 /* The free memory when a request failed, after the allocator had given back what it could. */
 struct allocator_oom {
 	uint32_t event;
-	uint64_t largest_free_bytes; /* the largest free block that this stream and pool could use */
-	uint64_t free_bytes;	     /* free in all blocks of all pools and streams */
+	uint64_t
+		largest_free_bytes; /* the largest free block that this stream and pool could use */
+	uint64_t free_bytes;        /* free in all blocks of all pools and streams */
 };
 
 /* How one device's recording plays at its own addresses. */
@@ -50,15 +51,16 @@ struct allocator_replay {
 	 * active bytes may be larger by at most this.
 	 */
 	uint64_t range_bytes;
-	uint64_t checked_events; /* alloc, free and segment events that were replayed */
-	uint64_t faults;	 /* of these, the ones that the rules cannot explain */
-	uint32_t first_fault;	 /* event, or TRACE_NONE */
-	uint64_t end_faults;	 /* final blocks that came out different */
+	uint64_t checked_events;        /* alloc, free and segment events that were replayed */
+	uint64_t faults;                /* of these, the ones that the rules cannot explain */
+	uint32_t first_fault;           /* event, or TRACE_NONE */
+	uint64_t end_faults;            /* final blocks that came out different */
 	VEC(struct allocator_oom) ooms; /* in turn */
 };
 
-enum plim_status allocator_replay_own(struct mem *m, const struct trace *t, const struct trace_device *d,
-				      struct allocator_replay **out, struct plim_err *err);
+enum plim_status allocator_replay_own(struct mem *m, const struct trace *t,
+				      const struct trace_device *d, struct allocator_replay **out,
+				      struct plim_err *err);
 void allocator_replay_free(struct allocator_replay *r);
 
 #endif

@@ -93,7 +93,8 @@ static enum plim_status block_new(struct heap *h, const struct heap_block *b, ui
 		*block = h->spare.at[--h->spare.n];
 		h->blocks.at[*block] = *b;
 	} else {
-		st = vec_need(h->mem, &h->spare, h->blocks.n + 1, err); /* so that giving back cannot fail */
+		st = vec_need(h->mem, &h->spare, h->blocks.n + 1,
+			      err); /* so that giving back cannot fail */
 		if (!st)
 			st = vec_push(h->mem, &h->blocks, *b, err);
 		if (st)
@@ -206,7 +207,8 @@ static int can_join(const struct heap_range *a, const struct heap_range *b)
 
 static void order_remove(struct heap *h, size_t at)
 {
-	memmove(h->order.at + at, h->order.at + at + 1, (h->order.n - at - 1) * sizeof(*h->order.at));
+	memmove(h->order.at + at, h->order.at + at + 1,
+		(h->order.n - at - 1) * sizeof(*h->order.at));
 	h->order.n--;
 }
 
@@ -265,7 +267,8 @@ enum plim_status heap_add(struct heap *h, const struct heap_range *range, uint32
 	*block = HEAP_NONE;
 	if (st)
 		return st;
-	if (at + 1 < h->order.n && can_join(&h->ranges.at[h->order.at[at]], &h->ranges.at[h->order.at[at + 1]]))
+	if (at + 1 < h->order.n &&
+	    can_join(&h->ranges.at[h->order.at[at]], &h->ranges.at[h->order.at[at + 1]]))
 		join_next(h, at);
 	if (at > 0 && can_join(&h->ranges.at[h->order.at[at - 1]], &h->ranges.at[h->order.at[at]]))
 		join_next(h, at - 1);
@@ -293,13 +296,15 @@ static enum plim_status split_range(struct heap *h, size_t at, uint32_t block, s
 		st = vec_push(h->mem, &h->ranges, right, err);
 	if (st)
 		return st;
-	memmove(h->order.at + at + 2, h->order.at + at + 1, (h->order.n - at - 1) * sizeof(*h->order.at));
+	memmove(h->order.at + at + 2, h->order.at + at + 1,
+		(h->order.n - at - 1) * sizeof(*h->order.at));
 	h->order.at[at + 1] = number;
 	h->order.n++;
 	return PLIM_OK;
 }
 
-enum plim_status heap_remove(struct heap *h, uint64_t addr, uint64_t bytes, int *done, struct plim_err *err)
+enum plim_status heap_remove(struct heap *h, uint64_t addr, uint64_t bytes, int *done,
+			     struct plim_err *err)
 {
 	size_t at = heap_range_at(h, addr);
 	struct heap_range *r = at < h->order.n ? &h->ranges.at[h->order.at[at]] : NULL;

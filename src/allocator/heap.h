@@ -15,7 +15,7 @@ struct heap_block {
 	uint32_t prev, next; /* neighbours in the range, or HEAP_NONE */
 	uint32_t range;
 	uint32_t alloc; /* the allocation that has it, HEAP_NONE: free */
-	uint8_t loose;	/* its true end is not known: it may own up to 1 MiB of the free block behind it */
+	uint8_t loose; /* its true end is not known: it may own up to 1 MiB of the free block behind it */
 };
 
 struct heap_range {
@@ -52,7 +52,8 @@ enum plim_status heap_add(struct heap *h, const struct heap_range *range, uint32
 			  struct plim_err *err);
 
 /* Take [addr, addr + bytes) out: it must lie in one free block.  False: it does not. */
-enum plim_status heap_remove(struct heap *h, uint64_t addr, uint64_t bytes, int *done, struct plim_err *err);
+enum plim_status heap_remove(struct heap *h, uint64_t addr, uint64_t bytes, int *done,
+			     struct plim_err *err);
 
 /* Cut `block` to its first `bytes`; the rest becomes a free block behind it. */
 enum plim_status heap_split(struct heap *h, uint32_t block, uint64_t bytes, struct plim_err *err);

@@ -28,7 +28,8 @@ static int is_large(uint64_t segment_bytes)
 }
 
 /* Is a free block of `bytes` cut for a request of `size`, and the rest kept free? */
-static int splits(const struct replay *r, const struct heap_range *range, uint64_t bytes, uint64_t size)
+static int splits(const struct replay *r, const struct heap_range *range, uint64_t bytes,
+		  uint64_t size)
 {
 	uint64_t rest = bytes - size;
 
@@ -49,14 +50,19 @@ static enum plim_status ranges_before(struct replay *r)
 
 	for (uint32_t i = 0; !st && i < r->d->segments; i++) {
 		const struct trace_segment *s = &r->t->segments.at[r->d->first_segment + i];
-		struct heap_range range = { .addr = s->addr, .bytes = s->bytes, .stream = s->stream,
-					    .large = s->large, .expandable = s->expandable };
+		struct heap_range range = { .addr = s->addr,
+					    .bytes = s->bytes,
+					    .stream = s->stream,
+					    .large = s->large,
+					    .expandable = s->expandable };
 
 		st = heap_add(&r->heap, &range, &block, r->err);
 	}
 	for (size_t e = ev->n; !st && e-- > 0;) {
 		uint8_t action = ev->action[e];
-		struct heap_range range = { .addr = ev->addr[e], .bytes = ev->size[e], .stream = ev->stream[e],
+		struct heap_range range = { .addr = ev->addr[e],
+					    .bytes = ev->size[e],
+					    .stream = ev->stream[e],
 					    .large = (uint8_t)is_large(ev->size[e]),
 					    .expandable = action == TRACE_SEGMENT_UNMAP };
 
@@ -113,8 +119,10 @@ static enum plim_status place(struct replay *r, const struct resident *one, uint
 {
 	const struct trace_alloc *a = &r->d->allocs[one->alloc];
 	size_t at = heap_range_at(&r->heap, a->addr);
-	struct heap_range *range = at < r->heap.order.n ? &r->heap.ranges.at[r->heap.order.at[at]] : NULL;
-	uint64_t size = allocator_round(&r->rules, a->requested_bytes), bytes = final_bytes(r, a), room;
+	struct heap_range *range =
+		at < r->heap.order.n ? &r->heap.ranges.at[r->heap.order.at[at]] : NULL;
+	uint64_t size = allocator_round(&r->rules, a->requested_bytes), bytes = final_bytes(r, a),
+		 room;
 	uint32_t block = heap_find(&r->heap, a->addr);
 	enum plim_status st = PLIM_OK;
 	uint8_t loose = 0;
@@ -183,7 +191,8 @@ static uint32_t tighten(struct replay *r, uint64_t addr)
 	if (at >= r->heap.order.n)
 		return HEAP_NONE;
 	block = r->heap.ranges.at[r->heap.order.at[at]].first;
-	while (block != HEAP_NONE && r->heap.blocks.at[block].addr + r->heap.blocks.at[block].bytes <= addr)
+	while (block != HEAP_NONE &&
+	       r->heap.blocks.at[block].addr + r->heap.blocks.at[block].bytes <= addr)
 		block = r->heap.blocks.at[block].next;
 	if (block == HEAP_NONE)
 		return HEAP_NONE;
@@ -217,7 +226,8 @@ static enum plim_status on_alloc(struct replay *r, uint32_t e)
 		return PLIM_OK;
 	}
 	if (b->prev != HEAP_NONE)
-		r->heap.blocks.at[b->prev].loose = 0; /* the free block began where the rounded request ends */
+		r->heap.blocks.at[b->prev].loose =
+			0; /* the free block began where the rounded request ends */
 	range = &r->heap.ranges.at[b->range];
 	if (splits(r, range, b->bytes, size)) {
 		st = heap_split(&r->heap, block, size, r->err);
@@ -247,7 +257,9 @@ static enum plim_status on_segment(struct replay *r, uint32_t e)
 {
 	const struct trace_events *ev = &r->d->events;
 	uint8_t action = ev->action[e];
-	struct heap_range range = { .addr = ev->addr[e], .bytes = ev->size[e], .stream = ev->stream[e],
+	struct heap_range range = { .addr = ev->addr[e],
+				    .bytes = ev->size[e],
+				    .stream = ev->stream[e],
 				    .large = (uint8_t)is_large(ev->size[e]),
 				    .expandable = action == TRACE_SEGMENT_MAP };
 	size_t at = heap_range_at(&r->heap, ev->addr[e]);
@@ -261,7 +273,8 @@ static enum plim_status on_segment(struct replay *r, uint32_t e)
 			fault(r, e);
 		return st;
 	}
-	if (at < r->heap.order.n && r->heap.ranges.at[r->heap.order.at[at]].addr < ev->addr[e] + ev->size[e]) {
+	if (at < r->heap.order.n &&
+	    r->heap.ranges.at[r->heap.order.at[at]].addr < ev->addr[e] + ev->size[e]) {
 		fault(r, e); /* it overlaps what is already reserved */
 		return PLIM_OK;
 	}
@@ -352,8 +365,9 @@ static void sum_before(struct replay *r)
 	}
 }
 
-enum plim_status allocator_replay_own(struct mem *m, const struct trace *t, const struct trace_device *d,
-				      struct allocator_replay **out, struct plim_err *err)
+enum plim_status allocator_replay_own(struct mem *m, const struct trace *t,
+				      const struct trace_device *d, struct allocator_replay **out,
+				      struct plim_err *err)
 {
 	struct replay r = { .mem = m, .t = t, .d = d, .rules = allocator_rules_of(t), .err = err };
 	enum plim_status st = PLIM_OK;
@@ -367,7 +381,8 @@ enum plim_status allocator_replay_own(struct mem *m, const struct trace *t, cons
 	r.out->n = d->alloc_count;
 	r.out->first_fault = TRACE_NONE;
 	r.out->block_bytes = mem_new(m, d->alloc_count, sizeof(*r.out->block_bytes), err);
-	r.block_of = r.out->block_bytes ? mem_new(m, d->alloc_count, sizeof(*r.block_of), err) : NULL;
+	r.block_of =
+		r.out->block_bytes ? mem_new(m, d->alloc_count, sizeof(*r.block_of), err) : NULL;
 	if (!r.block_of)
 		st = PLIM_E_NOMEM;
 	else

@@ -4,8 +4,9 @@
 
 struct allocator_rules allocator_rules_of(const struct trace *t)
 {
-	struct allocator_rules r = { .max_split_bytes = t->settings.have ? t->settings.max_split_bytes
-									 : UINT64_MAX };
+	struct allocator_rules r = { .max_split_bytes = t->settings.have
+								? t->settings.max_split_bytes
+								: UINT64_MAX };
 
 	memcpy(r.roundup_divisions, t->settings.roundup_divisions, sizeof(r.roundup_divisions));
 	return r;

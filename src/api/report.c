@@ -8,13 +8,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TIMELINE_SAMPLES 160 /* two a column of a terminal of 80 */
-#define VERDICTS_EACH_END 4  /* of many deaths, the first and the last ones are explained */
+#define TIMELINE_SAMPLES 160   /* two a column of a terminal of 80 */
+#define VERDICTS_EACH_END 4    /* of many deaths, the first and the last ones are explained */
 #define LEAK_MATERIAL_PART 100 /* of the peak: less is a note */
 
 void plim_report_options_init(struct plim_report_options *o)
 {
-	*o = (struct plim_report_options){ .size = sizeof(*o), .device = PLIM_UNKNOWN, .owners_max = 12 };
+	*o = (struct plim_report_options){ .size = sizeof(*o),
+					   .device = PLIM_UNKNOWN,
+					   .owners_max = 12 };
 }
 
 void plim_report_free(struct plim_report *r)
@@ -56,31 +58,39 @@ static void note_device(struct plim_report *r, struct notes *notes, const struct
 
 	if (!d->events.n && d->segments)
 		note(r, notes,
-		     report_text(r, err, "device %u: no events were recorded, only what stood at the end is known",
+		     report_text(r, err,
+				 "device %u: no events were recorded, only what stood at the end "
+				 "is known",
 				 d->ordinal));
 	if (d->stale_events)
 		note(r, notes,
 		     report_text(r, err,
-				 "device %u: the ring was re-armed smaller without being cleared; %u older events "
+				 "device %u: the ring was re-armed smaller without being cleared; "
+				 "%u older events "
 				 "before a hole were left out",
 				 d->ordinal, d->stale_events));
 	if (d->events.n && (d->allocs_before || d->reserved_before_bytes))
 		note(r, notes,
 		     report_text(r, err,
-				 "device %u: the recording does not begin with the run (the ring was full, or it was "
-				 "switched on late): %u allocations and %s reserved were there before; peaks are "
+				 "device %u: the recording does not begin with the run (the ring "
+				 "was full, or it was "
+				 "switched on late): %u allocations and %s reserved were there "
+				 "before; peaks are "
 				 "those of the recorded part",
-				 d->ordinal, d->allocs_before, report_size(a, d->reserved_before_bytes)));
+				 d->ordinal, d->allocs_before,
+				 report_size(a, d->reserved_before_bytes)));
 	if (one->replay->range_bytes)
 		note(r, notes,
 		     report_text(r, err,
-				 "device %u: allocated and active bytes may be higher by up to %s: how large some "
+				 "device %u: allocated and active bytes may be higher by up to %s: "
+				 "how large some "
 				 "blocks were that ended in the recording is not known",
 				 d->ordinal, report_size(a, one->replay->range_bytes)));
 	if (d->contradictions || one->replay->faults || one->replay->end_faults)
 		note(r, notes,
 		     report_text(r, err,
-				 "device %u: %llu events contradict others, %llu the allocator's rules, %llu blocks "
+				 "device %u: %llu events contradict others, %llu the allocator's "
+				 "rules, %llu blocks "
 				 "differ at the end: numbers near them are not exact",
 				 d->ordinal, (unsigned long long)d->contradictions,
 				 (unsigned long long)one->replay->faults,
@@ -108,7 +118,9 @@ static enum plim_status fill_source(struct plim_report *r, const char *path, str
 	}
 	s->complete &= s->events > 0;
 	if (s->events && !t->has_frames)
-		note(r, &notes, "no stacks were recorded: owners are not known (record with stacks=\"python\")");
+		note(r, &notes,
+		     "no stacks were recorded: owners are not known (record with "
+		     "stacks=\"python\")");
 	for (size_t i = 0; i < t->unknown.n; i++)
 		if (t->unknown.at[i].count)
 			note(r, &notes,
@@ -131,10 +143,12 @@ static enum plim_status fill_source(struct plim_report *r, const char *path, str
 
 static uint64_t time_of(const struct plim_report *r, const struct trace_device *d, uint32_t e)
 {
-	return r->hidden->trace->has_time && e < d->events.n ? (uint64_t)d->events.time_us[e] : PLIM_UNKNOWN;
+	return r->hidden->trace->has_time && e < d->events.n ? (uint64_t)d->events.time_us[e]
+							     : PLIM_UNKNOWN;
 }
 
-static struct plim_report_moment moment(const struct plim_report *r, const struct timeline *tl, int measure)
+static struct plim_report_moment moment(const struct plim_report *r, const struct timeline *tl,
+					int measure)
 {
 	uint32_t e = tl->peak_event[measure];
 	int blocks = measure == TIMELINE_ALLOCATED || measure == TIMELINE_ACTIVE;
@@ -154,7 +168,8 @@ static void fill_totals(struct plim_report_totals *to, const uint64_t from[TIMEL
 	to->reserved_bytes = from[TIMELINE_RESERVED];
 }
 
-static void fill_peak(struct plim_report *r, const struct timeline *tl, struct plim_report_device *out)
+static void fill_peak(struct plim_report *r, const struct timeline *tl,
+		      struct plim_report_device *out)
 {
 	struct plim_report_peak *p = &out->peak;
 
@@ -166,14 +181,15 @@ static void fill_peak(struct plim_report *r, const struct timeline *tl, struct p
 	p->active = moment(r, tl, TIMELINE_ACTIVE);
 	p->allocated = moment(r, tl, TIMELINE_ALLOCATED);
 	p->reserved = moment(r, tl, TIMELINE_RESERVED);
-	p->lower_bound = !tl->device->events.n || tl->device->allocs_before || tl->device->reserved_before_bytes;
+	p->lower_bound = !tl->device->events.n || tl->device->allocs_before ||
+			 tl->device->reserved_before_bytes;
 }
 
 /* ---- owners ---- */
 
 /* The moment that --at names, or the one that matters most. */
-static enum plim_status find_moment(struct plim_report *r, const struct timeline *tl, const char **what,
-				    uint32_t *event, struct plim_err *err)
+static enum plim_status find_moment(struct plim_report *r, const struct timeline *tl,
+				    const char **what, uint32_t *event, struct plim_err *err)
 {
 	const char *at = r->hidden->options.at;
 	size_t events = tl->device->events.n, ooms = tl->replay->ooms.n;
@@ -187,17 +203,20 @@ static enum plim_status find_moment(struct plim_report *r, const struct timeline
 	else if (!strcmp(*what, "oom") && ooms)
 		*event = tl->replay->ooms.at[ooms - 1].event;
 	else if (!strcmp(*what, "oom"))
-		return err_set(err, PLIM_E_ARG, "--at oom: the recording holds no out-of-memory event");
+		return err_set(err, PLIM_E_ARG,
+			       "--at oom: the recording holds no out-of-memory event");
 	else if (!strncmp(*what, "event:", 6)) {
 		errno = 0;
 		number = strtoull(*what + 6, &rest, 10);
 		if (errno || *rest || rest == *what + 6 || number >= events)
-			return err_set(err, PLIM_E_ARG, "--at %s: the recording's events are 0 to %zu", *what,
+			return err_set(err, PLIM_E_ARG,
+				       "--at %s: the recording's events are 0 to %zu", *what,
 				       events ? events - 1 : 0);
 		*event = (uint32_t)number;
 		*what = "event";
 	} else if (strcmp(*what, "end")) {
-		return err_set(err, PLIM_E_ARG, "--at '%s' is none of peak, oom, end, event:N", *what);
+		return err_set(err, PLIM_E_ARG, "--at '%s' is none of peak, oom, end, event:N",
+			       *what);
 	}
 	return PLIM_OK;
 }
@@ -269,7 +288,8 @@ static enum plim_status fill_oom(struct plim_report *r, const struct timeline *t
 					 .requested_bytes = ev->size[e],
 					 .segment_bytes = allocator_segment_bytes(ev->size[e]),
 					 .stream = t->streams.n ? t->streams.at[ev->stream[e]] : 0,
-					 .pool = ev->size[e] <= ALLOCATOR_SMALL_SIZE ? "small" : "large",
+					 .pool = ev->size[e] <= ALLOCATOR_SMALL_SIZE ? "small"
+										     : "large",
 					 .device_free_bytes = ev->addr[e],
 					 .bound_bytes = PLIM_UNKNOWN,
 					 .free_bytes = oom->free_bytes,
@@ -282,7 +302,8 @@ static enum plim_status fill_oom(struct plim_report *r, const struct timeline *t
 	if (st || !explained)
 		return st;
 	st = findings_explain_death(&r->hidden->mem, tl, oom,
-				    last && r->hidden->has_message ? &r->hidden->message : NULL, &d, err);
+				    last && r->hidden->has_message ? &r->hidden->message : NULL, &d,
+				    err);
 	if (st)
 		return st;
 	out->bound_bytes = d.bound_low_bytes;
@@ -291,7 +312,8 @@ static enum plim_status fill_oom(struct plim_report *r, const struct timeline *t
 }
 
 static enum plim_status fill_leak(struct plim_report *r, const struct findings_leak *from,
-				  struct plim_report_finding *out, uint64_t peak, struct plim_err *err)
+				  struct plim_report_finding *out, uint64_t peak,
+				  struct plim_err *err)
 {
 	struct plim_report_leak *l = report_take(r, 1, sizeof(*l), err);
 	char a[32], b[32];
@@ -313,10 +335,12 @@ static enum plim_status fill_leak(struct plim_report *r, const struct findings_l
 	out->bytes = from->grown_bytes;
 	out->leak = l;
 	out->text = report_text(r, err,
-				"live memory climbs by %s each repetition, %u times in a row, %s in all; most of what "
+				"live memory climbs by %s each repetition, %u times in a row, %s "
+				"in all; most of what "
 				"stays was allocated by %s",
 				report_size(a, from->per_repetition_bytes), from->repetitions,
-				report_size(b, from->grown_bytes), where ? where : "code without a Python stack");
+				report_size(b, from->grown_bytes),
+				where ? where : "code without a Python stack");
 	return report_stack(r, from->stack, &l->stack, &l->stack_count, err);
 }
 
@@ -328,14 +352,16 @@ static enum plim_status fill_findings(struct plim_report *r, const struct timeli
 	struct plim_report_finding *f = report_take(r, 2, sizeof(*f), err);
 	uint32_t end = last ? (uint32_t)last->event : TIMELINE_BEFORE;
 	int found;
-	enum plim_status st = f ? findings_find_leak(&r->hidden->mem, tl, end, &leak, &found, err) : PLIM_E_NOMEM;
+	enum plim_status st =
+		f ? findings_find_leak(&r->hidden->mem, tl, end, &leak, &found, err) : PLIM_E_NOMEM;
 
 	out->findings = f;
 	if (!st && last) {
-		f[out->finding_count++] = (struct plim_report_finding){ .kind = "oom",
-									.severity = "bad",
-									.text = last->verdict->headline,
-									.bytes = last->requested_bytes };
+		f[out->finding_count++] =
+			(struct plim_report_finding){ .kind = "oom",
+						      .severity = "bad",
+						      .text = last->verdict->headline,
+						      .bytes = last->requested_bytes };
 	}
 	if (!st && found)
 		st = fill_leak(r, &leak, &f[out->finding_count++], out->peak.allocated_bytes, err);
@@ -345,8 +371,8 @@ static enum plim_status fill_findings(struct plim_report *r, const struct timeli
 /* ---- devices ---- */
 
 /* "A:B" with numbers below n; either may be left out. */
-static enum plim_status read_range(const char *option, const char *text, size_t n, size_t *first, size_t *last,
-				   struct plim_err *err)
+static enum plim_status read_range(const char *option, const char *text, size_t n, size_t *first,
+				   size_t *last, struct plim_err *err)
 {
 	const char *colon = strchr(text, ':');
 	unsigned long long a = 0, b = n ? n - 1 : 0;
@@ -363,22 +389,25 @@ static enum plim_status read_range(const char *option, const char *text, size_t 
 	if (!colon || *text == '-' || colon[1] == '-')
 		return err_set(err, PLIM_E_ARG, "%s '%s' is not A:B, two numbers", option, text);
 	if (a > b || b >= n)
-		return err_set(err, PLIM_E_ARG, "%s '%s': the recording has 0 to %zu", option, text, n ? n - 1 : 0);
+		return err_set(err, PLIM_E_ARG, "%s '%s': the recording has 0 to %zu", option, text,
+			       n ? n - 1 : 0);
 	*first = (size_t)a;
 	*last = (size_t)b;
 	return PLIM_OK;
 }
 
 /* The events of --steps A:B. */
-static enum plim_status range_of_steps(struct plim_report *r, const struct timeline *tl, size_t *first,
-				       size_t *last, struct plim_err *err)
+static enum plim_status range_of_steps(struct plim_report *r, const struct timeline *tl,
+				       size_t *first, size_t *last, struct plim_err *err)
 {
 	struct timeline_steps steps;
 	size_t a, b;
 	enum plim_status st = timeline_find_steps(&r->hidden->mem, tl, &steps, err);
 
 	if (!st && !steps.ends.n)
-		st = err_set(err, PLIM_E_ARG, "--steps: no optimizer step is seen in this recording; use --events A:B");
+		st = err_set(
+			err, PLIM_E_ARG,
+			"--steps: no optimizer step is seen in this recording; use --events A:B");
 	if (!st)
 		st = read_range("--steps", r->hidden->options.steps, steps.ends.n, &a, &b, err);
 	if (!st) {
@@ -389,8 +418,8 @@ static enum plim_status range_of_steps(struct plim_report *r, const struct timel
 	return st;
 }
 
-static enum plim_status fill_timeline(struct plim_report *r, struct timeline *tl, struct plim_report_device *out,
-				      struct plim_err *err)
+static enum plim_status fill_timeline(struct plim_report *r, struct timeline *tl,
+				      struct plim_report_device *out, struct plim_err *err)
 {
 	const struct plim_report_options *o = &r->hidden->options;
 	size_t n = tl->device->events.n, first = 0, last = n ? n - 1 : 0;
@@ -408,7 +437,8 @@ static enum plim_status fill_timeline(struct plim_report *r, struct timeline *tl
 	if (!out->timeline_bytes)
 		return err ? err->status : PLIM_E_NOMEM;
 	out->timeline_count = TIMELINE_SAMPLES;
-	timeline_sample(tl, TIMELINE_ALLOCATED, (uint32_t)first, (uint32_t)last, out->timeline_bytes, out->timeline_count);
+	timeline_sample(tl, TIMELINE_ALLOCATED, (uint32_t)first, (uint32_t)last,
+			out->timeline_bytes, out->timeline_count);
 	return PLIM_OK;
 }
 
@@ -447,7 +477,8 @@ static enum plim_status fill_device(struct plim_report *r, size_t i, struct plim
 						      .faults = one->replay->faults,
 						      .end_faults = one->replay->end_faults,
 						      .contradictions = d->contradictions };
-	out->self_check.exact = !one->replay->faults && !one->replay->end_faults && !d->contradictions;
+	out->self_check.exact =
+		!one->replay->faults && !one->replay->end_faults && !d->contradictions;
 	st = fill_timeline(r, tl, out, err);
 	if (!st)
 		fill_peak(r, tl, out);
@@ -470,12 +501,14 @@ static enum plim_status fill_devices(struct plim_report *r, struct plim_err *err
 
 	if (only != PLIM_UNKNOWN && only >= t->device_count)
 		return err_set(err, PLIM_E_ARG, "device %llu: the recording holds %zu device%s",
-			       (unsigned long long)only, t->device_count, t->device_count == 1 ? "" : "s");
+			       (unsigned long long)only, t->device_count,
+			       t->device_count == 1 ? "" : "s");
 	r->devices = report_take(r, t->device_count, sizeof(*r->devices), err);
 	if (!r->devices)
 		return err ? err->status : PLIM_E_NOMEM;
 	for (size_t i = 0; !st && i < t->device_count; i++) {
-		if (only != PLIM_UNKNOWN ? i != only : !t->devices[i].events.n && !t->devices[i].segments)
+		if (only != PLIM_UNKNOWN ? i != only
+					 : !t->devices[i].events.n && !t->devices[i].segments)
 			continue;
 		st = fill_device(r, i, &r->devices[r->device_count++], err);
 	}
@@ -488,11 +521,13 @@ static enum plim_status replay_all(struct plim_report *r, struct plim_err *err)
 	enum plim_status st = PLIM_OK;
 
 	h->devices = report_take(r, h->trace->device_count, sizeof(*h->devices), err);
-	h->words = h->devices ? report_take(r, h->trace->heap.strings.n, sizeof(*h->words), err) : NULL;
+	h->words = h->devices ? report_take(r, h->trace->heap.strings.n, sizeof(*h->words), err)
+			      : NULL;
 	if (!h->words)
 		return err ? err->status : PLIM_E_NOMEM;
 	for (size_t i = 0; !st && i < h->trace->device_count; i++)
-		st = allocator_replay_own(&h->mem, h->trace, &h->trace->devices[i], &h->devices[i].replay, err);
+		st = allocator_replay_own(&h->mem, h->trace, &h->trace->devices[i],
+					  &h->devices[i].replay, err);
 	return st;
 }
 
@@ -505,7 +540,8 @@ static enum plim_status read_log(struct plim_report *r, struct plim_err *err)
 		return PLIM_OK;
 	st = messages_find_oom(&h->mem, h->options.log_path, &h->message, &h->has_message, err);
 	if (!st && !h->has_message)
-		st = err_set(err, PLIM_E_FORMAT, "%s: no PyTorch out-of-memory message in it", h->options.log_path);
+		st = err_set(err, PLIM_E_FORMAT, "%s: no PyTorch out-of-memory message in it",
+			     h->options.log_path);
 	return st;
 }
 
@@ -582,7 +618,8 @@ enum plim_status plim_report_json(const struct plim_report *r, plim_write_fn *wr
 	return st;
 }
 
-enum plim_status plim_report_fields(int layout, plim_write_fn *write, void *ctx, struct plim_err *err)
+enum plim_status plim_report_fields(int layout, plim_write_fn *write, void *ctx,
+				    struct plim_err *err)
 {
 	struct mem m;
 	struct text text;
@@ -625,7 +662,8 @@ static enum plim_status file_write(void *ctx, const void *bytes, size_t n, struc
 	return PLIM_OK;
 }
 
-enum plim_status plim_report_snapshot(const struct plim_report *r, const char *path, struct plim_err *err)
+enum plim_status plim_report_snapshot(const struct plim_report *r, const char *path,
+				      struct plim_err *err)
 {
 	char part[4096];
 	struct file_out f = { .path = path };

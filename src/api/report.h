@@ -16,7 +16,7 @@ struct plim_report_hidden {
 	struct mem mem;
 	struct trace *trace;
 	struct report_device *devices; /* as many as the trace has */
-	struct intern strings;	       /* every text of the report */
+	struct intern strings;         /* every text of the report */
 	struct plim_report_options options;
 	struct messages_oom message;
 	int has_message;
@@ -26,7 +26,8 @@ struct plim_report_hidden {
 	VEC(struct report_chunk {
 		void *at;
 		size_t bytes;
-	}) chunks;
+	})
+	chunks;
 };
 
 extern const struct field_table report_table;

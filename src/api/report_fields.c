@@ -14,7 +14,8 @@ const char *const report_cause_names[] = {
 	[PLIM_CAUSE_FRAGMENTATION] = "fragmentation",
 	[PLIM_CAUSE_LEAK] = "leak",
 };
-static const char *const bounds[] = { "unknown", "device", "limit", "other_process", "non_pytorch" };
+static const char *const bounds[] = { "unknown", "device", "limit", "other_process",
+				      "non_pytorch" };
 static const char *const causes[] = { "unknown", "capacity", "fragmentation", "leak" };
 
 #define S struct plim_report_source
@@ -42,15 +43,23 @@ static const struct field_table moment_table = FIELD_TABLE(struct plim_report_mo
 
 #define P struct plim_report_peak
 static const struct field peak_rows[] = {
-	FIELD_U64(P, requested_bytes, "largest sum of what the program asked for (requested_bytes.all.peak)"),
+	FIELD_U64(P, requested_bytes,
+		  "largest sum of what the program asked for (requested_bytes.all.peak)"),
 	FIELD_U64(P, active_bytes, "largest sum of blocks in use or awaiting another stream"),
-	FIELD_U64(P, allocated_bytes, "largest sum of blocks in use (torch.cuda.max_memory_allocated)"),
-	FIELD_U64(P, reserved_bytes, "most memory taken from the driver (torch.cuda.max_memory_reserved)"),
-	FIELD_STRUCT(P, requested, struct plim_report_moment, moment_table, "when requested_bytes was reached"),
-	FIELD_STRUCT(P, active, struct plim_report_moment, moment_table, "when active_bytes was reached"),
-	FIELD_STRUCT(P, allocated, struct plim_report_moment, moment_table, "when allocated_bytes was reached"),
-	FIELD_STRUCT(P, reserved, struct plim_report_moment, moment_table, "when reserved_bytes was reached"),
-	FIELD_BOOL(P, lower_bound, "the recording does not cover the whole run: its peak may lie outside"),
+	FIELD_U64(P, allocated_bytes,
+		  "largest sum of blocks in use (torch.cuda.max_memory_allocated)"),
+	FIELD_U64(P, reserved_bytes,
+		  "most memory taken from the driver (torch.cuda.max_memory_reserved)"),
+	FIELD_STRUCT(P, requested, struct plim_report_moment, moment_table,
+		     "when requested_bytes was reached"),
+	FIELD_STRUCT(P, active, struct plim_report_moment, moment_table,
+		     "when active_bytes was reached"),
+	FIELD_STRUCT(P, allocated, struct plim_report_moment, moment_table,
+		     "when allocated_bytes was reached"),
+	FIELD_STRUCT(P, reserved, struct plim_report_moment, moment_table,
+		     "when reserved_bytes was reached"),
+	FIELD_BOOL(P, lower_bound,
+		   "the recording does not cover the whole run: its peak may lie outside"),
 };
 #undef P
 static const struct field_table peak_table = FIELD_TABLE(struct plim_report_peak, peak_rows);
@@ -83,7 +92,8 @@ static const struct field owners_rows[] = {
 	FIELD_STRING(A, what, "the moment: peak, oom, end or event"),
 	FIELD_U64(A, event, "index of the moment's event; null: before the first"),
 	FIELD_U64(A, total_bytes, "the sum over all owners"),
-	FIELD_STRUCTS(A, owners, owner_count, struct plim_report_owner, owner_table, "largest first"),
+	FIELD_STRUCTS(A, owners, owner_count, struct plim_report_owner, owner_table,
+		      "largest first"),
 	FIELD_U64(A, owners_left_out, "owners beyond the rows that were asked for"),
 	FIELD_U64(A, left_out_bytes, "what those hold"),
 };
@@ -110,20 +120,25 @@ static const struct field verdict_rows[] = {
 	FIELD_ENUM(V, bound_by, enum plim_bound, bounds,
 		   "what the memory ran into: device, limit, other_process, non_pytorch, unknown"),
 	FIELD_ENUM(V, cause, enum plim_cause, causes, "capacity, fragmentation, leak, unknown"),
-	FIELD_ENUM(V, likelier, enum plim_cause, causes, "of an unknown cause: what more speaks for"),
+	FIELD_ENUM(V, likelier, enum plim_cause, causes,
+		   "of an unknown cause: what more speaks for"),
 	FIELD_U64(V, bound_low_bytes, "reserved memory that was certainly allowed"),
-	FIELD_U64(V, bound_high_bytes, "reserved memory that was certainly refused, or the same number"),
+	FIELD_U64(V, bound_high_bytes,
+		  "reserved memory that was certainly refused, or the same number"),
 	FIELD_U64(V, needed_bytes, "live, request and what was still to come, at least"),
 	FIELD_U64(V, needed_high_bytes, "the same at most; null: not known"),
-	FIELD_U64(V, still_to_come_bytes, "what the step had still to allocate, at least; null: not known"),
-	FIELD_STRING(V, still_basis, "repeated: from the same point in earlier repetitions; optimizer: from "
-				     "its state and gradients; null: not known"),
+	FIELD_U64(V, still_to_come_bytes,
+		  "what the step had still to allocate, at least; null: not known"),
+	FIELD_STRING(V, still_basis,
+		     "repeated: from the same point in earlier repetitions; optimizer: from "
+		     "its state and gradients; null: not known"),
 	FIELD_STRING(V, headline, "one sentence"),
 	FIELD_STRINGS(V, evidence, evidence_count, "sentences with the numbers"),
 	FIELD_STRINGS(V, advice, advice_count, "what helps, best first, and what does not"),
 };
 #undef V
-static const struct field_table verdict_table = FIELD_TABLE(struct plim_report_verdict, verdict_rows);
+static const struct field_table verdict_table =
+	FIELD_TABLE(struct plim_report_verdict, verdict_rows);
 
 #define D struct plim_report_oom
 static const struct field oom_rows[] = {
@@ -136,11 +151,13 @@ static const struct field oom_rows[] = {
 	FIELD_STRING(D, frame, "the user's own line; null: no Python stack"),
 	FIELD_STRINGS(D, stack, stack_count, "innermost first"),
 	FIELD_U64(D, live_bytes, "blocks in use at that moment"),
-	FIELD_U64(D, reserved_bytes, "taken from the driver, after the allocator had given back what it could"),
+	FIELD_U64(D, reserved_bytes,
+		  "taken from the driver, after the allocator had given back what it could"),
 	FIELD_U64(D, bound_bytes, "reserved memory that was certainly allowed (bound_low_bytes)"),
 	FIELD_U64(D, device_free_bytes, "free on the device as the driver told"),
 	FIELD_U64(D, free_bytes, "reserved but in no block in use"),
-	FIELD_U64(D, largest_free_bytes, "largest free block that this request's stream and pool could use"),
+	FIELD_U64(D, largest_free_bytes,
+		  "largest free block that this request's stream and pool could use"),
 	FIELD_POINTER(D, verdict, struct plim_report_verdict, verdict_table,
 		      "null for those between the first and the last four of many"),
 };
@@ -156,7 +173,8 @@ static const struct field finding_rows[] = {
 	FIELD_POINTER(F, leak, struct plim_report_leak, leak_table, "null for others"),
 };
 #undef F
-static const struct field_table finding_table = FIELD_TABLE(struct plim_report_finding, finding_rows);
+static const struct field_table finding_table =
+	FIELD_TABLE(struct plim_report_finding, finding_rows);
 
 #define C struct plim_report_check
 static const struct field check_rows[] = {
@@ -164,7 +182,8 @@ static const struct field check_rows[] = {
 	FIELD_U64(C, faults, "of these, the ones that the rules cannot explain"),
 	FIELD_U64(C, end_faults, "blocks of the snapshot that the replay did not end with"),
 	FIELD_U64(C, contradictions, "events that contradict each other or the snapshot"),
-	FIELD_BOOL(C, exact, "the replay explains every event and ends with exactly the snapshot's blocks"),
+	FIELD_BOOL(C, exact,
+		   "the replay explains every event and ends with exactly the snapshot's blocks"),
 };
 #undef C
 static const struct field_table check_table = FIELD_TABLE(struct plim_report_check, check_rows);
@@ -176,13 +195,19 @@ static const struct field device_rows[] = {
 	FIELD_U64(V, allocations, "that were seen"),
 	FIELD_U64(V, streams, "that allocated"),
 	FIELD_STRUCT(V, before, struct plim_report_totals, totals_table, "before the first event"),
-	FIELD_STRUCT(V, peak, struct plim_report_peak, peak_table, "of the recording; null without events"),
-	FIELD_STRUCT(V, at_peak, struct plim_report_owners, owners_table, "who held the memory at a moment"),
-	FIELD_STRUCT(V, end, struct plim_report_totals, totals_table, "when the snapshot was taken"),
+	FIELD_STRUCT(V, peak, struct plim_report_peak, peak_table,
+		     "of the recording; null without events"),
+	FIELD_STRUCT(V, at_peak, struct plim_report_owners, owners_table,
+		     "who held the memory at a moment"),
+	FIELD_STRUCT(V, end, struct plim_report_totals, totals_table,
+		     "when the snapshot was taken"),
 	FIELD_STRUCTS(V, oom, oom_count, struct plim_report_oom, oom_table, "deaths, in turn"),
-	FIELD_STRUCTS(V, findings, finding_count, struct plim_report_finding, finding_table, "worst first"),
-	FIELD_STRUCT(V, self_check, struct plim_report_check, check_table, "how far the numbers prove themselves"),
-	FIELD_U64S(V, timeline_bytes, timeline_count, "largest allocated bytes in equal parts of the events"),
+	FIELD_STRUCTS(V, findings, finding_count, struct plim_report_finding, finding_table,
+		      "worst first"),
+	FIELD_STRUCT(V, self_check, struct plim_report_check, check_table,
+		     "how far the numbers prove themselves"),
+	FIELD_U64S(V, timeline_bytes, timeline_count,
+		   "largest allocated bytes in equal parts of the events"),
 };
 #undef V
 static const struct field_table device_table = FIELD_TABLE(struct plim_report_device, device_rows);
@@ -190,7 +215,8 @@ static const struct field_table device_table = FIELD_TABLE(struct plim_report_de
 #define R struct plim_report
 static const struct field report_rows[] = {
 	FIELD_STRUCT(R, source, struct plim_report_source, source_table, "what was read"),
-	FIELD_STRUCTS(R, devices, device_count, struct plim_report_device, device_table, "those with memory or events"),
+	FIELD_STRUCTS(R, devices, device_count, struct plim_report_device, device_table,
+		      "those with memory or events"),
 };
 #undef R
 const struct field_table report_table = FIELD_TABLE(struct plim_report, report_rows);

@@ -43,7 +43,8 @@ const char *report_size(char *buffer, uint64_t bytes)
 		return "-";
 	for (size_t u = 0; u < sizeof(units) / sizeof(units[0]); u++) {
 		if (bytes >= units[u].from) {
-			snprintf(buffer, 32, "%.2f %s", (double)bytes / (double)units[u].from, units[u].name);
+			snprintf(buffer, 32, "%.2f %s", (double)bytes / (double)units[u].from,
+				 units[u].name);
 			return buffer;
 		}
 	}
@@ -54,12 +55,14 @@ const char *report_size(char *buffer, uint64_t bytes)
 /* Names of PyTorch, of installed packages and of Python are no secret. */
 static int is_public(const char *file)
 {
-	return strstr(file, "/site-packages/") || strstr(file, "/dist-packages/") || strstr(file, "/lib/python3") ||
-	       strstr(file, "/torch/") || *file == '<' || !*file || !strcmp(file, "??");
+	return strstr(file, "/site-packages/") || strstr(file, "/dist-packages/") ||
+	       strstr(file, "/lib/python3") || strstr(file, "/torch/") || *file == '<' || !*file ||
+	       !strcmp(file, "??");
 }
 
 /* "file-3": the same name always the same word, in the order of first use. */
-static const char *redacted(struct plim_report *r, uint32_t string, const char *kind, char *word, size_t size)
+static const char *redacted(struct plim_report *r, uint32_t string, const char *kind, char *word,
+			    size_t size)
 {
 	struct plim_report_hidden *h = r->hidden;
 
@@ -71,7 +74,8 @@ static const char *redacted(struct plim_report *r, uint32_t string, const char *
 
 static const char *short_file(const struct plim_report *r, const char *file)
 {
-	const char *prefix = r->hidden->options.strip_prefix, *site = strstr(file, "/site-packages/");
+	const char *prefix = r->hidden->options.strip_prefix,
+		   *site = strstr(file, "/site-packages/");
 
 	if (prefix && !strncmp(file, prefix, strlen(prefix)))
 		return file + strlen(prefix);

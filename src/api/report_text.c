@@ -31,7 +31,8 @@ static void name_line(struct text *t, const char *label, const char *name)
 	if (!name)
 		return;
 	text_printf(t, "  %-10s", label);
-	text_name_fit(t, name, strlen(name), (t->style.width ? t->style.width : 80) - 12, TEXT_CUT_LEFT);
+	text_name_fit(t, name, strlen(name), (t->style.width ? t->style.width : 80) - 12,
+		      TEXT_CUT_LEFT);
 	text_puts(t, "\n");
 }
 
@@ -72,7 +73,10 @@ static void verdict(struct text *t, const struct plim_report_device *d)
 		text_count(t, d->oom_count);
 		text_puts(t, " failures)\n");
 	}
-	name_line(t, "at", oom->frame ? oom->frame : "code without a Python stack (autograd's backward thread, as a rule)");
+	name_line(t, "at",
+		  oom->frame
+			  ? oom->frame
+			  : "code without a Python stack (autograd's backward thread, as a rule)");
 	sentences(t, "Why", v->evidence, v->evidence_count);
 	sentences(t, "What to do", v->advice, v->advice_count);
 	text_puts(t, "\n");
@@ -107,8 +111,10 @@ static void peaks(struct text *t, const struct plim_report_device *d)
 		uint64_t peak, end;
 		const struct plim_report_moment *when;
 	} rows[] = {
-		{ "requested", d->peak.requested_bytes, d->end.requested_bytes, &d->peak.requested },
-		{ "allocated", d->peak.allocated_bytes, d->end.allocated_bytes, &d->peak.allocated },
+		{ "requested", d->peak.requested_bytes, d->end.requested_bytes,
+		  &d->peak.requested },
+		{ "allocated", d->peak.allocated_bytes, d->end.allocated_bytes,
+		  &d->peak.allocated },
 		{ "active", d->peak.active_bytes, d->end.active_bytes, &d->peak.active },
 		{ "reserved", d->peak.reserved_bytes, d->end.reserved_bytes, &d->peak.reserved },
 	};
@@ -138,8 +144,8 @@ static void owners(struct text *t, const struct plim_report_owners *o)
 		return;
 	text_puts(t, "\n");
 	text_hue(t, TEXT_HEAD);
-	text_puts(t, !strcmp(o->what, "oom")   ? "Who held it when it died"
-		     : !strcmp(o->what, "end") ? "Who held it at the end"
+	text_puts(t, !strcmp(o->what, "oom")    ? "Who held it when it died"
+		     : !strcmp(o->what, "end")  ? "Who held it at the end"
 		     : !strcmp(o->what, "peak") ? "Who held it at the peak"
 						: "Who held it at that event");
 	text_plain(t);
@@ -147,7 +153,8 @@ static void owners(struct text *t, const struct plim_report_owners *o)
 	text_table_init(&b, t, "rrl", TEXT_CUT_LEFT);
 	for (size_t i = 0; i < shown; i++) {
 		const struct plim_report_owner *one = &o->owners[i];
-		const char *frame = one->frame ? one->frame : "no Python stack (autograd's backward, as a rule)";
+		const char *frame = one->frame ? one->frame
+					       : "no Python stack (autograd's backward, as a rule)";
 
 		text_cell_bytes(&b, one->bytes);
 		text_cell_count(&b, one->count);
@@ -184,7 +191,8 @@ static void chart(struct text *t, const struct plim_report_device *d)
 				.n = d->timeline_count,
 				.rows = CHART_ROWS,
 				.left = "start",
-				.right = d->oom_count ? "end of the recording; ^ the last failure" : "end of the recording" };
+				.right = d->oom_count ? "end of the recording; ^ the last failure"
+						      : "end of the recording" };
 
 	if (!d->timeline_count)
 		return;
@@ -212,9 +220,12 @@ static void check(struct text *t, const struct plim_report_device *d)
 		text_hue(t, TEXT_BAD);
 		text_puts(t, "Not exact: ");
 		text_plain(t);
-		text_wrap(t, 11, 2, "%llu of %llu events do not follow the allocator's rules, %llu blocks differ at the end",
+		text_wrap(t, 11, 2,
+			  "%llu of %llu events do not follow the allocator's rules, %llu blocks "
+			  "differ at the end",
 			  (unsigned long long)(d->self_check.faults + d->self_check.contradictions),
-			  (unsigned long long)d->self_check.events, (unsigned long long)d->self_check.end_faults);
+			  (unsigned long long)d->self_check.events,
+			  (unsigned long long)d->self_check.end_faults);
 	}
 }
 
@@ -238,7 +249,8 @@ static void device(struct text *t, const struct plim_report *r, const struct pli
 static void head(struct text *t, const struct plim_report_source *s)
 {
 	text_hue(t, TEXT_HEAD);
-	text_name_fit(t, s->path, strlen(s->path), (t->style.width ? t->style.width : 80) - 30, TEXT_CUT_LEFT);
+	text_name_fit(t, s->path, strlen(s->path), (t->style.width ? t->style.width : 80) - 30,
+		      TEXT_CUT_LEFT);
 	text_plain(t);
 	text_puts(t, ": ");
 	text_count(t, s->events);
@@ -248,7 +260,8 @@ static void head(struct text *t, const struct plim_report_source *s)
 enum plim_status plim_report_text(const struct plim_report *r, const struct plim_text_style *style,
 				  plim_write_fn *write, void *ctx, struct plim_err *err)
 {
-	struct text_style s = { style ? style->width : 0, style && style->color, style && style->utf8 };
+	struct text_style s = { style ? style->width : 0, style && style->color,
+				style && style->utf8 };
 	struct text t;
 	enum plim_status st;
 	int number = 0;

@@ -11,12 +11,12 @@ struct lines {
 	int failed;
 };
 
-#define add(l, ...)                                                                        \
-	do {                                                                               \
-		if ((l)->n < LINES_MAX) {                                                  \
+#define add(l, ...)                                                                   \
+	do {                                                                          \
+		if ((l)->n < LINES_MAX) {                                             \
 			(l)->at[(l)->n] = report_text((l)->r, (l)->err, __VA_ARGS__); \
-			(l)->failed |= !(l)->at[(l)->n++];                                 \
-		}                                                                          \
+			(l)->failed |= !(l)->at[(l)->n++];                            \
+		}                                                                     \
 	} while (0)
 
 static enum plim_status keep(struct lines *l, const char ***out, size_t *n)
@@ -39,8 +39,10 @@ static void tell_bound(struct lines *l, const struct findings_death *d)
 	switch (d->bound_by) {
 	case FINDINGS_BOUND_LIMIT:
 		add(l,
-		    "a memory limit of this process stopped it, not the card: the driver had %s free, more than the %s "
-		    "it was asked for (set_per_process_memory_fraction, or per_process_memory_fraction)",
+		    "a memory limit of this process stopped it, not the card: the driver had %s "
+		    "free, more than the %s "
+		    "it was asked for (set_per_process_memory_fraction, or "
+		    "per_process_memory_fraction)",
 		    report_size(a, d->device_free_bytes), report_size(b, d->segment_bytes));
 		if (d->bound_low_bytes == d->bound_high_bytes)
 			break;
@@ -48,24 +50,32 @@ static void tell_bound(struct lines *l, const struct findings_death *d)
 		    report_size(a, d->bound_low_bytes), report_size(b, d->bound_high_bytes));
 		break;
 	case FINDINGS_BOUND_OTHER_PROCESS:
-		add(l, "other processes hold %s of the card's %s; the driver had %s left for a request of %s",
+		add(l,
+		    "other processes hold %s of the card's %s; the driver had %s left for a "
+		    "request of %s",
 		    report_size(a, d->message->others.low), report_size(b, d->message->total.low),
-		    report_size(c, d->device_free_bytes), report_size((char[32]){ 0 }, d->segment_bytes));
+		    report_size(c, d->device_free_bytes),
+		    report_size((char[32]){ 0 }, d->segment_bytes));
 		break;
 	case FINDINGS_BOUND_NON_PYTORCH:
 		add(l,
-		    "this process holds %s on the card and PyTorch's allocator only %s of it: the rest is "
+		    "this process holds %s on the card and PyTorch's allocator only %s of it: the "
+		    "rest is "
 		    "CUDA's context, NCCL or another library",
-		    report_size(a, d->message->this_process.low), report_size(b, d->reserved_bytes));
+		    report_size(a, d->message->this_process.low),
+		    report_size(b, d->reserved_bytes));
 		break;
 	case FINDINGS_BOUND_DEVICE:
-		add(l, "the card was full: PyTorch held %s, and the driver had %s left for a request of %s",
+		add(l,
+		    "the card was full: PyTorch held %s, and the driver had %s left for a request "
+		    "of %s",
 		    report_size(a, d->reserved_bytes), report_size(b, d->device_free_bytes),
 		    report_size(c, d->segment_bytes));
 		break;
 	default:
 		add(l,
-		    "the driver had %s left for a request of %s, while this process's allocator held %s; the "
+		    "the driver had %s left for a request of %s, while this process's allocator "
+		    "held %s; the "
 		    "recording does not tell who held the rest (give the error's text with --log)",
 		    report_size(a, d->device_free_bytes), report_size(b, d->segment_bytes),
 		    report_size(c, d->reserved_bytes));
@@ -76,23 +86,31 @@ static void tell_need(struct lines *l, const struct findings_death *d)
 {
 	char a[32], b[32], c[32];
 
-	add(l, "%s was live, %s reserved but free; the largest free block that fits this stream and pool had %s",
-	    report_size(a, d->live_bytes), report_size(b, d->free_bytes), report_size(c, d->largest_free_bytes));
+	add(l,
+	    "%s was live, %s reserved but free; the largest free block that fits this stream and "
+	    "pool had %s",
+	    report_size(a, d->live_bytes), report_size(b, d->free_bytes),
+	    report_size(c, d->largest_free_bytes));
 	switch (d->future) {
 	case FINDINGS_FUTURE_REPEATED:
 		add(l,
-		    "the program was at this point %u time%s before; from here its memory rose by %s to %s more "
+		    "the program was at this point %u time%s before; from here its memory rose by "
+		    "%s to %s more "
 		    "than this request",
-		    d->points_before, d->points_before == 1 ? "" : "s", report_size(a, d->still_low_bytes),
-		    report_size(b, d->still_high_bytes));
+		    d->points_before, d->points_before == 1 ? "" : "s",
+		    report_size(a, d->still_low_bytes), report_size(b, d->still_high_bytes));
 		break;
 	case FINDINGS_FUTURE_OPTIMIZER:
 		add(l,
-		    "it was the optimizer's first step: at least %s of state and of its step's lists were still "
-		    "to come (as large as the gradients that are live; foreach is PyTorch's default)",
+		    "it was the optimizer's first step: at least %s of state and of its step's "
+		    "lists were still "
+		    "to come (as large as the gradients that are live; foreach is PyTorch's "
+		    "default)",
 		    report_size(a, d->still_low_bytes));
 		break;
-	default: add(l, "the program was never at this point before: what would have followed is not known");
+	default:
+		add(l, "the program was never at this point before: what would have followed is "
+		       "not known");
 	}
 }
 
@@ -104,28 +122,35 @@ static void tell_cause(struct lines *l, const struct findings_death *d)
 	switch (d->cause) {
 	case FINDINGS_CAUSE_CAPACITY:
 		if (need >= d->bound_high_bytes)
-			add(l, "even without a wasted byte it needed %s, and %s was refused", report_size(a, need),
-			    report_size(b, d->bound_high_bytes));
+			add(l, "even without a wasted byte it needed %s, and %s was refused",
+			    report_size(a, need), report_size(b, d->bound_high_bytes));
 		else
-			add(l, "all that was free (%s) is a small part of the request (%s): joining it would not have "
-			       "served it",
+			add(l,
+			    "all that was free (%s) is a small part of the request (%s): joining "
+			    "it would not have "
+			    "served it",
 			    report_size(a, d->free_bytes), report_size(b, d->request_bytes));
 		break;
 	case FINDINGS_CAUSE_FRAGMENTATION:
-		add(l, "live, request and what was to come make %s; at least %s was allowed: it would have fitted, "
-		       "had the free %s been in one piece",
+		add(l,
+		    "live, request and what was to come make %s; at least %s was allowed: it would "
+		    "have fitted, "
+		    "had the free %s been in one piece",
 		    report_size(a, d->live_bytes + d->request_bytes + d->still_high_bytes),
 		    report_size(b, d->bound_low_bytes), report_size(c, d->free_bytes));
 		break;
 	case FINDINGS_CAUSE_LEAK:
-		add(l, "live memory at the lowest point of each repetition climbed %u times in a row, by %s each: %s in "
-		       "all; without them it would have fitted",
+		add(l,
+		    "live memory at the lowest point of each repetition climbed %u times in a row, "
+		    "by %s each: %s in "
+		    "all; without them it would have fitted",
 		    d->leak.repetitions, report_size(a, d->leak.per_repetition_bytes),
 		    report_size(b, d->leak.grown_bytes));
 		break;
 	default:
-		add(l, "it needed %s so far; between %s and %s was allowed: that does not decide", report_size(a, need),
-		    report_size(b, d->bound_low_bytes), report_size(c, d->bound_high_bytes));
+		add(l, "it needed %s so far; between %s and %s was allowed: that does not decide",
+		    report_size(a, need), report_size(b, d->bound_low_bytes),
+		    report_size(c, d->bound_high_bytes));
 	}
 }
 
@@ -135,14 +160,18 @@ static const struct advice {
 	enum findings_cause cause;
 	const char *text;
 } advice[] = {
-	{ FINDINGS_CAUSE_LEAK, "do not keep GPU tensors from one repetition to the next: append x.item() or "
-			       "x.detach().cpu(), not x" },
+	{ FINDINGS_CAUSE_LEAK,
+	  "do not keep GPU tensors from one repetition to the next: append x.item() or "
+	  "x.detach().cpu(), not x" },
 	{ FINDINGS_CAUSE_LEAK, "a smaller batch or empty_cache() only delays it" },
-	{ FINDINGS_CAUSE_FRAGMENTATION, "try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (2.1 and later), "
-					"then max_split_size_mb:64; runs differ, so measure" },
-	{ FINDINGS_CAUSE_FRAGMENTATION, "batches of one length, or the longest batch first, leave fewer gaps" },
-	{ FINDINGS_CAUSE_CAPACITY, "it needs less memory, not another allocator setting: a smaller micro-batch "
-				   "with accumulation, gradient checkpointing, or a larger card" },
+	{ FINDINGS_CAUSE_FRAGMENTATION,
+	  "try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (2.1 and later), "
+	  "then max_split_size_mb:64; runs differ, so measure" },
+	{ FINDINGS_CAUSE_FRAGMENTATION,
+	  "batches of one length, or the longest batch first, leave fewer gaps" },
+	{ FINDINGS_CAUSE_CAPACITY,
+	  "it needs less memory, not another allocator setting: a smaller micro-batch "
+	  "with accumulation, gradient checkpointing, or a larger card" },
 	{ FINDINGS_CAUSE_CAPACITY, "empty_cache() does not help: the memory is in use" },
 };
 
@@ -153,20 +182,24 @@ static void advise(struct lines *l, const struct findings_death *d)
 	if (d->bound_by == FINDINGS_BOUND_LIMIT)
 		add(l, "if the card may be used further, raise the process's limit");
 	if (d->bound_by == FINDINGS_BOUND_OTHER_PROCESS)
-		add(l, "see who holds the card: nvidia-smi, or fuser -v /dev/nvidia*; end what is left over");
+		add(l, "see who holds the card: nvidia-smi, or fuser -v /dev/nvidia*; end what is "
+		       "left over");
 	if (d->future == FINDINGS_FUTURE_OPTIMIZER)
-		add(l, "the optimizer's state decides: an 8-bit or sharded optimizer, Adafactor, SGD or LoRA need "
+		add(l, "the optimizer's state decides: an 8-bit or sharded optimizer, Adafactor, "
+		       "SGD or LoRA need "
 		       "less of it; fused=True avoids the step's lists");
 	for (size_t i = 0; i < sizeof(advice) / sizeof(advice[0]); i++)
 		if (advice[i].cause == cause)
 			add(l, "%s", advice[i].text);
 	if (!d->cause)
-		add(l, "to decide: record with --log of the error, and a recording that begins with the process");
+		add(l, "to decide: record with --log of the error, and a recording that begins "
+		       "with the process");
 }
 
 /* ---- headline ---- */
 
-static const char *headline(struct plim_report *r, const struct findings_death *d, struct plim_err *err)
+static const char *headline(struct plim_report *r, const struct findings_death *d,
+			    struct plim_err *err)
 {
 	char a[32], b[32], where[512] = "";
 	const char *frame;
@@ -176,26 +209,32 @@ static const char *headline(struct plim_report *r, const struct findings_death *
 		frame = report_frame(r, d->leak.frame, err);
 		if (frame)
 			snprintf(where, sizeof(where), " (%.400s)", frame);
-		return report_text(r, err, "LEAK: %s piled up, %s a repetition%s", report_size(a, d->leak.grown_bytes),
+		return report_text(r, err, "LEAK: %s piled up, %s a repetition%s",
+				   report_size(a, d->leak.grown_bytes),
 				   report_size(b, d->leak.per_repetition_bytes), where);
 	case FINDINGS_CAUSE_FRAGMENTATION:
-		return report_text(r, err, "FRAGMENTATION: %s was free but in pieces; the request was %s",
+		return report_text(r, err,
+				   "FRAGMENTATION: %s was free but in pieces; the request was %s",
 				   report_size(a, d->free_bytes), report_size(b, d->request_bytes));
 	case FINDINGS_CAUSE_CAPACITY:
 		return report_text(r, err, "CAPACITY: it needs at least %s%s",
-				   report_size(a, d->requested_live_bytes + d->request_bytes + d->still_low_bytes),
-				   d->future == FINDINGS_FUTURE_OPTIMIZER ? ", optimizer state still to come included"
-									  : "");
+				   report_size(a, d->requested_live_bytes + d->request_bytes +
+							  d->still_low_bytes),
+				   d->future == FINDINGS_FUTURE_OPTIMIZER
+					   ? ", optimizer state still to come included"
+					   : "");
 	default:
 		return report_text(r, err, "UNDETERMINED: %s was live and %s asked for; %s",
 				   report_size(a, d->live_bytes), report_size(b, d->request_bytes),
-				   d->likelier == FINDINGS_CAUSE_FRAGMENTATION ? "fragmentation is likelier than capacity"
-									       : "capacity is likelier than fragmentation");
+				   d->likelier == FINDINGS_CAUSE_FRAGMENTATION
+					   ? "fragmentation is likelier than capacity"
+					   : "capacity is likelier than fragmentation");
 	}
 }
 
-enum plim_status report_verdict(struct plim_report *r, const struct timeline *tl, const struct findings_death *d,
-				struct plim_report_verdict *v, struct plim_err *err)
+enum plim_status report_verdict(struct plim_report *r, const struct timeline *tl,
+				const struct findings_death *d, struct plim_report_verdict *v,
+				struct plim_err *err)
 {
 	static const char *const bases[] = { NULL, "repeated", "optimizer" };
 	struct lines evidence = { .r = r, .err = err }, todo = evidence;

@@ -12,6 +12,15 @@
 #include <time.h>
 
 /* Unbounded copies: use memcpy with a checked size, or snprintf. */
+/* Hardened headers have some of them as macros; a macro cannot be poisoned quietly. */
+#undef strcpy
+#undef strcat
+#undef stpcpy
+#undef strncpy
+#undef strncat
+#undef sprintf
+#undef vsprintf
+#undef gets
 #pragma GCC poison strcpy strcat stpcpy strncpy strncat sprintf vsprintf gets
 /* Hidden state shared by threads. */
 #pragma GCC poison strtok asctime ctime localtime gmtime

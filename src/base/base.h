@@ -6,11 +6,11 @@
 #define BASE_BASE_H
 
 #include "error.h"
+#include "fields.h"
 #include "intern.h"
 #include "json.h"
 #include "mem.h"
 #include "source.h"
-#include "fields.h"
 #include "text.h"
 
 #endif

@@ -13,6 +13,9 @@ static void escape_controls(char *s)
 
 static enum plim_status fill(struct plim_err *err, enum plim_status status, int native,
 			     uint64_t offset, const char *fmt, va_list ap)
+	__attribute__((format(printf, 5, 0)));
+static enum plim_status fill(struct plim_err *err, enum plim_status status, int native,
+			     uint64_t offset, const char *fmt, va_list ap)
 {
 	if (!err)
 		return status;
@@ -24,7 +27,8 @@ static enum plim_status fill(struct plim_err *err, enum plim_status status, int 
 	return status;
 }
 
-static void append(struct plim_err *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void append(struct plim_err *err, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
 static void append(struct plim_err *err, const char *fmt, ...)
 {
 	size_t n;

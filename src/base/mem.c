@@ -45,7 +45,8 @@ static uint64_t cgroup_limit(void)
 				char *slash = strrchr(dir, '/');
 				uint64_t n;
 
-				snprintf(path, sizeof(path), "%s%s/%s", kinds[k].root, dir, kinds[k].file);
+				snprintf(path, sizeof(path), "%s%s/%s", kinds[k].root, dir,
+					 kinds[k].file);
 				n = read_limit(path);
 				best = n < best ? n : best;
 				if (slash)
@@ -88,7 +89,8 @@ static enum plim_status take(struct mem *m, uint64_t bytes, struct plim_err *err
 	if (used > m->limit_bytes || used < bytes) {
 		atomic_fetch_sub(&m->used_bytes, bytes);
 		return err_set(err, PLIM_E_LIMIT,
-			       "this input needs more than %.2f GiB of memory; allow more with --max-memory",
+			       "this input needs more than %.2f GiB of memory; allow more with "
+			       "--max-memory",
 			       (double)m->limit_bytes / (double)(1ull << 30));
 	}
 	peak = atomic_load(&m->peak_bytes);
@@ -114,7 +116,8 @@ static void advise_huge(void *p, size_t bytes)
 	uintptr_t to = ((uintptr_t)p + bytes) & ~(HUGE_PAGE - 1);
 
 	if (bytes >= 4 * HUGE_PAGE && to > from)
-		(void)madvise((void *)from, to - from, MADV_HUGEPAGE); /* a wish: no matter if refused */
+		(void)madvise((void *)from, to - from,
+			      MADV_HUGEPAGE); /* a wish: no matter if refused */
 }
 
 void *mem_new(struct mem *m, size_t n, size_t size, struct plim_err *err)

@@ -13,10 +13,10 @@
 #include <stdint.h>
 
 struct mem {
-	uint64_t limit_bytes;		/* refuse beyond this */
-	_Atomic uint64_t used_bytes;	/* taken now */
-	_Atomic uint64_t peak_bytes;	/* the most that was taken */
-	_Atomic int64_t fail_after;	/* tests: < 0 never; else fail when it has counted down to 0 */
+	uint64_t limit_bytes;        /* refuse beyond this */
+	_Atomic uint64_t used_bytes; /* taken now */
+	_Atomic uint64_t peak_bytes; /* the most that was taken */
+	_Atomic int64_t fail_after;  /* tests: < 0 never; else fail when it has counted down to 0 */
 };
 
 /* limit_bytes 0: half of this machine's or this cgroup's memory (mem_default_limit). */
@@ -51,24 +51,25 @@ void mem_free(struct mem *m, void *p, size_t n, size_t size);
 		size_t cap; \
 	}
 
-#define vec_need(m, v, extra, err)                                                              \
-	((v)->cap - (v)->n >= (size_t)(extra) ? PLIM_OK                                         \
-					      : mem_grow((m), &(v)->at, &(v)->cap,              \
-							 (v)->n + (size_t)(extra), sizeof *(v)->at, (err)))
+#define vec_need(m, v, extra, err)                                                               \
+	((v)->cap - (v)->n >= (size_t)(extra)                                                    \
+		 ? PLIM_OK                                                                       \
+		 : mem_grow((m), &(v)->at, &(v)->cap, (v)->n + (size_t)(extra), sizeof *(v)->at, \
+			    (err)))
 
-#define vec_push(m, v, value, err)                            \
-	({                                                    \
+#define vec_push(m, v, value, err)                             \
+	({                                                     \
 		enum plim_status st_ = vec_need(m, v, 1, err); \
-		if (!st_)                                     \
-			(v)->at[(v)->n++] = (value);          \
-		st_;                                          \
+		if (!st_)                                      \
+			(v)->at[(v)->n++] = (value);           \
+		st_;                                           \
 	})
 
-#define vec_release(m, v)                                                \
-	do {                                                             \
-		mem_free((m), (v)->at, (v)->cap, sizeof *(v)->at);        \
-		(v)->at = NULL;                                          \
-		(v)->n = (v)->cap = 0;                                   \
+#define vec_release(m, v)                                          \
+	do {                                                       \
+		mem_free((m), (v)->at, (v)->cap, sizeof *(v)->at); \
+		(v)->at = NULL;                                    \
+		(v)->n = (v)->cap = 0;                             \
 	} while (0)
 
 #endif

@@ -38,7 +38,8 @@ static void bound_of_device(struct findings_death *d)
 
 	d->bound_low_bytes = d->bound_high_bytes = d->reserved_bytes + d->device_free_bytes;
 	if (!m || m->total.low == PLIM_UNKNOWN || m->others.low == PLIM_UNKNOWN) {
-		d->bound_by = is_whole_card(d->bound_low_bytes) ? FINDINGS_BOUND_DEVICE : FINDINGS_BOUND_UNKNOWN;
+		d->bound_by = is_whole_card(d->bound_low_bytes) ? FINDINGS_BOUND_DEVICE
+								: FINDINGS_BOUND_UNKNOWN;
 		return;
 	}
 	own = m->this_process.low != PLIM_UNKNOWN && m->this_process.low > d->reserved_bytes
@@ -47,9 +48,10 @@ static void bound_of_device(struct findings_death *d)
 	outside = m->total.low / OUTSIDE_PART;
 	if (outside < CONTEXT_BYTES)
 		outside = CONTEXT_BYTES;
-	d->bound_by = m->others.low >= outside && m->others.low >= own ? FINDINGS_BOUND_OTHER_PROCESS
-		      : own >= outside				      ? FINDINGS_BOUND_NON_PYTORCH
-								      : FINDINGS_BOUND_DEVICE;
+	d->bound_by = m->others.low >= outside && m->others.low >= own
+			      ? FINDINGS_BOUND_OTHER_PROCESS
+		      : own >= outside ? FINDINGS_BOUND_NON_PYTORCH
+				       : FINDINGS_BOUND_DEVICE;
 }
 
 static void find_bound(struct findings_death *d)
@@ -152,8 +154,8 @@ static int one_place_only(const struct keys *k)
 	return !tells(k, (uint32_t)k->n);
 }
 
-static void match_points(const struct timeline *tl, const struct findings_death *d, const struct keys *k,
-			 struct point *p)
+static void match_points(const struct timeline *tl, const struct findings_death *d,
+			 const struct keys *k, struct point *p)
 {
 	const struct trace_events *ev = &tl->device->events;
 	uint64_t live = tl->before[TIMELINE_ALLOCATED];
@@ -170,7 +172,8 @@ static void match_points(const struct timeline *tl, const struct findings_death 
 					p->hash[l] -= k->at[i - lengths[l]] * p->power[l];
 				if (i + 1 >= lengths[l] && p->hash[l] == p->target[l]) {
 					stretch_end(p, l, d->request_bytes);
-					p->now[l] = (struct stretch){ live, live, live, live, ev->size[e], 1 };
+					p->now[l] = (struct stretch){ live, live,        live,
+								      live, ev->size[e], 1 };
 				}
 			}
 			i++;
@@ -197,8 +200,8 @@ static void start_point(const struct keys *k, struct point *p)
 	}
 }
 
-static enum plim_status look_back(struct mem *m, const struct timeline *tl, struct findings_death *d,
-				  struct plim_err *err)
+static enum plim_status look_back(struct mem *m, const struct timeline *tl,
+				  struct findings_death *d, struct plim_err *err)
 {
 	const struct trace_events *ev = &tl->device->events;
 	struct point p = { 0 };
@@ -217,7 +220,8 @@ static enum plim_status look_back(struct mem *m, const struct timeline *tl, stru
 	start_point(&k, &p);
 	match_points(tl, d, &k, &p);
 	for (size_t l = 0; l < LENGTHS && d->future == FINDINGS_FUTURE_UNKNOWN; l++) {
-		if (k.n < lengths[l] || !p.matches[l] || (!tells(&k, lengths[l]) && !one_place_only(&k)))
+		if (k.n < lengths[l] || !p.matches[l] ||
+		    (!tells(&k, lengths[l]) && !one_place_only(&k)))
 			continue;
 		d->future = FINDINGS_FUTURE_REPEATED;
 		d->points_before = p.matches[l];
@@ -234,12 +238,13 @@ static enum plim_status look_back(struct mem *m, const struct timeline *tl, stru
 struct optimizer_state {
 	uint64_t gradients; /* live and born without Python, as gradients are */
 	uint64_t state;
-	uint32_t lines;	     /* lines that make tensors as large as the gradients */
+	uint32_t lines;      /* lines that make tensors as large as the gradients */
 	int on_device_steps; /* step counters on the GPU: a fused or capturable optimizer has them */
 };
 
-static enum plim_status read_optimizer(struct mem *m, const struct timeline *tl, const struct findings_death *d,
-				       struct optimizer_state *o, struct plim_err *err)
+static enum plim_status read_optimizer(struct mem *m, const struct timeline *tl,
+				       const struct findings_death *d, struct optimizer_state *o,
+				       struct plim_err *err)
 {
 	const struct trace *t = tl->trace;
 	uint32_t death_stack = tl->device->events.stack[d->event];
@@ -257,13 +262,15 @@ static enum plim_status read_optimizer(struct mem *m, const struct timeline *tl,
 			o->gradients += one->requested_bytes;
 		else
 			bytes[one->stack] += one->requested_bytes;
-		o->on_device_steps |= one->requested_bytes <= 8 && timeline_in_optimizer(t, one->stack);
+		o->on_device_steps |=
+			one->requested_bytes <= 8 && timeline_in_optimizer(t, one->stack);
 	}
 	for (uint32_t s = 0; s < t->stacks.n; s++)
 		if (bytes[s] > most && timeline_in_optimizer(t, s))
 			most = bytes[s];
 	for (uint32_t s = 0; s < t->stacks.n; s++) {
-		if (s != death_stack && (!bytes[s] || bytes[s] < most / 4 || !timeline_in_optimizer(t, s)))
+		if (s != death_stack &&
+		    (!bytes[s] || bytes[s] < most / 4 || !timeline_in_optimizer(t, s)))
 			continue;
 		o->lines++;
 		o->state += bytes[s];
@@ -278,8 +285,8 @@ static enum plim_status read_optimizer(struct mem *m, const struct timeline *tl,
  * Then PyTorch's default on CUDA (foreach; torch/optim/optimizer.py, 2.0 and later) makes one list
  * more, as large as the gradients, which a fused optimizer does not.
  */
-static enum plim_status look_at_optimizer(struct mem *m, const struct timeline *tl, struct findings_death *d,
-					  struct plim_err *err)
+static enum plim_status look_at_optimizer(struct mem *m, const struct timeline *tl,
+					  struct findings_death *d, struct plim_err *err)
 {
 	struct optimizer_state o;
 	uint64_t all, there;
@@ -308,8 +315,9 @@ static void find_cause(struct findings_death *d)
 {
 	uint64_t need = d->requested_live_bytes + d->request_bytes;
 	uint64_t least = need + d->still_low_bytes;
-	uint64_t most = d->future == FINDINGS_FUTURE_REPEATED ? d->live_bytes + d->request_bytes + d->still_high_bytes
-							      : PLIM_UNKNOWN;
+	uint64_t most = d->future == FINDINGS_FUTURE_REPEATED
+				? d->live_bytes + d->request_bytes + d->still_high_bytes
+				: PLIM_UNKNOWN;
 
 	if (d->has_leak && d->leak.grown_bytes >= d->live_bytes / 10 &&
 	    need - d->leak.grown_bytes + d->leak.per_repetition_bytes <= d->bound_low_bytes)
@@ -322,12 +330,14 @@ static void find_cause(struct findings_death *d)
 		/* all free bytes together are a small part of the request: joining them would not have served it */
 		d->cause = FINDINGS_CAUSE_CAPACITY;
 	else
-		d->likelier = d->free_bytes >= d->request_bytes && d->future != FINDINGS_FUTURE_OPTIMIZER
-				      ? FINDINGS_CAUSE_FRAGMENTATION
-				      : FINDINGS_CAUSE_CAPACITY;
+		d->likelier =
+			d->free_bytes >= d->request_bytes && d->future != FINDINGS_FUTURE_OPTIMIZER
+				? FINDINGS_CAUSE_FRAGMENTATION
+				: FINDINGS_CAUSE_CAPACITY;
 }
 
-static void gather(const struct timeline *tl, const struct allocator_oom *oom, struct findings_death *d)
+static void gather(const struct timeline *tl, const struct allocator_oom *oom,
+		   struct findings_death *d)
 {
 	const struct trace_events *ev = &tl->device->events;
 	uint64_t now[TIMELINE_MEASURES];
@@ -359,7 +369,8 @@ static void gather(const struct timeline *tl, const struct allocator_oom *oom, s
 }
 
 enum plim_status findings_explain_death(struct mem *m, const struct timeline *tl,
-					const struct allocator_oom *oom, const struct messages_oom *message,
+					const struct allocator_oom *oom,
+					const struct messages_oom *message,
 					struct findings_death *out, struct plim_err *err)
 {
 	enum plim_status st;

@@ -15,13 +15,14 @@
  * entered in turn, again and again.
  */
 struct findings_leak {
-	uint32_t repetitions;	 /* steps of the staircase, without the one that was cut by the end */
-	uint64_t grown_bytes;	 /* live at the start of the last repetition, less the first */
+	uint32_t repetitions; /* steps of the staircase, without the one that was cut by the end */
+	uint64_t grown_bytes; /* live at the start of the last repetition, less the first */
 	uint64_t per_repetition_bytes;
 	uint32_t first_event, last_event; /* starts of the first and the last repetition */
-	uint32_t loop_frame;	 /* the line whose entries were counted */
-	uint32_t stack, frame;	 /* of the largest part of what stays; TRACE_NONE: born without Python */
-	uint64_t part_bytes;	 /* that part */
+	uint32_t loop_frame;              /* the line whose entries were counted */
+	uint32_t stack,
+		frame; /* of the largest part of what stays; TRACE_NONE: born without Python */
+	uint64_t part_bytes; /* that part */
 };
 
 /* found is 0 when nothing climbs.  `end`: the event up to which to look (TIMELINE_BEFORE: all). */
@@ -53,18 +54,20 @@ enum findings_future {
 struct findings_death {
 	uint32_t event;
 	uint64_t request_bytes, segment_bytes; /* rounded; what the driver was asked for */
-	uint64_t live_bytes;		       /* allocated, in blocks */
-	uint64_t requested_live_bytes;	       /* the same without rounding and slack */
-	uint64_t reserved_bytes, most_reserved_bytes; /* at the death, after giving back; ever before */
-	uint64_t free_bytes, largest_free_bytes;      /* reserved but not allocated */
+	uint64_t live_bytes;                   /* allocated, in blocks */
+	uint64_t requested_live_bytes;         /* the same without rounding and slack */
+	uint64_t reserved_bytes,
+		most_reserved_bytes;             /* at the death, after giving back; ever before */
+	uint64_t free_bytes, largest_free_bytes; /* reserved but not allocated */
 	uint64_t device_free_bytes;
 	enum findings_bound bound_by;
-	uint64_t bound_low_bytes, bound_high_bytes; /* reserved memory that was allowed: at least, below */
+	uint64_t bound_low_bytes,
+		bound_high_bytes; /* reserved memory that was allowed: at least, below */
 	enum findings_future future;
-	uint32_t points_before;		    /* REPEATED: how often the program was at this point before */
+	uint32_t points_before; /* REPEATED: how often the program was at this point before */
 	uint64_t still_low_bytes, still_high_bytes;
 	enum findings_cause cause;
-	enum findings_cause likelier;	    /* of cause UNKNOWN: what speaks for it; may be UNKNOWN too */
+	enum findings_cause likelier; /* of cause UNKNOWN: what speaks for it; may be UNKNOWN too */
 	int has_leak;
 	struct findings_leak leak;
 	const struct messages_oom *message; /* NULL: no text was given */
@@ -72,7 +75,8 @@ struct findings_death {
 
 /* Why the request at an `oom` event failed.  `message` may be NULL; it is borrowed. */
 enum plim_status findings_explain_death(struct mem *m, const struct timeline *tl,
-					const struct allocator_oom *oom, const struct messages_oom *message,
+					const struct allocator_oom *oom,
+					const struct messages_oom *message,
 					struct findings_death *out, struct plim_err *err);
 
 #endif

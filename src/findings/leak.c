@@ -18,9 +18,9 @@
 struct line_entries {
 	uint64_t live_first, live_last;
 	uint32_t event_first, event_last;
-	uint32_t steps;	 /* entries that stood higher than the one before, without a break */
+	uint32_t steps; /* entries that stood higher than the one before, without a break */
 	uint32_t seen;
-	uint32_t period; /* events between the last two */
+	uint32_t period;        /* events between the last two */
 	uint64_t allocs, frees; /* counters at the last entry */
 };
 
@@ -28,7 +28,7 @@ struct climb {
 	struct mem *mem;
 	const struct timeline *tl;
 	struct line_entries *lines; /* by frame */
-	uint32_t *line_of;	    /* by stack: its user frame */
+	uint32_t *line_of;          /* by stack: its user frame */
 	uint64_t live, allocs, frees;
 	uint32_t current;
 };
@@ -86,15 +86,16 @@ struct floors {
 	VEC(struct floor {
 		uint64_t low;
 		uint32_t event;
-	}) at;
+	})
+	at;
 };
 
 /*
  * The same walk for one line.  What stays must show at the lowest moment of each repetition: at the
  * entry itself a batch that is longer than the one before stands higher too.
  */
-static enum plim_status find_floors(struct climb *c, uint32_t frame, uint32_t end, struct floors *floors,
-				    struct plim_err *err)
+static enum plim_status find_floors(struct climb *c, uint32_t frame, uint32_t end,
+				    struct floors *floors, struct plim_err *err)
 {
 	const struct trace_events *ev = &c->tl->device->events;
 	uint64_t low = UINT64_MAX, allocs_then = 0;
@@ -116,7 +117,8 @@ static enum plim_status find_floors(struct climb *c, uint32_t frame, uint32_t en
 				c->current = c->line_of[stack];
 				if (c->current == frame && c->allocs - allocs_then >= WORK_ALLOCS) {
 					low = c->live < low ? c->live : low;
-					st = vec_push(c->mem, &floors->at, ((struct floor){ low, e }), err);
+					st = vec_push(c->mem, &floors->at,
+						      ((struct floor){ low, e }), err);
 					low = UINT64_MAX;
 					allocs_then = c->allocs;
 				}
@@ -139,8 +141,8 @@ static int by_size(const void *a, const void *b)
  * The staircase that the floors end with.  Its first steps can be something else (a model that is
  * loaded, optimizer state that is born): they count only if they are like the others.
  */
-static enum plim_status read_floors(struct climb *c, const struct floors *floors, struct findings_leak *leak,
-				    struct plim_err *err)
+static enum plim_status read_floors(struct climb *c, const struct floors *floors,
+				    struct findings_leak *leak, struct plim_err *err)
 {
 	const struct floor *f = floors->at.at;
 	size_t last = floors->at.n - 1, first = last, steps;
@@ -175,7 +177,8 @@ static enum plim_status read_floors(struct climb *c, const struct floors *floors
 }
 
 /* The lines that climbed in the first walk and still do at the end; the highest staircase of them. */
-static enum plim_status highest(struct climb *c, uint32_t end, struct findings_leak *leak, struct plim_err *err)
+static enum plim_status highest(struct climb *c, uint32_t end, struct findings_leak *leak,
+				struct plim_err *err)
 {
 	struct floors floors = { .mem = c->mem };
 	enum plim_status st = PLIM_OK;
@@ -183,7 +186,9 @@ static enum plim_status highest(struct climb *c, uint32_t end, struct findings_l
 
 	for (uint32_t f = 0; !st && f < c->tl->trace->frames.n && looked < CANDIDATES_MAX; f++) {
 		const struct line_entries *l = &c->lines[f];
-		struct findings_leak one = { .loop_frame = f, .stack = TRACE_NONE, .frame = TRACE_NONE };
+		struct findings_leak one = { .loop_frame = f,
+					     .stack = TRACE_NONE,
+					     .frame = TRACE_NONE };
 
 		if (l->steps < STEPS_MIN || end - l->event_last > 2 * (uint64_t)l->period)
 			continue;
@@ -199,7 +204,8 @@ static enum plim_status highest(struct climb *c, uint32_t end, struct findings_l
 }
 
 /* Of what was born on the staircase and stays: the part of one stack that is largest. */
-static enum plim_status find_part(const struct climb *c, struct findings_leak *leak, struct plim_err *err)
+static enum plim_status find_part(const struct climb *c, struct findings_leak *leak,
+				  struct plim_err *err)
 {
 	size_t n = c->tl->trace->stacks.n + 1; /* the last one is for no stack */
 	uint64_t *bytes = mem_new(c->mem, n, sizeof(*bytes), err);
@@ -211,7 +217,8 @@ static enum plim_status find_part(const struct climb *c, struct findings_leak *l
 		const struct trace_alloc *one = &c->tl->device->allocs[a];
 		int stackless = one->stack == TRACE_NONE || !c->tl->trace->stacks.at[one->stack].n;
 
-		if (one->born == TRACE_NONE || one->born < leak->first_event || one->born > leak->last_event ||
+		if (one->born == TRACE_NONE || one->born < leak->first_event ||
+		    one->born > leak->last_event ||
 		    !timeline_lives(one, TIMELINE_ALLOCATED, leak->last_event))
 			continue;
 		bytes[stackless ? n - 1 : one->stack] += c->tl->replay->block_bytes[a];
@@ -221,7 +228,8 @@ static enum plim_status find_part(const struct climb *c, struct findings_leak *l
 			best = s;
 	leak->part_bytes = bytes[best];
 	leak->stack = best == n - 1 ? TRACE_NONE : (uint32_t)best;
-	leak->frame = leak->stack == TRACE_NONE ? TRACE_NONE : timeline_user_frame(c->tl->trace, leak->stack);
+	leak->frame = leak->stack == TRACE_NONE ? TRACE_NONE
+						: timeline_user_frame(c->tl->trace, leak->stack);
 	mem_free(c->mem, bytes, n, sizeof(*bytes));
 	return PLIM_OK;
 }

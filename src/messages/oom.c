@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define UNKNOWN                              \
-	{                                    \
+#define UNKNOWN                            \
+	{                                  \
 		PLIM_UNKNOWN, PLIM_UNKNOWN \
 	}
 
@@ -90,7 +90,8 @@ static const struct wording {
 	{ offsetof(struct messages_oom, allocated), BEHIND, "Of the allocated memory " },
 	{ offsetof(struct messages_oom, allocated), BEFORE, " already allocated" },
 	{ offsetof(struct messages_oom, private_pools), BEFORE, " allocated in private pools" },
-	{ offsetof(struct messages_oom, unallocated), BEFORE, " is reserved by PyTorch but unallocated" },
+	{ offsetof(struct messages_oom, unallocated), BEFORE,
+	  " is reserved by PyTorch but unallocated" },
 	{ offsetof(struct messages_oom, this_process), BEHIND, "this process has " },
 };
 
@@ -122,15 +123,16 @@ int messages_parse_oom(const char *text, size_t n, struct messages_oom *out)
 {
 	const char *gpu;
 
-	*out = (struct messages_oom){ UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
-				      UNKNOWN, UINT32_MAX, 0, 0 };
+	*out = (struct messages_oom){ UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,    UNKNOWN, UNKNOWN,
+				      UNKNOWN, UNKNOWN, UNKNOWN, UINT32_MAX, 0,       0 };
 	if (!memmem(text, n, "out of memory", 13))
 		return 0;
 	for (size_t i = 0; i < sizeof(wordings) / sizeof(wordings[0]); i++) {
 		struct messages_bytes *field = (void *)((char *)out + wordings[i].field);
 
 		if (field->low == PLIM_UNKNOWN)
-			(wordings[i].where == BEHIND ? behind : before)(text, n, wordings[i].label, field);
+			(wordings[i].where == BEHIND ? behind : before)(text, n, wordings[i].label,
+									field);
 	}
 	if (out->tried.low == PLIM_UNKNOWN)
 		return 0;
@@ -141,8 +143,8 @@ int messages_parse_oom(const char *text, size_t n, struct messages_oom *out)
 	return 1;
 }
 
-enum plim_status messages_find_oom(struct mem *m, const char *path, struct messages_oom *out, int *found,
-				   struct plim_err *err)
+enum plim_status messages_find_oom(struct mem *m, const char *path, struct messages_oom *out,
+				   int *found, struct plim_err *err)
 {
 	struct source *src;
 	enum plim_status st = source_open(m, path, NULL, &src, err);

@@ -28,9 +28,9 @@ void pickle_heap_release(struct pickle_heap *heap)
 enum plim_status heap_node(struct pickle_heap *h, enum pickle_kind kind, struct pickle_value *v,
 			   struct plim_err *err)
 {
+	*v = (struct pickle_value){ h->nodes.n, kind };
 	if (h->nodes.n >= PICKLE_EXT_NUMBERS)
 		return err_set(err, PLIM_E_FORMAT, "the pickle holds more than 2^28 containers");
-	*v = (struct pickle_value){ h->nodes.n, kind };
 	return vec_push(h->mem, &h->nodes, (struct pickle_node){ 0 }, err);
 }
 
@@ -40,8 +40,8 @@ static enum plim_status spell_out(struct pickle_heap *h, struct pickle_node *nod
 {
 	size_t cap = 0;
 	void *items = NULL;
-	enum plim_status st = mem_grow(h->mem, &items, &cap, node->n + extra,
-				       sizeof(struct pickle_value), err);
+	enum plim_status st =
+		mem_grow(h->mem, &items, &cap, node->n + extra, sizeof(struct pickle_value), err);
 
 	if (st)
 		return st;
@@ -72,7 +72,8 @@ enum plim_status heap_append(struct pickle_heap *h, struct pickle_value v,
 	void *items = node->items;
 
 	if (node->frozen)
-		return err_set(err, PLIM_E_FORMAT, "the pickle changes a row or a list of frames after its use");
+		return err_set(err, PLIM_E_FORMAT,
+			       "the pickle changes a row or a list of frames after its use");
 	if (n > UINT32_MAX - 1 - node->n)
 		return err_set(err, PLIM_E_FORMAT, "a container of more than 2^32 items");
 	if (!items && v.kind == PICKLE_LIST && run_length(node, values, n) == n) {
@@ -97,11 +98,12 @@ enum plim_status heap_append(struct pickle_heap *h, struct pickle_value v,
 
 /* Packed: kind in the upper four bits, index below.  0 is "nothing". */
 static const uint8_t packed_kind[] = {
-	[PICKLE_STR] = 1,    [PICKLE_BYTES] = 2, [PICKLE_LIST] = 3, [PICKLE_TUPLE] = 4, [PICKLE_DICT] = 5,
-	[PICKLE_SET] = 6,    [PICKLE_GLOBAL] = 7, [PICKLE_CALL] = 8, [PICKLE_BOX] = 9,  [PICKLE_EXT] = 10,
+	[PICKLE_STR] = 1,  [PICKLE_BYTES] = 2, [PICKLE_LIST] = 3,   [PICKLE_TUPLE] = 4,
+	[PICKLE_DICT] = 5, [PICKLE_SET] = 6,   [PICKLE_GLOBAL] = 7, [PICKLE_CALL] = 8,
+	[PICKLE_BOX] = 9,  [PICKLE_EXT] = 10,
 };
 static const enum pickle_kind unpacked_kind[] = {
-	PICKLE_NONE, PICKLE_STR, PICKLE_BYTES,	PICKLE_LIST, PICKLE_TUPLE,
+	PICKLE_NONE, PICKLE_STR, PICKLE_BYTES,  PICKLE_LIST, PICKLE_TUPLE,
 	PICKLE_DICT, PICKLE_SET, PICKLE_GLOBAL, PICKLE_CALL, PICKLE_BOX,
 };
 
@@ -137,7 +139,8 @@ struct pickle_value memo_unpack(const struct pickle_heap *h, uint32_t packed)
 	struct pickle_value v;
 
 	if (code >= packed_kind[PICKLE_EXT])
-		return (struct pickle_value){ packed - ((uint32_t)packed_kind[PICKLE_EXT] << 28), PICKLE_EXT };
+		return (struct pickle_value){ packed - ((uint32_t)packed_kind[PICKLE_EXT] << 28),
+					      PICKLE_EXT };
 	v = (struct pickle_value){ packed & (PICKLE_EXT_NUMBERS - 1), unpacked_kind[code] };
 	if (v.kind == PICKLE_BOX)
 		return h->nodes.at[v.bits].items[0];

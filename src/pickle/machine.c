@@ -44,8 +44,9 @@ static enum plim_status want(struct pickle *p, uint64_t n, struct plim_err *err)
 	p->p = p->src->p;
 	p->end = p->src->end;
 	if ((uint64_t)(p->end - p->p) < n)
-		return err_at(err, source_offset(p->src, p->end),
-			      "the pickle ends too early (cut off while it was written or copied?)");
+		return err_at(
+			err, source_offset(p->src, p->end),
+			"the pickle ends too early (cut off while it was written or copied?)");
 	return PLIM_OK;
 }
 
@@ -158,7 +159,8 @@ static enum plim_status op_proto(struct pickle *p, const struct op *op, struct p
 
 static enum plim_status op_const(struct pickle *p, const struct op *op, struct plim_err *err)
 {
-	return op->arg == 2 ? push_kind(p, PICKLE_NONE, 0, err) : push_kind(p, PICKLE_BOOL, op->arg, err);
+	return op->arg == 2 ? push_kind(p, PICKLE_NONE, 0, err)
+			    : push_kind(p, PICKLE_BOOL, op->arg, err);
 }
 
 static enum plim_status op_int(struct pickle *p, const struct op *op, struct plim_err *err)
@@ -172,7 +174,8 @@ static enum plim_status op_int(struct pickle *p, const struct op *op, struct pli
 }
 
 /* Little-endian two's complement of n bytes at `q`. */
-static enum plim_status push_long(struct pickle *p, const uint8_t *q, size_t n, struct plim_err *err)
+static enum plim_status push_long(struct pickle *p, const uint8_t *q, size_t n,
+				  struct plim_err *err)
 {
 	uint64_t bits = 0;
 	uint32_t id;
@@ -235,10 +238,13 @@ static enum plim_status op_text_int(struct pickle *p, const struct op *op, struc
 	memcpy(digits, text, n);
 	digits[n] = 0;
 	errno = 0;
-	bits = digits[0] == '-' ? (uint64_t)strtoll(digits, &rest, 10) : strtoull(digits, &rest, 10);
+	bits = digits[0] == '-' ? (uint64_t)strtoll(digits, &rest, 10)
+				: strtoull(digits, &rest, 10);
 	if (errno || *rest || rest == digits)
-		return damaged(p, err, "a decimal integer that is not one or has more than 64 bits");
-	return push_kind(p, digits[0] != '-' && bits > INT64_MAX ? PICKLE_UINT : PICKLE_INT, bits, err);
+		return damaged(p, err,
+			       "a decimal integer that is not one or has more than 64 bits");
+	return push_kind(p, digits[0] != '-' && bits > INT64_MAX ? PICKLE_UINT : PICKLE_INT, bits,
+			 err);
 }
 
 static enum plim_status op_text_float(struct pickle *p, const struct op *op, struct plim_err *err)
@@ -271,8 +277,8 @@ static enum plim_status op_text_float(struct pickle *p, const struct op *op, str
 
 /* ---- strings ---- */
 
-static enum plim_status push_text(struct pickle *p, enum pickle_kind kind, const void *text, size_t n,
-				  struct plim_err *err)
+static enum plim_status push_text(struct pickle *p, enum pickle_kind kind, const void *text,
+				  size_t n, struct plim_err *err)
 {
 	uint32_t id;
 	enum plim_status st = intern_add(&p->heap->strings, text, n, &id, err);
@@ -427,8 +433,8 @@ static enum plim_status op_mark(struct pickle *p, const struct op *op, struct pl
 }
 
 /* What a call's record collects lies in a list or dict of its own. */
-static enum plim_status part_of_call(struct pickle *p, struct pickle_value *target, enum pickle_kind kind,
-				     struct plim_err *err)
+static enum plim_status part_of_call(struct pickle *p, struct pickle_value *target,
+				     enum pickle_kind kind, struct plim_err *err)
 {
 	size_t slot = kind == PICKLE_DICT ? PICKLE_CALL_SET : PICKLE_CALL_APPENDED;
 	struct pickle_value part = p->heap->nodes.at[target->bits].items[slot];
@@ -478,7 +484,8 @@ static enum plim_status fill_dict(struct pickle *p, struct pickle_value target, 
 	if (st)
 		return st;
 	node = &p->heap->nodes.at[target.bits];
-	if (!node->n && !node->frozen) /* closed at once: a row need not be stored before it is taken */
+	if (!node->n &&
+	    !node->frozen) /* closed at once: a row need not be stored before it is taken */
 		st = rows_offer(p, p->stack.at + base, p->stack.n - base, &taken, err);
 	if (!st && taken != PICKLE_UNTAKEN) {
 		p->heap->nodes.at[target.bits].ext = taken + 1;
@@ -521,7 +528,8 @@ static enum plim_status op_append(struct pickle *p, const struct op *op, struct 
 	enum plim_status st = have(p, 2, err);
 
 	(void)op;
-	return st ? st : fill_list(p, p->stack.at[p->stack.n - 2], p->stack.n - 1, PICKLE_LIST, err);
+	return st ? st
+		  : fill_list(p, p->stack.at[p->stack.n - 2], p->stack.n - 1, PICKLE_LIST, err);
 }
 
 /* SETITEM, one pair: the dict stays open, so it is not offered as a row before somebody takes it. */
@@ -554,11 +562,13 @@ static enum plim_status close_from(struct pickle *p, enum pickle_kind kind, size
 	enum plim_status st = heap_node(p->heap, kind, &v, err);
 
 	if (!st)
-		st = kind == PICKLE_DICT ? fill_dict(p, v, base, err) : fill_list(p, v, base, kind, err);
+		st = kind == PICKLE_DICT ? fill_dict(p, v, base, err)
+					 : fill_list(p, v, base, kind, err);
 	return st ? st : pickle_push(p, v, err);
 }
 
-enum plim_status pickle_close(struct pickle *p, enum pickle_kind kind, size_t items, struct plim_err *err)
+enum plim_status pickle_close(struct pickle *p, enum pickle_kind kind, size_t items,
+			      struct plim_err *err)
 {
 	size_t n = kind == PICKLE_DICT ? 2 * items : items;
 
@@ -631,7 +641,8 @@ static enum plim_status memo_set(struct pickle *p, uint64_t i, struct plim_err *
 	if (!st && i >= p->memo.n) {
 		st = vec_need(p->heap->mem, &p->memo, i + 1 - p->memo.n, err);
 		if (!st) {
-			memset(p->memo.at + p->memo.n, 0, (i + 1 - p->memo.n) * sizeof(*p->memo.at));
+			memset(p->memo.at + p->memo.n, 0,
+			       (i + 1 - p->memo.n) * sizeof(*p->memo.at));
 			p->memo.n = i + 1;
 		}
 	}
@@ -706,14 +717,15 @@ static enum plim_status refuse(struct pickle *p, struct pickle_value callee, con
 	if (callee.kind != PICKLE_GLOBAL)
 		return damaged(p, err, "the pickle %s, which a memory snapshot never does", what);
 	pickle_name(p->heap, callee, name, sizeof(name));
-	return damaged(p, err,
-		       "the pickle %s '%s', which a memory snapshot never holds (was it made by hand, "
-		       "with tensors or numpy numbers in it?); nothing was run",
-		       what, name);
+	return damaged(
+		p, err,
+		"the pickle %s '%s', which a memory snapshot never holds (was it made by hand, "
+		"with tensors or numpy numbers in it?); nothing was run",
+		what, name);
 }
 
-static enum plim_status push_global(struct pickle *p, struct pickle_value module, struct pickle_value name,
-				    struct plim_err *err)
+static enum plim_status push_global(struct pickle *p, struct pickle_value module,
+				    struct pickle_value name, struct plim_err *err)
 {
 	struct pickle_value parts[2] = { module, name }, v;
 	enum plim_status st = heap_node(p->heap, PICKLE_GLOBAL, &v, err);
@@ -774,8 +786,9 @@ static enum plim_status op_ext(struct pickle *p, const struct op *op, struct pli
 	return push_global(p, module, code, err);
 }
 
-static enum plim_status push_call(struct pickle *p, struct pickle_value callee, struct pickle_value args,
-				  struct pickle_value kwargs, struct plim_err *err)
+static enum plim_status push_call(struct pickle *p, struct pickle_value callee,
+				  struct pickle_value args, struct pickle_value kwargs,
+				  struct plim_err *err)
 {
 	struct pickle_value none = { 0, PICKLE_NONE }, v;
 	struct pickle_value items[PICKLE_CALL_ITEMS] = { callee, args, kwargs, none, none, none };
@@ -852,8 +865,8 @@ static enum plim_status op_build(struct pickle *p, const struct op *op, struct p
 static enum plim_status op_persid(struct pickle *p, const struct op *op, struct plim_err *err)
 {
 	struct pickle_value id, v, none = { 0, PICKLE_NONE };
-	const char *text;
-	size_t n;
+	const char *text = NULL;
+	size_t n = 0;
 	enum plim_status st = refuse(p, none, "holds a persistent id (a tensor's storage?)", err);
 
 	if (!st && op->arg == 'P') {

@@ -15,23 +15,23 @@
 
 enum pickle_kind {
 	PICKLE_NONE,
-	PICKLE_BOOL,	/* bits 0 or 1 */
-	PICKLE_INT,	/* bits as int64_t */
-	PICKLE_UINT,	/* bits above INT64_MAX */
-	PICKLE_FLOAT,	/* bits of the double */
-	PICKLE_STR,	/* id in heap.strings: UTF-8 as written, not validated */
-	PICKLE_BYTES,	/* id in heap.strings */
-	PICKLE_BIGINT,	/* id in heap.strings: little-endian two's complement of more than 64 bits */
-	PICKLE_LIST,	/* the rest: an index into heap.nodes */
+	PICKLE_BOOL,   /* bits 0 or 1 */
+	PICKLE_INT,    /* bits as int64_t */
+	PICKLE_UINT,   /* bits above INT64_MAX */
+	PICKLE_FLOAT,  /* bits of the double */
+	PICKLE_STR,    /* id in heap.strings: UTF-8 as written, not validated */
+	PICKLE_BYTES,  /* id in heap.strings */
+	PICKLE_BIGINT, /* id in heap.strings: little-endian two's complement of more than 64 bits */
+	PICKLE_LIST,   /* the rest: an index into heap.nodes */
 	PICKLE_TUPLE,
-	PICKLE_DICT,	/* items are key, value, key, value ... in written order; a later key wins */
+	PICKLE_DICT, /* items are key, value, key, value ... in written order; a later key wins */
 	PICKLE_SET,
-	PICKLE_GLOBAL,	/* items: module, name (strings) */
-	PICKLE_CALL,	/* items: see enum pickle_call_item */
-	PICKLE_PERSID,	/* items: the id */
-	PICKLE_BOX,	/* internal: a memoized value that is none of these */
-	PICKLE_MARK,	/* internal */
-	PICKLE_EXT,	/* the consumer's; bits = sort << 28 | number, sort below PICKLE_EXT_SORTS */
+	PICKLE_GLOBAL, /* items: module, name (strings) */
+	PICKLE_CALL,   /* items: see enum pickle_call_item */
+	PICKLE_PERSID, /* items: the id */
+	PICKLE_BOX,    /* internal: a memoized value that is none of these */
+	PICKLE_MARK,   /* internal */
+	PICKLE_EXT,    /* the consumer's; bits = sort << 28 | number, sort below PICKLE_EXT_SORTS */
 };
 
 #define PICKLE_EXT_SORTS 6
@@ -39,12 +39,12 @@ enum pickle_kind {
 
 /* What a constructor opcode was given.  Nothing was constructed. */
 enum pickle_call_item {
-	PICKLE_CALL_CALLEE, /* usually a PICKLE_GLOBAL */
-	PICKLE_CALL_ARGS,   /* PICKLE_TUPLE, or PICKLE_NONE for what was not given */
-	PICKLE_CALL_KWARGS, /* PICKLE_DICT or PICKLE_NONE */
-	PICKLE_CALL_STATE,  /* of BUILD, or PICKLE_NONE */
-	PICKLE_CALL_APPENDED,	/* PICKLE_LIST of what was appended to it, or PICKLE_NONE */
-	PICKLE_CALL_SET,    /* PICKLE_DICT of what was set in it, or PICKLE_NONE */
+	PICKLE_CALL_CALLEE,   /* usually a PICKLE_GLOBAL */
+	PICKLE_CALL_ARGS,     /* PICKLE_TUPLE, or PICKLE_NONE for what was not given */
+	PICKLE_CALL_KWARGS,   /* PICKLE_DICT or PICKLE_NONE */
+	PICKLE_CALL_STATE,    /* of BUILD, or PICKLE_NONE */
+	PICKLE_CALL_APPENDED, /* PICKLE_LIST of what was appended to it, or PICKLE_NONE */
+	PICKLE_CALL_SET,      /* PICKLE_DICT of what was set in it, or PICKLE_NONE */
 	PICKLE_CALL_ITEMS
 };
 
@@ -61,9 +61,9 @@ struct pickle_node {
 	struct pickle_value *items;
 	uint32_t n, cap;
 	uint64_t run;
-	uint64_t ext; /* PICKLE_EXT bits + 1 when a row hook took it, else 0 */
-	uint8_t frozen;	/* part of a row that was taken: may not change any more */
-	uint8_t seen;	/* free for consumers: shared nodes are to be visited once */
+	uint64_t ext;   /* PICKLE_EXT bits + 1 when a row hook took it, else 0 */
+	uint8_t frozen; /* part of a row that was taken: may not change any more */
+	uint8_t seen;   /* free for consumers: shared nodes are to be visited once */
 };
 
 /* The values of one pickle.  `nodes` may move while decoding goes on. */
@@ -96,16 +96,16 @@ struct pickle;
 #define PICKLE_UNTAKEN UINT64_MAX
 struct pickle_hooks {
 	void *ctx;
-	enum plim_status (*shape)(void *ctx, uint32_t shape, const struct pickle_shape *keys, int *wanted,
-				  struct plim_err *err);
+	enum plim_status (*shape)(void *ctx, uint32_t shape, const struct pickle_shape *keys,
+				  int *wanted, struct plim_err *err);
 	enum plim_status (*row)(void *ctx, uint32_t shape, const struct pickle_value *values,
 				uint64_t *taken, struct plim_err *err);
-	enum plim_status (*list)(void *ctx, const struct pickle_value *items, uint32_t n, uint64_t *taken,
-				 struct plim_err *err);
+	enum plim_status (*list)(void *ctx, const struct pickle_value *items, uint32_t n,
+				 uint64_t *taken, struct plim_err *err);
 };
 
 enum {
-	PICKLE_NO_CALLS = 1, /* refuse constructors: the error names the global */
+	PICKLE_NO_CALLS = 1,   /* refuse constructors: the error names the global */
 	PICKLE_NO_ROW_PATH = 2 /* general machine only (tests, fuzzing) */
 };
 
@@ -131,13 +131,16 @@ struct pickle *pickle_builder_new(struct pickle_heap *heap, const struct pickle_
 				  struct plim_err *err);
 void pickle_builder_free(struct pickle *p);
 enum plim_status pickle_push(struct pickle *p, struct pickle_value v, struct plim_err *err);
-enum plim_status pickle_push_str(struct pickle *p, const char *text, size_t n, struct plim_err *err);
-enum plim_status pickle_close(struct pickle *p, enum pickle_kind kind, size_t items, struct plim_err *err);
+enum plim_status pickle_push_str(struct pickle *p, const char *text, size_t n,
+				 struct plim_err *err);
+enum plim_status pickle_close(struct pickle *p, enum pickle_kind kind, size_t items,
+			      struct plim_err *err);
 size_t pickle_depth(const struct pickle *p);
 enum plim_status pickle_take(struct pickle *p, struct pickle_value *root, struct plim_err *err);
 
 /* Item i of a container; `i` below pickle_len. */
-static inline struct pickle_value pickle_item(const struct pickle_heap *h, struct pickle_value v, size_t i)
+static inline struct pickle_value pickle_item(const struct pickle_heap *h, struct pickle_value v,
+					      size_t i)
 {
 	const struct pickle_node *node = &h->nodes.at[v.bits];
 
@@ -188,7 +191,8 @@ struct pickle_sink {
 	enum plim_status (*write)(void *ctx, const void *bytes, size_t n, struct plim_err *err);
 };
 struct pickle_writer;
-struct pickle_writer *pickle_writer_new(struct mem *m, struct pickle_sink sink, struct plim_err *err);
+struct pickle_writer *pickle_writer_new(struct mem *m, struct pickle_sink sink,
+					struct plim_err *err);
 void pickle_writer_free(struct pickle_writer *w);
 /* Errors stick: calls after one do nothing, and pickle_write_end returns it. */
 void pickle_write_none(struct pickle_writer *w);

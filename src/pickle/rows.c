@@ -107,11 +107,27 @@ enum plim_status rows_settle(struct pickle *p, struct pickle_value *v, struct pl
 /* ---- the straight-line path ---- */
 
 enum { /* opcodes that a row can hold */
-	OP_MARK = '(', OP_BININT1 = 'K', OP_BININT2 = 'M', OP_BININT = 'J', OP_LONG1 = 0x8a,
-	OP_BINGET = 'h', OP_LONG_BINGET = 'j', OP_SHORT_BINUNICODE = 0x8c, OP_BINUNICODE = 'X',
-	OP_MEMOIZE = 0x94, OP_BINPUT = 'q', OP_LONG_BINPUT = 'r', OP_EMPTY_DICT = '}',
-	OP_EMPTY_LIST = ']', OP_APPENDS = 'e', OP_APPEND = 'a', OP_SETITEMS = 'u', OP_NONE = 'N',
-	OP_NEWTRUE = 0x88, OP_NEWFALSE = 0x89, OP_FRAME = 0x95,
+       OP_MARK = '(',
+       OP_BININT1 = 'K',
+       OP_BININT2 = 'M',
+       OP_BININT = 'J',
+       OP_LONG1 = 0x8a,
+       OP_BINGET = 'h',
+       OP_LONG_BINGET = 'j',
+       OP_SHORT_BINUNICODE = 0x8c,
+       OP_BINUNICODE = 'X',
+       OP_MEMOIZE = 0x94,
+       OP_BINPUT = 'q',
+       OP_LONG_BINPUT = 'r',
+       OP_EMPTY_DICT = '}',
+       OP_EMPTY_LIST = ']',
+       OP_APPENDS = 'e',
+       OP_APPEND = 'a',
+       OP_SETITEMS = 'u',
+       OP_NONE = 'N',
+       OP_NEWTRUE = 0x88,
+       OP_NEWFALSE = 0x89,
+       OP_FRAME = 0x95,
 };
 
 /* The source pads its window, so that a fixed-size load at the last opcode stays inside. */
@@ -193,7 +209,7 @@ static uint64_t run_taken(struct line *l, const uint8_t *q, size_t n)
 {
 	struct pickle *p = l->p;
 	uint64_t taken = PICKLE_UNTAKEN;
-	uint32_t id, packed;
+	uint32_t id, packed = 0;
 	struct line refs = *l;
 
 	l->status = intern_add(&p->runs, q, n, &id, l->err);
@@ -206,13 +222,14 @@ static uint64_t run_taken(struct line *l, const uint8_t *q, size_t n)
 		packed = line_ref(&refs);
 		if (!packed)
 			break;
-		l->status = vec_push(p->heap->mem, &p->scratch, memo_unpack(p->heap, packed), l->err);
+		l->status =
+			vec_push(p->heap->mem, &p->scratch, memo_unpack(p->heap, packed), l->err);
 		if (l->status)
 			return taken;
 	}
 	if (refs.q == q + n && (!n || packed))
-		l->status = p->hooks->list(p->hooks->ctx, p->scratch.at, (uint32_t)p->scratch.n, &taken,
-					   l->err);
+		l->status = p->hooks->list(p->hooks->ctx, p->scratch.at, (uint32_t)p->scratch.n,
+					   &taken, l->err);
 	if (!l->status)
 		l->status = vec_push(p->heap->mem, &p->run_ext, taken + 1, l->err);
 	return taken;
@@ -251,7 +268,8 @@ static struct pickle_value line_list(struct line *l)
 		return (struct pickle_value){ 0, PICKLE_NONE };
 	}
 	if (l->puts > puts)
-		memo_pack(l->p, (struct pickle_value){ taken, PICKLE_EXT }, &l->p->memo.at[put_at], NULL);
+		memo_pack(l->p, (struct pickle_value){ taken, PICKLE_EXT }, &l->p->memo.at[put_at],
+			  NULL);
 	return (struct pickle_value){ taken, PICKLE_EXT };
 }
 
@@ -265,7 +283,8 @@ static struct pickle_value line_string(struct line *l, size_t head, size_t n, ui
 		l->q = NULL;
 		return (struct pickle_value){ 0, PICKLE_NONE };
 	}
-	if (*before == INTERN_NONE || t->at[*before].n != n || memcmp(t->at[*before].bytes, text, n))
+	if (*before == INTERN_NONE || t->at[*before].n != n ||
+	    memcmp(t->at[*before].bytes, text, n))
 		l->status = intern_add(t, text, n, before, l->err);
 	l->q = text + n;
 	if (!l->status && l->q < l->end)
@@ -355,7 +374,8 @@ static int line_row(struct line *l, uint32_t shape, uint32_t *before, uint64_t *
 	if (l->status || *ext == PICKLE_UNTAKEN)
 		return 0;
 	if (dict_puts)
-		memo_pack(p, (struct pickle_value){ *ext, PICKLE_EXT }, &p->memo.at[p->memo.n], NULL);
+		memo_pack(p, (struct pickle_value){ *ext, PICKLE_EXT }, &p->memo.at[p->memo.n],
+			  NULL);
 	return 1;
 }
 

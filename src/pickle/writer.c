@@ -9,8 +9,9 @@
 struct pickle_writer {
 	struct mem *mem;
 	struct pickle_sink sink;
-	uint8_t buffer[9 + FRAME_BYTES + 32]; /* room for the frame's head and for one opcode too many */
-	size_t n;			      /* behind the head */
+	uint8_t buffer[9 + FRAME_BYTES +
+		       32]; /* room for the frame's head and for one opcode too many */
+	size_t n;           /* behind the head */
 	struct intern strings;
 	VEC(uint32_t) string_memo; /* by string id */
 	uint32_t memos, last_memo;
@@ -80,7 +81,8 @@ static void end(struct pickle_writer *w)
 	}
 }
 
-struct pickle_writer *pickle_writer_new(struct mem *m, struct pickle_sink sink, struct plim_err *err)
+struct pickle_writer *pickle_writer_new(struct mem *m, struct pickle_sink sink,
+					struct plim_err *err)
 {
 	struct pickle_writer *w = mem_new(m, 1, sizeof(*w), err);
 
@@ -238,7 +240,8 @@ static void open_container(struct pickle_writer *w, uint8_t op, uint8_t is_dict)
 	begin(w);
 	emit(w, op, NULL, 0);
 	if (w->depth == DEPTH_MAX) {
-		w->status = err_set(&w->err, PLIM_E_ARG, "more than %d containers inside each other", DEPTH_MAX);
+		w->status = err_set(&w->err, PLIM_E_ARG,
+				    "more than %d containers inside each other", DEPTH_MAX);
 		return;
 	}
 	l = &w->levels[w->depth++];

@@ -24,8 +24,8 @@ static enum plim_status op(struct program *p, uint32_t request, enum program_op_
 static enum plim_status request(struct program *p, uint64_t bytes, uint32_t stack, uint32_t stream,
 				enum program_op_kind kind, struct plim_err *err)
 {
-	enum plim_status st =
-		vec_push(p->mem, &p->requests, ((struct program_request){ bytes, stack, stream }), err);
+	enum plim_status st = vec_push(p->mem, &p->requests,
+				       ((struct program_request){ bytes, stack, stream }), err);
 
 	return st ? st : op(p, (uint32_t)p->requests.n - 1, kind, err);
 }
@@ -68,12 +68,14 @@ static enum plim_status follow(struct program *p, const struct trace_device *d, 
 		switch (ev->action[e]) {
 		case TRACE_ALLOC:
 			number[a] = (uint32_t)p->requests.n;
-			st = request(p, ev->size[e], ev->stack[e], ev->stream[e], PROGRAM_ALLOC, err);
+			st = request(p, ev->size[e], ev->stack[e], ev->stream[e], PROGRAM_ALLOC,
+				     err);
 			break;
 		case TRACE_FREE_REQUESTED: st = op(p, number[a], PROGRAM_FREE, err); break;
 		case TRACE_FREE_COMPLETED: st = op(p, number[a], PROGRAM_FREE_DONE, err); break;
 		case TRACE_OOM:
-			st = request(p, ev->size[e], ev->stack[e], ev->stream[e], PROGRAM_ATTEMPT, err);
+			st = request(p, ev->size[e], ev->stack[e], ev->stream[e], PROGRAM_ATTEMPT,
+				     err);
 			break;
 		default: break; /* segments are the allocator's doing, not the program's */
 		}
@@ -81,8 +83,9 @@ static enum plim_status follow(struct program *p, const struct trace_device *d, 
 	return st;
 }
 
-enum plim_status program_from_trace(struct mem *m, const struct trace *t, const struct trace_device *d,
-				    struct program **out, struct plim_err *err)
+enum plim_status program_from_trace(struct mem *m, const struct trace *t,
+				    const struct trace_device *d, struct program **out,
+				    struct plim_err *err)
 {
 	struct program *p = mem_new(m, 1, sizeof(*p), err);
 	uint32_t *number = p ? mem_new(m, d->alloc_count, sizeof(*number), err) : NULL;

@@ -9,9 +9,9 @@
 
 enum program_op_kind {
 	PROGRAM_ALLOC,
-	PROGRAM_FREE,	    /* the program drops it */
-	PROGRAM_FREE_DONE,  /* other streams are done with it too */
-	PROGRAM_ATTEMPT,    /* an allocation that failed when recorded: its request lives no longer than that */
+	PROGRAM_FREE,      /* the program drops it */
+	PROGRAM_FREE_DONE, /* other streams are done with it too */
+	PROGRAM_ATTEMPT, /* an allocation that failed when recorded: its request lives no longer than that */
 };
 
 /* One request; stack and stream as in the trace. */
@@ -36,8 +36,9 @@ struct program {
  * The requests of a device's recording.  Those that lived before its first event come first, in the
  * order of their addresses: their true order is not known.
  */
-enum plim_status program_from_trace(struct mem *m, const struct trace *t, const struct trace_device *d,
-				    struct program **out, struct plim_err *err);
+enum plim_status program_from_trace(struct mem *m, const struct trace *t,
+				    const struct trace_device *d, struct program **out,
+				    struct plim_err *err);
 void program_free(struct program *p);
 
 #endif

@@ -6,8 +6,19 @@
 
 /* Where PyTorch, installed packages and Python itself live; and what has no file. */
 static const char *const foreign[] = {
-	"/site-packages/", "/dist-packages/", "/torch/", "/lib/python3", "<frozen", "<string>", "<__array",
-	"/importlib/",	   "/runpy.py",	      "??",	 ".cpp",	 ".h",	     ".cu",
+	"/site-packages/",
+	"/dist-packages/",
+	"/torch/",
+	"/lib/python3",
+	"<frozen",
+	"<string>",
+	"<__array",
+	"/importlib/",
+	"/runpy.py",
+	"??",
+	".cpp",
+	".h",
+	".cu",
 };
 
 static int is_users(const char *file)
@@ -33,8 +44,8 @@ uint32_t timeline_user_frame(const struct trace *t, uint32_t stack)
 struct groups {
 	struct mem *mem;
 	VEC(struct timeline_owner) owners;
-	VEC(uint64_t) keys;	 /* of each owner */
-	VEC(uint64_t) largest;	 /* of each owner: its largest allocation, whose stack it shows */
+	VEC(uint64_t) keys;    /* of each owner */
+	VEC(uint64_t) largest; /* of each owner: its largest allocation, whose stack it shows */
 	uint32_t *slots;
 	size_t mask;
 };
@@ -62,7 +73,8 @@ static enum plim_status room(struct groups *g, struct plim_err *err)
 	return PLIM_OK;
 }
 
-static enum plim_status owner_of(struct groups *g, uint64_t key, size_t *owner, struct plim_err *err)
+static enum plim_status owner_of(struct groups *g, uint64_t key, size_t *owner,
+				 struct plim_err *err)
 {
 	enum plim_status st = room(g, err);
 	size_t s;
@@ -83,7 +95,8 @@ static enum plim_status owner_of(struct groups *g, uint64_t key, size_t *owner, 
 		st = vec_push(g->mem, &g->largest, 0, err);
 	return st ? st
 		  : vec_push(g->mem, &g->owners,
-			     ((struct timeline_owner){ .stack = TRACE_NONE, .frame = TRACE_NONE }), err);
+			     ((struct timeline_owner){ .stack = TRACE_NONE, .frame = TRACE_NONE }),
+			     err);
 }
 
 static int larger_first(const void *a, const void *b)
@@ -98,8 +111,8 @@ static int larger_first(const void *a, const void *b)
 }
 
 static enum plim_status collect(struct groups *g, const struct timeline *tl, uint32_t event,
-				enum timeline_measure measure, enum timeline_group group, uint32_t *line,
-				struct plim_err *err)
+				enum timeline_measure measure, enum timeline_group group,
+				uint32_t *line, struct plim_err *err)
 {
 	const struct trace *t = tl->trace;
 	enum plim_status st = PLIM_OK;
@@ -117,8 +130,8 @@ static enum plim_status collect(struct groups *g, const struct timeline *tl, uin
 		if (stack != TRACE_NONE && line[stack] == TRACE_NONE)
 			line[stack] = timeline_user_frame(t, stack);
 		bytes = timeline_bytes(tl, a, measure);
-		key = group == TIMELINE_BY_SIZE	   ? one->requested_bytes
-		      : stack == TRACE_NONE	   ? UINT64_MAX
+		key = group == TIMELINE_BY_SIZE    ? one->requested_bytes
+		      : stack == TRACE_NONE        ? UINT64_MAX
 		      : group == TIMELINE_BY_STACK ? stack
 						   : line[stack];
 		st = owner_of(g, key, &owner, err);
@@ -126,7 +139,8 @@ static enum plim_status collect(struct groups *g, const struct timeline *tl, uin
 			break;
 		g->owners.at[owner].bytes += bytes;
 		g->owners.at[owner].count++;
-		g->owners.at[owner].size_bytes = group == TIMELINE_BY_SIZE ? one->requested_bytes : 0;
+		g->owners.at[owner].size_bytes =
+			group == TIMELINE_BY_SIZE ? one->requested_bytes : 0;
 		if (bytes > g->largest.at[owner]) {
 			g->largest.at[owner] = bytes;
 			g->owners.at[owner].stack = stack;

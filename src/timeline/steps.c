@@ -21,8 +21,8 @@ static size_t event_at(const struct trace_events *ev, int64_t time_us)
 	return low;
 }
 
-static enum plim_status from_marks(struct mem *m, const struct timeline *tl, struct timeline_steps *out,
-				   struct plim_err *err)
+static enum plim_status from_marks(struct mem *m, const struct timeline *tl,
+				   struct timeline_steps *out, struct plim_err *err)
 {
 	const struct trace *t = tl->trace;
 	enum plim_status st = PLIM_OK;
@@ -57,8 +57,8 @@ int timeline_in_optimizer(const struct trace *t, uint32_t stack)
 }
 
 /* A step ends where the program's own stacks leave the optimizer. */
-static enum plim_status from_stacks(struct mem *m, const struct timeline *tl, struct timeline_steps *out,
-				    struct plim_err *err)
+static enum plim_status from_stacks(struct mem *m, const struct timeline *tl,
+				    struct timeline_steps *out, struct plim_err *err)
 {
 	const struct trace_events *ev = &tl->device->events;
 	const struct trace *t = tl->trace;
@@ -86,8 +86,8 @@ static enum plim_status from_stacks(struct mem *m, const struct timeline *tl, st
 	return st;
 }
 
-enum plim_status timeline_find_steps(struct mem *m, const struct timeline *tl, struct timeline_steps *out,
-				     struct plim_err *err)
+enum plim_status timeline_find_steps(struct mem *m, const struct timeline *tl,
+				     struct timeline_steps *out, struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
 

@@ -28,7 +28,8 @@ static inline void step(const struct timeline *tl, uint32_t e, uint64_t now[TIME
 		bytes = tl->replay->block_bytes[ev->alloc[e]];
 		now[TIMELINE_REQUESTED] -= tl->device->allocs[ev->alloc[e]].requested_bytes;
 		now[TIMELINE_ACTIVE] -= bytes;
-		if (tl->device->allocs[ev->alloc[e]].free_requested == e) /* its free was not recorded */
+		if (tl->device->allocs[ev->alloc[e]].free_requested ==
+		    e) /* its free was not recorded */
 			now[TIMELINE_ALLOCATED] -= bytes;
 		break;
 	case TRACE_SEGMENT_ALLOC:
@@ -70,12 +71,13 @@ void timeline_at(const struct timeline *tl, uint32_t event, uint64_t bytes[TIMEL
 {
 	for (int m = 0; m < TIMELINE_MEASURES; m++)
 		bytes[m] = tl->before[m];
-	for (uint32_t e = 0; event != TIMELINE_BEFORE && e <= event && e < tl->device->events.n; e++)
+	for (uint32_t e = 0; event != TIMELINE_BEFORE && e <= event && e < tl->device->events.n;
+	     e++)
 		step(tl, e, bytes);
 }
 
-void timeline_sample(const struct timeline *tl, enum timeline_measure measure, uint32_t first, uint32_t last,
-		     uint64_t *y, size_t n)
+void timeline_sample(const struct timeline *tl, enum timeline_measure measure, uint32_t first,
+		     uint32_t last, uint64_t *y, size_t n)
 {
 	uint64_t now[TIMELINE_MEASURES], count = (uint64_t)last - first + 1;
 

@@ -44,11 +44,12 @@ void timeline_at(const struct timeline *tl, uint32_t event, uint64_t bytes[TIMEL
  * `n` samples of a measure over events [first, last]: each the largest value in its part.
  * Parts are equal in events.
  */
-void timeline_sample(const struct timeline *tl, enum timeline_measure measure, uint32_t first, uint32_t last,
-		     uint64_t *y, size_t n);
+void timeline_sample(const struct timeline *tl, enum timeline_measure measure, uint32_t first,
+		     uint32_t last, uint64_t *y, size_t n);
 
 /* Does allocation `a` count in a measure after `event`? */
-static inline int timeline_lives(const struct trace_alloc *a, enum timeline_measure measure, uint32_t event)
+static inline int timeline_lives(const struct trace_alloc *a, enum timeline_measure measure,
+				 uint32_t event)
 {
 	int born = a->flags & TRACE_BEFORE ? 1 : event != TIMELINE_BEFORE && a->born <= event;
 	uint32_t end = measure == TIMELINE_ALLOCATED ? a->free_requested : a->free_completed;
@@ -59,7 +60,8 @@ static inline int timeline_lives(const struct trace_alloc *a, enum timeline_meas
 }
 
 /* What an allocation counts in a measure. */
-static inline uint64_t timeline_bytes(const struct timeline *tl, uint32_t alloc, enum timeline_measure measure)
+static inline uint64_t timeline_bytes(const struct timeline *tl, uint32_t alloc,
+				      enum timeline_measure measure)
 {
 	return measure == TIMELINE_REQUESTED ? tl->device->allocs[alloc].requested_bytes
 					     : tl->replay->block_bytes[alloc];
@@ -72,8 +74,8 @@ struct timeline_steps {
 };
 
 /* None, where no optimizer ran. */
-enum plim_status timeline_find_steps(struct mem *m, const struct timeline *tl, struct timeline_steps *out,
-				     struct plim_err *err);
+enum plim_status timeline_find_steps(struct mem *m, const struct timeline *tl,
+				     struct timeline_steps *out, struct plim_err *err);
 void timeline_steps_release(struct timeline_steps *s);
 
 /* Was this stack recorded inside an optimizer? */
@@ -84,10 +86,11 @@ enum timeline_group { TIMELINE_BY_USER_FRAME, TIMELINE_BY_STACK, TIMELINE_BY_SIZ
 
 struct timeline_owner {
 	uint64_t bytes;
-	uint64_t count;	    /* allocations */
+	uint64_t count;      /* allocations */
 	uint64_t size_bytes; /* BY_SIZE: the request's size */
-	uint32_t stack;	    /* of its largest allocation; TRACE_NONE: no stack was recorded or no Python ran */
-	uint32_t frame;	    /* the user's own line, else the innermost; TRACE_NONE */
+	uint32_t
+		stack; /* of its largest allocation; TRACE_NONE: no stack was recorded or no Python ran */
+	uint32_t frame; /* the user's own line, else the innermost; TRACE_NONE */
 };
 
 struct timeline_owners {

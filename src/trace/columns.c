@@ -13,10 +13,10 @@ enum { COLUMN_ALLOC = 6, COLUMN_POOL = 7 };
 static void column_list(struct trace_columns *c, struct column list[TRACE_COLUMNS])
 {
 	const struct column all[TRACE_COLUMNS] = {
-		{ &c->action, sizeof(*c->action) },   { &c->addr, sizeof(*c->addr) },
-		{ &c->size, sizeof(*c->size) },	      { &c->time_us, sizeof(*c->time_us) },
-		{ &c->stack, sizeof(*c->stack) },     { &c->stream, sizeof(*c->stream) },
-		{ &c->alloc, sizeof(*c->alloc) },     { &c->pool, sizeof(*c->pool) },
+		{ &c->action, sizeof(*c->action) }, { &c->addr, sizeof(*c->addr) },
+		{ &c->size, sizeof(*c->size) },     { &c->time_us, sizeof(*c->time_us) },
+		{ &c->stack, sizeof(*c->stack) },   { &c->stream, sizeof(*c->stream) },
+		{ &c->alloc, sizeof(*c->alloc) },   { &c->pool, sizeof(*c->pool) },
 	};
 
 	memcpy(list, all, sizeof(all));
@@ -62,7 +62,8 @@ enum plim_status columns_push(struct mem *m, struct trace_columns *c, const stru
 enum plim_status columns_add_pool(struct mem *m, struct trace_columns *c, struct plim_err *err)
 {
 	size_t room = c->cap ? c->cap : 1;
-	enum plim_status st = mem_grow(m, &c->pool, &c->caps[COLUMN_POOL], room, sizeof(*c->pool), err);
+	enum plim_status st =
+		mem_grow(m, &c->pool, &c->caps[COLUMN_POOL], room, sizeof(*c->pool), err);
 
 	if (!st)
 		memset(c->pool, 0, room * sizeof(*c->pool));

@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-static enum plim_status push_scalar(struct pickle *p, const struct json_token *t, struct plim_err *err)
+static enum plim_status push_scalar(struct pickle *p, const struct json_token *t,
+				    struct plim_err *err)
 {
 	struct pickle_value v = { 0, PICKLE_NONE };
 	int64_t i;
@@ -36,8 +37,8 @@ struct levels {
 	size_t n;
 };
 
-static enum plim_status take_token(struct pickle *p, const struct json_token *t, struct levels *open,
-				   struct plim_err *err)
+static enum plim_status take_token(struct pickle *p, const struct json_token *t,
+				   struct levels *open, struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
 	size_t n = open->at[open->n];
@@ -59,8 +60,9 @@ static enum plim_status take_token(struct pickle *p, const struct json_token *t,
 	return st;
 }
 
-enum plim_status json_dump_read(struct trace *t, struct source *src, const struct pickle_hooks *hooks,
-				struct pickle_value *root, struct plim_err *err)
+enum plim_status json_dump_read(struct trace *t, struct source *src,
+				const struct pickle_hooks *hooks, struct pickle_value *root,
+				struct plim_err *err)
 {
 	struct pickle *p = pickle_builder_new(&t->heap, hooks, err);
 	struct levels open = { .n = 0 };

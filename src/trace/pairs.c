@@ -13,7 +13,7 @@ struct live {
 	struct live_slot {
 		uint64_t addr;
 		uint32_t alloc; /* index + 1, 0: empty */
-	} *at;
+	} * at;
 	size_t mask, n;
 };
 
@@ -133,7 +133,8 @@ static enum plim_status on_free(struct pairing *w, uint32_t e, struct live_slot 
 					      .free_completed = TRACE_NONE,
 					      .stack = TRACE_NONE,
 					      .stream = ev->stream[e],
-					      .flags = TRACE_BEFORE | (completed ? TRACE_PENDING_BEFORE : 0) };
+					      .flags = TRACE_BEFORE |
+						       (completed ? TRACE_PENDING_BEFORE : 0) };
 		enum plim_status st = add(w, &before, slot, &w->alloc_of[e]);
 
 		if (st)
@@ -143,7 +144,8 @@ static enum plim_status on_free(struct pairing *w, uint32_t e, struct live_slot 
 	w->alloc_of[e] = slot->alloc - 1;
 	a = &w->allocs.at[slot->alloc - 1];
 	if (completed) {
-		w->d->contradictions += a->free_requested == TRACE_NONE && !(a->flags & TRACE_PENDING_BEFORE);
+		w->d->contradictions +=
+			a->free_requested == TRACE_NONE && !(a->flags & TRACE_PENDING_BEFORE);
 		if (a->free_requested == TRACE_NONE && !(a->flags & TRACE_PENDING_BEFORE))
 			a->free_requested = e;
 		a->free_completed = e;
@@ -204,7 +206,8 @@ static enum plim_status settle_block(struct pairing *w, const struct trace_segme
 					  .free_completed = TRACE_NONE,
 					  .stack = b->stack,
 					  .stream = s->stream,
-					  .flags = TRACE_BEFORE | (pending ? TRACE_PENDING_BEFORE : 0) },
+					  .flags = TRACE_BEFORE |
+						   (pending ? TRACE_PENDING_BEFORE : 0) },
 		   NULL, &index);
 }
 

@@ -6,8 +6,8 @@
 
 /* ---- assembling ---- */
 
-static enum plim_status take_events(struct reader *r, struct pickle_value list, size_t device, size_t *first,
-				    size_t *n, struct plim_err *err)
+static enum plim_status take_events(struct reader *r, struct pickle_value list, size_t device,
+				    size_t *first, size_t *n, struct plim_err *err)
 {
 	struct pickle_heap *h = &r->t->heap;
 	struct pickle_node *node;
@@ -16,20 +16,24 @@ static enum plim_status take_events(struct reader *r, struct pickle_value list, 
 	if (list.kind == PICKLE_EXT && pickle_ext_sort(list.bits) == TRACE_STACK)
 		return PLIM_OK; /* an empty list */
 	if (list.kind != PICKLE_LIST)
-		return err_set(err, PLIM_E_FORMAT, "device_traces[%zu] is no list of events", device);
+		return err_set(err, PLIM_E_FORMAT, "device_traces[%zu] is no list of events",
+			       device);
 	node = &h->nodes.at[list.bits];
 	if (!node->n)
 		return PLIM_OK;
 	if (node->items || pickle_ext_sort(node->run) != TRACE_ROW_EVENT || node->seen)
-		return err_set(err, PLIM_E_FORMAT,
-			       "device_traces[%zu] holds something else than its own events in turn", device);
+		return err_set(
+			err, PLIM_E_FORMAT,
+			"device_traces[%zu] holds something else than its own events in turn",
+			device);
 	node->seen = 1;
 	*first = pickle_ext_number(node->run);
 	*n = node->n;
 	return PLIM_OK;
 }
 
-static void set_events(struct trace_events *e, const struct trace_columns *c, size_t first, size_t n)
+static void set_events(struct trace_events *e, const struct trace_columns *c, size_t first,
+		       size_t n)
 {
 	*e = (struct trace_events){ .n = n };
 	if (!n)
@@ -65,7 +69,8 @@ static enum plim_status sort_segments(struct reader *r, struct plim_err *err)
 	return PLIM_OK;
 }
 
-static enum plim_status take_devices(struct reader *r, struct pickle_value traces, struct plim_err *err)
+static enum plim_status take_devices(struct reader *r, struct pickle_value traces,
+				     struct plim_err *err)
 {
 	struct trace *t = r->t;
 	size_t lists = pickle_len(&t->heap, traces), first, n;
@@ -97,7 +102,8 @@ static enum plim_status take_devices(struct reader *r, struct pickle_value trace
 	return st;
 }
 
-static uint64_t setting(const struct pickle_heap *h, struct pickle_value dict, const char *key, uint64_t absent)
+static uint64_t setting(const struct pickle_heap *h, struct pickle_value dict, const char *key,
+			uint64_t absent)
 {
 	struct pickle_value v;
 
@@ -122,7 +128,8 @@ static void take_settings(struct trace *t, struct pickle_value dict)
 	s->expandable_segments = setting(h, dict, "expandable_segments", 0) != 0;
 	s->release_lock_on_cudamalloc = setting(h, dict, "release_lock_on_cudamalloc", 0) != 0;
 	s->have_reuse_key = pickle_get(h, dict, "graph_capture_record_stream_reuse", &v) != 0;
-	s->graph_capture_record_stream_reuse = setting(h, dict, "graph_capture_record_stream_reuse", 0) != 0;
+	s->graph_capture_record_stream_reuse =
+		setting(h, dict, "graph_capture_record_stream_reuse", 0) != 0;
 	if (pickle_get(h, dict, "garbage_collection_threshold", &v) && v.kind == PICKLE_FLOAT)
 		memcpy(&s->gc_threshold, &v.bits, sizeof(s->gc_threshold));
 	if (!(s->gc_threshold > 0 && s->gc_threshold < 1))
@@ -155,7 +162,8 @@ enum plim_status reader_assemble(struct reader *r, struct pickle_value root, str
 	}
 	if ((segments.kind != PICKLE_LIST && segments.kind != PICKLE_NONE) ||
 	    pickle_len(h, segments) != t->segments.n)
-		return err_set(err, PLIM_E_FORMAT, "'segments' is no list of the snapshot's segments");
+		return err_set(err, PLIM_E_FORMAT,
+			       "'segments' is no list of the snapshot's segments");
 	if (traces.kind != PICKLE_LIST && traces.kind != PICKLE_TUPLE && traces.kind != PICKLE_NONE)
 		return err_set(err, PLIM_E_FORMAT, "'device_traces' is no list");
 	take_settings(t, settings);
@@ -167,7 +175,8 @@ enum plim_status reader_assemble(struct reader *r, struct pickle_value root, str
 		st = pairs_find(t, &t->devices[d], err);
 	if (!st && !t->columns->n && !t->segments.n)
 		st = err_set(err, PLIM_E_FORMAT,
-			     "a memory snapshot without events and without memory: history was never enabled, or "
+			     "a memory snapshot without events and without memory: history was "
+			     "never enabled, or "
 			     "this process did not use the GPU; " HOW_TO_RECORD);
 	return st;
 }
@@ -182,7 +191,8 @@ void trace_free(struct trace *t)
 		return;
 	m = t->mem;
 	for (size_t d = 0; t->devices && d < t->device_count; d++)
-		mem_free(m, t->devices[d].allocs, t->devices[d].alloc_room, sizeof(struct trace_alloc));
+		mem_free(m, t->devices[d].allocs, t->devices[d].alloc_room,
+			 sizeof(struct trace_alloc));
 	mem_free(m, t->devices, t->device_count, sizeof(*t->devices));
 	if (t->columns)
 		columns_release(m, t->columns);
@@ -226,7 +236,8 @@ static int looks_like_json(const uint8_t *p, size_t n)
 	return i < n && (p[i] == '{' || p[i] == '[');
 }
 
-static enum plim_status decode(struct trace *t, struct source *src, unsigned flags, struct plim_err *err)
+static enum plim_status decode(struct trace *t, struct source *src, unsigned flags,
+			       struct plim_err *err)
 {
 	struct reader r;
 	struct pickle_hooks hooks;
@@ -248,8 +259,9 @@ static enum plim_status decode(struct trace *t, struct source *src, unsigned fla
 	} else {
 		t->kind = "pickle";
 		st = pickle_read(&t->heap, src,
-				 PICKLE_NO_CALLS | (flags & TRACE_READ_GENERAL ? PICKLE_NO_ROW_PATH : 0), &hooks,
-				 &root, err);
+				 PICKLE_NO_CALLS |
+					 (flags & TRACE_READ_GENERAL ? PICKLE_NO_ROW_PATH : 0),
+				 &hooks, &root, err);
 	}
 	source_get_info(src, &info);
 	t->compression = strcmp(info.compression, "none") ? info.compression : NULL;
@@ -261,8 +273,9 @@ static enum plim_status decode(struct trace *t, struct source *src, unsigned fla
 	return st;
 }
 
-static enum plim_status read_source(struct mem *m, struct source *src, const struct trace_read_options *opt,
-				    const char *name, struct trace **out, struct plim_err *err)
+static enum plim_status read_source(struct mem *m, struct source *src,
+				    const struct trace_read_options *opt, const char *name,
+				    struct trace **out, struct plim_err *err)
 {
 	struct trace *t;
 	enum plim_status st = trace_new(m, &t, err);
@@ -298,7 +311,8 @@ enum plim_status trace_read_bytes(struct mem *m, const void *bytes, size_t n,
 				  struct plim_err *err)
 {
 	struct source *src;
-	enum plim_status st = source_open_memory(m, "memory", bytes, n, SOURCE_MEMORY_PLAIN, NULL, &src, err);
+	enum plim_status st =
+		source_open_memory(m, "memory", bytes, n, SOURCE_MEMORY_PLAIN, NULL, &src, err);
 
 	*out = NULL;
 	if (st)

@@ -8,7 +8,7 @@
 
 /* The growing columns of all devices, in the order in which the rows stand in the file. */
 struct trace_columns {
-	size_t n, cap;		   /* rows; room that every column has */
+	size_t n, cap;              /* rows; room that every column has */
 	size_t caps[TRACE_COLUMNS]; /* room of each, in the order of column_list() */
 	uint8_t *action;
 	uint64_t *addr, *size;
@@ -38,17 +38,17 @@ void columns_release(struct mem *m, struct trace_columns *c);
 /* Where a shape's values are: field f of a row kind stands at index at[f], or is absent (-1). */
 struct row_plan {
 	int8_t row; /* enum trace_row, or -1: no row of ours */
-	int8_t at[ROW_FIELDS_MAX];
+	int16_t at[ROW_FIELDS_MAX];
 	uint32_t unknown_first, unknown_count; /* into reader.shape_unknowns */
 };
 
 struct reader {
 	struct trace *t;
 	struct mem *mem;
-	VEC(struct row_plan) plans; /* by shape */
+	VEC(struct row_plan) plans;   /* by shape */
 	VEC(uint32_t) shape_unknowns; /* per plan: indexes of trace.unknown */
-	VEC(uint8_t) actions;	    /* by string id: enum trace_action + 1, or 0 */
-	VEC(uint32_t) frame_ids; /* scratch */
+	VEC(uint8_t) actions;         /* by string id: enum trace_action + 1, or 0 */
+	VEC(uint32_t) frame_ids;      /* scratch */
 	uint16_t last_stream;
 };
 
@@ -60,8 +60,9 @@ struct pickle_hooks reader_hooks(struct reader *r);
 enum plim_status reader_assemble(struct reader *r, struct pickle_value root, struct plim_err *err);
 
 /* JSON tokens to the same values. */
-enum plim_status json_dump_read(struct trace *t, struct source *src, const struct pickle_hooks *hooks,
-				struct pickle_value *root, struct plim_err *err);
+enum plim_status json_dump_read(struct trace *t, struct source *src,
+				const struct pickle_hooks *hooks, struct pickle_value *root,
+				struct plim_err *err);
 
 /* Drop what is older than a hole, when the ring was re-armed smaller: device.stale_events. */
 void window_settle(struct trace_device *d, struct trace_columns *c, size_t *first, size_t *n);
@@ -72,7 +73,8 @@ enum plim_status pairs_find(struct trace *t, struct trace_device *d, struct plim
 /* What the first bytes are, when they are no snapshot: the message, or NULL for "might be one". */
 const char *recognise_bytes(const uint8_t *p, size_t n);
 /* What the decoded value is instead of a snapshot. */
-enum plim_status recognise_value(const struct trace *t, struct pickle_value root, struct plim_err *err);
+enum plim_status recognise_value(const struct trace *t, struct pickle_value root,
+				 struct plim_err *err);
 
 #define HOW_TO_RECORD "record one with: plimsoll record -- python train.py"
 

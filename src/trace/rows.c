@@ -22,18 +22,41 @@ const char *const trace_action_names[TRACE_ACTIONS] = {
 };
 
 const char *const trace_row_names[TRACE_ROWS + 1] = {
-	[TRACE_ROW_EVENT] = "event",	 [TRACE_ROW_FRAME] = "frame",
-	[TRACE_ROW_BLOCK] = "block",	 [TRACE_ROW_SEGMENT] = "segment",
+	[TRACE_ROW_EVENT] = "event",           [TRACE_ROW_FRAME] = "frame",
+	[TRACE_ROW_BLOCK] = "block",           [TRACE_ROW_SEGMENT] = "segment",
 	[TRACE_ROW_ANNOTATION] = "annotation", [TRACE_STACK] = "action",
 };
 
 /* Fields of each kind, in the order of its keys below.  Some are read by nobody but are no surprise. */
-enum event_field { E_ACTION, E_ADDR, E_FREE, E_SIZE, E_STREAM, E_TIME, E_FRAMES, E_POOL, E_COMPILE, E_META,
-		   E_DEVICE };
+enum event_field {
+	E_ACTION,
+	E_ADDR,
+	E_FREE,
+	E_SIZE,
+	E_STREAM,
+	E_TIME,
+	E_FRAMES,
+	E_POOL,
+	E_COMPILE,
+	E_META,
+	E_DEVICE
+};
 enum frame_field { F_NAME, F_FILE, F_LINE };
 enum block_field { B_ADDR, B_SIZE, B_REQUESTED, B_STATE, B_FRAMES, B_HISTORY };
-enum segment_field { S_DEVICE, S_ADDR, S_TOTAL, S_ALLOCATED, S_ACTIVE, S_REQUESTED, S_STREAM, S_TYPE, S_POOL,
-		     S_EXPANDABLE, S_FRAMES, S_BLOCKS };
+enum segment_field {
+	S_DEVICE,
+	S_ADDR,
+	S_TOTAL,
+	S_ALLOCATED,
+	S_ACTIVE,
+	S_REQUESTED,
+	S_STREAM,
+	S_TYPE,
+	S_POOL,
+	S_EXPANDABLE,
+	S_FRAMES,
+	S_BLOCKS
+};
 enum annotation_field { A_STAGE, A_NAME, A_DEVICE, A_TIME };
 
 static const struct row_kind {
@@ -41,18 +64,20 @@ static const struct row_kind {
 	const char *keys[ROW_FIELDS_MAX];
 } row_kinds[TRACE_ROWS] = {
 	[TRACE_ROW_EVENT] = { 1u << E_ACTION,
-		{ "action", "addr", "device_free", "size", "stream", "time_us",
-		  "frames", "pool_id", "compile_context", "user_metadata", "device" } },
+			      { "action", "addr", "device_free", "size", "stream", "time_us",
+				"frames", "pool_id", "compile_context", "user_metadata",
+				"device" } },
 	[TRACE_ROW_FRAME] = { 1u << F_NAME | 1u << F_FILE | 1u << F_LINE,
-		{ "name", "filename", "line" } },
+			      { "name", "filename", "line" } },
 	[TRACE_ROW_BLOCK] = { 1u << B_SIZE | 1u << B_STATE,
-		{ "address", "size", "requested_size", "state", "frames", "history" } },
+			      { "address", "size", "requested_size", "state", "frames",
+				"history" } },
 	[TRACE_ROW_SEGMENT] = { 1u << S_ADDR | 1u << S_TOTAL | 1u << S_BLOCKS,
-		{ "device", "address", "total_size", "allocated_size", "active_size",
-		  "requested_size", "stream", "segment_type", "segment_pool_id",
-		  "is_expandable", "frames", "blocks" } },
+				{ "device", "address", "total_size", "allocated_size",
+				  "active_size", "requested_size", "stream", "segment_type",
+				  "segment_pool_id", "is_expandable", "frames", "blocks" } },
 	[TRACE_ROW_ANNOTATION] = { 1u << A_STAGE | 1u << A_NAME | 1u << A_TIME,
-		{ "stage", "name", "device", "time_us" } },
+				   { "stage", "name", "device", "time_us" } },
 };
 
 /* ---- shapes ---- */
@@ -62,8 +87,8 @@ static const char *text_of(const struct reader *r, uint32_t string)
 	return intern_text(&r->t->heap.strings, string);
 }
 
-static enum plim_status unknown_add(struct reader *r, uint32_t name, uint32_t where, uint32_t *index,
-				    struct plim_err *err)
+static enum plim_status unknown_add(struct reader *r, uint32_t name, uint32_t where,
+				    uint32_t *index, struct plim_err *err)
 {
 	struct trace *t = r->t;
 
@@ -74,7 +99,8 @@ static enum plim_status unknown_add(struct reader *r, uint32_t name, uint32_t wh
 }
 
 /* The fields of `keys` as a row of `kind`: the bits of those that are there. */
-static unsigned match(struct reader *r, const struct pickle_shape *keys, int kind, struct row_plan *plan)
+static unsigned match(struct reader *r, const struct pickle_shape *keys, int kind,
+		      struct row_plan *plan)
 {
 	unsigned found = 0;
 
@@ -84,7 +110,7 @@ static unsigned match(struct reader *r, const struct pickle_shape *keys, int kin
 
 		for (int f = 0; f < ROW_FIELDS_MAX && row_kinds[kind].keys[f]; f++) {
 			if (!strcmp(key, row_kinds[kind].keys[f])) {
-				plan->at[f] = (int8_t)k;
+				plan->at[f] = (int16_t)k;
 				found |= 1u << f;
 			}
 		}
@@ -119,8 +145,8 @@ static enum plim_status note_unknown_keys(struct reader *r, const struct pickle_
 	return st;
 }
 
-static enum plim_status on_shape(void *ctx, uint32_t shape, const struct pickle_shape *keys, int *wanted,
-				 struct plim_err *err)
+static enum plim_status on_shape(void *ctx, uint32_t shape, const struct pickle_shape *keys,
+				 int *wanted, struct plim_err *err)
 {
 	struct reader *r = ctx;
 	struct row_plan plan = { .row = -1 };
@@ -179,13 +205,15 @@ static uint64_t get_u64(struct row *w, int f)
 	struct pickle_value v = field(w, f);
 	double d;
 
-	if (v.kind == PICKLE_UINT || (v.kind == PICKLE_INT && (int64_t)v.bits >= 0) || v.kind == PICKLE_BOOL)
+	if (v.kind == PICKLE_UINT || (v.kind == PICKLE_INT && (int64_t)v.bits >= 0) ||
+	    v.kind == PICKLE_BOOL)
 		return v.bits;
 	if (v.kind == PICKLE_NONE)
 		return 0;
 	memcpy(&d, &v.bits, sizeof(d));
 	if (v.kind == PICKLE_FLOAT && d >= 0 && d < 9007199254740992.0 && d == (double)(uint64_t)d)
-		return (uint64_t)d; /* JSON that passed through a language whose numbers are doubles */
+		return (uint64_t)
+			d; /* JSON that passed through a language whose numbers are doubles */
 	bad_field(w, row_kinds[w->plan->row].keys[f], "an unsigned 64-bit integer");
 	return 0;
 }
@@ -196,7 +224,8 @@ static int64_t get_i64(struct row *w, int f)
 	struct pickle_value v = field(w, f);
 	double d;
 
-	if (v.kind == PICKLE_INT || v.kind == PICKLE_UINT || v.kind == PICKLE_NONE || v.kind == PICKLE_BOOL)
+	if (v.kind == PICKLE_INT || v.kind == PICKLE_UINT || v.kind == PICKLE_NONE ||
+	    v.kind == PICKLE_BOOL)
 		return (int64_t)v.bits;
 	memcpy(&d, &v.bits, sizeof(d));
 	if (v.kind == PICKLE_FLOAT && d > -9007199254740992.0 && d < 9007199254740992.0)
@@ -278,7 +307,8 @@ static uint16_t get_pool(struct row *w, int f)
 /* ---- rows ---- */
 
 /* Which action a string names: remembered by string id. */
-static enum plim_status action_of(struct reader *r, uint32_t string, uint8_t *action, struct plim_err *err)
+static enum plim_status action_of(struct reader *r, uint32_t string, uint8_t *action,
+				  struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
 	size_t had = r->actions.n;
@@ -370,12 +400,15 @@ static void block_row(struct row *w, uint64_t *taken)
 		return;
 	while (b.state <= TRACE_INACTIVE && strcmp(text_of(w->r, state), states[b.state]))
 		b.state++;
-	if (b.state > TRACE_INACTIVE) /* the docs name one that was never written: active_awaiting_free */
-		b.state = strncmp(text_of(w->r, state), "active", 6) ? TRACE_INACTIVE : TRACE_ACTIVE_PENDING_FREE;
+	if (b.state >
+	    TRACE_INACTIVE) /* the docs name one that was never written: active_awaiting_free */
+		b.state = strncmp(text_of(w->r, state), "active", 6) ? TRACE_INACTIVE
+								     : TRACE_ACTIVE_PENDING_FREE;
 	if (w->plan->at[B_REQUESTED] < 0)
 		b.requested_bytes = b.bytes;
 	w->status = vec_push(w->r->mem, &t->blocks, b, w->err);
-	*taken = pickle_ext(TRACE_ROW_BLOCK, (uint32_t)(t->blocks.n - 1) & (PICKLE_EXT_NUMBERS - 1));
+	*taken =
+		pickle_ext(TRACE_ROW_BLOCK, (uint32_t)(t->blocks.n - 1) & (PICKLE_EXT_NUMBERS - 1));
 }
 
 /* The blocks of a segment: a list of consecutive block rows, as every writer makes it. */
@@ -398,8 +431,10 @@ static void segment_blocks(struct row *w, struct trace_segment *s)
 	}
 	s->first_block = pickle_ext_number(node->run);
 	s->blocks = node->n;
-	for (uint64_t addr = s->addr, i = s->first_block; i < (uint64_t)s->first_block + s->blocks; i++) {
-		if (t->blocks.at[i].addr == UINT64_MAX) /* before 2.1 a block's place followed from the sizes */
+	for (uint64_t addr = s->addr, i = s->first_block; i < (uint64_t)s->first_block + s->blocks;
+	     i++) {
+		if (t->blocks.at[i].addr ==
+		    UINT64_MAX) /* before 2.1 a block's place followed from the sizes */
 			t->blocks.at[i].addr = addr;
 		addr += t->blocks.at[i].bytes;
 	}
@@ -418,7 +453,8 @@ static void segment_row(struct row *w, uint64_t *taken)
 				   .stream = get_stream(w, S_STREAM),
 				   .pool = get_pool(w, S_POOL),
 				   .stack = get_stack(w, S_FRAMES),
-				   .large = type == TRACE_NONE || strcmp(text_of(w->r, type), "small"),
+				   .large = type == TRACE_NONE ||
+					    strcmp(text_of(w->r, type), "small"),
 				   .expandable = get_u64(w, S_EXPANDABLE) != 0 };
 
 	if (!w->status && s.device >= 1024)
@@ -427,7 +463,8 @@ static void segment_row(struct row *w, uint64_t *taken)
 		segment_blocks(w, &s);
 	if (!w->status)
 		w->status = vec_push(w->r->mem, &t->segments, s, w->err);
-	*taken = pickle_ext(TRACE_ROW_SEGMENT, (uint32_t)(t->segments.n - 1) & (PICKLE_EXT_NUMBERS - 1));
+	*taken = pickle_ext(TRACE_ROW_SEGMENT,
+			    (uint32_t)(t->segments.n - 1) & (PICKLE_EXT_NUMBERS - 1));
 }
 
 static void annotation_row(struct row *w, uint64_t *taken)
@@ -442,15 +479,16 @@ static void annotation_row(struct row *w, uint64_t *taken)
 		return;
 	a.end = !strcmp(text_of(w->r, stage), "END");
 	w->status = vec_push(w->r->mem, &t->annotations, a, w->err);
-	*taken = pickle_ext(TRACE_ROW_ANNOTATION, (uint32_t)(t->annotations.n - 1) & (PICKLE_EXT_NUMBERS - 1));
+	*taken = pickle_ext(TRACE_ROW_ANNOTATION,
+			    (uint32_t)(t->annotations.n - 1) & (PICKLE_EXT_NUMBERS - 1));
 }
 
-static enum plim_status on_row(void *ctx, uint32_t shape, const struct pickle_value *values, uint64_t *taken,
-			       struct plim_err *err)
+static enum plim_status on_row(void *ctx, uint32_t shape, const struct pickle_value *values,
+			       uint64_t *taken, struct plim_err *err)
 {
-	static void (*const kinds[TRACE_ROWS])(struct row *, uint64_t *) = {
-		event_row, frame_row, block_row, segment_row, annotation_row
-	};
+	static void (*const kinds[TRACE_ROWS])(struct row *, uint64_t *) = { event_row, frame_row,
+									     block_row, segment_row,
+									     annotation_row };
 	struct reader *r = ctx;
 	struct row_plan *plan = &r->plans.at[shape];
 	struct row w = { r, plan, values, trace_row_names[plan->row], err, PLIM_OK };
@@ -464,21 +502,21 @@ static enum plim_status on_row(void *ctx, uint32_t shape, const struct pickle_va
 }
 
 /* A list of frames is a stack; so is an empty one.  Lists of something else are not taken. */
-static enum plim_status on_list(void *ctx, const struct pickle_value *items, uint32_t n, uint64_t *taken,
-				struct plim_err *err)
+static enum plim_status on_list(void *ctx, const struct pickle_value *items, uint32_t n,
+				uint64_t *taken, struct plim_err *err)
 {
 	struct reader *r = ctx;
 	enum plim_status st = vec_need(r->mem, &r->frame_ids, n + 1, err);
 	uint32_t id;
 
 	for (uint32_t i = 0; !st && i < n; i++) {
-		if (items[i].kind != PICKLE_EXT || pickle_ext_sort(items[i].bits) != TRACE_ROW_FRAME)
+		if (items[i].kind != PICKLE_EXT ||
+		    pickle_ext_sort(items[i].bits) != TRACE_ROW_FRAME)
 			return PLIM_OK;
 		r->frame_ids.at[i] = pickle_ext_number(items[i].bits);
 	}
 	if (!st)
-		st = intern_add(&r->t->stacks, r->frame_ids.at, n * sizeof(uint32_t), &id,
-				err);
+		st = intern_add(&r->t->stacks, r->frame_ids.at, n * sizeof(uint32_t), &id, err);
 	if (!st && id >= PICKLE_EXT_NUMBERS)
 		st = err_set(err, PLIM_E_FORMAT, "more than 2^28 stacks");
 	if (!st)

@@ -31,17 +31,20 @@ extern const char *const trace_action_names[TRACE_ACTIONS];
 struct trace_events {
 	size_t n;
 	const uint8_t *action;
-	const uint64_t *addr;	/* oom: free memory of the device as the driver told (device_free) */
-	const uint64_t *size;	/* bytes: alloc, free_*: as requested, unrounded; oom: rounded; segment_*: real */
+	const uint64_t *addr; /* oom: free memory of the device as the driver told (device_free) */
+	const uint64_t *
+		size; /* bytes: alloc, free_*: as requested, unrounded; oom: rounded; segment_*: real */
 	const int64_t *time_us; /* since 1970; all 0 where has_time is 0 */
-	const uint32_t *stack;	/* into trace.stacks; TRACE_NONE: no context was recorded */
+	const uint32_t *stack;  /* into trace.stacks; TRACE_NONE: no context was recorded */
 	const uint16_t *stream; /* into trace.streams */
-	const uint16_t *pool;	/* into trace.pools; NULL before PyTorch 2.12, which began to record it */
-	const uint32_t *alloc;	/* into allocs, for alloc and free_*; TRACE_NONE otherwise */
+	const uint16_t
+		*pool; /* into trace.pools; NULL before PyTorch 2.12, which began to record it */
+	const uint32_t *alloc; /* into allocs, for alloc and free_*; TRACE_NONE otherwise */
 };
 
 enum {
-	TRACE_BEFORE = 1, /* born before the first event; its stack is that of the final block, if any */
+	TRACE_BEFORE =
+		1, /* born before the first event; its stack is that of the final block, if any */
 	TRACE_PENDING_BEFORE = 2, /* its free was already asked for before the first event */
 };
 
@@ -92,7 +95,7 @@ struct trace_device {
 
 struct trace_frame {
 	uint32_t name, filename; /* into trace.strings */
-	uint32_t line;		 /* TRACE_NONE: unknown */
+	uint32_t line;           /* TRACE_NONE: unknown */
 };
 
 struct trace_pool_id {
@@ -111,32 +114,41 @@ struct trace_annotation {
 
 /* allocator_settings; `have` says whether the file had them (2.3 and later). */
 struct trace_settings {
-	uint8_t have, expandable_segments, release_lock_on_cudamalloc, graph_capture_record_stream_reuse;
-	uint8_t have_reuse_key; /* the key graph_capture_record_stream_reuse: 2.9 and later */
-	uint32_t conf;		/* string: PYTORCH_CUDA_ALLOC_CONF; TRACE_NONE if absent */
+	uint8_t have, expandable_segments, release_lock_on_cudamalloc,
+		graph_capture_record_stream_reuse;
+	uint8_t have_reuse_key;   /* the key graph_capture_record_stream_reuse: 2.9 and later */
+	uint32_t conf;            /* string: PYTORCH_CUDA_ALLOC_CONF; TRACE_NONE if absent */
 	uint64_t max_split_bytes; /* UINT64_MAX: unlimited */
-	double gc_threshold;	/* 0: off */
-	uint32_t roundup_divisions[TRACE_ROUNDUP_ENTRIES]; /* from 1 MiB on, by powers of two; 0 and 1: off */
+	double gc_threshold;      /* 0: off */
+	uint32_t roundup_divisions
+		[TRACE_ROUNDUP_ENTRIES]; /* from 1 MiB on, by powers of two; 0 and 1: off */
 };
 
 /* Something the file holds that was not used: told, never fatal. */
 struct trace_unknown {
-	uint32_t name; /* string: the key or the action */
+	uint32_t name;  /* string: the key or the action */
 	uint32_t where; /* enum trace_row */
 	uint64_t count;
 };
 
 /* The kinds of dict a snapshot is made of. */
-enum trace_row { TRACE_ROW_EVENT, TRACE_ROW_FRAME, TRACE_ROW_BLOCK, TRACE_ROW_SEGMENT, TRACE_ROW_ANNOTATION,
-		 TRACE_ROWS, TRACE_STACK = TRACE_ROWS };
+enum trace_row {
+	TRACE_ROW_EVENT,
+	TRACE_ROW_FRAME,
+	TRACE_ROW_BLOCK,
+	TRACE_ROW_SEGMENT,
+	TRACE_ROW_ANNOTATION,
+	TRACE_ROWS,
+	TRACE_STACK = TRACE_ROWS
+};
 extern const char *const trace_row_names[TRACE_ROWS + 1];
 
 struct trace {
 	struct mem *mem;
 	struct pickle_heap heap; /* its strings are the trace's */
-	struct intern frames;	 /* struct trace_frame */
-	struct intern stacks;	 /* uint32_t frame ids, innermost first */
-	VEC(int64_t) streams;	 /* cudaStream_t as written; opaque, differs from process to process */
+	struct intern frames;    /* struct trace_frame */
+	struct intern stacks;    /* uint32_t frame ids, innermost first */
+	VEC(int64_t) streams; /* cudaStream_t as written; opaque, differs from process to process */
 	VEC(struct trace_pool_id) pools; /* [0] is (0, 0) */
 	struct trace_device *devices;
 	size_t device_count;
@@ -146,16 +158,17 @@ struct trace {
 	VEC(struct trace_unknown) unknown;
 	struct trace_settings settings;
 	uint8_t has_time, has_traces, has_frames;
-	uint8_t has_compile_context, has_user_metadata, has_annotations; /* the keys, for the version */
+	uint8_t has_compile_context, has_user_metadata,
+		has_annotations; /* the keys, for the version */
 	struct trace_columns *columns;
 	/* the source */
-	const char *kind;	 /* "pickle", "json" */
-	const char *compression; /* "gzip", "xz", "zstd" or NULL */
+	const char *kind;                   /* "pickle", "json" */
+	const char *compression;            /* "gzip", "xz", "zstd" or NULL */
 	uint64_t file_bytes, decoded_bytes; /* file_bytes PLIM_UNKNOWN for a pipe */
 };
 
 struct trace_read_options {
-	unsigned flags; /* TRACE_READ_* */
+	unsigned flags;   /* TRACE_READ_* */
 	unsigned threads; /* 0: as many as are useful */
 };
 enum {

@@ -72,7 +72,8 @@ static void frames(struct writing *o, uint32_t stack)
 
 static void blocks(struct writing *o, const struct trace_segment *s)
 {
-	static const char *const states[] = { "active_allocated", "active_pending_free", "inactive" };
+	static const char *const states[] = { "active_allocated", "active_pending_free",
+					      "inactive" };
 
 	key(o, "blocks");
 	pickle_write_list(o->w);
@@ -140,7 +141,8 @@ static void event(struct writing *o, const struct trace_events *ev, size_t e)
 	}
 	if (ev->pool) {
 		key(o, "pool_id");
-		pickle_write_pair(o->w, o->t->pools.at[ev->pool[e]].a, o->t->pools.at[ev->pool[e]].b);
+		pickle_write_pair(o->w, o->t->pools.at[ev->pool[e]].a,
+				  o->t->pools.at[ev->pool[e]].b);
 	}
 	frames(o, ev->stack[e]);
 	pickle_write_close(o->w);
@@ -228,7 +230,8 @@ enum plim_status trace_write(const struct trace *t, struct pickle_sink sink, str
 
 	o.w = pickle_writer_new(t->mem, sink, err);
 	o.stack_memo = o.w ? mem_new(t->mem, t->stacks.n, sizeof(*o.stack_memo), err) : NULL;
-	o.frame_memo = o.stack_memo ? mem_new(t->mem, t->frames.n, sizeof(*o.frame_memo), err) : NULL;
+	o.frame_memo =
+		o.stack_memo ? mem_new(t->mem, t->frames.n, sizeof(*o.frame_memo), err) : NULL;
 	if (o.frame_memo) {
 		snapshot(&o);
 		st = pickle_write_end(o.w, err);
