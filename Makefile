@@ -74,8 +74,7 @@ fuzz: ## each fuzz target for FUZZ_SECONDS (60), on its corpus
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz $(BUILD)/fuzz
 
 bench: build ## measure beside the peers
-	@if [ -x bench/run ]; then PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) bench/run; \
-	else echo "there are no benchmarks yet"; fi
+	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) MAKE_SNAPSHOT=$(abspath $(BUILD)/release/make_snapshot) bench/run
 
 install: build ## into PREFIX (/usr/local), below DESTDIR
 	@tools/meson install -C $(BUILD)/release --no-rebuild --quiet
