@@ -74,10 +74,12 @@ enum plim_status heap_append(struct pickle_heap *h, struct pickle_value v,
 	if (node->frozen)
 		return err_set(err, PLIM_E_FORMAT,
 			       "the pickle changes a row or a list of frames after its use");
+	if (!n)
+		return PLIM_OK;
 	if (n > UINT32_MAX - 1 - node->n)
 		return err_set(err, PLIM_E_FORMAT, "a container of more than 2^32 items");
 	if (!items && v.kind == PICKLE_LIST && run_length(node, values, n) == n) {
-		if (!node->n && n)
+		if (!node->n)
 			node->run = values[0].bits;
 		node->n += (uint32_t)n;
 		return PLIM_OK;

@@ -992,6 +992,11 @@ struct pickle *pickle_builder_new(struct pickle_heap *heap, const struct pickle_
 	p->row_shape = INTERN_NONE;
 	intern_init(&p->shapes, heap->mem);
 	intern_init(&p->runs, heap->mem);
+	/* From the start, so that a place in the stack is never an offset from NULL. */
+	if (vec_need(heap->mem, &p->stack, 64, err)) {
+		pickle_builder_free(p);
+		return NULL;
+	}
 	return p;
 }
 

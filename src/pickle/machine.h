@@ -25,6 +25,7 @@ struct pickle {
 	/* straight-line path: a run of memo references -> what the list hook took it as, plus 1 */
 	struct intern runs;
 	VEC(uint64_t) run_ext;
+	uint32_t last_run[8]; /* the newest of its length, modulo 8 */
 	VEC(struct pickle_value) scratch;
 	int stopped;
 };

@@ -212,9 +212,15 @@ static uint64_t run_taken(struct line *l, const uint8_t *q, size_t n)
 	uint32_t id, packed = 0;
 	struct line refs = *l;
 
+	id = p->last_run
+		     [n &
+		      7]; /* events come in pairs and fours of the same stack: often it is the last one */
+	if (id < p->run_ext.n && p->runs.at[id].n == n && !memcmp(p->runs.at[id].bytes, q, n))
+		return p->run_ext.at[id] - 1;
 	l->status = intern_add(&p->runs, q, n, &id, l->err);
 	if (l->status)
 		return taken;
+	p->last_run[n & 7] = id;
 	if (id < p->run_ext.n)
 		return p->run_ext.at[id] - 1;
 	p->scratch.n = 0;

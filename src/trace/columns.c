@@ -23,7 +23,7 @@ static void column_list(struct trace_columns *c, struct column list[TRACE_COLUMN
 }
 
 /* Every column that is in use grows to the same room, so that one check serves a row. */
-static enum plim_status grow(struct mem *m, struct trace_columns *c, struct plim_err *err)
+enum plim_status columns_grow(struct mem *m, struct trace_columns *c, struct plim_err *err)
 {
 	struct column list[TRACE_COLUMNS];
 	size_t want = c->cap ? c->cap + c->cap / 2 : 1024;
@@ -36,27 +36,6 @@ static enum plim_status grow(struct mem *m, struct trace_columns *c, struct plim
 	if (!st)
 		c->cap = want;
 	return st;
-}
-
-enum plim_status columns_push(struct mem *m, struct trace_columns *c, const struct event_row *e,
-			      struct plim_err *err)
-{
-	enum plim_status st = PLIM_OK;
-
-	if (c->n == c->cap)
-		st = grow(m, c, err);
-	if (st)
-		return st;
-	c->action[c->n] = e->action;
-	c->addr[c->n] = e->addr;
-	c->size[c->n] = e->size;
-	c->time_us[c->n] = e->time_us;
-	c->stack[c->n] = e->stack;
-	c->stream[c->n] = e->stream;
-	if (c->pool)
-		c->pool[c->n] = e->pool;
-	c->n++;
-	return PLIM_OK;
 }
 
 enum plim_status columns_add_pool(struct mem *m, struct trace_columns *c, struct plim_err *err)

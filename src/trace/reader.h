@@ -25,8 +25,27 @@ struct event_row {
 	uint8_t action;
 };
 
-enum plim_status columns_push(struct mem *m, struct trace_columns *c, const struct event_row *e,
-			      struct plim_err *err);
+enum plim_status columns_grow(struct mem *m, struct trace_columns *c, struct plim_err *err);
+
+static inline enum plim_status columns_push(struct mem *m, struct trace_columns *c,
+					    const struct event_row *e, struct plim_err *err)
+{
+	enum plim_status st = c->n == c->cap ? columns_grow(m, c, err) : PLIM_OK;
+
+	if (st)
+		return st;
+	c->action[c->n] = e->action;
+	c->addr[c->n] = e->addr;
+	c->size[c->n] = e->size;
+	c->time_us[c->n] = e->time_us;
+	c->stack[c->n] = e->stack;
+	c->stream[c->n] = e->stream;
+	if (c->pool)
+		c->pool[c->n] = e->pool;
+	c->n++;
+	return PLIM_OK;
+}
+
 /* From now on rows have a pool; those before are in pool 0. */
 enum plim_status columns_add_pool(struct mem *m, struct trace_columns *c, struct plim_err *err);
 /* Make room for the alloc column and give back what grew too far. */

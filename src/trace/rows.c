@@ -199,14 +199,12 @@ static void bad_field(struct row *w, const char *key, const char *wants)
 				    before[w->plan->row], wants);
 }
 
-/* An unsigned field; absent or None is 0. */
-static uint64_t get_u64(struct row *w, int f)
+/* What is no plain integer: booleans, None and absent (0), and doubles that are whole. */
+static uint64_t odd_u64(struct row *w, int f, struct pickle_value v)
 {
-	struct pickle_value v = field(w, f);
 	double d;
 
-	if (v.kind == PICKLE_UINT || (v.kind == PICKLE_INT && (int64_t)v.bits >= 0) ||
-	    v.kind == PICKLE_BOOL)
+	if (v.kind == PICKLE_UINT || v.kind == PICKLE_BOOL)
 		return v.bits;
 	if (v.kind == PICKLE_NONE)
 		return 0;
@@ -218,20 +216,33 @@ static uint64_t get_u64(struct row *w, int f)
 	return 0;
 }
 
-/* A signed field; unsigned values beyond 2^63 wrap (stream handles are written either way). */
-static int64_t get_i64(struct row *w, int f)
+/* An unsigned field. */
+static inline uint64_t get_u64(struct row *w, int f)
 {
 	struct pickle_value v = field(w, f);
+
+	return v.kind == PICKLE_INT && (int64_t)v.bits >= 0 ? v.bits : odd_u64(w, f, v);
+}
+
+static int64_t odd_i64(struct row *w, int f, struct pickle_value v)
+{
 	double d;
 
-	if (v.kind == PICKLE_INT || v.kind == PICKLE_UINT || v.kind == PICKLE_NONE ||
-	    v.kind == PICKLE_BOOL)
-		return (int64_t)v.bits;
+	if (v.kind == PICKLE_UINT || v.kind == PICKLE_NONE || v.kind == PICKLE_BOOL)
+		return (int64_t)
+			v.bits; /* beyond 2^63 it wraps: stream handles are written either way */
 	memcpy(&d, &v.bits, sizeof(d));
 	if (v.kind == PICKLE_FLOAT && d > -9007199254740992.0 && d < 9007199254740992.0)
 		return (int64_t)d;
 	bad_field(w, row_kinds[w->plan->row].keys[f], "an integer");
 	return 0;
+}
+
+static inline int64_t get_i64(struct row *w, int f)
+{
+	struct pickle_value v = field(w, f);
+
+	return v.kind == PICKLE_INT ? (int64_t)v.bits : odd_i64(w, f, v);
 }
 
 static uint32_t get_str(struct row *w, int f)
@@ -256,15 +267,11 @@ static uint32_t get_stack(struct row *w, int f)
 	return TRACE_NONE;
 }
 
-/* Streams are few: the last one first, then all. */
-static uint16_t get_stream(struct row *w, int f)
+static uint16_t other_stream(struct row *w, int64_t raw)
 {
 	struct reader *r = w->r;
-	int64_t raw = get_i64(w, f);
 	size_t n = r->t->streams.n;
 
-	if (r->last_stream < n && r->t->streams.at[r->last_stream] == raw)
-		return r->last_stream;
 	for (size_t i = 0; i < n; i++)
 		if (r->t->streams.at[i] == raw)
 			return r->last_stream = (uint16_t)i;
@@ -275,6 +282,17 @@ static uint16_t get_stream(struct row *w, int f)
 	if (!w->status)
 		w->status = vec_push(r->mem, &r->t->streams, raw, w->err);
 	return r->last_stream = (uint16_t)n;
+}
+
+/* Streams are few: the last one first, then all. */
+static inline uint16_t get_stream(struct row *w, int f)
+{
+	const struct reader *r = w->r;
+	int64_t raw = get_i64(w, f);
+
+	if (r->last_stream < r->t->streams.n && r->t->streams.at[r->last_stream] == raw)
+		return r->last_stream;
+	return other_stream(w, raw);
 }
 
 /* A pair of integers, given a number of its own; (0, 0) and absent are 0. */
@@ -306,9 +324,9 @@ static uint16_t get_pool(struct row *w, int f)
 
 /* ---- rows ---- */
 
-/* Which action a string names: remembered by string id. */
-static enum plim_status action_of(struct reader *r, uint32_t string, uint8_t *action,
-				  struct plim_err *err)
+/* Which action a string names, when it is met for the first time or is unknown. */
+static enum plim_status learn_action(struct reader *r, uint32_t string, uint8_t *action,
+				     struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
 	size_t had = r->actions.n;
@@ -347,7 +365,10 @@ static void event_row(struct row *w, uint64_t *taken)
 
 	if (action == TRACE_NONE || w->status)
 		return;
-	w->status = action_of(w->r, action, &e.action, w->err);
+	if (action < w->r->actions.n && w->r->actions.at[action] - 1u < TRACE_OTHER)
+		e.action = (uint8_t)(w->r->actions.at[action] - 1);
+	else
+		w->status = learn_action(w->r, action, &e.action, w->err);
 	e.addr = get_u64(w, e.action == TRACE_OOM && w->plan->at[E_FREE] >= 0 ? E_FREE : E_ADDR);
 	e.size = get_u64(w, E_SIZE);
 	e.stream = get_stream(w, E_STREAM);
@@ -493,9 +514,11 @@ static enum plim_status on_row(void *ctx, uint32_t shape, const struct pickle_va
 	struct row_plan *plan = &r->plans.at[shape];
 	struct row w = { r, plan, values, trace_row_names[plan->row], err, PLIM_OK };
 
-	kinds[plan->row](&w, taken);
-	plan = &r->plans.at[shape];
-	if (!w.status && *taken != PICKLE_UNTAKEN)
+	if (plan->row == TRACE_ROW_EVENT) /* nearly all rows: a call that can be inlined */
+		event_row(&w, taken);
+	else
+		kinds[plan->row](&w, taken);
+	if (__builtin_expect(plan->unknown_count != 0, 0) && !w.status && *taken != PICKLE_UNTAKEN)
 		for (uint32_t i = 0; i < plan->unknown_count; i++)
 			r->t->unknown.at[r->shape_unknowns.at[plan->unknown_first + i]].count++;
 	return w.status;
