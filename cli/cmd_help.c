@@ -212,6 +212,14 @@ static void term(const char *name, const char *value, const char *says)
 	printf("\n");
 }
 
+static void letter_text(const struct opt *o, char *text, size_t size)
+{
+	if (o->letter)
+		snprintf(text, size, "-%c, --%s", o->letter, o->name);
+	else
+		snprintf(text, size, "--%s", o->name);
+}
+
 static void man_options(const struct opt *o)
 {
 	char left[100], right[700];
@@ -224,8 +232,7 @@ static void man_options(const struct opt *o)
 			printf("\n");
 			continue;
 		}
-		snprintf(left, sizeof(left), o->letter ? "-%c, --%s" : "%.0d--%s", o->letter,
-			 o->name);
+		letter_text(o, left, sizeof(left));
 		option_says(o, right, sizeof(right));
 		term(left, o->value, right);
 	}

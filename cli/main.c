@@ -124,6 +124,9 @@ static int check_operands(const struct cmd *cmd, int n, char **operands)
 	return CMD_DONE;
 }
 
+/* What a program that a command starts must find. */
+static void (*inherited_sigpipe)(int);
+
 static int run_command(const struct cmd *cmd, int argc, char **argv)
 {
 	unsigned flags = cmd->flags & CMD_WRAPS ? OPT_STOP_AT_OPERAND : 0;
@@ -136,9 +139,8 @@ static int run_command(const struct cmd *cmd, int argc, char **argv)
 		return CMD_MACHINE;
 	}
 	opt_defaults(cmd->opts, values);
-	/* A reader that leaves is seen when stdout is closed; a program that we start keeps the default. */
-	if (!(cmd->flags & CMD_WRAPS))
-		signal(SIGPIPE, SIG_IGN);
+	if (cmd->flags & CMD_WRAPS)
+		signal(SIGPIPE, inherited_sigpipe);
 	switch (opt_parse(cmd->opts, values, &argc, argv, flags, &message)) {
 	case OPT_HELP: cmd_print_help(stdout, cmd); break;
 	case OPT_ERROR:
@@ -219,5 +221,7 @@ int main(int argc, char **argv)
 {
 	if (!fill_standard_files())
 		return CMD_MACHINE;
+	/* A reader that leaves is seen when stdout is closed. */
+	inherited_sigpipe = signal(SIGPIPE, SIG_IGN);
 	return close_stdout(dispatch(argc, argv));
 }

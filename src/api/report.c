@@ -11,6 +11,7 @@
 #define TIMELINE_SAMPLES 160   /* two a column of a terminal of 80 */
 #define VERDICTS_EACH_END 4    /* of many deaths, the first and the last ones are explained */
 #define LEAK_MATERIAL_PART 100 /* of the peak: less is a note */
+#define LEAK_NOISE_PART 1000   /* less than this is not told: a longer batch does as much */
 
 void plim_report_options_init(struct plim_report_options *o)
 {
@@ -124,7 +125,7 @@ static enum plim_status fill_source(struct plim_report *r, const char *path, str
 	for (size_t i = 0; i < t->unknown.n; i++)
 		if (t->unknown.at[i].count)
 			note(r, &notes,
-			     report_text(r, err, "unknown %s '%.80s' in %llu %s: left out",
+			     report_text(r, err, "unknown %s '%.40s' in %llu %s: left out",
 					 t->unknown.at[i].where == TRACE_STACK ? "action" : "key",
 					 trace_text(t, t->unknown.at[i].name),
 					 (unsigned long long)t->unknown.at[i].count,
@@ -363,7 +364,7 @@ static enum plim_status fill_findings(struct plim_report *r, const struct timeli
 						      .text = last->verdict->headline,
 						      .bytes = last->requested_bytes };
 	}
-	if (!st && found)
+	if (!st && found && leak.grown_bytes >= out->peak.allocated_bytes / LEAK_NOISE_PART)
 		st = fill_leak(r, &leak, &f[out->finding_count++], out->peak.allocated_bytes, err);
 	return st;
 }

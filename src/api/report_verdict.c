@@ -71,6 +71,12 @@ static void tell_bound(struct lines *l, const struct findings_death *d)
 		    "of %s",
 		    report_size(a, d->reserved_bytes), report_size(b, d->device_free_bytes),
 		    report_size(c, d->segment_bytes));
+		if (d->card)
+			add(l,
+			    "together that is what a %s offers to a process that has it for "
+			    "itself; that nobody else "
+			    "was on it is concluded from this (the error's text would tell: --log)",
+			    d->card->name);
 		break;
 	default:
 		add(l,
@@ -94,11 +100,17 @@ static void tell_need(struct lines *l, const struct findings_death *d)
 	switch (d->future) {
 	case FINDINGS_FUTURE_REPEATED:
 		add(l,
-		    "the program was at this point %u time%s before; from here its memory rose by "
-		    "%s to %s more "
-		    "than this request",
+		    "the program was at this point %u time%s before; from there its memory %s%s%s",
 		    d->points_before, d->points_before == 1 ? "" : "s",
-		    report_size(a, d->still_low_bytes), report_size(b, d->still_high_bytes));
+		    d->still_high_bytes ? "rose further, by up to " : "did not rise further",
+		    d->still_high_bytes ? report_size(a, d->still_high_bytes) : "",
+		    d->still_high_bytes ? " (scaled to this request)" : "");
+		if (d->climbs >= 4)
+			add(l,
+			    "live memory at this point stood higher each of the last %u times: the "
+			    "run keeps growing, so "
+			    "room now would not have lasted",
+			    d->climbs);
 		break;
 	case FINDINGS_FUTURE_OPTIMIZER:
 		add(l,

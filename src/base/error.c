@@ -1,14 +1,31 @@
 #include "error.h"
 
+#include "text.h"
+
 #include <stdio.h>
 #include <string.h>
 
-/* A message is one line in a log: a file name with a newline in it must not make two. */
+/*
+ * A message is one line in a log: a file name with a newline in it must not make two, nor may names
+ * drive the terminal.  What is no harmless UTF-8 becomes a '?' a character.
+ */
 static void escape_controls(char *s)
 {
-	for (; *s; s++)
-		if ((unsigned char)*s < 0x20 || *s == 0x7f)
-			*s = '?';
+	size_t n = strlen(s), len;
+	char *to = s;
+	uint32_t c;
+
+	for (size_t i = 0; i < n; i += len) {
+		len = text_decode(s + i, n - i, &c);
+		if (len && text_is_safe(c)) {
+			memmove(to, s + i, len);
+			to += len;
+		} else {
+			*to++ = '?';
+			len = len ? len : 1;
+		}
+	}
+	*to = 0;
 }
 
 static enum plim_status fill(struct plim_err *err, enum plim_status status, int native,

@@ -36,8 +36,8 @@ static const struct range double_width[] = {
 static const struct range unsafe[] = {
 	{ 0x0000, 0x001f }, { 0x007f, 0x009f }, { 0x00ad, 0x00ad },   { 0x061c, 0x061c },
 	{ 0x115f, 0x1160 }, { 0x180e, 0x180e }, { 0x200b, 0x200f },   { 0x2028, 0x202e },
-	{ 0x2060, 0x206f }, { 0x3164, 0x3164 }, { 0xfeff, 0xfeff },   { 0xfff0, 0xfffb },
-	{ 0xe000, 0xf8ff }, { 0xfdd0, 0xfdef }, { 0xe0000, 0xe007f }, { 0xf0000, 0x10ffff },
+	{ 0x2060, 0x206f }, { 0x3164, 0x3164 }, { 0xe000, 0xf8ff },   { 0xfdd0, 0xfdef },
+	{ 0xfeff, 0xfeff }, { 0xfff0, 0xfffb }, { 0xe0000, 0xe007f }, { 0xf0000, 0x10ffff },
 };
 
 static bool in_ranges(const struct range *r, size_t n, uint32_t c)
@@ -47,6 +47,11 @@ static bool in_ranges(const struct range *r, size_t n, uint32_t c)
 		n--;
 	}
 	return n && c >= r->first;
+}
+
+bool text_is_safe(uint32_t c)
+{
+	return !in_ranges(unsafe, LENGTH(unsafe), c);
 }
 
 void text_init(struct text *t, struct mem *m, const struct text_style *style)
@@ -281,7 +286,7 @@ static void glyph_get(struct glyph *g, const char *s, size_t n, bool utf8)
 	uint32_t c;
 
 	g->in_n = text_decode(s, n, &c);
-	if (g->in_n && !in_ranges(unsafe, LENGTH(unsafe), c) && (c < 0x80 || utf8)) {
+	if (g->in_n && text_is_safe(c) && (c < 0x80 || utf8)) {
 		memcpy(g->out, s, g->in_n);
 		g->out_n = g->in_n;
 		g->columns = columns_of(c);

@@ -55,6 +55,9 @@ void text_count(struct text *t, uint64_t n);
  */
 size_t text_decode(const char *s, size_t n, uint32_t *c);
 
+/* No control, bidi or other invisible character. */
+bool text_is_safe(uint32_t c);
+
 /* Write one character as UTF-8 into room for 4; its length. */
 size_t text_encode(uint32_t c, char *out);
 

@@ -61,11 +61,13 @@ struct findings_death {
 	uint64_t free_bytes, largest_free_bytes; /* reserved but not allocated */
 	uint64_t device_free_bytes;
 	enum findings_bound bound_by;
+	const struct facts_gpu *card; /* DEVICE without a text: what it is concluded from */
 	uint64_t bound_low_bytes,
 		bound_high_bytes; /* reserved memory that was allowed: at least, below */
 	enum findings_future future;
 	uint32_t points_before; /* REPEATED: how often the program was at this point before */
 	uint64_t still_low_bytes, still_high_bytes;
+	uint32_t climbs; /* REPEATED: how often in a row this point stood higher than before */
 	enum findings_cause cause;
 	enum findings_cause likelier; /* of cause UNKNOWN: what speaks for it; may be UNKNOWN too */
 	int has_leak;

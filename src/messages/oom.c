@@ -40,6 +40,8 @@ static int parse_size(const char *text, size_t n, struct messages_bytes *out)
 			continue;
 		slack = u ? 0.5 / scale * units[u].bytes : 0;
 		whole = whole / scale * units[u].bytes;
+		if (whole >= 0x1p63)
+			return 0;
 		out->low = whole > slack ? (uint64_t)(whole - slack) : 0;
 		out->high = (uint64_t)(whole + slack);
 		return 1;

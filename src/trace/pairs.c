@@ -229,25 +229,27 @@ static enum plim_status settle_end(struct pairing *w)
 		}
 	}
 	if (d->segments || !live)
-		w->d->contradictions += live - matched;
+		w->d->contradictions += live > matched ? live - matched : matched - live;
 	return st;
 }
 
 /* Reserved memory before the first event, from what stands at the end and all that changed it. */
 static void find_reserved_before(struct trace *t, struct trace_device *d)
 {
-	int64_t bytes = 0;
+	uint64_t sum = 0; /* sizes may be lies: it wraps */
+	int64_t bytes;
 
 	for (uint32_t i = 0; i < d->segments; i++)
-		bytes += (int64_t)t->segments.at[d->first_segment + i].bytes;
+		sum += t->segments.at[d->first_segment + i].bytes;
 	for (size_t e = 0; e < d->events.n; e++) {
 		uint8_t action = d->events.action[e];
 
 		if (action == TRACE_SEGMENT_ALLOC || action == TRACE_SEGMENT_MAP)
-			bytes -= (int64_t)d->events.size[e];
+			sum -= d->events.size[e];
 		else if (action == TRACE_SEGMENT_FREE || action == TRACE_SEGMENT_UNMAP)
-			bytes += (int64_t)d->events.size[e];
+			sum += d->events.size[e];
 	}
+	bytes = (int64_t)sum;
 	d->contradictions += bytes < 0 && d->segments;
 	d->reserved_before_bytes = bytes > 0 ? (uint64_t)bytes : 0;
 }
@@ -258,7 +260,9 @@ enum plim_status pairs_find(struct trace *t, struct trace_device *d, struct plim
 	struct pairing w = { .t = t,
 			     .d = d,
 			     .live = { .mem = t->mem },
-			     .alloc_of = t->columns->alloc + (d->events.alloc - t->columns->alloc),
+			     .alloc_of = d->events.n ? t->columns->alloc +
+							       (d->events.alloc - t->columns->alloc)
+						     : NULL,
 			     .err = err };
 	enum plim_status st = walk(&w);
 

@@ -148,6 +148,7 @@ enum plim_status reader_assemble(struct reader *r, struct pickle_value root, str
 	struct pickle_heap *h = &t->heap;
 	struct pickle_value segments = root, traces = { 0, PICKLE_NONE }, settings = traces, v;
 	enum plim_status st;
+	size_t events = 0;
 
 	if (root.kind == PICKLE_DICT) {
 		int have = pickle_get(h, root, "segments", &segments);
@@ -171,9 +172,11 @@ enum plim_status reader_assemble(struct reader *r, struct pickle_value root, str
 	if (!st)
 		st = take_devices(r, traces, err);
 	pickle_heap_forget_values(h);
-	for (size_t d = 0; !st && d < t->device_count; d++)
+	for (size_t d = 0; !st && d < t->device_count; d++) {
+		events += t->devices[d].events.n; /* rows that stand elsewhere are nobody's */
 		st = pairs_find(t, &t->devices[d], err);
-	if (!st && !t->columns->n && !t->segments.n)
+	}
+	if (!st && !events && !t->segments.n)
 		st = err_set(err, PLIM_E_FORMAT,
 			     "a memory snapshot without events and without memory: history was "
 			     "never enabled, or "
@@ -273,6 +276,15 @@ static enum plim_status decode(struct trace *t, struct source *src, unsigned fla
 	return st;
 }
 
+/* Does the message begin with the quoted name already, as those of the source do? */
+static int names(const struct plim_err *err, const char *name)
+{
+	size_t n = strlen(name);
+
+	return err && err->message[0] == '\'' && !strncmp(err->message + 1, name, n) &&
+	       err->message[n + 1] == '\'';
+}
+
 static enum plim_status read_source(struct mem *m, struct source *src,
 				    const struct trace_read_options *opt, const char *name,
 				    struct trace **out, struct plim_err *err)
@@ -284,7 +296,7 @@ static enum plim_status read_source(struct mem *m, struct source *src,
 		st = decode(t, src, opt ? opt->flags : 0, err);
 	if (st) {
 		trace_free(t);
-		if (st == PLIM_E_FORMAT)
+		if (st == PLIM_E_FORMAT && !names(err, name))
 			err_prefix(err, name);
 		return st;
 	}

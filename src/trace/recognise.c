@@ -31,6 +31,8 @@ static const struct magic magics[] = {
 	  "a picture, not a memory snapshot; give the file it was drawn from" },
 	{ 0, 6, "\223NUMPY", "a NumPy array, not a memory snapshot; " HOW_TO_RECORD },
 	{ 0, 4, "GGUF", "a GGUF file (weights), not a memory snapshot; " HOW_TO_RECORD },
+	{ 0, 2, "\377\376", "text in UTF-16, not a memory snapshot; " HOW_TO_RECORD },
+	{ 0, 2, "\376\377", "text in UTF-16, not a memory snapshot; " HOW_TO_RECORD },
 	{ 0, 26, "version https://git-lfs.git",
 	  "a Git LFS pointer: the snapshot itself was not fetched "
 	  "(git lfs pull)" },

@@ -1,4 +1,4 @@
-#include "fields.h"
+#include "base/fields.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
