@@ -86,7 +86,7 @@ def without(key):
 
 
 def gzip_bytes(data):
-    return gzip.compress(data, mtime=0)
+    return gzip.compress(data, 0, mtime=0)  # stored: the same with any zlib
 
 
 ONE_ROW = event()
@@ -193,7 +193,7 @@ INPUTS = {
     "bomb_string": lambda: zstd_raw(b"\x80\x04\x8d" + struct.pack("<Q", 1 << 30)) + zstd([(b"a", 1 << 30)]),
     "bomb_lists": lambda: zstd_raw(b"\x80\x04") + zstd([(b"]", 300 << 20)]),
     "bomb_marks": lambda: zstd_raw(b"\x80\x04") + zstd([(b"(", 300 << 20)]),
-    "bomb_gzip": lambda: gzip_bytes(b"\x80\x04(") + gzip_bytes(b"N" * (30 << 20)) * 10,
+    "bomb_gzip": lambda: gzip_bytes(b"\x80\x04(") + gzip.compress(b"N" * (30 << 20), 6, mtime=0) * 10,
     "bomb_xz": lambda: lzma.compress(b"\x80\x04(") + lzma.compress(b"}" * (8 << 20), preset=0) * 38,
 }
 

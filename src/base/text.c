@@ -379,6 +379,33 @@ void text_plain(struct text *t)
 
 /* --- paragraphs --- */
 
+/* Paths and commands stay whole, to be copied; a longer word, a name from a file, may be broken. */
+#define WHOLE_WORD 72
+
+/* A word that is longer than a line goes on in the next one. */
+static unsigned put_long(struct text *t, unsigned at, unsigned hang, const char *s, size_t n)
+{
+	for (size_t i = 0, len; i < n; i += len) {
+		unsigned w = 0;
+		uint32_t c;
+
+		len = sequence(s + i, n - i);
+		if (!len) {
+			len = text_decode(s + i, n - i, &c);
+			w = len ? columns_of(c) : 1;
+			len = len ? len : 1;
+		}
+		if (at > hang && at + w > t->style.width) {
+			text_puts(t, "\n");
+			text_repeat(t, " ", hang);
+			at = hang;
+		}
+		text_put(t, s + i, len);
+		at += w;
+	}
+	return at;
+}
+
 static void wrap(struct text *t, unsigned first, unsigned hang, const char *s, size_t n)
 {
 	unsigned at = first;
@@ -400,8 +427,12 @@ static void wrap(struct text *t, unsigned first, unsigned hang, const char *s, s
 				text_puts(t, " ");
 				at++;
 			}
-			text_put(t, s + i, end - i);
-			at += w;
+			if (w > WHOLE_WORD) {
+				at = put_long(t, at, hang, s + i, end - i);
+			} else {
+				text_put(t, s + i, end - i);
+				at += w;
+			}
 			fresh = false;
 		}
 		if (end < n && s[end] == '\n') {

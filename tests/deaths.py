@@ -1,0 +1,55 @@
+#!/usr/bin/env python3
+"""deaths.py PLIMSOLL DATA: verdicts of runs that were made to die (DATA/deaths, PyTorch 2.11 on an H100).
+
+Each was also run under expandable_segments and max_split_size_mb:64 with the same limit; `causes` are
+the verdicts that this truth allows, `bound_by` what the memory really ran into.
+"""
+import json
+import os
+import subprocess
+import sys
+
+plimsoll, data = sys.argv[1:3]
+folder = os.path.join(data, "deaths")
+failures = []
+
+
+def report(name, *options):
+    path = os.path.join(folder, name + ".pickle.xz")
+    done = subprocess.run([plimsoll, "report", "--json", path, *options], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{name}: {done.stderr}")
+    return json.loads(done.stdout)["devices"][0]
+
+
+def expect(name, what, ok):
+    if not ok:
+        failures.append(f"{name}: {what}")
+
+
+def check(name, truth):
+    log = os.path.join(folder, name + ".txt")
+    for options in ([], ["--log", log]) if os.path.exists(log) else ([],):
+        device = report(name, *options)
+        expect(name, "self-check", device["self_check"]["exact"])
+        leaks = [f for f in device["findings"] if f["kind"] == "leak" and f["severity"] == "bad"]
+        expect(name, f"leaks {leaks}", bool(leaks) == ("leak" in truth["causes"]))
+        if not truth["causes"]:
+            expect(name, "a death was seen", not device["oom"])
+            continue
+        verdict = device["oom"][-1]["verdict"]
+        expect(name, f"cause {verdict['cause']}", verdict["cause"] in truth["causes"])
+        allowed = [truth["bound_by"]] if options or truth["bound_by"] == "limit" else [truth["bound_by"], "unknown"]
+        expect(name, f"bound by {verdict['bound_by']}", verdict["bound_by"] in allowed)
+        if truth["limit_gib"]:
+            limit = truth["limit_gib"] * 2**30
+            expect(name, "the limit is outside of its interval",
+                   verdict["bound_low_bytes"] <= limit <= verdict["bound_high_bytes"])
+
+
+names = sorted(f[:-5] for f in os.listdir(folder) if f.endswith(".json"))
+for name in names:
+    with open(os.path.join(folder, name + ".json"), encoding="utf-8") as f:
+        check(name, json.load(f))
+print("\n".join(failures) or f"{len(names)} recordings as measured")
+sys.exit(bool(failures))

@@ -1,0 +1,88 @@
+#!/usr/bin/env python3
+"""truth.py PLIMSOLL DATA [TRUTH]: numbers of recordings beside what PyTorch itself measured.
+
+DATA is tests/data; TRUTH the full set of measured recordings, where it is at hand.
+"""
+import concurrent.futures
+import glob
+import json
+import os
+import subprocess
+import sys
+
+MEASURES = ("requested_bytes", "active_bytes", "allocated_bytes", "reserved_bytes")
+# What is known of each death: it lived, or died, under other settings with the same limit.
+CAUSES = {"oom_step2": "capacity", "oom_opt_a": "capacity", "oom_batch": "capacity", "oom_bwd_a": "capacity",
+          "oom_eval": "leak", "oom_moe": "fragmentation", "oom_frag": "fragmentation"}
+LEAKS = {"leak_graph", "leak_evalpile", "leak_rnn", "oom_eval"}  # leak_losses keeps a few scalars: too little
+
+plimsoll, data = sys.argv[1:3]
+failures = []
+
+
+def report(path, *options):
+    done = subprocess.run([plimsoll, "report", "--json", path, *options], capture_output=True, text=True)
+    if done.returncode:
+        failures.append(f"{path}: {done.stderr.strip()}")
+        return None
+    return done.stdout
+
+
+def peaks_of(truth):
+    if "peaks" in truth:
+        return truth["peaks"]
+    stats = truth.get("stats") or truth["final"]
+    return {m: stats[m + ".all.peak"] for m in MEASURES}
+
+
+def expect(path, ok, what):
+    if not ok:
+        failures.append(f"{path}: {what}")
+
+
+def check_death(path, name, device, truth):
+    limit = (truth.get("limit_gib") or truth["spec"]["limit_gib"]) * 2**30
+    text = os.path.join(os.path.dirname(path), "..", "oom", name + ".txt")
+    text = text if os.path.exists(text) else os.path.join(os.path.dirname(path), "oom", name + ".txt")
+    told = json.loads(report(path, "--log", text))["devices"][0]["oom"][-1]["verdict"]
+    verdict = device["oom"][-1]["verdict"]
+    for v in (verdict, told):
+        expect(path, v["cause"] == CAUSES[name], f"cause {v['cause']}, not {CAUSES[name]}")
+        expect(path, v["bound_by"] == "limit", f"bound by {v['bound_by']}")
+        expect(path, v["bound_low_bytes"] <= limit <= v["bound_high_bytes"], "the limit is outside of its interval")
+    width = [v["bound_high_bytes"] - v["bound_low_bytes"] for v in (verdict, told)]
+    expect(path, width[1] <= width[0], "the text made the interval wider")
+    segment = device["oom"][-1]["segment_bytes"]
+    expect(path, f"Tried to allocate {segment / 2**20:.2f} MiB" in truth["message"] or
+           f"Tried to allocate {segment / 2**30:.2f} GiB" in truth["message"], "segment_bytes is not what PyTorch tried")
+
+
+def check(path):
+    name = os.path.basename(path)[: -len(".pickle.xz")]
+    with open(path[: -len(".pickle.xz")] + ".json", encoding="utf-8") as f:
+        truth = json.load(f)
+    text = report(path)
+    if text is None:
+        return
+    result = json.loads(text)
+    device = result["devices"][0]
+    for measure, want in peaks_of(truth).items():
+        expect(path, device["peak"][measure] == want, f"peak {measure} {device['peak'][measure]}, PyTorch says {want}")
+    expect(path, device["self_check"]["exact"], "the self-check is not exact")
+    expect(path, (len(device["oom"]) > 0) == (truth.get("outcome") == "oom") or "settings" in path or name == "graph", "deaths")
+    leaks = {f["kind"] for f in device["findings"] if f["severity"] == "bad"} & {"leak"}
+    if "settings" not in path:
+        expect(path, bool(leaks) == (name in LEAKS), f"leak findings: {sorted(leaks)}")
+    if name in CAUSES:
+        check_death(path, name, device, truth)
+        expect(path, report(path) == text, "two runs print different bytes")
+
+
+paths = sorted(glob.glob(os.path.join(data, "*.pickle.xz")) + glob.glob(os.path.join(data, "settings", "*.pickle.xz")))
+if len(sys.argv) > 3 and sys.argv[3]:
+    base = os.path.join(sys.argv[3], "snapshots")
+    paths += sorted(glob.glob(os.path.join(base, "*.pickle.xz")) + glob.glob(os.path.join(base, "settings", "*.pickle.xz")))
+with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    list(pool.map(check, paths))
+print("\n".join(failures) or f"{len(paths)} recordings: all as PyTorch measured")
+sys.exit(bool(failures))
