@@ -17,7 +17,9 @@ static int fields_run(const void *values, int argc, char **argv)
 	struct plim_err err;
 
 	(void)values;
-	return plim_report_fields(argc && !strcmp(argv[0], "abi"), to_stdout, NULL, &err) ? cmd_fail(&err) : CMD_DONE;
+	return plim_report_fields(argc && !strcmp(argv[0], "abi"), to_stdout, NULL, &err)
+		       ? cmd_fail(&err)
+		       : CMD_DONE;
 }
 
 const struct cmd cmd_fields = {

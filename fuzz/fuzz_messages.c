@@ -8,9 +8,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
 	struct messages_oom oom;
-	const struct messages_bytes *all[] = { &oom.tried,     &oom.total,        &oom.free,
-					       &oom.allowed,   &oom.allocated,    &oom.unallocated,
-					       &oom.private_pools, &oom.this_process, &oom.others };
+	const struct messages_bytes *all[] = { &oom.tried,         &oom.total,
+					       &oom.free,          &oom.allowed,
+					       &oom.allocated,     &oom.unallocated,
+					       &oom.private_pools, &oom.this_process,
+					       &oom.others };
 
 	if (!messages_parse_oom((const char *)bytes, n, &oom))
 		return 0;

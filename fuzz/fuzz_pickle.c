@@ -33,7 +33,8 @@ static uint64_t walked(const struct pickle_heap *h, struct pickle_value root)
 
 		sum = mixed(sum, node->n);
 		for (uint32_t k = 0; k < node->n; k++) {
-			struct pickle_value v = pickle_item(h, (struct pickle_value){ i, PICKLE_LIST }, k);
+			struct pickle_value v =
+				pickle_item(h, (struct pickle_value){ i, PICKLE_LIST }, k);
 
 			if (pickle_is_container(v) && v.bits >= h->nodes.n)
 				abort();

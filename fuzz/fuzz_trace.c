@@ -21,12 +21,12 @@ size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n, size_t max, unsigned se
 		       : mutate_pickle(bytes, n, max, seed);
 }
 
-#define must(what)                                                                  \
-	do {                                                                        \
-		if (!(what)) {                                                      \
+#define must(what)                                                                     \
+	do {                                                                           \
+		if (!(what)) {                                                         \
 			fprintf(stderr, "fuzz_trace: line %d: %s\n", __LINE__, #what); \
-			abort();                                                    \
-		}                                                                   \
+			abort();                                                       \
+		}                                                                      \
 	} while (0)
 
 /* ---- are two traces the same ---- */
@@ -104,7 +104,8 @@ static void same_memory(const struct trace *a, const struct trace *b)
 		const struct trace_segment *x = &a->segments.at[i], *y = &b->segments.at[i];
 
 		must(x->addr == y->addr && x->bytes == y->bytes && x->device == y->device);
-		must(x->allocated_bytes == y->allocated_bytes && x->active_bytes == y->active_bytes);
+		must(x->allocated_bytes == y->allocated_bytes &&
+		     x->active_bytes == y->active_bytes);
 		must(x->requested_bytes == y->requested_bytes && x->large == y->large);
 		must(x->first_block == y->first_block && x->blocks == y->blocks);
 		must(x->expandable == y->expandable);
@@ -123,7 +124,8 @@ static void same_rest(const struct trace *a, const struct trace *b)
 {
 	must(a->annotations.n == b->annotations.n && a->unknown.n == b->unknown.n);
 	for (size_t i = 0; i < a->annotations.n; i++) {
-		const struct trace_annotation *x = &a->annotations.at[i], *y = &b->annotations.at[i];
+		const struct trace_annotation *x = &a->annotations.at[i],
+					      *y = &b->annotations.at[i];
 
 		must(x->time_us == y->time_us && x->device == y->device && x->end == y->end);
 		same_text(a, x->name, b, y->name);
@@ -161,8 +163,8 @@ static void use_times(struct mem *m, const struct timeline *tl, uint32_t event)
 
 	timeline_at(tl, event, totals);
 	for (int g = TIMELINE_BY_USER_FRAME; g <= TIMELINE_BY_SIZE; g++) {
-		timeline_owners_at(m, tl, event, TIMELINE_ALLOCATED, (enum timeline_group)g, &owners,
-				   &err);
+		timeline_owners_at(m, tl, event, TIMELINE_ALLOCATED, (enum timeline_group)g,
+				   &owners, &err);
 		timeline_owners_release(&owners);
 	}
 	if (tl->device->events.n)
@@ -242,7 +244,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 	/* Two traces in one limit: the second may be the one that does not fit. */
 	if (sa != PLIM_E_LIMIT && sb != PLIM_E_LIMIT) {
 		if (sa != sb)
-			fprintf(stderr, "fuzz_trace: '%s', general: '%s'\n", ea.message, eb.message);
+			fprintf(stderr, "fuzz_trace: '%s', general: '%s'\n", ea.message,
+				eb.message);
 		must(sa == sb);
 		must(!sa == !!a && !sb == !!b);
 	}

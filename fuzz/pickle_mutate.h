@@ -22,22 +22,46 @@ static size_t mutate_length(const uint8_t *p, size_t n)
 	const uint8_t *nl;
 
 	switch (*p) {
-	case 'K': case 'h': case 'q': case 0x80: case 0x82: len = 2; break;
-	case 'M': case 0x83: len = 3; break;
-	case 'J': case 'j': case 'r': case 0x84: len = 5; break;
-	case 'G': case 0x95: len = 9; break;
-	case 'U': case 'C': case 0x8a: case 0x8c: len = n > 1 ? 2u + p[1] : n; break;
-	case 'X': case 'B': case 'T': case 0x8b:
+	case 'K':
+	case 'h':
+	case 'q':
+	case 0x80:
+	case 0x82: len = 2; break;
+	case 'M':
+	case 0x83: len = 3; break;
+	case 'J':
+	case 'j':
+	case 'r':
+	case 0x84: len = 5; break;
+	case 'G':
+	case 0x95: len = 9; break;
+	case 'U':
+	case 'C':
+	case 0x8a:
+	case 0x8c: len = n > 1 ? 2u + p[1] : n; break;
+	case 'X':
+	case 'B':
+	case 'T':
+	case 0x8b:
 		if (n > 4)
 			memcpy(&count, p + 1, 4);
 		len = 5 + (size_t)count;
 		break;
-	case 0x8d: case 0x8e: case 0x96:
+	case 0x8d:
+	case 0x8e:
+	case 0x96:
 		if (n > 8)
 			memcpy(&count, p + 1, 8);
 		len = count < n ? 9 + (size_t)count : n;
 		break;
-	case 'I': case 'L': case 'F': case 'S': case 'V': case 'P': case 'g': case 'p':
+	case 'I':
+	case 'L':
+	case 'F':
+	case 'S':
+	case 'V':
+	case 'P':
+	case 'g':
+	case 'p':
 		nl = memchr(p, '\n', n);
 		len = nl ? (size_t)(nl - p) + 1 : n;
 		break;
@@ -78,8 +102,11 @@ static size_t mutate_replace(uint8_t *p, size_t n, size_t max, size_t from, size
 static size_t mutate_argument(uint8_t *p, size_t n, size_t max, size_t from, size_t to,
 			      uint32_t *seed)
 {
-	static const uint64_t edges[] = { 0, 1, 2, 255, 256, 512, 65535, 1u << 20, 2u << 20, 20u << 20,
-					  INT32_MAX, UINT32_MAX, 1ull << 53, INT64_MAX, UINT64_MAX };
+	static const uint64_t edges[] = {
+		0,         1,          2,          255,       256,
+		512,       65535,      1u << 20,   2u << 20,  20u << 20,
+		INT32_MAX, UINT32_MAX, 1ull << 53, INT64_MAX, UINT64_MAX
+	};
 	uint8_t with[16];
 	uint64_t v = edges[mutate_next(seed) % (sizeof(edges) / sizeof(edges[0]))];
 
@@ -87,7 +114,10 @@ static size_t mutate_argument(uint8_t *p, size_t n, size_t max, size_t from, siz
 		v = mutate_next(seed);
 	memcpy(with + 2, &v, 8);
 	switch (p[from]) {
-	case 'h': case 'j': case 'q': case 'r': /* another memo entry */
+	case 'h':
+	case 'j':
+	case 'q':
+	case 'r': /* another memo entry */
 		if (mutate_next(seed) % 3 == 0) {
 			with[0] = p[from] == 'h' || p[from] == 'j' ? 'j' : 'r';
 			v = mutate_next(seed) % (mutate_next(seed) % 8 ? 300 : 100000);
@@ -96,14 +126,18 @@ static size_t mutate_argument(uint8_t *p, size_t n, size_t max, size_t from, siz
 		}
 		p[from + 1] = (uint8_t)mutate_next(seed);
 		return n;
-	case 'K': case 'M': case 'J': case 0x8a:
+	case 'K':
+	case 'M':
+	case 'J':
+	case 0x8a:
 		with[0] = 0x8a;
 		with[1] = (uint8_t)(1 + mutate_next(seed) % 9);
 		with[10] = 0;
 		return mutate_replace(p, n, max, from, to, with, 2u + with[1]);
 	default:
 		if (to - from > 1)
-			p[from + 1 + mutate_next(seed) % (to - from - 1)] = (uint8_t)mutate_next(seed);
+			p[from + 1 + mutate_next(seed) % (to - from - 1)] =
+				(uint8_t)mutate_next(seed);
 		return n;
 	}
 }
@@ -112,8 +146,9 @@ static size_t mutate_pickle(uint8_t *p, size_t n, size_t max, unsigned seed_in)
 {
 	static uint32_t starts[MUTATE_OPS + 1];
 	static uint8_t span[4096];
-	static const uint8_t ops[] = "().012FINRSTUVXabcdeghijlmnopqrstuBGJKLMPQ]}\x80\x85\x86\x87\x88\x89\x8c"
-				     "\x8f\x90\x91\x93\x94\x95";
+	static const uint8_t ops[] =
+		"().012FINRSTUVXabcdeghijlmnopqrstuBGJKLMPQ]}\x80\x85\x86\x87\x88\x89\x8c"
+		"\x8f\x90\x91\x93\x94\x95";
 	uint32_t seed = seed_in * 2654435761u + 1;
 	size_t count, a, b, len, rounds = 1 + mutate_next(&seed) % 4;
 
@@ -138,13 +173,11 @@ static size_t mutate_pickle(uint8_t *p, size_t n, size_t max, unsigned seed_in)
 				break;
 			memcpy(span, p + starts[a], len);
 			a = mutate_next(&seed) % count;
-			n = mutate_replace(p, n, max, starts[a], starts[a + (mutate_next(&seed) & 1)], span,
-					   len);
+			n = mutate_replace(p, n, max, starts[a],
+					   starts[a + (mutate_next(&seed) & 1)], span, len);
 			break;
 		case 3: p[starts[a]] = ops[mutate_next(&seed) % (sizeof(ops) - 1)]; break;
-		default:
-			n = mutate_argument(p, n, max, starts[a], starts[a + 1], &seed);
-			break;
+		default: n = mutate_argument(p, n, max, starts[a], starts[a + 1], &seed); break;
 		}
 	}
 	return n;

@@ -89,9 +89,9 @@ static enum plim_status take(struct mem *m, uint64_t bytes, struct plim_err *err
 	if (used > m->limit_bytes || used < bytes) {
 		atomic_fetch_sub(&m->used_bytes, bytes);
 		return err_set(err, PLIM_E_LIMIT,
-			       "this input needs more than %.2f GiB of memory; allow more with "
+			       "this input needs more than %llu MiB of memory; allow more with "
 			       "--max-memory",
-			       (double)m->limit_bytes / (double)(1ull << 30));
+			       (unsigned long long)(m->limit_bytes >> 20));
 	}
 	peak = atomic_load(&m->peak_bytes);
 	while (used > peak && !atomic_compare_exchange_weak(&m->peak_bytes, &peak, used))

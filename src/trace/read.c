@@ -296,7 +296,7 @@ static enum plim_status read_source(struct mem *m, struct source *src,
 		st = decode(t, src, opt ? opt->flags : 0, err);
 	if (st) {
 		trace_free(t);
-		if (st == PLIM_E_FORMAT && !names(err, name))
+		if ((st == PLIM_E_FORMAT || st == PLIM_E_LIMIT) && !names(err, name))
 			err_prefix(err, name);
 		return st;
 	}

@@ -46,6 +46,19 @@ static int all_zero(const uint8_t *p, size_t n)
 	return 1;
 }
 
+/* Prose or a table: a snapshot of protocol 0 begins with a parenthesis, of the others with no text. */
+static int is_prose(const char *text, size_t n)
+{
+	const char *end = memchr(text, '\n', n);
+	size_t first = end ? (size_t)(end - text) : n;
+
+	for (size_t i = 0; i < n; i++)
+		if ((unsigned char)text[i] < 0x80 && !isprint((unsigned char)text[i]) &&
+		    !isspace((unsigned char)text[i]))
+			return 0;
+	return n >= 16 && isalnum((unsigned char)text[0]) && memchr(text, ' ', first) != NULL;
+}
+
 /* Text that is neither JSON nor a pickle of protocol 0, whose opcodes are letters too. */
 static const char *recognise_text(const char *text, size_t n)
 {
@@ -59,6 +72,8 @@ static const char *recognise_text(const char *text, size_t n)
 		return "a log, not a memory snapshot; give it with --log beside the snapshot";
 	if (n >= 9 && (!memcmp(text, "Traceback", 9) || !memcmp(text, "#!", 2) ||
 		       !memcmp(text, "import ", 7)))
+		return "text, not a memory snapshot; " HOW_TO_RECORD;
+	if (is_prose(text, n))
 		return "text, not a memory snapshot; " HOW_TO_RECORD;
 	return NULL;
 }
@@ -108,6 +123,8 @@ enum plim_status recognise_value(const struct trace *t, struct pickle_value root
 	const struct pickle_heap *h = &t->heap;
 	struct pickle_value v;
 
+	if (root.kind == PICKLE_DICT && h->nodes.at[root.bits].ext)
+		root.kind = PICKLE_EXT;
 	for (size_t i = 0; root.kind == PICKLE_DICT && i < sizeof(dicts) / sizeof(dicts[0]); i++)
 		if (pickle_get(h, root, dicts[i].key, &v))
 			return err_set(err, PLIM_E_FORMAT, "this is %s", dicts[i].is);

@@ -1,0 +1,167 @@
+/* plimsoll record: run a command with the recorder in its environment, and tell what came of it. */
+#include "cmd.h"
+
+#include <plimsoll/record.h>
+
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static const char *const stack_names[] = { "python", "all", NULL };
+
+struct record_opts {
+	uint64_t max_entries;
+	const char *dir;
+	int stacks;
+	bool print;
+};
+
+static const struct opt record_opt[] = {
+	OPT_U64('n', "max-entries", record_opts, max_entries, "events", 1000, 1000000000,
+		PLIM_RECORD_ENTRIES,
+		"keep the newest events; a million take some 400 MB of host memory"),
+	OPT_STRING('d', "dir", record_opts, dir, "FOLDER", ".", "where recordings go"),
+	OPT_CHOICE(0, "stacks", record_opts, stacks, "WHICH", stack_names, 0,
+		   "Python's stacks, or C++ ones too (slow)"),
+	OPT_FLAG('p', "print", record_opts, print,
+		 "print the lines to paste into a script instead"),
+	OPT_END
+};
+
+static volatile pid_t child;
+
+static void forward(int number)
+{
+	if (child > 0)
+		kill(child, number);
+}
+
+/* Python ignores PYTHONPATH or sitecustomize under these. */
+static void warn_of_flags(char **argv)
+{
+	for (int i = 1; argv[0] && strstr(argv[0], "python") && argv[i] && argv[i][0] == '-' &&
+			argv[i][1] != '-';
+	     i++)
+		if (argv[i][1] != 'm' && argv[i][1] != 'c' && strpbrk(argv[i] + 1, "IES"))
+			cmd_say("python %s ignores its environment: nothing will be recorded",
+				argv[i]);
+}
+
+static int run_command(char **argv, const char *const *environment, int *status)
+{
+	static const int signals[] = { SIGTERM, SIGHUP, SIGUSR1 };
+	struct sigaction act = { .sa_handler = forward };
+
+	child = fork();
+	if (child < 0)
+		return errno;
+	if (!child) {
+		for (; *environment; environment++)
+			putenv((char *)(uintptr_t)*environment);
+		execvp(argv[0], argv);
+		cmd_say("cannot run '%s': %s", argv[0], strerror(errno));
+		_exit(errno == ENOENT ? 127 : 126);
+	}
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++)
+		sigaction(signals[i], &act, NULL);
+	act.sa_handler =
+		SIG_IGN; /* the terminal sends it to the job too; we stay to tell what was written */
+	sigaction(SIGINT, &act, NULL);
+	while (waitpid(child, status, 0) < 0)
+		if (errno != EINTR)
+			return errno;
+	return 0;
+}
+
+static void tell(const struct plim_record_file *files, size_t n, enum plim_record_reached reached,
+		 int status)
+{
+	static const char *const why[] = {
+		[PLIM_RECORD_NO_PYTHON] =
+			"no Python ran with the recorder (another program, or python -I, -E or -S)",
+		[PLIM_RECORD_NO_TORCH] = "the job did not import torch",
+		[PLIM_RECORD_NO_CUDA] = "the job did not use CUDA",
+		[PLIM_RECORD_NO_EVENTS] = "PyTorch recorded no event",
+		[PLIM_RECORD_NO_DUMP] = "the job ended without Python's end (killed, or os._exit)",
+		[PLIM_RECORD_DUMPED] = "the files are gone",
+	};
+
+	for (size_t i = 0; i < n; i++)
+		cmd_say("recorded %s (%.2f MB)", files[i].path, (double)files[i].bytes / 1e6);
+	if (n)
+		cmd_say("explain it with: plimsoll report %s", files[n - 1].path);
+	if (!n)
+		cmd_say("nothing was recorded: %s", why[reached]);
+	if (WIFSIGNALED(status))
+		cmd_say("the job was killed by signal %d%s", WTERMSIG(status),
+			WTERMSIG(status) == SIGKILL
+				? " (usually for host memory, not the GPU's: see dmesg)"
+				: "");
+}
+
+static int record_run(const void *values, int argc, char **argv)
+{
+	const struct record_opts *o = values;
+	struct plim_record_options options = { .size = sizeof(options),
+					       .dir = o->dir,
+					       .stacks = stack_names[o->stacks],
+					       .max_entries = o->max_entries };
+	const struct plim_record_file *files;
+	enum plim_record_reached reached;
+	struct plim_record *r;
+	struct plim_err err;
+	int status = 0, failed;
+	size_t n;
+
+	if (o->print) {
+		fputs(plim_record_lines(), stdout);
+		return CMD_DONE;
+	}
+	if (!argc)
+		return cmd_usage("record needs a command: plimsoll record -- python train.py");
+	if (plim_record_prepare(&options, &r, &err))
+		return cmd_fail(&err);
+	warn_of_flags(argv);
+	failed = run_command(argv, plim_record_environment(r), &status);
+	if (failed)
+		cmd_say("cannot run '%s': %s", argv[0], strerror(failed));
+	if (plim_record_finish(r, &files, &n, &reached, &err))
+		cmd_fail(&err);
+	else
+		tell(files, n, reached, status);
+	plim_record_free(r);
+	if (failed)
+		return CMD_MACHINE;
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static const struct cmd_example record_examples[] = {
+	{ "plimsoll record -- python train.py", "record to the current folder" },
+	{ "plimsoll record --dir /scratch -- torchrun --nproc-per-node=8 train.py",
+	  "one file a rank" },
+	{ "kill -USR1 PID", "dump what was recorded so far, PID being the Python process" },
+	{ NULL, NULL },
+};
+
+const struct cmd cmd_record = {
+	.name = "record",
+	.summary = "run a job so that it leaves a recording, also when it dies",
+	.args = "[--] COMMAND...",
+	.about = "Starts PyTorch's memory history at the job's first CUDA use, without changing "
+		 "the job, and dumps it at an "
+		 "out-of-memory error (with the error's text beside it, for report --log), at exit "
+		 "and at SIGUSR1; one file a "
+		 "process.  Works through torchrun and other launchers.  Without a GPU or torch it "
+		 "does nothing.\n\n"
+		 "The exit code is the command's, or 128 and the signal that ended it.",
+	.examples = record_examples,
+	.opts = record_opt,
+	.opts_size = sizeof(struct record_opts),
+	.min_args = 0,
+	.max_args = -1,
+	.flags = CMD_WRAPS,
+	.run = record_run,
+};

@@ -1,0 +1,248 @@
+"""Records the GPU memory of this process for `plimsoll report`.
+
+Written by `plimsoll record` as sitecustomize.py into a folder of its own in front of PYTHONPATH.  It
+changes nothing of the job: torch is not imported here, every step is guarded, and whatever goes wrong is
+one line on stderr.  Python 3.8 and later, standard library only.
+"""
+import atexit
+import importlib.abc
+import importlib.util
+import os
+import signal
+import sys
+import traceback
+
+ENV = "PLIMSOLL_RECORD_"
+HERE = os.path.dirname(os.path.abspath(__file__))
+OOM_DUMPS_MAX = 3  # of a job that catches its failures and goes on
+
+
+def say(text):
+    try:
+        sys.stderr.write("plimsoll: %s\n" % text)
+        sys.stderr.flush()
+    except Exception:
+        pass
+
+
+class Recorder:
+    def __init__(self):
+        env = os.environ
+        self.folder = env.get(ENV + "DIR", ".")
+        self.run = env.get(ENV + "RUN", "run")
+        self.entries = int(env.get(ENV + "MAX_ENTRIES", "1000000"))
+        self.stacks = env.get(ENV + "STACKS", "python")
+        self.pid = os.getpid()
+        self.torch = None
+        self.started = False
+        self.ooms = 0
+        self.dumped_oom_events = False
+        self.error = None
+        self.record_history = None
+        self.users_own = False
+
+    # ---- what to write where ----
+
+    def path(self, why, suffix):
+        rank = os.environ.get("RANK", os.environ.get("SLURM_PROCID", "0"))
+        rank = "".join(c for c in rank if c.isdigit()) or "0"
+        name = "plimsoll-%s-rank%s-pid%d-%s%s" % (self.run, rank, self.pid, why, suffix)
+        return os.path.join(self.folder, name)
+
+    def write(self, path, text):
+        part = path + ".part"
+        with open(part, "w") as f:
+            f.write(text)
+        os.replace(part, path)
+
+    def status(self, text):
+        """A word for `plimsoll record`, which tells at the end what became of each process."""
+        try:
+            with open(os.path.join(HERE, "status-%d" % self.pid), "w") as f:
+                f.write(text)
+        except OSError:
+            pass
+
+    def dump(self, why):
+        if os.getpid() != self.pid or not self.started:
+            return False
+        path = self.path(why, ".pickle")
+        try:
+            snapshot = self.torch.cuda.memory._snapshot()
+            events = sum(len(t) for t in snapshot.get("device_traces", []))
+            if not events:
+                self.status("no events")
+                say("no GPU memory event was recorded in process %d" % self.pid)
+                return False
+            import pickle
+
+            with open(path + ".part", "wb") as f:
+                pickle.dump(snapshot, f, protocol=4)
+            os.replace(path + ".part", path)
+            self.status("dumped")
+            say("%s: %d events" % (path, events))
+            return True
+        except Exception as e:
+            say("cannot dump the recording to %s: %s" % (path, e))
+            try:
+                os.unlink(path + ".part")
+            except OSError:
+                pass
+            return False
+
+    # ---- starting ----
+
+    def start(self):
+        """After the first CUDA initialisation."""
+        if self.started or os.getpid() != self.pid:
+            return
+        record = self.record_history or self.torch.cuda.memory._record_memory_history
+        try:
+            if self.users_own:
+                say("the job records its own memory history: its settings stay")
+                self.entries = None
+            try:
+                if self.entries:
+                    record(max_entries=self.entries, context="all", stacks=self.stacks)
+            except TypeError:  # PyTorch 2.0
+                record(True, trace_alloc_max_entries=self.entries, trace_alloc_record_context=True)
+            self.started = True
+            self.status("started")
+        except Exception as e:
+            say("this PyTorch does not record memory history: %s" % e)
+            return
+        self.watch_failures()
+        atexit.register(self.at_exit)
+        self.watch_signal()
+
+    def watch_failures(self):
+        try:
+            self.torch._C._cuda_attach_out_of_memory_observer(self.on_oom)
+        except Exception:
+            pass  # older: the dump at exit still holds the failure
+        previous = sys.excepthook
+
+        def hook(kind, value, trace):
+            self.error = "".join(traceback.format_exception(kind, value, trace))
+            previous(kind, value, trace)
+
+        sys.excepthook = hook
+
+    def on_oom(self, device, alloc, device_alloc, device_free):
+        try:
+            if os.getpid() != self.pid:
+                return
+            self.ooms += 1
+            if self.ooms <= OOM_DUMPS_MAX:
+                self.dump("oom%d" % self.ooms)
+        except Exception as e:
+            say("at an out-of-memory error: %s" % e)
+
+    def watch_signal(self):
+        try:
+            if signal.getsignal(signal.SIGUSR1) == signal.SIG_DFL:
+                signal.signal(signal.SIGUSR1, self.on_signal)
+        except (ValueError, OSError, AttributeError):
+            pass  # not the main thread, or a system without it
+
+    def on_signal(self, number, frame):
+        self.dump("signal")
+
+    def at_exit(self):
+        if os.getpid() != self.pid:
+            return
+        memory = self.error and "out of memory" in self.error
+        why = "oom%d" % self.ooms if memory and 0 < self.ooms <= OOM_DUMPS_MAX else "end"
+        if why == "end":
+            self.dump(why)
+        if memory:
+            try:
+                self.write(self.path(why, ".txt"), self.error)
+            except OSError as e:
+                say("cannot write the error's text: %s" % e)
+        if self.ooms > OOM_DUMPS_MAX:
+            say("%d out-of-memory errors; the first %d are recorded" % (self.ooms, OOM_DUMPS_MAX))
+
+    # ---- waiting for torch ----
+
+    def on_torch_cuda(self, module):
+        self.torch = sys.modules.get("torch")
+        self.status("torch")
+        lazy_init = module._lazy_init
+        memory = module.memory
+        self.record_history = getattr(memory, "_record_memory_history", None)
+
+        def users_call(*args, **kwargs):
+            self.users_own = True
+            return self.record_history(*args, **kwargs)
+
+        if callable(self.record_history):
+            memory._record_memory_history = users_call
+
+        def wrapped():
+            lazy_init()
+            try:
+                if not self.started and self.torch.cuda.is_initialized():
+                    self.start()
+            except Exception as e:
+                say("cannot start recording: %s" % e)
+
+        module._lazy_init = wrapped
+
+
+class Finder(importlib.abc.MetaPathFinder):
+    """Sees torch.cuda being imported, lets the others find it, and comes back when it is loaded."""
+
+    def __init__(self, recorder):
+        self.recorder = recorder
+        self.busy = False
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch.cuda" or self.busy:
+            return None
+        self.busy = True
+        try:
+            spec = importlib.util.find_spec(name)
+        finally:
+            self.busy = False
+        if spec is None or spec.loader is None:
+            return None
+        loader, recorder = spec.loader, self.recorder
+        execute = loader.exec_module
+
+        def exec_module(module):
+            execute(module)
+            try:
+                recorder.on_torch_cuda(module)
+            except Exception as e:
+                say("cannot watch torch.cuda: %s" % e)
+
+        loader.exec_module = exec_module
+        return spec
+
+
+def chain():
+    """The sitecustomize that this one hides, if there is one."""
+    for folder in sys.path:
+        if os.path.abspath(folder or ".") == HERE:
+            continue
+        path = os.path.join(folder or ".", "sitecustomize.py")
+        if os.path.isfile(path):
+            spec = importlib.util.spec_from_file_location("sitecustomize", path)
+            module = importlib.util.module_from_spec(spec)
+            sys.modules["sitecustomize"] = module
+            spec.loader.exec_module(module)
+            return
+
+
+def main():
+    try:
+        recorder = Recorder()
+        recorder.status("python")
+        sys.meta_path.insert(0, Finder(recorder))
+    except Exception as e:
+        say("cannot record: %s" % e)
+
+
+main()
+chain()

@@ -1,0 +1,241 @@
+#include "record.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { ENVIRONMENT = 5 };
+
+struct plim_record {
+	struct mem mem;
+	char *folder, *dir;
+	char run[32]; /* part of the files' names */
+	char *environment[ENVIRONMENT + 1];
+	VEC(struct plim_record_file) files;
+	int folder_made;
+};
+
+static char *format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static char *format(const char *fmt, ...)
+{
+	char *text;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	return n < 0 ? NULL : text;
+}
+
+static enum plim_status write_payload(const struct plim_record *r, struct plim_err *err)
+{
+	char *path = format("%s/sitecustomize.py", r->folder);
+	enum plim_status st = PLIM_OK;
+	size_t done = 0;
+	int fd;
+
+	if (!path)
+		return err_set(err, PLIM_E_NOMEM, "out of memory");
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		st = err_errno(err, errno, "cannot write '%s'", path);
+	while (!st && done < record_payload_bytes) {
+		ssize_t n = write(fd, record_payload + done, record_payload_bytes - done);
+
+		if (n < 0 && errno != EINTR)
+			st = err_errno(err, errno, "cannot write '%s'", path);
+		done += n > 0 ? (size_t)n : 0;
+	}
+	if (fd >= 0 && close(fd) && !st)
+		st = err_errno(err, errno, "cannot write '%s'", path);
+	free(path);
+	return st;
+}
+
+static enum plim_status make_environment(struct plim_record *r, const struct plim_record_options *o,
+					 struct plim_err *err)
+{
+	const char *path = getenv("PYTHONPATH");
+	uint64_t entries = o->max_entries ? o->max_entries : PLIM_RECORD_ENTRIES;
+	char **e = r->environment;
+
+	e[0] = path && *path ? format("PYTHONPATH=%s:%s", r->folder, path)
+			     : format("PYTHONPATH=%s", r->folder);
+	e[1] = format("PLIMSOLL_RECORD_DIR=%s", r->dir);
+	e[2] = format("PLIMSOLL_RECORD_RUN=%s", r->run);
+	e[3] = format("PLIMSOLL_RECORD_MAX_ENTRIES=%llu", (unsigned long long)entries);
+	e[4] = format("PLIMSOLL_RECORD_STACKS=%s", o->stacks ? o->stacks : "python");
+	for (int i = 0; i < ENVIRONMENT; i++)
+		if (!e[i])
+			return err_set(err, PLIM_E_NOMEM, "out of memory");
+	return PLIM_OK;
+}
+
+enum plim_status plim_record_prepare(const struct plim_record_options *o, struct plim_record **out,
+				     struct plim_err *err)
+{
+	const char *base = getenv("TMPDIR");
+	struct plim_record *r = calloc(1, sizeof(*r));
+	struct tm now;
+	time_t t = time(NULL);
+	enum plim_status st = PLIM_OK;
+
+	*out = NULL;
+	if (!r)
+		return err_set(err, PLIM_E_NOMEM, "out of memory");
+	mem_init(&r->mem, 0);
+	localtime_r(&t, &now);
+	strftime(r->run, sizeof(r->run), "%m%d-%H%M%S", &now);
+	snprintf(r->run + strlen(r->run), sizeof(r->run) - strlen(r->run), "-%d", (int)getpid());
+	r->dir = realpath(o->dir ? o->dir : ".", NULL); /* the job may change its folder */
+	if (!r->dir || access(r->dir, W_OK))
+		st = err_errno(err, errno, "cannot write recordings to '%s'",
+			       o->dir ? o->dir : ".");
+	r->folder = format("%s/plimsoll-record-XXXXXX", base && *base ? base : "/tmp");
+	if (!st && (!r->folder || !mkdtemp(r->folder)))
+		st = err_errno(err, errno, "cannot make a folder in '%s'",
+			       base && *base ? base : "/tmp");
+	r->folder_made = !st;
+	if (!st)
+		st = write_payload(r, err);
+	if (!st)
+		st = make_environment(r, o, err);
+	if (st)
+		plim_record_free(r);
+	else
+		*out = r;
+	return st;
+}
+
+const char *const *plim_record_environment(const struct plim_record *r)
+{
+	return (const char *const *)r->environment;
+}
+
+/* What the processes wrote into status-PID: the farthest of them counts. */
+static enum plim_record_reached read_status(const char *folder, const char *name)
+{
+	static const struct {
+		const char *word;
+		enum plim_record_reached reached;
+	} words[] = {
+		{ "python", PLIM_RECORD_NO_TORCH }, { "torch", PLIM_RECORD_NO_CUDA },
+		{ "started", PLIM_RECORD_NO_DUMP }, { "no events", PLIM_RECORD_NO_EVENTS },
+		{ "dumped", PLIM_RECORD_DUMPED },
+	};
+	char *path = format("%s/%s", folder, name), text[32] = "";
+	FILE *f = path ? fopen(path, "re") : NULL;
+	enum plim_record_reached reached = PLIM_RECORD_NO_PYTHON;
+
+	if (f && fgets(text, sizeof(text), f))
+		for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+			if (!strcmp(text, words[i].word))
+				reached = words[i].reached;
+	if (f)
+		fclose(f);
+	free(path);
+	return reached;
+}
+
+static enum plim_record_reached clear_folder(struct plim_record *r)
+{
+	enum plim_record_reached most = PLIM_RECORD_NO_PYTHON, one;
+	DIR *d = r->folder_made ? opendir(r->folder) : NULL;
+	struct dirent *e;
+
+	while (d && (e = readdir(d)) != NULL) {
+		if (!strncmp(e->d_name, "status-", 7)) {
+			one = read_status(r->folder, e->d_name);
+			most = one > most ? one : most;
+		}
+		unlinkat(dirfd(d), e->d_name, 0);
+		unlinkat(dirfd(d), e->d_name, AT_REMOVEDIR); /* an empty one of Python's caches */
+	}
+	if (d)
+		closedir(d);
+	if (r->folder_made)
+		rmdir(r->folder);
+	r->folder_made = 0;
+	return most;
+}
+
+static int by_path(const void *a, const void *b)
+{
+	return strcmp(((const struct plim_record_file *)a)->path,
+		      ((const struct plim_record_file *)b)->path);
+}
+
+static enum plim_status list_files(struct plim_record *r, struct plim_err *err)
+{
+	char *prefix = format("plimsoll-%s-", r->run);
+	DIR *d = opendir(r->dir);
+	enum plim_status st = PLIM_OK;
+	struct dirent *e;
+	struct stat info;
+
+	while (prefix && d && !st && (e = readdir(d)) != NULL) {
+		size_t n = strlen(e->d_name);
+
+		if (strncmp(e->d_name, prefix, strlen(prefix)) || n < 7 ||
+		    strcmp(e->d_name + n - 7, ".pickle") ||
+		    fstatat(dirfd(d), e->d_name, &info, AT_SYMLINK_NOFOLLOW))
+			continue;
+		st = vec_push(&r->mem, &r->files,
+			      ((struct plim_record_file){ format("%s/%s", r->dir, e->d_name),
+							  (uint64_t)info.st_size }),
+			      err);
+	}
+	if (r->files.n)
+		qsort(r->files.at, r->files.n, sizeof(*r->files.at), by_path);
+	if (d)
+		closedir(d);
+	free(prefix);
+	return st;
+}
+
+enum plim_status plim_record_finish(struct plim_record *r, const struct plim_record_file **files,
+				    size_t *n, enum plim_record_reached *reached,
+				    struct plim_err *err)
+{
+	enum plim_record_reached most = clear_folder(r);
+	enum plim_status st = list_files(r, err);
+
+	*files = r->files.at;
+	*n = st ? 0 : r->files.n;
+	if (reached)
+		*reached = *n ? PLIM_RECORD_DUMPED : most;
+	return st;
+}
+
+void plim_record_free(struct plim_record *r)
+{
+	if (!r)
+		return;
+	clear_folder(r);
+	for (size_t i = 0; i < r->files.n; i++)
+		free((char *)(uintptr_t)r->files.at[i].path);
+	vec_release(&r->mem, &r->files);
+	for (int i = 0; i < ENVIRONMENT; i++)
+		free(r->environment[i]);
+	free(r->folder);
+	free(r->dir);
+	free(r);
+}
+
+const char *plim_record_lines(void)
+{
+	return "# at the start, before the first tensor on the GPU\n"
+	       "import torch\n"
+	       "torch.cuda.memory._record_memory_history(max_entries=1000000, stacks=\"python\")\n"
+	       "torch._C._cuda_attach_out_of_memory_observer(\n"
+	       "    lambda *a: torch.cuda.memory._dump_snapshot(\"oom.pickle\"))\n"
+	       "# where you want to see the memory, or at the end\n"
+	       "torch.cuda.memory._dump_snapshot(\"end.pickle\")\n";
+}

@@ -1,0 +1,12 @@
+/* What `plimsoll record` puts into a Python job: src/record/plimsoll_record.py, built in. */
+#ifndef RECORD_RECORD_H
+#define RECORD_RECORD_H
+
+#include "base/base.h"
+
+#include <plimsoll/record.h>
+
+extern const unsigned char record_payload[];
+extern const size_t record_payload_bytes;
+
+#endif
