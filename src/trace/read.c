@@ -96,6 +96,8 @@ static enum plim_status take_devices(struct reader *r, struct pickle_value trace
 			st = take_events(r, pickle_item(&t->heap, traces, d), d, &first, &n, err);
 		if (!st && t->has_time && n)
 			window_settle(device, t->columns, &first, &n);
+		if (device->stale_events)
+			t->labels.n = 0; /* rows have moved */
 		if (!st)
 			set_events(&device->events, t->columns, first, n);
 	}
@@ -169,6 +171,7 @@ enum plim_status reader_assemble(struct reader *r, struct pickle_value root, str
 		return err_set(err, PLIM_E_FORMAT, "'device_traces' is no list");
 	take_settings(t, settings);
 	st = columns_finish(t->mem, t->columns, err);
+	t->first_action = t->columns->action;
 	if (!st)
 		st = take_devices(r, traces, err);
 	pickle_heap_forget_values(h);
@@ -205,6 +208,7 @@ void trace_free(struct trace *t)
 	vec_release(m, &t->segments);
 	vec_release(m, &t->blocks);
 	vec_release(m, &t->annotations);
+	vec_release(m, &t->labels);
 	vec_release(m, &t->unknown);
 	intern_release(&t->frames);
 	intern_release(&t->stacks);

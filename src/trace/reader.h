@@ -69,6 +69,7 @@ struct reader {
 	VEC(uint8_t) actions;         /* by string id: enum trace_action + 1, or 0 */
 	VEC(uint32_t) frame_ids;      /* scratch */
 	uint16_t last_stream;
+	uint32_t plain_metadata, plain_context; /* the strings "" and "N/A" as last seen there */
 };
 
 void reader_init(struct reader *r, struct trace *t);

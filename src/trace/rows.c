@@ -356,6 +356,23 @@ static enum plim_status learn_action(struct reader *r, uint32_t string, uint8_t 
 	return st;
 }
 
+/* Keep what an event's field says, unless it is the default, which is remembered by its string id. */
+static inline void keep_label(struct row *w, int f, const char *plain, uint32_t *seen)
+{
+	struct pickle_value v = field(w, f);
+
+	if (v.kind != PICKLE_STR || v.bits == *seen || w->status)
+		return;
+	if (!strcmp(text_of(w->r, (uint32_t)v.bits), plain)) {
+		*seen = (uint32_t)v.bits;
+		return;
+	}
+	w->status = vec_push(w->r->mem, &w->r->t->labels,
+			     ((struct trace_label){ (uint32_t)w->r->t->columns->n, (uint32_t)v.bits,
+						    f == E_COMPILE }),
+			     w->err);
+}
+
 static void event_row(struct row *w, uint64_t *taken)
 {
 	struct trace *t = w->r->t;
@@ -379,6 +396,8 @@ static void event_row(struct row *w, uint64_t *taken)
 		if (!w->status && !c->pool)
 			w->status = columns_add_pool(w->r->mem, c, w->err);
 	}
+	keep_label(w, E_META, "", &w->r->plain_metadata);
+	keep_label(w, E_COMPILE, "N/A", &w->r->plain_context);
 	t->has_time |= w->plan->at[E_TIME] >= 0;
 	t->has_frames |= e.stack != TRACE_NONE && t->stacks.at[e.stack].n;
 	if (!w->status && e.action <= TRACE_SEGMENT_UNMAP && w->plan->at[E_ADDR] < 0)
@@ -549,7 +568,11 @@ static enum plim_status on_list(void *ctx, const struct pickle_value *items, uin
 
 void reader_init(struct reader *r, struct trace *t)
 {
-	*r = (struct reader){ .t = t, .mem = t->mem, .last_stream = UINT16_MAX };
+	*r = (struct reader){ .t = t,
+			      .mem = t->mem,
+			      .last_stream = UINT16_MAX,
+			      .plain_metadata = INTERN_NONE,
+			      .plain_context = INTERN_NONE };
 }
 
 void reader_release(struct reader *r)

@@ -124,6 +124,13 @@ struct trace_settings {
 		[TRACE_ROUNDUP_ENTRIES]; /* from 1 MiB on, by powers of two; 0 and 1: off */
 };
 
+/* An event's user_metadata (not "") or compile_context (not "N/A"): few events have one. */
+struct trace_label {
+	uint32_t row; /* counted over all devices, as the columns are */
+	uint32_t string;
+	uint32_t is_compile_context;
+};
+
 /* Something the file holds that was not used: told, never fatal. */
 struct trace_unknown {
 	uint32_t name;  /* string: the key or the action */
@@ -155,12 +162,14 @@ struct trace {
 	VEC(struct trace_segment) segments; /* by device, then as written (by address) */
 	VEC(struct trace_block) blocks;
 	VEC(struct trace_annotation) annotations;
+	VEC(struct trace_label) labels; /* by row */
 	VEC(struct trace_unknown) unknown;
 	struct trace_settings settings;
 	uint8_t has_time, has_traces, has_frames;
 	uint8_t has_compile_context, has_user_metadata,
 		has_annotations; /* the keys, for the version */
 	struct trace_columns *columns;
+	const uint8_t *first_action; /* row 0 of the columns */
 	/* the source */
 	const char *kind;                   /* "pickle", "json" */
 	const char *compression;            /* "gzip", "xz", "zstd" or NULL */

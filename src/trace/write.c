@@ -8,6 +8,8 @@ struct writing {
 	const struct trace *t;
 	struct pickle_writer *w;
 	uint32_t *stack_memo, *frame_memo; /* memo + 1, 0: not written yet */
+	size_t label;                      /* the next of trace.labels */
+	const uint8_t *columns;            /* row 0's action */
 };
 
 static void key(struct writing *o, const char *text)
@@ -116,6 +118,30 @@ static void segment(struct writing *o, const struct trace_segment *s)
 	pickle_write_close(o->w);
 }
 
+/* The labels of a row, or what stands there when there is none. */
+static void labels(struct writing *o, size_t row)
+{
+	uint32_t context = TRACE_NONE, metadata = TRACE_NONE;
+
+	while (o->label < o->t->labels.n && o->t->labels.at[o->label].row <= row) {
+		const struct trace_label *l = &o->t->labels.at[o->label++];
+
+		if (l->row == row)
+			*(l->is_compile_context ? &context : &metadata) = l->string;
+	}
+	if (o->t->has_compile_context) {
+		key(o, "compile_context");
+		if (context == TRACE_NONE)
+			key(o, "N/A");
+		else
+			text(o, context);
+	}
+	if (o->t->has_user_metadata) {
+		key(o, "user_metadata");
+		text(o, metadata);
+	}
+}
+
 static void event(struct writing *o, const struct trace_events *ev, size_t e)
 {
 	uint8_t action = ev->action[e];
@@ -131,14 +157,7 @@ static void event(struct writing *o, const struct trace_events *ev, size_t e)
 		key(o, "time_us");
 		pickle_write_int(o->w, ev->time_us[e]);
 	}
-	if (o->t->has_compile_context) {
-		key(o, "compile_context");
-		key(o, "N/A");
-	}
-	if (o->t->has_user_metadata) {
-		key(o, "user_metadata");
-		key(o, "");
-	}
+	labels(o, (size_t)(ev->action - o->columns) + e);
 	if (ev->pool) {
 		key(o, "pool_id");
 		pickle_write_pair(o->w, o->t->pools.at[ev->pool[e]].a,
@@ -225,7 +244,7 @@ static void snapshot(struct writing *o)
 
 enum plim_status trace_write(const struct trace *t, struct pickle_sink sink, struct plim_err *err)
 {
-	struct writing o = { .t = t };
+	struct writing o = { .t = t, .columns = t->first_action };
 	enum plim_status st = PLIM_E_NOMEM;
 
 	o.w = pickle_writer_new(t->mem, sink, err);

@@ -1,0 +1,59 @@
+#!/usr/bin/env python3
+"""cut.py PLIMSOLL DATA: recordings cut to their last 30 %, as a ring that was too small leaves them.
+
+The part that is left is known from the whole recording: its peaks must come out the same, or lower by
+no more than the range that the report gives.
+"""
+import glob
+import json
+import lzma
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+
+plimsoll, data = sys.argv[1:3]
+MEASURES = ("requested", "allocated", "active", "reserved")
+failures = []
+
+
+def report(path, *options):
+    done = subprocess.run([plimsoll, "report", "--json", path, *options], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{path}: {done.stderr}")
+    return json.loads(done.stdout)
+
+
+def check(path, folder):
+    with (lzma.open if path.endswith(".xz") else open)(path, "rb") as f:
+        whole = pickle.load(f)
+    events = whole["device_traces"][0]
+    first = len(events) * 7 // 10
+    cut = os.path.join(folder, "cut.pickle")
+    with open(cut, "wb") as f:
+        pickle.dump({**whole, "device_traces": [events[first:]]}, f, 4)
+    # the state right before the part counts too: the cut recording begins with it
+    want = report(path, "--events", f"{first}:{len(events) - 1}")["devices"][0]
+    got_all = report(cut)
+    got = got_all["devices"][0]
+    for m in MEASURES:
+        full, seen, slack = want["peak"][m + "_bytes"], got["peak"][m + "_bytes"], got["peak"][m]["range_bytes"]
+        if not seen <= full <= seen + slack:
+            failures.append(f"{path}: peak {m} {seen} + {slack}, the whole recording has {full}")
+        if want["end"][m + "_bytes"] != got["end"][m + "_bytes"]:
+            failures.append(f"{path}: end {m} {got['end'][m + '_bytes']}, not {want['end'][m + '_bytes']}")
+    if not got["self_check"]["exact"]:
+        failures.append(f"{path}: self-check {got['self_check']}")
+    before = any(got["before"][m + "_bytes"] for m in MEASURES)
+    if got_all["source"]["complete"] == before or got["peak"]["lower_bound"] != before:
+        failures.append(f"{path}: it does not say that something was there before")
+
+
+paths = sorted(glob.glob(data + "/*.pickle.xz") + glob.glob(data + "/settings/*.xz") + glob.glob(data + "/deaths/*.xz") +
+               glob.glob(data + "/formats/*.pickle"))
+with tempfile.TemporaryDirectory() as scratch:
+    for one in paths:
+        check(one, scratch)
+print("\n".join(failures) or f"{len(paths)} recordings cut: the part that is left is exact, or within its range")
+sys.exit(bool(failures))

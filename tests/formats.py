@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""formats.py PLIMSOLL DATA: one recording written in every way, read to the same report."""
+import copy
+import gzip
+import json
+import lzma
+import os
+import pickle
+import random
+import subprocess
+import sys
+import tempfile
+
+plimsoll, data = sys.argv[1:3]
+failures = []
+folder = tempfile.mkdtemp()
+
+
+def run(path, *options, stdin=None):
+    done = subprocess.run([plimsoll, "report", "--json", path, *options], capture_output=True, input=stdin)
+    if done.returncode:
+        failures.append(f"{path}: {done.stderr.decode()}")
+        return None
+    return json.loads(done.stdout)
+
+
+def write(name, content):
+    path = os.path.join(folder, name)
+    with open(path, "wb") as f:
+        f.write(content)
+    return path
+
+
+def expect(name, ok, what=""):
+    if not ok:
+        failures.append(f"{name}: {what}")
+
+
+def same(name, got, want):
+    expect(name, got and got["devices"] == want["devices"], "another report")
+
+
+with open(os.path.join(data, "formats", "train_python.pickle"), "rb") as f:
+    raw = f.read()
+x = pickle.loads(raw)
+want = run(write("plain.pickle", raw))
+expect("plain", want["source"]["complete"] and want["devices"][0]["self_check"]["exact"])
+
+for protocol in range(6):
+    same(f"protocol {protocol}", run(write(f"p{protocol}.pickle", pickle.dumps(x, protocol))), want)
+same("json", run(write("x.json", json.dumps(x).encode())), want)
+same("json, spaced", run(write("x2.json", b"\xef\xbb\xbf \n" + json.dumps(x, indent=1).encode())), want)
+same("gzip", run(write("x.gz", gzip.compress(raw))), want)
+same("xz", run(write("x.bin", lzma.compress(raw))), want)
+same("zstd", run(write("x.zst", subprocess.run(["zstd", "-qc"], input=raw, capture_output=True, check=True).stdout)), want)
+same("stdin", run("-", stdin=raw), want)
+same("stdin, xz", run("-", stdin=lzma.compress(raw)), want)
+
+# the C++ pickler's own recording of the same run as basic.pickle: one `snapshot` event more
+a, b = (run(os.path.join(data, "formats", n)) for n in ("basic.pickle", "basic_cpp.pickle"))
+expect("C++ pickler", a["devices"][0]["peak"] == b["devices"][0]["peak"] and
+       b["devices"][0]["events"] == a["devices"][0]["events"] + 1, "differs from Python's")
+
+bare = run(write("bare.pickle", pickle.dumps(x["segments"])))
+expect("bare segments", bare["devices"][0]["end"] == want["devices"][0]["end"] and not bare["source"]["complete"] and
+       "no events" in bare["source"]["notes"][0], bare and bare["source"])
+
+
+def shuffled(o, r=random.Random(1)):
+    if isinstance(o, dict):
+        items = list(o.items())
+        r.shuffle(items)
+        return {k: shuffled(v) for k, v in items}
+    return [shuffled(v) for v in o] if isinstance(o, list) else o
+
+
+same("other key order", run(write("shuffled.pickle", pickle.dumps(shuffled(x)))), want)
+
+# what older releases did not write
+old = copy.deepcopy(x)
+for key in ("allocator_settings", "external_annotations"):
+    del old[key]
+for e in old["device_traces"][0]:
+    for key in ("time_us", "compile_context", "user_metadata"):
+        del e[key]
+for s in old["segments"]:
+    for key in ("segment_pool_id", "is_expandable", "frames"):
+        del s[key]
+    for block in s["blocks"]:
+        del block["address"]
+got = run(write("old.pickle", pickle.dumps(old)))
+peaks = {k: v for k, v in want["devices"][0]["peak"].items() if k.endswith("_bytes")}
+expect("2.0 keys", {k: got["devices"][0]["peak"][k] for k in peaks} == peaks and
+       got["devices"][0]["self_check"]["exact"] and got["devices"][0]["peak"]["allocated"]["time_us"] is None)
+
+# what later releases write
+new = copy.deepcopy(x)
+for i, e in enumerate(new["device_traces"][0]):
+    e["pool_id"] = (0, 0)
+    e["brand_new"] = i
+new["device_traces"][0].insert(0, {"action": "annotate", "addr": 4096, "size": 0, "stream": 0, "time_us": 1})
+new["device_traces"][0].insert(0, {"action": "dance", "addr": 0, "size": 0, "stream": 0, "time_us": 1})
+for s in new["segments"]:
+    for f in s["frames"]:
+        f["line"] = 2**64 - 1
+got = run(write("new.pickle", pickle.dumps(new)))
+notes = " ".join(got["source"]["notes"])
+expect("unknown keys", "key 'brand_new' in 228 event" in notes and "action 'dance' in 1" in notes, notes)
+expect("unknown keys", {k: got["devices"][0]["peak"][k] for k in peaks} == peaks, "other peaks")
+
+# addresses that only unsigned 64 bits hold
+high = copy.deepcopy(x)
+for e in high["device_traces"][0]:
+    if "addr" in e:
+        e["addr"] |= 1 << 63
+for s in high["segments"]:
+    s["address"] |= 1 << 63
+    for block in s["blocks"]:
+        block["address"] |= 1 << 63
+got = run(write("high.pickle", pickle.dumps(high)))
+expect("9-byte integers", got["devices"][0]["peak"] == want["devices"][0]["peak"], "other peaks")
+
+# two devices, an empty one between
+two = copy.deepcopy(x)
+two["device_traces"] = [x["device_traces"][0], [], copy.deepcopy(x["device_traces"][0])]
+two["segments"] = x["segments"] + [dict(s, device=2) for s in copy.deepcopy(x["segments"])]
+got = run(write("two.pickle", pickle.dumps(two)))
+expect("two devices", [d["device"] for d in got["devices"]] == [0, 2] and
+       got["devices"][1]["peak"] == want["devices"][0]["peak"], got["devices"])
+got = run(write("two.pickle", pickle.dumps(two)), "--device", "2")
+expect("--device", [d["device"] for d in got["devices"]] == [2])
+
+# a ring that was re-armed smaller: new events in front of the old ones, then the newest
+events = x["device_traces"][0]
+old_part = [dict(e, time_us=e["time_us"] - 60_000_000) for e in events[:100]]
+ring = dict(x, device_traces=[events[150:190] + old_part + events[190:]])
+got = run(write("ring.pickle", pickle.dumps(ring)))
+expect("re-armed ring", got["devices"][0]["events"] == len(events) - 150 and
+       "re-armed" in " ".join(got["source"]["notes"]) and got["devices"][0]["self_check"]["exact"], got["source"])
+
+# what is written is what was read
+for name in ("train_python", "train_all", "basic", "basic_cpp", "exp", "graph"):
+    path, out = os.path.join(data, "formats", name + ".pickle"), os.path.join(folder, "out.pickle")
+    first = run(path, "-o", out)
+    with open(path, "rb") as f:
+        before = pickle.load(f)
+    with open(out, "rb") as f:
+        after = pickle.load(f)
+    for key in ("segments", "device_traces", "external_annotations"):
+        expect(f"{name} -o", before[key] == after[key], f"{key} differ")
+    second = run(out)
+    second["devices"] and same(f"{name} -o", second, first)
+
+print("\n".join(failures) or "formats: all read to the same report")
+sys.exit(bool(failures))
