@@ -48,7 +48,7 @@ static const struct opt report_opt[] = {
 	OPT_HEADING("Limits"),
 	OPT_CHOICE(0, "fail-on", report_opts, fail_on, "WHAT", fail_names, 0,
 		   "exit with 1 when this is found"),
-	OPT_BYTES('m', "max-memory", report_opts, max_memory, 1 << 20, UINT64_MAX - 2, OPT_NONE,
+	OPT_BYTES('m', "max-memory", report_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE,
 		  "refuse input that needs more (half of this machine's)"),
 	OPT_END
 };

@@ -165,6 +165,7 @@ struct plim_report_device {
 	struct plim_report_finding *findings;
 	size_t finding_count;
 	struct plim_report_check self_check;
+	uint64_t timeline_first_event, timeline_last_event; /* what the samples cover */
 	uint64_t *timeline_bytes; /* largest allocated bytes in equal parts of the events */
 	size_t timeline_count;
 };

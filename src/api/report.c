@@ -102,9 +102,13 @@ static enum plim_status fill_source(struct plim_report *r, const char *path, str
 {
 	const struct trace *t = r->hidden->trace;
 	struct plim_report_source *s = &r->source;
+	const char *base;
 	struct notes notes = { .n = 0 };
 
-	s->path = report_text(r, err, "%s", path);
+	base = strrchr(path, '/');
+	s->path = report_text(r, err, "%s",
+			      base && r->hidden->options.flags & PLIM_REPORT_REDACT ? base + 1
+										    : path);
 	s->kind = t->kind;
 	s->compression = t->compression;
 	s->bytes = t->file_bytes;
@@ -430,6 +434,8 @@ static enum plim_status fill_timeline(struct plim_report *r, struct timeline *tl
 		st = read_range("--events", o->events, n, &first, &last, err);
 	else if (n && o->steps)
 		st = range_of_steps(r, tl, &first, &last, err);
+	out->timeline_first_event = n ? first : PLIM_UNKNOWN;
+	out->timeline_last_event = n ? last : PLIM_UNKNOWN;
 	if (st || !n)
 		return st;
 	if (o->events || o->steps)

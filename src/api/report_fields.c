@@ -206,6 +206,8 @@ static const struct field device_rows[] = {
 		      "worst first"),
 	FIELD_STRUCT(V, self_check, struct plim_report_check, check_table,
 		     "how far the numbers prove themselves"),
+	FIELD_U64(V, timeline_first_event, "first event that the timeline and the peaks cover"),
+	FIELD_U64(V, timeline_last_event, "last event that they cover; null without events"),
 	FIELD_U64S(V, timeline_bytes, timeline_count,
 		   "largest allocated bytes in equal parts of the events"),
 };

@@ -56,8 +56,8 @@ const char *report_size(char *buffer, uint64_t bytes)
 static int is_public(const char *file)
 {
 	return strstr(file, "/site-packages/") || strstr(file, "/dist-packages/") ||
-	       strstr(file, "/lib/python3") || strstr(file, "/torch/") || *file == '<' || !*file ||
-	       !strcmp(file, "??");
+	       strstr(file, "/lib/python3") || strstr(file, "/torch/") ||
+	       !strncmp(file, "<frozen", 7) || !*file || !strcmp(file, "??");
 }
 
 /* "file-3": the same name always the same word, in the order of first use. */

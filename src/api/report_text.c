@@ -1,6 +1,7 @@
 /* The report for a person: the verdict first, then the evidence, then what to do. */
 #include "report.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define CHART_ROWS 8
@@ -100,6 +101,10 @@ static void findings(struct text *t, const struct plim_report_device *d)
 		name_line(t, "loop", f->leak->loop);
 		for (size_t k = 0; k < f->leak->stack_count && k < 4; k++)
 			name_line(t, k ? "" : "born at", f->leak->stack[k]);
+		name_line(t, "fix",
+			  "keep numbers, not tensors: x.item() or x.detach().cpu(), or drop the "
+			  "list;");
+		name_line(t, "", "a smaller batch or empty_cache() only delays it");
 		text_puts(t, "\n");
 	}
 }
@@ -186,19 +191,22 @@ static void owners(struct text *t, const struct plim_report_owners *o)
 
 static void chart(struct text *t, const struct plim_report_device *d)
 {
-	size_t mark = SIZE_MAX;
-	struct text_chart c = { .y = d->timeline_bytes,
-				.n = d->timeline_count,
-				.rows = CHART_ROWS,
-				.left = "start",
-				.right = d->oom_count ? "end of the recording; ^ the last failure"
-						      : "end of the recording" };
+	const struct plim_report_oom *last = d->oom_count ? &d->oom[d->oom_count - 1] : NULL;
+	uint64_t first = d->timeline_first_event, end = d->timeline_last_event;
+	struct text_chart c = {
+		.y = d->timeline_bytes, .n = d->timeline_count, .rows = CHART_ROWS, .mark = SIZE_MAX
+	};
+	char left[32], right[64];
 
 	if (!d->timeline_count)
 		return;
-	if (d->oom_count && d->events)
-		mark = (size_t)(d->oom[d->oom_count - 1].event * d->timeline_count / d->events);
-	c.mark = mark;
+	if (last && last->event >= first && last->event <= end)
+		c.mark = (size_t)((last->event - first) * d->timeline_count / (end - first + 1));
+	snprintf(left, sizeof(left), "event %llu", (unsigned long long)first);
+	snprintf(right, sizeof(right), "%sevent %llu",
+		 c.mark == SIZE_MAX ? "" : "^ the last failure, ", (unsigned long long)end);
+	c.left = left;
+	c.right = right;
 	text_puts(t, "\n");
 	text_hue(t, TEXT_HEAD);
 	text_puts(t, "Allocated memory over the events");
@@ -254,7 +262,7 @@ static void head(struct text *t, const struct plim_report_source *s)
 	text_plain(t);
 	text_puts(t, ": ");
 	text_count(t, s->events);
-	text_puts(t, " events\n\n");
+	text_puts(t, s->events == 1 ? " event\n\n" : " events\n\n");
 }
 
 enum plim_status plim_report_text(const struct plim_report *r, const struct plim_text_style *style,
