@@ -101,9 +101,7 @@ static void findings(struct text *t, const struct plim_report_device *d)
 		name_line(t, "loop", f->leak->loop);
 		for (size_t k = 0; k < f->leak->stack_count && k < 4; k++)
 			name_line(t, k ? "" : "born at", f->leak->stack[k]);
-		name_line(t, "fix",
-			  "keep numbers, not tensors: x.item() or x.detach().cpu(), or drop the "
-			  "list;");
+		name_line(t, "fix", "keep x.item() or x.detach().cpu(), not x; or empty the list;");
 		name_line(t, "", "a smaller batch or empty_cache() only delays it");
 		text_puts(t, "\n");
 	}
