@@ -101,8 +101,11 @@ static void findings(struct text *t, const struct plim_report_device *d)
 		name_line(t, "loop", f->leak->loop);
 		for (size_t k = 0; k < f->leak->stack_count && k < 4; k++)
 			name_line(t, k ? "" : "born at", f->leak->stack[k]);
-		name_line(t, "fix", "keep x.item() or x.detach().cpu(), not x; or empty the list;");
-		name_line(t, "", "a smaller batch or empty_cache() only delays it");
+		text_printf(t, "  %-10s", "fix");
+		text_wrap(t, 12, 12, "%s",
+			  "keep x.item() or x.detach().cpu(), not x, or empty the list; a smaller "
+			  "batch or "
+			  "empty_cache() only delays it");
 		text_puts(t, "\n");
 	}
 }
