@@ -11,7 +11,7 @@ export PLIMSOLL_TRUTH
 export PLIMSOLL_UPDATE := $(UPDATE)
 
 DEV_OPTIONS := $(if $(DEV),--werror)
-RELEASE = --prefix=$(PREFIX) -Db_lto=true $(DEV_OPTIONS)
+RELEASE = --prefix=$(PREFIX) -Doptimization=3 -Db_lto=true $(DEV_OPTIONS)
 CHECK = -Dcli=shared -Dtests=true $(DEV_OPTIONS)
 NINJA = ninja -C $(BUILD)/$(1) $(if $(VERBOSE),,--quiet)
 TEST = tools/meson test -C $(BUILD)/$(1) --no-rebuild --print-errorlogs $(TEST_OPTIONS)
