@@ -4,6 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Steps over blocks in all searches for a loose border; real recordings need thousands. */
+#define LOOSE_STEPS_MAX 100000000u
+
 struct replay {
 	struct mem *mem;
 	const struct trace *t;
@@ -12,6 +15,8 @@ struct replay {
 	struct heap heap;
 	struct allocator_replay *out;
 	uint32_t *block_of; /* by allocation: its block while it lives */
+	uint64_t
+		steps; /* left for looking for loose blocks: a damaged file must not make it quadratic */
 	struct plim_err *err;
 };
 
@@ -191,10 +196,10 @@ static uint32_t tighten(struct replay *r, uint64_t addr)
 	if (at >= r->heap.order.n)
 		return HEAP_NONE;
 	block = r->heap.ranges.at[r->heap.order.at[at]].first;
-	while (block != HEAP_NONE &&
+	while (block != HEAP_NONE && r->steps && r->steps-- &&
 	       r->heap.blocks.at[block].addr + r->heap.blocks.at[block].bytes <= addr)
 		block = r->heap.blocks.at[block].next;
-	if (block == HEAP_NONE)
+	if (block == HEAP_NONE || !r->steps)
 		return HEAP_NONE;
 	b = &r->heap.blocks.at[block];
 	if (b->alloc != HEAP_NONE || b->addr >= addr || b->prev == HEAP_NONE)
@@ -369,7 +374,12 @@ enum plim_status allocator_replay_own(struct mem *m, const struct trace *t,
 				      const struct trace_device *d, struct allocator_replay **out,
 				      struct plim_err *err)
 {
-	struct replay r = { .mem = m, .t = t, .d = d, .rules = allocator_rules_of(t), .err = err };
+	struct replay r = { .mem = m,
+			    .t = t,
+			    .d = d,
+			    .rules = allocator_rules_of(t),
+			    .steps = LOOSE_STEPS_MAX,
+			    .err = err };
 	enum plim_status st = PLIM_OK;
 
 	*out = NULL;

@@ -275,8 +275,9 @@ static enum plim_status fill_owners(struct plim_report *r, const struct timeline
 
 /* ---- deaths and leaks ---- */
 
-static enum plim_status fill_oom(struct plim_report *r, const struct timeline *tl, size_t i,
-				 struct plim_report_oom *out, struct plim_err *err)
+static enum plim_status fill_oom(struct plim_report *r, const struct timeline *tl,
+				 struct timeline_cursor *at, size_t i, struct plim_report_oom *out,
+				 struct plim_err *err)
 {
 	const struct trace *t = r->hidden->trace;
 	const struct trace_events *ev = &tl->device->events;
@@ -284,7 +285,6 @@ static enum plim_status fill_oom(struct plim_report *r, const struct timeline *t
 	int last = i + 1 == tl->replay->ooms.n;
 	int explained = i < VERDICTS_EACH_END || i + VERDICTS_EACH_END >= tl->replay->ooms.n;
 	struct findings_death d;
-	uint64_t now[TIMELINE_MEASURES];
 	uint32_t e = oom->event;
 	enum plim_status st;
 
@@ -299,9 +299,9 @@ static enum plim_status fill_oom(struct plim_report *r, const struct timeline *t
 					 .bound_bytes = PLIM_UNKNOWN,
 					 .free_bytes = oom->free_bytes,
 					 .largest_free_bytes = oom->largest_free_bytes };
-	timeline_at(tl, e, now);
-	out->live_bytes = now[TIMELINE_ALLOCATED];
-	out->reserved_bytes = now[TIMELINE_RESERVED];
+	timeline_go(tl, at, e);
+	out->live_bytes = at->bytes[TIMELINE_ALLOCATED];
+	out->reserved_bytes = at->bytes[TIMELINE_RESERVED];
 	out->frame = report_frame(r, timeline_user_frame(t, ev->stack[e]), err);
 	st = report_stack(r, ev->stack[e], &out->stack, &out->stack_count, err);
 	if (st || !explained)
@@ -471,6 +471,7 @@ static enum plim_status fill_device(struct plim_report *r, size_t i, struct plim
 	const struct trace_device *d = &t->devices[i];
 	struct report_device *one = &r->hidden->devices[i];
 	struct timeline *tl = &one->timeline;
+	struct timeline_cursor at;
 	enum plim_status st;
 
 	timeline_walk(tl, t, d, one->replay);
@@ -495,8 +496,9 @@ static enum plim_status fill_device(struct plim_report *r, size_t i, struct plim
 	out->oom = st ? NULL : report_take(r, out->oom_count, sizeof(*out->oom), err);
 	if (!st && !out->oom)
 		st = PLIM_E_NOMEM;
+	timeline_start(tl, &at);
 	for (size_t k = 0; !st && k < out->oom_count; k++)
-		st = fill_oom(r, tl, k, &out->oom[k], err);
+		st = fill_oom(r, tl, &at, k, &out->oom[k], err);
 	return st ? st : fill_findings(r, tl, out, err);
 }
 

@@ -67,13 +67,28 @@ void timeline_walk(struct timeline *tl, const struct trace *t, const struct trac
 		tl->end[m] = now[m];
 }
 
+void timeline_start(const struct timeline *tl, struct timeline_cursor *c)
+{
+	c->next = 0;
+	for (int m = 0; m < TIMELINE_MEASURES; m++)
+		c->bytes[m] = tl->before[m];
+}
+
+void timeline_go(const struct timeline *tl, struct timeline_cursor *c, uint32_t event)
+{
+	for (; event != TIMELINE_BEFORE && c->next <= event && c->next < tl->device->events.n;
+	     c->next++)
+		step(tl, c->next, c->bytes);
+}
+
 void timeline_at(const struct timeline *tl, uint32_t event, uint64_t bytes[TIMELINE_MEASURES])
 {
+	struct timeline_cursor c;
+
+	timeline_start(tl, &c);
+	timeline_go(tl, &c, event);
 	for (int m = 0; m < TIMELINE_MEASURES; m++)
-		bytes[m] = tl->before[m];
-	for (uint32_t e = 0; event != TIMELINE_BEFORE && e <= event && e < tl->device->events.n;
-	     e++)
-		step(tl, e, bytes);
+		bytes[m] = c.bytes[m];
 }
 
 void timeline_sample(const struct timeline *tl, enum timeline_measure measure, uint32_t first,

@@ -40,6 +40,14 @@ void timeline_narrow(struct timeline *tl, uint32_t first, uint32_t last);
 /* The four totals after `event` (or TIMELINE_BEFORE). */
 void timeline_at(const struct timeline *tl, uint32_t event, uint64_t bytes[TIMELINE_MEASURES]);
 
+/* The same for many events in rising order: each event is walked once. */
+struct timeline_cursor {
+	uint64_t bytes[TIMELINE_MEASURES]; /* after the event that was gone to */
+	uint32_t next;
+};
+void timeline_start(const struct timeline *tl, struct timeline_cursor *c);
+void timeline_go(const struct timeline *tl, struct timeline_cursor *c, uint32_t event);
+
 /*
  * `n` samples of a measure over events [first, last]: each the largest value in its part.
  * Parts are equal in events.

@@ -87,6 +87,8 @@ static const char *text_of(const struct reader *r, uint32_t string)
 	return intern_text(&r->t->heap.strings, string);
 }
 
+#define UNKNOWN_MAX 256u /* different keys and actions that are counted one by one */
+
 static enum plim_status unknown_add(struct reader *r, uint32_t name, uint32_t where,
 				    uint32_t *index, struct plim_err *err)
 {
@@ -95,6 +97,11 @@ static enum plim_status unknown_add(struct reader *r, uint32_t name, uint32_t wh
 	for (*index = 0; *index < t->unknown.n; ++*index)
 		if (t->unknown.at[*index].name == name && t->unknown.at[*index].where == where)
 			return PLIM_OK;
+	if (t->unknown.n >=
+	    UNKNOWN_MAX) { /* a file that is made of them: the last one stands for the rest */
+		*index = UNKNOWN_MAX - 1;
+		return PLIM_OK;
+	}
 	return vec_push(r->mem, &t->unknown, ((struct trace_unknown){ name, where, 0 }), err);
 }
 
@@ -275,8 +282,8 @@ static uint16_t other_stream(struct row *w, int64_t raw)
 	for (size_t i = 0; i < n; i++)
 		if (r->t->streams.at[i] == raw)
 			return r->last_stream = (uint16_t)i;
-	if (n > 4095) {
-		bad_field(w, "stream", "one of at most 4096 streams");
+	if (n > 1023) {
+		bad_field(w, "stream", "one of at most 1024 streams");
 		return 0;
 	}
 	if (!w->status)
@@ -315,8 +322,8 @@ static uint16_t get_pool(struct row *w, int f)
 	for (size_t i = 0; i < t->pools.n; i++)
 		if (t->pools.at[i].a == id.a && t->pools.at[i].b == id.b)
 			return (uint16_t)i;
-	if (t->pools.n > 4095)
-		bad_field(w, row_kinds[w->plan->row].keys[f], "one of at most 4096 pools");
+	if (t->pools.n > 1023)
+		bad_field(w, row_kinds[w->plan->row].keys[f], "one of at most 1024 pools");
 	if (!w->status)
 		w->status = vec_push(w->r->mem, &t->pools, id, w->err);
 	return (uint16_t)(t->pools.n - 1);
