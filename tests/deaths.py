@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """deaths.py PLIMSOLL DATA: verdicts of runs that were made to die (DATA/deaths, PyTorch 2.11 on an H100).
 
-Each was also run under expandable_segments and max_split_size_mb:64 with the same limit; `causes` are
-the verdicts that this truth allows, `bound_by` what the memory really ran into.
+Those with a limit were also run under expandable_segments:True and max_split_size_mb:64 with the same
+limit: churn lived under the first, all others died under both.  `causes` are the verdicts that this
+truth allows, `bound_by` what the memory really ran into.
 """
 import json
 import os
