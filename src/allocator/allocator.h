@@ -13,22 +13,80 @@
 #define ALLOCATOR_MIN_BLOCK 512u            /* every block is a multiple of this */
 #define ALLOCATOR_SMALL_SIZE (1u << 20)     /* a rounded size up to this uses the small pool */
 #define ALLOCATOR_SMALL_SEGMENT (2u << 20)  /* what the small pool asks of the driver */
-#define ALLOCATOR_LARGE_SEGMENT (20u << 20) /* what requests below ALLOCATOR_MIN_LARGE ask for */
+#define ALLOCATOR_LARGE_SEGMENT (20u << 20) /* large_segment_size_mb, unless set */
 #define ALLOCATOR_MIN_LARGE (10u << 20)
 #define ALLOCATOR_ROUND_LARGE (2u << 20) /* larger requests are rounded to this */
 
-struct allocator_rules {
-	uint64_t max_split_bytes; /* UINT64_MAX: unlimited */
-	uint32_t roundup_divisions[TRACE_ROUNDUP_ENTRIES];
+/* What differs between PyTorch releases, where this model knows of it (rules.c has the table). */
+struct allocator_release {
+	uint16_t since; /* 100 * major + minor */
+	uint8_t roundup_of_one;        /* divisions of 1 leave a size as it is, not even 512-aligned */
+	uint8_t no_private_expandable; /* private pools use cudaMalloc whatever the setting says */
+	uint8_t split_above_20;        /* max_split_size_mb must be more than 20, not at least */
+	uint8_t rest_includes_last;    /* `>:d` of a roundup list also replaces the last one listed */
 };
 
-struct allocator_rules allocator_rules_of(const struct trace *t);
+/* The newest row that is not newer than `release`; 0: the newest of all. */
+const struct allocator_release *allocator_release_of(unsigned release);
+
+/* Settings as PYTORCH_CUDA_ALLOC_CONF gives them, for one release. */
+struct allocator_rules {
+	uint64_t max_split_bytes;             /* UINT64_MAX: unlimited */
+	uint64_t max_nonsplit_rounding_bytes; /* an oversize block may exceed its request by less */
+	uint64_t large_segment_bytes;         /* what requests below ALLOCATOR_MIN_LARGE ask for */
+	double gc_threshold;                  /* of the limit; 0: off */
+	double memory_fraction;               /* of the device; 0: not set */
+	uint32_t roundup_divisions[TRACE_ROUNDUP_ENTRIES];
+	uint8_t expandable;
+	uint8_t not_modelled; /* backend:cudaMallocAsync: another allocator */
+	const struct allocator_release *release;
+};
+
+struct allocator_rules allocator_rules_default(unsigned release);
+
+/* What a recording was made with; `release` 0: as its keys tell. */
+struct allocator_rules allocator_rules_of(const struct trace *t, unsigned release);
+
+/* The oldest release that writes the keys this recording has. */
+unsigned allocator_release_from_keys(const struct trace *t);
+
+/*
+ * Read a PYTORCH_CUDA_ALLOC_CONF string as that release does, over defaults.  Errors (PLIM_E_USAGE)
+ * name the key and what it takes; an unknown key lists the known ones.
+ */
+enum plim_status allocator_rules_parse(const char *conf, unsigned release,
+				       struct allocator_rules *out, struct plim_err *err);
 
 /* What a request becomes: a multiple of 512, or of the power-of-two division that is set. */
 uint64_t allocator_round(const struct allocator_rules *r, uint64_t requested_bytes);
 
 /* What the driver is asked for when no free block fits a rounded size (get_allocation_size). */
-uint64_t allocator_segment_bytes(uint64_t rounded_bytes);
+uint64_t allocator_segment_bytes(const struct allocator_rules *r, uint64_t rounded_bytes);
+
+/* torch.cuda.memory_stats(): each as all, small_pool, large_pool. */
+enum allocator_stat {
+	ALLOCATOR_ALLOCATION, /* counts */
+	ALLOCATOR_SEGMENT,
+	ALLOCATOR_ACTIVE,
+	ALLOCATOR_INACTIVE_SPLIT,
+	ALLOCATOR_ALLOCATED_BYTES,
+	ALLOCATOR_RESERVED_BYTES,
+	ALLOCATOR_ACTIVE_BYTES,
+	ALLOCATOR_INACTIVE_SPLIT_BYTES,
+	ALLOCATOR_REQUESTED_BYTES,
+	ALLOCATOR_OVERSIZE_ALLOCATIONS, /* PyTorch has no halves of these two */
+	ALLOCATOR_OVERSIZE_SEGMENTS,
+	ALLOCATOR_STATS
+};
+extern const char *const allocator_stat_names[ALLOCATOR_STATS];
+
+struct allocator_stats {
+	struct allocator_count {
+		uint64_t current, peak, allocated, freed;
+	} count[ALLOCATOR_STATS][3];
+	uint64_t retries; /* num_alloc_retries: full releases that a request led to */
+	uint64_t ooms, device_allocs, device_frees;
+};
 
 /* The free memory when a request failed, after the allocator had given back what it could. */
 struct allocator_oom {
@@ -41,6 +99,7 @@ struct allocator_oom {
 /* How one device's recording plays at its own addresses. */
 struct allocator_replay {
 	struct mem *mem;
+	struct allocator_rules rules; /* the recording's own */
 	size_t n;
 	uint64_t *block_bytes; /* of each allocation of the trace, n of them */
 	/* before the first event; 0 in a recording that began with the process */

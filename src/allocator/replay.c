@@ -377,7 +377,7 @@ enum plim_status allocator_replay_own(struct mem *m, const struct trace *t,
 	struct replay r = { .mem = m,
 			    .t = t,
 			    .d = d,
-			    .rules = allocator_rules_of(t),
+			    .rules = allocator_rules_of(t, 0),
 			    .steps = LOOSE_STEPS_MAX,
 			    .err = err };
 	enum plim_status st = PLIM_OK;
@@ -388,6 +388,7 @@ enum plim_status allocator_replay_own(struct mem *m, const struct trace *t,
 	if (!r.out)
 		return err ? err->status : PLIM_E_NOMEM;
 	r.out->mem = m;
+	r.out->rules = r.rules;
 	r.out->n = d->alloc_count;
 	r.out->first_fault = TRACE_NONE;
 	r.out->block_bytes = mem_new(m, d->alloc_count, sizeof(*r.out->block_bytes), err);

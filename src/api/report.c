@@ -291,7 +291,7 @@ static enum plim_status fill_oom(struct plim_report *r, const struct timeline *t
 	*out = (struct plim_report_oom){ .event = e,
 					 .time_us = time_of(r, tl->device, e),
 					 .requested_bytes = ev->size[e],
-					 .segment_bytes = allocator_segment_bytes(ev->size[e]),
+					 .segment_bytes = allocator_segment_bytes(&tl->replay->rules, ev->size[e]),
 					 .stream = t->streams.n ? t->streams.at[ev->stream[e]] : 0,
 					 .pool = ev->size[e] <= ALLOCATOR_SMALL_SIZE ? "small"
 										     : "large",

@@ -373,7 +373,7 @@ static void gather(const struct timeline *tl, const struct allocator_oom *oom,
 	timeline_at(tl, oom->event, now);
 	d->event = oom->event;
 	d->request_bytes = ev->size[oom->event];
-	d->segment_bytes = allocator_segment_bytes(d->request_bytes);
+	d->segment_bytes = allocator_segment_bytes(&tl->replay->rules, d->request_bytes);
 	d->live_bytes = now[TIMELINE_ALLOCATED];
 	d->requested_live_bytes = now[TIMELINE_REQUESTED];
 	d->reserved_bytes = now[TIMELINE_RESERVED];

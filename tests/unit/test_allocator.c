@@ -13,7 +13,7 @@
 
 static void test_round(void **state)
 {
-	struct allocator_rules plain = { .max_split_bytes = UINT64_MAX }, four = plain;
+	struct allocator_rules plain = allocator_rules_default(0), four = plain;
 
 	(void)state;
 	for (int i = 0; i < TRACE_ROUNDUP_ENTRIES; i++)
@@ -31,13 +31,15 @@ static void test_round(void **state)
 
 static void test_segment(void **state)
 {
+	struct allocator_rules plain = allocator_rules_default(0);
+
 	(void)state;
-	assert_int_equal(allocator_segment_bytes(512), 2 * MIB);
-	assert_int_equal(allocator_segment_bytes(MIB), 2 * MIB);
-	assert_int_equal(allocator_segment_bytes(MIB + 512), 20 * MIB);
-	assert_int_equal(allocator_segment_bytes(10 * MIB - 512), 20 * MIB);
-	assert_int_equal(allocator_segment_bytes(10 * MIB), 10 * MIB);
-	assert_int_equal(allocator_segment_bytes(10 * MIB + 512), 12 * MIB);
+	assert_int_equal(allocator_segment_bytes(&plain, 512), 2 * MIB);
+	assert_int_equal(allocator_segment_bytes(&plain, MIB), 2 * MIB);
+	assert_int_equal(allocator_segment_bytes(&plain, MIB + 512), 20 * MIB);
+	assert_int_equal(allocator_segment_bytes(&plain, 10 * MIB - 512), 20 * MIB);
+	assert_int_equal(allocator_segment_bytes(&plain, 10 * MIB), 10 * MIB);
+	assert_int_equal(allocator_segment_bytes(&plain, 10 * MIB + 512), 12 * MIB);
 }
 
 static void test_heap_merges(void **state)

@@ -1,0 +1,47 @@
+/*
+ * The same requests under other settings: the recording is first explained with its own (every event
+ * predicted from the ones before, given the addresses that the driver gave), then run again.
+ */
+#ifndef ALLOCATOR_WHATIF_H
+#define ALLOCATOR_WHATIF_H
+
+#include "allocator.h"
+
+/* How far the model gives the recording back. */
+struct allocator_check {
+	uint64_t events;      /* alloc, free, oom and segment events that were compared */
+	uint32_t diverged_at; /* the first event that came out different; TRACE_NONE: none */
+	struct allocator_stats stats; /* of the model, up to there */
+	uint64_t empty_caches;        /* calls that the recording shows by what they released */
+};
+
+/*
+ * The program of a device's recording, with the calls of empty_cache() that only a replay can find.
+ * `rules` are the recording's own.  Free *out with program_free.
+ */
+enum plim_status allocator_explain(struct mem *m, const struct trace *t,
+				   const struct trace_device *d, const struct allocator_rules *rules,
+				   struct program **out, struct allocator_check *check,
+				   struct plim_err *err);
+
+struct allocator_bounds {
+	uint64_t limit_bytes;    /* set_per_process_memory_fraction; UINT64_MAX: none */
+	uint64_t capacity_bytes; /* what the driver has for this process; UINT64_MAX: enough */
+	uint64_t device_bytes;   /* size of the card, for address space; 0: 80 GiB is assumed */
+};
+
+struct allocator_outcome {
+	uint32_t oom_event; /* of the recording, the request that failed; TRACE_NONE: none did */
+	uint64_t oom_request_bytes;
+	struct allocator_stats stats;
+	/* what was live when the reserved peak was reached */
+	uint64_t survived_attempts; /* requests that failed when recorded and do not here */
+};
+
+/* Run a program.  `way` and `seed` choose the addresses: see placement.h. */
+enum plim_status allocator_run(struct mem *m, const struct program *p, const int64_t *streams,
+			       size_t stream_count, const struct allocator_rules *rules,
+			       const struct allocator_bounds *bounds, unsigned way, uint64_t seed,
+			       struct allocator_outcome *out, struct plim_err *err);
+
+#endif
