@@ -115,6 +115,15 @@ uint32_t caching_find(const struct caching *c, uint32_t half, uint16_t stream, u
 /* pool * 2 + whether a rounded size is for the large half */
 uint32_t caching_half(uint16_t pool, uint64_t rounded_bytes);
 
+/*
+ * Begin with what a heap holds, in a model that has nothing yet.  Requests are the heap's allocations,
+ * of `device`; request_of gives their numbers and block_of[request] becomes the block of each.
+ */
+struct heap;
+enum plim_status caching_seed(struct caching *c, const struct heap *h,
+			      const struct trace_device *d, const uint32_t *request_of,
+			      uint32_t *block_of);
+
 /* ---- between the files of the model ---- */
 
 uint32_t caching_block_new(struct caching *c, const struct caching_block *b);

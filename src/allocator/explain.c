@@ -3,6 +3,7 @@
  * at which address), and must do what the recording shows, event by event.
  */
 #include "caching.h"
+#include "heap.h"
 #include "whatif.h"
 
 #include <string.h>
@@ -18,6 +19,7 @@ struct explaining {
 	uint32_t next, end;    /* events of the recording that the model must give now */
 	uint64_t reserved_max; /* the recording's: any limit lies above it */
 	int wrong;             /* the model asked for what the recording does not show */
+	int limit_hint; /* this op: the limit that garbage collection goes by is too low -1, too high 1 */
 	VEC(uint32_t) empty_caches;
 	struct plim_err *err;
 };
@@ -43,9 +45,21 @@ static int answer(struct explaining *x, enum trace_action action, uint64_t bytes
 	return 1;
 }
 
+/* What memory comes next: TRACE_ACTIONS at the end of the gap. */
+static unsigned coming(const struct explaining *x)
+{
+	return x->next < x->end ? x->d->events.action[x->next] : TRACE_ACTIONS;
+}
+
 static int segment_alloc(void *self, uint64_t bytes, uint64_t *addr)
 {
-	return answer(self, TRACE_SEGMENT_ALLOC, bytes, addr);
+	struct explaining *x = self;
+
+	if (answer(x, TRACE_SEGMENT_ALLOC, bytes, addr))
+		return 1;
+	if (!x->limit_hint && coming(x) == TRACE_SEGMENT_FREE)
+		x->limit_hint = 1;
+	return 0;
 }
 
 static void segment_free(void *self, uint64_t addr, uint64_t bytes)
@@ -53,8 +67,11 @@ static void segment_free(void *self, uint64_t addr, uint64_t bytes)
 	struct explaining *x = self;
 	uint64_t recorded;
 
-	if (!answer(x, TRACE_SEGMENT_FREE, bytes, &recorded) || recorded != addr)
+	if (!answer(x, TRACE_SEGMENT_FREE, bytes, &recorded) || recorded != addr) {
 		x->wrong = 1;
+		if (!x->limit_hint)
+			x->limit_hint = -1;
+	}
 }
 
 /* A reservation is first mapped at its beginning. */
@@ -195,6 +212,7 @@ static enum plim_status one(struct explaining *x, uint32_t number)
 	enum plim_status st = PLIM_OK;
 
 	x->end = op->event;
+	x->limit_hint = 0;
 	switch (op->kind) {
 	case PROGRAM_ALLOC:
 	case PROGRAM_ATTEMPT: st = malloc_op(x, number); break;
@@ -240,6 +258,8 @@ static enum plim_status explain(struct explaining *x)
 	uint32_t n = (uint32_t)x->p->ops.n;
 
 	for (uint32_t i = 0; !st && i < n; i++) {
+		if (x->p->ops.at[i].event == TRACE_NONE)
+			continue; /* it was there already */
 		st = one(x, i);
 		if (x->wrong) {
 			x->check->diverged_at = x->p->ops.at[i].event;
@@ -254,47 +274,109 @@ static enum plim_status explain(struct explaining *x)
 	return st;
 }
 
-enum plim_status allocator_explain(struct mem *m, const struct trace *t,
-				   const struct trace_device *d, const struct allocator_rules *rules,
-				   struct program **out, struct allocator_check *check,
-				   struct plim_err *err)
+static enum plim_status begin(struct explaining *x, const struct allocator_replay *replay)
 {
-	struct explaining x = { .mem = m, .t = t, .d = d, .check = check, .err = err };
-	struct caching_setup setup = { .rules = *rules,
-				       .driver = { .self = &x,
+	uint32_t *request_of;
+	struct heap heap;
+	enum plim_status st;
+
+	memset(x->block_of, 0xff, x->p->requests.n * sizeof(*x->block_of));
+	if (!x->d->allocs_before && !x->d->reserved_before_bytes)
+		return PLIM_OK;
+	st = heap_before(&heap, x->mem, x->t, x->d, replay, x->err);
+	if (st)
+		return st;
+	request_of = mem_new(x->mem, x->d->alloc_count, sizeof(*request_of), x->err);
+	if (!request_of)
+		st = PLIM_E_NOMEM;
+	for (uint32_t i = 0; !st && i < x->p->requests_before; i++)
+		request_of[x->p->allocs_before[i]] = i;
+	if (!st)
+		st = caching_seed(&x->model, &heap, x->d, request_of, x->block_of);
+	mem_free(x->mem, request_of, x->d->alloc_count, sizeof(*request_of));
+	heap_release(&heap);
+	return st;
+}
+
+/* Once, with the limit that garbage collection is taken to go by. */
+static enum plim_status attempt(struct explaining *x, const struct allocator_replay *replay,
+				uint64_t limit_bytes)
+{
+	struct caching_setup setup = { .rules = replay->rules,
+				       .driver = { .self = x,
 						   .segment_alloc = segment_alloc,
 						   .segment_free = segment_free,
 						   .reserve = reserve,
 						   .unreserve = unreserve,
 						   .map = map,
 						   .unmap = unmap },
-				       .stream_values = t->streams.at,
-				       .streams = t->streams.n,
-				       .pools = t->pools.n,
-				       .limit_bytes = UINT64_MAX,
+				       .stream_values = x->t->streams.at,
+				       .streams = x->t->streams.n,
+				       .pools = x->t->pools.n,
+				       .limit_bytes = limit_bytes,
 				       .device_bytes = (uint64_t)1 << 40 };
+	enum plim_status st = caching_init(&x->model, x->mem, &setup, x->err);
+
+	*x->check = (struct allocator_check){ .diverged_at = TRACE_NONE, .limit_bytes = limit_bytes };
+	x->next = x->end = 0;
+	x->wrong = 0;
+	x->empty_caches.n = 0;
+	if (!st)
+		st = begin(x, replay);
+	if (!st)
+		st = explain(x);
+	x->check->stats = x->model.stats;
+	caching_release(&x->model);
+	return st;
+}
+
+/*
+ * Garbage collection begins at a share of the limit, which is not recorded: where the model collects
+ * and the recording did not the limit lies higher, and the other way round.
+ */
+static enum plim_status find_limit(struct explaining *x, const struct allocator_replay *replay)
+{
+	uint64_t low = x->reserved_max, high = 64 * x->reserved_max, limit = low;
+	enum plim_status st = attempt(x, replay, limit);
+
+	while (!st && x->wrong && x->limit_hint && low < high) {
+		if (x->limit_hint < 0)
+			low = limit + 1;
+		else
+			high = limit ? limit - 1 : 0;
+		if (low >= high)
+			break;
+		limit = low + (high - low) / 2;
+		st = attempt(x, replay, limit);
+	}
+	return st;
+}
+
+enum plim_status allocator_explain(struct mem *m, const struct trace *t,
+				   const struct trace_device *d,
+				   const struct allocator_replay *replay, struct program **out,
+				   struct allocator_check *check, struct plim_err *err)
+{
+	struct explaining x = { .mem = m, .t = t, .d = d, .check = check, .err = err };
 	struct program *p;
 	enum plim_status st = program_from_trace(m, t, d, &p, err);
 
 	*out = NULL;
-	*check = (struct allocator_check){ .diverged_at = TRACE_NONE };
 	if (st)
 		return st;
 	x.p = p;
 	find_reserved_max(&x);
-	if (rules->gc_threshold > 0)
-		setup.limit_bytes = x.reserved_max;
 	x.block_of = mem_new(m, p->requests.n, sizeof(*x.block_of), err);
-	st = x.block_of ? caching_init(&x.model, m, &setup, err) : PLIM_E_NOMEM;
-	if (!st)
-		st = explain(&x);
-	check->stats = x.model.stats;
+	if (!x.block_of)
+		st = PLIM_E_NOMEM;
+	else if (replay->rules.gc_threshold > 0)
+		st = find_limit(&x, replay);
+	else
+		st = attempt(&x, replay, UINT64_MAX);
 	if (!st)
 		st = program_add_empty_caches(p, x.empty_caches.at, x.empty_caches.n, err);
 	vec_release(m, &x.empty_caches);
 	mem_free(m, x.block_of, p->requests.n, sizeof(*x.block_of));
-	if (x.model.mem)
-		caching_release(&x.model);
 	if (st)
 		program_free(p);
 	else

@@ -15,6 +15,7 @@ struct replay {
 	struct heap heap;
 	struct allocator_replay *out;
 	uint32_t *block_of; /* by allocation: its block while it lives */
+	const uint64_t *known_bytes; /* of each allocation, from an earlier replay; NULL */
 	uint64_t
 		steps; /* left for looking for loose blocks: a damaged file must not make it quadratic */
 	struct plim_err *err;
@@ -126,8 +127,8 @@ static enum plim_status place(struct replay *r, const struct resident *one, uint
 	size_t at = heap_range_at(&r->heap, a->addr);
 	struct heap_range *range =
 		at < r->heap.order.n ? &r->heap.ranges.at[r->heap.order.at[at]] : NULL;
-	uint64_t size = allocator_round(&r->rules, a->requested_bytes), bytes = final_bytes(r, a),
-		 room;
+	uint64_t size = allocator_round(&r->rules, a->requested_bytes), room;
+	uint64_t bytes = r->known_bytes ? r->known_bytes[one->alloc] : final_bytes(r, a);
 	uint32_t block = heap_find(&r->heap, a->addr);
 	enum plim_status st = PLIM_OK;
 	uint8_t loose = 0;
@@ -414,6 +415,37 @@ enum plim_status allocator_replay_own(struct mem *m, const struct trace *t,
 		allocator_replay_free(r.out);
 	else
 		*out = r.out;
+	return st;
+}
+
+enum plim_status heap_before(struct heap *h, struct mem *m, const struct trace *t,
+			     const struct trace_device *d, const struct allocator_replay *replay,
+			     struct plim_err *err)
+{
+	struct allocator_replay scratch = { .first_fault = TRACE_NONE };
+	struct replay r = { .mem = m,
+			    .t = t,
+			    .d = d,
+			    .rules = replay->rules,
+			    .known_bytes = replay->block_bytes,
+			    .out = &scratch,
+			    .err = err };
+	enum plim_status st = PLIM_E_NOMEM;
+
+	heap_init(&r.heap, m);
+	scratch.block_bytes = mem_new(m, d->alloc_count, sizeof(*scratch.block_bytes), err);
+	r.block_of = scratch.block_bytes ? mem_new(m, d->alloc_count, sizeof(*r.block_of), err)
+					 : NULL;
+	if (r.block_of)
+		st = ranges_before(&r);
+	if (!st)
+		st = residents_before(&r);
+	mem_free(m, r.block_of, d->alloc_count, sizeof(*r.block_of));
+	mem_free(m, scratch.block_bytes, d->alloc_count, sizeof(*scratch.block_bytes));
+	if (st)
+		heap_release(&r.heap);
+	else
+		*h = r.heap;
 	return st;
 }
 

@@ -138,7 +138,7 @@ static enum plim_status boolean(struct reading *r, uint8_t *out)
 {
 	if (!is(r, "True") && !is(r, "False"))
 		return refuse(r, "True or False");
-	*out = is(r, "True");
+	*out = is(r, "True") ? 1 : 0;
 	next(r);
 	return PLIM_OK;
 }
@@ -170,7 +170,7 @@ static enum plim_status set_backend(struct reading *r)
 {
 	if (!is(r, "native") && !is(r, "cudaMallocAsync"))
 		return refuse(r, "native or cudaMallocAsync");
-	r->rules->not_modelled = is(r, "cudaMallocAsync");
+	r->rules->not_modelled = is(r, "native") ? 0 : 1;
 	next(r);
 	return PLIM_OK;
 }

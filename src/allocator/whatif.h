@@ -11,18 +11,19 @@
 struct allocator_check {
 	uint64_t events;      /* alloc, free, oom and segment events that were compared */
 	uint32_t diverged_at; /* the first event that came out different; TRACE_NONE: none */
+	uint64_t limit_bytes; /* that the recording's garbage collection went by; UINT64_MAX: none */
+	uint64_t empty_caches; /* calls that the recording shows by what they released */
 	struct allocator_stats stats; /* of the model, up to there */
-	uint64_t empty_caches;        /* calls that the recording shows by what they released */
 };
 
 /*
  * The program of a device's recording, with the calls of empty_cache() that only a replay can find.
- * `rules` are the recording's own.  Free *out with program_free.
+ * `replay` is the recording's own, whose rules it goes by.  Free *out with program_free.
  */
 enum plim_status allocator_explain(struct mem *m, const struct trace *t,
-				   const struct trace_device *d, const struct allocator_rules *rules,
-				   struct program **out, struct allocator_check *check,
-				   struct plim_err *err);
+				   const struct trace_device *d,
+				   const struct allocator_replay *replay, struct program **out,
+				   struct allocator_check *check, struct plim_err *err);
 
 struct allocator_bounds {
 	uint64_t limit_bytes;    /* set_per_process_memory_fraction; UINT64_MAX: none */

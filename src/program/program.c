@@ -113,8 +113,12 @@ static enum plim_status open_with(struct program *p, const struct pools *pools, 
 	const struct trace_device *d = pools->d;
 	size_t n = 0;
 	struct before *list = mem_new(p->mem, d->allocs_before, sizeof(*list), err);
-	enum plim_status st = list ? PLIM_OK : PLIM_E_NOMEM;
+	enum plim_status st;
 
+	p->allocs_before =
+		list ? mem_new(p->mem, d->allocs_before, sizeof(*p->allocs_before), err) : NULL;
+	p->requests_before = d->allocs_before;
+	st = p->allocs_before ? PLIM_OK : PLIM_E_NOMEM;
 	for (uint32_t a = 0; !st && a < d->alloc_count; a++)
 		if (d->allocs[a].flags & TRACE_BEFORE)
 			list[n++] = (struct before){ d->allocs[a].addr, a };
@@ -127,11 +131,11 @@ static enum plim_status open_with(struct program *p, const struct pools *pools, 
 					      r && !r->since ? r->pool : 0 };
 
 		number[list[i].alloc] = (uint32_t)p->requests.n;
+		p->allocs_before[i] = list[i].alloc;
 		st = request(p, &rq, PROGRAM_ALLOC, TRACE_NONE, err);
 		if (!st && a->flags & TRACE_PENDING_BEFORE)
 			st = op(p, number[list[i].alloc], PROGRAM_FREE, TRACE_NONE, err);
 	}
-	p->requests_before = (uint32_t)n;
 	mem_free(p->mem, list, d->allocs_before, sizeof(*list));
 	return st;
 }
@@ -203,6 +207,7 @@ void program_free(struct program *p)
 	m = p->mem;
 	vec_release(m, &p->requests);
 	vec_release(m, &p->ops);
+	mem_free(m, p->allocs_before, p->requests_before, sizeof(*p->allocs_before));
 	mem_free(m, p, 1, sizeof(*p));
 }
 

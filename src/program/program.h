@@ -33,7 +33,9 @@ struct program {
 	VEC(struct program_request) requests;
 	VEC(struct program_op) ops;
 	size_t pools;             /* requests' pools are below this */
-	uint32_t requests_before; /* live when the recording began; they come first, as ALLOC ops */
+	/* Live when the recording began: they come first, as ALLOC ops.  allocs_before[request] is the trace's allocation. */
+	uint32_t requests_before;
+	uint32_t *allocs_before;
 };
 
 /*
