@@ -3,24 +3,12 @@
 #include <string.h>
 
 #define CHUNK ((uint64_t)32 << 20)
-#define MIDDLE ((uint64_t)1 << 46) /* below 2^47, with room on both sides */
+#define TOP ((uint64_t)1 << 47) /* of a process; chunks come from here downwards */
 
 static uint64_t chunks(uint64_t bytes)
 {
 	return (bytes + CHUNK - 1) / CHUNK * CHUNK;
 }
-
-/* splitmix64 (Steele, Lea, Flood 2014) */
-static uint64_t shuffle(uint64_t *state)
-{
-	uint64_t z = *state += 0x9e3779b97f4a7c15u;
-
-	z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-	return z ^ (z >> 31);
-}
-
-/* ---- PLACEMENT_DRIVER ---- */
 
 static size_t hole_at(const struct placement *p, uint64_t addr)
 {
@@ -69,56 +57,50 @@ static void hole_add(struct placement *p, uint64_t addr, uint64_t bytes)
 	}
 }
 
-/* The lowest hole that fits; what needs chunks of its own begins at one. */
+/* Does a segment fit there?  What needs chunks of its own begins at one: *skip bytes further. */
+static int fits(const struct placement_hole *h, uint64_t bytes, uint64_t *skip)
+{
+	*skip = bytes > CHUNK / 2 ? chunks(h->addr) - h->addr : 0;
+	return h->bytes >= *skip && h->bytes - *skip >= bytes;
+}
+
 static int hole_take(struct placement *p, uint64_t bytes, uint64_t *addr)
 {
-	int own = bytes > CHUNK / 2;
+	size_t best = p->holes.n;
+	struct placement_hole h;
+	uint64_t skip;
 
 	for (size_t i = 0; i < p->holes.n; i++) {
-		struct placement_hole h = p->holes.at[i];
-		uint64_t skip = own ? chunks(h.addr) - h.addr : 0;
-
-		if (h.bytes < skip || h.bytes - skip < bytes)
+		if (!fits(&p->holes.at[i], bytes, &skip))
 			continue;
-		*addr = h.addr + skip;
-		hole_remove(p, i);
-		hole_add(p, h.addr, skip);
-		hole_add(p, *addr + bytes, h.bytes - skip - bytes);
-		return 1;
+		if (best == p->holes.n || p->way == PLACEMENT_HIGHEST ||
+		    (p->way == PLACEMENT_TIGHTEST &&
+		     p->holes.at[i].bytes < p->holes.at[best].bytes))
+			best = i;
+		if (p->way == PLACEMENT_LOWEST)
+			break;
 	}
-	return 0;
+	if (best == p->holes.n)
+		return 0;
+	h = p->holes.at[best];
+	fits(&h, bytes, &skip);
+	*addr = h.addr + skip;
+	hole_remove(p, best);
+	hole_add(p, h.addr, skip);
+	hole_add(p, *addr + bytes, h.bytes - skip - bytes);
+	return 1;
 }
-
-static uint64_t like_the_driver(struct placement *p, uint64_t bytes)
-{
-	uint64_t addr;
-
-	if (hole_take(p, bytes, &addr))
-		return addr;
-	p->low -= chunks(bytes);
-	hole_add(p, p->low + bytes, chunks(bytes) - bytes);
-	return p->low;
-}
-
-/* ---- all ways ---- */
 
 static uint64_t place(struct placement *p, uint64_t bytes)
 {
-	uint64_t addr;
+	uint64_t addr, whole = chunks(bytes);
 
-	switch (p->way) {
-	case PLACEMENT_DRIVER: return like_the_driver(p, bytes);
-	case PLACEMENT_UPWARDS:
-		addr = p->high;
-		p->high += chunks(bytes);
+	if (hole_take(p, p->way == PLACEMENT_APART ? whole : bytes, &addr))
 		return addr;
-	case PLACEMENT_SHUFFLED:
-		/* some 2^45 bytes far from anything else, in a slot of its own */
-		p->high += chunks(bytes);
-		return (shuffle(&p->seed) >> 19 << 20) + (p->high << 1);
-	case PLACEMENT_DOWNWARDS:
-	default: p->low -= chunks(bytes); return p->low;
-	}
+	p->low -= whole;
+	if (p->way != PLACEMENT_APART)
+		hole_add(p, p->low + bytes, whole - bytes);
+	return p->low;
 }
 
 static int take(struct placement *p, uint64_t bytes)
@@ -144,8 +126,7 @@ static void segment_free(void *self, uint64_t addr, uint64_t bytes)
 	struct placement *p = self;
 
 	p->used_bytes -= bytes;
-	if (p->way == PLACEMENT_DRIVER)
-		hole_add(p, addr, bytes);
+	hole_add(p, addr, p->way == PLACEMENT_APART ? chunks(bytes) : bytes);
 }
 
 static uint64_t reserve(void *self, uint64_t bytes)
@@ -157,8 +138,7 @@ static void unreserve(void *self, uint64_t addr, uint64_t bytes)
 {
 	struct placement *p = self;
 
-	if (p->way == PLACEMENT_DRIVER)
-		hole_add(p, addr, bytes);
+	hole_add(p, addr, p->way == PLACEMENT_APART ? chunks(bytes) : bytes);
 }
 
 static int map(void *self, uint64_t addr, uint64_t bytes)
@@ -175,16 +155,14 @@ static void unmap(void *self, uint64_t addr, uint64_t bytes)
 	p->used_bytes -= bytes;
 }
 
-void placement_init(struct placement *p, struct mem *m, enum placement_way way, uint64_t seed,
+void placement_init(struct placement *p, struct mem *m, enum placement_way way,
 		    uint64_t capacity_bytes, struct plim_err *err)
 {
 	*p = (struct placement){ .mem = m,
 				 .err = err,
 				 .way = way,
-				 .seed = seed,
 				 .capacity_bytes = capacity_bytes,
-				 .low = MIDDLE,
-				 .high = MIDDLE };
+				 .low = TOP };
 }
 
 void placement_release(struct placement *p)

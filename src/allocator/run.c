@@ -64,7 +64,7 @@ static enum plim_status one(struct running *r, const struct program_op *op)
 
 enum plim_status allocator_run(struct mem *m, const struct program *p, const int64_t *streams,
 			       size_t stream_count, const struct allocator_rules *rules,
-			       const struct allocator_bounds *bounds, unsigned way, uint64_t seed,
+			       const struct allocator_bounds *bounds, unsigned way,
 			       struct allocator_outcome *out, struct plim_err *err)
 {
 	struct running r = { .p = p, .out = out };
@@ -80,7 +80,7 @@ enum plim_status allocator_run(struct mem *m, const struct program *p, const int
 	enum plim_status st;
 
 	*out = (struct allocator_outcome){ .oom_event = TRACE_NONE };
-	placement_init(&placement, m, (enum placement_way)way, seed, bounds->capacity_bytes, err);
+	placement_init(&placement, m, (enum placement_way)way, bounds->capacity_bytes, err);
 	setup.driver = placement_driver(&placement);
 	r.block_of = mem_new(m, p->requests.n, sizeof(*r.block_of), err);
 	st = r.block_of ? caching_init(&r.model, m, &setup, err) : PLIM_E_NOMEM;

@@ -39,10 +39,10 @@ struct allocator_outcome {
 	uint64_t survived_attempts; /* requests that failed when recorded and do not here */
 };
 
-/* Run a program.  `way` and `seed` choose the addresses: see placement.h. */
+/* Run a program; `way` of placement.h gives segments their addresses. */
 enum plim_status allocator_run(struct mem *m, const struct program *p, const int64_t *streams,
 			       size_t stream_count, const struct allocator_rules *rules,
-			       const struct allocator_bounds *bounds, unsigned way, uint64_t seed,
+			       const struct allocator_bounds *bounds, unsigned way,
 			       struct allocator_outcome *out, struct plim_err *err);
 
 #endif
