@@ -78,7 +78,6 @@ enum allocator_stat {
 	ALLOCATOR_OVERSIZE_SEGMENTS,
 	ALLOCATOR_STATS
 };
-extern const char *const allocator_stat_names[ALLOCATOR_STATS];
 
 struct allocator_stats {
 	struct allocator_count {

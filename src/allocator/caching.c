@@ -3,20 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *const allocator_stat_names[ALLOCATOR_STATS] = {
-	"allocation",
-	"segment",
-	"active",
-	"inactive_split",
-	"allocated_bytes",
-	"reserved_bytes",
-	"active_bytes",
-	"inactive_split_bytes",
-	"requested_bytes",
-	"oversize_allocations",
-	"oversize_segments",
-};
-
 /* ---- counting and telling ---- */
 
 static void add(struct allocator_count *n, int64_t change)
@@ -40,11 +26,11 @@ void caching_count(struct caching *c, enum allocator_stat stat, uint32_t half, i
 void caching_tell(struct caching *c, enum trace_action action, uint64_t addr, uint64_t bytes,
 		  const struct caching_block *b)
 {
-	int of_request = action <= TRACE_FREE_COMPLETED;
+	int of_request = action <= TRACE_FREE_COMPLETED || action == TRACE_OOM;
 
 	if (c->driver.event)
 		c->driver.event(c->driver.self,
-				&(struct caching_event){ .action = action,
+				&(struct allocator_event){ .action = action,
 							 .addr = addr,
 							 .bytes = bytes,
 							 .request = of_request ? b->request
@@ -359,10 +345,15 @@ enum plim_status caching_malloc(struct caching *c, const struct caching_request 
 	*block = take_free(c, half, rq->stream, bytes);
 	if (*block == CACHING_NONE)
 		st = climb(c, half, rq->stream, bytes, block);
-	if (!st && *block == CACHING_NONE)
+	if (!st && *block != CACHING_NONE)
+		return hand_out(c, rq, bytes, block);
+	if (!st) {
 		c->stats.ooms++;
-	else if (!st)
-		st = hand_out(c, rq, bytes, block);
+		caching_tell(c, TRACE_OOM, 0, bytes,
+			     &(struct caching_block){ .request = rq->number,
+						      .half = half,
+						      .stream = rq->stream });
+	}
 	return st;
 }
 

@@ -9,8 +9,8 @@
 #ifndef ALLOCATOR_CACHING_H
 #define ALLOCATOR_CACHING_H
 
-#include "allocator.h"
 #include "order.h"
+#include "whatif.h"
 
 #define CACHING_NONE UINT32_MAX
 
@@ -38,15 +38,6 @@ struct caching_reservation {
 	uint64_t addr, bytes, page_bytes;
 };
 
-/* What PyTorch would record. */
-struct caching_event {
-	enum trace_action action;
-	uint64_t addr, bytes;
-	uint32_t request; /* of alloc and free_*, else CACHING_NONE */
-	uint32_t half;
-	uint16_t stream;
-};
-
 /* What stands for CUDA. */
 struct caching_driver {
 	void *self;
@@ -58,7 +49,8 @@ struct caching_driver {
 	/* physical pages for [addr, addr + bytes); false: out of memory, and nothing is mapped */
 	int (*map)(void *self, uint64_t addr, uint64_t bytes);
 	void (*unmap)(void *self, uint64_t addr, uint64_t bytes);
-	void (*event)(void *self, const struct caching_event *event); /* may be NULL */
+	/* what PyTorch would record: events without their op; may be NULL */
+	void (*event)(void *self, const struct allocator_event *event);
 };
 
 struct caching {

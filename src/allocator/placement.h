@@ -29,6 +29,7 @@ struct placement {
 	struct mem *mem;
 	struct plim_err *err;
 	enum placement_way way;
+	void *owner; /* whoever runs the model */
 	uint64_t capacity_bytes, used_bytes;
 	uint64_t low; /* address space in use begins here */
 	VEC(struct placement_hole) holes; /* free inside it, by address */

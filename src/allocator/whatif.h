@@ -35,14 +35,49 @@ struct allocator_outcome {
 	uint32_t oom_event; /* of the recording, the request that failed; TRACE_NONE: none did */
 	uint64_t oom_request_bytes;
 	struct allocator_stats stats;
-	/* what was live when the reserved peak was reached */
 	uint64_t survived_attempts; /* requests that failed when recorded and do not here */
 };
 
-/* Run a program; `way` of placement.h gives segments their addresses. */
-enum plim_status allocator_run(struct mem *m, const struct program *p, const int64_t *streams,
-			       size_t stream_count, const struct allocator_rules *rules,
-			       const struct allocator_bounds *bounds, unsigned way,
-			       struct allocator_outcome *out, struct plim_err *err);
+/* What PyTorch would record. */
+struct allocator_event {
+	enum trace_action action; /* alloc, free_*, segment_*, oom */
+	uint64_t addr, bytes;     /* bytes as in the trace: unrounded of alloc and free_* */
+	uint32_t request;         /* of alloc, free_* and oom, else TRACE_NONE */
+	uint32_t half;            /* pool * 2 + whether it is the large half */
+	uint32_t op;              /* of the program */
+	uint16_t stream;
+};
+
+/* A block at the end. */
+struct allocator_block {
+	uint64_t segment_addr; /* where the segment, or the mapped range that it lies in, begins */
+	uint64_t addr, bytes, requested_bytes;
+	uint32_t request; /* TRACE_NONE: free */
+	uint32_t half;
+	uint16_t stream;
+	uint8_t pending, expandable;
+};
+
+struct allocator_run {
+	const struct allocator_rules *rules;
+	struct allocator_bounds bounds;
+	unsigned way; /* of placement.h: gives segments their addresses */
+	void *self;   /* for the two below, which may be NULL */
+	void (*event)(void *self, const struct allocator_event *event);
+	void (*block)(void *self, const struct allocator_block *block); /* by address in a segment */
+};
+
+/* Run a program. */
+enum plim_status allocator_run(struct mem *m, const struct program *p,
+			       const struct allocator_run *how, struct allocator_outcome *out,
+			       struct plim_err *err);
+
+/*
+ * The lowest of several offline packings of all requests into one piece of memory, in blocks of 512
+ * bytes: about as little as any allocator that knows the future could do with.  The peak of live
+ * bytes is the bound from below.
+ */
+enum plim_status allocator_pack(struct mem *m, const struct program *p, uint64_t *peak_bytes,
+				struct plim_err *err);
 
 #endif

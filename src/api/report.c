@@ -1,12 +1,11 @@
 /* plimsoll report: read, replay, walk, explain; the result as plain structs. */
+#include "out.h"
 #include "report.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define TIMELINE_SAMPLES 160   /* two a column of a terminal of 80 */
 #define VERDICTS_EACH_END 4    /* of many deaths, the first and the last ones are explained */
@@ -593,102 +592,20 @@ enum plim_status plim_report_open(const char *path, const struct plim_report_opt
 
 /* ---- out ---- */
 
-struct out {
-	plim_write_fn *write;
-	void *ctx;
-};
-
-static enum plim_status pass_on(void *ctx, const char *text, size_t n, struct plim_err *err)
-{
-	struct out *o = ctx;
-	int number = o->write(o->ctx, text, n);
-
-	return number ? err_errno(err, number, "cannot write the output") : PLIM_OK;
-}
-
 enum plim_status plim_report_json(const struct plim_report *r, plim_write_fn *write, void *ctx,
 				  struct plim_err *err)
 {
-	struct out o = { write, ctx };
-	struct json_sink sink = { pass_on, &o };
-	struct json_out j;
-	struct text text;
-	enum plim_status st;
-
-	text_init(&text, &r->hidden->mem, NULL);
-	json_out_init(&j, &text, JSON_PRETTY, &sink);
-	json_object(&j, NULL, JSON_LINES);
-	json_string(&j, "schema", "report/1");
-	json_string(&j, "version", plim_version());
-	fields_emit_members(&j, &report_table, r);
-	json_object_end(&j);
-	st = json_out_finish(&j, err);
-	text_release(&text);
-	return st;
+	return out_json(&r->hidden->mem, "report/1", &report_table, r, write, ctx, err);
 }
 
 enum plim_status plim_report_fields(int layout, plim_write_fn *write, void *ctx,
 				    struct plim_err *err)
 {
-	struct mem m;
-	struct text text;
-	int number;
-	enum plim_status st;
-
-	mem_init(&m, 0);
-	text_init(&text, &m, NULL);
-	if (layout)
-		fields_emit_abi(&text, &report_table);
-	else
-		fields_emit_doc(&text, "", &report_table);
-	st = text_status(&text, err);
-	number = st ? 0 : write(ctx, text_get(&text), text.n);
-	text_release(&text);
-	return number ? err_errno(err, number, "cannot write the output") : st;
-}
-
-/* A file that appears whole or not at all. */
-struct file_out {
-	int fd;
-	const char *path;
-};
-
-static enum plim_status file_write(void *ctx, const void *bytes, size_t n, struct plim_err *err)
-{
-	struct file_out *f = ctx;
-	const char *at = bytes;
-
-	while (n) {
-		ssize_t wrote = write(f->fd, at, n);
-
-		if (wrote < 0 && errno == EINTR)
-			continue;
-		if (wrote < 0)
-			return err_errno(err, errno, "cannot write '%s'", f->path);
-		at += wrote;
-		n -= (size_t)wrote;
-	}
-	return PLIM_OK;
+	return out_fields(&report_table, layout, write, ctx, err);
 }
 
 enum plim_status plim_report_snapshot(const struct plim_report *r, const char *path,
 				      struct plim_err *err)
 {
-	char part[4096];
-	struct file_out f = { .path = path };
-	enum plim_status st;
-
-	if ((size_t)snprintf(part, sizeof(part), "%s.part-%d", path, (int)getpid()) >= sizeof(part))
-		return err_set(err, PLIM_E_ARG, "the path is too long");
-	f.fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	if (f.fd < 0)
-		return err_errno(err, errno, "cannot write '%s'", path);
-	st = trace_write(r->hidden->trace, (struct pickle_sink){ &f, file_write }, err);
-	if (close(f.fd) && !st)
-		st = err_errno(err, errno, "cannot write '%s'", path);
-	if (!st && rename(part, path))
-		st = err_errno(err, errno, "cannot write '%s'", path);
-	if (st)
-		unlink(part);
-	return st;
+	return out_snapshot(r->hidden->trace, path, err);
 }

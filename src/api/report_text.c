@@ -1,4 +1,5 @@
 /* The report for a person: the verdict first, then the evidence, then what to do. */
+#include "out.h"
 #include "report.h"
 
 #include <stdio.h>
@@ -272,8 +273,6 @@ enum plim_status plim_report_text(const struct plim_report *r, const struct plim
 	struct text_style s = { style ? style->width : 0, style && style->color,
 				style && style->utf8 };
 	struct text t;
-	enum plim_status st;
-	int number = 0;
 
 	text_init(&t, &r->hidden->mem, &s);
 	head(&t, &r->source);
@@ -282,9 +281,5 @@ enum plim_status plim_report_text(const struct plim_report *r, const struct plim
 	if (!r->device_count)
 		text_puts(&t, "No memory and no events of any device.\n");
 	sentences(&t, "Notes", r->source.notes, r->source.note_count);
-	st = text_status(&t, err);
-	if (!st)
-		number = write(ctx, text_get(&t), t.n);
-	text_release(&t);
-	return number ? err_errno(err, number, "cannot write the output") : st;
+	return out_text(&t, write, ctx, err);
 }

@@ -182,6 +182,8 @@ enum plim_status program_from_trace(struct mem *m, const struct trace *t,
 	if (p) {
 		p->mem = m;
 		p->pools = t->pools.n;
+		p->streams = t->streams.at;
+		p->stream_count = t->streams.n;
 	}
 	if (!st)
 		st = pools_find(&pools, m, err);
