@@ -107,8 +107,8 @@ static int whatif_run(const void *values, int argc, char **argv)
 	if (o->torch && !release(o->torch, &options.torch))
 		return cmd_usage("--torch takes a release from 2.1 on, like 2.11, not '%s'",
 				 o->torch);
-	options.flags = (o->smallest ? PLIM_WHATIF_SMALLEST : 0) |
-			(o->redact ? PLIM_WHATIF_REDACT : 0);
+	options.flags =
+		(o->smallest ? PLIM_WHATIF_SMALLEST : 0) | (o->redact ? PLIM_WHATIF_REDACT : 0);
 	options.max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory;
 	options.device = o->device == OPT_NONE ? PLIM_UNKNOWN : o->device;
 	options.log_path = o->log;

@@ -17,18 +17,19 @@ enum plim_whatif_flags {
 
 /* plim_whatif_options_init sets the defaults; then change what is to be different. */
 struct plim_whatif_options {
-	uint32_t size;             /* set by plim_whatif_options_init */
-	uint32_t flags;            /* enum plim_whatif_flags */
-	uint64_t max_memory_bytes; /* 0: half of this machine's memory, or of the cgroup's */
-	uint64_t device;           /* PLIM_UNKNOWN: the one with most events */
-	const char *log_path;      /* a log that holds the out-of-memory text, or NULL */
+	uint32_t size;               /* set by plim_whatif_options_init */
+	uint32_t flags;              /* enum plim_whatif_flags */
+	uint64_t max_memory_bytes;   /* 0: half of this machine's memory, or of the cgroup's */
+	uint64_t device;             /* PLIM_UNKNOWN: the one with most events */
+	const char *log_path;        /* a log that holds the out-of-memory text, or NULL */
 	const char *const *settings; /* PYTORCH_CUDA_ALLOC_CONF strings; borrowed */
 	size_t settings_count;       /* 0: a set that is worth trying */
-	uint64_t limit_bytes;        /* as set_per_process_memory_fraction; PLIM_UNKNOWN: see `gpu` */
-	const char *gpu; /* a card's name ("RTX 4090"); NULL: what the recording ran into, if it did */
+	uint64_t limit_bytes; /* as set_per_process_memory_fraction; PLIM_UNKNOWN: see `gpu` */
+	const char
+		*gpu; /* a card's name ("RTX 4090"); NULL: what the recording ran into, if it did */
 	uint64_t allowance_bytes; /* of `gpu`, for what PyTorch does not allocate */
-	unsigned torch;           /* release, 100 * major + minor; 0: as the recording's keys tell */
-	unsigned threads;         /* 0: as many as there are cores */
+	unsigned torch;   /* release, 100 * major + minor; 0: as the recording's keys tell */
+	unsigned threads; /* 0: as many as there are cores */
 	/* called with how many of all runs are done; not 0 stops (PLIM_E_CANCELLED).  May be NULL */
 	int (*progress)(void *ctx, uint32_t done, uint32_t total);
 	void *progress_ctx;

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TOO_LARGE ((uint64_t)1 << 60) /* refused unasked: "more than 1EB" */
+
 /* ---- counting and telling ---- */
 
 static void add(struct allocator_count *n, int64_t change)
@@ -31,12 +33,12 @@ void caching_tell(struct caching *c, enum trace_action action, uint64_t addr, ui
 	if (c->driver.event)
 		c->driver.event(c->driver.self,
 				&(struct allocator_event){ .action = action,
-							 .addr = addr,
-							 .bytes = bytes,
-							 .request = of_request ? b->request
-									       : CACHING_NONE,
-							 .half = b->half,
-							 .stream = b->stream });
+							   .addr = addr,
+							   .bytes = bytes,
+							   .request = of_request ? b->request
+										 : CACHING_NONE,
+							   .half = b->half,
+							   .stream = b->stream });
 }
 
 /* ---- blocks and pools ---- */
@@ -288,8 +290,7 @@ static enum plim_status split(struct caching *c, uint32_t *block, uint64_t bytes
 }
 
 /* Inactive split blocks are free parts of a segment; expandable ones do not count. */
-static void count_taken(struct caching *c, const struct caching_block *b, int was_split,
-			int splits)
+static void count_taken(struct caching *c, const struct caching_block *b, int was_split, int splits)
 {
 	int64_t blocks = 0, bytes = 0;
 
@@ -342,17 +343,16 @@ enum plim_status caching_malloc(struct caching *c, const struct caching_request 
 	uint32_t half = caching_half(rq->pool, bytes);
 	enum plim_status st = PLIM_OK;
 
-	*block = take_free(c, half, rq->stream, bytes);
-	if (*block == CACHING_NONE)
+	*block = bytes < TOO_LARGE ? take_free(c, half, rq->stream, bytes) : CACHING_NONE;
+	if (*block == CACHING_NONE && bytes < TOO_LARGE)
 		st = climb(c, half, rq->stream, bytes, block);
 	if (!st && *block != CACHING_NONE)
 		return hand_out(c, rq, bytes, block);
 	if (!st) {
 		c->stats.ooms++;
 		caching_tell(c, TRACE_OOM, 0, bytes,
-			     &(struct caching_block){ .request = rq->number,
-						      .half = half,
-						      .stream = rq->stream });
+			     &(struct caching_block){
+				     .request = rq->number, .half = half, .stream = rq->stream });
 	}
 	return st;
 }

@@ -9,8 +9,8 @@
 #ifndef ALLOCATOR_CACHING_H
 #define ALLOCATOR_CACHING_H
 
+#include "allocator.h"
 #include "order.h"
-#include "whatif.h"
 
 #define CACHING_NONE UINT32_MAX
 
@@ -112,9 +112,8 @@ uint32_t caching_half(uint16_t pool, uint64_t rounded_bytes);
  * of `device`; request_of gives their numbers and block_of[request] becomes the block of each.
  */
 struct heap;
-enum plim_status caching_seed(struct caching *c, const struct heap *h,
-			      const struct trace_device *d, const uint32_t *request_of,
-			      uint32_t *block_of);
+enum plim_status caching_seed(struct caching *c, const struct heap *h, const struct trace_device *d,
+			      const uint32_t *request_of, uint32_t *block_of);
 
 /* ---- between the files of the model ---- */
 
@@ -135,6 +134,13 @@ enum plim_status caching_unmap(struct caching *c, uint32_t block);
 void caching_garbage_collect(struct caching *c);
 /* Segments beyond max_split, until one large enough for the request is free; true: it should be. */
 int caching_release_available(struct caching *c, uint32_t half, uint16_t stream, uint64_t bytes);
+
+/* Is it still the block of that request?  A wait for all streams may have freed it before the program. */
+static inline int caching_holds(const struct caching *c, uint32_t block, uint32_t request)
+{
+	return block != CACHING_NONE && c->blocks.at[block].allocated &&
+	       c->blocks.at[block].request == request;
+}
 
 static inline int caching_whole(const struct caching_block *b)
 {

@@ -33,9 +33,9 @@ static int has_room(const struct caching *c, uint32_t block, uint64_t bytes)
 static enum plim_status reserve(struct caching *c, uint32_t half, uint16_t stream, uint32_t *block)
 {
 	uint64_t page = half & 1 ? c->rules.large_segment_bytes : ALLOCATOR_SMALL_SEGMENT;
-	struct caching_reservation r = { .bytes = ceil_to(c->device_bytes + c->device_bytes / 8,
-							  page),
-					 .page_bytes = page };
+	struct caching_reservation r = {
+		.bytes = ceil_to(c->device_bytes + c->device_bytes / 8, page), .page_bytes = page
+	};
 	struct caching_block b = { .bytes = r.bytes,
 				   .prev = CACHING_NONE,
 				   .next = CACHING_NONE,
@@ -120,7 +120,7 @@ enum plim_status caching_expand(struct caching *c, uint32_t half, uint16_t strea
 	enum plim_status st = find(c, half, stream, bytes, &at);
 
 	*block = CACHING_NONE;
-	if (st)
+	if (st || !has_room(c, at, bytes)) /* more than the whole card */
 		return st;
 	if (c->blocks.at[at].unmapped) {
 		uint64_t room = c->blocks.at[at].bytes;

@@ -60,8 +60,7 @@ static enum plim_status add_blocks(struct seeding *s, const struct heap_range *r
 			s->block_of[b.request] = *last;
 			count_live(s, hb, b.half);
 		}
-		if (!b.allocated && b.reservation == CACHING_NONE &&
-		    range->first != range->last) {
+		if (!b.allocated && b.reservation == CACHING_NONE && range->first != range->last) {
 			caching_count(s->c, ALLOCATOR_INACTIVE_SPLIT, b.half, 1);
 			caching_count(s->c, ALLOCATOR_INACTIVE_SPLIT_BYTES, b.half,
 				      (int64_t)hb->bytes);
@@ -107,8 +106,8 @@ static enum plim_status reservation_for(struct seeding *s, const struct heap_ran
 	size_t bin = range->large * c->streams + range->stream;
 	uint64_t page = range->large ? c->rules.large_segment_bytes : ALLOCATOR_SMALL_SEGMENT;
 	uint64_t bytes = (c->device_bytes + c->device_bytes / 8) / page * page;
-	struct caching_reservation r = { range->addr,
-					 bytes > range->bytes ? bytes : range->bytes, page };
+	struct caching_reservation r = { range->addr, bytes > range->bytes ? bytes : range->bytes,
+					 page };
 	uint64_t end = range->addr + range->bytes;
 	enum plim_status st = PLIM_OK;
 
@@ -170,15 +169,12 @@ static enum plim_status free_pending(struct seeding *s)
 	return st;
 }
 
-enum plim_status caching_seed(struct caching *c, const struct heap *h,
-			      const struct trace_device *d, const uint32_t *request_of,
-			      uint32_t *block_of)
+enum plim_status caching_seed(struct caching *c, const struct heap *h, const struct trace_device *d,
+			      const uint32_t *request_of, uint32_t *block_of)
 {
-	struct seeding s = { .c = c,
-			     .h = h,
-			     .d = d,
-			     .request_of = request_of,
-			     .block_of = block_of };
+	struct seeding s = {
+		.c = c, .h = h, .d = d, .request_of = request_of, .block_of = block_of
+	};
 	size_t bins = 2 * c->streams;
 	enum plim_status st = PLIM_E_NOMEM;
 

@@ -4,7 +4,6 @@
  */
 #include "caching.h"
 #include "heap.h"
-#include "whatif.h"
 
 #include <string.h>
 
@@ -205,28 +204,32 @@ static enum plim_status rest_of_gap(struct explaining *x, uint32_t number)
 	return empty_cache(x, number);
 }
 
+/* The recording frees what it allocated, once, and completes what it asked to free. */
+static enum plim_status free_op(struct explaining *x, const struct program_op *op)
+{
+	uint32_t block = x->block_of[op->request];
+	int completes = op->kind == PROGRAM_FREE_DONE;
+
+	if (!caching_holds(&x->model, block, op->request) ||
+	    completes != (x->model.blocks.at[block].pending_at != 0)) {
+		x->wrong = 1;
+		return PLIM_OK;
+	}
+	return completes ? caching_free_completed(&x->model, block)
+			 : caching_free_requested(&x->model, block);
+}
+
 static enum plim_status one(struct explaining *x, uint32_t number)
 {
 	const struct program_op *op = &x->p->ops.at[number];
-	uint32_t block = op->request == TRACE_NONE ? CACHING_NONE : x->block_of[op->request];
-	enum plim_status st = PLIM_OK;
+	int frees = op->kind == PROGRAM_FREE || op->kind == PROGRAM_FREE_DONE;
+	enum plim_status st;
 
 	x->end = op->event;
 	x->limit_hint = 0;
-	switch (op->kind) {
-	case PROGRAM_ALLOC:
-	case PROGRAM_ATTEMPT: st = malloc_op(x, number); break;
-	default: st = rest_of_gap(x, number);
-	}
-	if (!st && op->kind == PROGRAM_FREE)
-		st = caching_free_requested(&x->model, block);
-	if (!st && op->kind == PROGRAM_FREE_DONE) {
-		if (!x->model.blocks.at[block].pending_at ||
-		    x->model.blocks.at[block].request != op->request)
-			x->wrong = 1; /* the model had to wait for it earlier than the recording shows */
-		else
-			st = caching_free_completed(&x->model, block);
-	}
+	st = frees ? rest_of_gap(x, number) : malloc_op(x, number);
+	if (!st && frees)
+		st = free_op(x, op);
 	for (; x->next < x->end; x->next++)
 		x->wrong |= is_segment_event(x->d->events.action[x->next]);
 	x->check->events++;
@@ -317,7 +320,8 @@ static enum plim_status attempt(struct explaining *x, const struct allocator_rep
 				       .device_bytes = (uint64_t)1 << 40 };
 	enum plim_status st = caching_init(&x->model, x->mem, &setup, x->err);
 
-	*x->check = (struct allocator_check){ .diverged_at = TRACE_NONE, .limit_bytes = limit_bytes };
+	*x->check =
+		(struct allocator_check){ .diverged_at = TRACE_NONE, .limit_bytes = limit_bytes };
 	x->next = x->end = 0;
 	x->wrong = 0;
 	x->empty_caches.n = 0;
@@ -336,7 +340,8 @@ static enum plim_status attempt(struct explaining *x, const struct allocator_rep
  */
 static enum plim_status find_limit(struct explaining *x, const struct allocator_replay *replay)
 {
-	uint64_t low = x->reserved_max, high = 64 * x->reserved_max, limit = low;
+	uint64_t low = x->reserved_max, limit = low;
+	uint64_t high = low < UINT64_MAX / 64 ? 64 * low : UINT64_MAX;
 	enum plim_status st = attempt(x, replay, limit);
 
 	while (!st && x->wrong && x->limit_hint && low < high) {

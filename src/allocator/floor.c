@@ -6,8 +6,8 @@
  * Each packing keeps requests that live for long apart from the others: the two kinds grow towards
  * each other from the two ends of one piece of memory, and inside a kind the tightest hole is taken.
  */
+#include "allocator.h"
 #include "order.h"
-#include "whatif.h"
 
 #define SIDES 2
 

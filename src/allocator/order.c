@@ -87,8 +87,8 @@ enum plim_status order_insert(struct mem *m, struct order *o, const struct order
 		st = part_split(m, o, part, err);
 	if (st)
 		return st;
-	if (part + 1 < o->parts.n && !less(key, o->parts.at[part + 1].first.bytes,
-					   o->parts.at[part + 1].first.addr))
+	if (part + 1 < o->parts.n &&
+	    !less(key, o->parts.at[part + 1].first.bytes, o->parts.at[part + 1].first.addr))
 		part++;
 	c = o->parts.at[part].chunk;
 	at = lower(c, key->bytes, key->addr);

@@ -6,7 +6,7 @@
 #ifndef ALLOCATOR_ORDER_H
 #define ALLOCATOR_ORDER_H
 
-#include "base/mem.h"
+#include "base/base.h"
 
 #define ORDER_CHUNK 64
 

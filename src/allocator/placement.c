@@ -73,11 +73,11 @@ static int hole_take(struct placement *p, uint64_t bytes, uint64_t *addr)
 	for (size_t i = 0; i < p->holes.n; i++) {
 		if (!fits(&p->holes.at[i], bytes, &skip))
 			continue;
-		if (best == p->holes.n || p->way == PLACEMENT_HIGHEST ||
-		    (p->way == PLACEMENT_TIGHTEST &&
+		if (best == p->holes.n || p->way == ALLOCATOR_HIGHEST ||
+		    (p->way == ALLOCATOR_TIGHTEST &&
 		     p->holes.at[i].bytes < p->holes.at[best].bytes))
 			best = i;
-		if (p->way == PLACEMENT_LOWEST)
+		if (p->way == ALLOCATOR_LOWEST)
 			break;
 	}
 	if (best == p->holes.n)
@@ -95,10 +95,10 @@ static uint64_t place(struct placement *p, uint64_t bytes)
 {
 	uint64_t addr, whole = chunks(bytes);
 
-	if (hole_take(p, p->way == PLACEMENT_APART ? whole : bytes, &addr))
+	if (hole_take(p, p->way == ALLOCATOR_APART ? whole : bytes, &addr))
 		return addr;
 	p->low -= whole;
-	if (p->way != PLACEMENT_APART)
+	if (p->way != ALLOCATOR_APART)
 		hole_add(p, p->low + bytes, whole - bytes);
 	return p->low;
 }
@@ -126,7 +126,7 @@ static void segment_free(void *self, uint64_t addr, uint64_t bytes)
 	struct placement *p = self;
 
 	p->used_bytes -= bytes;
-	hole_add(p, addr, p->way == PLACEMENT_APART ? chunks(bytes) : bytes);
+	hole_add(p, addr, p->way == ALLOCATOR_APART ? chunks(bytes) : bytes);
 }
 
 static uint64_t reserve(void *self, uint64_t bytes)
@@ -138,7 +138,7 @@ static void unreserve(void *self, uint64_t addr, uint64_t bytes)
 {
 	struct placement *p = self;
 
-	hole_add(p, addr, p->way == PLACEMENT_APART ? chunks(bytes) : bytes);
+	hole_add(p, addr, p->way == ALLOCATOR_APART ? chunks(bytes) : bytes);
 }
 
 static int map(void *self, uint64_t addr, uint64_t bytes)
@@ -155,14 +155,12 @@ static void unmap(void *self, uint64_t addr, uint64_t bytes)
 	p->used_bytes -= bytes;
 }
 
-void placement_init(struct placement *p, struct mem *m, enum placement_way way,
+void placement_init(struct placement *p, struct mem *m, enum allocator_way way,
 		    uint64_t capacity_bytes, struct plim_err *err)
 {
-	*p = (struct placement){ .mem = m,
-				 .err = err,
-				 .way = way,
-				 .capacity_bytes = capacity_bytes,
-				 .low = TOP };
+	*p = (struct placement){
+		.mem = m, .err = err, .way = way, .capacity_bytes = capacity_bytes, .low = TOP
+	};
 }
 
 void placement_release(struct placement *p)

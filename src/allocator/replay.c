@@ -14,7 +14,7 @@ struct replay {
 	struct allocator_rules rules;
 	struct heap heap;
 	struct allocator_replay *out;
-	uint32_t *block_of; /* by allocation: its block while it lives */
+	uint32_t *block_of;          /* by allocation: its block while it lives */
 	const uint64_t *known_bytes; /* of each allocation, from an earlier replay; NULL */
 	uint64_t
 		steps; /* left for looking for loose blocks: a damaged file must not make it quadratic */
@@ -434,8 +434,8 @@ enum plim_status heap_before(struct heap *h, struct mem *m, const struct trace *
 
 	heap_init(&r.heap, m);
 	scratch.block_bytes = mem_new(m, d->alloc_count, sizeof(*scratch.block_bytes), err);
-	r.block_of = scratch.block_bytes ? mem_new(m, d->alloc_count, sizeof(*r.block_of), err)
-					 : NULL;
+	r.block_of =
+		scratch.block_bytes ? mem_new(m, d->alloc_count, sizeof(*r.block_of), err) : NULL;
 	if (r.block_of)
 		st = ranges_before(&r);
 	if (!st)

@@ -1,6 +1,5 @@
 /* A program run under any settings, at addresses of our own. */
 #include "placement.h"
-#include "whatif.h"
 
 struct running {
 	const struct program *p;
@@ -8,7 +7,7 @@ struct running {
 	uint32_t op; /* the one that runs */
 	struct caching model;
 	uint32_t *block_of; /* of each request; CACHING_NONE: it is not there */
-	int stopped;        /* a request failed that had not when recorded: what follows is not known */
+	int stopped; /* a request failed that had not when recorded: what follows is not known */
 	struct allocator_outcome *out;
 };
 
@@ -39,26 +38,27 @@ static enum plim_status malloc_op(struct running *r, const struct program_op *op
 	return st;
 }
 
-static enum plim_status free_done(struct running *r, uint32_t block, uint32_t request)
+static enum plim_status free_op(struct running *r, const struct program_op *op)
 {
-	const struct caching_block *b = &r->model.blocks.at[block];
+	uint32_t block = r->block_of[op->request];
+	enum plim_status st = PLIM_OK;
 
-	/* a release that had to wait for all streams may have completed it already */
-	if (!b->pending_at || b->request != request)
-		return PLIM_OK;
-	return caching_free_completed(&r->model, block);
+	if (!caching_holds(&r->model, block, op->request))
+		return PLIM_OK; /* it failed here, or was completed by a release that had to wait */
+	if (!r->model.blocks.at[block].pending_at)
+		st = caching_free_requested(&r->model, block);
+	if (!st && op->kind == PROGRAM_FREE_DONE)
+		st = caching_free_completed(&r->model, block);
+	return st;
 }
 
 static enum plim_status one(struct running *r, const struct program_op *op)
 {
-	uint32_t block = op->request == TRACE_NONE ? CACHING_NONE : r->block_of[op->request];
-
 	switch ((enum program_op_kind)op->kind) {
 	case PROGRAM_ALLOC:
 	case PROGRAM_ATTEMPT: return malloc_op(r, op);
 	case PROGRAM_FREE:
-		return block == CACHING_NONE ? PLIM_OK : caching_free_requested(&r->model, block);
-	case PROGRAM_FREE_DONE: return block == CACHING_NONE ? PLIM_OK : free_done(r, block, op->request);
+	case PROGRAM_FREE_DONE: return free_op(r, op);
 	case PROGRAM_EMPTY_CACHE: return caching_empty_cache(&r->model);
 	}
 	return PLIM_OK;
@@ -134,7 +134,7 @@ enum plim_status allocator_run(struct mem *m, const struct program *p,
 	enum plim_status st;
 
 	*out = (struct allocator_outcome){ .oom_event = TRACE_NONE };
-	placement_init(&placement, m, (enum placement_way)how->way, how->bounds.capacity_bytes, err);
+	placement_init(&placement, m, how->way, how->bounds.capacity_bytes, err);
 	placement.owner = &r;
 	setup.driver = placement_driver(&placement);
 	setup.driver.event = how->event ? pass_event : NULL;

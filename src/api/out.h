@@ -2,7 +2,6 @@
 #ifndef API_OUT_H
 #define API_OUT_H
 
-#include "base/fields.h"
 #include "trace/trace.h"
 
 #include <plimsoll/report.h>

@@ -1,6 +1,6 @@
 /* plimsoll report: read, replay, walk, explain; the result as plain structs. */
-#include "out.h"
 #include "report.h"
+#include "out.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -283,21 +283,24 @@ static enum plim_status fill_oom(struct plim_report *r, const struct timeline *t
 	const struct allocator_oom *oom = &tl->replay->ooms.at[i];
 	int last = i + 1 == tl->replay->ooms.n;
 	int explained = i < VERDICTS_EACH_END || i + VERDICTS_EACH_END >= tl->replay->ooms.n;
+	struct report_tried tried[REPORT_TRIED];
+	size_t tried_count = 0;
 	struct findings_death d;
 	uint32_t e = oom->event;
 	enum plim_status st;
 
-	*out = (struct plim_report_oom){ .event = e,
-					 .time_us = time_of(r, tl->device, e),
-					 .requested_bytes = ev->size[e],
-					 .segment_bytes = allocator_segment_bytes(&tl->replay->rules, ev->size[e]),
-					 .stream = t->streams.n ? t->streams.at[ev->stream[e]] : 0,
-					 .pool = ev->size[e] <= ALLOCATOR_SMALL_SIZE ? "small"
-										     : "large",
-					 .device_free_bytes = ev->addr[e],
-					 .bound_bytes = PLIM_UNKNOWN,
-					 .free_bytes = oom->free_bytes,
-					 .largest_free_bytes = oom->largest_free_bytes };
+	*out = (struct plim_report_oom){
+		.event = e,
+		.time_us = time_of(r, tl->device, e),
+		.requested_bytes = ev->size[e],
+		.segment_bytes = allocator_segment_bytes(&tl->replay->rules, ev->size[e]),
+		.stream = t->streams.n ? t->streams.at[ev->stream[e]] : 0,
+		.pool = ev->size[e] <= ALLOCATOR_SMALL_SIZE ? "small" : "large",
+		.device_free_bytes = ev->addr[e],
+		.bound_bytes = PLIM_UNKNOWN,
+		.free_bytes = oom->free_bytes,
+		.largest_free_bytes = oom->largest_free_bytes
+	};
 	timeline_go(tl, at, e);
 	out->live_bytes = at->bytes[TIMELINE_ALLOCATED];
 	out->reserved_bytes = at->bytes[TIMELINE_RESERVED];
@@ -311,8 +314,11 @@ static enum plim_status fill_oom(struct plim_report *r, const struct timeline *t
 	if (st)
 		return st;
 	out->bound_bytes = d.bound_low_bytes;
-	out->verdict = report_take(r, 1, sizeof(*out->verdict), err);
-	return out->verdict ? report_verdict(r, tl, &d, out->verdict, err) : PLIM_E_NOMEM;
+	if (last)
+		st = report_try_settings(r, tl, &d, tried, &tried_count, err);
+	out->verdict = st ? NULL : report_take(r, 1, sizeof(*out->verdict), err);
+	return out->verdict ? report_verdict(r, &d, tried, tried_count, out->verdict, err)
+			    : err->status;
 }
 
 static enum plim_status fill_leak(struct plim_report *r, const struct findings_leak *from,

@@ -56,11 +56,12 @@ static enum plim_status choose_device(struct plim_whatif *w, struct plim_err *er
 		if (r->devices[i].events > r->devices[best].events)
 			best = i;
 	if (!r->device_count || !r->devices[best].events)
-		return err_set(err, PLIM_E_FORMAT,
-			       "%s: no events were recorded, so there is nothing to run again; record "
-			       "with torch.cuda.memory._record_memory_history() switched on before "
-			       "the job, or with plimsoll record",
-			       r->source.path);
+		return err_set(
+			err, PLIM_E_FORMAT,
+			"%s: no events were recorded, so there is nothing to run again; record "
+			"with torch.cuda.memory._record_memory_history() switched on before "
+			"the job, or with plimsoll record",
+			r->source.path);
 	w->device = r->devices[best].device;
 	for (size_t i = 0; i < r->hidden->trace->device_count; i++) {
 		if (r->hidden->trace->devices[i].ordinal != w->device)
@@ -103,8 +104,9 @@ static enum plim_status bound_by_gpu(struct plim_whatif *w, struct plim_err *err
 		if (!same_name(name, facts_gpus[i].name))
 			continue;
 		if (allowance >= total)
-			return err_set(err, PLIM_E_ARG, "an allowance of %llu bytes leaves nothing "
-							"of a %s",
+			return err_set(err, PLIM_E_ARG,
+				       "an allowance of %llu bytes leaves nothing "
+				       "of a %s",
 				       (unsigned long long)allowance, facts_gpus[i].name);
 		w->bound = (struct plim_whatif_bound){ .limit_bytes = total - allowance,
 						       .basis = "gpu",
@@ -281,8 +283,8 @@ static enum plim_status explain(struct plim_whatif *w, struct plim_err *err)
 	w->self_check = (struct plim_whatif_check){
 		.events = h->check.events,
 		.exact = h->check.diverged_at == TRACE_NONE,
-		.diverged_at = h->check.diverged_at == TRACE_NONE ? PLIM_UNKNOWN
-								  : h->check.diverged_at,
+		.diverged_at =
+			h->check.diverged_at == TRACE_NONE ? PLIM_UNKNOWN : h->check.diverged_at,
 		.empty_caches = h->check.empty_caches,
 		.statistics = statistics_of(&h->check.stats),
 	};
@@ -304,11 +306,12 @@ static enum plim_status tell_notes(struct plim_whatif *w, struct plim_err *err)
 	if (!w->notes)
 		return err->status;
 	if (w->hidden->program->requests_before)
-		w->notes[w->note_count++] = report_text(
-			r, err,
-			"the recording lost its beginning: %u allocations were there before, and are "
-			"placed afresh in other settings' runs; their reserved memory may be higher",
-			w->hidden->program->requests_before);
+		w->notes[w->note_count++] = report_text(r, err,
+							"the recording lost its beginning: %u "
+							"allocations were there before, and are "
+							"placed afresh in other settings' runs; "
+							"their reserved memory may be higher",
+							w->hidden->program->requests_before);
 	if (w->death && w->death->still_to_come_bytes != PLIM_UNKNOWN &&
 	    w->death->still_to_come_bytes)
 		w->notes[w->note_count++] = report_text(

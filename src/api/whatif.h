@@ -2,7 +2,6 @@
 #ifndef API_WHATIF_H
 #define API_WHATIF_H
 
-#include "allocator/whatif.h"
 #include "report.h"
 
 #include <plimsoll/whatif.h>

@@ -78,8 +78,9 @@ static const struct field_table check_table = FIELD_TABLE(struct plim_whatif_che
 #define B struct plim_whatif_bound
 static const struct field bound_rows[] = {
 	FIELD_U64(B, limit_bytes, "reserved memory that the runs may reach; null: no limit"),
-	FIELD_STRING(B, basis,
-		     "given (--limit), gpu (--gpu), recorded (what the recording ran into) or none"),
+	FIELD_STRING(
+		B, basis,
+		"given (--limit), gpu (--gpu), recorded (what the recording ran into) or none"),
 	FIELD_STRING(B, gpu, "the card; null: none was named"),
 	FIELD_U64(B, allowance_bytes,
 		  "of the card, for what PyTorch does not allocate; null: no card was named"),

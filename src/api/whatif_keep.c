@@ -5,8 +5,6 @@
 #include "out.h"
 #include "whatif.h"
 
-#include "allocator/placement.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -110,8 +108,8 @@ static enum plim_status add_block(struct keeping *k, struct trace *t,
 				     .requested_bytes = b->requested_bytes,
 				     .stack = TRACE_NONE,
 				     .state = b->request == TRACE_NONE ? TRACE_INACTIVE
-					      : b->pending	     ? TRACE_ACTIVE_PENDING_FREE
-									: TRACE_ACTIVE };
+					      : b->pending             ? TRACE_ACTIVE_PENDING_FREE
+								       : TRACE_ACTIVE };
 	enum plim_status st = PLIM_OK;
 
 	if (!s || s->addr != b->segment_addr) {
@@ -166,8 +164,7 @@ static enum plim_status write_trace(struct keeping *k, const char *conf,
 {
 	struct trace t = *k->from;
 	size_t n = k->events.n;
-	struct trace_device *devices =
-		mem_new(k->mem, t.device_count, sizeof(*devices), k->err);
+	struct trace_device *devices = mem_new(k->mem, t.device_count, sizeof(*devices), k->err);
 	enum plim_status st = devices ? take_columns(k, n) : PLIM_E_NOMEM;
 
 	memset(&t.segments, 0, sizeof(t.segments));
@@ -212,7 +209,7 @@ enum plim_status plim_whatif_snapshot(const struct plim_whatif *w, const char *s
 	struct allocator_rules rules;
 	struct allocator_run how = { .rules = &rules,
 				     .bounds = whatif_bounds(w, w->bound.limit_bytes),
-				     .way = PLACEMENT_LOWEST,
+				     .way = ALLOCATOR_LOWEST,
 				     .self = &k,
 				     .event = on_event,
 				     .block = on_block };

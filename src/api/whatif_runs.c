@@ -1,8 +1,6 @@
 /* The runs, several at a time; then which is best. */
 #include "whatif.h"
 
-#include "allocator/placement.h"
-
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,14 +71,14 @@ static enum plim_status run_settings(const struct plim_whatif *w, struct plim_wh
 {
 	struct allocator_bounds bounds = whatif_bounds(w, w->bound.limit_bytes);
 	struct allocator_outcome o;
-	enum plim_status st = once(w, rules, &bounds, PLACEMENT_LOWEST, &o, err);
+	enum plim_status st = once(w, rules, &bounds, ALLOCATOR_LOWEST, &o, err);
 
 	run->limit_bytes = w->bound.limit_bytes;
 	run->smallest_limit_bytes = PLIM_UNKNOWN;
 	if (st)
 		return st;
 	fill(run, &o);
-	for (unsigned way = PLACEMENT_LOWEST + 1; !st && way < PLACEMENT_WAYS; way++) {
+	for (unsigned way = ALLOCATOR_LOWEST + 1; !st && way < ALLOCATOR_WAYS; way++) {
 		st = once(w, rules, &bounds, way, &o, err);
 		if (!st)
 			widen(run, &o);
@@ -88,7 +86,7 @@ static enum plim_status run_settings(const struct plim_whatif *w, struct plim_wh
 	if (st || bounds.limit_bytes == UINT64_MAX || !bounds.limit_bytes)
 		return st;
 	bounds.limit_bytes--;
-	st = once(w, rules, &bounds, PLACEMENT_LOWEST, &o, err);
+	st = once(w, rules, &bounds, ALLOCATOR_LOWEST, &o, err);
 	if (!st)
 		widen(run, &o);
 	return st;
@@ -99,7 +97,7 @@ static enum plim_status survives(const struct plim_whatif *w, const struct alloc
 {
 	struct allocator_bounds bounds = whatif_bounds(w, limit);
 	struct allocator_outcome o;
-	enum plim_status st = once(w, rules, &bounds, PLACEMENT_LOWEST, &o, err);
+	enum plim_status st = once(w, rules, &bounds, ALLOCATOR_LOWEST, &o, err);
 
 	*yes = !st && o.oom_event == TRACE_NONE;
 	return st;
@@ -116,7 +114,7 @@ static enum plim_status find_smallest(const struct plim_whatif *w, struct plim_w
 	struct allocator_bounds none = { UINT64_MAX, UINT64_MAX, 0 };
 	uint64_t low = w->floor.requested_peak_bytes / GRAIN, high;
 	struct allocator_outcome o;
-	enum plim_status st = once(w, rules, &none, PLACEMENT_LOWEST, &o, err);
+	enum plim_status st = once(w, rules, &none, ALLOCATOR_LOWEST, &o, err);
 	int yes;
 
 	if (st)
@@ -356,26 +354,30 @@ static enum plim_status withhold(const struct plim_whatif *w, const char **why,
 	if (!w->self_check.exact)
 		*why = report_text(
 			r, err,
-			"the model does not give this recording back: it differs from event %llu on, so "
+			"the model does not give this recording back: it differs from event %llu "
+			"on, so "
 			"the runs show what PyTorch's rules would do, not what this job did",
 			(unsigned long long)w->self_check.diverged_at);
 	else if (limit != PLIM_UNKNOWN && live > limit)
-		*why = report_text(r, err,
-				   "no allocator setting can help: %s is asked for at once, the limit "
-				   "is %s",
-				   report_size(a, live), report_size(b, limit));
+		*why = report_text(
+			r, err,
+			"no allocator setting can help: %s is asked for at once, the limit "
+			"is %s",
+			report_size(a, live), report_size(b, limit));
 	else if (w->death && w->death->cause == PLIM_CAUSE_LEAK)
-		*why = report_text(r, err,
-				   "the run died of a leak (plimsoll report shows where): settings that "
-				   "survive the recorded part die some repetitions later");
-	else if (w->death && w->death->needed_bytes != PLIM_UNKNOWN &&
-		 limit != PLIM_UNKNOWN && w->death->needed_bytes > limit)
-		*why = report_text(r, err,
-				   "no allocator setting can help: with what the step had still to "
-				   "allocate where the recording ends (%s) it needs %s, and the limit is "
-				   "%s; a run that survives the recorded part dies later",
-				   report_size(a, w->death->still_to_come_bytes),
-				   report_size(b, w->death->needed_bytes), report_size(c, limit));
+		*why = report_text(
+			r, err,
+			"the run died of a leak (plimsoll report shows where): settings that "
+			"survive the recorded part die some repetitions later");
+	else if (w->death && w->death->needed_bytes != PLIM_UNKNOWN && limit != PLIM_UNKNOWN &&
+		 w->death->needed_bytes > limit)
+		*why = report_text(
+			r, err,
+			"no allocator setting can help: with what the step had still to "
+			"allocate where the recording ends (%s) it needs %s, and the limit is "
+			"%s; a run that survives the recorded part dies later",
+			report_size(a, w->death->still_to_come_bytes),
+			report_size(b, w->death->needed_bytes), report_size(c, limit));
 	else
 		return PLIM_OK;
 	return *why ? PLIM_OK : err->status;

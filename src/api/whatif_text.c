@@ -182,7 +182,8 @@ static void bound(struct text *t, const struct plim_whatif *w)
 			  b->gpu, report_size(x, b->limit_bytes),
 			  report_size(y, b->allowance_bytes));
 	else
-		text_wrap(t, 17, 2, ", limit %s: what was certainly allowed when it died (%s was refused)",
+		text_wrap(t, 17, 2,
+			  ", limit %s: what was certainly allowed when it died (%s was refused)",
 			  report_size(x, b->limit_bytes), report_size(y, b->high_bytes));
 }
 
@@ -192,7 +193,8 @@ static void foot(struct text *t, const struct plim_whatif *w)
 
 	text_puts(t, "\n");
 	text_wrap(t, 0, 2,
-		  "Floor: %s is asked for at once; an allocator that knew the future could do with %s",
+		  "Floor: %s is asked for at once; an allocator that knew the future could do with "
+		  "%s",
 		  report_size(a, w->floor.requested_peak_bytes),
 		  report_size(b, w->floor.packed_peak_bytes));
 	if (!w->self_check.exact)

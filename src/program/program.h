@@ -32,7 +32,7 @@ struct program {
 	struct mem *mem;
 	VEC(struct program_request) requests;
 	VEC(struct program_op) ops;
-	size_t pools; /* requests' pools are below this */
+	size_t pools;           /* requests' pools are below this */
 	const int64_t *streams; /* cudaStream_t by number; borrowed */
 	size_t stream_count;
 	/* Live when the recording began: they come first, as ALLOC ops.  allocs_before[request] is the trace's allocation. */
