@@ -36,7 +36,7 @@ static enum plim_status open_with(struct program *p, const struct trace_device *
 {
 	size_t n = 0;
 	struct before *list = mem_new(p->mem, d->allocs_before, sizeof(*list), err);
-	enum plim_status st = list ? PLIM_OK : PLIM_E_NOMEM;
+	enum plim_status st = list ? PLIM_OK : err ? err->status : PLIM_E_NOMEM;
 
 	for (uint32_t a = 0; !st && a < d->alloc_count; a++)
 		if (d->allocs[a].flags & TRACE_BEFORE)
@@ -89,7 +89,7 @@ enum plim_status program_from_trace(struct mem *m, const struct trace *t,
 {
 	struct program *p = mem_new(m, 1, sizeof(*p), err);
 	uint32_t *number = p ? mem_new(m, d->alloc_count, sizeof(*number), err) : NULL;
-	enum plim_status st = number ? PLIM_OK : PLIM_E_NOMEM;
+	enum plim_status st = number ? PLIM_OK : err ? err->status : PLIM_E_NOMEM;
 
 	(void)t;
 	*out = NULL;
