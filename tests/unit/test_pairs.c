@@ -254,6 +254,12 @@ static void test_devices(void **state)
 #define EVENTS 3000
 #define PLACES 700 /* more than the table of live blocks has room for at first */
 
+/* In no regular steps, so that they meet in the table of live blocks. */
+static uint64_t address(size_t place)
+{
+	return BASE + place * 0x10000 + (place * place * 2654435761u >> 7 & 63) * 512;
+}
+
 /* A run that never contradicts itself, and the blocks it leaves. */
 static void make_run(struct event *events, struct block *blocks, size_t *block_count)
 {
@@ -270,14 +276,14 @@ static void make_run(struct event *events, struct block *blocks, size_t *block_c
 		events[e] = (struct event){ place[p] == EMPTY   ? ALLOC
 					    : place[p] == LIVES ? ASK
 								: DONE,
-					    BASE + p * 0x10000, bytes[p], (uint32_t)(p % 3) };
+					    address(p), bytes[p], (uint32_t)(p % 3) };
 		place[p] = place[p] == EMPTY ? LIVES : place[p] == LIVES ? ENDS : EMPTY;
 	}
 	*block_count = 0;
 	for (size_t p = 0; p < PLACES; p++)
 		if (place[p] != EMPTY)
 			blocks[(*block_count)++] =
-				(struct block){ BASE + p * 0x10000, bytes[p],
+				(struct block){ address(p), bytes[p],
 						place[p] == LIVES ? TRACE_ACTIVE
 								  : TRACE_ACTIVE_PENDING_FREE };
 }
