@@ -146,10 +146,33 @@ for name in ("train_python", "train_all", "basic", "basic_cpp", "exp", "graph"):
         before = pickle.load(f)
     with open(out, "rb") as f:
         after = pickle.load(f)
-    for key in ("segments", "device_traces", "external_annotations"):
+    expect(f"{name} -o", list(before) == list(after), f"other keys: {list(after)}")
+    for key in before:
         expect(f"{name} -o", before[key] == after[key], f"{key} differ")
+    expect(f"{name} -o", list(before["allocator_settings"]) == list(after["allocator_settings"]),
+           "settings in another order")
     second = run(out)
     second["devices"] and same(f"{name} -o", second, first)
+
+# Settings that no release has yet were dropped: each is kept, whatever it is.
+strange = copy.deepcopy(x)
+strange["allocator_settings"] = {
+    "garbage_collection_threshold": 1.5, "brand_new": {"list": [1, [2.5, None], {}], "": -1, 7: 2**64 - 1},
+    "text": "\u00fc\n", "flag": True, "max_split_size": 2**40}
+out = os.path.join(folder, "strange.pickle")
+run(write("strange_in.pickle", pickle.dumps(strange)), "-o", out)
+with open(out, "rb") as f:
+    after = pickle.load(f)
+expect("strange settings", after["allocator_settings"] == strange["allocator_settings"], after["allocator_settings"])
+# A hostile one (2^60 values in shared lists) is read in bounded time; what is known of it is written.
+bomb = [1]
+for _ in range(60):
+    bomb = [bomb, bomb]
+strange["allocator_settings"]["brand_new"] = bomb
+run(write("bomb.pickle", pickle.dumps(strange)), "-o", out)
+with open(out, "rb") as f:
+    after = pickle.load(f)["allocator_settings"]
+expect("settings without end", after["max_split_size"] == 2**40 and "brand_new" not in after, after)
 
 print("\n".join(failures) or "formats: all read to the same report")
 sys.exit(bool(failures))

@@ -104,6 +104,28 @@ static enum plim_status take_devices(struct reader *r, struct pickle_value trace
 	return st;
 }
 
+#define SETTINGS_VALUES_MAX 4096 /* shared nodes of a hostile file have no end */
+#define SETTINGS_DEPTH_MAX 8
+
+/* Append a value of allocator_settings; *whole becomes 0 when it is not of the plain kinds it should be. */
+static enum plim_status keep_setting(struct trace *t, struct pickle_value v, unsigned depth,
+				     int *whole, struct plim_err *err)
+{
+	int container = v.kind == PICKLE_DICT || v.kind == PICKLE_LIST || v.kind == PICKLE_TUPLE;
+	size_t n = container ? pickle_len(&t->heap, v) : 0;
+	struct pickle_value kept = { container ? n : v.bits, v.kind };
+	enum plim_status st;
+
+	*whole &= (container || v.kind <= PICKLE_STR) && depth < SETTINGS_DEPTH_MAX &&
+		  t->settings_values.n < SETTINGS_VALUES_MAX;
+	if (!*whole)
+		return PLIM_OK;
+	st = depth ? vec_push(t->mem, &t->settings_values, kept, err) : PLIM_OK;
+	for (size_t i = 0; !st && *whole && i < n; i++)
+		st = keep_setting(t, pickle_item(&t->heap, v, i), depth + 1, whole, err);
+	return st;
+}
+
 static uint64_t setting(const struct pickle_heap *h, struct pickle_value dict, const char *key,
 			uint64_t absent)
 {
@@ -112,18 +134,24 @@ static uint64_t setting(const struct pickle_heap *h, struct pickle_value dict, c
 	return pickle_get(h, dict, key, &v) && v.kind <= PICKLE_UINT ? v.bits : absent;
 }
 
-static void take_settings(struct trace *t, struct pickle_value dict)
+static enum plim_status take_settings(struct trace *t, struct pickle_value dict,
+				      struct plim_err *err)
 {
 	const struct pickle_heap *h = &t->heap;
 	struct trace_settings *s = &t->settings;
 	struct pickle_value v;
 	char key[8];
+	int whole = 1;
+	enum plim_status st;
 
 	s->conf = TRACE_NONE;
 	s->max_split_bytes = UINT64_MAX;
 	s->have = dict.kind == PICKLE_DICT;
 	if (!s->have)
-		return;
+		return PLIM_OK;
+	st = keep_setting(t, dict, 0, &whole, err);
+	if (!whole)
+		t->settings_values.n = 0;
 	if (pickle_get(h, dict, "PYTORCH_CUDA_ALLOC_CONF", &v) && v.kind == PICKLE_STR)
 		s->conf = (uint32_t)v.bits;
 	s->max_split_bytes = setting(h, dict, "max_split_size", UINT64_MAX); /* -1 is unlimited */
@@ -137,11 +165,12 @@ static void take_settings(struct trace *t, struct pickle_value dict)
 	if (!(s->gc_threshold > 0 && s->gc_threshold < 1))
 		s->gc_threshold = 0;
 	if (!pickle_get(h, dict, "roundup_power2_divisions", &v))
-		return;
+		return st;
 	for (int i = 0; i < TRACE_ROUNDUP_ENTRIES; i++) {
 		snprintf(key, sizeof(key), "%u", 1u << i);
 		s->roundup_divisions[i] = (uint32_t)setting(h, v, key, 0);
 	}
+	return st;
 }
 
 enum plim_status reader_assemble(struct reader *r, struct pickle_value root, struct plim_err *err)
@@ -169,8 +198,9 @@ enum plim_status reader_assemble(struct reader *r, struct pickle_value root, str
 			       "'segments' is no list of the snapshot's segments");
 	if (traces.kind != PICKLE_LIST && traces.kind != PICKLE_TUPLE && traces.kind != PICKLE_NONE)
 		return err_set(err, PLIM_E_FORMAT, "'device_traces' is no list");
-	take_settings(t, settings);
-	st = columns_finish(t->mem, t->columns, err);
+	st = take_settings(t, settings, err);
+	if (!st)
+		st = columns_finish(t->mem, t->columns, err);
 	t->first_action = t->columns->action;
 	if (!st)
 		st = take_devices(r, traces, err);
@@ -210,6 +240,7 @@ void trace_free(struct trace *t)
 	vec_release(m, &t->annotations);
 	vec_release(m, &t->labels);
 	vec_release(m, &t->unknown);
+	vec_release(m, &t->settings_values);
 	intern_release(&t->frames);
 	intern_release(&t->stacks);
 	pickle_heap_release(&t->heap);
