@@ -50,7 +50,8 @@ static uint64_t at_byte(const struct codec *c)
 
 static enum plim_status damaged(const struct codec *c, struct plim_err *err)
 {
-	return err_at(err, at_byte(c), "'%s': %s data is damaged", c->input.name, c->kind->name);
+	return err_at_more(err, at_byte(c), "copy the file again", "'%s': %s data is damaged",
+			   c->input.name, c->kind->name);
 }
 
 static enum plim_status no_memory(const struct codec *c, struct plim_err *err)
@@ -311,8 +312,9 @@ enum plim_status codec_decode(struct codec *c, uint8_t *at, size_t room, size_t 
 		if (made || c->in_pos != before || c->between)
 			continue;
 		if (c->in_eof)
-			return err_at(err, at_byte(c), "'%s': %s data ends early", c->input.name,
-				      c->kind->name);
+			return err_at_more(
+				err, at_byte(c), "was it cut off while it was written or copied?",
+				"'%s': %s data ends early", c->input.name, c->kind->name);
 		if (c->in_pos < c->in_n) /* neither eats nor speaks: would spin */
 			return damaged(c, err);
 	}

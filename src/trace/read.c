@@ -81,7 +81,8 @@ static enum plim_status take_devices(struct reader *r, struct pickle_value trace
 		if (t->segments.at[i].device >= t->device_count)
 			t->device_count = t->segments.at[i].device + (size_t)1;
 	if (t->device_count > 1024)
-		return err_set(err, PLIM_E_FORMAT, "a snapshot of %zu devices", t->device_count);
+		return err_set(err, PLIM_E_FORMAT,
+			       "a snapshot of %zu devices; at most 1024 are read", t->device_count);
 	t->devices = mem_new(r->mem, t->device_count, sizeof(*t->devices), err);
 	if (!t->devices)
 		return err ? err->status : PLIM_E_NOMEM;
@@ -274,6 +275,30 @@ static int looks_like_json(const uint8_t *p, size_t n)
 	return i < n && (p[i] == '{' || p[i] == '[');
 }
 
+#define REST_MAX_BYTES (256u << 20) /* a bomb behind a pickle's end is not worth more */
+
+/*
+ * Compressed data end with their checksum: read up to it, so that damage is told for what it is also
+ * where the pickle still makes sense, or makes none for that reason.  Otherwise `st` stays.
+ */
+static enum plim_status check_rest(struct source *src, enum plim_status st, struct plim_err *err)
+{
+	struct plim_err own;
+	size_t n = 1;
+
+	for (uint64_t seen = 0; n && seen < REST_MAX_BYTES; seen += n) {
+		enum plim_status rest = source_need(src, src->end, 1, &own);
+
+		if (rest == PLIM_E_FORMAT || rest == PLIM_E_IO) {
+			if (err)
+				*err = own;
+			return rest;
+		}
+		n = rest ? 0 : (size_t)(src->end - src->p);
+	}
+	return st;
+}
+
 static enum plim_status decode(struct trace *t, struct source *src, unsigned flags,
 			       struct plim_err *err)
 {
@@ -305,6 +330,8 @@ static enum plim_status decode(struct trace *t, struct source *src, unsigned fla
 	t->compression = strcmp(info.compression, "none") ? info.compression : NULL;
 	t->file_bytes = info.raw_bytes;
 	t->decoded_bytes = source_offset(src, src->p);
+	if (t->compression && (!st || st == PLIM_E_FORMAT))
+		st = check_rest(src, st, err);
 	if (!st)
 		st = reader_assemble(&r, root, err);
 	reader_release(&r);
