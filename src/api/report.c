@@ -102,13 +102,11 @@ static enum plim_status fill_source(struct plim_report *r, const char *path, str
 {
 	const struct trace *t = r->hidden->trace;
 	struct plim_report_source *s = &r->source;
-	const char *base;
 	struct notes notes = { .n = 0 };
+	char word[32];
 
-	base = strrchr(path, '/');
 	s->path = report_text(r, err, "%s",
-			      base && r->hidden->options.flags & PLIM_REPORT_REDACT ? base + 1
-										    : path);
+			      r->hidden->options.flags & PLIM_REPORT_REDACT ? "recording" : path);
 	s->kind = t->kind;
 	s->compression = t->compression;
 	s->bytes = t->file_bytes;
@@ -126,16 +124,18 @@ static enum plim_status fill_source(struct plim_report *r, const char *path, str
 		note(r, &notes,
 		     "no stacks were recorded: owners are not known (record with "
 		     "stacks=\"python\")");
-	for (size_t i = 0; i < t->unknown.n; i++)
-		if (t->unknown.at[i].count)
+	for (size_t i = 0; i < t->unknown.n; i++) {
+		const struct trace_unknown *u = &t->unknown.at[i];
+		const char *kind = u->where == TRACE_STACK ? "action" : "key";
+
+		if (u->count)
 			note(r, &notes,
-			     report_text(r, err, "unknown %s '%.40s' in %llu %s: left out",
-					 t->unknown.at[i].where == TRACE_STACK ? "action" : "key",
-					 trace_text(t, t->unknown.at[i].name),
-					 (unsigned long long)t->unknown.at[i].count,
-					 t->unknown.at[i].where == TRACE_STACK
-						 ? "events"
-						 : trace_row_names[t->unknown.at[i].where]));
+			     report_text(r, err, "unknown %s '%.40s' in %llu %s: left out", kind,
+					 report_name(r, u->name, kind, word, sizeof(word)),
+					 (unsigned long long)u->count,
+					 u->where == TRACE_STACK ? "events"
+								 : trace_row_names[u->where]));
+	}
 	s->notes = report_take(r, notes.n, sizeof(*s->notes), err);
 	if (!s->notes || !s->path)
 		return err ? err->status : PLIM_E_NOMEM;
