@@ -51,7 +51,7 @@ check-asan: ## all tests under AddressSanitizer
 	@tools/deps build check
 	@tools/configure $(BUILD)/asan $(CHECK) -Db_sanitize=address
 	@$(call NINJA,asan)
-	@$(call TEST,asan)
+	@$$(tools/same-addresses) $(call TEST,asan)
 
 check-ubsan: ## all tests under UndefinedBehaviorSanitizer
 	@tools/deps build check
