@@ -18,6 +18,7 @@ struct event {
 struct block {
 	uint64_t addr, requested;
 	enum trace_block_state state;
+	uint64_t bytes; /* 0: requested, rounded up */
 };
 
 struct device {
@@ -34,12 +35,15 @@ static inline void recording_blocks(struct text *js, const struct device *d)
 					      "inactive" };
 
 	for (size_t i = 0; i < d->block_count; i++)
-		text_printf(js,
-			    "%s{\"address\":%llu,\"size\":%llu,\"requested_size\":%llu,"
-			    "\"state\":\"%s\"}",
-			    i ? "," : "", (unsigned long long)d->blocks[i].addr,
-			    (unsigned long long)((d->blocks[i].requested + 511) / 512 * 512),
-			    (unsigned long long)d->blocks[i].requested, states[d->blocks[i].state]);
+		text_printf(
+			js,
+			"%s{\"address\":%llu,\"size\":%llu,\"requested_size\":%llu,"
+			"\"state\":\"%s\"}",
+			i ? "," : "", (unsigned long long)d->blocks[i].addr,
+			(unsigned long long)(d->blocks[i].bytes
+						     ? d->blocks[i].bytes
+						     : (d->blocks[i].requested + 511) / 512 * 512),
+			(unsigned long long)d->blocks[i].requested, states[d->blocks[i].state]);
 }
 
 static inline void recording_text(struct text *js, const struct device *devices, size_t n)
