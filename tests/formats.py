@@ -108,6 +108,17 @@ notes = " ".join(got["source"]["notes"])
 expect("unknown keys", "key 'brand_new' in 228 event" in notes and "action 'dance' in 1" in notes, notes)
 expect("unknown keys", {k: got["devices"][0]["peak"][k] for k in peaks} == peaks, "other peaks")
 
+# "my.host" was taken for a C header and ".cuda" for CUDA source, a folder "torch" for PyTorch: nothing was the user's
+theirs = want["devices"][0]["at_peak"]["owners"][0]["frame"].rsplit(":", 1)[0]
+for name in ("/home/my.host/torch/.cuda/p.py", "/srv/x.cc/run.cpp/train.py"):
+    moved = copy.deepcopy(x)
+    for f in [f for e in moved["device_traces"][0] + moved["segments"] for f in e.get("frames", [])]:
+        if f["filename"] == theirs:
+            f["filename"] = name
+    got = run(write("folders.pickle", pickle.dumps(moved)))
+    expect(name, got["devices"][0]["at_peak"]["owners"][0]["frame"].startswith(name + ":"),
+           got["devices"][0]["at_peak"]["owners"][0]["frame"])
+
 # addresses that only unsigned 64 bits hold
 high = copy.deepcopy(x)
 for e in high["device_traces"][0]:

@@ -8,7 +8,6 @@
 static const char *const foreign[] = {
 	"/site-packages/",
 	"/dist-packages/",
-	"/torch/",
 	"/lib/python3",
 	"<frozen",
 	"<string>",
@@ -16,15 +15,38 @@ static const char *const foreign[] = {
 	"/importlib/",
 	"/runpy.py",
 	"??",
-	".cpp",
-	".h",
-	".cu",
+	/* PyTorch in a folder of its sources; people call theirs "torch" too */
+	"/torch/_",
+	"/torch/amp/",
+	"/torch/ao/",
+	"/torch/autograd/",
+	"/torch/cuda/",
+	"/torch/distributed/",
+	"/torch/functional.py",
+	"/torch/fx/",
+	"/torch/jit/",
+	"/torch/nn/",
+	"/torch/optim/",
+	"/torch/utils/",
 };
+
+/* C++ frames; a folder may be called "my.host" or ".cuda". */
+static const char *const foreign_ends[] = { ".c", ".cc", ".cpp", ".cu", ".cuh", ".h" };
+
+static int ends_with(const char *file, const char *end)
+{
+	size_t n = strlen(file), m = strlen(end);
+
+	return n >= m && !memcmp(file + n - m, end, m);
+}
 
 static int is_users(const char *file)
 {
 	for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++)
 		if (strstr(file, foreign[i]))
+			return 0;
+	for (size_t i = 0; i < sizeof(foreign_ends) / sizeof(foreign_ends[0]); i++)
+		if (ends_with(file, foreign_ends[i]))
 			return 0;
 	return *file != 0;
 }
