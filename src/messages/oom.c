@@ -50,6 +50,8 @@ static int parse_size(const char *text, size_t n, struct messages_bytes *out)
 		out->low = whole > slack ? (uint64_t)(whole - slack) : 0;
 		out->low += (double)out->low < whole - slack;
 		out->high = (uint64_t)(whole + slack);
+		if (out->low > out->high) /* more decimals than PyTorch writes: between two bytes */
+			out->low = out->high;
 		if (u && out->low <= units[u].bytes && out->high > units[u].bytes)
 			out->low = units[u].bytes + 1;
 		if (out->high > units[u].most && out->low <= units[u].most)

@@ -355,13 +355,20 @@ static void test_others(void **state)
 
 static void test_huge(void **state)
 {
-	static const char huge[] = "CUDA out of memory. Tried to allocate more than 1EB memory.";
+	static const char huge[] = "CUDA out of memory. Tried to allocate more than 1EB memory.",
+			  fine[] = "CUDA out of memory. Tried to allocate 9.999999 bytes (GPU 0; "
+				   "1.000123 KiB total capacity";
 	struct messages_oom got;
 
 	(void)state;
 	assert_true(messages_parse_oom(huge, sizeof(huge) - 1, &got));
 	assert_true(got.tried.low == (uint64_t)1 << 60 && got.tried.high == PLIM_UNKNOWN - 1);
 	assert_true(got.device == UINT32_MAX && got.total.low == PLIM_UNKNOWN);
+	/* more decimals than bytes have was an interval with its ends exchanged */
+	assert_true(messages_parse_oom(fine, sizeof(fine) - 1, &got));
+	assert_int_equal(got.tried.low, 9);
+	assert_int_equal(got.tried.high, 9);
+	assert_true(got.total.low <= got.total.high);
 }
 
 static void test_no_message(void **state)
