@@ -3,7 +3,9 @@
  * with two decimals is an interval: [x - 0.005, x + 0.005] of its unit, whole bytes up to 1 KiB.
  */
 #include "messages/messages.h"
+#include "timeline/timeline.h"
 
+#include <glob.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -428,12 +430,84 @@ static void test_log(void **state)
 	assert_int_equal(m.used_bytes, 0);
 }
 
+/* ---- real deaths: what the text says holds what the recording knows ---- */
+
+static void check_holds(const char *path, const char *field, struct messages_bytes told,
+			uint64_t known)
+{
+	if (told.low > known || told.high < known)
+		fail_msg("%s: %s is %llu, the text says %llu to %llu", path, field,
+			 (unsigned long long)known, (unsigned long long)told.low,
+			 (unsigned long long)told.high);
+}
+
+static void check_death(struct mem *m, const char *text, const char *recording)
+{
+	struct allocator_replay *replay;
+	struct timeline_cursor at;
+	struct messages_oom told;
+	struct plim_err err;
+	struct timeline tl;
+	struct trace *t;
+	const struct trace_events *ev;
+	uint32_t last;
+	int found;
+
+	assert_int_equal(messages_find_oom(m, text, &told, &found, &err), PLIM_OK);
+	assert_true(found);
+	if (trace_read(m, recording, NULL, &t, &err))
+		fail_msg("%s", err.message);
+	ev = &t->devices[told.device].events;
+	assert_int_equal(allocator_replay_own(m, t, &t->devices[told.device], &replay, &err), 0);
+	assert_true(replay->ooms.n > 0);
+	last = replay->ooms.at[replay->ooms.n - 1].event;
+	timeline_walk(&tl, t, &t->devices[told.device], replay);
+	timeline_start(&tl, &at);
+	timeline_go(&tl, &at, last);
+	check_holds(text, "tried", told.tried, allocator_segment_bytes(ev->size[last]));
+	check_holds(text, "free", told.free, ev->addr[last]);
+	check_holds(text, "allocated", told.allocated, at.bytes[TIMELINE_ALLOCATED]);
+	check_holds(text, "reserved", told.reserved, at.bytes[TIMELINE_RESERVED]);
+	check_holds(text, "unallocated", told.unallocated,
+		    at.bytes[TIMELINE_RESERVED] - at.bytes[TIMELINE_ALLOCATED]);
+	allocator_replay_free(replay);
+	trace_free(t);
+}
+
+static void test_deaths(void **state)
+{
+	const char *data = getenv("PLIMSOLL_TEST_DATA");
+	char pattern[1024], recording[1024];
+	glob_t all;
+	struct mem m;
+
+	(void)state;
+	if (!data)
+		skip();
+	mem_init(&m, 0);
+	snprintf(pattern, sizeof(pattern), "%s/deaths/*.txt", data);
+	assert_int_equal(glob(pattern, 0, NULL, &all), 0);
+	snprintf(pattern, sizeof(pattern), "%s/oom/*.txt", data);
+	assert_int_equal(glob(pattern, GLOB_APPEND, NULL, &all), 0);
+	assert_true(all.gl_pathc > 20);
+	for (size_t i = 0; i < all.gl_pathc; i++) {
+		const char *text = all.gl_pathv[i], *name = strrchr(text, '/') + 1;
+
+		snprintf(recording, sizeof(recording), "%s/%s%.*s.pickle.xz", data,
+			 strstr(text, "/deaths/") ? "deaths/" : "", (int)strlen(name) - 4, name);
+		check_death(&m, text, recording);
+	}
+	globfree(&all);
+	assert_int_equal(m.used_bytes, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_wordings),   cmocka_unit_test(test_complete),
 		cmocka_unit_test(test_others),     cmocka_unit_test(test_huge),
 		cmocka_unit_test(test_no_message), cmocka_unit_test(test_log),
+		cmocka_unit_test(test_deaths),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
