@@ -15,6 +15,9 @@ enum plim_whatif_flags {
 	PLIM_WHATIF_REDACT = 2    /* only the name of the file, not its path */
 };
 
+/* Called with how many of all runs are done, by any thread, one at a time; not 0 stops (PLIM_E_CANCELLED). */
+typedef int plim_progress_fn(void *ctx, uint32_t done, uint32_t total);
+
 /* plim_whatif_options_init sets the defaults; then change what is to be different. */
 struct plim_whatif_options {
 	uint32_t size;               /* set by plim_whatif_options_init */
@@ -30,8 +33,7 @@ struct plim_whatif_options {
 	uint64_t allowance_bytes; /* of `gpu`, for what PyTorch does not allocate */
 	unsigned torch;   /* release, 100 * major + minor; 0: as the recording's keys tell */
 	unsigned threads; /* 0: as many as there are cores */
-	/* called with how many of all runs are done; not 0 stops (PLIM_E_CANCELLED).  May be NULL */
-	int (*progress)(void *ctx, uint32_t done, uint32_t total);
+	plim_progress_fn *progress; /* may be NULL */
 	void *progress_ctx;
 };
 PLIM_API void plim_whatif_options_init(struct plim_whatif_options *o);

@@ -233,7 +233,7 @@ static enum plim_status alloc_block(struct caching *c, uint32_t half, uint16_t s
 		return PLIM_OK;
 	*block = caching_block_new(c, &b);
 	if (*block == CACHING_NONE)
-		return PLIM_E_NOMEM;
+		return mem_status(c->err);
 	caching_count(c, ALLOCATOR_SEGMENT, half, 1);
 	caching_count(c, ALLOCATOR_RESERVED_BYTES, half, (int64_t)segment);
 	if (segment >= c->rules.max_split_bytes)
@@ -280,7 +280,7 @@ static enum plim_status split(struct caching *c, uint32_t *block, uint64_t bytes
 	front.next = rest;
 	made = caching_block_new(c, &front);
 	if (made == CACHING_NONE)
-		return PLIM_E_NOMEM;
+		return mem_status(c->err);
 	link_blocks(c, front.prev, made);
 	c->blocks.at[rest].prev = made;
 	c->blocks.at[rest].addr += bytes;
@@ -442,7 +442,7 @@ static enum plim_status order_streams(struct caching *c)
 			c->stream_order[i] = list[i].number;
 	}
 	mem_free(c->mem, list, c->streams, sizeof(*list));
-	return c->stream_order ? PLIM_OK : PLIM_E_NOMEM;
+	return c->stream_order ? PLIM_OK : mem_status(c->err);
 }
 
 enum plim_status caching_init(struct caching *c, struct mem *m, const struct caching_setup *setup,
@@ -459,7 +459,7 @@ enum plim_status caching_init(struct caching *c, struct mem *m, const struct cac
 			       .device_bytes = setup->device_bytes };
 	c->bins = mem_new(m, c->halves * c->streams, sizeof(*c->bins), err);
 	c->searches = c->bins ? mem_new(m, c->halves, sizeof(*c->searches), err) : NULL;
-	return c->searches ? order_streams(c) : PLIM_E_NOMEM;
+	return c->searches ? order_streams(c) : mem_status(c->err);
 }
 
 void caching_release(struct caching *c)

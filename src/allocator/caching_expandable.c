@@ -50,7 +50,7 @@ static enum plim_status reserve(struct caching *c, uint32_t half, uint16_t strea
 	if (st)
 		return st;
 	*block = caching_block_new(c, &b);
-	return *block == CACHING_NONE ? PLIM_E_NOMEM : caching_pool_insert(c, *block);
+	return *block == CACHING_NONE ? mem_status(c->err) : caching_pool_insert(c, *block);
 }
 
 /* The first block of a row that can hold `bytes`: by address, from a free block in front of a hole. */
@@ -92,7 +92,7 @@ static enum plim_status map(struct caching *c, uint32_t block, uint64_t bytes, i
 		rest.prev = block;
 		behind = caching_block_new(c, &rest);
 		if (behind == CACHING_NONE)
-			return PLIM_E_NOMEM;
+			return mem_status(c->err);
 		b = &c->blocks.at[block];
 		if (b->next != CACHING_NONE)
 			c->blocks.at[b->next].prev = behind;
@@ -156,7 +156,7 @@ static enum plim_status keep(struct caching *c, uint32_t block, uint64_t addr, u
 		piece.prev = block;
 	made = caching_block_new(c, &piece);
 	if (made == CACHING_NONE)
-		return PLIM_E_NOMEM;
+		return mem_status(c->err);
 	b = &c->blocks.at[block];
 	if (before) {
 		if (b->prev != CACHING_NONE)

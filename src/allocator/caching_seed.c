@@ -20,7 +20,7 @@ static enum plim_status append(struct seeding *s, struct caching_block *b, uint3
 	b->next = CACHING_NONE;
 	block = caching_block_new(s->c, b);
 	if (block == CACHING_NONE)
-		return PLIM_E_NOMEM;
+		return mem_status(s->c->err);
 	if (*last != CACHING_NONE)
 		s->c->blocks.at[*last].next = block;
 	*last = block;
@@ -176,12 +176,12 @@ enum plim_status caching_seed(struct caching *c, const struct heap *h, const str
 		.c = c, .h = h, .d = d, .request_of = request_of, .block_of = block_of
 	};
 	size_t bins = 2 * c->streams;
-	enum plim_status st = PLIM_E_NOMEM;
+	enum plim_status st;
 
 	s.reservation = mem_new(c->mem, bins, sizeof(*s.reservation), c->err);
 	s.last = s.reservation ? mem_new(c->mem, bins, sizeof(*s.last), c->err) : NULL;
-	if (s.last) {
-		st = PLIM_OK;
+	st = s.last ? PLIM_OK : mem_status(c->err);
+	if (!st) {
 		for (size_t i = 0; i < bins; i++)
 			s.last[i] = CACHING_NONE;
 		for (size_t i = 0; !st && i < h->order.n; i++)

@@ -291,7 +291,7 @@ static enum plim_status begin(struct explaining *x, const struct allocator_repla
 		return st;
 	request_of = mem_new(x->mem, x->d->alloc_count, sizeof(*request_of), x->err);
 	if (!request_of)
-		st = PLIM_E_NOMEM;
+		st = mem_status(x->err);
 	for (uint32_t i = 0; !st && i < x->p->requests_before; i++)
 		request_of[x->p->allocs_before[i]] = i;
 	if (!st)
@@ -373,7 +373,7 @@ enum plim_status allocator_explain(struct mem *m, const struct trace *t,
 	find_reserved_max(&x);
 	x.block_of = mem_new(m, p->requests.n, sizeof(*x.block_of), err);
 	if (!x.block_of)
-		st = PLIM_E_NOMEM;
+		st = mem_status(err);
 	else if (replay->rules.gc_threshold > 0)
 		st = find_limit(&x, replay);
 	else

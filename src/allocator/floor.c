@@ -196,7 +196,7 @@ enum plim_status allocator_pack(struct mem *m, const struct program *p, uint64_t
 {
 	uint32_t *life = lifetimes(m, p, err);
 	uint32_t *piece_of = life ? mem_new(m, p->requests.n, sizeof(*piece_of), err) : NULL;
-	enum plim_status st = piece_of ? PLIM_OK : PLIM_E_NOMEM;
+	enum plim_status st = piece_of ? PLIM_OK : mem_status(err);
 
 	*peak_bytes = UINT64_MAX;
 	for (size_t i = 0; !st && i < sizeof(parts) / sizeof(*parts); i++) {

@@ -51,7 +51,7 @@ static enum plim_status index_room(struct heap *h, struct plim_err *err)
 		return PLIM_OK;
 	slots = mem_new(h->mem, count, sizeof(*slots), err);
 	if (!slots)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	h->slots = slots;
 	h->mask = count - 1;
 	for (size_t i = 0; i < old; i++)

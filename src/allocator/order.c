@@ -49,7 +49,7 @@ static enum plim_status part_new(struct mem *m, struct order *o, size_t at, stru
 		return st;
 	chunk = mem_new(m, 1, sizeof(*chunk), err);
 	if (!chunk)
-		return PLIM_E_NOMEM;
+		return mem_status(err);
 	memmove(o->parts.at + at + 1, o->parts.at + at, (o->parts.n - at) * sizeof(*o->parts.at));
 	o->parts.at[at] = (struct order_part){ .chunk = chunk };
 	o->parts.n++;

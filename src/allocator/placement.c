@@ -40,7 +40,7 @@ static void hole_add(struct placement *p, uint64_t addr, uint64_t bytes)
 	if (!bytes)
 		return;
 	if (vec_need(p->mem, &p->holes, 1, p->err)) {
-		p->failed = PLIM_E_NOMEM;
+		p->failed = mem_status(p->err);
 		return;
 	}
 	memmove(p->holes.at + at + 1, p->holes.at + at, (p->holes.n - at) * sizeof(*h));

@@ -96,7 +96,7 @@ static enum plim_status tell_blocks(const struct running *r)
 	uint8_t *unused = mem_new(c->mem, c->blocks.n, 1, c->err);
 
 	if (!unused)
-		return PLIM_E_NOMEM;
+		return mem_status(c->err);
 	for (size_t i = 0; i < c->spare.n; i++)
 		unused[c->spare.at[i]] = 1;
 	for (uint32_t i = 0; i < c->blocks.n; i++) {
@@ -139,7 +139,7 @@ enum plim_status allocator_run(struct mem *m, const struct program *p,
 	setup.driver = placement_driver(&placement);
 	setup.driver.event = how->event ? pass_event : NULL;
 	r.block_of = mem_new(m, p->requests.n, sizeof(*r.block_of), err);
-	st = r.block_of ? caching_init(&r.model, m, &setup, err) : PLIM_E_NOMEM;
+	st = r.block_of ? caching_init(&r.model, m, &setup, err) : mem_status(err);
 	for (r.op = 0; !st && !r.stopped && r.op < p->ops.n; r.op++) {
 		st = one(&r, &p->ops.at[r.op]);
 		if (!st)

@@ -101,13 +101,11 @@ static enum plim_status fill_source(struct plim_report *r, const char *path, str
 {
 	const struct trace *t = r->hidden->trace;
 	struct plim_report_source *s = &r->source;
-	const char *base;
 	struct notes notes = { .n = 0 };
+	char word[32];
 
-	base = strrchr(path, '/');
 	s->path = report_text(r, err, "%s",
-			      base && r->hidden->options.flags & PLIM_REPORT_REDACT ? base + 1
-										    : path);
+			      r->hidden->options.flags & PLIM_REPORT_REDACT ? "recording" : path);
 	s->kind = t->kind;
 	s->compression = t->compression;
 	s->bytes = t->file_bytes;
@@ -125,19 +123,21 @@ static enum plim_status fill_source(struct plim_report *r, const char *path, str
 		note(r, &notes,
 		     "no stacks were recorded: owners are not known (record with "
 		     "stacks=\"python\")");
-	for (size_t i = 0; i < t->unknown.n; i++)
-		if (t->unknown.at[i].count)
+	for (size_t i = 0; i < t->unknown.n; i++) {
+		const struct trace_unknown *u = &t->unknown.at[i];
+		const char *kind = u->where == TRACE_STACK ? "action" : "key";
+
+		if (u->count)
 			note(r, &notes,
-			     report_text(r, err, "unknown %s '%.40s' in %llu %s: left out",
-					 t->unknown.at[i].where == TRACE_STACK ? "action" : "key",
-					 trace_text(t, t->unknown.at[i].name),
-					 (unsigned long long)t->unknown.at[i].count,
-					 t->unknown.at[i].where == TRACE_STACK
-						 ? "events"
-						 : trace_row_names[t->unknown.at[i].where]));
+			     report_text(r, err, "unknown %s '%.40s' in %llu %s: left out", kind,
+					 report_name(r, u->name, kind, word, sizeof(word)),
+					 (unsigned long long)u->count,
+					 u->where == TRACE_STACK ? "events"
+								 : trace_row_names[u->where]));
+	}
 	s->notes = report_take(r, notes.n, sizeof(*s->notes), err);
 	if (!s->notes || !s->path)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	memcpy(s->notes, notes.at, notes.n * sizeof(*s->notes));
 	s->note_count = notes.n;
 	return PLIM_OK;
@@ -235,7 +235,7 @@ static enum plim_status fill_owner(struct plim_report *r, const struct timeline_
 	to->each_bytes = by_size ? from->size_bytes : PLIM_UNKNOWN;
 	to->frame = report_frame(r, from->frame, err);
 	if (from->frame != TRACE_NONE && !to->frame)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	return report_stack(r, from->stack, &to->stack, &to->stack_count, err);
 }
 
@@ -258,7 +258,7 @@ static enum plim_status fill_owners(struct plim_report *r, const struct timeline
 	n = o->owners_max && list.n > o->owners_max ? o->owners_max : list.n;
 	out->owners = report_take(r, n, sizeof(*out->owners), err);
 	if (!out->owners)
-		st = PLIM_E_NOMEM;
+		st = mem_status(err);
 	for (size_t i = 0; !st && i < list.n; i++) {
 		out->total_bytes += list.at[i].bytes;
 		if (i < n)
@@ -330,7 +330,7 @@ static enum plim_status fill_leak(struct plim_report *r, const struct findings_l
 	const char *where;
 
 	if (!l)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	*l = (struct plim_report_leak){ .grown_bytes = from->grown_bytes,
 					.per_repetition_bytes = from->per_repetition_bytes,
 					.repetitions = from->repetitions,
@@ -362,8 +362,8 @@ static enum plim_status fill_findings(struct plim_report *r, const struct timeli
 	struct plim_report_finding *f = report_take(r, 2, sizeof(*f), err);
 	uint32_t end = last ? (uint32_t)last->event : TIMELINE_BEFORE;
 	int found;
-	enum plim_status st =
-		f ? findings_find_leak(&r->hidden->mem, tl, end, &leak, &found, err) : PLIM_E_NOMEM;
+	enum plim_status st = f ? findings_find_leak(&r->hidden->mem, tl, end, &leak, &found, err)
+				: mem_status(err);
 
 	out->findings = f;
 	if (!st && last) {
@@ -447,7 +447,7 @@ static enum plim_status fill_timeline(struct plim_report *r, struct timeline *tl
 		timeline_narrow(tl, (uint32_t)first, (uint32_t)last);
 	out->timeline_bytes = report_take(r, TIMELINE_SAMPLES, sizeof(*out->timeline_bytes), err);
 	if (!out->timeline_bytes)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	out->timeline_count = TIMELINE_SAMPLES;
 	timeline_sample(tl, TIMELINE_ALLOCATED, (uint32_t)first, (uint32_t)last,
 			out->timeline_bytes, out->timeline_count);
@@ -500,7 +500,7 @@ static enum plim_status fill_device(struct plim_report *r, size_t i, struct plim
 	out->oom_count = one->replay->ooms.n;
 	out->oom = st ? NULL : report_take(r, out->oom_count, sizeof(*out->oom), err);
 	if (!st && !out->oom)
-		st = PLIM_E_NOMEM;
+		st = mem_status(err);
 	timeline_start(tl, &at);
 	for (size_t k = 0; !st && k < out->oom_count; k++)
 		st = fill_oom(r, tl, &at, k, &out->oom[k], err);
@@ -519,7 +519,7 @@ static enum plim_status fill_devices(struct plim_report *r, struct plim_err *err
 			       t->device_count == 1 ? "" : "s");
 	r->devices = report_take(r, t->device_count, sizeof(*r->devices), err);
 	if (!r->devices)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	for (size_t i = 0; !st && i < t->device_count; i++) {
 		if (only != PLIM_UNKNOWN ? i != only
 					 : !t->devices[i].events.n && !t->devices[i].segments)
@@ -538,7 +538,7 @@ static enum plim_status replay_all(struct plim_report *r, struct plim_err *err)
 	h->words = h->devices ? report_take(r, h->trace->heap.strings.n, sizeof(*h->words), err)
 			      : NULL;
 	if (!h->words)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	for (size_t i = 0; !st && i < h->trace->device_count; i++)
 		st = allocator_replay_own(&h->mem, h->trace, &h->trace->devices[i],
 					  &h->devices[i].replay, err);

@@ -40,6 +40,10 @@ void *report_take(struct plim_report *r, size_t n, size_t size, struct plim_err 
 const char *report_text(struct plim_report *r, struct plim_err *err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* A name from the file, or with --redact a word for it ("key-3") in a buffer of 32. */
+const char *report_name(const struct plim_report *r, uint32_t string, const char *kind, char *word,
+			size_t size);
+
 /* "train.py:41 in step", with --strip-prefix and --redact applied; NULL for TRACE_NONE. */
 const char *report_frame(struct plim_report *r, uint32_t frame, struct plim_err *err);
 enum plim_status report_stack(struct plim_report *r, uint32_t stack, const char ***out, size_t *n,

@@ -24,7 +24,7 @@ static enum plim_status keep(struct lines *l, const char ***out, size_t *n)
 	*out = report_take(l->r, l->n, sizeof(**out), l->err);
 	*n = l->n;
 	if (l->failed || !*out)
-		return l->err ? l->err->status : PLIM_E_NOMEM;
+		return mem_status(l->err);
 	for (size_t i = 0; i < l->n; i++)
 		(*out)[i] = l->at[i];
 	return PLIM_OK;
@@ -306,5 +306,5 @@ enum plim_status report_verdict(struct plim_report *r, const struct findings_dea
 	st = keep(&evidence, &v->evidence, &v->evidence_count);
 	if (!st)
 		st = keep(&todo, &v->advice, &v->advice_count);
-	return !st && !v->headline ? PLIM_E_NOMEM : st;
+	return !st && !v->headline ? mem_status(err) : st;
 }

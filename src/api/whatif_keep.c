@@ -66,7 +66,7 @@ static enum plim_status take_columns(struct keeping *k, size_t n)
 	k->stream = mem_new(k->mem, n, sizeof(*k->stream), k->err);
 	return k->action && k->addr && k->size && k->time_us && k->stack && k->stream
 		       ? PLIM_OK
-		       : PLIM_E_NOMEM;
+		       : mem_status(k->err);
 }
 
 static void free_columns(struct keeping *k, size_t n)
@@ -165,11 +165,12 @@ static enum plim_status write_trace(struct keeping *k, const char *conf,
 	struct trace t = *k->from;
 	size_t n = k->events.n;
 	struct trace_device *devices = mem_new(k->mem, t.device_count, sizeof(*devices), k->err);
-	enum plim_status st = devices ? take_columns(k, n) : PLIM_E_NOMEM;
+	enum plim_status st = devices ? take_columns(k, n) : mem_status(k->err);
 
 	memset(&t.segments, 0, sizeof(t.segments));
 	memset(&t.blocks, 0, sizeof(t.blocks));
 	memset(&t.labels, 0, sizeof(t.labels));
+	memset(&t.settings_values, 0, sizeof(t.settings_values)); /* they are the recording's */
 	if (!st) {
 		fill_columns(k);
 		qsort(k->blocks.at, k->blocks.n, sizeof(*k->blocks.at), by_addr);

@@ -226,7 +226,7 @@ static enum plim_status look_back(struct mem *m, const struct timeline *tl,
 		room += ev->action[e] == TRACE_ALLOC;
 	k.at = mem_new(m, room, sizeof(*k.at), err);
 	if (!k.at)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	for (uint32_t e = 0; e < d->event; e++)
 		if (ev->action[e] == TRACE_ALLOC)
 			k.at[k.n++] = key_of(tl->trace, ev->stack[e]);
@@ -269,7 +269,7 @@ static enum plim_status read_optimizer(struct mem *m, const struct timeline *tl,
 
 	*o = (struct optimizer_state){ 0 };
 	if (!bytes)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	for (size_t a = 0; a < tl->device->alloc_count; a++) {
 		const struct trace_alloc *one = &tl->device->allocs[a];
 

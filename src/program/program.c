@@ -118,7 +118,7 @@ static enum plim_status open_with(struct program *p, const struct pools *pools, 
 	p->allocs_before =
 		list ? mem_new(p->mem, d->allocs_before, sizeof(*p->allocs_before), err) : NULL;
 	p->requests_before = d->allocs_before;
-	st = p->allocs_before ? PLIM_OK : PLIM_E_NOMEM;
+	st = p->allocs_before ? PLIM_OK : mem_status(err);
 	for (uint32_t a = 0; !st && a < d->alloc_count; a++)
 		if (d->allocs[a].flags & TRACE_BEFORE)
 			list[n++] = (struct before){ d->allocs[a].addr, a };
@@ -176,7 +176,7 @@ enum plim_status program_from_trace(struct mem *m, const struct trace *t,
 	struct program *p = mem_new(m, 1, sizeof(*p), err);
 	uint32_t *number = p ? mem_new(m, d->alloc_count, sizeof(*number), err) : NULL;
 	struct pools pools = { .t = t, .d = d };
-	enum plim_status st = number ? PLIM_OK : PLIM_E_NOMEM;
+	enum plim_status st = number ? PLIM_OK : mem_status(err);
 
 	*out = NULL;
 	if (p) {

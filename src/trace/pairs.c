@@ -59,7 +59,7 @@ static enum plim_status live_room(struct live *l, struct plim_err *err)
 		return PLIM_OK;
 	bigger.at = mem_new(l->mem, count, sizeof(*bigger.at), err);
 	if (!bigger.at)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	bigger.mask = count - 1;
 	for (size_t i = 0; l->at && i <= l->mask; i++)
 		if (l->at[i].alloc)
