@@ -2,6 +2,8 @@
 #include "caching.h"
 #include "heap.h"
 
+#include <string.h>
+
 struct seeding {
 	struct caching *c;
 	const struct heap *h;
@@ -10,6 +12,7 @@ struct seeding {
 	uint32_t *block_of;
 	/* of each half and stream: the reservation that is being filled, and its last block so far */
 	uint32_t *reservation, *last;
+	uint64_t *lowest; /* page ever mapped */
 };
 
 static enum plim_status append(struct seeding *s, struct caching_block *b, uint32_t *last)
@@ -95,19 +98,47 @@ static enum plim_status close_reservation(struct seeding *s, size_t bin)
 	return add_hole(s, b, r->addr + r->bytes, &s->last[bin]);
 }
 
-/*
- * An expandable range belongs to the reservation of its stream and half that it lies in; where that
- * began is not recorded, so the lowest range is taken for its beginning.
- */
+/* Where a reservation begins is not recorded: at the lowest page that is mapped now or later. */
+static void find_lowest_pages(struct seeding *s)
+{
+	const struct trace_events *ev = &s->d->events;
+
+	for (size_t e = 0; e < ev->n; e++) {
+		int large = ev->size[e] != ALLOCATOR_SMALL_SEGMENT;
+		size_t bin = (size_t)large * s->c->streams + ev->stream[e];
+
+		if (ev->action[e] == TRACE_SEGMENT_MAP && ev->addr[e] < s->lowest[bin])
+			s->lowest[bin] = ev->addr[e];
+	}
+}
+
+static enum plim_status begin_reservation(struct seeding *s, const struct heap_range *range,
+					  struct caching_block b, size_t bin)
+{
+	struct caching *c = s->c;
+	uint64_t page = range->large ? c->rules.large_segment_bytes : ALLOCATOR_SMALL_SEGMENT;
+	uint64_t bytes = (c->device_bytes + c->device_bytes / 8) / page * page;
+	struct caching_reservation r = { range->addr,
+					 bytes > range->bytes ? bytes : range->bytes, page };
+	enum plim_status st;
+
+	if (s->lowest[bin] < range->addr && range->addr - s->lowest[bin] <= r.bytes - range->bytes)
+		r.addr = s->lowest[bin];
+	st = vec_push(c->mem, &c->reservations, r, c->err);
+	if (st || r.addr == range->addr)
+		return st;
+	b.addr = r.addr;
+	b.bytes = range->addr - r.addr;
+	b.unmapped = 1;
+	return append(s, &b, &s->last[bin]);
+}
+
+/* An expandable range belongs to the reservation of its stream and half that it lies in. */
 static enum plim_status reservation_for(struct seeding *s, const struct heap_range *range,
 					struct caching_block *b)
 {
 	struct caching *c = s->c;
 	size_t bin = range->large * c->streams + range->stream;
-	uint64_t page = range->large ? c->rules.large_segment_bytes : ALLOCATOR_SMALL_SEGMENT;
-	uint64_t bytes = (c->device_bytes + c->device_bytes / 8) / page * page;
-	struct caching_reservation r = { range->addr, bytes > range->bytes ? bytes : range->bytes,
-					 page };
 	uint64_t end = range->addr + range->bytes;
 	enum plim_status st = PLIM_OK;
 
@@ -121,7 +152,7 @@ static enum plim_status reservation_for(struct seeding *s, const struct heap_ran
 		s->last[bin] = CACHING_NONE;
 	}
 	b->reservation = s->reservation[bin] = (uint32_t)c->reservations.n;
-	return st ? st : vec_push(c->mem, &c->reservations, r, c->err);
+	return st ? st : begin_reservation(s, range, *b, bin);
 }
 
 static enum plim_status add_range(struct seeding *s, const struct heap_range *range)
@@ -180,8 +211,11 @@ enum plim_status caching_seed(struct caching *c, const struct heap *h, const str
 
 	s.reservation = mem_new(c->mem, bins, sizeof(*s.reservation), c->err);
 	s.last = s.reservation ? mem_new(c->mem, bins, sizeof(*s.last), c->err) : NULL;
-	st = s.last ? PLIM_OK : mem_status(c->err);
+	s.lowest = s.last ? mem_new(c->mem, bins, sizeof(*s.lowest), c->err) : NULL;
+	st = s.lowest ? PLIM_OK : mem_status(c->err);
 	if (!st) {
+		memset(s.lowest, 0xff, bins * sizeof(*s.lowest));
+		find_lowest_pages(&s);
 		for (size_t i = 0; i < bins; i++)
 			s.last[i] = CACHING_NONE;
 		for (size_t i = 0; !st && i < h->order.n; i++)
@@ -193,6 +227,7 @@ enum plim_status caching_seed(struct caching *c, const struct heap *h, const str
 		if (!st)
 			st = free_pending(&s);
 	}
+	mem_free(c->mem, s.lowest, bins, sizeof(*s.lowest));
 	mem_free(c->mem, s.last, bins, sizeof(*s.last));
 	mem_free(c->mem, s.reservation, bins, sizeof(*s.reservation));
 	return st;
