@@ -82,7 +82,8 @@ fuzz: ## each fuzz target for FUZZ_SECONDS (60), on its corpus
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz $(BUILD)/fuzz
 
 bench: build ## measure beside the peers
-	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) MAKE_SNAPSHOT=$(abspath $(BUILD)/release/make_snapshot) bench/run
+	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) MAKE_SNAPSHOT=$(abspath $(BUILD)/release/make_snapshot) \
+		ALLOCATOR_CURVE=$(abspath $(BUILD)/release/allocator_curve) bench/run
 
 install: build ## into PREFIX (/usr/local), below DESTDIR
 	@tools/meson install -C $(BUILD)/release --no-rebuild --quiet

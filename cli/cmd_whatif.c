@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 struct whatif_opts {
-	bool json, smallest, redact, no_color;
+	bool json, smallest, search, redact, no_color;
 	struct opt_list settings;
-	uint64_t limit, allowance, device, max_memory, width, threads;
+	uint64_t limit, allowance, device, max_memory, width, threads, budget;
 	const char *gpu, *log, *torch, *keep, *output;
 };
 
@@ -25,6 +25,8 @@ static const struct opt whatif_opt[] = {
 		  "of --gpu, for what PyTorch does not allocate (896MiB)"),
 	OPT_FLAG(0, "smallest", whatif_opts, smallest,
 		 "find the smallest limit of each setting, also when it takes long"),
+	OPT_FLAG(0, "search", whatif_opts, search, "try many more settings, as long as --budget"),
+	OPT_U64(0, "budget", whatif_opts, budget, "seconds", 1, 86400, 60, "time for --search"),
 	OPT_FLAG('j', "json", whatif_opts, json, "print JSON (schema whatif/1) instead of text"),
 	OPT_HEADING("The recording"),
 	OPT_STRING(0, "log", whatif_opts, log, "FILE", NULL,
@@ -39,7 +41,7 @@ static const struct opt whatif_opt[] = {
 	OPT_STRING('o', "output", whatif_opts, output, "FILE.pickle", NULL,
 		   "the run of --keep as a snapshot that PyTorch's viewer opens"),
 	OPT_HEADING("How to show it"),
-	OPT_FLAG(0, "redact", whatif_opts, redact, "only the name of the file, not its path"),
+	OPT_FLAG(0, "redact", whatif_opts, redact, "do not tell the file's name"),
 	OPT_U64('w', "width", whatif_opts, width, "columns", 40, 500, OPT_NONE,
 		"of the text (the terminal's, or 80)"),
 	OPT_FLAG(0, "no-color", whatif_opts, no_color, "no colours (also NO_COLOR)"),
@@ -107,8 +109,9 @@ static int whatif_run(const void *values, int argc, char **argv)
 	if (o->torch && !release(o->torch, &options.torch))
 		return cmd_usage("--torch takes a release from 2.1 on, like 2.11, not '%s'",
 				 o->torch);
-	options.flags =
-		(o->smallest ? PLIM_WHATIF_SMALLEST : 0) | (o->redact ? PLIM_WHATIF_REDACT : 0);
+	options.flags = (o->smallest ? PLIM_WHATIF_SMALLEST : 0) |
+			(o->redact ? PLIM_WHATIF_REDACT : 0) | (o->search ? PLIM_WHATIF_SEARCH : 0);
+	options.search_ms = o->budget * 1000;
 	options.max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory;
 	options.device = o->device == OPT_NONE ? PLIM_UNKNOWN : o->device;
 	options.log_path = o->log;

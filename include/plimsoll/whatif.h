@@ -12,7 +12,8 @@
 
 enum plim_whatif_flags {
 	PLIM_WHATIF_SMALLEST = 1, /* find each setting's smallest limit however long it takes */
-	PLIM_WHATIF_REDACT = 2    /* only the name of the file, not its path */
+	PLIM_WHATIF_REDACT = 2,   /* nothing of the file's name */
+	PLIM_WHATIF_SEARCH = 4    /* try more settings, until `search_ms` have passed */
 };
 
 /* Called with how many of all runs are done, by any thread, one at a time; not 0 stops (PLIM_E_CANCELLED). */
@@ -31,8 +32,9 @@ struct plim_whatif_options {
 	const char
 		*gpu; /* a card's name ("RTX 4090"); NULL: what the recording ran into, if it did */
 	uint64_t allowance_bytes; /* of `gpu`, for what PyTorch does not allocate */
-	unsigned torch;   /* release, 100 * major + minor; 0: as the recording's keys tell */
-	unsigned threads; /* 0: as many as there are cores */
+	unsigned torch;     /* release, 100 * major + minor; 0: as the recording's keys tell */
+	unsigned threads;   /* 0: as many as there are cores */
+	uint64_t search_ms; /* for PLIM_WHATIF_SEARCH: what it finds depends on the machine */
 	plim_progress_fn *progress; /* may be NULL */
 	void *progress_ctx;
 };

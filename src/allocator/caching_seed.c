@@ -118,8 +118,8 @@ static enum plim_status begin_reservation(struct seeding *s, const struct heap_r
 	struct caching *c = s->c;
 	uint64_t page = range->large ? c->rules.large_segment_bytes : ALLOCATOR_SMALL_SEGMENT;
 	uint64_t bytes = (c->device_bytes + c->device_bytes / 8) / page * page;
-	struct caching_reservation r = { range->addr,
-					 bytes > range->bytes ? bytes : range->bytes, page };
+	struct caching_reservation r = { range->addr, bytes > range->bytes ? bytes : range->bytes,
+					 page };
 	enum plim_status st;
 
 	if (s->lowest[bin] < range->addr && range->addr - s->lowest[bin] <= r.bytes - range->bytes)

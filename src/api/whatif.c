@@ -26,12 +26,40 @@ static const char *const usual[] = {
 	"expandable_segments:True,roundup_power2_divisions:8",
 };
 
+/* --search: what else these keys can be set to, in the order in which it is likely to help. */
+static const char *const further[] = {
+	"max_split_size_mb:256",
+	"max_split_size_mb:32",
+	"max_split_size_mb:20",
+	"max_split_size_mb:96",
+	"max_split_size_mb:192",
+	"max_split_size_mb:384",
+	"max_split_size_mb:768",
+	"max_split_size_mb:1024",
+	"max_split_size_mb:64,garbage_collection_threshold:0.8",
+	"max_split_size_mb:128,garbage_collection_threshold:0.8",
+	"max_split_size_mb:256,garbage_collection_threshold:0.8",
+	"garbage_collection_threshold:0.7",
+	"garbage_collection_threshold:0.9",
+	"expandable_segments:True,roundup_power2_divisions:16",
+	"expandable_segments:True,roundup_power2_divisions:4",
+	"max_split_size_mb:64,max_non_split_rounding_mb:64",
+	"max_split_size_mb:128,max_non_split_rounding_mb:128",
+	"roundup_power2_divisions:8",
+	"roundup_power2_divisions:16",
+	"roundup_power2_divisions:2",
+	"expandable_segments:True,large_segment_size_mb:64",
+	"large_segment_size_mb:64",
+	"large_segment_size_mb:128",
+};
+
 void plim_whatif_options_init(struct plim_whatif_options *o)
 {
 	*o = (struct plim_whatif_options){ .size = sizeof(*o),
 					   .device = PLIM_UNKNOWN,
 					   .limit_bytes = PLIM_UNKNOWN,
-					   .allowance_bytes = ALLOWANCE_BYTES };
+					   .allowance_bytes = ALLOWANCE_BYTES,
+					   .search_ms = 60000 };
 }
 
 void plim_whatif_free(struct plim_whatif *w)
@@ -186,32 +214,71 @@ enum plim_status whatif_rules(const struct plim_whatif *w, const char *settings,
 	return st;
 }
 
+/* Of our own sets: would it be another run than the others? */
+static int acts(const struct plim_whatif *w, const char *settings,
+		const struct allocator_rules *rules)
+{
+	const struct trace *t = w->hidden->report->hidden->trace;
+
+	/* the threshold is a share of PyTorch's own limit */
+	if (rules->gc_threshold > 0 &&
+	    (w->bound.limit_bytes == PLIM_UNKNOWN || !strcmp(w->bound.basis, "gpu")))
+		return 0;
+	return !t->settings.have || strcmp(settings, trace_text(t, t->settings.conf)) != 0;
+}
+
+static enum plim_status take_own(struct plim_whatif *w, const char *const *settings, size_t n,
+				 struct plim_err *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct allocator_rules rules;
+
+		/* an older release may not take all of them */
+		if (whatif_rules(w, settings[i], &rules, NULL) || !acts(w, settings[i], &rules))
+			continue;
+		w->runs[w->run_count].settings =
+			report_text(w->hidden->report, err, "%s", settings[i]);
+		if (!w->runs[w->run_count++].settings)
+			return err->status;
+	}
+	return PLIM_OK;
+}
+
+static enum plim_status take_given(struct plim_whatif *w, struct plim_err *err)
+{
+	const struct plim_whatif_options *o = &w->hidden->options;
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; !st && i < o->settings_count; i++) {
+		struct allocator_rules rules;
+
+		st = whatif_rules(w, o->settings[i], &rules, err);
+		w->runs[i].settings =
+			st ? NULL : report_text(w->hidden->report, err, "%s", o->settings[i]);
+		if (!st && !w->runs[i].settings)
+			st = err->status;
+	}
+	w->run_count = o->settings_count;
+	return st;
+}
+
 static enum plim_status take_runs(struct plim_whatif *w, struct plim_err *err)
 {
 	const struct plim_whatif_options *o = &w->hidden->options;
-	struct plim_report *r = w->hidden->report;
-	size_t n = o->settings_count ? o->settings_count : sizeof(usual) / sizeof(*usual);
-	const char *const *settings = o->settings_count ? o->settings : usual;
-	enum plim_status st = PLIM_OK;
+	size_t ours = sizeof(usual) / sizeof(*usual), more = sizeof(further) / sizeof(*further);
+	enum plim_status st;
 
-	w->as_recorded = report_take(r, 1, sizeof(*w->as_recorded), err);
-	w->runs = w->as_recorded ? report_take(r, n, sizeof(*w->runs), err) : NULL;
+	w->as_recorded = report_take(w->hidden->report, 1, sizeof(*w->as_recorded), err);
+	w->runs = w->as_recorded ? report_take(w->hidden->report, o->settings_count + ours + more,
+					       sizeof(*w->runs), err)
+				 : NULL;
 	if (!w->runs)
 		return err->status;
-	for (size_t i = 0; !st && i < n; i++) {
-		struct allocator_rules rules;
-
-		st = whatif_rules(w, settings[i], &rules, err);
-		if (st)
-			break;
-		/* of our own set, what cannot act under these bounds is not worth a row */
-		if (!o->settings_count && rules.gc_threshold > 0 &&
-		    (w->bound.limit_bytes == PLIM_UNKNOWN || !strcmp(w->bound.basis, "gpu")))
-			continue;
-		w->runs[w->run_count].settings = report_text(r, err, "%s", settings[i]);
-		if (!w->runs[w->run_count++].settings)
-			st = err->status;
-	}
+	st = take_given(w, err);
+	if (!st && (!o->settings_count || o->flags & PLIM_WHATIF_SEARCH))
+		st = take_own(w, usual, ours, err);
+	if (!st && o->flags & PLIM_WHATIF_SEARCH)
+		st = take_own(w, further, more, err);
 	return st;
 }
 
@@ -324,6 +391,10 @@ static enum plim_status tell_notes(struct plim_whatif *w, struct plim_err *err)
 			r, err,
 			"the recording ends at its death: what a run that survives it would have "
 			"allocated next is not known");
+	if (w->hidden->not_tried)
+		w->notes[w->note_count++] = report_text(
+			r, err, "%zu settings were not tried: the time for the search was over",
+			w->hidden->not_tried);
 	for (size_t i = 0; i < w->note_count; i++)
 		if (!w->notes[i])
 			return err->status;

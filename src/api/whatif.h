@@ -13,6 +13,7 @@ struct plim_whatif_hidden {
 	struct program *program;
 	struct allocator_check check;
 	struct plim_whatif_options options;
+	size_t not_tried; /* runs that the search had no time for */
 };
 
 extern const struct field_table whatif_table;

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #define GRAIN ((uint64_t)2 << 20) /* segments are multiples of it, so limits between are the same */
@@ -15,6 +16,8 @@ struct work {
 	struct plim_whatif *w;
 	pthread_mutex_t lock; /* of what follows */
 	uint32_t next, done;
+	struct timespec deadline; /* for runs beyond those that must be done */
+	uint32_t must;
 	enum plim_status status; /* the first failure */
 	struct plim_err err;
 };
@@ -158,6 +161,32 @@ static enum plim_status do_one(struct plim_whatif *w, uint32_t number, struct pl
 	return st;
 }
 
+static int late(const struct work *k)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return k->next >= k->must &&
+	       (now.tv_sec > k->deadline.tv_sec ||
+		(now.tv_sec == k->deadline.tv_sec && now.tv_nsec >= k->deadline.tv_nsec));
+}
+
+/* A search takes as long as it may; what was asked for by name is always done. */
+static void set_deadline(struct work *k)
+{
+	const struct plim_whatif_options *o = &k->w->hidden->options;
+	int searches = (o->flags & PLIM_WHATIF_SEARCH) != 0;
+
+	k->must = 1 + (uint32_t)(searches ? o->settings_count : k->w->run_count);
+	clock_gettime(CLOCK_MONOTONIC, &k->deadline);
+	k->deadline.tv_sec += (time_t)(o->search_ms / 1000);
+	k->deadline.tv_nsec += (long)(o->search_ms % 1000) * 1000000;
+	if (k->deadline.tv_nsec >= 1000000000) {
+		k->deadline.tv_sec++;
+		k->deadline.tv_nsec -= 1000000000;
+	}
+}
+
 static void *worker(void *arg)
 {
 	struct work *k = arg;
@@ -165,7 +194,7 @@ static void *worker(void *arg)
 	uint32_t total = (uint32_t)w->run_count + 1;
 
 	pthread_mutex_lock(&k->lock);
-	while (!k->status && k->next < total) {
+	while (!k->status && k->next < total && !late(k)) {
 		uint32_t number = k->next++;
 		struct plim_err err = { 0 };
 		enum plim_status st;
@@ -251,10 +280,13 @@ enum plim_status whatif_run_all(struct plim_whatif *w, struct plim_err *err)
 		threads = cores > 0 ? (unsigned)cores : 1;
 	if (threads > w->run_count + 1)
 		threads = (unsigned)w->run_count + 1;
+	set_deadline(&k);
 	work(&k, threads);
 	pthread_mutex_destroy(&k.lock);
 	if (k.status)
 		*err = k.err;
+	w->hidden->not_tried = w->run_count + 1 - k.done;
+	w->run_count = k.done - 1; /* runs are taken in turn: the rest was not begun */
 	return k.status;
 }
 
@@ -333,13 +365,22 @@ static const struct plim_whatif_run *simplest(const struct plim_whatif *w,
 	return best;
 }
 
+/* Smaller by more than what is worth a change. */
+static int clearly_less(uint64_t a, uint64_t b)
+{
+	return a + a / CLEARLY_PART < b;
+}
+
 static int clearly_better(const struct plim_whatif_run *a, const struct plim_whatif_run *own)
 {
 	if (certainly_survives(a) < 2)
 		return 0;
 	if (own->outcome == PLIM_WHATIF_OOM)
 		return own->outcome_certain;
-	return need(a) + need(a) / CLEARLY_PART < need(own) && a->retries <= own->retries;
+	if (a->retries > own->retries || need(a) > need(own))
+		return 0;
+	return clearly_less(need(a), need(own)) ||
+	       clearly_less(a->reserved_peak_range_bytes[1], own->reserved_peak_range_bytes[0]);
 }
 
 /* Why nothing is recommended, whatever the runs say; *why NULL: no reason. */

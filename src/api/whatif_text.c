@@ -64,16 +64,21 @@ static const char *counted(uint64_t n, char *buffer)
 static void compare(struct text *t, const struct plim_whatif *w, const struct plim_whatif_run *run)
 {
 	const struct plim_whatif_run *own = w->as_recorded;
-	char a[32], b[32];
+	char a[32], b[32], c[32], d[32];
 
 	if (own->outcome == PLIM_WHATIF_OOM)
 		text_wrap(t, 2, 2,
 			  "with it the recording runs to its end; as recorded it dies at event %s",
 			  counted(own->oom_event, a));
 	else if (run->smallest_limit_bytes != PLIM_UNKNOWN)
-		text_wrap(t, 2, 2, "with it the recording needs %s, as recorded %s",
-			  report_size(a, run->smallest_limit_bytes),
-			  report_size(b, own->smallest_limit_bytes));
+		text_wrap(
+			t, 2, 2,
+			"with it the recording reserves %s, and could do with %s; as recorded %s, "
+			"and %s",
+			report_size(a, run->reserved_peak_bytes),
+			report_size(b, run->smallest_limit_bytes),
+			report_size(c, own->reserved_peak_bytes),
+			report_size(d, own->smallest_limit_bytes));
 	else
 		text_wrap(t, 2, 2, "with it the recording reserves %s, as recorded %s",
 			  report_size(a, run->reserved_peak_bytes),
@@ -117,7 +122,14 @@ static void verdict(struct text *t, const struct plim_whatif *w)
 	text_puts(t, run->settings);
 	text_puts(t, "\n  ");
 	compare(t, w, run);
-	list(t, "Known costs", run->warnings, run->warning_count);
+}
+
+static void costs(struct text *t, const struct plim_whatif *w)
+{
+	const struct plim_whatif_run *run = recommended(w);
+
+	if (run)
+		list(t, "Known costs of what is advised", run->warnings, run->warning_count);
 }
 
 static void row(struct text_table *b, const struct plim_whatif_run *run, const char *name,
@@ -140,16 +152,34 @@ static void row(struct text_table *b, const struct plim_whatif_run *run, const c
 	text_cell_name(b, name, strlen(name));
 }
 
-static void table(struct text *t, const struct plim_whatif *w)
+#define NARROW 64 /* columns below which a table has no room for names */
+
+/* A run in two lines. */
+static void stacked(struct text *t, const struct plim_whatif_run *run, const char *name)
+{
+	char a[32], b[32], needs[64] = "";
+
+	text_puts(t, "  ");
+	said(t, 2, 4, name);
+	text_puts(t, "      ");
+	if (run->smallest_limit_bytes != PLIM_UNKNOWN)
+		snprintf(needs, sizeof(needs), ", needs %s",
+			 report_size(a, run->smallest_limit_bytes));
+	text_wrap(t, 6, 6, "%s%s%s, %s reserved, %llu %s%s",
+		  run->outcome == PLIM_WHATIF_OK ? "survives" : "dies at ",
+		  run->outcome == PLIM_WHATIF_OK ? "" : counted(run->oom_event, b),
+		  run->outcome_certain ? "" : "?",
+		  report_size((char[32]){ 0 }, run->reserved_peak_bytes),
+		  (unsigned long long)run->retries, run->retries == 1 ? "retry" : "retries", needs);
+}
+
+static void in_columns(struct text *t, const struct plim_whatif *w,
+		       const struct plim_whatif_run *const *order)
 {
 	int with_smallest = w->as_recorded->smallest_limit_bytes != PLIM_UNKNOWN;
-	const struct plim_whatif_run **order = calloc(w->run_count + 1, sizeof(*order));
 	struct text_table b;
 
-	if (!order)
-		return;
-	whatif_rank(w, order);
-	text_table_init(&b, t, with_smallest ? "lrrrl" : "lrrl", TEXT_CUT_RIGHT);
+	text_table_init(&b, t, with_smallest ? "lrrrl" : "lrrl", TEXT_CUT_MIDDLE);
 	text_cell_printf(&b, "outcome");
 	text_cell_printf(&b, "reserved");
 	text_cell_printf(&b, "retries");
@@ -161,6 +191,22 @@ static void table(struct text *t, const struct plim_whatif *w)
 	row(&b, w->as_recorded, "as recorded", with_smallest);
 	text_table_write(t, &b, 2);
 	text_table_release(&b);
+}
+
+static void table(struct text *t, const struct plim_whatif *w)
+{
+	const struct plim_whatif_run **order = calloc(w->run_count + 1, sizeof(*order));
+
+	if (!order)
+		return;
+	whatif_rank(w, order);
+	if (t->style.width && t->style.width < NARROW) {
+		for (size_t i = 0; i < w->run_count; i++)
+			stacked(t, order[i], shown(order[i]->settings));
+		stacked(t, w->as_recorded, "as recorded");
+	} else {
+		in_columns(t, w, order);
+	}
 	free(order);
 }
 
@@ -225,6 +271,7 @@ enum plim_status plim_whatif_text(const struct plim_whatif *w, const struct plim
 	bound(&t, w);
 	table(&t, w);
 	foot(&t, w);
+	costs(&t, w);
 	list(&t, "Notes", w->notes, w->note_count);
 	return out_text(&t, write, ctx, err);
 }
