@@ -163,7 +163,7 @@ static void use_times(struct mem *m, const struct timeline *tl, uint32_t event)
 
 	timeline_at(tl, event, totals);
 	for (int g = TIMELINE_BY_USER_FRAME; g <= TIMELINE_BY_SIZE; g++) {
-		timeline_owners_at(m, tl, event, TIMELINE_ALLOCATED, (enum timeline_group)g,
+		timeline_owners_at(m, tl, event, TIMELINE_ALLOCATED, (enum timeline_group)g, NULL,
 				   &owners, &err);
 		timeline_owners_release(&owners);
 	}

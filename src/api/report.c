@@ -28,6 +28,8 @@ void plim_report_free(struct plim_report *r)
 	h = r->hidden;
 	for (size_t i = 0; h->devices && h->trace && i < h->trace->device_count; i++)
 		allocator_replay_free(h->devices[i].replay);
+	for (size_t i = 0; h->devices && h->trace && i < h->trace->device_count; i++)
+		timeline_categories_release(&h->devices[i].categories);
 	trace_free(h->trace);
 	for (size_t i = 0; i < h->chunks.n; i++)
 		mem_free(&h->mem, h->chunks.at[i].at, h->chunks.at[i].bytes, 1);
@@ -231,6 +233,7 @@ static enum plim_status fill_owner(struct plim_report *r, const struct timeline_
 	int by_size = r->hidden->options.group_by == PLIM_GROUP_SIZE;
 
 	to->bytes = from->bytes;
+	to->inferred = from->inferred;
 	to->count = from->count;
 	to->each_bytes = by_size ? from->size_bytes : PLIM_UNKNOWN;
 	to->frame = report_frame(r, from->frame, err);
@@ -239,18 +242,22 @@ static enum plim_status fill_owner(struct plim_report *r, const struct timeline_
 	return report_stack(r, from->stack, &to->stack, &to->stack_count, err);
 }
 
-static enum plim_status fill_owners(struct plim_report *r, const struct timeline *tl,
+static enum plim_status fill_owners(struct plim_report *r, const struct report_device *one,
 				    struct plim_report_owners *out, struct plim_err *err)
 {
 	const struct plim_report_options *o = &r->hidden->options;
+	const struct timeline *tl = &one->timeline;
 	struct timeline_owners list = { 0 };
 	uint32_t event;
 	size_t n;
 	enum plim_status st = find_moment(r, tl, &out->what, &event, err);
 
 	if (!st)
+		st = report_categories(r, one, event, &out->categories, err);
+	if (!st)
 		st = timeline_owners_at(&r->hidden->mem, tl, event, TIMELINE_ALLOCATED,
-					(enum timeline_group)o->group_by, &list, err);
+					(enum timeline_group)o->group_by, one->categories.stack,
+					&list, err);
 	if (st)
 		return st;
 	out->measure = "allocated";
@@ -496,7 +503,13 @@ static enum plim_status fill_device(struct plim_report *r, size_t i, struct plim
 	if (!st)
 		fill_peak(r, tl, out);
 	if (!st)
-		st = fill_owners(r, tl, &out->at_peak, err);
+		st = report_categorize(r, one, err);
+	if (!st)
+		st = report_categories(r, one,
+				       d->events.n ? (uint32_t)d->events.n - 1 : TIMELINE_BEFORE,
+				       &out->end.categories, err);
+	if (!st)
+		st = fill_owners(r, one, &out->at_peak, err);
 	out->oom_count = one->replay->ooms.n;
 	out->oom = st ? NULL : report_take(r, out->oom_count, sizeof(*out->oom), err);
 	if (!st && !out->oom)
@@ -504,6 +517,8 @@ static enum plim_status fill_device(struct plim_report *r, size_t i, struct plim
 	timeline_start(tl, &at);
 	for (size_t k = 0; !st && k < out->oom_count; k++)
 		st = fill_oom(r, tl, &at, k, &out->oom[k], err);
+	if (!st)
+		st = report_steps(r, one, out, err);
 	return st ? st : fill_findings(r, tl, out, err);
 }
 

@@ -10,6 +10,7 @@
 struct report_device {
 	struct allocator_replay *replay;
 	struct timeline timeline;
+	struct timeline_categories categories; /* mem NULL: no stacks were recorded */
 };
 
 struct plim_report_hidden {
@@ -62,6 +63,18 @@ enum plim_status report_try_settings(struct plim_report *r, const struct timelin
 				     const struct findings_death *d,
 				     struct report_tried tried[REPORT_TRIED], size_t *n,
 				     struct plim_err *err);
+
+/* Phases and categories of a device, if its recording has stacks. */
+enum plim_status report_categorize(struct plim_report *r, struct report_device *one,
+				   struct plim_err *err);
+
+/* What lives after `event` by category; *out NULL where nothing is known. */
+enum plim_status report_categories(struct plim_report *r, const struct report_device *one,
+				   uint32_t event, struct plim_report_categories **out,
+				   struct plim_err *err);
+
+enum plim_status report_steps(struct plim_report *r, const struct report_device *one,
+			      struct plim_report_device *out, struct plim_err *err);
 
 /* The verdict of a death, with its sentences. */
 enum plim_status report_verdict(struct plim_report *r, const struct findings_death *d,

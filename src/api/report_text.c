@@ -3,6 +3,7 @@
 #include "report.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define CHART_ROWS 8
@@ -83,6 +84,13 @@ static void request_line(struct text *t, const struct plim_report_device *d,
 		text_puts(&words, ", the last of ");
 		text_count(&words, d->oom_count);
 		text_puts(&words, " failures");
+	}
+	if (oom->phase) {
+		text_printf(&words, ", %s", oom->phase);
+		if (d->step_count) {
+			text_puts(&words, " of step ");
+			text_count(&words, oom->step);
+		}
 	}
 	text_puts(&words, ")");
 	words_line(t, "asked for", text_get(&words));
@@ -175,6 +183,48 @@ static const char *no_frame(const struct text *t, const struct plim_report *r)
 					     : "no Python stack (autograd's backward, as a rule)";
 }
 
+struct kind {
+	const char *name;
+	uint64_t bytes;
+};
+
+static int larger_kind(const void *a, const void *b)
+{
+	const struct kind *x = a, *y = b;
+
+	return (x->bytes < y->bytes) - (x->bytes > y->bytes);
+}
+
+/* What the owners' memory is for, largest first: "2.31 GiB activations, 471.07 MiB parameters". */
+static void kinds(struct text *t, const struct plim_report_categories *c)
+{
+	struct kind list[] = {
+		{ "parameters", c->parameter },
+		{ "gradients", c->gradient },
+		{ "optimizer state", c->optimizer_state },
+		{ "activations", c->activation },
+		{ "inputs", c->input },
+		{ "cuBLAS workspace", c->workspace },
+		{ "temporaries", c->temporary },
+		{ "autograd's own", c->autograd_detail },
+		{ "keys and values", c->kv_cache },
+		{ "buffers", c->buffer },
+		{ "outputs kept, or unknown", c->unknown },
+	};
+	struct text line;
+
+	qsort(list, sizeof(list) / sizeof(*list), sizeof(*list), larger_kind);
+	text_init(&line, t->mem, &t->style);
+	for (size_t i = 0; i < sizeof(list) / sizeof(*list) && list[i].bytes; i++) {
+		text_puts(&line, i ? ", " : "");
+		text_bytes(&line, list[i].bytes);
+		text_printf(&line, " %s", list[i].name);
+	}
+	text_puts(t, "  ");
+	text_wrap(t, 2, 2, "%s", text_get(&line));
+	text_release(&line);
+}
+
 static void owners(struct text *t, const struct plim_report_owners *o, const char *nobody)
 {
 	struct text_table b;
@@ -190,6 +240,8 @@ static void owners(struct text *t, const struct plim_report_owners *o, const cha
 						: "Who held it at that event");
 	text_plain(t);
 	text_puts(t, "\n");
+	if (o->categories && o->total_bytes > o->categories->unknown)
+		kinds(t, o->categories);
 	text_table_init(&b, t, "rrl", TEXT_CUT_LEFT);
 	for (size_t i = 0; i < shown; i++) {
 		const struct plim_report_owner *one = &o->owners[i];
@@ -205,7 +257,11 @@ static void owners(struct text *t, const struct plim_report_owners *o, const cha
 			text_name(cell, frame, strlen(frame));
 			text_cell_end(&b);
 		} else {
-			text_cell_name(&b, frame, strlen(frame));
+			struct text *cell = text_cell(&b);
+
+			text_puts(cell, one->inferred ? "(backward of) " : "");
+			text_name(cell, frame, strlen(frame));
+			text_cell_end(&b);
 		}
 	}
 	text_table_write(t, &b, 2);

@@ -134,7 +134,7 @@ static int larger_first(const void *a, const void *b)
 
 static enum plim_status collect(struct groups *g, const struct timeline *tl, uint32_t event,
 				enum timeline_measure measure, enum timeline_group group,
-				uint32_t *line, struct plim_err *err)
+				const uint32_t *inferred, uint32_t *line, struct plim_err *err)
 {
 	const struct trace *t = tl->trace;
 	enum plim_status st = PLIM_OK;
@@ -144,11 +144,15 @@ static enum plim_status collect(struct groups *g, const struct timeline *tl, uin
 		const struct trace_alloc *one = &tl->device->allocs[a];
 		uint32_t stack = one->stack;
 		uint64_t bytes, key;
+		int guessed;
 
 		if (!timeline_lives(one, measure, event))
 			continue;
 		if (stack != TRACE_NONE && !t->stacks.at[stack].n)
 			stack = TRACE_NONE;
+		guessed = stack == TRACE_NONE && inferred && inferred[a] != TRACE_NONE;
+		if (guessed)
+			stack = inferred[a];
 		if (stack != TRACE_NONE && line[stack] == TRACE_NONE)
 			line[stack] = timeline_user_frame(t, stack);
 		bytes = timeline_bytes(tl, a, measure);
@@ -156,6 +160,9 @@ static enum plim_status collect(struct groups *g, const struct timeline *tl, uin
 		      : stack == TRACE_NONE        ? UINT64_MAX
 		      : group == TIMELINE_BY_STACK ? stack
 						   : line[stack];
+		if (guessed && group != TIMELINE_BY_SIZE)
+			key |= (uint64_t)1
+			       << 32; /* an owner of its own, beside the one it answers */
 		st = owner_of(g, key, &owner, err);
 		if (st)
 			break;
@@ -166,6 +173,7 @@ static enum plim_status collect(struct groups *g, const struct timeline *tl, uin
 		if (bytes > g->largest.at[owner]) {
 			g->largest.at[owner] = bytes;
 			g->owners.at[owner].stack = stack;
+			g->owners.at[owner].inferred = guessed;
 			g->owners.at[owner].frame = stack == TRACE_NONE ? TRACE_NONE : line[stack];
 		}
 	}
@@ -174,7 +182,8 @@ static enum plim_status collect(struct groups *g, const struct timeline *tl, uin
 
 enum plim_status timeline_owners_at(struct mem *m, const struct timeline *tl, uint32_t event,
 				    enum timeline_measure measure, enum timeline_group group,
-				    struct timeline_owners *out, struct plim_err *err)
+				    const uint32_t *inferred, struct timeline_owners *out,
+				    struct plim_err *err)
 {
 	struct groups g = { .mem = m };
 	size_t stacks = tl->trace->stacks.n;
@@ -185,7 +194,7 @@ enum plim_status timeline_owners_at(struct mem *m, const struct timeline *tl, ui
 	if (line)
 		memset(line, 0xff, stacks * sizeof(*line));
 	if (!st)
-		st = collect(&g, tl, event, measure, group, line, err);
+		st = collect(&g, tl, event, measure, group, inferred, line, err);
 	mem_free(m, line, stacks, sizeof(*line));
 	mem_free(m, g.slots, g.slots ? g.mask + 1 : 0, sizeof(*g.slots));
 	vec_release(m, &g.keys);
