@@ -4,7 +4,7 @@
 
 void heap_init(struct heap *h, struct mem *m)
 {
-	*h = (struct heap){ .mem = m };
+	*h = (struct heap){ .mem = m, .index = { .mem = m } };
 }
 
 void heap_release(struct heap *h)
@@ -13,78 +13,34 @@ void heap_release(struct heap *h)
 	vec_release(h->mem, &h->ranges);
 	vec_release(h->mem, &h->order);
 	vec_release(h->mem, &h->spare);
-	mem_free(h->mem, h->slots, h->slots ? h->mask + 1 : 0, sizeof(*h->slots));
+	addr_map_release(&h->index);
 }
 
 /* ---- blocks by address ---- */
 
-static inline size_t home(const struct heap *h, uint64_t addr)
-{
-	return (size_t)((addr >> 9) * 0x9e3779b97f4a7c15u >> 32) & h->mask;
-}
-
-static inline size_t slot_of(const struct heap *h, uint64_t addr)
-{
-	size_t s = home(h, addr);
-
-	while (h->slots[s] && h->blocks.at[h->slots[s] - 1].addr != addr)
-		s = (s + 1) & h->mask;
-	return s;
-}
-
 uint32_t heap_find(const struct heap *h, uint64_t addr)
 {
-	size_t s;
+	const struct addr_slot *slot = h->index.at ? addr_map_find(&h->index, addr) : NULL;
 
-	if (!h->slots)
-		return HEAP_NONE;
-	s = slot_of(h, addr);
-	return h->slots[s] ? h->slots[s] - 1 : HEAP_NONE;
+	return slot && slot->value ? slot->value - 1 : HEAP_NONE;
 }
 
-static enum plim_status index_room(struct heap *h, struct plim_err *err)
+static void index_block(struct heap *h, uint32_t block)
 {
-	size_t count = h->slots ? 2 * (h->mask + 1) : 1024, old = h->slots ? h->mask + 1 : 0;
-	uint32_t *before = h->slots, *slots;
+	uint64_t addr = h->blocks.at[block].addr;
 
-	if (h->slots && 2 * (h->filled + 1) <= h->mask)
-		return PLIM_OK;
-	slots = mem_new(h->mem, count, sizeof(*slots), err);
-	if (!slots)
-		return err ? err->status : PLIM_E_NOMEM;
-	h->slots = slots;
-	h->mask = count - 1;
-	for (size_t i = 0; i < old; i++)
-		if (before[i])
-			slots[slot_of(h, h->blocks.at[before[i] - 1].addr)] = before[i];
-	mem_free(h->mem, before, old, sizeof(*before));
-	return PLIM_OK;
+	addr_map_put(&h->index, addr_map_find(&h->index, addr), addr, block + 1);
 }
 
 static void unindex(struct heap *h, uint32_t block)
 {
-	size_t hole = slot_of(h, h->blocks.at[block].addr), s = hole;
-
-	for (;;) {
-		uint64_t addr;
-
-		s = (s + 1) & h->mask;
-		if (!h->slots[s])
-			break;
-		addr = h->blocks.at[h->slots[s] - 1].addr;
-		if (((s - home(h, addr)) & h->mask) >= ((s - hole) & h->mask)) {
-			h->slots[hole] = h->slots[s];
-			hole = s;
-		}
-	}
-	h->slots[hole] = 0;
-	h->filled--;
+	addr_map_remove(&h->index, addr_map_find(&h->index, h->blocks.at[block].addr));
 }
 
 static enum plim_status block_new(struct heap *h, const struct heap_block *b, uint32_t *block,
 				  struct plim_err *err)
 {
-	enum plim_status st = index_room(h, err);
+	enum plim_status st = addr_map_room(&h->index, err);
 
 	*block = HEAP_NONE;
 	if (st)
@@ -101,8 +57,7 @@ static enum plim_status block_new(struct heap *h, const struct heap_block *b, ui
 			return st;
 		*block = (uint32_t)h->blocks.n - 1;
 	}
-	h->slots[slot_of(h, b->addr)] = *block + 1;
-	h->filled++;
+	index_block(h, *block);
 	return PLIM_OK;
 }
 
@@ -176,8 +131,7 @@ void heap_move_border(struct heap *h, uint32_t block, uint64_t bytes)
 	unindex(h, next);
 	h->blocks.at[next].addr += more;
 	h->blocks.at[next].bytes -= more;
-	h->slots[slot_of(h, h->blocks.at[next].addr)] = next + 1;
-	h->filled++;
+	index_block(h, next);
 	b->bytes = bytes;
 }
 

@@ -352,7 +352,7 @@ static void check_end(struct replay *r)
 				r->out->end_faults++;
 		}
 	}
-	if (r->heap.filled != blocks && !r->out->end_faults)
+	if (r->heap.index.n != blocks && !r->out->end_faults)
 		r->out->end_faults++;
 }
 

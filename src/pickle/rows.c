@@ -323,7 +323,8 @@ static const uint8_t *run_again(struct line *l, const uint8_t *q, uint64_t *take
 	if (id >= p->run.n)
 		return NULL;
 	run = &p->runs.at[id];
-	if ((size_t)(l->end - q) <= run->n || q[run->n] != OP_APPENDS || memcmp(q, run->bytes, run->n))
+	if ((size_t)(l->end - q) <= run->n || q[run->n] != OP_APPENDS ||
+	    memcmp(q, run->bytes, run->n))
 		return NULL;
 	p->last_run = id;
 	*taken = p->run.at[id].ext - 1;
@@ -455,9 +456,7 @@ static inline const uint8_t *line_value(struct line *l, const uint8_t *q, struct
 		*v = (struct pickle_value){ c->string, PICKLE_STR };
 		return q && q < l->end ? line_put(l, q, MEMO_STR | c->string) : NULL;
 	case OP_NEWTRUE:
-	case OP_NEWFALSE:
-		*v = (struct pickle_value){ *q == OP_NEWTRUE, PICKLE_BOOL };
-		return q + 1;
+	case OP_NEWFALSE: *v = (struct pickle_value){ *q == OP_NEWTRUE, PICKLE_BOOL }; return q + 1;
 	case OP_NONE: *v = (struct pickle_value){ 0, PICKLE_NONE }; return q + 1;
 	default: return NULL;
 	}

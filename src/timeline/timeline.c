@@ -95,19 +95,18 @@ void timeline_sample(const struct timeline *tl, enum timeline_measure measure, u
 		     uint32_t last, uint64_t *y, size_t n)
 {
 	uint64_t now[TIMELINE_MEASURES], count = (uint64_t)last - first + 1;
+	uint32_t e = first;
 
-	for (size_t i = 0; i < n; i++)
-		y[i] = 0;
 	timeline_at(tl, first ? first - 1 : TIMELINE_BEFORE, now);
-	for (uint32_t e = first; e <= last && e < tl->device->events.n; e++) {
-		size_t i = (size_t)((uint64_t)(e - first) * n / count);
-		size_t to = (size_t)(((uint64_t)(e - first) + 1) * n / count);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t end = first + ((i + 1) * count + n - 1) / n;
 
-		step(tl, e, now);
-		do { /* fewer events than samples: an event fills several */
-			if (now[measure] > y[i])
-				y[i] = now[measure];
-		} while (++i < to);
+		y[i] = e < end ? 0
+			       : now[measure]; /* fewer events than samples: one fills several */
+		for (; e < end && e < tl->device->events.n; e++) {
+			step(tl, e, now);
+			y[i] = now[measure] > y[i] ? now[measure] : y[i];
+		}
 	}
 }
 

@@ -5,80 +5,16 @@
  */
 #include "reader.h"
 
-#include <string.h>
-
-/* Live blocks by address: open addressing, deletion by moving back what was pushed aside. */
-struct live {
-	struct mem *mem;
-	struct live_slot {
-		uint64_t addr;
-		uint32_t alloc; /* index + 1, 0: empty */
-	} * at;
-	size_t mask, n;
-};
-
-static inline size_t home(const struct live *l, uint64_t addr)
-{
-	return (size_t)((addr >> 9) * 0x9e3779b97f4a7c15u >> 32) & l->mask;
-}
-
-static inline struct live_slot *live_find(const struct live *l, uint64_t addr)
-{
-	size_t s = home(l, addr);
-
-	while (l->at[s].alloc && l->at[s].addr != addr)
-		s = (s + 1) & l->mask;
-	return &l->at[s];
-}
-
-static void live_remove(struct live *l, struct live_slot *slot)
-{
-	size_t hole = (size_t)(slot - l->at), s = hole;
-
-	for (;;) {
-		s = (s + 1) & l->mask;
-		if (!l->at[s].alloc)
-			break;
-		/* may it move into the hole without passing its home? */
-		if (((s - home(l, l->at[s].addr)) & l->mask) >= ((s - hole) & l->mask)) {
-			l->at[hole] = l->at[s];
-			hole = s;
-		}
-	}
-	l->at[hole].alloc = 0;
-	l->n--;
-}
-
-/* Room for one more. */
-static enum plim_status live_room(struct live *l, struct plim_err *err)
-{
-	struct live bigger = { .mem = l->mem, .n = l->n };
-	size_t count = l->at ? 2 * (l->mask + 1) : 1024;
-
-	if (l->at && 2 * (l->n + 1) <= l->mask)
-		return PLIM_OK;
-	bigger.at = mem_new(l->mem, count, sizeof(*bigger.at), err);
-	if (!bigger.at)
-		return err ? err->status : PLIM_E_NOMEM;
-	bigger.mask = count - 1;
-	for (size_t i = 0; l->at && i <= l->mask; i++)
-		if (l->at[i].alloc)
-			*live_find(&bigger, l->at[i].addr) = l->at[i];
-	mem_free(l->mem, l->at, l->at ? l->mask + 1 : 0, sizeof(*l->at));
-	*l = bigger;
-	return PLIM_OK;
-}
-
 struct pairing {
 	struct trace *t;
 	struct trace_device *d;
-	struct live live;
+	struct addr_map live; /* allocations by address: index + 1 */
 	VEC(struct trace_alloc) allocs;
 	uint32_t *alloc_of; /* the events' column */
 	struct plim_err *err;
 };
 
-static enum plim_status add(struct pairing *w, const struct trace_alloc *a, struct live_slot *slot,
+static enum plim_status add(struct pairing *w, const struct trace_alloc *a, struct addr_slot *slot,
 			    uint32_t *index)
 {
 	enum plim_status st;
@@ -89,14 +25,12 @@ static enum plim_status add(struct pairing *w, const struct trace_alloc *a, stru
 	if (st)
 		return st;
 	*index = (uint32_t)w->allocs.n - 1;
-	if (slot) {
-		*slot = (struct live_slot){ a->addr, *index + 1 };
-		w->live.n++;
-	}
+	if (slot)
+		addr_map_put(&w->live, slot, a->addr, *index + 1);
 	return PLIM_OK;
 }
 
-static enum plim_status on_alloc(struct pairing *w, uint32_t e, struct live_slot *slot)
+static enum plim_status on_alloc(struct pairing *w, uint32_t e, struct addr_slot *slot)
 {
 	const struct trace_events *ev = &w->d->events;
 	struct trace_alloc a = { .addr = ev->addr[e],
@@ -107,25 +41,24 @@ static enum plim_status on_alloc(struct pairing *w, uint32_t e, struct live_slot
 				 .stack = ev->stack[e],
 				 .stream = ev->stream[e] };
 
-	if (slot->alloc) { /* its end was not recorded: it ended by now */
-		struct trace_alloc *lost = &w->allocs.at[slot->alloc - 1];
+	if (slot->value) { /* its end was not recorded: it ended by now */
+		struct trace_alloc *lost = &w->allocs.at[slot->value - 1];
 
 		w->d->contradictions++;
 		if (lost->free_requested == TRACE_NONE)
 			lost->free_requested = e;
 		lost->free_completed = e;
-		w->live.n--;
 	}
 	return add(w, &a, slot, &w->alloc_of[e]);
 }
 
-static enum plim_status on_free(struct pairing *w, uint32_t e, struct live_slot *slot)
+static enum plim_status on_free(struct pairing *w, uint32_t e, struct addr_slot *slot)
 {
 	const struct trace_events *ev = &w->d->events;
 	int completed = ev->action[e] == TRACE_FREE_COMPLETED;
 	struct trace_alloc *a;
 
-	if (!slot->alloc) {
+	if (!slot->value) {
 		struct trace_alloc before = { .addr = ev->addr[e],
 					      .requested_bytes = ev->size[e],
 					      .born = TRACE_NONE,
@@ -141,15 +74,15 @@ static enum plim_status on_free(struct pairing *w, uint32_t e, struct live_slot 
 			return st;
 		w->d->allocs_before++;
 	}
-	w->alloc_of[e] = slot->alloc - 1;
-	a = &w->allocs.at[slot->alloc - 1];
+	w->alloc_of[e] = slot->value - 1;
+	a = &w->allocs.at[slot->value - 1];
 	if (completed) {
 		w->d->contradictions +=
 			a->free_requested == TRACE_NONE && !(a->flags & TRACE_PENDING_BEFORE);
 		if (a->free_requested == TRACE_NONE && !(a->flags & TRACE_PENDING_BEFORE))
 			a->free_requested = e;
 		a->free_completed = e;
-		live_remove(&w->live, slot);
+		addr_map_remove(&w->live, slot);
 	} else {
 		w->d->contradictions += a->free_requested != TRACE_NONE;
 		a->free_requested = e;
@@ -163,15 +96,15 @@ static enum plim_status walk(struct pairing *w)
 	enum plim_status st = PLIM_OK;
 
 	for (uint32_t e = 0; !st && e < ev->n; e++) {
-		struct live_slot *slot;
+		struct addr_slot *slot;
 
 		w->alloc_of[e] = TRACE_NONE;
 		if (ev->action[e] > TRACE_FREE_COMPLETED)
 			continue;
-		st = live_room(&w->live, w->err);
+		st = addr_map_room(&w->live, w->err);
 		if (st)
 			break;
-		slot = live_find(&w->live, ev->addr[e]);
+		slot = addr_map_find(&w->live, ev->addr[e]);
 		st = ev->action[e] == TRACE_ALLOC ? on_alloc(w, e, slot) : on_free(w, e, slot);
 	}
 	return st;
@@ -182,16 +115,16 @@ static enum plim_status settle_block(struct pairing *w, const struct trace_segme
 				     const struct trace_block *b, size_t *matched)
 {
 	int pending = b->state == TRACE_ACTIVE_PENDING_FREE;
-	struct live_slot *slot;
+	struct addr_slot *slot;
 	struct trace_alloc *a;
-	enum plim_status st = live_room(&w->live, w->err);
+	enum plim_status st = addr_map_room(&w->live, w->err);
 	uint32_t index;
 
 	if (st)
 		return st;
-	slot = live_find(&w->live, b->addr);
-	if (slot->alloc) {
-		a = &w->allocs.at[slot->alloc - 1];
+	slot = addr_map_find(&w->live, b->addr);
+	if (slot->value) {
+		a = &w->allocs.at[slot->value - 1];
 		w->d->contradictions += a->requested_bytes != b->requested_bytes ||
 					pending != (a->free_requested != TRACE_NONE);
 		++*matched;
@@ -268,7 +201,7 @@ enum plim_status pairs_find(struct trace *t, struct trace_device *d, struct plim
 
 	if (!st)
 		st = settle_end(&w);
-	mem_free(t->mem, w.live.at, w.live.at ? w.live.mask + 1 : 0, sizeof(*w.live.at));
+	addr_map_release(&w.live);
 	mem_trim(t->mem, &w.allocs.at, &w.allocs.cap, w.allocs.n, sizeof(*w.allocs.at));
 	d->allocs = w.allocs.at;
 	d->alloc_count = w.allocs.n;
