@@ -13,5 +13,6 @@
 #include "mem.h"
 #include "source.h"
 #include "text.h"
+#include "thread.h"
 
 #endif

@@ -1,12 +1,11 @@
 #include "source.h"
 
 #include "codec.h"
+#include "thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -274,19 +273,6 @@ static void ring_stop(struct state *s)
 	ring_free(s);
 }
 
-/* Signals are for the program's own threads. */
-static int start_thread(struct state *s)
-{
-	sigset_t all, old;
-	int r;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = pthread_create(&s->ring->thread, NULL, ring_run, s);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return r;
-}
-
 static enum plim_status ring_start(struct state *s, struct plim_err *err)
 {
 	struct ring *r = mem_new(s->mem, 1, sizeof(*r), err);
@@ -308,7 +294,8 @@ static enum plim_status ring_start(struct state *s, struct plim_err *err)
 		fcntl(s->wake[1], F_SETFD, FD_CLOEXEC);
 	}
 	/* No thread, or no way to stop one that waits for a pipe: decode in the caller's instead. */
-	if ((s->kind == KIND_PIPE && s->wake[0] < 0) || start_thread(s))
+	if ((s->kind == KIND_PIPE && s->wake[0] < 0) ||
+	    thread_start(&s->ring->thread, ring_run, s))
 		ring_free(s);
 	return PLIM_OK;
 }

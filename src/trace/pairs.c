@@ -5,34 +5,33 @@
  */
 #include "reader.h"
 
-struct pairing {
-	struct trace *t;
-	struct trace_device *d;
-	struct addr_map live; /* allocations by address: index + 1 */
-	VEC(struct trace_alloc) allocs;
+/* One part of the walk. */
+struct walk {
+	struct pairing *p;
+	const struct trace_events *ev;
 	uint32_t *alloc_of; /* the events' column */
 	struct plim_err *err;
 };
 
-static enum plim_status add(struct pairing *w, const struct trace_alloc *a, struct addr_slot *slot,
-			    uint32_t *index)
+static enum plim_status add(struct pairing *p, const struct trace_alloc *a, struct addr_slot *slot,
+			    uint32_t *index, struct plim_err *err)
 {
 	enum plim_status st;
 
-	if (w->allocs.n >= TRACE_NONE - 1)
-		return err_set(w->err, PLIM_E_FORMAT, "more than 2^32 allocations");
-	st = vec_push(w->t->mem, &w->allocs, *a, w->err);
+	if (p->allocs.n >= TRACE_NONE - 1)
+		return err_set(err, PLIM_E_FORMAT, "more than 2^32 allocations");
+	st = vec_push(p->mem, &p->allocs, *a, err);
 	if (st)
 		return st;
-	*index = (uint32_t)w->allocs.n - 1;
+	*index = (uint32_t)p->allocs.n - 1;
 	if (slot)
-		addr_map_put(&w->live, slot, a->addr, *index + 1);
+		addr_map_put(&p->live, slot, a->addr, *index + 1);
 	return PLIM_OK;
 }
 
-static enum plim_status on_alloc(struct pairing *w, uint32_t e, struct addr_slot *slot)
+static enum plim_status on_alloc(struct walk *w, uint32_t e, struct addr_slot *slot)
 {
-	const struct trace_events *ev = &w->d->events;
+	const struct trace_events *ev = w->ev;
 	struct trace_alloc a = { .addr = ev->addr[e],
 				 .requested_bytes = ev->size[e],
 				 .born = e,
@@ -42,20 +41,21 @@ static enum plim_status on_alloc(struct pairing *w, uint32_t e, struct addr_slot
 				 .stream = ev->stream[e] };
 
 	if (slot->value) { /* its end was not recorded: it ended by now */
-		struct trace_alloc *lost = &w->allocs.at[slot->value - 1];
+		struct trace_alloc *lost = &w->p->allocs.at[slot->value - 1];
 
-		w->d->contradictions++;
+		w->p->contradictions++;
 		if (lost->free_requested == TRACE_NONE)
 			lost->free_requested = e;
 		lost->free_completed = e;
 	}
-	return add(w, &a, slot, &w->alloc_of[e]);
+	return add(w->p, &a, slot, &w->alloc_of[e], w->err);
 }
 
-static enum plim_status on_free(struct pairing *w, uint32_t e, struct addr_slot *slot)
+static enum plim_status on_free(struct walk *w, uint32_t e, struct addr_slot *slot)
 {
-	const struct trace_events *ev = &w->d->events;
+	const struct trace_events *ev = w->ev;
 	int completed = ev->action[e] == TRACE_FREE_COMPLETED;
+	struct pairing *p = w->p;
 	struct trace_alloc *a;
 
 	if (!slot->value) {
@@ -68,70 +68,88 @@ static enum plim_status on_free(struct pairing *w, uint32_t e, struct addr_slot 
 					      .stream = ev->stream[e],
 					      .flags = TRACE_BEFORE |
 						       (completed ? TRACE_PENDING_BEFORE : 0) };
-		enum plim_status st = add(w, &before, slot, &w->alloc_of[e]);
+		enum plim_status st = add(p, &before, slot, &w->alloc_of[e], w->err);
 
 		if (st)
 			return st;
-		w->d->allocs_before++;
+		p->before++;
 	}
 	w->alloc_of[e] = slot->value - 1;
-	a = &w->allocs.at[slot->value - 1];
+	a = &p->allocs.at[slot->value - 1];
 	if (completed) {
-		w->d->contradictions +=
+		p->contradictions +=
 			a->free_requested == TRACE_NONE && !(a->flags & TRACE_PENDING_BEFORE);
 		if (a->free_requested == TRACE_NONE && !(a->flags & TRACE_PENDING_BEFORE))
 			a->free_requested = e;
 		a->free_completed = e;
-		addr_map_remove(&w->live, slot);
+		addr_map_remove(&p->live, slot);
 	} else {
-		w->d->contradictions += a->free_requested != TRACE_NONE;
+		p->contradictions += a->free_requested != TRACE_NONE;
 		a->free_requested = e;
 	}
 	return PLIM_OK;
 }
 
-static enum plim_status walk(struct pairing *w)
+static void on_other(struct walk *w, uint32_t e)
 {
-	const struct trace_events *ev = &w->d->events;
-	enum plim_status st = PLIM_OK;
+	uint8_t action = w->ev->action[e];
 
-	for (uint32_t e = 0; !st && e < ev->n; e++) {
+	w->alloc_of[e] = TRACE_NONE;
+	if (action == TRACE_SEGMENT_ALLOC || action == TRACE_SEGMENT_MAP)
+		w->p->reserved_bytes += w->ev->size[e];
+	else if (action == TRACE_SEGMENT_FREE || action == TRACE_SEGMENT_UNMAP)
+		w->p->reserved_bytes -= w->ev->size[e];
+}
+
+enum plim_status pairs_walk(struct pairing *p, const struct trace_events *ev, uint32_t *alloc_of,
+			    struct plim_err *err)
+{
+	struct walk w = { p, ev, alloc_of, err };
+	enum plim_status st = PLIM_OK;
+	uint32_t e;
+
+	for (e = (uint32_t)p->done; !st && e < ev->n; e++) {
 		struct addr_slot *slot;
 
-		w->alloc_of[e] = TRACE_NONE;
-		if (ev->action[e] > TRACE_FREE_COMPLETED)
+		if (ev->action[e] > TRACE_FREE_COMPLETED) {
+			on_other(&w, e);
 			continue;
-		st = addr_map_room(&w->live, w->err);
+		}
+		st = addr_map_room(&p->live, err);
 		if (st)
 			break;
-		slot = addr_map_find(&w->live, ev->addr[e]);
-		st = ev->action[e] == TRACE_ALLOC ? on_alloc(w, e, slot) : on_free(w, e, slot);
+		slot = addr_map_find(&p->live, ev->addr[e]);
+		st = ev->action[e] == TRACE_ALLOC ? on_alloc(&w, e, slot) : on_free(&w, e, slot);
 	}
+	p->done = e;
 	return st;
 }
 
+/* ---- the end ---- */
+
 /* One block that is active at the end: known, or it lived through the whole recording. */
-static enum plim_status settle_block(struct pairing *w, const struct trace_segment *s,
-				     const struct trace_block *b, size_t *matched)
+static enum plim_status settle_block(struct pairing *p, const struct trace_segment *s,
+				     const struct trace_block *b, size_t *matched,
+				     struct plim_err *err)
 {
 	int pending = b->state == TRACE_ACTIVE_PENDING_FREE;
 	struct addr_slot *slot;
 	struct trace_alloc *a;
-	enum plim_status st = addr_map_room(&w->live, w->err);
+	enum plim_status st = addr_map_room(&p->live, err);
 	uint32_t index;
 
 	if (st)
 		return st;
-	slot = addr_map_find(&w->live, b->addr);
+	slot = addr_map_find(&p->live, b->addr);
 	if (slot->value) {
-		a = &w->allocs.at[slot->value - 1];
-		w->d->contradictions += a->requested_bytes != b->requested_bytes ||
+		a = &p->allocs.at[slot->value - 1];
+		p->contradictions += a->requested_bytes != b->requested_bytes ||
 					pending != (a->free_requested != TRACE_NONE);
 		++*matched;
 		return PLIM_OK;
 	}
-	w->d->allocs_before++;
-	return add(w,
+	p->before++;
+	return add(p,
 		   &(struct trace_alloc){ .addr = b->addr,
 					  .requested_bytes = b->requested_bytes,
 					  .born = TRACE_NONE,
@@ -141,14 +159,13 @@ static enum plim_status settle_block(struct pairing *w, const struct trace_segme
 					  .stream = s->stream,
 					  .flags = TRACE_BEFORE |
 						   (pending ? TRACE_PENDING_BEFORE : 0) },
-		   NULL, &index);
+		   NULL, &index, err);
 }
 
-static enum plim_status settle_end(struct pairing *w)
+static enum plim_status settle_end(struct pairing *p, const struct trace *t,
+				   const struct trace_device *d, struct plim_err *err)
 {
-	const struct trace *t = w->t;
-	const struct trace_device *d = w->d;
-	size_t live = w->live.n, matched = 0;
+	size_t live = p->live.n, matched = 0;
 	enum plim_status st = PLIM_OK;
 
 	for (uint32_t i = 0; i < d->segments; i++) {
@@ -158,55 +175,66 @@ static enum plim_status settle_end(struct pairing *w)
 			const struct trace_block *b = &t->blocks.at[s->first_block + k];
 
 			if (b->state != TRACE_INACTIVE)
-				st = settle_block(w, s, b, &matched);
+				st = settle_block(p, s, b, &matched, err);
 		}
 	}
 	if (d->segments || !live)
-		w->d->contradictions += live > matched ? live - matched : matched - live;
+		p->contradictions += live > matched ? live - matched : matched - live;
 	return st;
 }
 
 /* Reserved memory before the first event, from what stands at the end and all that changed it. */
-static void find_reserved_before(struct trace *t, struct trace_device *d)
+static void find_reserved_before(const struct pairing *p, const struct trace *t,
+				 struct trace_device *d)
 {
 	uint64_t sum = 0; /* sizes may be lies: it wraps */
 	int64_t bytes;
 
 	for (uint32_t i = 0; i < d->segments; i++)
 		sum += t->segments.at[d->first_segment + i].bytes;
-	for (size_t e = 0; e < d->events.n; e++) {
-		uint8_t action = d->events.action[e];
-
-		if (action == TRACE_SEGMENT_ALLOC || action == TRACE_SEGMENT_MAP)
-			sum -= d->events.size[e];
-		else if (action == TRACE_SEGMENT_FREE || action == TRACE_SEGMENT_UNMAP)
-			sum += d->events.size[e];
-	}
-	bytes = (int64_t)sum;
+	bytes = (int64_t)(sum - p->reserved_bytes);
 	d->contradictions += bytes < 0 && d->segments;
 	d->reserved_before_bytes = bytes > 0 ? (uint64_t)bytes : 0;
 }
 
-enum plim_status pairs_find(struct trace *t, struct trace_device *d, struct plim_err *err)
+void pairs_init(struct pairing *p, struct mem *m)
 {
-	/* the columns are the trace's own; only readers see them const */
-	struct pairing w = { .t = t,
-			     .d = d,
-			     .live = { .mem = t->mem },
-			     .alloc_of = d->events.n ? t->columns->alloc +
-							       (d->events.alloc - t->columns->alloc)
-						     : NULL,
-			     .err = err };
-	enum plim_status st = walk(&w);
+	*p = (struct pairing){ .mem = m, .live = { .mem = m } };
+}
 
+void pairs_release(struct pairing *p)
+{
+	addr_map_release(&p->live);
+	vec_release(p->mem, &p->allocs);
+}
+
+enum plim_status pairs_find(struct trace *t, struct trace_device *d, struct pairing *ahead,
+			    struct plim_err *err)
+{
+	struct pairing p;
+	enum plim_status st = PLIM_OK;
+
+	pairs_init(&p, t->mem);
+	if (ahead) { /* from now on it is ours */
+		p = *ahead;
+		pairs_init(ahead, t->mem);
+	}
+	if (d->events.n) /* the columns are the trace's own; only readers see them const */
+		st = pairs_walk(&p, &d->events,
+				t->columns->alloc + (d->events.alloc - t->columns->alloc), err);
 	if (!st)
-		st = settle_end(&w);
-	addr_map_release(&w.live);
-	mem_trim(t->mem, &w.allocs.at, &w.allocs.cap, w.allocs.n, sizeof(*w.allocs.at));
-	d->allocs = w.allocs.at;
-	d->alloc_count = w.allocs.n;
-	d->alloc_room = w.allocs.cap;
-	if (!st)
-		find_reserved_before(t, d);
+		st = settle_end(&p, t, d, err);
+	if (!st) {
+		mem_trim(t->mem, &p.allocs.at, &p.allocs.cap, p.allocs.n, sizeof(*p.allocs.at));
+		d->allocs = p.allocs.at;
+		d->alloc_count = p.allocs.n;
+		d->alloc_room = p.allocs.cap;
+		d->allocs_before = p.before;
+		d->contradictions += p.contradictions;
+		find_reserved_before(&p, t, d);
+		p.allocs.at = NULL;
+		p.allocs.cap = 0;
+	}
+	pairs_release(&p);
 	return st;
 }
