@@ -58,6 +58,21 @@ enum plim_status columns_pause(struct mem *m, struct trace_columns *c, struct pl
 	return st;
 }
 
+struct trace_events columns_view(const struct trace_columns *c, size_t first, size_t n)
+{
+	if (!n)
+		return (struct trace_events){ .n = 0 };
+	return (struct trace_events){ .n = n,
+				      .action = c->action + first,
+				      .addr = c->addr + first,
+				      .size = c->size + first,
+				      .time_us = c->time_us + first,
+				      .stack = c->stack + first,
+				      .stream = c->stream + first,
+				      .alloc = c->alloc + first,
+				      .pool = c->pool ? c->pool + first : NULL };
+}
+
 enum plim_status columns_add_pool(struct mem *m, struct trace_columns *c, struct plim_err *err)
 {
 	size_t room = c->cap ? c->cap : 1;

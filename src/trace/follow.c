@@ -16,8 +16,7 @@ struct follower {
 	pthread_mutex_t lock;
 	pthread_cond_t work, idle; /* there is something to do; nothing is being done */
 	/* under the lock */
-	struct trace_events rows; /* as many as stand */
-	uint32_t *alloc_of;
+	struct trace_columns columns; /* as they stand */
 	bool busy, end, drop;
 	/* the thread's own until it has ended */
 	struct pairing pairs;
@@ -26,17 +25,17 @@ struct follower {
 
 static bool has_work(const struct follower *f)
 {
-	return !f->status && f->pairs.done < f->rows.n;
+	return !f->status && f->pairs.done < f->columns.n;
 }
 
 static void *follow(void *arg)
 {
 	struct follower *f = arg;
+	struct trace_events rows;
 
 	pthread_mutex_lock(&f->lock);
 	while (!f->drop && (!f->end || has_work(f))) {
-		struct trace_events rows = f->rows;
-		uint32_t *alloc_of = f->alloc_of;
+		struct trace_columns c = f->columns;
 
 		if (!has_work(f)) {
 			pthread_cond_wait(&f->work, &f->lock);
@@ -44,7 +43,8 @@ static void *follow(void *arg)
 		}
 		f->busy = true;
 		pthread_mutex_unlock(&f->lock);
-		f->status = pairs_walk(&f->pairs, &rows, alloc_of, NULL);
+		rows = columns_view(&c, 0, c.n);
+		f->status = pairs_walk(&f->pairs, &rows, c.alloc, NULL);
 		pthread_mutex_lock(&f->lock);
 		f->busy = false;
 		pthread_cond_signal(&f->idle);
@@ -80,13 +80,7 @@ void follow_hold(struct follower *f, bool moves)
 
 void follow_go(struct follower *f, const struct trace_columns *c)
 {
-	f->rows = (struct trace_events){ .n = c->n,
-					 .action = c->action,
-					 .addr = c->addr,
-					 .size = c->size,
-					 .stack = c->stack,
-					 .stream = c->stream };
-	f->alloc_of = c->alloc;
+	f->columns = *c;
 	pthread_cond_signal(&f->work);
 	pthread_mutex_unlock(&f->lock);
 }

@@ -35,22 +35,6 @@ static enum plim_status take_events(struct reader *r, struct pickle_value list, 
 	return PLIM_OK;
 }
 
-static void set_events(struct trace_events *e, const struct trace_columns *c, size_t first,
-		       size_t n)
-{
-	*e = (struct trace_events){ .n = n };
-	if (!n)
-		return;
-	e->action = c->action + first;
-	e->addr = c->addr + first;
-	e->size = c->size + first;
-	e->time_us = c->time_us + first;
-	e->stack = c->stack + first;
-	e->stream = c->stream + first;
-	e->alloc = c->alloc + first;
-	e->pool = c->pool ? c->pool + first : NULL;
-}
-
 /* Segments by device, otherwise as written. */
 static enum plim_status sort_segments(struct reader *r, struct plim_err *err)
 {
@@ -102,7 +86,7 @@ static enum plim_status take_devices(struct reader *r, struct pickle_value trace
 		if (device->stale_events)
 			t->labels.n = 0; /* rows have moved */
 		if (!st)
-			set_events(&device->events, t->columns, first, n);
+			device->events = columns_view(t->columns, first, n);
 	}
 	return st;
 }

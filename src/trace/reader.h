@@ -50,6 +50,8 @@ static inline enum plim_status columns_push(struct mem *m, struct trace_columns 
 	return PLIM_OK;
 }
 
+/* Rows [first, first + n) as events. */
+struct trace_events columns_view(const struct trace_columns *c, size_t first, size_t n);
 /* From now on rows have a pool; those before are in pool 0. */
 enum plim_status columns_add_pool(struct mem *m, struct trace_columns *c, struct plim_err *err);
 /* Every column is there, and what grew too far is given back. */
