@@ -5,6 +5,9 @@
 #ifndef BASE_BASE_H
 #define BASE_BASE_H
 
+/* Out of the way of what runs millions of times. */
+#define COLD __attribute__((cold, noinline))
+
 #include "addr_map.h"
 #include "error.h"
 #include "fields.h"

@@ -195,7 +195,7 @@ static inline struct pickle_value field(const struct row *w, int f)
 	return at < 0 ? (struct pickle_value){ 0, PICKLE_NONE } : w->values[at];
 }
 
-static void bad_field(struct row *w, const char *key, const char *wants)
+COLD static void bad_field(struct row *w, const char *key, const char *wants)
 {
 	const struct trace *t = w->r->t;
 	const size_t before[TRACE_ROWS] = { t->columns->n, t->frames.n, t->blocks.n, t->segments.n,
@@ -207,7 +207,7 @@ static void bad_field(struct row *w, const char *key, const char *wants)
 }
 
 /* What is no plain integer: booleans, None and absent (0), and doubles that are whole. */
-static uint64_t odd_u64(struct row *w, int f, struct pickle_value v)
+COLD static uint64_t odd_u64(struct row *w, int f, struct pickle_value v)
 {
 	double d;
 
@@ -231,7 +231,7 @@ static inline uint64_t get_u64(struct row *w, int f)
 	return v.kind == PICKLE_INT && (int64_t)v.bits >= 0 ? v.bits : odd_u64(w, f, v);
 }
 
-static int64_t odd_i64(struct row *w, int f, struct pickle_value v)
+COLD static int64_t odd_i64(struct row *w, int f, struct pickle_value v)
 {
 	double d;
 
@@ -274,7 +274,7 @@ static uint32_t get_stack(struct row *w, int f)
 	return TRACE_NONE;
 }
 
-static uint16_t other_stream(struct row *w, int64_t raw)
+COLD static uint16_t other_stream(struct row *w, int64_t raw)
 {
 	struct reader *r = w->r;
 	size_t n = r->t->streams.n;
@@ -303,7 +303,7 @@ static inline uint16_t get_stream(struct row *w, int f)
 }
 
 /* A pair of integers, given a number of its own; (0, 0) and absent are 0. */
-static uint16_t get_pool(struct row *w, int f)
+COLD static uint16_t get_pool(struct row *w, int f)
 {
 	const struct pickle_heap *h = &w->r->t->heap;
 	struct pickle_value v = field(w, f), a, b;
@@ -332,7 +332,7 @@ static uint16_t get_pool(struct row *w, int f)
 /* ---- rows ---- */
 
 /* Which action a string names, when it is met for the first time or is unknown. */
-static enum plim_status learn_action(struct reader *r, uint32_t string, uint8_t *action,
+COLD static enum plim_status learn_action(struct reader *r, uint32_t string, uint8_t *action,
 				     struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
@@ -363,12 +363,11 @@ static enum plim_status learn_action(struct reader *r, uint32_t string, uint8_t 
 	return st;
 }
 
-/* Keep what an event's field says, unless it is the default, which is remembered by its string id. */
-static inline void keep_label(struct row *w, int f, const char *plain, uint32_t *seen)
+COLD static void other_label(struct row *w, int f, const char *plain, uint32_t *seen)
 {
 	struct pickle_value v = field(w, f);
 
-	if (v.kind != PICKLE_STR || v.bits == *seen || w->status)
+	if (w->status)
 		return;
 	if (!strcmp(text_of(w->r, (uint32_t)v.bits), plain)) {
 		*seen = (uint32_t)v.bits;
@@ -378,6 +377,15 @@ static inline void keep_label(struct row *w, int f, const char *plain, uint32_t 
 			     ((struct trace_label){ (uint32_t)w->r->t->columns->n, (uint32_t)v.bits,
 						    f == E_COMPILE }),
 			     w->err);
+}
+
+/* Keep what an event's field says, unless it is the default, which is remembered by its string id. */
+static inline void keep_label(struct row *w, int f, const char *plain, uint32_t *seen)
+{
+	struct pickle_value v = field(w, f);
+
+	if (v.kind == PICKLE_STR && v.bits != *seen)
+		other_label(w, f, plain, seen);
 }
 
 static void event_row(struct row *w, uint64_t *taken)
@@ -533,17 +541,20 @@ static void annotation_row(struct row *w, uint64_t *taken)
 static enum plim_status on_row(void *ctx, uint32_t shape, const struct pickle_value *values,
 			       uint64_t *taken, struct plim_err *err)
 {
-	static void (*const kinds[TRACE_ROWS])(struct row *, uint64_t *) = { event_row, frame_row,
-									     block_row, segment_row,
-									     annotation_row };
+	static void (*const few[TRACE_ROWS])(struct row *, uint64_t *) = {
+		[TRACE_ROW_FRAME] = frame_row,
+		[TRACE_ROW_BLOCK] = block_row,
+		[TRACE_ROW_SEGMENT] = segment_row,
+		[TRACE_ROW_ANNOTATION] = annotation_row,
+	};
 	struct reader *r = ctx;
 	struct row_plan *plan = &r->plans.at[shape];
 	struct row w = { r, plan, values, trace_row_names[plan->row], err, PLIM_OK };
 
-	if (plan->row == TRACE_ROW_EVENT) /* nearly all rows: a call that can be inlined */
+	if (__builtin_expect(plan->row == TRACE_ROW_EVENT, 1))
 		event_row(&w, taken);
 	else
-		kinds[plan->row](&w, taken);
+		few[plan->row](&w, taken);
 	if (__builtin_expect(plan->unknown_count != 0, 0) && !w.status && *taken != PICKLE_UNTAKEN)
 		for (uint32_t i = 0; i < plan->unknown_count; i++)
 			r->t->unknown.at[r->shape_unknowns.at[plan->unknown_first + i]].count++;
