@@ -312,8 +312,10 @@ static enum plim_status read_source(struct mem *m, struct source *src,
 enum plim_status trace_read(struct mem *m, const char *path, const struct trace_read_options *opt,
 			    struct trace **out, struct plim_err *err)
 {
+	struct source_options how = { .thread = opt && opt->threads == 1 ? SOURCE_THREAD_NONE
+									 : SOURCE_THREAD_AUTO };
 	struct source *src;
-	enum plim_status st = source_open(m, path, NULL, &src, err);
+	enum plim_status st = source_open(m, path, &how, &src, err);
 
 	*out = NULL;
 	if (st)
