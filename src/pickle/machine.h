@@ -4,6 +4,8 @@
 
 #include "pickle.h"
 
+#define PICKLE_PAIRS 8
+
 struct pickle {
 	struct pickle_heap *heap;
 	struct source *src;
@@ -31,6 +33,10 @@ struct pickle {
 	run;
 	uint32_t last_run;
 	uint64_t empty_list; /* the same for a list of nothing, 0: not asked yet */
+	/* the newest pairs of small integers, which rows repeat: packed tuples, 0: none */
+	struct pickle_pair {
+		uint32_t a, b, packed;
+	} pairs[PICKLE_PAIRS];
 	VEC(struct pickle_value) scratch;
 	int stopped;
 };

@@ -119,6 +119,7 @@ enum { /* opcodes that a row can hold */
        OP_MEMOIZE = 0x94,
        OP_BINPUT = 'q',
        OP_LONG_BINPUT = 'r',
+       OP_TUPLE2 = 0x86,
        OP_EMPTY_DICT = '}',
        OP_EMPTY_LIST = ']',
        OP_APPENDS = 'e',
@@ -418,6 +419,56 @@ static const uint8_t *line_reference(struct line *l, const uint8_t *q, struct pi
 	return q;
 }
 
+/* BININT1 or BININT2; NULL: neither. */
+static const uint8_t *line_small(const uint8_t *q, uint32_t *n)
+{
+	if (*q == OP_BININT1) {
+		*n = q[1];
+		return q + 2;
+	}
+	*n = load32(q + 1) & 0xffff;
+	return *q == OP_BININT2 ? q + 3 : NULL;
+}
+
+/*
+ * A tuple of two small integers: a pool's id.  Nobody can change a tuple, so the one that was made for
+ * the same integers before serves again.
+ */
+static const uint8_t *line_pair(struct line *l, const uint8_t *q, struct pickle_value *v)
+{
+	struct pickle *p = l->p;
+	struct pickle_value items[2] = { { 0, PICKLE_INT }, { 0, PICKLE_INT } };
+	struct pickle_pair *pair;
+	uint32_t a, b;
+
+	q = line_small(q, &a);
+	q = q ? line_small(q, &b) : NULL;
+	if (!q || q >= l->end || *q != OP_TUPLE2)
+		return NULL;
+	pair = &p->pairs[(a + 3 * b) % PICKLE_PAIRS];
+	if (!pair->packed || pair->a != a || pair->b != b) {
+		pair->packed = 0;
+		items[0].bits = a;
+		items[1].bits = b;
+		l->status = heap_node(p->heap, PICKLE_TUPLE, v, l->err);
+		if (!l->status)
+			l->status = heap_append(p->heap, *v, items, 2, l->err);
+		if (!l->status)
+			l->status = memo_pack(p, *v, &pair->packed, l->err);
+		if (l->status)
+			return NULL;
+		pair->a = a;
+		pair->b = b;
+	}
+	*v = memo_unpack(p->heap, pair->packed);
+	return ++q < l->end ? line_put(l, q, pair->packed) : NULL;
+}
+
+static inline int is_small(uint8_t op)
+{
+	return op == OP_BININT1 || op == OP_BININT2;
+}
+
 /*
  * q may stand up to 4 bytes behind the window's end, where zeros are and no opcode; a number reads up
  * to 10 bytes from a q in the window.  SOURCE_PAD allows for both.
@@ -436,11 +487,11 @@ static inline const uint8_t *line_value(struct line *l, const uint8_t *q, struct
 		v->bits = (uint64_t)((int64_t)(load64(q + 2) << shift) >> shift);
 		return q + 2 + q[1];
 	case OP_BININT1:
-		if (q[2] == OP_BININT1) /* (0, 0), a pool's id: leave tuples to the machine */
-			return NULL;
 		v->bits = q[1];
-		return q + 2;
-	case OP_BININT2: v->bits = load32(q + 1) & 0xffff; return q + 3;
+		return is_small(q[2]) ? line_pair(l, q, v) : q + 2;
+	case OP_BININT2:
+		v->bits = load32(q + 1) & 0xffff;
+		return is_small(q[3]) ? line_pair(l, q, v) : q + 3;
 	case OP_BININT: v->bits = (uint64_t)(int64_t)(int32_t)load32(q + 1); return q + 5;
 	case OP_BINGET:
 	case OP_LONG_BINGET: return line_reference(l, q, v);

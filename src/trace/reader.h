@@ -74,7 +74,8 @@ struct reader {
 	VEC(uint32_t) shape_unknowns; /* per plan: indexes of trace.unknown */
 	VEC(uint8_t) actions;         /* by string id: enum trace_action + 1, or 0 */
 	VEC(uint32_t) frame_ids;      /* scratch */
-	uint16_t last_stream;
+	uint16_t last_stream, last_pool;
+	uint64_t last_pair;                     /* the tuple that is last_pool; UINT64_MAX: none */
 	uint32_t plain_metadata, plain_context; /* the strings "" and "N/A" as last seen there */
 };
 

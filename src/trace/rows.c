@@ -302,16 +302,13 @@ static inline uint16_t get_stream(struct row *w, int f)
 	return other_stream(w, raw);
 }
 
-/* A pair of integers, given a number of its own; (0, 0) and absent are 0. */
-COLD static uint16_t get_pool(struct row *w, int f)
+static uint16_t pool_of(struct row *w, int f)
 {
 	const struct pickle_heap *h = &w->r->t->heap;
 	struct pickle_value v = field(w, f), a, b;
 	struct trace *t = w->r->t;
 	struct trace_pool_id id;
 
-	if (v.kind == PICKLE_NONE)
-		return 0;
 	if ((v.kind != PICKLE_TUPLE && v.kind != PICKLE_LIST) || pickle_len(h, v) != 2) {
 		bad_field(w, row_kinds[w->plan->row].keys[f], "a pair of integers");
 		return 0;
@@ -327,6 +324,21 @@ COLD static uint16_t get_pool(struct row *w, int f)
 	if (!w->status)
 		w->status = vec_push(w->r->mem, &t->pools, id, w->err);
 	return (uint16_t)(t->pools.n - 1);
+}
+
+/* A pair of integers, given a number of its own; (0, 0) and absent are 0. */
+static inline uint16_t get_pool(struct row *w, int f)
+{
+	struct pickle_value v = field(w, f);
+	struct reader *r = w->r;
+
+	if (v.kind == PICKLE_NONE)
+		return 0;
+	if (v.kind == PICKLE_TUPLE && v.bits == r->last_pair) /* rows share the tuple that they repeat */
+		return r->last_pool;
+	r->last_pool = pool_of(w, f);
+	r->last_pair = v.kind == PICKLE_TUPLE && !w->status ? v.bits : UINT64_MAX;
+	return r->last_pool;
 }
 
 /* ---- rows ---- */
@@ -589,6 +601,7 @@ void reader_init(struct reader *r, struct trace *t)
 	*r = (struct reader){ .t = t,
 			      .mem = t->mem,
 			      .last_stream = UINT16_MAX,
+			      .last_pair = UINT64_MAX,
 			      .plain_metadata = INTERN_NONE,
 			      .plain_context = INTERN_NONE };
 }
