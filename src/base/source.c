@@ -62,8 +62,8 @@ struct state {
 	const char *compression;
 	struct ring *ring;
 
-	uint8_t *own; /* a window that can grow */
-	size_t own_cap; /* SOURCE_PAD included */
+	uint8_t *own;    /* a window that can grow */
+	size_t own_cap;  /* SOURCE_PAD included */
 	uint8_t *window; /* the one in use: our own, or a slot of the ring */
 	uint64_t base;   /* decoded offset of window[0]; wraps, where a slot's head is empty */
 	uint64_t max_decoded;
@@ -363,8 +363,7 @@ static enum plim_status ring_start(struct state *s, struct plim_err *err)
 		fcntl(s->wake[1], F_SETFD, FD_CLOEXEC);
 	}
 	/* No thread, or no way to stop one that waits for a pipe: decode in the caller's instead. */
-	if ((s->kind == KIND_PIPE && s->wake[0] < 0) ||
-	    thread_start(&s->ring->thread, ring_run, s))
+	if ((s->kind == KIND_PIPE && s->wake[0] < 0) || thread_start(&s->ring->thread, ring_run, s))
 		ring_free(s);
 	return PLIM_OK;
 }

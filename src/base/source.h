@@ -31,8 +31,8 @@ struct source {
 };
 
 enum source_thread {
-	SOURCE_THREAD_AUTO,  /* compressed input and large files are read on a thread of their own */
-	SOURCE_THREAD_NONE,  /* everything happens in source_need */
+	SOURCE_THREAD_AUTO, /* compressed input and large files are read on a thread of their own */
+	SOURCE_THREAD_NONE, /* everything happens in source_need */
 	SOURCE_THREAD_ALWAYS /* tests */
 };
 

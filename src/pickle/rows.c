@@ -189,7 +189,8 @@ static const struct written never_written = { .bytes = UINT64_MAX, .mask = UINT6
 
 static struct written written_as(const uint8_t *q, size_t length)
 {
-	struct written w = { .mask = UINT64_MAX >> (64 - 8 * length), .length = (uint32_t)length };
+	struct written w = { .mask = length < 8 ? ((uint64_t)1 << 8 * length) - 1 : UINT64_MAX,
+			     .length = (uint32_t)length };
 
 	w.bytes = load64(q) & w.mask;
 	return w;
@@ -486,9 +487,7 @@ static inline const uint8_t *line_value(struct line *l, const uint8_t *q, struct
 		shift = 64 - 8u * q[1];
 		v->bits = (uint64_t)((int64_t)(load64(q + 2) << shift) >> shift);
 		return q + 2 + q[1];
-	case OP_BININT1:
-		v->bits = q[1];
-		return is_small(q[2]) ? line_pair(l, q, v) : q + 2;
+	case OP_BININT1: v->bits = q[1]; return is_small(q[2]) ? line_pair(l, q, v) : q + 2;
 	case OP_BININT2:
 		v->bits = load32(q + 1) & 0xffff;
 		return is_small(q[3]) ? line_pair(l, q, v) : q + 3;

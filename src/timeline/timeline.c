@@ -26,7 +26,8 @@ static inline void step(const struct timeline *tl, uint32_t e, uint64_t now[TIME
 		/* also by its completion, when the request was not recorded */
 		uint64_t dropped = -(uint64_t)(a->free_requested == e);
 
-		now[TIMELINE_REQUESTED] += (a->requested_bytes & born) - (a->requested_bytes & gone);
+		now[TIMELINE_REQUESTED] +=
+			(a->requested_bytes & born) - (a->requested_bytes & gone);
 		now[TIMELINE_ALLOCATED] += (bytes & born) - (bytes & dropped);
 		now[TIMELINE_ACTIVE] += (bytes & born) - (bytes & gone);
 	} else if (action == TRACE_SEGMENT_ALLOC || action == TRACE_SEGMENT_MAP) {
@@ -74,8 +75,9 @@ static void walk_samples(struct timeline *tl, uint32_t first, uint64_t count,
 	for (size_t i = 0; count && i < TIMELINE_SAMPLES; i++) {
 		uint64_t end = first + sample_end(i, TIMELINE_SAMPLES, count);
 
-		tl->allocated[i] = e < end ? walk(tl, (uint32_t)e, end, now)
-					   : now[TIMELINE_ALLOCATED]; /* few events: one fills several */
+		tl->allocated[i] =
+			e < end ? walk(tl, (uint32_t)e, end, now)
+				: now[TIMELINE_ALLOCATED]; /* few events: one fills several */
 		e = end;
 	}
 }

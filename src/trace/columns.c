@@ -53,8 +53,8 @@ enum plim_status columns_pause(struct mem *m, struct trace_columns *c, struct pl
 		st = grow(m, c, c->cap ? c->cap + c->cap / 2 : 1024, err);
 	if (c->follower)
 		follow_go(c->follower, c);
-	c->pause = c->follow_rows && c->cap - c->n > c->follow_rows ? c->n + c->follow_rows
-								    : c->cap;
+	c->pause =
+		c->follow_rows && c->cap - c->n > c->follow_rows ? c->n + c->follow_rows : c->cap;
 	return st;
 }
 

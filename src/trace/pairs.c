@@ -144,7 +144,7 @@ static enum plim_status settle_block(struct pairing *p, const struct trace_segme
 	if (slot->value) {
 		a = &p->allocs.at[slot->value - 1];
 		p->contradictions += a->requested_bytes != b->requested_bytes ||
-					pending != (a->free_requested != TRACE_NONE);
+				     pending != (a->free_requested != TRACE_NONE);
 		++*matched;
 		return PLIM_OK;
 	}

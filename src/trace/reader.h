@@ -15,7 +15,7 @@ struct trace_columns {
 	uint64_t *addr, *size;
 	int64_t *time_us;
 	uint32_t *stack, *alloc;
-	uint16_t *stream, *pool; /* pool NULL until a row has one */
+	uint16_t *stream, *pool;   /* pool NULL until a row has one */
 	struct follower *follower; /* of the rows, or NULL */
 	size_t follow_rows;        /* it is told each time so many came; 0: nobody follows */
 };

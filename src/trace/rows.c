@@ -334,7 +334,8 @@ static inline uint16_t get_pool(struct row *w, int f)
 
 	if (v.kind == PICKLE_NONE)
 		return 0;
-	if (v.kind == PICKLE_TUPLE && v.bits == r->last_pair) /* rows share the tuple that they repeat */
+	if (v.kind == PICKLE_TUPLE &&
+	    v.bits == r->last_pair) /* rows share the tuple that they repeat */
 		return r->last_pool;
 	r->last_pool = pool_of(w, f);
 	r->last_pair = v.kind == PICKLE_TUPLE && !w->status ? v.bits : UINT64_MAX;
@@ -345,7 +346,7 @@ static inline uint16_t get_pool(struct row *w, int f)
 
 /* Which action a string names, when it is met for the first time or is unknown. */
 COLD static enum plim_status learn_action(struct reader *r, uint32_t string, uint8_t *action,
-				     struct plim_err *err)
+					  struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
 	size_t had = r->actions.n;

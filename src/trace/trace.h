@@ -178,7 +178,7 @@ struct trace {
 
 struct trace_read_options {
 	unsigned flags;   /* TRACE_READ_* */
-	unsigned threads;   /* 0: as many as are useful; 1: only the caller's; else two at most */
+	unsigned threads; /* 0: as many as are useful; 1: only the caller's; else two at most */
 	size_t follow_rows; /* the second thread is told each time so many rows came; 0: a good number */
 };
 enum {
