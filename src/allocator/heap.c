@@ -25,40 +25,29 @@ uint32_t heap_find(const struct heap *h, uint64_t addr)
 	return slot && slot->value ? slot->value - 1 : HEAP_NONE;
 }
 
-static void index_block(struct heap *h, uint32_t block)
-{
-	uint64_t addr = h->blocks.at[block].addr;
-
-	addr_map_put(&h->index, addr_map_find(&h->index, addr), addr, block + 1);
-}
-
 static void unindex(struct heap *h, uint32_t block)
 {
 	addr_map_remove(&h->index, addr_map_find(&h->index, h->blocks.at[block].addr));
 }
 
-static enum plim_status block_new(struct heap *h, const struct heap_block *b, uint32_t *block,
-				  struct plim_err *err)
+/* Room for one more block, so that block_new and giving it back cannot fail. */
+static inline enum plim_status block_room(struct heap *h, struct plim_err *err)
 {
 	enum plim_status st = addr_map_room(&h->index, err);
 
-	*block = HEAP_NONE;
-	if (st)
-		return st;
-	if (h->spare.n) {
-		*block = h->spare.at[--h->spare.n];
-		h->blocks.at[*block] = *b;
-	} else {
-		st = vec_need(h->mem, &h->spare, h->blocks.n + 1,
-			      err); /* so that giving back cannot fail */
-		if (!st)
-			st = vec_push(h->mem, &h->blocks, *b, err);
-		if (st)
-			return st;
-		*block = (uint32_t)h->blocks.n - 1;
-	}
-	index_block(h, *block);
-	return PLIM_OK;
+	if (!st && !h->spare.n)
+		st = vec_need(h->mem, &h->spare, h->blocks.n + 1, err);
+	if (!st && !h->spare.n)
+		st = vec_need(h->mem, &h->blocks, 1, err);
+	return st;
+}
+
+static inline uint32_t block_new(struct heap *h, uint64_t addr)
+{
+	uint32_t block = h->spare.n ? h->spare.at[--h->spare.n] : (uint32_t)h->blocks.n++;
+
+	addr_map_put(&h->index, addr_map_find(&h->index, addr), addr, block + 1);
+	return block;
 }
 
 /* Unlink a block; its neighbours become each other's. */
@@ -81,19 +70,20 @@ static void block_drop(struct heap *h, uint32_t block)
 
 enum plim_status heap_split(struct heap *h, uint32_t block, uint64_t bytes, struct plim_err *err)
 {
-	struct heap_block *b = &h->blocks.at[block];
-	struct heap_block rest = { .addr = b->addr + bytes,
-				   .bytes = b->bytes - bytes,
-				   .prev = block,
-				   .next = b->next,
-				   .range = b->range,
-				   .alloc = HEAP_NONE };
+	enum plim_status st = block_room(h, err);
+	struct heap_block *b;
 	uint32_t behind;
-	enum plim_status st = block_new(h, &rest, &behind, err);
 
 	if (st)
 		return st;
 	b = &h->blocks.at[block];
+	behind = block_new(h, b->addr + bytes);
+	h->blocks.at[behind] = (struct heap_block){ .addr = b->addr + bytes,
+						    .bytes = b->bytes - bytes,
+						    .prev = block,
+						    .next = b->next,
+						    .range = b->range,
+						    .alloc = HEAP_NONE };
 	b->bytes = bytes;
 	if (b->next != HEAP_NONE)
 		h->blocks.at[b->next].prev = behind;
@@ -126,12 +116,13 @@ void heap_move_border(struct heap *h, uint32_t block, uint64_t bytes)
 {
 	struct heap_block *b = &h->blocks.at[block];
 	uint32_t next = b->next;
-	uint64_t more = bytes - b->bytes;
+	uint64_t more = bytes - b->bytes, addr;
 
 	unindex(h, next);
 	h->blocks.at[next].addr += more;
 	h->blocks.at[next].bytes -= more;
-	index_block(h, next);
+	addr = h->blocks.at[next].addr;
+	addr_map_put(&h->index, addr_map_find(&h->index, addr), addr, next + 1);
 	b->bytes = bytes;
 }
 
@@ -189,24 +180,24 @@ static void join_next(struct heap *h, size_t at)
 static enum plim_status range_insert(struct heap *h, const struct heap_range *range, size_t at,
 				     struct plim_err *err)
 {
-	struct heap_block b = { .addr = range->addr,
-				.bytes = range->bytes,
-				.prev = HEAP_NONE,
-				.next = HEAP_NONE,
-				.range = (uint32_t)h->ranges.n,
-				.alloc = HEAP_NONE };
 	struct heap_range r = *range;
 	enum plim_status st = vec_need(h->mem, &h->order, 1, err);
 
 	if (!st)
 		st = vec_need(h->mem, &h->ranges, 1, err);
 	if (!st)
-		st = block_new(h, &b, &r.first, err);
+		st = block_room(h, err);
 	if (st)
 		return st;
-	r.last = r.first;
+	r.first = r.last = block_new(h, range->addr);
+	h->blocks.at[r.first] = (struct heap_block){ .addr = range->addr,
+						     .bytes = range->bytes,
+						     .prev = HEAP_NONE,
+						     .next = HEAP_NONE,
+						     .range = (uint32_t)h->ranges.n,
+						     .alloc = HEAP_NONE };
 	memmove(h->order.at + at + 1, h->order.at + at, (h->order.n - at) * sizeof(*h->order.at));
-	h->order.at[at] = b.range;
+	h->order.at[at] = (uint32_t)h->ranges.n;
 	h->order.n++;
 	h->ranges.at[h->ranges.n++] = r;
 	return PLIM_OK;
