@@ -302,19 +302,26 @@ static inline uint16_t get_stream(struct row *w, int f)
 	return other_stream(w, raw);
 }
 
+static int is_integer(struct pickle_value v)
+{
+	return v.kind == PICKLE_INT || v.kind == PICKLE_UINT;
+}
+
 static uint16_t pool_of(struct row *w, int f)
 {
 	const struct pickle_heap *h = &w->r->t->heap;
-	struct pickle_value v = field(w, f), a, b;
+	struct pickle_value v = field(w, f), a = { 0, PICKLE_NONE }, b = a;
 	struct trace *t = w->r->t;
 	struct trace_pool_id id;
 
-	if ((v.kind != PICKLE_TUPLE && v.kind != PICKLE_LIST) || pickle_len(h, v) != 2) {
+	if ((v.kind == PICKLE_TUPLE || v.kind == PICKLE_LIST) && pickle_len(h, v) == 2) {
+		a = pickle_item(h, v, 0);
+		b = pickle_item(h, v, 1);
+	}
+	if (!is_integer(a) || !is_integer(b)) {
 		bad_field(w, row_kinds[w->plan->row].keys[f], "a pair of integers");
 		return 0;
 	}
-	a = pickle_item(h, v, 0);
-	b = pickle_item(h, v, 1);
 	id = (struct trace_pool_id){ (int64_t)a.bits, (int64_t)b.bits };
 	for (size_t i = 0; i < t->pools.n; i++)
 		if (t->pools.at[i].a == id.a && t->pools.at[i].b == id.b)
