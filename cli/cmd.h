@@ -15,7 +15,7 @@
 
 #include "opt.h"
 
-#include <plimsoll/status.h>
+#include <plimsoll/report.h>
 
 #include <stddef.h>
 #include <stdio.h>
@@ -76,6 +76,12 @@ int cmd_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Print "plimsoll: MESSAGE" to stderr, control characters replaced; the exit code stays the caller's. */
 void cmd_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* A plim_write_fn for the standard output. */
+int cmd_to_stdout(void *ctx, const char *text, size_t n);
+
+/* The terminal's width and colours; `width` OPT_NONE: as it is, or 80. */
+struct plim_text_style cmd_style(uint64_t width, bool no_color);
+
 /* The exit code of a status; one table. */
 int cmd_exit_code(enum plim_status status);
 
@@ -83,6 +89,7 @@ int cmd_exit_code(enum plim_status status);
 void cmd_print_help(FILE *to, const struct cmd *cmd);
 void cmd_print_overview(FILE *to);
 
-extern const struct cmd cmd_record, cmd_report, cmd_help, cmd_completion, cmd_man, cmd_fields;
+extern const struct cmd cmd_record, cmd_report, cmd_whatif, cmd_help, cmd_completion, cmd_man,
+	cmd_fields;
 
 #endif

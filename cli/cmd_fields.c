@@ -1,31 +1,39 @@
 /* plimsoll __fields: the rows of the JSON schemas, for docs/json.md and the ABI list. */
 #include "cmd.h"
 
-#include <plimsoll/report.h>
+#include <plimsoll/whatif.h>
 
-#include <errno.h>
 #include <string.h>
 
-static int to_stdout(void *ctx, const char *text, size_t n)
-{
-	(void)ctx;
-	return fwrite(text, 1, n, stdout) == n ? 0 : errno ? errno : EIO;
-}
+static const struct {
+	const char *schema;
+	enum plim_status (*print)(int layout, plim_write_fn *write, void *ctx,
+				  struct plim_err *err);
+} schemas[] = {
+	{ "report", plim_report_fields },
+	{ "whatif", plim_whatif_fields },
+};
 
 static int fields_run(const void *values, int argc, char **argv)
 {
+	int layout = argc && !strcmp(argv[0], "abi"), found = 0;
 	struct plim_err err;
 
 	(void)values;
-	return plim_report_fields(argc && !strcmp(argv[0], "abi"), to_stdout, NULL, &err)
-		       ? cmd_fail(&err)
-		       : CMD_DONE;
+	for (size_t i = 0; i < sizeof(schemas) / sizeof(*schemas); i++) {
+		if (!layout && argc && strcmp(argv[0], schemas[i].schema))
+			continue;
+		found = 1;
+		if (schemas[i].print(layout, cmd_to_stdout, NULL, &err))
+			return cmd_fail(&err);
+	}
+	return found ? CMD_DONE : cmd_usage("no schema '%s'", argv[0]);
 }
 
 const struct cmd cmd_fields = {
 	.name = "__fields",
-	.summary = "print the fields of report/1",
-	.args = "[abi]",
+	.summary = "print the fields of a JSON schema, or the layout of all of them",
+	.args = "[SCHEMA|abi]",
 	.max_args = 1,
 	.flags = CMD_HIDDEN,
 	.run = fields_run,

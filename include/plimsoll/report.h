@@ -16,7 +16,7 @@
 enum plim_report_group { PLIM_GROUP_USER_FRAME, PLIM_GROUP_STACK, PLIM_GROUP_SIZE };
 
 enum plim_report_flags {
-	PLIM_REPORT_REDACT = 1 /* replace names of files and functions that are the user's own */
+	PLIM_REPORT_REDACT = 1 /* replace all names that are not PyTorch's or well known */
 };
 
 /* plim_report_options_init sets the defaults; then change what is to be different. */

@@ -1,12 +1,11 @@
 /* plimsoll report: read, replay, walk, explain; the result as plain structs. */
 #include "report.h"
+#include "out.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define VERDICTS_EACH_END 4    /* of many deaths, the first and the last ones are explained */
 #define LEAK_MATERIAL_PART 100 /* of the peak: less is a note */
@@ -101,13 +100,11 @@ static enum plim_status fill_source(struct plim_report *r, const char *path, str
 {
 	const struct trace *t = r->hidden->trace;
 	struct plim_report_source *s = &r->source;
-	const char *base;
 	struct notes notes = { .n = 0 };
+	char word[32];
 
-	base = strrchr(path, '/');
 	s->path = report_text(r, err, "%s",
-			      base && r->hidden->options.flags & PLIM_REPORT_REDACT ? base + 1
-										    : path);
+			      r->hidden->options.flags & PLIM_REPORT_REDACT ? "recording" : path);
 	s->kind = t->kind;
 	s->compression = t->compression;
 	s->bytes = t->file_bytes;
@@ -125,19 +122,21 @@ static enum plim_status fill_source(struct plim_report *r, const char *path, str
 		note(r, &notes,
 		     "no stacks were recorded: owners are not known (record with "
 		     "stacks=\"python\")");
-	for (size_t i = 0; i < t->unknown.n; i++)
-		if (t->unknown.at[i].count)
+	for (size_t i = 0; i < t->unknown.n; i++) {
+		const struct trace_unknown *u = &t->unknown.at[i];
+		const char *kind = u->where == TRACE_STACK ? "action" : "key";
+
+		if (u->count)
 			note(r, &notes,
-			     report_text(r, err, "unknown %s '%.40s' in %llu %s: left out",
-					 t->unknown.at[i].where == TRACE_STACK ? "action" : "key",
-					 trace_text(t, t->unknown.at[i].name),
-					 (unsigned long long)t->unknown.at[i].count,
-					 t->unknown.at[i].where == TRACE_STACK
-						 ? "events"
-						 : trace_row_names[t->unknown.at[i].where]));
+			     report_text(r, err, "unknown %s '%.40s' in %llu %s: left out", kind,
+					 report_name(r, u->name, kind, word, sizeof(word)),
+					 (unsigned long long)u->count,
+					 u->where == TRACE_STACK ? "events"
+								 : trace_row_names[u->where]));
+	}
 	s->notes = report_take(r, notes.n, sizeof(*s->notes), err);
 	if (!s->notes || !s->path)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	memcpy(s->notes, notes.at, notes.n * sizeof(*s->notes));
 	s->note_count = notes.n;
 	return PLIM_OK;
@@ -235,7 +234,7 @@ static enum plim_status fill_owner(struct plim_report *r, const struct timeline_
 	to->each_bytes = by_size ? from->size_bytes : PLIM_UNKNOWN;
 	to->frame = report_frame(r, from->frame, err);
 	if (from->frame != TRACE_NONE && !to->frame)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	return report_stack(r, from->stack, &to->stack, &to->stack_count, err);
 }
 
@@ -258,7 +257,7 @@ static enum plim_status fill_owners(struct plim_report *r, const struct timeline
 	n = o->owners_max && list.n > o->owners_max ? o->owners_max : list.n;
 	out->owners = report_take(r, n, sizeof(*out->owners), err);
 	if (!out->owners)
-		st = PLIM_E_NOMEM;
+		st = mem_status(err);
 	for (size_t i = 0; !st && i < list.n; i++) {
 		out->total_bytes += list.at[i].bytes;
 		if (i < n)
@@ -283,21 +282,24 @@ static enum plim_status fill_oom(struct plim_report *r, const struct timeline *t
 	const struct allocator_oom *oom = &tl->replay->ooms.at[i];
 	int last = i + 1 == tl->replay->ooms.n;
 	int explained = i < VERDICTS_EACH_END || i + VERDICTS_EACH_END >= tl->replay->ooms.n;
+	struct report_tried tried[REPORT_TRIED];
+	size_t tried_count = 0;
 	struct findings_death d;
 	uint32_t e = oom->event;
 	enum plim_status st;
 
-	*out = (struct plim_report_oom){ .event = e,
-					 .time_us = time_of(r, tl->device, e),
-					 .requested_bytes = ev->size[e],
-					 .segment_bytes = allocator_segment_bytes(ev->size[e]),
-					 .stream = t->streams.n ? t->streams.at[ev->stream[e]] : 0,
-					 .pool = ev->size[e] <= ALLOCATOR_SMALL_SIZE ? "small"
-										     : "large",
-					 .device_free_bytes = ev->addr[e],
-					 .bound_bytes = PLIM_UNKNOWN,
-					 .free_bytes = oom->free_bytes,
-					 .largest_free_bytes = oom->largest_free_bytes };
+	*out = (struct plim_report_oom){
+		.event = e,
+		.time_us = time_of(r, tl->device, e),
+		.requested_bytes = ev->size[e],
+		.segment_bytes = allocator_segment_bytes(&tl->replay->rules, ev->size[e]),
+		.stream = t->streams.n ? t->streams.at[ev->stream[e]] : 0,
+		.pool = ev->size[e] <= ALLOCATOR_SMALL_SIZE ? "small" : "large",
+		.device_free_bytes = ev->addr[e],
+		.bound_bytes = PLIM_UNKNOWN,
+		.free_bytes = oom->free_bytes,
+		.largest_free_bytes = oom->largest_free_bytes
+	};
 	timeline_go(tl, at, e);
 	out->live_bytes = at->bytes[TIMELINE_ALLOCATED];
 	out->reserved_bytes = at->bytes[TIMELINE_RESERVED];
@@ -311,8 +313,11 @@ static enum plim_status fill_oom(struct plim_report *r, const struct timeline *t
 	if (st)
 		return st;
 	out->bound_bytes = d.bound_low_bytes;
-	out->verdict = report_take(r, 1, sizeof(*out->verdict), err);
-	return out->verdict ? report_verdict(r, tl, &d, out->verdict, err) : PLIM_E_NOMEM;
+	if (last)
+		st = report_try_settings(r, tl, &d, tried, &tried_count, err);
+	out->verdict = st ? NULL : report_take(r, 1, sizeof(*out->verdict), err);
+	return out->verdict ? report_verdict(r, &d, tried, tried_count, out->verdict, err)
+			    : err->status;
 }
 
 static enum plim_status fill_leak(struct plim_report *r, const struct findings_leak *from,
@@ -324,7 +329,7 @@ static enum plim_status fill_leak(struct plim_report *r, const struct findings_l
 	const char *where;
 
 	if (!l)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	*l = (struct plim_report_leak){ .grown_bytes = from->grown_bytes,
 					.per_repetition_bytes = from->per_repetition_bytes,
 					.repetitions = from->repetitions,
@@ -356,8 +361,8 @@ static enum plim_status fill_findings(struct plim_report *r, const struct timeli
 	struct plim_report_finding *f = report_take(r, 2, sizeof(*f), err);
 	uint32_t end = last ? (uint32_t)last->event : TIMELINE_BEFORE;
 	int found;
-	enum plim_status st =
-		f ? findings_find_leak(&r->hidden->mem, tl, end, &leak, &found, err) : PLIM_E_NOMEM;
+	enum plim_status st = f ? findings_find_leak(&r->hidden->mem, tl, end, &leak, &found, err)
+				: mem_status(err);
 
 	out->findings = f;
 	if (!st && last) {
@@ -441,7 +446,7 @@ static enum plim_status fill_timeline(struct plim_report *r, struct timeline *tl
 		timeline_narrow(tl, (uint32_t)first, (uint32_t)last);
 	out->timeline_bytes = report_take(r, TIMELINE_SAMPLES, sizeof(*out->timeline_bytes), err);
 	if (!out->timeline_bytes)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	out->timeline_count = TIMELINE_SAMPLES;
 	memcpy(out->timeline_bytes, tl->allocated, sizeof(tl->allocated));
 	return PLIM_OK;
@@ -493,7 +498,7 @@ static enum plim_status fill_device(struct plim_report *r, size_t i, struct plim
 	out->oom_count = one->replay->ooms.n;
 	out->oom = st ? NULL : report_take(r, out->oom_count, sizeof(*out->oom), err);
 	if (!st && !out->oom)
-		st = PLIM_E_NOMEM;
+		st = mem_status(err);
 	timeline_start(tl, &at);
 	for (size_t k = 0; !st && k < out->oom_count; k++)
 		st = fill_oom(r, tl, &at, k, &out->oom[k], err);
@@ -512,7 +517,7 @@ static enum plim_status fill_devices(struct plim_report *r, struct plim_err *err
 			       t->device_count == 1 ? "" : "s");
 	r->devices = report_take(r, t->device_count, sizeof(*r->devices), err);
 	if (!r->devices)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	for (size_t i = 0; !st && i < t->device_count; i++) {
 		if (only != PLIM_UNKNOWN ? i != only
 					 : !t->devices[i].events.n && !t->devices[i].segments)
@@ -531,7 +536,7 @@ static enum plim_status replay_all(struct plim_report *r, struct plim_err *err)
 	h->words = h->devices ? report_take(r, h->trace->heap.strings.n, sizeof(*h->words), err)
 			      : NULL;
 	if (!h->words)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	for (size_t i = 0; !st && i < h->trace->device_count; i++)
 		st = allocator_replay_own(&h->mem, h->trace, &h->trace->devices[i],
 					  &h->devices[i].replay, err);
@@ -591,102 +596,20 @@ enum plim_status plim_report_open(const char *path, const struct plim_report_opt
 
 /* ---- out ---- */
 
-struct out {
-	plim_write_fn *write;
-	void *ctx;
-};
-
-static enum plim_status pass_on(void *ctx, const char *text, size_t n, struct plim_err *err)
-{
-	struct out *o = ctx;
-	int number = o->write(o->ctx, text, n);
-
-	return number ? err_errno(err, number, "cannot write the output") : PLIM_OK;
-}
-
 enum plim_status plim_report_json(const struct plim_report *r, plim_write_fn *write, void *ctx,
 				  struct plim_err *err)
 {
-	struct out o = { write, ctx };
-	struct json_sink sink = { pass_on, &o };
-	struct json_out j;
-	struct text text;
-	enum plim_status st;
-
-	text_init(&text, &r->hidden->mem, NULL);
-	json_out_init(&j, &text, JSON_PRETTY, &sink);
-	json_object(&j, NULL, JSON_LINES);
-	json_string(&j, "schema", "report/1");
-	json_string(&j, "version", plim_version());
-	fields_emit_members(&j, &report_table, r);
-	json_object_end(&j);
-	st = json_out_finish(&j, err);
-	text_release(&text);
-	return st;
+	return out_json(&r->hidden->mem, "report/1", &report_table, r, write, ctx, err);
 }
 
 enum plim_status plim_report_fields(int layout, plim_write_fn *write, void *ctx,
 				    struct plim_err *err)
 {
-	struct mem m;
-	struct text text;
-	int number;
-	enum plim_status st;
-
-	mem_init(&m, 0);
-	text_init(&text, &m, NULL);
-	if (layout)
-		fields_emit_abi(&text, &report_table);
-	else
-		fields_emit_doc(&text, "", &report_table);
-	st = text_status(&text, err);
-	number = st ? 0 : write(ctx, text_get(&text), text.n);
-	text_release(&text);
-	return number ? err_errno(err, number, "cannot write the output") : st;
-}
-
-/* A file that appears whole or not at all. */
-struct file_out {
-	int fd;
-	const char *path;
-};
-
-static enum plim_status file_write(void *ctx, const void *bytes, size_t n, struct plim_err *err)
-{
-	struct file_out *f = ctx;
-	const char *at = bytes;
-
-	while (n) {
-		ssize_t wrote = write(f->fd, at, n);
-
-		if (wrote < 0 && errno == EINTR)
-			continue;
-		if (wrote < 0)
-			return err_errno(err, errno, "cannot write '%s'", f->path);
-		at += wrote;
-		n -= (size_t)wrote;
-	}
-	return PLIM_OK;
+	return out_fields(&report_table, layout, write, ctx, err);
 }
 
 enum plim_status plim_report_snapshot(const struct plim_report *r, const char *path,
 				      struct plim_err *err)
 {
-	char part[4096];
-	struct file_out f = { .path = path };
-	enum plim_status st;
-
-	if ((size_t)snprintf(part, sizeof(part), "%s.part-%d", path, (int)getpid()) >= sizeof(part))
-		return err_set(err, PLIM_E_ARG, "the path is too long");
-	f.fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	if (f.fd < 0)
-		return err_errno(err, errno, "cannot write '%s'", path);
-	st = trace_write(r->hidden->trace, (struct pickle_sink){ &f, file_write }, err);
-	if (close(f.fd) && !st)
-		st = err_errno(err, errno, "cannot write '%s'", path);
-	if (!st && rename(part, path))
-		st = err_errno(err, errno, "cannot write '%s'", path);
-	if (st)
-		unlink(part);
-	return st;
+	return out_snapshot(r->hidden->trace, path, err);
 }

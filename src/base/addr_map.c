@@ -18,7 +18,7 @@ enum plim_status addr_map_rebuild(struct addr_map *m, struct plim_err *err)
 		count *= 2;
 	next.at = mem_new(m->mem, count, sizeof(*next.at), err);
 	if (!next.at)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	next.mask = count - 1;
 	for (size_t i = 0; m->at && i <= m->mask; i++)
 		if (m->at[i].value)

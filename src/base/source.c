@@ -78,7 +78,7 @@ static struct state *state_of(const struct source *s)
 
 static enum plim_status status_of(const struct plim_err *err)
 {
-	return err && err->status ? err->status : PLIM_E_NOMEM;
+	return mem_status(err);
 }
 
 /* --- the input as stored --- */

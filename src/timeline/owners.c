@@ -8,7 +8,6 @@
 static const char *const foreign[] = {
 	"/site-packages/",
 	"/dist-packages/",
-	"/torch/",
 	"/lib/python3",
 	"<frozen",
 	"<string>",
@@ -16,15 +15,38 @@ static const char *const foreign[] = {
 	"/importlib/",
 	"/runpy.py",
 	"??",
-	".cpp",
-	".h",
-	".cu",
+	/* PyTorch in a folder of its sources; people call theirs "torch" too */
+	"/torch/_",
+	"/torch/amp/",
+	"/torch/ao/",
+	"/torch/autograd/",
+	"/torch/cuda/",
+	"/torch/distributed/",
+	"/torch/functional.py",
+	"/torch/fx/",
+	"/torch/jit/",
+	"/torch/nn/",
+	"/torch/optim/",
+	"/torch/utils/",
 };
+
+/* C++ frames; a folder may be called "my.host" or ".cuda". */
+static const char *const foreign_ends[] = { ".c", ".cc", ".cpp", ".cu", ".cuh", ".h" };
+
+static int ends_with(const char *file, const char *end)
+{
+	size_t n = strlen(file), m = strlen(end);
+
+	return n >= m && !memcmp(file + n - m, end, m);
+}
 
 static int is_users(const char *file)
 {
 	for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++)
 		if (strstr(file, foreign[i]))
+			return 0;
+	for (size_t i = 0; i < sizeof(foreign_ends) / sizeof(foreign_ends[0]); i++)
+		if (ends_with(file, foreign_ends[i]))
 			return 0;
 	return *file != 0;
 }
@@ -59,7 +81,7 @@ static enum plim_status room(struct groups *g, struct plim_err *err)
 		return PLIM_OK;
 	slots = mem_new(g->mem, count, sizeof(*slots), err);
 	if (!slots)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	mem_free(g->mem, g->slots, old, sizeof(*slots));
 	g->slots = slots;
 	g->mask = count - 1;
@@ -157,7 +179,7 @@ enum plim_status timeline_owners_at(struct mem *m, const struct timeline *tl, ui
 	struct groups g = { .mem = m };
 	size_t stacks = tl->trace->stacks.n;
 	uint32_t *line = mem_new(m, stacks, sizeof(*line), err);
-	enum plim_status st = line ? PLIM_OK : PLIM_E_NOMEM;
+	enum plim_status st = line ? PLIM_OK : mem_status(err);
 
 	*out = (struct timeline_owners){ .mem = m };
 	if (line)

@@ -63,7 +63,7 @@ static enum plim_status from_stacks(struct mem *m, const struct timeline *tl,
 	const struct trace_events *ev = &tl->device->events;
 	const struct trace *t = tl->trace;
 	uint8_t *known = mem_new(m, t->stacks.n, 1, err); /* 0: not looked at, 1: no, 2: yes */
-	enum plim_status st = known ? PLIM_OK : PLIM_E_NOMEM;
+	enum plim_status st = known ? PLIM_OK : mem_status(err);
 	uint32_t last = TRACE_NONE;
 
 	for (uint32_t e = 0; !st && e < ev->n; e++) {

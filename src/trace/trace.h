@@ -165,6 +165,11 @@ struct trace {
 	VEC(struct trace_label) labels; /* by row */
 	VEC(struct trace_unknown) unknown;
 	struct trace_settings settings;
+	/*
+	 * allocator_settings as the file had it, known or not: key, value, key, value ...; a container's bits
+	 * count the values behind it.  Empty: there is nothing beyond `settings`.
+	 */
+	VEC(struct pickle_value) settings_values;
 	uint8_t has_time, has_traces, has_frames;
 	uint8_t has_compile_context, has_user_metadata,
 		has_annotations; /* the keys, for the version */
