@@ -81,9 +81,9 @@ fuzz: ## each fuzz target for FUZZ_SECONDS (60), on its corpus
 	@$(call NINJA,fuzz)
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz $(BUILD)/fuzz
 
-bench: build ## measure beside the peers
+bench: build ## measure beside the peers (SNAPSHOTS='a.pickle ...' for these too)
 	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) MAKE_SNAPSHOT=$(abspath $(BUILD)/release/make_snapshot) \
-		ALLOCATOR_CURVE=$(abspath $(BUILD)/release/allocator_curve) bench/run
+		ALLOCATOR_CURVE=$(abspath $(BUILD)/release/allocator_curve) bench/run $(SNAPSHOTS)
 
 install: build ## into PREFIX (/usr/local), below DESTDIR
 	@tools/meson install -C $(BUILD)/release --no-rebuild --quiet

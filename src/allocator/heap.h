@@ -29,10 +29,9 @@ struct heap {
 	struct mem *mem;
 	VEC(struct heap_block) blocks;
 	VEC(struct heap_range) ranges;
-	VEC(uint32_t) order; /* ranges by address */
-	VEC(uint32_t) spare; /* blocks to use again */
-	uint32_t *slots;     /* block + 1 by address, 0: empty */
-	size_t mask, filled;
+	VEC(uint32_t) order;   /* ranges by address */
+	VEC(uint32_t) spare;   /* blocks to use again */
+	struct addr_map index; /* blocks by address: number + 1 */
 };
 
 void heap_init(struct heap *h, struct mem *m);

@@ -66,12 +66,15 @@ static enum plim_status ranges_before(struct replay *r)
 	}
 	for (size_t e = ev->n; !st && e-- > 0;) {
 		uint8_t action = ev->action[e];
-		struct heap_range range = { .addr = ev->addr[e],
-					    .bytes = ev->size[e],
-					    .stream = ev->stream[e],
-					    .large = (uint8_t)is_large(ev->size[e]),
-					    .expandable = action == TRACE_SEGMENT_UNMAP };
+		struct heap_range range;
 
+		if (action < TRACE_SEGMENT_ALLOC || action > TRACE_SEGMENT_UNMAP)
+			continue;
+		range = (struct heap_range){ .addr = ev->addr[e],
+					     .bytes = ev->size[e],
+					     .stream = ev->stream[e],
+					     .large = (uint8_t)is_large(ev->size[e]),
+					     .expandable = action == TRACE_SEGMENT_UNMAP };
 		if (action == TRACE_SEGMENT_FREE || action == TRACE_SEGMENT_UNMAP)
 			st = heap_add(&r->heap, &range, &block, r->err);
 		else if (action == TRACE_SEGMENT_ALLOC || action == TRACE_SEGMENT_MAP)
@@ -382,7 +385,7 @@ static void check_end(struct replay *r)
 				r->out->end_faults++;
 		}
 	}
-	if (r->heap.filled != blocks && !r->out->end_faults)
+	if (r->heap.index.n != blocks && !r->out->end_faults)
 		r->out->end_faults++;
 }
 

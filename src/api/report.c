@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TIMELINE_SAMPLES 160   /* two a column of a terminal of 80 */
 #define VERDICTS_EACH_END 4    /* of many deaths, the first and the last ones are explained */
 #define LEAK_MATERIAL_PART 100 /* of the peak: less is a note */
 #define LEAK_NOISE_PART 1000   /* less than this is not told: a longer batch does as much */
@@ -456,8 +455,7 @@ static enum plim_status fill_timeline(struct plim_report *r, struct timeline *tl
 	if (!out->timeline_bytes)
 		return mem_status(err);
 	out->timeline_count = TIMELINE_SAMPLES;
-	timeline_sample(tl, TIMELINE_ALLOCATED, (uint32_t)first, (uint32_t)last,
-			out->timeline_bytes, out->timeline_count);
+	memcpy(out->timeline_bytes, tl->allocated, sizeof(tl->allocated));
 	return PLIM_OK;
 }
 

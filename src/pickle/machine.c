@@ -652,7 +652,7 @@ static enum plim_status memo_set(struct pickle *p, uint64_t i, struct plim_err *
 		return st;
 	if (p->memo.at[i]) { /* overwritten: what the rows remember of references is void */
 		intern_release(&p->runs);
-		p->run_ext.n = 0;
+		p->run.n = 0;
 	} else {
 		p->memo_used++;
 	}
@@ -1016,7 +1016,7 @@ void pickle_builder_free(struct pickle *p)
 	vec_release(m, &p->marks);
 	vec_release(m, &p->memo);
 	vec_release(m, &p->wanted);
-	vec_release(m, &p->run_ext);
+	vec_release(m, &p->run);
 	vec_release(m, &p->scratch);
 	intern_release(&p->shapes);
 	intern_release(&p->runs);

@@ -21,6 +21,8 @@ extern const char *const timeline_measure_names[TIMELINE_MEASURES];
 
 #define TIMELINE_BEFORE UINT32_MAX /* as an event: the state before the first one */
 
+#define TIMELINE_SAMPLES 160 /* two a column of a terminal of 80 */
+
 struct timeline {
 	const struct trace *trace;
 	const struct trace_device *device;
@@ -28,13 +30,14 @@ struct timeline {
 	uint64_t before[TIMELINE_MEASURES], end[TIMELINE_MEASURES];
 	uint64_t peak[TIMELINE_MEASURES];
 	uint32_t peak_event[TIMELINE_MEASURES]; /* the first event after which it was reached */
+	uint64_t allocated[TIMELINE_SAMPLES];   /* timeline_sample of TIMELINE_ALLOCATED */
 };
 
 /* Walk all events once.  Borrows what it is given. */
 void timeline_walk(struct timeline *tl, const struct trace *t, const struct trace_device *d,
 		   const struct allocator_replay *replay);
 
-/* The peaks of events [first, last] alone. */
+/* The peaks and samples of events [first, last] alone. */
 void timeline_narrow(struct timeline *tl, uint32_t first, uint32_t last);
 
 /* The four totals after `event` (or TIMELINE_BEFORE). */

@@ -183,7 +183,8 @@ struct trace {
 
 struct trace_read_options {
 	unsigned flags;   /* TRACE_READ_* */
-	unsigned threads; /* 0: as many as are useful */
+	unsigned threads; /* 0: as many as are useful; 1: only the caller's; else two at most */
+	size_t follow_rows; /* the second thread is told each time so many rows came; 0: a good number */
 };
 enum {
 	TRACE_READ_GENERAL = 1, /* no straight-line rows, no second thread (tests, fuzzing) */
