@@ -84,6 +84,7 @@ struct deciding {
 	VEC(uint32_t) forwards;            /* events at which forward passes begin */
 	VEC(uint32_t) steps;               /* events at which optimizer steps begin ... */
 	VEC(uint32_t) step_ends;           /* ... and the first event after each */
+	VEC(uint32_t) candidates;          /* for workspaces */
 	VEC(struct size_count) parameters; /* by size */
 	VEC(uint64_t) states, gradients;   /* sizes, sorted */
 };
@@ -321,35 +322,55 @@ static enum rule decide(const struct deciding *x, const struct trace_alloc *a)
 	return outside(x, a);
 }
 
-/* The first on its stream of the size of a workspace that is never freed; in backward only beyond gradients. */
-static void find_workspaces(struct deciding *x)
+/* What is never freed and has the size of a workspace. */
+static enum plim_status workspace_candidates(struct deciding *x)
 {
 	const struct trace_device *d = x->tl->device;
+	enum plim_status st = PLIM_OK;
 
-	for (size_t w = 0; w < WORKSPACES; w++) {
-		uint32_t held = 0, gradients = parameters_of_size(x, workspaces[w]);
-		uint32_t forward = 0, backward = 0;
+	for (uint32_t a = 0; !st && a < d->alloc_count; a++)
+		for (size_t w = 0; !st && w < WORKSPACES; w++)
+			if (d->allocs[a].requested_bytes == workspaces[w] &&
+			    end_of(x, &d->allocs[a]) == NEVER)
+				st = vec_push(x->mem, &x->candidates, a, x->err);
+	return st;
+}
 
-		for (uint32_t a = 0; a < d->alloc_count; a++)
-			held += d->allocs[a].requested_bytes == workspaces[w] &&
-				x->rule[a] == RULE_GRADIENT && end_of(x, &d->allocs[a]) == NEVER;
-		for (uint32_t a = 0; a < d->alloc_count; a++) {
-			uint64_t stream = (uint64_t)1 << (d->allocs[a].stream & 31);
-			int back = x->rule[a] == RULE_GRADIENT || x->rule[a] == RULE_DETAIL;
-			uint32_t *seen = back ? &backward : &forward;
+/* The first of one size on its stream, for each of autograd's thread and the main one. */
+static void find_workspaces_of(struct deciding *x, uint64_t bytes)
+{
+	const struct trace_device *d = x->tl->device;
+	uint32_t gradients = 0, seen[2] = { 0 };
 
-			if (d->allocs[a].requested_bytes != workspaces[w] ||
-			    end_of(x, &d->allocs[a]) != NEVER || *seen & stream)
-				continue;
-			if (x->rule[a] != RULE_SAVED_STILL && x->rule[a] != RULE_OUTPUT && !back)
-				continue;
-			if (x->rule[a] == RULE_GRADIENT && held <= gradients)
-				continue;
-			held -= x->rule[a] == RULE_GRADIENT;
-			*seen |= (uint32_t)stream;
-			x->rule[a] = RULE_WORKSPACE;
-		}
+	for (size_t i = 0; i < x->candidates.n; i++)
+		gradients += d->allocs[x->candidates.at[i]].requested_bytes == bytes &&
+			     x->rule[x->candidates.at[i]] == RULE_GRADIENT;
+	for (size_t i = 0; i < x->candidates.n; i++) {
+		uint32_t a = x->candidates.at[i],
+			 stream = (uint32_t)1 << (d->allocs[a].stream & 31);
+		uint8_t rule = x->rule[a];
+		int back = rule == RULE_GRADIENT || rule == RULE_DETAIL;
+
+		if (d->allocs[a].requested_bytes != bytes || seen[back] & stream)
+			continue;
+		if (rule != RULE_SAVED_STILL && rule != RULE_OUTPUT && !back)
+			continue;
+		/* parameters of that size have gradients of that size: it is one beyond them */
+		if (rule == RULE_GRADIENT && gradients <= parameters_of_size(x, bytes))
+			continue;
+		gradients -= rule == RULE_GRADIENT;
+		seen[back] |= stream;
+		x->rule[a] = RULE_WORKSPACE;
 	}
+}
+
+static enum plim_status find_workspaces(struct deciding *x)
+{
+	enum plim_status st = workspace_candidates(x);
+
+	for (size_t w = 0; !st && w < WORKSPACES; w++)
+		find_workspaces_of(x, workspaces[w]);
+	return st;
 }
 
 /*
@@ -402,7 +423,7 @@ static enum plim_status decide_all(struct deciding *x)
 		if (!x->rule[a])
 			x->rule[a] = (uint8_t)decide(x, &d->allocs[a]);
 	if (!st)
-		find_workspaces(x);
+		st = find_workspaces(x);
 	if (!st)
 		st = sizes_of(x, RULE_GRADIENT, &x->gradients.at, &x->gradients.n);
 	if (!st)
@@ -465,6 +486,7 @@ enum plim_status timeline_categorize(struct mem *m, const struct timeline *tl,
 	vec_release(m, &x.steps);
 	vec_release(m, &x.step_ends);
 	vec_release(m, &x.parameters);
+	vec_release(m, &x.candidates);
 	mem_free(m, x.states.at, x.states.n, sizeof(*x.states.at));
 	mem_free(m, x.gradients.at, x.gradients.n, sizeof(*x.gradients.at));
 	mem_free(m, cues, stacks, sizeof(*cues));
