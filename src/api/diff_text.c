@@ -1,0 +1,439 @@
+/* The difference for a person: sentences first, then the sums, then whose memory it is. */
+#include "diff.h"
+
+#include "out.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NARROW 64   /* columns; below, A's column is left out */
+#define CHANGE 12   /* columns of "+1023.99 MiB" */
+#define SIZE 12     /* columns of a size, with the space before it */
+#define STEPS_MAX 8 /* rows; of more steps those that changed most */
+#define DETAIL 17   /* where a row's second line begins */
+
+static uint64_t size_of(int64_t change)
+{
+	return change < 0 ? -(uint64_t)change : (uint64_t)change;
+}
+
+static void change(struct text *t, int64_t bytes)
+{
+	text_puts(t, bytes > 0 ? "+" : bytes < 0 ? "-" : "");
+	text_bytes(t, size_of(bytes));
+}
+
+/* Names from the files may be in it. */
+static void wrap_unsafe(struct text *t, unsigned first, unsigned hang, const char *words)
+{
+	struct text safe;
+
+	text_init(&safe, t->mem, &t->style);
+	text_name(&safe, words, strlen(words));
+	text_wrap(t, first, hang, "%s", text_get(&safe));
+	text_release(&safe);
+}
+
+static void title(struct text *t, const char *words)
+{
+	text_puts(t, "\n");
+	text_hue(t, TEXT_HEAD);
+	text_puts(t, words);
+	text_plain(t);
+}
+
+/* A cell, right-aligned in `columns`. */
+static void right(struct text *t, unsigned columns, struct text *cell)
+{
+	unsigned taken = text_width(text_get(cell), cell->n);
+
+	text_repeat(t, " ", taken < columns ? columns - taken : 0);
+	text_puts(t, text_get(cell));
+	text_release(cell);
+}
+
+static void right_bytes(struct text *t, unsigned columns, uint64_t bytes)
+{
+	struct text cell;
+
+	text_init(&cell, t->mem, &t->style);
+	text_bytes(&cell, bytes);
+	right(t, columns, &cell);
+}
+
+static void right_change(struct text *t, unsigned columns, int64_t bytes)
+{
+	struct text cell;
+
+	text_init(&cell, t->mem, &t->style);
+	change(&cell, bytes);
+	right(t, columns, &cell);
+}
+
+/* ---- head ---- */
+
+static void recording(struct text *t, const char *letter, const struct plim_diff_side *side)
+{
+	struct text events;
+
+	text_init(&events, t->mem, &t->style);
+	text_puts(&events, ": ");
+	text_count(&events, side->source.events);
+	text_puts(&events, side->source.events == 1 ? " event\n" : " events\n");
+	text_hue(t, TEXT_HEAD);
+	text_printf(t, "%s  ", letter);
+	text_plain(t);
+	text_name_fit(t, side->source.path, strlen(side->source.path),
+		      t->style.width - (unsigned)events.n - 3, TEXT_CUT_LEFT);
+	text_puts(t, text_get(&events));
+	text_release(&events);
+}
+
+static void gate(struct text *t, const struct plim_diff_gate *g)
+{
+	struct text words;
+
+	if (!g)
+		return;
+	text_init(&words, t->mem, &t->style);
+	text_printf(&words, "%s changed by ", g->measure);
+	change(&words, g->grown_bytes);
+	if (g->device != PLIM_UNKNOWN)
+		text_printf(&words, " on GPU %llu", (unsigned long long)g->device);
+	text_puts(&words, ", allowed is +");
+	text_bytes(&words, g->limit_bytes);
+	text_puts(&words, g->certain ? "" : " (a peak may be higher than recorded)");
+	text_puts(t, "\n");
+	text_hue(t, g->exceeded ? TEXT_BAD : TEXT_GOOD);
+	text_puts(t, g->exceeded ? "Over the limit: " : "Within the limit: ");
+	text_plain(t);
+	text_wrap(t, g->exceeded ? 16 : 18, 2, "%s", text_get(&words));
+	text_release(&words);
+}
+
+/* ---- sums ---- */
+
+static void sums(struct text *t, const struct plim_diff_device *d)
+{
+	const struct {
+		const char *name;
+		const struct plim_diff_amount *amount;
+	} rows[] = {
+		{ "peak requested", &d->peak.requested }, { "peak allocated", &d->peak.allocated },
+		{ "peak active", &d->peak.active },       { "peak reserved", &d->peak.reserved },
+		{ "end allocated", &d->end.allocated },   { "end reserved", &d->end.reserved },
+	};
+
+	text_puts(t, "\n");
+	text_printf(t, "  %-14s%*s%*s%*s\n", "", SIZE, "A", SIZE, "B", CHANGE + 2, "change");
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+		text_printf(t, "  %-14s", rows[i].name);
+		right_bytes(t, SIZE, rows[i].amount->a_bytes);
+		right_bytes(t, SIZE, rows[i].amount->b_bytes);
+		right_change(t, CHANGE + 2, rows[i].amount->change_bytes);
+		text_puts(t, "\n");
+	}
+}
+
+/* ---- a moment ---- */
+
+static const char *category_words(const char *name)
+{
+	for (int k = 0; k < TIMELINE_CATEGORIES; k++)
+		if (!strcmp(name, timeline_category_names[k]))
+			return report_category_words[k];
+	return name;
+}
+
+static int larger_part(const void *a, const void *b)
+{
+	const struct plim_diff_part *x = a, *y = b;
+	uint64_t p = size_of(x->change_bytes), q = size_of(y->change_bytes);
+
+	return p != q ? (p > q ? -1 : 1) : strcmp(x->name, y->name);
+}
+
+/* "+1.10 GiB activations, -3.00 MiB gradients" */
+static void parts(struct text *t, const char *label, const struct plim_diff_part *list, size_t n)
+{
+	struct plim_diff_part sorted[TIMELINE_CATEGORIES + TIMELINE_PHASES];
+	struct text words;
+
+	if (!n || n > sizeof(sorted) / sizeof(*sorted))
+		return;
+	memcpy(sorted, list, n * sizeof(*sorted));
+	qsort(sorted, n, sizeof(*sorted), larger_part);
+	text_init(&words, t->mem, &t->style);
+	for (size_t i = 0; i < n && sorted[i].change_bytes; i++) {
+		text_puts(&words, i ? ", " : "");
+		change(&words, sorted[i].change_bytes);
+		text_printf(&words, " %s", category_words(sorted[i].name));
+	}
+	text_printf(t, "  %-13s", label);
+	text_wrap(t, 15, 15, "%s", words.n ? text_get(&words) : "no change");
+	text_release(&words);
+}
+
+static void numbers(struct text *t, int64_t by, uint64_t a, uint64_t b)
+{
+	text_puts(t, "  ");
+	right_change(t, CHANGE, by);
+	if (t->style.width >= NARROW)
+		right_bytes(t, SIZE, a);
+	right_bytes(t, SIZE, b);
+	text_puts(t, "  ");
+}
+
+static void counts(struct text *t, const struct plim_diff_row *row)
+{
+	if (row->a_count != row->b_count) {
+		text_count(t, row->a_count);
+		text_puts(t, " to ");
+	}
+	text_count(t, row->b_count);
+	text_puts(t, row->b_count == 1 && row->a_count == 1 ? " allocation" : " allocations");
+}
+
+/* The second line of a row: what it is, how many, where inside. */
+static void details(struct text *t, const struct plim_diff_row *row)
+{
+	static const char *const how[] = {
+		[PLIM_DIFF_LINES] = "; matched by its functions, the lines differ",
+		[PLIM_DIFF_FUNCTION] = "; matched by the function's name, counts and sizes",
+		[PLIM_DIFF_ONLY_A] = "; not in B's run at all",
+		[PLIM_DIFF_ONLY_B] = "; not in A's run at all",
+	};
+	const char *said = row->match < sizeof(how) / sizeof(*how) ? how[row->match] : NULL;
+	struct text words;
+
+	text_init(&words, t->mem, &t->style);
+	if (row->category && row->name && strcmp(row->category, row->name) != 0)
+		text_printf(&words, "%s%s, ",
+			    2 * size_of(row->category_change_bytes) < 2 * size_of(row->change_bytes)
+				    ? "mostly "
+				    : "",
+			    category_words(row->category));
+	counts(&words, row);
+	text_puts(&words, said ? said : "");
+	if (row->a_name) {
+		text_puts(&words, "; in A ");
+		text_name(&words, row->a_name, strlen(row->a_name));
+	}
+	if (row->part && (!row->name || strcmp(row->part, row->name) != 0)) {
+		text_puts(&words, "; ");
+		change(&words, row->part_change_bytes);
+		text_puts(&words, " through ");
+		text_name(&words, row->part, strlen(row->part));
+	}
+	text_repeat(t, " ", DETAIL);
+	text_hue(t, TEXT_DIM);
+	text_wrap(t, DETAIL, DETAIL, "%s", text_get(&words));
+	text_plain(t);
+	text_release(&words);
+}
+
+static void row_line(struct text *t, const struct plim_diff_row *row)
+{
+	unsigned taken = 2 + CHANGE + SIZE + 2 + (t->style.width >= NARROW ? SIZE : 0);
+	const char *name = row->name ? row->name : "no Python stack";
+	struct text label;
+
+	numbers(t, row->change_bytes, row->a_bytes, row->b_bytes);
+	text_init(&label, t->mem, &t->style);
+	text_puts(&label, row->inferred ? "(backward of) " : "");
+	text_puts(&label, name);
+	text_name_fit(t, text_get(&label), label.n, t->style.width - taken, TEXT_CUT_LEFT);
+	text_release(&label);
+	text_puts(t, "\n");
+	details(t, row);
+}
+
+static void rest(struct text *t, const struct plim_diff_moment *m)
+{
+	if (m->rest_rows) {
+		numbers(t, m->rest_change_bytes, m->rest_a_bytes, m->rest_b_bytes);
+		text_puts(t, "in ");
+		text_count(t, m->rest_rows);
+		text_puts(t, " more (--top 0: all)\n");
+	}
+	if (m->unchanged_rows) {
+		numbers(t, 0, m->unchanged_bytes, m->unchanged_bytes);
+		text_puts(t, "in ");
+		text_count(t, m->unchanged_rows);
+		text_puts(t, " without change\n");
+	}
+	numbers(t, m->change_bytes, m->a_bytes, m->b_bytes);
+	text_puts(t, "in all\n");
+}
+
+static void place(struct text *t, const char *letter, const char *phase, uint64_t step)
+{
+	if (!phase)
+		return;
+	text_printf(t, "%s in %s", letter, phase);
+	if (step != PLIM_UNKNOWN) {
+		text_puts(t, " of step ");
+		text_count(t, step);
+	}
+}
+
+static void moment(struct text *t, const char *when, const struct plim_diff_moment *m, int at_peak)
+{
+	struct text words;
+
+	if (!m || (!m->row_count && !m->change_bytes))
+		return;
+	title(t, when);
+	text_init(&words, t->mem, &t->style);
+	if (at_peak && m->a_phase && m->b_phase) {
+		place(&words, " (A", m->a_phase, m->a_step);
+		place(&words, ", B", m->b_phase, m->b_step);
+		text_puts(&words, ")");
+	}
+	text_wrap(t, (unsigned)strlen(when), 2, "%s", text_get(&words));
+	text_release(&words);
+	parts(t, "by kind", m->categories, m->category_count);
+	parts(t, "allocated in", m->phases, m->phase_count);
+	text_printf(t, "  %*s", CHANGE, "change");
+	if (t->style.width >= NARROW)
+		text_printf(t, "%*s", SIZE, "A");
+	text_printf(t, "%*s\n", SIZE, "B");
+	for (size_t i = 0; i < m->row_count; i++)
+		row_line(t, &m->rows[i]);
+	rest(t, m);
+}
+
+/* ---- steps ---- */
+
+static int larger_step(const void *a, const void *b)
+{
+	const struct plim_diff_step *x = *(const struct plim_diff_step *const *)a,
+				    *y = *(const struct plim_diff_step *const *)b;
+	uint64_t p = size_of(x->change_bytes), q = size_of(y->change_bytes);
+
+	if (p != q)
+		return p > q ? -1 : 1;
+	return (x->index > y->index) - (x->index < y->index);
+}
+
+static int by_index(const void *a, const void *b)
+{
+	const struct plim_diff_step *x = *(const struct plim_diff_step *const *)a,
+				    *y = *(const struct plim_diff_step *const *)b;
+
+	return (x->index > y->index) - (x->index < y->index);
+}
+
+static void steps(struct text *t, const struct plim_diff_device *d)
+{
+	const struct plim_diff_step **list = mem_new(t->mem, d->step_count, sizeof(*list), &t->err);
+	size_t n = d->step_count, changed = 0;
+
+	for (size_t i = 0; list && i < n; i++) {
+		list[i] = &d->steps[i];
+		changed += d->steps[i].change_bytes != 0;
+	}
+	if (list && changed) {
+		qsort(list, n, sizeof(*list), larger_step);
+		n = n < STEPS_MAX ? n : STEPS_MAX;
+		qsort(list, n, sizeof(*list), by_index);
+		title(t, "Most that was requested in each step");
+		text_puts(t, n < d->step_count ? " (those that changed most)\n" : "\n");
+		text_printf(t, "  %-14s%*s%*s%*s\n", "step", SIZE, "A", SIZE, "B", CHANGE + 2,
+			    "change");
+		for (size_t i = 0; i < n; i++) {
+			text_printf(t, "  %-14llu", (unsigned long long)list[i]->index);
+			right_bytes(t, SIZE, list[i]->a_peak_requested_bytes);
+			right_bytes(t, SIZE, list[i]->b_peak_requested_bytes);
+			right_change(t, CHANGE + 2, list[i]->change_bytes);
+			text_puts(t, "\n");
+		}
+	}
+	mem_free(t->mem, list, d->step_count, sizeof(*list));
+}
+
+/* ---- together ---- */
+
+static void device(struct text *t, const struct plim_diff *d, const struct plim_diff_device *one)
+{
+	text_puts(t, "\n");
+	if (d->device_count > 1) {
+		text_hue(t, TEXT_HEAD);
+		text_printf(t, "GPU %llu\n", (unsigned long long)one->device);
+		text_plain(t);
+	}
+	if (!one->different) {
+		text_hue(t, TEXT_GOOD);
+		text_puts(t, "No difference");
+		text_plain(t);
+		text_puts(t, " in any peak, owner, step or number of events.\n");
+		return;
+	}
+	for (size_t i = 0; i < one->summary_count; i++) {
+		if (!i)
+			text_hue(t, TEXT_HEAD);
+		wrap_unsafe(t, 0, 2, one->summary[i]);
+		if (!i)
+			text_plain(t);
+	}
+	sums(t, one);
+	moment(t, "At the peak", one->at_peak, 1);
+	moment(t, "At the end", one->at_end, 0);
+	steps(t, one);
+}
+
+static void settings(struct text *t, const struct plim_diff *d)
+{
+	if (!d->setting_count)
+		return;
+	title(t, "Also different");
+	text_puts(t, "\n");
+	for (size_t i = 0; i < d->setting_count; i++) {
+		const struct plim_diff_setting *s = &d->settings[i];
+		struct text words;
+
+		text_init(&words, t->mem, &t->style);
+		text_printf(&words, "%s: ", s->name);
+		text_puts(&words, s->a ? *s->a ? s->a : "(empty)" : "-");
+		text_puts(&words, " in A, ");
+		text_puts(&words, s->b ? *s->b ? s->b : "(empty)" : "-");
+		text_puts(&words, " in B");
+		text_puts(t, "  - ");
+		wrap_unsafe(t, 4, 4, text_get(&words));
+		text_release(&words);
+	}
+}
+
+static void notes(struct text *t, const char *letter, const struct plim_report_source *s)
+{
+	for (size_t i = 0; i < s->note_count; i++) {
+		text_printf(t, "  - %s, ", letter);
+		wrap_unsafe(t, 7, 4, s->notes[i]);
+	}
+}
+
+enum plim_status plim_diff_text(const struct plim_diff *d, const struct plim_text_style *style,
+				plim_write_fn *write, void *ctx, struct plim_err *err)
+{
+	struct text_style s = { style ? style->width : 0, style && style->color,
+				style && style->utf8 };
+	struct text t;
+
+	text_init(&t, &d->hidden->report[DIFF_A]->hidden->mem, &s);
+	recording(&t, "A", &d->a);
+	recording(&t, "B", &d->b);
+	gate(&t, d->gate);
+	for (size_t i = 0; i < d->device_count; i++)
+		device(&t, d, &d->devices[i]);
+	if (!d->device_count)
+		text_puts(&t, "\nNo memory and no events of any device in either.\n");
+	settings(&t, d);
+	if (d->a.source.note_count || d->b.source.note_count) {
+		title(&t, "Notes");
+		text_puts(&t, "\n");
+	}
+	notes(&t, "A", &d->a.source);
+	notes(&t, "B", &d->b.source);
+	return out_text(&t, write, ctx, err);
+}

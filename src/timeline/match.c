@@ -1,0 +1,455 @@
+/*
+ * Which places of one recording are those of another, when the program was edited or moved between
+ * them.  Files are matched by the end of their paths, functions by name, and lines by shifts: an edit
+ * moves all that stands below it by the same number of lines, so the shift that explains most lines of
+ * a file is taken, and then, above and below what it explained, the next one.
+ *
+ * A line is matched only on such evidence.  In a file that was not edited nothing moved, and another
+ * line of the same function is another place.
+ */
+#include "timeline.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SAMPLE 64      /* lines of either recording whose shifts vote: n log n for any input */
+#define DEPTH_MAX 24   /* edits of a file, one inside the other */
+#define FREE INT64_MAX /* as a shift: any */
+#define COMPONENTS 256 /* folders of a path that are compared */
+
+/* ---- strings and files ---- */
+
+/* A file or function's name that both have is the number it has in A. */
+static uint32_t shared_string(const struct timeline_matching *x, int side, uint32_t string)
+{
+	const struct pickle_heap *heap = &x->trace[0]->heap;
+	const char *text;
+	uint32_t same;
+
+	if (!side || string == TRACE_NONE)
+		return string;
+	text = trace_text(x->trace[1], string);
+	same = intern_find(&heap->strings, text, x->trace[1]->heap.strings.at[string].n);
+	return same == INTERN_NONE ? (uint32_t)heap->strings.n + string : same;
+}
+
+struct file {
+	const char *path;
+	size_t n;
+	uint32_t string;
+	uint32_t
+		shared; /* folders and name that it shares with the next one of the list, from the end */
+	uint8_t side;
+};
+
+/* By component from the last to the first, so that paths with a common end stand together. */
+static uint32_t common_end(const struct file *a, const struct file *b, int *order)
+{
+	size_t i = a->n, j = b->n;
+	uint32_t components = 0;
+
+	while (i && j && a->path[i - 1] == b->path[j - 1]) {
+		components += a->path[i - 1] == '/' && components < COMPONENTS;
+		i--;
+		j--;
+	}
+	*order = i && j ? (uint8_t)a->path[i - 1] - (uint8_t)b->path[j - 1] : (i > j) - (i < j);
+	/* the last one is whole if it begins in both */
+	if ((!i || a->path[i - 1] == '/') && (!j || b->path[j - 1] == '/'))
+		components += components < COMPONENTS && i < a->n && a->path[i] != '/';
+	return components;
+}
+
+static int by_end(const void *a, const void *b)
+{
+	const struct file *x = a, *y = b;
+	int order;
+
+	common_end(x, y, &order);
+	return order                ? order
+	       : x->side != y->side ? x->side - y->side
+				    : (x->string > y->string) - (x->string < y->string);
+}
+
+/* Files of one common end while the list is walked: how many of each side, and the last of them. */
+struct ending {
+	uint32_t shared, n[2], file[2];
+};
+
+static void close_ending(struct ending *e, const struct file *files, uint32_t *file_of)
+{
+	if (e->n[0] != 1 || e->n[1] != 1)
+		return;
+	file_of[files[e->file[1]].string] = files[e->file[0]].string;
+	e->n[0] = e->n[1] = 0;
+}
+
+static void join_ending(struct ending *into, const struct ending *e)
+{
+	for (int s = 0; s < 2; s++) {
+		into->n[s] += e->n[s];
+		into->file[s] = e->n[s] ? e->file[s] : into->file[s];
+	}
+}
+
+/*
+ * The longest common end decides, if it is of one file of each: those that share the most are closed
+ * first.  A stack of endings, each within the one below it.
+ */
+static void match_files(const struct file *files, size_t n, uint32_t *file_of)
+{
+	struct ending open[COMPONENTS + 2] = { { 0 } };
+	size_t top = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct ending node = { 0 };
+
+		node.n[files[i].side] = 1;
+		node.file[files[i].side] = (uint32_t)i;
+		while (open[top].shared > files[i].shared) {
+			join_ending(&open[top], &node);
+			close_ending(&open[top], files, file_of);
+			node = open[top--];
+		}
+		if (open[top].shared == files[i].shared) {
+			join_ending(&open[top], &node);
+		} else {
+			node.shared = files[i].shared;
+			open[++top] = node;
+		}
+	}
+}
+
+static int is_file_of_a(const struct timeline_matching *x, const uint8_t *used, uint32_t string)
+{
+	return string < x->trace[0]->heap.strings.n && used[string] & 1;
+}
+
+/* Which files there are: bit 0 of `used` for A's strings, the table `file_of` for B's. */
+static enum plim_status list_files(const struct timeline_matching *x, uint8_t *used,
+				   uint32_t *file_of, struct file *files, size_t *n)
+{
+	for (int side = 0; side < 2; side++) {
+		const struct trace *t = x->trace[side];
+
+		for (uint32_t f = 0; f < t->frames.n; f++) {
+			uint32_t string = trace_frame(t, f)->filename;
+			uint8_t bit = (uint8_t)(1u << side);
+
+			if (string == TRACE_NONE ||
+			    used[string + side * x->trace[0]->heap.strings.n] & bit)
+				continue;
+			used[string + side * x->trace[0]->heap.strings.n] |= bit;
+			if (side)
+				file_of[string] = shared_string(x, 1, string);
+		}
+	}
+	/* what has the same name in both needs no other */
+	for (uint32_t s = 0; s < x->trace[1]->heap.strings.n; s++)
+		if (file_of[s] != TRACE_NONE && is_file_of_a(x, used, file_of[s]))
+			used[file_of[s]] |= 4;
+	*n = 0;
+	for (int side = 0; side < 2; side++) {
+		const struct trace *t = x->trace[side];
+
+		for (uint32_t s = 0; s < t->heap.strings.n; s++) {
+			const struct intern_entry *e = &t->heap.strings.at[s];
+			int wanted = side ? file_of[s] != TRACE_NONE &&
+						     !is_file_of_a(x, used, file_of[s])
+					  : (used[s] & 5) == 1;
+
+			if (wanted)
+				files[(*n)++] = (struct file){ (const char *)e->bytes, e->n, s, 0,
+							       (uint8_t)side };
+		}
+	}
+	return PLIM_OK;
+}
+
+/* file_of: of each string of B that is a file, the one of A, or a number of its own. */
+static enum plim_status find_files(struct timeline_matching *x, uint32_t *file_of,
+				   struct plim_err *err)
+{
+	size_t strings = x->trace[0]->heap.strings.n + x->trace[1]->heap.strings.n, n;
+	uint8_t *used = mem_new(x->mem, strings, 1, err);
+	struct file *files = used ? mem_new(x->mem, strings, sizeof(*files), err) : NULL;
+	enum plim_status st = files ? PLIM_OK : mem_status(err);
+
+	if (!st)
+		st = list_files(x, used, file_of, files, &n);
+	if (!st && n) {
+		int order;
+
+		qsort(files, n, sizeof(*files), by_end);
+		for (size_t i = 0; i + 1 < n; i++)
+			files[i].shared = common_end(&files[i], &files[i + 1], &order);
+		match_files(files, n, file_of);
+	}
+	mem_free(x->mem, files, strings, sizeof(*files));
+	mem_free(x->mem, used, strings, 1);
+	return st;
+}
+
+/* ---- lines ---- */
+
+struct line {
+	uint32_t file, function;
+	int64_t line; /* 0: not known */
+	uint32_t frame;
+};
+
+struct span {
+	const struct line *at;
+	size_t n;
+};
+
+struct aligning {
+	struct timeline_matching *x;
+	struct plim_err *err;
+	int64_t *votes;
+	size_t vote_room;
+};
+
+static int by_line(const void *a, const void *b)
+{
+	const struct line *x = a, *y = b;
+
+	if (x->file != y->file)
+		return x->file < y->file ? -1 : 1;
+	if (x->line != y->line)
+		return x->line < y->line ? -1 : 1;
+	if (x->function != y->function)
+		return x->function < y->function ? -1 : 1;
+	return (x->frame > y->frame) - (x->frame < y->frame);
+}
+
+static int by_shift(const void *a, const void *b)
+{
+	const int64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* The shifts between a sample of `of` and all of `to`; `sign` when they run from B to A. */
+static size_t vote(int64_t *votes, struct span of, struct span to, int sign)
+{
+	size_t step = (of.n + SAMPLE - 1) / SAMPLE, n = 0;
+
+	for (size_t i = 0; i < of.n; i += step)
+		for (size_t k = 0; k < to.n; k++)
+			if (of.at[i].function == to.at[k].function)
+				votes[n++] = sign * (to.at[k].line - of.at[i].line);
+	return n;
+}
+
+/* The shift within [low, high] that most votes are for, the smallest of equal ones; 0 votes: none. */
+static size_t best_shift(const struct aligning *g, struct span a, struct span b, int64_t low,
+			 int64_t high, int64_t *best)
+{
+	size_t n = vote(g->votes, a, b, 1), most = 0, none = 0;
+
+	if (a.n > SAMPLE || b.n > SAMPLE)
+		n += vote(g->votes + n, b, a, -1);
+	if (n)
+		qsort(g->votes, n, sizeof(*g->votes), by_shift);
+	for (size_t i = 0, end; i < n; i = end) {
+		int64_t shift = g->votes[i];
+
+		for (end = i; end < n && g->votes[end] == shift; end++)
+			;
+		if (shift < low || shift > high)
+			continue;
+		none = shift ? none : end - i;
+		if (end - i > most || (end - i == most && llabs(shift) < llabs(*best))) {
+			most = end - i;
+			*best = shift;
+		}
+	}
+	/* that nothing moved needs less evidence than that something did */
+	if (none && most < 2 * none) {
+		*best = 0;
+		most = none;
+	}
+	return most;
+}
+
+static int order_of(const struct line *a, const struct line *b, int64_t shift)
+{
+	int64_t line = a->line + shift;
+
+	if (line != b->line)
+		return line < b->line ? -1 : 1;
+	return (a->function > b->function) - (a->function < b->function);
+}
+
+/*
+ * Lines between two that are known to have moved by `left` and `right` (FREE: the file ends there).
+ * Where both moved alike nothing was edited between, and nothing more is to be found.
+ */
+static void align(struct aligning *g, struct span a, struct span b, int64_t left, int64_t right,
+		  int depth)
+{
+	struct timeline_matching *x = g->x;
+	size_t i = 0, k = 0, after_a = a.n, after_b = b.n, first_a = a.n, first_b = b.n;
+	size_t least = depth ? 2 : 1; /* one line alone is evidence only where there is no other */
+	int64_t low = left < right ? left : right, high = left < right ? right : left, shift = 0;
+
+	if (right == FREE) {
+		low = INT64_MIN;
+		high = INT64_MAX;
+	}
+	if (depth > DEPTH_MAX || left == right || !a.n || !b.n ||
+	    best_shift(g, a, b, low, high, &shift) < least)
+		return;
+	while (i < a.n && k < b.n) {
+		int order = order_of(&a.at[i], &b.at[k], shift);
+
+		if (!order) {
+			x->place[1][b.at[k].frame] = a.at[i].frame;
+			x->moved[b.at[k].frame] = shift != 0;
+			first_a = first_a < i ? first_a : i;
+			first_b = first_b < k ? first_b : k;
+			after_a = i + 1;
+			after_b = k + 1;
+		}
+		i += order <= 0;
+		k += order >= 0;
+	}
+	align(g, (struct span){ a.at, first_a }, (struct span){ b.at, first_b }, left, shift,
+	      depth + 1);
+	align(g, (struct span){ a.at + after_a, a.n - after_a },
+	      (struct span){ b.at + after_b, b.n - after_b }, shift, right, depth + 1);
+}
+
+static struct span next_file(const struct line *lines, size_t n, size_t *at)
+{
+	size_t from = *at;
+
+	while (*at < n && lines[*at].file == lines[from].file)
+		(*at)++;
+	return (struct span){ lines + from, *at - from };
+}
+
+static void align_files(struct aligning *g, struct line *const lines[2])
+{
+	size_t n[2] = { g->x->frames[0], g->x->frames[1] }, at[2] = { 0, 0 };
+
+	while (at[0] < n[0] && at[1] < n[1]) {
+		uint32_t a = lines[0][at[0]].file, b = lines[1][at[1]].file;
+		struct span one, other;
+
+		if (a == b) {
+			one = next_file(lines[0], n[0], &at[0]);
+			other = next_file(lines[1], n[1], &at[1]);
+			align(g, one, other, 0, FREE, 0);
+		} else if (a < b) {
+			next_file(lines[0], n[0], &at[0]);
+		} else {
+			next_file(lines[1], n[1], &at[1]);
+		}
+	}
+}
+
+/* ---- together ---- */
+
+static enum plim_status number_functions(struct timeline_matching *x, const uint32_t *file_of,
+					 struct line *const lines[2], struct plim_err *err)
+{
+	struct intern functions;
+	enum plim_status st = PLIM_OK;
+
+	intern_init(&functions, x->mem);
+	for (int side = 0; side < 2; side++) {
+		for (uint32_t f = 0; !st && f < x->frames[side]; f++) {
+			const struct trace_frame *frame = trace_frame(x->trace[side], f);
+			struct line *l = &lines[side][f];
+			uint32_t key[2];
+
+			l->file = side && frame->filename != TRACE_NONE ? file_of[frame->filename]
+									: frame->filename;
+			if (side)
+				x->file[f] = l->file;
+			l->function = shared_string(x, side, frame->name);
+			l->line = frame->line == TRACE_NONE ? 0 : frame->line;
+			l->frame = f;
+			key[0] = l->file;
+			key[1] = l->function;
+			x->name[side][f] = l->function;
+			st = intern_add(&functions, key, sizeof(key), &x->function[side][f], err);
+		}
+		if (x->frames[side])
+			qsort(lines[side], x->frames[side], sizeof(**lines), by_line);
+	}
+	intern_release(&functions);
+	return st;
+}
+
+static enum plim_status take(struct timeline_matching *x, struct line *lines[2], struct aligning *g,
+			     uint32_t **file_of, struct plim_err *err)
+{
+	for (int side = 0; side < 2; side++) {
+		size_t n = x->frames[side];
+
+		lines[side] = mem_new(x->mem, n, sizeof(**lines), err);
+		x->place[side] = mem_new(x->mem, n, sizeof(uint32_t), err);
+		x->function[side] = mem_new(x->mem, n, sizeof(uint32_t), err);
+		x->name[side] = mem_new(x->mem, n, sizeof(uint32_t), err);
+		if (!lines[side] || !x->place[side] || !x->function[side] || !x->name[side])
+			return mem_status(err);
+	}
+	g->vote_room = SAMPLE * (x->frames[0] + x->frames[1]);
+	g->votes = mem_new(x->mem, g->vote_room, sizeof(*g->votes), err);
+	*file_of = mem_new(x->mem, x->trace[1]->heap.strings.n, sizeof(**file_of), err);
+	x->moved = mem_new(x->mem, x->frames[1], 1, err);
+	x->file = mem_new(x->mem, x->frames[1], sizeof(*x->file), err);
+	return g->votes && *file_of && x->moved && x->file ? PLIM_OK : mem_status(err);
+}
+
+enum plim_status timeline_match(struct mem *m, const struct trace *a, const struct trace *b,
+				struct timeline_matching *x, struct plim_err *err)
+{
+	struct line *lines[2] = { NULL, NULL };
+	struct aligning g = { .x = x, .err = err };
+	uint32_t *file_of = NULL;
+	struct plim_err own;
+	enum plim_status st;
+
+	err = err ? err : &own;
+	*x = (struct timeline_matching){ .mem = m,
+					 .trace = { a, b },
+					 .frames = { a->frames.n, b->frames.n } };
+	st = take(x, lines, &g, &file_of, err);
+	if (!st) {
+		memset(file_of, 0xff, b->heap.strings.n * sizeof(*file_of));
+		st = find_files(x, file_of, err);
+	}
+	if (!st)
+		st = number_functions(x, file_of, lines, err);
+	for (uint32_t f = 0; !st && f < x->frames[0]; f++)
+		x->place[0][f] = f;
+	for (uint32_t f = 0; !st && f < x->frames[1]; f++)
+		x->place[1][f] = (uint32_t)x->frames[0] + f;
+	if (!st)
+		align_files(&g, lines);
+	mem_free(m, g.votes, g.vote_room, sizeof(*g.votes));
+	mem_free(m, file_of, b->heap.strings.n, sizeof(*file_of));
+	for (int side = 0; side < 2; side++)
+		mem_free(m, lines[side], x->frames[side], sizeof(**lines));
+	if (st)
+		timeline_matching_release(x);
+	return st;
+}
+
+void timeline_matching_release(struct timeline_matching *x)
+{
+	for (int side = 0; side < 2 && x->mem; side++) {
+		mem_free(x->mem, x->place[side], x->frames[side], sizeof(uint32_t));
+		mem_free(x->mem, x->function[side], x->frames[side], sizeof(uint32_t));
+		mem_free(x->mem, x->name[side], x->frames[side], sizeof(uint32_t));
+	}
+	if (x->mem) {
+		mem_free(x->mem, x->moved, x->frames[1], 1);
+		mem_free(x->mem, x->file, x->frames[1], sizeof(*x->file));
+	}
+	*x = (struct timeline_matching){ 0 };
+}
