@@ -228,8 +228,10 @@ static enum plim_status fill_moments(struct plim_diff *d, const struct diff_side
 		out->different |= shown.at[m]->row_count > 0;
 	out->at_peak = flags & PLIM_DIFF_NO_PEAK ? NULL : shown.at[DIFF_PEAK];
 	out->at_end = flags & PLIM_DIFF_NO_END ? NULL : shown.at[DIFF_END];
-	return diff_summary(d, group == DIFF_BY_SIZE ? shown.at[DIFF_PEAK] : lines.at[DIFF_PEAK],
-			    shown.at[DIFF_END], out, err);
+	st = diff_summary(d, lines.at[DIFF_PEAK], shown.at[DIFF_END], out, err);
+	for (int m = 0; m < DIFF_MOMENTS; m++)
+		diff_trim_rows(d, shown.at[m]);
+	return st;
 }
 
 static int totals_differ(const struct plim_diff_totals *t)

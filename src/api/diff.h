@@ -57,6 +57,8 @@ struct plim_diff_hidden {
 	struct timeline_matching matching;
 };
 
+#define DIFF_ROWS_LEAST 16 /* for the sentences, however few are to be shown */
+
 extern const struct field_table diff_table;
 
 /* Put together what was ever allocated, and what is the same in both. */
@@ -72,6 +74,9 @@ const char *diff_frame(struct plim_diff *d, int s, uint32_t frame, struct plim_e
 enum plim_status diff_fill_moment(struct plim_diff *d, const struct diff_side side[2],
 				  const struct diff_owners *owners, enum diff_moment moment,
 				  struct plim_diff_moment *out, struct plim_err *err);
+
+/* Leave as many rows as were asked for; the others are added to the rest. */
+void diff_trim_rows(const struct plim_diff *d, struct plim_diff_moment *m);
 
 /* What changed beside memory: settings, devices, events; and what only one recording's report found. */
 enum plim_status diff_settings(struct plim_diff *d, struct plim_err *err);

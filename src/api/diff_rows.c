@@ -215,12 +215,32 @@ static enum plim_status fill_row(const struct filling *f, const struct ranked *r
 	return st ? st : name_part(f, r, row);
 }
 
-/* What changed is listed, as many rows as asked for; the others are added up. */
+static void add_to_rest(struct plim_diff_moment *m, uint64_t a_bytes, uint64_t b_bytes)
+{
+	m->rest_rows++;
+	m->rest_a_bytes += a_bytes;
+	m->rest_b_bytes += b_bytes;
+	m->rest_change_bytes = diff_change(m->rest_a_bytes, m->rest_b_bytes);
+}
+
+void diff_trim_rows(const struct plim_diff *d, struct plim_diff_moment *m)
+{
+	uint32_t most = d->hidden->options.rows_max;
+
+	for (; most && m->row_count > most; m->row_count--) {
+		const struct plim_diff_row *last = &m->rows[m->row_count - 1];
+
+		add_to_rest(m, last->a_bytes, last->b_bytes);
+	}
+}
+
+/* What changed is listed; what is more than anybody reads is added up. */
 static enum plim_status fill_rows(const struct filling *f, struct plim_diff_moment *out,
 				  const struct ranked *list, size_t n)
 {
-	uint32_t most = f->d->hidden->options.rows_max;
-	size_t listed = most && n > most ? most : n;
+	uint32_t wanted = f->d->hidden->options.rows_max;
+	size_t most = wanted > DIFF_ROWS_LEAST ? wanted : DIFF_ROWS_LEAST;
+	size_t listed = wanted && n > most ? most : n;
 	enum plim_status st = PLIM_OK;
 
 	out->rows = report_take(f->d->hidden->report[DIFF_A], listed, sizeof(*out->rows), f->err);
@@ -230,11 +250,10 @@ static enum plim_status fill_rows(const struct filling *f, struct plim_diff_mome
 		st = fill_row(f, &list[i], &out->rows[i]);
 	out->row_count = listed;
 	for (size_t i = listed; i < n; i++) {
-		out->rest_a_bytes += list[i].owner->at[f->moment][DIFF_A].bytes;
-		out->rest_b_bytes += list[i].owner->at[f->moment][DIFF_B].bytes;
+		const struct diff_sum *at = list[i].owner->at[f->moment];
+
+		add_to_rest(out, at[DIFF_A].bytes, at[DIFF_B].bytes);
 	}
-	out->rest_rows = n - listed;
-	out->rest_change_bytes = diff_change(out->rest_a_bytes, out->rest_b_bytes);
 	return st;
 }
 

@@ -65,10 +65,15 @@ static int gc_of(const struct plim_report *r, const struct plim_diff_side *side,
 static int roundup_of(const struct plim_report *r, const struct plim_diff_side *side, char *out)
 {
 	const uint32_t *at = r->hidden->trace->settings.roundup_divisions;
-	size_t n = 0;
+	size_t n = 0, same = 1;
 
 	(void)side;
-	for (size_t i = 0; i < TRACE_ROUNDUP_ENTRIES && n < VALUE; i++)
+	while (same < TRACE_ROUNDUP_ENTRIES && at[same] == at[0])
+		same++;
+	if (same == TRACE_ROUNDUP_ENTRIES)
+		number(out, at[0]);
+	for (size_t i = 0; same < TRACE_ROUNDUP_ENTRIES && i < TRACE_ROUNDUP_ENTRIES && n < VALUE;
+	     i++)
 		n += (size_t)snprintf(out + n, VALUE - n, "%s%u", i ? "," : "", at[i]);
 	return r->hidden->trace->settings.have;
 }

@@ -51,6 +51,11 @@ static const char *times(char *buffer, double a, double b)
 
 /* ---- the sentences ---- */
 
+static int died(const char *why)
+{
+	return why && !strcmp(why, "died");
+}
+
 static const char *moment_words(char *buffer, const char *phase, uint64_t step)
 {
 	if (step == PLIM_UNKNOWN)
@@ -60,17 +65,15 @@ static const char *moment_words(char *buffer, const char *phase, uint64_t step)
 	return buffer;
 }
 
-static void tell_deaths(struct telling *t, const struct plim_diff_moment *peak)
+static void tell_deaths(struct telling *t)
 {
-	const struct plim_diff_device *o = t->out;
-	int a = o->a_bound_why && !strcmp(o->a_bound_why, "died");
-	int b = o->b_bound_why && !strcmp(o->b_bound_why, "died");
+	int a = died(t->out->a_bound_why), b = died(t->out->b_bound_why);
 
-	(void)peak;
 	if (a && b)
-		say(t, "Both ran out of memory, so their peaks are what each could get.");
+		say(t, "Both ran out of memory: their peaks are only what each could get.");
 	else if (a || b)
-		say(t, "%s ran out of memory, %s did not.", a ? "A" : "B", a ? "B" : "A");
+		say(t, "%s ran out of memory, %s did not: %s's peak is only what it could get.",
+		    a ? "A" : "B", a ? "B" : "A", a ? "A" : "B");
 }
 
 static void tell_peak(struct telling *t)
@@ -92,27 +95,27 @@ static void tell_peak(struct telling *t)
 		    p->change_bytes > 0 ? "higher" : "lower", report_size(at, p->b_bytes));
 }
 
-/* Is it more of them, or are they larger? */
-static const char *growth(char *buffer, size_t size, const struct plim_diff_row *row)
+/* Is it more of them, or are they larger?  Averages over several categories would say nothing. */
+static const char *growth(char *buffer, size_t size, const struct plim_diff_row *row, int mixed)
 {
-	double a = row->a_count ? (double)row->a_bytes / (double)row->a_count : 0;
-	double b = row->b_count ? (double)row->b_bytes / (double)row->b_count : 0;
+	unsigned long long m = row->a_count, n = row->b_count;
+	double a = m ? (double)row->a_bytes / (double)m : 0;
+	double b = n ? (double)row->b_bytes / (double)n : 0;
 	char x[32];
 
-	if (!row->a_count)
-		snprintf(buffer, size, "A has none there");
-	else if (!row->b_count)
-		snprintf(buffer, size, "B has none there");
-	else if (row->a_count == row->b_count)
-		snprintf(buffer, size, "as many as before (%llu), %s as large",
-			 (unsigned long long)row->b_count, times(x, a, b));
-	else if (a <= 1.05 * b && b <= 1.05 * a)
-		snprintf(buffer, size, "%llu instead of %llu, as large as before",
-			 (unsigned long long)row->b_count, (unsigned long long)row->a_count);
-	else
-		snprintf(buffer, size, "%llu instead of %llu, on average %s as large",
-			 (unsigned long long)row->b_count, (unsigned long long)row->a_count,
+	if (!m || !n)
+		snprintf(buffer, size, "%s has none at its peak", m ? "B" : "A");
+	else if (m == n)
+		snprintf(buffer, size, "%llu allocations as before, on average %s as large", n,
 			 times(x, a, b));
+	else if (a <= 1.05 * b && b <= 1.05 * a)
+		snprintf(buffer, size, "%llu allocations instead of %llu, as large as before", n,
+			 m);
+	else if (mixed)
+		snprintf(buffer, size, "%llu allocations instead of %llu", n, m);
+	else
+		snprintf(buffer, size, "%llu allocations instead of %llu, on average %s as large",
+			 n, m, times(x, a, b));
 	return buffer;
 }
 
@@ -124,44 +127,74 @@ static const char *words_of(const char *category)
 	return NULL;
 }
 
+/* "lab/train.py:41 in step" of a whole path: sentences are read, tables have the rest. */
+static const char *short_place(const char *place)
+{
+	const char *at = strchr(place, ':');
+	int slashes = 0;
+
+	for (at = at ? at : place; at > place; at--)
+		if (at[-1] == '/' && ++slashes == 2)
+			break;
+	return at;
+}
+
 /* Where: the line, and the part of a model that it called. */
 static void where_words(char *buffer, size_t size, const struct plim_diff_row *row)
 {
-	const char *where = row->name ? row->name : "code without a Python stack";
 	int with_part = row->part && row->name && strcmp(row->part, row->name) != 0 &&
 			2 * size_of(row->part_change_bytes) >= size_of(row->change_bytes);
 
-	snprintf(buffer, size, "%s%.400s%s%.400s%s%.400s", row->inferred ? "(backward of) " : "",
-		 where, row->a_name ? ", in A " : "", row->a_name ? row->a_name : "",
-		 with_part ? ", mostly through " : "", with_part ? row->part : "");
+	snprintf(buffer, size, "%s%.400s%s%.400s", row->inferred ? "the backward of " : "",
+		 row->name ? short_place(row->name) : "code without a Python stack",
+		 with_part ? ", mostly through " : "", with_part ? short_place(row->part) : "");
 }
 
-/* The line whose memory went furthest the way the whole went. */
-static void tell_owner(struct telling *t, const struct plim_diff_moment *peak)
+static void tell_row(struct telling *t, const char *lead, const struct plim_diff_row *row)
 {
-	const struct plim_diff_row *row = NULL;
-	int64_t all = peak->change_bytes;
-	char by[32], how[160], where[1300];
-	const char *what;
-	uint64_t one;
+	uint64_t by = size_of(row->change_bytes), of = size_of(row->category_change_bytes);
+	const char *what = words_of(row->category), *more = row->change_bytes > 0 ? "more" : "less";
+	int mixed = of < by - by / 10;
+	char size[32], how[160], where[900], kind[64] = "";
 
-	for (size_t i = 0; i < peak->row_count && !row; i++)
-		if (peak->rows[i].change_bytes && (peak->rows[i].change_bytes < 0) == (all < 0))
-			row = &peak->rows[i];
-	if (!row || !all)
-		return;
-	one = size_of(row->change_bytes);
-	what = words_of(row->category);
-	/* one category for all only if it is nearly all of it */
-	if (what && size_of(row->category_change_bytes) < one - one / 10)
-		what = NULL;
 	where_words(where, sizeof(where), row);
-	say(t, "%s: %s %s%s%s at %s; %s.",
-	    one >= size_of(all)       ? "The largest change"
-	    : one >= size_of(all) / 2 ? "Most of it"
-				      : "The largest part of it",
-	    report_size(by, one), all > 0 ? "more" : "less", what ? " " : "", what ? what : "",
-	    where, growth(how, sizeof(how), row));
+	if (what && !mixed)
+		snprintf(kind, sizeof(kind), " %s", what);
+	else if (what && 2 * of >= by)
+		snprintf(kind, sizeof(kind), ", mostly %s,", what);
+	say(t, "%s%s %s%s at %s (%s).", lead, report_size(size, by), more, kind, where,
+	    growth(how, sizeof(how), row, mixed));
+}
+
+static const struct plim_diff_row *largest(const struct plim_diff_moment *m, int growing)
+{
+	for (size_t i = 0; i < m->row_count; i++)
+		if (m->rows[i].change_bytes && (m->rows[i].change_bytes > 0) == growing)
+			return &m->rows[i];
+	return NULL;
+}
+
+/*
+ * The line that went furthest the way the whole went, and one that went far the other way.  Where one
+ * of both died it is what that one had more of that matters, however high it could get.
+ */
+static void tell_owners(struct telling *t, const struct plim_diff_moment *peak)
+{
+	int a = died(t->out->a_bound_why), b = died(t->out->b_bound_why);
+	int growing = a != b ? b : peak->change_bytes > 0;
+	uint64_t all = size_of(peak->change_bytes);
+	const struct plim_diff_row *with = largest(peak, growing),
+				   *against = largest(peak, !growing);
+
+	if (with)
+		tell_row(t,
+			 a != b || !all                          ? "Most of all, "
+			 : size_of(with->change_bytes) > all     ? "The largest change: "
+			 : size_of(with->change_bytes) > all / 2 ? "Most of it: "
+								 : "The largest part of it: ",
+			 with);
+	if (against && 2 * size_of(against->change_bytes) >= all)
+		tell_row(t, "Against that, ", against);
 }
 
 static void tell_move(struct telling *t, const struct plim_diff_moment *peak)
@@ -203,7 +236,6 @@ static void tell_bounds(struct telling *t)
 {
 	const char *a = t->out->a_bound_why, *b = t->out->b_bound_why;
 	int cut_a = a && !strcmp(a, "cut"), cut_b = b && !strcmp(b, "cut");
-	int died_a = a && !cut_a, died_b = b && !cut_b;
 
 	if (cut_a || cut_b)
 		say(t, "%s not begin with the run: %s true peak may be higher.",
@@ -211,8 +243,6 @@ static void tell_bounds(struct telling *t)
 		    : cut_a        ? "A's recording does"
 				   : "B's recording does",
 		    cut_a && cut_b ? "each" : "its");
-	if (died_a != died_b)
-		say(t, "%s's peak is only what it could get: it needs more.", died_a ? "A" : "B");
 }
 
 static void tell_unrelated(struct telling *t)
@@ -235,12 +265,15 @@ enum plim_status diff_summary(struct plim_diff *d, const struct plim_diff_moment
 	if (!out->different) {
 		say(&t, "No difference.");
 	} else {
-		tell_deaths(&t, peak);
+		tell_deaths(&t);
 		tell_peak(&t);
 		tell_findings(&t);
 		tell_unrelated(&t);
-		if (!out->unrelated && out->in_a && out->in_b)
-			tell_owner(&t, peak);
+		if (!strcmp(out->grouped_by, "size"))
+			say(&t,
+			    "Stacks were not recorded in both: whose memory it is is not known.");
+		else if (!out->unrelated && out->in_a && out->in_b)
+			tell_owners(&t, peak);
 		tell_move(&t, peak);
 		tell_bounds(&t);
 		tell_end(&t, end);

@@ -3,6 +3,7 @@
 
 #include "out.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,8 @@
 #define CHANGE 12   /* columns of "+1023.99 MiB" */
 #define SIZE 12     /* columns of a size, with the space before it */
 #define STEPS_MAX 8 /* rows; of more steps those that changed most */
-#define DETAIL 17   /* where a row's second line begins */
+#define BACKWARD_OF "backward of "
+#define DETAIL 17 /* where a row's second line begins */
 
 static uint64_t size_of(int64_t change)
 {
@@ -195,6 +197,25 @@ static void counts(struct text *t, const struct plim_diff_row *row)
 	text_puts(t, row->b_count == 1 && row->a_count == 1 ? " allocation" : " allocations");
 }
 
+/* The line alone where that is all that differs. */
+static void place_in_a(struct text *t, const struct plim_diff_row *row)
+{
+	const char *a = row->a_name, *b = row->name, *digits;
+	size_t same = 0;
+
+	while (a[same] && a[same] == b[same])
+		same++;
+	while (same && isdigit((unsigned char)a[same - 1]))
+		same--;
+	digits = a + same;
+	a = digits + strspn(digits, "0123456789");
+	b += same + strspn(b + same, "0123456789");
+	if (same && digits[-1] == ':' && a > digits && !strcmp(a, b))
+		text_printf(t, "line %.*s", (int)(a - digits), digits);
+	else
+		text_name(t, row->a_name, strlen(row->a_name));
+}
+
 /* The second line of a row: what it is, how many, where inside. */
 static void details(struct text *t, const struct plim_diff_row *row)
 {
@@ -209,16 +230,16 @@ static void details(struct text *t, const struct plim_diff_row *row)
 
 	text_init(&words, t->mem, &t->style);
 	if (row->category && row->name && strcmp(row->category, row->name) != 0)
-		text_printf(&words, "%s%s, ",
+		text_printf(&words, "%s%s; ",
 			    2 * size_of(row->category_change_bytes) < 2 * size_of(row->change_bytes)
 				    ? "mostly "
 				    : "",
 			    category_words(row->category));
 	counts(&words, row);
-	text_puts(&words, said ? said : "");
+	text_puts(&words, said && row->name ? said : "");
 	if (row->a_name) {
 		text_puts(&words, "; in A ");
-		text_name(&words, row->a_name, strlen(row->a_name));
+		place_in_a(&words, row);
 	}
 	if (row->part && (!row->name || strcmp(row->part, row->name) != 0)) {
 		text_puts(&words, "; ");
@@ -236,15 +257,14 @@ static void details(struct text *t, const struct plim_diff_row *row)
 static void row_line(struct text *t, const struct plim_diff_row *row)
 {
 	unsigned taken = 2 + CHANGE + SIZE + 2 + (t->style.width >= NARROW ? SIZE : 0);
-	const char *name = row->name ? row->name : "no Python stack";
-	struct text label;
+	const char *name = row->name ? category_words(row->name) : "no Python stack";
 
 	numbers(t, row->change_bytes, row->a_bytes, row->b_bytes);
-	text_init(&label, t->mem, &t->style);
-	text_puts(&label, row->inferred ? "(backward of) " : "");
-	text_puts(&label, name);
-	text_name_fit(t, text_get(&label), label.n, t->style.width - taken, TEXT_CUT_LEFT);
-	text_release(&label);
+	if (row->inferred && t->style.width >= NARROW) {
+		text_puts(t, BACKWARD_OF);
+		taken += (unsigned)strlen(BACKWARD_OF);
+	}
+	text_name_fit(t, name, strlen(name), t->style.width - taken, TEXT_CUT_LEFT);
 	text_puts(t, "\n");
 	details(t, row);
 }
@@ -287,11 +307,12 @@ static void moment(struct text *t, const char *when, const struct plim_diff_mome
 	title(t, when);
 	text_init(&words, t->mem, &t->style);
 	if (at_peak && m->a_phase && m->b_phase) {
-		place(&words, " (A", m->a_phase, m->a_step);
+		place(&words, "(A", m->a_phase, m->a_step);
 		place(&words, ", B", m->b_phase, m->b_step);
 		text_puts(&words, ")");
 	}
-	text_wrap(t, (unsigned)strlen(when), 2, "%s", text_get(&words));
+	text_puts(t, words.n ? " " : "");
+	text_wrap(t, (unsigned)strlen(when) + 1, 2, "%s", text_get(&words));
 	text_release(&words);
 	parts(t, "by kind", m->categories, m->category_count);
 	parts(t, "allocated in", m->phases, m->phase_count);
@@ -383,6 +404,14 @@ static void device(struct text *t, const struct plim_diff *d, const struct plim_
 	steps(t, one);
 }
 
+static void value(struct text *t, const char *of)
+{
+	if (of && *of && strspn(of, "0123456789") == strlen(of))
+		text_count(t, strtoull(of, NULL, 10));
+	else
+		text_puts(t, !of ? "not known" : *of ? of : "(empty)");
+}
+
 static void settings(struct text *t, const struct plim_diff *d)
 {
 	if (!d->setting_count)
@@ -395,9 +424,9 @@ static void settings(struct text *t, const struct plim_diff *d)
 
 		text_init(&words, t->mem, &t->style);
 		text_printf(&words, "%s: ", s->name);
-		text_puts(&words, s->a ? *s->a ? s->a : "(empty)" : "-");
+		value(&words, s->a);
 		text_puts(&words, " in A, ");
-		text_puts(&words, s->b ? *s->b ? s->b : "(empty)" : "-");
+		value(&words, s->b);
 		text_puts(&words, " in B");
 		text_puts(t, "  - ");
 		wrap_unsafe(t, 4, 4, text_get(&words));
