@@ -73,7 +73,9 @@ static bool read_gate(const char *text, struct plim_diff_options *options)
 	if (!text)
 		return true;
 	options->flags |= PLIM_DIFF_GATE;
-	return opt_bytes(text, &options->gate_bytes) || percentage(text, &options->gate_ppm);
+	if (percentage(text, &options->gate_ppm))
+		return true;
+	return opt_bytes(text, &options->gate_bytes);
 }
 
 static int diff_run(const void *values, int argc, char **argv)

@@ -151,6 +151,8 @@ static enum plim_status fill_steps(struct plim_diff *d, const struct diff_side s
 	out->a_steps = a ? a->step_count : 0;
 	out->b_steps = b ? b->step_count : 0;
 	n = out->a_steps < out->b_steps ? out->a_steps : out->b_steps;
+	if (n && (a->peak.lower_bound || b->peak.lower_bound)) /* which is whose is not known */
+		n = 0;
 	out->steps = report_take(d->hidden->report[DIFF_A], n, sizeof(*out->steps), err);
 	if (!out->steps)
 		return mem_status(err);

@@ -8,12 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NARROW 64   /* columns; below, A's column is left out */
-#define CHANGE 12   /* columns of "+1023.99 MiB" */
-#define SIZE 12     /* columns of a size, with the space before it */
+#define NAME 14     /* columns of "peak allocated" */
+#define CHANGE 12   /* of "+1023.99 MiB" */
+#define SIZE 12     /* of a size, with the space before it */
 #define STEPS_MAX 8 /* rows; of more steps those that changed most */
+#define DETAIL 17   /* where a row's second line begins */
+
+/* Columns that a line must have so that A's and B's sizes are shown beside the change. */
+#define WIDE 64
+#define MEDIUM 52
+#define SUMS_WIDE (2 + NAME + 2 * SIZE + CHANGE + 2)
+
 #define BACKWARD_OF "backward of "
-#define DETAIL 17 /* where a row's second line begins */
 
 static uint64_t size_of(int64_t change)
 {
@@ -116,6 +122,28 @@ static void gate(struct text *t, const struct plim_diff_gate *g)
 
 /* ---- sums ---- */
 
+/* One line of sums; where there is no room, A's is left out. */
+static void sum_head(struct text *t, const char *of)
+{
+	int wide = t->style.width >= SUMS_WIDE;
+
+	text_printf(t, "%s%-*s", wide ? "  " : "", NAME, of);
+	text_printf(t, "%*s%*s%*s\n", wide ? SIZE : 0, wide ? "A" : "", SIZE, "B",
+		    wide ? CHANGE + 2 : CHANGE + 1, "change");
+}
+
+static void sum_line(struct text *t, const char *name, uint64_t a, uint64_t b, int64_t by)
+{
+	int wide = t->style.width >= SUMS_WIDE;
+
+	text_printf(t, "%s%-*s", wide ? "  " : "", NAME, name);
+	if (wide)
+		right_bytes(t, SIZE, a);
+	right_bytes(t, SIZE, b);
+	right_change(t, wide ? CHANGE + 2 : CHANGE + 1, by);
+	text_puts(t, "\n");
+}
+
 static void sums(struct text *t, const struct plim_diff_device *d)
 {
 	const struct {
@@ -128,14 +156,10 @@ static void sums(struct text *t, const struct plim_diff_device *d)
 	};
 
 	text_puts(t, "\n");
-	text_printf(t, "  %-14s%*s%*s%*s\n", "", SIZE, "A", SIZE, "B", CHANGE + 2, "change");
-	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-		text_printf(t, "  %-14s", rows[i].name);
-		right_bytes(t, SIZE, rows[i].amount->a_bytes);
-		right_bytes(t, SIZE, rows[i].amount->b_bytes);
-		right_change(t, CHANGE + 2, rows[i].amount->change_bytes);
-		text_puts(t, "\n");
-	}
+	sum_head(t, "");
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		sum_line(t, rows[i].name, rows[i].amount->a_bytes, rows[i].amount->b_bytes,
+			 rows[i].amount->change_bytes);
 }
 
 /* ---- a moment ---- */
@@ -177,13 +201,22 @@ static void parts(struct text *t, const char *label, const struct plim_diff_part
 	text_release(&words);
 }
 
+/* Columns that the numbers of a row take. */
+static unsigned numbers_width(const struct text *t)
+{
+	unsigned sizes = t->style.width >= WIDE ? 2 : t->style.width >= MEDIUM ? 1 : 0;
+
+	return 2 + CHANGE + sizes * SIZE + 2;
+}
+
 static void numbers(struct text *t, int64_t by, uint64_t a, uint64_t b)
 {
 	text_puts(t, "  ");
 	right_change(t, CHANGE, by);
-	if (t->style.width >= NARROW)
+	if (t->style.width >= WIDE)
 		right_bytes(t, SIZE, a);
-	right_bytes(t, SIZE, b);
+	if (t->style.width >= MEDIUM)
+		right_bytes(t, SIZE, b);
 	text_puts(t, "  ");
 }
 
@@ -256,11 +289,11 @@ static void details(struct text *t, const struct plim_diff_row *row)
 
 static void row_line(struct text *t, const struct plim_diff_row *row)
 {
-	unsigned taken = 2 + CHANGE + SIZE + 2 + (t->style.width >= NARROW ? SIZE : 0);
+	unsigned taken = numbers_width(t);
 	const char *name = row->name ? category_words(row->name) : "no Python stack";
 
 	numbers(t, row->change_bytes, row->a_bytes, row->b_bytes);
-	if (row->inferred && t->style.width >= NARROW) {
+	if (row->inferred && t->style.width >= WIDE) {
 		text_puts(t, BACKWARD_OF);
 		taken += (unsigned)strlen(BACKWARD_OF);
 	}
@@ -317,9 +350,9 @@ static void moment(struct text *t, const char *when, const struct plim_diff_mome
 	parts(t, "by kind", m->categories, m->category_count);
 	parts(t, "allocated in", m->phases, m->phase_count);
 	text_printf(t, "  %*s", CHANGE, "change");
-	if (t->style.width >= NARROW)
-		text_printf(t, "%*s", SIZE, "A");
-	text_printf(t, "%*s\n", SIZE, "B");
+	text_printf(t, "%*s", t->style.width >= WIDE ? SIZE : 0, t->style.width >= WIDE ? "A" : "");
+	text_printf(t, "%*s\n", t->style.width >= MEDIUM ? SIZE : 0,
+		    t->style.width >= MEDIUM ? "B" : "");
 	for (size_t i = 0; i < m->row_count; i++)
 		row_line(t, &m->rows[i]);
 	rest(t, m);
@@ -359,16 +392,16 @@ static void steps(struct text *t, const struct plim_diff_device *d)
 		qsort(list, n, sizeof(*list), larger_step);
 		n = n < STEPS_MAX ? n : STEPS_MAX;
 		qsort(list, n, sizeof(*list), by_index);
-		title(t, "Most that was requested in each step");
-		text_puts(t, n < d->step_count ? " (those that changed most)\n" : "\n");
-		text_printf(t, "  %-14s%*s%*s%*s\n", "step", SIZE, "A", SIZE, "B", CHANGE + 2,
-			    "change");
+		title(t, n < d->step_count ? "Most requested in the steps that changed most"
+					   : "Most requested in each step");
+		text_puts(t, "\n");
+		sum_head(t, "step");
 		for (size_t i = 0; i < n; i++) {
-			text_printf(t, "  %-14llu", (unsigned long long)list[i]->index);
-			right_bytes(t, SIZE, list[i]->a_peak_requested_bytes);
-			right_bytes(t, SIZE, list[i]->b_peak_requested_bytes);
-			right_change(t, CHANGE + 2, list[i]->change_bytes);
-			text_puts(t, "\n");
+			char index[24];
+
+			snprintf(index, sizeof(index), "%llu", (unsigned long long)list[i]->index);
+			sum_line(t, index, list[i]->a_peak_requested_bytes,
+				 list[i]->b_peak_requested_bytes, list[i]->change_bytes);
 		}
 	}
 	mem_free(t->mem, list, d->step_count, sizeof(*list));

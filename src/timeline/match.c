@@ -1,8 +1,8 @@
 /*
  * Which places of one recording are those of another, when the program was edited or moved between
  * them.  Files are matched by the end of their paths, functions by name, and lines by shifts: an edit
- * moves all that stands below it by the same number of lines, so the shift that explains most lines of
- * a file is taken, and then, above and below what it explained, the next one.
+ * moves all that stands below it by the same number of lines, so a file is taken as a few pieces that
+ * moved by one shift each, those that make most lines meet.
  *
  * A line is matched only on such evidence.  In a file that was not edited nothing moved, and another
  * line of the same function is another place.
@@ -13,9 +13,13 @@
 #include <string.h>
 
 #define SAMPLE 64      /* lines of either recording whose shifts vote: n log n for any input */
-#define DEPTH_MAX 24   /* edits of a file, one inside the other */
-#define FREE INT64_MAX /* as a shift: any */
+#define SHIFTS 16      /* of a file, that are tried: as many edits of different size */
 #define COMPONENTS 256 /* folders of a path that are compared */
+
+/* What a line that meets another is worth, and what it costs to assume an edit: more than one line. */
+#define MEETS 2
+#define EDIT 3
+#define BEGIN_EDITED 1 /* an edit above the first line, which is above all others too */
 
 /* ---- strings and files ---- */
 
@@ -205,9 +209,8 @@ struct span {
 
 struct aligning {
 	struct timeline_matching *x;
-	struct plim_err *err;
-	int64_t *votes;
-	size_t vote_room;
+	int64_t *votes;   /* SAMPLE for each line of either */
+	uint8_t *came_by; /* SHIFTS for each line of A: the shift of the line before it */
 };
 
 static int by_line(const void *a, const void *b)
@@ -242,83 +245,115 @@ static size_t vote(int64_t *votes, struct span of, struct span to, int sign)
 	return n;
 }
 
-/* The shift within [low, high] that most votes are for, the smallest of equal ones; 0 votes: none. */
-static size_t best_shift(const struct aligning *g, struct span a, struct span b, int64_t low,
-			 int64_t high, int64_t *best)
+struct shift {
+	int64_t lines;
+	size_t votes;
+};
+
+/* Most votes first, then the least movement. */
+static int better_shift(const struct shift *x, const struct shift *y)
 {
-	size_t n = vote(g->votes, a, b, 1), most = 0, none = 0;
+	if (x->votes != y->votes)
+		return x->votes > y->votes;
+	return llabs(x->lines) < llabs(y->lines);
+}
+
+/* The shifts that most votes are for, 0 among them; how many. */
+static size_t find_shifts(const struct aligning *g, struct span a, struct span b,
+			  struct shift best[SHIFTS])
+{
+	size_t n = vote(g->votes, a, b, 1), found = 1;
 
 	if (a.n > SAMPLE || b.n > SAMPLE)
 		n += vote(g->votes + n, b, a, -1);
 	if (n)
 		qsort(g->votes, n, sizeof(*g->votes), by_shift);
+	best[0] = (struct shift){ 0, SIZE_MAX };
 	for (size_t i = 0, end; i < n; i = end) {
-		int64_t shift = g->votes[i];
+		struct shift now = { g->votes[i], 0 };
+		size_t at = found < SHIFTS ? found : SHIFTS - 1;
 
-		for (end = i; end < n && g->votes[end] == shift; end++)
+		for (end = i; end < n && g->votes[end] == now.lines; end++)
 			;
-		if (shift < low || shift > high)
+		now.votes = end - i;
+		if (!now.lines || (found == SHIFTS && !better_shift(&now, &best[at])))
 			continue;
-		none = shift ? none : end - i;
-		if (end - i > most || (end - i == most && llabs(shift) < llabs(*best))) {
-			most = end - i;
-			*best = shift;
-		}
+		for (; at > 1 && better_shift(&now, &best[at - 1]); at--)
+			best[at] = best[at - 1];
+		best[at] = now;
+		found += found < SHIFTS;
 	}
-	/* that nothing moved needs less evidence than that something did */
-	if (none && most < 2 * none) {
-		*best = 0;
-		most = none;
-	}
-	return most;
+	return found;
 }
 
-static int order_of(const struct line *a, const struct line *b, int64_t shift)
+/* The line of B to which `shift` takes a line of A, or NULL. */
+static const struct line *line_at(struct span b, const struct line *of, int64_t shift)
 {
-	int64_t line = a->line + shift;
+	size_t low = 0, high = b.n;
 
-	if (line != b->line)
-		return line < b->line ? -1 : 1;
-	return (a->function > b->function) - (a->function < b->function);
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		const struct line *l = &b.at[mid];
+
+		if (l->line == of->line + shift && l->function == of->function)
+			return l;
+		if (l->line < of->line + shift ||
+		    (l->line == of->line + shift && l->function < of->function))
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return NULL;
+}
+
+/* The best way to have come to `line` with shift k, from any shift of the line before it; its score. */
+static int64_t step_to(const struct shift *shifts, size_t n, const int64_t *score, size_t k,
+		       const struct line *before, const struct line *line, uint8_t *from)
+{
+	int64_t best = score[k];
+
+	*from = (uint8_t)k;
+	for (size_t j = 0; j < n; j++) {
+		/* lines stay in their order */
+		if (line->line + shifts[k].lines <= before->line + shifts[j].lines ||
+		    score[j] - EDIT <= best)
+			continue;
+		best = score[j] - EDIT;
+		*from = (uint8_t)j;
+	}
+	return best;
 }
 
 /*
- * Lines between two that are known to have moved by `left` and `right` (FREE: the file ends there).
- * Where both moved alike nothing was edited between, and nothing more is to be found.
+ * A file's lines from top to bottom, each under the shift that makes most lines of the whole file meet:
+ * a line that meets counts, an edit between two lines costs.
  */
-static void align(struct aligning *g, struct span a, struct span b, int64_t left, int64_t right,
-		  int depth)
+static void align(const struct aligning *g, struct span a, struct span b)
 {
-	struct timeline_matching *x = g->x;
-	size_t i = 0, k = 0, after_a = a.n, after_b = b.n, first_a = a.n, first_b = b.n;
-	size_t least = depth ? 2 : 1; /* one line alone is evidence only where there is no other */
-	int64_t low = left < right ? left : right, high = left < right ? right : left, shift = 0;
+	struct shift shifts[SHIFTS];
+	size_t n = find_shifts(g, a, b, shifts), at = 0;
+	int64_t score[SHIFTS] = { 0 }, next[SHIFTS];
 
-	if (right == FREE) {
-		low = INT64_MIN;
-		high = INT64_MAX;
-	}
-	if (depth > DEPTH_MAX || left == right || !a.n || !b.n ||
-	    best_shift(g, a, b, low, high, &shift) < least)
-		return;
-	while (i < a.n && k < b.n) {
-		int order = order_of(&a.at[i], &b.at[k], shift);
+	for (size_t i = 0; i < a.n; i++) {
+		for (size_t k = 0; k < n; k++) {
+			uint8_t *from = &g->came_by[i * SHIFTS + k];
 
-		if (!order) {
-			x->place[1][b.at[k].frame] = a.at[i].frame;
-			x->moved[b.at[k].frame] = shift != 0;
-			first_a = first_a < i ? first_a : i;
-			first_b = first_b < k ? first_b : k;
-			after_a = i + 1;
-			after_b = k + 1;
+			next[k] = i ? step_to(shifts, n, score, k, &a.at[i - 1], &a.at[i], from)
+				    : -(int64_t)(k != 0) * BEGIN_EDITED;
+			next[k] += line_at(b, &a.at[i], shifts[k].lines) ? MEETS : 0;
 		}
-		i += order <= 0;
-		k += order >= 0;
+		memcpy(score, next, n * sizeof(*score));
 	}
-	align(g, (struct span){ a.at, first_a }, (struct span){ b.at, first_b }, left, shift,
-	      depth + 1);
-	align(g, (struct span){ a.at + after_a, a.n - after_a },
-	      (struct span){ b.at + after_b, b.n - after_b }, shift, right, depth + 1);
+	for (size_t k = 1; k < n; k++)
+		at = score[k] > score[at] ? k : at;
+	for (size_t i = a.n; i-- > 0; at = g->came_by[i * SHIFTS + at]) {
+		const struct line *same = line_at(b, &a.at[i], shifts[at].lines);
+
+		if (!same)
+			continue;
+		g->x->place[1][same->frame] = a.at[i].frame;
+		g->x->moved[same->frame] = shifts[at].lines != 0;
+	}
 }
 
 static struct span next_file(const struct line *lines, size_t n, size_t *at)
@@ -330,7 +365,7 @@ static struct span next_file(const struct line *lines, size_t n, size_t *at)
 	return (struct span){ lines + from, *at - from };
 }
 
-static void align_files(struct aligning *g, struct line *const lines[2])
+static void align_files(const struct aligning *g, struct line *const lines[2])
 {
 	size_t n[2] = { g->x->frames[0], g->x->frames[1] }, at[2] = { 0, 0 };
 
@@ -341,7 +376,7 @@ static void align_files(struct aligning *g, struct line *const lines[2])
 		if (a == b) {
 			one = next_file(lines[0], n[0], &at[0]);
 			other = next_file(lines[1], n[1], &at[1]);
-			align(g, one, other, 0, FREE, 0);
+			align(g, one, other);
 		} else if (a < b) {
 			next_file(lines[0], n[0], &at[0]);
 		} else {
@@ -397,19 +432,20 @@ static enum plim_status take(struct timeline_matching *x, struct line *lines[2],
 		if (!lines[side] || !x->place[side] || !x->function[side] || !x->name[side])
 			return mem_status(err);
 	}
-	g->vote_room = SAMPLE * (x->frames[0] + x->frames[1]);
-	g->votes = mem_new(x->mem, g->vote_room, sizeof(*g->votes), err);
+	g->votes = mem_new(x->mem, SAMPLE * (x->frames[0] + x->frames[1]), sizeof(*g->votes), err);
+	g->came_by = mem_new(x->mem, x->frames[0], SHIFTS, err);
 	*file_of = mem_new(x->mem, x->trace[1]->heap.strings.n, sizeof(**file_of), err);
 	x->moved = mem_new(x->mem, x->frames[1], 1, err);
 	x->file = mem_new(x->mem, x->frames[1], sizeof(*x->file), err);
-	return g->votes && *file_of && x->moved && x->file ? PLIM_OK : mem_status(err);
+	return g->votes && g->came_by && *file_of && x->moved && x->file ? PLIM_OK
+									 : mem_status(err);
 }
 
 enum plim_status timeline_match(struct mem *m, const struct trace *a, const struct trace *b,
 				struct timeline_matching *x, struct plim_err *err)
 {
 	struct line *lines[2] = { NULL, NULL };
-	struct aligning g = { .x = x, .err = err };
+	struct aligning g = { .x = x };
 	uint32_t *file_of = NULL;
 	struct plim_err own;
 	enum plim_status st;
@@ -431,7 +467,8 @@ enum plim_status timeline_match(struct mem *m, const struct trace *a, const stru
 		x->place[1][f] = (uint32_t)x->frames[0] + f;
 	if (!st)
 		align_files(&g, lines);
-	mem_free(m, g.votes, g.vote_room, sizeof(*g.votes));
+	mem_free(m, g.votes, SAMPLE * (x->frames[0] + x->frames[1]), sizeof(*g.votes));
+	mem_free(m, g.came_by, x->frames[0], SHIFTS);
 	mem_free(m, file_of, b->heap.strings.n, sizeof(*file_of));
 	for (int side = 0; side < 2; side++)
 		mem_free(m, lines[side], x->frames[side], sizeof(**lines));
