@@ -264,12 +264,31 @@ def check_gate(a, b):
         fail("a peak that fell is over the limit")
 
 
+def check_memory(folder, a, b):
+    """--max-memory holds for both together: what is enough for each alone is refused before it is enough for both."""
+    files = []
+    for path in (a, b):
+        files.append(os.path.join(folder, name(path) + ".pickle"))
+        with lzma.open(path) as f, open(files[-1], "wb") as to:
+            to.write(f.read())
+    seen = []
+    for limit in range(1 << 20, 48 << 20, 1 << 20):
+        code, out, err = run("diff", *files, "--max-memory", str(limit))
+        each = [run("report", f, "--max-memory", str(limit))[0] for f in files]
+        seen.append((code, *each))
+        if code not in (0, 4) or code == 4 and (out or err.count("\n") != 1):
+            fail(f"--max-memory {limit}", code, err)
+    if (4, 0, 0) not in seen or (0, 0, 0) not in seen or seen != sorted(seen, reverse=True):
+        fail("--max-memory", seen)
+
+
 paths = sorted(glob.glob(os.path.join(data, "*.pickle.xz")) + glob.glob(os.path.join(data, "settings", "*.pickle.xz")) +
                glob.glob(os.path.join(data, "formats", "*.pickle")))
 check_pairs(paths)
 with tempfile.TemporaryDirectory(prefix="plimsoll-") as folder:
     for recording in ("rnn", "leak_losses"):
         check_edits(folder, os.path.join(data, recording + ".pickle.xz"))
+    check_memory(folder, *(os.path.join(data, x + ".pickle.xz") for x in ("gpt2_s", "leak_graph")))
 check_gate(os.path.join(data, "leak_losses.pickle.xz"), os.path.join(data, "leak_graph.pickle.xz"))
 if len(paths) < 20:
     fail(data, len(paths), "recordings")

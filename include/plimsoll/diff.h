@@ -94,6 +94,7 @@ struct plim_diff_row {
 
 /* What lives at the peak of allocated bytes, or at the end. */
 struct plim_diff_moment {
+	bool different;
 	uint64_t a_event, b_event;
 	const char *a_phase, *b_phase; /* NULL: not known */
 	uint64_t a_step, b_step;       /* PLIM_UNKNOWN: no steps are seen */

@@ -162,6 +162,8 @@ static enum plim_status fill_steps(struct plim_diff *d, const struct diff_side s
 		out->steps[i] = (struct plim_diff_step){ i, x, y, diff_change(x, y) };
 	}
 	out->step_count = n;
+	for (size_t i = 0; i < n; i++)
+		out->different |= out->steps[i].change_bytes != 0;
 	return PLIM_OK;
 }
 
@@ -227,7 +229,7 @@ static enum plim_status fill_moments(struct plim_diff *d, const struct diff_side
 	if (st)
 		return st;
 	for (int m = 0; m < DIFF_MOMENTS; m++)
-		out->different |= shown.at[m]->row_count > 0;
+		out->different |= shown.at[m]->different;
 	out->at_peak = flags & PLIM_DIFF_NO_PEAK ? NULL : shown.at[DIFF_PEAK];
 	out->at_end = flags & PLIM_DIFF_NO_END ? NULL : shown.at[DIFF_END];
 	st = diff_summary(d, lines.at[DIFF_PEAK], shown.at[DIFF_END], out, err);

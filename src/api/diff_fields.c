@@ -91,6 +91,7 @@ static const struct field_table row_table = FIELD_TABLE(struct plim_diff_row, ro
 
 #define M struct plim_diff_moment
 static const struct field moment_rows[] = {
+	FIELD_BOOL(M, different, "there are rows, or parts of a kind that changed"),
 	FIELD_U64(M, a_event, "in A; null: before its first"),
 	FIELD_U64(M, b_event, "in B"),
 	FIELD_STRING(M, a_phase, "what A was doing; null: no stacks"),

@@ -370,6 +370,14 @@ static const char *phase_of(const struct diff_side *side, uint32_t event)
 		       : NULL;
 }
 
+static int any_change(const struct plim_diff_part *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (list[i].change_bytes)
+			return 1;
+	return 0;
+}
+
 enum plim_status diff_fill_moment(struct plim_diff *d, const struct diff_side side[2],
 				  const struct diff_owners *owners, enum diff_moment moment,
 				  struct plim_diff_moment *out, struct plim_err *err)
@@ -385,5 +393,9 @@ enum plim_status diff_fill_moment(struct plim_diff *d, const struct diff_side si
 	out->a_step = step_of(&side[DIFF_A], a);
 	out->b_step = step_of(&side[DIFF_B], b);
 	st = rank_owners(&f, out);
-	return st ? st : fill_kinds(&f, side, out);
+	if (!st)
+		st = fill_kinds(&f, side, out);
+	out->different = out->row_count || any_change(out->categories, out->category_count) ||
+			 any_change(out->phases, out->phase_count);
+	return st;
 }

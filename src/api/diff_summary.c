@@ -256,6 +256,17 @@ static void tell_unrelated(struct telling *t)
 		    100 * t->out->a_shared, 100 * t->out->b_shared);
 }
 
+static void tell_no_stacks(struct telling *t)
+{
+	int a = t->d->hidden->report[DIFF_A]->hidden->trace->has_frames;
+	int b = t->d->hidden->report[DIFF_B]->hidden->trace->has_frames;
+
+	say(t, "%s no stacks: whose memory it is cannot be compared, only sizes of allocations.",
+	    a   ? "B's recording has"
+	    : b ? "A's recording has"
+		: "The recordings have");
+}
+
 enum plim_status diff_summary(struct plim_diff *d, const struct plim_diff_moment *peak,
 			      const struct plim_diff_moment *end, struct plim_diff_device *out,
 			      struct plim_err *err)
@@ -270,8 +281,7 @@ enum plim_status diff_summary(struct plim_diff *d, const struct plim_diff_moment
 		tell_findings(&t);
 		tell_unrelated(&t);
 		if (!strcmp(out->grouped_by, "size"))
-			say(&t,
-			    "Stacks were not recorded in both: whose memory it is is not known.");
+			tell_no_stacks(&t);
 		else if (!out->unrelated && out->in_a && out->in_b)
 			tell_owners(&t, peak);
 		tell_move(&t, peak);

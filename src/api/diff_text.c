@@ -264,7 +264,7 @@ static void details(struct text *t, const struct plim_diff_row *row)
 	text_init(&words, t->mem, &t->style);
 	if (row->category && row->name && strcmp(row->category, row->name) != 0)
 		text_printf(&words, "%s%s; ",
-			    2 * size_of(row->category_change_bytes) < 2 * size_of(row->change_bytes)
+			    size_of(row->category_change_bytes) < size_of(row->change_bytes)
 				    ? "mostly "
 				    : "",
 			    category_words(row->category));
@@ -308,7 +308,7 @@ static void rest(struct text *t, const struct plim_diff_moment *m)
 		numbers(t, m->rest_change_bytes, m->rest_a_bytes, m->rest_b_bytes);
 		text_puts(t, "in ");
 		text_count(t, m->rest_rows);
-		text_puts(t, " more (--top 0: all)\n");
+		text_puts(t, t->style.width < MEDIUM ? " more\n" : " more (--top 0: all)\n");
 	}
 	if (m->unchanged_rows) {
 		numbers(t, 0, m->unchanged_bytes, m->unchanged_bytes);
@@ -335,7 +335,7 @@ static void moment(struct text *t, const char *when, const struct plim_diff_mome
 {
 	struct text words;
 
-	if (!m || (!m->row_count && !m->change_bytes))
+	if (!m || !m->different)
 		return;
 	title(t, when);
 	text_init(&words, t->mem, &t->style);
@@ -392,8 +392,8 @@ static void steps(struct text *t, const struct plim_diff_device *d)
 		qsort(list, n, sizeof(*list), larger_step);
 		n = n < STEPS_MAX ? n : STEPS_MAX;
 		qsort(list, n, sizeof(*list), by_index);
-		title(t, n < d->step_count ? "Most requested in the steps that changed most"
-					   : "Most requested in each step");
+		title(t, n < d->step_count ? "Steps that changed most (requested)"
+					   : "Peak of each step (requested)");
 		text_puts(t, "\n");
 		sum_head(t, "step");
 		for (size_t i = 0; i < n; i++) {
@@ -419,9 +419,9 @@ static void device(struct text *t, const struct plim_diff *d, const struct plim_
 	}
 	if (!one->different) {
 		text_hue(t, TEXT_GOOD);
-		text_puts(t, "No difference");
+		text_puts(t, "No difference ");
 		text_plain(t);
-		text_puts(t, " in any peak, owner, step or number of events.\n");
+		text_wrap(t, 14, 2, "in any peak, owner, step or number of events.");
 		return;
 	}
 	for (size_t i = 0; i < one->summary_count; i++) {
