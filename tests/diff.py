@@ -19,6 +19,8 @@ plimsoll, data = (os.path.abspath(a) for a in sys.argv[1:3])
 GROUPS = ("user-frame", "stack", "category", "phase")
 SWAPPED = {"only_a": "only_b", "only_b": "only_a"}
 MEASURES = ("requested", "active", "allocated", "reserved")
+# Whom a recording is compared with, in the sorted list: the next one, often a sibling, and one of another kind.
+PARTNERS = (1, 17)
 failures = []
 runs = 0
 
@@ -133,8 +135,7 @@ def check_report(path, d, side):
 def check_pairs(paths):
     for i, a in enumerate(paths):
         check_same(a)
-        # all pairs are run with the next three and one far away: each meets each kind
-        for b in {paths[(i + k) % len(paths)] for k in (1, 2, 3, len(paths) // 2)} - {a}:
+        for b in {paths[(i + k) % len(paths)] for k in PARTNERS} - {a}:
             what = f"{name(a)} {name(b)}"
             there, back = diff(a, b, "--top", "0"), diff(b, a, "--top", "0")
             check_sums(what, there)
