@@ -12,10 +12,10 @@
 #include <plimsoll/report.h>
 
 enum plim_diff_flags {
-	PLIM_DIFF_REDACT = 1, /* replace all names that are not PyTorch's or well known */
-	PLIM_DIFF_NO_PEAK = 2,
-	PLIM_DIFF_NO_END = 4,
-	PLIM_DIFF_GATE = 8 /* judge the growth by the two limits */
+	PLIM_DIFF_REDACT = 1,  /* replace all names that are not PyTorch's or well known */
+	PLIM_DIFF_NO_PEAK = 2, /* no rows of what lives at the peak */
+	PLIM_DIFF_NO_END = 4,  /* ... at the end */
+	PLIM_DIFF_GATE = 8     /* judge the growth by the two limits */
 };
 
 enum plim_diff_group {

@@ -30,6 +30,16 @@ void plim_diff_free(struct plim_diff *d)
 
 /* ---- reading ---- */
 
+static enum plim_status open_one(struct plim_diff *d, int s, const char *path,
+				 const struct plim_report_options *options, struct plim_err *err)
+{
+	enum plim_status st = plim_report_open(path, options, &d->hidden->report[s], err);
+
+	if (st == PLIM_E_ARG) /* others name the file */
+		err_prefix(err, s == DIFF_A ? "A" : "B");
+	return st;
+}
+
 /* The second may take what the first has left of the memory. */
 static enum plim_status read_both(struct plim_diff *d, const char *const path[2],
 				  struct plim_err *err)
@@ -48,13 +58,13 @@ static enum plim_status read_both(struct plim_diff *d, const char *const path[2]
 	options.strip_prefix = o->strip_prefix;
 	options.at = "peak";
 	options.owners_max = 1;
-	st = plim_report_open(path[DIFF_A], &options, &d->hidden->report[DIFF_A], err);
+	st = open_one(d, DIFF_A, path[DIFF_A], &options, err);
 	if (st)
 		return st;
 	m = &d->hidden->report[DIFF_A]->hidden->mem;
 	options.max_memory_bytes =
 		m->used_bytes < m->limit_bytes ? m->limit_bytes - m->used_bytes : 1;
-	st = plim_report_open(path[DIFF_B], &options, &d->hidden->report[DIFF_B], err);
+	st = open_one(d, DIFF_B, path[DIFF_B], &options, err);
 	if (!st)
 		m->limit_bytes -= d->hidden->report[DIFF_B]->hidden->mem.used_bytes;
 	return st;
@@ -334,12 +344,14 @@ static enum plim_status judge(struct plim_diff *d, struct plim_err *err)
 	for (size_t i = 0; i < d->device_count; i++) {
 		const struct plim_diff_device *one = &d->devices[i];
 		uint64_t limit = allowed(o, one->peak.allocated.a_bytes);
-		int64_t grown = one->peak.allocated.change_bytes;
-		int64_t beyond = grown - (limit > INT64_MAX / 2 ? INT64_MAX / 2 : (int64_t)limit);
+		int64_t grown = one->peak.allocated.change_bytes, beyond;
 
 		d->gate->certain &= !one->a_lower_bound && !one->b_lower_bound &&
 				    !one->a_range_bytes && !one->b_range_bytes;
-		if (grown < INT64_MIN / 2 || beyond <= worst)
+		/* held so that their difference is a number */
+		beyond = (grown < INT64_MIN / 2 ? INT64_MIN / 2 : grown) -
+			 (limit > INT64_MAX / 2 ? INT64_MAX / 2 : (int64_t)limit);
+		if (beyond <= worst)
 			continue;
 		worst = beyond;
 		d->gate->device = one->device;

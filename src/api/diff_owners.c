@@ -13,7 +13,6 @@
 #define BEFORE TIMELINE_PHASES /* as a phase: born before the recording */
 
 struct collecting {
-	const struct plim_diff *d;
 	const struct timeline_matching *matching;
 	const struct diff_side *side;
 	struct diff_owners *out;
@@ -440,7 +439,7 @@ enum plim_status diff_find_owners(struct plim_diff *d, const struct diff_side si
 {
 	struct mem *m = &d->hidden->report[DIFF_A]->hidden->mem;
 	struct collecting c = {
-		.d = d, .matching = &d->hidden->matching, .side = side, .out = out, .err = err
+		.matching = &d->hidden->matching, .side = side, .out = out, .err = err
 	};
 	struct intern *keys[] = { &c.owners, &c.parts, &c.sequences, &c.loose };
 	enum plim_status st;

@@ -41,8 +41,7 @@ struct file {
 	const char *path;
 	size_t n;
 	uint32_t string;
-	uint32_t
-		shared; /* folders and name that it shares with the next one of the list, from the end */
+	uint32_t shared; /* from the end, folders and name that the next one of the list has too */
 	uint8_t side;
 };
 
@@ -124,64 +123,55 @@ static void match_files(const struct file *files, size_t n, uint32_t *file_of)
 	}
 }
 
-static int is_file_of_a(const struct timeline_matching *x, const uint8_t *used, uint32_t string)
-{
-	return string < x->trace[0]->heap.strings.n && used[string] & 1;
-}
+enum { SEEN = 1, IN_BOTH };
 
-/* Which files there are: bit 0 of `used` for A's strings, the table `file_of` for B's. */
-static enum plim_status list_files(const struct timeline_matching *x, uint8_t *used,
-				   uint32_t *file_of, struct file *files, size_t *n)
+/* Files that only one of both has; file_of gets what the others are in A.  Returns how many. */
+static size_t list_files(const struct timeline_matching *x, uint8_t *in_a, uint32_t *file_of,
+			 struct file *files)
 {
+	size_t n = 0, kept = 0;
+
 	for (int side = 0; side < 2; side++) {
 		const struct trace *t = x->trace[side];
 
 		for (uint32_t f = 0; f < t->frames.n; f++) {
-			uint32_t string = trace_frame(t, f)->filename;
-			uint8_t bit = (uint8_t)(1u << side);
+			uint32_t string = trace_frame(t, f)->filename, same;
+			const struct intern_entry *e;
 
 			if (string == TRACE_NONE ||
-			    used[string + side * x->trace[0]->heap.strings.n] & bit)
+			    (side ? file_of[string] != TRACE_NONE : in_a[string]))
 				continue;
-			used[string + side * x->trace[0]->heap.strings.n] |= bit;
+			same = shared_string(x, side, string);
+			e = &t->heap.strings.at[string];
 			if (side)
-				file_of[string] = shared_string(x, 1, string);
+				file_of[string] = same;
+			if (same < x->trace[0]->heap.strings.n) {
+				if (!side || in_a[same] == SEEN)
+					in_a[same]++;
+				if (side && in_a[same] == IN_BOTH)
+					continue;
+			}
+			files[n++] = (struct file){ (const char *)e->bytes, e->n, string, 0,
+						    (uint8_t)side };
 		}
 	}
-	/* what has the same name in both needs no other */
-	for (uint32_t s = 0; s < x->trace[1]->heap.strings.n; s++)
-		if (file_of[s] != TRACE_NONE && is_file_of_a(x, used, file_of[s]))
-			used[file_of[s]] |= 4;
-	*n = 0;
-	for (int side = 0; side < 2; side++) {
-		const struct trace *t = x->trace[side];
-
-		for (uint32_t s = 0; s < t->heap.strings.n; s++) {
-			const struct intern_entry *e = &t->heap.strings.at[s];
-			int wanted = side ? file_of[s] != TRACE_NONE &&
-						     !is_file_of_a(x, used, file_of[s])
-					  : (used[s] & 5) == 1;
-
-			if (wanted)
-				files[(*n)++] = (struct file){ (const char *)e->bytes, e->n, s, 0,
-							       (uint8_t)side };
-		}
-	}
-	return PLIM_OK;
+	for (size_t i = 0; i < n; i++)
+		if (files[i].side || in_a[files[i].string] != IN_BOTH)
+			files[kept++] = files[i];
+	return kept;
 }
 
 /* file_of: of each string of B that is a file, the one of A, or a number of its own. */
-static enum plim_status find_files(struct timeline_matching *x, uint32_t *file_of,
+static enum plim_status find_files(const struct timeline_matching *x, uint32_t *file_of,
 				   struct plim_err *err)
 {
-	size_t strings = x->trace[0]->heap.strings.n + x->trace[1]->heap.strings.n, n;
-	uint8_t *used = mem_new(x->mem, strings, 1, err);
-	struct file *files = used ? mem_new(x->mem, strings, sizeof(*files), err) : NULL;
+	size_t strings = x->trace[0]->heap.strings.n, frames = x->frames[0] + x->frames[1], n;
+	uint8_t *in_a = mem_new(x->mem, strings, 1, err);
+	struct file *files = in_a ? mem_new(x->mem, frames, sizeof(*files), err) : NULL;
 	enum plim_status st = files ? PLIM_OK : mem_status(err);
 
-	if (!st)
-		st = list_files(x, used, file_of, files, &n);
-	if (!st && n) {
+	n = st ? 0 : list_files(x, in_a, file_of, files);
+	if (n) {
 		int order;
 
 		qsort(files, n, sizeof(*files), by_end);
@@ -189,8 +179,8 @@ static enum plim_status find_files(struct timeline_matching *x, uint32_t *file_o
 			files[i].shared = common_end(&files[i], &files[i + 1], &order);
 		match_files(files, n, file_of);
 	}
-	mem_free(x->mem, files, strings, sizeof(*files));
-	mem_free(x->mem, used, strings, 1);
+	mem_free(x->mem, files, frames, sizeof(*files));
+	mem_free(x->mem, in_a, strings, 1);
 	return st;
 }
 
