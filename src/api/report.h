@@ -34,6 +34,22 @@ struct plim_report_hidden {
 extern const struct field_table report_table;
 extern const char *const report_bound_names[], *const report_cause_names[];
 
+/* Where a recording comes from when it is not simply a path. */
+struct report_input {
+	struct source *source; /* the caller's; NULL: the path is opened */
+	unsigned threads;      /* as in struct trace_read_options */
+	int is_other;          /* out: the file is something else, not a damaged snapshot */
+};
+
+/* As plim_report_open; `in` may be NULL. */
+enum plim_status report_open(const char *path, struct report_input *in,
+			     const struct plim_report_options *options, struct plim_report **out,
+			     struct plim_err *err);
+
+/* A report of nothing: an owner of texts and arrays. */
+enum plim_status report_new(const struct plim_report_options *options, struct plim_report **out,
+			    struct plim_err *err);
+
 /* n * size zeroed bytes that live as long as the report. */
 void *report_take(struct plim_report *r, size_t n, size_t size, struct plim_err *err);
 

@@ -76,6 +76,7 @@ struct reader {
 	VEC(uint32_t) frame_ids;      /* scratch */
 	uint16_t last_stream, last_pool;
 	uint64_t last_pair;                     /* the tuple that is last_pool; UINT64_MAX: none */
+	int is_other;                           /* what was read is no snapshot */
 	uint32_t plain_metadata, plain_context; /* the strings "" and "N/A" as last seen there */
 };
 
