@@ -1,6 +1,7 @@
 /* For documentation and tests: the rows of the JSON schemas, and single allocations with their category. */
 #include "cmd.h"
 
+#include <plimsoll/ranks.h>
 #include <plimsoll/whatif.h>
 
 #include <string.h>
@@ -11,6 +12,7 @@ static const struct {
 				  struct plim_err *err);
 } schemas[] = {
 	{ "report", plim_report_fields },
+	{ "ranks", plim_ranks_fields },
 	{ "whatif", plim_whatif_fields },
 };
 

@@ -32,7 +32,8 @@ struct plim_report_hidden {
 };
 
 extern const struct field_table report_table;
-extern const char *const report_bound_names[], *const report_cause_names[];
+extern const struct field_table report_categories_table;
+extern const char *const report_bound_names[5], *const report_cause_names[4];
 
 /* Where a recording comes from when it is not simply a path. */
 struct report_input {

@@ -550,7 +550,7 @@ static enum plim_status open_file(struct state *s, enum source_kinds kinds, stru
 		return PLIM_E_IO;
 	}
 	if (!S_ISREG(info.st_mode) && kinds != SOURCE_ANY)
-		return err_set(err, PLIM_E_IO, "cannot read '%s': is no regular file", s->name);
+		return err_set(err, PLIM_E_IO, "cannot read '%s': is not a regular file", s->name);
 	if (S_ISREG(info.st_mode)) {
 		/* Standard input may be a file that stands somewhere in its middle. */
 		off_t at = standard_input ? lseek(s->fd, 0, SEEK_CUR) : 0;
