@@ -39,6 +39,9 @@ extern const struct field_table ranks_table;
 /* The number in a name: "rank12", "rank_12", "snap_r12.pickle", "12.pickle"; its last part counts first. */
 int ranks_number(const char *name, uint64_t *number);
 
+/* Length of a name without ".pickle.xz" and the like. */
+size_t ranks_stem(const char *name);
+
 /* Order of names in which "rank2" stands before "rank10". */
 int ranks_compare_names(const char *a, const char *b);
 

@@ -86,7 +86,9 @@ static const struct field excess_rows[] = {
 	FIELD_I64(X, difference_bytes, "its allocated peak, less the median"),
 	FIELD_STRING(X, category, "that makes at least half of it, and most; null: none does"),
 	FIELD_I64(X, category_bytes, "what it has more of that at its peak"),
-	FIELD_STRING(X, meaning, "what makes it differ between ranks of one program"),
+	FIELD_STRING(X, meaning,
+		     "what makes it differ between ranks of one program; null: nothing is known, "
+		     "or they peak in different phases"),
 };
 #undef X
 static const struct field_table excess_table = FIELD_TABLE(struct plim_ranks_excess, excess_rows);

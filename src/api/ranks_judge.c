@@ -40,13 +40,16 @@ static int number_rows(struct plim_ranks *k)
 {
 	struct plim_ranks_hidden *h = k->hidden;
 	int numbered = 0;
+	uint64_t number;
 
 	for (size_t i = 0; i < h->items.n; i++) {
 		struct ranks_item *item = h->items.at[i];
 
 		item->row.rank = PLIM_UNKNOWN;
-		if (!item->other)
-			numbered |= ranks_number(ranks_name(item), &item->row.rank);
+		if (item->other || !ranks_number(ranks_name(item), &number))
+			continue;
+		item->row.rank = number;
+		numbered = 1;
 	}
 	qsort(h->items.at, h->items.n, sizeof(*h->items.at), by_rank);
 	for (size_t i = 0, n = 0; !numbered && i < h->items.n; i++)
@@ -229,8 +232,7 @@ static const struct {
 	const char *meaning;
 } categories[] = {
 	{ CATEGORY(parameter), "the layers, or their shards, are not divided evenly" },
-	{ CATEGORY(gradient),
-	  "it is where gradients are complete, or they are not divided evenly" },
+	{ CATEGORY(gradient), "the gradients are not divided evenly" },
 	{ CATEGORY(optimizer_state), "the optimizer's state is not divided evenly" },
 	{ CATEGORY(activation), "its batch was larger or its sequences were longer" },
 	{ CATEGORY(input), "its batch was larger" },
@@ -290,7 +292,11 @@ static enum plim_status find_excess(struct plim_ranks *k, struct plim_err *err)
 		}
 	}
 	if (!is_more(worst, median))
-		x->category = x->meaning = NULL;
+		x->category = NULL;
+	/* in another phase other categories are live, whatever the ranks do */
+	if (!x->category || !worst->peak_phase || !median->peak_phase ||
+	    strcmp(worst->peak_phase, median->peak_phase))
+		x->meaning = NULL;
 	k->excess = x;
 	return PLIM_OK;
 }

@@ -114,40 +114,24 @@ enum plim_status ranks_skip(struct plim_ranks *k, const char *path, const char *
 	return one->reason && (redacts || one->path) ? PLIM_OK : mem_status(err);
 }
 
-static int ends_in(const char *name, size_t *n, const char *ending)
-{
-	size_t m = strlen(ending);
-
-	if (*n < m || strncasecmp(name + *n - m, ending, m))
-		return 0;
-	*n -= m;
-	return 1;
-}
-
 /* Is it named as a recording is? */
 static int is_named_so(const char *name)
 {
-	static const char *const packed[] = { ".gz", ".xz", ".zst" };
-	static const char *const endings[] = { ".pickle", ".pkl", ".json" };
-	size_t n = strlen(name);
 	uint64_t number;
 
-	for (size_t i = 0; i < 3; i++)
-		if (ends_in(name, &n, packed[i]))
-			break;
-	for (size_t i = 0; i < 3; i++)
-		if (ends_in(name, &n, endings[i]))
-			return 1;
-	return ranks_number(name, &number);
+	return name[ranks_stem(name)] || ranks_number(name, &number);
 }
 
 /* A message without the name in front of it: the row has that. */
 static const char *without_name(const char *message, const char *name)
 {
-	size_t n = strlen(name);
+	size_t n = strlen(name), quote = message[0] == '\'';
+	const char *rest = message + quote + n + quote;
 
-	return !strncmp(message, name, n) && !strncmp(message + n, ": ", 2) ? message + n + 2
-									    : message;
+	if (strncmp(message + quote, name, n) || (quote && rest[-1] != '\''))
+		return message;
+	rest += *rest == ':';
+	return *rest == ' ' ? rest + 1 : message;
 }
 
 enum plim_status ranks_fail(struct plim_ranks *k, struct ranks_item *item, int is_other,

@@ -64,6 +64,22 @@ static int number_in(const char *part, uint64_t *number)
 	return digits(part, number) && part[strspn(part, "0123456789")] == '.';
 }
 
+size_t ranks_stem(const char *name)
+{
+	static const char *const endings[][3] = { { ".gz", ".xz", ".zst" },
+						  { ".pickle", ".pkl", ".json" } };
+	size_t n = strlen(name);
+
+	for (size_t i = 0; i < 6; i++) {
+		const char *ending = endings[i / 3][i % 3];
+		size_t m = strlen(ending);
+
+		if (n > m && !strncasecmp(name + n - m, ending, m))
+			n -= m;
+	}
+	return n;
+}
+
 int ranks_number(const char *name, uint64_t *number)
 {
 	const char *slash = strrchr(name, '/');

@@ -14,11 +14,16 @@
 /* Of the limit: an eighth for rows and for archives that are open while their members wait. */
 #define READING_PART(limit) ((limit) - (limit) / 8)
 
-/*
- * A source's windows (1.5 MiB, and a member has two) and its decoder: 9 MiB for `xz -6`, 8 MiB for
- * `zstd -19`.  What was made with more (`xz -9`: 65 MiB) is read alone.
- */
-#define SOURCE_BYTES(compressed) ((uint64_t)((compressed) ? 16 : 4) << 20)
+/* A source's windows (1.5 MiB, and a member has two) and what its decoder takes at usual settings. */
+static const struct {
+	const char *compression;
+	uint64_t source_bytes;
+} source_needs[] = {
+	{ "none", (uint64_t)4 << 20 },
+	{ "gzip", (uint64_t)4 << 20 },
+	{ "zstd", (uint64_t)16 << 20 }, /* zstd -19: 8 MiB */
+	{ "xz", (uint64_t)72 << 20 },   /* xz -9: 65 MiB */
+};
 #define LOOK_BYTES 4096
 
 /*
@@ -54,19 +59,24 @@ static struct need need_of(const struct source *s)
 {
 	struct source_info info;
 	uint64_t bytes;
-	int compressed;
+	size_t i = 0;
 
 	source_get_info(s, &info);
 	bytes = info.raw_bytes < UINT64_MAX / 64 ? info.raw_bytes : UINT64_MAX / 64;
-	compressed = strcmp(info.compression, "none") != 0;
-	return (struct need){ SOURCE_BYTES(compressed),
-			      FIXED_BYTES + bytes * (compressed ? SHRINKS_TO_PART : 1) };
+	while (strcmp(source_needs[i].compression, info.compression))
+		i++;
+	return (struct need){ source_needs[i].source_bytes,
+			      FIXED_BYTES + bytes * (i ? SHRINKS_TO_PART : 1) };
 }
 
-/* All there is. */
+/* All there is: for the source as much as any usually needs, but no more than half. */
 static struct need need_all(uint64_t reading_bytes)
 {
-	return (struct need){ reading_bytes / 8, reading_bytes - reading_bytes / 8 };
+	uint64_t most = source_needs[sizeof(source_needs) / sizeof(*source_needs) - 1].source_bytes;
+	uint64_t source = most < reading_bytes / 8 ? reading_bytes / 8 : most;
+
+	source = source < reading_bytes / 2 ? source : reading_bytes / 2;
+	return (struct need){ source, reading_bytes - source };
 }
 
 static int is_too_much(const struct work *w, const struct need *n)
@@ -204,14 +214,16 @@ static void read_alone(struct work *w, struct ranks_item *item)
 static void read_item(struct work *w, struct ranks_item *item)
 {
 	struct source_options how = { .window_bytes = LOOK_BYTES, .thread = SOURCE_THREAD_NONE };
-	struct need need = { SOURCE_BYTES(1), FIXED_BYTES };
+	struct need need = need_all(w->reading_bytes);
 	struct plim_err err;
 	struct opened o;
 
 	/* if it cannot be opened, whoever reads it says why */
-	if (!open_item(item, SOURCE_BYTES(1), how, &o, &err)) {
+	if (!open_item(item, need.source_bytes, how, &o, &err)) {
 		need = need_of(o.member ? o.member : o.file);
 		close_item(&o);
+	} else {
+		need = (struct need){ source_needs[0].source_bytes, FIXED_BYTES };
 	}
 	if (is_too_much(w, &need) || read_with(w, item, need, 0))
 		read_alone(w, item);
@@ -267,7 +279,7 @@ static void read_stream(struct work *w, struct ranks_item *archive)
 	struct tar tar;
 	int stop;
 
-	mem_init(&mem, w->reading_bytes / 8);
+	mem_init(&mem, w->reading_bytes / 2);
 	if (source_open(&mem, archive->path, &how, &file, &err)) {
 		fail(w, archive, &err);
 		return;

@@ -7,12 +7,13 @@
 #include <string.h>
 
 #define NARROW 64        /* columns; below, the table has only what matters most */
+#define ROOMY 78         /* from here on, in which phase a rank held most */
 #define WIDE 100         /* from here on, what is said is said in full */
 #define ALL_SHOWN 16     /* so many rows are shown one by one */
 #define SHOWN_MAX 24     /* of more, so many that are not like others */
 #define LISTED_MAX 12    /* lines of a list */
 #define RANGES_MAX 8     /* of ranks in a line */
-#define LABEL_COLUMNS 28 /* of a name that stands for a number */
+#define LABEL_COLUMNS 20 /* of a name that stands for a number */
 #define ALIKE_PART 200   /* peaks that differ by less than one part in so many are alike: 0.5 % */
 
 #define NO_ROW SIZE_MAX
@@ -49,7 +50,7 @@ static void label(struct text *t, const struct plim_ranks *k, size_t i)
 	if (is_plain(k, i) || !name)
 		text_count(t, k->rows[i].rank);
 	else
-		text_name_fit(t, name, strlen(name), LABEL_COLUMNS, TEXT_CUT_LEFT);
+		text_name_fit(t, name, ranks_stem(name), LABEL_COLUMNS, TEXT_CUT_LEFT);
 }
 
 /* "rank 12", "Rank 12" */
@@ -227,6 +228,11 @@ static size_t find_like(struct shown *s, const size_t *rows, size_t n, size_t i)
 static void choose(struct shown *s)
 {
 	const struct plim_ranks *k = s->k;
+	const struct plim_ranks_extreme *const must[] = {
+		NULL, /* the worst */
+		k->allocated ? &k->allocated->max : NULL,
+		k->allocated ? &k->allocated->min : NULL,
+	};
 	size_t rows[SHOWN_MAX], n = 0;
 
 	for (size_t i = 0; i < k->row_count; i++)
@@ -235,15 +241,14 @@ static void choose(struct shown *s)
 		show_row(s, i);
 	if (s->n)
 		return;
-	show_row(s, k->worst_row);
-	if (k->allocated) {
-		show_row(s, k->allocated->max.row);
-		show_row(s, k->allocated->median.row);
-		show_row(s, k->allocated->min.row);
+	for (size_t i = 0; k->read && i < sizeof(must) / sizeof(*must); i++) {
+		size_t row = must[i] ? must[i]->row : k->worst_row;
+
+		if (find_like(s, rows, n, row) != NO_ROW)
+			continue;
+		show_row(s, row);
+		rows[n++] = row;
 	}
-	for (size_t i = 0; i < k->row_count; i++)
-		if (s->like[i] == i)
-			rows[n++] = i;
 	for (size_t i = 0; i < k->row_count; i++) {
 		if (s->like[i] == i || k->rows[i].error)
 			continue;
@@ -278,20 +283,32 @@ static void outcome(struct text *t, const struct plim_ranks_row *row, int brief)
 	}
 }
 
-static void table_row(struct text_table *b, const struct plim_ranks *k, size_t i, unsigned width)
+/* What the width has room for beside labels of that length. */
+struct columns {
+	int reserved, phase, brief;
+};
+
+static struct columns columns_of(const struct text *t, int plain)
 {
-	const int narrow = width < NARROW;
+	unsigned width = t->style.width - (plain ? 0 : LABEL_COLUMNS / 2);
+
+	return (struct columns){ width >= NARROW, width >= ROOMY, width < WIDE };
+}
+
+static void table_row(struct text_table *b, const struct plim_ranks *k, size_t i,
+		      const struct columns *c)
+{
 	const struct plim_ranks_row *row = &k->rows[i];
 
 	label(text_cell(b), k, i);
 	text_cell_end(b);
 	text_cell_bytes(b, row->allocated_peak_bytes);
-	if (!narrow) {
+	if (c->reserved)
 		text_cell_bytes(b, row->reserved_peak_bytes);
+	if (c->phase)
 		text_cell_printf(b, "%s", row->peak_phase ? row->peak_phase : "-");
-	}
 	text_cell_bytes(b, row->died ? row->died->requested_bytes : PLIM_UNKNOWN);
-	outcome(text_cell(b), row, width < WIDE);
+	outcome(text_cell(b), row, c->brief);
 	text_cell_end(b);
 }
 
@@ -390,25 +407,25 @@ static void rest(struct text *t, const struct shown *s)
 static void table(struct text *t, const struct plim_ranks *k)
 {
 	struct shown s = { .k = k, .like = calloc(k->row_count + 1, sizeof(*s.like)) };
-	const int narrow = t->style.width < NARROW;
+	struct columns c = columns_of(t, all_plain(k));
 	struct text_table b;
 
 	if (!s.like)
 		return;
 	choose(&s);
 	text_puts(t, "\n");
-	text_table_init(&b, t, narrow ? "rrrl" : "rrrlrl", TEXT_CUT_RIGHT);
+	text_table_init(&b, t, c.phase ? "rrrlrl" : c.reserved ? "rrrrl" : "rrrl", TEXT_CUT_RIGHT);
 	text_cell_printf(&b, "rank");
 	text_cell_printf(&b, "allocated");
-	if (!narrow) {
+	if (c.reserved)
 		text_cell_printf(&b, "reserved");
+	if (c.phase)
 		text_cell_printf(&b, "peak in");
-	}
 	text_cell_printf(&b, "asked for");
-	text_cell_printf(&b, t->style.width < WIDE ? "died of, in (step)" : "died of");
+	text_cell_printf(&b, c.brief ? "died of, in (step)" : "died of");
 	for (size_t i = 0; i < k->row_count; i++)
 		if (s.like[i] == i)
-			table_row(&b, k, i, t->style.width);
+			table_row(&b, k, i, &c);
 	text_table_write(t, &b, 2);
 	text_table_release(&b);
 	likes(t, &s);
@@ -428,7 +445,11 @@ static void spread_line(struct text *t, const struct plim_ranks *k, const char *
 	struct text words;
 
 	text_init(&words, t->mem, &t->style);
-	for (size_t i = 0; i < 3; i++) {
+	if (near(s->max.bytes, s->min.bytes)) {
+		text_bytes(&words, s->median.bytes);
+		text_puts(&words, ", all within 0.5 %");
+	}
+	for (size_t i = 0; !near(s->max.bytes, s->min.bytes) && i < 3; i++) {
 		text_printf(&words, "%s%s ", i ? ", " : "", parts[i].name);
 		text_bytes(&words, parts[i].at->bytes);
 		text_puts(&words, " (");
@@ -450,15 +471,18 @@ static void excess(struct text *t, const struct plim_ranks *k)
 	who(&words, k, x->row, "rank ");
 	text_puts(&words, " has ");
 	text_bytes(&words, (uint64_t)x->difference_bytes);
-	text_puts(&words, " more at its peak than ");
+	text_puts(&words, " more than ");
 	who(&words, k, x->median_row, "rank ");
+	text_puts(&words, ", each at its peak");
 	if (x->category) {
-		text_printf(&words, "; of '%s' alone it has ", x->category);
+		text_puts(&words, "; ");
 		text_bytes(&words, (uint64_t)x->category_bytes);
-		text_puts(&words, " more");
-		if (x->meaning)
-			text_printf(&words, ": %s", x->meaning);
+		text_printf(&words, " more of category %s", x->category);
 	}
+	if (x->category && x->meaning)
+		text_printf(&words, ": %s", x->meaning);
+	else if (x->category)
+		text_puts(&words, " (but they peak in different phases)");
 	text_puts(t, "  ");
 	flow(t, &words, 2, 2);
 }
