@@ -225,24 +225,27 @@ static enum plim_status spread(struct plim_ranks *k, size_t measure, struct plim
 
 #define CATEGORY(field) #field, offsetof(struct plim_report_categories, field)
 
-/* What makes a category differ between ranks that run the same program. */
+/*
+ * What makes a category differ between ranks that run the same program.  What comes and goes within a step
+ * differs already between phases, and tells nothing where two ranks peak in different ones.
+ */
 static const struct {
 	const char *name;
 	size_t offset;
+	int of_a_phase;
 	const char *meaning;
 } categories[] = {
-	{ CATEGORY(parameter), "the layers, or their shards, are not divided evenly" },
-	{ CATEGORY(gradient), "the gradients are not divided evenly" },
-	{ CATEGORY(optimizer_state), "the optimizer's state is not divided evenly" },
-	{ CATEGORY(activation), "its batch was larger or its sequences were longer" },
-	{ CATEGORY(input), "its batch was larger" },
-	{ CATEGORY(workspace), NULL },
-	{ CATEGORY(temporary),
-	  "its batch was larger, or it does what others do not (logits, a loss)" },
-	{ CATEGORY(autograd_detail), "its batch was larger or its sequences were longer" },
-	{ CATEGORY(kv_cache), "its requests were more or longer" },
-	{ CATEGORY(buffer), NULL },
-	{ CATEGORY(unknown), "no rule explains it; the owners below tell the lines" },
+	{ CATEGORY(parameter), 0, "the layers, or their shards, are not divided evenly" },
+	{ CATEGORY(gradient), 1, "the gradients are not divided evenly" },
+	{ CATEGORY(optimizer_state), 0, "the optimizer's state is not divided evenly" },
+	{ CATEGORY(activation), 0, "its batch was larger or its sequences were longer" },
+	{ CATEGORY(input), 0, "its batch was larger" },
+	{ CATEGORY(workspace), 0, NULL },
+	{ CATEGORY(temporary), 1, "its batch was larger, or it does what others do not (a loss)" },
+	{ CATEGORY(autograd_detail), 1, "its batch was larger or its sequences were longer" },
+	{ CATEGORY(kv_cache), 0, "its requests were more or longer" },
+	{ CATEGORY(buffer), 0, NULL },
+	{ CATEGORY(unknown), 1, NULL },
 };
 
 static int64_t category_difference(size_t i, const struct plim_report_categories *a,
@@ -261,43 +264,47 @@ static int is_more(const struct plim_ranks_row *row, const struct plim_ranks_row
 	return held(row) > held(median) + held(median) / EXCESS_PART;
 }
 
+/* The category that makes at least half of the difference, and most. */
+static void explain_excess(struct plim_ranks_excess *x, const struct plim_ranks_row *row,
+			   const struct plim_ranks_row *median)
+{
+	int same_phase = row->peak_phase && median->peak_phase &&
+			 !strcmp(row->peak_phase, median->peak_phase);
+
+	for (size_t i = 0; i < sizeof(categories) / sizeof(*categories); i++) {
+		int64_t more =
+			category_difference(i, row->peak_categories, median->peak_categories);
+
+		if (more < x->difference_bytes / 2 || more <= x->category_bytes)
+			continue;
+		x->category = categories[i].name;
+		x->category_bytes = more;
+		x->meaning = categories[i].of_a_phase && !same_phase ? NULL : categories[i].meaning;
+	}
+}
+
 static enum plim_status find_excess(struct plim_ranks *k, struct plim_err *err)
 {
-	const struct plim_ranks_row *worst, *median;
+	const struct plim_ranks_row *row, *median;
 	struct plim_ranks_excess *x;
 
 	if (!k->allocated || k->read < 2)
 		return PLIM_OK;
-	worst = &k->rows[k->worst_row];
+	row = &k->rows[k->worst_row];
 	median = &k->rows[k->allocated->median.row];
-	if (!is_more(worst, median))
-		worst = &k->rows[k->allocated->max.row];
-	if (!worst->peak_categories || !median->peak_categories)
+	if (!is_more(row, median))
+		row = &k->rows[k->allocated->max.row];
+	if (!row->peak_categories || !median->peak_categories)
 		return PLIM_OK;
 	x = report_take(k->hidden->owner, 1, sizeof(*x), err);
 	if (!x)
 		return mem_status(err);
-	x->row = (uint64_t)(worst - k->rows);
-	x->median_row = k->allocated->median.row;
-	x->difference_bytes = (int64_t)(worst->allocated_peak_bytes - median->allocated_peak_bytes);
-	for (size_t i = 0; i < sizeof(categories) / sizeof(*categories); i++) {
-		int64_t more =
-			category_difference(i, worst->peak_categories, median->peak_categories);
-
-		if (x->difference_bytes > 0 && more >= x->difference_bytes / 2 &&
-		    more > x->category_bytes) {
-			x->category = categories[i].name;
-			x->category_bytes = more;
-			x->meaning = categories[i].meaning;
-		}
-	}
-	if (!is_more(worst, median))
-		x->category = NULL;
-	/* in another phase other categories are live, whatever the ranks do */
-	if (!x->category || !worst->peak_phase || !median->peak_phase ||
-	    strcmp(worst->peak_phase, median->peak_phase))
-		x->meaning = NULL;
 	k->excess = x;
+	x->row = (uint64_t)(row - k->rows);
+	x->median_row = k->allocated->median.row;
+	x->difference_bytes = (int64_t)(row->allocated_peak_bytes - median->allocated_peak_bytes);
+	if (is_more(row, median))
+		explain_excess(x, row, median);
 	return PLIM_OK;
 }
 

@@ -37,7 +37,7 @@ static int is_plain(const struct plim_ranks *k, size_t i)
 static int all_plain(const struct plim_ranks *k)
 {
 	for (size_t i = 0; i < k->row_count; i++)
-		if (!is_plain(k, i))
+		if (!is_plain(k, i) && !k->rows[i].error)
 			return 0;
 	return 1;
 }
@@ -481,8 +481,6 @@ static void excess(struct text *t, const struct plim_ranks *k)
 	}
 	if (x->category && x->meaning)
 		text_printf(&words, ": %s", x->meaning);
-	else if (x->category)
-		text_puts(&words, " (but they peak in different phases)");
 	text_puts(t, "  ");
 	flow(t, &words, 2, 2);
 }

@@ -232,6 +232,8 @@ enum plim_status tar_next(struct tar *t, struct tar_member *out, struct plim_err
 	t->has_name = t->has_size = t->sparse = false;
 	do {
 		st = next_header(t, &ended, err);
+		if (!st && ended && out->offset) /* behind a header that was about it */
+			st = err_at(err, t->next, "the archive ends early");
 		if (st || ended)
 			return st;
 		type = s->p[TYPE_AT];
