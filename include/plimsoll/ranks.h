@@ -84,7 +84,8 @@ struct plim_ranks_excess {
 
 struct plim_ranks_first {
 	uint64_t row, rank, time_us;
-	uint64_t ahead_us; /* of the next one that died; PLIM_UNKNOWN: none did */
+	uint64_t next_row, next_rank,
+		ahead_us; /* who died next, and how much later; unknown: nobody */
 	bool certain;
 	const char *doubt; /* why it is not certain */
 };

@@ -98,7 +98,9 @@ static const struct field first_rows[] = {
 	FIELD_U64(F, row, "index into rows"),
 	FIELD_U64(F, rank, "its number; null: not known"),
 	FIELD_U64(F, time_us, "of its last failed request, microseconds since 1970"),
-	FIELD_U64(F, ahead_us, "of the next that died; null: no other died"),
+	FIELD_U64(F, next_row, "the next that died, an index into rows; null: no other died"),
+	FIELD_U64(F, next_rank, "its number"),
+	FIELD_U64(F, ahead_us, "how many microseconds later that was"),
 	FIELD_BOOL(F, certain, "nothing speaks against it"),
 	FIELD_STRING(F, doubt, "what does; null: nothing"),
 };

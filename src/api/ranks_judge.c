@@ -127,12 +127,17 @@ static enum plim_status find_first(struct plim_ranks *k, struct plim_err *err)
 	*f = (struct plim_ranks_first){ .row = (uint64_t)(first - k->rows),
 					.rank = first->rank,
 					.time_us = first->died->time_us,
+					.next_row = PLIM_UNKNOWN,
+					.next_rank = PLIM_UNKNOWN,
 					.ahead_us = PLIM_UNKNOWN };
 	for (size_t i = 0; i < k->row_count; i++) {
 		const struct plim_ranks_row *row = &k->rows[i];
 
-		if (row->died && row != first && row->died->time_us - f->time_us < f->ahead_us)
-			f->ahead_us = row->died->time_us - f->time_us;
+		if (!row->died || row == first || row->died->time_us - f->time_us >= f->ahead_us)
+			continue;
+		f->next_row = i;
+		f->next_rank = row->rank;
+		f->ahead_us = row->died->time_us - f->time_us;
 	}
 	if (k->failed)
 		f->doubt = "a recording that could not be read may have died before";

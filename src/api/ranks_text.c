@@ -132,7 +132,7 @@ static void death(struct text *words, const struct plim_ranks_death *d)
 {
 	text_puts(words, ": it asked for ");
 	text_bytes(words, d->requested_bytes);
-	if (d->phase || d->step != PLIM_UNKNOWN) {
+	if (d->step != PLIM_UNKNOWN || (d->phase && strcmp(d->phase, "other") != 0)) {
 		text_puts(words, " in ");
 		moment(words, d->phase, d->step);
 	}
@@ -151,8 +151,10 @@ static void first_death(struct text *t, const struct plim_ranks *k)
 		text_puts(&words, k->died > 1 ? " died first" : " died");
 		if (f->ahead_us != PLIM_UNKNOWN) {
 			text_puts(&words, ", ");
-			duration(&words, f->ahead_us);
-			text_puts(&words, " before the next");
+			if (f->ahead_us)
+				duration(&words, f->ahead_us);
+			text_puts(&words, f->ahead_us ? " before " : "at the same time as ");
+			who(&words, k, f->next_row, "rank ");
 		}
 		death(&words, k->rows[f->row].died);
 	} else if (k->died) {

@@ -313,14 +313,15 @@ static enum plim_status decode(struct trace *t, struct source *src,
 	struct pickle_value root;
 	struct source_info info;
 	const char *is;
+	int lost;
 	enum plim_status st = source_need(src, src->p, 4096, err);
 
 	if (st)
 		return st;
-	is = recognise_bytes(src->p, (size_t)(src->end - src->p));
+	is = recognise_bytes(src->p, (size_t)(src->end - src->p), &lost);
 	if (is) {
 		if (opt && opt->is_other)
-			*opt->is_other = 1;
+			*opt->is_other = !lost;
 		return err_set(err, PLIM_E_FORMAT, "this is %s", is);
 	}
 	reader_init(&r, t);

@@ -123,8 +123,11 @@ void follow_go(struct follower *f, const struct trace_columns *c);
 struct pairing *follow_end(struct follower *f);
 void follow_free(struct follower *f);
 
-/* What the first bytes are, when they are no snapshot: the message, or NULL for "might be one". */
-const char *recognise_bytes(const uint8_t *p, size_t n);
+/*
+ * What the first bytes are, when they are no snapshot: the message, or NULL for "might be one".  *lost: it
+ * is what is left of one (zeros), or stands for it.
+ */
+const char *recognise_bytes(const uint8_t *p, size_t n, int *lost);
 /* What the decoded value is instead of a snapshot. */
 enum plim_status recognise_value(const struct trace *t, struct pickle_value root,
 				 struct plim_err *err);
