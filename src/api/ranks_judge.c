@@ -347,7 +347,7 @@ static enum plim_status tell_notes(struct plim_ranks *k, int numbered, struct pl
 		inexact += !k->rows[i].error && k->rows[i].events && !k->rows[i].exact;
 	}
 	twice = count_twice(k, &rank);
-	if (!numbered)
+	if (!numbered && k->read)
 		add_note(k, err, "no name has a rank's number: numbered in the order of the names");
 	if (unnumbered)
 		add_note(k, err, "%zu name%s no rank's number", unnumbered,

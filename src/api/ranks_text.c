@@ -235,7 +235,7 @@ static void choose(struct shown *s)
 		k->allocated ? &k->allocated->max : NULL,
 		k->allocated ? &k->allocated->min : NULL,
 	};
-	size_t rows[SHOWN_MAX], n = 0;
+	size_t rows[SHOWN_MAX] = { 0 }, n = 0;
 
 	for (size_t i = 0; i < k->row_count; i++)
 		s->like[i] = NO_ROW;
@@ -571,7 +571,8 @@ enum plim_status plim_ranks_text(const struct plim_ranks *k, const struct plim_t
 	text_init(&t, &k->hidden->owner->hidden->mem, &s);
 	count_line(&t, k);
 	first_death(&t, k);
-	table(&t, k);
+	if (k->read)
+		table(&t, k);
 	skew(&t, k);
 	lists(&t, k);
 	in_full(&t, k);

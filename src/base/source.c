@@ -507,12 +507,11 @@ static void window_jump(struct state *s, uint64_t offset)
 enum plim_status source_skip_to(struct source *pub, uint64_t offset, struct plim_err *err)
 {
 	struct state *s = state_of(pub);
-	bool jumps = s->kind == KIND_FILE && !s->codec && !s->ring && s->head_pos == s->head_n;
-	enum plim_status st = s->status;
+	bool jumps = s->kind == KIND_FILE && !s->codec && !s->ring && !s->status &&
+		     s->head_pos == s->head_n;
+	enum plim_status st = PLIM_OK;
 
-	if (st && err)
-		*err = s->err;
-	if (!st && jumps && offset > source_offset(pub, pub->end) && offset <= s->raw_bytes)
+	if (jumps && offset > source_offset(pub, pub->end) && offset <= s->raw_bytes)
 		window_jump(s, offset);
 	while (!st && !pub->eof && source_offset(pub, pub->end) < offset)
 		st = source_need(pub, pub->end, 1, err);
