@@ -1,6 +1,7 @@
 /*
  * An archive through a large window, a small one and a thread: the same members with the same content, and
- * the same kind of end.  Members are read as what they are compressed with.
+ * the same kind of end.  How much a decoder gives out before it finds damage depends on the room it
+ * has, so of what is compressed and damaged only that it ends counts.
  */
 #include "base/base.h"
 
@@ -15,6 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
 struct outcome {
 	enum plim_status status;
+	int compressed;
 	uint64_t sum, members;
 };
 
@@ -26,6 +28,14 @@ static void add(struct outcome *r, const void *bytes, size_t n)
 		r->sum = (r->sum ^ p[i]) * 0x100000001b3u;
 }
 
+static int is_compressed(const struct source *s)
+{
+	struct source_info info;
+
+	source_get_info(s, &info);
+	return strcmp(info.compression, "none") != 0;
+}
+
 /* Part of a member, so that the rest is skipped. */
 static void read_member(struct mem *m, struct source *s, const struct tar_member *member,
 			const struct source_options *o, struct outcome *r)
@@ -35,7 +45,7 @@ static void read_member(struct mem *m, struct source *s, const struct tar_member
 
 	if (source_open_member(m, member->name, s, member->bytes, o, &inner, &err))
 		return;
-	if (!source_need(inner, inner->p, 600, &err)) {
+	if (!source_need(inner, inner->p, 600, &err) && !is_compressed(inner)) {
 		size_t n = (size_t)(inner->end - inner->p);
 
 		add(r, inner->p, n < 600 ? n : 600);
@@ -56,6 +66,7 @@ static struct outcome walk(const uint8_t *bytes, size_t n, const struct source_o
 	r.status = source_open_memory(&m, "memory", bytes, n, SOURCE_MEMORY_DETECT, o, &s, &err);
 	if (r.status)
 		goto out;
+	r.compressed = is_compressed(s);
 	tar_init(&tar, s);
 	while (r.members < MEMBERS_MAX) {
 		r.status = tar_next(&tar, &member, &err);
@@ -94,7 +105,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 	for (size_t i = 1; i < sizeof(ways) / sizeof(ways[0]); i++) {
 		struct outcome r = walk(bytes, n, &ways[i]);
 
-		if (first.status == PLIM_E_LIMIT || r.status == PLIM_E_LIMIT)
+		if (first.status == PLIM_E_LIMIT || r.status == PLIM_E_LIMIT ||
+		    (first.compressed && (first.status || r.status)))
 			continue;
 		if (r.status != first.status || r.sum != first.sum || r.members != first.members)
 			abort();

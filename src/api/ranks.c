@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LIMIT_LEAST 4096 /* so that no part of the limit is 0, which would be none */
+
 void plim_ranks_options_init(struct plim_ranks_options *o)
 {
 	*o = (struct plim_ranks_options){ .size = sizeof(*o) };
@@ -209,6 +211,8 @@ enum plim_status plim_ranks_open(const char *const *paths, size_t n,
 	h->limit_bytes = h->options.report.max_memory_bytes;
 	if (!h->limit_bytes)
 		h->limit_bytes = mem_default_limit();
+	if (h->limit_bytes < LIMIT_LEAST)
+		h->limit_bytes = LIMIT_LEAST;
 	owner = h->options.report;
 	owner.max_memory_bytes = h->limit_bytes / 8 + 1;
 	st = report_new(&owner, &h->owner, err);

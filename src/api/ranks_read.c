@@ -151,7 +151,7 @@ static enum plim_status read_source(struct work *w, struct ranks_item *item, str
 				    uint64_t memory_bytes, int last_try, struct plim_err *err)
 {
 	struct plim_report_options options = summary_options(w->k, memory_bytes);
-	struct report_input in = { .source = s, .threads = w->threads_each };
+	struct report_input in = { .source = s, .threads = w->threads_each, .summary = 1 };
 	struct plim_report *r;
 	enum plim_status st = report_open(ranks_name(item), &in, &options, &r, err);
 
@@ -243,18 +243,20 @@ static int count_done(struct work *w)
 }
 
 /* A member that the stream has come to. */
-static void read_member(struct work *w, struct ranks_item *item, struct source *file,
-			struct mem *mem)
+static void read_member(struct work *w, struct ranks_item *item, struct source *file)
 {
 	struct source_options how = { .thread = SOURCE_THREAD_NONE };
 	struct source *member;
 	struct plim_err err;
-	struct need need;
+	struct need need = need_all(w->reading_bytes);
+	struct mem mem;
 	enum plim_status st;
 
-	st = source_open_member(mem, item->member, file, item->row.bytes, &how, &member, &err);
+	mem_init(&mem, need.source_bytes);
+	st = source_open_member(&mem, item->member, file, item->row.bytes, &how, &member, &err);
 	if (!st) {
 		need = need_of(member);
+		mem.limit_bytes = need.source_bytes;
 		st = PLIM_E_LIMIT;
 		if (!is_too_much(w, &need)) {
 			set_aside(w, &need);
@@ -279,7 +281,7 @@ static void read_stream(struct work *w, struct ranks_item *archive)
 	struct tar tar;
 	int stop;
 
-	mem_init(&mem, w->reading_bytes / 2);
+	mem_init(&mem, need_all(w->reading_bytes).source_bytes);
 	if (source_open(&mem, archive->path, &how, &file, &err)) {
 		fail(w, archive, &err);
 		return;
@@ -299,7 +301,7 @@ static void read_stream(struct work *w, struct ranks_item *archive)
 			item->taken = 1;
 		pthread_mutex_unlock(&w->lock);
 		if (item)
-			read_member(w, item, file, &mem);
+			read_member(w, item, file);
 		pthread_mutex_lock(&w->lock);
 		stop = !item || count_done(w);
 		pthread_mutex_unlock(&w->lock);

@@ -320,7 +320,7 @@ static enum plim_status fill_oom(struct plim_report *r, const struct timeline *t
 	if (st)
 		return st;
 	out->bound_bytes = d.bound_low_bytes;
-	if (last)
+	if (last && !r->hidden->summary)
 		st = report_try_settings(r, tl, &d, tried, &tried_count, err);
 	out->verdict = st ? NULL : report_take(r, 1, sizeof(*out->verdict), err);
 	return out->verdict ? report_verdict(r, &d, tried, tried_count, out->verdict, err)
@@ -618,6 +618,7 @@ enum plim_status report_open(const char *path, struct report_input *in,
 	st = report_new(options, &r, err);
 	if (st)
 		return st;
+	r->hidden->summary = in && in->summary;
 	st = read_log(r, err);
 	if (!st)
 		st = read_trace(r, path, in, err);

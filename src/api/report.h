@@ -21,6 +21,7 @@ struct plim_report_hidden {
 	struct plim_report_options options;
 	struct messages_oom message;
 	int has_message;
+	int summary;     /* as in struct report_input */
 	uint32_t *words; /* --redact: names by string id, 0: not yet */
 	uint32_t word_count;
 	/* blocks that the report points to, freed with it */
@@ -39,6 +40,7 @@ extern const char *const report_bound_names[5], *const report_cause_names[4];
 struct report_input {
 	struct source *source; /* the caller's; NULL: the path is opened */
 	unsigned threads;      /* as in struct trace_read_options */
+	int summary;           /* only numbers are wanted: no settings are tried for the advice */
 	int is_other;          /* out: the file is something else, not a damaged snapshot */
 };
 
