@@ -62,9 +62,13 @@ enum plim_status ranks_skip(struct plim_ranks *k, const char *path, const char *
 /* What the paths hold, as items. */
 enum plim_status ranks_list(struct plim_ranks *k, const char *const *paths, size_t n,
 			    struct plim_err *err);
-/* The next member of an archive that may be a recording; *out NULL: there is none, or it is damaged (a row). */
-enum plim_status ranks_next_member(struct plim_ranks *k, struct tar *tar, const char *path,
-				   struct ranks_item **out, struct plim_err *err);
+/*
+ * What tar_next said of an archive: a member that may be a recording is an item (*out, else NULL); its
+ * damage (`said`, in *err) is a row, and what came before it counts.
+ */
+enum plim_status ranks_add_member(struct plim_ranks *k, const char *path, enum plim_status said,
+				  const struct tar_member *m, struct ranks_item **out,
+				  struct plim_err *err);
 
 /* What cannot be read is a row, if it must be a recording, or else skipped; *err is used up. */
 enum plim_status ranks_fail(struct plim_ranks *k, struct ranks_item *item, int is_other,

@@ -268,36 +268,31 @@ static enum plim_status end_damaged(struct plim_ranks *k, const char *path, stru
 	return st;
 }
 
-enum plim_status ranks_next_member(struct plim_ranks *k, struct tar *tar, const char *path,
-				   struct ranks_item **out, struct plim_err *err)
+enum plim_status ranks_add_member(struct plim_ranks *k, const char *path, enum plim_status said,
+				  const struct tar_member *m, struct ranks_item **out,
+				  struct plim_err *err)
 {
-	enum plim_status st = PLIM_OK;
-	struct tar_member m;
 	const char *base;
+	enum plim_status st;
 
 	*out = NULL;
-	while (!st) {
-		st = tar_next(tar, &m, err);
-		if (st)
-			return end_damaged(k, path, err);
-		if (!m.name)
-			return PLIM_OK;
-		base = strrchr(m.name, '/');
-		base = base ? base + 1 : m.name;
-		if (m.type == TAR_FILE && *base != '.')
-			break;
-		if (m.type == TAR_LINK || m.type == TAR_OTHER)
-			st = ranks_skip(k, m.name,
-					m.type == TAR_LINK ? "a link in an archive"
-							   : "no plain file in the archive",
-					err);
-	}
-	if (!st)
-		st = ranks_add(k, RANKS_MEMBER, path, m.name, out, err);
+	if (said)
+		return end_damaged(k, path, err);
+	if (!m->name || m->type == TAR_FOLDER)
+		return PLIM_OK;
+	if (m->type != TAR_FILE)
+		return ranks_skip(k, m->name,
+				  m->type == TAR_LINK ? "a link in an archive"
+						      : "no plain file in the archive",
+				  err);
+	base = strrchr(m->name, '/');
+	if ((base ? base + 1 : m->name)[0] == '.')
+		return PLIM_OK;
+	st = ranks_add(k, RANKS_MEMBER, path, m->name, out, err);
 	if (st)
 		return st;
-	(*out)->offset = m.offset;
-	(*out)->row.bytes = m.bytes;
+	(*out)->offset = m->offset;
+	(*out)->row.bytes = m->bytes;
 	return PLIM_OK;
 }
 
@@ -308,10 +303,11 @@ static enum plim_status list_archive(struct plim_ranks *k, const char *path, str
 				      .thread = SOURCE_THREAD_NONE,
 				      .kinds = SOURCE_REGULAR };
 	struct ranks_item *item;
+	struct tar_member member;
 	struct source *s;
 	struct mem m;
 	struct tar tar;
-	enum plim_status st;
+	enum plim_status st, said;
 
 	mem_init(&m, 0);
 	st = source_open(&m, path, &how, &s, err);
@@ -322,9 +318,10 @@ static enum plim_status list_archive(struct plim_ranks *k, const char *path, str
 		return ranks_add(k, RANKS_STREAM, path, NULL, NULL, err);
 	}
 	tar_init(&tar, s);
-	do
-		st = ranks_next_member(k, &tar, path, &item, err);
-	while (!st && item);
+	do {
+		said = tar_next(&tar, &member, err);
+		st = ranks_add_member(k, path, said, &member, &item, err);
+	} while (!st && !said && member.name);
 	source_close(s);
 	return st;
 }

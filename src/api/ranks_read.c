@@ -146,6 +146,15 @@ static struct plim_report_options summary_options(const struct plim_ranks *k, ui
 	return options;
 }
 
+/* With the lock held: the first failure that is no recording's ends all. */
+static void end_with(struct work *w, enum plim_status st, const struct plim_err *err)
+{
+	if (!st || w->status)
+		return;
+	w->status = st;
+	w->err = *err;
+}
+
 /* Read what `s` holds and keep its row.  PLIM_E_LIMIT: with that much memory it cannot be done. */
 static enum plim_status read_source(struct work *w, struct ranks_item *item, struct source *s,
 				    uint64_t memory_bytes, int last_try, struct plim_err *err)
@@ -160,25 +169,17 @@ static enum plim_status read_source(struct work *w, struct ranks_item *item, str
 	pthread_mutex_lock(&w->lock);
 	st = st ? ranks_fail(w->k, item, in.is_other, err)
 		: ranks_summarise(w->k, r, &item->row, err);
-	if (st && !w->status) {
-		w->status = st;
-		w->err = *err;
-	}
+	end_with(w, st, err);
 	pthread_mutex_unlock(&w->lock);
 	plim_report_free(r);
 	return PLIM_OK;
 }
 
+/* It could not be opened: that is its row. */
 static enum plim_status fail(struct work *w, struct ranks_item *item, struct plim_err *err)
 {
-	enum plim_status st;
-
 	pthread_mutex_lock(&w->lock);
-	st = ranks_fail(w->k, item, 0, err);
-	if (st && !w->status) {
-		w->status = st;
-		w->err = *err;
-	}
+	end_with(w, ranks_fail(w->k, item, 0, err), err);
 	pthread_mutex_unlock(&w->lock);
 	return PLIM_OK;
 }
@@ -229,9 +230,8 @@ static void read_item(struct work *w, struct ranks_item *item)
 		read_alone(w, item);
 }
 
-/* ---- a compressed archive ---- */
-
-static int count_done(struct work *w)
+/* With the lock held. */
+static void count_done(struct work *w)
 {
 	const struct plim_ranks_options *o = &w->k->hidden->options;
 	uint32_t total = (uint32_t)w->k->hidden->items.n;
@@ -239,8 +239,9 @@ static int count_done(struct work *w)
 	w->done++;
 	if (o->progress && !w->status && o->progress(o->progress_ctx, w->done, total))
 		w->status = err_set(&w->err, PLIM_E_CANCELLED, "stopped");
-	return w->status != PLIM_OK;
 }
+
+/* ---- a compressed archive ---- */
 
 /* A member that the stream has come to. */
 static void read_member(struct work *w, struct ranks_item *item, struct source *file)
@@ -274,6 +275,7 @@ static void read_member(struct work *w, struct ranks_item *item, struct source *
 static void read_stream(struct work *w, struct ranks_item *archive)
 {
 	struct source_options how = { .kinds = SOURCE_REGULAR };
+	struct tar_member member;
 	struct ranks_item *item;
 	struct source *file;
 	struct plim_err err;
@@ -283,27 +285,28 @@ static void read_stream(struct work *w, struct ranks_item *archive)
 
 	mem_init(&mem, need_all(w->reading_bytes).source_bytes);
 	if (source_open(&mem, archive->path, &how, &file, &err)) {
+		archive->origin = RANKS_NAMED;
 		fail(w, archive, &err);
 		return;
 	}
 	archive->other = 1; /* only its members count */
 	tar_init(&tar, file);
 	do {
-		enum plim_status st;
+		enum plim_status said = tar_next(&tar, &member, &err);
 
+		stop = said || !member.name;
 		pthread_mutex_lock(&w->lock);
-		st = ranks_next_member(w->k, &tar, archive->path, &item, &err);
-		if (st && !w->status) {
-			w->status = st;
-			w->err = err;
-		}
+		end_with(w, ranks_add_member(w->k, archive->path, said, &member, &item, &err),
+			 &err);
 		if (item)
 			item->taken = 1;
 		pthread_mutex_unlock(&w->lock);
 		if (item)
 			read_member(w, item, file);
 		pthread_mutex_lock(&w->lock);
-		stop = !item || count_done(w);
+		if (item)
+			count_done(w);
+		stop |= w->status != PLIM_OK;
 		pthread_mutex_unlock(&w->lock);
 	} while (!stop);
 	source_close(file);

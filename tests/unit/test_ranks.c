@@ -190,6 +190,34 @@ static void test_same_bytes(void **state)
 	text_release(&first);
 }
 
+/* Two archives that are read as streams beside files: all write to one list of rows. */
+static void test_streams(void **state)
+{
+	char command[400], archive[64];
+	const char *paths[] = { archive, folder, archive };
+	struct plim_ranks_options o;
+	struct plim_ranks *k;
+	struct plim_err err;
+
+	(void)state;
+	snprintf(archive, sizeof(archive), "%s.tar.gz", folder);
+	snprintf(command, sizeof(command), "tar -C %s -czf %s . 2>/dev/null", folder, archive);
+	if (system(command))
+		skip();
+	plim_ranks_options_init(&o);
+	o.threads = 4;
+	if (plim_ranks_open(paths, 3, &o, &k, &err))
+		fail_msg("%s", err.message);
+	unlink(archive);
+	assert_int_equal(k->row_count, 3 * RANKS);
+	assert_int_equal(k->failed, 0);
+	for (size_t i = 0; i < k->row_count; i++) {
+		assert_int_equal(k->rows[i].rank, i / 3);
+		assert_int_equal(k->rows[i].allocated_peak_bytes, (2 + i / 3 / 50) << 20);
+	}
+	plim_ranks_free(k);
+}
+
 static int stop_at(void *ctx, uint32_t done, uint32_t total)
 {
 	assert_true(done <= total);
@@ -262,7 +290,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_numbers), cmocka_unit_test(test_order),
 		cmocka_unit_test(test_rows),    cmocka_unit_test(test_same_bytes),
-		cmocka_unit_test(test_stop),    cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_streams), cmocka_unit_test(test_stop),
+		cmocka_unit_test(test_limits),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
