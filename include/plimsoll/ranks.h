@@ -105,7 +105,7 @@ struct plim_ranks {
 	uint64_t skipped_total;
 	const char **notes;
 	size_t note_count;
-	struct plim_report *worst; /* in full; NULL: nothing could be read */
+	struct plim_report *worst; /* in full; NULL: nothing could be read, or see the notes */
 	struct plim_ranks_hidden *hidden;
 };
 

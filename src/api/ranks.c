@@ -169,6 +169,24 @@ static enum plim_status nothing_read(const struct plim_ranks *k, const char *pat
 		       s->reason);
 }
 
+/* The rows are worth having also where there is no memory for more, or the file has gone. */
+static enum plim_status explain_worst(struct plim_ranks *k, struct plim_err *err)
+{
+	enum plim_status st = ranks_read_full(k, item_of(k, k->worst_row), err);
+	const char **note = &k->notes[k->note_count];
+
+	if (!st || st == PLIM_E_ARG)
+		return st;
+	*note = report_text(k->hidden->owner, err, "the worst is not told in full: %s",
+			    k->hidden->options.report.flags & PLIM_REPORT_REDACT
+				    ? plim_status_name(st)
+				    : err->message);
+	if (!*note)
+		return mem_status(err);
+	k->note_count++;
+	return PLIM_OK;
+}
+
 static enum plim_status answer(struct plim_ranks *k, const char *const *paths, size_t n,
 			       struct plim_err *err)
 {
@@ -181,7 +199,7 @@ static enum plim_status answer(struct plim_ranks *k, const char *const *paths, s
 	if (!st && !k->row_count)
 		st = nothing_read(k, n ? paths[0] : "", err);
 	if (!st && k->read)
-		st = ranks_read_full(k, item_of(k, k->worst_row), err);
+		st = explain_worst(k, err);
 	return st;
 }
 

@@ -8,6 +8,7 @@
 
 #define RANKS_SKIPPED_MAX 1000
 #define RANKS_ITEMS_MAX 65536
+#define RANKS_NOTES_MAX 8
 
 enum ranks_origin {
 	RANKS_NAMED,  /* a file that the user named */

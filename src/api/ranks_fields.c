@@ -140,7 +140,7 @@ static const struct field ranks_rows[] = {
 	FIELD_U64(N, skipped_total, "how many there were"),
 	FIELD_STRINGS(N, notes, note_count, "what limits these numbers"),
 	FIELD_POINTER(N, worst, struct plim_report, report_table,
-		      "the worst in full, as report/1; null: nothing was read"),
+		      "the worst in full, as report/1; null: nothing was read, or see the notes"),
 };
 #undef N
 const struct field_table ranks_table = FIELD_TABLE(struct plim_ranks, ranks_rows);

@@ -10,8 +10,6 @@
 /* What one has more than the median is explained from this part of the median's peak on. */
 #define EXCESS_PART 100
 
-#define NOTES_MAX 8
-
 /* ---- rows in order ---- */
 
 static int by_rank(const void *a, const void *b)
@@ -336,7 +334,7 @@ static enum plim_status tell_notes(struct plim_ranks *k, int numbered, struct pl
 	size_t unnumbered = 0, alone = 0, partial = 0, inexact = 0, twice;
 	uint64_t rank = 0;
 
-	k->notes = report_take(h->owner, NOTES_MAX, sizeof(*k->notes), err);
+	k->notes = report_take(h->owner, RANKS_NOTES_MAX, sizeof(*k->notes), err);
 	if (!k->notes)
 		return mem_status(err);
 	for (size_t i = 0; i < h->items.n; i++)

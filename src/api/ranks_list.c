@@ -134,18 +134,34 @@ static const char *without_name(const char *message, const char *name)
 	return *rest == ' ' ? rest + 1 : message;
 }
 
+/* "this is a log, not a memory snapshot; what to do" without the first and the last. */
+static const char *cut_reason(const char *says, char *out, size_t size)
+{
+	static const char before[] = "this is ";
+
+	if (!strncmp(says, before, sizeof(before) - 1))
+		says += sizeof(before) - 1;
+	snprintf(out, size, "%.*s", (int)strcspn(says, ";("), says);
+	while (*out && out[strlen(out) - 1] == ' ')
+		out[strlen(out) - 1] = 0;
+	return out;
+}
+
 enum plim_status ranks_fail(struct plim_ranks *k, struct ranks_item *item, int is_other,
 			    struct plim_err *err)
 {
 	int redacts = k->hidden->options.report.flags & PLIM_REPORT_REDACT;
 	const char *says = without_name(err->message, ranks_name(item));
+	char reason[200];
 	struct plim_err own;
 
 	item->other =
 		item->origin != RANKS_NAMED &&
 		(is_other || (err->status == PLIM_E_FORMAT && !is_named_so(ranks_name(item))));
 	if (item->other && !is_other)
-		says = "this is not a memory snapshot";
+		says = "not a memory snapshot";
+	else if (item->other)
+		says = cut_reason(says, reason, sizeof(reason));
 	item->row.status = err->status;
 	item->row.error = ranks_keep(k, redacts ? plim_status_name(err->status) : says, &own);
 	if (item->row.error)

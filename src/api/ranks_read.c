@@ -372,7 +372,8 @@ enum plim_status ranks_read_all(struct plim_ranks *k, struct plim_err *err)
 	w.threads = h->options.threads ? h->options.threads : thread_processors();
 	if (w.threads > h->items.n)
 		w.threads = h->items.n ? (unsigned)h->items.n : 1;
-	w.threads_each = w.threads > 1 ? 1 : 0;
+	/* not by how many read: what a recording needs must not depend on it */
+	w.threads_each = h->items.n > 1 ? 1 : 0;
 	work(&w);
 	pthread_mutex_destroy(&w.lock);
 	pthread_cond_destroy(&w.room);

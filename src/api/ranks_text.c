@@ -7,11 +7,12 @@
 #include <string.h>
 
 #define NARROW 64        /* columns; below, the table has only what matters most */
+#define TINY 50          /* below, there is room for one number */
 #define ROOMY 78         /* from here on, in which phase a rank held most */
 #define WIDE 100         /* from here on, what is said is said in full */
 #define ALL_SHOWN 16     /* so many rows are shown one by one */
 #define SHOWN_MAX 24     /* of more, so many that are not like others */
-#define LISTED_MAX 12    /* lines of a list */
+#define LISTED_MAX 8     /* lines of a list */
 #define RANGES_MAX 8     /* of ranks in a line */
 #define LABEL_COLUMNS 20 /* of a name that stands for a number */
 #define ALIKE_PART 200   /* peaks that differ by less than one part in so many are alike: 0.5 % */
@@ -47,8 +48,10 @@ static void label(struct text *t, const struct plim_ranks *k, size_t i)
 {
 	const char *name = name_of(&k->rows[i]);
 
-	if (is_plain(k, i) || !name)
-		text_count(t, k->rows[i].rank);
+	if (!name && k->rows[i].rank == PLIM_UNKNOWN)
+		text_puts(t, "-");
+	else if (is_plain(k, i) || !name)
+		text_printf(t, "%llu", (unsigned long long)k->rows[i].rank);
 	else
 		text_name_fit(t, name, ranks_stem(name), LABEL_COLUMNS, TEXT_CUT_LEFT);
 }
@@ -287,14 +290,14 @@ static void outcome(struct text *t, const struct plim_ranks_row *row, int brief)
 
 /* What the width has room for beside labels of that length. */
 struct columns {
-	int reserved, phase, brief;
+	int asked, reserved, phase, brief;
 };
 
 static struct columns columns_of(const struct text *t, int plain)
 {
 	unsigned width = t->style.width - (plain ? 0 : LABEL_COLUMNS / 2);
 
-	return (struct columns){ width >= NARROW, width >= ROOMY, width < WIDE };
+	return (struct columns){ width >= TINY, width >= NARROW, width >= ROOMY, width < WIDE };
 }
 
 static void table_row(struct text_table *b, const struct plim_ranks *k, size_t i,
@@ -309,7 +312,8 @@ static void table_row(struct text_table *b, const struct plim_ranks *k, size_t i
 		text_cell_bytes(b, row->reserved_peak_bytes);
 	if (c->phase)
 		text_cell_printf(b, "%s", row->peak_phase ? row->peak_phase : "-");
-	text_cell_bytes(b, row->died ? row->died->requested_bytes : PLIM_UNKNOWN);
+	if (c->asked)
+		text_cell_bytes(b, row->died ? row->died->requested_bytes : PLIM_UNKNOWN);
 	outcome(text_cell(b), row, c->brief);
 	text_cell_end(b);
 }
@@ -416,14 +420,20 @@ static void table(struct text *t, const struct plim_ranks *k)
 		return;
 	choose(&s);
 	text_puts(t, "\n");
-	text_table_init(&b, t, c.phase ? "rrrlrl" : c.reserved ? "rrrrl" : "rrrl", TEXT_CUT_RIGHT);
+	text_table_init(&b, t,
+			c.phase      ? "rrrlrl"
+			: c.reserved ? "rrrrl"
+			: c.asked    ? "rrrl"
+				     : "rrl",
+			TEXT_CUT_RIGHT);
 	text_cell_printf(&b, "rank");
 	text_cell_printf(&b, "allocated");
 	if (c.reserved)
 		text_cell_printf(&b, "reserved");
 	if (c.phase)
 		text_cell_printf(&b, "peak in");
-	text_cell_printf(&b, "asked for");
+	if (c.asked)
+		text_cell_printf(&b, "asked for");
 	text_cell_printf(&b, c.brief ? "died of, in (step)" : "died of");
 	for (size_t i = 0; i < k->row_count; i++)
 		if (s.like[i] == i)
