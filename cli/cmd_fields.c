@@ -2,6 +2,7 @@
 #include "cmd.h"
 
 #include <plimsoll/diff.h>
+#include <plimsoll/ranks.h>
 #include <plimsoll/whatif.h>
 
 #include <string.h>
@@ -13,6 +14,7 @@ static const struct {
 } schemas[] = {
 	{ "report", plim_report_fields },
 	{ "diff", plim_diff_fields },
+	{ "ranks", plim_ranks_fields },
 	{ "whatif", plim_whatif_fields },
 };
 

@@ -3,6 +3,7 @@
 #define PLIMSOLL_PLIMSOLL_H
 
 #include <plimsoll/diff.h>
+#include <plimsoll/ranks.h>
 #include <plimsoll/record.h>
 #include <plimsoll/report.h>
 #include <plimsoll/status.h>

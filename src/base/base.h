@@ -15,6 +15,7 @@
 #include "json.h"
 #include "mem.h"
 #include "source.h"
+#include "tar.h"
 #include "text.h"
 #include "thread.h"
 
