@@ -78,7 +78,7 @@ def check(path):
         expect(path, report(path) == text, "two runs print different bytes")
 
 
-paths = sorted(glob.glob(os.path.join(data, "*.pickle.xz")) + glob.glob(os.path.join(data, "settings", "*.pickle.xz")))
+paths = sorted(glob.glob(os.path.join(data, "*.pickle.xz")) + glob.glob(os.path.join(data, "kinds", "*.pickle.xz")) + glob.glob(os.path.join(data, "settings", "*.pickle.xz")))
 if len(sys.argv) > 3 and sys.argv[3]:
     base = os.path.join(sys.argv[3], "snapshots")
     paths += sorted(glob.glob(os.path.join(base, "*.pickle.xz")) + glob.glob(os.path.join(base, "settings", "*.pickle.xz")))

@@ -65,7 +65,7 @@ static void walk(struct climb *c, uint32_t end)
 
 		if (ev->action[e] == TRACE_ALLOC) {
 			if (stack != TRACE_NONE && c->line_of[stack] == TRACE_NONE)
-				c->line_of[stack] = timeline_user_frame(t, stack);
+				c->line_of[stack] = timeline_loop_frame(t, stack);
 			if (stack != TRACE_NONE && c->line_of[stack] != TRACE_NONE &&
 			    c->line_of[stack] != c->current) {
 				c->current = c->line_of[stack];

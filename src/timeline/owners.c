@@ -62,6 +62,39 @@ uint32_t timeline_user_frame(const struct trace *t, uint32_t stack)
 	return n ? frames[0] : TRACE_NONE;
 }
 
+/* Modules' calls; and what checkpointing runs again, on a thread of autograd's. */
+static int is_call(const struct trace *t, uint32_t frame)
+{
+	return strstr(trace_text(t, trace_frame(t, frame)->filename), "/torch/nn/modules/") != NULL;
+}
+
+static int is_again(const struct trace *t, uint32_t frame)
+{
+	const char *name = trace_text(t, trace_frame(t, frame)->name);
+
+	return strstr(trace_text(t, trace_frame(t, frame)->filename),
+		      "/torch/utils/checkpoint.py") &&
+	       (!strcmp(name, "unpack_hook") || !strcmp(name, "recompute_fn") ||
+		!strcmp(name, "backward"));
+}
+
+uint32_t timeline_loop_frame(const struct trace *t, uint32_t stack)
+{
+	uint32_t n, outside = 0;
+	const uint32_t *frames = trace_stack(t, stack, &n);
+
+	for (uint32_t i = 0; i < n; i++) {
+		if (is_again(t, frames[i]))
+			return TRACE_NONE;
+		if (is_call(t, frames[i]))
+			outside = i + 1;
+	}
+	for (uint32_t i = outside; i < n; i++)
+		if (is_users(trace_text(t, trace_frame(t, frames[i])->filename)))
+			return frames[i];
+	return outside < n ? frames[outside] : TRACE_NONE;
+}
+
 /* Keys to owners: open addressing over owner numbers. */
 struct groups {
 	struct mem *mem;

@@ -187,6 +187,13 @@ void timeline_owners_release(struct timeline_owners *o);
 uint32_t timeline_user_frame(const struct trace *t, uint32_t stack);
 
 /*
+ * The line of the program's own loop: the innermost user's frame outside of all modules, so that a loop over the
+ * layers of a model is none.  Where no frame there is a user's, the one that calls the model.  TRACE_NONE: this is
+ * autograd's work, or there are no frames.
+ */
+uint32_t timeline_loop_frame(const struct trace *t, uint32_t stack);
+
+/*
  * Two recordings of one program, perhaps edited or moved between them: which frames are the same
  * place.  Files are the same by the longest common end of their paths, lines also where edits above
  * moved them.
