@@ -120,25 +120,56 @@ static void verdict(struct text *t, const struct plim_report *r, const struct pl
 	text_puts(t, "\n");
 }
 
+#define FULL_MAX 3 /* findings told with their evidence; the others in a line */
+
+static void bullets(struct text *t, const char *title, const char **lines, size_t n)
+{
+	if (n)
+		text_printf(t, "    %s\n", title);
+	for (size_t i = 0; i < n; i++) {
+		text_puts(t, "    - ");
+		wrap_unsafe(t, 6, 6, lines[i]);
+	}
+}
+
+static void finding(struct text *t, const struct plim_report_finding *f, int full)
+{
+	int bad = !strcmp(f->severity, "bad");
+
+	text_puts(t, "  ");
+	text_hue(t, bad ? TEXT_BAD : TEXT_HEAD);
+	text_printf(t, "%-4s", f->severity);
+	text_plain(t);
+	text_puts(t, "  ");
+	wrap_unsafe(t, 8, 8, f->title);
+	if (!full)
+		return;
+	if (f->frame) {
+		text_puts(t, "    ");
+		text_name_fit(t, f->frame, strlen(f->frame), t->style.width - 4, TEXT_CUT_LEFT);
+		text_puts(t, "\n");
+	}
+	bullets(t, "why", f->evidence, f->evidence_count);
+	bullets(t, "fix", f->fix, f->fix_count);
+}
+
 static void findings(struct text *t, const struct plim_report_device *d)
 {
+	size_t shown = 0;
+
 	for (size_t i = 0; i < d->finding_count; i++) {
 		const struct plim_report_finding *f = &d->findings[i];
 
-		if (!strcmp(f->kind, "oom") || strcmp(f->severity, "bad"))
+		if (!strcmp(f->id, "oom")) /* the verdict has told it */
 			continue;
-		text_hue(t, TEXT_BAD);
-		text_puts(t, "Leak: ");
-		text_plain(t);
-		wrap_unsafe(t, 6, 2, f->text);
-		name_line(t, "loop", f->leak->loop);
-		for (size_t k = 0; k < f->leak->stack_count && k < 4; k++)
-			name_line(t, k ? "" : "born at", f->leak->stack[k]);
-		words_line(t, "fix",
-			   "keep x.item() or x.detach().cpu(), not x, or empty the list; a smaller "
-			   "batch or empty_cache() only delays it");
-		text_puts(t, "\n");
+		if (!shown) {
+			text_hue(t, TEXT_HEAD);
+			text_puts(t, "What stands out\n");
+			text_plain(t);
+		}
+		finding(t, f, shown++ < FULL_MAX && strcmp(f->severity, "info") != 0);
 	}
+	text_puts(t, shown ? "\n" : "");
 }
 
 static void peaks(struct text *t, const struct plim_report_device *d)

@@ -142,21 +142,6 @@ static int lives_into_forward(const struct deciding *x, const struct trace_alloc
 
 /* ---- what there is to go by ---- */
 
-#define AFTERLIFE 16 /* allocations after a failure that was the last: messages, a closing report */
-
-/* The last failure, if the program did not go on after it. */
-static uint32_t find_death(const struct trace_events *ev)
-{
-	uint32_t allocs = 0;
-
-	for (size_t e = ev->n; e-- > 0 && allocs <= AFTERLIFE;) {
-		if (ev->action[e] == TRACE_OOM)
-			return (uint32_t)e;
-		allocs += ev->action[e] == TRACE_ALLOC;
-	}
-	return NEVER;
-}
-
 static int is_pass(enum timeline_phase p)
 {
 	return p == TIMELINE_FORWARD || p == TIMELINE_EVAL || p == TIMELINE_GENERATE;
@@ -473,7 +458,7 @@ enum plim_status timeline_categorize(struct mem *m, const struct timeline *tl,
 	st = out->stack ? PLIM_OK : mem_status(err);
 	if (!st) {
 		x.cues = cues;
-		x.death = find_death(&tl->device->events);
+		x.death = timeline_find_death(&tl->device->events);
 		x.phase = out->phase;
 		x.rule = out->rule;
 		memset(out->stack, 0xff, allocs * sizeof(*out->stack));

@@ -1,0 +1,189 @@
+/*
+ * Tensors that stand out among what passes make: logits, keys and values, and what a loop makes.
+ *
+ * logits_dominate: the largest tensor at the peak that a loss or an output layer made, and all of its
+ * family: the same tensor in half or twice the precision, and their gradients.
+ * allocation_in_loop: LOOP_MIN allocations of one size by one line of the user's own, one after the
+ * other.  Layers and optimizers repeat themselves too, but with other sizes or other lines between.
+ */
+#include "detect.h"
+
+#include "base/text.h"
+
+#define LOGITS_LEAST_PART 50  /* of the peak: a smaller tensor is not looked at */
+#define LOGITS_PART 5         /* of the peak: the family has at least this */
+#define FAMILY_SLACK_PCT 2    /* labels are shifted by one token */
+#define CACHE_PART 20         /* of the peak */
+#define TRAINED_CACHE_PART 50 /* where a cache serves nothing */
+#define LOOP_MIN 1000
+
+/* ---- logits_dominate ---- */
+
+static const char *const loss_words[] = { "cross_entropy", "CrossEntropy", "log_softmax", "nll_loss",
+					  "loss_function", "LMLoss",       "lm_head",     "logits",
+					  NULL };
+
+static int is_family(uint64_t bytes, uint64_t logits)
+{
+	const uint64_t kin[] = { logits / 2, logits, 2 * logits };
+
+	for (size_t i = 0; i < sizeof(kin) / sizeof(*kin); i++)
+		if (bytes * 100 <= kin[i] * (100 + FAMILY_SLACK_PCT) &&
+		    bytes * 100 >= kin[i] * (100 - FAMILY_SLACK_PCT))
+			return 1;
+	return 0;
+}
+
+static int is_passing(enum timeline_category c)
+{
+	return c == TIMELINE_ACTIVATION || c == TIMELINE_TEMPORARY || c == TIMELINE_AUTOGRAD_DETAIL ||
+	       c == TIMELINE_UNKNOWN;
+}
+
+static uint32_t find_logits(const struct detecting *x)
+{
+	uint32_t best = TRACE_NONE;
+	uint64_t most = x->peak / LOGITS_LEAST_PART;
+	int inferred;
+
+	for (size_t i = 0; i < x->at_peak.n; i++) {
+		uint32_t a = x->at_peak.at[i];
+		uint64_t bytes = x->device->allocs[a].requested_bytes;
+
+		if (bytes > most && is_passing(detect_category(x, a)) &&
+		    detect_mentions(x, detect_stack(x, a, &inferred), loss_words)) {
+			best = a;
+			most = bytes;
+		}
+	}
+	return best;
+}
+
+void detect_logits(struct detecting *x)
+{
+	uint32_t logits = find_logits(x), stack;
+	uint64_t bytes = 0, size;
+	size_t count = 0;
+	struct finding *f;
+	int inferred;
+	char a[32], b[32];
+
+	if (logits == TRACE_NONE)
+		return;
+	size = x->device->allocs[logits].requested_bytes;
+	for (size_t i = 0; i < x->at_peak.n; i++) {
+		uint64_t one = x->device->allocs[x->at_peak.at[i]].requested_bytes;
+
+		if (!is_family(one, size) || !is_passing(detect_category(x, x->at_peak.at[i])))
+			continue;
+		bytes += one;
+		count++;
+	}
+	if (bytes < x->peak / LOGITS_PART)
+		return;
+	stack = detect_stack(x, logits, &inferred);
+	f = detect_add(x, "logits_dominate", bytes >= x->peak / 3 ? FINDINGS_WARN : FINDINGS_INFO,
+		       0.85);
+	f->bytes = bytes;
+	detect_place(x, f, stack, inferred);
+	detect_title(x, f, "logits take %s of the peak of %s", text_size(a, bytes),
+		     text_size(b, x->peak));
+	detect_say(x, &f->evidence,
+		   "%zu tensor%s of the logits' size at the peak, the largest %s: batch x length x "
+		   "vocabulary, once more in float32, and %s",
+		   count, count == 1 ? "" : "s", text_size(a, size),
+		   x->in_phase[TIMELINE_BACKWARD].event == TRACE_NONE ? "for the softmax"
+								       : "their gradients");
+	if (x->in_phase[TIMELINE_BACKWARD].event == TRACE_NONE)
+		detect_say(x, &f->fix,
+			   "compute only what is used: model(ids, logits_to_keep=1) in generation");
+	else
+		detect_say(x, &f->fix,
+			   "a loss that never holds all logits: Liger's "
+			   "LigerFusedLinearCrossEntropyLoss, or the loss over parts of the sequence");
+	detect_say(x, &f->fix,
+		   "do not hold the output over backward: loss = model(**batch).loss, not out = "
+		   "model(**batch)");
+}
+
+/* ---- kv_cache_growth ---- */
+
+void detect_kv_cache(struct detecting *x)
+{
+	int trains = x->in_phase[TIMELINE_BACKWARD].event != TRACE_NONE;
+	uint64_t bytes = 0;
+	uint32_t largest = TRACE_NONE;
+	size_t count = 0;
+	struct finding *f;
+	char a[32];
+
+	for (size_t i = 0; i < x->at_peak.n; i++) {
+		uint32_t alloc = x->at_peak.at[i];
+
+		if (detect_category(x, alloc) != TIMELINE_KV_CACHE)
+			continue;
+		bytes += x->device->allocs[alloc].requested_bytes;
+		count++;
+		if (largest == TRACE_NONE || x->device->allocs[alloc].requested_bytes >
+						     x->device->allocs[largest].requested_bytes)
+			largest = alloc;
+	}
+	if (!bytes || bytes < x->peak / (trains ? TRAINED_CACHE_PART : CACHE_PART))
+		return;
+	f = detect_add(x, "kv_cache_growth", detect_severity(x, bytes), 0.9);
+	f->bytes = bytes;
+	detect_place(x, f, x->device->allocs[largest].stack, 0);
+	if (trains) {
+		detect_title(x, f, "training keeps %s of keys and values that nobody reads",
+			     text_size(a, bytes));
+		detect_say(x, &f->evidence,
+			   "%zu tensors of a generation cache live at the peak of a training run",
+			   count);
+		detect_say(x, &f->fix, "model.config.use_cache = False while training");
+		return;
+	}
+	detect_title(x, f, "the cache of keys and values holds %s at the peak", text_size(a, bytes));
+	detect_say(x, &f->evidence,
+		   "%zu tensors; it grows with every token of every sequence, and a cache that is "
+		   "concatenated holds a layer twice while it grows",
+		   count);
+	detect_say(x, &f->fix,
+		   "bound it: fewer sequences at once, max_new_tokens, a sliding window; or make room "
+		   "once: cache_implementation=\"static\"");
+	detect_say(x, &f->fix, "cache_implementation=\"quantized\" or \"offloaded\" trade speed for it");
+}
+
+/* ---- allocation_in_loop ---- */
+
+void detect_allocation_in_loop(struct detecting *x)
+{
+	const struct burst *b = &x->burst;
+	enum timeline_phase phase = detect_phase(x, b->first_event);
+	const uint32_t *frames;
+	struct finding *f;
+	uint32_t n;
+	char a[32];
+
+	if (b->count < LOOP_MIN || phase == TIMELINE_OPTIMIZER || phase == TIMELINE_LOAD)
+		return;
+	frames = trace_stack(x->trace, b->stack, &n);
+	/* the line itself allocates, or a function that it calls */
+	if (!n || (timeline_user_frame(x->trace, b->stack) != frames[0] &&
+		   (n < 2 || timeline_user_frame(x->trace, b->stack) != frames[1])))
+		return;
+	f = detect_add(x, "allocation_in_loop", FINDINGS_INFO, 0.8);
+	f->bytes = b->size_bytes;
+	detect_place(x, f, b->stack, 0);
+	detect_title(x, f, "one line allocates %s %llu times in a row", text_size(a, b->size_bytes),
+		     (unsigned long long)b->count);
+	detect_say(x, &f->evidence,
+		   "between events %u and %u, with no more than a few other allocations from one to "
+		   "the next",
+		   b->first_event, b->last_event);
+	detect_say(x, &f->evidence,
+		   "each is served from the cache: it costs time on the host more than memory, and "
+		   "leaves gaps where other sizes come in between");
+	detect_say(x, &f->fix,
+		   "do it in one operation over the whole tensor, or write into one that exists: "
+		   "torch.mul(a, b, out=buffer), buffer[i] = ...");
+}
