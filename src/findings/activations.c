@@ -14,7 +14,6 @@
 #define LOGITS_PART 5         /* of the peak: the family has at least this */
 #define FAMILY_SLACK_PCT 2    /* labels are shifted by one token */
 #define CACHE_PART 20         /* of the peak */
-#define TRAINED_CACHE_PART 50 /* where a cache serves nothing */
 #define LOOP_MIN 1000
 
 /* ---- logits_dominate ---- */
@@ -34,23 +33,34 @@ static int is_family(uint64_t bytes, uint64_t logits)
 	return 0;
 }
 
+/* Where the pass that made an allocation begins: what was kept from passes before is another story. */
+static uint32_t start_of_pass(const struct detecting *x, uint32_t alloc)
+{
+	uint32_t born = x->device->allocs[alloc].born, start = 0;
+
+	for (size_t i = 0; i < x->passes.n && x->passes.at[i].start <= born; i++)
+		start = x->passes.at[i].start;
+	return start;
+}
+
 static int is_passing(enum timeline_category c)
 {
 	return c == TIMELINE_ACTIVATION || c == TIMELINE_TEMPORARY || c == TIMELINE_AUTOGRAD_DETAIL ||
 	       c == TIMELINE_UNKNOWN;
 }
 
+/* The largest one, and the newest of these. */
 static uint32_t find_logits(const struct detecting *x)
 {
 	uint32_t best = TRACE_NONE;
-	uint64_t most = x->peak / LOGITS_LEAST_PART;
+	uint64_t most = x->peak / LOGITS_LEAST_PART + 1;
 	int inferred;
 
 	for (size_t i = 0; i < x->at_peak.n; i++) {
 		uint32_t a = x->at_peak.at[i];
 		uint64_t bytes = x->device->allocs[a].requested_bytes;
 
-		if (bytes > most && is_passing(detect_category(x, a)) &&
+		if (bytes >= most && is_passing(detect_category(x, a)) &&
 		    detect_mentions(x, detect_stack(x, a, &inferred), loss_words)) {
 			best = a;
 			most = bytes;
@@ -61,7 +71,7 @@ static uint32_t find_logits(const struct detecting *x)
 
 void detect_logits(struct detecting *x)
 {
-	uint32_t logits = find_logits(x), stack;
+	uint32_t logits = find_logits(x), stack, start;
 	uint64_t bytes = 0, size;
 	size_t count = 0;
 	struct finding *f;
@@ -71,12 +81,14 @@ void detect_logits(struct detecting *x)
 	if (logits == TRACE_NONE)
 		return;
 	size = x->device->allocs[logits].requested_bytes;
+	start = start_of_pass(x, logits);
 	for (size_t i = 0; i < x->at_peak.n; i++) {
-		uint64_t one = x->device->allocs[x->at_peak.at[i]].requested_bytes;
+		const struct trace_alloc *one = &x->device->allocs[x->at_peak.at[i]];
 
-		if (!is_family(one, size) || !is_passing(detect_category(x, x->at_peak.at[i])))
+		if (!is_family(one->requested_bytes, size) || one->born == TRACE_NONE ||
+		    one->born < start || !is_passing(detect_category(x, x->at_peak.at[i])))
 			continue;
-		bytes += one;
+		bytes += one->requested_bytes;
 		count++;
 	}
 	if (bytes < x->peak / LOGITS_PART)
@@ -110,8 +122,7 @@ void detect_logits(struct detecting *x)
 
 void detect_kv_cache(struct detecting *x)
 {
-	int trains = x->in_phase[TIMELINE_BACKWARD].event != TRACE_NONE;
-	uint64_t bytes = 0;
+	uint64_t bytes = 0, saved = 0;
 	uint32_t largest = TRACE_NONE;
 	size_t count = 0;
 	struct finding *f;
@@ -119,29 +130,22 @@ void detect_kv_cache(struct detecting *x)
 
 	for (size_t i = 0; i < x->at_peak.n; i++) {
 		uint32_t alloc = x->at_peak.at[i];
+		uint64_t one = x->device->allocs[alloc].requested_bytes;
 
+		saved += detect_category(x, alloc) == TIMELINE_ACTIVATION ? one : 0;
 		if (detect_category(x, alloc) != TIMELINE_KV_CACHE)
 			continue;
-		bytes += x->device->allocs[alloc].requested_bytes;
+		bytes += one;
 		count++;
-		if (largest == TRACE_NONE || x->device->allocs[alloc].requested_bytes >
-						     x->device->allocs[largest].requested_bytes)
+		if (largest == TRACE_NONE || one > x->device->allocs[largest].requested_bytes)
 			largest = alloc;
 	}
-	if (!bytes || bytes < x->peak / (trains ? TRAINED_CACHE_PART : CACHE_PART))
+	/* in training they are saved for the backward pass anyway, as a cache or not */
+	if (!bytes || bytes < x->peak / CACHE_PART || saved > bytes)
 		return;
-	f = detect_add(x, "kv_cache_growth", detect_severity(x, bytes), 0.9);
+	f = detect_add(x, "kv_cache_growth", x->in->death ? FINDINGS_WARN : FINDINGS_INFO, 0.9);
 	f->bytes = bytes;
 	detect_place(x, f, x->device->allocs[largest].stack, 0);
-	if (trains) {
-		detect_title(x, f, "training keeps %s of keys and values that nobody reads",
-			     text_size(a, bytes));
-		detect_say(x, &f->evidence,
-			   "%zu tensors of a generation cache live at the peak of a training run",
-			   count);
-		detect_say(x, &f->fix, "model.config.use_cache = False while training");
-		return;
-	}
 	detect_title(x, f, "the cache of keys and values holds %s at the peak", text_size(a, bytes));
 	detect_say(x, &f->evidence,
 		   "%zu tensors; it grows with every token of every sequence, and a cache that is "

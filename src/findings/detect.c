@@ -145,8 +145,8 @@ int detect_died_in(const struct detecting *x, enum timeline_phase phase)
 
 enum findings_severity detect_severity(const struct detecting *x, uint64_t bytes)
 {
-	/* a tenth of the peak is a batch size or a smaller card */
-	return bytes >= x->peak / 10 ? FINDINGS_WARN : FINDINGS_INFO;
+	/* a twentieth of the peak: a larger batch, or the next smaller card */
+	return bytes >= x->peak / 20 ? FINDINGS_WARN : FINDINGS_INFO;
 }
 
 /* ---- one walk over the events ---- */

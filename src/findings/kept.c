@@ -21,6 +21,8 @@
 #define PERIODS_MIN 3
 /* Several forward passes can belong to one step that has not come to its backward pass yet. */
 #define GRAPH_PERIODS_MIN 4
+/* So few repetitions must have kept about the same: else they are a workspace, an old and a new value. */
+#define ALIKE_UNTIL 5
 /* Few bytes are told once they are certain to be a habit. */
 #define TINY_PERIODS_MIN 5
 #define TINY_PART 1000 /* of the peak */
@@ -32,12 +34,14 @@
 #define LINES_PART 20 /* lines with less than this part of the largest are told with it */
 #define SCALAR_BYTES 4096
 
-/* What one stack keeps. */
+/* What one stack keeps: what of it is alive at the last boundary. */
 struct kept {
-	uint64_t bytes, freed_bytes; /* alive at the last boundary; freed before, though it had outlived */
-	uint64_t first_bytes;        /* of the first repetition: it may have been a warm-up */
-	uint32_t periods, settled;   /* repetitions of which something lives; without the newest */
-	uint32_t first, last;        /* of them */
+	uint64_t bytes, freed_bytes;        /* freed before, though it had outlived its repetition */
+	uint64_t first_bytes, newest_bytes; /* of the first repetition, a warm-up; of the last one */
+	uint64_t now_bytes, least_bytes, most_bytes; /* of one repetition */
+	uint32_t periods, settled; /* repetitions of which something lives; those before the last two */
+	uint32_t first, last;      /* of them */
+	uint32_t settled_last;     /* the last but the newest */
 	uint32_t count;
 	uint32_t gap;       /* the longest, in repetitions */
 	uint32_t freed_end; /* when the first of it went after the last boundary, or TRACE_NONE */
@@ -48,7 +52,8 @@ struct kept {
 /* The lines that keep, each with its stacks put together. */
 struct line {
 	uint32_t frame, stack; /* the stack that keeps most */
-	uint64_t stack_bytes, bytes, grown, largest_bytes;
+	uint64_t stack_bytes, bytes, largest_bytes;
+	double each; /* bytes a repetition */
 	uint32_t stacks, first, last, periods, freed_end, first_event, last_event;
 	int inferred;
 };
@@ -70,20 +75,46 @@ static int on_purpose(enum timeline_category c)
 	       c == TIMELINE_WORKSPACE;
 }
 
+/* The repetition that was added up last is complete. */
+static void close_period(struct kept *k)
+{
+	if (k->now_bytes < k->least_bytes)
+		k->least_bytes = k->now_bytes;
+	if (k->now_bytes > k->most_bytes)
+		k->most_bytes = k->now_bytes;
+	k->now_bytes = 0;
+}
+
 static void keep(struct kept *k, uint64_t bytes, uint32_t period, uint32_t n)
 {
 	if (!k->periods || period != k->last) {
+		if (k->periods)
+			close_period(k);
 		if (k->periods && period - k->last > k->gap)
 			k->gap = period - k->last;
 		k->first = k->periods ? k->first : period;
 		k->last = period;
 		k->periods++;
-		k->settled += period + 1 < n;
+		k->settled += period + 2 < n;
+		k->settled_last = period + 1 < n ? period : k->settled_last;
 	}
-	if (period == k->first)
-		k->first_bytes += bytes;
+	k->first_bytes += period == k->first ? bytes : 0;
+	k->newest_bytes += period + 1 == n ? bytes : 0;
+	k->now_bytes += bytes;
 	k->bytes += bytes;
 	k->count++;
+}
+
+/*
+ * A variable keeps its value until the next repetition has made a new one, which may be after the last
+ * boundary: this value goes while older ones stay.  What is let go at a loop's end goes together.
+ */
+static int is_rebound(const struct leaks *l, const struct kept *k, uint32_t period, uint32_t gone)
+{
+	uint32_t n = l->n;
+
+	return period + 2 == n && gone != TRACE_NONE &&
+	       (uint64_t)gone + (l->bounds[n - 1] - l->bounds[n - 2]) < k->freed_end;
 }
 
 /* Repetition p of an allocation born between bounds p - 1 and p; it has outlived it at bound p + 1. */
@@ -112,7 +143,9 @@ static void count(struct leaks *l)
 			k->freed_bytes += l->x->tl->replay->block_bytes[a];
 			continue;
 		}
-		k->freed_end = k->periods && k->freed_end < gone ? k->freed_end : gone;
+		if (is_rebound(l, k, p, gone))
+			continue;
+		k->freed_end = gone < k->freed_end ? gone : k->freed_end;
 		k->first_event = k->periods ? k->first_event : one->born;
 		k->last_event = one->born;
 		keep(k, l->x->tl->replay->block_bytes[a], p, l->n);
@@ -120,12 +153,16 @@ static void count(struct leaks *l)
 	}
 }
 
-static int leaks(const struct leaks *l, const struct kept *k)
+static int leaks(const struct leaks *l, struct kept *k)
 {
 	uint32_t usual;
 
-	if (k->told || k->periods < PERIODS_MIN || k->settled < 2 ||
+	if (k->told || k->periods < PERIODS_MIN || !k->settled ||
 	    k->freed_bytes > k->bytes / FREED_PART)
+		return 0;
+	if (k->last + 1 < l->n) /* the last one may not be complete */
+		close_period(k);
+	if (k->periods < ALIKE_UNTIL && 2 * k->least_bytes < k->most_bytes)
 		return 0;
 	usual = (k->last - k->first) / (k->periods - 1) + 1;
 	return k->gap <= 3 * usual && l->n - 1 - k->last <= 2 * usual;
@@ -151,13 +188,23 @@ static struct line *line_at(struct leaks *l, uint32_t frame)
 
 static void add_stack(struct line *line, uint32_t stack, struct kept *k)
 {
+	uint32_t settled_end;
+	double each;
+
 	if (k->bytes > line->stack_bytes) {
 		line->stack = stack;
 		line->stack_bytes = k->bytes;
 		line->inferred = k->inferred;
 	}
-	line->bytes += k->bytes;
-	line->grown += k->bytes - k->first_bytes;
+	/* the newest counts as one more like the others: part of it may be work that goes on */
+	settled_end = k->newest_bytes ? k->settled_last : k->last;
+	each = settled_end > k->first ? (double)(k->bytes - k->newest_bytes - k->first_bytes) /
+						(settled_end - k->first)
+				      : (double)k->first_bytes;
+	line->each += each;
+	line->bytes += k->bytes - k->newest_bytes;
+	if (k->newest_bytes)
+		line->bytes += k->newest_bytes < each ? k->newest_bytes : (uint64_t)each;
 	line->stacks++;
 	line->first = k->first < line->first ? k->first : line->first;
 	line->last = k->last > line->last ? k->last : line->last;
@@ -279,8 +326,9 @@ static const char *period_of(const struct leaks *l, const struct line *line)
 		return "eval iteration";
 	case TIMELINE_GENERATE:
 		return "request";
-	default:
-		return "forward pass";
+	default: /* where there is a backward pass, it is training without an optimizer in sight */
+		return l->x->in_phase[TIMELINE_BACKWARD].event == TRACE_NONE ? "forward pass"
+									      : "step";
 	}
 }
 
@@ -303,7 +351,7 @@ static void tell(struct leaks *l, const struct line *line, uint64_t others, size
 {
 	struct detecting *x = l->x;
 	uint32_t span = line->last - line->first;
-	uint64_t each = line->grown / span;
+	uint64_t each = (uint64_t)line->each;
 	enum findings_severity severity = detect_material(x, line->bytes) ? FINDINGS_BAD
 					  : detect_material(x, 10 * each) ? FINDINGS_WARN
 									  : FINDINGS_INFO;
@@ -320,12 +368,13 @@ static void tell(struct leaks *l, const struct line *line, uint64_t others, size
 	detect_title(x, f, "%s piled up, %s more every %s", text_size(a, line->bytes),
 		     text_size(b, each), period);
 	detect_say(x, &f->evidence,
-		   "of %u of the last %u repetitions (%s) something is still alive; next to nothing "
-		   "that outlived its repetition was freed before the last one",
-		   line->periods, span + 1, period);
+		   "something of %s%u of the last %u %s%s is still alive; next to nothing that "
+		   "outlived its %s was freed before the last one",
+		   line->periods == span + 1 ? "all " : "", line->periods, span + 1, period,
+		   !strcmp(period, "forward pass") ? "es" : "s", period);
 	detect_say(x, &f->evidence, "%s; if not, %s", kinds[ranked[0]].guess,
 		   kinds[ranked[1]].guess + strlen("it looks like "));
-	detect_say(x, &f->evidence, "at this rate 1,000 repetitions keep %s",
+	detect_say(x, &f->evidence, "at this rate 1,000 more keep %s",
 		   text_size(a, 1000 * each));
 	if (line->freed_end != TRACE_NONE && line->freed_end < x->last)
 		detect_say(x, &f->evidence,
@@ -387,7 +436,9 @@ static void look_between(struct leaks *l, const uint32_t *bounds, size_t n, cons
 	l->n = (uint32_t)n;
 	l->period = period;
 	for (uint32_t s = 0; s < x->trace->stacks.n; s++)
-		l->stacks[s] = (struct kept){ .told = l->stacks[s].told, .freed_end = TRACE_NONE };
+		l->stacks[s] = (struct kept){ .told = l->stacks[s].told,
+					      .least_bytes = UINT64_MAX,
+					      .freed_end = TRACE_NONE };
 	count(l);
 	collect(l);
 	tell_lines(l);

@@ -115,45 +115,72 @@ static uint64_t median(const uint64_t *all, size_t n, size_t without, uint64_t *
 	return room[*count / 2];
 }
 
-static void tell_longest(struct detecting *x, uint32_t alloc, size_t step, uint64_t usual_size,
+/* What tells how much a step works on: one line, and what it asked for at once. */
+struct gauge {
+	uint32_t stack;
+	uint64_t bytes;
+	size_t step;
+	int died;
+};
+
+/* The request that failed, else the largest tensor at the peak. */
+static int find_gauge(const struct detecting *x, struct gauge *g)
+{
+	const struct findings_death *d = x->in->death;
+	uint32_t largest = largest_work(x), stack;
+
+	g->died = d && d->event == x->last;
+	stack = g->died ? x->device->events.stack[d->event] : TRACE_NONE;
+	g->step = step_of(x, g->died ? d->event : peak_event(x));
+	if (stack != TRACE_NONE && x->trace->stacks.at[stack].n) {
+		g->stack = stack;
+		g->bytes = x->device->events.size[d->event];
+	} else if (largest != TRACE_NONE) {
+		g->stack = x->device->allocs[largest].stack;
+		g->bytes = x->device->allocs[largest].requested_bytes;
+	} else {
+		return 0;
+	}
+	return g->step < x->steps.n;
+}
+
+static void tell_longest(struct detecting *x, const struct gauge *g, uint64_t usual_bytes,
 			 uint64_t usual_peak)
 {
-	const struct trace_alloc *a = &x->device->allocs[alloc];
-	int died = x->in->death && x->in->death->event == x->last && step == step_of(x, x->last);
 	struct finding *f =
-		detect_add(x, "longest_batch", died ? FINDINGS_WARN : FINDINGS_INFO, 0.85);
-	uint64_t more = x->peak > usual_peak ? x->peak - usual_peak : 0;
-	char b[32], c[32];
+		detect_add(x, "longest_batch", g->died ? FINDINGS_WARN : FINDINGS_INFO, 0.85);
+	char a[32], b[32];
 
-	f->bytes = more;
-	detect_place(x, f, a->stack, 0);
-	detect_title(x, f, "the longest batch decides: step %zu %s %s, the median step at %s", step,
-		     died ? "died at" : "peaks at", text_size(b, x->peak), text_size(c, usual_peak));
+	f->bytes = x->peak > usual_peak ? x->peak - usual_peak : 0;
+	detect_place(x, f, g->stack, 0);
+	detect_title(x, f, "the longest batch decides: step %zu %s %s, the median step peaks at %s",
+		     g->step, g->died ? "died at" : "peaks at", text_size(a, x->peak),
+		     text_size(b, usual_peak));
 	detect_say(x, &f->evidence,
 		   "the same line asked for %s at once in step %zu and for %s in the median step "
 		   "(%.2f times)",
-		   text_size(b, a->requested_bytes), step, text_size(c, usual_size),
-		   (double)a->requested_bytes / (double)usual_size);
-	detect_say(x, &f->evidence,
-		   "that is no leak: steps with shorter batches before and after it need less");
+		   text_size(a, g->bytes), g->step, text_size(b, usual_bytes),
+		   (double)g->bytes / (double)usual_bytes);
+	detect_say(x, &f->evidence, "that is no leak: steps with shorter batches need less%s",
+		   g->died ? "" : ", before and after it");
 	detect_say(x, &f->fix,
 		   "bound what one batch can hold: a length limit, or batches of so many tokens "
 		   "instead of so many samples");
 	detect_say(x, &f->fix,
 		   "run the longest batch first: then a size that does not fit fails at once, and "
 		   "its blocks serve all others");
-	detect_say(x, &f->see, "plimsoll report --steps %zu:%zu", step, step);
+	detect_say(x, &f->see, "plimsoll report --steps %zu:%zu", g->step, g->step);
 }
 
 void detect_longest_batch(struct detecting *x)
 {
-	size_t step = step_of(x, peak_event(x)), n = x->steps.n, count = 0;
-	uint32_t alloc = largest_work(x);
-	uint64_t *peaks, *sizes, *room, usual_size, usual_peak;
+	size_t n = x->steps.n, count = 0;
+	uint64_t *peaks, *sizes, *room, usual_bytes, usual_peak;
+	struct gauge g;
 
-	if (n <= COMPARED_MIN || step >= n || alloc == TRACE_NONE || has(x, "leak", FINDINGS_BAD))
+	if (n <= COMPARED_MIN || has(x, "leak", FINDINGS_BAD) || !find_gauge(x, &g))
 		return;
-	sizes = sizes_by_step(x, x->device->allocs[alloc].stack);
+	sizes = sizes_by_step(x, g.stack);
 	peaks = mem_new(x->mem, n, sizeof(*peaks), x->err);
 	room = mem_new(x->mem, n, sizeof(*room), x->err);
 	if (!sizes || !peaks || !room) {
@@ -161,12 +188,11 @@ void detect_longest_batch(struct detecting *x)
 	} else {
 		for (size_t i = 0; i < n; i++)
 			peaks[i] = x->steps.at[i].event == TRACE_NONE ? 0 : x->steps.at[i].bytes;
-		usual_peak = median(peaks, n, step, room, &count);
-		usual_size = median(sizes, n, step, room, &count);
-		if (count + 1 >= COMPARED_MIN &&
-		    x->device->allocs[alloc].requested_bytes * 100 >= usual_size * LONGER_PCT &&
+		usual_peak = median(peaks, n, g.step, room, &count);
+		usual_bytes = median(sizes, n, g.step, room, &count);
+		if (count + 1 >= COMPARED_MIN && g.bytes * 100 >= usual_bytes * LONGER_PCT &&
 		    x->peak * 100 >= usual_peak * LONGER_PCT)
-			tell_longest(x, alloc, step, usual_size, usual_peak);
+			tell_longest(x, &g, usual_bytes, usual_peak);
 	}
 	mem_free(x->mem, sizes, n, sizeof(*sizes));
 	mem_free(x->mem, peaks, n, sizeof(*peaks));
