@@ -177,8 +177,8 @@ struct plim_report_finding {
 	size_t fix_count;
 	const char **see; /* commands and pages */
 	size_t see_count;
-	const char *kind; /* the same as id */
-	const char *text; /* the same as title */
+	const char *kind;              /* the same as id */
+	const char *text;              /* the same as title */
 	struct plim_report_leak *leak; /* NULL for others */
 };
 

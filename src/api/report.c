@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VERDICTS_EACH_END 4    /* of many deaths, the first and the last ones are explained */
+#define VERDICTS_EACH_END 4 /* of many deaths, the first and the last ones are explained */
 
 void plim_report_options_init(struct plim_report_options *o)
 {

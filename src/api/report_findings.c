@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-static const char *const severities[] = { [FINDINGS_INFO] = "info",
-					  [FINDINGS_WARN] = "warn",
-					  [FINDINGS_BAD] = "bad" };
+static const char *const severities[] = {
+	[FINDINGS_INFO] = "info", [FINDINGS_WARN] = "warn", [FINDINGS_BAD] = "bad"
+};
 
 static enum plim_status keep_lines(struct plim_report *r, const struct findings_lines *from,
 				   const char ***out, size_t *n, struct plim_err *err)
@@ -119,8 +119,8 @@ enum plim_status report_findings(struct plim_report *r, struct report_device *on
 	if (!st)
 		st = findings_find(&r->hidden->mem, &in, &one->findings, err);
 	timeline_steps_release(&steps);
-	out->findings = st ? NULL
-			   : report_take(r, one->findings.all.n + 1, sizeof(*out->findings), err);
+	out->findings =
+		st ? NULL : report_take(r, one->findings.all.n + 1, sizeof(*out->findings), err);
 	if (!st && !out->findings)
 		st = mem_status(err);
 	if (!st && last)

@@ -10,17 +10,17 @@
 
 #include "base/text.h"
 
-#define LOGITS_LEAST_PART 50  /* of the peak: a smaller tensor is not looked at */
-#define LOGITS_PART 5         /* of the peak: the family has at least this */
-#define FAMILY_SLACK_PCT 2    /* labels are shifted by one token */
-#define CACHE_PART 20         /* of the peak */
+#define LOGITS_LEAST_PART 50 /* of the peak: a smaller tensor is not looked at */
+#define LOGITS_PART 5        /* of the peak: the family has at least this */
+#define FAMILY_SLACK_PCT 2   /* labels are shifted by one token */
+#define CACHE_PART 20        /* of the peak */
 #define LOOP_MIN 1000
 
 /* ---- logits_dominate ---- */
 
-static const char *const loss_words[] = { "cross_entropy", "CrossEntropy", "log_softmax", "nll_loss",
-					  "loss_function", "LMLoss",       "lm_head",     "logits",
-					  NULL };
+static const char *const loss_words[] = { "cross_entropy", "CrossEntropy",  "log_softmax",
+					  "nll_loss",      "loss_function", "LMLoss",
+					  "lm_head",       "logits",        NULL };
 
 static int is_family(uint64_t bytes, uint64_t logits)
 {
@@ -45,8 +45,8 @@ static uint32_t start_of_pass(const struct detecting *x, uint32_t alloc)
 
 static int is_passing(enum timeline_category c)
 {
-	return c == TIMELINE_ACTIVATION || c == TIMELINE_TEMPORARY || c == TIMELINE_AUTOGRAD_DETAIL ||
-	       c == TIMELINE_UNKNOWN;
+	return c == TIMELINE_ACTIVATION || c == TIMELINE_TEMPORARY ||
+	       c == TIMELINE_AUTOGRAD_DETAIL || c == TIMELINE_UNKNOWN;
 }
 
 /* The largest one, and the newest of these. */
@@ -105,14 +105,15 @@ void detect_logits(struct detecting *x)
 		   "vocabulary, once more in float32, and %s",
 		   count, count == 1 ? "" : "s", text_size(a, size),
 		   x->in_phase[TIMELINE_BACKWARD].event == TRACE_NONE ? "for the softmax"
-								       : "their gradients");
+								      : "their gradients");
 	if (x->in_phase[TIMELINE_BACKWARD].event == TRACE_NONE)
 		detect_say(x, &f->fix,
 			   "compute only what is used: model(ids, logits_to_keep=1) in generation");
 	else
-		detect_say(x, &f->fix,
-			   "a loss that never holds all logits: Liger's "
-			   "LigerFusedLinearCrossEntropyLoss, or the loss over parts of the sequence");
+		detect_say(
+			x, &f->fix,
+			"a loss that never holds all logits: Liger's "
+			"LigerFusedLinearCrossEntropyLoss, or the loss over parts of the sequence");
 	detect_say(x, &f->fix,
 		   "do not hold the output over backward: loss = model(**batch).loss, not out = "
 		   "model(**batch)");
@@ -146,15 +147,18 @@ void detect_kv_cache(struct detecting *x)
 	f = detect_add(x, "kv_cache_growth", x->in->death ? FINDINGS_WARN : FINDINGS_INFO, 0.9);
 	f->bytes = bytes;
 	detect_place(x, f, x->device->allocs[largest].stack, 0);
-	detect_title(x, f, "the cache of keys and values holds %s at the peak", text_size(a, bytes));
+	detect_title(x, f, "the cache of keys and values holds %s at the peak",
+		     text_size(a, bytes));
 	detect_say(x, &f->evidence,
 		   "%zu tensors; it grows with every token of every sequence, and a cache that is "
 		   "concatenated holds a layer twice while it grows",
 		   count);
+	detect_say(
+		x, &f->fix,
+		"bound it: fewer sequences at once, max_new_tokens, a sliding window; or make room "
+		"once: cache_implementation=\"static\"");
 	detect_say(x, &f->fix,
-		   "bound it: fewer sequences at once, max_new_tokens, a sliding window; or make room "
-		   "once: cache_implementation=\"static\"");
-	detect_say(x, &f->fix, "cache_implementation=\"quantized\" or \"offloaded\" trade speed for it");
+		   "cache_implementation=\"quantized\" or \"offloaded\" trade speed for it");
 }
 
 /* ---- allocation_in_loop ---- */
@@ -180,10 +184,11 @@ void detect_allocation_in_loop(struct detecting *x)
 	detect_place(x, f, b->stack, 0);
 	detect_title(x, f, "one line allocates %s %llu times in a row", text_size(a, b->size_bytes),
 		     (unsigned long long)b->count);
-	detect_say(x, &f->evidence,
-		   "between events %u and %u, with no more than a few other allocations from one to "
-		   "the next",
-		   b->first_event, b->last_event);
+	detect_say(
+		x, &f->evidence,
+		"between events %u and %u, with no more than a few other allocations from one to "
+		"the next",
+		b->first_event, b->last_event);
 	detect_say(x, &f->evidence,
 		   "each is served from the cache: it costs time on the host more than memory, and "
 		   "leaves gaps where other sizes come in between");

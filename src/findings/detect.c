@@ -139,8 +139,7 @@ int detect_mentions(const struct detecting *x, uint32_t stack, const char *const
 
 int detect_died_in(const struct detecting *x, enum timeline_phase phase)
 {
-	return x->in->death && x->in->death->event == x->last &&
-	       detect_phase(x, x->last) == phase;
+	return x->in->death && x->in->death->event == x->last && detect_phase(x, x->last) == phase;
 }
 
 enum findings_severity detect_severity(const struct detecting *x, uint64_t bytes)
@@ -268,6 +267,7 @@ static void prepare(struct detecting *x)
 	x->peak = x->tl->peak[TIMELINE_ALLOCATED];
 	x->last = death != TRACE_NONE ? death : (uint32_t)ev->n - 1;
 	x->pending.event = TRACE_NONE;
+	x->segments.event = TRACE_NONE;
 	for (int p = 0; p < TIMELINE_PHASES; p++)
 		x->in_phase[p].event = TRACE_NONE;
 	/* without an end there are no steps; with ends there is what follows the last one */

@@ -28,6 +28,15 @@ struct burst {
 	uint64_t size_bytes, count;
 };
 
+/* Segments at a moment: what serves nothing. */
+struct segment_sums {
+	uint32_t event;             /* TRACE_NONE: not added up yet */
+	int known;                  /* 0: expandable segments, whose pages are not followed */
+	uint64_t wholly_free_bytes; /* what empty_cache() would give back */
+	uint64_t small_used_bytes;  /* in the small pool's segments */
+	size_t small_segments;
+};
+
 struct detecting {
 	struct mem *mem;
 	struct plim_err *err;
@@ -38,15 +47,16 @@ struct detecting {
 	const struct trace_device *device;
 	struct findings_list *out;
 
-	uint32_t last;    /* the failure that ended the program, else the last event */
-	uint64_t peak;    /* allocated bytes; what findings are held against */
+	uint32_t last; /* the failure that ended the program, else the last event */
+	uint64_t peak; /* allocated bytes; what findings are held against */
 	VEC(struct pass) passes;
-	VEC(uint32_t) at_peak;             /* allocations live at the peak */
-	VEC(uint32_t) weights, gradients;  /* parameters and buffers; gradients: by birth */
-	VEC(struct moment) steps;          /* each training step's peak, the unfinished one too */
+	VEC(uint32_t) at_peak;            /* allocations live at the peak */
+	VEC(uint32_t) weights, gradients; /* parameters and buffers; gradients: by birth */
+	VEC(struct moment) steps;         /* each training step's peak, the unfinished one too */
 	struct moment in_phase[TIMELINE_PHASES];
-	struct moment pending;             /* the most that waited for another stream */
-	struct burst burst;                /* the longest */
+	struct moment pending;        /* the most that waited for another stream */
+	struct burst burst;           /* the longest */
+	struct segment_sums segments; /* of the moment that was asked for last */
 };
 
 /* ---- telling ---- */

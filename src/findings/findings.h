@@ -137,8 +137,8 @@ struct findings_input {
 	const struct timeline *tl;
 	const struct timeline_categories *categories; /* mem NULL: no stacks were recorded */
 	const struct timeline_steps *steps;
-	const struct findings_death *death;  /* the last failure, or NULL */
-	const struct findings_tried *tried;  /* what was tried for it */
+	const struct findings_death *death; /* the last failure, or NULL */
+	const struct findings_tried *tried; /* what was tried for it */
 	size_t tried_count;
 };
 

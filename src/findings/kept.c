@@ -36,17 +36,19 @@
 
 /* What one stack keeps: what of it is alive at the last boundary. */
 struct kept {
-	uint64_t bytes, freed_bytes;        /* freed before, though it had outlived its repetition */
-	uint64_t first_bytes, newest_bytes; /* of the first repetition, a warm-up; of the last one */
+	uint64_t bytes, freed_bytes; /* freed before, though it had outlived its repetition */
+	uint64_t first_bytes,
+		newest_bytes; /* of the first repetition, a warm-up; of the last one */
 	uint64_t now_bytes, least_bytes, most_bytes; /* of one repetition */
-	uint32_t periods, settled; /* repetitions of which something lives; those before the last two */
-	uint32_t first, last;      /* of them */
-	uint32_t settled_last;     /* the last but the newest */
+	uint32_t periods,
+		settled;       /* repetitions of which something lives; those before the last two */
+	uint32_t first, last;  /* of them */
+	uint32_t settled_last; /* the last but the newest */
 	uint32_t count;
 	uint32_t gap;       /* the longest, in repetitions */
 	uint32_t freed_end; /* when the first of it went after the last boundary, or TRACE_NONE */
 	uint32_t first_event, last_event;
-	uint8_t inferred, told;
+	uint8_t inferred;
 };
 
 /* The lines that keep, each with its stacks put together. */
@@ -60,11 +62,13 @@ struct line {
 
 struct leaks {
 	struct detecting *x;
-	const uint32_t *bounds; /* events at which repetitions begin; the last one: where it is looked */
+	const uint32_t
+		*bounds; /* events at which repetitions begin; the last one: where it is looked */
 	uint32_t n;
 	const char *period; /* what a repetition is called; NULL: by the phase of the passes */
 	struct kept *stacks;
 	VEC(struct line) lines;
+	VEC(uint32_t) told; /* frames: a line is told once */
 };
 
 /* ---- counting ---- */
@@ -157,8 +161,7 @@ static int leaks(const struct leaks *l, struct kept *k)
 {
 	uint32_t usual;
 
-	if (k->told || k->periods < PERIODS_MIN || !k->settled ||
-	    k->freed_bytes > k->bytes / FREED_PART)
+	if (k->periods < PERIODS_MIN || !k->settled || k->freed_bytes > k->bytes / FREED_PART)
 		return 0;
 	if (k->last + 1 < l->n) /* the last one may not be complete */
 		close_period(k);
@@ -214,7 +217,6 @@ static void add_stack(struct line *line, uint32_t stack, struct kept *k)
 	line->last_event = k->last_event > line->last_event ? k->last_event : line->last_event;
 	if (k->bytes / k->count > line->largest_bytes)
 		line->largest_bytes = k->bytes / k->count;
-	k->told = 1;
 }
 
 static int larger_line(const void *a, const void *b)
@@ -226,16 +228,27 @@ static int larger_line(const void *a, const void *b)
 	return (x->frame > y->frame) - (x->frame < y->frame);
 }
 
+static int was_told(const struct leaks *l, uint32_t frame)
+{
+	for (size_t i = 0; i < l->told.n; i++)
+		if (l->told.at[i] == frame)
+			return 1;
+	return 0;
+}
+
 static void collect(struct leaks *l)
 {
 	struct detecting *x = l->x;
-	struct line *line;
 
 	l->lines.n = 0;
 	for (uint32_t s = 0; s < x->trace->stacks.n && !x->status; s++) {
+		uint32_t frame;
+		struct line *line;
+
 		if (!leaks(l, &l->stacks[s]))
 			continue;
-		line = line_at(l, timeline_user_frame(x->trace, s));
+		frame = timeline_user_frame(x->trace, s);
+		line = was_told(l, frame) ? NULL : line_at(l, frame);
 		if (line)
 			add_stack(line, s, &l->stacks[s]);
 	}
@@ -250,7 +263,8 @@ enum kind { KIND_GRAPH, KIND_OUTPUTS, KIND_SCALARS, KIND_HIDDEN, KIND_EVAL, KIND
 static const struct kind_text {
 	const char *guess, *fix;
 } kinds[] = {
-	[KIND_GRAPH] = { "it looks like whole graphs that are kept: a loss or an output that still has "
+	[KIND_GRAPH] = { "it looks like whole graphs that are kept: a loss or an output that still "
+			 "has "
 			 "its graph is appended to a list or added up",
 			 "keep numbers, not graphs: losses.append(loss.item()), total += "
 			 "loss.detach()" },
@@ -263,7 +277,8 @@ static const struct kind_text {
 			  "graph, so that each batch holds on to all before it",
 			  "cut the chain after each batch: h = h.detach(), or "
 			  "h = tuple(t.detach() for t in h)" },
-	[KIND_EVAL] = { "it looks like evaluation with gradients switched on: each iteration's whole "
+	[KIND_EVAL] = { "it looks like evaluation with gradients switched on: each iteration's "
+			"whole "
 			"graph stays with what is kept of it",
 			"evaluate under torch.inference_mode() (or torch.no_grad()), and keep "
 			"out.cpu()" },
@@ -297,7 +312,8 @@ static void guess(const struct leaks *l, const struct line *line, enum kind rank
 	if (phase == TIMELINE_EVAL || phase == TIMELINE_GENERATE) {
 		ranked[0] = graph ? KIND_EVAL : KIND_OUTPUTS;
 		ranked[1] = graph ? KIND_OUTPUTS : KIND_EVAL;
-	} else if (detect_mentions(x, line->stack, recurrent) && line->largest_bytes > SCALAR_BYTES) {
+	} else if (detect_mentions(x, line->stack, recurrent) &&
+		   line->largest_bytes > SCALAR_BYTES) {
 		ranked[0] = KIND_HIDDEN;
 		ranked[1] = KIND_GRAPH;
 	} else if (graph) {
@@ -322,13 +338,11 @@ static const char *period_of(const struct leaks *l, const struct line *line)
 	if (l->period)
 		return l->period;
 	switch (phase_of(l, line)) {
-	case TIMELINE_EVAL:
-		return "eval iteration";
-	case TIMELINE_GENERATE:
-		return "request";
+	case TIMELINE_EVAL: return "eval iteration";
+	case TIMELINE_GENERATE: return "request";
 	default: /* where there is a backward pass, it is training without an optimizer in sight */
 		return l->x->in_phase[TIMELINE_BACKWARD].event == TRACE_NONE ? "forward pass"
-									      : "step";
+									     : "step";
 	}
 }
 
@@ -341,10 +355,12 @@ static void tell_fix(struct detecting *x, struct finding *f, const enum kind ran
 	detect_say(x, &f->fix,
 		   "a recording shows where memory was born, not who holds it: look for the list, "
 		   "dict, attribute or closure that still refers to it (gc.get_referrers(tensor))");
-	detect_say(x, &f->fix, "a smaller batch or empty_cache() only delays it: the memory is in use");
+	detect_say(x, &f->fix,
+		   "a smaller batch or empty_cache() only delays it: the memory is in use");
 	detect_say(x, &f->see, "plimsoll report --at end --group-by stack");
-	detect_say(x, &f->see, "https://pytorch.org/docs/stable/notes/faq.html"
-			       "#my-model-reports-cuda-runtime-error-2-out-of-memory");
+	detect_say(x, &f->see,
+		   "https://pytorch.org/docs/stable/notes/faq.html"
+		   "#my-model-reports-cuda-runtime-error-2-out-of-memory");
 }
 
 static void tell(struct leaks *l, const struct line *line, uint64_t others, size_t other_lines)
@@ -374,8 +390,7 @@ static void tell(struct leaks *l, const struct line *line, uint64_t others, size
 		   !strcmp(period, "forward pass") ? "es" : "s", period);
 	detect_say(x, &f->evidence, "%s; if not, %s", kinds[ranked[0]].guess,
 		   kinds[ranked[1]].guess + strlen("it looks like "));
-	detect_say(x, &f->evidence, "at this rate 1,000 more keep %s",
-		   text_size(a, 1000 * each));
+	detect_say(x, &f->evidence, "at this rate 1,000 more keep %s", text_size(a, 1000 * each));
 	if (line->freed_end != TRACE_NONE && line->freed_end < x->last)
 		detect_say(x, &f->evidence,
 			   "it began to go only after the loop had ended (event %u): what holds it "
@@ -422,6 +437,8 @@ static void tell_lines(struct leaks *l)
 		told++;
 	for (size_t i = told; i < certain_lines; i++)
 		others += l->lines.at[i].bytes;
+	for (size_t i = 0; i < certain_lines && !l->x->status; i++)
+		l->x->status = vec_push(l->x->mem, &l->told, l->lines.at[i].frame, l->x->err);
 	for (size_t i = 0; i < told; i++)
 		tell(l, &l->lines.at[i], i ? 0 : others, i ? 0 : certain_lines - told);
 }
@@ -436,9 +453,7 @@ static void look_between(struct leaks *l, const uint32_t *bounds, size_t n, cons
 	l->n = (uint32_t)n;
 	l->period = period;
 	for (uint32_t s = 0; s < x->trace->stacks.n; s++)
-		l->stacks[s] = (struct kept){ .told = l->stacks[s].told,
-					      .least_bytes = UINT64_MAX,
-					      .freed_end = TRACE_NONE };
+		l->stacks[s] = (struct kept){ .least_bytes = UINT64_MAX, .freed_end = TRACE_NONE };
 	count(l);
 	collect(l);
 	tell_lines(l);
@@ -455,8 +470,8 @@ static void tell_staircase(struct detecting *x)
 	x->status = findings_find_leak(x->mem, x->tl, x->last, &leak, &found, x->err);
 	if (x->status || !found || leak.grown_bytes < x->peak / TINY_PART)
 		return;
-	f = detect_add(x, "leak", detect_material(x, leak.grown_bytes) ? FINDINGS_BAD : FINDINGS_INFO,
-		       0.8);
+	f = detect_add(x, "leak",
+		       detect_material(x, leak.grown_bytes) ? FINDINGS_BAD : FINDINGS_INFO, 0.8);
 	f->bytes = leak.grown_bytes;
 	f->bytes_per_period = leak.per_repetition_bytes;
 	f->period = "repetition";
@@ -504,5 +519,6 @@ void detect_leaks(struct detecting *x)
 	if (!x->status && x->out->all.n == before)
 		tell_staircase(x);
 	vec_release(x->mem, &l.lines);
+	vec_release(x->mem, &l.told);
 	mem_free(x->mem, l.stacks, stacks, sizeof(*l.stacks));
 }

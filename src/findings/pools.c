@@ -85,8 +85,8 @@ static void stand(struct ranges *r, uint32_t event)
 		for (end = i; end < r->at.n && r->at.at[end].addr == r->at.at[i].addr; end++)
 			if (end == i || r->at.at[end].event <= event)
 				now = &r->at.at[end];
-		now->alive = now->event <= event ? !now->gone
-						 : now->gone || now->event == TRACE_NONE;
+		now->alive =
+			now->event <= event ? !now->gone : now->gone || now->event == TRACE_NONE;
 		if (now->alive)
 			r->at.at[n++] = *now;
 	}
@@ -114,25 +114,30 @@ static void fill(const struct detecting *x, struct ranges *r, uint32_t event)
 	}
 }
 
-static void segments_at(struct detecting *x, struct ranges *r, uint32_t event)
+/* The sums of a moment; those of the last one are kept. */
+static const struct segment_sums *segments_at(struct detecting *x, uint32_t event)
 {
-	*r = (struct ranges){ .expandable = 0 };
-	gather(x, r);
-	if (x->status || r->expandable)
-		return;
-	stand(r, event);
-	fill(x, r, event);
-}
+	struct segment_sums *sums = &x->segments;
+	struct ranges r = { .expandable = 0 };
 
-/* What empty_cache() would give back: segments in which nothing lives. */
-static uint64_t wholly_free(const struct ranges *r)
-{
-	uint64_t bytes = 0;
+	if (sums->event == event)
+		return sums;
+	*sums = (struct segment_sums){ .event = event };
+	gather(x, &r);
+	if (!x->status && !r.expandable) {
+		sums->known = 1;
+		stand(&r, event);
+		fill(x, &r, event);
+	}
+	for (size_t i = 0; i < r.at.n && sums->known; i++) {
+		const struct range *one = &r.at.at[i];
 
-	for (size_t i = 0; i < r->at.n; i++)
-		if (!r->at.at[i].used)
-			bytes += r->at.at[i].bytes;
-	return bytes;
+		sums->wholly_free_bytes += one->used ? 0 : one->bytes;
+		sums->small_used_bytes += one->bytes == ALLOCATOR_SMALL_SEGMENT ? one->used : 0;
+		sums->small_segments += one->bytes == ALLOCATOR_SMALL_SEGMENT;
+	}
+	vec_release(x->mem, &r.at);
+	return sums;
 }
 
 /* ---- fragmentation ---- */
@@ -157,33 +162,31 @@ static void tell_tried(struct detecting *x, struct finding *f, const struct find
 			break;
 		}
 	}
-	detect_say(x, &f->fix,
-		   "batches of one shape, or the longest one first, leave fewer gaps");
+	detect_say(x, &f->fix, "batches of one shape, or the longest one first, leave fewer gaps");
 	detect_say(x, &f->see, "plimsoll whatif");
 }
 
 static void tell_empty_cache(struct detecting *x, struct finding *f, uint32_t event, int died)
 {
-	struct ranges r;
-	uint64_t bytes;
+	const struct segment_sums *s = segments_at(x, event);
 	char a[32];
+	const char *freed = s->wholly_free_bytes ? text_size(a, s->wholly_free_bytes) : "nothing";
 
-	segments_at(x, &r, event);
-	bytes = wholly_free(&r);
-	if (r.expandable || x->status)
-		;
-	else if (died)
+	if (!s->known || x->status)
+		return;
+	if (died)
 		detect_say(x, &f->evidence,
-			   "empty_cache() would have freed %s here and not helped: PyTorch itself gives "
+			   "empty_cache() would have freed %s here and not helped: PyTorch itself "
+			   "gives "
 			   "back every unused segment before it fails",
-			   bytes ? text_size(a, bytes) : "nothing");
+			   freed);
 	else
 		detect_say(x, &f->evidence,
-			   "empty_cache() at the reserved peak (event %u) would have freed %s%s", event,
-			   bytes ? text_size(a, bytes) : "nothing",
-			   bytes ? " for other processes; this run would take it again"
-				 : ": every segment had something in use");
-	vec_release(x->mem, &r.at);
+			   "empty_cache() at the reserved peak (event %u) would have freed %s: %s",
+			   event, freed,
+			   s->wholly_free_bytes
+				   ? "room for other processes, which this run would ask for again"
+				   : "every segment had something in use");
 }
 
 static void tell_death(struct detecting *x)
@@ -237,14 +240,22 @@ static void tell_waste(struct detecting *x, uint64_t reserved, uint64_t waste)
 	if (!n)
 		detect_say(x, &f->evidence,
 			   "not replayed here under other settings: plimsoll whatif does");
-	if (event != TIMELINE_BEFORE &&
-	    (uint64_t)event * 100 < (uint64_t)x->last * PLATEAU_PCT)
+	if (event != TIMELINE_BEFORE && (uint64_t)event * 100 < (uint64_t)x->last * PLATEAU_PCT)
 		detect_say(x, &f->evidence,
-			   "reserved memory has not grown since event %u of %zu: that is caching, not a "
+			   "reserved memory has not grown since event %u of %zu: that is caching, "
+			   "not a "
 			   "leak",
 			   event, x->device->events.n);
 	if (event != TIMELINE_BEFORE)
 		tell_empty_cache(x, f, event, 0);
+}
+
+static int one_survives(const struct detecting *x)
+{
+	for (size_t i = 0; i < x->in->tried_count; i++)
+		if (x->in->tried[i].survives)
+			return 1;
+	return 0;
 }
 
 void detect_fragmentation(struct detecting *x)
@@ -254,10 +265,13 @@ void detect_fragmentation(struct detecting *x)
 
 	if (d && d->event == x->last) {
 		if (d->cause == FINDINGS_CAUSE_FRAGMENTATION ||
-		    (!d->cause && d->likelier == FINDINGS_CAUSE_FRAGMENTATION))
+		    (!d->cause && d->likelier == FINDINGS_CAUSE_FRAGMENTATION && one_survives(x)))
 			tell_death(x);
 		return;
 	}
+	/* what was reserved before a cut recording began may have been in use then */
+	if (x->tl->before[TIMELINE_RESERVED] >= reserved)
+		return;
 	waste = reserved > x->peak ? reserved - x->peak : 0;
 	if (waste && waste * 100 >= reserved * WASTE_PCT && !is_expandable(x))
 		tell_waste(x, reserved, waste);
@@ -268,24 +282,19 @@ void detect_fragmentation(struct detecting *x)
 void detect_small_segments(struct detecting *x)
 {
 	uint32_t event = x->tl->peak_event[TIMELINE_RESERVED];
-	struct ranges r = { .expandable = 0 };
-	uint64_t used = 0, bytes;
-	size_t n = 0;
+	const struct segment_sums *s;
+	uint64_t bytes;
+	size_t n;
 	struct finding *f;
 	char a[32], b[32];
 
 	if (event == TIMELINE_BEFORE)
 		return;
-	segments_at(x, &r, event);
-	for (size_t i = 0; i < r.at.n && !r.expandable; i++) {
-		if (r.at.at[i].bytes != ALLOCATOR_SMALL_SEGMENT)
-			continue;
-		n++;
-		used += r.at.at[i].used;
-	}
-	vec_release(x->mem, &r.at);
-	bytes = n * ALLOCATOR_SMALL_SEGMENT - used;
-	if (x->status || n < SMALL_SEGMENTS_MIN || !detect_material(x, bytes) || bytes < used)
+	s = segments_at(x, event);
+	n = s->small_segments;
+	bytes = n * ALLOCATOR_SMALL_SEGMENT - s->small_used_bytes;
+	if (x->status || n < SMALL_SEGMENTS_MIN || !detect_material(x, bytes) ||
+	    bytes < s->small_used_bytes)
 		return;
 	f = detect_add(x, "many_small_segments", detect_severity(x, bytes), 0.8);
 	f->bytes = bytes;
@@ -294,9 +303,10 @@ void detect_small_segments(struct detecting *x)
 	detect_say(x, &f->evidence,
 		   "requests up to 1 MiB live in segments of their own that cannot be used for "
 		   "larger ones; one long-lived scalar holds 2 MiB");
-	detect_say(x, &f->fix,
-		   "keep small results as Python numbers or on the CPU: x.item(), x.cpu(); put many "
-		   "small tensors into one large one");
+	detect_say(
+		x, &f->fix,
+		"keep small results as Python numbers or on the CPU: x.item(), x.cpu(); put many "
+		"small tensors into one large one");
 	detect_say(x, &f->see, "plimsoll report --group-by size");
 }
 
@@ -326,13 +336,16 @@ void detect_outside(struct detecting *x)
 		   text_size(a, d->reserved_bytes));
 	if (others) {
 		detect_say(x, &f->fix,
-			   "see who it is and end what is left over: nvidia-smi, fuser -v /dev/nvidia*");
+			   "see who it is and end what is left over: nvidia-smi, fuser -v "
+			   "/dev/nvidia*");
 	} else {
 		detect_say(x, &f->fix,
 			   "libraries beside PyTorch: NCCL buffers, cuDNN and Triton workspaces, a "
-			   "second framework (JAX, TensorFlow, CuPy, RAPIDS) that takes memory up front");
+			   "second framework (JAX, TensorFlow, CuPy, RAPIDS) that takes memory up "
+			   "front");
 		detect_say(x, &f->fix,
-			   "CUDA_MODULE_LOADING=LAZY keeps the context small; NCCL_BUFFSIZE its buffers");
+			   "CUDA_MODULE_LOADING=LAZY keeps the context small; NCCL_BUFFSIZE its "
+			   "buffers");
 	}
 }
 
@@ -348,13 +361,15 @@ void detect_pending_frees(struct detecting *x)
 	f = detect_add(x, "pending_frees", detect_severity(x, x->pending.bytes), 0.95);
 	f->bytes = x->pending.bytes;
 	detect_title(x, f, "%s was freed but waited for another stream", text_size(a, f->bytes));
-	detect_say(x, &f->evidence,
-		   "at event %u; such blocks count as active, not as allocated, and serve no request "
-		   "until the other stream has passed",
-		   x->pending.event);
+	detect_say(
+		x, &f->evidence,
+		"at event %u; such blocks count as active, not as allocated, and serve no request "
+		"until the other stream has passed",
+		x->pending.event);
 	detect_say(x, &f->fix,
 		   "record_stream() keeps blocks back until the CPU sees the event: let the "
-		   "streams wait for each other instead (stream.wait_stream), and drop the tensor after "
+		   "streams wait for each other instead (stream.wait_stream), and drop the tensor "
+		   "after "
 		   "that");
 	detect_say(x, &f->fix,
 		   "FSDP: limit_all_gathers=True, or FSDP2, which uses no record_stream()");
@@ -389,10 +404,12 @@ void detect_private_pools(struct detecting *x)
 	detect_title(x, f, "private pools hold %s at the end, %s of it in use", text_size(a, bytes),
 		     text_size(b, active));
 	detect_say(x, &f->evidence,
-		   "segments of CUDA graphs or of a torch.cuda.MemPool: other tensors cannot use their "
+		   "segments of CUDA graphs or of a torch.cuda.MemPool: other tensors cannot use "
+		   "their "
 		   "free blocks, and empty_cache() does not give them back while the pool lives");
 	detect_say(x, &f->fix,
 		   "graphs that never run at the same time can share one pool: "
 		   "torch.cuda.graph(g, pool=first.pool()); capture the largest one first");
-	detect_say(x, &f->see, "https://pytorch.org/docs/stable/notes/cuda.html#cuda-graph-memory-management");
+	detect_say(x, &f->see,
+		   "https://pytorch.org/docs/stable/notes/cuda.html#cuda-graph-memory-management");
 }

@@ -223,12 +223,12 @@ void detect_optimizer_first_step(struct detecting *x)
 	detect_say(x, &f->evidence,
 		   "forward and backward had fitted: that says nothing of the next step, which has "
 		   "the state beside it");
-	detect_say(x, &f->fix,
-		   "a leaner optimizer: 8-bit Adam (bitsandbytes.optim.AdamW8bit), Adafactor, SGD, or "
-		   "state sharded over GPUs (ZeRO, FSDP)");
+	detect_say(
+		x, &f->fix,
+		"a leaner optimizer: 8-bit Adam (bitsandbytes.optim.AdamW8bit), Adafactor, SGD, or "
+		"state sharded over GPUs (ZeRO, FSDP)");
 	detect_say(x, &f->fix, "fewer trained parameters: LoRA keeps state for its adapters alone");
-	detect_say(x, &f->fix,
-		   "a smaller batch does not help: this does not depend on the batch");
+	detect_say(x, &f->fix, "a smaller batch does not help: this does not depend on the batch");
 }
 
 /* ---- foreach_temporaries ---- */
@@ -268,16 +268,19 @@ void detect_foreach(struct detecting *x)
 		    one->requested_bytes > x->device->allocs[largest].requested_bytes)
 			largest = alloc;
 	}
-	if (count < LISTS_MIN || !detect_material(x, bytes) || (!died && !detect_material(x, above)))
+	if (count < LISTS_MIN || !detect_material(x, bytes) ||
+	    (!died && !detect_material(x, above)))
 		return;
 	f = detect_add(x, "foreach_temporaries",
-		       died ? FINDINGS_WARN : detect_severity(x, above < bytes ? above : bytes), 0.9);
+		       died ? FINDINGS_WARN : detect_severity(x, above < bytes ? above : bytes),
+		       0.9);
 	f->bytes = died || bytes < above ? bytes : above;
 	detect_place(x, f, x->device->allocs[largest].stack, 0);
 	detect_title(x, f, "the optimizer's own lists take %s at the %s", text_size(a, bytes),
 		     died ? "failure" : "peak");
 	detect_say(x, &f->evidence,
-		   "%zu tensors live in the optimizer's step alone; PyTorch's default on CUDA (foreach) "
+		   "%zu tensors live in the optimizer's step alone; PyTorch's default on CUDA "
+		   "(foreach) "
 		   "works on whole lists and makes one as large as the parameters",
 		   count);
 	if (!died)
@@ -285,7 +288,8 @@ void detect_foreach(struct detecting *x)
 			   "without them the peak would lie elsewhere, %s lower at most",
 			   text_size(a, f->bytes));
 	detect_say(x, &f->fix,
-		   "torch.optim.AdamW(params, fused=True) makes no lists and is as fast; foreach=False "
+		   "torch.optim.AdamW(params, fused=True) makes no lists and is as fast; "
+		   "foreach=False "
 		   "works tensor by tensor and is slower");
 	detect_say(x, &f->see, "https://pytorch.org/docs/stable/optim.html");
 }
@@ -335,20 +339,24 @@ void detect_eval_heavier(struct detecting *x)
 	detect_title(x, f, "evaluation needs %s more than training (%s against %s)",
 		     text_size((char[32]){ 0 }, more), text_size(a, x->peak), text_size(b, train));
 	if (kept_by_pass(x, peak_event(x)) > 0.5) {
-		detect_say(x, &f->evidence,
-			   "most of what the pass made was still there when it ended: gradients are "
-			   "switched on, and it saves activations for a backward pass that never "
-			   "comes");
+		detect_say(
+			x, &f->evidence,
+			"most of what the pass made was still there when it ended: gradients are "
+			"switched on, and it saves activations for a backward pass that never "
+			"comes");
 		detect_say(x, &f->fix,
 			   "with torch.inference_mode(): out = model(x)  (or torch.no_grad())");
 	} else {
-		detect_say(x, &f->evidence,
-			   "the pass gives back what it makes: it works on more at once than training "
-			   "does (batch, length, or all logits)");
+		detect_say(
+			x, &f->evidence,
+			"the pass gives back what it makes: it works on more at once than training "
+			"does (batch, length, or all logits)");
 	}
-	detect_say(x, &f->fix,
-		   "a smaller batch for evaluation: eval_batch_size, or per_device_eval_batch_size of "
-		   "Hugging Face's Trainer");
-	detect_say(x, &f->see, "https://pytorch.org/docs/stable/notes/autograd.html"
-			       "#locally-disabling-gradient-computation");
+	detect_say(
+		x, &f->fix,
+		"a smaller batch for evaluation: eval_batch_size, or per_device_eval_batch_size of "
+		"Hugging Face's Trainer");
+	detect_say(x, &f->see,
+		   "https://pytorch.org/docs/stable/notes/autograd.html"
+		   "#locally-disabling-gradient-computation");
 }

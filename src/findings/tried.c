@@ -30,7 +30,8 @@ enum plim_status findings_try_settings(struct mem *m, const struct timeline *tl,
 {
 	struct allocator_check check;
 	struct program *p;
-	enum plim_status st = allocator_explain(m, tl->trace, tl->device, tl->replay, &p, &check, err);
+	enum plim_status st =
+		allocator_explain(m, tl->trace, tl->device, tl->replay, &p, &check, err);
 	size_t wanted = *n;
 
 	*n = 0;

@@ -29,7 +29,7 @@ struct change {
 
 /* Parameters alive when there were most of them: sizes in the order of birth. */
 struct loads {
-	uint64_t *sizes;   /* as requested */
+	uint64_t *sizes;         /* as requested */
 	uint32_t *allocs, *load; /* whose, and in which load */
 	size_t n, room;
 	uint32_t count;
@@ -231,12 +231,14 @@ static void tell_copies(struct detecting *x, const struct copies *c, uint32_t ev
 		   "%u%s",
 		   c->count, c->parameters, text_size(b, c->bytes / (c->count - 1)), event,
 		   c->apart ? "; the model ran between one load and the next" : "");
-	detect_say(x, &f->evidence,
-		   "if that is meant (a reference model, an average of the weights), it is the price "
-		   "of it");
-	detect_say(x, &f->fix,
-		   "drop a model before the next one is loaded, wherever it is held: del model, pipe; "
-		   "gc.collect()");
+	detect_say(
+		x, &f->evidence,
+		"if that is meant (a reference model, an average of the weights), it is the price "
+		"of it");
+	detect_say(
+		x, &f->fix,
+		"drop a model before the next one is loaded, wherever it is held: del model, pipe; "
+		"gc.collect()");
 	detect_say(x, &f->fix,
 		   "or keep one and swap what differs: "
 		   "model.load_state_dict(torch.load(path, map_location=\"cpu\"))");
@@ -321,8 +323,8 @@ static void meet(struct detecting *x, struct old_gradients *o, uint32_t alloc)
 	    a->requested_bytes > x->device->allocs[o->largest].requested_bytes)
 		o->largest = alloc;
 	if (a->free_requested < x->last && !o->zeroed_late)
-		o->zeroed_late = detect_mentions(
-			x, x->device->events.stack[a->free_requested], zero);
+		o->zeroed_late =
+			detect_mentions(x, x->device->events.stack[a->free_requested], zero);
 }
 
 /* Old gradients among what lived at the peak: born before the step that the peak is in. */
@@ -364,7 +366,8 @@ static void tell_gradients(struct detecting *x, const struct old_gradients *o, u
 		   met, o->passes.n);
 	if (o->through > 1)
 		detect_say(x, &f->evidence,
-			   "they are the same blocks for up to %u steps: zero_grad() is not called, or "
+			   "they are the same blocks for up to %u steps: zero_grad() is not "
+			   "called, or "
 			   "writes zeros into them (set_to_none=False)",
 			   o->through);
 	else if (o->zeroed_late)
@@ -377,8 +380,9 @@ static void tell_gradients(struct detecting *x, const struct old_gradients *o, u
 		   "call optimizer.zero_grad(set_to_none=True) right after optimizer.step()");
 	detect_say(x, &f->fix,
 		   "without zero_grad() they also add up from step to step, which is rarely meant");
-	detect_say(x, &f->see,
-		   "https://pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html");
+	detect_say(
+		x, &f->see,
+		"https://pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html");
 }
 
 void detect_gradients_in_forward(struct detecting *x)
