@@ -17,6 +17,7 @@
 #define COMPARED_MIN 4 /* steps, the first one excepted: no state was born before it */
 #define LISTS_MIN 8    /* tensors of one step's lists */
 #define HEAVIER_PCT 105
+#define SAVED_MIN 8 /* tensors that a pass still has when it ends, if gradients are on */
 
 static uint32_t peak_event(const struct detecting *x)
 {
@@ -296,25 +297,31 @@ void detect_foreach(struct detecting *x)
 
 /* ---- eval_heavier_than_train ---- */
 
-/* Of what the heaviest pass made, the part that was still there when it ended. */
-static double kept_by_pass(const struct detecting *x, uint32_t event)
+/*
+ * Does the pass of the peak hold on to what it makes?  Of the tensors that it made up to there, but the
+ * largest, which may be its output, most bytes are alive when it ends.
+ */
+static int saves_for_backward(const struct detecting *x, uint32_t largest)
 {
-	uint64_t start[TIMELINE_MEASURES], end[TIMELINE_MEASURES], rise;
+	const struct pass *p = NULL;
+	uint64_t made = 0, kept = 0;
+	size_t count = 0;
 
-	for (size_t i = 0; i < x->passes.n; i++) {
-		const struct pass *p = &x->passes.at[i];
+	for (size_t i = 0; i < x->passes.n; i++)
+		if (x->passes.at[i].start <= peak_event(x))
+			p = &x->passes.at[i];
+	for (size_t i = 0; p && i < x->at_peak.n; i++) {
+		const struct trace_alloc *a = &x->device->allocs[x->at_peak.at[i]];
 
-		if (event < p->start || event > p->end)
+		if (a->born == TRACE_NONE || a->born < p->start || x->at_peak.at[i] == largest)
 			continue;
-		timeline_at(x->tl, p->start ? p->start - 1 : TIMELINE_BEFORE, start);
-		timeline_at(x->tl, p->end, end);
-		rise = x->peak - start[TIMELINE_ALLOCATED];
-		return rise && end[TIMELINE_ALLOCATED] > start[TIMELINE_ALLOCATED]
-			       ? (double)(end[TIMELINE_ALLOCATED] - start[TIMELINE_ALLOCATED]) /
-					 (double)rise
-			       : 0;
+		made += a->requested_bytes;
+		if (a->free_requested > p->end) {
+			kept += a->requested_bytes;
+			count++;
+		}
 	}
-	return 0;
+	return count >= SAVED_MIN && kept > made / 2;
 }
 
 void detect_eval_heavier(struct detecting *x)
@@ -338,7 +345,7 @@ void detect_eval_heavier(struct detecting *x)
 		detect_place(x, f, x->device->allocs[largest].stack, 0);
 	detect_title(x, f, "evaluation needs %s more than training (%s against %s)",
 		     text_size((char[32]){ 0 }, more), text_size(a, x->peak), text_size(b, train));
-	if (kept_by_pass(x, peak_event(x)) > 0.5) {
+	if (saves_for_backward(x, largest)) {
 		detect_say(
 			x, &f->evidence,
 			"most of what the pass made was still there when it ended: gradients are "
