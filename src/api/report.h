@@ -2,7 +2,6 @@
 #ifndef API_REPORT_H
 #define API_REPORT_H
 
-#include "base/text.h"
 #include "findings/findings.h"
 
 #include <plimsoll/report.h>

@@ -199,7 +199,7 @@ static const struct field finding_rows[] = {
 	FIELD_DOUBLE(F, confidence, "0 to 1: that it is what it is called"),
 	FIELD_STRING(F, title, "what, how much, where"),
 	FIELD_U64(F, bytes, "what it costs; null: not known"),
-	FIELD_U64(F, bytes_per_period, "how much more each period; null: it does not grow"),
+	FIELD_U64(F, bytes_per_period, "bytes more each period; null: it does not grow"),
 	FIELD_STRING(F, period,
 		     "step, eval iteration, request, forward pass or repetition; null: it does not "
 		     "grow"),

@@ -22,11 +22,15 @@ static enum plim_status keep_lines(struct plim_report *r, const struct findings_
 /* "train.py:41" of "/home/me/train.py:41 in step". */
 static const char *place_of(struct plim_report *r, const char *frame, struct plim_err *err)
 {
-	const char *end = strstr(frame, " in "), *from = end ? end : frame + strlen(frame);
+	const char *end = NULL, *from;
 
-	while (from > frame && from[-1] != '/')
+	for (const char *in = frame; in; in = strstr(in + 1, " in "))
+		end = in > frame ? in : NULL;
+	if (!end)
+		end = frame + strlen(frame);
+	for (from = end; from > frame && from[-1] != '/';)
 		from--;
-	return report_text(r, err, "%.*s", (int)((end ? end : frame + strlen(frame)) - from), from);
+	return report_text(r, err, "%.*s", (int)(end - from), from);
 }
 
 static enum plim_status fill_leak(struct plim_report *r, const struct findings_leak *from,

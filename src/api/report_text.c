@@ -153,6 +153,18 @@ static void finding(struct text *t, const struct plim_report_finding *f, int ful
 	bullets(t, "fix", f->fix, f->fix_count);
 }
 
+/* Has the verdict of the death told this one with its evidence? */
+static int is_told(const struct plim_report_device *d, const char *id)
+{
+	static const char *const ids[] = { "fragmentation", "optimizer_first_step",
+					   "outside_allocator" };
+
+	for (size_t i = 0; d->oom_count && i < sizeof(ids) / sizeof(*ids); i++)
+		if (!strcmp(id, ids[i]))
+			return 1;
+	return 0;
+}
+
 static void findings(struct text *t, const struct plim_report_device *d)
 {
 	size_t shown = 0;
@@ -167,7 +179,9 @@ static void findings(struct text *t, const struct plim_report_device *d)
 			text_puts(t, "What stands out\n");
 			text_plain(t);
 		}
-		finding(t, f, shown++ < FULL_MAX && strcmp(f->severity, "info") != 0);
+		finding(t, f,
+			shown++ < FULL_MAX && strcmp(f->severity, "info") != 0 &&
+				!is_told(d, f->id));
 	}
 	text_puts(t, shown ? "\n" : "");
 }
@@ -374,6 +388,16 @@ static void check(struct text *t, const struct plim_report_device *d)
 	}
 }
 
+#define STEPS_TOLD 4 /* so many steps that nothing grew over is worth a line */
+
+static int has_leak(const struct plim_report_device *d)
+{
+	for (size_t i = 0; i < d->finding_count; i++)
+		if (!strcmp(d->findings[i].id, "leak"))
+			return 1;
+	return 0;
+}
+
 static void device(struct text *t, const struct plim_report *r, const struct plim_report_device *d)
 {
 	if (r->device_count > 1) {
@@ -384,7 +408,11 @@ static void device(struct text *t, const struct plim_report *r, const struct pli
 	verdict(t, r, d);
 	findings(t, d);
 	if (!d->oom_count && d->events)
-		text_puts(t, "No failure in this recording.\n\n");
+		text_puts(t, "No failure in this recording.\n");
+	if (d->step_count >= STEPS_TOLD && r->hidden->trace->has_frames && !has_leak(d))
+		text_wrap(t, 0, 2, "No leak: nothing piles up from step to step.");
+	if (d->events)
+		text_puts(t, "\n");
 	peaks(t, d);
 	owners(t, &d->at_peak, no_frame(t, r));
 	chart(t, d);

@@ -8,8 +8,6 @@
  */
 #include "detect.h"
 
-#include "base/text.h"
-
 #define LOGITS_LEAST_PART 50 /* of the peak: a smaller tensor is not looked at */
 #define LOGITS_PART 5        /* of the peak: the family has at least this */
 #define FAMILY_SLACK_PCT 2   /* labels are shifted by one token */
@@ -101,7 +99,7 @@ void detect_logits(struct detecting *x)
 	detect_title(x, f, "logits take %s of the peak of %s", text_size(a, bytes),
 		     text_size(b, x->peak));
 	detect_say(x, &f->evidence,
-		   "%zu tensor%s of the logits' size at the peak, the largest %s: batch x length x "
+		   "%zu tensor%s of the logits' kind at the peak, the largest %s: batch x length x "
 		   "vocabulary, once more in float32, and %s",
 		   count, count == 1 ? "" : "s", text_size(a, size),
 		   x->in_phase[TIMELINE_BACKWARD].event == TRACE_NONE ? "for the softmax"

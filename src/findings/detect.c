@@ -1,8 +1,6 @@
 /* The table of detectors, what they share, and the order of what they found. */
 #include "detect.h"
 
-#include "base/text.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

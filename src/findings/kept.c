@@ -12,8 +12,6 @@
  */
 #include "detect.h"
 
-#include "base/text.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +31,7 @@
 #define LINES_MAX 5   /* findings */
 #define LINES_PART 20 /* lines with less than this part of the largest are told with it */
 #define SCALAR_BYTES 4096
+#define TOLD UINT32_MAX /* a line is told once */
 
 /* What one stack keeps: what of it is alive at the last boundary. */
 struct kept {
@@ -68,7 +67,7 @@ struct leaks {
 	const char *period; /* what a repetition is called; NULL: by the phase of the passes */
 	struct kept *stacks;
 	VEC(struct line) lines;
-	VEC(uint32_t) told; /* frames: a line is told once */
+	uint32_t *line_of; /* by frame: index into lines + 1, or TOLD; 0: none yet */
 };
 
 /* ---- counting ---- */
@@ -177,16 +176,20 @@ static struct line *line_at(struct leaks *l, uint32_t frame)
 {
 	struct detecting *x = l->x;
 
-	for (size_t i = 0; i < l->lines.n; i++)
-		if (l->lines.at[i].frame == frame)
-			return &l->lines.at[i];
-	x->status = vec_push(x->mem, &l->lines,
-			     ((struct line){ .frame = frame,
-					     .first = UINT32_MAX,
-					     .first_event = UINT32_MAX,
-					     .freed_end = TRACE_NONE }),
-			     x->err);
-	return x->status ? NULL : &l->lines.at[l->lines.n - 1];
+	if (l->line_of[frame] == TOLD)
+		return NULL;
+	if (!l->line_of[frame]) {
+		x->status = vec_push(x->mem, &l->lines,
+				     ((struct line){ .frame = frame,
+						     .first = UINT32_MAX,
+						     .first_event = UINT32_MAX,
+						     .freed_end = TRACE_NONE }),
+				     x->err);
+		if (x->status)
+			return NULL;
+		l->line_of[frame] = (uint32_t)l->lines.n;
+	}
+	return &l->lines.at[l->line_of[frame] - 1];
 }
 
 static void add_stack(struct line *line, uint32_t stack, struct kept *k)
@@ -228,30 +231,21 @@ static int larger_line(const void *a, const void *b)
 	return (x->frame > y->frame) - (x->frame < y->frame);
 }
 
-static int was_told(const struct leaks *l, uint32_t frame)
-{
-	for (size_t i = 0; i < l->told.n; i++)
-		if (l->told.at[i] == frame)
-			return 1;
-	return 0;
-}
-
 static void collect(struct leaks *l)
 {
 	struct detecting *x = l->x;
 
 	l->lines.n = 0;
 	for (uint32_t s = 0; s < x->trace->stacks.n && !x->status; s++) {
-		uint32_t frame;
-		struct line *line;
+		struct line *line = leaks(l, &l->stacks[s])
+					    ? line_at(l, timeline_user_frame(x->trace, s))
+					    : NULL;
 
-		if (!leaks(l, &l->stacks[s]))
-			continue;
-		frame = timeline_user_frame(x->trace, s);
-		line = was_told(l, frame) ? NULL : line_at(l, frame);
 		if (line)
 			add_stack(line, s, &l->stacks[s]);
 	}
+	for (size_t i = 0; i < l->lines.n; i++)
+		l->line_of[l->lines.at[i].frame] = 0;
 	if (l->lines.n)
 		qsort(l->lines.at, l->lines.n, sizeof(*l->lines.at), larger_line);
 }
@@ -381,13 +375,17 @@ static void tell(struct leaks *l, const struct line *line, uint64_t others, size
 	f->bytes_per_period = each;
 	f->period = period;
 	detect_place(x, f, line->stack, line->inferred);
-	detect_title(x, f, "%s piled up, %s more every %s", text_size(a, line->bytes),
-		     text_size(b, each), period);
-	detect_say(x, &f->evidence,
-		   "something of %s%u of the last %u %s%s is still alive; next to nothing that "
-		   "outlived its %s was freed before the last one",
-		   line->periods == span + 1 ? "all " : "", line->periods, span + 1, period,
-		   !strcmp(period, "forward pass") ? "es" : "s", period);
+	detect_title(x, f, "leak: %s more every %s, %s so far", text_size(a, each), period,
+		     text_size(b, line->bytes));
+	if (line->periods == span + 1)
+		snprintf(a, sizeof(a), "each");
+	else
+		snprintf(a, sizeof(a), "%u", line->periods);
+	detect_say(
+		x, &f->evidence,
+		"something of %s of the last %u %s%s is still alive; next to nothing that outlived "
+		"its %s was freed before the last one",
+		a, span + 1, period, !strcmp(period, "forward pass") ? "es" : "s", period);
 	detect_say(x, &f->evidence, "%s; if not, %s", kinds[ranked[0]].guess,
 		   kinds[ranked[1]].guess + strlen("it looks like "));
 	detect_say(x, &f->evidence, "at this rate 1,000 more keep %s", text_size(a, 1000 * each));
@@ -437,8 +435,8 @@ static void tell_lines(struct leaks *l)
 		told++;
 	for (size_t i = told; i < certain_lines; i++)
 		others += l->lines.at[i].bytes;
-	for (size_t i = 0; i < certain_lines && !l->x->status; i++)
-		l->x->status = vec_push(l->x->mem, &l->told, l->lines.at[i].frame, l->x->err);
+	for (size_t i = 0; i < certain_lines; i++)
+		l->line_of[l->lines.at[i].frame] = TOLD;
 	for (size_t i = 0; i < told; i++)
 		tell(l, &l->lines.at[i], i ? 0 : others, i ? 0 : certain_lines - told);
 }
@@ -477,8 +475,8 @@ static void tell_staircase(struct detecting *x)
 	f->period = "repetition";
 	f->leak = leak;
 	detect_place(x, f, leak.stack, 0);
-	detect_title(x, f, "%s piled up, %s more every repetition", text_size(a, leak.grown_bytes),
-		     text_size(b, leak.per_repetition_bytes));
+	detect_title(x, f, "leak: %s more every repetition, %s so far",
+		     text_size(a, leak.per_repetition_bytes), text_size(b, leak.grown_bytes));
 	detect_say(x, &f->evidence,
 		   "the lowest live memory of each repetition climbed %u times in a row",
 		   leak.repetitions);
@@ -503,22 +501,23 @@ static void bounds_of_passes(struct detecting *x, uint32_t **bounds, size_t *n)
 
 void detect_leaks(struct detecting *x)
 {
-	size_t stacks = x->trace->stacks.n, n, before = x->out->all.n;
+	size_t stacks = x->trace->stacks.n, frames = x->trace->frames.n, n, before = x->out->all.n;
 	struct leaks l = { .x = x };
-	uint32_t *bounds;
+	uint32_t *bounds = NULL;
 
 	l.stacks = mem_new(x->mem, stacks, sizeof(*l.stacks), x->err);
-	if (!l.stacks)
+	l.line_of = l.stacks ? mem_new(x->mem, frames, sizeof(*l.line_of), x->err) : NULL;
+	if (!l.line_of) {
 		x->status = mem_status(x->err);
-	if (x->status)
-		return;
-	look_between(&l, x->in->steps->ends.at, x->in->steps->ends.n, "step");
-	bounds_of_passes(x, &bounds, &n);
-	look_between(&l, bounds, n, NULL);
+	} else {
+		look_between(&l, x->in->steps->ends.at, x->in->steps->ends.n, "step");
+		bounds_of_passes(x, &bounds, &n);
+		look_between(&l, bounds, n, NULL);
+	}
 	mem_free(x->mem, bounds, x->passes.n + 1, sizeof(*bounds));
 	if (!x->status && x->out->all.n == before)
 		tell_staircase(x);
 	vec_release(x->mem, &l.lines);
-	vec_release(x->mem, &l.told);
+	mem_free(x->mem, l.line_of, frames, sizeof(*l.line_of));
 	mem_free(x->mem, l.stacks, stacks, sizeof(*l.stacks));
 }

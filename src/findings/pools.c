@@ -8,8 +8,6 @@
  */
 #include "detect.h"
 
-#include "base/text.h"
-
 #include <stdlib.h>
 
 #define WASTE_PCT 20
@@ -158,7 +156,7 @@ static void tell_tried(struct detecting *x, struct finding *f, const struct find
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (tried[i].survives) {
-			detect_say(x, &f->fix, "PYTORCH_CUDA_ALLOC_CONF=%s", tried[i].settings);
+			detect_say(x, &f->fix, "set PYTORCH_CUDA_ALLOC_CONF=%s", tried[i].settings);
 			break;
 		}
 	}
@@ -184,9 +182,9 @@ static void tell_empty_cache(struct detecting *x, struct finding *f, uint32_t ev
 		detect_say(x, &f->evidence,
 			   "empty_cache() at the reserved peak (event %u) would have freed %s: %s",
 			   event, freed,
-			   s->wholly_free_bytes
-				   ? "room for other processes, which this run would ask for again"
-				   : "every segment had something in use");
+			   s->wholly_free_bytes ? "room for other processes, part of which this "
+						  "run would ask for again"
+						: "every segment had something in use");
 }
 
 static void tell_death(struct detecting *x)
@@ -233,7 +231,7 @@ static void tell_waste(struct detecting *x, uint64_t reserved, uint64_t waste)
 		       n && saved * 100 >= reserved * WARN_PCT ? FINDINGS_WARN : FINDINGS_INFO,
 		       n ? 0.9 : 0.6);
 	f->bytes = saved;
-	detect_title(x, f, "%s reserved in gaps: %s at most was ever in use, %s reserved",
+	detect_title(x, f, "%s reserved beyond need: %s in use at most, %s reserved",
 		     text_size(a, saved), text_size(b, x->peak),
 		     text_size((char[32]){ 0 }, reserved));
 	tell_tried(x, f, tried, n, 0);

@@ -9,8 +9,6 @@
  */
 #include "detect.h"
 
-#include "base/text.h"
-
 #include <stdlib.h>
 
 #define LONGER_PCT 110
@@ -170,7 +168,10 @@ static void tell_longest(struct detecting *x, const struct gauge *g, uint64_t us
 	detect_say(x, &f->fix,
 		   "run the longest batch first: then a size that does not fit fails at once, and "
 		   "its blocks serve all others");
-	detect_say(x, &f->see, "plimsoll report --steps %zu:%zu", g->step, g->step);
+	if (g->died)
+		detect_say(x, &f->see, "plimsoll report --at oom");
+	else
+		detect_say(x, &f->see, "plimsoll report --steps %zu:%zu", g->step, g->step);
 }
 
 void detect_longest_batch(struct detecting *x)

@@ -11,8 +11,6 @@
  */
 #include "detect.h"
 
-#include "base/text.h"
-
 #include <stdlib.h>
 
 #define SAME_PCT 90
@@ -80,14 +78,22 @@ static uint32_t fullest(struct detecting *x)
 	return event;
 }
 
+/* Did the model run after event `from` and before `to`? */
 static int pass_between(const struct detecting *x, uint32_t from, uint32_t to)
 {
+	size_t low = 0, high = x->passes.n;
+
 	if (from == TRACE_NONE || to == TRACE_NONE)
 		return 0;
-	for (size_t i = 0; i < x->passes.n && x->passes.at[i].start < to; i++)
-		if (x->passes.at[i].start > from)
-			return 1;
-	return 0;
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (x->passes.at[mid].start <= from)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < x->passes.n && x->passes.at[low].start < to;
 }
 
 static void find_loads(struct detecting *x, struct loads *l, uint32_t event)
@@ -116,18 +122,22 @@ static void find_loads(struct detecting *x, struct loads *l, uint32_t event)
 	l->count += l->n > 0;
 }
 
-/* Bytes that two lists of sizes, sorted here, have in common. */
-static uint64_t in_common(uint64_t *a, size_t n, uint64_t *b, size_t m)
+/* Bytes that two sorted lists of sizes have in common. */
+static uint64_t in_common(const uint64_t *a, size_t n, const uint64_t *b, size_t m)
 {
 	uint64_t bytes = 0;
 	size_t i = 0, k = 0;
 
-	qsort(a, n, sizeof(*a), by_size);
-	qsort(b, m, sizeof(*b), by_size);
 	while (i < n && k < m) {
-		if (a[i] == b[k])
+		if (a[i] == b[k]) {
 			bytes += a[i];
-		i += a[i] <= b[k] ? (k += a[i] == b[k], 1) : (k++, 0);
+			i++;
+			k++;
+		} else if (a[i] < b[k]) {
+			i++;
+		} else {
+			k++;
+		}
 	}
 	return bytes;
 }
@@ -149,36 +159,45 @@ struct copies {
 	int apart;       /* passes lie between them */
 };
 
-/* Loads that equal the largest earlier one. */
+/* Where the load that begins at `from` ends. */
+static size_t end_of_load(const struct loads *l, size_t from)
+{
+	size_t end = from;
+
+	while (end < l->n && l->load[end] == l->load[from])
+		end++;
+	return end;
+}
+
+/* The first of the largest loads, and how many others equal it. */
 static struct copies copies_of_loads(const struct loads *l)
 {
-	struct copies best = { .count = 1 };
+	size_t from = 0, n = 0;
+	uint64_t most = 0;
+	struct copies c = { .count = 1, .apart = 1 };
 
-	for (size_t from = 0; from < l->n;) {
-		struct copies c = { .count = 1, .apart = 1 };
-		size_t n = from;
-
-		while (n < l->n && l->load[n] == l->load[from])
-			n++;
-		c.parameters = n - from;
-		for (size_t i = n, end; i < l->n; i = end) {
-			uint64_t same;
-
-			for (end = i; end < l->n && l->load[end] == l->load[i];)
-				end++;
-			same = in_common(l->sizes + from, n - from, l->sizes + i, end - i);
-			if (same * 100 < sum(l->sizes + i, end - i) * SAME_PCT ||
-			    same * 100 < sum(l->sizes + from, n - from) * SAME_PCT)
-				continue;
-			c.count++;
-			c.bytes += same;
-			c.newest = l->allocs[i];
+	for (size_t i = 0, end; i < l->n; i = end) {
+		end = end_of_load(l, i);
+		qsort(l->sizes + i, end - i, sizeof(*l->sizes), by_size);
+		if (sum(l->sizes + i, end - i) > most) {
+			most = sum(l->sizes + i, end - i);
+			from = i;
+			n = end - i;
 		}
-		if (c.bytes > best.bytes)
-			best = c;
-		from = n;
 	}
-	return best;
+	c.parameters = n;
+	for (size_t i = 0, end; i < l->n; i = end) {
+		uint64_t same;
+
+		end = end_of_load(l, i);
+		same = i == from ? 0 : in_common(l->sizes + from, n, l->sizes + i, end - i);
+		if (same * 100 < most * SAME_PCT)
+			continue;
+		c.count++;
+		c.bytes += same;
+		c.newest = l->allocs[i];
+	}
+	return c;
 }
 
 /* Is the first n-th of the sizes a model, and not one of its layers? */
@@ -269,7 +288,8 @@ void detect_duplicate_weights(struct detecting *x)
 /* The first forward pass after each optimizer step. */
 struct fresh {
 	uint32_t start, end;
-	uint64_t old_bytes; /* gradients from before, alive all through it */
+	/* gradients from before, alive all through it; while they are counted, less those of the pass before */
+	int64_t old_bytes;
 };
 
 struct old_gradients {
@@ -297,28 +317,39 @@ static void find_fresh(struct detecting *x, struct old_gradients *o)
 	}
 }
 
-static void meet(struct detecting *x, struct old_gradients *o, uint32_t alloc)
+/* The first pass that begins after an event. */
+static size_t first_after(const struct old_gradients *o, uint32_t event)
 {
-	static const char *const zero[] = { "zero_grad", NULL };
-	const struct trace_alloc *a = &x->device->allocs[alloc];
-	uint32_t through = 0;
 	size_t low = 0, high = o->passes.n;
 
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
 
-		if (a->born != TRACE_NONE && o->passes.at[mid].start < a->born)
+		if (o->passes.at[mid].start <= event)
 			low = mid + 1;
 		else
 			high = mid;
 	}
-	for (; low < o->passes.n && a->free_requested > o->passes.at[low].end; low++) {
-		o->passes.at[low].old_bytes += a->requested_bytes;
-		through++;
-	}
-	o->through = through > o->through ? through : o->through;
-	if (!through)
+	return low;
+}
+
+static void meet(struct detecting *x, struct old_gradients *o, uint32_t alloc)
+{
+	static const char *const zero[] = { "zero_grad", NULL };
+	const struct trace_alloc *a = &x->device->allocs[alloc];
+	size_t first = a->born == TRACE_NONE ? 0 : first_after(o, a->born);
+	size_t end =
+		a->free_requested == TRACE_NONE ? o->passes.n : first_after(o, a->free_requested);
+
+	/* the one that it is freed in does not count */
+	if (end > first && end <= o->passes.n && a->free_requested <= o->passes.at[end - 1].end)
+		end--;
+	if (end <= first)
 		return;
+	o->passes.at[first].old_bytes += (int64_t)a->requested_bytes;
+	if (end < o->passes.n)
+		o->passes.at[end].old_bytes -= (int64_t)a->requested_bytes;
+	o->through = end - first > o->through ? (uint32_t)(end - first) : o->through;
 	if (o->largest == TRACE_NONE ||
 	    a->requested_bytes > x->device->allocs[o->largest].requested_bytes)
 		o->largest = alloc;
@@ -388,18 +419,18 @@ static void tell_gradients(struct detecting *x, const struct old_gradients *o, u
 void detect_gradients_in_forward(struct detecting *x)
 {
 	struct old_gradients o = { .largest = TRACE_NONE };
-	uint64_t most = 0;
+	int64_t bytes = 0, most = 0;
 	size_t met = 0;
 
 	find_fresh(x, &o);
 	for (size_t i = 0; i < x->gradients.n && !x->status; i++)
 		meet(x, &o, x->gradients.at[i]);
 	for (size_t i = 0; i < o.passes.n; i++) {
-		met += detect_material(x, o.passes.at[i].old_bytes) != 0;
-		if (o.passes.at[i].old_bytes > most)
-			most = o.passes.at[i].old_bytes;
+		bytes += o.passes.at[i].old_bytes;
+		met += detect_material(x, (uint64_t)bytes) != 0;
+		most = bytes > most ? bytes : most;
 	}
 	if (!x->status && met >= STEPS_MIN && 2 * met > o.passes.n)
-		tell_gradients(x, &o, most, met);
+		tell_gradients(x, &o, (uint64_t)most, met);
 	vec_release(x->mem, &o.passes);
 }
