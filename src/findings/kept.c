@@ -54,7 +54,7 @@ struct kept {
 struct line {
 	uint32_t frame, stack; /* the stack that keeps most */
 	uint64_t stack_bytes, bytes, largest_bytes;
-	double each; /* bytes a repetition */
+	uint64_t each; /* bytes a repetition */
 	uint32_t stacks, first, last, periods, freed_end, first_event, last_event;
 	int inferred;
 };
@@ -195,7 +195,7 @@ static struct line *line_at(struct leaks *l, uint32_t frame)
 static void add_stack(struct line *line, uint32_t stack, struct kept *k)
 {
 	uint32_t settled_end;
-	double each;
+	uint64_t each;
 
 	if (k->bytes > line->stack_bytes) {
 		line->stack = stack;
@@ -204,13 +204,12 @@ static void add_stack(struct line *line, uint32_t stack, struct kept *k)
 	}
 	/* the newest counts as one more like the others: part of it may be work that goes on */
 	settled_end = k->newest_bytes ? k->settled_last : k->last;
-	each = settled_end > k->first ? (double)(k->bytes - k->newest_bytes - k->first_bytes) /
-						(settled_end - k->first)
-				      : (double)k->first_bytes;
+	each = k->first_bytes;
+	if (settled_end > k->first)
+		each = (k->bytes - k->newest_bytes - k->first_bytes) / (settled_end - k->first);
 	line->each += each;
 	line->bytes += k->bytes - k->newest_bytes;
-	if (k->newest_bytes)
-		line->bytes += k->newest_bytes < each ? k->newest_bytes : (uint64_t)each;
+	line->bytes += k->newest_bytes < each ? k->newest_bytes : each;
 	line->stacks++;
 	line->first = k->first < line->first ? k->first : line->first;
 	line->last = k->last > line->last ? k->last : line->last;
@@ -361,7 +360,7 @@ static void tell(struct leaks *l, const struct line *line, uint64_t others, size
 {
 	struct detecting *x = l->x;
 	uint32_t span = line->last - line->first;
-	uint64_t each = (uint64_t)line->each;
+	uint64_t each = line->each;
 	enum findings_severity severity = detect_material(x, line->bytes) ? FINDINGS_BAD
 					  : detect_material(x, 10 * each) ? FINDINGS_WARN
 									  : FINDINGS_INFO;
