@@ -69,6 +69,10 @@ static uint32_t find_logits(const struct detecting *x)
 
 void detect_logits(struct detecting *x)
 {
+	enum timeline_phase phase = detect_phase(x, x->tl->peak_event[TIMELINE_ALLOCATED]);
+	int trained =
+		phase == TIMELINE_BACKWARD ||
+		(phase == TIMELINE_FORWARD && x->in_phase[TIMELINE_BACKWARD].event != TRACE_NONE);
 	uint32_t logits = find_logits(x), stack, start;
 	uint64_t bytes = 0, size;
 	size_t count = 0;
@@ -100,21 +104,23 @@ void detect_logits(struct detecting *x)
 		     text_size(b, x->peak));
 	detect_say(x, &f->evidence,
 		   "%zu tensor%s of the logits' kind at the peak, the largest %s: batch x length x "
-		   "vocabulary, once more in float32, and %s",
+		   "vocabulary, once more in float32%s",
 		   count, count == 1 ? "" : "s", text_size(a, size),
-		   x->in_phase[TIMELINE_BACKWARD].event == TRACE_NONE ? "for the softmax"
-								      : "their gradients");
-	if (x->in_phase[TIMELINE_BACKWARD].event == TRACE_NONE)
-		detect_say(x, &f->fix,
-			   "compute only what is used: model(ids, logits_to_keep=1) in generation");
-	else
+		   trained ? ", and their gradients" : "");
+	if (trained) {
 		detect_say(
 			x, &f->fix,
 			"a loss that never holds all logits: Liger's "
 			"LigerFusedLinearCrossEntropyLoss, or the loss over parts of the sequence");
-	detect_say(x, &f->fix,
-		   "do not hold the output over backward: loss = model(**batch).loss, not out = "
-		   "model(**batch)");
+		detect_say(x, &f->fix,
+			   "do not hold the output over backward: loss = model(**batch).loss, not "
+			   "out = "
+			   "model(**batch)");
+	} else {
+		detect_say(x, &f->fix,
+			   "compute only what is used: model(ids, logits_to_keep=1) in generation, "
+			   "smaller batches or parts of the sequence in evaluation");
+	}
 }
 
 /* ---- kv_cache_growth ---- */

@@ -128,6 +128,8 @@ static int find_gauge(const struct detecting *x, struct gauge *g)
 	const struct findings_death *d = x->in->death;
 	uint32_t largest = largest_work(x), stack;
 
+	if (peak_event(x) == TIMELINE_BEFORE)
+		return 0;
 	g->died = d && d->event == x->last;
 	stack = g->died ? x->device->events.stack[d->event] : TRACE_NONE;
 	g->step = step_of(x, g->died ? d->event : peak_event(x));

@@ -11,10 +11,13 @@ static enum plim_status run(struct mem *m, const struct program *p,
 	struct allocator_rules rules;
 	struct allocator_run how = { .rules = &rules, .bounds = *bounds };
 	struct allocator_outcome out;
+	/* without a bound it survives wherever the driver puts its segments */
+	int bounded = bounds->limit_bytes != UINT64_MAX || bounds->capacity_bytes != UINT64_MAX;
 	enum plim_status st = allocator_rules_parse(tried->settings, 0, &rules, err);
 
 	tried->survives = !st;
-	for (how.way = 0; !st && how.way < ALLOCATOR_WAYS && tried->survives; how.way++) {
+	for (how.way = 0; !st && how.way < (bounded ? ALLOCATOR_WAYS : 1) && tried->survives;
+	     how.way++) {
 		st = allocator_run(m, p, &how, &out, err);
 		tried->survives = out.oom_event == TRACE_NONE;
 		if (!st && !how.way)
