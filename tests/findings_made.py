@@ -185,6 +185,18 @@ def leak_in_three_evals():
     expect(leak and "preds.append" in leak["fix"][0], f"fix {leak and leak['fix'][0]}")
 
 
+def leak_over_two_epochs():
+    t = Trainer()
+    for _ in range(2):
+        for _ in range(30):
+            t.step()
+        for _ in range(6):
+            made = t.forward(line=50)
+            t.card.drop(*made[:-1], t.inputs.pop())
+    leak = findings(t.card).get("leak")
+    expect(leak and leak["period"] == "eval iteration" and leak["bytes"] == 144 * MIB, f"leak {leak}")
+
+
 def evaluation_with_gradients_is_kept():
     t = Trainer()
     for _ in range(3):

@@ -19,7 +19,10 @@
 #define PERIODS_MIN 3
 /* Several forward passes can belong to one step that has not come to its backward pass yet. */
 #define GRAPH_PERIODS_MIN 4
-/* So few repetitions must have kept about the same: else they are a workspace, an old and a new value. */
+/*
+ * So few repetitions must have kept about the same, about as often: else they are a workspace, an old
+ * and a new value.
+ */
 #define ALIKE_UNTIL 5
 /* Few bytes are told once they are certain to be a habit. */
 #define TINY_PERIODS_MIN 5
@@ -64,7 +67,8 @@ struct leaks {
 	const uint32_t
 		*bounds; /* events at which repetitions begin; the last one: where it is looked */
 	uint32_t n;
-	const char *period; /* what a repetition is called; NULL: by the phase of the passes */
+	const char *period;   /* what a repetition is called; NULL: by the phase of the passes */
+	const uint32_t *rank; /* passes: how many of the same phase came before; NULL for steps */
 	struct kept *stacks;
 	VEC(struct line) lines;
 	uint32_t *line_of; /* by frame: index into lines + 1, or TOLD; 0: none yet */
@@ -156,6 +160,16 @@ static void count(struct leaks *l)
 	}
 }
 
+/* From one repetition to another, counting those of their kind: training goes on between evaluations. */
+static uint32_t distance(const struct leaks *l, uint32_t from, uint32_t to)
+{
+	const struct pass *passes = l->x->passes.at;
+
+	if (!l->rank || !from || !to || passes[from - 1].phase != passes[to - 1].phase)
+		return to - from;
+	return l->rank[to - 1] - l->rank[from - 1];
+}
+
 static int leaks(const struct leaks *l, struct kept *k)
 {
 	uint32_t usual;
@@ -164,10 +178,10 @@ static int leaks(const struct leaks *l, struct kept *k)
 		return 0;
 	if (k->last + 1 < l->n) /* the last one may not be complete */
 		close_period(k);
-	if (k->periods < ALIKE_UNTIL && 2 * k->least_bytes < k->most_bytes)
-		return 0;
 	usual = (k->last - k->first) / (k->periods - 1) + 1;
-	return k->gap <= 3 * usual && l->n - 1 - k->last <= 2 * usual;
+	if (k->periods < ALIKE_UNTIL && (2 * k->least_bytes < k->most_bytes || k->gap > 3 * usual))
+		return 0;
+	return l->n - 1 - k->last <= 2 * usual;
 }
 
 /* ---- lines ---- */
@@ -192,7 +206,8 @@ static struct line *line_at(struct leaks *l, uint32_t frame)
 	return &l->lines.at[l->line_of[frame] - 1];
 }
 
-static void add_stack(struct line *line, uint32_t stack, struct kept *k)
+static void add_stack(const struct leaks *l, struct line *line, uint32_t stack,
+		      const struct kept *k)
 {
 	uint32_t settled_end;
 	uint64_t each;
@@ -206,7 +221,8 @@ static void add_stack(struct line *line, uint32_t stack, struct kept *k)
 	settled_end = k->newest_bytes ? k->settled_last : k->last;
 	each = k->first_bytes;
 	if (settled_end > k->first)
-		each = (k->bytes - k->newest_bytes - k->first_bytes) / (settled_end - k->first);
+		each = (k->bytes - k->newest_bytes - k->first_bytes) /
+		       distance(l, k->first, settled_end);
 	line->each += each;
 	line->bytes += k->bytes - k->newest_bytes;
 	line->bytes += k->newest_bytes < each ? k->newest_bytes : each;
@@ -241,7 +257,7 @@ static void collect(struct leaks *l)
 					    : NULL;
 
 		if (line)
-			add_stack(line, s, &l->stacks[s]);
+			add_stack(l, line, s, &l->stacks[s]);
 	}
 	for (size_t i = 0; i < l->lines.n; i++)
 		l->line_of[l->lines.at[i].frame] = 0;
@@ -359,7 +375,7 @@ static void tell_fix(struct detecting *x, struct finding *f, const enum kind ran
 static void tell(struct leaks *l, const struct line *line, uint64_t others, size_t other_lines)
 {
 	struct detecting *x = l->x;
-	uint32_t span = line->last - line->first;
+	uint32_t span = distance(l, line->first, line->last);
 	uint64_t each = line->each;
 	enum findings_severity severity = detect_material(x, line->bytes) ? FINDINGS_BAD
 					  : detect_material(x, 10 * each) ? FINDINGS_WARN
@@ -369,6 +385,8 @@ static void tell(struct leaks *l, const struct line *line, uint64_t others, size
 	enum kind ranked[2];
 	char a[32], b[32];
 
+	if (span + 1 < line->periods) /* of two kinds */
+		span = line->periods - 1;
 	guess(l, line, ranked);
 	f->bytes = line->bytes;
 	f->bytes_per_period = each;
@@ -484,16 +502,20 @@ static void tell_staircase(struct detecting *x)
 	tell_fix(x, f, (const enum kind[2]){ KIND_OUTPUTS, KIND_GRAPH });
 }
 
-static void bounds_of_passes(struct detecting *x, uint32_t **bounds, size_t *n)
+static void bounds_of_passes(struct detecting *x, uint32_t **bounds, uint32_t **rank, size_t *n)
 {
+	uint32_t seen[TIMELINE_PHASES] = { 0 };
 	const struct pass *last = x->passes.n ? &x->passes.at[x->passes.n - 1] : NULL;
 
 	*n = 0;
 	*bounds = mem_new(x->mem, x->passes.n + 1, sizeof(**bounds), x->err);
-	if (!*bounds)
+	*rank = *bounds ? mem_new(x->mem, x->passes.n, sizeof(**rank), x->err) : NULL;
+	if (!*rank)
 		x->status = mem_status(x->err);
-	for (size_t i = 0; i < x->passes.n && !x->status; i++)
+	for (size_t i = 0; i < x->passes.n && !x->status; i++) {
+		(*rank)[i] = seen[x->passes.at[i].phase]++;
 		(*bounds)[(*n)++] = x->passes.at[i].start;
+	}
 	if (!x->status && last)
 		(*bounds)[(*n)++] = last->end + 1;
 }
@@ -502,7 +524,7 @@ void detect_leaks(struct detecting *x)
 {
 	size_t stacks = x->trace->stacks.n, frames = x->trace->frames.n, n, before = x->out->all.n;
 	struct leaks l = { .x = x };
-	uint32_t *bounds = NULL;
+	uint32_t *bounds = NULL, *rank = NULL;
 
 	l.stacks = mem_new(x->mem, stacks, sizeof(*l.stacks), x->err);
 	l.line_of = l.stacks ? mem_new(x->mem, frames, sizeof(*l.line_of), x->err) : NULL;
@@ -510,10 +532,12 @@ void detect_leaks(struct detecting *x)
 		x->status = mem_status(x->err);
 	} else {
 		look_between(&l, x->in->steps->ends.at, x->in->steps->ends.n, "step");
-		bounds_of_passes(x, &bounds, &n);
+		bounds_of_passes(x, &bounds, &rank, &n);
+		l.rank = rank;
 		look_between(&l, bounds, n, NULL);
 	}
 	mem_free(x->mem, bounds, x->passes.n + 1, sizeof(*bounds));
+	mem_free(x->mem, rank, x->passes.n, sizeof(*rank));
 	if (!x->status && x->out->all.n == before)
 		tell_staircase(x);
 	vec_release(x->mem, &l.lines);
