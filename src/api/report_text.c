@@ -398,6 +398,21 @@ static int has_leak(const struct plim_report_device *d)
 	return 0;
 }
 
+/* What did not happen. */
+static void conclusions(struct text *t, const struct plim_report *r,
+			const struct plim_report_device *d)
+{
+	int failed = d->oom_count || !d->events;
+	int steady = d->step_count >= STEPS_TOLD && r->hidden->trace->has_frames && !has_leak(d);
+
+	if (!failed)
+		text_puts(t, "No failure in this recording.\n");
+	if (steady)
+		text_wrap(t, 0, 2, "No leak: nothing piles up from step to step.");
+	if (!failed || steady)
+		text_puts(t, "\n");
+}
+
 static void device(struct text *t, const struct plim_report *r, const struct plim_report_device *d)
 {
 	if (r->device_count > 1) {
@@ -407,12 +422,7 @@ static void device(struct text *t, const struct plim_report *r, const struct pli
 	}
 	verdict(t, r, d);
 	findings(t, d);
-	if (!d->oom_count && d->events)
-		text_puts(t, "No failure in this recording.\n");
-	if (d->step_count >= STEPS_TOLD && r->hidden->trace->has_frames && !has_leak(d))
-		text_wrap(t, 0, 2, "No leak: nothing piles up from step to step.");
-	if (d->events)
-		text_puts(t, "\n");
+	conclusions(t, r, d);
 	peaks(t, d);
 	owners(t, &d->at_peak, no_frame(t, r));
 	chart(t, d);

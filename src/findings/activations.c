@@ -1,12 +1,14 @@
 /*
  * Tensors that stand out among what passes make: logits, keys and values, and what a loop makes.
  *
- * logits_dominate: the largest tensor at the peak that a loss or an output layer made, and all of its
- * family: the same tensor in half or twice the precision, and their gradients.
+ * logits_dominate: the largest tensor at the peak that a loss or the model's last layer made, and all of
+ * its family: the same tensor in half or twice the precision, and their gradients.
  * allocation_in_loop: LOOP_MIN allocations of one size by one line of the user's own, one after the
  * other.  Layers and optimizers repeat themselves too, but with other sizes or other lines between.
  */
 #include "detect.h"
+
+#include <string.h>
 
 #define LOGITS_LEAST_PART 50 /* of the peak: a smaller tensor is not looked at */
 #define LOGITS_PART 5        /* of the peak: the family has at least this */
@@ -47,6 +49,47 @@ static int is_passing(enum timeline_category c)
 	       c == TIMELINE_AUTOGRAD_DETAIL || c == TIMELINE_UNKNOWN;
 }
 
+/* How many modules deep a stack is. */
+static uint32_t depth(const struct detecting *x, uint32_t stack, uint32_t call)
+{
+	uint32_t n, deep = 0;
+	const uint32_t *frames = trace_stack(x->trace, stack, &n);
+
+	for (uint32_t i = 0; i < n; i++)
+		deep += trace_frame(x->trace, frames[i])->name == call;
+	return deep;
+}
+
+/*
+ * Did the model's last layer make it?  A linear layer, after which no module as deep as it allocates
+ * until the program has left the model.
+ */
+static int is_of_head(const struct detecting *x, uint32_t alloc)
+{
+	static const char name[] = "_call_impl"; /* torch/nn/modules/module.py, since 1.9 */
+	const struct trace_events *ev = &x->device->events;
+	const struct trace_alloc *a = &x->device->allocs[alloc];
+	uint32_t call = intern_find(&x->trace->heap.strings, name, sizeof(name) - 1), n, deep;
+	const uint32_t *frames = trace_stack(x->trace, a->stack, &n);
+
+	if (!n || call == INTERN_NONE || a->born == TRACE_NONE ||
+	    !strstr(trace_text(x->trace, trace_frame(x->trace, frames[0])->filename),
+		    "/nn/modules/linear.py"))
+		return 0;
+	deep = depth(x, a->stack, call);
+	for (uint32_t e = a->born + 1; e <= x->last && e < ev->n; e++) {
+		uint32_t now = ev->stack[e];
+
+		if (ev->action[e] != TRACE_ALLOC || now == TRACE_NONE ||
+		    !x->trace->stacks.at[now].n)
+			continue;
+		now = depth(x, now, call);
+		if (!now || now >= deep)
+			return !now;
+	}
+	return !x->in->death;
+}
+
 /* The largest one, and the newest of these. */
 static uint32_t find_logits(const struct detecting *x)
 {
@@ -59,7 +102,8 @@ static uint32_t find_logits(const struct detecting *x)
 		uint64_t bytes = x->device->allocs[a].requested_bytes;
 
 		if (bytes >= most && is_passing(detect_category(x, a)) &&
-		    detect_mentions(x, detect_stack(x, a, &inferred), loss_words)) {
+		    (detect_mentions(x, detect_stack(x, a, &inferred), loss_words) ||
+		     (bytes >= x->peak / LOGITS_PART && is_of_head(x, a)))) {
 			best = a;
 			most = bytes;
 		}

@@ -237,7 +237,10 @@ static struct copies copies_in_one(const struct loads *l)
 
 static void tell_copies(struct detecting *x, const struct copies *c, uint32_t event)
 {
-	struct finding *f = detect_add(x, "duplicate_weights", detect_severity(x, c->bytes),
+	uint32_t peak = x->tl->peak_event[TIMELINE_ALLOCATED];
+	int costs = timeline_lives(&x->device->allocs[c->newest], TIMELINE_ALLOCATED, peak);
+	struct finding *f = detect_add(x, "duplicate_weights",
+				       costs ? detect_severity(x, c->bytes) : FINDINGS_INFO,
 				       c->apart ? 0.95 : 0.75);
 	char a[32], b[32];
 
