@@ -111,60 +111,74 @@ static uint32_t find_logits(const struct detecting *x)
 	return best;
 }
 
+/* The logits of one pass at the peak, in all their forms. */
+struct family {
+	uint32_t logits; /* the largest of them */
+	uint64_t bytes;
+	size_t count;
+	int trained; /* a backward pass follows, or is at work */
+};
+
+static void tell_logits(struct detecting *x, const struct family *l)
+{
+	struct finding *f =
+		detect_add(x, "logits_dominate",
+			   l->bytes >= x->peak / 3 ? FINDINGS_WARN : FINDINGS_INFO, 0.85);
+	int inferred;
+	uint32_t stack = detect_stack(x, l->logits, &inferred);
+	char a[32], b[32];
+
+	f->bytes = l->bytes;
+	detect_place(x, f, stack, inferred);
+	detect_title(x, f, "logits take %s of the peak of %s", text_size(a, l->bytes),
+		     text_size(b, x->peak));
+	detect_say(x, &f->evidence,
+		   "%zu tensor%s of the logits' kind at the peak, the largest %s: batch x length x "
+		   "vocabulary%s",
+		   l->count, l->count == 1 ? "" : "s",
+		   text_size(a, x->device->allocs[l->logits].requested_bytes),
+		   l->count == 1 ? ""
+		   : l->trained  ? ", once more in float32, and their gradients"
+				 : ", copied or once more in float32");
+	if (!l->trained) {
+		detect_say(x, &f->fix,
+			   "compute only what is used: model(ids, logits_to_keep=1) in generation, "
+			   "smaller batches or parts of the sequence in evaluation");
+		return;
+	}
+	detect_say(x, &f->fix,
+		   "a loss that never holds all logits: Liger's LigerFusedLinearCrossEntropyLoss, "
+		   "or the loss over parts of the sequence");
+	detect_say(x, &f->fix,
+		   "do not hold the output over backward: loss = model(**batch).loss, not "
+		   "out = model(**batch)");
+}
+
 void detect_logits(struct detecting *x)
 {
 	enum timeline_phase phase = detect_phase(x, x->tl->peak_event[TIMELINE_ALLOCATED]);
-	int trained =
+	struct family l = { .logits = find_logits(x) };
+	uint64_t size;
+	uint32_t start;
+
+	if (l.logits == TRACE_NONE)
+		return;
+	l.trained =
 		phase == TIMELINE_BACKWARD ||
 		(phase == TIMELINE_FORWARD && x->in_phase[TIMELINE_BACKWARD].event != TRACE_NONE);
-	uint32_t logits = find_logits(x), stack, start;
-	uint64_t bytes = 0, size;
-	size_t count = 0;
-	struct finding *f;
-	int inferred;
-	char a[32], b[32];
-
-	if (logits == TRACE_NONE)
-		return;
-	size = x->device->allocs[logits].requested_bytes;
-	start = start_of_pass(x, logits);
+	size = x->device->allocs[l.logits].requested_bytes;
+	start = start_of_pass(x, l.logits);
 	for (size_t i = 0; i < x->at_peak.n; i++) {
 		const struct trace_alloc *one = &x->device->allocs[x->at_peak.at[i]];
 
 		if (!is_family(one->requested_bytes, size) || one->born == TRACE_NONE ||
 		    one->born < start || !is_passing(detect_category(x, x->at_peak.at[i])))
 			continue;
-		bytes += one->requested_bytes;
-		count++;
+		l.bytes += one->requested_bytes;
+		l.count++;
 	}
-	if (bytes < x->peak / LOGITS_PART)
-		return;
-	stack = detect_stack(x, logits, &inferred);
-	f = detect_add(x, "logits_dominate", bytes >= x->peak / 3 ? FINDINGS_WARN : FINDINGS_INFO,
-		       0.85);
-	f->bytes = bytes;
-	detect_place(x, f, stack, inferred);
-	detect_title(x, f, "logits take %s of the peak of %s", text_size(a, bytes),
-		     text_size(b, x->peak));
-	detect_say(x, &f->evidence,
-		   "%zu tensor%s of the logits' kind at the peak, the largest %s: batch x length x "
-		   "vocabulary, once more in float32%s",
-		   count, count == 1 ? "" : "s", text_size(a, size),
-		   trained ? ", and their gradients" : "");
-	if (trained) {
-		detect_say(
-			x, &f->fix,
-			"a loss that never holds all logits: Liger's "
-			"LigerFusedLinearCrossEntropyLoss, or the loss over parts of the sequence");
-		detect_say(x, &f->fix,
-			   "do not hold the output over backward: loss = model(**batch).loss, not "
-			   "out = "
-			   "model(**batch)");
-	} else {
-		detect_say(x, &f->fix,
-			   "compute only what is used: model(ids, logits_to_keep=1) in generation, "
-			   "smaller batches or parts of the sequence in evaluation");
-	}
+	if (l.bytes >= x->peak / LOGITS_PART)
+		tell_logits(x, &l);
 }
 
 /* ---- kv_cache_growth ---- */
