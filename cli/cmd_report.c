@@ -62,8 +62,8 @@ static int fails(const struct plim_report *r, int on)
 			const struct plim_report_finding *f = &r->devices[d].findings[i];
 			int bad = !strcmp(f->severity, "bad");
 
-			if (bad && (on == FAIL_ANY || (on == FAIL_OOM && !strcmp(f->kind, "oom")) ||
-				    (on == FAIL_LEAK && !strcmp(f->kind, "leak"))))
+			if (bad && (on == FAIL_ANY || (on == FAIL_OOM && !strcmp(f->id, "oom")) ||
+				    (on == FAIL_LEAK && !strcmp(f->id, "leak"))))
 				return 1;
 		}
 	}

@@ -33,7 +33,7 @@ def check(name, truth):
     for options in ([], ["--log", log]) if os.path.exists(log) else ([],):
         device = report(name, *options)
         expect(name, "self-check", device["self_check"]["exact"])
-        leaks = [f for f in device["findings"] if f["kind"] == "leak" and f["severity"] == "bad"]
+        leaks = [f for f in device["findings"] if f["id"] == "leak" and f["severity"] == "bad"]
         expect(name, f"leaks {leaks}", bool(leaks) == ("leak" in truth["causes"]))
         if not truth["causes"]:
             expect(name, "a death was seen", not device["oom"])

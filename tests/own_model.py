@@ -34,7 +34,7 @@ def told(path):
     done = subprocess.run([plimsoll, "report", "--json", path], capture_output=True, text=True)
     device = json.loads(done.stdout)["devices"][0]
     return [[(o["verdict"]["bound_by"], o["verdict"]["cause"]) for o in device["oom"] if o["verdict"]],
-            any(f["kind"] == "leak" for f in device["findings"])]
+            any(f["id"] == "leak" for f in device["findings"])]
 
 
 paths = [p for folder in ("", "deaths", "kinds") for p in sorted(glob.glob(os.path.join(data, folder, "*.pickle.xz")))]

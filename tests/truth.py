@@ -70,7 +70,7 @@ def check(path):
         expect(path, device["peak"][measure] == want, f"peak {measure} {device['peak'][measure]}, PyTorch says {want}")
     expect(path, device["self_check"]["exact"], "the self-check is not exact")
     expect(path, (len(device["oom"]) > 0) == (truth.get("outcome") == "oom") or "settings" in path or name == "graph", "deaths")
-    leaks = {f["kind"] for f in device["findings"] if f["severity"] == "bad"} & {"leak"}
+    leaks = {f["id"] for f in device["findings"] if f["severity"] == "bad"} & {"leak"}
     if "settings" not in path:
         expect(path, bool(leaks) == (name in LEAKS), f"leak findings: {sorted(leaks)}")
     if name in CAUSES:

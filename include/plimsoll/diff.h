@@ -118,10 +118,10 @@ struct plim_diff_step {
 /* Found in one recording only. */
 struct plim_diff_finding {
 	const char *side; /* "a", "b" */
-	const char *kind; /* "oom", "leak" */
+	const char *id;   /* of the finding: "leak" and others */
 	const char *severity;
 	uint64_t bytes;
-	const char *text;
+	const char *title;
 };
 
 struct plim_diff_device {

@@ -160,11 +160,23 @@ struct plim_report_oom {
 	struct plim_report_verdict *verdict; /* NULL for those in the middle of many */
 };
 
+/* docs/findings.md lists the ids with their rules. */
 struct plim_report_finding {
-	const char *kind;     /* "oom", "leak" */
-	const char *severity; /* "bad", "note" */
-	const char *text;
-	uint64_t bytes;
+	const char *id;       /* "oom", "leak", "fragmentation" ... */
+	const char *severity; /* "bad", "warn", "info" */
+	double confidence;    /* 0 to 1 */
+	const char *title;    /* one line: what, how much, where */
+	uint64_t bytes;       /* what it costs */
+	uint64_t bytes_per_period;
+	const char *period; /* "step", "eval iteration" ...; NULL: it does not grow */
+	const char *frame;  /* the user's line that allocated */
+	bool inferred;      /* the line was not recorded but concluded */
+	const char **evidence;
+	size_t evidence_count;
+	const char **fix; /* words and code, best first */
+	size_t fix_count;
+	const char **see; /* commands and pages */
+	size_t see_count;
 	struct plim_report_leak *leak; /* NULL for others */
 };
 

@@ -130,10 +130,10 @@ static const struct field_table step_table = FIELD_TABLE(struct plim_diff_step, 
 #define F struct plim_diff_finding
 static const struct field finding_rows[] = {
 	FIELD_STRING(F, side, "a or b"),
-	FIELD_STRING(F, kind, "as in report/1"),
+	FIELD_STRING(F, id, "as in report/1"),
 	FIELD_STRING(F, severity, "as in report/1"),
 	FIELD_U64(F, bytes, "as in report/1"),
-	FIELD_STRING(F, text, "as in report/1"),
+	FIELD_STRING(F, title, "as in report/1"),
 };
 #undef F
 static const struct field_table finding_table = FIELD_TABLE(struct plim_diff_finding, finding_rows);

@@ -7,9 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define VERDICTS_EACH_END 4    /* of many deaths, the first and the last ones are explained */
-#define LEAK_MATERIAL_PART 100 /* of the peak: less is a note */
-#define LEAK_NOISE_PART 1000   /* less than this is not told: a longer batch does as much */
+#define VERDICTS_EACH_END 4 /* of many deaths, the first and the last ones are explained */
 
 void plim_report_options_init(struct plim_report_options *o)
 {
@@ -29,6 +27,8 @@ void plim_report_free(struct plim_report *r)
 		allocator_replay_free(h->devices[i].replay);
 	for (size_t i = 0; h->devices && h->trace && i < h->trace->device_count; i++)
 		timeline_categories_release(&h->devices[i].categories);
+	for (size_t i = 0; h->devices && h->trace && i < h->trace->device_count; i++)
+		findings_release(&h->devices[i].findings);
 	trace_free(h->trace);
 	for (size_t i = 0; i < h->chunks.n; i++)
 		mem_free(&h->mem, h->chunks.at[i].at, h->chunks.at[i].bytes, 1);
@@ -280,18 +280,36 @@ static enum plim_status fill_owners(struct plim_report *r, const struct report_d
 
 /* ---- deaths and leaks ---- */
 
-static enum plim_status fill_oom(struct plim_report *r, const struct timeline *tl,
+/* What the last one's requests do under other settings, where these are the question. */
+static enum plim_status try_settings(struct plim_report *r, struct report_device *one,
+				     struct plim_err *err)
+{
+	const struct findings_death *d = &one->death;
+	int limit = d->bound_by == FINDINGS_BOUND_LIMIT;
+	struct allocator_bounds bounds = { .limit_bytes = limit ? d->bound_low_bytes : UINT64_MAX,
+					   .capacity_bytes =
+						   limit ? UINT64_MAX : d->bound_low_bytes };
+
+	one->tried_count = 0;
+	if ((d->cause != FINDINGS_CAUSE_FRAGMENTATION && d->cause != FINDINGS_CAUSE_UNKNOWN) ||
+	    d->bound_low_bytes == PLIM_UNKNOWN)
+		return PLIM_OK;
+	one->tried_count = FINDINGS_TRIED;
+	return findings_try_settings(&r->hidden->mem, &one->timeline, &bounds, one->tried,
+				     &one->tried_count, err);
+}
+
+static enum plim_status fill_oom(struct plim_report *r, struct report_device *one,
 				 struct timeline_cursor *at, size_t i, struct plim_report_oom *out,
 				 struct plim_err *err)
 {
+	const struct timeline *tl = &one->timeline;
 	const struct trace *t = r->hidden->trace;
 	const struct trace_events *ev = &tl->device->events;
 	const struct allocator_oom *oom = &tl->replay->ooms.at[i];
 	int last = i + 1 == tl->replay->ooms.n;
 	int explained = i < VERDICTS_EACH_END || i + VERDICTS_EACH_END >= tl->replay->ooms.n;
-	struct report_tried tried[REPORT_TRIED];
-	size_t tried_count = 0;
-	struct findings_death d;
+	struct findings_death *d = &one->death;
 	uint32_t e = oom->event;
 	enum plim_status st;
 
@@ -315,73 +333,16 @@ static enum plim_status fill_oom(struct plim_report *r, const struct timeline *t
 	if (st || !explained)
 		return st;
 	st = findings_explain_death(&r->hidden->mem, tl, oom,
-				    last && r->hidden->has_message ? &r->hidden->message : NULL, &d,
+				    last && r->hidden->has_message ? &r->hidden->message : NULL, d,
 				    err);
 	if (st)
 		return st;
-	out->bound_bytes = d.bound_low_bytes;
+	out->bound_bytes = d->bound_low_bytes;
 	if (last && !r->hidden->summary)
-		st = report_try_settings(r, tl, &d, tried, &tried_count, err);
+		st = try_settings(r, one, err);
 	out->verdict = st ? NULL : report_take(r, 1, sizeof(*out->verdict), err);
-	return out->verdict ? report_verdict(r, &d, tried, tried_count, out->verdict, err)
+	return out->verdict ? report_verdict(r, d, one->tried, one->tried_count, out->verdict, err)
 			    : err->status;
-}
-
-static enum plim_status fill_leak(struct plim_report *r, const struct findings_leak *from,
-				  struct plim_report_finding *out, uint64_t peak,
-				  struct plim_err *err)
-{
-	struct plim_report_leak *l = report_take(r, 1, sizeof(*l), err);
-	char a[32], b[32];
-	const char *where;
-
-	if (!l)
-		return mem_status(err);
-	*l = (struct plim_report_leak){ .grown_bytes = from->grown_bytes,
-					.per_repetition_bytes = from->per_repetition_bytes,
-					.repetitions = from->repetitions,
-					.first_event = from->first_event,
-					.last_event = from->last_event,
-					.loop = report_frame(r, from->loop_frame, err),
-					.frame = report_frame(r, from->frame, err),
-					.part_bytes = from->part_bytes };
-	where = l->frame ? l->frame : l->loop;
-	out->kind = "leak";
-	out->severity = from->grown_bytes >= peak / LEAK_MATERIAL_PART ? "bad" : "note";
-	out->bytes = from->grown_bytes;
-	out->leak = l;
-	out->text = report_text(r, err,
-				"live memory climbs by %s each repetition, %u times in a row, %s "
-				"in all; most of what "
-				"stays was allocated by %s",
-				report_size(a, from->per_repetition_bytes), from->repetitions,
-				report_size(b, from->grown_bytes),
-				where ? where : "code without a Python stack");
-	return report_stack(r, from->stack, &l->stack, &l->stack_count, err);
-}
-
-static enum plim_status fill_findings(struct plim_report *r, const struct timeline *tl,
-				      struct plim_report_device *out, struct plim_err *err)
-{
-	struct findings_leak leak;
-	const struct plim_report_oom *last = out->oom_count ? &out->oom[out->oom_count - 1] : NULL;
-	struct plim_report_finding *f = report_take(r, 2, sizeof(*f), err);
-	uint32_t end = last ? (uint32_t)last->event : TIMELINE_BEFORE;
-	int found;
-	enum plim_status st = f ? findings_find_leak(&r->hidden->mem, tl, end, &leak, &found, err)
-				: mem_status(err);
-
-	out->findings = f;
-	if (!st && last) {
-		f[out->finding_count++] =
-			(struct plim_report_finding){ .kind = "oom",
-						      .severity = "bad",
-						      .text = last->verdict->headline,
-						      .bytes = last->requested_bytes };
-	}
-	if (!st && found && leak.grown_bytes >= out->peak.allocated_bytes / LEAK_NOISE_PART)
-		st = fill_leak(r, &leak, &f[out->finding_count++], out->peak.allocated_bytes, err);
-	return st;
 }
 
 /* ---- devices ---- */
@@ -514,10 +475,10 @@ static enum plim_status fill_device(struct plim_report *r, size_t i, struct plim
 		st = mem_status(err);
 	timeline_start(tl, &at);
 	for (size_t k = 0; !st && k < out->oom_count; k++)
-		st = fill_oom(r, tl, &at, k, &out->oom[k], err);
+		st = fill_oom(r, one, &at, k, &out->oom[k], err);
 	if (!st)
 		st = report_steps(r, one, out, err);
-	return st ? st : fill_findings(r, tl, out, err);
+	return st ? st : report_findings(r, one, out, err);
 }
 
 static enum plim_status fill_devices(struct plim_report *r, struct plim_err *err)

@@ -10,7 +10,11 @@
 struct report_device {
 	struct allocator_replay *replay;
 	struct timeline timeline;
-	struct timeline_categories categories; /* mem NULL: no stacks were recorded */
+	struct timeline_categories categories;       /* mem NULL: no stacks were recorded */
+	struct findings_death death;                 /* the last failure, where there is one */
+	struct findings_tried tried[FINDINGS_TRIED]; /* for it */
+	size_t tried_count;
+	struct findings_list findings;
 };
 
 struct plim_report_hidden {
@@ -71,20 +75,6 @@ const char *report_frame(struct plim_report *r, uint32_t frame, struct plim_err 
 enum plim_status report_stack(struct plim_report *r, uint32_t stack, const char ***out, size_t *n,
 			      struct plim_err *err);
 
-/* What the same requests did under settings that people would try, up to the recording's end. */
-#define REPORT_TRIED 2
-struct report_tried {
-	const char *settings;
-	int survives; /* wherever the driver puts the segments */
-	uint64_t reserved_bytes;
-};
-
-/* *n 0: it is not a question of settings, or the replay of the recording itself is not exact. */
-enum plim_status report_try_settings(struct plim_report *r, const struct timeline *tl,
-				     const struct findings_death *d,
-				     struct report_tried tried[REPORT_TRIED], size_t *n,
-				     struct plim_err *err);
-
 /* Phases and categories of a device, if its recording has stacks. */
 enum plim_status report_categorize(struct plim_report *r, struct report_device *one,
 				   struct plim_err *err);
@@ -97,12 +87,19 @@ enum plim_status report_categories(struct plim_report *r, const struct report_de
 enum plim_status report_steps(struct plim_report *r, const struct report_device *one,
 			      struct plim_report_device *out, struct plim_err *err);
 
+/* Needs the deaths, which are findings too. */
+enum plim_status report_findings(struct plim_report *r, struct report_device *one,
+				 struct plim_report_device *out, struct plim_err *err);
+
 /* The verdict of a death, with its sentences. */
 enum plim_status report_verdict(struct plim_report *r, const struct findings_death *d,
-				const struct report_tried *tried, size_t tried_count,
+				const struct findings_tried *tried, size_t tried_count,
 				struct plim_report_verdict *v, struct plim_err *err);
 
 /* "3.02 GiB" into a buffer of 32. */
-const char *report_size(char *buffer, uint64_t bytes);
+static inline const char *report_size(char *buffer, uint64_t bytes)
+{
+	return text_size(buffer, bytes);
+}
 
 #endif

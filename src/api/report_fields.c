@@ -193,10 +193,21 @@ static const struct field_table oom_table = FIELD_TABLE(struct plim_report_oom, 
 
 #define F struct plim_report_finding
 static const struct field finding_rows[] = {
-	FIELD_STRING(F, kind, "oom or leak"),
-	FIELD_STRING(F, severity, "bad or note"),
-	FIELD_STRING(F, text, "one sentence"),
-	FIELD_U64(F, bytes, "what it is about"),
+	FIELD_STRING(F, id, "oom, leak, or another one of docs/findings.md"),
+	FIELD_STRING(F, severity,
+		     "bad: killed the run, or will; warn: costs a part of the peak; info"),
+	FIELD_DOUBLE(F, confidence, "0 to 1: that it is what it is called"),
+	FIELD_STRING(F, title, "what, how much, where"),
+	FIELD_U64(F, bytes, "what it costs; null: not known"),
+	FIELD_U64(F, bytes_per_period, "bytes more each period; null: it does not grow"),
+	FIELD_STRING(F, period,
+		     "step, eval iteration, request, forward pass or repetition; null: it does not "
+		     "grow"),
+	FIELD_STRING(F, frame, "the user's line that allocated; null: not known"),
+	FIELD_BOOL(F, inferred, "the line was not recorded but concluded"),
+	FIELD_STRINGS(F, evidence, evidence_count, "sentences with the numbers"),
+	FIELD_STRINGS(F, fix, fix_count, "what helps, in words and code, best first"),
+	FIELD_STRINGS(F, see, see_count, "commands and pages that tell more"),
 	FIELD_POINTER(F, leak, struct plim_report_leak, leak_table, "null for others"),
 };
 #undef F

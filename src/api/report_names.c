@@ -32,26 +32,6 @@ const char *report_text(struct plim_report *r, struct plim_err *err, const char 
 	return intern_text(&r->hidden->strings, id);
 }
 
-const char *report_size(char *buffer, uint64_t bytes)
-{
-	static const struct {
-		uint64_t from;
-		const char *name;
-	} units[] = { { 1ull << 30, "GiB" }, { 1ull << 20, "MiB" }, { 1ull << 10, "KiB" } };
-
-	if (bytes == PLIM_UNKNOWN)
-		return "-";
-	for (size_t u = 0; u < sizeof(units) / sizeof(units[0]); u++) {
-		if (bytes >= units[u].from) {
-			snprintf(buffer, 32, "%.2f %s", (double)bytes / (double)units[u].from,
-				 units[u].name);
-			return buffer;
-		}
-	}
-	snprintf(buffer, 32, "%llu byte%s", (unsigned long long)bytes, bytes == 1 ? "" : "s");
-	return buffer;
-}
-
 /*
  * What --redact leaves readable: packages that everybody has the source of.  Anything else that is
  * installed may be somebody's own.

@@ -120,25 +120,70 @@ static void verdict(struct text *t, const struct plim_report *r, const struct pl
 	text_puts(t, "\n");
 }
 
+#define FULL_MAX 3 /* findings told with their evidence; the others in a line */
+
+static void bullets(struct text *t, const char *title, const char **lines, size_t n)
+{
+	if (n)
+		text_printf(t, "    %s\n", title);
+	for (size_t i = 0; i < n; i++) {
+		text_puts(t, "    - ");
+		wrap_unsafe(t, 6, 6, lines[i]);
+	}
+}
+
+static void finding(struct text *t, const struct plim_report_finding *f, int full)
+{
+	int bad = !strcmp(f->severity, "bad");
+
+	text_puts(t, "  ");
+	text_hue(t, bad ? TEXT_BAD : TEXT_HEAD);
+	text_printf(t, "%-4s", f->severity);
+	text_plain(t);
+	text_puts(t, "  ");
+	wrap_unsafe(t, 8, 8, f->title);
+	if (!full)
+		return;
+	if (f->frame) {
+		text_puts(t, "    ");
+		text_name_fit(t, f->frame, strlen(f->frame), t->style.width - 4, TEXT_CUT_LEFT);
+		text_puts(t, "\n");
+	}
+	bullets(t, "why", f->evidence, f->evidence_count);
+	bullets(t, "fix", f->fix, f->fix_count);
+}
+
+/* Has the verdict of the death told this one with its evidence? */
+static int is_told(const struct plim_report_device *d, const char *id)
+{
+	static const char *const ids[] = { "fragmentation", "optimizer_first_step",
+					   "outside_allocator" };
+
+	for (size_t i = 0; d->oom_count && i < sizeof(ids) / sizeof(*ids); i++)
+		if (!strcmp(id, ids[i]))
+			return 1;
+	return 0;
+}
+
 static void findings(struct text *t, const struct plim_report_device *d)
 {
+	size_t shown = 0;
+
 	for (size_t i = 0; i < d->finding_count; i++) {
 		const struct plim_report_finding *f = &d->findings[i];
 
-		if (!strcmp(f->kind, "oom") || strcmp(f->severity, "bad"))
+		if (!strcmp(f->id, "oom")) /* the verdict has told it */
 			continue;
-		text_hue(t, TEXT_BAD);
-		text_puts(t, "Leak: ");
-		text_plain(t);
-		wrap_unsafe(t, 6, 2, f->text);
-		name_line(t, "loop", f->leak->loop);
-		for (size_t k = 0; k < f->leak->stack_count && k < 4; k++)
-			name_line(t, k ? "" : "born at", f->leak->stack[k]);
-		words_line(t, "fix",
-			   "keep x.item() or x.detach().cpu(), not x, or empty the list; a smaller "
-			   "batch or empty_cache() only delays it");
-		text_puts(t, "\n");
+		if (!shown) {
+			text_hue(t, TEXT_HEAD);
+			text_puts(t, "What stands out\n");
+			text_plain(t);
+		}
+		finding(t, f,
+			shown++ < FULL_MAX && strcmp(f->severity, "info") != 0 &&
+				!is_told(d, f->id));
 	}
+	text_puts(t, shown ? "\n" : "");
 }
 
 static void peaks(struct text *t, const struct plim_report_device *d)
@@ -360,6 +405,31 @@ static void check(struct text *t, const struct plim_report_device *d)
 	}
 }
 
+#define STEPS_TOLD 4 /* so many steps that nothing grew over is worth a line */
+
+static int has_leak(const struct plim_report_device *d)
+{
+	for (size_t i = 0; i < d->finding_count; i++)
+		if (!strcmp(d->findings[i].id, "leak"))
+			return 1;
+	return 0;
+}
+
+/* What did not happen. */
+static void conclusions(struct text *t, const struct plim_report *r,
+			const struct plim_report_device *d)
+{
+	int failed = d->oom_count || !d->events;
+	int steady = d->step_count >= STEPS_TOLD && r->hidden->trace->has_frames && !has_leak(d);
+
+	if (!failed)
+		text_puts(t, "No failure in this recording.\n");
+	if (steady)
+		text_wrap(t, 0, 2, "No leak: nothing piles up from step to step.");
+	if (!failed || steady)
+		text_puts(t, "\n");
+}
+
 static void device(struct text *t, const struct plim_report *r, const struct plim_report_device *d)
 {
 	if (r->device_count > 1) {
@@ -369,8 +439,7 @@ static void device(struct text *t, const struct plim_report *r, const struct pli
 	}
 	verdict(t, r, d);
 	findings(t, d);
-	if (!d->oom_count && d->events)
-		text_puts(t, "No failure in this recording.\n\n");
+	conclusions(t, r, d);
 	peaks(t, d);
 	owners(t, &d->at_peak, no_frame(t, r));
 	chart(t, d);

@@ -166,7 +166,7 @@ static void tell_cause(struct lines *l, const struct findings_death *d)
 	}
 }
 
-static void tell_tried(struct lines *l, const struct report_tried *tried, size_t n)
+static void tell_tried(struct lines *l, const struct findings_tried *tried, size_t n)
 {
 	char a[32];
 
@@ -202,7 +202,7 @@ static const struct advice {
 };
 
 /* The first setting under which the recording runs to its end; NULL: none was tried or none does. */
-static const struct report_tried *survivor(const struct report_tried *tried, size_t n)
+static const struct findings_tried *survivor(const struct findings_tried *tried, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (tried[i].survives)
@@ -211,10 +211,10 @@ static const struct report_tried *survivor(const struct report_tried *tried, siz
 }
 
 static void advise(struct lines *l, const struct findings_death *d,
-		   const struct report_tried *tried, size_t tried_count)
+		   const struct findings_tried *tried, size_t tried_count)
 {
 	enum findings_cause cause = d->cause ? d->cause : d->likelier;
-	const struct report_tried *better = survivor(tried, tried_count);
+	const struct findings_tried *better = survivor(tried, tried_count);
 
 	if (cause == FINDINGS_CAUSE_FRAGMENTATION && better)
 		add(l,
@@ -278,7 +278,7 @@ static const char *headline(struct plim_report *r, const struct findings_death *
 }
 
 enum plim_status report_verdict(struct plim_report *r, const struct findings_death *d,
-				const struct report_tried *tried, size_t tried_count,
+				const struct findings_tried *tried, size_t tried_count,
 				struct plim_report_verdict *v, struct plim_err *err)
 {
 	static const char *const bases[] = { NULL, "repeated", "optimizer" };

@@ -146,7 +146,7 @@ void text_repeat(struct text *t, const char *s, unsigned times)
 
 /* --- numbers --- */
 
-void text_bytes(struct text *t, uint64_t bytes)
+const char *text_size(char *buffer, uint64_t bytes)
 {
 	static const struct {
 		uint64_t size;
@@ -157,15 +157,13 @@ void text_bytes(struct text *t, uint64_t bytes)
 	size_t k = 0;
 	uint64_t whole, hundredths;
 
-	if (bytes == PLIM_UNKNOWN) {
-		text_puts(t, "-");
-		return;
-	}
+	if (bytes == PLIM_UNKNOWN)
+		return "-";
 	while (k < LENGTH(units) && bytes < units[k].size)
 		k++;
 	if (k == LENGTH(units)) {
-		text_printf(t, "%u byte%s", (unsigned)bytes, bytes == 1 ? "" : "s");
-		return;
+		snprintf(buffer, 32, "%u byte%s", (unsigned)bytes, bytes == 1 ? "" : "s");
+		return buffer;
 	}
 	/* In integers, so that the same bytes are the same text everywhere; halves go up. */
 	whole = bytes / units[k].size;
@@ -176,8 +174,16 @@ void text_bytes(struct text *t, uint64_t bytes)
 		whole = 1;
 		k--;
 	}
-	text_printf(t, "%llu.%02llu %s", (unsigned long long)whole, (unsigned long long)hundredths,
-		    units[k].name);
+	snprintf(buffer, 32, "%llu.%02llu %s", (unsigned long long)whole,
+		 (unsigned long long)hundredths, units[k].name);
+	return buffer;
+}
+
+void text_bytes(struct text *t, uint64_t bytes)
+{
+	char size[32];
+
+	text_puts(t, text_size(size, bytes));
 }
 
 void text_count(struct text *t, uint64_t n)

@@ -46,6 +46,9 @@ void text_repeat(struct text *t, const char *s, unsigned times);
 /* "3.02 GiB", "584.68 MiB", "1.50 KiB", "512 bytes", "1 byte"; PLIM_UNKNOWN: "-". */
 void text_bytes(struct text *t, uint64_t bytes);
 
+/* The same into a buffer of 32. */
+const char *text_size(char *buffer, uint64_t bytes);
+
 /* "2,000,000"; PLIM_UNKNOWN: "-". */
 void text_count(struct text *t, uint64_t n);
 

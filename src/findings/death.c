@@ -275,6 +275,8 @@ static enum plim_status read_optimizer(struct mem *m, const struct timeline *tl,
 
 		if (!timeline_lives(one, TIMELINE_ALLOCATED, d->event))
 			continue;
+		if (one->flags & TRACE_BEFORE && one->stack == TRACE_NONE)
+			continue; /* it may have had a stack, which was lost */
 		if (trace_stackless(t, one->stack))
 			o->gradients += one->requested_bytes;
 		else

@@ -75,10 +75,77 @@ struct findings_death {
 	const struct messages_oom *message; /* NULL: no text was given */
 };
 
+/* What the same requests did under settings that people would try, up to the recording's end. */
+#define FINDINGS_TRIED 2
+struct findings_tried {
+	const char *settings;
+	int survives; /* wherever the driver puts the segments */
+	uint64_t reserved_bytes;
+};
+
+/*
+ * Try the first *n of them.  *n afterwards: how many were; 0: the model does not give the recording
+ * back, so that it says nothing of other settings.
+ */
+enum plim_status findings_try_settings(struct mem *m, const struct timeline *tl,
+				       const struct allocator_bounds *bounds,
+				       struct findings_tried tried[FINDINGS_TRIED], size_t *n,
+				       struct plim_err *err);
+
 /* Why the request at an `oom` event failed.  `message` may be NULL; it is borrowed. */
 enum plim_status findings_explain_death(struct mem *m, const struct timeline *tl,
 					const struct allocator_oom *oom,
 					const struct messages_oom *message,
 					struct findings_death *out, struct plim_err *err);
+
+/* ---- findings ---- */
+
+enum findings_severity {
+	FINDINGS_INFO, /* worth knowing */
+	FINDINGS_WARN, /* costs a part of the peak that could be had back */
+	FINDINGS_BAD   /* killed the run, or will */
+};
+
+#define FINDINGS_LINES 6
+struct findings_lines {
+	const char *at[FINDINGS_LINES];
+	size_t n;
+};
+
+/* Unknown bytes are PLIM_UNKNOWN.  No text holds a name from the file. */
+struct finding {
+	const char *id; /* a row of detect.c's table */
+	enum findings_severity severity;
+	double confidence; /* 0 to 1: that it is what it is called */
+	const char *title;
+	uint64_t bytes;            /* what it costs at the moment it is about */
+	uint64_t bytes_per_period; /* how much more each period */
+	const char *period;        /* "step", "eval iteration" ...; NULL: it does not grow */
+	uint32_t stack, frame;     /* the user's line that allocated; TRACE_NONE */
+	int inferred;              /* the line is concluded, not recorded */
+	struct findings_lines evidence, fix, see;
+	struct findings_leak leak; /* of id leak */
+};
+
+struct findings_list {
+	struct mem *mem;
+	struct intern texts;
+	VEC(struct finding) all; /* worst first */
+};
+
+struct findings_input {
+	const struct timeline *tl;
+	const struct timeline_categories *categories; /* mem NULL: no stacks were recorded */
+	const struct timeline_steps *steps;
+	const struct findings_death *death; /* the last failure, or NULL */
+	const struct findings_tried *tried; /* what was tried for it */
+	size_t tried_count;
+	int replays; /* may what survived be tried under other settings, too? */
+};
+
+/* All that is worth pointing out; an empty list is the good answer.  Linear in events. */
+enum plim_status findings_find(struct mem *m, const struct findings_input *in,
+			       struct findings_list *out, struct plim_err *err);
+void findings_release(struct findings_list *l);
 
 #endif

@@ -145,20 +145,6 @@ static int lives_into_forward(const struct deciding *x, const struct trace_alloc
 
 /* ---- what there is to go by ---- */
 
-#define AFTERLIFE 16 /* allocations after a failure that was the last: messages, a closing report */
-
-uint32_t timeline_find_death(const struct trace_events *ev)
-{
-	uint32_t allocs = 0;
-
-	for (size_t e = ev->n; e-- > 0 && allocs <= AFTERLIFE;) {
-		if (ev->action[e] == TRACE_OOM)
-			return (uint32_t)e;
-		allocs += ev->action[e] == TRACE_ALLOC;
-	}
-	return TRACE_NONE;
-}
-
 static int is_pass(enum timeline_phase p)
 {
 	return p == TIMELINE_FORWARD || p == TIMELINE_EVAL || p == TIMELINE_GENERATE;

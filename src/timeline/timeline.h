@@ -58,6 +58,9 @@ void timeline_go(const struct timeline *tl, struct timeline_cursor *c, uint32_t 
 void timeline_sample(const struct timeline *tl, enum timeline_measure measure, uint32_t first,
 		     uint32_t last, uint64_t *y, size_t n);
 
+/* The last failure, if the program did not go on after it; TRACE_NONE. */
+uint32_t timeline_find_death(const struct trace_events *ev);
+
 /* Does allocation `a` count in a measure after `event`? */
 static inline int timeline_lives(const struct trace_alloc *a, enum timeline_measure measure,
 				 uint32_t event)
@@ -145,9 +148,6 @@ struct timeline_categories {
 enum plim_status timeline_categorize(struct mem *m, const struct timeline *tl,
 				     struct timeline_categories *out, struct plim_err *err);
 void timeline_categories_release(struct timeline_categories *c);
-
-/* The last failure, if the program did not go on after it; TRACE_NONE. */
-uint32_t timeline_find_death(const struct trace_events *ev);
 
 /* What lives after `event` (or TIMELINE_BEFORE), by category; they add up to the measure's total. */
 void timeline_sum_categories(const struct timeline *tl, const struct timeline_categories *c,

@@ -1,0 +1,403 @@
+#!/usr/bin/env python3
+"""findings_made.py PLIMSOLL: findings of small programs that are made up here, one fault (or none) each.
+
+They stand for what the measured recordings do not hold: three repetitions only, caches that fill up or evict,
+evaluation with gradients, loops.  Each program runs on a Card, which records what PyTorch would.
+"""
+import json
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+
+plimsoll = sys.argv[1]
+failures = []
+MIB = 1 << 20
+TORCH = "/usr/lib/python3/dist-packages/torch/"
+
+
+def frame(file, line, name):
+    return {"filename": file, "line": line, "name": name}
+
+
+def user(line, name="train", file="/home/me/train.py"):
+    return frame(file, line, name)
+
+
+def module(line, *layers):
+    """The stack inside a module that the user's line calls; one more layer, another stack."""
+    inner = [frame(TORCH + "nn/modules/linear.py", 100 + n, "forward") for n in layers]
+    return [*inner, frame(TORCH + "nn/modules/module.py", 1500, "_call_impl"), user(line)]
+
+
+BUILD = [frame(TORCH + "nn/modules/linear.py", 90, "__init__"), user(3)]
+STEP = [frame(TORCH + "optim/adam.py", 238, "step"), user(30)]
+STATE = [frame(TORCH + "optim/adam.py", 178, "_init_group"), *STEP]
+ZERO = [frame(TORCH + "optim/optimizer.py", 1066, "zero_grad"), user(31)]
+
+
+class Card:
+    """Each block has a segment of its own, which is used again for its size."""
+
+    def __init__(self):
+        self.events, self.free, self.segments, self.live, self.next = [], {}, [], {}, 0x7F0000000000
+
+    def event(self, action, addr, size, stack=()):
+        self.events.append({"action": action, "addr": addr, "size": size, "stream": 0, "time_us": len(self.events),
+                            "frames": list(stack)})
+
+    def alloc(self, size, stack=()):
+        segment = 2 * MIB if size <= MIB else 20 * MIB if size < 10 * MIB else -(-size // (2 * MIB)) * 2 * MIB
+        cached = self.free.setdefault((segment, size), [])
+        if cached:
+            addr = cached.pop()
+        else:
+            addr, self.next = self.next, self.next + segment + 2 * MIB
+            self.event("segment_alloc", addr, segment, stack)
+            self.segments.append((addr, segment))
+        self.event("alloc", addr, size, stack)
+        self.live[addr] = (size, segment)
+        return addr
+
+    def drop(self, *blocks, stack=(user(99),), wait=False):
+        for addr in blocks:
+            size, segment = self.live.pop(addr)
+            self.event("free_requested", addr, size, stack)
+            if not wait:
+                self.event("free_completed", addr, size)
+                self.free[segment, size].append(addr)
+
+    def snapshot(self, pool=(0, 0)):
+        segments = []
+        for addr, total in self.segments:
+            size = self.live.get(addr, (0, 0))[0]
+            block = -(-size // 512) * 512
+            if total - block < (512 if total == 2 * MIB else MIB + 1):
+                block = total if size else 0
+            blocks = [{"address": addr, "size": block, "requested_size": size, "state": "active_allocated", "frames": []}] if size else []
+            if block < total:
+                blocks.append({"address": addr + block, "size": total - block, "requested_size": 0, "state": "inactive", "frames": []})
+            segments.append({"device": 0, "address": addr, "total_size": total, "allocated_size": block, "active_size": block,
+                             "requested_size": size, "stream": 0, "segment_type": "small" if total == 2 * MIB else "large",
+                             "segment_pool_id": pool, "is_expandable": False, "frames": [], "blocks": blocks})
+        return {"segments": segments, "device_traces": [self.events], "allocator_settings": {}, "external_annotations": []}
+
+
+class Trainer:
+    """A loop as people write it: forward, backward, step, zero_grad."""
+
+    def __init__(self, layers=10, size=12 * MIB):
+        self.card, self.layers, self.size = Card(), layers, size
+        self.weights = [self.card.alloc(size, BUILD) for _ in range(layers)]
+        self.state, self.grads, self.inputs = [], [], []
+
+    def forward(self, line=20, size=None, layers=None):
+        self.inputs.append(self.card.alloc(4096, [user(line - 1)]))
+        return [self.card.alloc(size or self.size, module(line, n, 0)) for n in range(layers or self.layers)]
+
+    def backward(self, saved):
+        detail = self.card.alloc(self.size)
+        fresh = not self.grads
+        for block in reversed(saved):
+            if fresh:
+                self.grads.append(self.card.alloc(self.size))
+            self.card.drop(block, stack=())  # autograd's thread has no Python
+        self.card.drop(detail, stack=())
+
+    def optimize(self):
+        if not self.state:
+            self.state = [self.card.alloc(self.size, STATE) for _ in self.weights * 2]
+        self.card.drop(self.card.alloc(4096, STEP), stack=STEP)
+
+    def zero(self):
+        self.card.drop(*self.grads, stack=ZERO)
+        self.grads = []
+
+    def step(self, **how):
+        self.backward(self.forward(**how))
+        self.optimize()
+        self.zero()
+        self.card.drop(self.inputs.pop())
+
+
+def findings(card, **snapshot):
+    with tempfile.NamedTemporaryFile(suffix=".pickle") as f:
+        pickle.dump(card.snapshot(**snapshot), f, 4)
+        f.flush()
+        done = subprocess.run([plimsoll, "report", "--json", f.name], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(done.stderr)
+    device = json.loads(done.stdout)["devices"][0]
+    if not device["self_check"]["exact"]:
+        failures.append(f"{sys._getframe(1).f_code.co_name}: the recording made is none: {device['self_check']}")
+    return {f["id"]: f for f in device["findings"]}
+
+
+def expect(ok, what):
+    if not ok:
+        failures.append(f"{sys._getframe(1).f_code.co_name}: {what}")
+
+
+def healthy():
+    t = Trainer()
+    for _ in range(6):
+        t.step()
+    found = findings(t.card)
+    expect(not found, f"found {list(found)}")
+
+
+def leak_in_three_steps():
+    t = Trainer()
+    kept = []
+    for _ in range(3):
+        t.step()
+        kept.append(t.card.alloc(6 * MIB, [user(40)]))
+    t.card.drop(*reversed(kept))  # the function that held them returns
+    t = Trainer()
+    kept = []
+    for _ in range(3):
+        saved = t.forward()
+        kept.append(t.card.alloc(6 * MIB, [user(40)]))
+        t.backward(saved)
+        t.optimize()
+        t.zero()
+        t.card.drop(t.inputs.pop())
+    t.card.drop(*reversed(kept))
+    leak = findings(t.card).get("leak")
+    expect(leak and leak["frame"] == "/home/me/train.py:40 in train", f"leak {leak}")
+    expect(leak and leak["period"] == "step" and leak["bytes_per_period"] == 6 * MIB and leak["bytes"] == 18 * MIB, f"leak {leak}")
+    expect(leak and leak["severity"] == "bad", "it will fill any card")
+
+
+def leak_in_three_evals():
+    t = Trainer()
+    for _ in range(3):
+        t.step()
+    kept = []
+    for _ in range(3):
+        made = t.forward(line=50)
+        t.card.drop(*made[:-1], t.inputs.pop())
+        kept.append(made[-1])
+    leak = findings(t.card).get("leak")
+    expect(leak and leak["frame"].startswith("/home/me/train.py:50"), f"leak {leak}")
+    expect(leak and leak["period"] == "eval iteration" and leak["bytes_per_period"] == 12 * MIB, f"leak {leak}")
+    expect(leak and "preds.append" in leak["fix"][0], f"fix {leak and leak['fix'][0]}")
+
+
+def leak_over_two_epochs():
+    t = Trainer()
+    for _ in range(2):
+        for _ in range(30):
+            t.step()
+        for _ in range(6):
+            made = t.forward(line=50)
+            t.card.drop(*made[:-1], t.inputs.pop())
+    leak = findings(t.card).get("leak")
+    expect(leak and leak["period"] == "eval iteration" and leak["bytes"] == 144 * MIB, f"leak {leak}")
+
+
+def evaluation_with_gradients_is_kept():
+    t = Trainer()
+    for _ in range(3):
+        t.step()
+    for _ in range(4):
+        t.forward(line=50)  # all that it saved stays
+        t.card.drop(t.inputs.pop())
+    leak = findings(t.card).get("leak")
+    expect(leak and leak["bytes_per_period"] == 120 * MIB, f"leak {leak}")
+    expect(leak and "inference_mode" in leak["fix"][0], f"fix {leak and leak['fix'][0]}")
+
+
+def leak_in_three_requests():
+    card = Card()
+    for _ in range(10):
+        card.alloc(12 * MIB, BUILD)
+    for _ in range(3):
+        ids = card.alloc(4096, [user(10, "serve")])
+        generate = [frame(TORCH + "../transformers/generation/utils.py", 2000, "generate"), user(11, "serve")]
+        made = [card.alloc(12 * MIB, [frame(TORCH + "nn/modules/linear.py", n, "forward"), *generate]) for n in range(10)]
+        card.drop(*made[1:], ids)
+    leak = findings(card).get("leak")
+    expect(leak and leak["period"] == "request" and leak["bytes_per_period"] == 12 * MIB, f"leak {leak}")
+
+
+def cache_inside_a_module():
+    t = Trainer()
+    here = [user(70, "forward", "/home/me/model.py"), *module(20, 1)]
+    for _ in range(6):
+        t.card.alloc(5 * MIB, here)
+        t.step()
+    # it is born before the forward pass begins in one that has no module around it: the period is a step
+    leak = findings(t.card).get("leak")
+    expect(leak and leak["frame"] == "/home/me/model.py:70 in forward", f"leak {leak}")
+    expect(leak and "self.cache" in leak["fix"][0], f"fix {leak and leak['fix'][0]}")
+
+
+def caches_that_end():
+    """One that is full after four steps, one that evicts, a value that is replaced, three kept for averaging."""
+    for what in ("full", "evicts", "replaced"):
+        t = Trainer()
+        queue = []
+        for i in range(16):
+            t.step()
+            if what != "full" or i < 4:
+                queue.append(t.card.alloc(8 * MIB, [user(60)]))
+            if len(queue) > {"full": 99, "evicts": 5, "replaced": 1}[what]:
+                t.card.drop(queue.pop(0))
+        found = findings(t.card)
+        expect("leak" not in found, f"{what}: {found.get('leak')}")
+
+
+def several_forwards_for_one_backward():
+    for steps in (0, 2):
+        t = Trainer()
+        for _ in range(steps):
+            saved = [t.forward() for _ in range(3)]
+            for one in saved:
+                t.backward(one)
+                t.card.drop(t.inputs.pop())
+            t.optimize()
+            t.zero()
+        for _ in range(3):
+            t.forward()  # it ends before backward comes
+        found = findings(t.card)
+        expect("leak" not in found, f"after {steps} steps: {found.get('leak')}")
+
+
+def longer_batches_are_no_leak():
+    t = Trainer()
+    for n in (12, 14, 16, 18, 20, 22, 30):
+        t.step(size=n * MIB)
+    found = findings(t.card)
+    expect("leak" not in found, f"leak {found.get('leak')}")
+    expect("longest_batch" in found and "step 6" in found["longest_batch"]["title"], f"found {list(found)}")
+
+
+def zero_grad_after_forward():
+    t = Trainer()
+    for _ in range(5):
+        saved = t.forward()
+        t.zero()
+        t.backward(saved)
+        t.optimize()
+        t.card.drop(t.inputs.pop())
+    found = findings(t.card).get("gradients_live_in_forward")
+    expect(found and found["bytes"] == 120 * MIB and any("only after the forward pass" in e for e in found["evidence"]), f"{found}")
+    expect("leak" not in findings(t.card), "a leak")
+
+
+def zero_grad_missing():
+    t = Trainer()
+    for _ in range(5):
+        t.backward(t.forward())
+        t.optimize()
+        t.card.drop(t.inputs.pop())
+    found = findings(t.card).get("gradients_live_in_forward")
+    expect(found and any("zero_grad() is not called" in e for e in found["evidence"]), f"{found}")
+
+
+def accumulation_is_no_fault():
+    t = Trainer()
+    for _ in range(4):
+        for _ in range(3):
+            t.backward(t.forward())
+            t.card.drop(t.inputs.pop())
+        t.optimize()
+        t.zero()
+    found = findings(t.card)
+    expect(not found, f"found {list(found)}")
+
+
+def heavier_evaluation():
+    for grads in (True, False):
+        t = Trainer()
+        for _ in range(4):
+            t.step()
+        for _ in range(2):
+            if grads:  # passes that keep all they make until their output goes
+                made = t.forward(line=50, layers=40)
+            else:
+                made = t.forward(line=50, size=600 * MIB, layers=1)
+            t.card.drop(*made, t.inputs.pop())
+            t.card.drop(t.card.alloc(4096, module(50, 77)))
+        found = findings(t.card).get("eval_heavier_than_train")
+        expect(found and found["frame"].startswith("/home/me/train.py:50"), f"{found}")
+        expect(found and ("inference_mode" in found["fix"][0]) == grads, f"{grads}: {found and found['fix']}")
+
+
+def two_models():
+    def load(card, layers):
+        return [card.alloc(size, BUILD) for size in [64 * MIB, *[4 * MIB, 2 * MIB, 16 * MIB, 1 * MIB] * layers]]
+
+    def run(card):
+        x = card.alloc(4096, [user(19)])
+        card.drop(*[card.alloc(MIB, module(20, n)) for n in range(9)], x)
+
+    card = Card()
+    load(card, 6)
+    load(card, 6)
+    run(card)
+    found = findings(card).get("duplicate_weights")
+    expect(found and found["bytes"] == (64 + 23 * 6) * MIB and "2 times" in found["title"], f"{found}")
+    card = Card()
+    load(card, 12)
+    run(card)
+    expect("duplicate_weights" not in findings(card), "layers are not models")
+    card = Card()
+    load(card, 3)
+    run(card)
+    load(card, 6)
+    run(card)
+    expect("duplicate_weights" not in findings(card), "a larger model is no copy")
+
+
+def loop():
+    for times, wanted in ((1500, True), (300, False)):
+        t = Trainer()
+        for _ in range(3):
+            t.step()
+        x = t.card.alloc(MIB, [user(80)])
+        for _ in range(times):
+            y = t.card.alloc(MIB, [user(81)])
+            t.card.drop(x)
+            x = y
+        found = findings(t.card)
+        expect(("allocation_in_loop" in found) == wanted, f"{times}: {list(found)}")
+        expect(not wanted or found["allocation_in_loop"]["frame"].startswith("/home/me/train.py:81"), "its line")
+
+
+def small_segments():
+    card = Card()
+    for n in range(300):
+        card.alloc(600 + 512 * n, [user(90)])
+    found = findings(card).get("many_small_segments")
+    expect(found and found["title"].startswith("300 segments"), f"{found}")
+
+
+def waiting_for_a_stream():
+    t = Trainer()
+    for _ in range(4):
+        t.step()
+    made = [t.card.alloc(10 * MIB, [user(95)]) for _ in range(4)]
+    t.card.drop(*made, wait=True)
+    t.card.alloc(4096, [user(96)])
+    for addr in made:
+        t.card.event("free_completed", addr, 10 * MIB)
+    found = findings(t.card).get("pending_frees")
+    expect(found and found["bytes"] == 40 * MIB, f"{found}")
+
+
+def private_pool():
+    card = Card()
+    card.alloc(30 * MIB, [user(5)])
+    found = findings(card, pool=(1, 0)).get("private_pools")
+    expect(found and found["bytes"] == 30 * MIB, f"{found}")
+
+
+programs = [f for f in list(globals().values())
+            if getattr(f, "__code__", None) and f.__module__ == "__main__" and not f.__code__.co_argcount]
+for program in programs:
+    program()
+print("\n".join(failures) or f"{len(programs)} programs: found what they do, and nothing else")
+sys.exit(bool(failures))
