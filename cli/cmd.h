@@ -15,6 +15,7 @@
 
 #include "opt.h"
 
+#include <plimsoll/report.h>
 #include <plimsoll/status.h>
 
 #include <stddef.h>
@@ -54,6 +55,7 @@ struct cmd {
 	int min_args, max_args;             /* operands; max_args -1: any number */
 	unsigned flags;                     /* enum cmd_flags */
 	unsigned needs;                     /* enum cmd_needs */
+	const struct cmd *const *verbs;     /* of a command that is a family; ends with NULL */
 	/* Returns an enum cmd_exit.  argv[0..argc) are the operands, argv[argc] is NULL. */
 	int (*run)(const void *values, int argc, char **argv);
 };
@@ -67,6 +69,13 @@ int cmd_unknown(const char *name);
 /* NULL if there is none of that name. */
 const struct cmd *cmd_find(const char *name);
 
+/*
+ * A family ("ckpt") has verbs, commands of their own with names of two words ("ckpt verify"), and does
+ * nothing itself.  The second word, and the verb of that word: NULL if there is none.
+ */
+const char *cmd_verb_word(const struct cmd *verb);
+const struct cmd *cmd_find_verb(const struct cmd *family, const char *word);
+
 /* Print "plimsoll: MESSAGE" to stderr and return the exit code that belongs to err->status. */
 int cmd_fail(const struct plim_err *err);
 
@@ -76,6 +85,12 @@ int cmd_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Print "plimsoll: MESSAGE" to stderr, control characters replaced; the exit code stays the caller's. */
 void cmd_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* For plim_write_fn: to stdout. */
+int cmd_to_stdout(void *ctx, const char *text, size_t n);
+
+/* How text is to look here: the terminal's width, or `width` if not OPT_NONE; LANG; NO_COLOR. */
+struct plim_text_style cmd_style(uint64_t width, bool no_color);
+
 /* The exit code of a status; one table. */
 int cmd_exit_code(enum plim_status status);
 
@@ -83,6 +98,6 @@ int cmd_exit_code(enum plim_status status);
 void cmd_print_help(FILE *to, const struct cmd *cmd);
 void cmd_print_overview(FILE *to);
 
-extern const struct cmd cmd_record, cmd_report, cmd_help, cmd_completion, cmd_man, cmd_fields;
+extern const struct cmd cmd_ckpt, cmd_record, cmd_report, cmd_help, cmd_completion, cmd_man, cmd_fields;
 
 #endif

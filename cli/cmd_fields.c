@@ -1,31 +1,40 @@
 /* plimsoll __fields: the rows of the JSON schemas, for docs/json.md and the ABI list. */
 #include "cmd.h"
 
+#include <plimsoll/ckpt.h>
 #include <plimsoll/report.h>
 
-#include <errno.h>
 #include <string.h>
 
-static int to_stdout(void *ctx, const char *text, size_t n)
-{
-	(void)ctx;
-	return fwrite(text, 1, n, stdout) == n ? 0 : errno ? errno : EIO;
-}
+/* Schemas by name; the first is printed when none is named. */
+static const struct {
+	const char *name;
+	enum plim_status (*fields)(int layout, plim_write_fn *write, void *ctx, struct plim_err *err);
+} schemas[] = {
+	{ "report", plim_report_fields },
+	{ "ckpt", plim_ckpt_fields },
+};
 
 static int fields_run(const void *values, int argc, char **argv)
 {
+	bool abi = argc && !strcmp(argv[0], "abi");
 	struct plim_err err;
+	size_t n = sizeof(schemas) / sizeof(schemas[0]);
 
 	(void)values;
-	return plim_report_fields(argc && !strcmp(argv[0], "abi"), to_stdout, NULL, &err)
-		       ? cmd_fail(&err)
-		       : CMD_DONE;
+	for (size_t i = 0; i < n; i++) {
+		if (!abi && strcmp(argc ? argv[0] : schemas[0].name, schemas[i].name) != 0)
+			continue;
+		if (schemas[i].fields(abi, cmd_to_stdout, NULL, &err))
+			return cmd_fail(&err);
+	}
+	return CMD_DONE;
 }
 
 const struct cmd cmd_fields = {
 	.name = "__fields",
-	.summary = "print the fields of report/1",
-	.args = "[abi]",
+	.summary = "print the fields of a schema",
+	.args = "[abi|SCHEMA]",
 	.max_args = 1,
 	.flags = CMD_HIDDEN,
 	.run = fields_run,

@@ -3,11 +3,7 @@
 
 #include <plimsoll/report.h>
 
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 static const char *const group_names[] = { "user-frame", "stack", "size", NULL };
 static const char *const fail_names[] = { "never", "oom", "leak", "any", NULL };
@@ -53,32 +49,6 @@ static const struct opt report_opt[] = {
 	OPT_END
 };
 
-static int to_stdout(void *ctx, const char *text, size_t n)
-{
-	(void)ctx;
-	return fwrite(text, 1, n, stdout) == n ? 0 : errno ? errno : EIO;
-}
-
-static struct plim_text_style style_of(const struct report_opts *o)
-{
-	const char *lang = getenv("LC_ALL");
-	struct plim_text_style s = { .width = 80 };
-	struct winsize size;
-	int terminal = isatty(STDOUT_FILENO);
-
-	if (!lang || !*lang)
-		lang = getenv("LC_CTYPE");
-	if (!lang || !*lang)
-		lang = getenv("LANG");
-	s.utf8 = lang && (strstr(lang, "UTF-8") || strstr(lang, "utf8") || strstr(lang, "UTF8"));
-	s.color = terminal && !o->no_color && !(getenv("NO_COLOR") && *getenv("NO_COLOR"));
-	if (terminal && !ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) && size.ws_col >= 40)
-		s.width = size.ws_col < 120 ? size.ws_col : 120;
-	if (o->width != OPT_NONE)
-		s.width = (uint32_t)o->width;
-	return s;
-}
-
 /* Is what --fail-on names among the findings? */
 static int fails(const struct plim_report *r, int on)
 {
@@ -98,7 +68,7 @@ static int fails(const struct plim_report *r, int on)
 static int report_one(const struct report_opts *o, const char *path)
 {
 	struct plim_report_options options;
-	struct plim_text_style style = style_of(o);
+	struct plim_text_style style = cmd_style(o->width, o->no_color);
 	struct plim_report *r;
 	struct plim_err err;
 	int code = CMD_DONE;
@@ -116,8 +86,8 @@ static int report_one(const struct report_opts *o, const char *path)
 	options.owners_max = (uint32_t)o->owners;
 	if (plim_report_open(path, &options, &r, &err))
 		return cmd_fail(&err);
-	if (o->json ? plim_report_json(r, to_stdout, NULL, &err)
-		    : plim_report_text(r, &style, to_stdout, NULL, &err))
+	if (o->json ? plim_report_json(r, cmd_to_stdout, NULL, &err)
+		    : plim_report_text(r, &style, cmd_to_stdout, NULL, &err))
 		code = cmd_fail(&err);
 	if (code == CMD_DONE && o->output && plim_report_snapshot(r, o->output, &err))
 		code = cmd_fail(&err);

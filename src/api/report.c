@@ -1,6 +1,8 @@
 /* plimsoll report: read, replay, walk, explain; the result as plain structs. */
 #include "report.h"
 
+#include "output.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -593,58 +595,16 @@ enum plim_status plim_report_open(const char *path, const struct plim_report_opt
 
 /* ---- out ---- */
 
-struct out {
-	plim_write_fn *write;
-	void *ctx;
-};
-
-static enum plim_status pass_on(void *ctx, const char *text, size_t n, struct plim_err *err)
-{
-	struct out *o = ctx;
-	int number = o->write(o->ctx, text, n);
-
-	return number ? err_errno(err, number, "cannot write the output") : PLIM_OK;
-}
-
 enum plim_status plim_report_json(const struct plim_report *r, plim_write_fn *write, void *ctx,
 				  struct plim_err *err)
 {
-	struct out o = { write, ctx };
-	struct json_sink sink = { pass_on, &o };
-	struct json_out j;
-	struct text text;
-	enum plim_status st;
-
-	text_init(&text, &r->hidden->mem, NULL);
-	json_out_init(&j, &text, JSON_PRETTY, &sink);
-	json_object(&j, NULL, JSON_LINES);
-	json_string(&j, "schema", "report/1");
-	json_string(&j, "version", plim_version());
-	fields_emit_members(&j, &report_table, r);
-	json_object_end(&j);
-	st = json_out_finish(&j, err);
-	text_release(&text);
-	return st;
+	return output_json(&r->hidden->mem, "report/1", &report_table, r, write, ctx, err);
 }
 
 enum plim_status plim_report_fields(int layout, plim_write_fn *write, void *ctx,
 				    struct plim_err *err)
 {
-	struct mem m;
-	struct text text;
-	int number;
-	enum plim_status st;
-
-	mem_init(&m, 0);
-	text_init(&text, &m, NULL);
-	if (layout)
-		fields_emit_abi(&text, &report_table);
-	else
-		fields_emit_doc(&text, "", &report_table);
-	st = text_status(&text, err);
-	number = st ? 0 : write(ctx, text_get(&text), text.n);
-	text_release(&text);
-	return number ? err_errno(err, number, "cannot write the output") : st;
+	return output_fields(&report_table, layout, write, ctx, err);
 }
 
 /* A file that appears whole or not at all. */

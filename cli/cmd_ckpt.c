@@ -1,0 +1,140 @@
+/* plimsoll ckpt: the verbs about checkpoints. */
+#include "cmd.h"
+
+#include <plimsoll/ckpt.h>
+
+struct ckpt_opts {
+	bool json, values, no_color, tensors;
+	uint64_t max_memory, width, threads;
+	const char *require;
+};
+
+#define OPT_LOOK                                                                              \
+	OPT_HEADING("How to show it"), OPT_FLAG('j', "json", ckpt_opts, json,                 \
+						"print JSON (schema ckpt/1) instead of text"), \
+		OPT_U64('w', "width", ckpt_opts, width, "columns", 40, 500, OPT_NONE,         \
+			"of the text (the terminal's, or 80)"),                               \
+		OPT_FLAG(0, "no-color", ckpt_opts, no_color, "no colours (also NO_COLOR)"),   \
+		OPT_HEADING("Limits"),                                                        \
+		OPT_BYTES('m', "max-memory", ckpt_opts, max_memory, 1 << 20, OPT_NONE,        \
+			  OPT_NONE, "use no more (half of this machine's)")
+
+static const struct opt verify_opt[] = {
+	OPT_FLAG('v', "values", ckpt_opts, values,
+		 "look at the numbers too: NaN, infinities, tensors of zeros"),
+	OPT_STRING('r', "require", ckpt_opts, require, "KEY,KEY...", NULL,
+		   "fail unless these keys are there"),
+	OPT_U64('t', "threads", ckpt_opts, threads, "N", 1, 64, OPT_NONE, "that read (one a core)"),
+	OPT_LOOK,
+	OPT_END
+};
+
+static const struct opt show_opt[] = {
+	OPT_FLAG('t', "tensors", ckpt_opts, tensors, "list every tensor"), OPT_LOOK, OPT_END
+};
+
+static int one(const struct ckpt_opts *o, const char *path, unsigned flags, enum plim_ckpt_text what)
+{
+	struct plim_ckpt_options options = {
+		.size = sizeof(options),
+		.flags = flags,
+		.max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory,
+		.require = o->require,
+		.threads = o->threads == OPT_NONE ? 0 : (uint32_t)o->threads,
+	};
+	struct plim_text_style style = cmd_style(o->width, o->no_color);
+	struct plim_ckpt *c;
+	struct plim_err err;
+	int code;
+
+	if (plim_ckpt_open(path, &options, &c, &err))
+		return cmd_fail(&err);
+	code = c->verdict >= PLIM_CKPT_DAMAGED ? CMD_FAILED : CMD_DONE;
+	if (o->json ? plim_ckpt_json(c, cmd_to_stdout, NULL, &err)
+		    : plim_ckpt_text(c, what, &style, cmd_to_stdout, NULL, &err))
+		code = cmd_fail(&err);
+	plim_ckpt_free(c);
+	return code;
+}
+
+static int verify_run(const void *values, int argc, char **argv)
+{
+	const struct ckpt_opts *o = values;
+	unsigned flags = PLIM_CKPT_VERIFY | (o->values ? PLIM_CKPT_VALUES : 0);
+	int worst = CMD_DONE;
+
+	for (int i = 0; i < argc; i++) {
+		int code = one(o, argv[i], flags, PLIM_CKPT_TEXT_VERIFY);
+
+		worst = code > worst ? code : worst;
+	}
+	return worst;
+}
+
+static int show_run(const void *values, int argc, char **argv)
+{
+	const struct ckpt_opts *o = values;
+	int worst = CMD_DONE;
+
+	for (int i = 0; i < argc; i++) {
+		int code = one(o, argv[i], 0, o->tensors ? PLIM_CKPT_TEXT_TENSORS : PLIM_CKPT_TEXT_SHOW);
+
+		worst = code > worst ? code : worst;
+	}
+	return worst;
+}
+
+static const struct cmd_example verify_examples[] = {
+	{ "plimsoll ckpt verify last.pt && python train.py --resume last.pt",
+	  "do not lose a night to a damaged file" },
+	{ "plimsoll ckpt verify last.pt --require model_state_dict,optimizer_state_dict,epoch",
+	  "is everything there that the resume reads?" },
+	{ "plimsoll ckpt verify out/checkpoint-500 --values", "a folder, and NaN in it" },
+	{ NULL, NULL },
+};
+
+static const struct cmd ckpt_verify = {
+	.name = "ckpt verify",
+	.summary = "is it whole: structure, checksums, shards, keys, pickle",
+	.args = "PATH...",
+	.about = "Reads files of torch.save (zip and legacy), safetensors, and folders: shards with their "
+		 "index, Hugging Face, PEFT, torch.distributed.checkpoint.  Every record is compared with "
+		 "its checksum, which torch.load does not do; what has no checksum is said.  Nothing in a "
+		 "pickle is run: its names are compared with what torch.load(weights_only=True) allows.\n\n"
+		 "Exits with 1 for damage, a cut file, a missing key, or a file that is no checkpoint.",
+	.examples = verify_examples,
+	.opts = verify_opt,
+	.opts_size = sizeof(struct ckpt_opts),
+	.min_args = 1,
+	.max_args = -1,
+	.run = verify_run,
+};
+
+static const struct cmd_example show_examples[] = {
+	{ "plimsoll ckpt show model.safetensors", "tensors by prefix, dtype, size" },
+	{ "plimsoll ckpt show last.pt --tensors", "and every tensor" },
+	{ NULL, NULL },
+};
+
+static const struct cmd ckpt_show = {
+	.name = "ckpt show",
+	.summary = "what is in it: tensors, training state, optimizer, architecture",
+	.args = "PATH...",
+	.about = "Reads the structure only, not the numbers: quick on a file of any size.",
+	.examples = show_examples,
+	.opts = show_opt,
+	.opts_size = sizeof(struct ckpt_opts),
+	.min_args = 1,
+	.max_args = -1,
+	.run = show_run,
+};
+
+static const struct cmd *const verbs[] = { &ckpt_verify, &ckpt_show, NULL };
+
+const struct cmd cmd_ckpt = {
+	.name = "ckpt",
+	.summary = "checkpoints: whole, known, never executed",
+	.args = "VERB",
+	.about = "Tells whether a checkpoint is whole and what it holds, without running anything in it.",
+	.verbs = verbs,
+};

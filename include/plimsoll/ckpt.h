@@ -1,0 +1,147 @@
+/*
+ * plimsoll ckpt: what a checkpoint holds and whether it is whole, without running anything in it.
+ *
+ * All sizes are bytes.  A number that is not known is PLIM_UNKNOWN and a text that is not known is
+ * NULL; JSON shows null for both.  Everything a checkpoint points to belongs to it.
+ */
+#ifndef PLIMSOLL_CKPT_H
+#define PLIMSOLL_CKPT_H
+
+#include <plimsoll/report.h>
+#include <plimsoll/status.h>
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum plim_ckpt_flags {
+	PLIM_CKPT_VERIFY = 1, /* read all bytes and compare them with their checksums */
+	PLIM_CKPT_VALUES = 2  /* look at the numbers too: NaN, infinities, zeros */
+};
+
+struct plim_ckpt_options {
+	uint32_t size;             /* set to sizeof(struct plim_ckpt_options) */
+	uint32_t flags;            /* enum plim_ckpt_flags */
+	uint64_t max_memory_bytes; /* 0: half of this machine's memory, or of the cgroup's */
+	const char *require;       /* "model_state_dict,epoch": keys that must be there; NULL: none */
+	uint32_t threads;          /* 0: one a core */
+	uint32_t unused;           /* 0 */
+};
+
+/* How sure it is.  Values never change. */
+enum plim_ckpt_verdict {
+	PLIM_CKPT_NOT_VERIFIED,    /* only its structure was looked at, and is right */
+	PLIM_CKPT_WHOLE,           /* every byte has a checksum, and all are right */
+	PLIM_CKPT_UNPROVEN,        /* nothing is wrong, but some bytes have no checksum */
+	PLIM_CKPT_DAMAGED,
+	PLIM_CKPT_TRUNCATED,
+	PLIM_CKPT_NOT_A_CHECKPOINT
+};
+
+struct plim_ckpt_finding {
+	const char *severity; /* "bad", "warning", "note" */
+	const char *kind;     /* "crc_mismatch" */
+	const char *text;     /* one sentence */
+	uint64_t offset;      /* byte of the file */
+};
+
+struct plim_ckpt_tensor {
+	const char *name;
+	const char *dtype;
+	const char *device; /* it was saved from */
+	const char *file;   /* that holds its bytes */
+	uint64_t bytes, elements;
+	uint64_t *shape, *strides;
+	size_t shape_count, stride_count;
+	uint64_t offset_bytes;  /* of its first element, in the file */
+	uint64_t storage;       /* tensors of one number share bytes */
+	uint64_t storage_bytes; /* that were saved for it, others' too */
+	bool whole;             /* its bytes are all there */
+	uint64_t nan, infinite, zero; /* after PLIM_CKPT_VALUES, of numbers that were looked at */
+	double min, max;
+};
+
+struct plim_ckpt_group {
+	const char *prefix;
+	uint64_t tensors, bytes;
+	const char *dtypes, *devices;
+};
+
+struct plim_ckpt_key {
+	const char *name, *what;
+	uint64_t tensors, bytes;
+};
+
+struct plim_ckpt_optimizer {
+	const char *path, *kind;
+	uint64_t groups, parameters, state_tensors, state_bytes;
+	double learning_rate;
+};
+
+struct plim_ckpt_fact {
+	const char *name, *value;
+};
+
+struct plim_ckpt_global {
+	const char *name, *record, *trust; /* trust: "plain", "extra", "unlisted", "dangerous" */
+	uint64_t offset, times;
+};
+
+struct plim_ckpt {
+	const char *path;
+	const char *kind; /* "torch", "safetensors" ... */
+	enum plim_ckpt_verdict verdict;
+	const char *headline; /* one sentence */
+	uint64_t bytes, files;
+	uint64_t tensor_bytes, elements;
+	uint64_t shared_bytes; /* of tensors whose bytes another one has too */
+	uint64_t waste_bytes;  /* of storages that were saved, but that no tensor reaches */
+	uint64_t whole_bytes;  /* of a truncated file: in records or tensors that are whole */
+	uint64_t verified_bytes, unprotected_bytes, verified_records;
+	const char *pickle; /* the worst trust of its names; NULL: no pickle in it */
+	struct plim_ckpt_finding *findings;
+	size_t finding_count;
+	struct plim_ckpt_global *globals;
+	size_t global_count;
+	struct plim_ckpt_key *keys;
+	size_t key_count;
+	const char **required_missing; /* of --require */
+	size_t required_missing_count;
+	const char **resume_missing; /* what a complete resume would also want */
+	size_t resume_missing_count;
+	struct plim_ckpt_optimizer *optimizers;
+	size_t optimizer_count;
+	struct plim_ckpt_fact *facts;
+	size_t fact_count;
+	struct plim_ckpt_group *groups;
+	size_t group_count;
+	struct plim_ckpt_tensor *tensors;
+	size_t tensor_count;
+	struct plim_ckpt_hidden *hidden; /* what owns the memory */
+};
+
+/*
+ * Read a file or a folder.  What is wrong with it is told in *out, not as an error: PLIM_E_IO is a file
+ * that cannot be opened, PLIM_E_LIMIT one that needs more memory than allowed.
+ */
+PLIM_API enum plim_status plim_ckpt_open(const char *path, const struct plim_ckpt_options *options,
+					 struct plim_ckpt **out, struct plim_err *err);
+PLIM_API void plim_ckpt_free(struct plim_ckpt *ckpt);
+
+/* As JSON, schema ckpt/1 (docs/json.md). */
+PLIM_API enum plim_status plim_ckpt_json(const struct plim_ckpt *ckpt, plim_write_fn *write, void *ctx,
+					 struct plim_err *err);
+
+enum plim_ckpt_text {
+	PLIM_CKPT_TEXT_VERIFY, /* verdict and findings */
+	PLIM_CKPT_TEXT_SHOW,   /* what is in it */
+	PLIM_CKPT_TEXT_TENSORS /* the same, and every tensor */
+};
+PLIM_API enum plim_status plim_ckpt_text(const struct plim_ckpt *ckpt, enum plim_ckpt_text what,
+					 const struct plim_text_style *style, plim_write_fn *write,
+					 void *ctx, struct plim_err *err);
+
+/* The fields of the JSON as Markdown rows, or the structs' layout. */
+PLIM_API enum plim_status plim_ckpt_fields(int layout, plim_write_fn *write, void *ctx,
+					   struct plim_err *err);
+
+#endif
