@@ -339,19 +339,19 @@ static enum plim_status fill_required(struct plim_ckpt *r, const char *require, 
 
 /* What a resume that goes on exactly wants, and the names it goes by. */
 static const struct {
-	const char *what, *names[10];
+	const char *what, *names[11];
 } wants[] = {
 	{ "weights", { "model", "state_dict", "model_state_dict", "module", "net", "network", "weights", "pytorch_model", "adapter_model" } },
 	{ "optimizer", { "optimizer", "optimizer_state_dict", "optimizer_states", "optim", "opt", "optimizer_state" } },
 	{ "learning rate scheduler", { "scheduler", "lr_scheduler", "scheduler_state_dict", "lr_schedulers", "lr_scheduler_state_dict", "sched" } },
 	{ "gradient scaler (only of fp16 runs)", { "scaler", "grad_scaler", "scaler_state_dict", "amp", "MixedPrecisionPlugin" } },
 	{ "epoch or step", { "epoch", "step", "global_step", "iteration", "iter", "trainer_state", "last_epoch" } },
-	{ "random state of Python", { "python_rng_state", "rng_python", "random_state", "rng", "rng_state", "rng_states", "random" } },
-	{ "random state of NumPy", { "numpy_rng_state", "np_rng_state", "rng_numpy", "numpy", "rng", "rng_state", "rng_states" } },
-	{ "random state of torch", { "torch_rng_state", "rng_torch", "cpu_rng_state", "rng", "rng_state", "rng_states" } },
-	{ "random state of CUDA", { "cuda_rng_state", "cuda_rng_state_all", "rng_cuda", "rng", "rng_state", "rng_states" } },
+	{ "random state of Python", { "python_rng_state", "rng_python", "rng", "rng_state", "rng_states", "random_state", "random" } },
+	{ "random state of NumPy", { "numpy_rng_state", "np_rng_state", "rng_numpy", "numpy", "rng", "rng_state", "rng_states", "random_state" } },
+	{ "random state of torch", { "torch_rng_state", "rng_torch", "cpu_rng_state", "rng", "rng_state", "rng_states", "random_state" } },
+	{ "random state of CUDA", { "cuda_rng_state", "cuda_rng_state_all", "rng_cuda", "rng", "rng_state", "rng_states", "random_state" } },
 	{ "metrics", { "metrics", "best_metric", "loss", "val_loss", "best_loss", "best_acc", "best_acc1", "best_score", "callbacks", "history" } },
-	{ "versions", { "versions", "version", "torch_version", "pytorch-lightning_version", "env" } },
+	{ "versions", { "versions", "version", "torch_version", "pytorch-lightning_version", "env", "pytorch_version" } },
 	{ "commit of the code", { "commit", "git_commit", "git_sha", "sha", "git" } },
 };
 

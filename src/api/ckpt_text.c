@@ -144,11 +144,14 @@ static void summary(struct text *t, const struct plim_ckpt *c)
 static void tree(struct text *t, const struct plim_ckpt *c)
 {
 	struct text_table b;
+	bool devices = false;
 
 	if (!c->group_count)
 		return;
 	title(t, "Tensors");
-	text_table_init(&b, t, "rrlll", TEXT_CUT_RIGHT);
+	for (size_t i = 0; i < c->group_count; i++)
+		devices |= c->groups[i].devices != NULL;
+	text_table_init(&b, t, devices ? "rrlll" : "rrll", TEXT_CUT_RIGHT);
 	for (size_t i = 0; i < c->group_count; i++) {
 		const struct plim_ckpt_group *g = &c->groups[i];
 
@@ -156,7 +159,8 @@ static void tree(struct text *t, const struct plim_ckpt *c)
 		text_cell_count(&b, g->tensors);
 		text_cell_name(&b, *g->prefix ? g->prefix : "(top)", strlen(*g->prefix ? g->prefix : "(top)"));
 		text_cell_name(&b, g->dtypes, strlen(g->dtypes));
-		text_cell_name(&b, g->devices ? g->devices : "", g->devices ? strlen(g->devices) : 0);
+		if (devices)
+			text_cell_name(&b, g->devices ? g->devices : "", g->devices ? strlen(g->devices) : 0);
 	}
 	text_table_write(t, &b, 2);
 	text_table_release(&b);

@@ -200,7 +200,7 @@ static enum plim_status config_key(struct folder *f, struct json *j, const char 
 	if (st || fact.value == CKPT_NONE || !is_wanted(config_keys, key))
 		return st;
 	fact.name = model_printf(f->ckpt, &st, err, "%s", key);
-	return st ? st : vec_push(f->ckpt->mem, &f->ckpt->facts, fact, err);
+	return st ? st : model_fact(f->ckpt, fact, err);
 }
 
 static enum plim_status trainer_key(struct folder *f, struct json *j, const char *key, void *ctx,

@@ -199,21 +199,25 @@ enum plim_status globals_hook(void *ctx, struct pickle_value v, uint64_t offset,
 
 enum plim_status globals_judge(struct ckpt *c, struct plim_err *err)
 {
+	const struct ckpt_global *first = NULL;
+	size_t unlisted = 0;
 	enum plim_status st = PLIM_OK;
 
 	for (size_t i = 0; !st && i < c->globals.n; i++) {
 		const struct ckpt_global *g = &c->globals.at[i];
 
+		if (g->trust == CKPT_UNLISTED && !unlisted++)
+			first = g;
 		if (g->trust == CKPT_DANGEROUS)
 			st = model_find(c, CKPT_BAD_FINDING, "dangerous_pickle", g->offset, err,
 					"%.200s names '%.200s' at byte %llu: loading it without weights_only runs code",
 					ckpt_text(c, g->record), ckpt_text(c, g->name),
 					(unsigned long long)g->offset);
-		else if (g->trust == CKPT_UNLISTED)
-			st = model_find(c, CKPT_WARN, "unlisted_global", g->offset, err,
-					"%.200s names '%.200s' at byte %llu, which torch.load refuses without trust in the file",
-					ckpt_text(c, g->record), ckpt_text(c, g->name),
-					(unsigned long long)g->offset);
 	}
-	return st;
+	if (st || !first)
+		return st;
+	return model_find(c, CKPT_WARN, "unlisted_global", first->offset, err,
+			  "%zu %s on no list, first '%.200s' at byte %llu of %.200s: torch.load refuses it without trust in the file",
+			  unlisted, unlisted == 1 ? "name is" : "names are", ckpt_text(c, first->name),
+			  (unsigned long long)first->offset, ckpt_text(c, first->record));
 }

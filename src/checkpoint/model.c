@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#define FACTS 1000
 #define FINDINGS 8 /* of one kind are told; the rest is counted */
 
 void ckpt_init(struct ckpt *c, struct mem *m)
@@ -88,6 +89,14 @@ enum plim_status model_find(struct ckpt *c, enum ckpt_severity severity, const c
 		va_end(ap);
 	}
 	return st ? st : vec_push(c->mem, &c->findings, f, err);
+}
+
+enum plim_status model_fact(struct ckpt *c, struct ckpt_fact f, struct plim_err *err)
+{
+	for (size_t i = 0; i < c->facts.n; i++)
+		if (c->facts.at[i].name == f.name && c->facts.at[i].value == f.value)
+			return PLIM_OK;
+	return c->facts.n < FACTS ? vec_push(c->mem, &c->facts, f, err) : PLIM_OK;
 }
 
 enum plim_status ckpt_pread(const struct ckpt *c, uint32_t file, uint64_t offset, void *at, size_t n,

@@ -33,6 +33,9 @@ enum plim_status model_tensor(struct ckpt *c, struct ckpt_tensor t, const uint64
 bool model_reach(const uint64_t *sizes, const uint64_t *strides, size_t rank, uint64_t offset,
 		 uint64_t *count, uint64_t *reach);
 
+/* What tells the architecture; the same again is not kept twice. */
+enum plim_status model_fact(struct ckpt *c, struct ckpt_fact f, struct plim_err *err);
+
 /* ---- open.c ---- */
 
 /* Open a file of the folder `dir` (AT_FDCWD: anywhere), never following a link inside a folder. */

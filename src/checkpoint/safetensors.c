@@ -164,8 +164,8 @@ static enum plim_status read_metadata(struct reader *r, struct plim_err *err)
 		if (!st && t.kind != JSON_STRING)
 			return wrong(r, &t, "__metadata__ holds something that is no text", err);
 		f.value = model_printf(c, &st, err, "%.900s", st ? "" : t.string);
-		if (!st && c->facts.n < 1000)
-			st = vec_push(c->mem, &c->facts, f, err);
+		if (!st)
+			st = model_fact(c, f, err);
 	}
 	return st;
 }

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define ORDER_NUMBERS 32 /* that it takes to judge a byte order */
+
 struct archive {
 	struct ckpt *ckpt;
 	struct zip zip;
@@ -102,9 +104,9 @@ static void exponents(const uint8_t *p, size_t n, unsigned width, size_t odd[2])
 				    (uint16_t)(p[i] << 8 | p[i + 1]) };
 
 		for (int k = 0; k < 2; k++) {
-			unsigned e = top[k] >> 7 & 255;
+			unsigned e = top[k] >> 7 & 255; /* 255: infinite or NaN, whichever way it is read */
 
-			odd[k] += (e < 64 || e > 191) && top[k] & 0x7fff;
+			odd[k] += (e < 64 || (e > 191 && e < 255)) && top[k] & 0x7fff;
 		}
 	}
 }
@@ -130,7 +132,7 @@ static enum plim_status check_order(struct archive *a, bool big, size_t first, s
 		exponents(p, got, t->dtype->number == CKPT_F32 ? 4 : 2, odd);
 		seen += got / (t->dtype->number == CKPT_F32 ? 4 : 2);
 	}
-	if (!st && seen && odd[big] * 4 > seen && odd[!big] * 100 < seen)
+	if (!st && seen >= ORDER_NUMBERS && odd[big] * 4 > seen && odd[!big] * 100 < seen)
 		return model_find(c, CKPT_BAD_FINDING, "byteorder", PLIM_UNKNOWN, err,
 				  "the file says its numbers are %s-endian, but they are not: torch would swap every number",
 				  big ? "big" : "little");

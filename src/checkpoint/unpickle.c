@@ -589,7 +589,7 @@ static enum plim_status note_class(struct walk *w, const char *name, struct plim
 	f.name = model_printf(w->ckpt, &st, err, w->name.n ? "module %.*s" : "module", (int)w->name.n,
 			      w->name.at);
 	f.value = model_string(w->ckpt, name, strlen(name), &st, err);
-	return st || w->ckpt->facts.n >= 1000 ? st : vec_push(w->ckpt->mem, &w->ckpt->facts, f, err);
+	return st ? st : model_fact(w->ckpt, f, err);
 }
 
 static enum plim_status walk_call(struct walk *w, struct pickle_value call, struct plim_err *err)

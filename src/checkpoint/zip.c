@@ -185,6 +185,19 @@ static void decode_entry(const uint8_t *p, struct entry *e)
 	};
 }
 
+#define EXTRA_TORCH 0x4246
+
+/* zip64, torch's padding, times and owners of Info-ZIP, Java, Android's alignment. */
+static bool is_known_extra(uint64_t id)
+{
+	static const uint16_t known[] = { 1, EXTRA_TORCH, 0x5455, 0x7875, 0x5855, 0xcafe, 0xd935 };
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (id == known[i])
+			return true;
+	return false;
+}
+
 /* Only what torch writes itself in the padding; other bytes are where a bit flipped, or hidden data. */
 static enum plim_status check_padding(struct ckpt *c, const struct zip *z, const struct entry *e,
 				      const uint8_t *p, size_t n, struct plim_err *err)
@@ -192,13 +205,17 @@ static enum plim_status check_padding(struct ckpt *c, const struct zip *z, const
 	for (size_t at = 0; at + 4 <= n;) {
 		size_t length = (size_t)get(p + at + 2, 2);
 
+		uint64_t id = get(p + at, 2);
+		bool right = is_known_extra(id);
+
 		if (length > n - at - 4)
 			break;
-		for (size_t i = 0; get(p + at, 2) == 0x4246 && i < length; i++)
-			if (p[at + 4 + i] != 'Z')
-				return model_find(c, CKPT_WARN, "padding", z->base + e->header, err,
-						  "the padding before '%.*s' holds other bytes than torch writes",
-						  (int)e->name_n, (const char *)e->at + ENTRY_BYTES);
+		for (size_t i = 0; id == EXTRA_TORCH && i < length; i++)
+			right &= p[at + 4 + i] == 'Z';
+		if (!right)
+			return model_find(c, CKPT_WARN, "padding", z->base + e->header, err,
+					  "the padding before '%.*s' holds other bytes than torch writes",
+					  (int)e->name_n, (const char *)e->at + ENTRY_BYTES);
 		at += 4 + length;
 		if (at == n)
 			return PLIM_OK;
@@ -357,6 +374,7 @@ static enum plim_status add_entry(struct ckpt *c, struct zip *z, const struct en
 				 .deflated = e->method == 8 };
 	uint64_t data = 0, end = 0;
 	size_t before = c->findings.n;
+	bool bomb = e->method == 8 && e->bytes / INFLATE_RATIO > e->stored + 1024;
 	enum plim_status st = PLIM_OK;
 
 	x.name = model_string(c, name, e->name_n, &st, err);
@@ -369,7 +387,7 @@ static enum plim_status add_entry(struct ckpt *c, struct zip *z, const struct en
 	else if (!st && !e->method && e->stored != e->bytes)
 		st = BAD("size_mismatch", z->base + e->header,
 			 "'%.*s' is stored as it is, yet its two sizes differ", (int)e->name_n, name);
-	else if (!st && e->method == 8 && e->bytes / INFLATE_RATIO > e->stored + 1024)
+	else if (!st && bomb)
 		st = BAD("bomb", z->base + e->header,
 			 "'%.*s' would inflate from %llu to %llu bytes: not read", (int)e->name_n, name,
 			 LL(e->stored), LL(e->bytes));
@@ -380,8 +398,11 @@ static enum plim_status add_entry(struct ckpt *c, struct zip *z, const struct en
 		st = check_local(c, z, e, &data, &end, err);
 	x.offset = z->base + data;
 	if (end < data || x.offset > c->files.at[z->file].bytes ||
-	    e->stored > c->files.at[z->file].bytes - x.offset || (e->method && e->method != 8))
+	    e->stored > c->files.at[z->file].bytes - x.offset || (e->method && e->method != 8) ||
+	    bomb)
 		x.state = CKPT_CUT;
+	if (!x.deflated) /* that they differ was told */
+		x.bytes = x.stored_bytes;
 	*span = (struct span){ e->header, end, (uint32_t)c->extents.n };
 	z->damaged |= c->findings.n > before;
 	return st ? st : vec_push(c->mem, &c->extents, x, err);
@@ -426,6 +447,13 @@ enum plim_status zip_read(struct ckpt *c, uint32_t file, uint64_t base, uint64_t
 	*z = (struct zip){ .file = file, .base = base, .bytes = bytes,
 			   .first = (uint32_t)c->extents.n };
 	st = find_end(c, z, &e, err);
+	if (st)
+		return st;
+	if (e.records > e.bytes / ENTRY_BYTES) {
+		st = BAD("directory_damaged", z->base + e.at,
+			 "the end record counts more entries than the directory has room for");
+		e.records = e.bytes / ENTRY_BYTES;
+	}
 	if (st)
 		return st;
 	if (e.records > CKPT_RECORDS)

@@ -1,0 +1,512 @@
+#!/usr/bin/env python3
+"""Checkpoints beside their truth: checkpoints.py PROGRAM DATA [TRUTH].
+
+Good files raise no alarm; every single-bit flip of a zip is found or is on the list of what cannot do
+harm; every mutation that torch loads without a word gets its verdict; truncations tell what is whole;
+the hostile file runs nothing.  Where python3 has torch, what it writes is verified as well.
+"""
+import glob
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import warnings
+import zipfile
+
+warnings.simplefilter("ignore")  # of zipfile, about names that are there twice
+PROGRAM = os.path.abspath(sys.argv[1])
+HERE = os.path.join(sys.argv[2], "checkpoints")
+TRUTH = os.path.join(sys.argv[3], "checkpoints") if len(sys.argv) > 3 and sys.argv[3] else ""
+FOLDERS = ("dcp", "dcp1", "dcp2", "dcphf", "lora_r4", "lora_r8", "llama_sharded", "llama_other_arch",
+           "checkpoint-4", "checkpoint-8", "checkpoint-12")
+
+
+def verify(*paths, more=()):
+    """The results of `ckpt verify --json` of many paths, and the exit code of all."""
+    done = subprocess.run([PROGRAM, "ckpt", "verify", "--json", *more, *paths], capture_output=True, timeout=300)
+    assert done.returncode in (0, 1), (done.returncode, done.stderr[:500])
+    text, out, at = done.stdout.decode(), [], 0
+    decoder = json.JSONDecoder()
+    while at < len(text):
+        value, at = decoder.raw_decode(text, at)
+        out.append(value)
+        while at < len(text) and text[at].isspace():
+            at += 1
+    assert len(out) == len(paths), (len(out), len(paths), done.stderr[:300])
+    return out, done.returncode
+
+
+def bad_kinds(result):
+    return {f["kind"] for f in result["findings"] if f["severity"] == "bad"}
+
+
+def told_kinds(result):
+    return {f["kind"] for f in result["findings"] if f["severity"] != "note"}
+
+
+def good_paths(top):
+    for at, folders, files in os.walk(top):
+        for name in folders:
+            if name in FOLDERS or os.path.exists(os.path.join(at, name, "trainer_state.json")):
+                yield os.path.join(at, name)
+        for name in files:
+            if name.endswith((".pt", ".pth", ".bin", ".ckpt", ".safetensors", ".tar")) and name != "evil_reduce.pt":
+                yield os.path.join(at, name)
+
+
+def test_good():
+    paths = sorted({p for top in (HERE, TRUTH) if top for p in good_paths(top)})
+    results, _ = verify(*paths)
+    for path, r in zip(paths, results):
+        assert r["verdict"] in ("whole", "unproven"), (path, r["verdict"], r["headline"])
+        assert not bad_kinds(r), (path, r["findings"])
+    return f"{len(paths)} good files and folders, no alarm"
+
+
+# ---- one bit ----
+
+def local_headers(data):
+    """(offset, name, extra offset, extra bytes, data offset) of each record of a torch zip."""
+    with zipfile.ZipFile(__import__("io").BytesIO(data)) as z:
+        for info in z.infolist():
+            at = info.header_offset
+            name, extra = struct.unpack_from("<HH", data, at + 26)
+            yield at, info, at + 30 + name, extra, at + 30 + name + extra
+
+
+def harmless_bytes(data):
+    """Bytes whose flip changes nothing that a reader uses: version made by, attributes."""
+    out = set()
+    at = data.rindex(b"PK\5\6")
+    start = struct.unpack_from("<I", data, at + 16)[0]
+    while data[start:start + 4] == b"PK\1\2":
+        n = sum(struct.unpack_from("<HHH", data, start + 28))
+        out |= {start + 4, start + 5}                       # made by
+        out |= set(range(start + 36, start + 42))           # internal and external attributes
+        start += 46 + n
+    at64 = data.rindex(b"PK\6\6")
+    out |= set(range(at64 + 12, at64 + 16))                 # made by, needed
+    return out
+
+
+def flip_all(folder, name, data, skip=()):
+    """Every bit of every byte flipped alone: the bytes whose flip raised no finding."""
+    silent, batch = set(), []
+
+    def run():
+        results, _ = verify(*(p for _, p in batch))
+        for (at, path), r in zip(batch, results):
+            if not told_kinds(r):
+                silent.add(at)
+            os.unlink(path)
+        batch.clear()
+
+    for at in range(len(data)):
+        for bit in range(8):
+            if at in skip:
+                continue
+            changed = bytearray(data)
+            changed[at] ^= 1 << bit
+            path = os.path.join(folder, f"{at}_{bit}_{name}")
+            with open(path, "wb") as f:
+                f.write(changed)
+            batch.append((at, path))
+            if len(batch) == 400:
+                run()
+    if batch:
+        run()
+    return silent
+
+
+def test_flips():
+    with open(os.path.join(HERE, "tensor.pt"), "rb") as f:
+        data = f.read()
+    with tempfile.TemporaryDirectory() as folder:
+        silent = flip_all(folder, "tensor.pt", data)
+    missed = sorted(silent - harmless_bytes(data))
+    assert not missed, f"flips at {missed} went unseen"
+    return f"{8 * len(data)} flips, {len(silent)} bytes where one is harmless"
+
+
+def test_flips_in_tensors():
+    """One bit in every byte of every stored tensor of larger files."""
+    n = 0
+    for name in ("state_dict_cuda.pt", "exotic.pt", "more/dcp2/__1_0.distcp"):
+        path = os.path.join(HERE, name)
+        with open(path, "rb") as f:
+            data = f.read()
+        with tempfile.TemporaryDirectory() as folder:
+            if name.endswith(".distcp"):
+                shutil.copytree(os.path.dirname(path), os.path.join(folder, "d"))
+                for at in range(0, len(data), 97):
+                    changed = bytearray(data)
+                    changed[at] ^= 1 << at % 8
+                    with open(os.path.join(folder, "d", os.path.basename(path)), "wb") as f:
+                        f.write(changed)
+                    r, _ = verify(os.path.join(folder, "d"))
+                    n += 1
+                    # What may stay unseen is what may in any zip: there is one for each item here.
+                    assert told_kinds(r[0]) or b"PK\1\2" in data[at - 46:at + 4] or b"PK\6\6" in data[at - 20:at + 4], at
+                continue
+            paths = []
+            for _, info, _, _, start in local_headers(data):
+                for at in range(start, start + info.file_size, 7 if "/data/" in info.filename else 61):
+                    changed = bytearray(data)
+                    changed[at] ^= 1 << at % 8
+                    paths.append(os.path.join(folder, f"{at}.pt"))
+                    with open(paths[-1], "wb") as f:
+                        f.write(changed)
+            results, code = verify(*paths)
+            assert code == 1
+            for p, r in zip(paths, results):
+                assert "crc_mismatch" in bad_kinds(r), (name, p, r["headline"])
+            n += len(paths)
+    return f"{n} flips in records, all found"
+
+
+# ---- mutations ----
+
+def rezip(data, change=lambda n, d: [(n, d)], method=zipfile.ZIP_STORED):
+    """The same records through zipfile, changed on the way, checksums right."""
+    import io
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as z, zipfile.ZipFile(out, "w", method) as w:
+        for info in z.infolist():
+            for name, content in change(info.filename, z.read(info)):
+                w.writestr(zipfile.ZipInfo(name), content, method)
+    return out.getvalue()
+
+
+def grow_extra(data):
+    """64 more bytes in data/0's local extra, as section 1.4: torch reads shifted floats."""
+    for at, info, extra_at, extra, _ in local_headers(data):
+        if info.filename.endswith("data/0"):
+            changed = bytearray(data)
+            struct.pack_into("<H", changed, at + 28, extra + 64)
+            return bytes(changed)
+    raise AssertionError
+
+
+def rename_local(data):
+    for at, info, _, _, _ in local_headers(data):
+        if info.filename.endswith("data/0"):
+            changed = bytearray(data)
+            changed[at + 30] ^= 1
+            return bytes(changed)
+    raise AssertionError
+
+
+def mutations(data):
+    def only(suffix, change):
+        return lambda n, d: change(n, d) if n.endswith(suffix) else [(n, d)]
+
+    yield "flip data", flip_in(data, "data/0"), "crc_mismatch", 1
+    yield "flip pickle", flip_in(data, "data.pkl", 200), "crc_mismatch", 1
+    yield "trailing 100 bytes", data + b"x" * 100, "trailing_bytes", 0
+    yield "local name", rename_local(data), "local_mismatch", 1
+    yield "local extra", grow_extra(data), None, 1
+    yield "duplicate", rezip(data, only("data/0", lambda n, d: [(n, d), (n, b"\1" * len(d))])), "duplicate", 1
+    yield "other case", rezip(data, only("data/0", lambda n, d: [(n, d), (n.upper(), d)])), "duplicate", 1
+    yield "deflated", rezip(data, method=zipfile.ZIP_DEFLATED), "deflated", 0
+    yield "missing", rezip(data, only("data/0", lambda n, d: [])), "missing_record", 1
+    yield "short", rezip(data, only("data/0", lambda n, d: [(n, d[:-4])])), "storage_size", 1
+    yield "long", rezip(data, only("data/0", lambda n, d: [(n, d + b"1234")])), "storage_size", 1
+    yield "no version", rezip(data, only("/version", lambda n, d: [])), "no_version", 1
+    yield "no byteorder", rezip(data, only("byteorder", lambda n, d: [])), "", 0
+    yield "big", rezip(data, only("byteorder", lambda n, d: [(n, b"big")])), "byteorder", 1
+    yield "odd order", rezip(data, only("byteorder", lambda n, d: [(n, b"mixed")])), "byteorder", 1
+    yield "prefix", b"#!/bin/sh\n" + data, "prefix", 1
+    yield "no pickle", rezip(data, only("data.pkl", lambda n, d: [])), "no_pickle", 1
+    yield "second pickle", rezip(data, only("version", lambda n, d: [(n, d), ("x/evil", b"\x80\x02cos\nsystem\n.")])), \
+        "dangerous_pickle", 1
+    yield "after the pickle", rezip(data, only("data.pkl", lambda n, d: [(n, d + b"cos\nsystem\n.")])), "after_pickle", 0
+    yield "empty", b"", "empty", 1
+    yield "zeros", bytes(5000), "zeros", 1
+    yield "html", b"<!DOCTYPE html><html>404</html>", "html", 1
+    yield "lfs", b"version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 12\n", "lfs_pointer", 1
+    yield "gzip", b"\x1f\x8b\x08" + bytes(50), "gzip", 1
+    yield "7z", b"7z\xbc\xaf\x27\x1c" + bytes(50), "seven_zip", 1
+    yield "tar", bytes(257) + b"ustar" + bytes(300), "tar", 1
+
+
+def flip_in(data, suffix, at=1):
+    for _, info, _, _, start in local_headers(data):
+        if info.filename.endswith(suffix):
+            changed = bytearray(data)
+            changed[start + at] ^= 16
+            return bytes(changed)
+    raise AssertionError
+
+
+def test_mutations():
+    with open(os.path.join(HERE, "state_dict_cuda.pt"), "rb") as f:
+        data = f.read()
+    n = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for name, changed, kind, code in mutations(data):
+            path = os.path.join(folder, "m.pt")
+            with open(path, "wb") as f:
+                f.write(changed)
+            (r,), got = verify(path)
+            assert got == code, (name, got, r["headline"])
+            assert kind is None or (kind in told_kinds(r) if kind else not told_kinds(r)), (name, r["findings"])
+            n += 1
+    return f"{n} mutations"
+
+
+# ---- cut files ----
+
+def test_truncation():
+    """At every length of a small file, and at steps of larger ones; whole tensors are told."""
+    n = 0
+    for name, step in (("tensor.pt", 1), ("more/train.pt", 13), ("legacy.pt", 37), ("model.safetensors", 41)):
+        with open(os.path.join(HERE, name), "rb") as f:
+            data = f.read()
+        with tempfile.TemporaryDirectory() as folder:
+            paths = []
+            for length in range(1, len(data), step):
+                paths.append(os.path.join(folder, f"{length}.x"))
+                with open(paths[-1], "wb") as f:
+                    f.write(data[:length])
+            for path, r in zip(paths, verify(*paths)[0]):
+                assert r["verdict"] in ("truncated", "not_a_checkpoint", "damaged"), (name, path, r["verdict"])
+                n += 1
+            if name.endswith("train.pt"):
+                whole = [sum(t["whole"] for t in r["tensors"]) for r in verify(*paths)[0]]
+                assert whole == sorted(whole) and whole[-1] == 8 and 0 < whole[len(whole) * 3 // 4] <= 8, whole
+    return f"{n} cut files"
+
+
+# ---- hostile, shards ----
+
+def test_hostile():
+    path = os.path.join(HERE, "evil_reduce.pt")
+    (r,), code = verify(path)
+    assert code == 1 and r["pickle"] == "dangerous" and "dangerous_pickle" in bad_kinds(r)
+    assert any(g["name"] == "posix.system" and g["offset"] for g in r["globals"])
+    assert not os.path.exists("/tmp/tidemark_pwned"), "it ran"
+    if shutil.which("strace"):
+        done = subprocess.run(["strace", "-f", "-e", "trace=execve,fork,vfork", PROGRAM, "ckpt", "verify", "--values", path],
+                              capture_output=True, timeout=60)
+        if b"ptrace" not in done.stderr:
+            calls = [l for l in done.stderr.splitlines() if b"execve(" in l or b"fork(" in l]
+            assert len(calls) <= 1, calls
+    return "nothing ran"
+
+
+def safetensors(tensors, more=b"", header=None):
+    at, rows = 0, {}
+    for name, raw in tensors.items():
+        rows[name] = {"dtype": "U8", "shape": [len(raw)], "data_offsets": [at, at + len(raw)]}
+        at += len(raw)
+    text = json.dumps(rows).encode() if header is None else header
+    return struct.pack("<Q", len(text)) + text + b"".join(tensors.values()) + more
+
+
+def test_shards():
+    def fresh(top, weight_map=None, total=None):
+        shutil.rmtree(top, ignore_errors=True)
+        os.mkdir(top)
+        for i, names in ((1, "ab"), (2, "cd")):
+            with open(f"{top}/model-0000{i}-of-00002.safetensors", "wb") as f:
+                f.write(safetensors({n: n.encode() * 8 for n in names}))
+        m = weight_map or {n: f"model-0000{1 + (n in 'cd')}-of-00002.safetensors" for n in "abcd"}
+        with open(f"{top}/model.safetensors.index.json", "w", encoding="utf-8") as f:
+            json.dump({"metadata": {"total_size": total or 32}, "weight_map": m}, f)
+        return m
+
+    with tempfile.TemporaryDirectory() as folder:
+        top = os.path.join(folder, "m")
+        m = fresh(top)
+        assert verify(top)[1] == 0
+        os.unlink(f"{top}/model-00002-of-00002.safetensors")
+        assert "missing_file" in bad_kinds(verify(top)[0][0])
+        os.symlink("/etc/passwd", f"{top}/model-00002-of-00002.safetensors")
+        assert "missing_file" in bad_kinds(verify(top)[0][0]), "a link was followed"
+        fresh(top, {**m, "a": m["c"]})
+        assert "wrong_shard" in bad_kinds(verify(top)[0][0])
+        fresh(top, {**m, "e": m["c"]})
+        assert "missing_tensor" in bad_kinds(verify(top)[0][0])
+        fresh(top, {**m, "a": "../../../etc/passwd"})
+        assert "unsafe_name" in bad_kinds(verify(top)[0][0])
+        fresh(top, {k: v for k, v in m.items() if k != "d"})
+        assert "unmapped_tensor" in told_kinds(verify(top)[0][0])
+        fresh(top, total=33)
+        assert "total_size" in told_kinds(verify(top)[0][0])
+        with open(f"{top}/model-00003-of-00003.safetensors", "wb") as f:
+            f.write(safetensors({"z": b"1"}))
+        assert "stale_file" in told_kinds(verify(top)[0][0])
+        os.unlink(f"{top}/model.safetensors.index.json")
+        assert "mixed_shards" in bad_kinds(verify(top)[0][0])
+    return "11 states of a sharded folder"
+
+
+def test_distributed():
+    def told(change):
+        with tempfile.TemporaryDirectory() as folder:
+            top = os.path.join(folder, "d")
+            shutil.copytree(os.path.join(HERE, "more", "dcp2"), top)
+            change(top)
+            return told_kinds(verify(top)[0][0])
+
+    assert "missing_file" in told(lambda t: os.unlink(f"{t}/__1_0.distcp"))
+    assert "no_metadata" in told(lambda t: os.unlink(f"{t}/.metadata"))
+    assert "stale_file" in told(lambda t: shutil.copy(f"{t}/__1_0.distcp", f"{t}/__2_0.distcp"))
+    assert "truncated" in told(lambda t: os.truncate(f"{t}/__1_0.distcp", 9000))
+    assert "leftover" in told(lambda t: shutil.copy(f"{t}/.metadata", f"{t}/.metadata.tmp"))
+
+    def narrow(top):
+        with open(f"{top}/.metadata", "rb") as f:
+            data = bytearray(f.read())
+        at = data.index(b"\x8c\x07offsets")  # the first chunk's own offset moves by one row
+        at = data.index(b"K\0K\0", at)
+        data[at + 1] = 1
+        with open(f"{top}/.metadata", "wb") as f:
+            f.write(data)
+    assert "chunks" in told(narrow)
+    return "6 states of a distributed folder"
+
+
+def test_safetensors():
+    cases = {
+        "extra byte": (safetensors({"a": b"1234"}, b"x"), "trailing_bytes"),
+        "missing": (safetensors({"a": b"1234"})[:-2], "truncated"),
+        "header too long": (struct.pack("<Q", 1 << 40) + b"{}" + bytes(20), "header"),
+        "header beyond": (struct.pack("<Q", 1 << 20) + b"{}" + bytes(20), "truncated"),
+        "not json": (safetensors({}, header=b"{nonsense}"), "header"),
+        "only a brace": (safetensors({}, header=b"{       "), "header"),
+        "not utf-8": (safetensors({}, header=b'{"\xff\xfe":1}'), "header"),
+        "twice": (safetensors({}, b"12345678", header=b'{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},'
+                              b'"a":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}}'), "duplicate"),
+        "overlap": (safetensors({}, b"1234", header=b'{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},'
+                                b'"b":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}'), "overlap"),
+        "hole": (safetensors({}, b"12345678", header=b'{"a":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}}'), "hole"),
+        "overflow": (safetensors({}, b"", header=b'{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}'),
+                     "header"),
+        "overflow of bytes": (safetensors({}, b"", header=b'{"a":{"dtype":"F64","shape":[4611686018427387904],"data_offsets":[0,0]}}'),
+                              "header"),
+        "shape": (safetensors({}, b"1234", header=b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}'), "shape_mismatch"),
+        "negative": (safetensors({}, b"1234", header=b'{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}'), "header"),
+        "float size": (safetensors({}, b"1234", header=b'{"a":{"dtype":"F32","shape":[1.0],"data_offsets":[0,4]}}'), "header"),
+        "dtype": (safetensors({}, b"1234", header=b'{"a":{"dtype":"F33","shape":[1],"data_offsets":[0,4]}}'), "header"),
+        "metadata": (safetensors({}, b"", header=b'{"__metadata__":{"a":1}}'), "header"),
+        "deep": (safetensors({}, b"", header=b'{"a":' + b"[" * 5000 + b"]" * 5000 + b"}"), "header"),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "x.safetensors")
+        for name, (data, kind) in cases.items():
+            with open(path, "wb") as f:
+                f.write(data)
+            (r,), code = verify(path)
+            assert code == 1 and kind in bad_kinds(r), (name, code, r["findings"])
+        for data in (safetensors({}), safetensors({}, header=b"{}      "), safetensors({"a": b""}), safetensors({"a": b"1"})):
+            with open(path, "wb") as f:
+                f.write(data)
+            assert verify(path)[1] == 0, data
+    return f"{len(cases)} bad headers, 4 good ones"
+
+
+# ---- values, keys ----
+
+def test_values():
+    (r,), code = verify(os.path.join(HERE, "nonfinite.pt"), more=["--values"])
+    rows = {t["name"]: t for t in r["tensors"]}
+    assert code == 1 and rows["a"]["nan"] == 1 and rows["b"]["infinite"] == 2, rows
+    (r,), code = verify(os.path.join(HERE, "nonfinite.pt"))
+    assert code == 0
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "x.safetensors")
+        kinds = {  # dtype: (bytes of a number, [numbers], min, max, zeros, nan, inf)
+            "F32": ("<6f", [1.5, -2.0, 0.0, float("nan"), float("inf"), 3.25], -2.0, 3.25, 1, 1, 1),
+            "F64": ("<4d", [1e300, -1e-300, 0.0, float("-inf")], -1e-300, 1e300, 1, 0, 1),
+            "F16": ("<4e", [65504.0, -0.5, 0.0, float("nan")], -0.5, 65504.0, 1, 1, 0),
+            "I64": ("<3q", [-5, 0, 7], -5, 7, 1, 0, 0),
+            "U8": ("<4B", [0, 255, 3, 3], 0, 255, 1, 0, 0),
+            "I8": ("<3b", [-128, 127, 0], -128, 127, 1, 0, 0),
+        }
+        for dtype, (form, numbers, low, high, zero, nan, inf) in kinds.items():
+            raw = struct.pack(form, *numbers)
+            text = json.dumps({"x": {"dtype": dtype, "shape": [len(numbers)], "data_offsets": [0, len(raw)]}}).encode()
+            with open(path, "wb") as f:
+                f.write(struct.pack("<Q", len(text)) + text + raw)
+            (r,), _ = verify(path, more=["--values"])
+            t = r["tensors"][0]
+            assert (t["min"], t["max"], t["zero"], t["nan"], t["infinite"]) == (low, high, zero, nan, inf), (dtype, t)
+    return "numbers of 6 dtypes and 1 file of torch's"
+
+
+def test_require():
+    path = os.path.join(HERE, "full_training.pt")
+    assert verify(path, more=["--require", "model_state_dict,optimizer_state_dict,epoch"])[1] == 0
+    (r,), code = verify(path, more=["--require", "model_state_dict,scaler"])
+    assert code == 1 and r["required_missing"] == ["scaler"], r["required_missing"]
+    return "keys there and missing"
+
+
+def test_torch():
+    """What the machine's own torch writes: no alarm, the same tensors."""
+    script = r"""
+import sys, json, collections, torch
+torch.manual_seed(1)
+net = torch.nn.Sequential(torch.nn.Linear(33, 17), torch.nn.BatchNorm1d(17), torch.nn.Embedding(9, 5))
+opt = torch.optim.AdamW(net.parameters(), lr=3e-4)
+sum(p.sum() for p in net.parameters()).backward(); opt.step()
+big = torch.randn(64, 64)
+things = {"state": net.state_dict(), "train": {"model": net.state_dict(), "optimizer": opt.state_dict(), "epoch": 3},
+          "views": {"a": big[:5], "b": big.t(), "c": big[3].expand(4, 64), "d": torch.zeros(0, 3), "e": torch.tensor(2.0)},
+          "dtypes": {str(d): torch.ones(5).to(d) for d in (torch.float16, torch.bfloat16, torch.float64, torch.int8,
+                     torch.uint8, torch.int16, torch.int32, torch.int64, torch.bool, torch.complex64, torch.complex128)}}
+out = {}
+for name, thing in things.items():
+    for form in ("zip", "legacy"):
+        torch.save(thing, f"{sys.argv[1]}/{name}.{form}.pt", _use_new_zipfile_serialization=form == "zip")
+    def walk(prefix, v):
+        if isinstance(v, torch.Tensor): out[name][prefix] = [str(v.dtype)[6:], list(v.shape), list(v.stride())]
+        elif isinstance(v, dict):
+            for k, x in v.items(): walk(f"{prefix}.{k}" if prefix else str(k), x)
+        elif isinstance(v, (list, tuple)):
+            for k, x in enumerate(v): walk(f"{prefix}.{k}", x)
+    out[name] = {}
+    walk("", thing)
+json.dump(out, open(sys.argv[1] + "/truth.json", "w"))
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([sys.executable, "-c", script, folder], capture_output=True, timeout=200)
+        if b"No module named" in done.stderr:
+            return "SKIP no torch for this python"
+        assert not done.returncode, done.stderr[-500:]
+        with open(folder + "/truth.json", encoding="utf-8") as f:
+            truth = json.load(f)
+        paths = sorted(glob.glob(folder + "/*.pt"))
+        for path, r in zip(paths, verify(*paths, more=["--values"])[0]):
+            want = truth[os.path.basename(path).split(".")[0]]
+            got = {t["name"]: [t["dtype"], t["shape"], t["strides"]] for t in r["tensors"]}
+            assert got == want, (path, got, want)
+            assert r["verdict"] == ("unproven" if ".legacy" in path else "whole"), (path, r["headline"])
+    return f"{len(paths)} files of the machine's torch"
+
+
+TESTS = [test_good, test_flips, test_flips_in_tensors, test_mutations, test_truncation, test_hostile, test_shards,
+         test_distributed, test_safetensors, test_values, test_require, test_torch]
+
+
+def main():
+    failed = 0
+    only = os.environ.get("ONLY")
+    tests = [t for t in TESTS if not only or t.__name__ == "test_" + only]
+    print(f"1..{len(tests)}")
+    for i, test in enumerate(tests, 1):
+        try:
+            said = test()
+            note = " # SKIP" + said[4:] if said.startswith("SKIP") else f" - {said}"
+            print(f"ok {i} {test.__name__[5:]}{note}", flush=True)
+        except AssertionError as e:
+            failed = 1
+            print(f"not ok {i} {test.__name__[5:]}\n# {str(e)[:1500]}", flush=True)
+    return failed
+
+
+sys.exit(main())
