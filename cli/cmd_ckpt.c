@@ -3,8 +3,11 @@
 
 #include <plimsoll/ckpt.h>
 
+#include <stdlib.h>
+
 struct ckpt_opts {
 	bool json, values, no_color, tensors;
+	const char *threshold;
 	uint64_t max_memory, width, threads;
 	const char *require;
 };
@@ -129,7 +132,82 @@ static const struct cmd ckpt_show = {
 	.run = show_run,
 };
 
-static const struct cmd *const verbs[] = { &ckpt_verify, &ckpt_show, NULL };
+static const struct opt diff_opt[] = {
+	OPT_FLAG('v', "values", ckpt_opts, values, "compare the numbers too"),
+	OPT_STRING(0, "threshold", ckpt_opts, threshold, "X", "0.01",
+		   "differences below it are within what bf16 loses"),
+	OPT_LOOK,
+	OPT_END
+};
+
+static int diff_two(const struct ckpt_opts *o, const struct plim_ckpt *a, const struct plim_ckpt *b,
+		    double threshold)
+{
+	struct plim_text_style style = cmd_style(o->width, o->no_color);
+	struct plim_ckpt_diff *d;
+	struct plim_err err;
+	int code;
+
+	if (plim_ckpt_diff(a, b, o->values ? PLIM_CKPT_VALUES : 0, threshold, &d, &err))
+		return cmd_fail(&err);
+	code = d->same && (!o->values || !d->changed) ? CMD_DONE : CMD_FAILED;
+	if (o->json ? plim_ckpt_diff_json(d, cmd_to_stdout, NULL, &err)
+		    : plim_ckpt_diff_text(d, &style, cmd_to_stdout, NULL, &err))
+		code = cmd_fail(&err);
+	plim_ckpt_diff_free(d);
+	return code;
+}
+
+static int diff_run(const void *values, int argc, char **argv)
+{
+	const struct ckpt_opts *o = values;
+	struct plim_ckpt_options options = { .size = sizeof(options),
+					     .max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory };
+	struct plim_ckpt *side[2] = { NULL, NULL };
+	struct plim_err err;
+	int code = CMD_DONE;
+	char *end;
+	double threshold = strtod(o->threshold, &end);
+
+	if (end == o->threshold || *end || !(threshold >= 0))
+		return cmd_usage("--threshold wants a number from 0 on, not '%.200s'", o->threshold);
+	for (int i = 0; i < argc && !code; i++) {
+		if (plim_ckpt_open(argv[i], &options, &side[i], &err))
+			code = cmd_fail(&err);
+		else if (!side[i]->tensor_count && side[i]->verdict >= PLIM_CKPT_DAMAGED) {
+			cmd_say("%s: %s", argv[i], side[i]->headline);
+			code = CMD_INPUT;
+		}
+	}
+	if (!code)
+		code = diff_two(o, side[0], side[1], threshold);
+	plim_ckpt_free(side[0]);
+	plim_ckpt_free(side[1]);
+	return code;
+}
+
+static const struct cmd_example diff_examples[] = {
+	{ "plimsoll ckpt diff mine.pt theirs.safetensors", "why it does not load" },
+	{ "plimsoll ckpt diff fp32.pt bf16.pt --values", "how much the conversion cost" },
+	{ NULL, NULL },
+};
+
+static const struct cmd ckpt_diff = {
+	.name = "ckpt diff",
+	.summary = "what is different, the kind of difference first",
+	.args = "FIRST SECOND",
+	.about = "Tells the kind of difference before the list: a prefix that a wrapper put before names, a "
+		 "rename, another width, depth or vocabulary, dtype only, a missing head, tied weights, LoRA on "
+		 "one side.\n\nExits with 1 when something differs.",
+	.examples = diff_examples,
+	.opts = diff_opt,
+	.opts_size = sizeof(struct ckpt_opts),
+	.min_args = 2,
+	.max_args = 2,
+	.run = diff_run,
+};
+
+static const struct cmd *const verbs[] = { &ckpt_verify, &ckpt_show, &ckpt_diff, NULL };
 
 const struct cmd cmd_ckpt = {
 	.name = "ckpt",

@@ -13,6 +13,7 @@ static const struct {
 } schemas[] = {
 	{ "report", plim_report_fields },
 	{ "ckpt", plim_ckpt_fields },
+	{ "ckpt_diff", plim_ckpt_diff_fields },
 };
 
 static int fields_run(const void *values, int argc, char **argv)

@@ -140,6 +140,49 @@ PLIM_API enum plim_status plim_ckpt_text(const struct plim_ckpt *ckpt, enum plim
 					 const struct plim_text_style *style, plim_write_fn *write,
 					 void *ctx, struct plim_err *err);
 
+/* ---- two checkpoints ---- */
+
+struct plim_ckpt_difference {
+	const char *name;   /* in the first, or in the second if only there */
+	const char *change; /* "none", "dtype", "shape", "only_in_first", "only_in_second" */
+	const char *first, *second;             /* "float32 64x32", NULL on the side that has none */
+	uint64_t changed;                       /* numbers that differ; PLIM_UNKNOWN: not compared */
+	double max_difference, mean_difference; /* of finite numbers; NaN: not compared */
+};
+
+struct plim_ckpt_conclusion {
+	const char *kind, *text;
+};
+
+struct plim_ckpt_diff {
+	const char *first, *second;
+	bool same; /* names, shapes and dtypes */
+	struct plim_ckpt_conclusion *conclusions; /* kinds of difference, the most telling first */
+	size_t conclusion_count;
+	uint64_t equal, other_dtype, other_shape, only_in_first, only_in_second; /* tensors */
+	uint64_t compared, changed, nonfinite;  /* numbers, with PLIM_CKPT_VALUES */
+	double max_difference, mean_difference; /* NaN: not compared */
+	bool bf16_enough;                       /* the largest difference is below the threshold */
+	struct plim_ckpt_difference *tensors;   /* those that differ */
+	size_t tensor_count;
+	struct plim_ckpt_diff_hidden *hidden;
+};
+
+/* flags: 0 or PLIM_CKPT_VALUES.  Both checkpoints must outlive *out. */
+PLIM_API enum plim_status plim_ckpt_diff(const struct plim_ckpt *first, const struct plim_ckpt *second,
+					 unsigned flags, double threshold,
+					 struct plim_ckpt_diff **out, struct plim_err *err);
+PLIM_API void plim_ckpt_diff_free(struct plim_ckpt_diff *diff);
+
+/* As JSON, schema ckpt_diff/1; and as text. */
+PLIM_API enum plim_status plim_ckpt_diff_json(const struct plim_ckpt_diff *diff, plim_write_fn *write,
+					      void *ctx, struct plim_err *err);
+PLIM_API enum plim_status plim_ckpt_diff_text(const struct plim_ckpt_diff *diff,
+					      const struct plim_text_style *style, plim_write_fn *write,
+					      void *ctx, struct plim_err *err);
+PLIM_API enum plim_status plim_ckpt_diff_fields(int layout, plim_write_fn *write, void *ctx,
+						struct plim_err *err);
+
 /* The fields of the JSON as Markdown rows, or the structs' layout. */
 PLIM_API enum plim_status plim_ckpt_fields(int layout, plim_write_fn *write, void *ctx,
 					   struct plim_err *err);

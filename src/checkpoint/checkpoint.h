@@ -192,6 +192,42 @@ enum ckpt_scan_flags { CKPT_SCAN_VALUES = 1 };
 /* Read the bytes with `threads` threads (0: one a core).  What is wrong becomes findings. */
 enum plim_status ckpt_scan(struct ckpt *c, unsigned flags, unsigned threads, struct plim_err *err);
 
+/* ---- two beside each other ---- */
+
+enum ckpt_change {
+	CKPT_CHANGE_NONE,
+	CKPT_CHANGE_DTYPE, /* the same shape */
+	CKPT_CHANGE_SHAPE,
+	CKPT_CHANGE_ONLY_A,
+	CKPT_CHANGE_ONLY_B,
+	CKPT_CHANGES
+};
+
+struct ckpt_pair {
+	uint32_t a, b; /* tensors, CKPT_NONE on the side that has none */
+	enum ckpt_change change;
+	uint64_t compared, changed, nonfinite;    /* numbers; compared 0: not looked at */
+	double max_difference, mean_difference; /* of finite ones; NaN: not looked at */
+};
+
+struct ckpt_conclusion {
+	const char *kind; /* static storage: "prefix" */
+	char text[700];
+};
+
+struct ckpt_compare {
+	const struct ckpt *a, *b;
+	const char *prefix[2]; /* taken off the names of a and b; static storage */
+	size_t counts[CKPT_CHANGES];
+	VEC(struct ckpt_pair) pairs;                /* in a's order, then what only b has */
+	VEC(struct ckpt_conclusion) conclusions; /* the most telling first */
+};
+
+/* Both stay the caller's and must outlive *d, which is ended with ckpt_compare_release in every case. */
+enum plim_status ckpt_compare(struct ckpt_compare *d, const struct ckpt *a, const struct ckpt *b,
+			      bool values, struct plim_err *err);
+void ckpt_compare_release(struct ckpt_compare *d);
+
 static inline const char *ckpt_text(const struct ckpt *c, uint32_t id)
 {
 	return id == CKPT_NONE ? "" : intern_text(&c->strings, id);

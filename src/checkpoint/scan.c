@@ -13,7 +13,7 @@
 #include <zlib.h>
 
 #define PART_BYTES ((uint64_t)32 << 20)
-#define CHUNK_BYTES ((size_t)256 << 10) /* stays in a core's second cache between read and sum */
+#define CHUNK_BYTES ((size_t)128 << 10) /* stays in a core's second cache between read and sum */
 #define THREADS 64
 
 struct part {

@@ -30,13 +30,13 @@ struct tally {
 		for (size_t i = 0; i < n; i++) {                                           \
 			U b;                                                               \
 			memcpy(&b, p + i * sizeof(b), sizeof(b));                          \
-			U a = (U)(b & (U)((EXPONENT) | (MANTISSA)));                       \
+			I a = (I)(b & (U)((EXPONENT) | (MANTISSA)));                       \
 			I s = (I)b, k = (I)(s ^ ((I)(s >> (sizeof(U) * 8 - 1)) & most));   \
-			U odd = (U)(a >= (U)(EXPONENT));                                   \
+			bool odd = a >= (I)(EXPONENT);                                     \
 			I lo = odd ? most : k, hi = odd ? least : k;                       \
-			nan = (U)(nan + (a > (U)(EXPONENT)));                              \
-			wild = (U)(wild + odd);                                            \
-			zero = (U)(zero + !a);                                             \
+			nan = (U)(nan + (a > (I)(EXPONENT) ? 1 : 0));                      \
+			wild = (U)(wild + (odd ? 1 : 0));                                  \
+			zero = (U)(zero + (a == 0 ? 1 : 0));                               \
 			low = lo < low ? lo : low;                                         \
 			high = hi > high ? hi : high;                                      \
 		}                                                                          \

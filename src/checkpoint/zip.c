@@ -244,6 +244,12 @@ static enum plim_status check_descriptor(struct ckpt *c, const struct zip *z, co
 	return st;
 }
 
+/* The version that is needed may be lower in the local header: writers learn of zip64 at the end. */
+static bool needs_agree(uint64_t local, uint64_t central)
+{
+	return local == central || ((local == 10 || local == 20) && central == 45);
+}
+
 static bool local_differs(const uint8_t *p, const struct entry *e)
 {
 	bool later = e->flags & FLAG_DESCRIPTOR;
@@ -255,7 +261,7 @@ static bool local_differs(const uint8_t *p, const struct entry *e)
 
 	return get(p + 6, 2) != e->flags || get(p + 8, 2) != e->method ||
 	       get(p + 10, 2) != e->time || get(p + 12, 2) != e->date || !crc_ok || !sizes_ok ||
-	       get(p + 4, 2) != get(e->at + 6, 2);
+	       !needs_agree(get(p + 4, 2), get(e->at + 6, 2));
 }
 
 /* The local header: does it say what the directory says?  *data, *end: of the record. */
