@@ -7,7 +7,7 @@
 
 struct ckpt_opts {
 	bool json, values, no_color, tensors;
-	const char *threshold;
+	const char *threshold, *keys, *output;
 	uint64_t max_memory, width, threads;
 	const char *require;
 };
@@ -207,7 +207,120 @@ static const struct cmd ckpt_diff = {
 	.run = diff_run,
 };
 
-static const struct cmd *const verbs[] = { &ckpt_verify, &ckpt_show, &ckpt_diff, NULL };
+#define OPT_OUTPUT(what)                                                                 \
+	OPT_STRING('o', "output", ckpt_opts, output, "FILE.safetensors", NULL, what),    \
+		OPT_BYTES('m', "max-memory", ckpt_opts, max_memory, 1 << 20, OPT_NONE,   \
+			  OPT_NONE, "use no more (half of this machine's)")
+
+static const struct opt extract_opt[] = {
+	OPT_STRING('k', "keys", ckpt_opts, keys, "PATTERN|...", NULL,
+		   "names of tensors, * and ? as in a shell"),
+	OPT_OUTPUT("the new file"),
+	OPT_END
+};
+static const struct opt all_opt[] = { OPT_OUTPUT("the new file"), OPT_END };
+
+static int write_run(const struct ckpt_opts *o, const char *path, const char *patterns, unsigned flags)
+{
+	struct plim_ckpt_options options = { .size = sizeof(options),
+					     .flags = PLIM_CKPT_VERIFY,
+					     .max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory };
+	struct plim_ckpt_extracted told;
+	struct plim_ckpt *c;
+	struct plim_err err;
+	int code = CMD_DONE;
+
+	if (!o->output)
+		return cmd_usage("where to write is missing: --output FILE.safetensors");
+	if (plim_ckpt_open(path, &options, &c, &err))
+		return cmd_fail(&err);
+	/* Tensors that are whole may be taken from a file that is not, but nobody should miss that. */
+	if (c->verdict >= PLIM_CKPT_DAMAGED)
+		cmd_say("%s: %s", path, c->headline);
+	if (plim_ckpt_extract(c, patterns, flags, o->output, &told, &err))
+		code = cmd_fail(&err);
+	else
+		printf("%s: %llu tensors, %llu bytes, xxh3 %016llx%s", o->output,
+		       (unsigned long long)told.tensors, (unsigned long long)told.bytes,
+		       (unsigned long long)told.xxh3, told.left_out ? "" : "\n");
+	if (!code && told.left_out)
+		printf("; %llu are not whole and were left out\n", (unsigned long long)told.left_out);
+	plim_ckpt_free(c);
+	return code;
+}
+
+static int extract_run(const void *values, int argc, char **argv)
+{
+	const struct ckpt_opts *o = values;
+
+	(void)argc;
+	if (!o->keys)
+		return cmd_usage("which tensors is missing: --keys 'lm_head.*|*lora_*'");
+	return write_run(o, argv[0], o->keys, 0);
+}
+
+static int convert_run(const void *values, int argc, char **argv)
+{
+	(void)argc;
+	return write_run(values, argv[0], "*", 0);
+}
+
+static int repair_run(const void *values, int argc, char **argv)
+{
+	(void)argc;
+	return write_run(values, argv[0], "*", PLIM_CKPT_WHOLE_ONLY);
+}
+
+static const struct cmd_example extract_examples[] = {
+	{ "plimsoll ckpt extract last.pt --keys 'arr_coc.*|*lora_*' -o part.safetensors",
+	  "components out of a big file" },
+	{ NULL, NULL },
+};
+
+#define WRITES                                                                                  \
+	"  The file is written beside its name, synced, read back, compared, and then renamed: " \
+	"whatever dies, the old file or the new one is there, never a part."
+
+static const struct cmd ckpt_extract = {
+	.name = "ckpt extract",
+	.summary = "tensors out of a big file, streaming",
+	.args = "PATH",
+	.about = "Writes tensors by name to a safetensors file, bytes exact." WRITES,
+	.examples = extract_examples,
+	.opts = extract_opt,
+	.opts_size = sizeof(struct ckpt_opts),
+	.min_args = 1,
+	.max_args = 1,
+	.run = extract_run,
+};
+
+static const struct cmd ckpt_convert = {
+	.name = "ckpt convert",
+	.summary = "all tensors of it as a safetensors file, bytes exact",
+	.args = "PATH",
+	.about = "What safetensors cannot carry is an error that names it." WRITES,
+	.opts = all_opt,
+	.opts_size = sizeof(struct ckpt_opts),
+	.min_args = 1,
+	.max_args = 1,
+	.run = convert_run,
+};
+
+static const struct cmd ckpt_repair = {
+	.name = "ckpt repair",
+	.summary = "what is whole of a cut or damaged file, as a new file",
+	.args = "PATH",
+	.about = "Writes every tensor whose bytes are all there and match their checksum to a safetensors "
+		 "file, and tells how many are not." WRITES,
+	.opts = all_opt,
+	.opts_size = sizeof(struct ckpt_opts),
+	.min_args = 1,
+	.max_args = 1,
+	.run = repair_run,
+};
+
+static const struct cmd *const verbs[] = { &ckpt_verify,  &ckpt_show,    &ckpt_diff, &ckpt_extract,
+					   &ckpt_convert, &ckpt_repair, NULL };
 
 const struct cmd cmd_ckpt = {
 	.name = "ckpt",

@@ -140,6 +140,26 @@ PLIM_API enum plim_status plim_ckpt_text(const struct plim_ckpt *ckpt, enum plim
 					 const struct plim_text_style *style, plim_write_fn *write,
 					 void *ctx, struct plim_err *err);
 
+/* ---- out of it ---- */
+
+enum plim_ckpt_extract_flags {
+	PLIM_CKPT_WHOLE_ONLY = 1 /* leave out tensors that are not whole, instead of failing */
+};
+
+struct plim_ckpt_extracted {
+	uint64_t tensors, left_out;
+	uint64_t bytes; /* of tensors */
+	uint64_t xxh3;  /* of the file */
+};
+
+/*
+ * Write tensors whose names match one of `patterns` ("a.*|b", * and ? as in a shell) to a safetensors
+ * file, durably (see durable.h).  PLIM_E_UNSUPPORTED: one cannot be carried, and is named.
+ */
+PLIM_API enum plim_status plim_ckpt_extract(struct plim_ckpt *ckpt, const char *patterns, unsigned flags,
+					    const char *path, struct plim_ckpt_extracted *out,
+					    struct plim_err *err);
+
 /* ---- two checkpoints ---- */
 
 struct plim_ckpt_difference {

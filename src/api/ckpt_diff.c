@@ -39,7 +39,7 @@ static const struct field_table difference_table =
 #define C struct plim_ckpt_conclusion
 static const struct field conclusion_rows[] = {
 	FIELD_STRING(C, kind,
-		     "same, prefix, rename, width, depth, vocabulary, dtype, head, tied, lora, lora_rank, names, "
+		     "same, prefix, training_state, rename, width, depth, vocabulary, dtype, head, tied, lora, lora_rank, names, "
 		     "architecture"),
 	FIELD_STRING(C, text, "one sentence"),
 };

@@ -5,6 +5,7 @@
 #ifndef BASE_BASE_H
 #define BASE_BASE_H
 
+#include "durable.h"
 #include "error.h"
 #include "fields.h"
 #include "intern.h"

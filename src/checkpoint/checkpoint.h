@@ -192,6 +192,21 @@ enum ckpt_scan_flags { CKPT_SCAN_VALUES = 1 };
 /* Read the bytes with `threads` threads (0: one a core).  What is wrong becomes findings. */
 enum plim_status ckpt_scan(struct ckpt *c, unsigned flags, unsigned threads, struct plim_err *err);
 
+/* ---- out of it ---- */
+
+struct ckpt_extracted {
+	size_t tensors, left_out; /* left out: not whole */
+	uint64_t bytes;           /* of tensors */
+	uint64_t xxh3;            /* of the file */
+};
+
+/*
+ * Write the tensors whose names match `patterns` ("a*|b") to a safetensors file, durably.  One that is
+ * not whole is an error, or with whole_only is left out.  PLIM_E_UNSUPPORTED: safetensors cannot carry one.
+ */
+enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, bool whole_only, const char *path,
+			      struct ckpt_extracted *told, struct plim_err *err);
+
 /* ---- two beside each other ---- */
 
 enum ckpt_change {

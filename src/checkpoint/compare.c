@@ -369,6 +369,25 @@ static enum plim_status judge_renames(struct ckpt_compare *d, size_t *explained,
 	return conclude(d, "rename", err, "a rename: '%s' is '%s' in the second, for %zu tensors", first, second, n);
 }
 
+/* Weights under a key of a training checkpoint: what stands under other keys is not missing. */
+static enum plim_status judge_outside(struct ckpt_compare *d, int side, size_t *explained,
+				      struct plim_err *err)
+{
+	enum ckpt_change only = side ? CKPT_CHANGE_ONLY_B : CKPT_CHANGE_ONLY_A;
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->pairs.n; i++) {
+		const char *name = name_of(d, &d->pairs.at[i]);
+
+		n += d->pairs.at[i].change == only && strip(name, d->prefix[side]) == name;
+	}
+	if (!n)
+		return PLIM_OK;
+	*explained += n;
+	return conclude(d, "training_state", err, "%zu tensors of %s stand outside of '%s' (training state?)", n,
+			side ? "the second" : "the first", d->prefix[side]);
+}
+
 static enum plim_status judge(struct ckpt_compare *d, struct plim_err *err)
 {
 	size_t *n = d->counts, left = n[CKPT_CHANGE_ONLY_A] + n[CKPT_CHANGE_ONLY_B], explained = 0;
@@ -379,8 +398,13 @@ static enum plim_status judge(struct ckpt_compare *d, struct plim_err *err)
 		if (*d->prefix[k])
 			st = conclude(d, "prefix", err, "a prefix: names begin with '%s' in %s only",
 				      d->prefix[k], k ? "the second" : "the first");
+	for (int k = 0; !st && k < 2; k++)
+		if (*d->prefix[k])
+			st = judge_outside(d, k, &explained, err);
 	if (!st && left)
 		st = judge_lora(d, &explained, err);
+	if (!st && explained && !common)
+		return PLIM_OK; /* an adapter beside a model: nothing else can be compared */
 	if (!st && left)
 		st = judge_depth(d, &explained, err);
 	if (!st && left > explained)
