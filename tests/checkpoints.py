@@ -13,6 +13,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import traceback
 import warnings
 import zipfile
 
@@ -489,8 +490,173 @@ json.dump(out, open(sys.argv[1] + "/truth.json", "w"))
     return f"{len(paths)} files of the machine's torch"
 
 
+# ---- diff ----
+
+def diff(a, b, *more):
+    done = subprocess.run([PROGRAM, "ckpt", "diff", "--json", a, b, *more], capture_output=True, timeout=60)
+    assert done.returncode in (0, 1), done.stderr
+    return json.loads(done.stdout), done.returncode
+
+
+def test_diff():
+    """Planted differences, each alone."""
+    def model(prefix="", layers=4, hidden=8, vocab=50, dtype="F32", head=True, lora=False, rename=None):
+        out = {"embed.weight": [vocab, hidden]}
+        for i in range(layers):
+            out[f"layers.{i}.attn.q.weight"] = [hidden, hidden]
+            out[f"layers.{i}.attn.k.weight"] = [hidden // 2, hidden]
+            out[f"layers.{i}.norm.weight"] = [hidden]
+            if lora:
+                out[f"layers.{i}.attn.q.lora_A.weight"] = [2, hidden]
+        out["norm.weight"] = [hidden]
+        if head:
+            out["lm_head.weight"] = [vocab, hidden]
+        rows, at = {}, 0
+        width = 4 if dtype == "F32" else 2
+        for name, shape in out.items():
+            if rename:
+                name = name.replace(*rename)
+            n = width
+            for k in shape:
+                n *= k
+            rows[prefix + name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + n]}
+            at += n
+        text = json.dumps(rows).encode()
+        return struct.pack("<Q", len(text)) + text + bytes(at)
+
+    cases = {
+        "prefix": {"prefix": "module."}, "depth": {"layers": 6}, "width": {"hidden": 16}, "vocabulary": {"vocab": 64},
+        "dtype": {"dtype": "BF16"}, "tied": {"head": False}, "lora": {"lora": True}, "rename": {"rename": (".attn.", ".attention.")},
+        "same": {},
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        a, b = folder + "/a", folder + "/b"
+        with open(a, "wb") as f:
+            f.write(model())
+        for kind, change in cases.items():
+            with open(b, "wb") as f:
+                f.write(model(**change))
+            for x, y in ((a, b), (b, a)):
+                r, code = diff(x, y)
+                assert r["conclusions"][0]["kind"] == kind, (kind, r["conclusions"])
+                assert len(r["conclusions"]) == 1 and code == (kind != "same"), (kind, r["conclusions"])
+        with open(b, "wb") as f:
+            f.write(model(prefix="module.", dtype="BF16"))
+        assert [c["kind"] for c in diff(a, b)[0]["conclusions"]] == ["prefix", "dtype"]
+        raw = bytearray(model())
+        raw[-4:] = struct.pack("<f", 0.5)
+        with open(b, "wb") as f:
+            f.write(raw)
+        r, code = diff(a, b, "--values")
+        assert code == 1 and r["changed"] == 1 and r["max_difference"] == 0.5 and not r["bf16_enough"], r
+        raw[-4:] = struct.pack("<f", 0.001)
+        with open(b, "wb") as f:
+            f.write(raw)
+        assert diff(a, b, "--values")[0]["bf16_enough"]
+    return f"{len(cases)} kinds of difference, both ways"
+
+
+# ---- writing ----
+
+def read_safetensors(path):
+    """A strict reader of our own: name -> (dtype, shape, bytes)."""
+    with open(path, "rb") as f:
+        data = f.read()
+    n, = struct.unpack_from("<Q", data)
+    assert n % 8 == 0 and data[8:9] == b"{"
+    head = json.loads(data[8:8 + n].decode("utf-8"))
+    head.pop("__metadata__", None)
+    at, out = 0, {}
+    for name, row in sorted(head.items(), key=lambda x: x[1]["data_offsets"]):
+        assert row["data_offsets"][0] == at, name
+        at = row["data_offsets"][1]
+        out[name] = (row["dtype"], row["shape"], data[8 + n + row["data_offsets"][0]:8 + n + at])
+    assert 8 + n + at == len(data)
+    return out
+
+
+def write(verb, source, target, *more):
+    return subprocess.run([PROGRAM, "ckpt", verb, source, "-o", target, *more], capture_output=True, timeout=60)
+
+
+def test_extract():
+    with tempfile.TemporaryDirectory() as folder:
+        target = folder + "/x.safetensors"
+        assert not write("convert", os.path.join(HERE, "state_dict_cuda.pt"), target).returncode
+        got, want = read_safetensors(target), read_safetensors(os.path.join(HERE, "model.safetensors"))
+        assert {k: v[:2] for k, v in got.items()} == {k: v[:2] for k, v in want.items()}, got.keys()
+        with zipfile.ZipFile(os.path.join(HERE, "state_dict_cuda.pt")) as z:
+            stored = {z.read(n) for n in z.namelist() if "/data/" in n}
+        assert {v[2] for v in got.values()} == stored
+        assert not write("extract", os.path.join(HERE, "lora_r4"), target, "--keys", "*lora_A*|nothing").returncode
+        got = read_safetensors(target)
+        want = {k: v for k, v in read_safetensors(os.path.join(HERE, "lora_r4", "adapter_model.safetensors")).items() if "lora_A" in k}
+        assert got == want
+        before = open(target, "rb").read()
+        assert write("extract", os.path.join(HERE, "lora_r4"), target, "--keys", "nothing").returncode == 2
+        assert write("convert", os.path.join(HERE, "dtypes.pt"), target).returncode == 4, "complex128 was written"
+        assert open(target, "rb").read() == before and os.listdir(folder) == ["x.safetensors"]
+        with open(os.path.join(HERE, "more", "train.pt"), "rb") as f:
+            data = f.read()
+        with open(folder + "/cut.pt", "wb") as f:
+            f.write(data[:len(data) * 3 // 4])
+        assert write("convert", folder + "/cut.pt", target).returncode == 3
+        assert open(target, "rb").read() == before
+        assert not write("repair", folder + "/cut.pt", target).returncode
+        assert read_safetensors(target)
+    return "convert, extract and repair, bytes exact"
+
+
+def test_durable():
+    """Killed, or failed with ENOSPC, EIO and EDQUOT, at every system call of the write: the old file or the new one."""
+    if not shutil.which("strace"):
+        return "SKIP no strace"
+    source = os.path.join(HERE, "lora_r4")
+    calls = ("openat", "fallocate", "write", "ftruncate", "fsync", "fadvise64", "pread64", "close", "renameat", "getrandom")
+    n = replaced = 0
+    with tempfile.TemporaryDirectory() as folder:
+        target = folder + "/x.safetensors"
+        new = None
+        assert not write("convert", source, target).returncode
+        with open(target, "rb") as f:
+            new = f.read()
+        for call in calls:
+            for what in ("signal=KILL", "error=ENOSPC"):
+                for when in range(1, 60):
+                    with open(target, "wb") as f:
+                        f.write(b"old")
+                    log = folder + "/log"
+                    done = subprocess.run(["strace", "-f", "-o", log, "-e", f"trace={call}",
+                                           "-e", f"inject={call}:{what}:when={when}", PROGRAM, "ckpt", "convert", source,
+                                           "-o", target], capture_output=True, timeout=60)
+                    if b"ptrace" in done.stderr or b"Operation not permitted" in done.stderr:
+                        return "SKIP strace may not trace here"
+                    with open(log, "rb") as f:
+                        hit = f.read()
+                    os.unlink(log)
+                    with open(target, "rb") as f:
+                        now = f.read()
+                    assert now in (b"old", new), (call, what, when, len(now))
+                    replaced += now == new
+                    left = [x for x in os.listdir(folder) if x != "x.safetensors"]
+                    if "KILL" not in what:
+                        assert not left, (call, what, when, left)
+                        if b"INJECTED" in hit and now == b"old":
+                            assert done.returncode and done.stderr, (call, what, when, done)
+                    for x in left:
+                        os.unlink(os.path.join(folder, x))
+                    n += 1
+                    if b"INJECTED" not in hit and b"KILL" not in hit and done.returncode == 0:
+                        break
+        read_only = folder + "/ro"
+        os.mkdir(read_only, 0o555)
+        if os.getuid():
+            assert write("convert", source, read_only + "/x").returncode == 3
+    return f"{n} faults; {replaced} times the new file was there already, never a part"
+
+
 TESTS = [test_good, test_flips, test_flips_in_tensors, test_mutations, test_truncation, test_hostile, test_shards,
-         test_distributed, test_safetensors, test_values, test_require, test_torch]
+         test_distributed, test_safetensors, test_values, test_require, test_torch, test_diff, test_extract, test_durable]
 
 
 def main():
@@ -505,7 +671,8 @@ def main():
             print(f"ok {i} {test.__name__[5:]}{note}", flush=True)
         except AssertionError as e:
             failed = 1
-            print(f"not ok {i} {test.__name__[5:]}\n# {str(e)[:1500]}", flush=True)
+            where = traceback.extract_tb(e.__traceback__)[-1].lineno
+            print(f"not ok {i} {test.__name__[5:]}\n# line {where}: {str(e)[:1500]}", flush=True)
     return failed
 
 
