@@ -16,7 +16,7 @@ CHECK = -Dcli=shared -Dtests=true $(DEV_OPTIONS)
 NINJA = ninja -C $(BUILD)/$(1) $(if $(VERBOSE),,--quiet)
 TEST = tools/meson test -C $(BUILD)/$(1) --no-rebuild --print-errorlogs $(TEST_OPTIONS)
 
-.PHONY: help build demo check check-asan check-ubsan check-tsan lint format fuzz bench install clean
+.PHONY: help build demo docs check check-asan check-ubsan check-tsan lint format fuzz bench install clean
 .DEFAULT_GOAL := build
 
 help: ## this list
@@ -39,11 +39,19 @@ check: ## build and run all tests (TEST_OPTIONS='--suite unit' for some)
 	@$(call NINJA,check)
 	@$(call TEST,check)
 
+docs: ## rewrite what is generated and committed: docs/json.md, README's output, tests/abi.txt
+	@tools/deps build check
+	@tools/configure $(BUILD)/check $(CHECK)
+	@$(call NINJA,check)
+	@tools/docs $(BUILD)/check/plimsoll >$(BUILD)/json.md && mv $(BUILD)/json.md docs/json.md
+	@tools/readme $(BUILD)/check/plimsoll >$(BUILD)/README.md && mv $(BUILD)/README.md README.md
+	@tools/abi $(BUILD)/check/libplimsoll.so $(BUILD)/check/plimsoll >$(BUILD)/abi.txt && mv $(BUILD)/abi.txt tests/abi.txt
+
 check-asan: ## all tests under AddressSanitizer
 	@tools/deps build check
 	@tools/configure $(BUILD)/asan $(CHECK) -Db_sanitize=address
 	@$(call NINJA,asan)
-	@$(call TEST,asan)
+	@$$(tools/same-addresses) $(call TEST,asan)
 
 check-ubsan: ## all tests under UndefinedBehaviorSanitizer
 	@tools/deps build check
@@ -73,8 +81,9 @@ fuzz: ## each fuzz target for FUZZ_SECONDS (60), on its corpus
 	@$(call NINJA,fuzz)
 	@FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz $(BUILD)/fuzz
 
-bench: build ## measure beside the peers
-	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) MAKE_SNAPSHOT=$(abspath $(BUILD)/release/make_snapshot) bench/run
+bench: build ## measure beside the peers (SNAPSHOTS='a.pickle ...' for these too)
+	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) MAKE_SNAPSHOT=$(abspath $(BUILD)/release/make_snapshot) \
+		ALLOCATOR_CURVE=$(abspath $(BUILD)/release/allocator_curve) bench/run $(SNAPSHOTS)
 
 install: build ## into PREFIX (/usr/local), below DESTDIR
 	@tools/meson install -C $(BUILD)/release --no-rebuild --quiet

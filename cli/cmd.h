@@ -16,7 +16,6 @@
 #include "opt.h"
 
 #include <plimsoll/report.h>
-#include <plimsoll/status.h>
 
 #include <stddef.h>
 #include <stdio.h>
@@ -85,10 +84,10 @@ int cmd_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Print "plimsoll: MESSAGE" to stderr, control characters replaced; the exit code stays the caller's. */
 void cmd_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* For plim_write_fn: to stdout. */
+/* A plim_write_fn for the standard output. */
 int cmd_to_stdout(void *ctx, const char *text, size_t n);
 
-/* How text is to look here: the terminal's width, or `width` if not OPT_NONE; LANG; NO_COLOR. */
+/* The terminal's width and colours; `width` OPT_NONE: as it is, or 80. */
 struct plim_text_style cmd_style(uint64_t width, bool no_color);
 
 /* The exit code of a status; one table. */
@@ -98,6 +97,7 @@ int cmd_exit_code(enum plim_status status);
 void cmd_print_help(FILE *to, const struct cmd *cmd);
 void cmd_print_overview(FILE *to);
 
-extern const struct cmd cmd_ckpt, cmd_record, cmd_report, cmd_help, cmd_completion, cmd_man, cmd_fields;
+extern const struct cmd cmd_ckpt, cmd_record, cmd_report, cmd_whatif, cmd_help, cmd_completion, cmd_man,
+	cmd_fields, cmd_live;
 
 #endif

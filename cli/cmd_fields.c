@@ -1,42 +1,69 @@
-/* plimsoll __fields: the rows of the JSON schemas, for docs/json.md and the ABI list. */
+/* For documentation and tests: the rows of the JSON schemas, and single allocations with their category. */
 #include "cmd.h"
 
 #include <plimsoll/ckpt.h>
-#include <plimsoll/report.h>
+#include <plimsoll/whatif.h>
 
 #include <string.h>
 
-/* Schemas by name; the first is printed when none is named. */
 static const struct {
-	const char *name;
-	enum plim_status (*fields)(int layout, plim_write_fn *write, void *ctx, struct plim_err *err);
+	const char *schema;
+	enum plim_status (*print)(int layout, plim_write_fn *write, void *ctx,
+				  struct plim_err *err);
 } schemas[] = {
 	{ "report", plim_report_fields },
+	{ "whatif", plim_whatif_fields },
 	{ "ckpt", plim_ckpt_fields },
 	{ "ckpt_diff", plim_ckpt_diff_fields },
 };
 
 static int fields_run(const void *values, int argc, char **argv)
 {
-	bool abi = argc && !strcmp(argv[0], "abi");
+	int layout = argc && !strcmp(argv[0], "abi"), found = 0;
 	struct plim_err err;
-	size_t n = sizeof(schemas) / sizeof(schemas[0]);
 
 	(void)values;
-	for (size_t i = 0; i < n; i++) {
-		if (!abi && strcmp(argc ? argv[0] : schemas[0].name, schemas[i].name) != 0)
+	for (size_t i = 0; i < sizeof(schemas) / sizeof(*schemas); i++) {
+		if (!layout && argc && strcmp(argv[0], schemas[i].schema))
 			continue;
-		if (schemas[i].fields(abi, cmd_to_stdout, NULL, &err))
+		found = 1;
+		if (schemas[i].print(layout, cmd_to_stdout, NULL, &err))
 			return cmd_fail(&err);
 	}
-	return CMD_DONE;
+	return found ? CMD_DONE : cmd_usage("no schema '%s'", argv[0]);
 }
 
 const struct cmd cmd_fields = {
 	.name = "__fields",
-	.summary = "print the fields of a schema",
-	.args = "[abi|SCHEMA]",
+	.summary = "print the fields of a JSON schema, or the layout of all of them",
+	.args = "[SCHEMA|abi]",
 	.max_args = 1,
 	.flags = CMD_HIDDEN,
 	.run = fields_run,
+};
+
+static int live_run(const void *values, int argc, char **argv)
+{
+	struct plim_report *r;
+	struct plim_err err;
+	int code = CMD_DONE;
+
+	(void)values;
+	(void)argc;
+	if (plim_report_open(argv[0], NULL, &r, &err))
+		return cmd_fail(&err);
+	if (plim_report_live(r, cmd_to_stdout, NULL, &err))
+		code = cmd_fail(&err);
+	plim_report_free(r);
+	return code;
+}
+
+const struct cmd cmd_live = {
+	.name = "__live",
+	.summary = "print what is live at the end, with its category and the rule",
+	.args = "SNAPSHOT",
+	.min_args = 1,
+	.max_args = 1,
+	.flags = CMD_HIDDEN,
+	.run = live_run,
 };

@@ -35,7 +35,8 @@ static const struct opt report_opt[] = {
 	OPT_U64('n', "owners", report_opts, owners, "rows", 0, 1000000, 12,
 		"owners to list in JSON, 0 for all"),
 	OPT_HEADING("How to show it"),
-	OPT_FLAG(0, "redact", report_opts, redact, "replace names of your own files and functions"),
+	OPT_FLAG(0, "redact", report_opts, redact,
+		 "replace all names that are not PyTorch's or well known"),
 	OPT_STRING(0, "strip-prefix", report_opts, strip_prefix, "PATH", NULL,
 		   "cut this from file names"),
 	OPT_U64('w', "width", report_opts, width, "columns", 40, 500, OPT_NONE,
@@ -104,6 +105,8 @@ static int report_run(const void *values, int argc, char **argv)
 
 	if (o->output && argc > 1)
 		return cmd_usage("--output takes one snapshot");
+	if (o->output && o->redact)
+		return cmd_usage("--output writes all names as they are: not with --redact");
 	for (int i = 0; i < argc; i++) {
 		int code = report_one(o, argv[i]);
 

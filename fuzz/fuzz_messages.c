@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 					       &oom.free,          &oom.allowed,
 					       &oom.allocated,     &oom.unallocated,
 					       &oom.private_pools, &oom.this_process,
-					       &oom.others };
+					       &oom.others,        &oom.reserved };
 
 	if (!messages_parse_oom((const char *)bytes, n, &oom))
 		return 0;

@@ -1,6 +1,6 @@
 /*
- * Compressed and plain bytes through two windows, without the thread: the same bytes must come
- * out, and the same kind of end.
+ * Compressed and plain bytes through two windows, and through the blocks of the thread: the same
+ * bytes must come out, and the same kind of end.
  */
 #include "base/base.h"
 
@@ -32,38 +32,53 @@ static enum plim_status drain(struct source *s, size_t step, uint64_t *sum, uint
 	return st;
 }
 
-static enum plim_status read_once(const uint8_t *bytes, size_t n, size_t window, size_t step,
-				  uint64_t *sum, uint64_t *count)
+struct outcome {
+	enum plim_status status;
+	uint64_t sum, count;
+};
+
+static struct outcome read_once(const uint8_t *bytes, size_t n, const struct source_options *o,
+				size_t step)
 {
-	struct source_options o = { DECODED_BYTES, window, SOURCE_THREAD_NONE };
+	struct outcome r = { .sum = 0 };
 	struct source_info info;
 	struct mem m;
 	struct plim_err err;
 	struct source *s;
-	enum plim_status st;
 
-	*sum = *count = 0;
 	mem_init(&m, LIMIT_BYTES);
-	st = source_open_memory(&m, "memory", bytes, n, SOURCE_MEMORY_DETECT, &o, &s, &err);
-	if (!st) {
-		st = drain(s, step, sum, count, &err);
+	r.status = source_open_memory(&m, "memory", bytes, n, SOURCE_MEMORY_DETECT, o, &s, &err);
+	if (!r.status) {
+		r.status = drain(s, step, &r.sum, &r.count, &err);
 		source_get_info(s, &info);
 		source_close(s);
 	}
 	if (m.used_bytes)
 		abort();
-	return st;
+	return r;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
-	uint64_t sum[2], count[2];
-	enum plim_status a = read_once(bytes, n, 0, 1, &sum[0], &count[0]);
-	enum plim_status b = read_once(bytes, n, 4096, 77, &sum[1], &count[1]);
+	static const struct {
+		struct source_options options;
+		size_t step;
+	} ways[] = {
+		{ { DECODED_BYTES, 0, SOURCE_THREAD_NONE }, 1 },
+		{ { DECODED_BYTES, 4096, SOURCE_THREAD_NONE }, 77 },
+		{ { DECODED_BYTES, 4096, SOURCE_THREAD_ALWAYS }, 77 },
+	};
+	struct outcome first = read_once(bytes, n, &ways[0].options, ways[0].step);
 
 	/* Near the limit the size of the window may decide; elsewhere nothing may differ. */
-	if (a != PLIM_E_LIMIT && b != PLIM_E_LIMIT &&
-	    (a != b || (!a && (sum[0] != sum[1] || count[0] != count[1]))))
-		abort();
+	for (size_t i = 1; i < sizeof(ways) / sizeof(ways[0]); i++) {
+		struct outcome r = read_once(bytes, n, &ways[i].options, ways[i].step);
+
+		if (first.status == PLIM_E_LIMIT || r.status == PLIM_E_LIMIT)
+			continue;
+		if (r.status != first.status ||
+		    (!r.status && (r.sum != first.sum || r.count != first.count)))
+			abort();
+	}
 	return 0;
 }

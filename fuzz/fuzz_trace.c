@@ -1,6 +1,6 @@
 /*
- * A snapshot by both ways into the rows: the straight-line path and the general machine must end
- * alike and yield the same trace.  What was read then goes through the floors above: replay,
+ * A snapshot by both ways into the rows: the straight-line path, followed by a second thread, and the
+ * general machine alone must end alike and yield the same trace.  What was read then goes through the floors above: replay,
  * timeline, owners, findings, and the writer, whose output must be readable again.
  */
 #include "findings/findings.h"
@@ -163,7 +163,7 @@ static void use_times(struct mem *m, const struct timeline *tl, uint32_t event)
 
 	timeline_at(tl, event, totals);
 	for (int g = TIMELINE_BY_USER_FRAME; g <= TIMELINE_BY_SIZE; g++) {
-		timeline_owners_at(m, tl, event, TIMELINE_ALLOCATED, (enum timeline_group)g,
+		timeline_owners_at(m, tl, event, TIMELINE_ALLOCATED, (enum timeline_group)g, NULL,
 				   &owners, &err);
 		timeline_owners_release(&owners);
 	}
@@ -233,13 +233,14 @@ static void write_and_read(struct mem *m, const struct trace *t)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
 	struct trace_read_options general = { .flags = TRACE_READ_GENERAL };
+	struct trace_read_options fast = { .threads = 2, .follow_rows = 3 };
 	struct trace *a = NULL, *b = NULL;
 	struct plim_err ea = { 0 }, eb = { 0 };
 	enum plim_status sa, sb;
 	struct mem m;
 
 	mem_init(&m, LIMIT_BYTES);
-	sa = trace_read_bytes(&m, bytes, n, NULL, &a, &ea);
+	sa = trace_read_bytes(&m, bytes, n, &fast, &a, &ea);
 	sb = trace_read_bytes(&m, bytes, n, &general, &b, &eb);
 	/* Two traces in one limit: the second may be the one that does not fit. */
 	if (sa != PLIM_E_LIMIT && sb != PLIM_E_LIMIT) {

@@ -11,6 +11,7 @@ import os
 import pickle
 import struct
 import sys
+import zlib
 
 A = 0x7F0000000000
 FRAME = {"filename": "/home/user/train.py", "line": 7, "name": "step"}
@@ -56,6 +57,27 @@ def zstd(runs):
 
 def zstd_raw(data):
     return b"\x28\xb5\x2f\xfd\x00\x38" + struct.pack("<I", len(data) << 3 | 1)[:3] + data
+
+
+def xz_stored(data):
+    """An xz file whose data stand as they are: its bytes depend on no encoder."""
+    def summed(b):
+        return b + struct.pack("<I", zlib.crc32(b))
+
+    def padded(b):
+        return b + bytes(-len(b) % 4)
+
+    def number(n):  # 7 bits a byte, the lowest first
+        return (bytes([n & 127 | 128]) + number(n >> 7)) if n > 127 else bytes([n])
+
+    flags = b"\0\1"  # CRC32
+    block_head = summed(b"\2\0\x21\1\x16" + bytes(3))  # one filter: LZMA2 with 8 MiB
+    chunks = b"".join((b"\2" if at else b"\1") + struct.pack(">H", len(data[at:at + 65536]) - 1) + data[at:at + 65536]
+                      for at in range(0, len(data), 65536)) + b"\0"
+    index = summed(padded(b"\0\1" + number(len(block_head) + len(chunks) + 4) + number(len(data))))
+    tail = struct.pack("<I", len(index) // 4 - 1) + flags
+    return (b"\xfd7zXZ\0" + summed(flags) + block_head + padded(chunks) + struct.pack("<I", zlib.crc32(data)) +
+            index + struct.pack("<I", zlib.crc32(tail)) + tail + b"YZ")
 
 
 def truncated(data, keep):
@@ -131,11 +153,14 @@ INPUTS = {
     "truncated_half": lambda: truncated(good(), 0.5),
     "truncated_last": lambda: truncated(good(), 1),
     "truncated_protocol0": lambda: truncated(pickled(snapshot(), 0), 0.5),
-    "truncated_xz": lambda: truncated(lzma.compress(good()), 0.5),
+    "truncated_xz": lambda: truncated(xz_stored(good()), 0.5),
     "truncated_gzip": lambda: truncated(gzip_bytes(good()), 0.5),
     "truncated_zstd": lambda: truncated(zstd_raw(good()), 0.5),
-    "corrupt_xz": lambda: flipped(lzma.compress(good()), 0.5),
-    "corrupt_xz_header": lambda: flipped(lzma.compress(good()), 0.02),
+    "corrupt_xz": lambda: flipped(xz_stored(good()), 0.5),
+    # a letter of a name: the pickle makes sense, only the checksum behind it tells
+    "corrupt_xz_name": lambda: xz_stored(good()).replace(b"train.py", b"brain.py"),
+    "corrupt_gzip_name": lambda: gzip_bytes(good()).replace(b"train.py", b"brain.py"),
+    "corrupt_xz_header": lambda: flipped(xz_stored(good()), 0.002),
     "corrupt_zstd": lambda: b"\x28\xb5\x2f\xfd\x00\x38" + b"\xff" * 40,
     "truncated_json": lambda: json.dumps(snapshot()).encode()[:3000],
     "json_trailing": lambda: json.dumps(snapshot()).encode() + b"]",

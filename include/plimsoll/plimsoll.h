@@ -7,5 +7,6 @@
 #include <plimsoll/record.h>
 #include <plimsoll/report.h>
 #include <plimsoll/status.h>
+#include <plimsoll/whatif.h>
 
 #endif

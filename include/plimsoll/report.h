@@ -16,7 +16,7 @@
 enum plim_report_group { PLIM_GROUP_USER_FRAME, PLIM_GROUP_STACK, PLIM_GROUP_SIZE };
 
 enum plim_report_flags {
-	PLIM_REPORT_REDACT = 1 /* replace names of files and functions that are the user's own */
+	PLIM_REPORT_REDACT = 1 /* replace all names that are not PyTorch's or well known */
 };
 
 /* plim_report_options_init sets the defaults; then change what is to be different. */
@@ -75,8 +75,26 @@ struct plim_report_peak {
 	bool lower_bound; /* the recording does not cover the whole run: its peak may lie before */
 };
 
+/* Bytes of live blocks by what they are for; they add up to allocated_bytes of the moment. */
+struct plim_report_categories {
+	uint64_t parameter, gradient, optimizer_state, activation, input, workspace, temporary,
+		autograd_detail, kv_cache, buffer, unknown;
+};
+
 struct plim_report_totals {
 	uint64_t requested_bytes, active_bytes, allocated_bytes, reserved_bytes;
+	struct plim_report_categories *categories; /* NULL: not known, or before the first event */
+};
+
+/* The most that was requested in each phase of a step; PLIM_UNKNOWN: it was not in that phase. */
+struct plim_report_phases {
+	uint64_t load, forward, backward, optimizer, eval, generate, other;
+};
+
+struct plim_report_step {
+	uint64_t index, start_event, end_event;
+	uint64_t peak_requested_bytes;
+	struct plim_report_phases phase_peaks;
 };
 
 struct plim_report_owner {
@@ -97,6 +115,7 @@ struct plim_report_owners {
 	struct plim_report_owner *owners;
 	size_t owner_count;
 	uint64_t owners_left_out, left_out_bytes;
+	struct plim_report_categories *categories; /* NULL: no stacks were recorded */
 };
 
 struct plim_report_leak {
@@ -130,7 +149,9 @@ struct plim_report_oom {
 	uint64_t requested_bytes; /* as the allocator had rounded it */
 	uint64_t segment_bytes;
 	int64_t stream;
-	const char *pool; /* "small", "large" */
+	const char *pool;  /* "small", "large" */
+	const char *phase; /* "forward" ...; NULL: no stacks were recorded */
+	uint64_t step;     /* training steps that ended before it */
 	const char *frame;
 	const char **stack;
 	size_t stack_count;
@@ -164,6 +185,8 @@ struct plim_report_device {
 	size_t oom_count;
 	struct plim_report_finding *findings;
 	size_t finding_count;
+	struct plim_report_step *steps; /* none where no optimizer ran */
+	size_t step_count;
 	struct plim_report_check self_check;
 	uint64_t timeline_first_event, timeline_last_event; /* what the samples cover */
 	uint64_t *timeline_bytes; /* largest allocated bytes in equal parts of the events */
@@ -206,6 +229,10 @@ PLIM_API enum plim_status plim_report_text(const struct plim_report *report,
 /* Write the snapshot that was read as a pickle that PyTorch's viewer opens. */
 PLIM_API enum plim_status plim_report_snapshot(const struct plim_report *report, const char *path,
 					       struct plim_err *err);
+
+/* Lines "ADDRESS BYTES CATEGORY CONFIDENCE RULE" of what is live at the end, for checking categories. */
+PLIM_API enum plim_status plim_report_live(const struct plim_report *report, plim_write_fn *write,
+					   void *ctx, struct plim_err *err);
 
 /* The fields of the JSON as Markdown rows, for docs/json.md; and the structs' layout. */
 PLIM_API enum plim_status plim_report_fields(int layout, plim_write_fn *write, void *ctx,

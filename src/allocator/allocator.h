@@ -1,8 +1,8 @@
 /*
- * PyTorch's caching allocator.  So far the part that a recording's own placement needs: rounding,
- * splitting and merging, replayed at the recorded addresses.  It yields the true size of every
- * block (a request is rounded, and sometimes handed a whole free block), which the recording does
- * not tell, and proves itself: at the end it must hold exactly the blocks that the snapshot shows.
+ * PyTorch's caching allocator, three ways: its rules; a recording replayed at its own addresses, which
+ * yields the true size of every block (a request is rounded, and sometimes handed a whole free block)
+ * and proves itself by the blocks that the snapshot shows; and a model that makes the allocator's
+ * decisions itself, for the same requests under other settings.
  * Constants and rules: PyTorch's c10/cuda/CUDACachingAllocator.cpp, releases 2.1 to 2.11.
  */
 #ifndef ALLOCATOR_ALLOCATOR_H
@@ -13,22 +13,79 @@
 #define ALLOCATOR_MIN_BLOCK 512u            /* every block is a multiple of this */
 #define ALLOCATOR_SMALL_SIZE (1u << 20)     /* a rounded size up to this uses the small pool */
 #define ALLOCATOR_SMALL_SEGMENT (2u << 20)  /* what the small pool asks of the driver */
-#define ALLOCATOR_LARGE_SEGMENT (20u << 20) /* what requests below ALLOCATOR_MIN_LARGE ask for */
+#define ALLOCATOR_LARGE_SEGMENT (20u << 20) /* large_segment_size_mb, unless set */
 #define ALLOCATOR_MIN_LARGE (10u << 20)
 #define ALLOCATOR_ROUND_LARGE (2u << 20) /* larger requests are rounded to this */
 
-struct allocator_rules {
-	uint64_t max_split_bytes; /* UINT64_MAX: unlimited */
-	uint32_t roundup_divisions[TRACE_ROUNDUP_ENTRIES];
+/* What differs between PyTorch releases, where this model knows of it (rules.c has the table). */
+struct allocator_release {
+	uint16_t since;         /* 100 * major + minor */
+	uint8_t roundup_of_one; /* divisions of 1 leave a size as it is, not even 512-aligned */
+	uint8_t no_private_expandable; /* private pools use cudaMalloc whatever the setting says */
+	uint8_t split_above_20;        /* max_split_size_mb must be more than 20, not at least */
+	uint8_t rest_includes_last; /* `>:d` of a roundup list also replaces the last one listed */
 };
 
-struct allocator_rules allocator_rules_of(const struct trace *t);
+/* The newest row that is not newer than `release`; 0: the newest of all. */
+const struct allocator_release *allocator_release_of(unsigned release);
+
+/* Settings as PYTORCH_CUDA_ALLOC_CONF gives them, for one release. */
+struct allocator_rules {
+	uint64_t max_split_bytes;             /* UINT64_MAX: unlimited */
+	uint64_t max_nonsplit_rounding_bytes; /* an oversize block may exceed its request by less */
+	uint64_t large_segment_bytes;         /* what requests below ALLOCATOR_MIN_LARGE ask for */
+	double gc_threshold;                  /* of the limit; 0: off */
+	double memory_fraction;               /* of the device; 0: not set */
+	uint32_t roundup_divisions[TRACE_ROUNDUP_ENTRIES];
+	uint8_t expandable;
+	uint8_t not_modelled; /* backend:cudaMallocAsync: another allocator */
+	const struct allocator_release *release;
+};
+
+struct allocator_rules allocator_rules_default(unsigned release);
+
+/* What a recording was made with; `release` 0: as its keys tell. */
+struct allocator_rules allocator_rules_of(const struct trace *t, unsigned release);
+
+/* The oldest release that writes the keys this recording has. */
+unsigned allocator_release_from_keys(const struct trace *t);
+
+/*
+ * Read a PYTORCH_CUDA_ALLOC_CONF string as that release does, over defaults.  Errors (PLIM_E_USAGE)
+ * name the key and what it takes; an unknown key lists the known ones.
+ */
+enum plim_status allocator_rules_parse(const char *conf, unsigned release,
+				       struct allocator_rules *out, struct plim_err *err);
 
 /* What a request becomes: a multiple of 512, or of the power-of-two division that is set. */
 uint64_t allocator_round(const struct allocator_rules *r, uint64_t requested_bytes);
 
 /* What the driver is asked for when no free block fits a rounded size (get_allocation_size). */
-uint64_t allocator_segment_bytes(uint64_t rounded_bytes);
+uint64_t allocator_segment_bytes(const struct allocator_rules *r, uint64_t rounded_bytes);
+
+/* torch.cuda.memory_stats(): each as all, small_pool, large_pool. */
+enum allocator_stat {
+	ALLOCATOR_ALLOCATION, /* counts */
+	ALLOCATOR_SEGMENT,
+	ALLOCATOR_ACTIVE,
+	ALLOCATOR_INACTIVE_SPLIT,
+	ALLOCATOR_ALLOCATED_BYTES,
+	ALLOCATOR_RESERVED_BYTES,
+	ALLOCATOR_ACTIVE_BYTES,
+	ALLOCATOR_INACTIVE_SPLIT_BYTES,
+	ALLOCATOR_REQUESTED_BYTES,
+	ALLOCATOR_OVERSIZE_ALLOCATIONS, /* PyTorch has no halves of these two */
+	ALLOCATOR_OVERSIZE_SEGMENTS,
+	ALLOCATOR_STATS
+};
+
+struct allocator_stats {
+	struct allocator_count {
+		uint64_t current, peak, allocated, freed;
+	} count[ALLOCATOR_STATS][3];
+	uint64_t retries; /* num_alloc_retries: full releases that a request led to */
+	uint64_t ooms, device_allocs, device_frees;
+};
 
 /* The free memory when a request failed, after the allocator had given back what it could. */
 struct allocator_oom {
@@ -41,6 +98,7 @@ struct allocator_oom {
 /* How one device's recording plays at its own addresses. */
 struct allocator_replay {
 	struct mem *mem;
+	struct allocator_rules rules; /* the recording's own */
 	size_t n;
 	uint64_t *block_bytes; /* of each allocation of the trace, n of them */
 	/* before the first event; 0 in a recording that began with the process */
@@ -62,5 +120,99 @@ enum plim_status allocator_replay_own(struct mem *m, const struct trace *t,
 				      const struct trace_device *d, struct allocator_replay **out,
 				      struct plim_err *err);
 void allocator_replay_free(struct allocator_replay *r);
+
+/*
+ * The same requests under other settings: the recording is first explained with its own (every event
+ * predicted from the ones before, given the addresses that the driver gave), then run again.
+ */
+
+/*
+ * As CUDA does on Linux in the recordings measured (driver 580, H100 and H200): address space comes in
+ * chunks of 32 MiB from above downwards; a segment of up to half a chunk goes behind another one where
+ * its last chunk has room.  Which such place it takes depends on what else the process keeps there,
+ * and that is not recorded: hence several ways.  The first fits the recordings best.
+ */
+enum allocator_way {
+	ALLOCATOR_LOWEST,   /* the lowest place with room */
+	ALLOCATOR_HIGHEST,  /* the highest one */
+	ALLOCATOR_TIGHTEST, /* the one with the least room left over */
+	ALLOCATOR_APART,    /* a chunk of its own */
+	ALLOCATOR_WAYS
+};
+
+/* How far the model gives the recording back. */
+struct allocator_check {
+	uint64_t events;      /* alloc, free, oom and segment events that were compared */
+	uint32_t diverged_at; /* the first event that came out different; TRACE_NONE: none */
+	uint64_t
+		limit_bytes; /* that the recording's garbage collection went by; UINT64_MAX: none */
+	uint64_t empty_caches;        /* calls that the recording shows by what they released */
+	struct allocator_stats stats; /* of the model, up to there */
+};
+
+/*
+ * The program of a device's recording, with the calls of empty_cache() that only a replay can find.
+ * `replay` is the recording's own, whose rules it goes by.  Free *out with program_free.
+ */
+enum plim_status allocator_explain(struct mem *m, const struct trace *t,
+				   const struct trace_device *d,
+				   const struct allocator_replay *replay, struct program **out,
+				   struct allocator_check *check, struct plim_err *err);
+
+struct allocator_bounds {
+	uint64_t limit_bytes;    /* set_per_process_memory_fraction; UINT64_MAX: none */
+	uint64_t capacity_bytes; /* what the driver has for this process; UINT64_MAX: enough */
+	uint64_t device_bytes;   /* size of the card, for address space; 0: 80 GiB is assumed */
+};
+
+struct allocator_outcome {
+	uint32_t oom_event; /* of the recording, the request that failed; TRACE_NONE: none did */
+	uint64_t oom_request_bytes;
+	struct allocator_stats stats;
+	uint64_t survived_attempts; /* requests that failed when recorded and do not here */
+};
+
+/* What PyTorch would record. */
+struct allocator_event {
+	enum trace_action action; /* alloc, free_*, segment_*, oom */
+	uint64_t addr, bytes;     /* bytes as in the trace: unrounded of alloc and free_* */
+	uint32_t request;         /* of alloc, free_* and oom, else TRACE_NONE */
+	uint32_t half;            /* pool * 2 + whether it is the large half */
+	uint32_t op;              /* of the program */
+	uint16_t stream;
+};
+
+/* A block at the end. */
+struct allocator_block {
+	uint64_t segment_addr; /* where the segment, or the mapped range that it lies in, begins */
+	uint64_t addr, bytes, requested_bytes;
+	uint32_t request; /* TRACE_NONE: free */
+	uint32_t half;
+	uint16_t stream;
+	uint8_t pending, expandable;
+};
+
+struct allocator_run {
+	const struct allocator_rules *rules;
+	struct allocator_bounds bounds;
+	enum allocator_way way;
+	void *self; /* for the two below, which may be NULL */
+	void (*event)(void *self, const struct allocator_event *event);
+	void (*block)(void *self,
+		      const struct allocator_block *block); /* by address in a segment */
+};
+
+/* Run a program. */
+enum plim_status allocator_run(struct mem *m, const struct program *p,
+			       const struct allocator_run *how, struct allocator_outcome *out,
+			       struct plim_err *err);
+
+/*
+ * The lowest of several offline packings of all requests into one piece of memory, in blocks of 512
+ * bytes: about as little as any allocator that knows the future could do with.  The peak of live
+ * bytes is the bound from below.
+ */
+enum plim_status allocator_pack(struct mem *m, const struct program *p, uint64_t *peak_bytes,
+				struct plim_err *err);
 
 #endif

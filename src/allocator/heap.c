@@ -4,7 +4,7 @@
 
 void heap_init(struct heap *h, struct mem *m)
 {
-	*h = (struct heap){ .mem = m };
+	*h = (struct heap){ .mem = m, .index = { .mem = m } };
 }
 
 void heap_release(struct heap *h)
@@ -13,97 +13,41 @@ void heap_release(struct heap *h)
 	vec_release(h->mem, &h->ranges);
 	vec_release(h->mem, &h->order);
 	vec_release(h->mem, &h->spare);
-	mem_free(h->mem, h->slots, h->slots ? h->mask + 1 : 0, sizeof(*h->slots));
+	addr_map_release(&h->index);
 }
 
 /* ---- blocks by address ---- */
 
-static inline size_t home(const struct heap *h, uint64_t addr)
-{
-	return (size_t)((addr >> 9) * 0x9e3779b97f4a7c15u >> 32) & h->mask;
-}
-
-static inline size_t slot_of(const struct heap *h, uint64_t addr)
-{
-	size_t s = home(h, addr);
-
-	while (h->slots[s] && h->blocks.at[h->slots[s] - 1].addr != addr)
-		s = (s + 1) & h->mask;
-	return s;
-}
-
 uint32_t heap_find(const struct heap *h, uint64_t addr)
 {
-	size_t s;
+	const struct addr_slot *slot = h->index.at ? addr_map_find(&h->index, addr) : NULL;
 
-	if (!h->slots)
-		return HEAP_NONE;
-	s = slot_of(h, addr);
-	return h->slots[s] ? h->slots[s] - 1 : HEAP_NONE;
-}
-
-static enum plim_status index_room(struct heap *h, struct plim_err *err)
-{
-	size_t count = h->slots ? 2 * (h->mask + 1) : 1024, old = h->slots ? h->mask + 1 : 0;
-	uint32_t *before = h->slots, *slots;
-
-	if (h->slots && 2 * (h->filled + 1) <= h->mask)
-		return PLIM_OK;
-	slots = mem_new(h->mem, count, sizeof(*slots), err);
-	if (!slots)
-		return err ? err->status : PLIM_E_NOMEM;
-	h->slots = slots;
-	h->mask = count - 1;
-	for (size_t i = 0; i < old; i++)
-		if (before[i])
-			slots[slot_of(h, h->blocks.at[before[i] - 1].addr)] = before[i];
-	mem_free(h->mem, before, old, sizeof(*before));
-	return PLIM_OK;
+	return slot && slot->value ? slot->value - 1 : HEAP_NONE;
 }
 
 static void unindex(struct heap *h, uint32_t block)
 {
-	size_t hole = slot_of(h, h->blocks.at[block].addr), s = hole;
-
-	for (;;) {
-		uint64_t addr;
-
-		s = (s + 1) & h->mask;
-		if (!h->slots[s])
-			break;
-		addr = h->blocks.at[h->slots[s] - 1].addr;
-		if (((s - home(h, addr)) & h->mask) >= ((s - hole) & h->mask)) {
-			h->slots[hole] = h->slots[s];
-			hole = s;
-		}
-	}
-	h->slots[hole] = 0;
-	h->filled--;
+	addr_map_remove(&h->index, addr_map_find(&h->index, h->blocks.at[block].addr));
 }
 
-static enum plim_status block_new(struct heap *h, const struct heap_block *b, uint32_t *block,
-				  struct plim_err *err)
+/* Room for one more block, so that block_new and giving it back cannot fail. */
+static inline enum plim_status block_room(struct heap *h, struct plim_err *err)
 {
-	enum plim_status st = index_room(h, err);
+	enum plim_status st = addr_map_room(&h->index, err);
 
-	*block = HEAP_NONE;
-	if (st)
-		return st;
-	if (h->spare.n) {
-		*block = h->spare.at[--h->spare.n];
-		h->blocks.at[*block] = *b;
-	} else {
-		st = vec_need(h->mem, &h->spare, h->blocks.n + 1,
-			      err); /* so that giving back cannot fail */
-		if (!st)
-			st = vec_push(h->mem, &h->blocks, *b, err);
-		if (st)
-			return st;
-		*block = (uint32_t)h->blocks.n - 1;
-	}
-	h->slots[slot_of(h, b->addr)] = *block + 1;
-	h->filled++;
-	return PLIM_OK;
+	if (!st && !h->spare.n)
+		st = vec_need(h->mem, &h->spare, h->blocks.n + 1, err);
+	if (!st && !h->spare.n)
+		st = vec_need(h->mem, &h->blocks, 1, err);
+	return st;
+}
+
+static inline uint32_t block_new(struct heap *h, uint64_t addr)
+{
+	uint32_t block = h->spare.n ? h->spare.at[--h->spare.n] : (uint32_t)h->blocks.n++;
+
+	addr_map_put(&h->index, addr_map_find(&h->index, addr), addr, block + 1);
+	return block;
 }
 
 /* Unlink a block; its neighbours become each other's. */
@@ -126,19 +70,20 @@ static void block_drop(struct heap *h, uint32_t block)
 
 enum plim_status heap_split(struct heap *h, uint32_t block, uint64_t bytes, struct plim_err *err)
 {
-	struct heap_block *b = &h->blocks.at[block];
-	struct heap_block rest = { .addr = b->addr + bytes,
-				   .bytes = b->bytes - bytes,
-				   .prev = block,
-				   .next = b->next,
-				   .range = b->range,
-				   .alloc = HEAP_NONE };
+	enum plim_status st = block_room(h, err);
+	struct heap_block *b;
 	uint32_t behind;
-	enum plim_status st = block_new(h, &rest, &behind, err);
 
 	if (st)
 		return st;
 	b = &h->blocks.at[block];
+	behind = block_new(h, b->addr + bytes);
+	h->blocks.at[behind] = (struct heap_block){ .addr = b->addr + bytes,
+						    .bytes = b->bytes - bytes,
+						    .prev = block,
+						    .next = b->next,
+						    .range = b->range,
+						    .alloc = HEAP_NONE };
 	b->bytes = bytes;
 	if (b->next != HEAP_NONE)
 		h->blocks.at[b->next].prev = behind;
@@ -171,13 +116,13 @@ void heap_move_border(struct heap *h, uint32_t block, uint64_t bytes)
 {
 	struct heap_block *b = &h->blocks.at[block];
 	uint32_t next = b->next;
-	uint64_t more = bytes - b->bytes;
+	uint64_t more = bytes - b->bytes, addr;
 
 	unindex(h, next);
 	h->blocks.at[next].addr += more;
 	h->blocks.at[next].bytes -= more;
-	h->slots[slot_of(h, h->blocks.at[next].addr)] = next + 1;
-	h->filled++;
+	addr = h->blocks.at[next].addr;
+	addr_map_put(&h->index, addr_map_find(&h->index, addr), addr, next + 1);
 	b->bytes = bytes;
 }
 
@@ -235,24 +180,24 @@ static void join_next(struct heap *h, size_t at)
 static enum plim_status range_insert(struct heap *h, const struct heap_range *range, size_t at,
 				     struct plim_err *err)
 {
-	struct heap_block b = { .addr = range->addr,
-				.bytes = range->bytes,
-				.prev = HEAP_NONE,
-				.next = HEAP_NONE,
-				.range = (uint32_t)h->ranges.n,
-				.alloc = HEAP_NONE };
 	struct heap_range r = *range;
 	enum plim_status st = vec_need(h->mem, &h->order, 1, err);
 
 	if (!st)
 		st = vec_need(h->mem, &h->ranges, 1, err);
 	if (!st)
-		st = block_new(h, &b, &r.first, err);
+		st = block_room(h, err);
 	if (st)
 		return st;
-	r.last = r.first;
+	r.first = r.last = block_new(h, range->addr);
+	h->blocks.at[r.first] = (struct heap_block){ .addr = range->addr,
+						     .bytes = range->bytes,
+						     .prev = HEAP_NONE,
+						     .next = HEAP_NONE,
+						     .range = (uint32_t)h->ranges.n,
+						     .alloc = HEAP_NONE };
 	memmove(h->order.at + at + 1, h->order.at + at, (h->order.n - at) * sizeof(*h->order.at));
-	h->order.at[at] = b.range;
+	h->order.at[at] = (uint32_t)h->ranges.n;
 	h->order.n++;
 	h->ranges.at[h->ranges.n++] = r;
 	return PLIM_OK;

@@ -29,10 +29,9 @@ struct heap {
 	struct mem *mem;
 	VEC(struct heap_block) blocks;
 	VEC(struct heap_range) ranges;
-	VEC(uint32_t) order; /* ranges by address */
-	VEC(uint32_t) spare; /* blocks to use again */
-	uint32_t *slots;     /* block + 1 by address, 0: empty */
-	size_t mask, filled;
+	VEC(uint32_t) order;   /* ranges by address */
+	VEC(uint32_t) spare;   /* blocks to use again */
+	struct addr_map index; /* blocks by address: number + 1 */
 };
 
 void heap_init(struct heap *h, struct mem *m);
@@ -63,5 +62,13 @@ uint32_t heap_free(struct heap *h, uint32_t block);
 
 /* Move the border between a block and its next. */
 void heap_move_border(struct heap *h, uint32_t block, uint64_t bytes);
+
+/*
+ * What was reserved and live before the first event of a recording whose beginning was lost, from its
+ * replay (replay.c).  The heap is the caller's to release.
+ */
+enum plim_status heap_before(struct heap *h, struct mem *m, const struct trace *t,
+			     const struct trace_device *d, const struct allocator_replay *replay,
+			     struct plim_err *err);
 
 #endif

@@ -14,7 +14,8 @@ struct replay {
 	struct allocator_rules rules;
 	struct heap heap;
 	struct allocator_replay *out;
-	uint32_t *block_of; /* by allocation: its block while it lives */
+	uint32_t *block_of;          /* by allocation: its block while it lives */
+	const uint64_t *known_bytes; /* of each allocation, from an earlier replay; NULL */
 	uint64_t
 		steps; /* left for looking for loose blocks: a damaged file must not make it quadratic */
 	struct plim_err *err;
@@ -65,12 +66,15 @@ static enum plim_status ranges_before(struct replay *r)
 	}
 	for (size_t e = ev->n; !st && e-- > 0;) {
 		uint8_t action = ev->action[e];
-		struct heap_range range = { .addr = ev->addr[e],
-					    .bytes = ev->size[e],
-					    .stream = ev->stream[e],
-					    .large = (uint8_t)is_large(ev->size[e]),
-					    .expandable = action == TRACE_SEGMENT_UNMAP };
+		struct heap_range range;
 
+		if (action < TRACE_SEGMENT_ALLOC || action > TRACE_SEGMENT_UNMAP)
+			continue;
+		range = (struct heap_range){ .addr = ev->addr[e],
+					     .bytes = ev->size[e],
+					     .stream = ev->stream[e],
+					     .large = (uint8_t)is_large(ev->size[e]),
+					     .expandable = action == TRACE_SEGMENT_UNMAP };
 		if (action == TRACE_SEGMENT_FREE || action == TRACE_SEGMENT_UNMAP)
 			st = heap_add(&r->heap, &range, &block, r->err);
 		else if (action == TRACE_SEGMENT_ALLOC || action == TRACE_SEGMENT_MAP)
@@ -91,43 +95,70 @@ static int by_addr(const void *a, const void *b)
 	return (x->addr > y->addr) - (x->addr < y->addr);
 }
 
-/* The size of a block that still stands at the end; 0 when the snapshot does not show it. */
-static uint64_t final_bytes(const struct replay *r, const struct trace_alloc *a)
+/* The blocks of the final segments by address, for residents that come in that order too. */
+struct finals {
+	struct final_block {
+		uint64_t addr, bytes;
+	} * at;
+	size_t n, next;
+};
+
+static int by_block_addr(const void *a, const void *b)
 {
-	if (a->free_completed != TRACE_NONE)
-		return 0;
-	for (uint32_t i = 0; i < r->d->segments; i++) {
-		const struct trace_segment *s = &r->t->segments.at[r->d->first_segment + i];
-		uint32_t low = s->first_block, high = s->first_block + s->blocks;
+	const struct final_block *x = a, *y = b;
 
-		if (a->addr < s->addr || a->addr - s->addr >= s->bytes)
-			continue;
-		while (low < high) {
-			uint32_t mid = low + (high - low) / 2;
+	return (x->addr > y->addr) - (x->addr < y->addr);
+}
 
-			if (r->t->blocks.at[mid].addr < a->addr)
-				low = mid + 1;
-			else
-				high = mid;
+static enum plim_status finals_find(const struct replay *r, struct finals *f)
+{
+	uint32_t first = r->d->first_segment, end = first + r->d->segments;
+	size_t n = 0;
+	int sorted = 1;
+
+	for (uint32_t i = first; i < end; i++)
+		f->n += r->t->segments.at[i].blocks;
+	f->at = mem_new(r->mem, f->n, sizeof(*f->at), r->err);
+	if (!f->at)
+		return mem_status(r->err);
+	for (uint32_t i = first; i < end; i++) {
+		const struct trace_segment *s = &r->t->segments.at[i];
+
+		for (uint32_t k = 0; k < s->blocks; k++, n++) {
+			const struct trace_block *b = &r->t->blocks.at[s->first_block + k];
+
+			f->at[n] = (struct final_block){ b->addr, b->bytes };
+			sorted &= !n || f->at[n - 1].addr <= b->addr;
 		}
-		if (low < s->first_block + s->blocks && r->t->blocks.at[low].addr == a->addr)
-			return r->t->blocks.at[low].bytes;
 	}
-	return 0;
+	if (!sorted)
+		qsort(f->at, n, sizeof(*f->at), by_block_addr);
+	return PLIM_OK;
+}
+
+/* The size of a block that still stands at the end; 0 when the snapshot does not show it. */
+static uint64_t final_bytes(struct finals *f, const struct trace_alloc *a)
+{
+	while (f->next < f->n && f->at[f->next].addr < a->addr)
+		f->next++;
+	return a->free_completed == TRACE_NONE && f->next < f->n && f->at[f->next].addr == a->addr
+		       ? f->at[f->next].bytes
+		       : 0;
 }
 
 /*
  * One allocation that was there before: how far does its block go?  The next one begins at `border`.
  * In the large pool no free block is as small as 1 MiB, so such a gap belongs to the block before it.
  */
-static enum plim_status place(struct replay *r, const struct resident *one, uint64_t border)
+static enum plim_status place(struct replay *r, struct finals *finals, const struct resident *one,
+			      uint64_t border)
 {
 	const struct trace_alloc *a = &r->d->allocs[one->alloc];
 	size_t at = heap_range_at(&r->heap, a->addr);
 	struct heap_range *range =
 		at < r->heap.order.n ? &r->heap.ranges.at[r->heap.order.at[at]] : NULL;
-	uint64_t size = allocator_round(&r->rules, a->requested_bytes), bytes = final_bytes(r, a),
-		 room;
+	uint64_t size = allocator_round(&r->rules, a->requested_bytes), room;
+	uint64_t bytes = r->known_bytes ? r->known_bytes[one->alloc] : final_bytes(finals, a);
 	uint32_t block = heap_find(&r->heap, a->addr);
 	enum plim_status st = PLIM_OK;
 	uint8_t loose = 0;
@@ -171,7 +202,8 @@ static enum plim_status residents_before(struct replay *r)
 {
 	uint32_t n = 0, count = r->d->allocs_before;
 	struct resident *list = mem_new(r->mem, count, sizeof(*list), r->err);
-	enum plim_status st = list ? PLIM_OK : PLIM_E_NOMEM;
+	struct finals finals = { .n = 0 };
+	enum plim_status st = list ? finals_find(r, &finals) : mem_status(r->err);
 
 	for (uint32_t a = 0; !st && a < r->d->alloc_count; a++)
 		if (r->d->allocs[a].flags & TRACE_BEFORE)
@@ -179,7 +211,8 @@ static enum plim_status residents_before(struct replay *r)
 	if (n)
 		qsort(list, n, sizeof(*list), by_addr);
 	for (uint32_t i = 0; !st && i < n; i++)
-		st = place(r, &list[i], i + 1 < n ? list[i + 1].addr : UINT64_MAX);
+		st = place(r, &finals, &list[i], i + 1 < n ? list[i + 1].addr : UINT64_MAX);
+	mem_free(r->mem, finals.at, finals.n, sizeof(*finals.at));
 	mem_free(r->mem, list, count, sizeof(*list));
 	return st;
 }
@@ -352,7 +385,7 @@ static void check_end(struct replay *r)
 				r->out->end_faults++;
 		}
 	}
-	if (r->heap.filled != blocks && !r->out->end_faults)
+	if (r->heap.index.n != blocks && !r->out->end_faults)
 		r->out->end_faults++;
 }
 
@@ -377,7 +410,7 @@ enum plim_status allocator_replay_own(struct mem *m, const struct trace *t,
 	struct replay r = { .mem = m,
 			    .t = t,
 			    .d = d,
-			    .rules = allocator_rules_of(t),
+			    .rules = allocator_rules_of(t, 0),
 			    .steps = LOOSE_STEPS_MAX,
 			    .err = err };
 	enum plim_status st = PLIM_OK;
@@ -386,15 +419,16 @@ enum plim_status allocator_replay_own(struct mem *m, const struct trace *t,
 	heap_init(&r.heap, m);
 	r.out = mem_new(m, 1, sizeof(*r.out), err);
 	if (!r.out)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	r.out->mem = m;
+	r.out->rules = r.rules;
 	r.out->n = d->alloc_count;
 	r.out->first_fault = TRACE_NONE;
 	r.out->block_bytes = mem_new(m, d->alloc_count, sizeof(*r.out->block_bytes), err);
 	r.block_of =
 		r.out->block_bytes ? mem_new(m, d->alloc_count, sizeof(*r.block_of), err) : NULL;
 	if (!r.block_of)
-		st = PLIM_E_NOMEM;
+		st = mem_status(err);
 	else
 		memset(r.block_of, 0xff, d->alloc_count * sizeof(*r.block_of));
 	if (!st && (d->reserved_before_bytes || d->allocs_before))
@@ -413,6 +447,36 @@ enum plim_status allocator_replay_own(struct mem *m, const struct trace *t,
 		allocator_replay_free(r.out);
 	else
 		*out = r.out;
+	return st;
+}
+
+enum plim_status heap_before(struct heap *h, struct mem *m, const struct trace *t,
+			     const struct trace_device *d, const struct allocator_replay *replay,
+			     struct plim_err *err)
+{
+	struct allocator_replay scratch = { .first_fault = TRACE_NONE };
+	struct replay r = { .mem = m,
+			    .t = t,
+			    .d = d,
+			    .rules = replay->rules,
+			    .known_bytes = replay->block_bytes,
+			    .out = &scratch,
+			    .err = err };
+	enum plim_status st;
+
+	heap_init(&r.heap, m);
+	scratch.block_bytes = mem_new(m, d->alloc_count, sizeof(*scratch.block_bytes), err);
+	r.block_of =
+		scratch.block_bytes ? mem_new(m, d->alloc_count, sizeof(*r.block_of), err) : NULL;
+	st = r.block_of ? ranges_before(&r) : mem_status(err);
+	if (!st)
+		st = residents_before(&r);
+	mem_free(m, r.block_of, d->alloc_count, sizeof(*r.block_of));
+	mem_free(m, scratch.block_bytes, d->alloc_count, sizeof(*scratch.block_bytes));
+	if (st)
+		heap_release(&r.heap);
+	else
+		*h = r.heap;
 	return st;
 }
 

@@ -2,12 +2,60 @@
 
 #include <string.h>
 
-struct allocator_rules allocator_rules_of(const struct trace *t)
-{
-	struct allocator_rules r = { .max_split_bytes = t->settings.have
-								? t->settings.max_split_bytes
-								: UINT64_MAX };
+/*
+ * Oldest first; a row holds until the next.  Sources: c10/cuda/CUDACachingAllocator.cpp and
+ * CUDAAllocatorConfig.cpp (since 2.10 c10/core/AllocatorConfig.cpp) of each release.
+ */
+static const struct allocator_release releases[] = {
+	{ .since = 201,
+	  .roundup_of_one = 1,
+	  .no_private_expandable = 1,
+	  .split_above_20 = 1,
+	  .rest_includes_last = 1 },
+	{ .since = 205, .split_above_20 = 1, .rest_includes_last = 1 },
+	{ .since = 210 },
+};
 
+const struct allocator_release *allocator_release_of(unsigned release)
+{
+	size_t i = sizeof(releases) / sizeof(*releases) - 1;
+
+	while (release && i && releases[i].since > release)
+		i--;
+	return &releases[i];
+}
+
+struct allocator_rules allocator_rules_default(unsigned release)
+{
+	return (struct allocator_rules){ .max_split_bytes = UINT64_MAX,
+					 .max_nonsplit_rounding_bytes = ALLOCATOR_LARGE_SEGMENT,
+					 .large_segment_bytes = ALLOCATOR_LARGE_SEGMENT,
+					 .release = allocator_release_of(release) };
+}
+
+unsigned allocator_release_from_keys(const struct trace *t)
+{
+	for (size_t d = 0; d < t->device_count; d++)
+		if (t->devices[d].events.pool)
+			return 212;
+	return t->settings.have_reuse_key ? 209 : t->settings.have ? 203 : 201;
+}
+
+struct allocator_rules allocator_rules_of(const struct trace *t, unsigned release)
+{
+	struct allocator_rules r;
+
+	if (!release) /* nothing in a recording tells 2.9 from later ones: the newest is likelier */
+		release = t->settings.have_reuse_key ? 0 : allocator_release_from_keys(t);
+	r = allocator_rules_default(release);
+	/* The string tells more than the keys; where both do the keys are newer. */
+	if (t->settings.conf != TRACE_NONE)
+		allocator_rules_parse(trace_text(t, t->settings.conf), release, &r, NULL);
+	if (t->settings.have) {
+		r.max_split_bytes = t->settings.max_split_bytes;
+		r.gc_threshold = t->settings.gc_threshold;
+		r.expandable = t->settings.expandable_segments;
+	}
 	memcpy(r.roundup_divisions, t->settings.roundup_divisions, sizeof(r.roundup_divisions));
 	return r;
 }
@@ -34,6 +82,8 @@ uint64_t allocator_round(const struct allocator_rules *r, uint64_t n)
 	if (n < ALLOCATOR_MIN_BLOCK)
 		return ALLOCATOR_MIN_BLOCK;
 	d = divisions(r, n);
+	if (d == 1 && r->release && r->release->roundup_of_one && n > ALLOCATOR_MIN_BLOCK)
+		return n;
 	if (d <= 1 || n <= (uint64_t)ALLOCATOR_MIN_BLOCK * d)
 		return ceil_to(n, ALLOCATOR_MIN_BLOCK);
 	below = (uint64_t)1 << (63 - __builtin_clzll(n));
@@ -43,11 +93,11 @@ uint64_t allocator_round(const struct allocator_rules *r, uint64_t n)
 	return step ? ceil_to(n, step) : 2 * below;
 }
 
-uint64_t allocator_segment_bytes(uint64_t rounded)
+uint64_t allocator_segment_bytes(const struct allocator_rules *r, uint64_t rounded)
 {
 	if (rounded <= ALLOCATOR_SMALL_SIZE)
 		return ALLOCATOR_SMALL_SEGMENT;
 	if (rounded < ALLOCATOR_MIN_LARGE)
-		return ALLOCATOR_LARGE_SEGMENT;
+		return r->large_segment_bytes;
 	return ceil_to(rounded, ALLOCATOR_ROUND_LARGE);
 }

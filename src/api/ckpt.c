@@ -28,7 +28,7 @@ static void *take(struct plim_ckpt *r, size_t n, size_t size, enum plim_status *
 	if (*st)
 		return NULL;
 	chunk.at = mem_new(&h->mem, n, size, err);
-	*st = chunk.at ? vec_push(&h->mem, &h->chunks, chunk, err) : PLIM_E_NOMEM;
+	*st = chunk.at ? vec_push(&h->mem, &h->chunks, chunk, err) : mem_status(err);
 	if (*st)
 		mem_free(&h->mem, chunk.at, n, size);
 	return *st ? NULL : chunk.at;

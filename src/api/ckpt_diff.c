@@ -1,6 +1,6 @@
 /* ckpt diff: two checkpoints beside each other, as JSON and as text. */
 #include "ckpt.h"
-#include "output.h"
+#include "out.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -144,7 +144,7 @@ static enum plim_status compose(struct plim_ckpt_diff *d, bool values, double th
 	d->tensors = mem_new(&h->mem, x->pairs.n, sizeof(*d->tensors), err);
 	d->conclusions = mem_new(&h->mem, x->conclusions.n, sizeof(*d->conclusions), err);
 	if (!d->tensors || !d->conclusions)
-		return PLIM_E_NOMEM;
+		return mem_status(err);
 	for (size_t i = 0; i < x->conclusions.n; i++)
 		d->conclusions[i] = (struct plim_ckpt_conclusion){ x->conclusions.at[i].kind,
 								   x->conclusions.at[i].text };
@@ -212,12 +212,12 @@ void plim_ckpt_diff_free(struct plim_ckpt_diff *d)
 enum plim_status plim_ckpt_diff_json(const struct plim_ckpt_diff *d, plim_write_fn *write, void *ctx,
 				     struct plim_err *err)
 {
-	return output_json(&d->hidden->mem, "ckpt_diff/1", &diff_table, d, write, ctx, err);
+	return out_json(&d->hidden->mem, "ckpt_diff/1", &diff_table, d, write, ctx, err);
 }
 
 enum plim_status plim_ckpt_diff_fields(int layout, plim_write_fn *write, void *ctx, struct plim_err *err)
 {
-	return output_fields(&diff_table, layout, write, ctx, err);
+	return out_fields(&diff_table, layout, write, ctx, err);
 }
 
 /* ---- text ---- */
@@ -289,5 +289,5 @@ enum plim_status plim_ckpt_diff_text(const struct plim_ckpt_diff *d, const struc
 	}
 	values_line(&t, d);
 	list(&t, d);
-	return output_text(&t, write, ctx, err);
+	return out_text(&t, write, ctx, err);
 }

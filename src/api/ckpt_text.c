@@ -1,6 +1,6 @@
 /* A checkpoint for a person: the verdict first, then what is wrong, then what is in it. */
 #include "ckpt.h"
-#include "output.h"
+#include "out.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -273,16 +273,16 @@ enum plim_status plim_ckpt_text(const struct plim_ckpt *c, enum plim_ckpt_text w
 	}
 	if (what == PLIM_CKPT_TEXT_TENSORS)
 		tensors(&t, c);
-	return output_text(&t, write, ctx, err);
+	return out_text(&t, write, ctx, err);
 }
 
 enum plim_status plim_ckpt_json(const struct plim_ckpt *c, plim_write_fn *write, void *ctx,
 				struct plim_err *err)
 {
-	return output_json(&c->hidden->mem, "ckpt/1", &ckpt_table, c, write, ctx, err);
+	return out_json(&c->hidden->mem, "ckpt/1", &ckpt_table, c, write, ctx, err);
 }
 
 enum plim_status plim_ckpt_fields(int layout, plim_write_fn *write, void *ctx, struct plim_err *err)
 {
-	return output_fields(&ckpt_table, layout, write, ctx, err);
+	return out_fields(&ckpt_table, layout, write, ctx, err);
 }

@@ -1,16 +1,12 @@
 /* plimsoll report: read, replay, walk, explain; the result as plain structs. */
 #include "report.h"
-
-#include "output.h"
+#include "out.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#define TIMELINE_SAMPLES 160   /* two a column of a terminal of 80 */
 #define VERDICTS_EACH_END 4    /* of many deaths, the first and the last ones are explained */
 #define LEAK_MATERIAL_PART 100 /* of the peak: less is a note */
 #define LEAK_NOISE_PART 1000   /* less than this is not told: a longer batch does as much */
@@ -31,6 +27,8 @@ void plim_report_free(struct plim_report *r)
 	h = r->hidden;
 	for (size_t i = 0; h->devices && h->trace && i < h->trace->device_count; i++)
 		allocator_replay_free(h->devices[i].replay);
+	for (size_t i = 0; h->devices && h->trace && i < h->trace->device_count; i++)
+		timeline_categories_release(&h->devices[i].categories);
 	trace_free(h->trace);
 	for (size_t i = 0; i < h->chunks.n; i++)
 		mem_free(&h->mem, h->chunks.at[i].at, h->chunks.at[i].bytes, 1);
@@ -104,13 +102,11 @@ static enum plim_status fill_source(struct plim_report *r, const char *path, str
 {
 	const struct trace *t = r->hidden->trace;
 	struct plim_report_source *s = &r->source;
-	const char *base;
 	struct notes notes = { .n = 0 };
+	char word[32];
 
-	base = strrchr(path, '/');
 	s->path = report_text(r, err, "%s",
-			      base && r->hidden->options.flags & PLIM_REPORT_REDACT ? base + 1
-										    : path);
+			      r->hidden->options.flags & PLIM_REPORT_REDACT ? "recording" : path);
 	s->kind = t->kind;
 	s->compression = t->compression;
 	s->bytes = t->file_bytes;
@@ -128,19 +124,21 @@ static enum plim_status fill_source(struct plim_report *r, const char *path, str
 		note(r, &notes,
 		     "no stacks were recorded: owners are not known (record with "
 		     "stacks=\"python\")");
-	for (size_t i = 0; i < t->unknown.n; i++)
-		if (t->unknown.at[i].count)
+	for (size_t i = 0; i < t->unknown.n; i++) {
+		const struct trace_unknown *u = &t->unknown.at[i];
+		const char *kind = u->where == TRACE_STACK ? "action" : "key";
+
+		if (u->count)
 			note(r, &notes,
-			     report_text(r, err, "unknown %s '%.40s' in %llu %s: left out",
-					 t->unknown.at[i].where == TRACE_STACK ? "action" : "key",
-					 trace_text(t, t->unknown.at[i].name),
-					 (unsigned long long)t->unknown.at[i].count,
-					 t->unknown.at[i].where == TRACE_STACK
-						 ? "events"
-						 : trace_row_names[t->unknown.at[i].where]));
+			     report_text(r, err, "unknown %s '%.40s' in %llu %s: left out", kind,
+					 report_name(r, u->name, kind, word, sizeof(word)),
+					 (unsigned long long)u->count,
+					 u->where == TRACE_STACK ? "events"
+								 : trace_row_names[u->where]));
+	}
 	s->notes = report_take(r, notes.n, sizeof(*s->notes), err);
 	if (!s->notes || !s->path)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	memcpy(s->notes, notes.at, notes.n * sizeof(*s->notes));
 	s->note_count = notes.n;
 	return PLIM_OK;
@@ -234,26 +232,31 @@ static enum plim_status fill_owner(struct plim_report *r, const struct timeline_
 	int by_size = r->hidden->options.group_by == PLIM_GROUP_SIZE;
 
 	to->bytes = from->bytes;
+	to->inferred = from->inferred;
 	to->count = from->count;
 	to->each_bytes = by_size ? from->size_bytes : PLIM_UNKNOWN;
 	to->frame = report_frame(r, from->frame, err);
 	if (from->frame != TRACE_NONE && !to->frame)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	return report_stack(r, from->stack, &to->stack, &to->stack_count, err);
 }
 
-static enum plim_status fill_owners(struct plim_report *r, const struct timeline *tl,
+static enum plim_status fill_owners(struct plim_report *r, const struct report_device *one,
 				    struct plim_report_owners *out, struct plim_err *err)
 {
 	const struct plim_report_options *o = &r->hidden->options;
+	const struct timeline *tl = &one->timeline;
 	struct timeline_owners list = { 0 };
 	uint32_t event;
 	size_t n;
 	enum plim_status st = find_moment(r, tl, &out->what, &event, err);
 
 	if (!st)
+		st = report_categories(r, one, event, &out->categories, err);
+	if (!st)
 		st = timeline_owners_at(&r->hidden->mem, tl, event, TIMELINE_ALLOCATED,
-					(enum timeline_group)o->group_by, &list, err);
+					(enum timeline_group)o->group_by, one->categories.stack,
+					&list, err);
 	if (st)
 		return st;
 	out->measure = "allocated";
@@ -261,7 +264,7 @@ static enum plim_status fill_owners(struct plim_report *r, const struct timeline
 	n = o->owners_max && list.n > o->owners_max ? o->owners_max : list.n;
 	out->owners = report_take(r, n, sizeof(*out->owners), err);
 	if (!out->owners)
-		st = PLIM_E_NOMEM;
+		st = mem_status(err);
 	for (size_t i = 0; !st && i < list.n; i++) {
 		out->total_bytes += list.at[i].bytes;
 		if (i < n)
@@ -286,21 +289,24 @@ static enum plim_status fill_oom(struct plim_report *r, const struct timeline *t
 	const struct allocator_oom *oom = &tl->replay->ooms.at[i];
 	int last = i + 1 == tl->replay->ooms.n;
 	int explained = i < VERDICTS_EACH_END || i + VERDICTS_EACH_END >= tl->replay->ooms.n;
+	struct report_tried tried[REPORT_TRIED];
+	size_t tried_count = 0;
 	struct findings_death d;
 	uint32_t e = oom->event;
 	enum plim_status st;
 
-	*out = (struct plim_report_oom){ .event = e,
-					 .time_us = time_of(r, tl->device, e),
-					 .requested_bytes = ev->size[e],
-					 .segment_bytes = allocator_segment_bytes(ev->size[e]),
-					 .stream = t->streams.n ? t->streams.at[ev->stream[e]] : 0,
-					 .pool = ev->size[e] <= ALLOCATOR_SMALL_SIZE ? "small"
-										     : "large",
-					 .device_free_bytes = ev->addr[e],
-					 .bound_bytes = PLIM_UNKNOWN,
-					 .free_bytes = oom->free_bytes,
-					 .largest_free_bytes = oom->largest_free_bytes };
+	*out = (struct plim_report_oom){
+		.event = e,
+		.time_us = time_of(r, tl->device, e),
+		.requested_bytes = ev->size[e],
+		.segment_bytes = allocator_segment_bytes(&tl->replay->rules, ev->size[e]),
+		.stream = t->streams.n ? t->streams.at[ev->stream[e]] : 0,
+		.pool = ev->size[e] <= ALLOCATOR_SMALL_SIZE ? "small" : "large",
+		.device_free_bytes = ev->addr[e],
+		.bound_bytes = PLIM_UNKNOWN,
+		.free_bytes = oom->free_bytes,
+		.largest_free_bytes = oom->largest_free_bytes
+	};
 	timeline_go(tl, at, e);
 	out->live_bytes = at->bytes[TIMELINE_ALLOCATED];
 	out->reserved_bytes = at->bytes[TIMELINE_RESERVED];
@@ -314,8 +320,11 @@ static enum plim_status fill_oom(struct plim_report *r, const struct timeline *t
 	if (st)
 		return st;
 	out->bound_bytes = d.bound_low_bytes;
-	out->verdict = report_take(r, 1, sizeof(*out->verdict), err);
-	return out->verdict ? report_verdict(r, tl, &d, out->verdict, err) : PLIM_E_NOMEM;
+	if (last)
+		st = report_try_settings(r, tl, &d, tried, &tried_count, err);
+	out->verdict = st ? NULL : report_take(r, 1, sizeof(*out->verdict), err);
+	return out->verdict ? report_verdict(r, &d, tried, tried_count, out->verdict, err)
+			    : err->status;
 }
 
 static enum plim_status fill_leak(struct plim_report *r, const struct findings_leak *from,
@@ -327,7 +336,7 @@ static enum plim_status fill_leak(struct plim_report *r, const struct findings_l
 	const char *where;
 
 	if (!l)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	*l = (struct plim_report_leak){ .grown_bytes = from->grown_bytes,
 					.per_repetition_bytes = from->per_repetition_bytes,
 					.repetitions = from->repetitions,
@@ -359,8 +368,8 @@ static enum plim_status fill_findings(struct plim_report *r, const struct timeli
 	struct plim_report_finding *f = report_take(r, 2, sizeof(*f), err);
 	uint32_t end = last ? (uint32_t)last->event : TIMELINE_BEFORE;
 	int found;
-	enum plim_status st =
-		f ? findings_find_leak(&r->hidden->mem, tl, end, &leak, &found, err) : PLIM_E_NOMEM;
+	enum plim_status st = f ? findings_find_leak(&r->hidden->mem, tl, end, &leak, &found, err)
+				: mem_status(err);
 
 	out->findings = f;
 	if (!st && last) {
@@ -444,10 +453,9 @@ static enum plim_status fill_timeline(struct plim_report *r, struct timeline *tl
 		timeline_narrow(tl, (uint32_t)first, (uint32_t)last);
 	out->timeline_bytes = report_take(r, TIMELINE_SAMPLES, sizeof(*out->timeline_bytes), err);
 	if (!out->timeline_bytes)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	out->timeline_count = TIMELINE_SAMPLES;
-	timeline_sample(tl, TIMELINE_ALLOCATED, (uint32_t)first, (uint32_t)last,
-			out->timeline_bytes, out->timeline_count);
+	memcpy(out->timeline_bytes, tl->allocated, sizeof(tl->allocated));
 	return PLIM_OK;
 }
 
@@ -493,14 +501,22 @@ static enum plim_status fill_device(struct plim_report *r, size_t i, struct plim
 	if (!st)
 		fill_peak(r, tl, out);
 	if (!st)
-		st = fill_owners(r, tl, &out->at_peak, err);
+		st = report_categorize(r, one, err);
+	if (!st)
+		st = report_categories(r, one,
+				       d->events.n ? (uint32_t)d->events.n - 1 : TIMELINE_BEFORE,
+				       &out->end.categories, err);
+	if (!st)
+		st = fill_owners(r, one, &out->at_peak, err);
 	out->oom_count = one->replay->ooms.n;
 	out->oom = st ? NULL : report_take(r, out->oom_count, sizeof(*out->oom), err);
 	if (!st && !out->oom)
-		st = PLIM_E_NOMEM;
+		st = mem_status(err);
 	timeline_start(tl, &at);
 	for (size_t k = 0; !st && k < out->oom_count; k++)
 		st = fill_oom(r, tl, &at, k, &out->oom[k], err);
+	if (!st)
+		st = report_steps(r, one, out, err);
 	return st ? st : fill_findings(r, tl, out, err);
 }
 
@@ -516,7 +532,7 @@ static enum plim_status fill_devices(struct plim_report *r, struct plim_err *err
 			       t->device_count == 1 ? "" : "s");
 	r->devices = report_take(r, t->device_count, sizeof(*r->devices), err);
 	if (!r->devices)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	for (size_t i = 0; !st && i < t->device_count; i++) {
 		if (only != PLIM_UNKNOWN ? i != only
 					 : !t->devices[i].events.n && !t->devices[i].segments)
@@ -535,7 +551,7 @@ static enum plim_status replay_all(struct plim_report *r, struct plim_err *err)
 	h->words = h->devices ? report_take(r, h->trace->heap.strings.n, sizeof(*h->words), err)
 			      : NULL;
 	if (!h->words)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	for (size_t i = 0; !st && i < h->trace->device_count; i++)
 		st = allocator_replay_own(&h->mem, h->trace, &h->trace->devices[i],
 					  &h->devices[i].replay, err);
@@ -598,57 +614,17 @@ enum plim_status plim_report_open(const char *path, const struct plim_report_opt
 enum plim_status plim_report_json(const struct plim_report *r, plim_write_fn *write, void *ctx,
 				  struct plim_err *err)
 {
-	return output_json(&r->hidden->mem, "report/1", &report_table, r, write, ctx, err);
+	return out_json(&r->hidden->mem, "report/1", &report_table, r, write, ctx, err);
 }
 
 enum plim_status plim_report_fields(int layout, plim_write_fn *write, void *ctx,
 				    struct plim_err *err)
 {
-	return output_fields(&report_table, layout, write, ctx, err);
-}
-
-/* A file that appears whole or not at all. */
-struct file_out {
-	int fd;
-	const char *path;
-};
-
-static enum plim_status file_write(void *ctx, const void *bytes, size_t n, struct plim_err *err)
-{
-	struct file_out *f = ctx;
-	const char *at = bytes;
-
-	while (n) {
-		ssize_t wrote = write(f->fd, at, n);
-
-		if (wrote < 0 && errno == EINTR)
-			continue;
-		if (wrote < 0)
-			return err_errno(err, errno, "cannot write '%s'", f->path);
-		at += wrote;
-		n -= (size_t)wrote;
-	}
-	return PLIM_OK;
+	return out_fields(&report_table, layout, write, ctx, err);
 }
 
 enum plim_status plim_report_snapshot(const struct plim_report *r, const char *path,
 				      struct plim_err *err)
 {
-	char part[4096];
-	struct file_out f = { .path = path };
-	enum plim_status st;
-
-	if ((size_t)snprintf(part, sizeof(part), "%s.part-%d", path, (int)getpid()) >= sizeof(part))
-		return err_set(err, PLIM_E_ARG, "the path is too long");
-	f.fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	if (f.fd < 0)
-		return err_errno(err, errno, "cannot write '%s'", path);
-	st = trace_write(r->hidden->trace, (struct pickle_sink){ &f, file_write }, err);
-	if (close(f.fd) && !st)
-		st = err_errno(err, errno, "cannot write '%s'", path);
-	if (!st && rename(part, path))
-		st = err_errno(err, errno, "cannot write '%s'", path);
-	if (st)
-		unlink(part);
-	return st;
+	return out_snapshot(r->hidden->trace, path, err);
 }

@@ -10,6 +10,7 @@
 struct report_device {
 	struct allocator_replay *replay;
 	struct timeline timeline;
+	struct timeline_categories categories; /* mem NULL: no stacks were recorded */
 };
 
 struct plim_report_hidden {
@@ -40,15 +41,45 @@ void *report_take(struct plim_report *r, size_t n, size_t size, struct plim_err 
 const char *report_text(struct plim_report *r, struct plim_err *err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* A name from the file, or with --redact a word for it ("key-3") in a buffer of 32. */
+const char *report_name(const struct plim_report *r, uint32_t string, const char *kind, char *word,
+			size_t size);
+
 /* "train.py:41 in step", with --strip-prefix and --redact applied; NULL for TRACE_NONE. */
 const char *report_frame(struct plim_report *r, uint32_t frame, struct plim_err *err);
 enum plim_status report_stack(struct plim_report *r, uint32_t stack, const char ***out, size_t *n,
 			      struct plim_err *err);
 
+/* What the same requests did under settings that people would try, up to the recording's end. */
+#define REPORT_TRIED 2
+struct report_tried {
+	const char *settings;
+	int survives; /* wherever the driver puts the segments */
+	uint64_t reserved_bytes;
+};
+
+/* *n 0: it is not a question of settings, or the replay of the recording itself is not exact. */
+enum plim_status report_try_settings(struct plim_report *r, const struct timeline *tl,
+				     const struct findings_death *d,
+				     struct report_tried tried[REPORT_TRIED], size_t *n,
+				     struct plim_err *err);
+
+/* Phases and categories of a device, if its recording has stacks. */
+enum plim_status report_categorize(struct plim_report *r, struct report_device *one,
+				   struct plim_err *err);
+
+/* What lives after `event` by category; *out NULL where nothing is known. */
+enum plim_status report_categories(struct plim_report *r, const struct report_device *one,
+				   uint32_t event, struct plim_report_categories **out,
+				   struct plim_err *err);
+
+enum plim_status report_steps(struct plim_report *r, const struct report_device *one,
+			      struct plim_report_device *out, struct plim_err *err);
+
 /* The verdict of a death, with its sentences. */
-enum plim_status report_verdict(struct plim_report *r, const struct timeline *tl,
-				const struct findings_death *d, struct plim_report_verdict *v,
-				struct plim_err *err);
+enum plim_status report_verdict(struct plim_report *r, const struct findings_death *d,
+				const struct report_tried *tried, size_t tried_count,
+				struct plim_report_verdict *v, struct plim_err *err);
 
 /* "3.02 GiB" into a buffer of 32. */
 const char *report_size(char *buffer, uint64_t bytes);

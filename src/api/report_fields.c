@@ -64,12 +64,33 @@ static const struct field peak_rows[] = {
 #undef P
 static const struct field_table peak_table = FIELD_TABLE(struct plim_report_peak, peak_rows);
 
+#define G struct plim_report_categories
+static const struct field categories_rows[] = {
+	FIELD_U64(G, parameter, "bytes of the model's weights"),
+	FIELD_U64(G, gradient, "bytes of their gradients"),
+	FIELD_U64(G, optimizer_state, "bytes of what the optimizer keeps from step to step"),
+	FIELD_U64(G, activation, "bytes that a forward pass saved for its backward pass"),
+	FIELD_U64(G, input, "bytes of what goes into the model"),
+	FIELD_U64(G, workspace, "bytes of cuBLAS workspaces"),
+	FIELD_U64(G, temporary, "bytes that end in the phase they were born in"),
+	FIELD_U64(G, autograd_detail, "bytes that a backward pass needs for itself"),
+	FIELD_U64(G, kv_cache, "bytes of keys and values of attention"),
+	FIELD_U64(G, buffer, "bytes of what a module keeps beside its parameters"),
+	FIELD_U64(G, unknown, "bytes that no rule explains"),
+};
+#undef G
+static const struct field_table categories_table =
+	FIELD_TABLE(struct plim_report_categories, categories_rows);
+
 #define T struct plim_report_totals
 static const struct field totals_rows[] = {
 	FIELD_U64(T, requested_bytes, "what the program asked for"),
 	FIELD_U64(T, active_bytes, "blocks in use or awaiting another stream"),
 	FIELD_U64(T, allocated_bytes, "blocks in use"),
 	FIELD_U64(T, reserved_bytes, "taken from the driver"),
+	FIELD_POINTER(T, categories, struct plim_report_categories, categories_table,
+		      "allocated_bytes by what they are for; null: no stacks were recorded, or "
+		      "before the first event"),
 };
 #undef T
 static const struct field_table totals_table = FIELD_TABLE(struct plim_report_totals, totals_rows);
@@ -96,6 +117,8 @@ static const struct field owners_rows[] = {
 		      "largest first"),
 	FIELD_U64(A, owners_left_out, "owners beyond the rows that were asked for"),
 	FIELD_U64(A, left_out_bytes, "what those hold"),
+	FIELD_POINTER(A, categories, struct plim_report_categories, categories_table,
+		      "total_bytes by what they are for; null: no stacks were recorded"),
 };
 #undef A
 static const struct field_table owners_table = FIELD_TABLE(struct plim_report_owners, owners_rows);
@@ -148,6 +171,10 @@ static const struct field oom_rows[] = {
 	FIELD_U64(D, segment_bytes, "what the driver was asked for (\"Tried to allocate\")"),
 	FIELD_I64(D, stream, "cudaStream_t of the request"),
 	FIELD_STRING(D, pool, "small or large"),
+	FIELD_STRING(D, phase,
+		     "load, forward, backward, optimizer, eval, generate or other; null: no "
+		     "stacks were recorded"),
+	FIELD_U64(D, step, "training steps that had ended before it"),
 	FIELD_STRING(D, frame, "the user's own line; null: no Python stack"),
 	FIELD_STRINGS(D, stack, stack_count, "innermost first"),
 	FIELD_U64(D, live_bytes, "blocks in use at that moment"),
@@ -188,6 +215,30 @@ static const struct field check_rows[] = {
 #undef C
 static const struct field_table check_table = FIELD_TABLE(struct plim_report_check, check_rows);
 
+#define H struct plim_report_phases
+static const struct field phases_rows[] = {
+	FIELD_U64(H, load, "bytes; null: the step had no such phase"),
+	FIELD_U64(H, forward, "bytes, or null"),
+	FIELD_U64(H, backward, "bytes, or null"),
+	FIELD_U64(H, optimizer, "bytes, or null"),
+	FIELD_U64(H, eval, "bytes, or null: a forward pass that no backward pass answers"),
+	FIELD_U64(H, generate, "bytes, or null"),
+	FIELD_U64(H, other, "bytes, or null"),
+};
+#undef H
+static const struct field_table phases_table = FIELD_TABLE(struct plim_report_phases, phases_rows);
+
+#define T struct plim_report_step
+static const struct field step_rows[] = {
+	FIELD_U64(T, index, "from 0; the first begins with the recording"),
+	FIELD_U64(T, start_event, "first event"),
+	FIELD_U64(T, end_event, "last event: the optimizer's last, or the recording's"),
+	FIELD_U64(T, peak_requested_bytes, "most that was requested in it"),
+	FIELD_STRUCT(T, phase_peaks, struct plim_report_phases, phases_table, "the same by phase"),
+};
+#undef T
+static const struct field_table step_table = FIELD_TABLE(struct plim_report_step, step_rows);
+
 #define V struct plim_report_device
 static const struct field device_rows[] = {
 	FIELD_U64(V, device, "ordinal"),
@@ -204,6 +255,8 @@ static const struct field device_rows[] = {
 	FIELD_STRUCTS(V, oom, oom_count, struct plim_report_oom, oom_table, "deaths, in turn"),
 	FIELD_STRUCTS(V, findings, finding_count, struct plim_report_finding, finding_table,
 		      "worst first"),
+	FIELD_STRUCTS(V, steps, step_count, struct plim_report_step, step_table,
+		      "training steps; empty where no optimizer ran"),
 	FIELD_STRUCT(V, self_check, struct plim_report_check, check_table,
 		     "how far the numbers prove themselves"),
 	FIELD_U64(V, timeline_first_event, "first event that the timeline and the peaks cover"),

@@ -52,17 +52,116 @@ const char *report_size(char *buffer, uint64_t bytes)
 	return buffer;
 }
 
-/* Names of PyTorch, of installed packages and of Python are no secret. */
-static int is_public(const char *file)
+/*
+ * What --redact leaves readable: packages that everybody has the source of.  Anything else that is
+ * installed may be somebody's own.
+ */
+static const char *const public_packages[] = {
+	"torch",
+	"torchvision",
+	"torchaudio",
+	"torchao",
+	"torchtune",
+	"torchmetrics",
+	"torchtitan",
+	"transformers",
+	"accelerate",
+	"peft",
+	"trl",
+	"diffusers",
+	"datasets",
+	"safetensors",
+	"tokenizers",
+	"optimum",
+	"deepspeed",
+	"megatron",
+	"transformer_engine",
+	"apex",
+	"flash_attn",
+	"xformers",
+	"bitsandbytes",
+	"triton",
+	"lightning",
+	"pytorch_lightning",
+	"lightning_fabric",
+	"timm",
+	"numpy",
+	"vllm",
+	"sglang",
+	"liger_kernel",
+	"unsloth",
+	"fairscale",
+	"ray",
+	"einops",
+	"sentence_transformers",
+	"tqdm",
+	"fsspec",
+	"open_clip",
+	"ultralytics",
+	"monai",
+	"torch_geometric",
+	"axolotl",
+	"llamafactory",
+};
+
+/* Symbols without a file: those of PyTorch, the C++ library, CPython and the system. */
+static const char *const public_symbols[] = {
+	"at::",       "c10::",   "torch::",   "std::",   "caffe2::",     "pybind11::",
+	"Py_",        "_Py",     "PyObject_", "PyEval_", "PyRun_",       "PyMethod_",
+	"PyCMethod_", "PyDict_", "PyDescr_",  "PyType_", "THP",          "cublas",
+	"cudnn",      "__libc_", "__clone",   "_start",  "start_thread",
+};
+
+/* The part of a file's name that is public, or NULL: "torch/nn/modules/linear.py", "python3.11/runpy.py". */
+static const char *public_part(const char *file)
 {
-	return strstr(file, "/site-packages/") || strstr(file, "/dist-packages/") ||
-	       strstr(file, "/lib/python3") || strstr(file, "/torch/") ||
-	       !strncmp(file, "<frozen", 7) || !*file || !strcmp(file, "??");
+	static const char *const homes[] = { "/site-packages/", "/dist-packages/" };
+	static const char python[] = "/lib/python3.";
+	const char *at;
+
+	if (!strncmp(file, "<frozen ", 8))
+		return file;
+	for (size_t h = 0; h < 2; h++) {
+		at = strstr(file, homes[h]);
+		if (!at)
+			continue;
+		at += strlen(homes[h]);
+		for (size_t i = 0; i < sizeof(public_packages) / sizeof(public_packages[0]); i++) {
+			size_t n = strlen(public_packages[i]);
+
+			if (!strncmp(at, public_packages[i], n) && (at[n] == '/' || at[n] == '.'))
+				return at;
+		}
+		return NULL;
+	}
+	at = strstr(file, python);
+	return at && at[sizeof(python) - 1] ? at + strlen("/lib/") : NULL;
+}
+
+/*
+ * The name of a public C++ or C function without types, which may be the user's: "at::_sum_to" of
+ * "at::Tensor at::_sum_to<...>(...)".  0 when it is not public, or a Python function.
+ */
+static int public_symbol(const char *file, const char *name, char *out, size_t size)
+{
+	size_t n = strcspn(name, "(<"), from = n;
+
+	if (*file && strcmp(file, "??"))
+		return 0;
+	while (from && name[from - 1] != ' ')
+		from--;
+	for (size_t i = 0; i < sizeof(public_symbols) / sizeof(public_symbols[0]); i++) {
+		if (!strncmp(name + from, public_symbols[i], strlen(public_symbols[i]))) {
+			snprintf(out, size, "%.*s", (int)(n - from), name + from);
+			return 1;
+		}
+	}
+	return 0;
 }
 
 /* "file-3": the same name always the same word, in the order of first use. */
-static const char *redacted(struct plim_report *r, uint32_t string, const char *kind, char *word,
-			    size_t size)
+static const char *redacted(const struct plim_report *r, uint32_t string, const char *kind,
+			    char *word, size_t size)
 {
 	struct plim_report_hidden *h = r->hidden;
 
@@ -82,23 +181,35 @@ static const char *short_file(const struct plim_report *r, const char *file)
 	return site ? site + strlen("/site-packages/") : file;
 }
 
+const char *report_name(const struct plim_report *r, uint32_t string, const char *kind, char *word,
+			size_t size)
+{
+	return r->hidden->options.flags & PLIM_REPORT_REDACT ? redacted(r, string, kind, word, size)
+							     : trace_text(r->hidden->trace, string);
+}
+
 const char *report_frame(struct plim_report *r, uint32_t frame, struct plim_err *err)
 {
 	const struct trace *t = r->hidden->trace;
 	const struct trace_frame *f;
 	const char *file, *name;
-	char file_word[32], name_word[32];
+	char file_word[32], name_word[256];
 
 	if (frame == TRACE_NONE)
 		return NULL;
 	f = trace_frame(t, frame);
 	file = trace_text(t, f->filename);
 	name = trace_text(t, f->name);
-	if (r->hidden->options.flags & PLIM_REPORT_REDACT && !is_public(file)) {
-		file = redacted(r, f->filename, "file", file_word, sizeof(file_word));
-		name = redacted(r, f->name, "function", name_word, sizeof(name_word));
-	} else {
+	if (!(r->hidden->options.flags & PLIM_REPORT_REDACT)) {
 		file = short_file(r, file);
+	} else if (public_part(file)) {
+		file = public_part(file);
+	} else {
+		if (*file && strcmp(file, "??"))
+			file = redacted(r, f->filename, "file", file_word, sizeof(file_word));
+		if (!public_symbol(trace_text(t, f->filename), name, name_word, sizeof(name_word)))
+			redacted(r, f->name, "function", name_word, sizeof(name_word));
+		name = name_word;
 	}
 	if (f->line == TRACE_NONE)
 		return report_text(r, err, "%.900s in %.900s", file, name);
@@ -114,11 +225,11 @@ enum plim_status report_stack(struct plim_report *r, uint32_t stack, const char 
 	*n = 0;
 	*out = report_take(r, count, sizeof(**out), err);
 	if (!*out)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	for (uint32_t i = 0; i < count; i++) {
 		(*out)[i] = report_frame(r, frames[i], err);
 		if (!(*out)[i])
-			return err ? err->status : PLIM_E_NOMEM;
+			return mem_status(err);
 	}
 	*n = count;
 	return PLIM_OK;

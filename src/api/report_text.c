@@ -1,11 +1,26 @@
 /* The report for a person: the verdict first, then the evidence, then what to do. */
+#include "out.h"
 #include "report.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define CHART_ROWS 8
 #define OWNERS_SHOWN 8
+#define LABEL_COLUMNS 12 /* of a line such as "  bound by  limit" */
+#define NARROW 64        /* columns; below, what is said beside a name is left out */
+
+/* Names from the file may be in it. */
+static void wrap_unsafe(struct text *t, unsigned first, unsigned hang, const char *words)
+{
+	struct text safe;
+
+	text_init(&safe, t->mem, &t->style);
+	text_name(&safe, words, strlen(words));
+	text_wrap(t, first, hang, "%s", text_get(&safe));
+	text_release(&safe);
+}
 
 static void sentences(struct text *t, const char *title, const char **lines, size_t n)
 {
@@ -17,13 +32,8 @@ static void sentences(struct text *t, const char *title, const char **lines, siz
 	text_plain(t);
 	text_puts(t, "\n");
 	for (size_t i = 0; i < n; i++) {
-		struct text safe;
-
-		text_init(&safe, t->mem, &t->style);
-		text_name(&safe, lines[i], strlen(lines[i]));
 		text_puts(t, "  - ");
-		text_wrap(t, 4, 4, "%s", text_get(&safe));
-		text_release(&safe);
+		wrap_unsafe(t, 4, 4, lines[i]);
 	}
 }
 
@@ -32,12 +42,62 @@ static void name_line(struct text *t, const char *label, const char *name)
 	if (!name)
 		return;
 	text_printf(t, "  %-10s", label);
-	text_name_fit(t, name, strlen(name), (t->style.width ? t->style.width : 80) - 12,
-		      TEXT_CUT_LEFT);
+	text_name_fit(t, name, strlen(name), t->style.width - LABEL_COLUMNS, TEXT_CUT_LEFT);
 	text_puts(t, "\n");
 }
 
-static void verdict(struct text *t, const struct plim_report_device *d)
+/* A label and trusted words behind it. */
+static void words_line(struct text *t, const char *label, const char *words)
+{
+	text_printf(t, "  %-10s", label);
+	text_wrap(t, LABEL_COLUMNS, LABEL_COLUMNS, "%s", words);
+}
+
+static void bound_line(struct text *t, const struct plim_report_verdict *v)
+{
+	struct text words;
+
+	text_init(&words, t->mem, &t->style);
+	text_puts(&words, report_bound_names[v->bound_by]);
+	if (v->bound_low_bytes != PLIM_UNKNOWN) {
+		text_puts(&words, ", ");
+		text_bytes(&words, v->bound_low_bytes);
+		if (v->bound_high_bytes != v->bound_low_bytes) {
+			text_puts(&words, " to ");
+			text_bytes(&words, v->bound_high_bytes);
+		}
+	}
+	words_line(t, "bound by", text_get(&words));
+	text_release(&words);
+}
+
+static void request_line(struct text *t, const struct plim_report_device *d,
+			 const struct plim_report_oom *oom)
+{
+	struct text words;
+
+	text_init(&words, t->mem, &t->style);
+	text_bytes(&words, oom->requested_bytes);
+	text_puts(&words, " (event ");
+	text_count(&words, oom->event);
+	if (d->oom_count > 1) {
+		text_puts(&words, ", the last of ");
+		text_count(&words, d->oom_count);
+		text_puts(&words, " failures");
+	}
+	if (oom->phase) {
+		text_printf(&words, ", %s", oom->phase);
+		if (d->step_count) {
+			text_puts(&words, " of step ");
+			text_count(&words, oom->step);
+		}
+	}
+	text_puts(&words, ")");
+	words_line(t, "asked for", text_get(&words));
+	text_release(&words);
+}
+
+static void verdict(struct text *t, const struct plim_report *r, const struct plim_report_device *d)
 {
 	const struct plim_report_oom *oom = d->oom_count ? &d->oom[d->oom_count - 1] : NULL;
 	const struct plim_report_verdict *v = oom ? oom->verdict : NULL;
@@ -47,37 +107,14 @@ static void verdict(struct text *t, const struct plim_report_device *d)
 	text_hue(t, TEXT_BAD);
 	text_puts(t, "Died of ");
 	text_plain(t);
-	{
-		struct text safe;
-
-		text_init(&safe, t->mem, &t->style);
-		text_name(&safe, v->headline, strlen(v->headline));
-		text_wrap(t, 8, 2, "%s", text_get(&safe));
-		text_release(&safe);
-	}
-	text_printf(t, "  %-10s%s", "bound by", report_bound_names[v->bound_by]);
-	if (v->bound_low_bytes != PLIM_UNKNOWN) {
-		text_puts(t, ", ");
-		text_bytes(t, v->bound_low_bytes);
-		if (v->bound_high_bytes != v->bound_low_bytes) {
-			text_puts(t, " to ");
-			text_bytes(t, v->bound_high_bytes);
-		}
-	}
-	text_puts(t, "\n");
-	text_printf(t, "  %-10s", "asked for");
-	text_bytes(t, oom->requested_bytes);
-	text_puts(t, " (event ");
-	text_count(t, oom->event);
-	text_puts(t, d->oom_count > 1 ? ", the last of " : ")\n");
-	if (d->oom_count > 1) {
-		text_count(t, d->oom_count);
-		text_puts(t, " failures)\n");
-	}
-	name_line(t, "at",
-		  oom->frame
-			  ? oom->frame
-			  : "code without a Python stack (autograd's backward thread, as a rule)");
+	wrap_unsafe(t, 8, 2, v->headline);
+	bound_line(t, v);
+	request_line(t, d, oom);
+	if (oom->frame)
+		name_line(t, "at", oom->frame);
+	else if (r->hidden->trace->has_frames)
+		words_line(t, "at",
+			   "code without a Python stack (autograd's backward thread, as a rule)");
 	sentences(t, "Why", v->evidence, v->evidence_count);
 	sentences(t, "What to do", v->advice, v->advice_count);
 	text_puts(t, "\n");
@@ -87,25 +124,19 @@ static void findings(struct text *t, const struct plim_report_device *d)
 {
 	for (size_t i = 0; i < d->finding_count; i++) {
 		const struct plim_report_finding *f = &d->findings[i];
-		struct text safe;
 
 		if (!strcmp(f->kind, "oom") || strcmp(f->severity, "bad"))
 			continue;
 		text_hue(t, TEXT_BAD);
 		text_puts(t, "Leak: ");
 		text_plain(t);
-		text_init(&safe, t->mem, &t->style);
-		text_name(&safe, f->text, strlen(f->text));
-		text_wrap(t, 6, 2, "%s", text_get(&safe));
-		text_release(&safe);
+		wrap_unsafe(t, 6, 2, f->text);
 		name_line(t, "loop", f->leak->loop);
 		for (size_t k = 0; k < f->leak->stack_count && k < 4; k++)
 			name_line(t, k ? "" : "born at", f->leak->stack[k]);
-		text_printf(t, "  %-10s", "fix");
-		text_wrap(t, 12, 12, "%s",
-			  "keep x.item() or x.detach().cpu(), not x, or empty the list; a smaller "
-			  "batch or "
-			  "empty_cache() only delays it");
+		words_line(t, "fix",
+			   "keep x.item() or x.detach().cpu(), not x, or empty the list; a smaller "
+			   "batch or empty_cache() only delays it");
 		text_puts(t, "\n");
 	}
 }
@@ -124,24 +155,77 @@ static void peaks(struct text *t, const struct plim_report_device *d)
 		{ "active", d->peak.active_bytes, d->end.active_bytes, &d->peak.active },
 		{ "reserved", d->peak.reserved_bytes, d->end.reserved_bytes, &d->peak.reserved },
 	};
+	const int narrow = t->style.width < NARROW;
 	struct text_table b;
 
-	text_table_init(&b, t, "lrrr", TEXT_CUT_RIGHT);
+	text_table_init(&b, t, narrow ? "lrr" : "lrrr", TEXT_CUT_RIGHT);
 	text_cell_printf(&b, "memory");
 	text_cell_printf(&b, d->peak.lower_bound ? "peak seen" : "peak");
-	text_cell_printf(&b, "at event");
+	if (!narrow)
+		text_cell_printf(&b, "at event");
 	text_cell_printf(&b, "at the end");
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		text_cell_printf(&b, "%s", rows[i].name);
 		text_cell_bytes(&b, rows[i].peak);
-		text_cell_count(&b, rows[i].when->event);
+		if (!narrow)
+			text_cell_count(&b, rows[i].when->event);
 		text_cell_bytes(&b, rows[i].end);
 	}
 	text_table_write(t, &b, 2);
 	text_table_release(&b);
 }
 
-static void owners(struct text *t, const struct plim_report_owners *o)
+/* Why a frame may be missing. */
+static const char *no_frame(const struct text *t, const struct plim_report *r)
+{
+	return !r->hidden->trace->has_frames ? "no stacks were recorded"
+	       : t->style.width < NARROW     ? "no Python stack"
+					     : "no Python stack (autograd's backward, as a rule)";
+}
+
+struct kind {
+	const char *name;
+	uint64_t bytes;
+};
+
+static int larger_kind(const void *a, const void *b)
+{
+	const struct kind *x = a, *y = b;
+
+	return (x->bytes < y->bytes) - (x->bytes > y->bytes);
+}
+
+/* What the owners' memory is for, largest first: "2.31 GiB activations, 471.07 MiB parameters". */
+static void kinds(struct text *t, const struct plim_report_categories *c)
+{
+	struct kind list[] = {
+		{ "parameters", c->parameter },
+		{ "gradients", c->gradient },
+		{ "optimizer state", c->optimizer_state },
+		{ "activations", c->activation },
+		{ "inputs", c->input },
+		{ "cuBLAS workspace", c->workspace },
+		{ "temporaries", c->temporary },
+		{ "autograd's own", c->autograd_detail },
+		{ "keys and values", c->kv_cache },
+		{ "buffers", c->buffer },
+		{ "outputs kept, or unknown", c->unknown },
+	};
+	struct text line;
+
+	qsort(list, sizeof(list) / sizeof(*list), sizeof(*list), larger_kind);
+	text_init(&line, t->mem, &t->style);
+	for (size_t i = 0; i < sizeof(list) / sizeof(*list) && list[i].bytes; i++) {
+		text_puts(&line, i ? ", " : "");
+		text_bytes(&line, list[i].bytes);
+		text_printf(&line, " %s", list[i].name);
+	}
+	text_puts(t, "  ");
+	text_wrap(t, 2, 2, "%s", text_get(&line));
+	text_release(&line);
+}
+
+static void owners(struct text *t, const struct plim_report_owners *o, const char *nobody)
 {
 	struct text_table b;
 	size_t shown = o->owner_count < OWNERS_SHOWN ? o->owner_count : OWNERS_SHOWN;
@@ -156,11 +240,12 @@ static void owners(struct text *t, const struct plim_report_owners *o)
 						: "Who held it at that event");
 	text_plain(t);
 	text_puts(t, "\n");
+	if (o->categories && o->total_bytes > o->categories->unknown)
+		kinds(t, o->categories);
 	text_table_init(&b, t, "rrl", TEXT_CUT_LEFT);
 	for (size_t i = 0; i < shown; i++) {
 		const struct plim_report_owner *one = &o->owners[i];
-		const char *frame = one->frame ? one->frame
-					       : "no Python stack (autograd's backward, as a rule)";
+		const char *frame = one->frame ? one->frame : nobody;
 
 		text_cell_bytes(&b, one->bytes);
 		text_cell_count(&b, one->count);
@@ -172,21 +257,29 @@ static void owners(struct text *t, const struct plim_report_owners *o)
 			text_name(cell, frame, strlen(frame));
 			text_cell_end(&b);
 		} else {
-			text_cell_name(&b, frame, strlen(frame));
+			struct text *cell = text_cell(&b);
+
+			text_puts(cell, one->inferred ? "(backward of) " : "");
+			text_name(cell, frame, strlen(frame));
+			text_cell_end(&b);
 		}
 	}
 	text_table_write(t, &b, 2);
 	text_table_release(&b);
 	if (o->owners_left_out || o->owner_count > shown) {
 		uint64_t rest = o->left_out_bytes;
+		struct text words;
 
 		for (size_t i = shown; i < o->owner_count; i++)
 			rest += o->owners[i].bytes;
+		text_init(&words, t->mem, &t->style);
+		text_bytes(&words, rest);
+		text_puts(&words, " in ");
+		text_count(&words, o->owners_left_out + o->owner_count - shown);
+		text_puts(&words, " more (--json has them all with --owners 0)");
 		text_puts(t, "  ");
-		text_bytes(t, rest);
-		text_puts(t, " in ");
-		text_count(t, o->owners_left_out + o->owner_count - shown);
-		text_puts(t, " more (--json has them all with --owners 0)\n");
+		text_wrap(t, 2, 4, "%s", text_get(&words));
+		text_release(&words);
 	}
 }
 
@@ -197,34 +290,46 @@ static void chart(struct text *t, const struct plim_report_device *d)
 	struct text_chart c = {
 		.y = d->timeline_bytes, .n = d->timeline_count, .rows = CHART_ROWS, .mark = SIZE_MAX
 	};
-	char left[32], right[64];
+	struct text left, right;
 
 	if (!d->timeline_count)
 		return;
 	if (last && last->event >= first && last->event <= end)
 		c.mark = (size_t)((last->event - first) * d->timeline_count / (end - first + 1));
-	snprintf(left, sizeof(left), "event %llu", (unsigned long long)first);
-	snprintf(right, sizeof(right), "%sevent %llu",
-		 c.mark == SIZE_MAX ? "" : "^ the last failure, ", (unsigned long long)end);
-	c.left = left;
-	c.right = right;
+	text_init(&left, t->mem, &t->style);
+	text_init(&right, t->mem, &t->style);
+	text_puts(&left, "event ");
+	text_count(&left, first);
+	text_puts(&right, "event ");
+	text_count(&right, end);
+	c.left = text_get(&left);
+	c.right = text_get(&right);
 	text_puts(t, "\n");
 	text_hue(t, TEXT_HEAD);
 	text_puts(t, "Allocated memory over the events");
 	text_plain(t);
-	text_puts(t, "\n");
+	text_puts(t, c.mark == SIZE_MAX        ? "\n"
+		     : t->style.width < NARROW ? "\n  ^ the last failure\n"
+					       : " (^ the last failure)\n");
 	text_chart(t, &c);
+	text_release(&left);
+	text_release(&right);
 }
 
 static void check(struct text *t, const struct plim_report_device *d)
 {
+	struct text words;
+
 	text_puts(t, "\n");
 	if (d->self_check.exact && d->self_check.events) {
 		text_hue(t, TEXT_GOOD);
 		text_puts(t, "Checked: ");
 		text_plain(t);
-		text_count(t, d->self_check.events);
-		text_puts(t, " events replayed, the snapshot's blocks reproduced exactly\n");
+		text_init(&words, t->mem, &t->style);
+		text_count(&words, d->self_check.events);
+		text_puts(&words, " events replayed, the snapshot's blocks reproduced exactly");
+		text_wrap(t, 9, 2, "%s", text_get(&words));
+		text_release(&words);
 	} else if (d->self_check.events) {
 		text_hue(t, TEXT_BAD);
 		text_puts(t, "Not exact: ");
@@ -245,25 +350,30 @@ static void device(struct text *t, const struct plim_report *r, const struct pli
 		text_printf(t, "\nGPU %llu\n", (unsigned long long)d->device);
 		text_plain(t);
 	}
-	verdict(t, d);
+	verdict(t, r, d);
 	findings(t, d);
 	if (!d->oom_count && d->events)
 		text_puts(t, "No failure in this recording.\n\n");
 	peaks(t, d);
-	owners(t, &d->at_peak);
+	owners(t, &d->at_peak, no_frame(t, r));
 	chart(t, d);
 	check(t, d);
 }
 
 static void head(struct text *t, const struct plim_report_source *s)
 {
+	struct text events;
+
+	text_init(&events, t->mem, &t->style);
+	text_puts(&events, ": ");
+	text_count(&events, s->events);
+	text_puts(&events, s->events == 1 ? " event\n\n" : " events\n\n");
 	text_hue(t, TEXT_HEAD);
-	text_name_fit(t, s->path, strlen(s->path), (t->style.width ? t->style.width : 80) - 30,
+	text_name_fit(t, s->path, strlen(s->path), t->style.width - (unsigned)events.n,
 		      TEXT_CUT_LEFT);
 	text_plain(t);
-	text_puts(t, ": ");
-	text_count(t, s->events);
-	text_puts(t, s->events == 1 ? " event\n\n" : " events\n\n");
+	text_puts(t, text_get(&events));
+	text_release(&events);
 }
 
 enum plim_status plim_report_text(const struct plim_report *r, const struct plim_text_style *style,
@@ -272,8 +382,6 @@ enum plim_status plim_report_text(const struct plim_report *r, const struct plim
 	struct text_style s = { style ? style->width : 0, style && style->color,
 				style && style->utf8 };
 	struct text t;
-	enum plim_status st;
-	int number = 0;
 
 	text_init(&t, &r->hidden->mem, &s);
 	head(&t, &r->source);
@@ -282,9 +390,5 @@ enum plim_status plim_report_text(const struct plim_report *r, const struct plim
 	if (!r->device_count)
 		text_puts(&t, "No memory and no events of any device.\n");
 	sentences(&t, "Notes", r->source.notes, r->source.note_count);
-	st = text_status(&t, err);
-	if (!st)
-		number = write(ctx, text_get(&t), t.n);
-	text_release(&t);
-	return number ? err_errno(err, number, "cannot write the output") : st;
+	return out_text(&t, write, ctx, err);
 }

@@ -24,7 +24,7 @@ static enum plim_status keep(struct lines *l, const char ***out, size_t *n)
 	*out = report_take(l->r, l->n, sizeof(**out), l->err);
 	*n = l->n;
 	if (l->failed || !*out)
-		return l->err ? l->err->status : PLIM_E_NOMEM;
+		return mem_status(l->err);
 	for (size_t i = 0; i < l->n; i++)
 		(*out)[i] = l->at[i];
 	return PLIM_OK;
@@ -166,6 +166,23 @@ static void tell_cause(struct lines *l, const struct findings_death *d)
 	}
 }
 
+static void tell_tried(struct lines *l, const struct report_tried *tried, size_t n)
+{
+	char a[32];
+
+	for (size_t i = 0; i < n; i++) {
+		if (tried[i].survives)
+			add(l,
+			    "replayed with %s and the same bound, the requests up to the end of "
+			    "the "
+			    "recording are served with %s reserved",
+			    tried[i].settings, report_size(a, tried[i].reserved_bytes));
+		else
+			add(l, "replayed with %s and the same bound, it fails as well",
+			    tried[i].settings);
+	}
+}
+
 /* ---- advice ---- */
 
 static const struct advice {
@@ -177,9 +194,6 @@ static const struct advice {
 	  "x.detach().cpu(), not x" },
 	{ FINDINGS_CAUSE_LEAK, "a smaller batch or empty_cache() only delays it" },
 	{ FINDINGS_CAUSE_FRAGMENTATION,
-	  "try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (2.1 and later), "
-	  "then max_split_size_mb:64; runs differ, so measure" },
-	{ FINDINGS_CAUSE_FRAGMENTATION,
 	  "batches of one length, or the longest batch first, leave fewer gaps" },
 	{ FINDINGS_CAUSE_CAPACITY,
 	  "it needs less memory, not another allocator setting: a smaller micro-batch "
@@ -187,10 +201,29 @@ static const struct advice {
 	{ FINDINGS_CAUSE_CAPACITY, "empty_cache() does not help: the memory is in use" },
 };
 
-static void advise(struct lines *l, const struct findings_death *d)
+/* The first setting under which the recording runs to its end; NULL: none was tried or none does. */
+static const struct report_tried *survivor(const struct report_tried *tried, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (tried[i].survives)
+			return &tried[i];
+	return NULL;
+}
+
+static void advise(struct lines *l, const struct findings_death *d,
+		   const struct report_tried *tried, size_t tried_count)
 {
 	enum findings_cause cause = d->cause ? d->cause : d->likelier;
+	const struct report_tried *better = survivor(tried, tried_count);
 
+	if (cause == FINDINGS_CAUSE_FRAGMENTATION && better)
+		add(l,
+		    "set PYTORCH_CUDA_ALLOC_CONF=%s: replayed with it the recording runs to its "
+		    "end; "
+		    "plimsoll whatif has the details and its costs",
+		    better->settings);
+	else if (cause == FINDINGS_CAUSE_FRAGMENTATION)
+		add(l, "plimsoll whatif tries allocator settings on this recording");
 	if (d->bound_by == FINDINGS_BOUND_LIMIT)
 		add(l, "if the card may be used further, raise the process's limit");
 	if (d->bound_by == FINDINGS_BOUND_OTHER_PROCESS)
@@ -244,16 +277,15 @@ static const char *headline(struct plim_report *r, const struct findings_death *
 	}
 }
 
-enum plim_status report_verdict(struct plim_report *r, const struct timeline *tl,
-				const struct findings_death *d, struct plim_report_verdict *v,
-				struct plim_err *err)
+enum plim_status report_verdict(struct plim_report *r, const struct findings_death *d,
+				const struct report_tried *tried, size_t tried_count,
+				struct plim_report_verdict *v, struct plim_err *err)
 {
 	static const char *const bases[] = { NULL, "repeated", "optimizer" };
 	struct lines evidence = { .r = r, .err = err }, todo = evidence;
 	uint64_t need = d->requested_live_bytes + d->request_bytes;
 	enum plim_status st;
 
-	(void)tl;
 	v->bound_by = (enum plim_bound)d->bound_by;
 	v->cause = (enum plim_cause)d->cause;
 	v->likelier = (enum plim_cause)d->likelier;
@@ -269,9 +301,10 @@ enum plim_status report_verdict(struct plim_report *r, const struct timeline *tl
 	tell_cause(&evidence, d);
 	tell_need(&evidence, d);
 	tell_bound(&evidence, d);
-	advise(&todo, d);
+	tell_tried(&evidence, tried, tried_count);
+	advise(&todo, d, tried, tried_count);
 	st = keep(&evidence, &v->evidence, &v->evidence_count);
 	if (!st)
 		st = keep(&todo, &v->advice, &v->advice_count);
-	return !st && !v->headline ? PLIM_E_NOMEM : st;
+	return !st && !v->headline ? mem_status(err) : st;
 }

@@ -5,6 +5,10 @@
 #ifndef BASE_BASE_H
 #define BASE_BASE_H
 
+/* Out of the way of what runs millions of times. */
+#define COLD __attribute__((cold, noinline))
+
+#include "addr_map.h"
 #include "durable.h"
 #include "error.h"
 #include "fields.h"
@@ -13,5 +17,6 @@
 #include "mem.h"
 #include "source.h"
 #include "text.h"
+#include "thread.h"
 
 #endif

@@ -50,12 +50,13 @@ static uint64_t at_byte(const struct codec *c)
 
 static enum plim_status damaged(const struct codec *c, struct plim_err *err)
 {
-	return err_at(err, at_byte(c), "'%s': %s data is damaged", c->input.name, c->kind->name);
+	return err_at_more(err, at_byte(c), "copy the file again", "'%s': %s data is damaged",
+			   c->input.name, c->kind->name);
 }
 
 static enum plim_status no_memory(const struct codec *c, struct plim_err *err)
 {
-	return err_set(err, PLIM_E_NOMEM, "'%s': out of memory for %s data", c->input.name,
+	return err_set(err, mem_status(err), "'%s': out of memory for %s data", c->input.name,
 		       c->kind->name);
 }
 
@@ -258,7 +259,7 @@ enum plim_status codec_open(struct mem *m, const struct codec_kind *kind, struct
 			    struct codec **out, struct plim_err *err)
 {
 	struct codec *c = mem_new(m, 1, sizeof(*c), err);
-	enum plim_status st = c ? PLIM_OK : PLIM_E_NOMEM;
+	enum plim_status st = c ? PLIM_OK : mem_status(err);
 
 	if (!st) {
 		c->mem = m;
@@ -311,8 +312,9 @@ enum plim_status codec_decode(struct codec *c, uint8_t *at, size_t room, size_t 
 		if (made || c->in_pos != before || c->between)
 			continue;
 		if (c->in_eof)
-			return err_at(err, at_byte(c), "'%s': %s data ends early", c->input.name,
-				      c->kind->name);
+			return err_at_more(
+				err, at_byte(c), "was it cut off while it was written or copied?",
+				"'%s': %s data ends early", c->input.name, c->kind->name);
 		if (c->in_pos < c->in_n) /* neither eats nor speaks: would spin */
 			return damaged(c, err);
 	}

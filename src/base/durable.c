@@ -83,16 +83,18 @@ enum plim_status durable_begin(struct mem *m, const char *path, uint64_t bytes, 
 
 	*out = NULL;
 	if (!d)
-		return PLIM_E_NOMEM;
+		return mem_status(err);
 	d->mem = m;
 	d->folder = d->fd = -1;
 	d->path_size = strlen(path) + 1;
 	d->path = mem_new(m, d->path_size, 1, err);
 	d->buffer = mem_new(m, BUFFER_BYTES, 1, err);
 	d->hash = XXH3_createState();
-	if (!d->path || !d->buffer || !d->hash) {
-		st = PLIM_E_NOMEM;
-	} else {
+	if (!d->path || !d->buffer)
+		st = mem_status(err);
+	else if (!d->hash)
+		st = err_set(err, PLIM_E_NOMEM, "out of memory");
+	if (!st) {
 		memcpy(d->path, path, d->path_size);
 		XXH3_64bits_reset(d->hash);
 		st = open_folder(d, err);

@@ -80,6 +80,18 @@ enum plim_status err_at(struct plim_err *err, uint64_t offset, const char *fmt, 
 	return PLIM_E_FORMAT;
 }
 
+enum plim_status err_at_more(struct plim_err *err, uint64_t offset, const char *explanation,
+			     const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	fill(err, PLIM_E_FORMAT, 0, offset, fmt, ap);
+	va_end(ap);
+	append(err, " at byte %llu; %s", (unsigned long long)offset, explanation);
+	return PLIM_E_FORMAT;
+}
+
 enum plim_status err_errno(struct plim_err *err, int number, const char *fmt, ...)
 {
 	va_list ap;

@@ -14,6 +14,10 @@ enum plim_status err_set(struct plim_err *err, enum plim_status status, const ch
 enum plim_status err_at(struct plim_err *err, uint64_t offset, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* The same with an explanation behind the place: "WHAT at byte N; EXPLANATION". */
+enum plim_status err_at_more(struct plim_err *err, uint64_t offset, const char *explanation,
+			     const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+
 /* The same from errno, which is appended as text: "cannot open 'x': No such file or directory". */
 enum plim_status err_errno(struct plim_err *err, int number, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -50,7 +50,7 @@ static enum plim_status rehash(struct intern *t, struct plim_err *err)
 	uint32_t *slots = mem_new(t->mem, count, sizeof(*slots), err);
 
 	if (!slots)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	mem_free(t->mem, t->slots, t->slot_count, sizeof(*t->slots));
 	t->slots = slots;
 	t->slot_count = count;
@@ -117,7 +117,7 @@ enum plim_status intern_add(struct intern *t, const void *bytes, size_t n, uint3
 		return st;
 	p = store(t, bytes, n, err);
 	if (!p)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	t->at[t->n] = (struct intern_entry){ p, (uint32_t)n, hash };
 	*id = (uint32_t)t->n++;
 	t->slots[s] = *id + 1;

@@ -28,6 +28,12 @@ uint64_t mem_default_limit(void);
 /* n * size bytes, zeroed; NULL and *err set on failure.  n or size 0 gives a valid pointer. */
 void *mem_new(struct mem *m, size_t n, size_t size, struct plim_err *err);
 
+/* Why mem_new gave NULL: memory or the limit. */
+static inline enum plim_status mem_status(const struct plim_err *err)
+{
+	return err && err->status ? err->status : PLIM_E_NOMEM;
+}
+
 /* Make *array hold at least `need` elements: grows by half, keeps the content.  The rest is not zeroed. */
 enum plim_status mem_grow(struct mem *m, void *array, size_t *cap, size_t need, size_t size,
 			  struct plim_err *err);

@@ -1,20 +1,26 @@
 #include "source.h"
 
 #include "codec.h"
+#include "thread.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Decoded blocks in flight between the threads: one being filled, one being read, one spare. */
+/*
+ * Decoded blocks in flight between the threads: one being filled, one being read, one spare.  A block
+ * is read where it lies: what is left of the one before is copied in front of it, into its head.
+ */
 #define RING_SLOTS 3
 #define RING_SLOT_BYTES ((size_t)256 << 10)
+#define RING_HEAD_PART 4
+
+/* A plain file of fewer blocks is read before a thread has begun. */
+#define RING_FILE_SLOTS 16
 
 enum kind { KIND_FILE, KIND_PIPE, KIND_MEMORY };
 
@@ -24,10 +30,12 @@ struct ring {
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t moved;
-	uint8_t *slot[RING_SLOTS];
+	size_t head_bytes, slot_bytes;
+	uint8_t *slot[RING_SLOTS]; /* head, block, SOURCE_PAD */
 	size_t slot_n[RING_SLOTS];
 	uint64_t made, taken;    /* slots, ever */
-	size_t pos;              /* in the slot being read; the reader's own */
+	size_t pos;              /* in the slot that is being copied; the reader's own */
+	bool held;               /* the window is slot `taken`; the reader's own */
 	bool stop, finished;     /* asked to; nothing more will come */
 	enum plim_status status; /* why it finished; PLIM_OK: the end */
 	struct plim_err err;
@@ -54,9 +62,10 @@ struct state {
 	const char *compression;
 	struct ring *ring;
 
-	uint8_t *window;
-	size_t window_cap; /* SOURCE_PAD included */
-	uint64_t base;     /* decoded offset of window[0] */
+	uint8_t *own;    /* a window that can grow */
+	size_t own_cap;  /* SOURCE_PAD included */
+	uint8_t *window; /* the one in use: our own, or a slot of the ring */
+	uint64_t base;   /* decoded offset of window[0]; wraps, where a slot's head is empty */
 	uint64_t max_decoded;
 	enum plim_status status; /* sticky */
 	struct plim_err err;
@@ -69,7 +78,7 @@ static struct state *state_of(const struct source *s)
 
 static enum plim_status status_of(const struct plim_err *err)
 {
-	return err && err->status ? err->status : PLIM_E_NOMEM;
+	return mem_status(err);
 }
 
 /* --- the input as stored --- */
@@ -179,7 +188,21 @@ static enum plim_status read_head(struct state *s, struct plim_err *err)
 	return st;
 }
 
-/* --- decompression on its own thread --- */
+/* --- decoding on its own thread --- */
+
+/* As much as there is room for; less at the end. */
+static enum plim_status decode(struct state *s, uint8_t *at, size_t room, size_t *got,
+			       struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+	size_t more = 1;
+
+	if (s->codec)
+		return codec_decode(s->codec, at, room, got, err);
+	for (*got = 0; !st && more && *got < room; *got += more)
+		st = raw_read(s, at + *got, room - *got, &more, err);
+	return st;
+}
 
 static void *ring_run(void *arg)
 {
@@ -199,49 +222,91 @@ static void *ring_run(void *arg)
 		pthread_mutex_unlock(&r->lock);
 		if (stop)
 			break;
-		st = codec_decode(s->codec, r->slot[k], RING_SLOT_BYTES, &got, &r->err);
+		st = decode(s, r->slot[k] + r->head_bytes, r->slot_bytes, &got, &r->err);
+		memset(r->slot[k] + r->head_bytes + got, 0, SOURCE_PAD);
 		pthread_mutex_lock(&r->lock);
 		r->slot_n[k] = got;
 		r->made += got > 0;
 		r->status = st;
-		stop = r->finished = st || got < RING_SLOT_BYTES;
+		stop = r->finished = st || got < r->slot_bytes;
 		pthread_cond_signal(&r->moved);
 		pthread_mutex_unlock(&r->lock);
 	} while (!stop);
 	return NULL;
 }
 
+/* Wait for slot `k`, counted from the first ever.  False: nothing comes any more. */
+static bool ring_wait(struct ring *r, uint64_t k)
+{
+	bool have;
+
+	pthread_mutex_lock(&r->lock);
+	while (r->made == k && !r->finished)
+		pthread_cond_wait(&r->moved, &r->lock);
+	have = r->made != k;
+	pthread_mutex_unlock(&r->lock);
+	return have;
+}
+
+/* The oldest slot may be filled again. */
+static void ring_release(struct ring *r)
+{
+	pthread_mutex_lock(&r->lock);
+	r->taken++;
+	pthread_cond_signal(&r->moved);
+	pthread_mutex_unlock(&r->lock);
+	r->held = false;
+	r->pos = 0;
+}
+
+/* Copy from the oldest slot, which is not the window. */
 static enum plim_status ring_take(struct ring *r, uint8_t *at, size_t room, size_t *got,
 				  struct plim_err *err)
 {
-	enum plim_status st = PLIM_OK;
-	bool have;
 	size_t k = r->taken % RING_SLOTS;
 
 	*got = 0;
-	pthread_mutex_lock(&r->lock);
-	while (r->made == r->taken && !r->finished)
-		pthread_cond_wait(&r->moved, &r->lock);
-	have = r->made != r->taken;
-	if (!have)
-		st = r->status;
-	pthread_mutex_unlock(&r->lock);
-	if (!have) {
-		if (st && err)
+	if (!ring_wait(r, r->taken)) {
+		if (r->status && err)
 			*err = r->err;
-		return st;
+		return r->status;
 	}
 	*got = r->slot_n[k] - r->pos < room ? r->slot_n[k] - r->pos : room;
-	memcpy(at, r->slot[k] + r->pos, *got);
+	memcpy(at, r->slot[k] + r->head_bytes + r->pos, *got);
 	r->pos += *got;
-	if (r->pos == r->slot_n[k]) {
-		r->pos = 0;
-		pthread_mutex_lock(&r->lock);
-		r->taken++;
-		pthread_cond_signal(&r->moved);
-		pthread_mutex_unlock(&r->lock);
-	}
+	if (r->pos == r->slot_n[k])
+		ring_release(r);
 	return PLIM_OK;
+}
+
+/*
+ * Make the next slot the window, with the bytes from `keep` on in its head.  False, and nothing has
+ * changed, if they are too many, or the slot would not make it `n` bytes, or there is none.
+ */
+static bool ring_turn(struct state *s, const uint8_t *keep, size_t n)
+{
+	struct ring *r = s->ring;
+	size_t tail = (size_t)(s->pub.end - keep), k = (r->taken + r->held) % RING_SLOTS;
+	uint8_t *at;
+
+	if (tail > r->head_bytes || r->pos || !ring_wait(r, r->taken + r->held) ||
+	    tail + r->slot_n[k] < n)
+		return false;
+	at = r->slot[k] + r->head_bytes - tail;
+	memcpy(at, keep, tail);
+	s->base = source_offset(&s->pub, keep) - (uint64_t)(at - r->slot[k]);
+	s->window = r->slot[k];
+	s->pub.p = at;
+	s->pub.end = at + tail + r->slot_n[k];
+	if (r->held)
+		ring_release(r);
+	r->held = true;
+	return true;
+}
+
+static size_t ring_room(const struct ring *r)
+{
+	return r->head_bytes + r->slot_bytes + SOURCE_PAD;
 }
 
 static void ring_free(struct state *s)
@@ -251,7 +316,7 @@ static void ring_free(struct state *s)
 	if (!r)
 		return;
 	for (size_t k = 0; k < RING_SLOTS; k++)
-		mem_free(s->mem, r->slot[k], RING_SLOT_BYTES, 1);
+		mem_free(s->mem, r->slot[k], ring_room(r), 1);
 	pthread_mutex_destroy(&r->lock);
 	pthread_cond_destroy(&r->moved);
 	mem_free(s->mem, r, 1, sizeof(*r));
@@ -274,19 +339,6 @@ static void ring_stop(struct state *s)
 	ring_free(s);
 }
 
-/* Signals are for the program's own threads. */
-static int start_thread(struct state *s)
-{
-	sigset_t all, old;
-	int r;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = pthread_create(&s->ring->thread, NULL, ring_run, s);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return r;
-}
-
 static enum plim_status ring_start(struct state *s, struct plim_err *err)
 {
 	struct ring *r = mem_new(s->mem, 1, sizeof(*r), err);
@@ -296,8 +348,11 @@ static enum plim_status ring_start(struct state *s, struct plim_err *err)
 	pthread_mutex_init(&r->lock, NULL);
 	pthread_cond_init(&r->moved, NULL);
 	s->ring = r;
+	r->slot_bytes = s->own_cap - SOURCE_PAD < RING_SLOT_BYTES ? s->own_cap - SOURCE_PAD
+								  : RING_SLOT_BYTES;
+	r->head_bytes = r->slot_bytes / RING_HEAD_PART;
 	for (size_t k = 0; k < RING_SLOTS; k++) {
-		r->slot[k] = mem_new(s->mem, RING_SLOT_BYTES, 1, err);
+		r->slot[k] = mem_new(s->mem, ring_room(r), 1, err);
 		if (!r->slot[k]) {
 			ring_free(s);
 			return status_of(err);
@@ -308,7 +363,7 @@ static enum plim_status ring_start(struct state *s, struct plim_err *err)
 		fcntl(s->wake[1], F_SETFD, FD_CLOEXEC);
 	}
 	/* No thread, or no way to stop one that waits for a pipe: decode in the caller's instead. */
-	if ((s->kind == KIND_PIPE && s->wake[0] < 0) || start_thread(s))
+	if ((s->kind == KIND_PIPE && s->wake[0] < 0) || thread_start(&s->ring->thread, ring_run, s))
 		ring_free(s);
 	return PLIM_OK;
 }
@@ -325,11 +380,19 @@ static enum plim_status decoded_some(struct state *s, uint8_t *at, size_t room, 
 	return raw_read(s, at, room, got, err);
 }
 
-/* Read once behind s->pub.end; there is room. */
+static void check_limit(struct state *s)
+{
+	if (!s->status && s->max_decoded && source_offset(&s->pub, s->pub.end) > s->max_decoded)
+		s->status = err_set(&s->err, PLIM_E_LIMIT,
+				    "'%s' holds more than the allowed %llu bytes", s->name,
+				    (unsigned long long)s->max_decoded);
+}
+
+/* Read once behind s->pub.end in our own window; there is room. */
 static enum plim_status window_fill(struct state *s, struct plim_err *err)
 {
-	uint8_t *end = s->window + (s->pub.end - s->window);
-	size_t room = s->window_cap - SOURCE_PAD - (size_t)(end - s->window), got = 0;
+	uint8_t *end = s->own + (s->pub.end - s->own);
+	size_t room = s->own_cap - SOURCE_PAD - (size_t)(end - s->own), got = 0;
 
 	if (!s->status) {
 		s->status = decoded_some(s, end, room, &got, &s->err);
@@ -337,44 +400,56 @@ static enum plim_status window_fill(struct state *s, struct plim_err *err)
 		memset(end + got, 0, SOURCE_PAD);
 		s->pub.eof = !s->status && !got;
 	}
-	if (!s->status && s->max_decoded && source_offset(&s->pub, s->pub.end) > s->max_decoded)
-		s->status = err_set(&s->err, PLIM_E_LIMIT,
-				    "'%s' holds more than the allowed %llu bytes", s->name,
-				    (unsigned long long)s->max_decoded);
+	check_limit(s);
 	/* Bytes that came with the error are delivered first, the error the next time. */
 	if (s->status && !got && err)
 		*err = s->err;
 	return got ? PLIM_OK : s->status;
 }
 
-static void window_slide(struct state *s, const uint8_t *keep)
+/* Our own window from now on, with the bytes from `keep` at its start. */
+static enum plim_status window_slide(struct state *s, const uint8_t *keep, struct plim_err *err)
 {
 	size_t tail = (size_t)(s->pub.end - keep);
+	uint64_t offset = source_offset(&s->pub, keep);
+	enum plim_status st = PLIM_OK;
 
-	s->base += (uint64_t)(keep - s->window);
-	memmove(s->window, keep, tail + SOURCE_PAD);
-	s->pub.p = s->window;
-	s->pub.end = s->window + tail;
+	if (s->window != s->own)
+		st = mem_grow(s->mem, &s->own, &s->own_cap, tail + SOURCE_PAD + 1, 1, err);
+	if (st)
+		return st;
+	memmove(s->own, keep, tail + SOURCE_PAD);
+	if (s->window != s->own)
+		ring_release(s->ring);
+	s->window = s->own;
+	s->base = offset;
+	s->pub.p = s->own;
+	s->pub.end = s->own + tail;
+	return PLIM_OK;
 }
 
 enum plim_status source_need(struct source *pub, const uint8_t *keep, size_t n,
 			     struct plim_err *err)
 {
 	struct state *s = state_of(pub);
-	enum plim_status st = PLIM_OK;
+	enum plim_status st;
 
 	pub->p = keep;
 	if ((size_t)(pub->end - keep) >= n || pub->eof)
 		return PLIM_OK;
-	window_slide(s, keep);
+	if (s->ring && !s->status && ring_turn(s, keep, n)) {
+		check_limit(s);
+		return PLIM_OK;
+	}
+	st = window_slide(s, keep, err);
 	while (!st && !pub->eof && (size_t)(pub->end - pub->p) < n) {
 		size_t have = (size_t)(pub->end - pub->p);
 
-		if (have + SOURCE_PAD == s->window_cap) {
-			st = mem_grow(s->mem, &s->window, &s->window_cap, 2 * s->window_cap, 1,
-				      err);
-			pub->p = s->window;
-			pub->end = s->window + have;
+		if (have + SOURCE_PAD == s->own_cap) {
+			st = mem_grow(s->mem, &s->own, &s->own_cap, 2 * s->own_cap, 1, err);
+			s->window = s->own;
+			pub->p = s->own;
+			pub->end = s->own + have;
 		}
 		if (!st)
 			st = window_fill(s, err);
@@ -449,12 +524,20 @@ static enum plim_status state_new(struct mem *m, const char *path,
 		return status_of(err);
 	memcpy(s->path, path, s->path_size);
 	s->name = strcmp(path, "-") ? s->path : "standard input";
-	s->window = mem_new(m, window + SOURCE_PAD, 1, err);
-	if (!s->window)
+	s->own = s->window = mem_new(m, window + SOURCE_PAD, 1, err);
+	if (!s->own)
 		return status_of(err);
-	s->window_cap = window + SOURCE_PAD;
-	s->pub.p = s->pub.end = s->window;
+	s->own_cap = window + SOURCE_PAD;
+	s->pub.p = s->pub.end = s->own;
 	return PLIM_OK;
+}
+
+static bool wants_thread(const struct state *s, enum source_thread thread)
+{
+	if (thread != SOURCE_THREAD_AUTO || s->codec)
+		return thread != SOURCE_THREAD_NONE;
+	return s->kind == KIND_FILE && s->raw_bytes >= RING_FILE_SLOTS * RING_SLOT_BYTES &&
+	       thread_processors() > 1;
 }
 
 /* The input is open: find out what it is, start decoding, put the first bytes into the window. */
@@ -468,9 +551,9 @@ static enum plim_status start(struct state *s, bool detect, const struct source_
 		s->compression = codec_kind_name(kind);
 		st = codec_open(s->mem, kind, (struct codec_input){ raw_read, s, s->name },
 				&s->codec, err);
-		if (!st && !(options && options->thread == SOURCE_THREAD_NONE))
-			st = ring_start(s, err);
 	}
+	if (!st && wants_thread(s, options ? options->thread : SOURCE_THREAD_AUTO))
+		st = ring_start(s, err);
 	if (!st)
 		st = source_need(&s->pub, s->pub.p, 1, err);
 	if (!st && s->pub.p == s->pub.end)
@@ -585,7 +668,7 @@ void source_close(struct source *pub)
 			close(s->wake[k]);
 	if (s->fd >= 0)
 		close(s->fd);
-	mem_free(s->mem, s->window, s->window_cap, 1);
+	mem_free(s->mem, s->own, s->own_cap, 1);
 	mem_free(s->mem, s->path, s->path_size, 1);
 	mem_free(s->mem, s, 1, sizeof(*s));
 }

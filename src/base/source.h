@@ -11,7 +11,7 @@
  *
  * SOURCE_PAD zero bytes behind s->end are always readable, so a fast path may look ahead.
  * Files are read, not mapped: one that is cut while being read gives an error, not a signal.
- * Compressed input is decompressed on a thread of its own.  One thread per source, save
+ * What takes time is read, and decompressed, on a thread of its own.  One thread per source, save
  * source_pread.
  */
 #ifndef BASE_SOURCE_H
@@ -31,8 +31,9 @@ struct source {
 };
 
 enum source_thread {
-	SOURCE_THREAD_AUTO, /* compressed input is decompressed on its own thread */
-	SOURCE_THREAD_NONE  /* everything happens in source_need */
+	SOURCE_THREAD_AUTO, /* compressed input and large files are read on a thread of their own */
+	SOURCE_THREAD_NONE, /* everything happens in source_need */
+	SOURCE_THREAD_ALWAYS /* tests */
 };
 
 struct source_options {

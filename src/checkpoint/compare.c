@@ -59,7 +59,7 @@ static enum plim_status index_names(const struct ckpt *c, const char *prefix, st
 	intern_init(&x->table, c->mem);
 	x->tensor = mem_new(c->mem, c->tensors.n, sizeof(*x->tensor), err);
 	if (!x->tensor)
-		return PLIM_E_NOMEM;
+		return mem_status(err);
 	for (size_t i = 0; !st && i < c->tensors.n; i++) {
 		const char *name = strip(ckpt_text(c, c->tensors.at[i].name), prefix);
 		uint32_t id = CKPT_NONE;
@@ -132,7 +132,7 @@ static enum plim_status pair_up(struct ckpt_compare *d, struct plim_err *err)
 	enum plim_status st = index_names(d->b, d->prefix[1], &b, err);
 
 	if (!used)
-		st = PLIM_E_NOMEM;
+		st = mem_status(err);
 	for (size_t i = 0; !st && i < d->a->tensors.n; i++) {
 		const char *name = strip(ckpt_text(d->a, d->a->tensors.at[i].name), d->prefix[0]);
 		uint32_t id = intern_find(&b.table, name, strlen(name));
@@ -528,7 +528,7 @@ enum plim_status ckpt_compare(struct ckpt_compare *d, const struct ckpt *a, cons
 		st = judge(d, err);
 	room = st || !values ? NULL : mem_new(a->mem, room_bytes, 1, err);
 	if (!st && values && !room)
-		st = PLIM_E_NOMEM;
+		st = mem_status(err);
 	for (size_t i = 0; !st && values && i < d->pairs.n; i++)
 		if (d->pairs.at[i].change <= CKPT_CHANGE_DTYPE)
 			st = compare_values(d, &d->pairs.at[i], room, err);

@@ -121,7 +121,7 @@ static enum plim_status check_tiles(struct metadata *m, const char *name, struct
 	bool ok = boxes != NULL;
 
 	if (!boxes)
-		return PLIM_E_NOMEM;
+		return mem_status(err);
 	for (size_t i = 0; ok && i < n; i++) {
 		struct pickle_value chunk = pickle_item(&m->u.heap, chunks, i);
 

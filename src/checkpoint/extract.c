@@ -102,7 +102,7 @@ static enum plim_status copy_run(const struct ckpt *c, uint32_t file, uint64_t a
 				 struct durable *out, struct plim_err *err)
 {
 	uint8_t *room = mem_new(c->mem, COPY_BYTES, 1, err);
-	enum plim_status st = room ? PLIM_OK : PLIM_E_NOMEM;
+	enum plim_status st = room ? PLIM_OK : mem_status(err);
 
 	for (uint64_t done = 0; !st && done < bytes;) {
 		size_t n = bytes - done < COPY_BYTES ? (size_t)(bytes - done) : COPY_BYTES, got;
@@ -190,7 +190,7 @@ enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, bool whole_o
 			      struct ckpt_extracted *told, struct plim_err *err)
 {
 	struct chosen *at = mem_new(c->mem, c->tensors.n, sizeof(*at), err);
-	enum plim_status st = at ? PLIM_OK : PLIM_E_NOMEM;
+	enum plim_status st = at ? PLIM_OK : mem_status(err);
 
 	*told = (struct ckpt_extracted){ 0 };
 	for (size_t i = 0; !st && i < c->tensors.n; i++) {

@@ -315,7 +315,7 @@ static enum plim_status check_places(struct folder *f, const struct index *x, st
 	struct ckpt *c = f->ckpt;
 	size_t n = c->strings.n;
 	uint32_t *found = mem_new(c->mem, n, sizeof(*found), err); /* tensor's name -> file's name + 1 */
-	enum plim_status st = found ? PLIM_OK : PLIM_E_NOMEM;
+	enum plim_status st = found ? PLIM_OK : mem_status(err);
 	uint64_t bytes = 0;
 
 	for (size_t i = 0; !st && i < c->tensors.n; i++) {

@@ -136,7 +136,7 @@ enum plim_status model_read(struct ckpt *c, uint32_t file, uint64_t offset, uint
 			       f->name, (unsigned long long)(offset + n - f->bytes));
 	*out = mem_new(c->mem, (size_t)n, 1, err);
 	if (!*out)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	st = ckpt_pread(c, file, offset, *out, (size_t)n, &got, err);
 	if (!st && got < n)
 		st = err_set(err, PLIM_E_IO, "'%s' became shorter while it was read", f->name);

@@ -254,7 +254,7 @@ static enum plim_status check_names(struct reader *r, size_t first, struct plim_
 	struct ckpt *c = r->ckpt;
 	size_t n = c->tensors.n - first;
 	uint32_t *ids = mem_new(c->mem, n, sizeof(*ids), err);
-	enum plim_status st = ids ? PLIM_OK : PLIM_E_NOMEM;
+	enum plim_status st = ids ? PLIM_OK : mem_status(err);
 
 	for (size_t i = 0; !st && i < n; i++)
 		ids[i] = c->tensors.at[first + i].name;

@@ -5,11 +5,9 @@
  */
 #include "parts.h"
 
-#include <libdeflate.h>
-#include <pthread.h>
-#include <string.h>
-#include <unistd.h>
 #include <fcntl.h>
+#include <libdeflate.h>
+#include <string.h>
 #include <zlib.h>
 
 #define PART_BYTES ((uint64_t)32 << 20)
@@ -129,7 +127,7 @@ static void *work(void *arg)
 	struct scan *s = arg;
 	struct plim_err err = { 0 };
 	uint8_t *buffer = mem_new(s->ckpt->mem, CHUNK_BYTES, 1, &err);
-	enum plim_status st = buffer ? PLIM_OK : PLIM_E_NOMEM;
+	enum plim_status st = buffer ? PLIM_OK : mem_status(&err);
 	size_t i;
 
 	while (!st && !s->failed && (i = s->next++) < s->parts.n) {
@@ -153,16 +151,15 @@ static enum plim_status run(struct scan *s, unsigned threads, struct plim_err *e
 {
 	pthread_t ids[THREADS];
 	unsigned n = 0;
-	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
 	if (!threads)
-		threads = cores > 0 ? (unsigned)cores : 1;
+		threads = thread_processors();
 	if (threads > THREADS)
 		threads = THREADS;
 	if (threads > s->parts.n)
 		threads = (unsigned)s->parts.n;
 	/* A thread that cannot be had is no failure: the others do its part. */
-	while (n + 1 < threads && !pthread_create(&ids[n], NULL, work, s))
+	while (n + 1 < threads && !thread_start(&ids[n], work, s))
 		n++;
 	work(s);
 	while (n)
@@ -183,7 +180,7 @@ static enum plim_status sort_tensors(struct scan *s, struct plim_err *err)
 	s->first = mem_new(c->mem, c->extents.n + 1, sizeof(*s->first), err);
 	s->by_extent = mem_new(c->mem, c->tensors.n, sizeof(*s->by_extent), err);
 	if (!s->first || !s->by_extent)
-		return PLIM_E_NOMEM;
+		return mem_status(err);
 	for (size_t i = 0; i < c->extents.n; i++) {
 		s->first[i] = at;
 		at += c->extents.at[i].tensors;

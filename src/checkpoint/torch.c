@@ -33,7 +33,7 @@ static enum plim_status index_records(struct archive *a, struct plim_err *err)
 	a->by_name = mem_new(c->mem, a->names, sizeof(*a->by_name), err);
 	for (uint32_t i = a->zip.n; a->by_name && i--;)
 		a->by_name[c->extents.at[a->zip.first + i].name] = a->zip.first + i + 1;
-	return a->by_name ? PLIM_OK : PLIM_E_NOMEM;
+	return a->by_name ? PLIM_OK : mem_status(err);
 }
 
 static enum plim_status find_storage(void *ctx, const struct unpickle_storage *s, uint32_t *extent,
@@ -325,7 +325,7 @@ enum plim_status torch_read_zip(struct ckpt *c, uint32_t file, uint64_t base, ui
 	enum plim_status st;
 
 	if (!a)
-		return PLIM_E_NOMEM;
+		return mem_status(err);
 	a->ckpt = c;
 	st = zip_read(c, file, base, bytes, &a->zip, &why);
 	if (st == PLIM_E_FORMAT) {

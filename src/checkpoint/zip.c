@@ -354,7 +354,7 @@ static int by_name(const void *a, const void *b)
 static enum plim_status check_names(struct ckpt *c, const struct zip *z, struct plim_err *err)
 {
 	const char **names = mem_new(c->mem, z->n, sizeof(*names), err);
-	enum plim_status st = names ? PLIM_OK : PLIM_E_NOMEM;
+	enum plim_status st = names ? PLIM_OK : mem_status(err);
 
 	for (size_t i = 0; !st && i < z->n; i++)
 		names[i] = ckpt_text(c, c->extents.at[z->first + i].name);
@@ -476,7 +476,7 @@ enum plim_status zip_read(struct ckpt *c, uint32_t file, uint64_t base, uint64_t
 				"the directory", &p, err);
 	if (!st) {
 		spans = mem_new(c->mem, e.records, sizeof(*spans), err);
-		st = spans ? read_entries(c, z, p, e.bytes, spans, e.records, err) : PLIM_E_NOMEM;
+		st = spans ? read_entries(c, z, p, e.bytes, spans, e.records, err) : mem_status(err);
 	}
 	if (!st)
 		st = check_spans(c, z, spans, err);
@@ -516,7 +516,7 @@ enum plim_status zip_get(struct ckpt *c, uint32_t record, uint64_t limit, uint8_
 	*out = mem_new(c->mem, *n, 1, err);
 	d = libdeflate_alloc_decompressor();
 	if (!*out || !d)
-		st = PLIM_E_NOMEM;
+		st = mem_status(err);
 	else if (libdeflate_deflate_decompress(d, raw, x->stored_bytes, *out, *n, NULL) !=
 		 LIBDEFLATE_SUCCESS)
 		st = err_set(err, PLIM_E_FORMAT, "record '%.200s' does not inflate",
@@ -542,7 +542,7 @@ static enum plim_status find_descriptor(struct ckpt *c, const struct zip *z, uin
 {
 	size_t room = 1 << 20, got;
 	uint8_t *p = mem_new(c->mem, room + 24, 1, err);
-	enum plim_status st = p ? PLIM_OK : PLIM_E_NOMEM;
+	enum plim_status st = p ? PLIM_OK : mem_status(err);
 
 	*found = false;
 	for (uint64_t at = data; !st && !*found && at < z->bytes; at += room) {

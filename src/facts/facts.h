@@ -15,4 +15,13 @@ struct facts_gpu {
 extern const struct facts_gpu facts_gpus[];
 extern const size_t facts_gpu_count;
 
+/* What an allocator setting is known to cost, for those who set it. */
+struct facts_setting_cost {
+	const char *setting; /* a part of PYTORCH_CUDA_ALLOC_CONF, with or without its value */
+	const char *text;
+	const char *source;
+};
+extern const struct facts_setting_cost facts_setting_costs[];
+extern const size_t facts_setting_cost_count;
+
 #endif

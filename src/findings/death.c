@@ -226,7 +226,7 @@ static enum plim_status look_back(struct mem *m, const struct timeline *tl,
 		room += ev->action[e] == TRACE_ALLOC;
 	k.at = mem_new(m, room, sizeof(*k.at), err);
 	if (!k.at)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	for (uint32_t e = 0; e < d->event; e++)
 		if (ev->action[e] == TRACE_ALLOC)
 			k.at[k.n++] = key_of(tl->trace, ev->stack[e]);
@@ -269,7 +269,7 @@ static enum plim_status read_optimizer(struct mem *m, const struct timeline *tl,
 
 	*o = (struct optimizer_state){ 0 };
 	if (!bytes)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	for (size_t a = 0; a < tl->device->alloc_count; a++) {
 		const struct trace_alloc *one = &tl->device->allocs[a];
 
@@ -373,7 +373,7 @@ static void gather(const struct timeline *tl, const struct allocator_oom *oom,
 	timeline_at(tl, oom->event, now);
 	d->event = oom->event;
 	d->request_bytes = ev->size[oom->event];
-	d->segment_bytes = allocator_segment_bytes(d->request_bytes);
+	d->segment_bytes = allocator_segment_bytes(&tl->replay->rules, d->request_bytes);
 	d->live_bytes = now[TIMELINE_ALLOCATED];
 	d->requested_live_bytes = now[TIMELINE_REQUESTED];
 	d->reserved_bytes = now[TIMELINE_RESERVED];

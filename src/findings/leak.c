@@ -158,7 +158,7 @@ static enum plim_status read_floors(struct climb *c, const struct floors *floors
 		return PLIM_OK;
 	sizes = mem_new(c->mem, steps, sizeof(*sizes), err);
 	if (!sizes)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	for (size_t i = 0; i < steps; i++)
 		sizes[i] = f[first + 1 + i].low - f[first + i].low;
 	qsort(sizes, steps, sizeof(*sizes), by_size);
@@ -212,7 +212,7 @@ static enum plim_status find_part(const struct climb *c, struct findings_leak *l
 	size_t best = n - 1;
 
 	if (!bytes)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	for (size_t a = 0; a < c->tl->device->alloc_count; a++) {
 		const struct trace_alloc *one = &c->tl->device->allocs[a];
 		int stackless = one->stack == TRACE_NONE || !c->tl->trace->stacks.at[one->stack].n;
@@ -239,7 +239,7 @@ enum plim_status findings_find_leak(struct mem *m, const struct timeline *tl, ui
 {
 	size_t frames = tl->trace->frames.n, stacks = tl->trace->stacks.n;
 	struct climb c = { .mem = m, .tl = tl, .current = TRACE_NONE };
-	enum plim_status st = PLIM_E_NOMEM;
+	enum plim_status st;
 
 	*found = 0;
 	*leak = (struct findings_leak){ .stack = TRACE_NONE, .frame = TRACE_NONE };
@@ -249,7 +249,8 @@ enum plim_status findings_find_leak(struct mem *m, const struct timeline *tl, ui
 		end = (uint32_t)tl->device->events.n - 1;
 	c.lines = mem_new(m, frames, sizeof(*c.lines), err);
 	c.line_of = c.lines ? mem_new(m, stacks, sizeof(*c.line_of), err) : NULL;
-	if (c.line_of) {
+	st = c.line_of ? PLIM_OK : mem_status(err);
+	if (!st) {
 		memset(c.line_of, 0xff, stacks * sizeof(*c.line_of));
 		walk(&c, end);
 		st = highest(&c, end, leak, err);

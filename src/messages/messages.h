@@ -16,6 +16,7 @@ struct messages_bytes {
 
 struct messages_oom {
 	struct messages_bytes tried, total, free, allowed, allocated, unallocated, private_pools;
+	struct messages_bytes reserved; /* of PyTorch: allocated and unallocated together */
 	struct messages_bytes
 		this_process; /* PyTorch's memory, the context and all else of this process */
 	struct messages_bytes others; /* the other processes' together */
@@ -24,10 +25,13 @@ struct messages_oom {
 	uint64_t line;                /* of the text, from 1 */
 };
 
-/* The last out-of-memory message in a log.  *found is 0 when there is none. */
+/*
+ * The last out-of-memory message in a log, also one that is wrapped, coloured or prefixed with a rank.
+ * *found is 0 when there is none.
+ */
 enum plim_status messages_find_oom(struct mem *m, const char *path, struct messages_oom *out,
 				   int *found, struct plim_err *err);
-/* The same in a line of text; 0 when it is none. */
+/* The first one in a text of a few KiB; 0 when there is none. */
 int messages_parse_oom(const char *text, size_t n, struct messages_oom *out);
 
 #endif

@@ -98,11 +98,17 @@ enum plim_status heap_append(struct pickle_heap *h, struct pickle_value v,
 	return PLIM_OK;
 }
 
-/* Packed: kind in the upper four bits, index below.  0 is "nothing". */
 static const uint8_t packed_kind[] = {
-	[PICKLE_STR] = 1,  [PICKLE_BYTES] = 2, [PICKLE_LIST] = 3,   [PICKLE_TUPLE] = 4,
-	[PICKLE_DICT] = 5, [PICKLE_SET] = 6,   [PICKLE_GLOBAL] = 7, [PICKLE_CALL] = 8,
-	[PICKLE_BOX] = 9,  [PICKLE_EXT] = 10,
+	[PICKLE_STR] = MEMO_STR >> 28,
+	[PICKLE_BYTES] = 2,
+	[PICKLE_LIST] = 3,
+	[PICKLE_TUPLE] = 4,
+	[PICKLE_DICT] = 5,
+	[PICKLE_SET] = 6,
+	[PICKLE_GLOBAL] = 7,
+	[PICKLE_CALL] = 8,
+	[PICKLE_BOX] = 9,
+	[PICKLE_EXT] = MEMO_EXT >> 28,
 };
 static const enum pickle_kind unpacked_kind[] = {
 	PICKLE_NONE, PICKLE_STR, PICKLE_BYTES,  PICKLE_LIST, PICKLE_TUPLE,

@@ -27,7 +27,8 @@ static uint64_t here(const struct pickle *p)
 	return p->src ? source_offset(p->src, p->p) : 0;
 }
 
-#define damaged(p, err, ...) err_at(err, here(p), __VA_ARGS__)
+#define damaged(p, err, ...) \
+	err_at_more(err, here(p), "the file is damaged: copy it again", __VA_ARGS__)
 
 /* ---- bytes ---- */
 
@@ -44,9 +45,9 @@ static enum plim_status want(struct pickle *p, uint64_t n, struct plim_err *err)
 	p->p = p->src->p;
 	p->end = p->src->end;
 	if ((uint64_t)(p->end - p->p) < n)
-		return err_at(
-			err, source_offset(p->src, p->end),
-			"the pickle ends too early (cut off while it was written or copied?)");
+		return err_at_more(err, source_offset(p->src, p->end),
+				   "was it cut off while it was written or copied?",
+				   "the pickle ends too early");
 	return PLIM_OK;
 }
 
@@ -76,7 +77,7 @@ static enum plim_status line(struct pickle *p, const char **text, size_t *n, str
 		if (nl)
 			break;
 		if (have >= LINE_BYTES_MAX)
-			return damaged(p, err, "a text line of the pickle is longer than 1 MiB");
+			return damaged(p, err, "a text line of more than 1 MiB");
 		asked = have + asked > LINE_BYTES_MAX ? LINE_BYTES_MAX : have + asked;
 		st = source_need(p->src, p->p, asked, err);
 		if (st)
@@ -153,7 +154,8 @@ static enum plim_status op_proto(struct pickle *p, const struct op *op, struct p
 	enum plim_status st = number(p, op->arg, &n, err);
 
 	if (!st && n > 5)
-		st = damaged(p, err, "pickle protocol %u is not known (0 to 5 are)", (unsigned)n);
+		st = err_at_more(err, here(p), "0 to 5 are known", "pickle protocol %u",
+				 (unsigned)n);
 	return st;
 }
 
@@ -384,7 +386,7 @@ static enum plim_status op_text_string(struct pickle *p, const struct op *op, st
 	size = 2 * n + 1; /* a byte above 0x7f becomes two; no escape grows */
 	out = to = mem_new(p->heap->mem, size, 1, err);
 	if (!out)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	for (size_t i = 0, step; i < n; i += step) {
 		uint32_t c = (unsigned char)text[i];
 
@@ -634,7 +636,7 @@ static enum plim_status memo_set(struct pickle *p, uint64_t i, struct plim_err *
 
 	/* a pickler numbers its entries in turn; a number beyond every byte read is an attack on memory */
 	if (!st && i > here(p))
-		st = damaged(p, err, "memo entry %llu in a file that had no room for so many",
+		st = damaged(p, err, "more values than the file has room for (memo entry %llu)",
 			     (unsigned long long)i);
 	if (!st)
 		st = memo_pack(p, *top(p), &packed, err);
@@ -650,7 +652,7 @@ static enum plim_status memo_set(struct pickle *p, uint64_t i, struct plim_err *
 		return st;
 	if (p->memo.at[i]) { /* overwritten: what the rows remember of references is void */
 		intern_release(&p->runs);
-		p->run_ext.n = 0;
+		p->run.n = 0;
 	} else {
 		p->memo_used++;
 	}
@@ -661,7 +663,8 @@ static enum plim_status memo_set(struct pickle *p, uint64_t i, struct plim_err *
 static enum plim_status memo_get(struct pickle *p, uint64_t i, struct plim_err *err)
 {
 	if (i >= p->memo.n || !p->memo.at[i])
-		return damaged(p, err, "the pickle refers to value %llu, which it did not make",
+		return damaged(p, err,
+			       "a reference to a value that was never made (memo entry %llu)",
 			       (unsigned long long)i);
 	return pickle_push(p, memo_unpack(p->heap, p->memo.at[i]), err);
 }
@@ -715,13 +718,14 @@ static enum plim_status refuse(struct pickle *p, struct pickle_value callee, con
 	if (!(p->flags & PICKLE_NO_CALLS))
 		return PLIM_OK;
 	if (callee.kind != PICKLE_GLOBAL)
-		return damaged(p, err, "the pickle %s, which a memory snapshot never does", what);
+		return err_at_more(err, here(p), "a memory snapshot never does", "the pickle %s",
+				   what);
 	pickle_name(p->heap, callee, name, sizeof(name));
-	return damaged(
-		p, err,
-		"the pickle %s '%s', which a memory snapshot never holds (was it made by hand, "
-		"with tensors or numpy numbers in it?); nothing was run",
-		what, name);
+	return err_at_more(
+		err, here(p),
+		"a memory snapshot never does (was it made by hand, with tensors or numpy "
+		"numbers in it?); nothing was run",
+		"the pickle %s '%s'", what, name);
 }
 
 static enum plim_status push_global(struct pickle *p, struct pickle_value module,
@@ -889,7 +893,8 @@ static enum plim_status op_persid(struct pickle *p, const struct op *op, struct 
 
 static enum plim_status op_buffer(struct pickle *p, const struct op *op, struct plim_err *err)
 {
-	return damaged(p, err, "opcode %s: the pickle keeps data outside the file", op->name);
+	return err_at_more(err, here(p), "a memory snapshot never does",
+			   "the pickle keeps data outside the file (%s)", op->name);
 }
 
 static enum plim_status op_stop(struct pickle *p, const struct op *op, struct plim_err *err)
@@ -1013,7 +1018,7 @@ void pickle_builder_free(struct pickle *p)
 	vec_release(m, &p->marks);
 	vec_release(m, &p->memo);
 	vec_release(m, &p->wanted);
-	vec_release(m, &p->run_ext);
+	vec_release(m, &p->run);
 	vec_release(m, &p->scratch);
 	intern_release(&p->shapes);
 	intern_release(&p->runs);
@@ -1045,7 +1050,7 @@ static enum plim_status run(struct pickle *p, struct plim_err *err)
 			break;
 		op = &pickle_ops[*p->p];
 		if (!op->run) {
-			st = damaged(p, err, "byte 0x%02x is no pickle opcode", *p->p);
+			st = damaged(p, err, "an opcode that no pickle has (0x%02x)", *p->p);
 			break;
 		}
 		p->p++;
@@ -1063,7 +1068,7 @@ enum plim_status pickle_read(struct pickle_heap *heap, struct source *src, unsig
 
 	*root = (struct pickle_value){ 0, PICKLE_NONE };
 	if (!p)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	p->src = src;
 	p->flags = flags;
 	p->p = src->p;

@@ -4,6 +4,8 @@
 
 #include "pickle.h"
 
+#define PICKLE_PAIRS 8
+
 struct pickle {
 	struct pickle_heap *heap;
 	struct source *src;
@@ -24,11 +26,24 @@ struct pickle {
 	uint32_t row_shape; /* of the newest row that was taken, INTERN_NONE before the first */
 	/* straight-line path: a run of memo references -> what the list hook took it as, plus 1 */
 	struct intern runs;
-	VEC(uint64_t) run_ext;
-	uint32_t last_run[8]; /* the newest of its length, modulo 8 */
+	VEC(struct pickle_run {
+		uint64_t ext;
+		uint32_t next; /* the run that followed this one the last time */
+	})
+	run;
+	uint32_t last_run;
+	uint64_t empty_list; /* the same for a list of nothing, 0: not asked yet */
+	/* the newest pairs of small integers, which rows repeat: packed tuples, 0: none */
+	struct pickle_pair {
+		uint32_t a, b, packed;
+	} pairs[PICKLE_PAIRS];
 	VEC(struct pickle_value) scratch;
 	int stopped;
 };
+
+/* Packed: kind in the upper four bits, index below.  0 is "nothing". */
+#define MEMO_STR (1u << 28)
+#define MEMO_EXT (10u << 28) /* and all above, by sort */
 
 /* The value and its packed form; a value that cannot be packed is boxed. */
 enum plim_status memo_pack(struct pickle *p, struct pickle_value v, uint32_t *packed,

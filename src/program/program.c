@@ -15,29 +15,110 @@ static int by_addr(const void *a, const void *b)
 	return (x->addr > y->addr) - (x->addr < y->addr);
 }
 
-static enum plim_status op(struct program *p, uint32_t request, enum program_op_kind kind,
-			   struct plim_err *err)
+/*
+ * Which private pool a request went to.  Before 2.12 events do not tell; but a segment that stands at
+ * the end knows its pool, and what was allocated in it since it was made was of that pool.
+ */
+struct pool_range {
+	uint64_t addr, end;
+	uint32_t since; /* event */
+	uint16_t pool;
+};
+
+struct pools {
+	const struct trace *t;
+	const struct trace_device *d;
+	VEC(struct pool_range) ranges; /* private ones, by address */
+};
+
+static int range_by_addr(const void *a, const void *b)
 {
-	return vec_push(p->mem, &p->ops, ((struct program_op){ request, kind }), err);
+	const struct pool_range *x = a, *y = b;
+
+	return (x->addr > y->addr) - (x->addr < y->addr);
 }
 
-static enum plim_status request(struct program *p, uint64_t bytes, uint32_t stack, uint32_t stream,
-				enum program_op_kind kind, struct plim_err *err)
+static struct pool_range *pool_range(const struct pools *p, uint64_t addr)
 {
-	enum plim_status st = vec_push(p->mem, &p->requests,
-				       ((struct program_request){ bytes, stack, stream }), err);
+	size_t low = 0, high = p->ranges.n;
 
-	return st ? st : op(p, (uint32_t)p->requests.n - 1, kind, err);
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (p->ranges.at[mid].end <= addr)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < p->ranges.n && p->ranges.at[low].addr <= addr ? &p->ranges.at[low] : NULL;
+}
+
+static enum plim_status pools_find(struct pools *p, struct mem *m, struct plim_err *err)
+{
+	const struct trace_events *ev = &p->d->events;
+	enum plim_status st = PLIM_OK;
+
+	for (uint32_t i = 0; !st && i < p->d->segments; i++) {
+		const struct trace_segment *s = &p->t->segments.at[p->d->first_segment + i];
+		struct pool_range one = { s->addr, s->addr + s->bytes, 0, (uint16_t)s->pool };
+
+		if (s->pool)
+			st = vec_push(m, &p->ranges, one, err);
+	}
+	if (p->ranges.n)
+		qsort(p->ranges.at, p->ranges.n, sizeof(*p->ranges.at), range_by_addr);
+	for (uint32_t e = 0; p->ranges.n && e < ev->n; e++) {
+		struct pool_range *r;
+
+		if (ev->action[e] != TRACE_SEGMENT_FREE && ev->action[e] != TRACE_SEGMENT_UNMAP)
+			continue;
+		r = pool_range(p, ev->addr[e]);
+		if (r)
+			r->since = e;
+	}
+	return st;
+}
+
+static uint16_t pool_of(const struct pools *p, uint32_t event)
+{
+	const struct trace_events *ev = &p->d->events;
+	const struct pool_range *r;
+
+	if (ev->pool)
+		return ev->pool[event];
+	if (!p->ranges.n || ev->action[event] != TRACE_ALLOC)
+		return 0;
+	r = pool_range(p, ev->addr[event]);
+	return r && r->since <= event ? r->pool : 0;
+}
+
+static enum plim_status op(struct program *p, uint32_t request, enum program_op_kind kind,
+			   uint32_t event, struct plim_err *err)
+{
+	return vec_push(p->mem, &p->ops, ((struct program_op){ request, event, kind }), err);
+}
+
+static enum plim_status request(struct program *p, const struct program_request *rq,
+				enum program_op_kind kind, uint32_t event, struct plim_err *err)
+{
+	enum plim_status st = vec_push(p->mem, &p->requests, *rq, err);
+
+	return st ? st : op(p, (uint32_t)p->requests.n - 1, kind, event, err);
 }
 
 /* Requests that are already there; number[alloc] becomes each one's request. */
-static enum plim_status open_with(struct program *p, const struct trace_device *d, uint32_t *number,
+static enum plim_status open_with(struct program *p, const struct pools *pools, uint32_t *number,
 				  struct plim_err *err)
 {
+	const struct trace_device *d = pools->d;
 	size_t n = 0;
 	struct before *list = mem_new(p->mem, d->allocs_before, sizeof(*list), err);
-	enum plim_status st = list ? PLIM_OK : PLIM_E_NOMEM;
+	enum plim_status st;
 
+	p->allocs_before =
+		list ? mem_new(p->mem, d->allocs_before, sizeof(*p->allocs_before), err) : NULL;
+	p->requests_before = d->allocs_before;
+	st = p->allocs_before ? PLIM_OK : mem_status(err);
 	for (uint32_t a = 0; !st && a < d->alloc_count; a++)
 		if (d->allocs[a].flags & TRACE_BEFORE)
 			list[n++] = (struct before){ d->allocs[a].addr, a };
@@ -45,38 +126,43 @@ static enum plim_status open_with(struct program *p, const struct trace_device *
 		qsort(list, n, sizeof(*list), by_addr);
 	for (size_t i = 0; !st && i < n; i++) {
 		const struct trace_alloc *a = &d->allocs[list[i].alloc];
+		const struct pool_range *r = pool_range(pools, a->addr);
+		struct program_request rq = { a->requested_bytes, a->stack, (uint16_t)a->stream,
+					      r && !r->since ? r->pool : 0 };
 
 		number[list[i].alloc] = (uint32_t)p->requests.n;
-		st = request(p, a->requested_bytes, a->stack, a->stream, PROGRAM_ALLOC, err);
+		p->allocs_before[i] = list[i].alloc;
+		st = request(p, &rq, PROGRAM_ALLOC, TRACE_NONE, err);
 		if (!st && a->flags & TRACE_PENDING_BEFORE)
-			st = op(p, number[list[i].alloc], PROGRAM_FREE, err);
+			st = op(p, number[list[i].alloc], PROGRAM_FREE, TRACE_NONE, err);
 	}
-	p->requests_before = (uint32_t)n;
 	mem_free(p->mem, list, d->allocs_before, sizeof(*list));
 	return st;
 }
 
-static enum plim_status follow(struct program *p, const struct trace_device *d, uint32_t *number,
+static enum plim_status follow(struct program *p, const struct pools *pools, uint32_t *number,
 			       struct plim_err *err)
 {
-	const struct trace_events *ev = &d->events;
+	const struct trace_events *ev = &pools->d->events;
 	enum plim_status st = PLIM_OK;
 
-	for (size_t e = 0; !st && e < ev->n; e++) {
+	for (uint32_t e = 0; !st && e < ev->n; e++) {
 		uint32_t a = ev->alloc[e];
 
 		switch (ev->action[e]) {
 		case TRACE_ALLOC:
-			number[a] = (uint32_t)p->requests.n;
-			st = request(p, ev->size[e], ev->stack[e], ev->stream[e], PROGRAM_ALLOC,
-				     err);
+		case TRACE_OOM: {
+			struct program_request rq = { ev->size[e], ev->stack[e], ev->stream[e],
+						      pool_of(pools, e) };
+			int fails = ev->action[e] == TRACE_OOM;
+
+			if (!fails)
+				number[a] = (uint32_t)p->requests.n;
+			st = request(p, &rq, fails ? PROGRAM_ATTEMPT : PROGRAM_ALLOC, e, err);
 			break;
-		case TRACE_FREE_REQUESTED: st = op(p, number[a], PROGRAM_FREE, err); break;
-		case TRACE_FREE_COMPLETED: st = op(p, number[a], PROGRAM_FREE_DONE, err); break;
-		case TRACE_OOM:
-			st = request(p, ev->size[e], ev->stack[e], ev->stream[e], PROGRAM_ATTEMPT,
-				     err);
-			break;
+		}
+		case TRACE_FREE_REQUESTED: st = op(p, number[a], PROGRAM_FREE, e, err); break;
+		case TRACE_FREE_COMPLETED: st = op(p, number[a], PROGRAM_FREE_DONE, e, err); break;
 		default: break; /* segments are the allocator's doing, not the program's */
 		}
 	}
@@ -89,16 +175,23 @@ enum plim_status program_from_trace(struct mem *m, const struct trace *t,
 {
 	struct program *p = mem_new(m, 1, sizeof(*p), err);
 	uint32_t *number = p ? mem_new(m, d->alloc_count, sizeof(*number), err) : NULL;
-	enum plim_status st = number ? PLIM_OK : PLIM_E_NOMEM;
+	struct pools pools = { .t = t, .d = d };
+	enum plim_status st = number ? PLIM_OK : mem_status(err);
 
-	(void)t;
 	*out = NULL;
-	if (p)
+	if (p) {
 		p->mem = m;
+		p->pools = t->pools.n;
+		p->streams = t->streams.at;
+		p->stream_count = t->streams.n;
+	}
 	if (!st)
-		st = open_with(p, d, number, err);
+		st = pools_find(&pools, m, err);
 	if (!st)
-		st = follow(p, d, number, err);
+		st = open_with(p, &pools, number, err);
+	if (!st)
+		st = follow(p, &pools, number, err);
+	vec_release(m, &pools.ranges);
 	mem_free(m, number, d->alloc_count, sizeof(*number));
 	if (st)
 		program_free(p);
@@ -116,5 +209,29 @@ void program_free(struct program *p)
 	m = p->mem;
 	vec_release(m, &p->requests);
 	vec_release(m, &p->ops);
+	mem_free(m, p->allocs_before, p->requests_before, sizeof(*p->allocs_before));
 	mem_free(m, p, 1, sizeof(*p));
+}
+
+enum plim_status program_add_empty_caches(struct program *p, const uint32_t *before, size_t n,
+					  struct plim_err *err)
+{
+	enum plim_status st = vec_need(p->mem, &p->ops, n, err);
+	uint32_t event = TRACE_NONE;
+	size_t from = p->ops.n;
+
+	if (st)
+		return st;
+	p->ops.n += n;
+	for (size_t to = p->ops.n; n; to--) { /* from the end, so that it can be done in place */
+		struct program_op next = { TRACE_NONE, event, PROGRAM_EMPTY_CACHE };
+
+		if (before[n - 1] == from)
+			n--;
+		else
+			next = p->ops.at[--from];
+		event = next.event;
+		p->ops.at[to - 1] = next;
+	}
+	return PLIM_OK;
 }

@@ -12,24 +12,32 @@ enum program_op_kind {
 	PROGRAM_FREE,      /* the program drops it */
 	PROGRAM_FREE_DONE, /* other streams are done with it too */
 	PROGRAM_ATTEMPT, /* an allocation that failed when recorded: its request lives no longer than that */
+	PROGRAM_EMPTY_CACHE, /* torch.cuda.empty_cache(); no request */
 };
 
-/* One request; stack and stream as in the trace. */
+/* One request; stack, stream and pool as in the trace. */
 struct program_request {
 	uint64_t bytes; /* unrounded; of an ATTEMPT as the allocator had rounded it */
-	uint32_t stack, stream;
+	uint32_t stack;
+	uint16_t stream, pool;
 };
 
 struct program_op {
-	uint32_t request;
-	uint32_t kind; /* enum program_op_kind */
+	uint32_t request; /* TRACE_NONE: of none */
+	uint32_t event;   /* of the recording; TRACE_NONE: before its first */
+	uint32_t kind;    /* enum program_op_kind */
 };
 
 struct program {
 	struct mem *mem;
 	VEC(struct program_request) requests;
 	VEC(struct program_op) ops;
-	uint32_t requests_before; /* live when the recording began; they come first, as ALLOC ops */
+	size_t pools;           /* requests' pools are below this */
+	const int64_t *streams; /* cudaStream_t by number; borrowed */
+	size_t stream_count;
+	/* Live when the recording began: they come first, as ALLOC ops.  allocs_before[request] is the trace's allocation. */
+	uint32_t requests_before;
+	uint32_t *allocs_before;
 };
 
 /*
@@ -40,5 +48,12 @@ enum plim_status program_from_trace(struct mem *m, const struct trace *t,
 				    const struct trace_device *d, struct program **out,
 				    struct plim_err *err);
 void program_free(struct program *p);
+
+/*
+ * Recordings do not show torch.cuda.empty_cache(); whoever finds out gives the numbers of the ops
+ * that each call preceded, in rising order (ops.n: at the end).
+ */
+enum plim_status program_add_empty_caches(struct program *p, const uint32_t *before, size_t n,
+					  struct plim_err *err);
 
 #endif

@@ -8,7 +8,6 @@
 static const char *const foreign[] = {
 	"/site-packages/",
 	"/dist-packages/",
-	"/torch/",
 	"/lib/python3",
 	"<frozen",
 	"<string>",
@@ -16,15 +15,38 @@ static const char *const foreign[] = {
 	"/importlib/",
 	"/runpy.py",
 	"??",
-	".cpp",
-	".h",
-	".cu",
+	/* PyTorch in a folder of its sources; people call theirs "torch" too */
+	"/torch/_",
+	"/torch/amp/",
+	"/torch/ao/",
+	"/torch/autograd/",
+	"/torch/cuda/",
+	"/torch/distributed/",
+	"/torch/functional.py",
+	"/torch/fx/",
+	"/torch/jit/",
+	"/torch/nn/",
+	"/torch/optim/",
+	"/torch/utils/",
 };
+
+/* C++ frames; a folder may be called "my.host" or ".cuda". */
+static const char *const foreign_ends[] = { ".c", ".cc", ".cpp", ".cu", ".cuh", ".h" };
+
+static int ends_with(const char *file, const char *end)
+{
+	size_t n = strlen(file), m = strlen(end);
+
+	return n >= m && !memcmp(file + n - m, end, m);
+}
 
 static int is_users(const char *file)
 {
 	for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++)
 		if (strstr(file, foreign[i]))
+			return 0;
+	for (size_t i = 0; i < sizeof(foreign_ends) / sizeof(foreign_ends[0]); i++)
+		if (ends_with(file, foreign_ends[i]))
 			return 0;
 	return *file != 0;
 }
@@ -59,7 +81,7 @@ static enum plim_status room(struct groups *g, struct plim_err *err)
 		return PLIM_OK;
 	slots = mem_new(g->mem, count, sizeof(*slots), err);
 	if (!slots)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	mem_free(g->mem, g->slots, old, sizeof(*slots));
 	g->slots = slots;
 	g->mask = count - 1;
@@ -112,7 +134,7 @@ static int larger_first(const void *a, const void *b)
 
 static enum plim_status collect(struct groups *g, const struct timeline *tl, uint32_t event,
 				enum timeline_measure measure, enum timeline_group group,
-				uint32_t *line, struct plim_err *err)
+				const uint32_t *inferred, uint32_t *line, struct plim_err *err)
 {
 	const struct trace *t = tl->trace;
 	enum plim_status st = PLIM_OK;
@@ -122,11 +144,15 @@ static enum plim_status collect(struct groups *g, const struct timeline *tl, uin
 		const struct trace_alloc *one = &tl->device->allocs[a];
 		uint32_t stack = one->stack;
 		uint64_t bytes, key;
+		int guessed;
 
 		if (!timeline_lives(one, measure, event))
 			continue;
 		if (stack != TRACE_NONE && !t->stacks.at[stack].n)
 			stack = TRACE_NONE;
+		guessed = stack == TRACE_NONE && inferred && inferred[a] != TRACE_NONE;
+		if (guessed)
+			stack = inferred[a];
 		if (stack != TRACE_NONE && line[stack] == TRACE_NONE)
 			line[stack] = timeline_user_frame(t, stack);
 		bytes = timeline_bytes(tl, a, measure);
@@ -134,6 +160,9 @@ static enum plim_status collect(struct groups *g, const struct timeline *tl, uin
 		      : stack == TRACE_NONE        ? UINT64_MAX
 		      : group == TIMELINE_BY_STACK ? stack
 						   : line[stack];
+		if (guessed && group != TIMELINE_BY_SIZE)
+			key |= (uint64_t)1
+			       << 32; /* an owner of its own, beside the one it answers */
 		st = owner_of(g, key, &owner, err);
 		if (st)
 			break;
@@ -144,6 +173,7 @@ static enum plim_status collect(struct groups *g, const struct timeline *tl, uin
 		if (bytes > g->largest.at[owner]) {
 			g->largest.at[owner] = bytes;
 			g->owners.at[owner].stack = stack;
+			g->owners.at[owner].inferred = guessed;
 			g->owners.at[owner].frame = stack == TRACE_NONE ? TRACE_NONE : line[stack];
 		}
 	}
@@ -152,18 +182,19 @@ static enum plim_status collect(struct groups *g, const struct timeline *tl, uin
 
 enum plim_status timeline_owners_at(struct mem *m, const struct timeline *tl, uint32_t event,
 				    enum timeline_measure measure, enum timeline_group group,
-				    struct timeline_owners *out, struct plim_err *err)
+				    const uint32_t *inferred, struct timeline_owners *out,
+				    struct plim_err *err)
 {
 	struct groups g = { .mem = m };
 	size_t stacks = tl->trace->stacks.n;
 	uint32_t *line = mem_new(m, stacks, sizeof(*line), err);
-	enum plim_status st = line ? PLIM_OK : PLIM_E_NOMEM;
+	enum plim_status st = line ? PLIM_OK : mem_status(err);
 
 	*out = (struct timeline_owners){ .mem = m };
 	if (line)
 		memset(line, 0xff, stacks * sizeof(*line));
 	if (!st)
-		st = collect(&g, tl, event, measure, group, line, err);
+		st = collect(&g, tl, event, measure, group, inferred, line, err);
 	mem_free(m, line, stacks, sizeof(*line));
 	mem_free(m, g.slots, g.slots ? g.mask + 1 : 0, sizeof(*g.slots));
 	vec_release(m, &g.keys);

@@ -41,21 +41,6 @@ static enum plim_status from_marks(struct mem *m, const struct timeline *tl,
 	return st;
 }
 
-int timeline_in_optimizer(const struct trace *t, uint32_t stack)
-{
-	uint32_t n;
-	const uint32_t *frames = trace_stack(t, stack, &n);
-
-	for (uint32_t i = 0; i < n; i++) {
-		const char *file = trace_text(t, trace_frame(t, frames[i])->filename);
-
-		if (strstr(file, "/torch/optim/") || strstr(file, "/bitsandbytes/optim/") ||
-		    strstr(file, "/transformers/optimization.py"))
-			return 1;
-	}
-	return 0;
-}
-
 /* A step ends where the program's own stacks leave the optimizer. */
 static enum plim_status from_stacks(struct mem *m, const struct timeline *tl,
 				    struct timeline_steps *out, struct plim_err *err)
@@ -63,7 +48,7 @@ static enum plim_status from_stacks(struct mem *m, const struct timeline *tl,
 	const struct trace_events *ev = &tl->device->events;
 	const struct trace *t = tl->trace;
 	uint8_t *known = mem_new(m, t->stacks.n, 1, err); /* 0: not looked at, 1: no, 2: yes */
-	enum plim_status st = known ? PLIM_OK : PLIM_E_NOMEM;
+	enum plim_status st = known ? PLIM_OK : mem_status(err);
 	uint32_t last = TRACE_NONE;
 
 	for (uint32_t e = 0; !st && e < ev->n; e++) {

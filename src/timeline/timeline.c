@@ -1,5 +1,7 @@
 #include "timeline.h"
 
+#include <string.h>
+
 const char *const timeline_measure_names[TIMELINE_MEASURES] = {
 	[TIMELINE_REQUESTED] = "requested",
 	[TIMELINE_ALLOCATED] = "allocated",
@@ -7,36 +9,76 @@ const char *const timeline_measure_names[TIMELINE_MEASURES] = {
 	[TIMELINE_RESERVED] = "reserved",
 };
 
-/* What one event does to the totals.  Differences wrap: adding 2^64 - n takes n away. */
+/*
+ * What one event does to the totals.  Differences wrap: adding 2^64 - n takes n away.  Allocs and
+ * frees come in no order that a processor could guess, so they are told apart by masks.
+ */
 static inline void step(const struct timeline *tl, uint32_t e, uint64_t now[TIMELINE_MEASURES])
 {
 	const struct trace_events *ev = &tl->device->events;
-	uint64_t bytes;
+	uint8_t action = ev->action[e];
 
-	switch (ev->action[e]) {
-	case TRACE_ALLOC:
-		bytes = tl->replay->block_bytes[ev->alloc[e]];
-		now[TIMELINE_REQUESTED] += ev->size[e];
-		now[TIMELINE_ALLOCATED] += bytes;
-		now[TIMELINE_ACTIVE] += bytes;
-		break;
-	case TRACE_FREE_REQUESTED:
-		if (tl->device->allocs[ev->alloc[e]].free_requested == e)
-			now[TIMELINE_ALLOCATED] -= tl->replay->block_bytes[ev->alloc[e]];
-		break;
-	case TRACE_FREE_COMPLETED:
-		bytes = tl->replay->block_bytes[ev->alloc[e]];
-		now[TIMELINE_REQUESTED] -= tl->device->allocs[ev->alloc[e]].requested_bytes;
-		now[TIMELINE_ACTIVE] -= bytes;
-		if (tl->device->allocs[ev->alloc[e]].free_requested ==
-		    e) /* its free was not recorded */
-			now[TIMELINE_ALLOCATED] -= bytes;
-		break;
-	case TRACE_SEGMENT_ALLOC:
-	case TRACE_SEGMENT_MAP: now[TIMELINE_RESERVED] += ev->size[e]; break;
-	case TRACE_SEGMENT_FREE:
-	case TRACE_SEGMENT_UNMAP: now[TIMELINE_RESERVED] -= ev->size[e]; break;
-	default: break;
+	if (action <= TRACE_FREE_COMPLETED) {
+		const struct trace_alloc *a = &tl->device->allocs[ev->alloc[e]];
+		uint64_t bytes = tl->replay->block_bytes[ev->alloc[e]];
+		uint64_t born = -(uint64_t)(action == TRACE_ALLOC);
+		uint64_t gone = -(uint64_t)(action == TRACE_FREE_COMPLETED);
+		/* also by its completion, when the request was not recorded */
+		uint64_t dropped = -(uint64_t)(a->free_requested == e);
+
+		now[TIMELINE_REQUESTED] +=
+			(a->requested_bytes & born) - (a->requested_bytes & gone);
+		now[TIMELINE_ALLOCATED] += (bytes & born) - (bytes & dropped);
+		now[TIMELINE_ACTIVE] += (bytes & born) - (bytes & gone);
+	} else if (action == TRACE_SEGMENT_ALLOC || action == TRACE_SEGMENT_MAP) {
+		now[TIMELINE_RESERVED] += ev->size[e];
+	} else if (action == TRACE_SEGMENT_FREE || action == TRACE_SEGMENT_UNMAP) {
+		now[TIMELINE_RESERVED] -= ev->size[e];
+	}
+}
+
+/* Walk events [e, end) from the totals `now`; the largest allocated total after one of them. */
+static uint64_t walk(struct timeline *tl, uint32_t e, uint64_t end, uint64_t now[TIMELINE_MEASURES])
+{
+	uint64_t allocated = 0;
+
+	for (; e < end; e++) {
+		step(tl, e, now);
+		for (int m = 0; m < TIMELINE_MEASURES; m++) {
+			if ((int64_t)now[m] > (int64_t)tl->peak[m]) {
+				tl->peak[m] = now[m];
+				tl->peak_event[m] = e;
+			}
+		}
+		if (now[TIMELINE_ALLOCATED] > allocated)
+			allocated = now[TIMELINE_ALLOCATED];
+	}
+	return allocated;
+}
+
+/* The event behind sample i of n over `count` events. */
+static inline uint64_t sample_end(size_t i, size_t n, uint64_t count)
+{
+	return ((i + 1) * count + n - 1) / n;
+}
+
+/* Peaks and samples of `count` events from `first` on, before which the totals were `now`. */
+static void walk_samples(struct timeline *tl, uint32_t first, uint64_t count,
+			 uint64_t now[TIMELINE_MEASURES])
+{
+	uint64_t e = first;
+
+	for (int m = 0; m < TIMELINE_MEASURES; m++) {
+		tl->peak[m] = now[m];
+		tl->peak_event[m] = first ? first - 1 : TIMELINE_BEFORE;
+	}
+	for (size_t i = 0; count && i < TIMELINE_SAMPLES; i++) {
+		uint64_t end = first + sample_end(i, TIMELINE_SAMPLES, count);
+
+		tl->allocated[i] =
+			e < end ? walk(tl, (uint32_t)e, end, now)
+				: now[TIMELINE_ALLOCATED]; /* few events: one fills several */
+		e = end;
 	}
 }
 
@@ -50,21 +92,9 @@ void timeline_walk(struct timeline *tl, const struct trace *t, const struct trac
 	tl->before[TIMELINE_ALLOCATED] = replay->allocated_before_bytes;
 	tl->before[TIMELINE_ACTIVE] = replay->active_before_bytes;
 	tl->before[TIMELINE_RESERVED] = d->reserved_before_bytes;
-	for (int m = 0; m < TIMELINE_MEASURES; m++) {
-		now[m] = tl->peak[m] = tl->before[m];
-		tl->peak_event[m] = TIMELINE_BEFORE;
-	}
-	for (uint32_t e = 0; e < d->events.n; e++) {
-		step(tl, e, now);
-		for (int m = 0; m < TIMELINE_MEASURES; m++) {
-			if ((int64_t)now[m] > (int64_t)tl->peak[m]) {
-				tl->peak[m] = now[m];
-				tl->peak_event[m] = e;
-			}
-		}
-	}
-	for (int m = 0; m < TIMELINE_MEASURES; m++)
-		tl->end[m] = now[m];
+	memcpy(now, tl->before, sizeof(now));
+	walk_samples(tl, 0, d->events.n, now);
+	memcpy(tl->end, now, sizeof(now));
 }
 
 void timeline_start(const struct timeline *tl, struct timeline_cursor *c)
@@ -95,19 +125,18 @@ void timeline_sample(const struct timeline *tl, enum timeline_measure measure, u
 		     uint32_t last, uint64_t *y, size_t n)
 {
 	uint64_t now[TIMELINE_MEASURES], count = (uint64_t)last - first + 1;
+	uint32_t e = first;
 
-	for (size_t i = 0; i < n; i++)
-		y[i] = 0;
 	timeline_at(tl, first ? first - 1 : TIMELINE_BEFORE, now);
-	for (uint32_t e = first; e <= last && e < tl->device->events.n; e++) {
-		size_t i = (size_t)((uint64_t)(e - first) * n / count);
-		size_t to = (size_t)(((uint64_t)(e - first) + 1) * n / count);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t end = first + sample_end(i, n, count);
 
-		step(tl, e, now);
-		do { /* fewer events than samples: an event fills several */
-			if (now[measure] > y[i])
-				y[i] = now[measure];
-		} while (++i < to);
+		y[i] = e < end ? 0
+			       : now[measure]; /* fewer events than samples: one fills several */
+		for (; e < end && e < tl->device->events.n; e++) {
+			step(tl, e, now);
+			y[i] = now[measure] > y[i] ? now[measure] : y[i];
+		}
 	}
 }
 
@@ -116,17 +145,5 @@ void timeline_narrow(struct timeline *tl, uint32_t first, uint32_t last)
 	uint64_t now[TIMELINE_MEASURES];
 
 	timeline_at(tl, first ? first - 1 : TIMELINE_BEFORE, now);
-	for (int m = 0; m < TIMELINE_MEASURES; m++) {
-		tl->peak[m] = now[m];
-		tl->peak_event[m] = first ? first - 1 : TIMELINE_BEFORE;
-	}
-	for (uint32_t e = first; e <= last && e < tl->device->events.n; e++) {
-		step(tl, e, now);
-		for (int m = 0; m < TIMELINE_MEASURES; m++) {
-			if ((int64_t)now[m] > (int64_t)tl->peak[m]) {
-				tl->peak[m] = now[m];
-				tl->peak_event[m] = e;
-			}
-		}
-	}
+	walk_samples(tl, first, (uint64_t)last - first + 1, now);
 }

@@ -21,6 +21,8 @@ extern const char *const timeline_measure_names[TIMELINE_MEASURES];
 
 #define TIMELINE_BEFORE UINT32_MAX /* as an event: the state before the first one */
 
+#define TIMELINE_SAMPLES 160 /* two a column of a terminal of 80 */
+
 struct timeline {
 	const struct trace *trace;
 	const struct trace_device *device;
@@ -28,13 +30,14 @@ struct timeline {
 	uint64_t before[TIMELINE_MEASURES], end[TIMELINE_MEASURES];
 	uint64_t peak[TIMELINE_MEASURES];
 	uint32_t peak_event[TIMELINE_MEASURES]; /* the first event after which it was reached */
+	uint64_t allocated[TIMELINE_SAMPLES];   /* timeline_sample of TIMELINE_ALLOCATED */
 };
 
 /* Walk all events once.  Borrows what it is given. */
 void timeline_walk(struct timeline *tl, const struct trace *t, const struct trace_device *d,
 		   const struct allocator_replay *replay);
 
-/* The peaks of events [first, last] alone. */
+/* The peaks and samples of events [first, last] alone. */
 void timeline_narrow(struct timeline *tl, uint32_t first, uint32_t last);
 
 /* The four totals after `event` (or TIMELINE_BEFORE). */
@@ -89,6 +92,65 @@ void timeline_steps_release(struct timeline_steps *s);
 /* Was this stack recorded inside an optimizer? */
 int timeline_in_optimizer(const struct trace *t, uint32_t stack);
 
+/* What the program was doing; `eval` is a forward pass that no backward pass answers. */
+enum timeline_phase {
+	TIMELINE_LOAD,
+	TIMELINE_FORWARD,
+	TIMELINE_BACKWARD,
+	TIMELINE_OPTIMIZER,
+	TIMELINE_EVAL,
+	TIMELINE_GENERATE,
+	TIMELINE_OTHER,
+	TIMELINE_PHASES
+};
+extern const char *const timeline_phase_names[TIMELINE_PHASES];
+
+/* What an allocation is for. */
+enum timeline_category {
+	TIMELINE_PARAMETER,
+	TIMELINE_GRADIENT,
+	TIMELINE_OPTIMIZER_STATE,
+	TIMELINE_ACTIVATION, /* saved by a forward pass for its backward pass */
+	TIMELINE_INPUT,
+	TIMELINE_WORKSPACE,
+	TIMELINE_TEMPORARY,
+	TIMELINE_AUTOGRAD_DETAIL, /* of a backward pass, gone with it */
+	TIMELINE_KV_CACHE,
+	TIMELINE_BUFFER,
+	TIMELINE_UNKNOWN,
+	TIMELINE_CATEGORIES
+};
+extern const char *const timeline_category_names[TIMELINE_CATEGORIES];
+
+/* Why an allocation is taken for something; timeline_categories.rule indexes timeline_rules. */
+struct timeline_rule {
+	enum timeline_category category;
+	uint8_t confidence_pct;
+	const char *text;
+};
+extern const struct timeline_rule timeline_rules[];
+
+struct timeline_categories {
+	struct mem *mem;
+	size_t events, allocs;
+	uint8_t *phase;  /* of each event, enum timeline_phase */
+	uint8_t *rule;   /* of each allocation */
+	uint32_t *stack; /* of each allocation without a stack of its own: whose it is, inferred */
+};
+
+/*
+ * Phases of all events and categories of all allocations.  Without stacks in the recording (trace.has_frames) nothing is
+ * known of either.  Linear in events.
+ */
+enum plim_status timeline_categorize(struct mem *m, const struct timeline *tl,
+				     struct timeline_categories *out, struct plim_err *err);
+void timeline_categories_release(struct timeline_categories *c);
+
+/* What lives after `event` (or TIMELINE_BEFORE), by category; they add up to the measure's total. */
+void timeline_sum_categories(const struct timeline *tl, const struct timeline_categories *c,
+			     uint32_t event, enum timeline_measure measure,
+			     uint64_t bytes[TIMELINE_CATEGORIES]);
+
 /* How allocations are put together to owners. */
 enum timeline_group { TIMELINE_BY_USER_FRAME, TIMELINE_BY_STACK, TIMELINE_BY_SIZE };
 
@@ -99,6 +161,7 @@ struct timeline_owner {
 	uint32_t
 		stack; /* of its largest allocation; TRACE_NONE: no stack was recorded or no Python ran */
 	uint32_t frame; /* the user's own line, else the innermost; TRACE_NONE */
+	int inferred;   /* the stack is not its own, but of what it answers */
 };
 
 struct timeline_owners {
@@ -107,9 +170,11 @@ struct timeline_owners {
 	size_t n, room;
 };
 
+/* `inferred`: timeline_categories.stack, or NULL. */
 enum plim_status timeline_owners_at(struct mem *m, const struct timeline *tl, uint32_t event,
 				    enum timeline_measure measure, enum timeline_group group,
-				    struct timeline_owners *out, struct plim_err *err);
+				    const uint32_t *inferred, struct timeline_owners *out,
+				    struct plim_err *err);
 void timeline_owners_release(struct timeline_owners *o);
 
 /*

@@ -68,7 +68,7 @@ enum plim_status json_dump_read(struct trace *t, struct source *src,
 	struct levels open = { .n = 0 };
 	struct json_token token = { .kind = JSON_NULL };
 	struct json j = { 0 };
-	enum plim_status st = p ? json_init(&j, t->mem, src, JSON_ONE, err) : PLIM_E_NOMEM;
+	enum plim_status st = p ? json_init(&j, t->mem, src, JSON_ONE, err) : mem_status(err);
 
 	while (!st) {
 		st = json_next(&j, &token, err);

@@ -5,100 +5,33 @@
  */
 #include "reader.h"
 
-#include <string.h>
-
-/* Live blocks by address: open addressing, deletion by moving back what was pushed aside. */
-struct live {
-	struct mem *mem;
-	struct live_slot {
-		uint64_t addr;
-		uint32_t alloc; /* index + 1, 0: empty */
-	} * at;
-	size_t mask, n;
-};
-
-static inline size_t home(const struct live *l, uint64_t addr)
-{
-	return (size_t)((addr >> 9) * 0x9e3779b97f4a7c15u >> 32) & l->mask;
-}
-
-static inline struct live_slot *live_find(const struct live *l, uint64_t addr)
-{
-	size_t s = home(l, addr);
-
-	while (l->at[s].alloc && l->at[s].addr != addr)
-		s = (s + 1) & l->mask;
-	return &l->at[s];
-}
-
-static void live_remove(struct live *l, struct live_slot *slot)
-{
-	size_t hole = (size_t)(slot - l->at), s = hole;
-
-	for (;;) {
-		s = (s + 1) & l->mask;
-		if (!l->at[s].alloc)
-			break;
-		/* may it move into the hole without passing its home? */
-		if (((s - home(l, l->at[s].addr)) & l->mask) >= ((s - hole) & l->mask)) {
-			l->at[hole] = l->at[s];
-			hole = s;
-		}
-	}
-	l->at[hole].alloc = 0;
-	l->n--;
-}
-
-/* Room for one more. */
-static enum plim_status live_room(struct live *l, struct plim_err *err)
-{
-	struct live bigger = { .mem = l->mem, .n = l->n };
-	size_t count = l->at ? 2 * (l->mask + 1) : 1024;
-
-	if (l->at && 2 * (l->n + 1) <= l->mask)
-		return PLIM_OK;
-	bigger.at = mem_new(l->mem, count, sizeof(*bigger.at), err);
-	if (!bigger.at)
-		return err ? err->status : PLIM_E_NOMEM;
-	bigger.mask = count - 1;
-	for (size_t i = 0; l->at && i <= l->mask; i++)
-		if (l->at[i].alloc)
-			*live_find(&bigger, l->at[i].addr) = l->at[i];
-	mem_free(l->mem, l->at, l->at ? l->mask + 1 : 0, sizeof(*l->at));
-	*l = bigger;
-	return PLIM_OK;
-}
-
-struct pairing {
-	struct trace *t;
-	struct trace_device *d;
-	struct live live;
-	VEC(struct trace_alloc) allocs;
+/* One part of the walk. */
+struct walk {
+	struct pairing *p;
+	const struct trace_events *ev;
 	uint32_t *alloc_of; /* the events' column */
 	struct plim_err *err;
 };
 
-static enum plim_status add(struct pairing *w, const struct trace_alloc *a, struct live_slot *slot,
-			    uint32_t *index)
+static enum plim_status add(struct pairing *p, const struct trace_alloc *a, struct addr_slot *slot,
+			    uint32_t *index, struct plim_err *err)
 {
 	enum plim_status st;
 
-	if (w->allocs.n >= TRACE_NONE - 1)
-		return err_set(w->err, PLIM_E_FORMAT, "more than 2^32 allocations");
-	st = vec_push(w->t->mem, &w->allocs, *a, w->err);
+	if (p->allocs.n >= TRACE_NONE - 1)
+		return err_set(err, PLIM_E_FORMAT, "more than 2^32 allocations");
+	st = vec_push(p->mem, &p->allocs, *a, err);
 	if (st)
 		return st;
-	*index = (uint32_t)w->allocs.n - 1;
-	if (slot) {
-		*slot = (struct live_slot){ a->addr, *index + 1 };
-		w->live.n++;
-	}
+	*index = (uint32_t)p->allocs.n - 1;
+	if (slot)
+		addr_map_put(&p->live, slot, a->addr, *index + 1);
 	return PLIM_OK;
 }
 
-static enum plim_status on_alloc(struct pairing *w, uint32_t e, struct live_slot *slot)
+static enum plim_status on_alloc(struct walk *w, uint32_t e, struct addr_slot *slot)
 {
-	const struct trace_events *ev = &w->d->events;
+	const struct trace_events *ev = w->ev;
 	struct trace_alloc a = { .addr = ev->addr[e],
 				 .requested_bytes = ev->size[e],
 				 .born = e,
@@ -107,25 +40,25 @@ static enum plim_status on_alloc(struct pairing *w, uint32_t e, struct live_slot
 				 .stack = ev->stack[e],
 				 .stream = ev->stream[e] };
 
-	if (slot->alloc) { /* its end was not recorded: it ended by now */
-		struct trace_alloc *lost = &w->allocs.at[slot->alloc - 1];
+	if (slot->value) { /* its end was not recorded: it ended by now */
+		struct trace_alloc *lost = &w->p->allocs.at[slot->value - 1];
 
-		w->d->contradictions++;
+		w->p->contradictions++;
 		if (lost->free_requested == TRACE_NONE)
 			lost->free_requested = e;
 		lost->free_completed = e;
-		w->live.n--;
 	}
-	return add(w, &a, slot, &w->alloc_of[e]);
+	return add(w->p, &a, slot, &w->alloc_of[e], w->err);
 }
 
-static enum plim_status on_free(struct pairing *w, uint32_t e, struct live_slot *slot)
+static enum plim_status on_free(struct walk *w, uint32_t e, struct addr_slot *slot)
 {
-	const struct trace_events *ev = &w->d->events;
+	const struct trace_events *ev = w->ev;
 	int completed = ev->action[e] == TRACE_FREE_COMPLETED;
+	struct pairing *p = w->p;
 	struct trace_alloc *a;
 
-	if (!slot->alloc) {
+	if (!slot->value) {
 		struct trace_alloc before = { .addr = ev->addr[e],
 					      .requested_bytes = ev->size[e],
 					      .born = TRACE_NONE,
@@ -135,70 +68,88 @@ static enum plim_status on_free(struct pairing *w, uint32_t e, struct live_slot 
 					      .stream = ev->stream[e],
 					      .flags = TRACE_BEFORE |
 						       (completed ? TRACE_PENDING_BEFORE : 0) };
-		enum plim_status st = add(w, &before, slot, &w->alloc_of[e]);
+		enum plim_status st = add(p, &before, slot, &w->alloc_of[e], w->err);
 
 		if (st)
 			return st;
-		w->d->allocs_before++;
+		p->before++;
 	}
-	w->alloc_of[e] = slot->alloc - 1;
-	a = &w->allocs.at[slot->alloc - 1];
+	w->alloc_of[e] = slot->value - 1;
+	a = &p->allocs.at[slot->value - 1];
 	if (completed) {
-		w->d->contradictions +=
+		p->contradictions +=
 			a->free_requested == TRACE_NONE && !(a->flags & TRACE_PENDING_BEFORE);
 		if (a->free_requested == TRACE_NONE && !(a->flags & TRACE_PENDING_BEFORE))
 			a->free_requested = e;
 		a->free_completed = e;
-		live_remove(&w->live, slot);
+		addr_map_remove(&p->live, slot);
 	} else {
-		w->d->contradictions += a->free_requested != TRACE_NONE;
+		p->contradictions += a->free_requested != TRACE_NONE;
 		a->free_requested = e;
 	}
 	return PLIM_OK;
 }
 
-static enum plim_status walk(struct pairing *w)
+static void on_other(struct walk *w, uint32_t e)
 {
-	const struct trace_events *ev = &w->d->events;
+	uint8_t action = w->ev->action[e];
+
+	w->alloc_of[e] = TRACE_NONE;
+	if (action == TRACE_SEGMENT_ALLOC || action == TRACE_SEGMENT_MAP)
+		w->p->reserved_bytes += w->ev->size[e];
+	else if (action == TRACE_SEGMENT_FREE || action == TRACE_SEGMENT_UNMAP)
+		w->p->reserved_bytes -= w->ev->size[e];
+}
+
+enum plim_status pairs_walk(struct pairing *p, const struct trace_events *ev, uint32_t *alloc_of,
+			    struct plim_err *err)
+{
+	struct walk w = { p, ev, alloc_of, err };
 	enum plim_status st = PLIM_OK;
+	uint32_t e;
 
-	for (uint32_t e = 0; !st && e < ev->n; e++) {
-		struct live_slot *slot;
+	for (e = (uint32_t)p->done; !st && e < ev->n; e++) {
+		struct addr_slot *slot;
 
-		w->alloc_of[e] = TRACE_NONE;
-		if (ev->action[e] > TRACE_FREE_COMPLETED)
+		if (ev->action[e] > TRACE_FREE_COMPLETED) {
+			on_other(&w, e);
 			continue;
-		st = live_room(&w->live, w->err);
+		}
+		st = addr_map_room(&p->live, err);
 		if (st)
 			break;
-		slot = live_find(&w->live, ev->addr[e]);
-		st = ev->action[e] == TRACE_ALLOC ? on_alloc(w, e, slot) : on_free(w, e, slot);
+		slot = addr_map_find(&p->live, ev->addr[e]);
+		st = ev->action[e] == TRACE_ALLOC ? on_alloc(&w, e, slot) : on_free(&w, e, slot);
 	}
+	p->done = e;
 	return st;
 }
 
+/* ---- the end ---- */
+
 /* One block that is active at the end: known, or it lived through the whole recording. */
-static enum plim_status settle_block(struct pairing *w, const struct trace_segment *s,
-				     const struct trace_block *b, size_t *matched)
+static enum plim_status settle_block(struct pairing *p, const struct trace_segment *s,
+				     const struct trace_block *b, size_t *matched,
+				     struct plim_err *err)
 {
 	int pending = b->state == TRACE_ACTIVE_PENDING_FREE;
-	struct live_slot *slot;
+	struct addr_slot *slot;
 	struct trace_alloc *a;
-	enum plim_status st = live_room(&w->live, w->err);
+	enum plim_status st = addr_map_room(&p->live, err);
 	uint32_t index;
 
 	if (st)
 		return st;
-	slot = live_find(&w->live, b->addr);
-	if (slot->alloc) {
-		a = &w->allocs.at[slot->alloc - 1];
-		w->d->contradictions += a->requested_bytes != b->requested_bytes ||
-					pending != (a->free_requested != TRACE_NONE);
+	slot = addr_map_find(&p->live, b->addr);
+	if (slot->value) {
+		a = &p->allocs.at[slot->value - 1];
+		p->contradictions += a->requested_bytes != b->requested_bytes ||
+				     pending != (a->free_requested != TRACE_NONE);
 		++*matched;
 		return PLIM_OK;
 	}
-	w->d->allocs_before++;
-	return add(w,
+	p->before++;
+	return add(p,
 		   &(struct trace_alloc){ .addr = b->addr,
 					  .requested_bytes = b->requested_bytes,
 					  .born = TRACE_NONE,
@@ -208,14 +159,13 @@ static enum plim_status settle_block(struct pairing *w, const struct trace_segme
 					  .stream = s->stream,
 					  .flags = TRACE_BEFORE |
 						   (pending ? TRACE_PENDING_BEFORE : 0) },
-		   NULL, &index);
+		   NULL, &index, err);
 }
 
-static enum plim_status settle_end(struct pairing *w)
+static enum plim_status settle_end(struct pairing *p, const struct trace *t,
+				   const struct trace_device *d, struct plim_err *err)
 {
-	const struct trace *t = w->t;
-	const struct trace_device *d = w->d;
-	size_t live = w->live.n, matched = 0;
+	size_t live = p->live.n, matched = 0;
 	enum plim_status st = PLIM_OK;
 
 	for (uint32_t i = 0; i < d->segments; i++) {
@@ -225,55 +175,66 @@ static enum plim_status settle_end(struct pairing *w)
 			const struct trace_block *b = &t->blocks.at[s->first_block + k];
 
 			if (b->state != TRACE_INACTIVE)
-				st = settle_block(w, s, b, &matched);
+				st = settle_block(p, s, b, &matched, err);
 		}
 	}
 	if (d->segments || !live)
-		w->d->contradictions += live > matched ? live - matched : matched - live;
+		p->contradictions += live > matched ? live - matched : matched - live;
 	return st;
 }
 
 /* Reserved memory before the first event, from what stands at the end and all that changed it. */
-static void find_reserved_before(struct trace *t, struct trace_device *d)
+static void find_reserved_before(const struct pairing *p, const struct trace *t,
+				 struct trace_device *d)
 {
 	uint64_t sum = 0; /* sizes may be lies: it wraps */
 	int64_t bytes;
 
 	for (uint32_t i = 0; i < d->segments; i++)
 		sum += t->segments.at[d->first_segment + i].bytes;
-	for (size_t e = 0; e < d->events.n; e++) {
-		uint8_t action = d->events.action[e];
-
-		if (action == TRACE_SEGMENT_ALLOC || action == TRACE_SEGMENT_MAP)
-			sum -= d->events.size[e];
-		else if (action == TRACE_SEGMENT_FREE || action == TRACE_SEGMENT_UNMAP)
-			sum += d->events.size[e];
-	}
-	bytes = (int64_t)sum;
+	bytes = (int64_t)(sum - p->reserved_bytes);
 	d->contradictions += bytes < 0 && d->segments;
 	d->reserved_before_bytes = bytes > 0 ? (uint64_t)bytes : 0;
 }
 
-enum plim_status pairs_find(struct trace *t, struct trace_device *d, struct plim_err *err)
+void pairs_init(struct pairing *p, struct mem *m)
 {
-	/* the columns are the trace's own; only readers see them const */
-	struct pairing w = { .t = t,
-			     .d = d,
-			     .live = { .mem = t->mem },
-			     .alloc_of = d->events.n ? t->columns->alloc +
-							       (d->events.alloc - t->columns->alloc)
-						     : NULL,
-			     .err = err };
-	enum plim_status st = walk(&w);
+	*p = (struct pairing){ .mem = m, .live = { .mem = m } };
+}
 
+void pairs_release(struct pairing *p)
+{
+	addr_map_release(&p->live);
+	vec_release(p->mem, &p->allocs);
+}
+
+enum plim_status pairs_find(struct trace *t, struct trace_device *d, struct pairing *ahead,
+			    struct plim_err *err)
+{
+	struct pairing p;
+	enum plim_status st = PLIM_OK;
+
+	pairs_init(&p, t->mem);
+	if (ahead) { /* from now on it is ours */
+		p = *ahead;
+		pairs_init(ahead, t->mem);
+	}
+	if (d->events.n) /* the columns are the trace's own; only readers see them const */
+		st = pairs_walk(&p, &d->events,
+				t->columns->alloc + (d->events.alloc - t->columns->alloc), err);
 	if (!st)
-		st = settle_end(&w);
-	mem_free(t->mem, w.live.at, w.live.at ? w.live.mask + 1 : 0, sizeof(*w.live.at));
-	mem_trim(t->mem, &w.allocs.at, &w.allocs.cap, w.allocs.n, sizeof(*w.allocs.at));
-	d->allocs = w.allocs.at;
-	d->alloc_count = w.allocs.n;
-	d->alloc_room = w.allocs.cap;
-	if (!st)
-		find_reserved_before(t, d);
+		st = settle_end(&p, t, d, err);
+	if (!st) {
+		mem_trim(t->mem, &p.allocs.at, &p.allocs.cap, p.allocs.n, sizeof(*p.allocs.at));
+		d->allocs = p.allocs.at;
+		d->alloc_count = p.allocs.n;
+		d->alloc_room = p.allocs.cap;
+		d->allocs_before = p.before;
+		d->contradictions += p.contradictions;
+		find_reserved_before(&p, t, d);
+		p.allocs.at = NULL;
+		p.allocs.cap = 0;
+	}
+	pairs_release(&p);
 	return st;
 }

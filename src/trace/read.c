@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* So many rows are paired in a tenth of a millisecond: far more than it takes to tell of them. */
+#define FOLLOW_ROWS ((size_t)16 << 10)
+
 /* ---- assembling ---- */
 
 static enum plim_status take_events(struct reader *r, struct pickle_value list, size_t device,
@@ -32,22 +35,6 @@ static enum plim_status take_events(struct reader *r, struct pickle_value list, 
 	return PLIM_OK;
 }
 
-static void set_events(struct trace_events *e, const struct trace_columns *c, size_t first,
-		       size_t n)
-{
-	*e = (struct trace_events){ .n = n };
-	if (!n)
-		return;
-	e->action = c->action + first;
-	e->addr = c->addr + first;
-	e->size = c->size + first;
-	e->time_us = c->time_us + first;
-	e->stack = c->stack + first;
-	e->stream = c->stream + first;
-	e->alloc = c->alloc + first;
-	e->pool = c->pool ? c->pool + first : NULL;
-}
-
 /* Segments by device, otherwise as written. */
 static enum plim_status sort_segments(struct reader *r, struct plim_err *err)
 {
@@ -56,7 +43,7 @@ static enum plim_status sort_segments(struct reader *r, struct plim_err *err)
 	struct trace_segment *sorted = mem_new(r->mem, n, sizeof(*sorted), err);
 
 	if (!sorted)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	for (size_t d = 0; d < t->device_count; d++) {
 		t->devices[d].first_segment = (uint32_t)at;
 		for (size_t i = 0; i < n; i++)
@@ -81,10 +68,11 @@ static enum plim_status take_devices(struct reader *r, struct pickle_value trace
 		if (t->segments.at[i].device >= t->device_count)
 			t->device_count = t->segments.at[i].device + (size_t)1;
 	if (t->device_count > 1024)
-		return err_set(err, PLIM_E_FORMAT, "a snapshot of %zu devices", t->device_count);
+		return err_set(err, PLIM_E_FORMAT,
+			       "a snapshot of %zu devices; at most 1024 are read", t->device_count);
 	t->devices = mem_new(r->mem, t->device_count, sizeof(*t->devices), err);
 	if (!t->devices)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	if (t->segments.n)
 		st = sort_segments(r, err);
 	for (size_t d = 0; !st && d < t->device_count; d++) {
@@ -99,8 +87,30 @@ static enum plim_status take_devices(struct reader *r, struct pickle_value trace
 		if (device->stale_events)
 			t->labels.n = 0; /* rows have moved */
 		if (!st)
-			set_events(&device->events, t->columns, first, n);
+			device->events = columns_view(t->columns, first, n);
 	}
+	return st;
+}
+
+#define SETTINGS_VALUES_MAX 4096 /* shared nodes of a hostile file have no end */
+#define SETTINGS_DEPTH_MAX 8
+
+/* Append a value of allocator_settings; *whole becomes 0 when it is not of the plain kinds it should be. */
+static enum plim_status keep_setting(struct trace *t, struct pickle_value v, unsigned depth,
+				     int *whole, struct plim_err *err)
+{
+	int container = v.kind == PICKLE_DICT || v.kind == PICKLE_LIST || v.kind == PICKLE_TUPLE;
+	size_t n = container ? pickle_len(&t->heap, v) : 0;
+	struct pickle_value kept = { container ? n : v.bits, v.kind };
+	enum plim_status st;
+
+	*whole &= (container || v.kind <= PICKLE_STR) && depth < SETTINGS_DEPTH_MAX &&
+		  t->settings_values.n < SETTINGS_VALUES_MAX;
+	if (!*whole)
+		return PLIM_OK;
+	st = depth ? vec_push(t->mem, &t->settings_values, kept, err) : PLIM_OK;
+	for (size_t i = 0; !st && *whole && i < n; i++)
+		st = keep_setting(t, pickle_item(&t->heap, v, i), depth + 1, whole, err);
 	return st;
 }
 
@@ -112,18 +122,24 @@ static uint64_t setting(const struct pickle_heap *h, struct pickle_value dict, c
 	return pickle_get(h, dict, key, &v) && v.kind <= PICKLE_UINT ? v.bits : absent;
 }
 
-static void take_settings(struct trace *t, struct pickle_value dict)
+static enum plim_status take_settings(struct trace *t, struct pickle_value dict,
+				      struct plim_err *err)
 {
 	const struct pickle_heap *h = &t->heap;
 	struct trace_settings *s = &t->settings;
 	struct pickle_value v;
 	char key[8];
+	int whole = 1;
+	enum plim_status st;
 
 	s->conf = TRACE_NONE;
 	s->max_split_bytes = UINT64_MAX;
 	s->have = dict.kind == PICKLE_DICT;
 	if (!s->have)
-		return;
+		return PLIM_OK;
+	st = keep_setting(t, dict, 0, &whole, err);
+	if (!whole)
+		t->settings_values.n = 0;
 	if (pickle_get(h, dict, "PYTORCH_CUDA_ALLOC_CONF", &v) && v.kind == PICKLE_STR)
 		s->conf = (uint32_t)v.bits;
 	s->max_split_bytes = setting(h, dict, "max_split_size", UINT64_MAX); /* -1 is unlimited */
@@ -137,11 +153,18 @@ static void take_settings(struct trace *t, struct pickle_value dict)
 	if (!(s->gc_threshold > 0 && s->gc_threshold < 1))
 		s->gc_threshold = 0;
 	if (!pickle_get(h, dict, "roundup_power2_divisions", &v))
-		return;
+		return st;
 	for (int i = 0; i < TRACE_ROUNDUP_ENTRIES; i++) {
 		snprintf(key, sizeof(key), "%u", 1u << i);
 		s->roundup_divisions[i] = (uint32_t)setting(h, v, key, 0);
 	}
+	return st;
+}
+
+/* Are the device's events the rows that were followed, all of them and as they were read? */
+static int is_all_rows(const struct trace *t, const struct trace_device *d)
+{
+	return d->events.n == t->columns->n && !d->stale_events;
 }
 
 enum plim_status reader_assemble(struct reader *r, struct pickle_value root, struct plim_err *err)
@@ -149,6 +172,7 @@ enum plim_status reader_assemble(struct reader *r, struct pickle_value root, str
 	struct trace *t = r->t;
 	struct pickle_heap *h = &t->heap;
 	struct pickle_value segments = root, traces = { 0, PICKLE_NONE }, settings = traces, v;
+	struct pairing *ahead;
 	enum plim_status st;
 	size_t events = 0;
 
@@ -169,15 +193,19 @@ enum plim_status reader_assemble(struct reader *r, struct pickle_value root, str
 			       "'segments' is no list of the snapshot's segments");
 	if (traces.kind != PICKLE_LIST && traces.kind != PICKLE_TUPLE && traces.kind != PICKLE_NONE)
 		return err_set(err, PLIM_E_FORMAT, "'device_traces' is no list");
-	take_settings(t, settings);
-	st = columns_finish(t->mem, t->columns, err);
+	st = take_settings(t, settings, err);
+	ahead = follow_end(t->columns->follower);
+	if (!st)
+		st = columns_finish(t->mem, t->columns, err);
 	t->first_action = t->columns->action;
 	if (!st)
 		st = take_devices(r, traces, err);
 	pickle_heap_forget_values(h);
 	for (size_t d = 0; !st && d < t->device_count; d++) {
-		events += t->devices[d].events.n; /* rows that stand elsewhere are nobody's */
-		st = pairs_find(t, &t->devices[d], err);
+		struct trace_device *device = &t->devices[d];
+
+		events += device->events.n; /* rows that stand elsewhere are nobody's */
+		st = pairs_find(t, device, is_all_rows(t, device) ? ahead : NULL, err);
 	}
 	if (!st && !events && !t->segments.n)
 		st = err_set(err, PLIM_E_FORMAT,
@@ -210,6 +238,7 @@ void trace_free(struct trace *t)
 	vec_release(m, &t->annotations);
 	vec_release(m, &t->labels);
 	vec_release(m, &t->unknown);
+	vec_release(m, &t->settings_values);
 	intern_release(&t->frames);
 	intern_release(&t->stacks);
 	pickle_heap_release(&t->heap);
@@ -222,14 +251,14 @@ static enum plim_status trace_new(struct mem *m, struct trace **out, struct plim
 
 	*out = t;
 	if (!t)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	t->mem = m;
 	pickle_heap_init(&t->heap, m);
 	intern_init(&t->frames, m);
 	intern_init(&t->stacks, m);
 	t->columns = mem_new(m, 1, sizeof(*t->columns), err);
 	if (!t->columns)
-		return err ? err->status : PLIM_E_NOMEM;
+		return mem_status(err);
 	return vec_push(m, &t->pools, ((struct trace_pool_id){ 0, 0 }), err);
 }
 
@@ -243,9 +272,35 @@ static int looks_like_json(const uint8_t *p, size_t n)
 	return i < n && (p[i] == '{' || p[i] == '[');
 }
 
-static enum plim_status decode(struct trace *t, struct source *src, unsigned flags,
-			       struct plim_err *err)
+#define REST_MAX_BYTES (256u << 20) /* a bomb behind a pickle's end is not worth more */
+
+/*
+ * Compressed data end with their checksum: read up to it, so that damage is told for what it is also
+ * where the pickle still makes sense, or makes none for that reason.  Otherwise `st` stays.
+ */
+static enum plim_status check_rest(struct source *src, enum plim_status st, struct plim_err *err)
 {
+	struct plim_err own;
+	size_t n = 1;
+
+	for (uint64_t seen = 0; n && seen < REST_MAX_BYTES; seen += n) {
+		enum plim_status rest = source_need(src, src->end, 1, &own);
+
+		if (rest == PLIM_E_FORMAT || rest == PLIM_E_IO) {
+			if (err)
+				*err = own;
+			return rest;
+		}
+		n = rest ? 0 : (size_t)(src->end - src->p);
+	}
+	return st;
+}
+
+static enum plim_status decode(struct trace *t, struct source *src,
+			       const struct trace_read_options *opt, struct plim_err *err)
+{
+	unsigned flags = opt ? opt->flags : 0, threads = opt ? opt->threads : 0;
+
 	struct reader r;
 	struct pickle_hooks hooks;
 	struct pickle_value root;
@@ -259,6 +314,8 @@ static enum plim_status decode(struct trace *t, struct source *src, unsigned fla
 	if (is)
 		return err_set(err, PLIM_E_FORMAT, "this is %s", is);
 	reader_init(&r, t);
+	if (!(flags & TRACE_READ_GENERAL) && (threads ? threads : thread_processors()) > 1)
+		t->columns->follow_rows = opt && opt->follow_rows ? opt->follow_rows : FOLLOW_ROWS;
 	hooks = reader_hooks(&r);
 	if (looks_like_json(src->p, (size_t)(src->end - src->p))) {
 		t->kind = "json";
@@ -274,6 +331,8 @@ static enum plim_status decode(struct trace *t, struct source *src, unsigned fla
 	t->compression = strcmp(info.compression, "none") ? info.compression : NULL;
 	t->file_bytes = info.raw_bytes;
 	t->decoded_bytes = source_offset(src, src->p);
+	if (t->compression && (!st || st == PLIM_E_FORMAT))
+		st = check_rest(src, st, err);
 	if (!st)
 		st = reader_assemble(&r, root, err);
 	reader_release(&r);
@@ -297,7 +356,7 @@ static enum plim_status read_source(struct mem *m, struct source *src,
 	enum plim_status st = trace_new(m, &t, err);
 
 	if (!st)
-		st = decode(t, src, opt ? opt->flags : 0, err);
+		st = decode(t, src, opt, err);
 	if (st) {
 		trace_free(t);
 		if ((st == PLIM_E_FORMAT || st == PLIM_E_LIMIT) && !names(err, name))
@@ -311,8 +370,10 @@ static enum plim_status read_source(struct mem *m, struct source *src,
 enum plim_status trace_read(struct mem *m, const char *path, const struct trace_read_options *opt,
 			    struct trace **out, struct plim_err *err)
 {
+	struct source_options how = { .thread = opt && opt->threads == 1 ? SOURCE_THREAD_NONE
+									 : SOURCE_THREAD_AUTO };
 	struct source *src;
-	enum plim_status st = source_open(m, path, NULL, &src, err);
+	enum plim_status st = source_open(m, path, &how, &src, err);
 
 	*out = NULL;
 	if (st)

@@ -9,12 +9,15 @@
 /* The growing columns of all devices, in the order in which the rows stand in the file. */
 struct trace_columns {
 	size_t n, cap;              /* rows; room that every column has */
+	size_t pause;               /* at this many rows columns_pause is called */
 	size_t caps[TRACE_COLUMNS]; /* room of each, in the order of column_list() */
 	uint8_t *action;
 	uint64_t *addr, *size;
 	int64_t *time_us;
 	uint32_t *stack, *alloc;
-	uint16_t *stream, *pool; /* pool NULL until a row has one */
+	uint16_t *stream, *pool;   /* pool NULL until a row has one */
+	struct follower *follower; /* of the rows, or NULL */
+	size_t follow_rows;        /* it is told each time so many came; 0: nobody follows */
 };
 
 struct event_row {
@@ -25,12 +28,13 @@ struct event_row {
 	uint8_t action;
 };
 
-enum plim_status columns_grow(struct mem *m, struct trace_columns *c, struct plim_err *err);
+/* Make room for more, and tell the follower how far the rows are. */
+enum plim_status columns_pause(struct mem *m, struct trace_columns *c, struct plim_err *err);
 
 static inline enum plim_status columns_push(struct mem *m, struct trace_columns *c,
 					    const struct event_row *e, struct plim_err *err)
 {
-	enum plim_status st = c->n == c->cap ? columns_grow(m, c, err) : PLIM_OK;
+	enum plim_status st = c->n == c->pause ? columns_pause(m, c, err) : PLIM_OK;
 
 	if (st)
 		return st;
@@ -46,9 +50,11 @@ static inline enum plim_status columns_push(struct mem *m, struct trace_columns 
 	return PLIM_OK;
 }
 
+/* Rows [first, first + n) as events. */
+struct trace_events columns_view(const struct trace_columns *c, size_t first, size_t n);
 /* From now on rows have a pool; those before are in pool 0. */
 enum plim_status columns_add_pool(struct mem *m, struct trace_columns *c, struct plim_err *err);
-/* Make room for the alloc column and give back what grew too far. */
+/* Every column is there, and what grew too far is given back. */
 enum plim_status columns_finish(struct mem *m, struct trace_columns *c, struct plim_err *err);
 void columns_release(struct mem *m, struct trace_columns *c);
 
@@ -68,7 +74,8 @@ struct reader {
 	VEC(uint32_t) shape_unknowns; /* per plan: indexes of trace.unknown */
 	VEC(uint8_t) actions;         /* by string id: enum trace_action + 1, or 0 */
 	VEC(uint32_t) frame_ids;      /* scratch */
-	uint16_t last_stream;
+	uint16_t last_stream, last_pool;
+	uint64_t last_pair;                     /* the tuple that is last_pool; UINT64_MAX: none */
 	uint32_t plain_metadata, plain_context; /* the strings "" and "N/A" as last seen there */
 };
 
@@ -87,8 +94,33 @@ enum plim_status json_dump_read(struct trace *t, struct source *src,
 /* Drop what is older than a hole, when the ring was re-armed smaller: device.stale_events. */
 void window_settle(struct trace_device *d, struct trace_columns *c, size_t *first, size_t *n);
 
-/* Allocations and their ends; contradictions are counted. */
-enum plim_status pairs_find(struct trace *t, struct trace_device *d, struct plim_err *err);
+/* Allocations and their ends, as far as the events go. */
+struct pairing {
+	struct mem *mem;
+	struct addr_map live; /* allocations by address: index + 1 */
+	VEC(struct trace_alloc) allocs;
+	size_t done;             /* events that were looked at */
+	uint64_t reserved_bytes; /* what segment events added; wraps */
+	uint64_t contradictions;
+	uint32_t before; /* allocations that were there before the first event */
+};
+void pairs_init(struct pairing *p, struct mem *m);
+void pairs_release(struct pairing *p);
+/* Go on to the end of `ev`; alloc_of is its column. */
+enum plim_status pairs_walk(struct pairing *p, const struct trace_events *ev, uint32_t *alloc_of,
+			    struct plim_err *err);
+/* The device's allocations.  `ahead` may be NULL, or have walked its first events: it is emptied. */
+enum plim_status pairs_find(struct trace *t, struct trace_device *d, struct pairing *ahead,
+			    struct plim_err *err);
+
+/* A second thread that pairs rows while they are read; NULL: there is none.  See follow.c. */
+struct follower *follow_start(struct mem *m);
+/* Around each change of the columns: `moves` waits until nobody reads them. */
+void follow_hold(struct follower *f, bool moves);
+void follow_go(struct follower *f, const struct trace_columns *c);
+/* Waits until the thread has done what it was told of: that, or NULL if it failed. */
+struct pairing *follow_end(struct follower *f);
+void follow_free(struct follower *f);
 
 /* What the first bytes are, when they are no snapshot: the message, or NULL for "might be one". */
 const char *recognise_bytes(const uint8_t *p, size_t n);

@@ -195,7 +195,7 @@ static inline struct pickle_value field(const struct row *w, int f)
 	return at < 0 ? (struct pickle_value){ 0, PICKLE_NONE } : w->values[at];
 }
 
-static void bad_field(struct row *w, const char *key, const char *wants)
+COLD static void bad_field(struct row *w, const char *key, const char *wants)
 {
 	const struct trace *t = w->r->t;
 	const size_t before[TRACE_ROWS] = { t->columns->n, t->frames.n, t->blocks.n, t->segments.n,
@@ -207,7 +207,7 @@ static void bad_field(struct row *w, const char *key, const char *wants)
 }
 
 /* What is no plain integer: booleans, None and absent (0), and doubles that are whole. */
-static uint64_t odd_u64(struct row *w, int f, struct pickle_value v)
+COLD static uint64_t odd_u64(struct row *w, int f, struct pickle_value v)
 {
 	double d;
 
@@ -231,7 +231,7 @@ static inline uint64_t get_u64(struct row *w, int f)
 	return v.kind == PICKLE_INT && (int64_t)v.bits >= 0 ? v.bits : odd_u64(w, f, v);
 }
 
-static int64_t odd_i64(struct row *w, int f, struct pickle_value v)
+COLD static int64_t odd_i64(struct row *w, int f, struct pickle_value v)
 {
 	double d;
 
@@ -274,7 +274,7 @@ static uint32_t get_stack(struct row *w, int f)
 	return TRACE_NONE;
 }
 
-static uint16_t other_stream(struct row *w, int64_t raw)
+COLD static uint16_t other_stream(struct row *w, int64_t raw)
 {
 	struct reader *r = w->r;
 	size_t n = r->t->streams.n;
@@ -302,22 +302,26 @@ static inline uint16_t get_stream(struct row *w, int f)
 	return other_stream(w, raw);
 }
 
-/* A pair of integers, given a number of its own; (0, 0) and absent are 0. */
-static uint16_t get_pool(struct row *w, int f)
+static int is_integer(struct pickle_value v)
+{
+	return v.kind == PICKLE_INT || v.kind == PICKLE_UINT;
+}
+
+static uint16_t pool_of(struct row *w, int f)
 {
 	const struct pickle_heap *h = &w->r->t->heap;
-	struct pickle_value v = field(w, f), a, b;
+	struct pickle_value v = field(w, f), a = { 0, PICKLE_NONE }, b = a;
 	struct trace *t = w->r->t;
 	struct trace_pool_id id;
 
-	if (v.kind == PICKLE_NONE)
-		return 0;
-	if ((v.kind != PICKLE_TUPLE && v.kind != PICKLE_LIST) || pickle_len(h, v) != 2) {
+	if ((v.kind == PICKLE_TUPLE || v.kind == PICKLE_LIST) && pickle_len(h, v) == 2) {
+		a = pickle_item(h, v, 0);
+		b = pickle_item(h, v, 1);
+	}
+	if (!is_integer(a) || !is_integer(b)) {
 		bad_field(w, row_kinds[w->plan->row].keys[f], "a pair of integers");
 		return 0;
 	}
-	a = pickle_item(h, v, 0);
-	b = pickle_item(h, v, 1);
 	id = (struct trace_pool_id){ (int64_t)a.bits, (int64_t)b.bits };
 	for (size_t i = 0; i < t->pools.n; i++)
 		if (t->pools.at[i].a == id.a && t->pools.at[i].b == id.b)
@@ -329,11 +333,27 @@ static uint16_t get_pool(struct row *w, int f)
 	return (uint16_t)(t->pools.n - 1);
 }
 
+/* A pair of integers, given a number of its own; (0, 0) and absent are 0. */
+static inline uint16_t get_pool(struct row *w, int f)
+{
+	struct pickle_value v = field(w, f);
+	struct reader *r = w->r;
+
+	if (v.kind == PICKLE_NONE)
+		return 0;
+	if (v.kind == PICKLE_TUPLE &&
+	    v.bits == r->last_pair) /* rows share the tuple that they repeat */
+		return r->last_pool;
+	r->last_pool = pool_of(w, f);
+	r->last_pair = v.kind == PICKLE_TUPLE && !w->status ? v.bits : UINT64_MAX;
+	return r->last_pool;
+}
+
 /* ---- rows ---- */
 
 /* Which action a string names, when it is met for the first time or is unknown. */
-static enum plim_status learn_action(struct reader *r, uint32_t string, uint8_t *action,
-				     struct plim_err *err)
+COLD static enum plim_status learn_action(struct reader *r, uint32_t string, uint8_t *action,
+					  struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
 	size_t had = r->actions.n;
@@ -363,12 +383,11 @@ static enum plim_status learn_action(struct reader *r, uint32_t string, uint8_t 
 	return st;
 }
 
-/* Keep what an event's field says, unless it is the default, which is remembered by its string id. */
-static inline void keep_label(struct row *w, int f, const char *plain, uint32_t *seen)
+COLD static void other_label(struct row *w, int f, const char *plain, uint32_t *seen)
 {
 	struct pickle_value v = field(w, f);
 
-	if (v.kind != PICKLE_STR || v.bits == *seen || w->status)
+	if (w->status)
 		return;
 	if (!strcmp(text_of(w->r, (uint32_t)v.bits), plain)) {
 		*seen = (uint32_t)v.bits;
@@ -378,6 +397,15 @@ static inline void keep_label(struct row *w, int f, const char *plain, uint32_t 
 			     ((struct trace_label){ (uint32_t)w->r->t->columns->n, (uint32_t)v.bits,
 						    f == E_COMPILE }),
 			     w->err);
+}
+
+/* Keep what an event's field says, unless it is the default, which is remembered by its string id. */
+static inline void keep_label(struct row *w, int f, const char *plain, uint32_t *seen)
+{
+	struct pickle_value v = field(w, f);
+
+	if (v.kind == PICKLE_STR && v.bits != *seen)
+		other_label(w, f, plain, seen);
 }
 
 static void event_row(struct row *w, uint64_t *taken)
@@ -533,17 +561,20 @@ static void annotation_row(struct row *w, uint64_t *taken)
 static enum plim_status on_row(void *ctx, uint32_t shape, const struct pickle_value *values,
 			       uint64_t *taken, struct plim_err *err)
 {
-	static void (*const kinds[TRACE_ROWS])(struct row *, uint64_t *) = { event_row, frame_row,
-									     block_row, segment_row,
-									     annotation_row };
+	static void (*const few[TRACE_ROWS])(struct row *, uint64_t *) = {
+		[TRACE_ROW_FRAME] = frame_row,
+		[TRACE_ROW_BLOCK] = block_row,
+		[TRACE_ROW_SEGMENT] = segment_row,
+		[TRACE_ROW_ANNOTATION] = annotation_row,
+	};
 	struct reader *r = ctx;
 	struct row_plan *plan = &r->plans.at[shape];
 	struct row w = { r, plan, values, trace_row_names[plan->row], err, PLIM_OK };
 
-	if (plan->row == TRACE_ROW_EVENT) /* nearly all rows: a call that can be inlined */
+	if (__builtin_expect(plan->row == TRACE_ROW_EVENT, 1))
 		event_row(&w, taken);
 	else
-		kinds[plan->row](&w, taken);
+		few[plan->row](&w, taken);
 	if (__builtin_expect(plan->unknown_count != 0, 0) && !w.status && *taken != PICKLE_UNTAKEN)
 		for (uint32_t i = 0; i < plan->unknown_count; i++)
 			r->t->unknown.at[r->shape_unknowns.at[plan->unknown_first + i]].count++;
@@ -578,6 +609,7 @@ void reader_init(struct reader *r, struct trace *t)
 	*r = (struct reader){ .t = t,
 			      .mem = t->mem,
 			      .last_stream = UINT16_MAX,
+			      .last_pair = UINT64_MAX,
 			      .plain_metadata = INTERN_NONE,
 			      .plain_context = INTERN_NONE };
 }

@@ -165,6 +165,11 @@ struct trace {
 	VEC(struct trace_label) labels; /* by row */
 	VEC(struct trace_unknown) unknown;
 	struct trace_settings settings;
+	/*
+	 * allocator_settings as the file had it, known or not: key, value, key, value ...; a container's bits
+	 * count the values behind it.  Empty: there is nothing beyond `settings`.
+	 */
+	VEC(struct pickle_value) settings_values;
 	uint8_t has_time, has_traces, has_frames;
 	uint8_t has_compile_context, has_user_metadata,
 		has_annotations; /* the keys, for the version */
@@ -178,7 +183,8 @@ struct trace {
 
 struct trace_read_options {
 	unsigned flags;   /* TRACE_READ_* */
-	unsigned threads; /* 0: as many as are useful */
+	unsigned threads; /* 0: as many as are useful; 1: only the caller's; else two at most */
+	size_t follow_rows; /* the second thread is told each time so many rows came; 0: a good number */
 };
 enum {
 	TRACE_READ_GENERAL = 1, /* no straight-line rows, no second thread (tests, fuzzing) */

@@ -167,12 +167,41 @@ static void event(struct writing *o, const struct trace_events *ev, size_t e)
 	pickle_write_close(o->w);
 }
 
-static void settings(struct writing *o)
+/* Value i of trace.settings_values; tuples become lists. */
+static void setting(struct writing *o, size_t *i)
+{
+	struct pickle_value v = o->t->settings_values.at[(*i)++];
+
+	switch (v.kind) {
+	case PICKLE_BOOL: pickle_write_bool(o->w, v.bits != 0); break;
+	case PICKLE_INT: pickle_write_int(o->w, (int64_t)v.bits); break;
+	case PICKLE_UINT: pickle_write_uint(o->w, v.bits); break;
+	case PICKLE_FLOAT: {
+		double value;
+
+		memcpy(&value, &v.bits, sizeof(value));
+		pickle_write_float(o->w, value);
+		break;
+	}
+	case PICKLE_STR: text(o, (uint32_t)v.bits); break;
+	case PICKLE_DICT:
+	case PICKLE_LIST:
+	case PICKLE_TUPLE:
+		(v.kind == PICKLE_DICT ? pickle_write_dict : pickle_write_list)(o->w);
+		for (uint64_t n = 0; n < v.bits; n++)
+			setting(o, i);
+		pickle_write_close(o->w);
+		break;
+	default: pickle_write_none(o->w); break;
+	}
+}
+
+/* What a trace that no file was the source of has for settings. */
+static void known_settings(struct writing *o)
 {
 	const struct trace_settings *s = &o->t->settings;
 	char name[8];
 
-	key(o, "allocator_settings");
 	pickle_write_dict(o->w);
 	key(o, "PYTORCH_CUDA_ALLOC_CONF");
 	text(o, s->conf);
@@ -195,6 +224,21 @@ static void settings(struct writing *o)
 		number(o, name, s->roundup_divisions[i]);
 	}
 	pickle_write_close(o->w);
+	pickle_write_close(o->w);
+}
+
+static void settings(struct writing *o)
+{
+	size_t i = 0, n = o->t->settings_values.n;
+
+	key(o, "allocator_settings");
+	if (!n) {
+		known_settings(o);
+		return;
+	}
+	pickle_write_dict(o->w);
+	while (i < n)
+		setting(o, &i);
 	pickle_write_close(o->w);
 }
 
@@ -245,13 +289,14 @@ static void snapshot(struct writing *o)
 enum plim_status trace_write(const struct trace *t, struct pickle_sink sink, struct plim_err *err)
 {
 	struct writing o = { .t = t, .columns = t->first_action };
-	enum plim_status st = PLIM_E_NOMEM;
+	enum plim_status st;
 
 	o.w = pickle_writer_new(t->mem, sink, err);
 	o.stack_memo = o.w ? mem_new(t->mem, t->stacks.n, sizeof(*o.stack_memo), err) : NULL;
 	o.frame_memo =
 		o.stack_memo ? mem_new(t->mem, t->frames.n, sizeof(*o.frame_memo), err) : NULL;
-	if (o.frame_memo) {
+	st = o.frame_memo ? PLIM_OK : mem_status(err);
+	if (!st) {
 		snapshot(&o);
 		st = pickle_write_end(o.w, err);
 	}

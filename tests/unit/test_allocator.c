@@ -8,12 +8,14 @@
 
 #include <cmocka.h>
 
+#include "recording.h"
+
 #define KIB 1024ull
 #define MIB (1024 * KIB)
 
 static void test_round(void **state)
 {
-	struct allocator_rules plain = { .max_split_bytes = UINT64_MAX }, four = plain;
+	struct allocator_rules plain = allocator_rules_default(0), four = plain;
 
 	(void)state;
 	for (int i = 0; i < TRACE_ROUNDUP_ENTRIES; i++)
@@ -31,13 +33,15 @@ static void test_round(void **state)
 
 static void test_segment(void **state)
 {
+	struct allocator_rules plain = allocator_rules_default(0);
+
 	(void)state;
-	assert_int_equal(allocator_segment_bytes(512), 2 * MIB);
-	assert_int_equal(allocator_segment_bytes(MIB), 2 * MIB);
-	assert_int_equal(allocator_segment_bytes(MIB + 512), 20 * MIB);
-	assert_int_equal(allocator_segment_bytes(10 * MIB - 512), 20 * MIB);
-	assert_int_equal(allocator_segment_bytes(10 * MIB), 10 * MIB);
-	assert_int_equal(allocator_segment_bytes(10 * MIB + 512), 12 * MIB);
+	assert_int_equal(allocator_segment_bytes(&plain, 512), 2 * MIB);
+	assert_int_equal(allocator_segment_bytes(&plain, MIB), 2 * MIB);
+	assert_int_equal(allocator_segment_bytes(&plain, MIB + 512), 20 * MIB);
+	assert_int_equal(allocator_segment_bytes(&plain, 10 * MIB - 512), 20 * MIB);
+	assert_int_equal(allocator_segment_bytes(&plain, 10 * MIB), 10 * MIB);
+	assert_int_equal(allocator_segment_bytes(&plain, 10 * MIB + 512), 12 * MIB);
 }
 
 static void test_heap_merges(void **state)
@@ -107,13 +111,44 @@ static void test_heap_expands(void **state)
 	assert_int_equal(m.used_bytes, 0);
 }
 
+/*
+ * What was there before the first event and stands at the end has the size that the snapshot shows, in
+ * whatever order its blocks stand; free memory behind it does not make it loose.
+ */
+static void test_residents(void **state)
+{
+	static const struct event nothing = { TRACE_SNAPSHOT, 0, 0, 0 };
+	static const struct block blocks[] = {
+		{ BASE + 10 * MIB, 0, TRACE_INACTIVE, 10 * MIB },
+		{ BASE + 6 * MIB, 3 * MIB, TRACE_ACTIVE, 4 * MIB },
+		{ BASE + 3 * MIB + 512 * KIB, 0, TRACE_INACTIVE, 2 * MIB + 512 * KIB },
+		{ BASE, 3 * MIB, TRACE_ACTIVE, 3 * MIB + 512 * KIB },
+	};
+	const struct device in = { &nothing, 1, blocks, 4, 20 * MIB };
+	struct allocator_replay *replay;
+	struct plim_err err;
+	struct trace *t;
+	struct mem m;
+
+	(void)state;
+	mem_init(&m, 0);
+	t = recording(&m, &in, 1);
+	assert_int_equal(allocator_replay_own(&m, t, &t->devices[0], &replay, &err), 0);
+	assert_int_equal(replay->requested_before_bytes, 6 * MIB);
+	assert_int_equal(replay->allocated_before_bytes, 7 * MIB + 512 * KIB);
+	assert_int_equal(replay->range_bytes, 0);
+	assert_int_equal(replay->faults + replay->end_faults, 0);
+	allocator_replay_free(replay);
+	trace_free(t);
+	assert_int_equal(m.used_bytes, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round),
-		cmocka_unit_test(test_segment),
-		cmocka_unit_test(test_heap_merges),
-		cmocka_unit_test(test_heap_expands),
+		cmocka_unit_test(test_round),       cmocka_unit_test(test_segment),
+		cmocka_unit_test(test_heap_merges), cmocka_unit_test(test_heap_expands),
+		cmocka_unit_test(test_residents),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -95,15 +95,16 @@ static void drain(struct source *s, size_t times)
 
 static void test_formats(void **state)
 {
-	static const size_t windows[] = { 100, 0 };
+	/* smaller than the steps, of their size (a slot's head is used, and at times too small), large */
+	static const size_t windows[] = { 100, 20000, 0 };
 
 	(void)state;
 	for (size_t k = 0; k < 4; k++)
-		for (size_t v = 0; v < 8; v++) {
-			struct source_options o = { .window_bytes = windows[v & 1],
-						    .thread = v & 2 ? SOURCE_THREAD_NONE
-								    : SOURCE_THREAD_AUTO };
-			size_t times = v & 4 ? 2 : 1;
+		for (size_t v = 0; v < 12; v++) {
+			struct source_options o = { .window_bytes = windows[v % 3],
+						    .thread = v / 3 % 2 ? SOURCE_THREAD_NONE
+									: SOURCE_THREAD_ALWAYS };
+			size_t times = v / 6 ? 2 : 1;
 			struct blob b = pack(ways[k], plain, PLAIN_BYTES);
 			struct source_info info;
 			struct source *s;

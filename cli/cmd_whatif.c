@@ -1,0 +1,156 @@
+/* plimsoll whatif: options, a call of the public API, an exit code. */
+#include "cmd.h"
+
+#include <plimsoll/whatif.h>
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct whatif_opts {
+	bool json, smallest, search, redact, no_color;
+	struct opt_list settings;
+	uint64_t limit, allowance, device, max_memory, width, threads, budget;
+	const char *gpu, *log, *torch, *keep, *output;
+};
+
+static const struct opt whatif_opt[] = {
+	OPT_LIST('s', "settings", whatif_opts, settings, "CONF",
+		 "a PYTORCH_CUDA_ALLOC_CONF to try; may be given again (a usual set)"),
+	OPT_BYTES('l', "limit", whatif_opts, limit, 2 << 20, OPT_NONE - 1, OPT_NONE,
+		  "memory the job may reserve (what the recording ran into, if it did)"),
+	OPT_STRING('g', "gpu", whatif_opts, gpu, "CARD", NULL,
+		   "the same by a card's name, \"RTX 4090\""),
+	OPT_BYTES(0, "allowance", whatif_opts, allowance, 0, OPT_NONE - 1, OPT_NONE,
+		  "of --gpu, for what PyTorch does not allocate (896MiB)"),
+	OPT_FLAG(0, "smallest", whatif_opts, smallest,
+		 "find the smallest limit of each setting, also when it takes long"),
+	OPT_FLAG(0, "search", whatif_opts, search, "try many more settings, as long as --budget"),
+	OPT_U64(0, "budget", whatif_opts, budget, "seconds", 1, 86400, 60, "time for --search"),
+	OPT_FLAG('j', "json", whatif_opts, json, "print JSON (schema whatif/1) instead of text"),
+	OPT_HEADING("The recording"),
+	OPT_STRING(0, "log", whatif_opts, log, "FILE", NULL,
+		   "a log that holds the out-of-memory text: it tells what the snapshot cannot"),
+	OPT_U64('d', "device", whatif_opts, device, "N", 0, 1023, OPT_NONE,
+		"this GPU (the one with most events)"),
+	OPT_STRING(0, "torch", whatif_opts, torch, "X.Y", NULL,
+		   "PyTorch's release (as the recording's keys tell)"),
+	OPT_HEADING("Keeping a run"),
+	OPT_STRING('k', "keep", whatif_opts, keep, "CONF", NULL,
+		   "run with these settings and write it with --output"),
+	OPT_STRING('o', "output", whatif_opts, output, "FILE.pickle", NULL,
+		   "the run of --keep as a snapshot that PyTorch's viewer opens"),
+	OPT_HEADING("How to show it"),
+	OPT_FLAG(0, "redact", whatif_opts, redact, "do not tell the file's name"),
+	OPT_U64('w', "width", whatif_opts, width, "columns", 40, 500, OPT_NONE,
+		"of the text (the terminal's, or 80)"),
+	OPT_FLAG(0, "no-color", whatif_opts, no_color, "no colours (also NO_COLOR)"),
+	OPT_HEADING("Limits"),
+	OPT_U64(0, "threads", whatif_opts, threads, "n", 1, 1024, OPT_NONE,
+		"runs at a time (as many as cores)"),
+	OPT_BYTES('m', "max-memory", whatif_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE,
+		  "refuse input that needs more (half of this machine's)"),
+	OPT_END
+};
+
+/* "2.9" to 209. */
+static int release(const char *text, unsigned *out)
+{
+	char *end;
+	unsigned long major = strtoul(text, &end, 10), minor;
+
+	if (end == text || *end != '.')
+		return 0;
+	text = end + 1;
+	minor = strtoul(text, &end, 10);
+	if (end == text || (*end && *end != '.') || major != 2 || minor < 1 || minor > 99)
+		return 0;
+	*out = (unsigned)(100 * major + minor);
+	return 1;
+}
+
+static int show_progress(void *ctx, uint32_t done, uint32_t total)
+{
+	(void)ctx;
+	fprintf(stderr, "\r%u of %u settings%s", done, total, done == total ? "\r\033[K" : "");
+	return 0;
+}
+
+static int whatif_show(const struct whatif_opts *o, const char *path,
+		       const struct plim_whatif_options *options)
+{
+	struct plim_text_style style = cmd_style(o->width, o->no_color);
+	struct plim_whatif *w;
+	struct plim_err err;
+	int code = CMD_DONE;
+
+	if (plim_whatif_open(path, options, &w, &err))
+		return cmd_fail(&err);
+	if (o->json ? plim_whatif_json(w, cmd_to_stdout, NULL, &err)
+		    : plim_whatif_text(w, &style, cmd_to_stdout, NULL, &err))
+		code = cmd_fail(&err);
+	if (code == CMD_DONE && o->keep && plim_whatif_snapshot(w, o->keep, o->output, &err))
+		code = cmd_fail(&err);
+	plim_whatif_free(w);
+	return code;
+}
+
+static int whatif_run(const void *values, int argc, char **argv)
+{
+	const struct whatif_opts *o = values;
+	struct plim_whatif_options options;
+
+	(void)argc;
+	plim_whatif_options_init(&options);
+	if (!o->keep != !o->output)
+		return cmd_usage("--keep and --output belong together");
+	if (o->limit != OPT_NONE && o->gpu)
+		return cmd_usage("--limit and --gpu exclude each other");
+	if (o->torch && !release(o->torch, &options.torch))
+		return cmd_usage("--torch takes a release from 2.1 on, like 2.11, not '%s'",
+				 o->torch);
+	options.flags = (o->smallest ? PLIM_WHATIF_SMALLEST : 0) |
+			(o->redact ? PLIM_WHATIF_REDACT : 0) | (o->search ? PLIM_WHATIF_SEARCH : 0);
+	options.search_ms = o->budget * 1000;
+	options.max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory;
+	options.device = o->device == OPT_NONE ? PLIM_UNKNOWN : o->device;
+	options.log_path = o->log;
+	options.settings = o->settings.at;
+	options.settings_count = o->settings.n;
+	options.limit_bytes = o->limit == OPT_NONE ? PLIM_UNKNOWN : o->limit;
+	options.gpu = o->gpu;
+	if (o->allowance != OPT_NONE)
+		options.allowance_bytes = o->allowance;
+	options.threads = o->threads == OPT_NONE ? 0 : (unsigned)o->threads;
+	options.progress = isatty(STDERR_FILENO) ? show_progress : NULL;
+	return whatif_show(o, argv[0], &options);
+}
+
+static const struct cmd_example whatif_examples[] = {
+	{ "plimsoll whatif oom.pickle", "would other allocator settings have saved this run" },
+	{ "plimsoll whatif run.pickle --gpu \"RTX 4090\"", "would it run on that card" },
+	{ "plimsoll whatif run.pickle -s expandable_segments:True --limit 24GiB --json",
+	  "one setting, one limit, for a script" },
+	{ "plimsoll whatif run.pickle --keep max_split_size_mb:64 -o split.pickle",
+	  "what that run looks like in PyTorch's viewer" },
+	{ NULL, NULL },
+};
+
+const struct cmd cmd_whatif = {
+	.name = "whatif",
+	.summary = "run a recording's requests under other allocator settings or limits",
+	.args = "SNAPSHOT",
+	.about = "Takes the requests out of a PyTorch memory snapshot and runs them through a "
+		 "model of PyTorch's caching allocator.  Under the recording's own settings every "
+		 "event must come out as recorded, else there is no advice.\n\n"
+		 "Where the driver puts a segment is its own affair and can decide between free "
+		 "blocks of one size, so each setting is run with several placements; JSON has the "
+		 "range.  A run that survives the recording's death survives to the recording's "
+		 "end: what would have come next was not recorded.",
+	.examples = whatif_examples,
+	.opts = whatif_opt,
+	.opts_size = sizeof(struct whatif_opts),
+	.min_args = 1,
+	.max_args = 1,
+	.run = whatif_run,
+};

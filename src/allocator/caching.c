@@ -1,0 +1,478 @@
+#include "caching.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TOO_LARGE ((uint64_t)1 << 60) /* refused unasked: "more than 1EB" */
+
+/* ---- counting and telling ---- */
+
+static void add(struct allocator_count *n, int64_t change)
+{
+	n->current += (uint64_t)change;
+	if (change < 0) {
+		n->freed -= (uint64_t)change;
+		return;
+	}
+	n->allocated += (uint64_t)change;
+	if (n->current > n->peak)
+		n->peak = n->current;
+}
+
+void caching_count(struct caching *c, enum allocator_stat stat, uint32_t half, int64_t change)
+{
+	add(&c->stats.count[stat][0], change);
+	add(&c->stats.count[stat][1 + (half & 1)], change);
+}
+
+void caching_tell(struct caching *c, enum trace_action action, uint64_t addr, uint64_t bytes,
+		  const struct caching_block *b)
+{
+	int of_request = action <= TRACE_FREE_COMPLETED || action == TRACE_OOM;
+
+	if (c->driver.event)
+		c->driver.event(c->driver.self,
+				&(struct allocator_event){ .action = action,
+							   .addr = addr,
+							   .bytes = bytes,
+							   .request = of_request ? b->request
+										 : CACHING_NONE,
+							   .half = b->half,
+							   .stream = b->stream });
+}
+
+/* ---- blocks and pools ---- */
+
+uint32_t caching_half(uint16_t pool, uint64_t rounded_bytes)
+{
+	return (uint32_t)(pool * 2 + (rounded_bytes > ALLOCATOR_SMALL_SIZE));
+}
+
+/* CACHING_NONE: no memory, and c->err says so. */
+uint32_t caching_block_new(struct caching *c, const struct caching_block *b)
+{
+	if (c->spare.n) {
+		uint32_t block = c->spare.at[--c->spare.n];
+
+		c->blocks.at[block] = *b;
+		return block;
+	}
+	/* room in `spare` for every block: so dropping one cannot fail */
+	if (vec_need(c->mem, &c->blocks, 1, c->err) ||
+	    vec_need(c->mem, &c->spare, c->blocks.n + 1, c->err))
+		return CACHING_NONE;
+	c->blocks.at[c->blocks.n] = *b;
+	return (uint32_t)c->blocks.n++;
+}
+
+void caching_drop(struct caching *c, uint32_t block)
+{
+	c->spare.at[c->spare.n++] = block;
+}
+
+static struct order *order_of(struct caching *c, const struct caching_block *b,
+			      struct order_key *key, uint32_t block)
+{
+	struct caching_bin *bin = &c->bins[b->half * c->streams + b->stream];
+
+	*key = (struct order_key){ b->unmapped ? 0 : b->bytes, b->addr, block };
+	return b->unmapped ? &bin->unmapped : &bin->free;
+}
+
+enum plim_status caching_pool_insert(struct caching *c, uint32_t block)
+{
+	struct caching_block *b = &c->blocks.at[block];
+	struct order_key key;
+	struct order *o = order_of(c, b, &key, block);
+
+	b->searches = c->searches[b->half];
+	return order_insert(c->mem, o, &key, c->err);
+}
+
+void caching_pool_remove(struct caching *c, uint32_t block)
+{
+	struct order_key key;
+	struct order *o = order_of(c, &c->blocks.at[block], &key, block);
+
+	order_remove(c->mem, o, &key);
+}
+
+static void link_blocks(struct caching *c, uint32_t left, uint32_t right)
+{
+	if (left != CACHING_NONE)
+		c->blocks.at[left].next = right;
+	if (right != CACHING_NONE)
+		c->blocks.at[right].prev = left;
+}
+
+uint64_t caching_merge(struct caching *c, uint32_t into, uint32_t neighbour)
+{
+	struct caching_block *b = &c->blocks.at[into], *n;
+
+	if (neighbour == CACHING_NONE)
+		return 0;
+	n = &c->blocks.at[neighbour];
+	if (n->allocated || n->unmapped != b->unmapped)
+		return 0;
+	caching_pool_remove(c, neighbour);
+	if (b->prev == neighbour) {
+		b->addr = n->addr;
+		b->prev = n->prev;
+		link_blocks(c, n->prev, into);
+	} else {
+		b->next = n->next;
+		link_blocks(c, into, n->next);
+	}
+	b->bytes += n->bytes;
+	caching_drop(c, neighbour);
+	return n->bytes;
+}
+
+/* ---- malloc ---- */
+
+/* What a free block is worth to a request: the last one of a reservation can still grow. */
+static uint64_t expandable_bytes(const struct caching *c, uint32_t block)
+{
+	const struct caching_block *b = &c->blocks.at[block];
+
+	if (b->next == CACHING_NONE || !c->blocks.at[b->next].unmapped)
+		return b->bytes;
+	return b->bytes + c->blocks.at[b->next].bytes;
+}
+
+static int is_expandable(const struct caching *c, uint32_t block)
+{
+	return c->blocks.at[block].reservation != CACHING_NONE;
+}
+
+/* Of expandable blocks prefer those that cannot grow; with the setting off pass over all of them. */
+static const struct order_key *choose_expandable(const struct caching *c, const struct order *o,
+						 struct order_cursor at)
+{
+	const struct order_key *k = order_get(o, at), *other;
+
+	for (;;) {
+		order_next(o, &at);
+		other = order_get(o, at);
+		if (!c->rules.expandable) {
+			if (!other || !is_expandable(c, other->block))
+				return other;
+			continue;
+		}
+		if (!is_expandable(c, k->block) || !other ||
+		    expandable_bytes(c, other->block) >= expandable_bytes(c, k->block))
+			return k;
+		k = other;
+	}
+}
+
+uint32_t caching_find(const struct caching *c, uint32_t half, uint16_t stream, uint64_t bytes)
+{
+	const struct order *o = &c->bins[half * c->streams + stream].free;
+	struct order_cursor at = order_seek(o, bytes, 0);
+	const struct order_key *k = order_get(o, at);
+
+	if (k && is_expandable(c, k->block))
+		k = choose_expandable(c, o, at);
+	if (!k)
+		return CACHING_NONE;
+	if (bytes < c->rules.max_split_bytes && k->bytes >= c->rules.max_split_bytes)
+		return CACHING_NONE;
+	if (bytes >= c->rules.max_split_bytes &&
+	    k->bytes - bytes >= c->rules.max_nonsplit_rounding_bytes)
+		return CACHING_NONE;
+	return k->block;
+}
+
+static int collects(const struct caching *c)
+{
+	return c->limit_bytes != UINT64_MAX && c->rules.gc_threshold > 0;
+}
+
+static uint32_t take_free(struct caching *c, uint32_t half, uint16_t stream, uint64_t bytes)
+{
+	uint32_t block;
+
+	c->searches[half] += (uint64_t)collects(c);
+	block = caching_find(c, half, stream, bytes);
+	if (block != CACHING_NONE)
+		caching_pool_remove(c, block);
+	return block;
+}
+
+static int is_private(uint32_t half)
+{
+	return half > 1;
+}
+
+static int expands(const struct caching *c, uint32_t half)
+{
+	return c->rules.expandable &&
+	       !(is_private(half) && c->rules.release->no_private_expandable);
+}
+
+/* *block CACHING_NONE: the limit or the driver does not allow it. */
+static enum plim_status alloc_block(struct caching *c, uint32_t half, uint16_t stream,
+				    uint64_t bytes, uint32_t *block)
+{
+	uint64_t segment = allocator_segment_bytes(&c->rules, bytes);
+	struct caching_block b = { .bytes = segment,
+				   .prev = CACHING_NONE,
+				   .next = CACHING_NONE,
+				   .reservation = CACHING_NONE,
+				   .half = half,
+				   .stream = stream };
+	uint64_t reserved = c->stats.count[ALLOCATOR_RESERVED_BYTES][0].current;
+
+	*block = CACHING_NONE;
+	if (segment > c->limit_bytes || reserved > c->limit_bytes - segment)
+		return PLIM_OK;
+	if (expands(c, half))
+		return caching_expand(c, half, stream, bytes, block);
+	if (!c->driver.segment_alloc(c->driver.self, segment, &b.addr))
+		return PLIM_OK;
+	*block = caching_block_new(c, &b);
+	if (*block == CACHING_NONE)
+		return mem_status(c->err);
+	caching_count(c, ALLOCATOR_SEGMENT, half, 1);
+	caching_count(c, ALLOCATOR_RESERVED_BYTES, half, (int64_t)segment);
+	if (segment >= c->rules.max_split_bytes)
+		caching_count(c, ALLOCATOR_OVERSIZE_SEGMENTS, half, 1);
+	c->stats.device_allocs++;
+	caching_tell(c, TRACE_SEGMENT_ALLOC, b.addr, segment, &b);
+	return PLIM_OK;
+}
+
+/* The ladder: each rung asks the driver again after it gave something back. */
+static enum plim_status climb(struct caching *c, uint32_t half, uint16_t stream, uint64_t bytes,
+			      uint32_t *block)
+{
+	enum plim_status st;
+
+	if (collects(c))
+		caching_garbage_collect(c);
+	st = alloc_block(c, half, stream, bytes, block);
+	if (!st && *block == CACHING_NONE && caching_release_available(c, half, stream, bytes))
+		st = alloc_block(c, half, stream, bytes, block);
+	if (st || *block != CACHING_NONE)
+		return st;
+	st = caching_empty_cache(c);
+	c->stats.retries++;
+	return st ? st : alloc_block(c, half, stream, bytes, block);
+}
+
+static int should_split(const struct caching *c, const struct caching_block *b, uint64_t bytes)
+{
+	uint64_t rest = b->bytes - bytes;
+
+	if (!(b->half & 1) || c->rules.expandable)
+		return rest >= ALLOCATOR_MIN_BLOCK;
+	return bytes < c->rules.max_split_bytes && rest > ALLOCATOR_SMALL_SIZE;
+}
+
+/* The front of `block` becomes a block of its own; what remains is free and keeps its number. */
+static enum plim_status split(struct caching *c, uint32_t *block, uint64_t bytes)
+{
+	struct caching_block front = c->blocks.at[*block];
+	uint32_t rest = *block, made;
+
+	front.bytes = bytes;
+	front.next = rest;
+	made = caching_block_new(c, &front);
+	if (made == CACHING_NONE)
+		return mem_status(c->err);
+	link_blocks(c, front.prev, made);
+	c->blocks.at[rest].prev = made;
+	c->blocks.at[rest].addr += bytes;
+	c->blocks.at[rest].bytes -= bytes;
+	*block = made;
+	return caching_pool_insert(c, rest);
+}
+
+/* Inactive split blocks are free parts of a segment; expandable ones do not count. */
+static void count_taken(struct caching *c, const struct caching_block *b, int was_split, int splits)
+{
+	int64_t blocks = 0, bytes = 0;
+
+	if (b->reservation != CACHING_NONE)
+		return;
+	if (splits && was_split)
+		bytes = -(int64_t)b->bytes;
+	else if (splits) {
+		bytes = (int64_t)c->blocks.at[b->next].bytes;
+		blocks = 1;
+	} else if (was_split) {
+		bytes = -(int64_t)b->bytes;
+		blocks = -1;
+	}
+	if (blocks)
+		caching_count(c, ALLOCATOR_INACTIVE_SPLIT, b->half, blocks);
+	if (bytes)
+		caching_count(c, ALLOCATOR_INACTIVE_SPLIT_BYTES, b->half, bytes);
+}
+
+static enum plim_status hand_out(struct caching *c, const struct caching_request *rq,
+				 uint64_t bytes, uint32_t *block)
+{
+	struct caching_block *b = &c->blocks.at[*block];
+	int was_split = !caching_whole(b), splits = should_split(c, b, bytes);
+	enum plim_status st = splits ? split(c, block, bytes) : PLIM_OK;
+
+	if (st)
+		return st;
+	b = &c->blocks.at[*block];
+	count_taken(c, b, was_split, splits);
+	b->allocated = 1;
+	b->requested_bytes = rq->bytes;
+	b->request = rq->number;
+	caching_tell(c, TRACE_ALLOC, b->addr, rq->bytes, b);
+	caching_count(c, ALLOCATOR_ALLOCATION, b->half, 1);
+	caching_count(c, ALLOCATOR_ALLOCATED_BYTES, b->half, (int64_t)b->bytes);
+	caching_count(c, ALLOCATOR_ACTIVE, b->half, 1);
+	caching_count(c, ALLOCATOR_ACTIVE_BYTES, b->half, (int64_t)b->bytes);
+	caching_count(c, ALLOCATOR_REQUESTED_BYTES, b->half, (int64_t)rq->bytes);
+	if (b->bytes >= c->rules.max_split_bytes)
+		caching_count(c, ALLOCATOR_OVERSIZE_ALLOCATIONS, b->half, 1);
+	return PLIM_OK;
+}
+
+enum plim_status caching_malloc(struct caching *c, const struct caching_request *rq,
+				uint32_t *block)
+{
+	uint64_t bytes = allocator_round(&c->rules, rq->bytes);
+	uint32_t half = caching_half(rq->pool, bytes);
+	enum plim_status st = PLIM_OK;
+
+	*block = bytes < TOO_LARGE ? take_free(c, half, rq->stream, bytes) : CACHING_NONE;
+	if (*block == CACHING_NONE && bytes < TOO_LARGE)
+		st = climb(c, half, rq->stream, bytes, block);
+	if (!st && *block != CACHING_NONE)
+		return hand_out(c, rq, bytes, block);
+	if (!st) {
+		c->stats.ooms++;
+		caching_tell(c, TRACE_OOM, 0, bytes,
+			     &(struct caching_block){
+				     .request = rq->number, .half = half, .stream = rq->stream });
+	}
+	return st;
+}
+
+/* ---- free ---- */
+
+enum plim_status caching_free_requested(struct caching *c, uint32_t block)
+{
+	struct caching_block *b = &c->blocks.at[block];
+	enum plim_status st = vec_push(c->mem, &c->pending, block, c->err);
+
+	if (st)
+		return st;
+	b->pending_at = (uint32_t)c->pending.n;
+	caching_tell(c, TRACE_FREE_REQUESTED, b->addr, b->requested_bytes, b);
+	caching_count(c, ALLOCATOR_ALLOCATION, b->half, -1);
+	caching_count(c, ALLOCATOR_ALLOCATED_BYTES, b->half, -(int64_t)b->bytes);
+	if (b->bytes >= c->rules.max_split_bytes)
+		caching_count(c, ALLOCATOR_OVERSIZE_ALLOCATIONS, b->half, -1);
+	return PLIM_OK;
+}
+
+static void no_longer_pending(struct caching *c, struct caching_block *b)
+{
+	uint32_t last = c->pending.at[--c->pending.n];
+
+	c->pending.at[b->pending_at - 1] = last;
+	c->blocks.at[last].pending_at = b->pending_at;
+	b->pending_at = 0;
+}
+
+enum plim_status caching_free_completed(struct caching *c, uint32_t block)
+{
+	struct caching_block *b = &c->blocks.at[block];
+	uint64_t was = b->bytes, taken;
+	int64_t blocks = 0, bytes = 0;
+	uint32_t half = b->half;
+
+	caching_tell(c, TRACE_FREE_COMPLETED, b->addr, b->requested_bytes, b);
+	no_longer_pending(c, b);
+	b->allocated = 0;
+	for (int side = 0; side < 2; side++) {
+		taken = caching_merge(c, block, side ? b->next : b->prev);
+		blocks -= taken > 0;
+		bytes -= (int64_t)taken;
+	}
+	if (!caching_whole(b)) {
+		blocks += 1;
+		bytes += (int64_t)b->bytes;
+	}
+	if (b->reservation == CACHING_NONE && (blocks || bytes)) {
+		caching_count(c, ALLOCATOR_INACTIVE_SPLIT, half, blocks);
+		caching_count(c, ALLOCATOR_INACTIVE_SPLIT_BYTES, half, bytes);
+	}
+	caching_count(c, ALLOCATOR_ACTIVE, half, -1);
+	caching_count(c, ALLOCATOR_ACTIVE_BYTES, half, -(int64_t)was);
+	caching_count(c, ALLOCATOR_REQUESTED_BYTES, half, -(int64_t)b->requested_bytes);
+	return caching_pool_insert(c, block);
+}
+
+/* ---- life ---- */
+
+struct numbered {
+	uint64_t value; /* pointers are compared, so one written as a negative number comes last */
+	uint16_t number;
+};
+
+static int by_value(const void *a, const void *b)
+{
+	const struct numbered *x = a, *y = b;
+
+	return (x->value > y->value) - (x->value < y->value);
+}
+
+static enum plim_status order_streams(struct caching *c)
+{
+	struct numbered *list = mem_new(c->mem, c->streams, sizeof(*list), c->err);
+
+	c->stream_order =
+		list ? mem_new(c->mem, c->streams, sizeof(*c->stream_order), c->err) : NULL;
+	if (c->stream_order) {
+		for (size_t i = 0; i < c->streams; i++)
+			list[i] = (struct numbered){ (uint64_t)c->stream_values[i], (uint16_t)i };
+		if (c->streams)
+			qsort(list, c->streams, sizeof(*list), by_value);
+		for (size_t i = 0; i < c->streams; i++)
+			c->stream_order[i] = list[i].number;
+	}
+	mem_free(c->mem, list, c->streams, sizeof(*list));
+	return c->stream_order ? PLIM_OK : mem_status(c->err);
+}
+
+enum plim_status caching_init(struct caching *c, struct mem *m, const struct caching_setup *setup,
+			      struct plim_err *err)
+{
+	*c = (struct caching){ .mem = m,
+			       .err = err,
+			       .rules = setup->rules,
+			       .driver = setup->driver,
+			       .stream_values = setup->stream_values,
+			       .streams = setup->streams,
+			       .halves = 2 * setup->pools,
+			       .limit_bytes = setup->limit_bytes,
+			       .device_bytes = setup->device_bytes };
+	c->bins = mem_new(m, c->halves * c->streams, sizeof(*c->bins), err);
+	c->searches = c->bins ? mem_new(m, c->halves, sizeof(*c->searches), err) : NULL;
+	return c->searches ? order_streams(c) : mem_status(c->err);
+}
+
+void caching_release(struct caching *c)
+{
+	for (size_t i = 0; c->bins && i < c->halves * c->streams; i++) {
+		order_release(c->mem, &c->bins[i].free);
+		order_release(c->mem, &c->bins[i].unmapped);
+	}
+	mem_free(c->mem, c->bins, c->halves * c->streams, sizeof(*c->bins));
+	mem_free(c->mem, c->searches, c->halves, sizeof(*c->searches));
+	mem_free(c->mem, c->stream_order, c->streams, sizeof(*c->stream_order));
+	vec_release(c->mem, &c->blocks);
+	vec_release(c->mem, &c->spare);
+	vec_release(c->mem, &c->reservations);
+	vec_release(c->mem, &c->pending);
+}

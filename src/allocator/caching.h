@@ -1,0 +1,150 @@
+/*
+ * PyTorch's DeviceCachingAllocator as a model: requests in, calls of the driver and statistics out.
+ * It makes the same decisions in the same order as c10/cuda/CUDACachingAllocator.cpp does; where
+ * CUDA itself decides (is there memory, at which address) it asks a struct caching_driver.
+ *
+ * Not modelled: captures that are under way (they skip the full release), MemPool fallbacks,
+ * free-memory callbacks.  What became of frees that wait for another stream is the caller's input.
+ */
+#ifndef ALLOCATOR_CACHING_H
+#define ALLOCATOR_CACHING_H
+
+#include "allocator.h"
+#include "order.h"
+
+#define CACHING_NONE UINT32_MAX
+
+struct caching_block {
+	uint64_t addr, bytes, requested_bytes;
+	uint64_t searches; /* of its pool when it was last put there: its age counts from then */
+	uint32_t prev, next;
+	uint32_t request;     /* the caller's, while allocated */
+	uint32_t reservation; /* CACHING_NONE: a segment of its own */
+	uint32_t half;        /* pool * 2 + large */
+	uint16_t stream;
+	uint32_t pending_at; /* place + 1 in `pending`, 0: not there */
+	uint8_t allocated;   /* handed out, or freed and still waiting for other streams */
+	uint8_t unmapped;
+};
+
+/* Free blocks of one half of a pool and one stream. */
+struct caching_bin {
+	struct order free;
+	struct order unmapped; /* bytes 0: by address */
+};
+
+/* Address space of an expandable segment. */
+struct caching_reservation {
+	uint64_t addr, bytes, page_bytes;
+};
+
+/* What stands for CUDA. */
+struct caching_driver {
+	void *self;
+	/* cudaMalloc; false: out of memory */
+	int (*segment_alloc)(void *self, uint64_t bytes, uint64_t *addr);
+	void (*segment_free)(void *self, uint64_t addr, uint64_t bytes);
+	uint64_t (*reserve)(void *self, uint64_t bytes); /* cuMemAddressReserve */
+	void (*unreserve)(void *self, uint64_t addr, uint64_t bytes);
+	/* physical pages for [addr, addr + bytes); false: out of memory, and nothing is mapped */
+	int (*map)(void *self, uint64_t addr, uint64_t bytes);
+	void (*unmap)(void *self, uint64_t addr, uint64_t bytes);
+	/* what PyTorch would record: events without their op; may be NULL */
+	void (*event)(void *self, const struct allocator_event *event);
+};
+
+struct caching {
+	struct mem *mem;
+	struct plim_err *err;
+	struct allocator_rules rules;
+	struct caching_driver driver;
+	const int64_t *stream_values; /* cudaStream_t by number: pools are walked in their order */
+	size_t streams, halves;
+	uint16_t *stream_order; /* stream numbers by value */
+	uint64_t limit_bytes;   /* set_per_process_memory_fraction; UINT64_MAX: none */
+	uint64_t device_bytes;  /* for the size of reservations */
+	VEC(struct caching_block) blocks;
+	VEC(uint32_t) spare;
+	struct caching_bin *bins; /* [half * streams + stream] */
+	uint64_t *searches;       /* of each half */
+	VEC(struct caching_reservation) reservations;
+	VEC(uint32_t) pending; /* blocks whose free was asked for and is not completed */
+	struct allocator_stats stats;
+};
+
+struct caching_setup {
+	struct allocator_rules rules;
+	struct caching_driver driver;
+	const int64_t *stream_values; /* borrowed */
+	size_t streams, pools;
+	uint64_t limit_bytes, device_bytes;
+};
+
+enum plim_status caching_init(struct caching *c, struct mem *m, const struct caching_setup *setup,
+			      struct plim_err *err);
+void caching_release(struct caching *c);
+
+struct caching_request {
+	uint64_t bytes; /* unrounded */
+	uint32_t number;
+	uint16_t stream, pool;
+};
+
+/* *block CACHING_NONE: out of memory, which is not an error of this function. */
+enum plim_status caching_malloc(struct caching *c, const struct caching_request *rq,
+				uint32_t *block);
+
+/* The program drops it; it is not back before caching_free_completed. */
+enum plim_status caching_free_requested(struct caching *c, uint32_t block);
+enum plim_status caching_free_completed(struct caching *c, uint32_t block);
+
+/* torch.cuda.empty_cache() */
+enum plim_status caching_empty_cache(struct caching *c);
+
+/* The free block that get_free_block would take, or CACHING_NONE; counts no search. */
+uint32_t caching_find(const struct caching *c, uint32_t half, uint16_t stream, uint64_t bytes);
+
+/* pool * 2 + whether a rounded size is for the large half */
+uint32_t caching_half(uint16_t pool, uint64_t rounded_bytes);
+
+/*
+ * Begin with what a heap holds, in a model that has nothing yet.  Requests are the heap's allocations,
+ * of `device`; request_of gives their numbers and block_of[request] becomes the block of each.
+ */
+struct heap;
+enum plim_status caching_seed(struct caching *c, const struct heap *h, const struct trace_device *d,
+			      const uint32_t *request_of, uint32_t *block_of);
+
+/* ---- between the files of the model ---- */
+
+uint32_t caching_block_new(struct caching *c, const struct caching_block *b);
+enum plim_status caching_pool_insert(struct caching *c, uint32_t block);
+void caching_pool_remove(struct caching *c, uint32_t block);
+void caching_drop(struct caching *c, uint32_t block);
+/* `into` takes its neighbour over if both are free and of one kind; the bytes that came. */
+uint64_t caching_merge(struct caching *c, uint32_t into, uint32_t neighbour);
+void caching_count(struct caching *c, enum allocator_stat stat, uint32_t half, int64_t change);
+void caching_tell(struct caching *c, enum trace_action action, uint64_t addr, uint64_t bytes,
+		  const struct caching_block *b);
+
+enum plim_status caching_expand(struct caching *c, uint32_t half, uint16_t stream, uint64_t bytes,
+				uint32_t *block);
+enum plim_status caching_unmap(struct caching *c, uint32_t block);
+
+void caching_garbage_collect(struct caching *c);
+/* Segments beyond max_split, until one large enough for the request is free; true: it should be. */
+int caching_release_available(struct caching *c, uint32_t half, uint16_t stream, uint64_t bytes);
+
+/* Is it still the block of that request?  A wait for all streams may have freed it before the program. */
+static inline int caching_holds(const struct caching *c, uint32_t block, uint32_t request)
+{
+	return block != CACHING_NONE && c->blocks.at[block].allocated &&
+	       c->blocks.at[block].request == request;
+}
+
+static inline int caching_whole(const struct caching_block *b)
+{
+	return b->prev == CACHING_NONE && b->next == CACHING_NONE;
+}
+
+#endif

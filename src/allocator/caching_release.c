@@ -1,0 +1,160 @@
+/* What the allocator gives back to the driver, and when. */
+#include "caching.h"
+
+static void segment_free(struct caching *c, uint32_t block)
+{
+	struct caching_block *b = &c->blocks.at[block];
+
+	caching_pool_remove(c, block);
+	c->driver.segment_free(c->driver.self, b->addr, b->bytes);
+	caching_count(c, ALLOCATOR_SEGMENT, b->half, -1);
+	caching_count(c, ALLOCATOR_RESERVED_BYTES, b->half, -(int64_t)b->bytes);
+	if (b->bytes >= c->rules.max_split_bytes)
+		caching_count(c, ALLOCATOR_OVERSIZE_SEGMENTS, b->half, -1);
+	c->stats.device_frees++;
+	caching_tell(c, TRACE_SEGMENT_FREE, b->addr, b->bytes, b);
+	caching_drop(c, block);
+}
+
+/* A segment that is one free block. */
+static int can_free(const struct caching_block *b)
+{
+	return b->reservation == CACHING_NONE && caching_whole(b);
+}
+
+/* ---- garbage collection: above a threshold, free segments that were not used for long ---- */
+
+struct ages {
+	uint64_t sum, count;
+};
+
+static uint64_t age(const struct caching *c, const struct caching_block *b)
+{
+	return c->searches[b->half] - b->searches;
+}
+
+/* One pass over the large default pool: everything of at least the mean age. */
+static uint64_t collect(struct caching *c, struct ages *left)
+{
+	double threshold = (double)left->sum / (double)left->count;
+	uint64_t freed = 0;
+
+	for (size_t i = 0; i < c->streams; i++) {
+		const struct order *o = &c->bins[1 * c->streams + c->stream_order[i]].free;
+		struct order_cursor at = order_seek(o, 0, 0);
+
+		for (const struct order_key *k; (k = order_get(o, at));) {
+			struct order_key here = *k;
+			const struct caching_block *b = &c->blocks.at[k->block];
+
+			if (!can_free(b) || (double)age(c, b) < threshold) {
+				order_next(o, &at);
+				continue;
+			}
+			left->sum -= age(c, b);
+			left->count--;
+			freed += b->bytes;
+			segment_free(c, k->block);
+			at = order_seek(o, here.bytes, here.addr);
+		}
+	}
+	return freed;
+}
+
+void caching_garbage_collect(struct caching *c)
+{
+	uint64_t reserved = c->stats.count[ALLOCATOR_RESERVED_BYTES][0].current;
+	uint64_t threshold = (uint64_t)(c->rules.gc_threshold * (double)c->limit_bytes);
+	uint64_t target, freed = 0, now;
+	struct ages left = { 0 };
+
+	if (reserved <= threshold)
+		return;
+	target = reserved - threshold;
+	for (size_t i = 0; i < c->streams; i++) {
+		const struct order *o = &c->bins[1 * c->streams + c->stream_order[i]].free;
+		struct order_cursor at = order_seek(o, 0, 0);
+
+		for (const struct order_key *k; (k = order_get(o, at)); order_next(o, &at)) {
+			if (!caching_whole(&c->blocks.at[k->block]))
+				continue;
+			left.sum += age(c, &c->blocks.at[k->block]);
+			left.count++;
+		}
+	}
+	while (freed < target && left.count) {
+		now = collect(c, &left);
+		freed += now;
+		if (!now)
+			break;
+	}
+}
+
+/* ---- oversize blocks ---- */
+
+int caching_release_available(struct caching *c, uint32_t half, uint16_t stream, uint64_t bytes)
+{
+	const struct order *o = &c->bins[half * c->streams + stream].free;
+	uint64_t key = bytes > c->rules.max_split_bytes ? bytes : c->rules.max_split_bytes;
+	struct order_cursor at = order_seek(o, key, 0);
+	const struct order_key *k = order_get(o, at);
+	uint64_t freed = 0;
+
+	if (c->rules.max_split_bytes == UINT64_MAX)
+		return 0;
+	if (k && c->blocks.at[k->block].reservation == CACHING_NONE) {
+		segment_free(c, k->block);
+		return 1;
+	}
+	while (freed < key && order_prev(o, &at)) {
+		struct order_key here = *order_get(o, at);
+
+		if (here.bytes < c->rules.max_split_bytes)
+			break;
+		if (c->blocks.at[here.block].reservation != CACHING_NONE)
+			continue;
+		segment_free(c, here.block);
+		freed += here.bytes;
+		at = order_seek(o, here.bytes, here.addr);
+	}
+	return freed >= key;
+}
+
+/* ---- everything ---- */
+
+static enum plim_status release_bin(struct caching *c, struct caching_bin *bin)
+{
+	VEC(uint32_t) expandable = { 0 };
+	struct order_cursor at = order_seek(&bin->free, 0, 0);
+	enum plim_status st = PLIM_OK;
+
+	for (const struct order_key *k; !st && (k = order_get(&bin->free, at));) {
+		struct order_key here = *k;
+
+		if (can_free(&c->blocks.at[k->block])) {
+			segment_free(c, k->block);
+			at = order_seek(&bin->free, here.bytes, here.addr);
+			continue;
+		}
+		if (c->blocks.at[k->block].reservation != CACHING_NONE)
+			st = vec_push(c->mem, &expandable, k->block, c->err);
+		order_next(&bin->free, &at);
+	}
+	for (size_t i = 0; !st && i < expandable.n; i++)
+		st = caching_unmap(c, expandable.at[i]);
+	vec_release(c->mem, &expandable);
+	return st;
+}
+
+enum plim_status caching_empty_cache(struct caching *c)
+{
+	enum plim_status st = PLIM_OK;
+
+	while (!st && c->pending.n) /* the device is waited for */
+		st = caching_free_completed(c, c->pending.at[c->pending.n - 1]);
+	/* private pools give nothing back while somebody holds them, and who does is not recorded */
+	for (uint32_t half = 2; !st && half-- > 0;)
+		for (size_t i = 0; !st && i < c->streams; i++)
+			st = release_bin(c, &c->bins[half * c->streams + c->stream_order[i]]);
+	return st;
+}

@@ -1,0 +1,32 @@
+/*
+ * Where CUDA puts memory, and how much it has.  Addresses are CUDA's own affair and differ from run
+ * to run, so there are several ways to place; they only decide between free blocks of equal size.
+ */
+#ifndef ALLOCATOR_PLACEMENT_H
+#define ALLOCATOR_PLACEMENT_H
+
+#include "caching.h"
+
+struct placement_hole {
+	uint64_t addr, bytes;
+};
+
+struct placement {
+	struct mem *mem;
+	struct plim_err *err;
+	enum allocator_way way;
+	void *owner; /* whoever runs the model */
+	uint64_t capacity_bytes, used_bytes;
+	uint64_t low;                     /* address space in use begins here */
+	VEC(struct placement_hole) holes; /* free inside it, by address */
+	enum plim_status failed;          /* our own memory ran out */
+};
+
+/* capacity_bytes UINT64_MAX: as much as is asked for. */
+void placement_init(struct placement *p, struct mem *m, enum allocator_way way,
+		    uint64_t capacity_bytes, struct plim_err *err);
+void placement_release(struct placement *p);
+
+struct caching_driver placement_driver(struct placement *p);
+
+#endif

@@ -1,0 +1,156 @@
+/* A program run under any settings, at addresses of our own. */
+#include "placement.h"
+
+struct running {
+	const struct program *p;
+	const struct allocator_run *how;
+	uint32_t op; /* the one that runs */
+	struct caching model;
+	uint32_t *block_of; /* of each request; CACHING_NONE: it is not there */
+	int stopped; /* a request failed that had not when recorded: what follows is not known */
+	struct allocator_outcome *out;
+};
+
+static enum plim_status malloc_op(struct running *r, const struct program_op *op)
+{
+	const struct program_request *rq = &r->p->requests.at[op->request];
+	struct caching_request request = { rq->bytes, op->request, rq->stream, rq->pool };
+	uint32_t block;
+	enum plim_status st = caching_malloc(&r->model, &request, &block);
+
+	r->block_of[op->request] = block;
+	if (st)
+		return st;
+	if (block == CACHING_NONE) {
+		r->stopped = op->kind == PROGRAM_ALLOC;
+		if (r->out->oom_event == TRACE_NONE) {
+			r->out->oom_event = op->event;
+			r->out->oom_request_bytes = rq->bytes;
+		}
+	} else if (op->kind == PROGRAM_ATTEMPT) {
+		/* what the program would have done with it was not recorded: it is given back */
+		r->out->survived_attempts++;
+		r->block_of[op->request] = CACHING_NONE;
+		st = caching_free_requested(&r->model, block);
+		if (!st)
+			st = caching_free_completed(&r->model, block);
+	}
+	return st;
+}
+
+static enum plim_status free_op(struct running *r, const struct program_op *op)
+{
+	uint32_t block = r->block_of[op->request];
+	enum plim_status st = PLIM_OK;
+
+	if (!caching_holds(&r->model, block, op->request))
+		return PLIM_OK; /* it failed here, or was completed by a release that had to wait */
+	if (!r->model.blocks.at[block].pending_at)
+		st = caching_free_requested(&r->model, block);
+	if (!st && op->kind == PROGRAM_FREE_DONE)
+		st = caching_free_completed(&r->model, block);
+	return st;
+}
+
+static enum plim_status one(struct running *r, const struct program_op *op)
+{
+	switch ((enum program_op_kind)op->kind) {
+	case PROGRAM_ALLOC:
+	case PROGRAM_ATTEMPT: return malloc_op(r, op);
+	case PROGRAM_FREE:
+	case PROGRAM_FREE_DONE: return free_op(r, op);
+	case PROGRAM_EMPTY_CACHE: return caching_empty_cache(&r->model);
+	}
+	return PLIM_OK;
+}
+
+/* The driver's calls go to the placement; what would be recorded goes to whoever asked. */
+static void pass_event(void *self, const struct allocator_event *event)
+{
+	struct placement *p = self;
+	struct running *r = p->owner;
+	struct allocator_event e = *event;
+
+	e.op = r->op;
+	r->how->event(r->how->self, &e);
+}
+
+static void tell_block(const struct running *r, const struct caching_block *b, uint64_t segment)
+{
+	r->how->block(r->how->self,
+		      &(struct allocator_block){ .segment_addr = segment,
+						 .addr = b->addr,
+						 .bytes = b->bytes,
+						 .requested_bytes = b->requested_bytes,
+						 .request = b->allocated ? b->request : TRACE_NONE,
+						 .half = b->half,
+						 .stream = b->stream,
+						 .pending = b->pending_at != 0,
+						 .expandable = b->reservation != CACHING_NONE });
+}
+
+/* Every segment, and every mapped part of a reservation, block by block. */
+static enum plim_status tell_blocks(const struct running *r)
+{
+	const struct caching *c = &r->model;
+	uint8_t *unused = mem_new(c->mem, c->blocks.n, 1, c->err);
+
+	if (!unused)
+		return mem_status(c->err);
+	for (size_t i = 0; i < c->spare.n; i++)
+		unused[c->spare.at[i]] = 1;
+	for (uint32_t i = 0; i < c->blocks.n; i++) {
+		uint64_t segment = c->blocks.at[i].addr;
+
+		if (unused[i] || c->blocks.at[i].prev != CACHING_NONE)
+			continue;
+		for (uint32_t k = i; k != CACHING_NONE; k = c->blocks.at[k].next) {
+			const struct caching_block *b = &c->blocks.at[k];
+
+			if (b->unmapped)
+				segment = b->addr + b->bytes;
+			else
+				tell_block(r, b, segment);
+		}
+	}
+	mem_free(c->mem, unused, c->blocks.n, 1);
+	return PLIM_OK;
+}
+
+enum plim_status allocator_run(struct mem *m, const struct program *p,
+			       const struct allocator_run *how, struct allocator_outcome *out,
+			       struct plim_err *err)
+{
+	struct running r = { .p = p, .how = how, .out = out };
+	struct placement placement;
+	struct caching_setup setup = { .rules = *how->rules,
+				       .stream_values = p->streams,
+				       .streams = p->stream_count,
+				       .pools = p->pools,
+				       .limit_bytes = how->bounds.limit_bytes,
+				       .device_bytes = how->bounds.device_bytes
+							       ? how->bounds.device_bytes
+							       : (uint64_t)80 << 30 };
+	enum plim_status st;
+
+	*out = (struct allocator_outcome){ .oom_event = TRACE_NONE };
+	placement_init(&placement, m, how->way, how->bounds.capacity_bytes, err);
+	placement.owner = &r;
+	setup.driver = placement_driver(&placement);
+	setup.driver.event = how->event ? pass_event : NULL;
+	r.block_of = mem_new(m, p->requests.n, sizeof(*r.block_of), err);
+	st = r.block_of ? caching_init(&r.model, m, &setup, err) : mem_status(err);
+	for (r.op = 0; !st && !r.stopped && r.op < p->ops.n; r.op++) {
+		st = one(&r, &p->ops.at[r.op]);
+		if (!st)
+			st = placement.failed;
+	}
+	if (!st && how->block)
+		st = tell_blocks(&r);
+	out->stats = r.model.stats;
+	mem_free(m, r.block_of, p->requests.n, sizeof(*r.block_of));
+	if (r.model.mem)
+		caching_release(&r.model);
+	placement_release(&placement);
+	return st;
+}

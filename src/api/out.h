@@ -1,0 +1,23 @@
+/* How every verb gives its result away: JSON and rows from its table, a snapshot as a file. */
+#ifndef API_OUT_H
+#define API_OUT_H
+
+#include "trace/trace.h"
+
+#include <plimsoll/report.h>
+
+/* `what` as a JSON object that begins with its schema and the program's version. */
+enum plim_status out_json(struct mem *m, const char *schema, const struct field_table *table,
+			  const void *what, plim_write_fn *write, void *ctx, struct plim_err *err);
+
+/* The rows of a table as Markdown, or (layout) as the ABI list. */
+enum plim_status out_fields(const struct field_table *table, int layout, plim_write_fn *write,
+			    void *ctx, struct plim_err *err);
+
+/* A text that was written, or why it was not. */
+enum plim_status out_text(struct text *t, plim_write_fn *write, void *ctx, struct plim_err *err);
+
+/* A trace as a pickle that appears whole or not at all. */
+enum plim_status out_snapshot(const struct trace *t, const char *path, struct plim_err *err);
+
+#endif

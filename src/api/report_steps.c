@@ -1,0 +1,154 @@
+/* Steps, phases and categories, from the timeline's into the report's structs. */
+#include "out.h"
+#include "report.h"
+
+enum plim_status report_categorize(struct plim_report *r, struct report_device *one,
+				   struct plim_err *err)
+{
+	if (!r->hidden->trace->has_frames || !one->timeline.device->events.n)
+		return PLIM_OK;
+	return timeline_categorize(&r->hidden->mem, &one->timeline, &one->categories, err);
+}
+
+enum plim_status report_categories(struct plim_report *r, const struct report_device *one,
+				   uint32_t event, struct plim_report_categories **out,
+				   struct plim_err *err)
+{
+	uint64_t bytes[TIMELINE_CATEGORIES];
+
+	*out = NULL;
+	if (!one->categories.mem)
+		return PLIM_OK;
+	*out = report_take(r, 1, sizeof(**out), err);
+	if (!*out)
+		return mem_status(err);
+	timeline_sum_categories(&one->timeline, &one->categories, event, TIMELINE_ALLOCATED, bytes);
+	**out = (struct plim_report_categories){
+		.parameter = bytes[TIMELINE_PARAMETER],
+		.gradient = bytes[TIMELINE_GRADIENT],
+		.optimizer_state = bytes[TIMELINE_OPTIMIZER_STATE],
+		.activation = bytes[TIMELINE_ACTIVATION],
+		.input = bytes[TIMELINE_INPUT],
+		.workspace = bytes[TIMELINE_WORKSPACE],
+		.temporary = bytes[TIMELINE_TEMPORARY],
+		.autograd_detail = bytes[TIMELINE_AUTOGRAD_DETAIL],
+		.kv_cache = bytes[TIMELINE_KV_CACHE],
+		.buffer = bytes[TIMELINE_BUFFER],
+		.unknown = bytes[TIMELINE_UNKNOWN],
+	};
+	return PLIM_OK;
+}
+
+static void fill_step(const struct report_device *one, struct timeline_cursor *at,
+		      struct plim_report_step *step)
+{
+	uint64_t most[TIMELINE_PHASES];
+
+	for (int p = 0; p < TIMELINE_PHASES; p++)
+		most[p] = PLIM_UNKNOWN;
+	step->peak_requested_bytes = 0;
+	for (uint32_t e = (uint32_t)step->start_event; e <= step->end_event; e++) {
+		uint64_t *phase, now;
+
+		timeline_go(&one->timeline, at, e);
+		now = at->bytes[TIMELINE_REQUESTED];
+		if (now > step->peak_requested_bytes)
+			step->peak_requested_bytes = now;
+		if (!one->categories.mem)
+			continue;
+		phase = &most[one->categories.phase[e]];
+		if (*phase == PLIM_UNKNOWN || now > *phase)
+			*phase = now;
+	}
+	step->phase_peaks = (struct plim_report_phases){ .load = most[TIMELINE_LOAD],
+							 .forward = most[TIMELINE_FORWARD],
+							 .backward = most[TIMELINE_BACKWARD],
+							 .optimizer = most[TIMELINE_OPTIMIZER],
+							 .eval = most[TIMELINE_EVAL],
+							 .generate = most[TIMELINE_GENERATE],
+							 .other = most[TIMELINE_OTHER] };
+}
+
+/* What follows the last step that ended is one more, which did not. */
+static enum plim_status fill_steps(struct plim_report *r, const struct report_device *one,
+				   const struct timeline_steps *steps,
+				   struct plim_report_device *out, struct plim_err *err)
+{
+	size_t events = one->timeline.device->events.n;
+	struct timeline_cursor at;
+	uint64_t start = 0;
+
+	out->steps = report_take(r, steps->ends.n + 1, sizeof(*out->steps), err);
+	if (!out->steps)
+		return mem_status(err);
+	timeline_start(&one->timeline, &at);
+	for (size_t i = 0; i <= steps->ends.n && start < events; i++) {
+		struct plim_report_step *step = &out->steps[out->step_count++];
+
+		step->index = i;
+		step->start_event = start;
+		step->end_event = i < steps->ends.n ? steps->ends.at[i] : events - 1;
+		fill_step(one, &at, step);
+		start = step->end_event + 1;
+	}
+	return PLIM_OK;
+}
+
+static void place_deaths(const struct report_device *one, const struct timeline_steps *steps,
+			 struct plim_report_device *out)
+{
+	size_t step = 0;
+
+	for (size_t i = 0; i < out->oom_count; i++) {
+		struct plim_report_oom *oom = &out->oom[i];
+
+		while (step < steps->ends.n && steps->ends.at[step] < oom->event)
+			step++;
+		oom->step = step;
+		if (one->categories.mem)
+			oom->phase = timeline_phase_names[one->categories.phase[oom->event]];
+	}
+}
+
+enum plim_status report_steps(struct plim_report *r, const struct report_device *one,
+			      struct plim_report_device *out, struct plim_err *err)
+{
+	struct timeline_steps steps;
+	enum plim_status st = timeline_find_steps(&r->hidden->mem, &one->timeline, &steps, err);
+
+	if (!st)
+		place_deaths(one, &steps, out);
+	if (!st && steps.ends.n)
+		st = fill_steps(r, one, &steps, out, err);
+	timeline_steps_release(&steps);
+	return st;
+}
+
+static void live_lines(struct text *t, const struct report_device *one)
+{
+	const struct trace_device *d = one->timeline.device;
+	uint32_t last = d->events.n ? (uint32_t)d->events.n - 1 : TIMELINE_BEFORE;
+
+	for (uint32_t a = 0; one->categories.mem && a < d->alloc_count; a++) {
+		const struct timeline_rule *rule = &timeline_rules[one->categories.rule[a]];
+
+		if (timeline_lives(&d->allocs[a], TIMELINE_ACTIVE, last))
+			text_printf(t, "%llu %llu %s %u %s\n",
+				    (unsigned long long)d->allocs[a].addr,
+				    (unsigned long long)d->allocs[a].requested_bytes,
+				    timeline_category_names[rule->category], rule->confidence_pct,
+				    rule->text);
+	}
+}
+
+enum plim_status plim_report_live(const struct plim_report *r, plim_write_fn *write, void *ctx,
+				  struct plim_err *err)
+{
+	struct text t;
+
+	text_init(&t, &r->hidden->mem, NULL);
+	for (size_t i = 0; i < r->hidden->trace->device_count; i++)
+		if (r->hidden->devices[i].timeline.device)
+			live_lines(&t, &r->hidden->devices[i]);
+	return out_text(&t, write, ctx, err);
+}

@@ -1,0 +1,13 @@
+/* Threads of our own, beside pthread.h. */
+#ifndef BASE_THREAD_H
+#define BASE_THREAD_H
+
+#include <pthread.h>
+
+/* As pthread_create; the thread receives no signals: those are for the program's own threads. */
+int thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg);
+
+/* How many processors this thread may run on; at least 1. */
+unsigned thread_processors(void);
+
+#endif

@@ -1,0 +1,517 @@
+/*
+ * What each allocation is for.  Its life decides first (in which phase was it born, in which did it
+ * end, what did it outlive), the names on its stack and its size break ties.  The rules stand in one
+ * table, each with what it is worth; they are asked in the order of `decide`.
+ */
+#include "cues.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const timeline_category_names[TIMELINE_CATEGORIES] = {
+	"parameter", "gradient",        "optimizer_state", "activation", "input",  "workspace",
+	"temporary", "autograd_detail", "kv_cache",        "buffer",     "unknown"
+};
+
+const struct timeline_rule timeline_rules[] = {
+	{ TIMELINE_UNKNOWN, 0, "no rule applies" },
+	{ TIMELINE_OPTIMIZER_STATE, 99, "born in an optimizer's step, outlives it" },
+	{ TIMELINE_OPTIMIZER_STATE, 97, "born in _init_group, the step never ended" },
+	{ TIMELINE_TEMPORARY, 95, "born in an optimizer's step, freed in it" },
+	{ TIMELINE_TEMPORARY, 60, "born in an optimizer's step that never ended" },
+	{ TIMELINE_PARAMETER, 97, "born while a module was built, lives through a forward pass" },
+	{ TIMELINE_PARAMETER, 90, "lives through steps, has the size of optimizer state" },
+	{ TIMELINE_BUFFER, 90, "as a parameter, but nothing of its size has a gradient" },
+	{ TIMELINE_GRADIENT, 99, "born in a backward pass, freed by zero_grad" },
+	{ TIMELINE_GRADIENT, 97,
+	  "born in a backward pass, outlives it, has the size of a parameter" },
+	{ TIMELINE_WORKSPACE, 90, "of the size of a cuBLAS workspace, the first of its stream" },
+	{ TIMELINE_KV_CACHE, 90, "born in a cache of keys and values" },
+	{ TIMELINE_ACTIVATION, 97, "born in a forward pass, freed in the backward pass" },
+	{ TIMELINE_ACTIVATION, 85, "born in a forward pass whose backward had not come yet" },
+	{ TIMELINE_TEMPORARY, 95, "born in a forward pass, freed in it" },
+	{ TIMELINE_UNKNOWN, 50, "born in a forward pass, kept by the program" },
+	{ TIMELINE_INPUT, 80, "born outside the model, lives into a forward pass" },
+	{ TIMELINE_AUTOGRAD_DETAIL, 95, "born in a backward pass, ends with it" },
+	{ TIMELINE_TEMPORARY, 80, "born and freed outside the model" },
+};
+
+enum rule {
+	RULE_NONE,
+	RULE_STATE,
+	RULE_STATE_UNFINISHED,
+	RULE_STEP_TEMPORARY,
+	RULE_STEP_UNFINISHED,
+	RULE_PARAMETER,
+	RULE_PARAMETER_BY_STATE,
+	RULE_BUFFER,
+	RULE_ZEROED,
+	RULE_GRADIENT,
+	RULE_WORKSPACE,
+	RULE_CACHE,
+	RULE_SAVED,
+	RULE_SAVED_STILL,
+	RULE_FORWARD_TEMPORARY,
+	RULE_OUTPUT,
+	RULE_INPUT,
+	RULE_DETAIL,
+	RULE_TEMPORARY,
+};
+
+/*
+ * cuBLAS workspaces that PyTorch allocates, one a handle and stream, never freed: 32 MiB on Hopper and
+ * later, 8 MiB + 128 KiB before (at::cuda::getChosenWorkspaceSize), the others through
+ * CUBLAS_WORKSPACE_CONFIG and cuBLASLt.
+ */
+static const uint64_t workspaces[] = { 33554432, 8519680, 4194304, 67108864 };
+#define WORKSPACES (sizeof(workspaces) / sizeof(*workspaces))
+
+#define NEVER UINT32_MAX
+
+struct size_count {
+	uint64_t bytes;
+	uint32_t count;
+};
+
+struct deciding {
+	struct mem *mem;
+	const struct timeline *tl;
+	const uint16_t *cues;
+	const uint8_t *phase;
+	uint8_t *rule;
+	struct plim_err *err;
+	uint32_t death;                    /* the failure that ended the program; NEVER */
+	VEC(uint32_t) forwards;            /* events at which forward passes begin */
+	VEC(uint32_t) steps;               /* events at which optimizer steps begin ... */
+	VEC(uint32_t) step_ends;           /* ... and the first event after each */
+	VEC(uint32_t) candidates;          /* for workspaces */
+	VEC(struct size_count) parameters; /* by size */
+	VEC(uint64_t) states, gradients;   /* sizes, sorted */
+};
+
+/*
+ * The program dropped it at this event, or never.  What is dropped while a failed program is taken down
+ * says nothing of what it was for.
+ */
+static uint32_t end_of(const struct deciding *x, const struct trace_alloc *a)
+{
+	uint32_t end = a->free_requested != TRACE_NONE ? a->free_requested : a->free_completed;
+
+	return end > x->death ? NEVER : end;
+}
+
+static unsigned cues_of(const struct deciding *x, uint32_t stack)
+{
+	return stack == TRACE_NONE ? 0 : x->cues[stack];
+}
+
+static enum timeline_phase phase_at(const struct deciding *x, uint32_t event)
+{
+	return event == TRACE_NONE ? TIMELINE_LOAD : (enum timeline_phase)x->phase[event];
+}
+
+/* Index of the first entry that is not before `event`. */
+static size_t first_from(const uint32_t *at, size_t n, uint32_t event)
+{
+	size_t low = 0, high = n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (at[mid] < event)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+static uint32_t next_of(const uint32_t *at, size_t n, uint32_t event)
+{
+	size_t i = event == TRACE_NONE ? 0 : first_from(at, n, event);
+
+	return i < n ? at[i] : NEVER;
+}
+
+static int lives_into_forward(const struct deciding *x, const struct trace_alloc *a)
+{
+	uint32_t next = next_of(x->forwards.at, x->forwards.n, a->born);
+
+	return end_of(x, a) == NEVER || (next != NEVER && next < end_of(x, a));
+}
+
+/* ---- what there is to go by ---- */
+
+#define AFTERLIFE 16 /* allocations after a failure that was the last: messages, a closing report */
+
+/* The last failure, if the program did not go on after it. */
+static uint32_t find_death(const struct trace_events *ev)
+{
+	uint32_t allocs = 0;
+
+	for (size_t e = ev->n; e-- > 0 && allocs <= AFTERLIFE;) {
+		if (ev->action[e] == TRACE_OOM)
+			return (uint32_t)e;
+		allocs += ev->action[e] == TRACE_ALLOC;
+	}
+	return NEVER;
+}
+
+static int is_pass(enum timeline_phase p)
+{
+	return p == TIMELINE_FORWARD || p == TIMELINE_EVAL || p == TIMELINE_GENERATE;
+}
+
+static enum plim_status find_windows(struct deciding *x)
+{
+	size_t n = x->tl->device->events.n;
+	enum plim_status st = PLIM_OK;
+
+	for (uint32_t e = 0; !st && e < n; e++) {
+		enum timeline_phase now = phase_at(x, e);
+		enum timeline_phase before = e ? phase_at(x, e - 1) : TIMELINE_PHASES;
+
+		if (is_pass(now) && now != before)
+			st = vec_push(x->mem, &x->forwards, e, x->err);
+		if (now == TIMELINE_OPTIMIZER && now != before)
+			st = vec_push(x->mem, &x->steps, e, x->err);
+		if (!st && before == TIMELINE_OPTIMIZER && now != before)
+			st = vec_push(x->mem, &x->step_ends, e, x->err);
+	}
+	return st;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static enum plim_status sizes_of(struct deciding *x, enum rule rule, uint64_t **sizes, size_t *n)
+{
+	const struct trace_device *d = x->tl->device;
+	VEC(uint64_t) list = { 0 };
+	enum plim_status st = PLIM_OK;
+
+	for (uint32_t a = 0; !st && a < d->alloc_count; a++)
+		if (x->rule[a] == rule)
+			st = vec_push(x->mem, &list, d->allocs[a].requested_bytes, x->err);
+	if (list.n)
+		qsort(list.at, list.n, sizeof(*list.at), by_bytes);
+	mem_trim(x->mem, &list.at, &list.cap, list.n, sizeof(*list.at));
+	*sizes = list.at;
+	*n = list.n;
+	return st;
+}
+
+static int has_size(const uint64_t *sizes, size_t n, uint64_t bytes)
+{
+	return n && bsearch(&bytes, sizes, n, sizeof(*sizes), by_bytes) != NULL;
+}
+
+static enum plim_status count_parameters(struct deciding *x)
+{
+	uint64_t *sizes;
+	size_t n;
+	enum plim_status st = sizes_of(x, RULE_PARAMETER, &sizes, &n);
+
+	for (size_t i = 0; !st && i < n; i++) {
+		if (x->parameters.n && x->parameters.at[x->parameters.n - 1].bytes == sizes[i])
+			x->parameters.at[x->parameters.n - 1].count++;
+		else
+			st = vec_push(x->mem, &x->parameters, ((struct size_count){ sizes[i], 1 }),
+				      x->err);
+	}
+	mem_free(x->mem, sizes, n, sizeof(*sizes));
+	return st;
+}
+
+static uint32_t parameters_of_size(const struct deciding *x, uint64_t bytes)
+{
+	size_t low = 0, high = x->parameters.n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (x->parameters.at[mid].bytes < bytes)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < x->parameters.n && x->parameters.at[low].bytes == bytes
+		       ? x->parameters.at[low].count
+		       : 0;
+}
+
+/* ---- the rules ---- */
+
+static enum rule in_step(const struct deciding *x, const struct trace_alloc *a, unsigned cues)
+{
+	uint32_t end = next_of(x->step_ends.at, x->step_ends.n, a->born);
+
+	if (end == NEVER && end_of(x, a) == NEVER)
+		return cues & CUE_INIT_GROUP ? RULE_STATE_UNFINISHED : RULE_STEP_UNFINISHED;
+	return end_of(x, a) >= end ? RULE_STATE : RULE_STEP_TEMPORARY;
+}
+
+/* Is it one of what the optimizer steps over? */
+static int outlives_backward(const struct deciding *x, const struct trace_alloc *a)
+{
+	uint32_t step = next_of(x->steps.at, x->steps.n, a->born), end = end_of(x, a);
+
+	return end == NEVER || (step != NEVER && end >= step);
+}
+
+static enum rule in_backward(const struct deciding *x, const struct trace_alloc *a)
+{
+	uint32_t end = end_of(x, a);
+
+	if (end != NEVER && cues_of(x, x->tl->device->events.stack[end]) & CUE_ZERO_GRAD)
+		return RULE_ZEROED;
+	if (outlives_backward(x, a) && parameters_of_size(x, a->requested_bytes))
+		return RULE_GRADIENT;
+	return RULE_DETAIL;
+}
+
+static enum rule in_forward(const struct deciding *x, const struct trace_alloc *a)
+{
+	uint32_t end = end_of(x, a);
+	enum timeline_phase born = phase_at(x, a->born);
+
+	if (end == NEVER)
+		return born == TIMELINE_FORWARD || born == TIMELINE_BACKWARD ? RULE_SAVED_STILL
+									     : RULE_OUTPUT;
+	if (phase_at(x, end) == TIMELINE_BACKWARD)
+		return RULE_SAVED;
+	return phase_at(x, end) == born ? RULE_FORWARD_TEMPORARY : RULE_OUTPUT;
+}
+
+static enum rule outside(const struct deciding *x, const struct trace_alloc *a)
+{
+	if (has_size(x->states.at, x->states.n, a->requested_bytes) && end_of(x, a) == NEVER)
+		return RULE_PARAMETER_BY_STATE;
+	if (x->forwards.n && lives_into_forward(x, a))
+		return RULE_INPUT;
+	return end_of(x, a) == NEVER ? RULE_NONE : RULE_TEMPORARY;
+}
+
+static int is_built(const struct deciding *x, const struct trace_alloc *a, unsigned cues)
+{
+	enum timeline_phase born = phase_at(x, a->born);
+
+	return cues & CUE_BUILD && !(cues & (CUE_FORWARD | CUE_BACKWARD | CUE_OPTIMIZER)) &&
+	       (born == TIMELINE_LOAD || born == TIMELINE_OTHER) && lives_into_forward(x, a);
+}
+
+static enum rule decide(const struct deciding *x, const struct trace_alloc *a)
+{
+	unsigned cues = cues_of(x, a->stack);
+	enum timeline_phase born = phase_at(x, a->born);
+
+	if (a->flags & TRACE_BEFORE && a->stack == TRACE_NONE)
+		return RULE_NONE;
+	if (cues & CUE_CACHE)
+		return RULE_CACHE;
+	if (cues & CUE_FORWARD && is_pass(born))
+		return in_forward(x, a);
+	if (born == TIMELINE_BACKWARD) /* what checkpointing computes again is saved once more */
+		return cues & CUE_FORWARD ? in_forward(x, a) : in_backward(x, a);
+	if (is_pass(born))
+		return in_forward(x, a);
+	return outside(x, a);
+}
+
+/* What is never freed and has the size of a workspace. */
+static enum plim_status workspace_candidates(struct deciding *x)
+{
+	const struct trace_device *d = x->tl->device;
+	enum plim_status st = PLIM_OK;
+
+	for (uint32_t a = 0; !st && a < d->alloc_count; a++)
+		for (size_t w = 0; !st && w < WORKSPACES; w++)
+			if (d->allocs[a].requested_bytes == workspaces[w] &&
+			    end_of(x, &d->allocs[a]) == NEVER)
+				st = vec_push(x->mem, &x->candidates, a, x->err);
+	return st;
+}
+
+/* The first of one size on its stream, for each of autograd's thread and the main one. */
+static void find_workspaces_of(struct deciding *x, uint64_t bytes)
+{
+	const struct trace_device *d = x->tl->device;
+	uint32_t gradients = 0, seen[2] = { 0 };
+
+	for (size_t i = 0; i < x->candidates.n; i++)
+		gradients += d->allocs[x->candidates.at[i]].requested_bytes == bytes &&
+			     x->rule[x->candidates.at[i]] == RULE_GRADIENT;
+	for (size_t i = 0; i < x->candidates.n; i++) {
+		uint32_t a = x->candidates.at[i],
+			 stream = (uint32_t)1 << (d->allocs[a].stream & 31);
+		uint8_t rule = x->rule[a];
+		int back = rule == RULE_GRADIENT || rule == RULE_DETAIL;
+
+		if (d->allocs[a].requested_bytes != bytes || seen[back] & stream)
+			continue;
+		if (rule != RULE_SAVED_STILL && rule != RULE_OUTPUT && !back)
+			continue;
+		/* parameters of that size have gradients of that size: it is one beyond them */
+		if (rule == RULE_GRADIENT && gradients <= parameters_of_size(x, bytes))
+			continue;
+		gradients -= rule == RULE_GRADIENT;
+		seen[back] |= stream;
+		x->rule[a] = RULE_WORKSPACE;
+	}
+}
+
+static enum plim_status find_workspaces(struct deciding *x)
+{
+	enum plim_status st = workspace_candidates(x);
+
+	for (size_t w = 0; !st && w < WORKSPACES; w++)
+		find_workspaces_of(x, workspaces[w]);
+	return st;
+}
+
+/*
+ * Once nearly all that was built has gradients or state of its size, what has none is no parameter.
+ * Under LoRA most has none: there nothing is concluded.
+ */
+static void find_buffers(struct deciding *x)
+{
+	const struct trace_device *d = x->tl->device;
+	uint64_t with = 0, without = 0;
+
+	for (int pass = 0; pass < 2; pass++) {
+		for (uint32_t a = 0; a < d->alloc_count; a++) {
+			uint64_t bytes = d->allocs[a].requested_bytes;
+
+			if (x->rule[a] != RULE_PARAMETER)
+				continue;
+			if (has_size(x->states.at, x->states.n, bytes) ||
+			    has_size(x->gradients.at, x->gradients.n, bytes))
+				with += bytes;
+			else if (!pass)
+				without += bytes;
+			else
+				x->rule[a] = RULE_BUFFER;
+		}
+		if (!with || without > with / 10)
+			return;
+	}
+}
+
+/* Parameters and optimizer state first: what is left is told by them. */
+static enum plim_status decide_all(struct deciding *x)
+{
+	const struct trace_device *d = x->tl->device;
+	enum plim_status st = find_windows(x);
+
+	for (uint32_t a = 0; !st && a < d->alloc_count; a++) {
+		unsigned cues = cues_of(x, d->allocs[a].stack);
+
+		if (is_built(x, &d->allocs[a], cues))
+			x->rule[a] = RULE_PARAMETER;
+		else if (cues & CUE_OPTIMIZER && d->allocs[a].born != TRACE_NONE)
+			x->rule[a] = (uint8_t)in_step(x, &d->allocs[a], cues);
+	}
+	if (!st)
+		st = count_parameters(x);
+	if (!st)
+		st = sizes_of(x, RULE_STATE, &x->states.at, &x->states.n);
+	for (uint32_t a = 0; !st && a < d->alloc_count; a++)
+		if (!x->rule[a])
+			x->rule[a] = (uint8_t)decide(x, &d->allocs[a]);
+	if (!st)
+		st = find_workspaces(x);
+	if (!st)
+		st = sizes_of(x, RULE_GRADIENT, &x->gradients.at, &x->gradients.n);
+	if (!st)
+		find_buffers(x);
+	return st;
+}
+
+/* ---- whose block a backward pass answers ---- */
+
+/*
+ * An allocation without a stack in a backward pass belongs to the part of the forward pass that it
+ * answers: the one whose saved activation is freed next.
+ */
+static void infer_owners(const struct deciding *x, uint32_t *stack)
+{
+	const struct trace_events *ev = &x->tl->device->events;
+	uint32_t next = TRACE_NONE;
+
+	for (size_t e = ev->n; e-- > 0;) {
+		uint32_t a = ev->alloc[e];
+
+		if (x->phase[e] != TIMELINE_BACKWARD)
+			next = TRACE_NONE;
+		else if (ev->action[e] == TRACE_FREE_REQUESTED && x->rule[a] == RULE_SAVED)
+			next = x->tl->device->allocs[a].stack;
+		else if (ev->action[e] == TRACE_ALLOC && cues_of(x, ev->stack[e]) & CUE_EMPTY)
+			stack[a] = next;
+	}
+}
+
+enum plim_status timeline_categorize(struct mem *m, const struct timeline *tl,
+				     struct timeline_categories *out, struct plim_err *err)
+{
+	struct deciding x = { .mem = m, .tl = tl, .err = err };
+	size_t allocs = tl->device->alloc_count, stacks = tl->trace->stacks.n;
+	uint16_t *cues;
+	enum plim_status st = cues_find(m, tl->trace, &cues, err);
+
+	*out = (struct timeline_categories){ .mem = m,
+					     .events = tl->device->events.n,
+					     .allocs = allocs };
+	if (st)
+		return st;
+	out->phase = mem_new(m, out->events, sizeof(*out->phase), err);
+	out->rule = out->phase ? mem_new(m, allocs, sizeof(*out->rule), err) : NULL;
+	out->stack = out->rule ? mem_new(m, allocs, sizeof(*out->stack), err) : NULL;
+	st = out->stack ? PLIM_OK : mem_status(err);
+	if (!st) {
+		x.cues = cues;
+		x.death = find_death(&tl->device->events);
+		x.phase = out->phase;
+		x.rule = out->rule;
+		memset(out->stack, 0xff, allocs * sizeof(*out->stack));
+		phases_find(tl, cues, out->phase);
+		st = decide_all(&x);
+	}
+	if (!st)
+		infer_owners(&x, out->stack);
+	vec_release(m, &x.forwards);
+	vec_release(m, &x.steps);
+	vec_release(m, &x.step_ends);
+	vec_release(m, &x.parameters);
+	vec_release(m, &x.candidates);
+	mem_free(m, x.states.at, x.states.n, sizeof(*x.states.at));
+	mem_free(m, x.gradients.at, x.gradients.n, sizeof(*x.gradients.at));
+	mem_free(m, cues, stacks, sizeof(*cues));
+	if (st)
+		timeline_categories_release(out);
+	return st;
+}
+
+void timeline_categories_release(struct timeline_categories *c)
+{
+	if (!c->mem)
+		return;
+	mem_free(c->mem, c->phase, c->events, sizeof(*c->phase));
+	mem_free(c->mem, c->rule, c->allocs, sizeof(*c->rule));
+	mem_free(c->mem, c->stack, c->allocs, sizeof(*c->stack));
+	*c = (struct timeline_categories){ .mem = NULL };
+}
+
+void timeline_sum_categories(const struct timeline *tl, const struct timeline_categories *c,
+			     uint32_t event, enum timeline_measure measure,
+			     uint64_t bytes[TIMELINE_CATEGORIES])
+{
+	memset(bytes, 0, TIMELINE_CATEGORIES * sizeof(*bytes));
+	for (uint32_t a = 0; a < tl->device->alloc_count; a++)
+		if (timeline_lives(&tl->device->allocs[a], measure, event))
+			bytes[timeline_rules[c->rule[a]].category] +=
+				timeline_bytes(tl, a, measure);
+}

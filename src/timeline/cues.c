@@ -1,0 +1,91 @@
+/* What the names on a stack tell of the program: a table, looked up once a frame. */
+#include "cues.h"
+
+#include <string.h>
+
+static const struct cue {
+	const char *file; /* a part of the file's name; NULL: any */
+	const char *name; /* the function's, whole; NULL: any */
+	unsigned bits;
+} cues[] = {
+	{ "/torch/optim/", NULL, CUE_OPTIMIZER },
+	{ "/bitsandbytes/optim/", NULL, CUE_OPTIMIZER },
+	{ "/transformers/optimization.py", NULL, CUE_OPTIMIZER },
+	{ "/deepspeed/ops/", NULL, CUE_OPTIMIZER },
+	{ "/apex/optimizers/", NULL, CUE_OPTIMIZER },
+	{ NULL, "_init_group", CUE_INIT_GROUP },
+	{ NULL, "zero_grad", CUE_ZERO_GRAD },
+	{ NULL, "forward", CUE_FORWARD },
+	{ "/torch/nn/modules/module.py", "_call_impl", CUE_FORWARD },
+	{ "/torch/_tensor.py", "backward", CUE_BACKWARD },
+	{ "/torch/autograd/__init__.py", NULL, CUE_BACKWARD },
+	{ "/torch/autograd/graph.py", NULL, CUE_BACKWARD },
+	{ "/torch/utils/checkpoint.py", "unpack_hook", CUE_BACKWARD },
+	{ "/torch/utils/checkpoint.py", "recompute_fn", CUE_BACKWARD },
+	{ "/torch/utils/checkpoint.py", "backward", CUE_BACKWARD },
+	{ NULL, "__init__", CUE_BUILD },
+	{ NULL, "_apply", CUE_BUILD },
+	{ NULL, "from_pretrained", CUE_BUILD },
+	{ NULL, "load_state_dict", CUE_BUILD },
+	{ NULL, "to_empty", CUE_BUILD },
+	{ NULL, "load_model", CUE_BUILD },
+	{ "/transformers/cache_utils.py", NULL, CUE_CACHE },
+	{ "/transformers/generation/", NULL, CUE_GENERATE },
+	{ NULL, "generate", CUE_GENERATE },
+};
+
+static unsigned cues_of_frame(const struct trace *t, uint32_t frame)
+{
+	const struct trace_frame *f = trace_frame(t, frame);
+	const char *file = trace_text(t, f->filename), *name = trace_text(t, f->name);
+	/* C++ frames, where they were recorded */
+	unsigned bits = strstr(name, "torch::autograd::Engine") ? CUE_BACKWARD : 0;
+
+	for (size_t i = 0; i < sizeof(cues) / sizeof(*cues); i++)
+		if ((!cues[i].file || strstr(file, cues[i].file)) &&
+		    (!cues[i].name || !strcmp(name, cues[i].name)))
+			bits |= cues[i].bits;
+	return bits;
+}
+
+static unsigned cues_of_stack(const struct trace *t, const uint16_t *of_frame, uint32_t stack)
+{
+	uint32_t n;
+	const uint32_t *frames = trace_stack(t, stack, &n);
+	unsigned bits = n ? 0 : CUE_EMPTY;
+
+	for (uint32_t i = 0; i < n; i++)
+		bits |= of_frame[frames[i]];
+	if (bits & CUE_ZERO_GRAD) /* it is a method of the optimizer, and not its step */
+		bits &= ~(unsigned)CUE_OPTIMIZER;
+	return bits;
+}
+
+enum plim_status cues_find(struct mem *m, const struct trace *t, uint16_t **of_stack,
+			   struct plim_err *err)
+{
+	uint16_t *frames = mem_new(m, t->frames.n, sizeof(*frames), err);
+
+	*of_stack = frames ? mem_new(m, t->stacks.n, sizeof(**of_stack), err) : NULL;
+	if (!*of_stack) {
+		mem_free(m, frames, t->frames.n, sizeof(*frames));
+		return mem_status(err);
+	}
+	for (uint32_t i = 0; i < t->frames.n; i++)
+		frames[i] = (uint16_t)cues_of_frame(t, i);
+	for (uint32_t i = 0; i < t->stacks.n; i++)
+		(*of_stack)[i] = (uint16_t)cues_of_stack(t, frames, i);
+	mem_free(m, frames, t->frames.n, sizeof(*frames));
+	return PLIM_OK;
+}
+
+int timeline_in_optimizer(const struct trace *t, uint32_t stack)
+{
+	uint32_t n;
+	const uint32_t *frames = trace_stack(t, stack, &n);
+
+	for (uint32_t i = 0; i < n; i++)
+		if (cues_of_frame(t, frames[i]) & CUE_OPTIMIZER)
+			return 1;
+	return 0;
+}

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+"""accuracy.py PLIMSOLL DATA [TRUTH] [--markdown]: categories beside what was known to be live at the end.
+
+NAME.live.json.xz beside a recording lists [address, bytes, category, name] of tensors that were live when it
+ended.  Several tensors can lie in one block, so they are matched by address ranges.  --markdown prints the table
+of docs/accuracy.md.
+"""
+import bisect
+import collections
+import concurrent.futures
+import glob
+import json
+import lzma
+import os
+import subprocess
+import sys
+
+markdown = "--markdown" in sys.argv
+plimsoll, data, *truth = [a for a in sys.argv[1:] if a != "--markdown"]
+AIM = {"parameter": 0.98, "gradient": 0.98, "optimizer_state": 0.98, "activation": 0.95}
+SLACK = 1 << 20  # bytes of scalars and the like that are not held against a category
+failures = []
+
+
+def run(*command):
+    done = subprocess.run([plimsoll, *command], capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"{command}: {done.stderr.strip()}")
+    return done.stdout
+
+
+def blocks_of(path):
+    """What plimsoll says is live at the end: [(address, bytes, category)], by address."""
+    lines = (line.split(None, 4) for line in run("__live", path).splitlines())
+    return sorted((int(a), int(b), category) for a, b, category, *_ in lines)
+
+
+def confusion(path):
+    """Bytes by (true category, told category); a block whose content is not in the truth is not counted."""
+    with lzma.open(path.replace(".pickle.xz", ".live.json.xz")) as f:
+        live = json.load(f)
+    blocks = blocks_of(path)
+    starts = [b[0] for b in blocks]
+    counts = collections.Counter()
+    for address, size, category, _ in live:
+        i = bisect.bisect_right(starts, address) - 1
+        inside = i >= 0 and address < blocks[i][0] + max(blocks[i][1], 512)
+        counts[category, blocks[i][2] if inside else "(none)"] += size
+    return counts
+
+
+def rates(counts):
+    """Per category: (bytes, precision, recall)."""
+    out = {}
+    for c in AIM:
+        true = sum(n for (t, _), n in counts.items() if t == c)
+        told = sum(n for (_, p), n in counts.items() if p == c)
+        both = counts[c, c]
+        if true > SLACK or told > SLACK:
+            out[c] = (true, both / told if told else 1.0, both / true if true else 1.0)
+    return out
+
+
+def check_sums(path):
+    """What must hold of any recording, measured or not."""
+    device = json.loads(run("report", "--json", path))["devices"][0]
+    for where, total in (("end", device["end"]["allocated_bytes"]), ("at_peak", device["at_peak"]["total_bytes"])):
+        categories = device[where]["categories"]
+        if categories is not None and sum(categories.values()) != total:
+            failures.append(f"{path}: categories of {where} add up to {sum(categories.values())}, not {total}")
+    for step, after in zip(device["steps"], device["steps"][1:]):
+        if after["start_event"] != step["end_event"] + 1:
+            failures.append(f"{path}: step {after['index']} does not begin where the one before ended")
+    peak = device["peak"]["requested_bytes"]
+    if device["steps"] and max(s["peak_requested_bytes"] for s in device["steps"]) != peak:
+        failures.append(f"{path}: no step has the peak of {peak}")
+
+
+def check_laws(path):
+    """Gradients never exceed parameters; AdamW keeps two numbers for each that it trains."""
+    held = collections.Counter()
+    for _, size, category in blocks_of(path):
+        held[category] += size
+    if held["gradient"] > held["parameter"] + SLACK:
+        failures.append(f"{path}: more gradients ({held['gradient']}) than parameters ({held['parameter']})")
+    with open(path.replace(".pickle.xz", ".json"), encoding="utf-8") as f:
+        told = json.load(f)
+    spec = told.get("spec", {})
+    adamw = spec.get("kind") == "lm" and spec.get("opt", "adamw") == "adamw" and not spec.get("lora")
+    if adamw and told.get("outcome") == "ok" and not 0.98 < held["optimizer_state"] / (2 * held["parameter"]) < 1.02:
+        failures.append(f"{path}: {held['optimizer_state']} bytes of state for {held['parameter']} of parameters")
+
+
+def check(path):
+    check_sums(path)
+    check_laws(path)
+    table = rates(confusion(path))
+    for category, (true, precision, recall) in table.items():
+        aim = AIM[category]
+        if min(precision, recall) < aim and not markdown:
+            failures.append(f"{path}: {category} of {true / 2**20:.1f} MiB: precision {precision:.4f}, recall {recall:.4f}")
+    return os.path.basename(path)[:-len(".pickle.xz")], table
+
+
+folders = [data] + ([os.path.join(truth[0], "snapshots")] if truth and truth[0] else [])
+paths = {os.path.basename(p): p for folder in folders for p in sorted(glob.glob(os.path.join(folder, "*.pickle.xz")))
+         if os.path.exists(p.replace(".pickle.xz", ".live.json.xz"))}
+with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    results = sorted(pool.map(check, paths.values()))
+if markdown:
+    print("| recording | " + " | ".join(AIM) + " |")
+    print("|---|" + "---|" * len(AIM))
+    for name, table in results:
+        cells = [f"{100 * table[c][1]:.1f} / {100 * table[c][2]:.1f} of {table[c][0] / 2**20:,.1f} MiB" if c in table else ""
+                 for c in AIM]
+        if any(cells):
+            print(f"| {name} | " + " | ".join(cells) + " |")
+print("\n".join(failures) or ("" if markdown else f"{len(results)} recordings: categories as known"))
+sys.exit(bool(failures))

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""redact.py PLIMSOLL DATA: a secret stands in every string of a recording; --redact lets none of them out."""
+import copy
+import json
+import lzma
+import os
+import pickle
+import subprocess
+import sys
+import tempfile
+
+plimsoll, data = (os.path.abspath(a) for a in sys.argv[1:3])
+SECRET = "hush"
+MEANING = {"action", "state", "segment_type", "stage"}  # words of the format, not names
+failures = []
+
+
+def plant(o, how, key=None):
+    """A copy with a secret in all strings; `how` makes it of the value and its key."""
+    if isinstance(o, dict):
+        out = {k: plant(v, how, k) for k, v in o.items()}
+        if key != "roundup_power2_divisions":
+            out[f"{SECRET}_key"] = f"{SECRET} value"
+        return out
+    if isinstance(o, (list, tuple)):
+        return type(o)(plant(v, how, key) for v in o)
+    return how(o, key) if isinstance(o, str) and key not in MEANING else o
+
+
+names = {}
+
+
+def replaced(value, key):
+    """All different, as they were."""
+    return names.setdefault(value, f"{SECRET}{len(names)}")
+
+
+def in_front(value, key):
+    """Whose machine it is: in front of a file's name, which may be a public one; functions are as they were."""
+    if key == "name" or (key == "filename" and value in ("", "??")):
+        return value
+    return f"/home/{SECRET}/" + value.lstrip("/") if key == "filename" else replaced(value, key)
+
+
+def user_code(value, key):
+    """C++ symbols and installed packages of one's own, which look like public ones."""
+    if key == "filename":
+        return ("??", "", f"/usr/lib/python3/dist-packages/{SECRET}/a.py", f"/venv/site-packages/torch{SECRET}/b.py",
+                f"/home/{SECRET}/torch/c.py", f"/src/{SECRET}.cpp")[len(value) % 6]
+    return (f"at::Tensor {SECRET}::forward(at::Tensor)", f"void at::launch<{SECRET}::Kernel>({SECRET}*)",
+            f"std::vector<{SECRET}> {SECRET}(int)", SECRET, f"PyInit_{SECRET}")[len(value) % 5]
+
+
+def load(name):
+    path = os.path.join(data, name)
+    with (lzma.open if name.endswith(".xz") else open)(path, "rb") as f:
+        return pickle.load(f)
+
+
+def small(x):
+    """The death or the end and some before it: the secret goes into every dict."""
+    x = copy.deepcopy(x)
+    x["device_traces"] = [t[-3000:] for t in x["device_traces"]]
+    t = next(t for t in x["device_traces"] if t)
+    t.insert(0, dict(t[0], action=f"{SECRET}_action"))
+    for e in t[-50:]:
+        e["user_metadata"] = "a label"
+        e["compile_context"] = "0/0"
+    x["external_annotations"] = [{"stage": s, "name": "phase", "device": 0, "time_us": e["time_us"]}
+                                 for s, e in (("START", t[1]), ("END", t[-1]))]
+    return x
+
+
+def run(path, *options):
+    done = subprocess.run([plimsoll, "report", path, *options], capture_output=True, text=True, timeout=120)
+    return done.returncode, done.stdout + done.stderr
+
+
+def check(folder, name, x, how):
+    path = os.path.join(folder, f"{SECRET}-{how.__name__}.pickle")
+    log = os.path.join(folder, f"{SECRET}.log")
+    with open(path, "wb") as f:
+        pickle.dump(plant(x, how), f)
+    with open(log, "w", encoding="utf-8") as f:
+        f.write(f"{SECRET}: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 9.00 GiB of "
+                "which 1.00 MiB is free.\n")
+    code, said = run(path, "--json", "--owners", "0")
+    if code or SECRET not in said:
+        failures.append(f"{name}, {how.__name__}: no secret to hide: {said[:200]}")
+    for options in ([], ["--json", "--owners", "0"], ["--json", "--group-by", "stack"], ["--group-by", "size"],
+                    ["--at", "end"], ["--log", log], ["--json", "--log", log], ["--width", "200"]):
+        code, said = run(path, "--redact", *options)
+        at = said.lower().find(SECRET)
+        if code or at >= 0:
+            failures.append(f"{name}, {how.__name__}, {' '.join(options)}: exit {code}: {said[max(at - 60, 0):at + 60]!r}")
+    return run(path, "--json", "--redact", "--owners", "0")[1]
+
+
+with tempfile.TemporaryDirectory(prefix=f"plimsoll-{SECRET}-") as top:
+    folder = os.path.join(top, SECRET)
+    os.mkdir(folder)
+    for name in ("oom_moe.pickle.xz", "leak_evalpile.pickle.xz", "formats/train_all.pickle"):
+        x = small(load(name))
+        for how in (replaced, user_code):
+            check(folder, name, x, how)
+        said = check(folder, name, x, in_front)
+        if '"torch/nn/modules/' not in said:
+            failures.append(f"{name}: PyTorch's own frames are hidden too")
+        if name.endswith("train_all.pickle") and " in at::" not in said:
+            failures.append(f"{name}: PyTorch's own symbols are hidden too")
+    out = os.path.join(folder, "out.pickle")
+    code, said = run(os.path.join(data, "formats", "basic.pickle"), "--redact", "-o", out)
+    if code != 2 or os.path.exists(out):
+        failures.append(f"a snapshot with all names was written: {said}")
+
+print("\n".join(failures) or "redact: no secret came out")
+sys.exit(bool(failures))

@@ -1,0 +1,515 @@
+/*
+ * Every wording of PyTorch's out-of-memory text since 1.0 as the numbers it stands for.  A number
+ * with two decimals is an interval: [x - 0.005, x + 0.005] of its unit, whole bytes up to 1 KiB.
+ */
+#include "messages/messages.h"
+#include "timeline/timeline.h"
+
+#include <glob.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define ADVICE_1_10                                                                          \
+	" If reserved memory is >> allocated memory try setting max_split_size_mb to avoid " \
+	"fragmentation.  See documentation for Memory Management and PYTORCH_CUDA_ALLOC_CONF"
+#define ADVICE_2_2                                                                              \
+	" If reserved but unallocated memory is large try setting "                             \
+	"PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See "        \
+	"documentation for Memory Management  (https://pytorch.org/docs/stable/notes/cuda.html" \
+	"#environment-variables)"
+
+/* Hundredths of a unit, as the text shows it. */
+#define B(n)           \
+	{              \
+		1, (n) \
+	}
+#define KIB(n)               \
+	{                    \
+		1 << 10, (n) \
+	}
+#define MIB(n)               \
+	{                    \
+		1 << 20, (n) \
+	}
+#define GIB(n)               \
+	{                    \
+		1 << 30, (n) \
+	}
+#define NOT_TOLD     \
+	{            \
+		0, 0 \
+	}
+
+struct shown {
+	uint64_t unit, hundredths; /* of bytes: whole ones */
+};
+
+static const struct wording {
+	const char *name, *text;
+	uint32_t device, processes;
+	struct shown tried, total, free, allowed, allocated, unallocated, reserved, private_pools,
+		this_process;
+} wordings[] = {
+	{ .name = "1.0 to 1.3",
+	  .text = "RuntimeError: CUDA out of memory. Tried to allocate 20.00 MiB (GPU 0; 10.92 GiB "
+		  "total capacity; 9.36 GiB already allocated; 55.12 MiB free; 512 bytes cached)",
+	  .tried = MIB(2000),
+	  .total = GIB(1092),
+	  .allocated = GIB(936),
+	  .free = MIB(5512),
+	  .reserved = B(512) },
+	{ .name = "1.4 to 1.9",
+	  .text = "RuntimeError: CUDA out of memory. Tried to allocate 1.17 GiB (GPU 12; 23.70 GiB "
+		  "total "
+		  "capacity; 19.02 GiB already allocated; 914.81 MiB free; 20.77 GiB reserved in "
+		  "total "
+		  "by PyTorch)",
+	  .device = 12,
+	  .tried = GIB(117),
+	  .total = GIB(2370),
+	  .allocated = GIB(1902),
+	  .free = MIB(91481),
+	  .reserved = GIB(2077) },
+	{ .name = "1.8 with a limit",
+	  .text = "RuntimeError: CUDA out of memory. Tried to allocate 2.00 MiB (GPU 1; 7.80 GiB "
+		  "total "
+		  "capacity; 0 bytes already allocated; 6.10 GiB free; 798.00 MiB allowed; 0 bytes "
+		  "reserved in total by PyTorch)",
+	  .device = 1,
+	  .tried = MIB(200),
+	  .total = GIB(780),
+	  .allocated = B(0),
+	  .free = GIB(610),
+	  .allowed = MIB(79800),
+	  .reserved = B(0) },
+	{ .name = "1.10 to 2.0",
+	  .text = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 256.00 MiB "
+		  "(GPU 0; "
+		  "14.75 GiB total capacity; 13.24 GiB already allocated; 136.81 MiB free; 13.30 "
+		  "GiB "
+		  "reserved in total by PyTorch)" ADVICE_1_10,
+	  .tried = MIB(25600),
+	  .total = GIB(1475),
+	  .allocated = GIB(1324),
+	  .free = MIB(13681),
+	  .reserved = GIB(1330) },
+	{ .name = "2.1, which wrote capacty",
+	  .text = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 86.00 MiB. "
+		  "GPU 3 has a "
+		  "total capacty of 23.69 GiB of which 64.81 MiB is free. Process 123 has 23.62 "
+		  "GiB memory in "
+		  "use. Of the allocated memory 22.96 GiB is allocated by PyTorch, and 330.49 MiB "
+		  "is reserved "
+		  "by PyTorch but unallocated. If reserved but unallocated memory is large try "
+		  "setting "
+		  "max_split_size_mb to avoid fragmentation.  See documentation for Memory "
+		  "Management and "
+		  "PYTORCH_CUDA_ALLOC_CONF",
+	  .device = 3,
+	  .processes = 1,
+	  .tried = MIB(8600),
+	  .total = GIB(2369),
+	  .free = MIB(6481),
+	  .allocated = GIB(2296),
+	  .unallocated = MIB(33049) },
+	{ .name = "2.2 and 2.3",
+	  .text = "torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.96 GiB. "
+		  "GPU 0 has a "
+		  "total capacity of 79.11 GiB of which 1.20 GiB is free. Process 5 has 70.00 GiB "
+		  "memory in "
+		  "use. Including non-PyTorch memory, this process has 7.80 GiB memory in use. "
+		  "Process 77 has "
+		  "100.50 MiB memory in use. Of the allocated memory 6.00 GiB is allocated by "
+		  "PyTorch, and "
+		  "1.25 GiB is reserved by PyTorch but unallocated." ADVICE_2_2,
+	  .processes = 2,
+	  .tried = GIB(196),
+	  .total = GIB(7911),
+	  .free = GIB(120),
+	  .this_process = GIB(780),
+	  .allocated = GIB(600),
+	  .unallocated = GIB(125) },
+	{ .name = "2.4 with private pools, 2.6 with a limit",
+	  .text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 4.00 GiB. GPU 0 "
+		  "has a total "
+		  "capacity of 79.18 GiB of which 77.78 GiB is free. Including non-PyTorch memory, "
+		  "this "
+		  "process has 874.00 MiB memory in use. Process 1608 has 540.00 MiB memory in "
+		  "use. 3.96 GiB "
+		  "allowed; Of the allocated memory 113.63 MiB is allocated by PyTorch, with 34.37 "
+		  "MiB "
+		  "allocated in private pools (e.g., CUDA Graphs), and 14.37 MiB is reserved by "
+		  "PyTorch but "
+		  "unallocated." ADVICE_2_2,
+	  .processes = 1,
+	  .tried = GIB(400),
+	  .total = GIB(7918),
+	  .free = GIB(7778),
+	  .allowed = GIB(396),
+	  .this_process = MIB(87400),
+	  .allocated = MIB(11363),
+	  .private_pools = MIB(3437),
+	  .unallocated = MIB(1437) },
+	{ .name = "without NVML",
+	  .text = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1024.00 GiB. GPU "
+		  "0 has a total "
+		  "capacity of 11.99 GiB of which 1.00 KiB is free. Of the allocated memory 1.00 "
+		  "MiB is "
+		  "allocated by PyTorch, and 1024.00 KiB is reserved by PyTorch but unallocated.",
+	  .tried = GIB(102400),
+	  .total = GIB(1199),
+	  .free = KIB(100),
+	  .allocated = MIB(100),
+	  .unallocated = KIB(102400) },
+	{ .name = "ROCm",
+	  .text = "torch.OutOfMemoryError: HIP out of memory. Tried to allocate 6.00 GiB. GPU 0 "
+		  "has a total "
+		  "capacity of 15.98 GiB of which 5.49 GiB is free. Of the allocated memory 9.21 "
+		  "GiB is "
+		  "allocated by PyTorch, and 768.61 MiB is reserved by PyTorch but unallocated.",
+	  .tried = GIB(600),
+	  .total = GIB(1598),
+	  .free = GIB(549),
+	  .allocated = GIB(921),
+	  .unallocated = MIB(76861) },
+	{ .name = "XPU, which does not tell what is free",
+	  .text = "torch.OutOfMemoryError: XPU out of memory. Tried to allocate 3.00 GiB. GPU 0 "
+		  "has a total "
+		  "capacity of 15.56 GiB. Of the allocated memory 12.02 GiB is allocated by "
+		  "PyTorch, and 2.50 "
+		  "GiB is reserved by PyTorch but unallocated. Please use `empty_cache` to release "
+		  "all "
+		  "unoccupied cached memory.",
+	  .tried = GIB(300),
+	  .total = GIB(1556),
+	  .allocated = GIB(1202),
+	  .unallocated = GIB(250) },
+	{ .name = "cudaMallocAsync",
+	  .text = "torch.OutOfMemoryError: Allocation on device 1 would exceed allowed memory. "
+		  "(out of memory)\n"
+		  "Currently allocated     : 9.96 GiB\n"
+		  "Requested               : 12.50 MiB\n"
+		  "Device limit            : 11.00 GiB\n"
+		  "Free (according to CUDA): 0 bytes\n"
+		  "PyTorch limit (set by user-supplied memory fraction)\n"
+		  "                        : 17179869184.00 GiB\n",
+	  .device = 1,
+	  .tried = MIB(1250),
+	  .total = GIB(1100),
+	  .free = B(0),
+	  .allocated = GIB(996) },
+	{ .name = "cudaMallocAsync with a limit",
+	  .text = "Allocation on device 0 would exceed allowed memory. (out of memory)\n"
+		  "Currently allocated     : 9.96 GiB\n"
+		  "Requested               : 700 bytes\n"
+		  "Device limit            : 11.00 GiB\n"
+		  "Free (according to CUDA): 20.00 MiB\n"
+		  "PyTorch limit (set by user-supplied memory fraction)\n"
+		  "                        : 10.00 GiB\n",
+	  .tried = B(700),
+	  .total = GIB(1100),
+	  .free = MIB(2000),
+	  .allowed = GIB(1000),
+	  .allocated = GIB(996) },
+	/* Logs prefix each line, colour numbers and wrap at words. */
+	{ .name = "rank and colours",
+	  .text = "[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate "
+		  "\033[1;36m20.00\033[0m "
+		  "MiB. GPU \033[1;36m3\033[0m has a total capacity of \033[1;36m79.18\033[0m GiB "
+		  "of which 8.81 "
+		  "MiB is free.",
+	  .device = 3,
+	  .tried = MIB(2000),
+	  .total = GIB(7918),
+	  .free = MIB(881) },
+	{ .name = "wrapped",
+	  .text = "OutOfMemoryError: CUDA out of \n[rank3]: memory. Tried to allocate "
+		  "20.00\n[rank3]:   MiB. GPU 3 "
+		  "has a total \r\ncapacity of 79.18 GiB of which 8.81\n\tMiB is free. Process 9 "
+		  "has 1.00\n GiB "
+		  "memory in use.",
+	  .device = 3,
+	  .processes = 1,
+	  .tried = MIB(2000),
+	  .total = GIB(7918),
+	  .free = MIB(881) },
+	{ .name = "another GPU in the log's own words, another failure behind",
+	  .text = "worker of GPU 7: CUDA out of memory. Tried to allocate 20.00 MiB. GPU 3 has a "
+		  "total capacity of "
+		  "79.18 GiB of which 8.81 MiB is free.\nGPU 7: CUDA out of memory. Tried to "
+		  "allocate 30.00 MiB. "
+		  "GPU 4 has a total capacity of 9.00 GiB of which 1.00 MiB is free. 2.00 GiB "
+		  "allowed; ",
+	  .device = 3,
+	  .tried = MIB(2000),
+	  .total = GIB(7918),
+	  .free = MIB(881) },
+};
+
+static void check_shown(const char *name, const char *field, struct shown want,
+			struct messages_bytes got)
+{
+	uint64_t low = PLIM_UNKNOWN, high = PLIM_UNKNOWN;
+
+	if (want.unit == 1) {
+		low = high = want.hundredths;
+	} else if (want.unit) { /* in 1/200 of the unit, so that halves are whole */
+		low = ((2 * want.hundredths - 1) * want.unit + 199) / 200;
+		high = (2 * want.hundredths + 1) * want.unit / 200;
+		/* the unit itself tells: it is left at 1024 of it, and begins above one of it */
+		if (low <= want.unit && high > want.unit)
+			low = want.unit + 1;
+		if (want.unit < 1 << 30 && high > want.unit << 10)
+			high = want.unit << 10;
+	}
+	if (got.low != low || got.high != high)
+		fail_msg("%s: %s is %llu to %llu, not %llu to %llu", name, field,
+			 (unsigned long long)got.low, (unsigned long long)got.high,
+			 (unsigned long long)low, (unsigned long long)high);
+}
+
+static void test_wordings(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(wordings) / sizeof(wordings[0]); i++) {
+		const struct wording *w = &wordings[i];
+		struct messages_oom got;
+
+		if (!messages_parse_oom(w->text, strlen(w->text), &got))
+			fail_msg("%s: not understood", w->name);
+		check_shown(w->name, "tried", w->tried, got.tried);
+		check_shown(w->name, "total", w->total, got.total);
+		check_shown(w->name, "free", w->free, got.free);
+		check_shown(w->name, "allowed", w->allowed, got.allowed);
+		check_shown(w->name, "allocated", w->allocated, got.allocated);
+		check_shown(w->name, "private_pools", w->private_pools, got.private_pools);
+		check_shown(w->name, "this_process", w->this_process, got.this_process);
+		/* of these two the text tells one, the other follows (test_complete) */
+		if (w->unallocated.unit)
+			check_shown(w->name, "unallocated", w->unallocated, got.unallocated);
+		if (w->reserved.unit)
+			check_shown(w->name, "reserved", w->reserved, got.reserved);
+		if (got.device != w->device || got.processes != w->processes)
+			fail_msg("%s: GPU %u, %u other processes", w->name, got.device,
+				 got.processes);
+	}
+}
+
+/* Reserved is allocated and unallocated together; what the text leaves out has the range of both. */
+static void test_complete(void **state)
+{
+	static const char old[] =
+		"CUDA out of memory. Tried to allocate 1 bytes (GPU 0; 8 bytes total capacity; "
+		"100 bytes already allocated; 4 bytes free; 1.00 KiB cached)",
+			  new[] = "CUDA out of memory. Tried to allocate 1 bytes. GPU 0 has a "
+				  "total capacity of 8 "
+				  "bytes of which 4 bytes is free. Of the allocated memory 100 "
+				  "bytes is allocated by "
+				  "PyTorch, and 1.00 KiB is reserved by PyTorch but unallocated.",
+			  /* what is told contradicts itself: nothing follows */
+		odd[] = "CUDA out of memory. Tried to allocate 1 bytes (GPU 0; 8 bytes total "
+			"capacity; "
+			"100 bytes already allocated; 4 bytes free; 9 bytes cached)";
+	struct messages_oom got;
+
+	(void)state;
+	assert_true(messages_parse_oom(old, sizeof(old) - 1, &got));
+	assert_int_equal(got.unallocated.low, 1025 - 100);
+	assert_int_equal(got.unallocated.high, 1029 - 100);
+	assert_true(messages_parse_oom(new, sizeof(new) - 1, &got));
+	assert_int_equal(got.reserved.low, 1025 + 100);
+	assert_int_equal(got.reserved.high, 1029 + 100);
+	assert_true(messages_parse_oom(odd, sizeof(odd) - 1, &got));
+	assert_true(got.unallocated.low == PLIM_UNKNOWN);
+}
+
+/* Unknown is not zero: without any clause it is not known what others have; with one's own it is. */
+static void test_others(void **state)
+{
+	static const char none
+		[] = "CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has",
+	    own[] = "CUDA out of memory. Tried to allocate 1.00 GiB. Including non-PyTorch memory, "
+		    "this "
+		    "process has 17179869184.00 GiB memory in use. this process has 2 bytes memory",
+	    many[] = "CUDA out of memory. Tried to allocate 1 bytes. Process 1 has 8000000000.00 "
+		     "GiB memory "
+		     "in use. Process 2 has 8000000000.00 GiB memory in use. Process 3 has "
+		     "8000000000.00 GiB memory in use. this process has 4 bytes memory in use.";
+	struct messages_oom got;
+
+	(void)state;
+	assert_true(messages_parse_oom(none, sizeof(none) - 1, &got));
+	assert_true(got.others.low == PLIM_UNKNOWN && got.others.high == PLIM_UNKNOWN);
+	assert_true(messages_parse_oom(own, sizeof(own) - 1, &got));
+	assert_true(got.this_process.low == PLIM_UNKNOWN); /* 2^64 bytes: no number */
+	assert_true(messages_parse_oom(many, sizeof(many) - 1, &got));
+	assert_int_equal(got.processes, 3);
+	assert_true(got.others.low <= got.others.high); /* sums do not wrap */
+	assert_true(got.others.high == PLIM_UNKNOWN - 1);
+	assert_int_equal(got.this_process.high, 4);
+}
+
+static void test_huge(void **state)
+{
+	static const char huge[] = "CUDA out of memory. Tried to allocate more than 1EB memory.",
+			  fine[] = "CUDA out of memory. Tried to allocate 9.999999 bytes (GPU 0; "
+				   "1.000123 KiB total capacity";
+	struct messages_oom got;
+
+	(void)state;
+	assert_true(messages_parse_oom(huge, sizeof(huge) - 1, &got));
+	assert_true(got.tried.low == (uint64_t)1 << 60 && got.tried.high == PLIM_UNKNOWN - 1);
+	assert_true(got.device == UINT32_MAX && got.total.low == PLIM_UNKNOWN);
+	/* more decimals than bytes have was an interval with its ends exchanged */
+	assert_true(messages_parse_oom(fine, sizeof(fine) - 1, &got));
+	assert_int_equal(got.tried.low, 9);
+	assert_int_equal(got.tried.high, 9);
+	assert_true(got.total.low <= got.total.high);
+}
+
+static void test_no_message(void **state)
+{
+	static const char *const texts[] = {
+		"",
+		"out of",
+		"out of memory",
+		"RuntimeError: CUDA error: out of memory",
+		"Killed process 7 (python): Out of memory",
+		"Tried to allocate 20.00 MiB",
+		"CUDA out of memory. Tried to allocate 20.00 MB (MPS)",
+		"CUDA out of memory. Tried to allocate -1.00 MiB",
+		"raise torch.cuda.OutOfMemoryError(f\"CUDA out of memory. Tried to allocate {n}\")",
+	};
+	struct messages_oom got;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		if (messages_parse_oom(texts[i], strlen(texts[i]), &got))
+			fail_msg("taken for a message: %s", texts[i]);
+}
+
+/* In a log of several windows the last message counts, wherever a window ends. */
+static void test_log(void **state)
+{
+	char path[] = "/tmp/plimsoll-test-XXXXXX";
+	struct messages_oom got;
+	struct plim_err err;
+	struct mem m;
+	int found;
+
+	(void)state;
+	mem_init(&m, 0);
+	close(mkstemp(path));
+	for (size_t fill = 0; fill < 70000; fill += 69) {
+		FILE *f = fopen(path, "w");
+
+		assert_non_null(f);
+		fputs("[rank0]: CUDA out of memory. Tried to allocate 5.00 GiB (GPU 1; 8 bytes "
+		      "free;\n",
+		      f);
+		for (size_t i = 0; i < fill; i += 69)
+			fprintf(f, "%068zu\n", i);
+		fputs("[rank0]: CUDA out of\n[rank0]: memory. Tried to allocate 3 bytes (GPU 2; 7 "
+		      "bytes\nfree;\n",
+		      f);
+		assert_int_equal(fclose(f), 0);
+		assert_int_equal(messages_find_oom(&m, path, &got, &found, &err), PLIM_OK);
+		assert_true(found);
+		assert_int_equal(got.tried.low, 3);
+		assert_int_equal(got.free.high, 7);
+		assert_int_equal(got.device, 2);
+		assert_int_equal(got.line, 2 + fill / 69);
+	}
+	unlink(path);
+	assert_int_equal(m.used_bytes, 0);
+}
+
+/* ---- real deaths: what the text says holds what the recording knows ---- */
+
+static void check_holds(const char *path, const char *field, struct messages_bytes told,
+			uint64_t known)
+{
+	if (told.low > known || told.high < known)
+		fail_msg("%s: %s is %llu, the text says %llu to %llu", path, field,
+			 (unsigned long long)known, (unsigned long long)told.low,
+			 (unsigned long long)told.high);
+}
+
+static void check_death(struct mem *m, const char *text, const char *recording)
+{
+	struct allocator_replay *replay;
+	struct timeline_cursor at;
+	struct messages_oom told;
+	struct plim_err err;
+	struct timeline tl;
+	struct trace *t;
+	const struct trace_events *ev;
+	uint32_t last;
+	int found;
+
+	assert_int_equal(messages_find_oom(m, text, &told, &found, &err), PLIM_OK);
+	assert_true(found);
+	if (trace_read(m, recording, NULL, &t, &err))
+		fail_msg("%s", err.message);
+	ev = &t->devices[told.device].events;
+	assert_int_equal(allocator_replay_own(m, t, &t->devices[told.device], &replay, &err), 0);
+	assert_true(replay->ooms.n > 0);
+	last = replay->ooms.at[replay->ooms.n - 1].event;
+	timeline_walk(&tl, t, &t->devices[told.device], replay);
+	timeline_start(&tl, &at);
+	timeline_go(&tl, &at, last);
+	check_holds(text, "tried", told.tried,
+		    allocator_segment_bytes(&replay->rules, ev->size[last]));
+	check_holds(text, "free", told.free, ev->addr[last]);
+	check_holds(text, "allocated", told.allocated, at.bytes[TIMELINE_ALLOCATED]);
+	check_holds(text, "reserved", told.reserved, at.bytes[TIMELINE_RESERVED]);
+	check_holds(text, "unallocated", told.unallocated,
+		    at.bytes[TIMELINE_RESERVED] - at.bytes[TIMELINE_ALLOCATED]);
+	allocator_replay_free(replay);
+	trace_free(t);
+}
+
+static void test_deaths(void **state)
+{
+	const char *data = getenv("PLIMSOLL_TEST_DATA");
+	char pattern[1024], recording[1024];
+	glob_t all;
+	struct mem m;
+
+	(void)state;
+	if (!data)
+		skip();
+	mem_init(&m, 0);
+	snprintf(pattern, sizeof(pattern), "%s/deaths/*.txt", data);
+	assert_int_equal(glob(pattern, 0, NULL, &all), 0);
+	snprintf(pattern, sizeof(pattern), "%s/oom/*.txt", data);
+	assert_int_equal(glob(pattern, GLOB_APPEND, NULL, &all), 0);
+	assert_true(all.gl_pathc > 20);
+	for (size_t i = 0; i < all.gl_pathc; i++) {
+		const char *text = all.gl_pathv[i], *name = strrchr(text, '/') + 1;
+
+		snprintf(recording, sizeof(recording), "%s/%s%.*s.pickle.xz", data,
+			 strstr(text, "/deaths/") ? "deaths/" : "", (int)strlen(name) - 4, name);
+		check_death(&m, text, recording);
+	}
+	globfree(&all);
+	assert_int_equal(m.used_bytes, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_wordings),   cmocka_unit_test(test_complete),
+		cmocka_unit_test(test_others),     cmocka_unit_test(test_huge),
+		cmocka_unit_test(test_no_message), cmocka_unit_test(test_log),
+		cmocka_unit_test(test_deaths),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
