@@ -4,9 +4,10 @@
 #include <plimsoll/ckpt.h>
 
 #include <stdlib.h>
+#include <string.h>
 
 struct ckpt_opts {
-	bool json, values, no_color, tensors;
+	bool json, values, no_color, tensors, no_manifest;
 	const char *threshold, *keys, *output;
 	uint64_t max_memory, width, threads;
 	const char *require;
@@ -207,18 +208,49 @@ static const struct cmd ckpt_diff = {
 	.run = diff_run,
 };
 
-#define OPT_OUTPUT(what)                                                                 \
-	OPT_STRING('o', "output", ckpt_opts, output, "FILE.safetensors", NULL, what),    \
-		OPT_BYTES('m', "max-memory", ckpt_opts, max_memory, 1 << 20, OPT_NONE,   \
-			  OPT_NONE, "use no more (half of this machine's)")
+#define OPT_MEMORY                                                                                \
+	OPT_BYTES('m', "max-memory", ckpt_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE, \
+		  "use no more (half of this machine's)")
+#define OPT_OUTPUT                                                                                 \
+	OPT_STRING('o', "output", ckpt_opts, output, "FILE", NULL,                                 \
+		   "the new file: .safetensors, or .pt, .pth, .bin or .ckpt for torch.load"),      \
+		OPT_FLAG(0, "no-manifest", ckpt_opts, no_manifest,                                 \
+			 "write no FILE.manifest.json with its size and sum"),                     \
+		OPT_MEMORY
 
 static const struct opt extract_opt[] = {
 	OPT_STRING('k', "keys", ckpt_opts, keys, "PATTERN|...", NULL,
 		   "names of tensors, * and ? as in a shell"),
-	OPT_OUTPUT("the new file"),
+	OPT_OUTPUT,
 	OPT_END
 };
-static const struct opt all_opt[] = { OPT_OUTPUT("the new file"), OPT_END };
+static const struct opt all_opt[] = { OPT_OUTPUT, OPT_END };
+
+/* The ending tells the format. */
+static bool find_format(const char *output, unsigned *flags)
+{
+	static const struct {
+		const char *ending;
+		unsigned flags;
+	} formats[] = {
+		{ ".safetensors", 0 },
+		{ ".pt", PLIM_CKPT_AS_TORCH },
+		{ ".pth", PLIM_CKPT_AS_TORCH },
+		{ ".bin", PLIM_CKPT_AS_TORCH },
+		{ ".ckpt", PLIM_CKPT_AS_TORCH },
+	};
+	size_t n = strlen(output);
+
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+		size_t k = strlen(formats[i].ending);
+
+		if (n > k && !strcmp(output + n - k, formats[i].ending)) {
+			*flags |= formats[i].flags;
+			return true;
+		}
+	}
+	return false;
+}
 
 static int write_run(const struct ckpt_opts *o, const char *path, const char *patterns, unsigned flags)
 {
@@ -231,7 +263,10 @@ static int write_run(const struct ckpt_opts *o, const char *path, const char *pa
 	int code = CMD_DONE;
 
 	if (!o->output)
-		return cmd_usage("where to write is missing: --output FILE.safetensors");
+		return cmd_usage("where to write is missing: --output FILE.safetensors or FILE.pt");
+	if (!find_format(o->output, &flags))
+		return cmd_usage("--output '%.200s' must end in .safetensors, .pt, .pth, .bin or .ckpt", o->output);
+	flags |= o->no_manifest ? PLIM_CKPT_NO_MANIFEST : 0;
 	if (plim_ckpt_open(path, &options, &c, &err))
 		return cmd_fail(&err);
 	/* Tensors that are whole may be taken from a file that is not, but nobody should miss that. */
@@ -285,7 +320,7 @@ static const struct cmd ckpt_extract = {
 	.name = "ckpt extract",
 	.summary = "tensors out of a big file, streaming",
 	.args = "PATH",
-	.about = "Writes tensors by name to a safetensors file, bytes exact." WRITES,
+	.about = "Writes tensors by name to a new file, bytes exact." WRITES,
 	.examples = extract_examples,
 	.opts = extract_opt,
 	.opts_size = sizeof(struct ckpt_opts),
@@ -294,11 +329,19 @@ static const struct cmd ckpt_extract = {
 	.run = extract_run,
 };
 
+static const struct cmd_example convert_examples[] = {
+	{ "plimsoll ckpt convert last.pt -o last.safetensors", "without Python, and without running the pickle" },
+	{ "plimsoll ckpt convert model.safetensors -o model.pt", "for torch.load" },
+	{ NULL, NULL },
+};
+
 static const struct cmd ckpt_convert = {
 	.name = "ckpt convert",
-	.summary = "all tensors of it as a safetensors file, bytes exact",
+	.summary = "between torch.save's format and safetensors, bytes exact",
 	.args = "PATH",
-	.about = "What safetensors cannot carry is an error that names it." WRITES,
+	.about = "Reads whatever ckpt verify reads and writes all of its tensors, by their names; the ending of the "
+		 "new file tells the format.  What it cannot carry is an error that names it." WRITES,
+	.examples = convert_examples,
 	.opts = all_opt,
 	.opts_size = sizeof(struct ckpt_opts),
 	.min_args = 1,
@@ -310,7 +353,7 @@ static const struct cmd ckpt_repair = {
 	.name = "ckpt repair",
 	.summary = "what is whole of a cut or damaged file, as a new file",
 	.args = "PATH",
-	.about = "Writes every tensor whose bytes are all there and match their checksum to a safetensors "
+	.about = "Writes every tensor whose bytes are all there and match their checksum to a new "
 		 "file, and tells how many are not." WRITES,
 	.opts = all_opt,
 	.opts_size = sizeof(struct ckpt_opts),
@@ -319,8 +362,61 @@ static const struct cmd ckpt_repair = {
 	.run = repair_run,
 };
 
+static const struct opt seal_opt[] = { OPT_MEMORY, OPT_END };
+
+static int seal_run(const void *values, int argc, char **argv)
+{
+	const struct ckpt_opts *o = values;
+	struct plim_ckpt_options options = { .size = sizeof(options),
+					     .flags = PLIM_CKPT_VERIFY,
+					     .max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory };
+	int worst = CMD_DONE;
+
+	for (int i = 0; i < argc; i++) {
+		struct plim_ckpt_sealed told;
+		struct plim_ckpt *c = NULL;
+		struct plim_err err;
+		int code = CMD_DONE;
+
+		if (plim_ckpt_open(argv[i], &options, &c, &err)) {
+			code = cmd_fail(&err);
+		} else if (c->verdict >= PLIM_CKPT_DAMAGED) {
+			cmd_say("%s: not sealed: %s", argv[i], c->headline);
+			code = CMD_FAILED;
+		} else if (plim_ckpt_seal(c, &told, &err)) {
+			code = cmd_fail(&err);
+		} else {
+			printf("%s: %llu %s, %llu bytes\n", argv[i], (unsigned long long)told.files,
+			       told.files == 1 ? "file" : "files", (unsigned long long)told.bytes);
+		}
+		plim_ckpt_free(c);
+		worst = code > worst ? code : worst;
+	}
+	return worst;
+}
+
+static const struct cmd_example seal_examples[] = {
+	{ "plimsoll ckpt seal model.safetensors", "now ckpt verify sees a changed bit in it" },
+	{ NULL, NULL },
+};
+
+static const struct cmd ckpt_seal = {
+	.name = "ckpt seal",
+	.summary = "write a manifest, so that verify can prove every byte",
+	.args = "PATH...",
+	.about = "Verifies, then writes the sizes and XXH3 sums of the file, or of all files of the folder, to "
+		 "FILE.manifest.json or FOLDER/plimsoll.manifest.json.  ckpt verify compares with it.  It finds "
+		 "accidents, not forgery.",
+	.examples = seal_examples,
+	.opts = seal_opt,
+	.opts_size = sizeof(struct ckpt_opts),
+	.min_args = 1,
+	.max_args = -1,
+	.run = seal_run,
+};
+
 static const struct cmd *const verbs[] = { &ckpt_verify,  &ckpt_show,    &ckpt_diff, &ckpt_extract,
-					   &ckpt_convert, &ckpt_repair, NULL };
+					   &ckpt_convert, &ckpt_repair, &ckpt_seal, NULL };
 
 const struct cmd cmd_ckpt = {
 	.name = "ckpt",

@@ -582,6 +582,7 @@ def write(verb, source, target, *more):
 def test_extract():
     with tempfile.TemporaryDirectory() as folder:
         target = folder + "/x.safetensors"
+        written = ["x.safetensors", "x.safetensors.manifest.json"]
         assert not write("convert", os.path.join(HERE, "state_dict_cuda.pt"), target).returncode
         got, want = read_safetensors(target), read_safetensors(os.path.join(HERE, "model.safetensors"))
         assert {k: v[:2] for k, v in got.items()} == {k: v[:2] for k, v in want.items()}, got.keys()
@@ -595,68 +596,232 @@ def test_extract():
         before = open(target, "rb").read()
         assert write("extract", os.path.join(HERE, "lora_r4"), target, "--keys", "nothing").returncode == 2
         assert write("convert", os.path.join(HERE, "dtypes.pt"), target).returncode == 4, "complex128 was written"
-        assert open(target, "rb").read() == before and os.listdir(folder) == ["x.safetensors"]
+        assert write("convert", os.path.join(HERE, "lora_r4"), folder + "/x.unknown").returncode == 2
+        assert open(target, "rb").read() == before and sorted(os.listdir(folder)) == written
         with open(os.path.join(HERE, "more", "train.pt"), "rb") as f:
             data = f.read()
         with open(folder + "/cut.pt", "wb") as f:
-            f.write(data[:len(data) * 3 // 4])
+            f.write(data[:data.index(b"data/3PK") if b"data/3PK" in data else data.index(b"data/3")])
         assert write("convert", folder + "/cut.pt", target).returncode == 3
         assert open(target, "rb").read() == before
         assert not write("repair", folder + "/cut.pt", target).returncode
         assert read_safetensors(target)
+        assert not write("repair", folder + "/cut.pt", folder + "/y.pt", "--no-manifest").returncode
+        assert sorted(os.listdir(folder)) == ["cut.pt", *written, "y.pt"]
     return "convert, extract and repair, bytes exact"
 
 
+# Values that torch 1.13 knows, one a dtype that both formats have.
+ROUND_TRIP = """
+import collections, sys, torch
+folder = sys.argv[1]
+torch.manual_seed(7)
+kinds = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.complex64: "c64",
+         torch.int64: "i64", torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8", torch.bool: "bool"}
+made = {}
+for dtype, name in kinds.items():
+    made[name] = (torch.randn(3, 5, dtype=torch.float64) * 40).to(dtype)
+made["turned"] = torch.randn(6, 4).t()
+made["gaps"] = torch.randn(9, 8)[1::2, ::3]
+made["wide"] = torch.zeros(1).expand(3, 4)
+made["scalar"] = torch.tensor(2.5)
+made["empty"] = torch.empty(0, 3)
+made["odd names.\u00e9\u4e2d"] = torch.arange(4)
+made["nonfinite"] = torch.tensor([float("nan"), float("inf"), -0.0])
+made["tied.a"] = torch.randn(4, 4)
+made["tied.b"] = made["tied.a"]
+if sys.argv[2] == "make":
+    torch.save(made, folder + "/made.pt")
+else:
+    got = torch.load(sys.argv[2], weights_only=True)
+    assert list(got) == list(made) or set(got) == set(made), list(got)
+    for name, t in made.items():
+        g = got[name]
+        assert g.dtype == t.dtype and g.shape == t.shape, (name, g.dtype, g.shape)
+        a, b = (x.contiguous().view(-1).view(torch.uint8) if x.dim() and x.numel() and x.dtype != torch.bool
+                else x.contiguous() for x in (g, t))
+        assert a.equal(b), name
+    if len(sys.argv) > 3:
+        assert got["tied.a"].data_ptr() == got["tied.b"].data_ptr()
+"""
+
+
+def all_bytes(path):
+    """(name, dtype, shape) -> bytes, of what `show --json` says of a file; for what no torch here can load."""
+    done = subprocess.run([PROGRAM, "ckpt", "show", "--json", path], capture_output=True, timeout=60)
+    assert not done.returncode, done
+    with open(path, "rb") as f:
+        data = f.read()
+    return {t["name"]: data[t["offset_bytes"]:t["offset_bytes"] + t["bytes"]] if t["bytes"] else b""
+            for t in json.loads(done.stdout)["tensors"]}
+
+
+def test_convert():
+    """.pt -> .safetensors -> .pt -> .safetensors: bytes equal, and torch agrees where it is there."""
+    dtypes = ("BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "I16", "U16", "F16", "BF16",
+              "I32", "U32", "F32", "C64", "F64", "I64", "U64", "F4")
+    with tempfile.TemporaryDirectory() as folder:
+        rows, at = {}, 0
+        for name in dtypes:
+            n = 12 if name == "F4" else 24 * int("".join(c for c in name.split("_")[0] if c.isdigit()) or 8) // 8
+            rows["of " + name] = {"dtype": name, "shape": [4, 6], "data_offsets": [at, at + n]}
+            at += n
+        text = json.dumps(rows).encode()
+        text += b" " * (-len(text) % 8)
+        first, torch_file, second = (folder + "/" + x for x in ("a.safetensors", "b.pt", "c.safetensors"))
+        with open(first, "wb") as f:
+            f.write(struct.pack("<Q", len(text)) + text + bytes(i * 37 % 251 for i in range(at)))
+        assert not write("convert", first, torch_file).returncode
+        assert not write("convert", torch_file, second).returncode
+        assert all_bytes(first) == all_bytes(torch_file) == all_bytes(second)
+        assert {k: v[:2] for k, v in read_safetensors(second).items()} == {k: (v["dtype"], v["shape"]) for k, v in rows.items()}
+        with zipfile.ZipFile(torch_file) as z:
+            assert z.testzip() is None and z.namelist()[0] == "archive/data.pkl"
+        (r,), code = verify(torch_file)
+        assert not code and r["verdict"] == "whole" and r["pickle"] == "plain" and not told_kinds(r), r
+        made = subprocess.run(["/usr/bin/python3", "-c", ROUND_TRIP, folder, "make"], capture_output=True)
+        if made.returncode:
+            return f"{len(dtypes)} dtypes; no torch here to load them"
+        for target in ("made2.pt", "made.safetensors"):
+            assert not write("convert", folder + "/made.pt", folder + "/" + target).returncode
+        assert not write("convert", folder + "/made.safetensors", folder + "/made3.pt").returncode
+        for target, more in (("made2.pt", ["tied"]), ("made3.pt", [])):
+            loaded = subprocess.run(["/usr/bin/python3", "-c", ROUND_TRIP, folder, folder + "/" + target, *more], capture_output=True)
+            assert not loaded.returncode, loaded.stderr[-800:].decode()
+            assert not verify(folder + "/" + target)[1]
+    return f"{len(dtypes)} dtypes both ways; torch loads them back equal"
+
+
+def test_manifest():
+    """Bytes without a checksum are proven by a manifest, and every change is found with it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = folder + "/m.safetensors"
+        shutil.copy(os.path.join(HERE, "model.safetensors"), path)
+        (r,), code = verify(path)
+        assert not code and r["verdict"] == "unproven"
+        assert not subprocess.run([PROGRAM, "ckpt", "seal", path], capture_output=True).returncode
+        (r,), code = verify(path)
+        assert not code and r["verdict"] == "whole" and not r["unprotected_bytes"], r
+        with open(path, "rb") as f:
+            data = f.read()
+        n = 0
+        for at in range(len(data) - 300, len(data), 7):
+            with open(path, "wb") as f:
+                f.write(data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1:])
+            (r,), code = verify(path)
+            assert code == 1 and "manifest" in bad_kinds(r), at
+            n += 1
+        with open(path, "wb") as f:
+            f.write(data)
+        manifest = path + ".manifest.json"
+        for text in ("", "{", "[]", '{"files": 3}', '{"files": [{"name": "m", "bytes": -1, "xxh3": "0"}]}', '{"files": [{}]}',
+                     '{"files": [{"name": "a", "bytes": 1, "xxh3": "0123456789abcdeg"}]}'):
+            with open(manifest, "w") as f:
+                f.write(text)
+            (r,), code = verify(path)
+            assert r["verdict"] in ("damaged", "unproven"), (text, r["verdict"])
+        whole = os.path.join(folder, "lora_r4")
+        shutil.copytree(os.path.join(HERE, "lora_r4"), whole)
+        assert not subprocess.run([PROGRAM, "ckpt", "seal", whole], capture_output=True).returncode
+        (r,), code = verify(whole)
+        assert not code and r["verdict"] == "whole", r["headline"]
+        with open(os.path.join(whole, "adapter_config.json"), "ab") as f:
+            f.write(b" ")
+        (r,), code = verify(whole)
+        assert code == 1 and "manifest" in bad_kinds(r)
+        os.unlink(os.path.join(whole, "adapter_config.json"))
+        (r,), code = verify(whole)
+        assert code == 1 and "missing_file" in bad_kinds(r)
+        cut = folder + "/cut.pt"
+        with open(os.path.join(HERE, "more", "train.pt"), "rb") as f:
+            data = f.read()
+        with open(cut, "wb") as f:
+            f.write(data[:-50])
+        assert subprocess.run([PROGRAM, "ckpt", "seal", cut], capture_output=True).returncode == 1
+        assert not os.path.exists(cut + ".manifest.json")
+    return f"{n} flips found by sums; folders and bad manifests"
+
+
+# What may fail, and how, besides being killed.
+FAULTS = {"openat": ("ENOSPC", "EROFS", "EACCES"), "fallocate": ("ENOSPC", "EDQUOT"), "write": ("ENOSPC", "EIO"),
+          "ftruncate": ("EIO",), "fsync": ("EIO", "ENOSPC"), "pread64": ("EIO",), "close": ("EIO",), "renameat": ("EACCES", "EIO"),
+          "unlink": ("EACCES",), "newfstatat": ("EIO",)}
+
+
+def strace(folder, target, *inject):
+    source = os.path.join(HERE, "lora_r4")
+    log = folder + ".log"
+    done = subprocess.run(["strace", "-f", "-o", log, *inject, PROGRAM, "ckpt", "convert", source, "-o", target],
+                          capture_output=True, timeout=60)
+    with open(log, encoding="latin-1") as f:
+        lines = f.read().splitlines()
+    os.unlink(log)
+    return done, lines
+
+
+def calls_of_the_write(lines, folder):
+    """(name, which of that name) of each call of the main thread from its first look at the folder on."""
+    main, counts, out = lines[0].split()[0], {}, []
+    for line in lines:
+        pid, rest = line.split(None, 1)
+        name = rest.split("(")[0]
+        if pid != main or "(" not in rest or not name.isidentifier():
+            continue
+        counts[name] = counts.get(name, 0) + 1
+        if out or folder + "/" in rest and name != "execve":
+            out.append((name, counts[name]))
+    return out
+
+
 def test_durable():
-    """Killed, or failed with ENOSPC, EIO and EDQUOT, at every system call of the write: the old file or the new one."""
+    """Killed at every system call of a write, or failed with what may fail there: the old file or the new one, whole."""
     if not shutil.which("strace"):
         return "SKIP no strace"
-    source = os.path.join(HERE, "lora_r4")
-    calls = ("openat", "fallocate", "write", "ftruncate", "fsync", "fadvise64", "pread64", "close", "renameat", "getrandom")
-    n = replaced = 0
-    with tempfile.TemporaryDirectory() as folder:
+    n, ends = 0, {"old": 0, "new": 0}
+    with tempfile.TemporaryDirectory() as top:
+        folder = top + "/out"
+        os.mkdir(folder)
         target = folder + "/x.safetensors"
-        new = None
-        assert not write("convert", source, target).returncode
+        assert not write("convert", os.path.join(HERE, "lora_r4"), target).returncode
         with open(target, "rb") as f:
             new = f.read()
-        for call in calls:
-            for what in ("signal=KILL", "error=ENOSPC"):
-                for when in range(1, 60):
-                    with open(target, "wb") as f:
-                        f.write(b"old")
-                    log = folder + "/log"
-                    done = subprocess.run(["strace", "-f", "-o", log, "-e", f"trace={call}",
-                                           "-e", f"inject={call}:{what}:when={when}", PROGRAM, "ckpt", "convert", source,
-                                           "-o", target], capture_output=True, timeout=60)
-                    if b"ptrace" in done.stderr or b"Operation not permitted" in done.stderr:
-                        return "SKIP strace may not trace here"
-                    with open(log, "rb") as f:
-                        hit = f.read()
-                    os.unlink(log)
-                    with open(target, "rb") as f:
-                        now = f.read()
-                    assert now in (b"old", new), (call, what, when, len(now))
-                    replaced += now == new
-                    left = [x for x in os.listdir(folder) if x != "x.safetensors"]
-                    if "KILL" not in what:
-                        assert not left, (call, what, when, left)
-                        if b"INJECTED" in hit and now == b"old":
-                            assert done.returncode and done.stderr, (call, what, when, done)
-                    for x in left:
-                        os.unlink(os.path.join(folder, x))
-                    n += 1
-                    if b"INJECTED" not in hit and b"KILL" not in hit and done.returncode == 0:
-                        break
-        read_only = folder + "/ro"
+        done, lines = strace(folder, target)
+        if done.returncode:
+            return "SKIP strace may not trace here"
+        calls = calls_of_the_write(lines, folder)
+        assert {"openat", "write", "fsync", "renameat", "pread64"} <= {c for c, _ in calls}, calls
+        for call, which in calls:
+            for what in ("signal=KILL", *("error=" + e for e in FAULTS.get(call, ()))):
+                with open(target, "wb") as f:
+                    f.write(b"old")
+                done, lines = strace(folder, target, "-e", f"trace={call}", "-e", f"inject={call}:{what}:when={which}")
+                with open(target, "rb") as f:
+                    now = f.read()
+                assert now in (b"old", new), (call, what, which, len(now))
+                ends["old" if now == b"old" else "new"] += 1
+                left = [x for x in os.listdir(folder) if not x.startswith("x.safetensors")]
+                if "KILL" not in what:
+                    assert not left or call in ("unlinkat", "close"), (call, what, which, left)
+                    # Whoever is told that it was written can rely on it; and is told when it was not.
+                    assert done.returncode == 0 or done.stderr.count(b"\n") == 1, (call, what, which, done)
+                    assert done.returncode or now == new, (call, what, which)
+                (r,), code = verify(target)
+                assert now != new or not code, (call, what, which, r["headline"])
+                for x in left:
+                    os.unlink(os.path.join(folder, x))
+                n += 1
+        assert ends["old"] and ends["new"]
+        read_only = top + "/ro"
         os.mkdir(read_only, 0o555)
         if os.getuid():
-            assert write("convert", source, read_only + "/x").returncode == 3
-    return f"{n} faults; {replaced} times the new file was there already, never a part"
+            done = write("convert", os.path.join(HERE, "lora_r4"), read_only + "/x.safetensors")
+            assert done.returncode == 3 and b"untouched" in done.stderr, done
+    return f"{n} faults at {len(calls)} calls: {ends['old']} times the old file, {ends['new']} times the new one, never a part"
 
 
 TESTS = [test_good, test_flips, test_flips_in_tensors, test_mutations, test_truncation, test_hostile, test_shards,
-         test_distributed, test_safetensors, test_values, test_require, test_torch, test_diff, test_extract, test_durable]
+         test_distributed, test_safetensors, test_values, test_require, test_torch, test_diff, test_extract, test_convert,
+         test_manifest, test_durable]
 
 
 def main():

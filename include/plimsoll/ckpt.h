@@ -143,13 +143,15 @@ PLIM_API enum plim_status plim_ckpt_text(const struct plim_ckpt *ckpt, enum plim
 /* ---- out of it ---- */
 
 enum plim_ckpt_extract_flags {
-	PLIM_CKPT_WHOLE_ONLY = 1 /* leave out tensors that are not whole, instead of failing */
+	PLIM_CKPT_WHOLE_ONLY = 1, /* leave out tensors that are not whole, instead of failing */
+	PLIM_CKPT_AS_TORCH = 2,   /* a file for torch.load, not safetensors */
+	PLIM_CKPT_NO_MANIFEST = 4 /* write no manifest beside it (plim_ckpt_seal) */
 };
 
 struct plim_ckpt_extracted {
 	uint64_t tensors, left_out;
 	uint64_t bytes; /* of tensors */
-	uint64_t xxh3;  /* of the file */
+	uint64_t file_bytes, xxh3; /* of the file */
 };
 
 /*
@@ -159,6 +161,18 @@ struct plim_ckpt_extracted {
 PLIM_API enum plim_status plim_ckpt_extract(struct plim_ckpt *ckpt, const char *patterns, unsigned flags,
 					    const char *path, struct plim_ckpt_extracted *out,
 					    struct plim_err *err);
+
+struct plim_ckpt_sealed {
+	uint64_t files, bytes;
+};
+
+/*
+ * Write a manifest of sizes and XXH3 sums: FILE.manifest.json beside a file, plimsoll.manifest.json in a
+ * folder.  plim_ckpt_open with PLIM_CKPT_VERIFY compares with it, which proves bytes that have no checksum of
+ * their own.  PLIM_E_FORMAT: *ckpt is damaged, or was not opened with PLIM_CKPT_VERIFY.
+ */
+PLIM_API enum plim_status plim_ckpt_seal(struct plim_ckpt *ckpt, struct plim_ckpt_sealed *out,
+					 struct plim_err *err);
 
 /* ---- two checkpoints ---- */
 

@@ -72,6 +72,13 @@ struct ckpt_file {
 	const char *name; /* as given, or within the folder */
 	int fd;
 	uint64_t bytes;
+	bool sealed; /* it is what a manifest says, every bit */
+};
+
+/* What a manifest says of a file. */
+struct ckpt_seal {
+	uint32_t file;
+	uint64_t bytes, xxh3;
 };
 
 enum ckpt_check {
@@ -175,6 +182,7 @@ struct ckpt {
 	VEC(struct ckpt_key) keys;
 	VEC(struct ckpt_optimizer) optimizers;
 	VEC(struct ckpt_fact) facts;
+	VEC(struct ckpt_seal) seals; /* of its manifest */
 	uint64_t bytes; /* of all files */
 	bool truncated, pickled, unreadable, big_endian;
 	uint64_t whole_bytes; /* of a truncated file: in records that are whole */
@@ -194,18 +202,35 @@ enum plim_status ckpt_scan(struct ckpt *c, unsigned flags, unsigned threads, str
 
 /* ---- out of it ---- */
 
+struct ckpt_sealed {
+	uint64_t files, bytes;
+};
+
+enum ckpt_extract_flags {
+	CKPT_WHOLE_ONLY = 1, /* leave out what is not whole, instead of failing */
+	CKPT_AS_TORCH = 2,   /* as torch.save writes it, not as safetensors */
+	CKPT_NO_MANIFEST = 4 /* beside the file */
+};
+
 struct ckpt_extracted {
 	size_t tensors, left_out; /* left out: not whole */
 	uint64_t bytes;           /* of tensors */
-	uint64_t xxh3;            /* of the file */
+	uint64_t file_bytes;
+	uint64_t xxh3; /* of the file */
 };
 
 /*
- * Write the tensors whose names match `patterns` ("a*|b") to a safetensors file, durably.  One that is
- * not whole is an error, or with whole_only is left out.  PLIM_E_UNSUPPORTED: safetensors cannot carry one.
+ * Write the tensors whose names match `patterns` ("a*|b") to a file, durably; flags of ckpt_extract_flags.
+ * PLIM_E_FORMAT: one is not whole; PLIM_E_UNSUPPORTED: the format cannot carry one.
  */
-enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, bool whole_only, const char *path,
+enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned flags, const char *path,
 			      struct ckpt_extracted *told, struct plim_err *err);
+
+/*
+ * Write the manifest of what was read: sizes and XXH3 sums of the file, or of all files of the folder.
+ * FILE.manifest.json stands beside a file, plimsoll.manifest.json in a folder.
+ */
+enum plim_status ckpt_seal(struct ckpt *c, struct ckpt_sealed *told, struct plim_err *err);
 
 /* ---- two beside each other ---- */
 

@@ -11,12 +11,11 @@
 #include <unistd.h>
 
 #define ENTRIES 100000
-#define JSON_FILE_BYTES ((uint64_t)256 << 20)
 
 struct folder {
 	struct ckpt *ckpt;
 	int dir;
-	VEC(const char *) names;
+	struct folder_names names;
 };
 
 /* ---- its entries ---- */
@@ -28,28 +27,29 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*x, *y);
 }
 
-static enum plim_status list(struct folder *f, struct plim_err *err)
+enum plim_status folder_list(struct ckpt *c, int dir, struct folder_names *names, struct plim_err *err)
 {
-	struct ckpt *c = f->ckpt;
-	int fd = dup(f->dir);
+	int fd = dup(dir);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *e;
 	enum plim_status st = PLIM_OK;
 
+	if (!d && fd >= 0)
+		close(fd);
 	if (!d)
 		return err_errno(err, errno, "cannot list '%s'", c->path);
 	rewinddir(d);
 	while (!st && (e = readdir(d))) { // NOLINT(concurrency-mt-unsafe): a stream of our own
 		uint32_t id = model_string(c, e->d_name, strlen(e->d_name), &st, err);
 
-		if (!st && f->names.n == ENTRIES)
+		if (!st && names->n == ENTRIES)
 			st = err_set(err, PLIM_E_LIMIT, "'%s' holds more than %d entries", c->path, ENTRIES);
 		if (!st)
-			st = vec_push(c->mem, &f->names, ckpt_text(c, id), err);
+			st = vec_push(c->mem, names, ckpt_text(c, id), err);
 	}
 	closedir(d);
-	if (f->names.n)
-		qsort(f->names.at, f->names.n, sizeof(*f->names.at), by_text);
+	if (names->n)
+		qsort(names->at, names->n, sizeof(*names->at), by_text);
 	return st;
 }
 
@@ -79,99 +79,6 @@ static bool has(const struct folder *f, const char *name)
 
 /* ---- JSON files ---- */
 
-/* Calls `key` for each member of the outermost object; it reads the value. */
-typedef enum plim_status key_fn(struct folder *f, struct json *j, const char *key, void *ctx,
-				struct plim_err *err);
-
-static enum plim_status each_key(struct folder *f, struct json *j, key_fn *key, void *ctx,
-				 struct plim_err *err)
-{
-	struct json_token t;
-	char name[200];
-	enum plim_status st = json_next(j, &t, err);
-
-	if (!st && t.kind != JSON_OBJECT)
-		return err_at(err, t.offset, "an object is expected");
-	while (!st) {
-		st = json_next(j, &t, err);
-		if (st || t.kind == JSON_OBJECT_END)
-			break;
-		snprintf(name, sizeof(name), "%s", t.string);
-		st = key(f, j, name, ctx, err);
-	}
-	return st;
-}
-
-static enum plim_status read_json(struct folder *f, const char *name, key_fn *key, void *ctx,
-				  struct plim_err *err)
-{
-	struct ckpt *c = f->ckpt;
-	struct plim_err why = { 0 };
-	struct source *src;
-	struct json j;
-	uint8_t *bytes = NULL;
-	uint64_t n = 0;
-	uint32_t file;
-	enum plim_status st = open_file(c, f->dir, name, &file, &why);
-
-	if (!st) {
-		n = c->files.at[file].bytes;
-		st = model_read(c, file, 0, n, JSON_FILE_BYTES, "the text", &bytes, &why);
-	}
-	if (!st)
-		st = source_open_memory(c->mem, name, bytes, (size_t)n, SOURCE_MEMORY_PLAIN, NULL, &src,
-					&why);
-	if (!st) {
-		st = json_init(&j, c->mem, src, JSON_ONE, &why);
-		if (!st) {
-			st = each_key(f, &j, key, ctx, &why);
-			json_release(&j);
-		}
-		source_close(src);
-	}
-	mem_free(c->mem, bytes, (size_t)n, 1);
-	if (st == PLIM_E_FORMAT || st == PLIM_E_IO)
-		return model_find(c, CKPT_BAD_FINDING, "json", why.offset, err, "'%.200s': %s", name,
-				  why.message);
-	if (st && err)
-		*err = why;
-	return st;
-}
-
-/* Scalars, and the texts of a short list, as they stand. */
-static enum plim_status keep_scalar(struct ckpt *c, struct json *j, uint32_t *what,
-				    struct plim_err *err)
-{
-	struct json_token t;
-	enum plim_status st = json_next(j, &t, err);
-
-	*what = CKPT_NONE;
-	if (st)
-		return st;
-	switch (t.kind) {
-	case JSON_STRING: *what = model_printf(c, &st, err, "%.300s", t.string); return st;
-	case JSON_INTEGER:
-	case JSON_DOUBLE: *what = model_printf(c, &st, err, "%.9g", t.number); return st;
-	case JSON_TRUE: *what = model_printf(c, &st, err, "true"); return st;
-	case JSON_FALSE: *what = model_printf(c, &st, err, "false"); return st;
-	case JSON_ARRAY:
-		while (!st) {
-			st = json_next(j, &t, err);
-			if (st || t.kind == JSON_ARRAY_END)
-				return st;
-			if (t.kind == JSON_STRING && *what == CKPT_NONE)
-				*what = model_printf(c, &st, err, "%.300s", t.string);
-			else if (t.kind == JSON_STRING)
-				*what = model_printf(c, &st, err, "%.300s, %.100s", ckpt_text(c, *what),
-						     t.string);
-			else if (!st)
-				st = json_skip(j, &t, err);
-		}
-		return st;
-	default: return json_skip(j, &t, err);
-	}
-}
-
 static const char *const config_keys[] = {
 	"model_type", "architectures", "hidden_size", "num_hidden_layers", "num_attention_heads",
 	"num_key_value_heads", "head_dim", "intermediate_size", "vocab_size", "n_embd", "n_layer",
@@ -190,30 +97,30 @@ static bool is_wanted(const char *const *wanted, const char *key)
 	return *wanted != NULL;
 }
 
-static enum plim_status config_key(struct folder *f, struct json *j, const char *key, void *ctx,
+static enum plim_status config_key(struct ckpt *c, struct json *j, const char *key, void *ctx,
 				   struct plim_err *err)
 {
 	struct ckpt_fact fact;
-	enum plim_status st = keep_scalar(f->ckpt, j, &fact.value, err);
+	enum plim_status st = text_scalar(c, j, &fact.value, err);
 
 	(void)ctx;
 	if (st || fact.value == CKPT_NONE || !is_wanted(config_keys, key))
 		return st;
-	fact.name = model_printf(f->ckpt, &st, err, "%s", key);
-	return st ? st : model_fact(f->ckpt, fact, err);
+	fact.name = model_printf(c, &st, err, "%s", key);
+	return st ? st : model_fact(c, fact, err);
 }
 
-static enum plim_status trainer_key(struct folder *f, struct json *j, const char *key, void *ctx,
+static enum plim_status trainer_key(struct ckpt *c, struct json *j, const char *key, void *ctx,
 				    struct plim_err *err)
 {
 	struct ckpt_key k = { 0 };
-	enum plim_status st = keep_scalar(f->ckpt, j, &k.what, err);
+	enum plim_status st = text_scalar(c, j, &k.what, err);
 
 	(void)ctx;
 	if (st || k.what == CKPT_NONE || !is_wanted(trainer_keys, key))
 		return st;
-	k.name = model_printf(f->ckpt, &st, err, "%s", key);
-	return st ? st : vec_push(f->ckpt->mem, &f->ckpt->keys, k, err);
+	k.name = model_printf(c, &st, err, "%s", key);
+	return st ? st : vec_push(c->mem, &c->keys, k, err);
 }
 
 /* ---- shards with an index ---- */
@@ -229,10 +136,9 @@ struct index {
 	uint64_t missing;
 };
 
-static enum plim_status map_row(struct folder *f, struct index *x, struct json *j,
+static enum plim_status map_row(struct ckpt *c, struct index *x, struct json *j,
 				const struct json_token *key, struct plim_err *err)
 {
-	struct ckpt *c = f->ckpt;
 	struct place p;
 	struct json_token t;
 	enum plim_status st = PLIM_OK;
@@ -252,7 +158,7 @@ static enum plim_status map_row(struct folder *f, struct index *x, struct json *
 	return st ? st : vec_push(c->mem, &x->places, p, err);
 }
 
-static enum plim_status index_key(struct folder *f, struct json *j, const char *key, void *ctx,
+static enum plim_status index_key(struct ckpt *c, struct json *j, const char *key, void *ctx,
 				  struct plim_err *err)
 {
 	struct index *x = ctx;
@@ -268,7 +174,7 @@ static enum plim_status index_key(struct folder *f, struct json *j, const char *
 			break;
 		total = meta && json_is(&t, "total_size");
 		if (map) {
-			st = map_row(f, x, j, &t, err);
+			st = map_row(c, x, j, &t, err);
 		} else if (total) {
 			st = json_next(j, &t, err);
 			if (!st && !json_get_u64(&t, &x->total_bytes))
@@ -399,7 +305,7 @@ static enum plim_status read_sharded(struct folder *f, const char *name, struct 
 {
 	struct ckpt *c = f->ckpt;
 	struct index x = { .total_bytes = PLIM_UNKNOWN };
-	enum plim_status st = read_json(f, name, index_key, &x, err);
+	enum plim_status st = text_read(c, f->dir, name, index_key, &x, err);
 
 	c->kind = CKPT_KIND_SHARDED;
 	if (!st && !x.places.n)
@@ -520,11 +426,11 @@ static enum plim_status read_texts(struct folder *f, struct plim_err *err)
 	enum plim_status st = PLIM_OK;
 
 	if (has(f, "config.json"))
-		st = read_json(f, "config.json", config_key, NULL, err);
+		st = text_read(f->ckpt, f->dir, "config.json", config_key, NULL, err);
 	if (!st && has(f, "adapter_config.json"))
-		st = read_json(f, "adapter_config.json", config_key, NULL, err);
+		st = text_read(f->ckpt, f->dir, "adapter_config.json", config_key, NULL, err);
 	if (!st && has(f, "trainer_state.json"))
-		st = read_json(f, "trainer_state.json", trainer_key, NULL, err);
+		st = text_read(f->ckpt, f->dir, "trainer_state.json", trainer_key, NULL, err);
 	return st;
 }
 
@@ -532,7 +438,7 @@ enum plim_status folder_read(struct ckpt *c, int dir, struct plim_err *err)
 {
 	struct folder f = { .ckpt = c, .dir = dir };
 	const char *index;
-	enum plim_status st = list(&f, err);
+	enum plim_status st = folder_list(c, dir, &f.names, err);
 
 	index = with_end(&f, ".safetensors.index.json");
 	if (!index)

@@ -31,6 +31,7 @@ void ckpt_close(struct ckpt *c)
 	vec_release(c->mem, &c->keys);
 	vec_release(c->mem, &c->optimizers);
 	vec_release(c->mem, &c->facts);
+	vec_release(c->mem, &c->seals);
 	intern_release(&c->strings);
 	c->mem = NULL;
 }

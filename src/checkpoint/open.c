@@ -56,7 +56,7 @@ enum plim_status open_file(struct ckpt *c, int dir, const char *name, uint32_t *
 {
 	struct stat info;
 	int fd;
-	enum plim_status st = open_at(dir, name, O_NOFOLLOW, &fd, &info, err);
+	enum plim_status st = open_at(dir, name, dir == AT_FDCWD ? 0 : O_NOFOLLOW, &fd, &info, err);
 
 	return st ? st : keep_file(c, fd, &info, name, file, err);
 }
@@ -227,11 +227,15 @@ enum plim_status ckpt_read(struct ckpt *c, const char *path, struct plim_err *er
 		return st;
 	if (S_ISDIR(info.st_mode)) {
 		st = folder_read(c, fd, err);
+		if (!st)
+			st = manifest_read(c, fd, err);
 		close(fd);
 	} else {
 		st = keep_file(c, fd, &info, path, &file, err);
 		if (!st)
 			st = open_any(c, file, "", err);
+		if (!st)
+			st = manifest_read(c, AT_FDCWD, err);
 	}
 	if (!st)
 		st = globals_judge(c, err);

@@ -46,6 +46,28 @@ enum plim_status open_any(struct ckpt *c, uint32_t file, const char *prefix, str
 /* What else it is, if no checkpoint: a sentence for people and a slug; NULL when not known. */
 const char *open_other(const uint8_t *head, size_t n, uint64_t bytes, const char **slug);
 
+/* ---- texts.c: JSON files ---- */
+
+/* Called for each member of the outermost object; reads its value. */
+typedef enum plim_status text_key_fn(struct ckpt *c, struct json *j, const char *key, void *ctx,
+				     struct plim_err *err);
+/* A file that is no JSON becomes a finding. */
+enum plim_status text_read(struct ckpt *c, int dir, const char *name, text_key_fn *key, void *ctx,
+			   struct plim_err *err);
+/* The next value as text: scalars, and the texts of a short list; else CKPT_NONE. */
+enum plim_status text_scalar(struct ckpt *c, struct json *j, uint32_t *what, struct plim_err *err);
+
+/* ---- manifest.c ---- */
+
+/* If there is a manifest of the file c->path (dir AT_FDCWD), or in the folder `dir`: what it names. */
+enum plim_status manifest_read(struct ckpt *c, int dir, struct plim_err *err);
+/* Compare the files with it; those that match are sealed. */
+enum plim_status manifest_check(struct ckpt *c, struct plim_err *err);
+/* That of a file which was just written; and take away that of the one which it replaces. */
+enum plim_status manifest_write_beside(struct mem *m, const char *path, uint64_t bytes, uint64_t xxh3,
+				       struct plim_err *err);
+enum plim_status manifest_remove(struct mem *m, const char *path, struct plim_err *err);
+
 /* ---- zip.c ---- */
 
 struct zip {
@@ -78,6 +100,13 @@ enum plim_status safetensors_read(struct ckpt *c, uint32_t file, const char *pre
 				  struct plim_err *err);
 enum plim_status distributed_read(struct ckpt *c, int dir, struct plim_err *err);
 enum plim_status folder_read(struct ckpt *c, int dir, struct plim_err *err);
+
+/* A folder's entries, sorted; the texts are c's. */
+struct folder_names {
+	const char **at;
+	size_t n, cap;
+};
+enum plim_status folder_list(struct ckpt *c, int dir, struct folder_names *names, struct plim_err *err);
 
 /* ---- values.c ---- */
 
@@ -127,5 +156,30 @@ enum plim_status unpickle_decode(struct unpickle *u, const char *name, const uin
 				 struct plim_err *err);
 /* All tensors below `root`, with names made of the keys that lead to them; and keys, optimizers. */
 enum plim_status unpickle_walk(struct unpickle *u, struct pickle_value root, struct plim_err *err);
+
+/* ---- extract.c, write_safetensors.c, write_torch.c ---- */
+
+#define CKPT_PACKED_F4 "float4_e2m1fn_x2"
+
+/* A file that is written: where it is, and the checksum since `crc` was last cleared. */
+struct ckpt_out {
+	struct durable *to;
+	uint64_t at;
+	uint32_t crc;
+};
+
+enum plim_status out_put(struct ckpt_out *o, const void *at, size_t n, struct plim_err *err);
+/* A tensor's bytes, packed, in row-major order. */
+enum plim_status out_tensor(struct ckpt *c, const struct ckpt_tensor *t, struct ckpt_out *o,
+			    struct plim_err *err);
+/* Commit to `path`, or with a status remove it; tells the file's size and sum. */
+enum plim_status out_end(struct ckpt *c, struct ckpt_out *o, const char *path, enum plim_status st,
+			 struct ckpt_extracted *told, struct plim_err *err);
+
+/* Write told->tensors tensors; told->bytes are theirs. */
+enum plim_status safetensors_write(struct ckpt *c, const uint32_t *tensors, const char *path,
+				   struct ckpt_extracted *told, struct plim_err *err);
+enum plim_status torch_write(struct ckpt *c, const uint32_t *tensors, const char *path,
+			     struct ckpt_extracted *told, struct plim_err *err);
 
 #endif

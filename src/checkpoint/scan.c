@@ -231,6 +231,15 @@ static const char *tensor_in(const struct scan *s, uint32_t extent)
 		       : "";
 }
 
+/* Bytes without a checksum of their own: a manifest may vouch for the whole file. */
+static void count_unchecked(struct ckpt *c, const struct ckpt_extent *x)
+{
+	bool sealed = c->files.at[x->file].sealed;
+
+	*(sealed ? &c->verified_bytes : &c->unprotected_bytes) += x->bytes;
+	c->verified_records += sealed;
+}
+
 static enum plim_status judge_extent(struct scan *s, uint32_t i, uint32_t crc, bool shorter, bool broken,
 				     struct plim_err *err)
 {
@@ -244,12 +253,8 @@ static enum plim_status judge_extent(struct scan *s, uint32_t i, uint32_t crc, b
 				  "the file became shorter while '%.200s' was read", name);
 	}
 	/* A checksum that was left out reads 0; a sum that is truly 0 is protected all the same. */
-	if (x->check == CKPT_CHECK_OFF && crc && !broken) {
-		c->unprotected_bytes += x->bytes;
-		return PLIM_OK;
-	}
-	if (x->check == CKPT_CHECK_NOTHING) {
-		c->unprotected_bytes += x->bytes;
+	if ((x->check == CKPT_CHECK_OFF && crc && !broken) || x->check == CKPT_CHECK_NOTHING) {
+		count_unchecked(c, x);
 		return PLIM_OK;
 	}
 	x->state = crc == x->crc && !broken ? CKPT_GOOD : CKPT_BAD;
@@ -282,7 +287,7 @@ static enum plim_status judge_parts(struct scan *s, struct plim_err *err)
 	for (size_t i = 0; i < c->extents.n; i++) /* not read, and nothing says that it is whole */
 		if (c->extents.at[i].state == CKPT_UNREAD && c->extents.at[i].check == CKPT_CHECK_NOTHING &&
 		    !(s->flags & CKPT_SCAN_VALUES && c->extents.at[i].tensors))
-			c->unprotected_bytes += c->extents.at[i].bytes;
+			count_unchecked(c, &c->extents.at[i]);
 	return st;
 }
 
@@ -336,7 +341,9 @@ enum plim_status ckpt_scan(struct ckpt *c, unsigned flags, unsigned threads, str
 	pthread_mutex_init(&s.lock, NULL);
 	for (size_t i = 0; i < c->files.n; i++)
 		posix_fadvise(c->files.at[i].fd, 0, 0, POSIX_FADV_SEQUENTIAL);
-	st = plan(&s, err);
+	st = manifest_check(c, err);
+	if (!st)
+		st = plan(&s, err);
 	if (!st)
 		st = run(&s, threads, err);
 	if (!st)
