@@ -7,9 +7,9 @@
 #include <string.h>
 
 struct ckpt_opts {
-	bool json, values, no_color, tensors, no_manifest;
+	bool json, values, no_color, tensors, no_manifest, dry_run;
 	const char *threshold, *keys, *output;
-	uint64_t max_memory, width, threads;
+	uint64_t max_memory, width, threads, keep;
 	const char *require;
 };
 
@@ -415,8 +415,88 @@ static const struct cmd ckpt_seal = {
 	.run = seal_run,
 };
 
+static const struct opt last_opt[] = {
+	OPT_U64('k', "keep", ckpt_opts, keep, "N", 1, 1000000, OPT_NONE,
+		"remove what is older than the N newest good ones, but never the best"),
+	OPT_FLAG('n', "dry-run", ckpt_opts, dry_run, "with --keep: remove nothing, tell what would be removed"),
+	OPT_FLAG('v', "values", ckpt_opts, values, "NaN and infinities in it make it no good"),
+	OPT_FLAG('j', "json", ckpt_opts, json, "print JSON (schema ckpt_last/1) instead of the path"),
+	OPT_U64('t', "threads", ckpt_opts, threads, "N", 1, 64, OPT_NONE, "that read (one a core)"),
+	OPT_MEMORY,
+	OPT_END
+};
+
+/* The path for scripts on stdout; what happened for people on stderr. */
+static void tell_last(const struct plim_ckpt_last *l)
+{
+	for (size_t i = 0; i < l->candidate_count; i++) {
+		const struct plim_ckpt_candidate *c = &l->candidates[i];
+
+		if (strcmp(c->fate, "kept") != 0)
+			cmd_say("%s: %s", c->name, strcmp(c->fate, "removed") ? "would be removed" : "removed");
+		else if (c->verdict && !c->good)
+			cmd_say("%s: %s: %s", c->name, c->verdict, c->headline);
+	}
+	if (l->last_good)
+		printf("%s\n", l->last_good);
+	else
+		cmd_say("%s: none of %zu checkpoints is good", l->folder, l->candidate_count);
+}
+
+static int last_run(const void *values, int argc, char **argv)
+{
+	const struct ckpt_opts *o = values;
+	struct plim_ckpt_last_options options = {
+		.size = sizeof(options),
+		.flags = (o->values ? PLIM_CKPT_VALUES : 0u) | (o->dry_run ? PLIM_CKPT_DRY_RUN : 0u),
+		.keep = o->keep == OPT_NONE ? 0 : o->keep,
+		.max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory,
+		.threads = o->threads == OPT_NONE ? 0 : (uint32_t)o->threads,
+	};
+	struct plim_ckpt_last *l;
+	struct plim_err err;
+	int code;
+
+	(void)argc;
+	if (o->dry_run && o->keep == OPT_NONE)
+		return cmd_usage("--dry-run is only for --keep");
+	if (plim_ckpt_last_good(argv[0], &options, &l, &err))
+		return cmd_fail(&err);
+	code = l->last_good ? CMD_DONE : CMD_FAILED;
+	if (!o->json)
+		tell_last(l);
+	else if (plim_ckpt_last_json(l, cmd_to_stdout, NULL, &err))
+		code = cmd_fail(&err);
+	plim_ckpt_last_free(l);
+	return code;
+}
+
+static const struct cmd_example last_examples[] = {
+	{ "python train.py --resume \"$(plimsoll ckpt last-good out)\"", "never from a damaged one" },
+	{ "plimsoll ckpt last-good out --keep 3 --dry-run", "what would be removed?" },
+	{ NULL, NULL },
+};
+
+static const struct cmd ckpt_last = {
+	.name = "ckpt last-good",
+	.summary = "the newest checkpoint of a folder that is whole",
+	.args = "FOLDER",
+	.about = "Verifies the checkpoints in a folder, files or folders, newest first, until one is good, and prints its "
+		 "path.  Names that differ in numbers only are ordered by them, by the number behind step or epoch "
+		 "first; others by their time.\n\n--keep N removes what is older than the N newest good ones.  It "
+		 "never removes the best: one that is called so, that has the best measure in its name "
+		 "(val_loss=0.12), that a link points to, or that trainer_state.json names.  While fewer than N are "
+		 "good it removes nothing.\n\nExits with 1 when none is good.",
+	.examples = last_examples,
+	.opts = last_opt,
+	.opts_size = sizeof(struct ckpt_opts),
+	.min_args = 1,
+	.max_args = 1,
+	.run = last_run,
+};
+
 static const struct cmd *const verbs[] = { &ckpt_verify,  &ckpt_show,    &ckpt_diff, &ckpt_extract,
-					   &ckpt_convert, &ckpt_repair, &ckpt_seal, NULL };
+					   &ckpt_convert, &ckpt_repair, &ckpt_seal, &ckpt_last, NULL };
 
 const struct cmd cmd_ckpt = {
 	.name = "ckpt",

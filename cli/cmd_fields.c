@@ -15,6 +15,7 @@ static const struct {
 	{ "whatif", plim_whatif_fields },
 	{ "ckpt", plim_ckpt_fields },
 	{ "ckpt_diff", plim_ckpt_diff_fields },
+	{ "ckpt_last", plim_ckpt_last_fields },
 };
 
 static int fields_run(const void *values, int argc, char **argv)

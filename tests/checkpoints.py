@@ -742,6 +742,75 @@ def test_manifest():
     return f"{n} flips found by sums; folders and bad manifests"
 
 
+def last_good(folder, *more):
+    done = subprocess.run([PROGRAM, "ckpt", "last-good", folder, *more], capture_output=True, timeout=60)
+    return done.stdout.decode().strip().replace(folder + "/", ""), done.returncode, done.stderr.decode()
+
+
+def test_last_good():
+    good, bad = (os.path.join(HERE, "more", "train.pt"), b"PK\3\4 torn")
+
+    def fill(folder, names, damaged=(), order=None):
+        shutil.rmtree(folder, ignore_errors=True)
+        os.mkdir(folder)
+        for i, name in enumerate(names):
+            path = os.path.join(folder, name)
+            if "." not in name:
+                shutil.copytree(os.path.join(HERE, "lora_r4"), path)
+                if name in damaged:
+                    with open(os.path.join(path, "adapter_model.safetensors"), "wb") as f:
+                        f.write(bad)
+            elif name in damaged:
+                with open(path, "wb") as f:
+                    f.write(bad)
+            else:
+                shutil.copy(good, path)
+            os.utime(path, (10 ** 9 + i, 10 ** 9 + i))
+
+    with tempfile.TemporaryDirectory() as top:
+        folder = top + "/out"
+        # The number decides within a series, also where a copy has lost the times.
+        fill(folder, ["checkpoint-1000", "checkpoint-200", "checkpoint-30"])
+        assert last_good(folder)[:2] == ("checkpoint-1000", 0)
+        fill(folder, ["epoch=1-step=90.ckpt", "epoch=12-step=10.ckpt", "last.ckpt", "best.ckpt"], damaged=["best.ckpt"])
+        assert last_good(folder)[:2] == ("last.ckpt", 0)
+        fill(folder, ["step_9.pt", "step_10.pt", "step_11.pt"], damaged=["step_11.pt"])
+        out, code, err = last_good(folder)
+        assert (out, code) == ("step_10.pt", 0) and err.count("\n") == 1 and "step_11.pt" in err, (out, err)
+        fill(folder, ["a.pt"], damaged=["a.pt"])
+        assert last_good(folder)[:2] == ("", 1) and last_good(folder, "--keep", "1")[:2] == ("", 1)
+        assert os.listdir(folder) == ["a.pt"]
+        assert last_good(os.path.join(HERE, "lora_r4"))[1] == 2 and last_good(top + "/none")[1] == 3
+
+        names = [f"step_{i}-val_loss={abs(i - 3) + 0.5}.pt" for i in range(8)]
+        fill(folder, names, damaged=[names[6], names[1]])
+        before = sorted(os.listdir(folder))
+        out, code, err = last_good(folder, "--keep", "2", "--dry-run")
+        assert out == names[7] and sorted(os.listdir(folder)) == before and "would be removed" in err
+        out, code, err = last_good(folder, "--keep", "2")
+        # 7 and 5 are good, 6 is damaged but newer than them, 3 is the best.
+        assert out == names[7] and sorted(os.listdir(folder)) == sorted(names[i] for i in (3, 5, 6, 7)), os.listdir(folder)
+        fill(folder, names)
+        os.symlink(names[0], folder + "/best")
+        assert not last_good(folder, "--keep", "1")[1]
+        assert sorted(os.listdir(folder)) == sorted(["best", names[0], names[3], names[7]]), os.listdir(folder)
+        # Fewer good ones than asked for: nothing goes.
+        fill(folder, names[:4], damaged=names[:3])
+        assert last_good(folder, "--keep", "2")[:2] == (names[3], 0) and len(os.listdir(folder)) == 4
+        # Folders go as a whole, and links in them are not followed.
+        fill(folder, ["checkpoint-1", "checkpoint-2", "checkpoint-3"])
+        os.mkdir(top + "/other")
+        with open(top + "/other/file", "w") as f:
+            f.write("stays")
+        os.symlink(top + "/other", folder + "/checkpoint-1/link")
+        os.mkdir(folder + "/checkpoint-1/below")
+        with open(folder + "/checkpoint-3/trainer_state.json", "w") as f:
+            json.dump({"best_model_checkpoint": "somewhere/else/out/checkpoint-2"}, f)
+        assert last_good(folder, "--keep", "1")[:2] == ("checkpoint-3", 0)
+        assert sorted(os.listdir(folder)) == ["checkpoint-2", "checkpoint-3"] and os.listdir(top + "/other") == ["file"]
+    return "order, damage, retention, links"
+
+
 # What may fail, and how, besides being killed.
 FAULTS = {"openat": ("ENOSPC", "EROFS", "EACCES"), "fallocate": ("ENOSPC", "EDQUOT"), "write": ("ENOSPC", "EIO"),
           "ftruncate": ("EIO",), "fsync": ("EIO", "ENOSPC"), "pread64": ("EIO",), "close": ("EIO",), "renameat": ("EACCES", "EIO"),
@@ -821,7 +890,7 @@ def test_durable():
 
 TESTS = [test_good, test_flips, test_flips_in_tensors, test_mutations, test_truncation, test_hostile, test_shards,
          test_distributed, test_safetensors, test_values, test_require, test_torch, test_diff, test_extract, test_convert,
-         test_manifest, test_durable]
+         test_manifest, test_last_good, test_durable]
 
 
 def main():

@@ -15,7 +15,8 @@
 
 enum plim_ckpt_flags {
 	PLIM_CKPT_VERIFY = 1, /* read all bytes and compare them with their checksums */
-	PLIM_CKPT_VALUES = 2  /* look at the numbers too: NaN, infinities, zeros */
+	PLIM_CKPT_VALUES = 2, /* look at the numbers too: NaN, infinities, zeros */
+	PLIM_CKPT_DRY_RUN = 4 /* of plim_ckpt_last_good: remove nothing, tell what would be */
 };
 
 struct plim_ckpt_options {
@@ -173,6 +174,51 @@ struct plim_ckpt_sealed {
  */
 PLIM_API enum plim_status plim_ckpt_seal(struct plim_ckpt *ckpt, struct plim_ckpt_sealed *out,
 					 struct plim_err *err);
+
+/* ---- a folder of checkpoints ---- */
+
+struct plim_ckpt_last_options {
+	uint32_t size;  /* set to sizeof(struct plim_ckpt_last_options) */
+	uint32_t flags; /* PLIM_CKPT_VALUES, PLIM_CKPT_DRY_RUN */
+	uint64_t keep;  /* remove what is older than so many good ones; 0: remove nothing */
+	uint64_t max_memory_bytes; /* as in struct plim_ckpt_options */
+	uint32_t threads;          /* 0: one a core */
+	uint32_t unused;           /* 0 */
+};
+
+struct plim_ckpt_candidate {
+	const char *name;              /* in the folder */
+	const char *verdict, *headline; /* NULL: not looked at, because enough newer ones are good */
+	bool good, best;
+	const char *fate; /* "kept", "would_be_removed", "removed" */
+};
+
+struct plim_ckpt_last {
+	const char *folder;
+	const char *last_good; /* path of the newest that is good; NULL: none is */
+	uint64_t good, removed;
+	struct plim_ckpt_candidate *candidates; /* newest first */
+	size_t candidate_count;
+	struct plim_ckpt_last_hidden *hidden;
+};
+
+/*
+ * Verify the checkpoints of a folder (files, or folders), newest first, until one is good, or `keep` are.
+ * With keep, what is older than those is removed, except the best: by its name, by a measure in the
+ * name ("val_loss=0.12"), by a link to it, or by trainer_state.json.  When fewer than `keep` are good nothing is
+ * removed; newer ones that are damaged always stay.  Nothing good is no error: last_good is NULL.
+ * PLIM_E_ARG: the folder is one checkpoint itself.
+ */
+PLIM_API enum plim_status plim_ckpt_last_good(const char *folder,
+					      const struct plim_ckpt_last_options *options,
+					      struct plim_ckpt_last **out, struct plim_err *err);
+PLIM_API void plim_ckpt_last_free(struct plim_ckpt_last *last);
+
+/* As JSON, schema ckpt_last/1, and its rows. */
+PLIM_API enum plim_status plim_ckpt_last_json(const struct plim_ckpt_last *last, plim_write_fn *write,
+					      void *ctx, struct plim_err *err);
+PLIM_API enum plim_status plim_ckpt_last_fields(int layout, plim_write_fn *write, void *ctx,
+						struct plim_err *err);
 
 /* ---- two checkpoints ---- */
 

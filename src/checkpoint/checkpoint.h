@@ -232,6 +232,36 @@ enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned fla
  */
 enum plim_status ckpt_seal(struct ckpt *c, struct ckpt_sealed *told, struct plim_err *err);
 
+/* ---- a folder of them ---- */
+
+struct ckpt_series_entry {
+	const char *name;
+	bool folder, best; /* best: its name, a measure in it, or a link of the folder says so */
+	uint64_t bytes;    /* PLIM_UNKNOWN: a folder */
+	uint64_t number;   /* how far training was, by its name; 0 without */
+	double metric;     /* by its name, smaller is better; NaN without */
+	uint32_t pattern;  /* equal: names that differ in numbers only */
+	int64_t time_ns, pattern_time_ns;
+};
+
+struct ckpt_series {
+	struct mem *mem;
+	int dir;
+	struct intern strings;
+	VEC(struct ckpt_series_entry) entries; /* newest first */
+};
+
+/*
+ * The checkpoints in the folder `path`, files or folders; names beginning with a dot and links are none.
+ * PLIM_E_ARG: it is one checkpoint itself.  Ended with ckpt_series_close in every case.
+ */
+enum plim_status ckpt_series_open(struct ckpt_series *s, struct mem *m, const char *path, struct plim_err *err);
+void ckpt_series_close(struct ckpt_series *s);
+/* The one that `path` ends with is the best. */
+void ckpt_series_mark_best(struct ckpt_series *s, const char *path);
+/* Remove entry i, with its manifest; links inside are not followed. */
+enum plim_status ckpt_series_remove(struct ckpt_series *s, size_t i, struct plim_err *err);
+
 /* ---- two beside each other ---- */
 
 enum ckpt_change {

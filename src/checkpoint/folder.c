@@ -359,7 +359,7 @@ static const char *const weight_names[] = { "model.safetensors", "pytorch_model.
 					    "diffusion_pytorch_model.safetensors" };
 static const char *const ends_of_files[] = { ".safetensors", ".bin", ".pt", ".pth", ".ckpt" };
 
-static bool is_checkpoint_name(const char *name)
+bool folder_is_checkpoint_name(const char *name)
 {
 	for (size_t i = 0; i < sizeof(ends_of_files) / sizeof(ends_of_files[0]); i++)
 		if (ends(name, ends_of_files[i]))
@@ -408,7 +408,7 @@ static enum plim_status read_all(struct folder *f, struct plim_err *err)
 
 	c->kind = CKPT_KIND_FOLDER;
 	for (size_t i = 0; !st && i < f->names.n; i++) {
-		if (!is_checkpoint_name(f->names.at[i]))
+		if (!folder_is_checkpoint_name(f->names.at[i]))
 			continue;
 		st = read_beside(f, f->names.at[i], err);
 		n++;

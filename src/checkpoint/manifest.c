@@ -19,7 +19,6 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-#define BESIDE ".manifest.json"
 #define INSIDE "plimsoll.manifest.json"
 #define TEMPORARY ".plimsoll." /* begins names that a durable write uses */
 #define READ_BYTES ((size_t)1 << 20)
@@ -95,7 +94,7 @@ enum plim_status manifest_write_beside(struct mem *m, const char *path, uint64_t
 	const struct sum one = { base_name(path), bytes, xxh3 };
 	size_t size;
 	char *full;
-	enum plim_status st = join(m, path, BESIDE, &full, &size, err);
+	enum plim_status st = join(m, path, CKPT_MANIFEST_BESIDE, &full, &size, err);
 
 	if (!st)
 		st = write_sums(m, full, &one, 1, err);
@@ -107,7 +106,7 @@ enum plim_status manifest_remove(struct mem *m, const char *path, struct plim_er
 {
 	size_t size;
 	char *full;
-	enum plim_status st = join(m, path, BESIDE, &full, &size, err);
+	enum plim_status st = join(m, path, CKPT_MANIFEST_BESIDE, &full, &size, err);
 
 	if (!st && unlink(full) && errno != ENOENT)
 		st = err_errno(err, errno, "cannot remove the old manifest '%s'; what was there before is untouched",
@@ -241,7 +240,7 @@ enum plim_status manifest_read(struct ckpt *c, int dir, struct plim_err *err)
 	enum plim_status st = PLIM_OK;
 
 	if (dir == AT_FDCWD)
-		st = join(c->mem, c->path, BESIDE, &path, &size, err);
+		st = join(c->mem, c->path, CKPT_MANIFEST_BESIDE, &path, &size, err);
 	if (!st && !fstatat(dir, path ? path : INSIDE, &info, AT_SYMLINK_NOFOLLOW) && S_ISREG(info.st_mode))
 		st = text_read(c, dir, path ? path : INSIDE, manifest_key, &dir, err);
 	mem_free(c->mem, path, size, 1);

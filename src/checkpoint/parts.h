@@ -59,6 +59,8 @@ enum plim_status text_scalar(struct ckpt *c, struct json *j, uint32_t *what, str
 
 /* ---- manifest.c ---- */
 
+#define CKPT_MANIFEST_BESIDE ".manifest.json" /* behind a file's name */
+
 /* If there is a manifest of the file c->path (dir AT_FDCWD), or in the folder `dir`: what it names. */
 enum plim_status manifest_read(struct ckpt *c, int dir, struct plim_err *err);
 /* Compare the files with it; those that match are sealed. */
@@ -106,6 +108,8 @@ struct folder_names {
 	const char **at;
 	size_t n, cap;
 };
+/* Does a file's name end as those of checkpoints do? */
+bool folder_is_checkpoint_name(const char *name);
 enum plim_status folder_list(struct ckpt *c, int dir, struct folder_names *names, struct plim_err *err);
 
 /* ---- values.c ---- */

@@ -190,7 +190,7 @@ static enum plim_status read_header(struct reader *r, struct plim_err *err)
 			continue;
 		}
 		r->name.n = 0;
-		st = vec_need(c->mem, &r->name, n + t.n, err);
+		st = vec_need(c->mem, &r->name, n + t.n + 1, err); /* both may be empty */
 		if (st)
 			break;
 		memcpy(r->name.at, r->prefix, n);
