@@ -7,6 +7,7 @@
 #include <plimsoll/record.h>
 #include <plimsoll/report.h>
 #include <plimsoll/status.h>
+#include <plimsoll/weights.h>
 #include <plimsoll/whatif.h>
 
 #endif

@@ -202,6 +202,19 @@ enum plim_status ckpt_scan(struct ckpt *c, unsigned flags, unsigned threads, str
 
 /* ---- out of it ---- */
 
+/* Does a name match one of "a.*|b"? */
+bool ckpt_is_wanted(const char *name, const char *patterns);
+
+/* Takes the next bytes of a tensor, `at` bytes behind its first; at most 1 MiB at a time. */
+typedef enum plim_status ckpt_sink_fn(void *ctx, uint64_t at, const void *bytes, size_t n,
+				      struct plim_err *err);
+
+/*
+ * A tensor's elements, packed, in row-major order; compared with the checksum of its record where it fills
+ * that alone: PLIM_E_FORMAT.  PLIM_E_UNSUPPORTED: it cannot be laid out so.
+ */
+enum plim_status ckpt_load(struct ckpt *c, size_t tensor, ckpt_sink_fn *sink, void *ctx, struct plim_err *err);
+
 struct ckpt_sealed {
 	uint64_t files, bytes;
 };

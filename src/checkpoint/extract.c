@@ -11,15 +11,18 @@
 #include <string.h>
 
 #define COPY_BYTES ((size_t)1 << 20)
+#define REPEATS 64 /* times that views may write the same bytes */
 #define STRIDED_BYTES ((uint64_t)1 << 30) /* of a view with gaps, which is gathered in memory */
 
 /* ---- bytes ---- */
 
 enum plim_status out_put(struct ckpt_out *o, const void *at, size_t n, struct plim_err *err)
 {
+	uint64_t from = o->at;
+
 	o->at += n;
 	o->crc = libdeflate_crc32(o->crc, at, n);
-	return durable_write(o->to, at, n, err);
+	return o->to ? durable_write(o->to, at, n, err) : o->sink(o->ctx, from, at, n, err);
 }
 
 static enum plim_status copy_run(const struct ckpt *c, uint32_t file, uint64_t at, uint64_t bytes,
@@ -97,8 +100,7 @@ enum plim_status out_end(struct ckpt *c, struct ckpt_out *o, const char *path, e
 
 /* ---- which ---- */
 
-/* Does a name match one of "a*|b"? */
-static bool is_wanted(const char *name, const char *patterns)
+bool ckpt_is_wanted(const char *name, const char *patterns)
 {
 	char one[512];
 
@@ -134,6 +136,33 @@ static enum plim_status check(const struct ckpt *c, const struct ckpt_tensor *t,
 		   : PLIM_OK;
 }
 
+enum plim_status ckpt_load(struct ckpt *c, size_t tensor, ckpt_sink_fn *sink, void *ctx, struct plim_err *err)
+{
+	const struct ckpt_tensor *t = &c->tensors.at[tensor];
+	const struct ckpt_extent *x = t->extent == CKPT_NONE ? NULL : &c->extents.at[t->extent];
+	struct ckpt_out o = { .sink = sink, .ctx = ctx };
+	enum plim_status st = check(c, t, err);
+
+	if (!st && !is_whole(c, t))
+		st = err_set(err, PLIM_E_FORMAT, "'%.200s' is not whole", ckpt_text(c, t->name));
+	if (!st)
+		st = out_tensor(c, t, &o, err);
+	if (!st && x && x->check == CKPT_CHECK_CRC && ckpt_is_contiguous(c, t) &&
+	    ckpt_tensor_bytes(t) == x->bytes && o.crc != x->crc)
+		st = err_set(err, PLIM_E_FORMAT, "'%.200s' is damaged: its bytes do not match their checksum",
+			     ckpt_text(c, t->name));
+	return st;
+}
+
+/* Views may repeat a few bytes without end: no disk for what no file of that size holds. */
+static enum plim_status check_total(const struct ckpt *c, uint64_t bytes, struct plim_err *err)
+{
+	return bytes / REPEATS <= c->bytes + ((uint64_t)1 << 24)
+		       ? PLIM_OK
+		       : err_set(err, PLIM_E_LIMIT, "views repeat %llu bytes as %llu: not written",
+				 (unsigned long long)c->bytes, (unsigned long long)bytes);
+}
+
 enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned flags, const char *path,
 			      struct ckpt_extracted *told, struct plim_err *err)
 {
@@ -145,7 +174,7 @@ enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned fla
 	for (size_t i = 0; !st && i < c->tensors.n; i++) {
 		const struct ckpt_tensor *t = &c->tensors.at[i];
 
-		if (!is_wanted(ckpt_text(c, t->name), patterns))
+		if (!ckpt_is_wanted(ckpt_text(c, t->name), patterns))
 			continue;
 		if (!is_whole(c, t) && !whole_only) {
 			st = err_set(err, PLIM_E_FORMAT, "'%.200s' is not whole: not written (see ckpt repair)",
@@ -160,12 +189,15 @@ enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned fla
 				continue;
 			}
 			at[told->tensors++] = (uint32_t)i;
-			told->bytes += ckpt_tensor_bytes(t);
+			if (__builtin_add_overflow(told->bytes, ckpt_tensor_bytes(t), &told->bytes))
+				told->bytes = UINT64_MAX;
 		}
 	}
 	if (!st && !told->tensors)
 		st = err_set(err, PLIM_E_ARG, "no tensor that is whole matches '%.200s': nothing to write",
 			     patterns);
+	if (!st)
+		st = check_total(c, told->bytes, err);
 	if (!st)
 		st = (flags & CKPT_AS_TORCH ? torch_write : safetensors_write)(c, at, path, told, err);
 	if (!st && !(flags & CKPT_NO_MANIFEST))

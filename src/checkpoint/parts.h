@@ -165,9 +165,11 @@ enum plim_status unpickle_walk(struct unpickle *u, struct pickle_value root, str
 
 #define CKPT_PACKED_F4 "float4_e2m1fn_x2"
 
-/* A file that is written: where it is, and the checksum since `crc` was last cleared. */
+/* Where tensors go: how far it is, and the checksum since `crc` was last cleared. */
 struct ckpt_out {
-	struct durable *to;
+	struct durable *to; /* a file; NULL: sink */
+	ckpt_sink_fn *sink;
+	void *ctx;
 	uint64_t at;
 	uint32_t crc;
 };

@@ -515,8 +515,10 @@ enum plim_status zip_get(struct ckpt *c, uint32_t record, uint64_t limit, uint8_
 	}
 	*out = mem_new(c->mem, *n, 1, err);
 	d = libdeflate_alloc_decompressor();
-	if (!*out || !d)
+	if (!*out)
 		st = mem_status(err);
+	else if (!d)
+		st = err_set(err, PLIM_E_NOMEM, "out of memory");
 	else if (libdeflate_deflate_decompress(d, raw, x->stored_bytes, *out, *n, NULL) !=
 		 LIBDEFLATE_SUCCESS)
 		st = err_set(err, PLIM_E_FORMAT, "record '%.200s' does not inflate",
@@ -599,8 +601,8 @@ static enum plim_status salvage_record(struct ckpt *c, struct zip *z, uint64_t *
 	x.offset = z->base + data;
 	x.crc = (uint32_t)get(p + 14, 4);
 	x.stored_bytes = get(p + 18, 4);
-	x.bytes = get(p + 22, 4);
 	x.deflated = get(p + 8, 2) == 8;
+	x.bytes = x.deflated ? get(p + 22, 4) : x.stored_bytes;
 	*at = data + x.stored_bytes;
 	if (!st && get(p + 6, 2) & FLAG_DESCRIPTOR)
 		st = find_descriptor(c, z, data, &x, at, &found, err);
