@@ -8,7 +8,7 @@
 
 struct ckpt_opts {
 	bool json, values, no_color, tensors, no_manifest, dry_run;
-	const char *threshold, *keys, *output;
+	const char *threshold, *keys, *output, *config;
 	uint64_t max_memory, width, threads, keep;
 	const char *require;
 };
@@ -137,6 +137,8 @@ static const struct opt diff_opt[] = {
 	OPT_FLAG('v', "values", ckpt_opts, values, "compare the numbers too"),
 	OPT_STRING(0, "threshold", ckpt_opts, threshold, "X", "0.01",
 		   "differences below it are within what bf16 loses"),
+	OPT_STRING('c', "config", ckpt_opts, config, "config.json", NULL,
+		   "in place of SECOND: would FIRST load into a model of it?"),
 	OPT_LOOK,
 	OPT_END
 };
@@ -151,7 +153,8 @@ static int diff_two(const struct ckpt_opts *o, const struct plim_ckpt *a, const 
 
 	if (plim_ckpt_diff(a, b, o->values ? PLIM_CKPT_VALUES : 0, threshold, &d, &err))
 		return cmd_fail(&err);
-	code = d->same && (!o->values || !d->changed) ? CMD_DONE : CMD_FAILED;
+	code = d->loads ? !strcmp(d->loads, "no") : !d->same || (o->values && d->changed);
+	code = code ? CMD_FAILED : CMD_DONE;
 	if (o->json ? plim_ckpt_diff_json(d, cmd_to_stdout, NULL, &err)
 		    : plim_ckpt_diff_text(d, &style, cmd_to_stdout, NULL, &err))
 		code = cmd_fail(&err);
@@ -159,11 +162,24 @@ static int diff_two(const struct ckpt_opts *o, const struct plim_ckpt *a, const 
 	return code;
 }
 
+/* A checkpoint to compare; what holds no tensors because it is damaged is no side of a comparison. */
+static int open_side(const struct ckpt_opts *o, const char *path, struct plim_ckpt **side)
+{
+	struct plim_ckpt_options options = { .size = sizeof(options),
+					     .max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory };
+	struct plim_err err;
+
+	if (plim_ckpt_open(path, &options, side, &err))
+		return cmd_fail(&err);
+	if ((*side)->tensor_count || (*side)->verdict < PLIM_CKPT_DAMAGED)
+		return CMD_DONE;
+	cmd_say("%s: %s", path, (*side)->headline);
+	return CMD_INPUT;
+}
+
 static int diff_run(const void *values, int argc, char **argv)
 {
 	const struct ckpt_opts *o = values;
-	struct plim_ckpt_options options = { .size = sizeof(options),
-					     .max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory };
 	struct plim_ckpt *side[2] = { NULL, NULL };
 	struct plim_err err;
 	int code = CMD_DONE;
@@ -172,14 +188,13 @@ static int diff_run(const void *values, int argc, char **argv)
 
 	if (end == o->threshold || *end || !(threshold >= 0))
 		return cmd_usage("--threshold wants a number from 0 on, not '%.200s'", o->threshold);
-	for (int i = 0; i < argc && !code; i++) {
-		if (plim_ckpt_open(argv[i], &options, &side[i], &err))
-			code = cmd_fail(&err);
-		else if (!side[i]->tensor_count && side[i]->verdict >= PLIM_CKPT_DAMAGED) {
-			cmd_say("%s: %s", argv[i], side[i]->headline);
-			code = CMD_INPUT;
-		}
-	}
+	if (o->config ? argc != 1 || o->values : argc != 2)
+		return cmd_usage(o->config ? "with --config one checkpoint is compared, without --values"
+					   : "two checkpoints are compared, or one with --config");
+	for (int i = 0; i < argc && !code; i++)
+		code = open_side(o, argv[i], &side[i]);
+	if (!code && o->config && plim_ckpt_open_config(o->config, &side[1], &err))
+		code = cmd_fail(&err);
 	if (!code)
 		code = diff_two(o, side[0], side[1], threshold);
 	plim_ckpt_free(side[0]);
@@ -190,20 +205,23 @@ static int diff_run(const void *values, int argc, char **argv)
 static const struct cmd_example diff_examples[] = {
 	{ "plimsoll ckpt diff mine.pt theirs.safetensors", "why it does not load" },
 	{ "plimsoll ckpt diff fp32.pt bf16.pt --values", "how much the conversion cost" },
+	{ "plimsoll ckpt diff last.pt --config config.json", "would it load, and if not why" },
 	{ NULL, NULL },
 };
 
 static const struct cmd ckpt_diff = {
 	.name = "ckpt diff",
 	.summary = "what is different, the kind of difference first",
-	.args = "FIRST SECOND",
+	.args = "FIRST [SECOND]",
 	.about = "Tells the kind of difference before the list: a prefix that a wrapper put before names, a "
 		 "rename, another width, depth or vocabulary, dtype only, a missing head, tied weights, LoRA on "
-		 "one side.\n\nExits with 1 when something differs.",
+		 "one side.\n\n--config takes the tensors that a Hugging Face config.json promises (Llama and its family, "
+		 "GPT-2, BERT) in place of the second; of another model only depth, width and vocabulary are "
+		 "looked at, and that is said.\n\nExits with 1 when something differs, or when it would not load.",
 	.examples = diff_examples,
 	.opts = diff_opt,
 	.opts_size = sizeof(struct ckpt_opts),
-	.min_args = 2,
+	.min_args = 1,
 	.max_args = 2,
 	.run = diff_run,
 };

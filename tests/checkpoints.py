@@ -556,6 +556,69 @@ def test_diff():
     return f"{len(cases)} kinds of difference, both ways"
 
 
+def test_config():
+    """Would it load into the model of a config, for models that are in the tables and one that is not."""
+    def llama(c, prefix="model.", drop=(), more=()):
+        h, i, v = c["hidden_size"], c["intermediate_size"], c["vocab_size"]
+        d = c.get("head_dim", h // c["num_attention_heads"])
+        q, k = d * c["num_attention_heads"], d * c.get("num_key_value_heads", c["num_attention_heads"])
+        out = {prefix + "embed_tokens.weight": [v, h], prefix + "norm.weight": [h]}
+        for n in range(c["num_hidden_layers"]):
+            rows = {"input_layernorm.weight": [h], "post_attention_layernorm.weight": [h], "self_attn.q_proj.weight": [q, h],
+                    "self_attn.k_proj.weight": [k, h], "self_attn.v_proj.weight": [k, h], "self_attn.o_proj.weight": [h, q],
+                    "mlp.gate_proj.weight": [i, h], "mlp.up_proj.weight": [i, h], "mlp.down_proj.weight": [h, i]}
+            if c["model_type"] == "qwen2":
+                rows |= {"self_attn.q_proj.bias": [q], "self_attn.k_proj.bias": [k], "self_attn.v_proj.bias": [k]}
+            if c["model_type"] == "qwen3":
+                rows |= {"self_attn.q_norm.weight": [d], "self_attn.k_norm.weight": [d]}
+            out |= {f"{prefix}layers.{n}.{name}": shape for name, shape in rows.items()}
+        if not c.get("tie_word_embeddings", False):
+            out["lm_head.weight"] = [v, h]
+        return {name: shape for name, shape in out.items() if name not in drop} | dict(more)
+
+    def stored(shapes):
+        rows, at = {}, 0
+        for name, shape in shapes.items():
+            n = 2
+            for k in shape:
+                n *= k
+            rows[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, at + n]}
+            at += n
+        text = json.dumps(rows).encode()
+        return struct.pack("<Q", len(text)) + text + bytes(at)
+
+    base = {"model_type": "llama", "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 4, "num_key_value_heads": 2,
+            "num_hidden_layers": 3, "vocab_size": 40, "torch_dtype": "bfloat16"}
+    qwen3 = base | {"model_type": "qwen3", "head_dim": 8}
+    tied = base | {"model_type": "mistral", "tie_word_embeddings": True}
+    other = base | {"model_type": "deepthought"}
+    cases = [  # the model's config, what is done to its tensors, the config beside it, the verdict, a conclusion
+        (base, {}, base, "yes", "loads"), (qwen3, {}, qwen3, "yes", "loads"), (tied, {}, tied, "yes", "loads"),
+        (base | {"model_type": "qwen2"}, {}, base | {"model_type": "qwen2"}, "yes", "loads"),
+        (base, {}, base | {"model_type": "qwen2"}, "no", "does_not_load"), (base, {"prefix": ""}, base, "yes", "loads"),
+        (base, {"prefix": "module.model."}, base, "no", "prefix"), (base, {}, base | {"num_hidden_layers": 4}, "no", "depth"),
+        (base, {}, base | {"vocab_size": 41}, "no", "vocabulary"), (base, {}, base | {"hidden_size": 32}, "no", "width"),
+        (tied, {}, base | {"model_type": "mistral"}, "no", "tied"),
+        (base, {"drop": ["model.layers.1.mlp.up_proj.weight"]}, base, "no", "does_not_load"),
+        (base, {"more": {"classifier.extra.weight": [3, 16]}}, base, "yes", "loads"),
+        (base, {}, other, "unknown", "not_judged"), (base, {}, other | {"hidden_size": 8}, "no", "width"),
+        (base, {}, other | {"num_hidden_layers": 9}, "no", "depth"), (base, {}, other | {"vocab_size": 41}, "no", "vocabulary"),
+        (base, {}, base | {"quantization_config": {"bits": 4}, "intermediate_size": 7}, "unknown", "not_judged"),
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        model, config = folder + "/m.safetensors", folder + "/config.json"
+        for made, change, beside, loads, kind in cases:
+            with open(model, "wb") as f:
+                f.write(stored(llama(made, **change)))
+            with open(config, "w", encoding="utf-8") as f:
+                json.dump(beside, f)
+            done = subprocess.run([PROGRAM, "ckpt", "diff", "--json", model, "--config", config], capture_output=True, timeout=60)
+            r = json.loads(done.stdout)
+            assert (r["loads"], done.returncode) == (loads, loads == "no"), (change, beside, r["conclusions"])
+            assert kind in [c["kind"] for c in r["conclusions"]], (change, beside, r["conclusions"])
+    return f"{len(cases)} pairs of a model and a config"
+
+
 # ---- writing ----
 
 def read_safetensors(path):
@@ -889,7 +952,7 @@ def test_durable():
 
 
 TESTS = [test_good, test_flips, test_flips_in_tensors, test_mutations, test_truncation, test_hostile, test_shards,
-         test_distributed, test_safetensors, test_values, test_require, test_torch, test_diff, test_extract, test_convert,
+         test_distributed, test_safetensors, test_values, test_require, test_torch, test_diff, test_config, test_extract, test_convert,
          test_manifest, test_last_good, test_durable]
 
 

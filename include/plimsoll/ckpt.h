@@ -128,6 +128,13 @@ PLIM_API enum plim_status plim_ckpt_open(const char *path, const struct plim_ckp
 					 struct plim_ckpt **out, struct plim_err *err);
 PLIM_API void plim_ckpt_free(struct plim_ckpt *ckpt);
 
+/*
+ * The tensors that a config.json of Hugging Face promises, without bytes: the second of plim_ckpt_diff, which then
+ * tells whether the first would load.  PLIM_E_FORMAT: it is no config of a model.
+ */
+PLIM_API enum plim_status plim_ckpt_open_config(const char *path, struct plim_ckpt **out,
+						struct plim_err *err);
+
 /* As JSON, schema ckpt/1 (docs/json.md). */
 PLIM_API enum plim_status plim_ckpt_json(const struct plim_ckpt *ckpt, plim_write_fn *write, void *ctx,
 					 struct plim_err *err);
@@ -237,6 +244,7 @@ struct plim_ckpt_conclusion {
 struct plim_ckpt_diff {
 	const char *first, *second;
 	bool same; /* names, shapes and dtypes */
+	const char *loads; /* the second is a config: "yes", "no", "unknown"; else NULL */
 	struct plim_ckpt_conclusion *conclusions; /* kinds of difference, the most telling first */
 	size_t conclusion_count;
 	uint64_t equal, other_dtype, other_shape, only_in_first, only_in_second; /* tensors */

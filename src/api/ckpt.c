@@ -14,7 +14,7 @@ static const char *const kinds[CKPT_KINDS] = {
 	[CKPT_KIND_SCRIPT] = "torchscript",  [CKPT_KIND_ZIP] = "zip",
 	[CKPT_KIND_PICKLE] = "pickle",       [CKPT_KIND_SAFETENSORS] = "safetensors",
 	[CKPT_KIND_SHARDED] = "sharded",     [CKPT_KIND_DISTRIBUTED] = "distributed",
-	[CKPT_KIND_FOLDER] = "folder",
+	[CKPT_KIND_FOLDER] = "folder",       [CKPT_KIND_CONFIG] = "config",
 };
 static const char *const severities[] = { "note", "warning", "bad" };
 static const char *const trusts[] = { "plain", "extra", "unlisted", "dangerous" };
@@ -465,13 +465,10 @@ static enum plim_status compose(struct plim_ckpt *r, const struct plim_ckpt_opti
 	return st ? st : judge(r, o->flags, err);
 }
 
-enum plim_status plim_ckpt_open(const char *path, const struct plim_ckpt_options *options,
-				struct plim_ckpt **out, struct plim_err *err)
+static enum plim_status new_result(uint64_t max_memory_bytes, struct plim_ckpt **out, struct plim_err *err)
 {
-	static const struct plim_ckpt_options none = { .size = sizeof(none) };
 	struct plim_ckpt *r = calloc(1, sizeof(*r));
 	struct plim_ckpt_hidden *h = calloc(1, sizeof(*h));
-	enum plim_status st;
 
 	*out = NULL;
 	if (!r || !h) {
@@ -479,23 +476,60 @@ enum plim_status plim_ckpt_open(const char *path, const struct plim_ckpt_options
 		free(h);
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
 	}
-	options = options ? options : &none;
 	r->hidden = h;
-	mem_init(&h->mem, options->max_memory_bytes);
+	mem_init(&h->mem, max_memory_bytes);
 	ckpt_init(&h->ckpt, &h->mem);
-	st = ckpt_read(&h->ckpt, path, err);
+	*out = r;
+	return PLIM_OK;
+}
+
+/* `r` becomes the caller's, or with a status goes. */
+static enum plim_status give(struct plim_ckpt *r, enum plim_status st, struct plim_ckpt **out)
+{
+	if (st)
+		plim_ckpt_free(r);
+	*out = st ? NULL : r;
+	return st;
+}
+
+enum plim_status plim_ckpt_open(const char *path, const struct plim_ckpt_options *options,
+				struct plim_ckpt **out, struct plim_err *err)
+{
+	static const struct plim_ckpt_options none = { .size = sizeof(none) };
+	struct plim_ckpt *r;
+	enum plim_status st;
+
+	options = options ? options : &none;
+	st = new_result(options->max_memory_bytes, &r, err);
+	*out = NULL;
+	if (st)
+		return st;
+	st = ckpt_read(&r->hidden->ckpt, path, err);
 	if (!st && options->flags)
-		st = ckpt_scan(&h->ckpt, options->flags & PLIM_CKPT_VALUES ? CKPT_SCAN_VALUES : 0,
+		st = ckpt_scan(&r->hidden->ckpt, options->flags & PLIM_CKPT_VALUES ? CKPT_SCAN_VALUES : 0,
 			       options->threads, err);
 	if (!st) {
 		r->path = say(r, &st, err, "%s", path);
 		st = compose(r, options, err);
 	}
+	return give(r, st, out);
+}
+
+enum plim_status plim_ckpt_open_config(const char *path, struct plim_ckpt **out, struct plim_err *err)
+{
+	const struct plim_ckpt_options options = { .size = sizeof(options) };
+	struct plim_ckpt *r;
+	enum plim_status st = new_result(0, &r, err);
+
+	*out = NULL;
 	if (st)
-		plim_ckpt_free(r);
-	else
-		*out = r;
-	return st;
+		return st;
+	st = ckpt_promise(&r->hidden->ckpt, path, err);
+	if (!st) {
+		r->path = say(r, &st, err, "%s", path);
+		st = compose(r, &options, err);
+	}
+	return give(r, st, out);
 }
 
 void plim_ckpt_free(struct plim_ckpt *r)

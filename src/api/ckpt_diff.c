@@ -40,7 +40,7 @@ static const struct field_table difference_table =
 static const struct field conclusion_rows[] = {
 	FIELD_STRING(C, kind,
 		     "same, prefix, training_state, rename, width, depth, vocabulary, dtype, head, tied, lora, lora_rank, names, "
-		     "architecture"),
+		     "architecture; with --config also loads, does_not_load, not_judged"),
 	FIELD_STRING(C, text, "one sentence"),
 };
 #undef C
@@ -52,6 +52,7 @@ static const struct field diff_rows[] = {
 	FIELD_STRING(R, first, "as given"),
 	FIELD_STRING(R, second, "as given"),
 	FIELD_BOOL(R, same, "names, shapes and dtypes"),
+	FIELD_STRING(R, loads, "with --config: yes, no, or unknown for a model that is not in the tables; else null"),
 	FIELD_STRUCTS(R, conclusions, conclusion_count, struct plim_ckpt_conclusion, conclusion_table,
 		      "kinds of difference, the most telling first"),
 	FIELD_U64(R, equal, "tensors of the same name, shape and dtype"),
@@ -153,6 +154,7 @@ static enum plim_status compose(struct plim_ckpt_diff *d, bool values, double th
 	d->other_shape = x->counts[CKPT_CHANGE_SHAPE];
 	d->only_in_first = x->counts[CKPT_CHANGE_ONLY_A];
 	d->only_in_second = x->counts[CKPT_CHANGE_ONLY_B];
+	d->loads = x->loads;
 	d->same = d->equal == x->pairs.n && !*x->prefix[0] && !*x->prefix[1];
 	d->max_difference = NAN;
 	for (size_t i = 0; !st && i < x->pairs.n; i++)
@@ -250,8 +252,8 @@ static void list(struct text *t, const struct plim_ckpt_diff *d)
 
 		/* In torch's words, which people search for. */
 		text_cell_printf(&b, "%s",
-				 !one->first ? "missing in first"
-				 : !one->second ? "missing in second"
+				 !one->first ? (d->loads ? "missing" : "missing in first")
+				 : !one->second ? (d->loads ? "unexpected" : "missing in second")
 				 : !strcmp(one->change, "shape") ? "size mismatch"
 				 : !strcmp(one->change, "dtype") ? "other dtype" : "values");
 		text_cell_printf(&b, "%s", one->first ? one->first : "-");
@@ -268,6 +270,13 @@ static void list(struct text *t, const struct plim_ckpt_diff *d)
 		text_printf(t, "  and %zu more (--json has them all)\n", d->tensor_count - TENSORS_SHOWN);
 }
 
+static const char *title(const struct plim_ckpt_diff *d)
+{
+	if (!d->loads)
+		return d->same ? "SAME STRUCTURE\n" : "DIFFERENT\n";
+	return *d->loads == 'y' ? "LOADS\n" : *d->loads == 'n' ? "DOES NOT LOAD\n" : "NOT KNOWN\n";
+}
+
 enum plim_status plim_ckpt_diff_text(const struct plim_ckpt_diff *d, const struct plim_text_style *style,
 				     plim_write_fn *write, void *ctx, struct plim_err *err)
 {
@@ -275,8 +284,9 @@ enum plim_status plim_ckpt_diff_text(const struct plim_ckpt_diff *d, const struc
 	struct text t;
 
 	text_init(&t, &d->hidden->mem, &s);
-	text_hue(&t, d->same ? TEXT_GOOD : TEXT_HEAD);
-	text_puts(&t, d->same ? "SAME STRUCTURE\n" : "DIFFERENT\n");
+	text_hue(&t, d->loads && *d->loads == 'n' ? TEXT_BAD
+		    : d->same || (d->loads && *d->loads == 'y') ? TEXT_GOOD : TEXT_HEAD);
+	text_puts(&t, title(d));
 	text_plain(&t);
 	for (size_t i = 0; i < d->conclusion_count; i++) {
 		struct text safe;

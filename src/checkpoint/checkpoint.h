@@ -32,6 +32,7 @@ enum ckpt_kind {
 	CKPT_KIND_SHARDED,     /* a folder: files and an index of their tensors */
 	CKPT_KIND_DISTRIBUTED, /* a folder of torch.distributed.checkpoint */
 	CKPT_KIND_FOLDER,      /* a folder of several files: Hugging Face, PEFT */
+	CKPT_KIND_CONFIG,      /* what a config.json promises (ckpt_promise) */
 	CKPT_KINDS
 };
 
@@ -275,6 +276,18 @@ void ckpt_series_mark_best(struct ckpt_series *s, const char *path);
 /* Remove entry i, with its manifest; links inside are not followed. */
 enum plim_status ckpt_series_remove(struct ckpt_series *s, size_t i, struct plim_err *err);
 
+/* ---- what a config promises ---- */
+
+#define CKPT_FACT_VOCABULARY "vocab_size"
+#define CKPT_FACT_HIDDEN "hidden_size"
+#define CKPT_FACT_LAYERS "num_hidden_layers"
+
+/*
+ * In place of ckpt_read: the tensors that a model of the config.json at `path` has, without bytes.  Of an
+ * architecture that is not known here there are none, only the facts above.  PLIM_E_FORMAT: it is no config.
+ */
+enum plim_status ckpt_promise(struct ckpt *c, const char *path, struct plim_err *err);
+
 /* ---- two beside each other ---- */
 
 enum ckpt_change {
@@ -301,6 +314,7 @@ struct ckpt_conclusion {
 struct ckpt_compare {
 	const struct ckpt *a, *b;
 	const char *prefix[2]; /* taken off the names of a and b; static storage */
+	const char *loads;     /* b is a config: "yes", "no", "unknown"; else NULL; static storage */
 	size_t counts[CKPT_CHANGES];
 	VEC(struct ckpt_pair) pairs;                /* in a's order, then what only b has */
 	VEC(struct ckpt_conclusion) conclusions; /* the most telling first */

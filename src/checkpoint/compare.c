@@ -19,7 +19,7 @@ static const char *const prefixes[] = {
 	"module.", "_orig_mod.", "model.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.",
 	"base_model.model.", "state_dict.", "model_state_dict.", "model_state_dict.module.",
 	"model_state_dict._orig_mod.", "state_dict.model.", "model.module.", "net.", "network.", "ema.",
-	"params.", "transformer.", "module.model.", "_orig_mod.module.", "module._orig_mod.",
+	"params.", "transformer.", "bert.", "module.model.", "_orig_mod.module.", "module._orig_mod.",
 };
 #define PREFIXES (sizeof(prefixes) / sizeof(prefixes[0]))
 
@@ -198,14 +198,21 @@ static uint64_t layer_of(const char *name)
 	return UINT64_MAX;
 }
 
+/* An optimizer's state is numbered by parameters, not by layers. */
+static bool is_state(const char *name)
+{
+	return !strncmp(name, "state.", 6) || strstr(name, ".state.") || strstr(name, "/state.");
+}
+
 static uint64_t layers(const struct ckpt *c)
 {
 	uint64_t most = 0;
 
 	for (size_t i = 0; i < c->tensors.n; i++) {
-		uint64_t n = layer_of(ckpt_text(c, c->tensors.at[i].name));
+		const char *name = ckpt_text(c, c->tensors.at[i].name);
+		uint64_t n = is_state(name) ? UINT64_MAX : layer_of(name);
 
-		if (n != UINT64_MAX && n + 1 > most && !strstr(ckpt_text(c, c->tensors.at[i].name), ".state."))
+		if (n != UINT64_MAX && n + 1 > most)
 			most = n + 1;
 	}
 	return most;
@@ -425,6 +432,94 @@ static enum plim_status judge(struct ckpt_compare *d, struct plim_err *err)
 	return st;
 }
 
+/* ---- beside what a config promises ---- */
+
+static uint64_t fact_number(const struct ckpt *c, const char *name)
+{
+	for (size_t i = 0; i < c->facts.n; i++)
+		if (!strcmp(ckpt_text(c, c->facts.at[i].name), name))
+			return strtoull(ckpt_text(c, c->facts.at[i].value), NULL, 10);
+	return 0;
+}
+
+/* The first tensor that is an embedding of words, by its name. */
+static const struct ckpt_tensor *find_embedding(const struct ckpt *c)
+{
+	static const char *const words[] = { "embed_tokens", "wte.", "word_embeddings", "embed_in", "tok_embeddings" };
+
+	for (size_t i = 0; i < c->tensors.n; i++)
+		if (c->tensors.at[i].rank == 2 && !strstr(ckpt_text(c, c->tensors.at[i].name), "lora_") &&
+		    mentions(ckpt_text(c, c->tensors.at[i].name), words, sizeof(words) / sizeof(words[0])))
+			return &c->tensors.at[i];
+	return NULL;
+}
+
+/* An architecture without a table: depth, vocabulary and width are looked for. */
+static enum plim_status judge_partly(struct ckpt_compare *d, struct plim_err *err)
+{
+	uint64_t depth = fact_number(d->b, CKPT_FACT_LAYERS), rows = fact_number(d->b, CKPT_FACT_VOCABULARY),
+		 width = fact_number(d->b, CKPT_FACT_HIDDEN), found = layers(d->a);
+	const struct ckpt_tensor *t = find_embedding(d->a);
+	const uint64_t *shape = t ? ckpt_shape(d->a, t) : NULL;
+	size_t before = d->conclusions.n;
+	enum plim_status st = PLIM_OK;
+
+	if (depth && found && depth != found)
+		st = conclude(d, "depth", err, "another depth: %llu layers, the config says %llu",
+			      (unsigned long long)found, (unsigned long long)depth);
+	if (!st && t && width && shape[1] != width)
+		st = conclude(d, "width", err, "another width: '%.200s' has %llu columns, the config says %llu",
+			      ckpt_text(d->a, t->name), (unsigned long long)shape[1], (unsigned long long)width);
+	/* Padded to a multiple is usual. */
+	if (!st && t && rows && shape[0] < rows)
+		st = conclude(d, "vocabulary", err, "another vocabulary: '%.200s' has %llu rows, the config says %llu",
+			      ckpt_text(d->a, t->name), (unsigned long long)shape[0], (unsigned long long)rows);
+	d->loads = d->conclusions.n > before ? "no" : "unknown";
+	if (!st && d->conclusions.n == before)
+		st = conclude(d, "not_judged", err,
+			      "whether it would load is not known: only depth, width and vocabulary were looked at, as the "
+			      "config's model is none whose tensors are known here");
+	return st;
+}
+
+/* Names that begin so on one side only are matched by from_pretrained itself. */
+static bool is_base_prefix(const char *prefix)
+{
+	return !*prefix || !strcmp(prefix, "model.") || !strcmp(prefix, "transformer.") ||
+	       !strcmp(prefix, "bert.");
+}
+
+static enum plim_status judge_loading(struct ckpt_compare *d, struct plim_err *err)
+{
+	size_t missing = d->counts[CKPT_CHANGE_ONLY_B], mismatch = d->counts[CKPT_CHANGE_SHAPE],
+	       unexpected = d->counts[CKPT_CHANGE_ONLY_A];
+	bool prefix = !is_base_prefix(d->prefix[0]) || !is_base_prefix(d->prefix[1]);
+	struct ckpt_conclusion last;
+	enum plim_status st;
+	size_t n = 0;
+
+	d->loads = missing || mismatch || prefix ? "no" : "yes";
+	/* What only the checkpoint has does no harm then: no guesses about it. */
+	for (size_t i = 0; *d->loads == 'y' && i < d->conclusions.n; i++)
+		if (!strcmp(d->conclusions.at[i].kind, "dtype"))
+			d->conclusions.at[n++] = d->conclusions.at[i];
+	if (*d->loads == 'y') {
+		d->conclusions.n = n;
+		st = conclude(d, "loads", err, "it would load: all %zu tensors of the config are there%s",
+			      d->b->tensors.n, unexpected ? "; the others are unexpected and left out" : "");
+	} else {
+		st = conclude(d, "does_not_load", err,
+			      "it would not load: %zu missing, %zu with a size mismatch, %zu unexpected%s", missing,
+			      mismatch, unexpected, prefix ? ", because of a prefix" : "");
+	}
+	if (st)
+		return st;
+	last = d->conclusions.at[d->conclusions.n - 1];
+	memmove(d->conclusions.at + 1, d->conclusions.at, (d->conclusions.n - 1) * sizeof(last));
+	*d->conclusions.at = last;
+	return PLIM_OK;
+}
+
 /* ---- values ---- */
 
 static double decode(const struct ckpt_dtype *dtype, const uint8_t *p)
@@ -480,6 +575,8 @@ static enum plim_status compare_values(struct ckpt_compare *d, struct ckpt_pair 
 	uint64_t numbers = x->count * x->dtype->parts;
 	size_t wx = x->dtype->bits / x->dtype->parts / 8, wy = y->dtype->bits / y->dtype->parts / 8;
 	uint8_t *other = room + (size_t)CHUNK_NUMBERS * 8;
+	bool exact = x->dtype == y->dtype &&
+		     (x->dtype->number == CKPT_SIGNED || x->dtype->number == CKPT_UNSIGNED);
 	enum plim_status st = PLIM_OK;
 	double sum = 0;
 
@@ -501,7 +598,8 @@ static enum plim_status compare_values(struct ckpt_compare *d, struct ckpt_pair 
 			double u = decode(x->dtype, room + i * wx), v = decode(y->dtype, other + i * wy),
 			       diff = u == v || (isnan(u) && isnan(v)) ? 0 : fabs(u - v);
 
-			p->changed += diff != 0;
+			/* Integers of 64 bits are more exact than a double. */
+			p->changed += exact ? memcmp(room + i * wx, other + i * wy, wx) != 0 : diff != 0;
 			p->nonfinite += !isfinite(diff);
 			if (isfinite(diff)) {
 				sum += diff;
@@ -524,8 +622,12 @@ enum plim_status ckpt_compare(struct ckpt_compare *d, const struct ckpt *a, cons
 	st = choose_prefix(d, err);
 	if (!st)
 		st = pair_up(d, err);
-	if (!st)
+	if (!st && b->kind == CKPT_KIND_CONFIG && !b->tensors.n)
+		st = judge_partly(d, err);
+	else if (!st)
 		st = judge(d, err);
+	if (!st && b->kind == CKPT_KIND_CONFIG && b->tensors.n)
+		st = judge_loading(d, err);
 	room = st || !values ? NULL : mem_new(a->mem, room_bytes, 1, err);
 	if (!st && values && !room)
 		st = mem_status(err);
