@@ -7,7 +7,7 @@
 #include <string.h>
 
 struct ckpt_opts {
-	bool json, values, no_color, tensors, no_manifest, dry_run;
+	bool json, values, no_color, tensors, no_manifest, dry_run, quiet;
 	const char *threshold, *keys, *output, *config;
 	uint64_t max_memory, width, threads, keep;
 	const char *require;
@@ -28,6 +28,7 @@ static const struct opt verify_opt[] = {
 		 "look at the numbers too: NaN, infinities, tensors of zeros"),
 	OPT_STRING('r', "require", ckpt_opts, require, "KEY,KEY...", NULL,
 		   "fail unless these keys are there"),
+	OPT_FLAG('q', "quiet", ckpt_opts, quiet, "one line a path"),
 	OPT_U64('t', "threads", ckpt_opts, threads, "N", 1, 64, OPT_NONE, "that read (one a core)"),
 	OPT_LOOK,
 	OPT_END
@@ -68,7 +69,7 @@ static int verify_run(const void *values, int argc, char **argv)
 	int worst = CMD_DONE;
 
 	for (int i = 0; i < argc; i++) {
-		int code = one(o, argv[i], flags, PLIM_CKPT_TEXT_VERIFY);
+		int code = one(o, argv[i], flags, o->quiet ? PLIM_CKPT_TEXT_LINE : PLIM_CKPT_TEXT_VERIFY);
 
 		worst = code > worst ? code : worst;
 	}

@@ -14,10 +14,10 @@ import subprocess
 import sys
 import tempfile
 import traceback
-import warnings
 import zipfile
 
-warnings.simplefilter("ignore")  # of zipfile, about names that are there twice
+from bad_checkpoints import bad_safetensors, local_headers, mutations, safetensors
+
 PROGRAM = os.path.abspath(sys.argv[1])
 HERE = os.path.join(sys.argv[2], "checkpoints")
 TRUTH = os.path.join(sys.argv[3], "checkpoints") if len(sys.argv) > 3 and sys.argv[3] else ""
@@ -68,15 +68,6 @@ def test_good():
 
 
 # ---- one bit ----
-
-def local_headers(data):
-    """(offset, name, extra offset, extra bytes, data offset) of each record of a torch zip."""
-    with zipfile.ZipFile(__import__("io").BytesIO(data)) as z:
-        for info in z.infolist():
-            at = info.header_offset
-            name, extra = struct.unpack_from("<HH", data, at + 26)
-            yield at, info, at + 30 + name, extra, at + 30 + name + extra
-
 
 def harmless_bytes(data):
     """Bytes whose flip changes nothing that a reader uses: version made by, attributes."""
@@ -170,78 +161,6 @@ def test_flips_in_tensors():
 
 # ---- mutations ----
 
-def rezip(data, change=lambda n, d: [(n, d)], method=zipfile.ZIP_STORED):
-    """The same records through zipfile, changed on the way, checksums right."""
-    import io
-    out = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(data)) as z, zipfile.ZipFile(out, "w", method) as w:
-        for info in z.infolist():
-            for name, content in change(info.filename, z.read(info)):
-                w.writestr(zipfile.ZipInfo(name), content, method)
-    return out.getvalue()
-
-
-def grow_extra(data):
-    """64 more bytes in data/0's local extra, as section 1.4: torch reads shifted floats."""
-    for at, info, extra_at, extra, _ in local_headers(data):
-        if info.filename.endswith("data/0"):
-            changed = bytearray(data)
-            struct.pack_into("<H", changed, at + 28, extra + 64)
-            return bytes(changed)
-    raise AssertionError
-
-
-def rename_local(data):
-    for at, info, _, _, _ in local_headers(data):
-        if info.filename.endswith("data/0"):
-            changed = bytearray(data)
-            changed[at + 30] ^= 1
-            return bytes(changed)
-    raise AssertionError
-
-
-def mutations(data):
-    def only(suffix, change):
-        return lambda n, d: change(n, d) if n.endswith(suffix) else [(n, d)]
-
-    yield "flip data", flip_in(data, "data/0"), "crc_mismatch", 1
-    yield "flip pickle", flip_in(data, "data.pkl", 200), "crc_mismatch", 1
-    yield "trailing 100 bytes", data + b"x" * 100, "trailing_bytes", 0
-    yield "local name", rename_local(data), "local_mismatch", 1
-    yield "local extra", grow_extra(data), None, 1
-    yield "duplicate", rezip(data, only("data/0", lambda n, d: [(n, d), (n, b"\1" * len(d))])), "duplicate", 1
-    yield "other case", rezip(data, only("data/0", lambda n, d: [(n, d), (n.upper(), d)])), "duplicate", 1
-    yield "deflated", rezip(data, method=zipfile.ZIP_DEFLATED), "deflated", 0
-    yield "missing", rezip(data, only("data/0", lambda n, d: [])), "missing_record", 1
-    yield "short", rezip(data, only("data/0", lambda n, d: [(n, d[:-4])])), "storage_size", 1
-    yield "long", rezip(data, only("data/0", lambda n, d: [(n, d + b"1234")])), "storage_size", 1
-    yield "no version", rezip(data, only("/version", lambda n, d: [])), "no_version", 1
-    yield "no byteorder", rezip(data, only("byteorder", lambda n, d: [])), "", 0
-    yield "big", rezip(data, only("byteorder", lambda n, d: [(n, b"big")])), "byteorder", 1
-    yield "odd order", rezip(data, only("byteorder", lambda n, d: [(n, b"mixed")])), "byteorder", 1
-    yield "prefix", b"#!/bin/sh\n" + data, "prefix", 1
-    yield "no pickle", rezip(data, only("data.pkl", lambda n, d: [])), "no_pickle", 1
-    yield "second pickle", rezip(data, only("version", lambda n, d: [(n, d), ("x/evil", b"\x80\x02cos\nsystem\n.")])), \
-        "dangerous_pickle", 1
-    yield "after the pickle", rezip(data, only("data.pkl", lambda n, d: [(n, d + b"cos\nsystem\n.")])), "after_pickle", 0
-    yield "empty", b"", "empty", 1
-    yield "zeros", bytes(5000), "zeros", 1
-    yield "html", b"<!DOCTYPE html><html>404</html>", "html", 1
-    yield "lfs", b"version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 12\n", "lfs_pointer", 1
-    yield "gzip", b"\x1f\x8b\x08" + bytes(50), "gzip", 1
-    yield "7z", b"7z\xbc\xaf\x27\x1c" + bytes(50), "seven_zip", 1
-    yield "tar", bytes(257) + b"ustar" + bytes(300), "tar", 1
-
-
-def flip_in(data, suffix, at=1):
-    for _, info, _, _, start in local_headers(data):
-        if info.filename.endswith(suffix):
-            changed = bytearray(data)
-            changed[start + at] ^= 16
-            return bytes(changed)
-    raise AssertionError
-
-
 def test_mutations():
     with open(os.path.join(HERE, "state_dict_cuda.pt"), "rb") as f:
         data = f.read()
@@ -296,15 +215,6 @@ def test_hostile():
             calls = [l for l in done.stderr.splitlines() if b"execve(" in l or b"fork(" in l]
             assert len(calls) <= 1, calls
     return "nothing ran"
-
-
-def safetensors(tensors, more=b"", header=None):
-    at, rows = 0, {}
-    for name, raw in tensors.items():
-        rows[name] = {"dtype": "U8", "shape": [len(raw)], "data_offsets": [at, at + len(raw)]}
-        at += len(raw)
-    text = json.dumps(rows).encode() if header is None else header
-    return struct.pack("<Q", len(text)) + text + b"".join(tensors.values()) + more
 
 
 def test_shards():
@@ -372,30 +282,7 @@ def test_distributed():
 
 
 def test_safetensors():
-    cases = {
-        "extra byte": (safetensors({"a": b"1234"}, b"x"), "trailing_bytes"),
-        "missing": (safetensors({"a": b"1234"})[:-2], "truncated"),
-        "header too long": (struct.pack("<Q", 1 << 40) + b"{}" + bytes(20), "header"),
-        "header beyond": (struct.pack("<Q", 1 << 20) + b"{}" + bytes(20), "truncated"),
-        "not json": (safetensors({}, header=b"{nonsense}"), "header"),
-        "only a brace": (safetensors({}, header=b"{       "), "header"),
-        "not utf-8": (safetensors({}, header=b'{"\xff\xfe":1}'), "header"),
-        "twice": (safetensors({}, b"12345678", header=b'{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},'
-                              b'"a":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}}'), "duplicate"),
-        "overlap": (safetensors({}, b"1234", header=b'{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},'
-                                b'"b":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}'), "overlap"),
-        "hole": (safetensors({}, b"12345678", header=b'{"a":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}}'), "hole"),
-        "overflow": (safetensors({}, b"", header=b'{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}'),
-                     "header"),
-        "overflow of bytes": (safetensors({}, b"", header=b'{"a":{"dtype":"F64","shape":[4611686018427387904],"data_offsets":[0,0]}}'),
-                              "header"),
-        "shape": (safetensors({}, b"1234", header=b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}'), "shape_mismatch"),
-        "negative": (safetensors({}, b"1234", header=b'{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}'), "header"),
-        "float size": (safetensors({}, b"1234", header=b'{"a":{"dtype":"F32","shape":[1.0],"data_offsets":[0,4]}}'), "header"),
-        "dtype": (safetensors({}, b"1234", header=b'{"a":{"dtype":"F33","shape":[1],"data_offsets":[0,4]}}'), "header"),
-        "metadata": (safetensors({}, b"", header=b'{"__metadata__":{"a":1}}'), "header"),
-        "deep": (safetensors({}, b"", header=b'{"a":' + b"[" * 5000 + b"]" * 5000 + b"}"), "header"),
-    }
+    cases = bad_safetensors()
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "x.safetensors")
         for name, (data, kind) in cases.items():

@@ -142,7 +142,8 @@ PLIM_API enum plim_status plim_ckpt_json(const struct plim_ckpt *ckpt, plim_writ
 enum plim_ckpt_text {
 	PLIM_CKPT_TEXT_VERIFY, /* verdict and findings */
 	PLIM_CKPT_TEXT_SHOW,   /* what is in it */
-	PLIM_CKPT_TEXT_TENSORS /* the same, and every tensor */
+	PLIM_CKPT_TEXT_TENSORS, /* the same, and every tensor */
+	PLIM_CKPT_TEXT_LINE     /* the verdict in one line */
 };
 PLIM_API enum plim_status plim_ckpt_text(const struct plim_ckpt *ckpt, enum plim_ckpt_text what,
 					 const struct plim_text_style *style, plim_write_fn *write,

@@ -424,8 +424,9 @@ static enum plim_status judge(struct plim_ckpt *r, unsigned flags, struct plim_e
 	if (bad)
 		r->headline = bad;
 	else if (r->required_missing_count)
-		r->headline = say(r, &st, err, "%zu required %s missing, '%.200s' for one",
-				  r->required_missing_count, r->required_missing_count == 1 ? "key is" : "keys are",
+		r->headline = say(r, &st, err,
+				  r->required_missing_count == 1 ? "the required key '%.200s' is missing"
+								 : "required keys are missing, '%.200s' for one",
 				  r->required_missing[0]);
 	else if (r->verdict == PLIM_CKPT_WHOLE)
 		r->headline = say(r, &st, err, "all %llu records match their checksums",

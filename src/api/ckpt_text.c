@@ -42,6 +42,31 @@ static void verdict(struct text *t, const struct plim_ckpt *c)
 	text_puts(t, word);
 	text_plain(t);
 	text_puts(t, "  ");
+}
+
+/* For scripts and long lists: never wrapped or cut. */
+static void one_line(struct text *t, const struct plim_ckpt *c)
+{
+	size_t n = strlen(c->path);
+	const char *said = c->headline;
+
+	verdict(t, c);
+	text_name(t, c->path, n);
+	text_puts(t, ": ");
+	if (!strncmp(said, c->path, n) && !strncmp(said + n, ": ", 2))
+		said += n + 2;
+	text_name(t, said, strlen(said));
+	for (size_t i = 0; c->verdict < PLIM_CKPT_DAMAGED && i < c->finding_count; i++)
+		if (!strcmp(c->findings[i].severity, "warning")) {
+			text_puts(t, "; warning: ");
+			text_name(t, c->findings[i].text, strlen(c->findings[i].text));
+		}
+	text_puts(t, "\n");
+}
+
+static void heading(struct text *t, const struct plim_ckpt *c)
+{
+	verdict(t, c);
 	text_name_fit(t, c->path, strlen(c->path), (t->style.width ? t->style.width : 80) - 24,
 		      TEXT_CUT_LEFT);
 	text_puts(t, "\n  ");
@@ -260,7 +285,11 @@ enum plim_status plim_ckpt_text(const struct plim_ckpt *c, enum plim_ckpt_text w
 	struct text t;
 
 	text_init(&t, &c->hidden->mem, &s);
-	verdict(&t, c);
+	if (what == PLIM_CKPT_TEXT_LINE) {
+		one_line(&t, c);
+		return out_text(&t, write, ctx, err);
+	}
+	heading(&t, c);
 	findings(&t, c);
 	summary(&t, c);
 	pickle(&t, c);

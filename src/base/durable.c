@@ -29,7 +29,7 @@ struct durable {
 
 static enum plim_status failed(const struct durable *d, struct plim_err *err, const char *what)
 {
-	return err_errno(err, errno, "cannot %s '%s'; what was there before is untouched", what, d->path);
+	return err_errno(err, errno, "cannot %s '%s' (what was there before is untouched)", what, d->path);
 }
 
 static enum plim_status open_folder(struct durable *d, struct plim_err *err)

@@ -206,7 +206,7 @@ static enum plim_status open_shards(struct folder *f, struct index *x, struct pl
 		st = open_file(c, f->dir, name, &file, &why);
 		if (st == PLIM_E_IO) {
 			x->missing++;
-			st = model_find(c, CKPT_BAD_FINDING, "missing_file", PLIM_UNKNOWN, err, "shard %s",
+			st = model_find(c, CKPT_BAD_FINDING, "missing_file", PLIM_UNKNOWN, err, "%s",
 					why.message);
 		} else if (!st) {
 			st = open_any(c, file, "", err);

@@ -149,7 +149,7 @@ static enum plim_status judge(struct legacy *l, size_t listed, uint64_t at, size
 	}
 	if (at < size)
 		return model_find(c, CKPT_BAD_FINDING, "trailing_bytes", at, err,
-				  "%llu bytes follow the last storage; torch ignores them",
+				  "behind the last storage there are more bytes, %llu: torch ignores them",
 				  (unsigned long long)(size - at));
 	return PLIM_OK;
 }
@@ -238,7 +238,7 @@ static enum plim_status read_bare(struct legacy *l, struct stream *s, struct unp
 		st = unpickle_walk(u, root, err);
 	if (!st && s->at < l->ckpt->files.at[l->file].bytes)
 		st = model_find(l->ckpt, CKPT_WARN, "after_pickle", s->at, err,
-				"%llu bytes follow the pickle",
+				"behind the pickle there are more bytes, %llu",
 				(unsigned long long)(l->ckpt->files.at[l->file].bytes - s->at));
 	return st;
 }

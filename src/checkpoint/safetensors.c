@@ -284,7 +284,7 @@ static enum plim_status check_size(struct reader *r, uint64_t end, size_t first,
 			name = ckpt_text(c, x->name);
 	}
 	if (size > want)
-		return BAD(r, "trailing_bytes", want, "%llu bytes follow the last tensor",
+		return BAD(r, "trailing_bytes", want, "behind the last tensor there are more bytes, %llu",
 			   (unsigned long long)(size - want));
 	if (size == want)
 		return PLIM_OK;

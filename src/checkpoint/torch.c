@@ -87,8 +87,8 @@ static enum plim_status read_pickle(struct archive *a, uint32_t at, const char *
 		*err = why;
 	else if (!st && used < n)
 		st = model_find(c, CKPT_WARN, "after_pickle", c->extents.at[at].offset + used, err,
-				"%zu bytes follow the pickle in '%.200s': torch ignores them, other loaders do not",
-				n - used, name);
+				"behind the pickle in '%.200s' there are more bytes, %zu: torch ignores them, other loaders do not",
+				name, n - used);
 	pickle_heap_release(&u.heap);
 	mem_free(c->mem, bytes, n, 1);
 	return st;

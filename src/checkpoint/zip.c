@@ -130,7 +130,7 @@ static enum plim_status find_end(struct ckpt *c, const struct zip *z, struct end
 				 LL(get(tail + i + 20, 2)));
 		else if (!st && e->trailing)
 			st = model_find(c, CKPT_WARN, "trailing_bytes", z->base + start + i + END_BYTES,
-					err, "%llu bytes follow the end of the zip; torch ignores them",
+					err, "behind the end of the zip there are more bytes, %llu: torch ignores them",
 					LL(e->trailing));
 	}
 	mem_free(c->mem, tail, n, 1);
