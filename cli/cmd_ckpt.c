@@ -13,15 +13,16 @@ struct ckpt_opts {
 	const char *require;
 };
 
-#define OPT_LOOK                                                                              \
-	OPT_HEADING("How to show it"), OPT_FLAG('j', "json", ckpt_opts, json,                 \
-						"print JSON (schema ckpt/1) instead of text"), \
-		OPT_U64('w', "width", ckpt_opts, width, "columns", 40, 500, OPT_NONE,         \
-			"of the text (the terminal's, or 80)"),                               \
-		OPT_FLAG(0, "no-color", ckpt_opts, no_color, "no colours (also NO_COLOR)"),   \
-		OPT_HEADING("Limits"),                                                        \
-		OPT_BYTES('m', "max-memory", ckpt_opts, max_memory, 1 << 20, OPT_NONE,        \
-			  OPT_NONE, "use no more (half of this machine's)")
+#define OPT_LOOK                                                                                 \
+	OPT_HEADING("How to show it"),                                                           \
+		OPT_FLAG('j', "json", ckpt_opts, json,                                           \
+			 "print JSON (schema ckpt/1) instead of text"),                          \
+		OPT_U64('w', "width", ckpt_opts, width, "columns", 40, 500, OPT_NONE,            \
+			"of the text (the terminal's, or 80)"),                                  \
+		OPT_FLAG(0, "no-color", ckpt_opts, no_color, "no colours (also NO_COLOR)"),      \
+		OPT_HEADING("Limits"),                                                           \
+		OPT_BYTES('m', "max-memory", ckpt_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE, \
+			  "use no more (half of this machine's)")
 
 static const struct opt verify_opt[] = {
 	OPT_FLAG('v', "values", ckpt_opts, values,
@@ -38,7 +39,8 @@ static const struct opt show_opt[] = {
 	OPT_FLAG('t', "tensors", ckpt_opts, tensors, "list every tensor"), OPT_LOOK, OPT_END
 };
 
-static int one(const struct ckpt_opts *o, const char *path, unsigned flags, enum plim_ckpt_text what)
+static int one(const struct ckpt_opts *o, const char *path, unsigned flags,
+	       enum plim_ckpt_text what)
 {
 	struct plim_ckpt_options options = {
 		.size = sizeof(options),
@@ -69,7 +71,8 @@ static int verify_run(const void *values, int argc, char **argv)
 	int worst = CMD_DONE;
 
 	for (int i = 0; i < argc; i++) {
-		int code = one(o, argv[i], flags, o->quiet ? PLIM_CKPT_TEXT_LINE : PLIM_CKPT_TEXT_VERIFY);
+		int code = one(o, argv[i], flags,
+			       o->quiet ? PLIM_CKPT_TEXT_LINE : PLIM_CKPT_TEXT_VERIFY);
 
 		worst = code > worst ? code : worst;
 	}
@@ -82,7 +85,8 @@ static int show_run(const void *values, int argc, char **argv)
 	int worst = CMD_DONE;
 
 	for (int i = 0; i < argc; i++) {
-		int code = one(o, argv[i], 0, o->tensors ? PLIM_CKPT_TEXT_TENSORS : PLIM_CKPT_TEXT_SHOW);
+		int code = one(o, argv[i], 0,
+			       o->tensors ? PLIM_CKPT_TEXT_TENSORS : PLIM_CKPT_TEXT_SHOW);
 
 		worst = code > worst ? code : worst;
 	}
@@ -102,11 +106,16 @@ static const struct cmd ckpt_verify = {
 	.name = "ckpt verify",
 	.summary = "is it whole: structure, checksums, shards, keys, pickle",
 	.args = "PATH...",
-	.about = "Reads files of torch.save (zip and legacy), safetensors, and folders: shards with their "
-		 "index, Hugging Face, PEFT, torch.distributed.checkpoint.  Every record is compared with "
-		 "its checksum, which torch.load does not do; what has no checksum is said.  Nothing in a "
-		 "pickle is run: its names are compared with what torch.load(weights_only=True) allows.\n\n"
-		 "Exits with 1 for damage, a cut file, a missing key, or a file that is no checkpoint.",
+	.about = "Reads files of torch.save (zip and legacy), safetensors, and folders: shards "
+		 "with their "
+		 "index, Hugging Face, PEFT, torch.distributed.checkpoint.  Every record is "
+		 "compared with "
+		 "its checksum, which torch.load does not do; what has no checksum is said.  "
+		 "Nothing in a "
+		 "pickle is run: its names are compared with what torch.load(weights_only=True) "
+		 "allows.\n\n"
+		 "Exits with 1 for damage, a cut file, a missing key, or a file that is no "
+		 "checkpoint.",
 	.examples = verify_examples,
 	.opts = verify_opt,
 	.opts_size = sizeof(struct ckpt_opts),
@@ -140,8 +149,7 @@ static const struct opt diff_opt[] = {
 		   "differences below it are within what bf16 loses"),
 	OPT_STRING('c', "config", ckpt_opts, config, "config.json", NULL,
 		   "in place of SECOND: would FIRST load into a model of it?"),
-	OPT_LOOK,
-	OPT_END
+	OPT_LOOK, OPT_END
 };
 
 static int diff_two(const struct ckpt_opts *o, const struct plim_ckpt *a, const struct plim_ckpt *b,
@@ -167,7 +175,9 @@ static int diff_two(const struct ckpt_opts *o, const struct plim_ckpt *a, const 
 static int open_side(const struct ckpt_opts *o, const char *path, struct plim_ckpt **side)
 {
 	struct plim_ckpt_options options = { .size = sizeof(options),
-					     .max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory };
+					     .max_memory_bytes = o->max_memory == OPT_NONE
+									 ? 0
+									 : o->max_memory };
 	struct plim_err err;
 
 	if (plim_ckpt_open(path, &options, side, &err))
@@ -188,10 +198,12 @@ static int diff_run(const void *values, int argc, char **argv)
 	double threshold = strtod(o->threshold, &end);
 
 	if (end == o->threshold || *end || !(threshold >= 0))
-		return cmd_usage("--threshold wants a number from 0 on, not '%.200s'", o->threshold);
+		return cmd_usage("--threshold wants a number from 0 on, not '%.200s'",
+				 o->threshold);
 	if (o->config ? argc != 1 || o->values : argc != 2)
-		return cmd_usage(o->config ? "with --config one checkpoint is compared, without --values"
-					   : "two checkpoints are compared, or one with --config");
+		return cmd_usage(
+			o->config ? "with --config one checkpoint is compared, without --values"
+				  : "two checkpoints are compared, or one with --config");
 	for (int i = 0; i < argc && !code; i++)
 		code = open_side(o, argv[i], &side[i]);
 	if (!code && o->config && plim_ckpt_open_config(o->config, &side[1], &err))
@@ -214,11 +226,16 @@ static const struct cmd ckpt_diff = {
 	.name = "ckpt diff",
 	.summary = "what is different, the kind of difference first",
 	.args = "FIRST [SECOND]",
-	.about = "Tells the kind of difference before the list: a prefix that a wrapper put before names, a "
-		 "rename, another width, depth or vocabulary, dtype only, a missing head, tied weights, LoRA on "
-		 "one side.\n\n--config takes the tensors that a Hugging Face config.json promises (Llama and its family, "
-		 "GPT-2, BERT) in place of the second; of another model only depth, width and vocabulary are "
-		 "looked at, and that is said.\n\nExits with 1 when something differs, or when it would not load.",
+	.about = "Tells the kind of difference before the list: a prefix that a wrapper put before "
+		 "names, a "
+		 "rename, another width, depth or vocabulary, dtype only, a missing head, tied "
+		 "weights, LoRA on "
+		 "one side.\n\n--config takes the tensors that a Hugging Face config.json promises "
+		 "(Llama and its family, "
+		 "GPT-2, BERT) in place of the second; of another model only depth, width and "
+		 "vocabulary are "
+		 "looked at, and that is said.\n\nExits with 1 when something differs, or when it "
+		 "would not load.",
 	.examples = diff_examples,
 	.opts = diff_opt,
 	.opts_size = sizeof(struct ckpt_opts),
@@ -227,22 +244,20 @@ static const struct cmd ckpt_diff = {
 	.run = diff_run,
 };
 
-#define OPT_MEMORY                                                                                \
+#define OPT_MEMORY                                                                       \
 	OPT_BYTES('m', "max-memory", ckpt_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE, \
 		  "use no more (half of this machine's)")
-#define OPT_OUTPUT                                                                                 \
-	OPT_STRING('o', "output", ckpt_opts, output, "FILE", NULL,                                 \
-		   "the new file: .safetensors, or .pt, .pth, .bin or .ckpt for torch.load"),      \
-		OPT_FLAG(0, "no-manifest", ckpt_opts, no_manifest,                                 \
-			 "write no FILE.manifest.json with its size and sum"),                     \
+#define OPT_OUTPUT                                                                            \
+	OPT_STRING('o', "output", ckpt_opts, output, "FILE", NULL,                            \
+		   "the new file: .safetensors, or .pt, .pth, .bin or .ckpt for torch.load"), \
+		OPT_FLAG(0, "no-manifest", ckpt_opts, no_manifest,                            \
+			 "write no FILE.manifest.json with its size and sum"),                \
 		OPT_MEMORY
 
-static const struct opt extract_opt[] = {
-	OPT_STRING('k', "keys", ckpt_opts, keys, "PATTERN|...", NULL,
-		   "names of tensors, * and ? as in a shell"),
-	OPT_OUTPUT,
-	OPT_END
-};
+static const struct opt extract_opt[] = { OPT_STRING('k', "keys", ckpt_opts, keys, "PATTERN|...",
+						     NULL,
+						     "names of tensors, * and ? as in a shell"),
+					  OPT_OUTPUT, OPT_END };
 static const struct opt all_opt[] = { OPT_OUTPUT, OPT_END };
 
 /* The ending tells the format. */
@@ -252,10 +267,8 @@ static bool find_format(const char *output, unsigned *flags)
 		const char *ending;
 		unsigned flags;
 	} formats[] = {
-		{ ".safetensors", 0 },
-		{ ".pt", PLIM_CKPT_AS_TORCH },
-		{ ".pth", PLIM_CKPT_AS_TORCH },
-		{ ".bin", PLIM_CKPT_AS_TORCH },
+		{ ".safetensors", 0 },           { ".pt", PLIM_CKPT_AS_TORCH },
+		{ ".pth", PLIM_CKPT_AS_TORCH },  { ".bin", PLIM_CKPT_AS_TORCH },
 		{ ".ckpt", PLIM_CKPT_AS_TORCH },
 	};
 	size_t n = strlen(output);
@@ -271,11 +284,14 @@ static bool find_format(const char *output, unsigned *flags)
 	return false;
 }
 
-static int write_run(const struct ckpt_opts *o, const char *path, const char *patterns, unsigned flags)
+static int write_run(const struct ckpt_opts *o, const char *path, const char *patterns,
+		     unsigned flags)
 {
 	struct plim_ckpt_options options = { .size = sizeof(options),
 					     .flags = PLIM_CKPT_VERIFY,
-					     .max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory };
+					     .max_memory_bytes = o->max_memory == OPT_NONE
+									 ? 0
+									 : o->max_memory };
 	struct plim_ckpt_extracted told;
 	struct plim_ckpt *c;
 	struct plim_err err;
@@ -284,7 +300,9 @@ static int write_run(const struct ckpt_opts *o, const char *path, const char *pa
 	if (!o->output)
 		return cmd_usage("where to write is missing: --output FILE.safetensors or FILE.pt");
 	if (!find_format(o->output, &flags))
-		return cmd_usage("--output '%.200s' must end in .safetensors, .pt, .pth, .bin or .ckpt", o->output);
+		return cmd_usage(
+			"--output '%.200s' must end in .safetensors, .pt, .pth, .bin or .ckpt",
+			o->output);
 	flags |= o->no_manifest ? PLIM_CKPT_NO_MANIFEST : 0;
 	if (plim_ckpt_open(path, &options, &c, &err))
 		return cmd_fail(&err);
@@ -298,7 +316,8 @@ static int write_run(const struct ckpt_opts *o, const char *path, const char *pa
 		       (unsigned long long)told.tensors, (unsigned long long)told.bytes,
 		       (unsigned long long)told.xxh3, told.left_out ? "" : "\n");
 	if (!code && told.left_out)
-		printf("; %llu are not whole and were left out\n", (unsigned long long)told.left_out);
+		printf("; %llu are not whole and were left out\n",
+		       (unsigned long long)told.left_out);
 	plim_ckpt_free(c);
 	return code;
 }
@@ -331,7 +350,7 @@ static const struct cmd_example extract_examples[] = {
 	{ NULL, NULL },
 };
 
-#define WRITES                                                                                  \
+#define WRITES                                                                                   \
 	"  The file is written beside its name, synced, read back, compared, and then renamed: " \
 	"whatever dies, the old file or the new one is there, never a part."
 
@@ -349,7 +368,8 @@ static const struct cmd ckpt_extract = {
 };
 
 static const struct cmd_example convert_examples[] = {
-	{ "plimsoll ckpt convert last.pt -o last.safetensors", "without Python, and without running the pickle" },
+	{ "plimsoll ckpt convert last.pt -o last.safetensors",
+	  "without Python, and without running the pickle" },
 	{ "plimsoll ckpt convert model.safetensors -o model.pt", "for torch.load" },
 	{ NULL, NULL },
 };
@@ -358,8 +378,10 @@ static const struct cmd ckpt_convert = {
 	.name = "ckpt convert",
 	.summary = "between torch.save's format and safetensors, bytes exact",
 	.args = "PATH",
-	.about = "Reads whatever ckpt verify reads and writes all of its tensors, by their names; the ending of the "
-		 "new file tells the format.  What it cannot carry is an error that names it." WRITES,
+	.about = "Reads whatever ckpt verify reads and writes all of its tensors, by their names; "
+		 "the ending of the "
+		 "new file tells the format.  What it cannot carry is an error that names "
+		 "it." WRITES,
 	.examples = convert_examples,
 	.opts = all_opt,
 	.opts_size = sizeof(struct ckpt_opts),
@@ -388,7 +410,9 @@ static int seal_run(const void *values, int argc, char **argv)
 	const struct ckpt_opts *o = values;
 	struct plim_ckpt_options options = { .size = sizeof(options),
 					     .flags = PLIM_CKPT_VERIFY,
-					     .max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory };
+					     .max_memory_bytes = o->max_memory == OPT_NONE
+									 ? 0
+									 : o->max_memory };
 	int worst = CMD_DONE;
 
 	for (int i = 0; i < argc; i++) {
@@ -423,8 +447,10 @@ static const struct cmd ckpt_seal = {
 	.name = "ckpt seal",
 	.summary = "write a manifest, so that verify can prove every byte",
 	.args = "PATH...",
-	.about = "Verifies, then writes the sizes and XXH3 sums of the file, or of all files of the folder, to "
-		 "FILE.manifest.json or FOLDER/plimsoll.manifest.json.  ckpt verify compares with it.  It finds "
+	.about = "Verifies, then writes the sizes and XXH3 sums of the file, or of all files of "
+		 "the folder, to "
+		 "FILE.manifest.json or FOLDER/plimsoll.manifest.json.  ckpt verify compares with "
+		 "it.  It finds "
 		 "accidents, not forgery.",
 	.examples = seal_examples,
 	.opts = seal_opt,
@@ -437,9 +463,11 @@ static const struct cmd ckpt_seal = {
 static const struct opt last_opt[] = {
 	OPT_U64('k', "keep", ckpt_opts, keep, "N", 1, 1000000, OPT_NONE,
 		"remove what is older than the N newest good ones, but never the best"),
-	OPT_FLAG('n', "dry-run", ckpt_opts, dry_run, "with --keep: remove nothing, tell what would be removed"),
+	OPT_FLAG('n', "dry-run", ckpt_opts, dry_run,
+		 "with --keep: remove nothing, tell what would be removed"),
 	OPT_FLAG('v', "values", ckpt_opts, values, "NaN and infinities in it make it no good"),
-	OPT_FLAG('j', "json", ckpt_opts, json, "print JSON (schema ckpt_last/1) instead of the path"),
+	OPT_FLAG('j', "json", ckpt_opts, json,
+		 "print JSON (schema ckpt_last/1) instead of the path"),
 	OPT_U64('t', "threads", ckpt_opts, threads, "N", 1, 64, OPT_NONE, "that read (one a core)"),
 	OPT_MEMORY,
 	OPT_END
@@ -452,7 +480,8 @@ static void tell_last(const struct plim_ckpt_last *l)
 		const struct plim_ckpt_candidate *c = &l->candidates[i];
 
 		if (strcmp(c->fate, "kept") != 0)
-			cmd_say("%s: %s", c->name, strcmp(c->fate, "removed") ? "would be removed" : "removed");
+			cmd_say("%s: %s", c->name,
+				strcmp(c->fate, "removed") ? "would be removed" : "removed");
 		else if (c->verdict && !c->good)
 			cmd_say("%s: %s: %s", c->name, c->verdict, c->headline);
 	}
@@ -467,7 +496,8 @@ static int last_run(const void *values, int argc, char **argv)
 	const struct ckpt_opts *o = values;
 	struct plim_ckpt_last_options options = {
 		.size = sizeof(options),
-		.flags = (o->values ? PLIM_CKPT_VALUES : 0u) | (o->dry_run ? PLIM_CKPT_DRY_RUN : 0u),
+		.flags =
+			(o->values ? PLIM_CKPT_VALUES : 0u) | (o->dry_run ? PLIM_CKPT_DRY_RUN : 0u),
 		.keep = o->keep == OPT_NONE ? 0 : o->keep,
 		.max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory,
 		.threads = o->threads == OPT_NONE ? 0 : (uint32_t)o->threads,
@@ -491,7 +521,8 @@ static int last_run(const void *values, int argc, char **argv)
 }
 
 static const struct cmd_example last_examples[] = {
-	{ "python train.py --resume \"$(plimsoll ckpt last-good out)\"", "never from a damaged one" },
+	{ "python train.py --resume \"$(plimsoll ckpt last-good out)\"",
+	  "never from a damaged one" },
 	{ "plimsoll ckpt last-good out --keep 3 --dry-run", "what would be removed?" },
 	{ NULL, NULL },
 };
@@ -500,11 +531,16 @@ static const struct cmd ckpt_last = {
 	.name = "ckpt last-good",
 	.summary = "the newest checkpoint of a folder that is whole",
 	.args = "FOLDER",
-	.about = "Verifies the checkpoints in a folder, files or folders, newest first, until one is good, and prints its "
-		 "path.  Names that differ in numbers only are ordered by them, by the number behind step or epoch "
-		 "first; others by their time.\n\n--keep N removes what is older than the N newest good ones.  It "
-		 "never removes the best: one that is called so, that has the best measure in its name "
-		 "(val_loss=0.12), that a link points to, or that trainer_state.json names.  While fewer than N are "
+	.about = "Verifies the checkpoints in a folder, files or folders, newest first, until one "
+		 "is good, and prints its "
+		 "path.  Names that differ in numbers only are ordered by them, by the number "
+		 "behind step or epoch "
+		 "first; others by their time.\n\n--keep N removes what is older than the N newest "
+		 "good ones.  It "
+		 "never removes the best: one that is called so, that has the best measure in its "
+		 "name "
+		 "(val_loss=0.12), that a link points to, or that trainer_state.json names.  While "
+		 "fewer than N are "
 		 "good it removes nothing.\n\nExits with 1 when none is good.",
 	.examples = last_examples,
 	.opts = last_opt,
@@ -514,13 +550,15 @@ static const struct cmd ckpt_last = {
 	.run = last_run,
 };
 
-static const struct cmd *const verbs[] = { &ckpt_verify,  &ckpt_show,    &ckpt_diff, &ckpt_extract,
-					   &ckpt_convert, &ckpt_repair, &ckpt_seal, &ckpt_last, NULL };
+static const struct cmd *const verbs[] = { &ckpt_verify,  &ckpt_show,    &ckpt_diff,
+					   &ckpt_extract, &ckpt_convert, &ckpt_repair,
+					   &ckpt_seal,    &ckpt_last,    NULL };
 
 const struct cmd cmd_ckpt = {
 	.name = "ckpt",
 	.summary = "checkpoints: whole, known, never executed",
 	.args = "VERB",
-	.about = "Tells whether a checkpoint is whole and what it holds, without running anything in it.",
+	.about = "Tells whether a checkpoint is whole and what it holds, without running anything "
+		 "in it.",
 	.verbs = verbs,
 };

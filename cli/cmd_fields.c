@@ -11,10 +11,8 @@ static const struct {
 	enum plim_status (*print)(int layout, plim_write_fn *write, void *ctx,
 				  struct plim_err *err);
 } schemas[] = {
-	{ "report", plim_report_fields },
-	{ "whatif", plim_whatif_fields },
-	{ "ckpt", plim_ckpt_fields },
-	{ "ckpt_diff", plim_ckpt_diff_fields },
+	{ "report", plim_report_fields },       { "whatif", plim_whatif_fields },
+	{ "ckpt", plim_ckpt_fields },           { "ckpt_diff", plim_ckpt_diff_fields },
 	{ "ckpt_last", plim_ckpt_last_fields },
 };
 

@@ -85,7 +85,8 @@ static void check_tensors(const struct ckpt *c)
 {
 	for (size_t i = 0; i < c->tensors.n; i++) {
 		const struct ckpt_tensor *t = &c->tensors.at[i];
-		const struct ckpt_extent *x = t->extent == CKPT_NONE ? NULL : &c->extents.at[t->extent];
+		const struct ckpt_extent *x =
+			t->extent == CKPT_NONE ? NULL : &c->extents.at[t->extent];
 
 		if (!x || x->state == CKPT_CUT)
 			continue;
@@ -114,7 +115,8 @@ static void read_all(const char *path)
 		snprintf(out, sizeof(out), "%s/out.pt", folder);
 		if (c.tensors.n < 100)
 			(void)ckpt_extract(&c, "*",
-					   CKPT_WHOLE_ONLY | CKPT_NO_MANIFEST | (c.bytes & 1 ? CKPT_AS_TORCH : 0),
+					   CKPT_WHOLE_ONLY | CKPT_NO_MANIFEST |
+						   (c.bytes & 1 ? CKPT_AS_TORCH : 0),
 					   out, &told, &err);
 	}
 	ckpt_close(&c);

@@ -213,7 +213,7 @@ def slug(name):
 
 def files(data):
     good = read(data, "state_dict_cuda.pt")
-    out = {slug(name): changed for name, changed, _, _ in mutations(good)}
+    out = {slug(name): changed for name, changed, kind, _ in mutations(good) if kind != ""}
     out |= {"safetensors_" + slug(name): changed for name, (changed, _) in bad_safetensors().items()}
     return out | {name: make(data) for name, make in FILES.items()}
 

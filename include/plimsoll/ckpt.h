@@ -23,16 +23,16 @@ struct plim_ckpt_options {
 	uint32_t size;             /* set to sizeof(struct plim_ckpt_options) */
 	uint32_t flags;            /* enum plim_ckpt_flags */
 	uint64_t max_memory_bytes; /* 0: half of this machine's memory, or of the cgroup's */
-	const char *require;       /* "model_state_dict,epoch": keys that must be there; NULL: none */
-	uint32_t threads;          /* 0: one a core */
-	uint32_t unused;           /* 0 */
+	const char *require; /* "model_state_dict,epoch": keys that must be there; NULL: none */
+	uint32_t threads;    /* 0: one a core */
+	uint32_t unused;     /* 0 */
 };
 
 /* How sure it is.  Values never change. */
 enum plim_ckpt_verdict {
-	PLIM_CKPT_NOT_VERIFIED,    /* only its structure was looked at, and is right */
-	PLIM_CKPT_WHOLE,           /* every byte has a checksum, and all are right */
-	PLIM_CKPT_UNPROVEN,        /* nothing is wrong, but some bytes have no checksum */
+	PLIM_CKPT_NOT_VERIFIED, /* only its structure was looked at, and is right */
+	PLIM_CKPT_WHOLE,        /* every byte has a checksum, and all are right */
+	PLIM_CKPT_UNPROVEN,     /* nothing is wrong, but some bytes have no checksum */
 	PLIM_CKPT_DAMAGED,
 	PLIM_CKPT_TRUNCATED,
 	PLIM_CKPT_NOT_A_CHECKPOINT
@@ -53,10 +53,10 @@ struct plim_ckpt_tensor {
 	uint64_t bytes, elements;
 	uint64_t *shape, *strides;
 	size_t shape_count, stride_count;
-	uint64_t offset_bytes;  /* of its first element, in the file */
-	uint64_t storage;       /* tensors of one number share bytes */
-	uint64_t storage_bytes; /* that were saved for it, others' too */
-	bool whole;             /* its bytes are all there */
+	uint64_t offset_bytes;        /* of its first element, in the file */
+	uint64_t storage;             /* tensors of one number share bytes */
+	uint64_t storage_bytes;       /* that were saved for it, others' too */
+	bool whole;                   /* its bytes are all there */
 	uint64_t nan, infinite, zero; /* after PLIM_CKPT_VALUES, of numbers that were looked at */
 	double min, max;
 };
@@ -136,12 +136,12 @@ PLIM_API enum plim_status plim_ckpt_open_config(const char *path, struct plim_ck
 						struct plim_err *err);
 
 /* As JSON, schema ckpt/1 (docs/json.md). */
-PLIM_API enum plim_status plim_ckpt_json(const struct plim_ckpt *ckpt, plim_write_fn *write, void *ctx,
-					 struct plim_err *err);
+PLIM_API enum plim_status plim_ckpt_json(const struct plim_ckpt *ckpt, plim_write_fn *write,
+					 void *ctx, struct plim_err *err);
 
 enum plim_ckpt_text {
-	PLIM_CKPT_TEXT_VERIFY, /* verdict and findings */
-	PLIM_CKPT_TEXT_SHOW,   /* what is in it */
+	PLIM_CKPT_TEXT_VERIFY,  /* verdict and findings */
+	PLIM_CKPT_TEXT_SHOW,    /* what is in it */
 	PLIM_CKPT_TEXT_TENSORS, /* the same, and every tensor */
 	PLIM_CKPT_TEXT_LINE     /* the verdict in one line */
 };
@@ -159,7 +159,7 @@ enum plim_ckpt_extract_flags {
 
 struct plim_ckpt_extracted {
 	uint64_t tensors, left_out;
-	uint64_t bytes; /* of tensors */
+	uint64_t bytes;            /* of tensors */
 	uint64_t file_bytes, xxh3; /* of the file */
 };
 
@@ -167,9 +167,9 @@ struct plim_ckpt_extracted {
  * Write tensors whose names match one of `patterns` ("a.*|b", * and ? as in a shell) to a safetensors
  * file, durably (see durable.h).  PLIM_E_UNSUPPORTED: one cannot be carried, and is named.
  */
-PLIM_API enum plim_status plim_ckpt_extract(struct plim_ckpt *ckpt, const char *patterns, unsigned flags,
-					    const char *path, struct plim_ckpt_extracted *out,
-					    struct plim_err *err);
+PLIM_API enum plim_status plim_ckpt_extract(struct plim_ckpt *ckpt, const char *patterns,
+					    unsigned flags, const char *path,
+					    struct plim_ckpt_extracted *out, struct plim_err *err);
 
 struct plim_ckpt_sealed {
 	uint64_t files, bytes;
@@ -195,8 +195,9 @@ struct plim_ckpt_last_options {
 };
 
 struct plim_ckpt_candidate {
-	const char *name;              /* in the folder */
-	const char *verdict, *headline; /* NULL: not looked at, because enough newer ones are good */
+	const char *name; /* in the folder */
+	const char *verdict,
+		*headline; /* NULL: not looked at, because enough newer ones are good */
 	bool good, best;
 	const char *fate; /* "kept", "would_be_removed", "removed" */
 };
@@ -223,8 +224,9 @@ PLIM_API enum plim_status plim_ckpt_last_good(const char *folder,
 PLIM_API void plim_ckpt_last_free(struct plim_ckpt_last *last);
 
 /* As JSON, schema ckpt_last/1, and its rows. */
-PLIM_API enum plim_status plim_ckpt_last_json(const struct plim_ckpt_last *last, plim_write_fn *write,
-					      void *ctx, struct plim_err *err);
+PLIM_API enum plim_status plim_ckpt_last_json(const struct plim_ckpt_last *last,
+					      plim_write_fn *write, void *ctx,
+					      struct plim_err *err);
 PLIM_API enum plim_status plim_ckpt_last_fields(int layout, plim_write_fn *write, void *ctx,
 						struct plim_err *err);
 
@@ -233,8 +235,8 @@ PLIM_API enum plim_status plim_ckpt_last_fields(int layout, plim_write_fn *write
 struct plim_ckpt_difference {
 	const char *name;   /* in the first, or in the second if only there */
 	const char *change; /* "none", "dtype", "shape", "only_in_first", "only_in_second" */
-	const char *first, *second;             /* "float32 64x32", NULL on the side that has none */
-	uint64_t changed;                       /* numbers that differ; PLIM_UNKNOWN: not compared */
+	const char *first, *second; /* "float32 64x32", NULL on the side that has none */
+	uint64_t changed;           /* numbers that differ; PLIM_UNKNOWN: not compared */
 	double max_difference, mean_difference; /* of finite numbers; NaN: not compared */
 };
 
@@ -244,7 +246,7 @@ struct plim_ckpt_conclusion {
 
 struct plim_ckpt_diff {
 	const char *first, *second;
-	bool same; /* names, shapes and dtypes */
+	bool same;         /* names, shapes and dtypes */
 	const char *loads; /* the second is a config: "yes", "no", "unknown"; else NULL */
 	struct plim_ckpt_conclusion *conclusions; /* kinds of difference, the most telling first */
 	size_t conclusion_count;
@@ -258,17 +260,20 @@ struct plim_ckpt_diff {
 };
 
 /* flags: 0 or PLIM_CKPT_VALUES.  Both checkpoints must outlive *out. */
-PLIM_API enum plim_status plim_ckpt_diff(const struct plim_ckpt *first, const struct plim_ckpt *second,
-					 unsigned flags, double threshold,
-					 struct plim_ckpt_diff **out, struct plim_err *err);
+PLIM_API enum plim_status plim_ckpt_diff(const struct plim_ckpt *first,
+					 const struct plim_ckpt *second, unsigned flags,
+					 double threshold, struct plim_ckpt_diff **out,
+					 struct plim_err *err);
 PLIM_API void plim_ckpt_diff_free(struct plim_ckpt_diff *diff);
 
 /* As JSON, schema ckpt_diff/1; and as text. */
-PLIM_API enum plim_status plim_ckpt_diff_json(const struct plim_ckpt_diff *diff, plim_write_fn *write,
-					      void *ctx, struct plim_err *err);
+PLIM_API enum plim_status plim_ckpt_diff_json(const struct plim_ckpt_diff *diff,
+					      plim_write_fn *write, void *ctx,
+					      struct plim_err *err);
 PLIM_API enum plim_status plim_ckpt_diff_text(const struct plim_ckpt_diff *diff,
-					      const struct plim_text_style *style, plim_write_fn *write,
-					      void *ctx, struct plim_err *err);
+					      const struct plim_text_style *style,
+					      plim_write_fn *write, void *ctx,
+					      struct plim_err *err);
 PLIM_API enum plim_status plim_ckpt_diff_fields(int layout, plim_write_fn *write, void *ctx,
 						struct plim_err *err);
 

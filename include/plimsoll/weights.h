@@ -45,7 +45,8 @@ struct plim_weights_set {
  */
 struct plim_weights_place {
 	/* Room for a tensor of t->bytes bytes: *where.  A failure ends the load and is its error. */
-	enum plim_status (*take)(void *ctx, const struct plim_weight *t, void **where, struct plim_err *err);
+	enum plim_status (*take)(void *ctx, const struct plim_weight *t, void **where,
+				 struct plim_err *err);
 	/* The next `n` bytes, which begin at byte `at` of the tensor; at most 1 MiB at a time. */
 	enum plim_status (*fill)(void *ctx, void *where, uint64_t at, const void *bytes, size_t n,
 				 struct plim_err *err);
@@ -55,18 +56,19 @@ struct plim_weights_place {
 };
 
 struct plim_weights_options {
-	uint32_t size;       /* set to sizeof(struct plim_weights_options) */
-	uint32_t unused;     /* 0 */
-	uint64_t max_sets;   /* that are held at once; 0: any number */
-	uint64_t max_bytes;  /* of their tensors; 0: half of this machine's memory, or of the cgroup's */
+	uint32_t size;     /* set to sizeof(struct plim_weights_options) */
+	uint32_t unused;   /* 0 */
+	uint64_t max_sets; /* that are held at once; 0: any number */
+	uint64_t
+		max_bytes; /* of their tensors; 0: half of this machine's memory, or of the cgroup's */
 	const struct plim_weights_place *place; /* copied; NULL: host memory */
 };
 
 struct plim_weights_stats {
-	uint64_t hits;      /* it was there */
-	uint64_t misses;    /* it was loaded */
-	uint64_t waits;     /* another thread was loading it; counted beside the hit or the failure */
-	uint64_t failures;  /* loads that ended with an error */
+	uint64_t hits;   /* it was there */
+	uint64_t misses; /* it was loaded */
+	uint64_t waits;  /* another thread was loading it; counted beside the hit or the failure */
+	uint64_t failures; /* loads that ended with an error */
 	uint64_t evictions;
 	uint64_t sets, bytes; /* held now, those being loaded too */
 	uint64_t pinned;      /* sets that are in use now */
@@ -82,8 +84,9 @@ PLIM_API void plim_weights_free(struct plim_weights *w);
  * Register tensors of the checkpoint at `path` that match `patterns` ("a.*|b", * and ? as in a shell) under a
  * name; nothing is read yet.  PLIM_E_ARG: the name is taken.
  */
-PLIM_API enum plim_status plim_weights_add(struct plim_weights *w, const char *name, const char *path,
-					   const char *patterns, struct plim_err *err);
+PLIM_API enum plim_status plim_weights_add(struct plim_weights *w, const char *name,
+					   const char *path, const char *patterns,
+					   struct plim_err *err);
 
 /*
  * The set of that name, pinned: each success is ended with plim_weights_put.  A tensor that has a checksum
@@ -92,7 +95,8 @@ PLIM_API enum plim_status plim_weights_add(struct plim_weights *w, const char *n
  * PLIM_E_LIMIT: it does not fit beside what is in use.  A failed load may be tried again.
  */
 PLIM_API enum plim_status plim_weights_get(struct plim_weights *w, const char *name,
-					   const struct plim_weights_set **out, struct plim_err *err);
+					   const struct plim_weights_set **out,
+					   struct plim_err *err);
 PLIM_API void plim_weights_put(struct plim_weights *w, const struct plim_weights_set *set);
 
 PLIM_API void plim_weights_stats(struct plim_weights *w, struct plim_weights_stats *out);

@@ -10,11 +10,11 @@
 #define DEPTH 8
 
 static const char *const kinds[CKPT_KINDS] = {
-	[CKPT_KIND_TORCH] = "torch",         [CKPT_KIND_LEGACY] = "torch_legacy",
-	[CKPT_KIND_SCRIPT] = "torchscript",  [CKPT_KIND_ZIP] = "zip",
-	[CKPT_KIND_PICKLE] = "pickle",       [CKPT_KIND_SAFETENSORS] = "safetensors",
-	[CKPT_KIND_SHARDED] = "sharded",     [CKPT_KIND_DISTRIBUTED] = "distributed",
-	[CKPT_KIND_FOLDER] = "folder",       [CKPT_KIND_CONFIG] = "config",
+	[CKPT_KIND_TORCH] = "torch",        [CKPT_KIND_LEGACY] = "torch_legacy",
+	[CKPT_KIND_SCRIPT] = "torchscript", [CKPT_KIND_ZIP] = "zip",
+	[CKPT_KIND_PICKLE] = "pickle",      [CKPT_KIND_SAFETENSORS] = "safetensors",
+	[CKPT_KIND_SHARDED] = "sharded",    [CKPT_KIND_DISTRIBUTED] = "distributed",
+	[CKPT_KIND_FOLDER] = "folder",      [CKPT_KIND_CONFIG] = "config",
 };
 static const char *const severities[] = { "note", "warning", "bad" };
 static const char *const trusts[] = { "plain", "extra", "unlisted", "dangerous" };
@@ -94,9 +94,10 @@ static enum plim_status fill_findings(struct plim_ckpt *r, struct plim_err *err)
 			const struct ckpt_finding *f = &c->findings.at[i];
 
 			if ((int)f->severity == severity)
-				r->findings[r->finding_count++] = (struct plim_ckpt_finding){
-					severities[severity], f->kind, ckpt_text(c, f->text), f->offset
-				};
+				r->findings[r->finding_count++] =
+					(struct plim_ckpt_finding){ severities[severity], f->kind,
+								    ckpt_text(c, f->text),
+								    f->offset };
 		}
 	return st;
 }
@@ -112,9 +113,9 @@ static enum plim_status fill_globals(struct plim_ckpt *r, struct plim_err *err)
 		const struct ckpt_global *g = &c->globals.at[i];
 
 		worst = g->trust > worst ? g->trust : worst;
-		r->globals[r->global_count++] = (struct plim_ckpt_global){
-			ckpt_text(c, g->name), ckpt_text(c, g->record), trusts[g->trust], g->offset, g->times
-		};
+		r->globals[r->global_count++] =
+			(struct plim_ckpt_global){ ckpt_text(c, g->name), ckpt_text(c, g->record),
+						   trusts[g->trust], g->offset, g->times };
 	}
 	r->pickle = c->pickled ? trusts[worst] : NULL;
 	return st;
@@ -133,15 +134,16 @@ static enum plim_status fill_small(struct plim_ckpt *r, struct plim_err *err)
 	for (; r->key_count < c->keys.n; r->key_count++) {
 		const struct ckpt_key *k = &c->keys.at[r->key_count];
 
-		r->keys[r->key_count] = (struct plim_ckpt_key){ ckpt_text(c, k->name),
-								ckpt_text(c, k->what), k->tensors, k->bytes };
+		r->keys[r->key_count] =
+			(struct plim_ckpt_key){ ckpt_text(c, k->name), ckpt_text(c, k->what),
+						k->tensors, k->bytes };
 	}
 	for (; r->optimizer_count < c->optimizers.n; r->optimizer_count++) {
 		const struct ckpt_optimizer *o = &c->optimizers.at[r->optimizer_count];
 
 		r->optimizers[r->optimizer_count] = (struct plim_ckpt_optimizer){
-			ckpt_text(c, o->path), o->kind,	o->groups, o->parameters, o->state_tensors,
-			o->state_bytes,	       o->learning_rate
+			ckpt_text(c, o->path), o->kind,        o->groups,       o->parameters,
+			o->state_tensors,      o->state_bytes, o->learning_rate
 		};
 	}
 	for (; r->fact_count < c->facts.n; r->fact_count++) {
@@ -169,10 +171,12 @@ static struct plim_ckpt_tensor row(const struct ckpt *c, const struct ckpt_tenso
 		.stride_count = t->rank,
 		.shape = c->dims.at + t->dims,
 		.strides = c->dims.at + t->dims + t->rank,
-		.offset_bytes = x && !x->deflated ? x->offset + t->offset * t->dtype->bits / 8 : PLIM_UNKNOWN,
+		.offset_bytes = x && !x->deflated ? x->offset + t->offset * t->dtype->bits / 8
+						  : PLIM_UNKNOWN,
 		.storage = x ? t->extent : PLIM_UNKNOWN,
 		.storage_bytes = x ? x->bytes : 0,
-		.whole = t->flags & CKPT_META || !t->count || (x && x->state != CKPT_CUT && x->state != CKPT_BAD),
+		.whole = t->flags & CKPT_META || !t->count ||
+			 (x && x->state != CKPT_CUT && x->state != CKPT_BAD),
 		.nan = PLIM_UNKNOWN,
 		.infinite = PLIM_UNKNOWN,
 		.zero = PLIM_UNKNOWN,
@@ -318,7 +322,8 @@ static bool has_key(const struct plim_ckpt *r, const char *key, size_t n)
 	return false;
 }
 
-static enum plim_status fill_required(struct plim_ckpt *r, const char *require, struct plim_err *err)
+static enum plim_status fill_required(struct plim_ckpt *r, const char *require,
+				      struct plim_err *err)
 {
 	size_t most = 1;
 	enum plim_status st = PLIM_OK;
@@ -341,17 +346,37 @@ static enum plim_status fill_required(struct plim_ckpt *r, const char *require, 
 static const struct {
 	const char *what, *names[11];
 } wants[] = {
-	{ "weights", { "model", "state_dict", "model_state_dict", "module", "net", "network", "weights", "pytorch_model", "adapter_model" } },
-	{ "optimizer", { "optimizer", "optimizer_state_dict", "optimizer_states", "optim", "opt", "optimizer_state" } },
-	{ "learning rate scheduler", { "scheduler", "lr_scheduler", "scheduler_state_dict", "lr_schedulers", "lr_scheduler_state_dict", "sched" } },
-	{ "gradient scaler (only of fp16 runs)", { "scaler", "grad_scaler", "scaler_state_dict", "amp", "MixedPrecisionPlugin" } },
-	{ "epoch or step", { "epoch", "step", "global_step", "iteration", "iter", "trainer_state", "last_epoch" } },
-	{ "random state of Python", { "python_rng_state", "rng_python", "rng", "rng_state", "rng_states", "random_state", "random" } },
-	{ "random state of NumPy", { "numpy_rng_state", "np_rng_state", "rng_numpy", "numpy", "rng", "rng_state", "rng_states", "random_state" } },
-	{ "random state of torch", { "torch_rng_state", "rng_torch", "cpu_rng_state", "rng", "rng_state", "rng_states", "random_state" } },
-	{ "random state of CUDA", { "cuda_rng_state", "cuda_rng_state_all", "rng_cuda", "rng", "rng_state", "rng_states", "random_state" } },
-	{ "metrics", { "metrics", "best_metric", "loss", "val_loss", "best_loss", "best_acc", "best_acc1", "best_score", "callbacks", "history" } },
-	{ "versions", { "versions", "version", "torch_version", "pytorch-lightning_version", "env", "pytorch_version" } },
+	{ "weights",
+	  { "model", "state_dict", "model_state_dict", "module", "net", "network", "weights",
+	    "pytorch_model", "adapter_model" } },
+	{ "optimizer",
+	  { "optimizer", "optimizer_state_dict", "optimizer_states", "optim", "opt",
+	    "optimizer_state" } },
+	{ "learning rate scheduler",
+	  { "scheduler", "lr_scheduler", "scheduler_state_dict", "lr_schedulers",
+	    "lr_scheduler_state_dict", "sched" } },
+	{ "gradient scaler (only of fp16 runs)",
+	  { "scaler", "grad_scaler", "scaler_state_dict", "amp", "MixedPrecisionPlugin" } },
+	{ "epoch or step",
+	  { "epoch", "step", "global_step", "iteration", "iter", "trainer_state", "last_epoch" } },
+	{ "random state of Python",
+	  { "python_rng_state", "rng_python", "rng", "rng_state", "rng_states", "random_state",
+	    "random" } },
+	{ "random state of NumPy",
+	  { "numpy_rng_state", "np_rng_state", "rng_numpy", "numpy", "rng", "rng_state",
+	    "rng_states", "random_state" } },
+	{ "random state of torch",
+	  { "torch_rng_state", "rng_torch", "cpu_rng_state", "rng", "rng_state", "rng_states",
+	    "random_state" } },
+	{ "random state of CUDA",
+	  { "cuda_rng_state", "cuda_rng_state_all", "rng_cuda", "rng", "rng_state", "rng_states",
+	    "random_state" } },
+	{ "metrics",
+	  { "metrics", "best_metric", "loss", "val_loss", "best_loss", "best_acc", "best_acc1",
+	    "best_score", "callbacks", "history" } },
+	{ "versions",
+	  { "versions", "version", "torch_version", "pytorch-lightning_version", "env",
+	    "pytorch_version" } },
 	{ "commit of the code", { "commit", "git_commit", "git_sha", "sha", "git" } },
 };
 
@@ -386,9 +411,10 @@ static enum plim_status note_device(struct plim_ckpt *r, struct plim_err *err)
 
 		if (!*device || !strcmp(device, "cpu") || !strcmp(device, "meta"))
 			continue;
-		f.text = say_id(r, &st, err,
-				"saved from %.60s: without that device, load with map_location='cpu'",
-				device);
+		f.text = say_id(
+			r, &st, err,
+			"saved from %.60s: without that device, load with map_location='cpu'",
+			device);
 		return st ? st : vec_push(c->mem, &c->findings, f, err);
 	}
 	return st;
@@ -398,7 +424,8 @@ static enum plim_status note_device(struct plim_ckpt *r, struct plim_err *err)
 
 static const char *first_bad(const struct plim_ckpt *r)
 {
-	return r->finding_count && !strcmp(r->findings[0].severity, "bad") ? r->findings[0].text : NULL;
+	return r->finding_count && !strcmp(r->findings[0].severity, "bad") ? r->findings[0].text
+									   : NULL;
 }
 
 static enum plim_status judge(struct plim_ckpt *r, unsigned flags, struct plim_err *err)
@@ -425,15 +452,17 @@ static enum plim_status judge(struct plim_ckpt *r, unsigned flags, struct plim_e
 		r->headline = bad;
 	else if (r->required_missing_count)
 		r->headline = say(r, &st, err,
-				  r->required_missing_count == 1 ? "the required key '%.200s' is missing"
-								 : "required keys are missing, '%.200s' for one",
+				  r->required_missing_count == 1
+					  ? "the required key '%.200s' is missing"
+					  : "required keys are missing, '%.200s' for one",
 				  r->required_missing[0]);
 	else if (r->verdict == PLIM_CKPT_WHOLE)
 		r->headline = say(r, &st, err, "all %llu records match their checksums",
 				  (unsigned long long)c->verified_records);
 	else if (r->verdict == PLIM_CKPT_UNPROVEN)
 		r->headline = say(r, &st, err,
-				  "the structure is right; %llu bytes have no checksum, so a changed bit in them cannot be seen",
+				  "the structure is right; %llu bytes have no checksum, so a "
+				  "changed bit in them cannot be seen",
 				  (unsigned long long)c->unprotected_bytes);
 	else
 		r->headline = "the structure is right; contents were not read";
@@ -466,7 +495,8 @@ static enum plim_status compose(struct plim_ckpt *r, const struct plim_ckpt_opti
 	return st ? st : judge(r, o->flags, err);
 }
 
-static enum plim_status new_result(uint64_t max_memory_bytes, struct plim_ckpt **out, struct plim_err *err)
+static enum plim_status new_result(uint64_t max_memory_bytes, struct plim_ckpt **out,
+				   struct plim_err *err)
 {
 	struct plim_ckpt *r = calloc(1, sizeof(*r));
 	struct plim_ckpt_hidden *h = calloc(1, sizeof(*h));
@@ -507,7 +537,8 @@ enum plim_status plim_ckpt_open(const char *path, const struct plim_ckpt_options
 		return st;
 	st = ckpt_read(&r->hidden->ckpt, path, err);
 	if (!st && options->flags)
-		st = ckpt_scan(&r->hidden->ckpt, options->flags & PLIM_CKPT_VALUES ? CKPT_SCAN_VALUES : 0,
+		st = ckpt_scan(&r->hidden->ckpt,
+			       options->flags & PLIM_CKPT_VALUES ? CKPT_SCAN_VALUES : 0,
 			       options->threads, err);
 	if (!st) {
 		r->path = say(r, &st, err, "%s", path);
@@ -516,7 +547,8 @@ enum plim_status plim_ckpt_open(const char *path, const struct plim_ckpt_options
 	return give(r, st, out);
 }
 
-enum plim_status plim_ckpt_open_config(const char *path, struct plim_ckpt **out, struct plim_err *err)
+enum plim_status plim_ckpt_open_config(const char *path, struct plim_ckpt **out,
+				       struct plim_err *err)
 {
 	const struct plim_ckpt_options options = { .size = sizeof(options) };
 	struct plim_ckpt *r;

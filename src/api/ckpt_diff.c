@@ -17,8 +17,10 @@ struct plim_ckpt_diff_hidden {
 };
 
 static const char *const changes[CKPT_CHANGES] = {
-	[CKPT_CHANGE_NONE] = "none",		   [CKPT_CHANGE_DTYPE] = "dtype",
-	[CKPT_CHANGE_SHAPE] = "shape",		   [CKPT_CHANGE_ONLY_A] = "only_in_first",
+	[CKPT_CHANGE_NONE] = "none",
+	[CKPT_CHANGE_DTYPE] = "dtype",
+	[CKPT_CHANGE_SHAPE] = "shape",
+	[CKPT_CHANGE_ONLY_A] = "only_in_first",
 	[CKPT_CHANGE_ONLY_B] = "only_in_second",
 };
 
@@ -39,7 +41,8 @@ static const struct field_table difference_table =
 #define C struct plim_ckpt_conclusion
 static const struct field conclusion_rows[] = {
 	FIELD_STRING(C, kind,
-		     "same, prefix, training_state, rename, width, depth, vocabulary, dtype, head, tied, lora, lora_rank, names, "
+		     "same, prefix, training_state, rename, width, depth, vocabulary, dtype, head, "
+		     "tied, lora, lora_rank, names, "
 		     "architecture; with --config also loads, does_not_load, not_judged"),
 	FIELD_STRING(C, text, "one sentence"),
 };
@@ -52,9 +55,11 @@ static const struct field diff_rows[] = {
 	FIELD_STRING(R, first, "as given"),
 	FIELD_STRING(R, second, "as given"),
 	FIELD_BOOL(R, same, "names, shapes and dtypes"),
-	FIELD_STRING(R, loads, "with --config: yes, no, or unknown for a model that is not in the tables; else null"),
-	FIELD_STRUCTS(R, conclusions, conclusion_count, struct plim_ckpt_conclusion, conclusion_table,
-		      "kinds of difference, the most telling first"),
+	FIELD_STRING(R, loads,
+		     "with --config: yes, no, or unknown for a model that is not in the tables; "
+		     "else null"),
+	FIELD_STRUCTS(R, conclusions, conclusion_count, struct plim_ckpt_conclusion,
+		      conclusion_table, "kinds of difference, the most telling first"),
 	FIELD_U64(R, equal, "tensors of the same name, shape and dtype"),
 	FIELD_U64(R, other_dtype, "tensors of another dtype, but the same shape"),
 	FIELD_U64(R, other_shape, "tensors of another shape"),
@@ -211,13 +216,14 @@ void plim_ckpt_diff_free(struct plim_ckpt_diff *d)
 	free(d);
 }
 
-enum plim_status plim_ckpt_diff_json(const struct plim_ckpt_diff *d, plim_write_fn *write, void *ctx,
-				     struct plim_err *err)
+enum plim_status plim_ckpt_diff_json(const struct plim_ckpt_diff *d, plim_write_fn *write,
+				     void *ctx, struct plim_err *err)
 {
 	return out_json(&d->hidden->mem, "ckpt_diff/1", &diff_table, d, write, ctx, err);
 }
 
-enum plim_status plim_ckpt_diff_fields(int layout, plim_write_fn *write, void *ctx, struct plim_err *err)
+enum plim_status plim_ckpt_diff_fields(int layout, plim_write_fn *write, void *ctx,
+				       struct plim_err *err)
 {
 	return out_fields(&diff_table, layout, write, ctx, err);
 }
@@ -234,8 +240,9 @@ static void values_line(struct text *t, const struct plim_ckpt_diff *d)
 	text_count(t, d->compared);
 	text_puts(t, " numbers differ");
 	if (!isnan(d->max_difference))
-		text_printf(t, "; largest difference %.6g, mean %.6g\n          bf16 %s", d->max_difference,
-			    d->mean_difference, d->bf16_enough ? "would be enough" : "would not be enough");
+		text_printf(t, "; largest difference %.6g, mean %.6g\n          bf16 %s",
+			    d->max_difference, d->mean_difference,
+			    d->bf16_enough ? "would be enough" : "would not be enough");
 	text_puts(t, "\n");
 }
 
@@ -252,10 +259,11 @@ static void list(struct text *t, const struct plim_ckpt_diff *d)
 
 		/* In torch's words, which people search for. */
 		text_cell_printf(&b, "%s",
-				 !one->first ? (d->loads ? "missing" : "missing in first")
+				 !one->first    ? (d->loads ? "missing" : "missing in first")
 				 : !one->second ? (d->loads ? "unexpected" : "missing in second")
 				 : !strcmp(one->change, "shape") ? "size mismatch"
-				 : !strcmp(one->change, "dtype") ? "other dtype" : "values");
+				 : !strcmp(one->change, "dtype") ? "other dtype"
+								 : "values");
 		text_cell_printf(&b, "%s", one->first ? one->first : "-");
 		text_cell_printf(&b, "%s", one->second ? one->second : "-");
 		if (isnan(one->max_difference))
@@ -267,7 +275,8 @@ static void list(struct text *t, const struct plim_ckpt_diff *d)
 	text_table_write(t, &b, 2);
 	text_table_release(&b);
 	if (d->tensor_count > TENSORS_SHOWN)
-		text_printf(t, "  and %zu more (--json has them all)\n", d->tensor_count - TENSORS_SHOWN);
+		text_printf(t, "  and %zu more (--json has them all)\n",
+			    d->tensor_count - TENSORS_SHOWN);
 }
 
 static const char *title(const struct plim_ckpt_diff *d)
@@ -277,15 +286,18 @@ static const char *title(const struct plim_ckpt_diff *d)
 	return *d->loads == 'y' ? "LOADS\n" : *d->loads == 'n' ? "DOES NOT LOAD\n" : "NOT KNOWN\n";
 }
 
-enum plim_status plim_ckpt_diff_text(const struct plim_ckpt_diff *d, const struct plim_text_style *style,
-				     plim_write_fn *write, void *ctx, struct plim_err *err)
+enum plim_status plim_ckpt_diff_text(const struct plim_ckpt_diff *d,
+				     const struct plim_text_style *style, plim_write_fn *write,
+				     void *ctx, struct plim_err *err)
 {
-	struct text_style s = { style ? style->width : 0, style && style->color, style && style->utf8 };
+	struct text_style s = { style ? style->width : 0, style && style->color,
+				style && style->utf8 };
 	struct text t;
 
 	text_init(&t, &d->hidden->mem, &s);
-	text_hue(&t, d->loads && *d->loads == 'n' ? TEXT_BAD
-		    : d->same || (d->loads && *d->loads == 'y') ? TEXT_GOOD : TEXT_HEAD);
+	text_hue(&t, d->loads && *d->loads == 'n'                ? TEXT_BAD
+		     : d->same || (d->loads && *d->loads == 'y') ? TEXT_GOOD
+								 : TEXT_HEAD);
 	text_puts(&t, title(d));
 	text_plain(&t);
 	for (size_t i = 0; i < d->conclusion_count; i++) {

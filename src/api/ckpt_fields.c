@@ -4,9 +4,12 @@
 static const char *const verdicts[] = { "not_verified", "whole",     "unproven",
 					"damaged",      "truncated", "not_a_checkpoint" };
 const char *const ckpt_verdict_names[] = {
-	[PLIM_CKPT_NOT_VERIFIED] = "not verified", [PLIM_CKPT_WHOLE] = "whole",
-	[PLIM_CKPT_UNPROVEN] = "unproven",         [PLIM_CKPT_DAMAGED] = "damaged",
-	[PLIM_CKPT_TRUNCATED] = "truncated",       [PLIM_CKPT_NOT_A_CHECKPOINT] = "not a checkpoint",
+	[PLIM_CKPT_NOT_VERIFIED] = "not verified",
+	[PLIM_CKPT_WHOLE] = "whole",
+	[PLIM_CKPT_UNPROVEN] = "unproven",
+	[PLIM_CKPT_DAMAGED] = "damaged",
+	[PLIM_CKPT_TRUNCATED] = "truncated",
+	[PLIM_CKPT_NOT_A_CHECKPOINT] = "not a checkpoint",
 };
 
 #define F struct plim_ckpt_finding
@@ -23,9 +26,10 @@ static const struct field_table finding_table = FIELD_TABLE(struct plim_ckpt_fin
 static const struct field global_rows[] = {
 	FIELD_STRING(G, name, "module and name that the pickle refers to"),
 	FIELD_STRING(G, record, "where it stands"),
-	FIELD_STRING(G, trust,
-		     "plain: allowed by torch.load(weights_only=True); extra: a class of a library that "
-		     "holds data; unlisted; dangerous: runs code"),
+	FIELD_STRING(
+		G, trust,
+		"plain: allowed by torch.load(weights_only=True); extra: a class of a library that "
+		"holds data; unlisted; dangerous: runs code"),
 	FIELD_U64(G, offset, "behind its opcode, in that record"),
 	FIELD_U64(G, times, "it is named"),
 };
@@ -102,10 +106,13 @@ static const struct field_table tensor_table = FIELD_TABLE(struct plim_ckpt_tens
 static const struct field ckpt_rows[] = {
 	FIELD_STRING(C, path, "as given"),
 	FIELD_STRING(C, kind,
-		     "torch, torch_legacy, torchscript, zip, pickle, safetensors, sharded, distributed, folder"),
+		     "torch, torch_legacy, torchscript, zip, pickle, safetensors, sharded, "
+		     "distributed, folder"),
 	FIELD_ENUM(C, verdict, enum plim_ckpt_verdict, verdicts,
-		   "not_verified: only its structure was looked at; whole: every byte has a checksum and "
-		   "all are right; unproven: nothing is wrong, but some bytes have none; damaged; truncated; "
+		   "not_verified: only its structure was looked at; whole: every byte has a "
+		   "checksum and "
+		   "all are right; unproven: nothing is wrong, but some bytes have none; damaged; "
+		   "truncated; "
 		   "not_a_checkpoint"),
 	FIELD_STRING(C, headline, "one sentence"),
 	FIELD_U64(C, bytes, "of all its files"),

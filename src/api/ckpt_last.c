@@ -25,7 +25,8 @@ static const struct field candidate_rows[] = {
 	FIELD_STRING(C, fate, "kept, would_be_removed or removed"),
 };
 #undef C
-static const struct field_table candidate_table = FIELD_TABLE(struct plim_ckpt_candidate, candidate_rows);
+static const struct field_table candidate_table =
+	FIELD_TABLE(struct plim_ckpt_candidate, candidate_rows);
 
 #define L struct plim_ckpt_last
 static const struct field last_rows[] = {
@@ -33,12 +34,14 @@ static const struct field last_rows[] = {
 	FIELD_STRING(L, last_good, "path of the newest that is good; null: none is"),
 	FIELD_U64(L, good, "that were found good; older ones are not looked at"),
 	FIELD_U64(L, removed, "checkpoints"),
-	FIELD_STRUCTS(L, candidates, candidate_count, struct plim_ckpt_candidate, candidate_table, "newest first"),
+	FIELD_STRUCTS(L, candidates, candidate_count, struct plim_ckpt_candidate, candidate_table,
+		      "newest first"),
 };
 #undef L
 static const struct field_table last_table = FIELD_TABLE(struct plim_ckpt_last, last_rows);
 
-static const char *keep(struct plim_ckpt_last *l, const char *text, enum plim_status *st, struct plim_err *err)
+static const char *keep(struct plim_ckpt_last *l, const char *text, enum plim_status *st,
+			struct plim_err *err)
 {
 	uint32_t id;
 
@@ -47,13 +50,15 @@ static const char *keep(struct plim_ckpt_last *l, const char *text, enum plim_st
 	return *st ? NULL : intern_text(&l->hidden->strings, id);
 }
 
-static const char *join(struct plim_ckpt_last *l, const char *name, enum plim_status *st, struct plim_err *err)
+static const char *join(struct plim_ckpt_last *l, const char *name, enum plim_status *st,
+			struct plim_err *err)
 {
 	char path[4096];
 	size_t n = strlen(l->folder);
 	bool slash = n && l->folder[n - 1] == '/';
 
-	if ((size_t)snprintf(path, sizeof(path), "%s%s%s", l->folder, slash ? "" : "/", name) >= sizeof(path)) {
+	if ((size_t)snprintf(path, sizeof(path), "%s%s%s", l->folder, slash ? "" : "/", name) >=
+	    sizeof(path)) {
 		*st = err_set(err, PLIM_E_ARG, "the path is too long");
 		return NULL;
 	}
@@ -68,8 +73,8 @@ static void mark_best(struct plim_ckpt_last *l, const struct plim_ckpt *c)
 			ckpt_series_mark_best(&l->hidden->series, c->keys[i].what);
 }
 
-static enum plim_status look_at(struct plim_ckpt_last *l, size_t i, const struct plim_ckpt_options *o,
-				struct plim_err *err)
+static enum plim_status look_at(struct plim_ckpt_last *l, size_t i,
+				const struct plim_ckpt_options *o, struct plim_err *err)
 {
 	struct plim_ckpt_candidate *x = &l->candidates[i];
 	struct plim_ckpt *c;
@@ -105,7 +110,8 @@ static enum plim_status look_at(struct plim_ckpt_last *l, size_t i, const struct
 }
 
 /* Whatever is older than `keep_n` good ones goes, good or not, except the best. */
-static enum plim_status retain(struct plim_ckpt_last *l, size_t from, bool dry, struct plim_err *err)
+static enum plim_status retain(struct plim_ckpt_last *l, size_t from, bool dry,
+			       struct plim_err *err)
 {
 	struct ckpt_series *s = &l->hidden->series;
 	enum plim_status st = PLIM_OK;
@@ -128,7 +134,8 @@ static enum plim_status look(struct plim_ckpt_last *l, const struct plim_ckpt_la
 {
 	struct plim_ckpt_last_hidden *h = l->hidden;
 	struct plim_ckpt_options verify = { .size = sizeof(verify),
-					    .flags = PLIM_CKPT_VERIFY | (o->flags & PLIM_CKPT_VALUES),
+					    .flags = PLIM_CKPT_VERIFY |
+						     (o->flags & PLIM_CKPT_VALUES),
 					    .max_memory_bytes = o->max_memory_bytes,
 					    .threads = o->threads };
 	uint64_t wanted = o->keep ? o->keep : 1;
@@ -140,8 +147,9 @@ static enum plim_status look(struct plim_ckpt_last *l, const struct plim_ckpt_la
 		return mem_status(err);
 	h->room = l->candidate_count = h->series.entries.n;
 	for (size_t k = 0; k < l->candidate_count; k++)
-		l->candidates[k] = (struct plim_ckpt_candidate){ .name = h->series.entries.at[k].name,
-								 .fate = fates[0] };
+		l->candidates[k] =
+			(struct plim_ckpt_candidate){ .name = h->series.entries.at[k].name,
+						      .fate = fates[0] };
 	while (!st && i < l->candidate_count && l->good < wanted)
 		st = look_at(l, i++, &verify, err);
 	if (!st && o->keep && l->good == wanted)
@@ -151,7 +159,8 @@ static enum plim_status look(struct plim_ckpt_last *l, const struct plim_ckpt_la
 	return st;
 }
 
-enum plim_status plim_ckpt_last_good(const char *folder, const struct plim_ckpt_last_options *options,
+enum plim_status plim_ckpt_last_good(const char *folder,
+				     const struct plim_ckpt_last_options *options,
 				     struct plim_ckpt_last **out, struct plim_err *err)
 {
 	static const struct plim_ckpt_last_options none = { .size = sizeof(none) };
@@ -194,13 +203,14 @@ void plim_ckpt_last_free(struct plim_ckpt_last *l)
 	free(l);
 }
 
-enum plim_status plim_ckpt_last_json(const struct plim_ckpt_last *l, plim_write_fn *write, void *ctx,
-				     struct plim_err *err)
+enum plim_status plim_ckpt_last_json(const struct plim_ckpt_last *l, plim_write_fn *write,
+				     void *ctx, struct plim_err *err)
 {
 	return out_json(&l->hidden->mem, "ckpt_last/1", &last_table, l, write, ctx, err);
 }
 
-enum plim_status plim_ckpt_last_fields(int layout, plim_write_fn *write, void *ctx, struct plim_err *err)
+enum plim_status plim_ckpt_last_fields(int layout, plim_write_fn *write, void *ctx,
+				       struct plim_err *err)
 {
 	return out_fields(&last_table, layout, write, ctx, err);
 }

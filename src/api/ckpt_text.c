@@ -182,10 +182,12 @@ static void tree(struct text *t, const struct plim_ckpt *c)
 
 		text_cell_bytes(&b, g->bytes);
 		text_cell_count(&b, g->tensors);
-		text_cell_name(&b, *g->prefix ? g->prefix : "(top)", strlen(*g->prefix ? g->prefix : "(top)"));
+		text_cell_name(&b, *g->prefix ? g->prefix : "(top)",
+			       strlen(*g->prefix ? g->prefix : "(top)"));
 		text_cell_name(&b, g->dtypes, strlen(g->dtypes));
 		if (devices)
-			text_cell_name(&b, g->devices ? g->devices : "", g->devices ? strlen(g->devices) : 0);
+			text_cell_name(&b, g->devices ? g->devices : "",
+				       g->devices ? strlen(g->devices) : 0);
 	}
 	text_table_write(t, &b, 2);
 	text_table_release(&b);
@@ -205,7 +207,8 @@ static void tensors(struct text *t, const struct plim_ckpt *c)
 		text_cell_printf(&b, "%s", one->dtype);
 		cell = text_cell(&b);
 		for (size_t d = 0; d < one->shape_count; d++)
-			text_printf(cell, "%s%llu", d ? "x" : "", (unsigned long long)one->shape[d]);
+			text_printf(cell, "%s%llu", d ? "x" : "",
+				    (unsigned long long)one->shape[d]);
 		text_puts(cell, one->shape_count ? "" : "scalar");
 		text_cell_end(&b);
 		text_cell_name(&b, one->name, strlen(one->name));
@@ -244,7 +247,8 @@ static void optimizers(struct text *t, const struct plim_ckpt *c)
 		const struct plim_ckpt_optimizer *o = &c->optimizers[i];
 
 		text_puts(t, i ? "" : "\n");
-		text_printf(t, "  Optimizer %s%s", o->kind ? o->kind : "of an unknown kind", *o->path ? " at " : "");
+		text_printf(t, "  Optimizer %s%s", o->kind ? o->kind : "of an unknown kind",
+			    *o->path ? " at " : "");
 		text_name(t, o->path, strlen(o->path));
 		text_puts(t, ": ");
 		text_count(t, o->state_tensors);
@@ -278,10 +282,11 @@ static void facts(struct text *t, const struct plim_ckpt *c)
 }
 
 enum plim_status plim_ckpt_text(const struct plim_ckpt *c, enum plim_ckpt_text what,
-				const struct plim_text_style *style, plim_write_fn *write, void *ctx,
-				struct plim_err *err)
+				const struct plim_text_style *style, plim_write_fn *write,
+				void *ctx, struct plim_err *err)
 {
-	struct text_style s = { style ? style->width : 0, style && style->color, style && style->utf8 };
+	struct text_style s = { style ? style->width : 0, style && style->color,
+				style && style->utf8 };
 	struct text t;
 
 	text_init(&t, &c->hidden->mem, &s);

@@ -42,7 +42,8 @@ struct plim_weights {
 
 /* ---- host memory ---- */
 
-static enum plim_status host_take(void *ctx, const struct plim_weight *t, void **where, struct plim_err *err)
+static enum plim_status host_take(void *ctx, const struct plim_weight *t, void **where,
+				  struct plim_err *err)
 {
 	struct plim_weights *w = ctx;
 
@@ -83,8 +84,9 @@ static void release_set(struct plim_weights *w, struct plim_weights_set *set)
 }
 
 /* Names and shapes of what matches, copied out of the checkpoint; `chosen` gets their numbers. */
-static enum plim_status describe(struct plim_weights *w, const struct ckpt *c, struct plim_weights_set *set,
-				 const uint32_t *chosen, struct plim_err *err)
+static enum plim_status describe(struct plim_weights *w, const struct ckpt *c,
+				 struct plim_weights_set *set, const uint32_t *chosen,
+				 struct plim_err *err)
 {
 	struct plim_weights_hidden *h = set->hidden;
 	size_t dim = 0;
@@ -106,15 +108,19 @@ static enum plim_status describe(struct plim_weights *w, const struct ckpt *c, s
 			break;
 		if (t->rank)
 			memcpy(h->dims + dim, ckpt_shape(c, t), t->rank * sizeof(*h->dims));
-		set->tensors[i] = (struct plim_weight){ intern_text(&h->names, id), t->dtype->name, h->dims + dim,
-							t->rank, ckpt_tensor_bytes(t), NULL };
+		set->tensors[i] = (struct plim_weight){ intern_text(&h->names, id),
+							t->dtype->name,
+							h->dims + dim,
+							t->rank,
+							ckpt_tensor_bytes(t),
+							NULL };
 		dim += t->rank;
 	}
 	return st;
 }
 
-static enum plim_status choose(struct plim_weights *w, const struct ckpt *c, struct entry *e, uint32_t **chosen,
-			       struct plim_err *err)
+static enum plim_status choose(struct plim_weights *w, const struct ckpt *c, struct entry *e,
+			       uint32_t **chosen, struct plim_err *err)
 {
 	struct plim_weights_set *set = &e->set;
 
@@ -132,7 +138,8 @@ static enum plim_status choose(struct plim_weights *w, const struct ckpt *c, str
 			set->bytes = UINT64_MAX;
 	}
 	if (!set->tensor_count)
-		return err_set(err, PLIM_E_ARG, "no tensor of '%.200s' matches '%.200s'", e->path, e->patterns);
+		return err_set(err, PLIM_E_ARG, "no tensor of '%.200s' matches '%.200s'", e->path,
+			       e->patterns);
 	return describe(w, c, set, *chosen, err);
 }
 
@@ -141,15 +148,17 @@ struct filling {
 	void *where;
 };
 
-static enum plim_status fill(void *ctx, uint64_t at, const void *bytes, size_t n, struct plim_err *err)
+static enum plim_status fill(void *ctx, uint64_t at, const void *bytes, size_t n,
+			     struct plim_err *err)
 {
 	const struct filling *f = ctx;
 
 	return f->w->place.fill(f->w->place.ctx, f->where, at, bytes, n, err);
 }
 
-static enum plim_status load_tensors(struct plim_weights *w, struct ckpt *c, struct plim_weights_set *set,
-				     const uint32_t *chosen, struct plim_err *err)
+static enum plim_status load_tensors(struct plim_weights *w, struct ckpt *c,
+				     struct plim_weights_set *set, const uint32_t *chosen,
+				     struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
 
@@ -203,7 +212,8 @@ static bool fits(const struct plim_weights *w, uint64_t bytes)
 }
 
 /* Room for a set that is going to be loaded; nothing is evicted in vain for one that can never fit. */
-static enum plim_status reserve(struct plim_weights *w, struct entry *e, uint64_t bytes, struct plim_err *err)
+static enum plim_status reserve(struct plim_weights *w, struct entry *e, uint64_t bytes,
+				struct plim_err *err)
 {
 	while (bytes <= w->max_bytes && !fits(w, bytes)) {
 		struct entry *old = least_recent(w);
@@ -214,10 +224,12 @@ static enum plim_status reserve(struct plim_weights *w, struct entry *e, uint64_
 		w->stats.evictions++;
 	}
 	if (!fits(w, bytes))
-		return err_set(err, PLIM_E_LIMIT,
-			       "'%.200s' has %llu bytes: beside %llu sets of %llu bytes in use it does not fit into %llu",
-			       e->name, (unsigned long long)bytes, (unsigned long long)w->stats.sets,
-			       (unsigned long long)w->stats.bytes, (unsigned long long)w->max_bytes);
+		return err_set(
+			err, PLIM_E_LIMIT,
+			"'%.200s' has %llu bytes: beside %llu sets of %llu bytes in use it does "
+			"not fit into %llu",
+			e->name, (unsigned long long)bytes, (unsigned long long)w->stats.sets,
+			(unsigned long long)w->stats.bytes, (unsigned long long)w->max_bytes);
 	e->reserved_bytes = bytes;
 	w->stats.sets++;
 	w->stats.bytes += bytes;
@@ -267,8 +279,8 @@ static enum plim_status load(struct plim_weights *w, struct entry *e, struct pli
 
 /* ---- the public functions ---- */
 
-enum plim_status plim_weights_new(const struct plim_weights_options *options, struct plim_weights **out,
-				  struct plim_err *err)
+enum plim_status plim_weights_new(const struct plim_weights_options *options,
+				  struct plim_weights **out, struct plim_err *err)
 {
 	static const struct plim_weights_options none = { .size = sizeof(none) };
 	struct plim_weights *w = calloc(1, sizeof(*w));
@@ -280,8 +292,9 @@ enum plim_status plim_weights_new(const struct plim_weights_options *options, st
 	mem_init(&w->mem, 0);
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->changed, NULL);
-	w->place = options->place ? *options->place
-				  : (struct plim_weights_place){ host_take, host_fill, host_drop, w };
+	w->place = options->place
+			   ? *options->place
+			   : (struct plim_weights_place){ host_take, host_fill, host_drop, w };
 	w->max_sets = options->max_sets;
 	w->max_bytes = options->max_bytes ? options->max_bytes : mem_default_limit();
 	*out = w;
@@ -316,8 +329,8 @@ static struct entry *find(const struct plim_weights *w, const char *name)
 	return NULL;
 }
 
-static struct entry *new_entry(struct plim_weights *w, const char *name, const char *path, const char *patterns,
-			       struct plim_err *err)
+static struct entry *new_entry(struct plim_weights *w, const char *name, const char *path,
+			       const char *patterns, struct plim_err *err)
 {
 	size_t a = strlen(name) + 1, b = strlen(path) + 1, n = strlen(patterns) + 1;
 	struct entry *e = mem_new(&w->mem, 1, sizeof(*e), err);
@@ -390,7 +403,8 @@ static enum plim_status bring(struct plim_weights *w, struct entry *e, struct pl
 {
 	enum plim_status st = PLIM_OK;
 
-	while (!st && e->state == LOADING) { /* or evicted before this thread woke, and loaded again */
+	while (!st &&
+	       e->state == LOADING) { /* or evicted before this thread woke, and loaded again */
 		wait_for(w, e);
 		st = e->why.status;
 	}
@@ -402,8 +416,8 @@ static enum plim_status bring(struct plim_weights *w, struct entry *e, struct pl
 	return st;
 }
 
-enum plim_status plim_weights_get(struct plim_weights *w, const char *name, const struct plim_weights_set **out,
-				  struct plim_err *err)
+enum plim_status plim_weights_get(struct plim_weights *w, const char *name,
+				  const struct plim_weights_set **out, struct plim_err *err)
 {
 	struct entry *e;
 	enum plim_status st;

@@ -29,7 +29,8 @@ struct durable {
 
 static enum plim_status failed(const struct durable *d, struct plim_err *err, const char *what)
 {
-	return err_errno(err, errno, "cannot %s '%s' (what was there before is untouched)", what, d->path);
+	return err_errno(err, errno, "cannot %s '%s' (what was there before is untouched)", what,
+			 d->path);
 }
 
 static enum plim_status open_folder(struct durable *d, struct plim_err *err)
@@ -62,7 +63,8 @@ static enum plim_status open_temporary(struct durable *d, struct plim_err *err)
 			return failed(d, err, "get random numbers for");
 		snprintf(d->temporary, sizeof(d->temporary), ".plimsoll.%016llx.tmp",
 			 (unsigned long long)random);
-		d->fd = openat(d->folder, d->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+		d->fd = openat(d->folder, d->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
+			       0666);
 		if (d->fd >= 0 || errno != EEXIST)
 			break;
 	}
@@ -75,8 +77,8 @@ static enum plim_status open_temporary(struct durable *d, struct plim_err *err)
 	return PLIM_OK;
 }
 
-enum plim_status durable_begin(struct mem *m, const char *path, uint64_t bytes, struct durable **out,
-			       struct plim_err *err)
+enum plim_status durable_begin(struct mem *m, const char *path, uint64_t bytes,
+			       struct durable **out, struct plim_err *err)
 {
 	struct durable *d = mem_new(m, 1, sizeof(*d), err);
 	enum plim_status st = PLIM_OK;
@@ -165,7 +167,8 @@ static enum plim_status read_back(struct durable *d, uint64_t sum, struct plim_e
 	}
 	if (at != d->bytes || XXH3_64bits_digest(d->hash) != sum)
 		return err_set(err, PLIM_E_IO,
-			       "'%s' reads back other bytes than were written; what was there before is untouched",
+			       "'%s' reads back other bytes than were written; what was there "
+			       "before is untouched",
 			       d->path);
 	return PLIM_OK;
 }
@@ -178,7 +181,8 @@ static enum plim_status finish(struct durable *d, struct plim_err *err)
 	d->temporary[0] = 0;
 	if (fsync(d->folder))
 		return err_errno(err, errno,
-				 "'%s' is written and whole, but its folder cannot be synced", d->path);
+				 "'%s' is written and whole, but its folder cannot be synced",
+				 d->path);
 	return PLIM_OK;
 }
 

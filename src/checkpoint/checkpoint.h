@@ -113,10 +113,10 @@ enum ckpt_tensor_flags {
 	CKPT_REQUIRES_GRAD = 2,
 	CKPT_CONJUGATE = 4, /* the bytes are those of its conjugate, or negative */
 	CKPT_QUANTIZED = 8,
-	CKPT_META = 16,     /* has no bytes by design */
-	CKPT_PART = 32,     /* of a sparse, nested or wrapped tensor */
-	CKPT_SHARD = 64,    /* part of a larger tensor, whose rest is elsewhere */
-	CKPT_CHUNK = 128,   /* at `at` within a larger tensor of the same name in this checkpoint */
+	CKPT_META = 16,   /* has no bytes by design */
+	CKPT_PART = 32,   /* of a sparse, nested or wrapped tensor */
+	CKPT_SHARD = 64,  /* part of a larger tensor, whose rest is elsewhere */
+	CKPT_CHUNK = 128, /* at `at` within a larger tensor of the same name in this checkpoint */
 };
 
 /* shape, strides: ckpt->dims[dims .. dims + 2 * rank); of a shard: another rank for where it begins. */
@@ -184,7 +184,7 @@ struct ckpt {
 	VEC(struct ckpt_optimizer) optimizers;
 	VEC(struct ckpt_fact) facts;
 	VEC(struct ckpt_seal) seals; /* of its manifest */
-	uint64_t bytes; /* of all files */
+	uint64_t bytes;              /* of all files */
 	bool truncated, pickled, unreadable, big_endian;
 	uint64_t whole_bytes; /* of a truncated file: in records that are whole */
 	uint64_t verified_bytes, unprotected_bytes; /* after ckpt_scan */
@@ -214,7 +214,8 @@ typedef enum plim_status ckpt_sink_fn(void *ctx, uint64_t at, const void *bytes,
  * A tensor's elements, packed, in row-major order; compared with the checksum of its record where it fills
  * that alone: PLIM_E_FORMAT.  PLIM_E_UNSUPPORTED: it cannot be laid out so.
  */
-enum plim_status ckpt_load(struct ckpt *c, size_t tensor, ckpt_sink_fn *sink, void *ctx, struct plim_err *err);
+enum plim_status ckpt_load(struct ckpt *c, size_t tensor, ckpt_sink_fn *sink, void *ctx,
+			   struct plim_err *err);
 
 struct ckpt_sealed {
 	uint64_t files, bytes;
@@ -237,8 +238,8 @@ struct ckpt_extracted {
  * Write the tensors whose names match `patterns` ("a*|b") to a file, durably; flags of ckpt_extract_flags.
  * PLIM_E_FORMAT: one is not whole; PLIM_E_UNSUPPORTED: the format cannot carry one.
  */
-enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned flags, const char *path,
-			      struct ckpt_extracted *told, struct plim_err *err);
+enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned flags,
+			      const char *path, struct ckpt_extracted *told, struct plim_err *err);
 
 /*
  * Write the manifest of what was read: sizes and XXH3 sums of the file, or of all files of the folder.
@@ -269,7 +270,8 @@ struct ckpt_series {
  * The checkpoints in the folder `path`, files or folders; names beginning with a dot and links are none.
  * PLIM_E_ARG: it is one checkpoint itself.  Ended with ckpt_series_close in every case.
  */
-enum plim_status ckpt_series_open(struct ckpt_series *s, struct mem *m, const char *path, struct plim_err *err);
+enum plim_status ckpt_series_open(struct ckpt_series *s, struct mem *m, const char *path,
+				  struct plim_err *err);
 void ckpt_series_close(struct ckpt_series *s);
 /* The one that `path` ends with is the best. */
 void ckpt_series_mark_best(struct ckpt_series *s, const char *path);
@@ -302,7 +304,7 @@ enum ckpt_change {
 struct ckpt_pair {
 	uint32_t a, b; /* tensors, CKPT_NONE on the side that has none */
 	enum ckpt_change change;
-	uint64_t compared, changed, nonfinite;    /* numbers; compared 0: not looked at */
+	uint64_t compared, changed, nonfinite;  /* numbers; compared 0: not looked at */
 	double max_difference, mean_difference; /* of finite ones; NaN: not looked at */
 };
 
@@ -314,9 +316,9 @@ struct ckpt_conclusion {
 struct ckpt_compare {
 	const struct ckpt *a, *b;
 	const char *prefix[2]; /* taken off the names of a and b; static storage */
-	const char *loads;     /* b is a config: "yes", "no", "unknown"; else NULL; static storage */
+	const char *loads; /* b is a config: "yes", "no", "unknown"; else NULL; static storage */
 	size_t counts[CKPT_CHANGES];
-	VEC(struct ckpt_pair) pairs;                /* in a's order, then what only b has */
+	VEC(struct ckpt_pair) pairs;             /* in a's order, then what only b has */
 	VEC(struct ckpt_conclusion) conclusions; /* the most telling first */
 };
 
@@ -358,7 +360,7 @@ bool ckpt_is_dense(const struct ckpt *c, const struct ckpt_tensor *t);
 bool ckpt_is_contiguous(const struct ckpt *c, const struct ckpt_tensor *t);
 
 /* Read up to n bytes; *got < n at the file's end. */
-enum plim_status ckpt_pread(const struct ckpt *c, uint32_t file, uint64_t offset, void *at, size_t n,
-			    size_t *got, struct plim_err *err);
+enum plim_status ckpt_pread(const struct ckpt *c, uint32_t file, uint64_t offset, void *at,
+			    size_t n, size_t *got, struct plim_err *err);
 
 #endif

@@ -16,17 +16,35 @@
 
 /* Wrappers, and keys that weights stand under in training checkpoints. */
 static const char *const prefixes[] = {
-	"module.", "_orig_mod.", "model.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.",
-	"base_model.model.", "state_dict.", "model_state_dict.", "model_state_dict.module.",
-	"model_state_dict._orig_mod.", "state_dict.model.", "model.module.", "net.", "network.", "ema.",
-	"params.", "transformer.", "bert.", "module.model.", "_orig_mod.module.", "module._orig_mod.",
+	"module.",
+	"_orig_mod.",
+	"model.",
+	"_fsdp_wrapped_module.",
+	"_checkpoint_wrapped_module.",
+	"base_model.model.",
+	"state_dict.",
+	"model_state_dict.",
+	"model_state_dict.module.",
+	"model_state_dict._orig_mod.",
+	"state_dict.model.",
+	"model.module.",
+	"net.",
+	"network.",
+	"ema.",
+	"params.",
+	"transformer.",
+	"bert.",
+	"module.model.",
+	"_orig_mod.module.",
+	"module._orig_mod.",
 };
 #define PREFIXES (sizeof(prefixes) / sizeof(prefixes[0]))
 
-static const char *const heads[] = { "lm_head", "classifier", "score.", "qa_outputs", "head.", "fc.",
-				     "output.", "cls." };
-static const char *const embeddings[] = { "embed", "wte", "lm_head", "word_embeddings", "output.weight",
-					  "shared.weight", "decoder.bias" };
+static const char *const heads[] = { "lm_head", "classifier", "score.",  "qa_outputs",
+				     "head.",   "fc.",        "output.", "cls." };
+static const char *const embeddings[] = { "embed",           "wte",           "lm_head",
+					  "word_embeddings", "output.weight", "shared.weight",
+					  "decoder.bias" };
 
 static bool mentions(const char *name, const char *const *words, size_t n)
 {
@@ -116,8 +134,8 @@ static enum plim_status choose_prefix(struct ckpt_compare *d, struct plim_err *e
 	return st;
 }
 
-static enum ckpt_change change_of(const struct ckpt *a, const struct ckpt_tensor *x, const struct ckpt *b,
-				  const struct ckpt_tensor *y)
+static enum ckpt_change change_of(const struct ckpt *a, const struct ckpt_tensor *x,
+				  const struct ckpt *b, const struct ckpt_tensor *y)
 {
 	if (x->rank != y->rank ||
 	    memcmp(ckpt_shape(a, x), ckpt_shape(b, y), x->rank * sizeof(uint64_t)) != 0)
@@ -136,18 +154,23 @@ static enum plim_status pair_up(struct ckpt_compare *d, struct plim_err *err)
 	for (size_t i = 0; !st && i < d->a->tensors.n; i++) {
 		const char *name = strip(ckpt_text(d->a, d->a->tensors.at[i].name), d->prefix[0]);
 		uint32_t id = intern_find(&b.table, name, strlen(name));
-		struct ckpt_pair p = { .a = (uint32_t)i, .b = CKPT_NONE, .change = CKPT_CHANGE_ONLY_A };
+		struct ckpt_pair p = { .a = (uint32_t)i,
+				       .b = CKPT_NONE,
+				       .change = CKPT_CHANGE_ONLY_A };
 
 		if (id != INTERN_NONE && !used[b.tensor[id]]) {
 			p.b = b.tensor[id];
 			used[p.b] = 1;
-			p.change = change_of(d->a, &d->a->tensors.at[i], d->b, &d->b->tensors.at[p.b]);
+			p.change =
+				change_of(d->a, &d->a->tensors.at[i], d->b, &d->b->tensors.at[p.b]);
 		}
 		d->counts[p.change]++;
 		st = vec_push(d->a->mem, &d->pairs, p, err);
 	}
 	for (size_t i = 0; !st && i < d->b->tensors.n; i++) {
-		struct ckpt_pair p = { .a = CKPT_NONE, .b = (uint32_t)i, .change = CKPT_CHANGE_ONLY_B };
+		struct ckpt_pair p = { .a = CKPT_NONE,
+				       .b = (uint32_t)i,
+				       .change = CKPT_CHANGE_ONLY_B };
 
 		if (used[i])
 			continue;
@@ -230,7 +253,9 @@ static enum plim_status judge_depth(struct ckpt_compare *d, size_t *explained, s
 		beyond += d->pairs.at[i].change == side && n != UINT64_MAX && n >= least;
 	}
 	/* Layers that both have must match, or it is another architecture altogether. */
-	if (la == lb || !beyond || !least || !(d->counts[CKPT_CHANGE_NONE] + d->counts[CKPT_CHANGE_DTYPE] + d->counts[CKPT_CHANGE_SHAPE]))
+	if (la == lb || !beyond || !least ||
+	    !(d->counts[CKPT_CHANGE_NONE] + d->counts[CKPT_CHANGE_DTYPE] +
+	      d->counts[CKPT_CHANGE_SHAPE]))
 		return PLIM_OK;
 	*explained += beyond;
 	return conclude(d, "depth", err, "another depth: %llu layers against %llu (%zu tensors)",
@@ -250,8 +275,8 @@ static enum plim_status judge_lora(struct ckpt_compare *d, size_t *explained, st
 	if (!n[0] == !n[1])
 		return PLIM_OK;
 	*explained += n[0] + n[1];
-	return conclude(d, "lora", err, "LoRA on one side: %zu adapter tensors only in %s", n[0] + n[1],
-			n[0] ? "the first" : "the second");
+	return conclude(d, "lora", err, "LoRA on one side: %zu adapter tensors only in %s",
+			n[0] + n[1], n[0] ? "the first" : "the second");
 }
 
 /* An output layer on one side only: tied to the embedding, or a head of another task. */
@@ -261,19 +286,23 @@ static enum plim_status judge_heads(struct ckpt_compare *d, size_t *explained, s
 
 	for (size_t i = 0; !st && i < d->pairs.n; i++) {
 		const struct ckpt_pair *p = &d->pairs.at[i];
-		const char *name = name_of(d, p), *side = p->a != CKPT_NONE ? "the second" : "the first";
+		const char *name = name_of(d, p),
+			   *side = p->a != CKPT_NONE ? "the second" : "the first";
 		const char *last = strrchr(name, '.');
 		bool head = mentions(name, heads, sizeof(heads) / sizeof(heads[0]));
 
-		if (p->change < CKPT_CHANGE_ONLY_A || !head || layer_of(name) != UINT64_MAX || !last)
+		if (p->change < CKPT_CHANGE_ONLY_A || !head || layer_of(name) != UINT64_MAX ||
+		    !last)
 			continue;
 		++*explained;
 		if (strstr(name, "lm_head.weight"))
 			st = conclude(d, "tied", err,
-				      "'%.200s' is missing in %s: tied to the embedding there, or a model without a head",
+				      "'%.200s' is missing in %s: tied to the embedding there, or "
+				      "a model without a head",
 				      name, side);
 		else
-			st = conclude(d, "head", err, "an extra head: '%.200s' is not in %s", name, side);
+			st = conclude(d, "head", err, "an extra head: '%.200s' is not in %s", name,
+				      side);
 	}
 	return st;
 }
@@ -292,7 +321,8 @@ static enum plim_status judge_shapes(struct ckpt_compare *d, struct plim_err *er
 			continue;
 		s = &d->a->tensors.at[p->a];
 		t = &d->b->tensors.at[p->b];
-		embedding = mentions(name_of(d, p), embeddings, sizeof(embeddings) / sizeof(embeddings[0]));
+		embedding = mentions(name_of(d, p), embeddings,
+				     sizeof(embeddings) / sizeof(embeddings[0]));
 		same_rest = s->rank == t->rank && s->rank &&
 			    !memcmp(ckpt_shape(d->a, s) + 1, ckpt_shape(d->b, t) + 1,
 				    (s->rank - 1u) * sizeof(uint64_t));
@@ -312,17 +342,23 @@ static enum plim_status judge_shapes(struct ckpt_compare *d, struct plim_err *er
 	}
 	if (rank_of_lora && rank_of_lora == others && x->rank == 2 && y->rank == 2)
 		return conclude(d, "lora_rank", err, "another LoRA rank: %llu against %llu",
-				(unsigned long long)(ckpt_shape(d->a, x)[0] < ckpt_shape(d->a, x)[1] ? ckpt_shape(d->a, x)[0] : ckpt_shape(d->a, x)[1]),
-				(unsigned long long)(ckpt_shape(d->b, y)[0] < ckpt_shape(d->b, y)[1] ? ckpt_shape(d->b, y)[0] : ckpt_shape(d->b, y)[1]));
+				(unsigned long long)(ckpt_shape(d->a, x)[0] < ckpt_shape(d->a, x)[1]
+							     ? ckpt_shape(d->a, x)[0]
+							     : ckpt_shape(d->a, x)[1]),
+				(unsigned long long)(ckpt_shape(d->b, y)[0] < ckpt_shape(d->b, y)[1]
+							     ? ckpt_shape(d->b, y)[0]
+							     : ckpt_shape(d->b, y)[1]));
 	if (others && x->rank && y->rank)
 		return conclude(d, "width", err,
-				"another width: %zu tensors differ in shape, '%.200s' has %llu against %llu in its last dimension",
+				"another width: %zu tensors differ in shape, '%.200s' has %llu "
+				"against %llu in its last dimension",
 				others + rows, ckpt_text(d->a, x->name),
 				(unsigned long long)ckpt_shape(d->a, x)[x->rank - 1],
 				(unsigned long long)ckpt_shape(d->b, y)[y->rank - 1]);
 	if (rows)
 		return conclude(d, "vocabulary", err, "another vocabulary: %llu rows against %llu",
-				(unsigned long long)*ckpt_shape(d->a, vx), (unsigned long long)*ckpt_shape(d->b, vy));
+				(unsigned long long)*ckpt_shape(d->a, vx),
+				(unsigned long long)*ckpt_shape(d->b, vy));
 	return PLIM_OK;
 }
 
@@ -345,9 +381,11 @@ static void middle(const char *x, const char *y, char *from, char *to)
 }
 
 /* Unmatched tensors of equal shape, in the same order on both sides: one substitution for many? */
-static enum plim_status judge_renames(struct ckpt_compare *d, size_t *explained, struct plim_err *err)
+static enum plim_status judge_renames(struct ckpt_compare *d, size_t *explained,
+				      struct plim_err *err)
 {
-	char from[PREFIX_BYTES], to[PREFIX_BYTES], first[PREFIX_BYTES] = "", second[PREFIX_BYTES] = "";
+	char from[PREFIX_BYTES], to[PREFIX_BYTES], first[PREFIX_BYTES] = "",
+						   second[PREFIX_BYTES] = "";
 	size_t n = 0, j = 0;
 
 	for (size_t i = 0; i < d->pairs.n; i++) {
@@ -373,7 +411,8 @@ static enum plim_status judge_renames(struct ckpt_compare *d, size_t *explained,
 	if (n < 2 || n * 2 < d->counts[CKPT_CHANGE_ONLY_A])
 		return PLIM_OK;
 	*explained += 2 * n;
-	return conclude(d, "rename", err, "a rename: '%s' is '%s' in the second, for %zu tensors", first, second, n);
+	return conclude(d, "rename", err, "a rename: '%s' is '%s' in the second, for %zu tensors",
+			first, second, n);
 }
 
 /* Weights under a key of a training checkpoint: what stands under other keys is not missing. */
@@ -391,7 +430,8 @@ static enum plim_status judge_outside(struct ckpt_compare *d, int side, size_t *
 	if (!n)
 		return PLIM_OK;
 	*explained += n;
-	return conclude(d, "training_state", err, "%zu tensors of %s stand outside of '%s' (training state?)", n,
+	return conclude(d, "training_state", err,
+			"%zu tensors of %s stand outside of '%s' (training state?)", n,
 			side ? "the second" : "the first", d->prefix[side]);
 }
 
@@ -403,8 +443,9 @@ static enum plim_status judge(struct ckpt_compare *d, struct plim_err *err)
 
 	for (int k = 0; !st && k < 2; k++)
 		if (*d->prefix[k])
-			st = conclude(d, "prefix", err, "a prefix: names begin with '%s' in %s only",
-				      d->prefix[k], k ? "the second" : "the first");
+			st = conclude(d, "prefix", err,
+				      "a prefix: names begin with '%s' in %s only", d->prefix[k],
+				      k ? "the second" : "the first");
 	for (int k = 0; !st && k < 2; k++)
 		if (*d->prefix[k])
 			st = judge_outside(d, k, &explained, err);
@@ -421,14 +462,17 @@ static enum plim_status judge(struct ckpt_compare *d, struct plim_err *err)
 	if (!st && n[CKPT_CHANGE_SHAPE])
 		st = judge_shapes(d, err);
 	if (!st && n[CKPT_CHANGE_DTYPE])
-		st = conclude(d, "dtype", err, "another dtype: %zu of %zu tensors", n[CKPT_CHANGE_DTYPE], common);
+		st = conclude(d, "dtype", err, "another dtype: %zu of %zu tensors",
+			      n[CKPT_CHANGE_DTYPE], common);
 	if (!st && left > explained && !common)
 		st = conclude(d, "architecture", err, "another architecture: no name is in both");
 	else if (!st && left > explained)
-		st = conclude(d, "names", err, "%zu names are in one only, and no rule explains them",
+		st = conclude(d, "names", err,
+			      "%zu names are in one only, and no rule explains them",
 			      left - explained);
 	if (!st && !d->conclusions.n)
-		st = conclude(d, "same", err, "the same names, shapes and dtypes: %zu tensors", common);
+		st = conclude(d, "same", err, "the same names, shapes and dtypes: %zu tensors",
+			      common);
 	return st;
 }
 
@@ -445,11 +489,14 @@ static uint64_t fact_number(const struct ckpt *c, const char *name)
 /* The first tensor that is an embedding of words, by its name. */
 static const struct ckpt_tensor *find_embedding(const struct ckpt *c)
 {
-	static const char *const words[] = { "embed_tokens", "wte.", "word_embeddings", "embed_in", "tok_embeddings" };
+	static const char *const words[] = { "embed_tokens", "wte.", "word_embeddings", "embed_in",
+					     "tok_embeddings" };
 
 	for (size_t i = 0; i < c->tensors.n; i++)
-		if (c->tensors.at[i].rank == 2 && !strstr(ckpt_text(c, c->tensors.at[i].name), "lora_") &&
-		    mentions(ckpt_text(c, c->tensors.at[i].name), words, sizeof(words) / sizeof(words[0])))
+		if (c->tensors.at[i].rank == 2 &&
+		    !strstr(ckpt_text(c, c->tensors.at[i].name), "lora_") &&
+		    mentions(ckpt_text(c, c->tensors.at[i].name), words,
+			     sizeof(words) / sizeof(words[0])))
 			return &c->tensors.at[i];
 	return NULL;
 }
@@ -457,7 +504,8 @@ static const struct ckpt_tensor *find_embedding(const struct ckpt *c)
 /* An architecture without a table: depth, vocabulary and width are looked for. */
 static enum plim_status judge_partly(struct ckpt_compare *d, struct plim_err *err)
 {
-	uint64_t depth = fact_number(d->b, CKPT_FACT_LAYERS), rows = fact_number(d->b, CKPT_FACT_VOCABULARY),
+	uint64_t depth = fact_number(d->b, CKPT_FACT_LAYERS),
+		 rows = fact_number(d->b, CKPT_FACT_VOCABULARY),
 		 width = fact_number(d->b, CKPT_FACT_HIDDEN), found = layers(d->a);
 	const struct ckpt_tensor *t = find_embedding(d->a);
 	const uint64_t *shape = t ? ckpt_shape(d->a, t) : NULL;
@@ -468,16 +516,21 @@ static enum plim_status judge_partly(struct ckpt_compare *d, struct plim_err *er
 		st = conclude(d, "depth", err, "another depth: %llu layers, the config says %llu",
 			      (unsigned long long)found, (unsigned long long)depth);
 	if (!st && t && width && shape[1] != width)
-		st = conclude(d, "width", err, "another width: '%.200s' has %llu columns, the config says %llu",
-			      ckpt_text(d->a, t->name), (unsigned long long)shape[1], (unsigned long long)width);
+		st = conclude(d, "width", err,
+			      "another width: '%.200s' has %llu columns, the config says %llu",
+			      ckpt_text(d->a, t->name), (unsigned long long)shape[1],
+			      (unsigned long long)width);
 	/* Padded to a multiple is usual. */
 	if (!st && t && rows && shape[0] < rows)
-		st = conclude(d, "vocabulary", err, "another vocabulary: '%.200s' has %llu rows, the config says %llu",
-			      ckpt_text(d->a, t->name), (unsigned long long)shape[0], (unsigned long long)rows);
+		st = conclude(d, "vocabulary", err,
+			      "another vocabulary: '%.200s' has %llu rows, the config says %llu",
+			      ckpt_text(d->a, t->name), (unsigned long long)shape[0],
+			      (unsigned long long)rows);
 	d->loads = d->conclusions.n > before ? "no" : "unknown";
 	if (!st && d->conclusions.n == before)
 		st = conclude(d, "not_judged", err,
-			      "whether it would load is not known: only depth, width and vocabulary were looked at, as the "
+			      "whether it would load is not known: only depth, width and "
+			      "vocabulary were looked at, as the "
 			      "config's model is none whose tensors are known here");
 	return st;
 }
@@ -505,12 +558,15 @@ static enum plim_status judge_loading(struct ckpt_compare *d, struct plim_err *e
 			d->conclusions.at[n++] = d->conclusions.at[i];
 	if (*d->loads == 'y') {
 		d->conclusions.n = n;
-		st = conclude(d, "loads", err, "it would load: all %zu tensors of the config are there%s",
-			      d->b->tensors.n, unexpected ? "; the others are unexpected and left out" : "");
+		st = conclude(d, "loads", err,
+			      "it would load: all %zu tensors of the config are there%s",
+			      d->b->tensors.n,
+			      unexpected ? "; the others are unexpected and left out" : "");
 	} else {
 		st = conclude(d, "does_not_load", err,
-			      "it would not load: %zu missing, %zu with a size mismatch, %zu unexpected%s", missing,
-			      mismatch, unexpected, prefix ? ", because of a prefix" : "");
+			      "it would not load: %zu missing, %zu with a size mismatch, %zu "
+			      "unexpected%s",
+			      missing, mismatch, unexpected, prefix ? ", because of a prefix" : "");
 	}
 	if (st)
 		return st;
@@ -540,11 +596,13 @@ static double decode(const struct ckpt_dtype *dtype, const uint8_t *p)
 	case CKPT_BF16: v.u32 = (uint32_t)(p[0] | p[1] << 8) << 16; return (double)v.f32;
 	case CKPT_SIGNED:
 		memcpy(&v, p, dtype->bits / 8);
-		return dtype->bits == 64 ? (double)v.i64
+		return dtype->bits == 64   ? (double)v.i64
 		       : dtype->bits == 32 ? v.i32
 		       : dtype->bits == 16 ? v.i16
 					   : (int8_t)*p;
-	default: values_add(&one, dtype->number, dtype->bits / dtype->parts, p, 1); return one.nan ? NAN : one.max;
+	default:
+		values_add(&one, dtype->number, dtype->bits / dtype->parts, p, 1);
+		return one.nan ? NAN : one.max;
 	}
 }
 
@@ -562,10 +620,13 @@ static enum plim_status read_numbers(const struct ckpt *c, const struct ckpt_ten
 {
 	const struct ckpt_extent *x = &c->extents.at[t->extent];
 	size_t width = t->dtype->bits / t->dtype->parts / 8, bytes = n * width, got;
-	enum plim_status st = ckpt_pread(c, x->file, x->offset + t->offset * t->dtype->bits / 8 + at * width,
-					 room, bytes, &got, err);
+	enum plim_status st =
+		ckpt_pread(c, x->file, x->offset + t->offset * t->dtype->bits / 8 + at * width,
+			   room, bytes, &got, err);
 
-	return st || got == bytes ? st : err_set(err, PLIM_E_IO, "a file became shorter while it was read");
+	return st || got == bytes
+		       ? st
+		       : err_set(err, PLIM_E_IO, "a file became shorter while it was read");
 }
 
 static enum plim_status compare_values(struct ckpt_compare *d, struct ckpt_pair *p, uint8_t *room,
@@ -595,15 +656,18 @@ static enum plim_status compare_values(struct ckpt_compare *d, struct ckpt_pair 
 		if (!st && x->dtype == y->dtype && !memcmp(room, other, n * wx))
 			continue;
 		for (uint64_t i = 0; !st && i < n; i++) {
-			double u = decode(x->dtype, room + i * wx), v = decode(y->dtype, other + i * wy),
+			double u = decode(x->dtype, room + i * wx),
+			       v = decode(y->dtype, other + i * wy),
 			       diff = u == v || (isnan(u) && isnan(v)) ? 0 : fabs(u - v);
 
 			/* Integers of 64 bits are more exact than a double. */
-			p->changed += exact ? memcmp(room + i * wx, other + i * wy, wx) != 0 : diff != 0;
+			p->changed +=
+				exact ? memcmp(room + i * wx, other + i * wy, wx) != 0 : diff != 0;
 			p->nonfinite += !isfinite(diff);
 			if (isfinite(diff)) {
 				sum += diff;
-				p->max_difference = diff > p->max_difference ? diff : p->max_difference;
+				p->max_difference =
+					diff > p->max_difference ? diff : p->max_difference;
 			}
 		}
 	}

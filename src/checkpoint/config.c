@@ -72,10 +72,10 @@ static const struct promised gpt2[] = {
 	{ NULL, NULL, 0 },
 };
 
-#define BERT_LINEAR(name, shape, bias)                                       \
-	{ "bert.encoder.layer.%u." name ".weight", shape, 0 },               \
-	{                                                                    \
-		"bert.encoder.layer.%u." name ".bias", bias, 0               \
+#define BERT_LINEAR(name, shape, bias)                         \
+	{ "bert.encoder.layer.%u." name ".weight", shape, 0 }, \
+	{                                                      \
+		"bert.encoder.layer.%u." name ".bias", bias, 0 \
 	}
 static const struct promised bert[] = {
 	{ "bert.embeddings.word_embeddings.weight", "VH", 0 },
@@ -100,19 +100,26 @@ static const struct {
 	bool tied;     /* when the config does not say */
 	unsigned when; /* what its layers have */
 } families[] = {
-	{ "llama", llama, false, 0 },
-	{ "mistral", llama, false, 0 },
-	{ "qwen2", llama, false, QKV_BIAS },
-	{ "qwen3", llama, false, QK_NORM },
-	{ "gemma", llama, true, 0 },
-	{ "gemma2", llama, true, FOUR_NORMS },
-	{ "gpt2", gpt2, true, 0 },
-	{ "bert", bert, true, 0 },
+	{ "llama", llama, false, 0 },        { "mistral", llama, false, 0 },
+	{ "qwen2", llama, false, QKV_BIAS }, { "qwen3", llama, false, QK_NORM },
+	{ "gemma", llama, true, 0 },         { "gemma2", llama, true, FOUR_NORMS },
+	{ "gpt2", gpt2, true, 0 },           { "bert", bert, true, 0 },
 };
 
 /* ---- the file ---- */
 
-enum number { HIDDEN, LAYER_COUNT, HEADS, KEY_HEADS, HEAD_SIZE, INTERMEDIATE, VOCABULARY, POSITIONS, TYPES, NUMBERS };
+enum number {
+	HIDDEN,
+	LAYER_COUNT,
+	HEADS,
+	KEY_HEADS,
+	HEAD_SIZE,
+	INTERMEDIATE,
+	VOCABULARY,
+	POSITIONS,
+	TYPES,
+	NUMBERS
+};
 
 static const struct {
 	const char *key;
@@ -205,14 +212,14 @@ static enum plim_status promise(struct ckpt *c, const struct config *x, const st
 	t.dtype = x->dtype ? x->dtype : ckpt_dtype_of_torch("float32");
 	for (const char *s = row->shape; *s; s++)
 		sizes[t.rank++] = size_of(x, *s);
-	t.name = number ? model_printf(c, &st, err, "%.*s%u%s", (int)(number - row->name), row->name, layer,
-				       number + 2)
+	t.name = number ? model_printf(c, &st, err, "%.*s%u%s", (int)(number - row->name),
+				       row->name, layer, number + 2)
 			: model_printf(c, &st, err, "%s", row->name);
 	return st ? st : model_tensor(c, t, sizes, NULL, NULL, err);
 }
 
-static enum plim_status promise_all(struct ckpt *c, const struct config *x, const struct promised *row,
-				    unsigned has, struct plim_err *err)
+static enum plim_status promise_all(struct ckpt *c, const struct config *x,
+				    const struct promised *row, unsigned has, struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
 
@@ -233,7 +240,9 @@ static enum plim_status keep_facts(struct ckpt *c, const struct config *x, struc
 	static const struct {
 		const char *name;
 		enum number number;
-	} facts[] = { { CKPT_FACT_VOCABULARY, VOCABULARY }, { CKPT_FACT_HIDDEN, HIDDEN }, { CKPT_FACT_LAYERS, LAYER_COUNT } };
+	} facts[] = { { CKPT_FACT_VOCABULARY, VOCABULARY },
+		      { CKPT_FACT_HIDDEN, HIDDEN },
+		      { CKPT_FACT_LAYERS, LAYER_COUNT } };
 	struct ckpt_fact f;
 	enum plim_status st = PLIM_OK;
 
@@ -241,7 +250,8 @@ static enum plim_status keep_facts(struct ckpt *c, const struct config *x, struc
 		if (!x->numbers[facts[i].number])
 			continue;
 		f.name = model_printf(c, &st, err, "%s", facts[i].name);
-		f.value = model_printf(c, &st, err, "%llu", (unsigned long long)x->numbers[facts[i].number]);
+		f.value = model_printf(c, &st, err, "%llu",
+				       (unsigned long long)x->numbers[facts[i].number]);
 		if (!st)
 			st = model_fact(c, f, err);
 	}
@@ -262,7 +272,10 @@ enum plim_status ckpt_promise(struct ckpt *c, const char *path, struct plim_err 
 	if (!st && c->findings.n)
 		st = err_set(err, PLIM_E_FORMAT, "%s", ckpt_text(c, c->findings.at[0].text));
 	if (!st && !x.numbers[HIDDEN] && !x.numbers[LAYER_COUNT])
-		st = err_set(err, PLIM_E_FORMAT, "'%.200s' is no config of a model: hidden_size and num_hidden_layers are missing", path);
+		st = err_set(err, PLIM_E_FORMAT,
+			     "'%.200s' is no config of a model: hidden_size and num_hidden_layers "
+			     "are missing",
+			     path);
 	if (!st && x.numbers[LAYER_COUNT] > LAYERS)
 		st = err_set(err, PLIM_E_LIMIT, "'%.200s' has more than %d layers", path, LAYERS);
 	if (!st)

@@ -48,7 +48,8 @@ static bool member(const struct metadata *m, struct pickle_value object, const c
 	return state.kind == PICKLE_DICT && pickle_get(&m->u.heap, state, name, out);
 }
 
-static const char *member_text(const struct metadata *m, struct pickle_value object, const char *name)
+static const char *member_text(const struct metadata *m, struct pickle_value object,
+			       const char *name)
 {
 	struct pickle_value v;
 
@@ -111,8 +112,9 @@ static bool boxes_meet(const struct box *a, const struct box *b, size_t rank)
 }
 
 /* Chunks must lie inside the whole, apart from each other, and fill it. */
-static enum plim_status check_tiles(struct metadata *m, const char *name, struct pickle_value chunks,
-				    const uint64_t *whole, size_t rank, struct plim_err *err)
+static enum plim_status check_tiles(struct metadata *m, const char *name,
+				    struct pickle_value chunks, const uint64_t *whole, size_t rank,
+				    struct plim_err *err)
 {
 	struct ckpt *c = m->ckpt;
 	size_t n = pickle_len(&m->u.heap, chunks), rank2, rank3;
@@ -130,7 +132,8 @@ static enum plim_status check_tiles(struct metadata *m, const char *name, struct
 		     rank3 == rank && model_reach(boxes[i].size, none, rank, 0, &volume, &reach) &&
 		     !__builtin_add_overflow(sum, volume, &sum);
 		for (size_t d = 0; ok && d < rank; d++)
-			ok = boxes[i].at[d] <= whole[d] && boxes[i].size[d] <= whole[d] - boxes[i].at[d];
+			ok = boxes[i].at[d] <= whole[d] &&
+			     boxes[i].size[d] <= whole[d] - boxes[i].at[d];
 		/* All pairs of a few; many chunks are checked by their sum alone. */
 		for (size_t k = 0; ok && volume && n <= 1024 && k < i; k++)
 			ok = !boxes_meet(&boxes[i], &boxes[k], rank);
@@ -157,7 +160,8 @@ static enum plim_status check_tensors(struct metadata *m, struct plim_err *err)
 		if (key.kind != PICKLE_STR || !member(m, what, "chunks", &chunks) ||
 		    chunks.kind != PICKLE_LIST || !member_size(m, what, "size", whole, &rank))
 			continue;
-		st = check_tiles(m, intern_text(&h->strings, (uint32_t)key.bits), chunks, whole, rank, err);
+		st = check_tiles(m, intern_text(&h->strings, (uint32_t)key.bits), chunks, whole,
+				 rank, err);
 	}
 	return st;
 }
@@ -190,10 +194,9 @@ static enum plim_status file_of(struct metadata *m, const char *name, uint32_t *
 		return PLIM_OK;
 	m->missing++;
 	st = vec_push(c->mem, &m->absent, id, err);
-	return st || why.native == ENOENT
-		       ? st
-		       : model_find(c, CKPT_BAD_FINDING, "unreadable_file", PLIM_UNKNOWN, err, "%s",
-				    why.message);
+	return st || why.native == ENOENT ? st
+					  : model_find(c, CKPT_BAD_FINDING, "unreadable_file",
+						       PLIM_UNKNOWN, err, "%s", why.message);
 }
 
 static const struct ckpt_tensor *tensor_added(const struct ckpt *c, size_t before)
@@ -223,22 +226,25 @@ static enum plim_status check_chunk(struct metadata *m, struct pickle_value inde
 		    !member_size(m, chunk, "sizes", size, &rank2) || rank2 != rank)
 			continue;
 		if (memcmp(size, ckpt_shape(c, t), rank * sizeof(*size)) != 0)
-			return model_find(c, CKPT_BAD_FINDING, "chunk_shape", PLIM_UNKNOWN, err,
-					  "a part of '%.200s' has another shape than the metadata says", fqn);
+			return model_find(
+				c, CKPT_BAD_FINDING, "chunk_shape", PLIM_UNKNOWN, err,
+				"a part of '%.200s' has another shape than the metadata says", fqn);
 		memcpy(c->dims.at + t->dims + 2 * rank, at, rank * sizeof(*at));
 		if (pickle_len(h, chunks) > 1)
 			c->tensors.at[before].flags |= CKPT_CHUNK;
 		return PLIM_OK;
 	}
 	return model_find(c, CKPT_BAD_FINDING, "chunk_place", PLIM_UNKNOWN, err,
-			  "a part of '%.200s' lies at a place that the metadata does not list", fqn);
+			  "a part of '%.200s' lies at a place that the metadata does not list",
+			  fqn);
 }
 
 static enum plim_status read_item(struct metadata *m, struct pickle_value index,
 				  struct pickle_value info, struct plim_err *err)
 {
 	struct ckpt *c = m->ckpt;
-	const char *fqn = member_text(m, index, "fqn"), *path = member_text(m, info, "relative_path");
+	const char *fqn = member_text(m, index, "fqn"),
+		   *path = member_text(m, info, "relative_path");
 	struct pickle_value transforms;
 	struct item it = { 0 };
 	size_t before = c->tensors.n;
@@ -258,8 +264,8 @@ static enum plim_status read_item(struct metadata *m, struct pickle_value index,
 		    it.bytes > c->files.at[it.file].bytes - it.offset)) {
 		c->truncated = true;
 		return model_find(c, CKPT_BAD_FINDING, "truncated", c->files.at[it.file].bytes, err,
-				  "'%.200s' ends before '%.200s' does (byte %llu of %llu)", path, fqn,
-				  (unsigned long long)c->files.at[it.file].bytes,
+				  "'%.200s' ends before '%.200s' does (byte %llu of %llu)", path,
+				  fqn, (unsigned long long)c->files.at[it.file].bytes,
 				  (unsigned long long)(it.offset + it.bytes));
 	}
 	if (!st && member(m, info, "transform_descriptors", &transforms) &&
@@ -275,8 +281,9 @@ static int by_place(const void *a, const void *b)
 {
 	const struct item *x = a, *y = b;
 
-	return x->file != y->file ? (x->file < y->file ? -1 : 1)
-				  : x->offset < y->offset ? -1 : x->offset > y->offset;
+	return x->file != y->file      ? (x->file < y->file ? -1 : 1)
+	       : x->offset < y->offset ? -1
+				       : x->offset > y->offset;
 }
 
 static enum plim_status check_items(struct metadata *m, struct plim_err *err)
@@ -293,8 +300,9 @@ static enum plim_status check_items(struct metadata *m, struct plim_err *err)
 
 		if (!last && next->offset < end)
 			st = model_find(c, CKPT_BAD_FINDING, "overlap", next->offset, err,
-					"'%.200s' and '%.200s' share bytes of '%s'", ckpt_text(c, a->fqn),
-					ckpt_text(c, next->fqn), c->files.at[a->file].name);
+					"'%.200s' and '%.200s' share bytes of '%s'",
+					ckpt_text(c, a->fqn), ckpt_text(c, next->fqn),
+					c->files.at[a->file].name);
 		else if (last && end < c->files.at[a->file].bytes)
 			st = model_find(c, CKPT_WARN, "trailing_bytes", end, err,
 					"%llu bytes at the end of '%s' belong to nothing",
@@ -323,9 +331,10 @@ static enum plim_status check_stale(struct metadata *m, struct plim_err *err)
 		for (size_t i = 0; !named && i < c->files.n; i++)
 			named = !strcmp(c->files.at[i].name, e->d_name);
 		if (!named)
-			st = model_find(c, CKPT_WARN, "stale_file", PLIM_UNKNOWN, err,
-					"'%.200s' is not named by the metadata: left from an older save?",
-					e->d_name);
+			st = model_find(
+				c, CKPT_WARN, "stale_file", PLIM_UNKNOWN, err,
+				"'%.200s' is not named by the metadata: left from an older save?",
+				e->d_name);
 	}
 	closedir(d);
 	return st;
@@ -333,7 +342,8 @@ static enum plim_status check_stale(struct metadata *m, struct plim_err *err)
 
 /* ---- all ---- */
 
-static enum plim_status read_items(struct metadata *m, struct pickle_value root, struct plim_err *err)
+static enum plim_status read_items(struct metadata *m, struct pickle_value root,
+				   struct plim_err *err)
 {
 	const struct pickle_heap *h = &m->u.heap;
 	struct ckpt *c = m->ckpt;
@@ -345,7 +355,8 @@ static enum plim_status read_items(struct metadata *m, struct pickle_value root,
 		return model_find(c, CKPT_BAD_FINDING, "metadata", PLIM_UNKNOWN, err,
 				  "'.metadata' is no metadata of torch.distributed.checkpoint");
 	for (size_t i = 0; !st && i + 1 < pickle_len(h, m->storage); i += 2)
-		st = read_item(m, pickle_item(h, m->storage, i), pickle_item(h, m->storage, i + 1), err);
+		st = read_item(m, pickle_item(h, m->storage, i), pickle_item(h, m->storage, i + 1),
+			       err);
 	if (!st)
 		st = check_tensors(m, err);
 	if (!st && pickle_len(h, m->storage) < pickle_len(h, m->tensors))
@@ -354,7 +365,8 @@ static enum plim_status read_items(struct metadata *m, struct pickle_value root,
 				pickle_len(h, m->tensors) / 2, pickle_len(h, m->storage) / 2);
 	if (!st && m->missing)
 		st = model_find(c, CKPT_BAD_FINDING, "missing_file", PLIM_UNKNOWN, err,
-				"%zu of %zu files are missing, '%.200s' for one: is the folder shared by all nodes?",
+				"%zu of %zu files are missing, '%.200s' for one: is the folder "
+				"shared by all nodes?",
 				m->missing, m->named, ckpt_text(c, m->absent.at[0]));
 	if (!st)
 		st = check_items(m, err);
@@ -374,7 +386,8 @@ static enum plim_status keep_metadata(struct ckpt *c, uint32_t file, uint64_t si
 
 enum plim_status distributed_read(struct ckpt *c, int dir, struct plim_err *err)
 {
-	struct metadata m = { .ckpt = c, .dir = dir,
+	struct metadata m = { .ckpt = c,
+			      .dir = dir,
 			      .u = { .ckpt = c, .prefix = "", .storage = no_storage } };
 	struct plim_err why = { 0 };
 	struct pickle_value root;
@@ -389,14 +402,16 @@ enum plim_status distributed_read(struct ckpt *c, int dir, struct plim_err *err)
 	st = open_file(c, dir, ".metadata", &file, &why);
 	if (st == PLIM_E_IO && why.native == ENOENT)
 		st = model_find(c, CKPT_BAD_FINDING, "no_metadata", PLIM_UNKNOWN, err,
-				"'.metadata' is missing: the save did not finish, or this is one node's part");
+				"'.metadata' is missing: the save did not finish, or this is one "
+				"node's part");
 	else if (!st) {
 		size = c->files.at[file].bytes;
 		st = model_read(c, file, 0, size, CKPT_PICKLE_BYTES, "the metadata", &bytes, &why);
 		if (!st)
 			st = keep_metadata(c, file, size, &why);
 		if (!st)
-			st = unpickle_decode(&m.u, ".metadata", bytes, (size_t)size, &root, &used, &why);
+			st = unpickle_decode(&m.u, ".metadata", bytes, (size_t)size, &root, &used,
+					     &why);
 		if (!st)
 			st = read_items(&m, root, &why);
 		if (st == PLIM_E_FORMAT)

@@ -65,8 +65,8 @@ const size_t ckpt_dtype_count = sizeof(ckpt_dtypes) / sizeof(ckpt_dtypes[0]);
 static const struct {
 	const char *alias, *name;
 } aliases[] = {
-	{ "float", "float32" }, { "double", "float64" }, { "half", "float16" },
-	{ "long", "int64" },    { "int", "int32" },      { "short", "int16" },
+	{ "float", "float32" },   { "double", "float64" },   { "half", "float16" },
+	{ "long", "int64" },      { "int", "int32" },        { "short", "int16" },
 	{ "chalf", "complex32" }, { "cfloat", "complex64" }, { "cdouble", "complex128" },
 };
 

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define COPY_BYTES ((size_t)1 << 20)
-#define REPEATS 64 /* times that views may write the same bytes */
+#define REPEATS 64                        /* times that views may write the same bytes */
 #define STRIDED_BYTES ((uint64_t)1 << 30) /* of a view with gaps, which is gathered in memory */
 
 /* ---- bytes ---- */
@@ -47,8 +47,8 @@ static enum plim_status copy_run(const struct ckpt *c, uint32_t file, uint64_t a
 }
 
 /* A view with gaps or turned dimensions: element by element out of its whole reach. */
-static enum plim_status copy_strided(struct ckpt *c, const struct ckpt_tensor *t, struct ckpt_out *o,
-				     struct plim_err *err)
+static enum plim_status copy_strided(struct ckpt *c, const struct ckpt_tensor *t,
+				     struct ckpt_out *o, struct plim_err *err)
 {
 	const struct ckpt_extent *x = &c->extents.at[t->extent];
 	const uint64_t *size = ckpt_shape(c, t), *stride = ckpt_strides(c, t);
@@ -57,8 +57,8 @@ static enum plim_status copy_strided(struct ckpt *c, const struct ckpt_tensor *t
 	enum plim_status st;
 
 	model_reach(size, stride, t->rank, 0, &count, &reach);
-	st = model_read(c, x->file, x->offset + t->offset * width, reach * width, STRIDED_BYTES, "a view", &bytes,
-			err);
+	st = model_read(c, x->file, x->offset + t->offset * width, reach * width, STRIDED_BYTES,
+			"a view", &bytes, err);
 	for (uint64_t i = 0; !st && i < count; i++) {
 		uint64_t at = 0;
 
@@ -82,7 +82,8 @@ enum plim_status out_tensor(struct ckpt *c, const struct ckpt_tensor *t, struct 
 	if (!ckpt_is_contiguous(c, t))
 		return copy_strided(c, t, o, err);
 	x = &c->extents.at[t->extent];
-	return copy_run(c, x->file, x->offset + t->offset * t->dtype->bits / 8, ckpt_tensor_bytes(t), o, err);
+	return copy_run(c, x->file, x->offset + t->offset * t->dtype->bits / 8,
+			ckpt_tensor_bytes(t), o, err);
 }
 
 enum plim_status out_end(struct ckpt *c, struct ckpt_out *o, const char *path, enum plim_status st,
@@ -117,26 +118,32 @@ bool ckpt_is_wanted(const char *name, const char *patterns)
 
 static bool is_whole(const struct ckpt *c, const struct ckpt_tensor *t)
 {
-	return !t->count || t->flags & CKPT_META || (t->extent != CKPT_NONE && c->extents.at[t->extent].state != CKPT_CUT &&
-			     c->extents.at[t->extent].state != CKPT_BAD);
+	return !t->count || t->flags & CKPT_META ||
+	       (t->extent != CKPT_NONE && c->extents.at[t->extent].state != CKPT_CUT &&
+		c->extents.at[t->extent].state != CKPT_BAD);
 }
 
-static enum plim_status check(const struct ckpt *c, const struct ckpt_tensor *t, struct plim_err *err)
+static enum plim_status check(const struct ckpt *c, const struct ckpt_tensor *t,
+			      struct plim_err *err)
 {
-	const char *why = t->flags & CKPT_META			? "has no bytes"
-			  : t->flags & CKPT_QUANTIZED		? "is quantized: its scales would be lost"
-			  : t->flags & CKPT_CONJUGATE		? "is a conjugate or negative view"
-			  : t->flags & (CKPT_CHUNK | CKPT_SHARD) ? "is only a part of a larger tensor"
-			  : c->big_endian			? "is big-endian"
-			  : t->extent != CKPT_NONE && c->extents.at[t->extent].deflated ? "is compressed"
-			  : !ckpt_is_contiguous(c, t) && ckpt_tensor_bytes(t) > STRIDED_BYTES ? "is a view too large to gather"
-							      : NULL;
+	const char *why =
+		t->flags & CKPT_META                   ? "has no bytes"
+		: t->flags & CKPT_QUANTIZED            ? "is quantized: its scales would be lost"
+		: t->flags & CKPT_CONJUGATE            ? "is a conjugate or negative view"
+		: t->flags & (CKPT_CHUNK | CKPT_SHARD) ? "is only a part of a larger tensor"
+		: c->big_endian                        ? "is big-endian"
+		: t->extent != CKPT_NONE && c->extents.at[t->extent].deflated ? "is compressed"
+		: !ckpt_is_contiguous(c, t) && ckpt_tensor_bytes(t) > STRIDED_BYTES
+			? "is a view too large to gather"
+			: NULL;
 
-	return why ? err_set(err, PLIM_E_UNSUPPORTED, "'%.200s' %s: not written", ckpt_text(c, t->name), why)
+	return why ? err_set(err, PLIM_E_UNSUPPORTED, "'%.200s' %s: not written",
+			     ckpt_text(c, t->name), why)
 		   : PLIM_OK;
 }
 
-enum plim_status ckpt_load(struct ckpt *c, size_t tensor, ckpt_sink_fn *sink, void *ctx, struct plim_err *err)
+enum plim_status ckpt_load(struct ckpt *c, size_t tensor, ckpt_sink_fn *sink, void *ctx,
+			   struct plim_err *err)
 {
 	const struct ckpt_tensor *t = &c->tensors.at[tensor];
 	const struct ckpt_extent *x = t->extent == CKPT_NONE ? NULL : &c->extents.at[t->extent];
@@ -149,7 +156,8 @@ enum plim_status ckpt_load(struct ckpt *c, size_t tensor, ckpt_sink_fn *sink, vo
 		st = out_tensor(c, t, &o, err);
 	if (!st && x && x->check == CKPT_CHECK_CRC && ckpt_is_contiguous(c, t) &&
 	    ckpt_tensor_bytes(t) == x->bytes && o.crc != x->crc)
-		st = err_set(err, PLIM_E_FORMAT, "'%.200s' is damaged: its bytes do not match their checksum",
+		st = err_set(err, PLIM_E_FORMAT,
+			     "'%.200s' is damaged: its bytes do not match their checksum",
 			     ckpt_text(c, t->name));
 	return st;
 }
@@ -163,8 +171,8 @@ static enum plim_status check_total(const struct ckpt *c, uint64_t bytes, struct
 				 (unsigned long long)c->bytes, (unsigned long long)bytes);
 }
 
-enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned flags, const char *path,
-			      struct ckpt_extracted *told, struct plim_err *err)
+enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned flags,
+			      const char *path, struct ckpt_extracted *told, struct plim_err *err)
 {
 	bool whole_only = flags & CKPT_WHOLE_ONLY;
 	uint32_t *at = mem_new(c->mem, c->tensors.n, sizeof(*at), err);
@@ -177,7 +185,8 @@ enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned fla
 		if (!ckpt_is_wanted(ckpt_text(c, t->name), patterns))
 			continue;
 		if (!is_whole(c, t) && !whole_only) {
-			st = err_set(err, PLIM_E_FORMAT, "'%.200s' is not whole: not written (see ckpt repair)",
+			st = err_set(err, PLIM_E_FORMAT,
+				     "'%.200s' is not whole: not written (see ckpt repair)",
 				     ckpt_text(c, t->name));
 		} else if (!is_whole(c, t)) {
 			told->left_out++;
@@ -194,12 +203,14 @@ enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned fla
 		}
 	}
 	if (!st && !told->tensors)
-		st = err_set(err, PLIM_E_ARG, "no tensor that is whole matches '%.200s': nothing to write",
+		st = err_set(err, PLIM_E_ARG,
+			     "no tensor that is whole matches '%.200s': nothing to write",
 			     patterns);
 	if (!st)
 		st = check_total(c, told->bytes, err);
 	if (!st)
-		st = (flags & CKPT_AS_TORCH ? torch_write : safetensors_write)(c, at, path, told, err);
+		st = (flags & CKPT_AS_TORCH ? torch_write : safetensors_write)(c, at, path, told,
+									       err);
 	if (!st && !(flags & CKPT_NO_MANIFEST))
 		st = manifest_write_beside(c->mem, path, told->file_bytes, told->xxh3, err);
 	mem_free(c->mem, at, c->tensors.n, sizeof(*at));

@@ -27,7 +27,8 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*x, *y);
 }
 
-enum plim_status folder_list(struct ckpt *c, int dir, struct folder_names *names, struct plim_err *err)
+enum plim_status folder_list(struct ckpt *c, int dir, struct folder_names *names,
+			     struct plim_err *err)
 {
 	int fd = dup(dir);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -43,7 +44,8 @@ enum plim_status folder_list(struct ckpt *c, int dir, struct folder_names *names
 		uint32_t id = model_string(c, e->d_name, strlen(e->d_name), &st, err);
 
 		if (!st && names->n == ENTRIES)
-			st = err_set(err, PLIM_E_LIMIT, "'%s' holds more than %d entries", c->path, ENTRIES);
+			st = err_set(err, PLIM_E_LIMIT, "'%s' holds more than %d entries", c->path,
+				     ENTRIES);
 		if (!st)
 			st = vec_push(c->mem, names, ckpt_text(c, id), err);
 	}
@@ -80,13 +82,33 @@ static bool has(const struct folder *f, const char *name)
 /* ---- JSON files ---- */
 
 static const char *const config_keys[] = {
-	"model_type", "architectures", "hidden_size", "num_hidden_layers", "num_attention_heads",
-	"num_key_value_heads", "head_dim", "intermediate_size", "vocab_size", "n_embd", "n_layer",
-	"n_head", "n_positions", "max_position_embeddings", "tie_word_embeddings", "torch_dtype", "dtype",
-	"peft_type", "r", "lora_alpha", "target_modules", "base_model_name_or_path", NULL,
+	"model_type",
+	"architectures",
+	"hidden_size",
+	"num_hidden_layers",
+	"num_attention_heads",
+	"num_key_value_heads",
+	"head_dim",
+	"intermediate_size",
+	"vocab_size",
+	"n_embd",
+	"n_layer",
+	"n_head",
+	"n_positions",
+	"max_position_embeddings",
+	"tie_word_embeddings",
+	"torch_dtype",
+	"dtype",
+	"peft_type",
+	"r",
+	"lora_alpha",
+	"target_modules",
+	"base_model_name_or_path",
+	NULL,
 };
 static const char *const trainer_keys[] = {
-	"epoch", "global_step", "max_steps", "best_metric", "best_global_step", "best_model_checkpoint",
+	"epoch",       "global_step",      "max_steps",
+	"best_metric", "best_global_step", "best_model_checkpoint",
 	NULL,
 };
 
@@ -199,15 +221,17 @@ static enum plim_status open_shards(struct folder *f, struct index *x, struct pl
 		uint32_t file;
 
 		if (!*name || strchr(name, '/') || !strcmp(name, "..") || !strcmp(name, ".")) {
-			st = model_find(c, CKPT_BAD_FINDING, "unsafe_name", PLIM_UNKNOWN, err,
-					"the index names '%.200s', which is no plain file name: not opened", name);
+			st = model_find(
+				c, CKPT_BAD_FINDING, "unsafe_name", PLIM_UNKNOWN, err,
+				"the index names '%.200s', which is no plain file name: not opened",
+				name);
 			continue;
 		}
 		st = open_file(c, f->dir, name, &file, &why);
 		if (st == PLIM_E_IO) {
 			x->missing++;
-			st = model_find(c, CKPT_BAD_FINDING, "missing_file", PLIM_UNKNOWN, err, "%s",
-					why.message);
+			st = model_find(c, CKPT_BAD_FINDING, "missing_file", PLIM_UNKNOWN, err,
+					"%s", why.message);
 		} else if (!st) {
 			st = open_any(c, file, "", err);
 		}
@@ -220,7 +244,8 @@ static enum plim_status check_places(struct folder *f, const struct index *x, st
 {
 	struct ckpt *c = f->ckpt;
 	size_t n = c->strings.n;
-	uint32_t *found = mem_new(c->mem, n, sizeof(*found), err); /* tensor's name -> file's name + 1 */
+	uint32_t *found =
+		mem_new(c->mem, n, sizeof(*found), err); /* tensor's name -> file's name + 1 */
 	enum plim_status st = found ? PLIM_OK : mem_status(err);
 	uint64_t bytes = 0;
 
@@ -295,7 +320,8 @@ static enum plim_status check_unreferenced(struct folder *f, const struct index 
 			named = !strcmp(ckpt_text(c, x->files.at[k]), name);
 		if (!named && shard_number(name, &number, &of))
 			st = model_find(c, CKPT_WARN, "stale_file", PLIM_UNKNOWN, err,
-					"'%.200s' is a shard that the index does not name: of another save?",
+					"'%.200s' is a shard that the index does not name: of "
+					"another save?",
 					name);
 	}
 	return st;

@@ -11,36 +11,86 @@
 
 /* A name, or with a star at its end all that begin so and go on without a dot. */
 static const char *const plain[] = {
-	"collections.OrderedDict", "collections.Counter", "_codecs.encode", "builtins.set",
-	"builtins.bytearray", "builtins.complex", "torch.Size", "torch.device", "torch.Tensor",
-	"torch.nn.parameter.Parameter", "torch.nn.parameter.Buffer", "torch.serialization._get_layout",
-	"torch.storage.TypedStorage", "torch.storage.UntypedStorage", "torch.storage._TypedStorage",
-	"torch.storage._UntypedStorage", "torch._tensor._rebuild_from_type_v2",
-	"torch._utils._rebuild_tensor", "torch._utils._rebuild_tensor_v2",
-	"torch._utils._rebuild_tensor_v3", "torch._utils._rebuild_parameter",
-	"torch._utils._rebuild_parameter_with_state", "torch._utils._rebuild_sparse_tensor",
-	"torch._utils._rebuild_sparse_csr_tensor", "torch._utils._rebuild_qtensor",
-	"torch._utils._rebuild_nested_tensor", "torch._utils._rebuild_meta_tensor_no_storage",
+	"collections.OrderedDict",
+	"collections.Counter",
+	"_codecs.encode",
+	"builtins.set",
+	"builtins.bytearray",
+	"builtins.complex",
+	"torch.Size",
+	"torch.device",
+	"torch.Tensor",
+	"torch.nn.parameter.Parameter",
+	"torch.nn.parameter.Buffer",
+	"torch.serialization._get_layout",
+	"torch.storage.TypedStorage",
+	"torch.storage.UntypedStorage",
+	"torch.storage._TypedStorage",
+	"torch.storage._UntypedStorage",
+	"torch._tensor._rebuild_from_type_v2",
+	"torch._utils._rebuild_tensor",
+	"torch._utils._rebuild_tensor_v2",
+	"torch._utils._rebuild_tensor_v3",
+	"torch._utils._rebuild_parameter",
+	"torch._utils._rebuild_parameter_with_state",
+	"torch._utils._rebuild_sparse_tensor",
+	"torch._utils._rebuild_sparse_csr_tensor",
+	"torch._utils._rebuild_qtensor",
+	"torch._utils._rebuild_nested_tensor",
+	"torch._utils._rebuild_meta_tensor_no_storage",
 	"torch._utils._rebuild_device_tensor_from_cpu_tensor",
-	"torch._utils._rebuild_device_tensor_from_numpy", "torch._utils._rebuild_xla_tensor",
-	"torch._utils._rebuild_wrapper_subclass", "torch.per_tensor_affine",
-	"torch.per_tensor_symmetric", "torch.per_channel_affine", "torch.per_channel_symmetric",
+	"torch._utils._rebuild_device_tensor_from_numpy",
+	"torch._utils._rebuild_xla_tensor",
+	"torch._utils._rebuild_wrapper_subclass",
+	"torch.per_tensor_affine",
+	"torch.per_tensor_symmetric",
+	"torch.per_channel_affine",
+	"torch.per_channel_symmetric",
 	"torch.per_channel_affine_float_qparams",
 };
 
 /* Classes of libraries that hold data, one by one. */
 static const char *const extra[] = {
-	"numpy.core.multiarray._reconstruct", "numpy._core.multiarray._reconstruct",
-	"numpy.core.multiarray.scalar", "numpy._core.multiarray.scalar", "numpy.dtype",
-	"numpy.ndarray", "numpy.core.numeric._frombuffer", "numpy._core.numeric._frombuffer",
-	"numpy.dtypes.Float64DType", "numpy.dtypes.Float32DType", "numpy.dtypes.Int64DType",
-	"numpy.dtypes.UInt32DType", "collections.defaultdict", "collections.deque", "builtins.dict",
-	"builtins.list", "builtins.tuple", "builtins.int", "builtins.float", "builtins.bool",
-	"builtins.str", "builtins.bytes", "builtins.frozenset", "builtins.slice", "builtins.range",
-	"copyreg._reconstructor", "builtins.object", "argparse.Namespace", "pathlib.PosixPath",
-	"pathlib.WindowsPath", "pathlib.PurePosixPath", "pathlib._local.PosixPath",
-	"pathlib._local.WindowsPath", "datetime.datetime", "datetime.timedelta", "fractions.Fraction",
-	"decimal.Decimal", "uuid.UUID", "torch._C.Generator", "torch.memory_format",
+	"numpy.core.multiarray._reconstruct",
+	"numpy._core.multiarray._reconstruct",
+	"numpy.core.multiarray.scalar",
+	"numpy._core.multiarray.scalar",
+	"numpy.dtype",
+	"numpy.ndarray",
+	"numpy.core.numeric._frombuffer",
+	"numpy._core.numeric._frombuffer",
+	"numpy.dtypes.Float64DType",
+	"numpy.dtypes.Float32DType",
+	"numpy.dtypes.Int64DType",
+	"numpy.dtypes.UInt32DType",
+	"collections.defaultdict",
+	"collections.deque",
+	"builtins.dict",
+	"builtins.list",
+	"builtins.tuple",
+	"builtins.int",
+	"builtins.float",
+	"builtins.bool",
+	"builtins.str",
+	"builtins.bytes",
+	"builtins.frozenset",
+	"builtins.slice",
+	"builtins.range",
+	"copyreg._reconstructor",
+	"builtins.object",
+	"argparse.Namespace",
+	"pathlib.PosixPath",
+	"pathlib.WindowsPath",
+	"pathlib.PurePosixPath",
+	"pathlib._local.PosixPath",
+	"pathlib._local.WindowsPath",
+	"datetime.datetime",
+	"datetime.timedelta",
+	"fractions.Fraction",
+	"decimal.Decimal",
+	"uuid.UUID",
+	"torch._C.Generator",
+	"torch.memory_format",
 	"torch.distributed.checkpoint.metadata.Metadata",
 	"torch.distributed.checkpoint.metadata.TensorStorageMetadata",
 	"torch.distributed.checkpoint.metadata.ChunkStorageMetadata",
@@ -52,8 +102,10 @@ static const char *const extra[] = {
 	"torch.distributed.checkpoint.filesystem._StorageInfo",
 	"torch.distributed._shard.sharded_tensor.metadata.TensorProperties",
 	"torch.distributed._shard.sharded_tensor.metadata.MEM_FORMAT_ENCODING",
-	"torch.distributed.tensor.DTensor", "torch.distributed._tensor.api.DTensor",
-	"torch.distributed._tensor.DTensor", "torch.distributed.tensor._dtensor_spec.DTensorSpec",
+	"torch.distributed.tensor.DTensor",
+	"torch.distributed._tensor.api.DTensor",
+	"torch.distributed._tensor.DTensor",
+	"torch.distributed.tensor._dtensor_spec.DTensorSpec",
 	"torch.distributed._tensor._dtensor_spec.DTensorSpec",
 	"torch.distributed._tensor.placement_types.DTensorSpec",
 	"torch.distributed.tensor._dtensor_spec.TensorMeta",
@@ -63,23 +115,78 @@ static const char *const extra[] = {
 	"torch.distributed.tensor.placement_types._StridedShard",
 	"torch.distributed._tensor.placement_types.Shard",
 	"torch.distributed._tensor.placement_types.Replicate",
-	"torch.distributed.device_mesh.DeviceMesh", "torch.distributed._mesh_layout._MeshLayout",
+	"torch.distributed.device_mesh.DeviceMesh",
+	"torch.distributed._mesh_layout._MeshLayout",
 	"torch.nested._internal.nested_tensor.NestedTensor",
 	"torch.nested._internal.nested_tensor._rebuild_njt",
 };
 
 /* Whole modules: with a dot behind, all below them too. */
 static const char *const dangerous_modules[] = {
-	"os", "posix", "nt", "sys", "subprocess", "importlib", "runpy", "pty", "socket", "shutil",
-	"pickle", "_pickle", "marshal", "ctypes", "code", "codeop", "pdb", "bdb", "timeit", "cProfile",
-	"profile", "trace", "pydoc", "doctest", "webbrowser", "pip", "venv", "ensurepip", "imaplib",
-	"ssl", "urllib", "http", "requests", "aiohttp", "asyncio", "multiprocessing", "threading",
-	"pkgutil", "builtins.eval", "builtins.exec", "builtins.compile", "builtins.getattr",
-	"builtins.setattr", "builtins.open", "builtins.__import__", "builtins.breakpoint",
-	"builtins.apply", "builtins.execfile", "builtins.input", "builtins.globals", "builtins.vars",
-	"operator.attrgetter", "operator.itemgetter", "operator.methodcaller", "functools.partial",
-	"torch.load", "torch.storage._load_from_bytes", "torch.hub", "torch.jit.unsupported_tensor_ops",
-	"torch._inductor", "torch.utils.cpp_extension", "numpy.f2py", "numpy.testing", "numpy.load",
+	"os",
+	"posix",
+	"nt",
+	"sys",
+	"subprocess",
+	"importlib",
+	"runpy",
+	"pty",
+	"socket",
+	"shutil",
+	"pickle",
+	"_pickle",
+	"marshal",
+	"ctypes",
+	"code",
+	"codeop",
+	"pdb",
+	"bdb",
+	"timeit",
+	"cProfile",
+	"profile",
+	"trace",
+	"pydoc",
+	"doctest",
+	"webbrowser",
+	"pip",
+	"venv",
+	"ensurepip",
+	"imaplib",
+	"ssl",
+	"urllib",
+	"http",
+	"requests",
+	"aiohttp",
+	"asyncio",
+	"multiprocessing",
+	"threading",
+	"pkgutil",
+	"builtins.eval",
+	"builtins.exec",
+	"builtins.compile",
+	"builtins.getattr",
+	"builtins.setattr",
+	"builtins.open",
+	"builtins.__import__",
+	"builtins.breakpoint",
+	"builtins.apply",
+	"builtins.execfile",
+	"builtins.input",
+	"builtins.globals",
+	"builtins.vars",
+	"operator.attrgetter",
+	"operator.itemgetter",
+	"operator.methodcaller",
+	"functools.partial",
+	"torch.load",
+	"torch.storage._load_from_bytes",
+	"torch.hub",
+	"torch.jit.unsupported_tensor_ops",
+	"torch._inductor",
+	"torch.utils.cpp_extension",
+	"numpy.f2py",
+	"numpy.testing",
+	"numpy.load",
 };
 
 /* Python 2 names what moved. */
@@ -111,9 +218,10 @@ static bool is_torch_type(const char *name)
 {
 	static const char *const places[] = { "torch.cuda.sparse.", "torch.cuda.", "torch.sparse.",
 					      "torch." };
-	static const char *const kinds[] = { "Double", "Float", "Half", "BFloat16", "Long", "Int",
-					     "Short", "Char", "Byte", "Bool", "ComplexFloat",
-					     "ComplexDouble", "QInt8", "QUInt8", "QInt32", "QUInt4x2",
+	static const char *const kinds[] = { "Double",  "Float",  "Half",         "BFloat16",
+					     "Long",    "Int",    "Short",        "Char",
+					     "Byte",    "Bool",   "ComplexFloat", "ComplexDouble",
+					     "QInt8",   "QUInt8", "QInt32",       "QUInt4x2",
 					     "QUInt2x4" };
 
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
@@ -126,8 +234,8 @@ static bool is_torch_type(const char *name)
 		for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
 			size_t m = strlen(kinds[k]);
 
-			if (!strncmp(name + n, kinds[k], m) && (!strcmp(name + n + m, "Storage") ||
-								!strcmp(name + n + m, "Tensor")))
+			if (!strncmp(name + n, kinds[k], m) &&
+			    (!strcmp(name + n + m, "Storage") || !strcmp(name + n + m, "Tensor")))
 				return true;
 		}
 		if (!strcmp(name + n, "UntypedStorage"))
@@ -157,7 +265,8 @@ enum ckpt_trust globals_trust(const char *name)
 }
 
 /* "module.name"; parts that are no strings make the whole a computed name. */
-static size_t global_name(const struct pickle_heap *h, struct pickle_value v, char *text, size_t size)
+static size_t global_name(const struct pickle_heap *h, struct pickle_value v, char *text,
+			  size_t size)
 {
 	struct pickle_value module = pickle_item(h, v, 0), name = pickle_item(h, v, 1);
 	int n;
@@ -210,14 +319,17 @@ enum plim_status globals_judge(struct ckpt *c, struct plim_err *err)
 			first = g;
 		if (g->trust == CKPT_DANGEROUS)
 			st = model_find(c, CKPT_BAD_FINDING, "dangerous_pickle", g->offset, err,
-					"%.200s names '%.200s' at byte %llu: loading it without weights_only runs code",
+					"%.200s names '%.200s' at byte %llu: loading it without "
+					"weights_only runs code",
 					ckpt_text(c, g->record), ckpt_text(c, g->name),
 					(unsigned long long)g->offset);
 	}
 	if (st || !first)
 		return st;
 	return model_find(c, CKPT_WARN, "unlisted_global", first->offset, err,
-			  "%zu %s on no list, first '%.200s' at byte %llu of %.200s: torch.load refuses it without trust in the file",
-			  unlisted, unlisted == 1 ? "name is" : "names are", ckpt_text(c, first->name),
-			  (unsigned long long)first->offset, ckpt_text(c, first->record));
+			  "%zu %s on no list, first '%.200s' at byte %llu of %.200s: torch.load "
+			  "refuses it without trust in the file",
+			  unlisted, unlisted == 1 ? "name is" : "names are",
+			  ckpt_text(c, first->name), (unsigned long long)first->offset,
+			  ckpt_text(c, first->record));
 }

@@ -34,8 +34,9 @@ static enum plim_status find_storage(void *ctx, const struct unpickle_storage *s
 	struct legacy *l = ctx;
 	struct ckpt *c = l->ckpt;
 	struct legacy_storage new = { .bytes = s->bytes };
-	struct ckpt_extent x = { .file = l->file, .bytes = s->bytes, .stored_bytes = s->bytes,
-				 .state = CKPT_CUT };
+	struct ckpt_extent x = {
+		.file = l->file, .bytes = s->bytes, .stored_bytes = s->bytes, .state = CKPT_CUT
+	};
 	size_t before = l->slot_count;
 	enum plim_status st = PLIM_OK;
 
@@ -43,8 +44,8 @@ static enum plim_status find_storage(void *ctx, const struct unpickle_storage *s
 	if (st)
 		return st;
 	if (new.key >= l->slot_count) {
-		st = mem_grow(c->mem, &l->slots, &l->slot_count, (size_t)new.key + 1, sizeof(*l->slots),
-			      err);
+		st = mem_grow(c->mem, &l->slots, &l->slot_count, (size_t) new.key + 1,
+			      sizeof(*l->slots), err);
 		if (st)
 			return st;
 		memset(l->slots + before, 0, (l->slot_count - before) * sizeof(*l->slots));
@@ -91,11 +92,12 @@ static enum plim_status place_storages(struct legacy *l, const struct unpickle *
 
 	for (size_t i = 0; !st && i < pickle_len(&u->heap, keys); i++) {
 		struct pickle_value v = pickle_item(&u->heap, keys, i);
-		uint32_t key = v.kind == PICKLE_STR
-				       ? intern_find(&c->strings,
-						     intern_text(&u->heap.strings, (uint32_t)v.bits),
-						     u->heap.strings.at[v.bits].n)
-				       : INTERN_NONE;
+		uint32_t key =
+			v.kind == PICKLE_STR
+				? intern_find(&c->strings,
+					      intern_text(&u->heap.strings, (uint32_t)v.bits),
+					      u->heap.strings.at[v.bits].n)
+				: INTERN_NONE;
 		struct legacy_storage *s = key < l->slot_count && l->slots[key]
 						   ? &l->storages.at[l->slots[key] - 1]
 						   : NULL;
@@ -105,14 +107,16 @@ static enum plim_status place_storages(struct legacy *l, const struct unpickle *
 
 		if (!s)
 			return model_find(c, CKPT_BAD_FINDING, "unknown_storage", *at, err,
-					  "the file lists a storage that no tensor uses: what follows cannot be placed");
+					  "the file lists a storage that no tensor uses: what "
+					  "follows cannot be placed");
 		st = ckpt_pread(c, l->file, *at, &count, 8, &got, err);
 		if (st || got < 8)
 			break;
 		/* Elements, of a size that only the pickle knows. */
 		if (s->bytes ? !count || s->bytes % count || s->bytes / count > 16 : count)
 			return model_find(c, CKPT_BAD_FINDING, "storage_size", *at, err,
-					  "storage '%.60s' has wrong size: the stream is shifted from here on",
+					  "storage '%.60s' has wrong size: the stream is shifted "
+					  "from here on",
 					  ckpt_text(c, key));
 		x->offset = *at + 8;
 		if (size - x->offset < s->bytes) {
@@ -145,12 +149,14 @@ static enum plim_status judge(struct legacy *l, size_t listed, uint64_t at, size
 	if (cut) {
 		c->truncated = true;
 		return model_find(c, CKPT_BAD_FINDING, "truncated", size, err,
-				  "the file is cut or shifted: %zu of %zu tensors are whole", whole, all);
+				  "the file is cut or shifted: %zu of %zu tensors are whole", whole,
+				  all);
 	}
 	if (at < size)
-		return model_find(c, CKPT_BAD_FINDING, "trailing_bytes", at, err,
-				  "behind the last storage there are more bytes, %llu: torch ignores them",
-				  (unsigned long long)(size - at));
+		return model_find(
+			c, CKPT_BAD_FINDING, "trailing_bytes", at, err,
+			"behind the last storage there are more bytes, %llu: torch ignores them",
+			(unsigned long long)(size - at));
 	return PLIM_OK;
 }
 
@@ -166,7 +172,8 @@ struct stream {
  * in memory, twice as much of the file is taken.
  */
 static enum plim_status next_pickle(struct legacy *l, struct stream *s, struct unpickle *u,
-				    const char *what, struct pickle_value *root, struct plim_err *err)
+				    const char *what, struct pickle_value *root,
+				    struct plim_err *err)
 {
 	struct ckpt *c = l->ckpt;
 	uint64_t size = c->files.at[l->file].bytes;
@@ -185,8 +192,8 @@ static enum plim_status next_pickle(struct legacy *l, struct stream *s, struct u
 		c->globals.n = globals;
 		mem_free(c->mem, s->bytes, s->cap, 1);
 		s->cap = s->n = s->n * 4 < size ? s->n * 4 : (size_t)size;
-		st = model_read(c, l->file, 0, s->n, CKPT_PICKLE_BYTES * 4, "the pickles", &s->bytes,
-				err);
+		st = model_read(c, l->file, 0, s->n, CKPT_PICKLE_BYTES * 4, "the pickles",
+				&s->bytes, err);
 		if (st)
 			return st;
 	}
@@ -243,10 +250,14 @@ static enum plim_status read_bare(struct legacy *l, struct stream *s, struct unp
 	return st;
 }
 
-enum plim_status legacy_read(struct ckpt *c, uint32_t file, const char *prefix, struct plim_err *err)
+enum plim_status legacy_read(struct ckpt *c, uint32_t file, const char *prefix,
+			     struct plim_err *err)
 {
 	struct legacy l = { .ckpt = c, .file = file };
-	struct unpickle u = { .ckpt = c, .prefix = prefix, .storage = find_storage, .ctx = &l,
+	struct unpickle u = { .ckpt = c,
+			      .prefix = prefix,
+			      .storage = find_storage,
+			      .ctx = &l,
 			      .outermost = !*prefix };
 	struct stream s = { 0 };
 	struct plim_err why = { 0 };
@@ -263,9 +274,11 @@ enum plim_status legacy_read(struct ckpt *c, uint32_t file, const char *prefix, 
 	if (!st)
 		st = magic ? read_stream(&l, &s, &u, &why) : read_bare(&l, &s, &u, &why);
 	if (st == PLIM_E_FORMAT) {
-		c->truncated = s.at >= s.n || (why.offset != PLIM_UNKNOWN && why.offset + s.at >= size);
-		st = model_find(c, CKPT_BAD_FINDING, c->truncated ? "truncated" : "pickle", s.at, err,
-				"%s%s", c->truncated ? "the file is cut before its first tensor: " : "",
+		c->truncated =
+			s.at >= s.n || (why.offset != PLIM_UNKNOWN && why.offset + s.at >= size);
+		st = model_find(c, CKPT_BAD_FINDING, c->truncated ? "truncated" : "pickle", s.at,
+				err, "%s%s",
+				c->truncated ? "the file is cut before its first tensor: " : "",
 				why.message);
 	} else if (st && err) {
 		*err = why;

@@ -30,8 +30,8 @@ struct sum {
 };
 
 /* `path` with something behind it: freed with mem_free(m, *out, *size, 1). */
-static enum plim_status join(struct mem *m, const char *path, const char *more, char **out, size_t *size,
-			     struct plim_err *err)
+static enum plim_status join(struct mem *m, const char *path, const char *more, char **out,
+			     size_t *size, struct plim_err *err)
 {
 	*size = strlen(path) + strlen(more) + 1;
 	*out = mem_new(m, *size, 1, err);
@@ -88,8 +88,8 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-enum plim_status manifest_write_beside(struct mem *m, const char *path, uint64_t bytes, uint64_t xxh3,
-				       struct plim_err *err)
+enum plim_status manifest_write_beside(struct mem *m, const char *path, uint64_t bytes,
+				       uint64_t xxh3, struct plim_err *err)
 {
 	const struct sum one = { base_name(path), bytes, xxh3 };
 	size_t size;
@@ -109,15 +109,18 @@ enum plim_status manifest_remove(struct mem *m, const char *path, struct plim_er
 	enum plim_status st = join(m, path, CKPT_MANIFEST_BESIDE, &full, &size, err);
 
 	if (!st && unlink(full) && errno != ENOENT)
-		st = err_errno(err, errno, "cannot remove the old manifest '%s' (what was there before is untouched)",
-			       full);
+		st = err_errno(
+			err, errno,
+			"cannot remove the old manifest '%s' (what was there before is untouched)",
+			full);
 	mem_free(m, full, size, 1);
 	return st;
 }
 
 /* ---- sums ---- */
 
-static enum plim_status sum_file(const struct ckpt *c, uint32_t file, struct sum *s, struct plim_err *err)
+static enum plim_status sum_file(const struct ckpt *c, uint32_t file, struct sum *s,
+				 struct plim_err *err)
 {
 	uint8_t *room = mem_new(c->mem, READ_BYTES, 1, err);
 	XXH3_state_t *hash = XXH3_createState();
@@ -241,7 +244,8 @@ enum plim_status manifest_read(struct ckpt *c, int dir, struct plim_err *err)
 
 	if (dir == AT_FDCWD)
 		st = join(c->mem, c->path, CKPT_MANIFEST_BESIDE, &path, &size, err);
-	if (!st && !fstatat(dir, path ? path : INSIDE, &info, AT_SYMLINK_NOFOLLOW) && S_ISREG(info.st_mode))
+	if (!st && !fstatat(dir, path ? path : INSIDE, &info, AT_SYMLINK_NOFOLLOW) &&
+	    S_ISREG(info.st_mode))
 		st = text_read(c, dir, path ? path : INSIDE, manifest_key, &dir, err);
 	mem_free(c->mem, path, size, 1);
 	return st;
@@ -258,7 +262,8 @@ enum plim_status manifest_check(struct ckpt *c, struct plim_err *err)
 
 		if (c->files.at[seal->file].bytes != seal->bytes) {
 			st = model_find(c, CKPT_BAD_FINDING, "manifest", PLIM_UNKNOWN, err,
-					"'%.200s' has %llu bytes, its manifest says %llu: damaged, or written anew since",
+					"'%.200s' has %llu bytes, its manifest says %llu: damaged, "
+					"or written anew since",
 					name, (unsigned long long)c->files.at[seal->file].bytes,
 					(unsigned long long)seal->bytes);
 			continue;
@@ -266,8 +271,10 @@ enum plim_status manifest_check(struct ckpt *c, struct plim_err *err)
 		st = sum_file(c, seal->file, &s, err);
 		if (!st && (s.bytes != seal->bytes || s.xxh3 != seal->xxh3))
 			st = model_find(c, CKPT_BAD_FINDING, "manifest", PLIM_UNKNOWN, err,
-					"'%.200s' has the sum %016llx, its manifest says %016llx: damaged, or written anew since",
-					name, (unsigned long long)s.xxh3, (unsigned long long)seal->xxh3);
+					"'%.200s' has the sum %016llx, its manifest says %016llx: "
+					"damaged, or written anew since",
+					name, (unsigned long long)s.xxh3,
+					(unsigned long long)seal->xxh3);
 		else if (!st)
 			c->files.at[seal->file].sealed = true;
 	}

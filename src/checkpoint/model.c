@@ -100,8 +100,8 @@ enum plim_status model_fact(struct ckpt *c, struct ckpt_fact f, struct plim_err 
 	return c->facts.n < FACTS ? vec_push(c->mem, &c->facts, f, err) : PLIM_OK;
 }
 
-enum plim_status ckpt_pread(const struct ckpt *c, uint32_t file, uint64_t offset, void *at, size_t n,
-			    size_t *got, struct plim_err *err)
+enum plim_status ckpt_pread(const struct ckpt *c, uint32_t file, uint64_t offset, void *at,
+			    size_t n, size_t *got, struct plim_err *err)
 {
 	const struct ckpt_file *f = &c->files.at[file];
 
@@ -129,8 +129,9 @@ enum plim_status model_read(struct ckpt *c, uint32_t file, uint64_t offset, uint
 
 	*out = NULL;
 	if (n > limit)
-		return err_set(err, PLIM_E_LIMIT, "%s of '%s' has %llu bytes; at most %llu are read",
-			       what, f->name, (unsigned long long)n, (unsigned long long)limit);
+		return err_set(err, PLIM_E_LIMIT,
+			       "%s of '%s' has %llu bytes; at most %llu are read", what, f->name,
+			       (unsigned long long)n, (unsigned long long)limit);
 	if (offset > f->bytes || n > f->bytes - offset)
 		return err_set(err, PLIM_E_FORMAT,
 			       "%s of '%s' ends %llu bytes behind the end of the file", what,
@@ -204,7 +205,7 @@ enum plim_status model_tensor(struct ckpt *c, struct ckpt_tensor t, const uint64
 		return st;
 	t.dims = c->dims.n;
 	for (size_t i = 0; i < 3 * (size_t)t.rank; i++)
-		c->dims.at[c->dims.n++] = i < t.rank      ? sizes[i]
+		c->dims.at[c->dims.n++] = i < t.rank        ? sizes[i]
 					  : i < 2u * t.rank ? strides[i - t.rank]
 					  : origin          ? origin[i - 2u * t.rank]
 							    : 0;

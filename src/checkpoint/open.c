@@ -19,7 +19,8 @@ static enum plim_status open_at(int dir, const char *name, int flags, int *fd, s
 		*fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags);
 	while (*fd < 0 && errno == EINTR);
 	if (*fd < 0 && errno == ELOOP && flags & O_NOFOLLOW)
-		return err_set(err, PLIM_E_IO, "'%s' is a link: not followed inside a folder", name);
+		return err_set(err, PLIM_E_IO, "'%s' is a link: not followed inside a folder",
+			       name);
 	if (*fd < 0)
 		return err_errno(err, errno, "cannot open '%s'", name);
 	if (!fstat(*fd, info))
@@ -67,7 +68,8 @@ static const struct {
 } others[] = {
 	{ 0, 23, "version https://git-lfs", "lfs_pointer",
 	  "a Git LFS pointer: the file itself was not fetched (git lfs pull)" },
-	{ 0, 8, "PYTORCH1", "preview_archive", "an archive of a PyTorch preview, which torch refuses too" },
+	{ 0, 8, "PYTORCH1", "preview_archive",
+	  "an archive of a PyTorch preview, which torch refuses too" },
 	{ 0, 2, "\037\213", "gzip", "compressed with gzip: decompress it first" },
 	{ 0, 6, "7z\274\257\047\034", "seven_zip",
 	  "a 7z archive, which torch cannot load; it is also used to hide pickles from scanners" },
@@ -77,7 +79,8 @@ static const struct {
 	{ 0, 4, "GGUF", "gguf", "a GGUF file, which is not read yet" },
 	{ 0, 4, "\211HDF", "hdf5", "an HDF5 file (Keras?), which is not read" },
 	{ 257, 5, "ustar", "tar",
-	  "a tar file: unpack it, or, if torch wrote it before 2017, convert it with torch <= 2.5 in a sandbox" },
+	  "a tar file: unpack it, or, if torch wrote it before 2017, convert it with torch <= 2.5 "
+	  "in a sandbox" },
 	{ 0, 4, "\177ELF", "program", "a program, not a checkpoint" },
 	{ 0, 5, "%PDF-", "pdf", "a PDF, not a checkpoint" },
 };
@@ -117,16 +120,19 @@ const char *open_other(const uint8_t *head, size_t n, uint64_t bytes, const char
 	}
 	while (zeros < n && !head[zeros])
 		zeros++;
-	*slug = !bytes		  ? "empty"
-		: zeros == n      ? "zeros"
-		: is_html(head, n) ? "html"
-		: is_old_tar(head, n) ? "tar" : NULL;
+	*slug = !bytes                ? "empty"
+		: zeros == n          ? "zeros"
+		: is_html(head, n)    ? "html"
+		: is_old_tar(head, n) ? "tar"
+				      : NULL;
 	if (!*slug)
 		return NULL;
 	return !bytes       ? "empty: nothing was ever written to it, or the disk was full"
-	       : zeros == n ? "all zeros where a checkpoint begins: preallocated and never written, or lost in a crash"
-	       : is_html(head, n) ? "a web page: the download saved an error page instead of the file"
-				  : "a tar of torch before 2017: convert it with torch <= 2.5 in a sandbox";
+	       : zeros == n ? "all zeros where a checkpoint begins: preallocated and never "
+			      "written, or lost in a crash"
+	       : is_html(head, n)
+		       ? "a web page: the download saved an error page instead of the file"
+		       : "a tar of torch before 2017: convert it with torch <= 2.5 in a sandbox";
 }
 
 /* "oid sha256:..." and "size N" of a pointer, for the message. */
@@ -140,7 +146,8 @@ static void lfs_facts(const uint8_t *head, size_t n, char *text, size_t size)
 		size_t length = end ? (size_t)(end - head) - i : n - i;
 
 		if (length < 120 && (!strncmp(line, "oid ", 4) || !strncmp(line, "size ", 5)))
-			out += (size_t)snprintf(text + out, size - out, ", %.*s", (int)length, line);
+			out += (size_t)snprintf(text + out, size - out, ", %.*s", (int)length,
+						line);
 		i += length;
 	}
 }
@@ -155,7 +162,8 @@ static enum plim_status refuse(struct ckpt *c, uint32_t file, const uint8_t *hea
 	c->unreadable = true;
 	if (!is)
 		return model_find(c, CKPT_BAD_FINDING, "unrecognised", 0, err,
-				  "'%s' is no checkpoint that is known here: it begins with %02x %02x %02x %02x",
+				  "'%s' is no checkpoint that is known here: it begins with %02x "
+				  "%02x %02x %02x",
 				  f->name, n > 0 ? head[0] : 0, n > 1 ? head[1] : 0,
 				  n > 2 ? head[2] : 0, n > 3 ? head[3] : 0);
 	if (!strcmp(slug, "lfs_pointer"))
@@ -205,7 +213,8 @@ enum plim_status open_any(struct ckpt *c, uint32_t file, const char *prefix, str
 	before = zip_behind(head, n);
 	if (before) {
 		st = model_find(c, CKPT_BAD_FINDING, "prefix", 0, err,
-				"%llu bytes stand before the zip: torch.load refuses it, other tools do not",
+				"%llu bytes stand before the zip: torch.load refuses it, other "
+				"tools do not",
 				(unsigned long long)before);
 		return st ? st : torch_read_zip(c, file, before, f->bytes - before, prefix, err);
 	}

@@ -66,8 +66,8 @@ enum plim_status manifest_read(struct ckpt *c, int dir, struct plim_err *err);
 /* Compare the files with it; those that match are sealed. */
 enum plim_status manifest_check(struct ckpt *c, struct plim_err *err);
 /* That of a file which was just written; and take away that of the one which it replaces. */
-enum plim_status manifest_write_beside(struct mem *m, const char *path, uint64_t bytes, uint64_t xxh3,
-				       struct plim_err *err);
+enum plim_status manifest_write_beside(struct mem *m, const char *path, uint64_t bytes,
+				       uint64_t xxh3, struct plim_err *err);
 enum plim_status manifest_remove(struct mem *m, const char *path, struct plim_err *err);
 
 /* ---- zip.c ---- */
@@ -89,8 +89,8 @@ enum plim_status zip_salvage(struct ckpt *c, uint32_t file, uint64_t base, uint6
 /* The first record of that name (ASCII case does not matter, as in torch), CKPT_NONE without. */
 uint32_t zip_find(const struct ckpt *c, const struct zip *z, const char *name);
 /* A record's bytes, inflated: freed with mem_free(c->mem, *out, n, 1). */
-enum plim_status zip_get(struct ckpt *c, uint32_t record, uint64_t limit, uint8_t **out,
-			 size_t *n, struct plim_err *err);
+enum plim_status zip_get(struct ckpt *c, uint32_t record, uint64_t limit, uint8_t **out, size_t *n,
+			 struct plim_err *err);
 
 /* ---- torch.c, legacy.c, safetensors.c, distributed.c, folder.c ---- */
 
@@ -110,7 +110,8 @@ struct folder_names {
 };
 /* Does a file's name end as those of checkpoints do? */
 bool folder_is_checkpoint_name(const char *name);
-enum plim_status folder_list(struct ckpt *c, int dir, struct folder_names *names, struct plim_err *err);
+enum plim_status folder_list(struct ckpt *c, int dir, struct folder_names *names,
+			     struct plim_err *err);
 
 /* ---- values.c ---- */
 

@@ -30,8 +30,7 @@ struct reader {
 	VEC(char) name;
 };
 
-#define BAD(r, kind, at, ...) \
-	model_find((r)->ckpt, CKPT_BAD_FINDING, kind, at, err, __VA_ARGS__)
+#define BAD(r, kind, at, ...) model_find((r)->ckpt, CKPT_BAD_FINDING, kind, at, err, __VA_ARGS__)
 
 static enum plim_status wrong(struct reader *r, const struct json_token *t, const char *what,
 			      struct plim_err *err)
@@ -114,7 +113,8 @@ static enum plim_status read_row(struct reader *r, struct tensor_row *row, struc
 static enum plim_status add_row(struct reader *r, struct tensor_row *row, struct plim_err *err)
 {
 	struct ckpt *c = r->ckpt;
-	uint64_t room = c->files.at[r->file].bytes - r->data, strides[CKPT_DIMS] = { 0 }, reach, bits;
+	uint64_t room = c->files.at[r->file].bytes - r->data, strides[CKPT_DIMS] = { 0 }, reach,
+		 bits;
 	struct ckpt_extent x = { .file = r->file, .name = row->t.name };
 	struct span s = { row->from, row->to, (uint32_t)c->extents.n };
 	enum plim_status st = PLIM_OK;
@@ -132,7 +132,8 @@ static enum plim_status add_row(struct reader *r, struct tensor_row *row, struct
 	if (bits % 8 || bits / 8 != x.bytes)
 		st = BAD(r, "shape_mismatch", x.offset,
 			 "tensor '%.200s' has %llu bytes, its shape and dtype need %llu bits",
-			 ckpt_text(c, x.name), (unsigned long long)x.bytes, (unsigned long long)bits);
+			 ckpt_text(c, x.name), (unsigned long long)x.bytes,
+			 (unsigned long long)bits);
 	row->t.extent = s.extent;
 	row->t.location = CKPT_NONE;
 	if (!st)
@@ -213,7 +214,8 @@ static int by_place(const void *a, const void *b)
 	const struct span *x = a, *y = b;
 
 	return x->from != y->from ? (x->from < y->from ? -1 : 1)
-				  : x->to < y->to ? -1 : x->to > y->to;
+	       : x->to < y->to    ? -1
+				  : x->to > y->to;
 }
 
 /* Tensors must follow each other from the first byte to the last. */
@@ -268,7 +270,8 @@ static enum plim_status check_names(struct reader *r, size_t first, struct plim_
 	return st;
 }
 
-static enum plim_status check_size(struct reader *r, uint64_t end, size_t first, struct plim_err *err)
+static enum plim_status check_size(struct reader *r, uint64_t end, size_t first,
+				   struct plim_err *err)
 {
 	struct ckpt *c = r->ckpt;
 	uint64_t size = c->files.at[r->file].bytes, want = r->data + end;
@@ -284,19 +287,22 @@ static enum plim_status check_size(struct reader *r, uint64_t end, size_t first,
 			name = ckpt_text(c, x->name);
 	}
 	if (size > want)
-		return BAD(r, "trailing_bytes", want, "behind the last tensor there are more bytes, %llu",
+		return BAD(r, "trailing_bytes", want,
+			   "behind the last tensor there are more bytes, %llu",
 			   (unsigned long long)(size - want));
 	if (size == want)
 		return PLIM_OK;
 	c->truncated = true;
 	return BAD(r, "truncated", size,
-		   "'%.200s' has %llu bytes of %llu: %zu of %zu tensors are whole; one that is not: '%.200s'",
-		   c->files.at[r->file].name, (unsigned long long)size, (unsigned long long)want, whole,
-		   c->tensors.n - first, name ? name : "");
+		   "'%.200s' has %llu bytes of %llu: %zu of %zu tensors are whole; one that is "
+		   "not: '%.200s'",
+		   c->files.at[r->file].name, (unsigned long long)size, (unsigned long long)want,
+		   whole, c->tensors.n - first, name ? name : "");
 }
 
 /* The header's bytes at `bytes` are JSON in UTF-8. */
-static enum plim_status parse(struct reader *r, const uint8_t *bytes, size_t n, struct plim_err *err)
+static enum plim_status parse(struct reader *r, const uint8_t *bytes, size_t n,
+			      struct plim_err *err)
 {
 	struct ckpt *c = r->ckpt;
 	struct source *src;
@@ -311,7 +317,8 @@ static enum plim_status parse(struct reader *r, const uint8_t *bytes, size_t n, 
 		if (!k)
 			return err_at(err, 8 + i, "the header is not UTF-8");
 	}
-	st = source_open_memory(c->mem, "the header", bytes, n, SOURCE_MEMORY_PLAIN, NULL, &src, err);
+	st = source_open_memory(c->mem, "the header", bytes, n, SOURCE_MEMORY_PLAIN, NULL, &src,
+				err);
 	if (st)
 		return st;
 	st = json_init(&r->json, c->mem, src, JSON_ONE, err);
@@ -346,9 +353,10 @@ enum plim_status safetensors_read(struct ckpt *c, uint32_t file, const char *pre
 			   (unsigned long long)n);
 	if (n > size - 8) {
 		c->truncated = true;
-		return BAD(&r, "truncated", size,
-			   "the file ends inside its header (%llu of %llu bytes): no tensor is whole",
-			   (unsigned long long)(size - 8), (unsigned long long)n);
+		return BAD(
+			&r, "truncated", size,
+			"the file ends inside its header (%llu of %llu bytes): no tensor is whole",
+			(unsigned long long)(size - 8), (unsigned long long)n);
 	}
 	r.data = 8 + n;
 	st = model_read(c, file, 8, n, CKPT_HEADER_BYTES, "the header", &bytes, err);

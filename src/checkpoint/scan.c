@@ -50,7 +50,8 @@ static void look(struct scan *s, uint32_t extent, uint64_t at, const uint8_t *p,
 			to = at + n;
 		if (from >= to || bits % 8 || !ckpt_is_dense(c, t))
 			continue;
-		values_add(&v, t->dtype->number, bits, p + (from - at), (size_t)((to - from) * 8 / bits));
+		values_add(&v, t->dtype->number, bits, p + (from - at),
+			   (size_t)((to - from) * 8 / bits));
 		pthread_mutex_lock(&s->lock);
 		values_merge(&t->values, &v);
 		pthread_mutex_unlock(&s->lock);
@@ -76,7 +77,8 @@ static enum plim_status read_stored(struct scan *s, struct part *part, uint8_t *
 		uint64_t left = part->bytes - done;
 		size_t n = left < CHUNK_BYTES ? (size_t)left : CHUNK_BYTES, got;
 
-		st = ckpt_pread(s->ckpt, x->file, x->offset + part->from + done, buffer, n, &got, err);
+		st = ckpt_pread(s->ckpt, x->file, x->offset + part->from + done, buffer, n, &got,
+				err);
 		if (!st)
 			take(s, part, part->from + done, buffer, got);
 		part->shorter = got < n;
@@ -189,7 +191,8 @@ static enum plim_status sort_tensors(struct scan *s, struct plim_err *err)
 	for (size_t i = c->tensors.n; i--;)
 		if (c->tensors.at[i].extent != CKPT_NONE)
 			s->by_extent[s->first[c->tensors.at[i].extent] +
-				     --c->extents.at[c->tensors.at[i].extent].tensors] = (uint32_t)i;
+				     --c->extents.at[c->tensors.at[i].extent].tensors] =
+				(uint32_t)i;
 	for (size_t i = 0; i < c->extents.n; i++)
 		c->extents.at[i].tensors = s->first[i + 1] - s->first[i];
 	return PLIM_OK;
@@ -240,8 +243,8 @@ static void count_unchecked(struct ckpt *c, const struct ckpt_extent *x)
 	c->verified_records += sealed;
 }
 
-static enum plim_status judge_extent(struct scan *s, uint32_t i, uint32_t crc, bool shorter, bool broken,
-				     struct plim_err *err)
+static enum plim_status judge_extent(struct scan *s, uint32_t i, uint32_t crc, bool shorter,
+				     bool broken, struct plim_err *err)
 {
 	struct ckpt *c = s->ckpt;
 	struct ckpt_extent *x = &c->extents.at[i];
@@ -264,8 +267,10 @@ static enum plim_status judge_extent(struct scan *s, uint32_t i, uint32_t crc, b
 		return PLIM_OK;
 	}
 	return model_find(c, CKPT_BAD_FINDING, "crc_mismatch", x->offset, err,
-			  "record '%.200s'%s%.200s%s is damaged: its bytes do not match their checksum (%08x, stored %08x)",
-			  name, *tensor ? " (tensor '" : "", tensor, *tensor ? "')" : "", crc, x->crc);
+			  "record '%.200s'%s%.200s%s is damaged: its bytes do not match their "
+			  "checksum (%08x, stored %08x)",
+			  name, *tensor ? " (tensor '" : "", tensor, *tensor ? "')" : "", crc,
+			  x->crc);
 }
 
 static enum plim_status judge_parts(struct scan *s, struct plim_err *err)
@@ -285,7 +290,8 @@ static enum plim_status judge_parts(struct scan *s, struct plim_err *err)
 		st = judge_extent(s, extent, crc, shorter, broken, err);
 	}
 	for (size_t i = 0; i < c->extents.n; i++) /* not read, and nothing says that it is whole */
-		if (c->extents.at[i].state == CKPT_UNREAD && c->extents.at[i].check == CKPT_CHECK_NOTHING &&
+		if (c->extents.at[i].state == CKPT_UNREAD &&
+		    c->extents.at[i].check == CKPT_CHECK_NOTHING &&
 		    !(s->flags & CKPT_SCAN_VALUES && c->extents.at[i].tensors))
 			count_unchecked(c, &c->extents.at[i]);
 	return st;
@@ -294,8 +300,9 @@ static enum plim_status judge_parts(struct scan *s, struct plim_err *err)
 /* Weights of that kind start at zero, and masks hold infinities on purpose. */
 static bool starts_at_zero(const char *name)
 {
-	static const char *const parts[] = { "lora_B", "lora_up", ".state.", "bias", "exp_avg", "momentum",
-					     "optimizer", "mask", "running_mean" };
+	static const char *const parts[] = { "lora_B",    "lora_up", ".state.",
+					     "bias",      "exp_avg", "momentum",
+					     "optimizer", "mask",    "running_mean" };
 
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		if (strstr(name, parts[i]))
@@ -314,21 +321,26 @@ static enum plim_status judge_values(struct ckpt *c, struct plim_err *err)
 		const char *name = ckpt_text(c, t->name);
 		bool mask = strstr(name, "mask") && !v->nan;
 
-		skipped += t->count && t->extent != CKPT_NONE && !v->numbers && t->dtype->number != CKPT_BITS;
+		skipped += t->count && t->extent != CKPT_NONE && !v->numbers &&
+			   t->dtype->number != CKPT_BITS;
 		if (v->nan || v->infinite)
-			st = model_find(c, mask ? CKPT_NOTE : CKPT_BAD_FINDING, "nonfinite", PLIM_UNKNOWN, err,
-					"tensor '%.200s' holds %llu NaN and %llu infinite of %llu numbers", name,
-					(unsigned long long)v->nan, (unsigned long long)v->infinite,
-					(unsigned long long)v->numbers);
+			st = model_find(
+				c, mask ? CKPT_NOTE : CKPT_BAD_FINDING, "nonfinite", PLIM_UNKNOWN,
+				err,
+				"tensor '%.200s' holds %llu NaN and %llu infinite of %llu numbers",
+				name, (unsigned long long)v->nan, (unsigned long long)v->infinite,
+				(unsigned long long)v->numbers);
 		else if (t->rank >= 2 && v->numbers >= 16 && v->constant && !starts_at_zero(name) &&
 			 !(t->flags & CKPT_PART))
-			st = model_find(c, CKPT_WARN, v->zero == v->numbers ? "all_zero" : "constant",
-					PLIM_UNKNOWN, err, "tensor '%.200s' holds %llu times %.9g", name,
-					(unsigned long long)v->numbers, v->min);
+			st = model_find(c, CKPT_WARN,
+					v->zero == v->numbers ? "all_zero" : "constant",
+					PLIM_UNKNOWN, err, "tensor '%.200s' holds %llu times %.9g",
+					name, (unsigned long long)v->numbers, v->min);
 	}
 	if (!st && skipped)
 		st = model_find(c, CKPT_NOTE, "values_skipped", PLIM_UNKNOWN, err,
-				"the values of %zu tensors were not looked at (views with gaps, damaged or of another byte order)",
+				"the values of %zu tensors were not looked at (views with gaps, "
+				"damaged or of another byte order)",
 				skipped);
 	return st;
 }

@@ -51,7 +51,8 @@ static bool number_at(const char *at, uint64_t *out)
 /* How far training was: the number behind a word that says so, else the last one in the name. */
 static uint64_t number_of(const char *name)
 {
-	static const char *const words[] = { "step", "iter", "iteration", "epoch", "checkpoint", "ckpt" };
+	static const char *const words[] = { "step",  "iter",       "iteration",
+					     "epoch", "checkpoint", "ckpt" };
 	uint64_t n = 0;
 
 	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
@@ -72,8 +73,9 @@ static double metric_of(const char *name)
 	static const struct {
 		const char *word;
 		int sign;
-	} metrics[] = { { "loss=", 1 }, { "ppl=", 1 },   { "wer=", 1 },  { "acc=", -1 },  { "accuracy=", -1 },
-			{ "f1=", -1 },  { "auc=", -1 }, { "bleu=", -1 }, { "score=", -1 } };
+	} metrics[] = { { "loss=", 1 }, { "ppl=", 1 },       { "wer=", 1 },
+			{ "acc=", -1 }, { "accuracy=", -1 }, { "f1=", -1 },
+			{ "auc=", -1 }, { "bleu=", -1 },     { "score=", -1 } };
 
 	for (size_t i = 0; i < sizeof(metrics) / sizeof(metrics[0]); i++) {
 		const char *at = strcasestr(name, metrics[i].word);
@@ -101,7 +103,8 @@ static bool holds_checkpoint(struct ckpt_series *s, const char *name)
 
 	if (!d && fd >= 0)
 		close(fd);
-	while (d && !found && (e = readdir(d))) // NOLINT(concurrency-mt-unsafe): a stream of our own
+	while (d && !found &&
+	       (e = readdir(d))) // NOLINT(concurrency-mt-unsafe): a stream of our own
 		found = !strcmp(e->d_name, ".metadata") || folder_is_checkpoint_name(e->d_name);
 	if (d)
 		closedir(d);
@@ -221,8 +224,10 @@ static void mark_links(struct ckpt_series *s, const struct folder_names *names)
 
 static bool is_one_checkpoint(const struct folder_names *names)
 {
-	static const char *const marks[] = { ".metadata", "trainer_state.json", "adapter_config.json", "optimizer.pt",
-					     "model.safetensors.index.json", "pytorch_model.bin.index.json" };
+	static const char *const marks[] = {
+		".metadata",    "trainer_state.json",           "adapter_config.json",
+		"optimizer.pt", "model.safetensors.index.json", "pytorch_model.bin.index.json"
+	};
 
 	for (size_t i = 0; i < names->n; i++)
 		for (size_t k = 0; k < sizeof(marks) / sizeof(marks[0]); k++)
@@ -231,7 +236,8 @@ static bool is_one_checkpoint(const struct folder_names *names)
 	return false;
 }
 
-enum plim_status ckpt_series_open(struct ckpt_series *s, struct mem *m, const char *path, struct plim_err *err)
+enum plim_status ckpt_series_open(struct ckpt_series *s, struct mem *m, const char *path,
+				  struct plim_err *err)
 {
 	struct ckpt names_of = { 0 }; /* holds the texts of the list */
 	struct folder_names names = { 0 };
@@ -249,7 +255,8 @@ enum plim_status ckpt_series_open(struct ckpt_series *s, struct mem *m, const ch
 	if (!st) {
 		drop_files(s);
 		if (s->entries.n && !s->entries.at[0].folder && is_one_checkpoint(&names))
-			st = err_set(err, PLIM_E_ARG, "'%.200s' is one checkpoint, not a folder of them", path);
+			st = err_set(err, PLIM_E_ARG,
+				     "'%.200s' is one checkpoint, not a folder of them", path);
 	}
 	if (!st) {
 		put_in_order(s);
@@ -273,9 +280,11 @@ void ckpt_series_close(struct ckpt_series *s)
 
 /* ---- taking away ---- */
 
-static enum plim_status remove_inside(int dir, const char *name, unsigned depth, struct plim_err *err);
+static enum plim_status remove_inside(int dir, const char *name, unsigned depth,
+				      struct plim_err *err);
 
-static enum plim_status remove_folder(int dir, const char *name, unsigned depth, struct plim_err *err)
+static enum plim_status remove_folder(int dir, const char *name, unsigned depth,
+				      struct plim_err *err)
 {
 	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -296,7 +305,8 @@ static enum plim_status remove_folder(int dir, const char *name, unsigned depth,
 }
 
 /* Links are removed, never followed. */
-static enum plim_status remove_inside(int dir, const char *name, unsigned depth, struct plim_err *err) // NOLINT(misc-no-recursion)
+static enum plim_status remove_inside(int dir, const char *name, unsigned depth,
+				      struct plim_err *err)
 {
 	struct stat info;
 
@@ -317,7 +327,8 @@ enum plim_status ckpt_series_remove(struct ckpt_series *s, size_t i, struct plim
 	if (!e->folder) {
 		if (unlinkat(s->dir, e->name, 0))
 			return err_errno(err, errno, "cannot remove '%s'", e->name);
-		if ((size_t)snprintf(beside, sizeof(beside), "%s" CKPT_MANIFEST_BESIDE, e->name) < sizeof(beside))
+		if ((size_t)snprintf(beside, sizeof(beside), "%s" CKPT_MANIFEST_BESIDE, e->name) <
+		    sizeof(beside))
 			unlinkat(s->dir, beside, 0);
 		return PLIM_OK;
 	}

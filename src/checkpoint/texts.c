@@ -41,8 +41,8 @@ enum plim_status text_read(struct ckpt *c, int dir, const char *name, text_key_f
 		st = model_read(c, file, 0, n, JSON_FILE_BYTES, "the text", &bytes, &why);
 	}
 	if (!st)
-		st = source_open_memory(c->mem, name, bytes, (size_t)n, SOURCE_MEMORY_PLAIN, NULL, &src,
-					&why);
+		st = source_open_memory(c->mem, name, bytes, (size_t)n, SOURCE_MEMORY_PLAIN, NULL,
+					&src, &why);
 	if (!st) {
 		st = json_init(&j, c->mem, src, JSON_ONE, &why);
 		if (!st) {
@@ -53,16 +53,15 @@ enum plim_status text_read(struct ckpt *c, int dir, const char *name, text_key_f
 	}
 	mem_free(c->mem, bytes, (size_t)n, 1);
 	if (st == PLIM_E_FORMAT || st == PLIM_E_IO)
-		return model_find(c, CKPT_BAD_FINDING, "json", why.offset, err, "'%.200s': %s", name,
-				  why.message);
+		return model_find(c, CKPT_BAD_FINDING, "json", why.offset, err, "'%.200s': %s",
+				  name, why.message);
 	if (st && err)
 		*err = why;
 	return st;
 }
 
 /* Scalars, and the texts of a short list, as they stand. */
-enum plim_status text_scalar(struct ckpt *c, struct json *j, uint32_t *what,
-				    struct plim_err *err)
+enum plim_status text_scalar(struct ckpt *c, struct json *j, uint32_t *what, struct plim_err *err)
 {
 	struct json_token t;
 	enum plim_status st = json_next(j, &t, err);
@@ -84,8 +83,8 @@ enum plim_status text_scalar(struct ckpt *c, struct json *j, uint32_t *what,
 			if (t.kind == JSON_STRING && *what == CKPT_NONE)
 				*what = model_printf(c, &st, err, "%.300s", t.string);
 			else if (t.kind == JSON_STRING)
-				*what = model_printf(c, &st, err, "%.300s, %.100s", ckpt_text(c, *what),
-						     t.string);
+				*what = model_printf(c, &st, err, "%.300s, %.100s",
+						     ckpt_text(c, *what), t.string);
 			else if (!st)
 				st = json_skip(j, &t, err);
 		}

@@ -50,8 +50,10 @@ static enum plim_status find_storage(void *ctx, const struct unpickle_storage *s
 	if (*extent == CKPT_NONE && a->cut)
 		return PLIM_OK;
 	if (*extent == CKPT_NONE)
-		return s->bytes ? model_find(c, CKPT_BAD_FINDING, "missing_record", PLIM_UNKNOWN, err,
-					     "record '%.200s' is missing: the tensors in it are lost", name)
+		return s->bytes ? model_find(
+					  c, CKPT_BAD_FINDING, "missing_record", PLIM_UNKNOWN, err,
+					  "record '%.200s' is missing: the tensors in it are lost",
+					  name)
 				: PLIM_OK;
 	if (c->extents.at[*extent].bytes != s->bytes && c->extents.at[*extent].state != CKPT_CUT)
 		return model_find(c, CKPT_BAD_FINDING, "storage_size",
@@ -66,7 +68,10 @@ static enum plim_status read_pickle(struct archive *a, uint32_t at, const char *
 				    struct plim_err *err)
 {
 	struct ckpt *c = a->ckpt;
-	struct unpickle u = { .ckpt = c, .prefix = prefix, .storage = find_storage, .ctx = a,
+	struct unpickle u = { .ckpt = c,
+			      .prefix = prefix,
+			      .storage = find_storage,
+			      .ctx = a,
 			      .outermost = !*prefix };
 	struct plim_err why = { 0 };
 	struct pickle_value root;
@@ -81,13 +86,14 @@ static enum plim_status read_pickle(struct archive *a, uint32_t at, const char *
 	if (!st)
 		st = unpickle_walk(&u, root, &why);
 	if (st == PLIM_E_FORMAT)
-		st = model_find(c, CKPT_BAD_FINDING, "pickle", PLIM_UNKNOWN, err, "'%.200s': %s", name,
-				why.message);
+		st = model_find(c, CKPT_BAD_FINDING, "pickle", PLIM_UNKNOWN, err, "'%.200s': %s",
+				name, why.message);
 	else if (st && err)
 		*err = why;
 	else if (!st && used < n)
 		st = model_find(c, CKPT_WARN, "after_pickle", c->extents.at[at].offset + used, err,
-				"behind the pickle in '%.200s' there are more bytes, %zu: torch ignores them, other loaders do not",
+				"behind the pickle in '%.200s' there are more bytes, %zu: torch "
+				"ignores them, other loaders do not",
 				name, n - used);
 	pickle_heap_release(&u.heap);
 	mem_free(c->mem, bytes, n, 1);
@@ -104,7 +110,8 @@ static void exponents(const uint8_t *p, size_t n, unsigned width, size_t odd[2])
 				    (uint16_t)(p[i] << 8 | p[i + 1]) };
 
 		for (int k = 0; k < 2; k++) {
-			unsigned e = top[k] >> 7 & 255; /* 255: infinite or NaN, whichever way it is read */
+			unsigned e = top[k] >> 7 &
+				     255; /* 255: infinite or NaN, whichever way it is read */
 
 			odd[k] += (e < 64 || (e > 191 && e < 255)) && top[k] & 0x7fff;
 		}
@@ -121,20 +128,22 @@ static enum plim_status check_order(struct archive *a, bool big, size_t first, s
 
 	for (size_t i = first; !st && i < c->tensors.n && seen < 65536; i++) {
 		const struct ckpt_tensor *t = &c->tensors.at[i];
-		const struct ckpt_extent *x = &c->extents.at[t->extent == CKPT_NONE ? 0 : t->extent];
+		const struct ckpt_extent *x =
+			&c->extents.at[t->extent == CKPT_NONE ? 0 : t->extent];
 		size_t got;
 
 		if (t->extent == CKPT_NONE || x->deflated || x->state == CKPT_CUT ||
 		    (t->dtype->number != CKPT_F32 && t->dtype->number != CKPT_BF16))
 			continue;
-		st = ckpt_pread(c, x->file, x->offset, p, x->bytes < sizeof(p) ? x->bytes : sizeof(p),
-				&got, err);
+		st = ckpt_pread(c, x->file, x->offset, p,
+				x->bytes < sizeof(p) ? x->bytes : sizeof(p), &got, err);
 		exponents(p, got, t->dtype->number == CKPT_F32 ? 4 : 2, odd);
 		seen += got / (t->dtype->number == CKPT_F32 ? 4 : 2);
 	}
 	if (!st && seen >= ORDER_NUMBERS && odd[big] * 4 > seen && odd[!big] * 100 < seen)
 		return model_find(c, CKPT_BAD_FINDING, "byteorder", PLIM_UNKNOWN, err,
-				  "the file says its numbers are %s-endian, but they are not: torch would swap every number",
+				  "the file says its numbers are %s-endian, but they are not: "
+				  "torch would swap every number",
 				  big ? "big" : "little");
 	if (!st && big)
 		st = model_find(c, CKPT_WARN, "big_endian", PLIM_UNKNOWN, err,
@@ -195,7 +204,8 @@ static enum plim_status check_records(struct archive *a, size_t first, struct pl
 /* Records that no tensor uses; a pickle among them is read for the names in it. */
 static enum plim_status check_unused(struct archive *a, struct plim_err *err)
 {
-	static const char *const known[] = { "data.pkl", "version", "byteorder", ".format_version",
+	static const char *const known[] = { "data.pkl",           "version",
+					     "byteorder",          ".format_version",
 					     ".storage_alignment", ".data/serialization_id",
 					     ".data/version" };
 	struct ckpt *c = a->ckpt;
@@ -234,7 +244,8 @@ static enum plim_status note_deflated(struct archive *a, struct plim_err *err)
 	for (uint32_t i = 0; i < a->zip.n; i++)
 		if (a->ckpt->extents.at[a->zip.first + i].deflated)
 			return model_find(a->ckpt, CKPT_WARN, "deflated", PLIM_UNKNOWN, err,
-					  "records are compressed, which torch.save never does: torch.load(mmap=True) fails");
+					  "records are compressed, which torch.save never does: "
+					  "torch.load(mmap=True) fails");
 	return PLIM_OK;
 }
 
@@ -252,7 +263,8 @@ static enum plim_status check_protection(struct archive *a, struct plim_err *err
 	}
 	if (off && on)
 		return model_find(c, CKPT_WARN, "some_unprotected", PLIM_UNKNOWN, err,
-				  "%u of %u records have no checksum, the others have: one writer does not do that",
+				  "%u of %u records have no checksum, the others have: one writer "
+				  "does not do that",
 				  off, off + on);
 	return PLIM_OK;
 }
@@ -269,7 +281,8 @@ static enum plim_status tell_cut(struct archive *a, size_t first, struct plim_er
 
 	for (size_t i = first; i < c->tensors.n; i++) {
 		const struct ckpt_tensor *t = &c->tensors.at[i];
-		bool ok = !t->count || (t->extent != CKPT_NONE && c->extents.at[t->extent].state != CKPT_CUT);
+		bool ok = !t->count ||
+			  (t->extent != CKPT_NONE && c->extents.at[t->extent].state != CKPT_CUT);
 
 		whole += ok;
 		lost += !ok;
@@ -279,8 +292,9 @@ static enum plim_status tell_cut(struct archive *a, size_t first, struct plim_er
 	c->truncated = true;
 	return model_find(c, CKPT_BAD_FINDING, "truncated", c->files.at[a->zip.file].bytes, err,
 			  "the file is cut%s%.100s: %zu of %zu tensors are whole%s%.200s%s",
-			  cut ? " inside record " : "", cut ? ckpt_text(c, c->extents.at[last].name) : "",
-			  whole, whole + lost, name ? "; the first that is not: '" : "", name ? name : "",
+			  cut ? " inside record " : "",
+			  cut ? ckpt_text(c, c->extents.at[last].name) : "", whole, whole + lost,
+			  name ? "; the first that is not: '" : "", name ? name : "",
 			  name ? "'" : "");
 }
 
@@ -305,14 +319,16 @@ static enum plim_status other_zip(struct archive *a, struct plim_err *err)
 
 	if (record(a, "constants.pkl") != CKPT_NONE) {
 		c->kind = CKPT_KIND_SCRIPT;
-		return model_find(c, CKPT_NOTE, "torchscript", PLIM_UNKNOWN, err,
-				  "a TorchScript archive: its records are checked, its tensors not listed");
+		return model_find(
+			c, CKPT_NOTE, "torchscript", PLIM_UNKNOWN, err,
+			"a TorchScript archive: its records are checked, its tensors not listed");
 	}
 	c->kind = CKPT_KIND_ZIP;
 	c->unreadable = !a->cut;
-	return model_find(c, CKPT_BAD_FINDING, a->cut ? "truncated" : "no_pickle", PLIM_UNKNOWN, err,
-			  a->cut ? "the zip is cut before its first pickle ends: nothing can be recovered"
-				 : "a zip without the record data.pkl: not a checkpoint of torch");
+	return model_find(
+		c, CKPT_BAD_FINDING, a->cut ? "truncated" : "no_pickle", PLIM_UNKNOWN, err,
+		a->cut ? "the zip is cut before its first pickle ends: nothing can be recovered"
+		       : "a zip without the record data.pkl: not a checkpoint of torch");
 }
 
 enum plim_status torch_read_zip(struct ckpt *c, uint32_t file, uint64_t base, uint64_t bytes,

@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DEPTH 400            /* containers inside each other */
-#define VISITS (8u << 20)    /* values looked at */
-#define NAME_BYTES 4096      /* of a tensor */
+#define DEPTH 400         /* containers inside each other */
+#define VISITS (8u << 20) /* values looked at */
+#define NAME_BYTES 4096   /* of a tensor */
 
 struct walk {
 	struct unpickle *u;
@@ -20,8 +20,8 @@ struct walk {
 	const struct pickle_heap *heap;
 	VEC(char) name;
 	unsigned depth, visits;
-	uint16_t flags;     /* of the tensors below */
-	uint32_t location;  /* that is said from outside, or CKPT_NONE */
+	uint16_t flags;    /* of the tensors below */
+	uint32_t location; /* that is said from outside, or CKPT_NONE */
 	bool told;
 };
 
@@ -268,8 +268,8 @@ static enum plim_status strided(struct walk *w, const struct rebuild *how, struc
 	return st;
 }
 
-static enum plim_status parameter(struct walk *w, const struct rebuild *how, struct pickle_value args,
-				  struct plim_err *err)
+static enum plim_status parameter(struct walk *w, const struct rebuild *how,
+				  struct pickle_value args, struct plim_err *err)
 {
 	uint16_t before = w->flags;
 	enum plim_status st;
@@ -282,8 +282,8 @@ static enum plim_status parameter(struct walk *w, const struct rebuild *how, str
 	return st;
 }
 
-static enum plim_status from_cpu(struct walk *w, const struct rebuild *how, struct pickle_value args,
-				 struct plim_err *err)
+static enum plim_status from_cpu(struct walk *w, const struct rebuild *how,
+				 struct pickle_value args, struct plim_err *err)
 {
 	const char *device = str(w, arg(w, args, 2));
 	uint32_t before = w->location;
@@ -346,8 +346,8 @@ static enum plim_status nested(struct walk *w, const struct rebuild *how, struct
 	return parts_of(w, names, 4, args, err);
 }
 
-static enum plim_status rebuild(struct walk *w, const char *name, struct pickle_value args, bool *known,
-				struct plim_err *err);
+static enum plim_status rebuild(struct walk *w, const char *name, struct pickle_value args,
+				bool *known, struct plim_err *err);
 
 /* A shard on one rank: its own tensor under the whole's name. */
 static enum plim_status shard(struct walk *w, struct pickle_value local, struct plim_err *err)
@@ -365,8 +365,8 @@ static enum plim_status shard(struct walk *w, struct pickle_value local, struct 
 }
 
 /* (function, class, its arguments, state): a subclass, or a tensor with attributes. */
-static enum plim_status from_type(struct walk *w, const struct rebuild *how, struct pickle_value args,
-				  struct plim_err *err)
+static enum plim_status from_type(struct walk *w, const struct rebuild *how,
+				  struct pickle_value args, struct plim_err *err)
 {
 	struct pickle_value state = arg(w, args, 3), local;
 	char name[128];
@@ -374,7 +374,8 @@ static enum plim_status from_type(struct walk *w, const struct rebuild *how, str
 	enum plim_status st;
 
 	(void)how;
-	st = rebuild(w, global(w, arg(w, args, 0), name, sizeof(name)), arg(w, args, 2), &known, err);
+	st = rebuild(w, global(w, arg(w, args, 0), name, sizeof(name)), arg(w, args, 2), &known,
+		     err);
 	if (!st && as_dict(w, state).kind == PICKLE_DICT &&
 	    pickle_get(w->heap, state, "_local_tensor", &local))
 		return shard(w, local, err);
@@ -408,8 +409,8 @@ static const struct rebuild rebuilds[] = {
 	{ "torch._tensor._rebuild_from_type_v2", from_type, 0, 0, 0, 0, 0, 0, 0 },
 };
 
-static enum plim_status rebuild(struct walk *w, const char *name, struct pickle_value args, bool *known,
-				struct plim_err *err)
+static enum plim_status rebuild(struct walk *w, const char *name, struct pickle_value args,
+				bool *known, struct plim_err *err)
 {
 	for (size_t i = 0; i < sizeof(rebuilds) / sizeof(rebuilds[0]); i++) {
 		*known = !strcmp(name, rebuilds[i].name);
@@ -480,7 +481,8 @@ static double number(struct pickle_value v)
 static enum plim_status note_optimizer(struct walk *w, struct pickle_value dict, size_t first,
 				       struct plim_err *err)
 {
-	struct pickle_value none = { 0, PICKLE_NONE }, state = none, groups = none, group = none, lr;
+	struct pickle_value none = { 0, PICKLE_NONE }, state = none, groups = none, group = none,
+			    lr;
 	struct pickle_value one = none;
 	struct ckpt_optimizer o = { .learning_rate = NAN };
 	enum plim_status st = PLIM_OK;
@@ -537,7 +539,8 @@ static enum plim_status walk_dict(struct walk *w, struct pickle_value dict, stru
 	enum plim_status st = PLIM_OK;
 
 	for (size_t i = 0; !st && i + 1 < n; i += 2)
-		st = walk_key(w, pickle_item(w->heap, dict, i), pickle_item(w->heap, dict, i + 1), err);
+		st = walk_key(w, pickle_item(w->heap, dict, i), pickle_item(w->heap, dict, i + 1),
+			      err);
 	return st ? st : note_optimizer(w, dict, first, err);
 }
 
@@ -547,8 +550,8 @@ static enum plim_status walk_items(struct walk *w, struct pickle_value list, str
 	enum plim_status st = PLIM_OK;
 
 	for (size_t i = 0; !st && i < n; i++)
-		st = walk_key(w, (struct pickle_value){ i, PICKLE_INT }, pickle_item(w->heap, list, i),
-			      err);
+		st = walk_key(w, (struct pickle_value){ i, PICKLE_INT },
+			      pickle_item(w->heap, list, i), err);
 	return st;
 }
 
@@ -562,8 +565,8 @@ static enum plim_status walk_pairs(struct walk *w, struct pickle_value args, str
 		struct pickle_value pair = pickle_item(w->heap, list, i);
 
 		if (pair.kind == PICKLE_LIST && pickle_len(w->heap, pair) == 2)
-			st = walk_key(w, pickle_item(w->heap, pair, 0), pickle_item(w->heap, pair, 1),
-				      err);
+			st = walk_key(w, pickle_item(w->heap, pair, 0),
+				      pickle_item(w->heap, pair, 1), err);
 	}
 	return st;
 }
@@ -586,8 +589,8 @@ static enum plim_status note_class(struct walk *w, const char *name, struct plim
 	struct ckpt_fact f;
 	enum plim_status st = PLIM_OK;
 
-	f.name = model_printf(w->ckpt, &st, err, w->name.n ? "module %.*s" : "module", (int)w->name.n,
-			      w->name.at);
+	f.name = model_printf(w->ckpt, &st, err, w->name.n ? "module %.*s" : "module",
+			      (int)w->name.n, w->name.at);
 	f.value = model_string(w->ckpt, name, strlen(name), &st, err);
 	return st ? st : model_fact(w->ckpt, f, err);
 }
@@ -644,7 +647,8 @@ static enum plim_status walk(struct walk *w, struct pickle_value v, struct plim_
 	if (w->depth >= DEPTH || w->visits >= VISITS) {
 		st = w->told ? PLIM_OK
 			     : model_find(w->ckpt, CKPT_WARN, "too_deep", PLIM_UNKNOWN, err,
-					  "the pickle nests or repeats too much: not all of it was looked at");
+					  "the pickle nests or repeats too much: not all of it was "
+					  "looked at");
 		w->told = true;
 		return st;
 	}
@@ -685,14 +689,17 @@ static uint32_t describe(struct walk *w, struct pickle_value v, enum plim_status
 	case PICKLE_SET: return model_printf(c, st, err, "set of %zu", n);
 	case PICKLE_CALL:
 		if (as_dict(w, v).kind == PICKLE_DICT)
-			return model_printf(c, st, err, "dict of %zu", pickle_len(w->heap, as_dict(w, v)) / 2);
-		return model_printf(c, st, err, "%s", global(w, part(w, v, PICKLE_CALL_CALLEE), name, sizeof(name)));
+			return model_printf(c, st, err, "dict of %zu",
+					    pickle_len(w->heap, as_dict(w, v)) / 2);
+		return model_printf(c, st, err, "%s",
+				    global(w, part(w, v, PICKLE_CALL_CALLEE), name, sizeof(name)));
 	default: return model_printf(c, st, err, "object");
 	}
 }
 
 /* Keys with what they hold; tensors are listed elsewhere. */
-static enum plim_status walk_outermost(struct walk *w, struct pickle_value dict, struct plim_err *err)
+static enum plim_status walk_outermost(struct walk *w, struct pickle_value dict,
+				       struct plim_err *err)
 {
 	size_t n = pickle_len(w->heap, dict), first = w->ckpt->tensors.n;
 	struct ckpt *c = w->ckpt;
@@ -735,8 +742,9 @@ enum plim_status unpickle_walk(struct unpickle *u, struct pickle_value root, str
 	return st;
 }
 
-enum plim_status unpickle_decode(struct unpickle *u, const char *name, const uint8_t *bytes, size_t n,
-				 struct pickle_value *root, size_t *used, struct plim_err *err)
+enum plim_status unpickle_decode(struct unpickle *u, const char *name, const uint8_t *bytes,
+				 size_t n, struct pickle_value *root, size_t *used,
+				 struct plim_err *err)
 {
 	struct globals_log log = { .ckpt = u->ckpt, .heap = &u->heap };
 	struct pickle_hooks hooks = { .ctx = &log, .global = globals_hook };
@@ -747,8 +755,8 @@ enum plim_status unpickle_decode(struct unpickle *u, const char *name, const uin
 	u->ckpt->pickled = true;
 	log.record = model_string(u->ckpt, name, strlen(name), &st, err);
 	if (!st)
-		st = source_open_memory(u->ckpt->mem, name, bytes, n, SOURCE_MEMORY_PLAIN, NULL, &src,
-					err);
+		st = source_open_memory(u->ckpt->mem, name, bytes, n, SOURCE_MEMORY_PLAIN, NULL,
+					&src, err);
 	if (st)
 		return st;
 	st = pickle_read(&u->heap, src, 0, &hooks, root, err);

@@ -20,11 +20,11 @@ struct tally {
  * The key of a float's bits sorts like the float: negative ones are turned around.  A number whose
  * exponent is all ones is not finite, and leaves low and high alone.
  */
-#define FLOAT_KERNEL(name, U, I, EXPONENT, MANTISSA)                                   \
+#define FLOAT_KERNEL(name, U, I, EXPONENT, MANTISSA)                                       \
 	static inline __attribute__((always_inline)) void name(const uint8_t *p, size_t n, \
 							       struct tally *t)            \
 	{                                                                                  \
-		const I most = (I)((U)~(U)0 >> 1), least = (I)(-most - 1);                 \
+		const I most = (I)((U) ~(U)0 >> 1), least = (I)(-most - 1);                \
 		I low = most, high = least;                                                \
 		U nan = 0, wild = 0, zero = 0;                                             \
 		for (size_t i = 0; i < n; i++) {                                           \
@@ -88,10 +88,10 @@ enum kernel { F32, F64, BF16, F16, I8, I16, I32, I64, U8, U16, U32, KERNELS };
 
 typedef void tally_fn(const uint8_t *p, size_t n, struct tally *t);
 
-#define PLAIN(name)                                                        \
+#define PLAIN(name)                                                           \
 	static void name##_plain(const uint8_t *p, size_t n, struct tally *t) \
-	{                                                                  \
-		name(p, n, t);                                             \
+	{                                                                     \
+		name(p, n, t);                                                \
 	}
 #define EACH(X) X(f32) X(f64) X(bf16) X(f16) X(i8) X(i16) X(i32) X(i64) X(u8) X(u16) X(u32)
 EACH(PLAIN)
@@ -99,11 +99,11 @@ EACH(PLAIN)
 static tally_fn *const plain_kernels[KERNELS] = { EACH(ROW_PLAIN) };
 
 #if defined(__x86_64__)
-#define WIDE(name)                                                                   \
+#define WIDE(name)                                                                          \
 	__attribute__((target("avx2"))) static void name##_avx2(const uint8_t *p, size_t n, \
 								struct tally *t)            \
-	{                                                                            \
-		name(p, n, t);                                                       \
+	{                                                                                   \
+		name(p, n, t);                                                              \
 	}
 EACH(WIDE)
 #define ROW_WIDE(name) name##_avx2,
@@ -140,7 +140,9 @@ static double byte_value(enum ckpt_number number, unsigned b)
 			return b & 3 ? NAN : b & 0x80 ? -INFINITY : INFINITY;
 		return small_float(b, 2, 15);
 	case CKPT_E4M3: return (b & 0x7f) == 0x7f ? NAN : small_float(b, 3, 7);
-	case CKPT_FNUZ: return b == 0x80 ? NAN : small_float(b, 3, 8); /* of e5m2fnuz only the range differs */
+	case CKPT_FNUZ:
+		return b == 0x80 ? NAN
+				 : small_float(b, 3, 8); /* of e5m2fnuz only the range differs */
 	case CKPT_EXPONENT: return b == 0xff ? NAN : ldexp(1, (int)b - 127);
 	default: return b;
 	}
@@ -216,10 +218,17 @@ static bool kernel_of(enum ckpt_number number, unsigned bits, enum kernel *k)
 		unsigned bits;
 		enum kernel kernel;
 	} rows[] = {
-		{ CKPT_F32, 32, F32 }, { CKPT_F64, 64, F64 }, { CKPT_BF16, 16, BF16 },
-		{ CKPT_F16, 16, F16 }, { CKPT_SIGNED, 8, I8 }, { CKPT_SIGNED, 16, I16 },
-		{ CKPT_SIGNED, 32, I32 }, { CKPT_SIGNED, 64, I64 }, { CKPT_UNSIGNED, 8, U8 },
-		{ CKPT_UNSIGNED, 16, U16 }, { CKPT_UNSIGNED, 32, U32 },
+		{ CKPT_F32, 32, F32 },
+		{ CKPT_F64, 64, F64 },
+		{ CKPT_BF16, 16, BF16 },
+		{ CKPT_F16, 16, F16 },
+		{ CKPT_SIGNED, 8, I8 },
+		{ CKPT_SIGNED, 16, I16 },
+		{ CKPT_SIGNED, 32, I32 },
+		{ CKPT_SIGNED, 64, I64 },
+		{ CKPT_UNSIGNED, 8, U8 },
+		{ CKPT_UNSIGNED, 16, U16 },
+		{ CKPT_UNSIGNED, 32, U32 },
 		/* Only zero and constant are judged of these, and the sign bit does not matter for that. */
 		{ CKPT_UNSIGNED, 64, I64 },
 	};

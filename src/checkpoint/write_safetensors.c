@@ -42,7 +42,8 @@ static void header(struct text *t, const struct ckpt *c, const struct chosen *at
 		json_string(&j, "dtype", at[i].dtype->safetensors);
 		json_array(&j, "shape", JSON_LINE);
 		for (size_t k = 0; k < x->rank; k++)
-			json_u64(&j, NULL, ckpt_shape(c, x)[k] * (k + 1 == x->rank ? at[i].last : 1));
+			json_u64(&j, NULL,
+				 ckpt_shape(c, x)[k] * (k + 1 == x->rank ? at[i].last : 1));
 		json_array_end(&j);
 		json_array(&j, "data_offsets", JSON_LINE);
 		json_u64(&j, NULL, offset);
@@ -67,7 +68,8 @@ static enum plim_status choose(const struct ckpt *c, const struct ckpt_tensor *t
 	}
 	return x->dtype->safetensors
 		       ? PLIM_OK
-		       : err_set(err, PLIM_E_UNSUPPORTED, "'%.200s' is %s, which safetensors has not: not written",
+		       : err_set(err, PLIM_E_UNSUPPORTED,
+				 "'%.200s' is %s, which safetensors has not: not written",
 				 ckpt_text(c, t->name), t->dtype->name);
 }
 
@@ -84,7 +86,8 @@ static enum plim_status write_file(struct ckpt *c, const struct chosen *at, cons
 	length = t.n;
 	st = text_status(&t, err);
 	if (!st && length > CKPT_HEADER_BYTES)
-		st = err_set(err, PLIM_E_LIMIT, "the header would have %llu bytes; safetensors allows 100,000,000",
+		st = err_set(err, PLIM_E_LIMIT,
+			     "the header would have %llu bytes; safetensors allows 100,000,000",
 			     (unsigned long long)length);
 	if (!st)
 		st = durable_begin(c->mem, path, 8 + length + told->bytes, &o.to, err);

@@ -19,8 +19,9 @@
 
 #define ALIGNMENT 64
 #define FOLDER "archive/"
-#define NAME_ROOM 64                /* of a record's name */
-#define RECORD_ROOM (ALIGNMENT + 512) /* a record's headers in the file and in the directory, at most */
+#define NAME_ROOM 64 /* of a record's name */
+#define RECORD_ROOM \
+	(ALIGNMENT + 512) /* a record's headers in the file and in the directory, at most */
 #define END_ROOM 4096
 #define WIDE UINT32_MAX /* sizes from here on stand in a zip64 block */
 
@@ -37,7 +38,7 @@ struct torch_out {
 	struct ckpt_out out;
 	const uint32_t *tensors;
 	size_t n;
-	uint32_t *storage;       /* of each tensor: the first one with the same bytes */
+	uint32_t *storage; /* of each tensor: the first one with the same bytes */
 	struct text pickle, scratch;
 	VEC(struct record) records;
 };
@@ -116,8 +117,8 @@ static enum plim_status end_record(struct torch_out *o, struct plim_err *err)
 	return send(o, &o->scratch, err);
 }
 
-static enum plim_status small_record(struct torch_out *o, const char *name, const char *bytes, size_t n,
-				     struct plim_err *err)
+static enum plim_status small_record(struct torch_out *o, const char *name, const char *bytes,
+				     size_t n, struct plim_err *err)
 {
 	enum plim_status st = begin_record(o, n, err, FOLDER "%s", name);
 
@@ -128,7 +129,8 @@ static enum plim_status small_record(struct torch_out *o, const char *name, cons
 
 static void directory_entry(struct text *t, const struct record *r)
 {
-	size_t name_n = strlen(r->name), wide = (r->bytes >= WIDE ? 16 : 0) + (r->header >= WIDE ? 8 : 0);
+	size_t name_n = strlen(r->name),
+	       wide = (r->bytes >= WIDE ? 16 : 0) + (r->header >= WIDE ? 8 : 0);
 
 	put(t, 0x02014b50, 4);
 	put(t, 0, 4); /* made by, needed */
@@ -258,13 +260,15 @@ static enum plim_status put_tensor(struct torch_out *o, size_t i, struct plim_er
 	const struct ckpt_dtype *d = torch_dtype(x->dtype, &packed);
 
 	if (!d || (packed > 1 && (!x->rank || ckpt_shape(c, x)[x->rank - 1] % packed)))
-		return err_set(err, PLIM_E_UNSUPPORTED, "'%.200s' is %s of a shape that torch has not: not written",
-			       name, x->dtype->name);
+		return err_set(err, PLIM_E_UNSUPPORTED,
+			       "'%.200s' is %s of a shape that torch has not: not written", name,
+			       x->dtype->name);
 	row_major(strides, ckpt_shape(c, x), x->rank, packed);
 	put_string(t, name);
 	text_printf(t, "ctorch._utils\n_rebuild_tensor_v%d\n((", d->storage ? 2 : 3);
 	put_string(t, "storage");
-	text_printf(t, "ctorch%s\n%s\n", d->storage ? "" : ".storage", d->storage ? d->storage : "UntypedStorage");
+	text_printf(t, "ctorch%s\n%s\n", d->storage ? "" : ".storage",
+		    d->storage ? d->storage : "UntypedStorage");
 	snprintf(key, sizeof(key), "%u", o->storage[i]);
 	put_string(t, key);
 	put_string(t, "cpu");
@@ -273,7 +277,8 @@ static enum plim_status put_tensor(struct torch_out *o, size_t i, struct plim_er
 	put_int(t, 0);
 	put_ints(t, ckpt_shape(c, x), x->rank, packed);
 	put_ints(t, strides, x->rank, 1);
-	text_puts(t, "\x89" "ccollections\nOrderedDict\n)R");
+	text_puts(t, "\x89"
+		     "ccollections\nOrderedDict\n)R");
 	if (!d->storage)
 		text_printf(t, "ctorch\n%s\n", d->name);
 	text_puts(t, "tR");
@@ -347,7 +352,8 @@ enum plim_status torch_write(struct ckpt *c, const uint32_t *tensors, const char
 	if (!st)
 		st = text_status(&o.pickle, err);
 	if (!st)
-		st = durable_begin(c->mem, path, told->bytes + o.pickle.n + o.n * RECORD_ROOM + END_ROOM,
+		st = durable_begin(c->mem, path,
+				   told->bytes + o.pickle.n + o.n * RECORD_ROOM + END_ROOM,
 				   &o.out.to, err);
 	if (!st)
 		st = write_records(&o, err);

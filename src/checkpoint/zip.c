@@ -58,12 +58,14 @@ static enum plim_status check_end64(struct ckpt *c, const uint8_t *p, const uint
 {
 	static const struct {
 		uint8_t at64, at, n;
-	} same[] = { { 16, 4, 2 }, { 20, 6, 2 }, { 24, 8, 2 }, { 32, 10, 2 }, { 40, 12, 4 }, { 48, 16, 4 } };
+	} same[] = { { 16, 4, 2 },  { 20, 6, 2 },  { 24, 8, 2 },
+		     { 32, 10, 2 }, { 40, 12, 4 }, { 48, 16, 4 } };
 	bool differ = get(p + 4, 8) != END64_BYTES - 12;
 
 	for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
 		size_t wide = same[i].at64 < 24 ? 4 : 8;
-		uint64_t v64 = get(p + same[i].at64, wide), v = get(classic + same[i].at, same[i].n),
+		uint64_t v64 = get(p + same[i].at64, wide),
+			 v = get(classic + same[i].at, same[i].n),
 			 all = same[i].n == 2 ? UINT16_MAX : UINT32_MAX;
 
 		differ |= v != (v64 < all ? v64 : all) && v != all;
@@ -112,7 +114,8 @@ static enum plim_status read_end(struct ckpt *c, const struct zip *z, const uint
 static enum plim_status find_end(struct ckpt *c, const struct zip *z, struct end *e,
 				 struct plim_err *err)
 {
-	uint64_t n = z->bytes < LOOK_BACK_BYTES + END_BYTES ? z->bytes : LOOK_BACK_BYTES + END_BYTES;
+	uint64_t n =
+		z->bytes < LOOK_BACK_BYTES + END_BYTES ? z->bytes : LOOK_BACK_BYTES + END_BYTES;
 	uint8_t *tail;
 	uint64_t start = z->bytes - n;
 	enum plim_status st = model_read(c, z->file, z->base + start, n, n, "the end", &tail, err);
@@ -125,12 +128,15 @@ static enum plim_status find_end(struct ckpt *c, const struct zip *z, struct end
 		st = read_end(c, z, tail + i, start + i, e, err);
 		e->trailing = n - i - END_BYTES;
 		if (!st && get(tail + i + 20, 2))
-			st = BAD("comment", z->base + start + i,
-				 "the zip carries a comment of %llu bytes, which torch never writes",
-				 LL(get(tail + i + 20, 2)));
+			st = BAD(
+				"comment", z->base + start + i,
+				"the zip carries a comment of %llu bytes, which torch never writes",
+				LL(get(tail + i + 20, 2)));
 		else if (!st && e->trailing)
-			st = model_find(c, CKPT_WARN, "trailing_bytes", z->base + start + i + END_BYTES,
-					err, "behind the end of the zip there are more bytes, %llu: torch ignores them",
+			st = model_find(c, CKPT_WARN, "trailing_bytes",
+					z->base + start + i + END_BYTES, err,
+					"behind the end of the zip there are more bytes, %llu: "
+					"torch ignores them",
 					LL(e->trailing));
 	}
 	mem_free(c->mem, tail, n, 1);
@@ -213,9 +219,10 @@ static enum plim_status check_padding(struct ckpt *c, const struct zip *z, const
 		for (size_t i = 0; id == EXTRA_TORCH && i < length; i++)
 			right &= p[at + 4 + i] == 'Z';
 		if (!right)
-			return model_find(c, CKPT_WARN, "padding", z->base + e->header, err,
-					  "the padding before '%.*s' holds other bytes than torch writes",
-					  (int)e->name_n, (const char *)e->at + ENTRY_BYTES);
+			return model_find(
+				c, CKPT_WARN, "padding", z->base + e->header, err,
+				"the padding before '%.*s' holds other bytes than torch writes",
+				(int)e->name_n, (const char *)e->at + ENTRY_BYTES);
 		at += 4 + length;
 		if (at == n)
 			return PLIM_OK;
@@ -255,9 +262,10 @@ static bool local_differs(const uint8_t *p, const struct entry *e)
 	bool later = e->flags & FLAG_DESCRIPTOR;
 	uint32_t crc = (uint32_t)get(p + 14, 4), stored = (uint32_t)get(p + 18, 4),
 		 bytes = (uint32_t)get(p + 22, 4);
-	bool crc_ok = crc == e->crc || (later && !crc), wide = stored == UINT32_MAX || bytes == UINT32_MAX;
-	bool sizes_ok = wide || (stored == e->stored && bytes == e->bytes) ||
-			(later && !stored && !bytes);
+	bool crc_ok = crc == e->crc || (later && !crc),
+	     wide = stored == UINT32_MAX || bytes == UINT32_MAX;
+	bool sizes_ok =
+		wide || (stored == e->stored && bytes == e->bytes) || (later && !stored && !bytes);
 
 	return get(p + 6, 2) != e->flags || get(p + 8, 2) != e->method ||
 	       get(p + 10, 2) != e->time || get(p + 12, 2) != e->date || !crc_ok || !sizes_ok ||
@@ -294,12 +302,13 @@ static enum plim_status check_local(struct ckpt *c, const struct zip *z, const s
 			"a local header", &rest, err);
 	if (!st && (name_n != e->name_n || memcmp(rest, name, name_n) != 0 || local_differs(p, e)))
 		st = BAD("local_mismatch", z->base + e->header,
-			 "the local header of '%.*s' differs from the directory", (int)e->name_n, name);
+			 "the local header of '%.*s' differs from the directory", (int)e->name_n,
+			 name);
 	else if (!st)
 		st = check_padding(c, z, e, rest + name_n, extra_n, err);
 	if (!st && e->flags & FLAG_DESCRIPTOR)
-		st = check_descriptor(c, z, e, *end,
-				      extra_n >= 4 && get(rest + name_n, 2) == 1, &tail, err);
+		st = check_descriptor(c, z, e, *end, extra_n >= 4 && get(rest + name_n, 2) == 1,
+				      &tail, err);
 	*end += tail;
 	mem_free(c->mem, rest, name_n + extra_n, 1);
 	return st;
@@ -329,14 +338,16 @@ static enum plim_status check_spans(struct ckpt *c, const struct zip *z, struct 
 	qsort(s, z->n, sizeof(*s), by_place);
 	for (size_t i = 0; !st && i <= z->n; i++) {
 		uint64_t from = i < z->n ? s[i].from : z->directory;
-		const char *name = i < z->n ? ckpt_text(c, c->extents.at[s[i].record].name)
-					    : "the directory";
+		const char *name =
+			i < z->n ? ckpt_text(c, c->extents.at[s[i].record].name) : "the directory";
 
 		if (from < at)
-			st = BAD("overlap", z->base + from, "'%.200s' overlaps the record before it", name);
+			st = BAD("overlap", z->base + from,
+				 "'%.200s' overlaps the record before it", name);
 		else if (from > at)
-			st = BAD("hole", z->base + at, "%llu bytes before '%.200s' belong to no record",
-				 LL(from - at), name);
+			st = BAD("hole", z->base + at,
+				 "%llu bytes before '%.200s' belong to no record", LL(from - at),
+				 name);
 		if (i < z->n && s[i].to > at)
 			at = s[i].to;
 	}
@@ -363,7 +374,8 @@ static enum plim_status check_names(struct ckpt *c, const struct zip *z, struct 
 	for (size_t i = 1; !st && i < z->n; i++)
 		if (!strcasecmp(names[i - 1], names[i]))
 			st = BAD("duplicate", PLIM_UNKNOWN,
-				 "two records are named '%.200s': programs differ in which they read",
+				 "two records are named '%.200s': programs differ in which they "
+				 "read",
 				 names[i]);
 	mem_free(c->mem, names, z->n, sizeof(*names));
 	return st;
@@ -388,15 +400,17 @@ static enum plim_status add_entry(struct ckpt *c, struct zip *z, const struct en
 	if (!st && (e->flags & (FLAG_ENCRYPTED | FLAG_PATCH | FLAG_STRONG) ||
 		    (e->method && e->method != 8) || e->disk))
 		st = BAD("unreadable_record", z->base + e->header,
-			 "'%.*s' is encrypted, on another disk or packed in a way that torch refuses",
+			 "'%.*s' is encrypted, on another disk or packed in a way that torch "
+			 "refuses",
 			 (int)e->name_n, name);
 	else if (!st && !e->method && e->stored != e->bytes)
 		st = BAD("size_mismatch", z->base + e->header,
-			 "'%.*s' is stored as it is, yet its two sizes differ", (int)e->name_n, name);
+			 "'%.*s' is stored as it is, yet its two sizes differ", (int)e->name_n,
+			 name);
 	else if (!st && bomb)
 		st = BAD("bomb", z->base + e->header,
-			 "'%.*s' would inflate from %llu to %llu bytes: not read", (int)e->name_n, name,
-			 LL(e->stored), LL(e->bytes));
+			 "'%.*s' would inflate from %llu to %llu bytes: not read", (int)e->name_n,
+			 name, LL(e->stored), LL(e->bytes));
 	if (!st && e->header > z->directory)
 		st = BAD("beyond_end", PLIM_UNKNOWN, "'%.*s' lies behind the directory",
 			 (int)e->name_n, name);
@@ -426,8 +440,8 @@ static enum plim_status read_entries(struct ckpt *c, struct zip *z, const uint8_
 		if (end - p < ENTRY_BYTES || memcmp(p, "PK\1\2", 4) != 0)
 			break;
 		decode_entry(p, &e);
-		if ((uint64_t)(end - p) < ENTRY_BYTES + (uint64_t)e.name_n + e.extra_n +
-						  get(p + 32, 2))
+		if ((uint64_t)(end - p) <
+		    ENTRY_BYTES + (uint64_t)e.name_n + e.extra_n + get(p + 32, 2))
 			break;
 		if (!read_zip64(&e) || get(p + 32, 2))
 			st = BAD("directory_damaged", z->base + z->directory,
@@ -450,8 +464,9 @@ enum plim_status zip_read(struct ckpt *c, uint32_t file, uint64_t base, uint64_t
 	uint8_t *p = NULL;
 	enum plim_status st;
 
-	*z = (struct zip){ .file = file, .base = base, .bytes = bytes,
-			   .first = (uint32_t)c->extents.n };
+	*z = (struct zip){
+		.file = file, .base = base, .bytes = bytes, .first = (uint32_t)c->extents.n
+	};
 	st = find_end(c, z, &e, err);
 	if (st)
 		return st;
@@ -476,7 +491,8 @@ enum plim_status zip_read(struct ckpt *c, uint32_t file, uint64_t base, uint64_t
 				"the directory", &p, err);
 	if (!st) {
 		spans = mem_new(c->mem, e.records, sizeof(*spans), err);
-		st = spans ? read_entries(c, z, p, e.bytes, spans, e.records, err) : mem_status(err);
+		st = spans ? read_entries(c, z, p, e.bytes, spans, e.records, err)
+			   : mem_status(err);
 	}
 	if (!st)
 		st = check_spans(c, z, spans, err);
@@ -595,7 +611,8 @@ static enum plim_status salvage_record(struct ckpt *c, struct zip *z, uint64_t *
 	data = *at + LOCAL_BYTES + name_n + get(p + 28, 2);
 	if (data > z->bytes)
 		return PLIM_OK;
-	st = model_read(c, z->file, z->base + *at + LOCAL_BYTES, name_n, 1 << 16, "a name", &name, err);
+	st = model_read(c, z->file, z->base + *at + LOCAL_BYTES, name_n, 1 << 16, "a name", &name,
+			err);
 	x.name = model_string(c, (const char *)name, name_n, &st, err);
 	mem_free(c->mem, name, name_n, 1);
 	x.offset = z->base + data;
@@ -624,8 +641,11 @@ enum plim_status zip_salvage(struct ckpt *c, uint32_t file, uint64_t base, uint6
 	bool more = true;
 	enum plim_status st = PLIM_OK;
 
-	*z = (struct zip){ .file = file, .base = base, .bytes = bytes,
-			   .first = (uint32_t)c->extents.n, .directory = bytes };
+	*z = (struct zip){ .file = file,
+			   .base = base,
+			   .bytes = bytes,
+			   .first = (uint32_t)c->extents.n,
+			   .directory = bytes };
 	while (!st && more && z->n < CKPT_RECORDS)
 		st = salvage_record(c, z, &at, &more, err);
 	return st;

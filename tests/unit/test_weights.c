@@ -47,7 +47,8 @@ static void expect_equal(const struct plim_weights_set *set, const char *path)
 				found++;
 				assert_string_equal(t->dtype, x->dtype);
 				assert_int_equal(t->shape_count, x->shape_count);
-				assert_memory_equal(t->shape, x->shape, t->shape_count * sizeof(uint64_t));
+				assert_memory_equal(t->shape, x->shape,
+						    t->shape_count * sizeof(uint64_t));
 				assert_int_equal(t->bytes, x->bytes);
 				assert_int_equal(fseek(f, (long)t->offset_bytes, SEEK_SET), 0);
 				assert_int_equal(fread(bytes, 1, t->bytes, f), t->bytes);
@@ -69,9 +70,13 @@ static void test_loads_what_matches(void **state)
 
 	(void)state;
 	assert_int_equal(plim_weights_new(NULL, &w, &err), PLIM_OK);
-	assert_int_equal(plim_weights_add(w, "all", data("state_dict_cuda.pt"), "*", &err), PLIM_OK);
-	assert_int_equal(plim_weights_add(w, "bias", data("state_dict_cuda.pt"), "*bias|none", &err), PLIM_OK);
-	assert_int_equal(plim_weights_add(w, "bias", data("model.safetensors"), "*", &err), PLIM_E_ARG);
+	assert_int_equal(plim_weights_add(w, "all", data("state_dict_cuda.pt"), "*", &err),
+			 PLIM_OK);
+	assert_int_equal(
+		plim_weights_add(w, "bias", data("state_dict_cuda.pt"), "*bias|none", &err),
+		PLIM_OK);
+	assert_int_equal(plim_weights_add(w, "bias", data("model.safetensors"), "*", &err),
+			 PLIM_E_ARG);
 	assert_int_equal(plim_weights_get(w, "bias", &set, &err), PLIM_OK);
 	assert_true(set->tensor_count > 0);
 	for (size_t i = 0; i < set->tensor_count; i++)
@@ -202,7 +207,8 @@ struct slow {
 	_Atomic int taken, dropped;
 };
 
-static enum plim_status slow_take(void *ctx, const struct plim_weight *t, void **where, struct plim_err *err)
+static enum plim_status slow_take(void *ctx, const struct plim_weight *t, void **where,
+				  struct plim_err *err)
 {
 	struct slow *s = ctx;
 
@@ -255,7 +261,8 @@ static void *worker(void *arg)
 			continue;
 		}
 		s->got++;
-		s->wrong += st || strcmp(set->name, name) != 0 || !set->tensor_count || !set->tensors[0].where;
+		s->wrong += st || strcmp(set->name, name) != 0 || !set->tensor_count ||
+			    !set->tensors[0].where;
 		/* The bytes stay while they are pinned: the sanitizers see what is read. */
 		for (size_t k = 0; !st && k < set->tensor_count; k++)
 			for (uint64_t b = 0; b < set->tensors[k].bytes; b++)
@@ -304,8 +311,8 @@ static void test_one_load_for_many(void **state)
 static void test_threads_and_budget(void **state)
 {
 	static const char *const names[] = { "a", "b", "c", "d", "e" };
-	static const char *const files[] = { "model.safetensors", "state_dict_cuda.pt", "lora_r4", "legacy.pt",
-					     "full_training.pt" };
+	static const char *const files[] = { "model.safetensors", "state_dict_cuda.pt", "lora_r4",
+					     "legacy.pt", "full_training.pt" };
 	struct plim_weights_options o = { .size = sizeof(o), .max_sets = 3 };
 	struct shared s = { .names = names, .n = 5 };
 	struct plim_weights_stats stats;
@@ -314,7 +321,8 @@ static void test_threads_and_budget(void **state)
 	(void)state;
 	assert_int_equal(plim_weights_new(&o, &s.w, &err), PLIM_OK);
 	for (size_t i = 0; i < 5; i++)
-		assert_int_equal(plim_weights_add(s.w, names[i], data(files[i]), "*", &err), PLIM_OK);
+		assert_int_equal(plim_weights_add(s.w, names[i], data(files[i]), "*", &err),
+				 PLIM_OK);
 	run(&s);
 	plim_weights_stats(s.w, &stats);
 	assert_true(stats.sets <= 3);
@@ -327,9 +335,12 @@ static void test_threads_and_budget(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_loads_what_matches), cmocka_unit_test(test_errors),
-		cmocka_unit_test(test_damage),		   cmocka_unit_test(test_budget),
-		cmocka_unit_test(test_one_load_for_many),  cmocka_unit_test(test_threads_and_budget),
+		cmocka_unit_test(test_loads_what_matches),
+		cmocka_unit_test(test_errors),
+		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_budget),
+		cmocka_unit_test(test_one_load_for_many),
+		cmocka_unit_test(test_threads_and_budget),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
