@@ -11,7 +11,12 @@
 #include <string.h>
 
 #define DEPTH 400         /* containers inside each other */
-#define VISITS (8u << 20) /* values looked at */
+/*
+ * Values looked at: at most, and on average for each; shared ones are on several paths.  A pickle of 546 bytes can
+ * have 2^60 paths.
+ */
+#define VISITS ((size_t)8 << 20)
+#define REVISITS 16
 #define NAME_BYTES 4096   /* of a tensor */
 
 struct walk {
@@ -19,7 +24,8 @@ struct walk {
 	struct ckpt *ckpt;
 	const struct pickle_heap *heap;
 	VEC(char) name;
-	unsigned depth, visits;
+	unsigned depth;
+	size_t visits, most_visits;
 	uint16_t flags;    /* of the tensors below */
 	uint32_t location; /* that is said from outside, or CKPT_NONE */
 	bool told;
@@ -644,7 +650,7 @@ static enum plim_status walk(struct walk *w, struct pickle_value v, struct plim_
 
 	if (!pickle_is_container(v) || v.kind == PICKLE_GLOBAL)
 		return PLIM_OK;
-	if (w->depth >= DEPTH || w->visits >= VISITS) {
+	if (w->depth >= DEPTH || w->visits >= w->most_visits) {
 		st = w->told ? PLIM_OK
 			     : model_find(w->ckpt, CKPT_WARN, "too_deep", PLIM_UNKNOWN, err,
 					  "the pickle nests or repeats too much: not all of it was "
@@ -735,6 +741,9 @@ enum plim_status unpickle_walk(struct unpickle *u, struct pickle_value root, str
 	size_t before;
 	enum plim_status st = enter(&w, u->prefix, strlen(u->prefix), &before, err);
 
+	w.most_visits = u->heap.nodes.n * REVISITS + 1000;
+	if (w.most_visits > VISITS)
+		w.most_visits = VISITS;
 	if (!st)
 		st = u->outermost && dict.kind == PICKLE_DICT ? walk_outermost(&w, dict, err)
 							      : walk(&w, root, err);
