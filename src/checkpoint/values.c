@@ -16,37 +16,52 @@ struct tally {
 	bool some;         /* low and high are set */
 };
 
+static inline void widen(struct tally *t, int64_t low, int64_t high)
+{
+	t->low = !t->some || low < t->low ? low : t->low;
+	t->high = !t->some || high > t->high ? high : t->high;
+	t->some = true;
+}
+
 /*
- * The key of a float's bits sorts like the float: negative ones are turned around.  A number whose
- * exponent is all ones is not finite, and leaves low and high alone.
+ * The key of a float's bits sorts like the float: negative ones are turned around.  A block whose lowest and
+ * highest key are finite holds nothing else; only the others are looked at number by number, where those whose
+ * exponent is all ones leave low and high alone.
  */
+#define FLOAT_KEY(I, U, s) ((I)((s) ^ (I)((U)((s) >> (sizeof(U) * 8 - 1)) >> 1)))
 #define FLOAT_KERNEL(name, U, I, EXPONENT, MANTISSA)                                       \
-	static inline __attribute__((always_inline)) void name(const uint8_t *p, size_t n, \
-							       struct tally *t)            \
+	static void name##_odd(const uint8_t *p, size_t n, struct tally *t)                \
 	{                                                                                  \
-		const I most = (I)((U) ~(U)0 >> 1), least = (I)(-most - 1);                \
-		I low = most, high = least;                                                \
-		U nan = 0, wild = 0, zero = 0;                                             \
 		for (size_t i = 0; i < n; i++) {                                           \
 			U b;                                                               \
 			memcpy(&b, p + i * sizeof(b), sizeof(b));                          \
-			I a = (I)(b & (U)((EXPONENT) | (MANTISSA)));                       \
-			I s = (I)b, k = (I)(s ^ ((I)(s >> (sizeof(U) * 8 - 1)) & most));   \
-			bool odd = a >= (I)(EXPONENT);                                     \
-			I lo = odd ? most : k, hi = odd ? least : k;                       \
-			nan = (U)(nan + (a > (I)(EXPONENT) ? 1 : 0));                      \
-			wild = (U)(wild + (odd ? 1 : 0));                                  \
-			zero = (U)(zero + (a == 0 ? 1 : 0));                               \
-			low = lo < low ? lo : low;                                         \
-			high = hi > high ? hi : high;                                      \
+			U a = b & (U)((EXPONENT) | (MANTISSA));                            \
+			I k = FLOAT_KEY(I, U, (I)b);                                       \
+			t->nan += a > (EXPONENT);                                          \
+			t->infinite += a == (EXPONENT);                                    \
+			t->zero += a == 0;                                                 \
+			if (a < (EXPONENT))                                                \
+				widen(t, k, k);                                            \
 		}                                                                          \
-		t->nan += nan;                                                             \
-		t->infinite += (uint64_t)(U)(wild - nan);                                  \
-		t->zero += zero;                                                           \
-		if (wild < n) {                                                            \
-			t->low = !t->some || low < t->low ? low : t->low;                  \
-			t->high = !t->some || high > t->high ? high : t->high;             \
-			t->some = true;                                                    \
+	}                                                                                  \
+	static inline __attribute__((always_inline)) void name(const uint8_t *p, size_t n, \
+							       struct tally *t)            \
+	{                                                                                  \
+		I low = (I)(EXPONENT), high = (I) ~(U)(EXPONENT);                          \
+		U zero = 0;                                                                \
+		for (size_t i = 0; i < n; i++) {                                           \
+			U b;                                                               \
+			memcpy(&b, p + i * sizeof(b), sizeof(b));                          \
+			I k = FLOAT_KEY(I, U, (I)b);                                       \
+			zero = (U)(zero + ((b & (U)((EXPONENT) | (MANTISSA))) == 0));      \
+			low = k < low ? k : low;                                           \
+			high = k > high ? k : high;                                        \
+		}                                                                          \
+		if (low <= (I) ~(U)(EXPONENT) || high >= (I)(EXPONENT)) {                  \
+			name##_odd(p, n, t);                                               \
+		} else if (n) {                                                            \
+			t->zero += zero;                                                   \
+			widen(t, low, high);                                               \
 		}                                                                          \
 	}
 
@@ -67,9 +82,7 @@ struct tally {
 			high = b > high ? b : high;                                        \
 		}                                                                          \
 		t->zero += zero;                                                           \
-		t->low = !t->some || (int64_t)low < t->low ? (int64_t)low : t->low;        \
-		t->high = !t->some || (int64_t)high > t->high ? (int64_t)high : t->high;   \
-		t->some = true;                                                            \
+		widen(t, low, high);                                                       \
 	}
 
 FLOAT_KERNEL(f32, uint32_t, int32_t, 0x7f800000u, 0x7fffffu)
