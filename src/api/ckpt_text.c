@@ -108,8 +108,9 @@ static void pickle(struct text *t, const struct plim_ckpt *c)
 		return;
 	}
 	text_wrap(t, 10, 10, "%s; nothing was run",
-		  !strcmp(c->pickle, "extra") ? "only known constructors, some of other libraries"
-					      : "names that are on no list");
+		  !strcmp(c->pickle, "extra")	    ? "only known constructors, some of other libraries"
+		  : !strcmp(c->pickle, "dangerous") ? "names that run code when it is loaded"
+						    : "names that are on no list");
 	for (size_t i = 0; i < c->global_count; i++) {
 		const struct plim_ckpt_global *g = &c->globals[i];
 
