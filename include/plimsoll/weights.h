@@ -39,19 +39,23 @@ struct plim_weights_set {
 	struct plim_weights_hidden *hidden;
 };
 
+/* Room for a tensor of t->bytes bytes: *where.  A failure ends the load and is its error. */
+typedef enum plim_status plim_weights_take_fn(void *ctx, const struct plim_weight *t, void **where,
+					      struct plim_err *err);
+/* The next `n` bytes, which begin at byte `at` of the tensor; at most 1 MiB at a time. */
+typedef enum plim_status plim_weights_fill_fn(void *ctx, void *where, uint64_t at, const void *bytes,
+					      size_t n, struct plim_err *err);
+/* Give the room back. */
+typedef void plim_weights_drop_fn(void *ctx, const struct plim_weight *t, void *where);
+
 /*
  * Where tensors are loaded to, when not into host memory: a GPU copy goes here.  Called by the thread
  * that loads or evicts; several sets may be loaded at once.  None of the functions may call the cache.
  */
 struct plim_weights_place {
-	/* Room for a tensor of t->bytes bytes: *where.  A failure ends the load and is its error. */
-	enum plim_status (*take)(void *ctx, const struct plim_weight *t, void **where,
-				 struct plim_err *err);
-	/* The next `n` bytes, which begin at byte `at` of the tensor; at most 1 MiB at a time. */
-	enum plim_status (*fill)(void *ctx, void *where, uint64_t at, const void *bytes, size_t n,
-				 struct plim_err *err);
-	/* Give the room back. */
-	void (*drop)(void *ctx, const struct plim_weight *t, void *where);
+	plim_weights_take_fn *take;
+	plim_weights_fill_fn *fill;
+	plim_weights_drop_fn *drop;
 	void *ctx;
 };
 
