@@ -462,7 +462,7 @@ static const struct cmd ckpt_seal = {
 
 static const struct opt last_opt[] = {
 	OPT_U64('k', "keep", ckpt_opts, keep, "N", 1, 1000000, OPT_NONE,
-		"remove what is older than the N newest good ones, but never the best"),
+		"of the newest numbered series, remove what is older than N good ones"),
 	OPT_FLAG('n', "dry-run", ckpt_opts, dry_run,
 		 "with --keep: remove nothing, tell what would be removed"),
 	OPT_FLAG('v', "values", ckpt_opts, values, "NaN and infinities in it make it no good"),
@@ -536,12 +536,13 @@ static const struct cmd ckpt_last = {
 		 "path.  Names that differ in numbers only are ordered by them, by the number "
 		 "behind step or epoch "
 		 "first; others by their time.\n\n--keep N removes what is older than the N newest "
-		 "good ones.  It "
-		 "never removes the best: one that is called so, that has the best measure in its "
-		 "name "
-		 "(val_loss=0.12), that a link points to, or that trainer_state.json names.  While "
-		 "fewer than N are "
-		 "good it removes nothing.\n\nExits with 1 when none is good.",
+		 "good ones of the newest numbered series "
+		 "(step_100.pt, step_200.pt); files of other names are left alone.  It never "
+		 "removes the best: one "
+		 "that is called so, that has the best measure in its name (val_loss=0.12), that a "
+		 "link points to, "
+		 "or that trainer_state.json names.  While fewer than N are good it removes "
+		 "nothing.\n\nExits with 1 when none is good.",
 	.examples = last_examples,
 	.opts = last_opt,
 	.opts_size = sizeof(struct ckpt_opts),

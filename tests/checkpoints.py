@@ -297,6 +297,20 @@ def test_safetensors():
     return f"{len(cases)} bad headers, 4 good ones"
 
 
+def test_memory():
+    """Memory does not grow with the file: 1 GiB (a hole on the disk), within a limit of 1 MiB."""
+    size = 1 << 30
+    with tempfile.TemporaryDirectory() as folder:
+        path = folder + "/large.safetensors"
+        header = json.dumps({"a": {"dtype": "F32", "shape": [size // 4], "data_offsets": [0, size]}}).encode()
+        with open(path, "wb") as f:
+            f.write(struct.pack("<Q", len(header)) + header)
+            f.truncate(8 + len(header) + size)
+        (r,), code = verify(path, more=["--values", "--max-memory", "1MiB"])
+        assert not code and r["tensors"][0]["zero"] == size // 4, r["headline"]
+    return "1 GiB within 1 MiB"
+
+
 # ---- values, keys ----
 
 def test_values():
@@ -324,6 +338,27 @@ def test_values():
             t = r["tensors"][0]
             assert (t["min"], t["max"], t["zero"], t["nan"], t["infinite"]) == (low, high, zero, nan, inf), (dtype, t)
     return "numbers of 6 dtypes and 1 file of torch's"
+
+
+def test_repeats():
+    """Many views of the same bytes do not make work without end; that they were not looked at is said."""
+    def text(t):
+        return b"X" + struct.pack("<I", len(t)) + t.encode()
+
+    n, elements = 20000, 1 << 20
+    storage = b"((" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + text("cpu") + b"J" + struct.pack("<i", elements) + b"tQ"
+    whole = storage + b"K\0J" + struct.pack("<i", elements) + b"\x85K\1\x85\x89ccollections\nOrderedDict\n)RtR"
+    pickle = b"\x80\2}(" + b"".join(text(f"v{i}") + b"ctorch._utils\n_rebuild_tensor_v2\n" + whole for i in range(n)) + b"u."
+    with tempfile.TemporaryDirectory() as folder:
+        path = folder + "/views.pt"
+        with zipfile.ZipFile(path, "w") as z:
+            for name, content in (("data.pkl", pickle), ("data/0", bytes(4 * elements)), ("version", b"3\n")):
+                z.writestr(zipfile.ZipInfo("archive/" + name), content)
+        (r,), code = verify(path, more=["--values"])
+        assert not code and len(r["tensors"]) == n and r["tensors"][0]["nan"] is None
+        assert "values_skipped" in {f["kind"] for f in r["findings"]}
+        assert write("convert", path, folder + "/x.safetensors").returncode == 4
+    return f"{n} views of 4 MiB"
 
 
 def test_require():
@@ -744,6 +779,10 @@ def test_last_good():
         os.symlink(names[0], folder + "/best")
         assert not last_good(folder, "--keep", "1")[1]
         assert sorted(os.listdir(folder)) == sorted(["best", names[0], names[3], names[7]]), os.listdir(folder)
+        # What is called otherwise may be anything that somebody saved: it is neither counted nor removed.
+        fill(folder, ["train_data.pt", "step_1.pt", "step_2.pt", "step_3.pt", "last.ckpt"])
+        assert last_good(folder, "--keep", "2")[:2] == ("last.ckpt", 0)
+        assert sorted(os.listdir(folder)) == ["last.ckpt", "step_2.pt", "step_3.pt", "train_data.pt"], os.listdir(folder)
         # Fewer good ones than asked for: nothing goes.
         fill(folder, names[:4], damaged=names[:3])
         assert last_good(folder, "--keep", "2")[:2] == (names[3], 0) and len(os.listdir(folder)) == 4
@@ -839,7 +878,7 @@ def test_durable():
 
 
 TESTS = [test_good, test_flips, test_flips_in_tensors, test_mutations, test_truncation, test_hostile, test_shards,
-         test_distributed, test_safetensors, test_values, test_require, test_torch, test_diff, test_config, test_extract, test_convert,
+         test_distributed, test_safetensors, test_memory, test_values, test_repeats, test_require, test_torch, test_diff, test_config, test_extract, test_convert,
          test_manifest, test_last_good, test_durable]
 
 

@@ -164,8 +164,9 @@ struct plim_ckpt_extracted {
 };
 
 /*
- * Write tensors whose names match one of `patterns` ("a.*|b", * and ? as in a shell) to a safetensors
- * file, durably (see durable.h).  PLIM_E_UNSUPPORTED: one cannot be carried, and is named.
+ * Write tensors whose names match one of `patterns` ("a.*|b", * and ? as in a shell) to a new file, durably (see
+ * durable.h), and its manifest beside it.  flags: enum plim_ckpt_extract_flags.  PLIM_E_ARG: none matches;
+ * PLIM_E_FORMAT: one is not whole; PLIM_E_UNSUPPORTED: the format cannot carry one; each is named.
  */
 PLIM_API enum plim_status plim_ckpt_extract(struct plim_ckpt *ckpt, const char *patterns,
 					    unsigned flags, const char *path,
@@ -186,18 +187,17 @@ PLIM_API enum plim_status plim_ckpt_seal(struct plim_ckpt *ckpt, struct plim_ckp
 /* ---- a folder of checkpoints ---- */
 
 struct plim_ckpt_last_options {
-	uint32_t size;  /* set to sizeof(struct plim_ckpt_last_options) */
-	uint32_t flags; /* PLIM_CKPT_VALUES, PLIM_CKPT_DRY_RUN */
-	uint64_t keep;  /* remove what is older than so many good ones; 0: remove nothing */
+	uint32_t size;             /* set to sizeof(struct plim_ckpt_last_options) */
+	uint32_t flags;            /* PLIM_CKPT_VALUES, PLIM_CKPT_DRY_RUN */
+	uint64_t keep;             /* good ones of the newest series; 0: remove nothing */
 	uint64_t max_memory_bytes; /* as in struct plim_ckpt_options */
 	uint32_t threads;          /* 0: one a core */
 	uint32_t unused;           /* 0 */
 };
 
 struct plim_ckpt_candidate {
-	const char *name; /* in the folder */
-	const char *verdict,
-		*headline; /* NULL: not looked at, because enough newer ones are good */
+	const char *name;               /* in the folder */
+	const char *verdict, *headline; /* NULL: not looked at */
 	bool good, best;
 	const char *fate; /* "kept", "would_be_removed", "removed" */
 };
@@ -212,10 +212,11 @@ struct plim_ckpt_last {
 };
 
 /*
- * Verify the checkpoints of a folder (files, or folders), newest first, until one is good, or `keep` are.
- * With keep, what is older than those is removed, except the best: by its name, by a measure in the
- * name ("val_loss=0.12"), by a link to it, or by trainer_state.json.  When fewer than `keep` are good nothing is
- * removed; newer ones that are damaged always stay.  Nothing good is no error: last_good is NULL.
+ * Verify the checkpoints of a folder (files, or folders), newest first, until one is good, and with keep until
+ * `keep` of the newest numbered series are ("step_100.pt", "step_200.pt").  What is older in that series is then
+ * removed, except the best: by its name, by a measure in the name ("val_loss=0.12"), by a link to it, or by
+ * trainer_state.json.  When fewer than `keep` are good nothing is removed; newer ones that are damaged, and
+ * files of other names, always stay.  Nothing good is no error: last_good is NULL.
  * PLIM_E_ARG: the folder is one checkpoint itself.
  */
 PLIM_API enum plim_status plim_ckpt_last_good(const char *folder,

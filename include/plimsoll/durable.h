@@ -11,7 +11,7 @@
 
 struct plim_durable;
 
-/* `bytes`: how many will be written, so that a full disk shows at once; 0: not known.  PLIM_E_IO. */
+/* `bytes`: how many will be written at most, so that a full disk shows at once; 0: not known.  PLIM_E_IO. */
 PLIM_API enum plim_status plim_durable_begin(const char *path, uint64_t bytes,
 					     struct plim_durable **out, struct plim_err *err);
 PLIM_API enum plim_status plim_durable_write(struct plim_durable *d, const void *at, size_t n,

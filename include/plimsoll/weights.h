@@ -43,8 +43,8 @@ struct plim_weights_set {
 typedef enum plim_status plim_weights_take_fn(void *ctx, const struct plim_weight *t, void **where,
 					      struct plim_err *err);
 /* The next `n` bytes, which begin at byte `at` of the tensor; at most 1 MiB at a time. */
-typedef enum plim_status plim_weights_fill_fn(void *ctx, void *where, uint64_t at, const void *bytes,
-					      size_t n, struct plim_err *err);
+typedef enum plim_status plim_weights_fill_fn(void *ctx, void *where, uint64_t at,
+					      const void *bytes, size_t n, struct plim_err *err);
 /* Give the room back. */
 typedef void plim_weights_drop_fn(void *ctx, const struct plim_weight *t, void *where);
 

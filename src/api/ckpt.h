@@ -19,6 +19,7 @@ struct plim_ckpt_hidden {
 };
 
 extern const struct field_table ckpt_table;
-extern const char *const ckpt_verdict_names[];
+/* By enum plim_ckpt_verdict: for people, and for programs. */
+extern const char *const ckpt_verdict_names[], *const ckpt_verdict_slugs[];
 
 #endif

@@ -1,8 +1,8 @@
 /* The rows of ckpt/1: the JSON, docs/json.md and the ABI check are read from them. */
 #include "ckpt.h"
 
-static const char *const verdicts[] = { "not_verified", "whole",     "unproven",
-					"damaged",      "truncated", "not_a_checkpoint" };
+const char *const ckpt_verdict_slugs[] = { "not_verified", "whole",     "unproven",
+					   "damaged",      "truncated", "not_a_checkpoint" };
 const char *const ckpt_verdict_names[] = {
 	[PLIM_CKPT_NOT_VERIFIED] = "not verified",
 	[PLIM_CKPT_WHOLE] = "whole",
@@ -108,7 +108,7 @@ static const struct field ckpt_rows[] = {
 	FIELD_STRING(C, kind,
 		     "torch, torch_legacy, torchscript, zip, pickle, safetensors, sharded, "
 		     "distributed, folder"),
-	FIELD_ENUM(C, verdict, enum plim_ckpt_verdict, verdicts,
+	FIELD_ENUM(C, verdict, enum plim_ckpt_verdict, ckpt_verdict_slugs,
 		   "not_verified: only its structure was looked at; whole: every byte has a "
 		   "checksum and "
 		   "all are right; unproven: nothing is wrong, but some bytes have none; damaged; "

@@ -18,7 +18,7 @@ static const char *const fates[] = { "kept", "would_be_removed", "removed" };
 #define C struct plim_ckpt_candidate
 static const struct field candidate_rows[] = {
 	FIELD_STRING(C, name, "in the folder"),
-	FIELD_STRING(C, verdict, "of ckpt verify; null: not looked at"),
+	FIELD_STRING(C, verdict, "of ckpt verify, or unreadable; null: not looked at"),
 	FIELD_STRING(C, headline, "of ckpt verify; null: not looked at"),
 	FIELD_BOOL(C, good, "whole or unproven; false: damaged, or not looked at"),
 	FIELD_BOOL(C, best, "its name, a measure in it, a link or a trainer's state says so"),
@@ -96,7 +96,7 @@ static enum plim_status look_at(struct plim_ckpt_last *l, size_t i,
 			*err = why;
 		return st;
 	}
-	x->verdict = ckpt_verdict_names[c->verdict];
+	x->verdict = ckpt_verdict_slugs[c->verdict];
 	x->headline = keep(l, c->headline, &st, err);
 	x->good = c->verdict == PLIM_CKPT_WHOLE || c->verdict == PLIM_CKPT_UNPROVEN;
 	mark_best(l, c);
@@ -109,15 +109,27 @@ static enum plim_status look_at(struct plim_ckpt_last *l, size_t i,
 	return st;
 }
 
-/* Whatever is older than `keep_n` good ones goes, good or not, except the best. */
-static enum plim_status retain(struct plim_ckpt_last *l, size_t from, bool dry,
+/*
+ * The newest numbered series is what is thinned out.  A file without a number may be anything that somebody
+ * saved: it can be the last good one, but it is neither counted nor removed.
+ */
+static uint32_t series_to_keep(const struct ckpt_series *s)
+{
+	for (size_t i = 0; i < s->entries.n; i++)
+		if (strchr(intern_text(&s->strings, s->entries.at[i].pattern), '#'))
+			return s->entries.at[i].pattern;
+	return CKPT_NONE;
+}
+
+/* Whatever of the series is older than those that were looked at goes, good or not, except the best. */
+static enum plim_status retain(struct plim_ckpt_last *l, size_t from, uint32_t series, bool dry,
 			       struct plim_err *err)
 {
 	struct ckpt_series *s = &l->hidden->series;
 	enum plim_status st = PLIM_OK;
 
 	for (size_t i = from; !st && i < l->candidate_count; i++) {
-		if (s->entries.at[i].best)
+		if (s->entries.at[i].best || s->entries.at[i].pattern != series)
 			continue;
 		if (!dry)
 			st = ckpt_series_remove(s, i, err);
@@ -129,33 +141,51 @@ static enum plim_status retain(struct plim_ckpt_last *l, size_t from, bool dry,
 	return st;
 }
 
-static enum plim_status look(struct plim_ckpt_last *l, const struct plim_ckpt_last_options *o,
-			     struct plim_err *err)
+static enum plim_status look_and_retain(struct plim_ckpt_last *l,
+					const struct plim_ckpt_last_options *o,
+					struct plim_err *err)
 {
-	struct plim_ckpt_last_hidden *h = l->hidden;
+	const struct ckpt_series *s = &l->hidden->series;
 	struct plim_ckpt_options verify = { .size = sizeof(verify),
 					    .flags = PLIM_CKPT_VERIFY |
 						     (o->flags & PLIM_CKPT_VALUES),
 					    .max_memory_bytes = o->max_memory_bytes,
 					    .threads = o->threads };
-	uint64_t wanted = o->keep ? o->keep : 1;
+	uint32_t series = series_to_keep(s);
+	uint64_t good = 0;
 	size_t i = 0;
 	enum plim_status st = PLIM_OK;
+
+	for (; !st && i < l->candidate_count && (!l->last_good || good < o->keep); i++) {
+		bool counts = s->entries.at[i].pattern == series;
+
+		if (l->last_good && !counts)
+			continue;
+		st = look_at(l, i, &verify, err);
+		good += counts && l->candidates[i].good;
+	}
+	if (!st && o->keep && good == o->keep)
+		st = retain(l, i, series, o->flags & PLIM_CKPT_DRY_RUN, err);
+	return st;
+}
+
+static enum plim_status look(struct plim_ckpt_last *l, const struct plim_ckpt_last_options *o,
+			     struct plim_err *err)
+{
+	struct plim_ckpt_last_hidden *h = l->hidden;
+	enum plim_status st;
 
 	l->candidates = mem_new(&h->mem, h->series.entries.n, sizeof(*l->candidates), err);
 	if (!l->candidates)
 		return mem_status(err);
 	h->room = l->candidate_count = h->series.entries.n;
-	for (size_t k = 0; k < l->candidate_count; k++)
-		l->candidates[k] =
-			(struct plim_ckpt_candidate){ .name = h->series.entries.at[k].name,
+	for (size_t i = 0; i < l->candidate_count; i++)
+		l->candidates[i] =
+			(struct plim_ckpt_candidate){ .name = h->series.entries.at[i].name,
 						      .fate = fates[0] };
-	while (!st && i < l->candidate_count && l->good < wanted)
-		st = look_at(l, i++, &verify, err);
-	if (!st && o->keep && l->good == wanted)
-		st = retain(l, i, o->flags & PLIM_CKPT_DRY_RUN, err);
-	for (size_t k = 0; k < l->candidate_count; k++)
-		l->candidates[k].best = h->series.entries.at[k].best;
+	st = look_and_retain(l, o, err);
+	for (size_t i = 0; i < l->candidate_count; i++)
+		l->candidates[i].best = h->series.entries.at[i].best;
 	return st;
 }
 

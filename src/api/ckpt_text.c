@@ -108,7 +108,7 @@ static void pickle(struct text *t, const struct plim_ckpt *c)
 		return;
 	}
 	text_wrap(t, 10, 10, "%s; nothing was run",
-		  !strcmp(c->pickle, "extra")	    ? "only known constructors, some of other libraries"
+		  !strcmp(c->pickle, "extra") ? "only known constructors, some of other libraries"
 		  : !strcmp(c->pickle, "dangerous") ? "names that run code when it is loaded"
 						    : "names that are on no list");
 	for (size_t i = 0; i < c->global_count; i++) {

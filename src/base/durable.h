@@ -10,7 +10,7 @@
 
 struct durable;
 
-/* `bytes`: how many will be written, so that a full disk shows at once; 0: not known. */
+/* `bytes`: how many will be written at most, so that a full disk shows at once; 0: not known. */
 enum plim_status durable_begin(struct mem *m, const char *path, uint64_t bytes,
 			       struct durable **out, struct plim_err *err);
 

@@ -8,7 +8,7 @@
  */
 #include "parts.h"
 
-#include <plimsoll/plimsoll.h>
+#include <plimsoll/status.h>
 
 #include <errno.h>
 #include <fcntl.h>

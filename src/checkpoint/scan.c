@@ -13,10 +13,12 @@
 #define PART_BYTES ((uint64_t)32 << 20)
 #define CHUNK_BYTES ((size_t)128 << 10) /* stays in a core's second cache between read and sum */
 #define THREADS 64
+#define REPEATS ((uint64_t)64) /* times that views may cover the same bytes */
 
 struct part {
 	uint32_t extent, crc;
 	uint64_t from, bytes;
+	bool values;          /* tensors in it are looked at */
 	bool shorter, broken; /* the file ends first; it does not inflate */
 };
 
@@ -61,7 +63,7 @@ static void look(struct scan *s, uint32_t extent, uint64_t at, const uint8_t *p,
 static void take(struct scan *s, struct part *part, uint64_t at, const uint8_t *p, size_t n)
 {
 	part->crc = libdeflate_crc32(part->crc, p, n);
-	if (s->flags & CKPT_SCAN_VALUES && !s->ckpt->big_endian)
+	if (part->values)
 		look(s, part->extent, at, p, n);
 }
 
@@ -124,12 +126,11 @@ static enum plim_status read_deflated(struct scan *s, struct part *part, uint8_t
 	return st;
 }
 
-static void *work(void *arg)
+/* Take parts until none is left or one failed. */
+static void work(struct scan *s, uint8_t *buffer)
 {
-	struct scan *s = arg;
 	struct plim_err err = { 0 };
-	uint8_t *buffer = mem_new(s->ckpt->mem, CHUNK_BYTES, 1, &err);
-	enum plim_status st = buffer ? PLIM_OK : mem_status(&err);
+	enum plim_status st = PLIM_OK;
 	size_t i;
 
 	while (!st && !s->failed && (i = s->next++) < s->parts.n) {
@@ -138,34 +139,48 @@ static void *work(void *arg)
 		st = s->ckpt->extents.at[p->extent].deflated ? read_deflated(s, p, buffer, &err)
 							     : read_stored(s, p, buffer, &err);
 	}
+	if (!st)
+		return;
+	pthread_mutex_lock(&s->lock);
+	if (!s->failed)
+		s->err = err;
+	s->failed = st;
+	pthread_mutex_unlock(&s->lock);
+}
+
+/* A helper that gets no memory is no failure: the others do its part. */
+static void *help(void *arg)
+{
+	struct scan *s = arg;
+	uint8_t *buffer = mem_new(s->ckpt->mem, CHUNK_BYTES, 1, NULL);
+
+	if (buffer)
+		work(s, buffer);
 	mem_free(s->ckpt->mem, buffer, CHUNK_BYTES, 1);
-	if (st) {
-		pthread_mutex_lock(&s->lock);
-		if (!s->failed)
-			s->err = err;
-		s->failed = st;
-		pthread_mutex_unlock(&s->lock);
-	}
 	return NULL;
 }
 
 static enum plim_status run(struct scan *s, unsigned threads, struct plim_err *err)
 {
 	pthread_t ids[THREADS];
+	uint8_t *buffer = mem_new(s->ckpt->mem, CHUNK_BYTES, 1, err);
 	unsigned n = 0;
 
+	if (!buffer)
+		return mem_status(err);
 	if (!threads)
 		threads = thread_processors();
 	if (threads > THREADS)
 		threads = THREADS;
 	if (threads > s->parts.n)
 		threads = (unsigned)s->parts.n;
-	/* A thread that cannot be had is no failure: the others do its part. */
-	while (n + 1 < threads && !thread_start(&ids[n], work, s))
+	/* Nor is a thread that cannot be had. */
+	while (n + 1 < threads && !thread_start(&ids[n], help, s))
 		n++;
-	work(s);
+	work(s, buffer);
 	while (n)
 		pthread_join(ids[--n], NULL);
+	mem_free(s->ckpt->mem, buffer, CHUNK_BYTES, 1);
 	if (s->failed && err)
 		*err = s->err;
 	return (enum plim_status)s->failed;
@@ -198,6 +213,26 @@ static enum plim_status sort_tensors(struct scan *s, struct plim_err *err)
 	return PLIM_OK;
 }
 
+/*
+ * Are the values of tensors in it worth looking at?  Views may cover the same bytes again and again: a small
+ * file must not ask for work without end.
+ */
+static bool has_values(const struct scan *s, uint32_t extent)
+{
+	const struct ckpt *c = s->ckpt;
+	uint64_t left = c->extents.at[extent].bytes * REPEATS;
+
+	for (uint32_t i = s->first[extent]; i < s->first[extent + 1]; i++) {
+		uint64_t n = ckpt_tensor_bytes(&c->tensors.at[s->by_extent[i]]);
+
+		if (n > left)
+			return false;
+		left -= n;
+	}
+	return s->flags & CKPT_SCAN_VALUES && !c->big_endian &&
+	       s->first[extent] < s->first[extent + 1];
+}
+
 static enum plim_status plan(struct scan *s, struct plim_err *err)
 {
 	struct ckpt *c = s->ckpt;
@@ -205,14 +240,14 @@ static enum plim_status plan(struct scan *s, struct plim_err *err)
 
 	for (size_t i = 0; !st && i < c->extents.n; i++) {
 		const struct ckpt_extent *x = &c->extents.at[i];
-		bool values = s->flags & CKPT_SCAN_VALUES && x->tensors;
+		bool values = has_values(s, (uint32_t)i);
 		uint64_t most = x->deflated ? UINT64_MAX : PART_BYTES;
 
 		/* With checksums off the sum is still made: only a sum of 0 is right beside a stored 0. */
 		if (x->state == CKPT_CUT || (x->check == CKPT_CHECK_NOTHING && !values))
 			continue;
 		for (uint64_t from = 0; !st && (from < x->bytes || !from); from += most) {
-			struct part p = { .extent = (uint32_t)i, .from = from };
+			struct part p = { .extent = (uint32_t)i, .from = from, .values = values };
 
 			p.bytes = x->bytes - from < most ? x->bytes - from : most;
 			st = vec_push(c->mem, &s->parts, p, err);
@@ -338,10 +373,11 @@ static enum plim_status judge_values(struct ckpt *c, struct plim_err *err)
 					name, (unsigned long long)v->numbers, v->min);
 	}
 	if (!st && skipped)
-		st = model_find(c, CKPT_NOTE, "values_skipped", PLIM_UNKNOWN, err,
-				"the values of %zu tensors were not looked at (views with gaps, "
-				"damaged or of another byte order)",
-				skipped);
+		st = model_find(
+			c, CKPT_NOTE, "values_skipped", PLIM_UNKNOWN, err,
+			"the values of %zu tensors were not looked at (views with gaps or repeats, "
+			"damaged or of another byte order)",
+			skipped);
 	return st;
 }
 

@@ -169,26 +169,38 @@ static int newest_first(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
+/* What is known of a pattern. */
+struct pattern {
+	int64_t time_ns;
+	double metric;
+};
+
 /* Sort, and mark the best measure of each series. */
-static void put_in_order(struct ckpt_series *s)
+static enum plim_status put_in_order(struct ckpt_series *s, struct plim_err *err)
 {
 	struct ckpt_series_entry *at = s->entries.at;
+	size_t patterns = s->strings.n;
+	struct pattern *of = mem_new(s->mem, patterns, sizeof(*of), err);
 
+	if (!of)
+		return mem_status(err);
+	for (size_t i = 0; i < patterns; i++)
+		of[i] = (struct pattern){ INT64_MIN, NAN };
 	for (size_t i = 0; i < s->entries.n; i++) {
-		at[i].pattern_time_ns = at[i].time_ns;
-		for (size_t k = 0; k < s->entries.n; k++)
-			if (at[k].pattern == at[i].pattern && at[k].time_ns > at[i].pattern_time_ns)
-				at[i].pattern_time_ns = at[k].time_ns;
+		struct pattern *p = &of[at[i].pattern];
+
+		p->time_ns = at[i].time_ns > p->time_ns ? at[i].time_ns : p->time_ns;
+		p->metric = isnan(p->metric) || at[i].metric < p->metric ? at[i].metric : p->metric;
 	}
 	for (size_t i = 0; i < s->entries.n; i++) {
-		bool best = !isnan(at[i].metric);
-
-		for (size_t k = 0; best && k < s->entries.n; k++)
-			best = at[k].pattern != at[i].pattern || !(at[k].metric < at[i].metric);
-		at[i].best |= best;
+		at[i].pattern_time_ns = of[at[i].pattern].time_ns;
+		at[i].best |=
+			at[i].metric <= of[at[i].pattern].metric; /* false where there is none */
 	}
+	mem_free(s->mem, of, patterns, sizeof(*of));
 	if (s->entries.n)
 		qsort(at, s->entries.n, sizeof(*at), newest_first);
+	return PLIM_OK;
 }
 
 void ckpt_series_mark_best(struct ckpt_series *s, const char *path)
@@ -258,10 +270,10 @@ enum plim_status ckpt_series_open(struct ckpt_series *s, struct mem *m, const ch
 			st = err_set(err, PLIM_E_ARG,
 				     "'%.200s' is one checkpoint, not a folder of them", path);
 	}
-	if (!st) {
-		put_in_order(s);
+	if (!st)
+		st = put_in_order(s, err);
+	if (!st)
 		mark_links(s, &names);
-	}
 	vec_release(m, &names);
 	ckpt_close(&names_of);
 	return st;

@@ -10,14 +10,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#define DEPTH 400         /* containers inside each other */
+#define DEPTH 400 /* containers inside each other */
 /*
  * Values looked at: at most, and on average for each; shared ones are on several paths.  A pickle of 546 bytes can
  * have 2^60 paths.
  */
 #define VISITS ((size_t)8 << 20)
 #define REVISITS 16
-#define NAME_BYTES 4096   /* of a tensor */
+#define NAME_BYTES 4096 /* of a tensor */
 
 struct walk {
 	struct unpickle *u;
