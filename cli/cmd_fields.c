@@ -2,6 +2,7 @@
 #include "cmd.h"
 
 #include <plimsoll/ckpt.h>
+#include <plimsoll/diff.h>
 #include <plimsoll/whatif.h>
 
 #include <string.h>
@@ -11,9 +12,9 @@ static const struct {
 	enum plim_status (*print)(int layout, plim_write_fn *write, void *ctx,
 				  struct plim_err *err);
 } schemas[] = {
-	{ "report", plim_report_fields },       { "whatif", plim_whatif_fields },
-	{ "ckpt", plim_ckpt_fields },           { "ckpt_diff", plim_ckpt_diff_fields },
-	{ "ckpt_last", plim_ckpt_last_fields },
+	{ "report", plim_report_fields },       { "diff", plim_diff_fields },
+	{ "whatif", plim_whatif_fields },       { "ckpt", plim_ckpt_fields },
+	{ "ckpt_diff", plim_ckpt_diff_fields }, { "ckpt_last", plim_ckpt_last_fields },
 };
 
 static int fields_run(const void *values, int argc, char **argv)

@@ -5,17 +5,7 @@
 #include "pickle/pickle.h"
 #include "pickle_mutate.h"
 
-#include <stdlib.h>
-
 #define LIMIT_BYTES ((uint64_t)256 << 20)
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
-size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n, size_t max, unsigned seed);
-
-size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n, size_t max, unsigned seed)
-{
-	return mutate_pickle(bytes, n, max, seed);
-}
 
 static uint64_t mixed(uint64_t h, uint64_t v)
 {

@@ -6,28 +6,7 @@
 #include "findings/findings.h"
 #include "pickle_mutate.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #define LIMIT_BYTES ((uint64_t)256 << 20)
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
-size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n, size_t max, unsigned seed);
-
-size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n, size_t max, unsigned seed)
-{
-	return n && (bytes[0] == '{' || bytes[0] == '[') && LLVMFuzzerMutate
-		       ? LLVMFuzzerMutate(bytes, n, max)
-		       : mutate_pickle(bytes, n, max, seed);
-}
-
-#define must(what)                                                                     \
-	do {                                                                           \
-		if (!(what)) {                                                         \
-			fprintf(stderr, "fuzz_trace: line %d: %s\n", __LINE__, #what); \
-			abort();                                                       \
-		}                                                                      \
-	} while (0)
 
 /* ---- are two traces the same ---- */
 

@@ -5,28 +5,7 @@
 #include "allocator/allocator.h"
 #include "pickle_mutate.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
 #define LIMIT_BYTES ((uint64_t)256 << 20)
-
-int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
-size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n, size_t max, unsigned seed);
-
-size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n, size_t max, unsigned seed)
-{
-	return n && (bytes[0] == '{' || bytes[0] == '[') && LLVMFuzzerMutate
-		       ? LLVMFuzzerMutate(bytes, n, max)
-		       : mutate_pickle(bytes, n, max, seed);
-}
-
-#define must(what)                                                                      \
-	do {                                                                            \
-		if (!(what)) {                                                          \
-			fprintf(stderr, "fuzz_whatif: line %d: %s\n", __LINE__, #what); \
-			abort();                                                        \
-		}                                                                       \
-	} while (0)
 
 struct sums {
 	uint64_t reserved, active, reserved_events;
@@ -55,11 +34,13 @@ static void on_block(void *self, const struct allocator_block *b)
 	s->active += b->request == TRACE_NONE ? 0 : b->bytes;
 }
 
-static void run(struct mem *m, const struct program *p, const char *conf, uint64_t limit)
+static void run(struct mem *m, const struct program *p, const struct trace_device *d,
+		const char *conf, uint64_t limit)
 {
 	struct allocator_rules rules;
 	struct sums s = { 0 };
 	struct allocator_run how = { .rules = &rules,
+				     .device = d,
 				     .bounds = { .limit_bytes = limit,
 						 .capacity_bytes = UINT64_MAX },
 				     .self = &s,
@@ -87,10 +68,10 @@ static void one_device(struct mem *m, const struct trace *t, const struct trace_
 	if (allocator_replay_own(m, t, d, &replay, &err))
 		return;
 	if (!allocator_explain(m, t, d, replay, &p, &check, &err)) {
-		run(m, p, "", UINT64_MAX);
-		run(m, p, "max_split_size_mb:32", (uint64_t)1 << 28);
-		run(m, p, "expandable_segments:True", (uint64_t)1 << 30);
-		run(m, p, "garbage_collection_threshold:0.5", (uint64_t)1 << 29);
+		run(m, p, d, "", UINT64_MAX);
+		run(m, p, d, "max_split_size_mb:32", (uint64_t)1 << 28);
+		run(m, p, d, "expandable_segments:True", (uint64_t)1 << 30);
+		run(m, p, d, "garbage_collection_threshold:0.5", (uint64_t)1 << 29);
 		allocator_pack(m, p, &packed, &err);
 		program_free(p);
 	}

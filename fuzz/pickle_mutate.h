@@ -7,6 +7,8 @@
 #define FUZZ_PICKLE_MUTATE_H
 
 #include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Absent in the replay driver, which never mutates. */
@@ -182,5 +184,24 @@ static size_t mutate_pickle(uint8_t *p, size_t n, size_t max, unsigned seed_in)
 	}
 	return n;
 }
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n, size_t max, unsigned seed);
+
+/* JSON dumps are changed as any text is. */
+size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n, size_t max, unsigned seed)
+{
+	return n && (bytes[0] == '{' || bytes[0] == '[') && LLVMFuzzerMutate
+		       ? LLVMFuzzerMutate(bytes, n, max)
+		       : mutate_pickle(bytes, n, max, seed);
+}
+
+#define must(what)                                                                         \
+	do {                                                                               \
+		if (!(what)) {                                                             \
+			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what); \
+			abort();                                                           \
+		}                                                                          \
+	} while (0)
 
 #endif

@@ -102,7 +102,7 @@ def check(path):
     return os.path.basename(path)[:-len(".pickle.xz")], table
 
 
-folders = [data] + ([os.path.join(truth[0], "snapshots")] if truth and truth[0] else [])
+folders = [data, os.path.join(data, "kinds")] + ([os.path.join(truth[0], "snapshots")] if truth and truth[0] else [])
 paths = {os.path.basename(p): p for folder in folders for p in sorted(glob.glob(os.path.join(folder, "*.pickle.xz")))
          if os.path.exists(p.replace(".pickle.xz", ".live.json.xz"))}
 with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:

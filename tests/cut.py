@@ -65,7 +65,7 @@ def check(path, folder):
         failures.append(f"{path}: it does not say that something was there before")
 
 
-paths = sorted(glob.glob(data + "/*.pickle.xz") + glob.glob(data + "/settings/*.xz") + glob.glob(data + "/deaths/*.xz") +
+paths = sorted(glob.glob(data + "/*.pickle.xz") + glob.glob(data + "/settings/*.xz") + glob.glob(data + "/deaths/*.xz") + glob.glob(data + "/kinds/*.pickle.xz") +
                glob.glob(data + "/formats/*.pickle"))
 with tempfile.TemporaryDirectory() as scratch:
     for one in paths:

@@ -111,6 +111,25 @@ def check_text(raw, width, wide_ok=False):
         assert wide_ok or columns(line) <= width, f"{columns(line)} columns: {line[:100]}"
 
 
+def check_diff(folder, name):
+    """A program under hostile names beside an ordinary one, beside itself moved, and beside itself without its end."""
+    a, b = (os.path.join(folder, x) for x in ("a.pickle", "b.pickle"))
+    with open(a, "wb") as f:
+        f.write(recording(name))
+    for other in (b"main", b"/elsewhere/" + name, name + name[:99]):
+        with open(b, "wb") as f:
+            f.write(recording(other))
+        for pair in ((a, b), (b, a)):
+            done = run("diff", *pair, "--group-by", "stack")
+            assert done.returncode == 0, (done.returncode, done.stderr[:300])
+            # a word that cannot be broken stays whole
+            check_text(done.stdout, 80, wide_ok=len(name) > 30)
+            done = run("diff", *pair, "--json")
+            assert json.loads(done.stdout.decode("utf-8"))["schema"] == "diff/1"
+    os.unlink(a)
+    os.unlink(b)
+
+
 def check_name(folder, name):
     path = os.path.join(folder, "hostile.pickle")
     with open(path, "wb") as f:
@@ -131,6 +150,7 @@ def check_name(folder, name):
     for args in (["--json"], []):
         done = run("report", path, "--redact", *args)
         assert done.returncode == 0 and (len(name) < 6 or name not in done.stdout), "not redacted"
+    check_diff(folder, name)
     out = os.path.join(folder, "again.pickle")
     done = run("report", path, "--output", out)
     assert done.returncode == 0, done.stderr[:300]

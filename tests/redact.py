@@ -76,6 +76,24 @@ def run(path, *options):
     return done.returncode, done.stdout + done.stderr
 
 
+def check_diff(folder, x, how, path):
+    """Two recordings of one program, the second without its last events."""
+    x = copy.deepcopy(x)
+    for t in x["device_traces"]:
+        del t[len(t) // 2:]
+    other = os.path.join(folder, f"{SECRET}-other.pickle")
+    with open(other, "wb") as f:
+        pickle.dump(plant(x, how), f)
+    for options in ([], ["--json", "--top", "0"], ["--group-by", "stack"], ["--at", "end"], ["--width", "200"]):
+        for pair in ((path, other), (other, path)):
+            done = subprocess.run([plimsoll, "diff", *pair, "--redact", *options], capture_output=True, text=True, timeout=120)
+            said = done.stdout + done.stderr
+            at = said.lower().find(SECRET)
+            if done.returncode or at >= 0 or "--json" in options and "file-1" not in said:
+                failures.append(f"diff, {how.__name__}, {' '.join(options)}: exit {done.returncode}: "
+                                f"{said[max(at - 60, 0):at + 60]!r}")
+
+
 def check(folder, name, x, how):
     path = os.path.join(folder, f"{SECRET}-{how.__name__}.pickle")
     log = os.path.join(folder, f"{SECRET}.log")
@@ -93,6 +111,7 @@ def check(folder, name, x, how):
         at = said.lower().find(SECRET)
         if code or at >= 0:
             failures.append(f"{name}, {how.__name__}, {' '.join(options)}: exit {code}: {said[max(at - 60, 0):at + 60]!r}")
+    check_diff(folder, x, how, path)
     return run(path, "--json", "--redact", "--owners", "0")[1]
 
 

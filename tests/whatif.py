@@ -128,7 +128,7 @@ def check_deaths(folder):
             expect(name, told, f"{result['recommended']} is advised without a word on what comes after")
 
 
-def print_markdown(verdicts, paths):
+def print_markdown(verdicts):
     n = len(verdicts)
     print("| | rows | exact | truth in range | range up to 1 % wide | outcome right |")
     print("|---|---|---|---|---|---|")
@@ -153,18 +153,25 @@ def print_markdown(verdicts, paths):
 
 folder = os.path.join(truth, "snapshots") if truth else data
 verdicts = check_rows(folder, rows_of(truth or data))
+kinds = os.path.join(data, "kinds")  # small programs of many kinds, measured after the model was built
+others = check_rows(kinds, rows_of(kinds))
 paths = check_settings(folder)
 check_deaths(data)
 exact = sum(v[2] for v in verdicts)
 if markdown:
-    print_markdown(verdicts, paths)
+    print_markdown(verdicts)
+    print("\nOther kinds of programs (tests/data/kinds: optimizers, convolutions, compiled code, half precision ...), first measured\n"
+          "when the model stood; with a limit 6 % above what they allocate at once:\n")
+    print_markdown(others)
 else:
     expect("whatif.jsonl", exact >= 0.97 * len(verdicts), f"{exact} of {len(verdicts)} rows exact")
-    for row, run, _, inside, width, right in verdicts:
+    expect("kinds", sum(v[2] for v in others) >= 0.93 * len(others), "fewer than 93 % of rows are exact")
+    for row, run, _, inside, width, right in verdicts + others:
         where = f"{row['snapshot']} {row['settings']} {row['limit_gib']}"
         expect(where, inside, f"{row['reserved_peak']} is not in {run['reserved_peak_range_bytes']}")
-        expect(where, width <= 0.01, f"the range is {100 * width:.1f} % wide")
+        expect(where, width <= 0.01 or not run["outcome_certain"] or row in [v[0] for v in others],
+               f"the range is {100 * width:.1f} % wide")
         expect(where, right or not run["outcome_certain"], f"{run['outcome']}, measured {row['outcome']}")
-print("\n".join(failures) or ("" if markdown else f"{exact} of {len(verdicts)} rows exact, the others in range; "
+print("\n".join(failures) or ("" if markdown else f"{exact} of {len(verdicts)} and {sum(v[2] for v in others)} of {len(others)} rows exact, the others in range; "
                               f"{len(paths)} recordings under their own settings, every event and statistic"))
 sys.exit(bool(failures))

@@ -3,6 +3,7 @@
 #define PLIMSOLL_PLIMSOLL_H
 
 #include <plimsoll/ckpt.h>
+#include <plimsoll/diff.h>
 #include <plimsoll/durable.h>
 #include <plimsoll/record.h>
 #include <plimsoll/report.h>

@@ -46,8 +46,8 @@ struct plim_whatif_run {
 	const char *settings;
 	uint64_t limit_bytes;
 	enum plim_whatif_outcome outcome;
-	bool outcome_certain; /* the same wherever the driver puts the segments */
-	uint64_t oom_event;   /* of the recording: the request that failed */
+	bool outcome_certain; /* the same wherever the driver puts the segments, and no workspace was refused */
+	uint64_t oom_event; /* of the recording: the request that failed */
 	uint64_t oom_request_bytes;
 	uint64_t reserved_peak_bytes;
 	uint64_t *reserved_peak_range_bytes; /* two: over all placements of segments */
@@ -55,6 +55,7 @@ struct plim_whatif_run {
 	uint64_t allocated_peak_bytes, active_peak_bytes;
 	uint64_t retries, device_allocs, segments;
 	uint64_t smallest_limit_bytes;
+	uint64_t refused_workspaces;
 	const char **warnings;
 	size_t warning_count;
 };

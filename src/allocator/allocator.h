@@ -127,18 +127,29 @@ void allocator_replay_free(struct allocator_replay *r);
  */
 
 /*
- * As CUDA does on Linux in the recordings measured (driver 580, H100 and H200): address space comes in
- * chunks of 32 MiB from above downwards; a segment of up to half a chunk goes behind another one where
- * its last chunk has room.  Which such place it takes depends on what else the process keeps there,
- * and that is not recorded: hence several ways.  The first fits the recordings best.
+ * Where a new segment lies, which decides between free blocks of one size.
+ *
+ * What the recording shows comes first: the k-th segment of a size goes where the k-th of that size went,
+ * unless another one is there.  Beyond that it is as CUDA does on Linux in the recordings measured (driver
+ * 580, H100 and H200): address space comes in chunks of 32 MiB from above downwards; a segment of up to half
+ * a chunk goes behind another one where its last chunk has room.  Which such place it takes depends on what
+ * else the process keeps there, and that is not recorded: hence several ways.
  */
 enum allocator_way {
+	ALLOCATOR_RECORDED, /* where the recording has it, else the lowest */
 	ALLOCATOR_LOWEST,   /* the lowest place with room */
 	ALLOCATOR_HIGHEST,  /* the highest one */
 	ALLOCATOR_TIGHTEST, /* the one with the least room left over */
 	ALLOCATOR_APART,    /* a chunk of its own */
+	ALLOCATOR_RISING, /* one above the other, without chunks, as in a hole that something large left */
 	ALLOCATOR_WAYS
 };
+
+/*
+ * How many of the ways, from the first on, may be a recording's: ALLOCATOR_RISING only where two large segments
+ * lie one behind the other and not as chunks, which such a hole alone explains.
+ */
+unsigned allocator_ways(const struct trace_device *d);
 
 /* How far the model gives the recording back. */
 struct allocator_check {
@@ -169,7 +180,9 @@ struct allocator_outcome {
 	uint32_t oom_event; /* of the recording, the request that failed; TRACE_NONE: none did */
 	uint64_t oom_request_bytes;
 	struct allocator_stats stats;
-	uint64_t survived_attempts; /* requests that failed when recorded and do not here */
+	/* cuDNN goes on with less where a workspace is refused; what it then asks for is not known */
+	uint64_t refused_workspaces;
+	uint64_t unrefused_peak_bytes; /* reserved, until the first of them */
 };
 
 /* What PyTorch would record. */
@@ -196,7 +209,8 @@ struct allocator_run {
 	const struct allocator_rules *rules;
 	struct allocator_bounds bounds;
 	enum allocator_way way;
-	void *self; /* for the two below, which may be NULL */
+	const struct trace_device *device; /* whose places ALLOCATOR_RECORDED follows */
+	void *self;                        /* for the two below, which may be NULL */
 	void (*event)(void *self, const struct allocator_event *event);
 	void (*block)(void *self,
 		      const struct allocator_block *block); /* by address in a segment */

@@ -124,17 +124,6 @@ static uint32_t first_release(const struct explaining *x)
 	return TRACE_NONE;
 }
 
-static int stack_names(const struct trace *t, uint32_t stack, const char *name)
-{
-	uint32_t n;
-	const uint32_t *ids = trace_stack(t, stack, &n);
-
-	for (uint32_t i = 0; i < n; i++)
-		if (strstr(trace_text(t, trace_frame(t, ids[i])->name), name))
-			return 1;
-	return 0;
-}
-
 /*
  * Memory was given back before this request: by the request's own ladder, or by empty_cache() just
  * before it?  A stack tells.  Without one: a request that finds a free block needs no ladder, and one
@@ -152,13 +141,13 @@ static int was_emptied(struct explaining *x, const struct program_op *op)
 		return 0;
 	if (ev->stack[release] != TRACE_NONE && ev->stack[release] == ev->stack[op->event])
 		return 0;
-	if (stack_names(x->t, ev->stack[release], "empty_cache") ||
-	    stack_names(x->t, ev->stack[release], "emptyCache"))
+	if (trace_stack_names(x->t, ev->stack[release], "empty_cache") ||
+	    trace_stack_names(x->t, ev->stack[release], "emptyCache"))
 		return 1;
 	if (caching_find(&x->model, caching_half(rq->pool, bytes), rq->stream, bytes) !=
 	    CACHING_NONE)
 		return 1;
-	return op->kind == PROGRAM_ALLOC && x->model.rules.gc_threshold == 0 &&
+	return program_allocates(op->kind) && x->model.rules.gc_threshold == 0 &&
 	       x->model.rules.max_split_bytes == UINT64_MAX &&
 	       reserved + allocator_segment_bytes(&x->model.rules, bytes) <= x->reserved_max;
 }

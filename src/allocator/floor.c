@@ -153,7 +153,7 @@ static uint32_t *lifetimes(struct mem *m, const struct program *p, struct plim_e
 	for (uint32_t i = 0; life && i < p->ops.n; i++) {
 		const struct program_op *op = &p->ops.at[i];
 
-		if (op->kind == PROGRAM_ALLOC)
+		if (program_allocates(op->kind))
 			life[op->request] = UINT32_MAX - i;
 		else if (op->kind == PROGRAM_FREE_DONE)
 			life[op->request] += i + 1; /* UINT32_MAX - i + j + 1 wraps to j - i */
@@ -177,13 +177,13 @@ static enum plim_status pack_all(struct packing *k, const struct program *p, con
 		uint64_t bytes;
 		struct side *s;
 
-		if (op->kind != PROGRAM_ALLOC && op->kind != PROGRAM_FREE_DONE)
+		if (!program_allocates(op->kind) && op->kind != PROGRAM_FREE_DONE)
 			continue;
 		bytes = rounded(p->requests.at[op->request].bytes);
 		s = &k->side[life[op->request] < long_from];
 		if (bytes)
-			st = op->kind == PROGRAM_ALLOC ? pack(k, s, bytes, &piece_of[op->request])
-						       : unpack(k, s, piece_of[op->request]);
+			st = program_allocates(op->kind) ? pack(k, s, bytes, &piece_of[op->request])
+							 : unpack(k, s, piece_of[op->request]);
 	}
 	return st;
 }

@@ -21,7 +21,11 @@ static enum plim_status malloc_op(struct running *r, const struct program_op *op
 	r->block_of[op->request] = block;
 	if (st)
 		return st;
-	if (block == CACHING_NONE) {
+	if (block == CACHING_NONE && op->kind == PROGRAM_WORKSPACE) {
+		if (!r->out->refused_workspaces++)
+			r->out->unrefused_peak_bytes =
+				r->model.stats.count[ALLOCATOR_RESERVED_BYTES][0].peak;
+	} else if (block == CACHING_NONE) {
 		r->stopped = op->kind == PROGRAM_ALLOC;
 		if (r->out->oom_event == TRACE_NONE) {
 			r->out->oom_event = op->event;
@@ -29,7 +33,6 @@ static enum plim_status malloc_op(struct running *r, const struct program_op *op
 		}
 	} else if (op->kind == PROGRAM_ATTEMPT) {
 		/* what the program would have done with it was not recorded: it is given back */
-		r->out->survived_attempts++;
 		r->block_of[op->request] = CACHING_NONE;
 		st = caching_free_requested(&r->model, block);
 		if (!st)
@@ -56,6 +59,7 @@ static enum plim_status one(struct running *r, const struct program_op *op)
 {
 	switch ((enum program_op_kind)op->kind) {
 	case PROGRAM_ALLOC:
+	case PROGRAM_WORKSPACE:
 	case PROGRAM_ATTEMPT: return malloc_op(r, op);
 	case PROGRAM_FREE:
 	case PROGRAM_FREE_DONE: return free_op(r, op);
@@ -140,6 +144,8 @@ enum plim_status allocator_run(struct mem *m, const struct program *p,
 	setup.driver.event = how->event ? pass_event : NULL;
 	r.block_of = mem_new(m, p->requests.n, sizeof(*r.block_of), err);
 	st = r.block_of ? caching_init(&r.model, m, &setup, err) : mem_status(err);
+	if (!st && how->way == ALLOCATOR_RECORDED && how->device)
+		st = placement_follow(&placement, how->device);
 	for (r.op = 0; !st && !r.stopped && r.op < p->ops.n; r.op++) {
 		st = one(&r, &p->ops.at[r.op]);
 		if (!st)

@@ -31,8 +31,11 @@ struct plim_report_hidden {
 	chunks;
 };
 
-extern const struct field_table report_table;
+extern const struct field_table report_table, report_source_table;
 extern const char *const report_bound_names[], *const report_cause_names[];
+
+/* "optimizer state", for a person. */
+extern const char *const report_category_words[TIMELINE_CATEGORIES];
 
 /* n * size zeroed bytes that live as long as the report. */
 void *report_take(struct plim_report *r, size_t n, size_t size, struct plim_err *err);

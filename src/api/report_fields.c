@@ -30,7 +30,7 @@ static const struct field source_rows[] = {
 	FIELD_STRINGS(S, notes, note_count, "what the reader found worth telling"),
 };
 #undef S
-static const struct field_table source_table = FIELD_TABLE(struct plim_report_source, source_rows);
+const struct field_table report_source_table = FIELD_TABLE(struct plim_report_source, source_rows);
 
 #define M struct plim_report_moment
 static const struct field moment_rows[] = {
@@ -269,7 +269,7 @@ static const struct field_table device_table = FIELD_TABLE(struct plim_report_de
 
 #define R struct plim_report
 static const struct field report_rows[] = {
-	FIELD_STRUCT(R, source, struct plim_report_source, source_table, "what was read"),
+	FIELD_STRUCT(R, source, struct plim_report_source, report_source_table, "what was read"),
 	FIELD_STRUCTS(R, devices, device_count, struct plim_report_device, device_table,
 		      "those with memory or events"),
 };

@@ -183,6 +183,20 @@ static const char *no_frame(const struct text *t, const struct plim_report *r)
 					     : "no Python stack (autograd's backward, as a rule)";
 }
 
+const char *const report_category_words[TIMELINE_CATEGORIES] = {
+	[TIMELINE_PARAMETER] = "parameters",
+	[TIMELINE_GRADIENT] = "gradients",
+	[TIMELINE_OPTIMIZER_STATE] = "optimizer state",
+	[TIMELINE_ACTIVATION] = "activations",
+	[TIMELINE_INPUT] = "inputs",
+	[TIMELINE_WORKSPACE] = "cuBLAS workspace",
+	[TIMELINE_TEMPORARY] = "temporaries",
+	[TIMELINE_AUTOGRAD_DETAIL] = "autograd's own",
+	[TIMELINE_KV_CACHE] = "keys and values",
+	[TIMELINE_BUFFER] = "buffers",
+	[TIMELINE_UNKNOWN] = "outputs kept, or unknown",
+};
+
 struct kind {
 	const char *name;
 	uint64_t bytes;
@@ -198,21 +212,24 @@ static int larger_kind(const void *a, const void *b)
 /* What the owners' memory is for, largest first: "2.31 GiB activations, 471.07 MiB parameters". */
 static void kinds(struct text *t, const struct plim_report_categories *c)
 {
-	struct kind list[] = {
-		{ "parameters", c->parameter },
-		{ "gradients", c->gradient },
-		{ "optimizer state", c->optimizer_state },
-		{ "activations", c->activation },
-		{ "inputs", c->input },
-		{ "cuBLAS workspace", c->workspace },
-		{ "temporaries", c->temporary },
-		{ "autograd's own", c->autograd_detail },
-		{ "keys and values", c->kv_cache },
-		{ "buffers", c->buffer },
-		{ "outputs kept, or unknown", c->unknown },
+	const uint64_t bytes[TIMELINE_CATEGORIES] = {
+		[TIMELINE_PARAMETER] = c->parameter,
+		[TIMELINE_GRADIENT] = c->gradient,
+		[TIMELINE_OPTIMIZER_STATE] = c->optimizer_state,
+		[TIMELINE_ACTIVATION] = c->activation,
+		[TIMELINE_INPUT] = c->input,
+		[TIMELINE_WORKSPACE] = c->workspace,
+		[TIMELINE_TEMPORARY] = c->temporary,
+		[TIMELINE_AUTOGRAD_DETAIL] = c->autograd_detail,
+		[TIMELINE_KV_CACHE] = c->kv_cache,
+		[TIMELINE_BUFFER] = c->buffer,
+		[TIMELINE_UNKNOWN] = c->unknown,
 	};
+	struct kind list[TIMELINE_CATEGORIES];
 	struct text line;
 
+	for (int k = 0; k < TIMELINE_CATEGORIES; k++)
+		list[k] = (struct kind){ report_category_words[k], bytes[k] };
 	qsort(list, sizeof(list) / sizeof(*list), sizeof(*list), larger_kind);
 	text_init(&line, t->mem, &t->style);
 	for (size_t i = 0; i < sizeof(list) / sizeof(*list) && list[i].bytes; i++) {

@@ -362,7 +362,16 @@ static enum plim_status explain(struct plim_whatif *w, struct plim_err *err)
 	return allocator_pack(m, h->program, &w->floor.packed_peak_bytes, err);
 }
 
-#define NOTES_MAX 4
+#define NOTES_MAX 5
+
+static int refuses_workspaces(const struct plim_whatif *w)
+{
+	uint64_t n = w->as_recorded->refused_workspaces;
+
+	for (size_t i = 0; i < w->run_count; i++)
+		n += w->runs[i].refused_workspaces;
+	return n != 0;
+}
 
 static enum plim_status tell_notes(struct plim_whatif *w, struct plim_err *err)
 {
@@ -391,6 +400,11 @@ static enum plim_status tell_notes(struct plim_whatif *w, struct plim_err *err)
 			r, err,
 			"the recording ends at its death: what a run that survives it would have "
 			"allocated next is not known");
+	if (refuses_workspaces(w))
+		w->notes[w->note_count++] = report_text(
+			r, err,
+			"where a convolution's workspace is refused cuDNN takes another algorithm, "
+			"slower and with less: such runs are marked with a question mark");
 	if (w->hidden->not_tried)
 		w->notes[w->note_count++] = report_text(
 			r, err, "%zu settings were not tried: the time for the search was over",

@@ -109,7 +109,8 @@ static const struct field run_rows[] = {
 	FIELD_U64(R, limit_bytes, "reserved memory that it may reach; null: no limit"),
 	FIELD_ENUM(R, outcome, enum plim_whatif_outcome, outcomes,
 		   "ok: it survives to the end of the recording; oom"),
-	FIELD_BOOL(R, outcome_certain, "the same wherever the driver puts the segments"),
+	FIELD_BOOL(R, outcome_certain,
+		   "the same wherever the driver puts the segments, and no workspace was refused"),
 	FIELD_U64(R, oom_event, "event of the recording whose request failed; null: none"),
 	FIELD_U64(R, oom_request_bytes, "what it asked for; null: none failed"),
 	FIELD_U64(R, reserved_peak_bytes, "most memory taken from the driver"),
@@ -122,6 +123,9 @@ static const struct field run_rows[] = {
 	FIELD_U64(R, segments, "segments at the end (expandable ones are not counted)"),
 	FIELD_U64(R, smallest_limit_bytes,
 		  "smallest limit that it survives, to 2 MiB; null: not looked for"),
+	FIELD_U64(R, refused_workspaces,
+		  "workspaces that cuDNN asked for and did not get: it takes slower algorithms, "
+		  "whose needs are not known"),
 	FIELD_STRINGS(R, warnings, warning_count, "known costs of the settings, with their source"),
 };
 #undef R

@@ -210,7 +210,8 @@ enum plim_status plim_whatif_snapshot(const struct plim_whatif *w, const char *s
 	struct allocator_rules rules;
 	struct allocator_run how = { .rules = &rules,
 				     .bounds = whatif_bounds(w, w->bound.limit_bytes),
-				     .way = ALLOCATOR_LOWEST,
+				     .way = ALLOCATOR_RECORDED,
+				     .device = w->hidden->device,
 				     .self = &k,
 				     .event = on_event,
 				     .block = on_block };

@@ -31,7 +31,9 @@ static enum plim_status once(const struct plim_whatif *w, const struct allocator
 			     const struct allocator_bounds *bounds, unsigned way,
 			     struct allocator_outcome *out, struct plim_err *err)
 {
-	struct allocator_run how = { .rules = rules, .bounds = *bounds, .way = way };
+	struct allocator_run how = {
+		.rules = rules, .bounds = *bounds, .way = way, .device = w->hidden->device
+	};
 
 	return allocator_run(&w->hidden->report->hidden->mem, w->hidden->program, &how, out, err);
 }
@@ -41,6 +43,21 @@ static uint64_t reserved_peak(const struct allocator_outcome *o)
 	return o->stats.count[ALLOCATOR_RESERVED_BYTES][0].peak;
 }
 
+static void widen(struct plim_whatif_run *run, const struct allocator_outcome *o)
+{
+	uint64_t most = reserved_peak(o), *range = run->reserved_peak_range_bytes;
+	uint64_t least = most;
+
+	if (o->refused_workspaces) {
+		least = o->unrefused_peak_bytes;
+		most = run->limit_bytes > most ? run->limit_bytes : most;
+	}
+	range[0] = least < range[0] ? least : range[0];
+	range[1] = most > range[1] ? most : range[1];
+	run->outcome_certain &= !o->refused_workspaces &&
+				(o->oom_event == TRACE_NONE) == (run->outcome == PLIM_WHATIF_OK);
+}
+
 static void fill(struct plim_whatif_run *run, const struct allocator_outcome *o)
 {
 	run->outcome = o->oom_event == TRACE_NONE ? PLIM_WHATIF_OK : PLIM_WHATIF_OOM;
@@ -48,21 +65,15 @@ static void fill(struct plim_whatif_run *run, const struct allocator_outcome *o)
 	run->oom_event = o->oom_event == TRACE_NONE ? PLIM_UNKNOWN : o->oom_event;
 	run->oom_request_bytes = o->oom_event == TRACE_NONE ? PLIM_UNKNOWN : o->oom_request_bytes;
 	run->reserved_peak_bytes = reserved_peak(o);
-	run->reserved_peak_range_bytes[0] = run->reserved_peak_range_bytes[1] = reserved_peak(o);
+	run->reserved_peak_range_bytes[0] = UINT64_MAX;
+	run->reserved_peak_range_bytes[1] = 0;
+	run->refused_workspaces = o->refused_workspaces;
 	run->allocated_peak_bytes = o->stats.count[ALLOCATOR_ALLOCATED_BYTES][0].peak;
 	run->active_peak_bytes = o->stats.count[ALLOCATOR_ACTIVE_BYTES][0].peak;
 	run->retries = o->stats.retries;
 	run->device_allocs = o->stats.device_allocs;
 	run->segments = o->stats.count[ALLOCATOR_SEGMENT][0].current;
-}
-
-static void widen(struct plim_whatif_run *run, const struct allocator_outcome *o)
-{
-	uint64_t peak = reserved_peak(o), *range = run->reserved_peak_range_bytes;
-
-	range[0] = peak < range[0] ? peak : range[0];
-	range[1] = peak > range[1] ? peak : range[1];
-	run->outcome_certain &= (o->oom_event == TRACE_NONE) == (run->outcome == PLIM_WHATIF_OK);
+	widen(run, o);
 }
 
 /*
@@ -73,15 +84,16 @@ static enum plim_status run_settings(const struct plim_whatif *w, struct plim_wh
 				     const struct allocator_rules *rules, struct plim_err *err)
 {
 	struct allocator_bounds bounds = whatif_bounds(w, w->bound.limit_bytes);
+	unsigned ways = allocator_ways(w->hidden->device);
 	struct allocator_outcome o;
-	enum plim_status st = once(w, rules, &bounds, ALLOCATOR_LOWEST, &o, err);
+	enum plim_status st = once(w, rules, &bounds, ALLOCATOR_RECORDED, &o, err);
 
 	run->limit_bytes = w->bound.limit_bytes;
 	run->smallest_limit_bytes = PLIM_UNKNOWN;
 	if (st)
 		return st;
 	fill(run, &o);
-	for (unsigned way = ALLOCATOR_LOWEST + 1; !st && way < ALLOCATOR_WAYS; way++) {
+	for (unsigned way = ALLOCATOR_RECORDED + 1; !st && way < ways; way++) {
 		st = once(w, rules, &bounds, way, &o, err);
 		if (!st)
 			widen(run, &o);
@@ -89,7 +101,7 @@ static enum plim_status run_settings(const struct plim_whatif *w, struct plim_wh
 	if (st || bounds.limit_bytes == UINT64_MAX || !bounds.limit_bytes)
 		return st;
 	bounds.limit_bytes--;
-	st = once(w, rules, &bounds, ALLOCATOR_LOWEST, &o, err);
+	st = once(w, rules, &bounds, ALLOCATOR_RECORDED, &o, err);
 	if (!st)
 		widen(run, &o);
 	return st;
@@ -100,9 +112,9 @@ static enum plim_status survives(const struct plim_whatif *w, const struct alloc
 {
 	struct allocator_bounds bounds = whatif_bounds(w, limit);
 	struct allocator_outcome o;
-	enum plim_status st = once(w, rules, &bounds, ALLOCATOR_LOWEST, &o, err);
+	enum plim_status st = once(w, rules, &bounds, ALLOCATOR_RECORDED, &o, err);
 
-	*yes = !st && o.oom_event == TRACE_NONE;
+	*yes = !st && o.oom_event == TRACE_NONE && !o.refused_workspaces;
 	return st;
 }
 
@@ -117,7 +129,7 @@ static enum plim_status find_smallest(const struct plim_whatif *w, struct plim_w
 	struct allocator_bounds none = { UINT64_MAX, UINT64_MAX, 0 };
 	uint64_t low = w->floor.requested_peak_bytes / GRAIN, high;
 	struct allocator_outcome o;
-	enum plim_status st = once(w, rules, &none, ALLOCATOR_LOWEST, &o, err);
+	enum plim_status st = once(w, rules, &none, ALLOCATOR_RECORDED, &o, err);
 	int yes;
 
 	if (st)
@@ -399,7 +411,7 @@ static enum plim_status withhold(const struct plim_whatif *w, const char **why,
 			"on, so "
 			"the runs show what PyTorch's rules would do, not what this job did",
 			(unsigned long long)w->self_check.diverged_at);
-	else if (limit != PLIM_UNKNOWN && live > limit)
+	else if (limit != PLIM_UNKNOWN && live > limit && !w->as_recorded->refused_workspaces)
 		*why = report_text(
 			r, err,
 			"no allocator setting can help: %s is asked for at once, the limit "

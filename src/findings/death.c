@@ -110,7 +110,7 @@ struct point {
 static inline uint64_t key_of(const struct trace *t, uint32_t stack)
 {
 	/* no stack recorded and no Python on the thread are the same: both are a thread of the engine */
-	return stack == TRACE_NONE || !t->stacks.at[stack].n ? 1 : stack + (uint64_t)2;
+	return trace_stackless(t, stack) ? 1 : stack + (uint64_t)2;
 }
 
 static void stretch_end(struct point *p, size_t l, uint64_t request)
@@ -275,7 +275,7 @@ static enum plim_status read_optimizer(struct mem *m, const struct timeline *tl,
 
 		if (!timeline_lives(one, TIMELINE_ALLOCATED, d->event))
 			continue;
-		if (one->stack == TRACE_NONE || !t->stacks.at[one->stack].n)
+		if (trace_stackless(t, one->stack))
 			o->gradients += one->requested_bytes;
 		else
 			bytes[one->stack] += one->requested_bytes;

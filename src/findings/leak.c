@@ -215,7 +215,7 @@ static enum plim_status find_part(const struct climb *c, struct findings_leak *l
 		return mem_status(err);
 	for (size_t a = 0; a < c->tl->device->alloc_count; a++) {
 		const struct trace_alloc *one = &c->tl->device->allocs[a];
-		int stackless = one->stack == TRACE_NONE || !c->tl->trace->stacks.at[one->stack].n;
+		int stackless = trace_stackless(c->tl->trace, one->stack);
 
 		if (one->born == TRACE_NONE || one->born < leak->first_event ||
 		    one->born > leak->last_event ||

@@ -140,11 +140,36 @@ static enum plim_status open_with(struct program *p, const struct pools *pools, 
 	return st;
 }
 
+#define WORKSPACE_MIN (1u << 20) /* smaller ones are of no account */
+
+/*
+ * A convolution asks cuDNN for an algorithm, and frees its workspace before it allocates anything else.  Where
+ * that fails PyTorch goes on with the next algorithm (Conv_v8.cpp, Conv_v7.cpp: it catches OutOfMemoryError).
+ * The backward pass has no Python stack: there it is what is freed at once in a program with convolutions.
+ */
+static int is_workspace(const struct pools *p, uint32_t e, int *convolves)
+{
+	static const char *const names[] = { "_conv_forward", "convolution", "conv_transpose" };
+	const struct trace_events *ev = &p->d->events;
+	int named = 0;
+
+	if (ev->size[e] < WORKSPACE_MIN || e + 1 >= ev->n || ev->alloc[e + 1] != ev->alloc[e] ||
+	    ev->action[e + 1] != TRACE_FREE_REQUESTED)
+		return 0;
+	if (trace_stackless(p->t, ev->stack[e]))
+		return *convolves;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !named; i++)
+		named = trace_stack_names(p->t, ev->stack[e], names[i]);
+	*convolves |= named;
+	return named;
+}
+
 static enum plim_status follow(struct program *p, const struct pools *pools, uint32_t *number,
 			       struct plim_err *err)
 {
 	const struct trace_events *ev = &pools->d->events;
 	enum plim_status st = PLIM_OK;
+	int convolves = 0;
 
 	for (uint32_t e = 0; !st && e < ev->n; e++) {
 		uint32_t a = ev->alloc[e];
@@ -154,11 +179,14 @@ static enum plim_status follow(struct program *p, const struct pools *pools, uin
 		case TRACE_OOM: {
 			struct program_request rq = { ev->size[e], ev->stack[e], ev->stream[e],
 						      pool_of(pools, e) };
-			int fails = ev->action[e] == TRACE_OOM;
+			enum program_op_kind kind = PROGRAM_ATTEMPT;
 
-			if (!fails)
+			if (ev->action[e] == TRACE_ALLOC) {
 				number[a] = (uint32_t)p->requests.n;
-			st = request(p, &rq, fails ? PROGRAM_ATTEMPT : PROGRAM_ALLOC, e, err);
+				kind = is_workspace(pools, e, &convolves) ? PROGRAM_WORKSPACE
+									  : PROGRAM_ALLOC;
+			}
+			st = request(p, &rq, kind, e, err);
 			break;
 		}
 		case TRACE_FREE_REQUESTED: st = op(p, number[a], PROGRAM_FREE, e, err); break;

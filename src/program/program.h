@@ -9,6 +9,7 @@
 
 enum program_op_kind {
 	PROGRAM_ALLOC,
+	PROGRAM_WORKSPACE, /* an allocation of cuDNN's, which takes another algorithm where it fails */
 	PROGRAM_FREE,      /* the program drops it */
 	PROGRAM_FREE_DONE, /* other streams are done with it too */
 	PROGRAM_ATTEMPT, /* an allocation that failed when recorded: its request lives no longer than that */
@@ -21,6 +22,12 @@ struct program_request {
 	uint32_t stack;
 	uint16_t stream, pool;
 };
+
+/* Does it ask for memory, and get it? */
+static inline int program_allocates(uint32_t kind)
+{
+	return kind == PROGRAM_ALLOC || kind == PROGRAM_WORKSPACE;
+}
 
 struct program_op {
 	uint32_t request; /* TRACE_NONE: of none */

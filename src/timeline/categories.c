@@ -34,6 +34,7 @@ const struct timeline_rule timeline_rules[] = {
 	{ TIMELINE_INPUT, 80, "born outside the model, lives into a forward pass" },
 	{ TIMELINE_AUTOGRAD_DETAIL, 95, "born in a backward pass, ends with it" },
 	{ TIMELINE_TEMPORARY, 80, "born and freed outside the model" },
+	{ TIMELINE_BUFFER, 95, "a bucket of DistributedDataParallel, where gradients are reduced" },
 };
 
 enum rule {
@@ -56,6 +57,7 @@ enum rule {
 	RULE_INPUT,
 	RULE_DETAIL,
 	RULE_TEMPORARY,
+	RULE_BUCKET,
 };
 
 /*
@@ -80,6 +82,7 @@ struct deciding {
 	const uint8_t *phase;
 	uint8_t *rule;
 	struct plim_err *err;
+	int trains;                        /* there are backward passes */
 	uint32_t death;                    /* the failure that ended the program; NEVER */
 	VEC(uint32_t) forwards;            /* events at which forward passes begin */
 	VEC(uint32_t) steps;               /* events at which optimizer steps begin ... */
@@ -144,8 +147,7 @@ static int lives_into_forward(const struct deciding *x, const struct trace_alloc
 
 #define AFTERLIFE 16 /* allocations after a failure that was the last: messages, a closing report */
 
-/* The last failure, if the program did not go on after it. */
-static uint32_t find_death(const struct trace_events *ev)
+uint32_t timeline_find_death(const struct trace_events *ev)
 {
 	uint32_t allocs = 0;
 
@@ -154,7 +156,7 @@ static uint32_t find_death(const struct trace_events *ev)
 			return (uint32_t)e;
 		allocs += ev->action[e] == TRACE_ALLOC;
 	}
-	return NEVER;
+	return TRACE_NONE;
 }
 
 static int is_pass(enum timeline_phase p)
@@ -300,6 +302,8 @@ static int is_built(const struct deciding *x, const struct trace_alloc *a, unsig
 {
 	enum timeline_phase born = phase_at(x, a->born);
 
+	if (cues & CUE_LAZY)
+		return lives_into_forward(x, a);
 	return cues & CUE_BUILD && !(cues & (CUE_FORWARD | CUE_BACKWARD | CUE_OPTIMIZER)) &&
 	       (born == TIMELINE_LOAD || born == TIMELINE_OTHER) && lives_into_forward(x, a);
 }
@@ -311,8 +315,10 @@ static enum rule decide(const struct deciding *x, const struct trace_alloc *a)
 
 	if (a->flags & TRACE_BEFORE && a->stack == TRACE_NONE)
 		return RULE_NONE;
-	if (cues & CUE_CACHE)
+	if (cues & CUE_CACHE && !(x->trains && born == TIMELINE_FORWARD)) /* there it is saved */
 		return RULE_CACHE;
+	if (cues & CUE_BUCKET)
+		return RULE_BUCKET;
 	if (cues & CUE_FORWARD && is_pass(born))
 		return in_forward(x, a);
 	if (born == TIMELINE_BACKWARD) /* what checkpointing computes again is saved once more */
@@ -473,11 +479,12 @@ enum plim_status timeline_categorize(struct mem *m, const struct timeline *tl,
 	st = out->stack ? PLIM_OK : mem_status(err);
 	if (!st) {
 		x.cues = cues;
-		x.death = find_death(&tl->device->events);
+		x.death = timeline_find_death(&tl->device->events);
 		x.phase = out->phase;
 		x.rule = out->rule;
 		memset(out->stack, 0xff, allocs * sizeof(*out->stack));
 		phases_find(tl, cues, out->phase);
+		x.trains = memchr(out->phase, TIMELINE_BACKWARD, out->events) != NULL;
 		st = decide_all(&x);
 	}
 	if (!st)

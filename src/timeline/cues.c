@@ -17,19 +17,21 @@ static const struct cue {
 	{ NULL, "zero_grad", CUE_ZERO_GRAD },
 	{ NULL, "forward", CUE_FORWARD },
 	{ "/torch/nn/modules/module.py", "_call_impl", CUE_FORWARD },
-	{ "/torch/_tensor.py", "backward", CUE_BACKWARD },
+	{ NULL, "backward", CUE_BACKWARD }, /* also of autograd.Function, compiled code, trainers */
 	{ "/torch/autograd/__init__.py", NULL, CUE_BACKWARD },
 	{ "/torch/autograd/graph.py", NULL, CUE_BACKWARD },
 	{ "/torch/utils/checkpoint.py", "unpack_hook", CUE_BACKWARD },
 	{ "/torch/utils/checkpoint.py", "recompute_fn", CUE_BACKWARD },
-	{ "/torch/utils/checkpoint.py", "backward", CUE_BACKWARD },
 	{ NULL, "__init__", CUE_BUILD },
 	{ NULL, "_apply", CUE_BUILD },
+	{ NULL, "__deepcopy__", CUE_BUILD },
+	{ "/torch/nn/parameter.py", "materialize", CUE_LAZY },
 	{ NULL, "from_pretrained", CUE_BUILD },
 	{ NULL, "load_state_dict", CUE_BUILD },
 	{ NULL, "to_empty", CUE_BUILD },
 	{ NULL, "load_model", CUE_BUILD },
 	{ "/transformers/cache_utils.py", NULL, CUE_CACHE },
+	{ "/torch/nn/parallel/distributed.py", NULL, CUE_BUCKET },
 	{ "/transformers/generation/", NULL, CUE_GENERATE },
 	{ NULL, "generate", CUE_GENERATE },
 };
@@ -55,8 +57,9 @@ static unsigned cues_of_stack(const struct trace *t, const uint16_t *of_frame, u
 	unsigned bits = n ? 0 : CUE_EMPTY;
 
 	for (uint32_t i = 0; i < n; i++)
-		bits |= of_frame[frames[i]];
-	if (bits & CUE_ZERO_GRAD) /* it is a method of the optimizer, and not its step */
+		bits |= of_frame[frames[i]] & ~(unsigned)(i ? CUE_BUCKET : 0);
+	/* zero_grad is a method of the optimizer, and not its step; nor is a closure that it calls (LBFGS) */
+	if (bits & (CUE_ZERO_GRAD | CUE_FORWARD | CUE_BACKWARD))
 		bits &= ~(unsigned)CUE_OPTIMIZER;
 	return bits;
 }

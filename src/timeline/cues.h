@@ -14,6 +14,8 @@ enum {
 	CUE_BUILD = 64,    /* a module is built, loaded or moved */
 	CUE_CACHE = 128,   /* keys and values of attention */
 	CUE_GENERATE = 256,
+	CUE_LAZY = 1024,  /* a parameter that gets its shape in the first forward pass */
+	CUE_BUCKET = 512, /* innermost frame: DistributedDataParallel's own */
 };
 
 /* Bits for each stack of the trace; free with mem_free(m, of_stack, t->stacks.n, sizeof(uint16_t)). */

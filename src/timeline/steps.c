@@ -21,22 +21,39 @@ static size_t event_at(const struct trace_events *ev, int64_t time_us)
 	return low;
 }
 
+static int allocates(const struct trace_events *ev, size_t from, size_t to)
+{
+	while (from < to && ev->action[from] != TRACE_ALLOC)
+		from++;
+	return from < to;
+}
+
+/* Optimizers that step one behind the other, with nothing allocated between, are one step. */
 static enum plim_status from_marks(struct mem *m, const struct timeline *tl,
 				   struct timeline_steps *out, struct plim_err *err)
 {
 	const struct trace *t = tl->trace;
+	const struct trace_events *ev = &tl->device->events;
+	size_t begin = 0, last = 0; /* of this optimizer's step; the end of the one before */
 	enum plim_status st = PLIM_OK;
 
 	for (size_t i = 0; !st && i < t->annotations.n; i++) {
 		const struct trace_annotation *a = &t->annotations.at[i];
+		size_t e;
 
-		if (a->end && a->device == tl->device->ordinal &&
-		    !strncmp(trace_text(t, a->name), MARK, strlen(MARK))) {
-			size_t e = event_at(&tl->device->events, a->time_us);
-
-			if (e && (!out->ends.n || e - 1 > out->ends.at[out->ends.n - 1]))
-				st = vec_push(m, &out->ends, (uint32_t)(e - 1), err);
+		if (a->device != tl->device->ordinal ||
+		    strncmp(trace_text(t, a->name), MARK, strlen(MARK)) != 0)
+			continue;
+		e = event_at(ev, a->time_us);
+		if (!a->end) {
+			begin = e;
+			continue;
 		}
+		if (e && out->ends.n && !allocates(ev, last, begin))
+			out->ends.at[out->ends.n - 1] = (uint32_t)(e - 1);
+		else if (e)
+			st = vec_push(m, &out->ends, (uint32_t)(e - 1), err);
+		last = e;
 	}
 	return st;
 }

@@ -146,6 +146,9 @@ enum plim_status timeline_categorize(struct mem *m, const struct timeline *tl,
 				     struct timeline_categories *out, struct plim_err *err);
 void timeline_categories_release(struct timeline_categories *c);
 
+/* The last failure, if the program did not go on after it; TRACE_NONE. */
+uint32_t timeline_find_death(const struct trace_events *ev);
+
 /* What lives after `event` (or TIMELINE_BEFORE), by category; they add up to the measure's total. */
 void timeline_sum_categories(const struct timeline *tl, const struct timeline_categories *c,
 			     uint32_t event, enum timeline_measure measure,
@@ -182,5 +185,27 @@ void timeline_owners_release(struct timeline_owners *o);
  * if all are, the innermost.  TRACE_NONE for an empty stack.
  */
 uint32_t timeline_user_frame(const struct trace *t, uint32_t stack);
+
+/*
+ * Two recordings of one program, perhaps edited or moved between them: which frames are the same
+ * place.  Files are the same by the longest common end of their paths, lines also where edits above
+ * moved them.
+ */
+struct timeline_matching {
+	struct mem *mem;
+	const struct trace *trace[2];
+	size_t frames[2];
+	uint32_t *place[2];    /* of each frame: equal numbers are the same place */
+	uint32_t *function[2]; /* of each frame: file and function, without the line */
+	uint32_t *name[2];     /* of each frame: the function's name alone */
+	/* of each frame of the second: its file in the first's strings, or a number beyond them */
+	uint32_t *file;
+	uint8_t *moved; /* of each frame of the second: its line is another than in the first */
+};
+
+/* Borrows the traces.  n log n in frames and in the length of their names. */
+enum plim_status timeline_match(struct mem *m, const struct trace *a, const struct trace *b,
+				struct timeline_matching *out, struct plim_err *err);
+void timeline_matching_release(struct timeline_matching *x);
 
 #endif

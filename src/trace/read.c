@@ -217,6 +217,17 @@ enum plim_status reader_assemble(struct reader *r, struct pickle_value root, str
 
 /* ---- reading ---- */
 
+int trace_stack_names(const struct trace *t, uint32_t stack, const char *part)
+{
+	uint32_t n;
+	const uint32_t *ids = trace_stack(t, stack, &n);
+
+	for (uint32_t i = 0; i < n; i++)
+		if (strstr(trace_text(t, trace_frame(t, ids[i])->name), part))
+			return 1;
+	return 0;
+}
+
 void trace_free(struct trace *t)
 {
 	struct mem *m;

@@ -224,9 +224,18 @@ static inline const uint32_t *trace_stack(const struct trace *t, uint32_t id, ui
 	return (const uint32_t *)(const void *)t->stacks.at[id].bytes;
 }
 
+/* Did nobody record one, or one without frames? */
+static inline int trace_stackless(const struct trace *t, uint32_t id)
+{
+	return id == TRACE_NONE || !t->stacks.at[id].n;
+}
+
 static inline const char *trace_text(const struct trace *t, uint32_t string)
 {
 	return string == TRACE_NONE ? "" : intern_text(&t->heap.strings, string);
 }
+
+/* Does the name of a function in the stack contain that? */
+int trace_stack_names(const struct trace *t, uint32_t stack, const char *part);
 
 #endif

@@ -1,0 +1,140 @@
+/* plimsoll diff: options, a call of the public API, an exit code. */
+#include "cmd.h"
+
+#include <plimsoll/diff.h>
+
+#include <ctype.h>
+#include <string.h>
+
+static const char *const group_names[] = { "user-frame", "stack", "category", "phase", NULL };
+static const char *const at_names[] = { "peak", "end", "both", NULL };
+enum at { AT_PEAK, AT_END, AT_BOTH };
+
+struct diff_opts {
+	bool json, redact, no_color;
+	uint64_t device, max_memory, top, width;
+	const char *fail_over, *strip_prefix;
+	int group_by, at;
+};
+
+static const struct opt diff_opt[] = {
+	OPT_FLAG('j', "json", diff_opts, json, "print JSON (schema diff/1) instead of text"),
+	OPT_STRING(
+		'f', "fail-over", diff_opts, fail_over, "GROWTH", NULL,
+		"exit with 1 when the peak of allocated memory of any GPU grew by more than this: "
+		"2% of A's, or 500MiB"),
+	OPT_HEADING("What to look at"),
+	OPT_U64('d', "device", diff_opts, device, "N", 0, 1023, OPT_NONE, "only this GPU"),
+	OPT_CHOICE(0, "at", diff_opts, at, "MOMENT", at_names, AT_BOTH, "whose owners to compare"),
+	OPT_CHOICE('g', "group-by", diff_opts, group_by, "WHAT", group_names, 0,
+		   "put owners together by"),
+	OPT_U64('n', "top", diff_opts, top, "rows", 0, 1000000, 8, "rows to list, 0 for all"),
+	OPT_HEADING("How to show it"),
+	OPT_FLAG(0, "redact", diff_opts, redact,
+		 "replace all names that are not PyTorch's or well known"),
+	OPT_STRING(0, "strip-prefix", diff_opts, strip_prefix, "PATH", NULL,
+		   "cut this from file names"),
+	OPT_U64('w', "width", diff_opts, width, "columns", 40, 500, OPT_NONE,
+		"of the text (the terminal's, or 80)"),
+	OPT_FLAG(0, "no-color", diff_opts, no_color, "no colours (also NO_COLOR)"),
+	OPT_HEADING("Limits"),
+	OPT_BYTES('m', "max-memory", diff_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE,
+		  "refuse input that needs more, both together (half of this machine's)"),
+	OPT_END
+};
+
+#define PPM_DIGITS 4 /* behind the point of a percentage: a millionth */
+
+/* "2.5%" to 25,000 millionths. */
+static bool percentage(const char *text, uint64_t *ppm)
+{
+	uint64_t n = 0;
+	int digits = 0, behind = -1;
+
+	for (; isdigit((unsigned char)*text) || (*text == '.' && behind < 0); text++) {
+		if (*text == '.') {
+			behind = 0;
+			continue;
+		}
+		n = 10 * n + (uint64_t)(*text - '0');
+		behind += behind >= 0;
+		if (behind > PPM_DIGITS || n > UINT64_MAX / 1000000)
+			return false;
+		digits++;
+	}
+	for (behind = behind < 0 ? 0 : behind; behind < PPM_DIGITS; behind++)
+		n *= 10;
+	*ppm = n;
+	return digits && !strcmp(text, "%");
+}
+
+static bool read_gate(const char *text, struct plim_diff_options *options)
+{
+	if (!text)
+		return true;
+	options->flags |= PLIM_DIFF_GATE;
+	if (percentage(text, &options->gate_ppm))
+		return true;
+	return opt_bytes(text, &options->gate_bytes);
+}
+
+static int diff_run(const void *values, int argc, char **argv)
+{
+	const struct diff_opts *o = values;
+	struct plim_text_style style = cmd_style(o->width, o->no_color);
+	struct plim_diff_options options;
+	struct plim_diff *d;
+	struct plim_err err;
+	int code = CMD_DONE;
+
+	(void)argc;
+	plim_diff_options_init(&options);
+	options.flags = (o->redact ? PLIM_DIFF_REDACT : 0) | (o->at == AT_PEAK  ? PLIM_DIFF_NO_END
+							      : o->at == AT_END ? PLIM_DIFF_NO_PEAK
+										: 0);
+	options.max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory;
+	options.device = o->device == OPT_NONE ? PLIM_UNKNOWN : o->device;
+	options.group_by = (enum plim_diff_group)o->group_by;
+	options.rows_max = (uint32_t)o->top;
+	options.strip_prefix = o->strip_prefix;
+	if (!read_gate(o->fail_over, &options))
+		return cmd_usage(
+			"--fail-over takes a size like 500MiB or a part like 2%%, not '%s'",
+			o->fail_over);
+	if (plim_diff_open(argv[0], argv[1], &options, &d, &err))
+		return cmd_fail(&err);
+	if (o->json ? plim_diff_json(d, cmd_to_stdout, NULL, &err)
+		    : plim_diff_text(d, &style, cmd_to_stdout, NULL, &err))
+		code = cmd_fail(&err);
+	if (code == CMD_DONE && d->gate && d->gate->exceeded)
+		code = CMD_FAILED;
+	plim_diff_free(d);
+	return code;
+}
+
+static const struct cmd_example diff_examples[] = {
+	{ "plimsoll diff before.pickle after.pickle", "what changed, and where in the code" },
+	{ "plimsoll diff main.pickle branch.pickle --fail-over 2%", "a gate for CI" },
+	{ "plimsoll diff a.pickle b.pickle --at end --group-by stack --top 0",
+	  "every stack that holds more or less at the end" },
+	{ NULL, NULL },
+};
+
+const struct cmd cmd_diff = {
+	.name = "diff",
+	.summary = "compare two recordings of a program: what grew, and where",
+	.args = "A B",
+	.about = "Compares what lived in memory in two PyTorch memory snapshots of the same "
+		 "program: before and after a change of batch, library or code.  A change is B's "
+		 "less A's.\n\n"
+		 "The same stack with other sizes is one row.  Places are matched when lines were "
+		 "moved by edits and when the program stands in another folder; a row tells how it "
+		 "was matched where that is not exact.  Rows, the rest and what did not change add "
+		 "up to the whole.",
+	.examples = diff_examples,
+	.opts = diff_opt,
+	.opts_size = sizeof(struct diff_opts),
+	.min_args = 2,
+	.max_args = 2,
+	.run = diff_run,
+};
