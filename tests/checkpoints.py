@@ -788,6 +788,7 @@ def test_last_good():
         assert last_good(folder, "--keep", "2")[:2] == (names[3], 0) and len(os.listdir(folder)) == 4
         # Folders go as a whole, and links in them are not followed.
         fill(folder, ["checkpoint-1", "checkpoint-2", "checkpoint-3"])
+        os.makedirs(folder + "/.plimsoll.removed.checkpoint-1/left")  # by one that was killed
         os.mkdir(top + "/other")
         with open(top + "/other/file", "w") as f:
             f.write("stays")

@@ -346,6 +346,7 @@ enum plim_status ckpt_series_remove(struct ckpt_series *s, size_t i, struct plim
 	}
 	/* Out of sight first: whoever looks for checkpoints never sees half of one. */
 	snprintf(beside, sizeof(beside), ".plimsoll.removed.%.250s", e->name);
+	remove_folder(s->dir, beside, 0, NULL); /* what an earlier try has left that was killed */
 	if (renameat(s->dir, e->name, s->dir, beside))
 		return err_errno(err, errno, "cannot remove '%s'", e->name);
 	return remove_folder(s->dir, beside, 0, err);
