@@ -1,9 +1,10 @@
 /* plimsoll report: options, a call of the public API, an exit code. */
 #include "cmd.h"
 
-#include <plimsoll/report.h>
+#include <plimsoll/ranks.h>
 
 #include <string.h>
+#include <unistd.h>
 
 static const char *const group_names[] = { "user-frame", "stack", "size", NULL };
 static const char *const fail_names[] = { "never", "oom", "leak", "any", NULL };
@@ -11,13 +12,14 @@ enum fail_on { FAIL_NEVER, FAIL_OOM, FAIL_LEAK, FAIL_ANY };
 
 struct report_opts {
 	bool json, redact, no_color;
-	uint64_t device, max_memory, owners, width;
+	uint64_t device, max_memory, owners, width, threads;
 	const char *log, *at, *events, *steps, *strip_prefix, *output;
 	int group_by, fail_on;
 };
 
 static const struct opt report_opt[] = {
-	OPT_FLAG('j', "json", report_opts, json, "print JSON (schema report/1) instead of text"),
+	OPT_FLAG('j', "json", report_opts, json,
+		 "print JSON (schema report/1; of several: ranks/1) instead of text"),
 	OPT_STRING('o', "output", report_opts, output, "FILE.pickle", NULL,
 		   "write the snapshot as a pickle that PyTorch's viewer opens"),
 	OPT_STRING('l', "log", report_opts, log, "FILE", NULL,
@@ -47,6 +49,8 @@ static const struct opt report_opt[] = {
 		   "exit with 1 when this is found"),
 	OPT_BYTES('m', "max-memory", report_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE,
 		  "refuse input that needs more (half of this machine's)"),
+	OPT_U64(0, "threads", report_opts, threads, "n", 1, 1024, OPT_NONE,
+		"of several recordings, read so many at a time (as many as cores)"),
 	OPT_END
 };
 
@@ -66,13 +70,9 @@ static int fails(const struct plim_report *r, int on)
 	return 0;
 }
 
-static int report_one(const struct report_opts *o, const char *path)
+static struct plim_report_options options_of(const struct report_opts *o)
 {
 	struct plim_report_options options;
-	struct plim_text_style style = cmd_style(o->width, o->no_color);
-	struct plim_report *r;
-	struct plim_err err;
-	int code = CMD_DONE;
 
 	plim_report_options_init(&options);
 	options.flags = o->redact ? PLIM_REPORT_REDACT : 0;
@@ -85,6 +85,17 @@ static int report_one(const struct report_opts *o, const char *path)
 	options.group_by = (enum plim_report_group)o->group_by;
 	options.strip_prefix = o->strip_prefix;
 	options.owners_max = (uint32_t)o->owners;
+	return options;
+}
+
+static int report_one(const struct report_opts *o, const char *path)
+{
+	struct plim_report_options options = options_of(o);
+	struct plim_text_style style = cmd_style(o->width, o->no_color);
+	struct plim_report *r;
+	struct plim_err err;
+	int code = CMD_DONE;
+
 	if (plim_report_open(path, &options, &r, &err))
 		return cmd_fail(&err);
 	if (o->json ? plim_report_json(r, cmd_to_stdout, NULL, &err)
@@ -98,21 +109,83 @@ static int report_one(const struct report_opts *o, const char *path)
 	return code;
 }
 
+/* ---- several recordings ---- */
+
+static int show_progress(void *ctx, uint32_t done, uint32_t total)
+{
+	(void)ctx;
+	fprintf(stderr, "\r%u of %u recordings", done, total);
+	return 0;
+}
+
+/* The exit code of what could not be read; and --fail-on, for any of the recordings. */
+static int ranks_code(const struct plim_ranks *k, int on)
+{
+	int code = CMD_DONE;
+
+	for (size_t i = 0; i < k->row_count; i++) {
+		const struct plim_ranks_row *row = &k->rows[i];
+		int one = row->error ? cmd_exit_code(row->status) : CMD_DONE;
+
+		if (((on == FAIL_ANY || on == FAIL_OOM) && row->died) ||
+		    ((on == FAIL_ANY || on == FAIL_LEAK) && row->leak_bytes != PLIM_UNKNOWN))
+			one = CMD_FAILED;
+		code = one > code ? one : code;
+	}
+	if (k->failed)
+		cmd_say("%llu of %zu recordings could not be read", (unsigned long long)k->failed,
+			k->row_count);
+	return code;
+}
+
+/* What of the options is about one recording. */
+static const char *only_of_one(const struct report_opts *o)
+{
+	return o->output                                   ? "--output"
+	       : o->log                                    ? "--log"
+	       : o->events                                 ? "--events"
+	       : o->steps                                  ? "--steps"
+	       : o->device != OPT_NONE                     ? "--device"
+	       : o->at && *o->at == 'e' && o->at[1] == 'v' ? "--at event:N"
+							   : NULL;
+}
+
+static int report_several(const struct report_opts *o, int argc, char **argv)
+{
+	struct plim_text_style style = cmd_style(o->width, o->no_color);
+	int code = CMD_DONE, terminal = isatty(STDERR_FILENO);
+	struct plim_ranks_options options;
+	struct plim_ranks *k;
+	struct plim_err err;
+
+	if (only_of_one(o))
+		return cmd_usage("%s is about one recording; these are several", only_of_one(o));
+	plim_ranks_options_init(&options);
+	options.report = options_of(o);
+	options.threads = o->threads == OPT_NONE ? 0 : (unsigned)o->threads;
+	options.progress = terminal ? show_progress : NULL;
+	code = plim_ranks_open((const char *const *)argv, (size_t)argc, &options, &k, &err);
+	if (terminal)
+		fputs("\r\033[K", stderr);
+	if (code)
+		return cmd_fail(&err);
+	if (o->json ? plim_ranks_json(k, cmd_to_stdout, NULL, &err)
+		    : plim_ranks_text(k, &style, cmd_to_stdout, NULL, &err))
+		code = cmd_fail(&err);
+	if (code == CMD_DONE)
+		code = ranks_code(k, o->fail_on);
+	plim_ranks_free(k);
+	return code;
+}
+
 static int report_run(const void *values, int argc, char **argv)
 {
 	const struct report_opts *o = values;
-	int worst = CMD_DONE;
 
-	if (o->output && argc > 1)
-		return cmd_usage("--output takes one snapshot");
 	if (o->output && o->redact)
 		return cmd_usage("--output writes all names as they are: not with --redact");
-	for (int i = 0; i < argc; i++) {
-		int code = report_one(o, argv[i]);
-
-		worst = code > worst ? code : worst;
-	}
-	return worst;
+	return argc > 1 || plim_ranks_several(argv[0]) ? report_several(o, argc, argv)
+						       : report_one(o, argv[0]);
 }
 
 static const struct cmd_example report_examples[] = {
@@ -122,20 +195,26 @@ static const struct cmd_example report_examples[] = {
 	{ "plimsoll report run.pickle.xz --json --at event:1200",
 	  "who held the memory after event 1200" },
 	{ "plimsoll report run.pickle --fail-on leak", "a gate for CI" },
+	{ "plimsoll report snapshots/", "the ranks of a job: which died first, how they differ" },
 	{ NULL, NULL },
 };
 
 const struct cmd cmd_report = {
 	.name = "report",
-	.summary = "explain a recording: peaks, owners, leaks, why it ran out",
-	.args = "SNAPSHOT...",
-	.about = "Reads PyTorch memory snapshots (torch.cuda.memory._dump_snapshot, or plimsoll "
-		 "record) as they are or "
-		 "compressed with gzip, xz or zstd; \"-\" is standard input.  Nothing in them is "
-		 "run.\n\n"
-		 "Every event is replayed under the allocator's rules at its own address; the last "
-		 "line tells whether the "
-		 "snapshot's blocks came out exactly.",
+	.summary =
+		"explain a recording, or those of all ranks: peaks, owners, leaks, why it ran out",
+	.args = "SNAPSHOT|FOLDER|TAR...",
+	.about =
+		"Reads PyTorch memory snapshots (torch.cuda.memory._dump_snapshot, or plimsoll "
+		"record) as they are or "
+		"compressed with gzip, xz or zstd; \"-\" is standard input.  Nothing in them is "
+		"run.\n\n"
+		"Several files, a folder (also with a folder for each rank or machine) or a tar "
+		"archive are the ranks of one job: which died first, a table by rank, how they "
+		"differ, and the worst in full.  They are read in parallel within --max-memory.\n\n"
+		"Every event is replayed under the allocator's rules at its own address; the last "
+		"line tells whether the "
+		"snapshot's blocks came out exactly.",
 	.examples = report_examples,
 	.opts = report_opt,
 	.opts_size = sizeof(struct report_opts),

@@ -210,6 +210,9 @@ PLIM_API enum plim_status plim_report_open(const char *path,
 					   struct plim_report **out, struct plim_err *err);
 PLIM_API void plim_report_free(struct plim_report *report);
 
+/* Called with how much of all is done, by any thread, one at a time; not 0 stops (PLIM_E_CANCELLED). */
+typedef int plim_progress_fn(void *ctx, uint32_t done, uint32_t total);
+
 /* Output goes away in pieces; a callback returns 0, or errno to stop. */
 typedef int plim_write_fn(void *ctx, const char *text, size_t n);
 

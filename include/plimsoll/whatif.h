@@ -16,9 +16,6 @@ enum plim_whatif_flags {
 	PLIM_WHATIF_SEARCH = 4    /* try more settings, until `search_ms` have passed */
 };
 
-/* Called with how many of all runs are done, by any thread, one at a time; not 0 stops (PLIM_E_CANCELLED). */
-typedef int plim_progress_fn(void *ctx, uint32_t done, uint32_t total);
-
 /* plim_whatif_options_init sets the defaults; then change what is to be different. */
 struct plim_whatif_options {
 	uint32_t size;               /* set by plim_whatif_options_init */

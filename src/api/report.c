@@ -320,7 +320,7 @@ static enum plim_status fill_oom(struct plim_report *r, const struct timeline *t
 	if (st)
 		return st;
 	out->bound_bytes = d.bound_low_bytes;
-	if (last)
+	if (last && !r->hidden->summary)
 		st = report_try_settings(r, tl, &d, tried, &tried_count, err);
 	out->verdict = st ? NULL : report_take(r, 1, sizeof(*out->verdict), err);
 	return out->verdict ? report_verdict(r, &d, tried, tried_count, out->verdict, err)
@@ -572,15 +572,12 @@ static enum plim_status read_log(struct plim_report *r, struct plim_err *err)
 	return st;
 }
 
-enum plim_status plim_report_open(const char *path, const struct plim_report_options *options,
-				  struct plim_report **out, struct plim_err *err)
+enum plim_status report_new(const struct plim_report_options *options, struct plim_report **out,
+			    struct plim_err *err)
 {
 	struct plim_report *r = calloc(1, sizeof(*r));
-	struct plim_err own;
-	enum plim_status st;
 
 	*out = NULL;
-	err = err ? err : &own; /* inner floors read the status back from it */
 	if (r)
 		r->hidden = calloc(1, sizeof(*r->hidden));
 	if (!r || !r->hidden) {
@@ -593,9 +590,38 @@ enum plim_status plim_report_open(const char *path, const struct plim_report_opt
 		       options->size < sizeof(*options) ? options->size : sizeof(*options));
 	mem_init(&r->hidden->mem, r->hidden->options.max_memory_bytes);
 	intern_init(&r->hidden->strings, &r->hidden->mem);
+	*out = r;
+	return PLIM_OK;
+}
+
+static enum plim_status read_trace(struct plim_report *r, const char *path, struct report_input *in,
+				   struct plim_err *err)
+{
+	struct plim_report_hidden *h = r->hidden;
+	struct trace_read_options how = { .threads = in ? in->threads : 0,
+					  .is_other = in ? &in->is_other : NULL };
+
+	return in && in->source ? trace_read_source(&h->mem, in->source, path, &how, &h->trace, err)
+				: trace_read(&h->mem, path, &how, &h->trace, err);
+}
+
+enum plim_status report_open(const char *path, struct report_input *in,
+			     const struct plim_report_options *options, struct plim_report **out,
+			     struct plim_err *err)
+{
+	struct plim_report *r;
+	struct plim_err own;
+	enum plim_status st;
+
+	*out = NULL;
+	err = err ? err : &own; /* inner floors read the status back from it */
+	st = report_new(options, &r, err);
+	if (st)
+		return st;
+	r->hidden->summary = in && in->summary;
 	st = read_log(r, err);
 	if (!st)
-		st = trace_read(&r->hidden->mem, path, NULL, &r->hidden->trace, err);
+		st = read_trace(r, path, in, err);
 	if (!st)
 		st = replay_all(r, err);
 	if (!st)
@@ -607,6 +633,12 @@ enum plim_status plim_report_open(const char *path, const struct plim_report_opt
 	else
 		*out = r;
 	return st;
+}
+
+enum plim_status plim_report_open(const char *path, const struct plim_report_options *options,
+				  struct plim_report **out, struct plim_err *err)
+{
+	return report_open(path, NULL, options, out, err);
 }
 
 /* ---- out ---- */

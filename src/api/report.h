@@ -21,6 +21,7 @@ struct plim_report_hidden {
 	struct plim_report_options options;
 	struct messages_oom message;
 	int has_message;
+	int summary;     /* as in struct report_input */
 	uint32_t *words; /* --redact: names by string id, 0: not yet */
 	uint32_t word_count;
 	/* blocks that the report points to, freed with it */
@@ -31,8 +32,25 @@ struct plim_report_hidden {
 	chunks;
 };
 
-extern const struct field_table report_table, report_source_table;
-extern const char *const report_bound_names[], *const report_cause_names[];
+extern const struct field_table report_table, report_source_table, report_categories_table;
+extern const char *const report_bound_names[5], *const report_cause_names[4];
+
+/* Where a recording comes from when it is not simply a path. */
+struct report_input {
+	struct source *source; /* the caller's; NULL: the path is opened */
+	unsigned threads;      /* as in struct trace_read_options */
+	int summary;           /* only numbers are wanted: no settings are tried for the advice */
+	int is_other;          /* out: the file is something else, not a damaged snapshot */
+};
+
+/* As plim_report_open; `in` may be NULL. */
+enum plim_status report_open(const char *path, struct report_input *in,
+			     const struct plim_report_options *options, struct plim_report **out,
+			     struct plim_err *err);
+
+/* A report of nothing: an owner of texts and arrays. */
+enum plim_status report_new(const struct plim_report_options *options, struct plim_report **out,
+			    struct plim_err *err);
 
 /* "optimizer state", for a person. */
 extern const char *const report_category_words[TIMELINE_CATEGORIES];

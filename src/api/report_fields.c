@@ -1,14 +1,14 @@
 /* The rows of report/1: the JSON, docs/json.md and the ABI check are read from them. */
 #include "report.h"
 
-const char *const report_bound_names[] = {
+const char *const report_bound_names[5] = {
 	[PLIM_BOUND_UNKNOWN] = "unknown",
 	[PLIM_BOUND_DEVICE] = "device",
 	[PLIM_BOUND_LIMIT] = "limit",
 	[PLIM_BOUND_OTHER_PROCESS] = "other_process",
 	[PLIM_BOUND_NON_PYTORCH] = "non_pytorch",
 };
-const char *const report_cause_names[] = {
+const char *const report_cause_names[4] = {
 	[PLIM_CAUSE_UNKNOWN] = "unknown",
 	[PLIM_CAUSE_CAPACITY] = "capacity",
 	[PLIM_CAUSE_FRAGMENTATION] = "fragmentation",
@@ -79,7 +79,7 @@ static const struct field categories_rows[] = {
 	FIELD_U64(G, unknown, "bytes that no rule explains"),
 };
 #undef G
-static const struct field_table categories_table =
+const struct field_table report_categories_table =
 	FIELD_TABLE(struct plim_report_categories, categories_rows);
 
 #define T struct plim_report_totals
@@ -88,7 +88,7 @@ static const struct field totals_rows[] = {
 	FIELD_U64(T, active_bytes, "blocks in use or awaiting another stream"),
 	FIELD_U64(T, allocated_bytes, "blocks in use"),
 	FIELD_U64(T, reserved_bytes, "taken from the driver"),
-	FIELD_POINTER(T, categories, struct plim_report_categories, categories_table,
+	FIELD_POINTER(T, categories, struct plim_report_categories, report_categories_table,
 		      "allocated_bytes by what they are for; null: no stacks were recorded, or "
 		      "before the first event"),
 };
@@ -117,7 +117,7 @@ static const struct field owners_rows[] = {
 		      "largest first"),
 	FIELD_U64(A, owners_left_out, "owners beyond the rows that were asked for"),
 	FIELD_U64(A, left_out_bytes, "what those hold"),
-	FIELD_POINTER(A, categories, struct plim_report_categories, categories_table,
+	FIELD_POINTER(A, categories, struct plim_report_categories, report_categories_table,
 		      "total_bytes by what they are for; null: no stacks were recorded"),
 };
 #undef A

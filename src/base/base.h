@@ -16,6 +16,7 @@
 #include "json.h"
 #include "mem.h"
 #include "source.h"
+#include "tar.h"
 #include "text.h"
 #include "thread.h"
 

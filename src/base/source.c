@@ -22,9 +22,9 @@
 /* A plain file of fewer blocks is read before a thread has begun. */
 #define RING_FILE_SLOTS 16
 
-enum kind { KIND_FILE, KIND_PIPE, KIND_MEMORY };
+enum kind { KIND_FILE, KIND_PIPE, KIND_MEMORY, KIND_MEMBER };
 
-static const char *const kind_names[] = { "file", "pipe", "memory" };
+static const char *const kind_names[] = { "file", "pipe", "memory", "member" };
 
 struct ring {
 	pthread_t thread;
@@ -55,6 +55,7 @@ struct state {
 	uint64_t raw_start, raw_bytes;
 	_Atomic uint64_t raw_read;
 	const uint8_t *memory;
+	struct source *outer;           /* of a member */
 	uint8_t head[CODEC_HEAD_BYTES]; /* read ahead to know the format */
 	size_t head_pos, head_n;
 
@@ -139,6 +140,34 @@ static enum plim_status pipe_some(const struct state *s, uint8_t *at, size_t roo
 	return PLIM_OK;
 }
 
+/* From the window of the source around this one. */
+static enum plim_status member_some(const struct state *s, uint64_t done, uint8_t *at, size_t room,
+				    size_t *got, struct plim_err *err)
+{
+	struct source *outer = s->outer;
+	enum plim_status st = PLIM_OK;
+	size_t n;
+
+	*got = 0;
+	if (done == s->raw_bytes || !room)
+		return PLIM_OK;
+	if (outer->p == outer->end)
+		st = source_need(outer, outer->p, 1, err);
+	n = (size_t)(outer->end - outer->p);
+	if (!st && !n)
+		st = err_set(err, PLIM_E_FORMAT,
+			     "'%s' ends after %llu of %llu bytes: the archive was cut", s->name,
+			     (unsigned long long)done, (unsigned long long)s->raw_bytes);
+	if (st)
+		return st;
+	n = n < room ? n : room;
+	n = n < s->raw_bytes - done ? n : (size_t)(s->raw_bytes - done);
+	memcpy(at, outer->p, n);
+	outer->p += n;
+	*got = n;
+	return PLIM_OK;
+}
+
 static enum plim_status raw_some(struct state *s, uint8_t *at, size_t room, size_t *got,
 				 struct plim_err *err)
 {
@@ -149,6 +178,8 @@ static enum plim_status raw_some(struct state *s, uint8_t *at, size_t room, size
 		st = pread_some(s, done, at, room, got, err);
 	} else if (s->kind == KIND_PIPE) {
 		st = pipe_some(s, at, room, got, err);
+	} else if (s->kind == KIND_MEMBER) {
+		st = member_some(s, done, at, room, got, err);
 	} else {
 		*got = s->raw_bytes - done < room ? (size_t)(s->raw_bytes - done) : room;
 		if (*got)
@@ -464,16 +495,48 @@ uint64_t source_offset(const struct source *pub, const uint8_t *at)
 	return s->base + (uint64_t)(at - s->window);
 }
 
+/* An empty window of our own at `offset` of a plain file. */
+static void window_jump(struct state *s, uint64_t offset)
+{
+	atomic_store_explicit(&s->raw_read, offset, memory_order_relaxed);
+	s->base = offset;
+	s->pub.p = s->pub.end = s->own;
+	memset(s->own, 0, SOURCE_PAD);
+}
+
+enum plim_status source_skip_to(struct source *pub, uint64_t offset, struct plim_err *err)
+{
+	struct state *s = state_of(pub);
+	bool jumps = s->kind == KIND_FILE && !s->codec && !s->ring && !s->status &&
+		     s->head_pos == s->head_n;
+	enum plim_status st = PLIM_OK;
+
+	if (jumps && offset > source_offset(pub, pub->end) && offset <= s->raw_bytes)
+		window_jump(s, offset);
+	while (!st && !pub->eof && source_offset(pub, pub->end) < offset)
+		st = source_need(pub, pub->end, 1, err);
+	if (!st && source_offset(pub, pub->end) < offset)
+		st = err_set(err, PLIM_E_FORMAT, "'%s' ends at byte %llu: it was cut", s->name,
+			     (unsigned long long)source_offset(pub, pub->end));
+	pub->p = st ? pub->end : pub->end - (source_offset(pub, pub->end) - offset);
+	return st;
+}
+
 /* --- opening --- */
 
-static enum plim_status open_file(struct state *s, struct plim_err *err)
+static enum plim_status open_file(struct state *s, enum source_kinds kinds, struct plim_err *err)
 {
+	/* without O_NONBLOCK a FIFO waits for its writer; regular files know no difference */
+	static const int how[] = { [SOURCE_ANY] = 0,
+				   [SOURCE_REGULAR] = O_NONBLOCK,
+				   [SOURCE_REGULAR_HERE] = O_NONBLOCK | O_NOFOLLOW };
 	bool standard_input = !strcmp(s->path, "-");
 	struct stat info;
 
 	do
-		s->fd = standard_input ? fcntl(0, F_DUPFD_CLOEXEC, 0)
-				       : open(s->path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+		s->fd = standard_input
+				? fcntl(0, F_DUPFD_CLOEXEC, 0)
+				: open(s->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | how[kinds]);
 	while (s->fd < 0 && errno == EINTR);
 	if (s->fd < 0)
 		return err_errno(err, errno, "cannot open '%s'", s->name);
@@ -485,6 +548,8 @@ static enum plim_status open_file(struct state *s, struct plim_err *err)
 			err->native = EISDIR;
 		return PLIM_E_IO;
 	}
+	if (!S_ISREG(info.st_mode) && kinds != SOURCE_ANY)
+		return err_set(err, PLIM_E_IO, "cannot read '%s': is not a regular file", s->name);
 	if (S_ISREG(info.st_mode)) {
 		/* Standard input may be a file that stands somewhere in its middle. */
 		off_t at = standard_input ? lseek(s->fd, 0, SEEK_CUR) : 0;
@@ -572,7 +637,7 @@ enum plim_status source_open(struct mem *m, const char *path, const struct sourc
 	err = err ? err : &local;
 	st = state_new(m, path, options, &s, err);
 	if (!st)
-		st = open_file(s, err);
+		st = open_file(s, options ? options->kinds : SOURCE_ANY, err);
 	if (!st)
 		st = start(s, true, options, err);
 	*out = st ? NULL : &s->pub;
@@ -603,13 +668,35 @@ enum plim_status source_open_memory(struct mem *m, const char *name, const void 
 	return st;
 }
 
+enum plim_status source_open_member(struct mem *m, const char *name, struct source *outer,
+				    uint64_t n, const struct source_options *options,
+				    struct source **out, struct plim_err *err)
+{
+	struct plim_err local;
+	struct state *s;
+	enum plim_status st;
+
+	err = err ? err : &local;
+	st = state_new(m, name, options, &s, err);
+	if (!st) {
+		s->kind = KIND_MEMBER;
+		s->outer = outer;
+		s->raw_bytes = n;
+		st = start(s, true, options, err);
+	}
+	*out = st ? NULL : &s->pub;
+	if (st && s)
+		source_close(&s->pub);
+	return st;
+}
+
 /* --- random access, facts, the end --- */
 
 bool source_is_random(const struct source *pub)
 {
 	const struct state *s = state_of(pub);
 
-	return !s->codec && s->kind != KIND_PIPE;
+	return !s->codec && (s->kind == KIND_FILE || s->kind == KIND_MEMORY);
 }
 
 enum plim_status source_pread(const struct source *pub, uint64_t offset, void *at, size_t n,

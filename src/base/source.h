@@ -36,16 +36,24 @@ enum source_thread {
 	SOURCE_THREAD_ALWAYS /* tests */
 };
 
+/* What may be opened.  Names that nobody typed may lead elsewhere, or to a FIFO without a writer. */
+enum source_kinds {
+	SOURCE_ANY,         /* whatever can be read */
+	SOURCE_REGULAR,     /* regular files, also through a link */
+	SOURCE_REGULAR_HERE /* regular files; a link as the last part of the path is refused */
+};
+
 struct source_options {
 	uint64_t max_decoded_bytes; /* refuse beyond this; 0: no limit, memory stays flat anyway */
 	size_t window_bytes;        /* 0: SOURCE_WINDOW_BYTES; tests use small ones */
 	enum source_thread thread;
+	enum source_kinds kinds; /* else PLIM_E_IO, at once */
 };
 
 /* What is known about an input; text is borrowed from the source. */
 struct source_info {
 	const char *path;        /* as given */
-	const char *kind;        /* "file", "pipe", "memory" */
+	const char *kind;        /* "file", "pipe", "memory", "member" */
 	const char *compression; /* "none", "gzip", "xz", "zstd" */
 	uint64_t raw_bytes;      /* size as stored, PLIM_UNKNOWN for a pipe */
 	uint64_t raw_read_bytes; /* of these, how many were read so far (for progress) */
@@ -71,6 +79,15 @@ enum plim_status source_open_memory(struct mem *m, const char *name, const void 
 				    struct source **out, struct plim_err *err);
 
 /*
+ * The next `n` decoded bytes of `outer` (from outer->p) as a source of their own: a member of an
+ * archive, compressed or not.  `outer` must not be used until it is closed; outer->p then stands somewhere
+ * in them.  PLIM_E_FORMAT when `outer` ends before they do.
+ */
+enum plim_status source_open_member(struct mem *m, const char *name, struct source *outer,
+				    uint64_t n, const struct source_options *options,
+				    struct source **out, struct plim_err *err);
+
+/*
  * Make at least `n` bytes from `keep` (a pointer into the window, s->end allowed) contiguous:
  * s->p is then the byte that was `keep`; all other pointers into the window are void.
  * Fewer than n bytes with PLIM_OK: the input ends there, and s->eof is set.  The window grows
@@ -79,6 +96,12 @@ enum plim_status source_open_memory(struct mem *m, const char *name, const void 
  * PLIM_E_LIMIT, PLIM_E_NOMEM.  The window stays valid, bytes before the damage are still delivered.
  */
 enum plim_status source_need(struct source *s, const uint8_t *keep, size_t n, struct plim_err *err);
+
+/*
+ * Go forward: s->p becomes the byte at `offset`, which is not before it.  What lies between is not
+ * read where that can be helped (plain files).  PLIM_E_FORMAT when the input ends before.
+ */
+enum plim_status source_skip_to(struct source *s, uint64_t offset, struct plim_err *err);
 
 /* Absolute offset in the decoded stream of a pointer into the window. */
 uint64_t source_offset(const struct source *s, const uint8_t *at);

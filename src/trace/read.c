@@ -167,6 +167,13 @@ static int is_all_rows(const struct trace *t, const struct trace_device *d)
 	return d->events.n == t->columns->n && !d->stale_events;
 }
 
+static enum plim_status is_something_else(struct reader *r, struct pickle_value root,
+					  struct plim_err *err)
+{
+	r->is_other = 1;
+	return recognise_value(r->t, root, err);
+}
+
 enum plim_status reader_assemble(struct reader *r, struct pickle_value root, struct plim_err *err)
 {
 	struct trace *t = r->t;
@@ -181,11 +188,11 @@ enum plim_status reader_assemble(struct reader *r, struct pickle_value root, str
 
 		t->has_traces = pickle_get(h, root, "device_traces", &traces) != 0;
 		if (!have && !t->has_traces)
-			return recognise_value(t, root, err);
+			return is_something_else(r, root, err);
 		pickle_get(h, root, "allocator_settings", &settings);
 		t->has_annotations = pickle_get(h, root, "external_annotations", &v) != 0;
 	} else if (root.kind != PICKLE_LIST || !t->segments.n) {
-		return recognise_value(t, root, err);
+		return is_something_else(r, root, err);
 	}
 	if ((segments.kind != PICKLE_LIST && segments.kind != PICKLE_NONE) ||
 	    pickle_len(h, segments) != t->segments.n)
@@ -317,13 +324,17 @@ static enum plim_status decode(struct trace *t, struct source *src,
 	struct pickle_value root;
 	struct source_info info;
 	const char *is;
+	int lost;
 	enum plim_status st = source_need(src, src->p, 4096, err);
 
 	if (st)
 		return st;
-	is = recognise_bytes(src->p, (size_t)(src->end - src->p));
-	if (is)
+	is = recognise_bytes(src->p, (size_t)(src->end - src->p), &lost);
+	if (is) {
+		if (opt && opt->is_other)
+			*opt->is_other = !lost;
 		return err_set(err, PLIM_E_FORMAT, "this is %s", is);
+	}
 	reader_init(&r, t);
 	if (!(flags & TRACE_READ_GENERAL) && (threads ? threads : thread_processors()) > 1)
 		t->columns->follow_rows = opt && opt->follow_rows ? opt->follow_rows : FOLLOW_ROWS;
@@ -346,6 +357,8 @@ static enum plim_status decode(struct trace *t, struct source *src,
 		st = check_rest(src, st, err);
 	if (!st)
 		st = reader_assemble(&r, root, err);
+	if (opt && opt->is_other && r.is_other)
+		*opt->is_other = 1;
 	reader_release(&r);
 	return st;
 }
@@ -359,13 +372,14 @@ static int names(const struct plim_err *err, const char *name)
 	       err->message[n + 1] == '\'';
 }
 
-static enum plim_status read_source(struct mem *m, struct source *src,
-				    const struct trace_read_options *opt, const char *name,
-				    struct trace **out, struct plim_err *err)
+enum plim_status trace_read_source(struct mem *m, struct source *src, const char *name,
+				   const struct trace_read_options *opt, struct trace **out,
+				   struct plim_err *err)
 {
 	struct trace *t;
 	enum plim_status st = trace_new(m, &t, err);
 
+	*out = NULL;
 	if (!st)
 		st = decode(t, src, opt, err);
 	if (st) {
@@ -389,7 +403,7 @@ enum plim_status trace_read(struct mem *m, const char *path, const struct trace_
 	*out = NULL;
 	if (st)
 		return st;
-	st = read_source(m, src, opt, strcmp(path, "-") ? path : "standard input", out, err);
+	st = trace_read_source(m, src, strcmp(path, "-") ? path : "standard input", opt, out, err);
 	source_close(src);
 	return st;
 }
@@ -405,7 +419,7 @@ enum plim_status trace_read_bytes(struct mem *m, const void *bytes, size_t n,
 	*out = NULL;
 	if (st)
 		return st;
-	st = read_source(m, src, opt, "memory", out, err);
+	st = trace_read_source(m, src, "memory", opt, out, err);
 	source_close(src);
 	return st;
 }

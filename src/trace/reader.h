@@ -76,6 +76,7 @@ struct reader {
 	VEC(uint32_t) frame_ids;      /* scratch */
 	uint16_t last_stream, last_pool;
 	uint64_t last_pair;                     /* the tuple that is last_pool; UINT64_MAX: none */
+	int is_other;                           /* what was read is no snapshot */
 	uint32_t plain_metadata, plain_context; /* the strings "" and "N/A" as last seen there */
 };
 
@@ -122,8 +123,11 @@ void follow_go(struct follower *f, const struct trace_columns *c);
 struct pairing *follow_end(struct follower *f);
 void follow_free(struct follower *f);
 
-/* What the first bytes are, when they are no snapshot: the message, or NULL for "might be one". */
-const char *recognise_bytes(const uint8_t *p, size_t n);
+/*
+ * What the first bytes are, when they are no snapshot: the message, or NULL for "might be one".  *lost: it
+ * is what is left of one (zeros), or stands for it.
+ */
+const char *recognise_bytes(const uint8_t *p, size_t n, int *lost);
 /* What the decoded value is instead of a snapshot. */
 enum plim_status recognise_value(const struct trace *t, struct pickle_value root,
 				 struct plim_err *err);

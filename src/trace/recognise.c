@@ -9,6 +9,7 @@ struct magic {
 	size_t offset, n;
 	const char *bytes;
 	const char *is;
+	int lost; /* it stands where a snapshot should be */
 };
 
 #define LEGACY                                                                  \
@@ -35,7 +36,8 @@ static const struct magic magics[] = {
 	{ 0, 2, "\376\377", "text in UTF-16, not a memory snapshot; " HOW_TO_RECORD },
 	{ 0, 26, "version https://git-lfs.git",
 	  "a Git LFS pointer: the snapshot itself was not fetched "
-	  "(git lfs pull)" },
+	  "(git lfs pull)",
+	  1 },
 };
 
 static int all_zero(const uint8_t *p, size_t n)
@@ -78,16 +80,21 @@ static const char *recognise_text(const char *text, size_t n)
 	return NULL;
 }
 
-const char *recognise_bytes(const uint8_t *p, size_t n)
+const char *recognise_bytes(const uint8_t *p, size_t n, int *lost)
 {
+	*lost = 0;
 	for (size_t i = 0; i < sizeof(magics) / sizeof(magics[0]); i++) {
 		const struct magic *m = &magics[i];
 
-		if (n >= m->offset + m->n && !memcmp(p + m->offset, m->bytes, m->n))
+		if (n >= m->offset + m->n && !memcmp(p + m->offset, m->bytes, m->n)) {
+			*lost = m->lost;
 			return m->is;
+		}
 	}
-	if (n >= 16 && all_zero(p, n))
+	if (n >= 16 && all_zero(p, n)) {
+		*lost = 1;
 		return "zeros only: the file was never written (disk full, or lost in a crash)";
+	}
 	return recognise_text((const char *)p, n);
 }
 

@@ -185,6 +185,7 @@ struct trace_read_options {
 	unsigned flags;   /* TRACE_READ_* */
 	unsigned threads; /* 0: as many as are useful; 1: only the caller's; else two at most */
 	size_t follow_rows; /* the second thread is told each time so many rows came; 0: a good number */
+	int *is_other; /* NULL, or set to 1 when the file is something else, not a damaged snapshot */
 };
 enum {
 	TRACE_READ_GENERAL = 1, /* no straight-line rows, no second thread (tests, fuzzing) */
@@ -198,6 +199,10 @@ enum {
  */
 enum plim_status trace_read(struct mem *m, const char *path, const struct trace_read_options *opt,
 			    struct trace **out, struct plim_err *err);
+/* The same from an open source, the caller's; `name` stands before messages. */
+enum plim_status trace_read_source(struct mem *m, struct source *src, const char *name,
+				   const struct trace_read_options *opt, struct trace **out,
+				   struct plim_err *err);
 /* The same from memory, for tests and fuzzing. */
 enum plim_status trace_read_bytes(struct mem *m, const void *bytes, size_t n,
 				  const struct trace_read_options *opt, struct trace **out,
