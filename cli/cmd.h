@@ -54,6 +54,7 @@ struct cmd {
 	int min_args, max_args;             /* operands; max_args -1: any number */
 	unsigned flags;                     /* enum cmd_flags */
 	unsigned needs;                     /* enum cmd_needs */
+	const struct cmd *const *verbs;     /* of a command that is a family; ends with NULL */
 	/* Returns an enum cmd_exit.  argv[0..argc) are the operands, argv[argc] is NULL. */
 	int (*run)(const void *values, int argc, char **argv);
 };
@@ -66,6 +67,13 @@ int cmd_unknown(const char *name);
 
 /* NULL if there is none of that name. */
 const struct cmd *cmd_find(const char *name);
+
+/*
+ * A family ("ckpt") has verbs, commands of their own with names of two words ("ckpt verify"), and does
+ * nothing itself.  The second word, and the verb of that word: NULL if there is none.
+ */
+const char *cmd_verb_word(const struct cmd *verb);
+const struct cmd *cmd_find_verb(const struct cmd *family, const char *word);
 
 /* Print "plimsoll: MESSAGE" to stderr and return the exit code that belongs to err->status. */
 int cmd_fail(const struct plim_err *err);
@@ -89,7 +97,7 @@ int cmd_exit_code(enum plim_status status);
 void cmd_print_help(FILE *to, const struct cmd *cmd);
 void cmd_print_overview(FILE *to);
 
-extern const struct cmd cmd_record, cmd_report, cmd_diff, cmd_whatif, cmd_help, cmd_completion,
-	cmd_man, cmd_fields, cmd_live;
+extern const struct cmd cmd_ckpt, cmd_record, cmd_report, cmd_diff, cmd_whatif, cmd_help,
+	cmd_completion, cmd_man, cmd_fields, cmd_live;
 
 #endif

@@ -6,8 +6,11 @@
 
 /* ---- bash ---- */
 
+/* Options, or a family's verbs; the options of its verbs are completed behind them. */
 static void bash_words(const struct cmd *cmd)
 {
+	for (size_t i = 0; cmd->verbs && cmd->verbs[i]; i++)
+		printf("%s ", cmd_verb_word(cmd->verbs[i]));
 	for (const struct opt *o = cmd->opts; o && o->kind != OPT_KIND_END; o++)
 		if (o->name)
 			printf("--%s%s ", o->name, o->kind == OPT_KIND_FLAG ? "" : "=");
@@ -34,6 +37,17 @@ static void bash_commands(void)
 			printf("%s ", cmd_all[i]->name);
 }
 
+static void bash_verbs(const struct cmd *family)
+{
+	printf("\t\t%s) case ${COMP_WORDS[2]} in\n", family->name);
+	for (size_t i = 0; family->verbs[i]; i++) {
+		printf("\t\t\t%s) words=\"", cmd_verb_word(family->verbs[i]));
+		bash_words(family->verbs[i]);
+		printf("\" ;;\n");
+	}
+	printf("\t\t\tesac ;;\n");
+}
+
 static void print_bash(void)
 {
 	printf("# bash completion for plimsoll; made by 'plimsoll completion bash'\n"
@@ -51,6 +65,13 @@ static void print_bash(void)
 	       "\tcase ${COMP_WORDS[1]}:$last in\n");
 	for (size_t i = 0; cmd_all[i]; i++)
 		bash_choices(cmd_all[i]);
+	for (size_t i = 0; cmd_all[i]; i++) {
+		if (!cmd_all[i]->verbs)
+			continue;
+		printf("\t%s:%s) words=\"", cmd_all[i]->name, cmd_all[i]->name);
+		bash_words(cmd_all[i]);
+		printf("\" ;;\n");
+	}
 	printf("\thelp:*) words=\"");
 	bash_commands();
 	printf("\" ;;\n\tcompletion:*) words=\"bash zsh\" ;;\n"
@@ -60,6 +81,10 @@ static void print_bash(void)
 	for (size_t i = 0; cmd_all[i]; i++) {
 		if (cmd_all[i]->flags & CMD_HIDDEN)
 			continue;
+		if (cmd_all[i]->verbs) {
+			bash_verbs(cmd_all[i]);
+			continue;
+		}
 		printf("\t\t%s) words=\"", cmd_all[i]->name);
 		bash_words(cmd_all[i]);
 		printf("\" ;;\n");
@@ -124,6 +149,16 @@ static void zsh_option(const struct opt *o)
 
 static void zsh_command(const struct cmd *cmd)
 {
+	if (cmd->verbs) {
+		printf("\t%s)\n\t\tif (( CURRENT == 2 )); then\n\t\t\t_values verb", cmd->name);
+		for (size_t i = 0; cmd->verbs[i]; i++) {
+			printf(" '%s[", cmd_verb_word(cmd->verbs[i]));
+			zsh_text(cmd->verbs[i]->summary);
+			printf("]'");
+		}
+		printf("\n\t\telse\n\t\t\t_files\n\t\tfi\n\t\t;;\n");
+		return;
+	}
 	printf("\t%s)\n\t\t_arguments -s \\\n", cmd->name);
 	for (const struct opt *o = cmd->opts; o && o->kind != OPT_KIND_END; o++)
 		if (o->name)

@@ -1,6 +1,7 @@
 /* For documentation and tests: the rows of the JSON schemas, and single allocations with their category. */
 #include "cmd.h"
 
+#include <plimsoll/ckpt.h>
 #include <plimsoll/diff.h>
 #include <plimsoll/ranks.h>
 #include <plimsoll/whatif.h>
@@ -12,10 +13,10 @@ static const struct {
 	enum plim_status (*print)(int layout, plim_write_fn *write, void *ctx,
 				  struct plim_err *err);
 } schemas[] = {
-	{ "report", plim_report_fields },
-	{ "diff", plim_diff_fields },
-	{ "ranks", plim_ranks_fields },
-	{ "whatif", plim_whatif_fields },
+	{ "report", plim_report_fields },       { "diff", plim_diff_fields },
+	{ "ranks", plim_ranks_fields },         { "whatif", plim_whatif_fields },
+	{ "ckpt", plim_ckpt_fields },           { "ckpt_diff", plim_ckpt_diff_fields },
+	{ "ckpt_last", plim_ckpt_last_fields },
 };
 
 static int fields_run(const void *values, int argc, char **argv)

@@ -134,13 +134,24 @@ static void print_usage(FILE *to, const struct cmd *cmd)
 		cmd->args ? " " : "", cmd->args ? cmd->args : "");
 }
 
+static void print_verbs(FILE *to, const struct cmd *family)
+{
+	fprintf(to, "\nVerbs:\n");
+	for (size_t i = 0; family->verbs[i]; i++)
+		entry(to, cmd_verb_word(family->verbs[i]), family->verbs[i]->summary);
+	fprintf(to, "\n'plimsoll %s VERB --help' shows a verb's options.\n", family->name);
+}
+
 void cmd_print_help(FILE *to, const struct cmd *cmd)
 {
 	fprintf(to, "Usage: ");
 	print_usage(to, cmd);
 	fprintf(to, "\n\n");
 	wrap(to, cmd->about ? cmd->about : cmd->summary, 0, 0);
-	print_options(to, cmd->opts);
+	if (cmd->verbs)
+		print_verbs(to, cmd);
+	else
+		print_options(to, cmd->opts);
 	if (cmd->examples)
 		fprintf(to, "\nExamples:\n");
 	for (const struct cmd_example *e = cmd->examples; e && e->line; e++)
@@ -224,7 +235,6 @@ static void man_options(const struct opt *o)
 {
 	char left[100], right[700];
 
-	section("OPTIONS");
 	for (; o && o->kind != OPT_KIND_END; o++) {
 		if (o->kind == OPT_KIND_HEADING) {
 			printf(".SS ");
@@ -252,6 +262,22 @@ static void man_end(const char *see_also)
 	printf("%s\n", see_also);
 }
 
+/* A verb has a section of its family's page. */
+static void man_verb(const struct cmd *verb)
+{
+	printf("\n.SH ");
+	for (const char *c = cmd_verb_word(verb); *c; c++)
+		putchar(*c >= 'a' && *c <= 'z' ? *c - 'a' + 'A' : *c);
+	printf("\n\\fBplimsoll %s\\fR [\\fIOPTION\\fR...] ", verb->name);
+	roff(verb->args ? verb->args : "");
+	printf("\n.PP\n");
+	roff(verb->about ? verb->about : verb->summary);
+	printf("\n");
+	man_options(verb->opts);
+	for (const struct cmd_example *e = verb->examples; e && e->line; e++)
+		term(e->line, NULL, e->says);
+}
+
 static void man_command(const struct cmd *cmd)
 {
 	printf(".TH PLIMSOLL\\-");
@@ -267,7 +293,12 @@ static void man_command(const struct cmd *cmd)
 	roff(cmd->args ? cmd->args : "");
 	section("DESCRIPTION");
 	roff(cmd->about ? cmd->about : cmd->summary);
-	man_options(cmd->opts);
+	if (!cmd->verbs)
+		section("OPTIONS");
+	if (!cmd->verbs)
+		man_options(cmd->opts);
+	for (size_t i = 0; cmd->verbs && cmd->verbs[i]; i++)
+		man_verb(cmd->verbs[i]);
 	if (cmd->examples)
 		section("EXAMPLES");
 	for (const struct cmd_example *e = cmd->examples; e && e->line; e++)
@@ -300,8 +331,10 @@ static int help_run(const void *values, int argc, char **argv)
 	(void)values;
 	if (argc && !cmd)
 		return cmd_unknown(argv[0]);
+	if (cmd && argc > 1 && !cmd_find_verb(cmd, argv[1]))
+		return cmd_usage("%s has no verb '%.200s'", cmd->name, argv[1]);
 	if (cmd)
-		cmd_print_help(stdout, cmd);
+		cmd_print_help(stdout, argc > 1 ? cmd_find_verb(cmd, argv[1]) : cmd);
 	else
 		cmd_print_overview(stdout);
 	return CMD_DONE;
@@ -310,8 +343,8 @@ static int help_run(const void *values, int argc, char **argv)
 const struct cmd cmd_help = {
 	.name = "help",
 	.summary = "show the help of a command",
-	.args = "[COMMAND]",
-	.max_args = 1,
+	.args = "[COMMAND [VERB]]",
+	.max_args = 2,
 	.run = help_run,
 };
 

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 const struct cmd *const cmd_all[] = {
-	&cmd_record,     &cmd_report, &cmd_diff,   &cmd_whatif, &cmd_help,
-	&cmd_completion, &cmd_man,    &cmd_fields, &cmd_live,   NULL,
+	&cmd_ckpt,       &cmd_record, &cmd_report, &cmd_diff, &cmd_whatif, &cmd_help,
+	&cmd_completion, &cmd_man,    &cmd_fields, &cmd_live, NULL,
 };
 
 struct main_opts {
@@ -95,6 +95,19 @@ const struct cmd *cmd_find(const char *name)
 	return NULL;
 }
 
+const char *cmd_verb_word(const struct cmd *verb)
+{
+	return strchr(verb->name, ' ') + 1;
+}
+
+const struct cmd *cmd_find_verb(const struct cmd *family, const char *word)
+{
+	for (size_t i = 0; family->verbs && word && family->verbs[i]; i++)
+		if (!strcmp(cmd_verb_word(family->verbs[i]), word))
+			return family->verbs[i];
+	return NULL;
+}
+
 int cmd_unknown(const char *name)
 {
 	const char *best = NULL;
@@ -160,6 +173,23 @@ static int run_command(const struct cmd *cmd, int argc, char **argv)
 	return code;
 }
 
+/* The second word of the command line is a verb of the family. */
+static int run_family(const struct cmd *family, int argc, char **argv)
+{
+	const struct cmd *verb = cmd_find_verb(family, argc > 1 ? argv[1] : NULL);
+
+	if (verb)
+		return run_command(verb, argc - 1, argv + 1);
+	if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
+		cmd_print_help(stdout, family);
+		return CMD_DONE;
+	}
+	if (argc > 1)
+		return cmd_usage("%s has no verb '%.200s'; see 'plimsoll %s --help'", family->name,
+				 argv[1], family->name);
+	return cmd_usage("%s wants a verb; see 'plimsoll %s --help'", family->name, family->name);
+}
+
 /* ---- the process ---- */
 
 /* With 0, 1 or 2 closed, the next file opened would become one of them, and be written to. */
@@ -215,7 +245,9 @@ static int dispatch(int argc, char **argv)
 		return CMD_USAGE;
 	}
 	cmd = cmd_find(argv[0]);
-	return cmd ? run_command(cmd, argc, argv) : cmd_unknown(argv[0]);
+	if (!cmd)
+		return cmd_unknown(argv[0]);
+	return cmd->verbs ? run_family(cmd, argc, argv) : run_command(cmd, argc, argv);
 }
 
 int main(int argc, char **argv)

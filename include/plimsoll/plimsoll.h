@@ -2,11 +2,14 @@
 #ifndef PLIMSOLL_PLIMSOLL_H
 #define PLIMSOLL_PLIMSOLL_H
 
+#include <plimsoll/ckpt.h>
 #include <plimsoll/diff.h>
+#include <plimsoll/durable.h>
 #include <plimsoll/ranks.h>
 #include <plimsoll/record.h>
 #include <plimsoll/report.h>
 #include <plimsoll/status.h>
+#include <plimsoll/weights.h>
 #include <plimsoll/whatif.h>
 
 #endif

@@ -9,6 +9,7 @@
 #define COLD __attribute__((cold, noinline))
 
 #include "addr_map.h"
+#include "durable.h"
 #include "error.h"
 #include "fields.h"
 #include "intern.h"

@@ -738,6 +738,8 @@ static enum plim_status push_global(struct pickle *p, struct pickle_value module
 		st = heap_append(p->heap, v, parts, 2, err);
 	if (!st)
 		st = refuse(p, v, "names", err);
+	if (!st && p->hooks && p->hooks->global)
+		st = p->hooks->global(p->hooks->ctx, v, here(p), err);
 	return st ? st : pickle_push(p, v, err);
 }
 

@@ -92,6 +92,7 @@ struct pickle;
  * list: a list stands in a row that is being offered; `n` items.  Take it as above (a list of frames
  *	becomes a stack); the row then sees PICKLE_EXT.  Called once for each distinct list node, and for
  *	a new list in the straight-line path once for each distinct run of memo references.
+ * global: a PICKLE_GLOBAL was named at byte `offset`, also one that is thrown away afterwards.
  */
 #define PICKLE_UNTAKEN UINT64_MAX
 struct pickle_hooks {
@@ -102,6 +103,8 @@ struct pickle_hooks {
 				uint64_t *taken, struct plim_err *err);
 	enum plim_status (*list)(void *ctx, const struct pickle_value *items, uint32_t n,
 				 uint64_t *taken, struct plim_err *err);
+	enum plim_status (*global)(void *ctx, struct pickle_value v, uint64_t offset,
+				   struct plim_err *err);
 };
 
 enum {

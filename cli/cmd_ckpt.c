@@ -1,0 +1,565 @@
+/* plimsoll ckpt: the verbs about checkpoints. */
+#include "cmd.h"
+
+#include <plimsoll/ckpt.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+struct ckpt_opts {
+	bool json, values, no_color, tensors, no_manifest, dry_run, quiet;
+	const char *threshold, *keys, *output, *config;
+	uint64_t max_memory, width, threads, keep;
+	const char *require;
+};
+
+#define OPT_LOOK                                                                                 \
+	OPT_HEADING("How to show it"),                                                           \
+		OPT_FLAG('j', "json", ckpt_opts, json,                                           \
+			 "print JSON (schema ckpt/1) instead of text"),                          \
+		OPT_U64('w', "width", ckpt_opts, width, "columns", 40, 500, OPT_NONE,            \
+			"of the text (the terminal's, or 80)"),                                  \
+		OPT_FLAG(0, "no-color", ckpt_opts, no_color, "no colours (also NO_COLOR)"),      \
+		OPT_HEADING("Limits"),                                                           \
+		OPT_BYTES('m', "max-memory", ckpt_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE, \
+			  "use no more (half of this machine's)")
+
+static const struct opt verify_opt[] = {
+	OPT_FLAG('v', "values", ckpt_opts, values,
+		 "look at the numbers too: NaN, infinities, tensors of zeros"),
+	OPT_STRING('r', "require", ckpt_opts, require, "KEY,KEY...", NULL,
+		   "fail unless these keys are there"),
+	OPT_FLAG('q', "quiet", ckpt_opts, quiet, "one line a path"),
+	OPT_U64('t', "threads", ckpt_opts, threads, "N", 1, 64, OPT_NONE, "that read (one a core)"),
+	OPT_LOOK,
+	OPT_END
+};
+
+static const struct opt show_opt[] = {
+	OPT_FLAG('t', "tensors", ckpt_opts, tensors, "list every tensor"), OPT_LOOK, OPT_END
+};
+
+static int one(const struct ckpt_opts *o, const char *path, unsigned flags,
+	       enum plim_ckpt_text what)
+{
+	struct plim_ckpt_options options = {
+		.size = sizeof(options),
+		.flags = flags,
+		.max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory,
+		.require = o->require,
+		.threads = o->threads == OPT_NONE ? 0 : (uint32_t)o->threads,
+	};
+	struct plim_text_style style = cmd_style(o->width, o->no_color);
+	struct plim_ckpt *c;
+	struct plim_err err;
+	int code;
+
+	if (plim_ckpt_open(path, &options, &c, &err))
+		return cmd_fail(&err);
+	code = c->verdict >= PLIM_CKPT_DAMAGED ? CMD_FAILED : CMD_DONE;
+	if (o->json ? plim_ckpt_json(c, cmd_to_stdout, NULL, &err)
+		    : plim_ckpt_text(c, what, &style, cmd_to_stdout, NULL, &err))
+		code = cmd_fail(&err);
+	plim_ckpt_free(c);
+	return code;
+}
+
+static int verify_run(const void *values, int argc, char **argv)
+{
+	const struct ckpt_opts *o = values;
+	unsigned flags = PLIM_CKPT_VERIFY | (o->values ? PLIM_CKPT_VALUES : 0);
+	int worst = CMD_DONE;
+
+	for (int i = 0; i < argc; i++) {
+		int code = one(o, argv[i], flags,
+			       o->quiet ? PLIM_CKPT_TEXT_LINE : PLIM_CKPT_TEXT_VERIFY);
+
+		worst = code > worst ? code : worst;
+	}
+	return worst;
+}
+
+static int show_run(const void *values, int argc, char **argv)
+{
+	const struct ckpt_opts *o = values;
+	int worst = CMD_DONE;
+
+	for (int i = 0; i < argc; i++) {
+		int code = one(o, argv[i], 0,
+			       o->tensors ? PLIM_CKPT_TEXT_TENSORS : PLIM_CKPT_TEXT_SHOW);
+
+		worst = code > worst ? code : worst;
+	}
+	return worst;
+}
+
+static const struct cmd_example verify_examples[] = {
+	{ "plimsoll ckpt verify last.pt && python train.py --resume last.pt",
+	  "do not lose a night to a damaged file" },
+	{ "plimsoll ckpt verify last.pt --require model_state_dict,optimizer_state_dict,epoch",
+	  "is everything there that the resume reads?" },
+	{ "plimsoll ckpt verify out/checkpoint-500 --values", "a folder, and NaN in it" },
+	{ NULL, NULL },
+};
+
+static const struct cmd ckpt_verify = {
+	.name = "ckpt verify",
+	.summary = "is it whole: structure, checksums, shards, keys, pickle",
+	.args = "PATH...",
+	.about = "Reads files of torch.save (zip and legacy), safetensors, and folders: shards "
+		 "with their "
+		 "index, Hugging Face, PEFT, torch.distributed.checkpoint.  Every record is "
+		 "compared with "
+		 "its checksum, which torch.load does not do; what has no checksum is said.  "
+		 "Nothing in a "
+		 "pickle is run: its names are compared with what torch.load(weights_only=True) "
+		 "allows.\n\n"
+		 "Exits with 1 for damage, a cut file, a missing key, or a file that is no "
+		 "checkpoint.",
+	.examples = verify_examples,
+	.opts = verify_opt,
+	.opts_size = sizeof(struct ckpt_opts),
+	.min_args = 1,
+	.max_args = -1,
+	.run = verify_run,
+};
+
+static const struct cmd_example show_examples[] = {
+	{ "plimsoll ckpt show model.safetensors", "tensors by prefix, dtype, size" },
+	{ "plimsoll ckpt show last.pt --tensors", "and every tensor" },
+	{ NULL, NULL },
+};
+
+static const struct cmd ckpt_show = {
+	.name = "ckpt show",
+	.summary = "what is in it: tensors, training state, optimizer, architecture",
+	.args = "PATH...",
+	.about = "Reads the structure only, not the numbers: quick on a file of any size.",
+	.examples = show_examples,
+	.opts = show_opt,
+	.opts_size = sizeof(struct ckpt_opts),
+	.min_args = 1,
+	.max_args = -1,
+	.run = show_run,
+};
+
+static const struct opt diff_opt[] = {
+	OPT_FLAG('v', "values", ckpt_opts, values, "compare the numbers too"),
+	OPT_STRING(0, "threshold", ckpt_opts, threshold, "X", "0.01",
+		   "differences below it are within what bf16 loses"),
+	OPT_STRING('c', "config", ckpt_opts, config, "config.json", NULL,
+		   "in place of SECOND: would FIRST load into a model of it?"),
+	OPT_LOOK, OPT_END
+};
+
+static int diff_two(const struct ckpt_opts *o, const struct plim_ckpt *a, const struct plim_ckpt *b,
+		    double threshold)
+{
+	struct plim_text_style style = cmd_style(o->width, o->no_color);
+	struct plim_ckpt_diff *d;
+	struct plim_err err;
+	int code;
+
+	if (plim_ckpt_diff(a, b, o->values ? PLIM_CKPT_VALUES : 0, threshold, &d, &err))
+		return cmd_fail(&err);
+	code = d->loads ? !strcmp(d->loads, "no") : !d->same || (o->values && d->changed);
+	code = code ? CMD_FAILED : CMD_DONE;
+	if (o->json ? plim_ckpt_diff_json(d, cmd_to_stdout, NULL, &err)
+		    : plim_ckpt_diff_text(d, &style, cmd_to_stdout, NULL, &err))
+		code = cmd_fail(&err);
+	plim_ckpt_diff_free(d);
+	return code;
+}
+
+/* A checkpoint to compare; what holds no tensors because it is damaged is no side of a comparison. */
+static int open_side(const struct ckpt_opts *o, const char *path, struct plim_ckpt **side)
+{
+	struct plim_ckpt_options options = { .size = sizeof(options),
+					     .max_memory_bytes = o->max_memory == OPT_NONE
+									 ? 0
+									 : o->max_memory };
+	struct plim_err err;
+
+	if (plim_ckpt_open(path, &options, side, &err))
+		return cmd_fail(&err);
+	if ((*side)->tensor_count || (*side)->verdict < PLIM_CKPT_DAMAGED)
+		return CMD_DONE;
+	cmd_say("%s: %s", path, (*side)->headline);
+	return CMD_INPUT;
+}
+
+static int diff_run(const void *values, int argc, char **argv)
+{
+	const struct ckpt_opts *o = values;
+	struct plim_ckpt *side[2] = { NULL, NULL };
+	struct plim_err err;
+	int code = CMD_DONE;
+	char *end;
+	double threshold = strtod(o->threshold, &end);
+
+	if (end == o->threshold || *end || !(threshold >= 0))
+		return cmd_usage("--threshold wants a number from 0 on, not '%.200s'",
+				 o->threshold);
+	if (o->config ? argc != 1 || o->values : argc != 2)
+		return cmd_usage(
+			o->config ? "with --config one checkpoint is compared, without --values"
+				  : "two checkpoints are compared, or one with --config");
+	for (int i = 0; i < argc && !code; i++)
+		code = open_side(o, argv[i], &side[i]);
+	if (!code && o->config && plim_ckpt_open_config(o->config, &side[1], &err))
+		code = cmd_fail(&err);
+	if (!code)
+		code = diff_two(o, side[0], side[1], threshold);
+	plim_ckpt_free(side[0]);
+	plim_ckpt_free(side[1]);
+	return code;
+}
+
+static const struct cmd_example diff_examples[] = {
+	{ "plimsoll ckpt diff mine.pt theirs.safetensors", "why it does not load" },
+	{ "plimsoll ckpt diff fp32.pt bf16.pt --values", "how much the conversion cost" },
+	{ "plimsoll ckpt diff last.pt --config config.json", "would it load, and if not why" },
+	{ NULL, NULL },
+};
+
+static const struct cmd ckpt_diff = {
+	.name = "ckpt diff",
+	.summary = "what is different, the kind of difference first",
+	.args = "FIRST [SECOND]",
+	.about = "Tells the kind of difference before the list: a prefix that a wrapper put before "
+		 "names, a "
+		 "rename, another width, depth or vocabulary, dtype only, a missing head, tied "
+		 "weights, LoRA on "
+		 "one side.\n\n--config takes the tensors that a Hugging Face config.json promises "
+		 "(Llama and its family, "
+		 "GPT-2, BERT) in place of the second; of another model only depth, width and "
+		 "vocabulary are "
+		 "looked at, and that is said.\n\nExits with 1 when something differs, or when it "
+		 "would not load.",
+	.examples = diff_examples,
+	.opts = diff_opt,
+	.opts_size = sizeof(struct ckpt_opts),
+	.min_args = 1,
+	.max_args = 2,
+	.run = diff_run,
+};
+
+#define OPT_MEMORY                                                                       \
+	OPT_BYTES('m', "max-memory", ckpt_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE, \
+		  "use no more (half of this machine's)")
+#define OPT_OUTPUT                                                                            \
+	OPT_STRING('o', "output", ckpt_opts, output, "FILE", NULL,                            \
+		   "the new file: .safetensors, or .pt, .pth, .bin or .ckpt for torch.load"), \
+		OPT_FLAG(0, "no-manifest", ckpt_opts, no_manifest,                            \
+			 "write no FILE.manifest.json with its size and sum"),                \
+		OPT_MEMORY
+
+static const struct opt extract_opt[] = { OPT_STRING('k', "keys", ckpt_opts, keys, "PATTERN|...",
+						     NULL,
+						     "names of tensors, * and ? as in a shell"),
+					  OPT_OUTPUT, OPT_END };
+static const struct opt all_opt[] = { OPT_OUTPUT, OPT_END };
+
+/* The ending tells the format. */
+static bool find_format(const char *output, unsigned *flags)
+{
+	static const struct {
+		const char *ending;
+		unsigned flags;
+	} formats[] = {
+		{ ".safetensors", 0 },           { ".pt", PLIM_CKPT_AS_TORCH },
+		{ ".pth", PLIM_CKPT_AS_TORCH },  { ".bin", PLIM_CKPT_AS_TORCH },
+		{ ".ckpt", PLIM_CKPT_AS_TORCH },
+	};
+	size_t n = strlen(output);
+
+	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
+		size_t k = strlen(formats[i].ending);
+
+		if (n > k && !strcmp(output + n - k, formats[i].ending)) {
+			*flags |= formats[i].flags;
+			return true;
+		}
+	}
+	return false;
+}
+
+static int write_run(const struct ckpt_opts *o, const char *path, const char *patterns,
+		     unsigned flags)
+{
+	struct plim_ckpt_options options = { .size = sizeof(options),
+					     .flags = PLIM_CKPT_VERIFY,
+					     .max_memory_bytes = o->max_memory == OPT_NONE
+									 ? 0
+									 : o->max_memory };
+	struct plim_ckpt_extracted told;
+	struct plim_ckpt *c;
+	struct plim_err err;
+	int code = CMD_DONE;
+
+	if (!o->output)
+		return cmd_usage("where to write is missing: --output FILE.safetensors or FILE.pt");
+	if (!find_format(o->output, &flags))
+		return cmd_usage(
+			"--output '%.200s' must end in .safetensors, .pt, .pth, .bin or .ckpt",
+			o->output);
+	flags |= o->no_manifest ? PLIM_CKPT_NO_MANIFEST : 0;
+	if (plim_ckpt_open(path, &options, &c, &err))
+		return cmd_fail(&err);
+	/* Tensors that are whole may be taken from a file that is not, but nobody should miss that. */
+	if (c->verdict >= PLIM_CKPT_DAMAGED)
+		cmd_say("%s: %s", path, c->headline);
+	if (plim_ckpt_extract(c, patterns, flags, o->output, &told, &err))
+		code = cmd_fail(&err);
+	else
+		printf("%s: %llu tensors, %llu bytes, xxh3 %016llx%s", o->output,
+		       (unsigned long long)told.tensors, (unsigned long long)told.bytes,
+		       (unsigned long long)told.xxh3, told.left_out ? "" : "\n");
+	if (!code && told.left_out)
+		printf("; %llu are not whole and were left out\n",
+		       (unsigned long long)told.left_out);
+	plim_ckpt_free(c);
+	return code;
+}
+
+static int extract_run(const void *values, int argc, char **argv)
+{
+	const struct ckpt_opts *o = values;
+
+	(void)argc;
+	if (!o->keys)
+		return cmd_usage("which tensors is missing: --keys 'lm_head.*|*lora_*'");
+	return write_run(o, argv[0], o->keys, 0);
+}
+
+static int convert_run(const void *values, int argc, char **argv)
+{
+	(void)argc;
+	return write_run(values, argv[0], "*", 0);
+}
+
+static int repair_run(const void *values, int argc, char **argv)
+{
+	(void)argc;
+	return write_run(values, argv[0], "*", PLIM_CKPT_WHOLE_ONLY);
+}
+
+static const struct cmd_example extract_examples[] = {
+	{ "plimsoll ckpt extract last.pt --keys 'arr_coc.*|*lora_*' -o part.safetensors",
+	  "components out of a big file" },
+	{ NULL, NULL },
+};
+
+#define WRITES                                                                                   \
+	"  The file is written beside its name, synced, read back, compared, and then renamed: " \
+	"whatever dies, the old file or the new one is there, never a part."
+
+static const struct cmd ckpt_extract = {
+	.name = "ckpt extract",
+	.summary = "tensors out of a big file, streaming",
+	.args = "PATH",
+	.about = "Writes tensors by name to a new file, bytes exact." WRITES,
+	.examples = extract_examples,
+	.opts = extract_opt,
+	.opts_size = sizeof(struct ckpt_opts),
+	.min_args = 1,
+	.max_args = 1,
+	.run = extract_run,
+};
+
+static const struct cmd_example convert_examples[] = {
+	{ "plimsoll ckpt convert last.pt -o last.safetensors",
+	  "without Python, and without running the pickle" },
+	{ "plimsoll ckpt convert model.safetensors -o model.pt", "for torch.load" },
+	{ NULL, NULL },
+};
+
+static const struct cmd ckpt_convert = {
+	.name = "ckpt convert",
+	.summary = "between torch.save's format and safetensors, bytes exact",
+	.args = "PATH",
+	.about = "Reads whatever ckpt verify reads and writes all of its tensors, by their names; "
+		 "the ending of the "
+		 "new file tells the format.  What it cannot carry is an error that names "
+		 "it." WRITES,
+	.examples = convert_examples,
+	.opts = all_opt,
+	.opts_size = sizeof(struct ckpt_opts),
+	.min_args = 1,
+	.max_args = 1,
+	.run = convert_run,
+};
+
+static const struct cmd ckpt_repair = {
+	.name = "ckpt repair",
+	.summary = "what is whole of a cut or damaged file, as a new file",
+	.args = "PATH",
+	.about = "Writes every tensor whose bytes are all there and match their checksum to a new "
+		 "file, and tells how many are not." WRITES,
+	.opts = all_opt,
+	.opts_size = sizeof(struct ckpt_opts),
+	.min_args = 1,
+	.max_args = 1,
+	.run = repair_run,
+};
+
+static const struct opt seal_opt[] = { OPT_MEMORY, OPT_END };
+
+static int seal_run(const void *values, int argc, char **argv)
+{
+	const struct ckpt_opts *o = values;
+	struct plim_ckpt_options options = { .size = sizeof(options),
+					     .flags = PLIM_CKPT_VERIFY,
+					     .max_memory_bytes = o->max_memory == OPT_NONE
+									 ? 0
+									 : o->max_memory };
+	int worst = CMD_DONE;
+
+	for (int i = 0; i < argc; i++) {
+		struct plim_ckpt_sealed told;
+		struct plim_ckpt *c = NULL;
+		struct plim_err err;
+		int code = CMD_DONE;
+
+		if (plim_ckpt_open(argv[i], &options, &c, &err)) {
+			code = cmd_fail(&err);
+		} else if (c->verdict >= PLIM_CKPT_DAMAGED) {
+			cmd_say("%s: not sealed: %s", argv[i], c->headline);
+			code = CMD_FAILED;
+		} else if (plim_ckpt_seal(c, &told, &err)) {
+			code = cmd_fail(&err);
+		} else {
+			printf("%s: %llu %s, %llu bytes\n", argv[i], (unsigned long long)told.files,
+			       told.files == 1 ? "file" : "files", (unsigned long long)told.bytes);
+		}
+		plim_ckpt_free(c);
+		worst = code > worst ? code : worst;
+	}
+	return worst;
+}
+
+static const struct cmd_example seal_examples[] = {
+	{ "plimsoll ckpt seal model.safetensors", "now ckpt verify sees a changed bit in it" },
+	{ NULL, NULL },
+};
+
+static const struct cmd ckpt_seal = {
+	.name = "ckpt seal",
+	.summary = "write a manifest, so that verify can prove every byte",
+	.args = "PATH...",
+	.about = "Verifies, then writes the sizes and XXH3 sums of the file, or of all files of "
+		 "the folder, to "
+		 "FILE.manifest.json or FOLDER/plimsoll.manifest.json.  ckpt verify compares with "
+		 "it.  It finds "
+		 "accidents, not forgery.",
+	.examples = seal_examples,
+	.opts = seal_opt,
+	.opts_size = sizeof(struct ckpt_opts),
+	.min_args = 1,
+	.max_args = -1,
+	.run = seal_run,
+};
+
+static const struct opt last_opt[] = {
+	OPT_U64('k', "keep", ckpt_opts, keep, "N", 1, 1000000, OPT_NONE,
+		"of the newest numbered series, remove what is older than N good ones"),
+	OPT_FLAG('n', "dry-run", ckpt_opts, dry_run,
+		 "with --keep: remove nothing, tell what would be removed"),
+	OPT_FLAG('v', "values", ckpt_opts, values, "NaN and infinities in it make it no good"),
+	OPT_FLAG('j', "json", ckpt_opts, json,
+		 "print JSON (schema ckpt_last/1) instead of the path"),
+	OPT_U64('t', "threads", ckpt_opts, threads, "N", 1, 64, OPT_NONE, "that read (one a core)"),
+	OPT_MEMORY,
+	OPT_END
+};
+
+/* The path for scripts on stdout; what happened for people on stderr. */
+static void tell_last(const struct plim_ckpt_last *l)
+{
+	for (size_t i = 0; i < l->candidate_count; i++) {
+		const struct plim_ckpt_candidate *c = &l->candidates[i];
+
+		if (strcmp(c->fate, "kept") != 0)
+			cmd_say("%s: %s", c->name,
+				strcmp(c->fate, "removed") ? "would be removed" : "removed");
+		else if (c->verdict && !c->good)
+			cmd_say("%s: %s: %s", c->name, c->verdict, c->headline);
+	}
+	if (l->last_good)
+		printf("%s\n", l->last_good);
+	else
+		cmd_say("%s: none of %zu checkpoints is good", l->folder, l->candidate_count);
+}
+
+static int last_run(const void *values, int argc, char **argv)
+{
+	const struct ckpt_opts *o = values;
+	struct plim_ckpt_last_options options = {
+		.size = sizeof(options),
+		.flags =
+			(o->values ? PLIM_CKPT_VALUES : 0u) | (o->dry_run ? PLIM_CKPT_DRY_RUN : 0u),
+		.keep = o->keep == OPT_NONE ? 0 : o->keep,
+		.max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory,
+		.threads = o->threads == OPT_NONE ? 0 : (uint32_t)o->threads,
+	};
+	struct plim_ckpt_last *l;
+	struct plim_err err;
+	int code;
+
+	(void)argc;
+	if (o->dry_run && o->keep == OPT_NONE)
+		return cmd_usage("--dry-run is only for --keep");
+	if (plim_ckpt_last_good(argv[0], &options, &l, &err))
+		return cmd_fail(&err);
+	code = l->last_good ? CMD_DONE : CMD_FAILED;
+	if (!o->json)
+		tell_last(l);
+	else if (plim_ckpt_last_json(l, cmd_to_stdout, NULL, &err))
+		code = cmd_fail(&err);
+	plim_ckpt_last_free(l);
+	return code;
+}
+
+static const struct cmd_example last_examples[] = {
+	{ "python train.py --resume \"$(plimsoll ckpt last-good out)\"",
+	  "never from a damaged one" },
+	{ "plimsoll ckpt last-good out --keep 3 --dry-run", "what would be removed?" },
+	{ NULL, NULL },
+};
+
+static const struct cmd ckpt_last = {
+	.name = "ckpt last-good",
+	.summary = "the newest checkpoint of a folder that is whole",
+	.args = "FOLDER",
+	.about = "Verifies the checkpoints in a folder, files or folders, newest first, until one "
+		 "is good, and prints its "
+		 "path.  Names that differ in numbers only are ordered by them, by the number "
+		 "behind step or epoch "
+		 "first; others by their time.\n\n--keep N removes what is older than the N newest "
+		 "good ones of the newest numbered series "
+		 "(step_100.pt, step_200.pt); files of other names are left alone.  It never "
+		 "removes the best: one "
+		 "that is called so, that has the best measure in its name (val_loss=0.12), that a "
+		 "link points to, "
+		 "or that trainer_state.json names.  While fewer than N are good it removes "
+		 "nothing.\n\nExits with 1 when none is good.",
+	.examples = last_examples,
+	.opts = last_opt,
+	.opts_size = sizeof(struct ckpt_opts),
+	.min_args = 1,
+	.max_args = 1,
+	.run = last_run,
+};
+
+static const struct cmd *const verbs[] = { &ckpt_verify,  &ckpt_show,    &ckpt_diff,
+					   &ckpt_extract, &ckpt_convert, &ckpt_repair,
+					   &ckpt_seal,    &ckpt_last,    NULL };
+
+const struct cmd cmd_ckpt = {
+	.name = "ckpt",
+	.summary = "checkpoints: whole, known, never executed",
+	.args = "VERB",
+	.about = "Tells whether a checkpoint is whole and what it holds, without running anything "
+		 "in it.",
+	.verbs = verbs,
+};

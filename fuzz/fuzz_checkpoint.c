@@ -1,0 +1,148 @@
+/*
+ * Any bytes as a checkpoint: zip, legacy and safetensors files with what is inside them, and, when they
+ * begin with FOLDER, the files of a folder: distributed metadata, shards with their index, a manifest.
+ * Then the scan of checksums and values, a comparison with itself, and every tensor into a new file.
+ * Whatever is found, nothing may crash, and what is said of tensors must lie inside the files.
+ */
+#include "checkpoint/checkpoint.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAGIC "FOLDER"
+
+/* A folder's files, by the first byte of each part; then 4 bytes of length, then its bytes. */
+static const char *const names[] = {
+	".metadata",
+	"__0_0.distcp",
+	"__1_0.distcp",
+	"model.safetensors.index.json",
+	"model-00001-of-00002.safetensors",
+	"model-00002-of-00002.safetensors",
+	"config.json",
+	"trainer_state.json",
+	"plimsoll.manifest.json",
+	"optimizer.pt",
+	"adapter_model.safetensors",
+};
+#define NAMES (sizeof(names) / sizeof(names[0]))
+
+static char folder[64];
+
+static void remove_files(void)
+{
+	char path[200];
+
+	for (size_t i = 0; i < NAMES; i++) {
+		snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
+		unlink(path);
+	}
+	snprintf(path, sizeof(path), "%s/out.pt", folder);
+	unlink(path);
+}
+
+static void remove_folder(void)
+{
+	remove_files();
+	rmdir(folder);
+}
+
+static void make_folder(void)
+{
+	if (*folder)
+		return;
+	snprintf(folder, sizeof(folder), "/dev/shm/plimsoll-fuzz-XXXXXX");
+	if (!mkdtemp(folder))
+		abort();
+	atexit(remove_folder);
+}
+
+static void write_parts(const uint8_t *p, size_t n)
+{
+	while (n >= 5) {
+		uint32_t length;
+		char path[200];
+		int fd;
+
+		memcpy(&length, p + 1, 4);
+		length = length > n - 5 ? (uint32_t)(n - 5) : length;
+		snprintf(path, sizeof(path), "%s/%s", folder, names[*p % NAMES]);
+		fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+		if (fd < 0 || write(fd, p + 5, length) != (ssize_t)length)
+			abort();
+		close(fd);
+		p += 5 + length;
+		n -= 5 + length;
+	}
+}
+
+static void check_tensors(const struct ckpt *c)
+{
+	for (size_t i = 0; i < c->tensors.n; i++) {
+		const struct ckpt_tensor *t = &c->tensors.at[i];
+		const struct ckpt_extent *x =
+			t->extent == CKPT_NONE ? NULL : &c->extents.at[t->extent];
+
+		if (!x || x->state == CKPT_CUT)
+			continue;
+		if (x->offset > c->files.at[x->file].bytes ||
+		    x->stored_bytes > c->files.at[x->file].bytes - x->offset)
+			abort();
+	}
+}
+
+static void read_all(const char *path)
+{
+	struct mem m;
+	struct ckpt c;
+	struct ckpt_compare d = { 0 };
+	struct ckpt_extracted told;
+	struct plim_err err;
+	char out[100];
+
+	mem_init(&m, (uint64_t)64 << 20);
+	ckpt_init(&c, &m);
+	if (!ckpt_read(&c, path, &err)) {
+		check_tensors(&c);
+		if (!ckpt_scan(&c, CKPT_SCAN_VALUES, 1, &err) && c.tensors.n < 1000)
+			(void)ckpt_compare(&d, &c, &c, true, &err);
+		ckpt_compare_release(&d);
+		snprintf(out, sizeof(out), "%s/out.pt", folder);
+		if (c.tensors.n < 100)
+			(void)ckpt_extract(&c, "*",
+					   CKPT_WHOLE_ONLY | CKPT_NO_MANIFEST |
+						   (c.bytes & 1 ? CKPT_AS_TORCH : 0),
+					   out, &told, &err);
+	}
+	ckpt_close(&c);
+	if (m.used_bytes)
+		abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+{
+	size_t magic = strlen(MAGIC);
+	char path[64];
+	int fd;
+
+	make_folder();
+	if (n >= magic && !memcmp(bytes, MAGIC, magic)) {
+		write_parts(bytes + magic, n - magic);
+		read_all(folder);
+		remove_files();
+		return 0;
+	}
+	fd = memfd_create("checkpoint", MFD_CLOEXEC);
+	if (fd < 0 || write(fd, bytes, n) != (ssize_t)n)
+		abort();
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	read_all(path);
+	close(fd);
+	return 0;
+}

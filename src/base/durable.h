@@ -1,0 +1,28 @@
+/*
+ * Writing a file so that it is there whole, or the old one still is: a temporary file in the same
+ * folder, fsync, read back and compared, rename, fsync of the folder.  Whenever the process or the
+ * machine dies, the name shows the old file or the new one, never a part.
+ */
+#ifndef BASE_DURABLE_H
+#define BASE_DURABLE_H
+
+#include "mem.h"
+
+struct durable;
+
+/* `bytes`: how many will be written at most, so that a full disk shows at once; 0: not known. */
+enum plim_status durable_begin(struct mem *m, const char *path, uint64_t bytes,
+			       struct durable **out, struct plim_err *err);
+
+enum plim_status durable_write(struct durable *d, const void *at, size_t n, struct plim_err *err);
+
+/*
+ * Make it the file of that name.  Frees *d in every case; on failure the old file stands and the
+ * temporary one is gone.  *sum (may be NULL): XXH3 with 64 bits of what was written.
+ */
+enum plim_status durable_commit(struct durable *d, uint64_t *sum, struct plim_err *err);
+
+/* Remove the temporary file.  NULL is a no-op. */
+void durable_abort(struct durable *d);
+
+#endif

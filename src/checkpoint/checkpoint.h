@@ -1,0 +1,366 @@
+/*
+ * Checkpoints on disk, of every kind, as one model: tensors that lie in extents of files.  Nothing in
+ * them is run, nothing is written, no name in them is used as a path.
+ *
+ * ckpt_read looks at structure only: headers, directories, pickles.  ckpt_scan then reads the bytes:
+ * checksums, and with CKPT_SCAN_VALUES what the tensors hold.  What is wrong is a finding, not an
+ * error: an error is a file that cannot be read at all, or a limit.
+ */
+#ifndef CHECKPOINT_CHECKPOINT_H
+#define CHECKPOINT_CHECKPOINT_H
+
+#include "base/base.h"
+
+#define CKPT_NONE UINT32_MAX
+#define CKPT_DIMS 64 /* PyTorch's own limit */
+
+/* Limits of what an untrusted file may ask for. */
+#define CKPT_RECORDS ((uint64_t)1000000)
+#define CKPT_TENSORS ((uint64_t)4000000)
+#define CKPT_DIRECTORY_BYTES ((uint64_t)256 << 20)
+#define CKPT_PICKLE_BYTES ((uint64_t)512 << 20)
+#define CKPT_HEADER_BYTES ((uint64_t)100000000) /* safetensors' own */
+
+enum ckpt_kind {
+	CKPT_KIND_UNKNOWN,
+	CKPT_KIND_TORCH,       /* torch.save, zip */
+	CKPT_KIND_LEGACY,      /* torch.save before 1.6 */
+	CKPT_KIND_SCRIPT,      /* TorchScript */
+	CKPT_KIND_ZIP,         /* a zip of something else */
+	CKPT_KIND_PICKLE,      /* a bare pickle */
+	CKPT_KIND_SAFETENSORS, /* one file */
+	CKPT_KIND_SHARDED,     /* a folder: files and an index of their tensors */
+	CKPT_KIND_DISTRIBUTED, /* a folder of torch.distributed.checkpoint */
+	CKPT_KIND_FOLDER,      /* a folder of several files: Hugging Face, PEFT */
+	CKPT_KIND_CONFIG,      /* what a config.json promises (ckpt_promise) */
+	CKPT_KINDS
+};
+
+/* How a number is laid out: what a scan of values must know. */
+enum ckpt_number {
+	CKPT_BITS, /* no numbers in it that could be judged */
+	CKPT_UNSIGNED,
+	CKPT_SIGNED,
+	CKPT_BOOL,
+	CKPT_F16,
+	CKPT_BF16,
+	CKPT_F32,
+	CKPT_F64,
+	CKPT_E5M2,     /* infinity and NaN as in IEEE 754 */
+	CKPT_E4M3,     /* no infinity, NaN 0x7f and 0xff */
+	CKPT_FNUZ,     /* no infinity, NaN 0x80 */
+	CKPT_EXPONENT, /* 8 bits of exponent, NaN 0xff */
+};
+
+struct ckpt_dtype {
+	const char *name;        /* as torch prints it: "bfloat16" */
+	const char *safetensors; /* "BF16"; NULL: safetensors has none */
+	const char *storage;     /* class in torch's pickles, "BFloat16Storage"; NULL: untyped */
+	uint32_t bits;           /* of an element; several of it when parts > 1 are packed */
+	uint32_t parts;          /* numbers an element has: 2 for complex */
+	enum ckpt_number number;
+};
+
+extern const struct ckpt_dtype ckpt_dtypes[];
+extern const size_t ckpt_dtype_count;
+
+/* Each NULL when there is none of that name. */
+const struct ckpt_dtype *ckpt_dtype_of_torch(const char *name);
+const struct ckpt_dtype *ckpt_dtype_of_storage(const char *storage);
+const struct ckpt_dtype *ckpt_dtype_of_safetensors(const char *name);
+
+struct ckpt_file {
+	const char *name; /* as given, or within the folder */
+	int fd;
+	uint64_t bytes;
+	bool sealed; /* it is what a manifest says, every bit */
+};
+
+/* What a manifest says of a file. */
+struct ckpt_seal {
+	uint32_t file;
+	uint64_t bytes, xxh3;
+};
+
+enum ckpt_check {
+	CKPT_CHECK_NOTHING, /* the format has no checksum */
+	CKPT_CHECK_CRC,
+	CKPT_CHECK_OFF /* the format has one, the writer left it out */
+};
+
+enum ckpt_state { CKPT_UNREAD, CKPT_GOOD, CKPT_BAD, CKPT_CUT };
+
+/* Bytes that lie together: a record of a zip, a storage, a tensor of safetensors. */
+struct ckpt_extent {
+	uint32_t file, name;
+	uint64_t offset, stored_bytes; /* in the file */
+	uint64_t bytes;                /* when inflated */
+	uint32_t crc;
+	uint32_t tensors; /* that lie in it */
+	uint8_t deflated;
+	uint8_t check; /* enum ckpt_check */
+	uint8_t state; /* enum ckpt_state */
+};
+
+struct ckpt_values {
+	uint64_t numbers, nan, infinite, zero; /* numbers 0: not looked at */
+	double min, max;                       /* of the finite ones */
+	bool constant;                         /* all bytes repeat the first element's */
+};
+
+enum ckpt_tensor_flags {
+	CKPT_PARAMETER = 1,
+	CKPT_REQUIRES_GRAD = 2,
+	CKPT_CONJUGATE = 4, /* the bytes are those of its conjugate, or negative */
+	CKPT_QUANTIZED = 8,
+	CKPT_META = 16,   /* has no bytes by design */
+	CKPT_PART = 32,   /* of a sparse, nested or wrapped tensor */
+	CKPT_SHARD = 64,  /* part of a larger tensor, whose rest is elsewhere */
+	CKPT_CHUNK = 128, /* at `at` within a larger tensor of the same name in this checkpoint */
+};
+
+/* shape, strides: ckpt->dims[dims .. dims + 2 * rank); of a shard: another rank for where it begins. */
+struct ckpt_tensor {
+	uint32_t name, location; /* location: device it was saved from, CKPT_NONE unknown */
+	const struct ckpt_dtype *dtype;
+	uint32_t extent; /* CKPT_NONE: no bytes */
+	uint16_t rank;
+	uint16_t flags;
+	uint64_t offset; /* within the extent, in elements */
+	uint64_t count;  /* elements */
+	uint64_t dims;
+	struct ckpt_values values;
+};
+
+enum ckpt_severity { CKPT_NOTE, CKPT_WARN, CKPT_BAD_FINDING };
+
+struct ckpt_finding {
+	enum ckpt_severity severity;
+	const char *kind; /* a slug, static storage: "crc_mismatch" */
+	uint32_t text;
+	uint64_t offset; /* in the file, or PLIM_UNKNOWN */
+};
+
+/* How far a pickle is known, worst last. */
+enum ckpt_trust { CKPT_PLAIN, CKPT_EXTRA, CKPT_UNLISTED, CKPT_DANGEROUS };
+
+struct ckpt_global {
+	uint32_t name, record; /* record: where it stands */
+	uint64_t offset;       /* of the opcode, in that pickle */
+	enum ckpt_trust trust;
+	uint64_t times;
+};
+
+/* A key of the outermost dict, or a part of a folder. */
+struct ckpt_key {
+	uint32_t name, what; /* what: "dict of 24", "3", "'abc'" */
+	uint64_t tensors, bytes;
+};
+
+struct ckpt_optimizer {
+	uint32_t path;    /* the dict's name, "" for the file itself */
+	const char *kind; /* static storage, NULL: not known */
+	uint64_t groups, parameters, state_tensors, state_bytes;
+	double learning_rate; /* of the first group; NaN: not known */
+};
+
+/* What is known of the architecture: "model_type" -> "llama". */
+struct ckpt_fact {
+	uint32_t name, value;
+};
+
+struct ckpt {
+	struct mem *mem;
+	const char *path;
+	enum ckpt_kind kind;
+	struct intern strings;
+	VEC(struct ckpt_file) files;
+	VEC(struct ckpt_extent) extents;
+	VEC(struct ckpt_tensor) tensors;
+	VEC(uint64_t) dims;
+	VEC(struct ckpt_finding) findings;
+	VEC(struct ckpt_global) globals;
+	VEC(struct ckpt_key) keys;
+	VEC(struct ckpt_optimizer) optimizers;
+	VEC(struct ckpt_fact) facts;
+	VEC(struct ckpt_seal) seals; /* of its manifest */
+	uint64_t bytes;              /* of all files */
+	bool truncated, pickled, unreadable, big_endian;
+	uint64_t whole_bytes; /* of a truncated file: in records that are whole */
+	uint64_t verified_bytes, unprotected_bytes; /* after ckpt_scan */
+	uint64_t verified_records;
+};
+
+/* A checkpoint at `path`, a file or a folder; path is borrowed.  Always ended with ckpt_close. */
+void ckpt_init(struct ckpt *c, struct mem *m);
+enum plim_status ckpt_read(struct ckpt *c, const char *path, struct plim_err *err);
+void ckpt_close(struct ckpt *c);
+
+enum ckpt_scan_flags { CKPT_SCAN_VALUES = 1 };
+
+/* Read the bytes with `threads` threads (0: one a core).  What is wrong becomes findings. */
+enum plim_status ckpt_scan(struct ckpt *c, unsigned flags, unsigned threads, struct plim_err *err);
+
+/* ---- out of it ---- */
+
+/* Does a name match one of "a.*|b"? */
+bool ckpt_is_wanted(const char *name, const char *patterns);
+
+/* Takes the next bytes of a tensor, `at` bytes behind its first; at most 1 MiB at a time. */
+typedef enum plim_status ckpt_sink_fn(void *ctx, uint64_t at, const void *bytes, size_t n,
+				      struct plim_err *err);
+
+/*
+ * A tensor's elements, packed, in row-major order; compared with the checksum of its record where it fills
+ * that alone: PLIM_E_FORMAT.  PLIM_E_UNSUPPORTED: it cannot be laid out so.
+ */
+enum plim_status ckpt_load(struct ckpt *c, size_t tensor, ckpt_sink_fn *sink, void *ctx,
+			   struct plim_err *err);
+
+struct ckpt_sealed {
+	uint64_t files, bytes;
+};
+
+enum ckpt_extract_flags {
+	CKPT_WHOLE_ONLY = 1, /* leave out what is not whole, instead of failing */
+	CKPT_AS_TORCH = 2,   /* as torch.save writes it, not as safetensors */
+	CKPT_NO_MANIFEST = 4 /* beside the file */
+};
+
+struct ckpt_extracted {
+	size_t tensors, left_out; /* left out: not whole */
+	uint64_t bytes;           /* of tensors */
+	uint64_t file_bytes;
+	uint64_t xxh3; /* of the file */
+};
+
+/*
+ * Write the tensors whose names match `patterns` ("a*|b") to a file, durably; flags of ckpt_extract_flags.
+ * PLIM_E_FORMAT: one is not whole; PLIM_E_UNSUPPORTED: the format cannot carry one.
+ */
+enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned flags,
+			      const char *path, struct ckpt_extracted *told, struct plim_err *err);
+
+/*
+ * Write the manifest of what was read: sizes and XXH3 sums of the file, or of all files of the folder.
+ * FILE.manifest.json stands beside a file, plimsoll.manifest.json in a folder.
+ */
+enum plim_status ckpt_seal(struct ckpt *c, struct ckpt_sealed *told, struct plim_err *err);
+
+/* ---- a folder of them ---- */
+
+struct ckpt_series_entry {
+	const char *name;
+	bool folder, best; /* best: its name, a measure in it, or a link of the folder says so */
+	uint64_t bytes;    /* PLIM_UNKNOWN: a folder */
+	uint64_t number;   /* how far training was, by its name; 0 without */
+	double metric;     /* by its name, smaller is better; NaN without */
+	uint32_t pattern;  /* equal: names that differ in numbers only */
+	int64_t time_ns, pattern_time_ns;
+};
+
+struct ckpt_series {
+	struct mem *mem;
+	int dir;
+	struct intern strings;
+	VEC(struct ckpt_series_entry) entries; /* newest first */
+};
+
+/*
+ * The checkpoints in the folder `path`, files or folders; names beginning with a dot and links are none.
+ * PLIM_E_ARG: it is one checkpoint itself.  Ended with ckpt_series_close in every case.
+ */
+enum plim_status ckpt_series_open(struct ckpt_series *s, struct mem *m, const char *path,
+				  struct plim_err *err);
+void ckpt_series_close(struct ckpt_series *s);
+/* The one that `path` ends with is the best. */
+void ckpt_series_mark_best(struct ckpt_series *s, const char *path);
+/* Remove entry i, with its manifest; links inside are not followed. */
+enum plim_status ckpt_series_remove(struct ckpt_series *s, size_t i, struct plim_err *err);
+
+/* ---- what a config promises ---- */
+
+#define CKPT_FACT_VOCABULARY "vocab_size"
+#define CKPT_FACT_HIDDEN "hidden_size"
+#define CKPT_FACT_LAYERS "num_hidden_layers"
+
+/*
+ * In place of ckpt_read: the tensors that a model of the config.json at `path` has, without bytes.  Of an
+ * architecture that is not known here there are none, only the facts above.  PLIM_E_FORMAT: it is no config.
+ */
+enum plim_status ckpt_promise(struct ckpt *c, const char *path, struct plim_err *err);
+
+/* ---- two beside each other ---- */
+
+enum ckpt_change {
+	CKPT_CHANGE_NONE,
+	CKPT_CHANGE_DTYPE, /* the same shape */
+	CKPT_CHANGE_SHAPE,
+	CKPT_CHANGE_ONLY_A,
+	CKPT_CHANGE_ONLY_B,
+	CKPT_CHANGES
+};
+
+struct ckpt_pair {
+	uint32_t a, b; /* tensors, CKPT_NONE on the side that has none */
+	enum ckpt_change change;
+	uint64_t compared, changed, nonfinite;  /* numbers; compared 0: not looked at */
+	double max_difference, mean_difference; /* of finite ones; NaN: not looked at */
+};
+
+struct ckpt_conclusion {
+	const char *kind; /* static storage: "prefix" */
+	char text[700];
+};
+
+struct ckpt_compare {
+	const struct ckpt *a, *b;
+	const char *prefix[2]; /* taken off the names of a and b; static storage */
+	const char *loads; /* b is a config: "yes", "no", "unknown"; else NULL; static storage */
+	size_t counts[CKPT_CHANGES];
+	VEC(struct ckpt_pair) pairs;             /* in a's order, then what only b has */
+	VEC(struct ckpt_conclusion) conclusions; /* the most telling first */
+};
+
+/* Both stay the caller's and must outlive *d, which is ended with ckpt_compare_release in every case. */
+enum plim_status ckpt_compare(struct ckpt_compare *d, const struct ckpt *a, const struct ckpt *b,
+			      bool values, struct plim_err *err);
+void ckpt_compare_release(struct ckpt_compare *d);
+
+static inline const char *ckpt_text(const struct ckpt *c, uint32_t id)
+{
+	return id == CKPT_NONE ? "" : intern_text(&c->strings, id);
+}
+
+static inline const uint64_t *ckpt_shape(const struct ckpt *c, const struct ckpt_tensor *t)
+{
+	return c->dims.at + t->dims;
+}
+
+static inline const uint64_t *ckpt_strides(const struct ckpt *c, const struct ckpt_tensor *t)
+{
+	return c->dims.at + t->dims + t->rank;
+}
+
+/* Where a CKPT_CHUNK or CKPT_SHARD begins in the whole. */
+static inline const uint64_t *ckpt_origin(const struct ckpt *c, const struct ckpt_tensor *t)
+{
+	return c->dims.at + t->dims + 2 * (size_t)t->rank;
+}
+
+/* Bytes of its elements, packed. */
+static inline uint64_t ckpt_tensor_bytes(const struct ckpt_tensor *t)
+{
+	return t->dtype ? (t->count * t->dtype->bits + 7) / 8 : 0;
+}
+
+/* Is it one run of elements, in whatever order of dimensions? */
+bool ckpt_is_dense(const struct ckpt *c, const struct ckpt_tensor *t);
+/* Is it dense in row-major order? */
+bool ckpt_is_contiguous(const struct ckpt *c, const struct ckpt_tensor *t);
+
+/* Read up to n bytes; *got < n at the file's end. */
+enum plim_status ckpt_pread(const struct ckpt *c, uint32_t file, uint64_t offset, void *at,
+			    size_t n, size_t *got, struct plim_err *err);
+
+#endif

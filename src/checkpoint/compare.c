@@ -1,0 +1,711 @@
+/*
+ * Two checkpoints beside each other.  Names are matched after a prefix is taken off one side (a wrapper's,
+ * or the key of a training checkpoint); what is left unmatched is explained by rules that look at shapes
+ * and numbers in names, most telling first.
+ */
+#include "parts.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CHUNK_NUMBERS 32768
+#define PREFIX_BYTES 200
+
+/* Wrappers, and keys that weights stand under in training checkpoints. */
+static const char *const prefixes[] = {
+	"module.",
+	"_orig_mod.",
+	"model.",
+	"_fsdp_wrapped_module.",
+	"_checkpoint_wrapped_module.",
+	"base_model.model.",
+	"state_dict.",
+	"model_state_dict.",
+	"model_state_dict.module.",
+	"model_state_dict._orig_mod.",
+	"state_dict.model.",
+	"model.module.",
+	"net.",
+	"network.",
+	"ema.",
+	"params.",
+	"transformer.",
+	"bert.",
+	"module.model.",
+	"_orig_mod.module.",
+	"module._orig_mod.",
+};
+#define PREFIXES (sizeof(prefixes) / sizeof(prefixes[0]))
+
+static const char *const heads[] = { "lm_head", "classifier", "score.",  "qa_outputs",
+				     "head.",   "fc.",        "output.", "cls." };
+static const char *const embeddings[] = { "embed",           "wte",           "lm_head",
+					  "word_embeddings", "output.weight", "shared.weight",
+					  "decoder.bias" };
+
+static bool mentions(const char *name, const char *const *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strstr(name, words[i]))
+			return true;
+	return false;
+}
+
+/* ---- matching ---- */
+
+static const char *strip(const char *name, const char *prefix)
+{
+	size_t n = strlen(prefix);
+
+	return n && !strncmp(name, prefix, n) ? name + n : name;
+}
+
+/* Names of b by id of what is left of them; CKPT_NONE where none is. */
+struct names {
+	struct intern table;
+	uint32_t *tensor;
+};
+
+static enum plim_status index_names(const struct ckpt *c, const char *prefix, struct names *x,
+				    struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	intern_init(&x->table, c->mem);
+	x->tensor = mem_new(c->mem, c->tensors.n, sizeof(*x->tensor), err);
+	if (!x->tensor)
+		return mem_status(err);
+	for (size_t i = 0; !st && i < c->tensors.n; i++) {
+		const char *name = strip(ckpt_text(c, c->tensors.at[i].name), prefix);
+		uint32_t id = CKPT_NONE;
+
+		st = intern_add(&x->table, name, strlen(name), &id, err);
+		if (!st && id == x->table.n - 1)
+			x->tensor[id] = (uint32_t)i;
+	}
+	return st;
+}
+
+static void forget_names(const struct ckpt *c, struct names *x)
+{
+	intern_release(&x->table);
+	mem_free(c->mem, x->tensor, c->tensors.n, sizeof(*x->tensor));
+}
+
+static size_t count_matches(const struct ckpt *a, const char *prefix, const struct names *b)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < a->tensors.n; i++) {
+		const char *name = strip(ckpt_text(a, a->tensors.at[i].name), prefix);
+
+		n += intern_find(&b->table, name, strlen(name)) != INTERN_NONE;
+	}
+	return n;
+}
+
+/* The prefix of one side, or none, that makes most names equal. */
+static enum plim_status choose_prefix(struct ckpt_compare *d, struct plim_err *err)
+{
+	const struct ckpt *side[2] = { d->a, d->b };
+	size_t best = 0;
+	enum plim_status st = PLIM_OK;
+
+	for (int k = 0; !st && k < 2; k++) {
+		struct names other;
+
+		st = index_names(side[!k], "", &other, err);
+		if (!st && !k)
+			best = count_matches(side[k], "", &other);
+		for (size_t i = 0; !st && i < PREFIXES; i++) {
+			size_t n = count_matches(side[k], prefixes[i], &other);
+
+			if (n <= best)
+				continue;
+			best = n;
+			d->prefix[k] = prefixes[i];
+			d->prefix[!k] = "";
+		}
+		forget_names(side[!k], &other);
+	}
+	return st;
+}
+
+static enum ckpt_change change_of(const struct ckpt *a, const struct ckpt_tensor *x,
+				  const struct ckpt *b, const struct ckpt_tensor *y)
+{
+	if (x->rank != y->rank ||
+	    memcmp(ckpt_shape(a, x), ckpt_shape(b, y), x->rank * sizeof(uint64_t)) != 0)
+		return CKPT_CHANGE_SHAPE;
+	return x->dtype == y->dtype ? CKPT_CHANGE_NONE : CKPT_CHANGE_DTYPE;
+}
+
+static enum plim_status pair_up(struct ckpt_compare *d, struct plim_err *err)
+{
+	struct names b;
+	uint8_t *used = mem_new(d->a->mem, d->b->tensors.n, 1, err);
+	enum plim_status st = index_names(d->b, d->prefix[1], &b, err);
+
+	if (!used)
+		st = mem_status(err);
+	for (size_t i = 0; !st && i < d->a->tensors.n; i++) {
+		const char *name = strip(ckpt_text(d->a, d->a->tensors.at[i].name), d->prefix[0]);
+		uint32_t id = intern_find(&b.table, name, strlen(name));
+		struct ckpt_pair p = { .a = (uint32_t)i,
+				       .b = CKPT_NONE,
+				       .change = CKPT_CHANGE_ONLY_A };
+
+		if (id != INTERN_NONE && !used[b.tensor[id]]) {
+			p.b = b.tensor[id];
+			used[p.b] = 1;
+			p.change =
+				change_of(d->a, &d->a->tensors.at[i], d->b, &d->b->tensors.at[p.b]);
+		}
+		d->counts[p.change]++;
+		st = vec_push(d->a->mem, &d->pairs, p, err);
+	}
+	for (size_t i = 0; !st && i < d->b->tensors.n; i++) {
+		struct ckpt_pair p = { .a = CKPT_NONE,
+				       .b = (uint32_t)i,
+				       .change = CKPT_CHANGE_ONLY_B };
+
+		if (used[i])
+			continue;
+		d->counts[p.change]++;
+		st = vec_push(d->a->mem, &d->pairs, p, err);
+	}
+	forget_names(d->b, &b);
+	mem_free(d->a->mem, used, d->b->tensors.n, 1);
+	return st;
+}
+
+/* ---- what kind of difference ---- */
+
+static enum plim_status conclude(struct ckpt_compare *d, const char *kind, struct plim_err *err,
+				 const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+static enum plim_status conclude(struct ckpt_compare *d, const char *kind, struct plim_err *err,
+				 const char *fmt, ...)
+{
+	struct ckpt_conclusion c = { .kind = kind };
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(c.text, sizeof(c.text), fmt, ap);
+	va_end(ap);
+	return vec_push(d->a->mem, &d->conclusions, c, err);
+}
+
+static const char *name_of(const struct ckpt_compare *d, const struct ckpt_pair *p)
+{
+	return p->a != CKPT_NONE ? ckpt_text(d->a, d->a->tensors.at[p->a].name)
+				 : ckpt_text(d->b, d->b->tensors.at[p->b].name);
+}
+
+/* The first number between dots in a name: its layer; UINT64_MAX without. */
+static uint64_t layer_of(const char *name)
+{
+	for (const char *p = name; *p; p++) {
+		char *end;
+
+		if (!isdigit((unsigned char)*p) || (p > name && p[-1] != '.'))
+			continue;
+		uint64_t n = strtoull(p, &end, 10);
+
+		if (*end == '.' && end - p < 9)
+			return n;
+		p = end - 1;
+	}
+	return UINT64_MAX;
+}
+
+/* An optimizer's state is numbered by parameters, not by layers. */
+static bool is_state(const char *name)
+{
+	return !strncmp(name, "state.", 6) || strstr(name, ".state.") || strstr(name, "/state.");
+}
+
+static uint64_t layers(const struct ckpt *c)
+{
+	uint64_t most = 0;
+
+	for (size_t i = 0; i < c->tensors.n; i++) {
+		const char *name = ckpt_text(c, c->tensors.at[i].name);
+		uint64_t n = is_state(name) ? UINT64_MAX : layer_of(name);
+
+		if (n != UINT64_MAX && n + 1 > most)
+			most = n + 1;
+	}
+	return most;
+}
+
+static enum plim_status judge_depth(struct ckpt_compare *d, size_t *explained, struct plim_err *err)
+{
+	uint64_t la = layers(d->a), lb = layers(d->b), least = la < lb ? la : lb;
+	enum ckpt_change side = la > lb ? CKPT_CHANGE_ONLY_A : CKPT_CHANGE_ONLY_B;
+	size_t beyond = 0;
+
+	for (size_t i = 0; i < d->pairs.n; i++) {
+		uint64_t n = layer_of(name_of(d, &d->pairs.at[i]));
+
+		beyond += d->pairs.at[i].change == side && n != UINT64_MAX && n >= least;
+	}
+	/* Layers that both have must match, or it is another architecture altogether. */
+	if (la == lb || !beyond || !least ||
+	    !(d->counts[CKPT_CHANGE_NONE] + d->counts[CKPT_CHANGE_DTYPE] +
+	      d->counts[CKPT_CHANGE_SHAPE]))
+		return PLIM_OK;
+	*explained += beyond;
+	return conclude(d, "depth", err, "another depth: %llu layers against %llu (%zu tensors)",
+			(unsigned long long)la, (unsigned long long)lb, beyond);
+}
+
+static enum plim_status judge_lora(struct ckpt_compare *d, size_t *explained, struct plim_err *err)
+{
+	size_t n[2] = { 0, 0 };
+
+	for (size_t i = 0; i < d->pairs.n; i++) {
+		const struct ckpt_pair *p = &d->pairs.at[i];
+
+		if (p->change >= CKPT_CHANGE_ONLY_A && strstr(name_of(d, p), "lora_"))
+			n[p->change == CKPT_CHANGE_ONLY_B]++;
+	}
+	if (!n[0] == !n[1])
+		return PLIM_OK;
+	*explained += n[0] + n[1];
+	return conclude(d, "lora", err, "LoRA on one side: %zu adapter tensors only in %s",
+			n[0] + n[1], n[0] ? "the first" : "the second");
+}
+
+/* An output layer on one side only: tied to the embedding, or a head of another task. */
+static enum plim_status judge_heads(struct ckpt_compare *d, size_t *explained, struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; !st && i < d->pairs.n; i++) {
+		const struct ckpt_pair *p = &d->pairs.at[i];
+		const char *name = name_of(d, p),
+			   *side = p->a != CKPT_NONE ? "the second" : "the first";
+		const char *last = strrchr(name, '.');
+		bool head = mentions(name, heads, sizeof(heads) / sizeof(heads[0]));
+
+		if (p->change < CKPT_CHANGE_ONLY_A || !head || layer_of(name) != UINT64_MAX ||
+		    !last)
+			continue;
+		++*explained;
+		if (strstr(name, "lm_head.weight"))
+			st = conclude(d, "tied", err,
+				      "'%.200s' is missing in %s: tied to the embedding there, or "
+				      "a model without a head",
+				      name, side);
+		else
+			st = conclude(d, "head", err, "an extra head: '%.200s' is not in %s", name,
+				      side);
+	}
+	return st;
+}
+
+static enum plim_status judge_shapes(struct ckpt_compare *d, struct plim_err *err)
+{
+	const struct ckpt_tensor *x = NULL, *y = NULL, *vx = NULL, *vy = NULL;
+	size_t rows = 0, others = 0, rank_of_lora = 0;
+
+	for (size_t i = 0; i < d->pairs.n; i++) {
+		const struct ckpt_pair *p = &d->pairs.at[i];
+		const struct ckpt_tensor *s, *t;
+		bool embedding, same_rest;
+
+		if (p->change != CKPT_CHANGE_SHAPE)
+			continue;
+		s = &d->a->tensors.at[p->a];
+		t = &d->b->tensors.at[p->b];
+		embedding = mentions(name_of(d, p), embeddings,
+				     sizeof(embeddings) / sizeof(embeddings[0]));
+		same_rest = s->rank == t->rank && s->rank &&
+			    !memcmp(ckpt_shape(d->a, s) + 1, ckpt_shape(d->b, t) + 1,
+				    (s->rank - 1u) * sizeof(uint64_t));
+		rank_of_lora += strstr(name_of(d, p), "lora_") != NULL;
+		if (embedding && same_rest) {
+			rows++;
+			vx = s;
+			vy = t;
+		} else {
+			others++;
+			/* A vector is as wide as the model. */
+			if (!x || (s->rank == 1 && x->rank != 1)) {
+				x = s;
+				y = t;
+			}
+		}
+	}
+	if (rank_of_lora && rank_of_lora == others && x->rank == 2 && y->rank == 2)
+		return conclude(d, "lora_rank", err, "another LoRA rank: %llu against %llu",
+				(unsigned long long)(ckpt_shape(d->a, x)[0] < ckpt_shape(d->a, x)[1]
+							     ? ckpt_shape(d->a, x)[0]
+							     : ckpt_shape(d->a, x)[1]),
+				(unsigned long long)(ckpt_shape(d->b, y)[0] < ckpt_shape(d->b, y)[1]
+							     ? ckpt_shape(d->b, y)[0]
+							     : ckpt_shape(d->b, y)[1]));
+	if (others && x->rank && y->rank)
+		return conclude(d, "width", err,
+				"another width: %zu tensors differ in shape, '%.200s' has %llu "
+				"against %llu in its last dimension",
+				others + rows, ckpt_text(d->a, x->name),
+				(unsigned long long)ckpt_shape(d->a, x)[x->rank - 1],
+				(unsigned long long)ckpt_shape(d->b, y)[y->rank - 1]);
+	if (rows)
+		return conclude(d, "vocabulary", err, "another vocabulary: %llu rows against %llu",
+				(unsigned long long)*ckpt_shape(d->a, vx),
+				(unsigned long long)*ckpt_shape(d->b, vy));
+	return PLIM_OK;
+}
+
+/* What differs between two names, ends cut off: "attn" -> "attention". */
+static void middle(const char *x, const char *y, char *from, char *to)
+{
+	size_t nx = strlen(x), ny = strlen(y), head = 0, tail = 0;
+
+	while (x[head] && x[head] == y[head])
+		head++;
+	while (tail < nx - head && tail < ny - head && x[nx - 1 - tail] == y[ny - 1 - tail])
+		tail++;
+	/* Back to whole parts of the name. */
+	while (head && x[head - 1] != '.')
+		head--;
+	while (tail && x[nx - tail] != '.')
+		tail--;
+	snprintf(from, PREFIX_BYTES, "%.*s", (int)(nx - head - tail), x + head);
+	snprintf(to, PREFIX_BYTES, "%.*s", (int)(ny - head - tail), y + head);
+}
+
+/* Unmatched tensors of equal shape, in the same order on both sides: one substitution for many? */
+static enum plim_status judge_renames(struct ckpt_compare *d, size_t *explained,
+				      struct plim_err *err)
+{
+	char from[PREFIX_BYTES], to[PREFIX_BYTES], first[PREFIX_BYTES] = "",
+						   second[PREFIX_BYTES] = "";
+	size_t n = 0, j = 0;
+
+	for (size_t i = 0; i < d->pairs.n; i++) {
+		const struct ckpt_tensor *s, *t;
+
+		if (d->pairs.at[i].change != CKPT_CHANGE_ONLY_A)
+			continue;
+		while (j < d->pairs.n && d->pairs.at[j].change != CKPT_CHANGE_ONLY_B)
+			j++;
+		if (j == d->pairs.n)
+			break;
+		s = &d->a->tensors.at[d->pairs.at[i].a];
+		t = &d->b->tensors.at[d->pairs.at[j++].b];
+		if (change_of(d->a, s, d->b, t) == CKPT_CHANGE_SHAPE)
+			continue;
+		middle(ckpt_text(d->a, s->name), ckpt_text(d->b, t->name), from, to);
+		if (!n) {
+			memcpy(first, from, sizeof(first));
+			memcpy(second, to, sizeof(second));
+		}
+		n += !strcmp(from, first) && !strcmp(to, second);
+	}
+	if (n < 2 || n * 2 < d->counts[CKPT_CHANGE_ONLY_A])
+		return PLIM_OK;
+	*explained += 2 * n;
+	return conclude(d, "rename", err, "a rename: '%s' is '%s' in the second, for %zu tensors",
+			first, second, n);
+}
+
+/* Weights under a key of a training checkpoint: what stands under other keys is not missing. */
+static enum plim_status judge_outside(struct ckpt_compare *d, int side, size_t *explained,
+				      struct plim_err *err)
+{
+	enum ckpt_change only = side ? CKPT_CHANGE_ONLY_B : CKPT_CHANGE_ONLY_A;
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->pairs.n; i++) {
+		const char *name = name_of(d, &d->pairs.at[i]);
+
+		n += d->pairs.at[i].change == only && strip(name, d->prefix[side]) == name;
+	}
+	if (!n)
+		return PLIM_OK;
+	*explained += n;
+	return conclude(d, "training_state", err,
+			"%zu tensors of %s stand outside of '%s' (training state?)", n,
+			side ? "the second" : "the first", d->prefix[side]);
+}
+
+static enum plim_status judge(struct ckpt_compare *d, struct plim_err *err)
+{
+	size_t *n = d->counts, left = n[CKPT_CHANGE_ONLY_A] + n[CKPT_CHANGE_ONLY_B], explained = 0;
+	size_t common = n[CKPT_CHANGE_NONE] + n[CKPT_CHANGE_DTYPE] + n[CKPT_CHANGE_SHAPE];
+	enum plim_status st = PLIM_OK;
+
+	for (int k = 0; !st && k < 2; k++)
+		if (*d->prefix[k])
+			st = conclude(d, "prefix", err,
+				      "a prefix: names begin with '%s' in %s only", d->prefix[k],
+				      k ? "the second" : "the first");
+	for (int k = 0; !st && k < 2; k++)
+		if (*d->prefix[k])
+			st = judge_outside(d, k, &explained, err);
+	if (!st && left)
+		st = judge_lora(d, &explained, err);
+	if (!st && explained && !common)
+		return PLIM_OK; /* an adapter beside a model: nothing else can be compared */
+	if (!st && left)
+		st = judge_depth(d, &explained, err);
+	if (!st && left > explained)
+		st = judge_heads(d, &explained, err);
+	if (!st && left > explained)
+		st = judge_renames(d, &explained, err);
+	if (!st && n[CKPT_CHANGE_SHAPE])
+		st = judge_shapes(d, err);
+	if (!st && n[CKPT_CHANGE_DTYPE])
+		st = conclude(d, "dtype", err, "another dtype: %zu of %zu tensors",
+			      n[CKPT_CHANGE_DTYPE], common);
+	if (!st && left > explained && !common)
+		st = conclude(d, "architecture", err, "another architecture: no name is in both");
+	else if (!st && left > explained)
+		st = conclude(d, "names", err,
+			      "%zu names are in one only, and no rule explains them",
+			      left - explained);
+	if (!st && !d->conclusions.n)
+		st = conclude(d, "same", err, "the same names, shapes and dtypes: %zu tensors",
+			      common);
+	return st;
+}
+
+/* ---- beside what a config promises ---- */
+
+static uint64_t fact_number(const struct ckpt *c, const char *name)
+{
+	for (size_t i = 0; i < c->facts.n; i++)
+		if (!strcmp(ckpt_text(c, c->facts.at[i].name), name))
+			return strtoull(ckpt_text(c, c->facts.at[i].value), NULL, 10);
+	return 0;
+}
+
+/* The first tensor that is an embedding of words, by its name. */
+static const struct ckpt_tensor *find_embedding(const struct ckpt *c)
+{
+	static const char *const words[] = { "embed_tokens", "wte.", "word_embeddings", "embed_in",
+					     "tok_embeddings" };
+
+	for (size_t i = 0; i < c->tensors.n; i++)
+		if (c->tensors.at[i].rank == 2 &&
+		    !strstr(ckpt_text(c, c->tensors.at[i].name), "lora_") &&
+		    mentions(ckpt_text(c, c->tensors.at[i].name), words,
+			     sizeof(words) / sizeof(words[0])))
+			return &c->tensors.at[i];
+	return NULL;
+}
+
+/* An architecture without a table: depth, vocabulary and width are looked for. */
+static enum plim_status judge_partly(struct ckpt_compare *d, struct plim_err *err)
+{
+	uint64_t depth = fact_number(d->b, CKPT_FACT_LAYERS),
+		 rows = fact_number(d->b, CKPT_FACT_VOCABULARY),
+		 width = fact_number(d->b, CKPT_FACT_HIDDEN), found = layers(d->a);
+	const struct ckpt_tensor *t = find_embedding(d->a);
+	const uint64_t *shape = t ? ckpt_shape(d->a, t) : NULL;
+	size_t before = d->conclusions.n;
+	enum plim_status st = PLIM_OK;
+
+	if (depth && found && depth != found)
+		st = conclude(d, "depth", err, "another depth: %llu layers, the config says %llu",
+			      (unsigned long long)found, (unsigned long long)depth);
+	if (!st && t && width && shape[1] != width)
+		st = conclude(d, "width", err,
+			      "another width: '%.200s' has %llu columns, the config says %llu",
+			      ckpt_text(d->a, t->name), (unsigned long long)shape[1],
+			      (unsigned long long)width);
+	/* Padded to a multiple is usual. */
+	if (!st && t && rows && shape[0] < rows)
+		st = conclude(d, "vocabulary", err,
+			      "another vocabulary: '%.200s' has %llu rows, the config says %llu",
+			      ckpt_text(d->a, t->name), (unsigned long long)shape[0],
+			      (unsigned long long)rows);
+	d->loads = d->conclusions.n > before ? "no" : "unknown";
+	if (!st && d->conclusions.n == before)
+		st = conclude(d, "not_judged", err,
+			      "whether it would load is not known: only depth, width and "
+			      "vocabulary were looked at, as the "
+			      "config's model is none whose tensors are known here");
+	return st;
+}
+
+/* Names that begin so on one side only are matched by from_pretrained itself. */
+static bool is_base_prefix(const char *prefix)
+{
+	return !*prefix || !strcmp(prefix, "model.") || !strcmp(prefix, "transformer.") ||
+	       !strcmp(prefix, "bert.");
+}
+
+static enum plim_status judge_loading(struct ckpt_compare *d, struct plim_err *err)
+{
+	size_t missing = d->counts[CKPT_CHANGE_ONLY_B], mismatch = d->counts[CKPT_CHANGE_SHAPE],
+	       unexpected = d->counts[CKPT_CHANGE_ONLY_A];
+	bool prefix = !is_base_prefix(d->prefix[0]) || !is_base_prefix(d->prefix[1]);
+	struct ckpt_conclusion last;
+	enum plim_status st;
+	size_t n = 0;
+
+	d->loads = missing || mismatch || prefix ? "no" : "yes";
+	/* What only the checkpoint has does no harm then: no guesses about it. */
+	for (size_t i = 0; *d->loads == 'y' && i < d->conclusions.n; i++)
+		if (!strcmp(d->conclusions.at[i].kind, "dtype"))
+			d->conclusions.at[n++] = d->conclusions.at[i];
+	if (*d->loads == 'y') {
+		d->conclusions.n = n;
+		st = conclude(d, "loads", err,
+			      "it would load: all %zu tensors of the config are there%s",
+			      d->b->tensors.n,
+			      unexpected ? "; the others are unexpected and left out" : "");
+	} else {
+		st = conclude(d, "does_not_load", err,
+			      "it would not load: %zu missing, %zu with a size mismatch, %zu "
+			      "unexpected%s",
+			      missing, mismatch, unexpected, prefix ? ", because of a prefix" : "");
+	}
+	if (st)
+		return st;
+	last = d->conclusions.at[d->conclusions.n - 1];
+	memmove(d->conclusions.at + 1, d->conclusions.at, (d->conclusions.n - 1) * sizeof(last));
+	*d->conclusions.at = last;
+	return PLIM_OK;
+}
+
+/* ---- values ---- */
+
+static double decode(const struct ckpt_dtype *dtype, const uint8_t *p)
+{
+	union {
+		uint32_t u32;
+		float f32;
+		double f64;
+		int64_t i64;
+		int32_t i32;
+		int16_t i16;
+	} v = { 0 };
+	struct ckpt_values one = { 0 };
+
+	switch (dtype->number) {
+	case CKPT_F32: memcpy(&v, p, 4); return (double)v.f32;
+	case CKPT_F64: memcpy(&v, p, 8); return v.f64;
+	case CKPT_BF16: v.u32 = (uint32_t)(p[0] | p[1] << 8) << 16; return (double)v.f32;
+	case CKPT_SIGNED:
+		memcpy(&v, p, dtype->bits / 8);
+		return dtype->bits == 64   ? (double)v.i64
+		       : dtype->bits == 32 ? v.i32
+		       : dtype->bits == 16 ? v.i16
+					   : (int8_t)*p;
+	default:
+		values_add(&one, dtype->number, dtype->bits / dtype->parts, p, 1);
+		return one.nan ? NAN : one.max;
+	}
+}
+
+/* Both in row-major order and there: their numbers can be walked together. */
+static bool comparable(const struct ckpt *c, const struct ckpt_tensor *t)
+{
+	const struct ckpt_extent *x = t->extent == CKPT_NONE ? NULL : &c->extents.at[t->extent];
+
+	return x && !x->deflated && x->state != CKPT_CUT && t->dtype->number != CKPT_BITS &&
+	       !(t->flags & CKPT_CONJUGATE) && !c->big_endian && ckpt_is_contiguous(c, t);
+}
+
+static enum plim_status read_numbers(const struct ckpt *c, const struct ckpt_tensor *t, uint64_t at,
+				     uint64_t n, uint8_t *room, struct plim_err *err)
+{
+	const struct ckpt_extent *x = &c->extents.at[t->extent];
+	size_t width = t->dtype->bits / t->dtype->parts / 8, bytes = n * width, got;
+	enum plim_status st =
+		ckpt_pread(c, x->file, x->offset + t->offset * t->dtype->bits / 8 + at * width,
+			   room, bytes, &got, err);
+
+	return st || got == bytes
+		       ? st
+		       : err_set(err, PLIM_E_IO, "a file became shorter while it was read");
+}
+
+static enum plim_status compare_values(struct ckpt_compare *d, struct ckpt_pair *p, uint8_t *room,
+				       struct plim_err *err)
+{
+	const struct ckpt_tensor *x = &d->a->tensors.at[p->a], *y = &d->b->tensors.at[p->b];
+	uint64_t numbers = x->count * x->dtype->parts;
+	size_t wx = x->dtype->bits / x->dtype->parts / 8, wy = y->dtype->bits / y->dtype->parts / 8;
+	uint8_t *other = room + (size_t)CHUNK_NUMBERS * 8;
+	bool exact = x->dtype == y->dtype &&
+		     (x->dtype->number == CKPT_SIGNED || x->dtype->number == CKPT_UNSIGNED);
+	enum plim_status st = PLIM_OK;
+	double sum = 0;
+
+	p->max_difference = p->mean_difference = NAN;
+	if (!comparable(d->a, x) || !comparable(d->b, y) || x->dtype->parts != y->dtype->parts)
+		return PLIM_OK;
+	p->max_difference = 0;
+	p->compared = numbers;
+	for (uint64_t at = 0; !st && at < numbers; at += CHUNK_NUMBERS) {
+		uint64_t n = numbers - at < CHUNK_NUMBERS ? numbers - at : CHUNK_NUMBERS;
+
+		st = read_numbers(d->a, x, at, n, room, err);
+		if (!st)
+			st = read_numbers(d->b, y, at, n, other, err);
+		/* Most checkpoints differ in few tensors: equal bytes are equal numbers. */
+		if (!st && x->dtype == y->dtype && !memcmp(room, other, n * wx))
+			continue;
+		for (uint64_t i = 0; !st && i < n; i++) {
+			double u = decode(x->dtype, room + i * wx),
+			       v = decode(y->dtype, other + i * wy),
+			       diff = u == v || (isnan(u) && isnan(v)) ? 0 : fabs(u - v);
+
+			/* Integers of 64 bits are more exact than a double. */
+			p->changed +=
+				exact ? memcmp(room + i * wx, other + i * wy, wx) != 0 : diff != 0;
+			p->nonfinite += !isfinite(diff);
+			if (isfinite(diff)) {
+				sum += diff;
+				p->max_difference =
+					diff > p->max_difference ? diff : p->max_difference;
+			}
+		}
+	}
+	p->mean_difference = numbers ? sum / (double)numbers : 0;
+	return st;
+}
+
+enum plim_status ckpt_compare(struct ckpt_compare *d, const struct ckpt *a, const struct ckpt *b,
+			      bool values, struct plim_err *err)
+{
+	size_t room_bytes = (size_t)CHUNK_NUMBERS * 16;
+	uint8_t *room;
+	enum plim_status st;
+
+	*d = (struct ckpt_compare){ .a = a, .b = b, .prefix = { "", "" } };
+	st = choose_prefix(d, err);
+	if (!st)
+		st = pair_up(d, err);
+	if (!st && b->kind == CKPT_KIND_CONFIG && !b->tensors.n)
+		st = judge_partly(d, err);
+	else if (!st)
+		st = judge(d, err);
+	if (!st && b->kind == CKPT_KIND_CONFIG && b->tensors.n)
+		st = judge_loading(d, err);
+	room = st || !values ? NULL : mem_new(a->mem, room_bytes, 1, err);
+	if (!st && values && !room)
+		st = mem_status(err);
+	for (size_t i = 0; !st && values && i < d->pairs.n; i++)
+		if (d->pairs.at[i].change <= CKPT_CHANGE_DTYPE)
+			st = compare_values(d, &d->pairs.at[i], room, err);
+	mem_free(a->mem, room, room_bytes, 1);
+	return st;
+}
+
+void ckpt_compare_release(struct ckpt_compare *d)
+{
+	if (!d->a)
+		return;
+	vec_release(d->a->mem, &d->pairs);
+	vec_release(d->a->mem, &d->conclusions);
+}

@@ -1,0 +1,218 @@
+/*
+ * Tensors out of a checkpoint into a new file, streaming: which of them, and their bytes in row-major order.
+ * The formats are write_safetensors.c and write_torch.c.  What a format cannot carry is refused by name,
+ * never left out in silence.
+ */
+#include "parts.h"
+
+#include <fnmatch.h>
+#include <libdeflate.h>
+#include <stdio.h>
+#include <string.h>
+
+#define COPY_BYTES ((size_t)1 << 20)
+#define REPEATS 64                        /* times that views may write the same bytes */
+#define STRIDED_BYTES ((uint64_t)1 << 30) /* of a view with gaps, which is gathered in memory */
+
+/* ---- bytes ---- */
+
+enum plim_status out_put(struct ckpt_out *o, const void *at, size_t n, struct plim_err *err)
+{
+	uint64_t from = o->at;
+
+	o->at += n;
+	o->crc = libdeflate_crc32(o->crc, at, n);
+	return o->to ? durable_write(o->to, at, n, err) : o->sink(o->ctx, from, at, n, err);
+}
+
+static enum plim_status copy_run(const struct ckpt *c, uint32_t file, uint64_t at, uint64_t bytes,
+				 struct ckpt_out *o, struct plim_err *err)
+{
+	uint8_t *room = mem_new(c->mem, COPY_BYTES, 1, err);
+	enum plim_status st = room ? PLIM_OK : mem_status(err);
+
+	for (uint64_t done = 0; !st && done < bytes;) {
+		size_t n = bytes - done < COPY_BYTES ? (size_t)(bytes - done) : COPY_BYTES, got;
+
+		st = ckpt_pread(c, file, at + done, room, n, &got, err);
+		if (!st && got < n)
+			st = err_set(err, PLIM_E_IO, "'%s' became shorter while it was read",
+				     c->files.at[file].name);
+		if (!st)
+			st = out_put(o, room, n, err);
+		done += n;
+	}
+	mem_free(c->mem, room, COPY_BYTES, 1);
+	return st;
+}
+
+/* A view with gaps or turned dimensions: element by element out of its whole reach. */
+static enum plim_status copy_strided(struct ckpt *c, const struct ckpt_tensor *t,
+				     struct ckpt_out *o, struct plim_err *err)
+{
+	const struct ckpt_extent *x = &c->extents.at[t->extent];
+	const uint64_t *size = ckpt_shape(c, t), *stride = ckpt_strides(c, t);
+	uint64_t width = t->dtype->bits / 8, index[CKPT_DIMS] = { 0 }, count, reach;
+	uint8_t *bytes;
+	enum plim_status st;
+
+	model_reach(size, stride, t->rank, 0, &count, &reach);
+	st = model_read(c, x->file, x->offset + t->offset * width, reach * width, STRIDED_BYTES,
+			"a view", &bytes, err);
+	for (uint64_t i = 0; !st && i < count; i++) {
+		uint64_t at = 0;
+
+		for (size_t d = 0; d < t->rank; d++)
+			at += index[d] * stride[d];
+		st = out_put(o, bytes + at * width, width, err);
+		for (size_t d = t->rank; d-- && ++index[d] == size[d];)
+			index[d] = 0;
+	}
+	mem_free(c->mem, bytes, reach * width, 1);
+	return st;
+}
+
+enum plim_status out_tensor(struct ckpt *c, const struct ckpt_tensor *t, struct ckpt_out *o,
+			    struct plim_err *err)
+{
+	const struct ckpt_extent *x;
+
+	if (!t->count)
+		return PLIM_OK;
+	if (!ckpt_is_contiguous(c, t))
+		return copy_strided(c, t, o, err);
+	x = &c->extents.at[t->extent];
+	return copy_run(c, x->file, x->offset + t->offset * t->dtype->bits / 8,
+			ckpt_tensor_bytes(t), o, err);
+}
+
+enum plim_status out_end(struct ckpt *c, struct ckpt_out *o, const char *path, enum plim_status st,
+			 struct ckpt_extracted *told, struct plim_err *err)
+{
+	told->file_bytes = o->at;
+	/* An old manifest goes first: one of another file is a false alarm, none is only less proof. */
+	if (!st)
+		st = manifest_remove(c->mem, path, err);
+	if (!st)
+		return durable_commit(o->to, &told->xxh3, err);
+	durable_abort(o->to);
+	return st;
+}
+
+/* ---- which ---- */
+
+bool ckpt_is_wanted(const char *name, const char *patterns)
+{
+	char one[512];
+
+	while (*patterns) {
+		size_t n = strcspn(patterns, "|");
+
+		snprintf(one, sizeof(one), "%.*s", (int)n, patterns);
+		if (n < sizeof(one) && !fnmatch(one, name, 0))
+			return true;
+		patterns += n + (patterns[n] == '|');
+	}
+	return false;
+}
+
+static bool is_whole(const struct ckpt *c, const struct ckpt_tensor *t)
+{
+	return !t->count || t->flags & CKPT_META ||
+	       (t->extent != CKPT_NONE && c->extents.at[t->extent].state != CKPT_CUT &&
+		c->extents.at[t->extent].state != CKPT_BAD);
+}
+
+static enum plim_status check(const struct ckpt *c, const struct ckpt_tensor *t,
+			      struct plim_err *err)
+{
+	const char *why =
+		t->flags & CKPT_META                   ? "has no bytes"
+		: t->flags & CKPT_QUANTIZED            ? "is quantized: its scales would be lost"
+		: t->flags & CKPT_CONJUGATE            ? "is a conjugate or negative view"
+		: t->flags & (CKPT_CHUNK | CKPT_SHARD) ? "is only a part of a larger tensor"
+		: c->big_endian                        ? "is big-endian"
+		: t->extent != CKPT_NONE && c->extents.at[t->extent].deflated ? "is compressed"
+		: !ckpt_is_contiguous(c, t) && ckpt_tensor_bytes(t) > STRIDED_BYTES
+			? "is a view too large to gather"
+			: NULL;
+
+	return why ? err_set(err, PLIM_E_UNSUPPORTED, "'%.200s' %s: not written",
+			     ckpt_text(c, t->name), why)
+		   : PLIM_OK;
+}
+
+enum plim_status ckpt_load(struct ckpt *c, size_t tensor, ckpt_sink_fn *sink, void *ctx,
+			   struct plim_err *err)
+{
+	const struct ckpt_tensor *t = &c->tensors.at[tensor];
+	const struct ckpt_extent *x = t->extent == CKPT_NONE ? NULL : &c->extents.at[t->extent];
+	struct ckpt_out o = { .sink = sink, .ctx = ctx };
+	enum plim_status st = check(c, t, err);
+
+	if (!st && !is_whole(c, t))
+		st = err_set(err, PLIM_E_FORMAT, "'%.200s' is not whole", ckpt_text(c, t->name));
+	if (!st)
+		st = out_tensor(c, t, &o, err);
+	if (!st && x && x->check == CKPT_CHECK_CRC && ckpt_is_contiguous(c, t) &&
+	    ckpt_tensor_bytes(t) == x->bytes && o.crc != x->crc)
+		st = err_set(err, PLIM_E_FORMAT,
+			     "'%.200s' is damaged: its bytes do not match their checksum",
+			     ckpt_text(c, t->name));
+	return st;
+}
+
+/* Views may repeat a few bytes without end: no disk for what no file of that size holds. */
+static enum plim_status check_total(const struct ckpt *c, uint64_t bytes, struct plim_err *err)
+{
+	return bytes / REPEATS <= c->bytes + ((uint64_t)1 << 24)
+		       ? PLIM_OK
+		       : err_set(err, PLIM_E_LIMIT, "views repeat %llu bytes as %llu: not written",
+				 (unsigned long long)c->bytes, (unsigned long long)bytes);
+}
+
+enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned flags,
+			      const char *path, struct ckpt_extracted *told, struct plim_err *err)
+{
+	bool whole_only = flags & CKPT_WHOLE_ONLY;
+	uint32_t *at = mem_new(c->mem, c->tensors.n, sizeof(*at), err);
+	enum plim_status st = at ? PLIM_OK : mem_status(err);
+
+	*told = (struct ckpt_extracted){ 0 };
+	for (size_t i = 0; !st && i < c->tensors.n; i++) {
+		const struct ckpt_tensor *t = &c->tensors.at[i];
+
+		if (!ckpt_is_wanted(ckpt_text(c, t->name), patterns))
+			continue;
+		if (!is_whole(c, t) && !whole_only) {
+			st = err_set(err, PLIM_E_FORMAT,
+				     "'%.200s' is not whole: not written (see ckpt repair)",
+				     ckpt_text(c, t->name));
+		} else if (!is_whole(c, t)) {
+			told->left_out++;
+		} else {
+			st = check(c, t, err);
+			if (st == PLIM_E_UNSUPPORTED && whole_only) {
+				told->left_out++;
+				st = PLIM_OK;
+				continue;
+			}
+			at[told->tensors++] = (uint32_t)i;
+			if (__builtin_add_overflow(told->bytes, ckpt_tensor_bytes(t), &told->bytes))
+				told->bytes = UINT64_MAX;
+		}
+	}
+	if (!st && !told->tensors)
+		st = err_set(err, PLIM_E_ARG,
+			     "no tensor that is whole matches '%.200s': nothing to write",
+			     patterns);
+	if (!st)
+		st = check_total(c, told->bytes, err);
+	if (!st)
+		st = (flags & CKPT_AS_TORCH ? torch_write : safetensors_write)(c, at, path, told,
+									       err);
+	if (!st && !(flags & CKPT_NO_MANIFEST))
+		st = manifest_write_beside(c->mem, path, told->file_bytes, told->xxh3, err);
+	mem_free(c->mem, at, c->tensors.n, sizeof(*at));
+	return st;
+}

@@ -1,0 +1,291 @@
+/*
+ * torch.save before 1.6 (and with _use_new_zipfile_serialization=False): five pickles, then storages.
+ *
+ *	magic number | version 1001 | system | the object | keys of storages |
+ *	for each key: i64 count, count elements
+ *
+ * No lengths, no checksums: the only proof is that everything adds up to the file's end.  A file that
+ * begins as a pickle but not with the magic number is a bare pickle.
+ */
+#include "parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MAGIC "\200\002\212\012l\374\234F\371 j\250P\031."
+#define MAGIC_BYTES 15
+
+struct legacy_storage {
+	uint32_t key, extent;
+	uint64_t bytes;
+};
+
+struct legacy {
+	struct ckpt *ckpt;
+	uint32_t file;
+	VEC(struct legacy_storage) storages;
+	uint32_t *slots; /* string id -> storage + 1 */
+	size_t slot_count;
+};
+
+static enum plim_status find_storage(void *ctx, const struct unpickle_storage *s, uint32_t *extent,
+				     struct plim_err *err)
+{
+	struct legacy *l = ctx;
+	struct ckpt *c = l->ckpt;
+	struct legacy_storage new = { .bytes = s->bytes };
+	struct ckpt_extent x = {
+		.file = l->file, .bytes = s->bytes, .stored_bytes = s->bytes, .state = CKPT_CUT
+	};
+	size_t before = l->slot_count;
+	enum plim_status st = PLIM_OK;
+
+	new.key = model_string(c, s->key, strlen(s->key), &st, err);
+	if (st)
+		return st;
+	if (new.key >= l->slot_count) {
+		st = mem_grow(c->mem, &l->slots, &l->slot_count, (size_t) new.key + 1,
+			      sizeof(*l->slots), err);
+		if (st)
+			return st;
+		memset(l->slots + before, 0, (l->slot_count - before) * sizeof(*l->slots));
+	}
+	if (l->slots[new.key]) {
+		const struct legacy_storage *old = &l->storages.at[l->slots[new.key] - 1];
+
+		*extent = old->extent;
+		return old->bytes == s->bytes
+			       ? PLIM_OK
+			       : model_find(c, CKPT_BAD_FINDING, "storage_size", PLIM_UNKNOWN, err,
+					    "storage '%.60s' has two sizes", s->key);
+	}
+	x.name = new.key;
+	new.extent = *extent = (uint32_t)c->extents.n;
+	st = vec_push(c->mem, &c->extents, x, err);
+	if (!st)
+		st = vec_push(c->mem, &l->storages, new, err);
+	if (!st)
+		l->slots[new.key] = (uint32_t)l->storages.n;
+	return st;
+}
+
+/* A bare pickle holds no storages; one that refers to some is not whole without them. */
+static enum plim_status no_storage(void *ctx, const struct unpickle_storage *s, uint32_t *extent,
+				   struct plim_err *err)
+{
+	struct legacy *l = ctx;
+
+	*extent = CKPT_NONE;
+	return model_find(l->ckpt, CKPT_BAD_FINDING, "missing_record", PLIM_UNKNOWN, err,
+			  "storage '%.60s' is not in the file: a pickle without its data", s->key);
+}
+
+/* ---- the storages ---- */
+
+/* Give each key its place; *at moves behind the last one that is whole. */
+static enum plim_status place_storages(struct legacy *l, const struct unpickle *u,
+				       struct pickle_value keys, uint64_t *at, struct plim_err *err)
+{
+	struct ckpt *c = l->ckpt;
+	uint64_t size = c->files.at[l->file].bytes;
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; !st && i < pickle_len(&u->heap, keys); i++) {
+		struct pickle_value v = pickle_item(&u->heap, keys, i);
+		uint32_t key =
+			v.kind == PICKLE_STR
+				? intern_find(&c->strings,
+					      intern_text(&u->heap.strings, (uint32_t)v.bits),
+					      u->heap.strings.at[v.bits].n)
+				: INTERN_NONE;
+		struct legacy_storage *s = key < l->slot_count && l->slots[key]
+						   ? &l->storages.at[l->slots[key] - 1]
+						   : NULL;
+		struct ckpt_extent *x = s ? &c->extents.at[s->extent] : NULL;
+		uint64_t count = 0;
+		size_t got;
+
+		if (!s)
+			return model_find(c, CKPT_BAD_FINDING, "unknown_storage", *at, err,
+					  "the file lists a storage that no tensor uses: what "
+					  "follows cannot be placed");
+		st = ckpt_pread(c, l->file, *at, &count, 8, &got, err);
+		if (st || got < 8)
+			break;
+		/* Elements, of a size that only the pickle knows. */
+		if (s->bytes ? !count || s->bytes % count || s->bytes / count > 16 : count)
+			return model_find(c, CKPT_BAD_FINDING, "storage_size", *at, err,
+					  "storage '%.60s' has wrong size: the stream is shifted "
+					  "from here on",
+					  ckpt_text(c, key));
+		x->offset = *at + 8;
+		if (size - x->offset < s->bytes) {
+			*at = size;
+			break;
+		}
+		x->state = CKPT_UNREAD;
+		*at = x->offset + s->bytes;
+		c->whole_bytes += s->bytes;
+	}
+	return st;
+}
+
+static enum plim_status judge(struct legacy *l, size_t listed, uint64_t at, size_t first,
+			      struct plim_err *err)
+{
+	struct ckpt *c = l->ckpt;
+	uint64_t size = c->files.at[l->file].bytes;
+	size_t whole = 0, all = c->tensors.n - first;
+	bool cut = false;
+
+	for (size_t i = 0; i < l->storages.n; i++)
+		cut |= c->extents.at[l->storages.at[i].extent].state == CKPT_CUT;
+	for (size_t i = first; i < c->tensors.n; i++)
+		whole += c->tensors.at[i].extent != CKPT_NONE &&
+			 c->extents.at[c->tensors.at[i].extent].state != CKPT_CUT;
+	if (listed < l->storages.n && at < size)
+		return model_find(c, CKPT_BAD_FINDING, "missing_record", PLIM_UNKNOWN, err,
+				  "%zu storages are used, %zu are listed", l->storages.n, listed);
+	if (cut) {
+		c->truncated = true;
+		return model_find(c, CKPT_BAD_FINDING, "truncated", size, err,
+				  "the file is cut or shifted: %zu of %zu tensors are whole", whole,
+				  all);
+	}
+	if (at < size)
+		return model_find(
+			c, CKPT_BAD_FINDING, "trailing_bytes", at, err,
+			"behind the last storage there are more bytes, %llu: torch ignores them",
+			(unsigned long long)(size - at));
+	return PLIM_OK;
+}
+
+/* ---- the pickles ---- */
+
+struct stream {
+	uint8_t *bytes;
+	size_t n, cap, at;
+};
+
+/*
+ * The next pickle.  How long it is, is only known when it was read: when it reaches the end of what is
+ * in memory, twice as much of the file is taken.
+ */
+static enum plim_status next_pickle(struct legacy *l, struct stream *s, struct unpickle *u,
+				    const char *what, struct pickle_value *root,
+				    struct plim_err *err)
+{
+	struct ckpt *c = l->ckpt;
+	uint64_t size = c->files.at[l->file].bytes;
+	size_t used;
+	enum plim_status st;
+
+	for (;;) {
+		size_t globals = c->globals.n;
+
+		st = unpickle_decode(u, what, s->bytes + s->at, s->n - s->at, root, &used, err);
+		if (st != PLIM_E_FORMAT || s->at + used < s->n || s->n == size)
+			break;
+		if (s->n >= CKPT_PICKLE_BYTES)
+			return err_set(err, PLIM_E_LIMIT, "a pickle of more than %llu bytes",
+				       (unsigned long long)CKPT_PICKLE_BYTES);
+		c->globals.n = globals;
+		mem_free(c->mem, s->bytes, s->cap, 1);
+		s->cap = s->n = s->n * 4 < size ? s->n * 4 : (size_t)size;
+		st = model_read(c, l->file, 0, s->n, CKPT_PICKLE_BYTES * 4, "the pickles",
+				&s->bytes, err);
+		if (st)
+			return st;
+	}
+	s->at += used;
+	return st;
+}
+
+static enum plim_status read_stream(struct legacy *l, struct stream *s, struct unpickle *u,
+				    struct plim_err *err)
+{
+	static const char *const what[] = { "the magic number", "the version", "the system's facts",
+					    "the pickle" };
+	struct ckpt *c = l->ckpt;
+	struct pickle_value root = { 0 }, little;
+	uint64_t at;
+	size_t first = c->tensors.n;
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; !st && i < 4; i++) {
+		st = next_pickle(l, s, u, what[i], &root, err);
+		if (!st && i == 2 && root.kind == PICKLE_DICT &&
+		    pickle_get(&u->heap, root, "little_endian", &little) && !little.bits) {
+			c->big_endian = true;
+			st = model_find(c, CKPT_WARN, "big_endian", PLIM_UNKNOWN, err,
+					"the numbers are big-endian");
+		}
+	}
+	if (!st)
+		st = unpickle_walk(u, root, err);
+	if (!st)
+		st = next_pickle(l, s, u, "the list of storages", &root, err);
+	if (!st && root.kind != PICKLE_LIST)
+		return err_set(err, PLIM_E_FORMAT, "the list of storages is none");
+	at = s->at;
+	if (!st)
+		st = place_storages(l, u, root, &at, err);
+	return st ? st : judge(l, pickle_len(&u->heap, root), at, first, err);
+}
+
+static enum plim_status read_bare(struct legacy *l, struct stream *s, struct unpickle *u,
+				  struct plim_err *err)
+{
+	struct pickle_value root;
+	enum plim_status st;
+
+	u->storage = no_storage;
+	st = next_pickle(l, s, u, "the pickle", &root, err);
+	if (!st)
+		st = unpickle_walk(u, root, err);
+	if (!st && s->at < l->ckpt->files.at[l->file].bytes)
+		st = model_find(l->ckpt, CKPT_WARN, "after_pickle", s->at, err,
+				"behind the pickle there are more bytes, %llu",
+				(unsigned long long)(l->ckpt->files.at[l->file].bytes - s->at));
+	return st;
+}
+
+enum plim_status legacy_read(struct ckpt *c, uint32_t file, const char *prefix,
+			     struct plim_err *err)
+{
+	struct legacy l = { .ckpt = c, .file = file };
+	struct unpickle u = { .ckpt = c,
+			      .prefix = prefix,
+			      .storage = find_storage,
+			      .ctx = &l,
+			      .outermost = !*prefix };
+	struct stream s = { 0 };
+	struct plim_err why = { 0 };
+	uint64_t size = c->files.at[file].bytes;
+	enum plim_status st;
+	bool magic;
+
+	pickle_heap_init(&u.heap, c->mem);
+	s.cap = s.n = size < 1 << 20 ? (size_t)size : 1 << 20;
+	st = model_read(c, file, 0, s.n, s.n, "the pickles", &s.bytes, &why);
+	magic = !st && s.n >= MAGIC_BYTES && !memcmp(s.bytes, MAGIC, MAGIC_BYTES);
+	if (!c->kind)
+		c->kind = magic ? CKPT_KIND_LEGACY : CKPT_KIND_PICKLE;
+	if (!st)
+		st = magic ? read_stream(&l, &s, &u, &why) : read_bare(&l, &s, &u, &why);
+	if (st == PLIM_E_FORMAT) {
+		c->truncated =
+			s.at >= s.n || (why.offset != PLIM_UNKNOWN && why.offset + s.at >= size);
+		st = model_find(c, CKPT_BAD_FINDING, c->truncated ? "truncated" : "pickle", s.at,
+				err, "%s%s",
+				c->truncated ? "the file is cut before its first tensor: " : "",
+				why.message);
+	} else if (st && err) {
+		*err = why;
+	}
+	pickle_heap_release(&u.heap);
+	vec_release(c->mem, &l.storages);
+	mem_free(c->mem, l.slots, l.slot_count, sizeof(*l.slots));
+	mem_free(c->mem, s.bytes, s.cap, 1);
+	return st;
+}

@@ -1,0 +1,352 @@
+/*
+ * Manifests: sizes and XXH3 sums of files, which vouch for bytes that have no checksum of their own.
+ *
+ *	{"schema": "manifest/1", "version": "0.1.0",
+ *	 "files": [{"name": "model.safetensors", "bytes": 123, "xxh3": "0123456789abcdef"}]}
+ *
+ * That of a file stands beside it, that of a folder in it.  A sum finds accidents, not forgery.
+ */
+#include "parts.h"
+
+#include <plimsoll/status.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#define INSIDE "plimsoll.manifest.json"
+#define TEMPORARY ".plimsoll." /* begins names that a durable write uses */
+#define READ_BYTES ((size_t)1 << 20)
+#define FILES 100000
+
+struct sum {
+	const char *name;
+	uint64_t bytes, xxh3;
+};
+
+/* `path` with something behind it: freed with mem_free(m, *out, *size, 1). */
+static enum plim_status join(struct mem *m, const char *path, const char *more, char **out,
+			     size_t *size, struct plim_err *err)
+{
+	*size = strlen(path) + strlen(more) + 1;
+	*out = mem_new(m, *size, 1, err);
+	if (!*out)
+		return mem_status(err);
+	snprintf(*out, *size, "%s%s", path, more);
+	return PLIM_OK;
+}
+
+/* ---- writing ---- */
+
+static enum plim_status write_sums(struct mem *m, const char *path, const struct sum *at, size_t n,
+				   struct plim_err *err)
+{
+	struct durable *out = NULL;
+	struct json_out j;
+	struct text t;
+	char hex[17];
+	enum plim_status st;
+
+	text_init(&t, m, NULL);
+	json_out_init(&j, &t, JSON_PRETTY, NULL);
+	json_object(&j, NULL, JSON_LINES);
+	json_string(&j, "schema", "manifest/1");
+	json_string(&j, "version", plim_version());
+	json_array(&j, "files", JSON_LINES);
+	for (size_t i = 0; i < n; i++) {
+		snprintf(hex, sizeof(hex), "%016llx", (unsigned long long)at[i].xxh3);
+		json_object(&j, NULL, JSON_LINE);
+		json_string(&j, "name", at[i].name);
+		json_u64(&j, "bytes", at[i].bytes);
+		json_string(&j, "xxh3", hex);
+		json_object_end(&j);
+	}
+	json_array_end(&j);
+	json_object_end(&j);
+	st = json_out_finish(&j, err);
+	if (!st)
+		st = durable_begin(m, path, t.n, &out, err);
+	if (!st)
+		st = durable_write(out, text_get(&t), t.n, err);
+	if (st)
+		durable_abort(out);
+	else
+		st = durable_commit(out, NULL, err);
+	text_release(&t);
+	return st;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+enum plim_status manifest_write_beside(struct mem *m, const char *path, uint64_t bytes,
+				       uint64_t xxh3, struct plim_err *err)
+{
+	const struct sum one = { base_name(path), bytes, xxh3 };
+	size_t size;
+	char *full;
+	enum plim_status st = join(m, path, CKPT_MANIFEST_BESIDE, &full, &size, err);
+
+	if (!st)
+		st = write_sums(m, full, &one, 1, err);
+	mem_free(m, full, size, 1);
+	return st;
+}
+
+enum plim_status manifest_remove(struct mem *m, const char *path, struct plim_err *err)
+{
+	size_t size;
+	char *full;
+	enum plim_status st = join(m, path, CKPT_MANIFEST_BESIDE, &full, &size, err);
+
+	if (!st && unlink(full) && errno != ENOENT)
+		st = err_errno(
+			err, errno,
+			"cannot remove the old manifest '%s' (what was there before is untouched)",
+			full);
+	mem_free(m, full, size, 1);
+	return st;
+}
+
+/* ---- sums ---- */
+
+static enum plim_status sum_file(const struct ckpt *c, uint32_t file, struct sum *s,
+				 struct plim_err *err)
+{
+	uint8_t *room = mem_new(c->mem, READ_BYTES, 1, err);
+	XXH3_state_t *hash = XXH3_createState();
+	size_t got = 1;
+	enum plim_status st = room ? PLIM_OK : mem_status(err);
+
+	*s = (struct sum){ .name = c->files.at[file].name };
+	if (!st && !hash)
+		st = err_set(err, PLIM_E_NOMEM, "out of memory");
+	if (!st)
+		XXH3_64bits_reset(hash);
+	while (!st && got) {
+		st = ckpt_pread(c, file, s->bytes, room, READ_BYTES, &got, err);
+		if (!st)
+			XXH3_64bits_update(hash, room, got);
+		s->bytes += got;
+	}
+	if (!st)
+		s->xxh3 = XXH3_64bits_digest(hash);
+	XXH3_freeState(hash);
+	mem_free(c->mem, room, READ_BYTES, 1);
+	return st;
+}
+
+/* ---- reading ---- */
+
+/* A file that the checkpoint has open, or one of its folder; CKPT_NONE when it is not there. */
+static enum plim_status find_file(struct ckpt *c, int dir, const char *name, uint32_t *file,
+				  struct plim_err *err)
+{
+	struct plim_err why = { 0 };
+	enum plim_status st;
+
+	for (*file = 0; *file < c->files.n; ++*file)
+		if (!strcmp(c->files.at[*file].name, name))
+			return PLIM_OK;
+	st = strchr(name, '/') ? PLIM_E_IO : open_file(c, dir, name, file, &why);
+	if (st != PLIM_E_IO) {
+		if (st && err)
+			*err = why;
+		return st;
+	}
+	*file = CKPT_NONE;
+	return model_find(c, CKPT_BAD_FINDING, "missing_file", PLIM_UNKNOWN, err,
+			  "'%.200s', which the manifest names, is missing or cannot be read", name);
+}
+
+static bool get_hex(const char *text, uint64_t *v)
+{
+	char *end;
+
+	if (strlen(text) != 16 || strspn(text, "0123456789abcdef") != 16)
+		return false;
+	*v = strtoull(text, &end, 16);
+	return true;
+}
+
+/* The members of one file's object. */
+static enum plim_status read_row(struct ckpt *c, int dir, struct json *j, struct plim_err *err)
+{
+	struct ckpt_seal seal = { .file = CKPT_NONE };
+	uint32_t name = CKPT_NONE;
+	bool bytes = false, sum = false;
+	struct json_token t;
+	enum plim_status st = json_next(j, &t, err);
+
+	while (!st && t.kind != JSON_OBJECT_END) {
+		char key[8];
+
+		snprintf(key, sizeof(key), "%s", t.string);
+		st = json_next(j, &t, err);
+		if (!st && !strcmp(key, "name") && t.kind == JSON_STRING)
+			name = model_string(c, t.string, t.n, &st, err);
+		else if (!st && !strcmp(key, "bytes") && t.kind == JSON_INTEGER)
+			bytes = json_get_u64(&t, &seal.bytes);
+		else if (!st && !strcmp(key, "xxh3") && t.kind == JSON_STRING)
+			sum = get_hex(t.string, &seal.xxh3);
+		else if (!st)
+			st = json_skip(j, &t, err);
+		if (!st)
+			st = json_next(j, &t, err);
+	}
+	if (!st && (name == CKPT_NONE || !bytes || !sum))
+		return err_at(err, t.offset, "a file without name, bytes or xxh3");
+	if (st)
+		return st;
+	if (dir == AT_FDCWD)
+		seal.file = 0; /* it stands beside this one, whatever that was named then */
+	else
+		st = find_file(c, dir, ckpt_text(c, name), &seal.file, err);
+	return st || seal.file == CKPT_NONE ? st : vec_push(c->mem, &c->seals, seal, err);
+}
+
+static enum plim_status manifest_key(struct ckpt *c, struct json *j, const char *key, void *ctx,
+				     struct plim_err *err)
+{
+	const int *dir = ctx;
+	size_t n = 0;
+	struct json_token t;
+	enum plim_status st = json_next(j, &t, err);
+
+	if (st || strcmp(key, "files") != 0 || t.kind != JSON_ARRAY)
+		return st ? st : json_skip(j, &t, err);
+	while (!st) {
+		st = json_next(j, &t, err);
+		if (st || t.kind == JSON_ARRAY_END)
+			break;
+		if (t.kind != JSON_OBJECT || n++ == FILES || (*dir == AT_FDCWD && n > 1))
+			return err_at(err, t.offset, "files must be a list of objects, one a file");
+		st = read_row(c, *dir, j, err);
+	}
+	return st;
+}
+
+enum plim_status manifest_read(struct ckpt *c, int dir, struct plim_err *err)
+{
+	char *path = NULL;
+	size_t size = 0;
+	struct stat info;
+	enum plim_status st = PLIM_OK;
+
+	if (dir == AT_FDCWD)
+		st = join(c->mem, c->path, CKPT_MANIFEST_BESIDE, &path, &size, err);
+	if (!st && !fstatat(dir, path ? path : INSIDE, &info, AT_SYMLINK_NOFOLLOW) &&
+	    S_ISREG(info.st_mode))
+		st = text_read(c, dir, path ? path : INSIDE, manifest_key, &dir, err);
+	mem_free(c->mem, path, size, 1);
+	return st;
+}
+
+enum plim_status manifest_check(struct ckpt *c, struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; !st && i < c->seals.n; i++) {
+		const struct ckpt_seal *seal = &c->seals.at[i];
+		const char *name = c->files.at[seal->file].name;
+		struct sum s;
+
+		if (c->files.at[seal->file].bytes != seal->bytes) {
+			st = model_find(c, CKPT_BAD_FINDING, "manifest", PLIM_UNKNOWN, err,
+					"'%.200s' has %llu bytes, its manifest says %llu: damaged, "
+					"or written anew since",
+					name, (unsigned long long)c->files.at[seal->file].bytes,
+					(unsigned long long)seal->bytes);
+			continue;
+		}
+		st = sum_file(c, seal->file, &s, err);
+		if (!st && (s.bytes != seal->bytes || s.xxh3 != seal->xxh3))
+			st = model_find(c, CKPT_BAD_FINDING, "manifest", PLIM_UNKNOWN, err,
+					"'%.200s' has the sum %016llx, its manifest says %016llx: "
+					"damaged, or written anew since",
+					name, (unsigned long long)s.xxh3,
+					(unsigned long long)seal->xxh3);
+		else if (!st)
+			c->files.at[seal->file].sealed = true;
+	}
+	return st;
+}
+
+/* ---- sealing ---- */
+
+/* Open what else is in the folder: a config that changed is no longer the same checkpoint. */
+static enum plim_status open_rest(struct ckpt *c, int dir, struct plim_err *err)
+{
+	struct folder_names names = { 0 };
+	struct stat info;
+	uint32_t file;
+	enum plim_status st = folder_list(c, dir, &names, err);
+
+	for (size_t i = 0; !st && i < names.n; i++) {
+		const char *name = names.at[i];
+
+		if (!strcmp(name, INSIDE) || !strncmp(name, TEMPORARY, strlen(TEMPORARY)) ||
+		    fstatat(dir, name, &info, AT_SYMLINK_NOFOLLOW) || !S_ISREG(info.st_mode))
+			continue;
+		for (file = 0; file < c->files.n && strcmp(c->files.at[file].name, name) != 0;)
+			file++;
+		if (file == c->files.n)
+			st = open_file(c, dir, name, &file, err);
+	}
+	vec_release(c->mem, &names);
+	return st;
+}
+
+/* The sums of all files that are open, without the manifest's own; sorted as they were opened. */
+static enum plim_status sum_all(const struct ckpt *c, bool folder, struct sum *at, size_t *n,
+				struct ckpt_sealed *told, struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	for (uint32_t i = 0; !st && i < (folder ? c->files.n : 1); i++) {
+		if (folder && !strcmp(c->files.at[i].name, INSIDE))
+			continue;
+		st = sum_file(c, i, &at[*n], err);
+		told->files++;
+		told->bytes += at[(*n)++].bytes;
+	}
+	return st;
+}
+
+enum plim_status ckpt_seal(struct ckpt *c, struct ckpt_sealed *told, struct plim_err *err)
+{
+	int dir = open(c->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	bool folder = dir >= 0;
+	struct sum *at = NULL;
+	size_t n = 0, room = 0, size;
+	char *path;
+	enum plim_status st = folder ? open_rest(c, dir, err) : PLIM_OK;
+
+	*told = (struct ckpt_sealed){ 0 };
+	if (!st) {
+		room = c->files.n;
+		at = mem_new(c->mem, room, sizeof(*at), err);
+		st = at ? sum_all(c, folder, at, &n, told, err) : mem_status(err);
+	}
+	if (!st && !folder) {
+		st = manifest_write_beside(c->mem, c->path, at->bytes, at->xxh3, err);
+	} else if (!st) {
+		st = join(c->mem, c->path, "/" INSIDE, &path, &size, err);
+		if (!st)
+			st = write_sums(c->mem, path, at, n, err);
+		mem_free(c->mem, path, size, 1);
+	}
+	mem_free(c->mem, at, room, sizeof(*at));
+	if (folder)
+		close(dir);
+	return st;
+}

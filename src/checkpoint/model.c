@@ -1,0 +1,251 @@
+/* The model of a checkpoint: strings, findings, tensors whose every product is checked. */
+#include "parts.h"
+
+#include <errno.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FACTS 1000
+#define FINDINGS 8 /* of one kind are told; the rest is counted */
+
+void ckpt_init(struct ckpt *c, struct mem *m)
+{
+	*c = (struct ckpt){ .mem = m };
+	intern_init(&c->strings, m);
+}
+
+void ckpt_close(struct ckpt *c)
+{
+	if (!c->mem)
+		return;
+	for (size_t i = 0; i < c->files.n; i++)
+		close(c->files.at[i].fd);
+	vec_release(c->mem, &c->files);
+	vec_release(c->mem, &c->extents);
+	vec_release(c->mem, &c->tensors);
+	vec_release(c->mem, &c->dims);
+	vec_release(c->mem, &c->findings);
+	vec_release(c->mem, &c->globals);
+	vec_release(c->mem, &c->keys);
+	vec_release(c->mem, &c->optimizers);
+	vec_release(c->mem, &c->facts);
+	vec_release(c->mem, &c->seals);
+	intern_release(&c->strings);
+	c->mem = NULL;
+}
+
+uint32_t model_string(struct ckpt *c, const char *text, size_t n, enum plim_status *st,
+		      struct plim_err *err)
+{
+	uint32_t id = CKPT_NONE;
+
+	if (!*st)
+		*st = intern_add(&c->strings, text, n, &id, err);
+	return id;
+}
+
+static uint32_t format(struct ckpt *c, enum plim_status *st, struct plim_err *err, const char *fmt,
+		       va_list ap) __attribute__((format(printf, 4, 0)));
+static uint32_t format(struct ckpt *c, enum plim_status *st, struct plim_err *err, const char *fmt,
+		       va_list ap)
+{
+	char text[1000];
+	int n = vsnprintf(text, sizeof(text), fmt, ap);
+
+	return model_string(c, text, n < (int)sizeof(text) ? (size_t)n : sizeof(text) - 1, st, err);
+}
+
+uint32_t model_printf(struct ckpt *c, enum plim_status *st, struct plim_err *err, const char *fmt,
+		      ...)
+{
+	va_list ap;
+	uint32_t id;
+
+	va_start(ap, fmt);
+	id = format(c, st, err, fmt, ap);
+	va_end(ap);
+	return id;
+}
+
+enum plim_status model_find(struct ckpt *c, enum ckpt_severity severity, const char *kind,
+			    uint64_t offset, struct plim_err *err, const char *fmt, ...)
+{
+	struct ckpt_finding f = { .severity = severity, .kind = kind, .offset = offset };
+	enum plim_status st = PLIM_OK;
+	size_t same = 0;
+	va_list ap;
+
+	for (size_t i = 0; i < c->findings.n; i++)
+		same += !strcmp(c->findings.at[i].kind, kind);
+	if (same > FINDINGS)
+		return PLIM_OK;
+	if (same == FINDINGS) {
+		f.text = model_printf(c, &st, err, "more of the same kind are not listed");
+		f.offset = PLIM_UNKNOWN;
+	} else {
+		va_start(ap, fmt);
+		f.text = format(c, &st, err, fmt, ap);
+		va_end(ap);
+	}
+	return st ? st : vec_push(c->mem, &c->findings, f, err);
+}
+
+enum plim_status model_fact(struct ckpt *c, struct ckpt_fact f, struct plim_err *err)
+{
+	for (size_t i = 0; i < c->facts.n; i++)
+		if (c->facts.at[i].name == f.name && c->facts.at[i].value == f.value)
+			return PLIM_OK;
+	return c->facts.n < FACTS ? vec_push(c->mem, &c->facts, f, err) : PLIM_OK;
+}
+
+enum plim_status ckpt_pread(const struct ckpt *c, uint32_t file, uint64_t offset, void *at,
+			    size_t n, size_t *got, struct plim_err *err)
+{
+	const struct ckpt_file *f = &c->files.at[file];
+
+	for (*got = 0; *got < n;) {
+		ssize_t k = pread(f->fd, (char *)at + *got, n - *got, (off_t)(offset + *got));
+
+		if (k < 0 && errno == EINTR)
+			continue;
+		if (k < 0)
+			return err_errno(err, errno, "cannot read '%s' at byte %llu", f->name,
+					 (unsigned long long)(offset + *got));
+		if (!k)
+			break;
+		*got += (size_t)k;
+	}
+	return PLIM_OK;
+}
+
+enum plim_status model_read(struct ckpt *c, uint32_t file, uint64_t offset, uint64_t n,
+			    uint64_t limit, const char *what, uint8_t **out, struct plim_err *err)
+{
+	const struct ckpt_file *f = &c->files.at[file];
+	enum plim_status st;
+	size_t got;
+
+	*out = NULL;
+	if (n > limit)
+		return err_set(err, PLIM_E_LIMIT,
+			       "%s of '%s' has %llu bytes; at most %llu are read", what, f->name,
+			       (unsigned long long)n, (unsigned long long)limit);
+	if (offset > f->bytes || n > f->bytes - offset)
+		return err_set(err, PLIM_E_FORMAT,
+			       "%s of '%s' ends %llu bytes behind the end of the file", what,
+			       f->name, (unsigned long long)(offset + n - f->bytes));
+	*out = mem_new(c->mem, (size_t)n, 1, err);
+	if (!*out)
+		return mem_status(err);
+	st = ckpt_pread(c, file, offset, *out, (size_t)n, &got, err);
+	if (!st && got < n)
+		st = err_set(err, PLIM_E_IO, "'%s' became shorter while it was read", f->name);
+	if (st) {
+		mem_free(c->mem, *out, (size_t)n, 1);
+		*out = NULL;
+	}
+	return st;
+}
+
+bool model_reach(const uint64_t *sizes, const uint64_t *strides, size_t rank, uint64_t offset,
+		 uint64_t *count, uint64_t *reach)
+{
+	uint64_t step;
+
+	*count = 1;
+	*reach = offset;
+	for (size_t i = 0; i < rank; i++)
+		if (__builtin_mul_overflow(*count, sizes[i], count) || *count > INT64_MAX)
+			return false;
+	if (!*count) {
+		*reach = 0;
+		return true;
+	}
+	for (size_t i = 0; i < rank; i++)
+		if (__builtin_mul_overflow(sizes[i] - 1, strides[i], &step) ||
+		    __builtin_add_overflow(*reach, step, reach))
+			return false;
+	return !__builtin_add_overflow(*reach, 1, reach) && *reach <= INT64_MAX;
+}
+
+static void row_major(const uint64_t *sizes, size_t rank, uint64_t *strides)
+{
+	uint64_t step = 1;
+
+	for (size_t i = rank; i--;) {
+		strides[i] = step;
+		/* An overflow is found where the count is made. */
+		step *= sizes[i] ? sizes[i] : 1;
+	}
+}
+
+enum plim_status model_tensor(struct ckpt *c, struct ckpt_tensor t, const uint64_t *sizes,
+			      const uint64_t *strides, const uint64_t *origin, struct plim_err *err)
+{
+	uint64_t made[CKPT_DIMS], reach;
+	enum plim_status st;
+
+	if (c->tensors.n >= CKPT_TENSORS)
+		return err_set(err, PLIM_E_LIMIT, "more than %llu tensors",
+			       (unsigned long long)CKPT_TENSORS);
+	if (!strides) {
+		row_major(sizes, t.rank, made);
+		strides = made;
+	}
+	if (!model_reach(sizes, strides, t.rank, t.offset, &t.count, &reach) ||
+	    (t.dtype && t.count > UINT64_MAX / 128))
+		return model_find(c, CKPT_BAD_FINDING, "overflow", PLIM_UNKNOWN, err,
+				  "the size of tensor '%.200s' overflows", ckpt_text(c, t.name));
+	st = vec_need(c->mem, &c->dims, 3 * (size_t)t.rank, err);
+	if (!st)
+		st = vec_need(c->mem, &c->tensors, 1, err);
+	if (st)
+		return st;
+	t.dims = c->dims.n;
+	for (size_t i = 0; i < 3 * (size_t)t.rank; i++)
+		c->dims.at[c->dims.n++] = i < t.rank        ? sizes[i]
+					  : i < 2u * t.rank ? strides[i - t.rank]
+					  : origin          ? origin[i - 2u * t.rank]
+							    : 0;
+	c->tensors.at[c->tensors.n++] = t;
+	if (t.extent != CKPT_NONE)
+		c->extents.at[t.extent].tensors++;
+	return PLIM_OK;
+}
+
+bool ckpt_is_contiguous(const struct ckpt *c, const struct ckpt_tensor *t)
+{
+	const uint64_t *size = ckpt_shape(c, t), *stride = ckpt_strides(c, t);
+	uint64_t step = 1;
+
+	for (size_t i = t->rank; t->count && i--;) {
+		if (size[i] != 1 && stride[i] != step)
+			return false;
+		step *= size[i];
+	}
+	return true;
+}
+
+bool ckpt_is_dense(const struct ckpt *c, const struct ckpt_tensor *t)
+{
+	const uint64_t *size = ckpt_shape(c, t), *stride = ckpt_strides(c, t);
+	uint64_t step = 1;
+	size_t used = 0;
+
+	/* Dimensions in the order of their strides must follow each other without a gap. */
+	for (size_t i = 0; i < t->rank; i++)
+		used += size[i] == 1;
+	while (t->count && used < t->rank) {
+		size_t i = 0;
+
+		while (i < t->rank && (size[i] == 1 || stride[i] != step))
+			i++;
+		if (i == t->rank)
+			return false;
+		step *= size[i];
+		used++;
+	}
+	return true;
+}

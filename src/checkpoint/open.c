@@ -1,0 +1,252 @@
+/* Opening: files by their bytes, never by their name; folders without following links. */
+#include "parts.h"
+
+#include <errno.h>
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define HEAD_BYTES 4096
+
+static enum plim_status open_at(int dir, const char *name, int flags, int *fd, struct stat *info,
+				struct plim_err *err)
+{
+	do
+		*fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags);
+	while (*fd < 0 && errno == EINTR);
+	if (*fd < 0 && errno == ELOOP && flags & O_NOFOLLOW)
+		return err_set(err, PLIM_E_IO, "'%s' is a link: not followed inside a folder",
+			       name);
+	if (*fd < 0)
+		return err_errno(err, errno, "cannot open '%s'", name);
+	if (!fstat(*fd, info))
+		return PLIM_OK;
+	close(*fd);
+	return err_errno(err, errno, "cannot read '%s'", name);
+}
+
+static enum plim_status keep_file(struct ckpt *c, int fd, const struct stat *info, const char *name,
+				  uint32_t *file, struct plim_err *err)
+{
+	struct ckpt_file f = { .fd = fd, .bytes = (uint64_t)info->st_size };
+	enum plim_status st = PLIM_OK;
+	uint32_t id;
+
+	if (!S_ISREG(info->st_mode))
+		st = err_set(err, PLIM_E_IO, "cannot read '%s': a checkpoint is a file or a folder",
+			     name);
+	id = model_string(c, name, strlen(name), &st, err);
+	if (!st) {
+		f.name = ckpt_text(c, id);
+		*file = (uint32_t)c->files.n;
+		st = vec_push(c->mem, &c->files, f, err);
+	}
+	if (st)
+		close(fd);
+	else
+		c->bytes += f.bytes;
+	return st;
+}
+
+enum plim_status open_file(struct ckpt *c, int dir, const char *name, uint32_t *file,
+			   struct plim_err *err)
+{
+	struct stat info;
+	int fd;
+	enum plim_status st = open_at(dir, name, dir == AT_FDCWD ? 0 : O_NOFOLLOW, &fd, &info, err);
+
+	return st ? st : keep_file(c, fd, &info, name, file, err);
+}
+
+static const struct {
+	size_t offset, n;
+	const char *bytes, *slug, *is;
+} others[] = {
+	{ 0, 23, "version https://git-lfs", "lfs_pointer",
+	  "a Git LFS pointer: the file itself was not fetched (git lfs pull)" },
+	{ 0, 8, "PYTORCH1", "preview_archive",
+	  "an archive of a PyTorch preview, which torch refuses too" },
+	{ 0, 2, "\037\213", "gzip", "compressed with gzip: decompress it first" },
+	{ 0, 6, "7z\274\257\047\034", "seven_zip",
+	  "a 7z archive, which torch cannot load; it is also used to hide pickles from scanners" },
+	{ 0, 4, "(\265/\375", "zstd", "compressed with zstd: decompress it first" },
+	{ 0, 6, "\3757zXZ", "xz", "compressed with xz: decompress it first" },
+	{ 0, 6, "\223NUMPY", "numpy", "a NumPy array, not a checkpoint" },
+	{ 0, 4, "GGUF", "gguf", "a GGUF file, which is not read yet" },
+	{ 0, 4, "\211HDF", "hdf5", "an HDF5 file (Keras?), which is not read" },
+	{ 257, 5, "ustar", "tar",
+	  "a tar file: unpack it, or, if torch wrote it before 2017, convert it with torch <= 2.5 "
+	  "in a sandbox" },
+	{ 0, 4, "\177ELF", "program", "a program, not a checkpoint" },
+	{ 0, 5, "%PDF-", "pdf", "a PDF, not a checkpoint" },
+};
+
+static bool is_html(const uint8_t *p, size_t n)
+{
+	size_t i = 0;
+
+	while (i < n && isspace(p[i]))
+		i++;
+	return n - i >= 5 && (!strncasecmp((const char *)p + i, "<!doc", 5) ||
+			      !strncasecmp((const char *)p + i, "<html", 5) ||
+			      !strncasecmp((const char *)p + i, "<?xml", 5));
+}
+
+/* The tars of torch 0.1 have no magic: their members' names tell. */
+static bool is_old_tar(const uint8_t *p, size_t n)
+{
+	static const char *const names[] = { "storages", "sys_info", "pickle", "tensors" };
+
+	for (size_t i = 0; n >= 512 && i < sizeof(names) / sizeof(names[0]); i++)
+		if (!memcmp(p, names[i], strlen(names[i]) + 1) && !p[99])
+			return true;
+	return false;
+}
+
+const char *open_other(const uint8_t *head, size_t n, uint64_t bytes, const char **slug)
+{
+	size_t zeros = 0;
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		if (n < others[i].offset + others[i].n ||
+		    memcmp(head + others[i].offset, others[i].bytes, others[i].n) != 0)
+			continue;
+		*slug = others[i].slug;
+		return others[i].is;
+	}
+	while (zeros < n && !head[zeros])
+		zeros++;
+	*slug = !bytes                ? "empty"
+		: zeros == n          ? "zeros"
+		: is_html(head, n)    ? "html"
+		: is_old_tar(head, n) ? "tar"
+				      : NULL;
+	if (!*slug)
+		return NULL;
+	return !bytes       ? "empty: nothing was ever written to it, or the disk was full"
+	       : zeros == n ? "all zeros where a checkpoint begins: preallocated and never "
+			      "written, or lost in a crash"
+	       : is_html(head, n)
+		       ? "a web page: the download saved an error page instead of the file"
+		       : "a tar of torch before 2017: convert it with torch <= 2.5 in a sandbox";
+}
+
+/* "oid sha256:..." and "size N" of a pointer, for the message. */
+static void lfs_facts(const uint8_t *head, size_t n, char *text, size_t size)
+{
+	size_t out = 0;
+
+	for (size_t i = 0; i < n && out + 1 < size && head[i]; i++) {
+		const char *line = (const char *)head + i;
+		const uint8_t *end = memchr(line, '\n', n - i);
+		size_t length = end ? (size_t)(end - head) - i : n - i;
+
+		if (length < 120 && (!strncmp(line, "oid ", 4) || !strncmp(line, "size ", 5)))
+			out += (size_t)snprintf(text + out, size - out, ", %.*s", (int)length,
+						line);
+		i += length;
+	}
+}
+
+static enum plim_status refuse(struct ckpt *c, uint32_t file, const uint8_t *head, size_t n,
+			       struct plim_err *err)
+{
+	const struct ckpt_file *f = &c->files.at[file];
+	char facts[400] = "";
+	const char *slug, *is = open_other(head, n, f->bytes, &slug);
+
+	c->unreadable = true;
+	if (!is)
+		return model_find(c, CKPT_BAD_FINDING, "unrecognised", 0, err,
+				  "'%s' is no checkpoint that is known here: it begins with %02x "
+				  "%02x %02x %02x",
+				  f->name, n > 0 ? head[0] : 0, n > 1 ? head[1] : 0,
+				  n > 2 ? head[2] : 0, n > 3 ? head[3] : 0);
+	if (!strcmp(slug, "lfs_pointer"))
+		lfs_facts(head, n, facts, sizeof(facts));
+	return model_find(c, CKPT_BAD_FINDING, slug, PLIM_UNKNOWN, err, "'%s' is %s%s", f->name, is,
+			  facts);
+}
+
+/* A zip with something in front: torch looks at the first bytes only, and refuses it. */
+static uint64_t zip_behind(const uint8_t *head, size_t n)
+{
+	const uint8_t *at = memmem(head, n, "PK\3\4", 4);
+
+	return at && at != head ? (uint64_t)(at - head) : 0;
+}
+
+static bool is_safetensors(const uint8_t *head, size_t n, uint64_t bytes)
+{
+	uint64_t header = 0;
+	size_t i = 8;
+
+	if (n < 8)
+		return false;
+	memcpy(&header, head, 8);
+	while (i < n && strchr(" \t\r\n", head[i]) && head[i])
+		i++;
+	/* A wrong length before a right beginning is a damaged one. */
+	return i < n && head[i] == '{' && (header <= CKPT_HEADER_BYTES || n > 9) && bytes >= 8;
+}
+
+enum plim_status open_any(struct ckpt *c, uint32_t file, const char *prefix, struct plim_err *err)
+{
+	const struct ckpt_file *f = &c->files.at[file];
+	uint8_t head[HEAD_BYTES];
+	uint64_t before;
+	size_t n;
+	enum plim_status st = ckpt_pread(c, file, 0, head, sizeof(head), &n, err);
+
+	if (st)
+		return st;
+	if (n >= 4 && !memcmp(head, "PK\3\4", 4))
+		return torch_read_zip(c, file, 0, f->bytes, prefix, err);
+	if (n >= 2 && head[0] == 0x80 && head[1] >= 1 && head[1] <= 5)
+		return legacy_read(c, file, prefix, err);
+	if (is_safetensors(head, n, f->bytes))
+		return safetensors_read(c, file, prefix, err);
+	before = zip_behind(head, n);
+	if (before) {
+		st = model_find(c, CKPT_BAD_FINDING, "prefix", 0, err,
+				"%llu bytes stand before the zip: torch.load refuses it, other "
+				"tools do not",
+				(unsigned long long)before);
+		return st ? st : torch_read_zip(c, file, before, f->bytes - before, prefix, err);
+	}
+	return refuse(c, file, head, n, err);
+}
+
+enum plim_status ckpt_read(struct ckpt *c, const char *path, struct plim_err *err)
+{
+	struct plim_err local;
+	struct stat info;
+	uint32_t file;
+	int fd;
+	enum plim_status st;
+
+	err = err ? err : &local;
+	c->path = path;
+	st = open_at(AT_FDCWD, path, 0, &fd, &info, err);
+	if (st)
+		return st;
+	if (S_ISDIR(info.st_mode)) {
+		st = folder_read(c, fd, err);
+		if (!st)
+			st = manifest_read(c, fd, err);
+		close(fd);
+	} else {
+		st = keep_file(c, fd, &info, path, &file, err);
+		if (!st)
+			st = open_any(c, file, "", err);
+		if (!st)
+			st = manifest_read(c, AT_FDCWD, err);
+	}
+	if (!st)
+		st = globals_judge(c, err);
+	return st;
+}

@@ -1,0 +1,192 @@
+/* What the readers of this folder share. */
+#ifndef CHECKPOINT_PARTS_H
+#define CHECKPOINT_PARTS_H
+
+#include "checkpoint.h"
+#include "pickle/pickle.h"
+
+/* ---- model.c ---- */
+
+uint32_t model_string(struct ckpt *c, const char *text, size_t n, enum plim_status *st,
+		      struct plim_err *err);
+uint32_t model_printf(struct ckpt *c, enum plim_status *st, struct plim_err *err, const char *fmt,
+		      ...) __attribute__((format(printf, 4, 5)));
+
+/* Something to tell; `offset` PLIM_UNKNOWN: of no single byte.  At most FINDINGS of a kind are kept. */
+enum plim_status model_find(struct ckpt *c, enum ckpt_severity severity, const char *kind,
+			    uint64_t offset, struct plim_err *err, const char *fmt, ...)
+	__attribute__((format(printf, 6, 7)));
+
+/* *got bytes of what is at the place, all or an error that says how much is missing. */
+enum plim_status model_read(struct ckpt *c, uint32_t file, uint64_t offset, uint64_t n,
+			    uint64_t limit, const char *what, uint8_t **out, struct plim_err *err);
+
+/* Add a tensor of `rank` sizes; strides NULL: row-major; origin NULL: none.  Fills count and dims. */
+enum plim_status model_tensor(struct ckpt *c, struct ckpt_tensor t, const uint64_t *sizes,
+			      const uint64_t *strides, const uint64_t *origin,
+			      struct plim_err *err);
+
+/*
+ * The product of sizes, and of the elements that strides reach, checked: false when either does not
+ * fit 64 bits.  *reach is 0 without elements, else the last element's index plus 1.
+ */
+bool model_reach(const uint64_t *sizes, const uint64_t *strides, size_t rank, uint64_t offset,
+		 uint64_t *count, uint64_t *reach);
+
+/* What tells the architecture; the same again is not kept twice. */
+enum plim_status model_fact(struct ckpt *c, struct ckpt_fact f, struct plim_err *err);
+
+/* ---- open.c ---- */
+
+/* Open a file of the folder `dir` (AT_FDCWD: anywhere), never following a link inside a folder. */
+enum plim_status open_file(struct ckpt *c, int dir, const char *name, uint32_t *file,
+			   struct plim_err *err);
+/* Read what the file is, by its bytes; tensors' names get `prefix` in front. */
+enum plim_status open_any(struct ckpt *c, uint32_t file, const char *prefix, struct plim_err *err);
+/* What else it is, if no checkpoint: a sentence for people and a slug; NULL when not known. */
+const char *open_other(const uint8_t *head, size_t n, uint64_t bytes, const char **slug);
+
+/* ---- texts.c: JSON files ---- */
+
+/* Called for each member of the outermost object; reads its value. */
+typedef enum plim_status text_key_fn(struct ckpt *c, struct json *j, const char *key, void *ctx,
+				     struct plim_err *err);
+/* A file that is no JSON becomes a finding. */
+enum plim_status text_read(struct ckpt *c, int dir, const char *name, text_key_fn *key, void *ctx,
+			   struct plim_err *err);
+/* The next value as text: scalars, and the texts of a short list; else CKPT_NONE. */
+enum plim_status text_scalar(struct ckpt *c, struct json *j, uint32_t *what, struct plim_err *err);
+
+/* ---- manifest.c ---- */
+
+#define CKPT_MANIFEST_BESIDE ".manifest.json" /* behind a file's name */
+
+/* If there is a manifest of the file c->path (dir AT_FDCWD), or in the folder `dir`: what it names. */
+enum plim_status manifest_read(struct ckpt *c, int dir, struct plim_err *err);
+/* Compare the files with it; those that match are sealed. */
+enum plim_status manifest_check(struct ckpt *c, struct plim_err *err);
+/* That of a file which was just written; and take away that of the one which it replaces. */
+enum plim_status manifest_write_beside(struct mem *m, const char *path, uint64_t bytes,
+				       uint64_t xxh3, struct plim_err *err);
+enum plim_status manifest_remove(struct mem *m, const char *path, struct plim_err *err);
+
+/* ---- zip.c ---- */
+
+struct zip {
+	uint32_t file;
+	uint64_t base, bytes; /* the archive's place within the file */
+	uint32_t first, n;    /* its records in c->extents */
+	uint64_t directory;   /* offset in the file */
+	bool damaged;         /* records are not where or what the directory says */
+};
+
+/* PLIM_E_FORMAT with no directory to be found: then the file is cut, or no zip. */
+enum plim_status zip_read(struct ckpt *c, uint32_t file, uint64_t base, uint64_t bytes,
+			  struct zip *z, struct plim_err *err);
+/* The same without a directory, from the local headers: what is whole of a cut file. */
+enum plim_status zip_salvage(struct ckpt *c, uint32_t file, uint64_t base, uint64_t bytes,
+			     struct zip *z, struct plim_err *err);
+/* The first record of that name (ASCII case does not matter, as in torch), CKPT_NONE without. */
+uint32_t zip_find(const struct ckpt *c, const struct zip *z, const char *name);
+/* A record's bytes, inflated: freed with mem_free(c->mem, *out, n, 1). */
+enum plim_status zip_get(struct ckpt *c, uint32_t record, uint64_t limit, uint8_t **out, size_t *n,
+			 struct plim_err *err);
+
+/* ---- torch.c, legacy.c, safetensors.c, distributed.c, folder.c ---- */
+
+enum plim_status torch_read_zip(struct ckpt *c, uint32_t file, uint64_t base, uint64_t bytes,
+				const char *prefix, struct plim_err *err);
+enum plim_status legacy_read(struct ckpt *c, uint32_t file, const char *prefix,
+			     struct plim_err *err);
+enum plim_status safetensors_read(struct ckpt *c, uint32_t file, const char *prefix,
+				  struct plim_err *err);
+enum plim_status distributed_read(struct ckpt *c, int dir, struct plim_err *err);
+enum plim_status folder_read(struct ckpt *c, int dir, struct plim_err *err);
+
+/* A folder's entries, sorted; the texts are c's. */
+struct folder_names {
+	const char **at;
+	size_t n, cap;
+};
+/* Does a file's name end as those of checkpoints do? */
+bool folder_is_checkpoint_name(const char *name);
+enum plim_status folder_list(struct ckpt *c, int dir, struct folder_names *names,
+			     struct plim_err *err);
+
+/* ---- values.c ---- */
+
+/* Add `n` whole numbers of a kind to what is known; `bits` of one number. */
+void values_add(struct ckpt_values *v, enum ckpt_number number, unsigned bits, const uint8_t *p,
+		size_t n);
+/* Put together what two parts of a tensor hold. */
+void values_merge(struct ckpt_values *v, const struct ckpt_values *part);
+
+/* ---- globals.c ---- */
+
+enum ckpt_trust globals_trust(const char *name);
+/* For pickle_hooks.global: logs into ctx, a struct globals_log. */
+struct globals_log {
+	struct ckpt *ckpt;
+	const struct pickle_heap *heap;
+	uint32_t record; /* name of what is read */
+};
+enum plim_status globals_hook(void *ctx, struct pickle_value v, uint64_t offset,
+			      struct plim_err *err);
+/* One finding a pickle that is not plain. */
+enum plim_status globals_judge(struct ckpt *c, struct plim_err *err);
+
+/* ---- unpickle.c ---- */
+
+/* A storage as a pickle names it. */
+struct unpickle_storage {
+	const char *key, *location;
+	const struct ckpt_dtype *dtype;
+	uint64_t bytes; /* that the pickle says it has */
+};
+
+/* Where a storage's bytes are: the extent, or CKPT_NONE when they are not there. */
+struct unpickle {
+	struct ckpt *ckpt;
+	struct pickle_heap heap;
+	const char *prefix;
+	enum plim_status (*storage)(void *ctx, const struct unpickle_storage *s, uint32_t *extent,
+				    struct plim_err *err);
+	void *ctx;
+	bool outermost; /* its keys are the checkpoint's */
+};
+
+/* Decode a pickle of `n` bytes; *used: bytes up to its STOP.  What globals it names is logged. */
+enum plim_status unpickle_decode(struct unpickle *u, const char *name, const uint8_t *bytes,
+				 size_t n, struct pickle_value *root, size_t *used,
+				 struct plim_err *err);
+/* All tensors below `root`, with names made of the keys that lead to them; and keys, optimizers. */
+enum plim_status unpickle_walk(struct unpickle *u, struct pickle_value root, struct plim_err *err);
+
+/* ---- extract.c, write_safetensors.c, write_torch.c ---- */
+
+#define CKPT_PACKED_F4 "float4_e2m1fn_x2"
+
+/* Where tensors go: how far it is, and the checksum since `crc` was last cleared. */
+struct ckpt_out {
+	struct durable *to; /* a file; NULL: sink */
+	ckpt_sink_fn *sink;
+	void *ctx;
+	uint64_t at;
+	uint32_t crc;
+};
+
+enum plim_status out_put(struct ckpt_out *o, const void *at, size_t n, struct plim_err *err);
+/* A tensor's bytes, packed, in row-major order. */
+enum plim_status out_tensor(struct ckpt *c, const struct ckpt_tensor *t, struct ckpt_out *o,
+			    struct plim_err *err);
+/* Commit to `path`, or with a status remove it; tells the file's size and sum. */
+enum plim_status out_end(struct ckpt *c, struct ckpt_out *o, const char *path, enum plim_status st,
+			 struct ckpt_extracted *told, struct plim_err *err);
+
+/* Write told->tensors tensors; told->bytes are theirs. */
+enum plim_status safetensors_write(struct ckpt *c, const uint32_t *tensors, const char *path,
+				   struct ckpt_extracted *told, struct plim_err *err);
+enum plim_status torch_write(struct ckpt *c, const uint32_t *tensors, const char *path,
+			     struct ckpt_extracted *told, struct plim_err *err);
+
+#endif

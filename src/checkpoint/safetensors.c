@@ -1,0 +1,373 @@
+/*
+ * safetensors: u64 length, a JSON header, data.  The rules are those of the reference reader (0.8), and
+ * some that it leaves out: a key twice is refused, a length that lies is told with what is missing.
+ * There are no checksums: what a flipped bit in the data did cannot be seen.
+ */
+#include "parts.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct tensor_row {
+	struct ckpt_tensor t;
+	uint64_t sizes[CKPT_DIMS];
+	uint64_t from, to;
+	bool has_dtype, has_shape, has_offsets;
+};
+
+struct span {
+	uint64_t from, to;
+	uint32_t extent;
+};
+
+struct reader {
+	struct ckpt *ckpt;
+	struct json json;
+	uint32_t file;
+	const char *prefix;
+	uint64_t data; /* where it begins */
+	VEC(struct span) spans;
+	VEC(char) name;
+};
+
+#define BAD(r, kind, at, ...) model_find((r)->ckpt, CKPT_BAD_FINDING, kind, at, err, __VA_ARGS__)
+
+static enum plim_status wrong(struct reader *r, const struct json_token *t, const char *what,
+			      struct plim_err *err)
+{
+	(void)r;
+	return err_at(err, t->offset + 8, "%s", what);
+}
+
+/* ---- a row ---- */
+
+static enum plim_status read_numbers(struct reader *r, uint64_t *out, size_t room, size_t *n,
+				     struct plim_err *err)
+{
+	struct json_token t;
+	enum plim_status st = json_next(&r->json, &t, err);
+
+	*n = 0;
+	if (!st && t.kind != JSON_ARRAY)
+		return wrong(r, &t, "a list of sizes is expected", err);
+	while (!st) {
+		st = json_next(&r->json, &t, err);
+		if (st || t.kind == JSON_ARRAY_END)
+			break;
+		if (*n == room)
+			return wrong(r, &t, "a list has too many numbers", err);
+		if (!json_get_u64(&t, &out[(*n)++]))
+			return wrong(r, &t, "a size is no whole number from 0 on", err);
+	}
+	return st;
+}
+
+static enum plim_status read_dtype(struct reader *r, struct tensor_row *row, struct plim_err *err)
+{
+	struct json_token t;
+	enum plim_status st = json_next(&r->json, &t, err);
+
+	if (st)
+		return st;
+	row->t.dtype = t.kind == JSON_STRING ? ckpt_dtype_of_safetensors(t.string) : NULL;
+	if (!row->t.dtype)
+		return err_at(err, t.offset + 8, "dtype '%.40s' is not known",
+			      t.kind == JSON_STRING ? t.string : "?");
+	row->has_dtype = true;
+	return PLIM_OK;
+}
+
+static enum plim_status read_row(struct reader *r, struct tensor_row *row, struct plim_err *err)
+{
+	struct json_token t;
+	uint64_t offsets[2];
+	size_t n;
+	enum plim_status st = json_next(&r->json, &t, err);
+
+	if (!st && t.kind != JSON_OBJECT)
+		return wrong(r, &t, "a tensor's entry is no object", err);
+	while (!st) {
+		st = json_next(&r->json, &t, err);
+		if (st || t.kind == JSON_OBJECT_END)
+			break;
+		if (json_is(&t, "dtype")) {
+			st = read_dtype(r, row, err);
+		} else if (json_is(&t, "shape")) {
+			st = read_numbers(r, row->sizes, CKPT_DIMS, &n, err);
+			row->t.rank = (uint16_t)n;
+			row->has_shape = true;
+		} else if (json_is(&t, "data_offsets")) {
+			st = read_numbers(r, offsets, 2, &n, err);
+			row->has_offsets = n == 2;
+			row->from = offsets[0];
+			row->to = n == 2 ? offsets[1] : 0;
+		} else {
+			st = json_skip(&r->json, &t, err);
+		}
+	}
+	if (!st && !(row->has_dtype && row->has_shape && row->has_offsets))
+		return wrong(r, &t, "a tensor's entry lacks dtype, shape or data_offsets", err);
+	return st;
+}
+
+static enum plim_status add_row(struct reader *r, struct tensor_row *row, struct plim_err *err)
+{
+	struct ckpt *c = r->ckpt;
+	uint64_t room = c->files.at[r->file].bytes - r->data, strides[CKPT_DIMS] = { 0 }, reach,
+		 bits;
+	struct ckpt_extent x = { .file = r->file, .name = row->t.name };
+	struct span s = { row->from, row->to, (uint32_t)c->extents.n };
+	enum plim_status st = PLIM_OK;
+
+	if (row->to < row->from || row->to > INT64_MAX)
+		return err_set(err, PLIM_E_FORMAT, "tensor '%.200s' ends before it begins",
+			       ckpt_text(c, x.name));
+	x.offset = r->data + row->from;
+	x.bytes = x.stored_bytes = row->to - row->from;
+	x.state = row->to > room ? CKPT_CUT : CKPT_UNREAD;
+	if (!model_reach(row->sizes, strides, row->t.rank, 0, &row->t.count, &reach) ||
+	    __builtin_mul_overflow(row->t.count, row->t.dtype->bits, &bits))
+		return err_set(err, PLIM_E_FORMAT, "the size of tensor '%.200s' overflows",
+			       ckpt_text(c, x.name));
+	if (bits % 8 || bits / 8 != x.bytes)
+		st = BAD(r, "shape_mismatch", x.offset,
+			 "tensor '%.200s' has %llu bytes, its shape and dtype need %llu bits",
+			 ckpt_text(c, x.name), (unsigned long long)x.bytes,
+			 (unsigned long long)bits);
+	row->t.extent = s.extent;
+	row->t.location = CKPT_NONE;
+	if (!st)
+		st = vec_push(c->mem, &c->extents, x, err);
+	if (!st)
+		st = vec_push(c->mem, &r->spans, s, err);
+	return st ? st : model_tensor(c, row->t, row->sizes, NULL, NULL, err);
+}
+
+/* ---- the header ---- */
+
+static enum plim_status read_metadata(struct reader *r, struct plim_err *err)
+{
+	struct ckpt *c = r->ckpt;
+	struct json_token t;
+	enum plim_status st = json_next(&r->json, &t, err);
+
+	if (!st && t.kind != JSON_OBJECT)
+		return wrong(r, &t, "__metadata__ is no object", err);
+	while (!st) {
+		struct ckpt_fact f;
+
+		st = json_next(&r->json, &t, err);
+		if (st || t.kind == JSON_OBJECT_END)
+			break;
+		f.name = model_printf(c, &st, err, "%.200s", t.string);
+		if (!st)
+			st = json_next(&r->json, &t, err);
+		if (!st && t.kind != JSON_STRING)
+			return wrong(r, &t, "__metadata__ holds something that is no text", err);
+		f.value = model_printf(c, &st, err, "%.900s", st ? "" : t.string);
+		if (!st)
+			st = model_fact(c, f, err);
+	}
+	return st;
+}
+
+static enum plim_status read_header(struct reader *r, struct plim_err *err)
+{
+	struct ckpt *c = r->ckpt;
+	struct json_token t;
+	enum plim_status st = json_next(&r->json, &t, err);
+
+	if (!st && t.kind != JSON_OBJECT)
+		return wrong(r, &t, "the header is no object", err);
+	while (!st) {
+		struct tensor_row row = { 0 };
+		size_t n = strlen(r->prefix);
+
+		st = json_next(&r->json, &t, err);
+		if (st || t.kind == JSON_OBJECT_END)
+			break;
+		if (json_is(&t, "__metadata__")) {
+			st = read_metadata(r, err);
+			continue;
+		}
+		r->name.n = 0;
+		st = vec_need(c->mem, &r->name, n + t.n + 1, err); /* both may be empty */
+		if (st)
+			break;
+		memcpy(r->name.at, r->prefix, n);
+		memcpy(r->name.at + n, t.string, t.n);
+		row.t.name = model_string(c, r->name.at, n + t.n, &st, err);
+		if (!st)
+			st = read_row(r, &row, err);
+		if (!st)
+			st = add_row(r, &row, err);
+	}
+	if (!st)
+		st = json_next(&r->json, &t, err); /* and nothing but blanks behind it */
+	return st;
+}
+
+/* ---- the whole ---- */
+
+static int by_place(const void *a, const void *b)
+{
+	const struct span *x = a, *y = b;
+
+	return x->from != y->from ? (x->from < y->from ? -1 : 1)
+	       : x->to < y->to    ? -1
+				  : x->to > y->to;
+}
+
+/* Tensors must follow each other from the first byte to the last. */
+static enum plim_status check_spans(struct reader *r, uint64_t *end, struct plim_err *err)
+{
+	const struct ckpt *c = r->ckpt;
+	enum plim_status st = PLIM_OK;
+
+	*end = 0;
+	if (r->spans.n)
+		qsort(r->spans.at, r->spans.n, sizeof(*r->spans.at), by_place);
+	for (size_t i = 0; !st && i < r->spans.n; i++) {
+		const struct span *s = &r->spans.at[i];
+		const char *name = ckpt_text(c, c->extents.at[s->extent].name);
+
+		if (s->from > *end)
+			st = BAD(r, "hole", r->data + *end,
+				 "%llu bytes before tensor '%.200s' belong to none",
+				 (unsigned long long)(s->from - *end), name);
+		else if (s->from < *end)
+			st = BAD(r, "overlap", r->data + s->from,
+				 "tensor '%.200s' overlaps the one before it", name);
+		if (s->to > *end)
+			*end = s->to;
+	}
+	return st;
+}
+
+static int by_id(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static enum plim_status check_names(struct reader *r, size_t first, struct plim_err *err)
+{
+	struct ckpt *c = r->ckpt;
+	size_t n = c->tensors.n - first;
+	uint32_t *ids = mem_new(c->mem, n, sizeof(*ids), err);
+	enum plim_status st = ids ? PLIM_OK : mem_status(err);
+
+	for (size_t i = 0; !st && i < n; i++)
+		ids[i] = c->tensors.at[first + i].name;
+	if (!st)
+		qsort(ids, n, sizeof(*ids), by_id);
+	for (size_t i = 1; !st && i < n; i++)
+		if (ids[i] == ids[i - 1])
+			st = BAD(r, "duplicate", PLIM_UNKNOWN, "tensor '%.200s' is there twice",
+				 ckpt_text(c, ids[i]));
+	mem_free(c->mem, ids, n, sizeof(*ids));
+	return st;
+}
+
+static enum plim_status check_size(struct reader *r, uint64_t end, size_t first,
+				   struct plim_err *err)
+{
+	struct ckpt *c = r->ckpt;
+	uint64_t size = c->files.at[r->file].bytes, want = r->data + end;
+	const char *name = NULL;
+	size_t whole = 0;
+
+	for (size_t i = first; i < c->tensors.n; i++) {
+		const struct ckpt_extent *x = &c->extents.at[c->tensors.at[i].extent];
+
+		whole += x->state != CKPT_CUT;
+		c->whole_bytes += x->state != CKPT_CUT ? x->bytes : 0;
+		if (x->state == CKPT_CUT && !name)
+			name = ckpt_text(c, x->name);
+	}
+	if (size > want)
+		return BAD(r, "trailing_bytes", want,
+			   "behind the last tensor there are more bytes, %llu",
+			   (unsigned long long)(size - want));
+	if (size == want)
+		return PLIM_OK;
+	c->truncated = true;
+	return BAD(r, "truncated", size,
+		   "'%.200s' has %llu bytes of %llu: %zu of %zu tensors are whole; one that is "
+		   "not: '%.200s'",
+		   c->files.at[r->file].name, (unsigned long long)size, (unsigned long long)want,
+		   whole, c->tensors.n - first, name ? name : "");
+}
+
+/* The header's bytes at `bytes` are JSON in UTF-8. */
+static enum plim_status parse(struct reader *r, const uint8_t *bytes, size_t n,
+			      struct plim_err *err)
+{
+	struct ckpt *c = r->ckpt;
+	struct source *src;
+	size_t first = c->tensors.n;
+	uint64_t end = 0;
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0, k; !st && i < n; i += k) {
+		uint32_t code;
+
+		k = bytes[i] < 0x80 ? 1 : text_decode((const char *)bytes + i, n - i, &code);
+		if (!k)
+			return err_at(err, 8 + i, "the header is not UTF-8");
+	}
+	st = source_open_memory(c->mem, "the header", bytes, n, SOURCE_MEMORY_PLAIN, NULL, &src,
+				err);
+	if (st)
+		return st;
+	st = json_init(&r->json, c->mem, src, JSON_ONE, err);
+	if (!st) {
+		st = read_header(r, err);
+		json_release(&r->json);
+	}
+	source_close(src);
+	if (!st)
+		st = check_names(r, first, err);
+	if (!st)
+		st = check_spans(r, &end, err);
+	return st ? st : check_size(r, end, first, err);
+}
+
+enum plim_status safetensors_read(struct ckpt *c, uint32_t file, const char *prefix,
+				  struct plim_err *err)
+{
+	struct reader r = { .ckpt = c, .file = file, .prefix = prefix };
+	struct plim_err why = { 0 };
+	uint64_t n = 0, size = c->files.at[file].bytes;
+	uint8_t *bytes = NULL;
+	size_t got;
+	enum plim_status st = ckpt_pread(c, file, 0, &n, 8, &got, err);
+
+	if (st)
+		return st;
+	if (!c->kind)
+		c->kind = CKPT_KIND_SAFETENSORS;
+	if (n > CKPT_HEADER_BYTES || n < 2)
+		return BAD(&r, "header", 0, "the header's length, %llu, is out of range",
+			   (unsigned long long)n);
+	if (n > size - 8) {
+		c->truncated = true;
+		return BAD(
+			&r, "truncated", size,
+			"the file ends inside its header (%llu of %llu bytes): no tensor is whole",
+			(unsigned long long)(size - 8), (unsigned long long)n);
+	}
+	r.data = 8 + n;
+	st = model_read(c, file, 8, n, CKPT_HEADER_BYTES, "the header", &bytes, err);
+	if (!st)
+		st = parse(&r, bytes, (size_t)n, &why);
+	if (st == PLIM_E_FORMAT)
+		st = BAD(&r, "header", why.offset, "%s: %s", c->files.at[file].name, why.message);
+	else if (st && err && why.status)
+		*err = why;
+	mem_free(c->mem, bytes, (size_t)n, 1);
+	vec_release(c->mem, &r.spans);
+	vec_release(c->mem, &r.name);
+	return st;
+}

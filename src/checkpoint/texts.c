@@ -1,0 +1,94 @@
+/* JSON files beside weights: configs, indexes, manifests. */
+#include "parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define JSON_FILE_BYTES ((uint64_t)256 << 20)
+
+static enum plim_status each_key(struct ckpt *c, struct json *j, text_key_fn *key, void *ctx,
+				 struct plim_err *err)
+{
+	struct json_token t;
+	char name[200];
+	enum plim_status st = json_next(j, &t, err);
+
+	if (!st && t.kind != JSON_OBJECT)
+		return err_at(err, t.offset, "an object is expected");
+	while (!st) {
+		st = json_next(j, &t, err);
+		if (st || t.kind == JSON_OBJECT_END)
+			break;
+		snprintf(name, sizeof(name), "%s", t.string);
+		st = key(c, j, name, ctx, err);
+	}
+	return st;
+}
+
+enum plim_status text_read(struct ckpt *c, int dir, const char *name, text_key_fn *key, void *ctx,
+			   struct plim_err *err)
+{
+	struct plim_err why = { 0 };
+	struct source *src;
+	struct json j;
+	uint8_t *bytes = NULL;
+	uint64_t n = 0;
+	uint32_t file;
+	enum plim_status st = open_file(c, dir, name, &file, &why);
+
+	if (!st) {
+		n = c->files.at[file].bytes;
+		st = model_read(c, file, 0, n, JSON_FILE_BYTES, "the text", &bytes, &why);
+	}
+	if (!st)
+		st = source_open_memory(c->mem, name, bytes, (size_t)n, SOURCE_MEMORY_PLAIN, NULL,
+					&src, &why);
+	if (!st) {
+		st = json_init(&j, c->mem, src, JSON_ONE, &why);
+		if (!st) {
+			st = each_key(c, &j, key, ctx, &why);
+			json_release(&j);
+		}
+		source_close(src);
+	}
+	mem_free(c->mem, bytes, (size_t)n, 1);
+	if (st == PLIM_E_FORMAT || st == PLIM_E_IO)
+		return model_find(c, CKPT_BAD_FINDING, "json", why.offset, err, "'%.200s': %s",
+				  name, why.message);
+	if (st && err)
+		*err = why;
+	return st;
+}
+
+/* Scalars, and the texts of a short list, as they stand. */
+enum plim_status text_scalar(struct ckpt *c, struct json *j, uint32_t *what, struct plim_err *err)
+{
+	struct json_token t;
+	enum plim_status st = json_next(j, &t, err);
+
+	*what = CKPT_NONE;
+	if (st)
+		return st;
+	switch (t.kind) {
+	case JSON_STRING: *what = model_printf(c, &st, err, "%.300s", t.string); return st;
+	case JSON_INTEGER:
+	case JSON_DOUBLE: *what = model_printf(c, &st, err, "%.9g", t.number); return st;
+	case JSON_TRUE: *what = model_printf(c, &st, err, "true"); return st;
+	case JSON_FALSE: *what = model_printf(c, &st, err, "false"); return st;
+	case JSON_ARRAY:
+		while (!st) {
+			st = json_next(j, &t, err);
+			if (st || t.kind == JSON_ARRAY_END)
+				return st;
+			if (t.kind == JSON_STRING && *what == CKPT_NONE)
+				*what = model_printf(c, &st, err, "%.300s", t.string);
+			else if (t.kind == JSON_STRING)
+				*what = model_printf(c, &st, err, "%.300s, %.100s",
+						     ckpt_text(c, *what), t.string);
+			else if (!st)
+				st = json_skip(j, &t, err);
+		}
+		return st;
+	default: return json_skip(j, &t, err);
+	}
+}

@@ -1,0 +1,379 @@
+/* torch.save since 1.6: a zip with one pickle and a record for each storage. */
+#include "parts.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ORDER_NUMBERS 32 /* that it takes to judge a byte order */
+
+struct archive {
+	struct ckpt *ckpt;
+	struct zip zip;
+	char prefix[1024]; /* of every record, with its slash */
+	bool cut;
+	uint32_t *by_name; /* string -> extent + 1 */
+	size_t names;
+};
+
+static uint32_t record(const struct archive *a, const char *name)
+{
+	char full[2048];
+
+	snprintf(full, sizeof(full), "%s%s", a->prefix, name);
+	return zip_find(a->ckpt, &a->zip, full);
+}
+
+/* Records by the number of their name: the first of equal names, as in torch. */
+static enum plim_status index_records(struct archive *a, struct plim_err *err)
+{
+	struct ckpt *c = a->ckpt;
+
+	a->names = c->strings.n;
+	a->by_name = mem_new(c->mem, a->names, sizeof(*a->by_name), err);
+	for (uint32_t i = a->zip.n; a->by_name && i--;)
+		a->by_name[c->extents.at[a->zip.first + i].name] = a->zip.first + i + 1;
+	return a->by_name ? PLIM_OK : mem_status(err);
+}
+
+static enum plim_status find_storage(void *ctx, const struct unpickle_storage *s, uint32_t *extent,
+				     struct plim_err *err)
+{
+	struct archive *a = ctx;
+	struct ckpt *c = a->ckpt;
+	char name[1100];
+	uint32_t id;
+
+	snprintf(name, sizeof(name), "%sdata/%.60s", a->prefix, s->key);
+	id = intern_find(&c->strings, name, strlen(name));
+	*extent = id < a->names && a->by_name[id] ? a->by_name[id] - 1 : CKPT_NONE;
+	if (*extent == CKPT_NONE && a->cut)
+		return PLIM_OK;
+	if (*extent == CKPT_NONE)
+		return s->bytes ? model_find(
+					  c, CKPT_BAD_FINDING, "missing_record", PLIM_UNKNOWN, err,
+					  "record '%.200s' is missing: the tensors in it are lost",
+					  name)
+				: PLIM_OK;
+	if (c->extents.at[*extent].bytes != s->bytes && c->extents.at[*extent].state != CKPT_CUT)
+		return model_find(c, CKPT_BAD_FINDING, "storage_size",
+				  c->extents.at[*extent].offset, err,
+				  "record '%.200s' has %llu bytes, its storage needs %llu", name,
+				  (unsigned long long)c->extents.at[*extent].bytes,
+				  (unsigned long long)s->bytes);
+	return PLIM_OK;
+}
+
+static enum plim_status read_pickle(struct archive *a, uint32_t at, const char *prefix,
+				    struct plim_err *err)
+{
+	struct ckpt *c = a->ckpt;
+	struct unpickle u = { .ckpt = c,
+			      .prefix = prefix,
+			      .storage = find_storage,
+			      .ctx = a,
+			      .outermost = !*prefix };
+	struct plim_err why = { 0 };
+	struct pickle_value root;
+	const char *name = ckpt_text(c, c->extents.at[at].name);
+	uint8_t *bytes;
+	size_t n, used;
+	enum plim_status st = zip_get(c, at, CKPT_PICKLE_BYTES, &bytes, &n, &why);
+
+	pickle_heap_init(&u.heap, c->mem);
+	if (!st)
+		st = unpickle_decode(&u, name, bytes, n, &root, &used, &why);
+	if (!st)
+		st = unpickle_walk(&u, root, &why);
+	if (st == PLIM_E_FORMAT)
+		st = model_find(c, CKPT_BAD_FINDING, "pickle", PLIM_UNKNOWN, err, "'%.200s': %s",
+				name, why.message);
+	else if (st && err)
+		*err = why;
+	else if (!st && used < n)
+		st = model_find(c, CKPT_WARN, "after_pickle", c->extents.at[at].offset + used, err,
+				"behind the pickle in '%.200s' there are more bytes, %zu: torch "
+				"ignores them, other loaders do not",
+				name, n - used);
+	pickle_heap_release(&u.heap);
+	mem_free(c->mem, bytes, n, 1);
+	return st;
+}
+
+/* ---- byte order ---- */
+
+/* How many of some floats have exponents that no weight has, as read and swapped. */
+static void exponents(const uint8_t *p, size_t n, unsigned width, size_t odd[2])
+{
+	for (size_t i = 0; i + width <= n; i += width) {
+		uint16_t top[2] = { (uint16_t)(p[i + width - 1] << 8 | p[i + width - 2]),
+				    (uint16_t)(p[i] << 8 | p[i + 1]) };
+
+		for (int k = 0; k < 2; k++) {
+			unsigned e = top[k] >> 7 &
+				     255; /* 255: infinite or NaN, whichever way it is read */
+
+			odd[k] += (e < 64 || (e > 191 && e < 255)) && top[k] & 0x7fff;
+		}
+	}
+}
+
+/* Do the first floats look as if they were of the other order than the file says? */
+static enum plim_status check_order(struct archive *a, bool big, size_t first, struct plim_err *err)
+{
+	struct ckpt *c = a->ckpt;
+	size_t odd[2] = { 0, 0 }, seen = 0;
+	uint8_t p[4096];
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = first; !st && i < c->tensors.n && seen < 65536; i++) {
+		const struct ckpt_tensor *t = &c->tensors.at[i];
+		const struct ckpt_extent *x =
+			&c->extents.at[t->extent == CKPT_NONE ? 0 : t->extent];
+		size_t got;
+
+		if (t->extent == CKPT_NONE || x->deflated || x->state == CKPT_CUT ||
+		    (t->dtype->number != CKPT_F32 && t->dtype->number != CKPT_BF16))
+			continue;
+		st = ckpt_pread(c, x->file, x->offset, p,
+				x->bytes < sizeof(p) ? x->bytes : sizeof(p), &got, err);
+		exponents(p, got, t->dtype->number == CKPT_F32 ? 4 : 2, odd);
+		seen += got / (t->dtype->number == CKPT_F32 ? 4 : 2);
+	}
+	if (!st && seen >= ORDER_NUMBERS && odd[big] * 4 > seen && odd[!big] * 100 < seen)
+		return model_find(c, CKPT_BAD_FINDING, "byteorder", PLIM_UNKNOWN, err,
+				  "the file says its numbers are %s-endian, but they are not: "
+				  "torch would swap every number",
+				  big ? "big" : "little");
+	if (!st && big)
+		st = model_find(c, CKPT_WARN, "big_endian", PLIM_UNKNOWN, err,
+				"the numbers are big-endian: values are not looked at");
+	return st;
+}
+
+/* ---- the small records ---- */
+
+static enum plim_status read_small(struct archive *a, const char *name, char *text, size_t size,
+				   bool *there, struct plim_err *err)
+{
+	uint32_t at = record(a, name);
+	uint8_t *bytes;
+	size_t n;
+	enum plim_status st;
+
+	text[0] = 0;
+	*there = at != CKPT_NONE;
+	if (!*there || a->ckpt->extents.at[at].state == CKPT_CUT)
+		return PLIM_OK;
+	st = zip_get(a->ckpt, at, 4096, &bytes, &n, err);
+	if (st == PLIM_E_FORMAT || st == PLIM_E_LIMIT)
+		return PLIM_OK;
+	if (!st)
+		snprintf(text, size, "%.*s", (int)n, (const char *)bytes);
+	mem_free(a->ckpt->mem, bytes, n, 1);
+	return st;
+}
+
+static enum plim_status check_records(struct archive *a, size_t first, struct plim_err *err)
+{
+	struct ckpt *c = a->ckpt;
+	char text[64];
+	bool there, there2 = false, big;
+	long version;
+	enum plim_status st = read_small(a, "version", text, sizeof(text), &there, err);
+
+	if (!st && !there)
+		st = read_small(a, ".data/version", text, sizeof(text), &there2, err);
+	version = strtol(text, NULL, 10);
+	if (!st && !there && !there2 && !a->cut)
+		st = model_find(c, CKPT_BAD_FINDING, "no_version", PLIM_UNKNOWN, err,
+				"the record 'version' is missing: torch.load fails");
+	else if (!st && !a->cut && (version < 1 || version > 10))
+		st = model_find(c, CKPT_BAD_FINDING, "version", PLIM_UNKNOWN, err,
+				"version '%.20s' is none that torch reads", text);
+	if (!st)
+		st = read_small(a, "byteorder", text, sizeof(text), &there, err);
+	big = !strcmp(text, "big");
+	c->big_endian |= big;
+	if (!st && there && !a->cut && !big && strcmp(text, "little") != 0)
+		st = model_find(c, CKPT_BAD_FINDING, "byteorder", PLIM_UNKNOWN, err,
+				"byteorder '%.20s' is neither little nor big", text);
+	return st ? st : check_order(a, big, first, err);
+}
+
+/* Records that no tensor uses; a pickle among them is read for the names in it. */
+static enum plim_status check_unused(struct archive *a, struct plim_err *err)
+{
+	static const char *const known[] = { "data.pkl",           "version",
+					     "byteorder",          ".format_version",
+					     ".storage_alignment", ".data/serialization_id",
+					     ".data/version" };
+	struct ckpt *c = a->ckpt;
+	size_t n = strlen(a->prefix);
+	enum plim_status st = PLIM_OK;
+
+	for (uint32_t i = 0; !st && i < a->zip.n; i++) {
+		const struct ckpt_extent *x = &c->extents.at[a->zip.first + i];
+		const char *name = ckpt_text(c, x->name);
+		uint8_t head[2] = { 0, 0 };
+		bool is_known = x->tensors > 0 || !x->bytes;
+		size_t got;
+
+		for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++)
+			is_known |= !strncmp(name, a->prefix, n) && !strcmp(name + n, known[k]);
+		if (is_known || x->state == CKPT_CUT)
+			continue;
+		if (!x->deflated)
+			st = ckpt_pread(c, x->file, x->offset, head, 2, &got, err);
+		if (!st && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5) {
+			st = read_pickle(a, a->zip.first + i, "", err);
+			if (!st)
+				st = model_find(c, CKPT_WARN, "extra_pickle", x->offset, err,
+						"'%.200s' holds a second pickle", name);
+		} else if (!st) {
+			st = model_find(c, CKPT_NOTE, "unused_record", x->offset, err,
+					"'%.200s' (%llu bytes) belongs to no tensor", name,
+					(unsigned long long)x->bytes);
+		}
+	}
+	return st;
+}
+
+static enum plim_status note_deflated(struct archive *a, struct plim_err *err)
+{
+	for (uint32_t i = 0; i < a->zip.n; i++)
+		if (a->ckpt->extents.at[a->zip.first + i].deflated)
+			return model_find(a->ckpt, CKPT_WARN, "deflated", PLIM_UNKNOWN, err,
+					  "records are compressed, which torch.save never does: "
+					  "torch.load(mmap=True) fails");
+	return PLIM_OK;
+}
+
+/* Are all checksums there, none, or some?  None is a writer's choice. */
+static enum plim_status check_protection(struct archive *a, struct plim_err *err)
+{
+	struct ckpt *c = a->ckpt;
+	uint32_t off = 0, on = 0;
+
+	for (uint32_t i = 0; i < a->zip.n; i++) {
+		const struct ckpt_extent *x = &c->extents.at[a->zip.first + i];
+
+		off += x->check == CKPT_CHECK_OFF;
+		on += x->check == CKPT_CHECK_CRC && x->bytes;
+	}
+	if (off && on)
+		return model_find(c, CKPT_WARN, "some_unprotected", PLIM_UNKNOWN, err,
+				  "%u of %u records have no checksum, the others have: one writer "
+				  "does not do that",
+				  off, off + on);
+	return PLIM_OK;
+}
+
+/* ---- a cut file ---- */
+
+static enum plim_status tell_cut(struct archive *a, size_t first, struct plim_err *err)
+{
+	struct ckpt *c = a->ckpt;
+	uint32_t last = a->zip.n ? a->zip.first + a->zip.n - 1 : CKPT_NONE;
+	bool cut = last != CKPT_NONE && c->extents.at[last].state == CKPT_CUT;
+	size_t whole = 0, lost = 0;
+	const char *name = NULL;
+
+	for (size_t i = first; i < c->tensors.n; i++) {
+		const struct ckpt_tensor *t = &c->tensors.at[i];
+		bool ok = !t->count ||
+			  (t->extent != CKPT_NONE && c->extents.at[t->extent].state != CKPT_CUT);
+
+		whole += ok;
+		lost += !ok;
+		if (!ok && !name)
+			name = ckpt_text(c, t->name);
+	}
+	c->truncated = true;
+	return model_find(c, CKPT_BAD_FINDING, "truncated", c->files.at[a->zip.file].bytes, err,
+			  "the file is cut%s%.100s: %zu of %zu tensors are whole%s%.200s%s",
+			  cut ? " inside record " : "",
+			  cut ? ckpt_text(c, c->extents.at[last].name) : "", whole, whole + lost,
+			  name ? "; the first that is not: '" : "", name ? name : "",
+			  name ? "'" : "");
+}
+
+/* ---- all ---- */
+
+static void set_prefix(struct archive *a)
+{
+	const struct ckpt *c = a->ckpt;
+	const char *name = a->zip.n ? ckpt_text(c, c->extents.at[a->zip.first].name) : "";
+	const char *slash = strchr(name, '/');
+	size_t n = slash ? (size_t)(slash - name) + 1 : 0;
+
+	if (n >= sizeof(a->prefix))
+		n = 0;
+	memcpy(a->prefix, name, n);
+	a->prefix[n] = 0;
+}
+
+static enum plim_status other_zip(struct archive *a, struct plim_err *err)
+{
+	struct ckpt *c = a->ckpt;
+
+	if (record(a, "constants.pkl") != CKPT_NONE) {
+		c->kind = CKPT_KIND_SCRIPT;
+		return model_find(
+			c, CKPT_NOTE, "torchscript", PLIM_UNKNOWN, err,
+			"a TorchScript archive: its records are checked, its tensors not listed");
+	}
+	c->kind = CKPT_KIND_ZIP;
+	c->unreadable = !a->cut;
+	return model_find(
+		c, CKPT_BAD_FINDING, a->cut ? "truncated" : "no_pickle", PLIM_UNKNOWN, err,
+		a->cut ? "the zip is cut before its first pickle ends: nothing can be recovered"
+		       : "a zip without the record data.pkl: not a checkpoint of torch");
+}
+
+enum plim_status torch_read_zip(struct ckpt *c, uint32_t file, uint64_t base, uint64_t bytes,
+				const char *prefix, struct plim_err *err)
+{
+	struct archive *a = mem_new(c->mem, 1, sizeof(*a), err);
+	struct plim_err why = { 0 };
+	size_t first = c->tensors.n;
+	uint32_t at;
+	enum plim_status st;
+
+	if (!a)
+		return mem_status(err);
+	a->ckpt = c;
+	st = zip_read(c, file, base, bytes, &a->zip, &why);
+	if (st == PLIM_E_FORMAT) {
+		a->cut = true;
+		st = zip_salvage(c, file, base, bytes, &a->zip, &why);
+	}
+	if (st && err)
+		*err = why;
+	set_prefix(a);
+	if (!st)
+		st = index_records(a, err);
+	at = record(a, "data.pkl");
+	if (!st && (at == CKPT_NONE || record(a, "constants.pkl") != CKPT_NONE ||
+		    (a->cut && c->extents.at[at].state == CKPT_CUT))) {
+		c->truncated = a->cut;
+		st = other_zip(a, err);
+	} else if (!st) {
+		if (!c->kind)
+			c->kind = CKPT_KIND_TORCH;
+		st = read_pickle(a, at, prefix, err);
+		if (!st)
+			st = check_records(a, first, err);
+		if (!st && !a->cut)
+			st = check_unused(a, err);
+		if (!st)
+			st = note_deflated(a, err);
+		if (!st && a->cut)
+			st = tell_cut(a, first, err);
+	}
+	if (!st)
+		st = check_protection(a, err);
+	mem_free(c->mem, a->by_name, a->names, sizeof(*a->by_name));
+	mem_free(c->mem, a, 1, sizeof(*a));
+	return st;
+}

@@ -1,0 +1,652 @@
+/*
+ * Zip archives as torch.save writes them, and as others do: the central directory is believed only
+ * where the local header, the data descriptor and the neighbours agree.  Layout:
+ *
+ *	[local header, name, extra (padding to 64)] data [descriptor]	once a record
+ *	[central entry, name, extra]					once a record
+ *	[zip64 end] [zip64 locator] end [comment]
+ *
+ * torch ignores the local header's name, sizes and checksum but adds its lengths to find the data, so
+ * a difference there makes other bytes load without an error.
+ */
+#include "parts.h"
+
+#include <libdeflate.h>
+#include <string.h>
+#include <strings.h>
+#include <zlib.h>
+
+#define LOCAL_BYTES 30
+#define ENTRY_BYTES 46
+#define END_BYTES 22
+#define END64_BYTES 56
+#define LOCATOR_BYTES 20
+#define LOOK_BACK_BYTES ((uint64_t)64 << 10) /* as far as torch looks for the end */
+#define INFLATE_RATIO 100                    /* of a bomb; weights do not shrink that much */
+
+enum { FLAG_ENCRYPTED = 1, FLAG_DESCRIPTOR = 8, FLAG_PATCH = 32, FLAG_STRONG = 64 };
+
+#define BAD(kind, at, ...) model_find(c, CKPT_BAD_FINDING, kind, at, err, __VA_ARGS__)
+#define LL(x) ((unsigned long long)(x))
+
+static uint64_t get(const uint8_t *p, size_t n)
+{
+	uint64_t v = 0;
+
+	memcpy(&v, p, n);
+	return v;
+}
+
+/* A central entry, with zip64 already applied. */
+struct entry {
+	const uint8_t *at; /* its 46 bytes; name behind */
+	uint64_t stored, bytes, header;
+	uint32_t crc, disk;
+	uint16_t flags, method, time, date, name_n, extra_n;
+};
+
+/* Where the directory lies, from the end records. */
+struct end {
+	uint64_t offset, bytes, records, at; /* at: of the first end record */
+	uint64_t trailing;
+};
+
+/* ---- the end ---- */
+
+static enum plim_status check_end64(struct ckpt *c, const uint8_t *p, const uint8_t *classic,
+				    struct end *e, struct plim_err *err)
+{
+	static const struct {
+		uint8_t at64, at, n;
+	} same[] = { { 16, 4, 2 },  { 20, 6, 2 },  { 24, 8, 2 },
+		     { 32, 10, 2 }, { 40, 12, 4 }, { 48, 16, 4 } };
+	bool differ = get(p + 4, 8) != END64_BYTES - 12;
+
+	for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
+		size_t wide = same[i].at64 < 24 ? 4 : 8;
+		uint64_t v64 = get(p + same[i].at64, wide),
+			 v = get(classic + same[i].at, same[i].n),
+			 all = same[i].n == 2 ? UINT16_MAX : UINT32_MAX;
+
+		differ |= v != (v64 < all ? v64 : all) && v != all;
+	}
+	e->records = get(p + 32, 8);
+	e->bytes = get(p + 40, 8);
+	e->offset = get(p + 48, 8);
+	differ |= get(p + 24, 8) != e->records || get(p + 16, 8) != 0;
+	return differ ? BAD("end_mismatch", e->at, "the zip's two end records differ") : PLIM_OK;
+}
+
+/* `classic` stands at `at` in the archive. */
+static enum plim_status read_end(struct ckpt *c, const struct zip *z, const uint8_t *classic,
+				 uint64_t at, struct end *e, struct plim_err *err)
+{
+	uint8_t p[END64_BYTES];
+	size_t got;
+	enum plim_status st = PLIM_OK;
+
+	e->at = at;
+	e->records = get(classic + 10, 2);
+	e->bytes = get(classic + 12, 4);
+	e->offset = get(classic + 16, 4);
+	if (get(classic + 4, 4) || get(classic + 8, 2) != e->records)
+		st = BAD("end_mismatch", at, "the zip's end record names several disks");
+	if (st || at < LOCATOR_BYTES)
+		return st;
+	st = ckpt_pread(c, z->file, z->base + at - LOCATOR_BYTES, p, LOCATOR_BYTES, &got, err);
+	if (st || get(p, 4) != 0x07064b50)
+		return st;
+	e->at = at - LOCATOR_BYTES;
+	if (get(p + 4, 4) || get(p + 16, 4) != 1)
+		st = BAD("end_mismatch", e->at, "the zip64 locator names several disks");
+	at = get(p + 8, 8);
+	if (!st && (at > e->at || e->at - at < END64_BYTES))
+		return BAD("end_mismatch", e->at, "the zip64 locator points to a wrong place");
+	if (!st)
+		st = ckpt_pread(c, z->file, z->base + at, p, sizeof(p), &got, err);
+	if (!st && (got < sizeof(p) || get(p, 4) != 0x06064b50))
+		return BAD("end_mismatch", e->at, "the zip64 locator points to no end record");
+	e->at = at;
+	return st ? st : check_end64(c, p, classic, e, err);
+}
+
+/* Search backwards for the end record; the newest whose comment and directory fit in the file. */
+static enum plim_status find_end(struct ckpt *c, const struct zip *z, struct end *e,
+				 struct plim_err *err)
+{
+	uint64_t n =
+		z->bytes < LOOK_BACK_BYTES + END_BYTES ? z->bytes : LOOK_BACK_BYTES + END_BYTES;
+	uint8_t *tail;
+	uint64_t start = z->bytes - n;
+	enum plim_status st = model_read(c, z->file, z->base + start, n, n, "the end", &tail, err);
+	bool found = false;
+
+	for (uint64_t i = n < END_BYTES ? 0 : n - END_BYTES + 1; !st && !found && i--;) {
+		if (memcmp(tail + i, "PK\5\6", 4) != 0)
+			continue;
+		found = true;
+		st = read_end(c, z, tail + i, start + i, e, err);
+		e->trailing = n - i - END_BYTES;
+		if (!st && get(tail + i + 20, 2))
+			st = BAD(
+				"comment", z->base + start + i,
+				"the zip carries a comment of %llu bytes, which torch never writes",
+				LL(get(tail + i + 20, 2)));
+		else if (!st && e->trailing)
+			st = model_find(c, CKPT_WARN, "trailing_bytes",
+					z->base + start + i + END_BYTES, err,
+					"behind the end of the zip there are more bytes, %llu: "
+					"torch ignores them",
+					LL(e->trailing));
+	}
+	mem_free(c->mem, tail, n, 1);
+	return st || found ? st : err_set(err, PLIM_E_FORMAT, "no zip directory");
+}
+
+/* ---- entries ---- */
+
+/* Values that did not fit, in the order of the directory's rule. */
+static bool read_zip64(struct entry *e)
+{
+	uint64_t *wide[] = { &e->bytes, &e->stored, &e->header };
+	const uint8_t *p = e->at + ENTRY_BYTES + e->name_n, *end = p + e->extra_n;
+	bool need = e->bytes == UINT32_MAX || e->stored == UINT32_MAX || e->header == UINT32_MAX;
+
+	while (end - p >= 4) {
+		uint64_t n = get(p + 2, 2);
+		const uint8_t *q = p + 4;
+
+		if (n > (uint64_t)(end - q))
+			return false;
+		for (size_t i = 0; get(p, 2) == 1 && i < 3; i++) {
+			if (*wide[i] != UINT32_MAX)
+				continue;
+			if (n < 8)
+				return false;
+			*wide[i] = get(q, 8);
+			q += 8;
+			n -= 8;
+			need = false;
+		}
+		p += 4 + get(p + 2, 2);
+	}
+	return p == end && !need;
+}
+
+static void decode_entry(const uint8_t *p, struct entry *e)
+{
+	*e = (struct entry){
+		.at = p,
+		.flags = (uint16_t)get(p + 8, 2),
+		.method = (uint16_t)get(p + 10, 2),
+		.time = (uint16_t)get(p + 12, 2),
+		.date = (uint16_t)get(p + 14, 2),
+		.crc = (uint32_t)get(p + 16, 4),
+		.stored = get(p + 20, 4),
+		.bytes = get(p + 24, 4),
+		.name_n = (uint16_t)get(p + 28, 2),
+		.extra_n = (uint16_t)get(p + 30, 2),
+		.disk = (uint32_t)get(p + 34, 2),
+		.header = get(p + 42, 4),
+	};
+}
+
+#define EXTRA_TORCH 0x4246
+
+/* zip64, torch's padding, times and owners of Info-ZIP, Java, Android's alignment. */
+static bool is_known_extra(uint64_t id)
+{
+	static const uint16_t known[] = { 1, EXTRA_TORCH, 0x5455, 0x7875, 0x5855, 0xcafe, 0xd935 };
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (id == known[i])
+			return true;
+	return false;
+}
+
+/* Only what torch writes itself in the padding; other bytes are where a bit flipped, or hidden data. */
+static enum plim_status check_padding(struct ckpt *c, const struct zip *z, const struct entry *e,
+				      const uint8_t *p, size_t n, struct plim_err *err)
+{
+	for (size_t at = 0; at + 4 <= n;) {
+		size_t length = (size_t)get(p + at + 2, 2);
+
+		uint64_t id = get(p + at, 2);
+		bool right = is_known_extra(id);
+
+		if (length > n - at - 4)
+			break;
+		for (size_t i = 0; id == EXTRA_TORCH && i < length; i++)
+			right &= p[at + 4 + i] == 'Z';
+		if (!right)
+			return model_find(
+				c, CKPT_WARN, "padding", z->base + e->header, err,
+				"the padding before '%.*s' holds other bytes than torch writes",
+				(int)e->name_n, (const char *)e->at + ENTRY_BYTES);
+		at += 4 + length;
+		if (at == n)
+			return PLIM_OK;
+	}
+	return n ? BAD("local_mismatch", z->base + e->header,
+		       "the extra field of the local header of '%.*s' is damaged", (int)e->name_n,
+		       (const char *)e->at + ENTRY_BYTES)
+		 : PLIM_OK;
+}
+
+/* The descriptor behind the data repeats the directory; *n is its size. */
+static enum plim_status check_descriptor(struct ckpt *c, const struct zip *z, const struct entry *e,
+					 uint64_t end, bool wide, uint64_t *n, struct plim_err *err)
+{
+	uint8_t p[24];
+	size_t got, w = wide ? 8 : 4;
+	enum plim_status st = ckpt_pread(c, z->file, z->base + end, p, sizeof(p), &got, err);
+
+	*n = 8 + 2 * w;
+	if (!st && (got < *n || memcmp(p, "PK\7\10", 4) != 0 || get(p + 4, 4) != e->crc ||
+		    get(p + 8, w) != (e->stored & (wide ? UINT64_MAX : UINT32_MAX)) ||
+		    get(p + 8 + w, w) != (e->bytes & (wide ? UINT64_MAX : UINT32_MAX))))
+		st = BAD("descriptor_mismatch", z->base + end,
+			 "what follows the data of '%.*s' does not repeat its size and checksum",
+			 (int)e->name_n, (const char *)e->at + ENTRY_BYTES);
+	return st;
+}
+
+/* The version that is needed may be lower in the local header: writers learn of zip64 at the end. */
+static bool needs_agree(uint64_t local, uint64_t central)
+{
+	return local == central || ((local == 10 || local == 20) && central == 45);
+}
+
+static bool local_differs(const uint8_t *p, const struct entry *e)
+{
+	bool later = e->flags & FLAG_DESCRIPTOR;
+	uint32_t crc = (uint32_t)get(p + 14, 4), stored = (uint32_t)get(p + 18, 4),
+		 bytes = (uint32_t)get(p + 22, 4);
+	bool crc_ok = crc == e->crc || (later && !crc),
+	     wide = stored == UINT32_MAX || bytes == UINT32_MAX;
+	bool sizes_ok =
+		wide || (stored == e->stored && bytes == e->bytes) || (later && !stored && !bytes);
+
+	return get(p + 6, 2) != e->flags || get(p + 8, 2) != e->method ||
+	       get(p + 10, 2) != e->time || get(p + 12, 2) != e->date || !crc_ok || !sizes_ok ||
+	       !needs_agree(get(p + 4, 2), get(e->at + 6, 2));
+}
+
+/* The local header: does it say what the directory says?  *data, *end: of the record. */
+static enum plim_status check_local(struct ckpt *c, const struct zip *z, const struct entry *e,
+				    uint64_t *data, uint64_t *end, struct plim_err *err)
+{
+	uint8_t p[LOCAL_BYTES], *rest = NULL;
+	const char *name = (const char *)e->at + ENTRY_BYTES;
+	uint64_t name_n, extra_n, tail = 0;
+	size_t got;
+	enum plim_status st = ckpt_pread(c, z->file, z->base + e->header, p, sizeof(p), &got, err);
+
+	*data = *end = e->header;
+	if (st)
+		return st;
+	if (got < sizeof(p) || memcmp(p, "PK\3\4", 4) != 0)
+		return BAD("local_missing", z->base + e->header,
+			   "'%.*s' is not where the directory says", (int)e->name_n, name);
+	name_n = get(p + 26, 2);
+	extra_n = get(p + 28, 2);
+	*data = e->header + LOCAL_BYTES + name_n + extra_n;
+	if (*data > z->directory || e->stored > z->directory - *data) {
+		*end = *data;
+		return BAD("beyond_end", z->base + e->header,
+			   "'%.*s' reaches %llu bytes beyond the zip's data", (int)e->name_n, name,
+			   LL(*data + e->stored - z->directory));
+	}
+	*end = *data + e->stored;
+	st = model_read(c, z->file, z->base + e->header + LOCAL_BYTES, name_n + extra_n, 2 << 16,
+			"a local header", &rest, err);
+	if (!st && (name_n != e->name_n || memcmp(rest, name, name_n) != 0 || local_differs(p, e)))
+		st = BAD("local_mismatch", z->base + e->header,
+			 "the local header of '%.*s' differs from the directory", (int)e->name_n,
+			 name);
+	else if (!st)
+		st = check_padding(c, z, e, rest + name_n, extra_n, err);
+	if (!st && e->flags & FLAG_DESCRIPTOR)
+		st = check_descriptor(c, z, e, *end, extra_n >= 4 && get(rest + name_n, 2) == 1,
+				      &tail, err);
+	*end += tail;
+	mem_free(c->mem, rest, name_n + extra_n, 1);
+	return st;
+}
+
+/* ---- the directory ---- */
+
+struct span {
+	uint64_t from, to;
+	uint32_t record;
+};
+
+static int by_place(const void *a, const void *b)
+{
+	const struct span *x = a, *y = b;
+
+	return x->from < y->from ? -1 : x->from > y->from;
+}
+
+/* Records must follow each other up to the directory: nothing hidden, nothing shared. */
+static enum plim_status check_spans(struct ckpt *c, const struct zip *z, struct span *s,
+				    struct plim_err *err)
+{
+	uint64_t at = 0;
+	enum plim_status st = PLIM_OK;
+
+	qsort(s, z->n, sizeof(*s), by_place);
+	for (size_t i = 0; !st && i <= z->n; i++) {
+		uint64_t from = i < z->n ? s[i].from : z->directory;
+		const char *name =
+			i < z->n ? ckpt_text(c, c->extents.at[s[i].record].name) : "the directory";
+
+		if (from < at)
+			st = BAD("overlap", z->base + from,
+				 "'%.200s' overlaps the record before it", name);
+		else if (from > at)
+			st = BAD("hole", z->base + at,
+				 "%llu bytes before '%.200s' belong to no record", LL(from - at),
+				 name);
+		if (i < z->n && s[i].to > at)
+			at = s[i].to;
+	}
+	return st;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	const char *const *x = a, *const *y = b;
+
+	return strcasecmp(*x, *y);
+}
+
+/* torch finds one of two equal names, other tools the other. */
+static enum plim_status check_names(struct ckpt *c, const struct zip *z, struct plim_err *err)
+{
+	const char **names = mem_new(c->mem, z->n, sizeof(*names), err);
+	enum plim_status st = names ? PLIM_OK : mem_status(err);
+
+	for (size_t i = 0; !st && i < z->n; i++)
+		names[i] = ckpt_text(c, c->extents.at[z->first + i].name);
+	if (!st)
+		qsort(names, z->n, sizeof(*names), by_name);
+	for (size_t i = 1; !st && i < z->n; i++)
+		if (!strcasecmp(names[i - 1], names[i]))
+			st = BAD("duplicate", PLIM_UNKNOWN,
+				 "two records are named '%.200s': programs differ in which they "
+				 "read",
+				 names[i]);
+	mem_free(c->mem, names, z->n, sizeof(*names));
+	return st;
+}
+
+static enum plim_status add_entry(struct ckpt *c, struct zip *z, const struct entry *e,
+				  struct span *span, struct plim_err *err)
+{
+	const char *name = (const char *)e->at + ENTRY_BYTES;
+	struct ckpt_extent x = { .file = z->file,
+				 .stored_bytes = e->stored,
+				 .bytes = e->bytes,
+				 .crc = e->crc,
+				 .deflated = e->method == 8 };
+	uint64_t data = 0, end = 0;
+	size_t before = c->findings.n;
+	bool bomb = e->method == 8 && e->bytes / INFLATE_RATIO > e->stored + 1024;
+	enum plim_status st = PLIM_OK;
+
+	x.name = model_string(c, name, e->name_n, &st, err);
+	x.check = e->crc || !e->bytes ? CKPT_CHECK_CRC : CKPT_CHECK_OFF;
+	if (!st && (e->flags & (FLAG_ENCRYPTED | FLAG_PATCH | FLAG_STRONG) ||
+		    (e->method && e->method != 8) || e->disk))
+		st = BAD("unreadable_record", z->base + e->header,
+			 "'%.*s' is encrypted, on another disk or packed in a way that torch "
+			 "refuses",
+			 (int)e->name_n, name);
+	else if (!st && !e->method && e->stored != e->bytes)
+		st = BAD("size_mismatch", z->base + e->header,
+			 "'%.*s' is stored as it is, yet its two sizes differ", (int)e->name_n,
+			 name);
+	else if (!st && bomb)
+		st = BAD("bomb", z->base + e->header,
+			 "'%.*s' would inflate from %llu to %llu bytes: not read", (int)e->name_n,
+			 name, LL(e->stored), LL(e->bytes));
+	if (!st && e->header > z->directory)
+		st = BAD("beyond_end", PLIM_UNKNOWN, "'%.*s' lies behind the directory",
+			 (int)e->name_n, name);
+	else if (!st)
+		st = check_local(c, z, e, &data, &end, err);
+	x.offset = z->base + data;
+	if (end < data || x.offset > c->files.at[z->file].bytes ||
+	    e->stored > c->files.at[z->file].bytes - x.offset || (e->method && e->method != 8) ||
+	    bomb)
+		x.state = CKPT_CUT;
+	if (!x.deflated) /* that they differ was told */
+		x.bytes = x.stored_bytes;
+	*span = (struct span){ e->header, end, (uint32_t)c->extents.n };
+	z->damaged |= c->findings.n > before;
+	return st ? st : vec_push(c->mem, &c->extents, x, err);
+}
+
+static enum plim_status read_entries(struct ckpt *c, struct zip *z, const uint8_t *p, uint64_t n,
+				     struct span *spans, uint64_t records, struct plim_err *err)
+{
+	const uint8_t *end = p + n;
+	enum plim_status st = PLIM_OK;
+
+	for (; !st && z->n < records; z->n++) {
+		struct entry e;
+
+		if (end - p < ENTRY_BYTES || memcmp(p, "PK\1\2", 4) != 0)
+			break;
+		decode_entry(p, &e);
+		if ((uint64_t)(end - p) <
+		    ENTRY_BYTES + (uint64_t)e.name_n + e.extra_n + get(p + 32, 2))
+			break;
+		if (!read_zip64(&e) || get(p + 32, 2))
+			st = BAD("directory_damaged", z->base + z->directory,
+				 "the directory's entry %u has damaged extra fields", z->n);
+		if (!st)
+			st = add_entry(c, z, &e, &spans[z->n], err);
+		p += ENTRY_BYTES + e.name_n + e.extra_n + get(p + 32, 2);
+	}
+	if (!st && (p != end || z->n != records))
+		st = BAD("directory_damaged", z->base + z->directory,
+			 "the directory holds other entries than the end record says");
+	return st;
+}
+
+enum plim_status zip_read(struct ckpt *c, uint32_t file, uint64_t base, uint64_t bytes,
+			  struct zip *z, struct plim_err *err)
+{
+	struct end e = { 0 };
+	struct span *spans = NULL;
+	uint8_t *p = NULL;
+	enum plim_status st;
+
+	*z = (struct zip){
+		.file = file, .base = base, .bytes = bytes, .first = (uint32_t)c->extents.n
+	};
+	st = find_end(c, z, &e, err);
+	if (st)
+		return st;
+	if (e.records > e.bytes / ENTRY_BYTES) {
+		st = BAD("directory_damaged", z->base + e.at,
+			 "the end record counts more entries than the directory has room for");
+		e.records = e.bytes / ENTRY_BYTES;
+	}
+	if (st)
+		return st;
+	if (e.records > CKPT_RECORDS)
+		return err_set(err, PLIM_E_LIMIT, "the zip has %llu records; at most %llu are read",
+			       LL(e.records), LL(CKPT_RECORDS));
+	if (e.offset > e.at || e.bytes != e.at - e.offset)
+		st = BAD("directory_damaged", z->base + e.at,
+			 "the end record points to a wrong place for the directory");
+	if (!st && (e.offset > e.at || e.bytes > e.at - e.offset))
+		return err_set(err, PLIM_E_FORMAT, "the zip's directory is not where its end says");
+	z->directory = e.offset;
+	if (!st)
+		st = model_read(c, file, base + e.offset, e.bytes, CKPT_DIRECTORY_BYTES,
+				"the directory", &p, err);
+	if (!st) {
+		spans = mem_new(c->mem, e.records, sizeof(*spans), err);
+		st = spans ? read_entries(c, z, p, e.bytes, spans, e.records, err)
+			   : mem_status(err);
+	}
+	if (!st)
+		st = check_spans(c, z, spans, err);
+	if (!st)
+		st = check_names(c, z, err);
+	mem_free(c->mem, spans, e.records, sizeof(*spans));
+	mem_free(c->mem, p, e.bytes, 1);
+	return st;
+}
+
+uint32_t zip_find(const struct ckpt *c, const struct zip *z, const char *name)
+{
+	for (uint32_t i = 0; i < z->n; i++)
+		if (!strcasecmp(ckpt_text(c, c->extents.at[z->first + i].name), name))
+			return z->first + i;
+	return CKPT_NONE;
+}
+
+enum plim_status zip_get(struct ckpt *c, uint32_t record, uint64_t limit, uint8_t **out, size_t *n,
+			 struct plim_err *err)
+{
+	const struct ckpt_extent *x = &c->extents.at[record];
+	struct libdeflate_decompressor *d;
+	uint8_t *raw;
+	enum plim_status st = PLIM_OK;
+
+	*n = (size_t)x->bytes;
+	*out = NULL;
+	if (x->state == CKPT_CUT || x->bytes > limit)
+		return err_set(err, PLIM_E_FORMAT, "record '%.200s' cannot be read",
+			       ckpt_text(c, x->name));
+	st = model_read(c, x->file, x->offset, x->stored_bytes, limit, "a record", &raw, err);
+	if (st || !x->deflated) {
+		*out = raw;
+		return st;
+	}
+	*out = mem_new(c->mem, *n, 1, err);
+	d = libdeflate_alloc_decompressor();
+	if (!*out)
+		st = mem_status(err);
+	else if (!d)
+		st = err_set(err, PLIM_E_NOMEM, "out of memory");
+	else if (libdeflate_deflate_decompress(d, raw, x->stored_bytes, *out, *n, NULL) !=
+		 LIBDEFLATE_SUCCESS)
+		st = err_set(err, PLIM_E_FORMAT, "record '%.200s' does not inflate",
+			     ckpt_text(c, x->name));
+	libdeflate_free_decompressor(d);
+	mem_free(c->mem, raw, x->stored_bytes, 1);
+	if (st) {
+		mem_free(c->mem, *out, *n, 1);
+		*out = NULL;
+	}
+	return st;
+}
+
+/* ---- a cut file ---- */
+
+/*
+ * The end of the record whose data begins at `data`: the descriptor whose size field is its distance
+ * from there.  Read forward in pieces.  *found false: the file ends first.
+ */
+static enum plim_status find_descriptor(struct ckpt *c, const struct zip *z, uint64_t data,
+					struct ckpt_extent *x, uint64_t *next, bool *found,
+					struct plim_err *err)
+{
+	size_t room = 1 << 20, got;
+	uint8_t *p = mem_new(c->mem, room + 24, 1, err);
+	enum plim_status st = p ? PLIM_OK : mem_status(err);
+
+	*found = false;
+	for (uint64_t at = data; !st && !*found && at < z->bytes; at += room) {
+		uint64_t left = z->bytes - at;
+		const uint8_t *q = p;
+
+		st = ckpt_pread(c, z->file, z->base + at, p,
+				left < room + 24 ? (size_t)left : room + 24, &got, err);
+		while (!st && (q = memmem(q, got - (size_t)(q - p), "PK\7\10", 4))) {
+			uint64_t n = at + (uint64_t)(q - p) - data;
+			size_t here = got - (size_t)(q - p);
+			size_t w = here >= 24 && get(q + 8, 8) == n && get(q + 16, 8) == n ? 8
+				   : here >= 16 && get(q + 8, 4) == (n & UINT32_MAX) &&
+						   get(q + 12, 4) == (n & UINT32_MAX)
+					   ? 4
+					   : 0;
+
+			if (w) {
+				x->crc = (uint32_t)get(q + 4, 4);
+				x->stored_bytes = x->bytes = n;
+				x->check = x->crc || !n ? CKPT_CHECK_CRC : CKPT_CHECK_OFF;
+				*next = data + n + 8 + 2 * w;
+				*found = true;
+				break;
+			}
+			q++;
+		}
+	}
+	mem_free(c->mem, p, room + 24, 1);
+	return st;
+}
+
+/* One record by its local header at *at; *at moves behind it, *more false at the last one. */
+static enum plim_status salvage_record(struct ckpt *c, struct zip *z, uint64_t *at, bool *more,
+				       struct plim_err *err)
+{
+	struct ckpt_extent x = { .file = z->file, .check = CKPT_CHECK_CRC };
+	uint8_t p[LOCAL_BYTES], *name = NULL;
+	uint64_t name_n, data;
+	size_t got;
+	bool found = true;
+	enum plim_status st = ckpt_pread(c, z->file, z->base + *at, p, sizeof(p), &got, err);
+
+	*more = false;
+	if (st || got < sizeof(p) || memcmp(p, "PK\3\4", 4) != 0)
+		return st;
+	name_n = get(p + 26, 2);
+	data = *at + LOCAL_BYTES + name_n + get(p + 28, 2);
+	if (data > z->bytes)
+		return PLIM_OK;
+	st = model_read(c, z->file, z->base + *at + LOCAL_BYTES, name_n, 1 << 16, "a name", &name,
+			err);
+	x.name = model_string(c, (const char *)name, name_n, &st, err);
+	mem_free(c->mem, name, name_n, 1);
+	x.offset = z->base + data;
+	x.crc = (uint32_t)get(p + 14, 4);
+	x.stored_bytes = get(p + 18, 4);
+	x.deflated = get(p + 8, 2) == 8;
+	x.bytes = x.deflated ? get(p + 22, 4) : x.stored_bytes;
+	*at = data + x.stored_bytes;
+	if (!st && get(p + 6, 2) & FLAG_DESCRIPTOR)
+		st = find_descriptor(c, z, data, &x, at, &found, err);
+	if (!found || *at > z->bytes) {
+		x.state = CKPT_CUT;
+		x.bytes = x.stored_bytes = z->bytes - data;
+	} else {
+		c->whole_bytes += x.stored_bytes;
+		*more = true;
+	}
+	z->n++;
+	return st ? st : vec_push(c->mem, &c->extents, x, err);
+}
+
+enum plim_status zip_salvage(struct ckpt *c, uint32_t file, uint64_t base, uint64_t bytes,
+			     struct zip *z, struct plim_err *err)
+{
+	uint64_t at = 0;
+	bool more = true;
+	enum plim_status st = PLIM_OK;
+
+	*z = (struct zip){ .file = file,
+			   .base = base,
+			   .bytes = bytes,
+			   .first = (uint32_t)c->extents.n,
+			   .directory = bytes };
+	while (!st && more && z->n < CKPT_RECORDS)
+		st = salvage_record(c, z, &at, &more, err);
+	return st;
+}

@@ -1,0 +1,265 @@
+#!/usr/bin/env python3
+"""Checkpoints that are damaged, hostile, or none: for checkpoints.py and the seeds of tests/cli/bad_ckpt.
+
+bad_checkpoints.py NAME DATA PATH   writes one of them, a file or a folder
+bad_checkpoints.py --cases          writes the cmd of every case; then: make check UPDATE=1, and read git diff
+"""
+import io
+import json
+import os
+import shutil
+import struct
+import sys
+import warnings
+import zipfile
+
+warnings.simplefilter("ignore")  # of zipfile, about names that are there twice
+
+
+def local_headers(data):
+    """(offset, name, extra offset, extra bytes, data offset) of each record of a torch zip."""
+    with zipfile.ZipFile(io.BytesIO(data)) as z:
+        for info in z.infolist():
+            at = info.header_offset
+            name, extra = struct.unpack_from("<HH", data, at + 26)
+            yield at, info, at + 30 + name, extra, at + 30 + name + extra
+
+
+def rezip(data, change=lambda n, d: [(n, d)], method=zipfile.ZIP_STORED):
+    """The same records through zipfile, changed on the way, checksums right."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as z, zipfile.ZipFile(out, "w", method) as w:
+        for info in z.infolist():
+            for name, content in change(info.filename, z.read(info)):
+                w.writestr(zipfile.ZipInfo(name), content, method)
+    return out.getvalue()
+
+
+def grow_extra(data):
+    """64 more bytes in data/0's local extra, as section 1.4: torch reads shifted floats."""
+    for at, info, extra_at, extra, _ in local_headers(data):
+        if info.filename.endswith("data/0"):
+            changed = bytearray(data)
+            struct.pack_into("<H", changed, at + 28, extra + 64)
+            return bytes(changed)
+    raise AssertionError
+
+
+def rename_local(data):
+    for at, info, _, _, _ in local_headers(data):
+        if info.filename.endswith("data/0"):
+            changed = bytearray(data)
+            changed[at + 30] ^= 1
+            return bytes(changed)
+    raise AssertionError
+
+
+def mutations(data):
+    def only(suffix, change):
+        return lambda n, d: change(n, d) if n.endswith(suffix) else [(n, d)]
+
+    yield "flip data", flip_in(data, "data/0"), "crc_mismatch", 1
+    yield "flip pickle", flip_in(data, "data.pkl", 200), "crc_mismatch", 1
+    yield "trailing 100 bytes", data + b"x" * 100, "trailing_bytes", 0
+    yield "local name", rename_local(data), "local_mismatch", 1
+    yield "local extra", grow_extra(data), None, 1
+    yield "duplicate", rezip(data, only("data/0", lambda n, d: [(n, d), (n, b"\1" * len(d))])), "duplicate", 1
+    yield "other case", rezip(data, only("data/0", lambda n, d: [(n, d), (n.upper(), d)])), "duplicate", 1
+    yield "deflated", rezip(data, method=zipfile.ZIP_DEFLATED), "deflated", 0
+    yield "missing", rezip(data, only("data/0", lambda n, d: [])), "missing_record", 1
+    yield "short", rezip(data, only("data/0", lambda n, d: [(n, d[:-4])])), "storage_size", 1
+    yield "long", rezip(data, only("data/0", lambda n, d: [(n, d + b"1234")])), "storage_size", 1
+    yield "no version", rezip(data, only("/version", lambda n, d: [])), "no_version", 1
+    yield "no byteorder", rezip(data, only("byteorder", lambda n, d: [])), "", 0
+    yield "big", rezip(data, only("byteorder", lambda n, d: [(n, b"big")])), "byteorder", 1
+    yield "odd order", rezip(data, only("byteorder", lambda n, d: [(n, b"mixed")])), "byteorder", 1
+    yield "prefix", b"#!/bin/sh\n" + data, "prefix", 1
+    yield "no pickle", rezip(data, only("data.pkl", lambda n, d: [])), "no_pickle", 1
+    yield "second pickle", rezip(data, only("/version", lambda n, d: [(n, d), ("x/evil", b"\x80\x02cos\nsystem\n.")])), \
+        "dangerous_pickle", 1
+    yield "after the pickle", rezip(data, only("data.pkl", lambda n, d: [(n, d + b"cos\nsystem\n.")])), "after_pickle", 0
+    yield "empty", b"", "empty", 1
+    yield "zeros", bytes(5000), "zeros", 1
+    yield "html", b"<!DOCTYPE html><html>404</html>", "html", 1
+    yield "lfs", b"version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 12\n", "lfs_pointer", 1
+    yield "gzip", b"\x1f\x8b\x08" + bytes(50), "gzip", 1
+    yield "7z", b"7z\xbc\xaf\x27\x1c" + bytes(50), "seven_zip", 1
+    yield "tar", bytes(257) + b"ustar" + bytes(300), "tar", 1
+
+
+def flip_in(data, suffix, at=1):
+    for _, info, _, _, start in local_headers(data):
+        if info.filename.endswith(suffix):
+            changed = bytearray(data)
+            changed[start + at] ^= 16
+            return bytes(changed)
+    raise AssertionError
+
+
+def safetensors(tensors, more=b"", header=None):
+    at, rows = 0, {}
+    for name, raw in tensors.items():
+        rows[name] = {"dtype": "U8", "shape": [len(raw)], "data_offsets": [at, at + len(raw)]}
+        at += len(raw)
+    text = json.dumps(rows).encode() if header is None else header
+    return struct.pack("<Q", len(text)) + text + b"".join(tensors.values()) + more
+
+
+def bad_safetensors():
+    """Headers that the format forbids: name -> (bytes, kind of finding)."""
+    return {
+        "extra byte": (safetensors({"a": b"1234"}, b"x"), "trailing_bytes"),
+        "missing": (safetensors({"a": b"1234"})[:-2], "truncated"),
+        "header too long": (struct.pack("<Q", 1 << 40) + b"{}" + bytes(20), "header"),
+        "header beyond": (struct.pack("<Q", 1 << 20) + b"{}" + bytes(20), "truncated"),
+        "not json": (safetensors({}, header=b"{nonsense}"), "header"),
+        "only a brace": (safetensors({}, header=b"{       "), "header"),
+        "not utf-8": (safetensors({}, header=b'{"\xff\xfe":1}'), "header"),
+        "twice": (safetensors({}, b"12345678", header=b'{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},'
+                              b'"a":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}}'), "duplicate"),
+        "overlap": (safetensors({}, b"1234", header=b'{"a":{"dtype":"U8","shape":[4],"data_offsets":[0,4]},'
+                                b'"b":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}'), "overlap"),
+        "hole": (safetensors({}, b"12345678", header=b'{"a":{"dtype":"U8","shape":[4],"data_offsets":[4,8]}}'), "hole"),
+        "overflow": (safetensors({}, b"", header=b'{"a":{"dtype":"F32","shape":[4294967296,4294967296],"data_offsets":[0,0]}}'),
+                     "header"),
+        "overflow of bytes": (safetensors({}, b"", header=b'{"a":{"dtype":"F64","shape":[4611686018427387904],"data_offsets":[0,0]}}'),
+                              "header"),
+        "shape": (safetensors({}, b"1234", header=b'{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}'), "shape_mismatch"),
+        "negative": (safetensors({}, b"1234", header=b'{"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}}'), "header"),
+        "float size": (safetensors({}, b"1234", header=b'{"a":{"dtype":"F32","shape":[1.0],"data_offsets":[0,4]}}'), "header"),
+        "dtype": (safetensors({}, b"1234", header=b'{"a":{"dtype":"F33","shape":[1],"data_offsets":[0,4]}}'), "header"),
+        "metadata": (safetensors({}, b"", header=b'{"__metadata__":{"a":1}}'), "header"),
+        "deep": (safetensors({}, b"", header=b'{"a":' + b"[" * 5000 + b"]" * 5000 + b"}"), "header"),
+    }
+
+
+# ---- as golden cases ----
+
+def read(data, name):
+    with open(os.path.join(data, "checkpoints", name), "rb") as f:
+        return f.read()
+
+
+def write(path, content):
+    with open(path, "wb") as f:
+        f.write(content)
+
+
+def shards(data, path, second=None, more=None):
+    os.mkdir(path)
+    write(path + "/model-00001-of-00002.safetensors", safetensors({"a": b"1234"}))
+    if second is not None:
+        write(path + "/model-00002-of-00002.safetensors", second)
+    index = {"metadata": {"total_size": 8}, "weight_map": {"a": "model-00001-of-00002.safetensors",
+                                                           "b": "model-00002-of-00002.safetensors", **(more or {})}}
+    write(path + "/model.safetensors.index.json", json.dumps(index).encode())
+
+
+def linked_shard(data, path):
+    shards(data, path)
+    os.symlink("/etc/passwd", path + "/model-00002-of-00002.safetensors")
+
+
+def distributed(data, path, change):
+    shutil.copytree(os.path.join(data, "checkpoints", "more", "dcp2"), path)
+    change(path)
+
+
+def cut_part(path):
+    os.truncate(path + "/__1_0.distcp", 5000)
+
+
+def sealed(data, path):
+    """A manifest that is of other bytes of the same size."""
+    os.mkdir(path)
+    write(path + "/model.safetensors", read(data, "model.safetensors"))
+    rows = [{"name": "model.safetensors", "bytes": len(read(data, "model.safetensors")), "xxh3": "0123456789abcdef"}]
+    write(path + "/plimsoll.manifest.json", json.dumps({"schema": "manifest/1", "files": rows}).encode())
+
+
+def bomb(_):
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as w:
+        w.writestr(zipfile.ZipInfo("archive/data.pkl"), bytes(64 << 20), zipfile.ZIP_DEFLATED)
+    return out.getvalue()
+
+
+FILES = {
+    "cut_in_tensor": lambda d: read(d, "state_dict_cuda.pt")[:-1500],
+    "cut_in_pickle": lambda d: read(d, "state_dict_cuda.pt")[:300],
+    "cut_in_directory": lambda d: read(d, "state_dict_cuda.pt")[:-30],
+    "legacy_cut": lambda d: read(d, "legacy.pt")[:-40],
+    "legacy_trailing": lambda d: read(d, "legacy.pt") + b"more",
+    "bomb": bomb,
+    "nothing_known": lambda d: b"just some text, not a checkpoint",
+    "names_that_steer_terminals": lambda d: safetensors({"\x1b[31mred\u202e": b"1"}, b"x"),
+}
+FOLDERS = {
+    "shard_missing": shards,
+    "shard_is_a_link": linked_shard,
+    "shard_of_another_save": lambda d, p: shards(d, p, safetensors({"c": b"1234"})),
+    "shard_is_a_path": lambda d, p: shards(d, p, safetensors({"b": b"1234"}), {"e": "../../etc/passwd"}),
+    "distributed_without_metadata": lambda d, p: distributed(d, p, lambda x: os.unlink(x + "/.metadata")),
+    "distributed_rank_missing": lambda d, p: distributed(d, p, lambda x: os.unlink(x + "/__1_0.distcp")),
+    "distributed_cut": lambda d, p: distributed(d, p, cut_part),
+    "manifest_of_other_bytes": sealed,
+    "empty_folder": lambda d, p: os.mkdir(p),
+}
+
+
+def slug(name):
+    return "".join(c if c.isalnum() else "_" for c in name)
+
+
+def files(data):
+    good = read(data, "state_dict_cuda.pt")
+    out = {slug(name): changed for name, changed, kind, _ in mutations(good) if kind != ""}
+    out |= {"safetensors_" + slug(name): changed for name, (changed, _) in bad_safetensors().items()}
+    return out | {name: make(data) for name, make in FILES.items()}
+
+
+# Cases that need no file of their own: what is run.
+COMMANDS = {
+    "hostile_reduce": 'cd "$DATA" && "$PLIMSOLL" ckpt verify -q checkpoints/evil_reduce.pt',
+    "nonfinite_values": 'cd "$DATA" && "$PLIMSOLL" ckpt verify -q --values checkpoints/nonfinite.pt',
+    "required_missing": 'cd "$DATA" && "$PLIMSOLL" ckpt verify -q --require epoch,commit checkpoints/full_training.pt',
+    "no_such_file": '"$PLIMSOLL" ckpt verify -q nothing.pt',
+    "device": '"$PLIMSOLL" ckpt verify -q /dev/null',
+    "diff_of_no_checkpoint": 'cd "$DATA" && "$PLIMSOLL" ckpt diff checkpoints/tensor.pt checkpoints/lora_r4/adapter_config.json',
+    "config_of_no_model": 'cd "$DATA" && "$PLIMSOLL" ckpt diff checkpoints/tensor.pt --config checkpoints/lora_r4/adapter_config.json',
+    "convert_complex128": '"$PLIMSOLL" ckpt convert "$DATA/checkpoints/dtypes.pt" -o out.safetensors',
+    "convert_to_nothing_known": '"$PLIMSOLL" ckpt convert "$DATA/checkpoints/tensor.pt" -o out.onnx',
+    "extract_nothing": '"$PLIMSOLL" ckpt extract "$DATA/checkpoints/tensor.pt" --keys nothing -o out.pt',
+    "last_good_of_one": 'cd "$DATA" && "$PLIMSOLL" ckpt last-good checkpoints/lora_r4',
+    "write_into_nowhere": '"$PLIMSOLL" ckpt convert "$DATA/checkpoints/tensor.pt" -o no/such/folder/out.pt',
+}
+
+CASE = '''python3 "$CASE/../../../bad_checkpoints.py" {name} "$DATA" bad && "$PLIMSOLL" ckpt verify -q bad
+code=$?
+rm -r bad
+exit $code
+'''
+
+
+def write_cases(top):
+    data = os.path.join(top, "data")
+    made = {name: CASE.format(name=name) for name in [*files(data), *FOLDERS]}
+    for name, command in (made | {name: text + "\n" for name, text in COMMANDS.items()}).items():
+        folder = os.path.join(top, "cli", "bad_ckpt", name)
+        os.makedirs(folder, exist_ok=True)
+        write(folder + "/cmd", command.encode())
+
+
+def main():
+    if sys.argv[1] == "--cases":
+        write_cases(os.path.dirname(os.path.abspath(__file__)))
+        return
+    name, data, path = sys.argv[1:]
+    if name in FOLDERS:
+        FOLDERS[name](data, path)
+    else:
+        write(path, files(data)[name])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,903 @@
+#!/usr/bin/env python3
+"""Checkpoints beside their truth: checkpoints.py PROGRAM DATA [TRUTH].
+
+Good files raise no alarm; every single-bit flip of a zip is found or is on the list of what cannot do
+harm; every mutation that torch loads without a word gets its verdict; truncations tell what is whole;
+the hostile file runs nothing.  Where python3 has torch, what it writes is verified as well.
+"""
+import glob
+import json
+import os
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+import traceback
+import zipfile
+
+from bad_checkpoints import bad_safetensors, local_headers, mutations, safetensors
+
+PROGRAM = os.path.abspath(sys.argv[1])
+HERE = os.path.join(sys.argv[2], "checkpoints")
+TRUTH = os.path.join(sys.argv[3], "checkpoints") if len(sys.argv) > 3 and sys.argv[3] else ""
+FOLDERS = ("dcp", "dcp1", "dcp2", "dcphf", "lora_r4", "lora_r8", "llama_sharded", "llama_other_arch",
+           "checkpoint-4", "checkpoint-8", "checkpoint-12")
+
+
+def verify(*paths, more=()):
+    """The results of `ckpt verify --json` of many paths, and the exit code of all."""
+    done = subprocess.run([PROGRAM, "ckpt", "verify", "--json", *more, *paths], capture_output=True, timeout=300)
+    assert done.returncode in (0, 1), (done.returncode, done.stderr[:500])
+    text, out, at = done.stdout.decode(), [], 0
+    decoder = json.JSONDecoder()
+    while at < len(text):
+        value, at = decoder.raw_decode(text, at)
+        out.append(value)
+        while at < len(text) and text[at].isspace():
+            at += 1
+    assert len(out) == len(paths), (len(out), len(paths), done.stderr[:300])
+    return out, done.returncode
+
+
+def bad_kinds(result):
+    return {f["kind"] for f in result["findings"] if f["severity"] == "bad"}
+
+
+def told_kinds(result):
+    return {f["kind"] for f in result["findings"] if f["severity"] != "note"}
+
+
+def good_paths(top):
+    for at, folders, files in os.walk(top):
+        for name in folders:
+            if name in FOLDERS or os.path.exists(os.path.join(at, name, "trainer_state.json")):
+                yield os.path.join(at, name)
+        for name in files:
+            if name.endswith((".pt", ".pth", ".bin", ".ckpt", ".safetensors", ".tar")) and name != "evil_reduce.pt":
+                yield os.path.join(at, name)
+
+
+def test_good():
+    paths = sorted({p for top in (HERE, TRUTH) if top for p in good_paths(top)})
+    results, _ = verify(*paths)
+    for path, r in zip(paths, results):
+        assert r["verdict"] in ("whole", "unproven"), (path, r["verdict"], r["headline"])
+        assert not bad_kinds(r), (path, r["findings"])
+    return f"{len(paths)} good files and folders, no alarm"
+
+
+# ---- one bit ----
+
+def harmless_bytes(data):
+    """Bytes whose flip changes nothing that a reader uses: version made by, attributes."""
+    out = set()
+    at = data.rindex(b"PK\5\6")
+    start = struct.unpack_from("<I", data, at + 16)[0]
+    while data[start:start + 4] == b"PK\1\2":
+        n = sum(struct.unpack_from("<HHH", data, start + 28))
+        out |= {start + 4, start + 5}                       # made by
+        out |= set(range(start + 36, start + 42))           # internal and external attributes
+        start += 46 + n
+    at64 = data.rindex(b"PK\6\6")
+    out |= set(range(at64 + 12, at64 + 16))                 # made by, needed
+    return out
+
+
+def flip_all(folder, name, data, skip=()):
+    """Every bit of every byte flipped alone: the bytes whose flip raised no finding."""
+    silent, batch = set(), []
+
+    def run():
+        results, _ = verify(*(p for _, p in batch))
+        for (at, path), r in zip(batch, results):
+            if not told_kinds(r):
+                silent.add(at)
+            os.unlink(path)
+        batch.clear()
+
+    for at in range(len(data)):
+        for bit in range(8):
+            if at in skip:
+                continue
+            changed = bytearray(data)
+            changed[at] ^= 1 << bit
+            path = os.path.join(folder, f"{at}_{bit}_{name}")
+            with open(path, "wb") as f:
+                f.write(changed)
+            batch.append((at, path))
+            if len(batch) == 400:
+                run()
+    if batch:
+        run()
+    return silent
+
+
+def test_flips():
+    with open(os.path.join(HERE, "tensor.pt"), "rb") as f:
+        data = f.read()
+    with tempfile.TemporaryDirectory() as folder:
+        silent = flip_all(folder, "tensor.pt", data)
+    missed = sorted(silent - harmless_bytes(data))
+    assert not missed, f"flips at {missed} went unseen"
+    return f"{8 * len(data)} flips, {len(silent)} bytes where one is harmless"
+
+
+def test_flips_in_tensors():
+    """One bit in every byte of every stored tensor of larger files."""
+    n = 0
+    for name in ("state_dict_cuda.pt", "exotic.pt", "more/dcp2/__1_0.distcp"):
+        path = os.path.join(HERE, name)
+        with open(path, "rb") as f:
+            data = f.read()
+        with tempfile.TemporaryDirectory() as folder:
+            if name.endswith(".distcp"):
+                shutil.copytree(os.path.dirname(path), os.path.join(folder, "d"))
+                for at in range(0, len(data), 97):
+                    changed = bytearray(data)
+                    changed[at] ^= 1 << at % 8
+                    with open(os.path.join(folder, "d", os.path.basename(path)), "wb") as f:
+                        f.write(changed)
+                    r, _ = verify(os.path.join(folder, "d"))
+                    n += 1
+                    # What may stay unseen is what may in any zip: there is one for each item here.
+                    assert told_kinds(r[0]) or b"PK\1\2" in data[at - 46:at + 4] or b"PK\6\6" in data[at - 20:at + 4], at
+                continue
+            paths = []
+            for _, info, _, _, start in local_headers(data):
+                for at in range(start, start + info.file_size, 7 if "/data/" in info.filename else 61):
+                    changed = bytearray(data)
+                    changed[at] ^= 1 << at % 8
+                    paths.append(os.path.join(folder, f"{at}.pt"))
+                    with open(paths[-1], "wb") as f:
+                        f.write(changed)
+            results, code = verify(*paths)
+            assert code == 1
+            for p, r in zip(paths, results):
+                assert "crc_mismatch" in bad_kinds(r), (name, p, r["headline"])
+            n += len(paths)
+    return f"{n} flips in records, all found"
+
+
+# ---- mutations ----
+
+def test_mutations():
+    with open(os.path.join(HERE, "state_dict_cuda.pt"), "rb") as f:
+        data = f.read()
+    n = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for name, changed, kind, code in mutations(data):
+            path = os.path.join(folder, "m.pt")
+            with open(path, "wb") as f:
+                f.write(changed)
+            (r,), got = verify(path)
+            assert got == code, (name, got, r["headline"])
+            assert kind is None or (kind in told_kinds(r) if kind else not told_kinds(r)), (name, r["findings"])
+            n += 1
+    return f"{n} mutations"
+
+
+# ---- cut files ----
+
+def test_truncation():
+    """At every length of a small file, and at steps of larger ones; whole tensors are told."""
+    n = 0
+    for name, step in (("tensor.pt", 1), ("more/train.pt", 13), ("legacy.pt", 37), ("model.safetensors", 41)):
+        with open(os.path.join(HERE, name), "rb") as f:
+            data = f.read()
+        with tempfile.TemporaryDirectory() as folder:
+            paths = []
+            for length in range(1, len(data), step):
+                paths.append(os.path.join(folder, f"{length}.x"))
+                with open(paths[-1], "wb") as f:
+                    f.write(data[:length])
+            for path, r in zip(paths, verify(*paths)[0]):
+                assert r["verdict"] in ("truncated", "not_a_checkpoint", "damaged"), (name, path, r["verdict"])
+                n += 1
+            if name.endswith("train.pt"):
+                whole = [sum(t["whole"] for t in r["tensors"]) for r in verify(*paths)[0]]
+                assert whole == sorted(whole) and whole[-1] == 8 and 0 < whole[len(whole) * 3 // 4] <= 8, whole
+    return f"{n} cut files"
+
+
+# ---- hostile, shards ----
+
+def test_hostile():
+    path = os.path.join(HERE, "evil_reduce.pt")
+    (r,), code = verify(path)
+    assert code == 1 and r["pickle"] == "dangerous" and "dangerous_pickle" in bad_kinds(r)
+    assert any(g["name"] == "posix.system" and g["offset"] for g in r["globals"])
+    assert not os.path.exists("/tmp/tidemark_pwned"), "it ran"
+    if shutil.which("strace"):
+        done = subprocess.run(["strace", "-f", "-e", "trace=execve,fork,vfork", PROGRAM, "ckpt", "verify", "--values", path],
+                              capture_output=True, timeout=60)
+        if b"ptrace" not in done.stderr:
+            calls = [l for l in done.stderr.splitlines() if b"execve(" in l or b"fork(" in l]
+            assert len(calls) <= 1, calls
+    return "nothing ran"
+
+
+def test_shards():
+    def fresh(top, weight_map=None, total=None):
+        shutil.rmtree(top, ignore_errors=True)
+        os.mkdir(top)
+        for i, names in ((1, "ab"), (2, "cd")):
+            with open(f"{top}/model-0000{i}-of-00002.safetensors", "wb") as f:
+                f.write(safetensors({n: n.encode() * 8 for n in names}))
+        m = weight_map or {n: f"model-0000{1 + (n in 'cd')}-of-00002.safetensors" for n in "abcd"}
+        with open(f"{top}/model.safetensors.index.json", "w", encoding="utf-8") as f:
+            json.dump({"metadata": {"total_size": total or 32}, "weight_map": m}, f)
+        return m
+
+    with tempfile.TemporaryDirectory() as folder:
+        top = os.path.join(folder, "m")
+        m = fresh(top)
+        assert verify(top)[1] == 0
+        os.unlink(f"{top}/model-00002-of-00002.safetensors")
+        assert "missing_file" in bad_kinds(verify(top)[0][0])
+        os.symlink("/etc/passwd", f"{top}/model-00002-of-00002.safetensors")
+        assert "missing_file" in bad_kinds(verify(top)[0][0]), "a link was followed"
+        fresh(top, {**m, "a": m["c"]})
+        assert "wrong_shard" in bad_kinds(verify(top)[0][0])
+        fresh(top, {**m, "e": m["c"]})
+        assert "missing_tensor" in bad_kinds(verify(top)[0][0])
+        fresh(top, {**m, "a": "../../../etc/passwd"})
+        assert "unsafe_name" in bad_kinds(verify(top)[0][0])
+        fresh(top, {k: v for k, v in m.items() if k != "d"})
+        assert "unmapped_tensor" in told_kinds(verify(top)[0][0])
+        fresh(top, total=33)
+        assert "total_size" in told_kinds(verify(top)[0][0])
+        with open(f"{top}/model-00003-of-00003.safetensors", "wb") as f:
+            f.write(safetensors({"z": b"1"}))
+        assert "stale_file" in told_kinds(verify(top)[0][0])
+        os.unlink(f"{top}/model.safetensors.index.json")
+        assert "mixed_shards" in bad_kinds(verify(top)[0][0])
+    return "11 states of a sharded folder"
+
+
+def test_distributed():
+    def told(change):
+        with tempfile.TemporaryDirectory() as folder:
+            top = os.path.join(folder, "d")
+            shutil.copytree(os.path.join(HERE, "more", "dcp2"), top)
+            change(top)
+            return told_kinds(verify(top)[0][0])
+
+    assert "missing_file" in told(lambda t: os.unlink(f"{t}/__1_0.distcp"))
+    assert "no_metadata" in told(lambda t: os.unlink(f"{t}/.metadata"))
+    assert "stale_file" in told(lambda t: shutil.copy(f"{t}/__1_0.distcp", f"{t}/__2_0.distcp"))
+    assert "truncated" in told(lambda t: os.truncate(f"{t}/__1_0.distcp", 9000))
+    assert "leftover" in told(lambda t: shutil.copy(f"{t}/.metadata", f"{t}/.metadata.tmp"))
+
+    def narrow(top):
+        with open(f"{top}/.metadata", "rb") as f:
+            data = bytearray(f.read())
+        at = data.index(b"\x8c\x07offsets")  # the first chunk's own offset moves by one row
+        at = data.index(b"K\0K\0", at)
+        data[at + 1] = 1
+        with open(f"{top}/.metadata", "wb") as f:
+            f.write(data)
+    assert "chunks" in told(narrow)
+    return "6 states of a distributed folder"
+
+
+def test_safetensors():
+    cases = bad_safetensors()
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "x.safetensors")
+        for name, (data, kind) in cases.items():
+            with open(path, "wb") as f:
+                f.write(data)
+            (r,), code = verify(path)
+            assert code == 1 and kind in bad_kinds(r), (name, code, r["findings"])
+        for data in (safetensors({}), safetensors({}, header=b"{}      "), safetensors({"a": b""}), safetensors({"a": b"1"})):
+            with open(path, "wb") as f:
+                f.write(data)
+            assert verify(path)[1] == 0, data
+    return f"{len(cases)} bad headers, 4 good ones"
+
+
+def test_memory():
+    """Memory does not grow with the file: 1 GiB (a hole on the disk), within a limit of 1 MiB."""
+    size = 1 << 30
+    with tempfile.TemporaryDirectory() as folder:
+        path = folder + "/large.safetensors"
+        header = json.dumps({"a": {"dtype": "F32", "shape": [size // 4], "data_offsets": [0, size]}}).encode()
+        with open(path, "wb") as f:
+            f.write(struct.pack("<Q", len(header)) + header)
+            f.truncate(8 + len(header) + size)
+        (r,), code = verify(path, more=["--values", "--max-memory", "1MiB"])
+        assert not code and r["tensors"][0]["zero"] == size // 4, r["headline"]
+    return "1 GiB within 1 MiB"
+
+
+# ---- values, keys ----
+
+def test_values():
+    (r,), code = verify(os.path.join(HERE, "nonfinite.pt"), more=["--values"])
+    rows = {t["name"]: t for t in r["tensors"]}
+    assert code == 1 and rows["a"]["nan"] == 1 and rows["b"]["infinite"] == 2, rows
+    (r,), code = verify(os.path.join(HERE, "nonfinite.pt"))
+    assert code == 0
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "x.safetensors")
+        kinds = {  # dtype: (bytes of a number, [numbers], min, max, zeros, nan, inf)
+            "F32": ("<6f", [1.5, -2.0, 0.0, float("nan"), float("inf"), 3.25], -2.0, 3.25, 1, 1, 1),
+            "F64": ("<4d", [1e300, -1e-300, 0.0, float("-inf")], -1e-300, 1e300, 1, 0, 1),
+            "F16": ("<4e", [65504.0, -0.5, 0.0, float("nan")], -0.5, 65504.0, 1, 1, 0),
+            "I64": ("<3q", [-5, 0, 7], -5, 7, 1, 0, 0),
+            "U8": ("<4B", [0, 255, 3, 3], 0, 255, 1, 0, 0),
+            "I8": ("<3b", [-128, 127, 0], -128, 127, 1, 0, 0),
+        }
+        for dtype, (form, numbers, low, high, zero, nan, inf) in kinds.items():
+            raw = struct.pack(form, *numbers)
+            text = json.dumps({"x": {"dtype": dtype, "shape": [len(numbers)], "data_offsets": [0, len(raw)]}}).encode()
+            with open(path, "wb") as f:
+                f.write(struct.pack("<Q", len(text)) + text + raw)
+            (r,), _ = verify(path, more=["--values"])
+            t = r["tensors"][0]
+            assert (t["min"], t["max"], t["zero"], t["nan"], t["infinite"]) == (low, high, zero, nan, inf), (dtype, t)
+    return "numbers of 6 dtypes and 1 file of torch's"
+
+
+def test_repeats():
+    """Many views of the same bytes do not make work without end; that they were not looked at is said."""
+    def text(t):
+        return b"X" + struct.pack("<I", len(t)) + t.encode()
+
+    n, elements = 20000, 1 << 20
+    storage = b"((" + text("storage") + b"ctorch\nFloatStorage\n" + text("0") + text("cpu") + b"J" + struct.pack("<i", elements) + b"tQ"
+    whole = storage + b"K\0J" + struct.pack("<i", elements) + b"\x85K\1\x85\x89ccollections\nOrderedDict\n)RtR"
+    pickle = b"\x80\2}(" + b"".join(text(f"v{i}") + b"ctorch._utils\n_rebuild_tensor_v2\n" + whole for i in range(n)) + b"u."
+    with tempfile.TemporaryDirectory() as folder:
+        path = folder + "/views.pt"
+        with zipfile.ZipFile(path, "w") as z:
+            for name, content in (("data.pkl", pickle), ("data/0", bytes(4 * elements)), ("version", b"3\n")):
+                z.writestr(zipfile.ZipInfo("archive/" + name), content)
+        (r,), code = verify(path, more=["--values"])
+        assert not code and len(r["tensors"]) == n and r["tensors"][0]["nan"] is None
+        assert "values_skipped" in {f["kind"] for f in r["findings"]}
+        assert write("convert", path, folder + "/x.safetensors").returncode == 4
+    return f"{n} views of 4 MiB"
+
+
+def test_require():
+    path = os.path.join(HERE, "full_training.pt")
+    assert verify(path, more=["--require", "model_state_dict,optimizer_state_dict,epoch"])[1] == 0
+    (r,), code = verify(path, more=["--require", "model_state_dict,scaler"])
+    assert code == 1 and r["required_missing"] == ["scaler"], r["required_missing"]
+    return "keys there and missing"
+
+
+def test_torch():
+    """What the machine's own torch writes: no alarm, the same tensors."""
+    script = r"""
+import sys, json, collections, torch
+torch.manual_seed(1)
+net = torch.nn.Sequential(torch.nn.Linear(33, 17), torch.nn.BatchNorm1d(17), torch.nn.Embedding(9, 5))
+opt = torch.optim.AdamW(net.parameters(), lr=3e-4)
+sum(p.sum() for p in net.parameters()).backward(); opt.step()
+big = torch.randn(64, 64)
+things = {"state": net.state_dict(), "train": {"model": net.state_dict(), "optimizer": opt.state_dict(), "epoch": 3},
+          "views": {"a": big[:5], "b": big.t(), "c": big[3].expand(4, 64), "d": torch.zeros(0, 3), "e": torch.tensor(2.0)},
+          "dtypes": {str(d): torch.ones(5).to(d) for d in (torch.float16, torch.bfloat16, torch.float64, torch.int8,
+                     torch.uint8, torch.int16, torch.int32, torch.int64, torch.bool, torch.complex64, torch.complex128)}}
+out = {}
+for name, thing in things.items():
+    for form in ("zip", "legacy"):
+        torch.save(thing, f"{sys.argv[1]}/{name}.{form}.pt", _use_new_zipfile_serialization=form == "zip")
+    def walk(prefix, v):
+        if isinstance(v, torch.Tensor): out[name][prefix] = [str(v.dtype)[6:], list(v.shape), list(v.stride())]
+        elif isinstance(v, dict):
+            for k, x in v.items(): walk(f"{prefix}.{k}" if prefix else str(k), x)
+        elif isinstance(v, (list, tuple)):
+            for k, x in enumerate(v): walk(f"{prefix}.{k}", x)
+    out[name] = {}
+    walk("", thing)
+json.dump(out, open(sys.argv[1] + "/truth.json", "w"))
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([sys.executable, "-c", script, folder], capture_output=True, timeout=200)
+        if b"No module named" in done.stderr:
+            return "SKIP no torch for this python"
+        assert not done.returncode, done.stderr[-500:]
+        with open(folder + "/truth.json", encoding="utf-8") as f:
+            truth = json.load(f)
+        paths = sorted(glob.glob(folder + "/*.pt"))
+        for path, r in zip(paths, verify(*paths, more=["--values"])[0]):
+            want = truth[os.path.basename(path).split(".")[0]]
+            got = {t["name"]: [t["dtype"], t["shape"], t["strides"]] for t in r["tensors"]}
+            assert got == want, (path, got, want)
+            assert r["verdict"] == ("unproven" if ".legacy" in path else "whole"), (path, r["headline"])
+    return f"{len(paths)} files of the machine's torch"
+
+
+# ---- diff ----
+
+def diff(a, b, *more):
+    done = subprocess.run([PROGRAM, "ckpt", "diff", "--json", a, b, *more], capture_output=True, timeout=60)
+    assert done.returncode in (0, 1), done.stderr
+    return json.loads(done.stdout), done.returncode
+
+
+def test_diff():
+    """Planted differences, each alone."""
+    def model(prefix="", layers=4, hidden=8, vocab=50, dtype="F32", head=True, lora=False, rename=None):
+        out = {"embed.weight": [vocab, hidden]}
+        for i in range(layers):
+            out[f"layers.{i}.attn.q.weight"] = [hidden, hidden]
+            out[f"layers.{i}.attn.k.weight"] = [hidden // 2, hidden]
+            out[f"layers.{i}.norm.weight"] = [hidden]
+            if lora:
+                out[f"layers.{i}.attn.q.lora_A.weight"] = [2, hidden]
+        out["norm.weight"] = [hidden]
+        if head:
+            out["lm_head.weight"] = [vocab, hidden]
+        rows, at = {}, 0
+        width = 4 if dtype == "F32" else 2
+        for name, shape in out.items():
+            if rename:
+                name = name.replace(*rename)
+            n = width
+            for k in shape:
+                n *= k
+            rows[prefix + name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + n]}
+            at += n
+        text = json.dumps(rows).encode()
+        return struct.pack("<Q", len(text)) + text + bytes(at)
+
+    cases = {
+        "prefix": {"prefix": "module."}, "depth": {"layers": 6}, "width": {"hidden": 16}, "vocabulary": {"vocab": 64},
+        "dtype": {"dtype": "BF16"}, "tied": {"head": False}, "lora": {"lora": True}, "rename": {"rename": (".attn.", ".attention.")},
+        "same": {},
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        a, b = folder + "/a", folder + "/b"
+        with open(a, "wb") as f:
+            f.write(model())
+        for kind, change in cases.items():
+            with open(b, "wb") as f:
+                f.write(model(**change))
+            for x, y in ((a, b), (b, a)):
+                r, code = diff(x, y)
+                assert r["conclusions"][0]["kind"] == kind, (kind, r["conclusions"])
+                assert len(r["conclusions"]) == 1 and code == (kind != "same"), (kind, r["conclusions"])
+        with open(b, "wb") as f:
+            f.write(model(prefix="module.", dtype="BF16"))
+        assert [c["kind"] for c in diff(a, b)[0]["conclusions"]] == ["prefix", "dtype"]
+        raw = bytearray(model())
+        raw[-4:] = struct.pack("<f", 0.5)
+        with open(b, "wb") as f:
+            f.write(raw)
+        r, code = diff(a, b, "--values")
+        assert code == 1 and r["changed"] == 1 and r["max_difference"] == 0.5 and not r["bf16_enough"], r
+        raw[-4:] = struct.pack("<f", 0.001)
+        with open(b, "wb") as f:
+            f.write(raw)
+        assert diff(a, b, "--values")[0]["bf16_enough"]
+    return f"{len(cases)} kinds of difference, both ways"
+
+
+def test_config():
+    """Would it load into the model of a config, for models that are in the tables and one that is not."""
+    def llama(c, prefix="model.", drop=(), more=()):
+        h, i, v = c["hidden_size"], c["intermediate_size"], c["vocab_size"]
+        d = c.get("head_dim", h // c["num_attention_heads"])
+        q, k = d * c["num_attention_heads"], d * c.get("num_key_value_heads", c["num_attention_heads"])
+        out = {prefix + "embed_tokens.weight": [v, h], prefix + "norm.weight": [h]}
+        for n in range(c["num_hidden_layers"]):
+            rows = {"input_layernorm.weight": [h], "post_attention_layernorm.weight": [h], "self_attn.q_proj.weight": [q, h],
+                    "self_attn.k_proj.weight": [k, h], "self_attn.v_proj.weight": [k, h], "self_attn.o_proj.weight": [h, q],
+                    "mlp.gate_proj.weight": [i, h], "mlp.up_proj.weight": [i, h], "mlp.down_proj.weight": [h, i]}
+            if c["model_type"] == "qwen2":
+                rows |= {"self_attn.q_proj.bias": [q], "self_attn.k_proj.bias": [k], "self_attn.v_proj.bias": [k]}
+            if c["model_type"] == "qwen3":
+                rows |= {"self_attn.q_norm.weight": [d], "self_attn.k_norm.weight": [d]}
+            out |= {f"{prefix}layers.{n}.{name}": shape for name, shape in rows.items()}
+        if not c.get("tie_word_embeddings", False):
+            out["lm_head.weight"] = [v, h]
+        return {name: shape for name, shape in out.items() if name not in drop} | dict(more)
+
+    def stored(shapes):
+        rows, at = {}, 0
+        for name, shape in shapes.items():
+            n = 2
+            for k in shape:
+                n *= k
+            rows[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, at + n]}
+            at += n
+        text = json.dumps(rows).encode()
+        return struct.pack("<Q", len(text)) + text + bytes(at)
+
+    base = {"model_type": "llama", "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 4, "num_key_value_heads": 2,
+            "num_hidden_layers": 3, "vocab_size": 40, "torch_dtype": "bfloat16"}
+    qwen3 = base | {"model_type": "qwen3", "head_dim": 8}
+    tied = base | {"model_type": "mistral", "tie_word_embeddings": True}
+    other = base | {"model_type": "deepthought"}
+    cases = [  # the model's config, what is done to its tensors, the config beside it, the verdict, a conclusion
+        (base, {}, base, "yes", "loads"), (qwen3, {}, qwen3, "yes", "loads"), (tied, {}, tied, "yes", "loads"),
+        (base | {"model_type": "qwen2"}, {}, base | {"model_type": "qwen2"}, "yes", "loads"),
+        (base, {}, base | {"model_type": "qwen2"}, "no", "does_not_load"), (base, {"prefix": ""}, base, "yes", "loads"),
+        (base, {"prefix": "module.model."}, base, "no", "prefix"), (base, {}, base | {"num_hidden_layers": 4}, "no", "depth"),
+        (base, {}, base | {"vocab_size": 41}, "no", "vocabulary"), (base, {}, base | {"hidden_size": 32}, "no", "width"),
+        (tied, {}, base | {"model_type": "mistral"}, "no", "tied"),
+        (base, {"drop": ["model.layers.1.mlp.up_proj.weight"]}, base, "no", "does_not_load"),
+        (base, {"more": {"classifier.extra.weight": [3, 16]}}, base, "yes", "loads"),
+        (base, {}, other, "unknown", "not_judged"), (base, {}, other | {"hidden_size": 8}, "no", "width"),
+        (base, {}, other | {"num_hidden_layers": 9}, "no", "depth"), (base, {}, other | {"vocab_size": 41}, "no", "vocabulary"),
+        (base, {}, base | {"quantization_config": {"bits": 4}, "intermediate_size": 7}, "unknown", "not_judged"),
+    ]
+    with tempfile.TemporaryDirectory() as folder:
+        model, config = folder + "/m.safetensors", folder + "/config.json"
+        for made, change, beside, loads, kind in cases:
+            with open(model, "wb") as f:
+                f.write(stored(llama(made, **change)))
+            with open(config, "w", encoding="utf-8") as f:
+                json.dump(beside, f)
+            done = subprocess.run([PROGRAM, "ckpt", "diff", "--json", model, "--config", config], capture_output=True, timeout=60)
+            r = json.loads(done.stdout)
+            assert (r["loads"], done.returncode) == (loads, loads == "no"), (change, beside, r["conclusions"])
+            assert kind in [c["kind"] for c in r["conclusions"]], (change, beside, r["conclusions"])
+    return f"{len(cases)} pairs of a model and a config"
+
+
+# ---- writing ----
+
+def read_safetensors(path):
+    """A strict reader of our own: name -> (dtype, shape, bytes)."""
+    with open(path, "rb") as f:
+        data = f.read()
+    n, = struct.unpack_from("<Q", data)
+    assert n % 8 == 0 and data[8:9] == b"{"
+    head = json.loads(data[8:8 + n].decode("utf-8"))
+    head.pop("__metadata__", None)
+    at, out = 0, {}
+    for name, row in sorted(head.items(), key=lambda x: x[1]["data_offsets"]):
+        assert row["data_offsets"][0] == at, name
+        at = row["data_offsets"][1]
+        out[name] = (row["dtype"], row["shape"], data[8 + n + row["data_offsets"][0]:8 + n + at])
+    assert 8 + n + at == len(data)
+    return out
+
+
+def write(verb, source, target, *more):
+    return subprocess.run([PROGRAM, "ckpt", verb, source, "-o", target, *more], capture_output=True, timeout=60)
+
+
+def test_extract():
+    with tempfile.TemporaryDirectory() as folder:
+        target = folder + "/x.safetensors"
+        written = ["x.safetensors", "x.safetensors.manifest.json"]
+        assert not write("convert", os.path.join(HERE, "state_dict_cuda.pt"), target).returncode
+        got, want = read_safetensors(target), read_safetensors(os.path.join(HERE, "model.safetensors"))
+        assert {k: v[:2] for k, v in got.items()} == {k: v[:2] for k, v in want.items()}, got.keys()
+        with zipfile.ZipFile(os.path.join(HERE, "state_dict_cuda.pt")) as z:
+            stored = {z.read(n) for n in z.namelist() if "/data/" in n}
+        assert {v[2] for v in got.values()} == stored
+        assert not write("extract", os.path.join(HERE, "lora_r4"), target, "--keys", "*lora_A*|nothing").returncode
+        got = read_safetensors(target)
+        want = {k: v for k, v in read_safetensors(os.path.join(HERE, "lora_r4", "adapter_model.safetensors")).items() if "lora_A" in k}
+        assert got == want
+        before = open(target, "rb").read()
+        assert write("extract", os.path.join(HERE, "lora_r4"), target, "--keys", "nothing").returncode == 2
+        assert write("convert", os.path.join(HERE, "dtypes.pt"), target).returncode == 4, "complex128 was written"
+        assert write("convert", os.path.join(HERE, "lora_r4"), folder + "/x.unknown").returncode == 2
+        assert open(target, "rb").read() == before and sorted(os.listdir(folder)) == written
+        with open(os.path.join(HERE, "more", "train.pt"), "rb") as f:
+            data = f.read()
+        with open(folder + "/cut.pt", "wb") as f:
+            f.write(data[:data.index(b"data/3")])
+        assert write("convert", folder + "/cut.pt", target).returncode == 3
+        assert open(target, "rb").read() == before
+        assert not write("repair", folder + "/cut.pt", target).returncode
+        assert read_safetensors(target)
+        assert not write("repair", folder + "/cut.pt", folder + "/y.pt", "--no-manifest").returncode
+        assert sorted(os.listdir(folder)) == ["cut.pt", *written, "y.pt"]
+    return "convert, extract and repair, bytes exact"
+
+
+# Values that torch 1.13 knows, one a dtype that both formats have.
+ROUND_TRIP = """
+import collections, sys, torch
+folder = sys.argv[1]
+torch.manual_seed(7)
+kinds = {torch.float32: "f32", torch.float64: "f64", torch.float16: "f16", torch.bfloat16: "bf16", torch.complex64: "c64",
+         torch.int64: "i64", torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8", torch.bool: "bool"}
+made = {}
+for dtype, name in kinds.items():
+    made[name] = (torch.randn(3, 5, dtype=torch.float64) * 40).to(dtype)
+made["turned"] = torch.randn(6, 4).t()
+made["gaps"] = torch.randn(9, 8)[1::2, ::3]
+made["wide"] = torch.zeros(1).expand(3, 4)
+made["scalar"] = torch.tensor(2.5)
+made["empty"] = torch.empty(0, 3)
+made["odd names.\u00e9\u4e2d"] = torch.arange(4)
+made["nonfinite"] = torch.tensor([float("nan"), float("inf"), -0.0])
+made["tied.a"] = torch.randn(4, 4)
+made["tied.b"] = made["tied.a"]
+if sys.argv[2] == "make":
+    torch.save(made, folder + "/made.pt")
+else:
+    got = torch.load(sys.argv[2], weights_only=True)
+    assert list(got) == list(made) or set(got) == set(made), list(got)
+    for name, t in made.items():
+        g = got[name]
+        assert g.dtype == t.dtype and g.shape == t.shape, (name, g.dtype, g.shape)
+        a, b = (x.contiguous().view(-1).view(torch.uint8) if x.dim() and x.numel() and x.dtype != torch.bool
+                else x.contiguous() for x in (g, t))
+        assert a.equal(b), name
+    if len(sys.argv) > 3:
+        assert got["tied.a"].data_ptr() == got["tied.b"].data_ptr()
+"""
+
+
+def all_bytes(path):
+    """(name, dtype, shape) -> bytes, of what `show --json` says of a file; for what no torch here can load."""
+    done = subprocess.run([PROGRAM, "ckpt", "show", "--json", path], capture_output=True, timeout=60)
+    assert not done.returncode, done
+    with open(path, "rb") as f:
+        data = f.read()
+    return {t["name"]: data[t["offset_bytes"]:t["offset_bytes"] + t["bytes"]] if t["bytes"] else b""
+            for t in json.loads(done.stdout)["tensors"]}
+
+
+def test_convert():
+    """.pt -> .safetensors -> .pt -> .safetensors: bytes equal, and torch agrees where it is there."""
+    dtypes = ("BOOL", "U8", "I8", "F8_E5M2", "F8_E4M3", "F8_E8M0", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "I16", "U16", "F16", "BF16",
+              "I32", "U32", "F32", "C64", "F64", "I64", "U64", "F4")
+    with tempfile.TemporaryDirectory() as folder:
+        rows, at = {}, 0
+        for name in dtypes:
+            n = 12 if name == "F4" else 24 * int("".join(c for c in name.split("_")[0] if c.isdigit()) or 8) // 8
+            rows["of " + name] = {"dtype": name, "shape": [4, 6], "data_offsets": [at, at + n]}
+            at += n
+        text = json.dumps(rows).encode()
+        text += b" " * (-len(text) % 8)
+        first, torch_file, second = (folder + "/" + x for x in ("a.safetensors", "b.pt", "c.safetensors"))
+        with open(first, "wb") as f:
+            f.write(struct.pack("<Q", len(text)) + text + bytes(i * 37 % 251 for i in range(at)))
+        assert not write("convert", first, torch_file).returncode
+        assert not write("convert", torch_file, second).returncode
+        assert all_bytes(first) == all_bytes(torch_file) == all_bytes(second)
+        assert {k: v[:2] for k, v in read_safetensors(second).items()} == {k: (v["dtype"], v["shape"]) for k, v in rows.items()}
+        with zipfile.ZipFile(torch_file) as z:
+            assert z.testzip() is None and z.namelist()[0] == "archive/data.pkl"
+        (r,), code = verify(torch_file)
+        assert not code and r["verdict"] == "whole" and r["pickle"] == "plain" and not told_kinds(r), r
+        made = subprocess.run(["/usr/bin/python3", "-c", ROUND_TRIP, folder, "make"], capture_output=True)
+        if made.returncode:
+            return f"{len(dtypes)} dtypes; no torch here to load them"
+        for target in ("made2.pt", "made.safetensors"):
+            assert not write("convert", folder + "/made.pt", folder + "/" + target).returncode
+        assert not write("convert", folder + "/made.safetensors", folder + "/made3.pt").returncode
+        for target, more in (("made2.pt", ["tied"]), ("made3.pt", [])):
+            loaded = subprocess.run(["/usr/bin/python3", "-c", ROUND_TRIP, folder, folder + "/" + target, *more], capture_output=True)
+            assert not loaded.returncode, loaded.stderr[-800:].decode()
+            assert not verify(folder + "/" + target)[1]
+    return f"{len(dtypes)} dtypes both ways; torch loads them back equal"
+
+
+def test_manifest():
+    """Bytes without a checksum are proven by a manifest, and every change is found with it."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = folder + "/m.safetensors"
+        shutil.copy(os.path.join(HERE, "model.safetensors"), path)
+        (r,), code = verify(path)
+        assert not code and r["verdict"] == "unproven"
+        assert not subprocess.run([PROGRAM, "ckpt", "seal", path], capture_output=True).returncode
+        (r,), code = verify(path)
+        assert not code and r["verdict"] == "whole" and not r["unprotected_bytes"], r
+        with open(path, "rb") as f:
+            data = f.read()
+        n = 0
+        for at in range(len(data) - 300, len(data), 7):
+            with open(path, "wb") as f:
+                f.write(data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1:])
+            (r,), code = verify(path)
+            assert code == 1 and "manifest" in bad_kinds(r), at
+            n += 1
+        with open(path, "wb") as f:
+            f.write(data)
+        manifest = path + ".manifest.json"
+        for text in ("", "{", "[]", '{"files": 3}', '{"files": [{"name": "m", "bytes": -1, "xxh3": "0"}]}', '{"files": [{}]}',
+                     '{"files": [{"name": "a", "bytes": 1, "xxh3": "0123456789abcdeg"}]}'):
+            with open(manifest, "w") as f:
+                f.write(text)
+            (r,), code = verify(path)
+            assert r["verdict"] in ("damaged", "unproven"), (text, r["verdict"])
+        whole = os.path.join(folder, "lora_r4")
+        shutil.copytree(os.path.join(HERE, "lora_r4"), whole)
+        assert not subprocess.run([PROGRAM, "ckpt", "seal", whole], capture_output=True).returncode
+        (r,), code = verify(whole)
+        assert not code and r["verdict"] == "whole", r["headline"]
+        with open(os.path.join(whole, "adapter_config.json"), "ab") as f:
+            f.write(b" ")
+        (r,), code = verify(whole)
+        assert code == 1 and "manifest" in bad_kinds(r)
+        os.unlink(os.path.join(whole, "adapter_config.json"))
+        (r,), code = verify(whole)
+        assert code == 1 and "missing_file" in bad_kinds(r)
+        cut = folder + "/cut.pt"
+        with open(os.path.join(HERE, "more", "train.pt"), "rb") as f:
+            data = f.read()
+        with open(cut, "wb") as f:
+            f.write(data[:-50])
+        assert subprocess.run([PROGRAM, "ckpt", "seal", cut], capture_output=True).returncode == 1
+        assert not os.path.exists(cut + ".manifest.json")
+    return f"{n} flips found by sums; folders and bad manifests"
+
+
+def last_good(folder, *more):
+    done = subprocess.run([PROGRAM, "ckpt", "last-good", folder, *more], capture_output=True, timeout=60)
+    return done.stdout.decode().strip().replace(folder + "/", ""), done.returncode, done.stderr.decode()
+
+
+def test_last_good():
+    good, bad = (os.path.join(HERE, "more", "train.pt"), b"PK\3\4 torn")
+
+    def fill(folder, names, damaged=(), order=None):
+        shutil.rmtree(folder, ignore_errors=True)
+        os.mkdir(folder)
+        for i, name in enumerate(names):
+            path = os.path.join(folder, name)
+            if "." not in name:
+                shutil.copytree(os.path.join(HERE, "lora_r4"), path)
+                if name in damaged:
+                    with open(os.path.join(path, "adapter_model.safetensors"), "wb") as f:
+                        f.write(bad)
+            elif name in damaged:
+                with open(path, "wb") as f:
+                    f.write(bad)
+            else:
+                shutil.copy(good, path)
+            os.utime(path, (10 ** 9 + i, 10 ** 9 + i))
+
+    with tempfile.TemporaryDirectory() as top:
+        folder = top + "/out"
+        # The number decides within a series, also where a copy has lost the times.
+        fill(folder, ["checkpoint-1000", "checkpoint-200", "checkpoint-30"])
+        assert last_good(folder)[:2] == ("checkpoint-1000", 0)
+        fill(folder, ["epoch=1-step=90.ckpt", "epoch=12-step=10.ckpt", "last.ckpt", "best.ckpt"], damaged=["best.ckpt"])
+        assert last_good(folder)[:2] == ("last.ckpt", 0)
+        fill(folder, ["step_9.pt", "step_10.pt", "step_11.pt"], damaged=["step_11.pt"])
+        out, code, err = last_good(folder)
+        assert (out, code) == ("step_10.pt", 0) and err.count("\n") == 1 and "step_11.pt" in err, (out, err)
+        fill(folder, ["a.pt"], damaged=["a.pt"])
+        assert last_good(folder)[:2] == ("", 1) and last_good(folder, "--keep", "1")[:2] == ("", 1)
+        assert os.listdir(folder) == ["a.pt"]
+        assert last_good(os.path.join(HERE, "lora_r4"))[1] == 2 and last_good(top + "/none")[1] == 3
+
+        names = [f"step_{i}-val_loss={abs(i - 3) + 0.5}.pt" for i in range(8)]
+        fill(folder, names, damaged=[names[6], names[1]])
+        before = sorted(os.listdir(folder))
+        out, code, err = last_good(folder, "--keep", "2", "--dry-run")
+        assert out == names[7] and sorted(os.listdir(folder)) == before and "would be removed" in err
+        out, code, err = last_good(folder, "--keep", "2")
+        # 7 and 5 are good, 6 is damaged but newer than them, 3 is the best.
+        assert out == names[7] and sorted(os.listdir(folder)) == sorted(names[i] for i in (3, 5, 6, 7)), os.listdir(folder)
+        fill(folder, names)
+        os.symlink(names[0], folder + "/best")
+        assert not last_good(folder, "--keep", "1")[1]
+        assert sorted(os.listdir(folder)) == sorted(["best", names[0], names[3], names[7]]), os.listdir(folder)
+        # What is called otherwise may be anything that somebody saved: it is neither counted nor removed.
+        fill(folder, ["train_data.pt", "step_1.pt", "step_2.pt", "step_3.pt", "last.ckpt"])
+        assert last_good(folder, "--keep", "2")[:2] == ("last.ckpt", 0)
+        assert sorted(os.listdir(folder)) == ["last.ckpt", "step_2.pt", "step_3.pt", "train_data.pt"], os.listdir(folder)
+        # Fewer good ones than asked for: nothing goes.
+        fill(folder, names[:4], damaged=names[:3])
+        assert last_good(folder, "--keep", "2")[:2] == (names[3], 0) and len(os.listdir(folder)) == 4
+        # Folders go as a whole, and links in them are not followed.
+        fill(folder, ["checkpoint-1", "checkpoint-2", "checkpoint-3"])
+        os.makedirs(folder + "/.plimsoll.removed.checkpoint-1/left")  # by one that was killed
+        os.mkdir(top + "/other")
+        with open(top + "/other/file", "w") as f:
+            f.write("stays")
+        os.symlink(top + "/other", folder + "/checkpoint-1/link")
+        os.mkdir(folder + "/checkpoint-1/below")
+        with open(folder + "/checkpoint-3/trainer_state.json", "w") as f:
+            json.dump({"best_model_checkpoint": "somewhere/else/out/checkpoint-2"}, f)
+        assert last_good(folder, "--keep", "1")[:2] == ("checkpoint-3", 0)
+        assert sorted(os.listdir(folder)) == ["checkpoint-2", "checkpoint-3"] and os.listdir(top + "/other") == ["file"]
+    return "order, damage, retention, links"
+
+
+# What may fail, and how, besides being killed.
+FAULTS = {"openat": ("ENOSPC", "EROFS", "EACCES"), "fallocate": ("ENOSPC", "EDQUOT"), "write": ("ENOSPC", "EIO"),
+          "ftruncate": ("EIO",), "fsync": ("EIO", "ENOSPC"), "pread64": ("EIO",), "close": ("EIO",), "renameat": ("EACCES", "EIO"),
+          "unlink": ("EACCES",), "newfstatat": ("EIO",)}
+
+
+def strace(folder, target, *inject):
+    source = os.path.join(HERE, "lora_r4")
+    log = folder + ".log"
+    done = subprocess.run(["strace", "-f", "-o", log, *inject, PROGRAM, "ckpt", "convert", source, "-o", target],
+                          capture_output=True, timeout=60)
+    with open(log, encoding="latin-1") as f:
+        lines = f.read().splitlines()
+    os.unlink(log)
+    return done, lines
+
+
+def calls_of_the_write(lines, folder):
+    """(name, which of that name) of each call of the main thread from its first look at the folder on."""
+    main, counts, out = lines[0].split()[0], {}, []
+    for line in lines:
+        pid, rest = line.split(None, 1)
+        name = rest.split("(")[0]
+        if pid != main or "(" not in rest or not name.isidentifier():
+            continue
+        counts[name] = counts.get(name, 0) + 1
+        if out or folder + "/" in rest and name != "execve":
+            out.append((name, counts[name]))
+    return out
+
+
+def test_durable():
+    """Killed at every system call of a write, or failed with what may fail there: the old file or the new one, whole."""
+    if not shutil.which("strace"):
+        return "SKIP no strace"
+    n, ends = 0, {"old": 0, "new": 0}
+    with tempfile.TemporaryDirectory() as top:
+        folder = top + "/out"
+        os.mkdir(folder)
+        target = folder + "/x.safetensors"
+        assert not write("convert", os.path.join(HERE, "lora_r4"), target).returncode
+        with open(target, "rb") as f:
+            new = f.read()
+        done, lines = strace(folder, target)
+        if done.returncode:
+            return "SKIP strace may not trace here"
+        calls = calls_of_the_write(lines, folder)
+        assert {"openat", "write", "fsync", "renameat", "pread64"} <= {c for c, _ in calls}, calls
+        for call, which in calls:
+            for what in ("signal=KILL", *("error=" + e for e in FAULTS.get(call, ()))):
+                with open(target, "wb") as f:
+                    f.write(b"old")
+                done, lines = strace(folder, target, "-e", f"trace={call}", "-e", f"inject={call}:{what}:when={which}")
+                with open(target, "rb") as f:
+                    now = f.read()
+                assert now in (b"old", new), (call, what, which, len(now))
+                ends["old" if now == b"old" else "new"] += 1
+                left = [x for x in os.listdir(folder) if not x.startswith("x.safetensors")]
+                if "KILL" not in what:
+                    assert not left or call in ("unlinkat", "close"), (call, what, which, left)
+                    # Whoever is told that it was written can rely on it; and is told when it was not.
+                    assert done.returncode == 0 or done.stderr.count(b"\n") == 1, (call, what, which, done)
+                    assert done.returncode or now == new, (call, what, which)
+                (r,), code = verify(target)
+                assert now != new or not code, (call, what, which, r["headline"])
+                for x in left:
+                    os.unlink(os.path.join(folder, x))
+                n += 1
+        assert ends["old"] and ends["new"]
+        read_only = top + "/ro"
+        os.mkdir(read_only, 0o555)
+        if os.getuid():
+            done = write("convert", os.path.join(HERE, "lora_r4"), read_only + "/x.safetensors")
+            assert done.returncode == 3 and b"untouched" in done.stderr, done
+    return f"{n} faults at {len(calls)} calls: {ends['old']} times the old file, {ends['new']} times the new one, never a part"
+
+
+TESTS = [test_good, test_flips, test_flips_in_tensors, test_mutations, test_truncation, test_hostile, test_shards,
+         test_distributed, test_safetensors, test_memory, test_values, test_repeats, test_require, test_torch, test_diff, test_config, test_extract, test_convert,
+         test_manifest, test_last_good, test_durable]
+
+
+def main():
+    failed = 0
+    only = os.environ.get("ONLY")
+    tests = [t for t in TESTS if not only or t.__name__ == "test_" + only]
+    print(f"1..{len(tests)}")
+    for i, test in enumerate(tests, 1):
+        try:
+            said = test()
+            note = " # SKIP" + said[4:] if said.startswith("SKIP") else f" - {said}"
+            print(f"ok {i} {test.__name__[5:]}{note}", flush=True)
+        except AssertionError as e:
+            failed = 1
+            where = traceback.extract_tb(e.__traceback__)[-1].lineno
+            print(f"not ok {i} {test.__name__[5:]}\n# line {where}: {str(e)[:1500]}", flush=True)
+    return failed
+
+
+sys.exit(main())
