@@ -156,6 +156,7 @@ static void use_device(struct mem *m, const struct trace *t, const struct trace_
 {
 	struct allocator_replay *replay;
 	struct findings_leak leak;
+	struct timeline_categories categories;
 	struct findings_death death;
 	struct plim_err err;
 	struct timeline tl;
@@ -168,8 +169,11 @@ static void use_device(struct mem *m, const struct trace *t, const struct trace_
 	use_times(m, &tl, TIMELINE_BEFORE);
 	use_times(m, &tl, tl.peak_event[TIMELINE_ACTIVE]);
 	findings_find_leak(m, &tl, TIMELINE_BEFORE, &leak, &found, &err);
-	for (size_t i = 0; i < replay->ooms.n && i < 8; i++)
-		findings_explain_death(m, &tl, &replay->ooms.at[i], NULL, &death, &err);
+	if (!timeline_categorize(m, &tl, &categories, &err))
+		for (size_t i = 0; i < replay->ooms.n && i < 8; i++)
+			findings_explain_death(m, &tl, &categories, &replay->ooms.at[i], NULL,
+					       &death, &err);
+	timeline_categories_release(&categories);
 	allocator_replay_free(replay);
 }
 

@@ -332,7 +332,7 @@ static enum plim_status fill_oom(struct plim_report *r, struct report_device *on
 	st = report_stack(r, ev->stack[e], &out->stack, &out->stack_count, err);
 	if (st || !explained)
 		return st;
-	st = findings_explain_death(&r->hidden->mem, tl, oom,
+	st = findings_explain_death(&r->hidden->mem, tl, &one->categories, oom,
 				    last && r->hidden->has_message ? &r->hidden->message : NULL, d,
 				    err);
 	if (st)

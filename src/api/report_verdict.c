@@ -104,7 +104,9 @@ static void tell_need(struct lines *l, const struct findings_death *d)
 		    d->points_before, d->points_before == 1 ? "" : "s",
 		    d->still_high_bytes ? "rose further, by up to " : "did not rise further",
 		    d->still_high_bytes ? report_size(a, d->still_high_bytes) : "",
-		    d->still_high_bytes ? " (scaled to this request)" : "");
+		    d->still_high_bytes && d->scaled
+			    ? " (allowing for another size of this request)"
+			    : "");
 		if (d->climbs >= 4)
 			add(l,
 			    "live memory at this point stood higher each of the last %u times: the "

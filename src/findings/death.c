@@ -97,8 +97,10 @@ struct stretch {
 struct point {
 	uint64_t hash[LENGTHS], power[LENGTHS]; /* rolling; power = multiplier ^ length */
 	uint64_t target[LENGTHS];
-	uint32_t matches[LENGTHS];
-	uint64_t low[LENGTHS], high[LENGTHS];
+	struct rise {
+		uint32_t matches;
+		uint64_t low, high;
+	} like[LENGTHS], unlike[LENGTHS]; /* after requests of the same size, and of others */
 	struct stretch now[LENGTHS];
 	uint64_t newest_base[LENGTHS];
 	uint32_t climbs
@@ -113,20 +115,34 @@ static inline uint64_t key_of(const struct trace *t, uint32_t stack)
 	return trace_stackless(t, stack) ? 1 : stack + (uint64_t)2;
 }
 
+static void rise_add(struct rise *r, double low, double high)
+{
+	uint64_t least = (uint64_t)low, most = (uint64_t)high;
+
+	r->low = !r->matches || least < r->low ? least : r->low;
+	r->high = most > r->high ? most : r->high;
+	r->matches++;
+}
+
+/*
+ * Batches differ in length.  What follows a request that was larger then is larger too, but by how much depends:
+ * gradients stay as they are, activations grow with the length, attention's with its square.
+ */
 static void stretch_end(struct point *p, size_t l, uint64_t request)
 {
 	struct stretch *s = &p->now[l];
-	uint64_t rise = s->highest_at_lowest > s->base ? s->highest_at_lowest - s->base : 0;
+	double rise = s->highest_at_lowest > s->base ? (double)(s->highest_at_lowest - s->base) : 0;
+	double grown = s->request ? (double)request / (double)s->request : 1;
 
 	if (!s->open)
 		return;
 	s->open = 0;
-	/* batches differ in length: what follows grows as this request did */
-	if (s->request)
-		rise = (uint64_t)((double)rise * ((double)request / (double)s->request));
-	p->low[l] = !p->matches[l] || rise < p->low[l] ? rise : p->low[l];
-	p->high[l] = rise > p->high[l] ? rise : p->high[l];
-	p->matches[l]++;
+	if (request == s->request)
+		rise_add(&p->like[l], rise, rise);
+	else if (grown < 1)
+		rise_add(&p->unlike[l], rise * grown * grown, rise);
+	else
+		rise_add(&p->unlike[l], rise, rise * grown * grown);
 }
 
 static void climb(struct point *p, size_t l, uint64_t live)
@@ -234,13 +250,16 @@ static enum plim_status look_back(struct mem *m, const struct timeline *tl,
 	start_point(&k, &p);
 	match_points(tl, d, &k, &p);
 	for (size_t l = 0; l < LENGTHS && d->future == FINDINGS_FUTURE_UNKNOWN; l++) {
-		if (k.n < lengths[l] || !p.matches[l] ||
+		const struct rise *r = p.like[l].matches ? &p.like[l] : &p.unlike[l];
+
+		if (k.n < lengths[l] || !r->matches ||
 		    (!tells(&k, lengths[l]) && !one_place_only(&k)))
 			continue;
 		d->future = FINDINGS_FUTURE_REPEATED;
-		d->points_before = p.matches[l];
-		d->still_low_bytes = p.low[l];
-		d->still_high_bytes = p.high[l];
+		d->points_before = r->matches;
+		d->scaled = r == &p.unlike[l];
+		d->still_low_bytes = r->low;
+		d->still_high_bytes = r->high;
 		climb(&p, l, d->live_bytes + d->request_bytes);
 		if (!one_place_only(&k)) /* else it is the last few allocations, not repetitions */
 			d->climbs = p.climbs[l];
@@ -251,21 +270,29 @@ static enum plim_status look_back(struct mem *m, const struct timeline *tl,
 
 /* ---- what was still to come: the first optimizer step ---- */
 
-/* What the optimizer's own lines hold at the death. */
+/* What the optimizer holds at the death. */
 struct optimizer_state {
-	uint64_t gradients; /* live and born without Python, as gradients are */
+	uint64_t gradients;
 	uint64_t state;
-	uint32_t lines;      /* lines that make tensors as large as the gradients */
+	uint32_t lines;      /* that make state, each as much as there are gradients */
+	uint64_t list;       /* of the line that failed */
 	int on_device_steps; /* step counters on the GPU: a fused or capturable optimizer has them */
 };
 
+/* torch's own optimizers make all state of a group there, before they begin to step. */
+static int makes_state(const struct trace *t, uint32_t stack)
+{
+	return trace_stack_names(t, stack, "_init_group");
+}
+
 static enum plim_status read_optimizer(struct mem *m, const struct timeline *tl,
+				       const struct timeline_categories *c,
 				       const struct findings_death *d, struct optimizer_state *o,
 				       struct plim_err *err)
 {
 	const struct trace *t = tl->trace;
 	uint32_t death_stack = tl->device->events.stack[d->event];
-	uint64_t *bytes = mem_new(m, t->stacks.n, sizeof(*bytes), err), most = 0;
+	uint64_t *bytes = mem_new(m, t->stacks.n, sizeof(*bytes), err);
 
 	*o = (struct optimizer_state){ 0 };
 	if (!bytes)
@@ -275,21 +302,18 @@ static enum plim_status read_optimizer(struct mem *m, const struct timeline *tl,
 
 		if (!timeline_lives(one, TIMELINE_ALLOCATED, d->event))
 			continue;
-		if (one->flags & TRACE_BEFORE && one->stack == TRACE_NONE)
-			continue; /* it may have had a stack, which was lost */
-		if (trace_stackless(t, one->stack))
+		if (timeline_rules[c->rule[a]].category == TIMELINE_GRADIENT)
 			o->gradients += one->requested_bytes;
-		else
+		else if (!trace_stackless(t, one->stack))
 			bytes[one->stack] += one->requested_bytes;
-		o->on_device_steps |=
-			one->requested_bytes <= 8 && timeline_in_optimizer(t, one->stack);
+		o->on_device_steps |= one->requested_bytes <= 8 && makes_state(t, one->stack);
 	}
-	for (uint32_t s = 0; s < t->stacks.n; s++)
-		if (bytes[s] > most && timeline_in_optimizer(t, s))
-			most = bytes[s];
+	o->list = bytes[death_stack];
 	for (uint32_t s = 0; s < t->stacks.n; s++) {
-		if (s != death_stack &&
-		    (!bytes[s] || bytes[s] < most / 4 || !timeline_in_optimizer(t, s)))
+		/* counters and the like are no line of their own */
+		if (s != death_stack && bytes[s] < o->gradients / 64)
+			continue;
+		if (!makes_state(t, s))
 			continue;
 		o->lines++;
 		o->state += bytes[s];
@@ -298,33 +322,56 @@ static enum plim_status read_optimizer(struct mem *m, const struct timeline *tl,
 	return PLIM_OK;
 }
 
+/* Has no step of an optimizer ended yet? */
+static enum plim_status is_first_step(struct mem *m, const struct timeline *tl, uint32_t event,
+				      int *first, struct plim_err *err)
+{
+	struct timeline_steps steps;
+	enum plim_status st = timeline_find_steps(m, tl, &steps, err);
+
+	*first = !st && (!steps.ends.n || steps.ends.at[0] >= event);
+	timeline_steps_release(&steps);
+	return st;
+}
+
 /*
- * In its first step an optimizer makes its state, parameter by parameter: Adam two tensors of the
- * gradient's size at two lines.  So lines times gradients, less what is there, is still to come.
- * Then PyTorch's default on CUDA (foreach; torch/optim/optimizer.py, 2.0 and later) makes one list
- * more, as large as the gradients, which a fused optimizer does not.
+ * In its first step an optimizer makes its state: Adam two tensors of each gradient's size at two lines of
+ * _init_group.  So lines times gradients, less what is there, is still to come.  Then PyTorch's default on CUDA
+ * (foreach; torch/optim/optimizer.py, 2.0 and later) makes a list as large as the gradients, which a fused
+ * optimizer does not; a failure in there (_multi_tensor_adam) has all state behind it and the rest of the list
+ * before it.  Of other libraries' optimizers nothing is concluded.
  */
 static enum plim_status look_at_optimizer(struct mem *m, const struct timeline *tl,
+					  const struct timeline_categories *c,
 					  struct findings_death *d, struct plim_err *err)
 {
+	uint32_t stack = tl->device->events.stack[d->event];
 	struct optimizer_state o;
 	uint64_t all, there;
-	enum plim_status st;
+	int first = 0;
+	enum plim_status st = PLIM_OK;
 
-	if (!timeline_in_optimizer(tl->trace, tl->device->events.stack[d->event]))
-		return PLIM_OK;
-	st = read_optimizer(m, tl, d, &o, err);
-	if (st)
+	if (c->mem && timeline_in_optimizer(tl->trace, stack))
+		st = is_first_step(m, tl, d->event, &first, err);
+	if (st || !first)
+		return st;
+	st = read_optimizer(m, tl, c, d, &o, err);
+	if (st || !o.gradients)
 		return st;
 	all = o.lines * o.gradients;
 	there = o.state + d->request_bytes;
-	if (!o.gradients || there > all + all / 8)
-		return PLIM_OK; /* all state was born: this is a later list, or no first step */
+	if (makes_state(tl->trace, stack)) {
+		d->still_low_bytes = all > there ? all - there : 0;
+		if (o.lines >= 2 && !o.on_device_steps)
+			d->still_low_bytes += o.gradients;
+	} else if (trace_stack_names(tl->trace, stack, "_multi_tensor_adam")) {
+		there = o.list + d->request_bytes;
+		d->still_low_bytes = o.gradients > there ? o.gradients - there : 0;
+	} else {
+		return PLIM_OK;
+	}
 	d->future = FINDINGS_FUTURE_OPTIMIZER;
-	d->still_low_bytes = all > there ? all - there : 0;
 	d->still_high_bytes = PLIM_UNKNOWN;
-	if (o.lines >= 2 && !o.on_device_steps)
-		d->still_low_bytes += o.gradients;
 	return PLIM_OK;
 }
 
@@ -398,6 +445,7 @@ static void gather(const struct timeline *tl, const struct allocator_oom *oom,
 }
 
 enum plim_status findings_explain_death(struct mem *m, const struct timeline *tl,
+					const struct timeline_categories *c,
 					const struct allocator_oom *oom,
 					const struct messages_oom *message,
 					struct findings_death *out, struct plim_err *err)
@@ -409,7 +457,7 @@ enum plim_status findings_explain_death(struct mem *m, const struct timeline *tl
 	find_bound(out);
 	st = findings_find_leak(m, tl, oom->event, &out->leak, &out->has_leak, err);
 	if (!st)
-		st = look_at_optimizer(m, tl, out, err);
+		st = look_at_optimizer(m, tl, c, out, err);
 	if (!st && out->future == FINDINGS_FUTURE_UNKNOWN)
 		st = look_back(m, tl, out, err);
 	if (!st)

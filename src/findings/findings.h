@@ -66,6 +66,7 @@ struct findings_death {
 		bound_high_bytes; /* reserved memory that was allowed: at least, below */
 	enum findings_future future;
 	uint32_t points_before; /* REPEATED: how often the program was at this point before */
+	int scaled; /* REPEATED: never with a request of this size; the two below allow for that */
 	uint64_t still_low_bytes, still_high_bytes;
 	uint32_t climbs; /* REPEATED: how often in a row this point stood higher than before */
 	enum findings_cause cause;
@@ -92,8 +93,12 @@ enum plim_status findings_try_settings(struct mem *m, const struct timeline *tl,
 				       struct findings_tried tried[FINDINGS_TRIED], size_t *n,
 				       struct plim_err *err);
 
-/* Why the request at an `oom` event failed.  `message` may be NULL; it is borrowed. */
+/*
+ * Why the request at an `oom` event failed.  `c` may have mem NULL (no stacks were recorded); `message` may be NULL, it
+ * is borrowed.
+ */
 enum plim_status findings_explain_death(struct mem *m, const struct timeline *tl,
+					const struct timeline_categories *c,
 					const struct allocator_oom *oom,
 					const struct messages_oom *message,
 					struct findings_death *out, struct plim_err *err);

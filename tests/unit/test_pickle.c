@@ -288,10 +288,12 @@ static void test_no_memory(void **state)
 			st = allocator_replay_own(&m, t, &t->devices[0], &replay, &err);
 		if (!st && replay->ooms.n) {
 			struct findings_death d;
+			struct timeline_categories none = { .mem = NULL };
 			struct timeline tl;
 
 			timeline_walk(&tl, t, &t->devices[0], replay);
-			st = findings_explain_death(&m, &tl, &replay->ooms.at[0], NULL, &d, &err);
+			st = findings_explain_death(&m, &tl, &none, &replay->ooms.at[0], NULL, &d,
+						    &err);
 		}
 		allocator_replay_free(replay);
 		trace_free(t);
