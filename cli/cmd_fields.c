@@ -1,6 +1,7 @@
 /* For documentation and tests: the rows of the JSON schemas, and single allocations with their category. */
 #include "cmd.h"
 
+#include <plimsoll/here.h>
 #include <plimsoll/whatif.h>
 
 #include <string.h>
@@ -12,6 +13,7 @@ static const struct {
 } schemas[] = {
 	{ "report", plim_report_fields },
 	{ "whatif", plim_whatif_fields },
+	{ "here", plim_here_fields },
 };
 
 static int fields_run(const void *values, int argc, char **argv)

@@ -2,6 +2,7 @@
 #ifndef PLIMSOLL_PLIMSOLL_H
 #define PLIMSOLL_PLIMSOLL_H
 
+#include <plimsoll/here.h>
 #include <plimsoll/record.h>
 #include <plimsoll/report.h>
 #include <plimsoll/status.h>
