@@ -154,6 +154,7 @@ enum plim_here_effect {
 /*
  * One bound on memory.  free = limit - used; room = free + droppable is what can still be taken
  * before `effect`, at most: not every page of droppable cache is cheap to drop.  Swap comes on top.
+ * Where the use is not known, room is all of the limit, and at_most is set.
  */
 struct plim_here_bound {
 	enum plim_here_kind kind;
@@ -161,6 +162,7 @@ struct plim_here_bound {
 	const char *where; /* the cgroup's path, "machine", "/dev/shm", "RLIMIT_AS" */
 	uint64_t limit_bytes, used_bytes, free_bytes, droppable_bytes, room_bytes;
 	uint64_t swap_room_bytes; /* 0: none; PLIM_UNKNOWN: not known, or swap does not help */
+	bool at_most;             /* not all of its use is known: there may be less room */
 };
 
 /* What could not be seen. */

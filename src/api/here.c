@@ -42,26 +42,20 @@ static uint64_t left_of(uint64_t limit, uint64_t used)
 	return used < limit ? limit - used : 0;
 }
 
-/* Sum that stays below PLIM_UNKNOWN. */
-static uint64_t sum_of(uint64_t a, uint64_t b)
-{
-	uint64_t sum;
-
-	return __builtin_add_overflow(a, b, &sum) || !known(sum) ? PLIM_UNKNOWN - 1 : sum;
-}
-
 /* Fills in what follows from limit, used and droppable; what is dropped cannot exceed what is used. */
 static void add_bound(struct plim_here *h, struct plim_here_bound b)
 {
-	uint64_t drop = known(b.droppable_bytes) ? b.droppable_bytes : 0, over;
+	uint64_t drop = known(b.droppable_bytes) ? b.droppable_bytes : 0;
 	struct host *host = &h->hidden->host;
 
 	b.free_bytes = left_of(b.limit_bytes, b.used_bytes);
-	b.room_bytes = PLIM_UNKNOWN;
-	if (known(b.free_bytes)) {
-		drop = drop < b.used_bytes ? drop : b.used_bytes;
-		over = b.used_bytes > b.limit_bytes ? b.used_bytes - b.limit_bytes : 0;
-		b.room_bytes = sum_of(b.free_bytes, drop > over ? drop - over : 0);
+	if (known(b.used_bytes)) {
+		uint64_t kept = b.used_bytes - (drop < b.used_bytes ? drop : b.used_bytes);
+
+		b.room_bytes = left_of(b.limit_bytes, kept);
+	} else {
+		b.room_bytes = b.limit_bytes;
+		b.at_most = true;
 	}
 	if (!host->err.status)
 		(void)vec_push(&h->hidden->mem, &h->hidden->bounds, b, &host->err);
@@ -118,7 +112,10 @@ static void bound_cgroup(struct plim_here *h, const struct plim_here_cgroup *c, 
 	}
 }
 
-/* v1 tells the smallest limit of all ancestors, also of those that a container does not show. */
+/*
+ * v1 tells the smallest limit of all ancestors, also of those that a container does not show.  They
+ * count at least what is used here.
+ */
 static void bound_above(struct plim_here *h)
 {
 	const struct plim_here_cgroup *own = h->cgroups;
@@ -134,9 +131,10 @@ static void bound_above(struct plim_here *h)
 		add_bound(h, (struct plim_here_bound){ .kind = PLIM_HERE_CGROUP_ABOVE,
 						       .where = "above",
 						       .limit_bytes = own->hierarchical_bytes,
-						       .used_bytes = PLIM_UNKNOWN,
-						       .droppable_bytes = PLIM_UNKNOWN,
-						       .swap_room_bytes = PLIM_UNKNOWN });
+						       .used_bytes = own->current_bytes,
+						       .droppable_bytes = own->droppable_bytes,
+						       .swap_room_bytes = PLIM_UNKNOWN,
+						       .at_most = true });
 }
 
 static void bound_machine(struct plim_here *h)
@@ -199,7 +197,7 @@ static void bound_shm(struct plim_here *h)
 						       .swap_room_bytes = PLIM_UNKNOWN });
 }
 
-/* The least room first, unknown ones last; between equal ones those that were told first. */
+/* The least room first; between equal ones those that were told first. */
 static void rank(struct plim_here *h)
 {
 	for (size_t i = 1; i < h->bound_count; i++) {
@@ -217,7 +215,7 @@ static void choose(struct plim_here *h)
 	for (size_t i = h->bound_count; i--;) {
 		struct plim_here_bound *b = &h->bounds[i];
 
-		if (!known(b->room_bytes) || b->effect == PLIM_HERE_SLOWED)
+		if (b->effect == PLIM_HERE_SLOWED)
 			continue;
 		/* what lies in /dev/shm is charged to the cgroup and the machine, too */
 		if (b->effect != PLIM_HERE_REFUSED)
@@ -250,22 +248,16 @@ static void find_bounds(struct plim_here *h)
 static const struct plim_here_bound *slowed_first(const struct plim_here *h)
 {
 	for (size_t i = 0; i < h->bound_count; i++)
-		if (h->bounds[i].effect == PLIM_HERE_SLOWED && known(h->bounds[i].room_bytes) &&
+		if (h->bounds[i].effect == PLIM_HERE_SLOWED &&
 		    (!h->headroom || h->bounds[i].room_bytes < h->headroom->room_bytes))
 			return &h->bounds[i];
 	return NULL;
 }
 
-static void note_bounds(struct plim_here *h, struct host *host)
+static void note_slowed(struct plim_here *h, struct host *host)
 {
 	const struct plim_here_bound *slow = slowed_first(h);
 
-	for (size_t i = 0; i < h->bound_count; i++)
-		if (!known(h->bounds[i].room_bytes))
-			host_note(host,
-				  "%s has a limit of %llu bytes, and what is used of it is not "
-				  "known: there may be less room than is told here",
-				  h->bounds[i].where, (unsigned long long)h->bounds[i].limit_bytes);
 	if (slow)
 		host_note(host,
 			  "memory.high of cgroup %s comes first: beyond it the kernel slows the "
@@ -273,29 +265,36 @@ static void note_bounds(struct plim_here *h, struct host *host)
 			  slow->where);
 }
 
-static void note_killing(struct plim_here *h, struct host *host)
+/* The kernel takes the outermost cgroup that has it. */
+static void note_group(struct plim_here *h, struct host *host)
 {
-	const struct plim_here_process *next = NULL;
+	const struct plim_here_cgroup *group = NULL;
 
 	for (size_t i = 0; i < h->cgroup_count; i++) {
-		const struct plim_here_cgroup *c = &h->cgroups[i];
-
-		if (c->oom_group == 1)
-			host_note(host,
-				  "memory.oom.group is set on cgroup %s: when one process has to "
-				  "die there, all of it is killed",
-				  c->path);
-		if (c->oom_kill_disabled == 1)
+		if (h->cgroups[i].oom_group == 1)
+			group = &h->cgroups[i];
+		if (h->cgroups[i].oom_kill_disabled == 1)
 			host_note(host,
 				  "oom_kill_disable is set on cgroup %s: at its limit processes "
 				  "hang instead of being killed",
-				  c->path);
+				  h->cgroups[i].path);
 	}
+	if (group)
+		host_note(host,
+			  "memory.oom.group is set on cgroup %s: when one process has to die "
+			  "there, all of it is killed",
+			  group->path);
+}
+
+static void note_next(struct plim_here *h, struct host *host)
+{
+	const struct plim_here_process *next = NULL;
+
 	for (size_t i = 0; i < h->process_count; i++)
 		if (h->processes[i].oom && h->processes[i].oom->adjust > -1000 &&
 		    (!next || h->processes[i].oom->score > next->oom->score))
 			next = &h->processes[i];
-	if (next && next->oom->score)
+	if (next && next->oom->score && h->process_count > 1)
 		host_note(host,
 			  "of the processes listed here the kernel would take %s [%llu] first: "
 			  "oom_score %llu, oom_score_adj %lld",
@@ -332,8 +331,9 @@ static void tell_notes(struct plim_here *h)
 {
 	struct host *host = &h->hidden->host;
 
-	note_bounds(h, host);
-	note_killing(h, host);
+	note_slowed(h, host);
+	note_group(h, host);
+	note_next(h, host);
 	note_killers(h, host);
 	note_files(h, host);
 	h->notes = host->notes.at;

@@ -54,6 +54,7 @@ static const struct field bound_rows[] = {
 		  "free and droppable: what can still be taken, at most, without swap"),
 	FIELD_U64(B, swap_room_bytes,
 		  "free swap that comes on top; null: it does not, or not known"),
+	FIELD_BOOL(B, at_most, "not all of its use is known: there may be less room"),
 };
 #undef B
 static const struct field_table bound_table = FIELD_TABLE(struct plim_here_bound, bound_rows);

@@ -126,7 +126,7 @@ static const char *const kinds[] = {
 	[PLIM_HERE_CGROUP] = "the limit of cgroup",
 	[PLIM_HERE_CGROUP_HIGH] = "memory.high of cgroup",
 	[PLIM_HERE_CGROUP_MEMSW] = "the limit of memory and swap of cgroup",
-	[PLIM_HERE_CGROUP_ABOVE] = "the limit of a cgroup that is not visible:",
+	[PLIM_HERE_CGROUP_ABOVE] = "the limit of a cgroup that is not visible,",
 	[PLIM_HERE_MACHINE] = "the memory of the",
 	[PLIM_HERE_COMMIT] = "overcommit is off (vm.overcommit_memory=2):",
 	[PLIM_HERE_ADDRESS_SPACE] = "ulimit -v,",
@@ -149,8 +149,12 @@ static void evidence(struct text *t, const struct plim_here_bound *b)
 	text_init(&line, t->mem, &t->style);
 	text_puts(&line, "limit ");
 	text_bytes(&line, b->limit_bytes);
-	text_puts(&line, ", used ");
-	text_bytes(&line, b->used_bytes);
+	if (b->used_bytes == PLIM_UNKNOWN) {
+		text_puts(&line, "; what is used of it is not known");
+	} else {
+		text_puts(&line, b->at_most ? ", used at least " : ", used ");
+		text_bytes(&line, b->used_bytes);
+	}
 	if (b->droppable_bytes != PLIM_UNKNOWN && b->droppable_bytes) {
 		text_puts(&line, ", of which up to ");
 		text_bytes(&line, b->droppable_bytes);
@@ -173,6 +177,7 @@ static void verdict(struct text *t, const char *what, const struct plim_here_bou
 	struct text line;
 
 	text_init(&line, t->mem, &t->style);
+	text_puts(&line, b->at_most ? "at most " : "");
 	text_bytes(&line, b->room_bytes);
 	text_printf(&line, " left, %s (%s ", effects[b->effect], kinds[b->kind]);
 	text_name_fit(&line, b->where, strlen(b->where), width > 48 ? width - 30 : 18,
@@ -200,7 +205,13 @@ static void verdicts(struct text *t, const struct plim_here *h)
 		verdict(t, "Shared memory: ", h->shared);
 }
 
-BYTES(bound, room)
+static void bound_room(struct text *cell, const void *row)
+{
+	const struct plim_here_bound *b = row;
+
+	text_puts(cell, b->at_most ? "<= " : "");
+	text_bytes(cell, b->room_bytes);
+}
 BYTES(bound, limit)
 BYTES(bound, used)
 BYTES(bound, droppable)
@@ -256,7 +267,14 @@ static void kill_ago(struct text *cell, const void *row)
 BYTES(kill, anon)
 BYTES(kill, shmem)
 NUMBER(kill, pid)
-NAME(kill, name)
+
+/* The kernel's names have 15 bytes; what is longer is no name, and would push the rest away. */
+static void kill_name(struct text *cell, const void *row)
+{
+	const char *s = ((const struct plim_here_kill *)row)->name;
+
+	text_name_fit(cell, s ? s : "-", s ? strlen(s) : 1, 20, TEXT_CUT_RIGHT);
+}
 
 static void kill_bound(struct text *cell, const void *row)
 {
@@ -272,7 +290,7 @@ static void kill_bound(struct text *cell, const void *row)
 static const struct column kill_columns[] = {
 	{ "when", 'r', 0, kill_ago },      { "its own", 'r', 0, kill_anon },
 	{ "shared", 'r', 72, kill_shmem }, { "pid", 'r', 56, kill_pid },
-	{ "name", 'l', 0, kill_name },     { "bound", 'l', 0, kill_bound },
+	{ "name", 'l', 0, kill_name },     { "bound", 'l', 56, kill_bound },
 };
 
 static void kills(struct text *t, const struct plim_here *h)
@@ -304,7 +322,7 @@ static const struct column cgroup_columns[] = {
 	{ "cache", 'r', 100, cgroup_droppable },
 	{ "at limit", 'r', 72, cgroup_max_events },
 	{ "kills", 'r', 0, cgroup_oom_kill_events },
-	{ "cgroup, the process's own first", 'l', 0, cgroup_path },
+	{ "cgroup, own first", 'l', 0, cgroup_path },
 };
 
 static void cgroups(struct text *t, const struct plim_here *h)
@@ -390,7 +408,7 @@ NAME(rlimit, name)
 
 static const struct column rlimit_columns[] = {
 	{ "limit", 'r', 0, rlimit_soft },
-	{ "may become", 'r', 0, rlimit_hard },
+	{ "may become", 'r', 56, rlimit_hard },
 	{ "used", 'r', 0, rlimit_used },
 	{ "of the process", 'l', 0, rlimit_name },
 };
@@ -474,19 +492,23 @@ static void shm_users(struct text *t, const struct plim_here *h)
 static void shm(struct text *t, const struct plim_here *h)
 {
 	size_t shown = h->shm.shown_count < FILES_SHOWN ? h->shm.shown_count : FILES_SHOWN;
+	struct text line;
 
 	if (h->shm.used_bytes == PLIM_UNKNOWN && h->shm.named_bytes == PLIM_UNKNOWN)
 		return;
 	heading(t, "/dev/shm");
+	text_init(&line, t->mem, &t->style);
+	text_bytes(&line, h->shm.used_bytes);
+	text_puts(&line, " of ");
+	text_bytes(&line, h->shm.size_bytes);
+	text_puts(&line, ", ");
+	text_bytes(&line, h->shm.named_bytes);
+	text_puts(&line, " in ");
+	text_count(&line, h->shm.file_count);
+	text_puts(&line, h->shm.file_count == 1 ? " named file" : " named files");
 	text_puts(t, "  ");
-	text_bytes(t, h->shm.used_bytes);
-	text_puts(t, " of ");
-	text_bytes(t, h->shm.size_bytes);
-	text_puts(t, ", ");
-	text_bytes(t, h->shm.named_bytes);
-	text_puts(t, " in ");
-	text_count(t, h->shm.file_count);
-	text_puts(t, h->shm.file_count == 1 ? " named file\n" : " named files\n");
+	text_wrap(t, 2, 4, "%s", text_get(&line));
+	text_release(&line);
 	if (shown)
 		TABLE(t, shm_columns, h->shm.files, shown);
 	shm_users(t, h);

@@ -218,6 +218,15 @@ static void look_details(struct host *h, struct scan *s, struct plim_here_proces
 
 /* ---- all of them ---- */
 
+/* A folder's order is nobody's: by device, then by process. */
+static int by_device(const void *a, const void *b)
+{
+	const struct plim_here_holder *x = a, *y = b;
+	int order = x->device && y->device ? strcmp(x->device, y->device) : 0;
+
+	return order ? order : (x->pid > y->pid) - (x->pid < y->pid);
+}
+
 static void take_pid(struct host *h, int folder, const char *name, void *ctx)
 {
 	struct host_span text = { name, strlen(name) };
@@ -326,6 +335,8 @@ void host_look_processes(struct host *h, uint64_t root_pid)
 		(void)keep_tree(h, root_pid);
 	if (h->processes.n)
 		qsort(h->processes.at, h->processes.n, sizeof(*h->processes.at), by_size);
+	if (h->holders.n)
+		qsort(h->holders.at, h->holders.n, sizeof(*h->holders.at), by_device);
 	if (!h->err.status) /* so that it does not move under those who point into it */
 		(void)vec_need(h->mem, &h->ooms, HOST_LARGEST, &h->err);
 	for (size_t i = 0; i < h->processes.n && i < HOST_LARGEST; i++)
