@@ -393,7 +393,7 @@ bool host_kill_reason(struct host_span text, struct host_kill *out)
 		if (host_is(word, constraints[i].constraint))
 			out->bound = constraints[i].bound;
 	/* a cgroup's name may hold a comma: it ends where the next key begins */
-	if (host_after(rest, ",oom_memcg=", &word) && host_after(word, ",task_memcg=", &after))
+	if (host_after(text, ",oom_memcg=", &word) && host_after(word, ",task_memcg=", &after))
 		out->cgroup = (struct host_span){ word.at, (size_t)(after.at - word.at) -
 								   strlen(",task_memcg=") };
 	/* so may the task's: its pid is behind the last ",pid=" */
