@@ -302,6 +302,23 @@ static void note_next(struct plim_here *h, struct host *host)
 			  (unsigned long long)next->oom->score, (long long)next->oom->adjust);
 }
 
+/* Where the log cannot be read the counts still tell, for the innermost cgroup that has any. */
+static void note_kills(struct plim_here *h, struct host *host)
+{
+	for (size_t i = 0; !h->kill_count && i < h->cgroup_count; i++) {
+		uint64_t n = h->cgroups[i].oom_kill_events;
+
+		if (!known(n) || !n)
+			continue;
+		host_note(host,
+			  "the kernel has killed %llu %s in cgroup %s since it was made; which, "
+			  "only the kernel log of the machine tells",
+			  (unsigned long long)n, n == 1 ? "process" : "processes",
+			  h->cgroups[i].path);
+		return;
+	}
+}
+
 /* Programs that kill before the kernel does; their log tells, the kernel's does not. */
 static void note_killers(struct plim_here *h, struct host *host)
 {
@@ -331,6 +348,7 @@ static void tell_notes(struct plim_here *h)
 {
 	struct host *host = &h->hidden->host;
 
+	note_kills(h, host);
 	note_slowed(h, host);
 	note_group(h, host);
 	note_next(h, host);

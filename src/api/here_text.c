@@ -506,6 +506,12 @@ static void shm(struct text *t, const struct plim_here *h)
 	text_puts(&line, " in ");
 	text_count(&line, h->shm.file_count);
 	text_puts(&line, h->shm.file_count == 1 ? " named file" : " named files");
+	if (h->shm.used_bytes != PLIM_UNKNOWN && h->shm.named_bytes != PLIM_UNKNOWN &&
+	    h->shm.used_bytes > h->shm.named_bytes) {
+		text_puts(&line, ", ");
+		text_bytes(&line, h->shm.used_bytes - h->shm.named_bytes);
+		text_puts(&line, " without a name");
+	}
 	text_puts(t, "  ");
 	text_wrap(t, 2, 4, "%s", text_get(&line));
 	text_release(&line);

@@ -248,6 +248,10 @@ static void look_path(struct host *h, const struct version *v, const struct host
 	struct host_span inner = below_mount(whole, m);
 	char folder[HOST_PATH];
 
+	if (!inner.n && strcmp(m->root, "/") != 0 && !host_is(whole, m->root))
+		host_unseen(h, "it is not below what is mounted here, whose limits are shown",
+			    "the cgroup of process %llu", (unsigned long long)h->out->pid);
+
 	for (unsigned level = 0; level < LEVELS_MAX; level++) {
 		struct host_span name = { whole.at, (size_t)(inner.at - whole.at) + inner.n };
 

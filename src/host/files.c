@@ -135,7 +135,7 @@ bool host_have(struct host *h, const char *path, struct host_span *out)
 {
 	int error = host_read(h, path, out);
 
-	if (error && error != ENOENT)
+	if (error && error != ENOENT && error != EOPNOTSUPP)
 		host_unseen(h, strerror(error), "/%s", path);
 	return !error;
 }

@@ -31,7 +31,7 @@ int host_open(const struct host *h, int flags, const char *path);
  */
 int host_read(struct host *h, const char *path, struct host_span *out);
 
-/* The same; what stops it, save that there is no such file, becomes a line in `unseen`. */
+/* The same; what stops it becomes a line in `unseen`, save that this machine has no such thing. */
 bool host_have(struct host *h, const char *path, struct host_span *out);
 
 /* A line of text at a time of a file of any length; lines beyond HOST_LINE are cut there. */

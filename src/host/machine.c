@@ -148,14 +148,29 @@ static bool has_option(struct host_span super, const char *name)
 	return false;
 }
 
+/*
+ * A hierarchy can be mounted several times.  Its usual place wins over bind mounts elsewhere; one that
+ * begins above this cgroup namespace ("/..") does not tell where in it we are.
+ */
+static void take_cgroup(const struct host_mount *m, struct host_mount *best)
+{
+	static const char above[] = "/..", usual[] = "/sys/fs/cgroup";
+
+	if (!strncmp(m->root, above, sizeof(above) - 1) ||
+	    (*best->point && strncmp(m->point, usual, sizeof(usual) - 1) != 0))
+		return;
+	*best = *m;
+	best->type = best->super = (struct host_span){ NULL, 0 }; /* the line goes away */
+}
+
 static void take_mount(struct host *h, const struct host_mount *m, struct host_mounts *out)
 {
 	struct host_span hide;
 
 	if (host_is(m->type, "cgroup") && has_option(m->super, "memory"))
-		out->memory = *m;
+		take_cgroup(m, &out->memory);
 	else if (host_is(m->type, "cgroup2"))
-		out->unified = *m;
+		take_cgroup(m, &out->unified);
 	else if (!strcmp(m->point, "/dev/shm") && !host_mount_size(m->super, &out->shm_bytes))
 		out->shm_bytes = PLIM_UNKNOWN;
 	else if (host_is(m->type, "proc") && !strcmp(m->point, "/proc") &&

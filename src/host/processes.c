@@ -119,13 +119,15 @@ static void take_thread(struct host *h, int folder, const char *name, void *ctx)
 {
 	struct threads *t = ctx;
 	char path[HOST_PATH];
+	int error;
 
 	(void)folder;
 	if (strspn(name, "0123456789") != strlen(name) || strtoull(name, NULL, 10) == t->p->pid ||
 	    snprintf(path, sizeof(path), "proc/%llu/task/%s/fd", (unsigned long long)t->p->pid,
 		     name) >= (int)sizeof(path))
 		return;
-	t->error = host_list(h, path, FILES_MAX, take_link, t->p);
+	error = host_list(h, path, FILES_MAX, take_link, t->p);
+	t->error = t->error ? t->error : error;
 }
 
 /*
