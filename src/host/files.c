@@ -67,7 +67,10 @@ void host_unseen(struct host *h, const char *why, const char *fmt, ...)
 	host_push(h, &h->unseen, line);
 }
 
-/* In a recorded tree neither ".." nor a link leads out of it; kernels before 5.6 and some sandboxes refuse to promise that. */
+/*
+ * In a recorded tree neither ".." nor a link leads out of it; kernels before 5.6 and some sandboxes
+ * cannot promise that.
+ */
 int host_open(const struct host *h, int flags, const char *path)
 {
 	struct open_how how = { .flags = (uint64_t)(flags | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK |
