@@ -3,6 +3,7 @@
 
 #include <plimsoll/ckpt.h>
 #include <plimsoll/diff.h>
+#include <plimsoll/here.h>
 #include <plimsoll/ranks.h>
 #include <plimsoll/whatif.h>
 
@@ -16,7 +17,7 @@ static const struct {
 	{ "report", plim_report_fields },       { "diff", plim_diff_fields },
 	{ "ranks", plim_ranks_fields },         { "whatif", plim_whatif_fields },
 	{ "ckpt", plim_ckpt_fields },           { "ckpt_diff", plim_ckpt_diff_fields },
-	{ "ckpt_last", plim_ckpt_last_fields },
+	{ "ckpt_last", plim_ckpt_last_fields }, { "here", plim_here_fields },
 };
 
 static int fields_run(const void *values, int argc, char **argv)

@@ -16,7 +16,7 @@
 
 const struct cmd *const cmd_all[] = {
 	&cmd_ckpt,       &cmd_record, &cmd_report, &cmd_diff, &cmd_whatif, &cmd_help,
-	&cmd_completion, &cmd_man,    &cmd_fields, &cmd_live, NULL,
+	&cmd_completion, &cmd_man,    &cmd_fields, &cmd_live, &cmd_here,   NULL,
 };
 
 struct main_opts {

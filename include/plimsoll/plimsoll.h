@@ -5,6 +5,7 @@
 #include <plimsoll/ckpt.h>
 #include <plimsoll/diff.h>
 #include <plimsoll/durable.h>
+#include <plimsoll/here.h>
 #include <plimsoll/ranks.h>
 #include <plimsoll/record.h>
 #include <plimsoll/report.h>
