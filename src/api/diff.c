@@ -147,7 +147,7 @@ static const char *bound_why(const struct diff_side *side)
 
 	if (!device)
 		return NULL;
-	if (timeline_find_death(&device->events) != TRACE_NONE)
+	if (trace_find_death(&device->events) != TRACE_NONE)
 		return "died";
 	return side->told->peak.lower_bound ? "cut" : NULL;
 }

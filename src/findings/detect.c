@@ -259,7 +259,7 @@ static void prepare(struct detecting *x)
 {
 	const struct trace_events *ev = &x->device->events;
 	size_t stacks = x->trace->stacks.n, steps = x->in->steps->ends.n;
-	uint32_t death = timeline_find_death(ev);
+	uint32_t death = trace_find_death(ev);
 	struct repeats *repeats;
 
 	x->peak = x->tl->peak[TIMELINE_ALLOCATED];

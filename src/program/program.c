@@ -209,6 +209,7 @@ enum plim_status program_from_trace(struct mem *m, const struct trace *t,
 	*out = NULL;
 	if (p) {
 		p->mem = m;
+		p->death = trace_find_death(&d->events);
 		p->pools = t->pools.n;
 		p->streams = t->streams.at;
 		p->stream_count = t->streams.n;

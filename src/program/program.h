@@ -42,6 +42,8 @@ struct program {
 	size_t pools;           /* requests' pools are below this */
 	const int64_t *streams; /* cudaStream_t by number; borrowed */
 	size_t stream_count;
+	uint32_t
+		death; /* event of the failure that ended the run, or TRACE_NONE; what failed before was caught */
 	/* Live when the recording began: they come first, as ALLOC ops.  allocs_before[request] is the trace's allocation. */
 	uint32_t requests_before;
 	uint32_t *allocs_before;

@@ -465,7 +465,7 @@ enum plim_status timeline_categorize(struct mem *m, const struct timeline *tl,
 	st = out->stack ? PLIM_OK : mem_status(err);
 	if (!st) {
 		x.cues = cues;
-		x.death = timeline_find_death(&tl->device->events);
+		x.death = trace_find_death(&tl->device->events);
 		x.phase = out->phase;
 		x.rule = out->rule;
 		memset(out->stack, 0xff, allocs * sizeof(*out->stack));

@@ -147,17 +147,3 @@ void timeline_narrow(struct timeline *tl, uint32_t first, uint32_t last)
 	timeline_at(tl, first ? first - 1 : TIMELINE_BEFORE, now);
 	walk_samples(tl, first, (uint64_t)last - first + 1, now);
 }
-
-#define AFTERLIFE 16 /* allocations after a failure that was the last: messages, a closing report */
-
-uint32_t timeline_find_death(const struct trace_events *ev)
-{
-	uint32_t allocs = 0;
-
-	for (size_t e = ev->n; e-- > 0 && allocs <= AFTERLIFE;) {
-		if (ev->action[e] == TRACE_OOM)
-			return (uint32_t)e;
-		allocs += ev->action[e] == TRACE_ALLOC;
-	}
-	return TRACE_NONE;
-}

@@ -58,9 +58,6 @@ void timeline_go(const struct timeline *tl, struct timeline_cursor *c, uint32_t 
 void timeline_sample(const struct timeline *tl, enum timeline_measure measure, uint32_t first,
 		     uint32_t last, uint64_t *y, size_t n);
 
-/* The last failure, if the program did not go on after it; TRACE_NONE. */
-uint32_t timeline_find_death(const struct trace_events *ev);
-
 /* Does allocation `a` count in a measure after `event`? */
 static inline int timeline_lives(const struct trace_alloc *a, enum timeline_measure measure,
 				 uint32_t event)

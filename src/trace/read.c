@@ -224,6 +224,20 @@ enum plim_status reader_assemble(struct reader *r, struct pickle_value root, str
 
 /* ---- reading ---- */
 
+#define AFTERLIFE 16 /* allocations after a failure that was the last: messages, a closing report */
+
+uint32_t trace_find_death(const struct trace_events *ev)
+{
+	uint32_t allocs = 0;
+
+	for (size_t e = ev->n; e-- > 0 && allocs <= AFTERLIFE;) {
+		if (ev->action[e] == TRACE_OOM)
+			return (uint32_t)e;
+		allocs += ev->action[e] == TRACE_ALLOC;
+	}
+	return TRACE_NONE;
+}
+
 int trace_stack_names(const struct trace *t, uint32_t stack, const char *part)
 {
 	uint32_t n;

@@ -240,6 +240,9 @@ static inline const char *trace_text(const struct trace *t, uint32_t string)
 	return string == TRACE_NONE ? "" : intern_text(&t->heap.strings, string);
 }
 
+/* The last failed request, if the program did not go on after it; TRACE_NONE. */
+uint32_t trace_find_death(const struct trace_events *ev);
+
 /* Does the name of a function in the stack contain that? */
 int trace_stack_names(const struct trace *t, uint32_t stack, const char *part);
 
