@@ -48,9 +48,25 @@ def check(name, truth):
                    verdict["bound_low_bytes"] <= limit <= verdict["bound_high_bytes"])
 
 
+def check_own(name, truth):
+    device = report("../own/" + name)
+    leaks = any(f["id"] == "leak" and f["severity"] == "bad" for f in device["findings"])
+    expect(name, f"leak {leaks}", leaks == truth["leaks"])
+    verdict = device["oom"][-1]["verdict"]
+    expect(name, f"cause {verdict['cause']}", (verdict["cause"] == "leak") == truth["leaks"])
+    expect(name, "it is called too small, and survives under another setting",
+           verdict["cause"] != "capacity" or not truth["survives"])
+    expect(name, f"needs {verdict['needed_bytes']} and more, {truth['full_allocated_mib']} MiB were enough",
+           truth["leaks"] or verdict["needed_bytes"] <= (truth["full_allocated_mib"] + 1) << 20)
+
+
+own = sorted(f[:-5] for f in os.listdir(os.path.join(data, "own")) if f.endswith(".json"))
+for name in own:
+    with open(os.path.join(data, "own", name + ".json"), encoding="utf-8") as f:
+        check_own(name, json.load(f))
 names = sorted(f[:-5] for f in os.listdir(folder) if f.endswith(".json"))
 for name in names:
     with open(os.path.join(folder, name + ".json"), encoding="utf-8") as f:
         check(name, json.load(f))
-print("\n".join(failures) or f"{len(names)} recordings as measured")
+print("\n".join(failures) or f"{len(names) + len(own)} recordings as measured")
 sys.exit(bool(failures))
