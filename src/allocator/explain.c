@@ -160,7 +160,8 @@ static int was_emptied(struct explaining *x, const struct program_op *op)
 
 	if (release == TRACE_NONE)
 		return 0;
-	if (ev->stack[release] != TRACE_NONE && ev->stack[release] == ev->stack[op->event])
+	if (ev->stack[release] == ev->stack[op->event] &&
+	    !trace_stackless(x->t, ev->stack[release]))
 		return 0;
 	if (trace_stack_names(x->t, ev->stack[release], "empty_cache") ||
 	    trace_stack_names(x->t, ev->stack[release], "emptyCache"))

@@ -27,6 +27,7 @@ struct device {
 	const struct block *blocks; /* live ones, by address; of one segment at BASE */
 	size_t block_count;
 	uint64_t segment_bytes; /* 0: none stands at the end */
+	int empty_stacks;       /* events have stacks, without a frame */
 };
 
 static inline void recording_blocks(struct text *js, const struct device *d)
@@ -70,11 +71,12 @@ static inline void recording_text(struct text *js, const struct device *devices,
 			const struct event *e = &devices[d].events[i];
 
 			text_printf(js,
-				    "%s{\"action\":\"%s\",\"%s\":%llu,\"size\":%llu,\"stream\":%u}",
+				    "%s{\"action\":\"%s\",\"%s\":%llu,\"size\":%llu,\"stream\":%u%s}",
 				    i ? "," : "", trace_action_names[e->action],
 				    e->action == TRACE_OOM ? "device_free" : "addr",
 				    (unsigned long long)e->addr, (unsigned long long)e->size,
-				    e->stream * STREAM_SHOWN);
+				    e->stream * STREAM_SHOWN,
+				    devices[d].empty_stacks ? ",\"frames\":[]" : "");
 		}
 		text_puts(js, "]");
 	}
