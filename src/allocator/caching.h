@@ -67,8 +67,10 @@ struct caching {
 	VEC(uint32_t) spare;
 	struct caching_bin *bins; /* [half * streams + stream] */
 	uint64_t *searches;       /* of each half */
-	uint8_t *is_dropped;      /* of each pool: private, and nobody holds it; 2: while it is emptied */
-	VEC(uint16_t) dropped;    /* in the order in which they give memory back; some are held again */
+	uint8_t *
+		is_dropped; /* of each pool: private, and nobody holds it; 2: while it is emptied */
+	VEC(uint16_t)
+	dropped; /* in the order in which they give memory back; some are held again */
 	VEC(struct caching_reservation) reservations;
 	VEC(uint32_t) pending; /* blocks whose free was asked for and is not completed */
 	struct allocator_stats stats;
@@ -161,6 +163,7 @@ int pools_make_private(struct pools *p, uint64_t addr, uint32_t event);
 
 uint32_t caching_block_new(struct caching *c, const struct caching_block *b);
 enum plim_status caching_pool_insert(struct caching *c, uint32_t block);
+/* It must be there. */
 void caching_pool_remove(struct caching *c, uint32_t block);
 void caching_drop(struct caching *c, uint32_t block);
 /* `into` takes its neighbour over if both are free and of one kind; the bytes that came. */

@@ -92,6 +92,7 @@ void caching_garbage_collect(struct caching *c)
 
 /* ---- oversize blocks ---- */
 
+/* Free blocks of max_split and more are whole segments, unless that was set lower while the job ran. */
 int caching_release_available(struct caching *c, uint32_t half, uint16_t stream, uint64_t bytes)
 {
 	const struct order *o = &c->bins[half * c->streams + stream].free;
@@ -102,7 +103,7 @@ int caching_release_available(struct caching *c, uint32_t half, uint16_t stream,
 
 	if (c->rules.max_split_bytes == UINT64_MAX)
 		return 0;
-	if (k && c->blocks.at[k->block].reservation == CACHING_NONE) {
+	if (k && can_free(&c->blocks.at[k->block])) {
 		segment_free(c, k->block);
 		return 1;
 	}
@@ -111,7 +112,7 @@ int caching_release_available(struct caching *c, uint32_t half, uint16_t stream,
 
 		if (here.bytes < c->rules.max_split_bytes)
 			break;
-		if (c->blocks.at[here.block].reservation != CACHING_NONE)
+		if (!can_free(&c->blocks.at[here.block]))
 			continue;
 		segment_free(c, here.block);
 		freed += here.bytes;

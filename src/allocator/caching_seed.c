@@ -169,8 +169,7 @@ static enum plim_status add_range(struct seeding *s, const struct heap_range *ra
 	if (range->expandable) {
 		st = reservation_for(s, range, &b);
 		return st ? st
-			  : add_blocks(s, range, b,
-				       &s->last[b.half * c->streams + range->stream]);
+			  : add_blocks(s, range, b, &s->last[b.half * c->streams + range->stream]);
 	}
 	caching_count(c, ALLOCATOR_SEGMENT, b.half, 1);
 	if (range->bytes >= c->rules.max_split_bytes)

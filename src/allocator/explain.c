@@ -31,8 +31,8 @@ struct guess {
 	struct pools pools;
 	uint32_t alive[GUESSED_POOLS]; /* segments of each, now */
 	uint16_t *last_pool;           /* of each stream's last request */
-	uint64_t suspect_addr;         /* what the model took, or gave back, where it first went wrong */
-	uint32_t suspect_at;           /* event */
+	uint64_t suspect_addr; /* what the model took, or gave back, where it first went wrong */
+	uint32_t suspect_at;   /* event */
 };
 
 static void differs(struct explaining *x, uint64_t addr)
@@ -189,11 +189,10 @@ static enum plim_status empty_cache(struct explaining *x, uint32_t before_op)
 static int passed_over(const struct explaining *x, const struct program_request *rq, uint16_t pool)
 {
 	uint64_t bytes = allocator_round(&x->model.rules, rq->bytes);
-	uint32_t block =
-		caching_find(&x->model, caching_half(pool, bytes), rq->stream, bytes);
+	uint32_t block = caching_find(&x->model, caching_half(pool, bytes), rq->stream, bytes);
 
-	return block != CACHING_NONE && (first_release(x) == TRACE_NONE ||
-					 !caching_whole(&x->model.blocks.at[block]));
+	return block != CACHING_NONE &&
+	       (first_release(x) == TRACE_NONE || !caching_whole(&x->model.blocks.at[block]));
 }
 
 /* A pool of its own; one that has no memory any more is as good as a new one. */
@@ -511,8 +510,8 @@ static enum plim_status explain_pools(struct explaining *x, const struct allocat
 {
 	struct guess guess = { .suspect_addr = 0 };
 	uint16_t *told = mem_new(x->mem, x->p->requests.n, sizeof(*told), x->err);
-	enum plim_status st = told ? pools_find(&guess.pools, x->mem, x->t, x->d, x->err)
-				   : mem_status(x->err);
+	enum plim_status st =
+		told ? pools_find(&guess.pools, x->mem, x->t, x->d, x->err) : mem_status(x->err);
 
 	if (!st)
 		guess.last_pool =

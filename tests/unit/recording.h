@@ -70,13 +70,14 @@ static inline void recording_text(struct text *js, const struct device *devices,
 		for (size_t i = 0; i < devices[d].event_count; i++) {
 			const struct event *e = &devices[d].events[i];
 
-			text_printf(js,
-				    "%s{\"action\":\"%s\",\"%s\":%llu,\"size\":%llu,\"stream\":%u%s}",
-				    i ? "," : "", trace_action_names[e->action],
-				    e->action == TRACE_OOM ? "device_free" : "addr",
-				    (unsigned long long)e->addr, (unsigned long long)e->size,
-				    e->stream * STREAM_SHOWN,
-				    devices[d].empty_stacks ? ",\"frames\":[]" : "");
+			text_printf(
+				js,
+				"%s{\"action\":\"%s\",\"%s\":%llu,\"size\":%llu,\"stream\":%u%s}",
+				i ? "," : "", trace_action_names[e->action],
+				e->action == TRACE_OOM ? "device_free" : "addr",
+				(unsigned long long)e->addr, (unsigned long long)e->size,
+				e->stream * STREAM_SHOWN,
+				devices[d].empty_stacks ? ",\"frames\":[]" : "");
 		}
 		text_puts(js, "]");
 	}

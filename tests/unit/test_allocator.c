@@ -240,9 +240,12 @@ static void test_empty_stacks_tell_nothing(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round),       cmocka_unit_test(test_segment),
-		cmocka_unit_test(test_heap_merges), cmocka_unit_test(test_heap_expands),
-		cmocka_unit_test(test_residents),   cmocka_unit_test(test_pool_is_gone),
+		cmocka_unit_test(test_round),
+		cmocka_unit_test(test_segment),
+		cmocka_unit_test(test_heap_merges),
+		cmocka_unit_test(test_heap_expands),
+		cmocka_unit_test(test_residents),
+		cmocka_unit_test(test_pool_is_gone),
 		cmocka_unit_test(test_empty_stacks_tell_nothing),
 	};
 
