@@ -141,6 +141,7 @@ struct pools_segment {
 	uint16_t stream, pool;
 	uint8_t known;      /* pool is certain */
 	uint8_t is_private; /* it cannot be the default pool's */
+	uint8_t is_apart;   /* nor that of the stream's request before */
 };
 
 /* Segments by birth, but none that were there before the first event; expandable ones are not in it. */
@@ -156,8 +157,11 @@ enum plim_status pools_find(struct pools *p, struct mem *m, const struct trace *
 			    const struct trace_device *d, struct plim_err *err);
 void pools_release(struct pools *p);
 
-/* The default pool's segment that `addr` was in at `event` is a private one's; false: it is not open. */
-int pools_make_private(struct pools *p, uint64_t addr, uint32_t event);
+/*
+ * The pool that the segment around `addr` was taken for at `event` is wrong: not the default one, and where
+ * that is known already, not its neighbour's.  False: nothing is left to try.
+ */
+int pools_rule_out(struct pools *p, uint64_t addr, uint32_t event);
 
 /* ---- between the files of the model ---- */
 

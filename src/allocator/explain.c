@@ -218,7 +218,7 @@ static uint16_t pool_of_new(struct explaining *x, struct pools_segment *s,
 
 	if (!s->is_private && !passed_over(x, rq, 0))
 		return 0;
-	if (last && !passed_over(x, rq, last))
+	if (!s->is_apart && last && !passed_over(x, rq, last))
 		return last;
 	if (next && next->known && next->pool && !passed_over(x, rq, next->pool))
 		return next->pool;
@@ -487,7 +487,7 @@ static enum plim_status once(struct explaining *x, const struct allocator_replay
 					      : attempt(x, replay, UINT64_MAX);
 }
 
-/* Again and again, each time with one more segment known to be private, as long as that leads further. */
+/* Again and again, each time with one more segment told apart, as long as that leads further. */
 static enum plim_status guess_again(struct explaining *x, const struct allocator_replay *replay)
 {
 	uint32_t reached = 0;
@@ -498,8 +498,7 @@ static enum plim_status guess_again(struct explaining *x, const struct allocator
 		if (st || !x->wrong || x->check->diverged_at < reached)
 			break;
 		reached = x->check->diverged_at;
-		if (!pools_make_private(&x->guess->pools, x->guess->suspect_addr,
-					x->guess->suspect_at))
+		if (!pools_rule_out(&x->guess->pools, x->guess->suspect_addr, x->guess->suspect_at))
 			break;
 	}
 	return st;

@@ -162,7 +162,7 @@ void pools_release(struct pools *p)
 	mem_free(p->mem, p->segment_of, p->events, sizeof(*p->segment_of));
 }
 
-int pools_make_private(struct pools *p, uint64_t addr, uint32_t event)
+int pools_rule_out(struct pools *p, uint64_t addr, uint32_t event)
 {
 	for (size_t i = 0; i < p->segments.n; i++) {
 		struct pools_segment *s = &p->segments.at[i];
@@ -170,8 +170,9 @@ int pools_make_private(struct pools *p, uint64_t addr, uint32_t event)
 		if (s->born > event || s->gone < event || addr < s->addr ||
 		    addr - s->addr >= s->bytes)
 			continue;
-		if (s->known || s->is_private)
+		if (s->known || s->is_apart)
 			return 0;
+		s->is_apart = s->pool != 0;
 		s->is_private = 1;
 		return 1;
 	}
