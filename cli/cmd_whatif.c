@@ -16,12 +16,12 @@ struct whatif_opts {
 
 static const struct opt whatif_opt[] = {
 	OPT_LIST('s', "settings", whatif_opts, settings, "CONF",
-		 "a PYTORCH_CUDA_ALLOC_CONF to try; may be given again (a usual set)"),
-	OPT_BYTES('l', "limit", whatif_opts, limit, 2 << 20, OPT_NONE - 1, OPT_NONE,
+		 "a PYTORCH_CUDA_ALLOC_CONF to try (a set of usual ones)"),
+	OPT_BYTES('l', "limit", whatif_opts, limit, 2 << 20, OPT_NONE, OPT_NONE,
 		  "memory the job may reserve (what the recording ran into, if it did)"),
 	OPT_STRING('g', "gpu", whatif_opts, gpu, "CARD", NULL,
 		   "the same by a card's name, \"RTX 4090\""),
-	OPT_BYTES(0, "allowance", whatif_opts, allowance, 0, OPT_NONE - 1, OPT_NONE,
+	OPT_BYTES(0, "allowance", whatif_opts, allowance, 0, OPT_NONE, OPT_NONE,
 		  "of --gpu, for what PyTorch does not allocate (896MiB)"),
 	OPT_FLAG(0, "smallest", whatif_opts, smallest,
 		 "find the smallest limit of each setting, also when it takes long"),

@@ -57,7 +57,17 @@ def run_rows(folder, rows):
     path = os.path.join(folder, rows[0]["snapshot"] + ".pickle.xz")
     result = whatif(path, *options)
     expect(path, result["self_check"]["exact"], f"the self-check differs at {result['self_check']['diverged_at']}")
+    check_advice(path, result)
     return list(zip(rows, result["runs"]))
+
+
+def check_advice(path, result):
+    """max_split_size_mb:64 was advised to a server that it made reserve 21.67 GiB instead of 3.84."""
+    own = result["as_recorded"]
+    for run in result["runs"]:
+        if run["settings"] == result["recommended"] and own["outcome"] == "ok":
+            expect(path, run["reserved_peak_bytes"] <= own["reserved_peak_bytes"] * 1.04,
+                   f"{run['settings']} is advised and reserves {run['reserved_peak_bytes']}, not {own['reserved_peak_bytes']}")
 
 
 def judge(pairs):

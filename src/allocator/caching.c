@@ -343,6 +343,7 @@ enum plim_status caching_malloc(struct caching *c, const struct caching_request 
 	uint32_t half = caching_half(rq->pool, bytes);
 	enum plim_status st = PLIM_OK;
 
+	c->is_dropped[rq->pool] = 0;
 	*block = bytes < TOO_LARGE ? take_free(c, half, rq->stream, bytes) : CACHING_NONE;
 	if (*block == CACHING_NONE && bytes < TOO_LARGE)
 		st = climb(c, half, rq->stream, bytes, block);
@@ -459,7 +460,8 @@ enum plim_status caching_init(struct caching *c, struct mem *m, const struct cac
 			       .device_bytes = setup->device_bytes };
 	c->bins = mem_new(m, c->halves * c->streams, sizeof(*c->bins), err);
 	c->searches = c->bins ? mem_new(m, c->halves, sizeof(*c->searches), err) : NULL;
-	return c->searches ? order_streams(c) : mem_status(c->err);
+	c->is_dropped = c->searches ? mem_new(m, setup->pools, 1, err) : NULL;
+	return c->is_dropped ? order_streams(c) : mem_status(c->err);
 }
 
 void caching_release(struct caching *c)
@@ -470,7 +472,9 @@ void caching_release(struct caching *c)
 	}
 	mem_free(c->mem, c->bins, c->halves * c->streams, sizeof(*c->bins));
 	mem_free(c->mem, c->searches, c->halves, sizeof(*c->searches));
+	mem_free(c->mem, c->is_dropped, c->halves / 2, 1);
 	mem_free(c->mem, c->stream_order, c->streams, sizeof(*c->stream_order));
+	vec_release(c->mem, &c->dropped);
 	vec_release(c->mem, &c->blocks);
 	vec_release(c->mem, &c->spare);
 	vec_release(c->mem, &c->reservations);

@@ -67,6 +67,10 @@ struct caching {
 	VEC(uint32_t) spare;
 	struct caching_bin *bins; /* [half * streams + stream] */
 	uint64_t *searches;       /* of each half */
+	uint8_t *
+		is_dropped; /* of each pool: private, and nobody holds it; 2: while it is emptied */
+	VEC(uint16_t)
+	dropped; /* in the order in which they give memory back; some are held again */
 	VEC(struct caching_reservation) reservations;
 	VEC(uint32_t) pending; /* blocks whose free was asked for and is not completed */
 	struct allocator_stats stats;
@@ -98,8 +102,14 @@ enum plim_status caching_malloc(struct caching *c, const struct caching_request 
 enum plim_status caching_free_requested(struct caching *c, uint32_t block);
 enum plim_status caching_free_completed(struct caching *c, uint32_t block);
 
-/* torch.cuda.empty_cache() */
+/* torch.cuda.empty_cache(); private pools give back what they have free once they are dropped */
 enum plim_status caching_empty_cache(struct caching *c);
+
+/* Nobody holds a private pool any more, until the next request in it. */
+enum plim_status caching_drop_pool(struct caching *c, uint16_t pool);
+
+/* All private pools are held again. */
+void caching_hold_pools(struct caching *c);
 
 /* The free block that get_free_block would take, or CACHING_NONE; counts no search. */
 uint32_t caching_find(const struct caching *c, uint32_t half, uint16_t stream, uint64_t bytes);
@@ -115,10 +125,49 @@ struct heap;
 enum plim_status caching_seed(struct caching *c, const struct heap *h, const struct trace_device *d,
 			      const uint32_t *request_of, uint32_t *block_of);
 
+/* ---- which pool a segment was of, for explain.c ---- */
+
+/*
+ * Before 2.12 events tell no pool.  Final segments do; a segment that came and went is taken for the
+ * default pool's until that contradicts what the allocator did:
+ *   - released memory comes in an order (default pool large, then small; then private pools, each
+ *     small, then large), and this segment came too late in it;
+ *   - or it was asked for although the default pool had a free block.
+ */
+struct pools_segment {
+	uint64_t addr, bytes;
+	uint32_t born, gone; /* its events; gone TRACE_NONE: it stands at the end */
+	uint32_t next;       /* segment of its stream, or TRACE_NONE */
+	uint16_t stream, pool;
+	uint8_t known;      /* pool is certain */
+	uint8_t is_private; /* it cannot be the default pool's */
+	uint8_t is_apart;   /* nor that of the stream's request before */
+};
+
+/* Segments by birth, but none that were there before the first event; expandable ones are not in it. */
+struct pools {
+	struct mem *mem;
+	VEC(struct pools_segment) segments;
+	uint32_t *segment_of; /* of each alloc and segment event, or TRACE_NONE */
+	size_t events;
+};
+
+/* n log n in the events.  Release it also after a failure. */
+enum plim_status pools_find(struct pools *p, struct mem *m, const struct trace *t,
+			    const struct trace_device *d, struct plim_err *err);
+void pools_release(struct pools *p);
+
+/*
+ * The pool that the segment around `addr` was taken for at `event` is wrong: not the default one, and where
+ * that is known already, not its neighbour's.  False: nothing is left to try.
+ */
+int pools_rule_out(struct pools *p, uint64_t addr, uint32_t event);
+
 /* ---- between the files of the model ---- */
 
 uint32_t caching_block_new(struct caching *c, const struct caching_block *b);
 enum plim_status caching_pool_insert(struct caching *c, uint32_t block);
+/* It must be there. */
 void caching_pool_remove(struct caching *c, uint32_t block);
 void caching_drop(struct caching *c, uint32_t block);
 /* `into` takes its neighbour over if both are free and of one kind; the bytes that came. */

@@ -92,6 +92,7 @@ void caching_garbage_collect(struct caching *c)
 
 /* ---- oversize blocks ---- */
 
+/* Free blocks of max_split and more are whole segments, unless that was set lower while the job ran. */
 int caching_release_available(struct caching *c, uint32_t half, uint16_t stream, uint64_t bytes)
 {
 	const struct order *o = &c->bins[half * c->streams + stream].free;
@@ -102,7 +103,7 @@ int caching_release_available(struct caching *c, uint32_t half, uint16_t stream,
 
 	if (c->rules.max_split_bytes == UINT64_MAX)
 		return 0;
-	if (k && c->blocks.at[k->block].reservation == CACHING_NONE) {
+	if (k && can_free(&c->blocks.at[k->block])) {
 		segment_free(c, k->block);
 		return 1;
 	}
@@ -111,7 +112,7 @@ int caching_release_available(struct caching *c, uint32_t half, uint16_t stream,
 
 		if (here.bytes < c->rules.max_split_bytes)
 			break;
-		if (c->blocks.at[here.block].reservation != CACHING_NONE)
+		if (!can_free(&c->blocks.at[here.block]))
 			continue;
 		segment_free(c, here.block);
 		freed += here.bytes;
@@ -146,15 +147,53 @@ static enum plim_status release_bin(struct caching *c, struct caching_bin *bin)
 	return st;
 }
 
+static enum plim_status release_half(struct caching *c, uint32_t half)
+{
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; !st && i < c->streams; i++)
+		st = release_bin(c, &c->bins[half * c->streams + c->stream_order[i]]);
+	return st;
+}
+
+enum plim_status caching_drop_pool(struct caching *c, uint16_t pool)
+{
+	if (!pool || c->is_dropped[pool])
+		return PLIM_OK;
+	c->is_dropped[pool] = 1;
+	return vec_push(c->mem, &c->dropped, pool, c->err);
+}
+
+void caching_hold_pools(struct caching *c)
+{
+	while (c->dropped.n)
+		c->is_dropped[c->dropped.at[--c->dropped.n]] = 0;
+}
+
+/* The default pool's large half comes first; a private pool's last. */
 enum plim_status caching_empty_cache(struct caching *c)
 {
+	size_t kept = 0;
 	enum plim_status st = PLIM_OK;
 
 	while (!st && c->pending.n) /* the device is waited for */
 		st = caching_free_completed(c, c->pending.at[c->pending.n - 1]);
-	/* private pools give nothing back while somebody holds them, and who does is not recorded */
 	for (uint32_t half = 2; !st && half-- > 0;)
-		for (size_t i = 0; !st && i < c->streams; i++)
-			st = release_bin(c, &c->bins[half * c->streams + c->stream_order[i]]);
+		st = release_half(c, half);
+	for (size_t i = 0; !st && i < c->dropped.n; i++) {
+		uint16_t pool = c->dropped.at[i];
+
+		if (c->is_dropped[pool] != 1)
+			continue; /* it is in use again, or was dropped twice */
+		c->is_dropped[pool] = 2;
+		c->dropped.at[kept++] = pool;
+		st = release_half(c, pool * 2u);
+		if (!st)
+			st = release_half(c, pool * 2u + 1);
+	}
+	if (!st)
+		c->dropped.n = kept;
+	for (size_t i = 0; i < kept; i++)
+		c->is_dropped[c->dropped.at[i]] = 1;
 	return st;
 }

@@ -138,7 +138,7 @@ static enum plim_status reservation_for(struct seeding *s, const struct heap_ran
 					struct caching_block *b)
 {
 	struct caching *c = s->c;
-	size_t bin = range->large * c->streams + range->stream;
+	size_t bin = b->half * c->streams + range->stream;
 	uint64_t end = range->addr + range->bytes;
 	enum plim_status st = PLIM_OK;
 
@@ -161,7 +161,7 @@ static enum plim_status add_range(struct seeding *s, const struct heap_range *ra
 	uint32_t alone = CACHING_NONE;
 	struct caching_block b = { .reservation = CACHING_NONE,
 				   .request = CACHING_NONE,
-				   .half = range->large,
+				   .half = range->pool * 2u + range->large,
 				   .stream = (uint16_t)range->stream };
 	enum plim_status st;
 
@@ -169,8 +169,7 @@ static enum plim_status add_range(struct seeding *s, const struct heap_range *ra
 	if (range->expandable) {
 		st = reservation_for(s, range, &b);
 		return st ? st
-			  : add_blocks(s, range, b,
-				       &s->last[range->large * c->streams + range->stream]);
+			  : add_blocks(s, range, b, &s->last[b.half * c->streams + range->stream]);
 	}
 	caching_count(c, ALLOCATOR_SEGMENT, b.half, 1);
 	if (range->bytes >= c->rules.max_split_bytes)
@@ -206,7 +205,7 @@ enum plim_status caching_seed(struct caching *c, const struct heap *h, const str
 	struct seeding s = {
 		.c = c, .h = h, .d = d, .request_of = request_of, .block_of = block_of
 	};
-	size_t bins = 2 * c->streams;
+	size_t bins = c->halves * c->streams;
 	enum plim_status st;
 
 	s.reservation = mem_new(c->mem, bins, sizeof(*s.reservation), c->err);

@@ -11,7 +11,7 @@ struct explaining {
 	struct mem *mem;
 	const struct trace *t;
 	const struct trace_device *d;
-	const struct program *p;
+	struct program *p;
 	struct caching model;
 	struct allocator_check *check;
 	uint32_t *block_of;    /* of each request */
@@ -19,9 +19,30 @@ struct explaining {
 	uint64_t reserved_max; /* the recording's: any limit lies above it */
 	int wrong;             /* the model asked for what the recording does not show */
 	int limit_hint; /* this op: the limit that garbage collection goes by is too low -1, too high 1 */
-	VEC(uint32_t) empty_caches;
+	VEC(struct program_found) found;
+	struct guess *guess; /* of the pools of segments that are gone; NULL: the default pool */
 	struct plim_err *err;
 };
+
+#define GUESSED_POOLS 32 /* private pools at a time beside those that stand at the end */
+#define GUESSES_MAX 16   /* how often a recording is explained anew with other pools */
+
+struct guess {
+	struct pools pools;
+	uint32_t alive[GUESSED_POOLS]; /* segments of each, now */
+	uint16_t *last_pool;           /* of each stream's last request */
+	uint64_t suspect_addr; /* what the model took, or gave back, where it first went wrong */
+	uint32_t suspect_at;   /* event */
+};
+
+static void differs(struct explaining *x, uint64_t addr)
+{
+	if (!x->wrong && x->guess) {
+		x->guess->suspect_addr = addr;
+		x->guess->suspect_at = x->next;
+	}
+	x->wrong = 1;
+}
 
 /* ---- the driver's answers, as recorded ---- */
 
@@ -67,7 +88,7 @@ static void segment_free(void *self, uint64_t addr, uint64_t bytes)
 	uint64_t recorded;
 
 	if (!answer(x, TRACE_SEGMENT_FREE, bytes, &recorded) || recorded != addr) {
-		x->wrong = 1;
+		differs(x, addr);
 		if (!x->limit_hint)
 			x->limit_hint = -1;
 	}
@@ -139,7 +160,8 @@ static int was_emptied(struct explaining *x, const struct program_op *op)
 
 	if (release == TRACE_NONE)
 		return 0;
-	if (ev->stack[release] != TRACE_NONE && ev->stack[release] == ev->stack[op->event])
+	if (ev->stack[release] == ev->stack[op->event] &&
+	    !trace_stackless(x->t, ev->stack[release]))
 		return 0;
 	if (trace_stack_names(x->t, ev->stack[release], "empty_cache") ||
 	    trace_stack_names(x->t, ev->stack[release], "emptyCache"))
@@ -154,10 +176,102 @@ static int was_emptied(struct explaining *x, const struct program_op *op)
 
 static enum plim_status empty_cache(struct explaining *x, uint32_t before_op)
 {
-	enum plim_status st = vec_push(x->mem, &x->empty_caches, before_op, x->err);
+	struct program_found one = { before_op, PROGRAM_EMPTY_CACHE, TRACE_NONE };
+	enum plim_status st = vec_push(x->mem, &x->found, one, x->err);
 
 	x->check->empty_caches++;
 	return st ? st : caching_empty_cache(&x->model);
+}
+
+/* ---- pools that are not told ---- */
+
+/* Did this request pass over a free block of that pool?  A whole segment may have been released first. */
+static int passed_over(const struct explaining *x, const struct program_request *rq, uint16_t pool)
+{
+	uint64_t bytes = allocator_round(&x->model.rules, rq->bytes);
+	uint32_t block = caching_find(&x->model, caching_half(pool, bytes), rq->stream, bytes);
+
+	return block != CACHING_NONE &&
+	       (first_release(x) == TRACE_NONE || !caching_whole(&x->model.blocks.at[block]));
+}
+
+/* A pool of its own; one that has no memory any more is as good as a new one. */
+static uint16_t another_pool(struct explaining *x)
+{
+	for (uint32_t i = 0; i < GUESSED_POOLS; i++) {
+		if (x->guess->alive[i])
+			continue;
+		if (x->p->pools < x->t->pools.n + i + 1)
+			x->p->pools = x->t->pools.n + i + 1;
+		return (uint16_t)(x->t->pools.n + i);
+	}
+	return 0;
+}
+
+/* A new segment's pool: a private one goes with its neighbours of the same stream, if it can. */
+static uint16_t pool_of_new(struct explaining *x, struct pools_segment *s,
+			    const struct program_request *rq)
+{
+	const struct pools_segment *next =
+		s->next == TRACE_NONE ? NULL : &x->guess->pools.segments.at[s->next];
+	uint16_t last = x->guess->last_pool[s->stream];
+
+	if (!s->is_private && !passed_over(x, rq, 0))
+		return 0;
+	if (!s->is_apart && last && !passed_over(x, rq, last))
+		return last;
+	if (next && next->known && next->pool && !passed_over(x, rq, next->pool))
+		return next->pool;
+	return another_pool(x);
+}
+
+static void count_alive(struct explaining *x, uint16_t pool, uint32_t change)
+{
+	if (pool >= x->t->pools.n)
+		x->guess->alive[pool - x->t->pools.n] += change;
+}
+
+/* The pool of the segment that the recording gave this request. */
+static void guess_pool(struct explaining *x, const struct program_op *op)
+{
+	struct program_request *rq = &x->p->requests.at[op->request];
+	uint32_t number = x->guess->pools.segment_of[op->event];
+	struct pools_segment *s;
+
+	if (number != TRACE_NONE) {
+		s = &x->guess->pools.segments.at[number];
+		if (!s->known && s->born >= x->next) {
+			s->pool = pool_of_new(x, s, rq);
+			count_alive(x, s->pool, 1);
+		}
+		rq->pool = s->pool;
+	}
+	x->guess->last_pool[rq->stream] = rq->pool;
+}
+
+/* Private pools that give memory back in this gap are nobody's any more. */
+static enum plim_status drop_pools(struct explaining *x, uint32_t before_op)
+{
+	const struct pools *p = &x->guess->pools;
+	enum plim_status st = PLIM_OK;
+
+	caching_hold_pools(&x->model);
+	for (uint32_t e = x->next; !st && e < x->end; e++) {
+		uint32_t s = x->d->events.action[e] == TRACE_SEGMENT_FREE ? p->segment_of[e]
+									  : TRACE_NONE;
+		struct program_found one = { before_op, PROGRAM_DROP_POOL, 0 };
+
+		one.pool = s == TRACE_NONE ? 0 : p->segments.at[s].pool;
+		if (!one.pool)
+			continue;
+		count_alive(x, (uint16_t)one.pool, UINT32_MAX); /* one less */
+		if (x->model.is_dropped[one.pool])
+			continue;
+		st = vec_push(x->mem, &x->found, one, x->err);
+		if (!st)
+			st = caching_drop_pool(&x->model, (uint16_t)one.pool);
+	}
+	return st;
 }
 
 /* ---- op by op ---- */
@@ -166,10 +280,13 @@ static enum plim_status malloc_op(struct explaining *x, uint32_t number)
 {
 	const struct program_op *op = &x->p->ops.at[number];
 	const struct program_request *rq = &x->p->requests.at[op->request];
-	struct caching_request request = { rq->bytes, op->request, rq->stream, rq->pool };
+	struct caching_request request = { rq->bytes, op->request, rq->stream, 0 };
 	enum plim_status st = PLIM_OK;
 	uint32_t block = CACHING_NONE;
 
+	if (x->guess && op->kind != PROGRAM_ATTEMPT)
+		guess_pool(x, op);
+	request.pool = rq->pool;
 	if (was_emptied(x, op))
 		st = empty_cache(x, number);
 	if (!st)
@@ -179,9 +296,10 @@ static enum plim_status malloc_op(struct explaining *x, uint32_t number)
 	x->block_of[op->request] = block;
 	if (op->kind == PROGRAM_ATTEMPT)
 		x->wrong |= block != CACHING_NONE;
-	else
-		x->wrong |= block == CACHING_NONE ||
-			    x->model.blocks.at[block].addr != x->d->events.addr[op->event];
+	else if (block == CACHING_NONE)
+		x->wrong = 1;
+	else if (x->model.blocks.at[block].addr != x->d->events.addr[op->event])
+		differs(x, x->model.blocks.at[block].addr);
 	return PLIM_OK;
 }
 
@@ -216,7 +334,9 @@ static enum plim_status one(struct explaining *x, uint32_t number)
 
 	x->end = op->event;
 	x->limit_hint = 0;
-	st = frees ? rest_of_gap(x, number) : malloc_op(x, number);
+	st = x->guess ? drop_pools(x, number) : PLIM_OK;
+	if (!st)
+		st = frees ? rest_of_gap(x, number) : malloc_op(x, number);
 	if (!st && frees)
 		st = free_op(x, op);
 	for (; x->next < x->end; x->next++)
@@ -259,6 +379,8 @@ static enum plim_status explain(struct explaining *x)
 		}
 	}
 	x->end = (uint32_t)x->d->events.n;
+	if (!st && x->guess)
+		st = drop_pools(x, n);
 	if (!st)
 		st = rest_of_gap(x, n);
 	if (!st && x->wrong)
@@ -290,6 +412,17 @@ static enum plim_status begin(struct explaining *x, const struct allocator_repla
 	return st;
 }
 
+static void begin_guess(struct explaining *x)
+{
+	memset(x->guess->alive, 0, sizeof(x->guess->alive));
+	memset(x->guess->last_pool, 0, x->t->streams.n * sizeof(*x->guess->last_pool));
+	x->guess->suspect_addr = 0;
+	x->p->pools = x->t->pools.n;
+	for (size_t i = 0; i < x->guess->pools.segments.n; i++)
+		if (!x->guess->pools.segments.at[i].known)
+			x->guess->pools.segments.at[i].pool = 0;
+}
+
 /* Once, with the limit that garbage collection is taken to go by. */
 static enum plim_status attempt(struct explaining *x, const struct allocator_replay *replay,
 				uint64_t limit_bytes)
@@ -304,7 +437,7 @@ static enum plim_status attempt(struct explaining *x, const struct allocator_rep
 						   .unmap = unmap },
 				       .stream_values = x->t->streams.at,
 				       .streams = x->t->streams.n,
-				       .pools = x->t->pools.n,
+				       .pools = x->t->pools.n + (x->guess ? GUESSED_POOLS : 0),
 				       .limit_bytes = limit_bytes,
 				       .device_bytes = (uint64_t)1 << 40 };
 	enum plim_status st = caching_init(&x->model, x->mem, &setup, x->err);
@@ -313,7 +446,9 @@ static enum plim_status attempt(struct explaining *x, const struct allocator_rep
 		(struct allocator_check){ .diverged_at = TRACE_NONE, .limit_bytes = limit_bytes };
 	x->next = x->end = 0;
 	x->wrong = 0;
-	x->empty_caches.n = 0;
+	x->found.n = 0;
+	if (x->guess)
+		begin_guess(x);
 	if (!st)
 		st = begin(x, replay);
 	if (!st)
@@ -346,6 +481,61 @@ static enum plim_status find_limit(struct explaining *x, const struct allocator_
 	return st;
 }
 
+static enum plim_status once(struct explaining *x, const struct allocator_replay *replay)
+{
+	return replay->rules.gc_threshold > 0 ? find_limit(x, replay)
+					      : attempt(x, replay, UINT64_MAX);
+}
+
+/* Again and again, each time with one more segment told apart, as long as that leads further. */
+static enum plim_status guess_again(struct explaining *x, const struct allocator_replay *replay)
+{
+	uint32_t reached = 0;
+	enum plim_status st = PLIM_OK;
+
+	for (int i = 0; !st && i < GUESSES_MAX; i++) {
+		st = once(x, replay);
+		if (st || !x->wrong || x->check->diverged_at < reached)
+			break;
+		reached = x->check->diverged_at;
+		if (!pools_rule_out(&x->guess->pools, x->guess->suspect_addr, x->guess->suspect_at))
+			break;
+	}
+	return st;
+}
+
+/* Where the recording shows no pools they are guessed, and taken if that explains everything. */
+static enum plim_status explain_pools(struct explaining *x, const struct allocator_replay *replay)
+{
+	struct guess guess = { .suspect_addr = 0 };
+	uint16_t *told = mem_new(x->mem, x->p->requests.n, sizeof(*told), x->err);
+	enum plim_status st =
+		told ? pools_find(&guess.pools, x->mem, x->t, x->d, x->err) : mem_status(x->err);
+
+	if (!st)
+		guess.last_pool =
+			mem_new(x->mem, x->t->streams.n, sizeof(*guess.last_pool), x->err);
+	if (!st && !guess.last_pool)
+		st = mem_status(x->err);
+	for (size_t i = 0; !st && i < x->p->requests.n; i++)
+		told[i] = x->p->requests.at[i].pool;
+	x->guess = &guess;
+	if (!st)
+		st = guess_again(x, replay);
+	x->guess = NULL;
+	if (!st && x->wrong) {
+		for (size_t i = 0; i < x->p->requests.n; i++)
+			x->p->requests.at[i].pool = told[i];
+		x->p->pools = x->t->pools.n;
+		st = once(x, replay);
+	}
+	mem_free(x->mem, guess.last_pool, x->t->streams.n, sizeof(*guess.last_pool));
+	if (told)
+		pools_release(&guess.pools);
+	mem_free(x->mem, told, x->p->requests.n, sizeof(*told));
+	return st;
+}
+
 enum plim_status allocator_explain(struct mem *m, const struct trace *t,
 				   const struct trace_device *d,
 				   const struct allocator_replay *replay, struct program **out,
@@ -363,13 +553,13 @@ enum plim_status allocator_explain(struct mem *m, const struct trace *t,
 	x.block_of = mem_new(m, p->requests.n, sizeof(*x.block_of), err);
 	if (!x.block_of)
 		st = mem_status(err);
-	else if (replay->rules.gc_threshold > 0)
-		st = find_limit(&x, replay);
 	else
-		st = attempt(&x, replay, UINT64_MAX);
+		st = once(&x, replay);
+	if (!st && x.wrong && t->pools.n + GUESSED_POOLS <= UINT16_MAX)
+		st = explain_pools(&x, replay);
 	if (!st)
-		st = program_add_empty_caches(p, x.empty_caches.at, x.empty_caches.n, err);
-	vec_release(m, &x.empty_caches);
+		st = program_add_found(p, x.found.at, x.found.n, err);
+	vec_release(m, &x.found);
 	mem_free(m, x.block_of, p->requests.n, sizeof(*x.block_of));
 	if (st)
 		program_free(p);

@@ -22,6 +22,7 @@ struct heap_range {
 	uint64_t addr, bytes;
 	uint32_t first, last;
 	uint32_t stream;
+	uint16_t pool; /* of a segment that stands at the end; 0 also: not known */
 	uint8_t large, expandable;
 };
 

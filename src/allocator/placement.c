@@ -197,8 +197,9 @@ static int compare_size(const void *bytes, const void *size)
 /* The next recorded place of that size, if nothing is there. */
 static int recorded_place(struct placement *p, uint64_t bytes, uint64_t *addr)
 {
-	struct placement_size *size =
-		bsearch(&bytes, p->sizes.at, p->sizes.n, sizeof(*p->sizes.at), compare_size);
+	struct placement_size *size = p->sizes.n ? bsearch(&bytes, p->sizes.at, p->sizes.n,
+							   sizeof(*p->sizes.at), compare_size)
+						 : NULL;
 	struct placement_hole *t = p->taken.at;
 	size_t at;
 

@@ -59,6 +59,7 @@ static enum plim_status ranges_before(struct replay *r)
 		struct heap_range range = { .addr = s->addr,
 					    .bytes = s->bytes,
 					    .stream = s->stream,
+					    .pool = (uint16_t)s->pool,
 					    .large = s->large,
 					    .expandable = s->expandable };
 

@@ -64,6 +64,7 @@ static enum plim_status one(struct running *r, const struct program_op *op)
 	case PROGRAM_FREE:
 	case PROGRAM_FREE_DONE: return free_op(r, op);
 	case PROGRAM_EMPTY_CACHE: return caching_empty_cache(&r->model);
+	case PROGRAM_DROP_POOL: return caching_drop_pool(&r->model, (uint16_t)op->request);
 	}
 	return PLIM_OK;
 }

@@ -158,6 +158,23 @@ static enum plim_status set_settings(struct keeping *k, struct trace *t, const c
 	return st;
 }
 
+/* The recording's private pools, and those that were found: these get ids that no other has. */
+static enum plim_status name_pools(struct keeping *k, struct trace *t)
+{
+	struct trace_pool_id next = { 1, 0 };
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; !st && i < k->from->pools.n; i++) {
+		const struct trace_pool_id *id = &k->from->pools.at[i];
+
+		next.a = id->a >= next.a && id->a < INT64_MAX - UINT16_MAX ? id->a + 1 : next.a;
+		st = vec_push(k->mem, &t->pools, *id, k->err);
+	}
+	for (; !st && t->pools.n < k->program->pools; next.a++)
+		st = vec_push(k->mem, &t->pools, next, k->err);
+	return st;
+}
+
 /* A trace that borrows all but what the run made from the recording. */
 static enum plim_status write_trace(struct keeping *k, const char *conf,
 				    const struct allocator_rules *rules, const char *path)
@@ -169,6 +186,7 @@ static enum plim_status write_trace(struct keeping *k, const char *conf,
 
 	memset(&t.segments, 0, sizeof(t.segments));
 	memset(&t.blocks, 0, sizeof(t.blocks));
+	memset(&t.pools, 0, sizeof(t.pools));
 	memset(&t.labels, 0, sizeof(t.labels));
 	memset(&t.settings_values, 0, sizeof(t.settings_values)); /* they are the recording's */
 	if (!st) {
@@ -186,12 +204,15 @@ static enum plim_status write_trace(struct keeping *k, const char *conf,
 		t.first_action = k->action;
 		st = set_settings(k, &t, conf, rules);
 	}
+	if (!st)
+		st = name_pools(k, &t);
 	for (size_t i = 0; !st && i < k->blocks.n; i++)
 		st = add_block(k, &t, &k->blocks.at[i]);
 	if (!st)
 		st = out_snapshot(&t, path, k->err);
 	vec_release(k->mem, &t.segments);
 	vec_release(k->mem, &t.blocks);
+	vec_release(k->mem, &t.pools);
 	free_columns(k, n);
 	mem_free(k->mem, devices, k->from->device_count, sizeof(*devices));
 	return st;

@@ -360,8 +360,24 @@ static uint64_t need(const struct plim_whatif_run *run)
 							 : run->reserved_peak_range_bytes[1];
 }
 
-/* Of those that are about as good as the best, the simplest. */
-static const struct plim_whatif_run *simplest(const struct plim_whatif *w,
+/* Smaller by more than what is worth a change. */
+static int clearly_less(uint64_t a, uint64_t b)
+{
+	return a + a / CLEARLY_PART < b;
+}
+
+/* Does `a` ask less of its user: memory that others could have, or else keys to set? */
+static int costs_less(const struct plim_whatif_run *a, const struct plim_whatif_run *b)
+{
+	uint64_t x = a->reserved_peak_range_bytes[1], y = b->reserved_peak_range_bytes[1];
+
+	if (clearly_less(x, y) || clearly_less(y, x))
+		return x < y;
+	return keys(a) < keys(b);
+}
+
+/* Of those that are about as good as the best, the one that costs least. */
+static const struct plim_whatif_run *cheapest(const struct plim_whatif *w,
 					      const struct plim_whatif_run *const *order)
 {
 	const struct plim_whatif_run *best = order[0];
@@ -371,16 +387,10 @@ static const struct plim_whatif_run *simplest(const struct plim_whatif *w,
 		const struct plim_whatif_run *one = order[i];
 
 		if (certainly_survives(one) == certainly_survives(order[0]) && need(one) <= most &&
-		    one->retries <= order[0]->retries && keys(one) < keys(best))
+		    one->retries <= order[0]->retries && costs_less(one, best))
 			best = one;
 	}
 	return best;
-}
-
-/* Smaller by more than what is worth a change. */
-static int clearly_less(uint64_t a, uint64_t b)
-{
-	return a + a / CLEARLY_PART < b;
 }
 
 static int clearly_better(const struct plim_whatif_run *a, const struct plim_whatif_run *own)
@@ -389,7 +399,8 @@ static int clearly_better(const struct plim_whatif_run *a, const struct plim_wha
 		return 0;
 	if (own->outcome == PLIM_WHATIF_OOM)
 		return own->outcome_certain;
-	if (a->retries > own->retries || need(a) > need(own))
+	if (a->retries > own->retries || need(a) > need(own) ||
+	    clearly_less(own->reserved_peak_range_bytes[1], a->reserved_peak_range_bytes[1]))
 		return 0;
 	return clearly_less(need(a), need(own)) ||
 	       clearly_less(a->reserved_peak_range_bytes[1], own->reserved_peak_range_bytes[0]);
@@ -448,7 +459,7 @@ enum plim_status whatif_recommend(struct plim_whatif *w, struct plim_err *err)
 	if (!order)
 		return err->status;
 	whatif_rank(w, order);
-	best = w->run_count ? simplest(w, order) : NULL;
+	best = w->run_count ? cheapest(w, order) : NULL;
 	if (best && strcmp(best->settings, w->as_recorded->settings) &&
 	    clearly_better(best, w->as_recorded))
 		w->recommended = best->settings;

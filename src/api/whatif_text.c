@@ -193,6 +193,20 @@ static void in_columns(struct text *t, const struct plim_whatif *w,
 	text_table_release(&b);
 }
 
+/* What is advised comes first, whatever its rank: others can need as little and reserve far more. */
+static void advised_first(const struct plim_whatif *w, const struct plim_whatif_run **order)
+{
+	const struct plim_whatif_run *run = recommended(w);
+	size_t at = 0;
+
+	if (!run)
+		return;
+	while (order[at] != run)
+		at++;
+	memmove(order + 1, order, at * sizeof(*order));
+	order[0] = run;
+}
+
 static void table(struct text *t, const struct plim_whatif *w)
 {
 	const struct plim_whatif_run **order = calloc(w->run_count + 1, sizeof(*order));
@@ -200,6 +214,7 @@ static void table(struct text *t, const struct plim_whatif *w)
 	if (!order)
 		return;
 	whatif_rank(w, order);
+	advised_first(w, order);
 	if (t->style.width && t->style.width < NARROW) {
 		for (size_t i = 0; i < w->run_count; i++)
 			stacked(t, order[i], shown(order[i]->settings));

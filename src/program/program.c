@@ -242,8 +242,8 @@ void program_free(struct program *p)
 	mem_free(m, p, 1, sizeof(*p));
 }
 
-enum plim_status program_add_empty_caches(struct program *p, const uint32_t *before, size_t n,
-					  struct plim_err *err)
+enum plim_status program_add_found(struct program *p, const struct program_found *found, size_t n,
+				   struct plim_err *err)
 {
 	enum plim_status st = vec_need(p->mem, &p->ops, n, err);
 	uint32_t event = TRACE_NONE;
@@ -253,12 +253,14 @@ enum plim_status program_add_empty_caches(struct program *p, const uint32_t *bef
 		return st;
 	p->ops.n += n;
 	for (size_t to = p->ops.n; n; to--) { /* from the end, so that it can be done in place */
-		struct program_op next = { TRACE_NONE, event, PROGRAM_EMPTY_CACHE };
+		struct program_op next;
 
-		if (before[n - 1] == from)
+		if (found[n - 1].before == from) {
 			n--;
-		else
+			next = (struct program_op){ found[n].pool, event, found[n].kind };
+		} else {
 			next = p->ops.at[--from];
+		}
 		event = next.event;
 		p->ops.at[to - 1] = next;
 	}

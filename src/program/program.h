@@ -14,6 +14,7 @@ enum program_op_kind {
 	PROGRAM_FREE_DONE, /* other streams are done with it too */
 	PROGRAM_ATTEMPT, /* an allocation that failed when recorded: its request lives no longer than that */
 	PROGRAM_EMPTY_CACHE, /* torch.cuda.empty_cache(); no request */
+	PROGRAM_DROP_POOL, /* nobody holds a private pool any more: `request` is the pool's number */
 };
 
 /* One request; stack, stream and pool as in the trace. */
@@ -30,7 +31,7 @@ static inline int program_allocates(uint32_t kind)
 }
 
 struct program_op {
-	uint32_t request; /* TRACE_NONE: of none */
+	uint32_t request; /* TRACE_NONE: of none; of PROGRAM_DROP_POOL a pool */
 	uint32_t event;   /* of the recording; TRACE_NONE: before its first */
 	uint32_t kind;    /* enum program_op_kind */
 };
@@ -59,10 +60,16 @@ enum plim_status program_from_trace(struct mem *m, const struct trace *t,
 void program_free(struct program *p);
 
 /*
- * Recordings do not show torch.cuda.empty_cache(); whoever finds out gives the numbers of the ops
- * that each call preceded, in rising order (ops.n: at the end).
+ * Recordings do not show torch.cuda.empty_cache(), nor the end of a private pool; whoever finds out
+ * gives each with the number of the op that it preceded, in rising order (ops.n: at the end).
  */
-enum plim_status program_add_empty_caches(struct program *p, const uint32_t *before, size_t n,
-					  struct plim_err *err);
+struct program_found {
+	uint32_t before;
+	uint32_t kind; /* PROGRAM_EMPTY_CACHE or PROGRAM_DROP_POOL */
+	uint32_t pool; /* TRACE_NONE: of none */
+};
+
+enum plim_status program_add_found(struct program *p, const struct program_found *found, size_t n,
+				   struct plim_err *err);
 
 #endif

@@ -27,6 +27,7 @@ struct device {
 	const struct block *blocks; /* live ones, by address; of one segment at BASE */
 	size_t block_count;
 	uint64_t segment_bytes; /* 0: none stands at the end */
+	int empty_stacks;       /* events have stacks, without a frame */
 };
 
 static inline void recording_blocks(struct text *js, const struct device *d)
@@ -69,12 +70,14 @@ static inline void recording_text(struct text *js, const struct device *devices,
 		for (size_t i = 0; i < devices[d].event_count; i++) {
 			const struct event *e = &devices[d].events[i];
 
-			text_printf(js,
-				    "%s{\"action\":\"%s\",\"%s\":%llu,\"size\":%llu,\"stream\":%u}",
-				    i ? "," : "", trace_action_names[e->action],
-				    e->action == TRACE_OOM ? "device_free" : "addr",
-				    (unsigned long long)e->addr, (unsigned long long)e->size,
-				    e->stream * STREAM_SHOWN);
+			text_printf(
+				js,
+				"%s{\"action\":\"%s\",\"%s\":%llu,\"size\":%llu,\"stream\":%u%s}",
+				i ? "," : "", trace_action_names[e->action],
+				e->action == TRACE_OOM ? "device_free" : "addr",
+				(unsigned long long)e->addr, (unsigned long long)e->size,
+				e->stream * STREAM_SHOWN,
+				devices[d].empty_stacks ? ",\"frames\":[]" : "");
 		}
 		text_puts(js, "]");
 	}

@@ -143,12 +143,110 @@ static void test_residents(void **state)
 	assert_int_equal(m.used_bytes, 0);
 }
 
+/* Explained to its last event, or the test ends.  The caller frees the program. */
+static struct program *explained(struct mem *m, const struct device *in, struct trace **t)
+{
+	struct allocator_replay *replay;
+	struct allocator_check check;
+	struct program *p = NULL;
+	struct plim_err err;
+
+	*t = recording(m, in, 1);
+	assert_int_equal(allocator_replay_own(m, *t, &(*t)->devices[0], &replay, &err), 0);
+	assert_int_equal(allocator_explain(m, *t, &(*t)->devices[0], replay, &p, &check, &err), 0);
+	assert_int_equal(check.diverged_at, TRACE_NONE);
+	allocator_replay_free(replay);
+	return p;
+}
+
+/*
+ * A MemPool that was gone at the end was taken for the default pool, and its recording not explained: the
+ * second request passes over the first one's segment, and what is released shows whose that was.
+ */
+static void test_pool_is_gone(void **state)
+{
+	const uint64_t pool = BASE + 64 * MIB;
+	const struct event events[] = {
+		{ TRACE_SEGMENT_ALLOC, pool, 20 * MIB, 0 },
+		{ TRACE_ALLOC, pool, 4 * MIB, 0 },
+		{ TRACE_SEGMENT_ALLOC, BASE, 20 * MIB, 0 },
+		{ TRACE_ALLOC, BASE, 4 * MIB, 0 },
+		{ TRACE_ALLOC, pool + 4 * MIB, 4 * MIB, 0 },
+		{ TRACE_FREE_REQUESTED, pool, 4 * MIB, 0 },
+		{ TRACE_FREE_COMPLETED, pool, 4 * MIB, 0 },
+		{ TRACE_FREE_REQUESTED, BASE, 4 * MIB, 0 },
+		{ TRACE_FREE_COMPLETED, BASE, 4 * MIB, 0 },
+		{ TRACE_FREE_REQUESTED, pool + 4 * MIB, 4 * MIB, 0 },
+		{ TRACE_FREE_COMPLETED, pool + 4 * MIB, 4 * MIB, 0 },
+		{ TRACE_SEGMENT_FREE, BASE, 20 * MIB, 0 },
+		{ TRACE_SEGMENT_FREE, pool, 20 * MIB, 0 },
+	};
+	const struct device in = { .events = events,
+				   .event_count = sizeof(events) / sizeof(*events) };
+	struct program *p;
+	struct trace *t;
+	struct mem m;
+
+	(void)state;
+	mem_init(&m, 0);
+	p = explained(&m, &in, &t);
+	assert_int_equal(p->pools, 2);
+	assert_int_equal(p->requests.at[0].pool, 1);
+	assert_int_equal(p->requests.at[1].pool, 0);
+	assert_int_equal(p->requests.at[2].pool, 1);
+	assert_int_equal(p->ops.at[p->ops.n - 2].kind, PROGRAM_DROP_POOL);
+	assert_int_equal(p->ops.at[p->ops.n - 2].request, 1);
+	assert_int_equal(p->ops.at[p->ops.n - 1].kind, PROGRAM_EMPTY_CACHE);
+	program_free(p);
+	trace_free(t);
+	assert_int_equal(m.used_bytes, 0);
+}
+
+/*
+ * Two events with empty stacks were taken for two of one stack, and empty_cache() before a request for that
+ * request's own doing.
+ */
+static void test_empty_stacks_tell_nothing(void **state)
+{
+	static const struct event events[] = {
+		{ TRACE_SEGMENT_ALLOC, BASE, 20 * MIB, 0 },
+		{ TRACE_ALLOC, BASE, 4 * MIB, 0 },
+		{ TRACE_FREE_REQUESTED, BASE, 4 * MIB, 0 },
+		{ TRACE_FREE_COMPLETED, BASE, 4 * MIB, 0 },
+		{ TRACE_SEGMENT_FREE, BASE, 20 * MIB, 0 },
+		{ TRACE_SEGMENT_ALLOC, BASE, 20 * MIB, 0 },
+		{ TRACE_ALLOC, BASE, 4 * MIB, 0 },
+		{ TRACE_FREE_REQUESTED, BASE, 4 * MIB, 0 },
+		{ TRACE_FREE_COMPLETED, BASE, 4 * MIB, 0 },
+		{ TRACE_SEGMENT_FREE, BASE, 20 * MIB, 0 },
+	};
+	const struct device in = { .events = events,
+				   .event_count = sizeof(events) / sizeof(*events),
+				   .empty_stacks = 1 };
+	struct program *p;
+	struct trace *t;
+	struct mem m;
+
+	(void)state;
+	mem_init(&m, 0);
+	p = explained(&m, &in, &t);
+	assert_int_equal(p->ops.at[2].kind, PROGRAM_FREE_DONE);
+	assert_int_equal(p->ops.at[3].kind, PROGRAM_EMPTY_CACHE);
+	program_free(p);
+	trace_free(t);
+	assert_int_equal(m.used_bytes, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round),       cmocka_unit_test(test_segment),
-		cmocka_unit_test(test_heap_merges), cmocka_unit_test(test_heap_expands),
+		cmocka_unit_test(test_round),
+		cmocka_unit_test(test_segment),
+		cmocka_unit_test(test_heap_merges),
+		cmocka_unit_test(test_heap_expands),
 		cmocka_unit_test(test_residents),
+		cmocka_unit_test(test_pool_is_gone),
+		cmocka_unit_test(test_empty_stacks_tell_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -267,6 +267,49 @@ static void test_max_split(void **state)
 	end(&f);
 }
 
+/* max_split was set lower while the job ran: a free part of a segment was given back as though it were one. */
+static void test_max_split_lowered(void **state)
+{
+	struct fixture f;
+	uint32_t a, b;
+
+	(void)state;
+	begin(&f, "", 300 * MIB);
+	a = take(&f, 40 * MIB);
+	drop(&f, a);
+	b = take(&f, 10 * MIB);
+	assert_int_equal(reserved(&f), 40 * MIB);
+	f.c.rules.max_split_bytes = 20 * MIB;
+	assert_int_equal(take(&f, 280 * MIB), CACHING_NONE);
+	assert_int_equal(f.c.stats.device_frees, 0);
+	drop(&f, b);
+	assert_int_not_equal(take(&f, 280 * MIB), CACHING_NONE);
+	end(&f);
+}
+
+/* A private pool gives nothing back while it is held: its small half first once it is dropped, not when used again. */
+static void test_drop_pool(void **state)
+{
+	struct fixture f;
+	uint32_t a;
+
+	(void)state;
+	begin(&f, "", UINT64_MAX);
+	a = take_on(&f, 4 * MIB, 0, 1);
+	drop(&f, a);
+	assert_int_equal(caching_empty_cache(&f.c), 0);
+	assert_int_equal(reserved(&f), 20 * MIB);
+	assert_int_equal(caching_drop_pool(&f.c, 1), 0);
+	a = take_on(&f, 4 * MIB, 0, 1);
+	drop(&f, a);
+	assert_int_equal(caching_empty_cache(&f.c), 0);
+	assert_int_equal(reserved(&f), 20 * MIB);
+	assert_int_equal(caching_drop_pool(&f.c, 1), 0);
+	assert_int_equal(caching_empty_cache(&f.c), 0);
+	assert_int_equal(reserved(&f), 0);
+	end(&f);
+}
+
 static void test_garbage_collection(void **state)
 {
 	struct fixture f;
@@ -567,7 +610,8 @@ int main(void)
 		cmocka_unit_test(test_max_split),  cmocka_unit_test(test_garbage_collection),
 		cmocka_unit_test(test_expandable), cmocka_unit_test(test_expandable_prefers_holes),
 		cmocka_unit_test(test_settings),   cmocka_unit_test(test_settings_values),
-		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_random),     cmocka_unit_test(test_max_split_lowered),
+		cmocka_unit_test(test_drop_pool),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
