@@ -105,9 +105,9 @@ static void verdict(struct text *t, const struct plim_report *r, const struct pl
 	if (!v)
 		return;
 	text_hue(t, TEXT_BAD);
-	text_puts(t, "Died of ");
+	text_puts(t, v->cause ? "Died of " : "Died, ");
 	text_plain(t);
-	wrap_unsafe(t, 8, 2, v->headline);
+	wrap_unsafe(t, v->cause ? 8 : 6, 2, v->headline);
 	bound_line(t, v);
 	request_line(t, d, oom);
 	if (oom->frame)
@@ -153,6 +153,14 @@ static void finding(struct text *t, const struct plim_report_finding *f, int ful
 	bullets(t, "fix", f->fix, f->fix_count);
 }
 
+static int died_of_leak(const struct plim_report_device *d)
+{
+	const struct plim_report_verdict *v =
+		d->oom_count ? d->oom[d->oom_count - 1].verdict : NULL;
+
+	return v && v->cause == PLIM_CAUSE_LEAK;
+}
+
 /* Has the verdict of the death told this one with its evidence? */
 static int is_told(const struct plim_report_device *d, const char *id)
 {
@@ -162,7 +170,7 @@ static int is_told(const struct plim_report_device *d, const char *id)
 	for (size_t i = 0; d->oom_count && i < sizeof(ids) / sizeof(*ids); i++)
 		if (!strcmp(id, ids[i]))
 			return 1;
-	return 0;
+	return died_of_leak(d) && !strcmp(id, "leak");
 }
 
 static void findings(struct text *t, const struct plim_report_device *d)
@@ -236,7 +244,7 @@ const char *const report_category_words[TIMELINE_CATEGORIES] = {
 	[TIMELINE_INPUT] = "inputs",
 	[TIMELINE_WORKSPACE] = "cuBLAS workspace",
 	[TIMELINE_TEMPORARY] = "temporaries",
-	[TIMELINE_AUTOGRAD_DETAIL] = "autograd's own",
+	[TIMELINE_AUTOGRAD_DETAIL] = "backward temporaries",
 	[TIMELINE_KV_CACHE] = "keys and values",
 	[TIMELINE_BUFFER] = "buffers",
 	[TIMELINE_UNKNOWN] = "outputs kept, or unknown",

@@ -1,6 +1,8 @@
 /* A death's verdict in sentences: the headline, the numbers behind it, and what to do. */
 #include "report.h"
 
+#include <string.h>
+
 #define LINES_MAX 12
 
 struct lines {
@@ -88,6 +90,42 @@ static void tell_bound(struct lines *l, const struct findings_death *d)
 	}
 }
 
+/* What the step had still to come, and from what that is known. */
+static void tell_future(struct lines *l, const struct findings_death *d)
+{
+	int hardly = d->still_high_bytes && d->still_high_bytes < d->request_bytes / 100;
+	char a[32], times[32];
+
+	if (d->future == FINDINGS_FUTURE_UNKNOWN) {
+		add(l, "the program was never at this point before: what would have followed is "
+		       "not known");
+		return;
+	}
+	if (d->future == FINDINGS_FUTURE_OPTIMIZER) {
+		add(l,
+		    "it was the optimizer's first step: at least %s of state and of its temporary "
+		    "lists were still to come (each list is as large as the gradients; foreach, "
+		    "which makes them, is PyTorch's default)",
+		    report_size(a, d->still_low_bytes));
+		return;
+	}
+	if (d->points_before == 1)
+		snprintf(times, sizeof(times), "once");
+	else
+		snprintf(times, sizeof(times), "%u times", d->points_before);
+	add(l, "the program was at this point %s before; from there its memory %s%s%s", times,
+	    !d->still_high_bytes ? "did not rise further"
+	    : hardly             ? "hardly rose further"
+				 : "rose further, by up to ",
+	    d->still_high_bytes && !hardly ? report_size(a, d->still_high_bytes) : "",
+	    d->still_high_bytes && !hardly ? " (scaled to this request)" : "");
+	if (d->climbs >= 4)
+		add(l,
+		    "more was live at this point each of the last %u times than the time before: "
+		    "room now would not have lasted",
+		    d->climbs);
+}
+
 static void tell_need(struct lines *l, const struct findings_death *d)
 {
 	char a[32], b[32], c[32];
@@ -97,33 +135,24 @@ static void tell_need(struct lines *l, const struct findings_death *d)
 	    "pool had %s",
 	    report_size(a, d->live_bytes), report_size(b, d->free_bytes),
 	    report_size(c, d->largest_free_bytes));
-	switch (d->future) {
-	case FINDINGS_FUTURE_REPEATED:
-		add(l,
-		    "the program was at this point %u time%s before; from there its memory %s%s%s",
-		    d->points_before, d->points_before == 1 ? "" : "s",
-		    d->still_high_bytes ? "rose further, by up to " : "did not rise further",
-		    d->still_high_bytes ? report_size(a, d->still_high_bytes) : "",
-		    d->still_high_bytes ? " (scaled to this request)" : "");
-		if (d->climbs >= 4)
-			add(l,
-			    "live memory at this point stood higher each of the last %u times: the "
-			    "run keeps growing, so "
-			    "room now would not have lasted",
-			    d->climbs);
-		break;
-	case FINDINGS_FUTURE_OPTIMIZER:
-		add(l,
-		    "it was the optimizer's first step: at least %s of state and of its step's "
-		    "lists were still "
-		    "to come (as large as the gradients that are live; foreach is PyTorch's "
-		    "default)",
-		    report_size(a, d->still_low_bytes));
-		break;
-	default:
-		add(l, "the program was never at this point before: what would have followed is "
-		       "not known");
-	}
+	if (d->cause != FINDINGS_CAUSE_LEAK)
+		tell_future(l, d);
+}
+
+static void tell_leak(struct lines *l, const struct findings_leak *leak)
+{
+	const char *ending = !strcmp(leak->period, "forward pass") ? "es" : "s";
+	/* between whole repetitions there is one less than there are repetitions */
+	uint32_t span = leak->repetitions + (leak->loop_frame == TRACE_NONE);
+	char a[32], lines[48] = "";
+
+	if (leak->lines > 1)
+		snprintf(lines, sizeof(lines), " (from %u lines of the program)", leak->lines);
+	add(l,
+	    "%s that was born in the last %u %s%s is still alive%s; without it this would have "
+	    "fitted",
+	    report_size(a, leak->grown_bytes), span, leak->period, ending, lines);
+	add(l, "it looks like %s; if not, %s", leak->guess[0], leak->guess[1]);
 }
 
 static void tell_cause(struct lines *l, const struct findings_death *d)
@@ -151,14 +180,7 @@ static void tell_cause(struct lines *l, const struct findings_death *d)
 		    report_size(a, d->live_bytes + d->request_bytes + d->still_high_bytes),
 		    report_size(b, d->bound_low_bytes), report_size(c, d->free_bytes));
 		break;
-	case FINDINGS_CAUSE_LEAK:
-		add(l,
-		    "live memory at the lowest point of each repetition climbed %u times in a row, "
-		    "by %s each: %s in "
-		    "all; without them it would have fitted",
-		    d->leak.repetitions, report_size(a, d->leak.per_repetition_bytes),
-		    report_size(b, d->leak.grown_bytes));
-		break;
+	case FINDINGS_CAUSE_LEAK: tell_leak(l, &d->leak); break;
 	default:
 		add(l, "it needed %s so far; between %s and %s was allowed: that does not decide",
 		    report_size(a, need), report_size(b, d->bound_low_bytes),
@@ -189,10 +211,6 @@ static const struct advice {
 	enum findings_cause cause;
 	const char *text;
 } advice[] = {
-	{ FINDINGS_CAUSE_LEAK,
-	  "do not keep GPU tensors from one repetition to the next: append x.item() or "
-	  "x.detach().cpu(), not x" },
-	{ FINDINGS_CAUSE_LEAK, "a smaller batch or empty_cache() only delays it" },
 	{ FINDINGS_CAUSE_FRAGMENTATION,
 	  "batches of one length, or the longest batch first, leave fewer gaps" },
 	{ FINDINGS_CAUSE_CAPACITY,
@@ -216,6 +234,13 @@ static void advise(struct lines *l, const struct findings_death *d,
 	enum findings_cause cause = d->cause ? d->cause : d->likelier;
 	const struct findings_tried *better = survivor(tried, tried_count);
 
+	if (cause == FINDINGS_CAUSE_LEAK) {
+		add(l, "%s", d->leak.fix[0]);
+		add(l, "or: %s", d->leak.fix[1]);
+		add(l, "%s", findings_leak_holder);
+		add(l, "%s", findings_leak_delay);
+		return; /* a higher limit would be one more delay */
+	}
 	if (cause == FINDINGS_CAUSE_FRAGMENTATION && better)
 		add(l,
 		    "set PYTORCH_CUDA_ALLOC_CONF=%s: replayed with it the recording runs to its "
@@ -236,8 +261,8 @@ static void advise(struct lines *l, const struct findings_death *d,
 	for (size_t i = 0; i < sizeof(advice) / sizeof(advice[0]); i++)
 		if (advice[i].cause == cause)
 			add(l, "%s", advice[i].text);
-	if (!d->cause)
-		add(l, "to decide: record with --log of the error, and a recording that begins "
+	if (!d->cause && !d->message)
+		add(l, "to decide: give the error's text with --log, and a recording that begins "
 		       "with the process");
 }
 
@@ -253,10 +278,12 @@ static const char *headline(struct plim_report *r, const struct findings_death *
 	case FINDINGS_CAUSE_LEAK:
 		frame = report_frame(r, d->leak.frame, err);
 		if (frame)
-			snprintf(where, sizeof(where), " (%.400s)", frame);
-		return report_text(r, err, "LEAK: %s piled up, %s a repetition%s",
+			snprintf(where, sizeof(where), " (%s%.400s)",
+				 d->leak.lines > 1 ? "most at " : "", frame);
+		return report_text(r, err, "LEAK: %s piled up, %s more every %s%s",
 				   report_size(a, d->leak.grown_bytes),
-				   report_size(b, d->leak.per_repetition_bytes), where);
+				   report_size(b, d->leak.per_repetition_bytes), d->leak.period,
+				   where);
 	case FINDINGS_CAUSE_FRAGMENTATION:
 		return report_text(r, err,
 				   "FRAGMENTATION: %s was free but in pieces; the request was %s",

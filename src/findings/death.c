@@ -338,6 +338,15 @@ static enum plim_status look_at_optimizer(struct mem *m, const struct timeline *
 /* A point that stands higher each time, so often in a row, belongs to a run that keeps growing. */
 #define CLIMBS_MIN 4
 
+/* Is what piled up a good part of what was live, and would the request have fitted without it? */
+static int leak_decides(const struct findings_death *d, uint64_t need)
+{
+	const struct findings_leak *l = &d->leak;
+
+	return l->repetitions && l->grown_bytes >= d->live_bytes / 10 && l->grown_bytes <= need &&
+	       need - l->grown_bytes + l->per_repetition_bytes <= d->bound_low_bytes;
+}
+
 static void find_cause(struct findings_death *d)
 {
 	uint64_t need = d->requested_live_bytes + d->request_bytes;
@@ -346,23 +355,26 @@ static void find_cause(struct findings_death *d)
 				? d->live_bytes + d->request_bytes + d->still_high_bytes
 				: PLIM_UNKNOWN;
 
-	if (d->has_leak && d->leak.grown_bytes >= d->live_bytes / 10 &&
-	    need - d->leak.grown_bytes + d->leak.per_repetition_bytes <= d->bound_low_bytes)
+	d->confidence = 0.95;
+	if (leak_decides(d, need)) {
 		d->cause = FINDINGS_CAUSE_LEAK;
-	else if (least >= d->bound_high_bytes)
+		d->confidence = d->leak.confidence;
+	} else if (least >= d->bound_high_bytes) {
 		d->cause = FINDINGS_CAUSE_CAPACITY;
-	else if (most <= d->bound_low_bytes - d->bound_low_bytes / SLACK_PART &&
-		 d->climbs < CLIMBS_MIN)
+	} else if (most <= d->bound_low_bytes - d->bound_low_bytes / SLACK_PART &&
+		   d->climbs < CLIMBS_MIN) {
 		d->cause = FINDINGS_CAUSE_FRAGMENTATION;
-	else if (need > d->bound_low_bytes && 4 * d->free_bytes < d->request_bytes)
+	} else if (need > d->bound_low_bytes && 4 * d->free_bytes < d->request_bytes) {
 		/* all free bytes together are a small part of the request: joining them would not have served it */
 		d->cause = FINDINGS_CAUSE_CAPACITY;
-	else
+	} else {
 		d->likelier = d->free_bytes >= d->request_bytes &&
 					      d->future != FINDINGS_FUTURE_OPTIMIZER &&
 					      d->climbs < CLIMBS_MIN
 				      ? FINDINGS_CAUSE_FRAGMENTATION
 				      : FINDINGS_CAUSE_CAPACITY;
+		d->confidence = 0.5;
+	}
 }
 
 static void gather(const struct timeline *tl, const struct allocator_oom *oom,
@@ -397,17 +409,17 @@ static void gather(const struct timeline *tl, const struct allocator_oom *oom,
 	}
 }
 
-enum plim_status findings_explain_death(struct mem *m, const struct timeline *tl,
-					const struct allocator_oom *oom,
-					const struct messages_oom *message,
-					struct findings_death *out, struct plim_err *err)
+enum plim_status findings_explain_death(struct mem *m, const struct findings_input *in,
+					const struct allocator_oom *oom, struct findings_death *out,
+					struct plim_err *err)
 {
+	const struct timeline *tl = in->tl;
 	enum plim_status st;
 
-	*out = (struct findings_death){ .message = message };
+	*out = (struct findings_death){ .message = in->message };
 	gather(tl, oom, out);
 	find_bound(out);
-	st = findings_find_leak(m, tl, oom->event, &out->leak, &out->has_leak, err);
+	st = findings_find_leak(m, in, oom->event, &out->leak, err);
 	if (!st)
 		st = look_at_optimizer(m, tl, out, err);
 	if (!st && out->future == FINDINGS_FUTURE_UNKNOWN)
