@@ -43,13 +43,14 @@ static void tell_bound(struct lines *l, const struct findings_death *d)
 		add(l,
 		    "a memory limit of this process stopped it, not the card: the driver had %s "
 		    "free, more than the %s "
-		    "it was asked for (set_per_process_memory_fraction, or "
-		    "per_process_memory_fraction)",
+		    "it was asked for (set by torch.cuda.set_per_process_memory_fraction(), or by "
+		    "per_process_memory_fraction in PYTORCH_CUDA_ALLOC_CONF)",
 		    report_size(a, d->device_free_bytes), report_size(b, d->segment_bytes));
-		if (d->bound_low_bytes == d->bound_high_bytes)
+		report_size(a, d->bound_low_bytes);
+		if (!strcmp(a, report_size(b, d->bound_high_bytes)))
 			break;
-		add(l, "the limit lies between %s (was reserved before) and %s (was refused)",
-		    report_size(a, d->bound_low_bytes), report_size(b, d->bound_high_bytes));
+		add(l, "the limit lies between %s (was reserved before) and %s (was refused)", a,
+		    b);
 		break;
 	case FINDINGS_BOUND_OTHER_PROCESS:
 		add(l,
@@ -75,9 +76,8 @@ static void tell_bound(struct lines *l, const struct findings_death *d)
 		    report_size(c, d->segment_bytes));
 		if (d->card)
 			add(l,
-			    "together that is what a %s offers to a process that has it for "
-			    "itself; that nobody else "
-			    "was on it is concluded from this (the error's text would tell: --log)",
+			    "together that is what a card such as the %s has for one process: so "
+			    "nobody else was on it, it seems (the error's text would tell: --log)",
 			    d->card->name);
 		break;
 	default:
@@ -182,23 +182,31 @@ static void tell_cause(struct lines *l, const struct findings_death *d)
 		break;
 	case FINDINGS_CAUSE_LEAK: tell_leak(l, &d->leak); break;
 	default:
-		add(l, "it needed %s so far; between %s and %s was allowed: that does not decide",
-		    report_size(a, need), report_size(b, d->bound_low_bytes),
-		    report_size(c, d->bound_high_bytes));
+		report_size(b, d->bound_low_bytes);
+		if (!strcmp(b, report_size(c, d->bound_high_bytes)))
+			add(l,
+			    "without a wasted byte it needed %s of %s so far: that does not decide",
+			    report_size(a, need), b);
+		else
+			add(l,
+			    "without a wasted byte it needed %s so far, and what it could have is "
+			    "somewhere from %s to %s: that does not decide",
+			    report_size(a, need), b, c);
 	}
 }
 
-static void tell_tried(struct lines *l, const struct findings_tried *tried, size_t n)
+static void tell_tried(struct lines *l, const struct findings_death *d,
+		       const struct findings_tried *tried, size_t n)
 {
+	const char *then = d->cause ? "the requests up to the end of the recording are served"
+				    : "this request is served, and what may have come after it is "
+				      "not recorded";
 	char a[32];
 
 	for (size_t i = 0; i < n; i++) {
 		if (tried[i].survives)
-			add(l,
-			    "replayed with %s and the same bound, the requests up to the end of "
-			    "the "
-			    "recording are served with %s reserved",
-			    tried[i].settings, report_size(a, tried[i].reserved_bytes));
+			add(l, "replayed with %s and the same bound, %s: %s reserved",
+			    tried[i].settings, then, report_size(a, tried[i].reserved_bytes));
 		else
 			add(l, "replayed with %s and the same bound, it fails as well",
 			    tried[i].settings);
@@ -207,16 +215,24 @@ static void tell_tried(struct lines *l, const struct findings_tried *tried, size
 
 /* ---- advice ---- */
 
+/* Does what other allocators hold decide? */
+static int is_outside(const struct findings_death *d)
+{
+	return d->bound_by == FINDINGS_BOUND_OTHER_PROCESS ||
+	       d->bound_by == FINDINGS_BOUND_NON_PYTORCH;
+}
+
 static const struct advice {
 	enum findings_cause cause;
+	int inside; /* to be said only if PyTorch's allocator holds what is full */
 	const char *text;
 } advice[] = {
-	{ FINDINGS_CAUSE_FRAGMENTATION,
+	{ FINDINGS_CAUSE_FRAGMENTATION, 0,
 	  "batches of one length, or the longest batch first, leave fewer gaps" },
-	{ FINDINGS_CAUSE_CAPACITY,
-	  "it needs less memory, not another allocator setting: a smaller micro-batch "
+	{ FINDINGS_CAUSE_CAPACITY, 1,
+	  "it needs less memory: a smaller micro-batch "
 	  "with accumulation, gradient checkpointing, or a larger card" },
-	{ FINDINGS_CAUSE_CAPACITY, "empty_cache() does not help: the memory is in use" },
+	{ FINDINGS_CAUSE_CAPACITY, 0, "empty_cache() does not help: the memory is in use" },
 };
 
 /* The first setting under which the recording runs to its end; NULL: none was tried or none does. */
@@ -254,13 +270,18 @@ static void advise(struct lines *l, const struct findings_death *d,
 	if (d->bound_by == FINDINGS_BOUND_OTHER_PROCESS)
 		add(l, "see who holds the card: nvidia-smi, or fuser -v /dev/nvidia*; end what is "
 		       "left over");
+	if (d->bound_by == FINDINGS_BOUND_NON_PYTORCH)
+		add(l, "see what else this process runs on the card: a second framework (JAX, "
+		       "TensorFlow, CuPy) that takes memory up front, NCCL's buffers, Triton");
 	if (d->future == FINDINGS_FUTURE_OPTIMIZER)
 		add(l, "the optimizer's state decides: an 8-bit or sharded optimizer, Adafactor, "
 		       "SGD or LoRA need "
 		       "less of it; fused=True avoids the step's lists");
 	for (size_t i = 0; i < sizeof(advice) / sizeof(advice[0]); i++)
-		if (advice[i].cause == cause)
+		if (advice[i].cause == cause && !(advice[i].inside && is_outside(d)))
 			add(l, "%s", advice[i].text);
+	if (!d->cause && better && cause == FINDINGS_CAUSE_CAPACITY)
+		add(l, "PYTORCH_CUDA_ALLOC_CONF=%s may do, too: try it", better->settings);
 	if (!d->cause && !d->message)
 		add(l, "to decide: give the error's text with --log, and a recording that begins "
 		       "with the process");
@@ -268,39 +289,66 @@ static void advise(struct lines *l, const struct findings_death *d,
 
 /* ---- headline ---- */
 
+static const char *headline_of_leak(struct plim_report *r, const struct findings_leak *leak,
+				    struct plim_err *err)
+{
+	const char *frame = report_frame(r, leak->frame, err);
+	char a[32], b[32], where[512] = "";
+
+	if (frame)
+		snprintf(where, sizeof(where), " (%s%.400s)", leak->lines > 1 ? "most at " : "",
+			 frame);
+	return report_text(r, err, "LEAK: %s piled up, %s more every %s%s",
+			   report_size(a, leak->grown_bytes),
+			   report_size(b, leak->per_repetition_bytes), leak->period, where);
+}
+
+/* What the sums say: ", it can have less than 5.29 GiB", or who has the rest of the card. */
+static const char *beside(const struct findings_death *d, uint64_t need, char out[128])
+{
+	char a[32], b[32];
+
+	*out = 0;
+	if (d->bound_by == FINDINGS_BOUND_OTHER_PROCESS)
+		snprintf(out, 128, "; other processes hold %s of the card's %s",
+			 report_size(a, d->message->others.low),
+			 report_size(b, d->message->total.low));
+	else if (d->bound_by == FINDINGS_BOUND_NON_PYTORCH)
+		snprintf(out, 128, "; this process holds %s of the card outside PyTorch",
+			 report_size(a, d->message->this_process.low - d->reserved_bytes));
+	else if (d->cause == FINDINGS_CAUSE_CAPACITY && need >= d->bound_high_bytes)
+		snprintf(out, 128, " and can have less than %s",
+			 report_size(a, d->bound_high_bytes));
+	return out;
+}
+
 static const char *headline(struct plim_report *r, const struct findings_death *d,
 			    struct plim_err *err)
 {
-	char a[32], b[32], where[512] = "";
-	const char *frame;
+	uint64_t need = d->requested_live_bytes + d->request_bytes + d->still_low_bytes;
+	char a[32], b[32], more[128];
 
+	beside(d, need, more);
 	switch (d->cause) {
-	case FINDINGS_CAUSE_LEAK:
-		frame = report_frame(r, d->leak.frame, err);
-		if (frame)
-			snprintf(where, sizeof(where), " (%s%.400s)",
-				 d->leak.lines > 1 ? "most at " : "", frame);
-		return report_text(r, err, "LEAK: %s piled up, %s more every %s%s",
-				   report_size(a, d->leak.grown_bytes),
-				   report_size(b, d->leak.per_repetition_bytes), d->leak.period,
-				   where);
+	case FINDINGS_CAUSE_LEAK: return headline_of_leak(r, &d->leak, err);
 	case FINDINGS_CAUSE_FRAGMENTATION:
-		return report_text(r, err,
-				   "FRAGMENTATION: %s was free but in pieces; the request was %s",
-				   report_size(a, d->free_bytes), report_size(b, d->request_bytes));
+		return report_text(
+			r, err, "FRAGMENTATION: %s was free but in pieces; the request was %s%s",
+			report_size(a, d->free_bytes), report_size(b, d->request_bytes), more);
 	case FINDINGS_CAUSE_CAPACITY:
-		return report_text(r, err, "CAPACITY: it needs at least %s%s",
-				   report_size(a, d->requested_live_bytes + d->request_bytes +
-							  d->still_low_bytes),
+		return report_text(r, err, "CAPACITY: it needs at least %s%s%s",
+				   report_size(a, need),
 				   d->future == FINDINGS_FUTURE_OPTIMIZER
-					   ? ", optimizer state still to come included"
-					   : "");
+					   ? " with the optimizer state still to come"
+					   : "",
+				   more);
 	default:
-		return report_text(r, err, "UNDETERMINED: %s was live and %s asked for; %s",
+		return report_text(r, err, "UNDETERMINED: %s was live and %s asked for; %s%s",
 				   report_size(a, d->live_bytes), report_size(b, d->request_bytes),
 				   d->likelier == FINDINGS_CAUSE_FRAGMENTATION
 					   ? "fragmentation is likelier than capacity"
-					   : "capacity is likelier than fragmentation");
+					   : "capacity is likelier than fragmentation",
+				   more);
 	}
 }
 
@@ -328,7 +376,7 @@ enum plim_status report_verdict(struct plim_report *r, const struct findings_dea
 	tell_cause(&evidence, d);
 	tell_need(&evidence, d);
 	tell_bound(&evidence, d);
-	tell_tried(&evidence, tried, tried_count);
+	tell_tried(&evidence, d, tried, tried_count);
 	advise(&todo, d, tried, tried_count);
 	st = keep(&evidence, &v->evidence, &v->evidence_count);
 	if (!st)
