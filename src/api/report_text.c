@@ -139,7 +139,7 @@ static int died_of_leak(const struct plim_report_device *d)
 	const struct plim_report_verdict *v =
 		d->oom_count ? d->oom[d->oom_count - 1].verdict : NULL;
 
-	return v && v->cause == PLIM_CAUSE_LEAK;
+	return v && (v->cause ? v->cause : v->likelier) == PLIM_CAUSE_LEAK;
 }
 
 /* Has the verdict of the death told this one with its evidence? */

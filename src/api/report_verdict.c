@@ -135,7 +135,7 @@ static void tell_need(struct lines *l, const struct findings_death *d)
 	    "pool had %s",
 	    report_size(a, d->live_bytes), report_size(b, d->free_bytes),
 	    report_size(c, d->largest_free_bytes));
-	if (d->cause != FINDINGS_CAUSE_LEAK)
+	if ((d->cause ? d->cause : d->likelier) != FINDINGS_CAUSE_LEAK)
 		tell_future(l, d);
 }
 
@@ -182,6 +182,12 @@ static void tell_cause(struct lines *l, const struct findings_death *d)
 		break;
 	case FINDINGS_CAUSE_LEAK: tell_leak(l, &d->leak); break;
 	default:
+		if (d->likelier == FINDINGS_CAUSE_LEAK) {
+			tell_leak(l, &d->leak);
+			add(l, "that is too few to decide: a cache that is being filled looks the "
+			       "same");
+			break;
+		}
 		report_size(b, d->bound_low_bytes);
 		if (!strcmp(b, report_size(c, d->bound_high_bytes)))
 			add(l,
@@ -222,18 +228,28 @@ static int is_outside(const struct findings_death *d)
 	       d->bound_by == FINDINGS_BOUND_NON_PYTORCH;
 }
 
+/* When a piece of advice holds; all of its flags must. */
+enum { IF_INSIDE = 1, IF_CERTAIN = 2, IF_LIKELY = 4 };
+
 static const struct advice {
 	enum findings_cause cause;
-	int inside; /* to be said only if PyTorch's allocator holds what is full */
+	unsigned when;
 	const char *text;
 } advice[] = {
 	{ FINDINGS_CAUSE_FRAGMENTATION, 0,
 	  "batches of one length, or the longest batch first, leave fewer gaps" },
-	{ FINDINGS_CAUSE_CAPACITY, 1,
-	  "it needs less memory: a smaller micro-batch "
-	  "with accumulation, gradient checkpointing, or a larger card" },
-	{ FINDINGS_CAUSE_CAPACITY, 0, "empty_cache() does not help: the memory is in use" },
+	{ FINDINGS_CAUSE_CAPACITY, IF_INSIDE,
+	  "it needs less memory: a smaller micro-batch with accumulation, gradient checkpointing, "
+	  "or a larger card" },
+	{ FINDINGS_CAUSE_CAPACITY, IF_CERTAIN,
+	  "neither an allocator setting nor empty_cache() helps: the memory is in use" },
+	{ FINDINGS_CAUSE_CAPACITY, IF_LIKELY, "empty_cache() does not help: the memory is in use" },
 };
+
+static unsigned conditions(const struct findings_death *d)
+{
+	return (is_outside(d) ? 0 : IF_INSIDE) | (d->cause ? IF_CERTAIN : IF_LIKELY);
+}
 
 /* The first setting under which the recording runs to its end; NULL: none was tried or none does. */
 static const struct findings_tried *survivor(const struct findings_tried *tried, size_t n)
@@ -278,7 +294,7 @@ static void advise(struct lines *l, const struct findings_death *d,
 		       "SGD or LoRA need "
 		       "less of it; fused=True avoids the step's lists");
 	for (size_t i = 0; i < sizeof(advice) / sizeof(advice[0]); i++)
-		if (advice[i].cause == cause && !(advice[i].inside && is_outside(d)))
+		if (advice[i].cause == cause && !(advice[i].when & ~conditions(d)))
 			add(l, "%s", advice[i].text);
 	if (!d->cause && better && cause == FINDINGS_CAUSE_CAPACITY)
 		add(l, "PYTORCH_CUDA_ALLOC_CONF=%s may do, too: try it", better->settings);
@@ -322,6 +338,13 @@ static const char *beside(const struct findings_death *d, uint64_t need, char ou
 	return out;
 }
 
+static const char *const likelier[] = {
+	[FINDINGS_CAUSE_UNKNOWN] = "the cause is not known",
+	[FINDINGS_CAUSE_CAPACITY] = "capacity is likelier than fragmentation",
+	[FINDINGS_CAUSE_FRAGMENTATION] = "fragmentation is likelier than capacity",
+	[FINDINGS_CAUSE_LEAK] = "a leak is likelier than capacity",
+};
+
 static const char *headline(struct plim_report *r, const struct findings_death *d,
 			    struct plim_err *err)
 {
@@ -345,10 +368,7 @@ static const char *headline(struct plim_report *r, const struct findings_death *
 	default:
 		return report_text(r, err, "UNDETERMINED: %s was live and %s asked for; %s%s",
 				   report_size(a, d->live_bytes), report_size(b, d->request_bytes),
-				   d->likelier == FINDINGS_CAUSE_FRAGMENTATION
-					   ? "fragmentation is likelier than capacity"
-					   : "capacity is likelier than fragmentation",
-				   more);
+				   likelier[d->likelier], more);
 	}
 }
 

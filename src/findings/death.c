@@ -356,9 +356,13 @@ static void find_cause(struct findings_death *d)
 				: PLIM_UNKNOWN;
 
 	d->confidence = 0.95;
-	if (leak_decides(d, need)) {
+	if (leak_decides(d, need) && d->leak.repetitions >= CLIMBS_MIN) {
 		d->cause = FINDINGS_CAUSE_LEAK;
 		d->confidence = d->leak.confidence;
+	} else if (leak_decides(d, need)) {
+		d->likelier =
+			FINDINGS_CAUSE_LEAK; /* a cache that was being filled looks the same */
+		d->confidence = 0.5;
 	} else if (least >= d->bound_high_bytes) {
 		d->cause = FINDINGS_CAUSE_CAPACITY;
 	} else if (most <= d->bound_low_bytes - d->bound_low_bytes / SLACK_PART &&
