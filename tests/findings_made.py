@@ -515,6 +515,33 @@ def two_optimizers():
     expect(at_peak(device)["parameter"] == 240 and at_peak(device)["optimizer_state"] == 480, f"{at_peak(device)}")
 
 
+def zero_grad_of_the_other_optimizer():
+    """Gradients of each model live through the other one's step: zero_grad() works, and comes late."""
+    g, d = Trainer(), Trainer()
+    d.card = g.card
+    d.weights = [g.card.alloc(d.size, BUILD) for _ in range(d.layers)]
+    for _ in range(5):
+        for t in (d, g):
+            saved = t.forward(line=20)
+            t.zero()
+            t.backward(saved)
+            t.optimize()
+            t.card.drop(t.inputs.pop())
+    found = findings(g.card).get("gradients_live_in_forward")
+    expect(found and not any("not called" in e for e in found["evidence"]), f"{found and found['evidence']}")
+
+
+def compiled_code_is_not_the_users():
+    """torch.compile writes files with names that nobody has seen."""
+    t = Trainer()
+    written = frame("/tmp/torchinductor_me/w5/cw5on4avsgqzmdj4vajvlbj63xet5vtdztupwqpejfybb2uv2crl.py", 110, "call")
+    for _ in range(4):
+        t.step()
+        t.card.alloc(9 * MIB, [written, frame(TORCH + "_inductor/utils.py", 20, "run"), user(40)])
+    leak = findings(t.card).get("leak")
+    expect(leak and leak["frame"] == "/home/me/train.py:40 in train", f"leak {leak}")
+
+
 def generation_inside_training():
     """Reinforcement learning: generate, score with a frozen model, train."""
     t = Trainer()
