@@ -286,6 +286,8 @@ static void advise(struct lines *l, const struct findings_death *d,
 	if (d->bound_by == FINDINGS_BOUND_OTHER_PROCESS)
 		add(l, "see who holds the card: nvidia-smi, or fuser -v /dev/nvidia*; end what is "
 		       "left over");
+	if (d->bound_by == FINDINGS_BOUND_UNKNOWN)
+		add(l, "see with nvidia-smi whether something else holds a part of the card");
 	if (d->bound_by == FINDINGS_BOUND_NON_PYTORCH)
 		add(l, "see what else this process runs on the card: a second framework (JAX, "
 		       "TensorFlow, CuPy) that takes memory up front, NCCL's buffers, Triton");
