@@ -155,12 +155,14 @@ static void use_times(struct mem *m, const struct timeline *tl, uint32_t event)
 static void use_device(struct mem *m, const struct trace *t, const struct trace_device *d)
 {
 	struct allocator_replay *replay;
-	struct findings_leak leak;
-	struct timeline_categories categories;
+	struct timeline_categories categories = { 0 };
+	struct timeline_steps steps = { 0 };
+	struct findings_list found = { 0 };
 	struct findings_death death;
 	struct plim_err err;
 	struct timeline tl;
-	int found;
+	struct findings_input in = { .tl = &tl, .categories = &categories, .steps = &steps };
+	enum plim_status st;
 
 	if (allocator_replay_own(m, t, d, &replay, &err))
 		return;
@@ -168,12 +170,17 @@ static void use_device(struct mem *m, const struct trace *t, const struct trace_
 	timeline_walk(&tl, t, d, replay);
 	use_times(m, &tl, TIMELINE_BEFORE);
 	use_times(m, &tl, tl.peak_event[TIMELINE_ACTIVE]);
-	findings_find_leak(m, &tl, TIMELINE_BEFORE, &leak, &found, &err);
-	if (!timeline_categorize(m, &tl, &categories, &err))
-		for (size_t i = 0; i < replay->ooms.n && i < 8; i++)
-			findings_explain_death(m, &tl, &categories, &replay->ooms.at[i], NULL,
-					       &death, &err);
+	st = timeline_categorize(m, &tl, &categories, &err);
+	if (!st)
+		st = timeline_find_steps(m, &tl, &steps, &err);
+	for (size_t i = 0; !st && i < replay->ooms.n && i < 8; i++) {
+		st = findings_explain_death(m, &in, &replay->ooms.at[i], &death, &err);
+		in.death = &death;
+	}
+	if (!st && !findings_find(m, &in, &found, &err))
+		findings_release(&found);
 	timeline_categories_release(&categories);
+	timeline_steps_release(&steps);
 	allocator_replay_free(replay);
 }
 

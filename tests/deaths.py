@@ -40,6 +40,10 @@ def check(name, truth):
             continue
         verdict = device["oom"][-1]["verdict"]
         expect(name, f"cause {verdict['cause']}", verdict["cause"] in truth["causes"])
+        if verdict["cause"] == "leak":  # the verdict and the finding are one measure
+            rate = leaks[0]["title"].split("leak: ")[1].split(",")[0]
+            expect(name, f"two rates: {verdict['headline']}, {leaks[0]['title']}", rate in verdict["headline"])
+            expect(name, "an advice that is no fix of the leak", verdict["advice"][0] == leaks[0]["fix"][0])
         allowed = [truth["bound_by"]] if options or truth["bound_by"] == "limit" else [truth["bound_by"], "unknown"]
         expect(name, f"bound by {verdict['bound_by']}", verdict["bound_by"] in allowed)
         if truth["limit_gib"]:

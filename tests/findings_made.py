@@ -84,6 +84,16 @@ class Card:
         return {"segments": segments, "device_traces": [self.events], "allocator_settings": {}, "external_annotations": []}
 
 
+    def fail(self, size, stack):
+        """The driver has nothing left."""
+        self.event("oom", 0, size, stack)
+
+
+GENERATE = [frame(TORCH + "../transformers/generation/utils.py", 2000, "generate"), user(11)]
+CALL = frame(TORCH + "nn/modules/module.py", 1500, "_call_impl")
+CACHE = [frame(TORCH + "../transformers/cache_utils.py", 300, "update"), CALL, *GENERATE]
+
+
 class Trainer:
     """A loop as people write it: forward, backward, step, zero_grad."""
 
@@ -121,17 +131,34 @@ class Trainer:
         self.card.drop(self.inputs.pop())
 
 
-def findings(card, **snapshot):
+def report(snapshot):
     with tempfile.NamedTemporaryFile(suffix=".pickle") as f:
-        pickle.dump(card.snapshot(**snapshot), f, 4)
+        pickle.dump(snapshot, f, 4)
         f.flush()
         done = subprocess.run([plimsoll, "report", "--json", f.name], capture_output=True, text=True)
     if done.returncode:
         sys.exit(done.stderr)
-    device = json.loads(done.stdout)["devices"][0]
+    return json.loads(done.stdout)["devices"]
+
+
+def explained(card, **snapshot):
+    device = report(card.snapshot(**snapshot))[0]
     if not device["self_check"]["exact"]:
-        failures.append(f"{sys._getframe(1).f_code.co_name}: the recording made is none: {device['self_check']}")
-    return {f["id"]: f for f in device["findings"]}
+        failures.append(f"{sys._getframe(2).f_code.co_name}: the recording made is none: {device['self_check']}")
+    return device
+
+
+def findings(card, **snapshot):
+    return {f["id"]: f for f in explained(card, **snapshot)["findings"]}
+
+
+def verdict(card):
+    return explained(card)["oom"][-1]["verdict"]
+
+
+def at_peak(device):
+    """MiB by category, without those that are small."""
+    return {k: v // MIB for k, v in device["at_peak"]["categories"].items() if v >= MIB}
 
 
 def expect(ok, what):
@@ -393,6 +420,222 @@ def private_pool():
     card.alloc(30 * MIB, [user(5)])
     found = findings(card, pool=(1, 0)).get("private_pools")
     expect(found and found["bytes"] == 30 * MIB, f"{found}")
+
+
+def train_and_keep(steps, each, lines=(40,)):
+    """Steps that keep `each` bytes at each of the lines; then one that dies in its forward pass."""
+    t = Trainer()
+    for _ in range(steps):
+        saved = t.forward()
+        for line in lines:
+            t.card.alloc(each, [user(line)])
+        t.backward(saved)
+        t.optimize()
+        t.zero()
+        t.card.drop(t.inputs.pop())
+    t.forward(layers=6)
+    t.card.fail(30 * MIB, module(20, 6, 0))
+    return t.card
+
+
+def death_by_leak():
+    """The verdict and the finding are one measure."""
+    v = verdict(train_and_keep(12, 30 * MIB))
+    expect(v["cause"] == "leak" and "360.00 MiB piled up, 30.00 MiB more every step (/home/me/train.py:40" in v["headline"], v["headline"])
+    expect("12 steps" in v["evidence"][0], v["evidence"][0])
+    v = verdict(train_and_keep(10, 20 * MIB, lines=(40, 41)))
+    expect("400.00 MiB piled up, 40.00 MiB more every step (most at" in v["headline"], v["headline"])
+
+
+def death_while_a_cache_fills():
+    """Three repetitions are worth a finding, and not a verdict."""
+    v = verdict(train_and_keep(4, 30 * MIB))
+    expect(v["cause"] == "unknown" and v["likelier"] == "leak", v["headline"])
+
+
+def death_beside_a_leak():
+    """A leak that is there and too small to have mattered."""
+    t = Trainer()
+    for _ in range(8):
+        t.step()
+        t.card.alloc(3 * MIB, [user(40)])
+    t.forward(layers=6, size=200 * MIB)
+    t.card.fail(200 * MIB, module(20, 6, 0))
+    device = explained(t.card)
+    expect(device["oom"][0]["verdict"]["cause"] == "capacity", device["oom"][0]["verdict"]["headline"])
+    expect(any(f["id"] == "leak" for f in device["findings"]), "the leak is not told")
+
+
+def death_in_the_longest_batch():
+    """Batches that are longer each time climb like a staircase."""
+    t = Trainer()
+    for n in range(12, 24):
+        t.step(size=n * MIB)
+    t.forward(layers=6, size=24 * MIB)
+    t.card.fail(24 * MIB, module(20, 6, 0))
+    v = verdict(t.card)
+    expect("leak" not in (v["cause"], v["likelier"]), v["headline"])
+
+
+def death_in_a_loop_without_steps():
+    """Only lines of the program tell what repeats: in a run without steps, and after one that had some."""
+    for trained in (False, True):
+        t = Trainer() if trained else None
+        card = t.card if trained else Card()
+        for _ in range(4 if trained else 0):
+            t.step()
+        for _ in range(12):
+            card.drop(*[card.alloc(5 * MIB, [user(50 + k)]) for k in range(12)])
+            card.alloc(40 * MIB, [user(70)])
+        card.fail(30 * MIB, [user(50)])
+        v = verdict(card)
+        expect(v["cause"] == "leak" and "40.00 MiB more every repetition (/home/me/train.py:70" in v["headline"], v["headline"])
+
+
+def two_optimizers():
+    """A GAN: two models with an optimizer each, in turn."""
+    g, d = Trainer(), Trainer()
+    d.card = g.card
+    d.weights = [g.card.alloc(d.size, [BUILD[0], user(4)]) for _ in range(d.layers)]
+    for _ in range(6):
+        fake = g.forward(line=20)
+        d.backward(d.forward(line=23))
+        d.optimize()
+        d.zero()
+        d.backward(d.forward(line=25))
+        g.backward(fake)
+        g.optimize()
+        g.zero()
+        d.zero()
+        g.card.drop(*g.inputs, *d.inputs)
+        g.inputs, d.inputs = [], []
+    device = explained(g.card)
+    expect(not device["findings"], f"found {[f['id'] for f in device['findings']]}")
+    expect(len(device["steps"]) == 13, f"{len(device['steps'])} steps")
+    expect(at_peak(device)["parameter"] == 240 and at_peak(device)["optimizer_state"] == 480, f"{at_peak(device)}")
+
+
+def zero_grad_of_the_other_optimizer():
+    """Gradients of each model live through the other one's step: zero_grad() works, and comes late."""
+    g, d = Trainer(), Trainer()
+    d.card = g.card
+    d.weights = [g.card.alloc(d.size, BUILD) for _ in range(d.layers)]
+    for _ in range(5):
+        for t in (d, g):
+            saved = t.forward(line=20)
+            t.zero()
+            t.backward(saved)
+            t.optimize()
+            t.card.drop(t.inputs.pop())
+    found = findings(g.card).get("gradients_live_in_forward")
+    expect(found and not any("not called" in e for e in found["evidence"]), f"{found and found['evidence']}")
+
+
+def compiled_code_is_not_the_users():
+    """torch.compile writes files with names that nobody has seen."""
+    t = Trainer()
+    written = frame("/tmp/torchinductor_me/w5/cw5on4avsgqzmdj4vajvlbj63xet5vtdztupwqpejfybb2uv2crl.py", 110, "call")
+    for _ in range(4):
+        t.step()
+        t.card.alloc(9 * MIB, [written, frame(TORCH + "_inductor/utils.py", 20, "run"), user(40)])
+    leak = findings(t.card).get("leak")
+    expect(leak and leak["frame"] == "/home/me/train.py:40 in train", f"leak {leak}")
+
+
+def generation_inside_training():
+    """Reinforcement learning: generate, score with a frozen model, train."""
+    t = Trainer()
+    for _ in range(10):
+        t.card.alloc(12 * MIB, [BUILD[0], user(5)])
+    for _ in range(6):
+        keys = []
+        for token in range(8):
+            grown = [t.card.alloc((token + 1) * MIB, CACHE) for _ in range(4)]
+            t.card.drop(*keys)
+            keys = grown
+        rollout = [t.card.alloc(4 * MIB, [user(12)]) for _ in range(3)]
+        t.card.drop(*keys)
+        t.card.drop(*t.forward(line=15), t.inputs.pop())
+        t.step()
+        t.step()
+        t.card.drop(*rollout)
+    device = explained(t.card)
+    expect(not any(f["id"] != "fragmentation" for f in device["findings"]), f"found {[f['id'] for f in device['findings']]}")
+    phases = device["steps"][2]["phase_peaks"]
+    expect(all(phases[p] for p in ("generate", "eval", "forward", "backward", "optimizer")), f"{phases}")
+    expect(at_peak(device)["parameter"] == 240, f"{at_peak(device)}")
+
+
+def honest_programs():
+    """An averaged copy of the weights, a frozen tower, an evaluation alone, requests that grow: no leak."""
+    ema = Trainer()
+    copies = [frame("/usr/lib/python3.11/copy.py", 172, "deepcopy"), frame(TORCH + "nn/parameter.py", 60, "__deepcopy__"), user(5)]
+    for _ in range(10):
+        ema.card.alloc(12 * MIB, copies)
+    for _ in range(6):
+        ema.step()
+        for _ in range(10):
+            ema.card.drop(ema.card.alloc(12 * MIB, [user(45, "update")]))
+    frozen = Trainer(layers=2)
+    for _ in range(10):
+        frozen.card.alloc(64 * MIB, BUILD)
+    for _ in range(6):
+        x = frozen.card.alloc(4096, [user(17)])
+        for n in range(20):
+            x, before = frozen.card.alloc(8 * MIB, module(18, n, 5)), x
+            frozen.card.drop(before)
+        frozen.step()
+        frozen.card.drop(x)
+    alone = Trainer()
+    serving = Card()
+    for _ in range(10):
+        serving.alloc(12 * MIB, BUILD)
+    for n in range(12):
+        alone.card.drop(*alone.forward(line=50), alone.inputs.pop())
+        ids = serving.alloc(4096 * (n + 1), [user(10)])
+        keys = [serving.alloc((n + 1) * MIB, CACHE) for _ in range(8)]
+        serving.drop(*[serving.alloc((4 + n) * MIB, [frame(TORCH + "nn/modules/linear.py", k, "forward"), *GENERATE]) for k in range(10)])
+        serving.drop(*keys, ids)
+    for what, card in (("ema", ema.card), ("frozen", frozen.card), ("alone", alone.card), ("serving", serving)):
+        found = findings(card)
+        expect("leak" not in found and "duplicate_weights" not in found, f"{what}: {list(found)}")
+    expect(at_peak(explained(ema.card))["parameter"] == 240, f"{at_peak(explained(ema.card))}")
+    expect(at_peak(explained(frozen.card))["parameter"] == 664, f"{at_peak(explained(frozen.card))}")
+
+
+def recording_that_began_late():
+    """What was there before has no stacks: weights were taken for inputs of the first forward pass."""
+    t = Trainer()
+    for _ in range(4):
+        t.step()
+    start = len(t.card.events)
+    for _ in range(4):
+        t.step()
+    t.card.events = t.card.events[start:]
+    device = report(t.card.snapshot())[0]
+    expect("input" not in at_peak(device), f"{at_peak(device)}")
+    expect(not device["findings"], f"found {[f['id'] for f in device['findings']]}")
+
+
+def recordings_of_little():
+    """No stacks, stacks of C++ alone, no events, frees alone, a failure alone, two devices: silent, and no error."""
+    t = Trainer()
+    for _ in range(4):
+        t.step()
+    whole = t.card.snapshot()
+    for frames in ([], [frame("??", 0, "at::native::foo")]):
+        told = report({**whole, "device_traces": [[{**e, "frames": frames if e["frames"] else []} for e in t.card.events]]})[0]
+        expect(not told["findings"] and not told["steps"], f"{frames}: {told['findings']}")
+        expect("parameter" not in at_peak(told) if frames else not told["at_peak"]["categories"], f"{frames}: categories")
+    expect(not report({**whole, "device_traces": [[]]})[0]["findings"], "no events")
+    frees = [{"action": "free_requested", "addr": 2**30 + 512 * n, "size": 512, "stream": 0, "time_us": n, "frames": [user(1)]} for n in range(30)]
+    expect(not report({**whole, "segments": [], "device_traces": [frees]})[0]["findings"], "frees alone")
+    card = Card()
+    card.fail(512 * MIB, [user(1)])
+    expect("leak" not in verdict(card).values(), "a failure alone")
+    other = [{**s, "device": 1} for s in whole["segments"]]
+    both = report({**whole, "segments": whole["segments"] + other, "device_traces": [t.card.events, [dict(e) for e in t.card.events]]})
+    expect(len(both) == 2 and at_peak(both[0]) == at_peak(both[1]), "two devices")
 
 
 programs = [f for f in list(globals().values())

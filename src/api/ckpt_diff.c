@@ -301,13 +301,8 @@ enum plim_status plim_ckpt_diff_text(const struct plim_ckpt_diff *d,
 	text_puts(&t, title(d));
 	text_plain(&t);
 	for (size_t i = 0; i < d->conclusion_count; i++) {
-		struct text safe;
-
-		text_init(&safe, t.mem, &t.style);
-		text_name(&safe, d->conclusions[i].text, strlen(d->conclusions[i].text));
 		text_puts(&t, "  ");
-		text_wrap(&t, 2, 4, "%s", text_get(&safe));
-		text_release(&safe);
+		text_wrap_name(&t, 2, 4, d->conclusions[i].text);
 	}
 	values_line(&t, d);
 	list(&t, d);

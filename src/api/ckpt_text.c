@@ -10,26 +10,6 @@
 #define FACTS_SHOWN 16
 #define GLOBALS_SHOWN 8
 
-static void title(struct text *t, const char *text)
-{
-	text_puts(t, "\n");
-	text_hue(t, TEXT_HEAD);
-	text_puts(t, text);
-	text_plain(t);
-	text_puts(t, "\n");
-}
-
-/* Text from a file, wrapped: made safe first. */
-static void sentence(struct text *t, unsigned first, unsigned hang, const char *what)
-{
-	struct text safe;
-
-	text_init(&safe, t->mem, &t->style);
-	text_name(&safe, what, strlen(what));
-	text_wrap(t, first, hang, "%s", text_get(&safe));
-	text_release(&safe);
-}
-
 static void verdict(struct text *t, const struct plim_ckpt *c)
 {
 	bool bad = c->verdict >= PLIM_CKPT_DAMAGED;
@@ -70,7 +50,7 @@ static void heading(struct text *t, const struct plim_ckpt *c)
 	text_name_fit(t, c->path, strlen(c->path), (t->style.width ? t->style.width : 80) - 24,
 		      TEXT_CUT_LEFT);
 	text_puts(t, "\n  ");
-	sentence(t, 2, 2, c->headline);
+	text_wrap_name(t, 2, 2, c->headline);
 }
 
 static void findings(struct text *t, const struct plim_ckpt *c)
@@ -88,11 +68,11 @@ static void findings(struct text *t, const struct plim_ckpt *c)
 		text_printf(t, "%-8s", f->severity);
 		if (bad)
 			text_plain(t);
-		sentence(t, 10, 10, f->text);
+		text_wrap_name(t, 10, 10, f->text);
 	}
 	for (size_t i = 0; i < c->required_missing_count; i++) {
 		text_puts(t, "  missing ");
-		sentence(t, 10, 10, c->required_missing[i]);
+		text_wrap_name(t, 10, 10, c->required_missing[i]);
 	}
 }
 
@@ -174,7 +154,7 @@ static void tree(struct text *t, const struct plim_ckpt *c)
 
 	if (!c->group_count)
 		return;
-	title(t, "Tensors");
+	out_title(t, "Tensors");
 	for (size_t i = 0; i < c->group_count; i++)
 		devices |= c->groups[i].devices != NULL;
 	text_table_init(&b, t, devices ? "rrlll" : "rrll", TEXT_CUT_RIGHT);
@@ -198,7 +178,7 @@ static void tensors(struct text *t, const struct plim_ckpt *c)
 {
 	struct text_table b;
 
-	title(t, "All tensors");
+	out_title(t, "All tensors");
 	text_table_init(&b, t, "rlll", TEXT_CUT_LEFT);
 	for (size_t i = 0; i < c->tensor_count; i++) {
 		const struct plim_ckpt_tensor *one = &c->tensors[i];
@@ -224,7 +204,7 @@ static void keys(struct text *t, const struct plim_ckpt *c)
 
 	if (!c->key_count)
 		return;
-	title(t, "Keys");
+	out_title(t, "Keys");
 	text_table_init(&b, t, "lrl", TEXT_CUT_RIGHT);
 	for (size_t i = 0; i < c->key_count && i < KEYS_SHOWN; i++) {
 		const struct plim_ckpt_key *k = &c->keys[i];
@@ -270,7 +250,7 @@ static void facts(struct text *t, const struct plim_ckpt *c)
 
 	if (!c->fact_count)
 		return;
-	title(t, "Architecture and metadata");
+	out_title(t, "Architecture and metadata");
 	text_table_init(&b, t, "ll", TEXT_CUT_RIGHT);
 	for (size_t i = 0; i < c->fact_count && i < FACTS_SHOWN; i++) {
 		text_cell_name(&b, c->facts[i].name, strlen(c->facts[i].name));

@@ -121,10 +121,9 @@ static const char *growth(char *buffer, size_t size, const struct plim_diff_row 
 
 static const char *words_of(const char *category)
 {
-	for (int k = 0; category && k < TIMELINE_CATEGORIES; k++)
-		if (!strcmp(category, timeline_category_names[k]) && k != TIMELINE_UNKNOWN)
-			return report_category_words[k];
-	return NULL;
+	return category && strcmp(category, timeline_category_names[TIMELINE_UNKNOWN]) != 0
+		       ? report_category_of(category)
+		       : NULL;
 }
 
 /* "lab/train.py:41 in step" of a whole path: sentences are read, tables have the rest. */

@@ -32,17 +32,6 @@ static void change(struct text *t, int64_t bytes)
 	text_bytes(t, size_of(bytes));
 }
 
-/* Names from the files may be in it. */
-static void wrap_unsafe(struct text *t, unsigned first, unsigned hang, const char *words)
-{
-	struct text safe;
-
-	text_init(&safe, t->mem, &t->style);
-	text_name(&safe, words, strlen(words));
-	text_wrap(t, first, hang, "%s", text_get(&safe));
-	text_release(&safe);
-}
-
 static void title(struct text *t, const char *words)
 {
 	text_puts(t, "\n");
@@ -164,14 +153,6 @@ static void sums(struct text *t, const struct plim_diff_device *d)
 
 /* ---- a moment ---- */
 
-static const char *category_words(const char *name)
-{
-	for (int k = 0; k < TIMELINE_CATEGORIES; k++)
-		if (!strcmp(name, timeline_category_names[k]))
-			return report_category_words[k];
-	return name;
-}
-
 static int larger_part(const void *a, const void *b)
 {
 	const struct plim_diff_part *x = a, *y = b;
@@ -194,7 +175,7 @@ static void parts(struct text *t, const char *label, const struct plim_diff_part
 	for (size_t i = 0; i < n && sorted[i].change_bytes; i++) {
 		text_puts(&words, i ? ", " : "");
 		change(&words, sorted[i].change_bytes);
-		text_printf(&words, " %s", category_words(sorted[i].name));
+		text_printf(&words, " %s", report_category_of(sorted[i].name));
 	}
 	text_printf(t, "  %-13s", label);
 	text_wrap(t, 15, 15, "%s", words.n ? text_get(&words) : "no change");
@@ -267,7 +248,7 @@ static void details(struct text *t, const struct plim_diff_row *row)
 			    size_of(row->category_change_bytes) < size_of(row->change_bytes)
 				    ? "mostly "
 				    : "",
-			    category_words(row->category));
+			    report_category_of(row->category));
 	counts(&words, row);
 	text_puts(&words, said && row->name ? said : "");
 	if (row->a_name) {
@@ -290,7 +271,7 @@ static void details(struct text *t, const struct plim_diff_row *row)
 static void row_line(struct text *t, const struct plim_diff_row *row)
 {
 	unsigned taken = numbers_width(t);
-	const char *name = row->name ? category_words(row->name) : "no Python stack";
+	const char *name = row->name ? report_category_of(row->name) : "no Python stack";
 
 	numbers(t, row->change_bytes, row->a_bytes, row->b_bytes);
 	if (row->inferred && t->style.width >= WIDE) {
@@ -427,7 +408,7 @@ static void device(struct text *t, const struct plim_diff *d, const struct plim_
 	for (size_t i = 0; i < one->summary_count; i++) {
 		if (!i)
 			text_hue(t, TEXT_HEAD);
-		wrap_unsafe(t, 0, 2, one->summary[i]);
+		text_wrap_name(t, 0, 2, one->summary[i]);
 		if (!i)
 			text_plain(t);
 	}
@@ -449,8 +430,7 @@ static void settings(struct text *t, const struct plim_diff *d)
 {
 	if (!d->setting_count)
 		return;
-	title(t, "Also different");
-	text_puts(t, "\n");
+	out_title(t, "Also different");
 	for (size_t i = 0; i < d->setting_count; i++) {
 		const struct plim_diff_setting *s = &d->settings[i];
 		struct text words;
@@ -462,7 +442,7 @@ static void settings(struct text *t, const struct plim_diff *d)
 		value(&words, s->b);
 		text_puts(&words, " in B");
 		text_puts(t, "  - ");
-		wrap_unsafe(t, 4, 4, text_get(&words));
+		text_wrap_name(t, 4, 4, text_get(&words));
 		text_release(&words);
 	}
 }
@@ -471,7 +451,7 @@ static void notes(struct text *t, const char *letter, const struct plim_report_s
 {
 	for (size_t i = 0; i < s->note_count; i++) {
 		text_printf(t, "  - %s, ", letter);
-		wrap_unsafe(t, 7, 4, s->notes[i]);
+		text_wrap_name(t, 7, 4, s->notes[i]);
 	}
 }
 
@@ -492,8 +472,7 @@ enum plim_status plim_diff_text(const struct plim_diff *d, const struct plim_tex
 		text_puts(&t, "\nNo memory and no events of any device in either.\n");
 	settings(&t, d);
 	if (d->a.source.note_count || d->b.source.note_count) {
-		title(&t, "Notes");
-		text_puts(&t, "\n");
+		out_title(&t, "Notes");
 	}
 	notes(&t, "A", &d->a.source);
 	notes(&t, "B", &d->b.source);

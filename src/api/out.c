@@ -39,6 +39,25 @@ enum plim_status out_json(struct mem *m, const char *schema, const struct field_
 	return st;
 }
 
+void out_title(struct text *t, const char *title)
+{
+	text_puts(t, "\n");
+	text_hue(t, TEXT_HEAD);
+	text_puts(t, title);
+	text_plain(t);
+	text_puts(t, "\n");
+}
+
+void out_list(struct text *t, const char *title, const char *const *lines, size_t n)
+{
+	if (n)
+		out_title(t, title);
+	for (size_t i = 0; i < n; i++) {
+		text_puts(t, "  - ");
+		text_wrap_name(t, 4, 4, lines[i]);
+	}
+}
+
 enum plim_status out_text(struct text *t, plim_write_fn *write, void *ctx, struct plim_err *err)
 {
 	enum plim_status st = text_status(t, err);

@@ -14,6 +14,12 @@ enum plim_status out_json(struct mem *m, const char *schema, const struct field_
 enum plim_status out_fields(const struct field_table *table, int layout, plim_write_fn *write,
 			    void *ctx, struct plim_err *err);
 
+/* A line that heads what follows, an empty one before it. */
+void out_title(struct text *t, const char *title);
+
+/* Sentences under a title; nothing if there are none.  Names from the file may be in them. */
+void out_list(struct text *t, const char *title, const char *const *lines, size_t n);
+
 /* A text that was written, or why it was not. */
 enum plim_status out_text(struct text *t, plim_write_fn *write, void *ctx, struct plim_err *err);
 

@@ -89,15 +89,6 @@ static void flow(struct text *t, struct text *words, unsigned first, unsigned ha
 	text_release(words);
 }
 
-static void head(struct text *t, const char *title)
-{
-	text_puts(t, "\n");
-	text_hue(t, TEXT_HEAD);
-	text_puts(t, title);
-	text_plain(t);
-	text_puts(t, "\n");
-}
-
 /* ---- what happened ---- */
 
 static void count_line(struct text *t, const struct plim_ranks *k)
@@ -489,7 +480,7 @@ static void excess(struct text *t, const struct plim_ranks *k)
 	if (x->category) {
 		text_puts(&words, "; ");
 		text_bytes(&words, (uint64_t)x->category_bytes);
-		text_printf(&words, " more of category %s", x->category);
+		text_printf(&words, " more %s", report_category_of(x->category));
 	}
 	if (x->category && x->meaning)
 		text_printf(&words, ": %s", x->meaning);
@@ -501,7 +492,7 @@ static void skew(struct text *t, const struct plim_ranks *k)
 {
 	if (k->read < 2)
 		return;
-	head(t, "How they differ");
+	out_title(t, "How they differ");
 	spread_line(t, k, "allocated", k->allocated);
 	spread_line(t, k, "reserved", k->reserved);
 	excess(t, k);
@@ -537,7 +528,7 @@ static void lists(struct text *t, const struct plim_ranks *k)
 	size_t n = 0;
 
 	if (k->failed)
-		head(t, "Could not be read");
+		out_title(t, "Could not be read");
 	for (size_t i = 0; i < k->row_count && n < LISTED_MAX; i++) {
 		if (!k->rows[i].error)
 			continue;
@@ -546,12 +537,12 @@ static void lists(struct text *t, const struct plim_ranks *k)
 	}
 	more(t, k->failed);
 	if (k->skipped_total)
-		head(t, "Skipped");
+		out_title(t, "Skipped");
 	for (size_t i = 0; i < k->skipped_count && i < LISTED_MAX; i++)
 		item(t, k->skipped[i].path, k->skipped[i].reason);
 	more(t, k->skipped_total);
 	if (k->note_count)
-		head(t, "Notes");
+		out_title(t, "Notes");
 	for (size_t i = 0; i < k->note_count; i++)
 		item(t, k->notes[i], NULL);
 }
@@ -565,7 +556,7 @@ static void in_full(struct text *t, const struct plim_ranks *k)
 	text_init(&words, t->mem, &t->style);
 	who(&words, k, k->worst_row, "Rank ");
 	text_puts(&words, k->row_count > 1 ? ", the worst, in full" : " in full");
-	head(t, text_get(&words));
+	out_title(t, text_get(&words));
 	text_release(&words);
 	text_puts(t, "\n");
 }

@@ -28,6 +28,8 @@ void plim_report_free(struct plim_report *r)
 	for (size_t i = 0; h->devices && h->trace && i < h->trace->device_count; i++)
 		timeline_categories_release(&h->devices[i].categories);
 	for (size_t i = 0; h->devices && h->trace && i < h->trace->device_count; i++)
+		timeline_steps_release(&h->devices[i].steps);
+	for (size_t i = 0; h->devices && h->trace && i < h->trace->device_count; i++)
 		findings_release(&h->devices[i].findings);
 	trace_free(h->trace);
 	for (size_t i = 0; i < h->chunks.n; i++)
@@ -309,6 +311,11 @@ static enum plim_status fill_oom(struct plim_report *r, struct report_device *on
 	const struct allocator_oom *oom = &tl->replay->ooms.at[i];
 	int last = i + 1 == tl->replay->ooms.n;
 	int explained = i < VERDICTS_EACH_END || i + VERDICTS_EACH_END >= tl->replay->ooms.n;
+	struct findings_input in = { .tl = tl,
+				     .categories = &one->categories,
+				     .steps = &one->steps,
+				     .message = last && r->hidden->has_message ? &r->hidden->message
+									       : NULL };
 	struct findings_death *d = &one->death;
 	uint32_t e = oom->event;
 	enum plim_status st;
@@ -332,9 +339,7 @@ static enum plim_status fill_oom(struct plim_report *r, struct report_device *on
 	st = report_stack(r, ev->stack[e], &out->stack, &out->stack_count, err);
 	if (st || !explained)
 		return st;
-	st = findings_explain_death(&r->hidden->mem, tl, &one->categories, oom,
-				    last && r->hidden->has_message ? &r->hidden->message : NULL, d,
-				    err);
+	st = findings_explain_death(&r->hidden->mem, &in, oom, d, err);
 	if (st)
 		return st;
 	out->bound_bytes = d->bound_low_bytes;
@@ -374,38 +379,36 @@ static enum plim_status read_range(const char *option, const char *text, size_t 
 }
 
 /* The events of --steps A:B. */
-static enum plim_status range_of_steps(struct plim_report *r, const struct timeline *tl,
+static enum plim_status range_of_steps(struct plim_report *r, const struct timeline_steps *steps,
 				       size_t *first, size_t *last, struct plim_err *err)
 {
-	struct timeline_steps steps;
 	size_t a, b;
-	enum plim_status st = timeline_find_steps(&r->hidden->mem, tl, &steps, err);
+	enum plim_status st;
 
-	if (!st && !steps.ends.n)
-		st = err_set(
+	if (!steps->ends.n)
+		return err_set(
 			err, PLIM_E_ARG,
 			"--steps: no optimizer step is seen in this recording; use --events A:B");
-	if (!st)
-		st = read_range("--steps", r->hidden->options.steps, steps.ends.n, &a, &b, err);
-	if (!st) {
-		*first = a ? steps.ends.at[a - 1] + (size_t)1 : 0;
-		*last = steps.ends.at[b];
-	}
-	timeline_steps_release(&steps);
-	return st;
+	st = read_range("--steps", r->hidden->options.steps, steps->ends.n, &a, &b, err);
+	if (st)
+		return st;
+	*first = a ? steps->ends.at[a - 1] + (size_t)1 : 0;
+	*last = steps->ends.at[b];
+	return PLIM_OK;
 }
 
-static enum plim_status fill_timeline(struct plim_report *r, struct timeline *tl,
+static enum plim_status fill_timeline(struct plim_report *r, struct report_device *one,
 				      struct plim_report_device *out, struct plim_err *err)
 {
 	const struct plim_report_options *o = &r->hidden->options;
+	struct timeline *tl = &one->timeline;
 	size_t n = tl->device->events.n, first = 0, last = n ? n - 1 : 0;
 	enum plim_status st = PLIM_OK;
 
 	if (n && o->events)
 		st = read_range("--events", o->events, n, &first, &last, err);
 	else if (n && o->steps)
-		st = range_of_steps(r, tl, &first, &last, err);
+		st = range_of_steps(r, &one->steps, &first, &last, err);
 	out->timeline_first_event = n ? first : PLIM_UNKNOWN;
 	out->timeline_last_event = n ? last : PLIM_UNKNOWN;
 	if (st || !n)
@@ -458,11 +461,11 @@ static enum plim_status fill_device(struct plim_report *r, size_t i, struct plim
 						      .contradictions = d->contradictions };
 	out->self_check.exact =
 		!one->replay->faults && !one->replay->end_faults && !d->contradictions;
-	st = fill_timeline(r, tl, out, err);
+	st = report_categorize(r, one, err);
+	if (!st)
+		st = fill_timeline(r, one, out, err);
 	if (!st)
 		fill_peak(r, tl, out);
-	if (!st)
-		st = report_categorize(r, one, err);
 	if (!st)
 		st = report_categories(r, one,
 				       d->events.n ? (uint32_t)d->events.n - 1 : TIMELINE_BEFORE,

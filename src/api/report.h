@@ -10,7 +10,8 @@
 struct report_device {
 	struct allocator_replay *replay;
 	struct timeline timeline;
-	struct timeline_categories categories;       /* mem NULL: no stacks were recorded */
+	struct timeline_categories categories; /* mem NULL: no stacks were recorded */
+	struct timeline_steps steps;
 	struct findings_death death;                 /* the last failure, where there is one */
 	struct findings_tried tried[FINDINGS_TRIED]; /* for it */
 	size_t tried_count;
@@ -56,8 +57,8 @@ enum plim_status report_open(const char *path, struct report_input *in,
 enum plim_status report_new(const struct plim_report_options *options, struct plim_report **out,
 			    struct plim_err *err);
 
-/* "optimizer state", for a person. */
-extern const char *const report_category_words[TIMELINE_CATEGORIES];
+/* "optimizer state" of "optimizer_state", for a person; what is no category is given back. */
+const char *report_category_of(const char *name);
 
 /* n * size zeroed bytes that live as long as the report. */
 void *report_take(struct plim_report *r, size_t n, size_t size, struct plim_err *err);
@@ -75,7 +76,7 @@ const char *report_frame(struct plim_report *r, uint32_t frame, struct plim_err 
 enum plim_status report_stack(struct plim_report *r, uint32_t stack, const char ***out, size_t *n,
 			      struct plim_err *err);
 
-/* Phases and categories of a device, if its recording has stacks. */
+/* Steps of a device, and phases and categories if its recording has stacks. */
 enum plim_status report_categorize(struct plim_report *r, struct report_device *one,
 				   struct plim_err *err);
 

@@ -86,13 +86,14 @@ static enum plim_status fill_one(struct plim_report *r, const struct finding *fr
 }
 
 /* A death is a finding too, the first one; its verdict has the rest. */
-static void fill_death(const struct plim_report_oom *last, struct plim_report_finding *out)
+static void fill_death(const struct plim_report_oom *last, double confidence,
+		       struct plim_report_finding *out)
 {
 	const struct plim_report_verdict *v = last->verdict;
 
 	*out = (struct plim_report_finding){ .id = "oom",
 					     .severity = "bad",
-					     .confidence = v->cause ? 0.95 : 0.5,
+					     .confidence = confidence,
 					     .title = v->headline,
 					     .bytes = last->requested_bytes,
 					     .bytes_per_period = PLIM_UNKNOWN,
@@ -109,23 +110,19 @@ enum plim_status report_findings(struct plim_report *r, struct report_device *on
 	const struct plim_report_oom *last = out->oom_count ? &out->oom[out->oom_count - 1] : NULL;
 	struct findings_input in = { .tl = &one->timeline,
 				     .categories = &one->categories,
+				     .steps = &one->steps,
 				     .death = last ? &one->death : NULL,
 				     .replays = !r->hidden->summary,
 				     .tried = one->tried,
 				     .tried_count = one->tried_count };
-	struct timeline_steps steps;
-	enum plim_status st = timeline_find_steps(&r->hidden->mem, &one->timeline, &steps, err);
+	enum plim_status st = findings_find(&r->hidden->mem, &in, &one->findings, err);
 
-	in.steps = &steps;
-	if (!st)
-		st = findings_find(&r->hidden->mem, &in, &one->findings, err);
-	timeline_steps_release(&steps);
 	out->findings =
 		st ? NULL : report_take(r, one->findings.all.n + 1, sizeof(*out->findings), err);
 	if (!st && !out->findings)
 		st = mem_status(err);
 	if (!st && last)
-		fill_death(last, &out->findings[out->finding_count++]);
+		fill_death(last, one->death.confidence, &out->findings[out->finding_count++]);
 	for (size_t i = 0; !st && i < one->findings.all.n; i++)
 		st = fill_one(r, &one->findings.all.at[i], &out->findings[out->finding_count++],
 			      err);

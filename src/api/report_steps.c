@@ -5,8 +5,11 @@
 enum plim_status report_categorize(struct plim_report *r, struct report_device *one,
 				   struct plim_err *err)
 {
-	if (!r->hidden->trace->has_frames || !one->timeline.device->events.n)
-		return PLIM_OK;
+	enum plim_status st =
+		timeline_find_steps(&r->hidden->mem, &one->timeline, &one->steps, err);
+
+	if (st || !r->hidden->trace->has_frames || !one->timeline.device->events.n)
+		return st;
 	return timeline_categorize(&r->hidden->mem, &one->timeline, &one->categories, err);
 }
 
@@ -71,9 +74,9 @@ static void fill_step(const struct report_device *one, struct timeline_cursor *a
 
 /* What follows the last step that ended is one more, which did not. */
 static enum plim_status fill_steps(struct plim_report *r, const struct report_device *one,
-				   const struct timeline_steps *steps,
 				   struct plim_report_device *out, struct plim_err *err)
 {
+	const struct timeline_steps *steps = &one->steps;
 	size_t events = one->timeline.device->events.n;
 	struct timeline_cursor at;
 	uint64_t start = 0;
@@ -94,9 +97,9 @@ static enum plim_status fill_steps(struct plim_report *r, const struct report_de
 	return PLIM_OK;
 }
 
-static void place_deaths(const struct report_device *one, const struct timeline_steps *steps,
-			 struct plim_report_device *out)
+static void place_deaths(const struct report_device *one, struct plim_report_device *out)
 {
+	const struct timeline_steps *steps = &one->steps;
 	size_t step = 0;
 
 	for (size_t i = 0; i < out->oom_count; i++) {
@@ -113,15 +116,8 @@ static void place_deaths(const struct report_device *one, const struct timeline_
 enum plim_status report_steps(struct plim_report *r, const struct report_device *one,
 			      struct plim_report_device *out, struct plim_err *err)
 {
-	struct timeline_steps steps;
-	enum plim_status st = timeline_find_steps(&r->hidden->mem, &one->timeline, &steps, err);
-
-	if (!st)
-		place_deaths(one, &steps, out);
-	if (!st && steps.ends.n)
-		st = fill_steps(r, one, &steps, out, err);
-	timeline_steps_release(&steps);
-	return st;
+	place_deaths(one, out);
+	return one->steps.ends.n ? fill_steps(r, one, out, err) : PLIM_OK;
 }
 
 static void live_lines(struct text *t, const struct report_device *one)

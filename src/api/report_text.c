@@ -11,32 +11,6 @@
 #define LABEL_COLUMNS 12 /* of a line such as "  bound by  limit" */
 #define NARROW 64        /* columns; below, what is said beside a name is left out */
 
-/* Names from the file may be in it. */
-static void wrap_unsafe(struct text *t, unsigned first, unsigned hang, const char *words)
-{
-	struct text safe;
-
-	text_init(&safe, t->mem, &t->style);
-	text_name(&safe, words, strlen(words));
-	text_wrap(t, first, hang, "%s", text_get(&safe));
-	text_release(&safe);
-}
-
-static void sentences(struct text *t, const char *title, const char **lines, size_t n)
-{
-	if (!n)
-		return;
-	text_puts(t, "\n");
-	text_hue(t, TEXT_HEAD);
-	text_puts(t, title);
-	text_plain(t);
-	text_puts(t, "\n");
-	for (size_t i = 0; i < n; i++) {
-		text_puts(t, "  - ");
-		wrap_unsafe(t, 4, 4, lines[i]);
-	}
-}
-
 static void name_line(struct text *t, const char *label, const char *name)
 {
 	if (!name)
@@ -55,20 +29,26 @@ static void words_line(struct text *t, const char *label, const char *words)
 
 static void bound_line(struct text *t, const struct plim_report_verdict *v)
 {
-	struct text words;
+	static const char *const words[] = {
+		[PLIM_BOUND_UNKNOWN] = "unknown",
+		[PLIM_BOUND_DEVICE] = "the card's memory",
+		[PLIM_BOUND_LIMIT] = "a limit of this process",
+		[PLIM_BOUND_OTHER_PROCESS] = "other processes on the card",
+		[PLIM_BOUND_NON_PYTORCH] = "this process, outside PyTorch's allocator",
+	};
+	char low[32], high[32];
 
-	text_init(&words, t->mem, &t->style);
-	text_puts(&words, report_bound_names[v->bound_by]);
-	if (v->bound_low_bytes != PLIM_UNKNOWN) {
-		text_puts(&words, ", ");
-		text_bytes(&words, v->bound_low_bytes);
-		if (v->bound_high_bytes != v->bound_low_bytes) {
-			text_puts(&words, " to ");
-			text_bytes(&words, v->bound_high_bytes);
-		}
-	}
-	words_line(t, "bound by", text_get(&words));
-	text_release(&words);
+	text_printf(t, "  %-10s", "bound by");
+	text_size(low, v->bound_low_bytes);
+	text_size(high, v->bound_high_bytes);
+	if (v->bound_low_bytes == PLIM_UNKNOWN)
+		text_wrap(t, LABEL_COLUMNS, LABEL_COLUMNS, "%s", words[v->bound_by]);
+	else if (!strcmp(low, high))
+		text_wrap(t, LABEL_COLUMNS, LABEL_COLUMNS, "%s; PyTorch could have %s",
+			  words[v->bound_by], low);
+	else
+		text_wrap(t, LABEL_COLUMNS, LABEL_COLUMNS, "%s; PyTorch could have %s to %s",
+			  words[v->bound_by], low, high);
 }
 
 static void request_line(struct text *t, const struct plim_report_device *d,
@@ -85,12 +65,13 @@ static void request_line(struct text *t, const struct plim_report_device *d,
 		text_count(&words, d->oom_count);
 		text_puts(&words, " failures");
 	}
-	if (oom->phase) {
-		text_printf(&words, ", %s", oom->phase);
-		if (d->step_count) {
-			text_puts(&words, " of step ");
-			text_count(&words, oom->step);
-		}
+	if (oom->phase && strcmp(oom->phase, "other") != 0)
+		text_printf(&words, d->step_count ? ", %s of" : ", in %s", oom->phase);
+	else if (d->step_count)
+		text_puts(&words, ", in");
+	if (d->step_count) {
+		text_puts(&words, " step ");
+		text_count(&words, oom->step);
 	}
 	text_puts(&words, ")");
 	words_line(t, "asked for", text_get(&words));
@@ -105,9 +86,9 @@ static void verdict(struct text *t, const struct plim_report *r, const struct pl
 	if (!v)
 		return;
 	text_hue(t, TEXT_BAD);
-	text_puts(t, "Died of ");
+	text_puts(t, v->cause ? "Died of " : "Died, ");
 	text_plain(t);
-	wrap_unsafe(t, 8, 2, v->headline);
+	text_wrap_name(t, v->cause ? 8 : 6, 2, v->headline);
 	bound_line(t, v);
 	request_line(t, d, oom);
 	if (oom->frame)
@@ -115,8 +96,8 @@ static void verdict(struct text *t, const struct plim_report *r, const struct pl
 	else if (r->hidden->trace->has_frames)
 		words_line(t, "at",
 			   "code without a Python stack (autograd's backward thread, as a rule)");
-	sentences(t, "Why", v->evidence, v->evidence_count);
-	sentences(t, "What to do", v->advice, v->advice_count);
+	out_list(t, "Why", v->evidence, v->evidence_count);
+	out_list(t, "What to do", v->advice, v->advice_count);
 	text_puts(t, "\n");
 }
 
@@ -128,7 +109,7 @@ static void bullets(struct text *t, const char *title, const char **lines, size_
 		text_printf(t, "    %s\n", title);
 	for (size_t i = 0; i < n; i++) {
 		text_puts(t, "    - ");
-		wrap_unsafe(t, 6, 6, lines[i]);
+		text_wrap_name(t, 6, 6, lines[i]);
 	}
 }
 
@@ -141,7 +122,7 @@ static void finding(struct text *t, const struct plim_report_finding *f, int ful
 	text_printf(t, "%-4s", f->severity);
 	text_plain(t);
 	text_puts(t, "  ");
-	wrap_unsafe(t, 8, 8, f->title);
+	text_wrap_name(t, 8, 8, f->title);
 	if (!full)
 		return;
 	if (f->frame) {
@@ -153,6 +134,14 @@ static void finding(struct text *t, const struct plim_report_finding *f, int ful
 	bullets(t, "fix", f->fix, f->fix_count);
 }
 
+static int died_of_leak(const struct plim_report_device *d)
+{
+	const struct plim_report_verdict *v =
+		d->oom_count ? d->oom[d->oom_count - 1].verdict : NULL;
+
+	return v && (v->cause ? v->cause : v->likelier) == PLIM_CAUSE_LEAK;
+}
+
 /* Has the verdict of the death told this one with its evidence? */
 static int is_told(const struct plim_report_device *d, const char *id)
 {
@@ -162,7 +151,7 @@ static int is_told(const struct plim_report_device *d, const char *id)
 	for (size_t i = 0; d->oom_count && i < sizeof(ids) / sizeof(*ids); i++)
 		if (!strcmp(id, ids[i]))
 			return 1;
-	return 0;
+	return died_of_leak(d) && !strcmp(id, "leak");
 }
 
 static void findings(struct text *t, const struct plim_report_device *d)
@@ -228,7 +217,7 @@ static const char *no_frame(const struct text *t, const struct plim_report *r)
 					     : "no Python stack (autograd's backward, as a rule)";
 }
 
-const char *const report_category_words[TIMELINE_CATEGORIES] = {
+static const char *const category_words[TIMELINE_CATEGORIES] = {
 	[TIMELINE_PARAMETER] = "parameters",
 	[TIMELINE_GRADIENT] = "gradients",
 	[TIMELINE_OPTIMIZER_STATE] = "optimizer state",
@@ -236,11 +225,19 @@ const char *const report_category_words[TIMELINE_CATEGORIES] = {
 	[TIMELINE_INPUT] = "inputs",
 	[TIMELINE_WORKSPACE] = "cuBLAS workspace",
 	[TIMELINE_TEMPORARY] = "temporaries",
-	[TIMELINE_AUTOGRAD_DETAIL] = "autograd's own",
+	[TIMELINE_AUTOGRAD_DETAIL] = "backward temporaries",
 	[TIMELINE_KV_CACHE] = "keys and values",
 	[TIMELINE_BUFFER] = "buffers",
 	[TIMELINE_UNKNOWN] = "outputs kept, or unknown",
 };
+
+const char *report_category_of(const char *name)
+{
+	for (int k = 0; k < TIMELINE_CATEGORIES; k++)
+		if (!strcmp(name, timeline_category_names[k]))
+			return category_words[k];
+	return name;
+}
 
 struct kind {
 	const char *name;
@@ -274,7 +271,7 @@ static void kinds(struct text *t, const struct plim_report_categories *c)
 	struct text line;
 
 	for (int k = 0; k < TIMELINE_CATEGORIES; k++)
-		list[k] = (struct kind){ report_category_words[k], bytes[k] };
+		list[k] = (struct kind){ category_words[k], bytes[k] };
 	qsort(list, sizeof(list) / sizeof(*list), sizeof(*list), larger_kind);
 	text_init(&line, t->mem, &t->style);
 	for (size_t i = 0; i < sizeof(list) / sizeof(*list) && list[i].bytes; i++) {
@@ -475,6 +472,6 @@ enum plim_status plim_report_text(const struct plim_report *r, const struct plim
 		device(&t, r, &r->devices[i]);
 	if (!r->device_count)
 		text_puts(&t, "No memory and no events of any device.\n");
-	sentences(&t, "Notes", r->source.notes, r->source.note_count);
+	out_list(&t, "Notes", r->source.notes, r->source.note_count);
 	return out_text(&t, write, ctx, err);
 }

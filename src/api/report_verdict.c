@@ -1,6 +1,8 @@
 /* A death's verdict in sentences: the headline, the numbers behind it, and what to do. */
 #include "report.h"
 
+#include <string.h>
+
 #define LINES_MAX 12
 
 struct lines {
@@ -41,13 +43,14 @@ static void tell_bound(struct lines *l, const struct findings_death *d)
 		add(l,
 		    "a memory limit of this process stopped it, not the card: the driver had %s "
 		    "free, more than the %s "
-		    "it was asked for (set_per_process_memory_fraction, or "
-		    "per_process_memory_fraction)",
+		    "it was asked for (set by torch.cuda.set_per_process_memory_fraction(), or by "
+		    "per_process_memory_fraction in PYTORCH_CUDA_ALLOC_CONF)",
 		    report_size(a, d->device_free_bytes), report_size(b, d->segment_bytes));
-		if (d->bound_low_bytes == d->bound_high_bytes)
+		report_size(a, d->bound_low_bytes);
+		if (!strcmp(a, report_size(b, d->bound_high_bytes)))
 			break;
-		add(l, "the limit lies between %s (was reserved before) and %s (was refused)",
-		    report_size(a, d->bound_low_bytes), report_size(b, d->bound_high_bytes));
+		add(l, "the limit lies between %s (was reserved before) and %s (was refused)", a,
+		    b);
 		break;
 	case FINDINGS_BOUND_OTHER_PROCESS:
 		add(l,
@@ -73,9 +76,8 @@ static void tell_bound(struct lines *l, const struct findings_death *d)
 		    report_size(c, d->segment_bytes));
 		if (d->card)
 			add(l,
-			    "together that is what a %s offers to a process that has it for "
-			    "itself; that nobody else "
-			    "was on it is concluded from this (the error's text would tell: --log)",
+			    "together that is what a card such as the %s has for one process: so "
+			    "nobody else was on it, it seems (the error's text would tell: --log)",
 			    d->card->name);
 		break;
 	default:
@@ -88,6 +90,44 @@ static void tell_bound(struct lines *l, const struct findings_death *d)
 	}
 }
 
+/* What the step had still to come, and from what that is known. */
+static void tell_future(struct lines *l, const struct findings_death *d)
+{
+	int hardly = d->still_high_bytes && d->still_high_bytes < d->request_bytes / 100;
+	char a[32], times[32];
+
+	if (d->future == FINDINGS_FUTURE_UNKNOWN) {
+		add(l, "the program was never at this point before: what would have followed is "
+		       "not known");
+		return;
+	}
+	if (d->future == FINDINGS_FUTURE_OPTIMIZER) {
+		add(l,
+		    "it was the optimizer's first step: at least %s of state and of its temporary "
+		    "lists were still to come (each list is as large as the gradients; foreach, "
+		    "which makes them, is PyTorch's default)",
+		    report_size(a, d->still_low_bytes));
+		return;
+	}
+	if (d->points_before == 1)
+		snprintf(times, sizeof(times), "once");
+	else
+		snprintf(times, sizeof(times), "%u times", d->points_before);
+	add(l, "the program was at this point %s before; from there its memory %s%s%s", times,
+	    !d->still_high_bytes ? "did not rise further"
+	    : hardly             ? "hardly rose further"
+				 : "rose further, by up to ",
+	    d->still_high_bytes && !hardly ? report_size(a, d->still_high_bytes) : "",
+	    d->still_high_bytes && !hardly && d->scaled
+		    ? " (allowing for another size of this request)"
+		    : "");
+	if (d->climbs >= 4)
+		add(l,
+		    "more was live at this point each of the last %u times than the time before: "
+		    "room now would not have lasted",
+		    d->climbs);
+}
+
 static void tell_need(struct lines *l, const struct findings_death *d)
 {
 	char a[32], b[32], c[32];
@@ -97,35 +137,24 @@ static void tell_need(struct lines *l, const struct findings_death *d)
 	    "pool had %s",
 	    report_size(a, d->live_bytes), report_size(b, d->free_bytes),
 	    report_size(c, d->largest_free_bytes));
-	switch (d->future) {
-	case FINDINGS_FUTURE_REPEATED:
-		add(l,
-		    "the program was at this point %u time%s before; from there its memory %s%s%s",
-		    d->points_before, d->points_before == 1 ? "" : "s",
-		    d->still_high_bytes ? "rose further, by up to " : "did not rise further",
-		    d->still_high_bytes ? report_size(a, d->still_high_bytes) : "",
-		    d->still_high_bytes && d->scaled
-			    ? " (allowing for another size of this request)"
-			    : "");
-		if (d->climbs >= 4)
-			add(l,
-			    "live memory at this point stood higher each of the last %u times: the "
-			    "run keeps growing, so "
-			    "room now would not have lasted",
-			    d->climbs);
-		break;
-	case FINDINGS_FUTURE_OPTIMIZER:
-		add(l,
-		    "it was the optimizer's first step: at least %s of state and of its step's "
-		    "lists were still "
-		    "to come (as large as the gradients that are live; foreach is PyTorch's "
-		    "default)",
-		    report_size(a, d->still_low_bytes));
-		break;
-	default:
-		add(l, "the program was never at this point before: what would have followed is "
-		       "not known");
-	}
+	if ((d->cause ? d->cause : d->likelier) != FINDINGS_CAUSE_LEAK)
+		tell_future(l, d);
+}
+
+static void tell_leak(struct lines *l, const struct findings_leak *leak)
+{
+	const char *ending = !strcmp(leak->period, "forward pass") ? "es" : "s";
+	/* between whole repetitions there is one less than there are repetitions */
+	uint32_t span = leak->repetitions + (leak->loop_frame == TRACE_NONE);
+	char a[32], lines[48] = "";
+
+	if (leak->lines > 1)
+		snprintf(lines, sizeof(lines), " (from %u lines of the program)", leak->lines);
+	add(l,
+	    "%s that was born in the last %u %s%s is still alive%s; without it this would have "
+	    "fitted",
+	    report_size(a, leak->grown_bytes), span, leak->period, ending, lines);
+	add(l, "it looks like %s; if not, %s", leak->guess[0], leak->guess[1]);
 }
 
 static void tell_cause(struct lines *l, const struct findings_death *d)
@@ -153,32 +182,39 @@ static void tell_cause(struct lines *l, const struct findings_death *d)
 		    report_size(a, d->live_bytes + d->request_bytes + d->still_high_bytes),
 		    report_size(b, d->bound_low_bytes), report_size(c, d->free_bytes));
 		break;
-	case FINDINGS_CAUSE_LEAK:
-		add(l,
-		    "live memory at the lowest point of each repetition climbed %u times in a row, "
-		    "by %s each: %s in "
-		    "all; without them it would have fitted",
-		    d->leak.repetitions, report_size(a, d->leak.per_repetition_bytes),
-		    report_size(b, d->leak.grown_bytes));
-		break;
+	case FINDINGS_CAUSE_LEAK: tell_leak(l, &d->leak); break;
 	default:
-		add(l, "it needed %s so far; between %s and %s was allowed: that does not decide",
-		    report_size(a, need), report_size(b, d->bound_low_bytes),
-		    report_size(c, d->bound_high_bytes));
+		if (d->likelier == FINDINGS_CAUSE_LEAK) {
+			tell_leak(l, &d->leak);
+			add(l, "that is too few to decide: a cache that is being filled looks the "
+			       "same");
+			break;
+		}
+		report_size(b, d->bound_low_bytes);
+		if (!strcmp(b, report_size(c, d->bound_high_bytes)))
+			add(l,
+			    "without a wasted byte it needed %s of %s so far: that does not decide",
+			    report_size(a, need), b);
+		else
+			add(l,
+			    "without a wasted byte it needed %s so far, and what it could have is "
+			    "somewhere from %s to %s: that does not decide",
+			    report_size(a, need), b, c);
 	}
 }
 
-static void tell_tried(struct lines *l, const struct findings_tried *tried, size_t n)
+static void tell_tried(struct lines *l, const struct findings_death *d,
+		       const struct findings_tried *tried, size_t n)
 {
+	const char *then = d->cause ? "the requests up to the end of the recording are served"
+				    : "this request is served, and what may have come after it is "
+				      "not recorded";
 	char a[32];
 
 	for (size_t i = 0; i < n; i++) {
 		if (tried[i].survives)
-			add(l,
-			    "replayed with %s and the same bound, the requests up to the end of "
-			    "the "
-			    "recording are served with %s reserved",
-			    tried[i].settings, report_size(a, tried[i].reserved_bytes));
+			add(l, "replayed with %s and the same bound, %s: %s reserved",
+			    tried[i].settings, then, report_size(a, tried[i].reserved_bytes));
 		else
 			add(l, "replayed with %s and the same bound, it fails as well",
 			    tried[i].settings);
@@ -187,21 +223,35 @@ static void tell_tried(struct lines *l, const struct findings_tried *tried, size
 
 /* ---- advice ---- */
 
+/* Does what other allocators hold decide? */
+static int is_outside(const struct findings_death *d)
+{
+	return d->bound_by == FINDINGS_BOUND_OTHER_PROCESS ||
+	       d->bound_by == FINDINGS_BOUND_NON_PYTORCH;
+}
+
+/* When a piece of advice holds; all of its flags must. */
+enum { IF_INSIDE = 1, IF_CERTAIN = 2, IF_LIKELY = 4 };
+
 static const struct advice {
 	enum findings_cause cause;
+	unsigned when;
 	const char *text;
 } advice[] = {
-	{ FINDINGS_CAUSE_LEAK,
-	  "do not keep GPU tensors from one repetition to the next: append x.item() or "
-	  "x.detach().cpu(), not x" },
-	{ FINDINGS_CAUSE_LEAK, "a smaller batch or empty_cache() only delays it" },
-	{ FINDINGS_CAUSE_FRAGMENTATION,
+	{ FINDINGS_CAUSE_FRAGMENTATION, 0,
 	  "batches of one length, or the longest batch first, leave fewer gaps" },
-	{ FINDINGS_CAUSE_CAPACITY,
-	  "it needs less memory, not another allocator setting: a smaller micro-batch "
-	  "with accumulation, gradient checkpointing, or a larger card" },
-	{ FINDINGS_CAUSE_CAPACITY, "empty_cache() does not help: the memory is in use" },
+	{ FINDINGS_CAUSE_CAPACITY, IF_INSIDE,
+	  "it needs less memory: a smaller micro-batch with accumulation, gradient checkpointing, "
+	  "or a larger card" },
+	{ FINDINGS_CAUSE_CAPACITY, IF_CERTAIN,
+	  "neither an allocator setting nor empty_cache() helps: the memory is in use" },
+	{ FINDINGS_CAUSE_CAPACITY, IF_LIKELY, "empty_cache() does not help: the memory is in use" },
 };
+
+static unsigned conditions(const struct findings_death *d)
+{
+	return (is_outside(d) ? 0 : IF_INSIDE) | (d->cause ? IF_CERTAIN : IF_LIKELY);
+}
 
 /* The first setting under which the recording runs to its end; NULL: none was tried or none does. */
 static const struct findings_tried *survivor(const struct findings_tried *tried, size_t n)
@@ -218,6 +268,13 @@ static void advise(struct lines *l, const struct findings_death *d,
 	enum findings_cause cause = d->cause ? d->cause : d->likelier;
 	const struct findings_tried *better = survivor(tried, tried_count);
 
+	if (cause == FINDINGS_CAUSE_LEAK) {
+		add(l, "%s", d->leak.fix[0]);
+		add(l, "or: %s", d->leak.fix[1]);
+		add(l, "%s", findings_leak_holder);
+		add(l, "%s", findings_leak_delay);
+		return; /* a higher limit would be one more delay */
+	}
 	if (cause == FINDINGS_CAUSE_FRAGMENTATION && better)
 		add(l,
 		    "set PYTORCH_CUDA_ALLOC_CONF=%s: replayed with it the recording runs to its "
@@ -231,51 +288,91 @@ static void advise(struct lines *l, const struct findings_death *d,
 	if (d->bound_by == FINDINGS_BOUND_OTHER_PROCESS)
 		add(l, "see who holds the card: nvidia-smi, or fuser -v /dev/nvidia*; end what is "
 		       "left over");
+	if (d->bound_by == FINDINGS_BOUND_UNKNOWN)
+		add(l, "see with nvidia-smi whether something else holds a part of the card");
+	if (d->bound_by == FINDINGS_BOUND_NON_PYTORCH)
+		add(l, "see what else this process runs on the card: a second framework (JAX, "
+		       "TensorFlow, CuPy) that takes memory up front, NCCL's buffers, Triton");
 	if (d->future == FINDINGS_FUTURE_OPTIMIZER)
 		add(l, "the optimizer's state decides: an 8-bit or sharded optimizer, Adafactor, "
 		       "SGD or LoRA need "
 		       "less of it; fused=True avoids the step's lists");
 	for (size_t i = 0; i < sizeof(advice) / sizeof(advice[0]); i++)
-		if (advice[i].cause == cause)
+		if (advice[i].cause == cause && !(advice[i].when & ~conditions(d)))
 			add(l, "%s", advice[i].text);
-	if (!d->cause)
-		add(l, "to decide: record with --log of the error, and a recording that begins "
+	if (!d->cause && better && cause == FINDINGS_CAUSE_CAPACITY)
+		add(l, "PYTORCH_CUDA_ALLOC_CONF=%s may do, too: try it", better->settings);
+	if (!d->cause && !d->message)
+		add(l, "to decide: give the error's text with --log, and a recording that begins "
 		       "with the process");
 }
 
 /* ---- headline ---- */
 
+static const char *headline_of_leak(struct plim_report *r, const struct findings_leak *leak,
+				    struct plim_err *err)
+{
+	const char *frame = report_frame(r, leak->frame, err);
+	char a[32], b[32], where[512] = "";
+
+	if (frame)
+		snprintf(where, sizeof(where), " (%s%.400s)", leak->lines > 1 ? "most at " : "",
+			 frame);
+	return report_text(r, err, "LEAK: %s piled up, %s more every %s%s",
+			   report_size(a, leak->grown_bytes),
+			   report_size(b, leak->per_repetition_bytes), leak->period, where);
+}
+
+/* What the sums say: ", it can have less than 5.29 GiB", or who has the rest of the card. */
+static const char *beside(const struct findings_death *d, uint64_t need, char out[128])
+{
+	char a[32], b[32];
+
+	*out = 0;
+	if (d->bound_by == FINDINGS_BOUND_OTHER_PROCESS)
+		snprintf(out, 128, "; other processes hold %s of the card's %s",
+			 report_size(a, d->message->others.low),
+			 report_size(b, d->message->total.low));
+	else if (d->bound_by == FINDINGS_BOUND_NON_PYTORCH)
+		snprintf(out, 128, "; this process holds %s of the card outside PyTorch",
+			 report_size(a, d->message->this_process.low - d->reserved_bytes));
+	else if (d->cause == FINDINGS_CAUSE_CAPACITY && need >= d->bound_high_bytes)
+		snprintf(out, 128, " and can have less than %s",
+			 report_size(a, d->bound_high_bytes));
+	return out;
+}
+
+static const char *const likelier[] = {
+	[FINDINGS_CAUSE_UNKNOWN] = "the cause is not known",
+	[FINDINGS_CAUSE_CAPACITY] = "capacity is likelier than fragmentation",
+	[FINDINGS_CAUSE_FRAGMENTATION] = "fragmentation is likelier than capacity",
+	[FINDINGS_CAUSE_LEAK] = "a leak is likelier than capacity",
+};
+
 static const char *headline(struct plim_report *r, const struct findings_death *d,
 			    struct plim_err *err)
 {
-	char a[32], b[32], where[512] = "";
-	const char *frame;
+	uint64_t need = d->requested_live_bytes + d->request_bytes + d->still_low_bytes;
+	char a[32], b[32], more[128];
 
+	beside(d, need, more);
 	switch (d->cause) {
-	case FINDINGS_CAUSE_LEAK:
-		frame = report_frame(r, d->leak.frame, err);
-		if (frame)
-			snprintf(where, sizeof(where), " (%.400s)", frame);
-		return report_text(r, err, "LEAK: %s piled up, %s a repetition%s",
-				   report_size(a, d->leak.grown_bytes),
-				   report_size(b, d->leak.per_repetition_bytes), where);
+	case FINDINGS_CAUSE_LEAK: return headline_of_leak(r, &d->leak, err);
 	case FINDINGS_CAUSE_FRAGMENTATION:
-		return report_text(r, err,
-				   "FRAGMENTATION: %s was free but in pieces; the request was %s",
-				   report_size(a, d->free_bytes), report_size(b, d->request_bytes));
+		return report_text(
+			r, err, "FRAGMENTATION: %s was free but in pieces; the request was %s%s",
+			report_size(a, d->free_bytes), report_size(b, d->request_bytes), more);
 	case FINDINGS_CAUSE_CAPACITY:
-		return report_text(r, err, "CAPACITY: it needs at least %s%s",
-				   report_size(a, d->requested_live_bytes + d->request_bytes +
-							  d->still_low_bytes),
+		return report_text(r, err, "CAPACITY: it needs at least %s%s%s",
+				   report_size(a, need),
 				   d->future == FINDINGS_FUTURE_OPTIMIZER
-					   ? ", optimizer state still to come included"
-					   : "");
+					   ? " with the optimizer state still to come"
+					   : "",
+				   more);
 	default:
-		return report_text(r, err, "UNDETERMINED: %s was live and %s asked for; %s",
+		return report_text(r, err, "UNDETERMINED: %s was live and %s asked for; %s%s",
 				   report_size(a, d->live_bytes), report_size(b, d->request_bytes),
-				   d->likelier == FINDINGS_CAUSE_FRAGMENTATION
-					   ? "fragmentation is likelier than capacity"
-					   : "capacity is likelier than fragmentation");
+				   likelier[d->likelier], more);
 	}
 }
 
@@ -303,7 +400,7 @@ enum plim_status report_verdict(struct plim_report *r, const struct findings_dea
 	tell_cause(&evidence, d);
 	tell_need(&evidence, d);
 	tell_bound(&evidence, d);
-	tell_tried(&evidence, tried, tried_count);
+	tell_tried(&evidence, d, tried, tried_count);
 	advise(&todo, d, tried, tried_count);
 	st = keep(&evidence, &v->evidence, &v->evidence_count);
 	if (!st)

@@ -11,53 +11,12 @@ static const char *shown(const char *settings)
 	return *settings ? settings : "(default)";
 }
 
-static void said(struct text *t, unsigned first, unsigned hang, const char *line)
-{
-	struct text safe;
-
-	text_init(&safe, t->mem, &t->style);
-	text_name(&safe, line, strlen(line));
-	text_wrap(t, first, hang, "%s", text_get(&safe));
-	text_release(&safe);
-}
-
-static void list(struct text *t, const char *title, const char *const *lines, size_t n)
-{
-	if (!n)
-		return;
-	text_puts(t, "\n");
-	text_hue(t, TEXT_HEAD);
-	text_puts(t, title);
-	text_plain(t);
-	text_puts(t, "\n");
-	for (size_t i = 0; i < n; i++) {
-		text_puts(t, "  - ");
-		said(t, 4, 4, lines[i]);
-	}
-}
-
 static const struct plim_whatif_run *recommended(const struct plim_whatif *w)
 {
 	for (size_t i = 0; i < w->run_count; i++)
 		if (w->runs[i].settings == w->recommended)
 			return &w->runs[i];
 	return NULL;
-}
-
-/* "41,964" into a buffer of 32. */
-static const char *counted(uint64_t n, char *buffer)
-{
-	char digits[24];
-	size_t length = (size_t)snprintf(digits, sizeof(digits), "%llu", (unsigned long long)n);
-	char *to = buffer;
-
-	for (size_t i = 0; i < length; i++) {
-		if (i && (length - i) % 3 == 0)
-			*to++ = ',';
-		*to++ = digits[i];
-	}
-	*to = 0;
-	return buffer;
 }
 
 /* "it survives; as recorded it dies at event 41,964" */
@@ -69,7 +28,7 @@ static void compare(struct text *t, const struct plim_whatif *w, const struct pl
 	if (own->outcome == PLIM_WHATIF_OOM)
 		text_wrap(t, 2, 2,
 			  "with it the recording runs to its end; as recorded it dies at event %s",
-			  counted(own->oom_event, a));
+			  text_number(a, own->oom_event));
 	else if (run->smallest_limit_bytes != PLIM_UNKNOWN)
 		text_wrap(
 			t, 2, 2,
@@ -100,7 +59,7 @@ static void no_advice(struct text *t, const struct plim_whatif *w)
 	text_puts(t, w->withheld ? "No advice: " : "Settings: ");
 	text_plain(t);
 	if (w->withheld)
-		said(t, 11, 2, w->withheld);
+		text_wrap_name(t, 11, 2, w->withheld);
 	else if (none_survives(w))
 		text_wrap(t, 10, 2, "none of these survives");
 	else
@@ -129,7 +88,7 @@ static void costs(struct text *t, const struct plim_whatif *w)
 	const struct plim_whatif_run *run = recommended(w);
 
 	if (run)
-		list(t, "Known costs of what is advised", run->warnings, run->warning_count);
+		out_list(t, "Known costs of what is advised", run->warnings, run->warning_count);
 }
 
 static void row(struct text_table *b, const struct plim_whatif_run *run, const char *name,
@@ -160,14 +119,14 @@ static void stacked(struct text *t, const struct plim_whatif_run *run, const cha
 	char a[32], b[32], needs[64] = "";
 
 	text_puts(t, "  ");
-	said(t, 2, 4, name);
+	text_wrap_name(t, 2, 4, name);
 	text_puts(t, "      ");
 	if (run->smallest_limit_bytes != PLIM_UNKNOWN)
 		snprintf(needs, sizeof(needs), ", needs %s",
 			 report_size(a, run->smallest_limit_bytes));
 	text_wrap(t, 6, 6, "%s%s%s, %s reserved, %llu %s%s",
 		  run->outcome == PLIM_WHATIF_OK ? "survives" : "dies at ",
-		  run->outcome == PLIM_WHATIF_OK ? "" : counted(run->oom_event, b),
+		  run->outcome == PLIM_WHATIF_OK ? "" : text_number(b, run->oom_event),
 		  run->outcome_certain ? "" : "?",
 		  report_size((char[32]){ 0 }, run->reserved_peak_bytes),
 		  (unsigned long long)run->retries, run->retries == 1 ? "retry" : "retries", needs);
@@ -264,7 +223,7 @@ static void foot(struct text *t, const struct plim_whatif *w)
 	text_puts(t, "Checked: ");
 	text_plain(t);
 	text_wrap(t, 9, 2, "%s events predicted, each as it was recorded",
-		  counted(w->self_check.events, a));
+		  text_number(a, w->self_check.events));
 }
 
 enum plim_status plim_whatif_text(const struct plim_whatif *w, const struct plim_text_style *style,
@@ -287,6 +246,6 @@ enum plim_status plim_whatif_text(const struct plim_whatif *w, const struct plim
 	table(&t, w);
 	foot(&t, w);
 	costs(&t, w);
-	list(&t, "Notes", w->notes, w->note_count);
+	out_list(&t, "Notes", w->notes, w->note_count);
 	return out_text(&t, write, ctx, err);
 }

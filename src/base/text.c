@@ -186,21 +186,27 @@ void text_bytes(struct text *t, uint64_t bytes)
 	text_puts(t, text_size(size, bytes));
 }
 
-void text_count(struct text *t, uint64_t n)
+const char *text_number(char *buffer, uint64_t n)
 {
-	char digits[32];
-	int have;
+	char digits[24], *to = buffer;
+	int have = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)n);
 
-	if (n == PLIM_UNKNOWN) {
-		text_puts(t, "-");
-		return;
-	}
-	have = snprintf(digits, sizeof(digits), "%llu", (unsigned long long)n);
+	if (n == PLIM_UNKNOWN)
+		have = snprintf(digits, sizeof(digits), "-");
 	for (int i = 0; i < have; i++) {
 		if (i && (have - i) % 3 == 0)
-			text_put(t, ",", 1);
-		text_put(t, digits + i, 1);
+			*to++ = ',';
+		*to++ = digits[i];
 	}
+	*to = 0;
+	return buffer;
+}
+
+void text_count(struct text *t, uint64_t n)
+{
+	char number[32];
+
+	text_puts(t, text_number(number, n));
 }
 
 /* --- characters --- */
@@ -466,6 +472,16 @@ void text_wrap(struct text *t, unsigned first, unsigned hang, const char *fmt, .
 		t->err = whole.err;
 	wrap(t, first, hang, text_get(&whole), whole.n);
 	text_release(&whole);
+}
+
+void text_wrap_name(struct text *t, unsigned first, unsigned hang, const char *words)
+{
+	struct text safe;
+
+	text_init(&safe, t->mem, &t->style);
+	text_name(&safe, words, strlen(words));
+	text_wrap(t, first, hang, "%s", text_get(&safe));
+	text_release(&safe);
 }
 
 /* --- tables --- */

@@ -52,6 +52,9 @@ const char *text_size(char *buffer, uint64_t bytes);
 /* "2,000,000"; PLIM_UNKNOWN: "-". */
 void text_count(struct text *t, uint64_t n);
 
+/* The same into a buffer of 32. */
+const char *text_number(char *buffer, uint64_t n);
+
 /*
  * The next character of `n` > 0 bytes: its length, and its code point in *c.  0: the first byte
  * is not UTF-8 (overlong forms, surrogates and values beyond U+10FFFF are not).
@@ -91,6 +94,9 @@ void text_plain(struct text *t);
  */
 void text_wrap(struct text *t, unsigned first, unsigned hang, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
+
+/* The same for words in which names from a file may be, which are shown as text_name shows them. */
+void text_wrap_name(struct text *t, unsigned first, unsigned hang, const char *words);
 
 /*
  * A table: `align` has a letter a column, 'l' or 'r'; cells are filled row by row.  Columns are

@@ -323,15 +323,9 @@ static enum plim_status read_optimizer(struct mem *m, const struct timeline *tl,
 }
 
 /* Has no step of an optimizer ended yet? */
-static enum plim_status is_first_step(struct mem *m, const struct timeline *tl, uint32_t event,
-				      int *first, struct plim_err *err)
+static int is_first_step(const struct timeline_steps *steps, uint32_t event)
 {
-	struct timeline_steps steps;
-	enum plim_status st = timeline_find_steps(m, tl, &steps, err);
-
-	*first = !st && (!steps.ends.n || steps.ends.at[0] >= event);
-	timeline_steps_release(&steps);
-	return st;
+	return !steps->ends.n || steps->ends.at[0] >= event;
 }
 
 /*
@@ -341,21 +335,19 @@ static enum plim_status is_first_step(struct mem *m, const struct timeline *tl, 
  * optimizer does not; a failure in there (_multi_tensor_adam) has all state behind it and the rest of the list
  * before it.  Of other libraries' optimizers nothing is concluded.
  */
-static enum plim_status look_at_optimizer(struct mem *m, const struct timeline *tl,
-					  const struct timeline_categories *c,
+static enum plim_status look_at_optimizer(struct mem *m, const struct findings_input *in,
 					  struct findings_death *d, struct plim_err *err)
 {
+	const struct timeline *tl = in->tl;
 	uint32_t stack = tl->device->events.stack[d->event];
 	struct optimizer_state o;
 	uint64_t all, there;
-	int first = 0;
-	enum plim_status st = PLIM_OK;
+	enum plim_status st;
 
-	if (c->mem && timeline_in_optimizer(tl->trace, stack))
-		st = is_first_step(m, tl, d->event, &first, err);
-	if (st || !first)
-		return st;
-	st = read_optimizer(m, tl, c, d, &o, err);
+	if (!in->categories->mem || !timeline_in_optimizer(tl->trace, stack) ||
+	    !is_first_step(in->steps, d->event))
+		return PLIM_OK;
+	st = read_optimizer(m, tl, in->categories, d, &o, err);
 	if (st || !o.gradients)
 		return st;
 	all = o.lines * o.gradients;
@@ -385,6 +377,15 @@ static enum plim_status look_at_optimizer(struct mem *m, const struct timeline *
 /* A point that stands higher each time, so often in a row, belongs to a run that keeps growing. */
 #define CLIMBS_MIN 4
 
+/* Is what piled up a good part of what was live, and would the request have fitted without it? */
+static int leak_decides(const struct findings_death *d, uint64_t need)
+{
+	const struct findings_leak *l = &d->leak;
+
+	return l->repetitions && l->grown_bytes >= d->live_bytes / 10 && l->grown_bytes <= need &&
+	       need - l->grown_bytes + l->per_repetition_bytes <= d->bound_low_bytes;
+}
+
 static void find_cause(struct findings_death *d)
 {
 	uint64_t need = d->requested_live_bytes + d->request_bytes;
@@ -393,23 +394,30 @@ static void find_cause(struct findings_death *d)
 				? d->live_bytes + d->request_bytes + d->still_high_bytes
 				: PLIM_UNKNOWN;
 
-	if (d->has_leak && d->leak.grown_bytes >= d->live_bytes / 10 &&
-	    need - d->leak.grown_bytes + d->leak.per_repetition_bytes <= d->bound_low_bytes)
+	d->confidence = 0.95;
+	if (leak_decides(d, need) && d->leak.repetitions >= CLIMBS_MIN) {
 		d->cause = FINDINGS_CAUSE_LEAK;
-	else if (least >= d->bound_high_bytes)
+		d->confidence = d->leak.confidence;
+	} else if (leak_decides(d, need)) {
+		d->likelier =
+			FINDINGS_CAUSE_LEAK; /* a cache that was being filled looks the same */
+		d->confidence = 0.5;
+	} else if (least >= d->bound_high_bytes) {
 		d->cause = FINDINGS_CAUSE_CAPACITY;
-	else if (most <= d->bound_low_bytes - d->bound_low_bytes / SLACK_PART &&
-		 d->climbs < CLIMBS_MIN)
+	} else if (most <= d->bound_low_bytes - d->bound_low_bytes / SLACK_PART &&
+		   d->climbs < CLIMBS_MIN) {
 		d->cause = FINDINGS_CAUSE_FRAGMENTATION;
-	else if (need > d->bound_low_bytes && 4 * d->free_bytes < d->request_bytes)
+	} else if (need > d->bound_low_bytes && 4 * d->free_bytes < d->request_bytes) {
 		/* all free bytes together are a small part of the request: joining them would not have served it */
 		d->cause = FINDINGS_CAUSE_CAPACITY;
-	else
+	} else {
 		d->likelier = d->free_bytes >= d->request_bytes &&
 					      d->future != FINDINGS_FUTURE_OPTIMIZER &&
 					      d->climbs < CLIMBS_MIN
 				      ? FINDINGS_CAUSE_FRAGMENTATION
 				      : FINDINGS_CAUSE_CAPACITY;
+		d->confidence = 0.5;
+	}
 }
 
 static void gather(const struct timeline *tl, const struct allocator_oom *oom,
@@ -444,20 +452,19 @@ static void gather(const struct timeline *tl, const struct allocator_oom *oom,
 	}
 }
 
-enum plim_status findings_explain_death(struct mem *m, const struct timeline *tl,
-					const struct timeline_categories *c,
-					const struct allocator_oom *oom,
-					const struct messages_oom *message,
-					struct findings_death *out, struct plim_err *err)
+enum plim_status findings_explain_death(struct mem *m, const struct findings_input *in,
+					const struct allocator_oom *oom, struct findings_death *out,
+					struct plim_err *err)
 {
+	const struct timeline *tl = in->tl;
 	enum plim_status st;
 
-	*out = (struct findings_death){ .message = message };
+	*out = (struct findings_death){ .message = in->message };
 	gather(tl, oom, out);
 	find_bound(out);
-	st = findings_find_leak(m, tl, oom->event, &out->leak, &out->has_leak, err);
+	st = findings_find_leak(m, in, oom->event, &out->leak, err);
 	if (!st)
-		st = look_at_optimizer(m, tl, c, out, err);
+		st = look_at_optimizer(m, in, out, err);
 	if (!st && out->future == FINDINGS_FUTURE_UNKNOWN)
 		st = look_back(m, tl, out, err);
 	if (!st)

@@ -255,15 +255,16 @@ static void sort_out(struct detecting *x)
 	}
 }
 
-static void prepare(struct detecting *x)
+void detect_begin(struct detecting *x, uint32_t last)
 {
-	const struct trace_events *ev = &x->device->events;
-	size_t stacks = x->trace->stacks.n, steps = x->in->steps->ends.n;
-	uint32_t death = trace_find_death(ev);
+	size_t stacks, steps = x->in->steps->ends.n;
 	struct repeats *repeats;
 
+	x->tl = x->in->tl;
+	x->trace = x->tl->trace;
+	x->device = x->tl->device;
 	x->peak = x->tl->peak[TIMELINE_ALLOCATED];
-	x->last = death != TRACE_NONE ? death : (uint32_t)ev->n - 1;
+	x->last = last;
 	x->pending.event = TRACE_NONE;
 	x->segments.event = TRACE_NONE;
 	for (int p = 0; p < TIMELINE_PHASES; p++)
@@ -271,12 +272,21 @@ static void prepare(struct detecting *x)
 	/* without an end there are no steps; with ends there is what follows the last one */
 	for (size_t i = 0; steps && i <= steps && !x->status; i++)
 		x->status = vec_push(x->mem, &x->steps, ((struct moment){ 0, TRACE_NONE }), x->err);
+	stacks = x->trace->stacks.n;
 	repeats = mem_new(x->mem, stacks, sizeof(*repeats), x->err);
 	if (!repeats)
 		x->status = mem_status(x->err);
 	walk(x, repeats);
 	mem_free(x->mem, repeats, stacks, sizeof(*repeats));
-	sort_out(x);
+}
+
+void detect_end(struct detecting *x)
+{
+	vec_release(x->mem, &x->passes);
+	vec_release(x->mem, &x->at_peak);
+	vec_release(x->mem, &x->weights);
+	vec_release(x->mem, &x->gradients);
+	vec_release(x->mem, &x->steps);
 }
 
 /* ---- the list ---- */
@@ -308,27 +318,20 @@ static int worse_first(const void *a, const void *b)
 enum plim_status findings_find(struct mem *m, const struct findings_input *in,
 			       struct findings_list *out, struct plim_err *err)
 {
-	struct detecting x = { .mem = m,
-			       .err = err,
-			       .in = in,
-			       .tl = in->tl,
-			       .trace = in->tl->trace,
-			       .device = in->tl->device,
-			       .out = out };
+	struct detecting x = { .mem = m, .err = err, .in = in, .out = out };
+	const struct trace_events *ev = &in->tl->device->events;
+	uint32_t death = trace_find_death(ev);
 
 	*out = (struct findings_list){ .mem = m };
 	intern_init(&out->texts, m);
-	if (!x.device->events.n)
+	if (!ev->n)
 		return PLIM_OK;
-	prepare(&x);
+	detect_begin(&x, death != TRACE_NONE ? death : (uint32_t)ev->n - 1);
+	sort_out(&x);
 	for (size_t i = 0; i < sizeof(detectors) / sizeof(*detectors) && !x.status; i++)
 		if (!detectors[i].needs_stacks || in->categories->mem)
 			detectors[i].look(&x);
-	vec_release(m, &x.passes);
-	vec_release(m, &x.at_peak);
-	vec_release(m, &x.weights);
-	vec_release(m, &x.gradients);
-	vec_release(m, &x.steps);
+	detect_end(&x);
 	if (x.status)
 		findings_release(out);
 	else if (out->all.n)

@@ -59,6 +59,10 @@ struct detecting {
 	struct segment_sums segments; /* of the moment that was asked for last */
 };
 
+/* Walk the events up to `last`: passes, and peaks by step and phase.  detect_end() releases them. */
+void detect_begin(struct detecting *x, uint32_t last);
+void detect_end(struct detecting *x);
+
 /* ---- telling ---- */
 
 /*

@@ -9,25 +9,29 @@
 #include "messages/messages.h"
 #include "timeline/timeline.h"
 
-/*
- * Memory that climbs like a staircase: at the start of each repetition of a loop of the program more
- * is live than at the start of the one before.  A loop is seen as the program's own lines being
- * entered in turn, again and again.
- */
+struct findings_input;
+
+/* Memory that piles up from one repetition of the program to the next. */
 struct findings_leak {
-	uint32_t repetitions; /* steps of the staircase, without the one that was cut by the end */
-	uint64_t grown_bytes; /* live at the start of the last repetition, less the first */
-	uint64_t per_repetition_bytes;
-	uint32_t first_event, last_event; /* starts of the first and the last repetition */
-	uint32_t loop_frame;              /* the line whose entries were counted */
+	uint32_t repetitions; /* since the first that kept something; 0: there is no leak */
+	const char *period;   /* what they are called: "step", "eval iteration" ... */
+	double confidence;
+	uint64_t grown_bytes, per_repetition_bytes;
+	uint32_t lines;                   /* of the program, that the bytes were allocated at */
+	uint32_t first_event, last_event; /* of what stays */
+	uint32_t loop_frame;              /* the line that tells the repetitions, or TRACE_NONE */
 	uint32_t stack,
 		frame; /* of the largest part of what stays; TRACE_NONE: born without Python */
-	uint64_t part_bytes; /* that part */
+	uint64_t part_bytes;           /* that part */
+	const char *guess[2], *fix[2]; /* what it may be, the likeliest first; what to do then */
 };
 
-/* found is 0 when nothing climbs.  `end`: the event up to which to look (TIMELINE_BEFORE: all). */
-enum plim_status findings_find_leak(struct mem *m, const struct timeline *tl, uint32_t end,
-				    struct findings_leak *leak, int *found, struct plim_err *err);
+/* What is true of every leak: where to look, what does not help. */
+extern const char findings_leak_holder[], findings_leak_delay[];
+
+/* All lines that leak, up to event `end`, as one; repetitions is 0 if none does. */
+enum plim_status findings_find_leak(struct mem *m, const struct findings_input *in, uint32_t end,
+				    struct findings_leak *leak, struct plim_err *err);
 
 enum findings_bound {
 	FINDINGS_BOUND_UNKNOWN,
@@ -71,8 +75,8 @@ struct findings_death {
 	uint32_t climbs; /* REPEATED: how often in a row this point stood higher than before */
 	enum findings_cause cause;
 	enum findings_cause likelier; /* of cause UNKNOWN: what speaks for it; may be UNKNOWN too */
-	int has_leak;
-	struct findings_leak leak;
+	double confidence;            /* of the cause */
+	struct findings_leak leak;    /* what piled up until then, all lines together */
 	const struct messages_oom *message; /* NULL: no text was given */
 };
 
@@ -92,16 +96,6 @@ enum plim_status findings_try_settings(struct mem *m, const struct timeline *tl,
 				       const struct allocator_bounds *bounds,
 				       struct findings_tried tried[FINDINGS_TRIED], size_t *n,
 				       struct plim_err *err);
-
-/*
- * Why the request at an `oom` event failed.  `c` may have mem NULL (no stacks were recorded); `message` may be NULL, it
- * is borrowed.
- */
-enum plim_status findings_explain_death(struct mem *m, const struct timeline *tl,
-					const struct timeline_categories *c,
-					const struct allocator_oom *oom,
-					const struct messages_oom *message,
-					struct findings_death *out, struct plim_err *err);
 
 /* ---- findings ---- */
 
@@ -142,11 +136,17 @@ struct findings_input {
 	const struct timeline *tl;
 	const struct timeline_categories *categories; /* mem NULL: no stacks were recorded */
 	const struct timeline_steps *steps;
+	const struct messages_oom *message; /* the text of the failure that is explained, or NULL */
 	const struct findings_death *death; /* the last failure, or NULL */
 	const struct findings_tried *tried; /* what was tried for it */
 	size_t tried_count;
 	int replays; /* may what survived be tried under other settings, too? */
 };
+
+/* Why the request at an `oom` event failed, from the input's first four; *out borrows the message. */
+enum plim_status findings_explain_death(struct mem *m, const struct findings_input *in,
+					const struct allocator_oom *oom, struct findings_death *out,
+					struct plim_err *err);
 
 /* All that is worth pointing out; an empty list is the good answer.  Linear in events. */
 enum plim_status findings_find(struct mem *m, const struct findings_input *in,

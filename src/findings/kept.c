@@ -1,22 +1,15 @@
 /*
- * Leaks: lines whose memory outlives the repetition it was born in, repetition after repetition.
+ * Lines whose memory outlives the repetition it was born in, repetition after repetition.
  *
  * Repetitions are training steps, else passes of the model (an eval iteration, a request).  A stack
- * leaks if at the last boundary something of it lives from three repetitions (PERIODS_MIN), if next
+ * leaks if at the last boundary something of it lives from three repetitions (LEAKS_PERIODS_MIN), if next
  * to nothing that outlived its repetition was ever freed (a cache that evicts, sessions that end), and
  * if it has not stopped (a cache that is full).  What lives for one repetition more is normal: a
  * variable keeps its value until it gets the next one.
  * Weights, optimizer state and workspaces are kept on purpose and left out.
- *
- * A program whose repetitions are not seen this way is asked for its staircase (leak.c).
  */
-#include "detect.h"
+#include "leaks.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define PERIODS_MIN 3
 /* Several forward passes can belong to one step that has not come to its backward pass yet. */
 #define GRAPH_PERIODS_MIN 4
 /*
@@ -24,21 +17,16 @@
  * and a new value.
  */
 #define ALIKE_UNTIL 5
-/* Few bytes are told once they are certain to be a habit. */
+/* Few bytes (LEAKS_TINY_PART) are told once they are certain to be a habit. */
 #define TINY_PERIODS_MIN 5
-#define TINY_PART 1000 /* of the peak */
 /* Of what outlived its repetition, freed bytes are at most this part of those still there. */
 #define FREED_PART 4
-/* Allocations of so many stacks a repetition are a graph, not a result. */
-#define GRAPH_STACKS 8
-#define LINES_MAX 5   /* findings */
-#define LINES_PART 20 /* lines with less than this part of the largest are told with it */
-#define SCALAR_BYTES 4096
-#define TOLD UINT32_MAX /* a line is told once */
+#define FOUND UINT32_MAX /* a line is found once */
 
 /* What one stack keeps: what of it is alive at the last boundary. */
 struct kept {
 	uint64_t bytes, freed_bytes; /* freed before, though it had outlived its repetition */
+	uint64_t live_bytes;         /* of the bytes, alive at detecting.last too */
 	uint64_t first_bytes,
 		newest_bytes; /* of the first repetition, a warm-up; of the last one */
 	uint64_t now_bytes, least_bytes, most_bytes; /* of one repetition */
@@ -53,15 +41,6 @@ struct kept {
 	uint8_t inferred;
 };
 
-/* The lines that keep, each with its stacks put together. */
-struct line {
-	uint32_t frame, stack; /* the stack that keeps most */
-	uint64_t stack_bytes, bytes, largest_bytes;
-	uint64_t each; /* bytes a repetition */
-	uint32_t stacks, first, last, periods, freed_end, first_event, last_event;
-	int inferred;
-};
-
 struct leaks {
 	struct detecting *x;
 	const uint32_t
@@ -70,8 +49,8 @@ struct leaks {
 	const char *period;   /* what a repetition is called; NULL: by the phase of the passes */
 	const uint32_t *rank; /* passes: how many of the same phase came before; NULL for steps */
 	struct kept *stacks;
-	VEC(struct line) lines;
-	uint32_t *line_of; /* by frame: index into lines + 1, or TOLD; 0: none yet */
+	VEC(struct leak_line) lines;
+	uint32_t *line_of; /* by frame: index into lines + 1, or FOUND; 0: none yet */
 };
 
 /* ---- counting ---- */
@@ -155,6 +134,7 @@ static void count(struct leaks *l)
 		k->freed_end = gone < k->freed_end ? gone : k->freed_end;
 		k->first_event = k->periods ? k->first_event : one->born;
 		k->last_event = one->born;
+		k->live_bytes += gone > l->x->last ? l->x->tl->replay->block_bytes[a] : 0;
 		keep(k, l->x->tl->replay->block_bytes[a], p, l->n);
 		k->inferred = (uint8_t)inferred;
 	}
@@ -174,7 +154,7 @@ static int leaks(const struct leaks *l, struct kept *k)
 {
 	uint32_t usual;
 
-	if (k->periods < PERIODS_MIN || !k->settled || k->freed_bytes > k->bytes / FREED_PART)
+	if (k->periods < LEAKS_PERIODS_MIN || !k->settled || k->freed_bytes > k->bytes / FREED_PART)
 		return 0;
 	if (k->last + 1 < l->n) /* the last one may not be complete */
 		close_period(k);
@@ -186,18 +166,19 @@ static int leaks(const struct leaks *l, struct kept *k)
 
 /* ---- lines ---- */
 
-static struct line *line_at(struct leaks *l, uint32_t frame)
+static struct leak_line *line_at(struct leaks *l, uint32_t frame)
 {
 	struct detecting *x = l->x;
 
-	if (l->line_of[frame] == TOLD)
+	if (l->line_of[frame] == FOUND)
 		return NULL;
 	if (!l->line_of[frame]) {
 		x->status = vec_push(x->mem, &l->lines,
-				     ((struct line){ .frame = frame,
-						     .first = UINT32_MAX,
-						     .first_event = UINT32_MAX,
-						     .freed_end = TRACE_NONE }),
+				     ((struct leak_line){ .frame = frame,
+							  .first = UINT32_MAX,
+							  .first_event = UINT32_MAX,
+							  .freed_end = TRACE_NONE,
+							  .loop_frame = TRACE_NONE }),
 				     x->err);
 		if (x->status)
 			return NULL;
@@ -206,7 +187,7 @@ static struct line *line_at(struct leaks *l, uint32_t frame)
 	return &l->lines.at[l->line_of[frame] - 1];
 }
 
-static void add_stack(const struct leaks *l, struct line *line, uint32_t stack,
+static void add_stack(const struct leaks *l, struct leak_line *line, uint32_t stack,
 		      const struct kept *k)
 {
 	uint32_t settled_end;
@@ -223,9 +204,10 @@ static void add_stack(const struct leaks *l, struct line *line, uint32_t stack,
 	if (settled_end > k->first)
 		each = (k->bytes - k->newest_bytes - k->first_bytes) /
 		       distance(l, k->first, settled_end);
-	line->each += each;
+	line->each_bytes += each;
 	line->bytes += k->bytes - k->newest_bytes;
 	line->bytes += k->newest_bytes < each ? k->newest_bytes : each;
+	line->live_bytes += k->live_bytes;
 	line->stacks++;
 	line->first = k->first < line->first ? k->first : line->first;
 	line->last = k->last > line->last ? k->last : line->last;
@@ -237,67 +219,24 @@ static void add_stack(const struct leaks *l, struct line *line, uint32_t stack,
 		line->largest_bytes = k->bytes / k->count;
 }
 
-static int larger_line(const void *a, const void *b)
-{
-	const struct line *x = a, *y = b;
-
-	if (x->bytes != y->bytes)
-		return x->bytes < y->bytes ? 1 : -1;
-	return (x->frame > y->frame) - (x->frame < y->frame);
-}
-
 static void collect(struct leaks *l)
 {
 	struct detecting *x = l->x;
 
 	l->lines.n = 0;
 	for (uint32_t s = 0; s < x->trace->stacks.n && !x->status; s++) {
-		struct line *line = leaks(l, &l->stacks[s])
-					    ? line_at(l, timeline_user_frame(x->trace, s))
-					    : NULL;
+		struct leak_line *line = leaks(l, &l->stacks[s])
+						 ? line_at(l, timeline_user_frame(x->trace, s))
+						 : NULL;
 
 		if (line)
 			add_stack(l, line, s, &l->stacks[s]);
 	}
 	for (size_t i = 0; i < l->lines.n; i++)
 		l->line_of[l->lines.at[i].frame] = 0;
-	if (l->lines.n)
-		qsort(l->lines.at, l->lines.n, sizeof(*l->lines.at), larger_line);
 }
 
-/* ---- what it may be ---- */
-
-enum kind { KIND_GRAPH, KIND_OUTPUTS, KIND_SCALARS, KIND_HIDDEN, KIND_EVAL, KIND_ATTRIBUTE };
-
-static const struct kind_text {
-	const char *guess, *fix;
-} kinds[] = {
-	[KIND_GRAPH] = { "it looks like whole graphs that are kept: a loss or an output that still "
-			 "has "
-			 "its graph is appended to a list or added up",
-			 "keep numbers, not graphs: losses.append(loss.item()), total += "
-			 "loss.detach()" },
-	[KIND_OUTPUTS] = { "it looks like results that are piled up on the GPU",
-			   "keep what you need of them, off the GPU: "
-			   "preds.append(out.argmax(-1).cpu())" },
-	[KIND_SCALARS] = { "it looks like scalars that are collected; their graphs are gone",
-			   "losses.append(loss.item()); it costs next to nothing either way" },
-	[KIND_HIDDEN] = { "it looks like hidden state that is carried from batch to batch with its "
-			  "graph, so that each batch holds on to all before it",
-			  "cut the chain after each batch: h = h.detach(), or "
-			  "h = tuple(t.detach() for t in h)" },
-	[KIND_EVAL] = { "it looks like evaluation with gradients switched on: each iteration's "
-			"whole "
-			"graph stays with what is kept of it",
-			"evaluate under torch.inference_mode() (or torch.no_grad()), and keep "
-			"out.cpu()" },
-	[KIND_ATTRIBUTE] = { "it looks like a cache inside a module: an attribute that collects "
-			     "tensors in forward()",
-			     "bound the cache or empty it, and store x.detach(): "
-			     "self.cache = collections.deque(maxlen=8)" },
-};
-
-static enum timeline_phase phase_of(const struct leaks *l, const struct line *line)
+static enum timeline_phase phase_of(const struct leaks *l, const struct leak_line *line)
 {
 	const struct detecting *x = l->x;
 	enum timeline_phase phase = detect_phase(x, line->last_event);
@@ -309,44 +248,11 @@ static enum timeline_phase phase_of(const struct leaks *l, const struct line *li
 	return phase;
 }
 
-/* The likeliest kind, and the one after it. */
-static void guess(const struct leaks *l, const struct line *line, enum kind ranked[2])
-{
-	static const char *const recurrent[] = { "/nn/modules/rnn.py", "lstm", "gru", NULL };
-	const struct detecting *x = l->x;
-	const char *function = trace_text(x->trace, trace_frame(x->trace, line->frame)->name);
-	enum timeline_phase phase = phase_of(l, line);
-	int graph = line->stacks >= GRAPH_STACKS;
-
-	if (phase == TIMELINE_EVAL || phase == TIMELINE_GENERATE) {
-		ranked[0] = graph ? KIND_EVAL : KIND_OUTPUTS;
-		ranked[1] = graph ? KIND_OUTPUTS : KIND_EVAL;
-	} else if (detect_mentions(x, line->stack, recurrent) &&
-		   line->largest_bytes > SCALAR_BYTES) {
-		ranked[0] = KIND_HIDDEN;
-		ranked[1] = KIND_GRAPH;
-	} else if (graph) {
-		ranked[0] = KIND_GRAPH;
-		ranked[1] = x->steps.n ? KIND_HIDDEN : KIND_EVAL;
-	} else if (line->largest_bytes <= SCALAR_BYTES) {
-		ranked[0] = KIND_SCALARS;
-		ranked[1] = KIND_GRAPH;
-	} else {
-		ranked[0] = KIND_OUTPUTS;
-		ranked[1] = KIND_GRAPH;
-	}
-	/* a module's own line, few tensors: it keeps them itself, or its caller does */
-	if (!graph && !strcmp(function, "forward")) {
-		ranked[1] = ranked[0];
-		ranked[0] = KIND_ATTRIBUTE;
-	}
-}
-
-static const char *period_of(const struct leaks *l, const struct line *line)
+static const char *period_of(const struct leaks *l, const struct leak_line *line)
 {
 	if (l->period)
 		return l->period;
-	switch (phase_of(l, line)) {
+	switch (line->phase) {
 	case TIMELINE_EVAL: return "eval iteration";
 	case TIMELINE_GENERATE: return "request";
 	default: /* where there is a backward pass, it is training without an optimizer in sight */
@@ -355,114 +261,42 @@ static const char *period_of(const struct leaks *l, const struct line *line)
 	}
 }
 
-/* ---- telling ---- */
-
-static void tell_fix(struct detecting *x, struct finding *f, const enum kind ranked[2])
+static int certain(const struct leaks *l, const struct leak_line *line)
 {
-	detect_say(x, &f->fix, "%s", kinds[ranked[0]].fix);
-	detect_say(x, &f->fix, "%s", kinds[ranked[1]].fix);
-	detect_say(x, &f->fix,
-		   "a recording shows where memory was born, not who holds it: look for the list, "
-		   "dict, attribute or closure that still refers to it (gc.get_referrers(tensor))");
-	detect_say(x, &f->fix,
-		   "a smaller batch or empty_cache() only delays it: the memory is in use");
-	detect_say(x, &f->see, "plimsoll report --at end --group-by stack");
-	detect_say(x, &f->see,
-		   "https://pytorch.org/docs/stable/notes/faq.html"
-		   "#my-model-reports-cuda-runtime-error-2-out-of-memory");
-}
+	uint32_t least = LEAKS_PERIODS_MIN;
 
-static void tell(struct leaks *l, const struct line *line, uint64_t others, size_t other_lines)
-{
-	struct detecting *x = l->x;
-	uint32_t span = distance(l, line->first, line->last);
-	uint64_t each = line->each;
-	enum findings_severity severity = detect_material(x, line->bytes) ? FINDINGS_BAD
-					  : detect_material(x, 10 * each) ? FINDINGS_WARN
-									  : FINDINGS_INFO;
-	struct finding *f = detect_add(x, "leak", severity, line->periods > 4 ? 0.95 : 0.8);
-	const char *period = period_of(l, line);
-	enum kind ranked[2];
-	char a[32], b[32];
-
-	if (span + 1 < line->periods) /* of two kinds */
-		span = line->periods - 1;
-	guess(l, line, ranked);
-	f->bytes = line->bytes;
-	f->bytes_per_period = each;
-	f->period = period;
-	detect_place(x, f, line->stack, line->inferred);
-	detect_title(x, f, "leak: %s more every %s, %s so far", text_size(a, each), period,
-		     text_size(b, line->bytes));
-	if (line->periods == span + 1)
-		snprintf(a, sizeof(a), "each");
-	else
-		snprintf(a, sizeof(a), "%u", line->periods);
-	detect_say(
-		x, &f->evidence,
-		"something of %s of the last %u %s%s is still alive; next to nothing that outlived "
-		"its %s was freed before the last one",
-		a, span + 1, period, !strcmp(period, "forward pass") ? "es" : "s", period);
-	detect_say(x, &f->evidence, "%s; if not, %s", kinds[ranked[0]].guess,
-		   kinds[ranked[1]].guess + strlen("it looks like "));
-	detect_say(x, &f->evidence, "at this rate 1,000 more keep %s", text_size(a, 1000 * each));
-	if (line->freed_end != TRACE_NONE && line->freed_end < x->last)
-		detect_say(x, &f->evidence,
-			   "it began to go only after the loop had ended (event %u): what holds it "
-			   "lives as long as the loop",
-			   line->freed_end);
-	if (other_lines)
-		detect_say(x, &f->evidence, "%zu more line%s keep%s %s in the same repetitions",
-			   other_lines, other_lines == 1 ? "" : "s", other_lines == 1 ? "s" : "",
-			   text_size(a, others));
-	tell_fix(x, f, ranked);
-	f->leak = (struct findings_leak){ .repetitions = span,
-					  .grown_bytes = line->bytes,
-					  .per_repetition_bytes = each,
-					  .first_event = line->first_event,
-					  .last_event = line->last_event,
-					  .loop_frame = TRACE_NONE,
-					  .stack = f->stack,
-					  .frame = f->frame,
-					  .part_bytes = line->stack_bytes };
-}
-
-static int certain(const struct leaks *l, const struct line *line)
-{
-	enum timeline_phase phase = phase_of(l, line);
-	uint32_t least = PERIODS_MIN;
-
-	if (!l->period && phase == TIMELINE_FORWARD && line->stacks >= GRAPH_STACKS)
+	if (!l->period && line->phase == TIMELINE_FORWARD && line->stacks >= LEAKS_GRAPH_STACKS)
 		least = GRAPH_PERIODS_MIN;
-	if (line->bytes < l->x->peak / TINY_PART)
+	if (line->bytes < l->x->peak / LEAKS_TINY_PART)
 		least = TINY_PERIODS_MIN;
 	return line->periods >= least;
 }
 
-static void tell_lines(struct leaks *l)
-{
-	uint64_t others = 0;
-	size_t told = 0, certain_lines = 0;
-
-	for (size_t i = 0; i < l->lines.n; i++)
-		if (certain(l, &l->lines.at[i]))
-			l->lines.at[certain_lines++] = l->lines.at[i];
-	while (told < certain_lines && told < LINES_MAX &&
-	       l->lines.at[told].bytes >= l->lines.at[0].bytes / LINES_PART)
-		told++;
-	for (size_t i = told; i < certain_lines; i++)
-		others += l->lines.at[i].bytes;
-	for (size_t i = 0; i < certain_lines; i++)
-		l->line_of[l->lines.at[i].frame] = TOLD;
-	for (size_t i = 0; i < told; i++)
-		tell(l, &l->lines.at[i], i ? 0 : others, i ? 0 : certain_lines - told);
-}
-
-static void look_between(struct leaks *l, const uint32_t *bounds, size_t n, const char *period)
+static void finish_lines(struct leaks *l, struct leak_lines *out)
 {
 	struct detecting *x = l->x;
 
-	if (n < PERIODS_MIN || x->status)
+	for (size_t i = 0; i < l->lines.n && !x->status; i++) {
+		struct leak_line *line = &l->lines.at[i];
+
+		line->phase = phase_of(l, line);
+		if (!certain(l, line))
+			continue;
+		line->period = period_of(l, line);
+		line->span = distance(l, line->first, line->last);
+		if (line->span + 1 < line->periods) /* of two kinds */
+			line->span = line->periods - 1;
+		l->line_of[line->frame] = FOUND;
+		x->status = vec_push(x->mem, &out->all, *line, x->err);
+	}
+}
+
+static void look_between(struct leaks *l, const uint32_t *bounds, size_t n, const char *period,
+			 struct leak_lines *out)
+{
+	struct detecting *x = l->x;
+
+	if (n < LEAKS_PERIODS_MIN || x->status)
 		return;
 	l->bounds = bounds;
 	l->n = (uint32_t)n;
@@ -471,35 +305,7 @@ static void look_between(struct leaks *l, const uint32_t *bounds, size_t n, cons
 		l->stacks[s] = (struct kept){ .least_bytes = UINT64_MAX, .freed_end = TRACE_NONE };
 	count(l);
 	collect(l);
-	tell_lines(l);
-}
-
-/* A staircase that neither steps nor passes explain. */
-static void tell_staircase(struct detecting *x)
-{
-	struct findings_leak leak;
-	struct finding *f;
-	char a[32], b[32];
-	int found;
-
-	x->status = findings_find_leak(x->mem, x->tl, x->last, &leak, &found, x->err);
-	if (x->status || !found || leak.grown_bytes < x->peak / TINY_PART)
-		return;
-	f = detect_add(x, "leak",
-		       detect_material(x, leak.grown_bytes) ? FINDINGS_BAD : FINDINGS_INFO, 0.8);
-	f->bytes = leak.grown_bytes;
-	f->bytes_per_period = leak.per_repetition_bytes;
-	f->period = "repetition";
-	f->leak = leak;
-	detect_place(x, f, leak.stack, 0);
-	detect_title(x, f, "leak: %s more every repetition, %s so far",
-		     text_size(a, leak.per_repetition_bytes), text_size(b, leak.grown_bytes));
-	detect_say(x, &f->evidence,
-		   "the lowest live memory of each repetition climbed %u times in a row",
-		   leak.repetitions);
-	detect_say(x, &f->evidence, "%s of what stays was allocated at this place",
-		   text_size(a, leak.part_bytes));
-	tell_fix(x, f, (const enum kind[2]){ KIND_OUTPUTS, KIND_GRAPH });
+	finish_lines(l, out);
 }
 
 static void bounds_of_passes(struct detecting *x, uint32_t **bounds, uint32_t **rank, size_t *n)
@@ -520,9 +326,9 @@ static void bounds_of_passes(struct detecting *x, uint32_t **bounds, uint32_t **
 		(*bounds)[(*n)++] = last->end + 1;
 }
 
-void detect_leaks(struct detecting *x)
+void leaks_kept(struct detecting *x, struct leak_lines *out)
 {
-	size_t stacks = x->trace->stacks.n, frames = x->trace->frames.n, n, before = x->out->all.n;
+	size_t stacks = x->trace->stacks.n, frames = x->trace->frames.n, n = 0;
 	struct leaks l = { .x = x };
 	uint32_t *bounds = NULL, *rank = NULL;
 
@@ -531,15 +337,15 @@ void detect_leaks(struct detecting *x)
 	if (!l.line_of) {
 		x->status = mem_status(x->err);
 	} else {
-		look_between(&l, x->in->steps->ends.at, x->in->steps->ends.n, "step");
+		while (n < x->in->steps->ends.n && x->in->steps->ends.at[n] <= x->last)
+			n++;
+		look_between(&l, x->in->steps->ends.at, n, "step", out);
 		bounds_of_passes(x, &bounds, &rank, &n);
 		l.rank = rank;
-		look_between(&l, bounds, n, NULL);
+		look_between(&l, bounds, n, NULL, out);
 	}
 	mem_free(x->mem, bounds, x->passes.n + 1, sizeof(*bounds));
 	mem_free(x->mem, rank, x->passes.n, sizeof(*rank));
-	if (!x->status && x->out->all.n == before)
-		tell_staircase(x);
 	vec_release(x->mem, &l.lines);
 	mem_free(x->mem, l.line_of, frames, sizeof(*l.line_of));
 	mem_free(x->mem, l.stacks, stacks, sizeof(*l.stacks));

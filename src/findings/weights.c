@@ -398,22 +398,24 @@ static void tell_gradients(struct detecting *x, const struct old_gradients *o, u
 		   "in %zu of %zu steps the forward pass begins with the gradients of the step "
 		   "before, and ends with them",
 		   met, o->passes.n);
-	if (o->through > 1)
+	if (o->zeroed_late)
+		detect_say(x, &f->evidence,
+			   "zero_grad() frees them, but only after the forward pass");
+	else if (o->through > 1)
 		detect_say(x, &f->evidence,
 			   "they are the same blocks for up to %u steps: zero_grad() is not "
 			   "called, or "
 			   "writes zeros into them (set_to_none=False)",
 			   o->through);
-	else if (o->zeroed_late)
-		detect_say(x, &f->evidence,
-			   "zero_grad() frees them, but only after the forward pass");
 	detect_say(x, &f->evidence,
 		   "this does not grow: gradients are added in place. It costs one copy of them%s",
 		   at_peak ? ", at the peak too" : ", and not at this run's peak");
 	detect_say(x, &f->fix,
 		   "call optimizer.zero_grad(set_to_none=True) right after optimizer.step()");
-	detect_say(x, &f->fix,
-		   "without zero_grad() they also add up from step to step, which is rarely meant");
+	if (!o->zeroed_late)
+		detect_say(x, &f->fix,
+			   "without zero_grad() they also add up from step to step, which is "
+			   "rarely meant");
 	detect_say(
 		x, &f->see,
 		"https://pytorch.org/docs/stable/generated/torch.optim.Optimizer.zero_grad.html");

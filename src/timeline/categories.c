@@ -284,6 +284,18 @@ static enum rule outside(const struct deciding *x, const struct trace_alloc *a)
 	return end_of(x, a) == NEVER ? RULE_NONE : RULE_TEMPORARY;
 }
 
+/* Born before recording began, nobody knows where: it is not what the first pass works on. */
+static enum rule before_all(const struct deciding *x, const struct trace_alloc *a)
+{
+	uint32_t end = end_of(x, a);
+
+	if (end != NEVER && cues_of(x, x->tl->device->events.stack[end]) & CUE_ZERO_GRAD)
+		return RULE_ZEROED;
+	return a->stack != TRACE_NONE && outside(x, a) == RULE_PARAMETER_BY_STATE
+		       ? RULE_PARAMETER_BY_STATE
+		       : RULE_NONE;
+}
+
 static int is_built(const struct deciding *x, const struct trace_alloc *a, unsigned cues)
 {
 	enum timeline_phase born = phase_at(x, a->born);
@@ -299,8 +311,8 @@ static enum rule decide(const struct deciding *x, const struct trace_alloc *a)
 	unsigned cues = cues_of(x, a->stack);
 	enum timeline_phase born = phase_at(x, a->born);
 
-	if (a->flags & TRACE_BEFORE && a->stack == TRACE_NONE)
-		return RULE_NONE;
+	if (a->flags & TRACE_BEFORE && trace_stackless(x->tl->trace, a->stack))
+		return before_all(x, a);
 	if (cues & CUE_CACHE && !(x->trains && born == TIMELINE_FORWARD)) /* there it is saved */
 		return RULE_CACHE;
 	if (cues & CUE_BUCKET)

@@ -40,8 +40,24 @@ static int ends_with(const char *file, const char *end)
 	return n >= m && !memcmp(file + n - m, end, m);
 }
 
+/*
+ * What torch.compile wrote: "/tmp/torchinductor_me/w5/cw5on4av...py", a hash in base 32 behind a 'c', in
+ * a folder named after its second and third letter (torch/_inductor/codecache.py).
+ */
+static int is_generated(const char *file)
+{
+	static const char base32[] = "abcdefghijklmnopqrstuvwxyz234567";
+	const char *name = strrchr(file, '/');
+	size_t n = name ? strspn(name + 1, base32) : 0;
+
+	return n >= 40 && !strcmp(name + 1 + n, ".py") && name[1] == 'c' && name - file >= 3 &&
+	       name[-3] == '/' && !memcmp(name - 2, name + 2, 2);
+}
+
 static int is_users(const char *file)
 {
+	if (is_generated(file))
+		return 0;
 	for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++)
 		if (strstr(file, foreign[i]))
 			return 0;

@@ -1,4 +1,4 @@
-#include "findings.h"
+#include "leaks.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -142,7 +142,7 @@ static int by_size(const void *a, const void *b)
  * loaded, optimizer state that is born): they count only if they are like the others.
  */
 static enum plim_status read_floors(struct climb *c, const struct floors *floors,
-				    struct findings_leak *leak, struct plim_err *err)
+				    struct staircase *leak, struct plim_err *err)
 {
 	const struct floor *f = floors->at.at;
 	size_t last = floors->at.n - 1, first = last, steps;
@@ -177,7 +177,7 @@ static enum plim_status read_floors(struct climb *c, const struct floors *floors
 }
 
 /* The lines that climbed in the first walk and still do at the end; the highest staircase of them. */
-static enum plim_status highest(struct climb *c, uint32_t end, struct findings_leak *leak,
+static enum plim_status highest(struct climb *c, uint32_t end, struct staircase *leak,
 				struct plim_err *err)
 {
 	struct floors floors = { .mem = c->mem };
@@ -186,9 +186,9 @@ static enum plim_status highest(struct climb *c, uint32_t end, struct findings_l
 
 	for (uint32_t f = 0; !st && f < c->tl->trace->frames.n && looked < CANDIDATES_MAX; f++) {
 		const struct line_entries *l = &c->lines[f];
-		struct findings_leak one = { .loop_frame = f,
-					     .stack = TRACE_NONE,
-					     .frame = TRACE_NONE };
+		struct staircase one = { .loop_frame = f,
+					 .stack = TRACE_NONE,
+					 .frame = TRACE_NONE };
 
 		if (l->steps < STEPS_MIN || end - l->event_last > 2 * (uint64_t)l->period)
 			continue;
@@ -204,7 +204,7 @@ static enum plim_status highest(struct climb *c, uint32_t end, struct findings_l
 }
 
 /* Of what was born on the staircase and stays: the part of one stack that is largest. */
-static enum plim_status find_part(const struct climb *c, struct findings_leak *leak,
+static enum plim_status find_part(const struct climb *c, struct staircase *leak,
 				  struct plim_err *err)
 {
 	size_t n = c->tl->trace->stacks.n + 1; /* the last one is for no stack */
@@ -234,15 +234,14 @@ static enum plim_status find_part(const struct climb *c, struct findings_leak *l
 	return PLIM_OK;
 }
 
-enum plim_status findings_find_leak(struct mem *m, const struct timeline *tl, uint32_t end,
-				    struct findings_leak *leak, int *found, struct plim_err *err)
+enum plim_status staircase_find(struct mem *m, const struct timeline *tl, uint32_t end,
+				struct staircase *leak, struct plim_err *err)
 {
 	size_t frames = tl->trace->frames.n, stacks = tl->trace->stacks.n;
 	struct climb c = { .mem = m, .tl = tl, .current = TRACE_NONE };
 	enum plim_status st;
 
-	*found = 0;
-	*leak = (struct findings_leak){ .stack = TRACE_NONE, .frame = TRACE_NONE };
+	*leak = (struct staircase){ .stack = TRACE_NONE, .frame = TRACE_NONE };
 	if (!tl->device->events.n)
 		return PLIM_OK;
 	if (end >= tl->device->events.n)
@@ -254,8 +253,7 @@ enum plim_status findings_find_leak(struct mem *m, const struct timeline *tl, ui
 		memset(c.line_of, 0xff, stacks * sizeof(*c.line_of));
 		walk(&c, end);
 		st = highest(&c, end, leak, err);
-		*found = !st && leak->repetitions;
-		if (*found)
+		if (!st && leak->repetitions)
 			st = find_part(&c, leak, err);
 	}
 	mem_free(m, c.line_of, stacks, sizeof(*c.line_of));

@@ -1,0 +1,56 @@
+/* What the parts of the detector of leaks share: kept.c and staircase.c look, leaks.c decides and tells. */
+#ifndef FINDINGS_LEAKS_H
+#define FINDINGS_LEAKS_H
+
+#include "detect.h"
+
+#define LEAKS_PERIODS_MIN 3  /* repetitions that kept something */
+#define LEAKS_GRAPH_STACKS 8 /* allocations of so many stacks a repetition are a graph, no result */
+#define LEAKS_TINY_PART 1000 /* of the peak: less must be certain to be a habit, or is not told */
+
+/* A line of the program that keeps memory from repetition to repetition, its stacks put together. */
+struct leak_line {
+	const char *period;        /* what a repetition is called */
+	enum timeline_phase phase; /* in which the newest was born */
+	uint32_t frame, stack;     /* the stack that keeps most; TRACE_NONE: born without Python */
+	uint64_t bytes,
+		live_bytes;     /* when the newest repetition ended; of them at detecting.last */
+	uint64_t each_bytes;    /* a repetition */
+	uint64_t stack_bytes;   /* of `stack` */
+	uint64_t largest_bytes; /* one allocation, by the mean of its stack */
+	uint32_t stacks;
+	uint32_t first, last;   /* repetitions that kept something */
+	uint32_t span, periods; /* from the first to the last; of these, how many */
+	uint32_t freed_end;     /* when the first of it went, or TRACE_NONE */
+	uint32_t first_event, last_event;
+	uint32_t
+		loop_frame; /* a staircase: the line that is entered once a repetition; TRACE_NONE */
+	int inferred;
+};
+
+struct leak_lines {
+	VEC(struct leak_line) all;
+};
+
+/* Lines that outlive steps, and passes where they are no steps; the caller's to release. */
+void leaks_kept(struct detecting *x, struct leak_lines *out);
+
+/*
+ * Memory that climbs like a staircase: at the lowest moment of each repetition of a loop of the program
+ * more is live than at that of the one before.  A loop is seen as the program's own lines being
+ * entered in turn, again and again.
+ */
+struct staircase {
+	uint32_t repetitions; /* steps, without the one that the end cut; 0: nothing climbs */
+	uint64_t grown_bytes, per_repetition_bytes;
+	uint32_t first_event, last_event; /* starts of the first and the last repetition */
+	uint32_t loop_frame;              /* the line whose entries were counted */
+	uint32_t stack, frame;            /* of the largest part of what stays; TRACE_NONE */
+	uint64_t part_bytes;              /* that part */
+};
+
+/* `end`: the event up to which to look. */
+enum plim_status staircase_find(struct mem *m, const struct timeline *tl, uint32_t end,
+				struct staircase *out, struct plim_err *err);
+
+#endif
