@@ -462,7 +462,8 @@ def death_beside_a_leak():
     t.forward(layers=6, size=200 * MIB)
     t.card.fail(200 * MIB, module(20, 6, 0))
     device = explained(t.card)
-    expect(device["oom"][0]["verdict"]["cause"] == "capacity", device["oom"][0]["verdict"]["headline"])
+    v = device["oom"][0]["verdict"]  # earlier steps were smaller: what was to come is known in part only
+    expect("capacity" in (v["cause"], v["likelier"]), v["headline"])
     expect(any(f["id"] == "leak" for f in device["findings"]), "the leak is not told")
 
 

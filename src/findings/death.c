@@ -99,8 +99,8 @@ struct point {
 	uint64_t target[LENGTHS];
 	struct rise {
 		uint32_t matches;
-		uint64_t low, high;
-	} like[LENGTHS], unlike[LENGTHS]; /* after requests of the same size, and of others */
+		uint64_t low, likely, high; /* likely: as the requests */
+	} like[LENGTHS], unlike[LENGTHS];   /* after requests of the same size, and of others */
 	struct stretch now[LENGTHS];
 	uint64_t newest_base[LENGTHS];
 	uint32_t climbs
@@ -115,12 +115,13 @@ static inline uint64_t key_of(const struct trace *t, uint32_t stack)
 	return trace_stackless(t, stack) ? 1 : stack + (uint64_t)2;
 }
 
-static void rise_add(struct rise *r, double low, double high)
+static void rise_add(struct rise *r, double low, double likely, double high)
 {
-	uint64_t least = (uint64_t)low, most = (uint64_t)high;
+	uint64_t least = (uint64_t)low, most = (uint64_t)high, as_request = (uint64_t)likely;
 
 	r->low = !r->matches || least < r->low ? least : r->low;
 	r->high = most > r->high ? most : r->high;
+	r->likely = !r->matches || as_request < r->likely ? as_request : r->likely;
 	r->matches++;
 }
 
@@ -138,11 +139,11 @@ static void stretch_end(struct point *p, size_t l, uint64_t request)
 		return;
 	s->open = 0;
 	if (request == s->request)
-		rise_add(&p->like[l], rise, rise);
+		rise_add(&p->like[l], rise, rise, rise);
 	else if (grown < 1)
-		rise_add(&p->unlike[l], rise * grown * grown, rise);
+		rise_add(&p->unlike[l], rise * grown * grown, rise * grown, rise);
 	else
-		rise_add(&p->unlike[l], rise, rise * grown * grown);
+		rise_add(&p->unlike[l], rise, rise * grown, rise * grown * grown);
 }
 
 static void climb(struct point *p, size_t l, uint64_t live)
@@ -259,6 +260,7 @@ static enum plim_status look_back(struct mem *m, const struct timeline *tl,
 		d->points_before = r->matches;
 		d->scaled = r == &p.unlike[l];
 		d->still_low_bytes = r->low;
+		d->still_likely_bytes = r->likely;
 		d->still_high_bytes = r->high;
 		climb(&p, l, d->live_bytes + d->request_bytes);
 		if (!one_place_only(&k)) /* else it is the last few allocations, not repetitions */
@@ -412,6 +414,7 @@ static void find_cause(struct findings_death *d)
 		d->cause = FINDINGS_CAUSE_CAPACITY;
 	} else {
 		d->likelier = d->free_bytes >= d->request_bytes &&
+					      need + d->still_likely_bytes < d->bound_high_bytes &&
 					      d->future != FINDINGS_FUTURE_OPTIMIZER &&
 					      d->climbs < CLIMBS_MIN
 				      ? FINDINGS_CAUSE_FRAGMENTATION

@@ -71,7 +71,7 @@ struct findings_death {
 	enum findings_future future;
 	uint32_t points_before; /* REPEATED: how often the program was at this point before */
 	int scaled; /* REPEATED: never with a request of this size; the two below allow for that */
-	uint64_t still_low_bytes, still_high_bytes;
+	uint64_t still_low_bytes, still_likely_bytes, still_high_bytes;
 	uint32_t climbs; /* REPEATED: how often in a row this point stood higher than before */
 	enum findings_cause cause;
 	enum findings_cause likelier; /* of cause UNKNOWN: what speaks for it; may be UNKNOWN too */
