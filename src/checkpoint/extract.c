@@ -8,6 +8,7 @@
 #include <fnmatch.h>
 #include <libdeflate.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define COPY_BYTES ((size_t)1 << 20)
@@ -28,11 +29,12 @@ enum plim_status out_put(struct ckpt_out *o, const void *at, size_t n, struct pl
 static enum plim_status copy_run(const struct ckpt *c, uint32_t file, uint64_t at, uint64_t bytes,
 				 struct ckpt_out *o, struct plim_err *err)
 {
-	uint8_t *room = mem_new(c->mem, COPY_BYTES, 1, err);
+	size_t most = bytes < COPY_BYTES ? (size_t)bytes : COPY_BYTES; /* most tensors are small */
+	uint8_t *room = mem_new(c->mem, most, 1, err);
 	enum plim_status st = room ? PLIM_OK : mem_status(err);
 
 	for (uint64_t done = 0; !st && done < bytes;) {
-		size_t n = bytes - done < COPY_BYTES ? (size_t)(bytes - done) : COPY_BYTES, got;
+		size_t n = bytes - done < most ? (size_t)(bytes - done) : most, got;
 
 		st = ckpt_pread(c, file, at + done, room, n, &got, err);
 		if (!st && got < n)
@@ -42,7 +44,7 @@ static enum plim_status copy_run(const struct ckpt *c, uint32_t file, uint64_t a
 			st = out_put(o, room, n, err);
 		done += n;
 	}
-	mem_free(c->mem, room, COPY_BYTES, 1);
+	mem_free(c->mem, room, most, 1);
 	return st;
 }
 
@@ -171,6 +173,32 @@ static enum plim_status check_total(const struct ckpt *c, uint64_t bytes, struct
 				 (unsigned long long)c->bytes, (unsigned long long)bytes);
 }
 
+static int by_text(const void *a, const void *b)
+{
+	const char *const *x = a, *const *y = b;
+
+	return strcmp(*x, *y);
+}
+
+/* {"a.b": x, "a": {"b": y}}: two tensors of one name, of which a reader of the new file would see one. */
+static enum plim_status check_names(const struct ckpt *c, const uint32_t *at, size_t n,
+				    struct plim_err *err)
+{
+	const char **names = mem_new(c->mem, n, sizeof(*names), err);
+	enum plim_status st = names ? PLIM_OK : mem_status(err);
+
+	for (size_t i = 0; !st && i < n; i++)
+		names[i] = ckpt_text(c, c->tensors.at[at[i]].name);
+	if (!st && n)
+		qsort(names, n, sizeof(*names), by_text);
+	for (size_t i = 1; !st && i < n; i++)
+		if (!strcmp(names[i - 1], names[i]))
+			st = err_set(err, PLIM_E_UNSUPPORTED,
+				     "two tensors are named '%.200s': not written", names[i]);
+	mem_free(c->mem, names, n, sizeof(*names));
+	return st;
+}
+
 enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned flags,
 			      const char *path, struct ckpt_extracted *told, struct plim_err *err)
 {
@@ -206,6 +234,8 @@ enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned fla
 		st = err_set(err, PLIM_E_ARG,
 			     "no tensor that is whole matches '%.200s': nothing to write",
 			     patterns);
+	if (!st)
+		st = check_names(c, at, told->tensors, err);
 	if (!st)
 		st = check_total(c, told->bytes, err);
 	if (!st)
