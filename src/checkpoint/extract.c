@@ -92,9 +92,8 @@ enum plim_status out_end(struct ckpt *c, struct ckpt_out *o, const char *path, e
 			 struct ckpt_extracted *told, struct plim_err *err)
 {
 	told->file_bytes = o->at;
-	/* An old manifest goes first: one of another file is a false alarm, none is only less proof. */
 	if (!st)
-		st = manifest_remove(c->mem, path, err);
+		st = manifest_announce(c->mem, path, o->at, durable_sum(o->to), err);
 	if (!st)
 		return durable_commit(o->to, &told->xxh3, err);
 	durable_abort(o->to);
@@ -173,6 +172,21 @@ static enum plim_status check_total(const struct ckpt *c, uint64_t bytes, struct
 				 (unsigned long long)c->bytes, (unsigned long long)bytes);
 }
 
+/* The file stands; whoever reads that its manifest failed must not take the file for failed. */
+static enum plim_status write_manifest(struct ckpt *c, const char *path, unsigned flags,
+				       const struct ckpt_extracted *told, struct plim_err *err)
+{
+	struct plim_err why = { 0 };
+	enum plim_status st =
+		flags & CKPT_NO_MANIFEST
+			? manifest_remove(c->mem, path, &why)
+			: manifest_write_beside(c->mem, path, told->file_bytes, told->xxh3, &why);
+
+	return st ? err_set(err, st, "'%.200s' is written and whole, but not its manifest: %.600s",
+			    path, why.message)
+		  : PLIM_OK;
+}
+
 static int by_text(const void *a, const void *b)
 {
 	const char *const *x = a, *const *y = b;
@@ -241,8 +255,8 @@ enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned fla
 	if (!st)
 		st = (flags & CKPT_AS_TORCH ? torch_write : safetensors_write)(c, at, path, told,
 									       err);
-	if (!st && !(flags & CKPT_NO_MANIFEST))
-		st = manifest_write_beside(c->mem, path, told->file_bytes, told->xxh3, err);
+	if (!st)
+		st = write_manifest(c, path, flags, told, err);
 	mem_free(c->mem, at, c->tensors.n, sizeof(*at));
 	return st;
 }
