@@ -48,7 +48,8 @@ enum ckpt_number {
 	CKPT_F64,
 	CKPT_E5M2,     /* infinity and NaN as in IEEE 754 */
 	CKPT_E4M3,     /* no infinity, NaN 0x7f and 0xff */
-	CKPT_FNUZ,     /* no infinity, NaN 0x80 */
+	CKPT_E4M3FNUZ, /* no infinity, NaN 0x80 */
+	CKPT_E5M2FNUZ, /* the same */
 	CKPT_EXPONENT, /* 8 bits of exponent, NaN 0xff */
 };
 
@@ -320,9 +321,11 @@ struct ckpt_conclusion {
 	char text[700];
 };
 
+#define CKPT_PREFIX_BYTES 200
+
 struct ckpt_compare {
 	const struct ckpt *a, *b;
-	const char *prefix[2]; /* taken off the names of a and b; static storage */
+	char prefix[2][CKPT_PREFIX_BYTES]; /* taken off the names of a and b */
 	const char *loads; /* b is a config: "yes", "no", "unknown"; else NULL; static storage */
 	size_t counts[CKPT_CHANGES];
 	VEC(struct ckpt_pair) pairs;             /* in a's order, then what only b has */

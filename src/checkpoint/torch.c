@@ -292,7 +292,9 @@ static enum plim_status tell_cut(struct archive *a, size_t first, struct plim_er
 	c->truncated = true;
 	return model_find(c, CKPT_BAD_FINDING, "truncated", c->files.at[a->zip.file].bytes, err,
 			  "the file is cut%s%.100s: %zu of %zu tensors are whole%s%.200s%s",
-			  cut ? " inside record " : "",
+			  cut    ? " inside record "
+			  : lost ? " between two records"
+				 : " behind its tensors, in the directory",
 			  cut ? ckpt_text(c, c->extents.at[last].name) : "", whole, whole + lost,
 			  name ? "; the first that is not: '" : "", name ? name : "",
 			  name ? "'" : "");
