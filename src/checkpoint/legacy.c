@@ -149,8 +149,8 @@ static enum plim_status judge(struct legacy *l, size_t listed, uint64_t at, size
 	if (cut) {
 		c->truncated = true;
 		return model_find(c, CKPT_BAD_FINDING, "truncated", size, err,
-				  "the file is cut or shifted: %zu of %zu tensors are whole", whole,
-				  all);
+				  "%.200s is cut or shifted: %zu of %zu tensors are whole",
+				  model_file(c, l->file), whole, all);
 	}
 	if (at < size)
 		return model_find(
@@ -284,9 +284,8 @@ enum plim_status legacy_read(struct ckpt *c, uint32_t file, const char *prefix,
 		c->truncated =
 			s.at >= s.n || (why.offset != PLIM_UNKNOWN && why.offset + s.at >= size);
 		st = model_find(c, CKPT_BAD_FINDING, c->truncated ? "truncated" : "pickle", s.at,
-				err, "%s%s",
-				c->truncated ? "the file is cut before its first tensor: " : "",
-				why.message);
+				err, "%.200s%s: %.600s", model_file(c, file),
+				c->truncated ? " is cut before its first tensor" : "", why.message);
 	} else if (st && err) {
 		*err = why;
 	}

@@ -157,6 +157,8 @@ static size_t text_line(const uint8_t *head, size_t n)
 {
 	size_t line = 0;
 
+	if (n < 4)
+		return 0;
 	for (size_t i = 0; i < n; i++)
 		if (!isprint(head[i]) && !isspace(head[i]))
 			return 0;

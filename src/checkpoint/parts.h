@@ -17,6 +17,9 @@ enum plim_status model_find(struct ckpt *c, enum ckpt_severity severity, const c
 			    uint64_t offset, struct plim_err *err, const char *fmt, ...)
 	__attribute__((format(printf, 6, 7)));
 
+/* What to call a file in a sentence: its name where it is one of several, else "the file". */
+const char *model_file(const struct ckpt *c, uint32_t file);
+
 /* *got bytes of what is at the place, all or an error that says how much is missing. */
 enum plim_status model_read(struct ckpt *c, uint32_t file, uint64_t offset, uint64_t n,
 			    uint64_t limit, const char *what, uint8_t **out, struct plim_err *err);

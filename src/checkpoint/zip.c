@@ -22,6 +22,7 @@
 #define END64_BYTES 56
 #define LOCATOR_BYTES 20
 #define LOOK_BACK_BYTES ((uint64_t)64 << 10) /* as far as torch looks for the end */
+#define PIECE_BYTES ((size_t)1 << 20)        /* of a cut file, where ends of records are looked for */
 #define INFLATE_RATIO 100                    /* of a bomb; weights do not shrink that much */
 
 enum { FLAG_ENCRYPTED = 1, FLAG_DESCRIPTOR = 8, FLAG_PATCH = 32, FLAG_STRONG = 64 };
@@ -589,16 +590,23 @@ static enum plim_status find_descriptor(struct ckpt *c, const struct zip *z, uin
 					struct ckpt_extent *x, uint64_t *next, bool *found,
 					struct plim_err *err)
 {
-	size_t most = z->bytes - data < 1 << 20 ? (size_t)(z->bytes - data) : 1 << 20, got;
-	size_t room = most < 4096 ? most : 4096;
-	uint8_t *p = mem_new(c->mem, most + 24, 1, err);
-	enum plim_status st = p ? PLIM_OK : mem_status(err);
+	size_t room = 0, got;
+	uint8_t *p = NULL;
+	enum plim_status st = PLIM_OK;
 
 	*found = false;
-	for (uint64_t at = data; !st && !*found && at < z->bytes; at += room, room = most) {
+	for (uint64_t at = data; !st && !*found && at < z->bytes; at += room) {
 		uint64_t left = z->bytes - at;
-		const uint8_t *q = p;
+		const uint8_t *q;
 
+		if (room < PIECE_BYTES) {
+			mem_free(c->mem, p, room ? room + 24 : 0, 1);
+			room = room ? PIECE_BYTES : 4096;
+			p = mem_new(c->mem, room + 24, 1, err);
+			if (!p)
+				return mem_status(err);
+		}
+		q = p;
 		st = ckpt_pread(c, z->file, z->base + at, p,
 				left < room + 24 ? (size_t)left : room + 24, &got, err);
 		while (!st && (q = memmem(q, got - (size_t)(q - p), "PK\7\10", 4))) {
@@ -616,7 +624,7 @@ static enum plim_status find_descriptor(struct ckpt *c, const struct zip *z, uin
 			q++;
 		}
 	}
-	mem_free(c->mem, p, most + 24, 1);
+	mem_free(c->mem, p, room ? room + 24 : 0, 1);
 	return st;
 }
 
