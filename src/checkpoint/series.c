@@ -158,7 +158,7 @@ static uint64_t number_of(const char *name)
 	return n;
 }
 
-/* *known: a measure whose better end is known, signed; *other: a fraction of which it is not.  NaN without. */
+/* *known: a measure whose better end is known, signed; *other: the last fraction of which it is not.  NaN without. */
 static void find_measures(const char *name, double *known, double *other)
 {
 	const char *p = name, *end;
@@ -177,7 +177,7 @@ static void find_measures(const char *name, double *known, double *other)
 			*known = isnan(*known) ? sign * v : *known;
 		} else if (!digits) {
 			end = p + 1; /* a hyphen, as likely as a sign */
-		} else if (fraction && isnan(*other) && !is_progress(name, p)) {
+		} else if (fraction && !is_progress(name, p)) {
 			*other = v;
 		}
 	}

@@ -765,9 +765,12 @@ enum plim_status unpickle_walk(struct unpickle *u, struct pickle_value root, str
 	w.most_visits = u->heap.nodes.n * REVISITS + 1000;
 	if (w.most_visits > VISITS)
 		w.most_visits = VISITS;
-	if (!st)
-		st = u->outermost && dict.kind == PICKLE_DICT ? walk_outermost(&w, dict, err)
-							      : walk(&w, root, err);
+	if (!st && u->outermost && dict.kind == PICKLE_DICT) {
+		w.path[w.depth++] = dict.bits;
+		st = walk_outermost(&w, dict, err);
+	} else if (!st) {
+		st = walk(&w, root, err);
+	}
 	vec_release(u->ckpt->mem, &w.name);
 	return st;
 }
