@@ -103,8 +103,9 @@ static void remedy(struct text *t, const struct plim_ckpt *c)
 		return;
 	text_puts(t, "  whole   ");
 	text_bytes(t, c->whole_bytes);
-	text_puts(t, c->whole_bytes ? " in records: 'plimsoll ckpt repair' writes their tensors anew\n"
-				    : ": nothing to repair, take another copy\n");
+	text_puts(t, c->whole_bytes
+			     ? " in records: 'plimsoll ckpt repair' writes their tensors anew\n"
+			     : ": nothing to repair, take another copy\n");
 }
 
 static void pickle(struct text *t, const struct plim_ckpt *c)

@@ -258,7 +258,8 @@ struct ckpt_series_entry {
 	double measure;    /* in its name, smaller is better; NaN without */
 	double fraction;   /* in its name, of an unknown kind; NaN without */
 	uint64_t state;    /* of the file, or the folder and what lies in it, when it was listed */
-	uint32_t pattern;  /* equal: names of one series, which differ in progress and measures only */
+	uint32_t
+		pattern; /* equal: names of one series, which differ in progress and measures only */
 	int64_t time_ns, pattern_time_ns;
 };
 

@@ -109,8 +109,8 @@ static size_t count_matches(const struct ckpt *a, const char *prefix, const stru
 }
 
 /* Take `prefix` off one side if that makes more names equal than what was tried before. */
-static void try_prefix(struct ckpt_compare *d, int side, const char *prefix, const struct names *other,
-		       size_t *best)
+static void try_prefix(struct ckpt_compare *d, int side, const char *prefix,
+		       const struct names *other, size_t *best)
 {
 	size_t n = count_matches(side ? d->b : d->a, prefix, other);
 
@@ -339,7 +339,15 @@ static uint64_t lesser_side(const uint64_t *shape)
 }
 
 /* How two shapes differ; the most telling last. */
-enum reshape { SHAPE_WIDTH, SHAPE_RANK, SHAPE_TURNED, SHAPE_LORA, SHAPE_HEAD, SHAPE_ROWS, RESHAPES };
+enum reshape {
+	SHAPE_WIDTH,
+	SHAPE_RANK,
+	SHAPE_TURNED,
+	SHAPE_LORA,
+	SHAPE_HEAD,
+	SHAPE_ROWS,
+	RESHAPES
+};
 
 static enum reshape reshape_of(const struct ckpt_compare *d, const struct ckpt_pair *p)
 {
@@ -370,8 +378,7 @@ static enum plim_status conclude_shape(struct ckpt_compare *d, enum reshape how,
 
 	switch (how) {
 	case SHAPE_ROWS:
-		return conclude(d, "vocabulary", err,
-				"another vocabulary: %llu rows against %llu",
+		return conclude(d, "vocabulary", err, "another vocabulary: %llu rows against %llu",
 				(unsigned long long)x[0], (unsigned long long)y[0]);
 	case SHAPE_HEAD:
 		return conclude(d, "head_size", err,
@@ -388,9 +395,10 @@ static enum plim_status conclude_shape(struct ckpt_compare *d, enum reshape how,
 				"Linear?)",
 				n, name);
 	case SHAPE_RANK:
-		return conclude(d, "rank", err,
-				"%zu tensors have another number of dimensions, '%.200s' %u against %u",
-				n, name, s->rank, t->rank);
+		return conclude(
+			d, "rank", err,
+			"%zu tensors have another number of dimensions, '%.200s' %u against %u", n,
+			name, s->rank, t->rank);
 	default:
 		return conclude(d, "width", err,
 				"another width: %zu tensors differ in shape, '%.200s' has %llu "
@@ -424,10 +432,9 @@ static enum plim_status judge_shapes(struct ckpt_compare *d, struct plim_err *er
 		one = &example[how];
 		n[how]++;
 		/* A vector is as wide as the model; a bias has no rows. */
-		if (!*one ||
-		    (how == SHAPE_WIDTH && (last_differs(d, p) > last_differs(d, *one) ||
-					    (d->a->tensors.at[p->a].rank == 1 &&
-					     d->a->tensors.at[(*one)->a].rank != 1))))
+		if (!*one || (how == SHAPE_WIDTH && (last_differs(d, p) > last_differs(d, *one) ||
+						     (d->a->tensors.at[p->a].rank == 1 &&
+						      d->a->tensors.at[(*one)->a].rank != 1))))
 			*one = p;
 	}
 	if (n[SHAPE_WIDTH])
@@ -554,13 +561,13 @@ static enum plim_status judge_ties(struct ckpt_compare *d, struct plim_err *err)
 	if (one) {
 		tie[0] = tied_to(d->a, a, one->a);
 		tie[1] = tied_to(d->b, b, one->b);
-		st = conclude(d, "tied", err,
-			      "tied weights in the %s only: '%.200s' is '%.200s' there (%zu tensors)",
-			      tie[0] != CKPT_NONE ? "first" : "second", name_of(d, one),
-			      tie[0] != CKPT_NONE
-				      ? ckpt_text(d->a, d->a->tensors.at[tie[0]].name)
-				      : ckpt_text(d->b, d->b->tensors.at[tie[1]].name),
-			      n);
+		st = conclude(
+			d, "tied", err,
+			"tied weights in the %s only: '%.200s' is '%.200s' there (%zu tensors)",
+			tie[0] != CKPT_NONE ? "first" : "second", name_of(d, one),
+			tie[0] != CKPT_NONE ? ckpt_text(d->a, d->a->tensors.at[tie[0]].name)
+					    : ckpt_text(d->b, d->b->tensors.at[tie[1]].name),
+			n);
 	}
 	mem_free(d->a->mem, a, d->a->extents.n, sizeof(*a));
 	mem_free(d->b->mem, b, d->b->extents.n, sizeof(*b));
@@ -829,7 +836,10 @@ enum plim_status ckpt_compare(struct ckpt_compare *d, const struct ckpt *a, cons
 	uint8_t *room;
 	enum plim_status st;
 
-	*d = (struct ckpt_compare){ .a = a, .b = b, };
+	*d = (struct ckpt_compare){
+		.a = a,
+		.b = b,
+	};
 	st = choose_prefix(d, err);
 	if (!st)
 		st = pair_up(d, err);

@@ -170,8 +170,7 @@ struct stream {
 /* Did the pickle want more than is in memory?  *err tells where; `used` is where its last opcode began. */
 static bool wants_more(const struct stream *s, size_t used, const struct plim_err *err)
 {
-	return s->at + used >= s->n ||
-	       (err->offset != PLIM_UNKNOWN && err->offset >= s->n - s->at);
+	return s->at + used >= s->n || (err->offset != PLIM_UNKNOWN && err->offset >= s->n - s->at);
 }
 
 /*

@@ -150,10 +150,7 @@ enum plim_status manifest_remove(struct mem *m, const char *path, struct plim_er
 	enum plim_status st = join(m, path, CKPT_MANIFEST_BESIDE, &full, &size, err);
 
 	if (!st && unlink(full) && errno != ENOENT)
-		st = err_errno(
-			err, errno,
-			"cannot remove the old manifest '%s'",
-			full);
+		st = err_errno(err, errno, "cannot remove the old manifest '%s'", full);
 	mem_free(m, full, size, 1);
 	return st;
 }

@@ -19,8 +19,10 @@ static enum plim_status open_at(int dir, const char *name, int flags, int *fd, s
 		*fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags);
 	while (*fd < 0 && errno == EINTR);
 	if (*fd < 0 && errno == ELOOP && flags & O_NOFOLLOW)
-		return err_set(err, PLIM_E_IO, "'%s' is a link: not followed inside a folder (cp -L makes files of links)",
-			       name);
+		return err_set(
+			err, PLIM_E_IO,
+			"'%s' is a link: not followed inside a folder (cp -L makes files of links)",
+			name);
 	if (*fd < 0)
 		return err_errno(err, errno, "cannot open '%s'", name);
 	if (!fstat(*fd, info))

@@ -24,7 +24,9 @@
 /* ---- names ---- */
 
 /* How far training was, the most telling first. */
-static const char *const progress[] = { "step", "iter", "iteration", "epoch", "checkpoint", "ckpt" };
+static const char *const progress[] = {
+	"step", "iter", "iteration", "epoch", "checkpoint", "ckpt"
+};
 
 /* Measures, as Lightning writes them: smaller is better after the sign is applied. */
 static const struct {
@@ -68,7 +70,8 @@ static double decimal_at(const char *at, const char **end)
 	if (*p == '.' && isdigit((unsigned char)p[1]))
 		for (p++; isdigit((unsigned char)*p); p++, scale *= 10)
 			v = v * 10 + (*p - '0');
-	if ((*p == 'e' || *p == 'E') && isdigit((unsigned char)p[1 + (p[1] == '-' || p[1] == '+')])) {
+	if ((*p == 'e' || *p == 'E') &&
+	    isdigit((unsigned char)p[1 + (p[1] == '-' || p[1] == '+')])) {
 		less = p[1] == '-';
 		for (p += 1 + (p[1] == '-' || p[1] == '+'); isdigit((unsigned char)*p); p++)
 			exponent = exponent < 100 ? exponent * 10 + (*p - '0') : 999;
@@ -119,7 +122,8 @@ static void pattern_of(const char *name, char *out, size_t size)
 			out[n++] = *end++;
 			continue;
 		}
-		if (!words || fraction || is_progress(name, from) || is_measure(name, from, &sign)) {
+		if (!words || fraction || is_progress(name, from) ||
+		    is_measure(name, from, &sign)) {
 			out[n++] = '#';
 			continue;
 		}

@@ -434,7 +434,7 @@ static const struct {
 	const char *state, *group, *kind;
 } optimizers[] = {
 	{ NULL, "scale_parameter", "Adafactor" }, /* transformers' */
-	{ NULL, "beta2_decay", "Adafactor" },	  /* torch's */
+	{ NULL, "beta2_decay", "Adafactor" },     /* torch's */
 	{ NULL, "tolerance_grad", "LBFGS" },
 	{ NULL, "ns_steps", "Muon" },
 	{ "exp_avg_sq_row", NULL, "Adafactor" },

@@ -243,18 +243,10 @@ static bool kernel_of(enum ckpt_number number, unsigned bits, enum kernel *k)
 		unsigned bits;
 		enum kernel kernel;
 	} rows[] = {
-		{ CKPT_F32, 32, F32 },
-		{ CKPT_F64, 64, F64 },
-		{ CKPT_BF16, 16, BF16 },
-		{ CKPT_F16, 16, F16 },
-		{ CKPT_SIGNED, 8, I8 },
-		{ CKPT_SIGNED, 16, I16 },
-		{ CKPT_SIGNED, 32, I32 },
-		{ CKPT_SIGNED, 64, I64 },
-		{ CKPT_UNSIGNED, 8, U8 },
-		{ CKPT_UNSIGNED, 16, U16 },
-		{ CKPT_UNSIGNED, 32, U32 },
-		{ CKPT_UNSIGNED, 64, U64 },
+		{ CKPT_F32, 32, F32 },      { CKPT_F64, 64, F64 },      { CKPT_BF16, 16, BF16 },
+		{ CKPT_F16, 16, F16 },      { CKPT_SIGNED, 8, I8 },     { CKPT_SIGNED, 16, I16 },
+		{ CKPT_SIGNED, 32, I32 },   { CKPT_SIGNED, 64, I64 },   { CKPT_UNSIGNED, 8, U8 },
+		{ CKPT_UNSIGNED, 16, U16 }, { CKPT_UNSIGNED, 32, U32 }, { CKPT_UNSIGNED, 64, U64 },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -67,8 +67,9 @@ static enum plim_status choose(const struct ckpt *c, const struct ckpt_tensor *t
 		x->last = 2;
 	}
 	if (!strcmp(ckpt_text(c, t->name), "__metadata__"))
-		return err_set(err, PLIM_E_UNSUPPORTED,
-			       "safetensors has another use for the name '__metadata__': not written");
+		return err_set(
+			err, PLIM_E_UNSUPPORTED,
+			"safetensors has another use for the name '__metadata__': not written");
 	return x->dtype->safetensors
 		       ? PLIM_OK
 		       : err_set(err, PLIM_E_UNSUPPORTED,

@@ -22,8 +22,8 @@
 #define END64_BYTES 56
 #define LOCATOR_BYTES 20
 #define LOOK_BACK_BYTES ((uint64_t)64 << 10) /* as far as torch looks for the end */
-#define PIECE_BYTES ((size_t)1 << 20)        /* of a cut file, where ends of records are looked for */
-#define INFLATE_RATIO 100                    /* of a bomb; weights do not shrink that much */
+#define PIECE_BYTES ((size_t)1 << 20) /* of a cut file, where ends of records are looked for */
+#define INFLATE_RATIO 100             /* of a bomb; weights do not shrink that much */
 
 enum { FLAG_ENCRYPTED = 1, FLAG_DESCRIPTOR = 8, FLAG_PATCH = 32, FLAG_STRONG = 64 };
 
