@@ -84,6 +84,12 @@ def mutations(data):
     yield "lfs", b"version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 12\n", "lfs_pointer", 1
     yield "gzip", b"\x1f\x8b\x08" + bytes(50), "gzip", 1
     yield "7z", b"7z\xbc\xaf\x27\x1c" + bytes(50), "seven_zip", 1
+    yield "html with a byte order mark", b"\xef\xbb\xbf<!DOCTYPE html><html>404</html>", "html", 1
+    yield "an answer", b"Entry not found", "text", 1
+    yield "two zips", data + data, "end_mismatch", 1
+    yield "out of the folder", rezip(data, only("/version", lambda n, d: [(n, d), (n + "/../../../x", b"1")])), "unsafe_name", 0
+    yield "control characters", rezip(data, only("/version", lambda n, d: [(n, d), (n + "\x1b[31m", b"1")])), "unsafe_name", 0
+    yield "tar of a zip", bytes(257) + b"ustar" + bytes(250) + data, "tar", 1
     yield "tar", bytes(257) + b"ustar" + bytes(300), "tar", 1
 
 

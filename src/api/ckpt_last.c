@@ -121,17 +121,34 @@ static uint32_t series_to_keep(const struct ckpt_series *s)
 	return CKPT_NONE;
 }
 
-/* Whatever of the series is older than those that were looked at goes, good or not, except the best. */
+/* Reading takes minutes, in which a job may replace or remove what was found good. */
+static enum plim_status check_good(const struct plim_ckpt_last *l, struct plim_err *err)
+{
+	for (size_t i = 0; i < l->candidate_count; i++)
+		if (l->candidates[i].good && !ckpt_series_is_unchanged(&l->hidden->series, i))
+			return err_set(err, PLIM_E_IO,
+				       "'%.200s' was good, but changed since it was looked at: "
+				       "%llu removed, no more are",
+				       l->candidates[i].name, (unsigned long long)l->removed);
+	return PLIM_OK;
+}
+
+/*
+ * Whatever of the series is older than those that were looked at goes, good or not, except the best, and what
+ * was written anew meanwhile.  Before each that goes, those it goes for are looked for again.
+ */
 static enum plim_status retain(struct plim_ckpt_last *l, size_t from, uint32_t series, bool dry,
 			       struct plim_err *err)
 {
 	struct ckpt_series *s = &l->hidden->series;
-	enum plim_status st = PLIM_OK;
+	enum plim_status st = ckpt_series_mark_links(s, err);
 
 	for (size_t i = from; !st && i < l->candidate_count; i++) {
-		if (s->entries.at[i].best || s->entries.at[i].pattern != series)
+		if (s->entries.at[i].best || s->entries.at[i].pattern != series ||
+		    !ckpt_series_is_unchanged(s, i))
 			continue;
-		if (!dry)
+		st = check_good(l, err);
+		if (!st && !dry)
 			st = ckpt_series_remove(s, i, err);
 		if (st)
 			break;

@@ -76,6 +76,18 @@ static void findings(struct text *t, const struct plim_ckpt *c)
 	}
 }
 
+/* What to do with a file that was cut. */
+static void remedy(struct text *t, const struct plim_ckpt *c)
+{
+	if (c->verdict != PLIM_CKPT_TRUNCATED)
+		return;
+	text_puts(t, "  whole   ");
+	text_bytes(t, c->whole_bytes);
+	text_puts(t, c->whole_bytes
+			     ? " in records: 'plimsoll ckpt repair' writes their tensors anew\n"
+			     : ": nothing to repair, take another copy\n");
+}
+
 static void pickle(struct text *t, const struct plim_ckpt *c)
 {
 	size_t shown = 0;
@@ -277,6 +289,7 @@ enum plim_status plim_ckpt_text(const struct plim_ckpt *c, enum plim_ckpt_text w
 	}
 	heading(&t, c);
 	findings(&t, c);
+	remedy(&t, c);
 	summary(&t, c);
 	pickle(&t, c);
 	resume(&t, c);

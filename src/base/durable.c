@@ -149,6 +149,11 @@ enum plim_status durable_write(struct durable *d, const void *at, size_t n, stru
 	return st;
 }
 
+uint64_t durable_sum(const struct durable *d)
+{
+	return XXH3_64bits_digest(d->hash);
+}
+
 /* What the disk gives back, not what the cache still holds. */
 static enum plim_status read_back(struct durable *d, uint64_t sum, struct plim_err *err)
 {
@@ -188,7 +193,7 @@ static enum plim_status finish(struct durable *d, struct plim_err *err)
 
 enum plim_status durable_commit(struct durable *d, uint64_t *sum, struct plim_err *err)
 {
-	uint64_t hash = XXH3_64bits_digest(d->hash);
+	uint64_t hash = durable_sum(d);
 	int fd = d->fd;
 	enum plim_status st = flush(d, err);
 

@@ -16,6 +16,9 @@ enum plim_status durable_begin(struct mem *m, const char *path, uint64_t bytes,
 
 enum plim_status durable_write(struct durable *d, const void *at, size_t n, struct plim_err *err);
 
+/* XXH3 with 64 bits of what was written so far. */
+uint64_t durable_sum(const struct durable *d);
+
 /*
  * Make it the file of that name.  Frees *d in every case; on failure the old file stands and the
  * temporary one is gone.  *sum (may be NULL): XXH3 with 64 bits of what was written.

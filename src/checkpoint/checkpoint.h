@@ -48,7 +48,8 @@ enum ckpt_number {
 	CKPT_F64,
 	CKPT_E5M2,     /* infinity and NaN as in IEEE 754 */
 	CKPT_E4M3,     /* no infinity, NaN 0x7f and 0xff */
-	CKPT_FNUZ,     /* no infinity, NaN 0x80 */
+	CKPT_E4M3FNUZ, /* no infinity, NaN 0x80 */
+	CKPT_E5M2FNUZ, /* the same */
 	CKPT_EXPONENT, /* 8 bits of exponent, NaN 0xff */
 };
 
@@ -254,13 +255,17 @@ struct ckpt_series_entry {
 	bool folder, best; /* best: its name, a measure in it, or a link of the folder says so */
 	uint64_t bytes;    /* PLIM_UNKNOWN: a folder */
 	uint64_t number;   /* how far training was, by its name; 0 without */
-	double metric;     /* by its name, smaller is better; NaN without */
-	uint32_t pattern;  /* equal: names that differ in numbers only */
+	double measure;    /* in its name, smaller is better; NaN without */
+	double fraction;   /* in its name, of an unknown kind; NaN without */
+	uint64_t state;    /* of the file, or the folder and what lies in it, when it was listed */
+	uint32_t
+		pattern; /* equal: names of one series, which differ in progress and measures only */
 	int64_t time_ns, pattern_time_ns;
 };
 
 struct ckpt_series {
 	struct mem *mem;
+	const char *path; /* the caller's */
 	int dir;
 	struct intern strings;
 	VEC(struct ckpt_series_entry) entries; /* newest first */
@@ -273,8 +278,12 @@ struct ckpt_series {
 enum plim_status ckpt_series_open(struct ckpt_series *s, struct mem *m, const char *path,
 				  struct plim_err *err);
 void ckpt_series_close(struct ckpt_series *s);
-/* The one that `path` ends with is the best. */
+/* The one that `path` leads to or through is the best. */
 void ckpt_series_mark_best(struct ckpt_series *s, const char *path);
+/* So are those that links of the folder point to, as they stand now. */
+enum plim_status ckpt_series_mark_links(struct ckpt_series *s, struct plim_err *err);
+/* Is entry i what it was when the folder was listed: there, and nothing in it written since? */
+bool ckpt_series_is_unchanged(const struct ckpt_series *s, size_t i);
 /* Remove entry i, with its manifest; links inside are not followed. */
 enum plim_status ckpt_series_remove(struct ckpt_series *s, size_t i, struct plim_err *err);
 
@@ -313,9 +322,11 @@ struct ckpt_conclusion {
 	char text[700];
 };
 
+#define CKPT_PREFIX_BYTES 200
+
 struct ckpt_compare {
 	const struct ckpt *a, *b;
-	const char *prefix[2]; /* taken off the names of a and b; static storage */
+	char prefix[2][CKPT_PREFIX_BYTES]; /* taken off the names of a and b */
 	const char *loads; /* b is a config: "yes", "no", "unknown"; else NULL; static storage */
 	size_t counts[CKPT_CHANGES];
 	VEC(struct ckpt_pair) pairs;             /* in a's order, then what only b has */

@@ -13,6 +13,7 @@
 
 #define CHUNK_NUMBERS 32768
 #define PREFIX_BYTES 200
+#define OWN_PARTS 4 /* of a name, that may be a prefix */
 
 /* Wrappers, and keys that weights stand under in training checkpoints. */
 static const char *const prefixes[] = {
@@ -107,6 +108,36 @@ static size_t count_matches(const struct ckpt *a, const char *prefix, const stru
 	return n;
 }
 
+/* Take `prefix` off one side if that makes more names equal than what was tried before. */
+static void try_prefix(struct ckpt_compare *d, int side, const char *prefix,
+		       const struct names *other, size_t *best)
+{
+	size_t n = count_matches(side ? d->b : d->a, prefix, other);
+
+	if (n <= *best)
+		return;
+	*best = n;
+	snprintf(d->prefix[side], sizeof(d->prefix[side]), "%s", prefix);
+	*d->prefix[!side] = 0;
+}
+
+/* A wrapper that nobody has heard of: what the first name begins with, part by part. */
+static void try_own_parts(struct ckpt_compare *d, int side, const struct names *other, size_t *best)
+{
+	const struct ckpt *c = side ? d->b : d->a;
+	const char *name = c->tensors.n ? ckpt_text(c, c->tensors.at[0].name) : "";
+	char prefix[CKPT_PREFIX_BYTES];
+	size_t n = 0;
+
+	for (int i = 0; i < OWN_PARTS && strchr(name + n, '.'); i++) {
+		n += strcspn(name + n, ".") + 1;
+		if (n >= sizeof(prefix))
+			return;
+		snprintf(prefix, n + 1, "%s", name);
+		try_prefix(d, side, prefix, other, best);
+	}
+}
+
 /* The prefix of one side, or none, that makes most names equal. */
 static enum plim_status choose_prefix(struct ckpt_compare *d, struct plim_err *err)
 {
@@ -120,15 +151,10 @@ static enum plim_status choose_prefix(struct ckpt_compare *d, struct plim_err *e
 		st = index_names(side[!k], "", &other, err);
 		if (!st && !k)
 			best = count_matches(side[k], "", &other);
-		for (size_t i = 0; !st && i < PREFIXES; i++) {
-			size_t n = count_matches(side[k], prefixes[i], &other);
-
-			if (n <= best)
-				continue;
-			best = n;
-			d->prefix[k] = prefixes[i];
-			d->prefix[!k] = "";
-		}
+		for (size_t i = 0; !st && i < PREFIXES; i++)
+			try_prefix(d, k, prefixes[i], &other, &best);
+		if (!st)
+			try_own_parts(d, k, &other, &best);
 		forget_names(side[!k], &other);
 	}
 	return st;
@@ -307,59 +333,117 @@ static enum plim_status judge_heads(struct ckpt_compare *d, size_t *explained, s
 	return st;
 }
 
-static enum plim_status judge_shapes(struct ckpt_compare *d, struct plim_err *err)
+static uint64_t lesser_side(const uint64_t *shape)
 {
-	const struct ckpt_tensor *x = NULL, *y = NULL, *vx = NULL, *vy = NULL;
-	size_t rows = 0, others = 0, rank_of_lora = 0;
+	return shape[0] < shape[1] ? shape[0] : shape[1];
+}
 
-	for (size_t i = 0; i < d->pairs.n; i++) {
-		const struct ckpt_pair *p = &d->pairs.at[i];
-		const struct ckpt_tensor *s, *t;
-		bool embedding, same_rest;
+/* How two shapes differ; the most telling last. */
+enum reshape {
+	SHAPE_WIDTH,
+	SHAPE_RANK,
+	SHAPE_TURNED,
+	SHAPE_LORA,
+	SHAPE_HEAD,
+	SHAPE_ROWS,
+	RESHAPES
+};
 
-		if (p->change != CKPT_CHANGE_SHAPE)
-			continue;
-		s = &d->a->tensors.at[p->a];
-		t = &d->b->tensors.at[p->b];
-		embedding = mentions(name_of(d, p), embeddings,
-				     sizeof(embeddings) / sizeof(embeddings[0]));
-		same_rest = s->rank == t->rank && s->rank &&
-			    !memcmp(ckpt_shape(d->a, s) + 1, ckpt_shape(d->b, t) + 1,
-				    (s->rank - 1u) * sizeof(uint64_t));
-		rank_of_lora += strstr(name_of(d, p), "lora_") != NULL;
-		if (embedding && same_rest) {
-			rows++;
-			vx = s;
-			vy = t;
-		} else {
-			others++;
-			/* A vector is as wide as the model. */
-			if (!x || (s->rank == 1 && x->rank != 1)) {
-				x = s;
-				y = t;
-			}
-		}
+static enum reshape reshape_of(const struct ckpt_compare *d, const struct ckpt_pair *p)
+{
+	const struct ckpt_tensor *s = &d->a->tensors.at[p->a], *t = &d->b->tensors.at[p->b];
+	const uint64_t *x = ckpt_shape(d->a, s), *y = ckpt_shape(d->b, t);
+	const char *name = name_of(d, p);
+
+	if (s->rank != t->rank || !s->rank)
+		return SHAPE_RANK;
+	if (s->rank == 2 && strstr(name, "lora_") && lesser_side(x) != lesser_side(y))
+		return SHAPE_LORA;
+	if (!memcmp(x + 1, y + 1, (s->rank - 1u) * sizeof(*x))) {
+		if (mentions(name, embeddings, sizeof(embeddings) / sizeof(embeddings[0])))
+			return SHAPE_ROWS;
+		if (mentions(name, heads, sizeof(heads) / sizeof(heads[0])) &&
+		    layer_of(name) == UINT64_MAX)
+			return SHAPE_HEAD;
 	}
-	if (rank_of_lora && rank_of_lora == others && x->rank == 2 && y->rank == 2)
+	return s->rank == 2 && x[0] == y[1] && x[1] == y[0] ? SHAPE_TURNED : SHAPE_WIDTH;
+}
+
+static enum plim_status conclude_shape(struct ckpt_compare *d, enum reshape how, size_t n,
+				       const struct ckpt_pair *p, struct plim_err *err)
+{
+	const struct ckpt_tensor *s = &d->a->tensors.at[p->a], *t = &d->b->tensors.at[p->b];
+	const uint64_t *x = ckpt_shape(d->a, s), *y = ckpt_shape(d->b, t);
+	const char *name = name_of(d, p);
+
+	switch (how) {
+	case SHAPE_ROWS:
+		return conclude(d, "vocabulary", err, "another vocabulary: %llu rows against %llu",
+				(unsigned long long)x[0], (unsigned long long)y[0]);
+	case SHAPE_HEAD:
+		return conclude(d, "head_size", err,
+				"a head of another size: '%.200s' has %llu rows against %llu "
+				"(classes?)",
+				name, (unsigned long long)x[0], (unsigned long long)y[0]);
+	case SHAPE_LORA:
 		return conclude(d, "lora_rank", err, "another LoRA rank: %llu against %llu",
-				(unsigned long long)(ckpt_shape(d->a, x)[0] < ckpt_shape(d->a, x)[1]
-							     ? ckpt_shape(d->a, x)[0]
-							     : ckpt_shape(d->a, x)[1]),
-				(unsigned long long)(ckpt_shape(d->b, y)[0] < ckpt_shape(d->b, y)[1]
-							     ? ckpt_shape(d->b, y)[0]
-							     : ckpt_shape(d->b, y)[1]));
-	if (others && x->rank && y->rank)
+				(unsigned long long)lesser_side(x),
+				(unsigned long long)lesser_side(y));
+	case SHAPE_TURNED:
+		return conclude(d, "transposed", err,
+				"%zu tensors are transposed, '%.200s' for one (Conv1D against "
+				"Linear?)",
+				n, name);
+	case SHAPE_RANK:
+		return conclude(
+			d, "rank", err,
+			"%zu tensors have another number of dimensions, '%.200s' %u against %u", n,
+			name, s->rank, t->rank);
+	default:
 		return conclude(d, "width", err,
 				"another width: %zu tensors differ in shape, '%.200s' has %llu "
 				"against %llu in its last dimension",
-				others + rows, ckpt_text(d->a, x->name),
-				(unsigned long long)ckpt_shape(d->a, x)[x->rank - 1],
-				(unsigned long long)ckpt_shape(d->b, y)[y->rank - 1]);
-	if (rows)
-		return conclude(d, "vocabulary", err, "another vocabulary: %llu rows against %llu",
-				(unsigned long long)*ckpt_shape(d->a, vx),
-				(unsigned long long)*ckpt_shape(d->b, vy));
-	return PLIM_OK;
+				n, name, (unsigned long long)x[s->rank - 1],
+				(unsigned long long)y[t->rank - 1]);
+	}
+}
+
+static bool last_differs(const struct ckpt_compare *d, const struct ckpt_pair *p)
+{
+	const struct ckpt_tensor *s = &d->a->tensors.at[p->a], *t = &d->b->tensors.at[p->b];
+
+	return ckpt_shape(d->a, s)[s->rank - 1] != ckpt_shape(d->b, t)[t->rank - 1];
+}
+
+/* One width explains all other sizes; without it each kind is told. */
+static enum plim_status judge_shapes(struct ckpt_compare *d, struct plim_err *err)
+{
+	const struct ckpt_pair *example[RESHAPES] = { NULL };
+	size_t n[RESHAPES] = { 0 };
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; i < d->pairs.n; i++) {
+		const struct ckpt_pair *p = &d->pairs.at[i], **one;
+		enum reshape how;
+
+		if (p->change != CKPT_CHANGE_SHAPE)
+			continue;
+		how = reshape_of(d, p);
+		one = &example[how];
+		n[how]++;
+		/* A vector is as wide as the model; a bias has no rows. */
+		if (!*one || (how == SHAPE_WIDTH && (last_differs(d, p) > last_differs(d, *one) ||
+						     (d->a->tensors.at[p->a].rank == 1 &&
+						      d->a->tensors.at[(*one)->a].rank != 1))))
+			*one = p;
+	}
+	if (n[SHAPE_WIDTH])
+		return conclude_shape(d, SHAPE_WIDTH, d->counts[CKPT_CHANGE_SHAPE],
+				      example[SHAPE_WIDTH], err);
+	for (int how = RESHAPES - 1; !st && how > SHAPE_WIDTH; how--)
+		if (n[how])
+			st = conclude_shape(d, (enum reshape)how, n[how], example[how], err);
+	return st;
 }
 
 /* What differs between two names, ends cut off: "attn" -> "attention". */
@@ -435,6 +519,61 @@ static enum plim_status judge_outside(struct ckpt_compare *d, int side, size_t *
 			side ? "the second" : "the first", d->prefix[side]);
 }
 
+/* The first tensor of each extent. */
+static uint32_t *leaders(const struct ckpt *c, struct plim_err *err)
+{
+	uint32_t *first = mem_new(c->mem, c->extents.n, sizeof(*first), err);
+
+	for (size_t i = c->tensors.n; first && i--;)
+		if (c->tensors.at[i].extent != CKPT_NONE)
+			first[c->tensors.at[i].extent] = (uint32_t)i;
+	return first;
+}
+
+/* The tensor whose bytes tensor i is, all of them; CKPT_NONE: its own. */
+static uint32_t tied_to(const struct ckpt *c, const uint32_t *first, uint32_t i)
+{
+	const struct ckpt_tensor *t = &c->tensors.at[i], *u;
+
+	if (t->extent == CKPT_NONE || first[t->extent] == i || !t->count)
+		return CKPT_NONE;
+	u = &c->tensors.at[first[t->extent]];
+	return u->offset == t->offset && u->count == t->count ? first[t->extent] : CKPT_NONE;
+}
+
+/* Weights that are one in one file and two in the other: training goes on differently. */
+static enum plim_status judge_ties(struct ckpt_compare *d, struct plim_err *err)
+{
+	uint32_t *a = leaders(d->a, err), *b = leaders(d->b, err), tie[2] = { 0, 0 };
+	enum plim_status st = a && b ? PLIM_OK : mem_status(err);
+	const struct ckpt_pair *one = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; !st && i < d->pairs.n; i++) {
+		const struct ckpt_pair *p = &d->pairs.at[i];
+
+		if (p->a == CKPT_NONE || p->b == CKPT_NONE ||
+		    (tied_to(d->a, a, p->a) == CKPT_NONE) == (tied_to(d->b, b, p->b) == CKPT_NONE))
+			continue;
+		one = one ? one : p;
+		n++;
+	}
+	if (one) {
+		tie[0] = tied_to(d->a, a, one->a);
+		tie[1] = tied_to(d->b, b, one->b);
+		st = conclude(
+			d, "tied", err,
+			"tied weights in the %s only: '%.200s' is '%.200s' there (%zu tensors)",
+			tie[0] != CKPT_NONE ? "first" : "second", name_of(d, one),
+			tie[0] != CKPT_NONE ? ckpt_text(d->a, d->a->tensors.at[tie[0]].name)
+					    : ckpt_text(d->b, d->b->tensors.at[tie[1]].name),
+			n);
+	}
+	mem_free(d->a->mem, a, d->a->extents.n, sizeof(*a));
+	mem_free(d->b->mem, b, d->b->extents.n, sizeof(*b));
+	return st;
+}
+
 static enum plim_status judge(struct ckpt_compare *d, struct plim_err *err)
 {
 	size_t *n = d->counts, left = n[CKPT_CHANGE_ONLY_A] + n[CKPT_CHANGE_ONLY_B], explained = 0;
@@ -473,7 +612,7 @@ static enum plim_status judge(struct ckpt_compare *d, struct plim_err *err)
 	if (!st && !d->conclusions.n)
 		st = conclude(d, "same", err, "the same names, shapes and dtypes: %zu tensors",
 			      common);
-	return st;
+	return st || d->b->kind == CKPT_KIND_CONFIG ? st : judge_ties(d, err);
 }
 
 /* ---- beside what a config promises ---- */
@@ -606,6 +745,21 @@ static double decode(const struct ckpt_dtype *dtype, const uint8_t *p)
 	}
 }
 
+/* |a - b| of integers of 64 bits, which a double cannot tell apart. */
+static double distance(const struct ckpt_dtype *dtype, const uint8_t *p, const uint8_t *q)
+{
+	int64_t a, b;
+	uint64_t u, v;
+
+	memcpy(&a, p, 8);
+	memcpy(&b, q, 8);
+	memcpy(&u, p, 8);
+	memcpy(&v, q, 8);
+	if (dtype->number == CKPT_SIGNED ? a < b : u < v)
+		return (double)(v - u);
+	return (double)(u - v);
+}
+
 /* Both in row-major order and there: their numbers can be walked together. */
 static bool comparable(const struct ckpt *c, const struct ckpt_tensor *t)
 {
@@ -636,7 +790,7 @@ static enum plim_status compare_values(struct ckpt_compare *d, struct ckpt_pair 
 	uint64_t numbers = x->count * x->dtype->parts;
 	size_t wx = x->dtype->bits / x->dtype->parts / 8, wy = y->dtype->bits / y->dtype->parts / 8;
 	uint8_t *other = room + (size_t)CHUNK_NUMBERS * 8;
-	bool exact = x->dtype == y->dtype &&
+	bool exact = x->dtype == y->dtype && x->dtype->bits == 64 &&
 		     (x->dtype->number == CKPT_SIGNED || x->dtype->number == CKPT_UNSIGNED);
 	enum plim_status st = PLIM_OK;
 	double sum = 0;
@@ -660,9 +814,9 @@ static enum plim_status compare_values(struct ckpt_compare *d, struct ckpt_pair 
 			       v = decode(y->dtype, other + i * wy),
 			       diff = u == v || (isnan(u) && isnan(v)) ? 0 : fabs(u - v);
 
-			/* Integers of 64 bits are more exact than a double. */
-			p->changed +=
-				exact ? memcmp(room + i * wx, other + i * wy, wx) != 0 : diff != 0;
+			if (exact)
+				diff = distance(x->dtype, room + i * wx, other + i * wy);
+			p->changed += diff != 0;
 			p->nonfinite += !isfinite(diff);
 			if (isfinite(diff)) {
 				sum += diff;
@@ -682,7 +836,10 @@ enum plim_status ckpt_compare(struct ckpt_compare *d, const struct ckpt *a, cons
 	uint8_t *room;
 	enum plim_status st;
 
-	*d = (struct ckpt_compare){ .a = a, .b = b, .prefix = { "", "" } };
+	*d = (struct ckpt_compare){
+		.a = a,
+		.b = b,
+	};
 	st = choose_prefix(d, err);
 	if (!st)
 		st = pair_up(d, err);

@@ -23,8 +23,8 @@ const struct ckpt_dtype ckpt_dtypes[] = {
 	{ "uint64", "U64", NULL, 64, 1, CKPT_UNSIGNED },
 	{ "float8_e4m3fn", "F8_E4M3", NULL, 8, 1, CKPT_E4M3 },
 	{ "float8_e5m2", "F8_E5M2", NULL, 8, 1, CKPT_E5M2 },
-	{ "float8_e4m3fnuz", "F8_E4M3FNUZ", NULL, 8, 1, CKPT_FNUZ },
-	{ "float8_e5m2fnuz", "F8_E5M2FNUZ", NULL, 8, 1, CKPT_FNUZ },
+	{ "float8_e4m3fnuz", "F8_E4M3FNUZ", NULL, 8, 1, CKPT_E4M3FNUZ },
+	{ "float8_e5m2fnuz", "F8_E5M2FNUZ", NULL, 8, 1, CKPT_E5M2FNUZ },
 	{ "float8_e8m0fnu", "F8_E8M0", NULL, 8, 1, CKPT_EXPONENT },
 	/* Two numbers a byte; safetensors counts the numbers, torch the bytes. */
 	{ "float4_e2m1fn_x2", NULL, NULL, 8, 1, CKPT_BITS },

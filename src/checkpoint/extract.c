@@ -8,6 +8,7 @@
 #include <fnmatch.h>
 #include <libdeflate.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define COPY_BYTES ((size_t)1 << 20)
@@ -28,11 +29,12 @@ enum plim_status out_put(struct ckpt_out *o, const void *at, size_t n, struct pl
 static enum plim_status copy_run(const struct ckpt *c, uint32_t file, uint64_t at, uint64_t bytes,
 				 struct ckpt_out *o, struct plim_err *err)
 {
-	uint8_t *room = mem_new(c->mem, COPY_BYTES, 1, err);
+	size_t most = bytes < COPY_BYTES ? (size_t)bytes : COPY_BYTES; /* most tensors are small */
+	uint8_t *room = mem_new(c->mem, most, 1, err);
 	enum plim_status st = room ? PLIM_OK : mem_status(err);
 
 	for (uint64_t done = 0; !st && done < bytes;) {
-		size_t n = bytes - done < COPY_BYTES ? (size_t)(bytes - done) : COPY_BYTES, got;
+		size_t n = bytes - done < most ? (size_t)(bytes - done) : most, got;
 
 		st = ckpt_pread(c, file, at + done, room, n, &got, err);
 		if (!st && got < n)
@@ -42,7 +44,7 @@ static enum plim_status copy_run(const struct ckpt *c, uint32_t file, uint64_t a
 			st = out_put(o, room, n, err);
 		done += n;
 	}
-	mem_free(c->mem, room, COPY_BYTES, 1);
+	mem_free(c->mem, room, most, 1);
 	return st;
 }
 
@@ -90,9 +92,8 @@ enum plim_status out_end(struct ckpt *c, struct ckpt_out *o, const char *path, e
 			 struct ckpt_extracted *told, struct plim_err *err)
 {
 	told->file_bytes = o->at;
-	/* An old manifest goes first: one of another file is a false alarm, none is only less proof. */
 	if (!st)
-		st = manifest_remove(c->mem, path, err);
+		st = manifest_announce(c->mem, path, o->at, durable_sum(o->to), err);
 	if (!st)
 		return durable_commit(o->to, &told->xxh3, err);
 	durable_abort(o->to);
@@ -171,6 +172,47 @@ static enum plim_status check_total(const struct ckpt *c, uint64_t bytes, struct
 				 (unsigned long long)c->bytes, (unsigned long long)bytes);
 }
 
+/* The file stands; whoever reads that its manifest failed must not take the file for failed. */
+static enum plim_status write_manifest(struct ckpt *c, const char *path, unsigned flags,
+				       const struct ckpt_extracted *told, struct plim_err *err)
+{
+	struct plim_err why = { 0 };
+	enum plim_status st =
+		flags & CKPT_NO_MANIFEST
+			? manifest_remove(c->mem, path, &why)
+			: manifest_write_beside(c->mem, path, told->file_bytes, told->xxh3, &why);
+
+	return st ? err_set(err, st, "'%.200s' is written and whole, but not its manifest: %.600s",
+			    path, why.message)
+		  : PLIM_OK;
+}
+
+static int by_text(const void *a, const void *b)
+{
+	const char *const *x = a, *const *y = b;
+
+	return strcmp(*x, *y);
+}
+
+/* {"a.b": x, "a": {"b": y}}: two tensors of one name, of which a reader of the new file would see one. */
+static enum plim_status check_names(const struct ckpt *c, const uint32_t *at, size_t n,
+				    struct plim_err *err)
+{
+	const char **names = mem_new(c->mem, n, sizeof(*names), err);
+	enum plim_status st = names ? PLIM_OK : mem_status(err);
+
+	for (size_t i = 0; !st && i < n; i++)
+		names[i] = ckpt_text(c, c->tensors.at[at[i]].name);
+	if (!st && n)
+		qsort(names, n, sizeof(*names), by_text);
+	for (size_t i = 1; !st && i < n; i++)
+		if (!strcmp(names[i - 1], names[i]))
+			st = err_set(err, PLIM_E_UNSUPPORTED,
+				     "two tensors are named '%.200s': not written", names[i]);
+	mem_free(c->mem, names, n, sizeof(*names));
+	return st;
+}
+
 enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned flags,
 			      const char *path, struct ckpt_extracted *told, struct plim_err *err)
 {
@@ -207,12 +249,14 @@ enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned fla
 			     "no tensor that is whole matches '%.200s': nothing to write",
 			     patterns);
 	if (!st)
+		st = check_names(c, at, told->tensors, err);
+	if (!st)
 		st = check_total(c, told->bytes, err);
 	if (!st)
 		st = (flags & CKPT_AS_TORCH ? torch_write : safetensors_write)(c, at, path, told,
 									       err);
-	if (!st && !(flags & CKPT_NO_MANIFEST))
-		st = manifest_write_beside(c->mem, path, told->file_bytes, told->xxh3, err);
+	if (!st)
+		st = write_manifest(c, path, flags, told, err);
 	mem_free(c->mem, at, c->tensors.n, sizeof(*at));
 	return st;
 }

@@ -145,6 +145,70 @@ static enum plim_status trainer_key(struct ckpt *c, struct json *j, const char *
 	return st ? st : vec_push(c->mem, &c->keys, k, err);
 }
 
+/* ---- a file of the folder ---- */
+
+/* "model-00001-of-00009.safetensors": its number and how many there are. */
+static bool shard_number(const char *name, unsigned *number, unsigned *of)
+{
+	const char *at = strstr(name, "-of-");
+	const char *from = at;
+	char *end;
+
+	while (from && from > name && from[-1] >= '0' && from[-1] <= '9')
+		from--;
+	if (!at || from == at || at - from > 9)
+		return false;
+	*number = (unsigned)strtoul(from, &end, 10);
+	*of = (unsigned)strtoul(at + 4, &end, 10);
+	return end != at + 4;
+}
+
+static const char *const weight_names[] = { "model.safetensors", "pytorch_model.bin",
+					    "adapter_model.safetensors", "adapter_model.bin",
+					    "diffusion_pytorch_model.safetensors" };
+static const char *const ends_of_files[] = { ".safetensors", ".bin", ".pt", ".pth", ".ckpt" };
+
+bool folder_is_checkpoint_name(const char *name)
+{
+	for (size_t i = 0; i < sizeof(ends_of_files) / sizeof(ends_of_files[0]); i++)
+		if (ends(name, ends_of_files[i]))
+			return true;
+	return false;
+}
+
+/* Weights keep their names, tensors of other files get the file's in front. */
+static enum plim_status read_beside(struct folder *f, const char *name, struct plim_err *err)
+{
+	struct ckpt *c = f->ckpt;
+	char prefix[300] = "";
+	struct plim_err why = { 0 };
+	struct ckpt_key k = { 0 };
+	size_t before = c->tensors.n;
+	unsigned number, of;
+	uint32_t file;
+	bool weights = shard_number(name, &number, &of);
+	enum plim_status st = open_file(c, f->dir, name, &file, &why);
+
+	if (st == PLIM_E_IO)
+		return model_find(c, CKPT_BAD_FINDING, "unreadable_file", PLIM_UNKNOWN, err, "%s",
+				  why.message);
+	for (size_t i = 0; i < sizeof(weight_names) / sizeof(weight_names[0]); i++)
+		weights |= !strcmp(name, weight_names[i]);
+	if (!weights)
+		snprintf(prefix, sizeof(prefix), "%s/", name);
+	if (!st)
+		st = open_any(c, file, prefix, err);
+	for (size_t i = before; i < c->tensors.n; i++) {
+		k.bytes += ckpt_tensor_bytes(&c->tensors.at[i]);
+		if (!strncmp(name, "shard-", 6))
+			c->tensors.at[i].flags |= CKPT_CHUNK;
+	}
+	k.tensors = c->tensors.n - before;
+	k.name = model_printf(c, &st, err, "%.300s", name);
+	k.what = model_printf(c, &st, err, "file");
+	return st ? st : vec_push(c->mem, &c->keys, k, err);
+}
+
 /* ---- shards with an index ---- */
 
 struct place {
@@ -288,22 +352,6 @@ static enum plim_status check_places(struct folder *f, const struct index *x, st
 	return st;
 }
 
-/* "model-00001-of-00009.safetensors": its number and how many there are. */
-static bool shard_number(const char *name, unsigned *number, unsigned *of)
-{
-	const char *at = strstr(name, "-of-");
-	const char *from = at;
-	char *end;
-
-	while (from && from > name && from[-1] >= '0' && from[-1] <= '9')
-		from--;
-	if (!at || from == at || at - from > 9)
-		return false;
-	*number = (unsigned)strtoul(from, &end, 10);
-	*of = (unsigned)strtoul(at + 4, &end, 10);
-	return end != at + 4;
-}
-
 /* Shards that the index does not name: another set's. */
 static enum plim_status check_unreferenced(struct folder *f, const struct index *x,
 					   struct plim_err *err)
@@ -327,6 +375,25 @@ static enum plim_status check_unreferenced(struct folder *f, const struct index 
 	return st;
 }
 
+/* An optimizer, a scheduler, random states: cut, they end the resume as surely as a shard does. */
+static enum plim_status read_others(struct folder *f, const struct index *x, struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+	unsigned number, of;
+
+	for (size_t i = 0; !st && i < f->names.n; i++) {
+		const char *name = f->names.at[i];
+		uint32_t id = intern_find(&f->ckpt->strings, name, strlen(name));
+		bool shard = !folder_is_checkpoint_name(name) || shard_number(name, &number, &of);
+
+		for (size_t k = 0; !shard && k < x->files.n; k++)
+			shard = x->files.at[k] == id;
+		if (!shard)
+			st = read_beside(f, name, err);
+	}
+	return st;
+}
+
 static enum plim_status read_sharded(struct folder *f, const char *name, struct plim_err *err)
 {
 	struct ckpt *c = f->ckpt;
@@ -343,12 +410,14 @@ static enum plim_status read_sharded(struct folder *f, const char *name, struct 
 		st = check_places(f, &x, err);
 	if (!st)
 		st = check_unreferenced(f, &x, err);
+	if (!st)
+		st = read_others(f, &x, err);
 	vec_release(c->mem, &x.places);
 	vec_release(c->mem, &x.files);
 	return st;
 }
 
-/* ---- files beside each other ---- */
+/* ---- files without an index ---- */
 
 /* Numbered shards without an index: all there, and of one set? */
 static enum plim_status check_set(struct folder *f, struct plim_err *err)
@@ -378,52 +447,6 @@ static enum plim_status check_set(struct folder *f, struct plim_err *err)
 		return model_find(c, CKPT_WARN, "no_index", PLIM_UNKNOWN, err,
 				  "the shards have no index: transformers cannot load them so");
 	return PLIM_OK;
-}
-
-static const char *const weight_names[] = { "model.safetensors", "pytorch_model.bin",
-					    "adapter_model.safetensors", "adapter_model.bin",
-					    "diffusion_pytorch_model.safetensors" };
-static const char *const ends_of_files[] = { ".safetensors", ".bin", ".pt", ".pth", ".ckpt" };
-
-bool folder_is_checkpoint_name(const char *name)
-{
-	for (size_t i = 0; i < sizeof(ends_of_files) / sizeof(ends_of_files[0]); i++)
-		if (ends(name, ends_of_files[i]))
-			return true;
-	return false;
-}
-
-/* Weights keep their names, tensors of other files get the file's in front. */
-static enum plim_status read_beside(struct folder *f, const char *name, struct plim_err *err)
-{
-	struct ckpt *c = f->ckpt;
-	char prefix[300] = "";
-	struct plim_err why = { 0 };
-	struct ckpt_key k = { 0 };
-	size_t before = c->tensors.n;
-	unsigned number, of;
-	uint32_t file;
-	bool weights = shard_number(name, &number, &of);
-	enum plim_status st = open_file(c, f->dir, name, &file, &why);
-
-	if (st == PLIM_E_IO)
-		return model_find(c, CKPT_BAD_FINDING, "unreadable_file", PLIM_UNKNOWN, err, "%s",
-				  why.message);
-	for (size_t i = 0; i < sizeof(weight_names) / sizeof(weight_names[0]); i++)
-		weights |= !strcmp(name, weight_names[i]);
-	if (!weights)
-		snprintf(prefix, sizeof(prefix), "%s/", name);
-	if (!st)
-		st = open_any(c, file, prefix, err);
-	for (size_t i = before; i < c->tensors.n; i++) {
-		k.bytes += ckpt_tensor_bytes(&c->tensors.at[i]);
-		if (!strncmp(name, "shard-", 6))
-			c->tensors.at[i].flags |= CKPT_CHUNK;
-	}
-	k.tensors = c->tensors.n - before;
-	k.name = model_printf(c, &st, err, "%.300s", name);
-	k.what = model_printf(c, &st, err, "file");
-	return st ? st : vec_push(c->mem, &c->keys, k, err);
 }
 
 static enum plim_status read_all(struct folder *f, struct plim_err *err)

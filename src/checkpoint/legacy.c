@@ -149,8 +149,8 @@ static enum plim_status judge(struct legacy *l, size_t listed, uint64_t at, size
 	if (cut) {
 		c->truncated = true;
 		return model_find(c, CKPT_BAD_FINDING, "truncated", size, err,
-				  "the file is cut or shifted: %zu of %zu tensors are whole", whole,
-				  all);
+				  "%.200s is cut or shifted: %zu of %zu tensors are whole",
+				  model_file(c, l->file), whole, all);
 	}
 	if (at < size)
 		return model_find(
@@ -167,9 +167,15 @@ struct stream {
 	size_t n, cap, at;
 };
 
+/* Did the pickle want more than is in memory?  *err tells where; `used` is where its last opcode began. */
+static bool wants_more(const struct stream *s, size_t used, const struct plim_err *err)
+{
+	return s->at + used >= s->n || (err->offset != PLIM_UNKNOWN && err->offset >= s->n - s->at);
+}
+
 /*
  * The next pickle.  How long it is, is only known when it was read: when it reaches the end of what is
- * in memory, twice as much of the file is taken.
+ * in memory, four times as much of the file is taken.
  */
 static enum plim_status next_pickle(struct legacy *l, struct stream *s, struct unpickle *u,
 				    const char *what, struct pickle_value *root,
@@ -184,7 +190,7 @@ static enum plim_status next_pickle(struct legacy *l, struct stream *s, struct u
 		size_t globals = c->globals.n;
 
 		st = unpickle_decode(u, what, s->bytes + s->at, s->n - s->at, root, &used, err);
-		if (st != PLIM_E_FORMAT || s->at + used < s->n || s->n == size)
+		if (st != PLIM_E_FORMAT || !wants_more(s, used, err) || s->n == size)
 			break;
 		if (s->n >= CKPT_PICKLE_BYTES)
 			return err_set(err, PLIM_E_LIMIT, "a pickle of more than %llu bytes",
@@ -277,9 +283,8 @@ enum plim_status legacy_read(struct ckpt *c, uint32_t file, const char *prefix,
 		c->truncated =
 			s.at >= s.n || (why.offset != PLIM_UNKNOWN && why.offset + s.at >= size);
 		st = model_find(c, CKPT_BAD_FINDING, c->truncated ? "truncated" : "pickle", s.at,
-				err, "%s%s",
-				c->truncated ? "the file is cut before its first tensor: " : "",
-				why.message);
+				err, "%.200s%s: %.600s", model_file(c, file),
+				c->truncated ? " is cut before its first tensor" : "", why.message);
 	} else if (st && err) {
 		*err = why;
 	}

@@ -4,7 +4,8 @@
  *	{"schema": "manifest/1", "version": "0.1.0",
  *	 "files": [{"name": "model.safetensors", "bytes": 123, "xxh3": "0123456789abcdef"}]}
  *
- * That of a file stands beside it, that of a folder in it.  A sum finds accidents, not forgery.
+ * That of a file stands beside it, that of a folder in it.  A sum finds accidents, not forgery.  While a file is
+ * replaced its manifest names both, the old one and the new one, and is right for either.
  */
 #include "parts.h"
 
@@ -23,6 +24,7 @@
 #define TEMPORARY ".plimsoll." /* begins names that a durable write uses */
 #define READ_BYTES ((size_t)1 << 20)
 #define FILES 100000
+#define VERSIONS 8 /* of one file, in a manifest beside it */
 
 struct sum {
 	const char *name;
@@ -102,6 +104,45 @@ enum plim_status manifest_write_beside(struct mem *m, const char *path, uint64_t
 	return st;
 }
 
+static enum plim_status announce(struct mem *m, const struct ckpt *old, struct sum new,
+				 struct plim_err *err)
+{
+	struct sum versions[VERSIONS];
+	size_t n = 0, size;
+	char *full;
+	enum plim_status st;
+
+	if (!old->seals.n)
+		return PLIM_OK; /* one that nobody can read vouches for nothing */
+	if (old->seals.n == VERSIONS)
+		return manifest_remove(m, old->path, err);
+	for (; n < old->seals.n; n++)
+		versions[n] =
+			(struct sum){ new.name, old->seals.at[n].bytes, old->seals.at[n].xxh3 };
+	versions[n++] = new;
+	st = join(m, old->path, CKPT_MANIFEST_BESIDE, &full, &size, err);
+	if (!st)
+		st = write_sums(m, full, versions, n, err);
+	mem_free(m, full, size, 1);
+	return st;
+}
+
+enum plim_status manifest_announce(struct mem *m, const char *path, uint64_t bytes, uint64_t xxh3,
+				   struct plim_err *err)
+{
+	const struct sum new = { base_name(path), bytes, xxh3 };
+	struct ckpt old;
+	enum plim_status st;
+
+	ckpt_init(&old, m);
+	old.path = path;
+	st = manifest_read(&old, AT_FDCWD, err);
+	if (!st)
+		st = announce(m, &old, new, err);
+	ckpt_close(&old);
+	return st;
+}
+
 enum plim_status manifest_remove(struct mem *m, const char *path, struct plim_err *err)
 {
 	size_t size;
@@ -109,10 +150,7 @@ enum plim_status manifest_remove(struct mem *m, const char *path, struct plim_er
 	enum plim_status st = join(m, path, CKPT_MANIFEST_BESIDE, &full, &size, err);
 
 	if (!st && unlink(full) && errno != ENOENT)
-		st = err_errno(
-			err, errno,
-			"cannot remove the old manifest '%s' (what was there before is untouched)",
-			full);
+		st = err_errno(err, errno, "cannot remove the old manifest '%s'", full);
 	mem_free(m, full, size, 1);
 	return st;
 }
@@ -228,7 +266,7 @@ static enum plim_status manifest_key(struct ckpt *c, struct json *j, const char 
 		st = json_next(j, &t, err);
 		if (st || t.kind == JSON_ARRAY_END)
 			break;
-		if (t.kind != JSON_OBJECT || n++ == FILES || (*dir == AT_FDCWD && n > 1))
+		if (t.kind != JSON_OBJECT || n++ == FILES || (*dir == AT_FDCWD && n > VERSIONS))
 			return err_at(err, t.offset, "files must be a list of objects, one a file");
 		st = read_row(c, *dir, j, err);
 	}
@@ -251,33 +289,45 @@ enum plim_status manifest_read(struct ckpt *c, int dir, struct plim_err *err)
 	return st;
 }
 
+static enum plim_status tell_mismatch(struct ckpt *c, const struct ckpt_seal *seal,
+				      struct plim_err *err)
+{
+	const struct ckpt_file *f = &c->files.at[seal->file];
+
+	if (f->bytes != seal->bytes)
+		return model_find(c, CKPT_BAD_FINDING, "manifest", PLIM_UNKNOWN, err,
+				  "'%.200s' has %llu bytes, its manifest says %llu: damaged, or "
+				  "written anew since",
+				  f->name, (unsigned long long)f->bytes,
+				  (unsigned long long)seal->bytes);
+	return model_find(c, CKPT_BAD_FINDING, "manifest", PLIM_UNKNOWN, err,
+			  "'%.200s' has another sum than its manifest says, %016llx: damaged, or "
+			  "written anew since",
+			  f->name, (unsigned long long)seal->xxh3);
+}
+
 enum plim_status manifest_check(struct ckpt *c, struct plim_err *err)
 {
+	struct sum s = { 0 };
+	uint32_t summed = CKPT_NONE; /* the file that s is of */
 	enum plim_status st = PLIM_OK;
 
 	for (size_t i = 0; !st && i < c->seals.n; i++) {
 		const struct ckpt_seal *seal = &c->seals.at[i];
-		const char *name = c->files.at[seal->file].name;
-		struct sum s;
+		struct ckpt_file *f = &c->files.at[seal->file];
 
-		if (c->files.at[seal->file].bytes != seal->bytes) {
-			st = model_find(c, CKPT_BAD_FINDING, "manifest", PLIM_UNKNOWN, err,
-					"'%.200s' has %llu bytes, its manifest says %llu: damaged, "
-					"or written anew since",
-					name, (unsigned long long)c->files.at[seal->file].bytes,
-					(unsigned long long)seal->bytes);
+		if (f->sealed || f->bytes != seal->bytes)
 			continue;
-		}
-		st = sum_file(c, seal->file, &s, err);
-		if (!st && (s.bytes != seal->bytes || s.xxh3 != seal->xxh3))
-			st = model_find(c, CKPT_BAD_FINDING, "manifest", PLIM_UNKNOWN, err,
-					"'%.200s' has the sum %016llx, its manifest says %016llx: "
-					"damaged, or written anew since",
-					name, (unsigned long long)s.xxh3,
-					(unsigned long long)seal->xxh3);
-		else if (!st)
-			c->files.at[seal->file].sealed = true;
+		if (summed != seal->file)
+			st = sum_file(c, seal->file, &s, err);
+		summed = seal->file;
+		f->sealed = !st && s.bytes == seal->bytes && s.xxh3 == seal->xxh3;
 	}
+	/* Of several versions of a file one must match; the last tells. */
+	for (size_t i = 0; !st && i < c->seals.n; i++)
+		if (!c->files.at[c->seals.at[i].file].sealed &&
+		    (i + 1 == c->seals.n || c->seals.at[i + 1].file != c->seals.at[i].file))
+			st = tell_mismatch(c, &c->seals.at[i], err);
 	return st;
 }
 

@@ -92,6 +92,13 @@ enum plim_status model_find(struct ckpt *c, enum ckpt_severity severity, const c
 	return st ? st : vec_push(c->mem, &c->findings, f, err);
 }
 
+const char *model_file(const struct ckpt *c, uint32_t file)
+{
+	const char *name = c->files.at[file].name;
+
+	return strcmp(name, c->path) ? name : "the file";
+}
+
 enum plim_status model_fact(struct ckpt *c, struct ckpt_fact f, struct plim_err *err)
 {
 	for (size_t i = 0; i < c->facts.n; i++)

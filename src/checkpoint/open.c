@@ -19,8 +19,10 @@ static enum plim_status open_at(int dir, const char *name, int flags, int *fd, s
 		*fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags);
 	while (*fd < 0 && errno == EINTR);
 	if (*fd < 0 && errno == ELOOP && flags & O_NOFOLLOW)
-		return err_set(err, PLIM_E_IO, "'%s' is a link: not followed inside a folder",
-			       name);
+		return err_set(
+			err, PLIM_E_IO,
+			"'%s' is a link: not followed inside a folder (cp -L makes files of links)",
+			name);
 	if (*fd < 0)
 		return err_errno(err, errno, "cannot open '%s'", name);
 	if (!fstat(*fd, info))
@@ -87,7 +89,7 @@ static const struct {
 
 static bool is_html(const uint8_t *p, size_t n)
 {
-	size_t i = 0;
+	size_t i = n >= 3 && !memcmp(p, "\357\273\277", 3) ? 3 : 0; /* a byte order mark */
 
 	while (i < n && isspace(p[i]))
 		i++;
@@ -152,6 +154,21 @@ static void lfs_facts(const uint8_t *head, size_t n, char *text, size_t size)
 	}
 }
 
+/* A server's answer: {"error": "..."}, "Entry not found".  The length of its first line, 0 when it is no text. */
+static size_t text_line(const uint8_t *head, size_t n)
+{
+	size_t line = 0;
+
+	if (n < 4)
+		return 0;
+	for (size_t i = 0; i < n; i++)
+		if (!isprint(head[i]) && !isspace(head[i]))
+			return 0;
+	while (line < n && line < 60 && head[line] != '\n' && head[line] != '\r')
+		line++;
+	return line;
+}
+
 static enum plim_status refuse(struct ckpt *c, uint32_t file, const uint8_t *head, size_t n,
 			       struct plim_err *err)
 {
@@ -159,7 +176,13 @@ static enum plim_status refuse(struct ckpt *c, uint32_t file, const uint8_t *hea
 	char facts[400] = "";
 	const char *slug, *is = open_other(head, n, f->bytes, &slug);
 
+	size_t line = text_line(head, n);
+
 	c->unreadable = true;
+	if (!is && line)
+		return model_find(c, CKPT_BAD_FINDING, "text", 0, err,
+				  "'%s' is a text, no checkpoint: the answer of a server? \"%.*s\"",
+				  f->name, (int)line, (const char *)head);
 	if (!is)
 		return model_find(c, CKPT_BAD_FINDING, "unrecognised", 0, err,
 				  "'%s' is no checkpoint that is known here: it begins with %02x "
@@ -198,6 +221,7 @@ enum plim_status open_any(struct ckpt *c, uint32_t file, const char *prefix, str
 {
 	const struct ckpt_file *f = &c->files.at[file];
 	uint8_t head[HEAD_BYTES];
+	const char *slug;
 	uint64_t before;
 	size_t n;
 	enum plim_status st = ckpt_pread(c, file, 0, head, sizeof(head), &n, err);
@@ -211,7 +235,7 @@ enum plim_status open_any(struct ckpt *c, uint32_t file, const char *prefix, str
 	if (is_safetensors(head, n, f->bytes))
 		return safetensors_read(c, file, prefix, err);
 	before = zip_behind(head, n);
-	if (before) {
+	if (before && !open_other(head, n, f->bytes, &slug)) { /* a tar has zips inside */
 		st = model_find(c, CKPT_BAD_FINDING, "prefix", 0, err,
 				"%llu bytes stand before the zip: torch.load refuses it, other "
 				"tools do not",

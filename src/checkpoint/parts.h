@@ -17,6 +17,9 @@ enum plim_status model_find(struct ckpt *c, enum ckpt_severity severity, const c
 			    uint64_t offset, struct plim_err *err, const char *fmt, ...)
 	__attribute__((format(printf, 6, 7)));
 
+/* What to call a file in a sentence: its name where it is one of several, else "the file". */
+const char *model_file(const struct ckpt *c, uint32_t file);
+
 /* *got bytes of what is at the place, all or an error that says how much is missing. */
 enum plim_status model_read(struct ckpt *c, uint32_t file, uint64_t offset, uint64_t n,
 			    uint64_t limit, const char *what, uint8_t **out, struct plim_err *err);
@@ -65,7 +68,12 @@ enum plim_status text_scalar(struct ckpt *c, struct json *j, uint32_t *what, str
 enum plim_status manifest_read(struct ckpt *c, int dir, struct plim_err *err);
 /* Compare the files with it; those that match are sealed. */
 enum plim_status manifest_check(struct ckpt *c, struct plim_err *err);
-/* That of a file which was just written; and take away that of the one which it replaces. */
+/*
+ * A file of that size and sum is about to replace the one at `path`: where that one has a manifest, it vouches for
+ * either from now on, so that it is right whenever the machine dies.  Then, when it stands, write its own or none.
+ */
+enum plim_status manifest_announce(struct mem *m, const char *path, uint64_t bytes, uint64_t xxh3,
+				   struct plim_err *err);
 enum plim_status manifest_write_beside(struct mem *m, const char *path, uint64_t bytes,
 				       uint64_t xxh3, struct plim_err *err);
 enum plim_status manifest_remove(struct mem *m, const char *path, struct plim_err *err);

@@ -120,8 +120,9 @@ static enum plim_status add_row(struct reader *r, struct tensor_row *row, struct
 	enum plim_status st = PLIM_OK;
 
 	if (row->to < row->from || row->to > INT64_MAX)
-		return err_set(err, PLIM_E_FORMAT, "tensor '%.200s' ends before it begins",
-			       ckpt_text(c, x.name));
+		return err_set(err, PLIM_E_FORMAT, "tensor '%.200s' %s", ckpt_text(c, x.name),
+			       row->to < row->from ? "ends before it begins"
+						   : "lies where no file reaches");
 	x.offset = r->data + row->from;
 	x.bytes = x.stored_bytes = row->to - row->from;
 	x.state = row->to > room ? CKPT_CUT : CKPT_UNREAD;

@@ -17,21 +17,118 @@
 #include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #define NESTING 16 /* folders inside a checkpoint that is removed */
 
 /* ---- names ---- */
 
-/* "epoch=3-step=120.ckpt" -> "epoch=#-step=#.ckpt" */
+/* How far training was, the most telling first. */
+static const char *const progress[] = {
+	"step", "iter", "iteration", "epoch", "checkpoint", "ckpt"
+};
+
+/* Measures, as Lightning writes them: smaller is better after the sign is applied. */
+static const struct {
+	const char *word;
+	int sign;
+} measures[] = { { "loss=", 1 }, { "ppl=", 1 },       { "wer=", 1 },
+		 { "acc=", -1 }, { "accuracy=", -1 }, { "f1=", -1 },
+		 { "auc=", -1 }, { "bleu=", -1 },     { "score=", -1 } };
+
+/* Does the text before `at` end with the word?  `from` is where it begins. */
+static bool stands_behind(const char *from, const char *at, const char *word)
+{
+	size_t n = strlen(word);
+
+	return (size_t)(at - from) >= n && !strncasecmp(at - n, word, n);
+}
+
+static bool is_progress(const char *name, const char *digits)
+{
+	while (digits > name && strchr("=_- ", digits[-1]))
+		digits--;
+	for (size_t i = 0; i < sizeof(progress) / sizeof(progress[0]); i++)
+		if (stands_behind(name, digits, progress[i]))
+			return true;
+	return false;
+}
+
+/* A decimal number, whatever the locale; *end == at without one. */
+static double decimal_at(const char *at, const char **end)
+{
+	const char *p = at + (*at == '-' || *at == '+');
+	double v = 0, scale = 1;
+	int exponent = 0;
+	bool less = false;
+
+	*end = at;
+	if (!isdigit((unsigned char)*p))
+		return NAN;
+	for (; isdigit((unsigned char)*p); p++)
+		v = v * 10 + (*p - '0');
+	if (*p == '.' && isdigit((unsigned char)p[1]))
+		for (p++; isdigit((unsigned char)*p); p++, scale *= 10)
+			v = v * 10 + (*p - '0');
+	if ((*p == 'e' || *p == 'E') &&
+	    isdigit((unsigned char)p[1 + (p[1] == '-' || p[1] == '+')])) {
+		less = p[1] == '-';
+		for (p += 1 + (p[1] == '-' || p[1] == '+'); isdigit((unsigned char)*p); p++)
+			exponent = exponent < 100 ? exponent * 10 + (*p - '0') : 999;
+	}
+	for (v /= scale; exponent; exponent--)
+		v = less ? v / 10 : v * 10;
+	*end = p;
+	return *at == '-' ? -v : v;
+}
+
+/* Does the number at `at` stand behind a known measure? */
+static bool is_measure(const char *name, const char *at, int *sign)
+{
+	for (size_t i = 0; i < sizeof(measures) / sizeof(measures[0]); i++) {
+		*sign = measures[i].sign;
+		if (stands_behind(name, at, measures[i].word))
+			return true;
+	}
+	return false;
+}
+
+/* Where the number at `digits` ends, and is it a decimal fraction? */
+static const char *number_end(const char *digits, bool *fraction)
+{
+	const char *p = digits + strspn(digits, "0123456789");
+
+	*fraction = *p == '.' && isdigit((unsigned char)p[1]);
+	return *fraction ? p + 1 + strspn(p + 1, "0123456789") : p;
+}
+
+/*
+ * Names that differ in progress and measures only are a series: "epoch=3-step=120.ckpt" -> "epoch=#-step=#.ckpt".
+ * Where a word says which number is progress, other numbers tell runs, folds and ranks apart:
+ * "fold1_epoch3.pt" -> "fold1_epoch#.pt".
+ */
 static void pattern_of(const char *name, char *out, size_t size)
 {
+	const char *from = name, *end;
+	bool words = false, fraction;
 	size_t n = 0;
+	int sign;
 
-	while (*name && n + 1 < size) {
-		bool digit = isdigit((unsigned char)*name);
-
-		out[n++] = digit ? '#' : *name;
-		name += digit ? strspn(name, "0123456789") : 1;
+	for (const char *p = name; *p; p++)
+		words |= isdigit((unsigned char)*p) && is_progress(name, p);
+	for (; *from && n + 1 < size; from = end) {
+		end = number_end(from, &fraction);
+		if (end == from) {
+			out[n++] = *end++;
+			continue;
+		}
+		if (!words || fraction || is_progress(name, from) ||
+		    is_measure(name, from, &sign)) {
+			out[n++] = '#';
+			continue;
+		}
+		for (const char *p = from; p < end && n + 1 < size; p++)
+			out[n++] = *p;
 	}
 	out[n] = 0;
 }
@@ -48,17 +145,15 @@ static bool number_at(const char *at, uint64_t *out)
 	return !errno;
 }
 
-/* How far training was: the number behind a word that says so, else the last one in the name. */
+/* The number behind the most telling word, else the last one in the name. */
 static uint64_t number_of(const char *name)
 {
-	static const char *const words[] = { "step",  "iter",       "iteration",
-					     "epoch", "checkpoint", "ckpt" };
 	uint64_t n = 0;
 
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		const char *at = strcasestr(name, words[i]);
+	for (size_t i = 0; i < sizeof(progress) / sizeof(progress[0]); i++) {
+		const char *at = strcasestr(name, progress[i]);
 
-		if (at && number_at(at + strlen(words[i]), &n))
+		if (at && number_at(at + strlen(progress[i]), &n))
 			return n;
 	}
 	for (const char *at = name; *at; at++)
@@ -67,29 +162,29 @@ static uint64_t number_of(const char *name)
 	return n;
 }
 
-/* A measure in the name, as Lightning writes it: smaller is better after the sign is applied. */
-static double metric_of(const char *name)
+/* *known: a measure whose better end is known, signed; *other: the last fraction of which it is not.  NaN without. */
+static void find_measures(const char *name, double *known, double *other)
 {
-	static const struct {
-		const char *word;
-		int sign;
-	} metrics[] = { { "loss=", 1 }, { "ppl=", 1 },       { "wer=", 1 },
-			{ "acc=", -1 }, { "accuracy=", -1 }, { "f1=", -1 },
-			{ "auc=", -1 }, { "bleu=", -1 },     { "score=", -1 } };
+	const char *p = name, *end;
+	int sign;
 
-	for (size_t i = 0; i < sizeof(metrics) / sizeof(metrics[0]); i++) {
-		const char *at = strcasestr(name, metrics[i].word);
-		char *end;
-		double v;
+	*known = *other = NAN;
+	for (; *p; p = end) {
+		double v = decimal_at(p, &end);
+		bool digits = isdigit((unsigned char)*p), fraction = false;
 
-		if (!at)
-			continue;
-		at += strlen(metrics[i].word);
-		v = strtod(at, &end);
-		if (end > at)
-			return metrics[i].sign * v;
+		if (digits)
+			number_end(p, &fraction);
+		if (end == p) {
+			end++;
+		} else if (is_measure(name, p, &sign)) {
+			*known = isnan(*known) ? sign * v : *known;
+		} else if (!digits) {
+			end = p + 1; /* a hyphen, as likely as a sign */
+		} else if (fraction && !is_progress(name, p)) {
+			*other = v;
+		}
 	}
-	return NAN;
 }
 
 /* ---- what there is ---- */
@@ -111,9 +206,39 @@ static bool holds_checkpoint(struct ckpt_series *s, const char *name)
 	return found;
 }
 
+static uint64_t mark(const struct stat *info)
+{
+	const int64_t of[] = { (int64_t)info->st_dev,          (int64_t)info->st_ino,
+			       (int64_t)info->st_size,         (int64_t)info->st_mtim.tv_sec,
+			       (int64_t)info->st_mtim.tv_nsec, (int64_t)info->st_mode };
+
+	return XXH3_64bits(of, sizeof(of));
+}
+
+/* Changes when the file, or what lies in the folder, is written, replaced or taken away; 0: it is not there. */
+static uint64_t state_of(const struct ckpt_series *s, const char *name)
+{
+	int fd = openat(s->dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+	struct stat info;
+	uint64_t state;
+
+	if (!d && fd >= 0)
+		close(fd);
+	state = fstatat(s->dir, name, &info, AT_SYMLINK_NOFOLLOW) ? 0 : mark(&info) | 1;
+	while (d && (e = readdir(d))) // NOLINT(concurrency-mt-unsafe): a stream of our own
+		if (strcmp(e->d_name, "..") != 0 &&
+		    !fstatat(dirfd(d), e->d_name, &info, AT_SYMLINK_NOFOLLOW))
+			state += 2 * mark(&info); /* in any order */
+	if (d)
+		closedir(d);
+	return state;
+}
+
 static enum plim_status add(struct ckpt_series *s, const char *name, struct plim_err *err)
 {
-	struct ckpt_series_entry e = { .number = number_of(name), .metric = metric_of(name) };
+	struct ckpt_series_entry e = { .number = number_of(name) };
 	char pattern[300];
 	struct stat info;
 	uint32_t id = 0;
@@ -128,6 +253,8 @@ static enum plim_status add(struct ckpt_series *s, const char *name, struct plim
 		return PLIM_OK;
 	e.bytes = e.folder ? PLIM_UNKNOWN : (uint64_t)info.st_size;
 	e.time_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
+	e.state = state_of(s, name);
+	find_measures(name, &e.measure, &e.fraction);
 	pattern_of(name, pattern, sizeof(pattern));
 	st = intern_add(&s->strings, pattern, strlen(pattern), &id, err);
 	e.pattern = id;
@@ -172,8 +299,21 @@ static int newest_first(const void *a, const void *b)
 /* What is known of a pattern. */
 struct pattern {
 	int64_t time_ns;
-	double metric;
+	double measure, least, less_most; /* the last: the largest fraction, negative */
 };
+
+static double lesser(double a, double b)
+{
+	return isnan(a) || b < a ? b : a;
+}
+
+static bool is_best(const struct ckpt_series_entry *e, const struct pattern *p)
+{
+	/* Comparisons are false where there is no measure.  A fraction may be a measure whose better end nobody knows. */
+	return e->measure <= p->measure ||
+	       (p->least < -p->less_most &&
+		(e->fraction <= p->least || -e->fraction <= p->less_most));
+}
 
 /* Sort, and mark the best measure of each series. */
 static enum plim_status put_in_order(struct ckpt_series *s, struct plim_err *err)
@@ -185,17 +325,18 @@ static enum plim_status put_in_order(struct ckpt_series *s, struct plim_err *err
 	if (!of)
 		return mem_status(err);
 	for (size_t i = 0; i < patterns; i++)
-		of[i] = (struct pattern){ INT64_MIN, NAN };
+		of[i] = (struct pattern){ INT64_MIN, NAN, NAN, NAN };
 	for (size_t i = 0; i < s->entries.n; i++) {
 		struct pattern *p = &of[at[i].pattern];
 
 		p->time_ns = at[i].time_ns > p->time_ns ? at[i].time_ns : p->time_ns;
-		p->metric = isnan(p->metric) || at[i].metric < p->metric ? at[i].metric : p->metric;
+		p->measure = lesser(p->measure, at[i].measure);
+		p->least = lesser(p->least, at[i].fraction);
+		p->less_most = lesser(p->less_most, -at[i].fraction);
 	}
 	for (size_t i = 0; i < s->entries.n; i++) {
 		at[i].pattern_time_ns = of[at[i].pattern].time_ns;
-		at[i].best |=
-			at[i].metric <= of[at[i].pattern].metric; /* false where there is none */
+		at[i].best |= is_best(&at[i], &of[at[i].pattern]);
 	}
 	mem_free(s->mem, of, patterns, sizeof(*of));
 	if (s->entries.n)
@@ -205,33 +346,43 @@ static enum plim_status put_in_order(struct ckpt_series *s, struct plim_err *err
 
 void ckpt_series_mark_best(struct ckpt_series *s, const char *path)
 {
-	size_t n = strlen(path);
-	const char *base;
+	while (*path) {
+		size_t n = strcspn(path, "/");
 
-	while (n && path[n - 1] == '/')
-		n--;
-	base = path + n;
-	while (base > path && base[-1] != '/')
-		base--;
-	n -= (size_t)(base - path);
-	for (size_t i = 0; i < s->entries.n; i++)
-		s->entries.at[i].best |= strlen(s->entries.at[i].name) == n &&
-					 !memcmp(s->entries.at[i].name, base, n);
+		for (size_t i = 0; i < s->entries.n; i++)
+			s->entries.at[i].best |= strlen(s->entries.at[i].name) == n &&
+						 !memcmp(s->entries.at[i].name, path, n);
+		path += n + (path[n] == '/');
+	}
 }
 
-/* What a link of the folder points to is somebody's choice: "best.pt", "latest". */
-static void mark_links(struct ckpt_series *s, const struct folder_names *names)
+/* What a link of the folder points to, or into, is somebody's choice: "best.pt", "latest". */
+enum plim_status ckpt_series_mark_links(struct ckpt_series *s, struct plim_err *err)
 {
+	struct ckpt names_of = { 0 }; /* holds the texts of the list */
+	struct folder_names names = { 0 };
 	char target[4096];
+	enum plim_status st;
 
-	for (size_t i = 0; i < names->n; i++) {
-		ssize_t n = readlinkat(s->dir, names->at[i], target, sizeof(target) - 1);
+	ckpt_init(&names_of, s->mem);
+	names_of.path = s->path;
+	st = folder_list(&names_of, s->dir, &names, err);
+	for (size_t i = 0; !st && i < names.n; i++) {
+		ssize_t n = readlinkat(s->dir, names.at[i], target, sizeof(target) - 1);
 
 		if (n <= 0)
 			continue;
 		target[n] = 0;
 		ckpt_series_mark_best(s, target);
 	}
+	vec_release(s->mem, &names);
+	ckpt_close(&names_of);
+	return st;
+}
+
+bool ckpt_series_is_unchanged(const struct ckpt_series *s, size_t i)
+{
+	return s->entries.at[i].state == state_of(s, s->entries.at[i].name);
 }
 
 static bool is_one_checkpoint(const struct folder_names *names)
@@ -255,7 +406,7 @@ enum plim_status ckpt_series_open(struct ckpt_series *s, struct mem *m, const ch
 	struct folder_names names = { 0 };
 	enum plim_status st;
 
-	*s = (struct ckpt_series){ .mem = m };
+	*s = (struct ckpt_series){ .mem = m, .path = path };
 	intern_init(&s->strings, m);
 	ckpt_init(&names_of, m);
 	names_of.path = path;
@@ -273,7 +424,7 @@ enum plim_status ckpt_series_open(struct ckpt_series *s, struct mem *m, const ch
 	if (!st)
 		st = put_in_order(s, err);
 	if (!st)
-		mark_links(s, &names);
+		st = ckpt_series_mark_links(s, err);
 	vec_release(m, &names);
 	ckpt_close(&names_of);
 	return st;

@@ -291,8 +291,11 @@ static enum plim_status tell_cut(struct archive *a, size_t first, struct plim_er
 	}
 	c->truncated = true;
 	return model_find(c, CKPT_BAD_FINDING, "truncated", c->files.at[a->zip.file].bytes, err,
-			  "the file is cut%s%.100s: %zu of %zu tensors are whole%s%.200s%s",
-			  cut ? " inside record " : "",
+			  "%.200s is cut%s%.100s: %zu of %zu tensors are whole%s%.200s%s",
+			  model_file(c, a->zip.file),
+			  cut    ? " inside record "
+			  : lost ? " between two records"
+				 : " behind its tensors, in the directory",
 			  cut ? ckpt_text(c, c->extents.at[last].name) : "", whole, whole + lost,
 			  name ? "; the first that is not: '" : "", name ? name : "",
 			  name ? "'" : "");
@@ -327,8 +330,9 @@ static enum plim_status other_zip(struct archive *a, struct plim_err *err)
 	c->unreadable = !a->cut;
 	return model_find(
 		c, CKPT_BAD_FINDING, a->cut ? "truncated" : "no_pickle", PLIM_UNKNOWN, err,
-		a->cut ? "the zip is cut before its first pickle ends: nothing can be recovered"
-		       : "a zip without the record data.pkl: not a checkpoint of torch");
+		a->cut ? "%.200s is cut before its first pickle ends: nothing can be recovered"
+		       : "%.200s is a zip without the record data.pkl: not a checkpoint of torch",
+		model_file(c, a->zip.file));
 }
 
 enum plim_status torch_read_zip(struct ckpt *c, uint32_t file, uint64_t base, uint64_t bytes,

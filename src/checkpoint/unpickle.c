@@ -25,6 +25,7 @@ struct walk {
 	const struct pickle_heap *heap;
 	VEC(char) name;
 	unsigned depth;
+	uint64_t path[DEPTH]; /* containers that this one is in */
 	size_t visits, most_visits;
 	uint16_t flags;    /* of the tensors below */
 	uint32_t location; /* that is said from outside, or CKPT_NONE */
@@ -432,6 +433,10 @@ static enum plim_status rebuild(struct walk *w, const char *name, struct pickle_
 static const struct {
 	const char *state, *group, *kind;
 } optimizers[] = {
+	{ NULL, "scale_parameter", "Adafactor" }, /* transformers' */
+	{ NULL, "beta2_decay", "Adafactor" },     /* torch's */
+	{ NULL, "tolerance_grad", "LBFGS" },
+	{ NULL, "ns_steps", "Muon" },
 	{ "exp_avg_sq_row", NULL, "Adafactor" },
 	{ "mu_product", NULL, "NAdam" },
 	{ "exp_inf", NULL, "Adamax" },
@@ -454,7 +459,8 @@ static bool has(const struct walk *w, struct pickle_value dict, const char *key)
 	struct pickle_value v;
 
 	dict = as_dict(w, dict);
-	return dict.kind == PICKLE_DICT && pickle_get(w->heap, dict, key, &v);
+	return dict.kind == PICKLE_DICT && pickle_get(w->heap, dict, key, &v) &&
+	       v.kind != PICKLE_NONE; /* SGD keeps its place for a momentum that it has not */
 }
 
 static const char *optimizer_kind(const struct walk *w, struct pickle_value one,
@@ -528,9 +534,15 @@ static enum plim_status walk_key(struct walk *w, struct pickle_value key, struct
 	enum plim_status st;
 
 	if (!name) {
-		n = (size_t)snprintf(text, sizeof(text), key.kind == PICKLE_INT ? "%" PRId64 : "?",
-				     (int64_t)key.bits);
+		switch (key.kind) {
+		case PICKLE_INT: snprintf(text, sizeof(text), "%" PRId64, (int64_t)key.bits); break;
+		case PICKLE_UINT: snprintf(text, sizeof(text), "%" PRIu64, key.bits); break;
+		case PICKLE_BOOL: snprintf(text, sizeof(text), key.bits ? "True" : "False"); break;
+		case PICKLE_FLOAT: snprintf(text, sizeof(text), "%.9g", number(key)); break;
+		default: snprintf(text, sizeof(text), key.kind == PICKLE_NONE ? "None" : "?");
+		}
 		name = text;
+		n = strlen(text);
 	}
 	st = enter(w, name, n, &before, err);
 	if (!st)
@@ -644,11 +656,20 @@ static enum plim_status walk_storage(struct walk *w, struct pickle_value v, stru
 	return st ? st : add(w, &t, &n, &one, s.bytes, err);
 }
 
+/* A dict that holds itself, a module that knows its parent: nothing new is in it. */
+static bool is_inside_itself(const struct walk *w, struct pickle_value v)
+{
+	for (unsigned i = 0; i < w->depth; i++)
+		if (w->path[i] == v.bits)
+			return true;
+	return false;
+}
+
 static enum plim_status walk(struct walk *w, struct pickle_value v, struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
 
-	if (!pickle_is_container(v) || v.kind == PICKLE_GLOBAL)
+	if (!pickle_is_container(v) || v.kind == PICKLE_GLOBAL || is_inside_itself(w, v))
 		return PLIM_OK;
 	if (w->depth >= DEPTH || w->visits >= w->most_visits) {
 		st = w->told ? PLIM_OK
@@ -659,7 +680,7 @@ static enum plim_status walk(struct walk *w, struct pickle_value v, struct plim_
 		return st;
 	}
 	w->visits++;
-	w->depth++;
+	w->path[w->depth++] = v.bits;
 	switch (v.kind) {
 	case PICKLE_DICT: st = walk_dict(w, v, err); break;
 	case PICKLE_CALL: st = walk_call(w, v, err); break;
@@ -744,9 +765,12 @@ enum plim_status unpickle_walk(struct unpickle *u, struct pickle_value root, str
 	w.most_visits = u->heap.nodes.n * REVISITS + 1000;
 	if (w.most_visits > VISITS)
 		w.most_visits = VISITS;
-	if (!st)
-		st = u->outermost && dict.kind == PICKLE_DICT ? walk_outermost(&w, dict, err)
-							      : walk(&w, root, err);
+	if (!st && u->outermost && dict.kind == PICKLE_DICT) {
+		w.path[w.depth++] = dict.bits;
+		st = walk_outermost(&w, dict, err);
+	} else if (!st) {
+		st = walk(&w, root, err);
+	}
 	vec_release(u->ckpt->mem, &w.name);
 	return st;
 }

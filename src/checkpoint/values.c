@@ -97,7 +97,19 @@ INTEGER_KERNEL(u8, uint8_t)
 INTEGER_KERNEL(u16, uint16_t)
 INTEGER_KERNEL(u32, uint32_t)
 
-enum kernel { F32, F64, BF16, F16, I8, I16, I32, I64, U8, U16, U32, KERNELS };
+/* The top bit turned around makes signed keys of unsigned numbers. */
+static inline __attribute__((always_inline)) void u64(const uint8_t *p, size_t n, struct tally *t)
+{
+	for (size_t i = 0; i < n; i++) {
+		uint64_t b;
+
+		memcpy(&b, p + i * sizeof(b), sizeof(b));
+		t->zero += !b;
+		widen(t, (int64_t)(b ^ (uint64_t)INT64_MIN), (int64_t)(b ^ (uint64_t)INT64_MIN));
+	}
+}
+
+enum kernel { F32, F64, BF16, F16, I8, I16, I32, I64, U8, U16, U32, U64, KERNELS };
 
 typedef void tally_fn(const uint8_t *p, size_t n, struct tally *t);
 
@@ -106,7 +118,7 @@ typedef void tally_fn(const uint8_t *p, size_t n, struct tally *t);
 	{                                                                     \
 		name(p, n, t);                                                \
 	}
-#define EACH(X) X(f32) X(f64) X(bf16) X(f16) X(i8) X(i16) X(i32) X(i64) X(u8) X(u16) X(u32)
+#define EACH(X) X(f32) X(f64) X(bf16) X(f16) X(i8) X(i16) X(i32) X(i64) X(u8) X(u16) X(u32) X(u64)
 EACH(PLAIN)
 #define ROW_PLAIN(name) name##_plain,
 static tally_fn *const plain_kernels[KERNELS] = { EACH(ROW_PLAIN) };
@@ -153,9 +165,8 @@ static double byte_value(enum ckpt_number number, unsigned b)
 			return b & 3 ? NAN : b & 0x80 ? -INFINITY : INFINITY;
 		return small_float(b, 2, 15);
 	case CKPT_E4M3: return (b & 0x7f) == 0x7f ? NAN : small_float(b, 3, 7);
-	case CKPT_FNUZ:
-		return b == 0x80 ? NAN
-				 : small_float(b, 3, 8); /* of e5m2fnuz only the range differs */
+	case CKPT_E4M3FNUZ: return b == 0x80 ? NAN : small_float(b, 3, 8);
+	case CKPT_E5M2FNUZ: return b == 0x80 ? NAN : small_float(b, 2, 16);
 	case CKPT_EXPONENT: return b == 0xff ? NAN : ldexp(1, (int)b - 127);
 	default: return b;
 	}
@@ -220,6 +231,7 @@ static double key_value(enum kernel k, int64_t key)
 		memcpy(&f, &b32, sizeof(f));
 		return (double)f;
 	case F16: return half((uint16_t)((int16_t)key ^ ((int16_t)key >> 15 & INT16_MAX)));
+	case U64: return (double)((uint64_t)key ^ (uint64_t)INT64_MIN);
 	default: return (double)key;
 	}
 }
@@ -231,19 +243,10 @@ static bool kernel_of(enum ckpt_number number, unsigned bits, enum kernel *k)
 		unsigned bits;
 		enum kernel kernel;
 	} rows[] = {
-		{ CKPT_F32, 32, F32 },
-		{ CKPT_F64, 64, F64 },
-		{ CKPT_BF16, 16, BF16 },
-		{ CKPT_F16, 16, F16 },
-		{ CKPT_SIGNED, 8, I8 },
-		{ CKPT_SIGNED, 16, I16 },
-		{ CKPT_SIGNED, 32, I32 },
-		{ CKPT_SIGNED, 64, I64 },
-		{ CKPT_UNSIGNED, 8, U8 },
-		{ CKPT_UNSIGNED, 16, U16 },
-		{ CKPT_UNSIGNED, 32, U32 },
-		/* Only zero and constant are judged of these, and the sign bit does not matter for that. */
-		{ CKPT_UNSIGNED, 64, I64 },
+		{ CKPT_F32, 32, F32 },      { CKPT_F64, 64, F64 },      { CKPT_BF16, 16, BF16 },
+		{ CKPT_F16, 16, F16 },      { CKPT_SIGNED, 8, I8 },     { CKPT_SIGNED, 16, I16 },
+		{ CKPT_SIGNED, 32, I32 },   { CKPT_SIGNED, 64, I64 },   { CKPT_UNSIGNED, 8, U8 },
+		{ CKPT_UNSIGNED, 16, U16 }, { CKPT_UNSIGNED, 32, U32 }, { CKPT_UNSIGNED, 64, U64 },
 	};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {

@@ -66,6 +66,10 @@ static enum plim_status choose(const struct ckpt *c, const struct ckpt_tensor *t
 		x->dtype = ckpt_dtype_of_safetensors("F4");
 		x->last = 2;
 	}
+	if (!strcmp(ckpt_text(c, t->name), "__metadata__"))
+		return err_set(
+			err, PLIM_E_UNSUPPORTED,
+			"safetensors has another use for the name '__metadata__': not written");
 	return x->dtype->safetensors
 		       ? PLIM_OK
 		       : err_set(err, PLIM_E_UNSUPPORTED,

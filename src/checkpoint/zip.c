@@ -22,7 +22,8 @@
 #define END64_BYTES 56
 #define LOCATOR_BYTES 20
 #define LOOK_BACK_BYTES ((uint64_t)64 << 10) /* as far as torch looks for the end */
-#define INFLATE_RATIO 100                    /* of a bomb; weights do not shrink that much */
+#define PIECE_BYTES ((size_t)1 << 20) /* of a cut file, where ends of records are looked for */
+#define INFLATE_RATIO 100             /* of a bomb; weights do not shrink that much */
 
 enum { FLAG_ENCRYPTED = 1, FLAG_DESCRIPTOR = 8, FLAG_PATCH = 32, FLAG_STRONG = 64 };
 
@@ -106,6 +107,10 @@ static enum plim_status read_end(struct ckpt *c, const struct zip *z, const uint
 		st = ckpt_pread(c, z->file, z->base + at, p, sizeof(p), &got, err);
 	if (!st && (got < sizeof(p) || get(p, 4) != 0x06064b50))
 		return BAD("end_mismatch", e->at, "the zip64 locator points to no end record");
+	if (!st && e->at - at > END64_BYTES)
+		st = BAD("end_mismatch", at + END64_BYTES,
+			 "%llu bytes stand between the zip's end records: two files in one?",
+			 LL(e->at - at - END64_BYTES));
 	e->at = at;
 	return st ? st : check_end64(c, p, classic, e, err);
 }
@@ -381,6 +386,18 @@ static enum plim_status check_names(struct ckpt *c, const struct zip *z, struct 
 	return st;
 }
 
+/* torch never unpacks a record, other tools do. */
+static bool is_unsafe(const char *name, size_t n)
+{
+	bool unsafe = n && *name == '/';
+
+	for (size_t i = 0; i < n && !unsafe; i++)
+		unsafe = (unsigned char)name[i] < 0x20 || name[i] == 0x7f ||
+			 ((!i || name[i - 1] == '/') && i + 2 <= n && !memcmp(name + i, "..", 2) &&
+			  (i + 2 == n || name[i + 2] == '/'));
+	return unsafe;
+}
+
 static enum plim_status add_entry(struct ckpt *c, struct zip *z, const struct entry *e,
 				  struct span *span, struct plim_err *err)
 {
@@ -397,6 +414,11 @@ static enum plim_status add_entry(struct ckpt *c, struct zip *z, const struct en
 
 	x.name = model_string(c, name, e->name_n, &st, err);
 	x.check = e->crc || !e->bytes ? CKPT_CHECK_CRC : CKPT_CHECK_OFF;
+	if (!st && is_unsafe(name, e->name_n))
+		st = model_find(c, CKPT_WARN, "unsafe_name", z->base + e->header, err,
+				"the name of record '%.*s' leads out of a folder or holds control "
+				"characters: torch never writes such",
+				(int)e->name_n, name);
 	if (!st && (e->flags & (FLAG_ENCRYPTED | FLAG_PATCH | FLAG_STRONG) ||
 		    (e->method && e->method != 8) || e->disk))
 		st = BAD("unreadable_record", z->base + e->header,
@@ -550,46 +572,59 @@ enum plim_status zip_get(struct ckpt *c, uint32_t record, uint64_t limit, uint8_
 
 /* ---- a cut file ---- */
 
+/* Does the descriptor at q, of which `here` bytes are there, end a record of n bytes?  Its size, 0: no. */
+static size_t descriptor_bytes(const uint8_t *q, size_t here, uint64_t n)
+{
+	uint64_t low = n & UINT32_MAX;
+
+	if (here >= 24 && get(q + 8, 8) == n && get(q + 16, 8) == n)
+		return 24;
+	return here >= 16 && get(q + 8, 4) == low && get(q + 12, 4) == low ? 16 : 0;
+}
+
 /*
  * The end of the record whose data begins at `data`: the descriptor whose size field is its distance
- * from there.  Read forward in pieces.  *found false: the file ends first.
+ * from there.  Read forward in pieces, small ones first: most records are.  *found false: the file ends first.
  */
 static enum plim_status find_descriptor(struct ckpt *c, const struct zip *z, uint64_t data,
 					struct ckpt_extent *x, uint64_t *next, bool *found,
 					struct plim_err *err)
 {
-	size_t room = 1 << 20, got;
-	uint8_t *p = mem_new(c->mem, room + 24, 1, err);
-	enum plim_status st = p ? PLIM_OK : mem_status(err);
+	size_t room = 0, got;
+	uint8_t *p = NULL;
+	enum plim_status st = PLIM_OK;
 
 	*found = false;
 	for (uint64_t at = data; !st && !*found && at < z->bytes; at += room) {
 		uint64_t left = z->bytes - at;
-		const uint8_t *q = p;
+		const uint8_t *q;
 
+		if (room < PIECE_BYTES) {
+			mem_free(c->mem, p, room ? room + 24 : 0, 1);
+			room = room ? PIECE_BYTES : 4096;
+			p = mem_new(c->mem, room + 24, 1, err);
+			if (!p)
+				return mem_status(err);
+		}
+		q = p;
 		st = ckpt_pread(c, z->file, z->base + at, p,
 				left < room + 24 ? (size_t)left : room + 24, &got, err);
 		while (!st && (q = memmem(q, got - (size_t)(q - p), "PK\7\10", 4))) {
 			uint64_t n = at + (uint64_t)(q - p) - data;
-			size_t here = got - (size_t)(q - p);
-			size_t w = here >= 24 && get(q + 8, 8) == n && get(q + 16, 8) == n ? 8
-				   : here >= 16 && get(q + 8, 4) == (n & UINT32_MAX) &&
-						   get(q + 12, 4) == (n & UINT32_MAX)
-					   ? 4
-					   : 0;
+			size_t size = descriptor_bytes(q, got - (size_t)(q - p), n);
 
-			if (w) {
+			if (size) {
 				x->crc = (uint32_t)get(q + 4, 4);
 				x->stored_bytes = x->bytes = n;
 				x->check = x->crc || !n ? CKPT_CHECK_CRC : CKPT_CHECK_OFF;
-				*next = data + n + 8 + 2 * w;
+				*next = data + n + size;
 				*found = true;
 				break;
 			}
 			q++;
 		}
 	}
-	mem_free(c->mem, p, room + 24, 1);
+	mem_free(c->mem, p, room ? room + 24 : 0, 1);
 	return st;
 }
 
