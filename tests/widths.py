@@ -15,7 +15,7 @@ for i, path in enumerate(paths):
                 done = subprocess.run([plimsoll, *command, "--width", str(width)], capture_output=True, timeout=120,
                                       env=dict(os.environ, LC_ALL=locale))
                 for line in done.stdout.decode().splitlines():
-                    if len(line) > width and len(line.split()) > 1:
+                    if len(line) > width and len(line.lstrip(" -").split()) > 1:
                         wrong.append(f"{command[0]} {os.path.basename(path)} in {width}: {line}")
 if len(paths) < 20:
     wrong.append(f"{data} has {len(paths)} recordings")

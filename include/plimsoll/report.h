@@ -157,6 +157,7 @@ struct plim_report_oom {
 	size_t stack_count;
 	uint64_t live_bytes, reserved_bytes, bound_bytes, device_free_bytes, free_bytes,
 		largest_free_bytes;
+	bool survived;                       /* the program caught it and went on */
 	struct plim_report_verdict *verdict; /* NULL for those in the middle of many */
 };
 

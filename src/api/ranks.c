@@ -128,7 +128,7 @@ static enum plim_status summarise_device(struct plim_ranks *k, const struct plim
 			return mem_status(err);
 		*row->peak_categories = *d->at_peak.categories;
 	}
-	if (d->oom_count)
+	if (d->oom_count && !d->oom[d->oom_count - 1].survived)
 		st = summarise_death(k, d, row, err);
 	return st;
 }

@@ -323,6 +323,7 @@ static enum plim_status fill_oom(struct plim_report *r, struct report_device *on
 	*out = (struct plim_report_oom){
 		.event = e,
 		.time_us = time_of(r, tl->device, e),
+		.survived = trace_find_death(ev) != e,
 		.requested_bytes = ev->size[e],
 		.segment_bytes = allocator_segment_bytes(&tl->replay->rules, ev->size[e]),
 		.stream = t->streams.n ? t->streams.at[ev->stream[e]] : 0,

@@ -167,6 +167,7 @@ static const struct field_table verdict_table =
 static const struct field oom_rows[] = {
 	FIELD_U64(D, event, "index"),
 	FIELD_U64(D, time_us, "microseconds since 1970; null before PyTorch 2.2"),
+	FIELD_BOOL(D, survived, "the program caught it and went on"),
 	FIELD_U64(D, requested_bytes, "what was asked for, as the allocator had rounded it"),
 	FIELD_U64(D, segment_bytes, "what the driver was asked for (\"Tried to allocate\")"),
 	FIELD_I64(D, stream, "cudaStream_t of the request"),

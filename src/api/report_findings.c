@@ -92,7 +92,7 @@ static void fill_death(const struct plim_report_oom *last, double confidence,
 	const struct plim_report_verdict *v = last->verdict;
 
 	*out = (struct plim_report_finding){ .id = "oom",
-					     .severity = "bad",
+					     .severity = last->survived ? "info" : "bad",
 					     .confidence = confidence,
 					     .title = v->headline,
 					     .bytes = last->requested_bytes,

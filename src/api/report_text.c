@@ -85,10 +85,19 @@ static void verdict(struct text *t, const struct plim_report *r, const struct pl
 
 	if (!v)
 		return;
-	text_hue(t, TEXT_BAD);
-	text_puts(t, v->cause ? "Died of " : "Died, ");
-	text_plain(t);
-	text_wrap_name(t, v->cause ? 8 : 6, 2, v->headline);
+	if (oom->survived) {
+		text_wrap(t, 0, 2,
+			  "A failure that the program caught (a convolution's workspace, or an "
+			  "except "
+			  "of its own); it went on. The last one:");
+		text_puts(t, "  ");
+		text_wrap_name(t, 2, 2, v->headline);
+	} else {
+		text_hue(t, TEXT_BAD);
+		text_puts(t, v->cause ? "Died of " : "Died, ");
+		text_plain(t);
+		text_wrap_name(t, v->cause ? 8 : 6, 2, v->headline);
+	}
 	bound_line(t, v);
 	request_line(t, d, oom);
 	if (oom->frame)

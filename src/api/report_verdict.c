@@ -113,14 +113,17 @@ static void tell_future(struct lines *l, const struct findings_death *d)
 		snprintf(times, sizeof(times), "once");
 	else
 		snprintf(times, sizeof(times), "%u times", d->points_before);
-	add(l, "the program was at this point %s before; from there its memory %s%s%s", times,
-	    !d->still_high_bytes ? "did not rise further"
-	    : hardly             ? "hardly rose further"
-				 : "rose further, by up to ",
-	    d->still_high_bytes && !hardly ? report_size(a, d->still_high_bytes) : "",
-	    d->still_high_bytes && !hardly && d->scaled
-		    ? " (allowing for another size of this request)"
-		    : "");
+	if (d->scaled && d->still_high_bytes)
+		add(l,
+		    "the program was at this point %s before, with requests of other sizes; from "
+		    "there its memory rose further, which for this size is %s at least",
+		    times, report_size(a, d->still_low_bytes));
+	else
+		add(l, "the program was at this point %s before; from there its memory %s%s", times,
+		    !d->still_high_bytes ? "did not rise further"
+		    : hardly             ? "hardly rose further"
+					 : "rose further, by up to ",
+		    d->still_high_bytes && !hardly ? report_size(a, d->still_high_bytes) : "");
 	if (d->climbs >= 4)
 		add(l,
 		    "more was live at this point each of the last %u times than the time before: "
