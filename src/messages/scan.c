@@ -1,0 +1,790 @@
+/*
+ * A log read once, in windows: anchors are looked for, and only the lines that hold one are looked
+ * at.  What is remembered is bounded: the events, one traceback a rank, the line being read.
+ */
+#include "scan.h"
+
+#include <string.h>
+#include <strings.h>
+
+/* A window; of what was searched before it, the start of a long line and the progress in front of it. */
+#define WINDOW_BYTES ((size_t)256 << 10)
+#define BEHIND_BYTES ((size_t)4 << 10)
+/* What must follow an anchor in the window, unless the input ends: a message with all its clauses. */
+#define AHEAD_BYTES ((size_t)8 << 10)
+#define LEAD_MAX_BYTES 160 /* in front of "out of memory", the most that belongs to it */
+#define TRACES 32          /* ranks that may write their tracebacks among each other */
+#define TRACE_LINES 200    /* a message this far behind a traceback's last frame is not its own */
+
+struct open_trace {
+	uint32_t rank;
+	uint64_t last_line, progress; /* 0: free */
+	struct messages_trace trace;
+};
+
+struct scan {
+	struct messages_log *log;
+	struct scan_anchors *anchors;
+	uint32_t file;
+	uint32_t file_rank; /* as the file's name tells, else UINT32_MAX */
+	uint64_t line;      /* of `counted` */
+	const char *counted;
+	struct open_trace traces[TRACES];
+	int best; /* the first row that fits the line at `best_at`; -1: none */
+	struct messages_event found;
+	uint64_t found_at;           /* where its line begins, in bytes of the text */
+	uint64_t flushed_at;         /* the same of the line that was done last */
+	struct scan_columns columns; /* total > 0: in a process table */
+	uint32_t kill;               /* the kernel's kill that details belong to; UINT32_MAX: none */
+	struct scan_line now, below;
+	const char *from, *end;    /* the window, `origin` bytes into the text */
+	const char *start, *stop;  /* of the line that is looked at, NULL: none */
+	uint64_t origin;
+	struct plim_err *err;
+	enum plim_status status;
+};
+
+/* ---- lines ---- */
+
+static int ends_line(char c)
+{
+	return c == '\n' || c == '\r';
+}
+
+static const char *line_start(const char *from, const char *at)
+{
+	while (at > from && !ends_line(at[-1]))
+		at--;
+	return at;
+}
+
+static const char *line_end(const char *at, const char *end)
+{
+	while (at < end && !ends_line(*at))
+		at++;
+	return at;
+}
+
+static uint32_t number_at(const char *p, const char **end)
+{
+	uint32_t v = 0;
+	int digits = 0;
+
+	for (; *p >= '0' && *p <= '9' && digits < 7; p++, digits++)
+		v = 10 * v + (uint32_t)(*p - '0');
+	*end = p;
+	return digits ? v : UINT32_MAX;
+}
+
+/* How loggers and launchers say whose line it is; the number stands between both parts. */
+static const struct {
+	const char *open, *close;
+} rank_marks[] = {
+	{ "[rank", "]:" },	/* PyTorch since 2.2 */
+	{ "[default", "]:" },   /* torchrun --tee */
+	{ "[Rank ", "]" },      /* c10d */
+	{ "[rank ", "]" },
+	{ "[1,", "]<std" },     /* Open MPI --tag-output */
+	{ "(RankActor rank=", ")" },
+	{ "local_rank: ", " " },
+};
+
+static void find_rank(struct scan_line *l)
+{
+	const char *end;
+
+	for (size_t i = 0; i < sizeof(rank_marks) / sizeof(rank_marks[0]); i++) {
+		const char *at = strstr(l->text, rank_marks[i].open);
+		uint32_t rank;
+
+		if (!at || at - l->text > 120)
+			continue;
+		rank = number_at(at + strlen(rank_marks[i].open), &end);
+		if (rank == UINT32_MAX ||
+		    strncmp(end, rank_marks[i].close, strlen(rank_marks[i].close)))
+			continue;
+		l->rank = rank;
+		if (at[0] == '[' && strchr(end, ':')) { /* the line itself begins behind the mark */
+			end += strcspn(end, ":>") + 1;
+			l->body = (size_t)(end - l->text) + (*end == ' ');
+		}
+		return;
+	}
+	/* srun --label: "3: text" */
+	l->rank = number_at(l->text, &end);
+	if (l->rank == UINT32_MAX || end[0] != ':' || end[1] != ' ')
+		l->rank = UINT32_MAX;
+	else
+		l->body = (size_t)(end + 2 - l->text);
+}
+
+/* A line without colours and control characters; of a longer one, what stands around `at`. */
+static void clean(struct scan_line *l, const char *start, const char *end, const char *at)
+{
+	size_t skip;
+
+	if (end - start >= SCAN_LINE_BYTES && at - start > SCAN_LINE_BYTES / 4)
+		start = at - SCAN_LINE_BYTES / 4;
+	l->n = l->body = 0;
+	for (const char *p = start; p < end && l->n < SCAN_LINE_BYTES - 1; p += skip) {
+		skip = *p == '\033' ? scan_decoration(p, (size_t)(end - p), 0) : 0;
+		if (skip)
+			continue;
+		skip = 1;
+		l->text[l->n++] = (char)((unsigned char)*p < ' ' || *p == 0x7f ? ' ' : *p);
+	}
+	l->text[l->n] = 0;
+	l->rank = UINT32_MAX;
+	find_rank(l);
+	if (l->body > l->n)
+		l->body = l->n;
+}
+
+/* Newlines up to `to`, which must not be before what was counted. */
+static void count_to(struct scan *s, const char *to)
+{
+	uint64_t n = 0;
+
+	for (const char *p = s->counted; p < to; p++)
+		n += *p == '\n';
+	s->line += n;
+	s->counted = to > s->counted ? to : s->counted;
+}
+
+/* ---- tracebacks ---- */
+
+static uint32_t rank_of(const struct scan *s)
+{
+	return s->now.rank != UINT32_MAX ? s->now.rank : s->file_rank;
+}
+
+/* The rank's own, or the one that was quiet for longest. */
+static struct open_trace *find_trace(struct scan *s)
+{
+	for (size_t i = 0; i < TRACES; i++)
+		if (s->traces[i].last_line && s->traces[i].rank == rank_of(s))
+			return &s->traces[i];
+	return NULL;
+}
+
+static struct open_trace *trace_of(struct scan *s)
+{
+	struct open_trace *oldest = &s->traces[0], *own = find_trace(s);
+
+	if (own)
+		return own;
+	for (size_t i = 0; i < TRACES; i++) {
+		if (s->traces[i].last_line < oldest->last_line)
+			oldest = &s->traces[i];
+	}
+	*oldest = (struct open_trace){ .rank = rank_of(s), .progress = PLIM_UNKNOWN };
+	scan_trace_start(&oldest->trace);
+	return oldest;
+}
+
+static void take_trace(struct scan *s, struct messages_event *e)
+{
+	struct open_trace *t = find_trace(s);
+
+	if (!t || t->last_line + TRACE_LINES < s->line || !t->trace.frames)
+		return;
+	e->trace = t->trace;
+	e->trace.step = t->progress;
+}
+
+/* ---- events ---- */
+
+static void event_start(struct messages_event *e)
+{
+	static const struct messages_bytes unknown = { PLIM_UNKNOWN, PLIM_UNKNOWN };
+	struct messages_oom *o = &e->oom;
+
+	memset(e, 0, sizeof(*e));
+	o->tried = o->total = o->free = o->allowed = o->allocated = o->unallocated = unknown;
+	o->private_pools = o->reserved = o->this_process = o->others = unknown;
+	o->device = UINT32_MAX;
+	e->used = e->limit = e->rss = unknown;
+	e->pid = e->code = e->need_blocks = PLIM_UNKNOWN;
+	scan_trace_start(&e->trace);
+}
+
+static int same_bytes(struct messages_bytes a, struct messages_bytes b)
+{
+	return a.low == b.low && a.high == b.high;
+}
+
+/*
+ * The same failure told again: by an exception that wraps it, by the next rank, or as it happened
+ * once more.  Ranks differ in what they hold, so of theirs only the request and the place count.
+ */
+static int is_same(const struct messages_event *a, const struct messages_event *b)
+{
+	int other_rank = a->rank_count && b->rank_count && a->ranks[0] != b->ranks[0];
+
+	if (a->wording != b->wording || a->pid != b->pid || strcmp(a->process, b->process) ||
+	    strcmp(a->group, b->group) || !same_bytes(a->oom.tried, b->oom.tried) ||
+	    a->need_blocks != b->need_blocks)
+		return 0;
+	if (a->trace.frames && b->trace.frames &&
+	    (a->trace.user.line != b->trace.user.line || a->trace.moment != b->trace.moment))
+		return 0;
+	return other_rank ||
+	       (same_bytes(a->oom.allocated, b->oom.allocated) &&
+		same_bytes(a->oom.free, b->oom.free) && same_bytes(a->oom.total, b->oom.total) &&
+		a->oom.device == b->oom.device);
+}
+
+static void add_rank(struct messages_event *e, uint32_t rank)
+{
+	uint32_t i = 0;
+
+	if (rank == UINT32_MAX)
+		return;
+	while (i < e->rank_count && e->ranks[i] < rank)
+		i++;
+	if (i < e->rank_count && e->ranks[i] == rank)
+		return;
+	if (e->rank_count == MESSAGES_RANKS) {
+		e->ranks_left_out++;
+		return;
+	}
+	memmove(&e->ranks[i + 1], &e->ranks[i], (e->rank_count - i) * sizeof(*e->ranks));
+	e->ranks[i] = rank;
+	e->rank_count++;
+}
+
+static void repeat(struct messages_event *old, const struct messages_event *e)
+{
+	old->times++;
+	old->last_line = e->line;
+	if (e->rank_count)
+		add_rank(old, e->ranks[0]);
+	if (!old->trace.frames)
+		old->trace = e->trace;
+}
+
+/* The step that is shown in front of the line. */
+static uint64_t step_before(const struct scan *s)
+{
+	size_t n = (size_t)(s->start - s->from);
+
+	n = n < BEHIND_BYTES ? n : BEHIND_BYTES;
+	return scan_progress(s->start - n, n);
+}
+
+/* When no more fit, the newest takes the last place. */
+static uint32_t keep(struct scan *s, struct messages_event *e)
+{
+	struct messages_log *log = s->log;
+
+	for (size_t i = 0; i < log->events.n; i++) {
+		if (is_same(&log->events.at[i], e)) {
+			repeat(&log->events.at[i], e);
+			return (uint32_t)i;
+		}
+	}
+	if (e->trace.step == PLIM_UNKNOWN)
+		e->trace.step = step_before(s);
+	if (log->events.n == MESSAGES_EVENTS) {
+		log->left_out++;
+		log->events.n--;
+	}
+	s->status = vec_push(log->mem, &log->events, *e, s->err);
+	return s->status ? UINT32_MAX : (uint32_t)log->events.n - 1;
+}
+
+static int is_kernels(const struct messages_event *e)
+{
+	return e->wording->family == MESSAGES_KERNEL;
+}
+
+/* The kernel tells a kill in several lines: who asked, usage, the table, and at last whom it killed. */
+static struct messages_event *kill_of(struct scan *s, struct messages_event *e)
+{
+	if (s->kill == UINT32_MAX)
+		s->kill = keep(s, e);
+	return s->kill == UINT32_MAX ? NULL : &s->log->events.at[s->kill];
+}
+
+static void add_detail(struct scan *s, struct messages_event *e)
+{
+	struct messages_event *k = kill_of(s, e);
+
+	if (!k)
+		return;
+	if (e->group[0])
+		memcpy(k->group, e->group, sizeof(k->group));
+	if (e->used.low != PLIM_UNKNOWN && k->used.low == PLIM_UNKNOWN)
+		k->used = e->used;
+	if (e->limit.low != PLIM_UNKNOWN && k->limit.low == PLIM_UNKNOWN)
+		k->limit = e->limit;
+	if (e->process[0] && !k->process[0])
+		memcpy(k->process, e->process, sizeof(k->process));
+}
+
+/* Whom it killed: the event that its details began. */
+static void end_kill(struct scan *s, struct messages_event *e)
+{
+	struct messages_event *k = s->kill == UINT32_MAX ? NULL : &s->log->events.at[s->kill];
+
+	if (k && k->wording->class == MESSAGES_DETAIL && is_kernels(k)) {
+		k->wording = e->wording;
+		k->pid = e->pid;
+		k->rss = e->rss;
+		memcpy(k->process, e->process, sizeof(k->process));
+		memcpy(k->text, e->text, sizeof(k->text));
+		k->last_line = e->line;
+	} else {
+		keep(s, e);
+	}
+	s->kill = UINT32_MAX;
+}
+
+static void event_place(struct scan *s, struct messages_event *e, uint64_t line)
+{
+	e->file = s->file;
+	e->line = e->last_line = line;
+	e->times = 1;
+	add_rank(e, rank_of(s));
+	if (e->wording->class < MESSAGES_DETAIL)
+		take_trace(s, e);
+	snprintf(e->text, sizeof(e->text), "%s", s->now.text + s->now.body);
+}
+
+/* The line is done: what fitted it best is an event. */
+static void flush(struct scan *s)
+{
+	struct messages_event *e = &s->found;
+
+	if (s->best < 0)
+		return;
+	e->wording = &scan_wordings[s->best];
+	s->best = -1;
+	s->flushed_at = s->found_at;
+	if (e->wording->class == MESSAGES_NOTHING)
+		return;
+	event_place(s, e, s->line);
+	if (e->wording->class == MESSAGES_DETAIL)
+		add_detail(s, e);
+	else if (is_kernels(e) && e->wording->class <= MESSAGES_HOST_KILL)
+		end_kill(s, e);
+	else
+		keep(s, e);
+}
+
+/* ---- what an anchor may begin ---- */
+
+static int try_pytorch(struct scan *s, const char *at)
+{
+	const char *lead = at - s->start > LEAD_MAX_BYTES ? at - LEAD_MAX_BYTES : s->start;
+	const char *end = s->end - at > (ptrdiff_t)AHEAD_BYTES ? at + AHEAD_BYTES : s->end;
+
+	event_start(&s->found);
+	return scan_is_trigger(at, (size_t)(s->end - at)) &&
+	       messages_parse_oom(lead, (size_t)(end - lead), &s->found.oom);
+}
+
+static void try_row(struct scan *s, int row, const char *at)
+{
+	uint64_t line_at = s->origin + (uint64_t)(s->start - s->from);
+	struct messages_event e;
+
+	if ((s->best >= 0 && s->best <= row) || s->flushed_at == line_at)
+		return;
+	if (row == SCAN_ROW_PYTORCH) {
+		if (!try_pytorch(s, at))
+			return;
+	} else {
+		event_start(&e);
+		if (!scan_match(scan_wordings[row].pattern, &s->now, &e))
+			return;
+		s->found = e;
+	}
+	s->best = row;
+	s->found_at = line_at;
+}
+
+static void frame(struct scan *s)
+{
+	struct open_trace *t = trace_of(s);
+	const char *below = s->stop;
+
+	while (below < s->end && ends_line(*below) && below - s->stop < 2)
+		below++;
+	clean(&s->below, below, line_end(below, s->end), below);
+	t->last_line = s->line;
+	scan_trace_frame(&t->trace, &s->now, &s->below);
+}
+
+static void traceback(struct scan *s)
+{
+	struct open_trace *t = trace_of(s);
+	uint64_t step = step_before(s);
+
+	scan_trace_start(&t->trace);
+	t->last_line = s->line;
+	if (step != PLIM_UNKNOWN)
+		t->progress = step;
+}
+
+/* A table's head: its rows follow. */
+static void table(struct scan *s)
+{
+	struct messages_event e;
+	struct scan_columns columns;
+
+	if (!scan_table_head(&s->now, &columns))
+		return;
+	event_start(&e);
+	e.wording = &scan_table_wording;
+	event_place(s, &e, s->line);
+	if (kill_of(s, &e))
+		s->columns = columns;
+}
+
+/* All that may begin at an anchor of the current line. */
+static void look_at(struct scan *s, int16_t entry, const char *at)
+{
+	const struct scan_anchors *a = s->anchors;
+
+	for (; entry >= 0; entry = a->entries[entry].next) {
+		int id = a->entries[entry].id;
+
+		if (strncasecmp(a->entries[entry].anchor, at, SCAN_ANCHOR_BYTES))
+			continue;
+		switch (id) {
+		case SCAN_FRAME: frame(s); break;
+		case SCAN_TRACEBACK: traceback(s); break;
+		case SCAN_TABLE: table(s); break;
+		default: try_row(s, id, at);
+		}
+	}
+}
+
+/* ---- windows ---- */
+
+/*
+ * Is `at` in the line that is looked at?  A line that is longer than what is kept of one is looked
+ * at in pieces, so that a gigabyte without a line feed takes no longer than another.
+ */
+static int in_line(const struct scan *s, const char *at)
+{
+	if (!s->start || at >= s->stop)
+		return 0;
+	return (s->stop < s->end && ends_line(*s->stop)) || at - s->start < SCAN_LINE_BYTES / 2;
+}
+
+static void open_line(struct scan *s, const char *at)
+{
+	const char *from = at - s->from > (ptrdiff_t)BEHIND_BYTES ? at - BEHIND_BYTES : s->from;
+	const char *end = s->end - at > SCAN_LINE_BYTES ? at + SCAN_LINE_BYTES : s->end;
+
+	flush(s);
+	count_to(s, at);
+	s->start = line_start(from, at);
+	s->stop = line_end(at, end);
+	if (s->stop - s->start >= SCAN_LINE_BYTES && at - s->start > SCAN_LINE_BYTES / 4)
+		s->start = at - SCAN_LINE_BYTES / 4;
+	clean(&s->now, s->start, s->stop, at);
+}
+
+/* Rows of a process table, from a line's start; where they end. */
+static const char *table_rows(struct scan *s, const char *p, const char *end, int last)
+{
+	while (s->columns.total && p < end) {
+		const char *stop = line_end(p, end);
+
+		if (stop == end && !last)
+			return p;
+		clean(&s->now, p, stop, p);
+		if (s->kill == UINT32_MAX ||
+		    !scan_table_row(&s->now, &s->columns, &s->log->events.at[s->kill]))
+			s->columns.total = 0;
+		else
+			p = stop < end ? stop + 1 : stop;
+		if (p < end && p > stop && *stop == '\r' && *p == '\n')
+			p++;
+	}
+	return p;
+}
+
+/*
+ * Look for anchors in [p, end); `from` is the start of what is still there before p.  Returns where
+ * to go on: what is behind is too near to the end to be judged.
+ */
+static const char *scan_window(struct scan *s, const char *from, const char *p, const char *end,
+			       int last)
+{
+	const char *safe = last ? end : end - AHEAD_BYTES;
+
+	s->from = from;
+	s->end = end;
+	s->counted = p;
+	s->start = s->stop = NULL;
+	while (p < safe && !s->status) {
+		int16_t entry;
+
+		if (s->columns.total) {
+			p = table_rows(s, p, end, last);
+			if (s->columns.total)
+				break; /* the next row is cut by the window's end */
+			continue;
+		}
+		p = scan_anchors_find(s->anchors, p, end, &entry);
+		if (p >= safe)
+			break;
+		if (!in_line(s, p))
+			open_line(s, p);
+		look_at(s, entry, p);
+		p = s->columns.total ? s->stop + (s->stop < end) : p + 1;
+	}
+	flush(s);
+	p = p < safe ? safe : p;
+	count_to(s, p);
+	return p;
+}
+
+/* ---- text of two bytes a character ---- */
+
+enum { NARROW, LITTLE, BIG };
+
+static int width_of(const uint8_t *p, size_t n)
+{
+	if (n < 2)
+		return NARROW;
+	return p[0] == 0xff && p[1] == 0xfe ? LITTLE : p[0] == 0xfe && p[1] == 0xff ? BIG : NARROW;
+}
+
+/* What is not ASCII is no part of a wording. */
+static size_t narrow(const uint8_t *p, size_t n, int order, char *to)
+{
+	size_t i;
+
+	for (i = 0; i + 1 < n; i += 2) {
+		unsigned c = order == LITTLE ? p[i] | (unsigned)p[i + 1] << 8
+					     : p[i + 1] | (unsigned)p[i] << 8;
+
+		to[i / 2] = (char)(c < 0x80 ? c : '?');
+	}
+	return i / 2;
+}
+
+/* ---- a source ---- */
+
+/* How much of [base, done) stays in front of the next window. */
+static size_t stays(struct scan *s, const char *base, const char *done)
+{
+	size_t behind = (size_t)(done - base);
+
+	behind = behind < BEHIND_BYTES ? behind : BEHIND_BYTES;
+	s->origin += (uint64_t)(done - base) - behind;
+	return behind;
+}
+
+static enum plim_status scan_narrow(struct scan *s, struct source *src)
+{
+	const uint8_t *keep = src->p;
+	size_t behind = 0;
+
+	for (;;) {
+		enum plim_status st = source_need(src, keep, behind + WINDOW_BYTES, s->err);
+		const char *base = (const char *)src->p, *end = (const char *)src->end, *done;
+		int last = st || (size_t)(end - base) < behind + WINDOW_BYTES;
+
+		done = scan_window(s, base, base + behind, end, last);
+		if (last || s->status)
+			return st ? st : s->status;
+		behind = stays(s, base, done);
+		keep = (const uint8_t *)done - behind;
+	}
+}
+
+static enum plim_status scan_wide(struct scan *s, struct source *src, int width, char *buffer)
+{
+	size_t behind = 0, kept = 0;
+
+	for (;;) {
+		enum plim_status st = source_need(src, src->p, 2 * WINDOW_BYTES, s->err);
+		size_t n = (size_t)(src->end - src->p);
+		const char *done;
+		int last;
+
+		n = narrow(src->p, n < 2 * WINDOW_BYTES ? n : 2 * WINDOW_BYTES, width,
+			   buffer + kept);
+		src->p += 2 * n;
+		kept += n;
+		last = st || n < WINDOW_BYTES;
+		done = scan_window(s, buffer, buffer + behind, buffer + kept, last);
+		if (last || s->status)
+			return st ? st : s->status;
+		behind = stays(s, buffer, done);
+		kept -= (size_t)(done - buffer) - behind;
+		memmove(buffer, done - behind, kept);
+	}
+}
+
+static enum plim_status scan_source(struct scan *s, struct source *src)
+{
+	const size_t room = WINDOW_BYTES + BEHIND_BYTES + AHEAD_BYTES;
+	int width = width_of(src->p, (size_t)(src->end - src->p));
+	struct mem *m = s->log->mem;
+	enum plim_status st;
+	char *buffer;
+
+	s->line = 1;
+	s->flushed_at = PLIM_UNKNOWN;
+	if (width == NARROW)
+		return scan_narrow(s, src);
+	buffer = mem_new(m, room, 1, s->err);
+	st = buffer ? scan_wide(s, src, width, buffer) : mem_status(s->err);
+	mem_free(m, buffer, room, 1);
+	return st;
+}
+
+/* ---- files ---- */
+
+/* "rank_3.log", "rank3/out.txt", torchrun's "attempt_0/3/stderr.log". */
+static uint32_t rank_of_name(const char *name)
+{
+	const char *at = strcasestr(name, "rank"), *end, *slash = strrchr(name, '/'), *p = slash;
+	uint32_t rank = UINT32_MAX;
+
+	for (; at && rank == UINT32_MAX; at = strcasestr(at + 4, "rank")) {
+		end = at + 4 + strspn(at + 4, "_-.=");
+		rank = number_at(end, &end);
+	}
+	if (rank != UINT32_MAX || !slash || strncmp(slash, "/std", 4))
+		return rank;
+	while (p > name && p[-1] != '/')
+		p--;
+	rank = number_at(p, &end);
+	return end == slash ? rank : UINT32_MAX;
+}
+
+/* A file that holds zero bytes is no text, save that of two bytes a character. */
+static int is_text(const struct source *src)
+{
+	size_t n = (size_t)(src->end - src->p);
+
+	return width_of(src->p, n) != NARROW || !memchr(src->p, 0, n < 4096 ? n : 4096);
+}
+
+static enum plim_status add_file(struct scan *s, const char *name)
+{
+	struct messages_log *log = s->log;
+	size_t n = strlen(name) + 1;
+	struct messages_file file = { .path = mem_new(log->mem, n, 1, s->err) };
+	enum plim_status st;
+
+	if (!file.path)
+		return mem_status(s->err);
+	memcpy(file.path, name, n);
+	s->file = (uint32_t)log->files.n;
+	s->file_rank = rank_of_name(name);
+	st = vec_push(log->mem, &log->files, file, s->err);
+	if (st)
+		mem_free(log->mem, file.path, n, 1);
+	return st;
+}
+
+static void end_file(struct scan *s, const struct source *src)
+{
+	struct messages_file *file = &s->log->files.at[s->file];
+	struct source_info info;
+
+	source_get_info(src, &info);
+	file->compression = info.compression;
+	file->bytes = info.decoded_bytes;
+	file->lines = s->line - 1;
+	if (info.decoded_bytes)
+		file->lines += src->end > src->p && src->end[-1] != '\n';
+	s->log->bytes += file->bytes;
+	s->log->lines += file->lines;
+}
+
+static enum plim_status scan_file(struct scan *s, const struct messages_scan *what,
+				  struct source *src)
+{
+	enum plim_status st = PLIM_OK;
+
+	if (what->text_only && !is_text(src)) {
+		*what->skipped = 1;
+		return PLIM_OK;
+	}
+	st = add_file(s, what->name);
+	if (st)
+		return st;
+	st = scan_source(s, src);
+	end_file(s, src);
+	return st;
+}
+
+enum plim_status messages_scan(struct messages_log *log, const struct messages_scan *what,
+			       struct plim_err *err)
+{
+	struct source *src;
+	struct plim_err own;
+	struct scan *s;
+	enum plim_status st;
+
+	err = err ? err : &own;
+	if (what->skipped)
+		*what->skipped = 0;
+	st = source_open(log->mem, what->path, NULL, &src, err);
+	if (st)
+		return st;
+	s = mem_new(log->mem, 1, sizeof(*s), err);
+	st = s ? PLIM_OK : mem_status(err);
+	if (!st) {
+		s->log = log;
+		s->err = err;
+		s->best = -1;
+		s->kill = UINT32_MAX;
+		st = scan_anchors_new(log->mem, &s->anchors, err);
+	}
+	if (!st)
+		st = scan_file(s, what, src);
+	if (s)
+		scan_anchors_free(log->mem, s->anchors);
+	mem_free(log->mem, s, 1, sizeof(*s));
+	source_close(src);
+	return st;
+}
+
+void messages_init(struct messages_log *log, struct mem *m)
+{
+	*log = (struct messages_log){ .mem = m };
+}
+
+void messages_release(struct messages_log *log)
+{
+	for (size_t i = 0; i < log->files.n; i++)
+		mem_free(log->mem, log->files.at[i].path, strlen(log->files.at[i].path) + 1, 1);
+	vec_release(log->mem, &log->files);
+	vec_release(log->mem, &log->events);
+}
+
+enum plim_status messages_find_oom(struct mem *m, const char *path, struct messages_oom *out,
+				   int *found, struct plim_err *err)
+{
+	const struct messages_scan what = { .path = path, .name = path };
+	struct messages_log log;
+	enum plim_status st;
+	uint64_t newest = 0;
+
+	*found = 0;
+	messages_init(&log, m);
+	st = messages_scan(&log, &what, err);
+	for (size_t i = 0; !st && i < log.events.n; i++) {
+		const struct messages_event *e = &log.events.at[i];
+
+		if (e->wording != &scan_wordings[SCAN_ROW_PYTORCH] || e->last_line < newest)
+			continue;
+		newest = e->last_line;
+		*out = e->oom;
+		out->line = e->last_line;
+		*found = 1;
+	}
+	messages_release(&log);
+	return st;
+}
