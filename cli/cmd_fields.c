@@ -2,6 +2,7 @@
 #include "cmd.h"
 
 #include <plimsoll/whatif.h>
+#include <plimsoll/why.h>
 
 #include <string.h>
 
@@ -12,6 +13,7 @@ static const struct {
 } schemas[] = {
 	{ "report", plim_report_fields },
 	{ "whatif", plim_whatif_fields },
+	{ "why", plim_why_fields },
 };
 
 static int fields_run(const void *values, int argc, char **argv)

@@ -6,5 +6,6 @@
 #include <plimsoll/report.h>
 #include <plimsoll/status.h>
 #include <plimsoll/whatif.h>
+#include <plimsoll/why.h>
 
 #endif

@@ -15,9 +15,11 @@ static const struct pattern_field {
 	enum kind kind;
 	size_t offset, size;
 } fields[] = {
-#define FIELD(name, kind, member) \
-	{ name, kind, offsetof(struct messages_event, member), \
-	  sizeof(((struct messages_event *)0)->member) }
+#define FIELD(name, kind, member)                                    \
+	{                                                            \
+		name, kind, offsetof(struct messages_event, member), \
+			sizeof(((struct messages_event *)0)->member) \
+	}
 	FIELD("tried", SIZE, oom.tried),
 	FIELD("total", SIZE, oom.total),
 	FIELD("free", SIZE, oom.free),
@@ -136,16 +138,14 @@ static const char *read_field(const struct pattern_field *f, const char *at, con
 		if (n)
 			memcpy(to, &bytes, sizeof(bytes));
 		return n ? at + n : NULL;
-	case NUMBER:
-		return read_number(at, end, to);
+	case NUMBER: return read_number(at, end, to);
 	case COUNT32:
 		at = read_number(at, end, &number);
 		if (!at || number >= UINT32_MAX)
 			return NULL;
 		*(uint32_t *)to = (uint32_t)number;
 		return at;
-	default:
-		return read_word(at, end, stop, to, f->size);
+	default: return read_word(at, end, stop, to, f->size);
 	}
 }
 
@@ -194,8 +194,7 @@ static int match_here(const char *pattern, const char *at, struct cursor *c)
 		size_t n;
 
 		switch (*pattern) {
-		case '*':
-			return match_behind_gap(pattern + 1, at, c);
+		case '*': return match_behind_gap(pattern + 1, at, c);
 		case '|':
 			if (at > c->start && at < c->end && is_word(at[-1]) && is_word(*at))
 				return 0;
@@ -212,8 +211,7 @@ static int match_here(const char *pattern, const char *at, struct cursor *c)
 					c->event);
 			pattern += n + 1;
 			break;
-		default:
-			at = letter(*pattern, at, c->end);
+		default: at = letter(*pattern, at, c->end);
 		}
 		if (!at)
 			return 0;

@@ -35,10 +35,10 @@ struct scan {
 	uint64_t found_at;           /* where its line begins, in bytes of the text */
 	uint64_t flushed_at;         /* the same of the line that was done last */
 	struct scan_columns columns; /* total > 0: in a process table */
-	uint32_t kill;               /* the kernel's kill that details belong to; UINT32_MAX: none */
+	uint32_t kill; /* the kernel's kill that details belong to; UINT32_MAX: none */
 	struct scan_line now, below;
-	const char *from, *end;    /* the window, `origin` bytes into the text */
-	const char *start, *stop;  /* of the line that is looked at, NULL: none */
+	const char *from, *end;   /* the window, `origin` bytes into the text */
+	const char *start, *stop; /* of the line that is looked at, NULL: none */
 	uint64_t origin;
 	struct plim_err *err;
 	enum plim_status status;
@@ -80,13 +80,11 @@ static uint32_t number_at(const char *p, const char **end)
 static const struct {
 	const char *open, *close;
 } rank_marks[] = {
-	{ "[rank", "]:" },	/* PyTorch since 2.2 */
-	{ "[default", "]:" },   /* torchrun --tee */
-	{ "[Rank ", "]" },      /* c10d */
-	{ "[rank ", "]" },
-	{ "[1,", "]<std" },     /* Open MPI --tag-output */
-	{ "(RankActor rank=", ")" },
-	{ "local_rank: ", " " },
+	{ "[rank", "]:" },                               /* PyTorch since 2.2 */
+	{ "[default", "]:" },                            /* torchrun --tee */
+	{ "[Rank ", "]" },                               /* c10d */
+	{ "[rank ", "]" },           { "[1,", "]<std" }, /* Open MPI --tag-output */
+	{ "(RankActor rank=", ")" }, { "local_rank: ", " " },
 };
 
 static void find_rank(struct scan_line *l)

@@ -21,7 +21,7 @@ size_t scan_decoration(const char *p, size_t n, int line_start);
 struct scan_line {
 	char text[SCAN_LINE_BYTES];
 	size_t n;
-	size_t body; /* where it starts behind "[rank3]: " and the like */
+	size_t body;   /* where it starts behind "[rank3]: " and the like */
 	uint32_t rank; /* UINT32_MAX: not told */
 };
 

@@ -6,9 +6,21 @@
 
 /* Installed packages, the interpreter, and what has no file. */
 static const char *const not_the_users[] = {
-	"site-packages/", "dist-packages/", "/lib/python", "\\lib\\", "<frozen", "<string>",
-	"<__array_function__", "/importlib/", "runpy.py", "/torch/nn/", "/torch/autograd/",
-	"/torch/optim/", "/torch/utils/", "/torch/distributed/", "/torch/_",
+	"site-packages/",
+	"dist-packages/",
+	"/lib/python",
+	"\\lib\\",
+	"<frozen",
+	"<string>",
+	"<__array_function__",
+	"/importlib/",
+	"runpy.py",
+	"/torch/nn/",
+	"/torch/autograd/",
+	"/torch/optim/",
+	"/torch/utils/",
+	"/torch/distributed/",
+	"/torch/_",
 };
 
 /*
@@ -110,7 +122,8 @@ static void read_source(struct messages_frame *f, const struct scan_line *source
 	while (p < end && (*p == ' ' || *p == '\t'))
 		p++;
 	/* it is indented below its frame */
-	if (p == source->text + source->body || !strncmp(p, "File \"", 6) || strspn(p, "^~ ") == (size_t)(end - p))
+	if (p == source->text + source->body || !strncmp(p, "File \"", 6) ||
+	    strspn(p, "^~ ") == (size_t)(end - p))
 		return;
 	copy_start(f->source, sizeof(f->source), p, (size_t)(end - p));
 }
@@ -131,7 +144,8 @@ static int read_frame(struct messages_frame *f, const struct scan_line *line,
 	if (!q)
 		return 0;
 	copy_end(f->file, sizeof(f->file), p, (size_t)(q - p));
-	for (p = q + sizeof(middle) - 1; p < end && *p >= '0' && *p <= '9' && number < 99999999; p++)
+	for (p = q + sizeof(middle) - 1; p < end && *p >= '0' && *p <= '9' && number < 99999999;
+	     p++)
 		number = 10 * number + (uint32_t)(*p - '0');
 	f->line = number;
 	if ((size_t)(end - p) > sizeof(in) - 1 && !memcmp(p, in, sizeof(in) - 1)) {
@@ -242,8 +256,7 @@ uint64_t scan_progress(const char *text, size_t n)
 			size_t len = strlen(step_words[w]);
 
 			if ((*p | 0x20) == step_words[w][0] && (size_t)(end - p) > len &&
-			    !strncasecmp(p, step_words[w], len) &&
-			    word_step(p, len, end, &found))
+			    !strncasecmp(p, step_words[w], len) && word_step(p, len, end, &found))
 				step = found;
 		}
 	}

@@ -6,24 +6,24 @@
 #include "scan.h"
 
 const char *const messages_family_names[MESSAGES_FAMILIES] = {
-	"PyTorch",    "CUDA",  "ROCm",   "XPU",        "NCCL",    "DataLoader",
-	"Python",     "shell", "launcher", "kernel",   "Slurm",   "Kubernetes",
-	"systemd",    "JAX",   "TensorFlow", "llama.cpp", "serving", "library",
+	"PyTorch", "CUDA",  "ROCm",       "XPU",       "NCCL",    "DataLoader",
+	"Python",  "shell", "launcher",   "kernel",    "Slurm",   "Kubernetes",
+	"systemd", "JAX",   "TensorFlow", "llama.cpp", "serving", "library",
 };
 
 #define SHM_SAYS "processes pass tensors through /dev/shm, and it is full or too small"
-#define FULL_CARD                                                                             \
+#define FULL_CARD                                                                              \
 	"the library could not get memory for itself, outside PyTorch's allocator: as a rule " \
 	"the card was full"
-#define LEAVE_ROOM                                                                               \
-	"leave room beside PyTorch: its cache can take the whole card; "                         \
+#define LEAVE_ROOM                                                       \
+	"leave room beside PyTorch: its cache can take the whole card; " \
 	"torch.cuda.set_per_process_memory_fraction(0.9) keeps some back"
-#define BLOCKING                                                                              \
+#define BLOCKING \
 	"run it again with CUDA_LAUNCH_BLOCKING=1: the traceback then shows the call that failed"
-#define OTHER_RANK                                                                            \
+#define OTHER_RANK                                                                             \
 	"look at the other ranks' logs: one of them died, hung or was slower before this one " \
 	"gave up"
-#define GPU_BROKEN                                                                               \
+#define GPU_BROKEN                                                                                 \
 	"look at dmesg and nvidia-smi -q -d ECC,PAGE_RETIREMENT; drain the node, a smaller batch " \
 	"does not help"
 
@@ -34,15 +34,18 @@ const struct messages_wording scan_wordings[] = {
 	  "MPS backend out of memory (MPS allocated: {allocated}, other allocations: {others}, max "
 	  "allowed: {allowed}). Tried to allocate {tried}",
 	  NULL, NULL },
-	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "INTERNAL ASSERT FAILED at*CUDACachingAllocator.cpp",
-	  "PyTorch's allocator failed while it wrote an out-of-memory message (NVML did not answer): "
+	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1,
+	  "INTERNAL ASSERT FAILED at*CUDACachingAllocator.cpp",
+	  "PyTorch's allocator failed while it wrote an out-of-memory message (NVML did not "
+	  "answer): "
 	  "the card was full",
 	  NULL },
 	/* Triton's on-chip memory: triton/runtime/errors.py */
 	{ MESSAGES_LIBRARY, MESSAGES_OTHER, 1, "out of resource: shared memory",
 	  "a Triton kernel wants more of the GPU's on-chip shared memory than there is: not the "
 	  "card's memory",
-	  "smaller block sizes or fewer stages (num_stages) of that kernel; a smaller batch does not "
+	  "smaller block sizes or fewer stages (num_stages) of that kernel; a smaller batch does "
+	  "not "
 	  "help" },
 	/* -- JAX, XLA: xla/service, tsl/framework/bfc_allocator.cc -- */
 	{ MESSAGES_JAX, MESSAGES_DEVICE, 1,
@@ -70,8 +73,8 @@ const struct messages_wording scan_wordings[] = {
 	  NULL },
 	/* -- llama.cpp: ggml/src -- */
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1,
-	  "alloc_buffer: allocating {tried} on device {device}: cudaMalloc failed: out of memory", NULL,
-	  NULL },
+	  "alloc_buffer: allocating {tried} on device {device}: cudaMalloc failed: out of memory",
+	  NULL, NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "cudaMalloc failed: out of memory", NULL, NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "failed to allocate CUDA{device} buffer", NULL,
 	  NULL },
@@ -79,8 +82,8 @@ const struct messages_wording scan_wordings[] = {
 	  NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "failed to allocate buffer for kv cache", NULL,
 	  NULL },
-	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "kIOGPUCommandBufferCallbackErrorOutOfMemory", NULL,
-	  NULL },
+	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "kIOGPUCommandBufferCallbackErrorOutOfMemory",
+	  NULL, NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "Device memory allocation of size {tried} failed",
 	  NULL, NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "ErrorOutOfDeviceMemory", NULL, NULL },
@@ -90,27 +93,32 @@ const struct messages_wording scan_wordings[] = {
 	  "model requires more system memory ({tried}) than is available ({free})", NULL, NULL },
 	/* -- serving: vllm/worker, vllm/v1/core/kv_cache_utils.py, sglang, TGI -- */
 	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1, "No available memory for the cache blocks",
-	  "after the weights and one profiling pass, nothing of the server's share was left for the "
+	  "after the weights and one profiling pass, nothing of the server's share was left for "
+	  "the "
 	  "KV cache",
 	  NULL },
 	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1,
 	  "{tried} KV cache is needed, which is larger than the available KV cache memory ({free})",
-	  "one request of the full length needs more KV cache than the server's share leaves", NULL },
+	  "one request of the full length needs more KV cache than the server's share leaves",
+	  NULL },
 	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1,
-	  "max seq len ({code}) is larger than the maximum number of tokens that can be stored in KV "
+	  "max seq len ({code}) is larger than the maximum number of tokens that can be stored in "
+	  "KV "
 	  "cache ({blocks})",
-	  "one request of the full length needs more KV cache than the server's share leaves", NULL },
+	  "one request of the full length needs more KV cache than the server's share leaves",
+	  NULL },
 	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1,
 	  "Free memory on device*on startup is less than desired GPU memory utilization",
 	  "somebody else holds a part of the card already", NULL },
 	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1, "Error in memory profiling",
 	  "another process gave memory back while the server measured what it may take",
 	  "start servers that share a card one after another" },
-	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1, "try to increase --mem-fraction-static", NULL, NULL },
+	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1, "try to increase --mem-fraction-static", NULL,
+	  NULL },
 	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1, "Not enough memory to handle {code} prefill tokens",
 	  NULL, "lower --max-batch-prefill-tokens" },
-	{ MESSAGES_SERVING, MESSAGES_DEVICE, 1, "Requested amount of GPU memory ({tried}) could not be allocated",
-	  NULL, NULL },
+	{ MESSAGES_SERVING, MESSAGES_DEVICE, 1,
+	  "Requested amount of GPU memory ({tried}) could not be allocated", NULL, NULL },
 	/* -- libraries -- */
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "Error out of memory at line*in file *ops.c",
 	  "bitsandbytes could not get memory", NULL },
@@ -125,8 +133,8 @@ const struct messages_wording scan_wordings[] = {
 	  NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
 	  "Available memory of {free} is smaller than requested bytes of {tried}", NULL, NULL },
-	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "Out of memory error on GPU {device}. Cannot allocate {tried}",
-	  NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
+	  "Out of memory error on GPU {device}. Cannot allocate {tried}", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_NOTHING, 1, "pytorch allocator cache flushes since last step",
 	  NULL, NULL },
 	/* -- ROCm and XPU -- */
@@ -144,12 +152,14 @@ const struct messages_wording scan_wordings[] = {
 	  "run it again with AMD_SERIALIZE_KERNEL=3: the traceback then shows the call" },
 	/* -- NCCL: nccl/src -- */
 	{ MESSAGES_NCCL, MESSAGES_DEVICE, 1, "Cuda failure*'out of memory'",
-	  "NCCL could not get memory for its buffers, outside PyTorch's allocator: the card was full",
+	  "NCCL could not get memory for its buffers, outside PyTorch's allocator: the card was "
+	  "full",
 	  LEAVE_ROOM },
 	{ MESSAGES_NCCL, MESSAGES_SHARED, 1,
 	  "Error while creating shared memory segment*(size {tried})", SHM_SAYS, NULL },
 	{ MESSAGES_NCCL, MESSAGES_OTHER, 1, "Watchdog caught collective operation timeout",
-	  "a collective waited for a rank that did not come: not memory, unless that rank died of it",
+	  "a collective waited for a rank that did not come: not memory, unless that rank died of "
+	  "it",
 	  OTHER_RANK },
 	{ MESSAGES_NCCL, MESSAGES_OTHER, 1, "ncclRemoteError",
 	  "another rank is gone: not memory, unless that rank died of it", OTHER_RANK },
@@ -173,8 +183,10 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "cudaErrorMemoryAllocation", NULL, NULL },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUBLAS_STATUS_ALLOC_FAILED", FULL_CARD, LEAVE_ROOM },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDNN_STATUS_ALLOC_FAILED", FULL_CARD, LEAVE_ROOM },
-	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUSOLVER_STATUS_ALLOC_FAILED", FULL_CARD, LEAVE_ROOM },
-	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUSPARSE_STATUS_ALLOC_FAILED", FULL_CARD, LEAVE_ROOM },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUSOLVER_STATUS_ALLOC_FAILED", FULL_CARD,
+	  LEAVE_ROOM },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUSPARSE_STATUS_ALLOC_FAILED", FULL_CARD,
+	  LEAVE_ROOM },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUFFT_ALLOC_FAILED", FULL_CARD, LEAVE_ROOM },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 0, "CUSPARSE_STATUS_INSUFFICIENT_RESOURCES", FULL_CARD,
 	  LEAVE_ROOM },
@@ -190,7 +202,8 @@ const struct messages_wording scan_wordings[] = {
 	  "cuDNN could not start: a mismatch of versions, or a card that is already full",
 	  "nvidia-smi before the start shows whether somebody holds the card" },
 	{ MESSAGES_CUDA, MESSAGES_OTHER, 0, "CUBLAS_STATUS_NOT_INITIALIZED",
-	  "cuBLAS could not start: an earlier failure of a kernel (an index out of range), or a card "
+	  "cuBLAS could not start: an earlier failure of a kernel (an index out of range), or a "
+	  "card "
 	  "that is already full",
 	  BLOCKING },
 	{ MESSAGES_CUDA, MESSAGES_OTHER, 1, "device-side assert triggered",
@@ -229,7 +242,8 @@ const struct messages_wording scan_wordings[] = {
 	  "DataLoader worker (pid {pid}) is killed by signal: ",
 	  "a worker crashed (the signal says how): not memory that ran out",
 	  "num_workers=0 shows where" },
-	{ MESSAGES_DATALOADER, MESSAGES_OTHER, 0, "DataLoader worker (pid(s) {pid}*exited unexpectedly",
+	{ MESSAGES_DATALOADER, MESSAGES_OTHER, 0,
+	  "DataLoader worker (pid(s) {pid}*exited unexpectedly",
 	  "workers ended without a word: killed for memory, or crashed",
 	  "dmesg -T tells whether the kernel killed them; num_workers=0 shows a crash" },
 	{ MESSAGES_DATALOADER, MESSAGES_SHARED, 1, "unable to write to file </torch_", SHM_SAYS,
@@ -242,10 +256,11 @@ const struct messages_wording scan_wordings[] = {
 	  "torch.multiprocessing.set_sharing_strategy('file_system'), or ulimit -n" },
 	{ MESSAGES_DATALOADER, MESSAGES_HOST, 1,
 	  "unable to mmap {tried} from file </torch_*: Cannot allocate memory", NULL, NULL },
-	{ MESSAGES_DATALOADER, MESSAGES_SHARED, 1, "/dev/shm*No space left on device", SHM_SAYS, NULL },
+	{ MESSAGES_DATALOADER, MESSAGES_SHARED, 1, "/dev/shm*No space left on device", SHM_SAYS,
+	  NULL },
 	/* -- Python and C++: c10/core/impl/alloc_cpu.cpp, numpy, the interpreter -- */
-	{ MESSAGES_PYTHON, MESSAGES_HOST, 1,
-	  "DefaultCPUAllocator: *you tried to allocate {tried}", NULL, NULL },
+	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "DefaultCPUAllocator: *you tried to allocate {tried}",
+	  NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "MemoryError: Unable to allocate {tried} for an array",
 	  NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "ArrowMemoryError: *of size {tried}", NULL, NULL },
@@ -270,8 +285,8 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_KERNEL, MESSAGES_DETAIL, 1, "{process} invoked oom-killer:", NULL, NULL },
 	{ MESSAGES_KERNEL, MESSAGES_DETAIL, 1,
 	  "oom-kill:constraint=CONSTRAINT_MEMCG*oom_memcg={group},task_memcg", NULL, NULL },
-	{ MESSAGES_KERNEL, MESSAGES_DETAIL, 1, "Task in *killed as a result of limit of {group}", NULL,
-	  NULL },
+	{ MESSAGES_KERNEL, MESSAGES_DETAIL, 1, "Task in *killed as a result of limit of {group}",
+	  NULL, NULL },
 	{ MESSAGES_KERNEL, MESSAGES_DETAIL, 1, "memory: usage {used}, limit {limit}, failcnt", NULL,
 	  NULL },
 	{ MESSAGES_KERNEL, MESSAGES_HOST_KILL, 1,
@@ -280,7 +295,8 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_SLURM, MESSAGES_CGROUP_KILL, 1, "oom_kill event*StepId={group}", NULL, NULL },
 	{ MESSAGES_SLURM, MESSAGES_CGROUP_KILL, 1, "oom-kill event*StepId={group}", NULL, NULL },
 	{ MESSAGES_SLURM, MESSAGES_CGROUP_KILL, 1, "cgroup out-of-memory handler", NULL, NULL },
-	{ MESSAGES_SLURM, MESSAGES_CGROUP_KILL, 1, "srun: error: *task*: Out Of Memory", NULL, NULL },
+	{ MESSAGES_SLURM, MESSAGES_CGROUP_KILL, 1, "srun: error: *task*: Out Of Memory", NULL,
+	  NULL },
 	{ MESSAGES_SLURM, MESSAGES_CGROUP_KILL, 1,
 	  "exceeded memory limit ({used} > {limit}), being killed", NULL, NULL },
 	{ MESSAGES_SLURM, MESSAGES_CGROUP_KILL, 1, "Exceeded job memory limit", NULL, NULL },
@@ -309,10 +325,11 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_KUBERNETES, MESSAGES_OTHER, 1, "The node was low on resource: ephemeral-storage",
 	  "the node's disk was full: not memory", "write less to the container's own file system" },
 	/* -- systemd, earlyoom -- */
-	{ MESSAGES_SYSTEMD, MESSAGES_HOST_KILL, 1, "systemd-oomd*: Killed {group} due to memory", NULL,
-	  NULL },
+	{ MESSAGES_SYSTEMD, MESSAGES_HOST_KILL, 1, "systemd-oomd*: Killed {group} due to memory",
+	  NULL, NULL },
 	{ MESSAGES_SYSTEMD, MESSAGES_HOST_KILL, 1, "systemd-oomd killed", NULL, NULL },
-	{ MESSAGES_SYSTEMD, MESSAGES_CGROUP_KILL, 1, "has been killed by the OOM killer", NULL, NULL },
+	{ MESSAGES_SYSTEMD, MESSAGES_CGROUP_KILL, 1, "has been killed by the OOM killer", NULL,
+	  NULL },
 	{ MESSAGES_SYSTEMD, MESSAGES_CGROUP_KILL, 1, "Failed with result 'oom-kill'", NULL, NULL },
 	{ MESSAGES_SYSTEMD, MESSAGES_HOST_KILL, 1,
 	  "sending SIG* to process {pid} *\"{process}\": *badness*VmRSS {rss}", NULL, NULL },
@@ -355,8 +372,7 @@ const struct messages_wording scan_wordings[] = {
 	  "while it was mapped says the same",
 	  NULL },
 	{ MESSAGES_SHELL, MESSAGES_OTHER, 1, "Segmentation fault (core dumped)",
-	  "a process crashed: not memory that ran out",
-	  "python -X faulthandler shows where" },
+	  "a process crashed: not memory that ran out", "python -X faulthandler shows where" },
 	{ MESSAGES_SHELL, MESSAGES_OTHER, 1, "No space left on device",
 	  "a disk is full: not memory", "df -h tells which" },
 	/* -- PyTorch without numbers: what the rows above did not take -- */
@@ -365,5 +381,6 @@ const struct messages_wording scan_wordings[] = {
 };
 const size_t scan_wording_count = sizeof(scan_wordings) / sizeof(scan_wordings[0]);
 
-const struct messages_wording scan_table_wording = { MESSAGES_KERNEL, MESSAGES_DETAIL, 1,
-						     "[ pid ] uid tgid total_vm rss", NULL, NULL };
+const struct messages_wording scan_table_wording = {
+	MESSAGES_KERNEL, MESSAGES_DETAIL, 1, "[ pid ] uid tgid total_vm rss", NULL, NULL
+};
