@@ -237,63 +237,58 @@ static enum plim_status fill_causes(struct plim_why *w, const struct messages_ev
 
 /* ---- headline ---- */
 
-/* "UNDETERMINED: capacity is likelier than a leak" */
+/* "; the text does not decide: capacity is likeliest, then a leak" */
 static void tell_ranking(const struct findings_told *t, char *out, size_t size)
 {
 	static const char *const names[] = { "", "capacity", "fragmentation", "a leak" };
-	static const char *const loud[] = { "UNDETERMINED", "CAPACITY", "FRAGMENTATION", "LEAK" };
+	static const char *const whole[] = { "", "; it needs more than there is (capacity)",
+					     "; the free memory lay in pieces (fragmentation)",
+					     "; something was kept (a leak)" };
 
 	if (t->cause)
-		snprintf(out, size, "%s", loud[t->cause]);
-	else if (t->ranked_count > 2)
-		snprintf(out, size, "UNDETERMINED (%s, %s or %s, likeliest first)",
-			 names[t->ranked[0]], names[t->ranked[1]], names[t->ranked[2]]);
+		snprintf(out, size, "%s", whole[t->cause]);
 	else
-		snprintf(out, size, "UNDETERMINED (%s or %s, likeliest first)", names[t->ranked[0]],
-			 names[t->ranked[1]]);
+		snprintf(out, size, "; the text does not decide why: %s is likeliest, then %s%s%s",
+			 names[t->ranked[0]], names[t->ranked[1]],
+			 t->ranked_count > 2 ? ", then " : "",
+			 t->ranked_count > 2 ? names[t->ranked[2]] : "");
 }
+
+/* A kind's words: what ran out, what was refused (if it is a request), what happened. */
+static const struct {
+	const char *what, *request, *happened;
+} headlines[] = {
+	[MESSAGES_DEVICE] = { "GPU MEMORY", "a request", " was refused" },
+	[MESSAGES_BUDGET] = { "GPU SHARE", "what it needs",
+			      " did not fit into the server's share of the card" },
+	[MESSAGES_HOST] = { "HOST MEMORY", "a request",
+			    " was refused by the machine, not by the GPU" },
+	[MESSAGES_CGROUP_KILL] = { "KILLED AT A MEMORY LIMIT", NULL,
+				   "by the host-memory limit of its job or container, not by the "
+				   "GPU" },
+	[MESSAGES_HOST_KILL] = { "KILLED FOR HOST MEMORY", NULL,
+				 "because the machine ran out, not the GPU" },
+	[MESSAGES_KILLED] = { "KILLED", NULL,
+			      "by SIGKILL: for host memory as a rule; by whom, the log does not "
+			      "tell" },
+	[MESSAGES_SHARED] = { "SHARED MEMORY", NULL, "/dev/shm ran out, not the GPU" },
+};
 
 static const char *headline(struct plim_why *w, const struct plim_why_death *d,
 			    const struct messages_event *e, const struct findings_told *t,
 			    struct plim_err *err)
 {
-	struct hold *h = &w->hidden->hold;
-	const char *who = d->process ? d->process : "the process";
-	char cause[128], a[32];
+	enum messages_class class = e->wording->class;
+	const char *request = headlines[class].request, *who = d->process ? d->process : "";
+	char cause[160] = "", a[32];
 
-	tell_ranking(t, cause, sizeof(cause));
-	switch (e->wording->class) {
-	case MESSAGES_DEVICE:
-		if (known(e->oom.tried))
-			return hold_text(h, err, "%s: %s of GPU memory was refused", cause,
-					 why_size(a, e->oom.tried));
-		return hold_text(h, err, "%s: GPU memory was refused", cause);
-	case MESSAGES_BUDGET:
-		return hold_text(h, err, "GPU SHARE TOO SMALL: %s",
-				 e->wording->says
-					 ? e->wording->says
-					 : "the server's share of the card did not suffice");
-	case MESSAGES_HOST:
-		if (known(e->oom.tried))
-			return hold_text(h, err, "HOST MEMORY: %s was refused, not on the GPU",
-					 why_size(a, e->oom.tried));
-		return hold_text(h, err, "HOST MEMORY: memory was refused, not on the GPU");
-	case MESSAGES_CGROUP_KILL:
-		return hold_text(h, err,
-				 "KILLED AT A MEMORY LIMIT: %s, by the limit of its job or "
-				 "container, not by the GPU",
-				 who);
-	case MESSAGES_HOST_KILL:
-		return hold_text(h, err,
-				 "KILLED FOR HOST MEMORY: %s, because the machine ran out, "
-				 "not the GPU",
-				 who);
-	case MESSAGES_KILLED:
-		return hold_text(h, err,
-				 "KILLED: SIGKILL, for host memory as a rule; the log does "
-				 "not tell by whom");
-	default: return hold_text(h, err, "SHARED MEMORY: /dev/shm ran out, not the GPU");
-	}
+	if (class == MESSAGES_DEVICE)
+		tell_ranking(t, cause, sizeof(cause));
+	if (request && known(e->oom.tried))
+		request = why_size(a, e->oom.tried);
+	return hold_text(&w->hidden->hold, err, "%s: %s%s%s%s", headlines[class].what,
+			 request ? request : who, !request && *who ? ", " : "",
+			 headlines[class].happened, cause);
 }
 
 static enum plim_status fill_verdict(struct plim_why *w, const struct messages_event *e,

@@ -164,6 +164,11 @@ static int applies(const struct rung *r, const struct messages_event *e,
 	       (!r->causes || r->causes & possible) && (!r->only || !(possible & ~r->only));
 }
 
+static int is_later(const struct rung *r, const struct findings_told *t)
+{
+	return r->causes && !(r->causes & 1u << t->ranked[0]);
+}
+
 enum plim_status why_ladder(struct plim_why *w, const struct messages_event *e,
 			    const struct findings_told *t, struct plim_why_verdict *v,
 			    struct plim_err *err)
@@ -175,9 +180,11 @@ enum plim_status why_ladder(struct plim_why *w, const struct messages_event *e,
 		lines[i] = (struct hold_lines){ .hold = &w->hidden->hold, .err = err };
 	if (e->wording->advice)
 		hold_add(&lines[HELPS], "%s", e->wording->advice);
-	for (size_t i = 0; i < sizeof(rungs) / sizeof(rungs[0]); i++)
-		if (applies(&rungs[i], e, t))
-			hold_add(&lines[rungs[i].list], "%s", rungs[i].text);
+	/* those that are about the likeliest cause come before those that are about the others */
+	for (int later = 0; later < 2; later++)
+		for (size_t i = 0; i < sizeof(rungs) / sizeof(rungs[0]); i++)
+			if (applies(&rungs[i], e, t) && is_later(&rungs[i], t) == later)
+				hold_add(&lines[rungs[i].list], "%s", rungs[i].text);
 	st = hold_keep(&lines[HELPS], &v->helps, &v->helps_count);
 	if (!st)
 		st = hold_keep(&lines[USELESS], &v->useless, &v->useless_count);

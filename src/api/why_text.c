@@ -185,10 +185,13 @@ static void processes(struct text *t, const struct plim_why_death *d)
 
 static void headline(struct text *t, const struct plim_why_death *d)
 {
+	const char *line = d->verdict.headline;
+	size_t loud = strcspn(line, ":");
+
 	text_hue(t, TEXT_BAD);
-	text_puts(t, "Died of ");
+	text_put(t, line, loud);
 	text_plain(t);
-	said(t, 8, 2, d->verdict.headline);
+	said(t, (unsigned)loud, 2, line + loud);
 }
 
 static void causes(struct text *t, const struct plim_why_verdict *v)

@@ -62,7 +62,8 @@ static const struct wording {
 	{ offsetof(struct messages_oom, unallocated), BEFORE,
 	  " is reserved by PyTorch but unallocated" },
 	{ offsetof(struct messages_oom, reserved), BEFORE, " reserved in total by PyTorch" },
-	{ offsetof(struct messages_oom, reserved), BEFORE, " cached)" }, /* up to 1.3 */
+	/* up to 1.3: amount_cached - amount_allocated */
+	{ offsetof(struct messages_oom, unallocated), BEFORE, " cached)" },
 	{ offsetof(struct messages_oom, this_process), BEHIND, "this process has " },
 };
 

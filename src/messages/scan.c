@@ -14,6 +14,7 @@
 #define AHEAD_BYTES ((size_t)8 << 10)
 #define LEAD_MAX_BYTES 160 /* in front of "out of memory", the most that belongs to it */
 #define TRACES 32          /* ranks that may write their tracebacks among each other */
+#define BELOW_MAX 64       /* lines of other ranks between a frame and its line of code */
 #define TRACE_LINES 200    /* a message this far behind a traceback's last frame is not its own */
 
 struct open_trace {
@@ -320,6 +321,19 @@ static void add_detail(struct scan *s, struct messages_event *e)
 		memcpy(k->process, e->process, sizeof(k->process));
 }
 
+/* Older kernels tell a kill in two lines: whom they chose, then what it held. */
+static struct messages_event *told_before(struct scan *s, const struct messages_event *e)
+{
+	for (size_t i = s->log->events.n; i--;) {
+		struct messages_event *k = &s->log->events.at[i];
+
+		if (is_kernels(k) && k->wording->class <= MESSAGES_HOST_KILL && k->pid == e->pid &&
+		    k->file == e->file)
+			return k->rss.low == PLIM_UNKNOWN ? k : NULL;
+	}
+	return NULL;
+}
+
 /* Whom it killed: the event that its details began. */
 static void end_kill(struct scan *s, struct messages_event *e)
 {
@@ -333,7 +347,11 @@ static void end_kill(struct scan *s, struct messages_event *e)
 		memcpy(k->text, e->text, sizeof(k->text));
 		k->last_line = e->line;
 	} else {
-		keep(s, e);
+		k = told_before(s, e);
+		if (k)
+			k->rss = e->rss;
+		else
+			keep(s, e);
 	}
 	s->kill = UINT32_MAX;
 }
@@ -372,14 +390,13 @@ static void flush(struct scan *s)
 
 /* ---- what an anchor may begin ---- */
 
-static int try_pytorch(struct scan *s, const char *at)
+static int read_pytorch(const struct scan *s, const char *at, struct messages_oom *oom)
 {
 	const char *lead = at - s->start > LEAD_MAX_BYTES ? at - LEAD_MAX_BYTES : s->start;
 	const char *end = s->end - at > (ptrdiff_t)AHEAD_BYTES ? at + AHEAD_BYTES : s->end;
 
-	event_start(&s->found);
 	return scan_is_trigger(at, (size_t)(s->end - at)) &&
-	       messages_parse_oom(lead, (size_t)(end - lead), &s->found.oom);
+	       messages_parse_oom(lead, (size_t)(end - lead), oom);
 }
 
 static void try_row(struct scan *s, int row, const char *at)
@@ -389,29 +406,40 @@ static void try_row(struct scan *s, int row, const char *at)
 
 	if ((s->best >= 0 && s->best <= row) || s->flushed_at == line_at)
 		return;
-	if (row == SCAN_ROW_PYTORCH) {
-		if (!try_pytorch(s, at))
-			return;
-	} else {
-		event_start(&e);
-		if (!scan_match(scan_wordings[row].pattern, &s->now, &e))
-			return;
-		s->found = e;
-	}
+	event_start(&e);
+	if (row == SCAN_ROW_PYTORCH ? !read_pytorch(s, at, &e.oom)
+				    : !scan_match(scan_wordings[row].pattern, &s->now, &e))
+		return;
+	s->found = e;
 	s->best = row;
 	s->found_at = line_at;
+}
+
+/* The line of code below a frame: the next one of the same rank. */
+static const struct scan_line *line_below(struct scan *s)
+{
+	const char *p = s->stop;
+
+	for (int i = 0; i < BELOW_MAX && p < s->end; i++) {
+		const char *from = p + (*p == '\r');
+		const char *stop;
+
+		from += from < s->end && *from == '\n';
+		stop = line_end(from, s->end);
+		clean(&s->below, from, stop, from);
+		if (s->below.rank == s->now.rank)
+			return &s->below;
+		p = stop;
+	}
+	return NULL;
 }
 
 static void frame(struct scan *s)
 {
 	struct open_trace *t = trace_of(s);
-	const char *below = s->stop;
 
-	while (below < s->end && ends_line(*below) && below - s->stop < 2)
-		below++;
-	clean(&s->below, below, line_end(below, s->end), below);
 	t->last_line = s->line;
-	scan_trace_frame(&t->trace, &s->now, &s->below);
+	scan_trace_frame(&t->trace, &s->now, line_below(s));
 }
 
 static void traceback(struct scan *s)

@@ -110,5 +110,5 @@ size_t scan_size(const char *text, size_t n, enum scan_units which, struct messa
 		if (out->high > unit->most && out->low <= unit->most)
 			out->high = unit->most;
 	}
-	return at + strlen(unit->name);
+	return *unit->name ? at + strlen(unit->name) : i;
 }

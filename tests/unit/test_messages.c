@@ -63,7 +63,7 @@ static const struct wording {
 	  .total = GIB(1092),
 	  .allocated = GIB(936),
 	  .free = MIB(5512),
-	  .reserved = B(512) },
+	  .unallocated = B(512) },
 	{ .name = "1.4 to 1.9",
 	  .text = "RuntimeError: CUDA out of memory. Tried to allocate 1.17 GiB (GPU 12; 23.70 GiB "
 		  "total "
@@ -306,7 +306,7 @@ static void test_complete(void **state)
 {
 	static const char old[] =
 		"CUDA out of memory. Tried to allocate 1 bytes (GPU 0; 8 bytes total capacity; "
-		"100 bytes already allocated; 4 bytes free; 1.00 KiB cached)",
+		"100 bytes already allocated; 4 bytes free; 1.00 KiB reserved in total by PyTorch)",
 			  new[] = "CUDA out of memory. Tried to allocate 1 bytes. GPU 0 has a "
 				  "total capacity of 8 "
 				  "bytes of which 4 bytes is free. Of the allocated memory 100 "
@@ -315,7 +315,8 @@ static void test_complete(void **state)
 			  /* what is told contradicts itself: nothing follows */
 		odd[] = "CUDA out of memory. Tried to allocate 1 bytes (GPU 0; 8 bytes total "
 			"capacity; "
-			"100 bytes already allocated; 4 bytes free; 9 bytes cached)";
+			"100 bytes already allocated; 4 bytes free; 9 bytes reserved in total by "
+			"PyTorch)";
 	struct messages_oom got;
 
 	(void)state;
