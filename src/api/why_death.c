@@ -237,15 +237,24 @@ static enum plim_status fill_causes(struct plim_why *w, const struct messages_ev
 
 /* ---- headline ---- */
 
-/* "; the text does not decide: capacity is likeliest, then a leak" */
-static void tell_ranking(const struct findings_told *t, char *out, size_t size)
+/* "; the text does not decide why: capacity is likeliest, then a leak" */
+static void tell_ranking(const struct messages_event *e, const struct findings_told *t, char *out,
+			 size_t size)
 {
 	static const char *const names[] = { "", "capacity", "fragmentation", "a leak" };
 	static const char *const whole[] = { "", "; it needs more than there is (capacity)",
 					     "; the free memory lay in pieces (fragmentation)",
 					     "; something was kept (a leak)" };
 
-	if (t->cause)
+	char a[32], b[32];
+
+	if (t->bound_by == FINDINGS_BOUND_OTHER_PROCESS && known(e->oom.others))
+		snprintf(out, size, "; other processes hold %s of the card's %s",
+			 why_size(a, e->oom.others), why_size(b, e->oom.total));
+	else if (t->bound_by == FINDINGS_BOUND_NON_PYTORCH)
+		snprintf(out, size, "; this process holds %s of the card outside PyTorch",
+			 why_size(a, t->own_outside));
+	else if (t->cause)
 		snprintf(out, size, "%s", whole[t->cause]);
 	else
 		snprintf(out, size, "; the text does not decide why: %s is likeliest, then %s%s%s",
@@ -283,7 +292,7 @@ static const char *headline(struct plim_why *w, const struct plim_why_death *d,
 	char cause[160] = "", a[32];
 
 	if (class == MESSAGES_DEVICE)
-		tell_ranking(t, cause, sizeof(cause));
+		tell_ranking(e, t, cause, sizeof(cause));
 	if (request && known(e->oom.tried))
 		request = why_size(a, e->oom.tried);
 	return hold_text(&w->hidden->hold, err, "%s: %s%s%s%s", headlines[class].what,

@@ -198,7 +198,9 @@ static void causes(struct text *t, const struct plim_why_verdict *v)
 {
 	static const char *const names[] = { "", "capacity", "fragmentation", "a leak" };
 
-	if (v->cause_count < 2)
+	/* where others hold the card, why this process wants more is not the question */
+	if (v->cause_count < 2 || v->bound_by == PLIM_BOUND_OTHER_PROCESS ||
+	    v->bound_by == PLIM_BOUND_NON_PYTORCH)
 		return;
 	text_puts(t, "\n");
 	text_hue(t, TEXT_HEAD);

@@ -95,9 +95,10 @@ struct findings_told {
 	size_t ranked_count;
 	struct messages_bytes
 		request; /* "Tried to allocate" is a segment: what can have been asked for */
-	struct messages_bytes bound;   /* what PyTorch could have held at most */
-	struct messages_bytes room;    /* of it, what was not allocated, in whatever pieces */
-	struct messages_bytes outside; /* on the card, in neither PyTorch's hands nor free */
+	struct messages_bytes bound;       /* what PyTorch could have held at most */
+	struct messages_bytes room;        /* of it, what was not allocated, in whatever pieces */
+	struct messages_bytes own_outside; /* of the card, this process's but not PyTorch's */
+	struct messages_bytes outside;     /* on the card, in neither PyTorch's hands nor free */
 	int no_room; /* the request is larger than all the room together: no gaps are to blame */
 	int free_enough; /* the driver had more free than it was asked for, and no limit was told */
 };

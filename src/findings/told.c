@@ -71,8 +71,6 @@ static uint64_t decides(const struct messages_oom *o)
 /* A full card: who has it. */
 static void judge_card(const struct messages_oom *o, struct findings_told *t)
 {
-	struct messages_bytes own = { 0, 0 };
-
 	t->bound_by = FINDINGS_BOUND_DEVICE;
 	if (!known(o->total) || !known(o->reserved) || !known(o->free))
 		return;
@@ -84,11 +82,12 @@ static void judge_card(const struct messages_oom *o, struct findings_told *t)
 			t->bound_by = FINDINGS_BOUND_UNKNOWN;
 		return;
 	}
+	t->own_outside = (struct messages_bytes){ 0, 0 };
 	if (known(o->this_process))
-		own = less(o->this_process, o->reserved);
-	if (o->others.low >= decides(o) && o->others.low >= own.low)
+		t->own_outside = less(o->this_process, o->reserved);
+	if (o->others.low >= decides(o) && o->others.low >= t->own_outside.low)
 		t->bound_by = FINDINGS_BOUND_OTHER_PROCESS;
-	else if (own.low >= decides(o))
+	else if (t->own_outside.low >= decides(o))
 		t->bound_by = FINDINGS_BOUND_NON_PYTORCH;
 }
 

@@ -5,10 +5,10 @@
 #include "scan.h"
 
 #include <string.h>
-#include <strings.h>
 
 #define BLOCK 2
 #define FAR (SCAN_ANCHOR_BYTES - BLOCK + 1)
+#define BEGINS 0x80 /* flag of a shift: some anchor begins with these two letters */
 
 static const struct {
 	const char *anchor;
@@ -22,7 +22,7 @@ static const struct {
 
 static unsigned block_of(char a, char b)
 {
-	return (unsigned)(unsigned char)a << 8 | (unsigned char)b;
+	return (unsigned)(unsigned char)b << 8 | (unsigned char)a;
 }
 
 static char upper(char c)
@@ -44,19 +44,22 @@ static void add_block(struct scan_anchors *a, const char *letters, uint8_t shift
 	for (unsigned i = 0; i < 4; i++) {
 		unsigned block = block_of(first[i & 1], second[i >> 1]);
 
-		if (shift < a->shift[block])
-			a->shift[block] = shift;
+		if (shift < (a->shift[block] & ~BEGINS))
+			a->shift[block] = shift | (a->shift[block] & BEGINS);
+		if (shift == FAR - 1)
+			a->shift[block] |= BEGINS;
 		if (!shift)
 			a->head[block] = head;
 	}
 }
 
-static void add(struct scan_anchors *a, const char *anchor, int id)
+static void add(struct scan_anchors *a, const char *anchor, size_t n, int id)
 {
 	const char *last = anchor + SCAN_ANCHOR_BYTES - BLOCK;
 	int16_t entry = (int16_t)a->n++;
 
 	a->entries[entry].anchor = anchor;
+	a->entries[entry].n = (uint32_t)n;
 	a->entries[entry].id = id;
 	a->entries[entry].next = a->head[block_of(lower(last[0]), lower(last[1]))];
 	for (int i = 0; i <= SCAN_ANCHOR_BYTES - BLOCK; i++)
@@ -79,9 +82,12 @@ enum plim_status scan_anchors_new(struct mem *m, struct scan_anchors **out, stru
 	memset(a->shift, FAR, sizeof(a->shift));
 	memset(a->head, 0xff, sizeof(a->head));
 	for (size_t i = 0; i < SPECIALS; i++)
-		add(a, specials[i].anchor, (int)specials[i].id);
-	for (size_t i = 0; i < scan_wording_count; i++)
-		add(a, scan_anchor(scan_wordings[i].pattern, &n), (int)i);
+		add(a, specials[i].anchor, strlen(specials[i].anchor), (int)specials[i].id);
+	for (size_t i = 0; i < scan_wording_count; i++) {
+		const char *anchor = scan_anchor(scan_wordings[i].pattern, &n);
+
+		add(a, anchor, n, (int)i);
+	}
 	*out = a;
 	return PLIM_OK;
 }
@@ -94,6 +100,31 @@ void scan_anchors_free(struct mem *m, struct scan_anchors *a)
 	mem_free(m, a, 1, sizeof(*a));
 }
 
+/* Without regard to case; a blank of the anchor may be several in the text. */
+static int begins(const struct scan_entry *e, const char *p, const char *end)
+{
+	for (uint32_t i = 0; i < e->n; i++, p++) {
+		if (p == end || lower(*p) != lower(e->anchor[i]))
+			return 0;
+		while (*p == ' ' && end - p > 1 && p[1] == ' ')
+			p++;
+	}
+	return 1;
+}
+
+static int16_t first_of(const struct scan_anchors *a, int16_t entry, const char *p, const char *end)
+{
+	while (entry >= 0 && !begins(&a->entries[entry], p, end))
+		entry = a->entries[entry].next;
+	return entry;
+}
+
+int16_t scan_anchors_next(const struct scan_anchors *a, int16_t entry, const char *at,
+			  const char *end)
+{
+	return first_of(a, a->entries[entry].next, at, end);
+}
+
 const char *scan_anchors_find(const struct scan_anchors *a, const char *p, const char *end,
 			      int16_t *entry)
 {
@@ -101,17 +132,16 @@ const char *scan_anchors_find(const struct scan_anchors *a, const char *p, const
 
 	while ((size_t)(end - p) >= SCAN_ANCHOR_BYTES) {
 		unsigned block = block_of(p[last], p[last + 1]);
-		uint8_t shift = a->shift[block];
+		uint8_t shift = a->shift[block] & (uint8_t)~BEGINS;
 
 		if (shift) {
 			p += shift;
 			continue;
 		}
-		for (int16_t i = a->head[block]; i >= 0; i = a->entries[i].next) {
-			if (!strncasecmp(a->entries[i].anchor, p, SCAN_ANCHOR_BYTES)) {
-				*entry = i;
+		if (a->shift[block_of(p[0], p[1])] & BEGINS) {
+			*entry = first_of(a, a->head[block], p, end);
+			if (*entry >= 0)
 				return p;
-			}
 		}
 		p++;
 	}

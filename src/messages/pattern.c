@@ -57,7 +57,7 @@ static int is_blank(char c)
 
 static int is_literal(char c)
 {
-	return c && !strchr("*^$|{", c);
+	return c && c != '*' && c != '^' && c != '$' && c != '|' && c != '{';
 }
 
 static char lower(char c)

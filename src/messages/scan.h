@@ -62,6 +62,7 @@ struct scan_anchors {
 	int16_t head[1 << 16];
 	struct scan_entry {
 		const char *anchor;
+		uint32_t n;
 		int id;
 		int16_t next; /* -1: the last */
 	} * entries;
@@ -70,9 +71,12 @@ struct scan_anchors {
 enum plim_status scan_anchors_new(struct mem *m, struct scan_anchors **out, struct plim_err *err);
 void scan_anchors_free(struct mem *m, struct scan_anchors *a);
 
-/* The first place in [p, end) where an anchor begins, and the entries to compare; else `end`. */
+/* The first place in [p, end) where an anchor begins, and its entry; else `end`. */
 const char *scan_anchors_find(const struct scan_anchors *a, const char *p, const char *end,
 			      int16_t *entry);
+/* The next entry that begins there too, or -1. */
+int16_t scan_anchors_next(const struct scan_anchors *a, int16_t entry, const char *at,
+			  const char *end);
 
 /* ---- tracebacks ---- */
 
