@@ -174,9 +174,9 @@ static enum plim_status read_all(struct plim_why *w, const char *path, struct ho
 	f.root++;
 	status = read_folder(&f, path, 0);
 	if (f.binary)
-		hold_add(notes, "%zu files that are no text were left out", f.binary);
+		hold_add(notes, "left out, as no text: %zu of its files", f.binary);
 	if (f.links)
-		hold_add(notes, "%zu links were not followed", f.links);
+		hold_add(notes, "links that were not followed: %zu", f.links);
 	if (f.entries == FOLDER_ENTRIES)
 		hold_add(notes, "only %d files and folders were looked at", FOLDER_ENTRIES);
 	return status;

@@ -98,8 +98,9 @@ static void where_line(struct text *t, const struct plim_why *w, const struct pl
 	}
 	text_printf(&words, " (%s)", d->family);
 	if (d->times > 1)
-		text_printf(&words, ", %llu times, last on line %llu", (unsigned long long)d->times,
-			    (unsigned long long)d->last_line);
+		text_printf(&words, ", %llu times", (unsigned long long)d->times);
+	if (d->times > 1 && w->file_count == 1)
+		text_printf(&words, ", last on line %llu", (unsigned long long)d->last_line);
 	text_printf(t, "  %-10s", "told in");
 	text_wrap(t, LABEL_COLUMNS, LABEL_COLUMNS, "%s", text_get(&words));
 	text_release(&words);
@@ -156,7 +157,8 @@ static void tried_line(struct text *t, const struct plim_why_death *d)
 	put_range(&words, "", d->numbers.tried);
 	put_range(&words, "; allocated ", d->numbers.allocated);
 	put_range(&words, ", reserved but free ", d->numbers.unallocated);
-	put_range(&words, "; free on the card ", d->numbers.free);
+	put_range(&words, d->kind == PLIM_WHY_DEVICE ? "; free on the card " : "; available ",
+		  d->numbers.free);
 	label_line(t, "asked for", text_get(&words));
 	text_release(&words);
 }

@@ -167,6 +167,10 @@ struct messages_scan {
 enum plim_status messages_scan(struct messages_log *log, const struct messages_scan *scan,
 			       struct plim_err *err);
 
+/* The same over `n` bytes, as a file called `name`. */
+enum plim_status messages_scan_memory(struct messages_log *log, const char *name, const void *bytes,
+				      size_t n, struct plim_err *err);
+
 /* Put together what speaks of one death: ranks, what the kernel and the launcher say of one kill. */
 void messages_join(struct messages_log *log);
 

@@ -148,7 +148,7 @@ static void count_to(struct scan *s, const char *to)
 		uint8_t n = 0;
 
 		for (int i = 0; i < 128; i++)
-			n += p[i] == '\n';
+			n = (uint8_t)(n + (p[i] == '\n'));
 		s->line += n;
 	}
 	for (; p < to; p++)
@@ -749,22 +749,13 @@ static enum plim_status scan_file(struct scan *s, const struct messages_scan *wh
 	return st;
 }
 
-enum plim_status messages_scan(struct messages_log *log, const struct messages_scan *what,
-			       struct plim_err *err)
+/* Closes the source. */
+static enum plim_status scan_opened(struct messages_log *log, const struct messages_scan *what,
+				    struct source *src, struct plim_err *err)
 {
-	struct source *src;
-	struct plim_err own;
-	struct scan *s;
-	enum plim_status st;
+	struct scan *s = mem_new(log->mem, 1, sizeof(*s), err);
+	enum plim_status st = s ? PLIM_OK : mem_status(err);
 
-	err = err ? err : &own;
-	if (what->skipped)
-		*what->skipped = 0;
-	st = source_open(log->mem, what->path, NULL, &src, err);
-	if (st)
-		return st;
-	s = mem_new(log->mem, 1, sizeof(*s), err);
-	st = s ? PLIM_OK : mem_status(err);
 	if (!st) {
 		s->log = log;
 		s->err = err;
@@ -779,6 +770,31 @@ enum plim_status messages_scan(struct messages_log *log, const struct messages_s
 	mem_free(log->mem, s, 1, sizeof(*s));
 	source_close(src);
 	return st;
+}
+
+enum plim_status messages_scan(struct messages_log *log, const struct messages_scan *what,
+			       struct plim_err *err)
+{
+	struct source *src;
+	struct plim_err own = { .status = PLIM_OK };
+	enum plim_status st;
+
+	err = err ? err : &own;
+	if (what->skipped)
+		*what->skipped = 0;
+	st = source_open(log->mem, what->path, NULL, &src, err);
+	return st ? st : scan_opened(log, what, src, err);
+}
+
+enum plim_status messages_scan_memory(struct messages_log *log, const char *name, const void *bytes,
+				      size_t n, struct plim_err *err)
+{
+	const struct messages_scan what = { .path = name, .name = name };
+	struct source *src;
+	enum plim_status st =
+		source_open_memory(log->mem, name, bytes, n, SOURCE_MEMORY_PLAIN, NULL, &src, err);
+
+	return st ? st : scan_opened(log, &what, src, err);
 }
 
 void messages_init(struct messages_log *log, struct mem *m)
