@@ -69,8 +69,8 @@ static const struct rung {
 	  "if memory climbs from step to step: keep no GPU tensors over a step (x.item() or "
 	  "x.detach().cpu() instead of x)" },
 	{ HELPS, GPU, OWN_CARD, 0, OF(FRAGMENTATION), 0,
-	  "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True is a cheap try: it helps if gaps are "
-	  "the cause, and only then" },
+	  "try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which is cheap: it helps if gaps "
+	  "are the cause, and only then" },
 	{ HELPS, KIND(BUDGET), BY(LIMIT), 0, 0, 0,
 	  "a larger share of the card (vLLM: --gpu-memory-utilization 0.95, SGLang: "
 	  "--mem-fraction-static), if nobody else needs it" },

@@ -8,6 +8,7 @@
 #define LABEL_COLUMNS 12 /* of a line such as "  bound by  limit" */
 #define DEATHS_WHOLE 3   /* told in full; the others in two lines each */
 #define OTHERS_SHOWN 8
+#define NAME_LEAST 24 /* columns below which a name gets a line of its own */
 #define PROCESSES_SHOWN 6
 
 static void said(struct text *t, unsigned first, unsigned hang, const char *line)
@@ -281,19 +282,38 @@ static void others(struct text *t, const struct plim_why *w)
 
 static void put_found(struct text *t, const struct plim_why *w)
 {
-	static const char *const nothing[] = { "no failure of memory in", "no failure of memory in",
-					       "" };
-	const char *what = w->death_count == 1 ? "failure of memory in" : "failures of memory in";
-
 	if (w->death_count)
-		text_printf(t, "%zu %s ", w->death_count, what);
+		text_printf(t, "%zu %s of memory in ", w->death_count,
+			    w->death_count == 1 ? "failure" : "failures");
 	else
-		text_printf(t, "%s ", nothing[w->outcome]);
+		text_puts(t, "no failure of memory in ");
 	text_count(t, w->lines);
 	text_puts(t, w->lines == 1 ? " line" : " lines");
 	if (w->file_count != 1)
 		text_printf(t, " of %zu files", w->file_count);
 	text_puts(t, "\n");
+}
+
+/* "train.log: 1 failure of memory in 812 lines"; a line of its own for the name where both do not fit. */
+static void title(struct text *t, const struct plim_why *w)
+{
+	unsigned width = t->style.width ? t->style.width : 80, room = width;
+	struct text found;
+
+	text_init(&found, t->mem, &t->style);
+	put_found(&found, w);
+	if (w->file_count == 1) {
+		const char *path = w->files[0].path;
+
+		if (found.n + NAME_LEAST < width)
+			room = width - (unsigned)found.n - 1;
+		text_hue(t, TEXT_HEAD);
+		text_name_fit(t, path, strlen(path), room - 1, TEXT_CUT_LEFT);
+		text_plain(t);
+		text_puts(t, room == width ? ":\n  " : ": ");
+	}
+	text_puts(t, text_get(&found));
+	text_release(&found);
 }
 
 enum plim_status plim_why_text(const struct plim_why *w, const struct plim_text_style *style,
@@ -304,14 +324,7 @@ enum plim_status plim_why_text(const struct plim_why *w, const struct plim_text_
 	struct text t;
 
 	text_init(&t, &w->hidden->mem, &s);
-	if (w->file_count == 1) {
-		text_hue(&t, TEXT_HEAD);
-		text_name_fit(&t, w->files[0].path, strlen(w->files[0].path),
-			      (s.width ? s.width : 80) / 2, TEXT_CUT_LEFT);
-		text_plain(&t);
-		text_puts(&t, ": ");
-	}
-	put_found(&t, w);
+	title(&t, w);
 	for (size_t i = 0; i < w->death_count; i++) {
 		text_puts(&t, "\n");
 		if (i < DEATHS_WHOLE)
