@@ -41,7 +41,7 @@ enum plim_status why_ladder(struct plim_why *w, const struct messages_event *e,
 /* What a moment means, one sentence; NULL: nothing is known of it. */
 const char *why_moment_means(const struct messages_event *e);
 
-/* The middle of a range as "1.20 GiB" into a buffer of 32. */
+/* "1.20 GiB", or "120.00 MiB to 140.00 MiB" of a wide range, into a buffer of 32. */
 const char *why_size(char *buffer, struct messages_bytes b);
 
 #endif

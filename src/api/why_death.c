@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* A range wider than this part of it is shown by both its ends: it is a difference of rounded numbers. */
+#define WIDE_PART 32
+
 static int known(struct messages_bytes b)
 {
 	return b.low != PLIM_UNKNOWN;
@@ -11,7 +14,12 @@ static int known(struct messages_bytes b)
 
 const char *why_size(char *buffer, struct messages_bytes b)
 {
-	return report_size(buffer, known(b) ? b.low + (b.high - b.low) / 2 : PLIM_UNKNOWN);
+	char low[32], high[32];
+
+	if (!known(b) || b.high - b.low <= b.high / WIDE_PART)
+		return report_size(buffer, known(b) ? b.low + (b.high - b.low) / 2 : PLIM_UNKNOWN);
+	snprintf(buffer, 32, "%s to %s", report_size(low, b.low), report_size(high, b.high));
+	return buffer;
 }
 
 static struct plim_why_range range_of(struct messages_bytes b)
@@ -37,8 +45,8 @@ static void tell_room(struct hold_lines *l, const struct messages_event *e,
 			why_size(a, e->oom.tried), why_size(b, t->room));
 		return;
 	}
-	left.low = t->room.low > e->oom.tried.low ? t->room.low - e->oom.tried.low : 0;
-	left.high = left.low;
+	left.low = t->room.low > e->oom.tried.high ? t->room.low - e->oom.tried.high : 0;
+	left.high = t->room.high > e->oom.tried.low ? t->room.high - e->oom.tried.low : 0;
 	if (left.low)
 		hold_add(
 			l,

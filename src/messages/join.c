@@ -132,6 +132,24 @@ static void join_devices(struct messages_log *log)
 	}
 }
 
+/* A launcher ends the other ranks, by SIGKILL in the end, when one has died of something else. */
+static void join_followers(struct messages_log *log)
+{
+	struct messages_event *at = log->events.at;
+	size_t death = log->events.n;
+
+	for (size_t i = 0; i < log->events.n; i++) {
+		enum messages_class class = at[i].wording->class;
+
+		if (death == log->events.n && at[i].joined == i && class <= MESSAGES_SHARED &&
+		    !is_kill(&at[i]))
+			death = i;
+		else if (death < log->events.n && at[i].joined == i && class == MESSAGES_KILLED &&
+			 at[i].wording->family == MESSAGES_LAUNCHER)
+			join_into(log, i, death);
+	}
+}
+
 void messages_join(struct messages_log *log)
 {
 	for (size_t i = 0; i < log->events.n; i++)
@@ -139,4 +157,5 @@ void messages_join(struct messages_log *log)
 	join_kills(log);
 	join_details(log);
 	join_devices(log);
+	join_followers(log);
 }

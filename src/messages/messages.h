@@ -148,7 +148,9 @@ struct messages_log {
 	VEC(struct messages_event) events;
 	VEC(struct messages_file) files;
 	uint64_t lines, bytes;
-	uint64_t left_out; /* events beyond those that are kept */
+	uint64_t left_out;          /* events beyond those that are kept */
+	struct messages_oom newest; /* PyTorch's last one, also when it repeats another */
+	int has_newest;
 };
 
 void messages_init(struct messages_log *log, struct mem *m);

@@ -386,6 +386,11 @@ static void flush(struct scan *s)
 	if (e->wording->class == MESSAGES_NOTHING)
 		return;
 	event_place(s, e, s->line);
+	if (e->wording == &scan_wordings[SCAN_ROW_PYTORCH]) {
+		s->log->newest = e->oom;
+		s->log->newest.line = e->line;
+		s->log->has_newest = 1;
+	}
 	if (e->wording->class == MESSAGES_DETAIL)
 		add_detail(s, e);
 	else if (is_kernels(e) && e->wording->class <= MESSAGES_HOST_KILL)
@@ -401,7 +406,10 @@ static int read_pytorch(const struct scan *s, const char *at, struct messages_oo
 	const char *lead = at - s->start > LEAD_MAX_BYTES ? at - LEAD_MAX_BYTES : s->start;
 	const char *end = s->end - at > (ptrdiff_t)AHEAD_BYTES ? at + AHEAD_BYTES : s->end;
 
+	/* cheap, and most that is "out of memory" has no numbers */
 	return scan_is_trigger(at, (size_t)(s->end - at)) &&
+	       (memmem(at, (size_t)(end - at), "allocate", 8) ||
+		memmem(at, (size_t)(end - at), "Requested", 9)) &&
 	       messages_parse_oom(lead, (size_t)(end - lead), oom);
 }
 
@@ -816,21 +824,12 @@ enum plim_status messages_find_oom(struct mem *m, const char *path, struct messa
 	const struct messages_scan what = { .path = path, .name = path };
 	struct messages_log log;
 	enum plim_status st;
-	uint64_t newest = 0;
 
-	*found = 0;
 	messages_init(&log, m);
 	st = messages_scan(&log, &what, err);
-	for (size_t i = 0; !st && i < log.events.n; i++) {
-		const struct messages_event *e = &log.events.at[i];
-
-		if (e->wording != &scan_wordings[SCAN_ROW_PYTORCH] || e->last_line < newest)
-			continue;
-		newest = e->last_line;
-		*out = e->oom;
-		out->line = e->last_line;
-		*found = 1;
-	}
+	*found = !st && log.has_newest;
+	if (*found)
+		*out = log.newest;
 	messages_release(&log);
 	return st;
 }
