@@ -89,10 +89,12 @@ static void join_kills(struct messages_log *log)
 	for (size_t i = 0; i < log->events.n; i++) {
 		size_t head;
 
-		if (at[i].joined != i || !is_kill(&at[i]) || tells_victim(&at[i]))
+		if (at[i].joined != i || !is_kill(&at[i]))
 			continue;
 		head = head_of(log, i);
-		if (head == i)
+		/* the kernel's own words are another kill unless they are the same process's once more */
+		if (head == i ||
+		    (tells_victim(&at[i]) && !(head < i && same_process(&at[head], &at[i]))))
 			continue;
 		if (tells_more(&at[i], &at[head]))
 			join_into(log, head, i);

@@ -45,100 +45,6 @@ struct scan {
 	enum plim_status status;
 };
 
-/* ---- lines ---- */
-
-static int ends_line(char c)
-{
-	return c == '\n' || c == '\r';
-}
-
-static const char *line_start(const char *from, const char *at)
-{
-	while (at > from && !ends_line(at[-1]))
-		at--;
-	return at;
-}
-
-static const char *line_end(const char *at, const char *end)
-{
-	while (at < end && !ends_line(*at))
-		at++;
-	return at;
-}
-
-static uint32_t number_at(const char *p, const char **end)
-{
-	uint32_t v = 0;
-	int digits = 0;
-
-	for (; *p >= '0' && *p <= '9' && digits < 7; p++, digits++)
-		v = 10 * v + (uint32_t)(*p - '0');
-	*end = p;
-	return digits ? v : UINT32_MAX;
-}
-
-/* How loggers and launchers say whose line it is; the number stands between both parts. */
-static const struct {
-	const char *open, *close;
-} rank_marks[] = {
-	{ "[rank", "]:" },                               /* PyTorch since 2.2 */
-	{ "[default", "]:" },                            /* torchrun --tee */
-	{ "[Rank ", "]" },                               /* c10d */
-	{ "[rank ", "]" },           { "[1,", "]<std" }, /* Open MPI --tag-output */
-	{ "(RankActor rank=", ")" }, { "local_rank: ", " " },
-};
-
-static void find_rank(struct scan_line *l)
-{
-	const char *end;
-
-	for (size_t i = 0; i < sizeof(rank_marks) / sizeof(rank_marks[0]); i++) {
-		const char *at = strstr(l->text, rank_marks[i].open);
-		uint32_t rank;
-
-		if (!at || at - l->text > 120)
-			continue;
-		rank = number_at(at + strlen(rank_marks[i].open), &end);
-		if (rank == UINT32_MAX ||
-		    strncmp(end, rank_marks[i].close, strlen(rank_marks[i].close)))
-			continue;
-		l->rank = rank;
-		if (at[0] == '[' && strchr(end, ':')) { /* the line itself begins behind the mark */
-			end += strcspn(end, ":>") + 1;
-			l->body = (size_t)(end - l->text) + (*end == ' ');
-		}
-		return;
-	}
-	/* srun --label: "3: text" */
-	l->rank = number_at(l->text, &end);
-	if (l->rank == UINT32_MAX || end[0] != ':' || end[1] != ' ')
-		l->rank = UINT32_MAX;
-	else
-		l->body = (size_t)(end + 2 - l->text);
-}
-
-/* A line without colours and control characters; of a longer one, what stands around `at`. */
-static void clean(struct scan_line *l, const char *start, const char *end, const char *at)
-{
-	size_t skip;
-
-	if (end - start >= SCAN_LINE_BYTES && at - start > SCAN_LINE_BYTES / 4)
-		start = at - SCAN_LINE_BYTES / 4;
-	l->n = l->body = 0;
-	for (const char *p = start; p < end && l->n < SCAN_LINE_BYTES - 1; p += skip) {
-		skip = *p == '\033' ? scan_decoration(p, (size_t)(end - p), 0) : 0;
-		if (skip)
-			continue;
-		skip = 1;
-		l->text[l->n++] = (char)((unsigned char)*p < ' ' || *p == 0x7f ? ' ' : *p);
-	}
-	l->text[l->n] = 0;
-	l->rank = UINT32_MAX;
-	find_rank(l);
-	if (l->body > l->n)
-		l->body = l->n;
-}
-
 /* Line feeds up to `to`, in pieces whose count fits a byte: compilers make vectors of that. */
 static void count_to(struct scan *s, const char *to)
 {
@@ -197,77 +103,6 @@ static void take_trace(struct scan *s, struct messages_event *e)
 	e->trace.step = t->progress;
 }
 
-/* ---- events ---- */
-
-static void event_start(struct messages_event *e)
-{
-	static const struct messages_bytes unknown = { PLIM_UNKNOWN, PLIM_UNKNOWN };
-	struct messages_oom *o = &e->oom;
-
-	memset(e, 0, sizeof(*e));
-	o->tried = o->total = o->free = o->allowed = o->allocated = o->unallocated = unknown;
-	o->private_pools = o->reserved = o->this_process = o->others = unknown;
-	o->device = UINT32_MAX;
-	e->used = e->limit = e->rss = unknown;
-	e->pid = e->code = e->need_blocks = PLIM_UNKNOWN;
-	scan_trace_start(&e->trace);
-}
-
-static int same_bytes(struct messages_bytes a, struct messages_bytes b)
-{
-	return a.low == b.low && a.high == b.high;
-}
-
-/*
- * The same failure told again: by an exception that wraps it, by the next rank, or as it happened
- * once more.  Ranks differ in what they hold, so of theirs only the request and the place count.
- */
-static int is_same(const struct messages_event *a, const struct messages_event *b)
-{
-	int other_rank = a->rank_count && b->rank_count && a->ranks[0] != b->ranks[0];
-
-	if (a->wording != b->wording || a->pid != b->pid || strcmp(a->process, b->process) ||
-	    strcmp(a->group, b->group) || !same_bytes(a->oom.tried, b->oom.tried) ||
-	    a->need_blocks != b->need_blocks)
-		return 0;
-	if (a->trace.frames && b->trace.frames &&
-	    (a->trace.user.line != b->trace.user.line || a->trace.moment != b->trace.moment))
-		return 0;
-	return other_rank ||
-	       (same_bytes(a->oom.allocated, b->oom.allocated) &&
-		same_bytes(a->oom.free, b->oom.free) && same_bytes(a->oom.total, b->oom.total) &&
-		a->oom.device == b->oom.device);
-}
-
-static void add_rank(struct messages_event *e, uint32_t rank)
-{
-	uint32_t i = 0;
-
-	if (rank == UINT32_MAX)
-		return;
-	while (i < e->rank_count && e->ranks[i] < rank)
-		i++;
-	if (i < e->rank_count && e->ranks[i] == rank)
-		return;
-	if (e->rank_count == MESSAGES_RANKS) {
-		e->ranks_left_out++;
-		return;
-	}
-	memmove(&e->ranks[i + 1], &e->ranks[i], (e->rank_count - i) * sizeof(*e->ranks));
-	e->ranks[i] = rank;
-	e->rank_count++;
-}
-
-static void repeat(struct messages_event *old, const struct messages_event *e)
-{
-	old->times++;
-	old->last_line = e->line;
-	if (e->rank_count)
-		add_rank(old, e->ranks[0]);
-	if (!old->trace.frames)
-		old->trace = e->trace;
-}
-
 /* The step that is shown in front of the line. */
 static uint64_t step_before(const struct scan *s)
 {
@@ -277,100 +112,56 @@ static uint64_t step_before(const struct scan *s)
 	return scan_progress(s->start - n, n);
 }
 
-/* When no more fit, the newest takes the last place. */
+/* The event's index; SCAN_NONE: it was not kept (s->status). */
 static uint32_t keep(struct scan *s, struct messages_event *e)
 {
 	struct messages_log *log = s->log;
+	uint32_t old = scan_event_repeat(log, e);
 
-	for (size_t i = 0; i < log->events.n; i++) {
-		if (is_same(&log->events.at[i], e)) {
-			repeat(&log->events.at[i], e);
-			return (uint32_t)i;
-		}
-	}
+	if (old != SCAN_NONE)
+		return old;
 	if (e->trace.step == PLIM_UNKNOWN)
 		e->trace.step = step_before(s);
-	if (log->events.n == MESSAGES_EVENTS) {
-		log->left_out++;
-		log->events.n--;
-	}
-	s->status = vec_push(log->mem, &log->events, *e, s->err);
-	return s->status ? UINT32_MAX : (uint32_t)log->events.n - 1;
-}
-
-static int is_kernels(const struct messages_event *e)
-{
-	return e->wording->family == MESSAGES_KERNEL;
+	if (s->kill != SCAN_NONE && s->kill + 1 == MESSAGES_EVENTS)
+		s->kill = SCAN_NONE; /* its place is taken */
+	s->status = scan_event_add(log, e, s->err);
+	return s->status ? SCAN_NONE : (uint32_t)log->events.n - 1;
 }
 
 /* The kernel tells a kill in several lines: who asked, usage, the table, and at last whom it killed. */
 static struct messages_event *kill_of(struct scan *s, struct messages_event *e)
 {
-	if (s->kill == UINT32_MAX)
+	if (s->kill == SCAN_NONE)
 		s->kill = keep(s, e);
-	return s->kill == UINT32_MAX ? NULL : &s->log->events.at[s->kill];
+	return s->kill == SCAN_NONE ? NULL : &s->log->events.at[s->kill];
 }
 
-static void add_detail(struct scan *s, struct messages_event *e)
-{
-	struct messages_event *k = kill_of(s, e);
-
-	if (!k)
-		return;
-	if (e->group[0])
-		memcpy(k->group, e->group, sizeof(k->group));
-	if (e->used.low != PLIM_UNKNOWN && k->used.low == PLIM_UNKNOWN)
-		k->used = e->used;
-	if (e->limit.low != PLIM_UNKNOWN && k->limit.low == PLIM_UNKNOWN)
-		k->limit = e->limit;
-	if (e->process[0] && !k->process[0])
-		memcpy(k->process, e->process, sizeof(k->process));
-}
-
-/* Older kernels tell a kill in two lines: whom they chose, then what it held. */
-static struct messages_event *told_before(struct scan *s, const struct messages_event *e)
-{
-	for (size_t i = s->log->events.n; i--;) {
-		struct messages_event *k = &s->log->events.at[i];
-
-		if (is_kernels(k) && k->wording->class <= MESSAGES_HOST_KILL && k->pid == e->pid &&
-		    k->file == e->file)
-			return k->rss.low == PLIM_UNKNOWN ? k : NULL;
-	}
-	return NULL;
-}
-
-/* Whom it killed: the event that its details began. */
-static void end_kill(struct scan *s, struct messages_event *e)
-{
-	struct messages_event *k = s->kill == UINT32_MAX ? NULL : &s->log->events.at[s->kill];
-
-	if (k && k->wording->class == MESSAGES_DETAIL && is_kernels(k)) {
-		k->wording = e->wording;
-		k->pid = e->pid;
-		k->rss = e->rss;
-		memcpy(k->process, e->process, sizeof(k->process));
-		memcpy(k->text, e->text, sizeof(k->text));
-		k->last_line = e->line;
-	} else {
-		k = told_before(s, e);
-		if (k)
-			k->rss = e->rss;
-		else
-			keep(s, e);
-	}
-	s->kill = UINT32_MAX;
-}
-
-static void event_place(struct scan *s, struct messages_event *e, uint64_t line)
+static void event_place(struct scan *s, struct messages_event *e)
 {
 	e->file = s->file;
-	e->line = e->last_line = line;
+	e->line = e->last_line = s->line;
 	e->times = 1;
-	add_rank(e, rank_of(s));
+	scan_event_rank(e, rank_of(s));
 	if (e->wording->class < MESSAGES_DETAIL)
 		take_trace(s, e);
 	snprintf(e->text, sizeof(e->text), "%s", s->now.text + s->now.body);
+}
+
+static void take(struct scan *s, struct messages_event *e)
+{
+	struct messages_event *k;
+
+	if (e->wording->class == MESSAGES_DETAIL) {
+		k = kill_of(s, e);
+		if (k)
+			scan_kill_detail(k, e);
+	} else if (scan_event_is_kernels(e) && e->wording->class <= MESSAGES_HOST_KILL) {
+		if (!scan_kill_end(s->log, s->kill, e))
+			keep(s, e);
+		s->kill = SCAN_NONE;
+	} else {
+		keep(s, e);
+	}
 }
 
 /* The line is done: what fitted it best is an event. */
@@ -385,18 +176,13 @@ static void flush(struct scan *s)
 	s->flushed_at = s->found_at;
 	if (e->wording->class == MESSAGES_NOTHING)
 		return;
-	event_place(s, e, s->line);
+	event_place(s, e);
 	if (e->wording == &scan_wordings[SCAN_ROW_PYTORCH]) {
 		s->log->newest = e->oom;
 		s->log->newest.line = e->line;
 		s->log->has_newest = 1;
 	}
-	if (e->wording->class == MESSAGES_DETAIL)
-		add_detail(s, e);
-	else if (is_kernels(e) && e->wording->class <= MESSAGES_HOST_KILL)
-		end_kill(s, e);
-	else
-		keep(s, e);
+	take(s, e);
 }
 
 /* ---- what an anchor may begin ---- */
@@ -420,7 +206,7 @@ static void try_row(struct scan *s, int row, const char *at)
 
 	if ((s->best >= 0 && s->best <= row) || s->flushed_at == line_at)
 		return;
-	event_start(&e);
+	scan_event_start(&e);
 	if (row == SCAN_ROW_PYTORCH ? !read_pytorch(s, at, &e.oom)
 				    : !scan_match(scan_wordings[row].pattern, &s->now, &e))
 		return;
@@ -439,8 +225,8 @@ static const struct scan_line *line_below(struct scan *s)
 		const char *stop;
 
 		from += from < s->end && *from == '\n';
-		stop = line_end(from, s->end);
-		clean(&s->below, from, stop, from);
+		stop = scan_line_end(from, s->end);
+		scan_line_clean(&s->below, from, stop, from);
 		if (s->below.rank == s->now.rank)
 			return &s->below;
 		p = stop;
@@ -475,9 +261,9 @@ static void table(struct scan *s)
 
 	if (!scan_table_head(&s->now, &columns))
 		return;
-	event_start(&e);
+	scan_event_start(&e);
 	e.wording = &scan_table_wording;
-	event_place(s, &e, s->line);
+	event_place(s, &e);
 	if (kill_of(s, &e))
 		s->columns = columns;
 }
@@ -509,7 +295,8 @@ static int in_line(const struct scan *s, const char *at)
 {
 	if (!s->start || at >= s->stop)
 		return 0;
-	return (s->stop < s->end && ends_line(*s->stop)) || at - s->start < SCAN_LINE_BYTES / 2;
+	return (s->stop < s->end && scan_ends_line(*s->stop)) ||
+	       at - s->start < SCAN_LINE_BYTES / 2;
 }
 
 static void open_line(struct scan *s, const char *at)
@@ -519,23 +306,23 @@ static void open_line(struct scan *s, const char *at)
 
 	flush(s);
 	count_to(s, at);
-	s->start = line_start(from, at);
-	s->stop = line_end(at, end);
+	s->start = scan_line_start(from, at);
+	s->stop = scan_line_end(at, end);
 	if (s->stop - s->start >= SCAN_LINE_BYTES && at - s->start > SCAN_LINE_BYTES / 4)
 		s->start = at - SCAN_LINE_BYTES / 4;
-	clean(&s->now, s->start, s->stop, at);
+	scan_line_clean(&s->now, s->start, s->stop, at);
 }
 
 /* Rows of a process table, from a line's start; where they end. */
 static const char *table_rows(struct scan *s, const char *p, const char *end, int last)
 {
 	while (s->columns.total && p < end) {
-		const char *stop = line_end(p, end);
+		const char *stop = scan_line_end(p, end);
 
 		if (stop == end && !last)
 			return p;
-		clean(&s->now, p, stop, p);
-		if (s->kill == UINT32_MAX ||
+		scan_line_clean(&s->now, p, stop, p);
+		if (s->kill == SCAN_NONE ||
 		    !scan_table_row(&s->now, &s->columns, &s->log->events.at[s->kill]))
 			s->columns.total = 0;
 		else
@@ -661,7 +448,7 @@ static enum plim_status scan_wide(struct scan *s, struct source *src, int width,
 	}
 }
 
-static enum plim_status scan_source(struct scan *s, struct source *src)
+static enum plim_status scan_text(struct scan *s, struct source *src)
 {
 	const size_t room = WINDOW_BYTES + BEHIND_BYTES + AHEAD_BYTES;
 	int width = width_of(src->p, (size_t)(src->end - src->p));
@@ -669,8 +456,6 @@ static enum plim_status scan_source(struct scan *s, struct source *src)
 	enum plim_status st;
 	char *buffer;
 
-	s->line = 1;
-	s->flushed_at = PLIM_UNKNOWN;
 	if (width == NARROW)
 		return scan_narrow(s, src);
 	buffer = mem_new(m, room, 1, s->err);
@@ -679,157 +464,35 @@ static enum plim_status scan_source(struct scan *s, struct source *src)
 	return st;
 }
 
-/* ---- files ---- */
-
-/* "rank_3.log", "rank3/out.txt", torchrun's "attempt_0/3/stderr.log". */
-static uint32_t rank_of_name(const char *name)
-{
-	const char *at = strcasestr(name, "rank"), *end, *slash = strrchr(name, '/'), *p = slash;
-	uint32_t rank = UINT32_MAX;
-
-	for (; at && rank == UINT32_MAX; at = strcasestr(at + 4, "rank")) {
-		end = at + 4 + strspn(at + 4, "_-.=");
-		rank = number_at(end, &end);
-	}
-	if (rank != UINT32_MAX || !slash || strncmp(slash, "/std", 4))
-		return rank;
-	while (p > name && p[-1] != '/')
-		p--;
-	rank = number_at(p, &end);
-	return end == slash ? rank : UINT32_MAX;
-}
-
-/* A file that holds zero bytes is no text, save that of two bytes a character. */
-static int is_text(const struct source *src)
+int scan_is_text(const struct source *src)
 {
 	size_t n = (size_t)(src->end - src->p);
 
 	return width_of(src->p, n) != NARROW || !memchr(src->p, 0, n < 4096 ? n : 4096);
 }
 
-static enum plim_status add_file(struct scan *s, const char *name)
-{
-	struct messages_log *log = s->log;
-	size_t n = strlen(name) + 1;
-	struct messages_file file = { .path = mem_new(log->mem, n, 1, s->err) };
-	enum plim_status st;
-
-	if (!file.path)
-		return mem_status(s->err);
-	memcpy(file.path, name, n);
-	s->file = (uint32_t)log->files.n;
-	s->file_rank = rank_of_name(name);
-	st = vec_push(log->mem, &log->files, file, s->err);
-	if (st)
-		mem_free(log->mem, file.path, n, 1);
-	return st;
-}
-
-static void end_file(struct scan *s, const struct source *src)
-{
-	struct messages_file *file = &s->log->files.at[s->file];
-	struct source_info info;
-
-	source_get_info(src, &info);
-	file->compression = info.compression;
-	file->bytes = info.decoded_bytes;
-	file->lines = s->line - 1;
-	if (info.decoded_bytes)
-		file->lines += src->end > src->p && src->end[-1] != '\n';
-	s->log->bytes += file->bytes;
-	s->log->lines += file->lines;
-}
-
-static enum plim_status scan_file(struct scan *s, const struct messages_scan *what,
-				  struct source *src)
-{
-	enum plim_status st = PLIM_OK;
-
-	if (what->text_only && !is_text(src)) {
-		*what->skipped = 1;
-		return PLIM_OK;
-	}
-	st = add_file(s, what->name);
-	if (st)
-		return st;
-	st = scan_source(s, src);
-	end_file(s, src);
-	return st;
-}
-
-/* Closes the source. */
-static enum plim_status scan_opened(struct messages_log *log, const struct messages_scan *what,
-				    struct source *src, struct plim_err *err)
+enum plim_status scan_source(struct messages_log *log, uint32_t file, uint32_t rank,
+			     struct source *src, uint64_t *line_feeds, struct plim_err *err)
 {
 	struct scan *s = mem_new(log->mem, 1, sizeof(*s), err);
-	enum plim_status st = s ? PLIM_OK : mem_status(err);
+	enum plim_status st;
 
-	if (!st) {
-		s->log = log;
-		s->err = err;
-		s->best = -1;
-		s->kill = UINT32_MAX;
-		st = scan_anchors_new(log->mem, &s->anchors, err);
-	}
+	*line_feeds = 0;
+	if (!s)
+		return mem_status(err);
+	s->log = log;
+	s->file = file;
+	s->file_rank = rank;
+	s->err = err;
+	s->best = -1;
+	s->kill = SCAN_NONE;
+	s->line = 1;
+	s->flushed_at = PLIM_UNKNOWN;
+	st = scan_anchors_new(log->mem, &s->anchors, err);
 	if (!st)
-		st = scan_file(s, what, src);
-	if (s)
-		scan_anchors_free(log->mem, s->anchors);
+		st = scan_text(s, src);
+	*line_feeds = s->line - 1;
+	scan_anchors_free(log->mem, s->anchors);
 	mem_free(log->mem, s, 1, sizeof(*s));
-	source_close(src);
-	return st;
-}
-
-enum plim_status messages_scan(struct messages_log *log, const struct messages_scan *what,
-			       struct plim_err *err)
-{
-	struct source *src;
-	struct plim_err own = { .status = PLIM_OK };
-	enum plim_status st;
-
-	err = err ? err : &own;
-	if (what->skipped)
-		*what->skipped = 0;
-	st = source_open(log->mem, what->path, NULL, &src, err);
-	return st ? st : scan_opened(log, what, src, err);
-}
-
-enum plim_status messages_scan_memory(struct messages_log *log, const char *name, const void *bytes,
-				      size_t n, struct plim_err *err)
-{
-	const struct messages_scan what = { .path = name, .name = name };
-	struct source *src;
-	enum plim_status st =
-		source_open_memory(log->mem, name, bytes, n, SOURCE_MEMORY_PLAIN, NULL, &src, err);
-
-	return st ? st : scan_opened(log, &what, src, err);
-}
-
-void messages_init(struct messages_log *log, struct mem *m)
-{
-	*log = (struct messages_log){ .mem = m };
-}
-
-void messages_release(struct messages_log *log)
-{
-	for (size_t i = 0; i < log->files.n; i++)
-		mem_free(log->mem, log->files.at[i].path, strlen(log->files.at[i].path) + 1, 1);
-	vec_release(log->mem, &log->files);
-	vec_release(log->mem, &log->events);
-}
-
-enum plim_status messages_find_oom(struct mem *m, const char *path, struct messages_oom *out,
-				   int *found, struct plim_err *err)
-{
-	const struct messages_scan what = { .path = path, .name = path };
-	struct messages_log log;
-	enum plim_status st;
-
-	messages_init(&log, m);
-	st = messages_scan(&log, &what, err);
-	*found = !st && log.has_newest;
-	if (*found)
-		*out = log.newest;
-	messages_release(&log);
 	return st;
 }

@@ -25,6 +25,40 @@ struct scan_line {
 	uint32_t rank; /* UINT32_MAX: not told */
 };
 
+int scan_ends_line(char c); /* progress bars end theirs with a carriage return */
+const char *scan_line_start(const char *from, const char *at);
+const char *scan_line_end(const char *at, const char *end);
+/* [start, end) into *l; of more than fits, what stands around `at`. */
+void scan_line_clean(struct scan_line *l, const char *start, const char *end, const char *at);
+/* The number of up to seven digits at `p`, and where it ends; UINT32_MAX: there is none. */
+uint32_t scan_number(const char *p, const char **end);
+
+/* ---- one source ---- */
+
+/* A text that holds zero bytes is none, save that of two bytes a character. */
+int scan_is_text(const struct source *src);
+/* Search all of it; events get the file's index, and its rank where their lines tell none. */
+enum plim_status scan_source(struct messages_log *log, uint32_t file, uint32_t rank,
+			     struct source *src, uint64_t *line_feeds, struct plim_err *err);
+
+/* ---- events ---- */
+
+#define SCAN_NONE UINT32_MAX
+
+/* Nothing is known of it. */
+void scan_event_start(struct messages_event *e);
+void scan_event_rank(struct messages_event *e, uint32_t rank);
+/* Count it up where it was told before: its index, or SCAN_NONE. */
+uint32_t scan_event_repeat(struct messages_log *log, const struct messages_event *e);
+/* When no more fit, the newest takes the last place. */
+enum plim_status scan_event_add(struct messages_log *log, const struct messages_event *e,
+				struct plim_err *err);
+int scan_event_is_kernels(const struct messages_event *e);
+/* What a line adds to the kill that is being told. */
+void scan_kill_detail(struct messages_event *k, const struct messages_event *e);
+/* Whom it killed: completes the event that its details began (SCAN_NONE: none); 0: it is a new one. */
+int scan_kill_end(struct messages_log *log, uint32_t kill, const struct messages_event *e);
+
 /* ---- patterns ---- */
 
 /*
