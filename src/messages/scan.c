@@ -12,10 +12,11 @@
 #define BEHIND_BYTES ((size_t)4 << 10)
 /* What must follow an anchor in the window, unless the input ends: a message with all its clauses. */
 #define AHEAD_BYTES ((size_t)8 << 10)
-#define LEAD_MAX_BYTES 160 /* in front of "out of memory", the most that belongs to it */
-#define TRACES 32          /* ranks that may write their tracebacks among each other */
-#define BELOW_MAX 64       /* lines of other ranks between a frame and its line of code */
-#define TRACE_LINES 200    /* a message this far behind a traceback's last frame is not its own */
+#define LEAD_MAX_BYTES 160     /* in front of "out of memory", the most that belongs to it */
+#define STEP_BYTES (64u << 10) /* a progress further back is not told */
+#define TRACES 32              /* ranks that may write their tracebacks among each other */
+#define BELOW_MAX 64           /* lines of other ranks between a frame and its line of code */
+#define TRACE_LINES 200 /* a message this far behind a traceback's last frame is not its own */
 
 struct open_trace {
 	uint32_t rank;
@@ -41,6 +42,8 @@ struct scan {
 	const char *from, *end;   /* the window, `origin` bytes into the text */
 	const char *start, *stop; /* of the line that is looked at, NULL: none */
 	uint64_t origin;
+	uint64_t step, step_at; /* of the progress seen last, and where */
+	uint64_t stepped;       /* up to where it was looked for */
 	struct plim_err *err;
 	enum plim_status status;
 };
@@ -104,12 +107,21 @@ static void take_trace(struct scan *s, struct messages_event *e)
 }
 
 /* The step that is shown in front of the line. */
-static uint64_t step_before(const struct scan *s)
+static uint64_t step_before(struct scan *s)
 {
+	uint64_t here = s->origin + (uint64_t)(s->start - s->from), step;
 	size_t n = (size_t)(s->start - s->from);
 
 	n = n < BEHIND_BYTES ? n : BEHIND_BYTES;
-	return scan_progress(s->start - n, n);
+	if (s->stepped && n > here - s->stepped) /* the rest was looked at before */
+		n = here > s->stepped ? (size_t)(here - s->stepped) : 0;
+	step = scan_progress(s->start - n, n);
+	s->stepped = here;
+	if (step != PLIM_UNKNOWN) {
+		s->step = step;
+		s->step_at = here;
+	}
+	return here - s->step_at <= STEP_BYTES ? s->step : PLIM_UNKNOWN;
 }
 
 /* The event's index; SCAN_NONE: it was not kept (s->status). */
@@ -488,6 +500,7 @@ enum plim_status scan_source(struct messages_log *log, uint32_t file, uint32_t r
 	s->kill = SCAN_NONE;
 	s->line = 1;
 	s->flushed_at = PLIM_UNKNOWN;
+	s->step = PLIM_UNKNOWN;
 	st = scan_anchors_new(log->mem, &s->anchors, err);
 	if (!st)
 		st = scan_text(s, src);
