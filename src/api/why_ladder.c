@@ -24,7 +24,7 @@ static const struct rung {
 	const char *text;
 } rungs[] = {
 	/* whose memory it is comes before how much is needed */
-	{ HELPS, GPU, BY(OTHER_PROCESS), 0, 0, 0,
+	{ HELPS, GPU | KIND(BUDGET), BY(OTHER_PROCESS), 0, 0, 0,
 	  "see who holds the card (nvidia-smi, fuser -v /dev/nvidia*) and end what is left over, "
 	  "or "
 	  "take another card: CUDA_VISIBLE_DEVICES" },

@@ -133,6 +133,9 @@ static void judge_bound(const struct messages_event *e, struct findings_told *t)
 		t->bound_by = of_class[e->wording->class].bound;
 		t->bound_certain = of_class[e->wording->class].certain && e->wording->sure;
 		t->bound = e->limit;
+		/* a share that would have sufficed, had nobody been there before */
+		if (e->wording->class == MESSAGES_BUDGET && !e->wording->sure)
+			t->bound_by = FINDINGS_BOUND_OTHER_PROCESS;
 		t->request = e->oom.tried;
 		t->room = e->oom.free;
 	}
@@ -152,7 +155,8 @@ enum {
 	HEADROOM = 4,  /* some of the bound would have been left behind the request */
 	HEADROOM_LARGE = 8,
 	NUMBERS = 16, /* the text tells them */
-	GPU = 32
+	GPU = 32,
+	SHARE = 64 /* a server's own, which it measured itself */
 };
 
 static const struct ranking {
@@ -180,6 +184,7 @@ static const struct ranking {
 	{ GPU | NUMBERS | HEADROOM_LARGE, 0, { F, C, L }, "one piece would have served it" },
 	{ GPU | NUMBERS, 0, { C, L, F }, "it was nearly full either way" },
 	{ GPU, 0, { C, L, F }, "no numbers" },
+	{ SHARE, 0, { C, NONE, NONE }, "it counted what it needs" },
 	{ 0, 0, { C, L, NONE }, "host memory has no gaps that matter" },
 };
 
@@ -190,13 +195,15 @@ static const struct ranking {
 
 static unsigned facts_of(const struct messages_event *e, const struct findings_told *t)
 {
-	unsigned facts = e->wording->class == MESSAGES_DEVICE ? GPU : 0;
+	unsigned facts = e->wording->class == MESSAGES_DEVICE   ? GPU
+			 : e->wording->class == MESSAGES_BUDGET ? SHARE
+								: 0;
 	uint64_t left;
 
 	if (e->trace.moment == MESSAGES_LOADING || e->trace.step == 0 ||
 	    e->trace.moment == MESSAGES_FIRST_STEP)
 		facts |= BEGINNING;
-	if (!known(t->room) || !known(t->request))
+	if (!(facts & GPU) || !known(t->room) || !known(t->request))
 		return facts;
 	facts |= NUMBERS | (t->no_room ? NO_ROOM : 0);
 	left = t->room.low > t->request.high ? t->room.low - t->request.high : 0;

@@ -107,7 +107,7 @@ const struct messages_wording scan_wordings[] = {
 	  "cache ({blocks})",
 	  "one request of the full length needs more KV cache than the server's share leaves",
 	  NULL },
-	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1,
+	{ MESSAGES_SERVING, MESSAGES_BUDGET, 0,
 	  "Free memory on device*on startup is less than desired GPU memory utilization",
 	  "somebody else holds a part of the card already", NULL },
 	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1, "Error in memory profiling",
