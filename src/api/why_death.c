@@ -167,9 +167,10 @@ static void tell_history(struct hold_lines *l, const struct plim_why *w,
 		hold_add(l, "%s", e->wording->says);
 	if (moment)
 		hold_add(l, "%s", moment);
-	if (e->trace.step == 0)
+	if (e->trace.fresh)
 		hold_add(l, "the log shows no step done before it: nothing can have piled up yet");
-	else if (e->trace.step != PLIM_UNKNOWN)
+	else if (e->trace.step && e->trace.step != PLIM_UNKNOWN &&
+		 e->trace.moment != MESSAGES_LOADING)
 		hold_add(l,
 			 "the log showed step %llu before it: steps had fitted, so it was a larger "
 			 "batch, or something that was kept",

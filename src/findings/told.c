@@ -200,7 +200,7 @@ static unsigned facts_of(const struct messages_event *e, const struct findings_t
 								: 0;
 	uint64_t left;
 
-	if (e->trace.moment == MESSAGES_LOADING || e->trace.step == 0 ||
+	if (e->trace.moment == MESSAGES_LOADING || e->trace.fresh ||
 	    e->trace.moment == MESSAGES_FIRST_STEP)
 		facts |= BEGINNING;
 	if (!(facts & GPU) || !known(t->room) || !known(t->request))

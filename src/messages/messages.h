@@ -104,6 +104,7 @@ struct messages_trace {
 	enum messages_moment moment;
 	uint32_t frames;
 	uint64_t step; /* of the progress in front of it, PLIM_UNKNOWN: none was shown */
+	int fresh;     /* and from the log's first line on none above 0: no step was done yet */
 };
 
 #define MESSAGES_RANKS 16 /* told one by one */

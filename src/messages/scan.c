@@ -106,22 +106,34 @@ static void take_trace(struct scan *s, struct messages_event *e)
 	e->trace.step = t->progress;
 }
 
-/* The step that is shown in front of the line. */
-static uint64_t step_before(struct scan *s)
+/* The step that is shown in front of `at`, maybe on the same line: bars end in no line feed. */
+static uint64_t step_before(struct scan *s, const char *at)
 {
-	uint64_t here = s->origin + (uint64_t)(s->start - s->from), step;
-	size_t n = (size_t)(s->start - s->from);
+	uint64_t here = s->origin + (uint64_t)(at - s->from), step, most;
+	size_t n = (size_t)(at - s->from);
 
 	n = n < BEHIND_BYTES ? n : BEHIND_BYTES;
 	if (s->stepped && n > here - s->stepped) /* the rest was looked at before */
 		n = here > s->stepped ? (size_t)(here - s->stepped) : 0;
-	step = scan_progress(s->start - n, n);
+	step = scan_progress(at - n, n, &most);
 	s->stepped = here;
 	if (step != PLIM_UNKNOWN) {
 		s->step = step;
 		s->step_at = here;
 	}
 	return here - s->step_at <= STEP_BYTES ? s->step : PLIM_UNKNOWN;
+}
+
+/*
+ * A bar that stands at 0 may be that of the second epoch or of an evaluation: only what is known
+ * from the first line on tells that nothing was done before.
+ */
+static int is_fresh(const struct scan *s)
+{
+	uint64_t most;
+
+	return !s->origin &&
+	       scan_progress(s->from, (size_t)(s->start - s->from), &most) != PLIM_UNKNOWN && !most;
 }
 
 /* The event's index; SCAN_NONE: it was not kept (s->status). */
@@ -133,7 +145,8 @@ static uint32_t keep(struct scan *s, struct messages_event *e)
 	if (old != SCAN_NONE)
 		return old;
 	if (e->trace.step == PLIM_UNKNOWN)
-		e->trace.step = step_before(s);
+		e->trace.step = step_before(s, s->start);
+	e->trace.fresh = e->trace.step == 0 && is_fresh(s);
 	if (s->kill != SCAN_NONE && s->kill + 1 == MESSAGES_EVENTS)
 		s->kill = SCAN_NONE; /* its place is taken */
 	s->status = scan_event_add(log, e, s->err);
@@ -254,10 +267,10 @@ static void frame(struct scan *s)
 	scan_trace_frame(&t->trace, &s->now, line_below(s));
 }
 
-static void traceback(struct scan *s)
+static void traceback(struct scan *s, const char *at)
 {
 	struct open_trace *t = trace_of(s);
-	uint64_t step = step_before(s);
+	uint64_t step = step_before(s, at);
 
 	scan_trace_start(&t->trace);
 	t->last_line = s->line;
@@ -290,7 +303,7 @@ static void look_at(struct scan *s, int16_t entry, const char *at)
 
 		switch (id) {
 		case SCAN_FRAME: frame(s); break;
-		case SCAN_TRACEBACK: traceback(s); break;
+		case SCAN_TRACEBACK: traceback(s, at); break;
 		case SCAN_TABLE: table(s); break;
 		default: try_row(s, id, at);
 		}

@@ -118,8 +118,8 @@ void scan_trace_start(struct messages_trace *t);
 /* A line `File "x.py", line 3, in f` and the line of code below it (may be NULL). */
 void scan_trace_frame(struct messages_trace *t, const struct scan_line *line,
 		      const struct scan_line *source);
-/* The training step that a progress bar or a log line tells in a text; PLIM_UNKNOWN: none. */
-uint64_t scan_progress(const char *text, size_t n);
+/* The last training step that a progress bar or a line tells in a text, and *most of all of them. */
+uint64_t scan_progress(const char *text, size_t n, uint64_t *most); /* PLIM_UNKNOWN: none */
 
 /* ---- the kernel's process table ---- */
 

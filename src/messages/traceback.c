@@ -244,20 +244,25 @@ static int word_step(const char *word, size_t n, const char *end, uint64_t *step
 	return 1;
 }
 
-uint64_t scan_progress(const char *text, size_t n)
+uint64_t scan_progress(const char *text, size_t n, uint64_t *most)
 {
 	const char *end = text + n;
 	uint64_t step = PLIM_UNKNOWN, found;
 
+	*most = 0;
 	for (const char *p = text; p < end; p++) {
-		if (*p == '/' && bar_step(text, p, end, &found))
-			step = found;
-		for (size_t w = 0; w < sizeof(step_words) / sizeof(step_words[0]); w++) {
+		int told = *p == '/' && bar_step(text, p, end, &found);
+
+		for (size_t w = 0; !told && w < sizeof(step_words) / sizeof(step_words[0]); w++) {
 			size_t len = strlen(step_words[w]);
 
-			if ((*p | 0x20) == step_words[w][0] && (size_t)(end - p) > len &&
-			    !strncasecmp(p, step_words[w], len) && word_step(p, len, end, &found))
-				step = found;
+			told = (*p | 0x20) == step_words[w][0] && (size_t)(end - p) > len &&
+			       !strncasecmp(p, step_words[w], len) &&
+			       word_step(p, len, end, &found);
+		}
+		if (told) {
+			step = found;
+			*most = found > *most ? found : *most;
 		}
 	}
 	return step;
