@@ -6,6 +6,7 @@
 #include <plimsoll/here.h>
 #include <plimsoll/ranks.h>
 #include <plimsoll/whatif.h>
+#include <plimsoll/why.h>
 
 #include <string.h>
 
@@ -18,6 +19,7 @@ static const struct {
 	{ "ranks", plim_ranks_fields },         { "whatif", plim_whatif_fields },
 	{ "ckpt", plim_ckpt_fields },           { "ckpt_diff", plim_ckpt_diff_fields },
 	{ "ckpt_last", plim_ckpt_last_fields }, { "here", plim_here_fields },
+	{ "why", plim_why_fields },
 };
 
 static int fields_run(const void *values, int argc, char **argv)

@@ -132,5 +132,35 @@ with tempfile.TemporaryDirectory(prefix=f"plimsoll-{SECRET}-") as top:
     if code != 2 or os.path.exists(out):
         failures.append(f"a snapshot with all names was written: {said}")
 
+
+def check_logs(folder):
+    """The same for logs: names of files, functions, processes and groups, and what the lines say."""
+    for name, old in (("at_eval", ("/home/u/train", "<module>")), ("kernel_cgroup2", ("python", "kubepods")),
+                      ("killed_bash", ("train.py",)), ("assert_device", ("block",)), ("oomd", ("user-1000",)),
+                      ("one_line", ())):
+        path = os.path.join(folder, f"{SECRET}_{name}.log")
+        text = f"{SECRET}: Killed\nKilled\n"
+        if old:
+            with open(os.path.join(data, "..", "messages", name + ".txt"), encoding="utf-8") as f:
+                text = f.read()
+        for word in old:
+            text = text.replace(word, f"/home/{SECRET}/x" if "/" in word else SECRET)
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+    for at in sorted(os.listdir(folder)) + ["."]:
+        if not at.endswith((".log", ".")):
+            continue
+        for options in ([], ["--json"]):
+            done = subprocess.run([plimsoll, "why", "--redact", os.path.join(folder, at), *options],
+                                  capture_output=True, text=True, timeout=120)
+            said = done.stdout + done.stderr
+            found = said.lower().find(SECRET)
+            if done.returncode or found >= 0:
+                failures.append(f"why {at} {options}: exit {done.returncode}: {said[max(found - 60, 0):found + 60]!r}")
+
+
+with tempfile.TemporaryDirectory(prefix=f"plimsoll-{SECRET}-") as top:
+    check_logs(top)
+
 print("\n".join(failures) or "redact: no secret came out")
 sys.exit(bool(failures))

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""widths.py PLIMSOLL DATA: no line of a report or diff is wider than was asked for, save for a word that must stay whole."""
+"""widths.py PLIMSOLL DATA: no line of a report, a diff or of why is wider than was asked for, save for a word that must stay whole."""
 import glob
 import os
 import subprocess
@@ -8,16 +8,17 @@ import sys
 plimsoll, data = sys.argv[1:3]
 wrong = []
 paths = sorted(glob.glob(os.path.join(data, "**", "*.pickle*"), recursive=True))
-for i, path in enumerate(paths):
+logs = sorted(glob.glob(os.path.join(data, "..", "messages", "*.txt")) + glob.glob(os.path.join(data, "oom", "*.txt")))
+commands = [c for i, path in enumerate(paths) for c in (["report", path], ["diff", path, paths[i - 1], "--fail-over", "1%"])]
+for command in commands + [["why", path] for path in logs]:
     for width in (40, 60, 80, 120):
         for locale in ("C.UTF-8", "C") if width == 40 else ("C.UTF-8",):
-            for command in (["report", path], ["diff", path, paths[i - 1], "--fail-over", "1%"]):
-                done = subprocess.run([plimsoll, *command, "--width", str(width)], capture_output=True, timeout=120,
-                                      env=dict(os.environ, LC_ALL=locale))
-                for line in done.stdout.decode().splitlines():
-                    if len(line) > width and len(line.lstrip(" -").split()) > 1:
-                        wrong.append(f"{command[0]} {os.path.basename(path)} in {width}: {line}")
-if len(paths) < 20:
-    wrong.append(f"{data} has {len(paths)} recordings")
-print("\n".join(wrong) or f"widths: {len(paths)} reports and diffs fit")
+            done = subprocess.run([plimsoll, *command, "--width", str(width)], capture_output=True, timeout=120,
+                                  env=dict(os.environ, LC_ALL=locale))
+            for line in done.stdout.decode().splitlines():
+                if len(line) > width and len(line.lstrip(" -").split()) > 1:
+                    wrong.append(f"{command[0]} {os.path.basename(command[1])} in {width}: {line}")
+if len(paths) < 20 or len(logs) < 80:
+    wrong.append(f"{data} has {len(paths)} recordings, {len(logs)} logs")
+print("\n".join(wrong) or f"widths: {len(paths)} reports and diffs and {len(logs)} logs fit")
 sys.exit(bool(wrong))

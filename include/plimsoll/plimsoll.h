@@ -12,5 +12,6 @@
 #include <plimsoll/status.h>
 #include <plimsoll/weights.h>
 #include <plimsoll/whatif.h>
+#include <plimsoll/why.h>
 
 #endif

@@ -42,7 +42,11 @@ enum plim_bound {
 	PLIM_BOUND_DEVICE,
 	PLIM_BOUND_LIMIT,
 	PLIM_BOUND_OTHER_PROCESS,
-	PLIM_BOUND_NON_PYTORCH
+	PLIM_BOUND_NON_PYTORCH,
+	/* of these only plim_why speaks: a recording does not know them */
+	PLIM_BOUND_HOST,
+	PLIM_BOUND_CGROUP,
+	PLIM_BOUND_SHARED_MEMORY
 };
 enum plim_cause {
 	PLIM_CAUSE_UNKNOWN,

@@ -32,10 +32,7 @@ void plim_report_free(struct plim_report *r)
 	for (size_t i = 0; h->devices && h->trace && i < h->trace->device_count; i++)
 		findings_release(&h->devices[i].findings);
 	trace_free(h->trace);
-	for (size_t i = 0; i < h->chunks.n; i++)
-		mem_free(&h->mem, h->chunks.at[i].at, h->chunks.at[i].bytes, 1);
-	vec_release(&h->mem, &h->chunks);
-	intern_release(&h->strings);
+	hold_release(&h->hold);
 	free(h);
 	free(r);
 }
@@ -554,7 +551,7 @@ enum plim_status report_new(const struct plim_report_options *options, struct pl
 		memcpy(&r->hidden->options, options,
 		       options->size < sizeof(*options) ? options->size : sizeof(*options));
 	mem_init(&r->hidden->mem, r->hidden->options.max_memory_bytes);
-	intern_init(&r->hidden->strings, &r->hidden->mem);
+	hold_init(&r->hidden->hold, &r->hidden->mem);
 	*out = r;
 	return PLIM_OK;
 }

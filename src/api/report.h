@@ -3,6 +3,7 @@
 #define API_REPORT_H
 
 #include "findings/findings.h"
+#include "hold.h"
 
 #include <plimsoll/report.h>
 
@@ -22,22 +23,17 @@ struct plim_report_hidden {
 	struct mem mem;
 	struct trace *trace;
 	struct report_device *devices; /* as many as the trace has */
-	struct intern strings;         /* every text of the report */
+	struct hold hold;              /* all that the report points to */
 	struct plim_report_options options;
 	struct messages_oom message;
 	int has_message;
 	int summary;     /* as in struct report_input */
 	uint32_t *words; /* --redact: names by string id, 0: not yet */
 	uint32_t word_count;
-	/* blocks that the report points to, freed with it */
-	VEC(struct report_chunk {
-		void *at;
-		size_t bytes;
-	})
-	chunks;
 };
 
-extern const struct field_table report_table, report_source_table, report_categories_table;
+extern const struct field_table report_table, report_source_table, report_categories_table,
+	report_verdict_table;
 extern const char *const report_bound_names[5], *const report_cause_names[4];
 
 /* Where a recording comes from when it is not simply a path. */
@@ -70,6 +66,9 @@ const char *report_text(struct plim_report *r, struct plim_err *err, const char 
 /* A name from the file, or with --redact a word for it ("key-3") in a buffer of 32. */
 const char *report_name(const struct plim_report *r, uint32_t string, const char *kind, char *word,
 			size_t size);
+
+/* The part of a file's name that is public and may be shown with --redact, or NULL. */
+const char *report_public_part(const char *file);
 
 /* "train.py:41 in step", with --strip-prefix and --redact applied; NULL for TRACE_NONE. */
 const char *report_frame(struct plim_report *r, uint32_t frame, struct plim_err *err);

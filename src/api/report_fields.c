@@ -160,7 +160,7 @@ static const struct field verdict_rows[] = {
 	FIELD_STRINGS(V, advice, advice_count, "what helps, best first, and what does not"),
 };
 #undef V
-static const struct field_table verdict_table =
+const struct field_table report_verdict_table =
 	FIELD_TABLE(struct plim_report_verdict, verdict_rows);
 
 #define D struct plim_report_oom
@@ -186,7 +186,7 @@ static const struct field oom_rows[] = {
 	FIELD_U64(D, free_bytes, "reserved but in no block in use"),
 	FIELD_U64(D, largest_free_bytes,
 		  "largest free block that this request's stream and pool could use"),
-	FIELD_POINTER(D, verdict, struct plim_report_verdict, verdict_table,
+	FIELD_POINTER(D, verdict, struct plim_report_verdict, report_verdict_table,
 		      "null for those between the first and the last four of many"),
 };
 #undef D

@@ -7,29 +7,18 @@
 
 void *report_take(struct plim_report *r, size_t n, size_t size, struct plim_err *err)
 {
-	struct plim_report_hidden *h = r->hidden;
-	void *p;
-
-	if (vec_need(&h->mem, &h->chunks, 1, err))
-		return NULL;
-	p = mem_new(&h->mem, n, size, err);
-	if (p)
-		h->chunks.at[h->chunks.n++] = (struct report_chunk){ p, n * size };
-	return p;
+	return hold_take(&r->hidden->hold, n, size, err);
 }
 
 const char *report_text(struct plim_report *r, struct plim_err *err, const char *fmt, ...)
 {
-	char text[2048];
-	uint32_t id;
+	const char *text;
 	va_list ap;
 
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	text = hold_vtext(&r->hidden->hold, err, fmt, ap);
 	va_end(ap);
-	if (intern_add(&r->hidden->strings, text, strlen(text), &id, err))
-		return NULL;
-	return intern_text(&r->hidden->strings, id);
+	return text;
 }
 
 /*
@@ -92,8 +81,8 @@ static const char *const public_symbols[] = {
 	"cudnn",      "__libc_", "__clone",   "_start",  "start_thread",
 };
 
-/* The part of a file's name that is public, or NULL: "torch/nn/modules/linear.py", "python3.11/runpy.py". */
-static const char *public_part(const char *file)
+/* "torch/nn/modules/linear.py", "python3.11/runpy.py" */
+const char *report_public_part(const char *file)
 {
 	static const char *const homes[] = { "/site-packages/", "/dist-packages/" };
 	static const char python[] = "/lib/python3.";
@@ -182,8 +171,8 @@ const char *report_frame(struct plim_report *r, uint32_t frame, struct plim_err 
 	name = trace_text(t, f->name);
 	if (!(r->hidden->options.flags & PLIM_REPORT_REDACT)) {
 		file = short_file(r, file);
-	} else if (public_part(file)) {
-		file = public_part(file);
+	} else if (report_public_part(file)) {
+		file = report_public_part(file);
 	} else {
 		if (*file && strcmp(file, "??"))
 			file = redacted(r, f->filename, "file", file_word, sizeof(file_word));

@@ -39,6 +39,9 @@ enum findings_bound {
 	FINDINGS_BOUND_LIMIT,
 	FINDINGS_BOUND_OTHER_PROCESS,
 	FINDINGS_BOUND_NON_PYTORCH,
+	FINDINGS_BOUND_HOST,
+	FINDINGS_BOUND_CGROUP,
+	FINDINGS_BOUND_SHARED_MEMORY,
 };
 
 enum findings_cause {
@@ -152,5 +155,26 @@ enum plim_status findings_explain_death(struct mem *m, const struct findings_inp
 enum plim_status findings_find(struct mem *m, const struct findings_input *in,
 			       struct findings_list *out, struct plim_err *err);
 void findings_release(struct findings_list *l);
+
+/* What a log alone says of a death: less than a recording, so causes are ranked and seldom certain. */
+#define FINDINGS_CAUSES 3
+struct findings_told {
+	enum findings_bound bound_by;
+	int bound_certain;
+	enum findings_cause cause;
+	enum findings_cause
+		ranked[FINDINGS_CAUSES]; /* likeliest first; cause itself, if it is known */
+	size_t ranked_count;
+	struct messages_bytes
+		request; /* "Tried to allocate" is a segment: what can have been asked for */
+	struct messages_bytes bound;       /* what PyTorch could have held at most */
+	struct messages_bytes room;        /* of it, what was not allocated, in whatever pieces */
+	struct messages_bytes own_outside; /* of the card, this process's but not PyTorch's */
+	struct messages_bytes outside;     /* on the card, in neither PyTorch's hands nor free */
+	int no_room; /* the request is larger than all the room together: no gaps are to blame */
+	int free_enough; /* the driver had more free than it was asked for, and no limit was told */
+};
+
+void findings_judge_message(const struct messages_event *e, struct findings_told *out);
 
 #endif

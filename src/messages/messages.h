@@ -1,6 +1,7 @@
 /*
- * PyTorch's out-of-memory texts.  Numbers in them are rounded to 0.01 of their unit, so each is an
- * interval.  Fields are found, not sentences: the wording changes with every release.
+ * Failures of memory in logs: PyTorch's out-of-memory texts, the kernel's, the schedulers' and those
+ * of other programs; and failures that are often taken for one.  Numbers in them are rounded, so
+ * each is an interval.  Fields are found, not sentences: wordings change with every release.
  */
 #ifndef MESSAGES_MESSAGES_H
 #define MESSAGES_MESSAGES_H
@@ -11,8 +12,6 @@
 struct messages_bytes {
 	uint64_t low, high;
 };
-
-#define MESSAGES_PROCESSES 16
 
 struct messages_oom {
 	struct messages_bytes tried, total, free, allowed, allocated, unallocated, private_pools;
@@ -25,13 +24,161 @@ struct messages_oom {
 	uint64_t line;                /* of the text, from 1 */
 };
 
-/*
- * The last out-of-memory message in a log, also one that is wrapped, coloured or prefixed with a rank.
- * *found is 0 when there is none.
- */
-enum plim_status messages_find_oom(struct mem *m, const char *path, struct messages_oom *out,
-				   int *found, struct plim_err *err);
 /* The first one in a text of a few KiB; 0 when there is none. */
 int messages_parse_oom(const char *text, size_t n, struct messages_oom *out);
+
+/* ---- everything else ---- */
+
+/* Who wrote it. */
+enum messages_family {
+	MESSAGES_PYTORCH,
+	MESSAGES_CUDA,
+	MESSAGES_ROCM,
+	MESSAGES_XPU,
+	MESSAGES_NCCL,
+	MESSAGES_DATALOADER,
+	MESSAGES_PYTHON,
+	MESSAGES_SHELL,
+	MESSAGES_LAUNCHER, /* torchrun, mpirun, DeepSpeed's, Ray */
+	MESSAGES_KERNEL,
+	MESSAGES_SLURM,
+	MESSAGES_KUBERNETES,
+	MESSAGES_SYSTEMD,
+	MESSAGES_JAX,
+	MESSAGES_TENSORFLOW,
+	MESSAGES_LLAMA_CPP,
+	MESSAGES_SERVING, /* vLLM and its like */
+	MESSAGES_LIBRARY, /* bitsandbytes, CuPy, ONNX Runtime ... */
+	MESSAGES_FAMILIES
+};
+extern const char *const messages_family_names[MESSAGES_FAMILIES];
+
+/* What it says.  From DEVICE to SHARED it is memory; the order is how much it tells of a kill. */
+enum messages_class {
+	MESSAGES_DEVICE, /* the GPU's memory was refused */
+	MESSAGES_BUDGET, /* a program's own share of the GPU did not suffice */
+	MESSAGES_HOST,   /* the machine refused memory, or had too little */
+	MESSAGES_CGROUP_KILL,
+	MESSAGES_HOST_KILL,
+	MESSAGES_KILLED, /* SIGKILL; by whom, it does not say */
+	MESSAGES_SHARED, /* /dev/shm */
+	MESSAGES_OTHER,  /* a failure that is not memory */
+	MESSAGES_DETAIL, /* adds to the kill that it belongs to */
+	MESSAGES_NOTHING /* looks like one and is none */
+};
+
+struct messages_wording {
+	enum messages_family family;
+	enum messages_class class;
+	int sure; /* 0: the same words are also written for other reasons */
+	const char *pattern;
+	const char *says;   /* what it means, for a person; NULL: its class says it */
+	const char *advice; /* NULL: that of its class */
+};
+
+/* What the program was doing, from the traceback. */
+enum messages_moment {
+	MESSAGES_MOMENT_UNKNOWN,
+	MESSAGES_LOADING,
+	MESSAGES_FORWARD,
+	MESSAGES_BACKWARD,
+	MESSAGES_FIRST_STEP, /* the optimizer makes its state */
+	MESSAGES_OPTIMIZER,
+	MESSAGES_EVAL,
+	MESSAGES_GENERATION,
+	MESSAGES_SAVING,
+	MESSAGES_DATA, /* batches are made or moved */
+	MESSAGES_MOMENTS
+};
+
+struct messages_frame {
+	char file[256]; /* the end of a longer name; "" when there is none */
+	char function[64];
+	char source[128]; /* the line of code, if it was shown */
+	uint32_t line;
+};
+
+struct messages_trace {
+	struct messages_frame user;  /* the innermost that is not of an installed package */
+	struct messages_frame shown; /* the frame that tells the moment */
+	enum messages_moment moment;
+	uint32_t frames;
+	uint64_t step; /* of the progress in front of it, PLIM_UNKNOWN: none was shown */
+	int fresh;     /* and from the log's first line on none above 0: no step was done yet */
+};
+
+#define MESSAGES_RANKS 16 /* told one by one */
+#define MESSAGES_TOP 6    /* processes kept of a process table */
+
+struct messages_process {
+	uint64_t pid;
+	uint64_t rss_bytes;
+	char name[24];
+};
+
+/* One failure, however often it was repeated. */
+struct messages_event {
+	const struct messages_wording *wording;
+	struct messages_oom oom; /* also of others than PyTorch, as far as they tell */
+	struct messages_trace trace;
+	struct messages_bytes used, limit, rss;
+	uint64_t pid, code, need_blocks;
+	char process[32];
+	char group[192]; /* cgroup, unit, job or pod */
+	char text[320];  /* the line, its end cut */
+	uint32_t file;   /* index into the log's files */
+	uint64_t line, last_line, times;
+	uint32_t ranks[MESSAGES_RANKS];
+	uint32_t rank_count, ranks_left_out;
+	struct messages_process top[MESSAGES_TOP]; /* largest first */
+	uint32_t top_count;
+	uint64_t table_processes, table_rss_bytes; /* of the whole table */
+	uint32_t joined; /* into the event with this index; itself: into none */
+};
+
+struct messages_file {
+	char *path;
+	uint64_t lines, bytes;
+	const char *compression; /* "none", "gzip" ... */
+};
+
+/* What was found in one or several files.  At most MESSAGES_EVENTS are kept. */
+#define MESSAGES_EVENTS 256
+struct messages_log {
+	struct mem *mem;
+	VEC(struct messages_event) events;
+	VEC(struct messages_file) files;
+	uint64_t lines, bytes;
+	uint64_t left_out;          /* events beyond those that are kept */
+	struct messages_oom newest; /* PyTorch's last one, also when it repeats another */
+	int has_newest;
+};
+
+void messages_init(struct messages_log *log, struct mem *m);
+void messages_release(struct messages_log *log);
+
+/*
+ * Read a file ("-": standard input) to its end and add what it says, in memory that does not grow
+ * with it.  `name` is what it is called in the log.  Errors of source_open and source_need; what was
+ * found before one stays.  `text_only`: a file that is no text is left out; *skipped says so.
+ */
+struct messages_scan {
+	const char *path, *name;
+	int text_only;
+	int *skipped;
+};
+enum plim_status messages_scan(struct messages_log *log, const struct messages_scan *scan,
+			       struct plim_err *err);
+
+/* The same over `n` bytes, as a file called `name`. */
+enum plim_status messages_scan_memory(struct messages_log *log, const char *name, const void *bytes,
+				      size_t n, struct plim_err *err);
+
+/* Put together what speaks of one death: ranks, what the kernel and the launcher say of one kill. */
+void messages_join(struct messages_log *log);
+
+/* The last out-of-memory text of PyTorch in a file; *found is 0 when there is none. */
+enum plim_status messages_find_oom(struct mem *m, const char *path, struct messages_oom *out,
+				   int *found, struct plim_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-#include "messages.h"
+#include "scan.h"
 
 #include <string.h>
 
@@ -9,64 +9,14 @@
 
 /* A message with all its clauses about other processes is shorter. */
 #define MESSAGE_MAX_BYTES 4096
-/* Of the text in front of "out of memory", the most that belongs to it (cudaMallocAsync's). */
-#define LEAD_MAX_BYTES 96
-#define WINDOW_BYTES (64u << 10)
-
-/*
- * "1.25 GiB" at the text's start: what it can stand for.  c10's format_size prints whole bytes up to
- * 1 KiB, then two decimals of the largest unit that the number is above.
- */
-static int parse_size(const char *text, size_t n, struct messages_bytes *out)
-{
-	static const struct {
-		const char *name;
-		uint64_t bytes, most; /* most: a larger number is shown in the next unit */
-	} units[] = { { "bytes", 1, 1024 },
-		      { "KiB", 1024, 1048576 },
-		      { "MiB", 1048576, 1073741824 },
-		      { "GiB", 1073741824, UINT64_MAX } };
-	size_t i = 0;
-	double whole = 0, scale = 1, slack;
-
-	while (i < n && text[i] >= '0' && text[i] <= '9')
-		whole = 10 * whole + (text[i++] - '0');
-	if (!i || i > 15)
-		return 0;
-	if (i < n && text[i] == '.')
-		for (i++; i < n && text[i] >= '0' && text[i] <= '9' && scale < 1e6; scale *= 10)
-			whole = 10 * whole + (text[i++] - '0');
-	if (i < n && text[i] == ' ')
-		i++;
-	for (size_t u = 0; u < sizeof(units) / sizeof(units[0]); u++) {
-		size_t len = strlen(units[u].name);
-
-		if (n - i < len || memcmp(text + i, units[u].name, len))
-			continue;
-		slack = u ? 0.5 / scale * (double)units[u].bytes : 0;
-		whole = whole / scale * (double)units[u].bytes;
-		if (whole >= 0x1p63)
-			return 0;
-		out->low = whole > slack ? (uint64_t)(whole - slack) : 0;
-		out->low += (double)out->low < whole - slack;
-		out->high = (uint64_t)(whole + slack);
-		if (out->low > out->high) /* more decimals than PyTorch writes: between two bytes */
-			out->low = out->high;
-		if (u && out->low <= units[u].bytes && out->high > units[u].bytes)
-			out->low = units[u].bytes + 1;
-		if (out->high > units[u].most && out->low <= units[u].most)
-			out->high = units[u].most;
-		return 1;
-	}
-	return 0;
-}
 
 /* The number right behind `label`, or right in front of it. */
 static int behind(const char *text, size_t n, const char *label, struct messages_bytes *out)
 {
 	const char *at = memmem(text, n, label, strlen(label));
 
-	return at && parse_size(at + strlen(label), n - (size_t)(at - text) - strlen(label), out);
+	return at && scan_size(at + strlen(label), n - (size_t)(at - text) - strlen(label),
+			       SCAN_UNITS_PYTORCH, out);
 }
 
 static int before(const char *text, size_t n, const char *label, struct messages_bytes *out)
@@ -83,7 +33,7 @@ static int before(const char *text, size_t n, const char *label, struct messages
 	}
 	if (words == 2)
 		start++;
-	return parse_size(start, (size_t)(at - start), out);
+	return scan_size(start, (size_t)(at - start), SCAN_UNITS_PYTORCH, out) != 0;
 }
 
 enum where { BEHIND, BEFORE };
@@ -112,7 +62,8 @@ static const struct wording {
 	{ offsetof(struct messages_oom, unallocated), BEFORE,
 	  " is reserved by PyTorch but unallocated" },
 	{ offsetof(struct messages_oom, reserved), BEFORE, " reserved in total by PyTorch" },
-	{ offsetof(struct messages_oom, reserved), BEFORE, " cached)" }, /* up to 1.3 */
+	/* up to 1.3: amount_cached - amount_allocated */
+	{ offsetof(struct messages_oom, unallocated), BEFORE, " cached)" },
 	{ offsetof(struct messages_oom, this_process), BEHIND, "this process has " },
 };
 
@@ -135,7 +86,7 @@ static void find_processes(const char *text, size_t n, struct messages_oom *out)
 		if ((size_t)(end - at) < sizeof(has) || memcmp(at, has, sizeof(has) - 1))
 			continue;
 		at += sizeof(has) - 1;
-		if (!parse_size(at, (size_t)(end - at), &one))
+		if (!scan_size(at, (size_t)(end - at), SCAN_UNITS_PYTORCH, &one))
 			continue;
 		out->others.low = add(out->others.low, one.low);
 		out->others.high = add(out->others.high, one.high);
@@ -180,9 +131,11 @@ static int is_blank(char c)
 	return c == ' ' || c == '\n' || c == '\r' || c == '\t';
 }
 
-/* The length of what a logger put here: a colour, or "[rank3]: " where a line starts. */
-static size_t decoration(const char *p, size_t n, int line_start)
+size_t scan_decoration(const char *p, size_t n, int line_start)
 {
+	static const struct {
+		const char *open, *close;
+	} prefixes[] = { { "[rank", "]:" }, { "[default", "]:" } };
 	size_t i;
 
 	if (n > 1 && p[0] == '\033' && p[1] == '[') {
@@ -190,27 +143,36 @@ static size_t decoration(const char *p, size_t n, int line_start)
 			;
 		return i < n ? i + 1 : n;
 	}
-	if (!line_start || n < 5 || memcmp(p, "[rank", 5))
-		return 0;
-	for (i = 5; i < n && p[i] >= '0' && p[i] <= '9'; i++)
-		;
-	return i + 1 < n && p[i] == ']' && p[i + 1] == ':' ? i + 2 : 0;
+	for (size_t k = 0; line_start && k < sizeof(prefixes) / sizeof(prefixes[0]); k++) {
+		i = strlen(prefixes[k].open);
+		if (n <= i || memcmp(p, prefixes[k].open, i))
+			continue;
+		for (; i < n && p[i] >= '0' && p[i] <= '9'; i++)
+			;
+		if (n - i >= 2 && !memcmp(p + i, prefixes[k].close, 2))
+			return i + 2;
+	}
+	return 0;
 }
 
-/* "out of memory", perhaps wrapped between its words; NULL when it is not there. */
+int scan_is_trigger(const char *text, size_t n)
+{
+	const char *p = text + 6, *end = text + n;
+	size_t skip = 1;
+
+	while (p < end && skip) {
+		skip = is_blank(*p) ? 1 : scan_decoration(p, (size_t)(end - p), p[-1] == '\n');
+		p += skip;
+	}
+	return p > text + 6 && (size_t)(end - p) >= 6 && !memcmp(p, "memory", 6);
+}
+
 static const char *find_trigger(const char *text, size_t n)
 {
 	const char *end = text + n;
 
 	while ((text = memmem(text, (size_t)(end - text), "out of", 6))) {
-		const char *p = text + 6;
-		size_t skip = 1;
-
-		while (p < end && skip) {
-			skip = is_blank(*p) ? 1 : decoration(p, (size_t)(end - p), p[-1] == '\n');
-			p += skip;
-		}
-		if (p > text + 6 && (size_t)(end - p) >= 6 && !memcmp(p, "memory", 6))
+		if (scan_is_trigger(text, (size_t)(end - text)))
 			return text;
 		text += 6;
 	}
@@ -224,7 +186,7 @@ static size_t flatten(const char *text, size_t n, char flat[static MESSAGE_MAX_B
 	int line_start = 1;
 
 	for (size_t i = 0; i < n && to < MESSAGE_MAX_BYTES; i += skip) {
-		skip = decoration(text + i, n - i, line_start);
+		skip = scan_decoration(text + i, n - i, line_start);
 		if (skip)
 			continue;
 		skip = 1;
@@ -270,74 +232,4 @@ int messages_parse_oom(const char *text, size_t n, struct messages_oom *out)
 	find_device(flat, (size_t)(body - flat), out);
 	find_processes(body, n, out);
 	return 1;
-}
-
-/* Where the text of a message begins whose "out of memory" stands at `at`. */
-static const char *lead(const char *from, const char *at)
-{
-	const char *p = at;
-
-	while (p > from && p[-1] != '\n' && at - p < LEAD_MAX_BYTES)
-		p--;
-	return p;
-}
-
-/* How much of the window is done with; *out and *line are those of a message found there. */
-static size_t scan(const char *p, size_t n, int last, struct messages_oom *out, int *found)
-{
-	const char *at = find_trigger(p, n), *end = p + n, *from, *next;
-
-	*found = 0;
-	if (!at)
-		return last ? n : n - LEAD_MAX_BYTES;
-	from = lead(p, at);
-	if (!last && end - at < MESSAGE_MAX_BYTES)
-		return (size_t)(from - p); /* see it whole in the next window */
-	next = find_trigger(at + 6, (size_t)(end - at) - 6);
-	*found = messages_parse_oom(from, (size_t)((next ? next : end) - from), out);
-	return (size_t)(at - p) + 6;
-}
-
-static uint64_t count_lines(const char *p, size_t n)
-{
-	const char *end = p + n;
-	uint64_t lines = 0;
-
-	for (; (p = memchr(p, '\n', (size_t)(end - p))); p++)
-		lines++;
-	return lines;
-}
-
-enum plim_status messages_find_oom(struct mem *m, const char *path, struct messages_oom *out,
-				   int *found, struct plim_err *err)
-{
-	struct source *src;
-	enum plim_status st = source_open(m, path, NULL, &src, err);
-	uint64_t line = 1;
-
-	*found = 0;
-	if (st)
-		return st;
-	for (;;) {
-		struct messages_oom one;
-		const char *p;
-		size_t n, done;
-		int is_one;
-
-		st = source_need(src, src->p, WINDOW_BYTES, err);
-		p = (const char *)src->p;
-		n = (size_t)(src->end - src->p);
-		if (st || !n)
-			break;
-		done = scan(p, n, n < WINDOW_BYTES, &one, &is_one);
-		line += count_lines(p, done);
-		if (is_one) {
-			*out = one;
-			out->line = line;
-			*found = 1;
-		}
-		src->p += done;
-	}
-	source_close(src);
-	return st;
 }

@@ -63,7 +63,7 @@ static const struct wording {
 	  .total = GIB(1092),
 	  .allocated = GIB(936),
 	  .free = MIB(5512),
-	  .reserved = B(512) },
+	  .unallocated = B(512) },
 	{ .name = "1.4 to 1.9",
 	  .text = "RuntimeError: CUDA out of memory. Tried to allocate 1.17 GiB (GPU 12; 23.70 GiB "
 		  "total "
@@ -306,7 +306,7 @@ static void test_complete(void **state)
 {
 	static const char old[] =
 		"CUDA out of memory. Tried to allocate 1 bytes (GPU 0; 8 bytes total capacity; "
-		"100 bytes already allocated; 4 bytes free; 1.00 KiB cached)",
+		"100 bytes already allocated; 4 bytes free; 1.00 KiB reserved in total by PyTorch)",
 			  new[] = "CUDA out of memory. Tried to allocate 1 bytes. GPU 0 has a "
 				  "total capacity of 8 "
 				  "bytes of which 4 bytes is free. Of the allocated memory 100 "
@@ -315,7 +315,8 @@ static void test_complete(void **state)
 			  /* what is told contradicts itself: nothing follows */
 		odd[] = "CUDA out of memory. Tried to allocate 1 bytes (GPU 0; 8 bytes total "
 			"capacity; "
-			"100 bytes already allocated; 4 bytes free; 9 bytes cached)";
+			"100 bytes already allocated; 4 bytes free; 9 bytes reserved in total by "
+			"PyTorch)";
 	struct messages_oom got;
 
 	(void)state;
@@ -502,13 +503,78 @@ static void test_deaths(void **state)
 	assert_int_equal(m.used_bytes, 0);
 }
 
+/* ---- any log ---- */
+
+static const char kill_text[] =
+	"[1.0] python invoked oom-killer: gfp_mask=0x0, order=0, oom_score_adj=0\n"
+	"[1.1] [  pid  ]   uid  tgid total_vm      rss pgtables_bytes swapents oom_score_adj name\n"
+	"[1.2] [   42]  1000   42 20123456  1000 66060288        0             0 python\n"
+	"[1.3] Out of memory: Killed process 42 (python) total-vm:8kB, anon-rss:4000kB, "
+	"file-rss:0kB\nKilled\n";
+
+/* A log of 8 MiB, whose kill stands at each place of a window, costs no more memory than a short one. */
+static void test_flat(void **state)
+{
+	const size_t size = 8 << 20, step = (256 << 10) - 37;
+	char *text = malloc(size);
+	struct messages_log log;
+	struct plim_err err;
+	struct mem m;
+	size_t kills = 0;
+
+	(void)state;
+	assert_non_null(text);
+	memset(text, '.', size);
+	for (size_t at = 79; at < size; at += 80)
+		text[at] = '\n';
+	for (size_t at = 0; at + sizeof(kill_text) < size; at += step, kills++)
+		memcpy(text + at, kill_text, sizeof(kill_text) - 1);
+	mem_init(&m, 0);
+	messages_init(&log, &m);
+	assert_int_equal(messages_scan_memory(&log, "a", text, size, &err), PLIM_OK);
+	messages_join(&log);
+	assert_true(m.peak_bytes < 3 << 20);
+	assert_int_equal(log.bytes, size);
+	for (size_t i = 0; i < log.events.n; i++)
+		kills -= log.events.at[i].wording->class == MESSAGES_HOST_KILL;
+	assert_int_equal(kills, 0);
+	messages_release(&log);
+	assert_int_equal(m.used_bytes, 0);
+	free(text);
+}
+
+/* Memory that is refused anywhere is an error, and all that was taken is given back. */
+static void test_refused(void **state)
+{
+	(void)state;
+	for (int64_t n = 0;; n++) {
+		struct messages_log log;
+		struct plim_err err;
+		struct mem m;
+		enum plim_status st;
+
+		mem_init(&m, 0);
+		atomic_store(&m.fail_after, n);
+		messages_init(&log, &m);
+		st = messages_scan_memory(&log, "a", kill_text, sizeof(kill_text) - 1, &err);
+		messages_release(&log);
+		assert_int_equal(m.used_bytes, 0);
+		if (!st) {
+			assert_true(n > 3);
+			break;
+		}
+		assert_int_equal(st, PLIM_E_NOMEM);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_wordings),   cmocka_unit_test(test_complete),
 		cmocka_unit_test(test_others),     cmocka_unit_test(test_huge),
 		cmocka_unit_test(test_no_message), cmocka_unit_test(test_log),
-		cmocka_unit_test(test_deaths),
+		cmocka_unit_test(test_deaths),     cmocka_unit_test(test_flat),
+		cmocka_unit_test(test_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

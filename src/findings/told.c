@@ -1,0 +1,263 @@
+/*
+ * The verdict of a death of which only the text is known.
+ *
+ * A text tells what was live and what was asked for, never what the step had still to allocate nor
+ * what had piled up before.  So fragmentation is never certain; that it is none can be: when all
+ * that was not allocated, in whatever pieces, is less than the request.  Capacity is certain only
+ * where nothing can have piled up yet.  Everything else is a ranking.
+ */
+#include "findings.h"
+
+#include <string.h>
+
+/* Rounding inside of blocks, which the text counts as allocated: 1 to 2 % in measured runs (death.c). */
+#define SLACK_PART 50
+/* Room left behind the request, as a part of the bound, that makes gaps likelier than a step too large. */
+#define HEADROOM_PART 20
+#define HEADROOM_LARGE_PART 10
+/* Memory outside this process's allocator that decides, as in death.c. */
+#define OUTSIDE_PART 10
+#define OUTSIDE_BYTES (1u << 30)
+
+#define MIB ((uint64_t)1 << 20)
+
+static int known(struct messages_bytes b)
+{
+	return b.low != PLIM_UNKNOWN;
+}
+
+static struct messages_bytes plus(struct messages_bytes a, struct messages_bytes b)
+{
+	const uint64_t most = PLIM_UNKNOWN - 1;
+
+	return (struct messages_bytes){ a.low < most - b.low ? a.low + b.low : most,
+					a.high < most - b.high ? a.high + b.high : most };
+}
+
+static struct messages_bytes less(struct messages_bytes a, struct messages_bytes b)
+{
+	return (struct messages_bytes){ a.low > b.high ? a.low - b.high : 0,
+					a.high > b.low ? a.high - b.low : 0 };
+}
+
+/*
+ * The driver is asked for a segment: 2 MiB for up to 1 MiB, 20 MiB for up to 10, else rounded up to
+ * 2 MiB (kSmallBuffer, kLargeBuffer, kRoundLarge of c10/cuda/CUDACachingAllocator).
+ */
+static struct messages_bytes request_of(struct messages_bytes tried)
+{
+	struct messages_bytes r = tried;
+
+	if (!known(tried))
+		return tried;
+	if (tried.high <= 2 * MIB)
+		r.low = 1;
+	else if (tried.low <= 20 * MIB && tried.high >= 20 * MIB)
+		r.low = MIB + 1;
+	else if (tried.low > 2 * MIB)
+		r.low = tried.low - 2 * MIB + 1;
+	return r;
+}
+
+/* ---- the bound ---- */
+
+static uint64_t decides(const struct messages_oom *o)
+{
+	uint64_t part = o->total.low / OUTSIDE_PART;
+
+	return part > OUTSIDE_BYTES ? part : OUTSIDE_BYTES;
+}
+
+/* A full card: who has it. */
+static void judge_card(const struct messages_oom *o, struct findings_told *t)
+{
+	t->bound_by = FINDINGS_BOUND_DEVICE;
+	if (!known(o->total) || !known(o->reserved) || !known(o->free))
+		return;
+	t->bound_certain = 1;
+	t->outside = less(o->total, plus(o->reserved, o->free));
+	if (!known(o->others)) {
+		/* no NVML: whose the rest is, is not told */
+		if (t->outside.low >= decides(o))
+			t->bound_by = FINDINGS_BOUND_UNKNOWN;
+		return;
+	}
+	t->own_outside = (struct messages_bytes){ 0, 0 };
+	if (known(o->this_process))
+		t->own_outside = less(o->this_process, o->reserved);
+	if (o->others.low >= decides(o) && o->others.low >= t->own_outside.low)
+		t->bound_by = FINDINGS_BOUND_OTHER_PROCESS;
+	else if (t->own_outside.low >= decides(o))
+		t->bound_by = FINDINGS_BOUND_NON_PYTORCH;
+}
+
+static void judge_device(const struct messages_event *e, struct findings_told *t)
+{
+	const struct messages_oom *o = &e->oom;
+	int had = known(o->free) && known(o->tried) && o->free.low >= o->tried.high;
+
+	if (known(o->allowed) && (had || !known(o->free))) {
+		t->bound_by = FINDINGS_BOUND_LIMIT;
+		t->bound_certain = 1;
+		t->bound = o->allowed;
+	} else if (had) {
+		t->free_enough = 1;
+	} else {
+		judge_card(o, t);
+		if (known(o->reserved) && known(o->free))
+			t->bound = plus(o->reserved, o->free);
+		t->bound_certain &= e->wording->sure;
+	}
+	t->request = request_of(o->tried);
+	if (known(t->bound) && known(o->allocated))
+		t->room = less(t->bound, o->allocated);
+}
+
+static void judge_bound(const struct messages_event *e, struct findings_told *t)
+{
+	static const struct {
+		enum findings_bound bound;
+		int certain;
+	} of_class[] = {
+		[MESSAGES_BUDGET] = { FINDINGS_BOUND_LIMIT, 1 },
+		[MESSAGES_HOST] = { FINDINGS_BOUND_HOST, 1 },
+		[MESSAGES_CGROUP_KILL] = { FINDINGS_BOUND_CGROUP, 1 },
+		[MESSAGES_HOST_KILL] = { FINDINGS_BOUND_HOST, 1 },
+		[MESSAGES_KILLED] = { FINDINGS_BOUND_HOST, 0 },
+		[MESSAGES_SHARED] = { FINDINGS_BOUND_SHARED_MEMORY, 1 },
+	};
+
+	if (e->wording->class == MESSAGES_DEVICE) {
+		judge_device(e, t);
+	} else if (e->wording->class <= MESSAGES_SHARED) {
+		t->bound_by = of_class[e->wording->class].bound;
+		t->bound_certain = of_class[e->wording->class].certain && e->wording->sure;
+		t->bound = e->limit;
+		/* a share that would have sufficed, had nobody been there before */
+		if (e->wording->class == MESSAGES_BUDGET && !e->wording->sure)
+			t->bound_by = FINDINGS_BOUND_OTHER_PROCESS;
+		t->request = e->oom.tried;
+		t->room = e->oom.free;
+	}
+}
+
+/* ---- the cause ---- */
+
+#define C FINDINGS_CAUSE_CAPACITY
+#define F FINDINGS_CAUSE_FRAGMENTATION
+#define L FINDINGS_CAUSE_LEAK
+#define NONE FINDINGS_CAUSE_UNKNOWN
+
+/* What is known beside the moment; the first row of the ranking whose words all fit counts. */
+enum {
+	NO_ROOM = 1,   /* the request is larger than all room */
+	BEGINNING = 2, /* nothing can have piled up: no step is done, or the model is loaded */
+	HEADROOM = 4,  /* some of the bound would have been left behind the request */
+	HEADROOM_LARGE = 8,
+	NUMBERS = 16, /* the text tells them */
+	GPU = 32,
+	SHARE = 64 /* a server's own, which it measured itself */
+};
+
+static const struct ranking {
+	unsigned needs, moments; /* moments: bits, 0: any */
+	enum findings_cause causes[FINDINGS_CAUSES];
+	const char *why; /* for who reads this table */
+} rankings[] = {
+	{ GPU | NO_ROOM | BEGINNING, 0, { C, NONE, NONE }, "too large from the start" },
+	{ GPU | NO_ROOM, 0, { C, L, NONE }, "no gaps: too large, or too much was kept" },
+	{ GPU | NUMBERS, 1u << MESSAGES_FIRST_STEP, { C, F, NONE }, "state is still to come" },
+	{ GPU | NUMBERS | BEGINNING | HEADROOM_LARGE,
+	  1u << MESSAGES_BACKWARD,
+	  { F, C, NONE },
+	  "backward gives memory back" },
+	{ GPU | NUMBERS | BEGINNING,
+	  0,
+	  { C, F, NONE },
+	  "the first step: the most is still to come" },
+	{ GPU | NUMBERS | HEADROOM,
+	  1u << MESSAGES_BACKWARD,
+	  { F, C, L },
+	  "backward gives memory back" },
+	{ GPU | NUMBERS, 1u << MESSAGES_EVAL, { L, C, F }, "outputs pile up in eval" },
+	{ GPU | NUMBERS | HEADROOM_LARGE, 1u << MESSAGES_FORWARD, { C, F, L }, "forward goes on" },
+	{ GPU | NUMBERS | HEADROOM_LARGE, 0, { F, C, L }, "one piece would have served it" },
+	{ GPU | NUMBERS, 0, { C, L, F }, "it was nearly full either way" },
+	{ GPU, 0, { C, L, F }, "no numbers" },
+	{ SHARE, 0, { C, NONE, NONE }, "it counted what it needs" },
+	{ 0, 0, { C, L, NONE }, "host memory has no gaps that matter" },
+};
+
+#undef C
+#undef F
+#undef L
+#undef NONE
+
+static unsigned facts_of(const struct messages_event *e, const struct findings_told *t)
+{
+	unsigned facts = e->wording->class == MESSAGES_DEVICE   ? GPU
+			 : e->wording->class == MESSAGES_BUDGET ? SHARE
+								: 0;
+	uint64_t left;
+
+	if (e->trace.moment == MESSAGES_LOADING || e->trace.fresh ||
+	    e->trace.moment == MESSAGES_FIRST_STEP)
+		facts |= BEGINNING;
+	if (!(facts & GPU) || !known(t->room) || !known(t->request))
+		return facts;
+	facts |= NUMBERS | (t->no_room ? NO_ROOM : 0);
+	left = t->room.low > t->request.high ? t->room.low - t->request.high : 0;
+	if (left > t->bound.low / HEADROOM_PART)
+		facts |= HEADROOM;
+	if (left > t->bound.low / HEADROOM_LARGE_PART)
+		facts |= HEADROOM | HEADROOM_LARGE;
+	return facts;
+}
+
+static void rank(const struct messages_event *e, unsigned facts, struct findings_told *t)
+{
+	const struct ranking *r = rankings;
+
+	while ((facts & r->needs) != r->needs ||
+	       (r->moments && !(r->moments & 1u << e->trace.moment)))
+		r++;
+	memcpy(t->ranked, r->causes, sizeof(t->ranked));
+	while (t->ranked_count < FINDINGS_CAUSES && t->ranked[t->ranked_count])
+		t->ranked_count++;
+}
+
+static int larger_than_all(const struct messages_event *e, const struct findings_told *t)
+{
+	const struct messages_oom *o = &e->oom;
+
+	if (known(t->request) && known(t->bound) && t->request.low > t->bound.high)
+		return 1;
+	if (known(o->tried) && known(o->total) && o->tried.low > o->total.high)
+		return 1;
+	if (e->wording->class == MESSAGES_BUDGET || e->wording->class == MESSAGES_HOST)
+		return known(o->tried) && known(o->free) && o->tried.low > o->free.high;
+	return known(e->used) && known(o->total) && e->used.low > o->total.high;
+}
+
+void findings_judge_message(const struct messages_event *e, struct findings_told *t)
+{
+	static const struct messages_bytes unknown = { PLIM_UNKNOWN, PLIM_UNKNOWN };
+	uint64_t slack;
+
+	*t = (struct findings_told){
+		.request = unknown, .bound = unknown, .room = unknown, .outside = unknown
+	};
+	judge_bound(e, t);
+	if (known(t->room) && known(t->request) && e->wording->class == MESSAGES_DEVICE) {
+		slack = e->oom.allocated.high / SLACK_PART;
+		t->no_room =
+			t->request.low > t->room.high + slack || t->request.low / 4 > t->room.high;
+	}
+	rank(e, facts_of(e, t), t);
+	if (larger_than_all(e, t)) {
+		t->ranked[0] = FINDINGS_CAUSE_CAPACITY;
+		t->ranked_count = 1;
+	}
+	if (t->ranked_count == 1)
+		t->cause = t->ranked[0];
+}

@@ -1,0 +1,163 @@
+/*
+ * One death is told by many: the kernel names the process, Slurm the job, the launcher a signal, the
+ * shell says Killed.  What names no process joins the kill before it, else the one behind it.
+ */
+#include "scan.h"
+
+#include <string.h>
+
+static int is_kill(const struct messages_event *e)
+{
+	enum messages_class c = e->wording->class;
+
+	return c == MESSAGES_CGROUP_KILL || c == MESSAGES_HOST_KILL || c == MESSAGES_KILLED;
+}
+
+/* Who names the process and why it died; Killed alone tells neither. */
+static int tells_victim(const struct messages_event *e)
+{
+	return is_kill(e) && e->wording->class != MESSAGES_KILLED && e->pid != PLIM_UNKNOWN;
+}
+
+static int same_process(const struct messages_event *a, const struct messages_event *b)
+{
+	return a->pid != PLIM_UNKNOWN && a->pid == b->pid;
+}
+
+/*
+ * The kill that event `i` belongs to.  Containers number their processes anew, so a pid that nobody
+ * else names does not part two kills unless both were told by the kernel.
+ */
+static size_t head_of(const struct messages_log *log, size_t i)
+{
+	const struct messages_event *e = &log->events.at[i];
+	size_t before = i, behind = i;
+
+	for (size_t k = 0; k < log->events.n; k++) {
+		const struct messages_event *other = &log->events.at[k];
+
+		if (k == i || !is_kill(other) || other->joined != k)
+			continue;
+		if (same_process(e, other))
+			return k;
+		if (tells_victim(e) && tells_victim(other))
+			continue;
+		if (k < i)
+			before = k;
+		else if (behind == i)
+			behind = k;
+	}
+	return before != i ? before : behind;
+}
+
+/* A lower class tells more of a kill. */
+static int tells_more(const struct messages_event *a, const struct messages_event *b)
+{
+	if (tells_victim(a) != tells_victim(b))
+		return tells_victim(a);
+	return a->wording->class < b->wording->class;
+}
+
+static void take_missing(struct messages_event *head, const struct messages_event *e)
+{
+	if (head->used.low == PLIM_UNKNOWN)
+		head->used = e->used;
+	if (head->limit.low == PLIM_UNKNOWN)
+		head->limit = e->limit;
+	if (!head->group[0])
+		memcpy(head->group, e->group, sizeof(head->group));
+	if (head->trace.step == PLIM_UNKNOWN)
+		head->trace.step = e->trace.step;
+	if (!head->trace.frames)
+		head->trace = e->trace;
+}
+
+static void join_into(struct messages_log *log, size_t from, size_t to)
+{
+	struct messages_event *at = log->events.at;
+
+	for (size_t k = 0; k < log->events.n; k++)
+		if (at[k].joined == from)
+			at[k].joined = (uint32_t)to;
+	take_missing(&at[to], &at[from]);
+}
+
+static void join_kills(struct messages_log *log)
+{
+	struct messages_event *at = log->events.at;
+
+	for (size_t i = 0; i < log->events.n; i++) {
+		size_t head;
+
+		if (at[i].joined != i || !is_kill(&at[i]))
+			continue;
+		head = head_of(log, i);
+		/* the kernel's own words are another kill unless they are the same process's once more */
+		if (head == i ||
+		    (tells_victim(&at[i]) && !(head < i && same_process(&at[head], &at[i]))))
+			continue;
+		if (tells_more(&at[i], &at[head]))
+			join_into(log, head, i);
+		else
+			join_into(log, i, head);
+	}
+}
+
+/* Details of Slurm and Ray stand near the kill; those without one are no failure. */
+static void join_details(struct messages_log *log)
+{
+	struct messages_event *at = log->events.at;
+
+	for (size_t i = 0; i < log->events.n; i++) {
+		size_t head = at[i].wording->class == MESSAGES_DETAIL ? head_of(log, i) : i;
+
+		if (head != i)
+			join_into(log, i, head);
+	}
+}
+
+/* Two wordings of one refusal: the text of the exception behind the driver's own code. */
+static void join_devices(struct messages_log *log)
+{
+	struct messages_event *at = log->events.at;
+
+	for (size_t i = 1; i < log->events.n; i++) {
+		struct messages_event *a = &at[at[i - 1].joined], *b = &at[i];
+
+		if (b->wording->class != a->wording->class || b->joined != i ||
+		    (b->wording->class != MESSAGES_DEVICE && b->wording->class != MESSAGES_SHARED &&
+		     b->wording->class != MESSAGES_HOST && b->wording->class != MESSAGES_BUDGET) ||
+		    a->file != b->file || b->line - at[i - 1].last_line > 40 ||
+		    a->wording == b->wording)
+			continue;
+		join_into(log, i, a->joined);
+	}
+}
+
+/* A launcher ends the other ranks, by SIGKILL in the end, when one has died of something else. */
+static void join_followers(struct messages_log *log)
+{
+	struct messages_event *at = log->events.at;
+	size_t death = log->events.n;
+
+	for (size_t i = 0; i < log->events.n; i++) {
+		enum messages_class class = at[i].wording->class;
+
+		if (death == log->events.n && at[i].joined == i && class <= MESSAGES_SHARED &&
+		    !is_kill(&at[i]))
+			death = i;
+		else if (death < log->events.n && at[i].joined == i && class == MESSAGES_KILLED &&
+			 at[i].wording->family == MESSAGES_LAUNCHER)
+			join_into(log, i, death);
+	}
+}
+
+void messages_join(struct messages_log *log)
+{
+	for (size_t i = 0; i < log->events.n; i++)
+		log->events.at[i].joined = (uint32_t)i;
+	join_kills(log);
+	join_details(log);
+	join_devices(log);
+	join_followers(log);
+}

@@ -1,0 +1,113 @@
+/*
+ * The process table that the kernel prints when it kills (mm/oom_kill.c, dump_tasks).  Columns have
+ * been added over the years, so the head of the table tells where they are; numbers are pages.
+ */
+#include "scan.h"
+
+#include <string.h>
+
+#define PAGE_BYTES 4096 /* of x86; arm64 may have 65536, which the table does not tell */
+#define WORDS_MAX 16
+
+struct words {
+	const char *at[WORDS_MAX];
+	size_t n[WORDS_MAX];
+	int count;
+};
+
+/* The words behind the first '[' that begins a table's row: "[  123]  1000   123  ...". */
+static int split(const struct scan_line *line, const char *start, struct words *w)
+{
+	const char *p = start, *end = line->text + line->n;
+
+	w->count = 0;
+	while (p < end && w->count < WORDS_MAX) {
+		while (p < end && (*p == ' ' || *p == '[' || *p == ']' || *p == '\t'))
+			p++;
+		if (p == end)
+			break;
+		w->at[w->count] = p;
+		while (p < end && *p != ' ' && *p != ']' && *p != '\t')
+			p++;
+		w->n[w->count] = (size_t)(p - w->at[w->count]);
+		w->count++;
+	}
+	return w->count;
+}
+
+static int is_word(const struct words *w, int i, const char *text)
+{
+	return w->n[i] == strlen(text) && !memcmp(w->at[i], text, w->n[i]);
+}
+
+/* The last '[' of the line starts the row: those before are the log's time stamps. */
+static const char *row_start(const struct scan_line *line)
+{
+	return memrchr(line->text, '[', line->n);
+}
+
+int scan_table_head(const struct scan_line *line, struct scan_columns *c)
+{
+	const char *start = row_start(line);
+	struct words w;
+
+	*c = (struct scan_columns){ -1, -1, -1, 0 };
+	if (!start || split(line, start, &w) < 5)
+		return 0;
+	for (int i = 0; i < w.count; i++) {
+		if (is_word(&w, i, "pid"))
+			c->pid = i;
+		else if (is_word(&w, i, "rss"))
+			c->rss = i;
+		else if (is_word(&w, i, "name"))
+			c->name = i;
+	}
+	c->total = w.count;
+	return c->pid >= 0 && c->rss >= 0 && c->name >= 0;
+}
+
+static int number(const struct words *w, int i, uint64_t *out)
+{
+	uint64_t v = 0;
+
+	for (size_t k = 0; k < w->n[i]; k++) {
+		if (w->at[i][k] < '0' || w->at[i][k] > '9' || k > 12)
+			return 0;
+		v = 10 * v + (uint64_t)(w->at[i][k] - '0');
+	}
+	*out = v;
+	return w->n[i] > 0;
+}
+
+static void insert(struct messages_event *e, const struct messages_process *p)
+{
+	uint32_t at = e->top_count;
+
+	while (at && e->top[at - 1].rss_bytes < p->rss_bytes)
+		at--;
+	if (at == MESSAGES_TOP)
+		return;
+	if (e->top_count < MESSAGES_TOP)
+		e->top_count++;
+	memmove(&e->top[at + 1], &e->top[at], (e->top_count - 1 - at) * sizeof(*e->top));
+	e->top[at] = *p;
+}
+
+int scan_table_row(const struct scan_line *line, const struct scan_columns *c,
+		   struct messages_event *e)
+{
+	const char *start = row_start(line);
+	struct messages_process p = { .pid = 0 };
+	struct words w;
+	uint64_t pages;
+
+	if (!start || split(line, start, &w) < c->total || !number(&w, c->pid, &p.pid) ||
+	    !number(&w, c->rss, &pages))
+		return 0;
+	p.rss_bytes = pages * PAGE_BYTES;
+	snprintf(p.name, sizeof(p.name), "%.*s", (int)w.n[c->name], w.at[c->name]);
+	e->table_processes++;
+	e->table_rss_bytes += p.rss_bytes;
+	insert(e, &p);
+	return 1;
+}

@@ -1,0 +1,95 @@
+/* A line of a log: where it ends, without its colours, and whose it is. */
+#include "scan.h"
+
+#include <string.h>
+
+int scan_ends_line(char c)
+{
+	return c == '\n' || c == '\r';
+}
+
+const char *scan_line_start(const char *from, const char *at)
+{
+	while (at > from && !scan_ends_line(at[-1]))
+		at--;
+	return at;
+}
+
+const char *scan_line_end(const char *at, const char *end)
+{
+	while (at < end && !scan_ends_line(*at))
+		at++;
+	return at;
+}
+
+uint32_t scan_number(const char *p, const char **end)
+{
+	uint32_t v = 0;
+	int digits = 0;
+
+	for (; *p >= '0' && *p <= '9' && digits < 7; p++, digits++)
+		v = 10 * v + (uint32_t)(*p - '0');
+	*end = p;
+	return digits ? v : UINT32_MAX;
+}
+
+/* How loggers and launchers say whose line it is; the number stands between both parts. */
+static const struct {
+	const char *open, *close;
+} rank_marks[] = {
+	{ "[rank", "]:" },                               /* PyTorch since 2.2 */
+	{ "[default", "]:" },                            /* torchrun --tee */
+	{ "[Rank ", "]" },                               /* c10d */
+	{ "[rank ", "]" },           { "[1,", "]<std" }, /* Open MPI --tag-output */
+	{ "(RankActor rank=", ")" }, { "local_rank: ", " " },
+};
+
+static void find_rank(struct scan_line *l)
+{
+	const char *end;
+
+	for (size_t i = 0; i < sizeof(rank_marks) / sizeof(rank_marks[0]); i++) {
+		const char *at = strstr(l->text, rank_marks[i].open);
+		uint32_t rank;
+
+		if (!at || at - l->text > 120)
+			continue;
+		rank = scan_number(at + strlen(rank_marks[i].open), &end);
+		if (rank == UINT32_MAX ||
+		    strncmp(end, rank_marks[i].close, strlen(rank_marks[i].close)))
+			continue;
+		l->rank = rank;
+		if (at[0] == '[' && strchr(end, ':')) { /* the line itself begins behind the mark */
+			end += strcspn(end, ":>") + 1;
+			l->body = (size_t)(end - l->text) + (*end == ' ');
+		}
+		return;
+	}
+	/* srun --label: "3: text" */
+	l->rank = scan_number(l->text, &end);
+	if (l->rank == UINT32_MAX || end[0] != ':' || end[1] != ' ')
+		l->rank = UINT32_MAX;
+	else
+		l->body = (size_t)(end + 2 - l->text);
+}
+
+void scan_line_clean(struct scan_line *l, const char *start, const char *end, const char *at)
+{
+	size_t skip;
+
+	if (end - start >= SCAN_LINE_BYTES && at - start > SCAN_LINE_BYTES / 4)
+		start = at - SCAN_LINE_BYTES / 4;
+	l->n = l->body = 0;
+	for (const char *p = start; p < end && l->n < SCAN_LINE_BYTES - 1; p += skip) {
+		skip = *p == '\033' ? scan_decoration(p, (size_t)(end - p), 0) : 0;
+		if (skip)
+			continue;
+		skip = 1;
+		l->text[l->n++] = (char)((unsigned char)*p < ' ' || *p == 0x7f ? ' ' : *p);
+	}
+	l->text[l->n] = 0;
+	l->rank = UINT32_MAX;
+	find_rank(l);
+	if (l->body > l->n)
+		l->body = l->n;
+}

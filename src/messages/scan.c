@@ -1,0 +1,524 @@
+/*
+ * A log read once, in windows: anchors are looked for, and only the lines that hold one are looked
+ * at.  What is remembered is bounded: the events, one traceback a rank, the line being read.
+ */
+#include "scan.h"
+
+#include <string.h>
+#include <strings.h>
+
+/* A window; of what was searched before it, the start of a long line and the progress in front of it. */
+#define WINDOW_BYTES ((size_t)256 << 10)
+#define BEHIND_BYTES ((size_t)4 << 10)
+/* What must follow an anchor in the window, unless the input ends: a message with all its clauses. */
+#define AHEAD_BYTES ((size_t)8 << 10)
+#define LEAD_MAX_BYTES 160     /* in front of "out of memory", the most that belongs to it */
+#define STEP_BYTES (64u << 10) /* a progress further back is not told */
+#define TRACES 32              /* ranks that may write their tracebacks among each other */
+#define BELOW_MAX 64           /* lines of other ranks between a frame and its line of code */
+#define TRACE_LINES 200 /* a message this far behind a traceback's last frame is not its own */
+
+struct open_trace {
+	uint32_t rank;
+	uint64_t last_line, progress; /* 0: free */
+	struct messages_trace trace;
+};
+
+struct scan {
+	struct messages_log *log;
+	struct scan_anchors *anchors;
+	uint32_t file;
+	uint32_t file_rank; /* as the file's name tells, else UINT32_MAX */
+	uint64_t line;      /* of `counted` */
+	const char *counted;
+	struct open_trace traces[TRACES];
+	int best; /* the first row that fits the line at `best_at`; -1: none */
+	struct messages_event found;
+	uint64_t found_at;           /* where its line begins, in bytes of the text */
+	uint64_t flushed_at;         /* the same of the line that was done last */
+	struct scan_columns columns; /* total > 0: in a process table */
+	uint32_t kill; /* the kernel's kill that details belong to; UINT32_MAX: none */
+	struct scan_line now, below;
+	const char *from, *end;   /* the window, `origin` bytes into the text */
+	const char *start, *stop; /* of the line that is looked at, NULL: none */
+	uint64_t origin;
+	uint64_t step, step_at; /* of the progress seen last, and where */
+	uint64_t stepped;       /* up to where it was looked for */
+	struct plim_err *err;
+	enum plim_status status;
+};
+
+/* Line feeds up to `to`, in pieces whose count fits a byte: compilers make vectors of that. */
+static void count_to(struct scan *s, const char *to)
+{
+	const char *p = s->counted;
+
+	for (; to - p >= 128; p += 128) {
+		uint8_t n = 0;
+
+		for (int i = 0; i < 128; i++)
+			n = (uint8_t)(n + (p[i] == '\n'));
+		s->line += n;
+	}
+	for (; p < to; p++)
+		s->line += *p == '\n';
+	s->counted = to > s->counted ? to : s->counted;
+}
+
+/* ---- tracebacks ---- */
+
+static uint32_t rank_of(const struct scan *s)
+{
+	return s->now.rank != UINT32_MAX ? s->now.rank : s->file_rank;
+}
+
+/* The rank's own, or the one that was quiet for longest. */
+static struct open_trace *find_trace(struct scan *s)
+{
+	for (size_t i = 0; i < TRACES; i++)
+		if (s->traces[i].last_line && s->traces[i].rank == rank_of(s))
+			return &s->traces[i];
+	return NULL;
+}
+
+static struct open_trace *trace_of(struct scan *s)
+{
+	struct open_trace *oldest = &s->traces[0], *own = find_trace(s);
+
+	if (own)
+		return own;
+	for (size_t i = 0; i < TRACES; i++) {
+		if (s->traces[i].last_line < oldest->last_line)
+			oldest = &s->traces[i];
+	}
+	*oldest = (struct open_trace){ .rank = rank_of(s), .progress = PLIM_UNKNOWN };
+	scan_trace_start(&oldest->trace);
+	return oldest;
+}
+
+static void take_trace(struct scan *s, struct messages_event *e)
+{
+	struct open_trace *t = find_trace(s);
+
+	if (!t || t->last_line + TRACE_LINES < s->line || !t->trace.frames)
+		return;
+	e->trace = t->trace;
+	e->trace.step = t->progress;
+}
+
+/* The step that is shown in front of `at`, maybe on the same line: bars end in no line feed. */
+static uint64_t step_before(struct scan *s, const char *at)
+{
+	uint64_t here = s->origin + (uint64_t)(at - s->from), step, most;
+	size_t n = (size_t)(at - s->from);
+
+	n = n < BEHIND_BYTES ? n : BEHIND_BYTES;
+	if (s->stepped && n > here - s->stepped) /* the rest was looked at before */
+		n = here > s->stepped ? (size_t)(here - s->stepped) : 0;
+	step = scan_progress(at - n, n, &most);
+	s->stepped = here;
+	if (step != PLIM_UNKNOWN) {
+		s->step = step;
+		s->step_at = here;
+	}
+	return here - s->step_at <= STEP_BYTES ? s->step : PLIM_UNKNOWN;
+}
+
+/*
+ * A bar that stands at 0 may be that of the second epoch or of an evaluation: only what is known
+ * from the first line on tells that nothing was done before.
+ */
+static int is_fresh(const struct scan *s)
+{
+	uint64_t most;
+
+	return !s->origin &&
+	       scan_progress(s->from, (size_t)(s->start - s->from), &most) != PLIM_UNKNOWN && !most;
+}
+
+/* The event's index; SCAN_NONE: it was not kept (s->status). */
+static uint32_t keep(struct scan *s, struct messages_event *e)
+{
+	struct messages_log *log = s->log;
+	uint32_t old = scan_event_repeat(log, e);
+
+	if (old != SCAN_NONE)
+		return old;
+	if (e->trace.step == PLIM_UNKNOWN)
+		e->trace.step = step_before(s, s->start);
+	e->trace.fresh = e->trace.step == 0 && is_fresh(s);
+	if (s->kill != SCAN_NONE && s->kill + 1 == MESSAGES_EVENTS)
+		s->kill = SCAN_NONE; /* its place is taken */
+	s->status = scan_event_add(log, e, s->err);
+	return s->status ? SCAN_NONE : (uint32_t)log->events.n - 1;
+}
+
+/* The kernel tells a kill in several lines: who asked, usage, the table, and at last whom it killed. */
+static struct messages_event *kill_of(struct scan *s, struct messages_event *e)
+{
+	if (s->kill == SCAN_NONE)
+		s->kill = keep(s, e);
+	return s->kill == SCAN_NONE ? NULL : &s->log->events.at[s->kill];
+}
+
+static void event_place(struct scan *s, struct messages_event *e)
+{
+	e->file = s->file;
+	e->line = e->last_line = s->line;
+	e->times = 1;
+	scan_event_rank(e, rank_of(s));
+	if (e->wording->class < MESSAGES_DETAIL)
+		take_trace(s, e);
+	snprintf(e->text, sizeof(e->text), "%s", s->now.text + s->now.body);
+}
+
+static void take(struct scan *s, struct messages_event *e)
+{
+	struct messages_event *k;
+
+	if (e->wording->class == MESSAGES_DETAIL) {
+		k = kill_of(s, e);
+		if (k)
+			scan_kill_detail(k, e);
+	} else if (scan_event_is_kernels(e) && e->wording->class <= MESSAGES_HOST_KILL) {
+		if (!scan_kill_end(s->log, s->kill, e))
+			keep(s, e);
+		s->kill = SCAN_NONE;
+	} else {
+		keep(s, e);
+	}
+}
+
+/* The line is done: what fitted it best is an event. */
+static void flush(struct scan *s)
+{
+	struct messages_event *e = &s->found;
+
+	if (s->best < 0)
+		return;
+	e->wording = &scan_wordings[s->best];
+	s->best = -1;
+	s->flushed_at = s->found_at;
+	if (e->wording->class == MESSAGES_NOTHING)
+		return;
+	event_place(s, e);
+	if (e->wording == &scan_wordings[SCAN_ROW_PYTORCH]) {
+		s->log->newest = e->oom;
+		s->log->newest.line = e->line;
+		s->log->has_newest = 1;
+	}
+	take(s, e);
+}
+
+/* ---- what an anchor may begin ---- */
+
+static int read_pytorch(const struct scan *s, const char *at, struct messages_oom *oom)
+{
+	const char *lead = at - s->start > LEAD_MAX_BYTES ? at - LEAD_MAX_BYTES : s->start;
+	const char *end = s->end - at > (ptrdiff_t)AHEAD_BYTES ? at + AHEAD_BYTES : s->end;
+
+	/* cheap, and most that is "out of memory" has no numbers */
+	return scan_is_trigger(at, (size_t)(s->end - at)) &&
+	       (memmem(at, (size_t)(end - at), "allocate", 8) ||
+		memmem(at, (size_t)(end - at), "Requested", 9)) &&
+	       messages_parse_oom(lead, (size_t)(end - lead), oom);
+}
+
+static void try_row(struct scan *s, int row, const char *at)
+{
+	uint64_t line_at = s->origin + (uint64_t)(s->start - s->from);
+	struct messages_event e;
+
+	if ((s->best >= 0 && s->best <= row) || s->flushed_at == line_at)
+		return;
+	scan_event_start(&e);
+	if (row == SCAN_ROW_PYTORCH ? !read_pytorch(s, at, &e.oom)
+				    : !scan_match(scan_wordings[row].pattern, &s->now, &e))
+		return;
+	s->found = e;
+	s->best = row;
+	s->found_at = line_at;
+}
+
+/* The line of code below a frame: the next one of the same rank. */
+static const struct scan_line *line_below(struct scan *s)
+{
+	const char *p = s->stop;
+
+	for (int i = 0; i < BELOW_MAX && p < s->end; i++) {
+		const char *from = p + (*p == '\r');
+		const char *stop;
+
+		from += from < s->end && *from == '\n';
+		stop = scan_line_end(from, s->end);
+		scan_line_clean(&s->below, from, stop, from);
+		if (s->below.rank == s->now.rank)
+			return &s->below;
+		p = stop;
+	}
+	return NULL;
+}
+
+static void frame(struct scan *s)
+{
+	struct open_trace *t = trace_of(s);
+
+	t->last_line = s->line;
+	scan_trace_frame(&t->trace, &s->now, line_below(s));
+}
+
+static void traceback(struct scan *s, const char *at)
+{
+	struct open_trace *t = trace_of(s);
+	uint64_t step = step_before(s, at);
+
+	scan_trace_start(&t->trace);
+	t->last_line = s->line;
+	if (step != PLIM_UNKNOWN)
+		t->progress = step;
+}
+
+/* A table's head: its rows follow. */
+static void table(struct scan *s)
+{
+	struct messages_event e;
+	struct scan_columns columns;
+
+	if (!scan_table_head(&s->now, &columns))
+		return;
+	scan_event_start(&e);
+	e.wording = &scan_table_wording;
+	event_place(s, &e);
+	if (kill_of(s, &e))
+		s->columns = columns;
+}
+
+/* All that may begin at an anchor of the current line. */
+static void look_at(struct scan *s, int16_t entry, const char *at)
+{
+	const struct scan_anchors *a = s->anchors;
+
+	for (; entry >= 0; entry = scan_anchors_next(a, entry, at, s->end)) {
+		int id = a->entries[entry].id;
+
+		switch (id) {
+		case SCAN_FRAME: frame(s); break;
+		case SCAN_TRACEBACK: traceback(s, at); break;
+		case SCAN_TABLE: table(s); break;
+		default: try_row(s, id, at);
+		}
+	}
+}
+
+/* ---- windows ---- */
+
+/*
+ * Is `at` in the line that is looked at?  A line that is longer than what is kept of one is looked
+ * at in pieces, so that a gigabyte without a line feed takes no longer than another.
+ */
+static int in_line(const struct scan *s, const char *at)
+{
+	if (!s->start || at >= s->stop)
+		return 0;
+	return (s->stop < s->end && scan_ends_line(*s->stop)) ||
+	       at - s->start < SCAN_LINE_BYTES / 2;
+}
+
+static void open_line(struct scan *s, const char *at)
+{
+	const char *from = at - s->from > (ptrdiff_t)BEHIND_BYTES ? at - BEHIND_BYTES : s->from;
+	const char *end = s->end - at > SCAN_LINE_BYTES ? at + SCAN_LINE_BYTES : s->end;
+
+	flush(s);
+	count_to(s, at);
+	s->start = scan_line_start(from, at);
+	s->stop = scan_line_end(at, end);
+	if (s->stop - s->start >= SCAN_LINE_BYTES && at - s->start > SCAN_LINE_BYTES / 4)
+		s->start = at - SCAN_LINE_BYTES / 4;
+	scan_line_clean(&s->now, s->start, s->stop, at);
+}
+
+/* Rows of a process table, from a line's start; where they end. */
+static const char *table_rows(struct scan *s, const char *p, const char *end, int last)
+{
+	while (s->columns.total && p < end) {
+		const char *stop = scan_line_end(p, end);
+
+		if (stop == end && !last)
+			return p;
+		scan_line_clean(&s->now, p, stop, p);
+		if (s->kill == SCAN_NONE ||
+		    !scan_table_row(&s->now, &s->columns, &s->log->events.at[s->kill]))
+			s->columns.total = 0;
+		else
+			p = stop < end ? stop + 1 : stop;
+		if (p < end && p > stop && *stop == '\r' && *p == '\n')
+			p++;
+	}
+	return p;
+}
+
+/*
+ * Look for anchors in [p, end); `from` is the start of what is still there before p.  Returns where
+ * to go on: what is behind is too near to the end to be judged.
+ */
+static const char *scan_window(struct scan *s, const char *from, const char *p, const char *end,
+			       int last)
+{
+	const char *safe = last ? end : end - AHEAD_BYTES;
+
+	s->from = from;
+	s->end = end;
+	s->counted = p;
+	s->start = s->stop = NULL;
+	while (p < safe && !s->status) {
+		int16_t entry;
+
+		if (s->columns.total) {
+			p = table_rows(s, p, end, last);
+			if (s->columns.total)
+				break; /* the next row is cut by the window's end */
+			continue;
+		}
+		p = scan_anchors_find(s->anchors, p, end, &entry);
+		if (p >= safe)
+			break;
+		if (!in_line(s, p))
+			open_line(s, p);
+		look_at(s, entry, p);
+		p = s->columns.total ? s->stop + (s->stop < end) : p + 1;
+	}
+	flush(s);
+	p = p < safe ? safe : p;
+	count_to(s, p);
+	return p;
+}
+
+/* ---- text of two bytes a character ---- */
+
+enum { NARROW, LITTLE, BIG };
+
+static int width_of(const uint8_t *p, size_t n)
+{
+	if (n < 2)
+		return NARROW;
+	return p[0] == 0xff && p[1] == 0xfe ? LITTLE : p[0] == 0xfe && p[1] == 0xff ? BIG : NARROW;
+}
+
+/* What is not ASCII is no part of a wording. */
+static size_t narrow(const uint8_t *p, size_t n, int order, char *to)
+{
+	size_t i;
+
+	for (i = 0; i + 1 < n; i += 2) {
+		unsigned c = order == LITTLE ? p[i] | (unsigned)p[i + 1] << 8
+					     : p[i + 1] | (unsigned)p[i] << 8;
+
+		to[i / 2] = (char)(c < 0x80 ? c : '?');
+	}
+	return i / 2;
+}
+
+/* ---- a source ---- */
+
+/* How much of [base, done) stays in front of the next window. */
+static size_t stays(struct scan *s, const char *base, const char *done)
+{
+	size_t behind = (size_t)(done - base);
+
+	behind = behind < BEHIND_BYTES ? behind : BEHIND_BYTES;
+	s->origin += (uint64_t)(done - base) - behind;
+	return behind;
+}
+
+static enum plim_status scan_narrow(struct scan *s, struct source *src)
+{
+	const uint8_t *keep = src->p;
+	size_t behind = 0;
+
+	for (;;) {
+		enum plim_status st = source_need(src, keep, behind + WINDOW_BYTES, s->err);
+		const char *base = (const char *)src->p, *end = (const char *)src->end, *done;
+		int last = st || (size_t)(end - base) < behind + WINDOW_BYTES;
+
+		done = scan_window(s, base, base + behind, end, last);
+		if (last || s->status)
+			return st ? st : s->status;
+		behind = stays(s, base, done);
+		keep = (const uint8_t *)done - behind;
+	}
+}
+
+static enum plim_status scan_wide(struct scan *s, struct source *src, int width, char *buffer)
+{
+	size_t behind = 0, kept = 0;
+
+	for (;;) {
+		enum plim_status st = source_need(src, src->p, 2 * WINDOW_BYTES, s->err);
+		size_t n = (size_t)(src->end - src->p);
+		const char *done;
+		int last;
+
+		n = narrow(src->p, n < 2 * WINDOW_BYTES ? n : 2 * WINDOW_BYTES, width,
+			   buffer + kept);
+		src->p += 2 * n;
+		kept += n;
+		last = st || n < WINDOW_BYTES;
+		done = scan_window(s, buffer, buffer + behind, buffer + kept, last);
+		if (last || s->status)
+			return st ? st : s->status;
+		behind = stays(s, buffer, done);
+		kept -= (size_t)(done - buffer) - behind;
+		memmove(buffer, done - behind, kept);
+	}
+}
+
+static enum plim_status scan_text(struct scan *s, struct source *src)
+{
+	const size_t room = WINDOW_BYTES + BEHIND_BYTES + AHEAD_BYTES;
+	int width = width_of(src->p, (size_t)(src->end - src->p));
+	struct mem *m = s->log->mem;
+	enum plim_status st;
+	char *buffer;
+
+	if (width == NARROW)
+		return scan_narrow(s, src);
+	buffer = mem_new(m, room, 1, s->err);
+	st = buffer ? scan_wide(s, src, width, buffer) : mem_status(s->err);
+	mem_free(m, buffer, room, 1);
+	return st;
+}
+
+int scan_is_text(const struct source *src)
+{
+	size_t n = (size_t)(src->end - src->p);
+
+	return width_of(src->p, n) != NARROW || !memchr(src->p, 0, n < 4096 ? n : 4096);
+}
+
+enum plim_status scan_source(struct messages_log *log, uint32_t file, uint32_t rank,
+			     struct source *src, uint64_t *line_feeds, struct plim_err *err)
+{
+	struct scan *s = mem_new(log->mem, 1, sizeof(*s), err);
+	enum plim_status st;
+
+	*line_feeds = 0;
+	if (!s)
+		return mem_status(err);
+	s->log = log;
+	s->file = file;
+	s->file_rank = rank;
+	s->err = err;
+	s->best = -1;
+	s->kill = SCAN_NONE;
+	s->line = 1;
+	s->flushed_at = PLIM_UNKNOWN;
+	s->step = PLIM_UNKNOWN;
+	st = scan_anchors_new(log->mem, &s->anchors, err);
+	if (!st)
+		st = scan_text(s, src);
+	*line_feeds = s->line - 1;
+	scan_anchors_free(log->mem, s->anchors);
+	mem_free(log->mem, s, 1, sizeof(*s));
+	return st;
+}

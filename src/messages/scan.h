@@ -1,0 +1,135 @@
+/* What the parts of the scanner share. */
+#ifndef MESSAGES_SCAN_H
+#define MESSAGES_SCAN_H
+
+#include "messages.h"
+
+/* Whose units are read: c10's format_size, or anybody's. */
+enum scan_units { SCAN_UNITS_PYTORCH, SCAN_UNITS_ANY };
+
+/* A number with its unit at the start of `text`: bytes that were read, 0: there is none. */
+size_t scan_size(const char *text, size_t n, enum scan_units which, struct messages_bytes *out);
+
+/* "out of memory", perhaps wrapped between its words, at the start of `text` ("out of" is there). */
+int scan_is_trigger(const char *text, size_t n);
+
+/* The length of what a logger put here: a colour, or "[rank3]: " where a line starts. */
+size_t scan_decoration(const char *p, size_t n, int line_start);
+
+/* A line as it is compared and shown: without colours and control characters. */
+#define SCAN_LINE_BYTES 1024
+struct scan_line {
+	char text[SCAN_LINE_BYTES];
+	size_t n;
+	size_t body;   /* where it starts behind "[rank3]: " and the like */
+	uint32_t rank; /* UINT32_MAX: not told */
+};
+
+int scan_ends_line(char c); /* progress bars end theirs with a carriage return */
+const char *scan_line_start(const char *from, const char *at);
+const char *scan_line_end(const char *at, const char *end);
+/* [start, end) into *l; of more than fits, what stands around `at`. */
+void scan_line_clean(struct scan_line *l, const char *start, const char *end, const char *at);
+/* The number of up to seven digits at `p`, and where it ends; UINT32_MAX: there is none. */
+uint32_t scan_number(const char *p, const char **end);
+
+/* ---- one source ---- */
+
+/* A text that holds zero bytes is none, save that of two bytes a character. */
+int scan_is_text(const struct source *src);
+/* Search all of it; events get the file's index, and its rank where their lines tell none. */
+enum plim_status scan_source(struct messages_log *log, uint32_t file, uint32_t rank,
+			     struct source *src, uint64_t *line_feeds, struct plim_err *err);
+
+/* ---- events ---- */
+
+#define SCAN_NONE UINT32_MAX
+
+/* Nothing is known of it. */
+void scan_event_start(struct messages_event *e);
+void scan_event_rank(struct messages_event *e, uint32_t rank);
+/* Count it up where it was told before: its index, or SCAN_NONE. */
+uint32_t scan_event_repeat(struct messages_log *log, const struct messages_event *e);
+/* When no more fit, the newest takes the last place. */
+enum plim_status scan_event_add(struct messages_log *log, const struct messages_event *e,
+				struct plim_err *err);
+int scan_event_is_kernels(const struct messages_event *e);
+/* What a line adds to the kill that is being told. */
+void scan_kill_detail(struct messages_event *k, const struct messages_event *e);
+/* Whom it killed: completes the event that its details began (SCAN_NONE: none); 0: it is a new one. */
+int scan_kill_end(struct messages_log *log, uint32_t kill, const struct messages_event *e);
+
+/* ---- patterns ---- */
+
+/*
+ * A wording as a pattern, matched without regard to case:
+ *   *       any text                ^ $   start and end of the line's body
+ *   |       not inside a word       space one or more blanks
+ *   {name}  a field of the event (pattern.c has them)
+ * Its longest literal part of at least SCAN_ANCHOR_BYTES is what the text is searched for.
+ */
+#define SCAN_ANCHOR_BYTES 6
+int scan_match(const char *pattern, const struct scan_line *line, struct messages_event *e);
+
+/* The literal part that is searched for; *n 0: the pattern has none that is long enough. */
+const char *scan_anchor(const char *pattern, size_t *n);
+
+/* ---- the table ---- */
+
+extern const struct messages_wording scan_wordings[];
+extern const size_t scan_wording_count;
+
+/* What a process table is before it is known whom the kernel killed. */
+extern const struct messages_wording scan_table_wording;
+
+/* The row whose numbers messages_parse_oom reads. */
+#define SCAN_ROW_PYTORCH 0
+
+/* ---- the search ---- */
+
+/* Rows and what else is searched for; ids from SCAN_FRAME on are no rows. */
+enum scan_special { SCAN_FRAME = 0x4000, SCAN_TRACEBACK, SCAN_TABLE };
+
+/* Two letters of a text decide how far to go; `head` is the first of the entries that may begin. */
+struct scan_anchors {
+	uint8_t shift[1 << 16];
+	int16_t head[1 << 16];
+	struct scan_entry {
+		const char *anchor;
+		uint32_t n;
+		int id;
+		int16_t next; /* -1: the last */
+	} * entries;
+	size_t n;
+};
+enum plim_status scan_anchors_new(struct mem *m, struct scan_anchors **out, struct plim_err *err);
+void scan_anchors_free(struct mem *m, struct scan_anchors *a);
+
+/* The first place in [p, end) where an anchor begins, and its entry; else `end`. */
+const char *scan_anchors_find(const struct scan_anchors *a, const char *p, const char *end,
+			      int16_t *entry);
+/* The next entry that begins there too, or -1. */
+int16_t scan_anchors_next(const struct scan_anchors *a, int16_t entry, const char *at,
+			  const char *end);
+
+/* ---- tracebacks ---- */
+
+void scan_trace_start(struct messages_trace *t);
+/* A line `File "x.py", line 3, in f` and the line of code below it (may be NULL). */
+void scan_trace_frame(struct messages_trace *t, const struct scan_line *line,
+		      const struct scan_line *source);
+/* The last training step that a progress bar or a line tells in a text, and *most of all of them. */
+uint64_t scan_progress(const char *text, size_t n, uint64_t *most); /* PLIM_UNKNOWN: none */
+
+/* ---- the kernel's process table ---- */
+
+/* Where the columns of a table are, from its head; 0: it is none. */
+struct scan_columns {
+	int pid, rss, name, total;
+};
+int scan_table_head(const struct scan_line *line, struct scan_columns *c);
+/* 0: the line is no row, the table has ended. */
+int scan_table_row(const struct scan_line *line, const struct scan_columns *c,
+		   struct messages_event *e);
+
+#endif

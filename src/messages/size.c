@@ -1,0 +1,114 @@
+/* Numbers with units as logs write them, each the interval that it can stand for. */
+#include "scan.h"
+
+#include <string.h>
+
+#define KIB ((uint64_t)1 << 10)
+#define MIB ((uint64_t)1 << 20)
+#define GIB ((uint64_t)1 << 30)
+#define TIB ((uint64_t)1 << 40)
+
+/*
+ * Longest names first.  "MB" is 10^6 or 2^20, as the program that wrote it liked; the kernel's "kB"
+ * is 2^10.  most: c10's format_size shows a larger number in the next unit.
+ */
+static const struct unit {
+	const char *name;
+	int of_pytorch;
+	uint64_t low, high, most;
+} units[] = {
+	{ "bytes", 1, 1, 1, 1024 },
+	{ "KiB", 1, KIB, KIB, MIB },
+	{ "MiB", 1, MIB, MIB, GIB },
+	{ "GiB", 1, GIB, GIB, UINT64_MAX },
+	{ "TiB", 0, TIB, TIB, UINT64_MAX },
+	{ "byte", 0, 1, 1, UINT64_MAX },
+	{ "kB", 0, KIB, KIB, UINT64_MAX },
+	{ "KB", 0, 1000, KIB, UINT64_MAX },
+	{ "MB", 0, 1000000, MIB, UINT64_MAX },
+	{ "GB", 0, 1000000000, GIB, UINT64_MAX },
+	{ "TB", 0, 1000000000000, TIB, UINT64_MAX },
+	{ "Ki", 0, KIB, KIB, UINT64_MAX },
+	{ "Mi", 0, MIB, MIB, UINT64_MAX },
+	{ "Gi", 0, GIB, GIB, UINT64_MAX },
+	{ "K", 0, 1000, KIB, UINT64_MAX },
+	{ "M", 0, 1000000, MIB, UINT64_MAX },
+	{ "G", 0, 1000000000, GIB, UINT64_MAX },
+	{ "T", 0, 1000000000000, TIB, UINT64_MAX },
+	{ "B", 0, 1, 1, UINT64_MAX },
+	{ "", 0, 1, 1, UINT64_MAX },
+};
+
+/* Digits, with commas between thousands where units are anybody's. */
+static size_t parse_digits(const char *text, size_t n, int commas, double *whole)
+{
+	size_t i = 0, digits = 0;
+
+	for (; i < n && digits <= 18; i++) {
+		if (text[i] >= '0' && text[i] <= '9') {
+			*whole = 10 * *whole + (text[i] - '0');
+			digits++;
+		} else if (!commas || text[i] != ',' || !digits || i + 1 == n ||
+			   text[i + 1] < '0' || text[i + 1] > '9') {
+			break;
+		}
+	}
+	return digits && digits <= 18 ? i : 0;
+}
+
+static int is_letter(char c)
+{
+	return (c | 0x20) >= 'a' && (c | 0x20) <= 'z';
+}
+
+static const struct unit *find_unit(const char *text, size_t n, enum scan_units which)
+{
+	for (size_t u = 0; u < sizeof(units) / sizeof(units[0]); u++) {
+		size_t len = strlen(units[u].name);
+
+		if ((which == SCAN_UNITS_PYTORCH && !units[u].of_pytorch) || n < len ||
+		    memcmp(text, units[u].name, len))
+			continue;
+		/* "12 Messages" are not mebibytes */
+		if (which == SCAN_UNITS_ANY && len && n > len && is_letter(text[len]))
+			continue;
+		return &units[u];
+	}
+	return NULL;
+}
+
+size_t scan_size(const char *text, size_t n, enum scan_units which, struct messages_bytes *out)
+{
+	double whole = 0, scale = 1, low, high, slack;
+	size_t i = parse_digits(text, n, which == SCAN_UNITS_ANY, &whole), at;
+	const struct unit *unit;
+
+	if (!i)
+		return 0;
+	if (i + 1 < n && text[i] == '.' && text[i + 1] >= '0' && text[i + 1] <= '9')
+		for (i++; i < n && text[i] >= '0' && text[i] <= '9' && scale < 1e6; scale *= 10)
+			whole = 10 * whole + (text[i++] - '0');
+	at = i < n && text[i] == ' ' ? i + 1 : i;
+	unit = find_unit(text + at, n - at, which);
+	if (!unit)
+		return 0;
+	/* the kernel's whole kB are exact, larger units are rounded */
+	slack = unit->low > (which == SCAN_UNITS_PYTORCH || scale > 1 ? 1 : KIB) ? 0.5 / scale : 0;
+	low = whole / scale * (double)unit->low - slack * (double)unit->low;
+	low = low > 0 ? low : 0;
+	high = whole / scale * (double)unit->high + slack * (double)unit->high;
+	if (high >= 0x1p63)
+		return 0;
+	out->low = (uint64_t)low;
+	out->low += (double)out->low < low;
+	out->high = (uint64_t)high;
+	if (out->low > out->high) /* more decimals than there are bytes: between two */
+		out->low = out->high;
+	if (unit->of_pytorch && which == SCAN_UNITS_PYTORCH) {
+		if (unit->low > 1 && out->low <= unit->low && out->high > unit->low)
+			out->low = unit->low + 1;
+		if (out->high > unit->most && out->low <= unit->most)
+			out->high = unit->most;
+	}
+	return *unit->name ? at + strlen(unit->name) : i;
+}

@@ -1,0 +1,269 @@
+/* Python tracebacks: what the program was doing, and which of the user's own lines it was at. */
+#include "scan.h"
+
+#include <string.h>
+#include <strings.h>
+
+/* Installed packages, the interpreter, and what has no file. */
+static const char *const not_the_users[] = {
+	"site-packages/",
+	"dist-packages/",
+	"/lib/python",
+	"\\lib\\",
+	"<frozen",
+	"<string>",
+	"<__array_function__",
+	"/importlib/",
+	"runpy.py",
+	"/torch/nn/",
+	"/torch/autograd/",
+	"/torch/optim/",
+	"/torch/utils/",
+	"/torch/distributed/",
+	"/torch/_",
+};
+
+/*
+ * Frames that tell what was being done.  A traceback holds many: the moment whose row stands first
+ * counts.  A NULL part fits everything; all of a row must fit.
+ */
+static const struct cue {
+	enum messages_moment moment;
+	const char *file, *function, *source;
+} cues[] = {
+	{ MESSAGES_FIRST_STEP, "torch/optim/", "_init_group", NULL },
+	{ MESSAGES_FIRST_STEP, NULL, NULL, "state[\"exp_avg" },
+	{ MESSAGES_FIRST_STEP, NULL, NULL, "state['exp_avg" },
+	{ MESSAGES_FIRST_STEP, "optim", "init_state", NULL },
+	{ MESSAGES_FIRST_STEP, NULL, "initialize_optimizer_states", NULL },
+	{ MESSAGES_OPTIMIZER, "torch/optim/", "step", NULL },
+	{ MESSAGES_OPTIMIZER, "torch/optim/", "_foreach", NULL },
+	{ MESSAGES_OPTIMIZER, "torch/optim/", "_multi_tensor", NULL },
+	{ MESSAGES_OPTIMIZER, "torch/optim/", "_single_tensor", NULL },
+	{ MESSAGES_OPTIMIZER, "bitsandbytes/optim/", NULL, NULL },
+	{ MESSAGES_OPTIMIZER, "/zero/", "step", NULL },
+	{ MESSAGES_OPTIMIZER, NULL, NULL, "optimizer.step(" },
+	{ MESSAGES_SAVING, NULL, "_save_checkpoint", NULL },
+	{ MESSAGES_SAVING, NULL, "save_checkpoint", NULL },
+	{ MESSAGES_SAVING, NULL, "save_pretrained", NULL },
+	{ MESSAGES_SAVING, NULL, NULL, "torch.save(" },
+	{ MESSAGES_SAVING, "torch/serialization.py", "save", NULL },
+	{ MESSAGES_SAVING, "distributed/checkpoint", "save", NULL },
+	{ MESSAGES_LOADING, NULL, "from_pretrained", NULL },
+	{ MESSAGES_LOADING, NULL, "load_state_dict", NULL },
+	{ MESSAGES_LOADING, NULL, "load_checkpoint", NULL },
+	{ MESSAGES_LOADING, "torch/serialization.py", "load", NULL },
+	{ MESSAGES_LOADING, "safetensors", "load_file", NULL },
+	{ MESSAGES_LOADING, NULL, "load_model", NULL },
+	{ MESSAGES_LOADING, NULL, "load_weights", NULL },
+	{ MESSAGES_LOADING, NULL, "dispatch_model", NULL },
+	{ MESSAGES_LOADING, "torch/nn/modules/module.py", "_apply", NULL },
+	{ MESSAGES_LOADING, "torch/nn/modules/module.py", "convert", NULL },
+	{ MESSAGES_BACKWARD, "torch/autograd/", "backward", NULL },
+	{ MESSAGES_BACKWARD, "torch/_tensor.py", "backward", NULL },
+	{ MESSAGES_BACKWARD, NULL, "_engine_run_backward", NULL },
+	{ MESSAGES_BACKWARD, NULL, NULL, ".backward(" },
+	{ MESSAGES_GENERATION, NULL, "generate", NULL },
+	{ MESSAGES_GENERATION, "transformers/generation/", NULL, NULL },
+	{ MESSAGES_GENERATION, "vllm/", "execute_model", NULL },
+	{ MESSAGES_EVAL, NULL, "evaluat", NULL },
+	{ MESSAGES_EVAL, NULL, "evaluation_loop", NULL },
+	{ MESSAGES_EVAL, NULL, "prediction_step", NULL },
+	{ MESSAGES_EVAL, NULL, "validat", NULL },
+	{ MESSAGES_EVAL, NULL, "test_step", NULL },
+	{ MESSAGES_EVAL, NULL, "eval_", NULL },
+	{ MESSAGES_FORWARD, NULL, "forward", NULL },
+	{ MESSAGES_FORWARD, "torch/nn/modules/module.py", "_call_impl", NULL },
+	{ MESSAGES_DATA, "torch/utils/data/", NULL, NULL },
+	{ MESSAGES_DATA, NULL, "collate", NULL },
+};
+#define CUES (sizeof(cues) / sizeof(cues[0]))
+
+void scan_trace_start(struct messages_trace *t)
+{
+	*t = (struct messages_trace){ .step = PLIM_UNKNOWN };
+}
+
+static int is_users(const char *file)
+{
+	if (!*file)
+		return 0;
+	for (size_t i = 0; i < sizeof(not_the_users) / sizeof(not_the_users[0]); i++)
+		if (strstr(file, not_the_users[i]))
+			return 0;
+	return 1;
+}
+
+/* The end of a name that is too long tells more than its start. */
+static void copy_end(char *to, size_t size, const char *from, size_t n)
+{
+	size_t skip = n < size ? 0 : n - size + 1;
+
+	memcpy(to, from + skip, n - skip);
+	to[n - skip] = 0;
+}
+
+static void copy_start(char *to, size_t size, const char *from, size_t n)
+{
+	n = n < size ? n : size - 1;
+	memcpy(to, from, n);
+	to[n] = 0;
+}
+
+/* A line of code, if it is one: neither the next frame nor the marks below a line. */
+static void read_source(struct messages_frame *f, const struct scan_line *source)
+{
+	const char *p, *end;
+
+	if (!source)
+		return;
+	p = source->text + source->body;
+	end = source->text + source->n;
+	while (p < end && (*p == ' ' || *p == '\t'))
+		p++;
+	/* it is indented below its frame */
+	if (p == source->text + source->body || !strncmp(p, "File \"", 6) ||
+	    strspn(p, "^~ ") == (size_t)(end - p))
+		return;
+	copy_start(f->source, sizeof(f->source), p, (size_t)(end - p));
+}
+
+static int read_frame(struct messages_frame *f, const struct scan_line *line,
+		      const struct scan_line *source)
+{
+	static const char start[] = "File \"", middle[] = "\", line ", in[] = ", in ";
+	const char *end = line->text + line->n, *p, *q;
+	uint32_t number = 0;
+
+	*f = (struct messages_frame){ .line = 0 };
+	p = memmem(line->text, line->n, start, sizeof(start) - 1);
+	if (!p)
+		return 0;
+	p += sizeof(start) - 1;
+	q = memmem(p, (size_t)(end - p), middle, sizeof(middle) - 1);
+	if (!q)
+		return 0;
+	copy_end(f->file, sizeof(f->file), p, (size_t)(q - p));
+	for (p = q + sizeof(middle) - 1; p < end && *p >= '0' && *p <= '9' && number < 99999999;
+	     p++)
+		number = 10 * number + (uint32_t)(*p - '0');
+	f->line = number;
+	if ((size_t)(end - p) > sizeof(in) - 1 && !memcmp(p, in, sizeof(in) - 1)) {
+		p += sizeof(in) - 1;
+		copy_start(f->function, sizeof(f->function), p, (size_t)(end - p));
+	}
+	read_source(f, source);
+	return 1;
+}
+
+/* The row that a frame fits, or CUES. */
+static size_t find_cue(const struct messages_frame *f)
+{
+	size_t c = 0;
+
+	for (; c < CUES; c++) {
+		if ((!cues[c].file || strstr(f->file, cues[c].file)) &&
+		    (!cues[c].function || strcasestr(f->function, cues[c].function)) &&
+		    (!cues[c].source || strstr(f->source, cues[c].source)))
+			break;
+	}
+	return c;
+}
+
+static size_t rank_of(enum messages_moment moment)
+{
+	size_t c = 0;
+
+	while (c < CUES && cues[c].moment != moment)
+		c++;
+	return c;
+}
+
+void scan_trace_frame(struct messages_trace *t, const struct scan_line *line,
+		      const struct scan_line *source)
+{
+	struct messages_frame f;
+	size_t cue;
+
+	if (!read_frame(&f, line, source))
+		return;
+	t->frames += t->frames < UINT32_MAX;
+	if (is_users(f.file))
+		t->user = f;
+	cue = find_cue(&f);
+	if (cue < CUES && rank_of(cues[cue].moment) < rank_of(t->moment)) {
+		t->moment = cues[cue].moment;
+		t->shown = f;
+	}
+}
+
+/* ---- progress ---- */
+
+/* "step 12", "'global_step': 12", "iter 12/500", "Step: 12" */
+static const char *const step_words[] = { "step", "iter", "iteration", "batch" };
+
+static int is_digit(char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+static uint64_t number_at(const char *p, const char *end)
+{
+	uint64_t v = 0;
+
+	for (int i = 0; p < end && is_digit(*p) && i < 12; i++, p++)
+		v = 10 * v + (uint64_t)(*p - '0');
+	return v;
+}
+
+/* tqdm's "| 12/500 [00:01<": the number in front of the slash. */
+static int bar_step(const char *text, const char *slash, const char *end, uint64_t *step)
+{
+	const char *p = slash, *q = slash + 1;
+
+	while (p > text && is_digit(p[-1]))
+		p--;
+	while (q < end && is_digit(*q))
+		q++;
+	if (p == slash || q == slash + 1 || p - text < 2 || p[-1] != ' ' ||
+	    (p[-2] != '|' && p[-2] != ' ') || end - q < 2 || q[0] != ' ' || q[1] != '[')
+		return 0;
+	*step = number_at(p, slash);
+	return 1;
+}
+
+static int word_step(const char *word, size_t n, const char *end, uint64_t *step)
+{
+	const char *p = word + n;
+
+	while (p < end && p - word < 16 && strchr("s'\"=:#[( ", *p))
+		p++;
+	if (p >= end || !is_digit(*p) || p == word + n)
+		return 0;
+	*step = number_at(p, end);
+	return 1;
+}
+
+uint64_t scan_progress(const char *text, size_t n, uint64_t *most)
+{
+	const char *end = text + n;
+	uint64_t step = PLIM_UNKNOWN, found;
+
+	*most = 0;
+	for (const char *p = text; p < end; p++) {
+		int told = *p == '/' && bar_step(text, p, end, &found);
+
+		for (size_t w = 0; !told && w < sizeof(step_words) / sizeof(step_words[0]); w++) {
+			size_t len = strlen(step_words[w]);
+
+			told = (*p | 0x20) == step_words[w][0] && (size_t)(end - p) > len &&
+			       !strncasecmp(p, step_words[w], len) &&
+			       word_step(p, len, end, &found);
+		}
+		if (told) {
+			step = found;
+			*most = found > *most ? found : *most;
+		}
+	}
+	return step;
+}
