@@ -15,10 +15,14 @@ static const struct {
 	enum plim_status (*print)(int layout, plim_write_fn *write, void *ctx,
 				  struct plim_err *err);
 } schemas[] = {
-	{ "report", plim_report_fields },       { "diff", plim_diff_fields },
-	{ "ranks", plim_ranks_fields },         { "whatif", plim_whatif_fields },
-	{ "ckpt", plim_ckpt_fields },           { "ckpt_diff", plim_ckpt_diff_fields },
-	{ "ckpt_last", plim_ckpt_last_fields }, { "here", plim_here_fields },
+	{ "report", plim_report_fields },
+	{ "diff", plim_diff_fields },
+	{ "ranks", plim_ranks_fields },
+	{ "whatif", plim_whatif_fields },
+	{ "ckpt", plim_ckpt_fields },
+	{ "ckpt_diff", plim_ckpt_diff_fields },
+	{ "ckpt_last", plim_ckpt_last_fields },
+	{ "here", plim_here_fields },
 	{ "why", plim_why_fields },
 };
 
