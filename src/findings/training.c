@@ -9,6 +9,8 @@
  */
 #include "detect.h"
 
+#include <string.h>
+
 #include <stdlib.h>
 
 #define LONGER_PCT 110
@@ -25,7 +27,7 @@ static uint32_t peak_event(const struct detecting *x)
 static int has(const struct detecting *x, const char *id, enum findings_severity at_least)
 {
 	for (size_t i = 0; i < x->out->all.n; i++)
-		if (x->out->all.at[i].id == id && x->out->all.at[i].severity >= at_least)
+		if (!strcmp(x->out->all.at[i].id, id) && x->out->all.at[i].severity >= at_least)
 			return 1;
 	return 0;
 }
