@@ -437,8 +437,7 @@ static enum plim_status order_streams(struct caching *c)
 	if (c->stream_order) {
 		for (size_t i = 0; i < c->streams; i++)
 			list[i] = (struct numbered){ (uint64_t)c->stream_values[i], (uint16_t)i };
-		if (c->streams)
-			qsort(list, c->streams, sizeof(*list), by_value);
+		sort_items(list, c->streams, sizeof(*list), by_value);
 		for (size_t i = 0; i < c->streams; i++)
 			c->stream_order[i] = list[i].number;
 	}

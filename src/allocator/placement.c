@@ -180,7 +180,7 @@ enum plim_status placement_follow(struct placement *p, const struct trace_device
 			st = vec_push(p->mem, &found, one, p->err);
 	}
 	if (!st && found.n && find_room(p, found.at, found.n)) {
-		qsort(found.at, found.n, sizeof(*found.at), by_size);
+		sort_items(found.at, found.n, sizeof(*found.at), by_size);
 		st = add_places(p, found.at, found.n);
 	}
 	vec_release(p->mem, &found);

@@ -133,7 +133,7 @@ static enum plim_status finals_find(const struct replay *r, struct finals *f)
 		}
 	}
 	if (!sorted)
-		qsort(f->at, n, sizeof(*f->at), by_block_addr);
+		sort_items(f->at, n, sizeof(*f->at), by_block_addr);
 	return PLIM_OK;
 }
 
@@ -209,8 +209,7 @@ static enum plim_status residents_before(struct replay *r)
 	for (uint32_t a = 0; !st && a < r->d->alloc_count; a++)
 		if (r->d->allocs[a].flags & TRACE_BEFORE)
 			list[n++] = (struct resident){ r->d->allocs[a].addr, a };
-	if (n)
-		qsort(list, n, sizeof(*list), by_addr);
+	sort_items(list, n, sizeof(*list), by_addr);
 	for (uint32_t i = 0; !st && i < n; i++)
 		st = place(r, &finals, &list[i], i + 1 < n ? list[i + 1].addr : UINT64_MAX);
 	mem_free(r->mem, finals.at, finals.n, sizeof(*finals.at));

@@ -311,7 +311,7 @@ static enum plim_status fill_devices(struct plim_diff *d, struct plim_err *err)
 			st = fill_device(d, b->devices[i].device, &d->devices[d->device_count++],
 					 err);
 	if (!st && d->device_count)
-		qsort(d->devices, d->device_count, sizeof(*d->devices), larger_change_first);
+		sort_items(d->devices, d->device_count, sizeof(*d->devices), larger_change_first);
 	for (size_t i = 0; i < d->device_count; i++)
 		d->different |= d->devices[i].different;
 	return st;

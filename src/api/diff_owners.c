@@ -355,7 +355,7 @@ static enum plim_status look_again(struct collecting *c, struct diff_owner *at, 
 				      c->err);
 	}
 	if (!st && list.n)
-		qsort(list.at, list.n, sizeof(*list.at), by_key);
+		sort_items(list.at, list.n, sizeof(*list.at), by_key);
 	for (size_t i = 0, end; !st && i < list.n; i = end) {
 		for (end = i; end < list.n && same_key(&list.at[i], &list.at[end]); end++)
 			;

@@ -285,8 +285,7 @@ static enum plim_status rank_owners(const struct filling *f, struct plim_diff_mo
 			out->unchanged_bytes += list[i].bytes / 2;
 		}
 	}
-	if (n)
-		qsort(list, n, sizeof(*list), larger_change);
+	sort_items(list, n, sizeof(*list), larger_change);
 	st = fill_rows(f, out, list, n);
 	mem_free(m, list, all, sizeof(*list));
 	return st;

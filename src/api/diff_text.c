@@ -170,7 +170,7 @@ static void parts(struct text *t, const char *label, const struct plim_diff_part
 	if (!n || n > sizeof(sorted) / sizeof(*sorted))
 		return;
 	memcpy(sorted, list, n * sizeof(*sorted));
-	qsort(sorted, n, sizeof(*sorted), larger_part);
+	sort_items(sorted, n, sizeof(*sorted), larger_part);
 	text_init(&words, t->mem, &t->style);
 	for (size_t i = 0; i < n && sorted[i].change_bytes; i++) {
 		text_puts(&words, i ? ", " : "");
@@ -370,9 +370,9 @@ static void steps(struct text *t, const struct plim_diff_device *d)
 		changed += d->steps[i].change_bytes != 0;
 	}
 	if (list && changed) {
-		qsort(list, n, sizeof(*list), larger_step);
+		sort_items(list, n, sizeof(*list), larger_step);
 		n = n < STEPS_MAX ? n : STEPS_MAX;
-		qsort(list, n, sizeof(*list), by_index);
+		sort_items(list, n, sizeof(*list), by_index);
 		title(t, n < d->step_count ? "Steps that changed most (requested)"
 					   : "Peak of each step (requested)");
 		text_puts(t, "\n");

@@ -49,7 +49,7 @@ static int number_rows(struct plim_ranks *k)
 		item->row.rank = number;
 		numbered = 1;
 	}
-	qsort(h->items.at, h->items.n, sizeof(*h->items.at), by_rank);
+	sort_items(h->items.at, h->items.n, sizeof(*h->items.at), by_rank);
 	for (size_t i = 0, n = 0; !numbered && i < h->items.n; i++)
 		if (!h->items.at[i]->other)
 			h->items.at[i]->row.rank = n++;
@@ -76,8 +76,7 @@ static enum plim_status take_rows(struct plim_ranks *k, struct plim_err *err)
 		}
 	}
 	k->read = k->row_count - k->failed;
-	if (k->skipped_count)
-		qsort(k->skipped, k->skipped_count, sizeof(*k->skipped), by_path);
+	sort_items(k->skipped, k->skipped_count, sizeof(*k->skipped), by_path);
 	return st;
 }
 
@@ -213,7 +212,7 @@ static enum plim_status spread(struct plim_ranks *k, size_t measure, struct plim
 	}
 	if (!n)
 		return PLIM_OK;
-	qsort(places, n, sizeof(*places), by_bytes);
+	sort_items(places, n, sizeof(*places), by_bytes);
 	*out = report_take(k->hidden->owner, 1, sizeof(**out), err);
 	if (!*out)
 		return mem_status(err);

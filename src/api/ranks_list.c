@@ -200,8 +200,7 @@ static enum plim_status read_names(struct listing *l, DIR *d, struct plim_err *e
 			st = err_set(err, PLIM_E_LIMIT, "more than %d files; give fewer at once",
 				     RANKS_ITEMS_MAX);
 	}
-	if (l->names.n)
-		qsort(l->names.at, l->names.n, sizeof(*l->names.at), by_name);
+	sort_items(l->names.at, l->names.n, sizeof(*l->names.at), by_name);
 	return st;
 }
 

@@ -281,7 +281,7 @@ static void kinds(struct text *t, const struct plim_report_categories *c)
 
 	for (int k = 0; k < TIMELINE_CATEGORIES; k++)
 		list[k] = (struct kind){ category_words[k], bytes[k] };
-	qsort(list, sizeof(list) / sizeof(*list), sizeof(*list), larger_kind);
+	sort_items(list, sizeof(list) / sizeof(*list), sizeof(*list), larger_kind);
 	text_init(&line, t->mem, &t->style);
 	for (size_t i = 0; i < sizeof(list) / sizeof(*list) && list[i].bytes; i++) {
 		text_puts(&line, i ? ", " : "");

@@ -191,7 +191,7 @@ static enum plim_status write_trace(struct keeping *k, const char *conf,
 	memset(&t.settings_values, 0, sizeof(t.settings_values)); /* they are the recording's */
 	if (!st) {
 		fill_columns(k);
-		qsort(k->blocks.at, k->blocks.n, sizeof(*k->blocks.at), by_addr);
+		sort_items(k->blocks.at, k->blocks.n, sizeof(*k->blocks.at), by_addr);
 		devices[k->device - k->from->devices].events =
 			(struct trace_events){ .n = n,
 					       .action = k->action,

@@ -350,7 +350,7 @@ void whatif_rank(const struct plim_whatif *w, const struct plim_whatif_run **ord
 {
 	for (size_t i = 0; i < w->run_count; i++)
 		order[i] = &w->runs[i];
-	qsort(order, w->run_count, sizeof(*order), by_rank);
+	sort_items(order, w->run_count, sizeof(*order), by_rank);
 }
 
 /* What counts when two settings are compared: the limit they need, or what they reserve. */

@@ -152,7 +152,7 @@ static enum plim_status read_folder(struct folder *f, const char *path, int dept
 		st = name ? vec_push(h->mem, &names, name, f->err) : mem_status(f->err);
 	}
 	closedir(dir);
-	qsort(names.at, names.n, sizeof(*names.at), by_name);
+	sort_items(names.at, names.n, sizeof(*names.at), by_name);
 	for (size_t i = 0; !st && i < names.n; i++)
 		st = read_entry(f, path, names.at[i], depth);
 	vec_release(h->mem, &names);

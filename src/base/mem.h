@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 
 struct mem {
 	uint64_t limit_bytes;        /* refuse beyond this */
@@ -77,5 +78,13 @@ void mem_free(struct mem *m, void *p, size_t n, size_t size);
 		(v)->at = NULL;                                    \
 		(v)->n = (v)->cap = 0;                             \
 	} while (0)
+
+/* qsort() for lists that may be empty, and then have no place in memory, which qsort() may not be given. */
+static inline void sort_items(void *at, size_t n, size_t size,
+			      int (*order)(const void *, const void *))
+{
+	if (n)
+		qsort(at, n, size, order);
+}
 
 #endif

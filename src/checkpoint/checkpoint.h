@@ -11,6 +11,8 @@
 
 #include "base/base.h"
 
+#include <string.h>
+
 #define CKPT_NONE UINT32_MAX
 #define CKPT_DIMS 64 /* PyTorch's own limit */
 
@@ -346,6 +348,12 @@ static inline const char *ckpt_text(const struct ckpt *c, uint32_t id)
 static inline const uint64_t *ckpt_shape(const struct ckpt *c, const struct ckpt_tensor *t)
 {
 	return c->dims.at + t->dims;
+}
+
+/* Lists of no numbers have no place in memory (a model of scalars holds none), so memcmp may not see them. */
+static inline bool ckpt_same_dims(const uint64_t *a, const uint64_t *b, size_t rank)
+{
+	return !rank || !memcmp(a, b, rank * sizeof(*a));
 }
 
 static inline const uint64_t *ckpt_strides(const struct ckpt *c, const struct ckpt_tensor *t)

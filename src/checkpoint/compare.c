@@ -163,8 +163,7 @@ static enum plim_status choose_prefix(struct ckpt_compare *d, struct plim_err *e
 static enum ckpt_change change_of(const struct ckpt *a, const struct ckpt_tensor *x,
 				  const struct ckpt *b, const struct ckpt_tensor *y)
 {
-	if (x->rank != y->rank ||
-	    memcmp(ckpt_shape(a, x), ckpt_shape(b, y), x->rank * sizeof(uint64_t)) != 0)
+	if (x->rank != y->rank || !ckpt_same_dims(ckpt_shape(a, x), ckpt_shape(b, y), x->rank))
 		return CKPT_CHANGE_SHAPE;
 	return x->dtype == y->dtype ? CKPT_CHANGE_NONE : CKPT_CHANGE_DTYPE;
 }

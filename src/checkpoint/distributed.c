@@ -222,14 +222,15 @@ static enum plim_status check_chunk(struct metadata *m, struct pickle_value inde
 		struct pickle_value chunk = pickle_item(h, chunks, i);
 
 		if (!member_size(m, chunk, "offsets", from, &rank2) || rank2 != rank ||
-		    memcmp(from, at, rank * sizeof(*at)) != 0 ||
+		    !ckpt_same_dims(from, at, rank) ||
 		    !member_size(m, chunk, "sizes", size, &rank2) || rank2 != rank)
 			continue;
-		if (memcmp(size, ckpt_shape(c, t), rank * sizeof(*size)) != 0)
+		if (!ckpt_same_dims(size, ckpt_shape(c, t), rank))
 			return model_find(
 				c, CKPT_BAD_FINDING, "chunk_shape", PLIM_UNKNOWN, err,
 				"a part of '%.200s' has another shape than the metadata says", fqn);
-		memcpy(c->dims.at + t->dims + 2 * rank, at, rank * sizeof(*at));
+		if (rank)
+			memcpy(c->dims.at + t->dims + 2 * rank, at, rank * sizeof(*at));
 		if (pickle_len(h, chunks) > 1)
 			c->tensors.at[before].flags |= CKPT_CHUNK;
 		return PLIM_OK;
@@ -291,8 +292,7 @@ static enum plim_status check_items(struct metadata *m, struct plim_err *err)
 	struct ckpt *c = m->ckpt;
 	enum plim_status st = PLIM_OK;
 
-	if (m->items.n)
-		qsort(m->items.at, m->items.n, sizeof(*m->items.at), by_place);
+	sort_items(m->items.at, m->items.n, sizeof(*m->items.at), by_place);
 	for (size_t i = 0; !st && i < m->items.n; i++) {
 		const struct item *a = &m->items.at[i], *next = i + 1 < m->items.n ? a + 1 : NULL;
 		bool last = !next || next->file != a->file;

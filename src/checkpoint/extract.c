@@ -204,7 +204,7 @@ static enum plim_status check_names(const struct ckpt *c, const uint32_t *at, si
 	for (size_t i = 0; !st && i < n; i++)
 		names[i] = ckpt_text(c, c->tensors.at[at[i]].name);
 	if (!st && n)
-		qsort(names, n, sizeof(*names), by_text);
+		sort_items(names, n, sizeof(*names), by_text);
 	for (size_t i = 1; !st && i < n; i++)
 		if (!strcmp(names[i - 1], names[i]))
 			st = err_set(err, PLIM_E_UNSUPPORTED,

@@ -50,8 +50,7 @@ enum plim_status folder_list(struct ckpt *c, int dir, struct folder_names *names
 			st = vec_push(c->mem, names, ckpt_text(c, id), err);
 	}
 	closedir(d);
-	if (names->n)
-		qsort(names->at, names->n, sizeof(*names->at), by_text);
+	sort_items(names->at, names->n, sizeof(*names->at), by_text);
 	return st;
 }
 

@@ -226,8 +226,7 @@ static enum plim_status check_spans(struct reader *r, uint64_t *end, struct plim
 	enum plim_status st = PLIM_OK;
 
 	*end = 0;
-	if (r->spans.n)
-		qsort(r->spans.at, r->spans.n, sizeof(*r->spans.at), by_place);
+	sort_items(r->spans.at, r->spans.n, sizeof(*r->spans.at), by_place);
 	for (size_t i = 0; !st && i < r->spans.n; i++) {
 		const struct span *s = &r->spans.at[i];
 		const char *name = ckpt_text(c, c->extents.at[s->extent].name);
@@ -262,7 +261,7 @@ static enum plim_status check_names(struct reader *r, size_t first, struct plim_
 	for (size_t i = 0; !st && i < n; i++)
 		ids[i] = c->tensors.at[first + i].name;
 	if (!st)
-		qsort(ids, n, sizeof(*ids), by_id);
+		sort_items(ids, n, sizeof(*ids), by_id);
 	for (size_t i = 1; !st && i < n; i++)
 		if (ids[i] == ids[i - 1])
 			st = BAD(r, "duplicate", PLIM_UNKNOWN, "tensor '%.200s' is there twice",

@@ -339,8 +339,7 @@ static enum plim_status put_in_order(struct ckpt_series *s, struct plim_err *err
 		at[i].best |= is_best(&at[i], &of[at[i].pattern]);
 	}
 	mem_free(s->mem, of, patterns, sizeof(*of));
-	if (s->entries.n)
-		qsort(at, s->entries.n, sizeof(*at), newest_first);
+	sort_items(at, s->entries.n, sizeof(*at), newest_first);
 	return PLIM_OK;
 }
 

@@ -114,7 +114,7 @@ enum plim_status safetensors_write(struct ckpt *c, const uint32_t *tensors, cons
 	for (size_t i = 0; !st && i < told->tensors; i++)
 		st = choose(c, &c->tensors.at[tensors[i]], &at[i], err);
 	if (!st) {
-		qsort(at, told->tensors, sizeof(*at), in_order);
+		sort_items(at, told->tensors, sizeof(*at), in_order);
 		st = write_file(c, at, path, told, err);
 	}
 	mem_free(c->mem, at, told->tensors, sizeof(*at));

@@ -340,7 +340,7 @@ static enum plim_status check_spans(struct ckpt *c, const struct zip *z, struct 
 	uint64_t at = 0;
 	enum plim_status st = PLIM_OK;
 
-	qsort(s, z->n, sizeof(*s), by_place);
+	sort_items(s, z->n, sizeof(*s), by_place);
 	for (size_t i = 0; !st && i <= z->n; i++) {
 		uint64_t from = i < z->n ? s[i].from : z->directory;
 		const char *name =
@@ -375,7 +375,7 @@ static enum plim_status check_names(struct ckpt *c, const struct zip *z, struct 
 	for (size_t i = 0; !st && i < z->n; i++)
 		names[i] = ckpt_text(c, c->extents.at[z->first + i].name);
 	if (!st)
-		qsort(names, z->n, sizeof(*names), by_name);
+		sort_items(names, z->n, sizeof(*names), by_name);
 	for (size_t i = 1; !st && i < z->n; i++)
 		if (!strcasecmp(names[i - 1], names[i]))
 			st = BAD("duplicate", PLIM_UNKNOWN,

@@ -334,8 +334,8 @@ enum plim_status findings_find(struct mem *m, const struct findings_input *in,
 	detect_end(&x);
 	if (x.status)
 		findings_release(out);
-	else if (out->all.n)
-		qsort(out->all.at, out->all.n, sizeof(*out->all.at), worse_first);
+	else
+		sort_items(out->all.at, out->all.n, sizeof(*out->all.at), worse_first);
 	return x.status;
 }
 

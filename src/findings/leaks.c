@@ -70,7 +70,7 @@ static void find_lines(struct detecting *x, struct leak_lines *out)
 	if (!x->status && !out->all.n)
 		add_staircase(x, out);
 	if (!x->status && out->all.n)
-		qsort(out->all.at, out->all.n, sizeof(*out->all.at), larger_line);
+		sort_items(out->all.at, out->all.n, sizeof(*out->all.at), larger_line);
 }
 
 /* ---- what it may be ---- */

@@ -75,8 +75,7 @@ static void stand(struct ranges *r, uint32_t event)
 {
 	size_t n = 0;
 
-	if (r->at.n)
-		qsort(r->at.at, r->at.n, sizeof(*r->at.at), by_address);
+	sort_items(r->at.at, r->at.n, sizeof(*r->at.at), by_address);
 	for (size_t i = 0, end; i < r->at.n; i = end) {
 		struct range *now = NULL;
 

@@ -161,7 +161,7 @@ static enum plim_status read_floors(struct climb *c, const struct floors *floors
 		return mem_status(err);
 	for (size_t i = 0; i < steps; i++)
 		sizes[i] = f[first + 1 + i].low - f[first + i].low;
-	qsort(sizes, steps, sizeof(*sizes), by_size);
+	sort_items(sizes, steps, sizeof(*sizes), by_size);
 	middle = sizes[steps / 2];
 	mem_free(c->mem, sizes, steps, sizeof(*sizes));
 	while (first < last && f[first + 1].low - f[first].low > 3 * middle)

@@ -112,7 +112,7 @@ static uint64_t median(const uint64_t *all, size_t n, size_t without, uint64_t *
 			room[(*count)++] = all[i];
 	if (!*count)
 		return 0;
-	qsort(room, *count, sizeof(*room), by_bytes);
+	sort_items(room, *count, sizeof(*room), by_bytes);
 	return room[*count / 2];
 }
 

@@ -65,8 +65,7 @@ static uint32_t fullest(struct detecting *x)
 		if (a->free_requested != TRACE_NONE)
 			c[n++] = (struct change){ a->free_requested, -bytes };
 	}
-	if (n)
-		qsort(c, n, sizeof(*c), by_event);
+	sort_items(c, n, sizeof(*c), by_event);
 	for (size_t i = 0; i < n; i++) {
 		now += c[i].bytes;
 		if (now > most) {
@@ -178,7 +177,7 @@ static struct copies copies_of_loads(const struct loads *l)
 
 	for (size_t i = 0, end; i < l->n; i = end) {
 		end = end_of_load(l, i);
-		qsort(l->sizes + i, end - i, sizeof(*l->sizes), by_size);
+		sort_items(l->sizes + i, end - i, sizeof(*l->sizes), by_size);
 		if (sum(l->sizes + i, end - i) > most) {
 			most = sum(l->sizes + i, end - i);
 			from = i;

@@ -329,16 +329,13 @@ void host_look_processes(struct host *h, uint64_t root_pid)
 
 	if (error)
 		host_unseen(h, strerror(error), "/proc");
-	if (s.pids.n)
-		qsort(s.pids.at, s.pids.n, sizeof(*s.pids.at), by_number);
+	sort_items(s.pids.at, s.pids.n, sizeof(*s.pids.at), by_number);
 	for (size_t i = 0; i < s.pids.n; i++)
 		look_process(h, &s, s.pids.at[i]);
 	if (root_pid != PLIM_UNKNOWN && h->processes.n)
 		(void)keep_tree(h, root_pid);
-	if (h->processes.n)
-		qsort(h->processes.at, h->processes.n, sizeof(*h->processes.at), by_size);
-	if (h->holders.n)
-		qsort(h->holders.at, h->holders.n, sizeof(*h->holders.at), by_device);
+	sort_items(h->processes.at, h->processes.n, sizeof(*h->processes.at), by_size);
+	sort_items(h->holders.at, h->holders.n, sizeof(*h->holders.at), by_device);
 	if (!h->err.status) /* so that it does not move under those who point into it */
 		(void)vec_need(h->mem, &h->ooms, HOST_LARGEST, &h->err);
 	for (size_t i = 0; i < h->processes.n && i < HOST_LARGEST; i++)

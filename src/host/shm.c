@@ -89,7 +89,6 @@ void host_look_shm(struct host *h, uint64_t mount_size)
 		for (size_t i = 0; i < h->shm_files.n; i++)
 			shm->named_bytes += h->shm_files.at[i].bytes;
 	}
-	if (h->shm_files.n)
-		qsort(h->shm_files.at, h->shm_files.n, sizeof(*h->shm_files.at), larger_first);
+	sort_items(h->shm_files.at, h->shm_files.n, sizeof(*h->shm_files.at), larger_first);
 	look_space(h, mount_size);
 }

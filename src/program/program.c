@@ -65,8 +65,7 @@ static enum plim_status pools_find(struct pools *p, struct mem *m, struct plim_e
 		if (s->pool)
 			st = vec_push(m, &p->ranges, one, err);
 	}
-	if (p->ranges.n)
-		qsort(p->ranges.at, p->ranges.n, sizeof(*p->ranges.at), range_by_addr);
+	sort_items(p->ranges.at, p->ranges.n, sizeof(*p->ranges.at), range_by_addr);
 	for (uint32_t e = 0; p->ranges.n && e < ev->n; e++) {
 		struct pool_range *r;
 
@@ -122,8 +121,7 @@ static enum plim_status open_with(struct program *p, const struct pools *pools, 
 	for (uint32_t a = 0; !st && a < d->alloc_count; a++)
 		if (d->allocs[a].flags & TRACE_BEFORE)
 			list[n++] = (struct before){ d->allocs[a].addr, a };
-	if (n)
-		qsort(list, n, sizeof(*list), by_addr);
+	sort_items(list, n, sizeof(*list), by_addr);
 	for (size_t i = 0; !st && i < n; i++) {
 		const struct trace_alloc *a = &d->allocs[list[i].alloc];
 		const struct pool_range *r = pool_range(pools, a->addr);

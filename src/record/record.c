@@ -192,8 +192,7 @@ static enum plim_status list_files(struct plim_record *r, struct plim_err *err)
 							  (uint64_t)info.st_size }),
 			      err);
 	}
-	if (r->files.n)
-		qsort(r->files.at, r->files.n, sizeof(*r->files.at), by_path);
+	sort_items(r->files.at, r->files.n, sizeof(*r->files.at), by_path);
 	if (d)
 		closedir(d);
 	free(prefix);

@@ -185,8 +185,7 @@ static enum plim_status sizes_of(struct deciding *x, enum rule rule, uint64_t **
 	for (uint32_t a = 0; !st && a < d->alloc_count; a++)
 		if (x->rule[a] == rule)
 			st = vec_push(x->mem, &list, d->allocs[a].requested_bytes, x->err);
-	if (list.n)
-		qsort(list.at, list.n, sizeof(*list.at), by_bytes);
+	sort_items(list.at, list.n, sizeof(*list.at), by_bytes);
 	mem_trim(x->mem, &list.at, &list.cap, list.n, sizeof(*list.at));
 	*sizes = list.at;
 	*n = list.n;

@@ -174,7 +174,7 @@ static enum plim_status find_files(const struct timeline_matching *x, uint32_t *
 	if (n) {
 		int order;
 
-		qsort(files, n, sizeof(*files), by_end);
+		sort_items(files, n, sizeof(*files), by_end);
 		for (size_t i = 0; i + 1 < n; i++)
 			files[i].shared = common_end(&files[i], &files[i + 1], &order);
 		match_files(files, n, file_of);
@@ -256,8 +256,7 @@ static size_t find_shifts(const struct aligning *g, struct span a, struct span b
 
 	if (a.n > SAMPLE || b.n > SAMPLE)
 		n += vote(g->votes + n, b, a, -1);
-	if (n)
-		qsort(g->votes, n, sizeof(*g->votes), by_shift);
+	sort_items(g->votes, n, sizeof(*g->votes), by_shift);
 	best[0] = (struct shift){ 0, SIZE_MAX };
 	for (size_t i = 0, end; i < n; i = end) {
 		struct shift now = { g->votes[i], 0 };
@@ -403,7 +402,7 @@ static enum plim_status number_functions(struct timeline_matching *x, const uint
 			st = intern_add(&functions, key, sizeof(key), &x->function[side][f], err);
 		}
 		if (x->frames[side])
-			qsort(lines[side], x->frames[side], sizeof(**lines), by_line);
+			sort_items(lines[side], x->frames[side], sizeof(**lines), by_line);
 	}
 	intern_release(&functions);
 	return st;

@@ -252,8 +252,7 @@ enum plim_status timeline_owners_at(struct mem *m, const struct timeline *tl, ui
 		vec_release(m, &g.owners);
 		return st;
 	}
-	if (g.owners.n)
-		qsort(g.owners.at, g.owners.n, sizeof(*g.owners.at), larger_first);
+	sort_items(g.owners.at, g.owners.n, sizeof(*g.owners.at), larger_first);
 	out->at = g.owners.at;
 	out->n = g.owners.n;
 	out->room = g.owners.cap;
