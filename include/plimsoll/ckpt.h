@@ -253,6 +253,7 @@ struct plim_ckpt_diff {
 	size_t conclusion_count;
 	uint64_t equal, other_dtype, other_shape, only_in_first, only_in_second; /* tensors */
 	uint64_t compared, changed, nonfinite;  /* numbers, with PLIM_CKPT_VALUES */
+	uint64_t not_compared; /* tensors whose numbers could not be: not there, or damaged */
 	double max_difference, mean_difference; /* NaN: not compared */
 	bool bf16_enough;                       /* the largest difference is below the threshold */
 	struct plim_ckpt_difference *tensors;   /* those that differ */

@@ -68,6 +68,8 @@ static const struct field diff_rows[] = {
 	FIELD_U64(R, compared, "numbers, with --values"),
 	FIELD_U64(R, changed, "numbers of these that differ"),
 	FIELD_U64(R, nonfinite, "differences that are not finite"),
+	FIELD_U64(R, not_compared,
+		  "tensors of one shape whose numbers could not be compared; null: no --values"),
 	FIELD_DOUBLE(R, max_difference, "the largest; null: not compared"),
 	FIELD_DOUBLE(R, mean_difference, "over all that were compared; null: not compared"),
 	FIELD_BOOL(R, bf16_enough, "the largest is below the threshold"),
@@ -117,7 +119,7 @@ static enum plim_status fill_pair(struct plim_ckpt_diff *d, const struct ckpt_pa
 	d->compared += p->compared;
 	d->changed += p->changed;
 	d->nonfinite += p->nonfinite;
-	if (looked) {
+	if (looked && !isnan(p->max_difference)) {
 		if (isnan(d->max_difference) || p->max_difference > d->max_difference)
 			d->max_difference = p->max_difference;
 		d->mean_difference += p->mean_difference * (double)p->compared;
@@ -166,8 +168,9 @@ static enum plim_status compose(struct plim_ckpt_diff *d, bool values, double th
 		st = fill_pair(d, &x->pairs.at[i], values, err);
 	d->mean_difference = d->compared ? d->mean_difference / (double)d->compared : NAN;
 	d->bf16_enough = d->max_difference < threshold && !d->nonfinite;
+	d->not_compared = x->unread;
 	if (!values)
-		d->compared = d->changed = d->nonfinite = PLIM_UNKNOWN;
+		d->compared = d->changed = d->nonfinite = d->not_compared = PLIM_UNKNOWN;
 	return st;
 }
 
@@ -235,15 +238,28 @@ static void values_line(struct text *t, const struct plim_ckpt_diff *d)
 	if (d->compared == PLIM_UNKNOWN)
 		return;
 	text_puts(t, "  values  ");
-	text_count(t, d->changed);
-	text_puts(t, " of ");
-	text_count(t, d->compared);
-	text_puts(t, " numbers differ");
-	if (!isnan(d->max_difference))
+	if (d->changed) {
+		text_count(t, d->changed);
+		text_puts(t, " of ");
+		text_count(t, d->compared);
+		text_puts(t, " numbers differ");
+	} else {
+		text_puts(t, d->compared ? "no difference in " : "none were compared");
+		if (d->compared)
+			text_count(t, d->compared);
+		text_puts(t, d->compared ? " numbers" : "");
+	}
+	if (d->changed && !isnan(d->max_difference))
 		text_printf(t, "; largest difference %.6g, mean %.6g\n          bf16 %s",
 			    d->max_difference, d->mean_difference,
 			    d->bf16_enough ? "would be enough" : "would not be enough");
 	text_puts(t, "\n");
+	if (!d->not_compared)
+		return;
+	text_puts(t, "          ");
+	text_count(t, d->not_compared);
+	text_puts(t, d->not_compared == 1 ? " tensor was" : " tensors were");
+	text_puts(t, " not compared: without bytes, or damaged\n");
 }
 
 static void list(struct text *t, const struct plim_ckpt_diff *d)

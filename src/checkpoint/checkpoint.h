@@ -316,7 +316,7 @@ struct ckpt_pair {
 	uint32_t a, b; /* tensors, CKPT_NONE on the side that has none */
 	enum ckpt_change change;
 	uint64_t compared, changed, nonfinite;  /* numbers; compared 0: not looked at */
-	double max_difference, mean_difference; /* of finite ones; NaN: not looked at */
+	double max_difference, mean_difference; /* of finite ones; NaN: not looked at, or bits */
 };
 
 struct ckpt_conclusion {
@@ -331,6 +331,7 @@ struct ckpt_compare {
 	char prefix[2][CKPT_PREFIX_BYTES]; /* taken off the names of a and b */
 	const char *loads; /* b is a config: "yes", "no", "unknown"; else NULL; static storage */
 	size_t counts[CKPT_CHANGES];
+	size_t unread; /* pairs whose values could not be compared */
 	VEC(struct ckpt_pair) pairs;             /* in a's order, then what only b has */
 	VEC(struct ckpt_conclusion) conclusions; /* the most telling first */
 };

@@ -12,8 +12,7 @@
 #include <string.h>
 
 #define COPY_BYTES ((size_t)1 << 20)
-#define REPEATS 64                        /* times that views may write the same bytes */
-#define STRIDED_BYTES ((uint64_t)1 << 30) /* of a view with gaps, which is gathered in memory */
+#define REPEATS 64 /* times that views may read or write the same bytes */
 
 /* ---- bytes ---- */
 
@@ -26,66 +25,27 @@ enum plim_status out_put(struct ckpt_out *o, const void *at, size_t n, struct pl
 	return o->to ? durable_write(o->to, at, n, err) : o->sink(o->ctx, from, at, n, err);
 }
 
-static enum plim_status copy_run(const struct ckpt *c, uint32_t file, uint64_t at, uint64_t bytes,
-				 struct ckpt_out *o, struct plim_err *err)
-{
-	size_t most = bytes < COPY_BYTES ? (size_t)bytes : COPY_BYTES; /* most tensors are small */
-	uint8_t *room = mem_new(c->mem, most, 1, err);
-	enum plim_status st = room ? PLIM_OK : mem_status(err);
-
-	for (uint64_t done = 0; !st && done < bytes;) {
-		size_t n = bytes - done < most ? (size_t)(bytes - done) : most, got;
-
-		st = ckpt_pread(c, file, at + done, room, n, &got, err);
-		if (!st && got < n)
-			st = err_set(err, PLIM_E_IO, "'%s' became shorter while it was read",
-				     c->files.at[file].name);
-		if (!st)
-			st = out_put(o, room, n, err);
-		done += n;
-	}
-	mem_free(c->mem, room, most, 1);
-	return st;
-}
-
-/* A view with gaps or turned dimensions: element by element out of its whole reach. */
-static enum plim_status copy_strided(struct ckpt *c, const struct ckpt_tensor *t,
-				     struct ckpt_out *o, struct plim_err *err)
-{
-	const struct ckpt_extent *x = &c->extents.at[t->extent];
-	const uint64_t *size = ckpt_shape(c, t), *stride = ckpt_strides(c, t);
-	uint64_t width = t->dtype->bits / 8, index[CKPT_DIMS] = { 0 }, count, reach;
-	uint8_t *bytes;
-	enum plim_status st;
-
-	model_reach(size, stride, t->rank, 0, &count, &reach);
-	st = model_read(c, x->file, x->offset + t->offset * width, reach * width, STRIDED_BYTES,
-			"a view", &bytes, err);
-	for (uint64_t i = 0; !st && i < count; i++) {
-		uint64_t at = 0;
-
-		for (size_t d = 0; d < t->rank; d++)
-			at += index[d] * stride[d];
-		st = out_put(o, bytes + at * width, width, err);
-		for (size_t d = t->rank; d-- && ++index[d] == size[d];)
-			index[d] = 0;
-	}
-	mem_free(c->mem, bytes, reach * width, 1);
-	return st;
-}
-
 enum plim_status out_tensor(struct ckpt *c, const struct ckpt_tensor *t, struct ckpt_out *o,
 			    struct plim_err *err)
 {
-	const struct ckpt_extent *x;
+	uint64_t bytes = ckpt_tensor_bytes(t);
+	size_t most = bytes < COPY_BYTES ? (size_t)bytes : COPY_BYTES; /* most tensors are small */
+	uint8_t *room = mem_new(c->mem, most, 1, err);
+	struct tensor_reader r;
+	enum plim_status st = tensor_open(&r, c, t, err);
 
-	if (!t->count)
-		return PLIM_OK;
-	if (!ckpt_is_contiguous(c, t))
-		return copy_strided(c, t, o, err);
-	x = &c->extents.at[t->extent];
-	return copy_run(c, x->file, x->offset + t->offset * t->dtype->bits / 8,
-			ckpt_tensor_bytes(t), o, err);
+	if (!room)
+		st = mem_status(err);
+	for (uint64_t done = 0; !st && done < bytes; done += most) {
+		size_t n = bytes - done < most ? (size_t)(bytes - done) : most;
+
+		st = tensor_next(&r, room, n, err);
+		if (!st)
+			st = out_put(o, room, n, err);
+	}
+	tensor_close(&r);
+	mem_free(c->mem, room, most, 1);
+	return st;
 }
 
 enum plim_status out_end(struct ckpt *c, struct ckpt_out *o, const char *path, enum plim_status st,
@@ -133,10 +93,7 @@ static enum plim_status check(const struct ckpt *c, const struct ckpt_tensor *t,
 		: t->flags & CKPT_CONJUGATE            ? "is a conjugate or negative view"
 		: t->flags & (CKPT_CHUNK | CKPT_SHARD) ? "is only a part of a larger tensor"
 		: c->big_endian                        ? "is big-endian"
-		: t->extent != CKPT_NONE && c->extents.at[t->extent].deflated ? "is compressed"
-		: !ckpt_is_contiguous(c, t) && ckpt_tensor_bytes(t) > STRIDED_BYTES
-			? "is a view too large to gather"
-			: NULL;
+					       : NULL;
 
 	return why ? err_set(err, PLIM_E_UNSUPPORTED, "'%.200s' %s: not written",
 			     ckpt_text(c, t->name), why)
@@ -163,13 +120,32 @@ enum plim_status ckpt_load(struct ckpt *c, size_t tensor, ckpt_sink_fn *sink, vo
 	return st;
 }
 
-/* Views may repeat a few bytes without end: no disk for what no file of that size holds. */
-static enum plim_status check_total(const struct ckpt *c, uint64_t bytes, struct plim_err *err)
+/* Bytes that are read for it: a view's whole reach, and of a deflated record all that is before it. */
+static uint64_t read_for(const struct ckpt *c, const struct ckpt_tensor *t)
 {
-	return bytes / REPEATS <= c->bytes + ((uint64_t)1 << 24)
+	uint64_t count, reach = t->count;
+
+	if (!ckpt_is_contiguous(c, t))
+		model_reach(ckpt_shape(c, t), ckpt_strides(c, t), t->rank, 0, &count, &reach);
+	if (t->extent != CKPT_NONE && c->extents.at[t->extent].deflated)
+		reach += t->offset; /* both within the record */
+	return reach * t->dtype->bits / 8;
+}
+
+/* Views may repeat a few bytes without end: no time and no disk for what no file of that size holds. */
+static enum plim_status check_total(const struct ckpt *c, const uint32_t *at,
+				    const struct ckpt_extracted *told, struct plim_err *err)
+{
+	uint64_t held = c->bytes + ((uint64_t)1 << 24), work = told->bytes;
+
+	for (size_t i = 0; i < c->extents.n; i++)
+		held += c->extents.at[i].deflated ? c->extents.at[i].bytes : 0;
+	for (size_t i = 0; i < told->tensors && work / REPEATS <= held; i++)
+		work += read_for(c, &c->tensors.at[at[i]]);
+	return work / REPEATS <= held
 		       ? PLIM_OK
-		       : err_set(err, PLIM_E_LIMIT, "views repeat %llu bytes as %llu: not written",
-				 (unsigned long long)c->bytes, (unsigned long long)bytes);
+		       : err_set(err, PLIM_E_LIMIT,
+				 "views repeat the same bytes again and again: not written");
 }
 
 /* The file stands; whoever reads that its manifest failed must not take the file for failed. */
@@ -251,7 +227,7 @@ enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned fla
 	if (!st)
 		st = check_names(c, at, told->tensors, err);
 	if (!st)
-		st = check_total(c, told->bytes, err);
+		st = check_total(c, at, told, err);
 	if (!st)
 		st = (flags & CKPT_AS_TORCH ? torch_write : safetensors_write)(c, at, path, told,
 									       err);

@@ -333,11 +333,14 @@ static int by_place(const void *a, const void *b)
 	return x->from < y->from ? -1 : x->from > y->from;
 }
 
-/* Records must follow each other up to the directory: nothing hidden, nothing shared. */
+/*
+ * Records must follow each other up to the directory: nothing hidden, nothing shared.  A million entries may
+ * share the same bytes: beyond the size of the file as a whole such records are not read.
+ */
 static enum plim_status check_spans(struct ckpt *c, const struct zip *z, struct span *s,
 				    struct plim_err *err)
 {
-	uint64_t at = 0;
+	uint64_t at = 0, shared = 0;
 	enum plim_status st = PLIM_OK;
 
 	sort_items(s, z->n, sizeof(*s), by_place);
@@ -353,6 +356,11 @@ static enum plim_status check_spans(struct ckpt *c, const struct zip *z, struct 
 			st = BAD("hole", z->base + at,
 				 "%llu bytes before '%.200s' belong to no record", LL(from - at),
 				 name);
+		if (i < z->n && from < at) {
+			shared += s[i].to - from;
+			if (shared > z->bytes)
+				c->extents.at[s[i].record].state = CKPT_CUT;
+		}
 		if (i < z->n && s[i].to > at)
 			at = s[i].to;
 	}
