@@ -48,6 +48,32 @@ enum plim_status out_tensor(struct ckpt *c, const struct ckpt_tensor *t, struct 
 	return st;
 }
 
+enum plim_status out_extent(struct ckpt *c, uint32_t extent, struct ckpt_out *o,
+			    struct plim_err *err)
+{
+	const struct ckpt_extent *x = &c->extents.at[extent];
+	size_t most = x->bytes < COPY_BYTES ? (size_t)x->bytes : COPY_BYTES;
+	uint8_t *room = mem_new(c->mem, most, 1, err);
+	struct extent_reader r;
+	enum plim_status st = extent_open(&r, c, extent, 0, err);
+
+	if (!room)
+		st = mem_status(err);
+	while (!st && r.at < x->bytes) {
+		size_t n;
+
+		st = extent_next(&r, room, most, &n, err);
+		if (!st && (!n || r.broken))
+			st = err_set(err, PLIM_E_FORMAT, "record '%.200s' cannot be read",
+				     ckpt_text(c, x->name));
+		if (!st)
+			st = out_put(o, room, n, err);
+	}
+	extent_close(&r);
+	mem_free(c->mem, room, most, 1);
+	return st;
+}
+
 enum plim_status out_end(struct ckpt *c, struct ckpt_out *o, const char *path, enum plim_status st,
 			 struct ckpt_extracted *told, struct plim_err *err)
 {
@@ -189,48 +215,136 @@ static enum plim_status check_names(const struct ckpt *c, const uint32_t *at, si
 	return st;
 }
 
-enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned flags,
-			      const char *path, struct ckpt_extracted *told, struct plim_err *err)
+/* ---- what is no tensor ---- */
+
+static bool has_state(const struct ckpt *c)
+{
+	for (size_t i = 0; i < c->keys.n; i++)
+		if (!c->keys.at[i].tensors)
+			return true;
+	for (size_t i = 0; i < c->globals.n; i++)
+		if (c->globals.at[i].trust > CKPT_EXTRA)
+			return true;
+	return c->optimizers.n > 0;
+}
+
+/* Why the file cannot keep its form; NULL: nothing that is known yet is in the way. */
+static const char *why_tensors_only(const struct ckpt *c, unsigned flags)
+{
+	if (!(flags & CKPT_AS_TORCH))
+		return "safetensors holds nothing else";
+	if (!c->root_bytes)
+		return "they come from several files or from another format";
+	for (size_t i = 0; i < c->globals.n; i++)
+		if (c->globals.at[i].trust > CKPT_EXTRA)
+			return "its pickle names what is on no list, which is not written anew";
+	for (size_t i = 0; i < c->findings.n; i++)
+		if (!strcmp(c->findings.at[i].kind, "malformed_tensor") ||
+		    !strcmp(c->findings.at[i].kind, "overflow"))
+			return "some of its tensors make no sense";
+	return NULL;
+}
+
+/* Names and shapes are in the pickle: where that is damaged, nothing is known to be whole. */
+static enum plim_status check_pickles(const struct ckpt *c, struct plim_err *err)
+{
+	static const char tail[] = "data.pkl";
+
+	for (size_t i = 0; i < c->extents.n; i++) {
+		const struct ckpt_extent *x = &c->extents.at[i];
+		const char *name = ckpt_text(c, x->name);
+		size_t n = strlen(name), k = sizeof(tail) - 1;
+
+		if (x->state == CKPT_BAD && n >= k && !strcmp(name + n - k, tail))
+			return err_set(err, PLIM_E_FORMAT,
+				       "'%.200s', which names the tensors, is damaged itself: which "
+				       "bytes are whose is not certain, so nothing is written",
+				       name);
+	}
+	return PLIM_OK;
+}
+
+/* ---- all ---- */
+
+static enum plim_status choose(struct ckpt *c, const char *patterns, unsigned flags, bool any_form,
+			       uint32_t *at, struct ckpt_extracted *told, struct plim_err *err)
 {
 	bool whole_only = flags & CKPT_WHOLE_ONLY;
-	uint32_t *at = mem_new(c->mem, c->tensors.n, sizeof(*at), err);
-	enum plim_status st = at ? PLIM_OK : mem_status(err);
+	enum plim_status st = PLIM_OK;
 
 	*told = (struct ckpt_extracted){ 0 };
 	for (size_t i = 0; !st && i < c->tensors.n; i++) {
 		const struct ckpt_tensor *t = &c->tensors.at[i];
+		bool whole = is_whole(c, t);
 
 		if (!ckpt_is_wanted(ckpt_text(c, t->name), patterns))
 			continue;
-		if (!is_whole(c, t) && !whole_only) {
-			st = err_set(err, PLIM_E_FORMAT,
-				     "'%.200s' is not whole: not written (see ckpt repair)",
-				     ckpt_text(c, t->name));
-		} else if (!is_whole(c, t)) {
+		if (!whole && !whole_only)
+			return err_set(err, PLIM_E_FORMAT,
+				       "'%.200s' is not whole: not written (see ckpt repair)",
+				       ckpt_text(c, t->name));
+		st = whole && !any_form ? check(c, t, err) : PLIM_OK;
+		if (!whole || (st == PLIM_E_UNSUPPORTED && whole_only)) {
 			told->left_out++;
-		} else {
-			st = check(c, t, err);
-			if (st == PLIM_E_UNSUPPORTED && whole_only) {
-				told->left_out++;
-				st = PLIM_OK;
-				continue;
-			}
-			at[told->tensors++] = (uint32_t)i;
-			if (__builtin_add_overflow(told->bytes, ckpt_tensor_bytes(t), &told->bytes))
-				told->bytes = UINT64_MAX;
+			st = PLIM_OK;
+			continue;
 		}
+		at[told->tensors++] = (uint32_t)i;
+		if (__builtin_add_overflow(told->bytes, ckpt_tensor_bytes(t), &told->bytes))
+			told->bytes = UINT64_MAX;
 	}
 	if (!st && !told->tensors)
-		st = err_set(err, PLIM_E_ARG,
-			     "no tensor that is whole matches '%.200s': nothing to write",
-			     patterns);
-	if (!st)
-		st = check_names(c, at, told->tensors, err);
+		st = c->tensors.n ? err_set(err, PLIM_E_ARG,
+					    "no tensor that is whole matches '%.200s': nothing to "
+					    "write",
+					    patterns)
+				  : err_set(err, PLIM_E_ARG,
+					    "'%.200s' holds no tensors: nothing to write", c->path);
+	return st;
+}
+
+static enum plim_status write_flat(struct ckpt *c, const uint32_t *at, unsigned flags,
+				   const char *path, struct ckpt_extracted *told,
+				   struct plim_err *err)
+{
+	enum plim_status st = check_names(c, at, told->tensors, err);
+
 	if (!st)
 		st = check_total(c, at, told, err);
-	if (!st)
-		st = (flags & CKPT_AS_TORCH ? torch_write : safetensors_write)(c, at, path, told,
-									       err);
+	return st ? st
+		  : (flags & CKPT_AS_TORCH ? torch_write : safetensors_write)(c, at, path, told,
+									      err);
+}
+
+enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned flags,
+			      const char *path, struct ckpt_extracted *told, struct plim_err *err)
+{
+	uint32_t *at = mem_new(c->mem, c->tensors.n, sizeof(*at), err);
+	const char *why = why_tensors_only(c, flags);
+	struct plim_err refused = { 0 };
+	bool all = flags & CKPT_ALL, state = has_state(c), kept = all && !why;
+	enum plim_status st = at ? check_pickles(c, err) : mem_status(err);
+
+	*told = (struct ckpt_extracted){ 0 };
+	if (!st && kept) {
+		st = choose(c, patterns, flags, true, at, told, err);
+		if (!st)
+			st = torch_rewrite(c, path, told, &refused);
+		kept = st != PLIM_E_UNSUPPORTED;
+		if (!kept)
+			st = PLIM_OK;
+		else if (refused.message[0] && err)
+			*err = refused;
+	}
+	if (!st && !kept) {
+		st = choose(c, patterns, flags, false, at, told, err);
+		if (!st)
+			st = write_flat(c, at, flags, path, told, err);
+		why = why ? why : refused.message;
+	}
+	told->state = kept && state;
+	if (all && !kept && state)
+		snprintf(told->left_behind, sizeof(told->left_behind), "%s", why);
 	if (!st)
 		st = write_manifest(c, path, flags, told, err);
 	mem_free(c->mem, at, c->tensors.n, sizeof(*at));

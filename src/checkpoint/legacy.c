@@ -53,7 +53,7 @@ static enum plim_status find_storage(void *ctx, const struct unpickle_storage *s
 	if (l->slots[new.key]) {
 		const struct legacy_storage *old = &l->storages.at[l->slots[new.key] - 1];
 
-		*extent = old->extent;
+		*extent = old->bytes == s->bytes ? old->extent : CKPT_NONE;
 		return old->bytes == s->bytes
 			       ? PLIM_OK
 			       : model_find(c, CKPT_BAD_FINDING, "storage_size", PLIM_UNKNOWN, err,
@@ -215,10 +215,11 @@ static enum plim_status read_stream(struct legacy *l, struct stream *s, struct u
 	struct ckpt *c = l->ckpt;
 	struct pickle_value root = { 0 }, little;
 	uint64_t at;
-	size_t first = c->tensors.n;
+	size_t first = c->tensors.n, begin = 0;
 	enum plim_status st = PLIM_OK;
 
 	for (size_t i = 0; !st && i < 4; i++) {
+		begin = s->at;
 		st = next_pickle(l, s, u, what[i], &root, err);
 		if (!st && i == 2 && root.kind == PICKLE_DICT &&
 		    pickle_get(&u->heap, root, "little_endian", &little) && !little.bits) {
@@ -226,6 +227,10 @@ static enum plim_status read_stream(struct legacy *l, struct stream *s, struct u
 			st = model_find(c, CKPT_WARN, "big_endian", PLIM_UNKNOWN, err,
 					"the numbers are big-endian");
 		}
+	}
+	if (!st && c->kind == CKPT_KIND_LEGACY) {
+		c->root_at = begin;
+		c->root_bytes = s->at - begin;
 	}
 	if (!st)
 		st = unpickle_walk(u, root, err);

@@ -12,7 +12,7 @@
 
 void ckpt_init(struct ckpt *c, struct mem *m)
 {
-	*c = (struct ckpt){ .mem = m };
+	*c = (struct ckpt){ .mem = m, .root = CKPT_NONE };
 	intern_init(&c->strings, m);
 }
 

@@ -226,6 +226,9 @@ enum plim_status out_put(struct ckpt_out *o, const void *at, size_t n, struct pl
 /* A tensor's bytes, packed, in row-major order. */
 enum plim_status out_tensor(struct ckpt *c, const struct ckpt_tensor *t, struct ckpt_out *o,
 			    struct plim_err *err);
+/* An extent's bytes. */
+enum plim_status out_extent(struct ckpt *c, uint32_t extent, struct ckpt_out *o,
+			    struct plim_err *err);
 /* Commit to `path`, or with a status remove it; tells the file's size and sum. */
 enum plim_status out_end(struct ckpt *c, struct ckpt_out *o, const char *path, enum plim_status st,
 			 struct ckpt_extracted *told, struct plim_err *err);
@@ -235,5 +238,11 @@ enum plim_status safetensors_write(struct ckpt *c, const uint32_t *tensors, cons
 				   struct ckpt_extracted *told, struct plim_err *err);
 enum plim_status torch_write(struct ckpt *c, const uint32_t *tensors, const char *path,
 			     struct ckpt_extracted *told, struct plim_err *err);
+/*
+ * The object of c->root as it was, without tensors that are not whole.  PLIM_E_UNSUPPORTED: it holds what is not
+ * written anew; nothing was written.
+ */
+enum plim_status torch_rewrite(struct ckpt *c, const char *path, struct ckpt_extracted *told,
+			       struct plim_err *err);
 
 #endif

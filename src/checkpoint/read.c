@@ -102,7 +102,7 @@ enum plim_status extent_next(struct extent_reader *r, void *at, size_t n, size_t
 			     struct plim_err *err)
 {
 	const struct ckpt_extent *x = r->extent;
-	uint64_t left = x->bytes - r->at;
+	uint64_t left = r->at < x->bytes ? x->bytes - r->at : 0;
 	enum plim_status st;
 
 	n = left < n ? (size_t)left : n;

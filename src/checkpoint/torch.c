@@ -41,6 +41,7 @@ static enum plim_status find_storage(void *ctx, const struct unpickle_storage *s
 {
 	struct archive *a = ctx;
 	struct ckpt *c = a->ckpt;
+	struct ckpt_extent *x;
 	char name[1100];
 	uint32_t id;
 
@@ -55,13 +56,14 @@ static enum plim_status find_storage(void *ctx, const struct unpickle_storage *s
 					  "record '%.200s' is missing: the tensors in it are lost",
 					  name)
 				: PLIM_OK;
-	if (c->extents.at[*extent].bytes != s->bytes && c->extents.at[*extent].state != CKPT_CUT)
-		return model_find(c, CKPT_BAD_FINDING, "storage_size",
-				  c->extents.at[*extent].offset, err,
-				  "record '%.200s' has %llu bytes, its storage needs %llu", name,
-				  (unsigned long long)c->extents.at[*extent].bytes,
-				  (unsigned long long)s->bytes);
-	return PLIM_OK;
+	x = &c->extents.at[*extent];
+	if (x->bytes == s->bytes || x->state == CKPT_CUT)
+		return PLIM_OK;
+	if (x->bytes < s->bytes) /* what of its tensors is there, nobody knows */
+		x->state = CKPT_CUT;
+	return model_find(c, CKPT_BAD_FINDING, "storage_size", x->offset, err,
+			  "record '%.200s' has %llu bytes, its storage needs %llu", name,
+			  (unsigned long long)x->bytes, (unsigned long long)s->bytes);
 }
 
 static enum plim_status read_pickle(struct archive *a, uint32_t at, const char *prefix,
@@ -377,6 +379,10 @@ enum plim_status torch_read_zip(struct ckpt *c, uint32_t file, uint64_t base, ui
 	} else if (!st) {
 		if (!c->kind)
 			c->kind = CKPT_KIND_TORCH;
+		if (c->kind == CKPT_KIND_TORCH) {
+			c->root = at;
+			c->root_bytes = c->extents.at[at].bytes;
+		}
 		if (!*a->prefix)
 			st = model_find(c, CKPT_BAD_FINDING, "no_folder", PLIM_UNKNOWN, err,
 					"%.200s was packed without the folder around its records: "
