@@ -1,5 +1,6 @@
 /* ckpt diff: two checkpoints beside each other, as JSON and as text. */
 #include "ckpt.h"
+#include "hold.h"
 #include "out.h"
 
 #include <math.h>
@@ -12,8 +13,7 @@
 struct plim_ckpt_diff_hidden {
 	struct mem mem;
 	struct ckpt_compare compare;
-	struct intern strings;
-	size_t differences; /* rooms of `tensors` */
+	struct hold hold;
 };
 
 static const char *const changes[CKPT_CHANGES] = {
@@ -79,21 +79,12 @@ static const struct field diff_rows[] = {
 #undef R
 static const struct field_table diff_table = FIELD_TABLE(struct plim_ckpt_diff, diff_rows);
 
-static const char *keep(struct plim_ckpt_diff *d, const char *text, enum plim_status *st,
-			struct plim_err *err)
-{
-	uint32_t id;
-
-	if (!*st)
-		*st = intern_add(&d->hidden->strings, text, strlen(text), &id, err);
-	return *st ? NULL : intern_text(&d->hidden->strings, id);
-}
-
-/* "float32 64x32" */
+/* "float32 64x32"; NULL: there is no tensor, or with a status no memory. */
 static const char *shape_text(struct plim_ckpt_diff *d, const struct ckpt *c, uint32_t i,
 			      enum plim_status *st, struct plim_err *err)
 {
 	const struct ckpt_tensor *t;
+	const char *kept;
 	char text[400];
 	size_t n;
 
@@ -106,7 +97,9 @@ static const char *shape_text(struct plim_ckpt_diff *d, const struct ckpt *c, ui
 				      (unsigned long long)ckpt_shape(c, t)[k]);
 	if (!t->rank)
 		snprintf(text + n, sizeof(text) - n, "scalar");
-	return keep(d, text, st, err);
+	kept = hold_copy(&d->hidden->hold, text, err);
+	*st = kept ? *st : mem_status(err);
+	return kept;
 }
 
 static enum plim_status fill_pair(struct plim_ckpt_diff *d, const struct ckpt_pair *p, bool values,
@@ -147,10 +140,9 @@ static enum plim_status compose(struct plim_ckpt_diff *d, bool values, double th
 	const struct ckpt_compare *x = &h->compare;
 	enum plim_status st = PLIM_OK;
 
-	h->differences = x->pairs.n;
 	d->conclusion_count = x->conclusions.n;
-	d->tensors = mem_new(&h->mem, x->pairs.n, sizeof(*d->tensors), err);
-	d->conclusions = mem_new(&h->mem, x->conclusions.n, sizeof(*d->conclusions), err);
+	d->tensors = hold_take(&h->hold, x->pairs.n, sizeof(*d->tensors), err);
+	d->conclusions = hold_take(&h->hold, x->conclusions.n, sizeof(*d->conclusions), err);
 	if (!d->tensors || !d->conclusions)
 		return mem_status(err);
 	for (size_t i = 0; i < x->conclusions.n; i++)
@@ -191,7 +183,7 @@ enum plim_status plim_ckpt_diff(const struct plim_ckpt *first, const struct plim
 	}
 	d->hidden = h;
 	mem_init(&h->mem, 0);
-	intern_init(&h->strings, &h->mem);
+	hold_init(&h->hold, &h->mem);
 	d->first = first->path;
 	d->second = second->path;
 	st = ckpt_compare(&h->compare, &first->hidden->ckpt, &second->hidden->ckpt, values, err);
@@ -211,10 +203,8 @@ void plim_ckpt_diff_free(struct plim_ckpt_diff *d)
 	if (!d)
 		return;
 	h = d->hidden;
-	mem_free(&h->mem, d->tensors, h->differences, sizeof(*d->tensors));
-	mem_free(&h->mem, d->conclusions, d->conclusion_count, sizeof(*d->conclusions));
 	ckpt_compare_release(&h->compare);
-	intern_release(&h->strings);
+	hold_release(&h->hold);
 	free(h);
 	free(d);
 }

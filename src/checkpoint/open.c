@@ -245,6 +245,21 @@ enum plim_status open_any(struct ckpt *c, uint32_t file, const char *prefix, str
 	return refuse(c, file, head, n, err);
 }
 
+/* The first device that a machine may lack. */
+static enum plim_status note_device(struct ckpt *c, struct plim_err *err)
+{
+	for (size_t i = 0; i < c->tensors.n; i++) {
+		const char *device = ckpt_text(c, c->tensors.at[i].location);
+
+		if (*device && strcmp(device, "cpu") != 0 && strcmp(device, "meta") != 0)
+			return model_find(c, CKPT_NOTE, "device", PLIM_UNKNOWN, err,
+					  "saved from %.60s: without that device, load with "
+					  "map_location='cpu'",
+					  device);
+	}
+	return PLIM_OK;
+}
+
 enum plim_status ckpt_read(struct ckpt *c, const char *path, struct plim_err *err)
 {
 	struct plim_err local;
@@ -272,5 +287,5 @@ enum plim_status ckpt_read(struct ckpt *c, const char *path, struct plim_err *er
 	}
 	if (!st)
 		st = globals_judge(c, err);
-	return st;
+	return st ? st : note_device(c, err);
 }

@@ -85,6 +85,7 @@ static enum plim_status read_pickle(struct archive *a, uint32_t at, const char *
 	pickle_heap_init(&u.heap, c->mem);
 	if (!st)
 		st = unpickle_decode(&u, name, bytes, n, &root, &used, &why);
+	mem_free(c->mem, bytes, n, 1);
 	if (!st)
 		st = unpickle_walk(&u, root, &why);
 	if (st == PLIM_E_FORMAT)
@@ -98,7 +99,6 @@ static enum plim_status read_pickle(struct archive *a, uint32_t at, const char *
 				"ignores them, other loaders do not",
 				name, n - used);
 	pickle_heap_release(&u.heap);
-	mem_free(c->mem, bytes, n, 1);
 	return st;
 }
 
