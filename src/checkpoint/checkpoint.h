@@ -189,9 +189,10 @@ struct ckpt {
 	VEC(struct ckpt_seal) seals; /* of its manifest */
 	uint64_t bytes;              /* of all files */
 	bool truncated, pickled, unreadable, big_endian;
-	uint32_t root; /* of a single file of torch, its pickle: the extent, or of a legacy file CKPT_NONE */
+	uint32_t
+		root; /* of a single file of torch, its pickle: the extent, or of a legacy file CKPT_NONE */
 	uint64_t root_at, root_bytes; /* and its place in the file; 0 bytes: there is none */
-	uint64_t whole_bytes; /* of a truncated file: in records that are whole */
+	uint64_t whole_bytes;         /* of a truncated file: in records that are whole */
 	uint64_t verified_bytes, unprotected_bytes; /* after ckpt_scan */
 	uint64_t verified_records;
 };
@@ -227,8 +228,8 @@ struct ckpt_sealed {
 };
 
 enum ckpt_extract_flags {
-	CKPT_WHOLE_ONLY = 1, /* leave out what is not whole, instead of failing */
-	CKPT_AS_TORCH = 2,   /* as torch.save writes it, not as safetensors */
+	CKPT_WHOLE_ONLY = 1,  /* leave out what is not whole, instead of failing */
+	CKPT_AS_TORCH = 2,    /* as torch.save writes it, not as safetensors */
 	CKPT_NO_MANIFEST = 4, /* beside the file */
 	CKPT_ALL = 8          /* all of it, with what is no tensor where the format carries that */
 };
@@ -337,7 +338,7 @@ struct ckpt_compare {
 	char prefix[2][CKPT_PREFIX_BYTES]; /* taken off the names of a and b */
 	const char *loads; /* b is a config: "yes", "no", "unknown"; else NULL; static storage */
 	size_t counts[CKPT_CHANGES];
-	size_t unread; /* pairs whose values could not be compared */
+	size_t unread;                           /* pairs whose values could not be compared */
 	VEC(struct ckpt_pair) pairs;             /* in a's order, then what only b has */
 	VEC(struct ckpt_conclusion) conclusions; /* the most telling first */
 };

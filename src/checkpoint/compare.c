@@ -811,8 +811,7 @@ static void compare_chunk(const struct walked *w, struct ckpt_pair *p, const uin
 		} else {
 			u = decode(w->dtype[0], a);
 			v = decode(w->dtype[1], b);
-			add_difference(
-				p, u == v || (isnan(u) && isnan(v)) ? 0 : fabs(u - v), sum);
+			add_difference(p, u == v || (isnan(u) && isnan(v)) ? 0 : fabs(u - v), sum);
 		}
 	}
 }

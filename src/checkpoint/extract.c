@@ -113,13 +113,13 @@ static bool is_whole(const struct ckpt *c, const struct ckpt_tensor *t)
 static enum plim_status check(const struct ckpt *c, const struct ckpt_tensor *t,
 			      struct plim_err *err)
 {
-	const char *why =
-		t->flags & CKPT_META                   ? "has no bytes"
-		: t->flags & CKPT_QUANTIZED            ? "is quantized: its scales would be lost"
-		: t->flags & CKPT_CONJUGATE            ? "is a conjugate or negative view"
-		: t->flags & (CKPT_CHUNK | CKPT_SHARD) ? "is only a part of a larger tensor"
-		: c->big_endian                        ? "is big-endian"
-					       : NULL;
+	const char *why = t->flags & CKPT_META        ? "has no bytes"
+			  : t->flags & CKPT_QUANTIZED ? "is quantized: its scales would be lost"
+			  : t->flags & CKPT_CONJUGATE ? "is a conjugate or negative view"
+			  : t->flags & (CKPT_CHUNK | CKPT_SHARD)
+				  ? "is only a part of a larger tensor"
+			  : c->big_endian ? "is big-endian"
+					  : NULL;
 
 	return why ? err_set(err, PLIM_E_UNSUPPORTED, "'%.200s' %s: not written",
 			     ckpt_text(c, t->name), why)
@@ -256,10 +256,11 @@ static enum plim_status check_pickles(const struct ckpt *c, struct plim_err *err
 		size_t n = strlen(name), k = sizeof(tail) - 1;
 
 		if (x->state == CKPT_BAD && n >= k && !strcmp(name + n - k, tail))
-			return err_set(err, PLIM_E_FORMAT,
-				       "'%.200s', which names the tensors, is damaged itself: which "
-				       "bytes are whose is not certain, so nothing is written",
-				       name);
+			return err_set(
+				err, PLIM_E_FORMAT,
+				"'%.200s', which names the tensors, is damaged itself: which "
+				"bytes are whose is not certain, so nothing is written",
+				name);
 	}
 	return PLIM_OK;
 }

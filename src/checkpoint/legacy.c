@@ -154,11 +154,12 @@ static enum plim_status judge(struct legacy *l, size_t listed, uint64_t at, size
 				  "%zu storages are used, %zu are listed", l->storages.n, listed);
 	if (cut) {
 		c->truncated = true;
-		return model_find(c, CKPT_BAD_FINDING, "truncated", size, err,
-				  "%.200s is cut or shifted: %zu of %zu tensors are whole%s%.200s%s",
-				  model_file(c, l->file), whole, all,
-				  lost ? "; the first that is not: '" : "", lost ? lost : "",
-				  lost ? "'" : "");
+		return model_find(
+			c, CKPT_BAD_FINDING, "truncated", size, err,
+			"%.200s is cut or shifted: %zu of %zu tensors are whole%s%.200s%s",
+			model_file(c, l->file), whole, all,
+			lost ? "; the first that is not: '" : "", lost ? lost : "",
+			lost ? "'" : "");
 	}
 	if (at < size)
 		return model_find(

@@ -81,13 +81,15 @@ enum plim_status model_find(struct ckpt *c, enum ckpt_severity severity, const c
 		same += !strcmp(c->findings.at[i].kind, kind);
 	if (same > FINDINGS)
 		return PLIM_OK;
+	va_start(ap, fmt);
+	f.text = format(c, &st, err, fmt, ap);
+	va_end(ap);
+	for (size_t i = 0; same && i < c->findings.n; i++)
+		if (c->findings.at[i].text == f.text && c->findings.at[i].offset == offset)
+			return st; /* of one record for each tensor in it */
 	if (same == FINDINGS) {
 		f.text = model_printf(c, &st, err, "more of the same kind are not listed");
 		f.offset = PLIM_UNKNOWN;
-	} else {
-		va_start(ap, fmt);
-		f.text = format(c, &st, err, fmt, ap);
-		va_end(ap);
 	}
 	return st ? st : vec_push(c->mem, &c->findings, f, err);
 }

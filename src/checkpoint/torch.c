@@ -59,8 +59,7 @@ static enum plim_status find_storage(void *ctx, const struct unpickle_storage *s
 	x = &c->extents.at[*extent];
 	if (x->bytes == s->bytes || x->state == CKPT_CUT)
 		return PLIM_OK;
-	if (x->bytes < s->bytes) /* what of its tensors is there, nobody knows */
-		x->state = CKPT_CUT;
+	x->state = CKPT_CUT; /* which of its bytes are the storage's, nobody knows */
 	return model_find(c, CKPT_BAD_FINDING, "storage_size", x->offset, err,
 			  "record '%.200s' has %llu bytes, its storage needs %llu", name,
 			  (unsigned long long)x->bytes, (unsigned long long)s->bytes);

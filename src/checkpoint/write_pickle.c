@@ -78,8 +78,8 @@ static bool is_storage_whole(const struct pickle_rewrite *w, struct pickle_value
 	if (!string_at(w, id, 2, &key) || pickle_len(w->heap, id) < 5)
 		return true; /* no storage: refused when it is written */
 	extent = extent_of(w, key);
-	if (extent == CKPT_NONE)
-		return item(w, id, 4).bits == 0;
+	if (extent == CKPT_NONE || !item(w, id, 4).bits)
+		return !item(w, id, 4).bits; /* of nothing, nothing is lost */
 	return w->ckpt->extents.at[extent].state != CKPT_CUT &&
 	       w->ckpt->extents.at[extent].state != CKPT_BAD;
 }
@@ -198,8 +198,7 @@ static void write_tuple(struct pickle_rewrite *w, struct pickle_value v)
 static void write_global(struct pickle_rewrite *w, struct pickle_value v)
 {
 	for (size_t i = 0; i < 2; i++) {
-		const char *part =
-			intern_text(&w->heap->strings, (uint32_t)item(w, v, i).bits);
+		const char *part = intern_text(&w->heap->strings, (uint32_t)item(w, v, i).bits);
 
 		if (item(w, v, i).kind != PICKLE_STR || strpbrk(part, "\r\n"))
 			return refuse(w, "a name in it is none that Python has");
@@ -262,7 +261,7 @@ static void write_bytes(struct pickle_rewrite *w, const char *s, size_t n)
 /* Storages are numbered anew, in the order of their first use, as torch.save does. */
 static bool number_storage(struct pickle_rewrite *w, uint32_t key, uint64_t numel, uint32_t *number)
 {
-	uint32_t extent = extent_of(w, key);
+	uint32_t extent = numel ? extent_of(w, key) : CKPT_NONE;
 
 	if (!w->slot[key]) {
 		if (extent == CKPT_NONE && numel)
@@ -348,9 +347,13 @@ static void write(struct pickle_rewrite *w, struct pickle_value v)
 		text_put(w->out, "G", 1);
 		pickle_put_le(w->out, turned, 8);
 		break;
-	case PICKLE_STR: pickle_put_string(w->out, intern_text(s, (uint32_t)v.bits), s->at[v.bits].n); break;
+	case PICKLE_STR:
+		pickle_put_string(w->out, intern_text(s, (uint32_t)v.bits), s->at[v.bits].n);
+		break;
 	case PICKLE_BYTES: write_bytes(w, intern_text(s, (uint32_t)v.bits), s->at[v.bits].n); break;
-	case PICKLE_BIGINT: write_long(w->out, intern_text(s, (uint32_t)v.bits), s->at[v.bits].n); break;
+	case PICKLE_BIGINT:
+		write_long(w->out, intern_text(s, (uint32_t)v.bits), s->at[v.bits].n);
+		break;
 	default:
 		if (pickle_is_container(v))
 			write_container(w, v);

@@ -400,11 +400,10 @@ static enum plim_status read_root(struct ckpt *c, struct pickle_heap *heap,
 	struct source *src = NULL;
 	uint8_t *bytes = NULL;
 	size_t n = (size_t)c->root_bytes;
-	enum plim_status st =
-		c->root == CKPT_NONE
-			? model_read(c, 0, c->root_at, c->root_bytes, CKPT_PICKLE_BYTES,
-				     "the pickle", &bytes, err)
-			: zip_get(c, c->root, CKPT_PICKLE_BYTES, &bytes, &n, err);
+	enum plim_status st = c->root == CKPT_NONE
+				      ? model_read(c, 0, c->root_at, c->root_bytes,
+						   CKPT_PICKLE_BYTES, "the pickle", &bytes, err)
+				      : zip_get(c, c->root, CKPT_PICKLE_BYTES, &bytes, &n, err);
 
 	if (!st)
 		st = source_open_memory(c->mem, "the pickle", bytes, n, SOURCE_MEMORY_PLAIN, NULL,
@@ -432,9 +431,7 @@ enum plim_status torch_rewrite(struct ckpt *c, const char *path, struct ckpt_ext
 	struct pickle_heap heap;
 	struct pickle_value root;
 	char prefix[1100];
-	struct pickle_rewrite w = {
-		.ckpt = c, .heap = &heap, .prefix = prefix, .out = &o.pickle
-	};
+	struct pickle_rewrite w = { .ckpt = c, .heap = &heap, .prefix = prefix, .out = &o.pickle };
 	uint64_t bytes = 0;
 	enum plim_status st;
 
