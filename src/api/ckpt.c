@@ -350,24 +350,33 @@ static const struct {
 	    "pytorch_version" } },
 	{ "commit of the code", { "commit", "git_commit", "git_sha", "sha", "git" } },
 };
+#define WANTS (sizeof(wants) / sizeof(wants[0]))
+/* Rows that only a training run's checkpoint has: optimizer, scheduler, scaler, epoch. */
+#define FIRST_OF_TRAINING 1
+#define LAST_OF_TRAINING 4
+
+static bool has_want(const struct plim_ckpt *r, size_t i)
+{
+	size_t most = sizeof(wants[i].names) / sizeof(wants[i].names[0]);
+	bool found = i == 0 && r->tensor_count && !strcmp(r->kind, "folder");
+
+	for (size_t k = 0; !found && k < most && wants[i].names[k]; k++)
+		found = has_key(r, wants[i].names[k], strlen(wants[i].names[k]));
+	return found;
+}
 
 static enum plim_status fill_resume(struct plim_ckpt *r, struct plim_err *err)
 {
-	size_t n = sizeof(wants) / sizeof(wants[0]);
+	bool training = r->optimizer_count > 0;
 	enum plim_status st = PLIM_OK;
 
-	r->resume_missing = take(r, n, sizeof(*r->resume_missing), &st, err);
+	r->resume_missing = take(r, WANTS, sizeof(*r->resume_missing), &st, err);
 	/* Weights alone are not meant to be resumed from. */
-	if (st || (!r->optimizer_count && r->key_count < 2))
-		return st;
-	for (size_t i = 0; i < n; i++) {
-		bool found = i == 0 && r->tensor_count && !strcmp(r->kind ? r->kind : "", "folder");
-
-		for (size_t k = 0; !found && k < 10 && wants[i].names[k]; k++)
-			found = has_key(r, wants[i].names[k], strlen(wants[i].names[k]));
-		if (!found)
+	for (size_t i = FIRST_OF_TRAINING; !st && i <= LAST_OF_TRAINING; i++)
+		training |= has_want(r, i);
+	for (size_t i = 0; !st && training && i < WANTS; i++)
+		if (!has_want(r, i))
 			r->resume_missing[r->resume_missing_count++] = wants[i].what;
-	}
 	return st;
 }
 

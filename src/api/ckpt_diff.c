@@ -252,24 +252,43 @@ static void values_line(struct text *t, const struct plim_ckpt_diff *d)
 	text_puts(t, " not compared: without bytes, or damaged\n");
 }
 
-static void list(struct text *t, const struct plim_ckpt_diff *d)
+/* In torch's words, which people search for. */
+static const char *what(const struct plim_ckpt_diff *d, const struct plim_ckpt_difference *one)
+{
+	return !one->first                     ? (d->loads ? "missing" : "missing in first")
+	       : !one->second                  ? (d->loads ? "unexpected" : "missing in second")
+	       : !strcmp(one->change, "shape") ? "size mismatch"
+	       : !strcmp(one->change, "dtype") ? "other dtype"
+					       : "values";
+}
+
+/* In few columns each has two lines: its name would not be seen in a table. */
+static void narrow_list(struct text *t, const struct plim_ckpt_diff *d, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct plim_ckpt_difference *one = &d->tensors[i];
+		char most[40] = "";
+
+		if (!isnan(one->max_difference))
+			snprintf(most, sizeof(most), ", by %.3g", one->max_difference);
+		text_puts(t, "  ");
+		text_name_fit(t, one->name, strlen(one->name), t->style.width - 2, TEXT_CUT_LEFT);
+		text_puts(t, "\n    ");
+		text_wrap(t, 4, 4, "%s: %s%s%s%s", what(d, one), one->first ? one->first : "",
+			  one->first && one->second ? " against " : "",
+			  one->second ? one->second : "", most);
+	}
+}
+
+static void wide_list(struct text *t, const struct plim_ckpt_diff *d, size_t n)
 {
 	struct text_table b;
 
-	if (!d->tensor_count)
-		return;
-	text_puts(t, "\n");
 	text_table_init(&b, t, "lllrl", TEXT_CUT_LEFT);
-	for (size_t i = 0; i < d->tensor_count && i < TENSORS_SHOWN; i++) {
+	for (size_t i = 0; i < n; i++) {
 		const struct plim_ckpt_difference *one = &d->tensors[i];
 
-		/* In torch's words, which people search for. */
-		text_cell_printf(&b, "%s",
-				 !one->first    ? (d->loads ? "missing" : "missing in first")
-				 : !one->second ? (d->loads ? "unexpected" : "missing in second")
-				 : !strcmp(one->change, "shape") ? "size mismatch"
-				 : !strcmp(one->change, "dtype") ? "other dtype"
-								 : "values");
+		text_cell_printf(&b, "%s", what(d, one));
 		text_cell_printf(&b, "%s", one->first ? one->first : "-");
 		text_cell_printf(&b, "%s", one->second ? one->second : "-");
 		if (isnan(one->max_difference))
@@ -280,6 +299,16 @@ static void list(struct text *t, const struct plim_ckpt_diff *d)
 	}
 	text_table_write(t, &b, 2);
 	text_table_release(&b);
+}
+
+static void list(struct text *t, const struct plim_ckpt_diff *d)
+{
+	size_t n = d->tensor_count < TENSORS_SHOWN ? d->tensor_count : TENSORS_SHOWN;
+
+	if (!n)
+		return;
+	text_puts(t, "\n");
+	(t->style.width && t->style.width < 60 ? narrow_list : wide_list)(t, d, n);
 	if (d->tensor_count > TENSORS_SHOWN)
 		text_printf(t, "  and %zu more (--json has them all)\n",
 			    d->tensor_count - TENSORS_SHOWN);

@@ -207,7 +207,8 @@ enum plim_status model_tensor(struct ckpt *c, struct ckpt_tensor t, const uint64
 	    (t.dtype && t.count > UINT64_MAX / 128))
 		return model_find(c, CKPT_BAD_FINDING, "overflow", PLIM_UNKNOWN, err,
 				  "the size of tensor '%.200s' overflows", ckpt_text(c, t.name));
-	st = vec_need(c->mem, &c->dims, 3 * (size_t)t.rank, err);
+	/* Room for one more: a model of scalars has none, and no offset may be added to a pointer to nothing. */
+	st = vec_need(c->mem, &c->dims, 3 * (size_t)t.rank + 1, err);
 	if (!st)
 		st = vec_need(c->mem, &c->tensors, 1, err);
 	if (st)

@@ -143,11 +143,9 @@ static enum plim_status check_order(struct archive *a, bool big, size_t first, s
 
 	for (size_t i = first; !st && i < c->tensors.n && seen < 65536; i++) {
 		const struct ckpt_tensor *t = &c->tensors.at[i];
-		const struct ckpt_extent *x =
-			&c->extents.at[t->extent == CKPT_NONE ? 0 : t->extent];
 		size_t got;
 
-		if (t->extent == CKPT_NONE || x->state == CKPT_CUT ||
+		if (t->extent == CKPT_NONE || c->extents.at[t->extent].state == CKPT_CUT ||
 		    (t->dtype->number != CKPT_F32 && t->dtype->number != CKPT_BF16))
 			continue;
 		st = peek(c, t->extent, p, sizeof(p), &got, err);
