@@ -147,10 +147,13 @@ static void extra_libraries(struct text *t, const struct plim_ckpt *c)
 		if (seen == i && !strcmp(c->globals[i].trust, "extra"))
 			text_printf(&list, "%s%.*s", list.n ? ", " : "", (int)n, name);
 	}
-	LABELLED(t, "pickle",
-		 "only known constructors, with some of %s that torch.load(weights_only=True) "
-		 "does not allow by itself",
-		 text_get(&list));
+	if (!strcmp(c->kind, "distributed")) /* which is not read by torch.load */
+		LABELLED(t, "pickle", "only known constructors");
+	else
+		LABELLED(t, "pickle",
+			 "only known constructors; torch.load(weights_only=True) wants those of %s "
+			 "allowed first",
+			 text_get(&list));
 	text_release(&list);
 }
 
