@@ -152,8 +152,8 @@ PLIM_API enum plim_status plim_ckpt_text(const struct plim_ckpt *ckpt, enum plim
 /* ---- out of it ---- */
 
 enum plim_ckpt_extract_flags {
-	PLIM_CKPT_WHOLE_ONLY = 1, /* leave out tensors that are not whole, instead of failing */
-	PLIM_CKPT_AS_TORCH = 2,   /* a file for torch.load, not safetensors */
+	PLIM_CKPT_WHOLE_ONLY = 1,  /* leave out tensors that are not whole, instead of failing */
+	PLIM_CKPT_AS_TORCH = 2,    /* a file for torch.load, not safetensors */
 	PLIM_CKPT_NO_MANIFEST = 4, /* write no manifest beside it (plim_ckpt_seal) */
 	PLIM_CKPT_ALL = 8          /* what is no tensor too, where the new file can carry it */
 };
@@ -257,7 +257,7 @@ struct plim_ckpt_diff {
 	struct plim_ckpt_conclusion *conclusions; /* kinds of difference, the most telling first */
 	size_t conclusion_count;
 	uint64_t equal, other_dtype, other_shape, only_in_first, only_in_second; /* tensors */
-	uint64_t compared, changed, nonfinite;  /* numbers, with PLIM_CKPT_VALUES */
+	uint64_t compared, changed, nonfinite; /* numbers, with PLIM_CKPT_VALUES */
 	uint64_t not_compared; /* tensors whose numbers could not be: not there, or damaged */
 	double max_difference, mean_difference; /* NaN: not compared */
 	bool bf16_enough;                       /* the largest difference is below the threshold */

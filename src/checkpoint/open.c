@@ -215,7 +215,8 @@ static bool is_safetensors(const uint8_t *head, size_t n, uint64_t bytes, bool s
 	while (i < n && strchr(" \t\r\n", head[i]) && head[i])
 		i++;
 	if (strict)
-		return i < n && head[i] == '{' && header <= CKPT_HEADER_BYTES && header <= bytes - 8;
+		return i < n && head[i] == '{' && header <= CKPT_HEADER_BYTES &&
+		       header <= bytes - 8;
 	/* A wrong length before a right beginning is a damaged one. */
 	return i < n && head[i] == '{' && (header <= CKPT_HEADER_BYTES || n > 9) && bytes >= 8;
 }
