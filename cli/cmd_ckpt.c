@@ -162,7 +162,8 @@ static int diff_two(const struct ckpt_opts *o, const struct plim_ckpt *a, const 
 
 	if (plim_ckpt_diff(a, b, o->values ? PLIM_CKPT_VALUES : 0, threshold, &d, &err))
 		return cmd_fail(&err);
-	code = d->loads ? !strcmp(d->loads, "no") : !d->same || (o->values && d->changed);
+	code = d->loads ? !strcmp(d->loads, "no")
+			: !d->same || (o->values && (d->changed || d->not_compared));
 	code = code ? CMD_FAILED : CMD_DONE;
 	if (o->json ? plim_ckpt_diff_json(d, cmd_to_stdout, NULL, &err)
 		    : plim_ckpt_diff_text(d, &style, cmd_to_stdout, NULL, &err))
@@ -284,6 +285,26 @@ static bool find_format(const char *output, unsigned *flags)
 	return false;
 }
 
+static void tell_written(const char *output, const struct plim_ckpt *c,
+			 const struct plim_ckpt_extracted *told)
+{
+	size_t i = 0;
+
+	printf("%s: %llu tensors, %llu bytes%s, xxh3 %016llx\n", output,
+	       (unsigned long long)told->tensors, (unsigned long long)told->bytes,
+	       told->state ? ", and the training state" : "", (unsigned long long)told->xxh3);
+	while (i < c->tensor_count && c->tensors[i].whole)
+		i++;
+	if (told->left_out && i < c->tensor_count)
+		cmd_say("%llu not whole and left out, %s'%s'", (unsigned long long)told->left_out,
+			told->left_out > 1 ? "the first is " : "", c->tensors[i].name);
+	else if (told->left_out)
+		cmd_say("%llu left out: the new file's format cannot carry them",
+			(unsigned long long)told->left_out);
+	if (*told->left_behind)
+		cmd_say("tensors only, none of what else the file holds: %s", told->left_behind);
+}
+
 static int write_run(const struct ckpt_opts *o, const char *path, const char *patterns,
 		     unsigned flags)
 {
@@ -312,12 +333,7 @@ static int write_run(const struct ckpt_opts *o, const char *path, const char *pa
 	if (plim_ckpt_extract(c, patterns, flags, o->output, &told, &err))
 		code = cmd_fail(&err);
 	else
-		printf("%s: %llu tensors, %llu bytes, xxh3 %016llx%s", o->output,
-		       (unsigned long long)told.tensors, (unsigned long long)told.bytes,
-		       (unsigned long long)told.xxh3, told.left_out ? "" : "\n");
-	if (!code && told.left_out)
-		printf("; %llu are not whole and were left out\n",
-		       (unsigned long long)told.left_out);
+		tell_written(o->output, c, &told);
 	plim_ckpt_free(c);
 	return code;
 }
@@ -335,13 +351,13 @@ static int extract_run(const void *values, int argc, char **argv)
 static int convert_run(const void *values, int argc, char **argv)
 {
 	(void)argc;
-	return write_run(values, argv[0], "*", 0);
+	return write_run(values, argv[0], "*", PLIM_CKPT_ALL);
 }
 
 static int repair_run(const void *values, int argc, char **argv)
 {
 	(void)argc;
-	return write_run(values, argv[0], "*", PLIM_CKPT_WHOLE_ONLY);
+	return write_run(values, argv[0], "*", PLIM_CKPT_WHOLE_ONLY | PLIM_CKPT_ALL);
 }
 
 static const struct cmd_example extract_examples[] = {

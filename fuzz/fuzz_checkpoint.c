@@ -1,10 +1,11 @@
 /*
  * Any bytes as a checkpoint: zip, legacy and safetensors files with what is inside them, and, when they
  * begin with FOLDER, the files of a folder: distributed metadata, shards with their index, a manifest.
- * Then the scan of checksums and values, a comparison with itself, and every tensor into a new file.
+ * Then the scan of checksums and values, a comparison with itself, and all of it into a new file, which must be whole.
  * Whatever is found, nothing may crash, and what is said of tensors must lie inside the files.
  */
 #include "checkpoint/checkpoint.h"
+#include "must.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -57,8 +58,7 @@ static void make_folder(void)
 	if (*folder)
 		return;
 	snprintf(folder, sizeof(folder), "/dev/shm/plimsoll-fuzz-XXXXXX");
-	if (!mkdtemp(folder))
-		abort();
+	must(mkdtemp(folder) != NULL);
 	atexit(remove_folder);
 }
 
@@ -73,8 +73,7 @@ static void write_parts(const uint8_t *p, size_t n)
 		length = length > n - 5 ? (uint32_t)(n - 5) : length;
 		snprintf(path, sizeof(path), "%s/%s", folder, names[*p % NAMES]);
 		fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-		if (fd < 0 || write(fd, p + 5, length) != (ssize_t)length)
-			abort();
+		must(fd >= 0 && write(fd, p + 5, length) == (ssize_t)length);
 		close(fd);
 		p += 5 + length;
 		n -= 5 + length;
@@ -87,13 +86,50 @@ static void check_tensors(const struct ckpt *c)
 		const struct ckpt_tensor *t = &c->tensors.at[i];
 		const struct ckpt_extent *x =
 			t->extent == CKPT_NONE ? NULL : &c->extents.at[t->extent];
+		uint64_t last = t->offset;
 
 		if (!x || x->state == CKPT_CUT)
 			continue;
-		if (x->offset > c->files.at[x->file].bytes ||
-		    x->stored_bytes > c->files.at[x->file].bytes - x->offset)
-			abort();
+		must(x->offset <= c->files.at[x->file].bytes &&
+		     x->stored_bytes <= c->files.at[x->file].bytes - x->offset);
+		for (size_t d = 0; t->count && d < t->rank; d++)
+			last += (ckpt_shape(c, t)[d] - 1) * ckpt_strides(c, t)[d];
+		must(!t->count || (last * t->dtype->bits + t->dtype->bits + 7) / 8 <= x->bytes);
 	}
+}
+
+/*
+ * What was written must be whole, as it was told to be; of a storage that is lost nothing is left, not even a view
+ * of nothing.
+ */
+static void check_written(const struct ckpt *from, const char *path,
+			  const struct ckpt_extracted *told)
+{
+	struct ckpt c;
+	struct plim_err err;
+	size_t empty = 0;
+
+	for (size_t i = 0; i < from->tensors.n; i++)
+		empty += !from->tensors.at[i].count;
+	ckpt_init(&c, from->mem);
+	must(!ckpt_read(&c, path, &err) && !ckpt_scan(&c, 0, 1, &err));
+	for (size_t i = 0; i < c.findings.n; i++)
+		must(c.findings.at[i].severity != CKPT_BAD_FINDING);
+	must(c.tensors.n <= told->tensors && c.tensors.n + empty >= told->tensors);
+	ckpt_close(&c);
+}
+
+static void write_all(struct ckpt *c)
+{
+	static const unsigned ways[] = { 0, CKPT_ALL, CKPT_AS_TORCH, CKPT_AS_TORCH | CKPT_ALL };
+	unsigned way = ways[c->bytes % 4];
+	struct ckpt_extracted told;
+	struct plim_err err;
+	char out[100];
+
+	snprintf(out, sizeof(out), "%s/out.pt", folder);
+	if (!ckpt_extract(c, "*", CKPT_WHOLE_ONLY | CKPT_NO_MANIFEST | way, out, &told, &err))
+		check_written(c, out, &told);
 }
 
 static void read_all(const char *path)
@@ -101,9 +137,7 @@ static void read_all(const char *path)
 	struct mem m;
 	struct ckpt c;
 	struct ckpt_compare d = { 0 };
-	struct ckpt_extracted told;
 	struct plim_err err;
-	char out[100];
 
 	mem_init(&m, (uint64_t)64 << 20);
 	ckpt_init(&c, &m);
@@ -112,16 +146,11 @@ static void read_all(const char *path)
 		if (!ckpt_scan(&c, CKPT_SCAN_VALUES, 1, &err) && c.tensors.n < 1000)
 			(void)ckpt_compare(&d, &c, &c, true, &err);
 		ckpt_compare_release(&d);
-		snprintf(out, sizeof(out), "%s/out.pt", folder);
 		if (c.tensors.n < 100)
-			(void)ckpt_extract(&c, "*",
-					   CKPT_WHOLE_ONLY | CKPT_NO_MANIFEST |
-						   (c.bytes & 1 ? CKPT_AS_TORCH : 0),
-					   out, &told, &err);
+			write_all(&c);
 	}
 	ckpt_close(&c);
-	if (m.used_bytes)
-		abort();
+	must(!m.used_bytes);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
@@ -139,8 +168,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 		return 0;
 	}
 	fd = memfd_create("checkpoint", MFD_CLOEXEC);
-	if (fd < 0 || write(fd, bytes, n) != (ssize_t)n)
-		abort();
+	must(fd >= 0 && write(fd, bytes, n) == (ssize_t)n);
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	read_all(path);
 	close(fd);

@@ -6,6 +6,8 @@
 #ifndef FUZZ_PICKLE_MUTATE_H
 #define FUZZ_PICKLE_MUTATE_H
 
+#include "must.h"
+
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -195,13 +197,5 @@ size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n, size_t max, unsigned se
 		       ? LLVMFuzzerMutate(bytes, n, max)
 		       : mutate_pickle(bytes, n, max, seed);
 }
-
-#define must(what)                                                                         \
-	do {                                                                               \
-		if (!(what)) {                                                             \
-			fprintf(stderr, "%s:%d: not so: %s\n", __FILE__, __LINE__, #what); \
-			abort();                                                           \
-		}                                                                          \
-	} while (0)
 
 #endif

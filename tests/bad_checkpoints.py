@@ -45,6 +45,26 @@ def grow_extra(data):
     raise AssertionError
 
 
+def shrink_extra(data):
+    """Two bytes less of data/0's local extra: data begin two bytes early."""
+    for at, info, extra_at, extra, _ in local_headers(data):
+        if info.filename.endswith("data/0"):
+            changed = bytearray(data)
+            struct.pack_into("<H", changed, at + 28, extra - 2)
+            struct.pack_into("<H", changed, extra_at + 2, extra - 6)
+            return bytes(changed)
+    raise AssertionError
+
+
+def swap_fields(data, field, size):
+    """A field of two records' entries in the directory, each in the other's place."""
+    changed, at = bytearray(data), [i for i in range(len(data)) if data[i:i + 4] == b"PK\1\2" and b"data/" in data[i + 46:i + 90]]
+    x, y = at[0] + field, at[1] + field
+    changed[x:x + size], changed[y:y + size] = data[y:y + size], data[x:x + size]
+    assert changed != data
+    return bytes(changed)
+
+
 def rename_local(data):
     for at, info, _, _, _ in local_headers(data):
         if info.filename.endswith("data/0"):
@@ -63,6 +83,10 @@ def mutations(data):
     yield "trailing 100 bytes", data + b"x" * 100, "trailing_bytes", 0
     yield "local name", rename_local(data), "local_mismatch", 1
     yield "local extra", grow_extra(data), None, 1
+    yield "local extra shrunk", shrink_extra(data), None, 1
+    yield "offsets swapped", swap_fields(data, 42, 4), "local_mismatch", 1
+    yield "sizes swapped", swap_fields(data, 20, 8), None, 1
+    yield "checksums swapped", swap_fields(data, 16, 4), "crc_mismatch", 1
     yield "duplicate", rezip(data, only("data/0", lambda n, d: [(n, d), (n, b"\1" * len(d))])), "duplicate", 1
     yield "other case", rezip(data, only("data/0", lambda n, d: [(n, d), (n.upper(), d)])), "duplicate", 1
     yield "deflated", rezip(data, method=zipfile.ZIP_DEFLATED), "deflated", 0
@@ -71,6 +95,9 @@ def mutations(data):
     yield "long", rezip(data, only("data/0", lambda n, d: [(n, d + b"1234")])), "storage_size", 1
     yield "no version", rezip(data, only("/version", lambda n, d: [])), "no_version", 1
     yield "no byteorder", rezip(data, only("byteorder", lambda n, d: [])), "", 0
+    for name in (".format_version", ".storage_alignment", ".data/serialization_id"):
+        yield "no " + name, rezip(data, only(name, lambda n, d: [])), "", 0
+    yield "without its folder", rezip(data, lambda n, d: [(n.split("/", 1)[1], d)]), "no_folder", 1
     yield "big", rezip(data, only("byteorder", lambda n, d: [(n, b"big")])), "byteorder", 1
     yield "odd order", rezip(data, only("byteorder", lambda n, d: [(n, b"mixed")])), "byteorder", 1
     yield "prefix", b"#!/bin/sh\n" + data, "prefix", 1
@@ -237,6 +264,11 @@ COMMANDS = {
     "convert_to_nothing_known": '"$PLIMSOLL" ckpt convert "$DATA/checkpoints/tensor.pt" -o out.onnx',
     "extract_nothing": '"$PLIMSOLL" ckpt extract "$DATA/checkpoints/tensor.pt" --keys nothing -o out.pt',
     "last_good_of_one": 'cd "$DATA" && "$PLIMSOLL" ckpt last-good checkpoints/lora_r4',
+    "repair_of_a_damaged_pickle": """python3 "$CASE/../../../bad_checkpoints.py" flip_pickle "$DATA" bad
+"$PLIMSOLL" ckpt repair bad -o out.pt
+code=$?
+rm bad
+exit $code""",
     "write_into_nowhere": '"$PLIMSOLL" ckpt convert "$DATA/checkpoints/tensor.pt" -o no/such/folder/out.pt',
 }
 

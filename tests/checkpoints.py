@@ -25,6 +25,8 @@ from bad_checkpoints import bad_safetensors, local_headers, mutations, safetenso
 PROGRAM = os.path.abspath(sys.argv[1])
 # LeakSanitizer cannot look at a process that strace looks at.
 NO_LEAKS = dict(os.environ, ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0")
+# Whose torch is what the tests write and load with; a python from elsewhere has none.
+DEBIAN = "/usr/bin/python3"
 HERE = os.path.join(sys.argv[2], "checkpoints")
 TRUTH = os.path.join(sys.argv[3], "checkpoints") if len(sys.argv) > 3 and sys.argv[3] else ""
 FOLDERS = ("dcp", "dcp1", "dcp2", "dcphf", "lora_r4", "lora_r8", "llama_sharded", "llama_other_arch",
@@ -299,6 +301,13 @@ def test_distributed():
     return "6 states of a distributed folder"
 
 
+def pad(tensors, n):
+    """The header of safetensors(tensors), padded to n bytes."""
+    data = safetensors(tensors)
+    length, = struct.unpack_from("<Q", data)
+    return data[8:8 + length].ljust(n)
+
+
 def test_safetensors():
     cases = bad_safetensors()
     with tempfile.TemporaryDirectory() as folder:
@@ -312,7 +321,14 @@ def test_safetensors():
             with open(path, "wb") as f:
                 f.write(data)
             assert verify(path)[1] == 0, data
-    return f"{len(cases)} bad headers, 4 good ones"
+        # Headers whose length begins like a pickle: 80 01 to 80 05.
+        for protocol in range(1, 6):
+            for content in ({"a": b"1"}, {}):
+                with open(path, "wb") as f:
+                    f.write(safetensors(content, header=pad(content, protocol << 8 | 0x80)))
+                (r,), code = verify(path)
+                assert not code and r["kind"] == "safetensors" and len(r["tensors"]) == len(content), r["headline"]
+    return f"{len(cases)} bad headers, 14 good ones"
 
 
 def test_memory():
@@ -326,7 +342,12 @@ def test_memory():
             f.truncate(8 + len(header) + size)
         (r,), code = verify(path, more=["--values", "--max-memory", "1MiB"])
         assert not code and r["tensors"][0]["zero"] == size // 4, r["headline"]
-    return "1 GiB within 1 MiB"
+        # What a pickle says of a tensor took 2.6 KB in memory.
+        n = 20000
+        write_torch(folder + "/many.pt", {f"layer.{i}.weight": Tensor(str(i)) for i in range(n)}, [str(i) for i in range(n)])
+        (r,), code = verify(folder + "/many.pt", more=["--max-memory", "28MiB"])
+        assert not code and len(r["tensors"]) == n, r["headline"]
+    return "1 GiB within 1 MiB, 20,000 tensors of a pickle within 28"
 
 
 # ---- values, keys ----
@@ -400,6 +421,26 @@ class Storage:
         self.key = key
 
 
+class Odd:
+    """Of a class that is on no list."""
+
+    def __reduce__(self):
+        return Odd, ()
+
+
+def read_pickle(data):
+    """What a pickle of ours holds, with "tensor" for each."""
+    class Unpickler(pickle.Unpickler):
+        def find_class(self, module, name):
+            assert module in ("torch", "torch._utils", "collections"), module
+            return lambda *args: "tensor"
+
+        def persistent_load(self, pid):
+            return None
+
+    return Unpickler(io.BytesIO(data)).load()
+
+
 def as_pickle(value):
     """The pickle of it, with torch's names, without torch."""
     torch, utils = types.ModuleType("torch"), types.ModuleType("torch._utils")
@@ -422,8 +463,12 @@ def as_pickle(value):
             sys.modules.pop(name) if module is None else sys.modules.update({name: module})
 
 
-def write_torch(path, value, keys=("0",)):
-    with zipfile.ZipFile(path, "w") as z:
+def names_in(path):
+    return sorted(t["name"] for t in verify(path)[0][0]["tensors"])
+
+
+def write_torch(path, value, keys=("0",), method=zipfile.ZIP_STORED):
+    with zipfile.ZipFile(path, "w", method) as z:
         z.writestr("archive/data.pkl", as_pickle(value))
         z.writestr("archive/version", "3\n")
         for i, key in enumerate(keys):
@@ -437,9 +482,11 @@ def test_made():
         # {"a.b": x, "a": {"b": y}} was written with one name twice, which is a damaged file.
         write_torch(path, {"a.b": Tensor("0"), "a": {"b": Tensor("1")}}, "01")
         assert not verify(path)[1]
-        for target in (out, folder + "/out.pt"):
-            done = write("convert", path, target)
-            assert done.returncode == 4 and b"'a.b'" in done.stderr and not os.path.exists(target), done
+        done = write("convert", path, out)
+        assert done.returncode == 4 and b"'a.b'" in done.stderr and not os.path.exists(out), done
+        # As a file of torch they stay apart, being nested.
+        assert not write("convert", path, folder + "/out.pt").returncode
+        assert names_in(folder + "/out.pt") == ["a.b", "a.b"]
         write_torch(path, {"__metadata__": Tensor("0")})
         assert write("convert", path, out).returncode == 4
         write_torch(path, {1.5: Tensor("0"), None: Tensor("1"), True: Tensor("2")}, "012")
@@ -511,9 +558,9 @@ for name, thing in things.items():
 json.dump(out, open(sys.argv[1] + "/truth.json", "w"))
 """
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([sys.executable, "-c", script, folder], capture_output=True, timeout=200)
+        done = subprocess.run([DEBIAN, "-c", script, folder], capture_output=True, timeout=200)
         if b"No module named" in done.stderr:
-            return "SKIP no torch for this python"
+            return "SKIP no torch for " + DEBIAN
         assert not done.returncode, done.stderr[-500:]
         with open(folder + "/truth.json", encoding="utf-8") as f:
             truth = json.load(f)
@@ -808,17 +855,227 @@ def test_convert():
             assert z.testzip() is None and z.namelist()[0] == "archive/data.pkl"
         (r,), code = verify(torch_file)
         assert not code and r["verdict"] == "whole" and r["pickle"] == "plain" and not told_kinds(r), r
-        made = subprocess.run(["/usr/bin/python3", "-c", ROUND_TRIP, folder, "make"], capture_output=True)
+        made = subprocess.run([DEBIAN, "-c", ROUND_TRIP, folder, "make"], capture_output=True)
         if made.returncode:
             return f"{len(dtypes)} dtypes; no torch here to load them"
         for target in ("made2.pt", "made.safetensors"):
             assert not write("convert", folder + "/made.pt", folder + "/" + target).returncode
         assert not write("convert", folder + "/made.safetensors", folder + "/made3.pt").returncode
         for target, more in (("made2.pt", ["tied"]), ("made3.pt", [])):
-            loaded = subprocess.run(["/usr/bin/python3", "-c", ROUND_TRIP, folder, folder + "/" + target, *more], capture_output=True)
+            loaded = subprocess.run([DEBIAN, "-c", ROUND_TRIP, folder, folder + "/" + target, *more], capture_output=True)
             assert not loaded.returncode, loaded.stderr[-800:].decode()
             assert not verify(folder + "/" + target)[1]
     return f"{len(dtypes)} dtypes both ways; torch loads them back equal"
+
+
+# A training run's checkpoint with what people put into one; what torch gives back of a file must equal it.
+TRAINING = r"""
+import argparse, collections, random, sys, numpy, torch
+torch.manual_seed(1)
+net = torch.nn.Sequential(torch.nn.Linear(33, 17), torch.nn.BatchNorm1d(17), torch.nn.Linear(17, 33))
+opt = torch.optim.AdamW(net.parameters(), lr=3e-4)
+sch = torch.optim.lr_scheduler.StepLR(opt, 10)
+net(torch.randn(4, 33)).sum().backward(); opt.step(); sch.step()
+random.seed(1), numpy.random.seed(1)
+made = {"model": net.state_dict(), "optimizer": opt.state_dict(), "scheduler": sch.state_dict(), "epoch": 3, "big": 2 ** 70,
+        "negative": -2 ** 40, "f": 1.25, "u": 2 ** 63 + 5, "none": None, "no": False, "rng": torch.get_rng_state(), "py": random.getstate(),
+        "np": numpy.random.get_state(), "set": {1, 2}, "bytes": b"\x00\xff\x80x", "args": argparse.Namespace(lr=1, name="x\u00e9"),
+        "one": (1,), "none of it": (), "five": (1, 2, 3, 4, 5), "list": [], "dict": {}, "view": net[0].weight.detach()[3:5],
+        "turned": net[0].weight.detach().t(), "q": torch.quantize_per_tensor(torch.randn(4), 0.1, 2, torch.qint8),
+        "default": collections.defaultdict(list, {1: [2]}), "empty": torch.empty(0, 3), "scalar": torch.tensor(2.5),
+        "sparse": torch.eye(3).to_sparse(), "dtype": torch.float16, "device": torch.device("cpu"), "size": torch.Size([1, 2])}
+made["again"] = made["dict"]
+
+def same(a, b, at=""):
+    assert type(a) == type(b), (at, type(a), type(b))
+    if isinstance(a, torch.Tensor) and a.is_sparse:
+        same(a.coalesce().indices(), b.coalesce().indices(), at), same(a.coalesce().values(), b.coalesce().values(), at)
+    elif isinstance(a, torch.Tensor):
+        assert (a.dtype, a.shape, a.stride()) == (b.dtype, b.shape, b.stride()), at
+        assert torch.equal(a.dequantize() if a.is_quantized else a, b.dequantize() if b.is_quantized else b), at
+    elif isinstance(a, numpy.ndarray):
+        assert (a == b).all(), at
+    elif isinstance(a, dict):
+        assert list(a) == list(b), (at, list(a), list(b))
+        assert getattr(a, "_metadata", 0) == getattr(b, "_metadata", 0), at
+        [same(a[k], b[k], f"{at}.{k}") for k in a]
+    elif isinstance(a, (list, tuple)):
+        assert len(a) == len(b), at
+        [same(x, y, f"{at}.{i}") for i, (x, y) in enumerate(zip(a, b))]
+    else:
+        assert a == b, (at, a, b)
+
+if sys.argv[1] == "make":
+    torch.save(made, sys.argv[2] + "/t.pt")
+    torch.save(made, sys.argv[2] + "/l.pt", _use_new_zipfile_serialization=False)
+elif sys.argv[1] == "same":
+    got = torch.load(sys.argv[2])
+    same(made, got)
+    assert got["again"] is got["dict"] and got["view"].storage().data_ptr() == got["model"]["0.weight"].storage().data_ptr()
+else:  # cut: tensors that are lost are not there, all else is
+    for path in sys.argv[2:]:
+        got = torch.load(path)
+        assert got["epoch"] == 3 and got["scheduler"] == made["scheduler"] and got["py"] == made["py"], path
+        assert got["optimizer"]["param_groups"] == made["optimizer"]["param_groups"], path
+        for name, t in got["model"].items():
+            same(made["model"][name], t, name)
+        for i, state in got["optimizer"]["state"].items():
+            for name, t in state.items():
+                same(made["optimizer"]["state"][i][name], t, name)
+"""
+
+
+def test_state():
+    """Training state goes with the tensors from a file of torch to another, also of what is left of a cut one."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, out = folder + "/x.pt", folder + "/out.pt"
+        # Tensors of the second record are lost: they leave dicts, and None stands for them in lists and tuples.
+        value = {"epoch": 7, "a": Tensor("0"), "b": Tensor("1"), "c": [Tensor("1"), Tensor("0")], "d": (Tensor("1"), "x"), "e": {2: Tensor("1")}}
+        write_torch(path, value, "01")
+        with open(path, "rb") as f:
+            data = f.read()
+        at = data.index(struct.pack("<2f", 2, 2.5))
+        with open(path, "wb") as f:
+            f.write(data[:at] + b"\xff" + data[at + 1:])
+        assert write("convert", path, out).returncode == 3 and not os.path.exists(out)
+        done = write("repair", path, out)
+        assert not done.returncode and b"training state" in done.stdout and b"4 not whole and left out, the first is 'b'" in done.stderr, done
+        assert names_in(out) == ["a", "c.1"]
+        with zipfile.ZipFile(out) as z:
+            got = read_pickle(z.read("archive/data.pkl"))
+        assert got == {"epoch": 7, "a": "tensor", "c": [None, "tensor"], "d": (None, "x"), "e": {}}, got
+        # Names that are on no list are in no file that is written here; nor is a form that safetensors has not.
+        write_torch(path, {"epoch": 7, "a": Tensor("0"), "evil": Odd()})
+        done = write("convert", path, out)
+        assert not done.returncode and b"on no list" in done.stderr and verify(out)[0][0]["pickle"] == "plain", done
+        done = write("convert", path, folder + "/out.safetensors")
+        assert not done.returncode and b"safetensors holds nothing else" in done.stderr, done
+        # A pickle that is damaged itself says nothing that could be relied on.
+        write_torch(path, {"epoch": 7, "a": Tensor("0")})
+        with open(path, "rb") as f:
+            data = bytearray(f.read())
+        data[data.index(b"epoch")] ^= 1
+        with open(path, "wb") as f:
+            f.write(data)
+        done = write("repair", path, folder + "/no.pt")
+        assert done.returncode == 3 and b"damaged itself" in done.stderr and not os.path.exists(folder + "/no.pt"), done
+        if subprocess.run([DEBIAN, "-c", TRAINING, "make", folder], capture_output=True).returncode:
+            return "made files; no torch here"
+        cuts = []
+        for name in ("t", "l"):
+            assert not write("convert", f"{folder}/{name}.pt", out).returncode
+            done = subprocess.run([DEBIAN, "-c", TRAINING, "same", out], capture_output=True)
+            assert not done.returncode, (name, done.stderr[-800:].decode())
+            assert verify(out)[0][0]["verdict"] == "whole"
+            with open(f"{folder}/{name}.pt", "rb") as f:
+                data = f.read()
+            for length in range(len(data) // 2, len(data), 977):
+                with open(path, "wb") as f:
+                    f.write(data[:length])
+                cuts.append(f"{folder}/{name}{length}.pt")
+                assert not write("repair", path, cuts[-1], "--no-manifest").returncode, (name, length)
+        assert not verify(*cuts)[1]
+        done = subprocess.run([DEBIAN, "-c", TRAINING, "cut", *cuts], capture_output=True)
+        assert not done.returncode, done.stderr[-800:].decode()
+    return f"torch gives back what it saved; {len(cuts)} cut files keep what is no tensor"
+
+
+def test_deflated():
+    """Files that were packed again, deflated, are read as any other."""
+    n = 0
+    with tempfile.TemporaryDirectory() as folder:
+        packed, a, b = (folder + "/" + x for x in ("p.pt", "a.safetensors", "b.safetensors"))
+        for name in ("full_training.pt", "state_dict_cuda.pt", "views.pt", "exotic.pt", "dtypes.pt"):
+            path = os.path.join(HERE, name)
+            with zipfile.ZipFile(path) as old, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as new:
+                top = old.namelist()[0].split("/")[0]
+                new.writestr(zipfile.ZipInfo(top + "/"), b"")  # as zip -r does
+                for record in old.namelist():
+                    new.writestr(record, old.read(record))
+            (r, s), _ = verify(path, packed, more=["--values"])
+            assert s["verdict"] == "whole" and "deflated" in told_kinds(s), s["headline"]
+            keep = ("name", "dtype", "shape", "strides", "nan", "zero", "min", "max")
+            assert [[t[k] for k in keep] for t in r["tensors"]] == [[t[k] for k in keep] for t in s["tensors"]], name
+            r, code = diff(path, packed, "--values")
+            assert not code and not r["changed"] and not r["not_compared"], (name, r)
+            patterns = ["--keys", "torch.[bfiu]*|a|b|c|d|model*|optim*|*weight*|*bias*"]
+            codes = [write("extract", x, y, *patterns).returncode for x, y in ((path, a), (packed, b))]
+            assert codes[0] == codes[1], (name, codes)
+            if not codes[0]:
+                assert read_safetensors(a) == read_safetensors(b), name
+            codes = [write("convert", x, y).returncode for x, y in ((path, folder + "/a.pt"), (packed, folder + "/b.pt"))]
+            assert codes == ([4, 4] if name == "exotic.pt" else [0, 0]), (name, codes)
+            assert codes[0] or not diff(folder + "/a.pt", folder + "/b.pt", "--values")[1], name
+            n += 1
+        # A pickle that hides in a record of its own, packed; and records without a folder around them.
+        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as z:
+            z.writestr("x/data.pkl", as_pickle({"a": 1}))
+            z.writestr("x/version", "3\n")
+            z.writestr("x/data/hidden", b"\x80\x02cposix\nsystem\nX\x01\0\0\0x\x85R.")
+        (r,), code = verify(packed)
+        assert code == 1 and r["pickle"] == "dangerous" and "extra_pickle" in told_kinds(r), r["findings"]
+        with zipfile.ZipFile(packed, "w") as z:
+            z.writestr("data.pkl", as_pickle({"a": 1}))
+            z.writestr("version", "3\n")
+        (r,), code = verify(packed)
+        assert code == 1 and "no_folder" in bad_kinds(r)
+        # A stream that ends early, goes on, or is cut.
+        write_torch(packed, {"a": Tensor("0"), "b": Tensor("1")}, "01", zipfile.ZIP_DEFLATED)
+        with open(packed, "rb") as f:
+            data = f.read()
+        at = next(start for _, info, _, _, start in local_headers(data) if info.filename.endswith("data/0"))
+        for bit in range(8):
+            for where in range(at, at + 9):  # of the tenth and last byte some bits pad it out
+                with open(packed, "wb") as f:
+                    f.write(data[:where] + bytes([data[where] ^ 1 << bit]) + data[where + 1:])
+                (r,), code = verify(packed)
+                assert code == 1 and "crc_mismatch" in bad_kinds(r), (where - at, bit, r["findings"])
+                assert write("extract", packed, b, "--keys", "a").returncode == 3
+                assert not write("repair", packed, folder + "/b.pt").returncode and names_in(folder + "/b.pt") == ["b"]
+    return f"{n} files; what is hidden or broken in packed records"
+
+
+def test_nothing():
+    """Models of scalars, of tensors without elements, of none at all: every verb has an answer."""
+    cases = {
+        "scalars": {"a": {"dtype": "F32", "shape": [], "data_offsets": [0, 4]}, "b": {"dtype": "I64", "shape": [], "data_offsets": [4, 12]}},
+        "without elements": {"a": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}, "b": {"dtype": "BF16", "shape": [3, 0, 5], "data_offsets": [0, 0]}},
+        "one of none": {"a": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}, "b": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}},
+        "nothing": {},
+    }
+    n = 0
+    with tempfile.TemporaryDirectory() as folder:
+        paths = []
+        for name, rows in cases.items():
+            text = json.dumps(rows).encode()
+            text += b" " * (-len(text) % 8)
+            size = max((r["data_offsets"][1] for r in rows.values()), default=0)
+            paths.append(f"{folder}/{name}.safetensors")
+            with open(paths[-1], "wb") as f:
+                f.write(struct.pack("<Q", len(text)) + text + bytes(size))
+        for name, value, keys in (("scalar", {"a": Tensor("0", 1)}, "0"), ("none", {"epoch": 1}, ""), ("nothing", {}, ""), ("only a number", 5, "")):
+            paths.append(f"{folder}/{name}.pt")
+            write_torch(paths[-1], value, keys)
+        for path in paths:
+            (r,), code = verify(path, more=["--values"])
+            assert not code, (path, r["headline"])
+            for verb in ("show", "verify"):
+                done = subprocess.run([PROGRAM, "ckpt", verb, "--width", "40", path], capture_output=True)
+                assert not done.returncode and not done.stderr, done
+            for other in paths:
+                r, code = diff(path, other, "--values")
+                assert code == (not r["same"]) and (path != other or r["same"]), (path, other)
+                n += 1
+            for ending in (".pt", ".safetensors"):
+                done = write("convert", path, folder + "/out" + ending)
+                tensors = len(names_in(path))
+                assert done.returncode == (0 if tensors else 2), (path, done)
+                assert tensors or done.stderr.endswith(b"holds no tensors: nothing to write\n"), done
+                if tensors:
+                    assert names_in(folder + "/out" + ending) == names_in(path)
+            done = subprocess.run([PROGRAM, "ckpt", "seal", path], capture_output=True)
+            assert not done.returncode and verify(path)[0][0]["verdict"] == "whole", done
+    return f"{len(cases) + 4} files, {n} pairs of them"
 
 
 def test_manifest():
@@ -1085,6 +1342,7 @@ def test_durable():
 
 TESTS = [test_good, test_flips, test_flips_in_tensors, test_mutations, test_truncation, test_hostile, test_shards,
          test_distributed, test_safetensors, test_memory, test_values, test_repeats, test_made, test_require, test_torch, test_diff, test_config, test_extract, test_convert,
+         test_state, test_deflated, test_nothing,
          test_manifest, test_last_good, test_last_good_meanwhile, test_durable]
 
 

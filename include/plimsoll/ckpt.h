@@ -152,20 +152,25 @@ PLIM_API enum plim_status plim_ckpt_text(const struct plim_ckpt *ckpt, enum plim
 /* ---- out of it ---- */
 
 enum plim_ckpt_extract_flags {
-	PLIM_CKPT_WHOLE_ONLY = 1, /* leave out tensors that are not whole, instead of failing */
-	PLIM_CKPT_AS_TORCH = 2,   /* a file for torch.load, not safetensors */
-	PLIM_CKPT_NO_MANIFEST = 4 /* write no manifest beside it (plim_ckpt_seal) */
+	PLIM_CKPT_WHOLE_ONLY = 1,  /* leave out tensors that are not whole, instead of failing */
+	PLIM_CKPT_AS_TORCH = 2,    /* a file for torch.load, not safetensors */
+	PLIM_CKPT_NO_MANIFEST = 4, /* write no manifest beside it (plim_ckpt_seal) */
+	PLIM_CKPT_ALL = 8          /* what is no tensor too, where the new file can carry it */
 };
 
 struct plim_ckpt_extracted {
 	uint64_t tensors, left_out;
 	uint64_t bytes;            /* of tensors */
 	uint64_t file_bytes, xxh3; /* of the file */
+	bool state; /* what is no tensor was carried too: epoch, parameter groups, random states */
+	char left_behind[200]; /* PLIM_CKPT_ALL: why it was not; "": it was, or there was none */
 };
 
 /*
  * Write tensors whose names match one of `patterns` ("a.*|b", * and ? as in a shell) to a new file, durably (see
- * durable.h), and its manifest beside it.  flags: enum plim_ckpt_extract_flags.  PLIM_E_ARG: none matches;
+ * durable.h), and its manifest beside it.  flags: enum plim_ckpt_extract_flags.  With PLIM_CKPT_ALL and
+ * PLIM_CKPT_AS_TORCH a file of torch keeps its form, nested and shared as it was, and all that is no tensor, if its
+ * pickle names nothing but constructors that are known; patterns is "*" then.  PLIM_E_ARG: none matches;
  * PLIM_E_FORMAT: one is not whole; PLIM_E_UNSUPPORTED: the format cannot carry one; each is named.
  */
 PLIM_API enum plim_status plim_ckpt_extract(struct plim_ckpt *ckpt, const char *patterns,
@@ -252,7 +257,8 @@ struct plim_ckpt_diff {
 	struct plim_ckpt_conclusion *conclusions; /* kinds of difference, the most telling first */
 	size_t conclusion_count;
 	uint64_t equal, other_dtype, other_shape, only_in_first, only_in_second; /* tensors */
-	uint64_t compared, changed, nonfinite;  /* numbers, with PLIM_CKPT_VALUES */
+	uint64_t compared, changed, nonfinite; /* numbers, with PLIM_CKPT_VALUES */
+	uint64_t not_compared; /* tensors whose numbers could not be: not there, or damaged */
 	double max_difference, mean_difference; /* NaN: not compared */
 	bool bf16_enough;                       /* the largest difference is below the threshold */
 	struct plim_ckpt_difference *tensors;   /* those that differ */

@@ -95,7 +95,7 @@ PLIM_API enum plim_status plim_weights_add(struct plim_weights *w, const char *n
 /*
  * The set of that name, pinned: each success is ended with plim_weights_put.  A tensor that has a checksum
  * of its own is compared with it.  PLIM_E_ARG: no such name, or nothing matches; PLIM_E_IO, PLIM_E_FORMAT: it
- * cannot be read or is damaged; PLIM_E_UNSUPPORTED: a tensor cannot be laid out (compressed, one rank's part);
+ * cannot be read or is damaged; PLIM_E_UNSUPPORTED: a tensor cannot be laid out (one rank's part, quantized);
  * PLIM_E_LIMIT: it does not fit beside what is in use.  A failed load may be tried again.
  */
 PLIM_API enum plim_status plim_weights_get(struct plim_weights *w, const char *name,

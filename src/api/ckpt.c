@@ -19,19 +19,14 @@ static const char *const kinds[CKPT_KINDS] = {
 static const char *const severities[] = { "note", "warning", "bad" };
 static const char *const trusts[] = { "plain", "extra", "unlisted", "dangerous" };
 
+/* Zeroed; does nothing after a failure. */
 static void *take(struct plim_ckpt *r, size_t n, size_t size, enum plim_status *st,
 		  struct plim_err *err)
 {
-	struct plim_ckpt_hidden *h = r->hidden;
-	struct ckpt_chunk chunk = { NULL, n * size };
+	void *p = *st ? NULL : hold_take(&r->hidden->hold, n, size, err);
 
-	if (*st)
-		return NULL;
-	chunk.at = mem_new(&h->mem, n, size, err);
-	*st = chunk.at ? vec_push(&h->mem, &h->chunks, chunk, err) : mem_status(err);
-	if (*st)
-		mem_free(&h->mem, chunk.at, n, size);
-	return *st ? NULL : chunk.at;
+	*st = *st || p ? *st : mem_status(err);
+	return p;
 }
 
 static const char *text_of(const struct ckpt *c, uint32_t id)
@@ -39,46 +34,22 @@ static const char *text_of(const struct ckpt *c, uint32_t id)
 	return id == CKPT_NONE ? NULL : ckpt_text(c, id);
 }
 
-static uint32_t say_text(struct plim_ckpt *r, enum plim_status *st, struct plim_err *err,
-			 const char *fmt, va_list ap) __attribute__((format(printf, 4, 0)));
-static uint32_t say_text(struct plim_ckpt *r, enum plim_status *st, struct plim_err *err,
-			 const char *fmt, va_list ap)
-{
-	char text[1000];
-	uint32_t id = CKPT_NONE;
-
-	vsnprintf(text, sizeof(text), fmt, ap);
-	if (!*st)
-		*st = intern_add(&r->hidden->ckpt.strings, text, strlen(text), &id, err);
-	return id;
-}
-
-static uint32_t say_id(struct plim_ckpt *r, enum plim_status *st, struct plim_err *err,
-		       const char *fmt, ...) __attribute__((format(printf, 4, 5)));
-static uint32_t say_id(struct plim_ckpt *r, enum plim_status *st, struct plim_err *err,
-		       const char *fmt, ...)
-{
-	va_list ap;
-	uint32_t id;
-
-	va_start(ap, fmt);
-	id = say_text(r, st, err, fmt, ap);
-	va_end(ap);
-	return id;
-}
-
+/* The same for a text. */
 static const char *say(struct plim_ckpt *r, enum plim_status *st, struct plim_err *err,
 		       const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 static const char *say(struct plim_ckpt *r, enum plim_status *st, struct plim_err *err,
 		       const char *fmt, ...)
 {
+	const char *text;
 	va_list ap;
-	uint32_t id;
 
+	if (*st)
+		return NULL;
 	va_start(ap, fmt);
-	id = say_text(r, st, err, fmt, ap);
+	text = hold_vtext(&r->hidden->hold, err, fmt, ap);
 	va_end(ap);
-	return id == CKPT_NONE ? NULL : ckpt_text(&r->hidden->ckpt, id);
+	*st = text ? PLIM_OK : mem_status(err);
+	return text;
 }
 
 /* ---- rows that are copied ---- */
@@ -379,44 +350,33 @@ static const struct {
 	    "pytorch_version" } },
 	{ "commit of the code", { "commit", "git_commit", "git_sha", "sha", "git" } },
 };
+#define WANTS (sizeof(wants) / sizeof(wants[0]))
+/* Rows that only a training run's checkpoint has: optimizer, scheduler, scaler, epoch. */
+#define FIRST_OF_TRAINING 1
+#define LAST_OF_TRAINING 4
+
+static bool has_want(const struct plim_ckpt *r, size_t i)
+{
+	size_t most = sizeof(wants[i].names) / sizeof(wants[i].names[0]);
+	bool found = i == 0 && r->tensor_count && !strcmp(r->kind, "folder");
+
+	for (size_t k = 0; !found && k < most && wants[i].names[k]; k++)
+		found = has_key(r, wants[i].names[k], strlen(wants[i].names[k]));
+	return found;
+}
 
 static enum plim_status fill_resume(struct plim_ckpt *r, struct plim_err *err)
 {
-	size_t n = sizeof(wants) / sizeof(wants[0]);
+	bool training = r->optimizer_count > 0;
 	enum plim_status st = PLIM_OK;
 
-	r->resume_missing = take(r, n, sizeof(*r->resume_missing), &st, err);
+	r->resume_missing = take(r, WANTS, sizeof(*r->resume_missing), &st, err);
 	/* Weights alone are not meant to be resumed from. */
-	if (st || (!r->optimizer_count && r->key_count < 2))
-		return st;
-	for (size_t i = 0; i < n; i++) {
-		bool found = i == 0 && r->tensor_count && !strcmp(r->kind ? r->kind : "", "folder");
-
-		for (size_t k = 0; !found && k < 10 && wants[i].names[k]; k++)
-			found = has_key(r, wants[i].names[k], strlen(wants[i].names[k]));
-		if (!found)
+	for (size_t i = FIRST_OF_TRAINING; !st && i <= LAST_OF_TRAINING; i++)
+		training |= has_want(r, i);
+	for (size_t i = 0; !st && training && i < WANTS; i++)
+		if (!has_want(r, i))
 			r->resume_missing[r->resume_missing_count++] = wants[i].what;
-	}
-	return st;
-}
-
-static enum plim_status note_device(struct plim_ckpt *r, struct plim_err *err)
-{
-	struct ckpt *c = &r->hidden->ckpt;
-	enum plim_status st = PLIM_OK;
-
-	for (size_t i = 0; i < c->tensors.n; i++) {
-		const char *device = ckpt_text(c, c->tensors.at[i].location);
-		struct ckpt_finding f = { CKPT_NOTE, "device", 0, PLIM_UNKNOWN };
-
-		if (!*device || !strcmp(device, "cpu") || !strcmp(device, "meta"))
-			continue;
-		f.text = say_id(
-			r, &st, err,
-			"saved from %.60s: without that device, load with map_location='cpu'",
-			device);
-		return st ? st : vec_push(c->mem, &c->findings, f, err);
-	}
 	return st;
 }
 
@@ -472,14 +432,12 @@ static enum plim_status judge(struct plim_ckpt *r, unsigned flags, struct plim_e
 static enum plim_status compose(struct plim_ckpt *r, const struct plim_ckpt_options *o,
 				struct plim_err *err)
 {
-	struct ckpt *c = &r->hidden->ckpt;
-	enum plim_status st = note_device(r, err);
+	const struct ckpt *c = &r->hidden->ckpt;
+	enum plim_status st = fill_findings(r, err);
 
 	r->kind = kinds[c->kind];
 	r->bytes = c->bytes;
 	r->files = c->files.n;
-	if (!st)
-		st = fill_findings(r, err);
 	if (!st)
 		st = fill_globals(r, err);
 	if (!st)
@@ -509,6 +467,7 @@ static enum plim_status new_result(uint64_t max_memory_bytes, struct plim_ckpt *
 	}
 	r->hidden = h;
 	mem_init(&h->mem, max_memory_bytes);
+	hold_init(&h->hold, &h->mem);
 	ckpt_init(&h->ckpt, &h->mem);
 	*out = r;
 	return PLIM_OK;
@@ -572,9 +531,7 @@ void plim_ckpt_free(struct plim_ckpt *r)
 	if (!r)
 		return;
 	h = r->hidden;
-	for (size_t i = 0; i < h->chunks.n; i++)
-		mem_free(&h->mem, h->chunks.at[i].at, h->chunks.at[i].bytes, 1);
-	vec_release(&h->mem, &h->chunks);
+	hold_release(&h->hold);
 	ckpt_close(&h->ckpt);
 	free(h);
 	free(r);

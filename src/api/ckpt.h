@@ -3,19 +3,14 @@
 #define API_CKPT_H
 
 #include "checkpoint/checkpoint.h"
+#include "hold.h"
 
 #include <plimsoll/ckpt.h>
 
 struct plim_ckpt_hidden {
 	struct mem mem;
 	struct ckpt ckpt;
-	struct text scratch;
-	/* blocks that the result points to, freed with it */
-	VEC(struct ckpt_chunk {
-		void *at;
-		size_t bytes;
-	})
-	chunks;
+	struct hold hold;
 };
 
 extern const struct field_table ckpt_table;

@@ -1,5 +1,6 @@
 /* ckpt diff: two checkpoints beside each other, as JSON and as text. */
 #include "ckpt.h"
+#include "hold.h"
 #include "out.h"
 
 #include <math.h>
@@ -12,8 +13,7 @@
 struct plim_ckpt_diff_hidden {
 	struct mem mem;
 	struct ckpt_compare compare;
-	struct intern strings;
-	size_t differences; /* rooms of `tensors` */
+	struct hold hold;
 };
 
 static const char *const changes[CKPT_CHANGES] = {
@@ -68,6 +68,8 @@ static const struct field diff_rows[] = {
 	FIELD_U64(R, compared, "numbers, with --values"),
 	FIELD_U64(R, changed, "numbers of these that differ"),
 	FIELD_U64(R, nonfinite, "differences that are not finite"),
+	FIELD_U64(R, not_compared,
+		  "tensors of one shape whose numbers could not be compared; null: no --values"),
 	FIELD_DOUBLE(R, max_difference, "the largest; null: not compared"),
 	FIELD_DOUBLE(R, mean_difference, "over all that were compared; null: not compared"),
 	FIELD_BOOL(R, bf16_enough, "the largest is below the threshold"),
@@ -77,21 +79,12 @@ static const struct field diff_rows[] = {
 #undef R
 static const struct field_table diff_table = FIELD_TABLE(struct plim_ckpt_diff, diff_rows);
 
-static const char *keep(struct plim_ckpt_diff *d, const char *text, enum plim_status *st,
-			struct plim_err *err)
-{
-	uint32_t id;
-
-	if (!*st)
-		*st = intern_add(&d->hidden->strings, text, strlen(text), &id, err);
-	return *st ? NULL : intern_text(&d->hidden->strings, id);
-}
-
-/* "float32 64x32" */
+/* "float32 64x32"; NULL: there is no tensor, or with a status no memory. */
 static const char *shape_text(struct plim_ckpt_diff *d, const struct ckpt *c, uint32_t i,
 			      enum plim_status *st, struct plim_err *err)
 {
 	const struct ckpt_tensor *t;
+	const char *kept;
 	char text[400];
 	size_t n;
 
@@ -104,7 +97,9 @@ static const char *shape_text(struct plim_ckpt_diff *d, const struct ckpt *c, ui
 				      (unsigned long long)ckpt_shape(c, t)[k]);
 	if (!t->rank)
 		snprintf(text + n, sizeof(text) - n, "scalar");
-	return keep(d, text, st, err);
+	kept = hold_copy(&d->hidden->hold, text, err);
+	*st = kept ? *st : mem_status(err);
+	return kept;
 }
 
 static enum plim_status fill_pair(struct plim_ckpt_diff *d, const struct ckpt_pair *p, bool values,
@@ -117,7 +112,7 @@ static enum plim_status fill_pair(struct plim_ckpt_diff *d, const struct ckpt_pa
 	d->compared += p->compared;
 	d->changed += p->changed;
 	d->nonfinite += p->nonfinite;
-	if (looked) {
+	if (looked && !isnan(p->max_difference)) {
 		if (isnan(d->max_difference) || p->max_difference > d->max_difference)
 			d->max_difference = p->max_difference;
 		d->mean_difference += p->mean_difference * (double)p->compared;
@@ -145,10 +140,9 @@ static enum plim_status compose(struct plim_ckpt_diff *d, bool values, double th
 	const struct ckpt_compare *x = &h->compare;
 	enum plim_status st = PLIM_OK;
 
-	h->differences = x->pairs.n;
 	d->conclusion_count = x->conclusions.n;
-	d->tensors = mem_new(&h->mem, x->pairs.n, sizeof(*d->tensors), err);
-	d->conclusions = mem_new(&h->mem, x->conclusions.n, sizeof(*d->conclusions), err);
+	d->tensors = hold_take(&h->hold, x->pairs.n, sizeof(*d->tensors), err);
+	d->conclusions = hold_take(&h->hold, x->conclusions.n, sizeof(*d->conclusions), err);
 	if (!d->tensors || !d->conclusions)
 		return mem_status(err);
 	for (size_t i = 0; i < x->conclusions.n; i++)
@@ -166,8 +160,9 @@ static enum plim_status compose(struct plim_ckpt_diff *d, bool values, double th
 		st = fill_pair(d, &x->pairs.at[i], values, err);
 	d->mean_difference = d->compared ? d->mean_difference / (double)d->compared : NAN;
 	d->bf16_enough = d->max_difference < threshold && !d->nonfinite;
+	d->not_compared = x->unread;
 	if (!values)
-		d->compared = d->changed = d->nonfinite = PLIM_UNKNOWN;
+		d->compared = d->changed = d->nonfinite = d->not_compared = PLIM_UNKNOWN;
 	return st;
 }
 
@@ -188,7 +183,7 @@ enum plim_status plim_ckpt_diff(const struct plim_ckpt *first, const struct plim
 	}
 	d->hidden = h;
 	mem_init(&h->mem, 0);
-	intern_init(&h->strings, &h->mem);
+	hold_init(&h->hold, &h->mem);
 	d->first = first->path;
 	d->second = second->path;
 	st = ckpt_compare(&h->compare, &first->hidden->ckpt, &second->hidden->ckpt, values, err);
@@ -208,10 +203,8 @@ void plim_ckpt_diff_free(struct plim_ckpt_diff *d)
 	if (!d)
 		return;
 	h = d->hidden;
-	mem_free(&h->mem, d->tensors, h->differences, sizeof(*d->tensors));
-	mem_free(&h->mem, d->conclusions, d->conclusion_count, sizeof(*d->conclusions));
 	ckpt_compare_release(&h->compare);
-	intern_release(&h->strings);
+	hold_release(&h->hold);
 	free(h);
 	free(d);
 }
@@ -235,35 +228,67 @@ static void values_line(struct text *t, const struct plim_ckpt_diff *d)
 	if (d->compared == PLIM_UNKNOWN)
 		return;
 	text_puts(t, "  values  ");
-	text_count(t, d->changed);
-	text_puts(t, " of ");
-	text_count(t, d->compared);
-	text_puts(t, " numbers differ");
-	if (!isnan(d->max_difference))
+	if (d->changed) {
+		text_count(t, d->changed);
+		text_puts(t, " of ");
+		text_count(t, d->compared);
+		text_puts(t, " numbers differ");
+	} else {
+		text_puts(t, d->compared ? "no difference in " : "none were compared");
+		if (d->compared)
+			text_count(t, d->compared);
+		text_puts(t, d->compared ? " numbers" : "");
+	}
+	if (d->changed && !isnan(d->max_difference))
 		text_printf(t, "; largest difference %.6g, mean %.6g\n          bf16 %s",
 			    d->max_difference, d->mean_difference,
 			    d->bf16_enough ? "would be enough" : "would not be enough");
 	text_puts(t, "\n");
+	if (!d->not_compared)
+		return;
+	text_puts(t, "          ");
+	text_count(t, d->not_compared);
+	text_puts(t, d->not_compared == 1 ? " tensor was" : " tensors were");
+	text_puts(t, " not compared: without bytes, or damaged\n");
 }
 
-static void list(struct text *t, const struct plim_ckpt_diff *d)
+/* In torch's words, which people search for. */
+static const char *what(const struct plim_ckpt_diff *d, const struct plim_ckpt_difference *one)
+{
+	return !one->first                     ? (d->loads ? "missing" : "missing in first")
+	       : !one->second                  ? (d->loads ? "unexpected" : "missing in second")
+	       : !strcmp(one->change, "shape") ? "size mismatch"
+	       : !strcmp(one->change, "dtype") ? "other dtype"
+					       : "values";
+}
+
+/* In few columns each has two lines: its name would not be seen in a table. */
+static void narrow_list(struct text *t, const struct plim_ckpt_diff *d, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct plim_ckpt_difference *one = &d->tensors[i];
+		char most[40] = "";
+
+		if (!isnan(one->max_difference))
+			snprintf(most, sizeof(most), ", by %.3g", one->max_difference);
+		text_puts(t, "  ");
+		text_name_fit(t, one->name, strlen(one->name), t->style.width - 2, TEXT_CUT_LEFT);
+		text_puts(t, "\n    ");
+		text_wrap(t, 4, 4, "%s: %s%s%s%s", what(d, one), one->first ? one->first : "",
+			  one->first && one->second ? " against " : "",
+			  one->second ? one->second : "", most);
+	}
+}
+
+static void wide_list(struct text *t, const struct plim_ckpt_diff *d, size_t n)
 {
 	struct text_table b;
 
-	if (!d->tensor_count)
-		return;
-	text_puts(t, "\n");
 	text_table_init(&b, t, "lllrl", TEXT_CUT_LEFT);
-	for (size_t i = 0; i < d->tensor_count && i < TENSORS_SHOWN; i++) {
+	for (size_t i = 0; i < n; i++) {
 		const struct plim_ckpt_difference *one = &d->tensors[i];
 
-		/* In torch's words, which people search for. */
-		text_cell_printf(&b, "%s",
-				 !one->first    ? (d->loads ? "missing" : "missing in first")
-				 : !one->second ? (d->loads ? "unexpected" : "missing in second")
-				 : !strcmp(one->change, "shape") ? "size mismatch"
-				 : !strcmp(one->change, "dtype") ? "other dtype"
-								 : "values");
+		text_cell_printf(&b, "%s", what(d, one));
 		text_cell_printf(&b, "%s", one->first ? one->first : "-");
 		text_cell_printf(&b, "%s", one->second ? one->second : "-");
 		if (isnan(one->max_difference))
@@ -274,6 +299,16 @@ static void list(struct text *t, const struct plim_ckpt_diff *d)
 	}
 	text_table_write(t, &b, 2);
 	text_table_release(&b);
+}
+
+static void list(struct text *t, const struct plim_ckpt_diff *d)
+{
+	size_t n = d->tensor_count < TENSORS_SHOWN ? d->tensor_count : TENSORS_SHOWN;
+
+	if (!n)
+		return;
+	text_puts(t, "\n");
+	(t->style.width && t->style.width < 60 ? narrow_list : wide_list)(t, d, n);
 	if (d->tensor_count > TENSORS_SHOWN)
 		text_printf(t, "  and %zu more (--json has them all)\n",
 			    d->tensor_count - TENSORS_SHOWN);

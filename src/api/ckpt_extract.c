@@ -1,6 +1,8 @@
 /* ckpt extract, convert, repair: tensors into a new file; seal: a manifest. */
 #include "ckpt.h"
 
+#include <stdio.h>
+
 enum plim_status plim_ckpt_extract(struct plim_ckpt *r, const char *patterns, unsigned flags,
 				   const char *path, struct plim_ckpt_extracted *out,
 				   struct plim_err *err)
@@ -10,12 +12,20 @@ enum plim_status plim_ckpt_extract(struct plim_ckpt *r, const char *patterns, un
 		ckpt_extract(&r->hidden->ckpt, patterns,
 			     (flags & PLIM_CKPT_WHOLE_ONLY ? CKPT_WHOLE_ONLY : 0u) |
 				     (flags & PLIM_CKPT_AS_TORCH ? CKPT_AS_TORCH : 0u) |
-				     (flags & PLIM_CKPT_NO_MANIFEST ? CKPT_NO_MANIFEST : 0u),
+				     (flags & PLIM_CKPT_NO_MANIFEST ? CKPT_NO_MANIFEST : 0u) |
+				     (flags & PLIM_CKPT_ALL ? CKPT_ALL : 0u),
 			     path, &told, err);
 
-	*out = st ? (struct plim_ckpt_extracted){ 0 }
-		  : (struct plim_ckpt_extracted){ told.tensors, told.left_out, told.bytes,
-						  told.file_bytes, told.xxh3 };
+	*out = (struct plim_ckpt_extracted){ 0 };
+	if (st)
+		return st;
+	*out = (struct plim_ckpt_extracted){ .tensors = told.tensors,
+					     .left_out = told.left_out,
+					     .bytes = told.bytes,
+					     .file_bytes = told.file_bytes,
+					     .xxh3 = told.xxh3,
+					     .state = told.state };
+	snprintf(out->left_behind, sizeof(out->left_behind), "%s", told.left_behind);
 	return st;
 }
 

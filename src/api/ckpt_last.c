@@ -1,5 +1,6 @@
 /* ckpt last-good: the newest checkpoint of a folder that is whole, and taking older ones away. */
 #include "ckpt.h"
+#include "hold.h"
 #include "out.h"
 
 #include <stdio.h>
@@ -9,8 +10,7 @@
 struct plim_ckpt_last_hidden {
 	struct mem mem;
 	struct ckpt_series series;
-	struct intern strings;
-	size_t room; /* of candidates */
+	struct hold hold;
 };
 
 static const char *const fates[] = { "kept", "would_be_removed", "removed" };
@@ -40,18 +40,8 @@ static const struct field last_rows[] = {
 #undef L
 static const struct field_table last_table = FIELD_TABLE(struct plim_ckpt_last, last_rows);
 
-static const char *keep(struct plim_ckpt_last *l, const char *text, enum plim_status *st,
-			struct plim_err *err)
-{
-	uint32_t id;
-
-	if (!*st)
-		*st = intern_add(&l->hidden->strings, text, strlen(text), &id, err);
-	return *st ? NULL : intern_text(&l->hidden->strings, id);
-}
-
-static const char *join(struct plim_ckpt_last *l, const char *name, enum plim_status *st,
-			struct plim_err *err)
+/* NULL and *err on failure. */
+static const char *join(struct plim_ckpt_last *l, const char *name, struct plim_err *err)
 {
 	char path[4096];
 	size_t n = strlen(l->folder);
@@ -59,10 +49,10 @@ static const char *join(struct plim_ckpt_last *l, const char *name, enum plim_st
 
 	if ((size_t)snprintf(path, sizeof(path), "%s%s%s", l->folder, slash ? "" : "/", name) >=
 	    sizeof(path)) {
-		*st = err_set(err, PLIM_E_ARG, "the path is too long");
+		err_set(err, PLIM_E_ARG, "the path is too long");
 		return NULL;
 	}
-	return keep(l, path, st, err);
+	return hold_copy(&l->hidden->hold, path, err);
 }
 
 /* A trainer's state names the best one of its run. */
@@ -73,31 +63,37 @@ static void mark_best(struct plim_ckpt_last *l, const struct plim_ckpt *c)
 			ckpt_series_mark_best(&l->hidden->series, c->keys[i].what);
 }
 
+/* What cannot be read is no good, and no reason to stop. */
+static enum plim_status note_unreadable(struct plim_ckpt_last *l, struct plim_ckpt_candidate *x,
+					const struct plim_err *why, struct plim_err *err)
+{
+	x->verdict = "unreadable";
+	x->headline = hold_copy(&l->hidden->hold, why->message, err);
+	return x->headline ? PLIM_OK : mem_status(err);
+}
+
 static enum plim_status look_at(struct plim_ckpt_last *l, size_t i,
 				const struct plim_ckpt_options *o, struct plim_err *err)
 {
 	struct plim_ckpt_candidate *x = &l->candidates[i];
 	struct plim_ckpt *c;
 	struct plim_err why = { 0 };
-	enum plim_status st = PLIM_OK;
-	const char *path = join(l, x->name, &st, err);
+	const char *path = join(l, x->name, err);
+	enum plim_status st;
 
-	if (st)
-		return st;
+	if (!path)
+		return mem_status(err);
 	st = plim_ckpt_open(path, o, &c, &why);
-	if (st == PLIM_E_IO) { /* what cannot be read is no good, and no reason to stop */
-		st = PLIM_OK;
-		x->verdict = "unreadable";
-		x->headline = keep(l, why.message, &st, err);
-		return st;
-	}
+	if (st == PLIM_E_IO)
+		return note_unreadable(l, x, &why, err);
 	if (st) {
 		if (err)
 			*err = why;
 		return st;
 	}
 	x->verdict = ckpt_verdict_slugs[c->verdict];
-	x->headline = keep(l, c->headline, &st, err);
+	x->headline = hold_copy(&l->hidden->hold, c->headline, err);
+	st = x->headline ? PLIM_OK : mem_status(err);
 	x->good = c->verdict == PLIM_CKPT_WHOLE || c->verdict == PLIM_CKPT_UNPROVEN;
 	mark_best(l, c);
 	plim_ckpt_free(c);
@@ -127,9 +123,8 @@ static enum plim_status check_good(const struct plim_ckpt_last *l, struct plim_e
 	for (size_t i = 0; i < l->candidate_count; i++)
 		if (l->candidates[i].good && !ckpt_series_is_unchanged(&l->hidden->series, i))
 			return err_set(err, PLIM_E_IO,
-				       "'%.200s' was good, but changed since it was looked at: "
-				       "%llu removed, no more are",
-				       l->candidates[i].name, (unsigned long long)l->removed);
+				       "'%.200s' was good, but changed since it was looked at",
+				       l->candidates[i].name);
 	return PLIM_OK;
 }
 
@@ -141,21 +136,24 @@ static enum plim_status retain(struct plim_ckpt_last *l, size_t from, uint32_t s
 			       struct plim_err *err)
 {
 	struct ckpt_series *s = &l->hidden->series;
-	enum plim_status st = ckpt_series_mark_links(s, err);
+	struct plim_err why = { 0 };
+	enum plim_status st = ckpt_series_mark_links(s, &why);
 
 	for (size_t i = from; !st && i < l->candidate_count; i++) {
 		if (s->entries.at[i].best || s->entries.at[i].pattern != series ||
 		    !ckpt_series_is_unchanged(s, i))
 			continue;
-		st = check_good(l, err);
+		st = check_good(l, &why);
 		if (!st && !dry)
-			st = ckpt_series_remove(s, i, err);
+			st = ckpt_series_remove(s, i, &why);
 		if (st)
 			break;
 		l->candidates[i].fate = fates[dry ? 1 : 2];
 		l->removed++;
 	}
-	return st;
+	return st ? err_set(err, st, "%.700s: %llu removed before, no more are", why.message,
+			    (unsigned long long)l->removed)
+		  : PLIM_OK;
 }
 
 static enum plim_status look_and_retain(struct plim_ckpt_last *l,
@@ -192,10 +190,10 @@ static enum plim_status look(struct plim_ckpt_last *l, const struct plim_ckpt_la
 	struct plim_ckpt_last_hidden *h = l->hidden;
 	enum plim_status st;
 
-	l->candidates = mem_new(&h->mem, h->series.entries.n, sizeof(*l->candidates), err);
+	l->candidates = hold_take(&h->hold, h->series.entries.n, sizeof(*l->candidates), err);
 	if (!l->candidates)
 		return mem_status(err);
-	h->room = l->candidate_count = h->series.entries.n;
+	l->candidate_count = h->series.entries.n;
 	for (size_t i = 0; i < l->candidate_count; i++)
 		l->candidates[i] =
 			(struct plim_ckpt_candidate){ .name = h->series.entries.at[i].name,
@@ -224,11 +222,11 @@ enum plim_status plim_ckpt_last_good(const char *folder,
 	options = options ? options : &none;
 	l->hidden = h;
 	mem_init(&h->mem, options->max_memory_bytes);
-	intern_init(&h->strings, &h->mem);
+	hold_init(&h->hold, &h->mem);
 	st = ckpt_series_open(&h->series, &h->mem, folder, err);
-	l->folder = st ? NULL : keep(l, folder, &st, err);
+	l->folder = st ? NULL : hold_copy(&h->hold, folder, err);
 	if (!st)
-		st = look(l, options, err);
+		st = l->folder ? look(l, options, err) : mem_status(err);
 	if (st)
 		plim_ckpt_last_free(l);
 	else
@@ -243,9 +241,8 @@ void plim_ckpt_last_free(struct plim_ckpt_last *l)
 	if (!l)
 		return;
 	h = l->hidden;
-	mem_free(&h->mem, l->candidates, h->room, sizeof(*l->candidates));
 	ckpt_series_close(&h->series);
-	intern_release(&h->strings);
+	hold_release(&h->hold);
 	free(h);
 	free(l);
 }

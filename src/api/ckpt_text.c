@@ -76,16 +76,85 @@ static void findings(struct text *t, const struct plim_ckpt *c)
 	}
 }
 
+/* "  holds   ..." wrapped behind its label. */
+#define LABELLED(t, label, ...)                  \
+	do {                                     \
+		text_printf(t, "  %-8s", label); \
+		say(t, __VA_ARGS__);             \
+	} while (0)
+
+static void say(struct text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct text *t, const char *fmt, ...)
+{
+	char words[1000];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(words, sizeof(words), fmt, ap);
+	va_end(ap);
+	text_wrap_name(t, 10, 10, words);
+}
+
+static const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+/* Columns for a part of a row. */
+static unsigned part_of_width(const struct text *t, unsigned parts)
+{
+	return (t->style.width ? t->style.width : 80) / parts;
+}
+
+static void fit_cell(struct text_table *b, const char *s, unsigned columns)
+{
+	text_name_fit(text_cell(b), s, strlen(s), columns, TEXT_CUT_RIGHT);
+	text_cell_end(b);
+}
+
 /* What to do with a file that was cut. */
 static void remedy(struct text *t, const struct plim_ckpt *c)
 {
+	char size[32];
+
 	if (c->verdict != PLIM_CKPT_TRUNCATED)
 		return;
-	text_puts(t, "  whole   ");
-	text_bytes(t, c->whole_bytes);
-	text_puts(t, c->whole_bytes
-			     ? " in records: 'plimsoll ckpt repair' writes their tensors anew\n"
-			     : ": nothing to repair, take another copy\n");
+	text_size(size, c->whole_bytes);
+	LABELLED(t, "whole", "%s%s", size,
+		 c->whole_bytes ? " in records: 'plimsoll ckpt repair' writes their tensors anew"
+				: ": nothing to repair, take another copy");
+}
+
+/* On no list, or on the one of what runs code. */
+static bool is_odd(const char *trust)
+{
+	return strcmp(trust, "plain") != 0 && strcmp(trust, "extra") != 0;
+}
+
+/* Known constructors of other libraries hold data; which libraries is enough for a person. */
+static void extra_libraries(struct text *t, const struct plim_ckpt *c)
+{
+	struct text list;
+
+	text_init(&list, t->mem, &t->style);
+	for (size_t i = 0; i < c->global_count; i++) {
+		const char *name = c->globals[i].name;
+		size_t n = strcspn(name, "."), seen = 0;
+
+		while (seen < i && (strcmp(c->globals[seen].trust, "extra") != 0 ||
+				    strncmp(c->globals[seen].name, name, n + 1) != 0))
+			seen++;
+		if (seen == i && !strcmp(c->globals[i].trust, "extra"))
+			text_printf(&list, "%s%.*s", list.n ? ", " : "", (int)n, name);
+	}
+	if (!strcmp(c->kind, "distributed")) /* which is not read by torch.load */
+		LABELLED(t, "pickle", "only known constructors");
+	else
+		LABELLED(t, "pickle",
+			 "only known constructors; torch.load(weights_only=True) wants those of %s "
+			 "allowed first",
+			 text_get(&list));
+	text_release(&list);
 }
 
 static void pickle(struct text *t, const struct plim_ckpt *c)
@@ -94,28 +163,28 @@ static void pickle(struct text *t, const struct plim_ckpt *c)
 
 	if (!c->pickle)
 		return;
-	text_puts(t, "  pickle  ");
 	if (!strcmp(c->pickle, "plain")) {
-		text_puts(t, "only constructors that torch.load(weights_only=True) allows\n");
+		LABELLED(t, "pickle",
+			 "only constructors that torch.load(weights_only=True) allows");
 		return;
 	}
-	text_wrap(t, 10, 10, "%s; nothing was run",
-		  !strcmp(c->pickle, "extra") ? "only known constructors, some of other libraries"
-		  : !strcmp(c->pickle, "dangerous") ? "names that run code when it is loaded"
-						    : "names that are on no list");
+	if (!strcmp(c->pickle, "extra")) {
+		extra_libraries(t, c);
+		return;
+	}
+	LABELLED(t, "pickle", "%s; nothing was run",
+		 !strcmp(c->pickle, "dangerous") ? "names that run code when it is loaded"
+						 : "names that are on no list");
 	for (size_t i = 0; i < c->global_count; i++) {
 		const struct plim_ckpt_global *g = &c->globals[i];
 
-		if (!strcmp(g->trust, "plain") || shown++ >= GLOBALS_SHOWN)
+		if (!is_odd(g->trust) || shown++ >= GLOBALS_SHOWN)
 			continue;
-		text_puts(t, "          ");
-		text_name_fit(t, g->name, strlen(g->name), 50, TEXT_CUT_LEFT);
-		text_printf(t, " (%s, byte %llu of ", g->trust, (unsigned long long)g->offset);
-		text_name_fit(t, g->record, strlen(g->record), 30, TEXT_CUT_LEFT);
-		text_puts(t, ")\n");
+		LABELLED(t, "", "%.200s (%s, byte %llu of %.200s)", g->name, g->trust,
+			 (unsigned long long)g->offset, g->record);
 	}
 	if (shown > GLOBALS_SHOWN)
-		text_printf(t, "          and %zu more\n", shown - GLOBALS_SHOWN);
+		LABELLED(t, "", "and %zu more", shown - GLOBALS_SHOWN);
 }
 
 static void resume(struct text *t, const struct plim_ckpt *c)
@@ -127,60 +196,56 @@ static void resume(struct text *t, const struct plim_ckpt *c)
 	text_init(&list, t->mem, &t->style);
 	for (size_t i = 0; i < c->resume_missing_count; i++)
 		text_printf(&list, "%s%s", i ? ", " : "", c->resume_missing[i]);
-	text_puts(t, "  resume  ");
-	text_wrap(t, 10, 10, "would also want: %s", text_get(&list));
+	LABELLED(t, "resume", "would also want: %s", text_get(&list));
 	text_release(&list);
 }
 
 static void summary(struct text *t, const struct plim_ckpt *c)
 {
-	text_puts(t, "  holds   ");
-	text_count(t, c->tensor_count);
-	text_puts(t, c->tensor_count == 1 ? " tensor, " : " tensors, ");
-	text_bytes(t, c->tensor_bytes);
-	text_printf(t, " (%s, ", c->kind ? c->kind : "unknown");
-	text_count(t, c->files);
-	text_puts(t, c->files == 1 ? " file of " : " files of ");
-	text_bytes(t, c->bytes);
-	text_puts(t, ")\n");
-	if (c->verified_bytes != PLIM_UNKNOWN) {
-		text_puts(t, "  sums    ");
-		text_bytes(t, c->verified_bytes);
-		text_puts(t, " match their checksums, ");
-		text_bytes(t, c->unprotected_bytes);
-		text_puts(t, " have none\n");
-	}
-	if (c->shared_bytes || c->waste_bytes) {
-		text_puts(t, "  shared  ");
-		text_bytes(t, c->shared_bytes);
-		text_puts(t, " of tensors lie on others' bytes; ");
-		text_bytes(t, c->waste_bytes);
-		text_puts(t, " were saved that no tensor reaches\n");
-	}
+	char a[32], b[32], n[32], files[32];
+
+	text_size(a, c->tensor_bytes);
+	text_size(b, c->bytes);
+	LABELLED(t, "holds", "%s tensor%s, %s (%s, %s file%s of %s)",
+		 text_number(n, c->tensor_count), plural(c->tensor_count), a,
+		 c->kind ? c->kind : "unknown", text_number(files, c->files), plural(c->files), b);
+	text_size(a, c->verified_bytes);
+	text_size(b, c->unprotected_bytes);
+	if (c->verified_bytes == PLIM_UNKNOWN || c->verdict == PLIM_CKPT_NOT_A_CHECKPOINT)
+		;
+	else if (!c->unprotected_bytes)
+		LABELLED(t, "sums", "%s match their checksums", a);
+	else
+		LABELLED(t, "sums", "%s match their checksums, %s have none", a, b);
+	text_size(a, c->shared_bytes);
+	text_size(b, c->waste_bytes);
+	if (c->shared_bytes)
+		LABELLED(t, "shared", "%s of tensors are views of others' bytes", a);
+	if (c->waste_bytes)
+		LABELLED(t, "unused", "%s were saved that no tensor reaches", b);
 }
 
 static void tree(struct text *t, const struct plim_ckpt *c)
 {
+	bool narrow = t->style.width && t->style.width < 60, devices = false;
 	struct text_table b;
-	bool devices = false;
 
 	if (!c->group_count)
 		return;
 	out_title(t, "Tensors");
 	for (size_t i = 0; i < c->group_count; i++)
-		devices |= c->groups[i].devices != NULL;
-	text_table_init(&b, t, devices ? "rrlll" : "rrll", TEXT_CUT_RIGHT);
+		devices |= c->groups[i].devices != NULL && !narrow;
+	text_table_init(&b, t, devices ? "rrlll" : "rrll", TEXT_CUT_LEFT);
 	for (size_t i = 0; i < c->group_count; i++) {
 		const struct plim_ckpt_group *g = &c->groups[i];
 
 		text_cell_bytes(&b, g->bytes);
 		text_cell_count(&b, g->tensors);
+		fit_cell(&b, g->dtypes, part_of_width(t, 4));
+		if (devices)
+			fit_cell(&b, g->devices ? g->devices : "", part_of_width(t, 8));
 		text_cell_name(&b, *g->prefix ? g->prefix : "(top)",
 			       strlen(*g->prefix ? g->prefix : "(top)"));
-		text_cell_name(&b, g->dtypes, strlen(g->dtypes));
-		if (devices)
-			text_cell_name(&b, g->devices ? g->devices : "",
-				       g->devices ? strlen(g->devices) : 0);
 	}
 	text_table_write(t, &b, 2);
 	text_table_release(&b);
@@ -221,7 +286,7 @@ static void keys(struct text *t, const struct plim_ckpt *c)
 	for (size_t i = 0; i < c->key_count && i < KEYS_SHOWN; i++) {
 		const struct plim_ckpt_key *k = &c->keys[i];
 
-		text_cell_name(&b, k->name, strlen(k->name));
+		fit_cell(&b, k->name, part_of_width(t, 3));
 		if (k->tensors)
 			text_cell_bytes(&b, k->bytes);
 		else
@@ -236,23 +301,21 @@ static void keys(struct text *t, const struct plim_ckpt *c)
 
 static void optimizers(struct text *t, const struct plim_ckpt *c)
 {
+	text_puts(t, c->optimizer_count ? "\n" : "");
 	for (size_t i = 0; i < c->optimizer_count; i++) {
 		const struct plim_ckpt_optimizer *o = &c->optimizers[i];
+		char words[700], size[32], n[32], rate[40] = "";
 
-		text_puts(t, i ? "" : "\n");
-		text_printf(t, "  Optimizer %s%s", o->kind ? o->kind : "of an unknown kind",
-			    *o->path ? " at " : "");
-		text_name(t, o->path, strlen(o->path));
-		text_puts(t, ": ");
-		text_count(t, o->state_tensors);
-		text_puts(t, " tensors, ");
-		text_bytes(t, o->state_bytes);
-		text_puts(t, ", ");
-		text_count(t, o->groups);
-		text_puts(t, o->groups == 1 ? " group" : " groups");
 		if (!isnan(o->learning_rate))
-			text_printf(t, ", lr %.6g", o->learning_rate);
-		text_puts(t, "\n");
+			snprintf(rate, sizeof(rate), ", lr %.6g", o->learning_rate);
+		text_size(size, o->state_bytes);
+		snprintf(words, sizeof(words),
+			 "Optimizer %s%s%.300s: %s tensors, %s, %llu group%s%s",
+			 o->kind ? o->kind : "of an unknown kind", *o->path ? " at " : "", o->path,
+			 text_number(n, o->state_tensors), size, (unsigned long long)o->groups,
+			 plural(o->groups), rate);
+		text_puts(t, "  ");
+		text_wrap_name(t, 2, 4, words);
 	}
 }
 
@@ -265,7 +328,7 @@ static void facts(struct text *t, const struct plim_ckpt *c)
 	out_title(t, "Architecture and metadata");
 	text_table_init(&b, t, "ll", TEXT_CUT_RIGHT);
 	for (size_t i = 0; i < c->fact_count && i < FACTS_SHOWN; i++) {
-		text_cell_name(&b, c->facts[i].name, strlen(c->facts[i].name));
+		fit_cell(&b, c->facts[i].name, part_of_width(t, 2));
 		text_cell_name(&b, c->facts[i].value, strlen(c->facts[i].value));
 	}
 	text_table_write(t, &b, 2);

@@ -30,15 +30,20 @@ void *hold_take(struct hold *h, size_t n, size_t size, struct plim_err *err)
 	return p;
 }
 
+const char *hold_copy(struct hold *h, const char *text, struct plim_err *err)
+{
+	uint32_t id;
+
+	return intern_add(&h->strings, text, strlen(text), &id, err) ? NULL
+								     : intern_text(&h->strings, id);
+}
+
 const char *hold_vtext(struct hold *h, struct plim_err *err, const char *fmt, va_list ap)
 {
 	char text[2048];
-	uint32_t id;
 
 	vsnprintf(text, sizeof(text), fmt, ap);
-	if (intern_add(&h->strings, text, strlen(text), &id, err))
-		return NULL;
-	return intern_text(&h->strings, id);
+	return hold_copy(h, text, err);
 }
 
 const char *hold_text(struct hold *h, struct plim_err *err, const char *fmt, ...)

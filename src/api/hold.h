@@ -20,7 +20,9 @@ void hold_release(struct hold *h);
 /* n * size zeroed bytes. */
 void *hold_take(struct hold *h, size_t n, size_t size, struct plim_err *err);
 
-/* A text; NULL and *err on failure. */
+/* A text as it is; NULL and *err on failure. */
+const char *hold_copy(struct hold *h, const char *text, struct plim_err *err);
+/* One that is made, cut behind 2047 bytes. */
 const char *hold_text(struct hold *h, struct plim_err *err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 const char *hold_vtext(struct hold *h, struct plim_err *err, const char *fmt, va_list ap)

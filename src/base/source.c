@@ -627,6 +627,19 @@ static enum plim_status start(struct state *s, bool detect, const struct source_
 	return st;
 }
 
+/* Of a state that is filled in, or of a failure before: the source, or nothing of it. */
+static enum plim_status finish(struct state *s, enum plim_status st, bool detect,
+			       const struct source_options *options, struct source **out,
+			       struct plim_err *err)
+{
+	if (!st)
+		st = start(s, detect, options, err);
+	*out = st ? NULL : &s->pub;
+	if (st && s)
+		source_close(&s->pub);
+	return st;
+}
+
 enum plim_status source_open(struct mem *m, const char *path, const struct source_options *options,
 			     struct source **out, struct plim_err *err)
 {
@@ -638,12 +651,7 @@ enum plim_status source_open(struct mem *m, const char *path, const struct sourc
 	st = state_new(m, path, options, &s, err);
 	if (!st)
 		st = open_file(s, options ? options->kinds : SOURCE_ANY, err);
-	if (!st)
-		st = start(s, true, options, err);
-	*out = st ? NULL : &s->pub;
-	if (st && s)
-		source_close(&s->pub);
-	return st;
+	return finish(s, st, true, options, out, err);
 }
 
 enum plim_status source_open_memory(struct mem *m, const char *name, const void *bytes, size_t n,
@@ -660,12 +668,8 @@ enum plim_status source_open_memory(struct mem *m, const char *name, const void 
 		s->kind = KIND_MEMORY;
 		s->memory = bytes;
 		s->raw_bytes = n;
-		st = start(s, mode == SOURCE_MEMORY_DETECT, options, err);
 	}
-	*out = st ? NULL : &s->pub;
-	if (st && s)
-		source_close(&s->pub);
-	return st;
+	return finish(s, st, mode == SOURCE_MEMORY_DETECT, options, out, err);
 }
 
 enum plim_status source_open_member(struct mem *m, const char *name, struct source *outer,
@@ -682,12 +686,8 @@ enum plim_status source_open_member(struct mem *m, const char *name, struct sour
 		s->kind = KIND_MEMBER;
 		s->outer = outer;
 		s->raw_bytes = n;
-		st = start(s, true, options, err);
 	}
-	*out = st ? NULL : &s->pub;
-	if (st && s)
-		source_close(&s->pub);
-	return st;
+	return finish(s, st, true, options, out, err);
 }
 
 /* --- random access, facts, the end --- */

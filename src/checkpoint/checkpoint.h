@@ -189,7 +189,10 @@ struct ckpt {
 	VEC(struct ckpt_seal) seals; /* of its manifest */
 	uint64_t bytes;              /* of all files */
 	bool truncated, pickled, unreadable, big_endian;
-	uint64_t whole_bytes; /* of a truncated file: in records that are whole */
+	uint32_t
+		root; /* of a single file of torch, its pickle: the extent, or of a legacy file CKPT_NONE */
+	uint64_t root_at, root_bytes; /* and its place in the file; 0 bytes: there is none */
+	uint64_t whole_bytes;         /* of a truncated file: in records that are whole */
 	uint64_t verified_bytes, unprotected_bytes; /* after ckpt_scan */
 	uint64_t verified_records;
 };
@@ -225,9 +228,10 @@ struct ckpt_sealed {
 };
 
 enum ckpt_extract_flags {
-	CKPT_WHOLE_ONLY = 1, /* leave out what is not whole, instead of failing */
-	CKPT_AS_TORCH = 2,   /* as torch.save writes it, not as safetensors */
-	CKPT_NO_MANIFEST = 4 /* beside the file */
+	CKPT_WHOLE_ONLY = 1,  /* leave out what is not whole, instead of failing */
+	CKPT_AS_TORCH = 2,    /* as torch.save writes it, not as safetensors */
+	CKPT_NO_MANIFEST = 4, /* beside the file */
+	CKPT_ALL = 8          /* all of it, with what is no tensor where the format carries that */
 };
 
 struct ckpt_extracted {
@@ -235,10 +239,13 @@ struct ckpt_extracted {
 	uint64_t bytes;           /* of tensors */
 	uint64_t file_bytes;
 	uint64_t xxh3; /* of the file */
+	bool state;    /* what is no tensor was carried too: as nested and shared as it was */
+	char left_behind[200]; /* CKPT_ALL: why it was not; "": it was, or there was none */
 };
 
 /*
  * Write the tensors whose names match `patterns` ("a*|b") to a file, durably; flags of ckpt_extract_flags.
+ * With CKPT_ALL | CKPT_AS_TORCH a torch file keeps its form, and its training state.
  * PLIM_E_FORMAT: one is not whole; PLIM_E_UNSUPPORTED: the format cannot carry one.
  */
 enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned flags,
@@ -316,7 +323,7 @@ struct ckpt_pair {
 	uint32_t a, b; /* tensors, CKPT_NONE on the side that has none */
 	enum ckpt_change change;
 	uint64_t compared, changed, nonfinite;  /* numbers; compared 0: not looked at */
-	double max_difference, mean_difference; /* of finite ones; NaN: not looked at */
+	double max_difference, mean_difference; /* of finite ones; NaN: not looked at, or bits */
 };
 
 struct ckpt_conclusion {
@@ -331,6 +338,7 @@ struct ckpt_compare {
 	char prefix[2][CKPT_PREFIX_BYTES]; /* taken off the names of a and b */
 	const char *loads; /* b is a config: "yes", "no", "unknown"; else NULL; static storage */
 	size_t counts[CKPT_CHANGES];
+	size_t unread;                           /* pairs whose values could not be compared */
 	VEC(struct ckpt_pair) pairs;             /* in a's order, then what only b has */
 	VEC(struct ckpt_conclusion) conclusions; /* the most telling first */
 };

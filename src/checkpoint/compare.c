@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK_NUMBERS 32768
+#define CHUNK_NUMBERS 32768 /* even: complex ones are two */
 #define PREFIX_BYTES 200
 #define OWN_PARTS 4 /* of a name, that may be a prefix */
 
@@ -759,73 +759,120 @@ static double distance(const struct ckpt_dtype *dtype, const uint8_t *p, const u
 	return (double)(u - v);
 }
 
-/* Both in row-major order and there: their numbers can be walked together. */
-static bool comparable(const struct ckpt *c, const struct ckpt_tensor *t)
+static bool is_there(const struct ckpt *c, const struct ckpt_tensor *t)
 {
-	const struct ckpt_extent *x = t->extent == CKPT_NONE ? NULL : &c->extents.at[t->extent];
-
-	return x && !x->deflated && x->state != CKPT_CUT && t->dtype->number != CKPT_BITS &&
-	       !(t->flags & CKPT_CONJUGATE) && !c->big_endian && ckpt_is_contiguous(c, t);
+	return t->extent != CKPT_NONE && c->extents.at[t->extent].state != CKPT_CUT;
 }
 
-static enum plim_status read_numbers(const struct ckpt *c, const struct ckpt_tensor *t, uint64_t at,
-				     uint64_t n, uint8_t *room, struct plim_err *err)
+/* By its design; they may be missing. */
+static bool has_bytes(const struct ckpt *c, uint32_t tensor)
 {
-	const struct ckpt_extent *x = &c->extents.at[t->extent];
-	size_t width = t->dtype->bits / t->dtype->parts / 8, bytes = n * width, got;
-	enum plim_status st =
-		ckpt_pread(c, x->file, x->offset + t->offset * t->dtype->bits / 8 + at * width,
-			   room, bytes, &got, err);
+	const struct ckpt_tensor *t = &c->tensors.at[tensor];
 
-	return st || got == bytes
-		       ? st
-		       : err_set(err, PLIM_E_IO, "a file became shorter while it was read");
+	return t->count && !(t->flags & CKPT_META);
+}
+
+static bool has_numbers(const struct ckpt *c, const struct ckpt_tensor *t)
+{
+	return t->dtype->number != CKPT_BITS && !(t->flags & CKPT_CONJUGATE) && !c->big_endian;
+}
+
+/* How two tensors are walked together. */
+struct walked {
+	const struct ckpt_dtype *dtype[2];
+	size_t width[2]; /* of a number, bytes */
+	bool exact;      /* integers that a double cannot tell apart */
+	bool bits;       /* no numbers that are known: they are equal or not */
+};
+
+static void add_difference(struct ckpt_pair *p, double diff, double *sum)
+{
+	p->changed += diff != 0;
+	p->nonfinite += !isfinite(diff);
+	if (!isfinite(diff))
+		return;
+	*sum += diff;
+	p->max_difference = diff > p->max_difference ? diff : p->max_difference;
+}
+
+static void compare_chunk(const struct walked *w, struct ckpt_pair *p, const uint8_t *a,
+			  const uint8_t *b, uint64_t n, double *sum)
+{
+	/* Most checkpoints differ in few tensors: equal bytes are equal numbers. */
+	if (w->dtype[0] == w->dtype[1] && !memcmp(a, b, n * w->width[0]))
+		return;
+	for (uint64_t i = 0; i < n; i++, a += w->width[0], b += w->width[1]) {
+		double u, v;
+
+		if (w->bits) {
+			p->changed += memcmp(a, b, w->width[0]) != 0;
+		} else if (w->exact) {
+			add_difference(p, distance(w->dtype[0], a, b), sum);
+		} else {
+			u = decode(w->dtype[0], a);
+			v = decode(w->dtype[1], b);
+			add_difference(p, u == v || (isnan(u) && isnan(v)) ? 0 : fabs(u - v), sum);
+		}
+	}
+}
+
+/* False when there is nothing to compare: bytes that are not there, dtypes that say different things. */
+static bool plan_walk(const struct ckpt_compare *d, const struct ckpt_pair *p, struct walked *w)
+{
+	const struct ckpt_tensor *x = &d->a->tensors.at[p->a], *y = &d->b->tensors.at[p->b];
+	const struct ckpt_dtype *a = x->dtype, *b = y->dtype;
+
+	if (!is_there(d->a, x) || !is_there(d->b, y))
+		return false;
+	*w = (struct walked){ .dtype = { a, b },
+			      .width = { a->bits / a->parts / 8, b->bits / b->parts / 8 } };
+	if (has_numbers(d->a, x) && has_numbers(d->b, y))
+		w->exact = a == b && a->bits == 64 &&
+			   (a->number == CKPT_SIGNED || a->number == CKPT_UNSIGNED);
+	else
+		w->bits = true;
+	if (!w->bits)
+		return a->parts == b->parts;
+	w->width[0] = w->width[1] = a->bits % 8 ? 1 : w->width[0];
+	return a == b && d->a->big_endian == d->b->big_endian &&
+	       !((x->flags ^ y->flags) & CKPT_CONJUGATE);
 }
 
 static enum plim_status compare_values(struct ckpt_compare *d, struct ckpt_pair *p, uint8_t *room,
 				       struct plim_err *err)
 {
 	const struct ckpt_tensor *x = &d->a->tensors.at[p->a], *y = &d->b->tensors.at[p->b];
-	uint64_t numbers = x->count * x->dtype->parts;
-	size_t wx = x->dtype->bits / x->dtype->parts / 8, wy = y->dtype->bits / y->dtype->parts / 8;
 	uint8_t *other = room + (size_t)CHUNK_NUMBERS * 8;
-	bool exact = x->dtype == y->dtype && x->dtype->bits == 64 &&
-		     (x->dtype->number == CKPT_SIGNED || x->dtype->number == CKPT_UNSIGNED);
-	enum plim_status st = PLIM_OK;
+	struct tensor_reader from_x, from_y;
+	struct walked w;
+	enum plim_status st, st_y;
 	double sum = 0;
 
 	p->max_difference = p->mean_difference = NAN;
-	if (!comparable(d->a, x) || !comparable(d->b, y) || x->dtype->parts != y->dtype->parts)
+	if (!x->count || !plan_walk(d, p, &w))
 		return PLIM_OK;
-	p->max_difference = 0;
-	p->compared = numbers;
-	for (uint64_t at = 0; !st && at < numbers; at += CHUNK_NUMBERS) {
-		uint64_t n = numbers - at < CHUNK_NUMBERS ? numbers - at : CHUNK_NUMBERS;
+	st = tensor_open(&from_x, d->a, x, err);
+	st_y = tensor_open(&from_y, d->b, y, st ? NULL : err);
+	st = st ? st : st_y;
+	p->compared = ckpt_tensor_bytes(x) / w.width[0];
+	p->max_difference = w.bits ? NAN : 0;
+	for (uint64_t at = 0; !st && at < p->compared; at += CHUNK_NUMBERS) {
+		uint64_t left = p->compared - at, n = left < CHUNK_NUMBERS ? left : CHUNK_NUMBERS;
 
-		st = read_numbers(d->a, x, at, n, room, err);
+		st = tensor_next(&from_x, room, n * w.width[0], err);
 		if (!st)
-			st = read_numbers(d->b, y, at, n, other, err);
-		/* Most checkpoints differ in few tensors: equal bytes are equal numbers. */
-		if (!st && x->dtype == y->dtype && !memcmp(room, other, n * wx))
-			continue;
-		for (uint64_t i = 0; !st && i < n; i++) {
-			double u = decode(x->dtype, room + i * wx),
-			       v = decode(y->dtype, other + i * wy),
-			       diff = u == v || (isnan(u) && isnan(v)) ? 0 : fabs(u - v);
-
-			if (exact)
-				diff = distance(x->dtype, room + i * wx, other + i * wy);
-			p->changed += diff != 0;
-			p->nonfinite += !isfinite(diff);
-			if (isfinite(diff)) {
-				sum += diff;
-				p->max_difference =
-					diff > p->max_difference ? diff : p->max_difference;
-			}
-		}
+			st = tensor_next(&from_y, other, n * w.width[1], err);
+		if (!st)
+			compare_chunk(&w, p, room, other, n, &sum);
 	}
-	p->mean_difference = numbers ? sum / (double)numbers : 0;
-	return st;
+	tensor_close(&from_x);
+	tensor_close(&from_y);
+	p->mean_difference = w.bits ? NAN : sum / (double)p->compared;
+	if (st != PLIM_E_UNSUPPORTED && st != PLIM_E_FORMAT)
+		return st;
+	p->compared = p->changed = p->nonfinite = 0; /* it cannot be read as it should */
+	p->max_difference = p->mean_difference = NAN;
+	return PLIM_OK;
 }
 
 enum plim_status ckpt_compare(struct ckpt_compare *d, const struct ckpt *a, const struct ckpt *b,
@@ -851,9 +898,14 @@ enum plim_status ckpt_compare(struct ckpt_compare *d, const struct ckpt *a, cons
 	room = st || !values ? NULL : mem_new(a->mem, room_bytes, 1, err);
 	if (!st && values && !room)
 		st = mem_status(err);
-	for (size_t i = 0; !st && values && i < d->pairs.n; i++)
-		if (d->pairs.at[i].change <= CKPT_CHANGE_DTYPE)
-			st = compare_values(d, &d->pairs.at[i], room, err);
+	for (size_t i = 0; !st && values && i < d->pairs.n; i++) {
+		struct ckpt_pair *p = &d->pairs.at[i];
+
+		if (p->change > CKPT_CHANGE_DTYPE)
+			continue;
+		st = compare_values(d, p, room, err);
+		d->unread += !p->compared && has_bytes(a, p->a) && has_bytes(b, p->b);
+	}
 	mem_free(a->mem, room, room_bytes, 1);
 	return st;
 }

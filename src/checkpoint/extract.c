@@ -12,8 +12,7 @@
 #include <string.h>
 
 #define COPY_BYTES ((size_t)1 << 20)
-#define REPEATS 64                        /* times that views may write the same bytes */
-#define STRIDED_BYTES ((uint64_t)1 << 30) /* of a view with gaps, which is gathered in memory */
+#define REPEATS 64 /* times that views may read or write the same bytes */
 
 /* ---- bytes ---- */
 
@@ -26,66 +25,53 @@ enum plim_status out_put(struct ckpt_out *o, const void *at, size_t n, struct pl
 	return o->to ? durable_write(o->to, at, n, err) : o->sink(o->ctx, from, at, n, err);
 }
 
-static enum plim_status copy_run(const struct ckpt *c, uint32_t file, uint64_t at, uint64_t bytes,
-				 struct ckpt_out *o, struct plim_err *err)
+enum plim_status out_tensor(struct ckpt *c, const struct ckpt_tensor *t, struct ckpt_out *o,
+			    struct plim_err *err)
 {
+	uint64_t bytes = ckpt_tensor_bytes(t);
 	size_t most = bytes < COPY_BYTES ? (size_t)bytes : COPY_BYTES; /* most tensors are small */
 	uint8_t *room = mem_new(c->mem, most, 1, err);
-	enum plim_status st = room ? PLIM_OK : mem_status(err);
+	struct tensor_reader r;
+	enum plim_status st = tensor_open(&r, c, t, err);
 
-	for (uint64_t done = 0; !st && done < bytes;) {
-		size_t n = bytes - done < most ? (size_t)(bytes - done) : most, got;
+	if (!room)
+		st = mem_status(err);
+	for (uint64_t done = 0; !st && done < bytes; done += most) {
+		size_t n = bytes - done < most ? (size_t)(bytes - done) : most;
 
-		st = ckpt_pread(c, file, at + done, room, n, &got, err);
-		if (!st && got < n)
-			st = err_set(err, PLIM_E_IO, "'%s' became shorter while it was read",
-				     c->files.at[file].name);
+		st = tensor_next(&r, room, n, err);
 		if (!st)
 			st = out_put(o, room, n, err);
-		done += n;
 	}
+	tensor_close(&r);
 	mem_free(c->mem, room, most, 1);
 	return st;
 }
 
-/* A view with gaps or turned dimensions: element by element out of its whole reach. */
-static enum plim_status copy_strided(struct ckpt *c, const struct ckpt_tensor *t,
-				     struct ckpt_out *o, struct plim_err *err)
-{
-	const struct ckpt_extent *x = &c->extents.at[t->extent];
-	const uint64_t *size = ckpt_shape(c, t), *stride = ckpt_strides(c, t);
-	uint64_t width = t->dtype->bits / 8, index[CKPT_DIMS] = { 0 }, count, reach;
-	uint8_t *bytes;
-	enum plim_status st;
-
-	model_reach(size, stride, t->rank, 0, &count, &reach);
-	st = model_read(c, x->file, x->offset + t->offset * width, reach * width, STRIDED_BYTES,
-			"a view", &bytes, err);
-	for (uint64_t i = 0; !st && i < count; i++) {
-		uint64_t at = 0;
-
-		for (size_t d = 0; d < t->rank; d++)
-			at += index[d] * stride[d];
-		st = out_put(o, bytes + at * width, width, err);
-		for (size_t d = t->rank; d-- && ++index[d] == size[d];)
-			index[d] = 0;
-	}
-	mem_free(c->mem, bytes, reach * width, 1);
-	return st;
-}
-
-enum plim_status out_tensor(struct ckpt *c, const struct ckpt_tensor *t, struct ckpt_out *o,
+enum plim_status out_extent(struct ckpt *c, uint32_t extent, struct ckpt_out *o,
 			    struct plim_err *err)
 {
-	const struct ckpt_extent *x;
+	const struct ckpt_extent *x = &c->extents.at[extent];
+	size_t most = x->bytes < COPY_BYTES ? (size_t)x->bytes : COPY_BYTES;
+	uint8_t *room = mem_new(c->mem, most, 1, err);
+	struct extent_reader r;
+	enum plim_status st = extent_open(&r, c, extent, 0, err);
 
-	if (!t->count)
-		return PLIM_OK;
-	if (!ckpt_is_contiguous(c, t))
-		return copy_strided(c, t, o, err);
-	x = &c->extents.at[t->extent];
-	return copy_run(c, x->file, x->offset + t->offset * t->dtype->bits / 8,
-			ckpt_tensor_bytes(t), o, err);
+	if (!room)
+		st = mem_status(err);
+	while (!st && r.at < x->bytes) {
+		size_t n;
+
+		st = extent_next(&r, room, most, &n, err);
+		if (!st && (!n || r.broken))
+			st = err_set(err, PLIM_E_FORMAT, "record '%.200s' cannot be read",
+				     ckpt_text(c, x->name));
+		if (!st)
+			st = out_put(o, room, n, err);
+	}
+	extent_close(&r);
+	mem_free(c->mem, room, most, 1);
+	return st;
 }
 
 enum plim_status out_end(struct ckpt *c, struct ckpt_out *o, const char *path, enum plim_status st,
@@ -127,16 +113,13 @@ static bool is_whole(const struct ckpt *c, const struct ckpt_tensor *t)
 static enum plim_status check(const struct ckpt *c, const struct ckpt_tensor *t,
 			      struct plim_err *err)
 {
-	const char *why =
-		t->flags & CKPT_META                   ? "has no bytes"
-		: t->flags & CKPT_QUANTIZED            ? "is quantized: its scales would be lost"
-		: t->flags & CKPT_CONJUGATE            ? "is a conjugate or negative view"
-		: t->flags & (CKPT_CHUNK | CKPT_SHARD) ? "is only a part of a larger tensor"
-		: c->big_endian                        ? "is big-endian"
-		: t->extent != CKPT_NONE && c->extents.at[t->extent].deflated ? "is compressed"
-		: !ckpt_is_contiguous(c, t) && ckpt_tensor_bytes(t) > STRIDED_BYTES
-			? "is a view too large to gather"
-			: NULL;
+	const char *why = t->flags & CKPT_META        ? "has no bytes"
+			  : t->flags & CKPT_QUANTIZED ? "is quantized: its scales would be lost"
+			  : t->flags & CKPT_CONJUGATE ? "is a conjugate or negative view"
+			  : t->flags & (CKPT_CHUNK | CKPT_SHARD)
+				  ? "is only a part of a larger tensor"
+			  : c->big_endian ? "is big-endian"
+					  : NULL;
 
 	return why ? err_set(err, PLIM_E_UNSUPPORTED, "'%.200s' %s: not written",
 			     ckpt_text(c, t->name), why)
@@ -163,13 +146,32 @@ enum plim_status ckpt_load(struct ckpt *c, size_t tensor, ckpt_sink_fn *sink, vo
 	return st;
 }
 
-/* Views may repeat a few bytes without end: no disk for what no file of that size holds. */
-static enum plim_status check_total(const struct ckpt *c, uint64_t bytes, struct plim_err *err)
+/* Bytes that are read for it: a view's whole reach, and of a deflated record all that is before it. */
+static uint64_t read_for(const struct ckpt *c, const struct ckpt_tensor *t)
 {
-	return bytes / REPEATS <= c->bytes + ((uint64_t)1 << 24)
+	uint64_t count, reach = t->count;
+
+	if (!ckpt_is_contiguous(c, t))
+		model_reach(ckpt_shape(c, t), ckpt_strides(c, t), t->rank, 0, &count, &reach);
+	if (t->extent != CKPT_NONE && c->extents.at[t->extent].deflated)
+		reach += t->offset; /* both within the record */
+	return reach * t->dtype->bits / 8;
+}
+
+/* Views may repeat a few bytes without end: no time and no disk for what no file of that size holds. */
+static enum plim_status check_total(const struct ckpt *c, const uint32_t *at,
+				    const struct ckpt_extracted *told, struct plim_err *err)
+{
+	uint64_t held = c->bytes + ((uint64_t)1 << 24), work = told->bytes;
+
+	for (size_t i = 0; i < c->extents.n; i++)
+		held += c->extents.at[i].deflated ? c->extents.at[i].bytes : 0;
+	for (size_t i = 0; i < told->tensors && work / REPEATS <= held; i++)
+		work += read_for(c, &c->tensors.at[at[i]]);
+	return work / REPEATS <= held
 		       ? PLIM_OK
-		       : err_set(err, PLIM_E_LIMIT, "views repeat %llu bytes as %llu: not written",
-				 (unsigned long long)c->bytes, (unsigned long long)bytes);
+		       : err_set(err, PLIM_E_LIMIT,
+				 "views repeat the same bytes again and again: not written");
 }
 
 /* The file stands; whoever reads that its manifest failed must not take the file for failed. */
@@ -213,48 +215,137 @@ static enum plim_status check_names(const struct ckpt *c, const uint32_t *at, si
 	return st;
 }
 
-enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned flags,
-			      const char *path, struct ckpt_extracted *told, struct plim_err *err)
+/* ---- what is no tensor ---- */
+
+static bool has_state(const struct ckpt *c)
+{
+	for (size_t i = 0; i < c->keys.n; i++)
+		if (!c->keys.at[i].tensors)
+			return true;
+	for (size_t i = 0; i < c->globals.n; i++)
+		if (c->globals.at[i].trust > CKPT_EXTRA)
+			return true;
+	return c->optimizers.n > 0;
+}
+
+/* Why the file cannot keep its form; NULL: nothing that is known yet is in the way. */
+static const char *why_tensors_only(const struct ckpt *c, unsigned flags)
+{
+	if (!(flags & CKPT_AS_TORCH))
+		return "safetensors holds nothing else";
+	if (!c->root_bytes)
+		return "they come from several files or from another format";
+	for (size_t i = 0; i < c->globals.n; i++)
+		if (c->globals.at[i].trust > CKPT_EXTRA)
+			return "its pickle names what is on no list, which is not written anew";
+	for (size_t i = 0; i < c->findings.n; i++)
+		if (!strcmp(c->findings.at[i].kind, "malformed_tensor") ||
+		    !strcmp(c->findings.at[i].kind, "overflow"))
+			return "some of its tensors make no sense";
+	return NULL;
+}
+
+/* Names and shapes are in the pickle: where that is damaged, nothing is known to be whole. */
+static enum plim_status check_pickles(const struct ckpt *c, struct plim_err *err)
+{
+	static const char tail[] = "data.pkl";
+
+	for (size_t i = 0; i < c->extents.n; i++) {
+		const struct ckpt_extent *x = &c->extents.at[i];
+		const char *name = ckpt_text(c, x->name);
+		size_t n = strlen(name), k = sizeof(tail) - 1;
+
+		if (x->state == CKPT_BAD && n >= k && !strcmp(name + n - k, tail))
+			return err_set(
+				err, PLIM_E_FORMAT,
+				"'%.200s', which names the tensors, is damaged itself: which "
+				"bytes are whose is not certain, so nothing is written",
+				name);
+	}
+	return PLIM_OK;
+}
+
+/* ---- all ---- */
+
+static enum plim_status choose(struct ckpt *c, const char *patterns, unsigned flags, bool any_form,
+			       uint32_t *at, struct ckpt_extracted *told, struct plim_err *err)
 {
 	bool whole_only = flags & CKPT_WHOLE_ONLY;
-	uint32_t *at = mem_new(c->mem, c->tensors.n, sizeof(*at), err);
-	enum plim_status st = at ? PLIM_OK : mem_status(err);
+	enum plim_status st = PLIM_OK;
 
 	*told = (struct ckpt_extracted){ 0 };
 	for (size_t i = 0; !st && i < c->tensors.n; i++) {
 		const struct ckpt_tensor *t = &c->tensors.at[i];
+		bool whole = is_whole(c, t);
 
 		if (!ckpt_is_wanted(ckpt_text(c, t->name), patterns))
 			continue;
-		if (!is_whole(c, t) && !whole_only) {
-			st = err_set(err, PLIM_E_FORMAT,
-				     "'%.200s' is not whole: not written (see ckpt repair)",
-				     ckpt_text(c, t->name));
-		} else if (!is_whole(c, t)) {
+		if (!whole && !whole_only)
+			return err_set(err, PLIM_E_FORMAT,
+				       "'%.200s' is not whole: not written (see ckpt repair)",
+				       ckpt_text(c, t->name));
+		st = whole && !any_form ? check(c, t, err) : PLIM_OK;
+		if (!whole || (st == PLIM_E_UNSUPPORTED && whole_only)) {
 			told->left_out++;
-		} else {
-			st = check(c, t, err);
-			if (st == PLIM_E_UNSUPPORTED && whole_only) {
-				told->left_out++;
-				st = PLIM_OK;
-				continue;
-			}
-			at[told->tensors++] = (uint32_t)i;
-			if (__builtin_add_overflow(told->bytes, ckpt_tensor_bytes(t), &told->bytes))
-				told->bytes = UINT64_MAX;
+			st = PLIM_OK;
+			continue;
 		}
+		at[told->tensors++] = (uint32_t)i;
+		if (__builtin_add_overflow(told->bytes, ckpt_tensor_bytes(t), &told->bytes))
+			told->bytes = UINT64_MAX;
 	}
 	if (!st && !told->tensors)
-		st = err_set(err, PLIM_E_ARG,
-			     "no tensor that is whole matches '%.200s': nothing to write",
-			     patterns);
+		st = c->tensors.n ? err_set(err, PLIM_E_ARG,
+					    "no tensor that is whole matches '%.200s': nothing to "
+					    "write",
+					    patterns)
+				  : err_set(err, PLIM_E_ARG,
+					    "'%.200s' holds no tensors: nothing to write", c->path);
+	return st;
+}
+
+static enum plim_status write_flat(struct ckpt *c, const uint32_t *at, unsigned flags,
+				   const char *path, struct ckpt_extracted *told,
+				   struct plim_err *err)
+{
+	enum plim_status st = check_names(c, at, told->tensors, err);
+
 	if (!st)
-		st = check_names(c, at, told->tensors, err);
-	if (!st)
-		st = check_total(c, told->bytes, err);
-	if (!st)
-		st = (flags & CKPT_AS_TORCH ? torch_write : safetensors_write)(c, at, path, told,
-									       err);
+		st = check_total(c, at, told, err);
+	return st ? st
+		  : (flags & CKPT_AS_TORCH ? torch_write : safetensors_write)(c, at, path, told,
+									      err);
+}
+
+enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned flags,
+			      const char *path, struct ckpt_extracted *told, struct plim_err *err)
+{
+	uint32_t *at = mem_new(c->mem, c->tensors.n, sizeof(*at), err);
+	const char *why = why_tensors_only(c, flags);
+	struct plim_err refused = { 0 };
+	bool all = flags & CKPT_ALL, state = has_state(c), kept = all && !why;
+	enum plim_status st = at ? check_pickles(c, err) : mem_status(err);
+
+	*told = (struct ckpt_extracted){ 0 };
+	if (!st && kept) {
+		st = choose(c, patterns, flags, true, at, told, err);
+		if (!st)
+			st = torch_rewrite(c, path, told, &refused);
+		kept = st != PLIM_E_UNSUPPORTED;
+		if (!kept)
+			st = PLIM_OK;
+		else if (refused.message[0] && err)
+			*err = refused;
+	}
+	if (!st && !kept) {
+		st = choose(c, patterns, flags, false, at, told, err);
+		if (!st)
+			st = write_flat(c, at, flags, path, told, err);
+		why = why ? why : refused.message;
+	}
+	told->state = kept && state;
+	if (all && !kept && state)
+		snprintf(told->left_behind, sizeof(told->left_behind), "%s", why);
 	if (!st)
 		st = write_manifest(c, path, flags, told, err);
 	mem_free(c->mem, at, c->tensors.n, sizeof(*at));

@@ -53,7 +53,7 @@ static enum plim_status find_storage(void *ctx, const struct unpickle_storage *s
 	if (l->slots[new.key]) {
 		const struct legacy_storage *old = &l->storages.at[l->slots[new.key] - 1];
 
-		*extent = old->extent;
+		*extent = old->bytes == s->bytes ? old->extent : CKPT_NONE;
 		return old->bytes == s->bytes
 			       ? PLIM_OK
 			       : model_find(c, CKPT_BAD_FINDING, "storage_size", PLIM_UNKNOWN, err,
@@ -136,21 +136,30 @@ static enum plim_status judge(struct legacy *l, size_t listed, uint64_t at, size
 	struct ckpt *c = l->ckpt;
 	uint64_t size = c->files.at[l->file].bytes;
 	size_t whole = 0, all = c->tensors.n - first;
+	const char *lost = NULL;
 	bool cut = false;
 
 	for (size_t i = 0; i < l->storages.n; i++)
 		cut |= c->extents.at[l->storages.at[i].extent].state == CKPT_CUT;
-	for (size_t i = first; i < c->tensors.n; i++)
-		whole += c->tensors.at[i].extent != CKPT_NONE &&
-			 c->extents.at[c->tensors.at[i].extent].state != CKPT_CUT;
+	for (size_t i = first; i < c->tensors.n; i++) {
+		const struct ckpt_tensor *t = &c->tensors.at[i];
+		bool ok = !t->count ||
+			  (t->extent != CKPT_NONE && c->extents.at[t->extent].state != CKPT_CUT);
+
+		whole += ok;
+		lost = ok || lost ? lost : ckpt_text(c, t->name);
+	}
 	if (listed < l->storages.n && at < size)
 		return model_find(c, CKPT_BAD_FINDING, "missing_record", PLIM_UNKNOWN, err,
 				  "%zu storages are used, %zu are listed", l->storages.n, listed);
 	if (cut) {
 		c->truncated = true;
-		return model_find(c, CKPT_BAD_FINDING, "truncated", size, err,
-				  "%.200s is cut or shifted: %zu of %zu tensors are whole",
-				  model_file(c, l->file), whole, all);
+		return model_find(
+			c, CKPT_BAD_FINDING, "truncated", size, err,
+			"%.200s is cut or shifted: %zu of %zu tensors are whole%s%.200s%s",
+			model_file(c, l->file), whole, all,
+			lost ? "; the first that is not: '" : "", lost ? lost : "",
+			lost ? "'" : "");
 	}
 	if (at < size)
 		return model_find(
@@ -215,10 +224,11 @@ static enum plim_status read_stream(struct legacy *l, struct stream *s, struct u
 	struct ckpt *c = l->ckpt;
 	struct pickle_value root = { 0 }, little;
 	uint64_t at;
-	size_t first = c->tensors.n;
+	size_t first = c->tensors.n, begin = 0;
 	enum plim_status st = PLIM_OK;
 
 	for (size_t i = 0; !st && i < 4; i++) {
+		begin = s->at;
 		st = next_pickle(l, s, u, what[i], &root, err);
 		if (!st && i == 2 && root.kind == PICKLE_DICT &&
 		    pickle_get(&u->heap, root, "little_endian", &little) && !little.bits) {
@@ -226,6 +236,10 @@ static enum plim_status read_stream(struct legacy *l, struct stream *s, struct u
 			st = model_find(c, CKPT_WARN, "big_endian", PLIM_UNKNOWN, err,
 					"the numbers are big-endian");
 		}
+	}
+	if (!st && c->kind == CKPT_KIND_LEGACY) {
+		c->root_at = begin;
+		c->root_bytes = s->at - begin;
 	}
 	if (!st)
 		st = unpickle_walk(u, root, err);

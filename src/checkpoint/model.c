@@ -12,7 +12,7 @@
 
 void ckpt_init(struct ckpt *c, struct mem *m)
 {
-	*c = (struct ckpt){ .mem = m };
+	*c = (struct ckpt){ .mem = m, .root = CKPT_NONE };
 	intern_init(&c->strings, m);
 }
 
@@ -81,13 +81,15 @@ enum plim_status model_find(struct ckpt *c, enum ckpt_severity severity, const c
 		same += !strcmp(c->findings.at[i].kind, kind);
 	if (same > FINDINGS)
 		return PLIM_OK;
+	va_start(ap, fmt);
+	f.text = format(c, &st, err, fmt, ap);
+	va_end(ap);
+	for (size_t i = 0; same && i < c->findings.n; i++)
+		if (c->findings.at[i].text == f.text && c->findings.at[i].offset == offset)
+			return st; /* of one record for each tensor in it */
 	if (same == FINDINGS) {
 		f.text = model_printf(c, &st, err, "more of the same kind are not listed");
 		f.offset = PLIM_UNKNOWN;
-	} else {
-		va_start(ap, fmt);
-		f.text = format(c, &st, err, fmt, ap);
-		va_end(ap);
 	}
 	return st ? st : vec_push(c->mem, &c->findings, f, err);
 }
@@ -205,7 +207,8 @@ enum plim_status model_tensor(struct ckpt *c, struct ckpt_tensor t, const uint64
 	    (t.dtype && t.count > UINT64_MAX / 128))
 		return model_find(c, CKPT_BAD_FINDING, "overflow", PLIM_UNKNOWN, err,
 				  "the size of tensor '%.200s' overflows", ckpt_text(c, t.name));
-	st = vec_need(c->mem, &c->dims, 3 * (size_t)t.rank, err);
+	/* Room for one more: a model of scalars has none, and no offset may be added to a pointer to nothing. */
+	st = vec_need(c->mem, &c->dims, 3 * (size_t)t.rank + 1, err);
 	if (!st)
 		st = vec_need(c->mem, &c->tensors, 1, err);
 	if (st)

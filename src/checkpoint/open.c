@@ -203,7 +203,8 @@ static uint64_t zip_behind(const uint8_t *head, size_t n)
 	return at && at != head ? (uint64_t)(at - head) : 0;
 }
 
-static bool is_safetensors(const uint8_t *head, size_t n, uint64_t bytes)
+/* `strict`: its length fits the file too.  A header of 640 bytes begins as pickles do: 80 02. */
+static bool is_safetensors(const uint8_t *head, size_t n, uint64_t bytes, bool strict)
 {
 	uint64_t header = 0;
 	size_t i = 8;
@@ -213,6 +214,9 @@ static bool is_safetensors(const uint8_t *head, size_t n, uint64_t bytes)
 	memcpy(&header, head, 8);
 	while (i < n && strchr(" \t\r\n", head[i]) && head[i])
 		i++;
+	if (strict)
+		return i < n && head[i] == '{' && header <= CKPT_HEADER_BYTES &&
+		       header <= bytes - 8;
 	/* A wrong length before a right beginning is a damaged one. */
 	return i < n && head[i] == '{' && (header <= CKPT_HEADER_BYTES || n > 9) && bytes >= 8;
 }
@@ -228,11 +232,13 @@ enum plim_status open_any(struct ckpt *c, uint32_t file, const char *prefix, str
 
 	if (st)
 		return st;
+	if (is_safetensors(head, n, f->bytes, true))
+		return safetensors_read(c, file, prefix, err);
 	if (n >= 4 && !memcmp(head, "PK\3\4", 4))
 		return torch_read_zip(c, file, 0, f->bytes, prefix, err);
 	if (n >= 2 && head[0] == 0x80 && head[1] >= 1 && head[1] <= 5)
 		return legacy_read(c, file, prefix, err);
-	if (is_safetensors(head, n, f->bytes))
+	if (is_safetensors(head, n, f->bytes, false))
 		return safetensors_read(c, file, prefix, err);
 	before = zip_behind(head, n);
 	if (before && !open_other(head, n, f->bytes, &slug)) { /* a tar has zips inside */
@@ -243,6 +249,21 @@ enum plim_status open_any(struct ckpt *c, uint32_t file, const char *prefix, str
 		return st ? st : torch_read_zip(c, file, before, f->bytes - before, prefix, err);
 	}
 	return refuse(c, file, head, n, err);
+}
+
+/* The first device that a machine may lack. */
+static enum plim_status note_device(struct ckpt *c, struct plim_err *err)
+{
+	for (size_t i = 0; i < c->tensors.n; i++) {
+		const char *device = ckpt_text(c, c->tensors.at[i].location);
+
+		if (*device && strcmp(device, "cpu") != 0 && strcmp(device, "meta") != 0)
+			return model_find(c, CKPT_NOTE, "device", PLIM_UNKNOWN, err,
+					  "saved from %.60s: without that device, load with "
+					  "map_location='cpu'",
+					  device);
+	}
+	return PLIM_OK;
 }
 
 enum plim_status ckpt_read(struct ckpt *c, const char *path, struct plim_err *err)
@@ -272,5 +293,5 @@ enum plim_status ckpt_read(struct ckpt *c, const char *path, struct plim_err *er
 	}
 	if (!st)
 		st = globals_judge(c, err);
-	return st;
+	return st ? st : note_device(c, err);
 }

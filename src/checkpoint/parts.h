@@ -121,6 +121,45 @@ bool folder_is_checkpoint_name(const char *name);
 enum plim_status folder_list(struct ckpt *c, int dir, struct folder_names *names,
 			     struct plim_err *err);
 
+/* ---- read.c ---- */
+
+/* Of a view with gaps: it is gathered in memory.  A larger one is not laid out. */
+#define CKPT_GATHERED_BYTES ((uint64_t)1 << 30)
+
+/* An extent's bytes from some place on, inflated where they are deflated. */
+struct extent_reader {
+	const struct ckpt *ckpt;
+	const struct ckpt_extent *extent;
+	struct inflating *inflating; /* NULL: they lie as they are */
+	uint64_t at;                 /* of the next one, within the extent */
+	bool broken;                 /* it does not inflate to what it is said to be */
+};
+
+/* Ended with extent_close in every case.  *got < n: the extent ends, is broken, or the file became shorter. */
+enum plim_status extent_open(struct extent_reader *r, const struct ckpt *c, uint32_t extent,
+			     uint64_t from, struct plim_err *err);
+enum plim_status extent_next(struct extent_reader *r, void *at, size_t n, size_t *got,
+			     struct plim_err *err);
+void extent_close(struct extent_reader *r);
+
+/* A tensor's elements, packed, row-major. */
+struct tensor_reader {
+	const struct ckpt *ckpt;
+	const struct ckpt_tensor *tensor;
+	struct extent_reader run;
+	uint8_t *reach; /* of a view with gaps or turned dimensions; else NULL */
+	uint64_t reach_bytes, place, index[CKPT_DIMS];
+};
+
+/*
+ * Ended with tensor_close in every case; n is a multiple of an element and not beyond the end.
+ * PLIM_E_FORMAT: it does not inflate; PLIM_E_UNSUPPORTED: a view too large to gather.
+ */
+enum plim_status tensor_open(struct tensor_reader *r, const struct ckpt *c,
+			     const struct ckpt_tensor *t, struct plim_err *err);
+enum plim_status tensor_next(struct tensor_reader *r, void *at, size_t n, struct plim_err *err);
+void tensor_close(struct tensor_reader *r);
+
 /* ---- values.c ---- */
 
 /* Add `n` whole numbers of a kind to what is known; `bits` of one number. */
@@ -187,6 +226,9 @@ enum plim_status out_put(struct ckpt_out *o, const void *at, size_t n, struct pl
 /* A tensor's bytes, packed, in row-major order. */
 enum plim_status out_tensor(struct ckpt *c, const struct ckpt_tensor *t, struct ckpt_out *o,
 			    struct plim_err *err);
+/* An extent's bytes. */
+enum plim_status out_extent(struct ckpt *c, uint32_t extent, struct ckpt_out *o,
+			    struct plim_err *err);
 /* Commit to `path`, or with a status remove it; tells the file's size and sum. */
 enum plim_status out_end(struct ckpt *c, struct ckpt_out *o, const char *path, enum plim_status st,
 			 struct ckpt_extracted *told, struct plim_err *err);
@@ -196,5 +238,11 @@ enum plim_status safetensors_write(struct ckpt *c, const uint32_t *tensors, cons
 				   struct ckpt_extracted *told, struct plim_err *err);
 enum plim_status torch_write(struct ckpt *c, const uint32_t *tensors, const char *path,
 			     struct ckpt_extracted *told, struct plim_err *err);
+/*
+ * The object of c->root as it was, without tensors that are not whole.  PLIM_E_UNSUPPORTED: it holds what is not
+ * written anew; nothing was written.
+ */
+enum plim_status torch_rewrite(struct ckpt *c, const char *path, struct ckpt_extracted *told,
+			       struct plim_err *err);
 
 #endif

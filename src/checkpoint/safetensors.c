@@ -130,11 +130,13 @@ static enum plim_status add_row(struct reader *r, struct tensor_row *row, struct
 	    __builtin_mul_overflow(row->t.count, row->t.dtype->bits, &bits))
 		return err_set(err, PLIM_E_FORMAT, "the size of tensor '%.200s' overflows",
 			       ckpt_text(c, x.name));
-	if (bits % 8 || bits / 8 != x.bytes)
+	if (bits % 8 || bits / 8 != x.bytes) {
+		x.state = CKPT_CUT; /* which of its bytes are the tensor's, nobody knows */
 		st = BAD(r, "shape_mismatch", x.offset,
 			 "tensor '%.200s' has %llu bytes, its shape and dtype need %llu bits",
 			 ckpt_text(c, x.name), (unsigned long long)x.bytes,
 			 (unsigned long long)bits);
+	}
 	row->t.extent = s.extent;
 	row->t.location = CKPT_NONE;
 	if (!st)

@@ -89,40 +89,21 @@ static enum plim_status read_stored(struct scan *s, struct part *part, uint8_t *
 	return st;
 }
 
-/* Inflate to no more than the directory says; the buffer's halves are input and output. */
 static enum plim_status read_deflated(struct scan *s, struct part *part, uint8_t *buffer,
 				      struct plim_err *err)
 {
-	const struct ckpt_extent *x = &s->ckpt->extents.at[part->extent];
-	size_t half = CHUNK_BYTES / 2, got;
-	uint64_t in = 0, out = 0;
-	z_stream z = { 0 };
-	int code = Z_OK;
-	enum plim_status st = PLIM_OK;
+	struct extent_reader r;
+	enum plim_status st = extent_open(&r, s->ckpt, part->extent, 0, err);
 
-	if (inflateInit2(&z, -MAX_WBITS) != Z_OK)
-		return err_set(err, PLIM_E_NOMEM, "out of memory");
-	while (!st && code != Z_STREAM_END && !part->broken) {
-		uint64_t left = x->stored_bytes - in;
+	for (size_t got = 1; !st && got && !r.broken;) {
+		uint64_t at = r.at;
 
-		if (!z.avail_in && left) {
-			st = ckpt_pread(s->ckpt, x->file, x->offset + in, buffer,
-					left < half ? (size_t)left : half, &got, err);
-			z.next_in = buffer;
-			z.avail_in = (uInt)got;
-			in += got;
-		}
-		z.next_out = buffer + half;
-		z.avail_out = (uInt)half;
-		code = inflate(&z, Z_NO_FLUSH);
-		got = half - z.avail_out;
-		take(s, part, out, buffer + half, got);
-		out += got;
-		part->broken = (code != Z_OK && code != Z_STREAM_END) || out > x->bytes ||
-			       (code == Z_OK && !got && !z.avail_in && in == x->stored_bytes);
+		st = extent_next(&r, buffer, CHUNK_BYTES, &got, err);
+		if (!st)
+			take(s, part, at, buffer, got);
 	}
-	part->broken |= out != x->bytes;
-	inflateEnd(&z);
+	part->broken = r.broken || r.at != part->bytes;
+	extent_close(&r);
 	return st;
 }
 

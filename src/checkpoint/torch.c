@@ -41,6 +41,7 @@ static enum plim_status find_storage(void *ctx, const struct unpickle_storage *s
 {
 	struct archive *a = ctx;
 	struct ckpt *c = a->ckpt;
+	struct ckpt_extent *x;
 	char name[1100];
 	uint32_t id;
 
@@ -55,13 +56,13 @@ static enum plim_status find_storage(void *ctx, const struct unpickle_storage *s
 					  "record '%.200s' is missing: the tensors in it are lost",
 					  name)
 				: PLIM_OK;
-	if (c->extents.at[*extent].bytes != s->bytes && c->extents.at[*extent].state != CKPT_CUT)
-		return model_find(c, CKPT_BAD_FINDING, "storage_size",
-				  c->extents.at[*extent].offset, err,
-				  "record '%.200s' has %llu bytes, its storage needs %llu", name,
-				  (unsigned long long)c->extents.at[*extent].bytes,
-				  (unsigned long long)s->bytes);
-	return PLIM_OK;
+	x = &c->extents.at[*extent];
+	if (x->bytes == s->bytes || x->state == CKPT_CUT)
+		return PLIM_OK;
+	x->state = CKPT_CUT; /* which of its bytes are the storage's, nobody knows */
+	return model_find(c, CKPT_BAD_FINDING, "storage_size", x->offset, err,
+			  "record '%.200s' has %llu bytes, its storage needs %llu", name,
+			  (unsigned long long)x->bytes, (unsigned long long)s->bytes);
 }
 
 static enum plim_status read_pickle(struct archive *a, uint32_t at, const char *prefix,
@@ -83,6 +84,7 @@ static enum plim_status read_pickle(struct archive *a, uint32_t at, const char *
 	pickle_heap_init(&u.heap, c->mem);
 	if (!st)
 		st = unpickle_decode(&u, name, bytes, n, &root, &used, &why);
+	mem_free(c->mem, bytes, n, 1);
 	if (!st)
 		st = unpickle_walk(&u, root, &why);
 	if (st == PLIM_E_FORMAT)
@@ -96,7 +98,6 @@ static enum plim_status read_pickle(struct archive *a, uint32_t at, const char *
 				"ignores them, other loaders do not",
 				name, n - used);
 	pickle_heap_release(&u.heap);
-	mem_free(c->mem, bytes, n, 1);
 	return st;
 }
 
@@ -118,6 +119,20 @@ static void exponents(const uint8_t *p, size_t n, unsigned width, size_t odd[2])
 	}
 }
 
+/* The first bytes of a record, up to n. */
+static enum plim_status peek(struct ckpt *c, uint32_t extent, uint8_t *at, size_t n, size_t *got,
+			     struct plim_err *err)
+{
+	struct extent_reader r;
+	enum plim_status st = extent_open(&r, c, extent, 0, err);
+
+	*got = 0;
+	if (!st)
+		st = extent_next(&r, at, n, got, err);
+	extent_close(&r);
+	return st;
+}
+
 /* Do the first floats look as if they were of the other order than the file says? */
 static enum plim_status check_order(struct archive *a, bool big, size_t first, struct plim_err *err)
 {
@@ -128,15 +143,12 @@ static enum plim_status check_order(struct archive *a, bool big, size_t first, s
 
 	for (size_t i = first; !st && i < c->tensors.n && seen < 65536; i++) {
 		const struct ckpt_tensor *t = &c->tensors.at[i];
-		const struct ckpt_extent *x =
-			&c->extents.at[t->extent == CKPT_NONE ? 0 : t->extent];
 		size_t got;
 
-		if (t->extent == CKPT_NONE || x->deflated || x->state == CKPT_CUT ||
+		if (t->extent == CKPT_NONE || c->extents.at[t->extent].state == CKPT_CUT ||
 		    (t->dtype->number != CKPT_F32 && t->dtype->number != CKPT_BF16))
 			continue;
-		st = ckpt_pread(c, x->file, x->offset, p,
-				x->bytes < sizeof(p) ? x->bytes : sizeof(p), &got, err);
+		st = peek(c, t->extent, p, sizeof(p), &got, err);
 		exponents(p, got, t->dtype->number == CKPT_F32 ? 4 : 2, odd);
 		seen += got / (t->dtype->number == CKPT_F32 ? 4 : 2);
 	}
@@ -223,8 +235,7 @@ static enum plim_status check_unused(struct archive *a, struct plim_err *err)
 			is_known |= !strncmp(name, a->prefix, n) && !strcmp(name + n, known[k]);
 		if (is_known || x->state == CKPT_CUT)
 			continue;
-		if (!x->deflated)
-			st = ckpt_pread(c, x->file, x->offset, head, 2, &got, err);
+		st = peek(c, a->zip.first + i, head, sizeof(head), &got, err);
 		if (!st && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5) {
 			st = read_pickle(a, a->zip.first + i, "", err);
 			if (!st)
@@ -365,7 +376,17 @@ enum plim_status torch_read_zip(struct ckpt *c, uint32_t file, uint64_t base, ui
 	} else if (!st) {
 		if (!c->kind)
 			c->kind = CKPT_KIND_TORCH;
-		st = read_pickle(a, at, prefix, err);
+		if (c->kind == CKPT_KIND_TORCH) {
+			c->root = at;
+			c->root_bytes = c->extents.at[at].bytes;
+		}
+		if (!*a->prefix)
+			st = model_find(c, CKPT_BAD_FINDING, "no_folder", PLIM_UNKNOWN, err,
+					"%.200s was packed without the folder around its records: "
+					"torch.load refuses it",
+					model_file(c, file));
+		if (!st)
+			st = read_pickle(a, at, prefix, err);
 		if (!st)
 			st = check_records(a, first, err);
 		if (!st && !a->cut)

@@ -11,7 +11,7 @@
  * and a descriptor with checksum and sizes.  .format_version is left out on purpose: with it torch
  * computes where records are instead of reading it.
  */
-#include "parts.h"
+#include "write_pickle.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,14 +45,6 @@ struct torch_out {
 
 /* ---- bytes ---- */
 
-static void put(struct text *t, uint64_t v, size_t n)
-{
-	char bytes[8];
-
-	memcpy(bytes, &v, sizeof(bytes)); /* little-endian, as the machine */
-	text_put(t, bytes, n);
-}
-
 static enum plim_status send(struct torch_out *o, struct text *t, struct plim_err *err)
 {
 	enum plim_status st = text_status(t, err);
@@ -80,22 +72,22 @@ static enum plim_status begin_record(struct torch_out *o, uint64_t bytes, struct
 	name_n = (size_t)vsnprintf(r.name, sizeof(r.name), fmt, ap);
 	va_end(ap);
 	padding = (size_t)(-(r.header + 30 + name_n + wide + 4) % ALIGNMENT);
-	put(t, 0x04034b50, 4);
-	put(t, 0, 2);
-	put(t, FLAG_UTF8 | (bytes ? FLAG_DESCRIPTOR : 0), 2);
+	pickle_put_le(t, 0x04034b50, 4);
+	pickle_put_le(t, 0, 2);
+	pickle_put_le(t, FLAG_UTF8 | (bytes ? FLAG_DESCRIPTOR : 0), 2);
 	for (int i = 0; i < 3; i++) /* method, time and date, crc, both sizes: 18 bytes */
-		put(t, 0, 6);
-	put(t, name_n, 2);
-	put(t, wide + 4 + padding, 2);
+		pickle_put_le(t, 0, 6);
+	pickle_put_le(t, name_n, 2);
+	pickle_put_le(t, wide + 4 + padding, 2);
 	text_put(t, r.name, name_n);
 	if (wide) {
-		put(t, EXTRA_ZIP64, 2);
-		put(t, 16, 2);
-		put(t, bytes, 8);
-		put(t, bytes, 8);
+		pickle_put_le(t, EXTRA_ZIP64, 2);
+		pickle_put_le(t, 16, 2);
+		pickle_put_le(t, bytes, 8);
+		pickle_put_le(t, bytes, 8);
 	}
-	put(t, EXTRA_TORCH, 2);
-	put(t, padding, 2);
+	pickle_put_le(t, EXTRA_TORCH, 2);
+	pickle_put_le(t, padding, 2);
 	text_repeat(t, "Z", (unsigned)padding);
 	st = send(o, t, err);
 	o->out.crc = 0;
@@ -110,10 +102,10 @@ static enum plim_status end_record(struct torch_out *o, struct plim_err *err)
 	r->crc = o->out.crc;
 	if (!r->bytes)
 		return PLIM_OK;
-	put(&o->scratch, 0x08074b50, 4);
-	put(&o->scratch, r->crc, 4);
-	put(&o->scratch, r->bytes, width);
-	put(&o->scratch, r->bytes, width);
+	pickle_put_le(&o->scratch, 0x08074b50, 4);
+	pickle_put_le(&o->scratch, r->crc, 4);
+	pickle_put_le(&o->scratch, r->bytes, width);
+	pickle_put_le(&o->scratch, r->bytes, width);
 	return send(o, &o->scratch, err);
 }
 
@@ -132,29 +124,29 @@ static void directory_entry(struct text *t, const struct record *r)
 	size_t name_n = strlen(r->name),
 	       wide = (r->bytes >= WIDE ? 16 : 0) + (r->header >= WIDE ? 8 : 0);
 
-	put(t, 0x02014b50, 4);
-	put(t, 0, 4); /* made by, needed */
-	put(t, FLAG_UTF8 | (r->bytes ? FLAG_DESCRIPTOR : 0), 2);
-	put(t, 0, 6); /* stored; no time */
-	put(t, r->crc, 4);
-	put(t, r->bytes >= WIDE ? WIDE : r->bytes, 4);
-	put(t, r->bytes >= WIDE ? WIDE : r->bytes, 4);
-	put(t, name_n, 2);
-	put(t, wide ? wide + 4 : 0, 2);
-	put(t, 0, 6); /* comment, disk, attributes within */
-	put(t, 0, 4); /* attributes */
-	put(t, r->header >= WIDE ? WIDE : r->header, 4);
+	pickle_put_le(t, 0x02014b50, 4);
+	pickle_put_le(t, 0, 4); /* made by, needed */
+	pickle_put_le(t, FLAG_UTF8 | (r->bytes ? FLAG_DESCRIPTOR : 0), 2);
+	pickle_put_le(t, 0, 6); /* stored; no time */
+	pickle_put_le(t, r->crc, 4);
+	pickle_put_le(t, r->bytes >= WIDE ? WIDE : r->bytes, 4);
+	pickle_put_le(t, r->bytes >= WIDE ? WIDE : r->bytes, 4);
+	pickle_put_le(t, name_n, 2);
+	pickle_put_le(t, wide ? wide + 4 : 0, 2);
+	pickle_put_le(t, 0, 6); /* comment, disk, attributes within */
+	pickle_put_le(t, 0, 4); /* attributes */
+	pickle_put_le(t, r->header >= WIDE ? WIDE : r->header, 4);
 	text_put(t, r->name, name_n);
 	if (!wide)
 		return;
-	put(t, EXTRA_ZIP64, 2);
-	put(t, wide, 2);
+	pickle_put_le(t, EXTRA_ZIP64, 2);
+	pickle_put_le(t, wide, 2);
 	if (r->bytes >= WIDE) {
-		put(t, r->bytes, 8);
-		put(t, r->bytes, 8);
+		pickle_put_le(t, r->bytes, 8);
+		pickle_put_le(t, r->bytes, 8);
 	}
 	if (r->header >= WIDE)
-		put(t, r->header, 8);
+		pickle_put_le(t, r->header, 8);
 }
 
 static enum plim_status write_directory(struct torch_out *o, struct plim_err *err)
@@ -168,58 +160,35 @@ static enum plim_status write_directory(struct torch_out *o, struct plim_err *er
 		st = send(o, t, err);
 	}
 	bytes = o->out.at - from;
-	put(t, 0x06064b50, 4);
-	put(t, 44, 8);
-	put(t, 0x002d031e, 4); /* made by, needed: as torch writes them */
-	put(t, 0, 8);          /* disks */
-	put(t, n, 8);
-	put(t, n, 8);
-	put(t, bytes, 8);
-	put(t, from, 8);
-	put(t, 0x07064b50, 4);
-	put(t, 0, 4);
-	put(t, from + bytes, 8);
-	put(t, 1, 4);
-	put(t, 0x06054b50, 4);
-	put(t, 0, 4);
-	put(t, n < UINT16_MAX ? n : UINT16_MAX, 2);
-	put(t, n < UINT16_MAX ? n : UINT16_MAX, 2);
-	put(t, bytes < WIDE ? bytes : WIDE, 4);
-	put(t, from < WIDE ? from : WIDE, 4);
-	put(t, 0, 2);
+	pickle_put_le(t, 0x06064b50, 4);
+	pickle_put_le(t, 44, 8);
+	pickle_put_le(t, 0x002d031e, 4); /* made by, needed: as torch writes them */
+	pickle_put_le(t, 0, 8);          /* disks */
+	pickle_put_le(t, n, 8);
+	pickle_put_le(t, n, 8);
+	pickle_put_le(t, bytes, 8);
+	pickle_put_le(t, from, 8);
+	pickle_put_le(t, 0x07064b50, 4);
+	pickle_put_le(t, 0, 4);
+	pickle_put_le(t, from + bytes, 8);
+	pickle_put_le(t, 1, 4);
+	pickle_put_le(t, 0x06054b50, 4);
+	pickle_put_le(t, 0, 4);
+	pickle_put_le(t, n < UINT16_MAX ? n : UINT16_MAX, 2);
+	pickle_put_le(t, n < UINT16_MAX ? n : UINT16_MAX, 2);
+	pickle_put_le(t, bytes < WIDE ? bytes : WIDE, 4);
+	pickle_put_le(t, from < WIDE ? from : WIDE, 4);
+	pickle_put_le(t, 0, 2);
 	return st ? st : send(o, t, err);
 }
 
 /* ---- the pickle ---- */
 
-static void put_string(struct text *t, const char *s)
-{
-	size_t n = strlen(s);
-
-	text_put(t, "X", 1);
-	put(t, n, 4);
-	text_put(t, s, n);
-}
-
-static void put_int(struct text *t, uint64_t v)
-{
-	if (v <= UINT8_MAX) {
-		text_put(t, "K", 1);
-		put(t, v, 1);
-	} else if (v <= INT32_MAX) {
-		text_put(t, "J", 1);
-		put(t, v, 4);
-	} else { /* below 2^63: the highest bit, its sign, is clear */
-		text_put(t, "\x8a\x08", 2);
-		put(t, v, 8);
-	}
-}
-
 static void put_ints(struct text *t, const uint64_t *v, size_t n, uint64_t last_divided_by)
 {
 	text_puts(t, "(");
 	for (size_t i = 0; i < n; i++)
-		put_int(t, i + 1 == n ? v[i] / last_divided_by : v[i]);
+		pickle_put_int(t, (int64_t)(i + 1 == n ? v[i] / last_divided_by : v[i]));
 	text_puts(t, "t");
 }
 
@@ -264,17 +233,17 @@ static enum plim_status put_tensor(struct torch_out *o, size_t i, struct plim_er
 			       "'%.200s' is %s of a shape that torch has not: not written", name,
 			       x->dtype->name);
 	row_major(strides, ckpt_shape(c, x), x->rank, packed);
-	put_string(t, name);
+	pickle_put_string(t, name, strlen(name));
 	text_printf(t, "ctorch._utils\n_rebuild_tensor_v%d\n((", d->storage ? 2 : 3);
-	put_string(t, "storage");
+	pickle_put_string(t, "storage", 7);
 	text_printf(t, "ctorch%s\n%s\n", d->storage ? "" : ".storage",
 		    d->storage ? d->storage : "UntypedStorage");
 	snprintf(key, sizeof(key), "%u", o->storage[i]);
-	put_string(t, key);
-	put_string(t, "cpu");
-	put_int(t, d->storage ? x->count / packed : ckpt_tensor_bytes(x));
+	pickle_put_string(t, key, strlen(key));
+	pickle_put_string(t, "cpu", 3);
+	pickle_put_int(t, (int64_t)(d->storage ? x->count / packed : ckpt_tensor_bytes(x)));
 	text_puts(t, "tQ");
-	put_int(t, 0);
+	pickle_put_int(t, 0);
 	put_ints(t, ckpt_shape(c, x), x->rank, packed);
 	put_ints(t, strides, x->rank, 1);
 	text_puts(t, "\x89"
@@ -312,14 +281,31 @@ static enum plim_status share(struct torch_out *o, struct plim_err *err)
 	return first && o->storage ? PLIM_OK : mem_status(err);
 }
 
-static enum plim_status write_records(struct torch_out *o, struct plim_err *err)
+/* All records, the pickle first; `storages` writes those of data/. */
+typedef enum plim_status storages_fn(struct torch_out *o, void *ctx, struct plim_err *err);
+
+static enum plim_status write_records(struct torch_out *o, storages_fn *storages, void *ctx,
+				      struct plim_err *err)
 {
-	struct ckpt *c = o->ckpt;
-	uint32_t next = 0;
+	const char *order = o->ckpt->big_endian ? "big" : "little";
 	enum plim_status st = small_record(o, "data.pkl", text_get(&o->pickle), o->pickle.n, err);
 
 	if (!st)
-		st = small_record(o, "byteorder", "little", 6, err);
+		st = small_record(o, "byteorder", order, strlen(order), err);
+	if (!st)
+		st = storages(o, ctx, err);
+	if (!st)
+		st = small_record(o, "version", "3\n", 2, err);
+	return st ? st : write_directory(o, err);
+}
+
+static enum plim_status write_tensors(struct torch_out *o, void *ctx, struct plim_err *err)
+{
+	struct ckpt *c = o->ckpt;
+	uint32_t next = 0;
+	enum plim_status st = PLIM_OK;
+
+	(void)ctx;
 	for (size_t i = 0; !st && i < o->n; i++) {
 		const struct ckpt_tensor *t = &c->tensors.at[o->tensors[i]];
 
@@ -331,36 +317,137 @@ static enum plim_status write_records(struct torch_out *o, struct plim_err *err)
 		if (!st)
 			st = end_record(o, err);
 	}
+	return st;
+}
+
+/* The file around what is in o->pickle and `storages` writes. */
+static enum plim_status write_file(struct torch_out *o, const char *path, uint64_t bytes,
+				   storages_fn *storages, void *ctx, struct ckpt_extracted *told,
+				   struct plim_err *err)
+{
+	enum plim_status st = text_status(&o->pickle, err);
+
 	if (!st)
-		st = small_record(o, "version", "3\n", 2, err);
-	return st ? st : write_directory(o, err);
+		st = durable_begin(o->ckpt->mem, path, bytes + o->pickle.n + END_ROOM, &o->out.to,
+				   err);
+	if (!st)
+		st = write_records(o, storages, ctx, err);
+	return out_end(o->ckpt, &o->out, path, st, told, err);
+}
+
+static void init(struct torch_out *o, struct ckpt *c)
+{
+	*o = (struct torch_out){ .ckpt = c };
+	text_init(&o->pickle, c->mem, NULL);
+	text_init(&o->scratch, c->mem, NULL);
+}
+
+static void release(struct torch_out *o)
+{
+	text_release(&o->pickle);
+	text_release(&o->scratch);
+	vec_release(o->ckpt->mem, &o->records);
+	mem_free(o->ckpt->mem, o->storage, o->n, sizeof(*o->storage));
 }
 
 enum plim_status torch_write(struct ckpt *c, const uint32_t *tensors, const char *path,
 			     struct ckpt_extracted *told, struct plim_err *err)
 {
-	struct torch_out o = { .ckpt = c, .tensors = tensors, .n = told->tensors };
+	struct torch_out o;
 	enum plim_status st;
 
-	text_init(&o.pickle, c->mem, NULL);
-	text_init(&o.scratch, c->mem, NULL);
+	init(&o, c);
+	o.tensors = tensors;
+	o.n = told->tensors;
 	st = share(&o, err);
 	text_puts(&o.pickle, "\x80\x02}(");
 	for (size_t i = 0; !st && i < o.n; i++)
 		st = put_tensor(&o, i, err);
 	text_puts(&o.pickle, "u.");
 	if (!st)
-		st = text_status(&o.pickle, err);
+		st = write_file(&o, path, told->bytes + o.n * RECORD_ROOM, write_tensors, NULL,
+				told, err);
+	release(&o);
+	return st;
+}
+
+/* ---- all of a file of torch ---- */
+
+static enum plim_status write_storages(struct torch_out *o, void *ctx, struct plim_err *err)
+{
+	const struct pickle_rewrite *w = ctx;
+	struct ckpt *c = o->ckpt;
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; !st && i < w->storage_count; i++) {
+		uint32_t extent = w->storages[i];
+		uint64_t bytes = extent == CKPT_NONE ? 0 : c->extents.at[extent].bytes;
+
+		st = begin_record(o, bytes, err, FOLDER "data/%zu", i);
+		if (!st && bytes)
+			st = out_extent(c, extent, &o->out, err);
+		if (!st)
+			st = end_record(o, err);
+	}
+	return st;
+}
+
+/* Decode the pickle once more: its values are not kept, a file of weights alone has no use for them. */
+static enum plim_status read_root(struct ckpt *c, struct pickle_heap *heap,
+				  struct pickle_value *root, struct plim_err *err)
+{
+	const struct pickle_hooks none = { 0 };
+	struct source *src = NULL;
+	uint8_t *bytes = NULL;
+	size_t n = (size_t)c->root_bytes;
+	enum plim_status st = c->root == CKPT_NONE
+				      ? model_read(c, 0, c->root_at, c->root_bytes,
+						   CKPT_PICKLE_BYTES, "the pickle", &bytes, err)
+				      : zip_get(c, c->root, CKPT_PICKLE_BYTES, &bytes, &n, err);
+
 	if (!st)
-		st = durable_begin(c->mem, path,
-				   told->bytes + o.pickle.n + o.n * RECORD_ROOM + END_ROOM,
-				   &o.out.to, err);
+		st = source_open_memory(c->mem, "the pickle", bytes, n, SOURCE_MEMORY_PLAIN, NULL,
+					&src, err);
 	if (!st)
-		st = write_records(&o, err);
-	st = out_end(c, &o.out, path, st, told, err);
-	text_release(&o.pickle);
-	text_release(&o.scratch);
-	vec_release(c->mem, &o.records);
-	mem_free(c->mem, o.storage, o.n, sizeof(*o.storage));
+		st = pickle_read(heap, src, 0, &none, root, err);
+	source_close(src);
+	mem_free(c->mem, bytes, n, 1);
+	return st;
+}
+
+/* Of a record's name, "archive/data.pkl", what is before a storage's key: "archive/data/". */
+static void storage_prefix(const struct ckpt *c, char *at, size_t size)
+{
+	const char *name = c->root == CKPT_NONE ? "" : ckpt_text(c, c->extents.at[c->root].name);
+	size_t n = strlen(name), tail = strlen("data.pkl");
+
+	snprintf(at, size, "%.*s%s", (int)(n > tail ? n - tail : 0), name, n ? "data/" : "");
+}
+
+enum plim_status torch_rewrite(struct ckpt *c, const char *path, struct ckpt_extracted *told,
+			       struct plim_err *err)
+{
+	struct torch_out o;
+	struct pickle_heap heap;
+	struct pickle_value root;
+	char prefix[1100];
+	struct pickle_rewrite w = { .ckpt = c, .heap = &heap, .prefix = prefix, .out = &o.pickle };
+	uint64_t bytes = 0;
+	enum plim_status st;
+
+	init(&o, c);
+	pickle_heap_init(&heap, c->mem);
+	storage_prefix(c, prefix, sizeof(prefix));
+	st = read_root(c, &heap, &root, err);
+	if (!st)
+		st = pickle_rewrite(&w, root, err);
+	for (size_t i = 0; !st && i < w.storage_count; i++)
+		bytes += RECORD_ROOM +
+			 (w.storages[i] == CKPT_NONE ? 0 : c->extents.at[w.storages[i]].bytes);
+	if (!st)
+		st = write_file(&o, path, bytes, write_storages, &w, told, err);
+	pickle_rewrite_release(&w);
+	pickle_heap_release(&heap);
+	release(&o);
 	return st;
 }

@@ -9,34 +9,21 @@
  * torch ignores the local header's name, sizes and checksum but adds its lengths to find the data, so
  * a difference there makes other bytes load without an error.
  */
-#include "parts.h"
+#include "zip.h"
 
 #include <libdeflate.h>
 #include <string.h>
 #include <strings.h>
-#include <zlib.h>
 
-#define LOCAL_BYTES 30
 #define ENTRY_BYTES 46
 #define END_BYTES 22
 #define END64_BYTES 56
 #define LOCATOR_BYTES 20
 #define LOOK_BACK_BYTES ((uint64_t)64 << 10) /* as far as torch looks for the end */
-#define PIECE_BYTES ((size_t)1 << 20) /* of a cut file, where ends of records are looked for */
-#define INFLATE_RATIO 100             /* of a bomb; weights do not shrink that much */
-
-enum { FLAG_ENCRYPTED = 1, FLAG_DESCRIPTOR = 8, FLAG_PATCH = 32, FLAG_STRONG = 64 };
+#define INFLATE_RATIO 100                    /* of a bomb; weights do not shrink that much */
 
 #define BAD(kind, at, ...) model_find(c, CKPT_BAD_FINDING, kind, at, err, __VA_ARGS__)
 #define LL(x) ((unsigned long long)(x))
-
-static uint64_t get(const uint8_t *p, size_t n)
-{
-	uint64_t v = 0;
-
-	memcpy(&v, p, n);
-	return v;
-}
 
 /* A central entry, with zip64 already applied. */
 struct entry {
@@ -61,20 +48,20 @@ static enum plim_status check_end64(struct ckpt *c, const uint8_t *p, const uint
 		uint8_t at64, at, n;
 	} same[] = { { 16, 4, 2 },  { 20, 6, 2 },  { 24, 8, 2 },
 		     { 32, 10, 2 }, { 40, 12, 4 }, { 48, 16, 4 } };
-	bool differ = get(p + 4, 8) != END64_BYTES - 12;
+	bool differ = zip_le(p + 4, 8) != END64_BYTES - 12;
 
 	for (size_t i = 0; i < sizeof(same) / sizeof(same[0]); i++) {
 		size_t wide = same[i].at64 < 24 ? 4 : 8;
-		uint64_t v64 = get(p + same[i].at64, wide),
-			 v = get(classic + same[i].at, same[i].n),
+		uint64_t v64 = zip_le(p + same[i].at64, wide),
+			 v = zip_le(classic + same[i].at, same[i].n),
 			 all = same[i].n == 2 ? UINT16_MAX : UINT32_MAX;
 
 		differ |= v != (v64 < all ? v64 : all) && v != all;
 	}
-	e->records = get(p + 32, 8);
-	e->bytes = get(p + 40, 8);
-	e->offset = get(p + 48, 8);
-	differ |= get(p + 24, 8) != e->records || get(p + 16, 8) != 0;
+	e->records = zip_le(p + 32, 8);
+	e->bytes = zip_le(p + 40, 8);
+	e->offset = zip_le(p + 48, 8);
+	differ |= zip_le(p + 24, 8) != e->records || zip_le(p + 16, 8) != 0;
 	return differ ? BAD("end_mismatch", e->at, "the zip's two end records differ") : PLIM_OK;
 }
 
@@ -87,25 +74,25 @@ static enum plim_status read_end(struct ckpt *c, const struct zip *z, const uint
 	enum plim_status st = PLIM_OK;
 
 	e->at = at;
-	e->records = get(classic + 10, 2);
-	e->bytes = get(classic + 12, 4);
-	e->offset = get(classic + 16, 4);
-	if (get(classic + 4, 4) || get(classic + 8, 2) != e->records)
+	e->records = zip_le(classic + 10, 2);
+	e->bytes = zip_le(classic + 12, 4);
+	e->offset = zip_le(classic + 16, 4);
+	if (zip_le(classic + 4, 4) || zip_le(classic + 8, 2) != e->records)
 		st = BAD("end_mismatch", at, "the zip's end record names several disks");
 	if (st || at < LOCATOR_BYTES)
 		return st;
 	st = ckpt_pread(c, z->file, z->base + at - LOCATOR_BYTES, p, LOCATOR_BYTES, &got, err);
-	if (st || get(p, 4) != 0x07064b50)
+	if (st || zip_le(p, 4) != 0x07064b50)
 		return st;
 	e->at = at - LOCATOR_BYTES;
-	if (get(p + 4, 4) || get(p + 16, 4) != 1)
+	if (zip_le(p + 4, 4) || zip_le(p + 16, 4) != 1)
 		st = BAD("end_mismatch", e->at, "the zip64 locator names several disks");
-	at = get(p + 8, 8);
+	at = zip_le(p + 8, 8);
 	if (!st && (at > e->at || e->at - at < END64_BYTES))
 		return BAD("end_mismatch", e->at, "the zip64 locator points to a wrong place");
 	if (!st)
 		st = ckpt_pread(c, z->file, z->base + at, p, sizeof(p), &got, err);
-	if (!st && (got < sizeof(p) || get(p, 4) != 0x06064b50))
+	if (!st && (got < sizeof(p) || zip_le(p, 4) != 0x06064b50))
 		return BAD("end_mismatch", e->at, "the zip64 locator points to no end record");
 	if (!st && e->at - at > END64_BYTES)
 		st = BAD("end_mismatch", at + END64_BYTES,
@@ -132,11 +119,11 @@ static enum plim_status find_end(struct ckpt *c, const struct zip *z, struct end
 		found = true;
 		st = read_end(c, z, tail + i, start + i, e, err);
 		e->trailing = n - i - END_BYTES;
-		if (!st && get(tail + i + 20, 2))
+		if (!st && zip_le(tail + i + 20, 2))
 			st = BAD(
 				"comment", z->base + start + i,
 				"the zip carries a comment of %llu bytes, which torch never writes",
-				LL(get(tail + i + 20, 2)));
+				LL(zip_le(tail + i + 20, 2)));
 		else if (!st && e->trailing)
 			st = model_find(c, CKPT_WARN, "trailing_bytes",
 					z->base + start + i + END_BYTES, err,
@@ -158,22 +145,22 @@ static bool read_zip64(struct entry *e)
 	bool need = e->bytes == UINT32_MAX || e->stored == UINT32_MAX || e->header == UINT32_MAX;
 
 	while (end - p >= 4) {
-		uint64_t n = get(p + 2, 2);
+		uint64_t n = zip_le(p + 2, 2);
 		const uint8_t *q = p + 4;
 
 		if (n > (uint64_t)(end - q))
 			return false;
-		for (size_t i = 0; get(p, 2) == 1 && i < 3; i++) {
+		for (size_t i = 0; zip_le(p, 2) == 1 && i < 3; i++) {
 			if (*wide[i] != UINT32_MAX)
 				continue;
 			if (n < 8)
 				return false;
-			*wide[i] = get(q, 8);
+			*wide[i] = zip_le(q, 8);
 			q += 8;
 			n -= 8;
 			need = false;
 		}
-		p += 4 + get(p + 2, 2);
+		p += 4 + zip_le(p + 2, 2);
 	}
 	return p == end && !need;
 }
@@ -182,17 +169,17 @@ static void decode_entry(const uint8_t *p, struct entry *e)
 {
 	*e = (struct entry){
 		.at = p,
-		.flags = (uint16_t)get(p + 8, 2),
-		.method = (uint16_t)get(p + 10, 2),
-		.time = (uint16_t)get(p + 12, 2),
-		.date = (uint16_t)get(p + 14, 2),
-		.crc = (uint32_t)get(p + 16, 4),
-		.stored = get(p + 20, 4),
-		.bytes = get(p + 24, 4),
-		.name_n = (uint16_t)get(p + 28, 2),
-		.extra_n = (uint16_t)get(p + 30, 2),
-		.disk = (uint32_t)get(p + 34, 2),
-		.header = get(p + 42, 4),
+		.flags = (uint16_t)zip_le(p + 8, 2),
+		.method = (uint16_t)zip_le(p + 10, 2),
+		.time = (uint16_t)zip_le(p + 12, 2),
+		.date = (uint16_t)zip_le(p + 14, 2),
+		.crc = (uint32_t)zip_le(p + 16, 4),
+		.stored = zip_le(p + 20, 4),
+		.bytes = zip_le(p + 24, 4),
+		.name_n = (uint16_t)zip_le(p + 28, 2),
+		.extra_n = (uint16_t)zip_le(p + 30, 2),
+		.disk = (uint32_t)zip_le(p + 34, 2),
+		.header = zip_le(p + 42, 4),
 	};
 }
 
@@ -214,9 +201,9 @@ static enum plim_status check_padding(struct ckpt *c, const struct zip *z, const
 				      const uint8_t *p, size_t n, struct plim_err *err)
 {
 	for (size_t at = 0; at + 4 <= n;) {
-		size_t length = (size_t)get(p + at + 2, 2);
+		size_t length = (size_t)zip_le(p + at + 2, 2);
 
-		uint64_t id = get(p + at, 2);
+		uint64_t id = zip_le(p + at, 2);
 		bool right = is_known_extra(id);
 
 		if (length > n - at - 4)
@@ -247,9 +234,9 @@ static enum plim_status check_descriptor(struct ckpt *c, const struct zip *z, co
 	enum plim_status st = ckpt_pread(c, z->file, z->base + end, p, sizeof(p), &got, err);
 
 	*n = 8 + 2 * w;
-	if (!st && (got < *n || memcmp(p, "PK\7\10", 4) != 0 || get(p + 4, 4) != e->crc ||
-		    get(p + 8, w) != (e->stored & (wide ? UINT64_MAX : UINT32_MAX)) ||
-		    get(p + 8 + w, w) != (e->bytes & (wide ? UINT64_MAX : UINT32_MAX))))
+	if (!st && (got < *n || memcmp(p, "PK\7\10", 4) != 0 || zip_le(p + 4, 4) != e->crc ||
+		    zip_le(p + 8, w) != (e->stored & (wide ? UINT64_MAX : UINT32_MAX)) ||
+		    zip_le(p + 8 + w, w) != (e->bytes & (wide ? UINT64_MAX : UINT32_MAX))))
 		st = BAD("descriptor_mismatch", z->base + end,
 			 "what follows the data of '%.*s' does not repeat its size and checksum",
 			 (int)e->name_n, (const char *)e->at + ENTRY_BYTES);
@@ -265,16 +252,16 @@ static bool needs_agree(uint64_t local, uint64_t central)
 static bool local_differs(const uint8_t *p, const struct entry *e)
 {
 	bool later = e->flags & FLAG_DESCRIPTOR;
-	uint32_t crc = (uint32_t)get(p + 14, 4), stored = (uint32_t)get(p + 18, 4),
-		 bytes = (uint32_t)get(p + 22, 4);
+	uint32_t crc = (uint32_t)zip_le(p + 14, 4), stored = (uint32_t)zip_le(p + 18, 4),
+		 bytes = (uint32_t)zip_le(p + 22, 4);
 	bool crc_ok = crc == e->crc || (later && !crc),
 	     wide = stored == UINT32_MAX || bytes == UINT32_MAX;
 	bool sizes_ok =
 		wide || (stored == e->stored && bytes == e->bytes) || (later && !stored && !bytes);
 
-	return get(p + 6, 2) != e->flags || get(p + 8, 2) != e->method ||
-	       get(p + 10, 2) != e->time || get(p + 12, 2) != e->date || !crc_ok || !sizes_ok ||
-	       !needs_agree(get(p + 4, 2), get(e->at + 6, 2));
+	return zip_le(p + 6, 2) != e->flags || zip_le(p + 8, 2) != e->method ||
+	       zip_le(p + 10, 2) != e->time || zip_le(p + 12, 2) != e->date || !crc_ok ||
+	       !sizes_ok || !needs_agree(zip_le(p + 4, 2), zip_le(e->at + 6, 2));
 }
 
 /* The local header: does it say what the directory says?  *data, *end: of the record. */
@@ -293,8 +280,8 @@ static enum plim_status check_local(struct ckpt *c, const struct zip *z, const s
 	if (got < sizeof(p) || memcmp(p, "PK\3\4", 4) != 0)
 		return BAD("local_missing", z->base + e->header,
 			   "'%.*s' is not where the directory says", (int)e->name_n, name);
-	name_n = get(p + 26, 2);
-	extra_n = get(p + 28, 2);
+	name_n = zip_le(p + 26, 2);
+	extra_n = zip_le(p + 28, 2);
 	*data = e->header + LOCAL_BYTES + name_n + extra_n;
 	if (*data > z->directory || e->stored > z->directory - *data) {
 		*end = *data;
@@ -312,7 +299,7 @@ static enum plim_status check_local(struct ckpt *c, const struct zip *z, const s
 	else if (!st)
 		st = check_padding(c, z, e, rest + name_n, extra_n, err);
 	if (!st && e->flags & FLAG_DESCRIPTOR)
-		st = check_descriptor(c, z, e, *end, extra_n >= 4 && get(rest + name_n, 2) == 1,
+		st = check_descriptor(c, z, e, *end, extra_n >= 4 && zip_le(rest + name_n, 2) == 1,
 				      &tail, err);
 	*end += tail;
 	mem_free(c->mem, rest, name_n + extra_n, 1);
@@ -333,11 +320,14 @@ static int by_place(const void *a, const void *b)
 	return x->from < y->from ? -1 : x->from > y->from;
 }
 
-/* Records must follow each other up to the directory: nothing hidden, nothing shared. */
+/*
+ * Records must follow each other up to the directory: nothing hidden, nothing shared.  A million entries may
+ * share the same bytes: beyond the size of the file as a whole such records are not read.
+ */
 static enum plim_status check_spans(struct ckpt *c, const struct zip *z, struct span *s,
 				    struct plim_err *err)
 {
-	uint64_t at = 0;
+	uint64_t at = 0, shared = 0;
 	enum plim_status st = PLIM_OK;
 
 	sort_items(s, z->n, sizeof(*s), by_place);
@@ -353,6 +343,11 @@ static enum plim_status check_spans(struct ckpt *c, const struct zip *z, struct 
 			st = BAD("hole", z->base + at,
 				 "%llu bytes before '%.200s' belong to no record", LL(from - at),
 				 name);
+		if (i < z->n && from < at) {
+			shared += s[i].to - from;
+			if (shared > z->bytes)
+				c->extents.at[s[i].record].state = CKPT_CUT;
+		}
 		if (i < z->n && s[i].to > at)
 			at = s[i].to;
 	}
@@ -463,14 +458,14 @@ static enum plim_status read_entries(struct ckpt *c, struct zip *z, const uint8_
 			break;
 		decode_entry(p, &e);
 		if ((uint64_t)(end - p) <
-		    ENTRY_BYTES + (uint64_t)e.name_n + e.extra_n + get(p + 32, 2))
+		    ENTRY_BYTES + (uint64_t)e.name_n + e.extra_n + zip_le(p + 32, 2))
 			break;
-		if (!read_zip64(&e) || get(p + 32, 2))
+		if (!read_zip64(&e) || zip_le(p + 32, 2))
 			st = BAD("directory_damaged", z->base + z->directory,
 				 "the directory's entry %u has damaged extra fields", z->n);
 		if (!st)
 			st = add_entry(c, z, &e, &spans[z->n], err);
-		p += ENTRY_BYTES + e.name_n + e.extra_n + get(p + 32, 2);
+		p += ENTRY_BYTES + e.name_n + e.extra_n + zip_le(p + 32, 2);
 	}
 	if (!st && (p != end || z->n != records))
 		st = BAD("directory_damaged", z->base + z->directory,
@@ -567,121 +562,5 @@ enum plim_status zip_get(struct ckpt *c, uint32_t record, uint64_t limit, uint8_
 		mem_free(c->mem, *out, *n, 1);
 		*out = NULL;
 	}
-	return st;
-}
-
-/* ---- a cut file ---- */
-
-/* Does the descriptor at q, of which `here` bytes are there, end a record of n bytes?  Its size, 0: no. */
-static size_t descriptor_bytes(const uint8_t *q, size_t here, uint64_t n)
-{
-	uint64_t low = n & UINT32_MAX;
-
-	if (here >= 24 && get(q + 8, 8) == n && get(q + 16, 8) == n)
-		return 24;
-	return here >= 16 && get(q + 8, 4) == low && get(q + 12, 4) == low ? 16 : 0;
-}
-
-/*
- * The end of the record whose data begins at `data`: the descriptor whose size field is its distance
- * from there.  Read forward in pieces, small ones first: most records are.  *found false: the file ends first.
- */
-static enum plim_status find_descriptor(struct ckpt *c, const struct zip *z, uint64_t data,
-					struct ckpt_extent *x, uint64_t *next, bool *found,
-					struct plim_err *err)
-{
-	size_t room = 0, got;
-	uint8_t *p = NULL;
-	enum plim_status st = PLIM_OK;
-
-	*found = false;
-	for (uint64_t at = data; !st && !*found && at < z->bytes; at += room) {
-		uint64_t left = z->bytes - at;
-		const uint8_t *q;
-
-		if (room < PIECE_BYTES) {
-			mem_free(c->mem, p, room ? room + 24 : 0, 1);
-			room = room ? PIECE_BYTES : 4096;
-			p = mem_new(c->mem, room + 24, 1, err);
-			if (!p)
-				return mem_status(err);
-		}
-		q = p;
-		st = ckpt_pread(c, z->file, z->base + at, p,
-				left < room + 24 ? (size_t)left : room + 24, &got, err);
-		while (!st && (q = memmem(q, got - (size_t)(q - p), "PK\7\10", 4))) {
-			uint64_t n = at + (uint64_t)(q - p) - data;
-			size_t size = descriptor_bytes(q, got - (size_t)(q - p), n);
-
-			if (size) {
-				x->crc = (uint32_t)get(q + 4, 4);
-				x->stored_bytes = x->bytes = n;
-				x->check = x->crc || !n ? CKPT_CHECK_CRC : CKPT_CHECK_OFF;
-				*next = data + n + size;
-				*found = true;
-				break;
-			}
-			q++;
-		}
-	}
-	mem_free(c->mem, p, room ? room + 24 : 0, 1);
-	return st;
-}
-
-/* One record by its local header at *at; *at moves behind it, *more false at the last one. */
-static enum plim_status salvage_record(struct ckpt *c, struct zip *z, uint64_t *at, bool *more,
-				       struct plim_err *err)
-{
-	struct ckpt_extent x = { .file = z->file, .check = CKPT_CHECK_CRC };
-	uint8_t p[LOCAL_BYTES], *name = NULL;
-	uint64_t name_n, data;
-	size_t got;
-	bool found = true;
-	enum plim_status st = ckpt_pread(c, z->file, z->base + *at, p, sizeof(p), &got, err);
-
-	*more = false;
-	if (st || got < sizeof(p) || memcmp(p, "PK\3\4", 4) != 0)
-		return st;
-	name_n = get(p + 26, 2);
-	data = *at + LOCAL_BYTES + name_n + get(p + 28, 2);
-	if (data > z->bytes)
-		return PLIM_OK;
-	st = model_read(c, z->file, z->base + *at + LOCAL_BYTES, name_n, 1 << 16, "a name", &name,
-			err);
-	x.name = model_string(c, (const char *)name, name_n, &st, err);
-	mem_free(c->mem, name, name_n, 1);
-	x.offset = z->base + data;
-	x.crc = (uint32_t)get(p + 14, 4);
-	x.stored_bytes = get(p + 18, 4);
-	x.deflated = get(p + 8, 2) == 8;
-	x.bytes = x.deflated ? get(p + 22, 4) : x.stored_bytes;
-	*at = data + x.stored_bytes;
-	if (!st && get(p + 6, 2) & FLAG_DESCRIPTOR)
-		st = find_descriptor(c, z, data, &x, at, &found, err);
-	if (!found || *at > z->bytes) {
-		x.state = CKPT_CUT;
-		x.bytes = x.stored_bytes = z->bytes - data;
-	} else {
-		c->whole_bytes += x.stored_bytes;
-		*more = true;
-	}
-	z->n++;
-	return st ? st : vec_push(c->mem, &c->extents, x, err);
-}
-
-enum plim_status zip_salvage(struct ckpt *c, uint32_t file, uint64_t base, uint64_t bytes,
-			     struct zip *z, struct plim_err *err)
-{
-	uint64_t at = 0;
-	bool more = true;
-	enum plim_status st = PLIM_OK;
-
-	*z = (struct zip){ .file = file,
-			   .base = base,
-			   .bytes = bytes,
-			   .first = (uint32_t)c->extents.n,
-			   .directory = bytes };
-	while (!st && more && z->n < CKPT_RECORDS)
-		st = salvage_record(c, z, &at, &more, err);
 	return st;
 }

@@ -86,6 +86,10 @@ enum plim_status heap_append(struct pickle_heap *h, struct pickle_value v,
 	}
 	if (!items && node->n) {
 		st = spell_out(h, node, n, err);
+	} else if (!items) { /* most never grow: tuples, calls */
+		node->items = mem_new(h->mem, n, sizeof(*values), err);
+		node->cap = node->items ? (uint32_t)n : 0;
+		st = node->items ? PLIM_OK : mem_status(err);
 	} else {
 		st = mem_grow(h->mem, &items, &cap, node->n + n, sizeof(*values), err);
 		node->items = items;

@@ -821,6 +821,15 @@ static enum plim_status op_call(struct pickle *p, const struct op *op, struct pl
 	return push_call(p, pop(p), args, kwargs, err);
 }
 
+static enum plim_status op_new(struct pickle *p, const struct op *op, struct plim_err *err)
+{
+	enum plim_status st = op_call(p, op, err);
+
+	if (!st)
+		p->heap->nodes.at[top(p)->bits].is_new = 1;
+	return st;
+}
+
 /* INST names its class, OBJ has it as the first value above the mark. */
 static enum plim_status op_object(struct pickle *p, const struct op *op, struct plim_err *err)
 {
@@ -971,8 +980,8 @@ const struct op pickle_ops[256] = {
 	['c'] = { "GLOBAL", op_global, 'c' },
 	[0x93] = { "STACK_GLOBAL", op_global, 0 },
 	['R'] = { "REDUCE", op_call, 2 },
-	[0x81] = { "NEWOBJ", op_call, 2 },
-	[0x92] = { "NEWOBJ_EX", op_call, 3 },
+	[0x81] = { "NEWOBJ", op_new, 2 },
+	[0x92] = { "NEWOBJ_EX", op_new, 3 },
 	['b'] = { "BUILD", op_build, 0 },
 	['i'] = { "INST", op_object, 'i' },
 	['o'] = { "OBJ", op_object, 'o' },

@@ -1,0 +1,340 @@
+/* What torch's rebuild functions make, as a table of what their arguments mean; and the storages below. */
+#include "walk.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- arguments ---- */
+
+static bool get_u64(struct pickle_value v, uint64_t *out)
+{
+	*out = v.bits;
+	return v.kind == PICKLE_UINT || (v.kind == PICKLE_INT && (int64_t)v.bits >= 0);
+}
+
+/* (2, 3) or torch.Size((2, 3)) */
+static bool get_sizes(const struct walk *w, struct pickle_value v, uint64_t *sizes, size_t *rank)
+{
+	char name[64];
+
+	if (v.kind == PICKLE_CALL &&
+	    !strcmp(walk_global(w, walk_part(w, v, PICKLE_CALL_CALLEE), name, sizeof(name)),
+		    "torch.Size"))
+		v = walk_arg(w, walk_part(w, v, PICKLE_CALL_ARGS), 0);
+	if (v.kind != PICKLE_TUPLE && v.kind != PICKLE_LIST)
+		return false;
+	*rank = pickle_len(w->heap, v);
+	for (size_t i = 0; i < *rank; i++)
+		if (*rank > CKPT_DIMS || !get_u64(pickle_item(w->heap, v, i), &sizes[i]))
+			return false;
+	return true;
+}
+
+static uint32_t name_id(struct walk *w, enum plim_status *st, struct plim_err *err)
+{
+	return w->name.n ? model_string(w->ckpt, w->name.at, w->name.n, st, err)
+			 : model_string(w->ckpt, "tensor", 6, st, err);
+}
+
+static enum plim_status malformed(struct walk *w, const char *what, struct plim_err *err)
+{
+	return model_find(w->ckpt, CKPT_BAD_FINDING, "malformed_tensor", PLIM_UNKNOWN, err,
+			  "'%.*s' %s", (int)(w->name.n < 200 ? w->name.n : 200),
+			  w->name.n ? w->name.at : "", what);
+}
+
+/* ---- storages ---- */
+
+/* ('storage', class, key, location, numel) of a persistent id. */
+static bool get_storage(const struct walk *w, struct pickle_value v, struct unpickle_storage *s)
+{
+	struct pickle_value id = v.kind == PICKLE_PERSID ? pickle_item(w->heap, v, 0) : v;
+	char name[128];
+	const char *class, *dot, *tag = walk_str(w, walk_arg(w, id, 0));
+	uint64_t n;
+
+	if (v.kind != PICKLE_PERSID || !tag || strcmp(tag, "storage") != 0)
+		return false;
+	class = walk_global(w, walk_arg(w, id, 1), name, sizeof(name));
+	dot = strrchr(class, '.');
+	s->dtype = dot && !strncmp(class, "torch.", 6) ? ckpt_dtype_of_storage(dot + 1) : NULL;
+	s->key = walk_str(w, walk_arg(w, id, 2));
+	s->location = walk_str(w, walk_arg(w, id, 3));
+	return s->dtype && s->key && get_u64(walk_arg(w, id, 4), &n) && n <= INT64_MAX / 128 &&
+	       (s->bytes = n * s->dtype->bits / 8, true);
+}
+
+/* Where in its storage, which dtype, which device: fills t for a tensor of `sizes`. */
+static enum plim_status place(struct walk *w, struct pickle_value storage, struct ckpt_tensor *t,
+			      struct unpickle_storage *s, bool *ok, struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	*ok = get_storage(w, storage, s);
+	if (!*ok)
+		return malformed(w, "has no storage that can be understood", err);
+	if (!t->dtype)
+		t->dtype = s->dtype;
+	if (s->location && w->location == CKPT_NONE)
+		t->location = model_string(w->ckpt, s->location, strlen(s->location), &st, err);
+	if (s->location && !strcmp(s->location, "meta"))
+		t->flags |= CKPT_META;
+	else if (!st)
+		st = w->u->storage(w->u->ctx, s, &t->extent, err);
+	return st;
+}
+
+/* ---- rebuild functions ---- */
+
+/* What stands where among a function's arguments; -1: not at all. */
+struct rebuild {
+	const char *name;
+	enum plim_status (*run)(struct walk *w, const struct rebuild *how, struct pickle_value args,
+				struct plim_err *err);
+	signed char offset, size, stride, grad, dtype, bits;
+	uint16_t flags;
+};
+
+static const struct ckpt_dtype *get_dtype(const struct walk *w, struct pickle_value v)
+{
+	char name[64];
+	const char *full = walk_global(w, v, name, sizeof(name));
+
+	return strncmp(full, "torch.", 6) ? NULL : ckpt_dtype_of_torch(full + 6);
+}
+
+static enum plim_status add(struct walk *w, struct ckpt_tensor *t, const uint64_t *sizes,
+			    const uint64_t *strides, uint64_t storage_bytes, struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+	uint64_t count, reach, bytes;
+
+	t->name = name_id(w, &st, err);
+	t->flags |= w->flags;
+	if (w->location != CKPT_NONE)
+		t->location = w->location;
+	if (st)
+		return st;
+	if (!(t->flags & CKPT_META) &&
+	    (!model_reach(sizes, strides, t->rank, t->offset, &count, &reach) ||
+	     __builtin_mul_overflow(reach, t->dtype->bits / 8, &bytes) || bytes > storage_bytes)) {
+		st = malformed(w, "reaches beyond its storage", err);
+		t->extent = CKPT_NONE;
+		t->offset = 0;
+	}
+	return st ? st : model_tensor(w->ckpt, *t, sizes, strides, NULL, err);
+}
+
+/* Conjugate and negative views are stored as they are, with a flag. */
+static bool has_bits(const struct walk *w, struct pickle_value v)
+{
+	struct pickle_value bit;
+
+	return v.kind == PICKLE_DICT &&
+	       ((pickle_get(w->heap, v, "conj", &bit) && walk_is_true(bit)) ||
+		(pickle_get(w->heap, v, "neg", &bit) && walk_is_true(bit)));
+}
+
+static enum plim_status strided(struct walk *w, const struct rebuild *how, struct pickle_value args,
+				struct plim_err *err)
+{
+	struct ckpt_tensor t = { .location = CKPT_NONE, .extent = CKPT_NONE, .flags = how->flags };
+	struct unpickle_storage s;
+	uint64_t sizes[CKPT_DIMS], strides[CKPT_DIMS];
+	size_t rank = 0, rank2 = 0;
+	bool ok = true;
+	enum plim_status st = PLIM_OK;
+
+	if (how->dtype >= 0) {
+		t.dtype = get_dtype(w, walk_arg(w, args, (size_t)how->dtype));
+		if (!t.dtype)
+			return malformed(w, "has a dtype that is not known", err);
+	}
+	if (!get_sizes(w, walk_arg(w, args, (size_t)how->size), sizes, &rank) ||
+	    !get_sizes(w, walk_arg(w, args, (size_t)how->stride), strides, &rank2) ||
+	    rank != rank2 ||
+	    (how->offset >= 0 && !get_u64(walk_arg(w, args, (size_t)how->offset), &t.offset)))
+		return malformed(w, "has a shape or strides that make no sense", err);
+	t.rank = (uint16_t)rank;
+	if (how->grad >= 0 && walk_is_true(walk_arg(w, args, (size_t)how->grad)))
+		t.flags |= CKPT_REQUIRES_GRAD;
+	if (how->bits >= 0 && has_bits(w, walk_arg(w, args, (size_t)how->bits)))
+		t.flags |= CKPT_CONJUGATE;
+	if (!(how->flags & CKPT_META))
+		st = place(w, walk_arg(w, args, 0), &t, &s, &ok, err);
+	if (!st && ok)
+		st = add(w, &t, sizes, strides, t.flags & CKPT_META ? 0 : s.bytes, err);
+	/* Scales and zero points of quantised channels are tensors of their own. */
+	if (!st && how->flags & CKPT_QUANTIZED)
+		st = walk_as(w, "quantizer", walk_arg(w, args, 4), err);
+	return st;
+}
+
+static enum plim_status parameter(struct walk *w, const struct rebuild *how,
+				  struct pickle_value args, struct plim_err *err)
+{
+	uint16_t before = w->flags;
+	enum plim_status st;
+
+	w->flags |= CKPT_PARAMETER | (walk_is_true(walk_arg(w, args, 1)) ? CKPT_REQUIRES_GRAD : 0);
+	st = walk_value(w, walk_arg(w, args, 0), err);
+	w->flags = before;
+	if (!st && how->flags)
+		st = walk_value(w, walk_arg(w, args, 3), err);
+	return st;
+}
+
+static enum plim_status from_cpu(struct walk *w, const struct rebuild *how,
+				 struct pickle_value args, struct plim_err *err)
+{
+	const char *device = walk_str(w, walk_arg(w, args, 2));
+	uint32_t before = w->location;
+	enum plim_status st = PLIM_OK;
+
+	(void)how;
+	if (device)
+		w->location = model_string(w->ckpt, device, strlen(device), &st, err);
+	if (!st)
+		st = walk_value(w, walk_arg(w, args, 0), err);
+	w->location = before;
+	return st;
+}
+
+/* The tensors that a sparse or nested one is made of. */
+static enum plim_status parts_of(struct walk *w, const char *const *names, size_t n,
+				 struct pickle_value args, struct plim_err *err)
+{
+	uint16_t before = w->flags;
+	enum plim_status st = PLIM_OK;
+
+	w->flags |= CKPT_PART;
+	for (size_t i = 0; !st && i < n; i++)
+		st = walk_as(w, names[i], walk_arg(w, args, i), err);
+	w->flags = before;
+	return st;
+}
+
+static enum plim_status sparse(struct walk *w, const struct rebuild *how, struct pickle_value args,
+			       struct plim_err *err)
+{
+	static const struct {
+		const char *layout, *parts[3];
+		size_t n;
+	} layouts[] = {
+		{ "torch.sparse_coo", { "indices", "values" }, 2 },
+		{ "torch.sparse_csr", { "crow_indices", "col_indices", "values" }, 3 },
+		{ "torch.sparse_bsr", { "crow_indices", "col_indices", "values" }, 3 },
+		{ "torch.sparse_csc", { "ccol_indices", "row_indices", "values" }, 3 },
+		{ "torch.sparse_bsc", { "ccol_indices", "row_indices", "values" }, 3 },
+	};
+	struct pickle_value layout = walk_arg(w, args, 0);
+	const char *name =
+		layout.kind == PICKLE_CALL
+			? walk_str(w, walk_arg(w, walk_part(w, layout, PICKLE_CALL_ARGS), 0))
+			: NULL;
+
+	(void)how;
+	for (size_t i = 0; name && i < sizeof(layouts) / sizeof(layouts[0]); i++)
+		if (!strcmp(name, layouts[i].layout))
+			return parts_of(w, layouts[i].parts, layouts[i].n, walk_arg(w, args, 1),
+					err);
+	return malformed(w, "is sparse in a layout that is not known", err);
+}
+
+static enum plim_status nested(struct walk *w, const struct rebuild *how, struct pickle_value args,
+			       struct plim_err *err)
+{
+	static const char *const names[] = { "buffer", "sizes", "strides", "storage_offsets" };
+
+	(void)how;
+	return parts_of(w, names, 4, args, err);
+}
+
+/* A shard on one rank: its own tensor under the whole's name. */
+static enum plim_status shard(struct walk *w, struct pickle_value local, struct plim_err *err)
+{
+	uint16_t before = w->flags;
+	enum plim_status st;
+
+	w->flags |= CKPT_SHARD;
+	st = walk_value(w, local, err);
+	w->flags = before;
+	return st ? st
+		  : model_find(w->ckpt, CKPT_WARN, "one_rank", PLIM_UNKNOWN, err,
+			       "'%.*s' is one rank's part of a DTensor: the rest is in other files",
+			       (int)(w->name.n < 200 ? w->name.n : 200), w->name.at);
+}
+
+/* (function, class, its arguments, state): a subclass, or a tensor with attributes. */
+static enum plim_status from_type(struct walk *w, const struct rebuild *how,
+				  struct pickle_value args, struct plim_err *err)
+{
+	struct pickle_value state = walk_arg(w, args, 3), local;
+	char name[128];
+	bool known;
+	enum plim_status st;
+
+	(void)how;
+	st = walk_rebuild(w, walk_global(w, walk_arg(w, args, 0), name, sizeof(name)),
+			  walk_arg(w, args, 2), &known, err);
+	if (!st && walk_as_dict(w, state).kind == PICKLE_DICT &&
+	    pickle_get(w->heap, state, "_local_tensor", &local))
+		return shard(w, local, err);
+	return st ? st : walk_value(w, state, err);
+}
+
+static enum plim_status nothing(struct walk *w, const struct rebuild *how, struct pickle_value args,
+				struct plim_err *err)
+{
+	(void)w;
+	(void)how;
+	(void)args;
+	(void)err;
+	return PLIM_OK;
+}
+
+/* torch/_utils.py and torch/_tensor.py: positions of offset, size, stride, requires_grad, dtype, metadata. */
+static const struct rebuild rebuilds[] = {
+	{ "torch._utils._rebuild_tensor_v2", strided, 1, 2, 3, 4, -1, 6, 0 },
+	{ "torch._utils._rebuild_tensor_v3", strided, 1, 2, 3, 4, 6, 7, 0 },
+	{ "torch._utils._rebuild_tensor", strided, 1, 2, 3, -1, -1, -1, 0 },
+	{ "torch._utils._rebuild_qtensor", strided, 1, 2, 3, 5, -1, -1, CKPT_QUANTIZED },
+	{ "torch._utils._rebuild_meta_tensor_no_storage", strided, -1, 1, 2, 3, 0, -1, CKPT_META },
+	{ "torch._utils._rebuild_parameter", parameter, 0, 0, 0, 0, 0, 0, 0 },
+	{ "torch._utils._rebuild_parameter_with_state", parameter, 0, 0, 0, 0, 0, 0, 1 },
+	{ "torch._utils._rebuild_sparse_tensor", sparse, 0, 0, 0, 0, 0, 0, 0 },
+	{ "torch._utils._rebuild_sparse_csr_tensor", sparse, 0, 0, 0, 0, 0, 0, 0 },
+	{ "torch._utils._rebuild_nested_tensor", nested, 0, 0, 0, 0, 0, 0, 0 },
+	{ "torch._utils._rebuild_device_tensor_from_cpu_tensor", from_cpu, 0, 0, 0, 0, 0, 0, 0 },
+	{ "torch._utils._rebuild_wrapper_subclass", nothing, 0, 0, 0, 0, 0, 0, 0 },
+	{ "torch._tensor._rebuild_from_type_v2", from_type, 0, 0, 0, 0, 0, 0, 0 },
+};
+
+enum plim_status walk_rebuild(struct walk *w, const char *name, struct pickle_value args,
+			      bool *known, struct plim_err *err)
+{
+	for (size_t i = 0; i < sizeof(rebuilds) / sizeof(rebuilds[0]); i++) {
+		*known = !strcmp(name, rebuilds[i].name);
+		if (*known)
+			return rebuilds[i].run(w, &rebuilds[i], args, err);
+	}
+	return PLIM_OK;
+}
+
+/* ---- bare storages ---- */
+
+enum plim_status walk_storage(struct walk *w, struct pickle_value v, struct plim_err *err)
+{
+	struct ckpt_tensor t = { .location = CKPT_NONE, .extent = CKPT_NONE, .rank = 1 };
+	const uint64_t one = 1;
+	struct unpickle_storage s;
+	uint64_t n;
+	bool ok;
+	enum plim_status st;
+
+	if (!get_storage(w, v, &s)) /* a module's source, or another program's id */
+		return walk_value(w, pickle_item(w->heap, v, 0), err);
+	st = place(w, v, &t, &s, &ok, err);
+	n = s.bytes * 8 / s.dtype->bits;
+	return st ? st : add(w, &t, &n, &one, s.bytes, err);
+}
