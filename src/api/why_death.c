@@ -114,12 +114,20 @@ static void tell_card(struct hold_lines *l, const struct messages_event *e,
 	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && known(t->outside))
 		hold_add(l,
 			 "%s of the card is neither free nor PyTorch's: another process's, or of "
-			 "this one outside PyTorch; this text does not tell whose (no NVML, or a "
-			 "release before 2.1)",
-			 why_size(a, t->outside));
+			 "this one outside PyTorch; this text does not tell whose (%s)",
+			 why_size(a, t->outside),
+			 o->own_listed ? "it was written in a container, whose processes have "
+					 "other numbers outside"
+				       : "no NVML, or a release before 2.1");
 	else if (t->bound_by == FINDINGS_BOUND_DEVICE && known(o->free))
 		hold_add(l, "the card was full: %s free of %s", why_size(a, o->free),
 			 known(o->total) ? why_size(b, o->total) : "it");
+	if (o->own_listed && known(o->this_process))
+		hold_add(l,
+			 "one of the processes in the text is this one, under the number that it "
+			 "has outside of its container: only so does %s of PyTorch's fit on the "
+			 "card beside what they hold",
+			 why_size(a, o->reserved));
 }
 
 static void tell_kill(struct hold_lines *l, const struct plim_why_death *d,

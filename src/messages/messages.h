@@ -21,6 +21,7 @@ struct messages_oom {
 	struct messages_bytes others; /* the other processes' together */
 	uint32_t device;              /* PLIM_UNKNOWN cut to 32 bits: not told */
 	uint32_t processes;           /* clauses about other processes */
+	uint32_t own_listed;          /* one of the clauses was about this process itself */
 	uint64_t line;                /* of the text, from 1 */
 };
 
