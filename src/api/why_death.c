@@ -293,7 +293,7 @@ static const struct {
 				   "by the host-memory limit of its job or container, not by the "
 				   "GPU" },
 	[MESSAGES_HOST_KILL] = { "KILLED FOR HOST MEMORY", NULL,
-				 "because the machine ran out, not the GPU" },
+				 "because the machine ran short of it, not the GPU" },
 	[MESSAGES_KILLED] = { "KILLED", NULL,
 			      "by SIGKILL: for host memory as a rule; by whom, the log does not "
 			      "tell" },
@@ -306,15 +306,19 @@ static const char *headline(struct plim_why *w, const struct plim_why_death *d,
 {
 	enum messages_class class = e->wording->class;
 	const char *request = headlines[class].request, *who = d->process ? d->process : "";
+	const char *what = headlines[class].what, *happened = headlines[class].happened;
 	char cause[160] = "", a[32];
 
 	if (class == MESSAGES_DEVICE)
 		tell_ranking(e, t, cause, sizeof(cause));
+	if (class == MESSAGES_CGROUP_KILL && !t->bound_certain) {
+		what = headlines[MESSAGES_HOST_KILL].what;
+		happened = "at the limit of its job or container as a rule, not by the GPU";
+	}
 	if (request && known(e->oom.tried))
 		request = why_size(a, e->oom.tried);
-	return hold_text(&w->hidden->hold, err, "%s: %s%s%s%s", headlines[class].what,
-			 request ? request : who, !request && *who ? ", " : "",
-			 headlines[class].happened, cause);
+	return hold_text(&w->hidden->hold, err, "%s: %s%s%s%s", what, request ? request : who,
+			 !request && *who ? ", " : "", happened, cause);
 }
 
 static enum plim_status fill_verdict(struct plim_why *w, const struct messages_event *e,

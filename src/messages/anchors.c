@@ -15,8 +15,12 @@ static const struct {
 	enum scan_special id;
 } specials[] = {
 	{ "File \"", SCAN_FRAME },
+	{ "File \\", SCAN_ESCAPED },
+	{ "\xe2\x94\x82 \xe2\x9d\xb1", SCAN_BOXED }, /* the edge of a box and Rich's mark */
 	{ "Traceback (most", SCAN_TRACEBACK },
 	{ "total_vm", SCAN_TABLE },
+	{ "checkpoint shards: ", SCAN_LOADING }, /* Transformers, vLLM */
+	{ "Loading weights: ", SCAN_LOADING },
 };
 #define SPECIALS (sizeof(specials) / sizeof(specials[0]))
 

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#define STOPPED_LINES 200 /* a signal further away is another matter */
+
 static int is_kill(const struct messages_event *e)
 {
 	enum messages_class c = e->wording->class;
@@ -55,6 +57,10 @@ static int tells_more(const struct messages_event *a, const struct messages_even
 {
 	if (tells_victim(a) != tells_victim(b))
 		return tells_victim(a);
+	/* a count of kills in a cgroup is less than who killed */
+	if (a->wording->sure != b->wording->sure && a->wording->class != MESSAGES_KILLED &&
+	    b->wording->class != MESSAGES_KILLED)
+		return a->wording->sure;
 	return a->wording->class < b->wording->class;
 }
 
@@ -96,7 +102,7 @@ static void join_kills(struct messages_log *log)
 		if (head == i ||
 		    (tells_victim(&at[i]) && !(head < i && same_process(&at[head], &at[i]))))
 			continue;
-		if (tells_more(&at[i], &at[head]))
+		if (tells_more(&at[i], &at[head]) || (i < head && !tells_more(&at[head], &at[i])))
 			join_into(log, head, i);
 		else
 			join_into(log, i, head);
@@ -152,6 +158,22 @@ static void join_followers(struct messages_log *log)
 	}
 }
 
+/* A bare SIGKILL near to who says that he ended the job is his. */
+static void join_stopped(struct messages_log *log)
+{
+	struct messages_event *at = log->events.at;
+
+	for (size_t i = 0; i < log->events.n; i++) {
+		for (size_t k = 0; at[i].wording->class == MESSAGES_STOPPED && k < log->events.n;
+		     k++)
+			if (at[k].joined == k && at[k].wording->class == MESSAGES_KILLED &&
+			    at[k].file == at[i].file &&
+			    at[k].line <= at[i].last_line + STOPPED_LINES &&
+			    at[i].line <= at[k].last_line + STOPPED_LINES)
+				join_into(log, k, i);
+	}
+}
+
 void messages_join(struct messages_log *log)
 {
 	for (size_t i = 0; i < log->events.n; i++)
@@ -160,4 +182,5 @@ void messages_join(struct messages_log *log)
 	join_details(log);
 	join_devices(log);
 	join_followers(log);
+	join_stopped(log);
 }

@@ -61,11 +61,12 @@ enum messages_class {
 	MESSAGES_HOST,   /* the machine refused memory, or had too little */
 	MESSAGES_CGROUP_KILL,
 	MESSAGES_HOST_KILL,
-	MESSAGES_KILLED, /* SIGKILL; by whom, it does not say */
-	MESSAGES_SHARED, /* /dev/shm */
-	MESSAGES_OTHER,  /* a failure that is not memory */
-	MESSAGES_DETAIL, /* adds to the kill that it belongs to */
-	MESSAGES_NOTHING /* looks like one and is none */
+	MESSAGES_KILLED,  /* SIGKILL; by whom, it does not say */
+	MESSAGES_SHARED,  /* /dev/shm */
+	MESSAGES_STOPPED, /* somebody ended it, by SIGKILL in the end, for another reason */
+	MESSAGES_OTHER,   /* a failure that is not memory */
+	MESSAGES_DETAIL,  /* adds to the kill that it belongs to */
+	MESSAGES_NOTHING  /* looks like one and is none */
 };
 
 struct messages_wording {

@@ -14,6 +14,7 @@
 #define AHEAD_BYTES ((size_t)8 << 10)
 #define LEAD_MAX_BYTES 160     /* in front of "out of memory", the most that belongs to it */
 #define STEP_BYTES (64u << 10) /* a progress further back is not told */
+#define LOADING_BYTES 2048     /* the same of weights that were being loaded */
 #define TRACES 32              /* ranks that may write their tracebacks among each other */
 #define BELOW_MAX 64           /* lines of other ranks between a frame and its line of code */
 #define TRACE_LINES 200 /* a message this far behind a traceback's last frame is not its own */
@@ -44,6 +45,7 @@ struct scan {
 	uint64_t origin;
 	uint64_t step, step_at; /* of the progress seen last, and where */
 	uint64_t stepped;       /* up to where it was looked for */
+	uint64_t loading_at;    /* of a bar of weights being loaded that is not full; 0: none */
 	struct plim_err *err;
 	enum plim_status status;
 };
@@ -161,14 +163,34 @@ static struct messages_event *kill_of(struct scan *s, struct messages_event *e)
 	return s->kill == SCAN_NONE ? NULL : &s->log->events.at[s->kill];
 }
 
+/* Does what it says come from the process that wrote the traceback in front of it? */
+static int has_trace(const struct messages_wording *w)
+{
+	return w->class < MESSAGES_DETAIL &&
+	       (w->family == MESSAGES_DATALOADER ||
+		(w->class != MESSAGES_CGROUP_KILL && w->class != MESSAGES_HOST_KILL &&
+		 w->class != MESSAGES_KILLED));
+}
+
+/* Who is killed writes no traceback; what it did last may tell. */
+static void take_loading(const struct scan *s, struct messages_event *e)
+{
+	uint64_t here = s->origin + (uint64_t)(s->start - s->from) + 1;
+
+	if (s->loading_at && here - s->loading_at <= LOADING_BYTES &&
+	    e->trace.moment == MESSAGES_MOMENT_UNKNOWN && e->wording->class <= MESSAGES_SHARED)
+		e->trace.moment = MESSAGES_LOADING;
+}
+
 static void event_place(struct scan *s, struct messages_event *e)
 {
 	e->file = s->file;
 	e->line = e->last_line = s->line;
 	e->times = 1;
 	scan_event_rank(e, rank_of(s));
-	if (e->wording->class < MESSAGES_DETAIL)
+	if (has_trace(e->wording))
 		take_trace(s, e);
+	take_loading(s, e);
 	snprintf(e->text, sizeof(e->text), "%s", s->now.text + s->now.body);
 }
 
@@ -267,6 +289,16 @@ static void frame(struct scan *s)
 	scan_trace_frame(&t->trace, &s->now, line_below(s));
 }
 
+static void odd_frame(struct scan *s, enum scan_special id, const char *at)
+{
+	struct open_trace *t = trace_of(s);
+
+	if (id == SCAN_ESCAPED
+		    ? scan_frame_escaped(&t->trace, at, s->end, s->now.rank)
+		    : scan_frame_boxed(&t->trace, s->from, s->start, s->stop, s->now.rank))
+		t->last_line = s->line;
+}
+
 static void traceback(struct scan *s, const char *at)
 {
 	struct open_trace *t = trace_of(s);
@@ -276,6 +308,17 @@ static void traceback(struct scan *s, const char *at)
 	t->last_line = s->line;
 	if (step != PLIM_UNKNOWN)
 		t->progress = step;
+}
+
+/* "Loading checkpoint shards:  33%|": the weights are being loaded until it stands at 100. */
+static void loading(struct scan *s, const char *at)
+{
+	const char *percent = memchr(at, '%', (size_t)(s->stop - at));
+
+	if (percent)
+		s->loading_at = percent - at >= 3 && !memcmp(percent - 3, "100", 3)
+					? 0
+					: s->origin + (uint64_t)(at - s->from) + 1;
 }
 
 /* A table's head: its rows follow. */
@@ -303,8 +346,11 @@ static void look_at(struct scan *s, int16_t entry, const char *at)
 
 		switch (id) {
 		case SCAN_FRAME: frame(s); break;
+		case SCAN_ESCAPED:
+		case SCAN_BOXED: odd_frame(s, (enum scan_special)id, at); break;
 		case SCAN_TRACEBACK: traceback(s, at); break;
 		case SCAN_TABLE: table(s); break;
+		case SCAN_LOADING: loading(s, at); break;
 		default: try_row(s, id, at);
 		}
 	}

@@ -88,7 +88,14 @@ extern const struct messages_wording scan_table_wording;
 /* ---- the search ---- */
 
 /* Rows and what else is searched for; ids from SCAN_FRAME on are no rows. */
-enum scan_special { SCAN_FRAME = 0x4000, SCAN_TRACEBACK, SCAN_TABLE };
+enum scan_special {
+	SCAN_FRAME = 0x4000,
+	SCAN_ESCAPED,
+	SCAN_BOXED,
+	SCAN_TRACEBACK,
+	SCAN_TABLE,
+	SCAN_LOADING
+};
 
 /* Two letters of a text decide how far to go; `head` is the first of the entries that may begin. */
 struct scan_anchors {
@@ -118,6 +125,14 @@ void scan_trace_start(struct messages_trace *t);
 /* A line `File "x.py", line 3, in f` and the line of code below it (may be NULL). */
 void scan_trace_frame(struct messages_trace *t, const struct scan_line *line,
 		      const struct scan_line *source);
+/* The same of a frame at `at` whose quotes are escaped, in a JSON string: 0: it is none. */
+int scan_frame_escaped(struct messages_trace *t, const char *at, const char *end, uint32_t rank);
+/*
+ * The same of the box that Rich draws: [at, stop) is the marked line of code, its frame stands some
+ * lines above it, not before `from`.
+ */
+int scan_frame_boxed(struct messages_trace *t, const char *from, const char *at, const char *stop,
+		     uint32_t rank);
 /* The last training step that a progress bar or a line tells in a text, and *most of all of them. */
 uint64_t scan_progress(const char *text, size_t n, uint64_t *most); /* PLIM_UNKNOWN: none */
 

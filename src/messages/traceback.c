@@ -14,6 +14,7 @@ static const char *const not_the_users[] = {
 	"<string>",
 	"<__array_function__",
 	"/importlib/",
+	"/bin/", /* torchrun, deepspeed, accelerate */
 	"runpy.py",
 	"/torch/nn/",
 	"/torch/autograd/",
@@ -57,6 +58,7 @@ static const struct cue {
 	{ MESSAGES_LOADING, NULL, "load_model", NULL },
 	{ MESSAGES_LOADING, NULL, "load_weights", NULL },
 	{ MESSAGES_LOADING, NULL, "dispatch_model", NULL },
+	{ MESSAGES_LOADING, "vllm/", "initialize_model", NULL },
 	{ MESSAGES_LOADING, "torch/nn/modules/module.py", "_apply", NULL },
 	{ MESSAGES_LOADING, "torch/nn/modules/module.py", "convert", NULL },
 	{ MESSAGES_BACKWARD, "torch/autograd/", "backward", NULL },
@@ -73,6 +75,7 @@ static const struct cue {
 	{ MESSAGES_EVAL, NULL, "test_step", NULL },
 	{ MESSAGES_EVAL, NULL, "eval_", NULL },
 	{ MESSAGES_FORWARD, NULL, "forward", NULL },
+	{ MESSAGES_FORWARD, NULL, "training_step", NULL },
 	{ MESSAGES_FORWARD, "torch/nn/modules/module.py", "_call_impl", NULL },
 	{ MESSAGES_DATA, "torch/utils/data/", NULL, NULL },
 	{ MESSAGES_DATA, NULL, "collate", NULL },
@@ -110,20 +113,33 @@ static void copy_start(char *to, size_t size, const char *from, size_t n)
 	to[n] = 0;
 }
 
-/* A line of code, if it is one: neither the next frame nor the marks below a line. */
-static void read_source(struct messages_frame *f, const struct scan_line *source)
+/*
+ * Where a line of code is indented below its frame; NULL: it is not.  What loggers put in front of
+ * lines is as long for both.
+ */
+static const char *code_start(const struct scan_line *frame, const struct scan_line *source)
 {
-	const char *p, *end;
+	const char *file = memmem(frame->text, frame->n, "File \"", 6);
+	size_t at = (size_t)(file - frame->text);
+	const char *p = source->text + source->body;
 
-	if (!source)
+	if (at >= 2 && source->n > at + 2 && !memcmp(source->text + at - 2, "    ", 4))
+		p = source->text + at - 2;
+	return *p == ' ' || *p == '\t' ? p : NULL;
+}
+
+/* A line of code, if it is one: neither the next frame nor the marks below a line. */
+static void read_source(struct messages_frame *f, const struct scan_line *frame,
+			const struct scan_line *source)
+{
+	const char *p = source ? code_start(frame, source) : NULL, *end;
+
+	if (!p)
 		return;
-	p = source->text + source->body;
 	end = source->text + source->n;
 	while (p < end && (*p == ' ' || *p == '\t'))
 		p++;
-	/* it is indented below its frame */
-	if (p == source->text + source->body || !strncmp(p, "File \"", 6) ||
-	    strspn(p, "^~ ") == (size_t)(end - p))
+	if (!strncmp(p, "File \"", 6) || strspn(p, "^~ ") == (size_t)(end - p))
 		return;
 	copy_start(f->source, sizeof(f->source), p, (size_t)(end - p));
 }
@@ -152,7 +168,7 @@ static int read_frame(struct messages_frame *f, const struct scan_line *line,
 		p += sizeof(in) - 1;
 		copy_start(f->function, sizeof(f->function), p, (size_t)(end - p));
 	}
-	read_source(f, source);
+	read_source(f, line, source);
 	return 1;
 }
 
@@ -190,6 +206,11 @@ void scan_trace_frame(struct messages_trace *t, const struct scan_line *line,
 	t->frames += t->frames < UINT32_MAX;
 	if (is_users(f.file))
 		t->user = f;
+	/* Lightning's step calls all of forward and backward: what is inside counts */
+	if (strstr(f.source, "closure()")) {
+		t->moment = MESSAGES_MOMENT_UNKNOWN;
+		return;
+	}
 	cue = find_cue(&f);
 	if (cue < CUES && rank_of(cues[cue].moment) < rank_of(t->moment)) {
 		t->moment = cues[cue].moment;
