@@ -142,11 +142,11 @@ static void tell_kill(struct hold_lines *l, const struct plim_why_death *d,
 		hold_add(l, "%s%s held %s of memory of its own when it was killed",
 			 d->process ? d->process : "the process", pid, why_size(a, e->rss));
 	if (known(e->used) && known(e->limit))
-		hold_add(l, "%s was used of a limit of %s%s%s", why_size(a, e->used),
-			 why_size(b, e->limit), d->group ? ", of " : "", d->group ? d->group : "");
+		hold_add(l, "%s was used of a limit of %s", why_size(a, e->used),
+			 why_size(b, e->limit));
 	else if (known(e->used))
 		hold_add(l, "the job used %s", why_size(a, e->used));
-	if (e->table_processes)
+	if (e->table_processes > 1)
 		hold_add(l, "the %llu processes of the kernel's table held %s together",
 			 (unsigned long long)e->table_processes,
 			 report_size(a, e->table_rss_bytes));

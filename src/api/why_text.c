@@ -198,6 +198,7 @@ static void whole(struct text *t, const struct plim_why *w, const struct plim_wh
 	moment_line(t, d);
 	name_line(t, "at", d->frame);
 	name_line(t, "", d->source);
+	name_line(t, "group", d->group);
 	ranks_line(t, d);
 	where_line(t, w, d);
 	out_list(t, "Why", v->evidence, v->evidence_count);

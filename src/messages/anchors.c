@@ -19,6 +19,8 @@ static const struct {
 	{ "\xe2\x94\x82 \xe2\x9d\xb1", SCAN_BOXED }, /* the edge of a box and Rich's mark */
 	{ "Traceback (most", SCAN_TRACEBACK },
 	{ "total_vm", SCAN_TABLE },
+	{ "MaxRSS", SCAN_SACCT },
+	{ "Limits:", SCAN_LIMITS },
 	{ "checkpoint shards: ", SCAN_LOADING }, /* Transformers, vLLM */
 	{ "Loading weights: ", SCAN_LOADING },
 };

@@ -28,6 +28,34 @@ struct messages_oom {
 /* The first one in a text of a few KiB; 0 when there is none. */
 int messages_parse_oom(const char *text, size_t n, struct messages_oom *out);
 
+/* ---- the kernel's lines about a kill ---- */
+
+enum messages_constraint {
+	MESSAGES_CONSTRAINT_UNKNOWN,
+	MESSAGES_CONSTRAINT_MACHINE,
+	MESSAGES_CONSTRAINT_CGROUP,
+	MESSAGES_CONSTRAINT_CPUSET,
+	MESSAGES_CONSTRAINT_POLICY
+};
+
+/* Names are parts of the line; "" and PLIM_UNKNOWN: it does not tell. */
+struct messages_kill {
+	uint64_t pid;
+	enum messages_constraint constraint;
+	const char *process, *group;
+	size_t process_n, group_n;
+	uint64_t virtual_bytes, anon_bytes, file_bytes, shmem_bytes;
+};
+
+/* "oom-kill:constraint=CONSTRAINT_MEMCG,...,task=python,pid=12,uid=0": why, and who will be; 0: not that. */
+int messages_kill_reason(const char *line, size_t n, struct messages_kill *out);
+
+/*
+ * "Memory cgroup out of memory: Killed process 12 (python) total-vm:34kB, anon-rss:..."; 0: not that.
+ * Older kernels announce it in a line without sizes before.
+ */
+int messages_kill_done(const char *line, size_t n, struct messages_kill *out);
+
 /* ---- everything else ---- */
 
 /* Who wrote it. */

@@ -12,6 +12,7 @@
 #define BEHIND_BYTES ((size_t)4 << 10)
 /* What must follow an anchor in the window, unless the input ends: a message with all its clauses. */
 #define AHEAD_BYTES ((size_t)8 << 10)
+#define LISTED_BYTES (AHEAD_BYTES - SCAN_LINE_BYTES) /* below a line that is no longer than one */
 #define LEAD_MAX_BYTES 160     /* in front of "out of memory", the most that belongs to it */
 #define STEP_BYTES (64u << 10) /* a progress further back is not told */
 #define LOADING_BYTES 2048     /* the same of weights that were being loaded */
@@ -223,6 +224,8 @@ static void flush(struct scan *s)
 	s->flushed_at = s->found_at;
 	if (e->wording->class == MESSAGES_NOTHING)
 		return;
+	if (scan_event_is_kernels(e))
+		scan_kill_numbers(e, &s->now);
 	event_place(s, e);
 	if (e->wording == &scan_wordings[SCAN_ROW_PYTORCH]) {
 		s->log->newest = e->oom;
@@ -289,13 +292,19 @@ static void frame(struct scan *s)
 	scan_trace_frame(&t->trace, &s->now, line_below(s));
 }
 
+/* As far back as every window shows it. */
+static const char *seen_from(const struct scan *s, const char *at)
+{
+	return at - s->from > (ptrdiff_t)BEHIND_BYTES ? at - BEHIND_BYTES : s->from;
+}
+
 static void odd_frame(struct scan *s, enum scan_special id, const char *at)
 {
 	struct open_trace *t = trace_of(s);
 
 	if (id == SCAN_ESCAPED
 		    ? scan_frame_escaped(&t->trace, at, s->end, s->now.rank)
-		    : scan_frame_boxed(&t->trace, s->from, s->start, s->stop, s->now.rank))
+		    : scan_frame_boxed(&t->trace, seen_from(s, at), s->start, s->stop, s->now.rank))
 		t->last_line = s->line;
 }
 
@@ -336,6 +345,53 @@ static void table(struct scan *s)
 		s->columns = columns;
 }
 
+/* What stands below the line that is looked at, as far as every window shows it. */
+static const char *below_end(const struct scan *s)
+{
+	return s->end - s->stop > (ptrdiff_t)LISTED_BYTES ? s->stop + LISTED_BYTES : s->end;
+}
+
+static void listed(struct scan *s, struct messages_event *e, const char *text, uint32_t below)
+{
+	event_place(s, e);
+	if (text)
+		snprintf(e->text, sizeof(e->text), "%s", text);
+	e->line = e->last_line = s->line + below;
+	take(s, e);
+}
+
+static void take_job(void *ctx, const struct scan_job *job)
+{
+	struct scan *s = ctx;
+	struct messages_event e;
+
+	scan_event_start(&e);
+	e.wording = job->wording;
+	e.used = job->used;
+	e.limit = job->limit;
+	memcpy(e.group, job->id, sizeof(job->id));
+	if (!s->status)
+		listed(s, &e, job->text, job->below);
+}
+
+/* "MaxRSSNode" may be another column of the same head. */
+static void sacct(struct scan *s, const char *at)
+{
+	if (at == memmem(s->start, (size_t)(s->stop - s->start), "MaxRSS", 6))
+		scan_sacct(&s->now, s->stop, below_end(s), take_job, s);
+}
+
+static void limits(struct scan *s)
+{
+	struct messages_event e;
+	uint32_t below;
+
+	scan_event_start(&e);
+	e.wording = &scan_limits_wording;
+	if (scan_limits(s->stop, below_end(s), &e.limit, &below))
+		listed(s, &e, NULL, below);
+}
+
 /* All that may begin at an anchor of the current line. */
 static void look_at(struct scan *s, int16_t entry, const char *at)
 {
@@ -351,6 +407,8 @@ static void look_at(struct scan *s, int16_t entry, const char *at)
 		case SCAN_TRACEBACK: traceback(s, at); break;
 		case SCAN_TABLE: table(s); break;
 		case SCAN_LOADING: loading(s, at); break;
+		case SCAN_SACCT: sacct(s, at); break;
+		case SCAN_LIMITS: limits(s); break;
 		default: try_row(s, id, at);
 		}
 	}
@@ -372,7 +430,7 @@ static int in_line(const struct scan *s, const char *at)
 
 static void open_line(struct scan *s, const char *at)
 {
-	const char *from = at - s->from > (ptrdiff_t)BEHIND_BYTES ? at - BEHIND_BYTES : s->from;
+	const char *from = seen_from(s, at);
 	const char *end = s->end - at > SCAN_LINE_BYTES ? at + SCAN_LINE_BYTES : s->end;
 
 	flush(s);

@@ -54,6 +54,8 @@ uint32_t scan_event_repeat(struct messages_log *log, const struct messages_event
 enum plim_status scan_event_add(struct messages_log *log, const struct messages_event *e,
 				struct plim_err *err);
 int scan_event_is_kernels(const struct messages_event *e);
+/* What a line of the kernel tells of a kill. */
+void scan_kill_numbers(struct messages_event *e, const struct scan_line *line);
 /* What a line adds to the kill that is being told. */
 void scan_kill_detail(struct messages_event *k, const struct messages_event *e);
 /* Whom it killed: completes the event that its details began (SCAN_NONE: none); 0: it is a new one. */
@@ -94,7 +96,9 @@ enum scan_special {
 	SCAN_BOXED,
 	SCAN_TRACEBACK,
 	SCAN_TABLE,
-	SCAN_LOADING
+	SCAN_LOADING,
+	SCAN_SACCT,
+	SCAN_LIMITS
 };
 
 /* Two letters of a text decide how far to go; `head` is the first of the entries that may begin. */
@@ -146,5 +150,24 @@ int scan_table_head(const struct scan_line *line, struct scan_columns *c);
 /* 0: the line is no row, the table has ended. */
 int scan_table_row(const struct scan_line *line, const struct scan_columns *c,
 		   struct messages_event *e);
+
+/* ---- what schedulers list ---- */
+
+/* A job of a table of sacct, if its state says why it ended. */
+struct scan_job {
+	char id[64];
+	const struct messages_wording *wording;
+	struct messages_bytes used, limit; /* MaxRSS of its largest step, ReqMem */
+	uint32_t below;                    /* lines below the table's head */
+	char text[256];                    /* of its first row, the end cut */
+};
+typedef void scan_job_fn(void *ctx, const struct scan_job *job);
+/* [p, end) is what stands behind the head's line. */
+void scan_sacct(const struct scan_line *head, const char *p, const char *end, scan_job_fn *each,
+		void *ctx);
+
+/* The memory of a "Limits:" of kubectl describe, in the lines behind it; 0: there is none. */
+int scan_limits(const char *p, const char *end, struct messages_bytes *limit, uint32_t *below);
+extern const struct messages_wording scan_limits_wording;
 
 #endif
