@@ -17,6 +17,11 @@ static const struct {
 	{ "File \"", SCAN_FRAME },
 	{ "File \\", SCAN_ESCAPED },
 	{ "\xe2\x94\x82 \xe2\x9d\xb1", SCAN_BOXED }, /* the edge of a box and Rich's mark */
+	{ "File /", SCAN_NOTEBOOK },
+	{ "File ~", SCAN_NOTEBOOK },
+	{ "Cell In[", SCAN_NOTEBOOK },
+	{ "<ipython-input-", SCAN_NOTEBOOK },
+	{ "-packages/", SCAN_NOTEBOOK },
 	{ "Traceback (most", SCAN_TRACEBACK },
 	{ "total_vm", SCAN_TABLE },
 	{ "MaxRSS", SCAN_SACCT },

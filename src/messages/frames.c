@@ -1,7 +1,8 @@
 /*
  * Frames of a traceback that do not stand as Python writes them: escaped inside of a JSON string, as
- * log shippers send them, and in the box that Rich draws (also Typer's and Lightning's).  Both
- * are laid out again as the two lines that Python would have written.
+ * log shippers send them; in the box that Rich draws (also Typer's and Lightning's); and as IPython
+ * shows them in notebooks.  All are laid out again as the two lines that Python would have
+ * written.
  */
 #include "scan.h"
 
@@ -9,8 +10,13 @@
 
 #define ESCAPES_MAX 15 /* backslashes in front of a quote: a string in a string in a string */
 #define BOX_LINES 12   /* between a frame of a box and its marked line of code, at most */
+#define ARROW_LINES 10 /* between a frame of a notebook and its marked line, at most */
 #define BOX_EDGE "\xe2\x94\x82" /* the vertical line */
 #define BOX_MARK "\xe2\x9d\xb1" /* stands in front of the line that was running */
+
+struct span {
+	const char *at, *end;
+};
 
 static void add(struct scan_line *l, const char *bytes, size_t n)
 {
@@ -27,6 +33,18 @@ static void start(struct scan_line *l, uint32_t rank)
 	l->n = l->body = 0;
 	l->text[0] = 0;
 	l->rank = rank;
+}
+
+/* The line that Python writes. */
+static void put_frame(struct scan_line *l, struct span file, struct span number,
+		      struct span function)
+{
+	add(l, "File \"", 6);
+	add(l, file.at, (size_t)(file.end - file.at));
+	add(l, "\", line ", 8);
+	add(l, number.at, (size_t)(number.end - number.at));
+	add(l, ", in ", 5);
+	add(l, function.at, (size_t)(function.end - function.at));
 }
 
 /* ---- escaped ---- */
@@ -127,10 +145,11 @@ static const char *last_of(const char *p, const char *end, const char *what)
 }
 
 /* "/home/u/train.py:180 in main" into the line that Python writes; 0: it is no such line. */
-static int box_frame(const char *p, const char *end, const char *more, const char *more_end,
-		     struct scan_line *frame)
+/* `more`: the next line, where a narrow box puts the function's name. */
+static int box_frame(const char *p, const char *end, struct span more, struct scan_line *frame)
 {
 	const char *in = last_of(p, end, " in"), *number;
+	struct span function;
 
 	if (!in || (in + 3 < end && in[3] != ' '))
 		return 0;
@@ -138,15 +157,8 @@ static int box_frame(const char *p, const char *end, const char *more, const cha
 		;
 	if (number == in || number - p < 2 || number[-1] != ':')
 		return 0;
-	add(frame, "File \"", 6);
-	add(frame, p, (size_t)(number - 1 - p));
-	add(frame, "\", line ", 8);
-	add(frame, number, (size_t)(in - number));
-	add(frame, ", in ", 5);
-	if (in + 4 < end)
-		add(frame, in + 4, (size_t)(end - in - 4));
-	else /* a narrow box: the function's name is on the next line */
-		add(frame, more, (size_t)(more_end - more));
+	function = in + 4 < end ? (struct span){ in + 4, end } : more;
+	put_frame(frame, (struct span){ p, number - 1 }, (struct span){ number, in }, function);
 	return 1;
 }
 
@@ -172,7 +184,8 @@ int scan_frame_boxed(struct messages_trace *t, const char *from, const char *at,
 		     uint32_t rank)
 {
 	struct scan_line line, frame, source;
-	const char *p, *end, *more, *more_end;
+	struct span more = { NULL, NULL };
+	const char *p, *end;
 
 	scan_line_clean(&line, at, stop, at);
 	if (!inside(&line, &p, &end))
@@ -180,7 +193,6 @@ int scan_frame_boxed(struct messages_trace *t, const char *from, const char *at,
 	start(&frame, rank);
 	start(&source, rank);
 	box_source(p, end, &source);
-	more = more_end = "";
 	for (int i = 0; i < BOX_LINES && at > from; i++) {
 		struct scan_line above;
 
@@ -192,13 +204,119 @@ int scan_frame_boxed(struct messages_trace *t, const char *from, const char *at,
 			continue;
 		if (!inside(&above, &p, &end))
 			return 0;
-		if (box_frame(p, end, more, more_end, &frame)) {
+		if (box_frame(p, end, more, &frame)) {
 			scan_trace_frame(t, &frame, &source);
 			return 1;
 		}
-		more = line.text; /* the marked line is done with */
-		more_end = more + (end - p);
-		memcpy(line.text, p, (size_t)(end - p));
+		memcpy(line.text, p, (size_t)(end - p)); /* the marked line is done with */
+		more = (struct span){ line.text, line.text + (end - p) };
 	}
 	return 0;
+}
+
+/* ---- in a notebook ---- */
+
+static struct span digits_at(const char *p, const char *end)
+{
+	struct span s = { p, p };
+
+	while (s.end < end && *s.end >= '0' && *s.end <= '9')
+		s.end++;
+	return s;
+}
+
+/* "in Tensor.backward(self, gradient)": the name in front of its arguments. */
+static struct span function_at(const char *p, const char *end)
+{
+	struct span s = { p, p };
+
+	while (s.end < end && *s.end != '(')
+		s.end++;
+	return s;
+}
+
+/*
+ * "File /a/b.py:525, in f(x)", "Cell In[5], line 3, in f(x)" of IPython 8; "/a/b.py in f(x)" and
+ * "<ipython-input-5-0a1b> in <module>" before, whose numbers stand at the arrow below only.
+ */
+static int notebook_frame(const struct scan_line *l, struct span *file, struct span *number,
+			  struct span *function)
+{
+	const char *p = l->text + l->body, *end = l->text + l->n,
+		   *in = memmem(p, (size_t)(end - p), " in ", 4);
+
+	*function = in ? function_at(in + 4, end) : (struct span){ end, end };
+	if (!strncmp(p, "File ", 5)) {
+		const char *stop = in && in[-1] == ',' ? in - 1 : end;
+
+		*number = (struct span){ stop, stop };
+		while (number->at > p && number->at[-1] >= '0' && number->at[-1] <= '9')
+			number->at--;
+		if (number->at == stop || number->at[-1] != ':')
+			return 0;
+		*file = (struct span){ p + 5, number->at - 1 };
+		return 1;
+	}
+	if (!strncmp(p, "Cell In[", 8)) {
+		const char *line = memmem(p, (size_t)(end - p), "], line ", 8);
+
+		if (!line)
+			return 0;
+		*file = (struct span){ p, line + 1 };
+		*number = digits_at(line + 8, end);
+		return number->end > number->at;
+	}
+	if (!in || (*p != '/' && strncmp(p, "<ipython-input-", 15)) ||
+	    memchr(p, ' ', (size_t)(in - p)))
+		return 0;
+	*file = (struct span){ p, in };
+	*number = (struct span){ end, end };
+	return 1;
+}
+
+/* "--> 525     torch.autograd.backward(": the number, and the code into *source. */
+static int arrow(const struct scan_line *l, struct span *number, struct scan_line *source)
+{
+	const char *p = l->text + l->body, *end = l->text + l->n;
+	size_t dashes;
+
+	p = behind_blanks(p, end);
+	dashes = strspn(p, "-");
+	if (!dashes || p[dashes] != '>')
+		return 0;
+	*number = digits_at(behind_blanks(p + dashes + 1, end), end);
+	if (number->at == number->end)
+		return 0;
+	p = behind_blanks(number->end, end);
+	add(source, "    ", 4);
+	add(source, p, (size_t)(end - p));
+	return 1;
+}
+
+int scan_frame_notebook(struct messages_trace *t, const struct scan_line *line, const char *p,
+			const char *end)
+{
+	struct scan_line frame, source, below;
+	struct span file, number, function, marked;
+
+	if (!notebook_frame(line, &file, &number, &function))
+		return 0;
+	start(&frame, line->rank);
+	start(&source, line->rank);
+	for (int i = 0; i < ARROW_LINES && p < end; i++) {
+		const char *from = p + 1;
+
+		from += *p == '\r' && from < end && *from == '\n';
+		p = scan_line_end(from, end);
+		scan_line_clean(&below, from, p, from);
+		if (arrow(&below, &marked, &source)) {
+			number = number.at == number.end ? marked : number;
+			break;
+		}
+	}
+	if (number.at == number.end)
+		return 0;
+	put_frame(&frame, file, number, function);
+	scan_trace_frame(t, &frame, &source);
+	return 1;
 }

@@ -178,7 +178,7 @@ static void take_loading(const struct scan *s, struct messages_event *e)
 {
 	uint64_t here = s->origin + (uint64_t)(s->start - s->from) + 1;
 
-	if (s->loading_at && here - s->loading_at <= LOADING_BYTES &&
+	if (s->loading_at && s->loading_at + LOADING_BYTES >= here &&
 	    e->trace.moment == MESSAGES_MOMENT_UNKNOWN && e->wording->class <= MESSAGES_SHARED)
 		e->trace.moment = MESSAGES_LOADING;
 }
@@ -292,20 +292,41 @@ static void frame(struct scan *s)
 	scan_trace_frame(&t->trace, &s->now, line_below(s));
 }
 
+/* What stands below the line that is looked at, as far as every window shows it. */
+static const char *below_end(const struct scan *s)
+{
+	return s->end - s->stop > (ptrdiff_t)LISTED_BYTES ? s->stop + LISTED_BYTES : s->end;
+}
+
 /* As far back as every window shows it. */
 static const char *seen_from(const struct scan *s, const char *at)
 {
 	return at - s->from > (ptrdiff_t)BEHIND_BYTES ? at - BEHIND_BYTES : s->from;
 }
 
+static int read_odd(struct scan *s, enum scan_special id, const char *at, struct messages_trace *t)
+{
+	switch (id) {
+	case SCAN_ESCAPED: return scan_frame_escaped(t, at, s->end, s->now.rank);
+	case SCAN_BOXED:
+		return scan_frame_boxed(t, seen_from(s, at), s->start, s->stop, s->now.rank);
+	default: return scan_frame_notebook(t, &s->now, s->stop, below_end(s));
+	}
+}
+
 static void odd_frame(struct scan *s, enum scan_special id, const char *at)
 {
-	struct open_trace *t = trace_of(s);
+	struct messages_trace t;
+	struct open_trace *open = find_trace(s);
 
-	if (id == SCAN_ESCAPED
-		    ? scan_frame_escaped(&t->trace, at, s->end, s->now.rank)
-		    : scan_frame_boxed(&t->trace, seen_from(s, at), s->start, s->stop, s->now.rank))
-		t->last_line = s->line;
+	scan_trace_start(&t);
+	if (open)
+		t = open->trace;
+	if (!read_odd(s, id, at, &t))
+		return;
+	open = trace_of(s);
+	open->trace = t;
+	open->last_line = s->line;
 }
 
 static void traceback(struct scan *s, const char *at)
@@ -343,12 +364,6 @@ static void table(struct scan *s)
 	event_place(s, &e);
 	if (kill_of(s, &e))
 		s->columns = columns;
-}
-
-/* What stands below the line that is looked at, as far as every window shows it. */
-static const char *below_end(const struct scan *s)
-{
-	return s->end - s->stop > (ptrdiff_t)LISTED_BYTES ? s->stop + LISTED_BYTES : s->end;
 }
 
 static void listed(struct scan *s, struct messages_event *e, const char *text, uint32_t below)
@@ -403,7 +418,8 @@ static void look_at(struct scan *s, int16_t entry, const char *at)
 		switch (id) {
 		case SCAN_FRAME: frame(s); break;
 		case SCAN_ESCAPED:
-		case SCAN_BOXED: odd_frame(s, (enum scan_special)id, at); break;
+		case SCAN_BOXED:
+		case SCAN_NOTEBOOK: odd_frame(s, (enum scan_special)id, at); break;
 		case SCAN_TRACEBACK: traceback(s, at); break;
 		case SCAN_TABLE: table(s); break;
 		case SCAN_LOADING: loading(s, at); break;

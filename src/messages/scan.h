@@ -94,6 +94,7 @@ enum scan_special {
 	SCAN_FRAME = 0x4000,
 	SCAN_ESCAPED,
 	SCAN_BOXED,
+	SCAN_NOTEBOOK,
 	SCAN_TRACEBACK,
 	SCAN_TABLE,
 	SCAN_LOADING,
@@ -137,6 +138,9 @@ int scan_frame_escaped(struct messages_trace *t, const char *at, const char *end
  */
 int scan_frame_boxed(struct messages_trace *t, const char *from, const char *at, const char *stop,
 		     uint32_t rank);
+/* The same of a frame of a notebook; [p, end) is behind its line. */
+int scan_frame_notebook(struct messages_trace *t, const struct scan_line *line, const char *p,
+			const char *end);
 /* The last training step that a progress bar or a line tells in a text, and *most of all of them. */
 uint64_t scan_progress(const char *text, size_t n, uint64_t *most); /* PLIM_UNKNOWN: none */
 

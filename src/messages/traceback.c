@@ -237,6 +237,27 @@ static uint64_t number_at(const char *p, const char *end)
 	return v;
 }
 
+/* Bars that count something else than steps. */
+static const char *const not_steps[] = {
+	"Loading", "loading",   "Download",   "Fetching",  "Map",       "Filter",
+	"okeniz",  "shards",    "Generating", "Casting",   "Packing",   "Truncat",
+	"Convert", "Capturing", "Saving",     "Resolving", "Uploading", "Creating",
+};
+
+/* What stands in front of a bar, on its line. */
+static int is_of_steps(const char *text, const char *bar)
+{
+	const char *from = bar - text > 160 ? bar - 160 : text;
+
+	for (const char *p = bar; p > from; p--)
+		if (scan_ends_line(p[-1]))
+			from = p;
+	for (size_t i = 0; i < sizeof(not_steps) / sizeof(not_steps[0]); i++)
+		if (memmem(from, (size_t)(bar - from), not_steps[i], strlen(not_steps[i])))
+			return 0;
+	return 1;
+}
+
 /* tqdm's "| 12/500 [00:01<": the number in front of the slash. */
 static int bar_step(const char *text, const char *slash, const char *end, uint64_t *step)
 {
@@ -247,7 +268,8 @@ static int bar_step(const char *text, const char *slash, const char *end, uint64
 	while (q < end && is_digit(*q))
 		q++;
 	if (p == slash || q == slash + 1 || p - text < 2 || p[-1] != ' ' ||
-	    (p[-2] != '|' && p[-2] != ' ') || end - q < 2 || q[0] != ' ' || q[1] != '[')
+	    (p[-2] != '|' && p[-2] != ' ') || end - q < 2 || q[0] != ' ' || q[1] != '[' ||
+	    !is_of_steps(text, p))
 		return 0;
 	*step = number_at(p, slash);
 	return 1;

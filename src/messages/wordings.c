@@ -346,6 +346,8 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_KUBERNETES, MESSAGES_NOTHING, 1, "OOMKilled\":false", NULL, NULL },
 	{ MESSAGES_KUBERNETES, MESSAGES_NOTHING, 1, "OOMKilled: false", NULL, NULL },
 	{ MESSAGES_KUBERNETES, MESSAGES_NOTHING, 1, "OOMKilled=false", NULL, NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_NOTHING, 1, "no OOMKilled", NULL, NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_NOTHING, 1, "not OOMKilled", NULL, NULL },
 	{ MESSAGES_KUBERNETES, MESSAGES_CGROUP_KILL, 0, "OOMKilled|", GROUP_SAYS, NULL },
 	{ MESSAGES_KUBERNETES, MESSAGES_CGROUP_KILL, 0, "container * was OOM killed", GROUP_SAYS,
 	  NULL },
@@ -439,6 +441,7 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "zsh: killed ", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "^[{code}] {pid} killed ", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "^Killed$", NULL, NULL },
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "]Killed$", NULL, NULL }, /* behind a progress bar */
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "^Killed: 9", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_SHARED, 0, "Bus error (core dumped)",
 	  "a process touched memory that could not be had: a full /dev/shm, as a rule; a file cut "
