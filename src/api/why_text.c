@@ -223,7 +223,7 @@ static void others(struct text *t, const struct plim_why *w)
 {
 	if (!w->other_count)
 		return;
-	out_title(t, w->death_count ? "Other failures in it, which are not memory"
+	out_title(t, w->death_count ? "Other failures, which are not memory"
 				    : "Failures in it, which are not memory");
 	for (size_t i = 0; i < w->other_count && i < OTHERS_SHOWN; i++) {
 		const struct plim_why_other *o = &w->others[i];

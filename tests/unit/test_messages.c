@@ -112,7 +112,8 @@ static const struct wording {
 		  "Management and "
 		  "PYTORCH_CUDA_ALLOC_CONF",
 	  .device = 3,
-	  .processes = 1,
+	  .processes = 0, /* it is this one: both together would not fit on the card */
+	  .this_process = GIB(2362),
 	  .tried = MIB(8600),
 	  .total = GIB(2369),
 	  .free = MIB(6481),
