@@ -44,6 +44,10 @@ const char *const messages_family_names[MESSAGES_FAMILIES] = {
 	"on pressure and swap (oomctl shows its limits)"
 #define RAY_SAYS \
 	"Ray killed it before the kernel had to: its node stood above RAY_memory_usage_threshold"
+#define LOST_SAYS "a process ended without a word: killed for host memory, or crashed"
+#define LOST_HELPS                                                                                 \
+	"dmesg -T tells whether the kernel killed it; with one process and no pool a crash shows " \
+	"itself"
 #define RAY_HELPS "fewer tasks at a time (num_cpus of each task), or more memory for the node"
 
 const struct messages_wording scan_wordings[] = {
@@ -294,6 +298,14 @@ const struct messages_wording scan_wordings[] = {
 	  NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "ArrowMemoryError: *of size {tried}", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "^MemoryError|", NULL, NULL },
+	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "memory allocation of {tried} failed",
+	  "a library written in Rust (tokenizers, polars) could not get memory", NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_OTHER, 1, "java.lang.OutOfMemoryError",
+	  "Java's own heap was full (-Xmx): neither the GPU's memory nor the machine's",
+	  "a larger -Xmx (Spark: spark.driver.memory, spark.executor.memory)" },
+	{ MESSAGES_LIBRARY, MESSAGES_OTHER, 1, "JavaScript heap out of memory",
+	  "Node's own heap was full: neither the GPU's memory nor the machine's",
+	  "NODE_OPTIONS=--max-old-space-size=MIB" },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "std::bad_alloc", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "[Errno 12] Cannot allocate memory", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "Cannot allocate memory (os error 12)", NULL, NULL },
@@ -426,9 +438,32 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 1, "TerminatedWorkerError*SIGKILL", NULL, NULL },
 	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 1, "SIGKILL(-9)", NULL, NULL },
 	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 1, "terminated by signal SIGKILL", NULL, NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 1, "signal: killed|", NULL, NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_OTHER, 0, "BrokenProcessPool", LOST_SAYS, LOST_HELPS },
+	{ MESSAGES_LAUNCHER, MESSAGES_OTHER, 0, "subprocesses has abruptly died", LOST_SAYS,
+	  LOST_HELPS },
+	/* notebooks: JupyterLab, Colab, Kaggle */
+	{ MESSAGES_LAUNCHER, MESSAGES_OTHER, 0, "appears to have died. It will restart", LOST_SAYS,
+	  LOST_HELPS },
+	{ MESSAGES_LAUNCHER, MESSAGES_HOST_KILL, 1, "session crashed after using all available RAM",
+	  "the notebook's machine has no more host memory; what the GPU has is another matter",
+	  NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_HOST_KILL, 1,
+	  "notebook tried to allocate more memory than is available",
+	  "the notebook's machine has no more host memory; what the GPU has is another matter",
+	  NULL },
+	/* other schedulers: AWS Batch and ECS, LSF, PBS, HTCondor */
+	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1, "Container killed due to memory usage", NULL,
+	  NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1, "TERM_MEMLIMIT", NULL, NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1,
+	  "PBS: job killed: mem {used} exceeded limit {limit}", NULL, NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1, "Job has gone over memory limit of", NULL,
+	  NULL },
 	{ MESSAGES_LAUNCHER, MESSAGES_OTHER, 1, "(SIGSEGV) received by PID {pid}",
 	  "a process crashed (segmentation fault): not memory that ran out", NULL },
 	/* -- shells and exit codes -- */
+	{ MESSAGES_SHELL, MESSAGES_NOTHING, 1, "exit code 137 mean", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "exit code: 137|", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "exit code 137|", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "exited with code 137|", NULL, NULL },
@@ -454,6 +489,8 @@ const struct messages_wording scan_wordings[] = {
 	/* -- PyTorch without numbers: what the rows above did not take -- */
 	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "Error: CUDA out of memory", NULL, NULL },
 	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "Error: HIP out of memory", NULL, NULL },
+	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "OutOfMemoryError: Allocation on device", NULL,
+	  NULL },
 };
 const size_t scan_wording_count = sizeof(scan_wordings) / sizeof(scan_wordings[0]);
 
