@@ -35,16 +35,29 @@ static void start(struct scan_line *l, uint32_t rank)
 	l->rank = rank;
 }
 
+struct place {
+	struct span file, number, function; /* a part that is not there is empty */
+};
+
 /* The line that Python writes. */
-static void put_frame(struct scan_line *l, struct span file, struct span number,
-		      struct span function)
+static void put_frame(struct scan_line *l, const struct place *at)
 {
 	add(l, "File \"", 6);
-	add(l, file.at, (size_t)(file.end - file.at));
+	add(l, at->file.at, (size_t)(at->file.end - at->file.at));
 	add(l, "\", line ", 8);
-	add(l, number.at, (size_t)(number.end - number.at));
+	add(l, at->number.at, (size_t)(at->number.end - at->number.at));
 	add(l, ", in ", 5);
-	add(l, function.at, (size_t)(function.end - function.at));
+	add(l, at->function.at, (size_t)(at->function.end - at->function.at));
+}
+
+/* The digits that end at `end`. */
+static struct span digits_before(const char *p, const char *end)
+{
+	struct span s = { end, end };
+
+	while (s.at > p && s.at[-1] >= '0' && s.at[-1] <= '9')
+		s.at--;
+	return s;
 }
 
 /* ---- escaped ---- */
@@ -148,17 +161,17 @@ static const char *last_of(const char *p, const char *end, const char *what)
 /* `more`: the next line, where a narrow box puts the function's name. */
 static int box_frame(const char *p, const char *end, struct span more, struct scan_line *frame)
 {
-	const char *in = last_of(p, end, " in"), *number;
-	struct span function;
+	const char *in = last_of(p, end, " in");
+	struct place at;
 
 	if (!in || (in + 3 < end && in[3] != ' '))
 		return 0;
-	for (number = in; number > p && number[-1] >= '0' && number[-1] <= '9'; number--)
-		;
-	if (number == in || number - p < 2 || number[-1] != ':')
+	at.number = digits_before(p, in);
+	if (at.number.at == in || at.number.at - p < 2 || at.number.at[-1] != ':')
 		return 0;
-	function = in + 4 < end ? (struct span){ in + 4, end } : more;
-	put_frame(frame, (struct span){ p, number - 1 }, (struct span){ number, in }, function);
+	at.file = (struct span){ p, at.number.at - 1 };
+	at.function = in + 4 < end ? (struct span){ in + 4, end } : more;
+	put_frame(frame, &at);
 	return 1;
 }
 
@@ -184,7 +197,7 @@ int scan_frame_boxed(struct messages_trace *t, const char *from, const char *at,
 		     uint32_t rank)
 {
 	struct scan_line line, frame, source;
-	struct span more = { NULL, NULL };
+	struct span more = { line.text, line.text };
 	const char *p, *end;
 
 	scan_line_clean(&line, at, stop, at);
@@ -235,42 +248,38 @@ static struct span function_at(const char *p, const char *end)
 	return s;
 }
 
-/*
- * "File /a/b.py:525, in f(x)", "Cell In[5], line 3, in f(x)" of IPython 8; "/a/b.py in f(x)" and
- * "<ipython-input-5-0a1b> in <module>" before, whose numbers stand at the arrow below only.
- */
-static int notebook_frame(const struct scan_line *l, struct span *file, struct span *number,
-			  struct span *function)
+/* "File /a/b.py:525, in f(x)": IPython 8. */
+static int file_place(const char *p, const char *in, const char *end, struct place *at)
 {
-	const char *p = l->text + l->body, *end = l->text + l->n,
-		   *in = memmem(p, (size_t)(end - p), " in ", 4);
+	if (strncmp(p, "File ", 5))
+		return 0;
+	at->number = digits_before(p, in && in[-1] == ',' ? in - 1 : end);
+	if (at->number.at == at->number.end || at->number.at[-1] != ':')
+		return 0;
+	at->file = (struct span){ p + 5, at->number.at - 1 };
+	return 1;
+}
 
-	*function = in ? function_at(in + 4, end) : (struct span){ end, end };
-	if (!strncmp(p, "File ", 5)) {
-		const char *stop = in && in[-1] == ',' ? in - 1 : end;
+/* "Cell In[5], line 3, in f(x)": the same of what was typed. */
+static int cell_place(const char *p, const char *end, struct place *at)
+{
+	const char *line = memmem(p, (size_t)(end - p), "], line ", 8);
 
-		*number = (struct span){ stop, stop };
-		while (number->at > p && number->at[-1] >= '0' && number->at[-1] <= '9')
-			number->at--;
-		if (number->at == stop || number->at[-1] != ':')
-			return 0;
-		*file = (struct span){ p + 5, number->at - 1 };
-		return 1;
-	}
-	if (!strncmp(p, "Cell In[", 8)) {
-		const char *line = memmem(p, (size_t)(end - p), "], line ", 8);
+	if (!line || strncmp(p, "Cell In[", 8))
+		return 0;
+	at->file = (struct span){ p, line + 1 };
+	at->number = digits_at(line + 8, end);
+	return at->number.end > at->number.at;
+}
 
-		if (!line)
-			return 0;
-		*file = (struct span){ p, line + 1 };
-		*number = digits_at(line + 8, end);
-		return number->end > number->at;
-	}
+/* "/a/b.py in f(x)", "<ipython-input-5-0a1b> in <module>": IPython 7, the number is at the arrow. */
+static int old_place(const char *p, const char *in, const char *end, struct place *at)
+{
 	if (!in || (*p != '/' && strncmp(p, "<ipython-input-", 15)) ||
 	    memchr(p, ' ', (size_t)(in - p)))
 		return 0;
-	*file = (struct span){ p, in };
-	*number = (struct span){ end, end };
+	at->file = (struct span){ p, in };
+	at->number = (struct span){ end, end };
 	return 1;
 }
 
@@ -296,27 +305,30 @@ static int arrow(const struct scan_line *l, struct span *number, struct scan_lin
 int scan_frame_notebook(struct messages_trace *t, const struct scan_line *line, const char *p,
 			const char *end)
 {
+	const char *text = line->text + line->body, *stop = line->text + line->n;
+	const char *in = memmem(text, (size_t)(stop - text), " in ", 4);
 	struct scan_line frame, source, below;
-	struct span file, number, function, marked;
+	struct span marked;
+	struct place at;
 
-	if (!notebook_frame(line, &file, &number, &function))
+	at.function = in ? function_at(in + 4, stop) : (struct span){ stop, stop };
+	if (!file_place(text, in, stop, &at) && !cell_place(text, stop, &at) &&
+	    !old_place(text, in, stop, &at))
 		return 0;
 	start(&frame, line->rank);
 	start(&source, line->rank);
-	for (int i = 0; i < ARROW_LINES && p < end; i++) {
+	for (int i = 0; i < ARROW_LINES && p < end && !source.n; i++) {
 		const char *from = p + 1;
 
 		from += *p == '\r' && from < end && *from == '\n';
 		p = scan_line_end(from, end);
 		scan_line_clean(&below, from, p, from);
-		if (arrow(&below, &marked, &source)) {
-			number = number.at == number.end ? marked : number;
-			break;
-		}
+		if (arrow(&below, &marked, &source) && at.number.at == at.number.end)
+			at.number = marked;
 	}
-	if (number.at == number.end)
+	if (at.number.at == at.number.end)
 		return 0;
-	put_frame(&frame, file, number, function);
+	put_frame(&frame, &at);
 	scan_trace_frame(t, &frame, &source);
 	return 1;
 }
