@@ -117,7 +117,7 @@ static void join_details(struct messages_log *log)
 	for (size_t i = 0; i < log->events.n; i++) {
 		size_t head = at[i].wording->class == MESSAGES_DETAIL ? head_of(log, i) : i;
 
-		if (head != i)
+		if (head != i && at[head].file == at[i].file)
 			join_into(log, i, head);
 	}
 }

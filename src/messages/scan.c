@@ -199,7 +199,7 @@ static void take(struct scan *s, struct messages_event *e)
 {
 	struct messages_event *k;
 
-	if (e->wording->class == MESSAGES_DETAIL) {
+	if (e->wording->class == MESSAGES_DETAIL && scan_event_is_kernels(e)) {
 		k = kill_of(s, e);
 		if (k)
 			scan_kill_detail(k, e);
