@@ -118,10 +118,14 @@ static void tell_card(struct hold_lines *l, const struct messages_event *e,
 			 why_size(a, t->outside),
 			 o->own_listed ? "it was written in a container, whose processes have "
 					 "other numbers outside"
-				       : "no NVML, or a release before 2.1");
+				       : "no NVML, as under WSL, or a release before 2.1");
 	else if (t->bound_by == FINDINGS_BOUND_DEVICE && known(o->free))
 		hold_add(l, "the card was full: %s free of %s", why_size(a, o->free),
 			 known(o->total) ? why_size(b, o->total) : "it");
+	if (known(o->reserved) && known(o->total) && o->reserved.low > o->total.high)
+		hold_add(l, "PyTorch holds more than the card has: Windows' driver lends host "
+			    "memory to "
+			    "it, which is slow, and had no more of that either");
 	if (o->own_listed && known(o->this_process))
 		hold_add(l,
 			 "one of the processes in the text is this one, under the number that it "
