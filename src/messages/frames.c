@@ -102,7 +102,10 @@ int scan_frame_escaped(struct messages_trace *t, const char *at, const char *end
 	const char *p = memchr(at, '\\', (size_t)(end - at));
 	size_t quote = p ? backslashes(p, end) : 0;
 
-	if (!p || !quote || quote > ESCAPES_MAX || p + quote >= end || p[quote] != '"')
+	/* cheap, so that a line made of nothing else takes no longer */
+	end = end - at > SCAN_LINE_BYTES ? at + SCAN_LINE_BYTES : end;
+	if (!p || !quote || quote > ESCAPES_MAX || p + quote >= end || p[quote] != '"' ||
+	    !memmem(p, (size_t)(end - p), "\", line ", 8))
 		return 0;
 	start(&frame, rank);
 	start(&source, rank);

@@ -16,6 +16,7 @@
 #define LEAD_MAX_BYTES 160     /* in front of "out of memory", the most that belongs to it */
 #define STEP_BYTES (64u << 10) /* a progress further back is not told */
 #define LOADING_BYTES 2048     /* the same of weights that were being loaded */
+#define BOX_COLUMN 100         /* bytes in front of a box */
 #define TRACES 32              /* ranks that may write their tracebacks among each other */
 #define BELOW_MAX 64           /* lines of other ranks between a frame and its line of code */
 #define TRACE_LINES 200 /* a message this far behind a traceback's last frame is not its own */
@@ -308,8 +309,9 @@ static int read_odd(struct scan *s, enum scan_special id, const char *at, struct
 {
 	switch (id) {
 	case SCAN_ESCAPED: return scan_frame_escaped(t, at, s->end, s->now.rank);
-	case SCAN_BOXED:
-		return scan_frame_boxed(t, seen_from(s, at), s->start, s->stop, s->now.rank);
+	case SCAN_BOXED: /* only a logger's words stand in front of a box */
+		return at - s->start < BOX_COLUMN &&
+		       scan_frame_boxed(t, seen_from(s, at), s->start, s->stop, s->now.rank);
 	default: return scan_frame_notebook(t, &s->now, s->stop, below_end(s));
 	}
 }

@@ -30,7 +30,7 @@ const char *const messages_family_names[MESSAGES_FAMILIES] = {
 #define GROUP_SAYS                                                                               \
 	"the container runtime counts kills in the container's cgroup: at its limit as a rule, " \
 	"but "                                                                                   \
-	"also when the whole node had run out"
+	"also when the whole node had run out; the node's kernel log tells which"
 #define UNIT_SAYS                                                                              \
 	"systemd counts kills in the unit's cgroup: at its limit (MemoryMax), or because the " \
 	"whole "                                                                               \
@@ -152,7 +152,7 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_SERVING, MESSAGES_DEVICE, 1,
 	  "Requested amount of GPU memory ({tried}) could not be allocated", NULL, NULL },
 	/* -- libraries -- */
-	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "Error out of memory at line*in file *ops.c",
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "Error out of memory at line*in file ",
 	  "bitsandbytes could not get memory", NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
 	  "Make sure you have enough GPU RAM to fit the quantized model",
