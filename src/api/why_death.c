@@ -409,7 +409,9 @@ static enum plim_status fill_also(struct plim_why *w, size_t index, struct plim_
 	for (size_t i = 0; i < log->events.n; i++) {
 		const struct messages_event *e = &log->events.at[i];
 
-		if (i != index && e->joined == index)
+		if (i != index && e->joined == index &&
+		    (e->line != log->events.at[index].line ||
+		     e->file != log->events.at[index].file))
 			hold_add(&also, "line %llu, %s%s%s", (unsigned long long)e->line,
 				 messages_family_names[e->wording->family], redact ? "" : ": ",
 				 redact ? "" : e->text);

@@ -120,6 +120,13 @@ int scan_event_is_kernels(const struct messages_event *e)
 	return e->wording->family == MESSAGES_KERNEL;
 }
 
+int scan_event_is_kill(const struct messages_event *e)
+{
+	enum messages_class c = e->wording->class;
+
+	return c == MESSAGES_CGROUP_KILL || c == MESSAGES_HOST_KILL || c == MESSAGES_KILLED;
+}
+
 void scan_kill_detail(struct messages_event *k, const struct messages_event *e)
 {
 	if (e->group[0])

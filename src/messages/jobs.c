@@ -21,10 +21,6 @@ static const struct messages_wording sacct_states[] = {
 	  "the node failed: not memory of this job", "save and resume" },
 };
 
-const struct messages_wording scan_limits_wording = {
-	MESSAGES_KUBERNETES, MESSAGES_DETAIL, 1, "Limits:", NULL, NULL
-};
-
 /* ---- lines below ---- */
 
 struct below {
@@ -207,7 +203,7 @@ void scan_sacct(const struct scan_line *head, const char *p, const char *end, sc
 
 /* ---- kubectl describe ---- */
 
-int scan_limits(const char *p, const char *end, struct messages_bytes *limit, uint32_t *below)
+int scan_limits(const char *p, const char *end, struct messages_bytes *limit)
 {
 	static const char memory[] = "memory:";
 	struct below b = { .p = p, .end = end };
@@ -221,7 +217,6 @@ int scan_limits(const char *p, const char *end, struct messages_bytes *limit, ui
 			continue;
 		text += sizeof(memory) - 1;
 		text += strspn(text, " ");
-		*below = b.line;
 		return scan_size(text, strlen(text), SCAN_UNITS_ANY, limit) != 0;
 	}
 	return 0;

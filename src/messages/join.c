@@ -8,22 +8,25 @@
 
 #define STOPPED_LINES 200 /* a signal further away is another matter */
 
-static int is_kill(const struct messages_event *e)
-{
-	enum messages_class c = e->wording->class;
-
-	return c == MESSAGES_CGROUP_KILL || c == MESSAGES_HOST_KILL || c == MESSAGES_KILLED;
-}
-
 /* Who names the process and why it died; Killed alone tells neither. */
 static int tells_victim(const struct messages_event *e)
 {
-	return is_kill(e) && e->wording->class != MESSAGES_KILLED && e->pid != PLIM_UNKNOWN;
+	return scan_event_is_kill(e) && e->wording->class != MESSAGES_KILLED &&
+	       e->pid != PLIM_UNKNOWN;
 }
 
 static int same_process(const struct messages_event *a, const struct messages_event *b)
 {
 	return a->pid != PLIM_UNKNOWN && a->pid == b->pid;
+}
+
+/* Two jobs, as the same scheduler names them: "4242.batch" is of 4242. */
+static int other_job(const struct messages_event *a, const struct messages_event *b)
+{
+	size_t n = strcspn(a->group, ".");
+
+	return a->wording->family == b->wording->family && n && b->group[0] &&
+	       (strcspn(b->group, ".") != n || memcmp(a->group, b->group, n));
 }
 
 /*
@@ -38,11 +41,11 @@ static size_t head_of(const struct messages_log *log, size_t i)
 	for (size_t k = 0; k < log->events.n; k++) {
 		const struct messages_event *other = &log->events.at[k];
 
-		if (k == i || !is_kill(other) || other->joined != k)
+		if (k == i || !scan_event_is_kill(other) || other->joined != k)
 			continue;
 		if (same_process(e, other))
 			return k;
-		if (tells_victim(e) && tells_victim(other))
+		if ((tells_victim(e) && tells_victim(other)) || other_job(e, other))
 			continue;
 		if (k < i)
 			before = k;
@@ -95,7 +98,7 @@ static void join_kills(struct messages_log *log)
 	for (size_t i = 0; i < log->events.n; i++) {
 		size_t head;
 
-		if (at[i].joined != i || !is_kill(&at[i]))
+		if (at[i].joined != i || !scan_event_is_kill(&at[i]))
 			continue;
 		head = head_of(log, i);
 		/* the kernel's own words are another kill unless they are the same process's once more */
@@ -150,7 +153,7 @@ static void join_followers(struct messages_log *log)
 		enum messages_class class = at[i].wording->class;
 
 		if (death == log->events.n && at[i].joined == i && class <= MESSAGES_SHARED &&
-		    !is_kill(&at[i]))
+		    !scan_event_is_kill(&at[i]))
 			death = i;
 		else if (death < log->events.n && at[i].joined == i && class == MESSAGES_KILLED &&
 			 at[i].wording->family == MESSAGES_LAUNCHER)

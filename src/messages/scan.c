@@ -16,6 +16,7 @@
 #define LEAD_MAX_BYTES 160     /* in front of "out of memory", the most that belongs to it */
 #define STEP_BYTES (64u << 10) /* a progress further back is not told */
 #define LOADING_BYTES 2048     /* the same of weights that were being loaded */
+#define CONTAINER_LINES 20     /* of kubectl describe, between a state and the limits */
 #define BOX_COLUMN 100         /* bytes in front of a box */
 #define TRACES 32              /* ranks that may write their tracebacks among each other */
 #define BELOW_MAX 64           /* lines of other ranks between a frame and its line of code */
@@ -368,15 +369,6 @@ static void table(struct scan *s)
 		s->columns = columns;
 }
 
-static void listed(struct scan *s, struct messages_event *e, const char *text, uint32_t below)
-{
-	event_place(s, e);
-	if (text)
-		snprintf(e->text, sizeof(e->text), "%s", text);
-	e->line = e->last_line = s->line + below;
-	take(s, e);
-}
-
 static void take_job(void *ctx, const struct scan_job *job)
 {
 	struct scan *s = ctx;
@@ -387,8 +379,11 @@ static void take_job(void *ctx, const struct scan_job *job)
 	e.used = job->used;
 	e.limit = job->limit;
 	memcpy(e.group, job->id, sizeof(job->id));
+	event_place(s, &e);
+	snprintf(e.text, sizeof(e.text), "%s", job->text);
+	e.line = e.last_line = s->line + job->below;
 	if (!s->status)
-		listed(s, &e, job->text, job->below);
+		take(s, &e);
 }
 
 /* "MaxRSSNode" may be another column of the same head. */
@@ -398,15 +393,21 @@ static void sacct(struct scan *s, const char *at)
 		scan_sacct(&s->now, s->stop, below_end(s), take_job, s);
 }
 
+/* A container's limits stand below its state; above them may be another container's. */
 static void limits(struct scan *s)
 {
-	struct messages_event e;
-	uint32_t below;
+	struct messages_bytes limit;
 
-	scan_event_start(&e);
-	e.wording = &scan_limits_wording;
-	if (scan_limits(s->stop, below_end(s), &e.limit, &below))
-		listed(s, &e, NULL, below);
+	if (!scan_limits(s->stop, below_end(s), &limit))
+		return;
+	for (size_t i = s->log->events.n; i--;) {
+		struct messages_event *e = &s->log->events.at[i];
+
+		if (e->file != s->file || e->last_line + CONTAINER_LINES < s->line)
+			break;
+		if (scan_event_is_kill(e) && e->limit.low == PLIM_UNKNOWN)
+			e->limit = limit;
+	}
 }
 
 /* All that may begin at an anchor of the current line. */

@@ -54,6 +54,7 @@ uint32_t scan_event_repeat(struct messages_log *log, const struct messages_event
 enum plim_status scan_event_add(struct messages_log *log, const struct messages_event *e,
 				struct plim_err *err);
 int scan_event_is_kernels(const struct messages_event *e);
+int scan_event_is_kill(const struct messages_event *e);
 /* What a line of the kernel tells of a kill. */
 void scan_kill_numbers(struct messages_event *e, const struct scan_line *line);
 /* What a line adds to the kill that is being told. */
@@ -171,7 +172,6 @@ void scan_sacct(const struct scan_line *head, const char *p, const char *end, sc
 		void *ctx);
 
 /* The memory of a "Limits:" of kubectl describe, in the lines behind it; 0: there is none. */
-int scan_limits(const char *p, const char *end, struct messages_bytes *limit, uint32_t *below);
-extern const struct messages_wording scan_limits_wording;
+int scan_limits(const char *p, const char *end, struct messages_bytes *limit);
 
 #endif
