@@ -369,6 +369,11 @@ const struct messages_wording scan_wordings[] = {
 	  "that swaps or hangs does not answer either",
 	  "a longer timeoutSeconds and failureThreshold, or a startupProbe while weights are "
 	  "loaded" },
+	{ MESSAGES_KUBERNETES, MESSAGES_STOPPED, 1, "kubelet *Stopping container ",
+	  "Kubernetes stopped the container (deleted, rolled out, drained or evicted), by SIGKILL "
+	  "when "
+	  "it took longer than its grace period: not memory of its own",
+	  "kubectl describe pod and the events of the node tell who asked for it" },
 	{ MESSAGES_KUBERNETES, MESSAGES_STOPPED, 1, "Preempted by ",
 	  "a pod of higher priority took the place: not memory that this job ran out of",
 	  "save and resume" },
