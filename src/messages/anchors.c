@@ -15,6 +15,7 @@ static const struct {
 	enum scan_special id;
 } specials[] = {
 	{ "File \"", SCAN_FRAME },
+	{ "File \033[", SCAN_FRAME }, /* Python 3.13 colours names */
 	{ "File \\", SCAN_ESCAPED },
 	{ "\xe2\x94\x82 \xe2\x9d\xb1", SCAN_BOXED }, /* the edge of a box and Rich's mark */
 	{ "File /", SCAN_NOTEBOOK },
