@@ -167,12 +167,10 @@ static struct messages_event *kill_of(struct scan *s, struct messages_event *e)
 }
 
 /* Does what it says come from the process that wrote the traceback in front of it? */
-static int has_trace(const struct messages_wording *w)
+static int has_trace(const struct messages_event *e)
 {
-	return w->class < MESSAGES_DETAIL &&
-	       (w->family == MESSAGES_DATALOADER ||
-		(w->class != MESSAGES_CGROUP_KILL && w->class != MESSAGES_HOST_KILL &&
-		 w->class != MESSAGES_KILLED));
+	return e->wording->class < MESSAGES_DETAIL &&
+	       (e->wording->family == MESSAGES_DATALOADER || !scan_event_is_kill(e));
 }
 
 /* Who is killed writes no traceback; what it did last may tell. */
@@ -191,7 +189,7 @@ static void event_place(struct scan *s, struct messages_event *e)
 	e->line = e->last_line = s->line;
 	e->times = 1;
 	scan_event_rank(e, rank_of(s));
-	if (has_trace(e->wording))
+	if (has_trace(e))
 		take_trace(s, e);
 	take_loading(s, e);
 	snprintf(e->text, sizeof(e->text), "%s", s->now.text + s->now.body);
