@@ -39,13 +39,14 @@ check: ## build and run all tests (TEST_OPTIONS='--suite unit' for some)
 	@$(call NINJA,check)
 	@$(call TEST,check)
 
-docs: ## rewrite what is generated and committed: docs/json.md, output in README and docs/diff.md, tests/abi.txt
+docs: ## rewrite what is generated and committed: docs/json.md, output in README and docs, tests/abi.txt
 	@tools/deps build check
 	@tools/configure $(BUILD)/check $(CHECK)
 	@$(call NINJA,check)
 	@tools/docs $(BUILD)/check/plimsoll >$(BUILD)/json.md && mv $(BUILD)/json.md docs/json.md
 	@tools/readme $(BUILD)/check/plimsoll >$(BUILD)/README.md && mv $(BUILD)/README.md README.md
-	@tools/readme $(BUILD)/check/plimsoll docs/diff.md >$(BUILD)/diff.md && mv $(BUILD)/diff.md docs/diff.md
+	@for page in diff why here; do tools/readme $(BUILD)/check/plimsoll docs/$$page.md >$(BUILD)/$$page.md && \
+		mv $(BUILD)/$$page.md docs/$$page.md || exit 1; done
 	@tools/abi $(BUILD)/check/libplimsoll.so $(BUILD)/check/plimsoll >$(BUILD)/abi.txt && mv $(BUILD)/abi.txt tests/abi.txt
 
 check-asan: ## all tests under AddressSanitizer

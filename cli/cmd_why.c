@@ -1,18 +1,30 @@
-/* plimsoll why: options, a call of the public API, an exit code. */
+/* plimsoll why, and why --here: options, a call of the public API, an exit code. */
 #include "cmd.h"
 
+#include <plimsoll/here.h>
 #include <plimsoll/why.h>
 
+#include <errno.h>
+#include <stdlib.h>
+
 struct why_opts {
-	bool json, redact, no_color;
+	bool json, redact, no_color, here;
 	uint64_t max_memory, width;
-	const char *snapshot;
+	const char *snapshot, *root;
 };
 
 static const struct opt why_opt[] = {
-	OPT_FLAG('j', "json", why_opts, json, "print JSON (schema why/1) instead of text"),
+	OPT_FLAG('j', "json", why_opts, json,
+		 "print JSON (schema why/1; of --here: here/1) instead of text"),
 	OPT_STRING('s', "snapshot", why_opts, snapshot, "FILE", NULL,
 		   "the recording of the same run: it decides what the text leaves open"),
+	OPT_HEADING("This machine instead of a log"),
+	OPT_FLAG(0, "here", why_opts, here,
+		 "what bounds host memory here, for the process PID and all below it or for a job "
+		 "that is started here, how near it is, and who was killed"),
+	OPT_STRING(0, "root", why_opts, root, "DIR", NULL,
+		   "with --here: read proc, sys and dev below DIR, a tree that was recorded "
+		   "elsewhere"),
 	OPT_HEADING("How to show it"),
 	OPT_FLAG(0, "redact", why_opts, redact,
 		 "no text of the log, and no name that is not well known"),
@@ -21,25 +33,28 @@ static const struct opt why_opt[] = {
 	OPT_FLAG(0, "no-color", why_opts, no_color, "no colours (also NO_COLOR)"),
 	OPT_HEADING("Limits"),
 	OPT_BYTES('m', "max-memory", why_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE,
-		  "refuse a snapshot that needs more (half of this machine's)"),
+		  "refuse what needs more (half of this machine's)"),
 	OPT_END
 };
 
-static int why_run(const void *values, int argc, char **argv)
+static uint64_t memory_limit(const struct why_opts *o)
 {
-	const struct why_opts *o = values;
+	return o->max_memory == OPT_NONE ? 0 : o->max_memory;
+}
+
+static int explain_log(const struct why_opts *o, const char *path)
+{
 	struct plim_text_style style = cmd_style(o->width, o->no_color);
 	struct plim_why_options options;
 	struct plim_why *w;
 	struct plim_err err;
 	int code = CMD_DONE;
 
-	(void)argc;
 	plim_why_options_init(&options);
 	options.flags = o->redact ? PLIM_WHY_REDACT : 0;
-	options.max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory;
+	options.max_memory_bytes = memory_limit(o);
 	options.snapshot_path = o->snapshot;
-	if (plim_why_open(argv[0], &options, &w, &err))
+	if (plim_why_open(path, &options, &w, &err))
 		return cmd_fail(&err);
 	if (o->json ? plim_why_json(w, cmd_to_stdout, NULL, &err)
 		    : plim_why_text(w, &style, cmd_to_stdout, NULL, &err))
@@ -48,19 +63,69 @@ static int why_run(const void *values, int argc, char **argv)
 	return code;
 }
 
+static bool process_number(const char *text, uint64_t *out)
+{
+	char *end;
+
+	errno = 0;
+	*out = strtoull(text, &end, 10);
+	return *text >= '1' && *text <= '9' && !*end && !errno && *out != PLIM_UNKNOWN;
+}
+
+static int look_here(const struct why_opts *o, const char *process)
+{
+	struct plim_text_style style = cmd_style(o->width, o->no_color);
+	struct plim_here_options options;
+	struct plim_here *h;
+	struct plim_err err;
+	int code = CMD_DONE;
+
+	plim_here_options_init(&options);
+	options.flags = o->redact ? PLIM_HERE_REDACT : 0;
+	options.root = o->root;
+	options.max_memory_bytes = memory_limit(o);
+	if (process && !process_number(process, &options.pid))
+		return cmd_usage("'%.200s' is not the number of a process", process);
+	if (plim_here_open(&options, &h, &err))
+		return cmd_fail(&err);
+	if (o->json ? plim_here_json(h, cmd_to_stdout, NULL, &err)
+		    : plim_here_text(h, &style, cmd_to_stdout, NULL, &err))
+		code = cmd_fail(&err);
+	plim_here_free(h);
+	return code;
+}
+
+static int why_run(const void *values, int argc, char **argv)
+{
+	const struct why_opts *o = values;
+
+	if (o->here && o->snapshot)
+		return cmd_usage("--here looks at this machine and --snapshot belongs to a log");
+	if (o->here)
+		return look_here(o, argc ? argv[0] : NULL);
+	if (o->root)
+		return cmd_usage("--root is for --here");
+	if (!argc)
+		return cmd_usage("why wants a log, a folder, - or --here; see 'plimsoll why "
+				 "--help'");
+	return explain_log(o, argv[0]);
+}
+
 static const struct cmd_example why_examples[] = {
 	{ "plimsoll why train.log", "what the job died of, and what helps" },
 	{ "dmesg -T | plimsoll why -", "whom the kernel killed, and why" },
 	{ "plimsoll why logs/", "a folder of rank logs, put together" },
 	{ "plimsoll why train.log --snapshot oom.pickle",
 	  "with the recording, which decides what the text leaves open" },
+	{ "plimsoll why --here", "what a job that is started here may use" },
+	{ "plimsoll why --here 4711", "how near a running job is to its bounds" },
 	{ NULL, NULL },
 };
 
 const struct cmd cmd_why = {
 	.name = "why",
 	.summary = "explain a log: an out-of-memory text, or a process that was Killed",
-	.args = "LOG|FOLDER|-",
+	.args = "LOG|FOLDER|-|--here [PID]",
 	.about =
 		"Reads a log, a traceback, a terminal's scroll-back, dmesg, or the tail of a Slurm "
 		"or Kubernetes job, of any size, plain or as gzip, xz or zstd, and explains each "
@@ -69,11 +134,13 @@ const struct cmd cmd_why = {
 		"such.\n\n"
 		"A text tells what was live and what was asked for, not what was still to come.  "
 		"Where that does not decide between capacity, fragmentation and a leak, the answer "
-		"is a ranking and what would decide.  That no failure is found is no error.",
+		"is a ranking and what would decide.  That no failure is found is no error.\n\n"
+		"With --here it looks around on this machine or in this container instead: reads "
+		"/proc, /sys/fs/cgroup, /dev/shm and the kernel log once, needs no privileges, and "
+		"says what it could not see.",
 	.examples = why_examples,
 	.opts = why_opt,
 	.opts_size = sizeof(struct why_opts),
-	.min_args = 1,
 	.max_args = 1,
 	.run = why_run,
 };

@@ -24,7 +24,6 @@ static void read_line(struct host_span line, struct host_span all)
 	struct host_log_line record;
 	struct host_membership in;
 	struct host_mount mount;
-	struct host_kill kill;
 	struct host_span id;
 	uint64_t v = 0;
 	int64_t s;
@@ -46,10 +45,6 @@ static void read_line(struct host_span line, struct host_span all)
 		abort();
 	if (host_log_line(line, &record))
 		inside(record.text, all);
-	if (host_kill_reason(line, &kill))
-		inside(kill.cgroup, all);
-	if (host_kill_done(line, &kill))
-		inside(kill.name, all);
 	if (host_container(line, &id)) {
 		inside(id, all);
 		if (id.n != 12)

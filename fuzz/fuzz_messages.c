@@ -1,9 +1,28 @@
-/* A line of a log as an out-of-memory text: intervals must be in order, counts in their range. */
+/*
+ * A line of a log as an out-of-memory text: intervals must be in order, counts in their range; and as
+ * one of the kernel's lines about a kill: what it names lies in the line.
+ */
 #include "messages/messages.h"
 
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+
+static void inside(const char *part, size_t part_n, const char *line, size_t n)
+{
+	if (part_n && (part < line || part + part_n > line + n))
+		abort();
+}
+
+static void read_kill(const char *line, size_t n)
+{
+	struct messages_kill k;
+
+	if (messages_kill_reason(line, n, &k))
+		inside(k.group, k.group_n, line, n);
+	if (messages_kill_done(line, n, &k))
+		inside(k.process, k.process_n, line, n);
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
@@ -14,6 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 					       &oom.private_pools, &oom.this_process,
 					       &oom.others,        &oom.reserved };
 
+	read_kill((const char *)bytes, n);
 	if (!messages_parse_oom((const char *)bytes, n, &oom))
 		return 0;
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)

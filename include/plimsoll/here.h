@@ -11,10 +11,14 @@
 
 #include <plimsoll/report.h>
 
+enum plim_here_flags {
+	PLIM_HERE_REDACT = 1 /* no name that is not well known */
+};
+
 /* plim_here_options_init sets the defaults; then change what is to be different. */
 struct plim_here_options {
 	uint32_t size;    /* set by plim_here_options_init */
-	uint32_t flags;   /* 0 */
+	uint32_t flags;   /* enum plim_here_flags */
 	uint64_t pid;     /* whose bounds; PLIM_UNKNOWN: this process's, as children get them */
 	const char *root; /* where proc, sys and dev lie; NULL: "/".  Borrowed */
 	uint64_t max_memory_bytes; /* 0: half of this machine's memory, or of the cgroup's */

@@ -23,6 +23,7 @@ void plim_here_free(struct plim_here *h)
 	if (!h)
 		return;
 	vec_release(&h->hidden->mem, &h->hidden->bounds);
+	hold_release(&h->hidden->hold);
 	host_release(&h->hidden->host);
 	free(h->hidden);
 	free(h);
@@ -319,18 +320,25 @@ static void note_kills(struct plim_here *h, struct host *host)
 	}
 }
 
-/* Programs that kill before the kernel does; their log tells, the kernel's does not. */
-static void note_killers(struct plim_here *h, struct host *host)
+int here_is_killer(const char *name)
 {
 	static const char *const killers[] = { "systemd-oomd", "earlyoom", "oomd", "nohang" };
 
+	for (size_t i = 0; i < sizeof(killers) / sizeof(*killers); i++)
+		if (!strcmp(name, killers[i]))
+			return 1;
+	return 0;
+}
+
+/* Their log tells whom they killed, the kernel's does not. */
+static void note_killers(struct plim_here *h, struct host *host)
+{
 	for (size_t i = 0; i < h->process_count; i++)
-		for (size_t k = 0; k < sizeof(killers) / sizeof(*killers); k++)
-			if (h->processes[i].name && !strcmp(h->processes[i].name, killers[k]))
-				host_note(host,
-					  "%s runs here: it kills before the kernel does, and only "
-					  "its own log tells",
-					  killers[k]);
+		if (h->processes[i].name && here_is_killer(h->processes[i].name))
+			host_note(host,
+				  "%s runs here: it kills before the kernel does, and only its own "
+				  "log tells",
+				  h->processes[i].name);
 }
 
 static void note_files(struct plim_here *h, struct host *host)
@@ -358,6 +366,19 @@ static void tell_notes(struct plim_here *h)
 	h->note_count = host->notes.n;
 }
 
+static enum plim_status judge(struct plim_here *h, uint32_t flags, struct plim_err *err)
+{
+	const struct host *host = &h->hidden->host;
+
+	find_bounds(h);
+	if (flags & PLIM_HERE_REDACT && !host->err.status && here_redact(h, err))
+		return err->status;
+	tell_notes(h); /* with the names as they are shown */
+	if (host->err.status)
+		*err = host->err;
+	return host->err.status;
+}
+
 enum plim_status plim_here_open(const struct plim_here_options *options, struct plim_here **out,
 				struct plim_err *err)
 {
@@ -378,15 +399,11 @@ enum plim_status plim_here_open(const struct plim_here_options *options, struct 
 	if (options)
 		memcpy(&o, options, options->size < sizeof(o) ? options->size : sizeof(o));
 	mem_init(&h->hidden->mem, o.max_memory_bytes);
+	hold_init(&h->hidden->hold, &h->hidden->mem);
 	st = host_look(&h->hidden->host, &h->hidden->mem,
 		       &(struct host_options){ .root = o.root, .pid = o.pid }, h, err);
-	if (!st) {
-		find_bounds(h);
-		tell_notes(h);
-		st = h->hidden->host.err.status;
-		if (st)
-			*err = h->hidden->host.err;
-	}
+	if (!st)
+		st = judge(h, o.flags, err);
 	if (st)
 		plim_here_free(h);
 	else

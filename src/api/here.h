@@ -2,6 +2,7 @@
 #ifndef API_HERE_H
 #define API_HERE_H
 
+#include "hold.h"
 #include "host/host.h"
 
 #include <plimsoll/here.h>
@@ -9,9 +10,16 @@
 struct plim_here_hidden {
 	struct mem mem;
 	struct host host; /* owns what was seen */
+	struct hold hold; /* the words of --redact */
 	VEC(struct plim_here_bound) bounds;
 };
 
 extern const struct field_table here_table;
+
+/* A program that kills before the kernel does. */
+int here_is_killer(const char *name);
+
+/* Put words for all names that are not well known. */
+enum plim_status here_redact(struct plim_here *h, struct plim_err *err);
 
 #endif

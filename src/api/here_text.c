@@ -12,26 +12,6 @@
 
 /* ---- pieces ---- */
 
-/* Prose that may hold foreign names. */
-static void said(struct text *t, unsigned first, unsigned hang, const char *line)
-{
-	struct text safe;
-
-	text_init(&safe, t->mem, &t->style);
-	text_name(&safe, line, strlen(line));
-	text_wrap(t, first, hang, "%s", text_get(&safe));
-	text_release(&safe);
-}
-
-static void heading(struct text *t, const char *title)
-{
-	text_puts(t, "\n");
-	text_hue(t, TEXT_HEAD);
-	text_puts(t, title);
-	text_plain(t);
-	text_puts(t, "\n");
-}
-
 /* A column: what stands above it, and the narrowest text that has room for it. */
 struct column {
 	const char *title;
@@ -299,7 +279,7 @@ static void kills(struct text *t, const struct plim_here *h)
 
 	if (!h->kill_count)
 		return;
-	heading(t, "Killed by the kernel, the newest first");
+	out_title(t, "Killed by the kernel, the newest first");
 	TABLE(t, kill_columns, h->kills, shown);
 	if (shown < h->kill_count)
 		text_printf(t, "  and %zu more\n", h->kill_count - shown);
@@ -372,7 +352,7 @@ static void machine(struct text *t, const struct plim_here *h)
 	const struct plim_here_machine *m = &h->machine;
 	struct text line;
 
-	heading(t, "Machine");
+	out_title(t, "Machine");
 	text_init(&line, t->mem, &t->style);
 	text_bytes(&line, m->total_bytes);
 	text_puts(&line, ", available ");
@@ -496,7 +476,7 @@ static void shm(struct text *t, const struct plim_here *h)
 
 	if (h->shm.used_bytes == PLIM_UNKNOWN && h->shm.named_bytes == PLIM_UNKNOWN)
 		return;
-	heading(t, "/dev/shm");
+	out_title(t, "/dev/shm");
 	text_init(&line, t->mem, &t->style);
 	text_bytes(&line, h->shm.used_bytes);
 	text_puts(&line, " of ");
@@ -536,7 +516,7 @@ static void processes(struct text *t, const struct plim_here *h)
 
 	if (!shown)
 		return;
-	heading(t, "Processes, the largest first");
+	out_title(t, "Processes, the largest first");
 	TABLE(t, process_columns, h->processes, shown);
 	for (size_t i = shown; i < h->process_count; i++)
 		if (h->processes[i].rss_bytes != PLIM_UNKNOWN &&
@@ -584,33 +564,23 @@ static void cards(struct text *t, const struct plim_here *h)
 {
 	if (!h->holder_count)
 		return;
-	heading(t, "Who has a card open");
+	out_title(t, "Who has a card open");
 	TABLE(t, holder_columns, h->holders, h->holder_count);
 }
 
 /* ---- the rest ---- */
-
-static void notes(struct text *t, const struct plim_here *h)
-{
-	if (h->note_count)
-		heading(t, "Notes");
-	for (size_t i = 0; i < h->note_count; i++) {
-		text_puts(t, "  - ");
-		said(t, 4, 4, h->notes[i]);
-	}
-}
 
 static void unseen(struct text *t, const struct plim_here *h)
 {
 	struct text line;
 
 	if (h->unseen_count)
-		heading(t, "Not seen");
+		out_title(t, "Not seen");
 	for (size_t i = 0; i < h->unseen_count; i++) {
 		text_init(&line, t->mem, &t->style);
 		text_printf(&line, "%s: %s", h->unseen[i].what, h->unseen[i].why);
 		text_puts(t, "  - ");
-		said(t, 4, 4, text_get(&line));
+		text_wrap_name(t, 4, 4, text_get(&line));
 		text_release(&line);
 	}
 }
@@ -625,7 +595,7 @@ enum plim_status plim_here_text(const struct plim_here *h, const struct plim_tex
 	text_init(&t, &h->hidden->mem, &s);
 	verdicts(&t, h);
 	if (h->bound_count) {
-		heading(&t, "What bounds it, the nearest first");
+		out_title(&t, "What bounds it, the nearest first");
 		TABLE(&t, bound_columns, h->bounds, h->bound_count);
 	}
 	kills(&t, h);
@@ -635,7 +605,7 @@ enum plim_status plim_here_text(const struct plim_here *h, const struct plim_tex
 	shm(&t, h);
 	processes(&t, h);
 	cards(&t, h);
-	notes(&t, h);
+	out_list(&t, "Notes", h->notes, h->note_count);
 	unseen(&t, h);
 	return out_text(&t, write, ctx, err);
 }

@@ -242,7 +242,7 @@ static enum plim_status fill_events(struct plim_why *w, struct plim_err *err)
 			continue;
 		if (e->wording->class <= MESSAGES_SHARED)
 			st = why_death(w, i, &w->deaths[w->death_count++], err);
-		else if (e->wording->class == MESSAGES_OTHER)
+		else if (e->wording->class <= MESSAGES_OTHER)
 			st = fill_other(w, e, &w->others[w->other_count++], err);
 	}
 	w->outcome = w->death_count   ? PLIM_WHY_MEMORY

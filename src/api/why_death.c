@@ -114,12 +114,24 @@ static void tell_card(struct hold_lines *l, const struct messages_event *e,
 	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && known(t->outside))
 		hold_add(l,
 			 "%s of the card is neither free nor PyTorch's: another process's, or of "
-			 "this one outside PyTorch; this text does not tell whose (no NVML, or a "
-			 "release before 2.1)",
-			 why_size(a, t->outside));
+			 "this one outside PyTorch; this text does not tell whose (%s)",
+			 why_size(a, t->outside),
+			 o->own_listed ? "it was written in a container, whose processes have "
+					 "other numbers outside"
+				       : "no NVML, as under WSL, or a release before 2.1");
 	else if (t->bound_by == FINDINGS_BOUND_DEVICE && known(o->free))
 		hold_add(l, "the card was full: %s free of %s", why_size(a, o->free),
 			 known(o->total) ? why_size(b, o->total) : "it");
+	if (known(o->reserved) && known(o->total) && o->reserved.low > o->total.high)
+		hold_add(l, "PyTorch holds more than the card has: Windows' driver lends host "
+			    "memory to "
+			    "it, which is slow, and had no more of that either");
+	if (o->own_listed && known(o->this_process))
+		hold_add(l,
+			 "one of the processes in the text is this one, under the number that it "
+			 "has outside of its container: only so does %s of PyTorch's fit on the "
+			 "card beside what they hold",
+			 why_size(a, o->reserved));
 }
 
 static void tell_kill(struct hold_lines *l, const struct plim_why_death *d,
@@ -134,11 +146,11 @@ static void tell_kill(struct hold_lines *l, const struct plim_why_death *d,
 		hold_add(l, "%s%s held %s of memory of its own when it was killed",
 			 d->process ? d->process : "the process", pid, why_size(a, e->rss));
 	if (known(e->used) && known(e->limit))
-		hold_add(l, "%s was used of a limit of %s%s%s", why_size(a, e->used),
-			 why_size(b, e->limit), d->group ? ", of " : "", d->group ? d->group : "");
+		hold_add(l, "%s was used of a limit of %s", why_size(a, e->used),
+			 why_size(b, e->limit));
 	else if (known(e->used))
 		hold_add(l, "the job used %s", why_size(a, e->used));
-	if (e->table_processes)
+	if (e->table_processes > 1)
 		hold_add(l, "the %llu processes of the kernel's table held %s together",
 			 (unsigned long long)e->table_processes,
 			 report_size(a, e->table_rss_bytes));
@@ -285,7 +297,7 @@ static const struct {
 				   "by the host-memory limit of its job or container, not by the "
 				   "GPU" },
 	[MESSAGES_HOST_KILL] = { "KILLED FOR HOST MEMORY", NULL,
-				 "because the machine ran out, not the GPU" },
+				 "because the machine ran short of it, not the GPU" },
 	[MESSAGES_KILLED] = { "KILLED", NULL,
 			      "by SIGKILL: for host memory as a rule; by whom, the log does not "
 			      "tell" },
@@ -298,15 +310,19 @@ static const char *headline(struct plim_why *w, const struct plim_why_death *d,
 {
 	enum messages_class class = e->wording->class;
 	const char *request = headlines[class].request, *who = d->process ? d->process : "";
+	const char *what = headlines[class].what, *happened = headlines[class].happened;
 	char cause[160] = "", a[32];
 
 	if (class == MESSAGES_DEVICE)
 		tell_ranking(e, t, cause, sizeof(cause));
+	if (class == MESSAGES_CGROUP_KILL && !t->bound_certain) {
+		what = headlines[MESSAGES_HOST_KILL].what;
+		happened = "at the limit of its job or container as a rule, not by the GPU";
+	}
 	if (request && known(e->oom.tried))
 		request = why_size(a, e->oom.tried);
-	return hold_text(&w->hidden->hold, err, "%s: %s%s%s%s", headlines[class].what,
-			 request ? request : who, !request && *who ? ", " : "",
-			 headlines[class].happened, cause);
+	return hold_text(&w->hidden->hold, err, "%s: %s%s%s%s", what, request ? request : who,
+			 !request && *who ? ", " : "", happened, cause);
 }
 
 static enum plim_status fill_verdict(struct plim_why *w, const struct messages_event *e,
@@ -393,7 +409,9 @@ static enum plim_status fill_also(struct plim_why *w, size_t index, struct plim_
 	for (size_t i = 0; i < log->events.n; i++) {
 		const struct messages_event *e = &log->events.at[i];
 
-		if (i != index && e->joined == index)
+		if (i != index && e->joined == index &&
+		    (e->line != log->events.at[index].line ||
+		     e->file != log->events.at[index].file))
 			hold_add(&also, "line %llu, %s%s%s", (unsigned long long)e->line,
 				 messages_family_names[e->wording->family], redact ? "" : ": ",
 				 redact ? "" : e->text);

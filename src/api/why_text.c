@@ -11,37 +11,12 @@
 #define NAME_LEAST 24 /* columns below which a name gets a line of its own */
 #define PROCESSES_SHOWN 6
 
-static void said(struct text *t, unsigned first, unsigned hang, const char *line)
-{
-	struct text safe;
-
-	text_init(&safe, t->mem, &t->style);
-	text_name(&safe, line, strlen(line));
-	text_wrap(t, first, hang, "%s", text_get(&safe));
-	text_release(&safe);
-}
-
-static void list(struct text *t, const char *title, const char *const *lines, size_t n)
-{
-	if (!n)
-		return;
-	text_puts(t, "\n");
-	text_hue(t, TEXT_HEAD);
-	text_puts(t, title);
-	text_plain(t);
-	text_puts(t, "\n");
-	for (size_t i = 0; i < n; i++) {
-		text_puts(t, "  - ");
-		said(t, 4, 4, lines[i]);
-	}
-}
-
 static void label_line(struct text *t, const char *label, const char *words)
 {
 	if (!words)
 		return;
 	text_printf(t, "  %-10s", label);
-	said(t, LABEL_COLUMNS, LABEL_COLUMNS, words);
+	text_wrap_name(t, LABEL_COLUMNS, LABEL_COLUMNS, words);
 }
 
 /* A frame or a name: its start may be lost, its end not. */
@@ -194,7 +169,7 @@ static void headline(struct text *t, const struct plim_why_death *d)
 	text_hue(t, TEXT_BAD);
 	text_put(t, line, loud);
 	text_plain(t);
-	said(t, (unsigned)loud, 2, line + loud);
+	text_wrap_name(t, (unsigned)loud, 2, line + loud);
 }
 
 static void causes(struct text *t, const struct plim_why_verdict *v)
@@ -205,11 +180,7 @@ static void causes(struct text *t, const struct plim_why_verdict *v)
 	if (v->cause_count < 2 || v->bound_by == PLIM_BOUND_OTHER_PROCESS ||
 	    v->bound_by == PLIM_BOUND_NON_PYTORCH)
 		return;
-	text_puts(t, "\n");
-	text_hue(t, TEXT_HEAD);
-	text_puts(t, "What it may be, likeliest first");
-	text_plain(t);
-	text_puts(t, "\n");
+	out_title(t, "What it may be, likeliest first");
 	for (size_t i = 0; i < v->cause_count; i++) {
 		text_printf(t, "  %zu. ", i + 1);
 		text_wrap(t, 5, 5, "%s: %s; to decide: %s", names[v->causes[i].cause],
@@ -227,15 +198,16 @@ static void whole(struct text *t, const struct plim_why *w, const struct plim_wh
 	moment_line(t, d);
 	name_line(t, "at", d->frame);
 	name_line(t, "", d->source);
+	name_line(t, "group", d->group);
 	ranks_line(t, d);
 	where_line(t, w, d);
-	list(t, "Why", v->evidence, v->evidence_count);
+	out_list(t, "Why", v->evidence, v->evidence_count);
 	causes(t, v);
 	processes(t, d);
-	list(t, "What helps", v->helps, v->helps_count);
-	list(t, "What does not", v->useless, v->useless_count);
-	list(t, "To be certain", v->certainty, v->certainty_count);
-	list(t, "The same death in other words", d->also, d->also_count);
+	out_list(t, "What helps", v->helps, v->helps_count);
+	out_list(t, "What does not", v->useless, v->useless_count);
+	out_list(t, "To be certain", v->certainty, v->certainty_count);
+	out_list(t, "The same death in other words", d->also, d->also_count);
 }
 
 static void brief(struct text *t, const struct plim_why *w, const struct plim_why_death *d)
@@ -251,12 +223,8 @@ static void others(struct text *t, const struct plim_why *w)
 {
 	if (!w->other_count)
 		return;
-	text_puts(t, "\n");
-	text_hue(t, TEXT_HEAD);
-	text_puts(t, w->death_count ? "Other failures in it, which are not memory"
+	out_title(t, w->death_count ? "Other failures, which are not memory"
 				    : "Failures in it, which are not memory");
-	text_plain(t);
-	text_puts(t, "\n");
 	for (size_t i = 0; i < w->other_count && i < OTHERS_SHOWN; i++) {
 		const struct plim_why_other *o = &w->others[i];
 
@@ -333,6 +301,6 @@ enum plim_status plim_why_text(const struct plim_why *w, const struct plim_text_
 			brief(&t, w, &w->deaths[i]);
 	}
 	others(&t, w);
-	list(&t, "Notes", w->notes, w->note_count);
+	out_list(&t, "Notes", w->notes, w->note_count);
 	return out_text(&t, write, ctx, err);
 }

@@ -165,6 +165,7 @@ static const struct ranking {
 	const char *why; /* for who reads this table */
 } rankings[] = {
 	{ GPU | NO_ROOM | BEGINNING, 0, { C, NONE, NONE }, "too large from the start" },
+	{ GPU | NO_ROOM, 1u << MESSAGES_EVAL, { L, C, NONE }, "outputs pile up in eval" },
 	{ GPU | NO_ROOM, 0, { C, L, NONE }, "no gaps: too large, or too much was kept" },
 	{ GPU | NUMBERS, 1u << MESSAGES_FIRST_STEP, { C, F, NONE }, "state is still to come" },
 	{ GPU | NUMBERS | BEGINNING | HEADROOM_LARGE,

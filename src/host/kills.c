@@ -1,6 +1,8 @@
 /* Who was killed, as the kernel log tells it where it may be read. */
 #include "look.h"
 
+#include "messages/messages.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -17,22 +19,37 @@ static uint64_t uptime_s(struct host *h)
 	return host_read(h, "proc/uptime", &text) || !host_digits(&text, &s) ? PLIM_UNKNOWN : s;
 }
 
+/* Why, as a line before told, and for whom. */
+struct reason {
+	uint64_t pid;
+	enum messages_constraint constraint;
+	const char *cgroup;
+};
+
+static struct host_span part(const char *at, size_t n)
+{
+	return (struct host_span){ at, n };
+}
+
 /* The line before told why, if it speaks of the same process. */
-static void take_kill(struct host *h, const struct host_kill *why, const struct host_kill *done,
+static void take_kill(struct host *h, const struct reason *why, const struct messages_kill *done,
 		      uint64_t now_s, uint64_t us)
 {
-	struct plim_here_kill k = done->sizes;
+	static const char *const bounds[] = { NULL, "machine", "cgroup", "cpuset", "policy" };
+	int same = why->pid == done->pid;
+	struct plim_here_kill k = {
+		.pid = done->pid,
+		.name = host_text(h, part(done->process, done->process_n)),
+		.ago_s = now_s == PLIM_UNKNOWN || now_s < us / 1000000 ? PLIM_UNKNOWN
+								       : now_s - us / 1000000,
+		.bound = bounds[same ? why->constraint : done->constraint],
+		.cgroup = same ? why->cgroup : NULL,
+		.virtual_bytes = done->virtual_bytes,
+		.anon_bytes = done->anon_bytes,
+		.file_bytes = done->file_bytes,
+		.shmem_bytes = done->shmem_bytes,
+	};
 
-	k.pid = done->pid;
-	k.name = host_text(h, done->name);
-	k.ago_s =
-		now_s == PLIM_UNKNOWN || now_s < us / 1000000 ? PLIM_UNKNOWN : now_s - us / 1000000;
-	k.bound = done->bound;
-	k.cgroup = NULL;
-	if (why->pid == done->pid) {
-		k.bound = why->bound;
-		k.cgroup = why->cgroup.n ? why->cgroup.at : NULL;
-	}
 	if (h->kills.n == KILLS_MAX) {
 		memmove(h->kills.at, h->kills.at + 1, (KILLS_MAX - 1) * sizeof(*h->kills.at));
 		h->kills.n--;
@@ -49,19 +66,23 @@ static bool is_log(int fd)
 
 static void read_log(struct host *h, struct host_lines *lines)
 {
-	struct host_kill why = { .pid = PLIM_UNKNOWN }, kill;
+	struct reason why = { .pid = PLIM_UNKNOWN };
 	uint64_t now_s = uptime_s(h);
 	struct host_log_line record;
+	struct messages_kill kill;
 	struct host_span line;
 
 	while (host_lines_next(lines, &line)) {
 		if (!host_log_line(line, &record))
 			continue;
-		if (host_kill_reason(record.text, &kill)) {
-			why = kill;
-			if (why.cgroup.n) /* the line goes away */
-				why.cgroup.at = host_text(h, why.cgroup);
-		} else if (host_kill_done(record.text, &kill)) {
+		if (messages_kill_reason(record.text.at, record.text.n, &kill)) {
+			why.pid = kill.pid;
+			why.constraint = kill.constraint;
+			/* the line goes away */
+			why.cgroup =
+				kill.group_n ? host_text(h, part(kill.group, kill.group_n)) : NULL;
+		} else if (messages_kill_done(record.text.at, record.text.n, &kill) &&
+			   kill.virtual_bytes != PLIM_UNKNOWN) {
 			take_kill(h, &why, &kill, now_s, record.us);
 		}
 	}

@@ -88,21 +88,6 @@ struct host_log_line {
 };
 bool host_log_line(struct host_span line, struct host_log_line *out);
 
-/* What the kernel says of a kill, in two lines: names are borrowed from them. */
-struct host_kill {
-	uint64_t pid;
-	struct host_span name;
-	const char *bound;           /* as plim_here_kill */
-	struct host_span cgroup;     /* empty: not told */
-	struct plim_here_kill sizes; /* the four sizes only */
-};
-
-/* "oom-kill:constraint=CONSTRAINT_MEMCG,...,task=python,pid=12,uid=0": why, and who will be. */
-bool host_kill_reason(struct host_span text, struct host_kill *out);
-
-/* "Memory cgroup out of memory: Killed process 12 (python) total-vm:34kB, anon-rss:...". */
-bool host_kill_done(struct host_span text, struct host_kill *out);
-
 /* The id of a container in a cgroup's path (64 hex digits; their first 12). */
 bool host_container(struct host_span path, struct host_span *id);
 

@@ -15,8 +15,20 @@ static const struct {
 	enum scan_special id;
 } specials[] = {
 	{ "File \"", SCAN_FRAME },
+	{ "File \033[", SCAN_FRAME }, /* Python 3.13 colours names */
+	{ "File \\", SCAN_ESCAPED },
+	{ "\xe2\x94\x82 \xe2\x9d\xb1", SCAN_BOXED }, /* the edge of a box and Rich's mark */
+	{ "File /", SCAN_NOTEBOOK },
+	{ "File ~", SCAN_NOTEBOOK },
+	{ "Cell In[", SCAN_NOTEBOOK },
+	{ "<ipython-input-", SCAN_NOTEBOOK },
+	{ "-packages/", SCAN_NOTEBOOK },
 	{ "Traceback (most", SCAN_TRACEBACK },
 	{ "total_vm", SCAN_TABLE },
+	{ "MaxRSS", SCAN_SACCT },
+	{ "Limits:", SCAN_LIMITS },
+	{ "checkpoint shards: ", SCAN_LOADING }, /* Transformers, vLLM */
+	{ "Loading weights: ", SCAN_LOADING },
 };
 #define SPECIALS (sizeof(specials) / sizeof(specials[0]))
 

@@ -95,9 +95,36 @@ enum plim_status scan_event_add(struct messages_log *log, const struct messages_
 
 /* ---- the kernel's kills ---- */
 
+static void put(char *to, size_t size, const char *from, size_t n)
+{
+	n = n < size ? n : size - 1;
+	memcpy(to, from, n);
+	to[n] = 0;
+}
+
+void scan_kill_numbers(struct messages_event *e, const struct scan_line *line)
+{
+	struct messages_kill k;
+
+	if (messages_kill_done(line->text, line->n, &k)) {
+		e->pid = k.pid;
+		put(e->process, sizeof(e->process), k.process, k.process_n);
+		e->rss = (struct messages_bytes){ k.anon_bytes, k.anon_bytes };
+	} else if (messages_kill_reason(line->text, line->n, &k) && k.group_n) {
+		put(e->group, sizeof(e->group), k.group, k.group_n);
+	}
+}
+
 int scan_event_is_kernels(const struct messages_event *e)
 {
 	return e->wording->family == MESSAGES_KERNEL;
+}
+
+int scan_event_is_kill(const struct messages_event *e)
+{
+	enum messages_class c = e->wording->class;
+
+	return c == MESSAGES_CGROUP_KILL || c == MESSAGES_HOST_KILL || c == MESSAGES_KILLED;
 }
 
 void scan_kill_detail(struct messages_event *k, const struct messages_event *e)

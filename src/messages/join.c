@@ -6,22 +6,27 @@
 
 #include <string.h>
 
-static int is_kill(const struct messages_event *e)
-{
-	enum messages_class c = e->wording->class;
-
-	return c == MESSAGES_CGROUP_KILL || c == MESSAGES_HOST_KILL || c == MESSAGES_KILLED;
-}
+#define STOPPED_LINES 200 /* a signal further away is another matter */
 
 /* Who names the process and why it died; Killed alone tells neither. */
 static int tells_victim(const struct messages_event *e)
 {
-	return is_kill(e) && e->wording->class != MESSAGES_KILLED && e->pid != PLIM_UNKNOWN;
+	return scan_event_is_kill(e) && e->wording->class != MESSAGES_KILLED &&
+	       e->pid != PLIM_UNKNOWN;
 }
 
 static int same_process(const struct messages_event *a, const struct messages_event *b)
 {
 	return a->pid != PLIM_UNKNOWN && a->pid == b->pid;
+}
+
+/* Two jobs, as the same scheduler names them: "4242.batch" is of 4242. */
+static int other_job(const struct messages_event *a, const struct messages_event *b)
+{
+	size_t n = strcspn(a->group, ".");
+
+	return a->wording->family == b->wording->family && n && b->group[0] &&
+	       (strcspn(b->group, ".") != n || memcmp(a->group, b->group, n));
 }
 
 /*
@@ -36,11 +41,11 @@ static size_t head_of(const struct messages_log *log, size_t i)
 	for (size_t k = 0; k < log->events.n; k++) {
 		const struct messages_event *other = &log->events.at[k];
 
-		if (k == i || !is_kill(other) || other->joined != k)
+		if (k == i || !scan_event_is_kill(other) || other->joined != k)
 			continue;
 		if (same_process(e, other))
 			return k;
-		if (tells_victim(e) && tells_victim(other))
+		if ((tells_victim(e) && tells_victim(other)) || other_job(e, other))
 			continue;
 		if (k < i)
 			before = k;
@@ -55,6 +60,10 @@ static int tells_more(const struct messages_event *a, const struct messages_even
 {
 	if (tells_victim(a) != tells_victim(b))
 		return tells_victim(a);
+	/* a count of kills in a cgroup is less than who killed */
+	if (a->wording->sure != b->wording->sure && a->wording->class != MESSAGES_KILLED &&
+	    b->wording->class != MESSAGES_KILLED)
+		return a->wording->sure;
 	return a->wording->class < b->wording->class;
 }
 
@@ -89,14 +98,14 @@ static void join_kills(struct messages_log *log)
 	for (size_t i = 0; i < log->events.n; i++) {
 		size_t head;
 
-		if (at[i].joined != i || !is_kill(&at[i]))
+		if (at[i].joined != i || !scan_event_is_kill(&at[i]))
 			continue;
 		head = head_of(log, i);
 		/* the kernel's own words are another kill unless they are the same process's once more */
 		if (head == i ||
 		    (tells_victim(&at[i]) && !(head < i && same_process(&at[head], &at[i]))))
 			continue;
-		if (tells_more(&at[i], &at[head]))
+		if (tells_more(&at[i], &at[head]) || (i < head && !tells_more(&at[head], &at[i])))
 			join_into(log, head, i);
 		else
 			join_into(log, i, head);
@@ -111,7 +120,7 @@ static void join_details(struct messages_log *log)
 	for (size_t i = 0; i < log->events.n; i++) {
 		size_t head = at[i].wording->class == MESSAGES_DETAIL ? head_of(log, i) : i;
 
-		if (head != i)
+		if (head != i && at[head].file == at[i].file)
 			join_into(log, i, head);
 	}
 }
@@ -144,11 +153,27 @@ static void join_followers(struct messages_log *log)
 		enum messages_class class = at[i].wording->class;
 
 		if (death == log->events.n && at[i].joined == i && class <= MESSAGES_SHARED &&
-		    !is_kill(&at[i]))
+		    !scan_event_is_kill(&at[i]))
 			death = i;
 		else if (death < log->events.n && at[i].joined == i && class == MESSAGES_KILLED &&
 			 at[i].wording->family == MESSAGES_LAUNCHER)
 			join_into(log, i, death);
+	}
+}
+
+/* A bare SIGKILL near to who says that he ended the job is his. */
+static void join_stopped(struct messages_log *log)
+{
+	struct messages_event *at = log->events.at;
+
+	for (size_t i = 0; i < log->events.n; i++) {
+		for (size_t k = 0; at[i].wording->class == MESSAGES_STOPPED && k < log->events.n;
+		     k++)
+			if (at[k].joined == k && at[k].wording->class == MESSAGES_KILLED &&
+			    at[k].file == at[i].file &&
+			    at[k].line <= at[i].last_line + STOPPED_LINES &&
+			    at[i].line <= at[k].last_line + STOPPED_LINES)
+				join_into(log, k, i);
 	}
 }
 
@@ -160,4 +185,5 @@ void messages_join(struct messages_log *log)
 	join_details(log);
 	join_devices(log);
 	join_followers(log);
+	join_stopped(log);
 }

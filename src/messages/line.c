@@ -37,11 +37,16 @@ uint32_t scan_number(const char *p, const char **end)
 static const struct {
 	const char *open, *close;
 } rank_marks[] = {
-	{ "[rank", "]:" },                               /* PyTorch since 2.2 */
-	{ "[default", "]:" },                            /* torchrun --tee */
-	{ "[Rank ", "]" },                               /* c10d */
-	{ "[rank ", "]" },           { "[1,", "]<std" }, /* Open MPI --tag-output */
-	{ "(RankActor rank=", ")" }, { "local_rank: ", " " },
+	{ "[rank", "]:" },    /* PyTorch since 2.2 */
+	{ "[default", "]:" }, /* torchrun --tee */
+	{ "[Rank ", "]" },    /* c10d */
+	{ "[rank ", "]" },
+	{ "[1,", "]<std" }, /* Open MPI --tag-output */
+	{ "(RankActor rank=", ")" },
+	{ "local_rank: ", " " },
+	{ "(VllmWorker rank=", " pid=" },
+	{ "(VllmWorker TP", " pid=" },
+	{ "(Worker_TP", " pid=" },
 };
 
 static void find_rank(struct scan_line *l)

@@ -21,11 +21,40 @@ struct messages_oom {
 	struct messages_bytes others; /* the other processes' together */
 	uint32_t device;              /* PLIM_UNKNOWN cut to 32 bits: not told */
 	uint32_t processes;           /* clauses about other processes */
+	uint32_t own_listed;          /* one of the clauses was about this process itself */
 	uint64_t line;                /* of the text, from 1 */
 };
 
 /* The first one in a text of a few KiB; 0 when there is none. */
 int messages_parse_oom(const char *text, size_t n, struct messages_oom *out);
+
+/* ---- the kernel's lines about a kill ---- */
+
+enum messages_constraint {
+	MESSAGES_CONSTRAINT_UNKNOWN,
+	MESSAGES_CONSTRAINT_MACHINE,
+	MESSAGES_CONSTRAINT_CGROUP,
+	MESSAGES_CONSTRAINT_CPUSET,
+	MESSAGES_CONSTRAINT_POLICY
+};
+
+/* Names are parts of the line; "" and PLIM_UNKNOWN: it does not tell. */
+struct messages_kill {
+	uint64_t pid;
+	enum messages_constraint constraint;
+	const char *process, *group;
+	size_t process_n, group_n;
+	uint64_t virtual_bytes, anon_bytes, file_bytes, shmem_bytes;
+};
+
+/* "oom-kill:constraint=CONSTRAINT_MEMCG,...,task=python,pid=12,uid=0": why, and who will be; 0: not that. */
+int messages_kill_reason(const char *line, size_t n, struct messages_kill *out);
+
+/*
+ * "Memory cgroup out of memory: Killed process 12 (python) total-vm:34kB, anon-rss:..."; 0: not that.
+ * Older kernels announce it in a line without sizes before.
+ */
+int messages_kill_done(const char *line, size_t n, struct messages_kill *out);
 
 /* ---- everything else ---- */
 
@@ -60,11 +89,12 @@ enum messages_class {
 	MESSAGES_HOST,   /* the machine refused memory, or had too little */
 	MESSAGES_CGROUP_KILL,
 	MESSAGES_HOST_KILL,
-	MESSAGES_KILLED, /* SIGKILL; by whom, it does not say */
-	MESSAGES_SHARED, /* /dev/shm */
-	MESSAGES_OTHER,  /* a failure that is not memory */
-	MESSAGES_DETAIL, /* adds to the kill that it belongs to */
-	MESSAGES_NOTHING /* looks like one and is none */
+	MESSAGES_KILLED,  /* SIGKILL; by whom, it does not say */
+	MESSAGES_SHARED,  /* /dev/shm */
+	MESSAGES_STOPPED, /* somebody ended it, by SIGKILL in the end, for another reason */
+	MESSAGES_OTHER,   /* a failure that is not memory */
+	MESSAGES_DETAIL,  /* adds to the kill that it belongs to */
+	MESSAGES_NOTHING  /* looks like one and is none */
 };
 
 struct messages_wording {

@@ -72,11 +72,41 @@ static uint64_t add(uint64_t a, uint64_t b)
 	return a < PLIM_UNKNOWN - 1 - b ? a + b : PLIM_UNKNOWN - 1;
 }
 
+/*
+ * In a container NVML numbers processes as the machine does, so PyTorch lists this very process as
+ * another one.  It must be among them when what they hold and what it has reserved itself are more
+ * than all that is in use; which one it is, its size tells, if only one is large enough.
+ */
+static void find_own(struct messages_oom *o, const struct messages_bytes *own, uint32_t candidates)
+{
+	const struct messages_bytes unknown = UNKNOWN;
+
+	if (!o->processes || o->this_process.low != PLIM_UNKNOWN ||
+	    o->reserved.low == PLIM_UNKNOWN || o->total.low == PLIM_UNKNOWN ||
+	    o->free.low == PLIM_UNKNOWN || o->total.high < o->free.low ||
+	    add(o->others.low, o->reserved.low) <= o->total.high - o->free.low)
+		return;
+	o->own_listed = 1;
+	if (candidates != 1 || o->others.high < own->low) {
+		o->others = unknown;
+		return;
+	}
+	o->this_process = *own;
+	if (o->processes-- == 1)
+		o->others = (struct messages_bytes){ 0, 0 };
+	else
+		o->others = (struct messages_bytes){
+			o->others.low > own->low ? o->others.low - own->low : 0,
+			o->others.high - own->high,
+		};
+}
+
 static void find_processes(const char *text, size_t n, struct messages_oom *out)
 {
 	static const char label[] = "Process ", has[] = " has ";
 	const char *at = text, *end = text + n;
-	struct messages_bytes one;
+	struct messages_bytes one, own = UNKNOWN;
+	uint32_t candidates = 0;
 
 	out->others = (struct messages_bytes){ 0, 0 };
 	while ((at = memmem(at, (size_t)(end - at), label, sizeof(label) - 1))) {
@@ -91,9 +121,14 @@ static void find_processes(const char *text, size_t n, struct messages_oom *out)
 		out->others.low = add(out->others.low, one.low);
 		out->others.high = add(out->others.high, one.high);
 		out->processes++;
+		if (out->reserved.low != PLIM_UNKNOWN && one.high >= out->reserved.low) {
+			own = one;
+			candidates++;
+		}
 	}
 	if (!out->processes && out->this_process.low == PLIM_UNKNOWN)
 		out->others = (struct messages_bytes)UNKNOWN; /* no NVML: it cannot tell */
+	find_own(out, &own, candidates);
 }
 
 /* What is reserved is what is allocated and the rest; each release tells another two of the three. */
@@ -207,7 +242,7 @@ int messages_parse_oom(const char *text, size_t n, struct messages_oom *out)
 
 	*out = (struct messages_oom){ UNKNOWN,    UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
 				      UNKNOWN,    UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
-				      UINT32_MAX, 0,       0 };
+				      UINT32_MAX, 0,       0,       0 };
 	n = flatten(text, n, flat);
 	trigger = find_trigger(flat, n);
 	if (!trigger)

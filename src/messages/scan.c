@@ -12,8 +12,12 @@
 #define BEHIND_BYTES ((size_t)4 << 10)
 /* What must follow an anchor in the window, unless the input ends: a message with all its clauses. */
 #define AHEAD_BYTES ((size_t)8 << 10)
+#define LISTED_BYTES (AHEAD_BYTES - SCAN_LINE_BYTES) /* below a line that is no longer than one */
 #define LEAD_MAX_BYTES 160     /* in front of "out of memory", the most that belongs to it */
 #define STEP_BYTES (64u << 10) /* a progress further back is not told */
+#define LOADING_BYTES 2048     /* the same of weights that were being loaded */
+#define CONTAINER_LINES 20     /* of kubectl describe, between a state and the limits */
+#define BOX_COLUMN 100         /* bytes in front of a box */
 #define TRACES 32              /* ranks that may write their tracebacks among each other */
 #define BELOW_MAX 64           /* lines of other ranks between a frame and its line of code */
 #define TRACE_LINES 200 /* a message this far behind a traceback's last frame is not its own */
@@ -44,6 +48,7 @@ struct scan {
 	uint64_t origin;
 	uint64_t step, step_at; /* of the progress seen last, and where */
 	uint64_t stepped;       /* up to where it was looked for */
+	uint64_t loading_at;    /* of a bar of weights being loaded that is not full; 0: none */
 	struct plim_err *err;
 	enum plim_status status;
 };
@@ -161,14 +166,32 @@ static struct messages_event *kill_of(struct scan *s, struct messages_event *e)
 	return s->kill == SCAN_NONE ? NULL : &s->log->events.at[s->kill];
 }
 
+/* Does what it says come from the process that wrote the traceback in front of it? */
+static int has_trace(const struct messages_event *e)
+{
+	return e->wording->class < MESSAGES_DETAIL &&
+	       (e->wording->family == MESSAGES_DATALOADER || !scan_event_is_kill(e));
+}
+
+/* Who is killed writes no traceback; what it did last may tell. */
+static void take_loading(const struct scan *s, struct messages_event *e)
+{
+	uint64_t here = s->origin + (uint64_t)(s->start - s->from) + 1;
+
+	if (s->loading_at && s->loading_at + LOADING_BYTES >= here &&
+	    e->trace.moment == MESSAGES_MOMENT_UNKNOWN && e->wording->class <= MESSAGES_SHARED)
+		e->trace.moment = MESSAGES_LOADING;
+}
+
 static void event_place(struct scan *s, struct messages_event *e)
 {
 	e->file = s->file;
 	e->line = e->last_line = s->line;
 	e->times = 1;
 	scan_event_rank(e, rank_of(s));
-	if (e->wording->class < MESSAGES_DETAIL)
+	if (has_trace(e))
 		take_trace(s, e);
+	take_loading(s, e);
 	snprintf(e->text, sizeof(e->text), "%s", s->now.text + s->now.body);
 }
 
@@ -176,7 +199,7 @@ static void take(struct scan *s, struct messages_event *e)
 {
 	struct messages_event *k;
 
-	if (e->wording->class == MESSAGES_DETAIL) {
+	if (e->wording->class == MESSAGES_DETAIL && scan_event_is_kernels(e)) {
 		k = kill_of(s, e);
 		if (k)
 			scan_kill_detail(k, e);
@@ -201,6 +224,8 @@ static void flush(struct scan *s)
 	s->flushed_at = s->found_at;
 	if (e->wording->class == MESSAGES_NOTHING)
 		return;
+	if (scan_event_is_kernels(e))
+		scan_kill_numbers(e, &s->now);
 	event_place(s, e);
 	if (e->wording == &scan_wordings[SCAN_ROW_PYTORCH]) {
 		s->log->newest = e->oom;
@@ -267,6 +292,44 @@ static void frame(struct scan *s)
 	scan_trace_frame(&t->trace, &s->now, line_below(s));
 }
 
+/* What stands below the line that is looked at, as far as every window shows it. */
+static const char *below_end(const struct scan *s)
+{
+	return s->end - s->stop > (ptrdiff_t)LISTED_BYTES ? s->stop + LISTED_BYTES : s->end;
+}
+
+/* As far back as every window shows it. */
+static const char *seen_from(const struct scan *s, const char *at)
+{
+	return at - s->from > (ptrdiff_t)BEHIND_BYTES ? at - BEHIND_BYTES : s->from;
+}
+
+static int read_odd(struct scan *s, enum scan_special id, const char *at, struct messages_trace *t)
+{
+	switch (id) {
+	case SCAN_ESCAPED: return scan_frame_escaped(t, at, s->end, s->now.rank);
+	case SCAN_BOXED: /* only a logger's words stand in front of a box */
+		return at - s->start < BOX_COLUMN &&
+		       scan_frame_boxed(t, seen_from(s, at), s->start, s->stop, s->now.rank);
+	default: return scan_frame_notebook(t, &s->now, s->stop, below_end(s));
+	}
+}
+
+static void odd_frame(struct scan *s, enum scan_special id, const char *at)
+{
+	struct messages_trace t;
+	struct open_trace *open = find_trace(s);
+
+	scan_trace_start(&t);
+	if (open)
+		t = open->trace;
+	if (!read_odd(s, id, at, &t))
+		return;
+	open = trace_of(s);
+	open->trace = t;
+	open->last_line = s->line;
+}
+
 static void traceback(struct scan *s, const char *at)
 {
 	struct open_trace *t = trace_of(s);
@@ -276,6 +339,17 @@ static void traceback(struct scan *s, const char *at)
 	t->last_line = s->line;
 	if (step != PLIM_UNKNOWN)
 		t->progress = step;
+}
+
+/* "Loading checkpoint shards:  33%|": the weights are being loaded until it stands at 100. */
+static void loading(struct scan *s, const char *at)
+{
+	const char *percent = memchr(at, '%', (size_t)(s->stop - at));
+
+	if (percent)
+		s->loading_at = percent - at >= 3 && !memcmp(percent - 3, "100", 3)
+					? 0
+					: s->origin + (uint64_t)(at - s->from) + 1;
 }
 
 /* A table's head: its rows follow. */
@@ -293,6 +367,47 @@ static void table(struct scan *s)
 		s->columns = columns;
 }
 
+static void take_job(void *ctx, const struct scan_job *job)
+{
+	struct scan *s = ctx;
+	struct messages_event e;
+
+	scan_event_start(&e);
+	e.wording = job->wording;
+	e.used = job->used;
+	e.limit = job->limit;
+	memcpy(e.group, job->id, sizeof(job->id));
+	event_place(s, &e);
+	snprintf(e.text, sizeof(e.text), "%s", job->text);
+	e.line = e.last_line = s->line + job->below;
+	if (!s->status)
+		take(s, &e);
+}
+
+/* "MaxRSSNode" may be another column of the same head. */
+static void sacct(struct scan *s, const char *at)
+{
+	if (at == memmem(s->start, (size_t)(s->stop - s->start), "MaxRSS", 6))
+		scan_sacct(&s->now, s->stop, below_end(s), take_job, s);
+}
+
+/* A container's limits stand below its state; above them may be another container's. */
+static void limits(struct scan *s)
+{
+	struct messages_bytes limit;
+
+	if (!scan_limits(s->stop, below_end(s), &limit))
+		return;
+	for (size_t i = s->log->events.n; i--;) {
+		struct messages_event *e = &s->log->events.at[i];
+
+		if (e->file != s->file || e->last_line + CONTAINER_LINES < s->line)
+			break;
+		if (scan_event_is_kill(e) && e->limit.low == PLIM_UNKNOWN)
+			e->limit = limit;
+	}
+}
+
 /* All that may begin at an anchor of the current line. */
 static void look_at(struct scan *s, int16_t entry, const char *at)
 {
@@ -303,8 +418,14 @@ static void look_at(struct scan *s, int16_t entry, const char *at)
 
 		switch (id) {
 		case SCAN_FRAME: frame(s); break;
+		case SCAN_ESCAPED:
+		case SCAN_BOXED:
+		case SCAN_NOTEBOOK: odd_frame(s, (enum scan_special)id, at); break;
 		case SCAN_TRACEBACK: traceback(s, at); break;
 		case SCAN_TABLE: table(s); break;
+		case SCAN_LOADING: loading(s, at); break;
+		case SCAN_SACCT: sacct(s, at); break;
+		case SCAN_LIMITS: limits(s); break;
 		default: try_row(s, id, at);
 		}
 	}
@@ -326,7 +447,7 @@ static int in_line(const struct scan *s, const char *at)
 
 static void open_line(struct scan *s, const char *at)
 {
-	const char *from = at - s->from > (ptrdiff_t)BEHIND_BYTES ? at - BEHIND_BYTES : s->from;
+	const char *from = seen_from(s, at);
 	const char *end = s->end - at > SCAN_LINE_BYTES ? at + SCAN_LINE_BYTES : s->end;
 
 	flush(s);

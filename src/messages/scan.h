@@ -54,6 +54,9 @@ uint32_t scan_event_repeat(struct messages_log *log, const struct messages_event
 enum plim_status scan_event_add(struct messages_log *log, const struct messages_event *e,
 				struct plim_err *err);
 int scan_event_is_kernels(const struct messages_event *e);
+int scan_event_is_kill(const struct messages_event *e);
+/* What a line of the kernel tells of a kill. */
+void scan_kill_numbers(struct messages_event *e, const struct scan_line *line);
 /* What a line adds to the kill that is being told. */
 void scan_kill_detail(struct messages_event *k, const struct messages_event *e);
 /* Whom it killed: completes the event that its details began (SCAN_NONE: none); 0: it is a new one. */
@@ -88,7 +91,17 @@ extern const struct messages_wording scan_table_wording;
 /* ---- the search ---- */
 
 /* Rows and what else is searched for; ids from SCAN_FRAME on are no rows. */
-enum scan_special { SCAN_FRAME = 0x4000, SCAN_TRACEBACK, SCAN_TABLE };
+enum scan_special {
+	SCAN_FRAME = 0x4000,
+	SCAN_ESCAPED,
+	SCAN_BOXED,
+	SCAN_NOTEBOOK,
+	SCAN_TRACEBACK,
+	SCAN_TABLE,
+	SCAN_LOADING,
+	SCAN_SACCT,
+	SCAN_LIMITS
+};
 
 /* Two letters of a text decide how far to go; `head` is the first of the entries that may begin. */
 struct scan_anchors {
@@ -118,6 +131,17 @@ void scan_trace_start(struct messages_trace *t);
 /* A line `File "x.py", line 3, in f` and the line of code below it (may be NULL). */
 void scan_trace_frame(struct messages_trace *t, const struct scan_line *line,
 		      const struct scan_line *source);
+/* The same of a frame at `at` whose quotes are escaped, in a JSON string: 0: it is none. */
+int scan_frame_escaped(struct messages_trace *t, const char *at, const char *end, uint32_t rank);
+/*
+ * The same of the box that Rich draws: [at, stop) is the marked line of code, its frame stands some
+ * lines above it, not before `from`.
+ */
+int scan_frame_boxed(struct messages_trace *t, const char *from, const char *at, const char *stop,
+		     uint32_t rank);
+/* The same of a frame of a notebook; [p, end) is behind its line. */
+int scan_frame_notebook(struct messages_trace *t, const struct scan_line *line, const char *p,
+			const char *end);
 /* The last training step that a progress bar or a line tells in a text, and *most of all of them. */
 uint64_t scan_progress(const char *text, size_t n, uint64_t *most); /* PLIM_UNKNOWN: none */
 
@@ -131,5 +155,23 @@ int scan_table_head(const struct scan_line *line, struct scan_columns *c);
 /* 0: the line is no row, the table has ended. */
 int scan_table_row(const struct scan_line *line, const struct scan_columns *c,
 		   struct messages_event *e);
+
+/* ---- what schedulers list ---- */
+
+/* A job of a table of sacct, if its state says why it ended. */
+struct scan_job {
+	char id[64];
+	const struct messages_wording *wording;
+	struct messages_bytes used, limit; /* MaxRSS of its largest step, ReqMem */
+	uint32_t below;                    /* lines below the table's head */
+	char text[256];                    /* of its first row, the end cut */
+};
+typedef void scan_job_fn(void *ctx, const struct scan_job *job);
+/* [p, end) is what stands behind the head's line. */
+void scan_sacct(const struct scan_line *head, const char *p, const char *end, scan_job_fn *each,
+		void *ctx);
+
+/* The memory of a "Limits:" of kubectl describe, in the lines behind it; 0: there is none. */
+int scan_limits(const char *p, const char *end, struct messages_bytes *limit);
 
 #endif

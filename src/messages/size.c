@@ -24,6 +24,7 @@ static const struct unit {
 	{ "TiB", 0, TIB, TIB, UINT64_MAX },
 	{ "byte", 0, 1, 1, UINT64_MAX },
 	{ "kB", 0, KIB, KIB, UINT64_MAX },
+	{ "kb", 0, KIB, KIB, UINT64_MAX }, /* PBS */
 	{ "KB", 0, 1000, KIB, UINT64_MAX },
 	{ "MB", 0, 1000000, MIB, UINT64_MAX },
 	{ "GB", 0, 1000000000, GIB, UINT64_MAX },

@@ -14,6 +14,7 @@ static const char *const not_the_users[] = {
 	"<string>",
 	"<__array_function__",
 	"/importlib/",
+	"/bin/", /* torchrun, deepspeed, accelerate */
 	"runpy.py",
 	"/torch/nn/",
 	"/torch/autograd/",
@@ -46,6 +47,8 @@ static const struct cue {
 	{ MESSAGES_SAVING, NULL, "_save_checkpoint", NULL },
 	{ MESSAGES_SAVING, NULL, "save_checkpoint", NULL },
 	{ MESSAGES_SAVING, NULL, "save_pretrained", NULL },
+	{ MESSAGES_SAVING, NULL, "save_model", NULL },
+	{ MESSAGES_SAVING, NULL, "post_state_dict_hook", NULL },
 	{ MESSAGES_SAVING, NULL, NULL, "torch.save(" },
 	{ MESSAGES_SAVING, "torch/serialization.py", "save", NULL },
 	{ MESSAGES_SAVING, "distributed/checkpoint", "save", NULL },
@@ -57,6 +60,7 @@ static const struct cue {
 	{ MESSAGES_LOADING, NULL, "load_model", NULL },
 	{ MESSAGES_LOADING, NULL, "load_weights", NULL },
 	{ MESSAGES_LOADING, NULL, "dispatch_model", NULL },
+	{ MESSAGES_LOADING, "vllm/", "initialize_model", NULL },
 	{ MESSAGES_LOADING, "torch/nn/modules/module.py", "_apply", NULL },
 	{ MESSAGES_LOADING, "torch/nn/modules/module.py", "convert", NULL },
 	{ MESSAGES_BACKWARD, "torch/autograd/", "backward", NULL },
@@ -64,6 +68,7 @@ static const struct cue {
 	{ MESSAGES_BACKWARD, NULL, "_engine_run_backward", NULL },
 	{ MESSAGES_BACKWARD, NULL, NULL, ".backward(" },
 	{ MESSAGES_GENERATION, NULL, "generate", NULL },
+	{ MESSAGES_GENERATION, NULL, NULL, ".generate(" },
 	{ MESSAGES_GENERATION, "transformers/generation/", NULL, NULL },
 	{ MESSAGES_GENERATION, "vllm/", "execute_model", NULL },
 	{ MESSAGES_EVAL, NULL, "evaluat", NULL },
@@ -73,6 +78,7 @@ static const struct cue {
 	{ MESSAGES_EVAL, NULL, "test_step", NULL },
 	{ MESSAGES_EVAL, NULL, "eval_", NULL },
 	{ MESSAGES_FORWARD, NULL, "forward", NULL },
+	{ MESSAGES_FORWARD, NULL, "training_step", NULL },
 	{ MESSAGES_FORWARD, "torch/nn/modules/module.py", "_call_impl", NULL },
 	{ MESSAGES_DATA, "torch/utils/data/", NULL, NULL },
 	{ MESSAGES_DATA, NULL, "collate", NULL },
@@ -110,20 +116,33 @@ static void copy_start(char *to, size_t size, const char *from, size_t n)
 	to[n] = 0;
 }
 
-/* A line of code, if it is one: neither the next frame nor the marks below a line. */
-static void read_source(struct messages_frame *f, const struct scan_line *source)
+/*
+ * Where a line of code is indented below its frame; NULL: it is not.  What loggers put in front of
+ * lines is as long for both.
+ */
+static const char *code_start(const struct scan_line *frame, const struct scan_line *source)
 {
-	const char *p, *end;
+	const char *file = memmem(frame->text, frame->n, "File \"", 6);
+	size_t at = (size_t)(file - frame->text);
+	const char *p = source->text + source->body;
 
-	if (!source)
+	if (at >= 2 && source->n > at + 2 && !memcmp(source->text + at - 2, "    ", 4))
+		p = source->text + at - 2;
+	return *p == ' ' || *p == '\t' ? p : NULL;
+}
+
+/* A line of code, if it is one: neither the next frame nor the marks below a line. */
+static void read_source(struct messages_frame *f, const struct scan_line *frame,
+			const struct scan_line *source)
+{
+	const char *p = source ? code_start(frame, source) : NULL, *end;
+
+	if (!p)
 		return;
-	p = source->text + source->body;
 	end = source->text + source->n;
 	while (p < end && (*p == ' ' || *p == '\t'))
 		p++;
-	/* it is indented below its frame */
-	if (p == source->text + source->body || !strncmp(p, "File \"", 6) ||
-	    strspn(p, "^~ ") == (size_t)(end - p))
+	if (!strncmp(p, "File \"", 6) || strspn(p, "^~ ") == (size_t)(end - p))
 		return;
 	copy_start(f->source, sizeof(f->source), p, (size_t)(end - p));
 }
@@ -152,7 +171,7 @@ static int read_frame(struct messages_frame *f, const struct scan_line *line,
 		p += sizeof(in) - 1;
 		copy_start(f->function, sizeof(f->function), p, (size_t)(end - p));
 	}
-	read_source(f, source);
+	read_source(f, line, source);
 	return 1;
 }
 
@@ -190,6 +209,11 @@ void scan_trace_frame(struct messages_trace *t, const struct scan_line *line,
 	t->frames += t->frames < UINT32_MAX;
 	if (is_users(f.file))
 		t->user = f;
+	/* Lightning's step calls all of forward and backward: what is inside counts */
+	if (strstr(f.source, "closure()")) {
+		t->moment = MESSAGES_MOMENT_UNKNOWN;
+		return;
+	}
 	cue = find_cue(&f);
 	if (cue < CUES && rank_of(cues[cue].moment) < rank_of(t->moment)) {
 		t->moment = cues[cue].moment;
@@ -216,6 +240,27 @@ static uint64_t number_at(const char *p, const char *end)
 	return v;
 }
 
+/* Bars that count something else than steps. */
+static const char *const not_steps[] = {
+	"Loading", "loading",   "Download",   "Fetching",  "Map",       "Filter",
+	"okeniz",  "shards",    "Generating", "Casting",   "Packing",   "Truncat",
+	"Convert", "Capturing", "Saving",     "Resolving", "Uploading", "Creating",
+};
+
+/* What stands in front of a bar, on its line. */
+static int is_of_steps(const char *text, const char *bar)
+{
+	const char *from = bar - text > 160 ? bar - 160 : text;
+
+	for (const char *p = bar; p > from; p--)
+		if (scan_ends_line(p[-1]))
+			from = p;
+	for (size_t i = 0; i < sizeof(not_steps) / sizeof(not_steps[0]); i++)
+		if (memmem(from, (size_t)(bar - from), not_steps[i], strlen(not_steps[i])))
+			return 0;
+	return 1;
+}
+
 /* tqdm's "| 12/500 [00:01<": the number in front of the slash. */
 static int bar_step(const char *text, const char *slash, const char *end, uint64_t *step)
 {
@@ -226,7 +271,8 @@ static int bar_step(const char *text, const char *slash, const char *end, uint64
 	while (q < end && is_digit(*q))
 		q++;
 	if (p == slash || q == slash + 1 || p - text < 2 || p[-1] != ' ' ||
-	    (p[-2] != '|' && p[-2] != ' ') || end - q < 2 || q[0] != ' ' || q[1] != '[')
+	    (p[-2] != '|' && p[-2] != ' ') || end - q < 2 || q[0] != ' ' || q[1] != '[' ||
+	    !is_of_steps(text, p))
 		return 0;
 	*step = number_at(p, slash);
 	return 1;

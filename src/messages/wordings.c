@@ -27,6 +27,29 @@ const char *const messages_family_names[MESSAGES_FAMILIES] = {
 	"look at dmesg and nvidia-smi -q -d ECC,PAGE_RETIREMENT; drain the node, a smaller batch " \
 	"does not help"
 
+#define GROUP_SAYS                                                                               \
+	"the container runtime counts kills in the container's cgroup: at its limit as a rule, " \
+	"but "                                                                                   \
+	"also when the whole node had run out; the node's kernel log tells which"
+#define UNIT_SAYS                                                                              \
+	"systemd counts kills in the unit's cgroup: at its limit (MemoryMax), or because the " \
+	"whole "                                                                               \
+	"machine had run out; the kernel's log tells which"
+#define OOMD_SAYS                                                                                  \
+	"systemd-oomd killed it before the kernel had to, for pressure or for swap that was used " \
+	"up"
+#define OOMD_HELPS                                                                             \
+	"systemd-run --scope with ManagedOOMPreference=avoid for the job, or more swap: oomd " \
+	"acts "                                                                                \
+	"on pressure and swap (oomctl shows its limits)"
+#define RAY_SAYS \
+	"Ray killed it before the kernel had to: its node stood above RAY_memory_usage_threshold"
+#define LOST_SAYS "a process ended without a word: killed for host memory, or crashed"
+#define LOST_HELPS                                                                                 \
+	"dmesg -T tells whether the kernel killed it; with one process and no pool a crash shows " \
+	"itself"
+#define RAY_HELPS "fewer tasks at a time (num_cpus of each task), or more memory for the node"
+
 const struct messages_wording scan_wordings[] = {
 	/* -- PyTorch: c10/cuda/CUDACachingAllocator.cpp, c10/xpu, aten mps, cudaMallocAsync -- */
 	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "out of", NULL, NULL },
@@ -110,6 +133,15 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_SERVING, MESSAGES_BUDGET, 0,
 	  "Free memory on device*on startup is less than desired GPU memory utilization",
 	  "somebody else holds a part of the card already", NULL },
+	{ MESSAGES_SERVING, MESSAGES_DEVICE, 1,
+	  "CUDA out of memory occurred when warming up sampler with {code} dummy requests",
+	  "the server had given nearly all of the card to its KV cache, and the sampler's pass "
+	  "over "
+	  "the vocabulary did not fit beside it",
+	  "lower --gpu-memory-utilization or --max-num-seqs" },
+	{ MESSAGES_SERVING, MESSAGES_DEVICE, 1,
+	  "CUDA out of memory occurred when warming up pooler with {code} dummy requests", NULL,
+	  "lower --gpu-memory-utilization or --max-num-seqs" },
 	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1, "Error in memory profiling",
 	  "another process gave memory back while the server measured what it may take",
 	  "start servers that share a card one after another" },
@@ -120,7 +152,7 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_SERVING, MESSAGES_DEVICE, 1,
 	  "Requested amount of GPU memory ({tried}) could not be allocated", NULL, NULL },
 	/* -- libraries -- */
-	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "Error out of memory at line*in file *ops.c",
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "Error out of memory at line*in file ",
 	  "bitsandbytes could not get memory", NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
 	  "Make sure you have enough GPU RAM to fit the quantized model",
@@ -266,26 +298,29 @@ const struct messages_wording scan_wordings[] = {
 	  NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "ArrowMemoryError: *of size {tried}", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "^MemoryError|", NULL, NULL },
+	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "memory allocation of {tried} failed",
+	  "a library written in Rust (tokenizers, polars) could not get memory", NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_OTHER, 1, "java.lang.OutOfMemoryError",
+	  "Java's own heap was full (-Xmx): neither the GPU's memory nor the machine's",
+	  "a larger -Xmx (Spark: spark.driver.memory, spark.executor.memory)" },
+	{ MESSAGES_LIBRARY, MESSAGES_OTHER, 1, "JavaScript heap out of memory",
+	  "Node's own heap was full: neither the GPU's memory nor the machine's",
+	  "NODE_OPTIONS=--max-old-space-size=MIB" },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "std::bad_alloc", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "[Errno 12] Cannot allocate memory", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "Cannot allocate memory (os error 12)", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "The paging file is too small", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_HOST, 1, "fork: Cannot allocate memory", NULL, NULL },
 	/* -- the kernel: mm/oom_kill.c, mm/memcontrol.c -- */
-	{ MESSAGES_KERNEL, MESSAGES_CGROUP_KILL, 1,
-	  "Memory cgroup out of memory: Killed process {pid} ({process}) *anon-rss:{rss}", NULL,
+	/* kill.c reads what they tell */
+	{ MESSAGES_KERNEL, MESSAGES_CGROUP_KILL, 1, "Memory cgroup out of memory: Kill", NULL,
 	  NULL },
-	{ MESSAGES_KERNEL, MESSAGES_CGROUP_KILL, 1,
-	  "Memory cgroup out of memory: Kill process {pid} ({process})", NULL, NULL },
-	{ MESSAGES_KERNEL, MESSAGES_HOST_KILL, 1,
-	  "Out of memory: Killed process {pid} ({process}) *anon-rss:{rss}", NULL, NULL },
-	{ MESSAGES_KERNEL, MESSAGES_HOST_KILL, 1, "Out of memory: Kill process {pid} ({process})",
-	  NULL, NULL },
-	{ MESSAGES_KERNEL, MESSAGES_HOST_KILL, 1,
-	  "Killed process {pid} ({process}) *anon-rss:{rss}", NULL, NULL },
+	{ MESSAGES_KERNEL, MESSAGES_HOST_KILL, 1, "Out of memory: Killed process ", NULL, NULL },
+	{ MESSAGES_KERNEL, MESSAGES_HOST_KILL, 1, "Out of memory: Kill process ", NULL, NULL },
+	{ MESSAGES_KERNEL, MESSAGES_HOST_KILL, 1, "Killed process *anon-rss:", NULL, NULL },
 	{ MESSAGES_KERNEL, MESSAGES_DETAIL, 1, "{process} invoked oom-killer:", NULL, NULL },
-	{ MESSAGES_KERNEL, MESSAGES_DETAIL, 1,
-	  "oom-kill:constraint=CONSTRAINT_MEMCG*oom_memcg={group},task_memcg", NULL, NULL },
+	{ MESSAGES_KERNEL, MESSAGES_DETAIL, 1, "oom-kill:constraint=CONSTRAINT_MEMCG,", NULL,
+	  NULL },
 	{ MESSAGES_KERNEL, MESSAGES_DETAIL, 1, "Task in *killed as a result of limit of {group}",
 	  NULL, NULL },
 	{ MESSAGES_KERNEL, MESSAGES_DETAIL, 1, "memory: usage {used}, limit {limit}, failcnt", NULL,
@@ -307,31 +342,63 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_SLURM, MESSAGES_DETAIL, 1, "Memory Efficiency: *% of {limit}", NULL, NULL },
 	{ MESSAGES_SLURM, MESSAGES_DETAIL, 1, "Memory Utilized: {used}", NULL, NULL },
 	{ MESSAGES_SLURM, MESSAGES_DETAIL, 1, "MaxRSS={used}", NULL, NULL },
-	{ MESSAGES_SLURM, MESSAGES_OTHER, 1, "CANCELLED AT *DUE TO TIME LIMIT",
+	{ MESSAGES_SLURM, MESSAGES_STOPPED, 1, "CANCELLED AT *DUE TO TIME LIMIT",
 	  "the job's time was over: not memory", "ask for more time, or save and resume" },
-	{ MESSAGES_SLURM, MESSAGES_OTHER, 1, "CANCELLED AT *DUE TO PREEMPTION",
+	{ MESSAGES_SLURM, MESSAGES_STOPPED, 1, "CANCELLED AT *DUE TO PREEMPTION",
 	  "a job of higher priority took the node: not memory", "save and resume" },
-	{ MESSAGES_SLURM, MESSAGES_OTHER, 1, "slurmstepd: error: *CANCELLED AT",
+	{ MESSAGES_SLURM, MESSAGES_STOPPED, 1, "CANCELLED AT *DUE TO NODE",
+	  "the node failed or was taken away: not memory of this job", "save and resume" },
+	{ MESSAGES_SLURM, MESSAGES_STOPPED, 1, "slurmstepd: error: *JOB *CANCELLED AT",
 	  "somebody cancelled the job (scancel): not memory", NULL },
+	{ MESSAGES_SLURM, MESSAGES_OTHER, 1, "slurmstepd: error: *CANCELLED AT",
+	  "the step was ended: by scancel, or by srun because another task had died", OTHER_RANK },
 	{ MESSAGES_SLURM, MESSAGES_KILLED, 1, "srun: error: *task*: Killed", NULL, NULL },
 	/* -- Kubernetes, Docker -- */
 	{ MESSAGES_KUBERNETES, MESSAGES_NOTHING, 1, "OOMKilled\": false", NULL, NULL },
 	{ MESSAGES_KUBERNETES, MESSAGES_NOTHING, 1, "OOMKilled\":false", NULL, NULL },
 	{ MESSAGES_KUBERNETES, MESSAGES_NOTHING, 1, "OOMKilled: false", NULL, NULL },
 	{ MESSAGES_KUBERNETES, MESSAGES_NOTHING, 1, "OOMKilled=false", NULL, NULL },
-	{ MESSAGES_KUBERNETES, MESSAGES_CGROUP_KILL, 1, "OOMKilled|", NULL, NULL },
-	{ MESSAGES_KUBERNETES, MESSAGES_CGROUP_KILL, 1, "container * was OOM killed", NULL, NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_NOTHING, 1, "no OOMKilled", NULL, NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_NOTHING, 1, "not OOMKilled", NULL, NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_CGROUP_KILL, 0, "OOMKilled|", GROUP_SAYS, NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_CGROUP_KILL, 0, "container * was OOM killed", GROUP_SAYS,
+	  NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_STOPPED, 1, "failed liveness probe, will be restarted",
+	  "the container did not answer its liveness probe and was restarted: not memory; a "
+	  "process "
+	  "that swaps or hangs does not answer either",
+	  "a longer timeoutSeconds and failureThreshold, or a startupProbe while weights are "
+	  "loaded" },
+	{ MESSAGES_KUBERNETES, MESSAGES_STOPPED, 1, "kubelet *Stopping container ",
+	  "Kubernetes stopped the container (deleted, rolled out, drained or evicted), by SIGKILL "
+	  "when "
+	  "it took longer than its grace period: not memory of its own",
+	  "kubectl describe pod and the events of the node tell who asked for it" },
+	{ MESSAGES_KUBERNETES, MESSAGES_STOPPED, 1, "Preempted by ",
+	  "a pod of higher priority took the place: not memory that this job ran out of",
+	  "save and resume" },
+	{ MESSAGES_KUBERNETES, MESSAGES_STOPPED, 1,
+	  "active on the node longer than specified deadline",
+	  "the pod's time was over (activeDeadlineSeconds): not memory", NULL },
 	{ MESSAGES_KUBERNETES, MESSAGES_HOST_KILL, 1, "The node was low on resource: memory",
 	  "the node as a whole ran out, and Kubernetes put this pod off it", NULL },
-	{ MESSAGES_KUBERNETES, MESSAGES_OTHER, 1, "The node was low on resource: ephemeral-storage",
-	  "the node's disk was full: not memory", "write less to the container's own file system" },
+	{ MESSAGES_KUBERNETES, MESSAGES_DETAIL, 1, "Container * was using {used}, request is", NULL,
+	  NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_STOPPED, 1,
+	  "The node was low on resource: ephemeral-storage", "the node's disk was full: not memory",
+	  "write less to the container's own file system" },
+	{ MESSAGES_KUBERNETES, MESSAGES_STOPPED, 1,
+	  "ephemeral local storage usage exceeds the total limit",
+	  "the container wrote more to its own disk than it may: not memory",
+	  "write to a volume, or raise limits.ephemeral-storage" },
 	/* -- systemd, earlyoom -- */
 	{ MESSAGES_SYSTEMD, MESSAGES_HOST_KILL, 1, "systemd-oomd*: Killed {group} due to memory",
-	  NULL, NULL },
-	{ MESSAGES_SYSTEMD, MESSAGES_HOST_KILL, 1, "systemd-oomd killed", NULL, NULL },
-	{ MESSAGES_SYSTEMD, MESSAGES_CGROUP_KILL, 1, "has been killed by the OOM killer", NULL,
+	  OOMD_SAYS, OOMD_HELPS },
+	{ MESSAGES_SYSTEMD, MESSAGES_HOST_KILL, 1, "systemd-oomd killed", OOMD_SAYS, OOMD_HELPS },
+	{ MESSAGES_SYSTEMD, MESSAGES_CGROUP_KILL, 0, "has been killed by the OOM killer", UNIT_SAYS,
 	  NULL },
-	{ MESSAGES_SYSTEMD, MESSAGES_CGROUP_KILL, 1, "Failed with result 'oom-kill'", NULL, NULL },
+	{ MESSAGES_SYSTEMD, MESSAGES_CGROUP_KILL, 0, "Failed with result 'oom-kill'", UNIT_SAYS,
+	  NULL },
 	{ MESSAGES_SYSTEMD, MESSAGES_HOST_KILL, 1,
 	  "sending SIG* to process {pid} *\"{process}\": *badness*VmRSS {rss}", NULL, NULL },
 	/* -- launchers: torch/distributed/elastic, deepspeed/launcher, Ray, Open MPI -- */
@@ -339,6 +406,30 @@ const struct messages_wording scan_wordings[] = {
 	  NULL },
 	{ MESSAGES_LAUNCHER, MESSAGES_DETAIL, 1,
 	  "Memory on the node*was running was {used} / {limit}", NULL, NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_NOTHING, 1, " 0 Workers (tasks / actors) killed due to", NULL,
+	  NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_HOST_KILL, 1,
+	  "Workers (tasks / actors) killed due to memory pressure (OOM)", RAY_SAYS, RAY_HELPS },
+	{ MESSAGES_LAUNCHER, MESSAGES_HOST_KILL, 1,
+	  "System memory low at node*Used memory ({used}) / total capacity ({limit})", RAY_SAYS,
+	  RAY_HELPS },
+	{ MESSAGES_LAUNCHER, MESSAGES_OTHER, 0,
+	  "The worker may have exceeded K8s pod memory limits",
+	  "Ray lost a worker without a word, and guesses at the pod's memory limit",
+	  "kubectl describe pod and dmesg -T on that node tell whether it was killed" },
+	{ MESSAGES_LAUNCHER, MESSAGES_OTHER, 0,
+	  "killed by SIGKILL by OOM killer due to high memory",
+	  "Ray lost a worker without a word, and lists what it may be: the kernel's oom-killer, "
+	  "ray "
+	  "stop, or a crash",
+	  "dmesg -T on that node tells whether it was killed; the worker's own log (worker-*.err) "
+	  "shows a crash" },
+	{ MESSAGES_LAUNCHER, MESSAGES_SHARED, 1,
+	  "in object store because it is full. Object size is {tried}",
+	  "Ray's object store, which lies in /dev/shm, has no room for it",
+	  "a larger store (ray.init(object_store_memory=...)), smaller objects, or fewer "
+	  "references "
+	  "held at a time; ray memory lists who holds them" },
 	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 1, "Signal 9 (SIGKILL) received by PID {pid}", NULL,
 	  NULL },
 	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 1, "failed (exitcode: -9)*(pid: {pid})", NULL, NULL },
@@ -352,9 +443,32 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 1, "TerminatedWorkerError*SIGKILL", NULL, NULL },
 	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 1, "SIGKILL(-9)", NULL, NULL },
 	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 1, "terminated by signal SIGKILL", NULL, NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_KILLED, 1, "signal: killed|", NULL, NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_OTHER, 0, "BrokenProcessPool", LOST_SAYS, LOST_HELPS },
+	{ MESSAGES_LAUNCHER, MESSAGES_OTHER, 0, "subprocesses has abruptly died", LOST_SAYS,
+	  LOST_HELPS },
+	/* notebooks: JupyterLab, Colab, Kaggle */
+	{ MESSAGES_LAUNCHER, MESSAGES_OTHER, 0, "appears to have died. It will restart", LOST_SAYS,
+	  LOST_HELPS },
+	{ MESSAGES_LAUNCHER, MESSAGES_HOST_KILL, 1, "session crashed after using all available RAM",
+	  "the notebook's machine has no more host memory; what the GPU has is another matter",
+	  NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_HOST_KILL, 1,
+	  "notebook tried to allocate more memory than is available",
+	  "the notebook's machine has no more host memory; what the GPU has is another matter",
+	  NULL },
+	/* other schedulers: AWS Batch and ECS, LSF, PBS, HTCondor */
+	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1, "Container killed due to memory usage", NULL,
+	  NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1, "TERM_MEMLIMIT", NULL, NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1,
+	  "PBS: job killed: mem {used} exceeded limit {limit}", NULL, NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1, "Job has gone over memory limit of", NULL,
+	  NULL },
 	{ MESSAGES_LAUNCHER, MESSAGES_OTHER, 1, "(SIGSEGV) received by PID {pid}",
 	  "a process crashed (segmentation fault): not memory that ran out", NULL },
 	/* -- shells and exit codes -- */
+	{ MESSAGES_SHELL, MESSAGES_NOTHING, 1, "exit code 137 mean", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "exit code: 137|", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "exit code 137|", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "exited with code 137|", NULL, NULL },
@@ -367,6 +481,7 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "zsh: killed ", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "^[{code}] {pid} killed ", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "^Killed$", NULL, NULL },
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "]Killed$", NULL, NULL }, /* behind a progress bar */
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "^Killed: 9", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_SHARED, 0, "Bus error (core dumped)",
 	  "a process touched memory that could not be had: a full /dev/shm, as a rule; a file cut "
@@ -379,6 +494,8 @@ const struct messages_wording scan_wordings[] = {
 	/* -- PyTorch without numbers: what the rows above did not take -- */
 	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "Error: CUDA out of memory", NULL, NULL },
 	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "Error: HIP out of memory", NULL, NULL },
+	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "OutOfMemoryError: Allocation on device", NULL,
+	  NULL },
 };
 const size_t scan_wording_count = sizeof(scan_wordings) / sizeof(scan_wordings[0]);
 

@@ -131,32 +131,6 @@ static void test_mounts(void **state)
 	assert_true(host_membership(span("1:name=memory:/"), &in) && !in.memory);
 }
 
-static void test_kills(void **state)
-{
-	struct host_kill k;
-
-	(void)state;
-	assert_true(host_kill_reason(
-		span("oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/a,pid=1,b,task_memcg=/c,"
-		     "task=x,pid=7,pid=4242,uid=0"),
-		&k));
-	assert_int_equal(k.pid, 4242);
-	assert_string_equal(k.bound, "cgroup");
-	assert_true(host_is(k.cgroup, "/a,pid=1,b"));
-	/* RHEL 7, with the user in between */
-	assert_true(host_kill_done(
-		span("Killed process 12, UID 0, (a b) total-vm:8kB, anon-rss:4kB"), &k));
-	assert_int_equal(k.pid, 12);
-	assert_true(host_is(k.name, "a b") && !k.bound);
-	assert_int_equal(k.sizes.virtual_bytes, 8192);
-	assert_int_equal(k.sizes.anon_bytes, 4096);
-	assert_int_equal(k.sizes.file_bytes, PLIM_UNKNOWN);
-	/* the announcement of older kernels comes twice: this line has no sizes and is not the kill */
-	assert_false(host_kill_done(span("Memory cgroup out of memory: Kill process 9 (x) score "
-					 "999 or sacrifice child"),
-				    &k));
-}
-
 static char tree[4096];
 
 static enum plim_status look(struct mem *m, struct plim_err *err)
@@ -196,9 +170,9 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_numbers), cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_keys),    cmocka_unit_test(test_mounts),
-		cmocka_unit_test(test_kills),   cmocka_unit_test(test_out_of_memory),
+		cmocka_unit_test(test_numbers),       cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_keys),          cmocka_unit_test(test_mounts),
+		cmocka_unit_test(test_out_of_memory),
 	};
 	const char *data = getenv("PLIMSOLL_TEST_DATA");
 

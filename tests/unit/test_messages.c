@@ -112,7 +112,8 @@ static const struct wording {
 		  "Management and "
 		  "PYTORCH_CUDA_ALLOC_CONF",
 	  .device = 3,
-	  .processes = 1,
+	  .processes = 0, /* it is this one: both together would not fit on the card */
+	  .this_process = GIB(2362),
 	  .tried = MIB(8600),
 	  .total = GIB(2369),
 	  .free = MIB(6481),
@@ -567,6 +568,56 @@ static void test_refused(void **state)
 	}
 }
 
+static int is_part(const char *at, size_t n, const char *text)
+{
+	return n == strlen(text) && !memcmp(at, text, n);
+}
+
+static int read_line(int (*read)(const char *, size_t, struct messages_kill *), const char *line,
+		     struct messages_kill *k)
+{
+	return read(line, strlen(line), k);
+}
+
+/* Names of processes and cgroups may hold what looks like the rest of the line. */
+static void test_kills(void **state)
+{
+	struct messages_kill k;
+
+	(void)state;
+	assert_true(read_line(messages_kill_reason,
+			      "oom-kill:constraint=CONSTRAINT_MEMCG,oom_memcg=/a,pid=1,b,"
+			      "task_memcg=/c,task=x,pid=7,pid=4242,uid=0",
+			      &k));
+	assert_int_equal(k.pid, 4242);
+	assert_int_equal(k.constraint, MESSAGES_CONSTRAINT_CGROUP);
+	assert_true(is_part(k.group, k.group_n, "/a,pid=1,b"));
+	/* RHEL 7, with the user in between */
+	assert_true(read_line(messages_kill_done,
+			      "Killed process 12, UID 0, (a b) total-vm:8kB, anon-rss:4kB", &k));
+	assert_int_equal(k.pid, 12);
+	assert_true(is_part(k.process, k.process_n, "a b"));
+	assert_int_equal(k.constraint, MESSAGES_CONSTRAINT_UNKNOWN);
+	assert_int_equal(k.virtual_bytes, 8192);
+	assert_int_equal(k.anon_bytes, 4096);
+	assert_int_equal(k.file_bytes, PLIM_UNKNOWN);
+	assert_true(read_line(messages_kill_done,
+			      "Out of memory: Killed process 5 (x) total-vm:1kB) total-vm:8kB, "
+			      "anon-rss:99999999999999999999kB",
+			      &k));
+	assert_true(is_part(k.process, k.process_n, "x) total-vm:1kB"));
+	assert_int_equal(k.constraint, MESSAGES_CONSTRAINT_MACHINE);
+	assert_int_equal(k.anon_bytes, PLIM_UNKNOWN);
+	/* the announcement of older kernels has no sizes: it is not yet the kill */
+	assert_true(read_line(messages_kill_done,
+			      "Memory cgroup out of memory: Kill process 9 (x) score 999 or "
+			      "sacrifice child",
+			      &k));
+	assert_true(is_part(k.process, k.process_n, "x"));
+	assert_int_equal(k.virtual_bytes, PLIM_UNKNOWN);
+	assert_false(read_line(messages_kill_done, "Killed process 18446744073709551616 (x)", &k));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -574,7 +625,7 @@ int main(void)
 		cmocka_unit_test(test_others),     cmocka_unit_test(test_huge),
 		cmocka_unit_test(test_no_message), cmocka_unit_test(test_log),
 		cmocka_unit_test(test_deaths),     cmocka_unit_test(test_flat),
-		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_refused),    cmocka_unit_test(test_kills),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
