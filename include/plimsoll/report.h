@@ -92,7 +92,7 @@ struct plim_report_totals {
 
 /* The most that was requested in each phase of a step; PLIM_UNKNOWN: it was not in that phase. */
 struct plim_report_phases {
-	uint64_t load, forward, backward, optimizer, eval, generate, other;
+	uint64_t load, forward, backward, optimizer, eval, generate, request, other;
 };
 
 struct plim_report_step {

@@ -173,8 +173,8 @@ static const struct field oom_rows[] = {
 	FIELD_I64(D, stream, "cudaStream_t of the request"),
 	FIELD_STRING(D, pool, "small or large"),
 	FIELD_STRING(D, phase,
-		     "load, forward, backward, optimizer, eval, generate or other; null: no "
-		     "stacks were recorded"),
+		     "load, forward, backward, optimizer, eval, generate, request or other; "
+		     "null: no stacks were recorded"),
 	FIELD_U64(D, step, "training steps that had ended before it"),
 	FIELD_STRING(D, frame, "the user's own line; null: no Python stack"),
 	FIELD_STRINGS(D, stack, stack_count, "innermost first"),
@@ -235,6 +235,8 @@ static const struct field phases_rows[] = {
 	FIELD_U64(H, optimizer, "bytes, or null"),
 	FIELD_U64(H, eval, "bytes, or null: a forward pass that no backward pass answers"),
 	FIELD_U64(H, generate, "bytes, or null"),
+	FIELD_U64(H, request,
+		  "bytes, or null: a forward pass of a program that never runs backward"),
 	FIELD_U64(H, other, "bytes, or null"),
 };
 #undef H

@@ -69,6 +69,7 @@ static void fill_step(const struct report_device *one, struct timeline_cursor *a
 							 .optimizer = most[TIMELINE_OPTIMIZER],
 							 .eval = most[TIMELINE_EVAL],
 							 .generate = most[TIMELINE_GENERATE],
+							 .request = most[TIMELINE_REQUEST],
 							 .other = most[TIMELINE_OTHER] };
 }
 

@@ -183,15 +183,10 @@ static void repeat(struct detecting *x, struct repeats *all, uint32_t e, uint64_
 		x->burst = (struct burst){ stack, r->first_event, e, bytes, r->count };
 }
 
-static int is_pass(enum timeline_phase p)
-{
-	return p == TIMELINE_FORWARD || p == TIMELINE_EVAL || p == TIMELINE_GENERATE;
-}
-
 static void follow_pass(struct detecting *x, uint32_t e, enum timeline_phase now,
 			enum timeline_phase before)
 {
-	if (!is_pass(now) || x->status)
+	if (!timeline_is_pass(now) || x->status)
 		return;
 	if (now != before)
 		x->status = vec_push(x->mem, &x->passes, ((struct pass){ e, e, now }), x->err);

@@ -122,7 +122,7 @@ static void guess(const struct detecting *x, const struct leak_line *line, enum 
 	enum timeline_phase phase = line->phase;
 	int graph = line->stacks >= LEAKS_GRAPH_STACKS;
 
-	if (phase == TIMELINE_EVAL || phase == TIMELINE_GENERATE) {
+	if (timeline_is_pass(phase) && phase != TIMELINE_FORWARD) {
 		ranked[0] = graph ? KIND_EVAL : KIND_OUTPUTS;
 		ranked[1] = graph ? KIND_OUTPUTS : KIND_EVAL;
 	} else if (line->stack != TRACE_NONE && detect_mentions(x, line->stack, recurrent) &&

@@ -92,7 +92,10 @@ void timeline_steps_release(struct timeline_steps *s);
 /* Was this stack recorded inside an optimizer? */
 int timeline_in_optimizer(const struct trace *t, uint32_t stack);
 
-/* What the program was doing; `eval` is a forward pass that no backward pass answers. */
+/*
+ * What the program was doing.  A forward pass that no backward pass answers is `eval` in a program that trains, and
+ * `request` in one that never does.
+ */
 enum timeline_phase {
 	TIMELINE_LOAD,
 	TIMELINE_FORWARD,
@@ -100,10 +103,18 @@ enum timeline_phase {
 	TIMELINE_OPTIMIZER,
 	TIMELINE_EVAL,
 	TIMELINE_GENERATE,
+	TIMELINE_REQUEST,
 	TIMELINE_OTHER,
 	TIMELINE_PHASES
 };
 extern const char *const timeline_phase_names[TIMELINE_PHASES];
+
+/* Is it one in which a model runs forward? */
+static inline int timeline_is_pass(enum timeline_phase p)
+{
+	return p == TIMELINE_FORWARD || p == TIMELINE_EVAL || p == TIMELINE_GENERATE ||
+	       p == TIMELINE_REQUEST;
+}
 
 /* What an allocation is for. */
 enum timeline_category {
