@@ -37,7 +37,10 @@ const struct timeline_rule timeline_rules[] = {
 	{ TIMELINE_BUFFER, 95, "a bucket of DistributedDataParallel, where gradients are reduced" },
 	{ TIMELINE_TEMPORARY, 60, "born in a pass that never ended and that nothing answers" },
 	{ TIMELINE_UNKNOWN, 50, "born outside the model, kept over several steps" },
-	{ TIMELINE_OPTIMIZER_STATE, 95, "born in an optimizer, lives from before the recording to its end" },
+	{ TIMELINE_OPTIMIZER_STATE, 95,
+	  "born in an optimizer, lives from before the recording to its end" },
+	{ TIMELINE_GRADIENT, 85,
+	  "born without Python before the recording, lives to its end, has the size of a parameter" },
 };
 
 enum rule {
@@ -64,6 +67,7 @@ enum rule {
 	RULE_PASS_UNFINISHED,
 	RULE_KEPT,
 	RULE_STATE_BEFORE,
+	RULE_GRADIENT_BEFORE,
 };
 
 /*
@@ -317,8 +321,9 @@ static enum rule before_all(const struct deciding *x, const struct trace_alloc *
 
 	if (end != NEVER && cues_of(x, x->tl->device->events.stack[end]) & CUE_ZERO_GRAD)
 		return RULE_ZEROED;
-	return a->stack != TRACE_NONE && outside(x, a) == RULE_PARAMETER_BY_STATE
-		       ? RULE_PARAMETER_BY_STATE
+	/* it stands at the end, with a stack that has no Python: autograd's thread made it */
+	return end == NEVER && a->stack != TRACE_NONE && parameters_of_size(x, a->requested_bytes)
+		       ? RULE_GRADIENT_BEFORE
 		       : RULE_NONE;
 }
 

@@ -111,7 +111,7 @@ void phases_find(const struct timeline *tl, const uint16_t *cues, uint8_t *phase
 {
 	const struct trace_events *ev = &tl->device->events;
 	enum timeline_phase last = TIMELINE_OTHER;
-	int unanswered = 0;
+	int unanswered = tl->before[TIMELINE_ALLOCATED] > 0; /* the recording may begin in its middle */
 
 	for (size_t e = 0; e < ev->n; e++) {
 		uint8_t action = ev->action[e];
