@@ -13,6 +13,7 @@ import json
 import lzma
 import os
 import pickle
+import re
 import subprocess
 import sys
 import tempfile
@@ -111,8 +112,33 @@ def check_cut(path, folder):
     os.remove(cut)
 
 
+PHASES = {"fwd": "forward", "bwd": "backward", "opt": "optimizer"}
+
+
+def check_steps(path):
+    """The peak of each step, request and phase is what PyTorch measured between reset_peak_memory_stats() and its end."""
+    with open(path.replace(".pickle.xz", ".json"), encoding="utf-8") as f:
+        told = json.load(f)
+    steps = json.loads(run("report", "--json", path))["devices"][0]["steps"]
+    most = collections.Counter()
+    for row in told.get("phases", []):
+        name = re.fullmatch(r"(fwd|bwd|opt|req|step|ckpt)(\d+)", row["phase"])
+        if not name or "requested_peak" not in row:
+            continue
+        kind, k = name[1], int(name[2])
+        most[k] = max(most[k], row["requested_peak"])
+        seen = steps[k]["phase_peaks"][PHASES[kind]] if k < len(steps) and kind in PHASES else row["requested_peak"]
+        if seen != row["requested_peak"] and told["spec"]["kind"] == "lm":
+            failures.append(f"{path}: {row['phase']} peaks at {row['requested_peak']}, told {seen}")
+    # a run that died tells nothing of its last phase
+    for k, peak in list(most.items())[:None if told.get("outcome") == "ok" else -1]:
+        if k >= len(steps) or steps[k]["peak_requested_bytes"] != peak:
+            failures.append(f"{path}: step {k} of {len(steps)} peaks at {steps[k]['peak_requested_bytes'] if k < len(steps) else '-'}, not {peak}")
+
+
 def check(path):
     check_sums(path)
+    check_steps(path)
     check_laws(path)
     table = rates(confusion(path))
     for category, (true, precision, recall) in table.items():

@@ -46,7 +46,7 @@ EXPECTED = {
 LINES = {"leak_graph": ("workloads.py:158", "step"), "leak_evalpile": ("workloads.py:175", "eval iteration"),
          "oom_eval": ("workloads.py:175", "eval iteration"), "leak_rnn": ("workloads.py:202", "step"),
          "leak_losses": ("workloads.py:152", "step"), "graph_leak": ("w.py:19", "step"),
-         "eval_pile": ("w.py:60", "forward pass")}
+         "eval_pile": ("w.py:60", "request")}
 # What a healthy run may be told: what its memory goes to, and what other settings save.
 WORTH_KNOWING = {"logits_dominate", "fragmentation"}
 SEVERITIES = {"info": 0, "warn": 1, "bad": 2}
@@ -164,7 +164,7 @@ def check_outside(folder):
 
 
 deaths = os.path.join(data, "deaths")
-folders = [data, deaths, os.path.join(data, "settings")]
+folders = [data, deaths, os.path.join(data, "settings"), os.path.join(data, "kinds"), os.path.join(data, "own")]
 if truth and truth[0]:
     folders += [os.path.join(truth[0], "snapshots"), os.path.join(truth[0], "snapshots", "settings")]
 paths = {os.path.basename(p) + os.path.basename(f): p for f in folders for p in sorted(glob.glob(os.path.join(f, "*.pickle.xz")))}

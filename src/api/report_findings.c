@@ -111,6 +111,7 @@ enum plim_status report_findings(struct plim_report *r, struct report_device *on
 	struct findings_input in = { .tl = &one->timeline,
 				     .categories = &one->categories,
 				     .steps = &one->steps,
+				     .periods = &one->periods,
 				     .death = last ? &one->death : NULL,
 				     .replays = !r->hidden->summary,
 				     .tried = one->tried,

@@ -254,7 +254,8 @@ static const char *period_of(const struct leaks *l, const struct leak_line *line
 		return l->period;
 	switch (line->phase) {
 	case TIMELINE_EVAL: return "eval iteration";
-	case TIMELINE_GENERATE: return "request";
+	case TIMELINE_GENERATE:
+	case TIMELINE_REQUEST: return "request";
 	default: /* where there is a backward pass, it is training without an optimizer in sight */
 		return l->x->in_phase[TIMELINE_BACKWARD].event == TRACE_NONE ? "forward pass"
 									     : "step";
@@ -326,6 +327,20 @@ static void bounds_of_passes(struct detecting *x, uint32_t **bounds, uint32_t **
 		(*bounds)[(*n)++] = last->end + 1;
 }
 
+/* Requests of several passes each: what one keeps is told by the request. */
+static void look_between_requests(struct leaks *l, struct leak_lines *out)
+{
+	struct detecting *x = l->x;
+	const struct timeline_steps *periods = x->in->periods;
+	size_t n = 0;
+
+	if (periods->basis != TIMELINE_BY_REQUEST || 2 * periods->ends.n > x->passes.n)
+		return;
+	while (n < periods->ends.n && periods->ends.at[n] <= x->last)
+		n++;
+	look_between(l, periods->ends.at, n, "request", out);
+}
+
 void leaks_kept(struct detecting *x, struct leak_lines *out)
 {
 	size_t stacks = x->trace->stacks.n, frames = x->trace->frames.n, n = 0;
@@ -340,6 +355,7 @@ void leaks_kept(struct detecting *x, struct leak_lines *out)
 		while (n < x->in->steps->ends.n && x->in->steps->ends.at[n] <= x->last)
 			n++;
 		look_between(&l, x->in->steps->ends.at, n, "step", out);
+		look_between_requests(&l, out);
 		bounds_of_passes(x, &bounds, &rank, &n);
 		l.rank = rank;
 		look_between(&l, bounds, n, NULL, out);
