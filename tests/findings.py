@@ -60,7 +60,12 @@ BY_FOLDER = "kinds", "own", "formats"  # names of their own
 LINES = {"leak_graph": ("workloads.py:158", "step"), "leak_evalpile": ("workloads.py:175", "eval iteration"),
          "oom_eval": ("workloads.py:175", "eval iteration"), "leak_rnn": ("workloads.py:202", "step"),
          "leak_losses": ("workloads.py:152", "step"), "graph_leak": ("w.py:19", "step"),
-         "eval_pile": ("w.py:60", "request")}
+         "eval_pile": ("w.py:60", "request"),
+         # the lines that call the models, not the five or six inside them that a kept graph was born at
+         "own/gradeval_5": ("ver.py:62", "eval iteration"), "own/lossleak_5": ("ver.py:65", "step")}
+# What the first fix has to say.
+FIXES = {"leak_graph": "loss.item()", "leak_evalpile": ".cpu()", "oom_eval": ".cpu()", "leak_rnn": "h.detach()", "leak_losses": "loss.item()",
+         "graph_leak": "loss.item()", "eval_pile": ".cpu()", "own/gradeval_5": "inference_mode", "own/lossleak_5": "loss.item()"}
 # What a healthy run may be told: what its memory goes to, and what other settings save.
 WORTH_KNOWING = {"logits_dominate", "fragmentation"}
 SEVERITIES = {"info": 0, "warn": 1, "bad": 2}
@@ -112,6 +117,9 @@ def check_leaks(path, name, device, truth_of_run):
     expect(path, place in leaks[0]["frame"], f"the leak is seen at {leaks[0]['frame']}")
     expect(path, leaks[0]["period"] == period, f"the period is a {leaks[0]['period']}")
     expect(path, len({f["frame"] for f in leaks}) == len(leaks), "a line is told twice")
+    expect(path, FIXES[name] in leaks[0]["fix"][0], f"its fix is {leaks[0]['fix'][0]}")
+    if name.startswith("own/"):
+        expect(path, len(leaks) == 1, f"one graph is told as {len(leaks)} leaks")
     measured = growth_of(name, truth_of_run)
     if measured and measured[0]:  # leak_losses: allocated bytes are rounded up
         told = sum(f["bytes_per_period"] for f in leaks)

@@ -209,6 +209,7 @@ static void add_stack(const struct leaks *l, struct leak_line *line, uint32_t st
 	line->bytes += k->newest_bytes < each ? k->newest_bytes : each;
 	line->live_bytes += k->live_bytes;
 	line->stacks++;
+	line->count += k->count;
 	line->first = k->first < line->first ? k->first : line->first;
 	line->last = k->last > line->last ? k->last : line->last;
 	line->periods = k->periods > line->periods ? k->periods : line->periods;
@@ -234,6 +235,70 @@ static void collect(struct leaks *l)
 	}
 	for (size_t i = 0; i < l->lines.n; i++)
 		l->line_of[l->lines.at[i].frame] = 0;
+}
+
+static int by_caller(const void *a, const void *b)
+{
+	const struct leak_line *x = a, *y = b;
+
+	if (x->caller != y->caller)
+		return x->caller < y->caller ? -1 : 1;
+	return (x->frame > y->frame) - (x->frame < y->frame);
+}
+
+static void add_line(struct leak_line *to, const struct leak_line *from)
+{
+	if (from->stack_bytes > to->stack_bytes) {
+		to->stack = from->stack;
+		to->stack_bytes = from->stack_bytes;
+		to->inferred = from->inferred;
+	}
+	to->bytes += from->bytes;
+	to->live_bytes += from->live_bytes;
+	to->each_bytes += from->each_bytes;
+	if (from->largest_bytes > to->largest_bytes)
+		to->largest_bytes = from->largest_bytes;
+	to->stacks += from->stacks;
+	to->count += from->count;
+	to->first = from->first < to->first ? from->first : to->first;
+	to->last = from->last > to->last ? from->last : to->last;
+	to->periods = from->periods > to->periods ? from->periods : to->periods;
+	to->freed_end = from->freed_end < to->freed_end ? from->freed_end : to->freed_end;
+	to->first_event = from->first_event < to->first_event ? from->first_event : to->first_event;
+	to->last_event = from->last_event > to->last_event ? from->last_event : to->last_event;
+}
+
+/*
+ * Where people write their models themselves, a graph that is kept shows at each line of their modules.  It is one
+ * leak, of the line that calls the model.
+ */
+static void join_graphs(struct leaks *l)
+{
+	struct leak_line *at = l->lines.at;
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->lines.n; i++)
+		at[i].caller = timeline_loop_frame(l->x->trace, at[i].stack);
+	sort_items(at, l->lines.n, sizeof(*at), by_caller);
+	for (size_t i = 0, end; i < l->lines.n; i = end) {
+		struct leak_line all = at[i];
+		int inside = at[i].frame != at[i].caller;
+
+		for (end = i + 1; end < l->lines.n && at[end].caller == at[i].caller; end++) {
+			add_line(&all, &at[end]);
+			inside |= at[end].frame != at[i].caller;
+		}
+		if (all.caller == TRACE_NONE || !inside || !leak_is_graph(&all)) {
+			while (i < end)
+				at[n++] = at[i++];
+			continue;
+		}
+		for (; i < end; i++)
+			l->line_of[at[i].frame] = FOUND;
+		all.frame = all.caller;
+		at[n++] = all;
+	}
+	l->lines.n = n;
 }
 
 static enum timeline_phase phase_of(const struct leaks *l, const struct leak_line *line)
@@ -266,7 +331,7 @@ static int certain(const struct leaks *l, const struct leak_line *line)
 {
 	uint32_t least = LEAKS_PERIODS_MIN;
 
-	if (!l->period && line->phase == TIMELINE_FORWARD && line->stacks >= LEAKS_GRAPH_STACKS)
+	if (!l->period && line->phase == TIMELINE_FORWARD && leak_is_graph(line))
 		least = GRAPH_PERIODS_MIN;
 	if (line->bytes < l->x->peak / LEAKS_TINY_PART)
 		least = TINY_PERIODS_MIN;
@@ -306,6 +371,7 @@ static void look_between(struct leaks *l, const uint32_t *bounds, size_t n, cons
 		l->stacks[s] = (struct kept){ .least_bytes = UINT64_MAX, .freed_end = TRACE_NONE };
 	count(l);
 	collect(l);
+	join_graphs(l);
 	finish_lines(l, out);
 }
 
