@@ -34,9 +34,9 @@ EXPECTED = {
     "eval_pile": {"leak": "bad"}, "graph_leak": {"leak": "bad"},
     "adam_step": {"optimizer_first_step": "bad"}, "fused_step": {"optimizer_first_step": "bad"},
     "churn": {"fragmentation": "bad"}, "long_batch": {"longest_batch": "warn"},
-    "infer_big": {"kv_cache_growth": "warn"},
+    "infer_big": {"kv_cache_growth": "warn", "longest_batch": "warn"},  # its last prompt is the longest
     # logits of the whole prompt: 3,000 tokens in serve; and a vocabulary of 256,000
-    "serve": {"kv_cache_growth": "info", "logits_dominate": "warn"}, "infer_qwen2": {"logits_dominate": "warn"},
+    "serve": {"kv_cache_growth": "info", "logits_dominate": "warn", "longest_batch": "info"}, "infer_qwen2": {"logits_dominate": "warn"},
     "gemma2_s": {"logits_dominate": "warn"},
     "healthy_train": {"longest_batch": "info"},
     # batches of varying length that are kept in a list: a few MiB of 2.7 GiB
@@ -50,6 +50,7 @@ EXPECTED = {
     "own/bigopt_93": {"optimizer_first_step": "bad"}, "own/gptck_93": {"optimizer_first_step": "bad"},
     "own/evalbig_72": {"fragmentation": "bad"}, "own/unet_93": {"fragmentation": "bad"},
     "own/gradeval_5": {"leak": "bad"}, "own/lossleak_5": {"leak": "bad"}, "own/longest_72": {"longest_batch": "warn"},
+    "own/infer_101": {"longest_batch": "warn"}, "own/serve_72": {"longest_batch": "warn"},
     "own/rl_72": {"leak": "info"},  # what a rollout keeps for the update that never came: scalars
     # a tensor that another stream still used when it was freed; a CUDA graph's pool
     "formats/basic": {"pending_frees": "info"}, "formats/basic_cpp": {"pending_frees": "info"},

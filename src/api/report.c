@@ -392,9 +392,9 @@ static enum plim_status range_of_steps(struct plim_report *r, const struct timel
 	enum plim_status st;
 
 	if (!steps->ends.n)
-		return err_set(
-			err, PLIM_E_ARG,
-			"--steps: nothing that repeats is seen in this recording; use --events A:B");
+		return err_set(err, PLIM_E_ARG,
+			       "--steps: nothing that repeats is seen in this recording; use "
+			       "--events A:B");
 	st = read_range("--steps", r->hidden->options.steps, steps->ends.n, &a, &b, err);
 	if (st)
 		return st;

@@ -248,7 +248,8 @@ static const struct field_table phases_table = FIELD_TABLE(struct plim_report_ph
 static const struct field step_rows[] = {
 	FIELD_U64(T, index, "from 0; the first begins with the recording"),
 	FIELD_U64(T, start_event, "first event"),
-	FIELD_U64(T, end_event, "last event: the optimizer's last, the least memory before the next one, or the "
+	FIELD_U64(T, end_event,
+		  "last event: the optimizer's last, the least memory before the next one, or the "
 		  "recording's last"),
 	FIELD_U64(T, peak_requested_bytes, "most that was requested in it"),
 	FIELD_STRUCT(T, phase_peaks, struct plim_report_phases, phases_table, "the same by phase"),
@@ -274,9 +275,10 @@ static const struct field device_rows[] = {
 		      "worst first"),
 	FIELD_STRUCTS(V, steps, step_count, struct plim_report_step, step_table,
 		      "training steps, or what else repeats; the last one may not have ended"),
-	FIELD_STRING(V, step_basis,
-		     "what ends a step: optimizer; backward: a backward pass, where no optimizer is "
-		     "seen; request: passes of a model, where nothing runs backward; null: no steps"),
+	FIELD_STRING(
+		V, step_basis,
+		"what ends a step: optimizer; backward: a backward pass, where no optimizer is "
+		"seen; request: passes of a model, where nothing runs backward; null: no steps"),
 	FIELD_STRUCT(V, self_check, struct plim_report_check, check_table,
 		     "how far the numbers prove themselves"),
 	FIELD_U64(V, timeline_first_event, "first event that the timeline and the peaks cover"),

@@ -11,9 +11,10 @@ enum plim_status report_categorize(struct plim_report *r, struct report_device *
 	if (st || !r->hidden->trace->has_frames || !one->timeline.device->events.n)
 		return st;
 	st = timeline_categorize(&r->hidden->mem, &one->timeline, &one->categories, err);
-	return st || one->steps.ends.n ? st
-				       : timeline_find_periods(&r->hidden->mem, &one->timeline,
-							       &one->categories, &one->periods, err);
+	return st || one->steps.ends.n
+		       ? st
+		       : timeline_find_periods(&r->hidden->mem, &one->timeline, &one->categories,
+					       &one->periods, err);
 }
 
 enum plim_status report_categories(struct plim_report *r, const struct report_device *one,

@@ -52,8 +52,8 @@ static void bound_line(struct text *t, const struct plim_report_verdict *v)
 }
 
 /* ", backward of step 15", ", in request 3" */
-static void moment(struct text *t, const struct plim_report_device *d, const char *phase,
-		   uint64_t step)
+static void place(struct text *t, const struct plim_report_device *d, const char *phase,
+		  uint64_t step)
 {
 	const char *what = d->step_basis && !strcmp(d->step_basis, "request") ? "request" : "step";
 
@@ -84,7 +84,7 @@ static void request_line(struct text *t, const struct plim_report_device *d,
 		text_count(&words, d->oom_count);
 		text_puts(&words, " failures");
 	}
-	moment(&words, d, oom->phase, oom->step);
+	place(&words, d, oom->phase, oom->step);
 	text_puts(&words, ")");
 	words_line(t, "asked for", text_get(&words));
 	text_release(&words);
@@ -305,9 +305,10 @@ static void kinds(struct text *t, const struct plim_report_categories *c)
 	text_release(&line);
 }
 
-static void owners(struct text *t, const struct plim_report_owners *o, int died,
-		   const char *nobody)
+static void owners(struct text *t, const struct plim_report_device *d, const char *nobody)
 {
+	const struct plim_report_owners *o = &d->at_peak;
+	int died = d->oom_count && !d->oom[d->oom_count - 1].survived;
 	struct text_table b;
 	size_t shown = o->owner_count < OWNERS_SHOWN ? o->owner_count : OWNERS_SHOWN;
 
@@ -315,12 +316,14 @@ static void owners(struct text *t, const struct plim_report_owners *o, int died,
 		return;
 	text_puts(t, "\n");
 	text_hue(t, TEXT_HEAD);
-	text_puts(t, !strcmp(o->what, "oom")    ? died ? "Who held it when it died"
-						       : "Who held it at the last failure"
+	text_puts(t, !strcmp(o->what, "oom")
+			     ? died ? "Who held it when it died" : "Who held it at the last failure"
 		     : !strcmp(o->what, "end")  ? "Who held it at the end"
 		     : !strcmp(o->what, "peak") ? "Who held it at the peak"
 						: "Who held it at that event");
 	text_plain(t);
+	if (!strcmp(o->what, "peak") && d->peak.allocated.event != PLIM_UNKNOWN)
+		place(t, d, d->peak.allocated.phase, d->peak.allocated.step);
 	text_puts(t, "\n");
 	if (o->categories && o->total_bytes > o->categories->unknown)
 		kinds(t, o->categories);
@@ -427,10 +430,11 @@ static void check(struct text *t, const struct plim_report_device *d)
 
 #define STEPS_TOLD 4 /* so many steps that nothing grew over is worth a line */
 
-static int has_leak(const struct plim_report_device *d)
+static int piles_up(const struct plim_report_device *d)
 {
 	for (size_t i = 0; i < d->finding_count; i++)
-		if (!strcmp(d->findings[i].id, "leak"))
+		if (!strcmp(d->findings[i].id, "leak") ||
+		    !strcmp(d->findings[i].id, "duplicate_weights"))
 			return 1;
 	return 0;
 }
@@ -440,7 +444,7 @@ static void conclusions(struct text *t, const struct plim_report *r,
 			const struct plim_report_device *d)
 {
 	int failed = d->oom_count || !d->events;
-	int steady = d->step_count >= STEPS_TOLD && r->hidden->trace->has_frames && !has_leak(d);
+	int steady = d->step_count >= STEPS_TOLD && r->hidden->trace->has_frames && !piles_up(d);
 
 	if (!failed)
 		text_puts(t, "No failure in this recording.\n");
@@ -464,7 +468,7 @@ static void device(struct text *t, const struct plim_report *r, const struct pli
 	findings(t, d);
 	conclusions(t, r, d);
 	peaks(t, d);
-	owners(t, &d->at_peak, d->oom_count && !d->oom[d->oom_count - 1].survived, no_frame(t, r));
+	owners(t, d, no_frame(t, r));
 	chart(t, d);
 	check(t, d);
 }

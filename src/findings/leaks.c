@@ -132,7 +132,7 @@ static void guess(const struct detecting *x, const struct leak_line *line, enum 
 		ranked[1] = KIND_GRAPH;
 	} else if (graph) {
 		ranked[0] = KIND_GRAPH;
-		ranked[1] = x->steps.n ? KIND_HIDDEN : KIND_EVAL;
+		ranked[1] = x->in->steps->ends.n ? KIND_HIDDEN : KIND_EVAL;
 	} else if (line->largest_bytes <= SCALAR_BYTES) {
 		ranked[0] = KIND_SCALARS;
 		ranked[1] = KIND_GRAPH;

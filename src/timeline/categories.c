@@ -40,7 +40,8 @@ const struct timeline_rule timeline_rules[] = {
 	{ TIMELINE_OPTIMIZER_STATE, 95,
 	  "born in an optimizer, lives from before the recording to its end" },
 	{ TIMELINE_GRADIENT, 85,
-	  "born without Python before the recording, lives to its end, has the size of a parameter" },
+	  "born without Python before the recording, lives to its end, has the size of a "
+	  "parameter" },
 };
 
 enum rule {
@@ -97,14 +98,15 @@ struct deciding {
 	const uint8_t *phase;
 	uint8_t *rule;
 	struct plim_err *err;
-	int trains;                        /* there are backward passes */
-	uint32_t death;                    /* the failure that ended the program; NEVER */
-	uint32_t unfinished;               /* the pass in which it died; NEVER */
-	VEC(uint32_t) forwards;            /* events at which forward passes begin */
-	VEC(uint32_t) steps;               /* events at which optimizer steps begin ... */
-	VEC(uint32_t) step_ends;           /* ... and the first event after each */
-	VEC(uint32_t) candidates;          /* for workspaces */
-	uint64_t handles;                  /* streams that have one, a bit each */
+	int trains;               /* there are backward passes */
+	uint32_t death;           /* the failure that ended the program; NEVER */
+	uint32_t unfinished;      /* the pass in which it died; NEVER */
+	VEC(uint32_t) forwards;   /* events at which forward passes begin */
+	VEC(uint32_t) steps;      /* events at which optimizer steps begin ... */
+	VEC(uint32_t) step_ends;  /* ... and the first event after each */
+	VEC(uint32_t) candidates; /* for workspaces */
+	uint8_t *saves;           /* stacks outside of modules whose work backward passes release */
+	uint64_t handles;         /* streams that have one, a bit each */
 	VEC(struct size_count) parameters; /* by size */
 	VEC(uint64_t) states, gradients;   /* sizes, sorted */
 };
@@ -291,6 +293,15 @@ static enum rule in_forward(const struct deciding *x, const struct trace_alloc *
 	return phase_at(x, end) == born ? RULE_FORWARD_TEMPORARY : RULE_OUTPUT;
 }
 
+/* Autograd's own thread drops what was saved for it, wherever it was made: not all models are modules. */
+static int is_released_by_backward(const struct deciding *x, const struct trace_alloc *a)
+{
+	uint32_t end = end_of(x, a);
+
+	return end != NEVER && phase_at(x, end) == TIMELINE_BACKWARD &&
+	       cues_of(x, x->tl->device->events.stack[end]) & CUE_EMPTY;
+}
+
 /* What is born after the program has begun to work, and outlives more steps than a batch takes, is no batch. */
 static int is_kept(const struct deciding *x, const struct trace_alloc *a)
 {
@@ -303,11 +314,19 @@ static int is_kept(const struct deciding *x, const struct trace_alloc *a)
 	return end - born > BATCH_STEPS;
 }
 
-static enum rule outside(const struct deciding *x, const struct trace_alloc *a)
+static enum rule outside(struct deciding *x, const struct trace_alloc *a)
 {
 	if (has_size(x->states.at, x->states.n, a->requested_bytes) && end_of(x, a) == NEVER)
 		return RULE_PARAMETER_BY_STATE;
-	if (a->born == TRACE_NONE) /* before the recording: it is not what the first pass works on */
+	if (is_released_by_backward(x, a)) {
+		if (a->stack != TRACE_NONE)
+			x->saves[a->stack] = 1;
+		return RULE_SAVED;
+	}
+	if (end_of(x, a) == NEVER && a->stack != TRACE_NONE && x->saves[a->stack])
+		return RULE_SAVED_STILL;
+	if (a->born ==
+	    TRACE_NONE) /* before the recording: it is not what the first pass works on */
 		return RULE_NONE;
 	if (x->forwards.n && lives_into_forward(x, a))
 		return is_kept(x, a) ? RULE_KEPT : RULE_INPUT;
@@ -337,7 +356,7 @@ static int is_built(const struct deciding *x, const struct trace_alloc *a, unsig
 	       (born == TIMELINE_LOAD || born == TIMELINE_OTHER) && lives_into_forward(x, a);
 }
 
-static enum rule decide(const struct deciding *x, const struct trace_alloc *a)
+static enum rule decide(struct deciding *x, const struct trace_alloc *a)
 {
 	unsigned cues = cues_of(x, a->stack);
 	enum timeline_phase born = phase_at(x, a->born);
@@ -519,7 +538,8 @@ enum plim_status timeline_categorize(struct mem *m, const struct timeline *tl,
 					     .allocs = allocs };
 	if (st)
 		return st;
-	out->phase = mem_new(m, out->events, sizeof(*out->phase), err);
+	x.saves = mem_new(m, stacks, 1, err);
+	out->phase = !x.saves ? NULL : mem_new(m, out->events, sizeof(*out->phase), err);
 	out->rule = out->phase ? mem_new(m, allocs, sizeof(*out->rule), err) : NULL;
 	out->stack = out->rule ? mem_new(m, allocs, sizeof(*out->stack), err) : NULL;
 	st = out->stack ? PLIM_OK : mem_status(err);
@@ -543,6 +563,7 @@ enum plim_status timeline_categorize(struct mem *m, const struct timeline *tl,
 	vec_release(m, &x.candidates);
 	mem_free(m, x.states.at, x.states.n, sizeof(*x.states.at));
 	mem_free(m, x.gradients.at, x.gradients.n, sizeof(*x.gradients.at));
+	mem_free(m, x.saves, stacks, 1);
 	mem_free(m, cues, stacks, sizeof(*cues));
 	if (st)
 		timeline_categories_release(out);

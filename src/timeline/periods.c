@@ -13,6 +13,7 @@ struct looking {
 	const struct timeline *tl;
 	const uint8_t *phase;
 	int trains; /* there are backward passes */
+	int passes; /* there are passes; models that are no modules show none */
 	int joins;  /* passes that go on with another's memory are one with it */
 	struct timeline_steps *out;
 };
@@ -40,6 +41,12 @@ static int is_work(const struct looking *l, enum timeline_phase p)
 	return l->trains ? p == TIMELINE_BACKWARD : timeline_is_pass(p) && p != TIMELINE_FORWARD;
 }
 
+/* Where the next repetition may begin. */
+static int is_start(const struct looking *l, enum timeline_phase p)
+{
+	return l->passes ? timeline_is_pass(p) : p == TIMELINE_BACKWARD;
+}
+
 /* One walk: `lowest` is the last event of least memory since the work ended. */
 static enum plim_status walk(struct mem *m, const struct looking *l, struct plim_err *err)
 {
@@ -52,7 +59,7 @@ static enum plim_status walk(struct mem *m, const struct looking *l, struct plim
 	timeline_start(l->tl, &at);
 	for (uint32_t e = 0; !st && e < ev->n; e++) {
 		enum timeline_phase now = l->phase[e];
-		int begins = timeline_is_pass(now) && (!e || !timeline_is_pass(l->phase[e - 1]));
+		int begins = is_start(l, now) && (!e || !is_start(l, l->phase[e - 1]));
 
 		if (begins && lowest != TRACE_NONE && !(l->joins && goes_on(l, e))) {
 			st = vec_push(m, &l->out->ends, lowest, err);
@@ -81,6 +88,8 @@ enum plim_status timeline_find_periods(struct mem *m, const struct timeline *tl,
 	if (!c->mem)
 		return PLIM_OK;
 	l.trains = memchr(c->phase, TIMELINE_BACKWARD, c->events) != NULL;
+	for (size_t e = 0; e < c->events && !l.passes; e++)
+		l.passes = timeline_is_pass(c->phase[e]);
 	l.joins = !l.trains;
 	out->basis = l.trains ? TIMELINE_BY_BACKWARD : TIMELINE_BY_REQUEST;
 	st = walk(m, &l, err);

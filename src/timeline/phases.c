@@ -74,7 +74,7 @@ static int gives_back(const struct tally *t)
 
 /*
  * Forward passes of a program that never runs backward and is not about to: those before the last one
- * gave back what they made, and so does the last one as far as it came.
+ * gave back what they made, and so does the last one as far as it came, if the program died in it.
  */
 static void find_requests(const struct timeline *tl, uint8_t *phase, size_t n)
 {
@@ -102,7 +102,10 @@ static void find_requests(const struct timeline *tl, uint8_t *phase, size_t n)
 		t->made++;
 		t->live += one->free_requested >= (one->born < last ? last : end);
 	}
-	for (size_t e = 0; gives_back(&before) && (gives_back(&now) || !now.made) && e < n; e++)
+	/* a program that lives on has finished its last pass, too, and gone on without running backward */
+	if (!gives_back(&before) || (end < n && phase[end] == TIMELINE_FORWARD && !gives_back(&now)))
+		return;
+	for (size_t e = 0; e < n; e++)
 		if (phase[e] == TIMELINE_FORWARD)
 			phase[e] = TIMELINE_REQUEST;
 }
