@@ -689,6 +689,17 @@ def graph_of_a_model_of_ones_own():
     expect(leaks and leaks[0]["bytes_per_period"] == 40 * MIB and "loss.item()" in leaks[0]["fix"][0], f"{leaks}")
 
 
+def what_is_kept_is_no_input():
+    """A tensor that is born between steps and stays was called an input, since it lives into the next forward pass."""
+    t = Trainer()
+    for step in range(12):
+        if step == 2:
+            t.card.alloc(64 * MIB, [user(18)])
+        t.step()
+    held = at_peak(explained(t.card))
+    expect(held.get("input", 0) < 1 and held["unknown"] == 64, f"{held}")
+
+
 def recordings_of_little():
     """No stacks, stacks of C++ alone, no events, frees alone, a failure alone, two devices: silent, and no error."""
     t = Trainer()

@@ -314,15 +314,12 @@ static void owners(struct text *t, const struct plim_report_device *d, const cha
 
 	if (!shown)
 		return;
-	text_puts(t, "\n");
-	text_hue(t, TEXT_HEAD);
-	text_puts(t, !strcmp(o->what, "oom")
-			     ? died ? "Who held it when it died" : "Who held it at the last failure"
-		     : !strcmp(o->what, "end")  ? "Who held it at the end"
-		     : !strcmp(o->what, "peak") ? "Who held it at the peak"
-						: "Who held it at that event");
-	text_plain(t);
-	if (!strcmp(o->what, "peak") && d->peak.allocated.event != PLIM_UNKNOWN)
+	out_head(t, !strcmp(o->what, "oom")
+			    ? died ? "Who held it when it died" : "Who held it at the last failure"
+		    : !strcmp(o->what, "end")  ? "Who held it at the end"
+		    : !strcmp(o->what, "peak") ? "Who held it at the peak"
+					       : "Who held it at that event");
+	if (!strcmp(o->what, "peak") && t->style.width >= NARROW)
 		place(t, d, d->peak.allocated.phase, d->peak.allocated.step);
 	text_puts(t, "\n");
 	if (o->categories && o->total_bytes > o->categories->unknown)
@@ -389,10 +386,7 @@ static void chart(struct text *t, const struct plim_report_device *d)
 	text_count(&right, end);
 	c.left = text_get(&left);
 	c.right = text_get(&right);
-	text_puts(t, "\n");
-	text_hue(t, TEXT_HEAD);
-	text_puts(t, "Allocated memory over the events");
-	text_plain(t);
+	out_head(t, "Allocated memory over the events");
 	text_puts(t, c.mark == SIZE_MAX        ? "\n"
 		     : t->style.width < NARROW ? "\n  ^ the last failure\n"
 					       : " (^ the last failure)\n");
