@@ -84,6 +84,18 @@ def check_sums(path):
         failures.append(f"{path}: no step has the peak of {peak}")
 
 
+def check_owners(path):
+    """What autograd allocates has no Python stack: it has the line that it answers, marked as inferred."""
+    with open(path.replace(".pickle.xz", ".json"), encoding="utf-8") as f:
+        kind = json.load(f).get("spec", {}).get("kind")
+    at_peak = json.loads(run("report", "--json", "--at", "peak", "--owners", "0", path))["devices"][0]["at_peak"]
+    nobody = sum(o["bytes"] for o in at_peak["owners"] if not o["frame"])
+    inferred = sum(o["bytes"] for o in at_peak["owners"] if o["inferred"])
+    backward = at_peak["categories"]["gradient"] + at_peak["categories"]["autograd_detail"]
+    if kind == "lm" and (nobody > at_peak["total_bytes"] / 20 or inferred < 0.9 * backward):
+        failures.append(f"{path}: {nobody} bytes of nobody, {inferred} inferred of {backward} that backward made")
+
+
 def check_laws(path):
     """Gradients never exceed parameters; AdamW keeps two numbers for each that it trains."""
     held = collections.Counter()
@@ -144,6 +156,7 @@ def check_steps(path):
 def check(path):
     check_sums(path)
     check_steps(path)
+    check_owners(path)
     check_laws(path)
     table = rates(confusion(path))
     for category, (true, precision, recall) in table.items():

@@ -91,7 +91,7 @@ def check_form(path, device):
     order = [-SEVERITIES[f["severity"]] for f in found if f["id"] != "oom"]
     expect(path, order == sorted(order), "findings are not sorted by severity")
     for f in found:
-        expect(path, f["title"] and f["evidence"] and f["fix"], f"{f['id']} says too little")
+        expect(path, f["title"] and f["evidence"] and f["fix"] and f["see"], f"{f['id']} says too little")
         expect(path, 0 < f["confidence"] <= 1, f"{f['id']}: confidence {f['confidence']}")
         expect(path, (f["period"] is None) == (f["bytes_per_period"] is None), f"{f['id']}: period")
         expect(path, (f["leak"] is not None) == (f["id"] == "leak"), f"{f['id']}: leak")
@@ -184,7 +184,7 @@ def check_outside(folder):
     for name, word in (("other_process", "by other processes"), ("non_pytorch", "by this process")):
         path = os.path.join(folder, name + ".pickle.xz")
         found = [f for f in device_of(path, "--log", path.replace(".pickle.xz", ".txt"))["findings"] if f["id"] == "outside_allocator"]
-        expect(path, found and word in found[0]["title"], f"outside_allocator: {found}")
+        expect(path, found and word in found[0]["title"] and found[0]["see"], f"outside_allocator: {found}")
 
 
 deaths = os.path.join(data, "deaths")

@@ -12,9 +12,9 @@ struct report_device {
 	struct allocator_replay *replay;
 	struct timeline timeline;
 	struct timeline_categories categories; /* mem NULL: no stacks were recorded */
-	struct timeline_steps steps;   /* of an optimizer */
-	struct timeline_steps periods; /* where there are none: what repeats instead */
-	struct findings_death death;                 /* the last failure, where there is one */
+	struct timeline_steps steps;           /* of an optimizer */
+	struct timeline_steps periods;         /* where there are none: what repeats instead */
+	struct findings_death death;           /* the last failure, where there is one */
 	struct findings_tried tried[FINDINGS_TRIED]; /* for it */
 	size_t tried_count;
 	struct findings_list findings;

@@ -140,8 +140,8 @@ struct findings_list {
 struct findings_input {
 	const struct timeline *tl;
 	const struct timeline_categories *categories; /* mem NULL: no stacks were recorded */
-	const struct timeline_steps *steps;   /* of an optimizer */
-	const struct timeline_steps *periods; /* what repeats where there are none */
+	const struct timeline_steps *steps;           /* of an optimizer */
+	const struct timeline_steps *periods;         /* what repeats where there are none */
 	const struct messages_oom *message; /* the text of the failure that is explained, or NULL */
 	const struct findings_death *death; /* the last failure, or NULL */
 	const struct findings_tried *tried; /* what was tried for it */

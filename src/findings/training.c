@@ -236,6 +236,7 @@ void detect_optimizer_first_step(struct detecting *x)
 		"state sharded over GPUs (ZeRO, FSDP)");
 	detect_say(x, &f->fix, "fewer trained parameters: LoRA keeps state for its adapters alone");
 	detect_say(x, &f->fix, "a smaller batch does not help: this does not depend on the batch");
+	detect_say(x, &f->see, "plimsoll report --at oom --group-by size");
 }
 
 /* ---- foreach_temporaries ---- */

@@ -103,7 +103,8 @@ static void find_requests(const struct timeline *tl, uint8_t *phase, size_t n)
 		t->live += one->free_requested >= (one->born < last ? last : end);
 	}
 	/* a program that lives on has finished its last pass, too, and gone on without running backward */
-	if (!gives_back(&before) || (end < n && phase[end] == TIMELINE_FORWARD && !gives_back(&now)))
+	if (!gives_back(&before) ||
+	    (end < n && phase[end] == TIMELINE_FORWARD && !gives_back(&now)))
 		return;
 	for (size_t e = 0; e < n; e++)
 		if (phase[e] == TIMELINE_FORWARD)
@@ -114,7 +115,8 @@ void phases_find(const struct timeline *tl, const uint16_t *cues, uint8_t *phase
 {
 	const struct trace_events *ev = &tl->device->events;
 	enum timeline_phase last = TIMELINE_OTHER;
-	int unanswered = tl->before[TIMELINE_ALLOCATED] > 0; /* the recording may begin in its middle */
+	int unanswered =
+		tl->before[TIMELINE_ALLOCATED] > 0; /* the recording may begin in its middle */
 
 	for (size_t e = 0; e < ev->n; e++) {
 		uint8_t action = ev->action[e];

@@ -81,8 +81,8 @@ static inline uint64_t timeline_bytes(const struct timeline *tl, uint32_t alloc,
 /* Training steps, or what else repeats: step k ends with event ends.at[k]; step 0 begins with the recording. */
 enum timeline_basis {
 	TIMELINE_BY_OPTIMIZER, /* an optimizer's step ends it */
-	TIMELINE_BY_BACKWARD,  /* a backward pass does: the program updates its weights itself, or never */
-	TIMELINE_BY_REQUEST,   /* nothing runs backward: passes of a model, those that one cache joins as one */
+	TIMELINE_BY_BACKWARD, /* a backward pass does: the program updates its weights itself, or never */
+	TIMELINE_BY_REQUEST, /* nothing runs backward: passes of a model, those that one cache joins as one */
 };
 struct timeline_steps {
 	struct mem *mem;

@@ -301,8 +301,7 @@ static void test_no_memory(void **state)
 			if (!st)
 				st = timeline_find_steps(&m, &tl, &steps, &err);
 			if (!st)
-				st = timeline_find_periods(&m, &tl, &categories, &periods,
-							   &err);
+				st = timeline_find_periods(&m, &tl, &categories, &periods, &err);
 			if (!st)
 				st = findings_explain_death(&m, &in, &replay->ooms.at[0], &d, &err);
 			timeline_categories_release(&categories);
