@@ -56,7 +56,9 @@ def check_own(name, truth):
     device = report("../own/" + name)
     leaks = any(f["id"] == "leak" and f["severity"] == "bad" for f in device["findings"])
     expect(name, f"leak {leaks}", leaks == truth["leaks"])
-    verdict = device["oom"][-1]["verdict"]
+    last = device["oom"][-1]
+    verdict = last["verdict"]
+    expect(name, f"survived {last['survived']}, it ended {truth['outcome']}", last["survived"] == (truth["outcome"] == "ok"))
     expect(name, f"cause {verdict['cause']}", (verdict["cause"] == "leak") == truth["leaks"])
     expect(name, "it is called too small, and survives under another setting",
            verdict["cause"] != "capacity" or not truth["survives"])

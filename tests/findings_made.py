@@ -618,6 +618,88 @@ def recording_that_began_late():
     expect(not device["findings"], f"found {[f['id'] for f in device['findings']]}")
 
 
+DECODE = [frame(TORCH + "nn/functional.py", 50, "cat"), frame("/home/me/model.py", 30, "forward"), CALL, user(61)]
+
+
+def serving_by_hand():
+    """Requests of a model of one's own: a prompt, then tokens whose pass replaces the cache by a longer one."""
+    card = Card()
+    _ = [card.alloc(12 * MIB, BUILD) for _ in range(10)]
+    kept, sizes = [], (20, 30, 24, 26, 22, 28, 24)
+    for i, size in enumerate(sizes):
+        ids = card.alloc(4096, [user(59)])
+        cache = card.alloc(size * MIB, DECODE)
+        for token in range(1, 5):
+            card.drop(card.alloc(2 * MIB, module(61, 1)), stack=module(61, 1))
+            longer = card.alloc((size + token) * MIB, DECODE)
+            card.drop(cache, stack=DECODE)
+            if token == 4:
+                kept.append(card.alloc(12 * MIB, module(61, 2)))
+            card.drop(card.alloc(4096, [user(63)]), stack=[user(63)])
+            cache = longer
+        card.drop(cache, ids, stack=[user(65)])
+    device = explained(card)
+    steps, leaks = device["steps"], [f for f in device["findings"] if f["id"] == "leak"]
+    expect(device["step_basis"] == "request" and len(steps) == len(sizes), f"{device['step_basis']}, {len(steps)} requests")
+    expect(len(leaks) == 1 and leaks[0]["period"] == "request" and leaks[0]["bytes_per_period"] == 12 * MIB, f"{leaks}")
+    peaks = [(120 + 12 * i + 2 * s + 7) * MIB + 4096 for i, s in enumerate(sizes)]
+    expect([s["peak_requested_bytes"] for s in steps] == peaks, f"{[s['peak_requested_bytes'] / MIB for s in steps]}")
+    expect(device["peak"]["requested"]["phase"] == "request" and device["peak"]["requested"]["step"] == 6, f"{device['peak']}")
+    expect("activation" not in at_peak(device), f"{at_peak(device)}")
+
+
+def training_by_hand():
+    """No optimizer, weights are updated in place; once as a module, once as plain functions."""
+    for inside in (lambda n: module(20, n), lambda n: [frame(TORCH + "nn/functional.py", 100 + n, "linear"), user(20)]):
+        card = Card()
+        for _ in range(10):
+            card.alloc(12 * MIB, BUILD)
+        for _ in range(6):
+            batch = card.alloc(4096, [user(19)])
+            saved = [card.alloc(12 * MIB, inside(n)) for n in range(10)]
+            card.drop(card.alloc(512, [frame(TORCH + "_tensor.py", 500, "backward"), user(21)]), stack=())
+            grads = []
+            for block in reversed(saved):
+                grads.append(card.alloc(12 * MIB))
+                card.drop(block, stack=())
+            for grad in grads:
+                card.drop(card.alloc(12 * MIB, [user(23)]), stack=[user(23)])
+                card.drop(grad, stack=[user(24)])
+            card.drop(batch, stack=[user(19)])
+        device = explained(card)
+        expect(device["step_basis"] == "backward" and len(device["steps"]) == 6, f"{device['step_basis']}, {len(device['steps'])} steps")
+        expect(len({s["peak_requested_bytes"] for s in device["steps"]}) == 1, "each step has the same peak")
+        expect(at_peak(device).get("activation") == 120, f"{at_peak(device)}")
+        expect(not device["findings"], f"found {[f['id'] for f in device['findings']]}")
+
+
+def graph_of_a_model_of_ones_own():
+    """Five lines of model.py kept something; the advice was a bounded cache.  It is one graph, of the line that calls."""
+    t = Trainer()
+    for _ in range(6):
+        saved = t.forward(line=40)
+        for n in range(5):
+            _ = [t.card.alloc(2 * MIB, [frame("/home/me/model.py", 10 + n, "forward"), CALL, user(40)]) for _ in range(4)]
+        t.backward(saved)
+        t.optimize()
+        t.zero()
+        t.card.drop(t.inputs.pop())
+    leaks = [f for f in explained(t.card)["findings"] if f["id"] == "leak"]
+    expect(len(leaks) == 1 and leaks[0]["frame"] == "/home/me/train.py:40 in train", f"{[f['frame'] for f in leaks]}")
+    expect(leaks and leaks[0]["bytes_per_period"] == 40 * MIB and "loss.item()" in leaks[0]["fix"][0], f"{leaks}")
+
+
+def what_is_kept_is_no_input():
+    """A tensor that is born between steps and stays was called an input, since it lives into the next forward pass."""
+    t = Trainer()
+    for step in range(12):
+        if step == 2:
+            t.card.alloc(64 * MIB, [user(18)])
+        t.step()
+    held = at_peak(explained(t.card))
+    expect(held.get("input", 0) < 1 and held["unknown"] == 64, f"{held}")
+
+
 def recordings_of_little():
     """No stacks, stacks of C++ alone, no events, frees alone, a failure alone, two devices: silent, and no error."""
     t = Trainer()

@@ -71,6 +71,8 @@ struct plim_report_moment {
 	uint64_t event;       /* NULL: before the first recorded event */
 	uint64_t time_us;     /* since 1970 */
 	uint64_t range_bytes; /* the true number may be larger by up to this */
+	uint64_t step;        /* its index in steps; NULL: there are none */
+	const char *phase;    /* "forward" ...; NULL: no stacks were recorded */
 };
 
 struct plim_report_peak {
@@ -92,7 +94,7 @@ struct plim_report_totals {
 
 /* The most that was requested in each phase of a step; PLIM_UNKNOWN: it was not in that phase. */
 struct plim_report_phases {
-	uint64_t load, forward, backward, optimizer, eval, generate, other;
+	uint64_t load, forward, backward, optimizer, eval, generate, request, other;
 };
 
 struct plim_report_step {
@@ -155,7 +157,7 @@ struct plim_report_oom {
 	int64_t stream;
 	const char *pool;  /* "small", "large" */
 	const char *phase; /* "forward" ...; NULL: no stacks were recorded */
-	uint64_t step;     /* training steps that ended before it */
+	uint64_t step;     /* its index in steps; NULL: there are none */
 	const char *frame;
 	const char **stack;
 	size_t stack_count;
@@ -202,8 +204,9 @@ struct plim_report_device {
 	size_t oom_count;
 	struct plim_report_finding *findings;
 	size_t finding_count;
-	struct plim_report_step *steps; /* none where no optimizer ran */
+	struct plim_report_step *steps; /* training steps, or what else repeats */
 	size_t step_count;
+	const char *step_basis; /* "optimizer", "backward", "request"; NULL: no steps */
 	struct plim_report_check self_check;
 	uint64_t timeline_first_event, timeline_last_event; /* what the samples cover */
 	uint64_t *timeline_bytes; /* largest allocated bytes in equal parts of the events */

@@ -171,7 +171,7 @@ static const struct field device_rows[] = {
 	FIELD_POINTER(V, at_peak, struct plim_diff_moment, moment_table,
 		      "what lives at the peaks of allocated bytes; null: not asked for"),
 	FIELD_POINTER(V, at_end, struct plim_diff_moment, moment_table, "what lives at the ends"),
-	FIELD_U64(V, a_steps, "training steps in A"),
+	FIELD_U64(V, a_steps, "steps in A"),
 	FIELD_U64(V, b_steps, "in B"),
 	FIELD_STRUCTS(V, steps, step_count, struct plim_diff_step, step_table,
 		      "that both have; none where a recording does not begin with its run"),

@@ -156,7 +156,7 @@ static const struct {
 	{ "recorded", begin_of },
 	{ "devices", devices_of },
 	{ "streams that allocate", streams_of },
-	{ "training steps", steps_of },
+	{ "steps", steps_of },
 	{ "failures", ooms_of },
 	{ "events", events_of },
 	{ "allocations", allocations_of },

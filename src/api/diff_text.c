@@ -32,14 +32,6 @@ static void change(struct text *t, int64_t bytes)
 	text_bytes(t, size_of(bytes));
 }
 
-static void title(struct text *t, const char *words)
-{
-	text_puts(t, "\n");
-	text_hue(t, TEXT_HEAD);
-	text_puts(t, words);
-	text_plain(t);
-}
-
 /* A cell, right-aligned in `columns`. */
 static void right(struct text *t, unsigned columns, struct text *cell)
 {
@@ -318,7 +310,7 @@ static void moment(struct text *t, const char *when, const struct plim_diff_mome
 
 	if (!m || !m->different)
 		return;
-	title(t, when);
+	out_head(t, when);
 	text_init(&words, t->mem, &t->style);
 	if (at_peak && m->a_phase && m->b_phase) {
 		place(&words, "(A", m->a_phase, m->a_step);
@@ -373,8 +365,8 @@ static void steps(struct text *t, const struct plim_diff_device *d)
 		sort_items(list, n, sizeof(*list), larger_step);
 		n = n < STEPS_MAX ? n : STEPS_MAX;
 		sort_items(list, n, sizeof(*list), by_index);
-		title(t, n < d->step_count ? "Steps that changed most (requested)"
-					   : "Peak of each step (requested)");
+		out_head(t, n < d->step_count ? "Steps that changed most (requested)"
+					      : "Peak of each step (requested)");
 		text_puts(t, "\n");
 		sum_head(t, "step");
 		for (size_t i = 0; i < n; i++) {

@@ -39,12 +39,17 @@ enum plim_status out_json(struct mem *m, const char *schema, const struct field_
 	return st;
 }
 
-void out_title(struct text *t, const char *title)
+void out_head(struct text *t, const char *words)
 {
 	text_puts(t, "\n");
 	text_hue(t, TEXT_HEAD);
-	text_puts(t, title);
+	text_puts(t, words);
 	text_plain(t);
+}
+
+void out_title(struct text *t, const char *title)
+{
+	out_head(t, title);
 	text_puts(t, "\n");
 }
 

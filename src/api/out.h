@@ -14,7 +14,10 @@ enum plim_status out_json(struct mem *m, const char *schema, const struct field_
 enum plim_status out_fields(const struct field_table *table, int layout, plim_write_fn *write,
 			    void *ctx, struct plim_err *err);
 
-/* A line that heads what follows, an empty one before it. */
+/* Words that head what follows, an empty line before them; more may stand on their line. */
+void out_head(struct text *t, const char *words);
+
+/* The same as a line of its own. */
 void out_title(struct text *t, const char *title);
 
 /* Sentences under a title; nothing if there are none.  Names from the file may be in them. */

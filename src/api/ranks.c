@@ -93,7 +93,7 @@ static enum plim_status summarise_death(struct plim_ranks *k, const struct plim_
 					.live_bytes = oom->live_bytes,
 					.reserved_bytes = oom->reserved_bytes,
 					.phase = oom->phase,
-					.step = of->step_count ? oom->step : PLIM_UNKNOWN,
+					.step = oom->step,
 					.bound_by = oom->verdict->bound_by,
 					.cause = oom->verdict->cause,
 					.likelier = oom->verdict->likelier };

@@ -16,6 +16,15 @@ void plim_report_options_init(struct plim_report_options *o)
 					   .owners_max = 12 };
 }
 
+static void release_device(struct report_device *one)
+{
+	allocator_replay_free(one->replay);
+	timeline_categories_release(&one->categories);
+	timeline_steps_release(&one->steps);
+	timeline_steps_release(&one->periods);
+	findings_release(&one->findings);
+}
+
 void plim_report_free(struct plim_report *r)
 {
 	struct plim_report_hidden *h;
@@ -24,13 +33,7 @@ void plim_report_free(struct plim_report *r)
 		return;
 	h = r->hidden;
 	for (size_t i = 0; h->devices && h->trace && i < h->trace->device_count; i++)
-		allocator_replay_free(h->devices[i].replay);
-	for (size_t i = 0; h->devices && h->trace && i < h->trace->device_count; i++)
-		timeline_categories_release(&h->devices[i].categories);
-	for (size_t i = 0; h->devices && h->trace && i < h->trace->device_count; i++)
-		timeline_steps_release(&h->devices[i].steps);
-	for (size_t i = 0; h->devices && h->trace && i < h->trace->device_count; i++)
-		findings_release(&h->devices[i].findings);
+		release_device(&h->devices[i]);
 	trace_free(h->trace);
 	hold_release(&h->hold);
 	free(h);
@@ -151,9 +154,10 @@ static uint64_t time_of(const struct plim_report *r, const struct trace_device *
 							     : PLIM_UNKNOWN;
 }
 
-static struct plim_report_moment moment(const struct plim_report *r, const struct timeline *tl,
-					int measure)
+static struct plim_report_moment moment(const struct plim_report *r,
+					const struct report_device *one, int measure)
 {
+	const struct timeline *tl = &one->timeline;
 	uint32_t e = tl->peak_event[measure];
 	int blocks = measure == TIMELINE_ALLOCATED || measure == TIMELINE_ACTIVE;
 
@@ -161,6 +165,8 @@ static struct plim_report_moment moment(const struct plim_report *r, const struc
 		.event = e == TIMELINE_BEFORE ? PLIM_UNKNOWN : e,
 		.time_us = e == TIMELINE_BEFORE ? PLIM_UNKNOWN : time_of(r, tl->device, e),
 		.range_bytes = blocks ? tl->replay->range_bytes : 0,
+		.step = e == TIMELINE_BEFORE ? PLIM_UNKNOWN : report_step_of(one, e),
+		.phase = e == TIMELINE_BEFORE ? NULL : report_phase_of(one, e),
 	};
 }
 
@@ -172,19 +178,20 @@ static void fill_totals(struct plim_report_totals *to, const uint64_t from[TIMEL
 	to->reserved_bytes = from[TIMELINE_RESERVED];
 }
 
-static void fill_peak(struct plim_report *r, const struct timeline *tl,
+static void fill_peak(struct plim_report *r, const struct report_device *one,
 		      struct plim_report_device *out)
 {
+	const struct timeline *tl = &one->timeline;
 	struct plim_report_peak *p = &out->peak;
 
 	p->requested_bytes = tl->peak[TIMELINE_REQUESTED];
 	p->active_bytes = tl->peak[TIMELINE_ACTIVE];
 	p->allocated_bytes = tl->peak[TIMELINE_ALLOCATED];
 	p->reserved_bytes = tl->peak[TIMELINE_RESERVED];
-	p->requested = moment(r, tl, TIMELINE_REQUESTED);
-	p->active = moment(r, tl, TIMELINE_ACTIVE);
-	p->allocated = moment(r, tl, TIMELINE_ALLOCATED);
-	p->reserved = moment(r, tl, TIMELINE_RESERVED);
+	p->requested = moment(r, one, TIMELINE_REQUESTED);
+	p->active = moment(r, one, TIMELINE_ACTIVE);
+	p->allocated = moment(r, one, TIMELINE_ALLOCATED);
+	p->reserved = moment(r, one, TIMELINE_RESERVED);
 	p->lower_bound = !tl->device->events.n || tl->device->allocs_before ||
 			 tl->device->reserved_before_bytes;
 }
@@ -311,6 +318,7 @@ static enum plim_status fill_oom(struct plim_report *r, struct report_device *on
 	struct findings_input in = { .tl = tl,
 				     .categories = &one->categories,
 				     .steps = &one->steps,
+				     .periods = &one->periods,
 				     .message = last && r->hidden->has_message ? &r->hidden->message
 									       : NULL };
 	struct findings_death *d = &one->death;
@@ -384,9 +392,9 @@ static enum plim_status range_of_steps(struct plim_report *r, const struct timel
 	enum plim_status st;
 
 	if (!steps->ends.n)
-		return err_set(
-			err, PLIM_E_ARG,
-			"--steps: no optimizer step is seen in this recording; use --events A:B");
+		return err_set(err, PLIM_E_ARG,
+			       "--steps: nothing that repeats is seen in this recording; use "
+			       "--events A:B");
 	st = read_range("--steps", r->hidden->options.steps, steps->ends.n, &a, &b, err);
 	if (st)
 		return st;
@@ -406,7 +414,7 @@ static enum plim_status fill_timeline(struct plim_report *r, struct report_devic
 	if (n && o->events)
 		st = read_range("--events", o->events, n, &first, &last, err);
 	else if (n && o->steps)
-		st = range_of_steps(r, &one->steps, &first, &last, err);
+		st = range_of_steps(r, report_repeats(one), &first, &last, err);
 	out->timeline_first_event = n ? first : PLIM_UNKNOWN;
 	out->timeline_last_event = n ? last : PLIM_UNKNOWN;
 	if (st || !n)
@@ -463,7 +471,7 @@ static enum plim_status fill_device(struct plim_report *r, size_t i, struct plim
 	if (!st)
 		st = fill_timeline(r, one, out, err);
 	if (!st)
-		fill_peak(r, tl, out);
+		fill_peak(r, one, out);
 	if (!st)
 		st = report_categories(r, one,
 				       d->events.n ? (uint32_t)d->events.n - 1 : TIMELINE_BEFORE,

@@ -12,8 +12,9 @@ struct report_device {
 	struct allocator_replay *replay;
 	struct timeline timeline;
 	struct timeline_categories categories; /* mem NULL: no stacks were recorded */
-	struct timeline_steps steps;
-	struct findings_death death;                 /* the last failure, where there is one */
+	struct timeline_steps steps;           /* of an optimizer */
+	struct timeline_steps periods;         /* where there are none: what repeats instead */
+	struct findings_death death;           /* the last failure, where there is one */
 	struct findings_tried tried[FINDINGS_TRIED]; /* for it */
 	size_t tried_count;
 	struct findings_list findings;
@@ -83,6 +84,16 @@ enum plim_status report_categorize(struct plim_report *r, struct report_device *
 enum plim_status report_categories(struct plim_report *r, const struct report_device *one,
 				   uint32_t event, struct plim_report_categories **out,
 				   struct plim_err *err);
+
+/* What repeats, by whatever is seen of it; ends.n is 0 where nothing is. */
+static inline const struct timeline_steps *report_repeats(const struct report_device *one)
+{
+	return one->steps.ends.n ? &one->steps : &one->periods;
+}
+
+/* The repetition that an event is in, and what the program did; PLIM_UNKNOWN and NULL where that is not known. */
+uint64_t report_step_of(const struct report_device *one, uint32_t event);
+const char *report_phase_of(const struct report_device *one, uint32_t event);
 
 enum plim_status report_steps(struct plim_report *r, const struct report_device *one,
 			      struct plim_report_device *out, struct plim_err *err);

@@ -37,6 +37,8 @@ static const struct field moment_rows[] = {
 	FIELD_U64(M, event, "index of the event that reached it; null: it stood before the first"),
 	FIELD_U64(M, time_us, "microseconds since 1970; null before PyTorch 2.2"),
 	FIELD_U64(M, range_bytes, "the true number may be larger by up to this; 0: exact"),
+	FIELD_U64(M, step, "index of the step that it lies in; null: there are no steps"),
+	FIELD_STRING(M, phase, "as in oom[].phase; null: no stacks were recorded"),
 };
 #undef M
 static const struct field_table moment_table = FIELD_TABLE(struct plim_report_moment, moment_rows);
@@ -173,9 +175,9 @@ static const struct field oom_rows[] = {
 	FIELD_I64(D, stream, "cudaStream_t of the request"),
 	FIELD_STRING(D, pool, "small or large"),
 	FIELD_STRING(D, phase,
-		     "load, forward, backward, optimizer, eval, generate or other; null: no "
-		     "stacks were recorded"),
-	FIELD_U64(D, step, "training steps that had ended before it"),
+		     "load, forward, backward, optimizer, eval, generate, request or other; "
+		     "null: no stacks were recorded"),
+	FIELD_U64(D, step, "index of the step that it lies in; null: there are no steps"),
 	FIELD_STRING(D, frame, "the user's own line; null: no Python stack"),
 	FIELD_STRINGS(D, stack, stack_count, "innermost first"),
 	FIELD_U64(D, live_bytes, "blocks in use at that moment"),
@@ -235,6 +237,8 @@ static const struct field phases_rows[] = {
 	FIELD_U64(H, optimizer, "bytes, or null"),
 	FIELD_U64(H, eval, "bytes, or null: a forward pass that no backward pass answers"),
 	FIELD_U64(H, generate, "bytes, or null"),
+	FIELD_U64(H, request,
+		  "bytes, or null: a forward pass of a program that never runs backward"),
 	FIELD_U64(H, other, "bytes, or null"),
 };
 #undef H
@@ -244,7 +248,9 @@ static const struct field_table phases_table = FIELD_TABLE(struct plim_report_ph
 static const struct field step_rows[] = {
 	FIELD_U64(T, index, "from 0; the first begins with the recording"),
 	FIELD_U64(T, start_event, "first event"),
-	FIELD_U64(T, end_event, "last event: the optimizer's last, or the recording's"),
+	FIELD_U64(T, end_event,
+		  "last event: the optimizer's last, the least memory before the next one, or the "
+		  "recording's last"),
 	FIELD_U64(T, peak_requested_bytes, "most that was requested in it"),
 	FIELD_STRUCT(T, phase_peaks, struct plim_report_phases, phases_table, "the same by phase"),
 };
@@ -268,7 +274,11 @@ static const struct field device_rows[] = {
 	FIELD_STRUCTS(V, findings, finding_count, struct plim_report_finding, finding_table,
 		      "worst first"),
 	FIELD_STRUCTS(V, steps, step_count, struct plim_report_step, step_table,
-		      "training steps; empty where no optimizer ran"),
+		      "training steps, or what else repeats; the last one may not have ended"),
+	FIELD_STRING(
+		V, step_basis,
+		"what ends a step: optimizer; backward: a backward pass, where no optimizer is "
+		"seen; request: passes of a model, where nothing runs backward; null: no steps"),
 	FIELD_STRUCT(V, self_check, struct plim_report_check, check_table,
 		     "how far the numbers prove themselves"),
 	FIELD_U64(V, timeline_first_event, "first event that the timeline and the peaks cover"),

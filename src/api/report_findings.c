@@ -89,7 +89,10 @@ static enum plim_status fill_one(struct plim_report *r, const struct finding *fr
 static void fill_death(const struct plim_report_oom *last, double confidence,
 		       struct plim_report_finding *out)
 {
+	static const char *whatif[] = { "plimsoll whatif" },
+			  *owners[] = { "plimsoll report --at oom --group-by stack" };
 	const struct plim_report_verdict *v = last->verdict;
+	enum plim_cause cause = v->cause ? v->cause : v->likelier;
 
 	*out = (struct plim_report_finding){ .id = "oom",
 					     .severity = last->survived ? "info" : "bad",
@@ -101,7 +104,10 @@ static void fill_death(const struct plim_report_oom *last, double confidence,
 					     .evidence = v->evidence,
 					     .evidence_count = v->evidence_count,
 					     .fix = v->advice,
-					     .fix_count = v->advice_count };
+					     .fix_count = v->advice_count,
+					     .see = cause == PLIM_CAUSE_FRAGMENTATION ? whatif
+										      : owners,
+					     .see_count = 1 };
 }
 
 enum plim_status report_findings(struct plim_report *r, struct report_device *one,
@@ -111,6 +117,7 @@ enum plim_status report_findings(struct plim_report *r, struct report_device *on
 	struct findings_input in = { .tl = &one->timeline,
 				     .categories = &one->categories,
 				     .steps = &one->steps,
+				     .periods = &one->periods,
 				     .death = last ? &one->death : NULL,
 				     .replays = !r->hidden->summary,
 				     .tried = one->tried,

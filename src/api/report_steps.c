@@ -10,7 +10,11 @@ enum plim_status report_categorize(struct plim_report *r, struct report_device *
 
 	if (st || !r->hidden->trace->has_frames || !one->timeline.device->events.n)
 		return st;
-	return timeline_categorize(&r->hidden->mem, &one->timeline, &one->categories, err);
+	st = timeline_categorize(&r->hidden->mem, &one->timeline, &one->categories, err);
+	return st || one->steps.ends.n
+		       ? st
+		       : timeline_find_periods(&r->hidden->mem, &one->timeline, &one->categories,
+					       &one->periods, err);
 }
 
 enum plim_status report_categories(struct plim_report *r, const struct report_device *one,
@@ -69,6 +73,7 @@ static void fill_step(const struct report_device *one, struct timeline_cursor *a
 							 .optimizer = most[TIMELINE_OPTIMIZER],
 							 .eval = most[TIMELINE_EVAL],
 							 .generate = most[TIMELINE_GENERATE],
+							 .request = most[TIMELINE_REQUEST],
 							 .other = most[TIMELINE_OTHER] };
 }
 
@@ -76,7 +81,7 @@ static void fill_step(const struct report_device *one, struct timeline_cursor *a
 static enum plim_status fill_steps(struct plim_report *r, const struct report_device *one,
 				   struct plim_report_device *out, struct plim_err *err)
 {
-	const struct timeline_steps *steps = &one->steps;
+	const struct timeline_steps *steps = report_repeats(one);
 	size_t events = one->timeline.device->events.n;
 	struct timeline_cursor at;
 	uint64_t start = 0;
@@ -97,27 +102,49 @@ static enum plim_status fill_steps(struct plim_report *r, const struct report_de
 	return PLIM_OK;
 }
 
+uint64_t report_step_of(const struct report_device *one, uint32_t event)
+{
+	const struct timeline_steps *steps = report_repeats(one);
+	size_t low = 0, high = steps->ends.n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (steps->ends.at[mid] < event)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return steps->ends.n ? low : PLIM_UNKNOWN;
+}
+
+const char *report_phase_of(const struct report_device *one, uint32_t event)
+{
+	return one->categories.mem ? timeline_phase_names[one->categories.phase[event]] : NULL;
+}
+
 static void place_deaths(const struct report_device *one, struct plim_report_device *out)
 {
-	const struct timeline_steps *steps = &one->steps;
-	size_t step = 0;
-
 	for (size_t i = 0; i < out->oom_count; i++) {
 		struct plim_report_oom *oom = &out->oom[i];
 
-		while (step < steps->ends.n && steps->ends.at[step] < oom->event)
-			step++;
-		oom->step = step;
-		if (one->categories.mem)
-			oom->phase = timeline_phase_names[one->categories.phase[oom->event]];
+		oom->step = report_step_of(one, (uint32_t)oom->event);
+		oom->phase = report_phase_of(one, (uint32_t)oom->event);
 	}
 }
 
 enum plim_status report_steps(struct plim_report *r, const struct report_device *one,
 			      struct plim_report_device *out, struct plim_err *err)
 {
+	static const char *const bases[] = { [TIMELINE_BY_OPTIMIZER] = "optimizer",
+					     [TIMELINE_BY_BACKWARD] = "backward",
+					     [TIMELINE_BY_REQUEST] = "request" };
+
 	place_deaths(one, out);
-	return one->steps.ends.n ? fill_steps(r, one, out, err) : PLIM_OK;
+	if (!report_repeats(one)->ends.n)
+		return PLIM_OK;
+	out->step_basis = bases[report_repeats(one)->basis];
+	return fill_steps(r, one, out, err);
 }
 
 static void live_lines(struct text *t, const struct report_device *one)

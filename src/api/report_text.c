@@ -51,6 +51,25 @@ static void bound_line(struct text *t, const struct plim_report_verdict *v)
 			  words[v->bound_by], low, high);
 }
 
+/* ", backward of step 15", ", in request 3" */
+static void place(struct text *t, const struct plim_report_device *d, const char *phase,
+		  uint64_t step)
+{
+	const char *what = d->step_basis && !strcmp(d->step_basis, "request") ? "request" : "step";
+
+	/* the phase of a request is a request, if it is no other */
+	if (phase && (!strcmp(phase, "other") || !strcmp(phase, "request")))
+		phase = NULL;
+	if (phase)
+		text_printf(t, step != PLIM_UNKNOWN ? ", %s of" : ", in %s", phase);
+	else if (step != PLIM_UNKNOWN)
+		text_puts(t, ", in");
+	if (step == PLIM_UNKNOWN)
+		return;
+	text_printf(t, " %s ", what);
+	text_count(t, step);
+}
+
 static void request_line(struct text *t, const struct plim_report_device *d,
 			 const struct plim_report_oom *oom)
 {
@@ -65,14 +84,7 @@ static void request_line(struct text *t, const struct plim_report_device *d,
 		text_count(&words, d->oom_count);
 		text_puts(&words, " failures");
 	}
-	if (oom->phase && strcmp(oom->phase, "other") != 0)
-		text_printf(&words, d->step_count ? ", %s of" : ", in %s", oom->phase);
-	else if (d->step_count)
-		text_puts(&words, ", in");
-	if (d->step_count) {
-		text_puts(&words, " step ");
-		text_count(&words, oom->step);
-	}
+	place(&words, d, oom->phase, oom->step);
 	text_puts(&words, ")");
 	words_line(t, "asked for", text_get(&words));
 	text_release(&words);
@@ -293,20 +305,22 @@ static void kinds(struct text *t, const struct plim_report_categories *c)
 	text_release(&line);
 }
 
-static void owners(struct text *t, const struct plim_report_owners *o, const char *nobody)
+static void owners(struct text *t, const struct plim_report_device *d, const char *nobody)
 {
+	const struct plim_report_owners *o = &d->at_peak;
+	int died = d->oom_count && !d->oom[d->oom_count - 1].survived;
 	struct text_table b;
 	size_t shown = o->owner_count < OWNERS_SHOWN ? o->owner_count : OWNERS_SHOWN;
 
 	if (!shown)
 		return;
-	text_puts(t, "\n");
-	text_hue(t, TEXT_HEAD);
-	text_puts(t, !strcmp(o->what, "oom")    ? "Who held it when it died"
-		     : !strcmp(o->what, "end")  ? "Who held it at the end"
-		     : !strcmp(o->what, "peak") ? "Who held it at the peak"
-						: "Who held it at that event");
-	text_plain(t);
+	out_head(t, !strcmp(o->what, "oom")
+			    ? died ? "Who held it when it died" : "Who held it at the last failure"
+		    : !strcmp(o->what, "end")  ? "Who held it at the end"
+		    : !strcmp(o->what, "peak") ? "Who held it at the peak"
+					       : "Who held it at that event");
+	if (!strcmp(o->what, "peak") && t->style.width >= NARROW)
+		place(t, d, d->peak.allocated.phase, d->peak.allocated.step);
 	text_puts(t, "\n");
 	if (o->categories && o->total_bytes > o->categories->unknown)
 		kinds(t, o->categories);
@@ -372,10 +386,7 @@ static void chart(struct text *t, const struct plim_report_device *d)
 	text_count(&right, end);
 	c.left = text_get(&left);
 	c.right = text_get(&right);
-	text_puts(t, "\n");
-	text_hue(t, TEXT_HEAD);
-	text_puts(t, "Allocated memory over the events");
-	text_plain(t);
+	out_head(t, "Allocated memory over the events");
 	text_puts(t, c.mark == SIZE_MAX        ? "\n"
 		     : t->style.width < NARROW ? "\n  ^ the last failure\n"
 					       : " (^ the last failure)\n");
@@ -413,10 +424,11 @@ static void check(struct text *t, const struct plim_report_device *d)
 
 #define STEPS_TOLD 4 /* so many steps that nothing grew over is worth a line */
 
-static int has_leak(const struct plim_report_device *d)
+static int piles_up(const struct plim_report_device *d)
 {
 	for (size_t i = 0; i < d->finding_count; i++)
-		if (!strcmp(d->findings[i].id, "leak"))
+		if (!strcmp(d->findings[i].id, "leak") ||
+		    !strcmp(d->findings[i].id, "duplicate_weights"))
 			return 1;
 	return 0;
 }
@@ -426,12 +438,15 @@ static void conclusions(struct text *t, const struct plim_report *r,
 			const struct plim_report_device *d)
 {
 	int failed = d->oom_count || !d->events;
-	int steady = d->step_count >= STEPS_TOLD && r->hidden->trace->has_frames && !has_leak(d);
+	int steady = d->step_count >= STEPS_TOLD && r->hidden->trace->has_frames && !piles_up(d);
 
 	if (!failed)
 		text_puts(t, "No failure in this recording.\n");
 	if (steady)
-		text_wrap(t, 0, 2, "No leak: nothing piles up from step to step.");
+		text_wrap(t, 0, 2,
+			  strcmp(d->step_basis, "request")
+				  ? "No leak: nothing piles up from step to step."
+				  : "No leak: nothing piles up from request to request.");
 	if (!failed || steady)
 		text_puts(t, "\n");
 }
@@ -447,7 +462,7 @@ static void device(struct text *t, const struct plim_report *r, const struct pli
 	findings(t, d);
 	conclusions(t, r, d);
 	peaks(t, d);
-	owners(t, &d->at_peak, no_frame(t, r));
+	owners(t, d, no_frame(t, r));
 	chart(t, d);
 	check(t, d);
 }

@@ -234,7 +234,7 @@ static int is_outside(const struct findings_death *d)
 }
 
 /* When a piece of advice holds; all of its flags must. */
-enum { IF_INSIDE = 1, IF_CERTAIN = 2, IF_LIKELY = 4 };
+enum { IF_INSIDE = 1, IF_CERTAIN = 2, IF_LIKELY = 4, IF_TRAINING = 8, IF_RUNNING = 16 };
 
 static const struct advice {
 	enum findings_cause cause;
@@ -243,7 +243,10 @@ static const struct advice {
 } advice[] = {
 	{ FINDINGS_CAUSE_FRAGMENTATION, 0,
 	  "batches of one length, or the longest batch first, leave fewer gaps" },
-	{ FINDINGS_CAUSE_CAPACITY, IF_INSIDE,
+	{ FINDINGS_CAUSE_CAPACITY, IF_INSIDE | IF_RUNNING,
+	  "it needs less memory: fewer or shorter sequences at once, leaner weights (bfloat16, "
+	  "quantized), or a larger card" },
+	{ FINDINGS_CAUSE_CAPACITY, IF_INSIDE | IF_TRAINING,
 	  "it needs less memory: a smaller micro-batch with accumulation, gradient checkpointing, "
 	  "or a larger card" },
 	{ FINDINGS_CAUSE_CAPACITY, IF_CERTAIN,
@@ -253,7 +256,8 @@ static const struct advice {
 
 static unsigned conditions(const struct findings_death *d)
 {
-	return (is_outside(d) ? 0 : IF_INSIDE) | (d->cause ? IF_CERTAIN : IF_LIKELY);
+	return (is_outside(d) ? 0 : IF_INSIDE) | (d->cause ? IF_CERTAIN : IF_LIKELY) |
+	       (d->answered ? IF_TRAINING : IF_RUNNING);
 }
 
 /* The first setting under which the recording runs to its end; NULL: none was tried or none does. */
@@ -306,8 +310,8 @@ static void advise(struct lines *l, const struct findings_death *d,
 	if (!d->cause && better && cause == FINDINGS_CAUSE_CAPACITY)
 		add(l, "PYTORCH_CUDA_ALLOC_CONF=%s may do, too: try it", better->settings);
 	if (!d->cause && !d->message)
-		add(l, "to decide: give the error's text with --log, and a recording that begins "
-		       "with the process");
+		add(l, "to decide: give the error's text with --log%s",
+		    d->complete ? "" : ", and a recording that begins with the process");
 }
 
 /* ---- headline ---- */

@@ -140,6 +140,7 @@ static void tell_logits(struct detecting *x, const struct family *l)
 		   l->count == 1 ? ""
 		   : l->trained  ? ", once more in float32, and their gradients"
 				 : ", copied or once more in float32");
+	detect_say(x, &f->see, "plimsoll report --at peak --group-by stack");
 	if (!l->trained) {
 		detect_say(x, &f->fix,
 			   "compute only what is used: model(ids, logits_to_keep=1) in generation, "
@@ -221,6 +222,7 @@ void detect_kv_cache(struct detecting *x)
 		"once: cache_implementation=\"static\"");
 	detect_say(x, &f->fix,
 		   "cache_implementation=\"quantized\" or \"offloaded\" trade speed for it");
+	detect_say(x, &f->see, "https://huggingface.co/docs/transformers/kv_cache");
 }
 
 /* ---- allocation_in_loop ---- */
@@ -257,4 +259,5 @@ void detect_allocation_in_loop(struct detecting *x)
 	detect_say(x, &f->fix,
 		   "do it in one operation over the whole tensor, or write into one that exists: "
 		   "torch.mul(a, b, out=buffer), buffer[i] = ...");
+	detect_say(x, &f->see, "plimsoll report --events %u:%u", b->first_event, b->last_event);
 }

@@ -455,6 +455,13 @@ static void gather(const struct timeline *tl, const struct allocator_oom *oom,
 	}
 }
 
+static int is_unanswered(const struct timeline_categories *c, uint32_t event)
+{
+	enum timeline_phase p = (enum timeline_phase)c->phase[event];
+
+	return timeline_is_pass(p) && p != TIMELINE_FORWARD;
+}
+
 enum plim_status findings_explain_death(struct mem *m, const struct findings_input *in,
 					const struct allocator_oom *oom, struct findings_death *out,
 					struct plim_err *err)
@@ -464,6 +471,8 @@ enum plim_status findings_explain_death(struct mem *m, const struct findings_inp
 
 	*out = (struct findings_death){ .message = in->message };
 	gather(tl, oom, out);
+	out->complete = !tl->before[TIMELINE_RESERVED] && !tl->device->allocs_before;
+	out->answered = !in->categories->mem || !is_unanswered(in->categories, oom->event);
 	find_bound(out);
 	st = findings_find_leak(m, in, oom->event, &out->leak, err);
 	if (!st)

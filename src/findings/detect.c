@@ -183,15 +183,10 @@ static void repeat(struct detecting *x, struct repeats *all, uint32_t e, uint64_
 		x->burst = (struct burst){ stack, r->first_event, e, bytes, r->count };
 }
 
-static int is_pass(enum timeline_phase p)
-{
-	return p == TIMELINE_FORWARD || p == TIMELINE_EVAL || p == TIMELINE_GENERATE;
-}
-
 static void follow_pass(struct detecting *x, uint32_t e, enum timeline_phase now,
 			enum timeline_phase before)
 {
-	if (!is_pass(now) || x->status)
+	if (!timeline_is_pass(now) || x->status)
 		return;
 	if (now != before)
 		x->status = vec_push(x->mem, &x->passes, ((struct pass){ e, e, now }), x->err);
@@ -202,7 +197,7 @@ static void follow_pass(struct detecting *x, uint32_t e, enum timeline_phase now
 static void walk(struct detecting *x, struct repeats *repeats)
 {
 	const struct trace_events *ev = &x->device->events;
-	const struct timeline_steps *steps = x->in->steps;
+	const struct timeline_steps *steps = x->repeats;
 	uint64_t allocated = x->tl->before[TIMELINE_ALLOCATED],
 		 active = x->tl->before[TIMELINE_ACTIVE], allocs = 0;
 	enum timeline_phase before = TIMELINE_PHASES;
@@ -257,7 +252,7 @@ static void sort_out(struct detecting *x)
 
 void detect_begin(struct detecting *x, uint32_t last)
 {
-	size_t stacks, steps = x->in->steps->ends.n;
+	size_t stacks, steps;
 	struct repeats *repeats;
 
 	x->tl = x->in->tl;
@@ -265,6 +260,8 @@ void detect_begin(struct detecting *x, uint32_t last)
 	x->device = x->tl->device;
 	x->peak = x->tl->peak[TIMELINE_ALLOCATED];
 	x->last = last;
+	x->repeats = x->in->steps->ends.n ? x->in->steps : x->in->periods;
+	steps = x->repeats->ends.n;
 	x->pending.event = TRACE_NONE;
 	x->segments.event = TRACE_NONE;
 	for (int p = 0; p < TIMELINE_PHASES; p++)

@@ -52,7 +52,9 @@ struct detecting {
 	VEC(struct pass) passes;
 	VEC(uint32_t) at_peak;            /* allocations live at the peak */
 	VEC(uint32_t) weights, gradients; /* parameters and buffers; gradients: by birth */
-	VEC(struct moment) steps;         /* each training step's peak, the unfinished one too */
+	const struct timeline_steps
+		*repeats;         /* training steps, or what repeats where there are none */
+	VEC(struct moment) steps; /* the peak of each, the unfinished one too */
 	struct moment in_phase[TIMELINE_PHASES];
 	struct moment pending;        /* the most that waited for another stream */
 	struct burst burst;           /* the longest */

@@ -75,6 +75,8 @@ struct findings_death {
 	uint32_t points_before; /* REPEATED: how often the program was at this point before */
 	int scaled; /* REPEATED: never with a request of this size; the two below allow for that */
 	uint64_t still_low_bytes, still_likely_bytes, still_high_bytes;
+	int complete;    /* the recording began before anything was reserved */
+	int answered;    /* it may have trained: no pass that a backward pass never answers */
 	uint32_t climbs; /* REPEATED: how often in a row this point stood higher than before */
 	enum findings_cause cause;
 	enum findings_cause likelier; /* of cause UNKNOWN: what speaks for it; may be UNKNOWN too */
@@ -138,7 +140,8 @@ struct findings_list {
 struct findings_input {
 	const struct timeline *tl;
 	const struct timeline_categories *categories; /* mem NULL: no stacks were recorded */
-	const struct timeline_steps *steps;
+	const struct timeline_steps *steps;           /* of an optimizer */
+	const struct timeline_steps *periods;         /* what repeats where there are none */
 	const struct messages_oom *message; /* the text of the failure that is explained, or NULL */
 	const struct findings_death *death; /* the last failure, or NULL */
 	const struct findings_tried *tried; /* what was tried for it */

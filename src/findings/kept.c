@@ -209,6 +209,7 @@ static void add_stack(const struct leaks *l, struct leak_line *line, uint32_t st
 	line->bytes += k->newest_bytes < each ? k->newest_bytes : each;
 	line->live_bytes += k->live_bytes;
 	line->stacks++;
+	line->count += k->count;
 	line->first = k->first < line->first ? k->first : line->first;
 	line->last = k->last > line->last ? k->last : line->last;
 	line->periods = k->periods > line->periods ? k->periods : line->periods;
@@ -236,6 +237,70 @@ static void collect(struct leaks *l)
 		l->line_of[l->lines.at[i].frame] = 0;
 }
 
+static int by_caller(const void *a, const void *b)
+{
+	const struct leak_line *x = a, *y = b;
+
+	if (x->caller != y->caller)
+		return x->caller < y->caller ? -1 : 1;
+	return (x->frame > y->frame) - (x->frame < y->frame);
+}
+
+static void add_line(struct leak_line *to, const struct leak_line *from)
+{
+	if (from->stack_bytes > to->stack_bytes) {
+		to->stack = from->stack;
+		to->stack_bytes = from->stack_bytes;
+		to->inferred = from->inferred;
+	}
+	to->bytes += from->bytes;
+	to->live_bytes += from->live_bytes;
+	to->each_bytes += from->each_bytes;
+	if (from->largest_bytes > to->largest_bytes)
+		to->largest_bytes = from->largest_bytes;
+	to->stacks += from->stacks;
+	to->count += from->count;
+	to->first = from->first < to->first ? from->first : to->first;
+	to->last = from->last > to->last ? from->last : to->last;
+	to->periods = from->periods > to->periods ? from->periods : to->periods;
+	to->freed_end = from->freed_end < to->freed_end ? from->freed_end : to->freed_end;
+	to->first_event = from->first_event < to->first_event ? from->first_event : to->first_event;
+	to->last_event = from->last_event > to->last_event ? from->last_event : to->last_event;
+}
+
+/*
+ * Where people write their models themselves, a graph that is kept shows at each line of their modules.  It is one
+ * leak, of the line that calls the model.
+ */
+static void join_graphs(struct leaks *l)
+{
+	struct leak_line *at = l->lines.at;
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->lines.n; i++)
+		at[i].caller = timeline_loop_frame(l->x->trace, at[i].stack);
+	sort_items(at, l->lines.n, sizeof(*at), by_caller);
+	for (size_t i = 0, end; i < l->lines.n; i = end) {
+		struct leak_line all = at[i];
+		int inside = at[i].frame != at[i].caller;
+
+		for (end = i + 1; end < l->lines.n && at[end].caller == at[i].caller; end++) {
+			add_line(&all, &at[end]);
+			inside |= at[end].frame != at[i].caller;
+		}
+		if (all.caller == TRACE_NONE || !inside || !leak_is_graph(&all)) {
+			while (i < end)
+				at[n++] = at[i++];
+			continue;
+		}
+		for (; i < end; i++)
+			l->line_of[at[i].frame] = FOUND;
+		all.frame = all.caller;
+		at[n++] = all;
+	}
+	l->lines.n = n;
+}
+
 static enum timeline_phase phase_of(const struct leaks *l, const struct leak_line *line)
 {
 	const struct detecting *x = l->x;
@@ -254,7 +319,8 @@ static const char *period_of(const struct leaks *l, const struct leak_line *line
 		return l->period;
 	switch (line->phase) {
 	case TIMELINE_EVAL: return "eval iteration";
-	case TIMELINE_GENERATE: return "request";
+	case TIMELINE_GENERATE:
+	case TIMELINE_REQUEST: return "request";
 	default: /* where there is a backward pass, it is training without an optimizer in sight */
 		return l->x->in_phase[TIMELINE_BACKWARD].event == TRACE_NONE ? "forward pass"
 									     : "step";
@@ -265,7 +331,7 @@ static int certain(const struct leaks *l, const struct leak_line *line)
 {
 	uint32_t least = LEAKS_PERIODS_MIN;
 
-	if (!l->period && line->phase == TIMELINE_FORWARD && line->stacks >= LEAKS_GRAPH_STACKS)
+	if (!l->period && line->phase == TIMELINE_FORWARD && leak_is_graph(line))
 		least = GRAPH_PERIODS_MIN;
 	if (line->bytes < l->x->peak / LEAKS_TINY_PART)
 		least = TINY_PERIODS_MIN;
@@ -305,6 +371,7 @@ static void look_between(struct leaks *l, const uint32_t *bounds, size_t n, cons
 		l->stacks[s] = (struct kept){ .least_bytes = UINT64_MAX, .freed_end = TRACE_NONE };
 	count(l);
 	collect(l);
+	join_graphs(l);
 	finish_lines(l, out);
 }
 
@@ -326,6 +393,20 @@ static void bounds_of_passes(struct detecting *x, uint32_t **bounds, uint32_t **
 		(*bounds)[(*n)++] = last->end + 1;
 }
 
+/* Requests of several passes each: what one keeps is told by the request. */
+static void look_between_requests(struct leaks *l, struct leak_lines *out)
+{
+	struct detecting *x = l->x;
+	const struct timeline_steps *periods = x->in->periods;
+	size_t n = 0;
+
+	if (periods->basis != TIMELINE_BY_REQUEST || 2 * periods->ends.n > x->passes.n)
+		return;
+	while (n < periods->ends.n && periods->ends.at[n] <= x->last)
+		n++;
+	look_between(l, periods->ends.at, n, "request", out);
+}
+
 void leaks_kept(struct detecting *x, struct leak_lines *out)
 {
 	size_t stacks = x->trace->stacks.n, frames = x->trace->frames.n, n = 0;
@@ -340,6 +421,7 @@ void leaks_kept(struct detecting *x, struct leak_lines *out)
 		while (n < x->in->steps->ends.n && x->in->steps->ends.at[n] <= x->last)
 			n++;
 		look_between(&l, x->in->steps->ends.at, n, "step", out);
+		look_between_requests(&l, out);
 		bounds_of_passes(x, &bounds, &rank, &n);
 		l.rank = rank;
 		look_between(&l, bounds, n, NULL, out);

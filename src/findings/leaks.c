@@ -55,6 +55,7 @@ static void add_staircase(struct detecting *x, struct leak_lines *out)
 						  .stack_bytes = s.part_bytes,
 						  .largest_bytes = s.part_bytes,
 						  .stacks = 1,
+						  .count = 1,
 						  .periods = s.repetitions,
 						  .span = s.repetitions,
 						  .freed_end = TRACE_NONE,
@@ -120,9 +121,9 @@ static void guess(const struct detecting *x, const struct leak_line *line, enum 
 			? ""
 			: trace_text(x->trace, trace_frame(x->trace, line->frame)->name);
 	enum timeline_phase phase = line->phase;
-	int graph = line->stacks >= LEAKS_GRAPH_STACKS;
+	int graph = leak_is_graph(line);
 
-	if (phase == TIMELINE_EVAL || phase == TIMELINE_GENERATE) {
+	if (timeline_is_pass(phase) && phase != TIMELINE_FORWARD) {
 		ranked[0] = graph ? KIND_EVAL : KIND_OUTPUTS;
 		ranked[1] = graph ? KIND_OUTPUTS : KIND_EVAL;
 	} else if (line->stack != TRACE_NONE && detect_mentions(x, line->stack, recurrent) &&
@@ -131,7 +132,7 @@ static void guess(const struct detecting *x, const struct leak_line *line, enum 
 		ranked[1] = KIND_GRAPH;
 	} else if (graph) {
 		ranked[0] = KIND_GRAPH;
-		ranked[1] = x->steps.n ? KIND_HIDDEN : KIND_EVAL;
+		ranked[1] = x->in->steps->ends.n ? KIND_HIDDEN : KIND_EVAL;
 	} else if (line->largest_bytes <= SCALAR_BYTES) {
 		ranked[0] = KIND_SCALARS;
 		ranked[1] = KIND_GRAPH;
@@ -261,6 +262,7 @@ static void tell(struct detecting *x, const struct leak_line *line, uint64_t oth
 	f->period = line->period;
 	f->leak = leak;
 	detect_place(x, f, line->stack, line->inferred);
+	f->frame = line->frame;
 	detect_title(x, f, "leak: %s more every %s, %s so far", text_size(a, line->each_bytes),
 		     line->period, text_size(b, line->bytes));
 	tell_evidence(x, f, line);

@@ -4,8 +4,8 @@
 
 #include "detect.h"
 
-#define LEAKS_PERIODS_MIN 3  /* repetitions that kept something */
-#define LEAKS_GRAPH_STACKS 8 /* allocations of so many stacks a repetition are a graph, no result */
+#define LEAKS_PERIODS_MIN 3 /* repetitions that kept something */
+#define LEAKS_GRAPH_MIN 8 /* so many allocations, or stacks, a repetition are a graph, no result */
 #define LEAKS_TINY_PART 1000 /* of the peak: less must be certain to be a habit, or is not told */
 
 /* A line of the program that keeps memory from repetition to repetition, its stacks put together. */
@@ -18,7 +18,8 @@ struct leak_line {
 	uint64_t each_bytes;    /* a repetition */
 	uint64_t stack_bytes;   /* of `stack` */
 	uint64_t largest_bytes; /* one allocation, by the mean of its stack */
-	uint32_t stacks;
+	uint32_t stacks, count; /* allocations */
+	uint32_t caller; /* the line of the program's loop that it is reached from, or TRACE_NONE */
 	uint32_t first, last;   /* repetitions that kept something */
 	uint32_t span, periods; /* from the first to the last; of these, how many */
 	uint32_t freed_end;     /* when the first of it went, or TRACE_NONE */
@@ -27,6 +28,11 @@ struct leak_line {
 		loop_frame; /* a staircase: the line that is entered once a repetition; TRACE_NONE */
 	int inferred;
 };
+
+static inline int leak_is_graph(const struct leak_line *line)
+{
+	return line->stacks >= LEAKS_GRAPH_MIN || line->count / line->periods >= LEAKS_GRAPH_MIN;
+}
 
 struct leak_lines {
 	VEC(struct leak_line) all;

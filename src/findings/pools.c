@@ -344,6 +344,7 @@ void detect_outside(struct detecting *x)
 			   "CUDA_MODULE_LOADING=LAZY keeps the context small; NCCL_BUFFSIZE its "
 			   "buffers");
 	}
+	detect_say(x, &f->see, "plimsoll why, with the same log");
 }
 
 /* ---- pending_frees ---- */

@@ -68,7 +68,7 @@ static int by_bytes(const void *a, const void *b)
 
 static size_t step_of(const struct detecting *x, uint32_t event)
 {
-	const struct timeline_steps *steps = x->in->steps;
+	const struct timeline_steps *steps = x->repeats;
 	size_t low = 0, high = steps->ends.n;
 
 	while (low < high) {
@@ -152,19 +152,20 @@ static void tell_longest(struct detecting *x, const struct gauge *g, uint64_t us
 {
 	struct finding *f =
 		detect_add(x, "longest_batch", g->died ? FINDINGS_WARN : FINDINGS_INFO, 0.85);
+	const char *what = x->repeats->basis == TIMELINE_BY_REQUEST ? "request" : "step";
 	char a[32], b[32];
 
 	f->bytes = x->peak > usual_peak ? x->peak - usual_peak : 0;
 	detect_place(x, f, g->stack, 0);
-	detect_title(x, f, "the longest batch decides: step %zu %s %s, the median step peaks at %s",
-		     g->step, g->died ? "died at" : "peaks at", text_size(a, x->peak),
+	detect_title(x, f, "the longest batch decides: %s %zu %s %s, the median %s peaks at %s",
+		     what, g->step, g->died ? "died at" : "peaks at", text_size(a, x->peak), what,
 		     text_size(b, usual_peak));
 	detect_say(x, &f->evidence,
-		   "the same line asked for %s at once in step %zu and for %s in the median step "
+		   "the same line asked for %s at once in %s %zu and for %s in the median %s "
 		   "(%.2f times)",
-		   text_size(a, g->bytes), g->step, text_size(b, usual_bytes),
+		   text_size(a, g->bytes), what, g->step, text_size(b, usual_bytes), what,
 		   (double)g->bytes / (double)usual_bytes);
-	detect_say(x, &f->evidence, "that is no leak: steps with shorter batches need less%s",
+	detect_say(x, &f->evidence, "that is no leak: %ss with shorter batches need less%s", what,
 		   g->died ? "" : ", before and after it");
 	detect_say(x, &f->fix,
 		   "bound what one batch can hold: a length limit, or batches of so many tokens "
@@ -235,6 +236,7 @@ void detect_optimizer_first_step(struct detecting *x)
 		"state sharded over GPUs (ZeRO, FSDP)");
 	detect_say(x, &f->fix, "fewer trained parameters: LoRA keeps state for its adapters alone");
 	detect_say(x, &f->fix, "a smaller batch does not help: this does not depend on the batch");
+	detect_say(x, &f->see, "plimsoll report --at oom --group-by size");
 }
 
 /* ---- foreach_temporaries ---- */
@@ -340,8 +342,8 @@ void detect_eval_heavier(struct detecting *x)
 	for (int p = TIMELINE_FORWARD; p <= TIMELINE_OPTIMIZER; p++)
 		if (x->in_phase[p].event != TRACE_NONE && x->in_phase[p].bytes > train)
 			train = x->in_phase[p].bytes;
-	if ((phase != TIMELINE_EVAL && phase != TIMELINE_GENERATE) || !x->steps.n || !train ||
-	    x->peak * 100 < train * HEAVIER_PCT || has(x, "leak", FINDINGS_WARN))
+	if ((phase != TIMELINE_EVAL && phase != TIMELINE_GENERATE) || !x->in->steps->ends.n ||
+	    !train || x->peak * 100 < train * HEAVIER_PCT || has(x, "leak", FINDINGS_WARN))
 		return;
 	more = x->peak - train;
 	f = detect_add(x, "eval_heavier_than_train", detect_severity(x, more), 0.85);

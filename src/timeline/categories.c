@@ -35,6 +35,13 @@ const struct timeline_rule timeline_rules[] = {
 	{ TIMELINE_AUTOGRAD_DETAIL, 95, "born in a backward pass, ends with it" },
 	{ TIMELINE_TEMPORARY, 80, "born and freed outside the model" },
 	{ TIMELINE_BUFFER, 95, "a bucket of DistributedDataParallel, where gradients are reduced" },
+	{ TIMELINE_TEMPORARY, 60, "born in a pass that never ended and that nothing answers" },
+	{ TIMELINE_UNKNOWN, 50, "born outside the model, kept over several steps" },
+	{ TIMELINE_OPTIMIZER_STATE, 95,
+	  "born in an optimizer, lives from before the recording to its end" },
+	{ TIMELINE_GRADIENT, 85,
+	  "born without Python before the recording, lives to its end, has the size of a "
+	  "parameter" },
 };
 
 enum rule {
@@ -58,17 +65,26 @@ enum rule {
 	RULE_DETAIL,
 	RULE_TEMPORARY,
 	RULE_BUCKET,
+	RULE_PASS_UNFINISHED,
+	RULE_KEPT,
+	RULE_STATE_BEFORE,
+	RULE_GRADIENT_BEFORE,
 };
 
 /*
  * cuBLAS workspaces that PyTorch allocates, one a handle and stream, never freed: 32 MiB on Hopper and
  * later, 8 MiB + 128 KiB before (at::cuda::getChosenWorkspaceSize), the others through
- * CUBLAS_WORKSPACE_CONFIG and cuBLASLt.
+ * CUBLAS_WORKSPACE_CONFIG.  cuBLASLt has one of its own (CUBLASLT_WORKSPACE_SIZE) on streams that have a handle's; its
+ * size is one that tensors have, too, so that it stands last and is taken on no other stream.
  */
-static const uint64_t workspaces[] = { 33554432, 8519680, 4194304, 67108864 };
+#define LT_WORKSPACE_BYTES 1048576
+static const uint64_t workspaces[] = { 33554432, 8519680, 4194304, 67108864, LT_WORKSPACE_BYTES };
 #define WORKSPACES (sizeof(workspaces) / sizeof(*workspaces))
 
 #define NEVER UINT32_MAX
+
+/* Steps that a batch may live through: two optimizers share one, a loader fetches ahead. */
+#define BATCH_STEPS 4
 
 struct size_count {
 	uint64_t bytes;
@@ -82,12 +98,15 @@ struct deciding {
 	const uint8_t *phase;
 	uint8_t *rule;
 	struct plim_err *err;
-	int trains;                        /* there are backward passes */
-	uint32_t death;                    /* the failure that ended the program; NEVER */
-	VEC(uint32_t) forwards;            /* events at which forward passes begin */
-	VEC(uint32_t) steps;               /* events at which optimizer steps begin ... */
-	VEC(uint32_t) step_ends;           /* ... and the first event after each */
-	VEC(uint32_t) candidates;          /* for workspaces */
+	int trains;               /* there are backward passes */
+	uint32_t death;           /* the failure that ended the program; NEVER */
+	uint32_t unfinished;      /* the pass in which it died; NEVER */
+	VEC(uint32_t) forwards;   /* events at which forward passes begin */
+	VEC(uint32_t) steps;      /* events at which optimizer steps begin ... */
+	VEC(uint32_t) step_ends;  /* ... and the first event after each */
+	VEC(uint32_t) candidates; /* for workspaces */
+	uint8_t *saves;           /* stacks outside of modules whose work backward passes release */
+	uint64_t handles;         /* streams that have one, a bit each */
 	VEC(struct size_count) parameters; /* by size */
 	VEC(uint64_t) states, gradients;   /* sizes, sorted */
 };
@@ -145,11 +164,6 @@ static int lives_into_forward(const struct deciding *x, const struct trace_alloc
 
 /* ---- what there is to go by ---- */
 
-static int is_pass(enum timeline_phase p)
-{
-	return p == TIMELINE_FORWARD || p == TIMELINE_EVAL || p == TIMELINE_GENERATE;
-}
-
 static enum plim_status find_windows(struct deciding *x)
 {
 	size_t n = x->tl->device->events.n;
@@ -159,7 +173,7 @@ static enum plim_status find_windows(struct deciding *x)
 		enum timeline_phase now = phase_at(x, e);
 		enum timeline_phase before = e ? phase_at(x, e - 1) : TIMELINE_PHASES;
 
-		if (is_pass(now) && now != before)
+		if (timeline_is_pass(now) && now != before)
 			st = vec_push(x->mem, &x->forwards, e, x->err);
 		if (now == TIMELINE_OPTIMIZER && now != before)
 			st = vec_push(x->mem, &x->steps, e, x->err);
@@ -176,14 +190,15 @@ static int by_bytes(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-static enum plim_status sizes_of(struct deciding *x, enum rule rule, uint64_t **sizes, size_t *n)
+static enum plim_status sizes_of(struct deciding *x, enum timeline_category category,
+				 uint64_t **sizes, size_t *n)
 {
 	const struct trace_device *d = x->tl->device;
 	VEC(uint64_t) list = { 0 };
 	enum plim_status st = PLIM_OK;
 
 	for (uint32_t a = 0; !st && a < d->alloc_count; a++)
-		if (x->rule[a] == rule)
+		if (timeline_rules[x->rule[a]].category == category)
 			st = vec_push(x->mem, &list, d->allocs[a].requested_bytes, x->err);
 	sort_items(list.at, list.n, sizeof(*list.at), by_bytes);
 	mem_trim(x->mem, &list.at, &list.cap, list.n, sizeof(*list.at));
@@ -201,7 +216,7 @@ static enum plim_status count_parameters(struct deciding *x)
 {
 	uint64_t *sizes;
 	size_t n;
-	enum plim_status st = sizes_of(x, RULE_PARAMETER, &sizes, &n);
+	enum plim_status st = sizes_of(x, TIMELINE_PARAMETER, &sizes, &n);
 
 	for (size_t i = 0; !st && i < n; i++) {
 		if (x->parameters.n && x->parameters.at[x->parameters.n - 1].bytes == sizes[i])
@@ -237,6 +252,8 @@ static enum rule in_step(const struct deciding *x, const struct trace_alloc *a, 
 {
 	uint32_t end = next_of(x->step_ends.at, x->step_ends.n, a->born);
 
+	if (a->born == TRACE_NONE)
+		return end_of(x, a) == NEVER ? RULE_STATE_BEFORE : RULE_NONE;
 	if (end == NEVER && end_of(x, a) == NEVER)
 		return cues & CUE_INIT_GROUP ? RULE_STATE_UNFINISHED : RULE_STEP_UNFINISHED;
 	return end_of(x, a) >= end ? RULE_STATE : RULE_STEP_TEMPORARY;
@@ -266,32 +283,66 @@ static enum rule in_forward(const struct deciding *x, const struct trace_alloc *
 	uint32_t end = end_of(x, a);
 	enum timeline_phase born = phase_at(x, a->born);
 
+	if (end == NEVER && (born == TIMELINE_FORWARD || born == TIMELINE_BACKWARD))
+		return RULE_SAVED_STILL;
 	if (end == NEVER)
-		return born == TIMELINE_FORWARD || born == TIMELINE_BACKWARD ? RULE_SAVED_STILL
-									     : RULE_OUTPUT;
+		return a->born >= x->unfinished && a->born < x->death ? RULE_PASS_UNFINISHED
+								      : RULE_OUTPUT;
 	if (phase_at(x, end) == TIMELINE_BACKWARD)
 		return RULE_SAVED;
 	return phase_at(x, end) == born ? RULE_FORWARD_TEMPORARY : RULE_OUTPUT;
 }
 
-static enum rule outside(const struct deciding *x, const struct trace_alloc *a)
+/* Autograd's own thread drops what was saved for it, wherever it was made: not all models are modules. */
+static int is_released_by_backward(const struct deciding *x, const struct trace_alloc *a)
+{
+	uint32_t end = end_of(x, a);
+
+	return end != NEVER && phase_at(x, end) == TIMELINE_BACKWARD &&
+	       cues_of(x, x->tl->device->events.stack[end]) & CUE_EMPTY;
+}
+
+/* What is born after the program has begun to work, and outlives more steps than a batch takes, is no batch. */
+static int is_kept(const struct deciding *x, const struct trace_alloc *a)
+{
+	size_t born, end;
+
+	if (a->born < x->forwards.at[0])
+		return 0;
+	born = first_from(x->steps.at, x->steps.n, a->born);
+	end = first_from(x->steps.at, x->steps.n, end_of(x, a));
+	return end - born > BATCH_STEPS;
+}
+
+static enum rule outside(struct deciding *x, const struct trace_alloc *a)
 {
 	if (has_size(x->states.at, x->states.n, a->requested_bytes) && end_of(x, a) == NEVER)
 		return RULE_PARAMETER_BY_STATE;
+	if (is_released_by_backward(x, a)) {
+		if (a->stack != TRACE_NONE)
+			x->saves[a->stack] = 1;
+		return RULE_SAVED;
+	}
+	if (end_of(x, a) == NEVER && a->stack != TRACE_NONE && x->saves[a->stack])
+		return RULE_SAVED_STILL;
+	if (a->born ==
+	    TRACE_NONE) /* before the recording: it is not what the first pass works on */
+		return RULE_NONE;
 	if (x->forwards.n && lives_into_forward(x, a))
-		return RULE_INPUT;
+		return is_kept(x, a) ? RULE_KEPT : RULE_INPUT;
 	return end_of(x, a) == NEVER ? RULE_NONE : RULE_TEMPORARY;
 }
 
-/* Born before recording began, nobody knows where: it is not what the first pass works on. */
+/* Born before recording began, nobody knows where. */
 static enum rule before_all(const struct deciding *x, const struct trace_alloc *a)
 {
 	uint32_t end = end_of(x, a);
 
 	if (end != NEVER && cues_of(x, x->tl->device->events.stack[end]) & CUE_ZERO_GRAD)
 		return RULE_ZEROED;
-	return a->stack != TRACE_NONE && outside(x, a) == RULE_PARAMETER_BY_STATE
-		       ? RULE_PARAMETER_BY_STATE
+	/* it stands at the end, with a stack that has no Python: autograd's thread made it */
+	return end == NEVER && a->stack != TRACE_NONE && parameters_of_size(x, a->requested_bytes)
+		       ? RULE_GRADIENT_BEFORE
 		       : RULE_NONE;
 }
 
@@ -305,7 +356,7 @@ static int is_built(const struct deciding *x, const struct trace_alloc *a, unsig
 	       (born == TIMELINE_LOAD || born == TIMELINE_OTHER) && lives_into_forward(x, a);
 }
 
-static enum rule decide(const struct deciding *x, const struct trace_alloc *a)
+static enum rule decide(struct deciding *x, const struct trace_alloc *a)
 {
 	unsigned cues = cues_of(x, a->stack);
 	enum timeline_phase born = phase_at(x, a->born);
@@ -316,11 +367,11 @@ static enum rule decide(const struct deciding *x, const struct trace_alloc *a)
 		return RULE_CACHE;
 	if (cues & CUE_BUCKET)
 		return RULE_BUCKET;
-	if (cues & CUE_FORWARD && is_pass(born))
+	if (cues & CUE_FORWARD && timeline_is_pass(born))
 		return in_forward(x, a);
 	if (born == TIMELINE_BACKWARD) /* what checkpointing computes again is saved once more */
 		return cues & CUE_FORWARD ? in_forward(x, a) : in_backward(x, a);
-	if (is_pass(born))
+	if (timeline_is_pass(born))
 		return in_forward(x, a);
 	return outside(x, a);
 }
@@ -343,26 +394,31 @@ static enum plim_status workspace_candidates(struct deciding *x)
 static void find_workspaces_of(struct deciding *x, uint64_t bytes)
 {
 	const struct trace_device *d = x->tl->device;
-	uint32_t gradients = 0, seen[2] = { 0 };
+	uint64_t seen[2] = { 0 };
+	uint32_t gradients = 0;
 
 	for (size_t i = 0; i < x->candidates.n; i++)
 		gradients += d->allocs[x->candidates.at[i]].requested_bytes == bytes &&
 			     x->rule[x->candidates.at[i]] == RULE_GRADIENT;
 	for (size_t i = 0; i < x->candidates.n; i++) {
-		uint32_t a = x->candidates.at[i],
-			 stream = (uint32_t)1 << (d->allocs[a].stream & 31);
+		uint32_t a = x->candidates.at[i];
+		uint64_t stream = (uint64_t)1 << (d->allocs[a].stream & 63);
 		uint8_t rule = x->rule[a];
 		int back = rule == RULE_GRADIENT || rule == RULE_DETAIL;
 
 		if (d->allocs[a].requested_bytes != bytes || seen[back] & stream)
 			continue;
-		if (rule != RULE_SAVED_STILL && rule != RULE_OUTPUT && !back)
+		if (rule != RULE_SAVED_STILL && rule != RULE_OUTPUT &&
+		    rule != RULE_PASS_UNFINISHED && !back)
+			continue;
+		if (bytes == LT_WORKSPACE_BYTES && !(x->handles & stream))
 			continue;
 		/* parameters of that size have gradients of that size: it is one beyond them */
 		if (rule == RULE_GRADIENT && gradients <= parameters_of_size(x, bytes))
 			continue;
 		gradients -= rule == RULE_GRADIENT;
 		seen[back] |= stream;
+		x->handles |= stream;
 		x->rule[a] = RULE_WORKSPACE;
 	}
 }
@@ -415,20 +471,20 @@ static enum plim_status decide_all(struct deciding *x)
 
 		if (is_built(x, &d->allocs[a], cues))
 			x->rule[a] = RULE_PARAMETER;
-		else if (cues & CUE_OPTIMIZER && d->allocs[a].born != TRACE_NONE)
+		else if (cues & CUE_OPTIMIZER)
 			x->rule[a] = (uint8_t)in_step(x, &d->allocs[a], cues);
 	}
 	if (!st)
 		st = count_parameters(x);
 	if (!st)
-		st = sizes_of(x, RULE_STATE, &x->states.at, &x->states.n);
+		st = sizes_of(x, TIMELINE_OPTIMIZER_STATE, &x->states.at, &x->states.n);
 	for (uint32_t a = 0; !st && a < d->alloc_count; a++)
 		if (!x->rule[a])
 			x->rule[a] = (uint8_t)decide(x, &d->allocs[a]);
 	if (!st)
 		st = find_workspaces(x);
 	if (!st)
-		st = sizes_of(x, RULE_GRADIENT, &x->gradients.at, &x->gradients.n);
+		st = sizes_of(x, TIMELINE_GRADIENT, &x->gradients.at, &x->gradients.n);
 	if (!st)
 		find_buffers(x);
 	return st;
@@ -457,6 +513,18 @@ static void infer_owners(const struct deciding *x, uint32_t *stack)
 	}
 }
 
+/* Where the pass begins that the program died in. */
+static uint32_t find_unfinished(const struct deciding *x)
+{
+	uint32_t e = x->death;
+
+	if (e == NEVER || !timeline_is_pass(phase_at(x, e)))
+		return NEVER;
+	while (e && phase_at(x, e - 1) == phase_at(x, x->death))
+		e--;
+	return e;
+}
+
 enum plim_status timeline_categorize(struct mem *m, const struct timeline *tl,
 				     struct timeline_categories *out, struct plim_err *err)
 {
@@ -470,7 +538,8 @@ enum plim_status timeline_categorize(struct mem *m, const struct timeline *tl,
 					     .allocs = allocs };
 	if (st)
 		return st;
-	out->phase = mem_new(m, out->events, sizeof(*out->phase), err);
+	x.saves = mem_new(m, stacks, 1, err);
+	out->phase = !x.saves ? NULL : mem_new(m, out->events, sizeof(*out->phase), err);
 	out->rule = out->phase ? mem_new(m, allocs, sizeof(*out->rule), err) : NULL;
 	out->stack = out->rule ? mem_new(m, allocs, sizeof(*out->stack), err) : NULL;
 	st = out->stack ? PLIM_OK : mem_status(err);
@@ -482,6 +551,7 @@ enum plim_status timeline_categorize(struct mem *m, const struct timeline *tl,
 		memset(out->stack, 0xff, allocs * sizeof(*out->stack));
 		phases_find(tl, cues, out->phase);
 		x.trains = memchr(out->phase, TIMELINE_BACKWARD, out->events) != NULL;
+		x.unfinished = find_unfinished(&x);
 		st = decide_all(&x);
 	}
 	if (!st)
@@ -493,6 +563,7 @@ enum plim_status timeline_categorize(struct mem *m, const struct timeline *tl,
 	vec_release(m, &x.candidates);
 	mem_free(m, x.states.at, x.states.n, sizeof(*x.states.at));
 	mem_free(m, x.gradients.at, x.gradients.n, sizeof(*x.gradients.at));
+	mem_free(m, x.saves, stacks, 1);
 	mem_free(m, cues, stacks, sizeof(*cues));
 	if (st)
 		timeline_categories_release(out);

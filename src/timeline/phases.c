@@ -8,7 +8,7 @@
 
 const char *const timeline_phase_names[TIMELINE_PHASES] = { "load",      "forward", "backward",
 							    "optimizer", "eval",    "generate",
-							    "other" };
+							    "request",   "other" };
 
 /* `unanswered`: a forward pass was seen, and no backward pass or step of the optimizer since. */
 static enum timeline_phase phase_after(unsigned cues, enum timeline_phase last, int unanswered)
@@ -61,11 +61,62 @@ static void find_load(uint8_t *phase, size_t n)
 		memset(phase, TIMELINE_LOAD, first);
 }
 
+/* Allocations of passes, and how many of them lived at a moment. */
+struct tally {
+	size_t made, live;
+};
+
+/* A pass that saves for a backward pass still has most of its tensors when it ends. */
+static int gives_back(const struct tally *t)
+{
+	return 2 * t->live < t->made;
+}
+
+/*
+ * Forward passes of a program that never runs backward and is not about to: those before the last one
+ * gave back what they made, and so does the last one as far as it came, if the program died in it.
+ */
+static void find_requests(const struct timeline *tl, uint8_t *phase, size_t n)
+{
+	const struct trace_device *d = tl->device;
+	uint32_t end = trace_find_death(&d->events), last = 0;
+	struct tally before = { 0 }, now = { 0 };
+	size_t passes = 0;
+
+	end = end == TRACE_NONE ? (uint32_t)n : end;
+	for (uint32_t e = 0; e < end; e++) {
+		if (phase[e] == TIMELINE_FORWARD && (!e || phase[e - 1] != TIMELINE_FORWARD)) {
+			passes++;
+			last = e;
+		}
+	}
+	if (passes < 2 || memchr(phase, TIMELINE_BACKWARD, n) ||
+	    memchr(phase, TIMELINE_OPTIMIZER, n))
+		return;
+	for (uint32_t a = 0; a < d->alloc_count; a++) {
+		const struct trace_alloc *one = &d->allocs[a];
+		struct tally *t = one->born < last ? &before : &now;
+
+		if (one->born >= end || phase[one->born] != TIMELINE_FORWARD)
+			continue;
+		t->made++;
+		t->live += one->free_requested >= (one->born < last ? last : end);
+	}
+	/* a program that lives on has finished its last pass, too, and gone on without running backward */
+	if (!gives_back(&before) ||
+	    (end < n && phase[end] == TIMELINE_FORWARD && !gives_back(&now)))
+		return;
+	for (size_t e = 0; e < n; e++)
+		if (phase[e] == TIMELINE_FORWARD)
+			phase[e] = TIMELINE_REQUEST;
+}
+
 void phases_find(const struct timeline *tl, const uint16_t *cues, uint8_t *phase)
 {
 	const struct trace_events *ev = &tl->device->events;
 	enum timeline_phase last = TIMELINE_OTHER;
-	int unanswered = 0;
+	int unanswered =
+		tl->before[TIMELINE_ALLOCATED] > 0; /* the recording may begin in its middle */
 
 	for (size_t e = 0; e < ev->n; e++) {
 		uint8_t action = ev->action[e];
@@ -81,5 +132,6 @@ void phases_find(const struct timeline *tl, const uint16_t *cues, uint8_t *phase
 		phase[e] = (uint8_t)last;
 	}
 	find_evals(phase, ev->n);
+	find_requests(tl, phase, ev->n);
 	find_load(phase, ev->n);
 }

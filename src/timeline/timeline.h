@@ -78,9 +78,15 @@ static inline uint64_t timeline_bytes(const struct timeline *tl, uint32_t alloc,
 					     : tl->replay->block_bytes[alloc];
 }
 
-/* Training steps: step k ends with event ends.at[k]; step 0 begins with the recording. */
+/* Training steps, or what else repeats: step k ends with event ends.at[k]; step 0 begins with the recording. */
+enum timeline_basis {
+	TIMELINE_BY_OPTIMIZER, /* an optimizer's step ends it */
+	TIMELINE_BY_BACKWARD, /* a backward pass does: the program updates its weights itself, or never */
+	TIMELINE_BY_REQUEST, /* nothing runs backward: passes of a model, those that one cache joins as one */
+};
 struct timeline_steps {
 	struct mem *mem;
+	enum timeline_basis basis;
 	VEC(uint32_t) ends;
 };
 
@@ -92,7 +98,10 @@ void timeline_steps_release(struct timeline_steps *s);
 /* Was this stack recorded inside an optimizer? */
 int timeline_in_optimizer(const struct trace *t, uint32_t stack);
 
-/* What the program was doing; `eval` is a forward pass that no backward pass answers. */
+/*
+ * What the program was doing.  A forward pass that no backward pass answers is `eval` in a program that trains, and
+ * `request` in one that never does.
+ */
 enum timeline_phase {
 	TIMELINE_LOAD,
 	TIMELINE_FORWARD,
@@ -100,10 +109,18 @@ enum timeline_phase {
 	TIMELINE_OPTIMIZER,
 	TIMELINE_EVAL,
 	TIMELINE_GENERATE,
+	TIMELINE_REQUEST,
 	TIMELINE_OTHER,
 	TIMELINE_PHASES
 };
 extern const char *const timeline_phase_names[TIMELINE_PHASES];
+
+/* Is it one in which a model runs forward? */
+static inline int timeline_is_pass(enum timeline_phase p)
+{
+	return p == TIMELINE_FORWARD || p == TIMELINE_EVAL || p == TIMELINE_GENERATE ||
+	       p == TIMELINE_REQUEST;
+}
 
 /* What an allocation is for. */
 enum timeline_category {
@@ -150,6 +167,15 @@ void timeline_categories_release(struct timeline_categories *c);
 void timeline_sum_categories(const struct timeline *tl, const struct timeline_categories *c,
 			     uint32_t event, enum timeline_measure measure,
 			     uint64_t bytes[TIMELINE_CATEGORIES]);
+
+/*
+ * Repetitions of a program in which no optimizer is seen, from its passes: they end where least is live between one and
+ * the next.  None, where there are fewer than TIMELINE_PERIODS_MIN.
+ */
+#define TIMELINE_PERIODS_MIN 3
+enum plim_status timeline_find_periods(struct mem *m, const struct timeline *tl,
+				       const struct timeline_categories *c,
+				       struct timeline_steps *out, struct plim_err *err);
 
 /* How allocations are put together to owners. */
 enum timeline_group { TIMELINE_BY_USER_FRAME, TIMELINE_BY_STACK, TIMELINE_BY_SIZE };

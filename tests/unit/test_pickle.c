@@ -288,21 +288,25 @@ static void test_no_memory(void **state)
 			st = allocator_replay_own(&m, t, &t->devices[0], &replay, &err);
 		if (!st && replay->ooms.n) {
 			struct timeline_categories categories;
-			struct timeline_steps steps = { 0 };
+			struct timeline_steps steps = { 0 }, periods = { 0 };
 			struct findings_death d;
 			struct timeline tl;
 			struct findings_input in = { .tl = &tl,
 						     .categories = &categories,
-						     .steps = &steps };
+						     .steps = &steps,
+						     .periods = &periods };
 
 			timeline_walk(&tl, t, &t->devices[0], replay);
 			st = timeline_categorize(&m, &tl, &categories, &err);
 			if (!st)
 				st = timeline_find_steps(&m, &tl, &steps, &err);
 			if (!st)
+				st = timeline_find_periods(&m, &tl, &categories, &periods, &err);
+			if (!st)
 				st = findings_explain_death(&m, &in, &replay->ooms.at[0], &d, &err);
 			timeline_categories_release(&categories);
 			timeline_steps_release(&steps);
+			timeline_steps_release(&periods);
 		}
 		allocator_replay_free(replay);
 		trace_free(t);
