@@ -288,7 +288,8 @@ static void join_graphs(struct leaks *l)
 			add_line(&all, &at[end]);
 			inside |= at[end].frame != at[i].caller;
 		}
-		if (all.caller == TRACE_NONE || !inside || !leak_is_graph(&all)) {
+		if (all.caller == TRACE_NONE || !inside || !leak_is_graph(&all) ||
+		    l->line_of[all.caller] == FOUND) {
 			while (i < end)
 				at[n++] = at[i++];
 			continue;
