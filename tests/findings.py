@@ -44,7 +44,9 @@ EXPECTED = {
     # programs that call zero_grad() after the forward pass: before backward (GAN, scaler) or never with None
     "kinds/gan": {"gradients_live_in_forward": "warn"}, "kinds/scaler": {"gradients_live_in_forward": "warn"},
     "kinds/zeroes": {"gradients_live_in_forward": "warn"}, "kinds/plain": {"gradients_live_in_forward": "info"},
-    "kinds/graphs": {"private_pools": "info"},
+    "kinds/graphs": {"private_pools": "info"}, "kinds/zerolate": {"gradients_live_in_forward": "warn"},
+    "kinds/evalheavy": {"eval_heavier_than_train": "warn"}, "kinds/allocloop": {"allocation_in_loop": "info"},
+    "kinds/evalgrad": {"eval_heavier_than_train": "warn", "logits_dominate": "info"},
     # models of people's own, under a limit: what they died of by construction (own/NAME.json)
     "own/bigopt_5": {"optimizer_first_step": "bad"}, "own/bigopt_72": {"optimizer_first_step": "bad"},
     "own/bigopt_93": {"optimizer_first_step": "bad"}, "own/gptck_93": {"optimizer_first_step": "bad"},

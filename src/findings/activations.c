@@ -230,18 +230,10 @@ void detect_kv_cache(struct detecting *x)
 void detect_allocation_in_loop(struct detecting *x)
 {
 	const struct burst *b = &x->burst;
-	enum timeline_phase phase = detect_phase(x, b->first_event);
-	const uint32_t *frames;
 	struct finding *f;
-	uint32_t n;
 	char a[32];
 
-	if (b->count < LOOP_MIN || phase == TIMELINE_OPTIMIZER || phase == TIMELINE_LOAD)
-		return;
-	frames = trace_stack(x->trace, b->stack, &n);
-	/* the line itself allocates, or a function that it calls */
-	if (!n || (timeline_user_frame(x->trace, b->stack) != frames[0] &&
-		   (n < 2 || timeline_user_frame(x->trace, b->stack) != frames[1])))
+	if (b->count < LOOP_MIN)
 		return;
 	f = detect_add(x, "allocation_in_loop", FINDINGS_INFO, 0.8);
 	f->bytes = b->size_bytes;

@@ -159,27 +159,40 @@ static void raise(struct moment *m, uint64_t bytes, uint32_t event)
 /* How often one stack allocated one size without doing much else in between. */
 struct repeats {
 	uint64_t bytes, newest; /* number of the allocation */
+	size_t passes;          /* that had begun then: a model called in a loop is no such loop */
 	uint32_t count, first_event;
 };
 
 #define LOOP_ALLOCS 8 /* of other stacks between two of one: the body of a loop */
 
-static void repeat(struct detecting *x, struct repeats *all, uint32_t e, uint64_t number)
+/* The user's own line allocates, or a function that it calls. */
+static int is_users_own(const struct detecting *x, uint32_t stack)
+{
+	uint32_t n, user = timeline_user_frame(x->trace, stack);
+	const uint32_t *frames = trace_stack(x->trace, stack, &n);
+
+	return n && (user == frames[0] || (n > 1 && user == frames[1]));
+}
+
+/* Building a model and stepping over its weights repeat themselves, too, and cannot be done at once. */
+static void repeat(struct detecting *x, struct repeats *all, uint32_t e, uint64_t number,
+		   enum timeline_phase now)
 {
 	uint32_t stack = x->device->events.stack[e];
 	uint64_t bytes = x->device->events.size[e];
 	struct repeats *r;
 
-	if (!all || stack == TRACE_NONE)
+	if (!all || stack == TRACE_NONE || now == TIMELINE_LOAD || now == TIMELINE_OPTIMIZER)
 		return;
 	r = &all[stack];
-	if (r->bytes != bytes || number - r->newest > LOOP_ALLOCS) {
+	if (r->bytes != bytes || r->passes != x->passes.n || number - r->newest > LOOP_ALLOCS) {
 		r->bytes = bytes;
+		r->passes = x->passes.n;
 		r->count = 0;
 		r->first_event = e;
 	}
 	r->newest = number;
-	if (++r->count > x->burst.count)
+	if (++r->count > x->burst.count && is_users_own(x, stack))
 		x->burst = (struct burst){ stack, r->first_event, e, bytes, r->count };
 }
 
@@ -223,7 +236,7 @@ static void walk(struct detecting *x, struct repeats *repeats)
 			if (step < x->steps.n)
 				raise(&x->steps.at[step], allocated, e);
 			raise(&x->in_phase[now], allocated, e);
-			repeat(x, repeats, e, allocs++);
+			repeat(x, repeats, e, allocs++, now);
 			continue;
 		}
 		if (x->device->allocs[ev->alloc[e]].free_requested == e)

@@ -56,8 +56,8 @@ struct detecting {
 		*repeats;         /* training steps, or what repeats where there are none */
 	VEC(struct moment) steps; /* the peak of each, the unfinished one too */
 	struct moment in_phase[TIMELINE_PHASES];
-	struct moment pending;        /* the most that waited for another stream */
-	struct burst burst;           /* the longest */
+	struct moment pending; /* the most that waited for another stream */
+	struct burst burst;    /* the longest of the user's own, not of loading or an optimizer */
 	struct segment_sums segments; /* of the moment that was asked for last */
 };
 

@@ -212,6 +212,17 @@ static int has_size(const uint64_t *sizes, size_t n, uint64_t bytes)
 	return n && bsearch(&bytes, sizes, n, sizeof(*sizes), by_bytes) != NULL;
 }
 
+static size_t count_of_size(const uint64_t *sizes, size_t n, uint64_t bytes)
+{
+	size_t from = 0, count = 0;
+
+	while (from < n && sizes[from] < bytes)
+		from++;
+	while (from + count < n && sizes[from + count] == bytes)
+		count++;
+	return count;
+}
+
 static enum plim_status count_parameters(struct deciding *x)
 {
 	uint64_t *sizes;
@@ -314,10 +325,8 @@ static int is_kept(const struct deciding *x, const struct trace_alloc *a)
 	return end - born > BATCH_STEPS;
 }
 
-static enum rule outside(struct deciding *x, const struct trace_alloc *a)
+static enum rule outside_weights(struct deciding *x, const struct trace_alloc *a)
 {
-	if (has_size(x->states.at, x->states.n, a->requested_bytes) && end_of(x, a) == NEVER)
-		return RULE_PARAMETER_BY_STATE;
 	if (is_released_by_backward(x, a)) {
 		if (a->stack != TRACE_NONE)
 			x->saves[a->stack] = 1;
@@ -331,6 +340,57 @@ static enum rule outside(struct deciding *x, const struct trace_alloc *a)
 	if (x->forwards.n && lives_into_forward(x, a))
 		return is_kept(x, a) ? RULE_KEPT : RULE_INPUT;
 	return end_of(x, a) == NEVER ? RULE_NONE : RULE_TEMPORARY;
+}
+
+static enum rule outside(struct deciding *x, const struct trace_alloc *a)
+{
+	if (has_size(x->states.at, x->states.n, a->requested_bytes) && end_of(x, a) == NEVER)
+		return RULE_PARAMETER_BY_STATE;
+	return outside_weights(x, a);
+}
+
+struct like_weights {
+	uint64_t bytes;
+	uint32_t stack, alloc;
+};
+
+static int by_size_and_stack(const void *a, const void *b)
+{
+	const struct like_weights *x = a, *y = b;
+
+	if (x->bytes != y->bytes)
+		return x->bytes < y->bytes ? -1 : 1;
+	return (x->stack > y->stack) - (x->stack < y->stack);
+}
+
+/*
+ * Of one place and size there cannot be more weights than there is state of that size: it is a bank of
+ * features, or a buffer of experience, that happens to have the size of a weight.
+ */
+static enum plim_status drop_crowds(struct deciding *x)
+{
+	const struct trace_device *d = x->tl->device;
+	VEC(struct like_weights) list = { 0 };
+	enum plim_status st = PLIM_OK;
+
+	for (uint32_t a = 0; !st && a < d->alloc_count; a++)
+		if (x->rule[a] == RULE_PARAMETER_BY_STATE)
+			st = vec_push(x->mem, &list,
+				      ((struct like_weights){ d->allocs[a].requested_bytes,
+							      d->allocs[a].stack, a }),
+				      x->err);
+	sort_items(list.at, list.n, sizeof(*list.at), by_size_and_stack);
+	for (size_t i = 0, end; !st && i < list.n; i = end) {
+		for (end = i + 1; end < list.n && !by_size_and_stack(list.at + i, list.at + end);)
+			end++;
+		if (end - i <= count_of_size(x->states.at, x->states.n, list.at[i].bytes))
+			continue;
+		for (size_t k = i; k < end; k++)
+			x->rule[list.at[k].alloc] =
+				(uint8_t)outside_weights(x, &d->allocs[list.at[k].alloc]);
+	}
+	vec_release(x->mem, &list);
+	return st;
 }
 
 /* Born before recording began, nobody knows where. */
@@ -481,6 +541,8 @@ static enum plim_status decide_all(struct deciding *x)
 	for (uint32_t a = 0; !st && a < d->alloc_count; a++)
 		if (!x->rule[a])
 			x->rule[a] = (uint8_t)decide(x, &d->allocs[a]);
+	if (!st)
+		st = drop_crowds(x);
 	if (!st)
 		st = find_workspaces(x);
 	if (!st)
