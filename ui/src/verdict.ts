@@ -24,7 +24,7 @@ function headline(recording: Recording): HTMLElement {
 	if (device.oom.length)
 		return el("h1", {}, `Ran out of memory ${device.oom.length === 1 ? "once" : `${device.oom.length} times`}, caught it and went on`, told ? `: ${text.plain(told)}` : null);
 	const leak = device.findings.find((f) => f.id === "leak");
-	if (leak) return el("h1", {}, el("span", { class: "cause" }, "Leaks: "), text.plain(leak.title));
+	if (leak) return el("h1", {}, el("span", { class: "cause" }, "Leaks: "), text.plain(leak.title.replace(/^leak: /, "")));
 	return el("h1", {}, `No death in this recording; the peak is ${text.bytes(device.peak?.allocated_bytes ?? recording.allocated.at[recording.peak_moment])}`);
 }
 
@@ -42,8 +42,19 @@ function facts(recording: Recording, oom: Oom): HTMLElement {
 	return el("dl", {}, ...rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
 }
 
+const SHOWN = 3; // sentences; more are a press away
+
 function list(title: string, lines: string[]): HTMLElement | null {
-	return lines.length ? el("div", {}, el("h2", {}, title), el("ul", {}, ...lines.map((line) => el("li", {}, text.plain(line))))) : null;
+	if (!lines.length) return null;
+	const items = lines.map((line) => el("li", {}, text.plain(line)));
+	const more = items.slice(SHOWN);
+	return el(
+		"div",
+		{},
+		el("h2", {}, title),
+		el("ul", {}, ...items.slice(0, SHOWN)),
+		more.length ? el("details", { class: "more" }, el("summary", {}, `${more.length} more`), el("ul", {}, ...more)) : null,
+	);
 }
 
 const measures: Measure[] = ["requested", "allocated", "active", "reserved"];
