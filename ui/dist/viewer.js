@@ -1,0 +1,1 @@
+"use strict";document.body.append("This build of plimsoll has no viewer yet.");
