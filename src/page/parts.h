@@ -33,7 +33,7 @@ void planes_release(struct planes *c);
 
 /*
  * Add a column of n values, which are overwritten.  `other` is the column that the coding refers to, by name
- * and values; where a value lies below it the column is stored plain.  A column of zeros is left out.
+ * and values; where a value lies below it, or it is not there itself, the column is stored plain.  A column of zeros is left out.
  */
 struct plane_values {
 	const char *name;

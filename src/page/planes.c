@@ -18,13 +18,17 @@ static unsigned width_of(const uint64_t *v, size_t n)
 	return bytes;
 }
 
-/* Can all be said relative to the other column? */
+/* Can all be said relative to the other column, and is that there? */
 static int lies_behind(const uint64_t *v, const uint64_t *other, enum coding coding, size_t n)
 {
-	for (size_t i = 0; i < n; i++)
+	uint64_t all = 0;
+
+	for (size_t i = 0; i < n; i++) {
 		if (v[i] < other[i] && (v[i] || coding == CODING_PLUS))
 			return 0;
-	return 1;
+		all |= other[i];
+	}
+	return all != 0;
 }
 
 /* From values to what is stored; the coding that was possible. */
