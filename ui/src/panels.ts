@@ -1,0 +1,344 @@
+// What stands below the picture: findings, owners, allocations, steps, and the details of one allocation.
+
+import uPlot from "uplot";
+import { button, code, colour, el, fill, swatch, table } from "./dom";
+import { FLAG_INFERRED } from "./recording";
+import type { Recording } from "./recording";
+import type { State } from "./state";
+import * as text from "./text";
+
+export interface Panel {
+	root: HTMLElement;
+	show(): void;
+}
+
+const MOST_ALLOCATIONS = 300;
+
+export function band_of(state: State, a: number): HTMLElement {
+	return swatch(state.groups.bands[state.groups.of[a]].colour);
+}
+
+// ---- findings ----
+
+export class Findings implements Panel {
+	readonly root = el("div", { class: "findings" });
+
+	constructor(
+		private state: State,
+		private show_me: (index: number) => void,
+	) {}
+
+	show(): void {
+		const { findings } = this.state.recording.device;
+		if (this.root.childElementCount) return;
+		if (!findings.length) fill(this.root, el("p", {}, "Nothing stands out."));
+		else fill(this.root, ...findings.map((_, i) => this.one(i)));
+	}
+
+	private one(i: number): HTMLElement {
+		const { recording } = this.state;
+		const finding = recording.device.findings[i];
+		const show = recording.head.show[i];
+		const severity = ["bad", "warn", "info"].includes(finding.severity) ? finding.severity : "info";
+		const place = show && show.frame !== null ? recording.frame_text(show.frame) : finding.frame;
+		// The evidence of the death is the verdict's, which stands on top.
+		const own = finding.id !== "oom";
+		const lines = (title: string, list: string[]) => (own && list.length ? [el("dt", {}, title), el("dd", {}, el("ul", {}, ...list.map((l) => el("li", {}, text.plain(l)))))] : []);
+		const grows = finding.bytes_per_period ? `${text.bytes(finding.bytes_per_period)} more each ${text.plain(finding.period ?? "period")}` : null;
+		return el(
+			"article",
+			{ class: `finding ${severity}`, id: `finding-${i}`, tabindex: -1 },
+			el(
+				"header",
+				{},
+				el("span", { class: "severity" }, `${i + 1} ${severity}`),
+				el("h3", {}, text.plain(finding.title)),
+				show && show.moment !== null ? button("show me", () => this.show_me(i), { "aria-label": `show me finding ${i + 1}`, class: "no-print" }) : null,
+			),
+			el(
+				"div",
+				{ class: "body" },
+				place && own ? el("p", {}, code((finding.inferred ? "(backward of) " : "") + place)) : null,
+				grows ? el("p", {}, grows) : null,
+				own ? el("dl", { class: "facts" }, ...lines("why", finding.evidence), ...lines("fix", finding.fix), ...lines("see", finding.see)) : el("p", { class: "soft" }, "the verdict above"),
+			),
+		);
+	}
+}
+
+// ---- owners ----
+
+export class Owners implements Panel {
+	readonly root = el("div", { class: "owners" });
+	private at = "";
+
+	constructor(private state: State) {}
+
+	show(): void {
+		const { state } = this;
+		const { recording, cursor, mark } = state;
+		const key = `${cursor} ${mark} ${state.mode}`;
+		if (key === this.at) return;
+		this.at = key;
+		const now = recording.owners(recording.live(cursor));
+		const before = new Map(mark === null ? [] : recording.owners(recording.live(mark)).map((o) => [o.key, o.bytes]));
+		const total = now.reduce((sum, o) => sum + o.bytes, 0);
+		const rows = now.slice(0, 100);
+		fill(
+			this.root,
+			table(
+				`${text.bytes(total)} live at ${recording.moment_text(cursor)}, by the program's own lines${now.length > 100 ? `; the largest 100 of ${text.count(now.length)}` : ""}`,
+				[
+					{ name: "line", cell: (o) => el("span", {}, band_of(state, o.largest), " ", code(o.name)) },
+					{ name: "held", number: true, cell: (o) => text.bytes(o.bytes) },
+					...(mark === null ? [] : [{ name: "change since the mark", number: true, cell: (o: (typeof rows)[0]) => text.signed(o.bytes - (before.get(o.key) ?? 0)) }]),
+					{ name: "of live", number: true, cell: (o) => text.percent(o.bytes, total) },
+					{ name: "allocations", number: true, cell: (o) => text.count(o.count) },
+				],
+				rows,
+				(o) => state.choose(o.largest),
+			),
+		);
+	}
+}
+
+// ---- allocations ----
+
+export class Allocations implements Panel {
+	readonly root = el("div", { class: "allocations" });
+	private at = "";
+
+	constructor(private state: State) {}
+
+	show(): void {
+		const { state } = this;
+		const { recording, cursor } = state;
+		const key = `${cursor} ${state.mode} ${state.chosen}`;
+		if (key === this.at) return;
+		this.at = key;
+		const live = Array.from(recording.live(cursor)).sort((a, b) => recording.block[b] - recording.block[a] || a - b);
+		fill(this.root, allocation_table(state, `${text.plural(live.length, "allocation")} live at ${recording.moment_text(cursor)}${live.length > MOST_ALLOCATIONS ? `; the largest ${MOST_ALLOCATIONS}` : ""}`, live.slice(0, MOST_ALLOCATIONS)));
+	}
+}
+
+export function allocation_table(state: State, caption: string, rows: number[]): HTMLElement {
+	const { recording } = state;
+	return table(
+		caption,
+		[
+			{ name: "line", cell: (a) => el("span", {}, band_of(state, a), " ", code(recording.owner_name(recording.owner(a)))) },
+			{ name: "block", number: true, cell: (a) => text.bytes(recording.block[a]) },
+			{ name: "category", cell: (a) => recording.head.categories[recording.category(a)]?.name ?? "-" },
+			{ name: "born", number: true, cell: (a) => (recording.born[a] ? text.count(recording.born[a] - 1) : "before") },
+			{ name: "freed", number: true, cell: (a) => (recording.freed[a] ? text.count(recording.freed[a] - 1) : "never") },
+			{ name: "address", number: true, cell: (a) => el("code", {}, text.hex(recording.addr[a])) },
+		],
+		rows,
+		(a) => state.choose(a),
+		(a) => a === state.chosen,
+	);
+}
+
+// ---- steps ----
+
+export class Steps implements Panel {
+	readonly root = el("div", { class: "steps" });
+	private plot: uPlot | null = null;
+	private place = el("div", { class: "curve" });
+	private lowest: number[] = [];
+	private highest: number[] = [];
+
+	constructor(private state: State) {
+		state.on((change) => {
+			if (change === "theme" && this.plot) this.draw();
+		});
+		new ResizeObserver(() => {
+			if (this.plot && this.place.clientWidth) this.plot.setSize({ width: this.place.clientWidth, height: 190 });
+		}).observe(this.place);
+	}
+
+	show(): void {
+		const { recording } = this.state;
+		const { steps } = recording;
+		if (!this.root.childElementCount) {
+			if (!steps.length) {
+				fill(this.root, el("p", {}, "No training steps were seen in this recording."));
+				return;
+			}
+			for (const step of steps) {
+				const from = step.start_event;
+				const to = Math.min(recording.events + 1, step.end_event + 2);
+				this.highest.push(recording.allocated.at[recording.allocated.extreme(from, to, false)]);
+				this.lowest.push(recording.allocated.at[recording.allocated.extreme(from, to, true)]);
+			}
+			fill(this.root, steps.length > 1 ? this.place : null, this.list());
+		}
+		if (!this.plot && steps.length > 1) this.draw();
+	}
+
+	private draw(): void {
+		const { steps } = this.state.recording;
+		this.plot?.destroy();
+		const axis = { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 }, font: "11px system-ui, sans-serif" };
+		this.plot = new uPlot(
+			{
+				width: Math.max(200, this.place.clientWidth || 600),
+				height: 190,
+				cursor: { y: false, drag: { x: false, y: false } },
+				legend: { live: true },
+				scales: { x: { time: false }, y: { range: (_, __, most) => [0, most * 1.05] } },
+				axes: [
+					{ ...axis, label: "step", labelSize: 18, size: 30, labelFont: "11px system-ui, sans-serif" },
+					{ ...axis, size: 76, values: (_, at) => at.map(text.axis_bytes), incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500].flatMap((n) => [n, n * 1024, n * 1048576, n * 1073741824]).sort((a, b) => a - b) },
+				],
+				series: [
+					{ label: "step" },
+					{ label: "highest allocated", stroke: colour("--accent"), width: 1.5, value: (_, v) => text.bytes(v), points: { show: steps.length < 60 } },
+					{ label: "lowest allocated", stroke: colour("--ink"), width: 1.5, dash: [5, 3], value: (_, v) => text.bytes(v), points: { show: steps.length < 60 } },
+				],
+			},
+			[steps.map((s) => s.index), this.highest, this.lowest],
+			this.place,
+		);
+		this.place.querySelector("canvas")?.setAttribute("aria-hidden", "true");
+		this.place.addEventListener("click", () => {
+			const i = this.plot?.cursor.idx;
+			if (i !== null && i !== undefined) this.state.span(steps[i].start_event, steps[i].end_event);
+		});
+	}
+
+	private list(): HTMLElement {
+		const { recording } = this.state;
+		const phases = recording.head.phases.filter((p) => recording.steps.some((s) => s.phase_peaks?.[p] != null));
+		return table(
+			"Peaks of each step: allocated over all of it, requested in each phase",
+			[
+				{ name: "step", cell: (s) => String(s.index) },
+				{ name: "from event", number: true, cell: (s) => text.count(s.start_event) },
+				{ name: "to", number: true, cell: (s) => text.count(s.end_event) },
+				{ name: "highest", number: true, cell: (s) => text.bytes(this.highest[recording.steps.indexOf(s)]) },
+				{ name: "lowest", number: true, cell: (s) => text.bytes(this.lowest[recording.steps.indexOf(s)]) },
+				...phases.map((p) => ({ name: p, number: true, cell: (s: (typeof recording.steps)[0]) => text.bytes(s.phase_peaks[p]) })),
+			],
+			recording.steps,
+			(s) => {
+				this.state.span(s.start_event, s.end_event);
+				this.state.go(recording.allocated.extreme(s.start_event, Math.min(recording.events + 1, s.end_event + 2), false));
+			},
+		);
+	}
+}
+
+// ---- one allocation ----
+
+// Blocks that lie beside it at m, and what had its address before and after.
+function neighbours(recording: Recording, a: number, m: number): { below: number | null; above: number | null; before: number | null; after: number | null } {
+	const { addr, block, born } = recording;
+	let below: number | null = null;
+	let above: number | null = null;
+	for (const b of recording.live(m, true)) {
+		if (b === a) continue;
+		if (addr[b] < addr[a] && (below === null || addr[b] > addr[below])) below = b;
+		if (addr[b] > addr[a] && (above === null || addr[b] < addr[above])) above = b;
+	}
+	let before: number | null = null;
+	let after: number | null = null;
+	for (let b = 0; b < recording.rows; b++) {
+		if (b === a || addr[b] + block[b] <= addr[a] || addr[b] >= addr[a] + block[a]) continue;
+		if (born[b] < born[a]) before = b;
+		else if (after === null) after = b;
+	}
+	return { below, above, before, after };
+}
+
+export class Details {
+	readonly root = el("aside", { class: "details", "aria-label": "Chosen allocation", hidden: true });
+
+	constructor(
+		private state: State,
+		private search: (query: string) => void,
+	) {
+		state.on((change) => {
+			if (change === "chosen" || change === "cursor") this.show();
+		});
+	}
+
+	private jump(words: string, m: number): HTMLElement {
+		return el("button", { type: "button", class: "link", click: () => this.state.go(m) }, words);
+	}
+
+	show(): void {
+		const { state } = this;
+		const { recording, chosen: a } = state;
+		this.root.hidden = a === null;
+		if (a === null) return;
+		const rule = recording.head.rules[recording.rule[a]];
+		const category = recording.head.categories[recording.category(a)]?.name ?? "unknown";
+		const born = recording.born[a];
+		const freed = recording.freed[a];
+		const done = recording.done[a];
+		const life = (freed || recording.events) - born;
+		const owner = recording.owner(a);
+		let same = 0;
+		let same_bytes = 0;
+		for (const b of recording.live(state.cursor))
+			if (recording.owner(b) === owner) {
+				same++;
+				same_bytes += recording.block[b];
+			}
+		const seconds = [recording.time_us(born), recording.time_us(freed || recording.events)];
+		const facts: [string, Node | string][] = [
+			["size", `${text.bytes(recording.size[a])} asked for (${text.count(recording.size[a])} B), a block of ${text.bytes(recording.block[a])}`],
+			["for", `${category}${rule ? ` (${rule.confidence_pct} %: ${text.plain(rule.text)})` : ""}`],
+			["address", el("span", {}, el("code", {}, text.hex(recording.addr[a])), recording.head.streams.length > 1 ? `, stream ${text.plain(recording.head.streams[recording.stream[a]] ?? "", 40)}` : null)],
+			["born", born ? this.jump(recording.moment_text(born), born) : "before the first event"],
+			["freed", freed ? this.jump(recording.moment_text(freed), freed) : "never in this recording"],
+		];
+		if (done > freed + 1) facts.push(["given back", this.jump(`${recording.moment_text(done)}: another stream still used it`, done)]);
+		facts.push(["lived", `${text.plural(life, "event")}${seconds[0] !== null && seconds[1] !== null ? `, about ${text.duration(seconds[1] - seconds[0])}` : ""}`]);
+		facts.push(["same line", `${text.plural(same, "allocation")} live at the cursor, ${text.bytes(same_bytes)}`]);
+		const at = recording.lives(a, state.cursor) ? state.cursor : born;
+		fill(
+			this.root,
+			el("header", {}, el("h2", {}, band_of(state, a), ` ${text.bytes(recording.block[a])}, ${category}`), button("Close", () => state.choose(null), { "aria-label": "Close details" })),
+			el("dl", { class: "facts" }, ...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])),
+			el("div", { class: "bar no-print" }, button("Zoom to its life", () => state.span(born, freed || recording.events)), owner ? button("All of this line", () => this.search("owner:" + owner)) : null),
+			el("h3", {}, recording.flags[a] & FLAG_INFERRED ? "Stack of what it is the backward of" : "Stack, innermost first"),
+			this.stack(a),
+			el("h3", {}, at === state.cursor ? "Neighbours at the cursor's moment" : "Neighbours at its birth"),
+			this.beside(a, at),
+		);
+	}
+
+	private stack(a: number): HTMLElement {
+		const { recording } = this.state;
+		const frames = Array.from(recording.frames_of(recording.stack[a]));
+		if (!frames.length) return el("p", { class: "soft" }, "No Python stack was recorded (autograd's backward thread, as a rule).");
+		const own = recording.user_frame(recording.stack[a]) - 1;
+		return el(
+			"ol",
+			{ class: "stack", tabindex: 0, "aria-label": "Stack" },
+			...frames.map((f) => el("li", { class: f === own ? "own" : "library" }, code(recording.frame_text(f)))),
+		);
+	}
+
+	private beside(a: number, m: number): HTMLElement {
+		const { recording, state } = { recording: this.state.recording, state: this.state };
+		const { below, above, before, after } = neighbours(recording, a, m);
+		const line = (name: string, b: number | null, words: string): [string, Node | string] => {
+			if (b === null) return [name, "none"];
+			const button = el("button", { type: "button", class: "link", click: () => state.choose(b) }, `${text.bytes(recording.block[b])} ${recording.head.categories[recording.category(b)]?.name ?? ""}`);
+			return [name, el("span", {}, button, words ? `, ${words}` : null, " ", code(text.short_place(recording.owner_name(recording.owner(b)))))];
+		};
+		const gap_below = below === null ? 0 : recording.addr[a] - recording.addr[below] - recording.block[below];
+		const gap_above = above === null ? 0 : recording.addr[above] - recording.addr[a] - recording.block[a];
+		const gap = (n: number) => (n === 0 ? "touching" : `${text.bytes(n)} away`);
+		const rows = [
+			line("below", below, gap(gap_below)),
+			line("above", above, gap(gap_above)),
+			line("here before", before, before === null ? "" : `freed ${recording.freed[before] ? "at " + text.count(recording.freed[before] - 1) : "never"}`),
+			line("here after", after, after === null ? "" : `born at ${text.count(recording.born[after] - 1)}`),
+		];
+		return el("dl", { class: "facts" }, ...rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+	}
+}
