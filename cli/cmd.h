@@ -84,6 +84,9 @@ int cmd_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* Print "plimsoll: MESSAGE" to stderr, control characters replaced; the exit code stays the caller's. */
 void cmd_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* Is an output of this name a page (.html, .htm)? */
+bool cmd_is_page(const char *path);
+
 /* A plim_write_fn for the standard output. */
 int cmd_to_stdout(void *ctx, const char *text, size_t n);
 

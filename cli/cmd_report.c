@@ -1,6 +1,7 @@
 /* plimsoll report: options, a call of the public API, an exit code. */
 #include "cmd.h"
 
+#include <plimsoll/page.h>
 #include <plimsoll/ranks.h>
 
 #include <string.h>
@@ -20,8 +21,10 @@ struct report_opts {
 static const struct opt report_opt[] = {
 	OPT_FLAG('j', "json", report_opts, json,
 		 "print JSON (schema report/1; of several: ranks/1) instead of text"),
-	OPT_STRING('o', "output", report_opts, output, "FILE.pickle", NULL,
-		   "write the snapshot as a pickle that PyTorch's viewer opens"),
+	OPT_STRING('o', "output", report_opts, output, "FILE", NULL,
+		   "write FILE.html, one page that shows it in a browser (of several recordings "
+		   "too), or "
+		   "FILE.pickle, a snapshot that PyTorch's viewer opens"),
 	OPT_STRING('l', "log", report_opts, log, "FILE", NULL,
 		   "a log that holds the out-of-memory text: it tells what the snapshot cannot"),
 	OPT_HEADING("What to look at"),
@@ -88,6 +91,58 @@ static struct plim_report_options options_of(const struct report_opts *o)
 	return options;
 }
 
+/* ---- the page ---- */
+
+static int show_packing(void *ctx, uint32_t done, uint32_t total)
+{
+	(void)ctx;
+	fprintf(stderr, "\rpacking %u%%%s", 100 * done / total, done == total ? "\r\033[K" : "");
+	return 0;
+}
+
+static enum plim_status page_new(struct plim_page **page, const struct report_opts *o,
+				 struct plim_err *err)
+{
+	struct plim_page_options options;
+
+	plim_page_options_init(&options);
+	options.max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory;
+	options.progress = isatty(STDERR_FILENO) ? show_packing : NULL;
+	return plim_page_new(&options, page, err);
+}
+
+/* Write what was added, and say how much that is.  Frees it. */
+static enum plim_status page_end(struct plim_page *page, const char *path, struct plim_err *err)
+{
+	enum plim_status st = plim_page_write(page, path, err);
+	struct plim_page_size size;
+
+	plim_page_get_size(page, &size);
+	if (!st)
+		cmd_say("%s: %llu recording%s, %llu allocations, %.2f MB", path,
+			(unsigned long long)size.recordings, size.recordings == 1 ? "" : "s",
+			(unsigned long long)size.allocations, (double)size.file_bytes / 1e6);
+	plim_page_free(page);
+	return st;
+}
+
+static enum plim_status write_output(const struct report_opts *o, const struct plim_report *r,
+				     struct plim_err *err)
+{
+	struct plim_page *page;
+	enum plim_status st;
+
+	if (!cmd_is_page(o->output))
+		return plim_report_snapshot(r, o->output, err);
+	st = page_new(&page, o, err);
+	if (!st)
+		st = plim_page_add(page, r, err);
+	if (!st)
+		return page_end(page, o->output, err);
+	plim_page_free(page);
+	return st;
+}
+
 static int report_one(const struct report_opts *o, const char *path)
 {
 	struct plim_report_options options = options_of(o);
@@ -101,12 +156,38 @@ static int report_one(const struct report_opts *o, const char *path)
 	if (o->json ? plim_report_json(r, cmd_to_stdout, NULL, &err)
 		    : plim_report_text(r, &style, cmd_to_stdout, NULL, &err))
 		code = cmd_fail(&err);
-	if (code == CMD_DONE && o->output && plim_report_snapshot(r, o->output, &err))
+	if (code == CMD_DONE && o->output && write_output(o, r, &err))
 		code = cmd_fail(&err);
 	if (code == CMD_DONE && fails(r, o->fail_on))
 		code = CMD_FAILED;
 	plim_report_free(r);
 	return code;
+}
+
+/* Several recordings in one page; one after the other is in memory. */
+static int page_of_several(const struct report_opts *o, int argc, char **argv)
+{
+	struct plim_report_options options = options_of(o);
+	int code = CMD_DONE;
+	struct plim_page *page;
+	struct plim_err err;
+	enum plim_status st = page_new(&page, o, &err);
+
+	for (int i = 0; !st && i < argc; i++) {
+		struct plim_report *r;
+
+		st = plim_report_open(argv[i], &options, &r, &err);
+		if (st)
+			break;
+		code = fails(r, o->fail_on) ? CMD_FAILED : code;
+		st = plim_page_add(page, r, &err);
+		plim_report_free(r);
+	}
+	if (!st)
+		st = page_end(page, o->output, &err);
+	else
+		plim_page_free(page);
+	return st ? cmd_fail(&err) : code;
 }
 
 /* ---- several recordings ---- */
@@ -141,7 +222,7 @@ static int ranks_code(const struct plim_ranks *k, int on)
 /* What of the options is about one recording. */
 static const char *only_of_one(const struct report_opts *o)
 {
-	return o->output                                   ? "--output"
+	return o->output                                   ? "--output FILE.pickle"
 	       : o->log                                    ? "--log"
 	       : o->events                                 ? "--events"
 	       : o->steps                                  ? "--steps"
@@ -158,6 +239,10 @@ static int report_several(const struct report_opts *o, int argc, char **argv)
 	struct plim_ranks *k;
 	struct plim_err err;
 
+	if (o->output && cmd_is_page(o->output))
+		return cmd_usage(
+			"a page takes recordings by their names: plimsoll report A B -o %s",
+			o->output);
 	if (only_of_one(o))
 		return cmd_usage("%s is about one recording; these are several", only_of_one(o));
 	plim_ranks_options_init(&options);
@@ -182,8 +267,11 @@ static int report_run(const void *values, int argc, char **argv)
 {
 	const struct report_opts *o = values;
 
-	if (o->output && o->redact)
-		return cmd_usage("--output writes all names as they are: not with --redact");
+	if (o->output && o->redact && !cmd_is_page(o->output))
+		return cmd_usage("a pickle holds all names as they are: not with --redact");
+	if (o->output && cmd_is_page(o->output) && argc > 1)
+		return o->json ? cmd_usage("a page of several recordings prints no JSON")
+			       : page_of_several(o, argc, argv);
 	return argc > 1 || plim_ranks_several(argv[0]) ? report_several(o, argc, argv)
 						       : report_one(o, argv[0]);
 }
@@ -194,6 +282,10 @@ static const struct cmd_example report_examples[] = {
 	  "the same, with what only the error's text tells" },
 	{ "plimsoll report run.pickle.xz --json --at event:1200",
 	  "who held the memory after event 1200" },
+	{ "plimsoll report run.pickle -o page.html",
+	  "one file that shows every allocation in a browser" },
+	{ "plimsoll report before.pickle after.pickle -o both.html",
+	  "two recordings side by side" },
 	{ "plimsoll report run.pickle --fail-on leak", "a gate for CI" },
 	{ "plimsoll report snapshots/", "the ranks of a job: which died first, how they differ" },
 	{ NULL, NULL },

@@ -13,6 +13,13 @@ int cmd_to_stdout(void *ctx, const char *text, size_t n)
 	return fwrite(text, 1, n, stdout) == n ? 0 : errno ? errno : EIO;
 }
 
+bool cmd_is_page(const char *path)
+{
+	const char *dot = strrchr(path, '.');
+
+	return dot && (!strcmp(dot, ".html") || !strcmp(dot, ".htm"));
+}
+
 struct plim_text_style cmd_style(uint64_t width, bool no_color)
 {
 	const char *lang = getenv("LC_ALL");
