@@ -212,6 +212,9 @@ export class Timeline {
 	private draw(c: CanvasRenderingContext2D, width: number, height: number): void {
 		this.drawn++;
 		this.measure();
+		this.root.dataset.from = this.state.from.toFixed(1);
+		this.root.dataset.to = this.state.to.toFixed(1);
+		this.root.dataset.top = this.scale.toFixed(0);
 		this.draw_grid(c, width);
 		c.save();
 		c.beginPath();
