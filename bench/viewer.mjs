@@ -3,7 +3,8 @@
 //   usable   from the navigation's start until the picture is drawn and answers
 //   longest  the longest task until then: how long the browser was deaf
 //   zoom     a scripted zoom by wheel to the middle and out again, a step each frame: median and worst time
-//            between frames, and frames dropped (those that a 60 Hz display would have shown besides)
+//            between frames, and frames dropped (those that a 60 Hz display would have shown besides);
+//            "idle" is what the same machine drops with nothing to do, run in turn with the pages
 import fs from "node:fs";
 import path from "node:path";
 import { createRequire } from "node:module";
@@ -30,9 +31,22 @@ function zoom(steps) {
 	});
 }
 
+const dropped = (gaps) => gaps.reduce((sum, g) => sum + Math.max(0, Math.round(g / (1000 / 60)) - 1), 0);
+
+async function idle(browser) {
+	const page = await browser.newPage({ viewport: { width: 1440, height: 900 } });
+	const at = await page.evaluate((n) => new Promise((done) => {
+		const times = [];
+		const frame = (now) => (times.push(now) > n ? done(times) : requestAnimationFrame(frame));
+		requestAnimationFrame(frame);
+	}), 2 * STEPS);
+	await page.close();
+	return at.slice(1).map((t, i) => t - at[i]);
+}
+
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
-console.log("| page | MB | events | usable, ms | longest task, ms | zoom: frame median, worst, ms | frames | dropped |");
-console.log("|---|---|---|---|---|---|---|---|");
+console.log("| page | MB | events | usable, ms | longest task, ms | zoom: frame median, worst, ms | frames | dropped | idle dropped |");
+console.log("|---|---|---|---|---|---|---|---|---|");
 for (const file of process.argv.slice(2)) {
 	const runs = [];
 	for (let run = 0; run < RUNS; run++) {
@@ -49,14 +63,14 @@ for (const file of process.argv.slice(2)) {
 		const events = await page.evaluate(() => document.querySelector("header .file").textContent);
 		const at = await page.evaluate(zoom, STEPS);
 		const gaps = at.slice(1).map((t, i) => t - at[i]);
-		runs.push({ usable: Math.max(usable, ready), longest: Math.max(0, ...tasks), gaps, events });
+		const rest = await idle(browser);
+		runs.push({ usable: Math.max(usable, ready), longest: Math.max(0, ...tasks), gaps, rest, events });
 		await page.close();
 	}
 	const gaps = runs.flatMap((r) => r.gaps);
-	const dropped = gaps.reduce((sum, g) => sum + Math.max(0, Math.round(g / (1000 / 60)) - 1), 0);
 	console.log(
 		`| ${path.basename(file)} | ${(fs.statSync(file).size / 1e6).toFixed(2)} | ${/([\d,]+) events/.exec(runs[0].events)[1]} | ${median(runs.map((r) => r.usable)).toFixed(0)} ` +
-			`| ${median(runs.map((r) => r.longest)).toFixed(0)} | ${median(gaps).toFixed(1)}, ${Math.max(...gaps).toFixed(1)} | ${gaps.length} | ${dropped} |`,
+			`| ${median(runs.map((r) => r.longest)).toFixed(0)} | ${median(gaps).toFixed(1)}, ${Math.max(...gaps).toFixed(1)} | ${gaps.length} | ${dropped(gaps)} | ${runs.reduce((sum, r) => sum + dropped(r.rest), 0)} |`,
 	);
 }
 await browser.close();

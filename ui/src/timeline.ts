@@ -51,7 +51,7 @@ export class Timeline {
 	private hovered: number | null = null;
 	private drags = new Map<number, Drag>();
 	private pinch = 0;
-	drawn = 0; // frames, for the bench
+	private strip_columns = new Float64Array(0);
 
 	constructor(
 		private state: State,
@@ -210,7 +210,6 @@ export class Timeline {
 	// ---- drawing ----
 
 	private draw(c: CanvasRenderingContext2D, width: number, height: number): void {
-		this.drawn++;
 		this.measure();
 		this.root.dataset.from = this.state.from.toFixed(1);
 		this.root.dataset.to = this.state.to.toFixed(1);
@@ -575,19 +574,25 @@ export class Timeline {
 		}
 	}
 
+	// The highest total of each column over all of the recording, as parts of the peak.
+	private whole(columns: number): Float64Array {
+		if (this.strip_columns.length !== columns) {
+			const { allocated, peak_moment } = this.state.recording;
+			const { at } = allocated;
+			this.strip_columns = Float64Array.from({ length: columns }, (_, i) => {
+				const first = Math.floor((i * (at.length - 1)) / columns);
+				const end = Math.max(first + 1, Math.floor(((i + 1) * (at.length - 1)) / columns));
+				return at[allocated.extreme(first, end, false)] / Math.max(1, at[peak_moment]);
+			});
+		}
+		return this.strip_columns;
+	}
+
 	private draw_strip(c: CanvasRenderingContext2D, width: number, height: number): void {
 		const { recording, from, to } = this.state;
 		const wide = width - LEFT - RIGHT;
-		const { at } = recording.allocated;
-		const most = Math.max(1, at[recording.peak_moment]);
 		c.fillStyle = colour("--strip");
-		const columns = Math.max(1, Math.floor(wide));
-		for (let i = 0; i < columns; i++) {
-			const first = Math.floor((i * (at.length - 1)) / columns);
-			const end = Math.max(first + 1, Math.floor(((i + 1) * (at.length - 1)) / columns));
-			const high = (at[recording.allocated.extreme(first, end, false)] / most) * (height - 4);
-			c.fillRect(LEFT + i, height - high, 1, high);
-		}
+		this.whole(Math.max(1, Math.floor(wide))).forEach((part, i) => c.fillRect(LEFT + i, height - part * (height - 4), 1, part * (height - 4)));
 		const scale = wide / Math.max(1, recording.events);
 		const left = LEFT + from * scale;
 		const right = LEFT + to * scale;
