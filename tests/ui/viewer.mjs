@@ -283,8 +283,10 @@ const tests = {
 		for (const key of ["3", "4"]) {
 			await page.keyboard.press(key);
 			await settle(page);
-			assert.equal(await page.locator("details.behind:visible").count(), 1);
+			assert.equal(await page.locator("details.behind:visible").count(), 2, "the picture's and the tab's");
 		}
+		await page.locator(".timeline summary").click();
+		assert.match(await page.locator(".timeline table").textContent(), /21\.56 GiB3\.00 GiB.*1\.00 GiB/, "the peak");
 	},
 };
 
