@@ -4,8 +4,8 @@
 #include <libdeflate.h>
 #include <string.h>
 
-/* Of libdeflate's 1 to 12.  From 6 on each level costs more time than it saves bytes (docs/page.md). */
-#define DEFLATE_LEVEL 6
+/* Of libdeflate's 1 to 12.  Each further level takes half as long again or longer, for a hundredth of the bytes. */
+#define DEFLATE_LEVEL 5
 
 /* Times are kept for so many events, evenly: the x axis of a screen needs no more. */
 #define TIMES_MOST 65536u
