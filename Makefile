@@ -16,7 +16,7 @@ CHECK = -Dcli=shared -Dtests=true $(DEV_OPTIONS)
 NINJA = ninja -C $(BUILD)/$(1) $(if $(VERBOSE),,--quiet)
 TEST = tools/meson test -C $(BUILD)/$(1) --no-rebuild --print-errorlogs $(TEST_OPTIONS)
 
-.PHONY: help build demo docs check check-asan check-ubsan check-tsan lint format fuzz bench install clean
+.PHONY: help build demo docs check check-asan check-ubsan check-tsan viewer check-viewer lint format fuzz bench install clean
 .DEFAULT_GOAL := build
 
 help: ## this list
@@ -65,6 +65,13 @@ check-tsan: ## the tests that use threads, under ThreadSanitizer
 	@tools/configure $(BUILD)/tsan $(CHECK) -Db_sanitize=thread
 	@$(call NINJA,tsan)
 	@$$(tools/same-addresses) $(call TEST,tsan) --suite threads
+
+viewer: ## build ui/dist from ui/src; only who changes the viewer needs it, and Node 18
+	@npm ci --prefix ui --no-audit --no-fund
+	@node ui/build.mjs
+
+check-viewer: build ## the viewer in a real browser, and that ui/dist is what ui/src makes (skips without Node, npm, chromium)
+	@tests/ui/run $(BUILD)/release/plimsoll || [ $$? = 77 ]
 
 lint: ## formatting, clang's warnings, clang-tidy, floors, banned functions; nothing may be found
 	@tools/deps build check lint

@@ -37,7 +37,10 @@ interface Part {
 	categories: Float64Array;
 }
 
-export function parts_between(recording: Recording, to: number, from: number | null): Part[] {
+// What lives at the cursor, or what changed between the cursor and the mark.
+function parts_of(state: State): Part[] {
+	const { recording } = state;
+	const [from, to] = state.growth() ?? [null, state.cursor];
 	const parts = new Map<number, Part>();
 	const kinds = Math.max(1, recording.head.categories.length);
 	const add = (m: number, sign: number) => {
@@ -148,20 +151,21 @@ export class Flame {
 	}
 
 	private rebuild(): void {
-		const { recording, cursor, mark } = this.state;
+		const { recording, cursor } = this.state;
+		const growth = this.state.growth();
 		this.stale = false;
-		const parts = parts_between(recording, cursor, mark);
+		const parts = parts_of(this.state);
 		this.tree = this.top = grow_tree(recording, parts);
 		this.focus = null;
 		fold(this.tree);
 		const shrunk = parts.reduce((sum, p) => sum + Math.min(0, p.bytes), 0);
 		fill(
 			this.heading,
-			mark === null
+			growth === null
 				? `${text.bytes(this.tree.bytes)} live at ${recording.moment_text(cursor)}. Width is memory, colour the category that holds most of it.`
-				: `From ${recording.moment_text(mark)} to ${recording.moment_text(cursor)}: ${text.bytes(this.tree.bytes)} more at the calls shown, ` +
+				: `From ${recording.moment_text(growth[0])} to ${recording.moment_text(growth[1])}: ${text.bytes(this.tree.bytes)} more at the calls shown, ` +
 						`${text.bytes(-shrunk)} less at others.`,
-			mark === null ? el("span", {}, " Set a mark (f) to see what grew between two moments.") : null,
+			growth === null ? el("span", {}, " Set a mark (f) to see what grew between two moments.") : null,
 		);
 		this.fit_height();
 		this.list();
@@ -308,9 +312,9 @@ export class Flame {
 	// The same as rows, made when it is opened.
 	private list(): void {
 		if (!this.behind.open || !this.tree) return;
-		const { recording, cursor, mark } = this.state;
+		const { recording, mark } = this.state;
 		const lines = new Map<number, { name: string; bytes: number; count: number }>();
-		for (const part of parts_between(recording, cursor, mark)) {
+		for (const part of parts_of(this.state)) {
 			const user = recording.user_frame(part.stack);
 			const key = user ? 2 * user + part.inferred : 0;
 			const line = lines.get(key) ?? { name: recording.owner_name(key), bytes: 0, count: 0 };

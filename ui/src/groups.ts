@@ -13,6 +13,7 @@ export interface Band {
 }
 
 export class Groups {
+	readonly used: Uint8Array; // has a band anything at any moment?
 	private sums: Float64Array;
 	private cursor: Float64Array;
 	private cursor_at = -1;
@@ -27,6 +28,8 @@ export class Groups {
 		this.sums = new Float64Array((Math.floor(events / STRIDE) + 1) * n);
 		this.cursor = new Float64Array(n);
 		const now = new Float64Array(n);
+		this.used = new Uint8Array(n);
+		for (let a = 0; a < recording.rows; a++) if (block[a]) this.used[of[a]] = 1;
 		for (const a of recording.live(0)) now[of[a]] += block[a];
 		for (let m = 0; m <= events; m++) {
 			if (m % STRIDE === 0) this.sums.set(now, (m / STRIDE) * n);
@@ -57,15 +60,15 @@ export class Groups {
 // What stays longest lies lowest, so that the bands above it stand on even ground.
 const bottom_up = [
 	"parameter",
-	"buffer",
+	"workspace",
 	"optimizer_state",
 	"gradient",
+	"buffer",
 	"kv_cache",
 	"input",
 	"activation",
 	"autograd_detail",
 	"temporary",
-	"workspace",
 	"unknown",
 ];
 

@@ -1,5 +1,7 @@
 // What docs/page.md describes, as the viewer holds it: sections unpacked, columns as typed arrays.
 
+import { plain } from "./text";
+
 export type Column = Uint8Array | Uint16Array | Uint32Array | Float64Array;
 
 interface ColumnEntry {
@@ -103,13 +105,6 @@ export interface Head {
 		source: { path: string | null; bytes: number | null; complete: boolean; notes: string[] };
 		devices: Device[];
 	};
-	settings: {
-		conf: string | null;
-		expandable: boolean | null;
-		max_split_bytes: number | null;
-		gc_threshold: number | null;
-		roundup: string | null;
-	} | null;
 	categories: { id: string; name: string }[];
 	rules: { category: number; confidence_pct: number; text: string }[];
 	phases: string[];
@@ -180,6 +175,16 @@ function relative(own: Column, base: Column, after: boolean): Column {
 	return out;
 }
 
+const LONGEST = 4096;
+
+// Every string of a page goes through here, so that no name can rearrange or flood what is shown.
+function clean(value: unknown): unknown {
+	if (typeof value === "string") return plain(value, LONGEST);
+	if (Array.isArray(value)) return value.map(clean);
+	if (value !== null && typeof value === "object") return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, clean(inner)]));
+	return value;
+}
+
 export class Page {
 	private constructor(
 		readonly head: Head,
@@ -188,7 +193,7 @@ export class Page {
 	) {}
 
 	static async open(at: number): Promise<Page> {
-		const head = JSON.parse(new TextDecoder().decode(await unpack(`plim-${at}-head`))) as Head;
+		const head = clean(JSON.parse(new TextDecoder().decode(await unpack(`plim-${at}-head`)))) as Head;
 		if (head.format !== "page/1") throw new Error(`this page has the format ${head.format}, which its viewer does not know`);
 		return new Page(head, await unpack(`plim-${at}-columns`), new Map());
 	}
@@ -214,7 +219,10 @@ export class Page {
 		return out;
 	}
 
-	rows(name: string): number {
-		return this.head.columns[name]?.rows ?? 0;
+	// Of a table ("allocs"): any of its columns may be missing.
+	rows(table: string): number {
+		let most = 0;
+		for (const [name, entry] of Object.entries(this.head.columns)) if (name.startsWith(table + ".")) most = Math.max(most, entry.rows);
+		return most;
 	}
 }

@@ -236,10 +236,12 @@ export class Pane {
 
 	private show_me(i: number): void {
 		const show = this.recording.head.show[i];
-		if (!show || show.moment === null) return;
+		if (!show) return;
+		// What has no moment of its own is about the peak.
+		const moment = show.moment ?? this.recording.peak_moment;
 		if (show.from !== null && show.to !== null && show.to > show.from) this.state.span(show.from, show.to);
-		this.state.go(show.moment);
-		if (show.stack !== null || show.frame !== null) this.choose_of(show.stack, show.frame, show.moment);
+		this.state.go(moment);
+		if (show.stack !== null || show.frame !== null) this.choose_of(show.stack, show.frame, moment);
 		this.timeline.root.scrollIntoView({ block: "center" });
 	}
 
@@ -275,9 +277,9 @@ export class Pane {
 		);
 		// As the bands lie on each other: the topmost first.
 		const items = state.groups.bands
-			.map((band, b) => ({ band, n: sums[b] }))
+			.map((band, b) => ({ band, n: sums[b], used: state.groups.used[b] }))
 			.reverse()
-			.filter(({ band, n }) => n > 0 || band.colour !== "--cat-unknown")
+			.filter(({ used }) => used)
 			.map(({ band, n }) => el("li", n ? {} : { class: "none" }, swatch(band.colour), el("span", {}, text.plain(band.name, 90)), el("span", { class: "soft" }, n ? text.bytes(n) : "-")));
 		fill(this.legend, ...items);
 	}
@@ -332,10 +334,10 @@ export class Pane {
 
 	next_finding(direction: number): void {
 		const { show } = this.recording.head;
-		const places = show.map((s, i) => ({ i, m: s?.moment ?? null })).filter((p) => p.m !== null);
-		if (!places.length) return;
-		this.finding_at = (this.finding_at + direction + places.length) % places.length;
-		this.show_me(places[this.finding_at].i);
+		if (!show.length) return;
+		this.finding_at = (Math.max(this.finding_at, direction > 0 ? -1 : 0) + direction + show.length) % show.length;
+		this.show_me(this.finding_at);
+		this.open_finding(this.finding_at);
 	}
 	private finding_at = -1;
 }

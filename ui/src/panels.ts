@@ -35,6 +35,11 @@ export class Findings implements Panel {
 		else fill(this.root, ...findings.map((_, i) => this.one(i)));
 	}
 
+	private can_show(i: number): boolean {
+		const show = this.state.recording.head.show[i];
+		return !!show && (show.moment !== null || show.frame !== null || show.stack !== null);
+	}
+
 	private one(i: number): HTMLElement {
 		const { recording } = this.state;
 		const finding = recording.device.findings[i];
@@ -53,7 +58,7 @@ export class Findings implements Panel {
 				{},
 				el("span", { class: "severity" }, `${i + 1} ${severity}`),
 				el("h3", {}, text.plain(finding.title)),
-				show && show.moment !== null ? button("show me", () => this.show_me(i), { "aria-label": `show me finding ${i + 1}`, class: "no-print" }) : null,
+				this.can_show(i) ? button("show me", () => this.show_me(i), { "aria-label": `show me finding ${i + 1}`, class: "no-print" }) : null,
 			),
 			el(
 				"div",
@@ -188,8 +193,8 @@ export class Steps implements Panel {
 				legend: { live: true },
 				scales: { x: { time: false }, y: { range: (_, __, most) => [0, most * 1.05] } },
 				axes: [
-					{ ...axis, label: "step", labelSize: 18, size: 30, labelFont: "11px system-ui, sans-serif" },
-					{ ...axis, size: 76, values: (_, at) => at.map(text.axis_bytes), incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500].flatMap((n) => [n, n * 1024, n * 1048576, n * 1073741824]).sort((a, b) => a - b) },
+					{ ...axis, label: "step", labelSize: 18, size: 30, labelFont: "11px system-ui, sans-serif", incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000] },
+					{ ...axis, size: 76, values: (_, at) => at.map(text.axis_bytes), splits: (_, __, ___, most) => text.byte_ticks(most, 4) },
 				],
 				series: [
 					{ label: "step" },

@@ -94,6 +94,11 @@ export class State {
 		}
 	}
 
+	// The moments between which growth is asked for, the earlier first; null: only the cursor's counts.
+	growth(): [number, number] | null {
+		return this.mark === null ? null : [Math.min(this.mark, this.cursor), Math.max(this.mark, this.cursor)];
+	}
+
 	set_mark(m: number | null): void {
 		this.mark = m;
 		this.tell("cursor");

@@ -53,8 +53,10 @@ export function plain(text: string, limit = 600): string {
 
 // "a/b/c.py:12 in f" without the folders, where there is little room.
 export function short_place(text: string): string {
-	const slash = text.lastIndexOf("/", text.indexOf(" in ") < 0 ? undefined : text.indexOf(" in "));
-	return slash < 0 ? text : text.slice(slash + 1);
+	const [, before, place] = /^(\(backward of\) )?([^]*)$/.exec(text)!;
+	const end = place.indexOf(" in ");
+	const slash = place.lastIndexOf("/", end < 0 ? undefined : end);
+	return (before ?? "") + (slash < 0 ? place : place.slice(slash + 1));
 }
 
 // A round number of `base`-fold steps at or above n.

@@ -2,7 +2,7 @@
 // highest (or lowest), with the bands of that very moment, so that no peak is lost at any zoom and bands
 // always add up to a total that was there.
 
-import { Picture, FONT, FONT_SMALL, colour, el, fill, fit } from "./dom";
+import { Picture, FONT, FONT_SMALL, colour, el, fill } from "./dom";
 import type { State } from "./state";
 import * as text from "./text";
 import { last_at_or_before } from "./recording";
@@ -14,6 +14,7 @@ const AXIS = 20;
 const STRIP = 13; // phases, steps
 const BIG = 600; // an allocation of at least this part of the peak has its own outline
 const MIN_HEIGHT = 3; // pixels, below which no outline is drawn
+const SHORTEST = 6; // pixels
 
 // What a column of pixels shows.
 interface Cells {
@@ -211,6 +212,9 @@ export class Timeline {
 	private draw(c: CanvasRenderingContext2D, width: number, height: number): void {
 		this.drawn++;
 		this.measure();
+		this.root.dataset.from = this.state.from.toFixed(1);
+		this.root.dataset.to = this.state.to.toFixed(1);
+		this.root.dataset.top = this.scale.toFixed(0);
 		this.draw_grid(c, width);
 		c.save();
 		c.beginPath();
@@ -307,10 +311,11 @@ export class Timeline {
 		const { recording } = state;
 		const pixel = 1 / this.base.ratio;
 		const per_moment = this.plot_width() / (state.to - state.from);
-		const shortest = 5 / per_moment; // moments
+		const shortest = SHORTEST / per_moment; // moments
 		const runs = new Map<number, [number, number]>(); // of an allocation: since which x its top is at y
 		const rects: number[] = [];
-		const flush = (run: [number, number], until: number) => rects.push(run[0], run[1], until - run[0]);
+		// Shorter pieces would only dot the picture.
+		const flush = (run: [number, number], until: number) => until - run[0] >= SHORTEST && rects.push(run[0], run[1], until - run[0]);
 		const smallest = (MIN_HEIGHT / this.plot_height()) * this.scale;
 		const seen = new Map<number, number>();
 		this.each_big((a, i, bottom, top) => {
@@ -481,15 +486,17 @@ export class Timeline {
 		c.beginPath();
 		c.rect(LEFT, y, this.plot_width(), STRIP);
 		c.clip();
+		const seen = recording.steps.filter((s) => s.end_event >= from && s.start_event <= to);
+		const every = text.event_ticks(0, seen.length, this.plot_width() / 44)[1] ?? 1;
 		let clear = -1e9;
-		for (const step of recording.steps) {
-			if (step.end_event < from || step.start_event > to) continue;
+		for (const step of seen) {
 			const left = this.x_of(step.start_event);
 			const right = this.x_of(step.end_event + 1);
 			if (right - left >= 3) {
 				c.fillStyle = colour("--line");
 				c.fillRect(Math.round(left), y, 1, STRIP);
 			}
+			if (step.index % every) continue;
 			const words = String(step.index);
 			const width = c.measureText(words).width;
 			const middle = (Math.max(left, LEFT) + Math.min(right, LEFT + this.plot_width())) / 2;
@@ -514,20 +521,25 @@ export class Timeline {
 		c.beginPath();
 		c.rect(LEFT, y, this.plot_width(), STRIP);
 		c.clip();
-		// Runs that are narrower than a pixel would only flicker: of each pixel the first is drawn.
-		let drawn_to = -1;
-		for (let i = Math.max(0, last_at_or_before(phase_from, Math.floor(from))); i < phase_from.length && phase_from[i] <= to; i++) {
+		const first = Math.max(0, last_at_or_before(phase_from, Math.floor(from)));
+		const last = last_at_or_before(phase_from, Math.ceil(to));
+		// Runs of a pixel or two show whatever happens to be drawn last.
+		const crowded = last - first > this.plot_width() / 3;
+		if (crowded) {
+			c.fillStyle = colour("--soft");
+			c.fillText("zoom in to see phases", LEFT + this.plot_width() / 2, y + STRIP / 2);
+		}
+		for (let i = first; i <= last && !crowded; i++) {
 			const left = this.x_of(phase_from[i]);
 			const right = i + 1 < phase_from.length ? this.x_of(phase_from[i + 1]) : this.x_of(recording.events);
-			if (right < drawn_to + 1) continue;
-			drawn_to = right;
 			c.fillStyle = colour(`--phase-${recording.head.phases[phase[i]].replace(/[^a-z]/g, "")}`);
 			c.fillRect(left, y + 1, right - left, STRIP - 2);
-			const middle = (Math.max(left, LEFT) + Math.min(right, LEFT + this.plot_width())) / 2;
-			const words = fit(c, recording.head.phases[phase[i]], right - left - 6);
-			if (words && !words.endsWith("…")) {
+			const seen_from = Math.max(left, LEFT);
+			const seen_to = Math.min(right, LEFT + this.plot_width());
+			const words = recording.head.phases[phase[i]];
+			if (c.measureText(words).width + 6 < seen_to - seen_from) {
 				c.fillStyle = colour("--ink");
-				c.fillText(words, middle, y + STRIP / 2);
+				c.fillText(words, (seen_from + seen_to) / 2, y + STRIP / 2);
 			}
 		}
 		c.restore();

@@ -24,8 +24,28 @@ function headline(recording: Recording): HTMLElement {
 	if (device.oom.length)
 		return el("h1", {}, `Ran out of memory ${device.oom.length === 1 ? "once" : `${device.oom.length} times`}, caught it and went on`, told ? `: ${text.plain(told)}` : null);
 	const leak = device.findings.find((f) => f.id === "leak");
-	if (leak) return el("h1", {}, el("span", { class: "cause" }, "Leaks: "), text.plain(leak.title));
+	if (leak) return el("h1", {}, el("span", { class: "cause" }, "Leaks: "), text.plain(leak.title.replace(/^leak: /, "")));
 	return el("h1", {}, `No death in this recording; the peak is ${text.bytes(device.peak?.allocated_bytes ?? recording.allocated.at[recording.peak_moment])}`);
+}
+
+// What held most at m: three categories, and the line with most.
+function holders(recording: Recording, m: number): [string, string][] {
+	const live = recording.live(m);
+	const { categories } = recording.head;
+	const sums = categories.map(() => 0);
+	for (const a of live) sums[recording.category(a)] += recording.block[a];
+	const order = sums.map((_, i) => i).filter((i) => sums[i] > 0).sort((a, b) => sums[b] - sums[a]);
+	const rest = order.slice(4).reduce((sum, i) => sum + sums[i], 0);
+	const parts = order.slice(0, 4).map((i) => `${text.bytes(sums[i])} ${categories[i].name}`);
+	if (rest) parts.push(`${text.bytes(rest)} other`);
+	const [first] = recording.owners(live);
+	const out: [string, string][] = [["held by", parts.join(", ") || "nothing"]];
+	if (first) out.push(["most at", `${text.bytes(first.bytes)} ${first.name}`]);
+	return out;
+}
+
+function definitions(rows: [string, string][]): HTMLElement {
+	return el("dl", {}, ...rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
 }
 
 function facts(recording: Recording, oom: Oom): HTMLElement {
@@ -39,11 +59,22 @@ function facts(recording: Recording, oom: Oom): HTMLElement {
 	rows.push(["asked for", `${text.bytes(oom.requested_bytes)} (${recording.moment_text(oom.event + 1)})`]);
 	rows.push(["live then", `${text.bytes(oom.live_bytes)} of ${text.bytes(oom.reserved_bytes)} reserved; ${text.bytes(oom.free_bytes)} free, ${text.bytes(oom.largest_free_bytes)} at most in one piece that fits`]);
 	rows.push(["at", oom.frame ? text.plain(oom.frame) : "code without a Python stack (autograd's backward thread, as a rule)"]);
-	return el("dl", {}, ...rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+	return definitions([...rows, ...holders(recording, oom.event + 1)]);
 }
 
+const SHOWN = 3; // sentences; more are a press away
+
 function list(title: string, lines: string[]): HTMLElement | null {
-	return lines.length ? el("div", {}, el("h2", {}, title), el("ul", {}, ...lines.map((line) => el("li", {}, text.plain(line))))) : null;
+	if (!lines.length) return null;
+	const items = lines.map((line) => el("li", {}, text.plain(line)));
+	const more = items.slice(SHOWN);
+	return el(
+		"div",
+		{},
+		el("h2", {}, title),
+		el("ul", {}, ...items.slice(0, SHOWN)),
+		more.length ? el("details", { class: "more" }, el("summary", {}, `${more.length} more`), el("ul", {}, ...more)) : null,
+	);
 }
 
 const measures: Measure[] = ["requested", "allocated", "active", "reserved"];
@@ -93,6 +124,7 @@ export function verdict_of(recording: Recording, jump: (m: number) => void): HTM
 	const oom = recording.death ?? recording.device.oom[recording.device.oom.length - 1];
 	const lines = [headline(recording)];
 	if (oom) lines.push(facts(recording, oom));
+	else lines.push(definitions([["peak", `${text.bytes(recording.allocated.at[recording.peak_moment])} (${recording.moment_text(recording.peak_moment)})`], ...holders(recording, recording.peak_moment)]));
 	const notes = recording.head.report.source.notes ?? [];
 	if (recording.device.peak?.lower_bound) notes.unshift("the recording does not cover the whole run: its peak may lie outside");
 	return el(
