@@ -235,6 +235,8 @@ static int report_run(const void *values, int argc, char **argv)
 
 	if (o->output && o->redact && !cmd_is_page(o->output))
 		return cmd_usage("a pickle holds all names as they are: not with --redact");
+	if (o->output && cmd_is_page(o->output) && (o->events || o->steps))
+		return cmd_usage("a page holds all events: not with --events or --steps");
 	if (o->output && cmd_is_page(o->output) && argc > 1)
 		return o->json ? cmd_usage("a page of several recordings prints no JSON")
 			       : page_of_several(o, argc, argv);

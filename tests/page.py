@@ -332,6 +332,22 @@ def check_mapping():
     check(rows == sorted(rows, key=lambda r: (r[0], r[2])), "rows are by birth, then address")
 
 
+def check_devices():
+    """A recording of two devices: two parts, each with its own."""
+    a, b = (load(os.path.join(data, n)) for n in ("gpt2_s.pickle.xz", "rnn.pickle.xz"))
+    joined = dict(a, device_traces=[a["device_traces"][0], b["device_traces"][0]],
+                  segments=a["segments"] + [dict(s, device=1) for s in b["segments"]])
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "two.pickle")
+        with open(path, "wb") as f:
+            pickle.dump(joined, f)
+        parts, _ = page_reader.read(write_page(path))
+        check([(p.head["recording"], p.device["device"]) for p in parts] == [(0, 0), (0, 1)], "two devices")
+        parts, _ = page_reader.read(write_page(path, path, "--device", "1"))
+        check([(p.head["recording"], p.device["device"]) for p in parts] == [(0, 1), (1, 1)], "the second device twice")
+        compare(path, joined)
+
+
 def check_prefix():
     path = os.path.join(data, "gpt2_s.pickle.xz")
     whole, _ = page_reader.read(write_page(path))
@@ -371,6 +387,7 @@ def main():
                     compare_cut(folder, snapshot, file)
     check_several()
     check_mapping()
+    check_devices()
     check_prefix()
     check_failures()
     print(seen)

@@ -419,6 +419,26 @@ static void emit_show(struct packing *x, struct json_out *j)
 	json_array_end(j);
 }
 
+/* What the page does not hold as the recording does. */
+static void emit_merged(struct packing *x, struct json_out *j)
+{
+	char line[160], number[32];
+
+	json_array(j, "merged", JSON_LINES);
+	if (x->t->has_time && x->time_stride > 1) {
+		snprintf(line, sizeof(line),
+			 "times are those of every %sth event; in between they are estimated",
+			 text_number(number, x->time_stride));
+		json_string(j, NULL, line);
+	}
+	if (x->names.cut) {
+		snprintf(line, sizeof(line), "%s names of more than %u bytes are cut",
+			 text_number(number, x->names.cut), TEXT_MOST);
+		json_string(j, NULL, line);
+	}
+	json_array_end(j);
+}
+
 static void emit_head(struct packing *x, struct json_out *j)
 {
 	json_object(j, NULL, JSON_LINES);
@@ -433,8 +453,7 @@ static void emit_head(struct packing *x, struct json_out *j)
 	emit_pools(x, j);
 	names_emit(&x->names, j);
 	emit_show(x, j);
-	json_array(j, "merged", JSON_LINE);
-	json_array_end(j);
+	emit_merged(x, j);
 	json_u64(j, "time_stride", x->time_stride);
 	planes_emit(&x->columns, j);
 	json_object_end(j);
