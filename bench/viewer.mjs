@@ -3,7 +3,9 @@
 //   usable   from the navigation's start until the picture is drawn and answers
 //   longest  the longest task until then: how long the browser was deaf
 //   zoom     a scripted zoom by wheel to the middle and out again, a step each frame: median and worst time
-//            between frames, and frames dropped (those that a 60 Hz display would have shown besides)
+//            between frames, and frames dropped (those that a 60 Hz display would have shown besides);
+//            CPU is what all of the browser's processes took a frame, which other load does not change;
+//            "idle" is what the same machine drops with nothing to do, run in turn with the pages
 import fs from "node:fs";
 import path from "node:path";
 import { createRequire } from "node:module";
@@ -30,9 +32,44 @@ function zoom(steps) {
 	});
 }
 
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
-console.log("| page | MB | events | usable, ms | longest task, ms | zoom: frame median, worst, ms | frames | dropped |");
-console.log("|---|---|---|---|---|---|---|---|");
+const dropped = (gaps) => gaps.reduce((sum, g) => sum + Math.max(0, Math.round(g / (1000 / 60)) - 1), 0);
+
+async function idle(browser) {
+	const page = await browser.newPage({ viewport: { width: 1440, height: 900 } });
+	const at = await page.evaluate((n) => new Promise((done) => {
+		const times = [];
+		const frame = (now) => (times.push(now) > n ? done(times) : requestAnimationFrame(frame));
+		requestAnimationFrame(frame);
+	}), 2 * STEPS);
+	await page.close();
+	return at.slice(1).map((t, i) => t - at[i]);
+}
+
+// Milliseconds of processor that the browser and its children have used.
+function cpu_ms(root) {
+	const all = new Map();
+	for (const pid of fs.readdirSync("/proc").filter((name) => /^\d+$/.test(name))) {
+		try {
+			const stat = fs.readFileSync(`/proc/${pid}/stat`, "utf8");
+			const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
+			all.set(Number(pid), { parent: Number(fields[1]), ms: 10 * (Number(fields[11]) + Number(fields[12])) });
+		} catch {
+			// it ended meanwhile
+		}
+	}
+	let sum = 0;
+	for (const [pid, { ms }] of all) {
+		let at = pid;
+		while (at && at !== root) at = all.get(at)?.parent;
+		if (at === root) sum += ms;
+	}
+	return sum;
+}
+
+const server = await chromium.launchServer({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+const browser = await chromium.connect(server.wsEndpoint());
+console.log("| page | MB | events | usable, ms | longest task, ms | zoom: frame median, worst, ms | CPU a frame, ms | frames | dropped | idle dropped |");
+console.log("|---|---|---|---|---|---|---|---|---|---|");
 for (const file of process.argv.slice(2)) {
 	const runs = [];
 	for (let run = 0; run < RUNS; run++) {
@@ -47,16 +84,19 @@ for (const file of process.argv.slice(2)) {
 		const ready = await page.evaluate(() => Number(document.documentElement.dataset.ready));
 		const tasks = await page.evaluate(() => window.tasks);
 		const events = await page.evaluate(() => document.querySelector("header .file").textContent);
+		const before = cpu_ms(server.process().pid);
 		const at = await page.evaluate(zoom, STEPS);
+		const cpu = (cpu_ms(server.process().pid) - before) / (2 * STEPS);
 		const gaps = at.slice(1).map((t, i) => t - at[i]);
-		runs.push({ usable: Math.max(usable, ready), longest: Math.max(0, ...tasks), gaps, events });
+		const rest = await idle(browser);
+		runs.push({ usable: Math.max(usable, ready), longest: Math.max(0, ...tasks), gaps, rest, cpu, events });
 		await page.close();
 	}
 	const gaps = runs.flatMap((r) => r.gaps);
-	const dropped = gaps.reduce((sum, g) => sum + Math.max(0, Math.round(g / (1000 / 60)) - 1), 0);
 	console.log(
 		`| ${path.basename(file)} | ${(fs.statSync(file).size / 1e6).toFixed(2)} | ${/([\d,]+) events/.exec(runs[0].events)[1]} | ${median(runs.map((r) => r.usable)).toFixed(0)} ` +
-			`| ${median(runs.map((r) => r.longest)).toFixed(0)} | ${median(gaps).toFixed(1)}, ${Math.max(...gaps).toFixed(1)} | ${gaps.length} | ${dropped} |`,
+			`| ${median(runs.map((r) => r.longest)).toFixed(0)} | ${median(gaps).toFixed(1)}, ${Math.max(...gaps).toFixed(1)} | ${median(runs.map((r) => r.cpu)).toFixed(1)} | ${gaps.length} | ${dropped(gaps)} | ${runs.reduce((sum, r) => sum + dropped(r.rest), 0)} |`,
 	);
 }
 await browser.close();
+await server.close();

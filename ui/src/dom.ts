@@ -65,6 +65,12 @@ export function colour(name: string): string {
 	return value;
 }
 
+// "#rrggbb" as a pixel of ImageData on the little-endian machines that browsers run on.
+export function packed(hex: string): number {
+	const rgb = parseInt(hex.slice(1), 16) || 0;
+	return ((255 << 24) | ((rgb & 255) << 16) | (rgb & 0xff00) | (rgb >> 16)) >>> 0;
+}
+
 export function forget_colours(): void {
 	colours.clear();
 }

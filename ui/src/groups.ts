@@ -84,7 +84,8 @@ export function by_category(recording: Recording): Groups {
 	return new Groups(recording, bands.length ? bands : [{ name: "memory", colour: "--cat-unknown" }], of);
 }
 
-// The largest owners where memory was highest and where the run died; all others are one band.
+// The largest owners where memory was highest and where the run died; all others are one band.  What still
+// lives where memory is lowest lies lowest.
 export function by_owner(recording: Recording): Groups {
 	const keys: number[] = [];
 	const moments = [recording.peak_moment, recording.death_moment ?? recording.events];
@@ -94,6 +95,10 @@ export function by_owner(recording: Recording): Groups {
 			const key = list[i]?.key;
 			if (key !== undefined && !keys.includes(key) && keys.length < OWNER_BANDS) keys.push(key);
 		}
+	const quarter = Math.floor(recording.events / 4);
+	const quiet = recording.allocated.extreme(quarter, recording.events - quarter + 1, true);
+	const steady = new Map(recording.owners(recording.live(quiet)).map((o) => [o.key, o.bytes]));
+	keys.sort((a, b) => (steady.get(b) ?? 0) - (steady.get(a) ?? 0) || a - b);
 	const band = new Map(keys.map((key, i) => [key, i]));
 	const of = new Uint8Array(recording.rows);
 	for (let a = 0; a < recording.rows; a++) of[a] = band.get(recording.owner(a)) ?? keys.length;

@@ -53,17 +53,20 @@ export class Series {
 	extreme(from: number, to: number, lowest: boolean): number {
 		const { at } = this;
 		const best_of = lowest ? this.low : this.high;
+		const sign = lowest ? -1 : 1;
 		let best = from;
+		let most = sign * at[from];
 		let m = from;
-		const better = lowest ? (a: number) => at[a] < at[best] : (a: number) => at[a] > at[best];
 		while (m < to) {
+			let candidate = m;
 			if (m % Series.BLOCK === 0 && m + Series.BLOCK <= to) {
-				const candidate = best_of[m / Series.BLOCK];
-				if (better(candidate)) best = candidate;
+				candidate = best_of[m / Series.BLOCK];
 				m += Series.BLOCK;
-			} else {
-				if (better(m)) best = m;
-				m++;
+			} else m++;
+			const total = sign * at[candidate];
+			if (total > most) {
+				most = total;
+				best = candidate;
 			}
 		}
 		return best;
@@ -96,6 +99,7 @@ export class Recording {
 	// Of each event: row + 1 of what is born, -(row + 1) of what the program frees, or 0.
 	readonly effect: Int32Array;
 	readonly allocated: Series;
+	readonly peak_moment: number;
 	readonly category_of_rule: Uint8Array;
 	readonly death: Oom | null;
 	readonly steps: Step[];
@@ -115,6 +119,7 @@ export class Recording {
 	// reserved memory changes at few moments: from `reserved_from[i]` on it is `reserved_bytes[i]`
 	readonly reserved_from: Uint32Array;
 	readonly reserved_bytes: Float64Array;
+	readonly reserved_peak: number;
 	readonly phase_from: Column;
 	readonly phase: Column;
 	private times: Column;
@@ -160,7 +165,9 @@ export class Recording {
 		this.steps = this.device.steps ?? [];
 		this.effect = new Int32Array(this.events);
 		this.allocated = this.walk();
+		this.peak_moment = this.allocated.extreme(0, this.events + 1, false);
 		[this.reserved_from, this.reserved_bytes] = this.reserve();
+		this.reserved_peak = this.reserved_bytes.reduce((a, b) => Math.max(a, b), 0);
 	}
 
 	private walk(): Series {
@@ -204,13 +211,6 @@ export class Recording {
 		return this.death ? this.death.event + 1 : null;
 	}
 
-	get peak_moment(): number {
-		return this.allocated.extreme(0, this.events + 1, false);
-	}
-
-	get reserved_peak(): number {
-		return this.reserved_bytes.reduce((a, b) => Math.max(a, b), 0);
-	}
 
 	category(a: number): number {
 		return this.category_of_rule[this.rule[a]] ?? 0;

@@ -2,7 +2,7 @@
 // highest (or lowest), with the bands of that very moment, so that no peak is lost at any zoom and bands
 // always add up to a total that was there.
 
-import { Picture, FONT, FONT_SMALL, colour, el, fill } from "./dom";
+import { Picture, FONT, FONT_SMALL, colour, el, fill, packed } from "./dom";
 import type { State } from "./state";
 import * as text from "./text";
 import { last_at_or_before } from "./recording";
@@ -19,6 +19,7 @@ const SHORTEST = 6; // pixels
 // What a column of pixels shows.
 interface Cells {
 	n: number;
+	dense: boolean; // a cell is a column of pixels, not a moment
 	x: Float64Array; // left edges; one more than cells
 	moment: Uint32Array;
 	bottom: Float64Array; // of band b in cell i at i * bands + b; bytes
@@ -43,7 +44,7 @@ export class Timeline {
 	private strip: Picture;
 	private tip: HTMLElement;
 	private tip_text = "";
-	private cells: Cells = { n: 0, x: new Float64Array(1), moment: new Uint32Array(0), bottom: new Float64Array(0), top: new Float64Array(0) };
+	private cells: Cells = { n: 0, dense: false, x: new Float64Array(1), moment: new Uint32Array(0), bottom: new Float64Array(0), top: new Float64Array(0) };
 	private scale = 1;
 	private big: Uint32Array;
 	private big_bytes: number;
@@ -51,7 +52,8 @@ export class Timeline {
 	private hovered: number | null = null;
 	private drags = new Map<number, Drag>();
 	private pinch = 0;
-	drawn = 0; // frames, for the bench
+	private dense = el("canvas");
+	private strip_columns = new Float64Array(0);
 
 	constructor(
 		private state: State,
@@ -170,6 +172,7 @@ export class Timeline {
 		const n = each ? last - first + 1 : columns;
 		const cells: Cells = {
 			n,
+			dense: !each,
 			x: new Float64Array(n + 1),
 			moment: new Uint32Array(n),
 			bottom: new Float64Array(n * bands),
@@ -210,7 +213,6 @@ export class Timeline {
 	// ---- drawing ----
 
 	private draw(c: CanvasRenderingContext2D, width: number, height: number): void {
-		this.drawn++;
 		this.measure();
 		this.root.dataset.from = this.state.from.toFixed(1);
 		this.root.dataset.to = this.state.to.toFixed(1);
@@ -220,7 +222,8 @@ export class Timeline {
 		c.beginPath();
 		c.rect(LEFT, 0, this.plot_width(), TOP + this.plot_height());
 		c.clip();
-		this.draw_bands(c);
+		if (this.cells.dense) this.draw_dense(c);
+		else this.draw_bands(c);
 		this.draw_outlines(c);
 		this.draw_reserved(c);
 		this.draw_limit(c);
@@ -241,6 +244,33 @@ export class Timeline {
 			c.fillStyle = colour("--soft");
 			c.fillText(text.axis_bytes(at), LEFT - 8, y);
 		}
+	}
+
+	// Where each column of pixels is a cell, bands are written as pixels: a path of so many spikes takes a
+	// browser without a GPU 50 ms and more.
+	private draw_dense(c: CanvasRenderingContext2D): void {
+		const { cells } = this;
+		const { bands } = this.state.groups;
+		const high = Math.max(1, Math.round(this.plot_height() * this.base.ratio));
+		if (this.dense.width !== cells.n || this.dense.height !== high) {
+			this.dense.width = cells.n;
+			this.dense.height = high;
+		}
+		const context = this.dense.getContext("2d")!;
+		const image = context.createImageData(cells.n, high);
+		const pixels = new Uint32Array(image.data.buffer);
+		const colours = bands.map((band) => packed(colour(band.colour)));
+		const scale = high / this.scale;
+		for (let i = 0; i < cells.n; i++) {
+			let from = high;
+			for (let b = 0; b < bands.length; b++) {
+				const to = Math.max(0, high - Math.round(cells.top[i * bands.length + b] * scale));
+				for (let at = (from - 1) * cells.n + i; from > to; from--, at -= cells.n) pixels[at] = colours[b];
+			}
+		}
+		context.putImageData(image, 0, 0);
+		c.imageSmoothingEnabled = false;
+		c.drawImage(this.dense, LEFT, TOP, this.plot_width(), this.plot_height());
 	}
 
 	private draw_bands(c: CanvasRenderingContext2D): void {
@@ -492,7 +522,7 @@ export class Timeline {
 		for (const step of seen) {
 			const left = this.x_of(step.start_event);
 			const right = this.x_of(step.end_event + 1);
-			if (right - left >= 3) {
+			if (right - left >= 8) {
 				c.fillStyle = colour("--line");
 				c.fillRect(Math.round(left), y, 1, STRIP);
 			}
@@ -575,19 +605,25 @@ export class Timeline {
 		}
 	}
 
+	// The highest total of each column over all of the recording, as parts of the peak.
+	private whole(columns: number): Float64Array {
+		if (this.strip_columns.length !== columns) {
+			const { allocated, peak_moment } = this.state.recording;
+			const { at } = allocated;
+			this.strip_columns = Float64Array.from({ length: columns }, (_, i) => {
+				const first = Math.floor((i * (at.length - 1)) / columns);
+				const end = Math.max(first + 1, Math.floor(((i + 1) * (at.length - 1)) / columns));
+				return at[allocated.extreme(first, end, false)] / Math.max(1, at[peak_moment]);
+			});
+		}
+		return this.strip_columns;
+	}
+
 	private draw_strip(c: CanvasRenderingContext2D, width: number, height: number): void {
 		const { recording, from, to } = this.state;
 		const wide = width - LEFT - RIGHT;
-		const { at } = recording.allocated;
-		const most = Math.max(1, at[recording.peak_moment]);
 		c.fillStyle = colour("--strip");
-		const columns = Math.max(1, Math.floor(wide));
-		for (let i = 0; i < columns; i++) {
-			const first = Math.floor((i * (at.length - 1)) / columns);
-			const end = Math.max(first + 1, Math.floor(((i + 1) * (at.length - 1)) / columns));
-			const high = (at[recording.allocated.extreme(first, end, false)] / most) * (height - 4);
-			c.fillRect(LEFT + i, height - high, 1, high);
-		}
+		this.whole(Math.max(1, Math.floor(wide))).forEach((part, i) => c.fillRect(LEFT + i, height - part * (height - 4), 1, part * (height - 4)));
 		const scale = wide / Math.max(1, recording.events);
 		const left = LEFT + from * scale;
 		const right = LEFT + to * scale;

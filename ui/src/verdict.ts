@@ -125,8 +125,8 @@ export function verdict_of(recording: Recording, jump: (m: number) => void): HTM
 	const lines = [headline(recording)];
 	if (oom) lines.push(facts(recording, oom));
 	else lines.push(definitions([["peak", `${text.bytes(recording.allocated.at[recording.peak_moment])} (${recording.moment_text(recording.peak_moment)})`], ...holders(recording, recording.peak_moment)]));
-	const notes = recording.head.report.source.notes ?? [];
-	if (recording.device.peak?.lower_bound) notes.unshift("the recording does not cover the whole run: its peak may lie outside");
+	const notes = [...recording.head.report.source.notes];
+	if (recording.device.peak?.lower_bound && !notes.length) notes.unshift("the recording does not cover the whole run: its peak may lie outside");
 	return el(
 		"section",
 		{ class: "verdict", "aria-label": "Verdict" },
