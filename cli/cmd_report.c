@@ -1,7 +1,6 @@
 /* plimsoll report: options, a call of the public API, an exit code. */
 #include "cmd.h"
 
-#include <plimsoll/page.h>
 #include <plimsoll/ranks.h>
 
 #include <string.h>
@@ -93,39 +92,6 @@ static struct plim_report_options options_of(const struct report_opts *o)
 
 /* ---- the page ---- */
 
-static int show_packing(void *ctx, uint32_t done, uint32_t total)
-{
-	(void)ctx;
-	fprintf(stderr, "\rpacking %u%%%s", 100 * done / total, done == total ? "\r\033[K" : "");
-	return 0;
-}
-
-static enum plim_status page_new(struct plim_page **page, const struct report_opts *o,
-				 struct plim_err *err)
-{
-	struct plim_page_options options;
-
-	plim_page_options_init(&options);
-	options.max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory;
-	options.progress = isatty(STDERR_FILENO) ? show_packing : NULL;
-	return plim_page_new(&options, page, err);
-}
-
-/* Write what was added, and say how much that is.  Frees it. */
-static enum plim_status page_end(struct plim_page *page, const char *path, struct plim_err *err)
-{
-	enum plim_status st = plim_page_write(page, path, err);
-	struct plim_page_size size;
-
-	plim_page_get_size(page, &size);
-	if (!st)
-		cmd_say("%s: %llu recording%s, %llu allocations, %.2f MB", path,
-			(unsigned long long)size.recordings, size.recordings == 1 ? "" : "s",
-			(unsigned long long)size.allocations, (double)size.file_bytes / 1e6);
-	plim_page_free(page);
-	return st;
-}
-
 static enum plim_status write_output(const struct report_opts *o, const struct plim_report *r,
 				     struct plim_err *err)
 {
@@ -134,11 +100,11 @@ static enum plim_status write_output(const struct report_opts *o, const struct p
 
 	if (!cmd_is_page(o->output))
 		return plim_report_snapshot(r, o->output, err);
-	st = page_new(&page, o, err);
+	st = cmd_page_new(o->max_memory, &page, err);
 	if (!st)
 		st = plim_page_add(page, r, err);
 	if (!st)
-		return page_end(page, o->output, err);
+		return cmd_page_end(page, o->output, err);
 	plim_page_free(page);
 	return st;
 }
@@ -171,7 +137,7 @@ static int page_of_several(const struct report_opts *o, int argc, char **argv)
 	int code = CMD_DONE;
 	struct plim_page *page;
 	struct plim_err err;
-	enum plim_status st = page_new(&page, o, &err);
+	enum plim_status st = cmd_page_new(o->max_memory, &page, &err);
 
 	for (int i = 0; !st && i < argc; i++) {
 		struct plim_report *r;
@@ -184,7 +150,7 @@ static int page_of_several(const struct report_opts *o, int argc, char **argv)
 		plim_report_free(r);
 	}
 	if (!st)
-		st = page_end(page, o->output, &err);
+		st = cmd_page_end(page, o->output, &err);
 	else
 		plim_page_free(page);
 	return st ? cmd_fail(&err) : code;
@@ -269,6 +235,8 @@ static int report_run(const void *values, int argc, char **argv)
 
 	if (o->output && o->redact && !cmd_is_page(o->output))
 		return cmd_usage("a pickle holds all names as they are: not with --redact");
+	if (o->output && cmd_is_page(o->output) && (o->events || o->steps))
+		return cmd_usage("a page holds all events: not with --events or --steps");
 	if (o->output && cmd_is_page(o->output) && argc > 1)
 		return o->json ? cmd_usage("a page of several recordings prints no JSON")
 			       : page_of_several(o, argc, argv);

@@ -10,6 +10,7 @@ import json
 import lzma
 import os
 import pickle
+import random
 import resource
 import subprocess
 import sys
@@ -215,6 +216,21 @@ def compare_place(name, part):
         check(any(part.frame(show["frame"]) == f for f in part.stack(show["stack"])), name, finding["id"], "not on its stack")
 
 
+def compare_owners(name, part):
+    """Who holds the memory at the moment that the report tells of, from rows, stacks and their lines."""
+    told = part.device["at_peak"]
+    m = 0 if told["event"] is None else told["event"] + 1
+    sums = {}
+    for born, freed, block, stack, flags in part.rows("allocs", ["born", "freed", "block", "stack", "flags"]):
+        if born <= m and (not freed or m < freed) and not flags & 2:
+            user = part.columns["stacks.user"][stack - 1] if stack else 0
+            bytes_, count = sums.get((user, flags & 1), (0, 0))
+            sums[user, flags & 1] = bytes_ + block, count + 1
+    check(sum(b for b, _ in sums.values()) == told["total_bytes"], name, "owners' total")
+    largest = sorted(sums.values(), reverse=True)[:len(told["owners"])]
+    check(largest == [(o["bytes"], o["count"]) for o in told["owners"]], name, "owners", largest, told["owners"])
+
+
 def compare_times(name, part, events):
     stride, times = part.head["time_stride"], part.columns.get("time.us", [])
     if not times:
@@ -245,6 +261,7 @@ def compare(path, snapshot=None):
         compare_categories(name, part)
         compare_segments(name, part, segments)
         compare_place(name, part)
+        compare_owners(name, part)
         compare_times(name, part, events)
     return snapshot
 
@@ -278,6 +295,57 @@ def check_several():
     check(allowed == found and [k for k, _ in found] == ["script", "style"], "hashes", allowed, found)
     check("<!--" not in rest and "\r" not in rest and "\0" not in rest, "the viewer holds what HTML changes")
     check(rest.count("</script") == 1 and rest.count("</style") == 1, "the viewer ends its own tag")
+
+
+def check_mapping():
+    """Pages mapped in pieces of any size and unmapped in others, some from before, in no order of addresses."""
+    random.seed(8)
+    base, page, pages = 0x7F0000000000, 2 << 20, 4000
+    mapped = [random.random() < 0.5 for _ in range(pages)]
+    born, lives, events = [0 if m else None for m in mapped], [], []
+    for _ in range(9000):
+        first = random.randrange(pages)
+        n = 1
+        while n < random.choice((1, 2, 9, 40)) and first + n < pages and mapped[first + n] == mapped[first]:
+            n += 1
+        unmap = mapped[first]
+        events.append({"action": "segment_unmap" if unmap else "segment_map", "addr": base + page * first, "size": page * n,
+                       "stream": 0, "time_us": len(events), "frames": []})
+        for i in range(first, first + n):
+            mapped[i] = not unmap
+            if unmap:
+                lives.append((i, born[i], len(events)))
+            else:
+                born[i] = len(events)
+    lives += [(i, born[i], 0) for i in range(pages) if mapped[i]]
+    segments = [{"device": 0, "address": base + page * i, "total_size": page, "stream": 0, "segment_type": "large",
+                 "is_expandable": True, "blocks": [{"address": base + page * i, "size": page, "requested_size": 0,
+                                                    "state": "inactive", "frames": []}]} for i in range(pages) if mapped[i]]
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "mapped.pickle")
+        with open(path, "wb") as f:
+            pickle.dump({"segments": segments, "device_traces": [events]}, f)
+        (part,), _ = page_reader.read(write_page(path))
+    rows = part.rows("segments", ["born", "gone", "addr", "size"])
+    got = [((addr - base) // page + i, b, g) for b, g, addr, size in rows for i in range(size // page)]
+    check(sorted(got) == sorted(lives), "mapped pages", len(got), len(lives), set(got) ^ set(lives))
+    check(rows == sorted(rows, key=lambda r: (r[0], r[2])), "rows are by birth, then address")
+
+
+def check_devices():
+    """A recording of two devices: two parts, each with its own."""
+    a, b = (load(os.path.join(data, n)) for n in ("gpt2_s.pickle.xz", "rnn.pickle.xz"))
+    joined = dict(a, device_traces=[a["device_traces"][0], b["device_traces"][0]],
+                  segments=a["segments"] + [dict(s, device=1) for s in b["segments"]])
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "two.pickle")
+        with open(path, "wb") as f:
+            pickle.dump(joined, f)
+        parts, _ = page_reader.read(write_page(path))
+        check([(p.head["recording"], p.device["device"]) for p in parts] == [(0, 0), (0, 1)], "two devices")
+        parts, _ = page_reader.read(write_page(path, path, "--device", "1"))
+        check([(p.head["recording"], p.device["device"]) for p in parts] == [(0, 1), (1, 1)], "the second device twice")
+        compare(path, joined)
 
 
 def check_prefix():
@@ -318,6 +386,8 @@ def main():
                 if sub in ("formats", "settings") or file.startswith(("streams", "graph", "oom_moe")):
                     compare_cut(folder, snapshot, file)
     check_several()
+    check_mapping()
+    check_devices()
     check_prefix()
     check_failures()
     print(seen)

@@ -34,7 +34,8 @@ PLIM_API void plim_page_free(struct plim_page *page);
 
 /*
  * Add all devices of a recording that was explained, with the names as its report's options want them.
- * The report may be freed afterwards.  PLIM_E_LIMIT; PLIM_E_CANCELLED.  On failure nothing of it is added.
+ * The report may be freed afterwards.  PLIM_E_ARG: it is of a part of the events; PLIM_E_LIMIT; PLIM_E_CANCELLED.
+ * On failure nothing of it is added.
  */
 PLIM_API enum plim_status plim_page_add(struct plim_page *page, const struct plim_report *report,
 					struct plim_err *err);

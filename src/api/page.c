@@ -163,6 +163,9 @@ enum plim_status plim_page_add(struct plim_page *p, const struct plim_report *r,
 	struct plim_err own;
 
 	err = err ? err : &own;
+	if (r->hidden->options.events || r->hidden->options.steps)
+		return err_set(err, PLIM_E_ARG,
+			       "a page holds all events: the report must not be of a part");
 	for (size_t i = 0; !st && i < r->device_count; i++) {
 		struct report_device *one = device_of(r, r->devices[i].device);
 

@@ -40,6 +40,7 @@ static enum plim_status add_text(struct names *x, const char *text, uint32_t *id
 	while (kept && ((uint8_t)text[kept] & 0xc0) == 0x80)
 		kept--; /* not inside a character */
 	n = (size_t)snprintf(cut, sizeof(cut), "%.*s... (%zu bytes)", (int)kept, text, n);
+	x->cut += intern_find(&x->texts, cut, n) == INTERN_NONE;
 	return intern_add(&x->texts, cut, n, id, err);
 }
 

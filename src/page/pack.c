@@ -4,8 +4,8 @@
 #include <libdeflate.h>
 #include <string.h>
 
-/* Of libdeflate's 1 to 12.  From 6 on each level costs more time than it saves bytes (docs/page.md). */
-#define DEFLATE_LEVEL 6
+/* Of libdeflate's 1 to 12.  Each further level takes half as long again or longer, for a hundredth of the bytes. */
+#define DEFLATE_LEVEL 5
 
 /* Times are kept for so many events, evenly: the x axis of a screen needs no more. */
 #define TIMES_MOST 65536u
@@ -250,15 +250,35 @@ static enum plim_status pack_segments(struct packing *x)
 	return st;
 }
 
-/* From when on which phase. */
+/* Of each event, or NULL where they are not known; and does another one begin there? */
+static const uint8_t *phases_of(const struct packing *x)
+{
+	return x->in->categories->mem ? x->in->categories->phase : NULL;
+}
+
+static int is_turn(const uint8_t *phase, uint32_t e)
+{
+	return !e || phase[e] != phase[e - 1];
+}
+
+static size_t count_turns(const struct packing *x)
+{
+	const uint8_t *phase = phases_of(x);
+	size_t n = 0;
+
+	for (uint32_t e = 0; phase && e < x->d->events.n; e++)
+		n += is_turn(phase, e) ? 1 : 0;
+	return n;
+}
+
 static enum plim_status pack_phases(struct packing *x)
 {
-	const uint8_t *phase = x->in->categories->mem ? x->in->categories->phase : NULL;
+	const uint8_t *phase = phases_of(x);
 	size_t n = 0;
 	enum plim_status st;
 
 	for (uint32_t e = 0; phase && e < x->d->events.n; e++) {
-		if (e && phase[e] == phase[e - 1])
+		if (!is_turn(phase, e))
 			continue;
 		x->v[n] = MOMENT_OF(e);
 		x->other_v[n++] = phase[e];
@@ -399,6 +419,26 @@ static void emit_show(struct packing *x, struct json_out *j)
 	json_array_end(j);
 }
 
+/* What the page does not hold as the recording does. */
+static void emit_merged(struct packing *x, struct json_out *j)
+{
+	char line[160], number[32];
+
+	json_array(j, "merged", JSON_LINES);
+	if (x->t->has_time && x->time_stride > 1) {
+		snprintf(line, sizeof(line),
+			 "times are those of every %sth event; in between they are estimated",
+			 text_number(number, x->time_stride));
+		json_string(j, NULL, line);
+	}
+	if (x->names.cut) {
+		snprintf(line, sizeof(line), "%s names of more than %u bytes are cut",
+			 text_number(number, x->names.cut), TEXT_MOST);
+		json_string(j, NULL, line);
+	}
+	json_array_end(j);
+}
+
 static void emit_head(struct packing *x, struct json_out *j)
 {
 	json_object(j, NULL, JSON_LINES);
@@ -413,8 +453,7 @@ static void emit_head(struct packing *x, struct json_out *j)
 	emit_pools(x, j);
 	names_emit(&x->names, j);
 	emit_show(x, j);
-	json_array(j, "merged", JSON_LINE);
-	json_array_end(j);
+	emit_merged(x, j);
 	json_u64(j, "time_stride", x->time_stride);
 	planes_emit(&x->columns, j);
 	json_object_end(j);
@@ -480,7 +519,7 @@ static enum plim_status name_shown(struct packing *x)
 static enum plim_status begin(struct packing *x)
 {
 	struct mem *m = x->in->mem;
-	size_t n = x->d->alloc_count;
+	size_t allocs = x->d->alloc_count, turns = count_turns(x);
 	enum plim_status st = names_init(&x->names, x->in, x->err);
 
 	x->columns.mem = m;
@@ -488,10 +527,11 @@ static enum plim_status begin(struct packing *x)
 	x->time_stride += !x->time_stride;
 	if (!st)
 		st = segments_find(&x->segments, m, x->t, x->d, x->err);
-	x->room = x->d->events.n > n ? x->d->events.n : n;
+	x->room = allocs > TIMES_MOST + 1 ? allocs : TIMES_MOST + 1;
 	x->room = x->segments.rows.n > x->room ? x->segments.rows.n : x->room;
-	x->row = st ? NULL : mem_new(m, n, sizeof(*x->row), x->err);
-	x->stack = x->row ? mem_new(m, n, sizeof(*x->stack), x->err) : NULL;
+	x->room = turns > x->room ? turns : x->room;
+	x->row = st ? NULL : mem_new(m, allocs, sizeof(*x->row), x->err);
+	x->stack = x->row ? mem_new(m, allocs, sizeof(*x->stack), x->err) : NULL;
 	x->v = x->stack ? mem_new(m, x->room, sizeof(*x->v), x->err) : NULL;
 	x->other_v = x->v ? mem_new(m, x->room, sizeof(*x->other_v), x->err) : NULL;
 	return st ? st : x->other_v ? PLIM_OK : mem_status(x->err);

@@ -62,7 +62,7 @@ void page_release(struct page *p);
 /* Drop all parts but the first n. */
 void page_cut(struct page *p, size_t n);
 
-/* Add a device.  Linear in events, but for segments: those times the logarithm of the live ones. */
+/* Add a device.  Linear in events. */
 enum plim_status page_pack(struct page *p, const struct page_input *in, struct plim_err *err);
 
 /* Write the HTML, whole or not at all; *bytes (may be NULL): its size.  The same parts give the same bytes. */

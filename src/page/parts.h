@@ -74,6 +74,7 @@ struct names {
 	uint32_t *stack_of, *frame_of; /* of the trace's: 1 + number here, or 0 */
 	VEC(uint32_t) stacks, frames;  /* the trace's, by number */
 	struct intern texts;           /* cut to TEXT_MOST */
+	size_t cut;                    /* names that were */
 	VEC(uint32_t) function, file;  /* of each frame, into texts */
 };
 #define TEXT_MOST 4096u
