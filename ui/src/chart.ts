@@ -28,7 +28,8 @@ export function wanted_top(state: State): number {
 	const peak = Math.max(recording.reserved_peak, recording.allocated.at[recording.peak_moment], 1);
 	const wish = death ? recording.allocated.at[recording.death_moment!] + (death.requested_bytes ?? 0) : 0;
 	const limit = limit_of(state)?.bytes ?? 0;
-	const most = Math.max(peak, wish);
+	// A request of a terabyte, or a limit far away, would press all else flat: it runs off the picture.
+	const most = Math.max(peak, Math.min(wish, peak * 2));
 	return Math.max(most, limit <= most * 1.6 ? limit : 0) * 1.04;
 }
 

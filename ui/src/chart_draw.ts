@@ -190,7 +190,7 @@ function draw_death(chart: Chart, c: CanvasRenderingContext2D): void {
 		const last = oom === recording.death;
 		const live = recording.allocated.at[oom.event + 1];
 		const low = chart.y_of(live);
-		const high = chart.y_of(live + (oom.requested_bytes ?? 0));
+		const high = Math.max(TOP - 4, chart.y_of(live + (oom.requested_bytes ?? 0)));
 		c.strokeStyle = c.fillStyle = colour("--accent");
 		c.lineWidth = last ? 1.5 : 1;
 		c.globalAlpha = last ? 1 : 0.6;

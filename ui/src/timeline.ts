@@ -34,7 +34,7 @@ export class Timeline {
 	private hovered: number | null = null;
 	private drags = new Map<number, Drag>();
 	private pinch = 0;
-	private behind = el("details", { class: "behind" }, el("summary", {}, "Table"));
+	readonly behind = el("details", { class: "behind" }, el("summary", {}, "Table"));
 	private listing = 0;
 
 	constructor(
@@ -57,7 +57,7 @@ export class Timeline {
 		);
 		this.strip = new Overview(state);
 		this.tip = el("div", { class: "tip", hidden: true, "aria-hidden": "true" });
-		this.root = el("div", { class: "timeline" }, el("div", { class: "plot" }, this.base.canvas, this.over.canvas, this.tip), this.strip.picture.canvas, this.behind);
+		this.root = el("div", { class: "timeline" }, el("div", { class: "plot" }, this.base.canvas, this.over.canvas, this.tip), this.strip.picture.canvas);
 		this.behind.addEventListener("toggle", () => this.list());
 		this.listen();
 		state.on((change) => {
