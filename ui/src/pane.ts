@@ -131,6 +131,7 @@ export class Pane {
 	}
 
 	show_all_for_print(): void {
+		for (const more of this.root.querySelectorAll<HTMLDetailsElement>("details.more")) more.open = true;
 		for (const tab of this.tabs) if (tab.place.classList.contains("prints")) tab.panel.show();
 	}
 
