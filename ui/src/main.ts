@@ -7,7 +7,7 @@ import { Page } from "./page";
 import { Pane } from "./pane";
 import { Recording } from "./recording";
 import * as text from "./text";
-import { Timeline } from "./timeline";
+import { wanted_top } from "./chart";
 
 const keys: [string, string][] = [
 	["?", "this help"],
@@ -135,7 +135,7 @@ class App {
 	}
 
 	private share_scale(): void {
-		const top = this.panes.length > 1 && this.shared_scale ? Math.max(...this.panes.map((p) => Timeline.wanted_top(p.state))) : null;
+		const top = this.panes.length > 1 && this.shared_scale ? Math.max(...this.panes.map((p) => wanted_top(p.state))) : null;
 		for (const pane of this.panes) {
 			pane.state.top = top;
 			pane.state.tell("view");

@@ -61,7 +61,7 @@ export class Pane {
 			{ class: "pane", "aria-label": text.plain(recording.head.title, 200) },
 			el("div", { class: "file" }, text.plain(recording.head.title, 200) + device),
 			verdict_of(recording, (m) => this.jump(m)),
-			el("section", { "aria-label": "Memory over time" }, this.toolbar(), this.timeline.root, this.moment, this.legend),
+			el("section", { "aria-label": "Memory over time" }, this.toolbar(), this.timeline.root, this.moment, this.legend, this.timeline.behind),
 			tab_list,
 			this.lower,
 			el("footer", {}, ...recording.head.merged.map((m) => el("p", {}, text.plain(m))), el("p", check.ok ? {} : { class: "failed" }, check.words)),

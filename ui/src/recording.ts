@@ -372,8 +372,26 @@ export class Recording {
 				stream: this.head.streams[this.segment_stream[s]] ?? "0",
 			});
 		}
-		return out.sort((a, b) => a.addr - b.addr);
+		return join_ranges(out.sort((a, b) => a.addr - b.addr));
 	}
+}
+
+// Mapped ranges of expandable segments that touch are one, however often they grew.
+function join_ranges(segments: Segment[]): Segment[] {
+	const out: Segment[] = [];
+	for (const segment of segments) {
+		const before = out[out.length - 1];
+		const joins =
+			before?.expandable &&
+			segment.expandable &&
+			before.addr + before.size === segment.addr &&
+			before.pool === segment.pool &&
+			before.large === segment.large &&
+			before.stream === segment.stream;
+		if (joins) before.size += segment.size;
+		else out.push(segment);
+	}
+	return out;
 }
 
 // The last index with from[i] <= m; -1: none.

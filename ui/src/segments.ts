@@ -84,7 +84,6 @@ export class Segments {
 			const end = segment.addr + segment.size;
 			while (next < live.length && recording.addr[live[next]] + recording.block[live[next]] <= segment.addr) next++;
 			const blocks: number[] = [];
-			// A block may reach over the border of two mapped ranges that touch.
 			for (let k = next; k < live.length && recording.addr[live[k]] < end; k++) blocks.push(live[k]);
 			pool.segments.push(segment);
 			pool.blocks.push(blocks);
@@ -102,9 +101,7 @@ export class Segments {
 		const end = segment.addr + segment.size;
 		const hole = (from: number, to: number) => {
 			if (to <= from) return;
-			const before = pool.holes[pool.holes.length - 1];
-			if (before && segment.expandable && before.addr + before.size === from) before.size += to - from;
-			else pool.holes.push({ addr: from, size: to - from });
+			pool.holes.push({ addr: from, size: to - from });
 		};
 		for (const a of blocks) {
 			const from = Math.max(segment.addr, recording.addr[a]);
