@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""page.py PLIMSOLL DATA: what is in a page is what is in the recording.
+"""page.py PLIMSOLL DATA [SNAPSHOT...]: what is in a page is what is in the recording.
 
 Pages are unpacked as docs/page.md says.  Each recording is read by Python's pickle and its allocations are paired here
 anew, by a few lines that share nothing with the program; every row must be equal.  The four totals follow from the rows at
 every event, the segments too.  Also: names that want to be markup, names that are too long, --redact, --strip-prefix,
-the same bytes each time, several recordings in a page, a disk that is full.
+the same bytes each time, several recordings in a page, a disk that is full.  With SNAPSHOTs only these are compared.
 """
 import json
 import lzma
@@ -376,6 +376,11 @@ def check_failures():
 
 
 def main():
+    for path in sys.argv[3:]:
+        compare(path)
+    if sys.argv[3:]:
+        print(seen)
+        return 1 if failures else 0
     with tempfile.TemporaryDirectory() as folder:
         for sub in ("", "formats", "settings", "deaths"):
             top = os.path.join(data, sub)

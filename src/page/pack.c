@@ -30,43 +30,43 @@ struct packing {
 
 /* ---- allocations ---- */
 
-static uint64_t born(const struct packing *x, uint32_t a)
+static uint64_t alloc_born(const struct packing *x, uint32_t a)
 {
 	const struct trace_alloc *one = &x->d->allocs[a];
 
 	return one->flags & TRACE_BEFORE ? 0 : MOMENT_OF(one->born);
 }
 
-static uint64_t freed(const struct packing *x, uint32_t a)
+static uint64_t alloc_freed(const struct packing *x, uint32_t a)
 {
 	uint32_t e = x->d->allocs[a].free_requested;
 
 	return e == TRACE_NONE ? 0 : MOMENT_OF(e);
 }
 
-static uint64_t done(const struct packing *x, uint32_t a)
+static uint64_t alloc_done(const struct packing *x, uint32_t a)
 {
 	uint32_t e = x->d->allocs[a].free_completed;
 
 	return e == TRACE_NONE ? 0 : MOMENT_OF(e);
 }
 
-static uint64_t addr(const struct packing *x, uint32_t a)
+static uint64_t alloc_addr(const struct packing *x, uint32_t a)
 {
 	return x->d->allocs[a].addr;
 }
 
-static uint64_t size(const struct packing *x, uint32_t a)
+static uint64_t alloc_size(const struct packing *x, uint32_t a)
 {
 	return x->d->allocs[a].requested_bytes;
 }
 
-static uint64_t block(const struct packing *x, uint32_t a)
+static uint64_t alloc_block(const struct packing *x, uint32_t a)
 {
 	return x->in->tl->replay->block_bytes[a];
 }
 
-static uint64_t stack(const struct packing *x, uint32_t a)
+static uint64_t alloc_stack(const struct packing *x, uint32_t a)
 {
 	return x->stack[a];
 }
@@ -77,18 +77,18 @@ static int is_inferred(const struct packing *x, uint32_t a)
 	       !trace_stackless(x->t, x->in->categories->stack[a]);
 }
 
-static uint64_t rule(const struct packing *x, uint32_t a)
+static uint64_t alloc_rule(const struct packing *x, uint32_t a)
 {
 	return x->in->categories->mem ? x->in->categories->rule[a] : 0;
 }
 
-static uint64_t flags(const struct packing *x, uint32_t a)
+static uint64_t alloc_flags(const struct packing *x, uint32_t a)
 {
 	return (is_inferred(x, a) ? 1u : 0u) |
 	       (x->d->allocs[a].flags & TRACE_PENDING_BEFORE ? 2u : 0u);
 }
 
-static uint64_t stream(const struct packing *x, uint32_t a)
+static uint64_t alloc_stream(const struct packing *x, uint32_t a)
 {
 	return x->d->allocs[a].stream;
 }
@@ -101,16 +101,16 @@ static const struct {
 	enum coding coding;
 	int other;
 } alloc_columns[ALLOC_COLUMNS] = {
-	[BORN] = { "allocs.born", born, CODING_DELTA, -1 },
-	[FREED] = { "allocs.freed", freed, CODING_AFTER, BORN },
-	[DONE] = { "allocs.done", done, CODING_AFTER, FREED },
-	[ADDR] = { "allocs.addr", addr, CODING_PLAIN, -1 },
-	[SIZE] = { "allocs.size", size, CODING_PLAIN, -1 },
-	[BLOCK] = { "allocs.block", block, CODING_PLUS, SIZE },
-	[STACK] = { "allocs.stack", stack, CODING_PLAIN, -1 },
-	[RULE] = { "allocs.rule", rule, CODING_PLAIN, -1 },
-	[FLAGS] = { "allocs.flags", flags, CODING_PLAIN, -1 },
-	[STREAM] = { "allocs.stream", stream, CODING_PLAIN, -1 },
+	[BORN] = { "allocs.born", alloc_born, CODING_DELTA, -1 },
+	[FREED] = { "allocs.freed", alloc_freed, CODING_AFTER, BORN },
+	[DONE] = { "allocs.done", alloc_done, CODING_AFTER, FREED },
+	[ADDR] = { "allocs.addr", alloc_addr, CODING_PLAIN, -1 },
+	[SIZE] = { "allocs.size", alloc_size, CODING_PLAIN, -1 },
+	[BLOCK] = { "allocs.block", alloc_block, CODING_PLUS, SIZE },
+	[STACK] = { "allocs.stack", alloc_stack, CODING_PLAIN, -1 },
+	[RULE] = { "allocs.rule", alloc_rule, CODING_PLAIN, -1 },
+	[FLAGS] = { "allocs.flags", alloc_flags, CODING_PLAIN, -1 },
+	[STREAM] = { "allocs.stream", alloc_stream, CODING_PLAIN, -1 },
 };
 
 /* Pieces of work: the columns of allocations, all others, compressing them, the head. */
@@ -141,8 +141,8 @@ static enum plim_status order_allocs(struct packing *x)
 
 		of = is_inferred(x, a) ? x->in->categories->stack[a] : of;
 		st = names_stack(&x->names, of, &x->stack[a], x->err);
-		if (rule(x, a) > x->last_rule)
-			x->last_rule = (uint32_t)rule(x, a);
+		if (alloc_rule(x, a) > x->last_rule)
+			x->last_rule = (uint32_t)alloc_rule(x, a);
 	}
 	return st;
 }

@@ -31,14 +31,16 @@ struct planes {
 
 void planes_release(struct planes *c);
 
-/*
- * Add a column of n values, which are overwritten.  `other` is the column that the coding refers to, by name
- * and values; where a value lies below it, or it is not there itself, the column is stored plain.  A column of zeros is left out.
- */
 struct plane_values {
 	const char *name;
 	uint64_t *at;
 };
+
+/*
+ * Add a column of n values, which are overwritten.  `other` is the column that the coding refers to, by name
+ * and values; where a value lies below it, or it is not there itself, the column is stored plain.  A column
+ * of zeros is left out.
+ */
 enum plim_status planes_add(struct planes *c, struct plane_values v, enum coding coding,
 			    const struct plane_values *other, size_t n, struct plim_err *err);
 

@@ -193,6 +193,41 @@ static void test_contradictions(void **state)
 	assert_int_equal(m.used_bytes, 0);
 }
 
+/* A chunk of live segments that is full takes one more, in front of each, and behind the last. */
+static void test_full_chunk(void **state)
+{
+	enum { FULL = 256 };
+	struct event events[FULL + 1];
+	const struct device in = { events, COUNT(events), NULL, 0, 0 };
+
+	(void)state;
+	for (size_t k = 0; k <= FULL; k++) {
+		struct segments s;
+		struct plim_err err;
+		struct trace *t;
+		struct mem m;
+
+		mem_init(&m, 0);
+		events[0] = (struct event){ TRACE_SEGMENT_FREE, BASE + 4 * MIB * k, 2 * MIB, 0 };
+		for (size_t i = 0; i < FULL; i++)
+			events[i + 1] = (struct event){ TRACE_SEGMENT_FREE,
+							BASE + 4 * MIB * i + 2 * MIB, 2 * MIB, 0 };
+		t = recording(&m, &in, 1);
+		assert_int_equal(segments_find(&s, &m, t, &t->devices[0], &err), 0);
+		assert_int_equal(s.rows.n, FULL + 1);
+		for (size_t i = 0; i <= FULL; i++) {
+			const struct segment *one = &s.rows.at[i];
+			size_t of = i == k ? 0 : i < k ? i + 1 : i;
+
+			assert_int_equal(one->addr, events[of].addr);
+			assert_int_equal(one->gone, of + 1);
+		}
+		segments_release(&s);
+		trace_free(t);
+		assert_int_equal(m.used_bytes, 0);
+	}
+}
+
 /* ---- a whole page ---- */
 
 static void place(void *self, uint32_t frame, struct page_place *out)
@@ -341,7 +376,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_codings),    cmocka_unit_test(test_zeros),
 		cmocka_unit_test(test_rectangles), cmocka_unit_test(test_contradictions),
-		cmocka_unit_test(test_page),       cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_full_chunk), cmocka_unit_test(test_page),
+		cmocka_unit_test(test_no_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
