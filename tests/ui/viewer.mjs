@@ -341,7 +341,7 @@ const others = {
 		await page.context().close();
 	},
 
-	async "two recordings side by side, at one scale, one of them active"() {
+	async "two recordings side by side, at one scale, linked or one of them active"() {
 		const page = await open(path.join(folder, "two.html"));
 		const boxes = await page.locator(".pane").evaluateAll((all) => all.map((e) => e.getBoundingClientRect().left));
 		assert.equal(boxes.length, 2);
@@ -349,6 +349,16 @@ const others = {
 		assert.equal((await view(page, 0)).top, (await view(page, 1)).top);
 		await page.getByRole("button", { name: "Same scale" }).click();
 		assert.ok((await view(page, 0)).top < (await view(page, 1)).top);
+		const linked = page.getByRole("button", { name: "Linked" });
+		assert.equal(await linked.getAttribute("aria-pressed"), "true", "recordings of as many events move together");
+		await page.keyboard.press("+");
+		assert.deepEqual({ ...(await view(page, 1)), top: 0 }, { ...(await view(page, 0)), top: 0 });
+		await page.keyboard.press("f");
+		await page.keyboard.press("p");
+		assert.match(await moment(page, 1), /^At the peak.* since the mark/);
+		await page.keyboard.press("f");
+		await page.keyboard.press("d");
+		await page.keyboard.press("k");
 		await page.keyboard.press("w");
 		await page.keyboard.press("p");
 		assert.match(await moment(page, 1), /^At the peak/);

@@ -67,7 +67,7 @@ export class Pane {
 			el("footer", {}, ...recording.head.merged.map((m) => el("p", {}, text.plain(m))), el("p", check.ok ? {} : { class: "failed" }, check.words)),
 		);
 		state.on((change) => {
-			if (change === "groups") this.buttons();
+			if (change === "groups" || change === "cursor") this.buttons();
 			if (change === "cursor" || change === "groups") {
 				this.tell_moment();
 				this.refresh();
