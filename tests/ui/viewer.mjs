@@ -166,8 +166,13 @@ const tests = {
 		const { from, to } = await view(page);
 		assert.ok(from < 3 && to < made.events / 2);
 		assert.match(await page.locator(".details").textContent(), /512\.00 MiB/);
+		const { x, y } = await point(page, 3.3, 1.25 * GIB);
+		const { x: x2, y: y2 } = await point(page, 3.3, 0.25 * GIB);
+		assert.deepEqual([await pixel(page, "canvas.base", x2, y2), await pixel(page, "canvas.base", x, y)], [await colour(page, "--accent-band"), await colour(page, "--band-rest")],
+			"what it is about is coloured");
 		await page.keyboard.press("n");
 		assert.match(await moment(page), /event 62,/, "n goes on to the first");
+		await page.keyboard.press("c");
 	},
 
 	async "jumps: peak, death, end, steps, events"(page) {

@@ -140,6 +140,7 @@ export class Pane {
 	run_search(query: string): number | null {
 		const found = this.search.run(query);
 		const tab = this.tab_of("search");
+		this.tools.match.textContent = "By search";
 		tab.button.hidden = found === null;
 		if (found !== null) {
 			tab.button.textContent = `Search (${text.count(found)})`;
@@ -242,8 +243,22 @@ export class Pane {
 		const moment = show.moment ?? this.recording.peak_moment;
 		if (show.from !== null && show.to !== null && show.to > show.from) this.state.span(show.from, show.to);
 		this.state.go(moment);
-		if (show.stack !== null || show.frame !== null) this.choose_of(show.stack, show.frame, moment);
+		if (show.stack !== null || show.frame !== null) {
+			this.colour_finding(i, moment);
+			this.choose_of(show.stack, show.frame, moment);
+		}
 		this.timeline.root.scrollIntoView({ block: "center" });
+	}
+
+	// In colour: what lives at the moment of a leak's line, or of another finding's stack.
+	private colour_finding(i: number, m: number): void {
+		const { recording, state } = this;
+		const { stack, frame } = recording.head.show[i]!;
+		const by_line = frame !== null && (stack === null || recording.device.findings[i].id === "leak");
+		const is_its = by_line ? (a: number) => recording.user_frame(recording.stack[a]) === frame + 1 : (a: number) => recording.stack[a] === stack! + 1;
+		const place = by_line ? recording.frame_text(frame) : recording.frame_text(recording.frames_of(stack! + 1)[0] ?? 0);
+		state.match((a) => is_its(a) && recording.lives(a, m), `finding ${i + 1}: ${text.short_place(place)}`);
+		this.tools.match.textContent = `Finding ${i + 1}`;
 	}
 
 	// The largest live allocation of a finding's stack, or else of its line.
