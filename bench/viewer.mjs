@@ -25,7 +25,15 @@ function zoom(steps) {
 			at.push(now);
 			if (at.length > 2 * steps) return done(at);
 			const deltaY = at.length <= steps ? -16 : 16;
-			canvas.dispatchEvent(new WheelEvent("wheel", { deltaY, clientX: box.left + box.width * 0.55, clientY: box.top + 100, cancelable: true, bubbles: true }));
+			canvas.dispatchEvent(
+				new WheelEvent("wheel", {
+					deltaY,
+					clientX: box.left + box.width * 0.55,
+					clientY: box.top + 100,
+					cancelable: true,
+					bubbles: true,
+				}),
+			);
 			requestAnimationFrame(frame);
 		};
 		requestAnimationFrame(frame);
@@ -36,11 +44,15 @@ const dropped = (gaps) => gaps.reduce((sum, g) => sum + Math.max(0, Math.round(g
 
 async function idle(browser) {
 	const page = await browser.newPage({ viewport: { width: 1440, height: 900 } });
-	const at = await page.evaluate((n) => new Promise((done) => {
-		const times = [];
-		const frame = (now) => (times.push(now) > n ? done(times) : requestAnimationFrame(frame));
-		requestAnimationFrame(frame);
-	}), 2 * STEPS);
+	const at = await page.evaluate(
+		(n) =>
+			new Promise((done) => {
+				const times = [];
+				const frame = (now) => (times.push(now) > n ? done(times) : requestAnimationFrame(frame));
+				requestAnimationFrame(frame);
+			}),
+		2 * STEPS,
+	);
 	await page.close();
 	return at.slice(1).map((t, i) => t - at[i]);
 }
@@ -52,7 +64,10 @@ function cpu_ms(root) {
 		try {
 			const stat = fs.readFileSync(`/proc/${pid}/stat`, "utf8");
 			const fields = stat.slice(stat.lastIndexOf(")") + 2).split(" ");
-			all.set(Number(pid), { parent: Number(fields[1]), ms: 10 * (Number(fields[11]) + Number(fields[12])) });
+			all.set(Number(pid), {
+				parent: Number(fields[1]),
+				ms: 10 * (Number(fields[11]) + Number(fields[12])),
+			});
 		} catch {
 			// it ended meanwhile
 		}
@@ -66,9 +81,14 @@ function cpu_ms(root) {
 	return sum;
 }
 
-const server = await chromium.launchServer({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+const server = await chromium.launchServer({
+	executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+	args: ["--no-sandbox"],
+});
 const browser = await chromium.connect(server.wsEndpoint());
-console.log("| page | MB | events | usable, ms | longest task, ms | zoom: frame median, worst, ms | CPU a frame, ms | frames | dropped | idle dropped |");
+console.log(
+	"| page | MB | events | usable, ms | longest task, ms | zoom: frame median, worst, ms | CPU a frame, ms | frames | dropped | idle dropped |",
+);
 console.log("|---|---|---|---|---|---|---|---|---|---|");
 for (const file of process.argv.slice(2)) {
 	const runs = [];
@@ -76,11 +96,18 @@ for (const file of process.argv.slice(2)) {
 		const page = await browser.newPage({ viewport: { width: 1440, height: 900 } });
 		await page.addInitScript(() => {
 			window.tasks = [];
-			new PerformanceObserver((list) => window.tasks.push(...list.getEntries().map((e) => e.duration))).observe({ type: "longtask", buffered: true });
+			new PerformanceObserver((list) =>
+				window.tasks.push(...list.getEntries().map((e) => e.duration)),
+			).observe({ type: "longtask", buffered: true });
 		});
 		await page.goto("file://" + path.resolve(file));
 		await page.waitForFunction(() => document.documentElement.dataset.ready, null, { timeout: 60000 });
-		const usable = await page.evaluate(() => new Promise((done) => requestAnimationFrame(() => setTimeout(() => done(performance.now()), 0))));
+		const usable = await page.evaluate(
+			() =>
+				new Promise((done) =>
+					requestAnimationFrame(() => setTimeout(() => done(performance.now()), 0)),
+				),
+		);
 		const ready = await page.evaluate(() => Number(document.documentElement.dataset.ready));
 		const tasks = await page.evaluate(() => window.tasks);
 		const events = await page.evaluate(() => document.querySelector("header .file").textContent);
@@ -89,7 +116,14 @@ for (const file of process.argv.slice(2)) {
 		const cpu = (cpu_ms(server.process().pid) - before) / (2 * STEPS);
 		const gaps = at.slice(1).map((t, i) => t - at[i]);
 		const rest = await idle(browser);
-		runs.push({ usable: Math.max(usable, ready), longest: Math.max(0, ...tasks), gaps, rest, cpu, events });
+		runs.push({
+			usable: Math.max(usable, ready),
+			longest: Math.max(0, ...tasks),
+			gaps,
+			rest,
+			cpu,
+			events,
+		});
 		await page.close();
 	}
 	const gaps = runs.flatMap((r) => r.gaps);

@@ -11,7 +11,10 @@ const folder = fs.mkdtempSync(path.join(os.tmpdir(), "picture-"));
 const html = path.join(folder, "page.html");
 execFileSync(plimsoll, ["report", "samples/died-moe.pickle.xz", "-o", html], { stdio: "ignore" });
 
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
+const browser = await chromium.launch({
+	executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+	args: ["--no-sandbox"],
+});
 const page = await browser.newPage({ viewport: { width: 1280, height: 900 }, colorScheme: "light" });
 await page.goto("file://" + html);
 await page.waitForFunction(() => document.documentElement.dataset.ready);

@@ -10,8 +10,13 @@ const { chromium } = require("playwright-core");
 
 const [folder, ...pages] = process.argv.slice(2);
 const made = JSON.parse(fs.readFileSync(path.join(folder, "made.json"), "utf8"));
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] });
-const LEFT = 64, RIGHT = 14, TOP = 20; // of the picture, in CSS pixels
+const browser = await chromium.launch({
+	executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+	args: ["--no-sandbox"],
+});
+const LEFT = 64,
+	RIGHT = 14,
+	TOP = 20; // of the picture, in CSS pixels
 
 // What a page must never do, whatever is in it.
 async function open(file, options = {}) {
@@ -20,15 +25,32 @@ async function open(file, options = {}) {
 	page.bad = [];
 	page.on("console", (m) => page.bad.push(`console ${m.type()}: ${m.text()}`));
 	page.on("pageerror", (e) => page.bad.push(`error: ${e.message}`));
-	page.on("request", (r) => r.url().startsWith("file:") && r.isNavigationRequest() || page.bad.push(`request: ${r.url().slice(0, 80)}`));
-	page.on("dialog", (d) => { page.bad.push("dialog"); d.dismiss(); });
+	page.on(
+		"request",
+		(r) =>
+			(r.url().startsWith("file:") && r.isNavigationRequest()) ||
+			page.bad.push(`request: ${r.url().slice(0, 80)}`),
+	);
+	page.on("dialog", (d) => {
+		page.bad.push("dialog");
+		d.dismiss();
+	});
 	await page.goto("file://" + path.resolve(file));
-	await page.waitForFunction(() => document.documentElement.dataset.ready || document.querySelector(".failed[role=alert]"), null, { timeout: 30000 });
+	await page.waitForFunction(
+		() => document.documentElement.dataset.ready || document.querySelector(".failed[role=alert]"),
+		null,
+		{ timeout: 30000 },
+	);
 	return page;
 }
 
 async function settle(page) {
-	await page.evaluate(() => new Promise((done) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)), 90)));
+	await page.evaluate(
+		() =>
+			new Promise((done) =>
+				setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)), 90),
+			),
+	);
 }
 
 async function view(page, pane = 0) {
@@ -47,23 +69,33 @@ async function point(page, m, bytes, pane = 0) {
 	const box = await page.locator("canvas.over").nth(pane).boundingBox();
 	const strips = 2 * 13;
 	const height = box.height - TOP - 20 - strips - 4;
-	return { x: LEFT + ((m - from) / (to - from)) * (box.width - LEFT - RIGHT), y: TOP + height * (1 - bytes / top), box };
+	return {
+		x: LEFT + ((m - from) / (to - from)) * (box.width - LEFT - RIGHT),
+		y: TOP + height * (1 - bytes / top),
+		box,
+	};
 }
 
 async function pixel(page, selector, x, y) {
-	return page.evaluate(([selector, x, y]) => {
-		const canvas = document.querySelector(selector);
-		const ratio = canvas.width / canvas.clientWidth;
-		// A copy is read: reading the canvas itself makes the browser warn.
-		const copy = Object.assign(document.createElement("canvas"), { width: 1, height: 1 });
-		const context = copy.getContext("2d", { willReadFrequently: true });
-		context.drawImage(canvas, -Math.round(x * ratio), -Math.round(y * ratio));
-		return Array.from(context.getImageData(0, 0, 1, 1).data.slice(0, 3));
-	}, [selector, x, y]);
+	return page.evaluate(
+		([selector, x, y]) => {
+			const canvas = document.querySelector(selector);
+			const ratio = canvas.width / canvas.clientWidth;
+			// A copy is read: reading the canvas itself makes the browser warn.
+			const copy = Object.assign(document.createElement("canvas"), { width: 1, height: 1 });
+			const context = copy.getContext("2d", { willReadFrequently: true });
+			context.drawImage(canvas, -Math.round(x * ratio), -Math.round(y * ratio));
+			return Array.from(context.getImageData(0, 0, 1, 1).data.slice(0, 3));
+		},
+		[selector, x, y],
+	);
 }
 
 async function colour(page, name) {
-	const value = await page.evaluate((n) => getComputedStyle(document.documentElement).getPropertyValue(n).trim(), name);
+	const value = await page.evaluate(
+		(n) => getComputedStyle(document.documentElement).getPropertyValue(n).trim(),
+		name,
+	);
 	return [1, 3, 5].map((at) => parseInt(value.slice(at, at + 2), 16));
 }
 
@@ -73,34 +105,54 @@ async function click_at(page, m, bytes) {
 	await settle(page);
 }
 
-const GIB = 2 ** 30, MIB = 2 ** 20;
+const GIB = 2 ** 30,
+	MIB = 2 ** 20;
 const tests = {
 	async "says the verdict first"(page) {
 		assert.match(await page.locator("h1").textContent(), /^Died of CAPACITY: 1\.50 GiB was live/);
 		assert.match(await page.locator(".verdict").textContent(), /use a smaller batch/);
-		assert.match(await moment(page), /^At the death: event 62,.* 1\.50 GiB allocated, 3\.00 GiB reserved/);
+		assert.match(
+			await moment(page),
+			/^At the death: event 62,.* 1\.50 GiB allocated, 3\.00 GiB reserved/,
+		);
 		assert.match(await page.locator("footer").textContent(), /Checked: 22 allocations/);
 	},
 
 	async "draws bands in their colours, where they belong"(page) {
 		const expect = async (m, bytes, name) => {
 			const { x, y } = await point(page, m, bytes);
-			assert.deepEqual(await pixel(page, "canvas.base", x, y), await colour(page, name), `${name} at ${m}, ${bytes}`);
+			assert.deepEqual(
+				await pixel(page, "canvas.base", x, y),
+				await colour(page, name),
+				`${name} at ${m}, ${bytes}`,
+			);
 		};
 		await expect(10.5, 0.5 * GIB, "--cat-parameter");
 		await expect(3.3, 1.25 * GIB, "--cat-activation");
 		await expect(3.5, 1.53 * GIB, "--cat-temporary");
 		await expect(2.5, 0.97 * GIB, "--cat-parameter");
 		const { x, y } = await point(page, 3.5, 1.7 * GIB);
-		assert.notDeepEqual(await pixel(page, "canvas.base", x, y), await colour(page, "--cat-temporary"), "nothing above the total");
+		assert.notDeepEqual(
+			await pixel(page, "canvas.base", x, y),
+			await colour(page, "--cat-temporary"),
+			"nothing above the total",
+		);
 	},
 
 	async "marks the death and what was asked for"(page) {
 		const { x, y } = await point(page, made.death + 1, 2.5 * GIB);
 		const paper = await pixel(page, "canvas.base", x - 60, y);
-		assert.notDeepEqual(await pixel(page, "canvas.base", x - 8, y), paper, "the request stands on what was live");
+		assert.notDeepEqual(
+			await pixel(page, "canvas.base", x - 8, y),
+			paper,
+			"the request stands on what was live",
+		);
 		const above = await point(page, made.death + 1, 3.55 * GIB);
-		assert.deepEqual(await pixel(page, "canvas.base", above.x - 8, above.y), paper, "and ends where it ends");
+		assert.deepEqual(
+			await pixel(page, "canvas.base", above.x - 8, above.y),
+			paper,
+			"and ends where it ends",
+		);
 	},
 
 	async "hovers to the stack"(page) {
@@ -154,7 +206,11 @@ const tests = {
 		const before = await page.evaluate(() => document.querySelector("canvas.base").toDataURL());
 		await page.getByRole("button", { name: "zoom in" }).click();
 		await settle(page);
-		assert.notEqual(await page.evaluate(() => document.querySelector("canvas.base").toDataURL()), before, "another picture");
+		assert.notEqual(
+			await page.evaluate(() => document.querySelector("canvas.base").toDataURL()),
+			before,
+			"another picture",
+		);
 		await page.mouse.dblclick(box.x + 300, box.y + y);
 		assert.equal((await view(page)).to, made.events);
 	},
@@ -168,8 +224,11 @@ const tests = {
 		assert.match(await page.locator(".details").textContent(), /512\.00 MiB/);
 		const { x, y } = await point(page, 3.3, 1.25 * GIB);
 		const { x: x2, y: y2 } = await point(page, 3.3, 0.25 * GIB);
-		assert.deepEqual([await pixel(page, "canvas.base", x2, y2), await pixel(page, "canvas.base", x, y)], [await colour(page, "--accent-band"), await colour(page, "--band-rest")],
-			"what it is about is coloured");
+		assert.deepEqual(
+			[await pixel(page, "canvas.base", x2, y2), await pixel(page, "canvas.base", x, y)],
+			[await colour(page, "--accent-band"), await colour(page, "--band-rest")],
+			"what it is about is coloured",
+		);
 		await page.keyboard.press("n");
 		assert.match(await moment(page), /event 62,/, "n goes on to the first");
 		await page.keyboard.press("c");
@@ -197,7 +256,12 @@ const tests = {
 		const colours = await page.evaluate(() => {
 			const canvas = document.querySelector(".segments canvas");
 			const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-			return new Set(Array.from({ length: data.length / 4 }, (_, i) => (data[4 * i] << 16) | (data[4 * i + 1] << 8) | data[4 * i + 2])).size;
+			return new Set(
+				Array.from(
+					{ length: data.length / 4 },
+					(_, i) => (data[4 * i] << 16) | (data[4 * i + 1] << 8) | data[4 * i + 2],
+				),
+			).size;
 		});
 		assert.ok(colours > 3, "something is drawn");
 		await page.locator(".segments summary").click();
@@ -219,11 +283,17 @@ const tests = {
 		assert.ok(height > 40);
 		await page.locator(".flame canvas").focus();
 		await page.keyboard.press("ArrowDown");
-		assert.match(await page.locator(".flame [aria-live]").textContent(), /1\.00 GiB .*train\.py:10 in build/);
+		assert.match(
+			await page.locator(".flame [aria-live]").textContent(),
+			/1\.00 GiB .*train\.py:10 in build/,
+		);
 		await page.keyboard.press("f");
 		await page.keyboard.press("p");
 		await settle(page);
-		assert.match(await page.locator(".flame").textContent(), /From event 2,.* to event 62,.*64\.00 MiB less at others/);
+		assert.match(
+			await page.locator(".flame").textContent(),
+			/From event 2,.* to event 62,.*64\.00 MiB less at others/,
+		);
 		await page.locator(".flame summary").click();
 		assert.match(await page.locator(".flame table").textContent(), /train_step-64\.00 MiB/);
 	},
@@ -247,7 +317,11 @@ const tests = {
 		assert.equal(await found("no such thing"), 0);
 		assert.equal(await found("softmax"), 9);
 		const { x, y } = await point(page, 9.5, 0.03 * GIB);
-		assert.deepEqual(await pixel(page, "canvas.base", x, y), await colour(page, "--accent-band"), "what was found is coloured");
+		assert.deepEqual(
+			await pixel(page, "canvas.base", x, y),
+			await colour(page, "--accent-band"),
+			"what was found is coloured",
+		);
 		await page.locator(".search tbody button").nth(1).click();
 		await settle(page);
 		assert.match(await page.locator(".details").textContent(), /64\.00 MiB, temporaries/);
@@ -256,11 +330,14 @@ const tests = {
 	async "steps and owners as tables"(page) {
 		await page.keyboard.press("6");
 		await settle(page);
-		assert.equal(await page.locator(".steps tbody tr").count() >= 10, true);
+		assert.equal((await page.locator(".steps tbody tr").count()) >= 10, true);
 		assert.ok(await page.locator(".steps .uplot canvas").count());
 		await page.keyboard.press("2");
 		await settle(page);
-		assert.match(await page.locator(".owners table").textContent(), /train\.py:10 in build1\.00 GiB67 %1/);
+		assert.match(
+			await page.locator(".owners table").textContent(),
+			/train\.py:10 in build1\.00 GiB67 %1/,
+		);
 		await page.keyboard.press("5");
 		await settle(page);
 		assert.equal(await page.locator(".allocations tbody tr").count(), 2);
@@ -283,32 +360,65 @@ const tests = {
 
 	async "every control has a name, every picture a table"(page) {
 		const nameless = await page.evaluate(() =>
-			[...document.querySelectorAll("button, input, canvas[tabindex]")].filter((e) => !(e.getAttribute("aria-label") || e.textContent.trim())).map((e) => e.outerHTML));
+			[...document.querySelectorAll("button, input, canvas[tabindex]")]
+				.filter((e) => !(e.getAttribute("aria-label") || e.textContent.trim()))
+				.map((e) => e.outerHTML),
+		);
 		assert.deepEqual(nameless, []);
 		for (const key of ["3", "4"]) {
 			await page.keyboard.press(key);
 			await settle(page);
-			assert.equal(await page.locator("details.behind:visible").count(), 2, "the picture's and the tab's");
+			assert.equal(
+				await page.locator("details.behind:visible").count(),
+				2,
+				"the picture's and the tab's",
+			);
 		}
 		await page.locator("details.behind summary").first().click();
-		assert.match(await page.locator("details.behind table").first().textContent(), /21\.56 GiB3\.00 GiB.*1\.00 GiB/, "the peak");
+		assert.match(
+			await page.locator("details.behind table").first().textContent(),
+			/21\.56 GiB3\.00 GiB.*1\.00 GiB/,
+			"the peak",
+		);
 	},
 };
 
 // Contrast of text as WCAG 2 computes it, for both themes.
 async function contrast(theme) {
 	const page = await open(path.join(folder, "made.html"), { colorScheme: theme });
-	const light = ([r, g, b]) => [r, g, b].map((c) => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4).reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
-	const ratio = (a, b) => { const [x, y] = [light(a), light(b)].sort((p, q) => q - p); return (x + 0.05) / (y + 0.05); };
-	for (const [ink, back] of [["--ink", "--paper"], ["--soft", "--paper"], ["--soft", "--sheet"], ["--accent", "--paper"], ["--on-accent", "--accent"]])
-		assert.ok(ratio(await colour(page, ink), await colour(page, back)) >= 4.5, `${theme}: ${ink} on ${back}`);
-	assert.ok(ratio(await colour(page, "--edge"), await colour(page, "--paper")) >= 3, `${theme}: borders of controls`);
+	const light = ([r, g, b]) =>
+		[r, g, b]
+			.map((c) => ((c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+			.reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+	const ratio = (a, b) => {
+		const [x, y] = [light(a), light(b)].sort((p, q) => q - p);
+		return (x + 0.05) / (y + 0.05);
+	};
+	for (const [ink, back] of [
+		["--ink", "--paper"],
+		["--soft", "--paper"],
+		["--soft", "--sheet"],
+		["--accent", "--paper"],
+		["--on-accent", "--accent"],
+	])
+		assert.ok(
+			ratio(await colour(page, ink), await colour(page, back)) >= 4.5,
+			`${theme}: ${ink} on ${back}`,
+		);
+	assert.ok(
+		ratio(await colour(page, "--edge"), await colour(page, "--paper")) >= 3,
+		`${theme}: borders of controls`,
+	);
 	await page.context().close();
 }
 
 const others = {
-	async "contrast, light"() { await contrast("light"); },
-	async "contrast, dark"() { await contrast("dark"); },
+	async "contrast, light"() {
+		await contrast("light");
+	},
+	async "contrast, dark"() {
+		await contrast("dark");
+	},
 
 	async "hostile names stay text"() {
 		const page = await open(path.join(folder, "hostile.html"));
@@ -323,39 +433,76 @@ const others = {
 		const seen = await page.evaluate(() => ({
 			broken: "broken" in window,
 			images: document.querySelectorAll("img").length,
-			scripts: [...document.querySelectorAll("script")].filter((s) => s.type !== "application/octet-stream").length,
-			bidi: /[\u202a-\u202e\u2066-\u2069\u200b]/.test(document.getElementById("plimsoll").textContent + document.title),
-			longest: Math.max(...[...document.querySelectorAll("#plimsoll *")].filter((e) => !e.childElementCount).map((e) => e.textContent.length)),
+			scripts: [...document.querySelectorAll("script")].filter(
+				(s) => s.type !== "application/octet-stream",
+			).length,
+			bidi: /[\u202a-\u202e\u2066-\u2069\u200b]/.test(
+				document.getElementById("plimsoll").textContent + document.title,
+			),
+			longest: Math.max(
+				...[...document.querySelectorAll("#plimsoll *")]
+					.filter((e) => !e.childElementCount)
+					.map((e) => e.textContent.length),
+			),
 			wide: document.documentElement.scrollWidth - innerWidth,
 		}));
-		assert.deepEqual({ ...seen, longest: seen.longest < 6000, wide: seen.wide <= 0 }, { broken: false, images: 0, scripts: 1, bidi: false, longest: true, wide: true });
+		assert.deepEqual(
+			{ ...seen, longest: seen.longest < 6000, wide: seen.wide <= 0 },
+			{ broken: false, images: 0, scripts: 1, bidi: false, longest: true, wide: true },
+		);
 		assert.deepEqual(page.bad, []);
 		await page.context().close();
 	},
 
 	async "a page without events, stacks and peaks"() {
 		const page = await open(path.join(folder, "flat.html"));
-		for (const key of ["2", "3", "4", "5", "6", "d", "p", "e", "ArrowRight", "]", "n", "+", "o", "l", "y", "f"]) {
+		for (const key of [
+			"2",
+			"3",
+			"4",
+			"5",
+			"6",
+			"d",
+			"p",
+			"e",
+			"ArrowRight",
+			"]",
+			"n",
+			"+",
+			"o",
+			"l",
+			"y",
+			"f",
+		]) {
 			await page.keyboard.press(key);
 			await settle(page);
 		}
 		await page.keyboard.press("4");
 		await settle(page);
-		assert.match(await page.locator(".segments").textContent(), /20\.00 MiB reserved in 1 segment .* 1\.00 MiB in use/);
+		assert.match(
+			await page.locator(".segments").textContent(),
+			/20\.00 MiB reserved in 1 segment .* 1\.00 MiB in use/,
+		);
 		assert.deepEqual(page.bad, []);
 		await page.context().close();
 	},
 
 	async "two recordings side by side, at one scale, linked or one of them active"() {
 		const page = await open(path.join(folder, "two.html"));
-		const boxes = await page.locator(".pane").evaluateAll((all) => all.map((e) => e.getBoundingClientRect().left));
+		const boxes = await page
+			.locator(".pane")
+			.evaluateAll((all) => all.map((e) => e.getBoundingClientRect().left));
 		assert.equal(boxes.length, 2);
 		assert.ok(boxes[1] > boxes[0] + 300);
 		assert.equal((await view(page, 0)).top, (await view(page, 1)).top);
 		await page.getByRole("button", { name: "Same scale" }).click();
 		assert.ok((await view(page, 0)).top < (await view(page, 1)).top);
 		const linked = page.getByRole("button", { name: "Linked" });
-		assert.equal(await linked.getAttribute("aria-pressed"), "true", "recordings of as many events move together");
+		assert.equal(
+			await linked.getAttribute("aria-pressed"),
+			"true",
+			"recordings of as many events move together",
+		);
 		await page.keyboard.press("+");
 		assert.deepEqual({ ...(await view(page, 1)), top: 0 }, { ...(await view(page, 0)), top: 0 });
 		await page.keyboard.press("f");
@@ -373,7 +520,10 @@ const others = {
 	},
 
 	async "a damaged page and one of the future say so"() {
-		for (const [file, words] of [["cut.html", /cut off/], ["future.html", /page\/2/]]) {
+		for (const [file, words] of [
+			["cut.html", /cut off/],
+			["future.html", /page\/2/],
+		]) {
 			const page = await open(path.join(folder, file));
 			assert.match(await page.getByRole("alert").textContent(), words);
 			assert.deepEqual(page.bad, []);
@@ -382,12 +532,21 @@ const others = {
 	},
 
 	async "phone: fits, pans with one finger, zooms with two"() {
-		const page = await open(path.join(folder, "made.html"), { viewport: { width: 390, height: 844 }, deviceScaleFactor: 2, hasTouch: true, isMobile: true });
-		assert.ok(await page.evaluate(() => document.documentElement.scrollWidth) <= 390);
+		const page = await open(path.join(folder, "made.html"), {
+			viewport: { width: 390, height: 844 },
+			deviceScaleFactor: 2,
+			hasTouch: true,
+			isMobile: true,
+		});
+		assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 390);
 		await page.locator("canvas.over").scrollIntoViewIfNeeded();
 		const box = await page.locator("canvas.over").boundingBox();
 		const session = await page.context().newCDPSession(page);
-		const touch = (type, ...xs) => session.send("Input.dispatchTouchEvent", { type, touchPoints: xs.map((x, id) => ({ x: box.x + x, y: box.y + 150, id })) });
+		const touch = (type, ...xs) =>
+			session.send("Input.dispatchTouchEvent", {
+				type,
+				touchPoints: xs.map((x, id) => ({ x: box.x + x, y: box.y + 150, id })),
+			});
 		await touch("touchStart", 180, 220);
 		for (const d of [10, 30, 50, 70]) await touch("touchMove", 180 - d, 220 + d);
 		await touch("touchEnd");

@@ -41,7 +41,14 @@ export function limit_of(state: State): { bytes: number; high: number | null } |
 }
 
 export class Chart {
-	cells: Cells = { n: 0, dense: false, x: new Float64Array(1), moment: new Uint32Array(0), bottom: new Float64Array(0), top: new Float64Array(0) };
+	cells: Cells = {
+		n: 0,
+		dense: false,
+		x: new Float64Array(1),
+		moment: new Uint32Array(0),
+		bottom: new Float64Array(0),
+		top: new Float64Array(0),
+	};
 	width = 1; // of the canvas, in CSS pixels
 	height = 1;
 	ratio = 1; // device pixels
@@ -53,7 +60,8 @@ export class Chart {
 		const { recording } = state;
 		this.big_bytes = Math.max(1, recording.allocated.at[recording.peak_moment] / BIG);
 		const rows: number[] = [];
-		for (let a = 0; a < recording.rows; a++) if (recording.block[a] >= this.big_bytes && !(recording.flags[a] & 2)) rows.push(a);
+		for (let a = 0; a < recording.rows; a++)
+			if (recording.block[a] >= this.big_bytes && !(recording.flags[a] & 2)) rows.push(a);
 		this.big = Uint32Array.from(rows);
 	}
 
@@ -114,8 +122,15 @@ export class Chart {
 				cells.x[i] = Math.max(LEFT, this.x_of(first + i));
 			} else {
 				const from = Math.floor(state.from + (span * i) / n);
-				const to = Math.min(recording.events + 1, Math.max(from + 1, Math.floor(state.from + (span * (i + 1)) / n) + (i === n - 1 ? 1 : 0)));
-				cells.moment[i] = recording.allocated.extreme(Math.min(from, recording.events), to, state.lowest);
+				const to = Math.min(
+					recording.events + 1,
+					Math.max(from + 1, Math.floor(state.from + (span * (i + 1)) / n) + (i === n - 1 ? 1 : 0)),
+				);
+				cells.moment[i] = recording.allocated.extreme(
+					Math.min(from, recording.events),
+					to,
+					state.lowest,
+				);
 				cells.x[i] = LEFT + (i * this.plot_width()) / n;
 			}
 			const sums = groups.at(cells.moment[i]);
@@ -126,7 +141,9 @@ export class Chart {
 				cells.top[i * bands + b] = sum;
 			}
 		}
-		cells.x[n] = each ? Math.min(LEFT + this.plot_width(), this.x_of(last + 1)) : LEFT + this.plot_width();
+		cells.x[n] = each
+			? Math.min(LEFT + this.plot_width(), this.x_of(last + 1))
+			: LEFT + this.plot_width();
 		this.cells = cells;
 		this.scale = this.top_of_scale();
 	}
@@ -154,7 +171,8 @@ export class Chart {
 			for (; next < big.length && born[big[next]] <= m; next++) {
 				const a = big[next];
 				const band = groups.of[a];
-				if ((freed[a] === 0 || m < freed[a]) && (only === undefined || only === band)) lists[band].push(a);
+				if ((freed[a] === 0 || m < freed[a]) && (only === undefined || only === band))
+					lists[band].push(a);
 			}
 			for (let b = 0; b < bands; b++) {
 				const list = lists[b];
@@ -180,7 +198,8 @@ export class Chart {
 		const wanted = (1 - (y - TOP) / this.plot_height()) * this.scale;
 		let bottom = 0;
 		for (let b = 0; b < sums.length; b++) {
-			if (wanted >= bottom && wanted < bottom + sums[b]) return { m, band: b, a: this.pick_in_band(m, b, wanted - bottom) };
+			if (wanted >= bottom && wanted < bottom + sums[b])
+				return { m, band: b, a: this.pick_in_band(m, b, wanted - bottom) };
 			bottom += sums[b];
 		}
 		return { m, band: -1, a: null };
@@ -189,7 +208,10 @@ export class Chart {
 	pick_in_band(m: number, band: number, height: number): number | null {
 		const { recording, groups } = this.state;
 		const mine = Array.from(recording.live(m)).filter((a) => groups.of[a] === band);
-		const ordered = [...mine.filter((a) => recording.block[a] >= this.big_bytes), ...mine.filter((a) => recording.block[a] < this.big_bytes)];
+		const ordered = [
+			...mine.filter((a) => recording.block[a] >= this.big_bytes),
+			...mine.filter((a) => recording.block[a] < this.big_bytes),
+		];
 		let bottom = 0;
 		for (const a of ordered) {
 			bottom += recording.block[a];

@@ -65,7 +65,11 @@ function draw_bands(chart: Chart, c: CanvasRenderingContext2D): void {
 			const start = i;
 			if (i >= cells.n) break;
 			c.moveTo(cells.x[i], y(cells.bottom[i * bands.length + b]));
-			for (; i < cells.n && cells.top[i * bands.length + b] !== cells.bottom[i * bands.length + b]; i++) {
+			for (
+				;
+				i < cells.n && cells.top[i * bands.length + b] !== cells.bottom[i * bands.length + b];
+				i++
+			) {
 				const top = y(cells.top[i * bands.length + b]);
 				c.lineTo(cells.x[i], top);
 				c.lineTo(cells.x[i + 1], top);
@@ -90,7 +94,8 @@ function draw_outlines(chart: Chart, c: CanvasRenderingContext2D): void {
 	const runs = new Map<number, [number, number]>(); // of an allocation: since which x its top is at y
 	const rects: number[] = [];
 	// Shorter pieces would only dot the picture.
-	const flush = (run: [number, number], until: number) => until - run[0] >= SHORTEST && rects.push(run[0], run[1], until - run[0]);
+	const flush = (run: [number, number], until: number) =>
+		until - run[0] >= SHORTEST && rects.push(run[0], run[1], until - run[0]);
 	const smallest = (MIN_HEIGHT / chart.plot_height()) * chart.scale;
 	const seen = new Map<number, number>();
 	chart.each_big((a, i, bottom, top) => {
@@ -139,10 +144,23 @@ function draw_reserved(chart: Chart, c: CanvasRenderingContext2D): void {
 		if (i === reserved_from.length - 1 || reserved_from[i + 1] > to + 1) c.lineTo(chart.x_of(to) + 2, y);
 	}
 	c.stroke();
-	label(chart, c, "reserved", chart.y_of(recording.reserved(Math.min(recording.events, Math.floor(from + (to - from) * 0.02)))) - 8, "--ink");
+	label(
+		chart,
+		c,
+		"reserved",
+		chart.y_of(recording.reserved(Math.min(recording.events, Math.floor(from + (to - from) * 0.02)))) - 8,
+		"--ink",
+	);
 }
 
-function label(chart: Chart, c: CanvasRenderingContext2D, words: string, y: number, ink: string, right = false): void {
+function label(
+	chart: Chart,
+	c: CanvasRenderingContext2D,
+	words: string,
+	y: number,
+	ink: string,
+	right = false,
+): void {
 	c.font = FONT_SMALL;
 	const width = c.measureText(words).width;
 	const x = right ? LEFT + chart.plot_width() - width - 6 : LEFT + 6;
@@ -159,7 +177,9 @@ function draw_limit(chart: Chart, c: CanvasRenderingContext2D): void {
 	const limit = limit_of(chart.state);
 	if (!limit) return;
 	const exact = limit.high === null || limit.high === limit.bytes;
-	const words = exact ? `limit ${text.bytes(limit.bytes)}` : `limit: between ${text.bytes(limit.bytes)} and ${text.bytes(limit.high)}`;
+	const words = exact
+		? `limit ${text.bytes(limit.bytes)}`
+		: `limit: between ${text.bytes(limit.bytes)} and ${text.bytes(limit.high)}`;
 	if (limit.bytes > chart.scale) {
 		label(chart, c, words + ", above this picture", TOP + 6, "--accent", true);
 		return;
@@ -178,7 +198,14 @@ function draw_limit(chart: Chart, c: CanvasRenderingContext2D): void {
 	c.lineTo(LEFT + chart.plot_width(), y);
 	c.stroke();
 	c.setLineDash([]);
-	label(chart, c, words, y - 9, "--accent", chart.x_of(chart.state.recording.death_moment ?? chart.state.to) < LEFT + chart.plot_width() * 0.6);
+	label(
+		chart,
+		c,
+		words,
+		y - 9,
+		"--accent",
+		chart.x_of(chart.state.recording.death_moment ?? chart.state.to) < LEFT + chart.plot_width() * 0.6,
+	);
 }
 
 // The moment of death: what was asked for stands hollow on what was live.
@@ -274,7 +301,8 @@ function draw_steps(chart: Chart, c: CanvasRenderingContext2D, y: number): void 
 		const words = String(step.index);
 		const width = c.measureText(words).width;
 		const middle = (Math.max(left, LEFT) + Math.min(right, LEFT + chart.plot_width())) / 2;
-		if (middle - width / 2 < Math.max(clear + 8, LEFT) || middle + width / 2 > LEFT + chart.plot_width()) continue;
+		if (middle - width / 2 < Math.max(clear + 8, LEFT) || middle + width / 2 > LEFT + chart.plot_width())
+			continue;
 		c.fillStyle = colour("--soft");
 		c.fillText(words, middle, y + STRIP / 2);
 		clear = middle + width / 2;
@@ -305,7 +333,8 @@ function draw_phases(chart: Chart, c: CanvasRenderingContext2D, y: number): void
 	}
 	for (let i = first; i <= last && !crowded; i++) {
 		const left = chart.x_of(phase_from[i]);
-		const right = i + 1 < phase_from.length ? chart.x_of(phase_from[i + 1]) : chart.x_of(recording.events);
+		const right =
+			i + 1 < phase_from.length ? chart.x_of(phase_from[i + 1]) : chart.x_of(recording.events);
 		c.fillStyle = colour(`--phase-${recording.head.phases[phase[i]].replace(/[^a-z]/g, "")}`);
 		c.fillRect(left, y + 1, right - left, STRIP - 2);
 		const seen_from = Math.max(left, LEFT);

@@ -20,10 +20,18 @@ export function el<K extends keyof HTMLElementTagNameMap>(
 }
 
 export function fill(element: Element, ...children: Child[]): void {
-	element.replaceChildren(...children.filter((c): c is Node | string => !!c).map((c) => (typeof c === "string" ? document.createTextNode(c) : c)));
+	element.replaceChildren(
+		...children
+			.filter((c): c is Node | string => !!c)
+			.map((c) => (typeof c === "string" ? document.createTextNode(c) : c)),
+	);
 }
 
-export function button(label: string, action: () => void, attributes: Record<string, string> = {}): HTMLButtonElement {
+export function button(
+	label: string,
+	action: () => void,
+	attributes: Record<string, string> = {},
+): HTMLButtonElement {
 	return el("button", { type: "button", click: action, ...attributes }, label);
 }
 
@@ -38,19 +46,34 @@ export interface ColumnOfTable<T> {
 	cell: (row: T) => Child;
 }
 
-export function table<T>(caption: string, columns: ColumnOfTable<T>[], rows: T[], choose?: (row: T) => void, chosen?: (row: T) => boolean): HTMLElement {
-	const head = el("tr", {}, ...columns.map((c) => el("th", { scope: "col", ...(c.number ? { class: "n" } : {}) }, c.name)));
+export function table<T>(
+	caption: string,
+	columns: ColumnOfTable<T>[],
+	rows: T[],
+	choose?: (row: T) => void,
+	chosen?: (row: T) => boolean,
+): HTMLElement {
+	const head = el(
+		"tr",
+		{},
+		...columns.map((c) => el("th", { scope: "col", ...(c.number ? { class: "n" } : {}) }, c.name)),
+	);
 	const body = rows.map((row) => {
 		const cells = columns.map((c, i) => {
 			const content = c.cell(row);
-			const inner = choose && i === 0 ? el("button", { type: "button", class: "row" }, content) : content;
+			const inner =
+				choose && i === 0 ? el("button", { type: "button", class: "row" }, content) : content;
 			return el("td", c.number ? { class: "n" } : {}, inner);
 		});
 		const line = el("tr", { ...(choose ? { class: "choice", click: () => choose(row) } : {}) }, ...cells);
 		if (chosen?.(row)) line.setAttribute("aria-current", "true");
 		return line;
 	});
-	return el("div", { class: "scroll" }, el("table", {}, el("caption", {}, caption), el("thead", {}, head), el("tbody", {}, ...body)));
+	return el(
+		"div",
+		{ class: "scroll" },
+		el("table", {}, el("caption", {}, caption), el("thead", {}, head), el("tbody", {}, ...body)),
+	);
 }
 
 const colours = new Map<string, string>();

@@ -48,7 +48,17 @@ function parts_of(state: State): Part[] {
 			const inferred = recording.flags[a] & FLAG_INFERRED;
 			const key = recording.stack[a] * 2 + inferred;
 			let part = parts.get(key);
-			if (!part) parts.set(key, (part = { stack: recording.stack[a], inferred, bytes: 0, count: 0, categories: new Float64Array(kinds) }));
+			if (!part)
+				parts.set(
+					key,
+					(part = {
+						stack: recording.stack[a],
+						inferred,
+						bytes: 0,
+						count: 0,
+						categories: new Float64Array(kinds),
+					}),
+				);
 			part.bytes += sign * recording.block[a];
 			part.count += sign;
 			part.categories[recording.category(a)] += sign * recording.block[a];
@@ -67,7 +77,14 @@ interface Growing {
 function grow_tree(recording: Recording, parts: Part[]): Node {
 	const kinds = Math.max(1, recording.head.categories.length);
 	const fresh = (frame: number, parent: Node | null): Growing => ({
-		node: { chain: [frame], bytes: 0, count: 0, categories: new Float64Array(kinds), children: [], parent },
+		node: {
+			chain: [frame],
+			bytes: 0,
+			count: 0,
+			categories: new Float64Array(kinds),
+			children: [],
+			parent,
+		},
 		next: new Map(),
 	});
 	const root = fresh(ROOT, null);
@@ -100,7 +117,11 @@ function grow_tree(recording: Recording, parts: Part[]): Node {
 function fold(node: Node): void {
 	const waiting = [node];
 	for (let next = waiting.pop(); next; next = waiting.pop()) {
-		while (next.chain[0] !== ROOT && next.children.length === 1 && next.children[0].bytes === next.bytes) {
+		while (
+			next.chain[0] !== ROOT &&
+			next.children.length === 1 &&
+			next.children[0].bytes === next.bytes
+		) {
 			const [only] = next.children;
 			next.chain.push(...only.chain);
 			next.children = only.children;
@@ -132,10 +153,23 @@ export class Flame {
 			if (user) this.users.add(user - 1);
 		}
 		this.picture = new Picture(
-			{ tabindex: 0, role: "application", "aria-roledescription": "flame graph", "aria-label": "Live memory by calls; arrow keys walk, Enter zooms in, Backspace zooms out" },
+			{
+				tabindex: 0,
+				role: "application",
+				"aria-roledescription": "flame graph",
+				"aria-label": "Live memory by calls; arrow keys walk, Enter zooms in, Backspace zooms out",
+			},
 			(c, w) => this.draw(c, w),
 		);
-		this.root = el("div", { class: "flame" }, this.heading, this.path, el("div", { class: "picture" }, this.picture.canvas), this.told, this.behind);
+		this.root = el(
+			"div",
+			{ class: "flame" },
+			this.heading,
+			this.path,
+			el("div", { class: "picture" }, this.picture.canvas),
+			this.told,
+			this.behind,
+		);
 		this.listen();
 		this.behind.addEventListener("toggle", () => this.list());
 		state.on((change) => {
@@ -172,12 +206,26 @@ export class Flame {
 	}
 
 	private fit_height(): void {
-		const depth = (node: Node): number => 1 + node.children.reduce((most, child) => Math.max(most, child.bytes > this.top!.bytes / 2000 ? depth(child) : 0), 0);
+		const depth = (node: Node): number =>
+			1 +
+			node.children.reduce(
+				(most, child) => Math.max(most, child.bytes > this.top!.bytes / 2000 ? depth(child) : 0),
+				0,
+			);
 		const rows = Math.min(MOST_ROWS, this.top ? depth(this.top) : 1);
 		this.picture.canvas.style.height = `${rows * ROW + 2}px`;
 		const up: Node[] = [];
 		for (let node = this.top; node; node = node.parent) up.unshift(node);
-		fill(this.path, ...(up.length > 1 ? up.map((node) => button(text.short_place(this.name(node)).slice(0, 60), () => this.zoom(node), { class: "link" })) : []));
+		fill(
+			this.path,
+			...(up.length > 1
+				? up.map((node) =>
+						button(text.short_place(this.name(node)).slice(0, 60), () => this.zoom(node), {
+							class: "link",
+						}),
+					)
+				: []),
+		);
 	}
 
 	private zoom(node: Node): void {
@@ -322,7 +370,9 @@ export class Flame {
 			line.count += part.count;
 			lines.set(key, line);
 		}
-		const rows = [...lines.values()].filter((l) => l.bytes).sort((a, b) => Math.abs(b.bytes) - Math.abs(a.bytes));
+		const rows = [...lines.values()]
+			.filter((l) => l.bytes)
+			.sort((a, b) => Math.abs(b.bytes) - Math.abs(a.bytes));
 		const words = mark === null ? "held" : "change";
 		fill(
 			this.behind,
@@ -331,7 +381,11 @@ export class Flame {
 				`${rows.length > 200 ? "The largest 200 of " + text.count(rows.length) : "All"} lines of the program`,
 				[
 					{ name: "line", cell: (r) => el("code", {}, r.name) },
-					{ name: words, number: true, cell: (r) => (mark === null ? text.bytes(r.bytes) : text.signed(r.bytes)) },
+					{
+						name: words,
+						number: true,
+						cell: (r) => (mark === null ? text.bytes(r.bytes) : text.signed(r.bytes)),
+					},
 					{ name: "allocations", number: true, cell: (r) => text.count(r.count) },
 				],
 				rows.slice(0, 200),

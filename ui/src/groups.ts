@@ -80,7 +80,10 @@ export function by_category(recording: Recording): Groups {
 	order.forEach((category, band) => (band_of_category[category] = band));
 	const of = new Uint8Array(recording.rows);
 	for (let a = 0; a < recording.rows; a++) of[a] = band_of_category[recording.category(a)];
-	const bands = order.map((i) => ({ name: categories[i].name, colour: `--cat-${categories[i].id.replace(/[^a-z_]/g, "")}` }));
+	const bands = order.map((i) => ({
+		name: categories[i].name,
+		colour: `--cat-${categories[i].id.replace(/[^a-z_]/g, "")}`,
+	}));
 	return new Groups(recording, bands.length ? bands : [{ name: "memory", colour: "--cat-unknown" }], of);
 }
 
@@ -102,7 +105,10 @@ export function by_owner(recording: Recording): Groups {
 	const band = new Map(keys.map((key, i) => [key, i]));
 	const of = new Uint8Array(recording.rows);
 	for (let a = 0; a < recording.rows; a++) of[a] = band.get(recording.owner(a)) ?? keys.length;
-	const bands = keys.map((key, i) => ({ name: text.short_place(recording.owner_name(key)), colour: `--owner-${i}` }));
+	const bands = keys.map((key, i) => ({
+		name: text.short_place(recording.owner_name(key)),
+		colour: `--owner-${i}`,
+	}));
 	bands.push({ name: "all others", colour: "--cat-unknown" });
 	return new Groups(recording, bands, of);
 }

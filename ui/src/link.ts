@@ -18,7 +18,8 @@ export function counterpart(m: number, from: Recording, to: Recording): number {
 		const part = (m - step.start_event) / Math.max(1, step.end_event + 1 - step.start_event);
 		return other.start_event + part * (other.end_event + 1 - other.start_event);
 	}
-	if (from.steps.length && to.steps.length && m > from.steps[from.steps.length - 1].start_event) return to.events;
+	if (from.steps.length && to.steps.length && m > from.steps[from.steps.length - 1].start_event)
+		return to.events;
 	return (m / Math.max(1, from.events)) * to.events;
 }
 

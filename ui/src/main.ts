@@ -46,12 +46,22 @@ const pointers: [string, string][] = [
 class App {
 	private panes: Pane[] = [];
 	private active = 0;
-	private box = el("input", { type: "search", id: "search", placeholder: "Search: file, function, >=64MiB, 0x7f...", "aria-label": "Search by file, function, size or address", autocomplete: "off", spellcheck: "false" });
+	private box = el("input", {
+		type: "search",
+		id: "search",
+		placeholder: "Search: file, function, >=64MiB, 0x7f...",
+		"aria-label": "Search by file, function, size or address",
+		autocomplete: "off",
+		spellcheck: "false",
+	});
 	private help = this.make_help();
 	private theme = "light";
 	private shared_scale = true;
 	private link = new Link([]);
-	private link_button = button("Linked", () => this.toggle_link(), { title: "what is looked at in one is looked at in the other (k)", "aria-pressed": "false" });
+	private link_button = button("Linked", () => this.toggle_link(), {
+		title: "what is looked at in one is looked at in the other (k)",
+		"aria-pressed": "false",
+	});
 
 	constructor(private root: HTMLElement) {}
 
@@ -86,7 +96,11 @@ class App {
 	private build(): void {
 		const { head } = this.panes[0].recording;
 		const events = this.panes.reduce((sum, p) => sum + p.recording.events, 0);
-		const form = el("form", { role: "search", submit: (event: Event) => event.preventDefault() }, this.box);
+		const form = el(
+			"form",
+			{ role: "search", submit: (event: Event) => event.preventDefault() },
+			this.box,
+		);
 		let waiting = 0;
 		this.box.addEventListener("input", () => {
 			clearTimeout(waiting);
@@ -107,31 +121,71 @@ class App {
 			pane.root.addEventListener("pointerdown", () => this.activate(i), true);
 			pane.root.addEventListener("focusin", () => this.activate(i));
 		});
-		const scale = many ? button("Same scale", () => this.toggle_scale(scale), { "aria-pressed": "true", title: "draw both recordings at one scale" }) : null;
+		// At one scale, unless one of them would be a line at the bottom.
+		const tops = this.panes.map((p) => wanted_top(p.state));
+		this.shared_scale = Math.max(...tops) <= 5 * Math.min(...tops);
+		const scale = many
+			? button("Same scale", () => this.toggle_scale(scale), {
+					"aria-pressed": String(this.shared_scale),
+					title: "draw all recordings at one scale",
+				})
+			: null;
 		fill(
 			this.root,
 			el(
 				"header",
 				{ class: "top" },
 				el("span", { class: "name" }, "plimsoll"),
-				el("span", { class: "file" }, `${many ? `${this.panes.length} recordings` : text.plain(head.title, 200)}, ${text.plural(events, "event")}`),
+				el(
+					"span",
+					{ class: "file" },
+					`${many ? `${this.panes.length} recordings` : text.plain(head.title, 200)}, ${text.plural(events, "event")}`,
+				),
 				form,
 				scale,
 				many ? this.link_button : null,
-				button("Light / dark", () => this.choose_theme(this.theme === "dark" ? "light" : "dark"), { title: "light or dark (t)" }),
+				button("Light / dark", () => this.choose_theme(this.theme === "dark" ? "light" : "dark"), {
+					title: "light or dark (t)",
+				}),
 				button("Keys ?", () => this.help.showModal(), { title: "all keys (?)" }),
 			),
-			el("p", { class: "hidden", id: "keys-hint" }, "Arrow keys move the cursor, plus and minus zoom, question mark lists all keys."),
+			el(
+				"p",
+				{ class: "hidden", id: "keys-hint" },
+				"Arrow keys move the cursor, plus and minus zoom, question mark lists all keys.",
+			),
 			grid,
-			el("p", { class: "note" }, `Written by plimsoll ${text.plain(head.version, 40)}. This file holds everything it shows and loads nothing.`),
+			el(
+				"p",
+				{ class: "note" },
+				`Written by plimsoll ${text.plain(head.version, 40)}. This file holds everything it shows and loads nothing.`,
+			),
 			this.help,
 		);
 		this.activate(0);
 	}
 
 	private make_help(): HTMLDialogElement {
-		const rows = (list: [string, string][]) => el("div", { class: "keys" }, ...list.map(([key, words]) => el("div", {}, el("span", {}, words), el("kbd", {}, key))));
-		const dialog = el("dialog", { "aria-label": "Keys" }, el("h2", {}, "Keys"), rows(keys), el("h2", {}, "Pointer"), rows(pointers), el("div", { class: "bar" }, el("span", { class: "gap" }), button("Close", () => dialog.close())));
+		const rows = (list: [string, string][]) =>
+			el(
+				"div",
+				{ class: "keys" },
+				...list.map(([key, words]) => el("div", {}, el("span", {}, words), el("kbd", {}, key))),
+			);
+		const dialog = el(
+			"dialog",
+			{ "aria-label": "Keys" },
+			el("h2", {}, "Keys"),
+			rows(keys),
+			el("h2", {}, "Pointer"),
+			rows(pointers),
+			el(
+				"div",
+				{ class: "bar" },
+				el("span", { class: "gap" }),
+				button("Close", () => dialog.close()),
+			),
+		);
 		return dialog;
 	}
 
@@ -141,7 +195,8 @@ class App {
 	}
 
 	private share_scale(): void {
-		const top = this.panes.length > 1 && this.shared_scale ? Math.max(...this.panes.map((p) => wanted_top(p.state))) : null;
+		const tops = this.panes.map((p) => wanted_top(p.state));
+		const top = tops.length > 1 && this.shared_scale ? Math.max(...tops) : null;
 		for (const pane of this.panes) {
 			pane.state.top = top;
 			pane.state.tell("view");
@@ -213,7 +268,9 @@ class App {
 			s: () => state.pan(width / 5),
 			b: () => chosen !== null && pane.jump(recording.born[chosen]),
 			x: () => chosen !== null && pane.jump(recording.freed[chosen] || recording.events),
-			z: () => chosen !== null && state.span(recording.born[chosen], recording.freed[chosen] || recording.events),
+			z: () =>
+				chosen !== null &&
+				state.span(recording.born[chosen], recording.freed[chosen] || recording.events),
 			c: () => state.set_mode("category"),
 			o: () => state.set_mode("owner"),
 			l: () => pane.set_lowest(!state.lowest),
@@ -260,6 +317,19 @@ new App(root).open().then(
 		document.documentElement.dataset.ready = String(Math.round(performance.now()));
 	},
 	(why: unknown) => {
-		fill(root, el("div", { class: "failed", role: "alert" }, el("h1", {}, "This page cannot be shown"), el("p", {}, why instanceof Error ? text.plain(why.message) : "An unknown error."), el("p", {}, "It needs a browser of 2023 or later (Chrome 103, Firefox 113, Safari 16.4). If the file was copied, copy it again.")));
+		fill(
+			root,
+			el(
+				"div",
+				{ class: "failed", role: "alert" },
+				el("h1", {}, "This page cannot be shown"),
+				el("p", {}, why instanceof Error ? text.plain(why.message) : "An unknown error."),
+				el(
+					"p",
+					{},
+					"It needs a browser of 2023 or later (Chrome 103, Firefox 113, Safari 16.4). If the file was copied, copy it again.",
+				),
+			),
+		);
 	},
 );

@@ -9,7 +9,9 @@ export class Overview {
 	private columns = new Float64Array(0);
 
 	constructor(private state: State) {
-		this.picture = new Picture({ class: "overview", "aria-hidden": "true" }, (c, w, h) => this.draw(c, w, h));
+		this.picture = new Picture({ class: "overview", "aria-hidden": "true" }, (c, w, h) =>
+			this.draw(c, w, h),
+		);
 		this.listen();
 		state.on((change) => {
 			if (change === "theme" || change === "view") this.picture.later();
@@ -34,7 +36,9 @@ export class Overview {
 		const { recording, from, to } = this.state;
 		const wide = width - LEFT - RIGHT;
 		c.fillStyle = colour("--strip");
-		this.whole(Math.max(1, Math.floor(wide))).forEach((part, i) => c.fillRect(LEFT + i, height - part * (height - 4), 1, part * (height - 4)));
+		this.whole(Math.max(1, Math.floor(wide))).forEach((part, i) =>
+			c.fillRect(LEFT + i, height - part * (height - 4), 1, part * (height - 4)),
+		);
 		const scale = wide / Math.max(1, recording.events);
 		const left = LEFT + from * scale;
 		const right = LEFT + to * scale;

@@ -111,7 +111,13 @@ export interface Head {
 	streams: string[];
 	pools: { name: string | null }[];
 	strings: string[];
-	show: ({ moment: number | null; from: number | null; to: number | null; stack: number | null; frame: number | null } | null)[];
+	show: ({
+		moment: number | null;
+		from: number | null;
+		to: number | null;
+		stack: number | null;
+		frame: number | null;
+	} | null)[];
 	merged: string[];
 	time_stride: number | null;
 	columns: Record<string, ColumnEntry>;
@@ -148,7 +154,8 @@ async function unpack(id: string): Promise<Uint8Array> {
 
 function gather(bytes: Uint8Array, entry: ColumnEntry): Column {
 	const { at, rows, bytes: width } = entry;
-	if (at + rows * width > bytes.length) throw new Error("this page is cut off: a column lies beyond its end");
+	if (at + rows * width > bytes.length)
+		throw new Error("this page is cut off: a column lies beyond its end");
 	if (width === 1 && !entry.delta && !entry.after && !entry.plus) return bytes.subarray(at, at + rows);
 	const out = width <= 4 ? new Uint32Array(rows) : new Float64Array(rows);
 	for (let plane = width - 1, top = 1; plane >= 0; plane--, top = 0) {
@@ -170,8 +177,12 @@ function gather(bytes: Uint8Array, entry: ColumnEntry): Column {
 
 // A column relative to another may exceed its own width.
 function relative(own: Column, base: Column, after: boolean): Column {
-	const out = base instanceof Float64Array || own instanceof Float64Array ? new Float64Array(own.length) : new Uint32Array(own.length);
-	for (let i = 0; i < own.length; i++) out[i] = after ? (own[i] ? base[i] + own[i] - 1 : 0) : base[i] + own[i];
+	const out =
+		base instanceof Float64Array || own instanceof Float64Array
+			? new Float64Array(own.length)
+			: new Uint32Array(own.length);
+	for (let i = 0; i < own.length; i++)
+		out[i] = after ? (own[i] ? base[i] + own[i] - 1 : 0) : base[i] + own[i];
 	return out;
 }
 
@@ -181,7 +192,8 @@ const LONGEST = 4096;
 function clean(value: unknown): unknown {
 	if (typeof value === "string") return plain(value, LONGEST);
 	if (Array.isArray(value)) return value.map(clean);
-	if (value !== null && typeof value === "object") return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, clean(inner)]));
+	if (value !== null && typeof value === "object")
+		return Object.fromEntries(Object.entries(value).map(([key, inner]) => [key, clean(inner)]));
 	return value;
 }
 
@@ -194,7 +206,8 @@ export class Page {
 
 	static async open(at: number): Promise<Page> {
 		const head = clean(JSON.parse(new TextDecoder().decode(await unpack(`plim-${at}-head`)))) as Head;
-		if (head.format !== "page/1") throw new Error(`this page has the format ${head.format}, which its viewer does not know`);
+		if (head.format !== "page/1")
+			throw new Error(`this page has the format ${head.format}, which its viewer does not know`);
 		return new Page(head, await unpack(`plim-${at}-columns`), new Map());
 	}
 
@@ -222,7 +235,8 @@ export class Page {
 	// Of a table ("allocs"): any of its columns may be missing.
 	rows(table: string): number {
 		let most = 0;
-		for (const [name, entry] of Object.entries(this.head.columns)) if (name.startsWith(table + ".")) most = Math.max(most, entry.rows);
+		for (const [name, entry] of Object.entries(this.head.columns))
+			if (name.startsWith(table + ".")) most = Math.max(most, entry.rows);
 		return most;
 	}
 }

@@ -26,6 +26,7 @@ export class Findings implements Panel {
 	constructor(
 		private state: State,
 		private show_me: (index: number) => void,
+		private id: (index: number) => string,
 	) {}
 
 	show(): void {
@@ -48,24 +49,45 @@ export class Findings implements Panel {
 		const place = show && show.frame !== null ? recording.frame_text(show.frame) : finding.frame;
 		// The evidence of the death is the verdict's, which stands on top.
 		const own = finding.id !== "oom";
-		const lines = (title: string, list: string[]) => (own && list.length ? [el("dt", {}, title), el("dd", {}, el("ul", {}, ...list.map((l) => el("li", {}, text.plain(l)))))] : []);
-		const grows = finding.bytes_per_period ? `${text.bytes(finding.bytes_per_period)} more each ${text.plain(finding.period ?? "period")}` : null;
+		const lines = (title: string, list: string[]) =>
+			own && list.length
+				? [
+						el("dt", {}, title),
+						el("dd", {}, el("ul", {}, ...list.map((l) => el("li", {}, text.plain(l))))),
+					]
+				: [];
+		const grows = finding.bytes_per_period
+			? `${text.bytes(finding.bytes_per_period)} more each ${text.plain(finding.period ?? "period")}`
+			: null;
 		return el(
 			"article",
-			{ class: `finding ${severity}`, id: `finding-${i}`, tabindex: -1 },
+			{ class: `finding ${severity}`, id: this.id(i), tabindex: -1 },
 			el(
 				"header",
 				{},
 				el("span", { class: "severity" }, `${i + 1} ${severity}`),
 				el("h3", {}, text.plain(finding.title)),
-				this.can_show(i) ? button("show me", () => this.show_me(i), { "aria-label": `show me finding ${i + 1}`, class: "no-print" }) : null,
+				this.can_show(i)
+					? button("show me", () => this.show_me(i), {
+							"aria-label": `show me finding ${i + 1}`,
+							class: "no-print",
+						})
+					: null,
 			),
 			el(
 				"div",
 				{ class: "body" },
 				place && own ? el("p", {}, code((finding.inferred ? "(backward of) " : "") + place)) : null,
 				grows ? el("p", {}, grows) : null,
-				own ? el("dl", { class: "facts" }, ...lines("why", finding.evidence), ...lines("fix", finding.fix), ...lines("see", finding.see)) : el("p", { class: "soft" }, "the verdict above"),
+				own
+					? el(
+							"dl",
+							{ class: "facts" },
+							...lines("why", finding.evidence),
+							...lines("fix", finding.fix),
+							...lines("see", finding.see),
+						)
+					: el("p", { class: "soft" }, "the verdict above"),
 			),
 		);
 	}
@@ -86,7 +108,9 @@ export class Owners implements Panel {
 		if (key === this.at) return;
 		this.at = key;
 		const now = recording.owners(recording.live(cursor));
-		const before = new Map(mark === null ? [] : recording.owners(recording.live(mark)).map((o) => [o.key, o.bytes]));
+		const before = new Map(
+			mark === null ? [] : recording.owners(recording.live(mark)).map((o) => [o.key, o.bytes]),
+		);
 		const total = now.reduce((sum, o) => sum + o.bytes, 0);
 		const rows = now.slice(0, 100);
 		fill(
@@ -94,9 +118,21 @@ export class Owners implements Panel {
 			table(
 				`${text.bytes(total)} live at ${recording.moment_text(cursor)}, by the program's own lines${now.length > 100 ? `; the largest 100 of ${text.count(now.length)}` : ""}`,
 				[
-					{ name: "line", cell: (o) => el("span", {}, band_of(state, o.largest), " ", code(o.name)) },
+					{
+						name: "line",
+						cell: (o) => el("span", {}, band_of(state, o.largest), " ", code(o.name)),
+					},
 					{ name: "held", number: true, cell: (o) => text.bytes(o.bytes) },
-					...(mark === null ? [] : [{ name: "change since the mark", number: true, cell: (o: (typeof rows)[0]) => text.signed(o.bytes - (before.get(o.key) ?? 0)) }]),
+					...(mark === null
+						? []
+						: [
+								{
+									name: "change since the mark",
+									number: true,
+									cell: (o: (typeof rows)[0]) =>
+										text.signed(o.bytes - (before.get(o.key) ?? 0)),
+								},
+							]),
 					{ name: "of live", number: true, cell: (o) => text.percent(o.bytes, total) },
 					{ name: "allocations", number: true, cell: (o) => text.count(o.count) },
 				],
@@ -121,8 +157,17 @@ export class Allocations implements Panel {
 		const key = `${cursor} ${state.mode} ${state.chosen}`;
 		if (key === this.at) return;
 		this.at = key;
-		const live = Array.from(recording.live(cursor)).sort((a, b) => recording.block[b] - recording.block[a] || a - b);
-		fill(this.root, allocation_table(state, `${text.plural(live.length, "allocation")} live at ${recording.moment_text(cursor)}${live.length > MOST_ALLOCATIONS ? `; the largest ${MOST_ALLOCATIONS}` : ""}`, live.slice(0, MOST_ALLOCATIONS)));
+		const live = Array.from(recording.live(cursor)).sort(
+			(a, b) => recording.block[b] - recording.block[a] || a - b,
+		);
+		fill(
+			this.root,
+			allocation_table(
+				state,
+				`${text.plural(live.length, "allocation")} live at ${recording.moment_text(cursor)}${live.length > MOST_ALLOCATIONS ? `; the largest ${MOST_ALLOCATIONS}` : ""}`,
+				live.slice(0, MOST_ALLOCATIONS),
+			),
+		);
 	}
 }
 
@@ -131,11 +176,23 @@ export function allocation_table(state: State, caption: string, rows: number[]):
 	return table(
 		caption,
 		[
-			{ name: "line", cell: (a) => el("span", {}, band_of(state, a), " ", code(recording.owner_name(recording.owner(a)))) },
+			{
+				name: "line",
+				cell: (a) =>
+					el("span", {}, band_of(state, a), " ", code(recording.owner_name(recording.owner(a)))),
+			},
 			{ name: "block", number: true, cell: (a) => text.bytes(recording.block[a]) },
 			{ name: "category", cell: (a) => recording.head.categories[recording.category(a)]?.name ?? "-" },
-			{ name: "born", number: true, cell: (a) => (recording.born[a] ? text.count(recording.born[a] - 1) : "before") },
-			{ name: "freed", number: true, cell: (a) => (recording.freed[a] ? text.count(recording.freed[a] - 1) : "never") },
+			{
+				name: "born",
+				number: true,
+				cell: (a) => (recording.born[a] ? text.count(recording.born[a] - 1) : "before"),
+			},
+			{
+				name: "freed",
+				number: true,
+				cell: (a) => (recording.freed[a] ? text.count(recording.freed[a] - 1) : "never"),
+			},
 			{ name: "address", number: true, cell: (a) => el("code", {}, text.hex(recording.addr[a])) },
 		],
 		rows,
@@ -158,7 +215,8 @@ export class Steps implements Panel {
 			if (change === "theme" && this.plot) this.draw();
 		});
 		new ResizeObserver(() => {
-			if (this.plot && this.place.clientWidth) this.plot.setSize({ width: this.place.clientWidth, height: 190 });
+			if (this.plot && this.place.clientWidth)
+				this.plot.setSize({ width: this.place.clientWidth, height: 190 });
 		}).observe(this.place);
 	}
 
@@ -184,7 +242,12 @@ export class Steps implements Panel {
 	private draw(): void {
 		const { steps } = this.state.recording;
 		this.plot?.destroy();
-		const axis = { stroke: colour("--soft"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line"), width: 1 }, font: "11px system-ui, sans-serif" };
+		const axis = {
+			stroke: colour("--soft"),
+			grid: { stroke: colour("--line"), width: 1 },
+			ticks: { stroke: colour("--line"), width: 1 },
+			font: "11px system-ui, sans-serif",
+		};
 		this.plot = new uPlot(
 			{
 				width: Math.max(200, this.place.clientWidth || 600),
@@ -193,13 +256,38 @@ export class Steps implements Panel {
 				legend: { live: true },
 				scales: { x: { time: false }, y: { range: (_, __, most) => [0, most * 1.05] } },
 				axes: [
-					{ ...axis, label: "step", labelSize: 18, size: 30, labelFont: "11px system-ui, sans-serif", incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000] },
-					{ ...axis, size: 76, values: (_, at) => at.map(text.axis_bytes), splits: (_, __, ___, most) => text.byte_ticks(most, 4) },
+					{
+						...axis,
+						label: "step",
+						labelSize: 18,
+						size: 30,
+						labelFont: "11px system-ui, sans-serif",
+						incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000],
+					},
+					{
+						...axis,
+						size: 76,
+						values: (_, at) => at.map(text.axis_bytes),
+						splits: (_, __, ___, most) => text.byte_ticks(most, 4),
+					},
 				],
 				series: [
 					{ label: "step" },
-					{ label: "highest allocated", stroke: colour("--accent"), width: 1.5, value: (_, v) => text.bytes(v), points: { show: steps.length < 60 } },
-					{ label: "lowest allocated", stroke: colour("--ink"), width: 1.5, dash: [5, 3], value: (_, v) => text.bytes(v), points: { show: steps.length < 60 } },
+					{
+						label: "highest allocated",
+						stroke: colour("--accent"),
+						width: 1.5,
+						value: (_, v) => text.bytes(v),
+						points: { show: steps.length < 60 },
+					},
+					{
+						label: "lowest allocated",
+						stroke: colour("--ink"),
+						width: 1.5,
+						dash: [5, 3],
+						value: (_, v) => text.bytes(v),
+						points: { show: steps.length < 60 },
+					},
 				],
 			},
 			[steps.map((s) => s.index), this.highest, this.lowest],
@@ -214,21 +302,41 @@ export class Steps implements Panel {
 
 	private list(): HTMLElement {
 		const { recording } = this.state;
-		const phases = recording.head.phases.filter((p) => recording.steps.some((s) => s.phase_peaks?.[p] != null));
+		const phases = recording.head.phases.filter((p) =>
+			recording.steps.some((s) => s.phase_peaks?.[p] != null),
+		);
 		return table(
 			"Peaks of each step: allocated over all of it, requested in each phase",
 			[
 				{ name: "step", cell: (s) => String(s.index) },
 				{ name: "from event", number: true, cell: (s) => text.count(s.start_event) },
 				{ name: "to", number: true, cell: (s) => text.count(s.end_event) },
-				{ name: "highest", number: true, cell: (s) => text.bytes(this.highest[recording.steps.indexOf(s)]) },
-				{ name: "lowest", number: true, cell: (s) => text.bytes(this.lowest[recording.steps.indexOf(s)]) },
-				...phases.map((p) => ({ name: p, number: true, cell: (s: (typeof recording.steps)[0]) => text.bytes(s.phase_peaks[p]) })),
+				{
+					name: "highest",
+					number: true,
+					cell: (s) => text.bytes(this.highest[recording.steps.indexOf(s)]),
+				},
+				{
+					name: "lowest",
+					number: true,
+					cell: (s) => text.bytes(this.lowest[recording.steps.indexOf(s)]),
+				},
+				...phases.map((p) => ({
+					name: p,
+					number: true,
+					cell: (s: (typeof recording.steps)[0]) => text.bytes(s.phase_peaks[p]),
+				})),
 			],
 			recording.steps,
 			(s) => {
 				this.state.span(s.start_event, s.end_event);
-				this.state.go(recording.allocated.extreme(s.start_event, Math.min(recording.events + 1, s.end_event + 2), false));
+				this.state.go(
+					recording.allocated.extreme(
+						s.start_event,
+						Math.min(recording.events + 1, s.end_event + 2),
+						false,
+					),
+				);
 			},
 		);
 	}
@@ -237,7 +345,11 @@ export class Steps implements Panel {
 // ---- one allocation ----
 
 // Blocks that lie beside it at m, and what had its address before and after.
-function neighbours(recording: Recording, a: number, m: number): { below: number | null; above: number | null; before: number | null; after: number | null } {
+function neighbours(
+	recording: Recording,
+	a: number,
+	m: number,
+): { below: number | null; above: number | null; before: number | null; after: number | null } {
 	const { addr, block, born } = recording;
 	let below: number | null = null;
 	let above: number | null = null;
@@ -293,24 +405,71 @@ export class Details {
 			}
 		const seconds = [recording.time_us(born), recording.time_us(freed || recording.events)];
 		const facts: [string, Node | string][] = [
-			["size", `${text.bytes(recording.size[a])} asked for (${text.count(recording.size[a])} B), a block of ${text.bytes(recording.block[a])}`],
+			[
+				"size",
+				`${text.bytes(recording.size[a])} asked for (${text.count(recording.size[a])} B), a block of ${text.bytes(recording.block[a])}`,
+			],
 			["for", `${category}${rule ? ` (${rule.confidence_pct} %: ${text.plain(rule.text)})` : ""}`],
-			["address", el("span", {}, el("code", {}, text.hex(recording.addr[a])), recording.head.streams.length > 1 ? `, stream ${text.plain(recording.head.streams[recording.stream[a]] ?? "", 40)}` : null)],
+			[
+				"address",
+				el(
+					"span",
+					{},
+					el("code", {}, text.hex(recording.addr[a])),
+					recording.head.streams.length > 1
+						? `, stream ${text.plain(recording.head.streams[recording.stream[a]] ?? "", 40)}`
+						: null,
+				),
+			],
 			["born", born ? this.jump(recording.moment_text(born), born) : "before the first event"],
 			["freed", freed ? this.jump(recording.moment_text(freed), freed) : "never in this recording"],
 		];
-		if (done > freed + 1) facts.push(["given back", this.jump(`${recording.moment_text(done)}: another stream still used it`, done)]);
-		facts.push(["lived", `${text.plural(life, "event")}${seconds[0] !== null && seconds[1] !== null ? `, about ${text.duration(seconds[1] - seconds[0])}` : ""}`]);
-		facts.push(["same line", `${text.plural(same, "allocation")} live at the cursor, ${text.bytes(same_bytes)}`]);
+		if (done > freed + 1)
+			facts.push([
+				"given back",
+				this.jump(`${recording.moment_text(done)}: another stream still used it`, done),
+			]);
+		facts.push([
+			"lived",
+			`${text.plural(life, "event")}${seconds[0] !== null && seconds[1] !== null ? `, about ${text.duration(seconds[1] - seconds[0])}` : ""}`,
+		]);
+		facts.push([
+			"same line",
+			`${text.plural(same, "allocation")} live at the cursor, ${text.bytes(same_bytes)}`,
+		]);
 		const at = recording.lives(a, state.cursor) ? state.cursor : born;
 		fill(
 			this.root,
-			el("header", {}, el("h2", {}, band_of(state, a), ` ${text.bytes(recording.block[a])}, ${category}`), button("Close", () => state.choose(null), { "aria-label": "Close details" })),
-			el("dl", { class: "facts" }, ...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)])),
-			el("div", { class: "bar no-print" }, button("Zoom to its life", () => state.span(born, freed || recording.events)), owner ? button("All of this line", () => this.search("owner:" + owner)) : null),
-			el("h3", {}, recording.flags[a] & FLAG_INFERRED ? "Stack of what it is the backward of" : "Stack, innermost first"),
+			el(
+				"header",
+				{},
+				el("h2", {}, band_of(state, a), ` ${text.bytes(recording.block[a])}, ${category}`),
+				button("Close", () => state.choose(null), { "aria-label": "Close details" }),
+			),
+			el(
+				"dl",
+				{ class: "facts" },
+				...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]),
+			),
+			el(
+				"div",
+				{ class: "bar no-print" },
+				button("Zoom to its life", () => state.span(born, freed || recording.events)),
+				owner ? button("All of this line", () => this.search("owner:" + owner)) : null,
+			),
+			el(
+				"h3",
+				{},
+				recording.flags[a] & FLAG_INFERRED
+					? "Stack of what it is the backward of"
+					: "Stack, innermost first",
+			),
 			this.stack(a),
-			el("h3", {}, at === state.cursor ? "Neighbours at the cursor's moment" : "Neighbours at its birth"),
+			el(
+				"h3",
+				{},
+				at === state.cursor ? "Neighbours at the cursor's moment" : "Neighbours at its birth",
+			),
 			this.beside(a, at),
 		);
 	}
@@ -318,32 +477,69 @@ export class Details {
 	private stack(a: number): HTMLElement {
 		const { recording } = this.state;
 		const frames = Array.from(recording.frames_of(recording.stack[a]));
-		if (!frames.length) return el("p", { class: "soft" }, "No Python stack was recorded (autograd's backward thread, as a rule).");
+		if (!frames.length)
+			return el(
+				"p",
+				{ class: "soft" },
+				"No Python stack was recorded (autograd's backward thread, as a rule).",
+			);
 		const own = recording.user_frame(recording.stack[a]) - 1;
 		return el(
 			"ol",
 			{ class: "stack", tabindex: 0, "aria-label": "Stack" },
-			...frames.map((f) => el("li", { class: f === own ? "own" : "library" }, code(recording.frame_text(f)))),
+			...frames.map((f) =>
+				el("li", { class: f === own ? "own" : "library" }, code(recording.frame_text(f))),
+			),
 		);
 	}
 
 	private beside(a: number, m: number): HTMLElement {
-		const { recording, state } = { recording: this.state.recording, state: this.state };
+		const { state } = this;
+		const { recording } = state;
 		const { below, above, before, after } = neighbours(recording, a, m);
 		const line = (name: string, b: number | null, words: string): [string, Node | string] => {
 			if (b === null) return [name, "none"];
-			const button = el("button", { type: "button", class: "link", click: () => state.choose(b) }, `${text.bytes(recording.block[b])} ${recording.head.categories[recording.category(b)]?.name ?? ""}`);
-			return [name, el("span", {}, button, words ? `, ${words}` : null, " ", code(text.short_place(recording.owner_name(recording.owner(b)))))];
+			const button = el(
+				"button",
+				{ type: "button", class: "link", click: () => state.choose(b) },
+				`${text.bytes(recording.block[b])} ${recording.head.categories[recording.category(b)]?.name ?? ""}`,
+			);
+			return [
+				name,
+				el(
+					"span",
+					{},
+					button,
+					words ? `, ${words}` : null,
+					" ",
+					code(text.short_place(recording.owner_name(recording.owner(b)))),
+				),
+			];
 		};
-		const gap_below = below === null ? 0 : recording.addr[a] - recording.addr[below] - recording.block[below];
+		const gap_below =
+			below === null ? 0 : recording.addr[a] - recording.addr[below] - recording.block[below];
 		const gap_above = above === null ? 0 : recording.addr[above] - recording.addr[a] - recording.block[a];
 		const gap = (n: number) => (n === 0 ? "touching" : `${text.bytes(n)} away`);
 		const rows = [
 			line("below", below, gap(gap_below)),
 			line("above", above, gap(gap_above)),
-			line("here before", before, before === null ? "" : `freed ${recording.freed[before] ? "at " + text.count(recording.freed[before] - 1) : "never"}`),
-			line("here after", after, after === null ? "" : `born at ${text.count(recording.born[after] - 1)}`),
+			line(
+				"here before",
+				before,
+				before === null
+					? ""
+					: `freed ${recording.freed[before] ? "at " + text.count(recording.freed[before] - 1) : "never"}`,
+			),
+			line(
+				"here after",
+				after,
+				after === null ? "" : `born at ${text.count(recording.born[after] - 1)}`,
+			),
 		];
-		return el("dl", { class: "facts" }, ...rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+		return el(
+			"dl",
+			{ class: "facts" },
+			...rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]),
+		);
 	}
 }

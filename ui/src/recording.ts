@@ -211,13 +211,14 @@ export class Recording {
 		return this.death ? this.death.event + 1 : null;
 	}
 
-
 	category(a: number): number {
 		return this.category_of_rule[this.rule[a]] ?? 0;
 	}
 
 	lives(a: number, m: number): boolean {
-		return this.born[a] <= m && (this.freed[a] === 0 || m < this.freed[a]) && !(this.flags[a] & FLAG_PENDING);
+		return (
+			this.born[a] <= m && (this.freed[a] === 0 || m < this.freed[a]) && !(this.flags[a] & FLAG_PENDING)
+		);
 	}
 
 	// Rows that are allocated (or, if asked, active) at m, in the order of birth.
@@ -228,7 +229,8 @@ export class Recording {
 		const out = new Uint32Array(end);
 		let n = 0;
 		for (let a = 0; a < end; a++)
-			if ((ends[a] === 0 || m < ends[a]) && (active || !(flags[a] & FLAG_PENDING)) && born[a] <= m) out[n++] = a;
+			if ((ends[a] === 0 || m < ends[a]) && (active || !(flags[a] & FLAG_PENDING)) && born[a] <= m)
+				out[n++] = a;
 		return out.subarray(0, n);
 	}
 
@@ -261,7 +263,11 @@ export class Recording {
 
 	frame(id: number): Frame {
 		const { strings } = this.head;
-		return { name: strings[this.frame_name[id]] ?? "", file: strings[this.frame_file[id]] ?? "", line: this.frame_line[id] };
+		return {
+			name: strings[this.frame_name[id]] ?? "",
+			file: strings[this.frame_file[id]] ?? "",
+			line: this.frame_line[id],
+		};
 	}
 
 	// Where its function's and file's names are in the strings.

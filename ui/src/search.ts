@@ -24,7 +24,10 @@ export function parse_query(state: State, query: string): Query | null {
 	const owner = /^owner:(\d+)$/.exec(wish);
 	if (owner) {
 		const key = Number(owner[1]);
-		return { words: text.short_place(recording.owner_name(key)), test: (a) => recording.owner(a) === key };
+		return {
+			words: text.short_place(recording.owner_name(key)),
+			test: (a) => recording.owner(a) === key,
+		};
 	}
 	if (/^0x[0-9a-f]{1,16}$/i.test(wish)) {
 		const at = Number(wish);
@@ -41,7 +44,10 @@ export function parse_query(state: State, query: string): Query | null {
 			">": (a) => size[a] > n,
 			">=": (a) => size[a] >= n,
 			"=": (a) => size[a] === n || block[a] === n,
-			"": (a) => size[a] === n || block[a] === n || (n >= 1024 && (text.bytes(size[a]) === shown || text.bytes(block[a]) === shown)),
+			"": (a) =>
+				size[a] === n ||
+				block[a] === n ||
+				(n >= 1024 && (text.bytes(size[a]) === shown || text.bytes(block[a]) === shown)),
 		};
 		return { words: `size ${sign} ${shown}`, test: tests[sign] };
 	}
@@ -55,7 +61,12 @@ function by_name(state: State, wish: string): Test {
 	const frames = new Uint8Array(recording.frame_count);
 	for (let f = 0; f < frames.length; f++) {
 		const { file, name, line } = recording.frame(f);
-		frames[f] = has[recording.frame_strings(f)[0]] || has[recording.frame_strings(f)[1]] || (/[:]| in /.test(wish) && `${file}:${line} in ${name}`.toLowerCase().includes(wish)) ? 1 : 0;
+		frames[f] =
+			has[recording.frame_strings(f)[0]] ||
+			has[recording.frame_strings(f)[1]] ||
+			(/[:]| in /.test(wish) && `${file}:${line} in ${name}`.toLowerCase().includes(wish))
+				? 1
+				: 0;
 	}
 	const stacks = new Uint8Array(recording.stack_count + 1);
 	for (let s = 1; s < stacks.length; s++) {
@@ -107,8 +118,12 @@ export class Search implements Panel {
 		const { recording, cursor } = this.state;
 		const { found } = this;
 		const live = found.filter((a) => recording.lives(a, cursor));
-		const least = Float64Array.from(found, (a) => recording.block[a]).sort()[Math.max(0, found.length - MOST)] ?? 0;
-		const largest = found.filter((a) => recording.block[a] >= least).sort((a, b) => recording.block[b] - recording.block[a] || a - b).slice(0, MOST);
+		const least =
+			Float64Array.from(found, (a) => recording.block[a]).sort()[Math.max(0, found.length - MOST)] ?? 0;
+		const largest = found
+			.filter((a) => recording.block[a] >= least)
+			.sort((a, b) => recording.block[b] - recording.block[a] || a - b)
+			.slice(0, MOST);
 		const owners = recording.owners(found).slice(0, 40);
 		const live_owner = new Map(recording.owners(live).map((o) => [o.key, o.bytes]));
 		fill(
@@ -117,7 +132,13 @@ export class Search implements Panel {
 				"div",
 				{ class: "bar" },
 				el("strong", {}, `${text.plural(found.length, "allocation")} found for "${this.words}"`),
-				el("span", { class: "soft" }, found.length ? `${text.bytes(live.reduce((sum, a) => sum + recording.block[a], 0))} of them live at the cursor; ${text.bytes(this.total)} over all time` : "Search by file, function, size (64 MiB, >=1g, =512) or address (0x7f...)."),
+				el(
+					"span",
+					{ class: "soft" },
+					found.length
+						? `${text.bytes(live.reduce((sum, a) => sum + recording.block[a], 0))} of them live at the cursor; ${text.bytes(this.total)} over all time`
+						: "Search by file, function, size (64 MiB, >=1g, =512) or address (0x7f...).",
+				),
 				el("span", { class: "gap" }),
 				button("Clear", this.close),
 			),
@@ -126,7 +147,11 @@ export class Search implements Panel {
 						"By line",
 						[
 							{ name: "line", cell: (o) => code(o.name) },
-							{ name: "live at the cursor", number: true, cell: (o) => text.bytes(live_owner.get(o.key) ?? 0) },
+							{
+								name: "live at the cursor",
+								number: true,
+								cell: (o) => text.bytes(live_owner.get(o.key) ?? 0),
+							},
 							{ name: "over all time", number: true, cell: (o) => text.bytes(o.bytes) },
 							{ name: "allocations", number: true, cell: (o) => text.count(o.count) },
 						],
@@ -134,7 +159,14 @@ export class Search implements Panel {
 						(o) => this.jump(o.largest),
 					)
 				: null,
-			found.length ? allocation_table_that_jumps(this.state, `${found.length > MOST ? `The largest ${MOST} of ` : ""}${text.plural(found.length, "allocation")}`, largest, (a) => this.jump(a)) : null,
+			found.length
+				? allocation_table_that_jumps(
+						this.state,
+						`${found.length > MOST ? `The largest ${MOST} of ` : ""}${text.plural(found.length, "allocation")}`,
+						largest,
+						(a) => this.jump(a),
+					)
+				: null,
 		);
 	}
 
@@ -145,8 +177,15 @@ export class Search implements Panel {
 	}
 }
 
-function allocation_table_that_jumps(state: State, caption: string, rows: number[], jump: (a: number) => void): HTMLElement {
+function allocation_table_that_jumps(
+	state: State,
+	caption: string,
+	rows: number[],
+	jump: (a: number) => void,
+): HTMLElement {
 	const out = allocation_table(state, caption, rows);
-	out.querySelectorAll("tbody tr").forEach((line, i) => line.addEventListener("click", () => jump(rows[i])));
+	out.querySelectorAll("tbody tr").forEach((line, i) =>
+		line.addEventListener("click", () => jump(rows[i])),
+	);
 	return out;
 }

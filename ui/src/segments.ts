@@ -51,11 +51,19 @@ export class Segments {
 				tabindex: 0,
 				role: "application",
 				"aria-roledescription": "map of segments",
-				"aria-label": "Segments by address with what lies in them; left and right arrows walk through the blocks, Enter chooses. The table below has the numbers.",
+				"aria-label":
+					"Segments by address with what lies in them; left and right arrows walk through the blocks, Enter chooses. The table below has the numbers.",
 			},
 			(c, w) => this.draw(c, w),
 		);
-		this.root = el("div", { class: "segments" }, this.heading, el("div", { class: "picture" }, this.picture.canvas), this.told, this.behind);
+		this.root = el(
+			"div",
+			{ class: "segments" },
+			this.heading,
+			el("div", { class: "picture" }, this.picture.canvas),
+			this.told,
+			this.behind,
+		);
 		this.listen();
 		this.behind.addEventListener("toggle", () => this.list());
 		state.on((change) => {
@@ -75,14 +83,21 @@ export class Segments {
 		this.hovered = null;
 		const pools = new Map<string, Pool>();
 		const segments = recording.segments(cursor);
-		const live = Array.from(recording.live(cursor, true)).sort((a, b) => recording.addr[a] - recording.addr[b]);
+		const live = Array.from(recording.live(cursor, true)).sort(
+			(a, b) => recording.addr[a] - recording.addr[b],
+		);
 		let next = 0;
 		for (const segment of segments) {
 			const name = pool_name(segment);
 			let pool = pools.get(name);
-			if (!pool) pools.set(name, (pool = { name, segments: [], size: 0, used: 0, holes: [], blocks: [] }));
+			if (!pool)
+				pools.set(name, (pool = { name, segments: [], size: 0, used: 0, holes: [], blocks: [] }));
 			const end = segment.addr + segment.size;
-			while (next < live.length && recording.addr[live[next]] + recording.block[live[next]] <= segment.addr) next++;
+			while (
+				next < live.length &&
+				recording.addr[live[next]] + recording.block[live[next]] <= segment.addr
+			)
+				next++;
 			const blocks: number[] = [];
 			for (let k = next; k < live.length && recording.addr[live[k]] < end; k++) blocks.push(live[k]);
 			pool.segments.push(segment);
@@ -126,7 +141,13 @@ export class Segments {
 				this.pools.reduce((sum, p) => sum + p.segments.length, 0),
 				"segment",
 			)} at ${recording.moment_text(cursor)}: ${text.bytes(used)} in use, ${text.bytes(size - used)} free in ${text.plural(holes.length, "piece")}, the largest ${text.bytes(largest)}.`,
-			oom ? el("strong", {}, ` ${text.bytes(oom.requested_bytes)} was asked for (the bar below the largest pool).`) : null,
+			oom
+				? el(
+						"strong",
+						{},
+						` ${text.bytes(oom.requested_bytes)} was asked for (the bar below the largest pool).`,
+					)
+				: null,
 		);
 	}
 
@@ -160,7 +181,11 @@ export class Segments {
 				const wide = c.measureText(words).width;
 				c.font = FONT_SMALL;
 				c.fillStyle = colour("--soft");
-				c.fillText(`${text.bytes(pool.used)} of ${text.bytes(pool.size)} in use; a row is ${text.axis_bytes(per_row)}`, wide + 12, y + 15);
+				c.fillText(
+					`${text.bytes(pool.used)} of ${text.bytes(pool.size)} in use; a row is ${text.axis_bytes(per_row)}`,
+					wide + 12,
+					y + 15,
+				);
 			}
 			y += HEAD;
 			let x = 0;
@@ -179,7 +204,14 @@ export class Segments {
 						const left = start - row * width;
 						const piece = Math.min(width - left, (to - at) / pixel);
 						if (piece <= 1e-6) break;
-						this.pieces.push({ x: left, y: y + row * (ROW + GAP), width: piece, alloc, hole, segment });
+						this.pieces.push({
+							x: left,
+							y: y + row * (ROW + GAP),
+							width: piece,
+							alloc,
+							hole,
+							segment,
+						});
 						at += piece * pixel;
 					}
 				};
@@ -259,7 +291,13 @@ export class Segments {
 		}
 	}
 
-	private paint_request(c: CanvasRenderingContext2D, request: number, per_row: number, width: number, y: number): void {
+	private paint_request(
+		c: CanvasRenderingContext2D,
+		request: number,
+		per_row: number,
+		width: number,
+		y: number,
+	): void {
 		const wide = Math.min(width, (request / per_row) * width);
 		c.fillStyle = colour("--accent-veil");
 		c.fillRect(0, y, wide, ROW - 2);
@@ -284,7 +322,12 @@ export class Segments {
 		this.layout(width, c);
 		if (this.hovered) {
 			const at = this.hovered;
-			const now = this.pieces.find((p) => p.alloc === at.alloc && p.hole?.addr === at.hole?.addr && p.segment.row === at.segment.row);
+			const now = this.pieces.find(
+				(p) =>
+					p.alloc === at.alloc &&
+					p.hole?.addr === at.hole?.addr &&
+					p.segment.row === at.segment.row,
+			);
 			c.strokeStyle = colour("--ink");
 			c.lineWidth = 2;
 			if (now) c.strokeRect(now.x, now.y - 1, Math.max(3, now.width), ROW + 2);
@@ -294,7 +337,13 @@ export class Segments {
 	private tell(piece: Piece): void {
 		const { recording, cursor } = this.state;
 		if (piece.alloc === null) {
-			fill(this.told, el("strong", {}, text.bytes(piece.hole!.size)), ` free at `, el("code", {}, text.hex(piece.hole!.addr)), `, in a segment of ${text.bytes(piece.segment.size)}`);
+			fill(
+				this.told,
+				el("strong", {}, text.bytes(piece.hole!.size)),
+				` free at `,
+				el("code", {}, text.hex(piece.hole!.addr)),
+				`, in a segment of ${text.bytes(piece.segment.size)}`,
+			);
 			return;
 		}
 		const a = piece.alloc;
@@ -315,7 +364,11 @@ export class Segments {
 			const at = canvas.getBoundingClientRect();
 			const x = event.clientX - at.left;
 			const y = event.clientY - at.top;
-			return this.pieces.find((p) => y >= p.y && y < p.y + ROW && x >= p.x - 0.5 && x < p.x + Math.max(1, p.width)) ?? null;
+			return (
+				this.pieces.find(
+					(p) => y >= p.y && y < p.y + ROW && x >= p.x - 0.5 && x < p.x + Math.max(1, p.width),
+				) ?? null
+			);
 		};
 		canvas.addEventListener("pointermove", (event) => {
 			const piece = under(event);
@@ -332,14 +385,22 @@ export class Segments {
 			const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
 			if (step) {
 				const now = this.hovered;
-				const at = now ? this.pieces.findIndex((p) => p.alloc === now.alloc && p.hole?.addr === now.hole?.addr && p.segment.row === now.segment.row) : -1;
+				const at = now
+					? this.pieces.findIndex(
+							(p) =>
+								p.alloc === now.alloc &&
+								p.hole?.addr === now.hole?.addr &&
+								p.segment.row === now.segment.row,
+						)
+					: -1;
 				const piece = this.pieces[Math.max(0, Math.min(this.pieces.length - 1, at + step))];
 				if (piece) {
 					this.hovered = piece;
 					this.tell(piece);
 					this.picture.later();
 				}
-			} else if (event.key === "Enter" && this.hovered?.alloc != null) this.state.choose(this.hovered.alloc);
+			} else if (event.key === "Enter" && this.hovered?.alloc != null)
+				this.state.choose(this.hovered.alloc);
 			else return;
 			event.preventDefault();
 			event.stopPropagation();
@@ -348,10 +409,18 @@ export class Segments {
 
 	private list(): void {
 		if (!this.behind.open) return;
-		const rows = this.pools.flatMap((pool) => pool.segments.map((segment, i) => ({ pool, segment, blocks: pool.blocks[i] })));
+		const rows = this.pools.flatMap((pool) =>
+			pool.segments.map((segment, i) => ({ pool, segment, blocks: pool.blocks[i] })),
+		);
 		const { recording } = this.state;
 		const used = (r: (typeof rows)[0]) =>
-			r.blocks.reduce((sum, a) => sum + Math.min(r.segment.addr + r.segment.size, recording.addr[a] + recording.block[a]) - Math.max(r.segment.addr, recording.addr[a]), 0);
+			r.blocks.reduce(
+				(sum, a) =>
+					sum +
+					Math.min(r.segment.addr + r.segment.size, recording.addr[a] + recording.block[a]) -
+					Math.max(r.segment.addr, recording.addr[a]),
+				0,
+			);
 		fill(
 			this.behind,
 			el("summary", {}, "Table"),
@@ -372,6 +441,11 @@ export class Segments {
 
 function pool_name(segment: Segment): string {
 	const kind = segment.large ? "large" : "small";
-	const words = segment.pool === "default" ? `${kind} blocks` : `${text.plain(segment.pool, 80)}, ${kind} blocks`;
-	return words + (segment.expandable ? ", expandable" : "") + (segment.stream === "0" ? "" : `, stream ${text.plain(segment.stream, 40)}`);
+	const words =
+		segment.pool === "default" ? `${kind} blocks` : `${text.plain(segment.pool, 80)}, ${kind} blocks`;
+	return (
+		words +
+		(segment.expandable ? ", expandable" : "") +
+		(segment.stream === "0" ? "" : `, stream ${text.plain(segment.stream, 40)}`)
+	);
 }

@@ -60,7 +60,8 @@ export class State {
 	go(moment: number): void {
 		this.cursor = Math.max(0, Math.min(this.recording.events, Math.round(moment)));
 		const width = this.to - this.from;
-		if (this.cursor < this.from || this.cursor > this.to) this.look(this.cursor - width / 2, this.cursor + width / 2);
+		if (this.cursor < this.from || this.cursor > this.to)
+			this.look(this.cursor - width / 2, this.cursor + width / 2);
 		this.tell("cursor");
 	}
 
@@ -96,7 +97,9 @@ export class State {
 
 	// The moments between which growth is asked for, the earlier first; null: only the cursor's counts.
 	growth(): [number, number] | null {
-		return this.mark === null ? null : [Math.min(this.mark, this.cursor), Math.max(this.mark, this.cursor)];
+		return this.mark === null
+			? null
+			: [Math.min(this.mark, this.cursor), Math.max(this.mark, this.cursor)];
 	}
 
 	set_mark(m: number | null): void {

@@ -11,8 +11,7 @@ const units: [number, string][] = [
 export function bytes(n: number | null | undefined): string {
 	if (n === null || n === undefined) return "-";
 	const size = Math.abs(n);
-	for (const [unit, name] of units)
-		if (size >= unit) return (n / unit).toFixed(2) + " " + name;
+	for (const [unit, name] of units) if (size >= unit) return (n / unit).toFixed(2) + " " + name;
 	return n + " B";
 }
 

@@ -10,16 +10,14 @@ import type { State } from "./state";
 import * as text from "./text";
 
 const TABLE_ROWS = 24;
+const STILL_SCROLLING = 250; // ms since the page last moved
 
+// A pointer that is down.
 interface Drag {
-	id: number;
-	x: number;
-	y: number;
-	now: number;
-	pan: boolean;
+	x: number; // where it began
+	now: number; // where it is
+	pan: boolean; // or else it selects a range
 	moved: boolean;
-	from: number;
-	to: number;
 }
 
 export class Timeline {
@@ -34,6 +32,7 @@ export class Timeline {
 	private hovered: number | null = null;
 	private drags = new Map<number, Drag>();
 	private pinch = 0;
+	private scrolled = -STILL_SCROLLING;
 	readonly behind = el("details", { class: "behind" }, el("summary", {}, "Table"));
 	private listing = 0;
 
@@ -53,11 +52,16 @@ export class Timeline {
 				"aria-label": this.summary(),
 				"aria-describedby": "keys-hint",
 			},
-			(c, w, h) => this.draw_over(c, w, h),
+			(c, _, h) => this.draw_over(c, h),
 		);
 		this.strip = new Overview(state);
 		this.tip = el("div", { class: "tip", hidden: true, "aria-hidden": "true" });
-		this.root = el("div", { class: "timeline" }, el("div", { class: "plot" }, this.base.canvas, this.over.canvas, this.tip), this.strip.picture.canvas);
+		this.root = el(
+			"div",
+			{ class: "timeline" },
+			el("div", { class: "plot" }, this.base.canvas, this.over.canvas, this.tip),
+			this.strip.picture.canvas,
+		);
 		this.behind.addEventListener("toggle", () => this.list());
 		this.listen();
 		state.on((change) => {
@@ -127,7 +131,11 @@ export class Timeline {
 					{ name: "event", cell: (r) => (r.m ? text.count(r.m - 1) : "before") },
 					{ name: "allocated", number: true, cell: (r) => text.bytes(recording.allocated.at[r.m]) },
 					{ name: "reserved", number: true, cell: (r) => text.bytes(recording.reserved(r.m)) },
-					...bands.map(({ band, b }) => ({ name: band.name, number: true, cell: (r: (typeof rows)[0]) => text.bytes(r.sums[b]) })),
+					...bands.map(({ band, b }) => ({
+						name: band.name,
+						number: true,
+						cell: (r: (typeof rows)[0]) => text.bytes(r.sums[b]),
+					})),
 				],
 				rows,
 				(r) => state.go(r.m),
@@ -137,7 +145,7 @@ export class Timeline {
 
 	// ---- what moves: cursor, mark, hover, drag ----
 
-	private draw_over(c: CanvasRenderingContext2D, width: number, height: number): void {
+	private draw_over(c: CanvasRenderingContext2D, height: number): void {
 		const { state } = this;
 		const bottom = TOP + this.chart.plot_height();
 		c.save();
@@ -145,14 +153,17 @@ export class Timeline {
 		c.rect(LEFT - 1, 0, this.chart.plot_width() + 2, height);
 		c.clip();
 		if (state.mark !== null) {
-			const [from, to] = [Math.min(state.mark, state.cursor), Math.max(state.mark, state.cursor)].map((m) => this.chart.x_of(m));
+			const [from, to] = [Math.min(state.mark, state.cursor), Math.max(state.mark, state.cursor)].map(
+				(m) => this.chart.x_of(m),
+			);
 			c.fillStyle = colour("--select");
 			c.fillRect(from, TOP, to - from, bottom - TOP);
 			this.draw_line(c, state.mark, "from", true);
 		}
 		this.draw_line(c, state.cursor, "", false);
 		if (state.chosen !== null) this.draw_life(c, state.chosen, "--ink", 2);
-		if (this.hovered !== null && this.hovered !== state.chosen) this.draw_life(c, this.hovered, "--ink", 1);
+		if (this.hovered !== null && this.hovered !== state.chosen)
+			this.draw_life(c, this.hovered, "--ink", 1);
 		for (const drag of this.drags.values())
 			if (drag.moved && !drag.pan) {
 				c.fillStyle = colour("--select");
@@ -165,7 +176,6 @@ export class Timeline {
 			c.globalAlpha = 1;
 		}
 		c.restore();
-		void width;
 	}
 
 	private draw_line(c: CanvasRenderingContext2D, m: number, words: string, dashed: boolean): void {
@@ -204,7 +214,13 @@ export class Timeline {
 		if (recording.block[a] < this.chart.big_bytes) return;
 		const tops: [number, number, number, number][] = [];
 		this.chart.each_big((b, i, bottom, top) => {
-			if (b === a) tops.push([this.chart.cells.x[i], this.chart.cells.x[i + 1], this.chart.y_of(bottom), this.chart.y_of(top)]);
+			if (b === a)
+				tops.push([
+					this.chart.cells.x[i],
+					this.chart.cells.x[i + 1],
+					this.chart.y_of(bottom),
+					this.chart.y_of(top),
+				]);
 		}, groups.of[a]);
 		if (!tops.length) return;
 		c.lineWidth = line;
@@ -272,16 +288,17 @@ export class Timeline {
 			this.over.later();
 		});
 		canvas.addEventListener("pointerdown", (event) => {
-			const { x, y } = place(event);
+			const { x } = place(event);
 			canvas.setPointerCapture(event.pointerId);
 			const pan = event.pointerType === "touch" || event.shiftKey || event.button === 1;
-			this.drags.set(event.pointerId, { id: event.pointerId, x, y, now: x, pan, moved: false, from: this.state.from, to: this.state.to });
+			this.drags.set(event.pointerId, { x, now: x, pan, moved: false });
 			this.tip.hidden = true;
 			if (this.drags.size === 2) this.pinch = this.finger_distance();
 		});
 		canvas.addEventListener("pointerup", (event) => this.drop(event, place(event)));
 		canvas.addEventListener("pointercancel", (event) => this.drags.delete(event.pointerId));
 		canvas.addEventListener("dblclick", () => this.state.look(0, this.state.recording.events));
+		addEventListener("scroll", () => (this.scrolled = performance.now()), { passive: true });
 		canvas.addEventListener("wheel", (event) => this.wheel(event, place(event).x), { passive: false });
 	}
 
@@ -313,10 +330,16 @@ export class Timeline {
 		this.drags.delete(event.pointerId);
 		if (!drag) return;
 		if (drag.moved) {
-			if (!drag.pan) this.state.look(this.chart.m_of(Math.min(drag.x, at.x)), this.chart.m_of(Math.max(drag.x, at.x)));
+			if (!drag.pan)
+				this.state.look(
+					this.chart.m_of(Math.min(drag.x, at.x)),
+					this.chart.m_of(Math.max(drag.x, at.x)),
+				);
 			return;
 		}
-		const mark = this.chart.finding_marks().find((f) => Math.hypot(f.x - at.x, TOP + this.chart.plot_height() - 10 - at.y) < 11);
+		const mark = this.chart
+			.finding_marks()
+			.find((f) => Math.hypot(f.x - at.x, TOP + this.chart.plot_height() - 10 - at.y) < 11);
 		if (mark) {
 			this.open_finding(mark.index);
 			return;
@@ -333,6 +356,8 @@ export class Timeline {
 
 	private wheel(event: WheelEvent, x: number): void {
 		const { state } = this;
+		// Who scrolls through the page does not want to zoom what comes under the pointer.
+		if (performance.now() - this.scrolled < STILL_SCROLLING) return;
 		const lines = event.deltaMode === 1 ? 16 : 1;
 		const sideways = event.shiftKey ? event.deltaY : event.deltaX;
 		const whole = state.from <= 0 && state.to >= state.recording.events;
@@ -341,7 +366,10 @@ export class Timeline {
 			state.pan(((sideways * lines) / this.chart.plot_width()) * (state.to - state.from));
 		} else {
 			if (whole && event.deltaY > 0) return; // nothing to zoom out to: let the page scroll
-			state.zoom(Math.exp(Math.max(-120, Math.min(120, event.deltaY * lines)) * 0.004), this.chart.m_of(x));
+			state.zoom(
+				Math.exp(Math.max(-120, Math.min(120, event.deltaY * lines)) * 0.004),
+				this.chart.m_of(x),
+			);
 		}
 		event.preventDefault();
 	}
