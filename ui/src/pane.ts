@@ -1,8 +1,9 @@
 // One recording: verdict, picture, and what lies below it.
 
+import { Details } from "./details";
 import { button, code, el, fill, swatch } from "./dom";
 import { Flame } from "./flame";
-import { Allocations, Details, Findings, Owners, Steps, band_of } from "./panels";
+import { Allocations, Findings, Owners, Steps, band_of } from "./panels";
 import type { Panel } from "./panels";
 import type { Recording } from "./recording";
 import { Search } from "./search";

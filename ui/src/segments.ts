@@ -3,36 +3,10 @@
 
 import { Picture, FONT_SMALL, colour, el, fill, table } from "./dom";
 import type { Segment } from "./recording";
+import { ROW, lay_out } from "./segment_layout";
+import type { Layout, Piece, Pool } from "./segment_layout";
 import type { State } from "./state";
 import * as text from "./text";
-
-const ROW = 20;
-const GAP = 4;
-const HEAD = 24;
-const ROWS_OF_LARGEST = 14;
-
-interface Hole {
-	addr: number;
-	size: number;
-}
-
-interface Piece {
-	x: number;
-	y: number;
-	width: number;
-	alloc: number | null;
-	hole: Hole | null;
-	segment: Segment;
-}
-
-interface Pool {
-	name: string;
-	segments: Segment[];
-	size: number;
-	used: number;
-	holes: Hole[];
-	blocks: number[][]; // of each segment, by address
-}
 
 export class Segments {
 	readonly root: HTMLElement;
@@ -41,7 +15,7 @@ export class Segments {
 	private told = el("div", { class: "note", "aria-live": "polite" });
 	private behind = el("details", { class: "behind" }, el("summary", {}, "Table"));
 	private pools: Pool[] = [];
-	private pieces: Piece[] = [];
+	private layout: Layout = { pieces: [], first: [], headings: [], request: null, height: 0 };
 	private hovered: Piece | null = null;
 	private stale = true;
 
@@ -151,107 +125,29 @@ export class Segments {
 		);
 	}
 
-	private scale_of(pool: Pool): number {
-		const most = this.pools[0]?.size ?? 1;
-		const rows = Math.max(1, Math.round((ROWS_OF_LARGEST * pool.size) / most));
-		const largest = pool.segments.reduce((n, s) => Math.max(n, s.size), 0);
-		return text.round_up(Math.max(pool.size / rows, Math.min(largest, pool.size / 4)));
-	}
-
 	private request(): number | null {
 		const { recording, cursor } = this.state;
 		return recording.device.oom.find((o) => o.event + 1 === cursor)?.requested_bytes ?? null;
 	}
 
-	// Lay pieces out, and paint them if there is a context.
-	private layout(width: number, c: CanvasRenderingContext2D | null): number {
-		const { recording } = this.state;
-		let y = 0;
-		this.pieces = [];
-		this.pools.forEach((pool, p) => {
-			const per_row = this.scale_of(pool);
-			const pixel = per_row / width;
-			if (c) {
-				c.fillStyle = colour("--ink");
-				c.font = "600 " + FONT_SMALL;
-				c.textAlign = "left";
-				c.textBaseline = "alphabetic";
-				const words = pool.name;
-				c.fillText(words, 0, y + 15);
-				const wide = c.measureText(words).width;
-				c.font = FONT_SMALL;
-				c.fillStyle = colour("--soft");
-				c.fillText(
-					`${text.bytes(pool.used)} of ${text.bytes(pool.size)} in use; a row is ${text.axis_bytes(per_row)}`,
-					wide + 12,
-					y + 15,
-				);
-			}
-			y += HEAD;
-			let x = 0;
-			pool.segments.forEach((segment, s) => {
-				const wide = segment.size / pixel;
-				// A segment that fits a row is not torn, unless most of a row would stay empty.
-				if (x > 0 && x + wide > width + 0.5 && wide <= width && width - x < width * 0.4) {
-					x = 0;
-					y += ROW + GAP;
-				}
-				const place = (from: number, to: number, alloc: number | null, hole: Hole | null) => {
-					let at = from;
-					while (at < to - 0.001) {
-						const start = x + (at - segment.addr) / pixel;
-						const row = Math.floor(start / width + 1e-9);
-						const left = start - row * width;
-						const piece = Math.min(width - left, (to - at) / pixel);
-						if (piece <= 1e-6) break;
-						this.pieces.push({
-							x: left,
-							y: y + row * (ROW + GAP),
-							width: piece,
-							alloc,
-							hole,
-							segment,
-						});
-						at += piece * pixel;
-					}
-				};
-				const first = this.pieces.length;
-				let at = segment.addr;
-				const end = segment.addr + segment.size;
-				for (const a of pool.blocks[s]) {
-					const from = Math.max(at, recording.addr[a]);
-					const to = Math.min(end, recording.addr[a] + recording.block[a]);
-					if (from > at) place(at, from, null, { addr: at, size: from - at });
-					if (to > from) place(from, to, a, null);
-					at = Math.max(at, to);
-				}
-				if (at < end) place(at, end, null, { addr: at, size: end - at });
-				if (c) this.paint(c, first);
-				const whole = x + wide;
-				const rows = Math.floor(whole / width + 1e-9);
-				y += rows * (ROW + GAP);
-				x = whole - rows * width;
-				if (x > 0) x += 2;
-				if (x >= width) {
-					x = 0;
-					y += ROW + GAP;
-				}
-			});
-			if (x > 0) y += ROW + GAP;
-			const request = this.request();
-			if (p === 0 && request !== null) {
-				if (c) this.paint_request(c, request, per_row, width, y);
-				y += ROW + GAP;
-			}
-			y += 6;
-		});
-		return y;
+	private paint_headings(c: CanvasRenderingContext2D): void {
+		for (const { y, pool, per_row } of this.layout.headings) {
+			c.fillStyle = colour("--ink");
+			c.font = "600 " + FONT_SMALL;
+			c.textAlign = "left";
+			c.textBaseline = "alphabetic";
+			c.fillText(pool.name, 0, y + 15);
+			const wide = c.measureText(pool.name).width;
+			c.font = FONT_SMALL;
+			c.fillStyle = colour("--soft");
+			const used = `${text.bytes(pool.used)} of ${text.bytes(pool.size)} in use`;
+			c.fillText(`${used}; a row is ${text.axis_bytes(per_row)}`, wide + 12, y + 15);
+		}
 	}
 
-	private paint(c: CanvasRenderingContext2D, first: number): void {
-		const { recording, groups, chosen, cursor } = this.state;
-		for (let i = first; i < this.pieces.length; i++) {
-			const { x, y, width, alloc } = this.pieces[i];
+	private paint_pieces(c: CanvasRenderingContext2D): void {
+		const { recording, groups, cursor } = this.state;
+		for (const { x, y, width, alloc } of this.layout.pieces) {
 			if (alloc === null) {
 				c.fillStyle = colour("--hole");
 				c.fillRect(x, y, width, ROW);
@@ -267,28 +163,35 @@ export class Segments {
 				c.fillRect(x + width - 0.5, y, 0.5, ROW);
 			}
 		}
-		// The segment's own border, over its pieces.
-		let left = -1;
+	}
+
+	// Around each row of each segment.
+	private paint_borders(c: CanvasRenderingContext2D): void {
+		const { pieces, first } = this.layout;
+		const begins = new Set(first);
+		let left = 0;
 		c.strokeStyle = colour("--edge");
 		c.lineWidth = 1;
-		for (let i = first; i < this.pieces.length; i++) {
-			const piece = this.pieces[i];
-			if (left < 0) left = piece.x;
-			const next = this.pieces[i + 1];
-			if (!next || next.y !== piece.y) {
-				const right = piece.x + piece.width;
-				if (right - left > 3) c.strokeRect(left + 0.5, piece.y + 0.5, right - left - 1, ROW - 1);
-				left = -1;
-			}
-		}
-		for (let i = first; i < this.pieces.length; i++) {
-			const piece = this.pieces[i];
-			if (piece.alloc !== null && piece.alloc === chosen) {
-				c.strokeStyle = colour("--ink");
-				c.lineWidth = 2;
+		pieces.forEach((piece, i) => {
+			const before = pieces[i - 1];
+			if (begins.has(i) || before.y !== piece.y) left = piece.x;
+			const next = pieces[i + 1];
+			if (next && !begins.has(i + 1) && next.y === piece.y) return;
+			const wide = piece.x + piece.width - left;
+			if (wide > 3) c.strokeRect(left + 0.5, piece.y + 0.5, wide - 1, ROW - 1);
+		});
+	}
+
+	private paint_choice(c: CanvasRenderingContext2D): void {
+		const { chosen } = this.state;
+		c.strokeStyle = colour("--ink");
+		c.lineWidth = 2;
+		for (const piece of this.layout.pieces)
+			if (
+				(chosen !== null && piece.alloc === chosen) ||
+				(this.hovered && same_piece(piece, this.hovered))
+			)
 				c.strokeRect(piece.x, piece.y - 1, Math.max(3, piece.width), ROW + 2);
-			}
-		}
 	}
 
 	private paint_request(
@@ -313,25 +216,20 @@ export class Segments {
 	}
 
 	private draw(c: CanvasRenderingContext2D, width: number): void {
-		const high = Math.ceil(this.layout(width, null));
+		const request = this.request();
+		this.layout = lay_out(this.state.recording, this.pools, width, request !== null);
+		const high = Math.max(40, Math.ceil(this.layout.height));
 		if (Math.abs(this.picture.height - high) > 1) {
-			this.picture.canvas.style.height = `${Math.max(40, high)}px`;
+			this.picture.canvas.style.height = `${high}px`;
 			this.picture.later();
 			return;
 		}
-		this.layout(width, c);
-		if (this.hovered) {
-			const at = this.hovered;
-			const now = this.pieces.find(
-				(p) =>
-					p.alloc === at.alloc &&
-					p.hole?.addr === at.hole?.addr &&
-					p.segment.row === at.segment.row,
-			);
-			c.strokeStyle = colour("--ink");
-			c.lineWidth = 2;
-			if (now) c.strokeRect(now.x, now.y - 1, Math.max(3, now.width), ROW + 2);
-		}
+		this.paint_headings(c);
+		this.paint_pieces(c);
+		this.paint_borders(c);
+		this.paint_choice(c);
+		const bar = this.layout.request;
+		if (bar && request !== null) this.paint_request(c, request, bar.per_row, width, bar.y);
 	}
 
 	private tell(piece: Piece): void {
@@ -365,7 +263,7 @@ export class Segments {
 			const x = event.clientX - at.left;
 			const y = event.clientY - at.top;
 			return (
-				this.pieces.find(
+				this.layout.pieces.find(
 					(p) => y >= p.y && y < p.y + ROW && x >= p.x - 0.5 && x < p.x + Math.max(1, p.width),
 				) ?? null
 			);
@@ -385,15 +283,9 @@ export class Segments {
 			const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
 			if (step) {
 				const now = this.hovered;
-				const at = now
-					? this.pieces.findIndex(
-							(p) =>
-								p.alloc === now.alloc &&
-								p.hole?.addr === now.hole?.addr &&
-								p.segment.row === now.segment.row,
-						)
-					: -1;
-				const piece = this.pieces[Math.max(0, Math.min(this.pieces.length - 1, at + step))];
+				const at = now ? this.layout.pieces.findIndex((p) => same_piece(p, now)) : -1;
+				const piece =
+					this.layout.pieces[Math.max(0, Math.min(this.layout.pieces.length - 1, at + step))];
 				if (piece) {
 					this.hovered = piece;
 					this.tell(piece);
@@ -437,6 +329,11 @@ export class Segments {
 			),
 		);
 	}
+}
+
+// Layouts are made anew; a piece is known by what it shows.
+function same_piece(a: Piece, b: Piece): boolean {
+	return a.alloc === b.alloc && a.hole?.addr === b.hole?.addr && a.segment.row === b.segment.row;
 }
 
 function pool_name(segment: Segment): string {
