@@ -137,6 +137,13 @@ const tests = {
 			await colour(page, "--cat-temporary"),
 			"nothing above the total",
 		);
+		const between = await point(page, 36.2, 1.2 * GIB);
+		const corner = await point(page, 0.5, 1.2 * GIB);
+		assert.deepEqual(
+			await pixel(page, "canvas.base", between.x, between.y),
+			await pixel(page, "canvas.base", corner.x, corner.y),
+			"what was freed is gone",
+		);
 	},
 
 	async "marks the death and what was asked for"(page) {
