@@ -166,8 +166,13 @@ const tests = {
 		const { from, to } = await view(page);
 		assert.ok(from < 3 && to < made.events / 2);
 		assert.match(await page.locator(".details").textContent(), /512\.00 MiB/);
+		const { x, y } = await point(page, 3.3, 1.25 * GIB);
+		const { x: x2, y: y2 } = await point(page, 3.3, 0.25 * GIB);
+		assert.deepEqual([await pixel(page, "canvas.base", x2, y2), await pixel(page, "canvas.base", x, y)], [await colour(page, "--accent-band"), await colour(page, "--band-rest")],
+			"what it is about is coloured");
 		await page.keyboard.press("n");
 		assert.match(await moment(page), /event 62,/, "n goes on to the first");
+		await page.keyboard.press("c");
 	},
 
 	async "jumps: peak, death, end, steps, events"(page) {
@@ -341,7 +346,7 @@ const others = {
 		await page.context().close();
 	},
 
-	async "two recordings side by side, at one scale, one of them active"() {
+	async "two recordings side by side, at one scale, linked or one of them active"() {
 		const page = await open(path.join(folder, "two.html"));
 		const boxes = await page.locator(".pane").evaluateAll((all) => all.map((e) => e.getBoundingClientRect().left));
 		assert.equal(boxes.length, 2);
@@ -349,6 +354,16 @@ const others = {
 		assert.equal((await view(page, 0)).top, (await view(page, 1)).top);
 		await page.getByRole("button", { name: "Same scale" }).click();
 		assert.ok((await view(page, 0)).top < (await view(page, 1)).top);
+		const linked = page.getByRole("button", { name: "Linked" });
+		assert.equal(await linked.getAttribute("aria-pressed"), "true", "recordings of as many events move together");
+		await page.keyboard.press("+");
+		assert.deepEqual({ ...(await view(page, 1)), top: 0 }, { ...(await view(page, 0)), top: 0 });
+		await page.keyboard.press("f");
+		await page.keyboard.press("p");
+		assert.match(await moment(page, 1), /^At the peak.* since the mark/);
+		await page.keyboard.press("f");
+		await page.keyboard.press("d");
+		await page.keyboard.press("k");
 		await page.keyboard.press("w");
 		await page.keyboard.press("p");
 		assert.match(await moment(page, 1), /^At the peak/);

@@ -206,7 +206,7 @@ export class Chart {
 			if (!show || show.moment === null || recording.device.findings[index]?.id === "oom") return;
 			const x = this.x_of(show.moment);
 			if (x < LEFT || x > LEFT + this.plot_width()) return;
-			let free = x;
+			let free = Math.min(x, LEFT + this.plot_width() - 9);
 			while (out.some((o) => Math.abs(o.x - free) < 18)) free -= 18;
 			if (free > LEFT) out.push({ index, x: free });
 		});

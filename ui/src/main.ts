@@ -3,6 +3,7 @@
 import "uplot/dist/uPlot.min.css";
 import "./viewer.css";
 import { button, el, fill, forget_colours } from "./dom";
+import { Link, alike } from "./link";
 import { Page } from "./page";
 import { Pane } from "./pane";
 import { Recording } from "./recording";
@@ -28,7 +29,7 @@ const keys: [string, string][] = [
 	["f", "set or clear the mark: what grew since"],
 	["1 to 7", "findings, owners, flame graph, segments, allocations, steps, search"],
 	["Tab, Enter", "all buttons and tables; inside the flame graph and the map arrows walk"],
-	["w", "the other recording, where there are two"],
+	["w, k", "the other of two recordings; both move together"],
 	["t", "light or dark"],
 	["Esc", "clear the choice, the mark, then the search"],
 ];
@@ -49,6 +50,8 @@ class App {
 	private help = this.make_help();
 	private theme = "light";
 	private shared_scale = true;
+	private link = new Link([]);
+	private link_button = button("Linked", () => this.toggle_link(), { title: "what is looked at in one is looked at in the other (k)", "aria-pressed": "false" });
 
 	constructor(private root: HTMLElement) {}
 
@@ -68,8 +71,10 @@ class App {
 		}
 		await breath();
 		this.panes = recordings.map((r, i) => new Pane(r, i, (query) => this.search(query)));
+		this.link = new Link(this.panes.map((p) => p.state));
 		this.build();
 		this.share_scale();
+		if (n > 1 && recordings.every((r) => alike(r, recordings[0]))) this.toggle_link();
 		for (const pane of this.panes) pane.timeline.redraw();
 		document.title = recordings.map((r) => text.plain(r.head.title, 80)).join(" | ") + " - plimsoll";
 		document.addEventListener("keydown", (event) => this.key(event));
@@ -112,6 +117,7 @@ class App {
 				el("span", { class: "file" }, `${many ? `${this.panes.length} recordings` : text.plain(head.title, 200)}, ${text.plural(events, "event")}`),
 				form,
 				scale,
+				many ? this.link_button : null,
 				button("Light / dark", () => this.choose_theme(this.theme === "dark" ? "light" : "dark"), { title: "light or dark (t)" }),
 				button("Keys ?", () => this.help.showModal(), { title: "all keys (?)" }),
 			),
@@ -146,6 +152,11 @@ class App {
 		this.shared_scale = !this.shared_scale;
 		pressed?.setAttribute("aria-pressed", String(this.shared_scale));
 		this.share_scale();
+	}
+
+	private toggle_link(): void {
+		this.link.on = !this.link.on;
+		this.link_button.setAttribute("aria-pressed", String(this.link.on));
 	}
 
 	private search(query: string, set = true): void {
@@ -209,6 +220,7 @@ class App {
 			y: () => pane.set_fit(!state.fit),
 			f: () => pane.set_mark(),
 			w: () => this.other_pane(),
+			k: () => this.panes.length > 1 && this.toggle_link(),
 			t: () => this.choose_theme(this.theme === "dark" ? "light" : "dark"),
 			Escape: () => this.escape(pane),
 		};

@@ -32,6 +32,9 @@ export class Pane {
 	private search: Search;
 	private lower: HTMLElement;
 	private speak = 0;
+	private picture: HTMLElement;
+	private finding_at = -1; // where n and N are
+	private coloured = false; // what a finding is about
 
 	constructor(
 		readonly recording: Recording,
@@ -56,18 +59,19 @@ export class Pane {
 		this.tab_of("search").button.hidden = true;
 		const check = checked(recording);
 		const device = recording.device.device ? `, device ${recording.device.device}` : "";
+		this.picture = el("section", { "aria-label": "Memory over time" }, this.toolbar(), this.timeline.root, this.moment, this.legend, this.timeline.behind);
 		this.root = el(
 			"section",
 			{ class: "pane", "aria-label": text.plain(recording.head.title, 200) },
 			el("div", { class: "file" }, text.plain(recording.head.title, 200) + device),
 			verdict_of(recording, (m) => this.jump(m)),
-			el("section", { "aria-label": "Memory over time" }, this.toolbar(), this.timeline.root, this.moment, this.legend, this.timeline.behind),
+			this.picture,
 			tab_list,
 			this.lower,
 			el("footer", {}, ...recording.head.merged.map((m) => el("p", {}, text.plain(m))), el("p", check.ok ? {} : { class: "failed" }, check.words)),
 		);
 		state.on((change) => {
-			if (change === "groups") this.buttons();
+			if (change === "groups" || change === "cursor") this.buttons();
 			if (change === "cursor" || change === "groups") {
 				this.tell_moment();
 				this.refresh();
@@ -131,6 +135,7 @@ export class Pane {
 	}
 
 	show_all_for_print(): void {
+		for (const more of this.root.querySelectorAll<HTMLDetailsElement>("details.more")) more.open = true;
 		for (const tab of this.tabs) if (tab.place.classList.contains("prints")) tab.panel.show();
 	}
 
@@ -139,6 +144,8 @@ export class Pane {
 	run_search(query: string): number | null {
 		const found = this.search.run(query);
 		const tab = this.tab_of("search");
+		this.tools.match.textContent = "By search";
+		this.coloured = false;
 		tab.button.hidden = found === null;
 		if (found !== null) {
 			tab.button.textContent = `Search (${text.count(found)})`;
@@ -241,8 +248,23 @@ export class Pane {
 		const moment = show.moment ?? this.recording.peak_moment;
 		if (show.from !== null && show.to !== null && show.to > show.from) this.state.span(show.from, show.to);
 		this.state.go(moment);
-		if (show.stack !== null || show.frame !== null) this.choose_of(show.stack, show.frame, moment);
-		this.timeline.root.scrollIntoView({ block: "center" });
+		if (show.stack !== null || show.frame !== null) {
+			this.colour_finding(i, moment);
+			this.choose_of(show.stack, show.frame, moment);
+		} else if (this.coloured) this.state.match(null, "");
+		this.picture.scrollIntoView({ block: "start" });
+	}
+
+	// In colour: what lives at the moment of a leak's line, or of another finding's stack.
+	private colour_finding(i: number, m: number): void {
+		const { recording, state } = this;
+		const { stack, frame } = recording.head.show[i]!;
+		const by_line = frame !== null && (stack === null || recording.device.findings[i].id === "leak");
+		const is_its = by_line ? (a: number) => recording.user_frame(recording.stack[a]) === frame + 1 : (a: number) => recording.stack[a] === stack! + 1;
+		const place = by_line ? recording.frame_text(frame) : recording.frame_text(recording.frames_of(stack! + 1)[0] ?? 0);
+		state.match((a) => is_its(a) && recording.lives(a, m), `finding ${i + 1}: ${text.short_place(place)}`);
+		this.tools.match.textContent = `Finding ${i + 1}`;
+		this.coloured = true;
 	}
 
 	// The largest live allocation of a finding's stack, or else of its line.
@@ -258,8 +280,8 @@ export class Pane {
 	open_finding(i: number): void {
 		this.open("findings");
 		const place = this.root.querySelector<HTMLElement>(`#finding-${i}`);
-		place?.scrollIntoView({ block: "center" });
-		place?.focus();
+		place?.scrollIntoView({ block: "nearest" });
+		place?.focus({ preventScroll: true });
 	}
 
 	// ---- what the cursor's moment holds ----
@@ -336,8 +358,8 @@ export class Pane {
 		const { show } = this.recording.head;
 		if (!show.length) return;
 		this.finding_at = (Math.max(this.finding_at, direction > 0 ? -1 : 0) + direction + show.length) % show.length;
+		this.open("findings");
 		this.show_me(this.finding_at);
-		this.open_finding(this.finding_at);
+		this.root.querySelector<HTMLElement>(`#finding-${this.finding_at}`)?.focus({ preventScroll: true });
 	}
-	private finding_at = -1;
 }

@@ -107,7 +107,8 @@ export class Search implements Panel {
 		const { recording, cursor } = this.state;
 		const { found } = this;
 		const live = found.filter((a) => recording.lives(a, cursor));
-		const largest = [...found].sort((a, b) => recording.block[b] - recording.block[a] || a - b).slice(0, MOST);
+		const least = Float64Array.from(found, (a) => recording.block[a]).sort()[Math.max(0, found.length - MOST)] ?? 0;
+		const largest = found.filter((a) => recording.block[a] >= least).sort((a, b) => recording.block[b] - recording.block[a] || a - b).slice(0, MOST);
 		const owners = recording.owners(found).slice(0, 40);
 		const live_owner = new Map(recording.owners(live).map((o) => [o.key, o.bytes]));
 		fill(
