@@ -70,7 +70,7 @@ export function byte_ticks(top: number, wanted: number): number[] {
 	const unit = units.find(([size]) => top >= size)?.[0] ?? 1;
 	const rough = top / unit / Math.max(1, wanted);
 	const power = 10 ** Math.floor(Math.log10(rough));
-	const step = [1, 2, 5, 10].map((times) => times * power).find((s) => s >= rough)! * unit;
+	const step = [1, 2, 5, 10].map((times) => times * power).find((s) => s >= 0.75 * rough)! * unit;
 	const out = [];
 	for (let at = 0; at <= top; at += step) out.push(at);
 	return out;
