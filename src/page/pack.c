@@ -427,7 +427,7 @@ static void emit_merged(struct packing *x, struct json_out *j)
 	json_array(j, "merged", JSON_LINES);
 	if (x->t->has_time && x->time_stride > 1) {
 		snprintf(line, sizeof(line),
-			 "times are those of every %sth event; in between they are estimated",
+			 "times are those of one event in %s; in between they are estimated",
 			 text_number(number, x->time_stride));
 		json_string(j, NULL, line);
 	}
