@@ -184,9 +184,11 @@ export class Timeline {
 		c.strokeStyle = c.fillStyle = colour("--ink");
 		c.lineWidth = 1.5;
 		c.setLineDash(dashed ? [3, 3] : []);
+		// Down to the column that it is about, which may be a pixel wide and must stay visible.
+		const total = this.state.recording.allocated.at[m];
 		c.beginPath();
 		c.moveTo(x, TOP);
-		c.lineTo(x, bottom);
+		c.lineTo(x, Math.max(TOP, this.chart.y_of(total) - 2));
 		c.stroke();
 		c.setLineDash([]);
 		c.beginPath();
