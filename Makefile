@@ -16,7 +16,7 @@ CHECK = -Dcli=shared -Dtests=true $(DEV_OPTIONS)
 NINJA = ninja -C $(BUILD)/$(1) $(if $(VERBOSE),,--quiet)
 TEST = tools/meson test -C $(BUILD)/$(1) --no-rebuild --print-errorlogs $(TEST_OPTIONS)
 
-.PHONY: help build demo docs check check-asan check-ubsan check-tsan lint format fuzz bench install clean
+.PHONY: help build demo docs check check-asan check-ubsan check-tsan viewer check-viewer picture lint format fuzz bench install clean
 .DEFAULT_GOAL := build
 
 help: ## this list
@@ -67,6 +67,16 @@ check-tsan: ## the tests that use threads, under ThreadSanitizer
 	@$(call NINJA,tsan)
 	@$$(tools/same-addresses) $(call TEST,tsan) --suite threads
 
+viewer: ## build ui/dist from ui/src; only who changes the viewer needs it, and Node 18
+	@npm ci --prefix ui --no-audit --no-fund
+	@node ui/build.mjs
+
+check-viewer: build ## the viewer in a real browser, and that ui/dist is what ui/src makes (skips without Node, npm, chromium)
+	@tests/ui/run $(BUILD)/release/plimsoll || [ $$? = 77 ]
+
+picture: build ## docs/page.png, the picture in the README; needs what check-viewer needs
+	@node tools/picture.mjs $(BUILD)/release/plimsoll docs/page.png
+
 lint: ## formatting, clang's warnings, clang-tidy, floors, banned functions; nothing may be found
 	@tools/deps build check lint
 	@CC=$(CLANG) tools/configure $(BUILD)/lint -Dcli=shared -Dtests=true --werror
@@ -86,6 +96,8 @@ fuzz: ## each fuzz target for FUZZ_SECONDS (60), on its corpus
 bench: build ## measure beside the peers (SNAPSHOTS='a.pickle ...' for these too)
 	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) MAKE_SNAPSHOT=$(abspath $(BUILD)/release/make_snapshot) \
 		ALLOCATOR_CURVE=$(abspath $(BUILD)/release/allocator_curve) bench/run $(SNAPSHOTS)
+	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) MAKE_SNAPSHOT=$(abspath $(BUILD)/release/make_snapshot) bench/page $(SNAPSHOTS)
+	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) bench/viewer $(SNAPSHOTS)
 	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) SUM_READ=$(abspath $(BUILD)/release/sum_read) bench/checkpoints
 	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) bench/why
 

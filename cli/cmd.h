@@ -15,7 +15,7 @@
 
 #include "opt.h"
 
-#include <plimsoll/report.h>
+#include <plimsoll/page.h>
 
 #include <stddef.h>
 #include <stdio.h>
@@ -83,6 +83,15 @@ int cmd_usage(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Print "plimsoll: MESSAGE" to stderr, control characters replaced; the exit code stays the caller's. */
 void cmd_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Is an output of this name a page (.html, .htm)? */
+bool cmd_is_page(const char *path);
+
+/* A page that shows its progress on a terminal; max_memory is an option's value. */
+enum plim_status cmd_page_new(uint64_t max_memory, struct plim_page **page, struct plim_err *err);
+
+/* Write what was added, and say how much that is.  Frees it. */
+enum plim_status cmd_page_end(struct plim_page *page, const char *path, struct plim_err *err);
 
 /* A plim_write_fn for the standard output. */
 int cmd_to_stdout(void *ctx, const char *text, size_t n);

@@ -20,8 +20,10 @@ struct report_opts {
 static const struct opt report_opt[] = {
 	OPT_FLAG('j', "json", report_opts, json,
 		 "print JSON (schema report/1; of several: ranks/1) instead of text"),
-	OPT_STRING('o', "output", report_opts, output, "FILE.pickle", NULL,
-		   "write the snapshot as a pickle that PyTorch's viewer opens"),
+	OPT_STRING('o', "output", report_opts, output, "FILE", NULL,
+		   "write FILE.html, one page that shows it in a browser (of several recordings "
+		   "too), or "
+		   "FILE.pickle, a snapshot that PyTorch's viewer opens"),
 	OPT_STRING('l', "log", report_opts, log, "FILE", NULL,
 		   "a log that holds the out-of-memory text: it tells what the snapshot cannot"),
 	OPT_HEADING("What to look at"),
@@ -88,6 +90,25 @@ static struct plim_report_options options_of(const struct report_opts *o)
 	return options;
 }
 
+/* ---- the page ---- */
+
+static enum plim_status write_output(const struct report_opts *o, const struct plim_report *r,
+				     struct plim_err *err)
+{
+	struct plim_page *page;
+	enum plim_status st;
+
+	if (!cmd_is_page(o->output))
+		return plim_report_snapshot(r, o->output, err);
+	st = cmd_page_new(o->max_memory, &page, err);
+	if (!st)
+		st = plim_page_add(page, r, err);
+	if (!st)
+		return cmd_page_end(page, o->output, err);
+	plim_page_free(page);
+	return st;
+}
+
 static int report_one(const struct report_opts *o, const char *path)
 {
 	struct plim_report_options options = options_of(o);
@@ -101,12 +122,38 @@ static int report_one(const struct report_opts *o, const char *path)
 	if (o->json ? plim_report_json(r, cmd_to_stdout, NULL, &err)
 		    : plim_report_text(r, &style, cmd_to_stdout, NULL, &err))
 		code = cmd_fail(&err);
-	if (code == CMD_DONE && o->output && plim_report_snapshot(r, o->output, &err))
+	if (code == CMD_DONE && o->output && write_output(o, r, &err))
 		code = cmd_fail(&err);
 	if (code == CMD_DONE && fails(r, o->fail_on))
 		code = CMD_FAILED;
 	plim_report_free(r);
 	return code;
+}
+
+/* Several recordings in one page; one after the other is in memory. */
+static int page_of_several(const struct report_opts *o, int argc, char **argv)
+{
+	struct plim_report_options options = options_of(o);
+	int code = CMD_DONE;
+	struct plim_page *page;
+	struct plim_err err;
+	enum plim_status st = cmd_page_new(o->max_memory, &page, &err);
+
+	for (int i = 0; !st && i < argc; i++) {
+		struct plim_report *r;
+
+		st = plim_report_open(argv[i], &options, &r, &err);
+		if (st)
+			break;
+		code = fails(r, o->fail_on) ? CMD_FAILED : code;
+		st = plim_page_add(page, r, &err);
+		plim_report_free(r);
+	}
+	if (!st)
+		st = cmd_page_end(page, o->output, &err);
+	else
+		plim_page_free(page);
+	return st ? cmd_fail(&err) : code;
 }
 
 /* ---- several recordings ---- */
@@ -141,7 +188,7 @@ static int ranks_code(const struct plim_ranks *k, int on)
 /* What of the options is about one recording. */
 static const char *only_of_one(const struct report_opts *o)
 {
-	return o->output                                   ? "--output"
+	return o->output                                   ? "--output FILE.pickle"
 	       : o->log                                    ? "--log"
 	       : o->events                                 ? "--events"
 	       : o->steps                                  ? "--steps"
@@ -158,6 +205,10 @@ static int report_several(const struct report_opts *o, int argc, char **argv)
 	struct plim_ranks *k;
 	struct plim_err err;
 
+	if (o->output && cmd_is_page(o->output))
+		return cmd_usage(
+			"a page takes recordings by their names: plimsoll report A B -o %s",
+			o->output);
 	if (only_of_one(o))
 		return cmd_usage("%s is about one recording; these are several", only_of_one(o));
 	plim_ranks_options_init(&options);
@@ -182,8 +233,13 @@ static int report_run(const void *values, int argc, char **argv)
 {
 	const struct report_opts *o = values;
 
-	if (o->output && o->redact)
-		return cmd_usage("--output writes all names as they are: not with --redact");
+	if (o->output && o->redact && !cmd_is_page(o->output))
+		return cmd_usage("a pickle holds all names as they are: not with --redact");
+	if (o->output && cmd_is_page(o->output) && (o->events || o->steps))
+		return cmd_usage("a page holds all events: not with --events or --steps");
+	if (o->output && cmd_is_page(o->output) && argc > 1)
+		return o->json ? cmd_usage("a page of several recordings prints no JSON")
+			       : page_of_several(o, argc, argv);
 	return argc > 1 || plim_ranks_several(argv[0]) ? report_several(o, argc, argv)
 						       : report_one(o, argv[0]);
 }
@@ -194,6 +250,10 @@ static const struct cmd_example report_examples[] = {
 	  "the same, with what only the error's text tells" },
 	{ "plimsoll report run.pickle.xz --json --at event:1200",
 	  "who held the memory after event 1200" },
+	{ "plimsoll report run.pickle -o page.html",
+	  "one file that shows every allocation in a browser" },
+	{ "plimsoll report before.pickle after.pickle -o both.html",
+	  "two recordings side by side" },
 	{ "plimsoll report run.pickle --fail-on leak", "a gate for CI" },
 	{ "plimsoll report snapshots/", "the ranks of a job: which died first, how they differ" },
 	{ NULL, NULL },

@@ -13,6 +13,13 @@ int cmd_to_stdout(void *ctx, const char *text, size_t n)
 	return fwrite(text, 1, n, stdout) == n ? 0 : errno ? errno : EIO;
 }
 
+bool cmd_is_page(const char *path)
+{
+	const char *dot = strrchr(path, '.');
+
+	return dot && (!strcmp(dot, ".html") || !strcmp(dot, ".htm"));
+}
+
 struct plim_text_style cmd_style(uint64_t width, bool no_color)
 {
 	const char *lang = getenv("LC_ALL");
@@ -31,4 +38,35 @@ struct plim_text_style cmd_style(uint64_t width, bool no_color)
 	if (width != OPT_NONE)
 		s.width = (uint32_t)width;
 	return s;
+}
+
+static int show_packing(void *ctx, uint32_t done, uint32_t total)
+{
+	(void)ctx;
+	fprintf(stderr, "\rpacking %u%%%s", 100 * done / total, done == total ? "\r\033[K" : "");
+	return 0;
+}
+
+enum plim_status cmd_page_new(uint64_t max_memory, struct plim_page **page, struct plim_err *err)
+{
+	struct plim_page_options options;
+
+	plim_page_options_init(&options);
+	options.max_memory_bytes = max_memory == OPT_NONE ? 0 : max_memory;
+	options.progress = isatty(STDERR_FILENO) ? show_packing : NULL;
+	return plim_page_new(&options, page, err);
+}
+
+enum plim_status cmd_page_end(struct plim_page *page, const char *path, struct plim_err *err)
+{
+	enum plim_status st = plim_page_write(page, path, err);
+	struct plim_page_size size;
+
+	plim_page_get_size(page, &size);
+	if (!st)
+		cmd_say("%s: %llu recording%s, %llu allocations, %.2f MB", path,
+			(unsigned long long)size.recordings, size.recordings == 1 ? "" : "s",
+			(unsigned long long)size.allocations, (double)size.file_bytes / 1e6);
+	plim_page_free(page);
+	return st;
 }

@@ -38,8 +38,10 @@ static const struct opt whatif_opt[] = {
 	OPT_HEADING("Keeping a run"),
 	OPT_STRING('k', "keep", whatif_opts, keep, "CONF", NULL,
 		   "run with these settings and write it with --output"),
-	OPT_STRING('o', "output", whatif_opts, output, "FILE.pickle", NULL,
-		   "the run of --keep as a snapshot that PyTorch's viewer opens"),
+	OPT_STRING('o', "output", whatif_opts, output, "FILE", NULL,
+		   "the run of --keep: FILE.html, a page with the recording beside it, or "
+		   "FILE.pickle, a "
+		   "snapshot that PyTorch's viewer opens"),
 	OPT_HEADING("How to show it"),
 	OPT_FLAG(0, "redact", whatif_opts, redact, "do not tell the file's name"),
 	OPT_U64('w', "width", whatif_opts, width, "columns", 40, 500, OPT_NONE,
@@ -76,6 +78,23 @@ static int show_progress(void *ctx, uint32_t done, uint32_t total)
 	return 0;
 }
 
+static enum plim_status keep(const struct whatif_opts *o, const struct plim_whatif *w,
+			     struct plim_err *err)
+{
+	struct plim_page *page;
+	enum plim_status st;
+
+	if (!cmd_is_page(o->output))
+		return plim_whatif_snapshot(w, o->keep, o->output, err);
+	st = cmd_page_new(o->max_memory, &page, err);
+	if (!st)
+		st = plim_whatif_page(w, o->keep, page, err);
+	if (!st)
+		return cmd_page_end(page, o->output, err);
+	plim_page_free(page);
+	return st;
+}
+
 static int whatif_show(const struct whatif_opts *o, const char *path,
 		       const struct plim_whatif_options *options)
 {
@@ -89,7 +108,7 @@ static int whatif_show(const struct whatif_opts *o, const char *path,
 	if (o->json ? plim_whatif_json(w, cmd_to_stdout, NULL, &err)
 		    : plim_whatif_text(w, &style, cmd_to_stdout, NULL, &err))
 		code = cmd_fail(&err);
-	if (code == CMD_DONE && o->keep && plim_whatif_snapshot(w, o->keep, o->output, &err))
+	if (code == CMD_DONE && o->keep && keep(o, w, &err))
 		code = cmd_fail(&err);
 	plim_whatif_free(w);
 	return code;
@@ -131,8 +150,8 @@ static const struct cmd_example whatif_examples[] = {
 	{ "plimsoll whatif run.pickle --gpu \"RTX 4090\"", "would it run on that card" },
 	{ "plimsoll whatif run.pickle -s expandable_segments:True --limit 24GiB --json",
 	  "one setting, one limit, for a script" },
-	{ "plimsoll whatif run.pickle --keep max_split_size_mb:64 -o split.pickle",
-	  "what that run looks like in PyTorch's viewer" },
+	{ "plimsoll whatif run.pickle --keep max_split_size_mb:64 -o split.html",
+	  "what that run looks like, beside the recording" },
 	{ NULL, NULL },
 };
 

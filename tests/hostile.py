@@ -17,6 +17,7 @@ import unicodedata
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import bad_inputs  # noqa: E402
+import page_reader  # noqa: E402
 
 PROGRAM = os.path.abspath(sys.argv[1])
 A = bad_inputs.A
@@ -130,6 +131,35 @@ def check_diff(folder, name):
     os.unlink(b)
 
 
+def check_page(folder, path, name, skeleton=[]):
+    """Whatever the names are, the page around the sections is the same; in them they are data, and not endless."""
+    for file in (path, os.path.join(folder, "<script>alert(1)<", "script>.pickle")):
+        os.makedirs(os.path.dirname(file), exist_ok=True)
+        if file != path:
+            os.link(path, file)
+        out = os.path.join(folder, "out.html")
+        done = run("report", file, "-o", out)
+        assert done.returncode == 0, done.stderr[:300]
+        check_text(done.stderr, 0, wide_ok=True)
+        with open(out, "rb") as f:
+            raw = f.read()
+        parts, rest = page_reader.read(raw.decode("utf-8"))
+        skeleton.append(rest)
+        assert rest == skeleton[0], "a name is in the page as it is"
+        strings, shown = parts[0].head["strings"], name.split(b"\0")[0]
+        assert max(map(len, strings)) < 5000, max(map(len, strings))
+        try:
+            text = shown.decode("utf-8")
+        except UnicodeDecodeError:
+            text = None
+        cut = f"... ({len(shown)} bytes)"
+        assert text is None or (text in strings if len(shown) <= 4096 else
+                                any(s == text[:4096] + cut for s in strings)), "the name is not in the page"
+        os.unlink(out)
+        if file != path:
+            os.unlink(file)
+
+
 def check_name(folder, name):
     path = os.path.join(folder, "hostile.pickle")
     with open(path, "wb") as f:
@@ -141,6 +171,7 @@ def check_name(folder, name):
         check_text(done.stderr, 0, wide_ok=True)
     done = run("report", path, LC_ALL="C")
     check_text(done.stdout, 80)
+    check_page(folder, path, name)
     for args in (["--json"], ["--json", "--owners", "0", "--group-by", "stack"]):
         done = run("report", path, *args)
         assert done.returncode == 0, (done.returncode, done.stderr[:300])

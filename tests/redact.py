@@ -9,6 +9,9 @@ import subprocess
 import sys
 import tempfile
 
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import page_reader  # noqa: E402
+
 plimsoll, data = (os.path.abspath(a) for a in sys.argv[1:3])
 SECRET = "hush"
 MEANING = {"action", "state", "segment_type", "stage"}  # words of the format, not names
@@ -76,6 +79,20 @@ def run(path, *options):
     return done.returncode, done.stdout + done.stderr
 
 
+def check_page(folder, name, how, path):
+    """In a page everything is packed."""
+    out = os.path.join(folder, "page.html")
+    for options in (["--redact"], []):
+        code, said = run(path, *options, "-o", out)
+        with open(out, encoding="utf-8") as f:
+            parts, rest = page_reader.read(f.read())
+        os.unlink(out)
+        if code or not options and not parts[0].has(SECRET):
+            failures.append(f"{name}, {how.__name__}, page: no secret to hide: {said[:200]}")
+        elif options and (SECRET in rest or any(p.has(SECRET) for p in parts)):
+            failures.append(f"{name}, {how.__name__}: the page lets it out")
+
+
 def check_diff(folder, x, how, path):
     """Two recordings of one program, the second without its last events."""
     x = copy.deepcopy(x)
@@ -111,6 +128,7 @@ def check(folder, name, x, how):
         at = said.lower().find(SECRET)
         if code or at >= 0:
             failures.append(f"{name}, {how.__name__}, {' '.join(options)}: exit {code}: {said[max(at - 60, 0):at + 60]!r}")
+    check_page(folder, name, how, path)
     check_diff(folder, x, how, path)
     return run(path, "--json", "--redact", "--owners", "0")[1]
 

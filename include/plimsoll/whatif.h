@@ -8,7 +8,7 @@
 #ifndef PLIMSOLL_WHATIF_H
 #define PLIMSOLL_WHATIF_H
 
-#include <plimsoll/report.h>
+#include <plimsoll/page.h>
 
 enum plim_whatif_flags {
 	PLIM_WHATIF_SMALLEST = 1, /* find each setting's smallest limit however long it takes */
@@ -138,6 +138,10 @@ PLIM_API enum plim_status plim_whatif_text(const struct plim_whatif *w,
  */
 PLIM_API enum plim_status plim_whatif_snapshot(const struct plim_whatif *w, const char *settings,
 					       const char *path, struct plim_err *err);
+
+/* Add the recording to a page, and beside it the run with these settings. */
+PLIM_API enum plim_status plim_whatif_page(const struct plim_whatif *w, const char *settings,
+					   struct plim_page *page, struct plim_err *err);
 
 /* The fields of the JSON as Markdown rows, for docs/json.md; and the structs' layout. */
 PLIM_API enum plim_status plim_whatif_fields(int layout, plim_write_fn *write, void *ctx,

@@ -71,6 +71,13 @@ const char *report_name(const struct plim_report *r, uint32_t string, const char
 /* The part of a file's name that is public and may be shown with --redact, or NULL. */
 const char *report_public_part(const char *file);
 
+/* The file and function of a frame, with --strip-prefix and --redact applied. */
+struct report_place {
+	const char *file, *name; /* the trace's, or the words here */
+	char file_word[32], name_word[256];
+};
+void report_place(const struct plim_report *r, uint32_t frame, struct report_place *out);
+
 /* "train.py:41 in step", with --strip-prefix and --redact applied; NULL for TRACE_NONE. */
 const char *report_frame(struct plim_report *r, uint32_t frame, struct plim_err *err);
 enum plim_status report_stack(struct plim_report *r, uint32_t stack, const char ***out, size_t *n,

@@ -157,32 +157,40 @@ const char *report_name(const struct plim_report *r, uint32_t string, const char
 							     : trace_text(r->hidden->trace, string);
 }
 
-const char *report_frame(struct plim_report *r, uint32_t frame, struct plim_err *err)
+void report_place(const struct plim_report *r, uint32_t frame, struct report_place *out)
 {
 	const struct trace *t = r->hidden->trace;
-	const struct trace_frame *f;
-	const char *file, *name;
-	char file_word[32], name_word[256];
+	const struct trace_frame *f = trace_frame(t, frame);
+	const char *file = trace_text(t, f->filename), *name = trace_text(t, f->name);
+
+	out->file = file;
+	out->name = name;
+	if (!(r->hidden->options.flags & PLIM_REPORT_REDACT)) {
+		out->file = short_file(r, file);
+	} else if (report_public_part(file)) {
+		out->file = report_public_part(file);
+	} else {
+		if (*file && strcmp(file, "??"))
+			out->file = redacted(r, f->filename, "file", out->file_word,
+					     sizeof(out->file_word));
+		if (!public_symbol(file, name, out->name_word, sizeof(out->name_word)))
+			redacted(r, f->name, "function", out->name_word, sizeof(out->name_word));
+		out->name = out->name_word;
+	}
+}
+
+const char *report_frame(struct plim_report *r, uint32_t frame, struct plim_err *err)
+{
+	struct report_place at;
+	uint32_t line;
 
 	if (frame == TRACE_NONE)
 		return NULL;
-	f = trace_frame(t, frame);
-	file = trace_text(t, f->filename);
-	name = trace_text(t, f->name);
-	if (!(r->hidden->options.flags & PLIM_REPORT_REDACT)) {
-		file = short_file(r, file);
-	} else if (report_public_part(file)) {
-		file = report_public_part(file);
-	} else {
-		if (*file && strcmp(file, "??"))
-			file = redacted(r, f->filename, "file", file_word, sizeof(file_word));
-		if (!public_symbol(trace_text(t, f->filename), name, name_word, sizeof(name_word)))
-			redacted(r, f->name, "function", name_word, sizeof(name_word));
-		name = name_word;
-	}
-	if (f->line == TRACE_NONE)
-		return report_text(r, err, "%.900s in %.900s", file, name);
-	return report_text(r, err, "%.900s:%u in %.900s", file, f->line, name);
+	report_place(r, frame, &at);
+	line = trace_frame(r->hidden->trace, frame)->line;
+	if (line == TRACE_NONE)
+		return report_text(r, err, "%.900s in %.900s", at.file, at.name);
+	return report_text(r, err, "%.900s:%u in %.900s", at.file, line, at.name);
 }
 
 enum plim_status report_stack(struct plim_report *r, uint32_t stack, const char ***out, size_t *n,

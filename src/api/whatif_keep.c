@@ -1,12 +1,20 @@
 /*
- * A run kept as a snapshot: the recording's requests, stacks and times, the model's addresses and
- * segments.
+ * A run kept as a snapshot, or in a page: the recording's requests, stacks and times, the model's
+ * addresses and segments.
  */
 #include "out.h"
 #include "whatif.h"
 
+#include <plimsoll/page.h>
+
 #include <stdlib.h>
 #include <string.h>
+
+/* Where the run's trace goes to. */
+struct keeper {
+	enum plim_status (*take)(void *self, const struct trace *t, struct plim_err *err);
+	void *self;
+};
 
 struct keeping {
 	struct mem *mem;
@@ -176,8 +184,8 @@ static enum plim_status name_pools(struct keeping *k, struct trace *t)
 }
 
 /* A trace that borrows all but what the run made from the recording. */
-static enum plim_status write_trace(struct keeping *k, const char *conf,
-				    const struct allocator_rules *rules, const char *path)
+static enum plim_status give_trace(struct keeping *k, const char *conf,
+				   const struct allocator_rules *rules, const struct keeper *to)
 {
 	struct trace t = *k->from;
 	size_t n = k->events.n;
@@ -209,7 +217,7 @@ static enum plim_status write_trace(struct keeping *k, const char *conf,
 	for (size_t i = 0; !st && i < k->blocks.n; i++)
 		st = add_block(k, &t, &k->blocks.at[i]);
 	if (!st)
-		st = out_snapshot(&t, path, k->err);
+		st = to->take(to->self, &t, k->err);
 	vec_release(k->mem, &t.segments);
 	vec_release(k->mem, &t.blocks);
 	vec_release(k->mem, &t.pools);
@@ -218,16 +226,15 @@ static enum plim_status write_trace(struct keeping *k, const char *conf,
 	return st;
 }
 
-enum plim_status plim_whatif_snapshot(const struct plim_whatif *w, const char *settings,
-				      const char *path, struct plim_err *err)
+static enum plim_status keep(const struct plim_whatif *w, const char *settings,
+			     const struct keeper *to, struct plim_err *err)
 {
 	struct plim_report_hidden *h = w->hidden->report->hidden;
-	struct plim_err own;
 	struct keeping k = { .mem = &h->mem,
 			     .from = h->trace,
 			     .device = w->hidden->device,
 			     .program = w->hidden->program,
-			     .err = err ? err : &own };
+			     .err = err };
 	struct allocator_rules rules;
 	struct allocator_run how = { .rules = &rules,
 				     .bounds = whatif_bounds(w, w->bound.limit_bytes),
@@ -244,8 +251,82 @@ enum plim_status plim_whatif_snapshot(const struct plim_whatif *w, const char *s
 	if (!st)
 		st = k.status;
 	if (!st)
-		st = write_trace(&k, settings, &rules, path);
+		st = give_trace(&k, settings, &rules, to);
 	vec_release(&h->mem, &k.events);
 	vec_release(&h->mem, &k.blocks);
 	return st;
+}
+
+static enum plim_status to_file(void *self, const struct trace *t, struct plim_err *err)
+{
+	return out_snapshot(t, self, err);
+}
+
+enum plim_status plim_whatif_snapshot(const struct plim_whatif *w, const char *settings,
+				      const char *path, struct plim_err *err)
+{
+	struct keeper to = { to_file, (void *)(uintptr_t)path };
+	struct plim_err own;
+
+	return keep(w, settings, &to, err ? err : &own);
+}
+
+/* ---- into a page ---- */
+
+struct paging {
+	struct mem *mem;
+	const struct plim_report_options *options;
+	const char *title;
+	struct plim_page *page;
+	VEC(char) bytes; /* the run as a snapshot */
+};
+
+static enum plim_status collect(void *ctx, const void *bytes, size_t n, struct plim_err *err)
+{
+	struct paging *p = ctx;
+	enum plim_status st = vec_need(p->mem, &p->bytes, n, err);
+
+	if (!st && n)
+		memcpy(p->bytes.at + p->bytes.n, bytes, n);
+	p->bytes.n += st ? 0 : n;
+	return st;
+}
+
+/* It is read as a snapshot is: all that a report says of a recording can then be said of the run. */
+static enum plim_status to_page(void *self, const struct trace *t, struct plim_err *err)
+{
+	struct paging *p = self;
+	struct report_input in = { .source = NULL };
+	struct plim_report *r = NULL;
+	enum plim_status st = trace_write(t, (struct pickle_sink){ p, collect }, err);
+
+	if (!st)
+		st = source_open_memory(p->mem, p->title, p->bytes.at, p->bytes.n,
+					SOURCE_MEMORY_PLAIN, NULL, &in.source, err);
+	if (!st)
+		st = report_open(p->title, &in, p->options, &r, err);
+	if (!st)
+		st = plim_page_add(p->page, r, err);
+	plim_report_free(r);
+	source_close(in.source);
+	vec_release(p->mem, &p->bytes);
+	return st;
+}
+
+enum plim_status plim_whatif_page(const struct plim_whatif *w, const char *settings,
+				  struct plim_page *page, struct plim_err *err)
+{
+	struct plim_report *recorded = w->hidden->report;
+	struct plim_report_options options = recorded->hidden->options;
+	struct paging p = { .mem = &recorded->hidden->mem, .options = &options, .page = page };
+	struct keeper to = { to_page, &p };
+	struct plim_err own;
+	enum plim_status st;
+
+	err = err ? err : &own;
+	options.log_path = NULL; /* it speaks of the recording, not of this run */
+	p.title = report_text(recorded, err, "%s under %s", recorded->source.path,
+			      *settings ? settings : "default settings");
+	st = p.title ? plim_page_add(page, recorded, err) : mem_status(err);
+	return st ? st : keep(w, settings, &to, err);
 }

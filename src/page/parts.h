@@ -1,0 +1,97 @@
+/* What the files of this folder share. */
+#ifndef PAGE_PARTS_H
+#define PAGE_PARTS_H
+
+#include "page.h"
+
+/* A moment is the state after so many events: what event e does is seen from moment e + 1 on. */
+#define MOMENT_OF(event) ((uint64_t)(event) + 1)
+
+/* How a column's values become the numbers that are stored; docs/page.md. */
+enum coding {
+	CODING_PLAIN,
+	CODING_DELTA, /* differences between neighbours, wrapping in the column's width */
+	CODING_PLUS,  /* what is added to another column's value */
+	CODING_AFTER  /* 0: never, which is 0; else 1 more than what is added to another's value */
+};
+
+struct column {
+	const char *name;
+	size_t at, rows;
+	unsigned bytes; /* of a value: so many planes */
+	enum coding coding;
+	const char *other; /* of CODING_PLUS and CODING_AFTER */
+};
+
+struct planes {
+	struct mem *mem;
+	VEC(uint8_t) bytes;
+	VEC(struct column) list;
+};
+
+void planes_release(struct planes *c);
+
+struct plane_values {
+	const char *name;
+	uint64_t *at;
+};
+
+/*
+ * Add a column of n values, which are overwritten.  `other` is the column that the coding refers to, by name
+ * and values; where a value lies below it, or it is not there itself, the column is stored plain.  A column
+ * of zeros is left out.
+ */
+enum plim_status planes_add(struct planes *c, struct plane_values v, enum coding coding,
+			    const struct plane_values *other, size_t n, struct plim_err *err);
+
+/* The member "columns". */
+void planes_emit(const struct planes *c, struct json_out *j);
+
+/* Reserved memory as rectangles of addresses and moments. */
+struct segment {
+	uint64_t addr, bytes;
+	uint32_t born, gone; /* moments; 0: from before, never */
+	uint32_t stream;
+	uint32_t pool; /* into trace.pools, or SEGMENT_POOL_UNKNOWN */
+	uint8_t large, expandable;
+};
+#define SEGMENT_POOL_UNKNOWN UINT32_MAX
+
+struct segments {
+	struct mem *mem;
+	VEC(struct segment) rows; /* by born, then address */
+};
+
+enum plim_status segments_find(struct segments *s, struct mem *m, const struct trace *t,
+			       const struct trace_device *d, struct plim_err *err);
+void segments_release(struct segments *s);
+
+/*
+ * The stacks, frames and texts that a device's allocations and findings refer to, numbered anew in the
+ * order in which they are first asked for.
+ */
+struct names {
+	struct mem *mem;
+	const struct page_input *in;
+	uint32_t *stack_of, *frame_of; /* of the trace's: 1 + number here, or 0 */
+	VEC(uint32_t) stacks, frames;  /* the trace's, by number */
+	struct intern texts;           /* cut to TEXT_MOST */
+	size_t cut;                    /* names that were */
+	VEC(uint32_t) function, file;  /* of each frame, into texts */
+};
+#define TEXT_MOST 4096u
+
+enum plim_status names_init(struct names *x, const struct page_input *in, struct plim_err *err);
+void names_release(struct names *x);
+
+/* 1 + number; 0 for TRACE_NONE. */
+enum plim_status names_stack(struct names *x, uint32_t stack, uint32_t *out, struct plim_err *err);
+enum plim_status names_frame(struct names *x, uint32_t frame, uint32_t *out, struct plim_err *err);
+
+/* The columns of stacks and frames. */
+enum plim_status names_pack(struct names *x, struct planes *c, struct plim_err *err);
+
+/* The member "strings". */
+void names_emit(const struct names *x, struct json_out *j);
+
+#endif

@@ -1,0 +1,617 @@
+// viewer.mjs FOLDER [PAGE...]: what a reader does with the page, in a real browser.  FOLDER is what
+// pages.py wrote; every PAGE (of the program itself) is opened, and its sums are compared with its report.
+import assert from "node:assert/strict";
+import fs from "node:fs";
+import path from "node:path";
+import { createRequire } from "node:module";
+
+const require = createRequire(path.resolve("ui/package.json"));
+const { chromium } = require("playwright-core");
+
+const [folder, ...pages] = process.argv.slice(2);
+const made = JSON.parse(fs.readFileSync(path.join(folder, "made.json"), "utf8"));
+const browser = await chromium.launch({
+	executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+	args: ["--no-sandbox"],
+});
+const LEFT = 64,
+	RIGHT = 14,
+	TOP = 20; // of the picture, in CSS pixels
+
+// What a page must never do, whatever is in it.
+async function open(file, options = {}) {
+	const context = await browser.newContext({ viewport: { width: 1440, height: 900 }, ...options });
+	const page = await context.newPage();
+	page.bad = [];
+	page.on("console", (m) => page.bad.push(`console ${m.type()}: ${m.text()}`));
+	page.on("pageerror", (e) => page.bad.push(`error: ${e.message}`));
+	page.on(
+		"request",
+		(r) =>
+			(r.url().startsWith("file:") && r.isNavigationRequest()) ||
+			page.bad.push(`request: ${r.url().slice(0, 80)}`),
+	);
+	page.on("dialog", (d) => {
+		page.bad.push("dialog");
+		d.dismiss();
+	});
+	await page.goto("file://" + path.resolve(file));
+	await page.waitForFunction(
+		() => document.documentElement.dataset.ready || document.querySelector(".failed[role=alert]"),
+		null,
+		{ timeout: 30000 },
+	);
+	return page;
+}
+
+async function settle(page) {
+	await page.evaluate(
+		() =>
+			new Promise((done) =>
+				setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)), 90),
+			),
+	);
+}
+
+async function view(page, pane = 0) {
+	await settle(page);
+	return page.evaluate((n) => {
+		const { from, to, top } = document.querySelectorAll(".timeline")[n].dataset;
+		return { from: Number(from), to: Number(to), top: Number(top) };
+	}, pane);
+}
+
+const moment = (page, pane = 0) => page.locator(".moment").nth(pane).textContent();
+
+// Where a moment and a number of bytes are drawn; relative to the picture.
+async function point(page, m, bytes, pane = 0) {
+	const { from, to, top } = await view(page, pane);
+	const box = await page.locator("canvas.over").nth(pane).boundingBox();
+	const strips = 2 * 13;
+	const height = box.height - TOP - 20 - strips - 4;
+	return {
+		x: LEFT + ((m - from) / (to - from)) * (box.width - LEFT - RIGHT),
+		y: TOP + height * (1 - bytes / top),
+		box,
+	};
+}
+
+async function pixel(page, selector, x, y) {
+	return page.evaluate(
+		([selector, x, y]) => {
+			const canvas = document.querySelector(selector);
+			const ratio = canvas.width / canvas.clientWidth;
+			// A copy is read: reading the canvas itself makes the browser warn.
+			const copy = Object.assign(document.createElement("canvas"), { width: 1, height: 1 });
+			const context = copy.getContext("2d", { willReadFrequently: true });
+			context.drawImage(canvas, -Math.round(x * ratio), -Math.round(y * ratio));
+			return Array.from(context.getImageData(0, 0, 1, 1).data.slice(0, 3));
+		},
+		[selector, x, y],
+	);
+}
+
+async function colour(page, name) {
+	const value = await page.evaluate(
+		(n) => getComputedStyle(document.documentElement).getPropertyValue(n).trim(),
+		name,
+	);
+	return [1, 3, 5].map((at) => parseInt(value.slice(at, at + 2), 16));
+}
+
+async function click_at(page, m, bytes) {
+	const { x, y, box } = await point(page, m, bytes);
+	await page.mouse.click(box.x + x, box.y + y);
+	await settle(page);
+}
+
+const GIB = 2 ** 30,
+	MIB = 2 ** 20;
+const tests = {
+	async "says the verdict first"(page) {
+		assert.match(await page.locator("h1").textContent(), /^Died of CAPACITY: 1\.50 GiB was live/);
+		assert.match(await page.locator(".verdict").textContent(), /use a smaller batch/);
+		assert.match(
+			await moment(page),
+			/^At the death: event 62,.* 1\.50 GiB allocated, 3\.00 GiB reserved/,
+		);
+		assert.match(await page.locator("footer").textContent(), /Checked: 22 allocations/);
+	},
+
+	async "draws bands in their colours, where they belong"(page) {
+		const expect = async (m, bytes, name) => {
+			const { x, y } = await point(page, m, bytes);
+			assert.deepEqual(
+				await pixel(page, "canvas.base", x, y),
+				await colour(page, name),
+				`${name} at ${m}, ${bytes}`,
+			);
+		};
+		await expect(10.5, 0.5 * GIB, "--cat-parameter");
+		await expect(3.3, 1.25 * GIB, "--cat-activation");
+		await expect(3.5, 1.53 * GIB, "--cat-temporary");
+		await expect(2.5, 0.97 * GIB, "--cat-parameter");
+		const { x, y } = await point(page, 3.5, 1.7 * GIB);
+		assert.notDeepEqual(
+			await pixel(page, "canvas.base", x, y),
+			await colour(page, "--cat-temporary"),
+			"nothing above the total",
+		);
+		const between = await point(page, 36.2, 1.2 * GIB);
+		const corner = await point(page, 0.5, 1.2 * GIB);
+		assert.deepEqual(
+			await pixel(page, "canvas.base", between.x, between.y),
+			await pixel(page, "canvas.base", corner.x, corner.y),
+			"what was freed is gone",
+		);
+	},
+
+	async "marks the death and what was asked for"(page) {
+		const { x, y } = await point(page, made.death + 1, 2.5 * GIB);
+		const paper = await pixel(page, "canvas.base", x - 60, y);
+		assert.notDeepEqual(
+			await pixel(page, "canvas.base", x - 8, y),
+			paper,
+			"the request stands on what was live",
+		);
+		const above = await point(page, made.death + 1, 3.55 * GIB);
+		assert.deepEqual(
+			await pixel(page, "canvas.base", above.x - 8, above.y),
+			paper,
+			"and ends where it ends",
+		);
+	},
+
+	async "hovers to the stack"(page) {
+		const { x, y, box } = await point(page, 9.2, 1.2 * GIB);
+		await page.mouse.move(box.x + x, box.y + y);
+		await settle(page);
+		const tip = await page.locator(".tip").textContent();
+		assert.match(tip, /512\.00 MiB activations/);
+		assert.match(tip, /train\.py:42 in train_step/);
+		assert.match(tip, /linear\.py:134 in forward/);
+	},
+
+	async "a click chooses an allocation: birth, death, neighbours"(page) {
+		await click_at(page, 9.2, 1.2 * GIB);
+		const details = await page.locator(".details").textContent();
+		assert.match(details, /512\.00 MiB, activations/);
+		assert.match(details, /536,870,812 B/);
+		assert.match(details, /bornevent 7,/);
+		assert.match(details, /freedevent 10,/);
+		assert.match(details, /below1\.00 GiB parameters, touching/);
+		assert.match(details, /here before512\.00 MiB activations, freed at 4/);
+		await page.keyboard.press("x");
+		assert.match(await moment(page), /event 10,/);
+		await page.keyboard.press("Escape");
+		assert.equal(await page.locator(".details").isVisible(), false);
+	},
+
+	async "zooms by wheel, drag, keys and buttons; pans; shows all"(page) {
+		const whole = await view(page);
+		assert.deepEqual([whole.from, whole.to], [0, made.events]);
+		const { x, y, box } = await point(page, 30, GIB);
+		await page.mouse.move(box.x + x, box.y + y);
+		await page.mouse.wheel(0, -120);
+		const wheel = await view(page);
+		assert.ok(wheel.to - wheel.from < 0.7 * made.events, "wheel");
+		const under = await point(page, 30, GIB);
+		assert.ok(Math.abs(under.x - x) < 2, "the moment under the pointer stays there");
+		await page.keyboard.press("0");
+		await page.mouse.move(box.x + 400, box.y + y);
+		await page.mouse.down();
+		await page.mouse.move(box.x + 800, box.y + y, { steps: 4 });
+		await page.mouse.up();
+		const drag = await view(page);
+		assert.ok(drag.to - drag.from < 0.4 * made.events, "drag");
+		await page.keyboard.press("s");
+		assert.ok((await view(page)).from > drag.from, "pan");
+		await page.keyboard.press("-");
+		assert.ok((await view(page)).to - (await view(page)).from > drag.to - drag.from, "key");
+		await page.getByRole("button", { name: "All", exact: true }).click();
+		assert.equal((await view(page)).from, 0);
+		const before = await page.evaluate(() => document.querySelector("canvas.base").toDataURL());
+		await page.getByRole("button", { name: "zoom in" }).click();
+		await settle(page);
+		assert.notEqual(
+			await page.evaluate(() => document.querySelector("canvas.base").toDataURL()),
+			before,
+			"another picture",
+		);
+		await page.mouse.dblclick(box.x + 300, box.y + y);
+		assert.equal((await view(page)).to, made.events);
+	},
+
+	async "findings lead to their moment"(page) {
+		await page.getByRole("button", { name: "show me finding 2" }).click();
+		await settle(page);
+		assert.match(await moment(page), /event 2,/);
+		const { from, to } = await view(page);
+		assert.ok(from < 3 && to < made.events / 2);
+		assert.match(await page.locator(".details").textContent(), /512\.00 MiB/);
+		const { x, y } = await point(page, 3.3, 1.25 * GIB);
+		const { x: x2, y: y2 } = await point(page, 3.3, 0.25 * GIB);
+		assert.deepEqual(
+			[await pixel(page, "canvas.base", x2, y2), await pixel(page, "canvas.base", x, y)],
+			[await colour(page, "--accent-band"), await colour(page, "--band-rest")],
+			"what it is about is coloured",
+		);
+		await page.keyboard.press("n");
+		assert.match(await moment(page), /event 62,/, "n goes on to the first");
+		await page.keyboard.press("c");
+	},
+
+	async "jumps: peak, death, end, steps, events"(page) {
+		await page.keyboard.press("p");
+		assert.match(await moment(page), /^At the peak: event 2,.* 1\.56 GiB/);
+		await page.keyboard.press("ArrowRight");
+		assert.match(await moment(page), /event 3,/);
+		await page.keyboard.press("]");
+		assert.match(await moment(page), /event 8, step 1/);
+		await page.keyboard.press("e");
+		assert.match(await moment(page), /event 63/);
+		await page.keyboard.press("d");
+		assert.match(await moment(page), /^At the death/);
+	},
+
+	async "maps segments at the moment, expandable ranges and pools too"(page) {
+		await page.keyboard.press("4");
+		await settle(page);
+		const words = await page.locator(".segments").textContent();
+		assert.match(words, /3\.00 GiB reserved in 2 segments/, "two ranges that touch are one");
+		assert.match(words, /1\.50 GiB in use, 1\.50 GiB free in 2 pieces, the largest 1\.00 GiB/);
+		const colours = await page.evaluate(() => {
+			const canvas = document.querySelector(".segments canvas");
+			const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+			return new Set(
+				Array.from(
+					{ length: data.length / 4 },
+					(_, i) => (data[4 * i] << 16) | (data[4 * i + 1] << 8) | data[4 * i + 2],
+				),
+			).size;
+		});
+		assert.ok(colours > 3, "something is drawn");
+		await page.locator(".segments summary").click();
+		const table = await page.locator(".segments table").textContent();
+		assert.match(table, /private \(0, 3\), large blocks, expandable/);
+		await page.keyboard.press("Escape");
+		await page.locator(".segments canvas").focus();
+		await page.keyboard.press("ArrowRight");
+		await page.keyboard.press("Enter");
+		await settle(page);
+		assert.match(await page.locator(".details").textContent(), /1\.00 GiB, parameters/);
+	},
+
+	async "flame graph of a moment and of growth"(page) {
+		await page.keyboard.press("3");
+		await settle(page);
+		assert.match(await page.locator(".flame").textContent(), /1\.50 GiB live/);
+		const { height } = await page.locator(".flame canvas").boundingBox();
+		assert.ok(height > 40);
+		await page.locator(".flame canvas").focus();
+		await page.keyboard.press("ArrowDown");
+		assert.match(
+			await page.locator(".flame [aria-live]").textContent(),
+			/1\.00 GiB .*train\.py:10 in build/,
+		);
+		await page.keyboard.press("f");
+		await page.keyboard.press("p");
+		await settle(page);
+		assert.match(
+			await page.locator(".flame").textContent(),
+			/From event 2,.* to event 62,.*64\.00 MiB less at others/,
+		);
+		await page.locator(".flame summary").click();
+		assert.match(await page.locator(".flame table").textContent(), /train_step-64\.00 MiB/);
+	},
+
+	async "searches by function, size and address"(page) {
+		const found = async (query) => {
+			await page.keyboard.press("/");
+			await page.keyboard.press("Control+A");
+			await page.keyboard.type(query);
+			await page.keyboard.press("Enter");
+			await settle(page);
+			const words = await page.getByRole("tab", { name: /^Search/ }).textContent();
+			await page.locator("h1").click();
+			return Number(/\((\d+)\)/.exec(words)[1]);
+		};
+		assert.equal(await found("build"), 1);
+		assert.equal(await found("LINEAR.PY"), 21);
+		assert.equal(await found(">=1GiB"), 1);
+		assert.equal(await found("64 MiB"), 10);
+		assert.equal(await found("0x7f0000000010"), 1);
+		assert.equal(await found("no such thing"), 0);
+		assert.equal(await found("softmax"), 9);
+		const { x, y } = await point(page, 9.5, 0.03 * GIB);
+		assert.deepEqual(
+			await pixel(page, "canvas.base", x, y),
+			await colour(page, "--accent-band"),
+			"what was found is coloured",
+		);
+		await page.locator(".search tbody button").nth(1).click();
+		await settle(page);
+		assert.match(await page.locator(".details").textContent(), /64\.00 MiB, temporaries/);
+	},
+
+	async "steps and owners as tables"(page) {
+		await page.keyboard.press("6");
+		await settle(page);
+		assert.equal((await page.locator(".steps tbody tr").count()) >= 10, true);
+		assert.ok(await page.locator(".steps .uplot canvas").count());
+		await page.keyboard.press("2");
+		await settle(page);
+		assert.match(
+			await page.locator(".owners table").textContent(),
+			/train\.py:10 in build1\.00 GiB67 %1/,
+		);
+		await page.keyboard.press("5");
+		await settle(page);
+		assert.equal(await page.locator(".allocations tbody tr").count(), 2);
+	},
+
+	async "owners, lowest, fit, help, theme by key"(page) {
+		const top = (await view(page)).top;
+		await page.keyboard.press("o");
+		assert.match(await page.locator(".legend").textContent(), /train\.py:10 in build/);
+		await page.keyboard.press("y");
+		assert.ok((await view(page)).top < top);
+		await page.keyboard.press("l");
+		assert.equal(await page.getByRole("button", { name: "Lowest" }).getAttribute("aria-pressed"), "true");
+		await page.keyboard.press("?");
+		assert.ok(await page.getByRole("dialog").isVisible());
+		await page.keyboard.press("Escape");
+		await page.keyboard.press("t");
+		assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
+	},
+
+	async "every control has a name, every picture a table"(page) {
+		const nameless = await page.evaluate(() =>
+			[...document.querySelectorAll("button, input, canvas[tabindex]")]
+				.filter((e) => !(e.getAttribute("aria-label") || e.textContent.trim()))
+				.map((e) => e.outerHTML),
+		);
+		assert.deepEqual(nameless, []);
+		for (const key of ["3", "4"]) {
+			await page.keyboard.press(key);
+			await settle(page);
+			assert.equal(
+				await page.locator("details.behind:visible").count(),
+				2,
+				"the picture's and the tab's",
+			);
+		}
+		await page.locator("details.behind summary").first().click();
+		assert.match(
+			await page.locator("details.behind table").first().textContent(),
+			/21\.56 GiB3\.00 GiB.*1\.00 GiB/,
+			"the peak",
+		);
+	},
+};
+
+// Contrast of text as WCAG 2 computes it, for both themes.
+async function contrast(theme) {
+	const page = await open(path.join(folder, "made.html"), { colorScheme: theme });
+	const light = ([r, g, b]) =>
+		[r, g, b]
+			.map((c) => ((c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4))
+			.reduce((sum, c, i) => sum + c * [0.2126, 0.7152, 0.0722][i], 0);
+	const ratio = (a, b) => {
+		const [x, y] = [light(a), light(b)].sort((p, q) => q - p);
+		return (x + 0.05) / (y + 0.05);
+	};
+	for (const [ink, back] of [
+		["--ink", "--paper"],
+		["--soft", "--paper"],
+		["--soft", "--sheet"],
+		["--accent", "--paper"],
+		["--on-accent", "--accent"],
+	])
+		assert.ok(
+			ratio(await colour(page, ink), await colour(page, back)) >= 4.5,
+			`${theme}: ${ink} on ${back}`,
+		);
+	assert.ok(
+		ratio(await colour(page, "--edge"), await colour(page, "--paper")) >= 3,
+		`${theme}: borders of controls`,
+	);
+	await page.context().close();
+}
+
+const others = {
+	async "contrast, light"() {
+		await contrast("light");
+	},
+	async "contrast, dark"() {
+		await contrast("dark");
+	},
+
+	async "hostile names stay text"() {
+		const page = await open(path.join(folder, "hostile.html"));
+		for (const key of ["1", "2", "3", "4", "5", "6", "o", "c", "n", "n"]) {
+			await page.keyboard.press(key);
+			await settle(page);
+		}
+		await page.keyboard.press("/");
+		await page.keyboard.type("<img");
+		await page.keyboard.press("Enter");
+		await settle(page);
+		const seen = await page.evaluate(() => ({
+			broken: "broken" in window,
+			images: document.querySelectorAll("img").length,
+			scripts: [...document.querySelectorAll("script")].filter(
+				(s) => s.type !== "application/octet-stream",
+			).length,
+			bidi: /[\u202a-\u202e\u2066-\u2069\u200b]/.test(
+				document.getElementById("plimsoll").textContent + document.title,
+			),
+			longest: Math.max(
+				...[...document.querySelectorAll("#plimsoll *")]
+					.filter((e) => !e.childElementCount)
+					.map((e) => e.textContent.length),
+			),
+			wide: document.documentElement.scrollWidth - innerWidth,
+		}));
+		assert.deepEqual(
+			{ ...seen, longest: seen.longest < 6000, wide: seen.wide <= 0 },
+			{ broken: false, images: 0, scripts: 1, bidi: false, longest: true, wide: true },
+		);
+		assert.deepEqual(page.bad, []);
+		await page.context().close();
+	},
+
+	async "a page without events, stacks and peaks"() {
+		const page = await open(path.join(folder, "flat.html"));
+		for (const key of [
+			"2",
+			"3",
+			"4",
+			"5",
+			"6",
+			"d",
+			"p",
+			"e",
+			"ArrowRight",
+			"]",
+			"n",
+			"+",
+			"o",
+			"l",
+			"y",
+			"f",
+		]) {
+			await page.keyboard.press(key);
+			await settle(page);
+		}
+		await page.keyboard.press("4");
+		await settle(page);
+		assert.match(
+			await page.locator(".segments").textContent(),
+			/20\.00 MiB reserved in 1 segment .* 1\.00 MiB in use/,
+		);
+		assert.deepEqual(page.bad, []);
+		await page.context().close();
+	},
+
+	async "two recordings side by side, at one scale, linked or one of them active"() {
+		const page = await open(path.join(folder, "two.html"));
+		const boxes = await page
+			.locator(".pane")
+			.evaluateAll((all) => all.map((e) => e.getBoundingClientRect().left));
+		assert.equal(boxes.length, 2);
+		assert.ok(boxes[1] > boxes[0] + 300);
+		assert.equal((await view(page, 0)).top, (await view(page, 1)).top);
+		await page.getByRole("button", { name: "Same scale" }).click();
+		assert.ok((await view(page, 0)).top < (await view(page, 1)).top);
+		const linked = page.getByRole("button", { name: "Linked" });
+		assert.equal(
+			await linked.getAttribute("aria-pressed"),
+			"true",
+			"recordings of as many events move together",
+		);
+		await page.keyboard.press("+");
+		assert.deepEqual({ ...(await view(page, 1)), top: 0 }, { ...(await view(page, 0)), top: 0 });
+		await page.keyboard.press("f");
+		await page.keyboard.press("p");
+		assert.match(await moment(page, 1), /^At the peak.* since the mark/);
+		await page.keyboard.press("f");
+		await page.keyboard.press("d");
+		await page.keyboard.press("k");
+		await page.keyboard.press("w");
+		await page.keyboard.press("p");
+		assert.match(await moment(page, 1), /^At the peak/);
+		assert.match(await moment(page, 0), /^At the death/);
+		assert.deepEqual(page.bad, []);
+		await page.context().close();
+	},
+
+	async "a damaged page and one of the future say so"() {
+		for (const [file, words] of [
+			["cut.html", /cut off/],
+			["future.html", /page\/2/],
+		]) {
+			const page = await open(path.join(folder, file));
+			assert.match(await page.getByRole("alert").textContent(), words);
+			assert.deepEqual(page.bad, []);
+			await page.context().close();
+		}
+	},
+
+	async "phone: fits, pans with one finger, zooms with two"() {
+		const page = await open(path.join(folder, "made.html"), {
+			viewport: { width: 390, height: 844 },
+			deviceScaleFactor: 2,
+			hasTouch: true,
+			isMobile: true,
+		});
+		assert.ok((await page.evaluate(() => document.documentElement.scrollWidth)) <= 390);
+		await page.locator("canvas.over").scrollIntoViewIfNeeded();
+		const box = await page.locator("canvas.over").boundingBox();
+		const session = await page.context().newCDPSession(page);
+		const touch = (type, ...xs) =>
+			session.send("Input.dispatchTouchEvent", {
+				type,
+				touchPoints: xs.map((x, id) => ({ x: box.x + x, y: box.y + 150, id })),
+			});
+		await touch("touchStart", 180, 220);
+		for (const d of [10, 30, 50, 70]) await touch("touchMove", 180 - d, 220 + d);
+		await touch("touchEnd");
+		const pinched = await view(page);
+		assert.ok(pinched.to - pinched.from < made.events * 0.6, `pinch: ${pinched.from} to ${pinched.to}`);
+		await touch("touchStart", 300);
+		for (const d of [20, 60, 100]) await touch("touchMove", 300 - d);
+		await touch("touchEnd");
+		assert.ok((await view(page)).from > pinched.from, "pan");
+		assert.deepEqual(page.bad, []);
+		await page.context().close();
+	},
+
+	async "prints light, with its findings and steps"() {
+		const page = await open(path.join(folder, "made.html"), { colorScheme: "dark" });
+		await page.emulateMedia({ media: "print", colorScheme: "dark" });
+		await page.evaluate(() => dispatchEvent(new Event("beforeprint")));
+		await settle(page);
+		assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "light");
+		assert.ok(await page.locator(".steps table").last().isVisible());
+		assert.equal(await page.locator(".tabs").isVisible(), false);
+		await page.evaluate(() => dispatchEvent(new Event("afterprint")));
+		assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
+		assert.deepEqual(page.bad, []);
+		await page.context().close();
+	},
+};
+
+for (const file of pages)
+	others[`the program's ${path.basename(file)}`] = async () => {
+		const page = await open(file);
+		assert.match(await page.locator("footer").first().textContent(), /Checked: /);
+		for (const key of ["2", "3", "4", "5", "6", "p", "+", "+", "+", "o", "ArrowLeft", "0"]) {
+			await page.keyboard.press(key);
+			await settle(page);
+		}
+		assert.deepEqual(page.bad, []);
+		await page.context().close();
+	};
+
+let failed = 0;
+async function one(name, run) {
+	try {
+		await run();
+		console.log(`ok   ${name}`);
+	} catch (why) {
+		failed++;
+		console.log(`FAIL ${name}\n${why.stack}`);
+	}
+}
+for (const [name, test] of Object.entries(tests))
+	await one(name, async () => {
+		const page = await open(path.join(folder, "made.html"));
+		await test(page);
+		assert.deepEqual(page.bad, []);
+		await page.context().close();
+	});
+for (const [name, test] of Object.entries(others)) await one(name, test);
+await browser.close();
+console.log(`${Object.keys(tests).length + Object.keys(others).length - failed} passed, ${failed} failed`);
+process.exitCode = failed ? 1 : 0;

@@ -1,0 +1,237 @@
+// Where things are in the picture of memory over time: scales, what each column of pixels shows, and what
+// lies under a point.
+
+import type { State } from "./state";
+import { last_at_or_before } from "./recording";
+
+export const LEFT = 64;
+export const RIGHT = 14;
+export const TOP = 20;
+export const AXIS = 20;
+export const STRIP = 13; // phases, steps
+const BIG = 600; // an allocation of at least this part of the peak has its own outline
+
+// What a column of pixels shows.
+export interface Cells {
+	n: number;
+	dense: boolean; // a cell is a column of pixels, not a moment
+	x: Float64Array; // left edges; one more than cells
+	moment: Uint32Array;
+	bottom: Float64Array; // of band b in cell i at i * bands + b; bytes
+	top: Float64Array;
+}
+
+// The largest number that should be on the picture.
+export function wanted_top(state: State): number {
+	const { recording } = state;
+	const { death } = recording;
+	const peak = Math.max(recording.reserved_peak, recording.allocated.at[recording.peak_moment], 1);
+	const wish = death ? recording.allocated.at[recording.death_moment!] + (death.requested_bytes ?? 0) : 0;
+	const limit = limit_of(state)?.bytes ?? 0;
+	// A request of a terabyte, or a limit far away, would press all else flat: it runs off the picture.
+	const most = Math.max(peak, Math.min(wish, peak * 2));
+	return Math.max(most, limit <= most * 1.6 ? limit : 0) * 1.04;
+}
+
+// What the memory ran into, as the last failure tells.
+export function limit_of(state: State): { bytes: number; high: number | null } | null {
+	const oom = state.recording.death ?? state.recording.device.oom[state.recording.device.oom.length - 1];
+	const low = oom?.verdict?.bound_low_bytes;
+	return low ? { bytes: low, high: oom!.verdict!.bound_high_bytes } : null;
+}
+
+export class Chart {
+	cells: Cells = {
+		n: 0,
+		dense: false,
+		x: new Float64Array(1),
+		moment: new Uint32Array(0),
+		bottom: new Float64Array(0),
+		top: new Float64Array(0),
+	};
+	width = 1; // of the canvas, in CSS pixels
+	height = 1;
+	ratio = 1; // device pixels
+	scale = 1; // bytes at the top
+	readonly big_bytes: number;
+	private big: Uint32Array;
+
+	constructor(readonly state: State) {
+		const { recording } = state;
+		this.big_bytes = Math.max(1, recording.allocated.at[recording.peak_moment] / BIG);
+		const rows: number[] = [];
+		for (let a = 0; a < recording.rows; a++)
+			if (recording.block[a] >= this.big_bytes && !(recording.flags[a] & 2)) rows.push(a);
+		this.big = Uint32Array.from(rows);
+	}
+
+	x_of(m: number): number {
+		return LEFT + ((m - this.state.from) / (this.state.to - this.state.from)) * this.plot_width();
+	}
+
+	m_of(x: number): number {
+		return this.state.from + ((x - LEFT) / this.plot_width()) * (this.state.to - this.state.from);
+	}
+
+	plot_width(): number {
+		return Math.max(1, this.width - LEFT - RIGHT);
+	}
+
+	plot_height(): number {
+		return Math.max(1, this.height - TOP - AXIS - this.strips() * STRIP - 4);
+	}
+
+	strips(): number {
+		const { recording } = this.state;
+		return (recording.phase_from.length ? 1 : 0) + (recording.steps.length ? 1 : 0);
+	}
+
+	y_of(n: number): number {
+		return TOP + this.plot_height() * (1 - n / this.scale);
+	}
+
+	// The moment that the pointer means: what its column shows.
+	moment_at(x: number): number {
+		const { cells } = this;
+		if (!cells.n) return Math.round(this.m_of(x));
+		const i = last_at_or_before(cells.x.subarray(0, cells.n), x);
+		return cells.moment[Math.max(0, Math.min(cells.n - 1, i))];
+	}
+
+	measure(): void {
+		const { state } = this;
+		const { recording, groups } = state;
+		const bands = groups.bands.length;
+		const first = Math.floor(state.from);
+		const last = Math.min(recording.events, Math.ceil(state.to));
+		const columns = Math.max(1, Math.min(2400, Math.round(this.plot_width() * this.ratio)));
+		const span = state.to - state.from;
+		const each = last - first + 1 <= columns;
+		const n = each ? last - first + 1 : columns;
+		const cells: Cells = {
+			n,
+			dense: !each,
+			x: new Float64Array(n + 1),
+			moment: new Uint32Array(n),
+			bottom: new Float64Array(n * bands),
+			top: new Float64Array(n * bands),
+		};
+		for (let i = 0; i < n; i++) {
+			if (each) {
+				cells.moment[i] = first + i;
+				cells.x[i] = Math.max(LEFT, this.x_of(first + i));
+			} else {
+				const from = Math.floor(state.from + (span * i) / n);
+				const to = Math.min(
+					recording.events + 1,
+					Math.max(from + 1, Math.floor(state.from + (span * (i + 1)) / n) + (i === n - 1 ? 1 : 0)),
+				);
+				cells.moment[i] = recording.allocated.extreme(
+					Math.min(from, recording.events),
+					to,
+					state.lowest,
+				);
+				cells.x[i] = LEFT + (i * this.plot_width()) / n;
+			}
+			const sums = groups.at(cells.moment[i]);
+			let sum = 0;
+			for (let b = 0; b < bands; b++) {
+				cells.bottom[i * bands + b] = sum;
+				sum += sums[b];
+				cells.top[i * bands + b] = sum;
+			}
+		}
+		cells.x[n] = each
+			? Math.min(LEFT + this.plot_width(), this.x_of(last + 1))
+			: LEFT + this.plot_width();
+		this.cells = cells;
+		this.scale = this.top_of_scale();
+	}
+
+	top_of_scale(): number {
+		const { state, cells } = this;
+		if (!state.fit) return state.top ?? wanted_top(state);
+		const bands = state.groups.bands.length;
+		let most = 1;
+		for (let i = 0; i < cells.n; i++) most = Math.max(most, cells.top[i * bands + bands - 1]);
+		return most * 1.06;
+	}
+
+	// Large allocations lie lowest in their band, in the order of birth.  Calls back for each one that a
+	// cell shows; `only`: of this band alone.
+	each_big(visit: (a: number, cell: number, bottom: number, top: number) => void, only?: number): void {
+		const { cells, big } = this;
+		const { recording, groups } = this.state;
+		const bands = groups.bands.length;
+		const lists: number[][] = Array.from({ length: bands }, () => []);
+		const { freed, block, born } = recording;
+		let next = 0;
+		for (let i = 0; i < cells.n; i++) {
+			const m = cells.moment[i];
+			for (; next < big.length && born[big[next]] <= m; next++) {
+				const a = big[next];
+				const band = groups.of[a];
+				if ((freed[a] === 0 || m < freed[a]) && (only === undefined || only === band))
+					lists[band].push(a);
+			}
+			for (let b = 0; b < bands; b++) {
+				const list = lists[b];
+				if (!list.length) continue;
+				let bottom = cells.bottom[i * bands + b];
+				let kept = 0;
+				for (let k = 0; k < list.length; k++) {
+					const a = list[k];
+					if (freed[a] !== 0 && m >= freed[a]) continue;
+					list[kept++] = a;
+					visit(a, i, bottom, bottom + block[a]);
+					bottom += block[a];
+				}
+				list.length = kept;
+			}
+		}
+	}
+
+	// The band at a height, and the allocation in it.
+	pick(x: number, y: number): { m: number; band: number; a: number | null } {
+		const m = this.moment_at(x);
+		const sums = this.state.groups.at(m);
+		const wanted = (1 - (y - TOP) / this.plot_height()) * this.scale;
+		let bottom = 0;
+		for (let b = 0; b < sums.length; b++) {
+			if (wanted >= bottom && wanted < bottom + sums[b])
+				return { m, band: b, a: this.pick_in_band(m, b, wanted - bottom) };
+			bottom += sums[b];
+		}
+		return { m, band: -1, a: null };
+	}
+
+	pick_in_band(m: number, band: number, height: number): number | null {
+		const { recording, groups } = this.state;
+		const mine = Array.from(recording.live(m)).filter((a) => groups.of[a] === band);
+		const ordered = [
+			...mine.filter((a) => recording.block[a] >= this.big_bytes),
+			...mine.filter((a) => recording.block[a] < this.big_bytes),
+		];
+		let bottom = 0;
+		for (const a of ordered) {
+			bottom += recording.block[a];
+			if (height < bottom) return a;
+		}
+		return ordered[ordered.length - 1] ?? null;
+	}
+
+	// Where findings are, in the order of the list.
+	finding_marks(): { index: number; x: number }[] {
+		const { recording } = this.state;
+		const out: { index: number; x: number }[] = [];
+		recording.head.show.forEach((show, index) => {
+			if (!show || show.moment === null || recording.device.findings[index]?.id === "oom") return;
+			const x = this.x_of(show.moment);
+			if (x < LEFT || x > LEFT + this.plot_width()) return;
+			let free = Math.min(x, LEFT + this.plot_width() - 9);
+			while (out.some((o) => Math.abs(o.x - free) < 18)) free -= 18;
+			if (free > LEFT) out.push({ index, x: free });
+		});
+		return out;
+	}
+}

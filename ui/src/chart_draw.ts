@@ -1,0 +1,381 @@
+// The picture of memory over time itself: bands, what was reserved, the limit, the death, the axes.
+
+import { FONT, FONT_SMALL, colour, el, packed } from "./dom";
+import { AXIS, LEFT, RIGHT, STRIP, TOP, limit_of } from "./chart";
+import type { Chart } from "./chart";
+import * as text from "./text";
+import { last_at_or_before } from "./recording";
+
+const MIN_HEIGHT = 3; // pixels, below which no outline is drawn
+const SHORTEST = 6; // pixels
+
+const dense = el("canvas"); // where columns of pixels are written
+
+function draw_grid(chart: Chart, c: CanvasRenderingContext2D): void {
+	c.font = FONT_SMALL;
+	c.textAlign = "right";
+	c.textBaseline = "middle";
+	for (const at of text.byte_ticks(chart.scale, Math.max(2, Math.floor(chart.plot_height() / 56)))) {
+		const y = Math.round(chart.y_of(at)) + 0.5;
+		c.fillStyle = colour("--line");
+		c.fillRect(LEFT, y - 0.5, chart.width - LEFT - RIGHT, 1);
+		c.fillStyle = colour("--soft");
+		c.fillText(text.axis_bytes(at), LEFT - 8, y);
+	}
+}
+
+// Where each column of pixels is a cell, bands are written as pixels: a path of so many spikes takes a
+// browser without a GPU 50 ms and more.
+function draw_dense(chart: Chart, c: CanvasRenderingContext2D): void {
+	const { cells } = chart;
+	const { bands } = chart.state.groups;
+	const high = Math.max(1, Math.round(chart.plot_height() * chart.ratio));
+	if (dense.width !== cells.n || dense.height !== high) {
+		dense.width = cells.n;
+		dense.height = high;
+	}
+	const context = dense.getContext("2d")!;
+	const image = context.createImageData(cells.n, high);
+	const pixels = new Uint32Array(image.data.buffer);
+	const colours = bands.map((band) => packed(colour(band.colour)));
+	const scale = high / chart.scale;
+	for (let i = 0; i < cells.n; i++) {
+		let from = high;
+		for (let b = 0; b < bands.length; b++) {
+			const to = Math.max(0, high - Math.round(cells.top[i * bands.length + b] * scale));
+			for (let at = (from - 1) * cells.n + i; from > to; from--, at -= cells.n) pixels[at] = colours[b];
+		}
+	}
+	context.putImageData(image, 0, 0);
+	c.imageSmoothingEnabled = false;
+	c.drawImage(dense, LEFT, TOP, chart.plot_width(), chart.plot_height());
+}
+
+function draw_bands(chart: Chart, c: CanvasRenderingContext2D): void {
+	const { cells } = chart;
+	const { bands } = chart.state.groups;
+	const high = chart.plot_height();
+	const y = (n: number) => TOP + high * (1 - n / chart.scale);
+	for (let b = 0; b < bands.length; b++) {
+		c.fillStyle = colour(bands[b].colour);
+		c.beginPath();
+		let i = 0;
+		while (i < cells.n) {
+			while (i < cells.n && cells.top[i * bands.length + b] === cells.bottom[i * bands.length + b]) i++;
+			const start = i;
+			if (i >= cells.n) break;
+			c.moveTo(cells.x[i], y(cells.bottom[i * bands.length + b]));
+			for (
+				;
+				i < cells.n && cells.top[i * bands.length + b] !== cells.bottom[i * bands.length + b];
+				i++
+			) {
+				const top = y(cells.top[i * bands.length + b]);
+				c.lineTo(cells.x[i], top);
+				c.lineTo(cells.x[i + 1], top);
+			}
+			for (let j = i - 1; j >= start; j--) {
+				const bottom = y(cells.bottom[j * bands.length + b]);
+				c.lineTo(cells.x[j + 1], bottom);
+				c.lineTo(cells.x[j], bottom);
+			}
+			c.closePath();
+		}
+		c.fill();
+	}
+}
+
+function draw_outlines(chart: Chart, c: CanvasRenderingContext2D): void {
+	const { cells, state } = chart;
+	const { recording } = state;
+	const pixel = 1 / chart.ratio;
+	const per_moment = chart.plot_width() / (state.to - state.from);
+	const shortest = SHORTEST / per_moment; // moments
+	const runs = new Map<number, [number, number]>(); // of an allocation: since which x its top is at y
+	const rects: number[] = [];
+	// Shorter pieces would only dot the picture.
+	const flush = (run: [number, number], until: number) =>
+		until - run[0] >= SHORTEST && rects.push(run[0], run[1], until - run[0]);
+	const smallest = (MIN_HEIGHT / chart.plot_height()) * chart.scale;
+	const seen = new Map<number, number>();
+	chart.each_big((a, i, bottom, top) => {
+		if (top - bottom < smallest) return;
+		const end = recording.freed[a] || recording.events + 1;
+		if (end - recording.born[a] < shortest) return;
+		const x = cells.x[i];
+		const y = Math.round(chart.y_of(top) / pixel) * pixel;
+		const run = runs.get(a);
+		if (!run) {
+			runs.set(a, [x, y]);
+			if (recording.born[a] > state.from) rects.push(x, y, -(chart.y_of(bottom) - y));
+		} else if (run[1] !== y || seen.get(a) !== i - 1) {
+			flush(run, cells.x[seen.get(a)! + 1]);
+			run[0] = x;
+			run[1] = y;
+		}
+		seen.set(a, i);
+	});
+	for (const [a, run] of runs) flush(run, cells.x[seen.get(a)! + 1]);
+	c.fillStyle = colour("--hairline");
+	// A negative third number is a height: the left edge of a birth.
+	for (let k = 0; k < rects.length; k += 3)
+		if (rects[k + 2] < 0) c.fillRect(rects[k], rects[k + 1], pixel, -rects[k + 2]);
+		else c.fillRect(rects[k], rects[k + 1], rects[k + 2], pixel);
+}
+
+function draw_reserved(chart: Chart, c: CanvasRenderingContext2D): void {
+	const { recording, from, to } = chart.state;
+	const { reserved_from, reserved_bytes } = recording;
+	const first = Math.max(0, last_at_or_before(reserved_from, Math.floor(from)));
+	c.strokeStyle = colour("--ink");
+	c.lineWidth = 1.25;
+	c.lineJoin = "round";
+	c.beginPath();
+	let x_before = -1;
+	for (let i = first; i < reserved_from.length && reserved_from[i] <= to + 1; i++) {
+		const x = Math.max(LEFT - 2, chart.x_of(reserved_from[i]));
+		const y = chart.y_of(reserved_bytes[i]);
+		if (i === first) c.moveTo(x, y);
+		else {
+			if (x - x_before > 0.25) c.lineTo(x, chart.y_of(reserved_bytes[i - 1]));
+			c.lineTo(x, y);
+		}
+		x_before = x;
+		if (i === reserved_from.length - 1 || reserved_from[i + 1] > to + 1) c.lineTo(chart.x_of(to) + 2, y);
+	}
+	c.stroke();
+	label(
+		chart,
+		c,
+		"reserved",
+		chart.y_of(recording.reserved(Math.min(recording.events, Math.floor(from + (to - from) * 0.02)))) - 8,
+		"--ink",
+	);
+}
+
+function label(
+	chart: Chart,
+	c: CanvasRenderingContext2D,
+	words: string,
+	y: number,
+	ink: string,
+	right = false,
+): void {
+	c.font = FONT_SMALL;
+	const width = c.measureText(words).width;
+	const x = right ? LEFT + chart.plot_width() - width - 6 : LEFT + 6;
+	const middle = Math.max(TOP + 4, y);
+	c.fillStyle = colour("--paper-veil");
+	c.fillRect(x - 3, middle - 8, width + 6, 15);
+	c.fillStyle = colour(ink);
+	c.textAlign = "left";
+	c.textBaseline = "middle";
+	c.fillText(words, x, middle);
+}
+
+function draw_limit(chart: Chart, c: CanvasRenderingContext2D): void {
+	const limit = limit_of(chart.state);
+	if (!limit) return;
+	const exact = limit.high === null || limit.high === limit.bytes;
+	const words = exact
+		? `limit ${text.bytes(limit.bytes)}`
+		: `limit: between ${text.bytes(limit.bytes)} and ${text.bytes(limit.high)}`;
+	if (limit.bytes > chart.scale) {
+		label(chart, c, words + ", above this picture", TOP + 6, "--accent", true);
+		return;
+	}
+	const y = Math.round(chart.y_of(limit.bytes)) + 0.5;
+	if (!exact) {
+		const top = Math.max(TOP, chart.y_of(limit.high!));
+		c.fillStyle = colour("--accent-veil");
+		c.fillRect(LEFT, top, chart.plot_width(), y - top);
+	}
+	c.strokeStyle = colour("--accent");
+	c.lineWidth = 1;
+	c.setLineDash([6, 4]);
+	c.beginPath();
+	c.moveTo(LEFT, y);
+	c.lineTo(LEFT + chart.plot_width(), y);
+	c.stroke();
+	c.setLineDash([]);
+	label(
+		chart,
+		c,
+		words,
+		y - 9,
+		"--accent",
+		chart.x_of(chart.state.recording.death_moment ?? chart.state.to) < LEFT + chart.plot_width() * 0.6,
+	);
+}
+
+// The moment of death: what was asked for stands hollow on what was live.
+function draw_death(chart: Chart, c: CanvasRenderingContext2D): void {
+	const { recording } = chart.state;
+	for (const oom of recording.device.oom) {
+		const x = chart.x_of(oom.event + 1);
+		if (x < LEFT - 1 || x > LEFT + chart.plot_width() + 1) continue;
+		const last = oom === recording.death;
+		const live = recording.allocated.at[oom.event + 1];
+		const low = chart.y_of(live);
+		const high = Math.max(TOP - 4, chart.y_of(live + (oom.requested_bytes ?? 0)));
+		c.strokeStyle = c.fillStyle = colour("--accent");
+		c.lineWidth = last ? 1.5 : 1;
+		c.globalAlpha = last ? 1 : 0.6;
+		c.beginPath();
+		c.moveTo(x, TOP - 4);
+		c.lineTo(x, TOP + chart.plot_height());
+		c.stroke();
+		const wide = Math.min(26, Math.max(10, chart.plot_width() / 40));
+		const left = x + wide > LEFT + chart.plot_width() ? x - wide : x;
+		c.fillStyle = colour("--accent-veil");
+		c.fillRect(left, high, wide, low - high);
+		c.strokeRect(left, high, wide, low - high);
+		c.globalAlpha = 1;
+		if (last) death_label(chart, c, x, oom.requested_bytes);
+	}
+}
+
+function death_label(chart: Chart, c: CanvasRenderingContext2D, x: number, request: number | null): void {
+	const words = `died asking for ${text.bytes(request)}`;
+	c.font = "600 " + FONT;
+	const width = c.measureText(words).width + 12;
+	const left = Math.max(LEFT, Math.min(x - width / 2, LEFT + chart.plot_width() - width));
+	c.fillStyle = colour("--accent");
+	c.fillRect(left, 0, width, TOP - 3);
+	c.fillStyle = colour("--on-accent");
+	c.textAlign = "left";
+	c.textBaseline = "middle";
+	c.fillText(words, left + 6, (TOP - 3) / 2 + 0.5);
+}
+
+function draw_axis(chart: Chart, c: CanvasRenderingContext2D): void {
+	const { recording, from, to } = chart.state;
+	let y = TOP + chart.plot_height();
+	c.fillStyle = colour("--soft");
+	c.fillRect(LEFT, y, chart.plot_width(), 1);
+	c.font = FONT_SMALL;
+	c.textAlign = "center";
+	c.textBaseline = "top";
+	for (const at of text.event_ticks(from, to, Math.max(2, Math.floor(chart.plot_width() / 110)))) {
+		const x = chart.x_of(at);
+		c.fillRect(Math.round(x), y, 1, 4);
+		const words = text.count(at);
+		const half = c.measureText(words).width / 2;
+		if (x - half > LEFT - 30 && x + half < LEFT + chart.plot_width() + RIGHT) c.fillText(words, x, y + 6);
+	}
+	y += AXIS + 2;
+	if (recording.steps.length) {
+		draw_steps(chart, c, y);
+		y += STRIP;
+	}
+	if (recording.phase_from.length) draw_phases(chart, c, y);
+	c.textAlign = "right";
+	c.textBaseline = "top";
+	c.fillStyle = colour("--soft");
+	c.fillText("event", LEFT - 8, TOP + chart.plot_height() + 6);
+}
+
+function draw_steps(chart: Chart, c: CanvasRenderingContext2D, y: number): void {
+	const { recording, from, to } = chart.state;
+	c.save();
+	c.font = FONT_SMALL;
+	c.textBaseline = "middle";
+	c.textAlign = "right";
+	c.fillStyle = colour("--soft");
+	c.fillText("step", LEFT - 8, y + STRIP / 2);
+	c.textAlign = "center";
+	c.beginPath();
+	c.rect(LEFT, y, chart.plot_width(), STRIP);
+	c.clip();
+	const seen = recording.steps.filter((s) => s.end_event >= from && s.start_event <= to);
+	const every = text.event_ticks(0, seen.length, chart.plot_width() / 44)[1] ?? 1;
+	let clear = -1e9;
+	for (const step of seen) {
+		const left = chart.x_of(step.start_event);
+		const right = chart.x_of(step.end_event + 1);
+		if (right - left >= 8) {
+			c.fillStyle = colour("--line");
+			c.fillRect(Math.round(left), y, 1, STRIP);
+		}
+		if (step.index % every) continue;
+		const words = String(step.index);
+		const width = c.measureText(words).width;
+		const middle = (Math.max(left, LEFT) + Math.min(right, LEFT + chart.plot_width())) / 2;
+		if (middle - width / 2 < Math.max(clear + 8, LEFT) || middle + width / 2 > LEFT + chart.plot_width())
+			continue;
+		c.fillStyle = colour("--soft");
+		c.fillText(words, middle, y + STRIP / 2);
+		clear = middle + width / 2;
+	}
+	c.restore();
+}
+
+function draw_phases(chart: Chart, c: CanvasRenderingContext2D, y: number): void {
+	const { recording, from, to } = chart.state;
+	const { phase_from, phase } = recording;
+	c.save();
+	c.font = FONT_SMALL;
+	c.textBaseline = "middle";
+	c.textAlign = "right";
+	c.fillStyle = colour("--soft");
+	c.fillText("phase", LEFT - 8, y + STRIP / 2);
+	c.textAlign = "center";
+	c.beginPath();
+	c.rect(LEFT, y, chart.plot_width(), STRIP);
+	c.clip();
+	const first = Math.max(0, last_at_or_before(phase_from, Math.floor(from)));
+	const last = last_at_or_before(phase_from, Math.ceil(to));
+	// Runs of a pixel or two show whatever happens to be drawn last.
+	const crowded = last - first > chart.plot_width() / 3;
+	if (crowded) {
+		c.fillStyle = colour("--soft");
+		c.fillText("zoom in to see phases", LEFT + chart.plot_width() / 2, y + STRIP / 2);
+	}
+	for (let i = first; i <= last && !crowded; i++) {
+		const left = chart.x_of(phase_from[i]);
+		const right =
+			i + 1 < phase_from.length ? chart.x_of(phase_from[i + 1]) : chart.x_of(recording.events);
+		c.fillStyle = colour(`--phase-${recording.head.phases[phase[i]].replace(/[^a-z]/g, "")}`);
+		c.fillRect(left, y + 1, right - left, STRIP - 2);
+		const seen_from = Math.max(left, LEFT);
+		const seen_to = Math.min(right, LEFT + chart.plot_width());
+		const words = recording.head.phases[phase[i]];
+		if (c.measureText(words).width + 6 < seen_to - seen_from) {
+			c.fillStyle = colour("--ink");
+			c.fillText(words, (seen_from + seen_to) / 2, y + STRIP / 2);
+		}
+	}
+	c.restore();
+}
+
+function draw_findings(chart: Chart, c: CanvasRenderingContext2D): void {
+	c.font = "600 " + FONT_SMALL;
+	c.textAlign = "center";
+	c.textBaseline = "middle";
+	for (const { index, x } of chart.finding_marks()) {
+		const y = TOP + chart.plot_height() - 10;
+		c.fillStyle = colour("--ink");
+		c.beginPath();
+		c.arc(x, y, 8, 0, 2 * Math.PI);
+		c.fill();
+		c.fillStyle = colour("--paper");
+		c.fillText(String(index + 1), x, y + 0.5);
+	}
+}
+
+export function draw_chart(chart: Chart, c: CanvasRenderingContext2D): void {
+	draw_grid(chart, c);
+	c.save();
+	c.beginPath();
+	c.rect(LEFT, 0, chart.plot_width(), TOP + chart.plot_height());
+	c.clip();
+	if (chart.cells.dense) draw_dense(chart, c);
+	else draw_bands(chart, c);
+	draw_outlines(chart, c);
+	draw_reserved(chart, c);
+	draw_limit(chart, c);
+	draw_death(chart, c);
+	c.restore();
+	draw_axis(chart, c);
+	draw_findings(chart, c);
+}

@@ -1,0 +1,413 @@
+// A recording as columns, and the questions that the views ask of it.  A moment m is the state after m
+// events; allocations are known by their row.
+
+import { Page } from "./page";
+import type { Column, Device, Head, Oom, Step } from "./page";
+import * as text from "./text";
+
+export const FLAG_INFERRED = 1;
+export const FLAG_PENDING = 2;
+const SEGMENT_EXPANDABLE = 2;
+const SEGMENT_LARGE = 1;
+
+export interface Frame {
+	name: string;
+	file: string;
+	line: number;
+}
+
+export interface Segment {
+	row: number;
+	addr: number;
+	size: number;
+	pool: string;
+	expandable: boolean;
+	large: boolean;
+	stream: string;
+}
+
+// Totals of one measure at every moment, and where they are highest and lowest.
+export class Series {
+	private high: Uint32Array;
+	private low: Uint32Array;
+	static readonly BLOCK = 64;
+
+	constructor(readonly at: Float64Array) {
+		const blocks = Math.ceil(at.length / Series.BLOCK);
+		this.high = new Uint32Array(blocks);
+		this.low = new Uint32Array(blocks);
+		for (let b = 0; b < blocks; b++) {
+			const end = Math.min(at.length, (b + 1) * Series.BLOCK);
+			let high = b * Series.BLOCK;
+			let low = high;
+			for (let m = high + 1; m < end; m++) {
+				if (at[m] > at[high]) high = m;
+				if (at[m] < at[low]) low = m;
+			}
+			this.high[b] = high;
+			this.low[b] = low;
+		}
+	}
+
+	// The first moment of [from, to) with the highest (lowest) total.
+	extreme(from: number, to: number, lowest: boolean): number {
+		const { at } = this;
+		const best_of = lowest ? this.low : this.high;
+		const sign = lowest ? -1 : 1;
+		let best = from;
+		let most = sign * at[from];
+		let m = from;
+		while (m < to) {
+			let candidate = m;
+			if (m % Series.BLOCK === 0 && m + Series.BLOCK <= to) {
+				candidate = best_of[m / Series.BLOCK];
+				m += Series.BLOCK;
+			} else m++;
+			const total = sign * at[candidate];
+			if (total > most) {
+				most = total;
+				best = candidate;
+			}
+		}
+		return best;
+	}
+}
+
+export interface Owner {
+	key: number;
+	name: string;
+	bytes: number;
+	count: number;
+	largest: number; // the row of its largest allocation
+}
+
+export class Recording {
+	readonly head: Head;
+	readonly device: Device;
+	readonly events: number;
+	readonly rows: number;
+	readonly born: Column;
+	readonly freed: Column;
+	readonly done: Column;
+	readonly addr: Column;
+	readonly size: Column;
+	readonly block: Column;
+	readonly stack: Column;
+	readonly rule: Column;
+	readonly flags: Column;
+	readonly stream: Column;
+	// Of each event: row + 1 of what is born, -(row + 1) of what the program frees, or 0.
+	readonly effect: Int32Array;
+	readonly allocated: Series;
+	readonly peak_moment: number;
+	readonly category_of_rule: Uint8Array;
+	readonly death: Oom | null;
+	readonly steps: Step[];
+	private stack_first: Column;
+	private stack_frames: Column;
+	private stack_user: Column;
+	private frame_name: Column;
+	private frame_file: Column;
+	private frame_line: Column;
+	private segment_born: Column;
+	private segment_gone: Column;
+	private segment_addr: Column;
+	private segment_size: Column;
+	private segment_pool: Column;
+	private segment_flags: Column;
+	private segment_stream: Column;
+	// reserved memory changes at few moments: from `reserved_from[i]` on it is `reserved_bytes[i]`
+	readonly reserved_from: Uint32Array;
+	readonly reserved_bytes: Float64Array;
+	readonly reserved_peak: number;
+	readonly phase_from: Column;
+	readonly phase: Column;
+	private times: Column;
+
+	constructor(page: Page) {
+		const head = (this.head = page.head);
+		this.device = head.report.devices[0];
+		this.events = head.events;
+		const rows = (this.rows = page.rows("allocs"));
+		const column = (name: string) => page.column("allocs." + name, rows);
+		this.born = column("born");
+		this.freed = column("freed");
+		this.done = column("done");
+		this.addr = column("addr");
+		this.size = column("size");
+		this.block = column("block");
+		this.stack = column("stack");
+		this.rule = column("rule");
+		this.flags = column("flags");
+		this.stream = column("stream");
+		const stacks = page.rows("stacks");
+		this.stack_first = page.column("stacks.first", stacks);
+		this.stack_frames = page.column("stacks.frames", stacks);
+		this.stack_user = page.column("stacks.user", stacks);
+		const frames = page.rows("frames");
+		this.frame_name = page.column("frames.name", frames);
+		this.frame_file = page.column("frames.file", frames);
+		this.frame_line = page.column("frames.line", frames);
+		const segments = page.rows("segments");
+		this.segment_size = page.column("segments.size", segments);
+		this.segment_born = page.column("segments.born", segments);
+		this.segment_gone = page.column("segments.gone", segments);
+		this.segment_addr = page.column("segments.addr", segments);
+		this.segment_pool = page.column("segments.pool", segments);
+		this.segment_flags = page.column("segments.flags", segments);
+		this.segment_stream = page.column("segments.stream", segments);
+		this.phase_from = page.column("phases.from", page.rows("phases"));
+		this.phase = page.column("phases.phase", this.phase_from.length);
+		this.times = page.column("time.us");
+		this.category_of_rule = Uint8Array.from(head.rules, (r) => r.category);
+		const ooms = this.device.oom;
+		this.death = ooms.filter((o) => !o.survived).pop() ?? null;
+		this.steps = this.device.steps ?? [];
+		this.effect = new Int32Array(this.events);
+		this.allocated = this.walk();
+		this.peak_moment = this.allocated.extreme(0, this.events + 1, false);
+		[this.reserved_from, this.reserved_bytes] = this.reserve();
+		this.reserved_peak = this.reserved_bytes.reduce((a, b) => Math.max(a, b), 0);
+	}
+
+	private walk(): Series {
+		const { effect, born, freed, block, events, flags } = this;
+		const at = new Float64Array(events + 1);
+		let before = 0;
+		for (let a = 0; a < this.rows; a++) {
+			if (flags[a] & FLAG_PENDING) continue;
+			if (born[a]) effect[born[a] - 1] = a + 1;
+			else before += block[a];
+			if (freed[a]) effect[freed[a] - 1] = -(a + 1);
+		}
+		at[0] = before;
+		for (let e = 0; e < events; e++) {
+			const a = effect[e];
+			before += a > 0 ? block[a - 1] : a < 0 ? -block[-a - 1] : 0;
+			at[e + 1] = before;
+		}
+		return new Series(at);
+	}
+
+	private reserve(): [Uint32Array, Float64Array] {
+		const changes = new Map<number, number>([[0, 0]]);
+		const add = (m: number, n: number) => changes.set(m, (changes.get(m) ?? 0) + n);
+		for (let s = 0; s < this.segment_size.length; s++) {
+			add(this.segment_born[s], this.segment_size[s]);
+			if (this.segment_gone[s]) add(this.segment_gone[s], -this.segment_size[s]);
+		}
+		const from = Uint32Array.from([...changes.keys()].sort((a, b) => a - b));
+		const total = new Float64Array(from.length);
+		let sum = 0;
+		for (let i = 0; i < from.length; i++) total[i] = sum += changes.get(from[i])!;
+		return [from, total];
+	}
+
+	reserved(m: number): number {
+		return this.reserved_bytes[last_at_or_before(this.reserved_from, m)];
+	}
+
+	get death_moment(): number | null {
+		return this.death ? this.death.event + 1 : null;
+	}
+
+	category(a: number): number {
+		return this.category_of_rule[this.rule[a]] ?? 0;
+	}
+
+	lives(a: number, m: number): boolean {
+		return (
+			this.born[a] <= m && (this.freed[a] === 0 || m < this.freed[a]) && !(this.flags[a] & FLAG_PENDING)
+		);
+	}
+
+	// Rows that are allocated (or, if asked, active) at m, in the order of birth.
+	live(m: number, active = false): Uint32Array {
+		const { born, freed, done, flags } = this;
+		const ends = active ? done : freed;
+		const end = this.first_born_after(m);
+		const out = new Uint32Array(end);
+		let n = 0;
+		for (let a = 0; a < end; a++)
+			if ((ends[a] === 0 || m < ends[a]) && (active || !(flags[a] & FLAG_PENDING)) && born[a] <= m)
+				out[n++] = a;
+		return out.subarray(0, n);
+	}
+
+	// The first row with born > m.
+	first_born_after(m: number): number {
+		let low = 0;
+		let high = this.rows;
+		while (low < high) {
+			const middle = (low + high) >>> 1;
+			if (this.born[middle] > m) high = middle;
+			else low = middle + 1;
+		}
+		return low;
+	}
+
+	// ---- stacks ----
+
+	// Frame ids, innermost first; `stack` as in the column: 0 is none.
+	frames_of(stack: number): ArrayLike<number> {
+		return stack ? this.stack_frames.subarray(this.stack_first[stack - 1], this.stack_first[stack]) : [];
+	}
+
+	get stack_count(): number {
+		return Math.max(0, this.stack_first.length - 1);
+	}
+
+	get frame_count(): number {
+		return this.frame_name.length;
+	}
+
+	frame(id: number): Frame {
+		const { strings } = this.head;
+		return {
+			name: strings[this.frame_name[id]] ?? "",
+			file: strings[this.frame_file[id]] ?? "",
+			line: this.frame_line[id],
+		};
+	}
+
+	// Where its function's and file's names are in the strings.
+	frame_strings(id: number): [number, number] {
+		return [this.frame_name[id], this.frame_file[id]];
+	}
+
+	frame_text(id: number): string {
+		const { name, file, line } = this.frame(id);
+		if (!file || file === "??") return text.plain(name, 300);
+		return text.plain(`${file}${line ? ":" + line : ""} in `, 300) + text.plain(name, 300);
+	}
+
+	// 1 + the user's frame of a stack; 0: none
+	user_frame(stack: number): number {
+		return stack ? this.stack_user[stack - 1] : 0;
+	}
+
+	// Whose an allocation is: 0 for nobody, else 2 * (frame + 1) + inferred.
+	owner(a: number): number {
+		const user = this.user_frame(this.stack[a]);
+		return user ? 2 * user + (this.flags[a] & FLAG_INFERRED) : 0;
+	}
+
+	owner_name(key: number): string {
+		if (!key) return "no Python stack";
+		return (key & 1 ? "(backward of) " : "") + this.frame_text((key >> 1) - 1);
+	}
+
+	owners(rows: ArrayLike<number>): Owner[] {
+		const all = new Map<number, Owner>();
+		for (let i = 0; i < rows.length; i++) {
+			const a = rows[i];
+			const key = this.owner(a);
+			const owner = all.get(key);
+			if (!owner) all.set(key, { key, name: "", bytes: this.block[a], count: 1, largest: a });
+			else {
+				owner.bytes += this.block[a];
+				owner.count++;
+				if (this.block[a] > this.block[owner.largest]) owner.largest = a;
+			}
+		}
+		const out = [...all.values()].sort((a, b) => b.bytes - a.bytes || a.key - b.key);
+		for (const owner of out) owner.name = this.owner_name(owner.key);
+		return out;
+	}
+
+	// ---- time ----
+
+	// Microseconds since the first event; null: not recorded.  Between samples it is interpolated.
+	time_us(m: number): number | null {
+		const { times } = this;
+		const stride = this.head.time_stride ?? 0;
+		if (times.length < 2 || !stride) return null;
+		const event = Math.max(0, m - 1);
+		const i = Math.min(Math.floor(event / stride), times.length - 2);
+		const from = i * stride;
+		const to = i === times.length - 2 ? this.events - 1 : from + stride;
+		return times[i] - times[0] + ((times[i + 1] - times[i]) * (event - from)) / Math.max(1, to - from);
+	}
+
+	phase_at(m: number): string | null {
+		if (!this.phase_from.length) return null;
+		const i = last_at_or_before(this.phase_from, m);
+		return i < 0 ? null : this.head.phases[this.phase[i]];
+	}
+
+	step_at(m: number): Step | null {
+		const event = Math.max(0, m - 1);
+		let low = 0;
+		let high = this.steps.length - 1;
+		while (low <= high) {
+			const middle = (low + high) >> 1;
+			const step = this.steps[middle];
+			if (event < step.start_event) high = middle - 1;
+			else if (event > step.end_event) low = middle + 1;
+			else return step;
+		}
+		return null;
+	}
+
+	// "event 41,735 of 42,060, step 15 backward, 12.31 s"
+	moment_text(m: number): string {
+		const parts = [m === 0 ? "before the first event" : `event ${text.count(m - 1)}`];
+		const step = this.step_at(m);
+		const phase = this.phase_at(m);
+		if (step) parts.push(`step ${step.index}${phase ? " " + phase : ""}`);
+		else if (phase) parts.push(phase);
+		const time = this.time_us(m);
+		if (time !== null) parts.push(text.duration(time));
+		return parts.join(", ");
+	}
+
+	// ---- segments ----
+
+	segments(m: number): Segment[] {
+		const out: Segment[] = [];
+		for (let s = 0; s < this.segment_size.length; s++) {
+			const gone = this.segment_gone[s];
+			if (this.segment_born[s] > m || (gone && gone <= m)) continue;
+			out.push({
+				row: s,
+				addr: this.segment_addr[s],
+				size: this.segment_size[s],
+				pool: this.head.pools[this.segment_pool[s]]?.name ?? "pool not recorded",
+				large: (this.segment_flags[s] & SEGMENT_LARGE) !== 0,
+				expandable: (this.segment_flags[s] & SEGMENT_EXPANDABLE) !== 0,
+				stream: this.head.streams[this.segment_stream[s]] ?? "0",
+			});
+		}
+		return join_ranges(out.sort((a, b) => a.addr - b.addr));
+	}
+}
+
+// Mapped ranges of expandable segments that touch are one, however often they grew.
+function join_ranges(segments: Segment[]): Segment[] {
+	const out: Segment[] = [];
+	for (const segment of segments) {
+		const before = out[out.length - 1];
+		const joins =
+			before?.expandable &&
+			segment.expandable &&
+			before.addr + before.size === segment.addr &&
+			before.pool === segment.pool &&
+			before.large === segment.large &&
+			before.stream === segment.stream;
+		if (joins) before.size += segment.size;
+		else out.push(segment);
+	}
+	return out;
+}
+
+// The last index with from[i] <= m; -1: none.
+export function last_at_or_before(from: ArrayLike<number>, m: number): number {
+	let low = 0;
+	let high = from.length;
+	while (low < high) {
+		const middle = (low + high) >>> 1;
+		if (from[middle] > m) high = middle;
+		else low = middle + 1;
+	}
+	return low - 1;
+}

@@ -1,0 +1,91 @@
+// Numbers and names as the CLI writes them.
+
+const KIB = 1024;
+const units: [number, string][] = [
+	[KIB ** 4, "TiB"],
+	[KIB ** 3, "GiB"],
+	[KIB ** 2, "MiB"],
+	[KIB, "KiB"],
+];
+
+export function bytes(n: number | null | undefined): string {
+	if (n === null || n === undefined) return "-";
+	const size = Math.abs(n);
+	for (const [unit, name] of units) if (size >= unit) return (n / unit).toFixed(2) + " " + name;
+	return n + " B";
+}
+
+export function signed(n: number): string {
+	return (n > 0 ? "+" : "") + bytes(n);
+}
+
+export function count(n: number | null | undefined): string {
+	return n === null || n === undefined ? "-" : n.toLocaleString("en-US");
+}
+
+export function percent(part: number, whole: number): string {
+	return whole > 0 ? ((100 * part) / whole).toFixed(part / whole < 0.1 ? 1 : 0) + " %" : "-";
+}
+
+export function hex(n: number): string {
+	return "0x" + n.toString(16);
+}
+
+export function plural(n: number, one: string, many = one + "s"): string {
+	return `${count(n)} ${n === 1 ? one : many}`;
+}
+
+export function duration(us: number): string {
+	if (us < 1e3) return `${us.toFixed(0)} us`;
+	if (us < 1e6) return `${(us / 1e3).toFixed(1)} ms`;
+	if (us < 120e6) return `${(us / 1e6).toFixed(2)} s`;
+	return `${Math.floor(us / 60e6)} min ${Math.floor((us % 60e6) / 1e6)} s`;
+}
+
+// Directions and controls of a hostile name would rearrange what stands beside it.
+const unprintable = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g;
+
+export function plain(text: string, limit = 600): string {
+	const cut = text.length > limit ? text.slice(0, limit) + `... (${count(text.length)} characters)` : text;
+	return cut.replace(unprintable, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+}
+
+// "a/b/c.py:12 in f" without the folders, where there is little room.
+export function short_place(text: string): string {
+	const [, before, place] = /^(\(backward of\) )?([^]*)$/.exec(text)!;
+	const end = place.indexOf(" in ");
+	const slash = place.lastIndexOf("/", end < 0 ? undefined : end);
+	return (before ?? "") + (slash < 0 ? place : place.slice(slash + 1));
+}
+
+// A round number of `base`-fold steps at or above n.
+export function round_up(n: number): number {
+	const power = 2 ** Math.floor(Math.log2(Math.max(n, 1)));
+	for (const times of [1, 1.25, 1.5, 2]) if (times * power >= n) return times * power;
+	return 2 * power;
+}
+
+// Places of axis marks in [0, top]: whole powers of two times 1, 2 or 5 parts of a unit.
+export function byte_ticks(top: number, wanted: number): number[] {
+	const unit = units.find(([size]) => top >= size)?.[0] ?? 1;
+	const rough = top / unit / Math.max(1, wanted);
+	const power = 10 ** Math.floor(Math.log10(rough));
+	const step = [1, 2, 5, 10].map((times) => times * power).find((s) => s >= 0.75 * rough)! * unit;
+	const out = [];
+	for (let at = 0; at <= top; at += step) out.push(at);
+	return out;
+}
+
+export function event_ticks(from: number, to: number, wanted: number): number[] {
+	const rough = (to - from) / Math.max(1, wanted);
+	const power = 10 ** Math.floor(Math.log10(rough));
+	const step = Math.max(1, [1, 2, 5, 10].map((times) => times * power).find((s) => s >= rough)!);
+	const out = [];
+	for (let at = Math.ceil(from / step) * step; at <= to; at += step) out.push(at);
+	return out;
+}
+
+export function axis_bytes(n: number): string {
+	if (n === 0) return "0";
+	return bytes(n).replace(/\.?0+ /, " ");
+}

@@ -1,0 +1,200 @@
+// What is to be said first: did it die, of what, and what to do.
+
+import { el, table } from "./dom";
+import type { Measure, Oom } from "./page";
+import type { Recording } from "./recording";
+import * as text from "./text";
+
+const bounds: Record<string, string> = {
+	device: "the card's memory",
+	limit: "a limit of this process",
+	other_process: "another process on the card",
+	non_pytorch: "memory outside of PyTorch",
+	unknown: "not known",
+};
+
+function headline(recording: Recording): HTMLElement {
+	const { death, device } = recording;
+	const told = device.oom[device.oom.length - 1]?.verdict?.headline ?? null;
+	const words = death ? (death.verdict?.headline ?? null) : null;
+	const colon = words?.indexOf(":") ?? -1;
+	if (death && words && colon > 0)
+		return el(
+			"h1",
+			{},
+			"Died of ",
+			el("span", { class: "cause" }, text.plain(words.slice(0, colon))),
+			text.plain(words.slice(colon)),
+		);
+	if (death) return el("h1", {}, `Died asking for ${text.bytes(death.requested_bytes)}`);
+	if (device.oom.length)
+		return el(
+			"h1",
+			{},
+			`Ran out of memory ${device.oom.length === 1 ? "once" : `${device.oom.length} times`}, caught it and went on`,
+			told ? `: ${text.plain(told)}` : null,
+		);
+	const leak = device.findings.find((f) => f.id === "leak");
+	if (leak)
+		return el(
+			"h1",
+			{},
+			el("span", { class: "cause" }, "Leaks: "),
+			text.plain(leak.title.replace(/^leak: /, "")),
+		);
+	return el(
+		"h1",
+		{},
+		`No death in this recording; the peak is ${text.bytes(device.peak?.allocated_bytes ?? recording.allocated.at[recording.peak_moment])}`,
+	);
+}
+
+// What held most at m: three categories, and the line with most.
+function holders(recording: Recording, m: number): [string, string][] {
+	const live = recording.live(m);
+	const { categories } = recording.head;
+	const sums = categories.map(() => 0);
+	for (const a of live) sums[recording.category(a)] += recording.block[a];
+	const order = sums
+		.map((_, i) => i)
+		.filter((i) => sums[i] > 0)
+		.sort((a, b) => sums[b] - sums[a]);
+	const rest = order.slice(4).reduce((sum, i) => sum + sums[i], 0);
+	const parts = order.slice(0, 4).map((i) => `${text.bytes(sums[i])} ${categories[i].name}`);
+	if (rest) parts.push(`${text.bytes(rest)} other`);
+	const [first] = recording.owners(live);
+	const out: [string, string][] = [["held by", parts.join(", ") || "nothing"]];
+	if (first) out.push(["most at", `${text.bytes(first.bytes)} ${first.name}`]);
+	return out;
+}
+
+function definitions(rows: [string, string][]): HTMLElement {
+	return el("dl", {}, ...rows.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]));
+}
+
+function facts(recording: Recording, oom: Oom): HTMLElement {
+	const { verdict } = oom;
+	const rows: [string, string][] = [];
+	if (verdict) {
+		const { bound_low_bytes: low, bound_high_bytes: high } = verdict;
+		const range =
+			low === null
+				? ""
+				: `; PyTorch could have ${text.bytes(low)}${high !== null && high !== low ? ` to ${text.bytes(high)}` : ""}`;
+		rows.push(["bound by", (bounds[verdict.bound_by] ?? text.plain(verdict.bound_by)) + range]);
+	}
+	rows.push(["asked for", `${text.bytes(oom.requested_bytes)} (${recording.moment_text(oom.event + 1)})`]);
+	rows.push([
+		"live then",
+		`${text.bytes(oom.live_bytes)} of ${text.bytes(oom.reserved_bytes)} reserved; ${text.bytes(oom.free_bytes)} free, ${text.bytes(oom.largest_free_bytes)} at most in one piece that fits`,
+	]);
+	rows.push([
+		"at",
+		oom.frame
+			? text.plain(oom.frame)
+			: "code without a Python stack (autograd's backward thread, as a rule)",
+	]);
+	return definitions([...rows, ...holders(recording, oom.event + 1)]);
+}
+
+const SHOWN = 3; // sentences; more are a press away
+
+function list(title: string, lines: string[]): HTMLElement | null {
+	if (!lines.length) return null;
+	const items = lines.map((line) => el("li", {}, text.plain(line)));
+	const more = items.slice(SHOWN);
+	return el(
+		"div",
+		{},
+		el("h2", {}, title),
+		el("ul", {}, ...items.slice(0, SHOWN)),
+		more.length
+			? el(
+					"details",
+					{ class: "more" },
+					el("summary", {}, `${more.length} more`),
+					el("ul", {}, ...more),
+				)
+			: null,
+	);
+}
+
+const measures: Measure[] = ["requested", "allocated", "active", "reserved"];
+
+function totals(recording: Recording, jump: (m: number) => void): HTMLElement {
+	const { device } = recording;
+	const out = table(
+		"",
+		[
+			{ name: "memory", cell: (m: Measure) => m },
+			{ name: "peak", number: true, cell: (m) => text.bytes(device.peak?.[`${m}_bytes`]) },
+			{
+				name: "at event",
+				number: true,
+				cell: (m) => {
+					const event = device.peak?.[m]?.event;
+					if (event === null || event === undefined) return device.peak ? "before" : "-";
+					return el(
+						"button",
+						{ type: "button", class: "link", click: () => jump(event + 1) },
+						text.count(event),
+					);
+				},
+			},
+			{ name: "at the end", number: true, cell: (m) => text.bytes(device.end[`${m}_bytes`]) },
+		],
+		measures,
+	);
+	out.querySelector("caption")?.remove();
+	out.querySelector("table")!.className = "totals";
+	return out;
+}
+
+// Do the viewer's own sums agree with what the program said?
+export function checked(recording: Recording): { ok: boolean; words: string } {
+	const { device } = recording;
+	const own = recording.allocated.at[recording.peak_moment];
+	const said = device.peak?.allocated_bytes ?? device.before.allocated_bytes;
+	const reserved = device.peak?.reserved_bytes ?? device.before.reserved_bytes;
+	const ok = (said === null || said === own) && (reserved === null || reserved === recording.reserved_peak);
+	const range = device.peak?.allocated?.range_bytes;
+	return {
+		ok,
+		words: ok
+			? `Checked: ${text.plural(recording.rows, "allocation")} in this page add up to the report's peaks${range ? `, which may be higher by up to ${text.bytes(range)}` : ""}.`
+			: `The allocations in this page add up to ${text.bytes(own)} at the peak, the report says ${text.bytes(said)}: do not trust this page.`,
+	};
+}
+
+export function verdict_of(recording: Recording, jump: (m: number) => void): HTMLElement {
+	const oom = recording.death ?? recording.device.oom[recording.device.oom.length - 1];
+	const lines = [headline(recording)];
+	if (oom) lines.push(facts(recording, oom));
+	else
+		lines.push(
+			definitions([
+				[
+					"peak",
+					`${text.bytes(recording.allocated.at[recording.peak_moment])} (${recording.moment_text(recording.peak_moment)})`,
+				],
+				...holders(recording, recording.peak_moment),
+			]),
+		);
+	const notes = [...recording.head.report.source.notes];
+	if (recording.device.peak?.lower_bound && !notes.length)
+		notes.unshift("the recording does not cover the whole run: its peak may lie outside");
+	return el(
+		"section",
+		{ class: "verdict", "aria-label": "Verdict" },
+		el("div", {}, ...lines, ...notes.map((n) => el("p", { class: "note" }, "Note: " + text.plain(n)))),
+		totals(recording, jump),
+		oom?.verdict
+			? el(
+					"div",
+					{ class: "whys" },
+					list("What to do", oom.verdict.advice),
+					list("Why", oom.verdict.evidence),
+				)
+			: null,
+	);
+}
