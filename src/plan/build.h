@@ -17,6 +17,8 @@ struct builder {
 	uint64_t batch, sequence;
 	struct value cos, sin;
 	struct value mask; /* additive, [batch, 1, queries, keys] */
+	struct value *cache; /* keys and values of each block while tokens are generated, or NULL */
+	uint64_t cached;     /* tokens that are in it */
 	enum model_tower tower; /* whose blocks are run */
 };
 

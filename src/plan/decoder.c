@@ -63,6 +63,21 @@ static void project(struct builder *b, uint32_t block, struct value x, struct va
 	}
 }
 
+/* DynamicCache: what is there and what is new, in a copy that takes its place. */
+static void remember(struct builder *b, uint32_t block, struct value p[3])
+{
+	struct tape *t = &b->t;
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct value *old = &b->cache[2 * block + i], *now = &p[1 + i];
+
+		tape_set(t, old,
+			 tape_new(t, now->n / b->sequence * (b->cached + b->sequence), now->dtype,
+				  TIMELINE_KV_CACHE));
+		tape_set(t, now, tape_keep(t, *old));
+	}
+}
+
 static struct value attend(struct builder *b, uint32_t block, struct value x)
 {
 	struct tape *t = &b->t;
@@ -75,7 +90,10 @@ static struct value attend(struct builder *b, uint32_t block, struct value x)
 		tape_set(t, &p[0], turned[0]);
 		tape_set(t, &p[1], turned[1]);
 	}
-	y = build_attention(b, MODEL_TEXT, block, p[0], p[1], p[2], b->sequence, b->sequence);
+	if (b->cache)
+		remember(b, block, p);
+	y = build_attention(b, MODEL_TEXT, block, p[0], p[1], p[2], b->sequence,
+			    b->cached + b->sequence);
 	tape_set(t, &y, build_linear(b, MODEL_TEXT, block, MODEL_ROLE_O, y));
 	for (unsigned i = 0; i < 3; i++)
 		tape_drop(t, &p[i]);
@@ -190,6 +208,39 @@ static struct value loss_of(struct builder *b, struct value logits, struct value
 	return loss;
 }
 
+/* The logits, of the last token alone where tokens are generated. */
+static struct value head(struct builder *b, struct value x)
+{
+	struct tape *t = &b->t;
+	struct value last = x, y;
+
+	if (b->cache) {
+		last.n = x.n / b->sequence;
+		tape_hold(t, last.store);
+	} else {
+		tape_keep(t, x);
+	}
+	y = build_linear(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_HEAD, last);
+	tape_drop(t, &last);
+	if (b->m->towers[MODEL_TEXT].logit_softcap > 0) {
+		tape_set(t, &y, op_apply(t, OP_SCALE, y));
+		tape_set(t, &y, op_apply(t, OP_TANH, y));
+		tape_set(t, &y, op_apply(t, OP_SCALE, y));
+	}
+	return y;
+}
+
+/* create_causal_mask: only eager attention is given one. */
+static void make_mask(struct builder *b, enum tape_dtype dtype)
+{
+	uint64_t n = b->batch * b->sequence * (b->cached + b->sequence);
+	struct tape *t = &b->t;
+
+	if (b->r->attention != PLAN_EAGER)
+		return;
+	b->mask = tape_new(t, n, dtype, TIMELINE_TEMPORARY);
+}
+
 struct value build_decoder(struct builder *b, struct value ids, struct value labels,
 			   struct value *logits)
 {
@@ -209,14 +260,16 @@ struct value build_decoder(struct builder *b, struct value ids, struct value lab
 	} else {
 		rotary(b, x.dtype);
 	}
+	make_mask(b, x.dtype);
 	x = blocks(b, x);
 	tape_set(t, &x, build_norm(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_FINAL_NORM, x));
 	tape_drop(t, &tokens);
 	tape_drop(t, &places);
 	tape_drop(t, &position);
+	tape_drop(t, &b->mask);
 	tape_drop(t, &b->cos);
 	tape_drop(t, &b->sin);
-	*logits = build_linear(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_HEAD, x);
+	*logits = head(b, x);
 	loss = labels.store == TAPE_NONE ? tape_param(t, TAPE_NONE) : loss_of(b, *logits, labels);
 	tape_drop(t, &x);
 	return loss;

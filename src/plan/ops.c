@@ -172,7 +172,7 @@ static struct value operand(struct tape *t, struct value x)
 
 	if (!t->autocast || x.dtype != TAPE_F32 || x.store == TAPE_NONE)
 		return tape_keep(t, x);
-	if (!p || !p->trainable || !t->grad)
+	if (!p || !p->trainable)
 		return op_cast(t, x, t->autocast);
 	if (p->cast.store != TAPE_NONE)
 		return tape_keep(t, p->cast);
@@ -249,6 +249,10 @@ struct value op_matmul(struct tape *t, struct value a, struct value b, struct ma
 
 	in[1] = operand(t, b);
 	in[0] = operand(t, a);
+	if (size.copies & MATMUL_COPIES_A)
+		tape_set(t, &in[0], op_contiguous(t, in[0]));
+	if (size.copies & MATMUL_COPIES_B)
+		tape_set(t, &in[1], op_contiguous(t, in[1]));
 	node = tape_node(t, OP_BMM, in, 2);
 	if (in[0].grad)
 		tape_save(t, node, in[1]);

@@ -35,9 +35,14 @@ struct value op_mean(struct tape *t, struct value x, uint64_t rows);
 struct value op_linear(struct tape *t, struct value x, struct value weight, struct value bias,
 		       uint64_t out);
 
-/* Batched products [batch, n, k] [batch, k, m]. */
+/*
+ * Batched products [batch, n, k] [batch, k, m].  Operands whose batch dimensions do not lie one behind the other (heads of a
+ * projection) are copied first.
+ */
+enum matmul_copies { MATMUL_COPIES_A = 1, MATMUL_COPIES_B = 2 };
 struct matmul {
 	uint64_t batch, n, k, m;
+	unsigned copies;
 };
 struct value op_matmul(struct tape *t, struct value a, struct value b, struct matmul size);
 

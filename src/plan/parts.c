@@ -186,9 +186,13 @@ static struct value eager(struct builder *b, enum model_tower tower, struct valu
 	struct tape *t = &b->t;
 	const struct model_numbers *n = &b->m->towers[tower];
 	uint64_t times = a->heads / a->kv_heads, batch = a->batch * a->heads;
+	/* heads lie inside of tokens, which one sample alone does not show; repeated ones are copies already */
+	unsigned copied = a->batch > 1 ? MATMUL_COPIES_A : 0;
+	unsigned own = a->batch > 1 && times == 1 ? MATMUL_COPIES_B : 0;
 	struct value keys = op_repeat(t, k, times), values = op_repeat(t, v, times), scores, y;
 
-	scores = op_matmul(t, q, keys, (struct matmul){ batch, a->queries, a->head_dim, a->keys });
+	scores = op_matmul(t, q, keys,
+			   (struct matmul){ batch, a->queries, a->head_dim, a->keys, copied | own });
 	tape_set(t, &scores, op_apply(t, OP_SCALE, scores));
 	if (n->attention_softcap > 0) {
 		tape_set(t, &scores, op_apply(t, OP_SCALE, scores));
@@ -200,11 +204,44 @@ static struct value eager(struct builder *b, enum model_tower tower, struct valu
 	tape_set(t, &scores, op_softmax(t, scores, TAPE_F32));
 	tape_set(t, &scores, op_cast(t, scores, q.dtype));
 	tape_set(t, &scores, op_dropout(t, scores, n->attention_dropout));
-	y = op_matmul(t, scores, values, (struct matmul){ batch, a->queries, a->keys, a->head_dim });
+	y = op_matmul(t, scores, values,
+		      (struct matmul){ batch, a->queries, a->keys, a->head_dim, own });
 	tape_set(t, &y, op_contiguous(t, y));
 	tape_drop(t, &scores);
 	tape_drop(t, &keys);
 	tape_drop(t, &values);
+	return y;
+}
+
+/*
+ * _scaled_dot_product_attention_math, which is left where no fused kernel takes the inputs: fp32 with shared keys.
+ */
+static struct value unfused(struct builder *b, struct value q, struct value k, struct value v,
+			    const struct attention *a)
+{
+	struct tape *t = &b->t;
+	uint64_t times = a->heads / a->kv_heads, batch = a->batch * a->heads;
+	unsigned copied = a->batch > 1 ? MATMUL_COPIES_A : 0;
+	struct value query = op_apply(t, OP_SCALE, q), mask = { .store = TAPE_NONE }, keys, values;
+	struct value scores, y;
+
+	if (a->causal)
+		mask = tape_new(t, a->queries * a->keys, q.dtype, TIMELINE_TEMPORARY);
+	keys = op_repeat(t, k, times);
+	values = op_repeat(t, v, times);
+	tape_set(t, &keys, op_apply(t, OP_SCALE, keys));
+	scores = op_matmul(t, query, keys,
+			   (struct matmul){ batch, a->queries, a->head_dim, a->keys, copied });
+	tape_drop(t, &query);
+	tape_set(t, &scores, op_softmax(t, scores, q.dtype));
+	tape_touch(t, scores.n);
+	y = op_matmul(t, scores, values,
+		      (struct matmul){ batch, a->queries, a->keys, a->head_dim, 0 });
+	tape_drop(t, &scores);
+	tape_drop(t, &keys);
+	tape_drop(t, &values);
+	tape_drop(t, &mask);
+	tape_set(t, &y, op_contiguous(t, y));
 	return y;
 }
 
@@ -226,6 +263,8 @@ struct value build_attention(struct builder *b, enum model_tower tower, uint32_t
 	(void)block;
 	if (b->r->attention == PLAN_EAGER)
 		return eager(b, tower, q, k, v, &a);
+	if (!half && a.heads != a.kv_heads)
+		return unfused(b, q, k, v, &a);
 	a.kernel = !half ? OP_EFFICIENT : b->r->device.cudnn_attention ? OP_CUDNN : OP_FLASH;
 	return op_attention(&b->t, q, k, v, &a);
 }

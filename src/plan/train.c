@@ -260,12 +260,87 @@ static void train(struct builder *b, struct loop *l)
 		evaluate(b, l, i);
 }
 
+/* ---- without gradients ---- */
+
+#define FORWARDS 2 /* the first one takes workspaces, later ones are alike */
+
+static void infer(struct builder *b, struct loop *l)
+{
+	for (unsigned i = 0; i < FORWARDS; i++) {
+		struct value logits, loss;
+
+		tape_drop(&b->t, &l->kept);
+		next_batch(b, l, b->r->batch);
+		tape_drop(&b->t, &l->labels);
+		loss = build_decoder(b, l->ids, l->labels, &logits);
+		tape_drop(&b->t, &loss);
+		tape_drop(&b->t, &l->ids);
+		l->kept = logits;
+		build_phase(b, "fwd", i);
+	}
+}
+
+/* One forward pass of generate(), on `tokens` more of each sample. */
+static void extend(struct builder *b, uint64_t tokens)
+{
+	struct tape *t = &b->t;
+	struct value ids, logits, next, none = tape_param(t, TAPE_NONE);
+
+	b->sequence = tokens;
+	ids = tape_new(t, b->batch * tokens, TAPE_I64, TIMELINE_INPUT);
+	build_decoder(b, ids, none, &logits);
+	tape_drop(t, &ids);
+	b->cached += tokens;
+	next = op_cast(t, logits, TAPE_F32);
+	tape_drop(t, &logits);
+	tape_drop(t, &next);
+}
+
+#define STEPS_SHOWN 64 /* more new tokens than that are taken several at a time */
+
+static void generate(struct builder *b, struct loop *l)
+{
+	struct tape *t = &b->t;
+	uint64_t blocks = b->m->towers[MODEL_TEXT].layers, left = b->r->new_tokens;
+	uint64_t stride = left / STEPS_SHOWN + 1;
+
+	tape_drop(t, &l->kept);
+	b->batch = b->r->batch;
+	b->cache = mem_new(t->mem, 2 * blocks, sizeof(*b->cache), t->err);
+	if (!b->cache) {
+		t->failed = mem_status(t->err);
+		return;
+	}
+	for (uint64_t i = 0; i < 2 * blocks; i++)
+		b->cache[i] = tape_param(t, TAPE_NONE);
+	extend(b, b->r->sequence);
+	/* the last new token is not fed back */
+	for (left = left ? left - 1 : 0; left && !t->failed; left -= stride) {
+		if (stride > left)
+			stride = left;
+		b->cached += stride - 1;
+		extend(b, 1);
+	}
+	for (uint64_t i = 0; i < 2 * blocks; i++)
+		tape_drop(t, &b->cache[i]);
+	mem_free(t->mem, b->cache, 2 * blocks, sizeof(*b->cache));
+	b->cache = NULL;
+	b->cached = 0;
+	build_phase(b, "generate", PLAN_NO_NUMBER);
+}
+
 void build_run(struct builder *b)
 {
 	struct value none = tape_param(&b->t, TAPE_NONE);
 	struct loop l = { none, none, none };
 
 	b->cos = b->sin = b->mask = none;
-	if (b->r->task == PLAN_TRAIN)
+	if (b->r->task == PLAN_TRAIN) {
 		train(b, &l);
+		return;
+	}
+	b->t.grad = 0;
+	infer(b, &l);
+	if (b->r->task == PLAN_GENERATE)
+		generate(b, &l);
 }
