@@ -23,6 +23,7 @@ static uint64_t letter_size(const struct model *m, const struct model_numbers *n
 	case 'D': return n->head_dim;
 	case 'Q': return n->heads * n->head_dim;
 	case 'K': return n->kv_heads * n->head_dim;
+	case 'W': return (n->heads + 2 * n->kv_heads) * n->head_dim;
 	case 'B': return n->buckets;
 	case 'R': return turned / (n->position == MODEL_POSITION_ROPE_2D ? 4 : 2);
 	case 'E': return n->experts;
@@ -144,7 +145,7 @@ static enum plim_status add_row(struct model *m, const struct model_section *s,
 	st = vec_push(m->mem, &m->modules, module, err);
 	if (!st)
 		st = add_tensor(m, t, err);
-	if (st || kinds[row->kind].bias < 0 || (row->bias & ~has))
+	if (st || kinds[row->kind].bias < 0 || !row->bias || (row->bias & ~has))
 		return st;
 	t.dims[0] = t.dims[kinds[row->kind].bias];
 	t.rank = 1;
@@ -154,13 +155,38 @@ static enum plim_status add_row(struct model *m, const struct model_section *s,
 }
 
 /* What holds in all blocks of a tower. */
-static unsigned tower_conditions(const struct model_numbers *n)
+static unsigned tower_conditions(const struct model *m, enum model_tower tower)
 {
-	return (n->tied ? IF_TIED : 0u) | (n->qkv_bias ? IF_QKV_BIAS : 0u) |
-	       (n->output_bias ? IF_OUTPUT_BIAS : 0u) | (n->mlp_bias ? IF_MLP_BIAS : 0u) |
-	       (n->qk_norm ? IF_QK_NORM : 0u) |
-	       (n->norm_place == MODEL_NORM_AROUND ? IF_AROUND : 0u) |
-	       (n->gated ? IF_GATED : IF_PLAIN) | (n->shared_intermediate ? IF_SHARED : 0u);
+	const struct model_numbers *n = &m->towers[tower];
+	unsigned has = IF_TRUE, sliding = 0, full = 0;
+
+	for (uint32_t i = 0; n->two_ropes && i < n->layers; i++)
+		*(model_sees_all(m, tower, i) ? &full : &sliding) = 1;
+	has |= n->tied ? IF_TIED : 0u;
+	has |= n->qkv_bias ? IF_QKV_BIAS : 0u;
+	has |= n->output_bias ? IF_OUTPUT_BIAS : 0u;
+	has |= n->mlp_bias ? IF_MLP_BIAS : 0u;
+	has |= n->head_bias ? IF_HEAD_BIAS : 0u;
+	has |= n->qk_norm ? IF_QK_NORM : 0u;
+	has |= n->norm_place == MODEL_NORM_AROUND ? IF_AROUND : IF_BEFORE;
+	has |= n->gated ? IF_GATED : IF_PLAIN;
+	has |= n->cross_attention ? IF_CROSS : IF_ALONE;
+	has |= n->embed_scale ? IF_EMBED_SCALE : 0u;
+	has |= n->two_ropes ? 0u : IF_ONE_ROPE;
+	has |= sliding ? IF_SLIDING_ROPE : 0u;
+	has |= full ? IF_FULL_ROPE : 0u;
+	has |= n->shared_intermediate ? IF_SHARED : 0u;
+	has |= n->pool_head ? IF_POOL_HEAD : 0u;
+	return has;
+}
+
+static unsigned block_conditions(const struct model *m, enum model_tower tower, uint32_t block)
+{
+	unsigned has = block ? 0u : IF_FIRST;
+
+	if (!model_is_sparse(m, tower, block))
+		return has | IF_DENSE;
+	return has | IF_SPARSE | (m->towers[tower].router_last ? IF_ROUTED_LAST : IF_ROUTED);
 }
 
 bool model_is_sparse(const struct model *m, enum model_tower tower, uint32_t block)
@@ -179,13 +205,15 @@ static enum plim_status add_section(struct model *m, const struct model_section 
 {
 	const struct model_numbers *n = &m->towers[s->tower];
 	bool repeated = strstr(s->prefix, "%u");
-	uint64_t times = repeated ? n->layers : n->layers > 0;
+	uint64_t times =
+		repeated ? *(const uint64_t *)(const void *)((const char *)n + s->times) : 1;
 	enum plim_status st = PLIM_OK;
 
-	has |= tower_conditions(n);
+	if (!n->layers)
+		return PLIM_OK;
+	has |= tower_conditions(m, s->tower);
 	for (uint32_t i = 0; !st && i < times; i++) {
-		unsigned here = has | (i ? 0u : IF_FIRST) |
-				(model_is_sparse(m, s->tower, i) ? IF_SPARSE : IF_DENSE);
+		unsigned here = has | block_conditions(m, s->tower, i);
 
 		for (const struct model_row *row = s->rows; !st && row->name; row++)
 			if (!(row->when & ~here))

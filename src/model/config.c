@@ -47,34 +47,41 @@ static enum plim_status keep(struct config *c, struct value v, const struct json
 	return st ? st : vec_push(c->model->mem, &c->values, v, err);
 }
 
-/* Lists keep their scalars, in order. */
+/* A list is a value of its own, with how many there are, before its scalars, in order. */
 static enum plim_status read_list(struct config *c, struct value v, struct plim_err *err)
 {
-	struct json_token t;
-	enum plim_status st;
+	struct json_token t = { .kind = JSON_ARRAY };
+	size_t list = c->values.n;
+	enum plim_status st = keep(c, v, &t, err);
 
-	for (;; v.index++) {
+	for (v.index = 1; !st; v.index++) {
 		st = json_next(&c->json, &t, err);
 		if (st || t.kind == JSON_ARRAY_END)
 			return st;
+		c->values.at[list].number++;
 		if (t.kind == JSON_OBJECT || t.kind == JSON_ARRAY)
 			st = json_skip(&c->json, &t, err);
 		else
 			st = keep(c, v, &t, err);
-		if (st)
-			return st;
 	}
+	return st;
 }
 
+/* So is an object, before what it holds. */
 static enum plim_status read_object(struct config *c, uint32_t scope, struct plim_err *err)
 {
-	for (;;) {
-		struct value v = { .scope = scope };
-		struct json_token t;
-		enum plim_status st = json_next(&c->json, &t, err);
+	struct json_token t = { .kind = JSON_OBJECT };
+	struct value object = { .scope = INTERN_NONE, .key = scope };
+	size_t at = c->values.n;
+	enum plim_status st = keep(c, object, &t, err);
 
+	while (!st) {
+		struct value v = { .scope = scope };
+
+		st = json_next(&c->json, &t, err);
 		if (st || t.kind == JSON_OBJECT_END)
 			return st;
+		c->values.at[at].number++;
 		st = intern_add(&c->model->strings, t.string, t.n, &v.key, err);
 		if (!st)
 			st = json_next(&c->json, &t, err);
@@ -87,14 +94,13 @@ static enum plim_status read_object(struct config *c, uint32_t scope, struct pli
 			st = read_list(c, v, err);
 		else
 			st = keep(c, v, &t, err);
-		if (st)
-			return st;
 	}
+	return st;
 }
 
 /* ---- what was read ---- */
 
-/* The first value of a key, from `from` on; the last of equal keys counts, as in Python, unless they are a list. */
+/* The value of a key; of equal ones the last counts, as in Python. */
 static const struct value *find(const struct config *c, const char *scope, const char *key)
 {
 	const struct intern *strings = &c->model->strings;
@@ -159,7 +165,17 @@ static enum plim_status take(const struct config *c, struct model_numbers *n,
 	char *at = (char *)n + k->offset;
 
 	switch ((enum key_type)k->type) {
+	case KEY_COUNT:
+		if (v->kind == JSON_ARRAY || v->kind == JSON_OBJECT)
+			*(uint64_t *)(void *)at = v->number;
+		return PLIM_OK;
+	case KEY_SIZE_IF:
+		if (v->kind == JSON_NULL)
+			return PLIM_OK;
+		/* fall through */
 	case KEY_SIZE:
+		if (v->kind == JSON_ARRAY && v->number) /* height and width, say */
+			v++;
 		if (v->kind != JSON_NULL && (v->kind != JSON_INTEGER ||
 					     (v->negative && v->number) || v->number > MODEL_SIZE))
 			return refuse(c, k, err);
@@ -184,16 +200,25 @@ static enum plim_status take(const struct config *c, struct model_numbers *n,
 	return PLIM_OK;
 }
 
+static bool names(const struct model_key *keys, const char *key)
+{
+	for (; keys && keys->key; keys++)
+		if (!strcmp(keys->key, key))
+			return true;
+	return false;
+}
+
+/* What the keys name, save those that `others` name as well. */
 static enum plim_status take_keys(const struct config *c, struct model_numbers *n,
 				  const char *scope, const struct model_key *keys,
-				  struct plim_err *err)
+				  const struct model_key *others, struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
 
 	for (; !st && keys && keys->key; keys++) {
 		const struct value *v = find(c, scope, keys->key);
 
-		if (v)
+		if (v && !names(others, keys->key))
 			st = take(c, n, keys, v, err);
 	}
 	return st;
@@ -219,6 +244,8 @@ static enum plim_status derive(const struct config *c, struct model_numbers *n,
 						   : 4 * n->hidden;
 	if (!n->expert_intermediate)
 		n->expert_intermediate = n->intermediate;
+	if (!n->projection)
+		n->projection = n->hidden;
 	if (n->patch && n->image_size)
 		n->patches = (n->image_size / n->patch) * (n->image_size / n->patch);
 	if (n->patch && n->image_size && !n->patches)
@@ -227,16 +254,28 @@ static enum plim_status derive(const struct config *c, struct model_numbers *n,
 	return PLIM_OK;
 }
 
+/* Behind the last scalar of a list; NULL: it is none. */
+static const struct value *list_end(const struct config *c, const struct value *list)
+{
+	const struct value *end = c->values.at + c->values.n, *v = list;
+
+	if (!list || list->kind != JSON_ARRAY)
+		return NULL;
+	for (v++; v < end && v->index && v->key == list->key && v->scope == list->scope;)
+		v++;
+	return v;
+}
+
 /* Lists by block: which have no experts, which see all tokens. */
 static enum plim_status take_lists(struct config *c, const char *scope, struct plim_err *err)
 {
 	struct model *m = c->model;
 	uint64_t layers = m->towers[MODEL_TEXT].layers;
 	const struct value *v = find(c, scope, "mlp_only_layers");
-	const struct value *end = c->values.at + c->values.n;
+	const struct value *end = list_end(c, v);
 	enum plim_status st = PLIM_OK;
 
-	for (uint32_t key = v ? v->key : 0; !st && v && v < end && v->key == key; v++) {
+	for (v = v ? v + 1 : NULL; !st && v < end; v++) {
 		if (v->kind != JSON_INTEGER || v->negative || v->number >= layers)
 			continue;
 		while (!st && m->dense_blocks.n <= v->number)
@@ -245,7 +284,8 @@ static enum plim_status take_lists(struct config *c, const char *scope, struct p
 			m->dense_blocks.at[v->number] = true;
 	}
 	v = find(c, scope, "layer_types");
-	for (uint32_t key = v ? v->key : 0; !st && v && v < end && v->key == key; v++)
+	end = list_end(c, v);
+	for (v = v ? v + 1 : NULL; !st && v < end; v++)
 		st = vec_push(m->mem, &m->full_blocks, !strcmp(text_of(c, v), "full_attention"),
 			      err);
 	return st;
@@ -255,33 +295,38 @@ static enum plim_status take_lists(struct config *c, const char *scope, struct p
 
 static const struct model_family *family_of(const char *name)
 {
-	for (size_t i = 0; i < model_family_count; i++)
-		if (!strcmp(model_families[i]->name, name))
-			return model_families[i];
+	const struct model_family *const files[] = { model_decoders, model_encoders, model_seers };
+	const size_t counts[] = { model_decoder_count, model_encoder_count, model_seer_count };
+
+	for (size_t file = 0; file < sizeof(files) / sizeof(files[0]); file++)
+		for (size_t i = 0; i < counts[file]; i++)
+			if (!strcmp(files[file][i].name, name))
+				return &files[file][i];
 	return NULL;
 }
 
-static unsigned head_of(const struct config *c, const struct model_family *f)
+static const struct model_head *head_of(const struct config *c, const struct model_family *f)
 {
-	const char *class = text_of(c, find(c, NULL, "architectures"));
+	const struct value *list = find(c, NULL, "architectures");
+	const char *class = list && list_end(c, list) > list + 1 ? text_of(c, list + 1) : "";
 	size_t n = strlen(class);
 
 	for (const struct model_head *h = f->heads; *class && h->ends; h++) {
 		size_t ends = strlen(h->ends);
 
 		if (n >= ends && !strcmp(class + n - ends, h->ends))
-			return h->has;
+			return h;
 	}
-	return f->heads->has;
+	return f->heads;
 }
 
 static enum plim_status take_scope(const struct config *c, struct model_numbers *n,
 				   const char *scope, const struct model_part_of *part,
 				   struct plim_err *err)
 {
-	enum plim_status st = take_keys(c, n, scope, model_keys_common, err);
+	enum plim_status st = take_keys(c, n, scope, model_keys_common, part->keys, err);
 
-	return st ? st : take_keys(c, n, scope, part->keys, err);
+	return st ? st : take_keys(c, n, scope, part->keys, NULL, err);
 }
 
 static enum plim_status take_tower(struct config *c, const struct model_family *f, unsigned tower,
@@ -297,6 +342,8 @@ static enum plim_status take_tower(struct config *c, const struct model_family *
 		st = take_scope(c, n, NULL, part, err);
 	if (!st && part->scope)
 		st = take_scope(c, n, part->scope, part, err);
+	if (!st)
+		st = take_keys(c, n, NULL, part->outer, NULL, err);
 	return st ? st : derive(c, n, err);
 }
 
@@ -317,6 +364,7 @@ static enum plim_status take_all(struct config *c, struct plim_err *err)
 {
 	struct model *m = c->model;
 	const struct model_family *f;
+	const struct model_head *head;
 	enum plim_status st = PLIM_OK;
 
 	take_facts(c);
@@ -327,7 +375,7 @@ static enum plim_status take_all(struct config *c, struct plim_err *err)
 	m->family = f->name;
 	m->encoder_decoder = f->encoder_decoder;
 	for (unsigned i = 0; !st && i < MODEL_TOWERS; i++)
-		if (f->towers[i].defaults.layers || m->guessed)
+		if (f->towers[i].defaults.layers || (m->guessed && i == MODEL_TEXT))
 			st = take_tower(c, f, i, err);
 	if (!st && m->guessed && (!m->towers[MODEL_TEXT].layers || !m->towers[MODEL_TEXT].vocab))
 		st = err_set(
@@ -337,7 +385,11 @@ static enum plim_status take_all(struct config *c, struct plim_err *err)
 			c->path, *m->declared ? m->declared : "no model_type");
 	if (!st)
 		st = take_lists(c, f->towers[MODEL_TEXT].scope, err);
-	return st ? st : model_build(m, f, head_of(c, f), err);
+	head = head_of(c, f);
+	for (unsigned i = 0; head->towers && i < MODEL_TOWERS; i++)
+		if (!(head->towers & 1u << i))
+			m->towers[i].layers = 0;
+	return st ? st : model_build(m, f, head->has, err);
 }
 
 static enum plim_status read_source(struct model *m, const char *name, struct source *s,

@@ -60,11 +60,11 @@ bool model_sees_all(const struct model *m, enum model_tower tower, uint32_t bloc
 {
 	const struct model_numbers *n = &m->towers[tower];
 
-	if (!n->window)
+	if (!n->window || !n->use_window)
 		return true;
-	if (block < m->full_blocks.n)
+	if (tower == MODEL_TEXT && block < m->full_blocks.n)
 		return m->full_blocks.at[block];
-	return n->window_every && (block + 1) % n->window_every == 0;
+	return block < n->window_from || (n->window_every && (block + 1) % n->window_every == 0);
 }
 
 const struct ckpt_dtype *model_dtype(const struct model_tensor *t, const struct ckpt_dtype *weights)

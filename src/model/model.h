@@ -66,6 +66,7 @@ struct model_numbers {
 	uint64_t labels;       /* outputs of a classifier */
 	uint64_t projection;   /* width that it is projected to at its end */
 	uint64_t window;       /* sliding attention sees that many tokens; 0: all */
+	uint64_t window_from;  /* blocks before that see all */
 	uint64_t window_every; /* of so many layers the last one sees all; 0: none does */
 	uint64_t buckets;      /* of relative positions */
 
@@ -92,9 +93,14 @@ struct model_numbers {
 	bool causal;
 	bool cross_attention;
 	bool qkv_bias, output_bias, mlp_bias, qk_norm;
-	bool use_window;  /* Qwen2: `window` counts only then */
+	bool use_window;  /* else `window` counts for nothing */
 	bool tied;        /* the head is the embedding */
 	bool router_loss; /* router logits are kept for a loss of their own */
+	bool embed_scale; /* embeddings are multiplied: Gemma */
+	bool head_bias;
+	bool two_ropes;   /* one for blocks that slide, one for those that see all: Gemma 3 */
+	bool router_last; /* in the order of modules */
+	bool pool_head;   /* pools patches by attention: SigLIP */
 };
 
 enum model_kind {

@@ -4,7 +4,7 @@
  * A shape is a word a dimension; a word is a product of digits and letters, and perhaps + a number: "3H H", "P+1 H".
  *
  *	V vocab  H hidden  F intermediate  L labels  P positions  Y types  J projection
- *	A heads  D head_dim  Q heads * head_dim  K kv_heads * head_dim  B buckets  R frequencies of RoPE
+ *	A heads  D head_dim  Q heads * head_dim  K kv_heads * head_dim  W Q + 2K  B buckets  R frequencies of RoPE
  *	E experts  M expert_intermediate  S shared_intermediate
  *	C channels  p patch  t temporal_patch  N patches  m merge * merge  T hidden of the text tower
  *
@@ -17,23 +17,40 @@
 
 /* Conditions.  Some a tower's numbers decide, some the head that `architectures` names, some the block. */
 enum {
-	IF_ALWAYS = 0,
-	IF_TIED = 1 << 0,
-	IF_QKV_BIAS = 1 << 1,
-	IF_OUTPUT_BIAS = 1 << 2,
-	IF_MLP_BIAS = 1 << 3,
-	IF_QK_NORM = 1 << 4,
-	IF_AROUND = 1 << 5, /* MODEL_NORM_AROUND */
-	IF_GATED = 1 << 6,
-	IF_PLAIN = 1 << 7,   /* not gated */
-	IF_SPARSE = 1 << 8,  /* the block has experts */
-	IF_DENSE = 1 << 9,   /* it has none */
-	IF_FIRST = 1 << 10,  /* the first block */
-	IF_SHARED = 1 << 11, /* an expert that all tokens take */
-	IF_LM = 1 << 12,     /* a head over the vocabulary */
-	IF_CLASS = 1 << 13,  /* a classifier */
-	IF_POOLER = 1 << 14,
-	IF_NEVER = 1 << 15 /* holds for nothing */
+	IF_TRUE = 1 << 0, /* where 0 stands for never: of biases and ties */
+	/* numbers of the tower */
+	IF_TIED = 1 << 1,
+	IF_QKV_BIAS = 1 << 2,
+	IF_OUTPUT_BIAS = 1 << 3,
+	IF_MLP_BIAS = 1 << 4,
+	IF_HEAD_BIAS = 1 << 5,
+	IF_QK_NORM = 1 << 6,
+	IF_BEFORE = 1 << 7, /* MODEL_NORM_BEFORE */
+	IF_AROUND = 1 << 8, /* MODEL_NORM_AROUND */
+	IF_GATED = 1 << 9,
+	IF_PLAIN = 1 << 10, /* not gated */
+	IF_CROSS = 1 << 11, /* attends to an encoder */
+	IF_ALONE = 1 << 12, /* does not */
+	IF_EMBED_SCALE = 1 << 13,
+	IF_ONE_ROPE = 1 << 14,
+	IF_SLIDING_ROPE = 1 << 15, /* has a RoPE of its own for blocks that slide */
+	IF_FULL_ROPE = 1 << 16,    /* and for those that do not */
+	IF_SHARED = 1 << 17,       /* an expert that all tokens take */
+	IF_POOL_HEAD = 1 << 18,    /* pools by attention */
+	/* the block */
+	IF_FIRST = 1 << 19,
+	IF_ROUTED = 1 << 20,      /* has experts, the router comes first */
+	IF_ROUTED_LAST = 1 << 21, /* has experts, the router comes last */
+	IF_SPARSE = 1 << 22,      /* either */
+	IF_DENSE = 1 << 23,       /* neither */
+	/* the head */
+	IF_LM = 1 << 24, /* over the vocabulary */
+	IF_CLASS = 1 << 25,
+	IF_TOKEN_CLASS = 1 << 26,
+	IF_ANSWER = 1 << 27, /* where a text answers a question */
+	IF_POOLER = 1 << 28,
+	IF_PAIR = 1 << 29,  /* an image and a text are compared */
+	IF_MASKED = 1 << 30 /* patches are to be guessed */
 };
 
 struct model_row {
@@ -42,22 +59,24 @@ struct model_row {
 	enum model_role role;
 	const char *shape;
 	unsigned when;
-	unsigned bias;     /* of a LINEAR, CONV1D, CONV: when it has one */
+	unsigned bias;     /* when it has one; 0: never */
 	unsigned tied;     /* when its weight is that of the embedding; 0: never */
 	const char *dtype; /* of a buffer; NULL: as the weights */
 };
 
-/* Rows that come as often as the tower has blocks where the prefix has a %u, else once. */
+/* Rows that come once, or, where the prefix has a %u, `times`. */
 struct model_section {
 	enum model_tower tower;
 	const char *prefix;
 	const struct model_row *rows; /* ended by a name of NULL */
+	uint16_t times;               /* offset of how often in struct model_numbers; 0: layers */
 };
 
 /* Where `architectures` ends so, these conditions hold. */
 struct model_head {
 	const char *ends;
 	unsigned has;
+	unsigned towers; /* a bit each: only these; 0: all */
 };
 
 /* A key of the file and the member that it fills. */
@@ -68,7 +87,9 @@ struct model_key {
 };
 
 enum key_type {
-	KEY_SIZE,
+	KEY_SIZE,    /* null: to be derived */
+	KEY_SIZE_IF, /* null: as if it were not there */
+	KEY_COUNT,   /* how many a list or an object holds */
 	KEY_RATE,
 	KEY_SWITCH,
 	KEY_ACTIVATION,
@@ -81,9 +102,11 @@ extern const struct model_key model_keys_common[];
 struct model_part_of {
 	const char *scope; /* of the file: "text_config"; NULL: the outermost */
 	const struct model_key
-		*keys; /* the family's own, behind those that all have; may be NULL */
+		*keys; /* the family's own; one replaces that of the same name all have */
+	const struct model_key
+		*outer; /* of the outermost object, though there is a scope; may be NULL */
 	struct model_numbers
-		defaults; /* of the class, where the file is silent; a layer count of 0: no such tower */
+		defaults; /* of the class, where the file is silent; without layers: no such tower */
 };
 
 struct model_family {
@@ -95,14 +118,50 @@ struct model_family {
 	struct model_part_of towers[MODEL_TOWERS];
 };
 
-extern const struct model_family *const model_families[];
-extern const size_t model_family_count;
+/* By the file that has them. */
+extern const struct model_family model_decoders[], model_encoders[], model_seers[];
+extern const size_t model_decoder_count, model_encoder_count, model_seer_count;
 
 /* What a decoder that is not known is read as. */
 extern const struct model_family model_family_decoder;
 
+/* Parts that families of other files have, too. */
+extern const struct model_row model_llama_front[], model_llama_block[], model_llama_back[];
+extern const struct model_row model_lm_head[];
+extern const struct model_key model_tied_outside[];
+
 /* build.c: the family's modules for the numbers that stand in m->towers; `has`: conditions of its head. */
 enum plim_status model_build(struct model *m, const struct model_family *f, unsigned has,
 			     struct plim_err *err);
+
+/* How tables are written. */
+#define ROWS_END                                \
+	{                                       \
+		NULL, 0, 0, NULL, 0, 0, 0, NULL \
+	}
+#define SECTIONS_END             \
+	{                        \
+		0, NULL, NULL, 0 \
+	}
+#define HEADS_END          \
+	{                  \
+		NULL, 0, 0 \
+	}
+#define KEYS_END           \
+	{                  \
+		NULL, 0, 0 \
+	}
+/* What decoders of today share. */
+#define DECODER(norm_, place_, activation_)                                            \
+	.norm = norm_, .norm_place = place_, .activation = activation_, .gated = true, \
+	.causal = true, .labels = 2
+#define KEY(name, member, type)                                    \
+	{                                                          \
+		name, offsetof(struct model_numbers, member), type \
+	}
+#define SIZE(name, member) KEY(name, member, KEY_SIZE)
+#define RATE(name, member) KEY(name, member, KEY_RATE)
+#define SWITCH(name, member) KEY(name, member, KEY_SWITCH)
+#define ACTIVATION(name) KEY(name, activation, KEY_ACTIVATION)
 
 #endif
