@@ -428,7 +428,7 @@ enum plim_status model_read_config(struct model *m, const char *name, const void
 	return st;
 }
 
-enum plim_status model_read(struct model *m, const char *path, struct plim_err *err)
+enum plim_status model_load(struct model *m, const char *path, struct plim_err *err)
 {
 	struct source *s = NULL;
 	enum plim_status st = source_open(m->mem, path, NULL, &s, err);
