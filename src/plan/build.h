@@ -19,6 +19,12 @@ struct builder {
 	struct value mask; /* additive, [batch, 1, queries, keys] */
 	struct value *cache; /* keys and values of each block while tokens are generated, or NULL */
 	uint64_t cached;     /* tokens that are in it */
+	/*
+	 * enable_input_require_grads(): embeddings that are leaves and get a gradient.  The graph of the last loss
+	 * holds both until the next loss takes its name, so there are two; `leaf` is the one of this pass.
+	 */
+	uint32_t leaves[2];
+	unsigned leaf;
 	enum model_tower tower; /* whose blocks are run */
 };
 
@@ -48,6 +54,11 @@ struct value build_decoder(struct builder *b, struct value ids, struct value lab
 struct inputs {
 	struct value at[4];
 };
+
+/* The embeddings as they enter the first block; x is taken. */
+struct value build_enter(struct builder *b, struct value x);
+/* The loss of this pass has taken the last one's name. */
+void build_forget_leaf(struct builder *b);
 
 /* Training, or what the task is, phase by phase. */
 void build_run(struct builder *b);

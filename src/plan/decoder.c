@@ -247,7 +247,7 @@ struct value build_decoder(struct builder *b, struct value ids, struct value lab
 	const struct model_numbers *n = &b->m->towers[MODEL_TEXT];
 	struct tape *t = &b->t;
 	struct value table = build_param(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_EMBED, MODEL_WEIGHT);
-	struct value x = op_embedding(t, ids, table, n->hidden, 0), tokens, places, position, loss;
+	struct value x = build_enter(b, op_embedding(t, ids, table, n->hidden, 0)), tokens, places, position, loss;
 
 	position = tape_new(t, b->sequence, TAPE_I64, TIMELINE_TEMPORARY);
 	tokens = tape_keep(t, x);

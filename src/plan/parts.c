@@ -268,3 +268,32 @@ struct value build_attention(struct builder *b, enum model_tower tower, uint32_t
 	a.kernel = !half ? OP_EFFICIENT : b->r->device.cudnn_attention ? OP_CUDNN : OP_FLASH;
 	return op_attention(&b->t, q, k, v, &a);
 }
+
+struct value build_enter(struct builder *b, struct value x)
+{
+	struct tape_param *p;
+
+	if (b->leaves[0] == TAPE_NONE || !b->t.grad || b->t.failed)
+		return x;
+	b->leaf = !b->leaf;
+	p = &b->t.params.at[b->leaves[b->leaf]];
+	p->store = x.store;
+	p->n = x.n;
+	p->dtype = x.dtype;
+	tape_hold(&b->t, x.store);
+	x.param = b->leaves[b->leaf];
+	x.grad = 1;
+	return x;
+}
+
+void build_forget_leaf(struct builder *b)
+{
+	struct tape_param *p;
+
+	if (b->leaves[0] == TAPE_NONE || b->t.failed)
+		return;
+	p = &b->t.params.at[b->leaves[!b->leaf]];
+	tape_let(&b->t, p->store);
+	tape_let(&b->t, p->grad);
+	p->store = p->grad = TAPE_NONE;
+}

@@ -40,6 +40,18 @@ static enum tape_dtype dtype_of(const struct builder *b, const struct model_tens
 	return x->dtype->bits >= 16 ? TAPE_BF16 : TAPE_BOOL;
 }
 
+static struct tape_param empty_param(enum tape_dtype dtype)
+{
+	struct tape_param p = { .store = TAPE_NONE,
+				.grad = TAPE_NONE,
+				.pending = TAPE_NONE,
+				.dtype = (uint8_t)dtype,
+				.trainable = 1 };
+
+	p.states[0] = p.states[1] = p.states[2] = p.cast.store = TAPE_NONE;
+	return p;
+}
+
 /*
  * A parameter of the model; a tied one has no memory of its own, but had until it was tied: modules are made one by
  * one on the device, and tied at the end.
@@ -49,15 +61,11 @@ static enum plim_status add_param(struct builder *b, const struct model_tensor *
 	struct tape *t = &b->t;
 	int buffer = (x->flags & MODEL_IS_BUFFER) != 0;
 	enum tape_dtype dtype = dtype_of(b, x);
-	struct tape_param p = { .n = x->count,
-				.dtype = (uint8_t)dtype,
-				.trainable = !buffer && !(x->flags & MODEL_IS_FROZEN) &&
-					     b->r->task == PLAN_TRAIN && !b->r->lora_rank,
-				.grad = TAPE_NONE,
-				.pending = TAPE_NONE };
+	struct tape_param p = empty_param(dtype);
 
-	p.states[0] = p.states[1] = p.states[2] = TAPE_NONE;
-	p.cast.store = TAPE_NONE;
+	p.n = x->count;
+	p.trainable = !buffer && !(x->flags & MODEL_IS_FROZEN) && b->r->task == PLAN_TRAIN &&
+		      !b->r->lora_rank;
 	p.store = tape_store(t, x->count * tape_dtype_bytes[dtype],
 			     buffer ? TIMELINE_BUFFER : TIMELINE_PARAMETER);
 	return vec_push(t->mem, &t->params, p, err);
@@ -94,6 +102,19 @@ static int targeted(const struct builder *b, const struct model_module *x)
 	return 0;
 }
 
+static enum plim_status add_leaves(struct builder *b, struct plim_err *err)
+{
+	struct tape_param p = empty_param(b->weights);
+	enum plim_status st = PLIM_OK;
+
+	p.input = 1;
+	for (unsigned i = 0; !st && i < 2; i++) {
+		b->leaves[i] = (uint32_t)b->t.params.n;
+		st = vec_push(b->t.mem, &b->t.params, p, err);
+	}
+	return st;
+}
+
 /* Two matrices a target, in fp32 (peft's autocast_adapter_dtype). */
 static enum plim_status add_lora(struct builder *b, struct plim_err *err)
 {
@@ -111,14 +132,9 @@ static enum plim_status add_lora(struct builder *b, struct plim_err *err)
 			continue;
 		b->lora[i] = (uint32_t)t->params.n + 1;
 		for (unsigned k = 0; !st && k < 2; k++) {
-			struct tape_param p = { .n = n[k],
-						.dtype = TAPE_F32,
-						.trainable = 1,
-						.grad = TAPE_NONE,
-						.pending = TAPE_NONE };
+			struct tape_param p = empty_param(TAPE_F32);
 
-			p.states[0] = p.states[1] = p.states[2] = TAPE_NONE;
-			p.cast.store = TAPE_NONE;
+			p.n = n[k];
 			p.store = tape_store(t, n[k] * 4, TIMELINE_PARAMETER);
 			st = vec_push(t->mem, &t->params, p, err);
 		}
@@ -136,6 +152,9 @@ static enum plim_status load(struct builder *b, struct plim_err *err)
 		drop_tied(b);
 	if (!st && b->r->lora_rank)
 		st = add_lora(b, err);
+	b->leaves[0] = b->leaves[1] = TAPE_NONE;
+	if (!st && b->r->lora_rank && b->r->checkpointing)
+		st = add_leaves(b, err);
 	return st;
 }
 

@@ -392,6 +392,8 @@ static void give(struct tape *t, const struct tape_edge *e, const struct tape_gr
 		to->n = g->n;
 		to->dtype = g->dtype;
 		add(t, &to->store, &to->part, g);
+	} else {
+		tape_let(t, g->store); /* computed all the same: dk where only q is trained */
 	}
 }
 

@@ -50,6 +50,7 @@ struct tape_param {
 	uint32_t states[3]; /* of the optimizer */
 	struct value cast;  /* the copy that autocast keeps; store TAPE_NONE: none */
 	uint8_t dtype, trainable, pending_part;
+	uint8_t input; /* no parameter: an input that was told to take a gradient */
 };
 
 struct tape_edge {

@@ -12,7 +12,7 @@ static uint64_t bytes_of(const struct tape_param *p)
 
 static int steps_on(const struct tape_param *p)
 {
-	return p->trainable && p->grad != TAPE_NONE;
+	return p->trainable && !p->input && p->grad != TAPE_NONE;
 }
 
 #define CHUNK 65536 /* elements that a block of a foreach kernel takes */
@@ -156,6 +156,8 @@ static void optimize(struct builder *b)
 static void zero(struct tape *t)
 {
 	for (size_t i = 0; i < t->params.n; i++) {
+		if (t->params.at[i].input)
+			continue;
 		tape_let(t, t->params.at[i].grad);
 		t->params.at[i].grad = TAPE_NONE;
 	}
@@ -222,6 +224,7 @@ static void micro_step(struct builder *b, struct loop *l, unsigned step, unsigne
 
 	next_batch(b, l, b->r->batch);
 	loss = forward(b, l, &logits);
+	build_forget_leaf(b);
 	if (b->r->keep_outputs)
 		tape_set(t, &l->kept, logits);
 	else
