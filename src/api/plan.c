@@ -229,7 +229,7 @@ static enum plim_status take_phases(struct plim_plan *p, struct plim_err *err)
 static void uncertainty(const struct plim_plan *p, unsigned *below, unsigned *above)
 {
 	*below = p->model.guessed ? 150 : 10;
-	*above = p->model.guessed ? 250 : 20;
+	*above = p->model.guessed ? 250 : 15;
 }
 
 static enum plim_status take_peak(struct plim_plan *p, const struct plan_result *result,
@@ -350,6 +350,14 @@ static enum plim_status inverse(struct plim_plan *p, const struct plim_plan_opti
 	return st;
 }
 
+static uint64_t at_most(const struct plim_plan *p, uint64_t bytes)
+{
+	unsigned below, above;
+
+	uncertainty(p, &below, &above);
+	return bytes + bytes / 1000 * above;
+}
+
 static enum plim_status sweep_one(struct plim_plan *p, const struct plan_recipe *r,
 				  struct plim_plan_sweep *row, struct plim_err *err)
 {
@@ -375,7 +383,7 @@ static enum plim_status sweep_one(struct plim_plan *p, const struct plan_recipe 
 	row->needed_bytes = high;
 	if (!st && p->hidden->bounded) {
 		st = survives(p, plan, p->limit_bytes, &does, &result, err);
-		row->fits = does ? "yes" : "no";
+		row->fits = does && p->limit_bytes >= at_most(p, high) ? "yes" : "no";
 		if (!st && !does)
 			row->dies_at = plan_string(p, err, "%s", plan->phases.at[result.died].name);
 	}
@@ -460,7 +468,8 @@ static enum plim_status judge(struct plim_plan *p, struct plim_err *err)
 	if (!p->hidden->bounded)
 		return PLIM_OK;
 	st = survives(p, p->hidden->plan, p->limit_bytes, &does, &result, err);
-	p->hidden->fits = does;
+	/* what is only just enough is not called enough */
+	p->hidden->fits = does && p->limit_bytes >= p->peak.range_bytes[1];
 	p->fits = &p->hidden->fits;
 	if (!st && !does) {
 		p->dies_at = p->hidden->plan->phases.at[result.died].name;

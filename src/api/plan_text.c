@@ -32,12 +32,14 @@ static void verdict(struct text *t, const struct plim_plan *p)
 		text_wrap(t, 6, 2, "%s (%s to %s), at the peak in %s",
 			  text_size(a, p->peak.needed_bytes), text_size(b, p->peak.range_bytes[0]),
 			  text_size(c, p->peak.range_bytes[1]), p->peak.phase);
-	else if (*p->fits && p->limit_bytes >= p->peak.needed_bytes)
+	else if (*p->fits)
 		text_wrap(t, 6, 2, "it needs %s of %s; %s remain", text_size(a, p->peak.needed_bytes),
 			  text_size(b, p->limit_bytes),
 			  text_size(c, p->limit_bytes - p->peak.needed_bytes));
-	else if (*p->fits)
-		text_wrap(t, 6, 2, "barely, in %s", text_size(b, p->limit_bytes));
+	else if (!p->dies_at)
+		text_wrap(t, 14, 2, "too close to call: it needs %s, perhaps %s, and may have %s",
+			  text_size(a, p->peak.needed_bytes), text_size(b, p->peak.range_bytes[1]),
+			  text_size(c, p->limit_bytes));
 	else
 		text_wrap(t, 14, 2, "it dies in %s, asking for %s; it needs %s, and may have %s",
 			  p->dies_at, text_size(a, p->dies_request_bytes),

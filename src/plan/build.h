@@ -46,6 +46,9 @@ struct value build_attention(struct builder *b, enum model_tower tower, uint32_t
 			     struct value q, struct value k, struct value v, uint64_t queries,
 			     uint64_t keys);
 
+/* The experts of a block (Mixtral, Qwen MoE) on what the norm before them gives. */
+struct value build_experts(struct builder *b, uint32_t block, struct value x);
+
 /* ids and labels are the caller's; with labels the loss, and *logits what a loop keeps (the caller drops it). */
 struct value build_decoder(struct builder *b, struct value ids, struct value labels,
 			   struct value *logits);

@@ -105,6 +105,8 @@ static struct value feed(struct builder *b, uint32_t block, struct value x)
 	struct tape *t = &b->t;
 	struct value h, up, y;
 
+	if (build_has(b, MODEL_TEXT, block, MODEL_ROLE_EXPERTS_UP))
+		return build_experts(b, block, x);
 	if (build_has(b, MODEL_TEXT, block, MODEL_ROLE_GATE_UP)) { /* Phi-3: one product, two halves */
 		struct value all = build_linear(b, MODEL_TEXT, block, MODEL_ROLE_GATE_UP, x), part[3];
 

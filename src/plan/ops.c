@@ -25,6 +25,9 @@ enum op {
 	OP_LOG_SOFTMAX,
 	OP_NLL,
 	OP_FIRST,
+	OP_GATHER,
+	OP_FILL,
+	OP_SUM,
 	OPS
 };
 
@@ -529,6 +532,73 @@ static void attention_backward(struct tape *t, const struct tape_node *node, str
 		tape_touch(t, rows * dim * 4 + shared + rows * 4 + 256);
 }
 
+/* ---- experts ---- */
+
+struct value op_grouped(struct tape *t, struct value x, struct value weight, uint64_t experts,
+			uint64_t out)
+{
+	struct value in[2] = { x, weight };
+	struct tape_node *node = tape_node(t, OP_MM, in, 2);
+	uint64_t width = weight.n / experts / out;
+
+	if (node) {
+		node->a = x.n / width;
+		node->b = width;
+		node->c = experts * out;
+	}
+	if (x.grad)
+		tape_save(t, node, weight);
+	if (weight.grad)
+		tape_save(t, node, x);
+	return tape_result(t, node, x.n / width * out, x.dtype);
+}
+
+struct value op_gather(struct tape *t, struct value x, struct value ids, uint64_t n)
+{
+	struct tape_node *node = tape_node(t, OP_GATHER, &x, 1);
+
+	if (node)
+		node->a = ids.n;
+	tape_save(t, node, ids);
+	return tape_result(t, node, n, x.dtype);
+}
+
+/* index_put with sorted indices; a gradient that is a view is copied first */
+static void gather_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	const struct tape_grad *g = &node->grad[0];
+	uint32_t copy = g->part ? make(t, g->n, g->dtype).store : TAPE_NONE, sorted[4];
+
+	out[0] = make(t, node->in[0].n, g->dtype);
+	for (unsigned i = 0; i < 4; i++)
+		sorted[i] = tape_store(t, node->a * 8, TIMELINE_WORKSPACE);
+	for (unsigned i = 4; i--;)
+		tape_let(t, sorted[i]);
+	tape_let(t, copy);
+}
+
+struct value op_fill(struct tape *t, struct value x, struct value mask, int inplace)
+{
+	struct tape_node *node = tape_node(t, OP_FILL, &x, 1);
+
+	tape_save(t, node, mask);
+	return inplace ? tape_view(t, node, x, x.n) : tape_result(t, node, x.n, x.dtype);
+}
+
+struct value op_sum(struct tape *t, struct value x, uint64_t n)
+{
+	struct tape_node *node = tape_node(t, OP_SUM, &x, 1);
+
+	return tape_result(t, node, n, x.dtype);
+}
+
+static void sum_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	out[0] = pass(t, &node->grad[0]);
+	out[0].n = node->in[0].n;
+	out[0].part = 1;
+}
+
 /* ---- loss ---- */
 
 struct value op_cross_entropy(struct tape *t, struct value logits, struct value labels,
@@ -572,4 +642,7 @@ tape_backward_fn *const tape_backward_of[OPS] = {
 	[OP_LOG_SOFTMAX] = same_backward,
 	[OP_NLL] = whole_backward,
 	[OP_FIRST] = whole_backward,
+	[OP_GATHER] = gather_backward,
+	[OP_FILL] = same_backward,
+	[OP_SUM] = sum_backward,
 };

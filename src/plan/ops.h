@@ -80,6 +80,16 @@ struct value op_attention(struct tape *t, struct value q, struct value k, struct
 struct value op_cross_entropy(struct tape *t, struct value logits, struct value labels,
 			      uint64_t rows);
 
+/* torch's grouped_mm of tokens sorted by expert: no autocast, out features of each of `experts`. */
+struct value op_grouped(struct tape *t, struct value x, struct value weight, uint64_t experts,
+			uint64_t out);
+/* x[ids] along the rows: n elements. */
+struct value op_gather(struct tape *t, struct value x, struct value ids, uint64_t n);
+/* masked_fill, or masked_fill_ where `inplace` */
+struct value op_fill(struct tape *t, struct value x, struct value mask, int inplace);
+/* The sum of groups of rows: n elements are left, the gradient is spread as a view. */
+struct value op_sum(struct tape *t, struct value x, uint64_t n);
+
 /* Views that autograd knows: of one element, say. */
 struct value op_index_first(struct tape *t, struct value x, uint64_t n);
 

@@ -57,17 +57,25 @@ static struct value adapt(struct builder *b, uint32_t a, struct value x, struct 
 	return result;
 }
 
+/* Routers are parameters of their own, [out, in]. */
+static uint64_t features(const struct builder *b, const struct model_module *x)
+{
+	return x->out ? x->out : b->m->tensors.at[x->tensors].dims[0];
+}
+
 struct value build_linear(struct builder *b, enum model_tower tower, uint32_t block,
 			  enum model_role role, struct value x)
 {
 	const struct model_module *x_module = module(b, tower, block, role);
-	struct value y;
+	struct value y, weight;
 	uint32_t a;
 
 	if (!x_module)
 		return tape_keep(&b->t, x);
-	y = op_linear(&b->t, x, param_of(b, x_module, MODEL_WEIGHT), param_of(b, x_module, MODEL_BIAS),
-		      x_module->out);
+	weight = param_of(b, x_module, MODEL_WEIGHT);
+	if (weight.store == TAPE_NONE)
+		weight = param_of(b, x_module, MODEL_WHOLE);
+	y = op_linear(&b->t, x, weight, param_of(b, x_module, MODEL_BIAS), features(b, x_module));
 	a = b->lora ? b->lora[x_module - b->m->modules.at] : 0;
 	return a ? adapt(b, a - 1, x, y, x_module->out) : y;
 }
