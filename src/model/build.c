@@ -65,7 +65,8 @@ static const char *word_size(const struct model *m, const struct model_numbers *
 	return *s == ' ' ? s + 1 : s;
 }
 
-static enum plim_status add_tensor(struct model *m, struct model_tensor t, struct plim_err *err)
+enum plim_status model_push_tensor(struct model *m, uint32_t module, struct model_tensor t,
+				   struct plim_err *err)
 {
 	uint64_t count = 1;
 	enum plim_status st = PLIM_OK;
@@ -79,10 +80,10 @@ static enum plim_status add_tensor(struct model *m, struct model_tensor t, struc
 	if (m->tensors.n >= MODEL_TENSORS)
 		return err_set(err, PLIM_E_LIMIT, "the model has more than %zu tensors",
 			       MODEL_TENSORS);
-	t.module = (uint32_t)(m->modules.n - 1);
+	t.module = module;
 	st = vec_push(m->mem, &m->tensors, t, err);
 	if (!st)
-		m->modules.at[t.module].n++;
+		m->modules.at[module].n++;
 	return st;
 }
 
@@ -120,6 +121,7 @@ static enum plim_status add_row(struct model *m, const struct model_section *s,
 	struct model_tensor t = { .tied_to = MODEL_NONE,
 				  .part = kinds[row->kind].part,
 				  .flags = kinds[row->kind].flags };
+	uint32_t at = (uint32_t)m->modules.n;
 	struct model_module module = { .prefix = s->prefix,
 				       .name = row->name,
 				       .block = block,
@@ -144,14 +146,14 @@ static enum plim_status add_row(struct model *m, const struct model_section *s,
 	t.dtype = row->dtype ? ckpt_dtype_of_torch(row->dtype) : NULL;
 	st = vec_push(m->mem, &m->modules, module, err);
 	if (!st)
-		st = add_tensor(m, t, err);
+		st = model_push_tensor(m, at, t, err);
 	if (st || kinds[row->kind].bias < 0 || !row->bias || (row->bias & ~has))
 		return st;
 	t.dims[0] = t.dims[kinds[row->kind].bias];
 	t.rank = 1;
 	t.part = MODEL_BIAS;
 	t.tied_to = MODEL_NONE;
-	return add_tensor(m, t, err);
+	return model_push_tensor(m, at, t, err);
 }
 
 /* What holds in all blocks of a tower. */
@@ -240,5 +242,48 @@ enum plim_status model_build(struct model *m, const struct model_family *f, unsi
 			st = err_set(err, PLIM_E_LIMIT,
 				     "this model has more elements than fit any memory");
 	}
+	return st;
+}
+
+/* Where each tensor went, for those that are tied to one. */
+static void follow_ties(struct model *m, const uint32_t *went)
+{
+	for (size_t i = 0; i < m->tensors.n; i++) {
+		struct model_tensor *t = &m->tensors.at[i];
+
+		if (t->tied_to != MODEL_NONE)
+			t->tied_to = went[t->tied_to];
+	}
+}
+
+enum plim_status model_rebuild(struct model *m, model_change_fn *change, void *ctx,
+			       struct plim_err *err)
+{
+	struct model_tensor *old = m->tensors.at;
+	size_t n = m->tensors.n, cap = m->tensors.cap;
+	uint32_t *went = mem_new(m->mem, n, sizeof(*went), err);
+	enum plim_status st = went ? PLIM_OK : mem_status(err);
+
+	if (st)
+		return st;
+	m->tensors.at = NULL;
+	m->tensors.n = m->tensors.cap = 0;
+	for (uint32_t i = 0; !st && i < m->modules.n; i++) {
+		struct model_module *module = &m->modules.at[i];
+		uint32_t from = module->tensors, count = module->n;
+
+		module->tensors = (uint32_t)m->tensors.n;
+		module->n = 0;
+		for (uint32_t k = 0; !st && k < count; k++) {
+			went[from + k] = (uint32_t)m->tensors.n;
+			st = model_push_tensor(m, i, old[from + k], err);
+		}
+		if (!st)
+			st = change(m, module, ctx, err);
+	}
+	if (!st)
+		follow_ties(m, went);
+	mem_free(m->mem, old, cap, sizeof(*old));
+	mem_free(m->mem, went, n, sizeof(*went));
 	return st;
 }

@@ -373,6 +373,7 @@ static enum plim_status take_all(struct config *c, struct plim_err *err)
 	if (!f)
 		f = &model_family_decoder;
 	m->family = f->name;
+	m->adapters = f->adapters;
 	m->encoder_decoder = f->encoder_decoder;
 	for (unsigned i = 0; !st && i < MODEL_TOWERS; i++)
 		if (f->towers[i].defaults.layers || (m->guessed && i == MODEL_TEXT))
@@ -386,6 +387,7 @@ static enum plim_status take_all(struct config *c, struct plim_err *err)
 	if (!st)
 		st = take_lists(c, f->towers[MODEL_TEXT].scope, err);
 	head = head_of(c, f);
+	m->strip = head->strip;
 	for (unsigned i = 0; head->towers && i < MODEL_TOWERS; i++)
 		if (!(head->towers & 1u << i))
 			m->towers[i].layers = 0;
@@ -444,7 +446,7 @@ enum plim_status model_by_numbers(struct model *m, const struct model_numbers *n
 {
 	enum plim_status st;
 
-	m->family = "transformer";
+	m->family = model_family_decoder.name;
 	m->towers[MODEL_TEXT] = *numbers;
 	st = derive(NULL, &m->towers[MODEL_TEXT], err);
 	return st ? st
