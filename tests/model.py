@@ -5,6 +5,7 @@ DATA/models.jsonl.xz holds what Transformers 5.17 and PEFT 0.21 built of configs
 config and from the one that a checkpoint would have (keys at their default left out).  The totals of published
 models are beside it.  TRUTH is the full set of measured runs.
 """
+import ast
 import json
 import lzma
 import os
@@ -86,14 +87,34 @@ def check_tensors(program, rows):
 def built(path):
     for line in lzma.open(path, "rt"):
         row = json.loads(line)
-        if row["what"].startswith("peft"):
+        adapters = adapters_of(row["what"])
+        if adapters is None:
             continue
         frozen = set(row["frozen"])
-        want = ["p%s %s" % ("*" if i in frozen else "", " ".join(map(str, p))) for i, p in enumerate(row["parameters"])]
-        want += ["b " + " ".join(map(str, b)) for b in row["buffers"]]
+        want = ["p%s %s" % ("*" if i in frozen else "", tensor(p)) for i, p in enumerate(row["parameters"])]
+        want += ["b " + tensor(b) for b in row["buffers"]]
         name = "%s %s" % (row["class"], row["what"])
-        yield name, "", row["config"], want
-        yield name + ", defaults left out", "", row["diff"], want
+        yield name, adapters, row["config"], want
+        yield name + ", defaults left out", adapters, row["diff"], want
+
+
+def tensor(words):
+    """A line of model_dump -n: PEFT's wrappers are left out of names."""
+    name = words[0].replace("base_model.model.", "").replace(".base_layer.", ".").replace(".original_module.", ".")
+    return " ".join([name, *map(str, words[1:])])
+
+
+def adapters_of(what):
+    """Options of model_dump for "peft ['q_proj', 'v_proj'] {'use_dora': True}"; None: not of our forms."""
+    if not what.startswith("peft "):
+        return ""
+    targets, _, options = what[5:].rpartition(" {")
+    options = ast.literal_eval("{" + options)
+    if "bias" in options or "\\" in targets:
+        return None
+    names = {"None": "default", "all-linear": "all-linear"}.get(targets) or ",".join(ast.literal_eval(targets))
+    saved = ":save=" + ",".join(options["modules_to_save"]) if "modules_to_save" in options else ""
+    return ":lora=4:%s%s%s" % (names, ":dora" if options.get("use_dora") else "", saved)
 
 
 def main():

@@ -103,6 +103,7 @@ static const struct {
 	[MODEL_EXPERTS] = { 2, 1, -1, MODEL_WHOLE, 0 },
 	[MODEL_PARAMETER] = { -1, -1, -1, MODEL_WHOLE, 0 },
 	[MODEL_BUFFER] = { -1, -1, -1, MODEL_WHOLE, MODEL_IS_BUFFER },
+	[MODEL_FREQUENCIES] = { -1, -1, -1, MODEL_WHOLE, MODEL_IS_BUFFER },
 };
 
 static uint32_t embedding_of(const struct model *m)
@@ -143,7 +144,10 @@ static enum plim_status add_row(struct model *m, const struct model_section *s,
 	}
 	if (row->tied && !(row->tied & ~has))
 		t.tied_to = embedding_of(m);
-	t.dtype = row->dtype ? ckpt_dtype_of_torch(row->dtype) : NULL;
+	if (row->dtype)
+		t.dtype = ckpt_dtype_of_torch(row->dtype);
+	else if (row->kind == MODEL_FREQUENCIES && m->dtype)
+		t.dtype = ckpt_dtype_of_torch("float32");
 	st = vec_push(m->mem, &m->modules, module, err);
 	if (!st)
 		st = model_push_tensor(m, at, t, err);

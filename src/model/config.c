@@ -169,6 +169,7 @@ static enum plim_status take(const struct config *c, struct model_numbers *n,
 		if (v->kind == JSON_ARRAY || v->kind == JSON_OBJECT)
 			*(uint64_t *)(void *)at = v->number;
 		return PLIM_OK;
+	case KEY_DENSE_BLOCKS: return PLIM_OK; /* take_lists */
 	case KEY_SIZE_IF:
 		if (v->kind == JSON_NULL)
 			return PLIM_OK;
@@ -267,11 +268,14 @@ static const struct value *list_end(const struct config *c, const struct value *
 }
 
 /* Lists by block: which have no experts, which see all tokens. */
-static enum plim_status take_lists(struct config *c, const char *scope, struct plim_err *err)
+static enum plim_status take_lists(struct config *c, const struct model_part_of *part,
+				   struct plim_err *err)
 {
+	const char *scope = part->scope;
 	struct model *m = c->model;
 	uint64_t layers = m->towers[MODEL_TEXT].layers;
-	const struct value *v = find(c, scope, "mlp_only_layers");
+	const struct value *v =
+		names(part->keys, "mlp_only_layers") ? find(c, scope, "mlp_only_layers") : NULL;
 	const struct value *end = list_end(c, v);
 	enum plim_status st = PLIM_OK;
 
@@ -385,7 +389,7 @@ static enum plim_status take_all(struct config *c, struct plim_err *err)
 			"hidden_size, num_hidden_layers and vocab_size",
 			c->path, *m->declared ? m->declared : "no model_type");
 	if (!st)
-		st = take_lists(c, f->towers[MODEL_TEXT].scope, err);
+		st = take_lists(c, &f->towers[MODEL_TEXT], err);
 	head = head_of(c, f);
 	m->strip = head->strip;
 	for (unsigned i = 0; head->towers && i < MODEL_TOWERS; i++)
@@ -430,7 +434,7 @@ enum plim_status model_read_config(struct model *m, const char *name, const void
 	return st;
 }
 
-enum plim_status model_read(struct model *m, const char *path, struct plim_err *err)
+enum plim_status model_load(struct model *m, const char *path, struct plim_err *err)
 {
 	struct source *s = NULL;
 	enum plim_status st = source_open(m->mem, path, NULL, &s, err);

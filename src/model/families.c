@@ -71,15 +71,16 @@ const struct model_row model_llama_block[] = {
 
 const struct model_row model_llama_back[] = {
 	{ "norm", MODEL_NORM_RMS, MODEL_ROLE_FINAL_NORM, "H" },
-	{ "rotary_emb.inv_freq", MODEL_BUFFER, MODEL_ROLE_ROPE, "R", IF_ONE_ROPE },
-	{ "rotary_emb.original_inv_freq", MODEL_BUFFER, MODEL_ROLE_OTHER, "R", IF_ONE_ROPE },
-	{ "rotary_emb.full_attention_inv_freq", MODEL_BUFFER, MODEL_ROLE_ROPE, "R", IF_FULL_ROPE },
-	{ "rotary_emb.full_attention_original_inv_freq", MODEL_BUFFER, MODEL_ROLE_OTHER, "R",
+	{ "rotary_emb.inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_ROPE, "R", IF_ONE_ROPE },
+	{ "rotary_emb.original_inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_OTHER, "R", IF_ONE_ROPE },
+	{ "rotary_emb.full_attention_inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_ROPE, "R",
 	  IF_FULL_ROPE },
-	{ "rotary_emb.sliding_attention_inv_freq", MODEL_BUFFER, MODEL_ROLE_OTHER, "R",
+	{ "rotary_emb.full_attention_original_inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_OTHER, "R",
+	  IF_FULL_ROPE },
+	{ "rotary_emb.sliding_attention_inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_OTHER, "R",
 	  IF_SLIDING_ROPE },
-	{ "rotary_emb.sliding_attention_original_inv_freq", MODEL_BUFFER, MODEL_ROLE_OTHER, "R",
-	  IF_SLIDING_ROPE },
+	{ "rotary_emb.sliding_attention_original_inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_OTHER,
+	  "R", IF_SLIDING_ROPE },
 	ROWS_END,
 };
 
@@ -142,6 +143,7 @@ static const struct model_key moe_keys[] = {
 	SIZE("moe_intermediate_size", expert_intermediate),
 	SIZE("shared_expert_intermediate_size", shared_intermediate),
 	SIZE("decoder_sparse_step", sparse_step),
+	KEY("mlp_only_layers", layers, KEY_DENSE_BLOCKS),
 	SIZE("max_window_layers", window_from),
 	SWITCH("output_router_logits", router_loss),
 	SWITCH("qkv_bias", qkv_bias),
@@ -164,6 +166,7 @@ static const struct model_key qwen3_moe_keys[] = {
 	SIZE("num_experts_per_tok", experts_per_token),
 	SIZE("moe_intermediate_size", expert_intermediate),
 	SIZE("decoder_sparse_step", sparse_step),
+	KEY("mlp_only_layers", layers, KEY_DENSE_BLOCKS),
 	SIZE("max_window_layers", window_from),
 	SWITCH("output_router_logits", router_loss),
 	KEYS_END,
@@ -220,8 +223,8 @@ static const struct model_row phi_block[] = {
 };
 
 static const struct model_row phi_back[] = {
-	{ "rotary_emb.inv_freq", MODEL_BUFFER, MODEL_ROLE_ROPE, "R" },
-	{ "rotary_emb.original_inv_freq", MODEL_BUFFER, MODEL_ROLE_OTHER, "R" },
+	{ "rotary_emb.inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_ROPE, "R" },
+	{ "rotary_emb.original_inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_OTHER, "R" },
 	{ "final_layernorm", MODEL_NORM_LAYER, MODEL_ROLE_FINAL_NORM, "H", 0, IF_TRUE },
 	ROWS_END,
 };

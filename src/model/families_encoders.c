@@ -84,19 +84,22 @@ static const struct model_section roberta_sections[] = {
 };
 
 static const struct model_head bert_head_list[] = {
-	{ "BertModel", IF_POOLER, 0, "bert." },
 	{ "ForMaskedLM", IF_LM },
 	{ "ForPreTraining", IF_LM | IF_POOLER },
 	{ "ForSequenceClassification", IF_CLASS | IF_POOLER },
 	{ "ForTokenClassification", IF_TOKEN_CLASS },
 	{ "ForQuestionAnswering", IF_ANSWER },
+	{ "BertModel", IF_POOLER, 0, "bert." },
 	HEADS_END,
 };
 
 static const struct model_head roberta_head_list[] = {
-	{ "RobertaModel", IF_POOLER, 0, "roberta." }, { "ForMaskedLM", IF_LM },
-	{ "ForSequenceClassification", IF_CLASS },    { "ForTokenClassification", IF_TOKEN_CLASS },
-	{ "ForQuestionAnswering", IF_ANSWER },        HEADS_END,
+	{ "ForMaskedLM", IF_LM },
+	{ "ForSequenceClassification", IF_CLASS },
+	{ "ForTokenClassification", IF_TOKEN_CLASS },
+	{ "ForQuestionAnswering", IF_ANSWER },
+	{ "RobertaModel", IF_POOLER, 0, "roberta." },
+	HEADS_END,
 };
 
 static const struct model_key bert_keys[] = {

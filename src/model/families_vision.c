@@ -43,8 +43,8 @@ static const struct model_section vit_sections[] = {
 };
 
 static const struct model_head vit_heads[] = {
-	{ "ViTModel", IF_POOLER, 0, "vit." },
 	{ "ForImageClassification", IF_CLASS },
+	{ "ViTModel", IF_POOLER, 0, "vit." },
 	HEADS_END,
 };
 
@@ -226,10 +226,10 @@ static const struct model_key siglip_keys[] = {
 	{                                                                  \
 		"attn.proj", MODEL_LINEAR, MODEL_ROLE_O, "H H", 0, IF_TRUE \
 	}
-#define VL_ROPE                                                                         \
-	{ "rotary_pos_emb.inv_freq", MODEL_BUFFER, MODEL_ROLE_ROPE, "R" },              \
-	{                                                                               \
-		"rotary_pos_emb.original_inv_freq", MODEL_BUFFER, MODEL_ROLE_OTHER, "R" \
+#define VL_ROPE                                                                              \
+	{ "rotary_pos_emb.inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_ROPE, "R" },              \
+	{                                                                                    \
+		"rotary_pos_emb.original_inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_OTHER, "R" \
 	}
 
 static const struct model_row qwen2_vl_front[] = {

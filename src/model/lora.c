@@ -113,7 +113,8 @@ static enum plim_status change_module(struct model *m, struct model_module *modu
 	char name[MODEL_NAME_BYTES];
 
 	for (uint32_t i = 0; i < module->n; i++)
-		m->tensors.at[module->tensors + i].flags |= MODEL_IS_FROZEN;
+		if (!(m->tensors.at[module->tensors + i].flags & MODEL_IS_BUFFER))
+			m->tensors.at[module->tensors + i].flags |= MODEL_IS_FROZEN;
 	if (c->lora->save && is_called(model_module_name(m, module, name), c->lora->save))
 		return copy(m, module, c, err);
 	return is_target(m, module, c->targets) ? adapt(m, module, c, err) : PLIM_OK;

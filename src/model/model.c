@@ -62,8 +62,8 @@ const char *model_name(const struct model *m, const struct model_tensor *t,
 	return out;
 }
 
-const struct model_module *model_find(const struct model *m, enum model_tower tower, uint32_t block,
-				      enum model_role role)
+const struct model_module *model_module_at(const struct model *m, enum model_tower tower,
+					   uint32_t block, enum model_role role)
 {
 	for (size_t i = 0; i < m->modules.n; i++) {
 		const struct model_module *x = &m->modules.at[i];

@@ -113,6 +113,7 @@ enum model_kind {
 	MODEL_EXPERTS,    /* a parameter [experts, out, in] */
 	MODEL_PARAMETER,  /* a parameter of its own */
 	MODEL_BUFFER,     /* a buffer */
+	MODEL_FREQUENCIES, /* RoPE's: a buffer of fp32 where the model was made in its dtype, not converted */
 	MODEL_KINDS
 };
 
@@ -243,7 +244,7 @@ void model_release(struct model *m);
  * Read a config.json, a safetensors file, or a folder of either.  Errors: PLIM_E_FORMAT, it is none, or is at odds
  * with itself; PLIM_E_LIMIT, sizes that no model has; those of reading.
  */
-enum plim_status model_read(struct model *m, const char *path, struct plim_err *err);
+enum plim_status model_load(struct model *m, const char *path, struct plim_err *err);
 
 /* A config.json that is in memory; `name` stands for the path in messages. */
 enum plim_status model_read_config(struct model *m, const char *name, const void *bytes, size_t n,
@@ -288,8 +289,8 @@ const char *model_name(const struct model *m, const struct model_tensor *t,
 		       char out[MODEL_NAME_BYTES]);
 
 /* The module of that role, block MODEL_NONE: outside of blocks.  NULL: there is none. */
-const struct model_module *model_find(const struct model *m, enum model_tower tower, uint32_t block,
-				      enum model_role role);
+const struct model_module *model_module_at(const struct model *m, enum model_tower tower,
+					   uint32_t block, enum model_role role);
 
 /* Has the block experts?  Does its attention see all tokens, or those in the window? */
 bool model_is_sparse(const struct model *m, enum model_tower tower, uint32_t block);

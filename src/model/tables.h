@@ -88,9 +88,10 @@ struct model_key {
 };
 
 enum key_type {
-	KEY_SIZE,    /* null: to be derived */
-	KEY_SIZE_IF, /* null: as if it were not there */
-	KEY_COUNT,   /* how many a list or an object holds */
+	KEY_SIZE,         /* null: to be derived */
+	KEY_SIZE_IF,      /* null: as if it were not there */
+	KEY_COUNT,        /* how many a list or an object holds */
+	KEY_DENSE_BLOCKS, /* a list of blocks without experts */
 	KEY_RATE,
 	KEY_SWITCH,
 	KEY_ACTIVATION,
