@@ -5,6 +5,14 @@
 
 #define ELEMENTS ((uint64_t)1 << 60) /* of a model, at most: bytes and sums of them fit 64 bits */
 
+/* Too large when it does not fit: what follows refuses sizes beyond MODEL_SIZE. */
+static uint64_t times(uint64_t a, uint64_t b)
+{
+	uint64_t product;
+
+	return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
 static uint64_t letter_size(const struct model *m, const struct model_numbers *n, char letter)
 {
 	/* RoPE turns pairs; in images half of them by rows and half by columns. */
@@ -21,9 +29,9 @@ static uint64_t letter_size(const struct model *m, const struct model_numbers *n
 	case 'J': return n->projection;
 	case 'A': return n->heads;
 	case 'D': return n->head_dim;
-	case 'Q': return n->heads * n->head_dim;
-	case 'K': return n->kv_heads * n->head_dim;
-	case 'W': return (n->heads + 2 * n->kv_heads) * n->head_dim;
+	case 'Q': return times(n->heads, n->head_dim);
+	case 'K': return times(n->kv_heads, n->head_dim);
+	case 'W': return times(n->heads + 2 * n->kv_heads, n->head_dim);
 	case 'B': return n->buckets;
 	case 'R': return turned / (n->position == MODEL_POSITION_ROPE_2D ? 4 : 2);
 	case 'E': return n->experts;
@@ -33,7 +41,7 @@ static uint64_t letter_size(const struct model *m, const struct model_numbers *n
 	case 'p': return n->patch;
 	case 't': return n->temporal_patch;
 	case 'N': return n->patches;
-	case 'm': return n->merge * n->merge;
+	case 'm': return times(n->merge, n->merge);
 	case 'T': return m->towers[MODEL_TEXT].hidden;
 	default: return 0;
 	}
@@ -211,14 +219,14 @@ static enum plim_status add_section(struct model *m, const struct model_section 
 {
 	const struct model_numbers *n = &m->towers[s->tower];
 	bool repeated = strstr(s->prefix, "%u");
-	uint64_t times =
+	uint64_t count =
 		repeated ? *(const uint64_t *)(const void *)((const char *)n + s->times) : 1;
 	enum plim_status st = PLIM_OK;
 
 	if (!n->layers)
 		return PLIM_OK;
 	has |= tower_conditions(m, s->tower);
-	for (uint32_t i = 0; !st && i < times; i++) {
+	for (uint32_t i = 0; !st && i < count; i++) {
 		unsigned here = has | block_conditions(m, s->tower, i);
 
 		for (const struct model_row *row = s->rows; !st && row->name; row++)
@@ -234,10 +242,6 @@ enum plim_status model_build(struct model *m, const struct model_family *f, unsi
 	uint64_t sum = 0;
 	enum plim_status st = PLIM_OK;
 
-	for (unsigned i = 0; i < MODEL_TOWERS; i++)
-		if (m->towers[i].layers > MODEL_BLOCKS)
-			return err_set(err, PLIM_E_LIMIT, "a model of %llu layers: more than %u",
-				       (unsigned long long)m->towers[i].layers, MODEL_BLOCKS);
 	for (const struct model_section *s = f->sections; !st && s->prefix; s++)
 		st = add_section(m, s, has, err);
 	for (size_t i = 0; !st && i < m->tensors.n; i++) {

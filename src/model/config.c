@@ -225,6 +225,21 @@ static enum plim_status take_keys(const struct config *c, struct model_numbers *
 	return st;
 }
 
+static enum plim_status derive_patches(struct model_numbers *n, const char *path,
+				       struct plim_err *err)
+{
+	uint64_t side = n->image_size / n->patch;
+
+	if (!side)
+		return err_set(err, PLIM_E_FORMAT, "'%.200s': a patch is larger than the image",
+			       path);
+	if (side > MODEL_SIZE / side)
+		return err_set(err, PLIM_E_LIMIT, "'%.200s': an image of more patches than any has",
+			       path);
+	n->patches = side * side;
+	return PLIM_OK;
+}
+
 /* What follows from other numbers where the file does not say it. */
 static enum plim_status derive(const struct config *c, struct model_numbers *n,
 			       struct plim_err *err)
@@ -233,6 +248,9 @@ static enum plim_status derive(const struct config *c, struct model_numbers *n,
 
 	if (!n->layers)
 		return PLIM_OK;
+	if (n->layers > MODEL_BLOCKS)
+		return err_set(err, PLIM_E_LIMIT, "'%.200s' has %llu layers: more than %u", path,
+			       (unsigned long long)n->layers, MODEL_BLOCKS);
 	if (!n->hidden || !n->heads)
 		return err_set(err, PLIM_E_FORMAT, "'%.200s' tells no %s", path,
 			       n->hidden ? "number of attention heads" : "hidden size");
@@ -247,12 +265,10 @@ static enum plim_status derive(const struct config *c, struct model_numbers *n,
 		n->expert_intermediate = n->intermediate;
 	if (!n->projection)
 		n->projection = n->hidden;
-	if (n->patch && n->image_size)
-		n->patches = (n->image_size / n->patch) * (n->image_size / n->patch);
-	if (n->patch && n->image_size && !n->patches)
-		return err_set(err, PLIM_E_FORMAT, "'%.200s': a patch is larger than the image",
+	if (!n->head_dim)
+		return err_set(err, PLIM_E_FORMAT, "'%.200s' has more heads than its hidden size",
 			       path);
-	return PLIM_OK;
+	return n->patch && n->image_size ? derive_patches(n, path, err) : PLIM_OK;
 }
 
 /* Behind the last scalar of a list; NULL: it is none. */
@@ -448,11 +464,18 @@ enum plim_status model_load(struct model *m, const char *path, struct plim_err *
 enum plim_status model_by_numbers(struct model *m, const struct model_numbers *numbers,
 				  struct plim_err *err)
 {
+	const struct model_numbers *style = &model_family_decoder.towers[MODEL_TEXT].defaults;
+	struct model_numbers *n = &m->towers[MODEL_TEXT];
 	enum plim_status st;
 
 	m->family = model_family_decoder.name;
-	m->towers[MODEL_TEXT] = *numbers;
-	st = derive(NULL, &m->towers[MODEL_TEXT], err);
+	*n = *numbers;
+	n->norm = style->norm;
+	n->norm_place = style->norm_place;
+	n->activation = style->activation;
+	n->position = style->position;
+	n->gated = n->causal = n->use_window = true;
+	st = derive(NULL, n, err);
 	return st ? st
 		  : model_build(m, &model_family_decoder, model_family_decoder.heads->has, err);
 }

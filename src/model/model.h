@@ -278,7 +278,7 @@ enum model_quantization {
 /* Weights of linear layers as bitsandbytes keeps them; heads stay as they are.  Before model_add_lora. */
 enum plim_status model_quantize(struct model *m, enum model_quantization how, struct plim_err *err);
 
-/* A decoder like Llama of these numbers; layers, hidden and heads must be given, what is 0 is derived. */
+/* A decoder built like Llama of these sizes; layers, hidden and heads must be given, what is 0 is derived. */
 enum plim_status model_by_numbers(struct model *m, const struct model_numbers *numbers,
 				  struct plim_err *err);
 
