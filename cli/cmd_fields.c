@@ -4,6 +4,7 @@
 #include <plimsoll/ckpt.h>
 #include <plimsoll/diff.h>
 #include <plimsoll/here.h>
+#include <plimsoll/plan.h>
 #include <plimsoll/ranks.h>
 #include <plimsoll/whatif.h>
 #include <plimsoll/why.h>
@@ -19,6 +20,7 @@ static const struct {
 	{ "diff", plim_diff_fields },
 	{ "ranks", plim_ranks_fields },
 	{ "whatif", plim_whatif_fields },
+	{ "plan", plim_plan_fields },
 	{ "ckpt", plim_ckpt_fields },
 	{ "ckpt_diff", plim_ckpt_diff_fields },
 	{ "ckpt_last", plim_ckpt_last_fields },

@@ -1,0 +1,58 @@
+/* Models as operations, and the loop around them.  One file a part: decoder.c, encoder.c, train.c ... */
+#ifndef PLAN_BUILD_H
+#define PLAN_BUILD_H
+
+#include "ops.h"
+
+struct builder {
+	struct tape t;
+	const struct model *m;
+	const struct plan_recipe *r;
+	struct plan *plan;
+	uint32_t *module_of[MODEL_TOWERS]; /* [(block + 1) * MODEL_ROLES + role]: module + 1, 0: none */
+	size_t module_room[MODEL_TOWERS];
+	uint32_t *lora; /* of each module: parameter A + 1; B follows.  0: none */
+	enum tape_dtype weights; /* of the model */
+	/* of the forward pass that runs */
+	uint64_t batch, sequence;
+	struct value cos, sin;
+	struct value mask; /* additive, [batch, 1, queries, keys] */
+	struct value *cache; /* keys and values of each block while tokens are generated, or NULL */
+	uint64_t cached;     /* tokens that are in it */
+	enum model_tower tower; /* whose blocks are run */
+};
+
+/* The parameter of a module, store TAPE_NONE if there is none; borrowed. */
+struct value build_param(struct builder *b, enum model_tower tower, uint32_t block,
+			 enum model_role role, enum model_part part);
+int build_has(const struct builder *b, enum model_tower tower, uint32_t block,
+	      enum model_role role);
+
+/* The module applied to x: linear with its bias and adapters, a norm of its kind. */
+struct value build_linear(struct builder *b, enum model_tower tower, uint32_t block,
+			  enum model_role role, struct value x);
+struct value build_norm(struct builder *b, enum model_tower tower, uint32_t block,
+			enum model_role role, struct value x);
+struct value build_activation(struct builder *b, enum model_tower tower, struct value x);
+
+/* q, k and v (in the layout that projections give) to what the output projection takes. */
+struct value build_attention(struct builder *b, enum model_tower tower, uint32_t block,
+			     struct value q, struct value k, struct value v, uint64_t queries,
+			     uint64_t keys);
+
+/* ids and labels are the caller's; with labels the loss, and *logits what a loop keeps (the caller drops it). */
+struct value build_decoder(struct builder *b, struct value ids, struct value labels,
+			   struct value *logits);
+
+/* One forward pass of a family on new inputs, which live until `drop_inputs`. */
+struct inputs {
+	struct value at[4];
+};
+
+/* Training, or what the task is, phase by phase. */
+void build_run(struct builder *b);
+#define PLAN_NO_NUMBER UINT32_MAX
+/* A phase ends. */
+void build_phase(struct builder *b, const char *name, unsigned number);
+
+#endif

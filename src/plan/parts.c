@@ -1,0 +1,270 @@
+/* What all architectures share: parameters, projections with adapters, norms, activations, attention. */
+#include "build.h"
+
+static const struct model_module *module(const struct builder *b, enum model_tower tower,
+					 uint32_t block, enum model_role role)
+{
+	uint32_t at = block == MODEL_NONE ? 0 : block + 1;
+	size_t k = (size_t)at * MODEL_ROLES + role;
+
+	if (k >= b->module_room[tower] || !b->module_of[tower][k])
+		return NULL;
+	return &b->m->modules.at[b->module_of[tower][k] - 1];
+}
+
+int build_has(const struct builder *b, enum model_tower tower, uint32_t block, enum model_role role)
+{
+	return module(b, tower, block, role) != NULL;
+}
+
+static struct value param_of(struct builder *b, const struct model_module *x, enum model_part part)
+{
+	for (uint32_t i = 0; x && i < x->n; i++) {
+		const struct model_tensor *tensor = &b->m->tensors.at[x->tensors + i];
+
+		if (tensor->part == part)
+			return tape_param(&b->t, tensor->tied_to == MODEL_NONE ? x->tensors + i
+									      : tensor->tied_to);
+	}
+	return tape_param(&b->t, TAPE_NONE);
+}
+
+struct value build_param(struct builder *b, enum model_tower tower, uint32_t block,
+			 enum model_role role, enum model_part part)
+{
+	return param_of(b, module(b, tower, block, role), part);
+}
+
+/* peft's lora.Linear: result + B(A(x as the adapter's dtype)) * scaling, as the result's dtype */
+static struct value adapt(struct builder *b, uint32_t a, struct value x, struct value y,
+			  uint64_t out)
+{
+	struct tape *t = &b->t;
+	struct value down = tape_param(t, a), up = tape_param(t, a + 1), none = tape_param(t, TAPE_NONE);
+	struct value in = op_cast(t, x, down.dtype), low, high, scaled, sum, result;
+
+	low = op_linear(t, in, down, none, b->r->lora_rank);
+	high = op_linear(t, low, up, none, out);
+	tape_drop(t, &low);
+	scaled = op_apply(t, OP_SCALE, high);
+	tape_drop(t, &high);
+	sum = op_add(t, y, scaled);
+	tape_drop(t, &scaled);
+	tape_drop(t, &y);
+	tape_drop(t, &in);
+	result = op_cast(t, sum, b->t.autocast ? b->t.autocast : b->weights);
+	tape_drop(t, &sum);
+	return result;
+}
+
+struct value build_linear(struct builder *b, enum model_tower tower, uint32_t block,
+			  enum model_role role, struct value x)
+{
+	const struct model_module *x_module = module(b, tower, block, role);
+	struct value y;
+	uint32_t a;
+
+	if (!x_module)
+		return tape_keep(&b->t, x);
+	y = op_linear(&b->t, x, param_of(b, x_module, MODEL_WEIGHT), param_of(b, x_module, MODEL_BIAS),
+		      x_module->out);
+	a = b->lora ? b->lora[x_module - b->m->modules.at] : 0;
+	return a ? adapt(b, a - 1, x, y, x_module->out) : y;
+}
+
+/* x / sqrt(mean(x^2) + eps) in fp32; *variance lives as long as the function that computes it. */
+static struct value normalized(struct tape *t, struct value h, uint64_t rows, struct value *variance)
+{
+	struct value p = op_apply(t, OP_POW, h), e, r, y;
+
+	*variance = op_mean(t, p, rows);
+	tape_drop(t, &p);
+	e = op_apply(t, OP_SHIFT, *variance);
+	r = op_apply(t, OP_RSQRT, e);
+	tape_drop(t, &e);
+	y = op_mul(t, h, r);
+	tape_drop(t, &r);
+	return y;
+}
+
+/* LlamaRMSNorm: cast back, then times the weight. */
+static struct value rms_norm(struct tape *t, struct value x, struct value weight)
+{
+	struct value h = op_cast(t, x, TAPE_F32), variance, cast, y;
+
+	tape_set(t, &h, normalized(t, h, x.n / weight.n, &variance));
+	cast = op_cast(t, h, x.dtype);
+	y = op_mul(t, weight, cast);
+	tape_drop(t, &cast);
+	tape_drop(t, &variance);
+	tape_drop(t, &h);
+	return y;
+}
+
+/* GemmaRMSNorm: times (1 + weight) in fp32, cast at the end. */
+static struct value gemma_norm(struct tape *t, struct value x, struct value weight)
+{
+	struct value f = op_cast(t, x, TAPE_F32), variance, w, one, h, y;
+
+	h = normalized(t, f, x.n / weight.n, &variance);
+	tape_drop(t, &f);
+	tape_drop(t, &variance);
+	w = op_cast(t, weight, TAPE_F32);
+	one = op_apply(t, OP_SHIFT, w);
+	tape_drop(t, &w);
+	tape_set(t, &h, op_mul(t, h, one));
+	tape_drop(t, &one);
+	y = op_cast(t, h, x.dtype);
+	tape_drop(t, &h);
+	return y;
+}
+
+struct value build_norm(struct builder *b, enum model_tower tower, uint32_t block,
+			enum model_role role, struct value x)
+{
+	const struct model_module *n = module(b, tower, block, role);
+	struct value weight = param_of(b, n, MODEL_WEIGHT);
+
+	if (!n)
+		return tape_keep(&b->t, x);
+	if (n->kind == MODEL_NORM_LAYER)
+		return op_layer_norm(&b->t, x, weight, param_of(b, n, MODEL_BIAS), x.n / weight.n);
+	if (b->m->towers[tower].norm == MODEL_RMS_NORM_GEMMA)
+		return gemma_norm(&b->t, x, weight);
+	return rms_norm(&b->t, x, weight);
+}
+
+/* 0.5 * x * (1 + tanh(c * (x + 0.044715 * x^3))), kernel by kernel. */
+static struct value gelu_new(struct tape *t, struct value x)
+{
+	struct value half = op_apply(t, OP_SCALE, x), h = op_apply(t, OP_POW, x), y;
+
+	tape_set(t, &h, op_apply(t, OP_SCALE, h));
+	tape_set(t, &h, op_add(t, x, h));
+	tape_set(t, &h, op_apply(t, OP_SCALE, h));
+	tape_set(t, &h, op_apply(t, OP_TANH, h));
+	tape_set(t, &h, op_apply(t, OP_SHIFT, h));
+	y = op_mul(t, half, h);
+	tape_drop(t, &half);
+	tape_drop(t, &h);
+	return y;
+}
+
+/* x * sigmoid(1.702 * x) */
+static struct value quick_gelu(struct tape *t, struct value x)
+{
+	struct value s = op_apply(t, OP_SCALE, x), y;
+
+	tape_set(t, &s, op_apply(t, OP_SIGMOID, s));
+	y = op_mul(t, x, s);
+	tape_drop(t, &s);
+	return y;
+}
+
+struct value build_activation(struct builder *b, enum model_tower tower, struct value x)
+{
+	static const enum op_function function[] = {
+		[MODEL_SILU] = OP_SILU,		 [MODEL_GELU] = OP_GELU,
+		[MODEL_GELU_TANH] = OP_GELU,	 [MODEL_RELU] = OP_RELU,
+		[MODEL_ACTIVATION_OTHER] = OP_GELU,
+	};
+	enum model_activation a = b->m->towers[tower].activation;
+
+	if (a == MODEL_GELU_NEW)
+		return gelu_new(&b->t, x);
+	if (a == MODEL_QUICK_GELU)
+		return quick_gelu(&b->t, x);
+	return op_apply(&b->t, function[a], x);
+}
+
+/* ---- attention ---- */
+
+/* eager_attention_forward: the scores in full. */
+static struct value eager(struct builder *b, enum model_tower tower, struct value q, struct value k,
+			  struct value v, const struct attention *a)
+{
+	struct tape *t = &b->t;
+	const struct model_numbers *n = &b->m->towers[tower];
+	uint64_t times = a->heads / a->kv_heads, batch = a->batch * a->heads;
+	/* heads lie inside of tokens, which one sample alone does not show; repeated ones are copies already */
+	unsigned copied = a->batch > 1 ? MATMUL_COPIES_A : 0;
+	unsigned own = a->batch > 1 && times == 1 ? MATMUL_COPIES_B : 0;
+	struct value keys = op_repeat(t, k, times), values = op_repeat(t, v, times), scores, y;
+
+	scores = op_matmul(t, q, keys,
+			   (struct matmul){ batch, a->queries, a->head_dim, a->keys, copied | own });
+	tape_set(t, &scores, op_apply(t, OP_SCALE, scores));
+	if (n->attention_softcap > 0) {
+		tape_set(t, &scores, op_apply(t, OP_SCALE, scores));
+		tape_set(t, &scores, op_apply(t, OP_TANH, scores));
+		tape_set(t, &scores, op_apply(t, OP_SCALE, scores));
+	}
+	if (b->mask.store != TAPE_NONE)
+		tape_set(t, &scores, op_add(t, scores, b->mask));
+	tape_set(t, &scores, op_softmax(t, scores, TAPE_F32));
+	tape_set(t, &scores, op_cast(t, scores, q.dtype));
+	tape_set(t, &scores, op_dropout(t, scores, n->attention_dropout));
+	y = op_matmul(t, scores, values,
+		      (struct matmul){ batch, a->queries, a->keys, a->head_dim, own });
+	tape_set(t, &y, op_contiguous(t, y));
+	tape_drop(t, &scores);
+	tape_drop(t, &keys);
+	tape_drop(t, &values);
+	return y;
+}
+
+/*
+ * _scaled_dot_product_attention_math, which is left where no fused kernel takes the inputs: fp32 with shared keys.
+ */
+static struct value unfused(struct builder *b, struct value q, struct value k, struct value v,
+			    const struct attention *a)
+{
+	struct tape *t = &b->t;
+	uint64_t times = a->heads / a->kv_heads, batch = a->batch * a->heads;
+	unsigned copied = a->batch > 1 ? MATMUL_COPIES_A : 0;
+	struct value query = op_apply(t, OP_SCALE, q), mask = { .store = TAPE_NONE }, keys, values;
+	struct value scores, y;
+
+	if (a->causal)
+		mask = tape_new(t, a->queries * a->keys, q.dtype, TIMELINE_TEMPORARY);
+	keys = op_repeat(t, k, times);
+	values = op_repeat(t, v, times);
+	tape_set(t, &keys, op_apply(t, OP_SCALE, keys));
+	scores = op_matmul(t, query, keys,
+			   (struct matmul){ batch, a->queries, a->head_dim, a->keys, copied });
+	tape_drop(t, &query);
+	tape_set(t, &scores, op_softmax(t, scores, q.dtype));
+	tape_touch(t, scores.n);
+	y = op_matmul(t, scores, values,
+		      (struct matmul){ batch, a->queries, a->keys, a->head_dim, 0 });
+	tape_drop(t, &scores);
+	tape_drop(t, &keys);
+	tape_drop(t, &values);
+	tape_drop(t, &mask);
+	tape_set(t, &y, op_contiguous(t, y));
+	return y;
+}
+
+struct value build_attention(struct builder *b, enum model_tower tower, uint32_t block,
+			     struct value q, struct value k, struct value v, uint64_t queries,
+			     uint64_t keys)
+{
+	const struct model_numbers *n = &b->m->towers[tower];
+	struct attention a = { .batch = b->batch,
+			       .heads = n->heads,
+			       .kv_heads = n->kv_heads ? n->kv_heads : n->heads,
+			       .queries = queries,
+			       .keys = keys,
+			       .head_dim = n->head_dim,
+			       .dropout = n->attention_dropout,
+			       .causal = n->causal };
+	int half = b->t.autocast || q.dtype != TAPE_F32;
+
+	(void)block;
+	if (b->r->attention == PLAN_EAGER)
+		return eager(b, tower, q, k, v, &a);
+	if (!half && a.heads != a.kv_heads)
+		return unfused(b, q, k, v, &a);
+	a.kernel = !half ? OP_EFFICIENT : b->r->device.cudnn_attention ? OP_CUDNN : OP_FLASH;
+	return op_attention(&b->t, q, k, v, &a);
+}
