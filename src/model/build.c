@@ -5,6 +5,14 @@
 
 #define ELEMENTS ((uint64_t)1 << 60) /* of a model, at most: bytes and sums of them fit 64 bits */
 
+/* Too large when it does not fit: what follows refuses sizes beyond MODEL_SIZE. */
+static uint64_t times(uint64_t a, uint64_t b)
+{
+	uint64_t product;
+
+	return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
 static uint64_t letter_size(const struct model *m, const struct model_numbers *n, char letter)
 {
 	/* RoPE turns pairs; in images half of them by rows and half by columns. */
@@ -21,9 +29,9 @@ static uint64_t letter_size(const struct model *m, const struct model_numbers *n
 	case 'J': return n->projection;
 	case 'A': return n->heads;
 	case 'D': return n->head_dim;
-	case 'Q': return n->heads * n->head_dim;
-	case 'K': return n->kv_heads * n->head_dim;
-	case 'W': return (n->heads + 2 * n->kv_heads) * n->head_dim;
+	case 'Q': return times(n->heads, n->head_dim);
+	case 'K': return times(n->kv_heads, n->head_dim);
+	case 'W': return times(n->heads + 2 * n->kv_heads, n->head_dim);
 	case 'B': return n->buckets;
 	case 'R': return turned / (n->position == MODEL_POSITION_ROPE_2D ? 4 : 2);
 	case 'E': return n->experts;
@@ -33,7 +41,7 @@ static uint64_t letter_size(const struct model *m, const struct model_numbers *n
 	case 'p': return n->patch;
 	case 't': return n->temporal_patch;
 	case 'N': return n->patches;
-	case 'm': return n->merge * n->merge;
+	case 'm': return times(n->merge, n->merge);
 	case 'T': return m->towers[MODEL_TEXT].hidden;
 	default: return 0;
 	}
@@ -65,7 +73,8 @@ static const char *word_size(const struct model *m, const struct model_numbers *
 	return *s == ' ' ? s + 1 : s;
 }
 
-static enum plim_status add_tensor(struct model *m, struct model_tensor t, struct plim_err *err)
+enum plim_status model_push_tensor(struct model *m, uint32_t module, struct model_tensor t,
+				   struct plim_err *err)
 {
 	uint64_t count = 1;
 	enum plim_status st = PLIM_OK;
@@ -79,10 +88,10 @@ static enum plim_status add_tensor(struct model *m, struct model_tensor t, struc
 	if (m->tensors.n >= MODEL_TENSORS)
 		return err_set(err, PLIM_E_LIMIT, "the model has more than %zu tensors",
 			       MODEL_TENSORS);
-	t.module = (uint32_t)(m->modules.n - 1);
+	t.module = module;
 	st = vec_push(m->mem, &m->tensors, t, err);
 	if (!st)
-		m->modules.at[t.module].n++;
+		m->modules.at[module].n++;
 	return st;
 }
 
@@ -102,6 +111,7 @@ static const struct {
 	[MODEL_EXPERTS] = { 2, 1, -1, MODEL_WHOLE, 0 },
 	[MODEL_PARAMETER] = { -1, -1, -1, MODEL_WHOLE, 0 },
 	[MODEL_BUFFER] = { -1, -1, -1, MODEL_WHOLE, MODEL_IS_BUFFER },
+	[MODEL_FREQUENCIES] = { -1, -1, -1, MODEL_WHOLE, MODEL_IS_BUFFER },
 };
 
 static uint32_t embedding_of(const struct model *m)
@@ -120,6 +130,7 @@ static enum plim_status add_row(struct model *m, const struct model_section *s,
 	struct model_tensor t = { .tied_to = MODEL_NONE,
 				  .part = kinds[row->kind].part,
 				  .flags = kinds[row->kind].flags };
+	uint32_t at = (uint32_t)m->modules.n;
 	struct model_module module = { .prefix = s->prefix,
 				       .name = row->name,
 				       .block = block,
@@ -141,17 +152,20 @@ static enum plim_status add_row(struct model *m, const struct model_section *s,
 	}
 	if (row->tied && !(row->tied & ~has))
 		t.tied_to = embedding_of(m);
-	t.dtype = row->dtype ? ckpt_dtype_of_torch(row->dtype) : NULL;
+	if (row->dtype)
+		t.dtype = ckpt_dtype_of_torch(row->dtype);
+	else if (row->kind == MODEL_FREQUENCIES && m->dtype)
+		t.dtype = ckpt_dtype_of_torch("float32");
 	st = vec_push(m->mem, &m->modules, module, err);
 	if (!st)
-		st = add_tensor(m, t, err);
+		st = model_push_tensor(m, at, t, err);
 	if (st || kinds[row->kind].bias < 0 || !row->bias || (row->bias & ~has))
 		return st;
 	t.dims[0] = t.dims[kinds[row->kind].bias];
 	t.rank = 1;
 	t.part = MODEL_BIAS;
 	t.tied_to = MODEL_NONE;
-	return add_tensor(m, t, err);
+	return model_push_tensor(m, at, t, err);
 }
 
 /* What holds in all blocks of a tower. */
@@ -205,14 +219,14 @@ static enum plim_status add_section(struct model *m, const struct model_section 
 {
 	const struct model_numbers *n = &m->towers[s->tower];
 	bool repeated = strstr(s->prefix, "%u");
-	uint64_t times =
+	uint64_t count =
 		repeated ? *(const uint64_t *)(const void *)((const char *)n + s->times) : 1;
 	enum plim_status st = PLIM_OK;
 
 	if (!n->layers)
 		return PLIM_OK;
 	has |= tower_conditions(m, s->tower);
-	for (uint32_t i = 0; !st && i < times; i++) {
+	for (uint32_t i = 0; !st && i < count; i++) {
 		unsigned here = has | block_conditions(m, s->tower, i);
 
 		for (const struct model_row *row = s->rows; !st && row->name; row++)
@@ -228,10 +242,6 @@ enum plim_status model_build(struct model *m, const struct model_family *f, unsi
 	uint64_t sum = 0;
 	enum plim_status st = PLIM_OK;
 
-	for (unsigned i = 0; i < MODEL_TOWERS; i++)
-		if (m->towers[i].layers > MODEL_BLOCKS)
-			return err_set(err, PLIM_E_LIMIT, "a model of %llu layers: more than %u",
-				       (unsigned long long)m->towers[i].layers, MODEL_BLOCKS);
 	for (const struct model_section *s = f->sections; !st && s->prefix; s++)
 		st = add_section(m, s, has, err);
 	for (size_t i = 0; !st && i < m->tensors.n; i++) {
@@ -240,5 +250,48 @@ enum plim_status model_build(struct model *m, const struct model_family *f, unsi
 			st = err_set(err, PLIM_E_LIMIT,
 				     "this model has more elements than fit any memory");
 	}
+	return st;
+}
+
+/* Where each tensor went, for those that are tied to one. */
+static void follow_ties(struct model *m, const uint32_t *went)
+{
+	for (size_t i = 0; i < m->tensors.n; i++) {
+		struct model_tensor *t = &m->tensors.at[i];
+
+		if (t->tied_to != MODEL_NONE)
+			t->tied_to = went[t->tied_to];
+	}
+}
+
+enum plim_status model_rebuild(struct model *m, model_change_fn *change, void *ctx,
+			       struct plim_err *err)
+{
+	struct model_tensor *old = m->tensors.at;
+	size_t n = m->tensors.n, cap = m->tensors.cap;
+	uint32_t *went = mem_new(m->mem, n, sizeof(*went), err);
+	enum plim_status st = went ? PLIM_OK : mem_status(err);
+
+	if (st)
+		return st;
+	m->tensors.at = NULL;
+	m->tensors.n = m->tensors.cap = 0;
+	for (uint32_t i = 0; !st && i < m->modules.n; i++) {
+		struct model_module *module = &m->modules.at[i];
+		uint32_t from = module->tensors, count = module->n;
+
+		module->tensors = (uint32_t)m->tensors.n;
+		module->n = 0;
+		for (uint32_t k = 0; !st && k < count; k++) {
+			went[from + k] = (uint32_t)m->tensors.n;
+			st = model_push_tensor(m, i, old[from + k], err);
+		}
+		if (!st)
+			st = change(m, module, ctx, err);
+	}
+	if (!st)
+		follow_ties(m, went);
+	mem_free(m->mem, old, cap, sizeof(*old));
+	mem_free(m->mem, went, n, sizeof(*went));
 	return st;
 }

@@ -169,6 +169,7 @@ static enum plim_status take(const struct config *c, struct model_numbers *n,
 		if (v->kind == JSON_ARRAY || v->kind == JSON_OBJECT)
 			*(uint64_t *)(void *)at = v->number;
 		return PLIM_OK;
+	case KEY_DENSE_BLOCKS: return PLIM_OK; /* take_lists */
 	case KEY_SIZE_IF:
 		if (v->kind == JSON_NULL)
 			return PLIM_OK;
@@ -224,6 +225,21 @@ static enum plim_status take_keys(const struct config *c, struct model_numbers *
 	return st;
 }
 
+static enum plim_status derive_patches(struct model_numbers *n, const char *path,
+				       struct plim_err *err)
+{
+	uint64_t side = n->image_size / n->patch;
+
+	if (!side)
+		return err_set(err, PLIM_E_FORMAT, "'%.200s': a patch is larger than the image",
+			       path);
+	if (side > MODEL_SIZE / side)
+		return err_set(err, PLIM_E_LIMIT, "'%.200s': an image of more patches than any has",
+			       path);
+	n->patches = side * side;
+	return PLIM_OK;
+}
+
 /* What follows from other numbers where the file does not say it. */
 static enum plim_status derive(const struct config *c, struct model_numbers *n,
 			       struct plim_err *err)
@@ -232,6 +248,9 @@ static enum plim_status derive(const struct config *c, struct model_numbers *n,
 
 	if (!n->layers)
 		return PLIM_OK;
+	if (n->layers > MODEL_BLOCKS)
+		return err_set(err, PLIM_E_LIMIT, "'%.200s' has %llu layers: more than %u", path,
+			       (unsigned long long)n->layers, MODEL_BLOCKS);
 	if (!n->hidden || !n->heads)
 		return err_set(err, PLIM_E_FORMAT, "'%.200s' tells no %s", path,
 			       n->hidden ? "number of attention heads" : "hidden size");
@@ -246,12 +265,10 @@ static enum plim_status derive(const struct config *c, struct model_numbers *n,
 		n->expert_intermediate = n->intermediate;
 	if (!n->projection)
 		n->projection = n->hidden;
-	if (n->patch && n->image_size)
-		n->patches = (n->image_size / n->patch) * (n->image_size / n->patch);
-	if (n->patch && n->image_size && !n->patches)
-		return err_set(err, PLIM_E_FORMAT, "'%.200s': a patch is larger than the image",
+	if (!n->head_dim)
+		return err_set(err, PLIM_E_FORMAT, "'%.200s' has more heads than its hidden size",
 			       path);
-	return PLIM_OK;
+	return n->patch && n->image_size ? derive_patches(n, path, err) : PLIM_OK;
 }
 
 /* Behind the last scalar of a list; NULL: it is none. */
@@ -267,11 +284,14 @@ static const struct value *list_end(const struct config *c, const struct value *
 }
 
 /* Lists by block: which have no experts, which see all tokens. */
-static enum plim_status take_lists(struct config *c, const char *scope, struct plim_err *err)
+static enum plim_status take_lists(struct config *c, const struct model_part_of *part,
+				   struct plim_err *err)
 {
+	const char *scope = part->scope;
 	struct model *m = c->model;
 	uint64_t layers = m->towers[MODEL_TEXT].layers;
-	const struct value *v = find(c, scope, "mlp_only_layers");
+	const struct value *v =
+		names(part->keys, "mlp_only_layers") ? find(c, scope, "mlp_only_layers") : NULL;
 	const struct value *end = list_end(c, v);
 	enum plim_status st = PLIM_OK;
 
@@ -373,6 +393,7 @@ static enum plim_status take_all(struct config *c, struct plim_err *err)
 	if (!f)
 		f = &model_family_decoder;
 	m->family = f->name;
+	m->adapters = f->adapters;
 	m->encoder_decoder = f->encoder_decoder;
 	for (unsigned i = 0; !st && i < MODEL_TOWERS; i++)
 		if (f->towers[i].defaults.layers || (m->guessed && i == MODEL_TEXT))
@@ -384,8 +405,9 @@ static enum plim_status take_all(struct config *c, struct plim_err *err)
 			"hidden_size, num_hidden_layers and vocab_size",
 			c->path, *m->declared ? m->declared : "no model_type");
 	if (!st)
-		st = take_lists(c, f->towers[MODEL_TEXT].scope, err);
+		st = take_lists(c, &f->towers[MODEL_TEXT], err);
 	head = head_of(c, f);
+	m->strip = head->strip;
 	for (unsigned i = 0; head->towers && i < MODEL_TOWERS; i++)
 		if (!(head->towers & 1u << i))
 			m->towers[i].layers = 0;
@@ -442,11 +464,18 @@ enum plim_status model_load(struct model *m, const char *path, struct plim_err *
 enum plim_status model_by_numbers(struct model *m, const struct model_numbers *numbers,
 				  struct plim_err *err)
 {
+	const struct model_numbers *style = &model_family_decoder.towers[MODEL_TEXT].defaults;
+	struct model_numbers *n = &m->towers[MODEL_TEXT];
 	enum plim_status st;
 
-	m->family = "transformer";
-	m->towers[MODEL_TEXT] = *numbers;
-	st = derive(NULL, &m->towers[MODEL_TEXT], err);
+	m->family = model_family_decoder.name;
+	*n = *numbers;
+	n->norm = style->norm;
+	n->norm_place = style->norm_place;
+	n->activation = style->activation;
+	n->position = style->position;
+	n->gated = n->causal = n->use_window = true;
+	st = derive(NULL, n, err);
 	return st ? st
 		  : model_build(m, &model_family_decoder, model_family_decoder.heads->has, err);
 }

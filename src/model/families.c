@@ -71,15 +71,16 @@ const struct model_row model_llama_block[] = {
 
 const struct model_row model_llama_back[] = {
 	{ "norm", MODEL_NORM_RMS, MODEL_ROLE_FINAL_NORM, "H" },
-	{ "rotary_emb.inv_freq", MODEL_BUFFER, MODEL_ROLE_ROPE, "R", IF_ONE_ROPE },
-	{ "rotary_emb.original_inv_freq", MODEL_BUFFER, MODEL_ROLE_OTHER, "R", IF_ONE_ROPE },
-	{ "rotary_emb.full_attention_inv_freq", MODEL_BUFFER, MODEL_ROLE_ROPE, "R", IF_FULL_ROPE },
-	{ "rotary_emb.full_attention_original_inv_freq", MODEL_BUFFER, MODEL_ROLE_OTHER, "R",
+	{ "rotary_emb.inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_ROPE, "R", IF_ONE_ROPE },
+	{ "rotary_emb.original_inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_OTHER, "R", IF_ONE_ROPE },
+	{ "rotary_emb.full_attention_inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_ROPE, "R",
 	  IF_FULL_ROPE },
-	{ "rotary_emb.sliding_attention_inv_freq", MODEL_BUFFER, MODEL_ROLE_OTHER, "R",
+	{ "rotary_emb.full_attention_original_inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_OTHER, "R",
+	  IF_FULL_ROPE },
+	{ "rotary_emb.sliding_attention_inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_OTHER, "R",
 	  IF_SLIDING_ROPE },
-	{ "rotary_emb.sliding_attention_original_inv_freq", MODEL_BUFFER, MODEL_ROLE_OTHER, "R",
-	  IF_SLIDING_ROPE },
+	{ "rotary_emb.sliding_attention_original_inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_OTHER,
+	  "R", IF_SLIDING_ROPE },
 	ROWS_END,
 };
 
@@ -100,11 +101,9 @@ static const struct model_section llama_sections[] = {
 
 static const struct model_head causal_heads[] = {
 	{ "ForCausalLM", IF_LM },
-	{ "LMHeadModel", IF_LM },
 	{ "ForSequenceClassification", IF_CLASS },
 	{ "ForTokenClassification", IF_TOKEN_CLASS },
-	{ "DoubleHeadsModel", IF_LM | IF_POOLER },
-	{ "Model", 0 },
+	{ "Model", 0, 0, "model." },
 	HEADS_END,
 };
 
@@ -130,6 +129,13 @@ static const struct model_key gemma_keys[] = {
 	KEYS_END,
 };
 
+static const struct model_key mixtral_keys[] = {
+	SIZE("num_local_experts", experts),
+	SIZE("num_experts_per_tok", experts_per_token),
+	SWITCH("output_router_logits", router_loss),
+	KEYS_END,
+};
+
 static const struct model_key moe_keys[] = {
 	SIZE("num_local_experts", experts),
 	SIZE("num_experts", experts),
@@ -137,6 +143,7 @@ static const struct model_key moe_keys[] = {
 	SIZE("moe_intermediate_size", expert_intermediate),
 	SIZE("shared_expert_intermediate_size", shared_intermediate),
 	SIZE("decoder_sparse_step", sparse_step),
+	KEY("mlp_only_layers", layers, KEY_DENSE_BLOCKS),
 	SIZE("max_window_layers", window_from),
 	SWITCH("output_router_logits", router_loss),
 	SWITCH("qkv_bias", qkv_bias),
@@ -159,6 +166,7 @@ static const struct model_key qwen3_moe_keys[] = {
 	SIZE("num_experts_per_tok", experts_per_token),
 	SIZE("moe_intermediate_size", expert_intermediate),
 	SIZE("decoder_sparse_step", sparse_step),
+	KEY("mlp_only_layers", layers, KEY_DENSE_BLOCKS),
 	SIZE("max_window_layers", window_from),
 	SWITCH("output_router_logits", router_loss),
 	KEYS_END,
@@ -215,8 +223,8 @@ static const struct model_row phi_block[] = {
 };
 
 static const struct model_row phi_back[] = {
-	{ "rotary_emb.inv_freq", MODEL_BUFFER, MODEL_ROLE_ROPE, "R" },
-	{ "rotary_emb.original_inv_freq", MODEL_BUFFER, MODEL_ROLE_OTHER, "R" },
+	{ "rotary_emb.inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_ROPE, "R" },
+	{ "rotary_emb.original_inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_OTHER, "R" },
 	{ "final_layernorm", MODEL_NORM_LAYER, MODEL_ROLE_FINAL_NORM, "H", 0, IF_TRUE },
 	ROWS_END,
 };
@@ -273,6 +281,15 @@ static const struct model_row gpt2_head[] = {
 	ROWS_END,
 };
 
+static const struct model_head gpt2_heads[] = {
+	{ "LMHeadModel", IF_LM },
+	{ "ForSequenceClassification", IF_CLASS },
+	{ "ForTokenClassification", IF_TOKEN_CLASS },
+	{ "DoubleHeadsModel", IF_LM | IF_POOLER },
+	{ "Model", 0, 0, "transformer." },
+	HEADS_END,
+};
+
 static const struct model_section gpt2_sections[] = {
 	{ MODEL_TEXT, "transformer.", gpt2_front },
 	{ MODEL_TEXT, "transformer.h.%u.", gpt2_block },
@@ -297,74 +314,87 @@ static const struct model_key gpt2_keys[] = {
 
 /* ---- all of them ---- */
 
-#define TEXT(own_keys, ...)    \
-	.heads = causal_heads, \
-	.towers[MODEL_TEXT] = { .keys = own_keys, .defaults = { __VA_ARGS__ } }
+#define TEXT(own_keys, ...) .towers[MODEL_TEXT] = { .keys = own_keys, .defaults = { __VA_ARGS__ } }
 
 const struct model_family model_decoders[] = {
 	{ .name = "llama",
 	  .sections = llama_sections,
+	  .heads = causal_heads,
 	  TEXT(llama_keys, LLAMA_LIKE, .layers = 32, .hidden = 4096, .heads = 32,
 	       .intermediate = 11008, .vocab = 32000, .positions = 2048) },
 	{ .name = "mistral",
 	  .sections = llama_sections,
+	  .heads = causal_heads,
 	  TEXT(NULL, LLAMA_LIKE, .layers = 32, .hidden = 4096, .heads = 32, .kv_heads = 8,
 	       .intermediate = 14336, .vocab = 32000, .positions = 131072, .window = 4096) },
 	{ .name = "qwen2",
 	  .sections = llama_sections,
+	  .heads = causal_heads,
 	  TEXT(qwen_keys, QWEN_LIKE, .layers = 32, .hidden = 4096, .heads = 32, .kv_heads = 32,
 	       .intermediate = 22016, .vocab = 151936, .positions = 32768, .qkv_bias = true) },
 	{ .name = "qwen3",
 	  .sections = llama_sections,
+	  .heads = causal_heads,
 	  TEXT(qwen3_keys, QWEN_LIKE, .layers = 32, .hidden = 4096, .heads = 32, .kv_heads = 32,
 	       .head_dim = 128, .intermediate = 22016, .vocab = 151936, .positions = 32768,
 	       .qk_norm = true) },
 	{ .name = "gemma",
 	  .sections = llama_sections,
+	  .heads = causal_heads,
 	  TEXT(gemma_keys, GEMMA_LIKE(MODEL_NORM_BEFORE), .layers = 28, .hidden = 3072, .heads = 16,
 	       .kv_heads = 16, .head_dim = 256, .intermediate = 24576, .vocab = 256000,
 	       .positions = 8192) },
 	{ .name = "gemma2",
 	  .sections = llama_sections,
+	  .heads = causal_heads,
 	  TEXT(gemma_keys, GEMMA_LIKE(MODEL_NORM_AROUND), .layers = 26, .hidden = 2304, .heads = 8,
 	       .kv_heads = 4, .head_dim = 256, .intermediate = 9216, .vocab = 256000,
 	       .positions = 8192, .window = 4096, .window_every = 2, .logit_softcap = 30,
 	       .attention_softcap = 50) },
 	{ .name = "gemma3_text",
 	  .sections = llama_sections,
+	  .heads = causal_heads,
 	  TEXT(gemma_keys, GEMMA_LIKE(MODEL_NORM_AROUND), .layers = 26, .hidden = 2304, .heads = 8,
 	       .kv_heads = 4, .head_dim = 256, .intermediate = 9216, .vocab = 262208,
 	       .positions = 131072, .window = 4096, .window_every = 6, .qk_norm = true,
 	       .two_ropes = true) },
 	{ .name = "phi3",
 	  .sections = phi3_sections,
+	  .heads = causal_heads,
 	  TEXT(phi3_keys, LLAMA_LIKE, .layers = 32, .hidden = 3072, .heads = 32,
 	       .intermediate = 8192, .vocab = 32064, .positions = 4096) },
 	{ .name = "phi",
 	  .sections = phi_sections,
+	  .heads = causal_heads,
+	  .adapters = "q_proj,v_proj,fc1,fc2",
 	  TEXT(phi_keys, .layers = 24, .hidden = 2048, .heads = 32, .intermediate = 8192,
 	       .vocab = 51200, .positions = 2048, .norm = MODEL_LAYER_NORM,
 	       .activation = MODEL_GELU_NEW, .position = MODEL_POSITION_ROPE, .causal = true,
 	       .partial_rotary = 0.5, .head_bias = true, .labels = 2) },
 	{ .name = "mixtral",
 	  .sections = llama_sections,
-	  TEXT(moe_keys, LLAMA_LIKE, .layers = 32, .hidden = 4096, .heads = 32, .kv_heads = 8,
+	  .heads = causal_heads,
+	  TEXT(mixtral_keys, LLAMA_LIKE, .layers = 32, .hidden = 4096, .heads = 32, .kv_heads = 8,
 	       .intermediate = 14336, .vocab = 32000, .positions = 131072, .experts = 8,
 	       .experts_per_token = 2) },
 	{ .name = "qwen2_moe",
 	  .sections = llama_sections,
+	  .heads = causal_heads,
 	  TEXT(moe_keys, QWEN_LIKE, .layers = 24, .hidden = 2048, .heads = 16, .kv_heads = 16,
 	       .intermediate = 5632, .vocab = 151936, .positions = 32768, .qkv_bias = true,
 	       .experts = 60, .experts_per_token = 4, .expert_intermediate = 1408,
 	       .shared_intermediate = 5632) },
 	{ .name = "qwen3_moe",
 	  .sections = llama_sections,
+	  .heads = causal_heads,
 	  TEXT(qwen3_moe_keys, QWEN_LIKE, .layers = 24, .hidden = 2048, .heads = 32, .kv_heads = 4,
 	       .intermediate = 6144, .vocab = 151936, .positions = 32768, .qk_norm = true,
 	       .router_last = true, .experts = 128, .experts_per_token = 8,
 	       .expert_intermediate = 768) },
 	{ .name = "gpt2",
 	  .sections = gpt2_sections,
+	  .heads = gpt2_heads,
+	  .adapters = "c_attn",
 	  TEXT(gpt2_keys, .layers = 12, .hidden = 768, .heads = 12, .vocab = 50257,
 	       .positions = 1024, .attention_dropout = 0.1, .hidden_dropout = 0.1,
 	       .embedding_dropout = 0.1, .norm = MODEL_LAYER_NORM, .activation = MODEL_GELU_NEW,
@@ -375,5 +405,6 @@ const size_t model_decoder_count = sizeof(model_decoders) / sizeof(model_decoder
 const struct model_family model_family_decoder = {
 	.name = "transformer",
 	.sections = llama_sections,
+	.heads = causal_heads,
 	TEXT(llama_keys, LLAMA_LIKE),
 };

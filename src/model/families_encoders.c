@@ -41,12 +41,12 @@ static const struct model_row bert_pooler[] = {
 };
 
 static const struct model_row bert_heads[] = {
+	{ "cls.predictions.bias", MODEL_PARAMETER, MODEL_ROLE_HEAD_BIAS, "V", IF_LM },
 	{ "cls.predictions.transform.dense", MODEL_LINEAR, MODEL_ROLE_HEAD_DENSE, "H H", IF_LM,
 	  IF_TRUE },
 	{ "cls.predictions.transform.LayerNorm", MODEL_NORM_LAYER, MODEL_ROLE_HEAD_NORM, "H", IF_LM,
 	  IF_TRUE },
-	{ "cls.predictions.decoder", MODEL_LINEAR, MODEL_ROLE_HEAD, "V H", IF_LM, IF_TRUE,
-	  IF_TIED },
+	{ "cls.predictions.decoder", MODEL_LINEAR, MODEL_ROLE_HEAD, "V H", IF_LM, 0, IF_TIED },
 	{ "cls.seq_relationship", MODEL_LINEAR, MODEL_ROLE_OTHER, "2 H", IF_LM | IF_POOLER,
 	  IF_TRUE },
 	{ "classifier", MODEL_LINEAR, MODEL_ROLE_HEAD, "L H", IF_CLASS, IF_TRUE },
@@ -56,9 +56,10 @@ static const struct model_row bert_heads[] = {
 };
 
 static const struct model_row roberta_heads[] = {
+	{ "lm_head.bias", MODEL_PARAMETER, MODEL_ROLE_HEAD_BIAS, "V", IF_LM },
 	{ "lm_head.dense", MODEL_LINEAR, MODEL_ROLE_HEAD_DENSE, "H H", IF_LM, IF_TRUE },
 	{ "lm_head.layer_norm", MODEL_NORM_LAYER, MODEL_ROLE_HEAD_NORM, "H", IF_LM, IF_TRUE },
-	{ "lm_head.decoder", MODEL_LINEAR, MODEL_ROLE_HEAD, "V H", IF_LM, IF_TRUE, IF_TIED },
+	{ "lm_head.decoder", MODEL_LINEAR, MODEL_ROLE_HEAD, "V H", IF_LM, 0, IF_TIED },
 	{ "classifier.dense", MODEL_LINEAR, MODEL_ROLE_HEAD_DENSE, "H H", IF_CLASS, IF_TRUE },
 	{ "classifier.out_proj", MODEL_LINEAR, MODEL_ROLE_HEAD, "L H", IF_CLASS, IF_TRUE },
 	{ "classifier", MODEL_LINEAR, MODEL_ROLE_HEAD, "L H", IF_TOKEN_CLASS, IF_TRUE },
@@ -83,21 +84,21 @@ static const struct model_section roberta_sections[] = {
 };
 
 static const struct model_head bert_head_list[] = {
-	{ "BertModel", IF_POOLER },
 	{ "ForMaskedLM", IF_LM },
 	{ "ForPreTraining", IF_LM | IF_POOLER },
 	{ "ForSequenceClassification", IF_CLASS | IF_POOLER },
 	{ "ForTokenClassification", IF_TOKEN_CLASS },
 	{ "ForQuestionAnswering", IF_ANSWER },
+	{ "BertModel", IF_POOLER, 0, "bert." },
 	HEADS_END,
 };
 
 static const struct model_head roberta_head_list[] = {
-	{ "RobertaModel", IF_POOLER },
 	{ "ForMaskedLM", IF_LM },
 	{ "ForSequenceClassification", IF_CLASS },
 	{ "ForTokenClassification", IF_TOKEN_CLASS },
 	{ "ForQuestionAnswering", IF_ANSWER },
+	{ "RobertaModel", IF_POOLER, 0, "roberta." },
 	HEADS_END,
 };
 
@@ -201,16 +202,19 @@ const struct model_family model_encoders[] = {
 	{ .name = "bert",
 	  .sections = bert_sections,
 	  .heads = bert_head_list,
+	  .adapters = "query,value",
 	  .towers[MODEL_TEXT] = { .keys = bert_keys,
 				  .defaults = { BERT_LIKE, .vocab = 30522, .positions = 512 } } },
 	{ .name = "roberta",
 	  .sections = roberta_sections,
 	  .heads = roberta_head_list,
+	  .adapters = "query,value",
 	  .towers[MODEL_TEXT] = { .keys = bert_keys,
 				  .defaults = { BERT_LIKE, .vocab = 50265, .positions = 512 } } },
 	{ .name = "t5",
 	  .sections = t5_sections,
 	  .heads = t5_heads,
+	  .adapters = "q,v",
 	  .encoder_decoder = true,
 	  .towers = { [MODEL_ENCODER] = { .keys = t5_encoder_keys, .defaults = { T5_LIKE } },
 		      [MODEL_TEXT] = { .keys = t5_decoder_keys,

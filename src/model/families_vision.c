@@ -5,7 +5,6 @@
 
 static const struct model_row vit_front[] = {
 	{ "embeddings.cls_token", MODEL_PARAMETER, MODEL_ROLE_CLASS_TOKEN, "1 1 H" },
-	{ "embeddings.mask_token", MODEL_PARAMETER, MODEL_ROLE_OTHER, "1 1 H", IF_MASKED },
 	{ "embeddings.position_embeddings", MODEL_PARAMETER, MODEL_ROLE_POSITIONS, "1 N+1 H" },
 	{ "embeddings.patch_embeddings.projection", MODEL_CONV, MODEL_ROLE_PATCH, "H C p p", 0,
 	  IF_TRUE },
@@ -32,7 +31,6 @@ static const struct model_row vit_back[] = {
 
 static const struct model_row image_heads[] = {
 	{ "classifier", MODEL_LINEAR, MODEL_ROLE_HEAD, "L H", IF_CLASS, IF_TRUE },
-	{ "decoder.0", MODEL_CONV, MODEL_ROLE_HEAD, "ppC H 1 1", IF_MASKED, IF_TRUE },
 	ROWS_END,
 };
 
@@ -45,9 +43,8 @@ static const struct model_section vit_sections[] = {
 };
 
 static const struct model_head vit_heads[] = {
-	{ "ViTModel", IF_POOLER },
 	{ "ForImageClassification", IF_CLASS },
-	{ "ForMaskedImageModeling", IF_MASKED },
+	{ "ViTModel", IF_POOLER, 0, "vit." },
 	HEADS_END,
 };
 
@@ -150,13 +147,13 @@ static const struct model_row vision_back[] = {
 };
 
 static const struct model_row visual_projection[] = {
-	{ "visual_projection", MODEL_LINEAR, MODEL_ROLE_PROJECTION, "J H", IF_PAIR },
+	{ "visual_projection", MODEL_LINEAR, MODEL_ROLE_PROJECTION, "J H", IF_PROJECTED },
 	{ "classifier", MODEL_LINEAR, MODEL_ROLE_HEAD, "L H", IF_CLASS, IF_TRUE },
 	ROWS_END,
 };
 
 static const struct model_row text_projection[] = {
-	{ "text_projection", MODEL_LINEAR, MODEL_ROLE_PROJECTION, "J H", IF_PAIR },
+	{ "text_projection", MODEL_LINEAR, MODEL_ROLE_PROJECTION, "J H", IF_PROJECTED },
 	ROWS_END,
 };
 
@@ -186,15 +183,16 @@ static const struct model_section siglip_sections[] = {
 };
 
 static const struct model_head pair_heads[] = {
-	{ "Model", IF_PAIR },
+	{ "Model", IF_PAIR | IF_PROJECTED },
 	{ "ForImageClassification", IF_CLASS, 1u << MODEL_VISION },
 	HEADS_END,
 };
 
 /* One tower of them by itself, in a file of its own. */
 static const struct model_head tower_heads[] = {
-	{ "WithProjection", IF_PAIR },
-	{ "Model", 0 },
+	{ "WithProjection", IF_PROJECTED },
+	{ "TextModel", 0, 0, "text_model." },
+	{ "VisionModel", 0, 0, "vision_model." },
 	{ "ForImageClassification", IF_CLASS },
 	HEADS_END,
 };
@@ -228,10 +226,10 @@ static const struct model_key siglip_keys[] = {
 	{                                                                  \
 		"attn.proj", MODEL_LINEAR, MODEL_ROLE_O, "H H", 0, IF_TRUE \
 	}
-#define VL_ROPE                                                                         \
-	{ "rotary_pos_emb.inv_freq", MODEL_BUFFER, MODEL_ROLE_ROPE, "R" },              \
-	{                                                                               \
-		"rotary_pos_emb.original_inv_freq", MODEL_BUFFER, MODEL_ROLE_OTHER, "R" \
+#define VL_ROPE                                                                              \
+	{ "rotary_pos_emb.inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_ROPE, "R" },              \
+	{                                                                                    \
+		"rotary_pos_emb.original_inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_OTHER, "R" \
 	}
 
 static const struct model_row qwen2_vl_front[] = {
@@ -341,7 +339,7 @@ static const struct model_section qwen3_vl_sections[] = {
 static const struct model_head vl_heads[] = {
 	{ "ForConditionalGeneration", IF_LM },
 	{ "ForSequenceClassification", IF_CLASS },
-	{ "Model", 0 },
+	{ "Model", 0, 0, "model." },
 	HEADS_END,
 };
 

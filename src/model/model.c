@@ -25,27 +25,45 @@ static const char *const parts[] = {
 	[MODEL_WHOLE] = "",
 	[MODEL_LORA_A] = ".lora_A.default.weight",
 	[MODEL_LORA_B] = ".lora_B.default.weight",
+	[MODEL_LORA_EMBEDDING_A] = ".lora_embedding_A.default",
+	[MODEL_LORA_EMBEDDING_B] = ".lora_embedding_B.default",
 	[MODEL_LORA_MAGNITUDE] = ".lora_magnitude_vector.default.weight",
+	[MODEL_WEIGHT_COPY] = ".modules_to_save.default.weight",
+	[MODEL_BIAS_COPY] = ".modules_to_save.default.bias",
 	[MODEL_QUANT_STATE] = ".weight.quant_state",
 };
+
+const char *model_module_name(const struct model *m, const struct model_module *module,
+			      char out[MODEL_NAME_BYTES])
+{
+	const char *prefix = module->prefix, *block;
+	size_t strip = m->strip ? strlen(m->strip) : 0;
+
+	if (strip && !strncmp(prefix, m->strip, strip))
+		prefix += strip;
+	block = strstr(prefix, "%u");
+	if (block)
+		snprintf(out, MODEL_NAME_BYTES, "%.*s%u%s%s", (int)(block - prefix), prefix,
+			 module->block, block + 2, module->name);
+	else
+		snprintf(out, MODEL_NAME_BYTES, "%s%s", prefix, module->name);
+	return out;
+}
 
 const char *model_name(const struct model *m, const struct model_tensor *t,
 		       char out[MODEL_NAME_BYTES])
 {
 	const struct model_module *module = &m->modules.at[t->module];
-	const char *block = strstr(module->prefix, "%u");
+	size_t n;
 
-	if (block)
-		snprintf(out, MODEL_NAME_BYTES, "%.*s%u%s%s%s", (int)(block - module->prefix),
-			 module->prefix, module->block, block + 2, module->name, parts[t->part]);
-	else
-		snprintf(out, MODEL_NAME_BYTES, "%s%s%s", module->prefix, module->name,
-			 parts[t->part]);
+	model_module_name(m, module, out);
+	n = strlen(out);
+	snprintf(out + n, MODEL_NAME_BYTES - n, "%s", parts[t->part]);
 	return out;
 }
 
-const struct model_module *model_module_at(const struct model *m, enum model_tower tower, uint32_t block,
-				      enum model_role role)
+const struct model_module *model_module_at(const struct model *m, enum model_tower tower,
+					   uint32_t block, enum model_role role)
 {
 	for (size_t i = 0; i < m->modules.n; i++) {
 		const struct model_module *x = &m->modules.at[i];

@@ -113,6 +113,7 @@ enum model_kind {
 	MODEL_EXPERTS,    /* a parameter [experts, out, in] */
 	MODEL_PARAMETER,  /* a parameter of its own */
 	MODEL_BUFFER,     /* a buffer */
+	MODEL_FREQUENCIES, /* RoPE's: a buffer of fp32 where the model was made in its dtype, not converted */
 	MODEL_KINDS
 };
 
@@ -163,6 +164,7 @@ enum model_role {
 	MODEL_ROLE_HEAD_DENSE,
 	MODEL_ROLE_HEAD_NORM,
 	MODEL_ROLE_HEAD,
+	MODEL_ROLE_HEAD_BIAS, /* where it is a parameter of its own */
 	MODEL_ROLES
 };
 
@@ -172,7 +174,11 @@ enum model_part {
 	MODEL_WHOLE, /* the module is the tensor: a parameter or a buffer */
 	MODEL_LORA_A,
 	MODEL_LORA_B,
+	MODEL_LORA_EMBEDDING_A,
+	MODEL_LORA_EMBEDDING_B,
 	MODEL_LORA_MAGNITUDE, /* DoRA */
+	MODEL_WEIGHT_COPY,    /* of modules_to_save: the one that trains */
+	MODEL_BIAS_COPY,
 	MODEL_QUANT_STATE /* scales of a quantized weight: on the GPU, but neither parameter nor buffer */
 };
 
@@ -213,10 +219,12 @@ struct model_totals {
 
 struct model {
 	struct mem *mem;
-	const char *family; /* static storage: "llama", "safetensors", "transformer" */
-	char declared[64];  /* model_type as the file says it, "" without */
-	bool guessed;       /* the family is not known: it was read as though it were `family` */
+	const char *family;   /* static storage: "llama", "safetensors", "transformer" */
+	const char *adapters; /* static storage: the modules that PEFT adapts by default */
+	char declared[64];    /* model_type as the file says it, "" without */
+	bool guessed;         /* the family is not known: it was read as though it were `family` */
 	bool encoder_decoder;
+	const char *strip; /* no prefix begins with it, though the family's do; NULL: nothing */
 	const struct ckpt_dtype *dtype; /* of the file; NULL: it does not say */
 	char release[32];               /* transformers_version in the file, "" without */
 	struct model_numbers towers[MODEL_TOWERS];
@@ -242,17 +250,47 @@ enum plim_status model_load(struct model *m, const char *path, struct plim_err *
 enum plim_status model_read_config(struct model *m, const char *name, const void *bytes, size_t n,
 				   struct plim_err *err);
 
-/* A decoder like Llama of these numbers; layers, hidden and heads must be given, what is 0 is derived. */
+/* Adapters as PEFT makes them. */
+struct model_lora {
+	uint64_t rank;
+	const char *
+		targets; /* names of modules, "q_proj,mlp.*", "all-linear"; NULL: PEFT's own choice */
+	const char *save; /* names of modules that train as a whole, as a copy; NULL: none */
+	bool dora;        /* with a vector of magnitudes each */
+	const struct ckpt_dtype
+		*dtype; /* of adapters and copies of weights of 16 bits: PEFT's is float32 */
+};
+
+/*
+ * Freeze the model and add adapters.  A target is the end of a module's name, or with a * in it a pattern of the whole.
+ * PLIM_E_ARG: rank 0 or too large, or no module is called so.
+ */
+enum plim_status model_add_lora(struct model *m, const struct model_lora *lora,
+				struct plim_err *err);
+
+enum model_quantization {
+	MODEL_NF4,        /* bitsandbytes: blocks of 64 with a scale each; fp4 is as large */
+	MODEL_NF4_DOUBLE, /* the scales quantized as well */
+	MODEL_INT8,       /* a scale a row */
+	MODEL_QUANTIZATIONS
+};
+
+/* Weights of linear layers as bitsandbytes keeps them; heads stay as they are.  Before model_add_lora. */
+enum plim_status model_quantize(struct model *m, enum model_quantization how, struct plim_err *err);
+
+/* A decoder built like Llama of these sizes; layers, hidden and heads must be given, what is 0 is derived. */
 enum plim_status model_by_numbers(struct model *m, const struct model_numbers *numbers,
 				  struct plim_err *err);
 
 /* "model.layers.3.self_attn.q_proj.weight" into out, always terminated; gives out. */
+const char *model_module_name(const struct model *m, const struct model_module *module,
+			      char out[MODEL_NAME_BYTES]);
 const char *model_name(const struct model *m, const struct model_tensor *t,
 		       char out[MODEL_NAME_BYTES]);
 
 /* The module of that role, block MODEL_NONE: outside of blocks.  NULL: there is none. */
-const struct model_module *model_module_at(const struct model *m, enum model_tower tower, uint32_t block,
-				      enum model_role role);
+const struct model_module *model_module_at(const struct model *m, enum model_tower tower,
+					   uint32_t block, enum model_role role);
 
 /* Has the block experts?  Does its attention see all tokens, or those in the window? */
 bool model_is_sparse(const struct model *m, enum model_tower tower, uint32_t block);

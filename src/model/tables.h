@@ -49,8 +49,8 @@ enum {
 	IF_TOKEN_CLASS = 1 << 26,
 	IF_ANSWER = 1 << 27, /* where a text answers a question */
 	IF_POOLER = 1 << 28,
-	IF_PAIR = 1 << 29,  /* an image and a text are compared */
-	IF_MASKED = 1 << 30 /* patches are to be guessed */
+	IF_PAIR = 1 << 29,     /* an image and a text are compared */
+	IF_PROJECTED = 1 << 30 /* into the space where they are compared */
 };
 
 struct model_row {
@@ -76,7 +76,8 @@ struct model_section {
 struct model_head {
 	const char *ends;
 	unsigned has;
-	unsigned towers; /* a bit each: only these; 0: all */
+	unsigned towers;   /* a bit each: only these; 0: all */
+	const char *strip; /* what its prefixes lack then; NULL: nothing */
 };
 
 /* A key of the file and the member that it fills. */
@@ -87,9 +88,10 @@ struct model_key {
 };
 
 enum key_type {
-	KEY_SIZE,    /* null: to be derived */
-	KEY_SIZE_IF, /* null: as if it were not there */
-	KEY_COUNT,   /* how many a list or an object holds */
+	KEY_SIZE,         /* null: to be derived */
+	KEY_SIZE_IF,      /* null: as if it were not there */
+	KEY_COUNT,        /* how many a list or an object holds */
+	KEY_DENSE_BLOCKS, /* a list of blocks without experts */
 	KEY_RATE,
 	KEY_SWITCH,
 	KEY_ACTIVATION,
@@ -113,7 +115,8 @@ struct model_family {
 	const char *name;                     /* as model_type */
 	const struct model_section *sections; /* ended by a prefix of NULL */
 	const struct model_head
-		*heads; /* the first is taken where the file names none; ended by NULL */
+		*heads;       /* the first is taken where the file names none; ended by NULL */
+	const char *adapters; /* what PEFT adapts when nothing is said; NULL: "q_proj,v_proj" */
 	bool encoder_decoder;
 	struct model_part_of towers[MODEL_TOWERS];
 };
@@ -143,9 +146,9 @@ enum plim_status model_build(struct model *m, const struct model_family *f, unsi
 	{                        \
 		0, NULL, NULL, 0 \
 	}
-#define HEADS_END          \
-	{                  \
-		NULL, 0, 0 \
+#define HEADS_END                \
+	{                        \
+		NULL, 0, 0, NULL \
 	}
 #define KEYS_END           \
 	{                  \
@@ -163,5 +166,16 @@ enum plim_status model_build(struct model *m, const struct model_family *f, unsi
 #define RATE(name, member) KEY(name, member, KEY_RATE)
 #define SWITCH(name, member) KEY(name, member, KEY_SWITCH)
 #define ACTIVATION(name) KEY(name, activation, KEY_ACTIVATION)
+
+/*
+ * build.c: make the list of tensors anew, module by module.  What a module held stands in m->tensors.at[tensors ...]
+ * already when `change` is called; it may alter that and push behind it.
+ */
+typedef enum plim_status model_change_fn(struct model *m, struct model_module *module, void *ctx,
+					 struct plim_err *err);
+enum plim_status model_rebuild(struct model *m, model_change_fn *change, void *ctx,
+			       struct plim_err *err);
+enum plim_status model_push_tensor(struct model *m, uint32_t module, struct model_tensor t,
+				   struct plim_err *err);
 
 #endif
