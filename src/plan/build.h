@@ -63,6 +63,9 @@ struct value build_enter(struct builder *b, struct value x);
 /* The loss of this pass has taken the last one's name. */
 void build_forget_leaf(struct builder *b);
 
+/* What all blocks share goes: with the forward pass, or with the graph where blocks are computed again. */
+void build_forget_shared(struct builder *b);
+
 /* Training, or what the task is, phase by phase. */
 void build_run(struct builder *b);
 #define PLAN_NO_NUMBER UINT32_MAX

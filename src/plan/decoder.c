@@ -249,7 +249,8 @@ struct value build_decoder(struct builder *b, struct value ids, struct value lab
 	const struct model_numbers *n = &b->m->towers[MODEL_TEXT];
 	struct tape *t = &b->t;
 	struct value table = build_param(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_EMBED, MODEL_WEIGHT);
-	struct value x = build_enter(b, op_embedding(t, ids, table, n->hidden, 0)), tokens, places, position, loss;
+	struct value x = build_enter(b, op_embedding(t, ids, table, n->hidden, 0));
+	struct value tokens, places, position, loss;
 
 	position = tape_new(t, b->sequence, TAPE_I64, TIMELINE_TEMPORARY);
 	tokens = tape_keep(t, x);
@@ -259,18 +260,19 @@ struct value build_decoder(struct builder *b, struct value ids, struct value lab
 		places = op_embedding(t, position, table, n->hidden, 0);
 		tape_set(t, &x, op_add(t, x, places));
 		tape_set(t, &x, op_dropout(t, x, n->embedding_dropout));
-	} else {
-		rotary(b, x.dtype);
 	}
+	if (n->embed_scale)
+		tape_set(t, &x, op_apply(t, OP_SCALE, x));
+	if (n->position == MODEL_POSITION_ROPE || n->position == MODEL_POSITION_MROPE)
+		rotary(b, x.dtype);
 	make_mask(b, x.dtype);
 	x = blocks(b, x);
 	tape_set(t, &x, build_norm(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_FINAL_NORM, x));
 	tape_drop(t, &tokens);
 	tape_drop(t, &places);
 	tape_drop(t, &position);
-	tape_drop(t, &b->mask);
-	tape_drop(t, &b->cos);
-	tape_drop(t, &b->sin);
+	if (!t->regions.n)
+		build_forget_shared(b);
 	*logits = head(b, x);
 	loss = labels.store == TAPE_NONE ? tape_param(t, TAPE_NONE) : loss_of(b, *logits, labels);
 	tape_drop(t, &x);

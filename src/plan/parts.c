@@ -305,3 +305,10 @@ void build_forget_leaf(struct builder *b)
 	tape_let(&b->t, p->grad);
 	p->store = p->grad = TAPE_NONE;
 }
+
+void build_forget_shared(struct builder *b)
+{
+	tape_drop(&b->t, &b->mask);
+	tape_drop(&b->t, &b->cos);
+	tape_drop(&b->t, &b->sin);
+}

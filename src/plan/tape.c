@@ -185,6 +185,11 @@ struct tape_node *tape_node(struct tape *t, unsigned op, const struct value *in,
 	if (!t->grad || t->failed || t->stopped || !any_grad(in, n))
 		return NULL;
 	if (t->refilling) {
+		if (t->refill_node == t->nodes.n || t->nodes.at[t->refill_node].op != op) {
+			t->failed = err_set(t->err, PLIM_E_ARG,
+					    "a block is computed again in another way");
+			return NULL;
+		}
 		node = &t->nodes.at[t->refill_node++];
 		node->saves = 0;
 		return node;

@@ -231,6 +231,7 @@ static void micro_step(struct builder *b, struct loop *l, unsigned step, unsigne
 		tape_drop(t, &logits);
 	name_phase(b, "fwd", step, micro);
 	tape_backward(t, loss);
+	build_forget_shared(b);
 	tape_drop(t, &loss);
 	name_phase(b, "bwd", step, micro);
 }
