@@ -59,10 +59,14 @@ struct tape_edge {
 	uint8_t dtype, out;
 };
 
+/* Gradients that are views cannot be added to in place; one that is only transposed can become a parameter's. */
+enum tape_part { TAPE_PART = 1, TAPE_TRANSPOSED = 2 };
+
 struct tape_grad {
 	uint64_t n;
 	uint32_t store;
-	uint8_t dtype, part;
+	uint8_t dtype;
+	uint8_t part; /* enum tape_part, 0: it is no view */
 };
 
 struct tape_node {
