@@ -26,11 +26,11 @@ static struct value count_positions(struct builder *b)
 	return y;
 }
 
-static struct value look_up(struct builder *b, enum model_role role, struct value ids, int padded)
+static struct value look_up(struct builder *b, enum model_role role, struct value ids)
 {
 	struct value table = build_param(b, MODEL_TEXT, MODEL_NONE, role, MODEL_WEIGHT);
 
-	return op_embedding(&b->t, ids, table, b->m->towers[MODEL_TEXT].hidden, padded);
+	return op_embedding(&b->t, ids, table, b->m->towers[MODEL_TEXT].hidden, 0);
 }
 
 /* The names of BertEmbeddings.forward live until it returns. */
@@ -45,8 +45,8 @@ static struct value embed(struct builder *b, struct value ids)
 			 TIMELINE_TEMPORARY);
 	all = types; /* expanded to all samples */
 	all.n = b->batch * b->sequence;
-	words = look_up(b, MODEL_ROLE_EMBED, ids, 1);
-	kinds = look_up(b, MODEL_ROLE_TYPES, all, 0);
+	words = look_up(b, MODEL_ROLE_EMBED, ids);
+	kinds = look_up(b, MODEL_ROLE_TYPES, all);
 	x = op_add(t, words, kinds);
 	if (!counts) {
 		/* the first rows of a buffer */
@@ -54,7 +54,7 @@ static struct value embed(struct builder *b, struct value ids)
 						  MODEL_ROLE_POSITION_IDS, MODEL_WHOLE));
 		places.n = b->sequence;
 	}
-	where = look_up(b, MODEL_ROLE_POSITIONS, places, counts);
+	where = look_up(b, MODEL_ROLE_POSITIONS, places);
 	tape_set(t, &x, op_add(t, x, where));
 	tape_set(t, &x, build_norm(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_EMBED_NORM, x));
 	tape_set(t, &x, op_dropout(t, x, b->m->towers[MODEL_TEXT].embedding_dropout));

@@ -235,6 +235,7 @@ static void mm_backward(struct tape *t, const struct tape_node *node, struct tap
 
 		if (wants(node, i)) {
 			out[i] = make(t, i ? node->b * node->c : node->a * node->b, dtype);
+			out[i].part = i ? TAPE_TURNED : 0;
 			tape_blas(t, 0);
 		}
 	}

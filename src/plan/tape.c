@@ -366,7 +366,7 @@ static void give_param(struct tape *t, struct tape_param *p)
 		tape_let(t, g);
 		return;
 	}
-	if (t->stores.at[g].refs > 1 || p->pending_part) {
+	if (t->stores.at[g].refs > 1 || (p->pending_part & TAPE_PART)) {
 		uint32_t copy = tape_store(t, p->n * tape_dtype_bytes[p->dtype], TIMELINE_GRADIENT);
 
 		tape_let(t, g);

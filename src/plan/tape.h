@@ -58,10 +58,17 @@ struct tape_edge {
 	uint8_t dtype, out;
 };
 
+/* Why a gradient cannot be added to in place. */
+enum {
+	TAPE_PART = 1, /* a view of a part: it cannot become .grad either */
+	TAPE_TURNED =
+		2 /* a transposed view: the gradient of a linear layer's weight where nothing is cast */
+};
+
 struct tape_grad {
 	uint64_t n;
 	uint32_t store;
-	uint8_t dtype, part;
+	uint8_t dtype, part; /* part: TAPE_PART, TAPE_TURNED */
 };
 
 struct tape_node {
