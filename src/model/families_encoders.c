@@ -8,7 +8,7 @@ static const struct model_row bert_front[] = {
 	{ "embeddings.position_embeddings", MODEL_EMBEDDING, MODEL_ROLE_POSITIONS, "P H" },
 	{ "embeddings.token_type_embeddings", MODEL_EMBEDDING, MODEL_ROLE_TYPES, "Y H" },
 	{ "embeddings.LayerNorm", MODEL_NORM_LAYER, MODEL_ROLE_EMBED_NORM, "H", 0, IF_TRUE },
-	{ "embeddings.position_ids", MODEL_BUFFER, MODEL_ROLE_OTHER, "1 P", 0, 0, 0, "int64" },
+	{ "embeddings.position_ids", MODEL_BUFFER, MODEL_ROLE_POSITION_IDS, "1 P", 0, 0, 0, "int64" },
 	{ "embeddings.token_type_ids", MODEL_BUFFER, MODEL_ROLE_OTHER, "1 P", 0, 0, 0, "int64" },
 	ROWS_END,
 };
@@ -17,7 +17,7 @@ static const struct model_row roberta_front[] = {
 	{ "embeddings.word_embeddings", MODEL_EMBEDDING, MODEL_ROLE_EMBED, "V H" },
 	{ "embeddings.token_type_embeddings", MODEL_EMBEDDING, MODEL_ROLE_TYPES, "Y H" },
 	{ "embeddings.LayerNorm", MODEL_NORM_LAYER, MODEL_ROLE_EMBED_NORM, "H", 0, IF_TRUE },
-	{ "embeddings.position_ids", MODEL_BUFFER, MODEL_ROLE_OTHER, "1 P", 0, 0, 0, "int64" },
+	{ "embeddings.position_ids", MODEL_BUFFER, MODEL_ROLE_POSITION_IDS, "1 P", 0, 0, 0, "int64" },
 	{ "embeddings.token_type_ids", MODEL_BUFFER, MODEL_ROLE_OTHER, "1 P", 0, 0, 0, "int64" },
 	{ "embeddings.position_embeddings", MODEL_EMBEDDING, MODEL_ROLE_POSITIONS, "P H" },
 	ROWS_END,

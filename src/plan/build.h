@@ -9,14 +9,15 @@ struct builder {
 	const struct model *m;
 	const struct plan_recipe *r;
 	struct plan *plan;
-	uint32_t *module_of[MODEL_TOWERS]; /* [(block + 1) * MODEL_ROLES + role]: module + 1, 0: none */
+	uint32_t *module_of
+		[MODEL_TOWERS]; /* [(block + 1) * MODEL_ROLES + role]: module + 1, 0: none */
 	size_t module_room[MODEL_TOWERS];
-	uint32_t *lora; /* of each module: parameter A + 1; B follows.  0: none */
+	uint32_t *lora;          /* of each module: parameter A + 1; B follows.  0: none */
 	enum tape_dtype weights; /* of the model */
 	/* of the forward pass that runs */
 	uint64_t batch, sequence;
 	struct value cos, sin;
-	struct value mask; /* additive, [batch, 1, queries, keys] */
+	struct value mask;   /* additive, [batch, 1, queries, keys] */
 	struct value *cache; /* keys and values of each block while tokens are generated, or NULL */
 	uint64_t cached;     /* tokens that are in it */
 	/*
@@ -49,8 +50,19 @@ struct value build_attention(struct builder *b, enum model_tower tower, uint32_t
 /* The experts of a block (Mixtral, Qwen MoE) on what the norm before them gives. */
 struct value build_experts(struct builder *b, uint32_t block, struct value x);
 
+/* The blocks of a tower one after the other, checkpointed as the recipe says; takes x. */
+struct value build_blocks(struct builder *b, enum model_tower tower, tape_again_fn *block,
+			  struct value x);
+
+/* A forward pass of the model's family. */
+struct value build_forward(struct builder *b, struct value ids, struct value labels,
+			   struct value *logits);
+
 /* ids and labels are the caller's; with labels the loss, and *logits what a loop keeps (the caller drops it). */
 struct value build_decoder(struct builder *b, struct value ids, struct value labels,
+			   struct value *logits);
+
+struct value build_encoder(struct builder *b, struct value ids, struct value labels,
 			   struct value *logits);
 
 /* One forward pass of a family on new inputs, which live until `drop_inputs`. */

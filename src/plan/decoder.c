@@ -107,8 +107,10 @@ static struct value feed(struct builder *b, uint32_t block, struct value x)
 
 	if (build_has(b, MODEL_TEXT, block, MODEL_ROLE_EXPERTS_UP))
 		return build_experts(b, block, x);
-	if (build_has(b, MODEL_TEXT, block, MODEL_ROLE_GATE_UP)) { /* Phi-3: one product, two halves */
-		struct value all = build_linear(b, MODEL_TEXT, block, MODEL_ROLE_GATE_UP, x), part[3];
+	if (build_has(b, MODEL_TEXT, block,
+		      MODEL_ROLE_GATE_UP)) { /* Phi-3: one product, two halves */
+		struct value all = build_linear(b, MODEL_TEXT, block, MODEL_ROLE_GATE_UP, x),
+			     part[3];
 
 		op_split(t, all, (uint64_t[3]){ all.n / 2, all.n / 2, 0 }, part);
 		tape_drop(t, &all);
@@ -182,20 +184,6 @@ static struct value block_again(void *self, uint32_t block, struct value x)
 								 : llama_block(b, block, x);
 }
 
-static struct value blocks(struct builder *b, struct value x)
-{
-	struct tape *t = &b->t;
-	int again = b->r->checkpointing == PLAN_CHECKPOINT_FULL;
-	uint64_t every = b->r->checkpoint_every ? b->r->checkpoint_every : 1;
-
-	t->again = block_again;
-	t->again_self = b;
-	for (uint32_t i = 0; i < b->m->towers[MODEL_TEXT].layers; i++)
-		tape_set(t, &x, again && i % every == 0 ? tape_checkpoint(t, i, x)
-							: block_again(b, i, x));
-	return x;
-}
-
 static struct value loss_of(struct builder *b, struct value logits, struct value labels)
 {
 	struct tape *t = &b->t;
@@ -266,7 +254,7 @@ struct value build_decoder(struct builder *b, struct value ids, struct value lab
 	if (n->position == MODEL_POSITION_ROPE || n->position == MODEL_POSITION_MROPE)
 		rotary(b, x.dtype);
 	make_mask(b, x.dtype);
-	x = blocks(b, x);
+	x = build_blocks(b, MODEL_TEXT, block_again, x);
 	tape_set(t, &x, build_norm(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_FINAL_NORM, x));
 	tape_drop(t, &tokens);
 	tape_drop(t, &places);

@@ -238,7 +238,7 @@ static void mm_backward(struct tape *t, const struct tape_node *node, struct tap
 
 		if (wants(node, i)) {
 			out[i] = make(t, i ? node->b * node->c : node->a * node->b, dtype);
-			out[i].part = i ? TAPE_TRANSPOSED : 0;
+			out[i].part = i ? TAPE_TURNED : 0;
 			tape_blas(t, 0);
 		}
 	}
@@ -605,13 +605,15 @@ static void sum_backward(struct tape *t, const struct tape_node *node, struct ta
 struct value op_cross_entropy(struct tape *t, struct value logits, struct value labels,
 			      uint64_t rows)
 {
-	struct value in = t->autocast ? op_cast(t, logits, TAPE_F32) : tape_keep(t, logits);
-	struct tape_node *node = tape_node(t, OP_LOG_SOFTMAX, &in, 1);
-	struct value log = tape_result(t, node, in.n, in.dtype), loss, weight;
+	struct tape_node *node = tape_node(t, OP_LOG_SOFTMAX, &logits, 1);
+	struct value log = tape_result(t, node, logits.n, logits.dtype), in, loss, weight;
 
 	(void)rows;
 	tape_save(t, node, log);
-	node = tape_node(t, OP_NLL, &log, 1);
+	/* autocast looks at nll_loss, which is asked for in fp32, not at the softmax inside */
+	in = t->autocast ? op_cast(t, log, TAPE_F32) : tape_keep(t, log);
+	node = tape_node(t, OP_NLL, &in, 1);
+	tape_save(t, node, in);
 	tape_save(t, node, labels);
 	loss = tape_result(t, node, 1, in.dtype);
 	weight = tape_new(t, 1, in.dtype, t->category);

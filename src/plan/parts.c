@@ -24,7 +24,7 @@ static struct value param_of(struct builder *b, const struct model_module *x, en
 
 		if (tensor->part == part)
 			return tape_param(&b->t, tensor->tied_to == MODEL_NONE ? x->tensors + i
-									      : tensor->tied_to);
+									       : tensor->tied_to);
 	}
 	return tape_param(&b->t, TAPE_NONE);
 }
@@ -40,7 +40,8 @@ static struct value adapt(struct builder *b, uint32_t a, struct value x, struct 
 			  uint64_t out)
 {
 	struct tape *t = &b->t;
-	struct value down = tape_param(t, a), up = tape_param(t, a + 1), none = tape_param(t, TAPE_NONE);
+	struct value down = tape_param(t, a), up = tape_param(t, a + 1),
+		     none = tape_param(t, TAPE_NONE);
 	struct value in = op_cast(t, x, down.dtype), low, high, scaled, sum, result;
 
 	low = op_linear(t, in, down, none, b->r->lora_rank);
@@ -81,7 +82,8 @@ struct value build_linear(struct builder *b, enum model_tower tower, uint32_t bl
 }
 
 /* x / sqrt(mean(x^2) + eps) in fp32; *variance lives as long as the function that computes it. */
-static struct value normalized(struct tape *t, struct value h, uint64_t rows, struct value *variance)
+static struct value normalized(struct tape *t, struct value h, uint64_t rows,
+			       struct value *variance)
 {
 	struct value p = op_apply(t, OP_POW, h), e, r, y;
 
@@ -172,8 +174,10 @@ static struct value quick_gelu(struct tape *t, struct value x)
 struct value build_activation(struct builder *b, enum model_tower tower, struct value x)
 {
 	static const enum op_function function[] = {
-		[MODEL_SILU] = OP_SILU,		 [MODEL_GELU] = OP_GELU,
-		[MODEL_GELU_TANH] = OP_GELU,	 [MODEL_RELU] = OP_RELU,
+		[MODEL_SILU] = OP_SILU,
+		[MODEL_GELU] = OP_GELU,
+		[MODEL_GELU_TANH] = OP_GELU,
+		[MODEL_RELU] = OP_RELU,
 		[MODEL_ACTIVATION_OTHER] = OP_GELU,
 	};
 	enum model_activation a = b->m->towers[tower].activation;
@@ -199,8 +203,9 @@ static struct value eager(struct builder *b, enum model_tower tower, struct valu
 	unsigned own = a->batch > 1 && times == 1 ? MATMUL_COPIES_B : 0;
 	struct value keys = op_repeat(t, k, times), values = op_repeat(t, v, times), scores, y;
 
-	scores = op_matmul(t, q, keys,
-			   (struct matmul){ batch, a->queries, a->head_dim, a->keys, copied | own });
+	scores =
+		op_matmul(t, q, keys,
+			  (struct matmul){ batch, a->queries, a->head_dim, a->keys, copied | own });
 	tape_set(t, &scores, op_apply(t, OP_SCALE, scores));
 	if (n->attention_softcap > 0) {
 		tape_set(t, &scores, op_apply(t, OP_SCALE, scores));
@@ -311,4 +316,20 @@ void build_forget_shared(struct builder *b)
 	tape_drop(&b->t, &b->mask);
 	tape_drop(&b->t, &b->cos);
 	tape_drop(&b->t, &b->sin);
+}
+
+struct value build_blocks(struct builder *b, enum model_tower tower, tape_again_fn *block,
+			  struct value x)
+{
+	struct tape *t = &b->t;
+	int again = b->r->checkpointing == PLAN_CHECKPOINT_FULL;
+	uint64_t every = b->r->checkpoint_every ? b->r->checkpoint_every : 1;
+
+	t->again = block;
+	t->again_self = b;
+	b->tower = tower;
+	for (uint32_t i = 0; i < b->m->towers[tower].layers; i++)
+		tape_set(t, &x,
+			 again && i % every == 0 ? tape_checkpoint(t, i, x) : block(b, i, x));
+	return x;
 }

@@ -5,11 +5,11 @@
 #include <string.h>
 
 const char *const plan_precision_names[PLAN_PRECISIONS] = { "fp32", "bf16-autocast",
-							     "fp16-autocast", "bf16-pure" };
-const char *const plan_optimizer_names[PLAN_OPTIMIZERS] = {
-	"adamw", "adamw-fused",	 "adamw-loop", "sgd",
-	"sgd-momentum", "adafactor", "adamw-8bit", "adamw-paged"
-};
+							    "fp16-autocast", "bf16-pure" };
+const char *const plan_optimizer_names[PLAN_OPTIMIZERS] = { "adamw",        "adamw-fused",
+							    "adamw-loop",   "sgd",
+							    "sgd-momentum", "adafactor",
+							    "adamw-8bit",   "adamw-paged" };
 const char *const plan_attention_names[PLAN_ATTENTIONS] = { "sdpa", "eager", "flash" };
 const char *const plan_task_names[PLAN_TASKS] = { "train", "infer", "generate" };
 
@@ -56,7 +56,8 @@ static struct tape_param empty_param(enum tape_dtype dtype)
  * A parameter of the model; a tied one has no memory of its own, but had until it was tied: modules are made one by
  * one on the device, and tied at the end.
  */
-static enum plim_status add_param(struct builder *b, const struct model_tensor *x, struct plim_err *err)
+static enum plim_status add_param(struct builder *b, const struct model_tensor *x,
+				  struct plim_err *err)
 {
 	struct tape *t = &b->t;
 	int buffer = (x->flags & MODEL_IS_BUFFER) != 0;
@@ -86,8 +87,8 @@ static void drop_tied(struct builder *b)
 
 static int targeted(const struct builder *b, const struct model_module *x)
 {
-	static const char *const usual[] = { "q_proj", "v_proj", "c_attn", "query", "value",
-					     "qkv_proj", "q", "v" };
+	static const char *const usual[] = { "q_proj", "v_proj",   "c_attn", "query",
+					     "value",  "qkv_proj", "q",      "v" };
 	const char *const *names = b->r->lora_target_count ? b->r->lora_targets : usual;
 	size_t n = b->r->lora_target_count ? b->r->lora_target_count
 					   : sizeof(usual) / sizeof(usual[0]);
@@ -162,15 +163,16 @@ static enum plim_status load(struct builder *b, struct plim_err *err)
 static enum plim_status index_modules(struct builder *b, struct plim_err *err)
 {
 	for (unsigned tower = 0; tower < MODEL_TOWERS; tower++) {
-		b->module_room[tower] =
-			(size_t)(b->m->towers[tower].layers + 1) * MODEL_ROLES;
-		b->module_of[tower] = mem_new(b->t.mem, b->module_room[tower], sizeof(uint32_t), err);
+		b->module_room[tower] = (size_t)(b->m->towers[tower].layers + 1) * MODEL_ROLES;
+		b->module_of[tower] =
+			mem_new(b->t.mem, b->module_room[tower], sizeof(uint32_t), err);
 		if (!b->module_of[tower])
 			return mem_status(err);
 	}
 	for (size_t i = 0; i < b->m->modules.n; i++) {
 		const struct model_module *x = &b->m->modules.at[i];
-		size_t k = (size_t)(x->block == MODEL_NONE ? 0 : x->block + 1) * MODEL_ROLES + x->role;
+		size_t k =
+			(size_t)(x->block == MODEL_NONE ? 0 : x->block + 1) * MODEL_ROLES + x->role;
 
 		if (k < b->module_room[x->tower] && !b->module_of[x->tower][k])
 			b->module_of[x->tower][k] = (uint32_t)i + 1;
@@ -190,9 +192,10 @@ void build_phase(struct builder *b, const char *name, unsigned number)
 		snprintf(phase.name, sizeof(phase.name), "%s", name);
 	else
 		snprintf(phase.name, sizeof(phase.name), "%s%u", name, number % 100000);
-	st = vec_push(b->t.mem, &p->ops,
-		      ((struct program_op){ (uint32_t)b->plan->phases.n, TRACE_NONE, PROGRAM_PHASE }),
-		      b->t.err);
+	st = vec_push(
+		b->t.mem, &p->ops,
+		((struct program_op){ (uint32_t)b->plan->phases.n, TRACE_NONE, PROGRAM_PHASE }),
+		b->t.err);
 	if (!st)
 		st = vec_push(b->t.mem, &b->plan->phases, phase, b->t.err);
 	if (st)

@@ -62,11 +62,11 @@ struct plan_recipe {
 	enum plan_optimizer optimizer;
 	enum plan_attention attention;
 	enum plan_checkpointing checkpointing;
-	uint64_t checkpoint_every; /* of so many blocks one is checkpointed; 0 counts as 1 */
-	uint64_t lora_rank;	   /* 0: all parameters are trained */
+	uint64_t checkpoint_every;       /* of so many blocks one is checkpointed; 0 counts as 1 */
+	uint64_t lora_rank;              /* 0: all parameters are trained */
 	const char *const *lora_targets; /* names of modules; borrowed */
-	size_t lora_target_count;	 /* 0: the family's usual ones */
-	uint64_t accumulate; /* micro-batches a step */
+	size_t lora_target_count;        /* 0: the family's usual ones */
+	uint64_t accumulate;             /* micro-batches a step */
 	uint64_t steps;
 	bool no_clip, keep_outputs;
 	uint64_t eval_passes, eval_batch;
@@ -78,7 +78,7 @@ void plan_recipe_init(struct plan_recipe *r);
 /* A part of the run; its requests are those up to the op `end` of the program. */
 struct plan_phase {
 	char name[12]; /* load, fwd0, bwd0, opt0, zero0, fwd1, ..., eval0, gen0 */
-	uint64_t allocated_bytes, reserved_bytes; /* when it ends */
+	uint64_t allocated_bytes, reserved_bytes;                                 /* when it ends */
 	uint64_t peak_allocated_bytes, peak_requested_bytes, peak_reserved_bytes; /* within it */
 	uint32_t end;
 };

@@ -84,9 +84,9 @@ void tape_let(struct tape *t, uint32_t store)
 	s = &t->stores.at[store];
 	if (--s->refs)
 		return;
-	fail(t, vec_push(t->mem, &t->program->ops,
-			 ((struct program_op){ s->request, TRACE_NONE, PROGRAM_FREE_DONE }),
-			 t->err));
+	fail(t,
+	     vec_push(t->mem, &t->program->ops,
+		      ((struct program_op){ s->request, TRACE_NONE, PROGRAM_FREE_DONE }), t->err));
 	fail(t, vec_push(t->mem, &t->spare, store, t->err));
 }
 
@@ -332,7 +332,8 @@ static void fit(struct tape *t, const struct tape_edge *e, struct tape_grad *g)
 	}
 	old = g->store;
 	if (e->dtype != g->dtype) {
-		g->store = tape_store(t, g->n * tape_dtype_bytes[e->dtype], TIMELINE_AUTOGRAD_DETAIL);
+		g->store =
+			tape_store(t, g->n * tape_dtype_bytes[e->dtype], TIMELINE_AUTOGRAD_DETAIL);
 		g->dtype = e->dtype;
 		g->part = 0;
 		tape_let(t, old);
@@ -370,7 +371,7 @@ static void give_param(struct tape *t, struct tape_param *p)
 		tape_let(t, g);
 		return;
 	}
-	if (t->stores.at[g].refs > 1 || p->pending_part & TAPE_PART) {
+	if (t->stores.at[g].refs > 1 || (p->pending_part & TAPE_PART)) {
 		uint32_t copy = tape_store(t, p->n * tape_dtype_bytes[p->dtype], TIMELINE_GRADIENT);
 
 		tape_let(t, g);
@@ -453,8 +454,7 @@ void tape_backward(struct tape *t, struct value root)
 	t->backward = 1;
 	t->grad = 0;
 	t->category = TIMELINE_AUTOGRAD_DETAIL;
-	t->nodes.at[root.node].grad[root.out] =
-		(struct tape_grad){ root.n, seed, root.dtype, 0 };
+	t->nodes.at[root.node].grad[root.out] = (struct tape_grad){ root.n, seed, root.dtype, 0 };
 	tape_hold(t, seed);
 	for (size_t i = t->nodes.n; i-- && !t->failed;) {
 		if (has_grad(&t->nodes.at[i]))

@@ -37,16 +37,16 @@ struct value {
 	uint8_t dtype;  /* enum tape_dtype */
 	uint8_t out;    /* which result of `node` */
 	uint8_t grad;   /* takes part in the graph */
-	uint8_t part;   /* a view of a part only: a gradient that is one cannot be added to in place */
+	uint8_t part; /* a view of a part only: a gradient that is one cannot be added to in place */
 };
 
 /* A parameter or a buffer. */
 struct tape_param {
 	uint64_t n;
 	uint32_t store;
-	uint32_t grad;    /* store, or TAPE_NONE */
-	uint32_t pending; /* gradient that awaits further uses of the parameter */
-	uint32_t uses;    /* edges of the graph that lead here and have not been followed */
+	uint32_t grad;      /* store, or TAPE_NONE */
+	uint32_t pending;   /* gradient that awaits further uses of the parameter */
+	uint32_t uses;      /* edges of the graph that lead here and have not been followed */
 	uint32_t states[3]; /* of the optimizer */
 	struct value cast;  /* the copy that autocast keeps; store TAPE_NONE: none */
 	uint8_t dtype, trainable, pending_part;
@@ -59,14 +59,17 @@ struct tape_edge {
 	uint8_t dtype, out;
 };
 
-/* Gradients that are views cannot be added to in place; one that is only transposed can become a parameter's. */
-enum tape_part { TAPE_PART = 1, TAPE_TRANSPOSED = 2 };
+/* Why a gradient cannot be added to in place. */
+enum {
+	TAPE_PART = 1, /* a view of a part: it cannot become .grad either */
+	TAPE_TURNED =
+		2 /* a transposed view: the gradient of a linear layer's weight where nothing is cast */
+};
 
 struct tape_grad {
 	uint64_t n;
 	uint32_t store;
-	uint8_t dtype;
-	uint8_t part; /* enum tape_part, 0: it is no view */
+	uint8_t dtype, part; /* part: TAPE_PART, TAPE_TURNED */
 };
 
 struct tape_node {

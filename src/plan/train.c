@@ -94,7 +94,8 @@ static void step_each(struct tape *t)
 {
 	for (size_t i = 0; i < t->params.n; i++)
 		if (steps_on(&t->params.at[i])) {
-			uint32_t root = tape_store(t, bytes_of(&t->params.at[i]), TIMELINE_TEMPORARY);
+			uint32_t root =
+				tape_store(t, bytes_of(&t->params.at[i]), TIMELINE_TEMPORARY);
 
 			tape_touch(t, bytes_of(&t->params.at[i]));
 			tape_let(t, root);
@@ -117,13 +118,13 @@ static void step_adafactor(struct builder *b)
 		if (!steps_on(p))
 			continue;
 		if (p->states[0] == TAPE_NONE) {
-			const struct model_tensor *x = i < b->m->tensors.n ? &b->m->tensors.at[i] : NULL;
+			const struct model_tensor *x =
+				i < b->m->tensors.n ? &b->m->tensors.at[i] : NULL;
 
 			if (x && x->rank >= 2) {
 				p->states[0] = tape_store(t, p->n / x->dims[x->rank - 1] * 4,
 							  TIMELINE_OPTIMIZER_STATE);
-				p->states[1] = tape_store(t,
-							  p->n / x->dims[x->rank - 2] * 4,
+				p->states[1] = tape_store(t, p->n / x->dims[x->rank - 2] * 4,
 							  TIMELINE_OPTIMIZER_STATE);
 			} else {
 				p->states[0] = tape_store(t, bytes, TIMELINE_OPTIMIZER_STATE);
@@ -200,7 +201,7 @@ static struct value forward(struct builder *b, struct loop *l, struct value *log
 	struct value loss;
 
 	autocast(b);
-	loss = build_decoder(b, l->ids, l->labels, logits);
+	loss = build_forward(b, l->ids, l->labels, logits);
 	tape_uncache(&b->t);
 	return loss;
 }
@@ -276,7 +277,7 @@ static void infer(struct builder *b, struct loop *l)
 		tape_drop(&b->t, &l->kept);
 		next_batch(b, l, b->r->batch);
 		tape_drop(&b->t, &l->labels);
-		loss = build_decoder(b, l->ids, l->labels, &logits);
+		loss = build_forward(b, l->ids, l->labels, &logits);
 		tape_drop(&b->t, &loss);
 		tape_drop(&b->t, &l->ids);
 		l->kept = logits;
