@@ -10,6 +10,7 @@ static const struct {
 } forwards[] = {
 	{ "bert", build_encoder },
 	{ "roberta", build_encoder },
+	{ "t5", build_t5 },
 };
 
 struct value build_forward(struct builder *b, struct value ids, struct value labels,

@@ -183,7 +183,10 @@ static void next_batch(struct builder *b, struct loop *l, uint64_t batch)
 	b->batch = batch;
 	b->sequence = b->r->sequence;
 	ids = tape_new(&b->t, batch * b->sequence, TAPE_I64, TIMELINE_INPUT);
-	labels = tape_new(&b->t, batch * b->sequence, TAPE_I64, TIMELINE_INPUT);
+	/* targets of an encoder and a decoder are taken to be a quarter as long */
+	labels = tape_new(&b->t,
+			  batch * (b->m->encoder_decoder ? (b->sequence + 3) / 4 : b->sequence),
+			  TAPE_I64, TIMELINE_INPUT);
 	drop_batch(b, l);
 	l->ids = ids;
 	l->labels = labels;
@@ -339,7 +342,9 @@ void build_run(struct builder *b)
 	struct value none = tape_param(&b->t, TAPE_NONE);
 	struct loop l = { none, none, none };
 
-	b->cos = b->sin = b->mask = none;
+	b->cos = b->sin = b->mask = b->cross_bias = b->encoded = none;
+	for (unsigned i = 0; i < MODEL_TOWERS; i++)
+		b->bias[i] = none;
 	if (b->r->task == PLAN_TRAIN) {
 		train(b, &l);
 		return;
