@@ -26,7 +26,9 @@ struct builder {
 	 */
 	uint32_t leaves[2];
 	unsigned leaf;
+	struct value pixels;    /* of the batch's images; the loop's */
 	enum model_tower tower; /* whose blocks are run */
+	tape_again_fn *blocks[MODEL_TOWERS];
 };
 
 /* The parameter of a module, store TAPE_NONE if there is none; borrowed. */
@@ -62,6 +64,10 @@ struct value build_forward(struct builder *b, struct value ids, struct value lab
 struct value build_decoder(struct builder *b, struct value ids, struct value labels,
 			   struct value *logits);
 
+struct value build_image(struct builder *b, struct value ids, struct value labels,
+			 struct value *logits);
+struct value build_pair(struct builder *b, struct value ids, struct value labels,
+			struct value *logits);
 struct value build_encoder(struct builder *b, struct value ids, struct value labels,
 			   struct value *logits);
 

@@ -318,6 +318,16 @@ void build_forget_shared(struct builder *b)
 	tape_drop(&b->t, &b->sin);
 }
 
+/* A block of any tower, also when it is run again while another tower's are: MODEL_BLOCKS numbers a tower. */
+static struct value run_block(void *self, uint32_t at, struct value x)
+{
+	struct builder *b = self;
+
+	b->tower = (enum model_tower)(at / MODEL_BLOCKS);
+	b->sequence = x.n / b->batch / b->m->towers[b->tower].hidden;
+	return b->blocks[b->tower](b, at % MODEL_BLOCKS, x);
+}
+
 struct value build_blocks(struct builder *b, enum model_tower tower, tape_again_fn *block,
 			  struct value x)
 {
@@ -325,11 +335,14 @@ struct value build_blocks(struct builder *b, enum model_tower tower, tape_again_
 	int again = b->r->checkpointing == PLAN_CHECKPOINT_FULL;
 	uint64_t every = b->r->checkpoint_every ? b->r->checkpoint_every : 1;
 
-	t->again = block;
+	t->again = run_block;
 	t->again_self = b;
-	b->tower = tower;
-	for (uint32_t i = 0; i < b->m->towers[tower].layers; i++)
-		tape_set(t, &x,
-			 again && i % every == 0 ? tape_checkpoint(t, i, x) : block(b, i, x));
+	b->blocks[tower] = block;
+	for (uint32_t i = 0; i < b->m->towers[tower].layers; i++) {
+		uint32_t at = (uint32_t)tower * MODEL_BLOCKS + i;
+
+		tape_set(t, &x, again && i % every == 0 ? tape_checkpoint(t, at, x)
+							: run_block(b, at, x));
+	}
 	return x;
 }

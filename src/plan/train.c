@@ -174,19 +174,35 @@ static void drop_batch(struct builder *b, struct loop *l)
 {
 	tape_drop(&b->t, &l->ids);
 	tape_drop(&b->t, &l->labels);
+	tape_drop(&b->t, &b->pixels);
+}
+
+/* A picture a sample, in fp32 whatever the model is; for a model that sees nothing, none. */
+static struct value pixels_of(struct builder *b)
+{
+	const struct model_numbers *n = &b->m->towers[MODEL_VISION];
+	uint64_t side = b->r->image_size ? b->r->image_size : n->image_size;
+
+	if (!n->layers || !side)
+		return tape_param(&b->t, TAPE_NONE);
+	return tape_new(&b->t, b->batch * n->channels * side * side, TAPE_F32, TIMELINE_INPUT);
 }
 
 static void next_batch(struct builder *b, struct loop *l, uint64_t batch)
 {
-	struct value ids, labels;
+	struct value ids = tape_param(&b->t, TAPE_NONE), labels = ids, pixels;
+	int reads = b->m->towers[MODEL_TEXT].layers > 0;
 
 	b->batch = batch;
 	b->sequence = b->r->sequence;
-	ids = tape_new(&b->t, batch * b->sequence, TAPE_I64, TIMELINE_INPUT);
-	labels = tape_new(&b->t, batch * b->sequence, TAPE_I64, TIMELINE_INPUT);
+	if (reads)
+		ids = tape_new(&b->t, batch * b->sequence, TAPE_I64, TIMELINE_INPUT);
+	pixels = pixels_of(b);
+	labels = tape_new(&b->t, reads ? batch * b->sequence : batch, TAPE_I64, TIMELINE_INPUT);
 	drop_batch(b, l);
 	l->ids = ids;
 	l->labels = labels;
+	b->pixels = pixels;
 }
 
 static void autocast(struct builder *b)
@@ -279,7 +295,7 @@ static void infer(struct builder *b, struct loop *l)
 		tape_drop(&b->t, &l->labels);
 		loss = build_forward(b, l->ids, l->labels, &logits);
 		tape_drop(&b->t, &loss);
-		tape_drop(&b->t, &l->ids);
+		drop_batch(b, l);
 		l->kept = logits;
 		build_phase(b, "fwd", i);
 	}
@@ -339,7 +355,7 @@ void build_run(struct builder *b)
 	struct value none = tape_param(&b->t, TAPE_NONE);
 	struct loop l = { none, none, none };
 
-	b->cos = b->sin = b->mask = none;
+	b->cos = b->sin = b->mask = b->pixels = none;
 	if (b->r->task == PLAN_TRAIN) {
 		train(b, &l);
 		return;
