@@ -77,7 +77,8 @@ static const struct model_row siglip_scale[] = {
 static const struct model_row text_front[] = {
 	{ "embeddings.token_embedding", MODEL_EMBEDDING, MODEL_ROLE_EMBED, "V H" },
 	{ "embeddings.position_embedding", MODEL_EMBEDDING, MODEL_ROLE_POSITIONS, "P H" },
-	{ "embeddings.position_ids", MODEL_BUFFER, MODEL_ROLE_POSITION_IDS, "1 P", 0, 0, 0, "int64" },
+	{ "embeddings.position_ids", MODEL_BUFFER, MODEL_ROLE_POSITION_IDS, "1 P", 0, 0, 0,
+	  "int64" },
 	ROWS_END,
 };
 
@@ -85,7 +86,8 @@ static const struct model_row clip_vision_front[] = {
 	{ "embeddings.class_embedding", MODEL_PARAMETER, MODEL_ROLE_CLASS_TOKEN, "H" },
 	{ "embeddings.patch_embedding", MODEL_CONV, MODEL_ROLE_PATCH, "H C p p" },
 	{ "embeddings.position_embedding", MODEL_EMBEDDING, MODEL_ROLE_POSITIONS, "N+1 H" },
-	{ "embeddings.position_ids", MODEL_BUFFER, MODEL_ROLE_POSITION_IDS, "1 N+1", 0, 0, 0, "int64" },
+	{ "embeddings.position_ids", MODEL_BUFFER, MODEL_ROLE_POSITION_IDS, "1 N+1", 0, 0, 0,
+	  "int64" },
 	{ "pre_layrnorm", MODEL_NORM_LAYER, MODEL_ROLE_EMBED_NORM, "H", 0, IF_TRUE },
 	ROWS_END,
 };
@@ -93,7 +95,8 @@ static const struct model_row clip_vision_front[] = {
 static const struct model_row siglip_vision_front[] = {
 	{ "embeddings.patch_embedding", MODEL_CONV, MODEL_ROLE_PATCH, "H C p p", 0, IF_TRUE },
 	{ "embeddings.position_embedding", MODEL_EMBEDDING, MODEL_ROLE_POSITIONS, "N H" },
-	{ "embeddings.position_ids", MODEL_BUFFER, MODEL_ROLE_POSITION_IDS, "1 N", 0, 0, 0, "int64" },
+	{ "embeddings.position_ids", MODEL_BUFFER, MODEL_ROLE_POSITION_IDS, "1 N", 0, 0, 0,
+	  "int64" },
 	ROWS_END,
 };
 
@@ -136,9 +139,10 @@ static const struct model_row siglip_text_back[] = {
 static const struct model_row vision_back[] = {
 	{ "post_layernorm", MODEL_NORM_LAYER, MODEL_ROLE_FINAL_NORM, "H", 0, IF_TRUE },
 	{ "head.probe", MODEL_PARAMETER, MODEL_ROLE_OTHER, "1 1 H", IF_POOL_HEAD },
-	{ "head.attention.in_proj_weight", MODEL_PARAMETER, MODEL_ROLE_OTHER, "3H H",
+	{ "head.attention.in_proj_weight", MODEL_PARAMETER, MODEL_ROLE_POOL_IN, "3H H",
 	  IF_POOL_HEAD },
-	{ "head.attention.in_proj_bias", MODEL_PARAMETER, MODEL_ROLE_OTHER, "3H", IF_POOL_HEAD },
+	{ "head.attention.in_proj_bias", MODEL_PARAMETER, MODEL_ROLE_POOL_BIAS, "3H",
+	  IF_POOL_HEAD },
 	{ "head.attention.out_proj", MODEL_LINEAR, MODEL_ROLE_OTHER, "H H", IF_POOL_HEAD, IF_TRUE },
 	{ "head.layernorm", MODEL_NORM_LAYER, MODEL_ROLE_OTHER, "H", IF_POOL_HEAD, IF_TRUE },
 	{ "head.mlp.fc1", MODEL_LINEAR, MODEL_ROLE_OTHER, "F H", IF_POOL_HEAD, IF_TRUE },

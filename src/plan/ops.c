@@ -21,6 +21,7 @@ enum op {
 	OP_COPY,
 	OP_REPEAT,
 	OP_SPLIT,
+	OP_JOIN,
 	OP_ATTENTION,
 	OP_LOG_SOFTMAX,
 	OP_NLL,
@@ -475,6 +476,30 @@ static void split_backward(struct tape *t, const struct tape_node *node, struct 
 		tape_let(t, zeros[i]);
 }
 
+struct value op_join(struct tape *t, struct value x, struct value first, uint64_t times)
+{
+	struct value in[2] = { op_cast(t, x, promoted(x, first)), first }, y;
+	struct tape_node *node = tape_node(t, OP_JOIN, in, 2);
+
+	if (node)
+		node->a = first.n * times;
+	y = tape_result(t, node, in[0].n + first.n * times, in[0].dtype);
+	tape_drop(t, &in[0]);
+	return y;
+}
+
+/* Views of the gradient; that of what came with each sample is then summed. */
+static void join_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		if (!wants(node, i))
+			continue;
+		out[i] = pass(t, &node->grad[0]);
+		out[i].n = i ? node->a : node->in[0].n;
+		out[i].part = TAPE_PART;
+	}
+}
+
 struct value op_index_first(struct tape *t, struct value x, uint64_t n)
 {
 	struct tape_node *node = tape_node(t, OP_FIRST, &x, 1);
@@ -655,6 +680,7 @@ tape_backward_fn *const tape_backward_of[OPS] = {
 	[OP_COPY] = pass_backward,
 	[OP_REPEAT] = repeat_backward,
 	[OP_SPLIT] = split_backward,
+	[OP_JOIN] = join_backward,
 	[OP_ATTENTION] = attention_backward,
 	[OP_LOG_SOFTMAX] = same_backward,
 	[OP_NLL] = whole_backward,

@@ -94,6 +94,9 @@ struct value op_fill(struct tape *t, struct value x, struct value mask, int inpl
 /* The sum of groups of rows: n elements are left, the gradient is spread as a view. */
 struct value op_sum(struct tape *t, struct value x, uint64_t n);
 
+/* cat() of x with `first` in front of each of `times` samples. */
+struct value op_join(struct tape *t, struct value x, struct value first, uint64_t times);
+
 /* Views that autograd knows: of one element, say. */
 struct value op_index_first(struct tape *t, struct value x, uint64_t n);
 

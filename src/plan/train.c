@@ -174,22 +174,41 @@ static void drop_batch(struct builder *b, struct loop *l)
 {
 	tape_drop(&b->t, &l->ids);
 	tape_drop(&b->t, &l->labels);
+	tape_drop(&b->t, &b->pixels);
+}
+
+/* A picture a sample, in fp32 whatever the model is; for a model that sees nothing, none. */
+static struct value pixels_of(struct builder *b)
+{
+	const struct model_numbers *n = &b->m->towers[MODEL_VISION];
+	uint64_t side = b->r->image_size ? b->r->image_size : n->image_size;
+
+	if (!n->layers || !side)
+		return tape_param(&b->t, TAPE_NONE);
+	return tape_new(&b->t, b->batch * n->channels * side * side, TAPE_F32, TIMELINE_INPUT);
+}
+
+/* Tokens of a sample's labels: of an encoder and a decoder they are taken to be a quarter as long. */
+static uint64_t target(const struct builder *b)
+{
+	return b->m->encoder_decoder ? (b->sequence + 3) / 4 : b->sequence;
 }
 
 static void next_batch(struct builder *b, struct loop *l, uint64_t batch)
 {
-	struct value ids, labels;
+	struct value ids = tape_param(&b->t, TAPE_NONE), labels = ids, pixels;
+	int reads = b->m->towers[MODEL_TEXT].layers > 0;
 
 	b->batch = batch;
 	b->sequence = b->r->sequence;
-	ids = tape_new(&b->t, batch * b->sequence, TAPE_I64, TIMELINE_INPUT);
-	/* targets of an encoder and a decoder are taken to be a quarter as long */
-	labels = tape_new(&b->t,
-			  batch * (b->m->encoder_decoder ? (b->sequence + 3) / 4 : b->sequence),
-			  TAPE_I64, TIMELINE_INPUT);
+	if (reads)
+		ids = tape_new(&b->t, batch * b->sequence, TAPE_I64, TIMELINE_INPUT);
+	pixels = pixels_of(b);
+	labels = tape_new(&b->t, reads ? batch * target(b) : batch, TAPE_I64, TIMELINE_INPUT);
 	drop_batch(b, l);
 	l->ids = ids;
 	l->labels = labels;
+	b->pixels = pixels;
 }
 
 static void autocast(struct builder *b)
@@ -282,7 +301,7 @@ static void infer(struct builder *b, struct loop *l)
 		tape_drop(&b->t, &l->labels);
 		loss = build_forward(b, l->ids, l->labels, &logits);
 		tape_drop(&b->t, &loss);
-		tape_drop(&b->t, &l->ids);
+		drop_batch(b, l);
 		l->kept = logits;
 		build_phase(b, "fwd", i);
 	}
@@ -342,7 +361,7 @@ void build_run(struct builder *b)
 	struct value none = tape_param(&b->t, TAPE_NONE);
 	struct loop l = { none, none, none };
 
-	b->cos = b->sin = b->mask = b->cross_bias = b->encoded = none;
+	b->cos = b->sin = b->mask = b->pixels = b->cross_bias = b->encoded = none;
 	for (unsigned i = 0; i < MODEL_TOWERS; i++)
 		b->bias[i] = none;
 	if (b->r->task == PLAN_TRAIN) {
