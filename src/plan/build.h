@@ -14,6 +14,8 @@ struct builder {
 	size_t module_room[MODEL_TOWERS];
 	uint32_t *lora;          /* of each module: parameter A + 1; B follows.  0: none */
 	enum tape_dtype weights; /* of the model */
+	enum tape_dtype compute; /* that sharded weights are gathered in */
+	struct parallel *parallel; /* NULL: one process alone */
 	/* of the forward pass that runs */
 	uint64_t batch, sequence;
 	struct value cos, sin;
@@ -93,6 +95,16 @@ void build_forget_leaf(struct builder *b);
 
 /* What all blocks share goes: with the forward pass, or with the graph where blocks are computed again. */
 void build_forget_shared(struct builder *b);
+
+/* Several processes (parallel.c): made ready, and what each pass does for it.  Units are blocks of the text tower. */
+void build_wrap(struct builder *b);
+int build_is_sharded(const struct builder *b);
+struct value build_unit_begin(struct builder *b, uint32_t unit, struct value x);
+struct value build_unit_end(struct builder *b, uint32_t unit, struct value x);
+void build_before_forward(struct builder *b);
+void build_before_backward(struct builder *b);
+void build_after_backward(struct builder *b);
+void build_end_parallel(struct builder *b);
 
 /* Training, or what the task is, phase by phase. */
 void build_run(struct builder *b);

@@ -365,8 +365,12 @@ struct value build_blocks(struct builder *b, enum model_tower tower, tape_again_
 	for (uint32_t i = 0; i < b->m->towers[tower].layers; i++) {
 		uint32_t at = (uint32_t)tower * MODEL_BLOCKS + i;
 
+		if (tower == MODEL_TEXT)
+			x = build_unit_begin(b, i, x);
 		tape_set(t, &x, again && i % every == 0 ? tape_checkpoint(t, at, x)
 							: run_block(b, at, x));
+		if (tower == MODEL_TEXT)
+			x = build_unit_end(b, i, x);
 	}
 	return x;
 }
