@@ -78,8 +78,10 @@ static enum plim_status check_sizes(const struct plim_plan_options *o, struct pl
 		const char *name;
 		uint64_t n, most;
 	} sizes[] = {
-		{ "batch", o->batch, 1 << 20 },	      { "sequence", o->sequence, 1 << 26 },
-		{ "accumulation", o->accumulate, 1 << 16 }, { "number of steps", o->steps, 1000 },
+		{ "batch", o->batch, 1 << 20 },
+		{ "sequence", o->sequence, 1 << 26 },
+		{ "accumulation", o->accumulate, 1 << 16 },
+		{ "number of steps", o->steps, 1000 },
 		{ "number of GPUs", o->gpus, 1 << 20 },
 	};
 
@@ -137,7 +139,8 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	r->eval_batch = o->eval_batch;
 	r->new_tokens = o->new_tokens;
 	if (!st)
-		st = allocator_rules_parse(o->settings ? o->settings : "", o->torch, &h->rules, err);
+		st = allocator_rules_parse(o->settings ? o->settings : "", o->torch, &h->rules,
+					   err);
 	if (!st && h->rules.not_modelled)
 		st = err_set(err, PLIM_E_ARG,
 			     "settings '%s': cudaMallocAsync is the driver's own allocator, whose "

@@ -12,15 +12,16 @@ struct builder {
 	uint32_t *module_of
 		[MODEL_TOWERS]; /* [(block + 1) * MODEL_ROLES + role]: module + 1, 0: none */
 	size_t module_room[MODEL_TOWERS];
-	uint32_t *lora;          /* of each module: parameter A + 1; B follows.  0: none */
-	enum tape_dtype weights; /* of the model */
-	enum tape_dtype compute; /* that sharded weights are gathered in */
+	uint32_t *lora;            /* of each module: parameter A + 1; B follows.  0: none */
+	enum tape_dtype weights;   /* of the model */
+	enum tape_dtype compute;   /* that sharded weights are gathered in */
 	struct parallel *parallel; /* NULL: one process alone */
 	/* of the forward pass that runs */
 	uint64_t batch, sequence;
 	struct value cos, sin;
-	struct value mask;   /* additive, [batch, 1, queries, keys] */
-	struct value bias[MODEL_TOWERS], cross_bias, encoded; /* T5's: added to scores; the encoder's states */
+	struct value mask; /* additive, [batch, 1, queries, keys] */
+	struct value bias[MODEL_TOWERS], cross_bias,
+		encoded;     /* T5's: added to scores; the encoder's states */
 	struct value *cache; /* keys and values of each block while tokens are generated, or NULL */
 	uint64_t cached;     /* tokens that are in it */
 	/*
@@ -66,7 +67,8 @@ struct value build_experts(struct builder *b, uint32_t block, struct value x);
 struct value build_blocks(struct builder *b, enum model_tower tower, tape_again_fn *block,
 			  struct value x);
 
-struct value build_t5(struct builder *b, struct value ids, struct value labels, struct value *logits);
+struct value build_t5(struct builder *b, struct value ids, struct value labels,
+		      struct value *logits);
 
 /* A forward pass of the model's family. */
 struct value build_forward(struct builder *b, struct value ids, struct value labels,

@@ -9,8 +9,7 @@ static const struct {
 	forward_fn *forward;
 } forwards[] = {
 	{ "bert", build_encoder }, { "roberta", build_encoder }, { "vit", build_image },
-	{ "clip", build_pair },    { "siglip", build_pair },
-	{ "t5", build_t5 },
+	{ "clip", build_pair },    { "siglip", build_pair },     { "t5", build_t5 },
 };
 
 struct value build_forward(struct builder *b, struct value ids, struct value labels,

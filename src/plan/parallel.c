@@ -9,17 +9,17 @@
  */
 #include "build.h"
 
-#define BUCKET ((uint64_t)25 << 20)	/* bucket_cap_mb */
+#define BUCKET ((uint64_t)25 << 20)     /* bucket_cap_mb */
 #define BROADCAST ((uint64_t)250 << 20) /* of the initial synchronisation */
 
 struct unit {
-	uint64_t n;	   /* elements of its parameters */
-	uint32_t full;	   /* store of the gathered parameters, or TAPE_NONE */
+	uint64_t n;    /* elements of its parameters */
+	uint32_t full; /* store of the gathered parameters, or TAPE_NONE */
 };
 
 struct parallel {
 	VEC(uint32_t) buckets;
-	VEC(uint32_t) old; /* buckets of the first step */
+	VEC(uint32_t) old;  /* buckets of the first step */
 	struct unit *units; /* the text tower's blocks, then the root */
 	uint32_t root;
 	uint32_t gathered, scattered; /* buffers that the next collective of their kind releases */
@@ -133,7 +133,8 @@ static int in_unit(const struct builder *b, size_t param, uint32_t unit)
 	if (param >= b->m->tensors.n)
 		return unit == b->parallel->root;
 	x = &b->m->modules.at[b->m->tensors.at[param].module];
-	return (x->tower == MODEL_TEXT && x->block != MODEL_NONE ? x->block : b->parallel->root) == unit;
+	return (x->tower == MODEL_TEXT && x->block != MODEL_NONE ? x->block : b->parallel->root) ==
+	       unit;
 }
 
 /* Whole gradients go to a buffer in the dtype of the reduction; a share comes back. */

@@ -79,7 +79,8 @@ static enum plim_status add_param(struct builder *b, const struct model_tensor *
 /* T5's stacks make an embedding each before they are given the shared one. */
 static void touch_stacks(struct builder *b)
 {
-	const struct model_module *x = model_module_at(b->m, MODEL_ENCODER, MODEL_NONE, MODEL_ROLE_EMBED);
+	const struct model_module *x =
+		model_module_at(b->m, MODEL_ENCODER, MODEL_NONE, MODEL_ROLE_EMBED);
 	uint32_t made[2];
 
 	if (!b->m->encoder_decoder || !x)

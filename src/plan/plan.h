@@ -46,9 +46,9 @@ enum plan_checkpointing {
 enum plan_parallel {
 	PLAN_ALONE,
 	PLAN_DDP,
-	PLAN_ZERO1,	  /* DDP with optimizer states shared out */
-	PLAN_FSDP1,	  /* units flattened */
-	PLAN_FSDP2,	  /* parameters sharded one by one */
+	PLAN_ZERO1,       /* DDP with optimizer states shared out */
+	PLAN_FSDP1,       /* units flattened */
+	PLAN_FSDP2,       /* parameters sharded one by one */
 	PLAN_FSDP2_ZERO2, /* without resharding after the forward pass */
 	PLAN_PARALLELS
 };

@@ -252,7 +252,8 @@ static void autocast(struct builder *b)
 {
 	static const uint8_t to[PLAN_PRECISIONS] = { TAPE_F32, TAPE_BF16, TAPE_F16, TAPE_F32 };
 
-	b->t.autocast = to[b->r->precision] == TAPE_F32 || build_is_sharded(b) ? 0 : to[b->r->precision];
+	b->t.autocast =
+		to[b->r->precision] == TAPE_F32 || build_is_sharded(b) ? 0 : to[b->r->precision];
 }
 
 static struct value forward(struct builder *b, struct loop *l, struct value *logits)
