@@ -18,6 +18,7 @@ struct builder {
 	uint64_t batch, sequence;
 	struct value cos, sin;
 	struct value mask;   /* additive, [batch, 1, queries, keys] */
+	struct value bias[MODEL_TOWERS], cross_bias, encoded; /* T5's: added to scores; the encoder's states */
 	struct value *cache; /* keys and values of each block while tokens are generated, or NULL */
 	uint64_t cached;     /* tokens that are in it */
 	/*
@@ -55,6 +56,8 @@ struct value build_experts(struct builder *b, uint32_t block, struct value x);
 /* The blocks of a tower one after the other, checkpointed as the recipe says; takes x. */
 struct value build_blocks(struct builder *b, enum model_tower tower, tape_again_fn *block,
 			  struct value x);
+
+struct value build_t5(struct builder *b, struct value ids, struct value labels, struct value *logits);
 
 /* A forward pass of the model's family. */
 struct value build_forward(struct builder *b, struct value ids, struct value labels,

@@ -128,6 +128,20 @@ struct value op_add(struct tape *t, struct value a, struct value b)
 	return tape_result(t, node, a.n > b.n ? a.n : b.n, promoted(a, b));
 }
 
+struct value op_add_across(struct tape *t, struct value a, struct value b, uint64_t n)
+{
+	struct tape_node *node = tape_node(t, OP_ADD, (struct value[]){ a, b }, 2);
+
+	return tape_result(t, node, n, promoted(a, b));
+}
+
+struct value op_add_inplace(struct tape *t, struct value a, struct value b)
+{
+	struct tape_node *node = tape_node(t, OP_ADD, (struct value[]){ a, b }, 2);
+
+	return tape_view(t, node, a, a.n);
+}
+
 static void add_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
 {
 	for (unsigned i = 0; i < 2; i++)

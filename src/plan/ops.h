@@ -26,6 +26,10 @@ enum op_function {
 struct value op_apply(struct tape *t, enum op_function f, struct value x);
 
 struct value op_add(struct tape *t, struct value a, struct value b);
+/* Both are spread: n elements come out. */
+struct value op_add_across(struct tape *t, struct value a, struct value b, uint64_t n);
+/* a += b */
+struct value op_add_inplace(struct tape *t, struct value a, struct value b);
 struct value op_mul(struct tape *t, struct value a, struct value b);
 
 /* The mean of each row: one value a row. */

@@ -316,6 +316,10 @@ void build_forget_shared(struct builder *b)
 	tape_drop(&b->t, &b->mask);
 	tape_drop(&b->t, &b->cos);
 	tape_drop(&b->t, &b->sin);
+	for (unsigned i = 0; i < MODEL_TOWERS; i++)
+		tape_drop(&b->t, &b->bias[i]);
+	tape_drop(&b->t, &b->cross_bias);
+	tape_drop(&b->t, &b->encoded);
 }
 
 /* A block of any tower, also when it is run again while another tower's are: MODEL_BLOCKS numbers a tower. */

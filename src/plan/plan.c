@@ -72,6 +72,22 @@ static enum plim_status add_param(struct builder *b, const struct model_tensor *
 	return vec_push(t->mem, &t->params, p, err);
 }
 
+/* T5's stacks make an embedding each before they are given the shared one. */
+static void touch_stacks(struct builder *b)
+{
+	const struct model_module *x = model_module_at(b->m, MODEL_ENCODER, MODEL_NONE, MODEL_ROLE_EMBED);
+	uint32_t made[2];
+
+	if (!b->m->encoder_decoder || !x)
+		return;
+	for (unsigned i = 0; i < 2; i++)
+		made[i] = tape_store(&b->t,
+				     b->t.params.at[x->tensors].n * tape_dtype_bytes[b->weights],
+				     TIMELINE_PARAMETER);
+	for (unsigned i = 0; i < 2; i++)
+		tape_let(&b->t, made[i]);
+}
+
 static void drop_tied(struct builder *b)
 {
 	for (size_t i = 0; i < b->m->tensors.n; i++) {
@@ -149,8 +165,10 @@ static enum plim_status load(struct builder *b, struct plim_err *err)
 
 	for (size_t i = 0; !st && i < b->m->tensors.n; i++)
 		st = add_param(b, &b->m->tensors.at[i], err);
-	if (!st)
+	if (!st) {
+		touch_stacks(b);
 		drop_tied(b);
+	}
 	if (!st && b->r->lora_rank)
 		st = add_lora(b, err);
 	b->leaves[0] = b->leaves[1] = TAPE_NONE;

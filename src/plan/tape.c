@@ -268,7 +268,9 @@ void tape_uncache(struct tape *t)
 
 struct value tape_checkpoint(struct tape *t, uint32_t block, struct value input)
 {
-	struct tape_region r = { .first = (uint32_t)t->nodes.n, .block = block };
+	struct tape_region r = { .first = (uint32_t)t->nodes.n,
+				 .block = block,
+				 .again = t->again };
 	struct value v;
 
 	if (!t->grad)
@@ -298,7 +300,7 @@ static void refill(struct tape *t, uint32_t region)
 	t->refill_saves = 0;
 	t->refilling = 1;
 	t->grad = 1;
-	v = t->again(t->again_self, r->block, r->input);
+	v = r->again(t->again_self, r->block, r->input);
 	t->stopped = 0;
 	tape_drop(t, &v);
 	tape_uncache(t);

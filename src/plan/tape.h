@@ -82,17 +82,18 @@ struct tape_node {
 	uint8_t op, ins, saves, outs;
 };
 
+/* Runs the checkpointed function once more; the result is the caller's. */
+typedef struct value tape_again_fn(void *self, uint32_t block, struct value input);
+
 /* A checkpointed part of the forward pass: what it saved is made again in the backward pass. */
 struct tape_region {
 	uint32_t first, end; /* nodes */
 	uint32_t saves;
 	uint32_t block;
 	struct value input;
+	tape_again_fn *again;
 	uint8_t filled;
 };
-
-/* Runs the checkpointed function once more; the result is the caller's. */
-typedef struct value tape_again_fn(void *self, uint32_t block, struct value input);
 
 struct tape {
 	struct mem *mem;

@@ -188,6 +188,12 @@ static struct value pixels_of(struct builder *b)
 	return tape_new(&b->t, b->batch * n->channels * side * side, TAPE_F32, TIMELINE_INPUT);
 }
 
+/* Targets of an encoder and a decoder are taken to be a quarter as long. */
+static uint64_t targets_of(const struct builder *b)
+{
+	return b->m->encoder_decoder ? (b->sequence + 3) / 4 : b->sequence;
+}
+
 static void next_batch(struct builder *b, struct loop *l, uint64_t batch)
 {
 	struct value ids = tape_param(&b->t, TAPE_NONE), labels = ids, pixels;
@@ -198,7 +204,7 @@ static void next_batch(struct builder *b, struct loop *l, uint64_t batch)
 	if (reads)
 		ids = tape_new(&b->t, batch * b->sequence, TAPE_I64, TIMELINE_INPUT);
 	pixels = pixels_of(b);
-	labels = tape_new(&b->t, reads ? batch * b->sequence : batch, TAPE_I64, TIMELINE_INPUT);
+	labels = tape_new(&b->t, batch * (reads ? targets_of(b) : 1), TAPE_I64, TIMELINE_INPUT);
 	drop_batch(b, l);
 	l->ids = ids;
 	l->labels = labels;
@@ -355,7 +361,9 @@ void build_run(struct builder *b)
 	struct value none = tape_param(&b->t, TAPE_NONE);
 	struct loop l = { none, none, none };
 
-	b->cos = b->sin = b->mask = b->pixels = none;
+	b->cos = b->sin = b->mask = b->cross_bias = b->encoded = b->pixels = none;
+	for (unsigned i = 0; i < MODEL_TOWERS; i++)
+		b->bias[i] = none;
 	if (b->r->task == PLAN_TRAIN) {
 		train(b, &l);
 		return;
