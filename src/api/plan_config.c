@@ -22,34 +22,39 @@ static const char *const attention_names[PLAN_ATTENTIONS] = {
 	[PLAN_FLASH] = "flash_attention_2",
 };
 static const struct {
-	const char *argument;	/* of TrainingArguments */
+	const char *argument;   /* of TrainingArguments */
 	const char *accelerate; /* mixed_precision */
-	const char *dtype;	/* of the weights */
-	const char *deepspeed;	/* section */
+	const char *dtype;      /* of the weights */
+	const char *deepspeed;  /* section */
 } precisions[PLAN_PRECISIONS] = {
 	[PLAN_FP32] = { "bf16=False", "no", "float32", "" },
 	[PLAN_BF16_AUTOCAST] = { "bf16=True", "bf16", "float32",
-				 ", \"torch_autocast\": {\"enabled\": true, \"dtype\": \"bfloat16\"}" },
+				 ", \"torch_autocast\": {\"enabled\": true, \"dtype\": "
+				 "\"bfloat16\"}" },
 	[PLAN_FP16_AUTOCAST] = { "fp16=True", "fp16", "float32",
-				 ", \"torch_autocast\": {\"enabled\": true, \"dtype\": \"float16\"}" },
+				 ", \"torch_autocast\": {\"enabled\": true, \"dtype\": "
+				 "\"float16\"}" },
 	[PLAN_BF16_PURE] = { "bf16=False", "no", "bfloat16", "" },
 };
 
 static void training_arguments(struct text *t, const struct plan_recipe *r)
 {
-	text_printf(t, "TrainingArguments(per_device_train_batch_size=%llu, "
-		       "gradient_accumulation_steps=%llu, %s, optim=%s",
+	text_printf(t,
+		    "TrainingArguments(per_device_train_batch_size=%llu, "
+		    "gradient_accumulation_steps=%llu, %s, optim=%s",
 		    (unsigned long long)r->batch, (unsigned long long)r->accumulate,
 		    precisions[r->precision].argument, optim_names[r->optimizer]);
 	if (r->checkpointing == PLAN_CHECKPOINT_FULL)
 		text_puts(t, ", gradient_checkpointing=True, "
 			     "gradient_checkpointing_kwargs={\"use_reentrant\": False");
 	if (r->checkpointing == PLAN_CHECKPOINT_FULL && r->checkpoint_every > 1)
-		text_printf(t, ", \"every_n_layers\": %llu", (unsigned long long)r->checkpoint_every);
+		text_printf(t, ", \"every_n_layers\": %llu",
+			    (unsigned long long)r->checkpoint_every);
 	if (r->checkpointing == PLAN_CHECKPOINT_FULL)
 		text_puts(t, "}");
 	if (r->eval_passes)
-		text_printf(t, ", per_device_eval_batch_size=%llu", (unsigned long long)r->eval_batch);
+		text_printf(t, ", per_device_eval_batch_size=%llu",
+			    (unsigned long long)r->eval_batch);
 	if (r->no_clip)
 		text_puts(t, ", max_grad_norm=0");
 	text_puts(t, ")");
@@ -74,16 +79,18 @@ static void peft(struct text *t, const struct plan_recipe *r)
 
 static void accelerate(struct text *t, const struct plan_recipe *r)
 {
-	text_printf(t, "compute_environment: LOCAL_MACHINE\ndistributed_type: 'NO'\n"
-		       "num_processes: 1\nmixed_precision: %s\n",
+	text_printf(t,
+		    "compute_environment: LOCAL_MACHINE\ndistributed_type: 'NO'\n"
+		    "num_processes: 1\nmixed_precision: %s\n",
 		    precisions[r->precision].accelerate);
 }
 
 static void deepspeed(struct text *t, const struct plan_recipe *r)
 {
-	text_printf(t, "{\"train_micro_batch_size_per_gpu\": %llu, "
-		       "\"gradient_accumulation_steps\": %llu, \"gradient_clipping\": %s%s, "
-		       "\"zero_optimization\": {\"stage\": 0}}",
+	text_printf(t,
+		    "{\"train_micro_batch_size_per_gpu\": %llu, "
+		    "\"gradient_accumulation_steps\": %llu, \"gradient_clipping\": %s%s, "
+		    "\"zero_optimization\": {\"stage\": 0}}",
 		    (unsigned long long)r->batch, (unsigned long long)r->accumulate,
 		    r->no_clip ? "0" : "1.0", precisions[r->precision].deepspeed);
 }

@@ -15,6 +15,8 @@ struct climb {
 	struct plan_choice best;
 	uint64_t needed; /* with it */
 	bool fits;
+	struct plan_choice pair; /* `best` and the free rungs that saved nothing alone */
+	const char *paired;      /* their names, NULL: none */
 };
 
 /* The program of a choice: its peak, and the smallest limit that does. */
@@ -23,7 +25,8 @@ static enum plim_status measure(struct climb *c, const struct plan_choice *choic
 {
 	struct plim_plan_hidden *h = c->plan->hidden;
 	struct allocator_rules own = h->rules;
-	struct allocator_bounds bounds = { .limit_bytes = UINT64_MAX, .capacity_bytes = UINT64_MAX };
+	struct allocator_bounds bounds = { .limit_bytes = UINT64_MAX,
+					   .capacity_bytes = UINT64_MAX };
 	struct plan_result result;
 	struct plan *plan = NULL;
 	uint64_t low, high;
@@ -54,7 +57,7 @@ static const char *name_of(struct climb *c, const struct plan_rung *rung,
 	const struct plan_recipe *a = &c->best.recipe, *b = &choice->recipe;
 
 	if (a->batch != b->batch)
-		return plan_string(c->plan, err, "%s: %llu x %llu", rung->name,
+		return plan_string(c->plan, err, "micro-batch %llu, accumulation %llu",
 				   (unsigned long long)b->batch, (unsigned long long)b->accumulate);
 	if (a->sequence != b->sequence)
 		return plan_string(c->plan, err, "%s: %llu", rung->name,
@@ -65,39 +68,62 @@ static const char *name_of(struct climb *c, const struct plan_rung *rung,
 	return rung->name;
 }
 
-/* Try a rung on the best so far; *helps tells whether it was worth a row. */
-static enum plim_status try_rung(struct climb *c, const struct plan_rung *rung, int stays,
-				 int *helps, struct plim_err *err)
+/* A row of the ladder, if the choice is worth one. */
+static enum plim_status take_choice(struct climb *c, const struct plan_rung *rung, const char *name,
+				    const struct plan_choice *choice, int stays, int *helps,
+				    struct plim_err *err)
 {
 	struct plim_plan *p = c->plan;
 	const char *variable = c->options->torch && c->options->torch < 209
 				       ? "PYTORCH_CUDA_ALLOC_CONF"
 				       : "PYTORCH_ALLOC_CONF";
-	struct plan_choice choice = c->best;
-	struct plim_plan_rung row = { .cost = rung->cost, .changes_results = rung->changes_results };
-	enum plim_status st;
+	struct plim_plan_rung row = { .rung = name,
+				      .cost = rung->cost,
+				      .changes_results = rung->changes_results };
+	enum plim_status st = name ? measure(c, choice, &row, err) : mem_status(err);
 
 	*helps = 0;
-	if (p->ladder_count == PLAN_LADDER_STEPS || !rung->apply(&choice))
-		return PLIM_OK;
-	st = measure(c, &choice, &row, err);
 	if (st == PLIM_E_ARG || st == PLIM_E_UNSUPPORTED)
 		return PLIM_OK; /* not for this model */
 	if (st || row.needed_bytes + c->needed / 1000 * WORTH_PERMILLE >= c->needed)
 		return st;
 	row.saved_bytes = c->needed - row.needed_bytes;
-	row.rung = name_of(c, rung, &choice, err);
-	st = row.rung ? plan_write_config(p, &choice, variable, &row.config, err) : mem_status(err);
+	st = plan_write_config(p, choice, variable, &row.config, err);
 	if (st)
 		return st;
 	p->ladder[p->ladder_count++] = row;
 	*helps = 1;
 	if (stays) {
-		c->best = choice;
+		c->best = *choice;
 		c->needed = row.needed_bytes;
 		c->fits = row.fits;
+		c->paired = NULL;
 	}
 	return PLIM_OK;
+}
+
+/* Try a rung on the best so far, and then beside those that saved nothing alone. */
+static enum plim_status try_rung(struct climb *c, const struct plan_rung *rung, int stays,
+				 int *helps, struct plim_err *err)
+{
+	struct plan_choice choice = c->best, pair = c->paired ? c->pair : c->best;
+	const char *name;
+	enum plim_status st;
+
+	*helps = 0;
+	if (c->plan->ladder_count == PLAN_LADDER_STEPS || !rung->apply(&choice))
+		return PLIM_OK;
+	st = take_choice(c, rung, name_of(c, rung, &choice, err), &choice, stays, helps, err);
+	if (st || *helps || !rung->pairs || !rung->apply(&pair))
+		return st;
+	name = c->paired ? plan_string(c->plan, err, "%s, %s", c->paired, rung->name) : rung->name;
+	if (c->paired)
+		st = take_choice(c, rung, name, &pair, stays, helps, err);
+	if (!st && !*helps) {
+		c->pair = pair;
+		c->paired = name;
+	}
+	return st;
 }
 
 static enum plim_status climb(struct climb *c, bool changes, struct plim_err *err)

@@ -97,8 +97,7 @@ static bool pure_bf16(struct plan_choice *c)
 
 static bool adafactor(struct plan_choice *c)
 {
-	if (!trains(c) || c->recipe.optimizer == PLAN_ADAFACTOR ||
-	    c->recipe.optimizer == PLAN_SGD)
+	if (!trains(c) || c->recipe.optimizer == PLAN_ADAFACTOR || c->recipe.optimizer == PLAN_SGD)
 		return false;
 	c->recipe.optimizer = PLAN_ADAFACTOR;
 	return true;
@@ -125,19 +124,21 @@ static bool half_sequence(struct plan_choice *c)
  * (Transformers' and PyTorch's performance guides).
  */
 const struct plan_rung plan_rungs[] = {
-	{ "expandable segments", "none", false, false, expandable_segments },
-	{ "outputs are not kept", "none", false, false, drop_outputs },
-	{ "smaller evaluation batch", "none", false, true, smaller_eval },
-	{ "bf16 autocast", "faster; products are rounded to bf16", false, false, mixed_precision },
-	{ "fused attention", "faster", false, false, fused_attention },
-	{ "fused optimizer", "faster", false, false, fused_optimizer },
-	{ "half the micro-batch, twice the accumulation", "0 to 15 % slower", false, true,
-	  half_batch },
-	{ "checkpoint every second layer", "about 15 % slower", false, false, checkpoint_half },
-	{ "checkpoint every layer", "20 to 35 % slower", false, false, checkpoint_all },
-	{ "weights in bf16", "faster; small updates are lost", true, false, pure_bf16 },
-	{ "Adafactor", "another optimizer", true, false, adafactor },
-	{ "LoRA of rank 16", "another method: the weights stay as they are", true, false, adapters },
-	{ "half the sequence", "samples are cut", true, true, half_sequence },
+	{ "expandable segments", "none", false, false, false, expandable_segments },
+	{ "outputs are not kept", "none", false, false, false, drop_outputs },
+	{ "smaller evaluation batch", "none", false, true, false, smaller_eval },
+	{ "bf16 autocast", "faster; products are rounded to bf16", false, false, true,
+	  mixed_precision },
+	{ "fused attention", "faster", false, false, true, fused_attention },
+	{ "fused optimizer", "faster", false, false, false, fused_optimizer },
+	{ "smaller micro-batch", "0 to 15 % slower", false, true, false, half_batch },
+	{ "checkpoint every second layer", "about 15 % slower", false, false, false,
+	  checkpoint_half },
+	{ "checkpoint every layer", "20 to 35 % slower", false, false, false, checkpoint_all },
+	{ "weights in bf16", "faster; small updates are lost", true, false, false, pure_bf16 },
+	{ "Adafactor", "another optimizer", true, false, false, adafactor },
+	{ "LoRA of rank 16", "another method: the weights stay as they are", true, false, false,
+	  adapters },
+	{ "half the sequence", "samples are cut", true, true, false, half_sequence },
 };
 const size_t plan_rung_count = sizeof(plan_rungs) / sizeof(plan_rungs[0]);

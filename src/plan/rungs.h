@@ -12,9 +12,10 @@ struct plan_choice {
 
 struct plan_rung {
 	const char *name;
-	const char *cost; /* an estimate, of time or of quality */
+	const char *cost;     /* an estimate, of time or of quality */
 	bool changes_results; /* what is trained comes out differently: opt-in */
-	bool repeats;	      /* can be taken again and again */
+	bool repeats;         /* can be taken again and again */
+	bool pairs;           /* free: what saves nothing alone may do so with another of them */
 	bool (*apply)(struct plan_choice *c); /* false: it changes nothing here */
 };
 
