@@ -6,7 +6,8 @@ static void rotary(struct builder *b, enum tape_dtype dtype)
 {
 	const struct model_numbers *n = &b->m->towers[MODEL_TEXT];
 	struct tape *t = &b->t;
-	uint64_t size = b->sequence * n->head_dim;
+	/* with images in it each sample has positions of its own */
+	uint64_t size = b->sequence * n->head_dim * (b->pixels.store == TAPE_NONE ? 1 : b->batch);
 	int grad = t->grad;
 	struct value positions, angles, both, c;
 
@@ -240,6 +241,8 @@ struct value build_decoder(struct builder *b, struct value ids, struct value lab
 	struct value x = build_enter(b, op_embedding(t, ids, table, n->hidden, 0));
 	struct value tokens, places, position, loss;
 
+	if (b->pixels.store != TAPE_NONE)
+		x = build_seen(b, x);
 	position = tape_new(t, b->sequence, TAPE_I64, TIMELINE_TEMPORARY);
 	tokens = tape_keep(t, x);
 	places = tape_param(t, TAPE_NONE);
