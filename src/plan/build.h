@@ -51,6 +51,13 @@ struct value build_attention(struct builder *b, enum model_tower tower, uint32_t
 			     struct value q, struct value k, struct value v, uint64_t queries,
 			     uint64_t keys);
 
+/*
+ * _scaled_dot_product_attention_math, which is left where no fused kernel takes the inputs: fp32 with shared keys, a bias
+ * that takes a gradient.  `bias` is added to the scores, or there is none.
+ */
+struct value build_unfused(struct builder *b, struct value q, struct value k, struct value v,
+			   const struct attention *a, struct value bias);
+
 /* The experts of a block (Mixtral, Qwen MoE) on what the norm before them gives. */
 struct value build_experts(struct builder *b, uint32_t block, struct value x);
 

@@ -226,34 +226,54 @@ static struct value eager(struct builder *b, enum model_tower tower, struct valu
 	return y;
 }
 
-/*
- * _scaled_dot_product_attention_math, which is left where no fused kernel takes the inputs: fp32 with shared keys.
- */
-static struct value unfused(struct builder *b, struct value q, struct value k, struct value v,
-			    const struct attention *a)
+/* To fp32 for the sums, from what autocast makes of it. */
+static struct value widened(struct tape *t, struct value x, uint8_t autocast)
+{
+	struct value low = autocast ? op_cast(t, x, autocast) : tape_keep(t, x);
+	struct value y = op_cast(t, low, TAPE_F32);
+
+	tape_drop(t, &low);
+	return y;
+}
+
+struct value build_unfused(struct builder *b, struct value q, struct value k, struct value v,
+			   const struct attention *a, struct value bias)
 {
 	struct tape *t = &b->t;
 	uint64_t times = a->heads / a->kv_heads, batch = a->batch * a->heads;
-	unsigned copied = a->batch > 1 ? MATMUL_COPIES_A : 0;
-	struct value query = op_apply(t, OP_SCALE, q), mask = { .store = TAPE_NONE }, keys, values;
-	struct value scores, y;
+	unsigned many = a->batch > 1, one = times == 1 && many ? MATMUL_COPIES_B : 0;
+	uint8_t autocast = t->autocast;
+	enum tape_dtype dtype = autocast ? autocast : q.dtype;
+	struct value mask = tape_param(t, TAPE_NONE), in[3], scores, y, added;
 
+	in[2] = widened(t, v, autocast);
+	in[1] = widened(t, k, autocast);
+	in[0] = widened(t, q, autocast);
+	added = bias.store != TAPE_NONE && autocast ? op_cast(t, bias, autocast) : tape_keep(t, bias);
+	t->autocast = 0; /* a function below it */
+	tape_set(t, &in[0], op_apply(t, OP_SCALE, in[0]));
 	if (a->causal)
-		mask = tape_new(t, a->queries * a->keys, q.dtype, TIMELINE_TEMPORARY);
-	keys = op_repeat(t, k, times);
-	values = op_repeat(t, v, times);
-	tape_set(t, &keys, op_apply(t, OP_SCALE, keys));
-	scores = op_matmul(t, query, keys,
-			   (struct matmul){ batch, a->queries, a->head_dim, a->keys, copied });
-	tape_drop(t, &query);
-	tape_set(t, &scores, op_softmax(t, scores, q.dtype));
+		mask = tape_new(t, a->queries * a->keys, TAPE_F32, TIMELINE_TEMPORARY);
+	for (unsigned i = 1; i < 3; i++)
+		tape_set(t, &in[i], op_repeat(t, in[i], times));
+	tape_set(t, &in[1], op_apply(t, OP_SCALE, in[1]));
+	scores = op_matmul(t, in[0], in[1],
+			   (struct matmul){ batch, a->queries, a->head_dim, a->keys,
+					    (many ? MATMUL_COPIES_A : 0) | one });
+	if (added.store != TAPE_NONE)
+		tape_set(t, &scores, op_add_inplace(t, scores, added));
+	tape_set(t, &scores, op_softmax(t, scores, TAPE_F32));
 	tape_touch(t, scores.n);
-	y = op_matmul(t, scores, values,
-		      (struct matmul){ batch, a->queries, a->keys, a->head_dim, 0 });
+	tape_set(t, &scores, op_dropout(t, scores, a->dropout));
+	y = op_matmul(t, scores, in[2],
+		      (struct matmul){ batch, a->queries, a->keys, a->head_dim, one });
+	tape_set(t, &y, op_cast(t, y, dtype));
 	tape_drop(t, &scores);
-	tape_drop(t, &keys);
-	tape_drop(t, &values);
+	for (unsigned i = 0; i < 3; i++)
+		tape_drop(t, &in[i]);
 	tape_drop(t, &mask);
+	tape_drop(t, &added);
+	t->autocast = autocast;
 	tape_set(t, &y, op_contiguous(t, y));
 	return y;
 }
@@ -277,7 +297,7 @@ struct value build_attention(struct builder *b, enum model_tower tower, uint32_t
 	if (b->r->attention == PLAN_EAGER)
 		return eager(b, tower, q, k, v, &a);
 	if (!half && a.heads != a.kv_heads)
-		return unfused(b, q, k, v, &a);
+		return build_unfused(b, q, k, v, &a, tape_param(&b->t, TAPE_NONE));
 	a.kernel = !half ? OP_EFFICIENT : b->r->device.cudnn_attention ? OP_CUDNN : OP_FLASH;
 	return op_attention(&b->t, q, k, v, &a);
 }

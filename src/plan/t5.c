@@ -44,35 +44,60 @@ static struct value make_bias(struct builder *b, uint64_t queries, uint64_t keys
 	return y;
 }
 
+/* The scores in full, as attn_implementation="eager" has them. */
+static struct value eager(struct builder *b, const struct value p[3], const struct attention *a,
+			  struct value bias)
+{
+	struct tape *t = &b->t;
+	uint64_t batch = a->batch * a->heads;
+	unsigned both = MATMUL_COPIES_A | MATMUL_COPIES_B;
+	struct value s = op_matmul(t, p[0], p[1], (struct matmul){ batch, a->queries, a->head_dim,
+								    a->keys, both });
+	struct value w, y;
+
+	if (bias.store != TAPE_NONE)
+		tape_set(t, &s, op_add_inplace(t, s, bias));
+	w = op_cast(t, s, TAPE_F32);
+	tape_set(t, &w, op_softmax(t, w, TAPE_F32));
+	tape_set(t, &w, op_cast(t, w, s.dtype));
+	tape_drop(t, &s);
+	tape_set(t, &w, op_dropout(t, w, a->dropout));
+	y = op_matmul(t, w, p[2],
+		      (struct matmul){ batch, a->queries, a->keys, a->head_dim, MATMUL_COPIES_B });
+	tape_drop(t, &w);
+	tape_set(t, &y, op_contiguous(t, y));
+	return y;
+}
+
+/* A bias that takes a gradient keeps scaled_dot_product_attention from its fused kernels; across, there is none. */
 static struct value attend(struct builder *b, uint32_t block, const enum model_role role[4],
 			   struct value x, struct value from, struct value bias)
 {
 	const struct model_numbers *n = numbers(b);
 	struct tape *t = &b->t;
-	uint64_t batch = b->batch * n->heads, queries = x.n / n->hidden / b->batch;
-	uint64_t keys = from.n / n->hidden / b->batch;
-	unsigned both = MATMUL_COPIES_A | MATMUL_COPIES_B;
-	struct value q = build_linear(b, b->tower, block, role[0], x);
-	struct value k = build_linear(b, b->tower, block, role[1], from);
-	struct value v = build_linear(b, b->tower, block, role[2], from), s, y;
+	struct attention a = { .batch = b->batch,
+			       .heads = n->heads,
+			       .kv_heads = n->heads,
+			       .queries = x.n / n->hidden / b->batch,
+			       .keys = from.n / n->hidden / b->batch,
+			       .head_dim = n->head_dim,
+			       .dropout = n->attention_dropout };
+	struct value p[3], y;
 
-	s = op_matmul(t, q, k, (struct matmul){ batch, queries, n->head_dim, keys, both });
-	if (bias.store != TAPE_NONE)
-		tape_set(t, &s, op_add_inplace(t, s, bias));
-	y = op_cast(t, s, TAPE_F32);
-	tape_set(t, &y, op_softmax(t, y, TAPE_F32));
-	tape_set(t, &y, op_cast(t, y, s.dtype));
-	tape_drop(t, &s);
-	tape_set(t, &y, op_dropout(t, y, n->attention_dropout));
-	s = y;
-	y = op_matmul(t, s, v,
-		      (struct matmul){ batch, queries, keys, n->head_dim, MATMUL_COPIES_B });
-	tape_set(t, &y, op_contiguous(t, y));
+	p[0] = build_linear(b, b->tower, block, role[0], x);
+	for (unsigned i = 1; i < 3; i++)
+		p[i] = build_linear(b, b->tower, block, role[i], from);
+	if (b->r->attention == PLAN_EAGER) {
+		y = eager(b, p, &a, bias);
+	} else if (bias.grad) {
+		y = build_unfused(b, p[0], p[1], p[2], &a, bias);
+	} else {
+		a.kernel = p[0].dtype == TAPE_F32 ? OP_EFFICIENT : OP_CUDNN;
+		y = op_attention(t, p[0], p[1], p[2], &a);
+	}
 	tape_set(t, &y, build_linear(b, b->tower, block, role[3], y));
-	tape_drop(t, &s);
-	tape_drop(t, &q);
-	tape_drop(t, &k);
-	tape_drop(t, &v);
+	for (unsigned i = 0; i < 3; i++)
+		tape_drop(t, &p[i]);
 	return y;
 }
 

@@ -102,38 +102,75 @@ static void step_each(struct tape *t)
 		}
 }
 
+/* What one parameter leaves to the next: names of the loop that are still bound. */
+struct adafactor {
+	uint32_t grad, weight, update;
+};
+
+/* Matrices keep a row and a column of the squares' means, vectors all. */
+static void take_factors(struct tape *t, struct tape_param *p, uint64_t rows, uint64_t width)
+{
+	if (p->states[0] != TAPE_NONE)
+		return;
+	if (!rows) {
+		p->states[0] = tape_store(t, p->n * 4, TIMELINE_OPTIMIZER_STATE);
+		return;
+	}
+	p->states[0] = tape_store(t, p->n / width * 4, TIMELINE_OPTIMIZER_STATE);
+	p->states[1] = tape_store(t, p->n / rows * 4, TIMELINE_OPTIMIZER_STATE);
+}
+
+static uint32_t copy_to_fp32(struct tape *t, const struct tape_param *p)
+{
+	return p->dtype == TAPE_F32 ? TAPE_NONE : tape_store(t, p->n * 4, TIMELINE_TEMPORARY);
+}
+
 /*
- * transformers' Adafactor, without momentum: the squares of the gradient, rows and columns of their mean, the update.
- * Matrices keep a row and a column, vectors all.
+ * One parameter of transformers' Adafactor without momentum, in fp32: grad^2 + eps, its means over columns and rows
+ * (a sum over rows stages in memory), from them the update, which is subtracted as -update.
  */
+static void step_one(struct tape *t, struct tape_param *p, uint64_t rows, uint64_t width,
+		     struct adafactor *last)
+{
+	uint64_t bytes = p->n * 4;
+	uint32_t square, sum, weight;
+
+	tape_let(t, last->grad);
+	last->grad = copy_to_fp32(t, p);
+	take_factors(t, p, rows, width);
+	weight = copy_to_fp32(t, p);
+	tape_let(t, last->weight);
+	last->weight = weight;
+	square = tape_store(t, bytes, TIMELINE_TEMPORARY);
+	sum = tape_store(t, bytes, TIMELINE_TEMPORARY);
+	tape_let(t, square);
+	tape_let(t, last->update);
+	last->update = sum;
+	if (rows) {
+		tape_touch(t, plan_reduce_bytes(t->device, rows, width, 4));
+		sum = tape_store(t, bytes, TIMELINE_TEMPORARY);
+		tape_let(t, last->update);
+		last->update = sum;
+	}
+	tape_touch(t, bytes);
+}
+
 static void step_adafactor(struct builder *b)
 {
+	struct adafactor last = { TAPE_NONE, TAPE_NONE, TAPE_NONE };
 	struct tape *t = &b->t;
 
 	for (size_t i = 0; i < t->params.n; i++) {
-		struct tape_param *p = &t->params.at[i];
-		uint64_t bytes = p->n * 4;
-		uint32_t update;
+		const struct model_tensor *x = i < b->m->tensors.n ? &b->m->tensors.at[i] : NULL;
+		int matrix = x && x->rank >= 2;
 
-		if (!steps_on(p))
-			continue;
-		if (p->states[0] == TAPE_NONE) {
-			const struct model_tensor *x =
-				i < b->m->tensors.n ? &b->m->tensors.at[i] : NULL;
-
-			if (x && x->rank >= 2) {
-				p->states[0] = tape_store(t, p->n / x->dims[x->rank - 1] * 4,
-							  TIMELINE_OPTIMIZER_STATE);
-				p->states[1] = tape_store(t, p->n / x->dims[x->rank - 2] * 4,
-							  TIMELINE_OPTIMIZER_STATE);
-			} else {
-				p->states[0] = tape_store(t, bytes, TIMELINE_OPTIMIZER_STATE);
-			}
-		}
-		update = tape_store(t, bytes, TIMELINE_TEMPORARY);
-		tape_touch(t, bytes);
-		tape_let(t, update);
+		if (steps_on(&t->params.at[i]))
+			step_one(t, &t->params.at[i], matrix ? x->dims[x->rank - 2] : 0,
+				 matrix ? x->dims[x->rank - 1] : 0, &last);
 	}
+	tape_let(t, last.grad);
+	tape_let(t, last.weight);
+	tape_let(t, last.update);
 }
 
 static void optimize(struct builder *b)
@@ -191,8 +228,8 @@ static struct value pixels_of(struct builder *b)
 			TAPE_F32, TIMELINE_INPUT);
 }
 
-/* Targets of an encoder and a decoder are taken to be a quarter as long. */
-static uint64_t targets_of(const struct builder *b)
+/* Tokens of a sample's labels: of an encoder and a decoder they are taken to be a quarter as long. */
+static uint64_t target(const struct builder *b)
 {
 	return b->m->encoder_decoder ? (b->sequence + 3) / 4 : b->sequence;
 }
@@ -207,7 +244,7 @@ static void next_batch(struct builder *b, struct loop *l, uint64_t batch)
 	if (reads)
 		ids = tape_new(&b->t, batch * b->sequence, TAPE_I64, TIMELINE_INPUT);
 	pixels = pixels_of(b);
-	labels = tape_new(&b->t, batch * (reads ? targets_of(b) : 1), TAPE_I64, TIMELINE_INPUT);
+	labels = tape_new(&b->t, reads ? batch * target(b) : batch, TAPE_I64, TIMELINE_INPUT);
 	drop_batch(b, l);
 	l->ids = ids;
 	l->labels = labels;
@@ -364,7 +401,8 @@ void build_run(struct builder *b)
 	struct value none = tape_param(&b->t, TAPE_NONE);
 	struct loop l = { none, none, none };
 
-	b->cos = b->sin = b->mask = b->cross_bias = b->encoded = b->pixels = b->seen_cos = b->seen_sin = none;
+	b->cos = b->sin = b->mask = b->pixels = b->cross_bias = b->encoded = none;
+	b->seen_cos = b->seen_sin = none;
 	for (unsigned i = 0; i < MODEL_TOWERS; i++)
 		b->bias[i] = none;
 	if (b->r->task == PLAN_TRAIN) {
