@@ -79,6 +79,17 @@ static void remember(struct builder *b, uint32_t block, struct value p[3])
 	}
 }
 
+/*
+ * Phi-3 joins what RoPE turned with what it did not, which leaves head behind head; cuDNN's result lies as the queries do,
+ * and is copied to token behind token.
+ */
+static int keeps_heads_apart(const struct builder *b, uint32_t block, struct value q)
+{
+	return b->cos.store != TAPE_NONE && build_has(b, MODEL_TEXT, block, MODEL_ROLE_QKV) &&
+	       b->r->attention != PLAN_EAGER && b->r->device.cudnn_attention &&
+	       (b->t.autocast || q.dtype != TAPE_F32);
+}
+
 static struct value attend(struct builder *b, uint32_t block, struct value x)
 {
 	struct tape *t = &b->t;
@@ -95,6 +106,8 @@ static struct value attend(struct builder *b, uint32_t block, struct value x)
 		remember(b, block, p);
 	y = build_attention(b, MODEL_TEXT, block, p[0], p[1], p[2], b->sequence,
 			    b->cached + b->sequence);
+	if (keeps_heads_apart(b, block, p[0]))
+		tape_set(t, &y, op_contiguous(t, y));
 	tape_set(t, &y, build_linear(b, MODEL_TEXT, block, MODEL_ROLE_O, y));
 	for (unsigned i = 0; i < 3; i++)
 		tape_drop(t, &p[i]);
