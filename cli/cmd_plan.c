@@ -7,7 +7,7 @@
 #include <string.h>
 
 struct plan_opts {
-	bool json, no_clip, keep_outputs, max_batch, max_seq, no_color;
+	bool allow_changes, json, no_clip, keep_outputs, max_batch, max_seq, no_color;
 	const char *task, *precision, *optimizer, *attention, *checkpointing, *lora_targets, *gpu,
 		*settings, *torch, *sweep, *parallel;
 	uint64_t layers, hidden, heads, kv_heads, intermediate, vocab;
@@ -55,6 +55,8 @@ static const struct opt plan_opt[] = {
 		   "ddp, zero1, fsdp1, fsdp2, fsdp2-zero2 (ddp where there are several GPUs)"),
 	OPT_FLAG(0, "max-batch", plan_opts, max_batch, "find the largest batch that fits"),
 	OPT_FLAG(0, "max-seq", plan_opts, max_seq, "find the longest sequence that fits"),
+	OPT_FLAG(0, "allow-changes", plan_opts, allow_changes,
+		 "where it does not fit, also suggest what trains another model"),
 	OPT_STRING(0, "sweep", plan_opts, sweep, "batch=1,2,4", NULL,
 		   "a table over batches, or seq=512,1024"),
 	OPT_STRING(0, "settings", plan_opts, settings, "CONF", NULL, "a PYTORCH_CUDA_ALLOC_CONF"),
@@ -106,7 +108,8 @@ static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 	to->flags = (o->no_clip ? PLIM_PLAN_NO_CLIP : 0) |
 		    (o->keep_outputs ? PLIM_PLAN_KEEP_OUTPUTS : 0) |
 		    (o->max_batch ? PLIM_PLAN_MAX_BATCH : 0) |
-		    (o->max_seq ? PLIM_PLAN_MAX_SEQUENCE : 0);
+		    (o->max_seq ? PLIM_PLAN_MAX_SEQUENCE : 0) |
+		    (o->allow_changes ? PLIM_PLAN_ALLOW_CHANGES : 0);
 	to->max_memory_bytes = given(o->max_memory);
 	to->layers = given(o->layers);
 	to->hidden = given(o->hidden);

@@ -10,11 +10,12 @@
 #include <plimsoll/report.h>
 
 enum plim_plan_flags {
-	PLIM_PLAN_NO_CLIP = 1,      /* gradients are not clipped */
-	PLIM_PLAN_KEEP_OUTPUTS = 2, /* the loop keeps a step's logits until the next */
-	PLIM_PLAN_MAX_BATCH = 4,    /* find the largest batch that fits */
-	PLIM_PLAN_MAX_SEQUENCE = 8, /* and the longest sequence */
-	PLIM_PLAN_REDACT = 16       /* nothing of the file's name */
+	PLIM_PLAN_NO_CLIP = 1,       /* gradients are not clipped */
+	PLIM_PLAN_KEEP_OUTPUTS = 2,  /* the loop keeps a step's logits until the next */
+	PLIM_PLAN_MAX_BATCH = 4,     /* find the largest batch that fits */
+	PLIM_PLAN_MAX_SEQUENCE = 8,  /* and the longest sequence */
+	PLIM_PLAN_REDACT = 16,       /* nothing of the file's name */
+	PLIM_PLAN_ALLOW_CHANGES = 32 /* the ladder may change what is trained */
 };
 
 /*
@@ -81,13 +82,21 @@ struct plim_plan_sweep {
 	const char *dies_at; /* phase */
 };
 
+/* Ready to be pasted; NULL where there is nothing to say. */
+struct plim_plan_config {
+	const char *training_arguments, *from_pretrained, *peft, *accelerate, *deepspeed, *fsdp,
+		*environment;
+};
+
+/* A change, on top of those above it that do not change results. */
 struct plim_plan_rung {
 	const char *rung;
+	const char *cost;
 	bool changes_results;
+	uint64_t saved_bytes; /* of needed_bytes */
 	uint64_t peak_allocated_bytes, needed_bytes;
 	bool fits;
-	const char **config; /* lines to set */
-	size_t config_count;
+	struct plim_plan_config config; /* of all of it, up to here */
 };
 
 struct plim_plan {

@@ -12,7 +12,7 @@
 
 /* CUDA context, kernels and libraries beside PyTorch's own memory, as in whatif.c. */
 #define ALLOWANCE_BYTES ((uint64_t)896 << 20)
-#define LIMIT_STEP ((uint64_t)2 << 20) /* the driver gives memory in such pieces */
+#define LIMIT_STEP PLAN_LIMIT_STEP
 
 void plim_plan_options_init(struct plim_plan_options *o)
 {
@@ -41,6 +41,7 @@ void plim_plan_free(struct plim_plan *p)
 	vec_release(&h->mem, &h->lora_names);
 	text_release(&h->lora_targets);
 	mem_free(&h->mem, p->phases, p->phase_count, sizeof(*p->phases));
+	mem_free(&h->mem, p->ladder, p->ladder ? PLAN_LADDER_STEPS : 0, sizeof(*p->ladder));
 	mem_free(&h->mem, p->sweep, p->sweep_count, sizeof(*p->sweep));
 	mem_free(&h->mem, p->peak.range_bytes, p->peak.range_count, sizeof(uint64_t));
 	model_release(&h->model);
@@ -353,7 +354,7 @@ static enum plim_status inverse(struct plim_plan *p, const struct plim_plan_opti
 	return st;
 }
 
-static uint64_t at_most(const struct plim_plan *p, uint64_t bytes)
+uint64_t plan_at_most(const struct plim_plan *p, uint64_t bytes)
 {
 	unsigned below, above;
 
@@ -386,7 +387,7 @@ static enum plim_status sweep_one(struct plim_plan *p, const struct plan_recipe 
 	row->needed_bytes = high;
 	if (!st && p->hidden->bounded) {
 		st = survives(p, plan, p->limit_bytes, &does, &result, err);
-		row->fits = does && p->limit_bytes >= at_most(p, high) ? "yes" : "no";
+		row->fits = does && p->limit_bytes >= plan_at_most(p, high) ? "yes" : "no";
 		if (!st && !does)
 			row->dies_at = plan_string(p, err, "%s", plan->phases.at[result.died].name);
 	}
@@ -501,6 +502,8 @@ static enum plim_status plan_all(struct plim_plan *p, const char *path,
 		st = take_peak(p, &result, err);
 	if (!st)
 		st = judge(p, err);
+	if (!st && h->bounded && !h->fits)
+		st = plan_climb(p, o, err);
 	if (!st)
 		st = take_assumptions(p, o, err);
 	if (!st)

@@ -3,6 +3,7 @@
 #define API_PLAN_H
 
 #include "plan/plan.h"
+#include "plan/rungs.h"
 
 #include <plimsoll/plan.h>
 
@@ -45,5 +46,20 @@ enum plim_status plan_try(struct plim_plan *p, const struct plan_recipe *r, stru
 /* The smallest limit, to 2 MiB, under which `plan` goes to its end however segments are placed. */
 enum plim_status plan_find_needed(struct plim_plan *p, struct plan *plan, uint64_t *low,
 				  uint64_t *high, struct plim_err *err);
+
+#define PLAN_LIMIT_STEP ((uint64_t)2 << 20) /* the driver gives memory in such pieces */
+
+/* What may be needed where `bytes` are told. */
+uint64_t plan_at_most(const struct plim_plan *p, uint64_t bytes);
+
+#define PLAN_LADDER_STEPS 64 /* rungs that are told, at most */
+
+/* Fill p->ladder for a run that does not fit. */
+enum plim_status plan_climb(struct plim_plan *p, const struct plim_plan_options *o,
+			    struct plim_err *err);
+/* `variable`: of the environment, for the allocator's settings. */
+enum plim_status plan_write_config(struct plim_plan *p, const struct plan_choice *c,
+				   const char *variable, struct plim_plan_config *out,
+				   struct plim_err *err);
 
 #endif

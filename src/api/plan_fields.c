@@ -72,14 +72,30 @@ static const struct field sweep_rows[] = {
 #undef S
 static const struct field_table sweep_table = FIELD_TABLE(struct plim_plan_sweep, sweep_rows);
 
+#define G struct plim_plan_config
+static const struct field config_rows[] = {
+	FIELD_STRING(G, training_arguments, "Transformers' TrainingArguments"),
+	FIELD_STRING(G, from_pretrained, "how the model is loaded"),
+	FIELD_STRING(G, peft, "PEFT's configuration of adapters"),
+	FIELD_STRING(G, accelerate, "a config file of accelerate (YAML)"),
+	FIELD_STRING(G, deepspeed, "a config file of DeepSpeed (JSON)"),
+	FIELD_STRING(G, fsdp, "fsdp_config (JSON)"),
+	FIELD_STRING(G, environment, "to be set before PyTorch starts"),
+};
+#undef G
+static const struct field_table config_table = FIELD_TABLE(struct plim_plan_config, config_rows);
+
 #define R struct plim_plan_rung
 static const struct field rung_rows[] = {
 	FIELD_STRING(R, rung, "the change"),
+	FIELD_STRING(R, cost, "what it costs, an estimate"),
 	FIELD_BOOL(R, changes_results, "the model that comes out is another: opt-in"),
+	FIELD_U64(R, saved_bytes, "of needed_bytes, against the rungs before"),
 	FIELD_U64(R, peak_allocated_bytes, "peak of memory in use with it"),
 	FIELD_U64(R, needed_bytes, "smallest limit that does with it"),
 	FIELD_BOOL(R, fits, "under the limit"),
-	FIELD_STRINGS(R, config, config_count, "lines to set"),
+	FIELD_STRUCT(R, config, struct plim_plan_config, config_table,
+		     "all of it up to here, ready to be pasted"),
 };
 #undef R
 static const struct field_table rung_table = FIELD_TABLE(struct plim_plan_rung, rung_rows);

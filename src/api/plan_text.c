@@ -118,6 +118,50 @@ static void phases(struct text *t, const struct plim_plan *p)
 	text_table_release(&b);
 }
 
+static void config_line(struct text *t, const char *what, const char *line)
+{
+	if (!line)
+		return;
+	text_printf(t, "  %-16s", what);
+	text_wrap(t, 18, 18, "%s", line);
+}
+
+/* What to change, and all of it ready to be pasted: of the last rung that need not be asked for. */
+static void ladder(struct text *t, const struct plim_plan *p)
+{
+	const struct plim_plan_config *config = NULL;
+	struct text_table b;
+
+	if (!p->ladder_count)
+		return;
+	out_title(t, "What would make it fit, the cheapest first");
+	text_table_init(&b, t, "rrll", TEXT_CUT_RIGHT);
+	text_cell_printf(&b, "needed");
+	text_cell_printf(&b, "saves");
+	text_cell_printf(&b, "fits");
+	text_cell_printf(&b, "change");
+	for (size_t i = 0; i < p->ladder_count; i++) {
+		const struct plim_plan_rung *r = &p->ladder[i];
+
+		text_cell_bytes(&b, r->needed_bytes);
+		text_cell_bytes(&b, r->saved_bytes);
+		text_cell_printf(&b, "%s", r->fits ? "yes" : "no");
+		text_cell_printf(&b, "%s%s (%s)", r->changes_results ? "or: " : "", r->rung,
+				 r->cost);
+		if (!r->changes_results)
+			config = &r->config;
+	}
+	text_table_write(t, &b, 2);
+	text_table_release(&b);
+	if (!config)
+		return;
+	text_puts(t, "\n");
+	config_line(t, "Trainer", config->training_arguments);
+	config_line(t, "model", config->from_pretrained);
+	config_line(t, "PEFT", config->peft);
+	config_line(t, "environment", config->environment);
+}
+
 static void sweep(struct text *t, const struct plim_plan *p)
 {
 	struct text_table b;
@@ -162,6 +206,7 @@ enum plim_status plim_plan_text(const struct plim_plan *p, const struct plim_tex
 	composition(&t, p);
 	phases(&t, p);
 	sweep(&t, p);
+	ladder(&t, p);
 	out_list(&t, "Assumed", p->assumptions, p->assumption_count);
 	return out_text(&t, write, ctx, err);
 }

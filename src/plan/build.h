@@ -30,8 +30,9 @@ struct builder {
 	 */
 	uint32_t leaves[2];
 	unsigned leaf;
-	struct value pixels;    /* of the batch's images; the loop's */
-	enum model_tower tower; /* whose blocks are run */
+	struct value seen_cos, seen_sin; /* of patches */
+	struct value pixels;             /* of the batch's images; the loop's */
+	enum model_tower tower;          /* whose blocks are run */
 	tape_again_fn *blocks[MODEL_TOWERS];
 };
 
@@ -77,6 +78,9 @@ struct value build_forward(struct builder *b, struct value ids, struct value lab
 /* ids and labels are the caller's; with labels the loss, and *logits what a loop keeps (the caller drops it). */
 struct value build_decoder(struct builder *b, struct value ids, struct value labels,
 			   struct value *logits);
+
+/* What a language model sees among its words: takes them, gives words and merged patches. */
+struct value build_seen(struct builder *b, struct value words);
 
 struct value build_image(struct builder *b, struct value ids, struct value labels,
 			 struct value *logits);

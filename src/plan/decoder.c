@@ -6,7 +6,8 @@ static void rotary(struct builder *b, enum tape_dtype dtype)
 {
 	const struct model_numbers *n = &b->m->towers[MODEL_TEXT];
 	struct tape *t = &b->t;
-	uint64_t size = b->sequence * n->head_dim;
+	/* with images in it each sample has positions of its own */
+	uint64_t size = b->sequence * n->head_dim * (b->pixels.store == TAPE_NONE ? 1 : b->batch);
 	int grad = t->grad;
 	struct value positions, angles, both, c;
 
@@ -78,6 +79,17 @@ static void remember(struct builder *b, uint32_t block, struct value p[3])
 	}
 }
 
+/*
+ * Phi-3 joins what RoPE turned with what it did not, which leaves head behind head; cuDNN's result lies as the queries do,
+ * and is copied to token behind token.
+ */
+static int keeps_heads_apart(const struct builder *b, uint32_t block, struct value q)
+{
+	return b->cos.store != TAPE_NONE && build_has(b, MODEL_TEXT, block, MODEL_ROLE_QKV) &&
+	       b->r->attention != PLAN_EAGER && b->r->device.cudnn_attention &&
+	       (b->t.autocast || q.dtype != TAPE_F32);
+}
+
 static struct value attend(struct builder *b, uint32_t block, struct value x)
 {
 	struct tape *t = &b->t;
@@ -94,6 +106,8 @@ static struct value attend(struct builder *b, uint32_t block, struct value x)
 		remember(b, block, p);
 	y = build_attention(b, MODEL_TEXT, block, p[0], p[1], p[2], b->sequence,
 			    b->cached + b->sequence);
+	if (keeps_heads_apart(b, block, p[0]))
+		tape_set(t, &y, op_contiguous(t, y));
 	tape_set(t, &y, build_linear(b, MODEL_TEXT, block, MODEL_ROLE_O, y));
 	for (unsigned i = 0; i < 3; i++)
 		tape_drop(t, &p[i]);
@@ -240,6 +254,8 @@ struct value build_decoder(struct builder *b, struct value ids, struct value lab
 	struct value x = build_enter(b, op_embedding(t, ids, table, n->hidden, 0));
 	struct value tokens, places, position, loss;
 
+	if (b->pixels.store != TAPE_NONE)
+		x = build_seen(b, x);
 	position = tape_new(t, b->sequence, TAPE_I64, TIMELINE_TEMPORARY);
 	tokens = tape_keep(t, x);
 	places = tape_param(t, TAPE_NONE);

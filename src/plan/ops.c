@@ -22,6 +22,7 @@ enum op {
 	OP_REPEAT,
 	OP_SPLIT,
 	OP_JOIN,
+	OP_SCATTER,
 	OP_ATTENTION,
 	OP_LOG_SOFTMAX,
 	OP_NLL,
@@ -501,6 +502,22 @@ static void join_backward(struct tape *t, const struct tape_node *node, struct t
 	}
 }
 
+struct value op_scatter(struct tape *t, struct value x, struct value source)
+{
+	struct tape_node *node = tape_node(t, OP_SCATTER, (struct value[]){ x, source }, 2);
+	struct value y = tape_result(t, node, x.n, x.dtype);
+
+	tape_touch(t, x.n * 9); /* the mask of each element, and sums along it */
+	return y;
+}
+
+static void scatter_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	for (unsigned i = 0; i < 2; i++)
+		if (wants(node, i))
+			out[i] = make(t, node->in[i].n, node->grad[0].dtype);
+}
+
 struct value op_index_first(struct tape *t, struct value x, uint64_t n)
 {
 	struct tape_node *node = tape_node(t, OP_FIRST, &x, 1);
@@ -704,6 +721,7 @@ tape_backward_fn *const tape_backward_of[OPS] = {
 	[OP_REPEAT] = repeat_backward,
 	[OP_SPLIT] = split_backward,
 	[OP_JOIN] = join_backward,
+	[OP_SCATTER] = scatter_backward,
 	[OP_ATTENTION] = attention_backward,
 	[OP_LOG_SOFTMAX] = same_backward,
 	[OP_NLL] = whole_backward,

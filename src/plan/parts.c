@@ -335,6 +335,8 @@ void build_forget_leaf(struct builder *b)
 void build_forget_shared(struct builder *b)
 {
 	tape_drop(&b->t, &b->mask);
+	tape_drop(&b->t, &b->seen_cos);
+	tape_drop(&b->t, &b->seen_sin);
 	tape_drop(&b->t, &b->cos);
 	tape_drop(&b->t, &b->sin);
 	for (unsigned i = 0; i < MODEL_TOWERS; i++)

@@ -222,7 +222,10 @@ static struct value pixels_of(struct builder *b)
 
 	if (!n->layers || !side)
 		return tape_param(&b->t, TAPE_NONE);
-	return tape_new(&b->t, b->batch * n->channels * side * side, TAPE_F32, TIMELINE_INPUT);
+	return tape_new(&b->t,
+			b->batch * n->channels * side * side *
+				(n->temporal_patch ? n->temporal_patch : 1),
+			TAPE_F32, TIMELINE_INPUT);
 }
 
 /* Tokens of a sample's labels: of an encoder and a decoder they are taken to be a quarter as long. */
@@ -403,6 +406,7 @@ void build_run(struct builder *b)
 	struct loop l = { none, none, none };
 
 	b->cos = b->sin = b->mask = b->pixels = b->cross_bias = b->encoded = none;
+	b->seen_cos = b->seen_sin = none;
 	for (unsigned i = 0; i < MODEL_TOWERS; i++)
 		b->bias[i] = none;
 	if (b->r->task == PLAN_TRAIN) {
