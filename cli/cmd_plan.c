@@ -11,7 +11,7 @@ struct plan_opts {
 	const char *task, *precision, *optimizer, *attention, *checkpointing, *lora_targets, *gpu,
 		*settings, *torch, *sweep, *parallel;
 	uint64_t layers, hidden, heads, kv_heads, intermediate, vocab;
-	uint64_t batch, seq, accumulate, steps, image_size, lora, eval_batch, new_tokens;
+	uint64_t batch, seq, accumulate, steps, image_size, image_grid, lora, eval_batch, new_tokens;
 	uint64_t memory, allowance, width, max_memory, gpus;
 };
 
@@ -40,6 +40,8 @@ static const struct opt plan_opt[] = {
 		"evaluate after training, with this batch"),
 	OPT_U64(0, "image-size", plan_opts, image_size, "pixels", 1, 65536, OPT_NONE,
 		"side of an image (as configured)"),
+	OPT_U64(0, "image-grid", plan_opts, image_grid, "patches", 1, 8192, OPT_NONE,
+		"the same in patches of the model"),
 	OPT_U64(0, "steps", plan_opts, steps, "n", 1, 100, 2, "steps to show"),
 	OPT_STRING('t', "task", plan_opts, task, "NAME", NULL, "train, infer or generate (train)"),
 	OPT_U64(0, "new-tokens", plan_opts, new_tokens, "n", 1, 1 << 26, OPT_NONE,
@@ -127,6 +129,7 @@ static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 	to->accumulate = o->accumulate;
 	to->steps = o->steps;
 	to->image_size = given(o->image_size);
+	to->image_grid = given(o->image_grid);
 	to->lora_rank = given(o->lora);
 	to->lora_targets = o->lora_targets;
 	to->eval_batch = given(o->eval_batch);

@@ -31,7 +31,8 @@ struct plim_plan_options {
 	/* the recipe */
 	const char *task, *precision, *optimizer, *attention, *checkpointing, *parallel;
 	uint64_t batch, sequence, accumulate, steps;
-	uint64_t images, image_size;
+	uint64_t image_size; /* side in pixels; 0: as configured, or no images for models that read too */
+	uint64_t image_grid; /* the same in patches; 0: not given so */
 	uint64_t lora_rank;
 	const char *lora_targets; /* names with commas; NULL: the family's usual ones */
 	uint64_t eval_batch;      /* 0: no evaluation */

@@ -449,12 +449,14 @@ static enum plim_status read_model(struct plim_plan *p, const char *path,
 	struct model *m = &p->hidden->model;
 	struct model_totals totals;
 	enum plim_status st = path ? model_load(m, path, err) : model_by_numbers(m, &n, err);
-	const struct plan_recipe *r = &p->hidden->recipe;
+	struct plan_recipe *r = &p->hidden->recipe;
 	int half = r->precision == PLAN_BF16_PURE || r->task != PLAN_TRAIN;
 
 	if (st)
 		return st;
 	model_get_totals(m, ckpt_dtype_of_torch(half ? "bfloat16" : "float32"), &totals);
+	if (o->image_grid)
+		r->image_size = o->image_grid * m->towers[MODEL_VISION].patch;
 	p->model.family = m->family;
 	p->model.guessed = m->guessed;
 	p->model.parameters = totals.parameters;

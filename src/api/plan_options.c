@@ -130,7 +130,6 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	r->sequence = o->sequence;
 	r->accumulate = o->accumulate;
 	r->steps = o->steps;
-	r->images = o->images;
 	r->image_size = o->image_size;
 	r->lora_rank = o->lora_rank;
 	r->no_clip = o->flags & PLIM_PLAN_NO_CLIP;

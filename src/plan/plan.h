@@ -68,7 +68,7 @@ extern const struct plan_device plan_device_default; /* an H100 */
 struct plan_recipe {
 	enum plan_task task;
 	uint64_t batch, sequence;
-	uint64_t images, image_size; /* of models that see: images a sample; 0: as configured */
+	uint64_t image_size; /* of models that see: side in pixels; 0: as configured */
 	enum plan_precision precision;
 	enum plan_optimizer optimizer;
 	enum plan_attention attention;
