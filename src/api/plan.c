@@ -39,6 +39,7 @@ void plim_plan_free(struct plim_plan *p)
 	vec_release(&h->mem, &h->strings);
 	vec_release(&h->mem, &h->assumptions);
 	vec_release(&h->mem, &h->lora_names);
+	vec_release(&h->mem, &h->extra);
 	text_release(&h->lora_targets);
 	mem_free(&h->mem, p->phases, p->phase_count, sizeof(*p->phases));
 	mem_free(&h->mem, p->ladder, p->ladder ? PLAN_LADDER_STEPS : 0, sizeof(*p->ladder));
@@ -202,6 +203,7 @@ static void take_categories(struct plim_plan_categories *c, const uint64_t *byte
 		.autograd_detail_bytes = bytes[TIMELINE_AUTOGRAD_DETAIL],
 		.kv_cache_bytes = bytes[TIMELINE_KV_CACHE],
 		.buffer_bytes = bytes[TIMELINE_BUFFER],
+		.other_bytes = bytes[TIMELINE_UNKNOWN],
 		.rounding_bytes = rounding,
 	};
 }
@@ -227,11 +229,22 @@ static enum plim_status take_phases(struct plim_plan *p, struct plim_err *err)
 	return PLIM_OK;
 }
 
+/* Optimizers of bitsandbytes and ways to share that no measured run has, architectures that are not known. */
+static int is_assumed(const struct plim_plan *p)
+{
+	const struct plan_recipe *r = &p->hidden->recipe;
+
+	return p->model.guessed || r->optimizer >= PLAN_ADAMW_8BIT ||
+	       (r->parallel != PLAN_ALONE && r->gpus != 2);
+}
+
 /* How far needed_bytes may be off, in thousandths: below, above. */
 static void uncertainty(const struct plim_plan *p, unsigned *below, unsigned *above)
 {
-	*below = p->model.guessed ? 150 : 10;
-	*above = p->model.guessed ? 250 : 15;
+	int shared = p->hidden->recipe.parallel != PLAN_ALONE;
+
+	*below = p->model.guessed ? 150 : shared ? 130 : is_assumed(p) ? 50 : 10;
+	*above = p->model.guessed ? 250 : shared ? 100 : is_assumed(p) ? 50 : 15;
 }
 
 static enum plim_status take_peak(struct plim_plan *p, const struct plan_result *result,
@@ -248,7 +261,7 @@ static enum plim_status take_peak(struct plim_plan *p, const struct plan_result 
 	p->peak.allocated_bytes = result->peak_allocated_bytes;
 	p->peak.reserved_bytes = result->peak_reserved_bytes;
 	p->peak.phase = p->hidden->plan->phases.at[result->peak_phase].name;
-	p->peak.basis = p->model.guessed ? "assumed" : "derived";
+	p->peak.basis = is_assumed(p) ? "assumed" : "derived";
 	if (!st)
 		st = plan_find_needed(p, p->hidden->plan, &low, &high, err);
 	p->peak.needed_bytes = high;
@@ -502,6 +515,8 @@ static enum plim_status plan_all(struct plim_plan *p, const char *path,
 		st = survives(p, h->plan, UINT64_MAX, &does, &result, err);
 	if (!st)
 		st = take_peak(p, &result, err);
+	if (!st && h->plan->host_bytes)
+		p->host_bytes = h->plan->host_bytes;
 	if (!st)
 		st = judge(p, err);
 	if (!st && h->bounded && !h->fits)

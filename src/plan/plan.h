@@ -80,6 +80,8 @@ struct plan_recipe {
 	uint64_t accumulate;             /* micro-batches a step */
 	uint64_t steps;
 	bool no_clip, keep_outputs;
+	const uint64_t *extra_bytes; /* tensors beside the model's, made before it; borrowed */
+	size_t extra_count;
 	uint64_t eval_passes, eval_batch;
 	uint64_t new_tokens; /* PLAN_GENERATE */
 	enum plan_parallel parallel;
@@ -102,6 +104,7 @@ struct plan {
 	uint8_t *categories; /* of each request, enum timeline_category */
 	size_t category_room;
 	VEC(struct plan_phase) phases;
+	uint64_t host_bytes; /* of the machine's own memory */
 };
 
 /*

@@ -22,9 +22,9 @@ static void test_reduce(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(seen) / sizeof(seen[0]); i++)
-		assert_int_equal(plan_reduce_bytes(&plan_device_default, seen[i].rows,
-						   seen[i].outputs, 4),
-				 seen[i].bytes);
+		assert_int_equal(
+			plan_reduce_bytes(&plan_device_default, seen[i].rows, seen[i].outputs, 4),
+			seen[i].bytes);
 	assert_int_equal(plan_reduce_bytes(&plan_device_default, 16, 768, 4), 0);
 }
 
@@ -42,11 +42,9 @@ struct fixture {
 
 static void start(struct fixture *f)
 {
-	struct model_numbers n = { .layers = 2,
-				   .hidden = 64,
-				   .heads = 4,
-				   .intermediate = 128,
-				   .vocab = 100 };
+	struct model_numbers n = {
+		.layers = 2, .hidden = 64, .heads = 4, .intermediate = 128, .vocab = 100
+	};
 
 	memset(f, 0, sizeof(*f));
 	mem_init(&f->mem, 1 << 28);
@@ -215,9 +213,9 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_reduce),	     cmocka_unit_test(test_states),
+		cmocka_unit_test(test_reduce),        cmocka_unit_test(test_states),
 		cmocka_unit_test(test_checkpointing), cmocka_unit_test(test_accumulation),
-		cmocka_unit_test(test_lora),	     cmocka_unit_test(test_limit),
+		cmocka_unit_test(test_lora),          cmocka_unit_test(test_limit),
 		cmocka_unit_test(test_out_of_memory),
 	};
 
