@@ -167,6 +167,12 @@ enum plim_status model_build(struct model *m, const struct model_family *f, unsi
 #define SWITCH(name, member) KEY(name, member, KEY_SWITCH)
 #define ACTIVATION(name) KEY(name, activation, KEY_ACTIVATION)
 
+/* config.c: what follows from other numbers where nothing says it; `path` for messages. */
+enum plim_status model_derive(struct model_numbers *n, const char *path, struct plim_err *err);
+
+/* header.c: a checkpoint that comes without a config. */
+enum plim_status model_read_header(struct model *m, const char *path, struct plim_err *err);
+
 /*
  * build.c: make the list of tensors anew, module by module.  What a module held stands in m->tensors.at[tensors ...]
  * already when `change` is called; it may alter that and push behind it.
