@@ -466,10 +466,10 @@ enum plim_status model_load(struct model *m, const char *path, struct plim_err *
 	st = source_open(m->mem, path, NULL, &s, err);
 	if (st)
 		return st;
-	json = *s->p == '{' || *s->p == '[' || *s->p <= ' ' || *s->p == 0xef;
-	if (json && s->end - s->p > 8 && s->p[8] == '{' && *s->p != '{')
-		json = false; /* the length that a safetensors file begins with */
-	if (json)
+	/* the length that a safetensors file begins with has zeros, a zip too; text has none */
+	st = source_need(s, s->p, 8, err);
+	json = st || !s->p || s->end - s->p < 8 || !memchr(s->p, 0, 8);
+	if (!st && json)
 		st = read_source(m, path, s, err);
 	source_close(s);
 	return json ? st : model_read_header(m, path, err);

@@ -113,7 +113,7 @@ static void read_rows(struct header *h, const struct model_family *f, struct mod
 
 			set_switch(n, row->bias, find(h, s, row->name, ".bias", 0));
 			set_switch(n, row->when, t);
-			if (t && row->when & IF_AROUND)
+			if (t && row->role == MODEL_ROLE_NORM2_OUT)
 				n->norm_place = MODEL_NORM_AROUND;
 			if (row->role == MODEL_ROLE_HEAD && row->when & IF_LM)
 				n->tied = !t;
@@ -152,6 +152,8 @@ static void take_numbers(struct header *h, const struct model_family *f, struct 
 	n->layers = count_blocks(h, f);
 	queries = h->letters['Q'] ? h->letters['Q'] : n->hidden;
 	keys = h->letters['K'] ? h->letters['K'] : queries;
+	if (h->letters['W'] > queries) /* all three in one */
+		keys = (h->letters['W'] - queries) / 2;
 	if (!n->head_dim) {
 		n->head_dim = n->hidden >= WIDE_MODEL ? WIDE_HEAD : NARROW_HEAD;
 		while (n->head_dim > 1 && (queries % n->head_dim || keys % n->head_dim))
@@ -164,8 +166,8 @@ static void take_numbers(struct header *h, const struct model_family *f, struct 
 /* What is no parameter in spite of standing in the file. */
 static bool is_buffer(const char *name)
 {
-	static const char *const ends[] = { "inv_freq", "position_ids", "attn.bias",
-					    "masked_bias" };
+	static const char *const ends[] = { "inv_freq", "position_ids", ".attn.bias",
+					    ".masked_bias" };
 	size_t length = strlen(name);
 
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
