@@ -9,10 +9,10 @@
 struct plan_opts {
 	bool allow_changes, json, no_clip, keep_outputs, max_batch, max_seq, no_color;
 	const char *task, *precision, *optimizer, *attention, *checkpointing, *lora_targets, *gpu,
-		*settings, *torch, *sweep;
+		*settings, *torch, *sweep, *parallel;
 	uint64_t layers, hidden, heads, kv_heads, intermediate, vocab;
 	uint64_t batch, seq, accumulate, steps, image_size, lora, eval_batch, new_tokens;
-	uint64_t memory, allowance, width, max_memory;
+	uint64_t memory, allowance, width, max_memory, gpus;
 };
 
 #define SIZE_MOST (1u << 30)
@@ -50,6 +50,9 @@ static const struct opt plan_opt[] = {
 		  "memory that PyTorch may reserve, instead"),
 	OPT_BYTES(0, "allowance", plan_opts, allowance, 0, OPT_NONE, OPT_NONE,
 		  "of --gpu, for what PyTorch does not allocate (896MiB)"),
+	OPT_U64(0, "gpus", plan_opts, gpus, "n", 1, 1 << 20, 1, "GPUs that train together"),
+	OPT_STRING(0, "parallel", plan_opts, parallel, "HOW", NULL,
+		   "ddp, zero1, fsdp1, fsdp2, fsdp2-zero2 (ddp where there are several GPUs)"),
 	OPT_FLAG(0, "max-batch", plan_opts, max_batch, "find the largest batch that fits"),
 	OPT_FLAG(0, "max-seq", plan_opts, max_seq, "find the longest sequence that fits"),
 	OPT_FLAG(0, "allow-changes", plan_opts, allow_changes,
@@ -57,7 +60,8 @@ static const struct opt plan_opt[] = {
 	OPT_STRING(0, "sweep", plan_opts, sweep, "batch=1,2,4", NULL,
 		   "a table over batches, or seq=512,1024"),
 	OPT_STRING(0, "settings", plan_opts, settings, "CONF", NULL, "a PYTORCH_CUDA_ALLOC_CONF"),
-	OPT_STRING(0, "torch", plan_opts, torch, "X.Y", NULL, "PyTorch's release (the newest known)"),
+	OPT_STRING(0, "torch", plan_opts, torch, "X.Y", NULL,
+		   "PyTorch's release (the newest known)"),
 	OPT_HEADING("A model by numbers, where there is no file"),
 	OPT_U64(0, "layers", plan_opts, layers, "n", 1, 10000, OPT_NONE, "blocks"),
 	OPT_U64(0, "hidden", plan_opts, hidden, "n", 1, SIZE_MOST, OPT_NONE, "width"),
@@ -128,6 +132,8 @@ static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 	to->eval_batch = given(o->eval_batch);
 	to->new_tokens = given(o->new_tokens);
 	to->settings = o->settings;
+	to->gpus = o->gpus;
+	to->parallel = o->parallel ? o->parallel : o->gpus > 1 ? "ddp" : NULL;
 	to->memory_bytes = o->memory == OPT_NONE ? PLIM_UNKNOWN : o->memory;
 	to->gpu = o->gpu;
 	to->sweep = o->sweep;

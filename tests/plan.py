@@ -36,11 +36,12 @@ def options_of(spec):
     if spec.get("kind") == "infer":
         new = spec.get("new")
         return options + (["--task", "generate", "--new-tokens", str(new)] if new else ["--task", "infer"])
-    options += ["--precision", spec.get("precision", "bf16_autocast").replace("_", "-")]
+    precision = spec.get("precision", "bf16_autocast").replace("fsdp_mp", "bf16_autocast")
+    options += ["--precision", precision.replace("_", "-")]
     for key, option in (("attn", "--attention"), ("lora", "--lora"), ("accum", "--accumulate"),
                         ("eval_batch", "--eval-batch"), ("parallel", "--parallel"), ("gpus", "--gpus")):
         if spec.get(key):
-            options += [option, str(spec[key])]
+            options += [option, str(spec[key]).replace("_", "-")]
     if "opt" in spec:
         options += ["--optimizer", NAMES.get(spec["opt"], spec["opt"]).replace("_", "-")]
     for on, option in ((spec.get("ckpt"), "--checkpointing"), (spec.get("clip") is False, "--no-clip"),

@@ -10,11 +10,11 @@
 #include <plimsoll/report.h>
 
 enum plim_plan_flags {
-	PLIM_PLAN_NO_CLIP = 1,	    /* gradients are not clipped */
-	PLIM_PLAN_KEEP_OUTPUTS = 2, /* the loop keeps a step's logits until the next */
-	PLIM_PLAN_MAX_BATCH = 4,    /* find the largest batch that fits */
-	PLIM_PLAN_MAX_SEQUENCE = 8, /* and the longest sequence */
-	PLIM_PLAN_REDACT = 16,	     /* nothing of the file's name */
+	PLIM_PLAN_NO_CLIP = 1,       /* gradients are not clipped */
+	PLIM_PLAN_KEEP_OUTPUTS = 2,  /* the loop keeps a step's logits until the next */
+	PLIM_PLAN_MAX_BATCH = 4,     /* find the largest batch that fits */
+	PLIM_PLAN_MAX_SEQUENCE = 8,  /* and the longest sequence */
+	PLIM_PLAN_REDACT = 16,       /* nothing of the file's name */
 	PLIM_PLAN_ALLOW_CHANGES = 32 /* the ladder may change what is trained */
 };
 
@@ -23,8 +23,8 @@ enum plim_plan_flags {
  * them ("bf16-autocast"); NULL is the default.  Borrowed for the call.
  */
 struct plim_plan_options {
-	uint32_t size;	/* set by plim_plan_options_init */
-	uint32_t flags; /* enum plim_plan_flags */
+	uint32_t size;             /* set by plim_plan_options_init */
+	uint32_t flags;            /* enum plim_plan_flags */
 	uint64_t max_memory_bytes; /* 0: half of this machine's memory, or of the cgroup's */
 	/* the model by numbers, where no file is given; 0: derived */
 	uint64_t layers, hidden, heads, kv_heads, intermediate, vocab;
@@ -34,16 +34,16 @@ struct plim_plan_options {
 	uint64_t images, image_size;
 	uint64_t lora_rank;
 	const char *lora_targets; /* names with commas; NULL: the family's usual ones */
-	uint64_t eval_batch;	  /* 0: no evaluation */
+	uint64_t eval_batch;      /* 0: no evaluation */
 	uint64_t new_tokens;
 	uint64_t gpus;
 	const char *settings; /* PYTORCH_CUDA_ALLOC_CONF */
-	unsigned torch;	      /* release, 100 * major + minor; 0: the newest known */
+	unsigned torch;       /* release, 100 * major + minor; 0: the newest known */
 	/* where it is to run */
-	uint64_t memory_bytes; /* that the job may reserve; PLIM_UNKNOWN: see `gpu` */
-	const char *gpu;       /* a card's name; NULL: none, nothing is judged */
+	uint64_t memory_bytes;    /* that the job may reserve; PLIM_UNKNOWN: see `gpu` */
+	const char *gpu;          /* a card's name; NULL: none, nothing is judged */
 	uint64_t allowance_bytes; /* of `gpu`, for what PyTorch does not allocate */
-	const char *sweep;	  /* "batch=1,2,4" or "seq=512,1024"; NULL: none */
+	const char *sweep;        /* "batch=1,2,4" or "seq=512,1024"; NULL: none */
 };
 PLIM_API void plim_plan_options_init(struct plim_plan_options *o);
 
@@ -61,8 +61,8 @@ struct plim_plan_phase {
 /* What lives at the peak; the sum is peak.allocated_bytes. */
 struct plim_plan_categories {
 	uint64_t parameter_bytes, gradient_bytes, optimizer_state_bytes, activation_bytes,
-		input_bytes, workspace_bytes, temporary_bytes, autograd_detail_bytes, kv_cache_bytes,
-		buffer_bytes, rounding_bytes;
+		input_bytes, workspace_bytes, temporary_bytes, autograd_detail_bytes,
+		kv_cache_bytes, buffer_bytes, rounding_bytes;
 };
 
 struct plim_plan_peak {
@@ -105,10 +105,10 @@ struct plim_plan {
 	struct plim_plan_phase *phases;
 	size_t phase_count;
 	struct plim_plan_peak peak;
-	uint64_t host_bytes;	  /* of the machine, beside the GPU's */
-	uint64_t limit_bytes;	  /* that the job may reserve */
-	const bool *fits;	  /* NULL: no limit was given */
-	const char *dies_at;	  /* phase; NULL: it does not */
+	uint64_t host_bytes;  /* of the machine, beside the GPU's */
+	uint64_t limit_bytes; /* that the job may reserve */
+	const bool *fits;     /* NULL: no limit was given */
+	const char *dies_at;  /* phase; NULL: it does not */
 	uint64_t dies_request_bytes;
 	uint64_t max_batch, max_sequence;
 	struct plim_plan_sweep *sweep;

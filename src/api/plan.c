@@ -188,7 +188,8 @@ enum plim_status plan_try(struct plim_plan *p, const struct plan_recipe *r, stru
 
 /* ---- what is told ---- */
 
-static void take_categories(struct plim_plan_categories *c, const uint64_t *bytes, uint64_t rounding)
+static void take_categories(struct plim_plan_categories *c, const uint64_t *bytes,
+			    uint64_t rounding)
 {
 	*c = (struct plim_plan_categories){
 		.parameter_bytes = bytes[TIMELINE_PARAMETER],
@@ -274,10 +275,12 @@ static enum plim_status take_assumptions(struct plim_plan *p, const struct plim_
 	enum plim_status st = PLIM_OK;
 
 	if (p->model.guessed)
-		st = assume(p, plan_string(p, err,
-					   "architecture '%s' is not known: it is taken for one like %s",
-					   p->hidden->model.declared, p->model.family),
-			    err);
+		st = assume(
+			p,
+			plan_string(p, err,
+				    "architecture '%s' is not known: it is taken for one like %s",
+				    p->hidden->model.declared, p->model.family),
+			err);
 	if (!st)
 		st = assume(p,
 			    "PyTorch 2.11, Transformers 5.17 on an H100: workspaces and attention "

@@ -13,9 +13,9 @@ struct plim_plan_hidden {
 	struct plan_recipe recipe;
 	struct allocator_rules rules;
 	struct allocator_bounds bounds;
-	struct text lora_targets;      /* the option, cut at its commas */
+	struct text lora_targets; /* the option, cut at its commas */
 	VEC(const char *) lora_names;
-	VEC(char *) strings;	       /* that the result points to */
+	VEC(char *) strings; /* that the result points to */
 	VEC(const char *) assumptions;
 	struct plan *plan;
 	bool fits;

@@ -83,8 +83,7 @@ static const struct field config_rows[] = {
 	FIELD_STRING(G, environment, "to be set before PyTorch starts"),
 };
 #undef G
-static const struct field_table config_table =
-	FIELD_TABLE(struct plim_plan_config, config_rows);
+static const struct field_table config_table = FIELD_TABLE(struct plim_plan_config, config_rows);
 
 #define R struct plim_plan_rung
 static const struct field rung_rows[] = {

@@ -78,8 +78,10 @@ static enum plim_status check_sizes(const struct plim_plan_options *o, struct pl
 		const char *name;
 		uint64_t n, most;
 	} sizes[] = {
-		{ "batch", o->batch, 1 << 20 },	      { "sequence", o->sequence, 1 << 26 },
-		{ "accumulation", o->accumulate, 1 << 16 }, { "number of steps", o->steps, 1000 },
+		{ "batch", o->batch, 1 << 20 },
+		{ "sequence", o->sequence, 1 << 26 },
+		{ "accumulation", o->accumulate, 1 << 16 },
+		{ "number of steps", o->steps, 1000 },
 		{ "number of GPUs", o->gpus, 1 << 20 },
 	};
 
@@ -96,7 +98,7 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 {
 	struct plim_plan_hidden *h = p->hidden;
 	struct plan_recipe *r = &h->recipe;
-	unsigned task = 0, precision = 0, optimizer = 0, attention = 0;
+	unsigned task = 0, precision = 0, optimizer = 0, attention = 0, parallel = 0;
 	enum plim_status st = check_sizes(o, err);
 
 	if (!st)
@@ -110,6 +112,9 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	if (!st)
 		st = choose("attention", o->attention, plan_attention_names, PLAN_ATTENTIONS,
 			    &attention, err);
+	if (!st)
+		st = choose("parallel", o->parallel, plan_parallel_names, PLAN_PARALLELS, &parallel,
+			    err);
 	plan_recipe_init(r);
 	if (!st)
 		st = read_checkpointing(r, o->checkpointing, err);
@@ -119,6 +124,8 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	r->precision = o->precision ? (enum plan_precision)precision : PLAN_BF16_AUTOCAST;
 	r->optimizer = (enum plan_optimizer)optimizer;
 	r->attention = (enum plan_attention)attention;
+	r->parallel = (enum plan_parallel)parallel;
+	r->gpus = o->gpus;
 	r->batch = o->batch;
 	r->sequence = o->sequence;
 	r->accumulate = o->accumulate;
@@ -132,7 +139,8 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	r->eval_batch = o->eval_batch;
 	r->new_tokens = o->new_tokens;
 	if (!st)
-		st = allocator_rules_parse(o->settings ? o->settings : "", o->torch, &h->rules, err);
+		st = allocator_rules_parse(o->settings ? o->settings : "", o->torch, &h->rules,
+					   err);
 	if (!st && h->rules.not_modelled)
 		st = err_set(err, PLIM_E_ARG,
 			     "settings '%s': cudaMallocAsync is the driver's own allocator, whose "

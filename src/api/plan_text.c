@@ -33,8 +33,8 @@ static void verdict(struct text *t, const struct plim_plan *p)
 			  text_size(a, p->peak.needed_bytes), text_size(b, p->peak.range_bytes[0]),
 			  text_size(c, p->peak.range_bytes[1]), p->peak.phase);
 	else if (*p->fits)
-		text_wrap(t, 6, 2, "it needs %s of %s; %s remain", text_size(a, p->peak.needed_bytes),
-			  text_size(b, p->limit_bytes),
+		text_wrap(t, 6, 2, "it needs %s of %s; %s remain",
+			  text_size(a, p->peak.needed_bytes), text_size(b, p->limit_bytes),
 			  text_size(c, p->limit_bytes - p->peak.needed_bytes));
 	else if (!p->dies_at)
 		text_wrap(t, 14, 2, "too close to call: it needs %s, perhaps %s, and may have %s",
@@ -64,11 +64,11 @@ static void composition(struct text *t, const struct plim_plan *p)
 		const char *name;
 		uint64_t bytes;
 	} parts[] = {
-		{ "weights", c->parameter_bytes },	 { "gradients", c->gradient_bytes },
+		{ "weights", c->parameter_bytes },         { "gradients", c->gradient_bytes },
 		{ "optimizer", c->optimizer_state_bytes }, { "activations", c->activation_bytes },
-		{ "KV cache", c->kv_cache_bytes },	 { "input", c->input_bytes },
-		{ "workspaces", c->workspace_bytes },	 { "temporary", c->temporary_bytes },
-		{ "autograd", c->autograd_detail_bytes }, { "buffers", c->buffer_bytes },
+		{ "KV cache", c->kv_cache_bytes },         { "input", c->input_bytes },
+		{ "workspaces", c->workspace_bytes },      { "temporary", c->temporary_bytes },
+		{ "autograd", c->autograd_detail_bytes },  { "buffers", c->buffer_bytes },
 		{ "rounding", c->rounding_bytes },
 	};
 	uint64_t most = 1;
@@ -146,7 +146,8 @@ static void ladder(struct text *t, const struct plim_plan *p)
 		text_cell_bytes(&b, r->needed_bytes);
 		text_cell_bytes(&b, r->saved_bytes);
 		text_cell_printf(&b, "%s", r->fits ? "yes" : "no");
-		text_cell_printf(&b, "%s%s (%s)", r->changes_results ? "or: " : "", r->rung, r->cost);
+		text_cell_printf(&b, "%s%s (%s)", r->changes_results ? "or: " : "", r->rung,
+				 r->cost);
 		if (!r->changes_results)
 			config = &r->config;
 	}

@@ -12,13 +12,16 @@ struct builder {
 	uint32_t *module_of
 		[MODEL_TOWERS]; /* [(block + 1) * MODEL_ROLES + role]: module + 1, 0: none */
 	size_t module_room[MODEL_TOWERS];
-	uint32_t *lora;          /* of each module: parameter A + 1; B follows.  0: none */
-	enum tape_dtype weights; /* of the model */
+	uint32_t *lora;            /* of each module: parameter A + 1; B follows.  0: none */
+	enum tape_dtype weights;   /* of the model */
+	enum tape_dtype compute;   /* that sharded weights are gathered in */
+	struct parallel *parallel; /* NULL: one process alone */
 	/* of the forward pass that runs */
 	uint64_t batch, sequence;
 	struct value cos, sin;
-	struct value mask;   /* additive, [batch, 1, queries, keys] */
-	struct value bias[MODEL_TOWERS], cross_bias, encoded; /* T5's: added to scores; the encoder's states */
+	struct value mask; /* additive, [batch, 1, queries, keys] */
+	struct value bias[MODEL_TOWERS], cross_bias,
+		encoded;     /* T5's: added to scores; the encoder's states */
 	struct value *cache; /* keys and values of each block while tokens are generated, or NULL */
 	uint64_t cached;     /* tokens that are in it */
 	/*
@@ -28,8 +31,8 @@ struct builder {
 	uint32_t leaves[2];
 	unsigned leaf;
 	struct value seen_cos, seen_sin; /* of patches */
-	struct value pixels;    /* of the batch's images; the loop's */
-	enum model_tower tower; /* whose blocks are run */
+	struct value pixels;             /* of the batch's images; the loop's */
+	enum model_tower tower;          /* whose blocks are run */
 	tape_again_fn *blocks[MODEL_TOWERS];
 };
 
@@ -65,7 +68,8 @@ struct value build_experts(struct builder *b, uint32_t block, struct value x);
 struct value build_blocks(struct builder *b, enum model_tower tower, tape_again_fn *block,
 			  struct value x);
 
-struct value build_t5(struct builder *b, struct value ids, struct value labels, struct value *logits);
+struct value build_t5(struct builder *b, struct value ids, struct value labels,
+		      struct value *logits);
 
 /* A forward pass of the model's family. */
 struct value build_forward(struct builder *b, struct value ids, struct value labels,
@@ -97,6 +101,16 @@ void build_forget_leaf(struct builder *b);
 
 /* What all blocks share goes: with the forward pass, or with the graph where blocks are computed again. */
 void build_forget_shared(struct builder *b);
+
+/* Several processes (parallel.c): made ready, and what each pass does for it.  Units are blocks of the text tower. */
+void build_wrap(struct builder *b);
+int build_is_sharded(const struct builder *b);
+struct value build_unit_begin(struct builder *b, uint32_t unit, struct value x);
+struct value build_unit_end(struct builder *b, uint32_t unit, struct value x);
+void build_before_forward(struct builder *b);
+void build_before_backward(struct builder *b);
+void build_after_backward(struct builder *b);
+void build_end_parallel(struct builder *b);
 
 /* Training, or what the task is, phase by phase. */
 void build_run(struct builder *b);

@@ -68,9 +68,8 @@ struct value build_experts(struct builder *b, uint32_t block, struct value x)
 	struct value down = build_param(b, MODEL_TEXT, block, MODEL_ROLE_EXPERTS_DOWN, MODEL_WHOLE);
 	struct value logits, weights, chosen, order, tokens_of, mask, h, y, extra;
 
-	extra = build_has(b, MODEL_TEXT, block, MODEL_ROLE_SHARED_UP)
-			? shared(b, block, x)
-			: tape_param(t, TAPE_NONE);
+	extra = build_has(b, MODEL_TEXT, block, MODEL_ROLE_SHARED_UP) ? shared(b, block, x)
+								      : tape_param(t, TAPE_NONE);
 	route(b, block, x, &logits, &weights, &chosen);
 	order = tape_new(t, slots, TAPE_I64, TIMELINE_TEMPORARY);
 	tokens_of = tape_new(t, slots, TAPE_I64, TIMELINE_TEMPORARY);

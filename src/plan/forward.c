@@ -8,12 +8,8 @@ static const struct {
 	const char *family;
 	forward_fn *forward;
 } forwards[] = {
-	{ "bert", build_encoder },
-	{ "roberta", build_encoder },
-	{ "t5", build_t5 },
-	{ "vit", build_image },
-	{ "clip", build_pair },
-	{ "siglip", build_pair },
+	{ "bert", build_encoder }, { "roberta", build_encoder }, { "t5", build_t5 },
+	{ "vit", build_image },    { "clip", build_pair },       { "siglip", build_pair },
 };
 
 struct value build_forward(struct builder *b, struct value ids, struct value labels,

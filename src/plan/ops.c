@@ -30,6 +30,7 @@ enum op {
 	OP_GATHER,
 	OP_FILL,
 	OP_SUM,
+	OP_MARK,
 	OPS
 };
 
@@ -656,6 +657,28 @@ static void sum_backward(struct tape *t, const struct tape_node *node, struct ta
 	out[0].part = 1;
 }
 
+/* ---- units of sharded parameters ---- */
+
+struct value op_mark(struct tape *t, struct value x, uint32_t unit, int begins)
+{
+	struct tape_node *node = tape_node(t, OP_MARK, &x, 1);
+	struct value y;
+
+	if (!node)
+		return x;
+	node->a = unit;
+	node->b = (uint64_t)begins;
+	y = tape_view(t, node, x, x.n);
+	tape_drop(t, &x);
+	return y;
+}
+
+static void mark_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	t->unit(t->again_self, (uint32_t)node->a, node->b != 0);
+	out[0] = pass(t, &node->grad[0]);
+}
+
 /* ---- loss ---- */
 
 struct value op_cross_entropy(struct tape *t, struct value logits, struct value labels,
@@ -706,4 +729,5 @@ tape_backward_fn *const tape_backward_of[OPS] = {
 	[OP_GATHER] = gather_backward,
 	[OP_FILL] = same_backward,
 	[OP_SUM] = sum_backward,
+	[OP_MARK] = mark_backward,
 };

@@ -100,6 +100,9 @@ struct value op_join(struct tape *t, struct value x, struct value first, uint64_
 /* masked_scatter(): x with `source` in the place of some of its rows. */
 struct value op_scatter(struct tape *t, struct value x, struct value source);
 
+/* Marks where a unit begins or ends: tape.unit is called when the backward pass is there.  x is taken. */
+struct value op_mark(struct tape *t, struct value x, uint32_t unit, int begins);
+
 /* Views that autograd knows: of one element, say. */
 struct value op_index_first(struct tape *t, struct value x, uint64_t n);
 

@@ -249,7 +249,8 @@ struct value build_unfused(struct builder *b, struct value q, struct value k, st
 	in[2] = widened(t, v, autocast);
 	in[1] = widened(t, k, autocast);
 	in[0] = widened(t, q, autocast);
-	added = bias.store != TAPE_NONE && autocast ? op_cast(t, bias, autocast) : tape_keep(t, bias);
+	added = bias.store != TAPE_NONE && autocast ? op_cast(t, bias, autocast)
+						    : tape_keep(t, bias);
 	t->autocast = 0; /* a function below it */
 	tape_set(t, &in[0], op_apply(t, OP_SCALE, in[0]));
 	if (a->causal)
@@ -367,8 +368,12 @@ struct value build_blocks(struct builder *b, enum model_tower tower, tape_again_
 	for (uint32_t i = 0; i < b->m->towers[tower].layers; i++) {
 		uint32_t at = (uint32_t)tower * MODEL_BLOCKS + i;
 
-		tape_set(t, &x, again && i % every == 0 ? tape_checkpoint(t, at, x)
-							: run_block(b, at, x));
+		if (tower == MODEL_TEXT)
+			x = build_unit_begin(b, i, x);
+		tape_set(t, &x,
+			 again && i % every == 0 ? tape_checkpoint(t, at, x) : run_block(b, at, x));
+		if (tower == MODEL_TEXT)
+			x = build_unit_end(b, i, x);
 	}
 	return x;
 }

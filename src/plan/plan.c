@@ -11,6 +11,8 @@ const char *const plan_optimizer_names[PLAN_OPTIMIZERS] = { "adamw",        "ada
 							    "sgd-momentum", "adafactor",
 							    "adamw-8bit",   "adamw-paged" };
 const char *const plan_attention_names[PLAN_ATTENTIONS] = { "sdpa", "eager", "flash" };
+const char *const plan_parallel_names[PLAN_PARALLELS] = { "none",  "ddp",   "zero1",
+							  "fsdp1", "fsdp2", "fsdp2-zero2" };
 const char *const plan_task_names[PLAN_TASKS] = { "train", "infer", "generate" };
 
 const struct plan_device plan_device_default = { .multiprocessors = 132,
@@ -24,6 +26,7 @@ void plan_recipe_init(struct plan_recipe *r)
 				   .sequence = 1024,
 				   .accumulate = 1,
 				   .steps = 3,
+				   .gpus = 1,
 				   .device = plan_device_default };
 }
 
@@ -64,7 +67,8 @@ static enum plim_status add_param(struct builder *b, const struct model_tensor *
 	enum tape_dtype dtype = dtype_of(b, x);
 	struct tape_param p = empty_param(dtype);
 
-	p.n = x->count;
+	p.n = p.own_n = x->count;
+	p.own_dtype = (uint8_t)dtype;
 	p.trainable = !buffer && !(x->flags & MODEL_IS_FROZEN) && b->r->task == PLAN_TRAIN &&
 		      !b->r->lora_rank;
 	p.store = tape_store(t, x->count * tape_dtype_bytes[dtype],
@@ -75,7 +79,8 @@ static enum plim_status add_param(struct builder *b, const struct model_tensor *
 /* T5's stacks make an embedding each before they are given the shared one. */
 static void touch_stacks(struct builder *b)
 {
-	const struct model_module *x = model_module_at(b->m, MODEL_ENCODER, MODEL_NONE, MODEL_ROLE_EMBED);
+	const struct model_module *x =
+		model_module_at(b->m, MODEL_ENCODER, MODEL_NONE, MODEL_ROLE_EMBED);
 	uint32_t made[2];
 
 	if (!b->m->encoder_decoder || !x)
@@ -151,7 +156,8 @@ static enum plim_status add_lora(struct builder *b, struct plim_err *err)
 		for (unsigned k = 0; !st && k < 2; k++) {
 			struct tape_param p = empty_param(TAPE_F32);
 
-			p.n = n[k];
+			p.n = p.own_n = n[k];
+			p.own_dtype = TAPE_F32;
 			p.store = tape_store(t, n[k] * 4, TIMELINE_PARAMETER);
 			st = vec_push(t->mem, &t->params, p, err);
 		}
@@ -229,6 +235,7 @@ static enum plim_status fill(struct builder *b, struct plim_err *err)
 	if (st)
 		return st;
 	build_phase(b, "load", PLAN_NO_NUMBER);
+	build_wrap(b);
 	build_run(b);
 	return b->t.failed;
 }
@@ -259,6 +266,7 @@ enum plim_status plan_build(struct mem *mem, const struct model *m, const struct
 			 sizeof(uint32_t));
 	if (b.lora)
 		mem_free(mem, b.lora, m->modules.n, sizeof(*b.lora));
+	build_end_parallel(&b);
 	tape_release(&b.t);
 	if (st)
 		plan_free(p);

@@ -43,6 +43,17 @@ enum plan_checkpointing {
 	PLAN_CHECKPOINTINGS
 };
 
+enum plan_parallel {
+	PLAN_ALONE,
+	PLAN_DDP,
+	PLAN_ZERO1,       /* DDP with optimizer states shared out */
+	PLAN_FSDP1,       /* units flattened */
+	PLAN_FSDP2,       /* parameters sharded one by one */
+	PLAN_FSDP2_ZERO2, /* without resharding after the forward pass */
+	PLAN_PARALLELS
+};
+extern const char *const plan_parallel_names[PLAN_PARALLELS];
+
 enum plan_task { PLAN_TRAIN, PLAN_INFER, PLAN_GENERATE, PLAN_TASKS };
 extern const char *const plan_task_names[PLAN_TASKS];
 
@@ -71,6 +82,8 @@ struct plan_recipe {
 	bool no_clip, keep_outputs;
 	uint64_t eval_passes, eval_batch;
 	uint64_t new_tokens; /* PLAN_GENERATE */
+	enum plan_parallel parallel;
+	uint64_t gpus; /* that share the work; this is what one of them needs */
 	struct plan_device device;
 };
 void plan_recipe_init(struct plan_recipe *r);

@@ -51,8 +51,8 @@ static struct value eager(struct builder *b, const struct value p[3], const stru
 	struct tape *t = &b->t;
 	uint64_t batch = a->batch * a->heads;
 	unsigned both = MATMUL_COPIES_A | MATMUL_COPIES_B;
-	struct value s = op_matmul(t, p[0], p[1], (struct matmul){ batch, a->queries, a->head_dim,
-								    a->keys, both });
+	struct value s = op_matmul(
+		t, p[0], p[1], (struct matmul){ batch, a->queries, a->head_dim, a->keys, both });
 	struct value w, y;
 
 	if (bias.store != TAPE_NONE)
@@ -117,7 +117,9 @@ static struct value feed(struct builder *b, uint32_t block, struct value x)
 {
 	struct tape *t = &b->t;
 	int gated = build_has(b, b->tower, block, MODEL_ROLE_GATE);
-	struct value h = build_linear(b, b->tower, block, gated ? MODEL_ROLE_GATE : MODEL_ROLE_UP, x), up;
+	struct value h = build_linear(b, b->tower, block, gated ? MODEL_ROLE_GATE : MODEL_ROLE_UP,
+				      x),
+		     up;
 
 	tape_set(t, &h, build_activation(b, b->tower, h));
 	if (gated) {
@@ -133,8 +135,8 @@ static struct value feed(struct builder *b, uint32_t block, struct value x)
 }
 
 static const enum model_role own[4] = { MODEL_ROLE_Q, MODEL_ROLE_K, MODEL_ROLE_V, MODEL_ROLE_O };
-static const enum model_role cross[4] = { MODEL_ROLE_CROSS_Q, MODEL_ROLE_CROSS_K, MODEL_ROLE_CROSS_V,
-					  MODEL_ROLE_CROSS_O };
+static const enum model_role cross[4] = { MODEL_ROLE_CROSS_Q, MODEL_ROLE_CROSS_K,
+					  MODEL_ROLE_CROSS_V, MODEL_ROLE_CROSS_O };
 
 static struct value one_block(struct builder *b, uint32_t block, struct value x)
 {
@@ -175,7 +177,8 @@ static struct value stack(struct builder *b, enum model_tower tower, struct valu
 {
 	struct tape *t = &b->t;
 	const struct model_numbers *n = &b->m->towers[tower];
-	struct value table = build_param(b, MODEL_ENCODER, MODEL_NONE, MODEL_ROLE_EMBED, MODEL_WEIGHT);
+	struct value table =
+		build_param(b, MODEL_ENCODER, MODEL_NONE, MODEL_ROLE_EMBED, MODEL_WEIGHT);
 	struct value first = op_embedding(t, ids, table, n->hidden, 0), x;
 	uint64_t tokens = ids.n / b->batch;
 
@@ -192,14 +195,16 @@ static struct value stack(struct builder *b, enum model_tower tower, struct valu
 	return x;
 }
 
-struct value build_t5(struct builder *b, struct value ids, struct value labels, struct value *logits)
+struct value build_t5(struct builder *b, struct value ids, struct value labels,
+		      struct value *logits)
 {
 	struct tape *t = &b->t;
 	struct value shifted, x, loss;
 
 	b->encoded = stack(b, MODEL_ENCODER, ids);
 	shifted = tape_new(t, labels.n, TAPE_I64, TIMELINE_TEMPORARY);
-	b->cross_bias = tape_new(t, labels.n * (ids.n / b->batch), b->encoded.dtype, TIMELINE_TEMPORARY);
+	b->cross_bias =
+		tape_new(t, labels.n * (ids.n / b->batch), b->encoded.dtype, TIMELINE_TEMPORARY);
 	x = stack(b, MODEL_TEXT, shifted);
 	if (b->m->towers[MODEL_TEXT].tied)
 		tape_set(t, &x, op_apply(t, OP_SCALE, x));

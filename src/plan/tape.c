@@ -268,9 +268,7 @@ void tape_uncache(struct tape *t)
 
 struct value tape_checkpoint(struct tape *t, uint32_t block, struct value input)
 {
-	struct tape_region r = { .first = (uint32_t)t->nodes.n,
-				 .block = block,
-				 .again = t->again };
+	struct tape_region r = { .first = (uint32_t)t->nodes.n, .block = block, .again = t->again };
 	struct value v;
 
 	if (!t->grad)

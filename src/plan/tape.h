@@ -50,7 +50,10 @@ struct tape_param {
 	uint32_t states[3]; /* of the optimizer */
 	struct value cast;  /* the copy that autocast keeps; store TAPE_NONE: none */
 	uint8_t dtype, trainable, pending_part;
-	uint8_t input; /* no parameter: an input that was told to take a gradient */
+	uint8_t input;  /* no parameter: an input that was told to take a gradient */
+	uint8_t others; /* another process steps on it */
+	uint8_t own_dtype;
+	uint64_t own_n; /* what this process keeps and steps on */
 };
 
 struct tape_edge {
@@ -109,6 +112,8 @@ struct tape {
 	VEC(uint32_t) cached; /* parameters with a cast copy */
 	tape_again_fn *again;
 	void *again_self;
+	/* the backward pass reaches a unit that was marked, from its end (or `begins`: has left it) */
+	void (*unit)(void *self, uint32_t unit, int begins);
 	const struct plan_device *device;
 	uint8_t grad;     /* gradients are enabled */
 	uint8_t autocast; /* enum tape_dtype of autocast, TAPE_F32: off */

@@ -7,7 +7,7 @@
 
 static uint64_t bytes_of(const struct tape_param *p)
 {
-	return p->n * tape_dtype_bytes[p->dtype];
+	return p->own_n * tape_dtype_bytes[p->own_dtype];
 }
 
 static int steps_on(const struct tape_param *p)
@@ -66,7 +66,7 @@ static void take_states(struct tape *t, const struct rule *rule)
 	for (size_t i = 0; i < t->params.n; i++) {
 		struct tape_param *p = &t->params.at[i];
 
-		if (!steps_on(p) || p->states[0] != TAPE_NONE)
+		if (!steps_on(p) || p->others || p->states[0] != TAPE_NONE)
 			continue;
 		if (rule->counters)
 			p->states[2] = tape_store(t, 4, TIMELINE_OPTIMIZER_STATE);
@@ -80,7 +80,7 @@ static void step_all(struct tape *t)
 	VEC(uint32_t) list = { 0 };
 
 	for (size_t i = 0; i < t->params.n && !t->failed; i++)
-		if (steps_on(&t->params.at[i])) {
+		if (steps_on(&t->params.at[i]) && !t->params.at[i].others) {
 			uint32_t s = tape_store(t, bytes_of(&t->params.at[i]), TIMELINE_TEMPORARY);
 
 			t->failed = vec_push(t->mem, &list, s, t->err);
@@ -255,7 +255,8 @@ static void autocast(struct builder *b)
 {
 	static const uint8_t to[PLAN_PRECISIONS] = { TAPE_F32, TAPE_BF16, TAPE_F16, TAPE_F32 };
 
-	b->t.autocast = to[b->r->precision] == TAPE_F32 ? 0 : to[b->r->precision];
+	b->t.autocast =
+		to[b->r->precision] == TAPE_F32 || build_is_sharded(b) ? 0 : to[b->r->precision];
 }
 
 static struct value forward(struct builder *b, struct loop *l, struct value *logits)
@@ -263,6 +264,7 @@ static struct value forward(struct builder *b, struct loop *l, struct value *log
 	struct value loss;
 
 	autocast(b);
+	build_before_forward(b);
 	loss = build_forward(b, l->ids, l->labels, logits);
 	tape_uncache(&b->t);
 	return loss;
@@ -293,7 +295,9 @@ static void micro_step(struct builder *b, struct loop *l, unsigned step, unsigne
 	else
 		tape_drop(t, &logits);
 	name_phase(b, "fwd", step, micro);
+	build_before_backward(b);
 	tape_backward(t, loss);
+	build_after_backward(b);
 	build_forget_shared(b);
 	tape_drop(t, &loss);
 	name_phase(b, "bwd", step, micro);
