@@ -8,9 +8,11 @@ models are beside it.  TRUTH is the full set of measured runs.
 import ast
 import json
 import lzma
+import math
 import os
 import subprocess
 import sys
+import tempfile
 
 TOTALS = ("n_params", "n_trainable", "param_bytes", "buffer_bytes")
 SHOWN = 5  # differences of a model that are printed
@@ -124,10 +126,45 @@ def adapters_of(what):
     return ":lora=4:%s%s%s" % (names, ":dora" if options.get("use_dora") else "", saved)
 
 
+HEADERS = ("LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM", "GemmaForCausalLM", "Gemma2ForCausalLM",
+           "Phi3ForCausalLM", "MixtralForCausalLM", "Qwen3MoeForCausalLM", "GPT2LMHeadModel", "BertForMaskedLM")
+
+
+def write_safetensors(path, tensors):
+    header, at = {}, 0
+    for name, *shape in tensors:
+        n = 4 * math.prod(shape)
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + n]}
+        at += n
+    text = json.dumps(header).encode()
+    with open(path, "wb") as f:
+        f.write(len(text).to_bytes(8, "little") + text)
+        f.truncate(8 + len(text) + at)
+
+
+def check_headers(program, path):
+    """Checkpoints without a config have the parameters that stand in them, and say that they are guessed."""
+    rows = [json.loads(line) for line in lzma.open(path, "rt")]
+    rows = [r for r in rows if r["class"] in HEADERS and r["what"] == "small"]
+    failed = len(rows) != len(HEADERS)
+    with tempfile.TemporaryDirectory() as folder:
+        for row in rows:
+            file = os.path.join(folder, "model.safetensors")
+            write_safetensors(file, row["parameters"])
+            out = subprocess.run([program, file], capture_output=True, text=True, check=False).stdout.split()
+            want = sum(math.prod(shape) for _, *shape in row["parameters"])
+            if out[:1] != ["total"] or out[2:4] != ["1", str(want)]:
+                failed += 1
+                print("%s: %s from its tensors, should have %d" % (row["class"], " ".join(out), want))
+    print("%d checkpoints without a config, %d wrong" % (len(rows), failed))
+    return failed
+
+
 def main():
     program, data = sys.argv[1:3]
     truth = sys.argv[3] if len(sys.argv) > 3 else ""
     failed = check_tensors(program, list(built(os.path.join(data, "models.jsonl.xz"))))
+    failed += check_headers(program, os.path.join(data, "models.jsonl.xz"))
     failed += check_totals(program, list(published(os.path.join(data, "published.jsonl"))))
     for place in [p for p in (data, truth) if p]:
         failed += check_totals(program, list(measured(place)))

@@ -37,6 +37,17 @@ static const struct {
 	[PLAN_BF16_PURE] = { "bf16=False", "no", "bfloat16", "" },
 };
 
+static const struct {
+	const char *distributed; /* of accelerate */
+	int version;             /* of FSDP, 0: none */
+	const char *reshard;     /* after the forward pass */
+	unsigned stage;          /* of DeepSpeed */
+} parallels[PLAN_PARALLELS] = {
+	[PLAN_ALONE] = { "'NO'", 0, NULL, 0 },      [PLAN_DDP] = { "MULTI_GPU", 0, NULL, 0 },
+	[PLAN_ZERO1] = { "DEEPSPEED", 0, NULL, 1 }, [PLAN_FSDP1] = { "FSDP", 1, "true", 0 },
+	[PLAN_FSDP2] = { "FSDP", 2, "true", 0 },    [PLAN_FSDP2_ZERO2] = { "FSDP", 2, "false", 0 },
+};
+
 static void training_arguments(struct text *t, const struct plan_recipe *r)
 {
 	text_printf(t,
@@ -57,6 +68,10 @@ static void training_arguments(struct text *t, const struct plan_recipe *r)
 			    (unsigned long long)r->eval_batch);
 	if (r->no_clip)
 		text_puts(t, ", max_grad_norm=0");
+	if (parallels[r->parallel].version)
+		text_puts(t, ", fsdp=True, fsdp_config=\"fsdp.json\"");
+	if (r->parallel == PLAN_ZERO1)
+		text_puts(t, ", deepspeed=\"deepspeed.json\"");
 	text_puts(t, ")");
 }
 
@@ -80,22 +95,45 @@ static void peft(struct text *t, const struct plan_recipe *r)
 static void accelerate(struct text *t, const struct plan_recipe *r)
 {
 	text_printf(t,
-		    "compute_environment: LOCAL_MACHINE\ndistributed_type: 'NO'\n"
-		    "num_processes: 1\nmixed_precision: %s\n",
+		    "compute_environment: LOCAL_MACHINE\ndistributed_type: %s\n"
+		    "num_processes: %llu\nmixed_precision: %s\n",
+		    parallels[r->parallel].distributed,
+		    (unsigned long long)(r->gpus > 1 ? r->gpus : 1),
 		    precisions[r->precision].accelerate);
+	if (parallels[r->parallel].version)
+		text_printf(t,
+			    "fsdp_config:\n  fsdp_version: %d\n  fsdp_reshard_after_forward: %s\n"
+			    "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"
+			    "  fsdp_state_dict_type: SHARDED_STATE_DICT\n",
+			    parallels[r->parallel].version, parallels[r->parallel].reshard);
+	if (r->parallel == PLAN_ZERO1)
+		text_puts(t, "deepspeed_config:\n  deepspeed_config_file: deepspeed.json\n");
 }
 
+static void fsdp(struct text *t, const struct plan_recipe *r)
+{
+	if (parallels[r->parallel].version)
+		text_printf(t,
+			    "{\"version\": %d, \"reshard_after_forward\": %s, "
+			    "\"auto_wrap_policy\": \"TRANSFORMER_BASED_WRAP\", "
+			    "\"state_dict_type\": \"SHARDED_STATE_DICT\"}",
+			    parallels[r->parallel].version, parallels[r->parallel].reshard);
+}
+
+/* Where FSDP shares out, DeepSpeed's own buffers would make other numbers: nothing is said. */
 static void deepspeed(struct text *t, const struct plan_recipe *r)
 {
+	if (parallels[r->parallel].version)
+		return;
 	text_printf(t,
 		    "{\"train_micro_batch_size_per_gpu\": %llu, "
 		    "\"gradient_accumulation_steps\": %llu, \"gradient_clipping\": %s%s, "
-		    "\"zero_optimization\": {\"stage\": 0}}",
+		    "\"zero_optimization\": {\"stage\": %u}}",
 		    (unsigned long long)r->batch, (unsigned long long)r->accumulate,
-		    r->no_clip ? "0" : "1.0", precisions[r->precision].deepspeed);
+		    r->no_clip ? "0" : "1.0", precisions[r->precision].deepspeed,
+		    parallels[r->parallel].stage);
 }
 
-/* What FSDP would be told is told when the recipe is of several GPUs. */
 static const struct {
 	size_t offset; /* in struct plim_plan_config */
 	bool trains;
@@ -106,6 +144,7 @@ static const struct {
 	{ offsetof(struct plim_plan_config, peft), true, peft },
 	{ offsetof(struct plim_plan_config, accelerate), true, accelerate },
 	{ offsetof(struct plim_plan_config, deepspeed), true, deepspeed },
+	{ offsetof(struct plim_plan_config, fsdp), true, fsdp },
 };
 
 enum plim_status plan_write_config(struct plim_plan *p, const struct plan_choice *c,

@@ -128,16 +128,16 @@ static enum plim_status add_row(struct model *m, const struct model_section *s,
 {
 	const struct model_numbers *n = &m->towers[s->tower];
 	struct model_tensor t = { .tied_to = MODEL_NONE,
-				  .part = kinds[row->kind].part,
+				  .part = (uint8_t)kinds[row->kind].part,
 				  .flags = kinds[row->kind].flags };
 	uint32_t at = (uint32_t)m->modules.n;
 	struct model_module module = { .prefix = s->prefix,
 				       .name = row->name,
 				       .block = block,
 				       .tensors = (uint32_t)m->tensors.n,
-				       .tower = s->tower,
-				       .kind = row->kind,
-				       .role = row->role };
+				       .tower = (uint8_t)s->tower,
+				       .kind = (uint8_t)row->kind,
+				       .role = (uint8_t)row->role };
 	enum plim_status st = PLIM_OK;
 
 	for (const char *shape = row->shape; *shape; t.rank++) {

@@ -5,6 +5,7 @@
 #include "tables.h"
 
 #include <stdio.h>
+#include <sys/stat.h>
 
 #define VALUES 100000 /* scalars in a file, at most */
 
@@ -171,10 +172,9 @@ static enum plim_status take(const struct config *c, struct model_numbers *n,
 		return PLIM_OK;
 	case KEY_DENSE_BLOCKS: return PLIM_OK; /* take_lists */
 	case KEY_SIZE_IF:
-		if (v->kind == JSON_NULL)
-			return PLIM_OK;
-		/* fall through */
 	case KEY_SIZE:
+		if (v->kind == JSON_NULL && k->type == KEY_SIZE_IF)
+			return PLIM_OK;
 		if (v->kind == JSON_ARRAY && v->number) /* height and width, say */
 			v++;
 		if (v->kind != JSON_NULL && (v->kind != JSON_INTEGER ||
@@ -241,11 +241,8 @@ static enum plim_status derive_patches(struct model_numbers *n, const char *path
 }
 
 /* What follows from other numbers where the file does not say it. */
-static enum plim_status derive(const struct config *c, struct model_numbers *n,
-			       struct plim_err *err)
+enum plim_status model_derive(struct model_numbers *n, const char *path, struct plim_err *err)
 {
-	const char *path = c ? c->path : "the model";
-
 	if (!n->layers)
 		return PLIM_OK;
 	if (n->layers > MODEL_BLOCKS)
@@ -364,7 +361,7 @@ static enum plim_status take_tower(struct config *c, const struct model_family *
 		st = take_scope(c, n, part->scope, part, err);
 	if (!st)
 		st = take_keys(c, n, NULL, part->outer, NULL, err);
-	return st ? st : derive(c, n, err);
+	return st ? st : model_derive(n, c->path, err);
 }
 
 static void take_facts(struct config *c)
@@ -450,15 +447,32 @@ enum plim_status model_read_config(struct model *m, const char *name, const void
 	return st;
 }
 
+/* A folder's config.json, or what else is there. */
 enum plim_status model_load(struct model *m, const char *path, struct plim_err *err)
 {
 	struct source *s = NULL;
-	enum plim_status st = source_open(m->mem, path, NULL, &s, err);
+	struct stat info;
+	char config[4096];
+	enum plim_status st;
+	bool json;
 
-	if (!st)
+	if (!stat(path, &info) && S_ISDIR(info.st_mode)) {
+		if (snprintf(config, sizeof(config), "%s/config.json", path) <
+			    (int)sizeof(config) &&
+		    !stat(config, &info))
+			return model_load(m, config, err);
+		return model_read_header(m, path, err);
+	}
+	st = source_open(m->mem, path, NULL, &s, err);
+	if (st)
+		return st;
+	/* the length that a safetensors file begins with has zeros, a zip too; text has none */
+	st = source_need(s, s->p, 8, err);
+	json = st || !s->p || s->end - s->p < 8 || !memchr(s->p, 0, 8);
+	if (!st && json)
 		st = read_source(m, path, s, err);
 	source_close(s);
-	return st;
+	return json ? st : model_read_header(m, path, err);
 }
 
 enum plim_status model_by_numbers(struct model *m, const struct model_numbers *numbers,
@@ -475,7 +489,7 @@ enum plim_status model_by_numbers(struct model *m, const struct model_numbers *n
 	n->activation = style->activation;
 	n->position = style->position;
 	n->gated = n->causal = n->use_window = true;
-	st = derive(NULL, n, err);
+	st = model_derive(n, "the model", err);
 	return st ? st
 		  : model_build(m, &model_family_decoder, model_family_decoder.heads->has, err);
 }

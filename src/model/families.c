@@ -92,10 +92,10 @@ const struct model_row model_lm_head[] = {
 };
 
 static const struct model_section llama_sections[] = {
-	{ MODEL_TEXT, "model.", model_llama_front },
-	{ MODEL_TEXT, "model.layers.%u.", model_llama_block },
-	{ MODEL_TEXT, "model.", model_llama_back },
-	{ MODEL_TEXT, "", model_lm_head },
+	{ "model.", model_llama_front, MODEL_TEXT },
+	{ "model.layers.%u.", model_llama_block, MODEL_TEXT },
+	{ "model.", model_llama_back, MODEL_TEXT },
+	{ "", model_lm_head, MODEL_TEXT },
 	SECTIONS_END,
 };
 
@@ -195,10 +195,10 @@ static const struct model_row phi3_block[] = {
 };
 
 static const struct model_section phi3_sections[] = {
-	{ MODEL_TEXT, "model.", model_llama_front },
-	{ MODEL_TEXT, "model.layers.%u.", phi3_block },
-	{ MODEL_TEXT, "model.", model_llama_back },
-	{ MODEL_TEXT, "", model_lm_head },
+	{ "model.", model_llama_front, MODEL_TEXT },
+	{ "model.layers.%u.", phi3_block, MODEL_TEXT },
+	{ "model.", model_llama_back, MODEL_TEXT },
+	{ "", model_lm_head, MODEL_TEXT },
 	SECTIONS_END,
 };
 
@@ -230,10 +230,10 @@ static const struct model_row phi_back[] = {
 };
 
 static const struct model_section phi_sections[] = {
-	{ MODEL_TEXT, "model.", model_llama_front },
-	{ MODEL_TEXT, "model.layers.%u.", phi_block },
-	{ MODEL_TEXT, "model.", phi_back },
-	{ MODEL_TEXT, "", model_lm_head },
+	{ "model.", model_llama_front, MODEL_TEXT },
+	{ "model.layers.%u.", phi_block, MODEL_TEXT },
+	{ "model.", phi_back, MODEL_TEXT },
+	{ "", model_lm_head, MODEL_TEXT },
 	SECTIONS_END,
 };
 
@@ -291,10 +291,10 @@ static const struct model_head gpt2_heads[] = {
 };
 
 static const struct model_section gpt2_sections[] = {
-	{ MODEL_TEXT, "transformer.", gpt2_front },
-	{ MODEL_TEXT, "transformer.h.%u.", gpt2_block },
-	{ MODEL_TEXT, "transformer.", gpt2_back },
-	{ MODEL_TEXT, "", gpt2_head },
+	{ "transformer.", gpt2_front, MODEL_TEXT },
+	{ "transformer.h.%u.", gpt2_block, MODEL_TEXT },
+	{ "transformer.", gpt2_back, MODEL_TEXT },
+	{ "", gpt2_head, MODEL_TEXT },
 	SECTIONS_END,
 };
 

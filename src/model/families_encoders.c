@@ -70,18 +70,18 @@ static const struct model_row roberta_heads[] = {
 };
 
 static const struct model_section bert_sections[] = {
-	{ MODEL_TEXT, "bert.", bert_front },
-	{ MODEL_TEXT, "bert.encoder.layer.%u.", bert_block },
-	{ MODEL_TEXT, "bert.", bert_pooler },
-	{ MODEL_TEXT, "", bert_heads },
+	{ "bert.", bert_front, MODEL_TEXT },
+	{ "bert.encoder.layer.%u.", bert_block, MODEL_TEXT },
+	{ "bert.", bert_pooler, MODEL_TEXT },
+	{ "", bert_heads, MODEL_TEXT },
 	SECTIONS_END,
 };
 
 static const struct model_section roberta_sections[] = {
-	{ MODEL_TEXT, "roberta.", roberta_front },
-	{ MODEL_TEXT, "roberta.encoder.layer.%u.", bert_block },
-	{ MODEL_TEXT, "roberta.", bert_pooler },
-	{ MODEL_TEXT, "", roberta_heads },
+	{ "roberta.", roberta_front, MODEL_TEXT },
+	{ "roberta.encoder.layer.%u.", bert_block, MODEL_TEXT },
+	{ "roberta.", bert_pooler, MODEL_TEXT },
+	{ "", roberta_heads, MODEL_TEXT },
 	SECTIONS_END,
 };
 
@@ -160,12 +160,12 @@ static const struct model_row t5_back[] = {
 };
 
 static const struct model_section t5_sections[] = {
-	{ MODEL_ENCODER, "", t5_shared },
-	{ MODEL_ENCODER, "encoder.block.%u.", t5_block },
-	{ MODEL_ENCODER, "encoder.", t5_back },
-	{ MODEL_TEXT, "decoder.block.%u.", t5_block },
-	{ MODEL_TEXT, "decoder.", t5_back },
-	{ MODEL_TEXT, "", model_lm_head },
+	{ "", t5_shared, MODEL_ENCODER },
+	{ "encoder.block.%u.", t5_block, MODEL_ENCODER },
+	{ "encoder.", t5_back, MODEL_ENCODER },
+	{ "decoder.block.%u.", t5_block, MODEL_TEXT },
+	{ "decoder.", t5_back, MODEL_TEXT },
+	{ "", model_lm_head, MODEL_TEXT },
 	SECTIONS_END,
 };
 

@@ -35,10 +35,10 @@ static const struct model_row image_heads[] = {
 };
 
 static const struct model_section vit_sections[] = {
-	{ MODEL_VISION, "vit.", vit_front },
-	{ MODEL_VISION, "vit.layers.%u.", vit_block },
-	{ MODEL_VISION, "vit.", vit_back },
-	{ MODEL_VISION, "", image_heads },
+	{ "vit.", vit_front, MODEL_VISION },
+	{ "vit.layers.%u.", vit_block, MODEL_VISION },
+	{ "vit.", vit_back, MODEL_VISION },
+	{ "", image_heads, MODEL_VISION },
 	SECTIONS_END,
 };
 
@@ -162,27 +162,27 @@ static const struct model_row text_projection[] = {
 };
 
 static const struct model_section clip_sections[] = {
-	{ MODEL_TEXT, "", clip_scale },
-	{ MODEL_TEXT, "text_model.", text_front },
-	{ MODEL_TEXT, "text_model.encoder.layers.%u.", clip_block },
-	{ MODEL_TEXT, "text_model.", text_back },
-	{ MODEL_VISION, "vision_model.", clip_vision_front },
-	{ MODEL_VISION, "vision_model.encoder.layers.%u.", clip_block },
-	{ MODEL_VISION, "vision_model.", vision_back },
-	{ MODEL_VISION, "", visual_projection },
-	{ MODEL_TEXT, "", text_projection },
+	{ "", clip_scale, MODEL_TEXT },
+	{ "text_model.", text_front, MODEL_TEXT },
+	{ "text_model.encoder.layers.%u.", clip_block, MODEL_TEXT },
+	{ "text_model.", text_back, MODEL_TEXT },
+	{ "vision_model.", clip_vision_front, MODEL_VISION },
+	{ "vision_model.encoder.layers.%u.", clip_block, MODEL_VISION },
+	{ "vision_model.", vision_back, MODEL_VISION },
+	{ "", visual_projection, MODEL_VISION },
+	{ "", text_projection, MODEL_TEXT },
 	SECTIONS_END,
 };
 
 static const struct model_section siglip_sections[] = {
-	{ MODEL_TEXT, "", siglip_scale },
-	{ MODEL_TEXT, "text_model.", text_front },
-	{ MODEL_TEXT, "text_model.encoder.layers.%u.", siglip_block },
-	{ MODEL_TEXT, "text_model.", siglip_text_back },
-	{ MODEL_VISION, "vision_model.", siglip_vision_front },
-	{ MODEL_VISION, "vision_model.encoder.layers.%u.", siglip_block },
-	{ MODEL_VISION, "vision_model.", vision_back },
-	{ MODEL_VISION, "", image_heads },
+	{ "", siglip_scale, MODEL_TEXT },
+	{ "text_model.", text_front, MODEL_TEXT },
+	{ "text_model.encoder.layers.%u.", siglip_block, MODEL_TEXT },
+	{ "text_model.", siglip_text_back, MODEL_TEXT },
+	{ "vision_model.", siglip_vision_front, MODEL_VISION },
+	{ "vision_model.encoder.layers.%u.", siglip_block, MODEL_VISION },
+	{ "vision_model.", vision_back, MODEL_VISION },
+	{ "", image_heads, MODEL_VISION },
 	SECTIONS_END,
 };
 
@@ -307,34 +307,34 @@ static const struct model_row qwen3_vl_deepstack[] = {
 };
 
 #define LANGUAGE_MODEL                                                                \
-	{ MODEL_TEXT, "model.language_model.", model_llama_front },                   \
-		{ MODEL_TEXT, "model.language_model.layers.%u.", model_llama_block }, \
-		{ MODEL_TEXT, "model.language_model.", model_llama_back },            \
+	{ "model.language_model.", model_llama_front, MODEL_TEXT },                   \
+		{ "model.language_model.layers.%u.", model_llama_block, MODEL_TEXT }, \
+		{ "model.language_model.", model_llama_back, MODEL_TEXT },            \
 	{                                                                             \
-		MODEL_TEXT, "", model_lm_head                                         \
+		"", model_lm_head, MODEL_TEXT                                         \
 	}
 
 static const struct model_section qwen2_vl_sections[] = {
-	{ MODEL_VISION, "model.visual.", qwen2_vl_front },
-	{ MODEL_VISION, "model.visual.blocks.%u.", qwen2_vl_block },
-	{ MODEL_VISION, "model.visual.", qwen2_vl_merger },
+	{ "model.visual.", qwen2_vl_front, MODEL_VISION },
+	{ "model.visual.blocks.%u.", qwen2_vl_block, MODEL_VISION },
+	{ "model.visual.", qwen2_vl_merger, MODEL_VISION },
 	LANGUAGE_MODEL,
 	SECTIONS_END,
 };
 
 static const struct model_section qwen2_5_vl_sections[] = {
-	{ MODEL_VISION, "model.visual.", qwen2_vl_front },
-	{ MODEL_VISION, "model.visual.blocks.%u.", qwen2_5_vl_block },
-	{ MODEL_VISION, "model.visual.", qwen2_5_vl_merger },
+	{ "model.visual.", qwen2_vl_front, MODEL_VISION },
+	{ "model.visual.blocks.%u.", qwen2_5_vl_block, MODEL_VISION },
+	{ "model.visual.", qwen2_5_vl_merger, MODEL_VISION },
 	LANGUAGE_MODEL,
 	SECTIONS_END,
 };
 
 static const struct model_section qwen3_vl_sections[] = {
-	{ MODEL_VISION, "model.visual.", qwen3_vl_front },
-	{ MODEL_VISION, "model.visual.blocks.%u.", qwen3_vl_block },
-	{ MODEL_VISION, "model.visual.merger.", qwen3_vl_merger },
-	{ MODEL_VISION, "model.visual.deepstack_merger_list.%u.", qwen3_vl_deepstack,
+	{ "model.visual.", qwen3_vl_front, MODEL_VISION },
+	{ "model.visual.blocks.%u.", qwen3_vl_block, MODEL_VISION },
+	{ "model.visual.merger.", qwen3_vl_merger, MODEL_VISION },
+	{ "model.visual.deepstack_merger_list.%u.", qwen3_vl_deepstack, MODEL_VISION,
 	  offsetof(struct model_numbers, deepstack) },
 	LANGUAGE_MODEL,
 	SECTIONS_END,
@@ -398,10 +398,10 @@ static const struct model_row gemma3_projector[] = {
 };
 
 static const struct model_section gemma3_sections[] = {
-	{ MODEL_VISION, "model.vision_tower.", siglip_vision_front },
-	{ MODEL_VISION, "model.vision_tower.encoder.layers.%u.", siglip_block },
-	{ MODEL_VISION, "model.vision_tower.", vision_back },
-	{ MODEL_VISION, "model.multi_modal_projector.", gemma3_projector },
+	{ "model.vision_tower.", siglip_vision_front, MODEL_VISION },
+	{ "model.vision_tower.encoder.layers.%u.", siglip_block, MODEL_VISION },
+	{ "model.vision_tower.", vision_back, MODEL_VISION },
+	{ "model.multi_modal_projector.", gemma3_projector, MODEL_VISION },
 	LANGUAGE_MODEL,
 	SECTIONS_END,
 };

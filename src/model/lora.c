@@ -61,7 +61,7 @@ static enum plim_status add_matrix(struct model *m, uint32_t module, enum model_
 {
 	struct model_tensor t = { .dims = { rows, columns },
 				  .rank = columns ? 2 : 1,
-				  .part = part,
+				  .part = (uint8_t)part,
 				  .tied_to = MODEL_NONE };
 
 	t.dtype = c->lora->dtype;

@@ -66,10 +66,10 @@ struct model_row {
 
 /* Rows that come once, or, where the prefix has a %u, `times`. */
 struct model_section {
-	enum model_tower tower;
 	const char *prefix;
 	const struct model_row *rows; /* ended by a name of NULL */
-	uint16_t times;               /* offset of how often in struct model_numbers; 0: layers */
+	enum model_tower tower;
+	uint16_t times; /* offset of how often in struct model_numbers; 0: layers */
 };
 
 /* Where `architectures` ends so, these conditions hold. */
@@ -144,7 +144,7 @@ enum plim_status model_build(struct model *m, const struct model_family *f, unsi
 	}
 #define SECTIONS_END             \
 	{                        \
-		0, NULL, NULL, 0 \
+		NULL, NULL, 0, 0 \
 	}
 #define HEADS_END                \
 	{                        \
@@ -166,6 +166,12 @@ enum plim_status model_build(struct model *m, const struct model_family *f, unsi
 #define RATE(name, member) KEY(name, member, KEY_RATE)
 #define SWITCH(name, member) KEY(name, member, KEY_SWITCH)
 #define ACTIVATION(name) KEY(name, activation, KEY_ACTIVATION)
+
+/* config.c: what follows from other numbers where nothing says it; `path` for messages. */
+enum plim_status model_derive(struct model_numbers *n, const char *path, struct plim_err *err);
+
+/* header.c: a checkpoint that comes without a config. */
+enum plim_status model_read_header(struct model *m, const char *path, struct plim_err *err);
 
 /*
  * build.c: make the list of tensors anew, module by module.  What a module held stands in m->tensors.at[tensors ...]

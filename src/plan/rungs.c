@@ -56,6 +56,34 @@ static bool fused_optimizer(struct plan_choice *c)
 	return true;
 }
 
+/* Sharing out costs nothing but messages, where there is somebody to share with. */
+static bool share(struct plan_choice *c, enum plan_parallel parallel)
+{
+	static const uint8_t shared[PLAN_PARALLELS] = {
+		[PLAN_ZERO1] = 1, [PLAN_FSDP2_ZERO2] = 2, [PLAN_FSDP1] = 3, [PLAN_FSDP2] = 3
+	};
+
+	if (!trains(c) || c->recipe.gpus < 2 || shared[c->recipe.parallel] >= shared[parallel])
+		return false;
+	c->recipe.parallel = parallel;
+	return true;
+}
+
+static bool share_states(struct plan_choice *c)
+{
+	return share(c, PLAN_ZERO1);
+}
+
+static bool share_gradients(struct plan_choice *c)
+{
+	return share(c, PLAN_FSDP2_ZERO2);
+}
+
+static bool share_all(struct plan_choice *c)
+{
+	return share(c, PLAN_FSDP2);
+}
+
 static bool half_batch(struct plan_choice *c)
 {
 	if (!trains(c) || c->recipe.batch < 2 || c->recipe.batch % 2)
@@ -131,9 +159,14 @@ const struct plan_rung plan_rungs[] = {
 	  mixed_precision },
 	{ "fused attention", "faster", false, false, true, fused_attention },
 	{ "fused optimizer", "faster", false, false, false, fused_optimizer },
+	{ "optimizer states shared out (ZeRO-1)", "about none", false, false, false, share_states },
+	{ "gradients and states shared out (FSDP, not resharded)", "about none", false, false,
+	  false, share_gradients },
 	{ "smaller micro-batch", "0 to 15 % slower", false, true, false, half_batch },
 	{ "checkpoint every second layer", "about 15 % slower", false, false, false,
 	  checkpoint_half },
+	{ "everything shared out (FSDP)", "half as much again to send", false, false, false,
+	  share_all },
 	{ "checkpoint every layer", "20 to 35 % slower", false, false, false, checkpoint_all },
 	{ "weights in bf16", "faster; small updates are lost", true, false, false, pure_bf16 },
 	{ "Adafactor", "another optimizer", true, false, false, adafactor },

@@ -1,6 +1,7 @@
 /*
  * model_dump [-n]: for each line of standard input, a dtype and a config.json ("float32 {...}"), a line of totals.
  * -n: the tensors as well, parameters and then buffers, as tests/model.py compares them.
+ * model_dump FILE...: a line of totals each, in fp32.
  */
 #include "model/model.h"
 
@@ -45,12 +46,40 @@ static enum plim_status change(struct model *m, char *words, struct plim_err *er
 	return lora.rank ? model_add_lora(m, &lora, err) : PLIM_OK;
 }
 
+static void print_totals(const struct model *m, const char *dtype)
+{
+	struct model_totals totals;
+
+	model_get_totals(m, ckpt_dtype_of_torch(dtype), &totals);
+	printf("total %s %d %llu %llu %llu %llu\n", m->family, m->guessed,
+	       (unsigned long long)totals.parameters, (unsigned long long)totals.trainable,
+	       (unsigned long long)totals.parameter_bytes, (unsigned long long)totals.buffer_bytes);
+}
+
+static int dump_file(const char *path)
+{
+	struct mem mem;
+	struct model m;
+	struct plim_err err = { 0 };
+	int failed = 1;
+
+	mem_init(&mem, 0);
+	model_init(&m, &mem);
+	if (model_load(&m, path, &err)) {
+		printf("error %s\n", err.message);
+	} else {
+		print_totals(&m, "float32");
+		failed = 0;
+	}
+	model_release(&m);
+	return failed;
+}
+
 static int dump(char *line, size_t n, bool names)
 {
 	char *config = strchr(line, ' '), *words = strchr(line, ':');
 	struct mem mem;
 	struct model m;
-	struct model_totals totals;
 	struct plim_err err = { 0 };
 	int failed = 1;
 
@@ -67,11 +96,7 @@ static int dump(char *line, size_t n, bool names)
 	    change(&m, words, &err)) {
 		printf("error %s\n", err.message);
 	} else {
-		model_get_totals(&m, ckpt_dtype_of_torch(line), &totals);
-		printf("total %s %d %llu %llu %llu %llu\n", m.family, m.guessed,
-		       (unsigned long long)totals.parameters, (unsigned long long)totals.trainable,
-		       (unsigned long long)totals.parameter_bytes,
-		       (unsigned long long)totals.buffer_bytes);
+		print_totals(&m, line);
 		if (names) {
 			print_tensors(&m, 0);
 			print_tensors(&m, MODEL_IS_BUFFER);
@@ -87,10 +112,14 @@ int main(int argc, char **argv)
 	char *line = NULL;
 	size_t cap = 0;
 	ssize_t n = 0;
-	int failed = 0;
+	int failed = 0, names = argc > 1 && !strcmp(argv[1], "-n");
 
+	for (int i = 1; !names && i < argc; i++)
+		failed |= dump_file(argv[i]);
+	if (argc > 1 && !names)
+		return failed;
 	while ((n = getline(&line, &cap, stdin)) > 0)
-		failed |= dump(line, (size_t)n, argc > 1 && !strcmp(argv[1], "-n"));
+		failed |= dump(line, (size_t)n, names);
 	free(line);
 	return failed;
 }
