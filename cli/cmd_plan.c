@@ -11,7 +11,10 @@ struct plan_opts {
 	const char *task, *precision, *optimizer, *attention, *checkpointing, *lora_targets, *gpu,
 		*settings, *torch, *sweep, *parallel;
 	uint64_t layers, hidden, heads, kv_heads, intermediate, vocab;
-	uint64_t batch, seq, accumulate, steps, image_size, lora, eval_batch, new_tokens;
+	uint64_t batch, seq, accumulate, steps, image_size, image_grid, lora, eval_batch,
+		new_tokens;
+	struct opt_list extra_tensors;
+	uint64_t residents, component_bytes;
 	uint64_t memory, allowance, width, max_memory, gpus;
 };
 
@@ -40,10 +43,18 @@ static const struct opt plan_opt[] = {
 		"evaluate after training, with this batch"),
 	OPT_U64(0, "image-size", plan_opts, image_size, "pixels", 1, 65536, OPT_NONE,
 		"side of an image (as configured)"),
+	OPT_U64(0, "image-grid", plan_opts, image_grid, "patches", 1, 8192, OPT_NONE,
+		"the same in patches of the model"),
 	OPT_U64(0, "steps", plan_opts, steps, "n", 1, 100, 2, "steps to show"),
 	OPT_STRING('t', "task", plan_opts, task, "NAME", NULL, "train, infer or generate (train)"),
 	OPT_U64(0, "new-tokens", plan_opts, new_tokens, "n", 1, 1 << 26, OPT_NONE,
 		"tokens to generate"),
+	OPT_LIST(0, "extra-tensor", plan_opts, extra_tensors, "40x1024x1024:fp32",
+		 "a tensor beside the model's"),
+	OPT_U64(0, "resident", plan_opts, residents, "n", 1, 100000, OPT_NONE,
+		"components that stay on the card beside the model"),
+	OPT_BYTES(0, "component-bytes", plan_opts, component_bytes, 1, OPT_NONE, OPT_NONE,
+		  "the size of each"),
 	OPT_HEADING("Where it is to run"),
 	OPT_STRING('g', "gpu", plan_opts, gpu, "CARD", NULL, "a card's name, \"A100 40GB\""),
 	OPT_BYTES('M', "memory", plan_opts, memory, 2 << 20, OPT_NONE, OPT_NONE,
@@ -127,11 +138,16 @@ static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 	to->accumulate = o->accumulate;
 	to->steps = o->steps;
 	to->image_size = given(o->image_size);
+	to->image_grid = given(o->image_grid);
 	to->lora_rank = given(o->lora);
 	to->lora_targets = o->lora_targets;
 	to->eval_batch = given(o->eval_batch);
 	to->new_tokens = given(o->new_tokens);
 	to->settings = o->settings;
+	to->extra_tensors = o->extra_tensors.at;
+	to->extra_tensor_count = o->extra_tensors.n;
+	to->residents = given(o->residents);
+	to->component_bytes = given(o->component_bytes);
 	to->gpus = o->gpus;
 	to->parallel = o->parallel ? o->parallel : o->gpus > 1 ? "ddp" : NULL;
 	to->memory_bytes = o->memory == OPT_NONE ? PLIM_UNKNOWN : o->memory;

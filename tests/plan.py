@@ -19,7 +19,9 @@ failures = []
 NAMES = {"sgdm": "sgd-momentum"}
 DENSE = {"gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "bert", "roberta", "t5"}
 # Loops of another shape than planned: the script of plan3.jsonl dropped the loss after each backward pass.
-OTHER_LOOP = {"h042_mistral_s_b4_s1024"}
+# h068 and h070 of plan3.jsonl generated without a cache of keys, which nothing in their config tells.
+OTHER_LOOP = {"h042_mistral_s_b4_s1024", "h068_tinyllama_real_b8_s2000", "h070_gpt2_medium_real_b8_s512"}
+GRID = "32"  # patches along a side of the images that the models that read and see were given
 
 
 def rows_of(name):
@@ -37,6 +39,8 @@ def options_of(spec):
         new = spec.get("new")
         return options + (["--task", "generate", "--new-tokens", str(new)] if new else ["--task", "infer"])
     precision = spec.get("precision", "bf16_autocast").replace("fsdp_mp", "bf16_autocast")
+    if spec["family" if "family" in spec else "parallel"] == "qwen2vl":
+        options += ["--image-grid", GRID]
     options += ["--precision", precision.replace("_", "-")]
     for key, option in (("attn", "--attention"), ("lora", "--lora"), ("accum", "--accumulate"),
                         ("eval_batch", "--eval-batch"), ("parallel", "--parallel"), ("gpus", "--gpus")):

@@ -31,12 +31,18 @@ struct plim_plan_options {
 	/* the recipe */
 	const char *task, *precision, *optimizer, *attention, *checkpointing, *parallel;
 	uint64_t batch, sequence, accumulate, steps;
-	uint64_t images, image_size;
+	uint64_t
+		image_size; /* side in pixels; 0: as configured, or no images for models that read too */
+	uint64_t image_grid; /* the same in patches; 0: not given so */
 	uint64_t lora_rank;
 	const char *lora_targets; /* names with commas; NULL: the family's usual ones */
 	uint64_t eval_batch;      /* 0: no evaluation */
 	uint64_t new_tokens;
 	uint64_t gpus;
+	/* beside the model: tensors ("40x1024x1024:fp32"), and components that stay on the card */
+	const char *const *extra_tensors;
+	size_t extra_tensor_count;
+	uint64_t residents, component_bytes;
 	const char *settings; /* PYTORCH_CUDA_ALLOC_CONF */
 	unsigned torch;       /* release, 100 * major + minor; 0: the newest known */
 	/* where it is to run */
@@ -62,7 +68,7 @@ struct plim_plan_phase {
 struct plim_plan_categories {
 	uint64_t parameter_bytes, gradient_bytes, optimizer_state_bytes, activation_bytes,
 		input_bytes, workspace_bytes, temporary_bytes, autograd_detail_bytes,
-		kv_cache_bytes, buffer_bytes, rounding_bytes;
+		kv_cache_bytes, buffer_bytes, other_bytes, rounding_bytes;
 };
 
 struct plim_plan_peak {

@@ -38,6 +38,7 @@ void plim_plan_free(struct plim_plan *p)
 	vec_release(&h->mem, &h->strings);
 	vec_release(&h->mem, &h->assumptions);
 	vec_release(&h->mem, &h->lora_names);
+	vec_release(&h->mem, &h->extra);
 	text_release(&h->lora_targets);
 	mem_free(&h->mem, p->phases, p->phase_count, sizeof(*p->phases));
 	mem_free(&h->mem, p->ladder, p->ladder ? PLAN_LADDER_STEPS : 0, sizeof(*p->ladder));
@@ -169,6 +170,7 @@ static void take_categories(struct plim_plan_categories *c, const uint64_t *byte
 		.autograd_detail_bytes = bytes[TIMELINE_AUTOGRAD_DETAIL],
 		.kv_cache_bytes = bytes[TIMELINE_KV_CACHE],
 		.buffer_bytes = bytes[TIMELINE_BUFFER],
+		.other_bytes = bytes[TIMELINE_UNKNOWN],
 		.rounding_bytes = rounding,
 	};
 }
@@ -194,11 +196,22 @@ static enum plim_status take_phases(struct plim_plan *p, struct plim_err *err)
 	return PLIM_OK;
 }
 
+/* Optimizers of bitsandbytes and ways to share that no measured run has, architectures that are not known. */
+static int is_assumed(const struct plim_plan *p)
+{
+	const struct plan_recipe *r = &p->hidden->recipe;
+
+	return p->model.guessed || r->optimizer >= PLAN_ADAMW_8BIT ||
+	       (r->parallel != PLAN_ALONE && r->gpus != 2);
+}
+
 /* How far needed_bytes may be off, in thousandths: below, above. */
 static void uncertainty(const struct plim_plan *p, unsigned *below, unsigned *above)
 {
-	*below = p->model.guessed ? 150 : 10;
-	*above = p->model.guessed ? 250 : 15;
+	int shared = p->hidden->recipe.parallel != PLAN_ALONE;
+
+	*below = p->model.guessed ? 150 : shared ? 130 : is_assumed(p) ? 50 : 10;
+	*above = p->model.guessed ? 250 : shared ? 100 : is_assumed(p) ? 50 : 15;
 }
 
 static enum plim_status take_peak(struct plim_plan *p, const struct plan_result *result,
@@ -215,7 +228,7 @@ static enum plim_status take_peak(struct plim_plan *p, const struct plan_result 
 	p->peak.allocated_bytes = result->peak_allocated_bytes;
 	p->peak.reserved_bytes = result->peak_reserved_bytes;
 	p->peak.phase = p->hidden->plan->phases.at[result->peak_phase].name;
-	p->peak.basis = p->model.guessed ? "assumed" : "derived";
+	p->peak.basis = is_assumed(p) ? "assumed" : "derived";
 	if (!st)
 		st = plan_find_needed(p, p->hidden->plan, &low, &high, err);
 	p->peak.needed_bytes = high;
@@ -416,12 +429,14 @@ static enum plim_status read_model(struct plim_plan *p, const char *path,
 	struct model *m = &p->hidden->model;
 	struct model_totals totals;
 	enum plim_status st = path ? model_load(m, path, err) : model_by_numbers(m, &n, err);
-	const struct plan_recipe *r = &p->hidden->recipe;
+	struct plan_recipe *r = &p->hidden->recipe;
 	int half = r->precision == PLAN_BF16_PURE || r->task != PLAN_TRAIN;
 
 	if (st)
 		return st;
 	model_get_totals(m, ckpt_dtype_of_torch(half ? "bfloat16" : "float32"), &totals);
+	if (o->image_grid)
+		r->image_size = o->image_grid * m->towers[MODEL_VISION].patch;
 	p->model.family = m->family;
 	p->model.guessed = m->guessed;
 	p->model.parameters = totals.parameters;
@@ -467,6 +482,8 @@ static enum plim_status plan_all(struct plim_plan *p, const char *path,
 		st = survives(p, h->plan, UINT64_MAX, &does, &result, err);
 	if (!st)
 		st = take_peak(p, &result, err);
+	if (!st && h->plan->host_bytes)
+		p->host_bytes = h->plan->host_bytes;
 	if (!st)
 		st = judge(p, err);
 	if (!st && h->bounded && !h->fits)

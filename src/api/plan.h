@@ -3,7 +3,6 @@
 #define API_PLAN_H
 
 #include "plan/plan.h"
-#include "plan/rungs.h"
 
 #include <plimsoll/plan.h>
 
@@ -15,6 +14,7 @@ struct plim_plan_hidden {
 	struct allocator_bounds bounds;
 	struct text lora_targets; /* the option, cut at its commas */
 	VEC(const char *) lora_names;
+	VEC(uint64_t) extra; /* bytes of tensors beside the model's */
 	VEC(char *) strings; /* that the result points to */
 	VEC(const char *) assumptions;
 	struct plan *plan;

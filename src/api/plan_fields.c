@@ -36,6 +36,7 @@ static const struct field category_rows[] = {
 	FIELD_U64(C, autograd_detail_bytes, "gradients on their way"),
 	FIELD_U64(C, kv_cache_bytes, "keys and values of generated text"),
 	FIELD_U64(C, buffer_bytes, "buffers of modules"),
+	FIELD_U64(C, other_bytes, "tensors and components beside the model"),
 	FIELD_U64(C, rounding_bytes, "of blocks that were handed out whole"),
 };
 #undef C

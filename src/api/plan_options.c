@@ -72,6 +72,64 @@ static enum plim_status read_targets(struct plim_plan_hidden *h, const char *tex
 	return st;
 }
 
+/* "40x1024x1024:fp32" to bytes. */
+static enum plim_status read_tensor(const char *text, uint64_t *bytes, struct plim_err *err)
+{
+	static const struct {
+		const char *name;
+		unsigned bytes;
+	} dtypes[] = { { "fp32", 4 },  { "bf16", 2 },  { "fp16", 2 }, { "fp64", 8 },
+		       { "int64", 8 }, { "int32", 4 }, { "int8", 1 }, { "bool", 1 } };
+	const char *at = text, *colon = strchr(text, ':');
+	uint64_t n = 1;
+	unsigned width = colon ? 0 : 4;
+
+	for (size_t i = 0; colon && i < sizeof(dtypes) / sizeof(dtypes[0]); i++)
+		if (!strcmp(colon + 1, dtypes[i].name))
+			width = dtypes[i].bytes;
+	while (width && isdigit((unsigned char)*at)) {
+		char *end;
+		uint64_t size = strtoull(at, &end, 10);
+
+		if (__builtin_mul_overflow(n, size, &n))
+			break;
+		if ((!*end || end == colon) && n && n < MODEL_SIZE) {
+			*bytes = n * width;
+			return PLIM_OK;
+		}
+		if (*end != 'x')
+			break;
+		at = end + 1;
+	}
+	return err_set(err, PLIM_E_ARG,
+		       "a tensor is sizes and a dtype, like 40x1024x1024:fp32, not '%s'", text);
+}
+
+#define RESIDENTS_MOST 100000
+
+static enum plim_status read_extra(struct plim_plan_hidden *h, const struct plim_plan_options *o,
+				   struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; !st && i < o->extra_tensor_count; i++) {
+		uint64_t bytes = 0;
+
+		st = read_tensor(o->extra_tensors[i], &bytes, err);
+		if (!st)
+			st = vec_push(&h->mem, &h->extra, bytes, err);
+	}
+	if (!st && o->residents > RESIDENTS_MOST)
+		st = err_set(err, PLIM_E_ARG, "more than %d components", RESIDENTS_MOST);
+	if (!st && o->residents && (!o->component_bytes || o->component_bytes > MODEL_SIZE * 8))
+		st = err_set(err, PLIM_E_ARG, "resident components need their size");
+	for (uint64_t i = 0; !st && i < o->residents; i++)
+		st = vec_push(&h->mem, &h->extra, o->component_bytes, err);
+	h->recipe.extra_bytes = h->extra.at;
+	h->recipe.extra_count = h->extra.n;
+	return st;
+}
+
 static enum plim_status check_sizes(const struct plim_plan_options *o, struct plim_err *err)
 {
 	const struct {
@@ -130,7 +188,6 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	r->sequence = o->sequence;
 	r->accumulate = o->accumulate;
 	r->steps = o->steps;
-	r->images = o->images;
 	r->image_size = o->image_size;
 	r->lora_rank = o->lora_rank;
 	r->no_clip = o->flags & PLIM_PLAN_NO_CLIP;
@@ -138,6 +195,8 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	r->eval_passes = o->eval_batch ? 2 : 0;
 	r->eval_batch = o->eval_batch;
 	r->new_tokens = o->new_tokens;
+	if (!st)
+		st = read_extra(h, o, err);
 	if (!st)
 		st = allocator_rules_parse(o->settings ? o->settings : "", o->torch, &h->rules,
 					   err);

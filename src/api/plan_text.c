@@ -69,7 +69,7 @@ static void composition(struct text *t, const struct plim_plan *p)
 		{ "KV cache", c->kv_cache_bytes },         { "input", c->input_bytes },
 		{ "workspaces", c->workspace_bytes },      { "temporary", c->temporary_bytes },
 		{ "autograd", c->autograd_detail_bytes },  { "buffers", c->buffer_bytes },
-		{ "rounding", c->rounding_bytes },
+		{ "beside it", c->other_bytes },           { "rounding", c->rounding_bytes },
 	};
 	uint64_t most = 1;
 

@@ -114,6 +114,8 @@ void build_end_parallel(struct builder *b);
 
 /* Training, or what the task is, phase by phase. */
 void build_run(struct builder *b);
+/* What the optimizer keeps in the machine's own memory. */
+uint64_t build_host_bytes(const struct builder *b);
 #define PLAN_NO_NUMBER UINT32_MAX
 /* A phase ends. */
 void build_phase(struct builder *b, const char *name, unsigned number);

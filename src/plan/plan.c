@@ -169,6 +169,8 @@ static enum plim_status load(struct builder *b, struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
 
+	for (size_t i = 0; i < b->r->extra_count; i++)
+		tape_store(&b->t, b->r->extra_bytes[i], TIMELINE_UNKNOWN);
 	for (size_t i = 0; !st && i < b->m->tensors.n; i++)
 		st = add_param(b, &b->m->tensors.at[i], err);
 	if (!st) {
@@ -237,6 +239,7 @@ static enum plim_status fill(struct builder *b, struct plim_err *err)
 	build_phase(b, "load", PLAN_NO_NUMBER);
 	build_wrap(b);
 	build_run(b);
+	b->plan->host_bytes = build_host_bytes(b);
 	return b->t.failed;
 }
 

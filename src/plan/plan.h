@@ -68,7 +68,7 @@ extern const struct plan_device plan_device_default; /* an H100 */
 struct plan_recipe {
 	enum plan_task task;
 	uint64_t batch, sequence;
-	uint64_t images, image_size; /* of models that see: images a sample; 0: as configured */
+	uint64_t image_size; /* of models that see: side in pixels; 0: as configured */
 	enum plan_precision precision;
 	enum plan_optimizer optimizer;
 	enum plan_attention attention;
@@ -80,6 +80,8 @@ struct plan_recipe {
 	uint64_t accumulate;             /* micro-batches a step */
 	uint64_t steps;
 	bool no_clip, keep_outputs;
+	const uint64_t *extra_bytes; /* tensors beside the model's, made before it; borrowed */
+	size_t extra_count;
 	uint64_t eval_passes, eval_batch;
 	uint64_t new_tokens; /* PLAN_GENERATE */
 	enum plan_parallel parallel;
@@ -102,6 +104,7 @@ struct plan {
 	uint8_t *categories; /* of each request, enum timeline_category */
 	size_t category_room;
 	VEC(struct plan_phase) phases;
+	uint64_t host_bytes; /* of the machine's own memory */
 };
 
 /*
@@ -131,5 +134,25 @@ void plan_compose(const struct plan *p, uint32_t phase, uint64_t bytes[TIMELINE_
 /* What a sum over `rows` of a matrix of `outputs` columns stages in memory (reduce.c). */
 uint64_t plan_reduce_bytes(const struct plan_device *d, uint64_t rows, uint64_t outputs,
 			   unsigned element_bytes);
+
+/* ---- the ladder: changes that take less memory, the cheapest first ---- */
+
+/* What a rung changes: the recipe, or the allocator's settings (static storage; NULL: PyTorch's default). */
+struct plan_choice {
+	struct plan_recipe recipe;
+	const char *settings;
+};
+
+struct plan_rung {
+	const char *name;
+	const char *cost;     /* an estimate, of time or of quality */
+	bool changes_results; /* what is trained comes out differently: opt-in */
+	bool repeats;         /* can be taken again and again */
+	bool pairs;           /* free: what saves nothing alone may do so with another of them */
+	bool (*apply)(struct plan_choice *c); /* false: it changes nothing here */
+};
+
+extern const struct plan_rung plan_rungs[];
+extern const size_t plan_rung_count;
 
 #endif

@@ -1,4 +1,4 @@
-#include "rungs.h"
+#include "plan.h"
 
 #define ADAPTER_RANK 16
 #define SHORTEST 256

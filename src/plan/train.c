@@ -53,13 +53,47 @@ static const struct rule {
 	uint8_t states, fresh;
 	enum meanwhile meanwhile;
 	uint8_t counters; /* step counters live on the device */
+	uint8_t bytes;    /* of an element of a state; 0: as the parameter's */
+	uint8_t paged;
 } rules[PLAN_OPTIMIZERS] = {
 	[PLAN_ADAMW] = { .states = 2, .meanwhile = ALL_AT_ONCE },
 	[PLAN_ADAMW_FUSED] = { .states = 2, .counters = 1 },
 	[PLAN_ADAMW_LOOP] = { .states = 2, .meanwhile = TWO_OF_ONE },
 	[PLAN_SGD] = { .states = 0 },
 	[PLAN_SGD_MOMENTUM] = { .states = 1 },
+	[PLAN_ADAMW_8BIT] = { .states = 2, .bytes = 1 },
+	[PLAN_ADAMW_PAGED] = { .states = 2, .bytes = 4, .paged = 1 },
 };
+
+/* bitsandbytes: small tensors keep fp32 moments, large ones of paged optimizers live in the host's memory. */
+#define EIGHT_BIT_FROM 4096
+#define EIGHT_BIT_BLOCK 256 /* values that share a scale */
+#define PAGED_FROM 100000
+
+static uint64_t state_bytes(const struct rule *rule, const struct tape_param *p)
+{
+	if (!rule->bytes)
+		return bytes_of(p);
+	if (rule->paged && p->own_n >= PAGED_FROM)
+		return 0;
+	if (rule->bytes > 1 || p->own_n < EIGHT_BIT_FROM)
+		return p->own_n * 4;
+	return p->own_n + (p->own_n + EIGHT_BIT_BLOCK - 1) / EIGHT_BIT_BLOCK * 4;
+}
+
+uint64_t build_host_bytes(const struct builder *b)
+{
+	const struct rule *rule = &rules[b->r->optimizer];
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; rule->paged && i < b->t.params.n; i++) {
+		const struct tape_param *p = &b->t.params.at[i];
+
+		if (p->trainable && !p->input && p->own_n >= PAGED_FROM)
+			bytes += p->own_n * rule->bytes * rule->states;
+	}
+	return bytes;
+}
 
 static void take_states(struct tape *t, const struct rule *rule)
 {
@@ -71,7 +105,8 @@ static void take_states(struct tape *t, const struct rule *rule)
 		if (rule->counters)
 			p->states[2] = tape_store(t, 4, TIMELINE_OPTIMIZER_STATE);
 		for (unsigned k = 0; k < rule->states; k++)
-			p->states[k] = tape_store(t, bytes_of(p), TIMELINE_OPTIMIZER_STATE);
+			p->states[k] =
+				tape_store(t, state_bytes(rule, p), TIMELINE_OPTIMIZER_STATE);
 	}
 }
 
