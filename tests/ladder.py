@@ -11,7 +11,8 @@ import subprocess
 import sys
 import tempfile
 
-OPTIMIZERS = {"adamw_torch": "adamw", "adamw_torch_fused": "adamw-fused", "adafactor": "adafactor", "sgd": "sgd"}
+OPTIMIZERS = {"adamw_torch": "adamw", "adamw_torch_fused": "adamw-fused", "adafactor": "adafactor", "sgd": "sgd",
+              "adamw_bnb_8bit": "adamw-8bit", "paged_adamw_32bit": "adamw-paged"}
 
 
 def plan(program, config, *options):
@@ -70,10 +71,10 @@ def main():
         seq = ["--seq", 512]
         wrong, told = check(program, config, [*seq, "--batch", 8, "--precision", "fp32", "--attention", "eager", "--memory", "24GiB"])
         failed += wrong + (not told["ladder"][-1]["fits"])
-        wrong, told = check(program, config, [*seq, "--batch", 4, "--memory", "12GiB"])
+        wrong, told = check(program, config, [*seq, "--batch", 4, "--memory", "9GiB"])
         kinds = [r["changes_results"] for r in told["ladder"]]
         failed += wrong + (kinds != sorted(kinds)) + (True not in kinds)
-        wrong, told = check(program, config, [*seq, "--batch", 4, "--allow-changes", "--memory", "12GiB"])
+        wrong, told = check(program, config, [*seq, "--batch", 4, "--allow-changes", "--memory", "9GiB"])
         failed += wrong + (not told["ladder"][-1]["fits"])
         wrong, told = check(program, config, [*seq, "--batch", 1, "--checkpointing", "--memory", "1GiB"])
         failed += wrong

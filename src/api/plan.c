@@ -4,7 +4,6 @@
 #include "facts/facts.h"
 #include "out.h"
 
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -73,53 +72,21 @@ const char *plan_string(struct plim_plan *p, struct plim_err *err, const char *f
 
 /* ---- where it is to run ---- */
 
-/* Letters and digits of two names are the same; "rtx4090" is "RTX 4090". */
-static int same_name(const char *a, const char *b)
-{
-	for (;;) {
-		while (*a && !isalnum((unsigned char)*a))
-			a++;
-		while (*b && !isalnum((unsigned char)*b))
-			b++;
-		if (tolower((unsigned char)*a) != tolower((unsigned char)*b))
-			return 0;
-		if (!*a)
-			return 1;
-		a++;
-		b++;
-	}
-}
-
-static enum plim_status find_gpu(const char *name, uint64_t *total, struct plim_err *err)
-{
-	char known[900];
-	size_t n = 0;
-
-	for (size_t i = 0; i < facts_gpu_count; i++) {
-		n += (size_t)snprintf(known + n, sizeof(known) - n, "%s%s", n ? ", " : "",
-				      facts_gpus[i].name);
-		*total = facts_gpus[i].total_low_bytes;
-		if (same_name(name, facts_gpus[i].name))
-			return PLIM_OK;
-	}
-	return err_set(err, PLIM_E_ARG, "unknown GPU '%s'; known are %s; or give --memory", name,
-		       known);
-}
-
 static enum plim_status find_limit(struct plim_plan *p, const struct plim_plan_options *o,
 				   struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
-	uint64_t total = 0;
+	const struct facts_gpu *gpu;
 
 	p->limit_bytes = o->memory_bytes;
 	if (o->memory_bytes == PLIM_UNKNOWN && o->gpu) {
-		st = find_gpu(o->gpu, &total, err);
-		if (!st && o->allowance_bytes >= total)
+		st = facts_find_gpu(o->gpu, "--memory", &gpu, err);
+		if (!st && o->allowance_bytes >= gpu->total_low_bytes)
 			st = err_set(err, PLIM_E_ARG,
 				     "an allowance of %llu bytes leaves nothing of a %s",
-				     (unsigned long long)o->allowance_bytes, o->gpu);
-		p->limit_bytes = total - o->allowance_bytes;
+				     (unsigned long long)o->allowance_bytes, gpu->name);
+		if (!st)
+			p->limit_bytes = gpu->total_low_bytes - o->allowance_bytes;
 	}
 	p->hidden->bounded = p->limit_bytes != PLIM_UNKNOWN;
 	p->hidden->bounds = (struct allocator_bounds){

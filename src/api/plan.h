@@ -3,7 +3,6 @@
 #define API_PLAN_H
 
 #include "plan/plan.h"
-#include "plan/rungs.h"
 
 #include <plimsoll/plan.h>
 

@@ -24,7 +24,8 @@ static enum plim_status measure(struct climb *c, const struct plan_choice *choic
 				struct plim_plan_rung *out, struct plim_err *err)
 {
 	struct plim_plan_hidden *h = c->plan->hidden;
-	struct allocator_rules own = h->rules;
+	struct allocator_rules own_rules = h->rules;
+	struct plan_recipe own_recipe = h->recipe;
 	struct allocator_bounds bounds = { .limit_bytes = UINT64_MAX,
 					   .capacity_bytes = UINT64_MAX };
 	struct plan_result result;
@@ -34,8 +35,9 @@ static enum plim_status measure(struct climb *c, const struct plan_choice *choic
 
 	if (choice->settings != c->options->settings)
 		st = allocator_rules_parse(choice->settings, c->options->torch, &h->rules, err);
+	h->recipe = choice->recipe; /* how sure a number is goes by it */
 	if (!st)
-		st = plan_build(&h->mem, &h->model, &choice->recipe, &plan, err);
+		st = plan_build(&h->mem, &h->model, &h->recipe, &plan, err);
 	if (!st)
 		st = plan_measure(plan, &h->rules, &bounds, &result, err);
 	if (!st) {
@@ -47,7 +49,8 @@ static enum plim_status measure(struct climb *c, const struct plan_choice *choic
 		out->fits = plan_at_most(c->plan, high) <= c->plan->limit_bytes;
 	}
 	plan_free(plan);
-	h->rules = own;
+	h->rules = own_rules;
+	h->recipe = own_recipe;
 	return st;
 }
 

@@ -135,4 +135,24 @@ void plan_compose(const struct plan *p, uint32_t phase, uint64_t bytes[TIMELINE_
 uint64_t plan_reduce_bytes(const struct plan_device *d, uint64_t rows, uint64_t outputs,
 			   unsigned element_bytes);
 
+/* ---- the ladder: changes that take less memory, the cheapest first ---- */
+
+/* What a rung changes: the recipe, or the allocator's settings (static storage; NULL: PyTorch's default). */
+struct plan_choice {
+	struct plan_recipe recipe;
+	const char *settings;
+};
+
+struct plan_rung {
+	const char *name;
+	const char *cost;     /* an estimate, of time or of quality */
+	bool changes_results; /* what is trained comes out differently: opt-in */
+	bool repeats;         /* can be taken again and again */
+	bool pairs;           /* free: what saves nothing alone may do so with another of them */
+	bool (*apply)(struct plan_choice *c); /* false: it changes nothing here */
+};
+
+extern const struct plan_rung plan_rungs[];
+extern const size_t plan_rung_count;
+
 #endif

@@ -1,4 +1,4 @@
-#include "rungs.h"
+#include "plan.h"
 
 #define ADAPTER_RANK 16
 #define SHORTEST 256
@@ -115,6 +115,29 @@ static bool checkpoint_all(struct plan_choice *c)
 	return checkpoint(c, 1);
 }
 
+static bool is_adamw(const struct plan_choice *c)
+{
+	enum plan_optimizer o = c->recipe.optimizer;
+
+	return trains(c) && (o == PLAN_ADAMW || o == PLAN_ADAMW_FUSED || o == PLAN_ADAMW_LOOP);
+}
+
+static bool paged_optimizer(struct plan_choice *c)
+{
+	if (!is_adamw(c))
+		return false;
+	c->recipe.optimizer = PLAN_ADAMW_PAGED;
+	return true;
+}
+
+static bool optimizer_8_bit(struct plan_choice *c)
+{
+	if (!is_adamw(c) && c->recipe.optimizer != PLAN_ADAMW_PAGED)
+		return false;
+	c->recipe.optimizer = PLAN_ADAMW_8BIT;
+	return true;
+}
+
 static bool pure_bf16(struct plan_choice *c)
 {
 	if (!trains(c) || c->recipe.precision == PLAN_BF16_PURE)
@@ -168,6 +191,10 @@ const struct plan_rung plan_rungs[] = {
 	{ "everything shared out (FSDP)", "half as much again to send", false, false, false,
 	  share_all },
 	{ "checkpoint every layer", "20 to 35 % slower", false, false, false, checkpoint_all },
+	{ "optimizer states in host memory (paged)", "10 to 100 % slower", false, false, false,
+	  paged_optimizer },
+	{ "8-bit optimizer", "about none; states are rounded", true, false, false,
+	  optimizer_8_bit },
 	{ "weights in bf16", "faster; small updates are lost", true, false, false, pure_bf16 },
 	{ "Adafactor", "another optimizer", true, false, false, adafactor },
 	{ "LoRA of rank 16", "another method: the weights stay as they are", true, false, false,
