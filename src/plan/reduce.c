@@ -26,7 +26,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 
 static uint64_t div_up(uint64_t a, uint64_t b)
 {
-	return (a + b - 1) / b;
+	return b ? (a + b - 1) / b : 0;
 }
 
 uint64_t plan_reduce_bytes(const struct plan_device *d, uint64_t rows, uint64_t outputs,

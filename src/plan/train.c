@@ -271,7 +271,7 @@ static uint64_t target(const struct builder *b)
 
 static void next_batch(struct builder *b, struct loop *l, uint64_t batch)
 {
-	struct value ids = tape_param(&b->t, TAPE_NONE), labels = ids, pixels;
+	struct value ids = tape_param(&b->t, TAPE_NONE), labels, pixels;
 	int reads = b->m->towers[MODEL_TEXT].layers > 0;
 
 	b->batch = batch;
