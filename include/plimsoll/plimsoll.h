@@ -6,6 +6,7 @@
 #include <plimsoll/diff.h>
 #include <plimsoll/durable.h>
 #include <plimsoll/here.h>
+#include <plimsoll/plan.h>
 #include <plimsoll/ranks.h>
 #include <plimsoll/record.h>
 #include <plimsoll/report.h>
