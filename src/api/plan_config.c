@@ -39,13 +39,13 @@ static const struct {
 
 static const struct {
 	const char *distributed; /* of accelerate */
-	int version;             /* of FSDP, 0: none */
 	const char *reshard;     /* after the forward pass */
+	int version;             /* of FSDP, 0: none */
 	unsigned stage;          /* of DeepSpeed */
 } parallels[PLAN_PARALLELS] = {
-	[PLAN_ALONE] = { "'NO'", 0, NULL, 0 },      [PLAN_DDP] = { "MULTI_GPU", 0, NULL, 0 },
-	[PLAN_ZERO1] = { "DEEPSPEED", 0, NULL, 1 }, [PLAN_FSDP1] = { "FSDP", 1, "true", 0 },
-	[PLAN_FSDP2] = { "FSDP", 2, "true", 0 },    [PLAN_FSDP2_ZERO2] = { "FSDP", 2, "false", 0 },
+	[PLAN_ALONE] = { "'NO'", NULL, 0, 0 },      [PLAN_DDP] = { "MULTI_GPU", NULL, 0, 0 },
+	[PLAN_ZERO1] = { "DEEPSPEED", NULL, 0, 1 }, [PLAN_FSDP1] = { "FSDP", "true", 1, 0 },
+	[PLAN_FSDP2] = { "FSDP", "true", 2, 0 },    [PLAN_FSDP2_ZERO2] = { "FSDP", "false", 2, 0 },
 };
 
 static void training_arguments(struct text *t, const struct plan_recipe *r)
