@@ -4,6 +4,7 @@
 #include <plimsoll/ckpt.h>
 #include <plimsoll/diff.h>
 #include <plimsoll/here.h>
+#include <plimsoll/plan.h>
 #include <plimsoll/ranks.h>
 #include <plimsoll/whatif.h>
 #include <plimsoll/why.h>
@@ -15,15 +16,11 @@ static const struct {
 	enum plim_status (*print)(int layout, plim_write_fn *write, void *ctx,
 				  struct plim_err *err);
 } schemas[] = {
-	{ "report", plim_report_fields },
-	{ "diff", plim_diff_fields },
-	{ "ranks", plim_ranks_fields },
-	{ "whatif", plim_whatif_fields },
-	{ "ckpt", plim_ckpt_fields },
-	{ "ckpt_diff", plim_ckpt_diff_fields },
-	{ "ckpt_last", plim_ckpt_last_fields },
-	{ "here", plim_here_fields },
-	{ "why", plim_why_fields },
+	{ "report", plim_report_fields },       { "diff", plim_diff_fields },
+	{ "ranks", plim_ranks_fields },         { "whatif", plim_whatif_fields },
+	{ "plan", plim_plan_fields },           { "ckpt", plim_ckpt_fields },
+	{ "ckpt_diff", plim_ckpt_diff_fields }, { "ckpt_last", plim_ckpt_last_fields },
+	{ "here", plim_here_fields },           { "why", plim_why_fields },
 };
 
 static int fields_run(const void *values, int argc, char **argv)

@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 const struct cmd *const cmd_all[] = {
-	&cmd_ckpt, &cmd_record,     &cmd_report, &cmd_diff,   &cmd_whatif, &cmd_why,
+	&cmd_ckpt, &cmd_record,     &cmd_report, &cmd_diff,   &cmd_whatif, &cmd_plan, &cmd_why,
 	&cmd_help, &cmd_completion, &cmd_man,    &cmd_fields, &cmd_live,   NULL,
 };
 

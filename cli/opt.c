@@ -193,7 +193,10 @@ static bool set_value(struct parse *p, const struct opt *row, const char *shown,
 	case OPT_KIND_BYTES: return set_bytes(p, row, shown, text);
 	case OPT_KIND_CHOICE: return set_choice(p, row, shown, text);
 	case OPT_KIND_LIST: return add_to_list(p, row, text);
-	case OPT_KIND_STRING: *(const char **)(void *)(p->values + row->offset) = text; return true;
+	case OPT_KIND_STRING:
+	case OPT_KIND_OPTIONAL:
+		*(const char **)(void *)(p->values + row->offset) = text;
+		return true;
 	case OPT_KIND_FLAG: *(bool *)(p->values + row->offset) = true; return true;
 	case OPT_KIND_END:
 	case OPT_KIND_HEADING: break;
@@ -292,6 +295,8 @@ static const struct opt *find_letter(const struct opt *o, char letter)
 /* `value` is what stands in the same argument, or NULL: then the next argument is the value. */
 static bool take(struct parse *p, const struct opt *row, const char *shown, const char *value)
 {
+	if (row->kind == OPT_KIND_OPTIONAL && !value)
+		value = row->text;
 	if (row->kind != OPT_KIND_FLAG && !value) {
 		if (p->at >= p->argc)
 			return wrong(p, "option '%s' wants a value (%s)", shown, row->value);
@@ -376,6 +381,7 @@ void opt_defaults(const struct opt *o, void *values)
 		case OPT_KIND_U64:
 		case OPT_KIND_BYTES: *(uint64_t *)field = o->def; break;
 		case OPT_KIND_STRING: *(const char **)field = o->text; break;
+		case OPT_KIND_OPTIONAL: *(const char **)field = NULL; break;
 		case OPT_KIND_LIST: *(struct opt_list *)field = (struct opt_list){ NULL, 0 }; break;
 		case OPT_KIND_CHOICE: *(int *)field = (int)o->def; break;
 		case OPT_KIND_FLAG: *(bool *)field = false; break;

@@ -30,8 +30,9 @@ enum opt_kind {
 	OPT_KIND_U64,     /* uint64_t within [min, max]; the unit is only shown */
 	OPT_KIND_BYTES,   /* uint64_t: 1024, 24GiB, 24G (the same), 24GB (10^9), 1.5GiB */
 	OPT_KIND_STRING,  /* const char *, borrowed from argv; NULL when not given and no default */
-	OPT_KIND_LIST,    /* struct opt_list: may be given again and again */
-	OPT_KIND_CHOICE   /* int: index of the given name in `names` */
+	OPT_KIND_OPTIONAL, /* the same; the value may be left out, and is given with '=' only */
+	OPT_KIND_LIST,     /* struct opt_list: may be given again and again */
+	OPT_KIND_CHOICE    /* int: index of the given name in `names` */
 };
 
 struct opt_list {
@@ -46,8 +47,9 @@ struct opt {
 	size_t offset;            /* of the field in the command's struct */
 	const char *value;        /* what help calls the value: "ms", "FILE"; NULL: has none */
 	const char *const *names; /* CHOICE: ends with NULL */
-	const char *text;         /* STRING: the default, may be NULL */
-	uint64_t min, max, def;   /* numbers; CHOICE uses def */
+	const char
+		*text; /* STRING: the default, may be NULL; OPTIONAL: what it is without a value */
+	uint64_t min, max, def; /* numbers; CHOICE uses def */
 	const char *help;
 };
 
@@ -91,6 +93,12 @@ struct opt {
 		.kind = OPT_KIND_STRING, .letter = (c), .name = (n),                         \
 		.offset = OPT_FIELD(record, field, const char *), .value = (v), .text = (d), \
 		.help = (h)                                                                  \
+	}
+#define OPT_OPTIONAL(c, n, record, field, v, alone, h)                                           \
+	{                                                                                        \
+		.kind = OPT_KIND_OPTIONAL, .letter = (c), .name = (n),                           \
+		.offset = OPT_FIELD(record, field, const char *), .value = (v), .text = (alone), \
+		.help = (h)                                                                      \
 	}
 #define OPT_LIST(c, n, record, field, v, h)                                                    \
 	{                                                                                      \

@@ -7,6 +7,7 @@
 #include <plimsoll/durable.h>
 #include <plimsoll/here.h>
 #include <plimsoll/page.h>
+#include <plimsoll/plan.h>
 #include <plimsoll/ranks.h>
 #include <plimsoll/record.h>
 #include <plimsoll/report.h>

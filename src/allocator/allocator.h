@@ -214,6 +214,8 @@ struct allocator_run {
 	void (*event)(void *self, const struct allocator_event *event);
 	void (*block)(void *self,
 		      const struct allocator_block *block); /* by address in a segment */
+	/* at each PROGRAM_PHASE; may be NULL.  Peaks count from there on, as after reset_peak_memory_stats() */
+	void (*phase)(void *self, uint32_t number, const struct allocator_stats *stats);
 };
 
 /* Run a program. */

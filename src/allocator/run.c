@@ -55,6 +55,18 @@ static enum plim_status free_op(struct running *r, const struct program_op *op)
 	return st;
 }
 
+static void end_phase(struct running *r, uint32_t number)
+{
+	struct allocator_stats *s = &r->model.stats;
+
+	if (!r->how->phase)
+		return;
+	r->how->phase(r->how->self, number, s);
+	for (unsigned i = 0; i < ALLOCATOR_STATS; i++)
+		for (unsigned k = 0; k < 3; k++)
+			s->count[i][k].peak = s->count[i][k].current;
+}
+
 static enum plim_status one(struct running *r, const struct program_op *op)
 {
 	switch ((enum program_op_kind)op->kind) {
@@ -65,6 +77,7 @@ static enum plim_status one(struct running *r, const struct program_op *op)
 	case PROGRAM_FREE_DONE: return free_op(r, op);
 	case PROGRAM_EMPTY_CACHE: return caching_empty_cache(&r->model);
 	case PROGRAM_DROP_POOL: return caching_drop_pool(&r->model, (uint16_t)op->request);
+	case PROGRAM_PHASE: end_phase(r, op->request); return PLIM_OK;
 	}
 	return PLIM_OK;
 }

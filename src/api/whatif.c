@@ -3,7 +3,6 @@
 
 #include "out.h"
 
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -100,52 +99,24 @@ static enum plim_status choose_device(struct plim_whatif *w, struct plim_err *er
 	return PLIM_OK;
 }
 
-/* Letters and digits of two names are the same; "rtx4090" is "RTX 4090". */
-static int same_name(const char *a, const char *b)
-{
-	for (;;) {
-		while (*a && !isalnum((unsigned char)*a))
-			a++;
-		while (*b && !isalnum((unsigned char)*b))
-			b++;
-		if (tolower((unsigned char)*a) != tolower((unsigned char)*b))
-			return 0;
-		if (!*a)
-			return 1;
-		a++;
-		b++;
-	}
-}
-
 static enum plim_status bound_by_gpu(struct plim_whatif *w, struct plim_err *err)
 {
-	const char *name = w->hidden->options.gpu;
 	uint64_t allowance = w->hidden->options.allowance_bytes;
-	char known[900];
-	size_t n = 0;
+	const struct facts_gpu *gpu;
+	enum plim_status st = facts_find_gpu(w->hidden->options.gpu, "--limit", &gpu, err);
 
-	for (size_t i = 0; i < facts_gpu_count; i++) {
-		uint64_t total = facts_gpus[i].total_low_bytes;
-
-		n += (size_t)snprintf(known + n, sizeof(known) - n, "%s%s", n ? ", " : "",
-				      facts_gpus[i].name);
-		if (!same_name(name, facts_gpus[i].name))
-			continue;
-		if (allowance >= total)
-			return err_set(err, PLIM_E_ARG,
-				       "an allowance of %llu bytes leaves nothing "
-				       "of a %s",
-				       (unsigned long long)allowance, facts_gpus[i].name);
-		w->bound = (struct plim_whatif_bound){ .limit_bytes = total - allowance,
-						       .basis = "gpu",
-						       .gpu = facts_gpus[i].name,
-						       .allowance_bytes = allowance,
-						       .low_bytes = PLIM_UNKNOWN,
-						       .high_bytes = PLIM_UNKNOWN };
-		return PLIM_OK;
-	}
-	return err_set(err, PLIM_E_ARG, "unknown GPU '%s'; known are %s; or give --limit", name,
-		       known);
+	if (st)
+		return st;
+	if (allowance >= gpu->total_low_bytes)
+		return err_set(err, PLIM_E_ARG, "an allowance of %llu bytes leaves nothing of a %s",
+			       (unsigned long long)allowance, gpu->name);
+	w->bound = (struct plim_whatif_bound){ .limit_bytes = gpu->total_low_bytes - allowance,
+					       .basis = "gpu",
+					       .gpu = gpu->name,
+					       .allowance_bytes = allowance,
+					       .low_bytes = PLIM_UNKNOWN,
+					       .high_bytes = PLIM_UNKNOWN };
+	return PLIM_OK;
 }
 
 /* The last death's verdict, if there is one. */

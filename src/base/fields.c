@@ -13,6 +13,7 @@ static const struct {
 	[FIELD_KIND_I64] = { "integer", false },
 	[FIELD_KIND_U32] = { "integer", false },
 	[FIELD_KIND_BOOL] = { "true or false", false },
+	[FIELD_KIND_MAYBE] = { "true or false", true },
 	[FIELD_KIND_DOUBLE] = { "number", true },
 	[FIELD_KIND_STRING] = { "string", true },
 	[FIELD_KIND_ENUM] = { "string", false },
@@ -66,6 +67,14 @@ static void emit_array(struct json_out *o, const struct field *f, const void *wh
 	json_array_end(o);
 }
 
+static void emit_maybe(struct json_out *o, const struct field *f, const bool *v)
+{
+	if (v)
+		json_bool(o, f->name, *v);
+	else
+		json_null(o, f->name);
+}
+
 static void emit(struct json_out *o, const struct field *f, const void *what)
 {
 	const void *at = (const char *)what + f->offset;
@@ -75,6 +84,7 @@ static void emit(struct json_out *o, const struct field *f, const void *what)
 	case FIELD_KIND_I64: json_i64(o, f->name, *(const int64_t *)at); break;
 	case FIELD_KIND_U32: json_u64(o, f->name, *(const uint32_t *)at); break;
 	case FIELD_KIND_BOOL: json_bool(o, f->name, *(const bool *)at); break;
+	case FIELD_KIND_MAYBE: emit_maybe(o, f, pointer_at(at)); break;
 	case FIELD_KIND_DOUBLE: json_double(o, f->name, *(const double *)at); break;
 	case FIELD_KIND_STRING: json_string(o, f->name, pointer_at(at)); break;
 	case FIELD_KIND_ENUM: json_string(o, f->name, enum_name(f, at)); break;

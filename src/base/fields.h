@@ -20,6 +20,7 @@ enum field_kind {
 	FIELD_KIND_I64,     /* int64_t */
 	FIELD_KIND_U32,     /* uint32_t */
 	FIELD_KIND_BOOL,    /* bool */
+	FIELD_KIND_MAYBE,   /* a pointer to a bool, NULL: null */
 	FIELD_KIND_DOUBLE,  /* double, NaN: null */
 	FIELD_KIND_STRING,  /* const char *, NULL: null */
 	FIELD_KIND_ENUM,    /* an enum shown by name; without a name: null */
@@ -79,6 +80,10 @@ struct field_table {
 #define FIELD_BOOL(T, m, text)                    \
 	{                                         \
 		FIELD_ROW(T, m, BOOL, bool, text) \
+	}
+#define FIELD_MAYBE(T, m, text)                            \
+	{                                                  \
+		FIELD_ROW(T, m, MAYBE, const bool *, text) \
 	}
 #define FIELD_DOUBLE(T, m, text)                      \
 	{                                             \

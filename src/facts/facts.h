@@ -15,6 +15,14 @@ struct facts_gpu {
 extern const struct facts_gpu facts_gpus[];
 extern const size_t facts_gpu_count;
 
+/*
+ * The GPU that is called so, as people write it: maker, form factor and unit do not matter ("NVIDIA A100-SXM4-80GB",
+ * "rtx4090", "4090").  PLIM_E_ARG: there is none, or it may be several; the message ends with `instead`, what else
+ * could be given.
+ */
+enum plim_status facts_find_gpu(const char *name, const char *instead, const struct facts_gpu **out,
+				struct plim_err *err);
+
 /* What an allocator setting is known to cost, for those who set it. */
 struct facts_setting_cost {
 	const char *setting; /* a part of PYTORCH_CUDA_ALLOC_CONF, with or without its value */

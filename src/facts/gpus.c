@@ -1,5 +1,9 @@
 #include "facts.h"
 
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
 /*
  * Totals in units of 0.01 GiB: the lowest and the highest that were seen (drivers, ECC and hosts
  * differ).  M: measured here with driver 580; T: total capacity in public out-of-memory texts and
@@ -11,18 +15,113 @@
 	}
 
 const struct facts_gpu facts_gpus[] = {
-	GPU("RTX 3080", 964, 964, "T"),      GPU("RTX 2080 Ti", 1075, 1075, "T"),
-	GPU("RTX 3060", 1163, 1166, "T"),    GPU("T4", 1456, 1474, "T"),
-	GPU("RTX 5060 Ti", 1547, 1547, "T"), GPU("RTX 4070 Ti SUPER", 1556, 1556, "T"),
-	GPU("V100 16GB", 1577, 1590, "T"),   GPU("A10G or L4", 2203, 2206, "T"),
-	GPU("RTX 4090", 2352, 2364, "T"),    GPU("RTX 3090", 2355, 2369, "T"),
-	GPU("RTX 5090", 3136, 3140, "T"),    GPU("V100 32GB", 3173, 3174, "T"),
-	GPU("A100 40GB", 3938, 3956, "T"),   GPU("A40 or L40S", 4434, 4452, "T"),
-	GPU("RTX A6000", 4743, 4754, "T"),   GPU("A100 80GB", 7915, 7933, "T"),
-	GPU("H100 80GB", 7910, 7925, "M"),   GPU("H100 NVL", 9309, 9310, "T"),
-	GPU("GH200 96GB", 9450, 9500, "T"),  GPU("RTX PRO 6000", 9497, 9497, "T"),
-	GPU("H20", 9500, 9510, "T"),         GPU("H200", 13972, 13983, "M"),
-	GPU("B200", 17835, 17836, "T"),      GPU("MI300X", 19145, 19198, "T"),
-	GPU("B300", 26769, 26769, "T"),
+	GPU("RTX 3080", 964, 964, "T"),       GPU("RTX 2080 Ti", 1075, 1075, "T"),
+	GPU("RTX 3060", 1163, 1166, "T"),     GPU("T4", 1456, 1474, "T"),
+	GPU("RTX 5060 Ti", 1547, 1547, "T"),  GPU("RTX 4070 Ti SUPER", 1556, 1556, "T"),
+	GPU("V100 16GB", 1577, 1590, "T"),    GPU("P100", 1590, 1590, "T"),
+	GPU("A10G", 2203, 2206, "T"),         GPU("L4", 2203, 2205, "T"),
+	GPU("RTX 4090", 2352, 2364, "T"),     GPU("RTX 3090", 2355, 2369, "T"),
+	GPU("RTX 5090", 3136, 3140, "T"),     GPU("V100 32GB", 3173, 3174, "T"),
+	GPU("A100 40GB", 3938, 3956, "T"),    GPU("A40", 4434, 4452, "T"),
+	GPU("L40S", 4434, 4452, "T"),         GPU("RTX A6000", 4743, 4754, "T"),
+	GPU("RTX 6000 Ada", 4743, 4754, "T"), GPU("A100 80GB", 7915, 7933, "T"),
+	GPU("H100 80GB", 7910, 7925, "M"),    GPU("H100 NVL", 9309, 9310, "T"),
+	GPU("GH200 96GB", 9450, 9500, "T"),   GPU("RTX PRO 6000", 9497, 9497, "T"),
+	GPU("H20", 9500, 9510, "T"),          GPU("H200", 13972, 13983, "M"),
+	GPU("B200", 17835, 17836, "T"),       GPU("GB200", 18431, 18431, "T"),
+	GPU("MI300X", 19145, 19198, "T"),     GPU("B300", 26769, 26769, "T"),
 };
 const size_t facts_gpu_count = sizeof(facts_gpus) / sizeof(facts_gpus[0]);
+
+/* ---- names ---- */
+
+#define NAME_BYTES 64
+
+/* What says nothing of the memory. */
+static const char *const noise[] = { "nvidia", "geforce", "tesla", "quadro", "amd",  "instinct",
+				     "gpu",    "rtx",     "sxm",   "sxm2",   "sxm4", "sxm5",
+				     "pcie",   "hbm2",    "hbm2e", "hbm3",   "gb",   "gib" };
+
+static bool is_noise(const char *word)
+{
+	for (size_t i = 0; i < sizeof(noise) / sizeof(noise[0]); i++)
+		if (!strcmp(word, noise[i]))
+			return true;
+	return false;
+}
+
+/* Add a word of a name, in lower case: "80GB" is 80, "RTX4090" is 4090. */
+static void add_word(char out[NAME_BYTES], const char *at, size_t n)
+{
+	char word[NAME_BYTES];
+	size_t used = strlen(out), digits;
+
+	if (n >= sizeof(word) - used)
+		return;
+	for (size_t i = 0; i < n; i++)
+		word[i] = (char)tolower((unsigned char)at[i]);
+	word[n] = 0;
+	digits = strspn(word, "0123456789");
+	if (digits && (!strcmp(word + digits, "gb") || !strcmp(word + digits, "g") ||
+		       !strcmp(word + digits, "gib")))
+		word[digits] = 0;
+	if (is_noise(word))
+		return;
+	at = !strncmp(word, "rtx", 3) ? word + 3 : word;
+	memcpy(out + used, at, strlen(at) + 1);
+}
+
+static void simplify(const char *name, char out[NAME_BYTES])
+{
+	*out = 0;
+	while (*name) {
+		size_t n = 0;
+
+		while (isalnum((unsigned char)name[n]))
+			n++;
+		if (n)
+			add_word(out, name, n);
+		name += n + (name[n] != 0);
+	}
+}
+
+/* "a100" is the beginning of "a10080": what is left out is how much memory it has. */
+static bool lacks_memory(const char *asked, const char *known)
+{
+	size_t n = strlen(asked);
+
+	return n && !strncmp(asked, known, n) && strlen(known + n) == 2 && known[n] != '0' &&
+	       strspn(known + n, "0123456789") == 2;
+}
+
+enum plim_status facts_find_gpu(const char *name, const char *instead, const struct facts_gpu **out,
+				struct plim_err *err)
+{
+	char asked[NAME_BYTES], known[NAME_BYTES], list[900], several[200];
+	size_t n = 0, used = 0, found = 0;
+
+	simplify(name, asked);
+	for (size_t i = 0; i < facts_gpu_count; i++) {
+		const struct facts_gpu *g = &facts_gpus[i];
+
+		simplify(g->name, known);
+		n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "", g->name);
+		if (!strcmp(asked, known)) {
+			*out = g;
+			return PLIM_OK;
+		}
+		if (!lacks_memory(asked, known))
+			continue;
+		used += (size_t)snprintf(several + used, sizeof(several) - used, "%s%s",
+					 used ? " or " : "", g->name);
+		*out = g;
+		found++;
+	}
+	if (found == 1)
+		return PLIM_OK;
+	*out = NULL;
+	if (found)
+		return err_set(err, PLIM_E_ARG, "'%.60s' may be %s", name, several);
+	return err_set(err, PLIM_E_ARG, "unknown GPU '%.60s'; known are %s; or give %s", name, list,
+		       instead);
+}

@@ -227,6 +227,22 @@ enum plim_status program_from_trace(struct mem *m, const struct trace *t,
 	return st;
 }
 
+enum plim_status program_new(struct mem *m, struct program **out, struct plim_err *err)
+{
+	static const int64_t default_stream[] = { 0 };
+	struct program *p = mem_new(m, 1, sizeof(*p), err);
+
+	*out = p;
+	if (!p)
+		return mem_status(err);
+	p->mem = m;
+	p->pools = 1;
+	p->streams = default_stream;
+	p->stream_count = 1;
+	p->death = TRACE_NONE;
+	return PLIM_OK;
+}
+
 void program_free(struct program *p)
 {
 	struct mem *m;

@@ -15,6 +15,7 @@ enum program_op_kind {
 	PROGRAM_ATTEMPT, /* an allocation that failed when recorded: its request lives no longer than that */
 	PROGRAM_EMPTY_CACHE, /* torch.cuda.empty_cache(); no request */
 	PROGRAM_DROP_POOL, /* nobody holds a private pool any more: `request` is the pool's number */
+	PROGRAM_PHASE,     /* a part of the run ends: `request` is its number */
 };
 
 /* One request; stack, stream and pool as in the trace. */
@@ -31,9 +32,10 @@ static inline int program_allocates(uint32_t kind)
 }
 
 struct program_op {
-	uint32_t request; /* TRACE_NONE: of none; of PROGRAM_DROP_POOL a pool */
-	uint32_t event;   /* of the recording; TRACE_NONE: before its first */
-	uint32_t kind;    /* enum program_op_kind */
+	uint32_t
+		request; /* TRACE_NONE: of none; of PROGRAM_DROP_POOL a pool, of PROGRAM_PHASE a phase */
+	uint32_t event; /* of the recording; TRACE_NONE: before its first */
+	uint32_t kind;  /* enum program_op_kind */
 };
 
 struct program {
@@ -58,6 +60,9 @@ enum plim_status program_from_trace(struct mem *m, const struct trace *t,
 				    const struct trace_device *d, struct program **out,
 				    struct plim_err *err);
 void program_free(struct program *p);
+
+/* One without requests, of one stream and one pool. */
+enum plim_status program_new(struct mem *m, struct program **out, struct plim_err *err);
 
 /*
  * Recordings do not show torch.cuda.empty_cache(), nor the end of a private pool; whoever finds out

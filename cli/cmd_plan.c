@@ -1,0 +1,215 @@
+/* plimsoll plan: options, a call of the public API, an exit code. */
+#include "cmd.h"
+
+#include <plimsoll/plan.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+struct plan_opts {
+	bool allow_changes, json, no_clip, keep_outputs, max_batch, max_seq, no_color;
+	const char *task, *precision, *optimizer, *attention, *checkpointing, *lora_targets, *gpu,
+		*settings, *torch, *sweep, *parallel;
+	uint64_t layers, hidden, heads, kv_heads, intermediate, vocab;
+	uint64_t batch, seq, accumulate, steps, image_size, image_grid, lora, eval_batch,
+		new_tokens;
+	struct opt_list extra_tensors;
+	uint64_t residents, component_bytes;
+	uint64_t memory, allowance, width, max_memory, gpus;
+};
+
+#define SIZE_MOST (1u << 30)
+
+static const struct opt plan_opt[] = {
+	OPT_U64('b', "batch", plan_opts, batch, "n", 1, 1 << 20, 1, "samples of a micro-batch"),
+	OPT_U64('s', "seq", plan_opts, seq, "tokens", 1, 1 << 26, 1024, "tokens of a sample"),
+	OPT_STRING('p', "precision", plan_opts, precision, "NAME", NULL,
+		   "fp32, bf16-autocast, fp16-autocast or bf16-pure (bf16-autocast)"),
+	OPT_STRING('o', "optimizer", plan_opts, optimizer, "NAME", NULL,
+		   "adamw, adamw-fused, adamw-loop, sgd, sgd-momentum, adafactor, ... (adamw)"),
+	OPT_STRING('a', "attention", plan_opts, attention, "NAME", NULL,
+		   "sdpa, eager or flash (sdpa)"),
+	OPT_OPTIONAL('c', "checkpointing", plan_opts, checkpointing, "HOW", "full",
+		     "gradient checkpointing: full, every:N or vision"),
+	OPT_U64(0, "accumulate", plan_opts, accumulate, "n", 1, 1 << 16, 1, "micro-batches a step"),
+	OPT_U64(0, "lora", plan_opts, lora, "rank", 1, 65536, OPT_NONE,
+		"train adapters of this rank instead of the weights"),
+	OPT_STRING(0, "lora-targets", plan_opts, lora_targets, "a,b", NULL,
+		   "names of the modules that have adapters (the family's usual ones)"),
+	OPT_FLAG(0, "no-clip", plan_opts, no_clip, "gradients are not clipped"),
+	OPT_FLAG(0, "keep-outputs", plan_opts, keep_outputs,
+		 "the loop keeps a step's logits until the next"),
+	OPT_U64(0, "eval-batch", plan_opts, eval_batch, "n", 1, 1 << 20, OPT_NONE,
+		"evaluate after training, with this batch"),
+	OPT_U64(0, "image-size", plan_opts, image_size, "pixels", 1, 65536, OPT_NONE,
+		"side of an image (as configured)"),
+	OPT_U64(0, "image-grid", plan_opts, image_grid, "patches", 1, 8192, OPT_NONE,
+		"the same in patches of the model"),
+	OPT_U64(0, "steps", plan_opts, steps, "n", 1, 100, 2, "steps to show"),
+	OPT_STRING('t', "task", plan_opts, task, "NAME", NULL, "train, infer or generate (train)"),
+	OPT_U64(0, "new-tokens", plan_opts, new_tokens, "n", 1, 1 << 26, OPT_NONE,
+		"tokens to generate"),
+	OPT_LIST(0, "extra-tensor", plan_opts, extra_tensors, "40x1024x1024:fp32",
+		 "a tensor beside the model's"),
+	OPT_U64(0, "resident", plan_opts, residents, "n", 1, 100000, OPT_NONE,
+		"components that stay on the card beside the model"),
+	OPT_BYTES(0, "component-bytes", plan_opts, component_bytes, 1, OPT_NONE, OPT_NONE,
+		  "the size of each"),
+	OPT_HEADING("Where it is to run"),
+	OPT_STRING('g', "gpu", plan_opts, gpu, "CARD", NULL, "a card's name, \"A100 40GB\""),
+	OPT_BYTES('M', "memory", plan_opts, memory, 2 << 20, OPT_NONE, OPT_NONE,
+		  "memory that PyTorch may reserve, instead"),
+	OPT_BYTES(0, "allowance", plan_opts, allowance, 0, OPT_NONE, OPT_NONE,
+		  "of --gpu, for what PyTorch does not allocate (896MiB)"),
+	OPT_U64(0, "gpus", plan_opts, gpus, "n", 1, 1 << 20, 1, "GPUs that train together"),
+	OPT_STRING(0, "parallel", plan_opts, parallel, "HOW", NULL,
+		   "ddp, zero1, fsdp1, fsdp2, fsdp2-zero2 (ddp where there are several GPUs)"),
+	OPT_FLAG(0, "max-batch", plan_opts, max_batch, "find the largest batch that fits"),
+	OPT_FLAG(0, "max-seq", plan_opts, max_seq, "find the longest sequence that fits"),
+	OPT_FLAG(0, "allow-changes", plan_opts, allow_changes,
+		 "where it does not fit, also suggest what trains another model"),
+	OPT_STRING(0, "sweep", plan_opts, sweep, "batch=1,2,4", NULL,
+		   "a table over batches, or seq=512,1024"),
+	OPT_STRING(0, "settings", plan_opts, settings, "CONF", NULL, "a PYTORCH_CUDA_ALLOC_CONF"),
+	OPT_STRING(0, "torch", plan_opts, torch, "X.Y", NULL,
+		   "PyTorch's release (the newest known)"),
+	OPT_HEADING("A model by numbers, where there is no file"),
+	OPT_U64(0, "layers", plan_opts, layers, "n", 1, 10000, OPT_NONE, "blocks"),
+	OPT_U64(0, "hidden", plan_opts, hidden, "n", 1, SIZE_MOST, OPT_NONE, "width"),
+	OPT_U64(0, "heads", plan_opts, heads, "n", 1, SIZE_MOST, OPT_NONE, "attention heads"),
+	OPT_U64(0, "kv-heads", plan_opts, kv_heads, "n", 1, SIZE_MOST, OPT_NONE,
+		"heads of keys and values (as many)"),
+	OPT_U64(0, "intermediate", plan_opts, intermediate, "n", 1, SIZE_MOST, OPT_NONE,
+		"width of the feed-forward part"),
+	OPT_U64(0, "vocab", plan_opts, vocab, "n", 1, SIZE_MOST, OPT_NONE, "rows of the embedding"),
+	OPT_HEADING("How to show it"),
+	OPT_FLAG('j', "json", plan_opts, json, "print JSON (schema plan/1) instead of text"),
+	OPT_U64('w', "width", plan_opts, width, "columns", 40, 500, OPT_NONE,
+		"of the text (the terminal's, or 80)"),
+	OPT_FLAG(0, "no-color", plan_opts, no_color, "no colours (also NO_COLOR)"),
+	OPT_BYTES('m', "max-memory", plan_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE,
+		  "refuse plans that need more of this machine (half of it)"),
+	OPT_END
+};
+
+static uint64_t given(uint64_t n)
+{
+	return n == OPT_NONE ? 0 : n;
+}
+
+/* "2.9" to 209. */
+static int release(const char *text, unsigned *out)
+{
+	char *end;
+	unsigned long major = strtoul(text, &end, 10), minor;
+
+	if (end == text || *end != '.')
+		return 0;
+	text = end + 1;
+	minor = strtoul(text, &end, 10);
+	if (end == text || (*end && *end != '.') || major != 2 || minor < 1 || minor > 99)
+		return 0;
+	*out = (unsigned)(100 * major + minor);
+	return 1;
+}
+
+static void fill(const struct plan_opts *o, struct plim_plan_options *to)
+{
+	plim_plan_options_init(to);
+	to->flags = (o->no_clip ? PLIM_PLAN_NO_CLIP : 0) |
+		    (o->keep_outputs ? PLIM_PLAN_KEEP_OUTPUTS : 0) |
+		    (o->max_batch ? PLIM_PLAN_MAX_BATCH : 0) |
+		    (o->max_seq ? PLIM_PLAN_MAX_SEQUENCE : 0) |
+		    (o->allow_changes ? PLIM_PLAN_ALLOW_CHANGES : 0);
+	to->max_memory_bytes = given(o->max_memory);
+	to->layers = given(o->layers);
+	to->hidden = given(o->hidden);
+	to->heads = given(o->heads);
+	to->kv_heads = given(o->kv_heads);
+	to->intermediate = given(o->intermediate);
+	to->vocab = given(o->vocab);
+	to->task = o->task;
+	to->precision = o->precision;
+	to->optimizer = o->optimizer;
+	to->attention = o->attention;
+	to->checkpointing = o->checkpointing;
+	to->batch = o->batch;
+	to->sequence = o->seq;
+	to->accumulate = o->accumulate;
+	to->steps = o->steps;
+	to->image_size = given(o->image_size);
+	to->image_grid = given(o->image_grid);
+	to->lora_rank = given(o->lora);
+	to->lora_targets = o->lora_targets;
+	to->eval_batch = given(o->eval_batch);
+	to->new_tokens = given(o->new_tokens);
+	to->settings = o->settings;
+	to->extra_tensors = o->extra_tensors.at;
+	to->extra_tensor_count = o->extra_tensors.n;
+	to->residents = given(o->residents);
+	to->component_bytes = given(o->component_bytes);
+	to->gpus = o->gpus;
+	to->parallel = o->parallel ? o->parallel : o->gpus > 1 ? "ddp" : NULL;
+	to->memory_bytes = o->memory == OPT_NONE ? PLIM_UNKNOWN : o->memory;
+	to->gpu = o->gpu;
+	to->sweep = o->sweep;
+	if (o->allowance != OPT_NONE)
+		to->allowance_bytes = o->allowance;
+}
+
+static int plan_run(const void *values, int argc, char **argv)
+{
+	const struct plan_opts *o = values;
+	struct plim_text_style style = cmd_style(o->width, o->no_color);
+	struct plim_plan_options options;
+	struct plim_plan *p;
+	struct plim_err err;
+	int code = CMD_DONE;
+
+	fill(o, &options);
+	if (!argc && o->layers == OPT_NONE)
+		return cmd_usage("which model: a config.json, a safetensors file, or --layers, "
+				 "--hidden and --heads");
+	if (o->memory != OPT_NONE && o->gpu)
+		return cmd_usage("--memory and --gpu exclude each other");
+	if (o->torch && !release(o->torch, &options.torch))
+		return cmd_usage("--torch takes a release from 2.1 on, like 2.11, not '%s'",
+				 o->torch);
+	if (plim_plan_open(argc ? argv[0] : NULL, &options, &p, &err))
+		return cmd_fail(&err);
+	if (o->json ? plim_plan_json(p, cmd_to_stdout, NULL, &err)
+		    : plim_plan_text(p, &style, cmd_to_stdout, NULL, &err))
+		code = cmd_fail(&err);
+	plim_plan_free(p);
+	return code;
+}
+
+static const struct cmd_example plan_examples[] = {
+	{ "plimsoll plan config.json --batch 8 --seq 2048 --gpu \"A100 40GB\"",
+	  "does it fit, and if not when does it die" },
+	{ "plimsoll plan config.json --seq 4096 --checkpointing --memory 24GiB --max-batch",
+	  "the largest batch" },
+	{ "plimsoll plan config.json --sweep batch=1,2,4,8", "a table" },
+	{ "plimsoll plan --layers 24 --hidden 2048 --heads 16 --task generate --new-tokens 256",
+	  "a model by numbers" },
+	{ NULL, NULL },
+};
+
+const struct cmd cmd_plan = {
+	.name = "plan",
+	.summary = "what a run will need, phase by phase, before it runs",
+	.args = "[MODEL]",
+	.about = "Reads a model (config.json of Hugging Face, a safetensors file, a folder of "
+		 "either, or numbers) and makes the requests that PyTorch would make of the GPU's "
+		 "memory in a run: every tensor as autograd, autocast and the optimizer take and "
+		 "drop it.  They go through the model of PyTorch's caching allocator.  Nothing is "
+		 "run, and no GPU is needed.\n\n"
+		 "What decides is what is needed: the smallest limit under which the run goes to "
+		 "its end.  It lies between allocated and reserved memory.",
+	.examples = plan_examples,
+	.opts = plan_opt,
+	.opts_size = sizeof(struct plan_opts),
+	.min_args = 0,
+	.max_args = 1,
+	.run = plan_run,
+};

@@ -1,0 +1,177 @@
+/*
+ * A recipe as configuration that can be pasted, with the names of Transformers 5, accelerate 1.15, DeepSpeed 0.19,
+ * PEFT 0.21 and PyTorch 2.11.
+ */
+#include "plan.h"
+
+#include <string.h>
+
+static const char *const optim_names[PLAN_OPTIMIZERS] = {
+	[PLAN_ADAMW] = "\"adamw_torch\"",
+	[PLAN_ADAMW_FUSED] = "\"adamw_torch_fused\"",
+	[PLAN_ADAMW_LOOP] = "\"adamw_torch\", optim_args=\"foreach=False\"",
+	[PLAN_SGD] = "\"sgd\"",
+	[PLAN_SGD_MOMENTUM] = "\"sgd\", optim_args=\"momentum=0.9\"",
+	[PLAN_ADAFACTOR] = "\"adafactor\"",
+	[PLAN_ADAMW_8BIT] = "\"adamw_bnb_8bit\"",
+	[PLAN_ADAMW_PAGED] = "\"paged_adamw_32bit\"",
+};
+static const char *const attention_names[PLAN_ATTENTIONS] = {
+	[PLAN_SDPA] = "sdpa",
+	[PLAN_EAGER] = "eager",
+	[PLAN_FLASH] = "flash_attention_2",
+};
+static const struct {
+	const char *argument;   /* of TrainingArguments */
+	const char *accelerate; /* mixed_precision */
+	const char *dtype;      /* of the weights */
+	const char *deepspeed;  /* section */
+} precisions[PLAN_PRECISIONS] = {
+	[PLAN_FP32] = { "bf16=False", "no", "float32", "" },
+	[PLAN_BF16_AUTOCAST] = { "bf16=True", "bf16", "float32",
+				 ", \"torch_autocast\": {\"enabled\": true, \"dtype\": "
+				 "\"bfloat16\"}" },
+	[PLAN_FP16_AUTOCAST] = { "fp16=True", "fp16", "float32",
+				 ", \"torch_autocast\": {\"enabled\": true, \"dtype\": "
+				 "\"float16\"}" },
+	[PLAN_BF16_PURE] = { "bf16=False", "no", "bfloat16", "" },
+};
+
+static const struct {
+	const char *distributed; /* of accelerate */
+	const char *reshard;     /* after the forward pass */
+	int version;             /* of FSDP, 0: none */
+	unsigned stage;          /* of DeepSpeed */
+} parallels[PLAN_PARALLELS] = {
+	[PLAN_ALONE] = { "'NO'", NULL, 0, 0 },      [PLAN_DDP] = { "MULTI_GPU", NULL, 0, 0 },
+	[PLAN_ZERO1] = { "DEEPSPEED", NULL, 0, 1 }, [PLAN_FSDP1] = { "FSDP", "true", 1, 0 },
+	[PLAN_FSDP2] = { "FSDP", "true", 2, 0 },    [PLAN_FSDP2_ZERO2] = { "FSDP", "false", 2, 0 },
+};
+
+static void training_arguments(struct text *t, const struct plan_recipe *r)
+{
+	text_printf(t,
+		    "TrainingArguments(per_device_train_batch_size=%llu, "
+		    "gradient_accumulation_steps=%llu, %s, optim=%s",
+		    (unsigned long long)r->batch, (unsigned long long)r->accumulate,
+		    precisions[r->precision].argument, optim_names[r->optimizer]);
+	if (r->checkpointing == PLAN_CHECKPOINT_FULL)
+		text_puts(t, ", gradient_checkpointing=True, "
+			     "gradient_checkpointing_kwargs={\"use_reentrant\": False");
+	if (r->checkpointing == PLAN_CHECKPOINT_FULL && r->checkpoint_every > 1)
+		text_printf(t, ", \"every_n_layers\": %llu",
+			    (unsigned long long)r->checkpoint_every);
+	if (r->checkpointing == PLAN_CHECKPOINT_FULL)
+		text_puts(t, "}");
+	if (r->eval_passes)
+		text_printf(t, ", per_device_eval_batch_size=%llu",
+			    (unsigned long long)r->eval_batch);
+	if (r->no_clip)
+		text_puts(t, ", max_grad_norm=0");
+	if (parallels[r->parallel].version)
+		text_puts(t, ", fsdp=True, fsdp_config=\"fsdp.json\"");
+	if (r->parallel == PLAN_ZERO1)
+		text_puts(t, ", deepspeed=\"deepspeed.json\"");
+	text_puts(t, ")");
+}
+
+static void from_pretrained(struct text *t, const struct plan_recipe *r)
+{
+	text_printf(t, "from_pretrained(..., dtype=torch.%s, attn_implementation=\"%s\")",
+		    r->task == PLAN_TRAIN ? precisions[r->precision].dtype : "bfloat16",
+		    attention_names[r->attention]);
+}
+
+static void peft(struct text *t, const struct plan_recipe *r)
+{
+	if (!r->lora_rank)
+		return;
+	text_printf(t, "LoraConfig(r=%llu", (unsigned long long)r->lora_rank);
+	for (size_t i = 0; i < r->lora_target_count; i++)
+		text_printf(t, "%s\"%s\"", i ? ", " : ", target_modules=[", r->lora_targets[i]);
+	text_puts(t, r->lora_target_count ? "])" : ")");
+}
+
+static void accelerate(struct text *t, const struct plan_recipe *r)
+{
+	text_printf(t,
+		    "compute_environment: LOCAL_MACHINE\ndistributed_type: %s\n"
+		    "num_processes: %llu\nmixed_precision: %s\n",
+		    parallels[r->parallel].distributed,
+		    (unsigned long long)(r->gpus > 1 ? r->gpus : 1),
+		    precisions[r->precision].accelerate);
+	if (parallels[r->parallel].version)
+		text_printf(t,
+			    "fsdp_config:\n  fsdp_version: %d\n  fsdp_reshard_after_forward: %s\n"
+			    "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"
+			    "  fsdp_state_dict_type: SHARDED_STATE_DICT\n",
+			    parallels[r->parallel].version, parallels[r->parallel].reshard);
+	if (r->parallel == PLAN_ZERO1)
+		text_puts(t, "deepspeed_config:\n  deepspeed_config_file: deepspeed.json\n");
+}
+
+static void fsdp(struct text *t, const struct plan_recipe *r)
+{
+	if (parallels[r->parallel].version)
+		text_printf(t,
+			    "{\"version\": %d, \"reshard_after_forward\": %s, "
+			    "\"auto_wrap_policy\": \"TRANSFORMER_BASED_WRAP\", "
+			    "\"state_dict_type\": \"SHARDED_STATE_DICT\"}",
+			    parallels[r->parallel].version, parallels[r->parallel].reshard);
+}
+
+/* Where FSDP shares out, DeepSpeed's own buffers would make other numbers: nothing is said. */
+static void deepspeed(struct text *t, const struct plan_recipe *r)
+{
+	if (parallels[r->parallel].version)
+		return;
+	text_printf(t,
+		    "{\"train_micro_batch_size_per_gpu\": %llu, "
+		    "\"gradient_accumulation_steps\": %llu, \"gradient_clipping\": %s%s, "
+		    "\"zero_optimization\": {\"stage\": %u}}",
+		    (unsigned long long)r->batch, (unsigned long long)r->accumulate,
+		    r->no_clip ? "0" : "1.0", precisions[r->precision].deepspeed,
+		    parallels[r->parallel].stage);
+}
+
+static const struct {
+	size_t offset; /* in struct plim_plan_config */
+	bool trains;
+	void (*write)(struct text *t, const struct plan_recipe *r);
+} writers[] = {
+	{ offsetof(struct plim_plan_config, training_arguments), true, training_arguments },
+	{ offsetof(struct plim_plan_config, from_pretrained), false, from_pretrained },
+	{ offsetof(struct plim_plan_config, peft), true, peft },
+	{ offsetof(struct plim_plan_config, accelerate), true, accelerate },
+	{ offsetof(struct plim_plan_config, deepspeed), true, deepspeed },
+	{ offsetof(struct plim_plan_config, fsdp), true, fsdp },
+};
+
+enum plim_status plan_write_config(struct plim_plan *p, const struct plan_choice *c,
+				   const char *variable, struct plim_plan_config *out,
+				   struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	memset(out, 0, sizeof(*out));
+	for (size_t i = 0; !st && i < sizeof(writers) / sizeof(writers[0]); i++) {
+		const char **at = (const char **)(void *)((char *)out + writers[i].offset);
+		struct text t;
+
+		if (writers[i].trains && c->recipe.task != PLAN_TRAIN)
+			continue;
+		text_init(&t, &p->hidden->mem, NULL);
+		writers[i].write(&t, &c->recipe);
+		st = text_status(&t, err);
+		if (!st && t.n)
+			*at = plan_string(p, err, "%.*s", (int)t.n, t.at);
+		if (!st && t.n && !*at)
+			st = mem_status(err);
+		text_release(&t);
+	}
+	if (!st && c->settings) {
+		out->environment = plan_string(p, err, "%s=%s", variable, c->settings);
+		st = out->environment ? PLIM_OK : mem_status(err);
+	}
+	return st;
+}

@@ -1,0 +1,125 @@
+/* The rows of plan/1: the JSON, docs/json.md and the ABI check are read from them. */
+#include "plan.h"
+
+#define M struct plim_plan_model
+static const struct field model_rows[] = {
+	FIELD_STRING(M, family, "the architecture that it is planned as"),
+	FIELD_BOOL(M, guessed, "the architecture is not known: taken for one like `family`"),
+	FIELD_U64(M, parameters, "elements of all parameters, tied ones once"),
+	FIELD_U64(M, parameter_bytes, "the same in the dtype that they are loaded in"),
+	FIELD_U64(M, trainable, "elements that take gradients"),
+};
+#undef M
+static const struct field_table model_table = FIELD_TABLE(struct plim_plan_model, model_rows);
+
+#define P struct plim_plan_phase
+static const struct field phase_rows[] = {
+	FIELD_STRING(P, phase,
+		     "load, fwdN, bwdN, optN, zeroN of step N (fwdN.M of its M-th micro-batch), "
+		     "evalN, generate"),
+	FIELD_U64(P, allocated_bytes, "in use when it ends"),
+	FIELD_U64(P, peak_allocated_bytes, "most in use within it"),
+	FIELD_U64(P, peak_reserved_bytes, "most taken from the driver within it"),
+};
+#undef P
+static const struct field_table phase_table = FIELD_TABLE(struct plim_plan_phase, phase_rows);
+
+#define C struct plim_plan_categories
+static const struct field category_rows[] = {
+	FIELD_U64(C, parameter_bytes, "weights"),
+	FIELD_U64(C, gradient_bytes, "gradients of parameters"),
+	FIELD_U64(C, optimizer_state_bytes, "moments and step counters"),
+	FIELD_U64(C, activation_bytes, "kept by the forward pass for the backward pass"),
+	FIELD_U64(C, input_bytes, "the batch"),
+	FIELD_U64(C, workspace_bytes, "of libraries"),
+	FIELD_U64(C, temporary_bytes, "intermediate results"),
+	FIELD_U64(C, autograd_detail_bytes, "gradients on their way"),
+	FIELD_U64(C, kv_cache_bytes, "keys and values of generated text"),
+	FIELD_U64(C, buffer_bytes, "buffers of modules"),
+	FIELD_U64(C, other_bytes, "tensors and components beside the model"),
+	FIELD_U64(C, rounding_bytes, "of blocks that were handed out whole"),
+};
+#undef C
+static const struct field_table category_table =
+	FIELD_TABLE(struct plim_plan_categories, category_rows);
+
+#define K struct plim_plan_peak
+static const struct field peak_rows[] = {
+	FIELD_U64(K, allocated_bytes, "as torch.cuda.max_memory_allocated()"),
+	FIELD_U64(K, reserved_bytes, "as torch.cuda.max_memory_reserved(), where memory is ample"),
+	FIELD_U64(K, needed_bytes,
+		  "smallest limit of reserved memory under which the run goes to its end"),
+	FIELD_U64S(K, range_bytes, range_count, "least and most that may be needed"),
+	FIELD_STRING(K, phase, "when most is allocated"),
+	FIELD_STRUCT(K, categories, struct plim_plan_categories, category_table,
+		     "what lives then; they add up to allocated_bytes"),
+	FIELD_STRING(K, basis,
+		     "derived (from PyTorch's rules, checked against measured runs) or assumed "
+		     "(an architecture or a setting that nothing was measured of)"),
+};
+#undef K
+static const struct field_table peak_table = FIELD_TABLE(struct plim_plan_peak, peak_rows);
+
+#define S struct plim_plan_sweep
+static const struct field sweep_rows[] = {
+	FIELD_U64(S, batch, "samples of a micro-batch"),
+	FIELD_U64(S, sequence, "tokens of a sample"),
+	FIELD_U64(S, allocated_bytes, "peak of memory in use"),
+	FIELD_U64(S, reserved_bytes, "peak of memory taken, where it is ample"),
+	FIELD_U64(S, needed_bytes, "smallest limit that does"),
+	FIELD_STRING(S, fits, "yes or no; null: no limit was given"),
+	FIELD_STRING(S, dies_at, "phase; null: it does not"),
+};
+#undef S
+static const struct field_table sweep_table = FIELD_TABLE(struct plim_plan_sweep, sweep_rows);
+
+#define G struct plim_plan_config
+static const struct field config_rows[] = {
+	FIELD_STRING(G, training_arguments, "Transformers' TrainingArguments"),
+	FIELD_STRING(G, from_pretrained, "how the model is loaded"),
+	FIELD_STRING(G, peft, "PEFT's configuration of adapters"),
+	FIELD_STRING(G, accelerate, "a config file of accelerate (YAML)"),
+	FIELD_STRING(G, deepspeed, "a config file of DeepSpeed (JSON)"),
+	FIELD_STRING(G, fsdp, "fsdp_config (JSON)"),
+	FIELD_STRING(G, environment, "to be set before PyTorch starts"),
+};
+#undef G
+static const struct field_table config_table = FIELD_TABLE(struct plim_plan_config, config_rows);
+
+#define R struct plim_plan_rung
+static const struct field rung_rows[] = {
+	FIELD_STRING(R, rung, "the change"),
+	FIELD_STRING(R, cost, "what it costs, an estimate"),
+	FIELD_BOOL(R, changes_results, "the model that comes out is another: opt-in"),
+	FIELD_U64(R, saved_bytes, "of needed_bytes, against the rungs before"),
+	FIELD_U64(R, peak_allocated_bytes, "peak of memory in use with it"),
+	FIELD_U64(R, needed_bytes, "smallest limit that does with it"),
+	FIELD_BOOL(R, fits, "under the limit"),
+	FIELD_STRUCT(R, config, struct plim_plan_config, config_table,
+		     "all of it up to here, ready to be pasted"),
+};
+#undef R
+static const struct field_table rung_table = FIELD_TABLE(struct plim_plan_rung, rung_rows);
+
+#define P struct plim_plan
+static const struct field plan_rows[] = {
+	FIELD_STRUCT(P, model, struct plim_plan_model, model_table, "what was read"),
+	FIELD_U64(P, batch, "samples of a micro-batch"),
+	FIELD_U64(P, sequence, "tokens of a sample"),
+	FIELD_STRUCTS(P, phases, phase_count, struct plim_plan_phase, phase_table, "in turn"),
+	FIELD_STRUCT(P, peak, struct plim_plan_peak, peak_table, "of the whole run"),
+	FIELD_U64(P, host_bytes, "of the machine's own memory; null: nothing is kept there"),
+	FIELD_U64(P, limit_bytes, "reserved memory that the run may reach; null: none was given"),
+	FIELD_MAYBE(P, fits, "the run goes to its end under the limit; null: none was given"),
+	FIELD_STRING(P, dies_at, "the phase in which it runs out; null: it does not"),
+	FIELD_U64(P, dies_request_bytes, "what it asks for then"),
+	FIELD_U64(P, max_batch, "largest batch that fits; null: not looked for"),
+	FIELD_U64(P, max_sequence, "longest sequence that fits; null: not looked for"),
+	FIELD_STRUCTS(P, sweep, sweep_count, struct plim_plan_sweep, sweep_table,
+		      "the sizes asked for"),
+	FIELD_STRINGS(P, assumptions, assumption_count, "what was not told and had to be taken"),
+	FIELD_STRUCTS(P, ladder, ladder_count, struct plim_plan_rung, rung_table,
+		      "changes in the order of their cost"),
+};
+#undef P
+const struct field_table plan_table = FIELD_TABLE(struct plim_plan, plan_rows);

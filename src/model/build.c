@@ -1,0 +1,297 @@
+/* Rows and numbers to modules and tensors. */
+#include "tables.h"
+
+#include <stdio.h>
+
+#define ELEMENTS ((uint64_t)1 << 60) /* of a model, at most: bytes and sums of them fit 64 bits */
+
+/* Too large when it does not fit: what follows refuses sizes beyond MODEL_SIZE. */
+static uint64_t times(uint64_t a, uint64_t b)
+{
+	uint64_t product;
+
+	return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+static uint64_t letter_size(const struct model *m, const struct model_numbers *n, char letter)
+{
+	/* RoPE turns pairs; in images half of them by rows and half by columns. */
+	uint64_t turned =
+		(uint64_t)((double)n->head_dim * (n->partial_rotary > 0 ? n->partial_rotary : 1.0));
+
+	switch (letter) {
+	case 'V': return n->vocab;
+	case 'H': return n->hidden;
+	case 'F': return n->intermediate;
+	case 'L': return n->labels;
+	case 'P': return n->positions;
+	case 'Y': return n->types;
+	case 'J': return n->projection;
+	case 'A': return n->heads;
+	case 'D': return n->head_dim;
+	case 'Q': return times(n->heads, n->head_dim);
+	case 'K': return times(n->kv_heads, n->head_dim);
+	case 'W': return times(n->heads + 2 * n->kv_heads, n->head_dim);
+	case 'B': return n->buckets;
+	case 'R': return turned / (n->position == MODEL_POSITION_ROPE_2D ? 4 : 2);
+	case 'E': return n->experts;
+	case 'M': return n->expert_intermediate;
+	case 'S': return n->shared_intermediate;
+	case 'C': return n->channels;
+	case 'p': return n->patch;
+	case 't': return n->temporal_patch;
+	case 'N': return n->patches;
+	case 'm': return times(n->merge, n->merge);
+	case 'T': return m->towers[MODEL_TEXT].hidden;
+	default: return 0;
+	}
+}
+
+/* The next word of a shape: "3H", "P+1"; gives what follows it.  *size is MODEL_SIZE + 1 when it is too large. */
+static const char *word_size(const struct model *m, const struct model_numbers *n, const char *s,
+			     uint64_t *size)
+{
+	uint64_t product = 1, more = 0, *number = &more;
+	bool fits = true;
+
+	for (; *s && *s != ' '; s++) {
+		uint64_t factor = 0;
+
+		if (*s == '+') {
+			for (s++; *s >= '0' && *s <= '9'; s++)
+				more = more * 10 + (uint64_t)(*s - '0');
+			break;
+		}
+		if (*s >= '0' && *s <= '9')
+			factor = (uint64_t)(*s - '0');
+		else
+			factor = letter_size(m, n, *s);
+		fits &= !__builtin_mul_overflow(product, factor, &product);
+	}
+	fits &= !__builtin_add_overflow(product, *number, &product) && product <= MODEL_SIZE;
+	*size = fits ? product : MODEL_SIZE + 1;
+	return *s == ' ' ? s + 1 : s;
+}
+
+enum plim_status model_push_tensor(struct model *m, uint32_t module, struct model_tensor t,
+				   struct plim_err *err)
+{
+	uint64_t count = 1;
+	enum plim_status st = PLIM_OK;
+
+	for (unsigned i = 0; i < t.rank; i++)
+		if (__builtin_mul_overflow(count, t.dims[i], &count) || count > ELEMENTS)
+			return err_set(
+				err, PLIM_E_LIMIT,
+				"a tensor of this model has more elements than fit any memory");
+	t.count = count;
+	if (m->tensors.n >= MODEL_TENSORS)
+		return err_set(err, PLIM_E_LIMIT, "the model has more than %zu tensors",
+			       MODEL_TENSORS);
+	t.module = module;
+	st = vec_push(m->mem, &m->tensors, t, err);
+	if (!st)
+		m->modules.at[module].n++;
+	return st;
+}
+
+/* Kinds and how their shape reads: where features are, and whether there is a bias of which width. */
+static const struct {
+	int in, out; /* index of a dimension, -1: no such thing */
+	int bias;    /* index of the dimension that a bias has; -1: none */
+	enum model_part part;
+	uint8_t flags;
+} kinds[MODEL_KINDS] = {
+	[MODEL_LINEAR] = { 1, 0, 0, MODEL_WEIGHT, 0 },
+	[MODEL_CONV1D] = { 0, 1, 1, MODEL_WEIGHT, 0 },
+	[MODEL_EMBEDDING] = { 0, 1, -1, MODEL_WEIGHT, 0 },
+	[MODEL_NORM_RMS] = { -1, -1, -1, MODEL_WEIGHT, 0 },
+	[MODEL_NORM_LAYER] = { -1, -1, 0, MODEL_WEIGHT, 0 },
+	[MODEL_CONV] = { 1, 0, 0, MODEL_WEIGHT, 0 },
+	[MODEL_EXPERTS] = { 2, 1, -1, MODEL_WHOLE, 0 },
+	[MODEL_PARAMETER] = { -1, -1, -1, MODEL_WHOLE, 0 },
+	[MODEL_BUFFER] = { -1, -1, -1, MODEL_WHOLE, MODEL_IS_BUFFER },
+	[MODEL_FREQUENCIES] = { -1, -1, -1, MODEL_WHOLE, MODEL_IS_BUFFER },
+};
+
+static uint32_t embedding_of(const struct model *m)
+{
+	for (size_t i = 0; i < m->modules.n; i++)
+		if (m->modules.at[i].role == MODEL_ROLE_EMBED)
+			return m->modules.at[i].tensors;
+	return MODEL_NONE;
+}
+
+static enum plim_status add_row(struct model *m, const struct model_section *s,
+				const struct model_row *row, uint32_t block, unsigned has,
+				struct plim_err *err)
+{
+	const struct model_numbers *n = &m->towers[s->tower];
+	struct model_tensor t = { .tied_to = MODEL_NONE,
+				  .part = (uint8_t)kinds[row->kind].part,
+				  .flags = kinds[row->kind].flags };
+	uint32_t at = (uint32_t)m->modules.n;
+	struct model_module module = { .prefix = s->prefix,
+				       .name = row->name,
+				       .block = block,
+				       .tensors = (uint32_t)m->tensors.n,
+				       .tower = (uint8_t)s->tower,
+				       .kind = (uint8_t)row->kind,
+				       .role = (uint8_t)row->role };
+	enum plim_status st = PLIM_OK;
+
+	for (const char *shape = row->shape; *shape; t.rank++) {
+		shape = word_size(m, n, shape, &t.dims[t.rank]);
+		if (t.dims[t.rank] > MODEL_SIZE)
+			return err_set(err, PLIM_E_LIMIT, "'%s' has a size that no model has",
+				       row->name);
+	}
+	if (kinds[row->kind].in >= 0) {
+		module.in = t.dims[kinds[row->kind].in];
+		module.out = t.dims[kinds[row->kind].out];
+	}
+	if (row->tied && !(row->tied & ~has))
+		t.tied_to = embedding_of(m);
+	if (row->dtype)
+		t.dtype = ckpt_dtype_of_torch(row->dtype);
+	else if (row->kind == MODEL_FREQUENCIES && m->dtype)
+		t.dtype = ckpt_dtype_of_torch("float32");
+	st = vec_push(m->mem, &m->modules, module, err);
+	if (!st)
+		st = model_push_tensor(m, at, t, err);
+	if (st || kinds[row->kind].bias < 0 || !row->bias || (row->bias & ~has))
+		return st;
+	t.dims[0] = t.dims[kinds[row->kind].bias];
+	t.rank = 1;
+	t.part = MODEL_BIAS;
+	t.tied_to = MODEL_NONE;
+	return model_push_tensor(m, at, t, err);
+}
+
+/* What holds in all blocks of a tower. */
+static unsigned tower_conditions(const struct model *m, enum model_tower tower)
+{
+	const struct model_numbers *n = &m->towers[tower];
+	unsigned has = IF_TRUE, sliding = 0, full = 0;
+
+	for (uint32_t i = 0; n->two_ropes && i < n->layers; i++)
+		*(model_sees_all(m, tower, i) ? &full : &sliding) = 1;
+	has |= n->tied ? IF_TIED : 0u;
+	has |= n->qkv_bias ? IF_QKV_BIAS : 0u;
+	has |= n->output_bias ? IF_OUTPUT_BIAS : 0u;
+	has |= n->mlp_bias ? IF_MLP_BIAS : 0u;
+	has |= n->head_bias ? IF_HEAD_BIAS : 0u;
+	has |= n->qk_norm ? IF_QK_NORM : 0u;
+	has |= n->norm_place == MODEL_NORM_AROUND ? IF_AROUND : IF_BEFORE;
+	has |= n->gated ? IF_GATED : IF_PLAIN;
+	has |= n->cross_attention ? IF_CROSS : IF_ALONE;
+	has |= n->embed_scale ? IF_EMBED_SCALE : 0u;
+	has |= n->two_ropes ? 0u : IF_ONE_ROPE;
+	has |= sliding ? IF_SLIDING_ROPE : 0u;
+	has |= full ? IF_FULL_ROPE : 0u;
+	has |= n->shared_intermediate ? IF_SHARED : 0u;
+	has |= n->pool_head ? IF_POOL_HEAD : 0u;
+	return has;
+}
+
+static unsigned block_conditions(const struct model *m, enum model_tower tower, uint32_t block)
+{
+	unsigned has = block ? 0u : IF_FIRST;
+
+	if (!model_is_sparse(m, tower, block))
+		return has | IF_DENSE;
+	return has | IF_SPARSE | (m->towers[tower].router_last ? IF_ROUTED_LAST : IF_ROUTED);
+}
+
+bool model_is_sparse(const struct model *m, enum model_tower tower, uint32_t block)
+{
+	const struct model_numbers *n = &m->towers[tower];
+
+	if (!n->experts)
+		return false;
+	if (block < m->dense_blocks.n && m->dense_blocks.at[block])
+		return false;
+	return n->sparse_step <= 1 || (block + 1) % n->sparse_step == 0;
+}
+
+static enum plim_status add_section(struct model *m, const struct model_section *s, unsigned has,
+				    struct plim_err *err)
+{
+	const struct model_numbers *n = &m->towers[s->tower];
+	bool repeated = strstr(s->prefix, "%u");
+	uint64_t count =
+		repeated ? *(const uint64_t *)(const void *)((const char *)n + s->times) : 1;
+	enum plim_status st = PLIM_OK;
+
+	if (!n->layers)
+		return PLIM_OK;
+	has |= tower_conditions(m, s->tower);
+	for (uint32_t i = 0; !st && i < count; i++) {
+		unsigned here = has | block_conditions(m, s->tower, i);
+
+		for (const struct model_row *row = s->rows; !st && row->name; row++)
+			if (!(row->when & ~here))
+				st = add_row(m, s, row, repeated ? i : MODEL_NONE, here, err);
+	}
+	return st;
+}
+
+enum plim_status model_build(struct model *m, const struct model_family *f, unsigned has,
+			     struct plim_err *err)
+{
+	uint64_t sum = 0;
+	enum plim_status st = PLIM_OK;
+
+	for (const struct model_section *s = f->sections; !st && s->prefix; s++)
+		st = add_section(m, s, has, err);
+	for (size_t i = 0; !st && i < m->tensors.n; i++) {
+		sum += m->tensors.at[i].count;
+		if (sum > ELEMENTS)
+			st = err_set(err, PLIM_E_LIMIT,
+				     "this model has more elements than fit any memory");
+	}
+	return st;
+}
+
+/* Where each tensor went, for those that are tied to one. */
+static void follow_ties(struct model *m, const uint32_t *went)
+{
+	for (size_t i = 0; i < m->tensors.n; i++) {
+		struct model_tensor *t = &m->tensors.at[i];
+
+		if (t->tied_to != MODEL_NONE)
+			t->tied_to = went[t->tied_to];
+	}
+}
+
+enum plim_status model_rebuild(struct model *m, model_change_fn *change, void *ctx,
+			       struct plim_err *err)
+{
+	struct model_tensor *old = m->tensors.at;
+	size_t n = m->tensors.n, cap = m->tensors.cap;
+	uint32_t *went = mem_new(m->mem, n, sizeof(*went), err);
+	enum plim_status st = went ? PLIM_OK : mem_status(err);
+
+	if (st)
+		return st;
+	m->tensors.at = NULL;
+	m->tensors.n = m->tensors.cap = 0;
+	for (uint32_t i = 0; !st && i < m->modules.n; i++) {
+		struct model_module *module = &m->modules.at[i];
+		uint32_t from = module->tensors, count = module->n;
+
+		module->tensors = (uint32_t)m->tensors.n;
+		module->n = 0;
+		for (uint32_t k = 0; !st && k < count; k++) {
+			went[from + k] = (uint32_t)m->tensors.n;
+			st = model_push_tensor(m, i, old[from + k], err);
+		}
+		if (!st)
+			st = change(m, module, ctx, err);
+	}
+	if (!st)
+		follow_ties(m, went);
+	mem_free(m->mem, old, cap, sizeof(*old));
+	mem_free(m->mem, went, n, sizeof(*went));
+	return st;
+}

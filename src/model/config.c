@@ -1,0 +1,495 @@
+/*
+ * config.json to numbers: all scalars of the outermost object and of the objects in it are kept, as the family, and so
+ * what they mean, may only be told at the end; then each tower takes what its keys name.
+ */
+#include "tables.h"
+
+#include <stdio.h>
+#include <sys/stat.h>
+
+#define VALUES 100000 /* scalars in a file, at most */
+
+struct value {
+	uint32_t scope, key; /* in m->strings; scope INTERN_NONE: the outermost object */
+	uint32_t index;      /* in a list */
+	uint32_t text;       /* of a STRING */
+	enum json_kind kind;
+	uint64_t number;
+	double real;
+	bool negative;
+};
+
+struct config {
+	struct model *model;
+	const char *path;
+	struct json json;
+	VEC(struct value) values;
+};
+
+/* ---- reading ---- */
+
+static enum plim_status keep(struct config *c, struct value v, const struct json_token *t,
+			     struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	v.kind = t->kind;
+	v.real = t->number;
+	v.negative = t->negative;
+	if (t->kind == JSON_INTEGER && (t->big || t->magnitude > MODEL_SIZE))
+		v.number = MODEL_SIZE + 1;
+	else
+		v.number = t->magnitude;
+	if (t->kind == JSON_STRING)
+		st = intern_add(&c->model->strings, t->string, t->n, &v.text, err);
+	if (!st && c->values.n >= VALUES)
+		st = err_set(err, PLIM_E_LIMIT, "'%.200s' holds more than %d values", c->path,
+			     VALUES);
+	return st ? st : vec_push(c->model->mem, &c->values, v, err);
+}
+
+/* A list is a value of its own, with how many there are, before its scalars, in order. */
+static enum plim_status read_list(struct config *c, struct value v, struct plim_err *err)
+{
+	struct json_token t = { .kind = JSON_ARRAY };
+	size_t list = c->values.n;
+	enum plim_status st = keep(c, v, &t, err);
+
+	for (v.index = 1; !st; v.index++) {
+		st = json_next(&c->json, &t, err);
+		if (st || t.kind == JSON_ARRAY_END)
+			return st;
+		c->values.at[list].number++;
+		if (t.kind == JSON_OBJECT || t.kind == JSON_ARRAY)
+			st = json_skip(&c->json, &t, err);
+		else
+			st = keep(c, v, &t, err);
+	}
+	return st;
+}
+
+/* So is an object, before what it holds. */
+static enum plim_status read_object(struct config *c, uint32_t scope, struct plim_err *err)
+{
+	struct json_token t = { .kind = JSON_OBJECT };
+	struct value object = { .scope = INTERN_NONE, .key = scope };
+	size_t at = c->values.n;
+	enum plim_status st = keep(c, object, &t, err);
+
+	while (!st) {
+		struct value v = { .scope = scope };
+
+		st = json_next(&c->json, &t, err);
+		if (st || t.kind == JSON_OBJECT_END)
+			return st;
+		c->values.at[at].number++;
+		st = intern_add(&c->model->strings, t.string, t.n, &v.key, err);
+		if (!st)
+			st = json_next(&c->json, &t, err);
+		if (st)
+			return st;
+		if (t.kind == JSON_OBJECT)
+			st = scope == INTERN_NONE ? read_object(c, v.key, err)
+						  : json_skip(&c->json, &t, err);
+		else if (t.kind == JSON_ARRAY)
+			st = read_list(c, v, err);
+		else
+			st = keep(c, v, &t, err);
+	}
+	return st;
+}
+
+/* ---- what was read ---- */
+
+/* The value of a key; of equal ones the last counts, as in Python. */
+static const struct value *find(const struct config *c, const char *scope, const char *key)
+{
+	const struct intern *strings = &c->model->strings;
+	uint32_t in = scope ? intern_find(strings, scope, strlen(scope)) : INTERN_NONE;
+	uint32_t k = intern_find(strings, key, strlen(key));
+
+	if (k == INTERN_NONE || (scope && in == INTERN_NONE))
+		return NULL;
+	for (size_t i = c->values.n; i-- > 0;) {
+		const struct value *v = &c->values.at[i];
+
+		if (v->key == k && v->scope == in && !v->index)
+			return v;
+	}
+	return NULL;
+}
+
+static const char *text_of(const struct config *c, const struct value *v)
+{
+	return v && v->kind == JSON_STRING ? intern_text(&c->model->strings, v->text) : "";
+}
+
+static const struct {
+	const char *name;
+	enum model_activation activation;
+	bool gated; /* T5 names both in one */
+} activations[] = {
+	{ "silu", MODEL_SILU, false },
+	{ "swish", MODEL_SILU, false },
+	{ "gelu", MODEL_GELU, false },
+	{ "gelu_new", MODEL_GELU_NEW, false },
+	{ "gelu_fast", MODEL_GELU_NEW, false },
+	{ "gelu_python_tanh", MODEL_GELU_NEW, false },
+	{ "gelu_pytorch_tanh", MODEL_GELU_TANH, false },
+	{ "quick_gelu", MODEL_QUICK_GELU, false },
+	{ "relu", MODEL_RELU, false },
+	{ "gated-gelu", MODEL_GELU_NEW, true },
+	{ "gated-silu", MODEL_SILU, true },
+	{ "gated-relu", MODEL_RELU, true },
+};
+
+static void take_activation(struct model_numbers *n, const char *name, bool names_gate)
+{
+	n->activation = MODEL_ACTIVATION_OTHER;
+	if (names_gate)
+		n->gated = !strncmp(name, "gated-", 6);
+	for (size_t i = 0; i < sizeof(activations) / sizeof(activations[0]); i++)
+		if (!strcmp(name, activations[i].name))
+			n->activation = activations[i].activation;
+}
+
+static enum plim_status refuse(const struct config *c, const struct model_key *k,
+			       struct plim_err *err)
+{
+	return err_set(err, PLIM_E_FORMAT, "'%.200s': '%s' is a value that no model has", c->path,
+		       k->key);
+}
+
+static enum plim_status take(const struct config *c, struct model_numbers *n,
+			     const struct model_key *k, const struct value *v, struct plim_err *err)
+{
+	char *at = (char *)n + k->offset;
+
+	switch ((enum key_type)k->type) {
+	case KEY_COUNT:
+		if (v->kind == JSON_ARRAY || v->kind == JSON_OBJECT)
+			*(uint64_t *)(void *)at = v->number;
+		return PLIM_OK;
+	case KEY_DENSE_BLOCKS: return PLIM_OK; /* take_lists */
+	case KEY_SIZE_IF:
+	case KEY_SIZE:
+		if (v->kind == JSON_NULL && k->type == KEY_SIZE_IF)
+			return PLIM_OK;
+		if (v->kind == JSON_ARRAY && v->number) /* height and width, say */
+			v++;
+		if (v->kind != JSON_NULL && (v->kind != JSON_INTEGER ||
+					     (v->negative && v->number) || v->number > MODEL_SIZE))
+			return refuse(c, k, err);
+		*(uint64_t *)(void *)at = v->kind == JSON_NULL ? 0 : v->number;
+		return PLIM_OK;
+	case KEY_RATE:
+		if (v->kind != JSON_NULL && v->kind != JSON_INTEGER &&
+		    (v->kind != JSON_DOUBLE || !(v->real >= 0 && v->real <= 1e6)))
+			return refuse(c, k, err);
+		*(double *)(void *)at = v->kind == JSON_NULL ? 0 : v->real;
+		return v->real < 0 ? refuse(c, k, err) : PLIM_OK;
+	case KEY_SWITCH:
+		if (v->kind == JSON_TRUE || v->kind == JSON_FALSE)
+			*(bool *)at = v->kind == JSON_TRUE;
+		return PLIM_OK;
+	case KEY_ACTIVATION:
+	case KEY_GATED_ACTIVATION:
+		if (v->kind == JSON_STRING)
+			take_activation(n, text_of(c, v), k->type == KEY_GATED_ACTIVATION);
+		return PLIM_OK;
+	}
+	return PLIM_OK;
+}
+
+static bool names(const struct model_key *keys, const char *key)
+{
+	for (; keys && keys->key; keys++)
+		if (!strcmp(keys->key, key))
+			return true;
+	return false;
+}
+
+/* What the keys name, save those that `others` name as well. */
+static enum plim_status take_keys(const struct config *c, struct model_numbers *n,
+				  const char *scope, const struct model_key *keys,
+				  const struct model_key *others, struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	for (; !st && keys && keys->key; keys++) {
+		const struct value *v = find(c, scope, keys->key);
+
+		if (v && !names(others, keys->key))
+			st = take(c, n, keys, v, err);
+	}
+	return st;
+}
+
+static enum plim_status derive_patches(struct model_numbers *n, const char *path,
+				       struct plim_err *err)
+{
+	uint64_t side = n->image_size / n->patch;
+
+	if (!side)
+		return err_set(err, PLIM_E_FORMAT, "'%.200s': a patch is larger than the image",
+			       path);
+	if (side > MODEL_SIZE / side)
+		return err_set(err, PLIM_E_LIMIT, "'%.200s': an image of more patches than any has",
+			       path);
+	n->patches = side * side;
+	return PLIM_OK;
+}
+
+/* What follows from other numbers where the file does not say it. */
+enum plim_status model_derive(struct model_numbers *n, const char *path, struct plim_err *err)
+{
+	if (!n->layers)
+		return PLIM_OK;
+	if (n->layers > MODEL_BLOCKS)
+		return err_set(err, PLIM_E_LIMIT, "'%.200s' has %llu layers: more than %u", path,
+			       (unsigned long long)n->layers, MODEL_BLOCKS);
+	if (!n->hidden || !n->heads)
+		return err_set(err, PLIM_E_FORMAT, "'%.200s' tells no %s", path,
+			       n->hidden ? "number of attention heads" : "hidden size");
+	if (!n->kv_heads)
+		n->kv_heads = n->heads;
+	if (!n->head_dim)
+		n->head_dim = n->hidden / n->heads;
+	if (!n->intermediate)
+		n->intermediate = n->mlp_ratio > 0 ? (uint64_t)((double)n->hidden * n->mlp_ratio)
+						   : 4 * n->hidden;
+	if (!n->expert_intermediate)
+		n->expert_intermediate = n->intermediate;
+	if (!n->projection)
+		n->projection = n->hidden;
+	if (!n->head_dim)
+		return err_set(err, PLIM_E_FORMAT, "'%.200s' has more heads than its hidden size",
+			       path);
+	return n->patch && n->image_size ? derive_patches(n, path, err) : PLIM_OK;
+}
+
+/* Behind the last scalar of a list; NULL: it is none. */
+static const struct value *list_end(const struct config *c, const struct value *list)
+{
+	const struct value *end = c->values.at + c->values.n, *v = list;
+
+	if (!list || list->kind != JSON_ARRAY)
+		return NULL;
+	for (v++; v < end && v->index && v->key == list->key && v->scope == list->scope;)
+		v++;
+	return v;
+}
+
+/* Lists by block: which have no experts, which see all tokens. */
+static enum plim_status take_lists(struct config *c, const struct model_part_of *part,
+				   struct plim_err *err)
+{
+	const char *scope = part->scope;
+	struct model *m = c->model;
+	uint64_t layers = m->towers[MODEL_TEXT].layers;
+	const struct value *v =
+		names(part->keys, "mlp_only_layers") ? find(c, scope, "mlp_only_layers") : NULL;
+	const struct value *end = list_end(c, v);
+	enum plim_status st = PLIM_OK;
+
+	for (v = v ? v + 1 : NULL; !st && v < end; v++) {
+		if (v->kind != JSON_INTEGER || v->negative || v->number >= layers)
+			continue;
+		while (!st && m->dense_blocks.n <= v->number)
+			st = vec_push(m->mem, &m->dense_blocks, false, err);
+		if (!st)
+			m->dense_blocks.at[v->number] = true;
+	}
+	v = find(c, scope, "layer_types");
+	end = list_end(c, v);
+	for (v = v ? v + 1 : NULL; !st && v < end; v++)
+		st = vec_push(m->mem, &m->full_blocks, !strcmp(text_of(c, v), "full_attention"),
+			      err);
+	return st;
+}
+
+/* ---- families ---- */
+
+static const struct model_family *family_of(const char *name)
+{
+	const struct model_family *const files[] = { model_decoders, model_encoders, model_seers };
+	const size_t counts[] = { model_decoder_count, model_encoder_count, model_seer_count };
+
+	for (size_t file = 0; file < sizeof(files) / sizeof(files[0]); file++)
+		for (size_t i = 0; i < counts[file]; i++)
+			if (!strcmp(files[file][i].name, name))
+				return &files[file][i];
+	return NULL;
+}
+
+static const struct model_head *head_of(const struct config *c, const struct model_family *f)
+{
+	const struct value *list = find(c, NULL, "architectures");
+	const char *class = list && list_end(c, list) > list + 1 ? text_of(c, list + 1) : "";
+	size_t n = strlen(class);
+
+	for (const struct model_head *h = f->heads; *class && h->ends; h++) {
+		size_t ends = strlen(h->ends);
+
+		if (n >= ends && !strcmp(class + n - ends, h->ends))
+			return h;
+	}
+	return f->heads;
+}
+
+static enum plim_status take_scope(const struct config *c, struct model_numbers *n,
+				   const char *scope, const struct model_part_of *part,
+				   struct plim_err *err)
+{
+	enum plim_status st = take_keys(c, n, scope, model_keys_common, part->keys, err);
+
+	return st ? st : take_keys(c, n, scope, part->keys, NULL, err);
+}
+
+static enum plim_status take_tower(struct config *c, const struct model_family *f, unsigned tower,
+				   struct plim_err *err)
+{
+	const struct model_part_of *part = &f->towers[tower];
+	struct model_numbers *n = &c->model->towers[tower];
+	enum plim_status st = PLIM_OK;
+
+	*n = part->defaults;
+	/* Older layouts keep the text tower's keys outside; what stands inside counts. */
+	if (!part->scope || tower == MODEL_TEXT)
+		st = take_scope(c, n, NULL, part, err);
+	if (!st && part->scope)
+		st = take_scope(c, n, part->scope, part, err);
+	if (!st)
+		st = take_keys(c, n, NULL, part->outer, NULL, err);
+	return st ? st : model_derive(n, c->path, err);
+}
+
+static void take_facts(struct config *c)
+{
+	struct model *m = c->model;
+	const struct value *dtype = find(c, NULL, "dtype");
+
+	if (!dtype || dtype->kind != JSON_STRING)
+		dtype = find(c, NULL, "torch_dtype");
+	m->dtype = ckpt_dtype_of_torch(text_of(c, dtype));
+	snprintf(m->declared, sizeof(m->declared), "%s", text_of(c, find(c, NULL, "model_type")));
+	snprintf(m->release, sizeof(m->release), "%s",
+		 text_of(c, find(c, NULL, "transformers_version")));
+}
+
+static enum plim_status take_all(struct config *c, struct plim_err *err)
+{
+	struct model *m = c->model;
+	const struct model_family *f;
+	const struct model_head *head;
+	enum plim_status st = PLIM_OK;
+
+	take_facts(c);
+	f = family_of(m->declared);
+	m->guessed = !f;
+	if (!f)
+		f = &model_family_decoder;
+	m->family = f->name;
+	m->adapters = f->adapters;
+	m->encoder_decoder = f->encoder_decoder;
+	for (unsigned i = 0; !st && i < MODEL_TOWERS; i++)
+		if (f->towers[i].defaults.layers || (m->guessed && i == MODEL_TEXT))
+			st = take_tower(c, f, i, err);
+	if (!st && m->guessed && (!m->towers[MODEL_TEXT].layers || !m->towers[MODEL_TEXT].vocab))
+		st = err_set(
+			err, PLIM_E_FORMAT,
+			"'%.200s' is no config of a model that is known here: '%.60s', without "
+			"hidden_size, num_hidden_layers and vocab_size",
+			c->path, *m->declared ? m->declared : "no model_type");
+	if (!st)
+		st = take_lists(c, &f->towers[MODEL_TEXT], err);
+	head = head_of(c, f);
+	m->strip = head->strip;
+	for (unsigned i = 0; head->towers && i < MODEL_TOWERS; i++)
+		if (!(head->towers & 1u << i))
+			m->towers[i].layers = 0;
+	return st ? st : model_build(m, f, head->has, err);
+}
+
+static enum plim_status read_source(struct model *m, const char *name, struct source *s,
+				    struct plim_err *err)
+{
+	struct config c = { .model = m, .path = name };
+	struct json_token t;
+	enum plim_status st = json_init(&c.json, m->mem, s, JSON_ONE, err);
+
+	if (!st)
+		st = json_next(&c.json, &t, err);
+	if (!st && t.kind != JSON_OBJECT)
+		st = err_set(err, PLIM_E_FORMAT, "'%.200s' is no config of a model: no object",
+			     name);
+	if (!st)
+		st = read_object(&c, INTERN_NONE, err);
+	if (!st)
+		st = json_next(&c.json, &t, err); /* nothing may follow */
+	if (!st)
+		st = take_all(&c, err);
+	json_release(&c.json);
+	vec_release(m->mem, &c.values);
+	return st;
+}
+
+enum plim_status model_read_config(struct model *m, const char *name, const void *bytes, size_t n,
+				   struct plim_err *err)
+{
+	struct source *s = NULL;
+	enum plim_status st =
+		source_open_memory(m->mem, name, bytes, n, SOURCE_MEMORY_PLAIN, NULL, &s, err);
+
+	if (!st)
+		st = read_source(m, name, s, err);
+	source_close(s);
+	return st;
+}
+
+/* A folder's config.json, or what else is there. */
+enum plim_status model_load(struct model *m, const char *path, struct plim_err *err)
+{
+	struct source *s = NULL;
+	struct stat info;
+	char config[4096];
+	enum plim_status st;
+	bool json;
+
+	if (!stat(path, &info) && S_ISDIR(info.st_mode)) {
+		if (snprintf(config, sizeof(config), "%s/config.json", path) <
+			    (int)sizeof(config) &&
+		    !stat(config, &info))
+			return model_load(m, config, err);
+		return model_read_header(m, path, err);
+	}
+	st = source_open(m->mem, path, NULL, &s, err);
+	if (st)
+		return st;
+	/* the length that a safetensors file begins with has zeros, a zip too; text has none */
+	st = source_need(s, s->p, 8, err);
+	json = st || !s->p || s->end - s->p < 8 || !memchr(s->p, 0, 8);
+	if (!st && json)
+		st = read_source(m, path, s, err);
+	source_close(s);
+	return json ? st : model_read_header(m, path, err);
+}
+
+enum plim_status model_by_numbers(struct model *m, const struct model_numbers *numbers,
+				  struct plim_err *err)
+{
+	const struct model_numbers *style = &model_family_decoder.towers[MODEL_TEXT].defaults;
+	struct model_numbers *n = &m->towers[MODEL_TEXT];
+	enum plim_status st;
+
+	m->family = model_family_decoder.name;
+	*n = *numbers;
+	n->norm = style->norm;
+	n->norm_place = style->norm_place;
+	n->activation = style->activation;
+	n->position = style->position;
+	n->gated = n->causal = n->use_window = true;
+	st = model_derive(n, "the model", err);
+	return st ? st
+		  : model_build(m, &model_family_decoder, model_family_decoder.heads->has, err);
+}

@@ -1,0 +1,125 @@
+/* A model's life, and what is asked of it. */
+#include "tables.h"
+
+#include <stdio.h>
+
+void model_init(struct model *m, struct mem *mem)
+{
+	memset(m, 0, sizeof(*m));
+	m->mem = mem;
+	intern_init(&m->strings, mem);
+}
+
+void model_release(struct model *m)
+{
+	vec_release(m->mem, &m->modules);
+	vec_release(m->mem, &m->tensors);
+	vec_release(m->mem, &m->dense_blocks);
+	vec_release(m->mem, &m->full_blocks);
+	intern_release(&m->strings);
+}
+
+static const char *const parts[] = {
+	[MODEL_WEIGHT] = ".weight",
+	[MODEL_BIAS] = ".bias",
+	[MODEL_WHOLE] = "",
+	[MODEL_LORA_A] = ".lora_A.default.weight",
+	[MODEL_LORA_B] = ".lora_B.default.weight",
+	[MODEL_LORA_EMBEDDING_A] = ".lora_embedding_A.default",
+	[MODEL_LORA_EMBEDDING_B] = ".lora_embedding_B.default",
+	[MODEL_LORA_MAGNITUDE] = ".lora_magnitude_vector.default.weight",
+	[MODEL_WEIGHT_COPY] = ".modules_to_save.default.weight",
+	[MODEL_BIAS_COPY] = ".modules_to_save.default.bias",
+	[MODEL_QUANT_STATE] = ".weight.quant_state",
+};
+
+const char *model_module_name(const struct model *m, const struct model_module *module,
+			      char out[MODEL_NAME_BYTES])
+{
+	const char *prefix = module->prefix, *block;
+	size_t strip = m->strip ? strlen(m->strip) : 0;
+
+	if (strip && !strncmp(prefix, m->strip, strip))
+		prefix += strip;
+	block = strstr(prefix, "%u");
+	if (block)
+		snprintf(out, MODEL_NAME_BYTES, "%.*s%u%s%s", (int)(block - prefix), prefix,
+			 module->block, block + 2, module->name);
+	else
+		snprintf(out, MODEL_NAME_BYTES, "%s%s", prefix, module->name);
+	return out;
+}
+
+const char *model_name(const struct model *m, const struct model_tensor *t,
+		       char out[MODEL_NAME_BYTES])
+{
+	const struct model_module *module = &m->modules.at[t->module];
+	size_t n;
+
+	model_module_name(m, module, out);
+	n = strlen(out);
+	snprintf(out + n, MODEL_NAME_BYTES - n, "%s", parts[t->part]);
+	return out;
+}
+
+const struct model_module *model_module_at(const struct model *m, enum model_tower tower,
+					   uint32_t block, enum model_role role)
+{
+	for (size_t i = 0; i < m->modules.n; i++) {
+		const struct model_module *x = &m->modules.at[i];
+
+		if (x->tower == tower && x->block == block && x->role == role)
+			return x;
+	}
+	return NULL;
+}
+
+bool model_sees_all(const struct model *m, enum model_tower tower, uint32_t block)
+{
+	const struct model_numbers *n = &m->towers[tower];
+
+	if (!n->window || !n->use_window)
+		return true;
+	if (tower == MODEL_TEXT && block < m->full_blocks.n)
+		return m->full_blocks.at[block];
+	return block < n->window_from || (n->window_every && (block + 1) % n->window_every == 0);
+}
+
+const struct ckpt_dtype *model_dtype(const struct model_tensor *t, const struct ckpt_dtype *weights)
+{
+	return t->dtype ? t->dtype : weights;
+}
+
+uint64_t model_tensor_bytes(const struct model_tensor *t, const struct ckpt_dtype *weights)
+{
+	return (t->count * model_dtype(t, weights)->bits + 7) / 8;
+}
+
+void model_get_totals(const struct model *m, const struct ckpt_dtype *weights,
+		      struct model_totals *out)
+{
+	memset(out, 0, sizeof(*out));
+	for (size_t i = 0; i < m->tensors.n; i++) {
+		const struct model_tensor *t = &m->tensors.at[i];
+		uint64_t bytes = model_tensor_bytes(t, weights);
+
+		if (t->tied_to != MODEL_NONE)
+			continue;
+		if (t->flags & MODEL_IS_BUFFER) {
+			out->buffer_bytes += bytes;
+			continue;
+		}
+		if (t->flags & MODEL_IS_STATE) {
+			out->state_bytes += bytes;
+			continue;
+		}
+		out->parameters += t->count;
+		out->parameter_bytes += bytes;
+		if (t->count > out->largest_elements)
+			out->largest_elements = t->count;
+		if (t->flags & MODEL_IS_FROZEN)
+			continue;
+		out->trainable += t->count;
+		out->trainable_bytes += bytes;
+	}
+}

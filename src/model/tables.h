@@ -1,0 +1,187 @@
+/*
+ * What a family's tables are made of.
+ *
+ * A shape is a word a dimension; a word is a product of digits and letters, and perhaps + a number: "3H H", "P+1 H".
+ *
+ *	V vocab  H hidden  F intermediate  L labels  P positions  Y types  J projection
+ *	A heads  D head_dim  Q heads * head_dim  K kv_heads * head_dim  W Q + 2K  B buckets  R frequencies of RoPE
+ *	E experts  M expert_intermediate  S shared_intermediate
+ *	C channels  p patch  t temporal_patch  N patches  m merge * merge  T hidden of the text tower
+ *
+ * A row stands for a module.  It is there where all its conditions hold; so its bias.
+ */
+#ifndef MODEL_TABLES_H
+#define MODEL_TABLES_H
+
+#include "model.h"
+
+/* Conditions.  Some a tower's numbers decide, some the head that `architectures` names, some the block. */
+enum {
+	IF_TRUE = 1 << 0, /* where 0 stands for never: of biases and ties */
+	/* numbers of the tower */
+	IF_TIED = 1 << 1,
+	IF_QKV_BIAS = 1 << 2,
+	IF_OUTPUT_BIAS = 1 << 3,
+	IF_MLP_BIAS = 1 << 4,
+	IF_HEAD_BIAS = 1 << 5,
+	IF_QK_NORM = 1 << 6,
+	IF_BEFORE = 1 << 7, /* MODEL_NORM_BEFORE */
+	IF_AROUND = 1 << 8, /* MODEL_NORM_AROUND */
+	IF_GATED = 1 << 9,
+	IF_PLAIN = 1 << 10, /* not gated */
+	IF_CROSS = 1 << 11, /* attends to an encoder */
+	IF_ALONE = 1 << 12, /* does not */
+	IF_EMBED_SCALE = 1 << 13,
+	IF_ONE_ROPE = 1 << 14,
+	IF_SLIDING_ROPE = 1 << 15, /* has a RoPE of its own for blocks that slide */
+	IF_FULL_ROPE = 1 << 16,    /* and for those that do not */
+	IF_SHARED = 1 << 17,       /* an expert that all tokens take */
+	IF_POOL_HEAD = 1 << 18,    /* pools by attention */
+	/* the block */
+	IF_FIRST = 1 << 19,
+	IF_ROUTED = 1 << 20,      /* has experts, the router comes first */
+	IF_ROUTED_LAST = 1 << 21, /* has experts, the router comes last */
+	IF_SPARSE = 1 << 22,      /* either */
+	IF_DENSE = 1 << 23,       /* neither */
+	/* the head */
+	IF_LM = 1 << 24, /* over the vocabulary */
+	IF_CLASS = 1 << 25,
+	IF_TOKEN_CLASS = 1 << 26,
+	IF_ANSWER = 1 << 27, /* where a text answers a question */
+	IF_POOLER = 1 << 28,
+	IF_PAIR = 1 << 29,     /* an image and a text are compared */
+	IF_PROJECTED = 1 << 30 /* into the space where they are compared */
+};
+
+struct model_row {
+	const char *name;
+	enum model_kind kind;
+	enum model_role role;
+	const char *shape;
+	unsigned when;
+	unsigned bias;     /* when it has one; 0: never */
+	unsigned tied;     /* when its weight is that of the embedding; 0: never */
+	const char *dtype; /* of a buffer; NULL: as the weights */
+};
+
+/* Rows that come once, or, where the prefix has a %u, `times`. */
+struct model_section {
+	const char *prefix;
+	const struct model_row *rows; /* ended by a name of NULL */
+	enum model_tower tower;
+	uint16_t times; /* offset of how often in struct model_numbers; 0: layers */
+};
+
+/* Where `architectures` ends so, these conditions hold. */
+struct model_head {
+	const char *ends;
+	unsigned has;
+	unsigned towers;   /* a bit each: only these; 0: all */
+	const char *strip; /* what its prefixes lack then; NULL: nothing */
+};
+
+/* A key of the file and the member that it fills. */
+struct model_key {
+	const char *key;
+	uint16_t offset; /* in struct model_numbers */
+	uint8_t type;    /* enum key_type */
+};
+
+enum key_type {
+	KEY_SIZE,         /* null: to be derived */
+	KEY_SIZE_IF,      /* null: as if it were not there */
+	KEY_COUNT,        /* how many a list or an object holds */
+	KEY_DENSE_BLOCKS, /* a list of blocks without experts */
+	KEY_RATE,
+	KEY_SWITCH,
+	KEY_ACTIVATION,
+	KEY_GATED_ACTIVATION /* "gated-gelu": whether the MLP has a gate, too */
+};
+
+/* Keys that mean the same wherever they stand; ended by a key of NULL. */
+extern const struct model_key model_keys_common[];
+
+struct model_part_of {
+	const char *scope; /* of the file: "text_config"; NULL: the outermost */
+	const struct model_key
+		*keys; /* the family's own; one replaces that of the same name all have */
+	const struct model_key
+		*outer; /* of the outermost object, though there is a scope; may be NULL */
+	struct model_numbers
+		defaults; /* of the class, where the file is silent; without layers: no such tower */
+};
+
+struct model_family {
+	const char *name;                     /* as model_type */
+	const struct model_section *sections; /* ended by a prefix of NULL */
+	const struct model_head
+		*heads;       /* the first is taken where the file names none; ended by NULL */
+	const char *adapters; /* what PEFT adapts when nothing is said; NULL: "q_proj,v_proj" */
+	bool encoder_decoder;
+	struct model_part_of towers[MODEL_TOWERS];
+};
+
+/* By the file that has them. */
+extern const struct model_family model_decoders[], model_encoders[], model_seers[];
+extern const size_t model_decoder_count, model_encoder_count, model_seer_count;
+
+/* What a decoder that is not known is read as. */
+extern const struct model_family model_family_decoder;
+
+/* Parts that families of other files have, too. */
+extern const struct model_row model_llama_front[], model_llama_block[], model_llama_back[];
+extern const struct model_row model_lm_head[];
+extern const struct model_key model_tied_outside[];
+
+/* build.c: the family's modules for the numbers that stand in m->towers; `has`: conditions of its head. */
+enum plim_status model_build(struct model *m, const struct model_family *f, unsigned has,
+			     struct plim_err *err);
+
+/* How tables are written. */
+#define ROWS_END                                \
+	{                                       \
+		NULL, 0, 0, NULL, 0, 0, 0, NULL \
+	}
+#define SECTIONS_END             \
+	{                        \
+		NULL, NULL, 0, 0 \
+	}
+#define HEADS_END                \
+	{                        \
+		NULL, 0, 0, NULL \
+	}
+#define KEYS_END           \
+	{                  \
+		NULL, 0, 0 \
+	}
+/* What decoders of today share. */
+#define DECODER(norm_, place_, activation_)                                            \
+	.norm = norm_, .norm_place = place_, .activation = activation_, .gated = true, \
+	.causal = true, .labels = 2
+#define KEY(name, member, type)                                    \
+	{                                                          \
+		name, offsetof(struct model_numbers, member), type \
+	}
+#define SIZE(name, member) KEY(name, member, KEY_SIZE)
+#define RATE(name, member) KEY(name, member, KEY_RATE)
+#define SWITCH(name, member) KEY(name, member, KEY_SWITCH)
+#define ACTIVATION(name) KEY(name, activation, KEY_ACTIVATION)
+
+/* config.c: what follows from other numbers where nothing says it; `path` for messages. */
+enum plim_status model_derive(struct model_numbers *n, const char *path, struct plim_err *err);
+
+/* header.c: a checkpoint that comes without a config. */
+enum plim_status model_read_header(struct model *m, const char *path, struct plim_err *err);
+
+/*
+ * build.c: make the list of tensors anew, module by module.  What a module held stands in m->tensors.at[tensors ...]
+ * already when `change` is called; it may alter that and push behind it.
+ */
+typedef enum plim_status model_change_fn(struct model *m, struct model_module *module, void *ctx,
+					 struct plim_err *err);
+enum plim_status model_rebuild(struct model *m, model_change_fn *change, void *ctx,
+			       struct plim_err *err);
+enum plim_status model_push_tensor(struct model *m, uint32_t module, struct model_tensor t,
+				   struct plim_err *err);
+
+#endif

@@ -1,0 +1,284 @@
+/* Decoders: GPT-2, and Llama with those that came of it.  Lines follow Transformers 5.17's modelling files. */
+#include "build.h"
+
+/* cos and sin of all positions, once a forward pass. */
+static void rotary(struct builder *b, enum tape_dtype dtype)
+{
+	const struct model_numbers *n = &b->m->towers[MODEL_TEXT];
+	struct tape *t = &b->t;
+	/* with images in it each sample has positions of its own */
+	uint64_t size = b->sequence * n->head_dim * (b->pixels.store == TAPE_NONE ? 1 : b->batch);
+	int grad = t->grad;
+	struct value positions, angles, both, c;
+
+	t->grad = 0;
+	positions = tape_new(t, b->sequence, TAPE_F32, TIMELINE_TEMPORARY);
+	angles = tape_new(t, size / 2, TAPE_F32, TIMELINE_TEMPORARY);
+	tape_blas(t, 0);
+	both = tape_new(t, size, TAPE_F32, TIMELINE_TEMPORARY);
+	for (unsigned i = 0; i < 2; i++) {
+		c = op_apply(t, OP_SCALE, both);
+		tape_set(t, &c, op_apply(t, OP_SCALE, c));
+		tape_set(t, &c, op_cast(t, c, dtype));
+		*(i ? &b->sin : &b->cos) = c;
+	}
+	tape_drop(t, &positions);
+	tape_drop(t, &angles);
+	tape_drop(t, &both);
+	t->grad = (uint8_t)grad;
+}
+
+/* q * cos + rotate_half(q) * sin */
+static struct value turn(struct builder *b, struct value q)
+{
+	struct tape *t = &b->t;
+	struct value straight = op_mul(t, q, b->cos), half = op_rotate_half(t, q), y;
+
+	tape_set(t, &half, op_mul(t, half, b->sin));
+	y = op_add(t, straight, half);
+	tape_drop(t, &straight);
+	tape_drop(t, &half);
+	return y;
+}
+
+static void project(struct builder *b, uint32_t block, struct value x, struct value out[3])
+{
+	static const enum model_role role[3] = { MODEL_ROLE_Q, MODEL_ROLE_K, MODEL_ROLE_V };
+	static const enum model_role norm[3] = { MODEL_ROLE_Q_NORM, MODEL_ROLE_K_NORM };
+	const struct model_numbers *n = &b->m->towers[MODEL_TEXT];
+	struct tape *t = &b->t;
+
+	if (build_has(b, MODEL_TEXT, block, MODEL_ROLE_QKV)) {
+		uint64_t q = b->batch * b->sequence * n->heads * n->head_dim;
+		uint64_t kv = b->batch * b->sequence * n->kv_heads * n->head_dim;
+		struct value all = build_linear(b, MODEL_TEXT, block, MODEL_ROLE_QKV, x);
+
+		op_split(t, all, (uint64_t[3]){ q, kv, kv }, out);
+		tape_drop(t, &all);
+		return;
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		out[i] = build_linear(b, MODEL_TEXT, block, role[i], x);
+		if (i < 2 && build_has(b, MODEL_TEXT, block, norm[i]))
+			tape_set(t, &out[i], build_norm(b, MODEL_TEXT, block, norm[i], out[i]));
+	}
+}
+
+/* DynamicCache: what is there and what is new, in a copy that takes its place. */
+static void remember(struct builder *b, uint32_t block, struct value p[3])
+{
+	struct tape *t = &b->t;
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct value *old = &b->cache[2 * block + i], *now = &p[1 + i];
+
+		tape_set(t, old,
+			 tape_new(t, now->n / b->sequence * (b->cached + b->sequence), now->dtype,
+				  TIMELINE_KV_CACHE));
+		tape_set(t, now, tape_keep(t, *old));
+	}
+}
+
+/*
+ * Phi-3 joins what RoPE turned with what it did not, which leaves head behind head; cuDNN's result lies as the queries do,
+ * and is copied to token behind token.
+ */
+static int keeps_heads_apart(const struct builder *b, uint32_t block, struct value q)
+{
+	return b->cos.store != TAPE_NONE && build_has(b, MODEL_TEXT, block, MODEL_ROLE_QKV) &&
+	       b->r->attention != PLAN_EAGER && b->r->device.cudnn_attention &&
+	       (b->t.autocast || q.dtype != TAPE_F32);
+}
+
+static struct value attend(struct builder *b, uint32_t block, struct value x)
+{
+	struct tape *t = &b->t;
+	struct value p[3], turned[2], y;
+
+	project(b, block, x, p);
+	if (b->cos.store != TAPE_NONE) {
+		turned[0] = turn(b, p[0]);
+		turned[1] = turn(b, p[1]);
+		tape_set(t, &p[0], turned[0]);
+		tape_set(t, &p[1], turned[1]);
+	}
+	if (b->cache)
+		remember(b, block, p);
+	y = build_attention(b, MODEL_TEXT, block, p[0], p[1], p[2], b->sequence,
+			    b->cached + b->sequence);
+	if (keeps_heads_apart(b, block, p[0]))
+		tape_set(t, &y, op_contiguous(t, y));
+	tape_set(t, &y, build_linear(b, MODEL_TEXT, block, MODEL_ROLE_O, y));
+	for (unsigned i = 0; i < 3; i++)
+		tape_drop(t, &p[i]);
+	return y;
+}
+
+static struct value feed(struct builder *b, uint32_t block, struct value x)
+{
+	struct tape *t = &b->t;
+	struct value h, up, y;
+
+	if (build_has(b, MODEL_TEXT, block, MODEL_ROLE_EXPERTS_UP))
+		return build_experts(b, block, x);
+	if (build_has(b, MODEL_TEXT, block,
+		      MODEL_ROLE_GATE_UP)) { /* Phi-3: one product, two halves */
+		struct value all = build_linear(b, MODEL_TEXT, block, MODEL_ROLE_GATE_UP, x),
+			     part[3];
+
+		op_split(t, all, (uint64_t[3]){ all.n / 2, all.n / 2, 0 }, part);
+		tape_drop(t, &all);
+		tape_drop(t, &part[2]);
+		h = build_activation(b, MODEL_TEXT, part[0]);
+		up = part[1];
+		y = op_mul(t, up, h);
+		tape_drop(t, &h);
+		tape_drop(t, &up);
+		tape_drop(t, &part[0]);
+	} else if (build_has(b, MODEL_TEXT, block, MODEL_ROLE_GATE)) {
+		h = build_linear(b, MODEL_TEXT, block, MODEL_ROLE_GATE, x);
+		tape_set(t, &h, build_activation(b, MODEL_TEXT, h));
+		up = build_linear(b, MODEL_TEXT, block, MODEL_ROLE_UP, x);
+		y = op_mul(t, h, up);
+		tape_drop(t, &h);
+		tape_drop(t, &up);
+	} else {
+		h = build_linear(b, MODEL_TEXT, block, MODEL_ROLE_UP, x);
+		y = build_activation(b, MODEL_TEXT, h);
+		tape_drop(t, &h);
+	}
+	tape_set(t, &y, build_linear(b, MODEL_TEXT, block, MODEL_ROLE_DOWN, y));
+	return y;
+}
+
+/* GPT-2: what is dropped out stays a name of the block until it returns. */
+static struct value gpt2_block(struct builder *b, uint32_t block, struct value x)
+{
+	struct tape *t = &b->t;
+	double p = b->m->towers[MODEL_TEXT].hidden_dropout;
+	struct value h = build_norm(b, MODEL_TEXT, block, MODEL_ROLE_NORM1, x), a, y, f;
+
+	a = attend(b, block, h);
+	tape_set(t, &a, op_dropout(t, a, p));
+	y = op_add(t, a, x);
+	tape_drop(t, &h);
+	h = build_norm(b, MODEL_TEXT, block, MODEL_ROLE_NORM2, y);
+	f = feed(b, block, h);
+	tape_set(t, &f, op_dropout(t, f, p));
+	tape_set(t, &y, op_add(t, y, f));
+	tape_drop(t, &h);
+	tape_drop(t, &a);
+	tape_drop(t, &f);
+	return y;
+}
+
+static struct value llama_block(struct builder *b, uint32_t block, struct value x)
+{
+	struct tape *t = &b->t;
+	struct value h = build_norm(b, MODEL_TEXT, block, MODEL_ROLE_NORM1, x), y, z;
+
+	tape_set(t, &h, attend(b, block, h));
+	tape_set(t, &h, build_norm(b, MODEL_TEXT, block, MODEL_ROLE_NORM1_OUT, h));
+	y = op_add(t, x, h);
+	tape_drop(t, &h);
+	h = build_norm(b, MODEL_TEXT, block, MODEL_ROLE_NORM2, y);
+	tape_set(t, &h, feed(b, block, h));
+	tape_set(t, &h, build_norm(b, MODEL_TEXT, block, MODEL_ROLE_NORM2_OUT, h));
+	z = op_add(t, y, h);
+	tape_drop(t, &h);
+	tape_drop(t, &y);
+	return z;
+}
+
+static struct value block_again(void *self, uint32_t block, struct value x)
+{
+	struct builder *b = self;
+
+	return b->m->towers[MODEL_TEXT].norm == MODEL_LAYER_NORM ? gpt2_block(b, block, x)
+								 : llama_block(b, block, x);
+}
+
+static struct value loss_of(struct builder *b, struct value logits, struct value labels)
+{
+	struct tape *t = &b->t;
+	struct value f = op_cast(t, logits, TAPE_F32), loss;
+	struct value padded = tape_new(t, labels.n + b->batch, TAPE_I64, TIMELINE_TEMPORARY);
+	struct value shifted = tape_new(t, labels.n, TAPE_I64, TIMELINE_TEMPORARY);
+
+	loss = op_cross_entropy(t, f, shifted, labels.n);
+	tape_drop(t, &f);
+	tape_drop(t, &padded);
+	tape_drop(t, &shifted);
+	return loss;
+}
+
+/* The logits, of the last token alone where tokens are generated. */
+static struct value head(struct builder *b, struct value x)
+{
+	struct tape *t = &b->t;
+	struct value last = x, y;
+
+	if (b->cache) {
+		last.n = x.n / b->sequence;
+		tape_hold(t, last.store);
+	} else {
+		tape_keep(t, x);
+	}
+	y = build_linear(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_HEAD, last);
+	tape_drop(t, &last);
+	if (b->m->towers[MODEL_TEXT].logit_softcap > 0) {
+		tape_set(t, &y, op_apply(t, OP_SCALE, y));
+		tape_set(t, &y, op_apply(t, OP_TANH, y));
+		tape_set(t, &y, op_apply(t, OP_SCALE, y));
+	}
+	return y;
+}
+
+/* create_causal_mask: only eager attention is given one. */
+static void make_mask(struct builder *b, enum tape_dtype dtype)
+{
+	uint64_t n = b->batch * b->sequence * (b->cached + b->sequence);
+	struct tape *t = &b->t;
+
+	if (b->r->attention != PLAN_EAGER)
+		return;
+	b->mask = tape_new(t, n, dtype, TIMELINE_TEMPORARY);
+}
+
+struct value build_decoder(struct builder *b, struct value ids, struct value labels,
+			   struct value *logits)
+{
+	const struct model_numbers *n = &b->m->towers[MODEL_TEXT];
+	struct tape *t = &b->t;
+	struct value table = build_param(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_EMBED, MODEL_WEIGHT);
+	struct value x = build_enter(b, op_embedding(t, ids, table, n->hidden, 0));
+	struct value tokens, places, position, loss;
+
+	if (b->pixels.store != TAPE_NONE)
+		x = build_seen(b, x);
+	position = tape_new(t, b->sequence, TAPE_I64, TIMELINE_TEMPORARY);
+	tokens = tape_keep(t, x);
+	places = tape_param(t, TAPE_NONE);
+	if (n->position == MODEL_POSITION_LEARNED) {
+		table = build_param(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_POSITIONS, MODEL_WEIGHT);
+		places = op_embedding(t, position, table, n->hidden, 0);
+		tape_set(t, &x, op_add(t, x, places));
+		tape_set(t, &x, op_dropout(t, x, n->embedding_dropout));
+	}
+	if (n->embed_scale)
+		tape_set(t, &x, op_apply(t, OP_SCALE, x));
+	if (n->position == MODEL_POSITION_ROPE || n->position == MODEL_POSITION_MROPE)
+		rotary(b, x.dtype);
+	make_mask(b, x.dtype);
+	x = build_blocks(b, MODEL_TEXT, block_again, x);
+	tape_set(t, &x, build_norm(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_FINAL_NORM, x));
+	tape_drop(t, &tokens);
+	tape_drop(t, &places);
+	tape_drop(t, &position);
+	if (!t->regions.n)
+		build_forget_shared(b);
+	*logits = head(b, x);
+	loss = labels.store == TAPE_NONE ? tape_param(t, TAPE_NONE) : loss_of(b, *logits, labels);
+	tape_drop(t, &x);
+	return loss;
+}

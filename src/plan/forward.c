@@ -1,0 +1,22 @@
+/* Families and what runs them. */
+#include "build.h"
+
+typedef struct value forward_fn(struct builder *b, struct value ids, struct value labels,
+				struct value *logits);
+
+static const struct {
+	const char *family;
+	forward_fn *forward;
+} forwards[] = {
+	{ "bert", build_encoder }, { "roberta", build_encoder }, { "t5", build_t5 },
+	{ "vit", build_image },    { "clip", build_pair },       { "siglip", build_pair },
+};
+
+struct value build_forward(struct builder *b, struct value ids, struct value labels,
+			   struct value *logits)
+{
+	for (size_t i = 0; i < sizeof(forwards) / sizeof(forwards[0]); i++)
+		if (!strcmp(b->m->family, forwards[i].family))
+			return forwards[i].forward(b, ids, labels, logits);
+	return build_decoder(b, ids, labels, logits);
+}

@@ -1,0 +1,733 @@
+/* Operations: what each takes, saves and computes backward.  Names in comments are derivatives.yaml's. */
+#include "ops.h"
+
+#define D(v) tape_dtype_bytes[(v).dtype]
+
+enum op {
+	OP_CAST,
+	OP_FIRST_FUNCTION,
+	OP_LAST_FUNCTION = OP_FIRST_FUNCTION + OP_FUNCTIONS - 1,
+	OP_ADD,
+	OP_MUL,
+	OP_MEAN,
+	OP_MM,
+	OP_ADDMM,
+	OP_BMM,
+	OP_LAYER_NORM,
+	OP_DROPOUT,
+	OP_EMBEDDING,
+	OP_SOFTMAX,
+	OP_HALVES,
+	OP_COPY,
+	OP_REPEAT,
+	OP_SPLIT,
+	OP_JOIN,
+	OP_SCATTER,
+	OP_ATTENTION,
+	OP_LOG_SOFTMAX,
+	OP_NLL,
+	OP_FIRST,
+	OP_GATHER,
+	OP_FILL,
+	OP_SUM,
+	OP_MARK,
+	OPS
+};
+
+static struct tape_grad make(struct tape *t, uint64_t n, unsigned dtype)
+{
+	struct tape_grad g = { n, TAPE_NONE, (uint8_t)dtype, 0 };
+
+	g.store = tape_store(t, n * tape_dtype_bytes[dtype], TIMELINE_AUTOGRAD_DETAIL);
+	return g;
+}
+
+/* The gradient itself goes on. */
+static struct tape_grad pass(struct tape *t, const struct tape_grad *g)
+{
+	tape_hold(t, g->store);
+	return *g;
+}
+
+static int wants(const struct tape_node *node, unsigned edge)
+{
+	return node->in[edge].node != TAPE_NONE || node->in[edge].param != TAPE_NONE;
+}
+
+/* What the result of two operands is: the wider, fp32 before the halves. */
+static enum tape_dtype promoted(struct value a, struct value b)
+{
+	return D(a) >= D(b) ? a.dtype : b.dtype;
+}
+
+/* ---- elementwise ---- */
+
+struct value op_cast(struct tape *t, struct value x, enum tape_dtype dtype)
+{
+	struct tape_node *node;
+
+	if (x.dtype == dtype || x.store == TAPE_NONE)
+		return tape_keep(t, x);
+	node = tape_node(t, OP_CAST, &x, 1);
+	return tape_result(t, node, x.n, dtype);
+}
+
+/* The engine casts to the edge's dtype: the same allocation. */
+static void cast_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	out[0] = make(t, node->grad[0].n, node->in[0].dtype);
+}
+
+static const struct function {
+	uint8_t saves_input, saves_result, steps; /* allocations of the gradient's size */
+} functions[OP_FUNCTIONS] = {
+	[OP_SCALE] = { 0, 0, 1 }, [OP_SHIFT] = { 0, 0, 0 },   [OP_POW] = { 1, 0, 3 },
+	[OP_TANH] = { 0, 1, 1 },  [OP_SIGMOID] = { 0, 1, 1 }, [OP_RSQRT] = { 0, 1, 3 },
+	[OP_SILU] = { 1, 0, 1 },  [OP_GELU] = { 1, 0, 1 },    [OP_RELU] = { 0, 1, 1 },
+};
+
+struct value op_apply(struct tape *t, enum op_function f, struct value x)
+{
+	struct tape_node *node;
+	struct value in = x, y;
+
+	/* autocast's list of what is computed in fp32 */
+	if (t->autocast && (f == OP_POW || f == OP_RSQRT))
+		in = op_cast(t, x, TAPE_F32);
+	else
+		tape_keep(t, x);
+	node = tape_node(t, OP_FIRST_FUNCTION + f, &in, 1);
+	if (functions[f].saves_input)
+		tape_save(t, node, in);
+	y = tape_result(t, node, in.n, in.dtype);
+	if (functions[f].saves_result)
+		tape_save(t, node, y);
+	tape_drop(t, &in);
+	return y;
+}
+
+static void function_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	const struct tape_grad *g = &node->grad[0];
+	uint32_t before[2] = { TAPE_NONE, TAPE_NONE };
+	unsigned steps = functions[node->op - OP_FIRST_FUNCTION].steps;
+
+	if (!steps) {
+		out[0] = pass(t, g);
+		return;
+	}
+	for (unsigned i = 0; i + 1 < steps; i++)
+		before[i] = make(t, g->n, g->dtype).store;
+	out[0] = make(t, g->n, g->dtype);
+	tape_let(t, before[1]);
+	tape_let(t, before[0]);
+}
+
+struct value op_add(struct tape *t, struct value a, struct value b)
+{
+	struct tape_node *node = tape_node(t, OP_ADD, (struct value[]){ a, b }, 2);
+
+	return tape_result(t, node, a.n > b.n ? a.n : b.n, promoted(a, b));
+}
+
+struct value op_add_across(struct tape *t, struct value a, struct value b, uint64_t n)
+{
+	struct tape_node *node = tape_node(t, OP_ADD, (struct value[]){ a, b }, 2);
+
+	return tape_result(t, node, n, promoted(a, b));
+}
+
+struct value op_add_inplace(struct tape *t, struct value a, struct value b)
+{
+	struct tape_node *node = tape_node(t, OP_ADD, (struct value[]){ a, b }, 2);
+
+	return tape_view(t, node, a, a.n);
+}
+
+static void add_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	for (unsigned i = 0; i < 2; i++)
+		if (wants(node, i))
+			out[i] = pass(t, &node->grad[0]);
+}
+
+struct value op_mul(struct tape *t, struct value a, struct value b)
+{
+	struct tape_node *node = tape_node(t, OP_MUL, (struct value[]){ a, b }, 2);
+
+	if (a.grad)
+		tape_save(t, node, b);
+	if (b.grad)
+		tape_save(t, node, a);
+	return tape_result(t, node, a.n > b.n ? a.n : b.n, promoted(a, b));
+}
+
+/* `other` before `self` */
+static void mul_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	for (unsigned i = 2; i--;)
+		if (wants(node, i))
+			out[i] = make(t, node->grad[0].n, node->grad[0].dtype);
+}
+
+struct value op_mean(struct tape *t, struct value x, uint64_t rows)
+{
+	struct tape_node *node = tape_node(t, OP_MEAN, &x, 1);
+
+	return tape_result(t, node, rows, x.dtype);
+}
+
+static void mean_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	out[0] = make(t, node->in[0].n, node->grad[0].dtype);
+}
+
+/* ---- products ---- */
+
+/* What autocast makes of an operand; parameters are cast once while their region lasts. */
+static struct value operand(struct tape *t, struct value x)
+{
+	struct tape_param *p = x.param == TAPE_NONE ? NULL : &t->params.at[x.param];
+	struct value cast;
+
+	if (!t->autocast || x.dtype != TAPE_F32 || x.store == TAPE_NONE)
+		return tape_keep(t, x);
+	if (!p || !p->trainable)
+		return op_cast(t, x, t->autocast);
+	if (p->cast.store != TAPE_NONE)
+		return tape_keep(t, p->cast);
+	cast = op_cast(t, x, t->autocast);
+	if (t->stopped || t->failed)
+		return cast;
+	p = &t->params.at[x.param];
+	p->cast = tape_keep(t, cast);
+	if (vec_push(t->mem, &t->cached, x.param, t->err))
+		t->failed = PLIM_E_NOMEM;
+	return cast;
+}
+
+struct value op_linear(struct tape *t, struct value x, struct value weight, struct value bias,
+		       uint64_t out)
+{
+	/* arguments are cast from right to left */
+	int biased = bias.store != TAPE_NONE;
+	uint64_t in = weight.n / out, rows = x.n / in;
+	struct value w, b, y, c[3];
+	struct tape_node *node;
+
+	if (!biased) {
+		w = operand(t, weight);
+		c[0] = operand(t, x);
+		b = tape_keep(t, bias);
+	} else {
+		w = operand(t, weight);
+		c[0] = operand(t, x);
+		b = operand(t, bias);
+	}
+	c[1] = w;
+	c[2] = b;
+	node = tape_node(t, biased ? OP_ADDMM : OP_MM, c, biased ? 3 : 2);
+	if (node) {
+		node->a = rows;
+		node->b = in;
+		node->c = out;
+	}
+	if (c[0].grad)
+		tape_save(t, node, w);
+	if (w.grad)
+		tape_save(t, node, c[0]);
+	y = tape_result(t, node, rows * out, c[0].dtype);
+	tape_blas(t, biased);
+	tape_drop(t, &b);
+	tape_drop(t, &c[0]);
+	tape_drop(t, &w);
+	return y;
+}
+
+/* mm: mat2 (the weight) before self; addmm: mat1 (x), mat2, and the bias is the gradient summed. */
+static void mm_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	unsigned dtype = node->grad[0].dtype;
+	int first = node->op == OP_MM;
+
+	for (unsigned k = 0; k < 2; k++) {
+		unsigned i = first ? 1 - k : k;
+
+		if (wants(node, i)) {
+			out[i] = make(t, i ? node->b * node->c : node->a * node->b, dtype);
+			out[i].part = i ? TAPE_TURNED : 0;
+			tape_blas(t, 0);
+		}
+	}
+	if (node->op == OP_ADDMM && wants(node, 2))
+		out[2] = pass(t, &node->grad[0]);
+}
+
+struct value op_matmul(struct tape *t, struct value a, struct value b, struct matmul size)
+{
+	struct value in[2], y;
+	struct tape_node *node;
+
+	in[1] = operand(t, b);
+	in[0] = operand(t, a);
+	if (size.copies & MATMUL_COPIES_A)
+		tape_set(t, &in[0], op_contiguous(t, in[0]));
+	if (size.copies & MATMUL_COPIES_B)
+		tape_set(t, &in[1], op_contiguous(t, in[1]));
+	node = tape_node(t, OP_BMM, in, 2);
+	if (in[0].grad)
+		tape_save(t, node, in[1]);
+	if (in[1].grad)
+		tape_save(t, node, in[0]);
+	y = tape_result(t, node, size.batch * size.n * size.m, in[0].dtype);
+	tape_blas(t, 0);
+	tape_drop(t, &in[0]);
+	tape_drop(t, &in[1]);
+	return y;
+}
+
+/* bmm: mat2 before self */
+static void bmm_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	for (unsigned i = 2; i--;)
+		if (wants(node, i)) {
+			out[i] = make(t, node->in[i].n, node->grad[0].dtype);
+			tape_blas(t, 0);
+		}
+}
+
+/* ---- norms, dropout, tables ---- */
+
+struct value op_layer_norm(struct tape *t, struct value x, struct value weight, struct value bias,
+			   uint64_t rows)
+{
+	/* in autocast's fp32 list */
+	struct value in = t->autocast ? op_cast(t, x, TAPE_F32) : tape_keep(t, x), y, mean, rstd;
+	struct tape_node *node = tape_node(t, OP_LAYER_NORM, (struct value[]){ in, weight, bias },
+					   bias.store == TAPE_NONE ? 2 : 3);
+
+	tape_save(t, node, in);
+	y = tape_result(t, node, in.n, in.dtype);
+	mean = tape_new(t, rows, TAPE_F32, t->category);
+	rstd = tape_new(t, rows, TAPE_F32, t->category);
+	tape_save(t, node, mean);
+	tape_save(t, node, rstd);
+	tape_drop(t, &mean);
+	tape_drop(t, &rstd);
+	tape_drop(t, &in);
+	return y;
+}
+
+static void layer_norm_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	for (unsigned i = 0; i < node->ins; i++)
+		if (wants(node, i))
+			out[i] = make(t, node->in[i].n, node->in[i].dtype);
+}
+
+struct value op_dropout(struct tape *t, struct value x, double p)
+{
+	struct tape_node *node;
+	struct value mask, y;
+
+	if (p <= 0 || !t->grad)
+		return tape_keep(t, x);
+	node = tape_node(t, OP_DROPOUT, &x, 1);
+	mask = tape_new(t, x.n, TAPE_BOOL, t->category);
+	y = tape_result(t, node, x.n, x.dtype);
+	tape_save(t, node, mask);
+	tape_drop(t, &mask);
+	return y;
+}
+
+static void same_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	out[0] = make(t, node->grad[0].n, node->grad[0].dtype);
+}
+
+struct value op_embedding(struct tape *t, struct value ids, struct value table, uint64_t width,
+			  int padded)
+{
+	struct tape_node *node = tape_node(t, OP_EMBEDDING, &table, 1);
+
+	if (node) {
+		node->a = ids.n;
+		node->b = width;
+		node->c = (uint64_t)padded;
+	}
+	tape_save(t, node, ids);
+	return tape_result(t, node, ids.n * width, table.dtype);
+}
+
+#define EMBEDDING_SORTS 3072 /* embedding_dense_backward_cuda sorts more indices than that */
+
+static void embedding_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	uint64_t ids = node->a, rows = node->in[0].n / node->b;
+	uint64_t segments = ids / 10 + (ids < rows ? ids : rows);
+	uint32_t sorted[4];
+
+	out[0] = make(t, node->in[0].n, node->grad[0].dtype);
+	if (ids <= EMBEDDING_SORTS && !node->c)
+		return;
+	for (unsigned i = 0; i < 4; i++)
+		sorted[i] = tape_store(t, ids * 8, TIMELINE_WORKSPACE);
+	tape_touch(t, segments * node->b * 4);
+	for (unsigned i = 4; i--;)
+		tape_let(t, sorted[i]);
+}
+
+struct value op_softmax(struct tape *t, struct value x, enum tape_dtype dtype)
+{
+	/* a softmax that is asked for fp32 of fp16 casts inside its kernel, of bf16 before it */
+	struct value in = op_cast(t, x, t->autocast ? TAPE_F32 : dtype), y;
+	struct tape_node *node = tape_node(t, OP_SOFTMAX, &in, 1);
+
+	y = tape_result(t, node, in.n, in.dtype);
+	tape_save(t, node, y);
+	tape_drop(t, &in);
+	return y;
+}
+
+/* ---- layout ---- */
+
+static struct value halves(struct tape *t, struct value x)
+{
+	struct tape_node *node = tape_node(t, OP_HALVES, &x, 1);
+
+	return tape_result(t, node, x.n, x.dtype);
+}
+
+struct value op_rotate_half(struct tape *t, struct value x)
+{
+	/* -x2, then the whole */
+	uint32_t negative = tape_store(t, x.n / 2 * D(x), t->category);
+	struct value y = halves(t, x);
+
+	tape_let(t, negative);
+	return y;
+}
+
+/* cat gives views; neg; each slice is a zero tensor with a half filled in, the second is added to the first */
+static void halves_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	const struct tape_grad *g = &node->grad[0];
+	struct tape_grad half = make(t, g->n / 2, g->dtype), second;
+
+	out[0] = make(t, g->n, g->dtype);
+	tape_let(t, half.store);
+	second = make(t, g->n, g->dtype);
+	tape_let(t, second.store);
+}
+
+struct value op_contiguous(struct tape *t, struct value x)
+{
+	struct tape_node *node = tape_node(t, OP_COPY, &x, 1);
+
+	return tape_result(t, node, x.n, x.dtype);
+}
+
+static void pass_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	out[0] = pass(t, &node->grad[0]);
+}
+
+struct value op_repeat(struct tape *t, struct value x, uint64_t times)
+{
+	struct tape_node *node;
+
+	if (times <= 1)
+		return tape_keep(t, x);
+	node = tape_node(t, OP_REPEAT, &x, 1);
+	return tape_result(t, node, x.n * times, x.dtype);
+}
+
+static void repeat_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	out[0] = make(t, node->in[0].n, node->grad[0].dtype);
+}
+
+void op_split(struct tape *t, struct value x, const uint64_t n[3], struct value out[3])
+{
+	struct tape_node *node = tape_node(t, OP_SPLIT, &x, 1);
+
+	if (node) {
+		node->outs = 3;
+		node->a = n[0];
+		node->b = n[1];
+		node->c = n[2];
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		out[i] = tape_view(t, node, x, n[i]);
+		out[i].out = (uint8_t)i;
+	}
+}
+
+/* What no gradient came for is zeros; then cat. */
+static void split_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	uint64_t n[3] = { node->a, node->b, node->c };
+	uint32_t zeros[3];
+
+	for (unsigned i = 0; i < 3; i++)
+		zeros[i] = n[i] && node->grad[i].store == TAPE_NONE
+				   ? make(t, n[i], node->in[0].dtype).store
+				   : TAPE_NONE;
+	out[0] = make(t, node->in[0].n, node->in[0].dtype);
+	for (unsigned i = 0; i < 3; i++)
+		tape_let(t, zeros[i]);
+}
+
+struct value op_join(struct tape *t, struct value x, struct value first, uint64_t times)
+{
+	struct value in[2] = { op_cast(t, x, promoted(x, first)), first }, y;
+	struct tape_node *node = tape_node(t, OP_JOIN, in, 2);
+
+	if (node)
+		node->a = first.n * times;
+	y = tape_result(t, node, in[0].n + first.n * times, in[0].dtype);
+	tape_drop(t, &in[0]);
+	return y;
+}
+
+/* Views of the gradient; that of what came with each sample is then summed. */
+static void join_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		if (!wants(node, i))
+			continue;
+		out[i] = pass(t, &node->grad[0]);
+		out[i].n = i ? node->a : node->in[0].n;
+		out[i].part = TAPE_PART;
+	}
+}
+
+struct value op_scatter(struct tape *t, struct value x, struct value source)
+{
+	struct tape_node *node = tape_node(t, OP_SCATTER, (struct value[]){ x, source }, 2);
+	struct value y = tape_result(t, node, x.n, x.dtype);
+
+	tape_touch(t, x.n * 9); /* the mask of each element, and sums along it */
+	return y;
+}
+
+static void scatter_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	for (unsigned i = 0; i < 2; i++)
+		if (wants(node, i))
+			out[i] = make(t, node->in[i].n, node->grad[0].dtype);
+}
+
+struct value op_index_first(struct tape *t, struct value x, uint64_t n)
+{
+	struct tape_node *node = tape_node(t, OP_FIRST, &x, 1);
+
+	return tape_view(t, node, x, n);
+}
+
+static void whole_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	out[0] = make(t, node->in[0].n, node->grad[0].dtype);
+}
+
+/* ---- attention ---- */
+
+struct value op_attention(struct tape *t, struct value q, struct value k, struct value v,
+			  const struct attention *a)
+{
+	struct value in[3], y, seed, offset, lse;
+	struct tape_node *node;
+
+	in[2] = operand(t, v);
+	in[1] = operand(t, k);
+	in[0] = operand(t, q);
+	node = tape_node(t, OP_ATTENTION, in, 3);
+	if (node) {
+		node->a = a->batch * a->heads * a->queries;
+		node->b = a->head_dim;
+		node->c = a->kernel | (uint64_t)(a->heads != a->kv_heads) << 8;
+	}
+	for (unsigned i = 0; i < 3; i++)
+		tape_save(t, node, in[i]);
+	if (a->kernel == OP_CUDNN) {
+		seed = tape_new(t, 1, TAPE_I64, t->category);
+		offset = tape_new(t, 1, TAPE_I64, t->category);
+	}
+	y = tape_result(t, node, a->batch * a->heads * a->queries * a->head_dim, in[0].dtype);
+	if (t->grad) {
+		lse = tape_new(t, a->batch * a->heads * a->queries, TAPE_F32, t->category);
+		tape_save(t, node, lse);
+		tape_drop(t, &lse);
+	}
+	tape_save(t, node, y);
+	if (a->kernel == OP_CUDNN) {
+		tape_save(t, node, seed);
+		tape_save(t, node, offset);
+		tape_touch(t, 256);
+		tape_drop(t, &seed);
+		tape_drop(t, &offset);
+	}
+	for (unsigned i = 3; i--;)
+		tape_drop(t, &in[i]);
+	return y;
+}
+
+/*
+ * dq, dk and dv; besides, cuDNN and FlashAttention add up dq in fp32, keep a sum a row, and where heads share keys
+ * dk and dv of every head.
+ */
+static void attention_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	uint64_t rows = node->a, dim = node->b;
+	unsigned dtype = node->grad[0].dtype, kernel = node->c & 255;
+	uint64_t shared = node->c >> 8 ? 2 * rows * dim * tape_dtype_bytes[dtype] : 0;
+
+	for (unsigned i = 0; i < 3; i++)
+		out[i] = make(t, node->in[i].n, dtype);
+	if (kernel == OP_EFFICIENT)
+		tape_touch(t, rows * 4 + (dtype == TAPE_F32 ? 0 : rows * dim * 4));
+	else
+		tape_touch(t, rows * dim * 4 + shared + rows * 4 + 256);
+}
+
+/* ---- experts ---- */
+
+struct value op_grouped(struct tape *t, struct value x, struct value weight, uint64_t experts,
+			uint64_t out)
+{
+	struct value in[2] = { x, weight };
+	struct tape_node *node = tape_node(t, OP_MM, in, 2);
+	uint64_t width = weight.n / experts / out;
+
+	if (node) {
+		node->a = x.n / width;
+		node->b = width;
+		node->c = experts * out;
+	}
+	if (x.grad)
+		tape_save(t, node, weight);
+	if (weight.grad)
+		tape_save(t, node, x);
+	return tape_result(t, node, x.n / width * out, x.dtype);
+}
+
+struct value op_gather(struct tape *t, struct value x, struct value ids, uint64_t n)
+{
+	struct tape_node *node = tape_node(t, OP_GATHER, &x, 1);
+
+	if (node)
+		node->a = ids.n;
+	tape_save(t, node, ids);
+	return tape_result(t, node, n, x.dtype);
+}
+
+/* index_put with sorted indices; a gradient that is a view is copied first */
+static void gather_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	const struct tape_grad *g = &node->grad[0];
+	uint32_t copy = g->part ? make(t, g->n, g->dtype).store : TAPE_NONE, sorted[4];
+
+	out[0] = make(t, node->in[0].n, g->dtype);
+	for (unsigned i = 0; i < 4; i++)
+		sorted[i] = tape_store(t, node->a * 8, TIMELINE_WORKSPACE);
+	for (unsigned i = 4; i--;)
+		tape_let(t, sorted[i]);
+	tape_let(t, copy);
+}
+
+struct value op_fill(struct tape *t, struct value x, struct value mask, int inplace)
+{
+	struct tape_node *node = tape_node(t, OP_FILL, &x, 1);
+
+	tape_save(t, node, mask);
+	return inplace ? tape_view(t, node, x, x.n) : tape_result(t, node, x.n, x.dtype);
+}
+
+struct value op_sum(struct tape *t, struct value x, uint64_t n)
+{
+	struct tape_node *node = tape_node(t, OP_SUM, &x, 1);
+
+	return tape_result(t, node, n, x.dtype);
+}
+
+static void sum_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	out[0] = pass(t, &node->grad[0]);
+	out[0].n = node->in[0].n;
+	out[0].part = 1;
+}
+
+/* ---- units of sharded parameters ---- */
+
+struct value op_mark(struct tape *t, struct value x, uint32_t unit, int begins)
+{
+	struct tape_node *node = tape_node(t, OP_MARK, &x, 1);
+	struct value y;
+
+	if (!node)
+		return x;
+	node->a = unit;
+	node->b = (uint64_t)begins;
+	y = tape_view(t, node, x, x.n);
+	tape_drop(t, &x);
+	return y;
+}
+
+static void mark_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	t->unit(t->again_self, (uint32_t)node->a, node->b != 0);
+	out[0] = pass(t, &node->grad[0]);
+}
+
+/* ---- loss ---- */
+
+struct value op_cross_entropy(struct tape *t, struct value logits, struct value labels,
+			      uint64_t rows)
+{
+	struct tape_node *node = tape_node(t, OP_LOG_SOFTMAX, &logits, 1);
+	struct value log = tape_result(t, node, logits.n, logits.dtype), in, loss, weight;
+
+	(void)rows;
+	tape_save(t, node, log);
+	/* autocast looks at nll_loss, which is asked for in fp32, not at the softmax inside */
+	in = t->autocast ? op_cast(t, log, TAPE_F32) : tape_keep(t, log);
+	node = tape_node(t, OP_NLL, &in, 1);
+	tape_save(t, node, in);
+	tape_save(t, node, labels);
+	loss = tape_result(t, node, 1, in.dtype);
+	weight = tape_new(t, 1, in.dtype, t->category);
+	tape_save(t, node, weight);
+	tape_drop(t, &weight);
+	tape_drop(t, &log);
+	tape_drop(t, &in);
+	return loss;
+}
+
+tape_backward_fn *const tape_backward_of[OPS] = {
+	[OP_CAST] = cast_backward,
+	[OP_FIRST_FUNCTION... OP_LAST_FUNCTION] = function_backward,
+	[OP_ADD] = add_backward,
+	[OP_MUL] = mul_backward,
+	[OP_MEAN] = mean_backward,
+	[OP_MM] = mm_backward,
+	[OP_ADDMM] = mm_backward,
+	[OP_BMM] = bmm_backward,
+	[OP_LAYER_NORM] = layer_norm_backward,
+	[OP_DROPOUT] = same_backward,
+	[OP_EMBEDDING] = embedding_backward,
+	[OP_SOFTMAX] = same_backward,
+	[OP_HALVES] = halves_backward,
+	[OP_COPY] = pass_backward,
+	[OP_REPEAT] = repeat_backward,
+	[OP_SPLIT] = split_backward,
+	[OP_JOIN] = join_backward,
+	[OP_SCATTER] = scatter_backward,
+	[OP_ATTENTION] = attention_backward,
+	[OP_LOG_SOFTMAX] = same_backward,
+	[OP_NLL] = whole_backward,
+	[OP_FIRST] = whole_backward,
+	[OP_GATHER] = gather_backward,
+	[OP_FILL] = same_backward,
+	[OP_SUM] = sum_backward,
+	[OP_MARK] = mark_backward,
+};

@@ -1,0 +1,379 @@
+/* What all architectures share: parameters, projections with adapters, norms, activations, attention. */
+#include "build.h"
+
+static const struct model_module *module(const struct builder *b, enum model_tower tower,
+					 uint32_t block, enum model_role role)
+{
+	uint32_t at = block == MODEL_NONE ? 0 : block + 1;
+	size_t k = (size_t)at * MODEL_ROLES + role;
+
+	if (k >= b->module_room[tower] || !b->module_of[tower][k])
+		return NULL;
+	return &b->m->modules.at[b->module_of[tower][k] - 1];
+}
+
+int build_has(const struct builder *b, enum model_tower tower, uint32_t block, enum model_role role)
+{
+	return module(b, tower, block, role) != NULL;
+}
+
+static struct value param_of(struct builder *b, const struct model_module *x, enum model_part part)
+{
+	for (uint32_t i = 0; x && i < x->n; i++) {
+		const struct model_tensor *tensor = &b->m->tensors.at[x->tensors + i];
+
+		if (tensor->part == part)
+			return tape_param(&b->t, tensor->tied_to == MODEL_NONE ? x->tensors + i
+									       : tensor->tied_to);
+	}
+	return tape_param(&b->t, TAPE_NONE);
+}
+
+struct value build_param(struct builder *b, enum model_tower tower, uint32_t block,
+			 enum model_role role, enum model_part part)
+{
+	return param_of(b, module(b, tower, block, role), part);
+}
+
+/* peft's lora.Linear: result + B(A(x as the adapter's dtype)) * scaling, as the result's dtype */
+static struct value adapt(struct builder *b, uint32_t a, struct value x, struct value y,
+			  uint64_t out)
+{
+	struct tape *t = &b->t;
+	struct value down = tape_param(t, a), up = tape_param(t, a + 1),
+		     none = tape_param(t, TAPE_NONE);
+	struct value in = op_cast(t, x, down.dtype), low, high, scaled, sum, result;
+
+	low = op_linear(t, in, down, none, b->r->lora_rank);
+	high = op_linear(t, low, up, none, out);
+	tape_drop(t, &low);
+	scaled = op_apply(t, OP_SCALE, high);
+	tape_drop(t, &high);
+	sum = op_add(t, y, scaled);
+	tape_drop(t, &scaled);
+	tape_drop(t, &y);
+	tape_drop(t, &in);
+	result = op_cast(t, sum, b->t.autocast ? b->t.autocast : b->weights);
+	tape_drop(t, &sum);
+	return result;
+}
+
+/* Routers are parameters of their own, [out, in]. */
+static uint64_t features(const struct builder *b, const struct model_module *x)
+{
+	return x->out ? x->out : b->m->tensors.at[x->tensors].dims[0];
+}
+
+struct value build_linear(struct builder *b, enum model_tower tower, uint32_t block,
+			  enum model_role role, struct value x)
+{
+	const struct model_module *x_module = module(b, tower, block, role);
+	struct value y, weight;
+	uint32_t a;
+
+	if (!x_module)
+		return tape_keep(&b->t, x);
+	weight = param_of(b, x_module, MODEL_WEIGHT);
+	if (weight.store == TAPE_NONE)
+		weight = param_of(b, x_module, MODEL_WHOLE);
+	y = op_linear(&b->t, x, weight, param_of(b, x_module, MODEL_BIAS), features(b, x_module));
+	a = b->lora ? b->lora[x_module - b->m->modules.at] : 0;
+	return a ? adapt(b, a - 1, x, y, x_module->out) : y;
+}
+
+/* x / sqrt(mean(x^2) + eps) in fp32; *variance lives as long as the function that computes it. */
+static struct value normalized(struct tape *t, struct value h, uint64_t rows,
+			       struct value *variance)
+{
+	struct value p = op_apply(t, OP_POW, h), e, r, y;
+
+	*variance = op_mean(t, p, rows);
+	tape_drop(t, &p);
+	e = op_apply(t, OP_SHIFT, *variance);
+	r = op_apply(t, OP_RSQRT, e);
+	tape_drop(t, &e);
+	y = op_mul(t, h, r);
+	tape_drop(t, &r);
+	return y;
+}
+
+/* LlamaRMSNorm: cast back, then times the weight. */
+static struct value rms_norm(struct tape *t, struct value x, struct value weight)
+{
+	struct value h = op_cast(t, x, TAPE_F32), variance, cast, y;
+
+	tape_set(t, &h, normalized(t, h, x.n / weight.n, &variance));
+	cast = op_cast(t, h, x.dtype);
+	y = op_mul(t, weight, cast);
+	tape_drop(t, &cast);
+	tape_drop(t, &variance);
+	tape_drop(t, &h);
+	return y;
+}
+
+/* GemmaRMSNorm: times (1 + weight) in fp32, cast at the end. */
+static struct value gemma_norm(struct tape *t, struct value x, struct value weight)
+{
+	struct value f = op_cast(t, x, TAPE_F32), variance, w, one, h, y;
+
+	h = normalized(t, f, x.n / weight.n, &variance);
+	tape_drop(t, &f);
+	tape_drop(t, &variance);
+	w = op_cast(t, weight, TAPE_F32);
+	one = op_apply(t, OP_SHIFT, w);
+	tape_drop(t, &w);
+	tape_set(t, &h, op_mul(t, h, one));
+	tape_drop(t, &one);
+	y = op_cast(t, h, x.dtype);
+	tape_drop(t, &h);
+	return y;
+}
+
+struct value build_norm(struct builder *b, enum model_tower tower, uint32_t block,
+			enum model_role role, struct value x)
+{
+	const struct model_module *n = module(b, tower, block, role);
+	struct value weight = param_of(b, n, MODEL_WEIGHT);
+
+	if (!n)
+		return tape_keep(&b->t, x);
+	if (n->kind == MODEL_NORM_LAYER)
+		return op_layer_norm(&b->t, x, weight, param_of(b, n, MODEL_BIAS), x.n / weight.n);
+	if (b->m->towers[tower].norm == MODEL_RMS_NORM_GEMMA)
+		return gemma_norm(&b->t, x, weight);
+	return rms_norm(&b->t, x, weight);
+}
+
+/* 0.5 * x * (1 + tanh(c * (x + 0.044715 * x^3))), kernel by kernel. */
+static struct value gelu_new(struct tape *t, struct value x)
+{
+	struct value half = op_apply(t, OP_SCALE, x), h = op_apply(t, OP_POW, x), y;
+
+	tape_set(t, &h, op_apply(t, OP_SCALE, h));
+	tape_set(t, &h, op_add(t, x, h));
+	tape_set(t, &h, op_apply(t, OP_SCALE, h));
+	tape_set(t, &h, op_apply(t, OP_TANH, h));
+	tape_set(t, &h, op_apply(t, OP_SHIFT, h));
+	y = op_mul(t, half, h);
+	tape_drop(t, &half);
+	tape_drop(t, &h);
+	return y;
+}
+
+/* x * sigmoid(1.702 * x) */
+static struct value quick_gelu(struct tape *t, struct value x)
+{
+	struct value s = op_apply(t, OP_SCALE, x), y;
+
+	tape_set(t, &s, op_apply(t, OP_SIGMOID, s));
+	y = op_mul(t, x, s);
+	tape_drop(t, &s);
+	return y;
+}
+
+struct value build_activation(struct builder *b, enum model_tower tower, struct value x)
+{
+	static const enum op_function function[] = {
+		[MODEL_SILU] = OP_SILU,
+		[MODEL_GELU] = OP_GELU,
+		[MODEL_GELU_TANH] = OP_GELU,
+		[MODEL_RELU] = OP_RELU,
+		[MODEL_ACTIVATION_OTHER] = OP_GELU,
+	};
+	enum model_activation a = b->m->towers[tower].activation;
+
+	if (a == MODEL_GELU_NEW)
+		return gelu_new(&b->t, x);
+	if (a == MODEL_QUICK_GELU)
+		return quick_gelu(&b->t, x);
+	return op_apply(&b->t, function[a], x);
+}
+
+/* ---- attention ---- */
+
+/* eager_attention_forward: the scores in full. */
+static struct value eager(struct builder *b, enum model_tower tower, struct value q, struct value k,
+			  struct value v, const struct attention *a)
+{
+	struct tape *t = &b->t;
+	const struct model_numbers *n = &b->m->towers[tower];
+	uint64_t times = a->heads / a->kv_heads, batch = a->batch * a->heads;
+	/* heads lie inside of tokens, which one sample alone does not show; repeated ones are copies already */
+	unsigned copied = a->batch > 1 ? MATMUL_COPIES_A : 0;
+	unsigned own = a->batch > 1 && times == 1 ? MATMUL_COPIES_B : 0;
+	struct value keys = op_repeat(t, k, times), values = op_repeat(t, v, times), scores, y;
+
+	scores =
+		op_matmul(t, q, keys,
+			  (struct matmul){ batch, a->queries, a->head_dim, a->keys, copied | own });
+	tape_set(t, &scores, op_apply(t, OP_SCALE, scores));
+	if (n->attention_softcap > 0) {
+		tape_set(t, &scores, op_apply(t, OP_SCALE, scores));
+		tape_set(t, &scores, op_apply(t, OP_TANH, scores));
+		tape_set(t, &scores, op_apply(t, OP_SCALE, scores));
+	}
+	if (b->mask.store != TAPE_NONE)
+		tape_set(t, &scores, op_add(t, scores, b->mask));
+	tape_set(t, &scores, op_softmax(t, scores, TAPE_F32));
+	tape_set(t, &scores, op_cast(t, scores, q.dtype));
+	tape_set(t, &scores, op_dropout(t, scores, n->attention_dropout));
+	y = op_matmul(t, scores, values,
+		      (struct matmul){ batch, a->queries, a->keys, a->head_dim, own });
+	tape_set(t, &y, op_contiguous(t, y));
+	tape_drop(t, &scores);
+	tape_drop(t, &keys);
+	tape_drop(t, &values);
+	return y;
+}
+
+/* To fp32 for the sums, from what autocast makes of it. */
+static struct value widened(struct tape *t, struct value x, uint8_t autocast)
+{
+	struct value low = autocast ? op_cast(t, x, autocast) : tape_keep(t, x);
+	struct value y = op_cast(t, low, TAPE_F32);
+
+	tape_drop(t, &low);
+	return y;
+}
+
+struct value build_unfused(struct builder *b, struct value q, struct value k, struct value v,
+			   const struct attention *a, struct value bias)
+{
+	struct tape *t = &b->t;
+	uint64_t times = a->heads / a->kv_heads, batch = a->batch * a->heads;
+	unsigned many = a->batch > 1, one = times == 1 && many ? MATMUL_COPIES_B : 0;
+	uint8_t autocast = t->autocast;
+	enum tape_dtype dtype = autocast ? autocast : q.dtype;
+	struct value mask = tape_param(t, TAPE_NONE), in[3], scores, y, added;
+
+	in[2] = widened(t, v, autocast);
+	in[1] = widened(t, k, autocast);
+	in[0] = widened(t, q, autocast);
+	added = bias.store != TAPE_NONE && autocast ? op_cast(t, bias, autocast)
+						    : tape_keep(t, bias);
+	t->autocast = 0; /* a function below it */
+	tape_set(t, &in[0], op_apply(t, OP_SCALE, in[0]));
+	if (a->causal)
+		mask = tape_new(t, a->queries * a->keys, TAPE_F32, TIMELINE_TEMPORARY);
+	for (unsigned i = 1; i < 3; i++)
+		tape_set(t, &in[i], op_repeat(t, in[i], times));
+	tape_set(t, &in[1], op_apply(t, OP_SCALE, in[1]));
+	scores = op_matmul(t, in[0], in[1],
+			   (struct matmul){ batch, a->queries, a->head_dim, a->keys,
+					    (many ? MATMUL_COPIES_A : 0) | one });
+	if (added.store != TAPE_NONE)
+		tape_set(t, &scores, op_add_inplace(t, scores, added));
+	tape_set(t, &scores, op_softmax(t, scores, TAPE_F32));
+	tape_touch(t, scores.n);
+	tape_set(t, &scores, op_dropout(t, scores, a->dropout));
+	y = op_matmul(t, scores, in[2],
+		      (struct matmul){ batch, a->queries, a->keys, a->head_dim, one });
+	tape_set(t, &y, op_cast(t, y, dtype));
+	tape_drop(t, &scores);
+	for (unsigned i = 0; i < 3; i++)
+		tape_drop(t, &in[i]);
+	tape_drop(t, &mask);
+	tape_drop(t, &added);
+	t->autocast = autocast;
+	tape_set(t, &y, op_contiguous(t, y));
+	return y;
+}
+
+struct value build_attention(struct builder *b, enum model_tower tower, uint32_t block,
+			     struct value q, struct value k, struct value v, uint64_t queries,
+			     uint64_t keys)
+{
+	const struct model_numbers *n = &b->m->towers[tower];
+	struct attention a = { .batch = b->batch,
+			       .heads = n->heads,
+			       .kv_heads = n->kv_heads ? n->kv_heads : n->heads,
+			       .queries = queries,
+			       .keys = keys,
+			       .head_dim = n->head_dim,
+			       .dropout = n->attention_dropout,
+			       .causal = n->causal };
+	int half = b->t.autocast || q.dtype != TAPE_F32;
+
+	(void)block;
+	if (b->r->attention == PLAN_EAGER)
+		return eager(b, tower, q, k, v, &a);
+	if (!half && a.heads != a.kv_heads)
+		return build_unfused(b, q, k, v, &a, tape_param(&b->t, TAPE_NONE));
+	a.kernel = !half ? OP_EFFICIENT : b->r->device.cudnn_attention ? OP_CUDNN : OP_FLASH;
+	return op_attention(&b->t, q, k, v, &a);
+}
+
+struct value build_enter(struct builder *b, struct value x)
+{
+	struct tape_param *p;
+
+	if (b->leaves[0] == TAPE_NONE || !b->t.grad || b->t.failed)
+		return x;
+	b->leaf = !b->leaf;
+	p = &b->t.params.at[b->leaves[b->leaf]];
+	p->store = x.store;
+	p->n = x.n;
+	p->dtype = x.dtype;
+	tape_hold(&b->t, x.store);
+	x.param = b->leaves[b->leaf];
+	x.grad = 1;
+	return x;
+}
+
+void build_forget_leaf(struct builder *b)
+{
+	struct tape_param *p;
+
+	if (b->leaves[0] == TAPE_NONE || b->t.failed)
+		return;
+	p = &b->t.params.at[b->leaves[!b->leaf]];
+	tape_let(&b->t, p->store);
+	tape_let(&b->t, p->grad);
+	p->store = p->grad = TAPE_NONE;
+}
+
+void build_forget_shared(struct builder *b)
+{
+	tape_drop(&b->t, &b->mask);
+	tape_drop(&b->t, &b->seen_cos);
+	tape_drop(&b->t, &b->seen_sin);
+	tape_drop(&b->t, &b->cos);
+	tape_drop(&b->t, &b->sin);
+	for (unsigned i = 0; i < MODEL_TOWERS; i++)
+		tape_drop(&b->t, &b->bias[i]);
+	tape_drop(&b->t, &b->cross_bias);
+	tape_drop(&b->t, &b->encoded);
+}
+
+/* A block of any tower, also when it is run again while another tower's are: MODEL_BLOCKS numbers a tower. */
+static struct value run_block(void *self, uint32_t at, struct value x)
+{
+	struct builder *b = self;
+
+	b->tower = (enum model_tower)(at / MODEL_BLOCKS);
+	b->sequence = x.n / b->batch / b->m->towers[b->tower].hidden;
+	return b->blocks[b->tower](b, at % MODEL_BLOCKS, x);
+}
+
+struct value build_blocks(struct builder *b, enum model_tower tower, tape_again_fn *block,
+			  struct value x)
+{
+	struct tape *t = &b->t;
+	int again = b->r->checkpointing == PLAN_CHECKPOINT_FULL;
+	uint64_t every = b->r->checkpoint_every ? b->r->checkpoint_every : 1;
+
+	t->again = run_block;
+	t->again_self = b;
+	b->blocks[tower] = block;
+	for (uint32_t i = 0; i < b->m->towers[tower].layers; i++) {
+		uint32_t at = (uint32_t)tower * MODEL_BLOCKS + i;
+
+		if (tower == MODEL_TEXT)
+			x = build_unit_begin(b, i, x);
+		tape_set(t, &x,
+			 again && i % every == 0 ? tape_checkpoint(t, at, x) : run_block(b, at, x));
+		if (tower == MODEL_TEXT)
+			x = build_unit_end(b, i, x);
+	}
+	return x;
+}

@@ -1,0 +1,390 @@
+/* Recipe to program, and the program through the allocator. */
+#include "build.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const char *const plan_precision_names[PLAN_PRECISIONS] = { "fp32", "bf16-autocast",
+							    "fp16-autocast", "bf16-pure" };
+const char *const plan_optimizer_names[PLAN_OPTIMIZERS] = { "adamw",        "adamw-fused",
+							    "adamw-loop",   "sgd",
+							    "sgd-momentum", "adafactor",
+							    "adamw-8bit",   "adamw-paged" };
+const char *const plan_attention_names[PLAN_ATTENTIONS] = { "sdpa", "eager", "flash" };
+const char *const plan_parallel_names[PLAN_PARALLELS] = { "none",  "ddp",   "zero1",
+							  "fsdp1", "fsdp2", "fsdp2-zero2" };
+const char *const plan_task_names[PLAN_TASKS] = { "train", "infer", "generate" };
+
+const struct plan_device plan_device_default = { .multiprocessors = 132,
+						 .threads_per_multiprocessor = 2048,
+						 .blas_workspace_bytes = 32 << 20,
+						 .cudnn_attention = true };
+
+void plan_recipe_init(struct plan_recipe *r)
+{
+	*r = (struct plan_recipe){ .batch = 1,
+				   .sequence = 1024,
+				   .accumulate = 1,
+				   .steps = 3,
+				   .gpus = 1,
+				   .device = plan_device_default };
+}
+
+/* ---- parameters ---- */
+
+static enum tape_dtype dtype_of(const struct builder *b, const struct model_tensor *x)
+{
+	if (!x->dtype)
+		return b->weights;
+	if (x->dtype->bits >= 64)
+		return TAPE_I64;
+	if (x->dtype->bits >= 32)
+		return TAPE_F32;
+	return x->dtype->bits >= 16 ? TAPE_BF16 : TAPE_BOOL;
+}
+
+static struct tape_param empty_param(enum tape_dtype dtype)
+{
+	struct tape_param p = { .store = TAPE_NONE,
+				.grad = TAPE_NONE,
+				.pending = TAPE_NONE,
+				.dtype = (uint8_t)dtype,
+				.trainable = 1 };
+
+	p.states[0] = p.states[1] = p.states[2] = p.cast.store = TAPE_NONE;
+	return p;
+}
+
+/*
+ * A parameter of the model; a tied one has no memory of its own, but had until it was tied: modules are made one by
+ * one on the device, and tied at the end.
+ */
+static enum plim_status add_param(struct builder *b, const struct model_tensor *x,
+				  struct plim_err *err)
+{
+	struct tape *t = &b->t;
+	int buffer = (x->flags & MODEL_IS_BUFFER) != 0;
+	enum tape_dtype dtype = dtype_of(b, x);
+	struct tape_param p = empty_param(dtype);
+
+	p.n = p.own_n = x->count;
+	p.own_dtype = (uint8_t)dtype;
+	p.trainable = !buffer && !(x->flags & MODEL_IS_FROZEN) && b->r->task == PLAN_TRAIN &&
+		      !b->r->lora_rank;
+	p.store = tape_store(t, x->count * tape_dtype_bytes[dtype],
+			     buffer ? TIMELINE_BUFFER : TIMELINE_PARAMETER);
+	return vec_push(t->mem, &t->params, p, err);
+}
+
+/* T5's stacks make an embedding each before they are given the shared one. */
+static void touch_stacks(struct builder *b)
+{
+	const struct model_module *x =
+		model_module_at(b->m, MODEL_ENCODER, MODEL_NONE, MODEL_ROLE_EMBED);
+	uint32_t made[2];
+
+	if (!b->m->encoder_decoder || !x)
+		return;
+	for (unsigned i = 0; i < 2; i++)
+		made[i] = tape_store(&b->t,
+				     b->t.params.at[x->tensors].n * tape_dtype_bytes[b->weights],
+				     TIMELINE_PARAMETER);
+	for (unsigned i = 0; i < 2; i++)
+		tape_let(&b->t, made[i]);
+}
+
+static void drop_tied(struct builder *b)
+{
+	for (size_t i = 0; i < b->m->tensors.n; i++) {
+		struct tape_param *p = &b->t.params.at[i];
+
+		if (b->m->tensors.at[i].tied_to == MODEL_NONE)
+			continue;
+		tape_let(&b->t, p->store);
+		p->store = TAPE_NONE;
+		p->trainable = 0;
+	}
+}
+
+static int targeted(const struct builder *b, const struct model_module *x)
+{
+	static const char *const usual[] = { "q_proj", "v_proj",   "c_attn", "query",
+					     "value",  "qkv_proj", "q",      "v" };
+	const char *const *names = b->r->lora_target_count ? b->r->lora_targets : usual;
+	size_t n = b->r->lora_target_count ? b->r->lora_target_count
+					   : sizeof(usual) / sizeof(usual[0]);
+	const char *last = strrchr(x->name, '.');
+
+	if (x->kind != MODEL_LINEAR && x->kind != MODEL_CONV1D)
+		return 0;
+	last = last ? last + 1 : x->name;
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(last, names[i]))
+			return 1;
+	return 0;
+}
+
+static enum plim_status add_leaves(struct builder *b, struct plim_err *err)
+{
+	struct tape_param p = empty_param(b->weights);
+	enum plim_status st = PLIM_OK;
+
+	p.input = 1;
+	for (unsigned i = 0; !st && i < 2; i++) {
+		b->leaves[i] = (uint32_t)b->t.params.n;
+		st = vec_push(b->t.mem, &b->t.params, p, err);
+	}
+	return st;
+}
+
+/* Two matrices a target, in fp32 (peft's autocast_adapter_dtype). */
+static enum plim_status add_lora(struct builder *b, struct plim_err *err)
+{
+	struct tape *t = &b->t;
+	enum plim_status st = PLIM_OK;
+
+	b->lora = mem_new(t->mem, b->m->modules.n, sizeof(*b->lora), err);
+	if (!b->lora)
+		return mem_status(err);
+	for (size_t i = 0; !st && i < b->m->modules.n; i++) {
+		const struct model_module *x = &b->m->modules.at[i];
+		uint64_t n[2] = { x->in * b->r->lora_rank, x->out * b->r->lora_rank };
+
+		if (!targeted(b, x))
+			continue;
+		b->lora[i] = (uint32_t)t->params.n + 1;
+		for (unsigned k = 0; !st && k < 2; k++) {
+			struct tape_param p = empty_param(TAPE_F32);
+
+			p.n = p.own_n = n[k];
+			p.own_dtype = TAPE_F32;
+			p.store = tape_store(t, n[k] * 4, TIMELINE_PARAMETER);
+			st = vec_push(t->mem, &t->params, p, err);
+		}
+	}
+	return st;
+}
+
+static enum plim_status load(struct builder *b, struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; i < b->r->extra_count; i++)
+		tape_store(&b->t, b->r->extra_bytes[i], TIMELINE_UNKNOWN);
+	for (size_t i = 0; !st && i < b->m->tensors.n; i++)
+		st = add_param(b, &b->m->tensors.at[i], err);
+	if (!st) {
+		touch_stacks(b);
+		drop_tied(b);
+	}
+	if (!st && b->r->lora_rank)
+		st = add_lora(b, err);
+	b->leaves[0] = b->leaves[1] = TAPE_NONE;
+	if (!st && b->r->lora_rank && b->r->checkpointing)
+		st = add_leaves(b, err);
+	return st;
+}
+
+/* Modules by tower, block and role. */
+static enum plim_status index_modules(struct builder *b, struct plim_err *err)
+{
+	for (unsigned tower = 0; tower < MODEL_TOWERS; tower++) {
+		b->module_room[tower] = (size_t)(b->m->towers[tower].layers + 1) * MODEL_ROLES;
+		b->module_of[tower] =
+			mem_new(b->t.mem, b->module_room[tower], sizeof(uint32_t), err);
+		if (!b->module_of[tower])
+			return mem_status(err);
+	}
+	for (size_t i = 0; i < b->m->modules.n; i++) {
+		const struct model_module *x = &b->m->modules.at[i];
+		size_t k =
+			(size_t)(x->block == MODEL_NONE ? 0 : x->block + 1) * MODEL_ROLES + x->role;
+
+		if (k < b->module_room[x->tower] && !b->module_of[x->tower][k])
+			b->module_of[x->tower][k] = (uint32_t)i + 1;
+	}
+	return PLIM_OK;
+}
+
+void build_phase(struct builder *b, const char *name, unsigned number)
+{
+	struct plan_phase phase = { .end = (uint32_t)b->plan->program->ops.n };
+	struct program *p = b->t.program;
+	enum plim_status st;
+
+	if (b->t.failed)
+		return;
+	if (number == PLAN_NO_NUMBER)
+		snprintf(phase.name, sizeof(phase.name), "%s", name);
+	else
+		snprintf(phase.name, sizeof(phase.name), "%s%u", name, number % 100000);
+	st = vec_push(
+		b->t.mem, &p->ops,
+		((struct program_op){ (uint32_t)b->plan->phases.n, TRACE_NONE, PROGRAM_PHASE }),
+		b->t.err);
+	if (!st)
+		st = vec_push(b->t.mem, &b->plan->phases, phase, b->t.err);
+	if (st)
+		b->t.failed = st;
+}
+
+static enum plim_status fill(struct builder *b, struct plim_err *err)
+{
+	enum plim_status st = index_modules(b, err);
+
+	if (!st)
+		st = load(b, err);
+	if (st)
+		return st;
+	build_phase(b, "load", PLAN_NO_NUMBER);
+	build_wrap(b);
+	build_run(b);
+	b->plan->host_bytes = build_host_bytes(b);
+	return b->t.failed;
+}
+
+enum plim_status plan_build(struct mem *mem, const struct model *m, const struct plan_recipe *r,
+			    struct plan **out, struct plim_err *err)
+{
+	struct builder b = { .m = m, .r = r };
+	struct plan *p = mem_new(mem, 1, sizeof(*p), err);
+	enum plim_status st;
+
+	*out = NULL;
+	if (!p)
+		return mem_status(err);
+	p->mem = mem;
+	b.plan = p;
+	b.weights = r->precision == PLAN_BF16_PURE || r->task != PLAN_TRAIN ? TAPE_BF16 : TAPE_F32;
+	st = tape_init(&b.t, mem, &r->device, err);
+	p->program = b.t.program;
+	if (!st)
+		st = fill(&b, err);
+	p->categories = b.t.categories.at;
+	p->category_room = b.t.categories.cap;
+	b.t.categories.at = NULL;
+	b.t.categories.n = b.t.categories.cap = 0;
+	for (unsigned tower = 0; tower < MODEL_TOWERS; tower++)
+		mem_free(mem, b.module_of[tower], b.module_of[tower] ? b.module_room[tower] : 0,
+			 sizeof(uint32_t));
+	if (b.lora)
+		mem_free(mem, b.lora, m->modules.n, sizeof(*b.lora));
+	build_end_parallel(&b);
+	tape_release(&b.t);
+	if (st)
+		plan_free(p);
+	else
+		*out = p;
+	return st;
+}
+
+void plan_free(struct plan *p)
+{
+	struct mem *mem;
+
+	if (!p)
+		return;
+	mem = p->mem;
+	program_free(p->program);
+	mem_free(mem, p->categories, p->category_room, 1);
+	vec_release(mem, &p->phases);
+	mem_free(mem, p, 1, sizeof(*p));
+}
+
+/* ---- through the allocator ---- */
+
+static void at_phase(void *self, uint32_t number, const struct allocator_stats *s)
+{
+	struct plan *p = self;
+	struct plan_phase *phase = &p->phases.at[number];
+
+	phase->allocated_bytes = s->count[ALLOCATOR_ALLOCATED_BYTES][0].current;
+	phase->reserved_bytes = s->count[ALLOCATOR_RESERVED_BYTES][0].current;
+	phase->peak_allocated_bytes = s->count[ALLOCATOR_ALLOCATED_BYTES][0].peak;
+	phase->peak_requested_bytes = s->count[ALLOCATOR_REQUESTED_BYTES][0].peak;
+	phase->peak_reserved_bytes = s->count[ALLOCATOR_RESERVED_BYTES][0].peak;
+}
+
+static void raise(uint64_t *most, uint64_t bytes)
+{
+	if (bytes > *most)
+		*most = bytes;
+}
+
+enum plim_status plan_measure(struct plan *p, const struct allocator_rules *rules,
+			      const struct allocator_bounds *bounds, struct plan_result *out,
+			      struct plim_err *err)
+{
+	struct allocator_run how = { .rules = rules,
+				     .bounds = *bounds,
+				     .way = ALLOCATOR_LOWEST,
+				     .self = p,
+				     .phase = at_phase };
+	struct allocator_outcome outcome;
+	enum plim_status st;
+
+	*out = (struct plan_result){ .died = TRACE_NONE };
+	for (size_t i = 0; i < p->phases.n; i++) {
+		struct plan_phase *f = &p->phases.at[i];
+
+		f->allocated_bytes = f->reserved_bytes = f->peak_allocated_bytes = 0;
+		f->peak_requested_bytes = f->peak_reserved_bytes = 0;
+	}
+	st = allocator_run(p->mem, p->program, &how, &outcome, err);
+	for (uint32_t i = 0; !st && i < p->phases.n; i++) {
+		const struct plan_phase *f = &p->phases.at[i];
+
+		if (!f->peak_allocated_bytes && outcome.oom_request_bytes) {
+			out->died = i;
+			out->died_request_bytes = outcome.oom_request_bytes;
+			break;
+		}
+		if (f->peak_allocated_bytes > out->peak_allocated_bytes)
+			out->peak_phase = i;
+		raise(&out->peak_allocated_bytes, f->peak_allocated_bytes);
+		raise(&out->peak_requested_bytes, f->peak_requested_bytes);
+		raise(&out->peak_reserved_bytes, f->peak_reserved_bytes);
+	}
+	return st;
+}
+
+/* ---- composition ---- */
+
+struct walk {
+	const struct plan *p;
+	struct allocator_rules rules;
+	uint64_t bytes[TIMELINE_CATEGORIES], total;
+};
+
+static void step(struct walk *w, const struct program_op *op)
+{
+	uint64_t n;
+
+	if (op->kind == PROGRAM_PHASE)
+		return;
+	n = allocator_round(&w->rules, w->p->program->requests.at[op->request].bytes);
+	if (op->kind == PROGRAM_FREE_DONE) {
+		w->bytes[w->p->categories[op->request]] -= n;
+		w->total -= n;
+	} else if (program_allocates(op->kind)) {
+		w->bytes[w->p->categories[op->request]] += n;
+		w->total += n;
+	}
+}
+
+void plan_compose(const struct plan *p, uint32_t phase, uint64_t bytes[TIMELINE_CATEGORIES],
+		  uint64_t *rounding_bytes)
+{
+	struct walk w = { .p = p, .rules = allocator_rules_default(0) };
+	uint32_t begin = phase ? p->phases.at[phase - 1].end : 0;
+	uint64_t peak = p->phases.at[phase].peak_allocated_bytes, most = 0;
+
+	for (uint32_t i = 0; i < p->phases.at[phase].end; i++) {
+		step(&w, &p->program->ops.at[i]);
+		if (i >= begin && w.total > most) {
+			most = w.total;
+			memcpy(bytes, w.bytes, sizeof(w.bytes));
+		}
+	}
+	*rounding_bytes = peak > most ? peak - most : 0;
+}

@@ -1,0 +1,158 @@
+/*
+ * A run that has not happened: a model and a recipe become a program (requests in order, with category and phase) as
+ * PyTorch would make them, which the allocator's model runs like a recording's.
+ *
+ * plan.h	recipe and outcome		tape.h	eager autograd without values
+ * ops.h	the operations			build.h	models made of them, and the training loop
+ */
+#ifndef PLAN_PLAN_H
+#define PLAN_PLAN_H
+
+#include "model/model.h"
+#include "timeline/timeline.h"
+
+enum plan_precision {
+	PLAN_FP32,
+	PLAN_BF16_AUTOCAST, /* fp32 weights; products in bf16 */
+	PLAN_FP16_AUTOCAST, /* the same with a GradScaler */
+	PLAN_BF16_PURE,     /* everything in bf16 */
+	PLAN_PRECISIONS
+};
+extern const char *const plan_precision_names[PLAN_PRECISIONS];
+
+enum plan_optimizer {
+	PLAN_ADAMW, /* foreach, PyTorch's default */
+	PLAN_ADAMW_FUSED,
+	PLAN_ADAMW_LOOP,
+	PLAN_SGD,
+	PLAN_SGD_MOMENTUM,
+	PLAN_ADAFACTOR,
+	PLAN_ADAMW_8BIT,
+	PLAN_ADAMW_PAGED,
+	PLAN_OPTIMIZERS
+};
+extern const char *const plan_optimizer_names[PLAN_OPTIMIZERS];
+
+enum plan_attention { PLAN_SDPA, PLAN_EAGER, PLAN_FLASH, PLAN_ATTENTIONS };
+extern const char *const plan_attention_names[PLAN_ATTENTIONS];
+
+enum plan_checkpointing {
+	PLAN_CHECKPOINT_NONE,
+	PLAN_CHECKPOINT_FULL,   /* every block of the text tower and of the vision tower */
+	PLAN_CHECKPOINT_VISION, /* of the vision tower */
+	PLAN_CHECKPOINTINGS
+};
+
+enum plan_parallel {
+	PLAN_ALONE,
+	PLAN_DDP,
+	PLAN_ZERO1,       /* DDP with optimizer states shared out */
+	PLAN_FSDP1,       /* units flattened */
+	PLAN_FSDP2,       /* parameters sharded one by one */
+	PLAN_FSDP2_ZERO2, /* without resharding after the forward pass */
+	PLAN_PARALLELS
+};
+extern const char *const plan_parallel_names[PLAN_PARALLELS];
+
+enum plan_task { PLAN_TRAIN, PLAN_INFER, PLAN_GENERATE, PLAN_TASKS };
+extern const char *const plan_task_names[PLAN_TASKS];
+
+/* What of the card decides how much operations take. */
+struct plan_device {
+	unsigned multiprocessors, threads_per_multiprocessor;
+	uint64_t blas_workspace_bytes;
+	bool cudnn_attention; /* scaled_dot_product_attention prefers cuDNN: Hopper and later */
+};
+extern const struct plan_device plan_device_default; /* an H100 */
+
+struct plan_recipe {
+	enum plan_task task;
+	uint64_t batch, sequence;
+	uint64_t image_size; /* of models that see: side in pixels; 0: as configured */
+	enum plan_precision precision;
+	enum plan_optimizer optimizer;
+	enum plan_attention attention;
+	enum plan_checkpointing checkpointing;
+	uint64_t checkpoint_every;       /* of so many blocks one is checkpointed; 0 counts as 1 */
+	uint64_t lora_rank;              /* 0: all parameters are trained */
+	const char *const *lora_targets; /* names of modules; borrowed */
+	size_t lora_target_count;        /* 0: the family's usual ones */
+	uint64_t accumulate;             /* micro-batches a step */
+	uint64_t steps;
+	bool no_clip, keep_outputs;
+	const uint64_t *extra_bytes; /* tensors beside the model's, made before it; borrowed */
+	size_t extra_count;
+	uint64_t eval_passes, eval_batch;
+	uint64_t new_tokens; /* PLAN_GENERATE */
+	enum plan_parallel parallel;
+	uint64_t gpus; /* that share the work; this is what one of them needs */
+	struct plan_device device;
+};
+void plan_recipe_init(struct plan_recipe *r);
+
+/* A part of the run; its requests are those up to the op `end` of the program. */
+struct plan_phase {
+	char name[12]; /* load, fwd0, bwd0, opt0, zero0, fwd1, ..., eval0, gen0 */
+	uint64_t allocated_bytes, reserved_bytes;                                 /* when it ends */
+	uint64_t peak_allocated_bytes, peak_requested_bytes, peak_reserved_bytes; /* within it */
+	uint32_t end;
+};
+
+struct plan {
+	struct mem *mem;
+	struct program *program;
+	uint8_t *categories; /* of each request, enum timeline_category */
+	size_t category_room;
+	VEC(struct plan_phase) phases;
+	uint64_t host_bytes; /* of the machine's own memory */
+};
+
+/*
+ * The program of a run.  `m` needs to stay only for the call.  Errors: PLIM_E_ARG, the recipe does not fit the model;
+ * PLIM_E_LIMIT, more tensors than programs have.  Free it with plan_free.
+ */
+enum plim_status plan_build(struct mem *mem, const struct model *m, const struct plan_recipe *r,
+			    struct plan **out, struct plim_err *err);
+void plan_free(struct plan *p);
+
+struct plan_result {
+	uint32_t died; /* the phase whose request failed, or TRACE_NONE */
+	uint64_t died_request_bytes;
+	uint64_t peak_allocated_bytes, peak_requested_bytes, peak_reserved_bytes;
+	uint32_t peak_phase; /* of allocated bytes */
+};
+
+/* Run it through the allocator; fills the phases' numbers (those before a death). */
+enum plim_status plan_measure(struct plan *p, const struct allocator_rules *rules,
+			      const struct allocator_bounds *bounds, struct plan_result *out,
+			      struct plim_err *err);
+
+/* What lives at the peak of a phase; the rounding of blocks is in `rounding`. */
+void plan_compose(const struct plan *p, uint32_t phase, uint64_t bytes[TIMELINE_CATEGORIES],
+		  uint64_t *rounding_bytes);
+
+/* What a sum over `rows` of a matrix of `outputs` columns stages in memory (reduce.c). */
+uint64_t plan_reduce_bytes(const struct plan_device *d, uint64_t rows, uint64_t outputs,
+			   unsigned element_bytes);
+
+/* ---- the ladder: changes that take less memory, the cheapest first ---- */
+
+/* What a rung changes: the recipe, or the allocator's settings (static storage; NULL: PyTorch's default). */
+struct plan_choice {
+	struct plan_recipe recipe;
+	const char *settings;
+};
+
+struct plan_rung {
+	const char *name;
+	const char *cost;     /* an estimate, of time or of quality */
+	bool changes_results; /* what is trained comes out differently: opt-in */
+	bool repeats;         /* can be taken again and again */
+	bool pairs;           /* free: what saves nothing alone may do so with another of them */
+	bool (*apply)(struct plan_choice *c); /* false: it changes nothing here */
+};
+
+extern const struct plan_rung plan_rungs[];
+extern const size_t plan_rung_count;
+
+#endif

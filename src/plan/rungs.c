@@ -1,0 +1,204 @@
+#include "plan.h"
+
+#define ADAPTER_RANK 16
+#define SHORTEST 256
+
+static bool trains(const struct plan_choice *c)
+{
+	return c->recipe.task == PLAN_TRAIN;
+}
+
+static bool expandable_segments(struct plan_choice *c)
+{
+	if (c->settings)
+		return false; /* the user's own stay as they are */
+	c->settings = "expandable_segments:True";
+	return true;
+}
+
+static bool drop_outputs(struct plan_choice *c)
+{
+	bool kept = c->recipe.keep_outputs;
+
+	c->recipe.keep_outputs = false;
+	return kept;
+}
+
+static bool smaller_eval(struct plan_choice *c)
+{
+	if (!c->recipe.eval_passes || c->recipe.eval_batch < 2)
+		return false;
+	c->recipe.eval_batch /= 2;
+	return true;
+}
+
+static bool mixed_precision(struct plan_choice *c)
+{
+	if (!trains(c) || c->recipe.precision != PLAN_FP32)
+		return false;
+	c->recipe.precision = PLAN_BF16_AUTOCAST;
+	return true;
+}
+
+static bool fused_attention(struct plan_choice *c)
+{
+	if (c->recipe.attention != PLAN_EAGER)
+		return false;
+	c->recipe.attention = PLAN_SDPA;
+	return true;
+}
+
+static bool fused_optimizer(struct plan_choice *c)
+{
+	if (!trains(c) || c->recipe.optimizer != PLAN_ADAMW)
+		return false;
+	c->recipe.optimizer = PLAN_ADAMW_FUSED;
+	return true;
+}
+
+/* Sharing out costs nothing but messages, where there is somebody to share with. */
+static bool share(struct plan_choice *c, enum plan_parallel parallel)
+{
+	static const uint8_t shared[PLAN_PARALLELS] = {
+		[PLAN_ZERO1] = 1, [PLAN_FSDP2_ZERO2] = 2, [PLAN_FSDP1] = 3, [PLAN_FSDP2] = 3
+	};
+
+	if (!trains(c) || c->recipe.gpus < 2 || shared[c->recipe.parallel] >= shared[parallel])
+		return false;
+	c->recipe.parallel = parallel;
+	return true;
+}
+
+static bool share_states(struct plan_choice *c)
+{
+	return share(c, PLAN_ZERO1);
+}
+
+static bool share_gradients(struct plan_choice *c)
+{
+	return share(c, PLAN_FSDP2_ZERO2);
+}
+
+static bool share_all(struct plan_choice *c)
+{
+	return share(c, PLAN_FSDP2);
+}
+
+static bool half_batch(struct plan_choice *c)
+{
+	if (!trains(c) || c->recipe.batch < 2 || c->recipe.batch % 2)
+		return false;
+	c->recipe.batch /= 2;
+	c->recipe.accumulate *= 2;
+	return true;
+}
+
+static bool checkpoint(struct plan_choice *c, uint64_t every)
+{
+	bool more = c->recipe.checkpointing != PLAN_CHECKPOINT_FULL ||
+		    c->recipe.checkpoint_every > every;
+
+	if (!trains(c) || !more)
+		return false;
+	c->recipe.checkpointing = PLAN_CHECKPOINT_FULL;
+	c->recipe.checkpoint_every = every;
+	return true;
+}
+
+static bool checkpoint_half(struct plan_choice *c)
+{
+	return checkpoint(c, 2);
+}
+
+static bool checkpoint_all(struct plan_choice *c)
+{
+	return checkpoint(c, 1);
+}
+
+static bool is_adamw(const struct plan_choice *c)
+{
+	enum plan_optimizer o = c->recipe.optimizer;
+
+	return trains(c) && (o == PLAN_ADAMW || o == PLAN_ADAMW_FUSED || o == PLAN_ADAMW_LOOP);
+}
+
+static bool paged_optimizer(struct plan_choice *c)
+{
+	if (!is_adamw(c))
+		return false;
+	c->recipe.optimizer = PLAN_ADAMW_PAGED;
+	return true;
+}
+
+static bool optimizer_8_bit(struct plan_choice *c)
+{
+	if (!is_adamw(c) && c->recipe.optimizer != PLAN_ADAMW_PAGED)
+		return false;
+	c->recipe.optimizer = PLAN_ADAMW_8BIT;
+	return true;
+}
+
+static bool pure_bf16(struct plan_choice *c)
+{
+	if (!trains(c) || c->recipe.precision == PLAN_BF16_PURE)
+		return false;
+	c->recipe.precision = PLAN_BF16_PURE;
+	return true;
+}
+
+static bool adafactor(struct plan_choice *c)
+{
+	if (!trains(c) || c->recipe.optimizer == PLAN_ADAFACTOR || c->recipe.optimizer == PLAN_SGD)
+		return false;
+	c->recipe.optimizer = PLAN_ADAFACTOR;
+	return true;
+}
+
+static bool adapters(struct plan_choice *c)
+{
+	if (!trains(c) || c->recipe.lora_rank)
+		return false;
+	c->recipe.lora_rank = ADAPTER_RANK;
+	return true;
+}
+
+static bool half_sequence(struct plan_choice *c)
+{
+	if (c->recipe.sequence < 2 * (uint64_t)SHORTEST)
+		return false;
+	c->recipe.sequence /= 2;
+	return true;
+}
+
+/*
+ * In the order of their cost.  The times are rules of thumb: one more forward pass is about a third more work
+ * (Transformers' and PyTorch's performance guides).
+ */
+const struct plan_rung plan_rungs[] = {
+	{ "expandable segments", "none", false, false, false, expandable_segments },
+	{ "outputs are not kept", "none", false, false, false, drop_outputs },
+	{ "smaller evaluation batch", "none", false, true, false, smaller_eval },
+	{ "bf16 autocast", "faster; products are rounded to bf16", false, false, true,
+	  mixed_precision },
+	{ "fused attention", "faster", false, false, true, fused_attention },
+	{ "fused optimizer", "faster", false, false, false, fused_optimizer },
+	{ "optimizer states shared out (ZeRO-1)", "about none", false, false, false, share_states },
+	{ "gradients and states shared out (FSDP, not resharded)", "about none", false, false,
+	  false, share_gradients },
+	{ "smaller micro-batch", "0 to 15 % slower", false, true, false, half_batch },
+	{ "checkpoint every second layer", "about 15 % slower", false, false, false,
+	  checkpoint_half },
+	{ "everything shared out (FSDP)", "half as much again to send", false, false, false,
+	  share_all },
+	{ "checkpoint every layer", "20 to 35 % slower", false, false, false, checkpoint_all },
+	{ "optimizer states in host memory (paged)", "10 to 100 % slower", false, false, false,
+	  paged_optimizer },
+	{ "8-bit optimizer", "about none; states are rounded", true, false, false,
+	  optimizer_8_bit },
+	{ "weights in bf16", "faster; small updates are lost", true, false, false, pure_bf16 },
+	{ "Adafactor", "another optimizer", true, false, false, adafactor },
+	{ "LoRA of rank 16", "another method: the weights stay as they are", true, false, false,
+	  adapters },
+	{ "half the sequence", "samples are cut", true, true, false, half_sequence },
+};
+const size_t plan_rung_count = sizeof(plan_rungs) / sizeof(plan_rungs[0]);

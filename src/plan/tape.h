@@ -1,0 +1,183 @@
+/*
+ * PyTorch's eager autograd, as far as memory goes: operations on tensors that have a size, a dtype and owners, but no
+ * values.  Each operation takes memory as its CUDA implementation does, keeps for the backward pass what autograd
+ * saves, and backward() runs the graph in the engine's order.  What comes out is a program: requests and their ends.
+ *
+ * Rules and their origin (PyTorch 2.11): derivatives.yaml (what is saved, what backward computes, in which order),
+ * torch/csrc/autograd/engine.cpp and input_buffer.cpp (order, gradients added in place where nobody else holds them),
+ * accumulate_grad.cpp (the first gradient is taken over, not copied), autocast_mode.cpp (casts and their cache).
+ *
+ * After the first failure (memory) operations do nothing; tape.failed tells.
+ */
+#ifndef PLAN_TAPE_H
+#define PLAN_TAPE_H
+
+#include "plan.h"
+
+#define TAPE_NONE UINT32_MAX
+#define TAPE_EDGES 3 /* inputs of an operation that can take a gradient */
+#define TAPE_SAVES 8 /* tensors that an operation saves, at most */
+
+enum tape_dtype { TAPE_F32, TAPE_BF16, TAPE_F16, TAPE_I64, TAPE_I32, TAPE_BOOL, TAPE_DTYPES };
+extern const uint8_t tape_dtype_bytes[TAPE_DTYPES];
+
+/* Memory, owned by whoever counts in `refs`. */
+struct tape_store {
+	uint64_t bytes;
+	uint32_t refs;
+	uint32_t request; /* of the program; TAPE_NONE: asked for while nothing was recorded */
+};
+
+/* A tensor, or a view of one.  A value that an operation returns owns one reference: tape_drop gives it back. */
+struct value {
+	uint64_t n;     /* elements */
+	uint32_t store; /* TAPE_NONE: there is none */
+	uint32_t node;  /* the operation whose result it is, or TAPE_NONE */
+	uint32_t param; /* the parameter that it is, or TAPE_NONE */
+	uint8_t dtype;  /* enum tape_dtype */
+	uint8_t out;    /* which result of `node` */
+	uint8_t grad;   /* takes part in the graph */
+	uint8_t part; /* a view of a part only: a gradient that is one cannot be added to in place */
+};
+
+/* A parameter or a buffer. */
+struct tape_param {
+	uint64_t n;
+	uint32_t store;
+	uint32_t grad;      /* store, or TAPE_NONE */
+	uint32_t pending;   /* gradient that awaits further uses of the parameter */
+	uint32_t uses;      /* edges of the graph that lead here and have not been followed */
+	uint32_t states[3]; /* of the optimizer */
+	struct value cast;  /* the copy that autocast keeps; store TAPE_NONE: none */
+	uint8_t dtype, trainable, pending_part;
+	uint8_t input;  /* no parameter: an input that was told to take a gradient */
+	uint8_t others; /* another process steps on it */
+	uint8_t own_dtype;
+	uint64_t own_n; /* what this process keeps and steps on */
+};
+
+struct tape_edge {
+	uint64_t n;
+	uint32_t node, param; /* both TAPE_NONE: takes no gradient */
+	uint8_t dtype, out;
+};
+
+/* Why a gradient cannot be added to in place. */
+enum {
+	TAPE_PART = 1, /* a view of a part: it cannot become .grad either */
+	TAPE_TURNED =
+		2 /* a transposed view: the gradient of a linear layer's weight where nothing is cast */
+};
+
+struct tape_grad {
+	uint64_t n;
+	uint32_t store;
+	uint8_t dtype, part; /* part: TAPE_PART, TAPE_TURNED */
+};
+
+struct tape_node {
+	uint64_t a, b, c; /* sizes, as the operation defines them */
+	struct tape_edge in[TAPE_EDGES];
+	struct tape_grad grad[3]; /* of its results */
+	uint32_t saved[TAPE_SAVES];
+	uint32_t region; /* of checkpointing, or TAPE_NONE */
+	uint16_t place;
+	uint8_t op, ins, saves, outs;
+};
+
+/* Runs the checkpointed function once more; the result is the caller's. */
+typedef struct value tape_again_fn(void *self, uint32_t block, struct value input);
+
+/* A checkpointed part of the forward pass: what it saved is made again in the backward pass. */
+struct tape_region {
+	uint32_t first, end; /* nodes */
+	uint32_t saves;
+	uint32_t block;
+	struct value input;
+	tape_again_fn *again;
+	uint8_t filled;
+};
+
+struct tape {
+	struct mem *mem;
+	struct plim_err *err;
+	enum plim_status failed;
+	struct program *program;
+	VEC(uint8_t) categories; /* of each request: enum timeline_category */
+	VEC(struct tape_store) stores;
+	VEC(uint32_t) spare;
+	VEC(struct tape_node) nodes;
+	VEC(struct tape_region) regions;
+	VEC(struct tape_param) params;
+	VEC(uint32_t) cached; /* parameters with a cast copy */
+	tape_again_fn *again;
+	void *again_self;
+	/* the backward pass reaches a unit that was marked, from its end (or `begins`: has left it) */
+	void (*unit)(void *self, uint32_t unit, int begins);
+	const struct plan_device *device;
+	uint8_t grad;     /* gradients are enabled */
+	uint8_t autocast; /* enum tape_dtype of autocast, TAPE_F32: off */
+	uint8_t backward; /* the backward thread has its own cuBLAS handle */
+	uint8_t packing, refilling, stopped;
+	uint8_t workspace[2], lt_workspace[2]; /* was taken, forward and backward */
+	uint32_t region, refill_node, refill_saves;
+	uint8_t category; /* of new requests */
+};
+
+enum plim_status tape_init(struct tape *t, struct mem *m, const struct plan_device *device,
+			   struct plim_err *err);
+/* The program stays the caller's. */
+void tape_release(struct tape *t);
+
+/* Another reference; and one less. */
+struct value tape_keep(struct tape *t, struct value v);
+void tape_drop(struct tape *t, struct value *v);
+/* *v becomes `by`, as a Python name is bound to another object. */
+void tape_set(struct tape *t, struct value *v, struct value by);
+
+/* A tensor without history; `category` as in enum timeline_category. */
+struct value tape_new(struct tape *t, uint64_t n, enum tape_dtype dtype, unsigned category);
+/* Memory that an operation needs only while it runs. */
+void tape_touch(struct tape *t, uint64_t bytes);
+
+uint32_t tape_store(struct tape *t, uint64_t bytes, unsigned category);
+void tape_hold(struct tape *t, uint32_t store);
+void tape_let(struct tape *t, uint32_t store);
+
+/* The parameter as a value, borrowed. */
+struct value tape_param(const struct tape *t, uint32_t param);
+
+/*
+ * A node for an operation on `in`, NULL where nothing takes a gradient; then save what it keeps, in the order in which
+ * the engine lets it go.  Inputs are saved before the result is allocated.
+ */
+struct tape_node *tape_node(struct tape *t, unsigned op, const struct value *in, unsigned n);
+void tape_save(struct tape *t, struct tape_node *node, struct value v);
+/* A new result of the node. */
+struct value tape_result(struct tape *t, const struct tape_node *node, uint64_t n,
+			 enum tape_dtype dtype);
+/* A view of `of` that `node` (or NULL) made. */
+struct value tape_view(struct tape *t, const struct tape_node *node, struct value of, uint64_t n);
+
+/* The forward pass of a checkpointed block; the value is what again() gives. */
+struct value tape_checkpoint(struct tape *t, uint32_t block, struct value input);
+
+/* From a scalar; the graph is gone then. */
+void tape_backward(struct tape *t, struct value root);
+/* The graph goes without having been used. */
+void tape_forget(struct tape *t);
+
+/* The autocast region ends. */
+void tape_uncache(struct tape *t);
+
+/* cuBLAS takes its workspace with the first product of a thread. */
+void tape_blas(struct tape *t, int lt);
+
+/* Sum of `rows` rows of `n` outputs, contiguous along the outputs: the result (a store), and what it needs meanwhile. */
+uint32_t tape_sum_rows(struct tape *t, uint64_t rows, uint64_t n, enum tape_dtype dtype);
+
+/* What each operation does in the backward pass: a gradient for each edge that takes one (ops.c). */
+typedef void tape_backward_fn(struct tape *t, const struct tape_node *node, struct tape_grad *out);
+extern tape_backward_fn *const tape_backward_of[];
+
+#endif

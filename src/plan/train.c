@@ -1,0 +1,455 @@
+/* The loop that a Trainer's user runs: forward, backward, clipping, optimizer, zero_grad, step after step. */
+#include "build.h"
+
+#include <stdio.h>
+
+/* ---- gradients and the optimizer ---- */
+
+static uint64_t bytes_of(const struct tape_param *p)
+{
+	return p->own_n * tape_dtype_bytes[p->own_dtype];
+}
+
+static int steps_on(const struct tape_param *p)
+{
+	return p->trainable && !p->input && p->grad != TAPE_NONE;
+}
+
+#define CHUNK 65536 /* elements that a block of a foreach kernel takes */
+
+/* clip_grad_norm_: norms by foreach, a scalar a tensor; gradients are scaled in place. */
+static void clip(struct tape *t)
+{
+	VEC(uint32_t) norms = { 0 };
+	uint64_t largest = 0, count = 0;
+	uint32_t parts;
+
+	for (size_t i = 0; i < t->params.n; i++) {
+		if (!steps_on(&t->params.at[i]))
+			continue;
+		count++;
+		if (t->params.at[i].n > largest)
+			largest = t->params.at[i].n;
+	}
+	parts = tape_store(t, (largest + CHUNK - 1) / CHUNK * count * 4, TIMELINE_TEMPORARY);
+	for (uint64_t i = 0; i < count && !t->failed; i++) {
+		uint32_t norm = tape_store(t, 4, TIMELINE_TEMPORARY);
+
+		t->failed = vec_push(t->mem, &norms, norm, t->err);
+	}
+	tape_let(t, parts);
+	for (size_t i = 0; i < norms.n; i++)
+		tape_let(t, norms.at[i]);
+	vec_release(t->mem, &norms);
+}
+
+/* How many states of a parameter's own size, and what a step needs beside. */
+enum meanwhile {
+	NOTHING,
+	ALL_AT_ONCE, /* foreach: a list as long as all parameters */
+	TWO_OF_ONE   /* a loop: two of the parameter at hand */
+};
+static const struct rule {
+	uint8_t states, fresh;
+	enum meanwhile meanwhile;
+	uint8_t counters; /* step counters live on the device */
+	uint8_t bytes;    /* of an element of a state; 0: as the parameter's */
+	uint8_t paged;
+} rules[PLAN_OPTIMIZERS] = {
+	[PLAN_ADAMW] = { .states = 2, .meanwhile = ALL_AT_ONCE },
+	[PLAN_ADAMW_FUSED] = { .states = 2, .counters = 1 },
+	[PLAN_ADAMW_LOOP] = { .states = 2, .meanwhile = TWO_OF_ONE },
+	[PLAN_SGD] = { .states = 0 },
+	[PLAN_SGD_MOMENTUM] = { .states = 1 },
+	[PLAN_ADAMW_8BIT] = { .states = 2, .bytes = 1 },
+	[PLAN_ADAMW_PAGED] = { .states = 2, .bytes = 4, .paged = 1 },
+};
+
+/* bitsandbytes: small tensors keep fp32 moments, large ones of paged optimizers live in the host's memory. */
+#define EIGHT_BIT_FROM 4096
+#define EIGHT_BIT_BLOCK 256 /* values that share a scale */
+#define PAGED_FROM 100000
+
+static uint64_t state_bytes(const struct rule *rule, const struct tape_param *p)
+{
+	if (!rule->bytes)
+		return bytes_of(p);
+	if (rule->paged && p->own_n >= PAGED_FROM)
+		return 0;
+	if (rule->bytes > 1 || p->own_n < EIGHT_BIT_FROM)
+		return p->own_n * 4;
+	return p->own_n + (p->own_n + EIGHT_BIT_BLOCK - 1) / EIGHT_BIT_BLOCK * 4;
+}
+
+uint64_t build_host_bytes(const struct builder *b)
+{
+	const struct rule *rule = &rules[b->r->optimizer];
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; rule->paged && i < b->t.params.n; i++) {
+		const struct tape_param *p = &b->t.params.at[i];
+
+		if (p->trainable && !p->input && p->own_n >= PAGED_FROM)
+			bytes += p->own_n * rule->bytes * rule->states;
+	}
+	return bytes;
+}
+
+static void take_states(struct tape *t, const struct rule *rule)
+{
+	for (size_t i = 0; i < t->params.n; i++) {
+		struct tape_param *p = &t->params.at[i];
+
+		if (!steps_on(p) || p->others || p->states[0] != TAPE_NONE)
+			continue;
+		if (rule->counters)
+			p->states[2] = tape_store(t, 4, TIMELINE_OPTIMIZER_STATE);
+		for (unsigned k = 0; k < rule->states; k++)
+			p->states[k] =
+				tape_store(t, state_bytes(rule, p), TIMELINE_OPTIMIZER_STATE);
+	}
+}
+
+static void step_all(struct tape *t)
+{
+	VEC(uint32_t) list = { 0 };
+
+	for (size_t i = 0; i < t->params.n && !t->failed; i++)
+		if (steps_on(&t->params.at[i]) && !t->params.at[i].others) {
+			uint32_t s = tape_store(t, bytes_of(&t->params.at[i]), TIMELINE_TEMPORARY);
+
+			t->failed = vec_push(t->mem, &list, s, t->err);
+		}
+	for (size_t i = list.n; i--;)
+		tape_let(t, list.at[i]);
+	vec_release(t->mem, &list);
+}
+
+static void step_each(struct tape *t)
+{
+	for (size_t i = 0; i < t->params.n; i++)
+		if (steps_on(&t->params.at[i])) {
+			uint32_t root =
+				tape_store(t, bytes_of(&t->params.at[i]), TIMELINE_TEMPORARY);
+
+			tape_touch(t, bytes_of(&t->params.at[i]));
+			tape_let(t, root);
+		}
+}
+
+/* What one parameter leaves to the next: names of the loop that are still bound. */
+struct adafactor {
+	uint32_t grad, weight, update;
+};
+
+/* Matrices keep a row and a column of the squares' means, vectors all. */
+static void take_factors(struct tape *t, struct tape_param *p, uint64_t rows, uint64_t width)
+{
+	if (p->states[0] != TAPE_NONE)
+		return;
+	if (!rows) {
+		p->states[0] = tape_store(t, p->n * 4, TIMELINE_OPTIMIZER_STATE);
+		return;
+	}
+	p->states[0] = tape_store(t, p->n / width * 4, TIMELINE_OPTIMIZER_STATE);
+	p->states[1] = tape_store(t, p->n / rows * 4, TIMELINE_OPTIMIZER_STATE);
+}
+
+static uint32_t copy_to_fp32(struct tape *t, const struct tape_param *p)
+{
+	return p->dtype == TAPE_F32 ? TAPE_NONE : tape_store(t, p->n * 4, TIMELINE_TEMPORARY);
+}
+
+/*
+ * One parameter of transformers' Adafactor without momentum, in fp32: grad^2 + eps, its means over columns and rows
+ * (a sum over rows stages in memory), from them the update, which is subtracted as -update.
+ */
+static void step_one(struct tape *t, struct tape_param *p, uint64_t rows, uint64_t width,
+		     struct adafactor *last)
+{
+	uint64_t bytes = p->n * 4;
+	uint32_t square, sum, weight;
+
+	tape_let(t, last->grad);
+	last->grad = copy_to_fp32(t, p);
+	take_factors(t, p, rows, width);
+	weight = copy_to_fp32(t, p);
+	tape_let(t, last->weight);
+	last->weight = weight;
+	square = tape_store(t, bytes, TIMELINE_TEMPORARY);
+	sum = tape_store(t, bytes, TIMELINE_TEMPORARY);
+	tape_let(t, square);
+	tape_let(t, last->update);
+	last->update = sum;
+	if (rows) {
+		tape_touch(t, plan_reduce_bytes(t->device, rows, width, 4));
+		sum = tape_store(t, bytes, TIMELINE_TEMPORARY);
+		tape_let(t, last->update);
+		last->update = sum;
+	}
+	tape_touch(t, bytes);
+}
+
+static void step_adafactor(struct builder *b)
+{
+	struct adafactor last = { TAPE_NONE, TAPE_NONE, TAPE_NONE };
+	struct tape *t = &b->t;
+
+	for (size_t i = 0; i < t->params.n; i++) {
+		const struct model_tensor *x = i < b->m->tensors.n ? &b->m->tensors.at[i] : NULL;
+		int matrix = x && x->rank >= 2;
+
+		if (steps_on(&t->params.at[i]))
+			step_one(t, &t->params.at[i], matrix ? x->dims[x->rank - 2] : 0,
+				 matrix ? x->dims[x->rank - 1] : 0, &last);
+	}
+	tape_let(t, last.grad);
+	tape_let(t, last.weight);
+	tape_let(t, last.update);
+}
+
+static void optimize(struct builder *b)
+{
+	const struct rule *rule = &rules[b->r->optimizer];
+	struct tape *t = &b->t;
+
+	if (!b->r->no_clip)
+		clip(t);
+	if (b->r->optimizer == PLAN_ADAFACTOR) {
+		step_adafactor(b);
+		return;
+	}
+	take_states(t, rule);
+	if (rule->meanwhile == ALL_AT_ONCE)
+		step_all(t);
+	else if (rule->meanwhile == TWO_OF_ONE)
+		step_each(t);
+}
+
+static void zero(struct tape *t)
+{
+	for (size_t i = 0; i < t->params.n; i++) {
+		if (t->params.at[i].input)
+			continue;
+		tape_let(t, t->params.at[i].grad);
+		t->params.at[i].grad = TAPE_NONE;
+	}
+}
+
+/* ---- passes ---- */
+
+struct loop {
+	struct value ids, labels, kept;
+};
+
+static void drop_batch(struct builder *b, struct loop *l)
+{
+	tape_drop(&b->t, &l->ids);
+	tape_drop(&b->t, &l->labels);
+	tape_drop(&b->t, &b->pixels);
+}
+
+/* A picture a sample, in fp32 whatever the model is; for a model that sees nothing, none. */
+static struct value pixels_of(struct builder *b)
+{
+	const struct model_numbers *n = &b->m->towers[MODEL_VISION];
+	uint64_t side = b->r->image_size ? b->r->image_size : n->image_size;
+
+	if (!n->layers || !side)
+		return tape_param(&b->t, TAPE_NONE);
+	return tape_new(&b->t,
+			b->batch * n->channels * side * side *
+				(n->temporal_patch ? n->temporal_patch : 1),
+			TAPE_F32, TIMELINE_INPUT);
+}
+
+/* Tokens of a sample's labels: of an encoder and a decoder they are taken to be a quarter as long. */
+static uint64_t target(const struct builder *b)
+{
+	return b->m->encoder_decoder ? (b->sequence + 3) / 4 : b->sequence;
+}
+
+static void next_batch(struct builder *b, struct loop *l, uint64_t batch)
+{
+	struct value ids = tape_param(&b->t, TAPE_NONE), labels, pixels;
+	int reads = b->m->towers[MODEL_TEXT].layers > 0;
+
+	b->batch = batch;
+	b->sequence = b->r->sequence;
+	if (reads)
+		ids = tape_new(&b->t, batch * b->sequence, TAPE_I64, TIMELINE_INPUT);
+	pixels = pixels_of(b);
+	labels = tape_new(&b->t, reads ? batch * target(b) : batch, TAPE_I64, TIMELINE_INPUT);
+	drop_batch(b, l);
+	l->ids = ids;
+	l->labels = labels;
+	b->pixels = pixels;
+}
+
+static void autocast(struct builder *b)
+{
+	static const uint8_t to[PLAN_PRECISIONS] = { TAPE_F32, TAPE_BF16, TAPE_F16, TAPE_F32 };
+
+	b->t.autocast =
+		to[b->r->precision] == TAPE_F32 || build_is_sharded(b) ? 0 : to[b->r->precision];
+}
+
+static struct value forward(struct builder *b, struct loop *l, struct value *logits)
+{
+	struct value loss;
+
+	autocast(b);
+	build_before_forward(b);
+	loss = build_forward(b, l->ids, l->labels, logits);
+	tape_uncache(&b->t);
+	return loss;
+}
+
+static void name_phase(struct builder *b, const char *what, unsigned step, unsigned micro)
+{
+	char name[12];
+
+	if (!micro) {
+		build_phase(b, what, step);
+		return;
+	}
+	snprintf(name, sizeof(name), "%s%u.%u", what, step % 1000, micro % 1000);
+	build_phase(b, name, PLAN_NO_NUMBER);
+}
+
+static void micro_step(struct builder *b, struct loop *l, unsigned step, unsigned micro)
+{
+	struct tape *t = &b->t;
+	struct value logits, loss;
+
+	next_batch(b, l, b->r->batch);
+	loss = forward(b, l, &logits);
+	build_forget_leaf(b);
+	if (b->r->keep_outputs)
+		tape_set(t, &l->kept, logits);
+	else
+		tape_drop(t, &logits);
+	name_phase(b, "fwd", step, micro);
+	build_before_backward(b);
+	tape_backward(t, loss);
+	build_after_backward(b);
+	build_forget_shared(b);
+	tape_drop(t, &loss);
+	name_phase(b, "bwd", step, micro);
+}
+
+static void evaluate(struct builder *b, struct loop *l, unsigned pass)
+{
+	struct tape *t = &b->t;
+	struct value logits, loss;
+
+	t->grad = 0;
+	next_batch(b, l, b->r->eval_batch);
+	loss = forward(b, l, &logits);
+	tape_drop(t, &loss);
+	tape_set(t, &l->kept, logits);
+	t->grad = 1;
+	build_phase(b, "eval", pass);
+}
+
+static void train(struct builder *b, struct loop *l)
+{
+	for (unsigned i = 0; i < b->r->steps && !b->t.failed; i++) {
+		for (unsigned k = 0; k < b->r->accumulate && !b->t.failed; k++)
+			micro_step(b, l, i, k);
+		optimize(b);
+		build_phase(b, "opt", i);
+		zero(&b->t);
+		build_phase(b, "zero", i);
+	}
+	for (unsigned i = 0; i < b->r->eval_passes && !b->t.failed; i++)
+		evaluate(b, l, i);
+}
+
+/* ---- without gradients ---- */
+
+#define FORWARDS 2 /* the first one takes workspaces, later ones are alike */
+
+static void infer(struct builder *b, struct loop *l)
+{
+	for (unsigned i = 0; i < FORWARDS; i++) {
+		struct value logits, loss;
+
+		tape_drop(&b->t, &l->kept);
+		next_batch(b, l, b->r->batch);
+		tape_drop(&b->t, &l->labels);
+		loss = build_forward(b, l->ids, l->labels, &logits);
+		tape_drop(&b->t, &loss);
+		drop_batch(b, l);
+		l->kept = logits;
+		build_phase(b, "fwd", i);
+	}
+}
+
+/* One forward pass of generate(), on `tokens` more of each sample. */
+static void extend(struct builder *b, uint64_t tokens)
+{
+	struct tape *t = &b->t;
+	struct value ids, logits, next, none = tape_param(t, TAPE_NONE);
+
+	b->sequence = tokens;
+	ids = tape_new(t, b->batch * tokens, TAPE_I64, TIMELINE_INPUT);
+	build_decoder(b, ids, none, &logits);
+	tape_drop(t, &ids);
+	b->cached += tokens;
+	next = op_cast(t, logits, TAPE_F32);
+	tape_drop(t, &logits);
+	tape_drop(t, &next);
+}
+
+#define STEPS_SHOWN 64 /* more new tokens than that are taken several at a time */
+
+static void generate(struct builder *b, struct loop *l)
+{
+	struct tape *t = &b->t;
+	uint64_t blocks = b->m->towers[MODEL_TEXT].layers, left = b->r->new_tokens;
+	uint64_t stride = left / STEPS_SHOWN + 1;
+
+	tape_drop(t, &l->kept);
+	b->batch = b->r->batch;
+	b->cache = mem_new(t->mem, 2 * blocks, sizeof(*b->cache), t->err);
+	if (!b->cache) {
+		t->failed = mem_status(t->err);
+		return;
+	}
+	for (uint64_t i = 0; i < 2 * blocks; i++)
+		b->cache[i] = tape_param(t, TAPE_NONE);
+	extend(b, b->r->sequence);
+	/* the last new token is not fed back */
+	for (left = left ? left - 1 : 0; left && !t->failed; left -= stride) {
+		if (stride > left)
+			stride = left;
+		b->cached += stride - 1;
+		extend(b, 1);
+	}
+	for (uint64_t i = 0; i < 2 * blocks; i++)
+		tape_drop(t, &b->cache[i]);
+	mem_free(t->mem, b->cache, 2 * blocks, sizeof(*b->cache));
+	b->cache = NULL;
+	b->cached = 0;
+	build_phase(b, "generate", PLAN_NO_NUMBER);
+}
+
+void build_run(struct builder *b)
+{
+	struct value none = tape_param(&b->t, TAPE_NONE);
+	struct loop l = { none, none, none };
+
+	b->cos = b->sin = b->mask = b->pixels = b->cross_bias = b->encoded = none;
+	b->seen_cos = b->seen_sin = none;
+	for (unsigned i = 0; i < MODEL_TOWERS; i++)
+		b->bias[i] = none;
+	if (b->r->task == PLAN_TRAIN) {
+		train(b, &l);
+		return;
+	}
+	b->t.grad = 0;
+	infer(b, &l);
+	if (b->r->task == PLAN_GENERATE)
+		generate(b, &l);
+}

@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""ladder.py PLIMSOLL DATA: the ladder of a plan that does not fit.
+
+Each rung that stays needs less than the one before; the last one's configuration, planned by itself, needs what the
+ladder said; rungs that change what is trained are alternatives unless they are allowed; what is to be pasted parses.
+"""
+import ast
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+OPTIMIZERS = {"adamw_torch": "adamw", "adamw_torch_fused": "adamw-fused", "adafactor": "adafactor", "sgd": "sgd",
+              "adamw_bnb_8bit": "adamw-8bit", "paged_adamw_32bit": "adamw-paged"}
+
+
+def plan(program, config, *options):
+    out = subprocess.run([program, "plan", config, "--json", *map(str, options)], capture_output=True, text=True, check=False)
+    assert out.returncode in (0, 1), out.stderr
+    return json.loads(out.stdout)
+
+
+def options_of(config):
+    """The command's options for what is to be pasted."""
+    arguments = {k.arg: ast.literal_eval(k.value) for k in ast.parse(config["training_arguments"]).body[0].value.keywords}
+    model = {k.arg: ast.unparse(k.value) for k in ast.parse(config["from_pretrained"]).body[0].value.keywords}
+    options = ["--batch", arguments["per_device_train_batch_size"], "--accumulate", arguments["gradient_accumulation_steps"],
+               "--optimizer", OPTIMIZERS[arguments["optim"]], "--attention", model["attn_implementation"].strip("'")]
+    pure = model["dtype"] == "torch.bfloat16"
+    options += ["--precision", "bf16-pure" if pure else "bf16-autocast" if arguments["bf16"] else "fp32"]
+    if arguments.get("gradient_checkpointing"):
+        every = arguments["gradient_checkpointing_kwargs"].get("every_n_layers", 1)
+        options += ["--checkpointing=every:%d" % every]
+    if config["peft"]:
+        options += ["--lora", ast.literal_eval(ast.parse(config["peft"]).body[0].value.keywords[0].value)]
+    if config["environment"]:
+        options += ["--settings", config["environment"].split("=", 1)[1]]
+    return options
+
+
+def check(program, config, options):
+    failed = 0
+    told = plan(program, config, *options)
+    needed, last = told["peak"]["needed_bytes"], None
+    assert told["fits"] is False, options
+    for rung in told["ladder"]:
+        if rung["saved_bytes"] != needed - rung["needed_bytes"] or rung["saved_bytes"] <= 0:
+            failed += 1
+            print("%s: %s saves %d" % (options, rung["rung"], rung["saved_bytes"]))
+        if rung["config"]["deepspeed"]:
+            json.loads(rung["config"]["deepspeed"])
+        if not rung["changes_results"] or "--allow-changes" in options:
+            needed, last = rung["needed_bytes"], rung
+    again = plan(program, config, *options_of(last["config"]), *[o for o in options[:2]], *options[-2:])
+    if again["peak"]["needed_bytes"] != last["needed_bytes"] or again["fits"] != last["fits"]:
+        failed += 1
+        print("%s: %s is told to need %d, and needs %d" % (options, last["rung"], last["needed_bytes"],
+                                                           again["peak"]["needed_bytes"]))
+    return failed, told
+
+
+def main():
+    program, data = sys.argv[1:3]
+    failed = 0
+    row = [json.loads(line) for line in open(os.path.join(data, "published.jsonl"), encoding="utf-8")]
+    row = next(r for r in row if r["name"] == "Llama-3.2-1B")
+    with tempfile.TemporaryDirectory() as folder:
+        config = os.path.join(folder, "config.json")
+        json.dump(row["config"], open(config, "w", encoding="utf-8"))
+        seq = ["--seq", 512]
+        wrong, told = check(program, config, [*seq, "--batch", 8, "--precision", "fp32", "--attention", "eager", "--memory", "24GiB"])
+        failed += wrong + (not told["ladder"][-1]["fits"])
+        wrong, told = check(program, config, [*seq, "--batch", 4, "--memory", "9GiB"])
+        kinds = [r["changes_results"] for r in told["ladder"]]
+        failed += wrong + (kinds != sorted(kinds)) + (True not in kinds)
+        wrong, told = check(program, config, [*seq, "--batch", 4, "--allow-changes", "--memory", "9GiB"])
+        failed += wrong + (not told["ladder"][-1]["fits"])
+        wrong, told = check(program, config, [*seq, "--batch", 1, "--checkpointing", "--memory", "1GiB"])
+        failed += wrong
+        failed += plan(program, config, *seq, "--memory", "100GiB")["ladder"] != []
+    print("%d wrong" % failed)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

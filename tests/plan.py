@@ -1,0 +1,192 @@
+#!/usr/bin/env python3
+"""plan.py PLIMSOLL DATA [--markdown] [WORD...]: plans beside what PyTorch measured, row by row and phase by phase.
+
+DATA is tests/data: plan.jsonl.xz and parallel.jsonl.xz hold a measured run a row, fits.jsonl limits that runs survived or
+died under.  --markdown prints the section of docs/accuracy.md; words choose rows ("family=gpt2") and show their phases.
+"""
+import json
+import lzma
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+markdown = "--markdown" in sys.argv
+plimsoll, data, *words = [a for a in sys.argv[1:] if a != "--markdown"]
+failures = []
+
+NAMES = {"sgdm": "sgd-momentum"}
+DENSE = {"gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "bert", "roberta", "t5"}
+# Loops of another shape than planned: the script of plan3.jsonl dropped the loss after each backward pass.
+# h068 and h070 of plan3.jsonl generated without a cache of keys, which nothing in their config tells.
+OTHER_LOOP = {"h042_mistral_s_b4_s1024", "h068_tinyllama_real_b8_s2000", "h070_gpt2_medium_real_b8_s512"}
+GRID = "32"  # patches along a side of the images that the models that read and see were given
+
+
+def rows_of(name):
+    path = os.path.join(data, name)
+    with lzma.open(path, "rt") if name.endswith(".xz") else open(path, encoding="utf-8") as f:
+        return [json.loads(line) for line in f]
+
+
+def options_of(spec):
+    """The command line of a measured run."""
+    options = ["--batch", str(spec["batch"]), "--steps", "3"]
+    if spec.get("seq"):
+        options += ["--seq", str(spec["seq"])]
+    if spec.get("kind") == "infer":
+        new = spec.get("new")
+        return options + (["--task", "generate", "--new-tokens", str(new)] if new else ["--task", "infer"])
+    precision = spec.get("precision", "bf16_autocast").replace("fsdp_mp", "bf16_autocast")
+    if spec["family" if "family" in spec else "parallel"] == "qwen2vl":
+        options += ["--image-grid", GRID]
+    options += ["--precision", precision.replace("_", "-")]
+    for key, option in (("attn", "--attention"), ("lora", "--lora"), ("accum", "--accumulate"),
+                        ("eval_batch", "--eval-batch"), ("parallel", "--parallel"), ("gpus", "--gpus")):
+        if spec.get(key):
+            options += [option, str(spec[key]).replace("_", "-")]
+    if "opt" in spec:
+        options += ["--optimizer", NAMES.get(spec["opt"], spec["opt"]).replace("_", "-")]
+    for on, option in ((spec.get("ckpt"), "--checkpointing"), (spec.get("clip") is False, "--no-clip"),
+                       (spec.get("keep_out"), "--keep-outputs")):
+        if on:
+            options.append(option)
+    return options
+
+
+def plan(row):
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
+        json.dump(row["config"], f)
+        f.flush()
+        done = subprocess.run([plimsoll, "plan", "--json", f.name, *options_of(row["spec"])],
+                              capture_output=True, text=True)
+    if done.returncode:
+        failures.append(f"{row['spec']['name']}: {done.stderr.strip()}")
+        return None
+    return json.loads(done.stdout)
+
+
+def peak(phases, key):
+    return max(p[key] for p in phases)
+
+
+def off(planned, measured):
+    return planned / measured - 1
+
+
+def percent(x, sign="+"):
+    return f"{100 * x:{sign}.2f}"
+
+
+def compare(row):
+    """Errors of a row: allocated, reserved, of each phase."""
+    p = plan(row)
+    if not p:
+        return None
+    planned = {f["phase"]: f for f in p["phases"]}
+    if p["model"]["parameters"] != row["n_params"] and not row["spec"].get("lora"):
+        failures.append(f"{row['spec']['name']}: {p['model']['parameters']} parameters, not {row['n_params']}")
+    phases = []
+    for f in row["phases"]:
+        mine = planned.get(f["phase"])
+        if not mine:
+            failures.append(f"{row['spec']['name']}: phase {f['phase']} is not planned")
+            continue
+        phases.append((f["phase"], off(mine["peak_allocated_bytes"], f["allocated_peak"])))
+    return {"row": row, "allocated": off(p["peak"]["allocated_bytes"], peak(row["phases"], "allocated_peak")),
+            "reserved": off(p["peak"]["reserved_bytes"], peak(row["phases"], "reserved_peak")),
+            "needed": p["peak"]["needed_bytes"], "most": p["peak"]["range_bytes"][1], "phases": phases}
+
+
+def text_of(spec):
+    return " ".join(f"{k}={v}" for k, v in spec.items() if k not in ("name", "steps"))
+
+
+def median(errors):
+    return statistics.median(abs(e) for e in errors)
+
+
+def summary(title, results):
+    """One line of the table of families."""
+    allocated = [r["allocated"] for r in results]
+    worst = max(results, key=lambda r: abs(r["allocated"]))
+    phases = [e for r in results for _, e in r["phases"]]
+    print(f"| {title} | {len(results)} | {percent(median(allocated), '')} | {percent(worst['allocated'])} | "
+          f"{percent(median(phases), '')} | {percent(median([r['reserved'] for r in results]), '')} | "
+          f"{percent(max((r['reserved'] for r in results), key=abs))} | {text_of(worst['row']['spec'])} |")
+
+
+def family(result):
+    return result["row"]["config"].get("model_type", "?")
+
+
+def judge(title, results, most_median, most_worst):
+    worst = max(results, key=lambda r: abs(r["allocated"]))
+    if median([r["allocated"] for r in results]) > most_median:
+        failures.append(f"{title}: median error of the allocated peak over {most_median}")
+    if abs(worst["allocated"]) > most_worst:
+        failures.append(f"{title}: {text_of(worst['row']['spec'])} is off by {percent(worst['allocated'])} %")
+
+
+def fits(results):
+    """Never `fits` where it died; of limits with 10 % to spare beyond the smallest that it survived few are refused."""
+    by_name = {r["row"]["spec"]["name"]: r for r in results}
+    wrong, refused, roomy, seen = [], 0, 0, 0
+    for row in rows_of("fits.jsonl"):
+        r = by_name.get(row["plan"])
+        if not r:
+            continue
+        for limit in row["dies_gib"]:
+            seen += 1
+            if r["most"] <= limit * 2**30:
+                wrong.append(f"{row['plan']} died under {limit} GiB")
+        for limit in row["survives_gib"]:
+            seen += 1
+            if limit >= 1.1 * min(row["survives_gib"]):
+                roomy += 1
+                refused += r["most"] > limit * 2**30
+    failures.extend(wrong)
+    if roomy and refused > 0.05 * roomy:
+        failures.append(f"{refused} of {roomy} limits with 10 % to spare are refused")
+    return seen, wrong, refused, roomy
+
+
+def main():
+    rows = [r for r in rows_of("plan.jsonl.xz") + rows_of("parallel.jsonl.xz") if all(w in text_of(r["spec"]) for w in words)]
+    for r in rows:
+        r["spec"].setdefault("name", text_of(r["spec"]))
+    results = [r for r in map(compare, rows) if r]
+    if words or not markdown:
+        for r in results:
+            worst = max(r["phases"], key=lambda p: abs(p[1]))
+            print(f"{percent(r['allocated'])} % reserved {percent(r['reserved'])} % worst phase {worst[0]} {percent(worst[1])} %  "
+                  f"{text_of(r['row']['spec'])}")
+    single = [r for r in results if "parallel" not in r["row"]["spec"] and r["row"]["spec"]["name"] not in OTHER_LOOP]
+    parallel = [r for r in results if "parallel" in r["row"]["spec"]]
+    dense = [r for r in single if family(r) in DENSE]
+    other = [r for r in single if family(r) not in DENSE]
+    if markdown:
+        print("| runs | rows | peak, median | worst | phases, median | reserved, median | worst | the worst row |")
+        print("|---|---|---|---|---|---|---|---|")
+        for name in sorted({family(r) for r in single}):
+            summary(name, [r for r in single if family(r) == name])
+        summary("all dense text models", dense)
+        summary("others", other)
+        if parallel:
+            summary("two GPUs", parallel)
+    if words:
+        return
+    judge("dense", dense, 0.02, 0.05)
+    judge("others", other, 0.05, 0.08)
+    seen, wrong, refused, roomy = fits(single)
+    if markdown:
+        print(f"\nOf {seen} measured limits none that a run died under is called enough"
+              if not wrong else f"\n{len(wrong)} wrong: {wrong}", end="")
+        print(f"; {refused} of {roomy} with 10 % to spare are refused.")
+
+
+main()
+for line in failures:
+    print(line, file=sys.stderr)
+sys.exit(1 if failures and not markdown else 0)
