@@ -156,12 +156,14 @@ static void use_device(struct mem *m, const struct trace *t, const struct trace_
 {
 	struct allocator_replay *replay;
 	struct timeline_categories categories = { 0 };
-	struct timeline_steps steps = { 0 };
+	struct timeline_steps steps = { 0 }, periods = { 0 };
 	struct findings_list found = { 0 };
 	struct findings_death death;
 	struct plim_err err;
 	struct timeline tl;
-	struct findings_input in = { .tl = &tl, .categories = &categories, .steps = &steps };
+	struct findings_input in = {
+		.tl = &tl, .categories = &categories, .steps = &steps, .periods = &periods
+	};
 	enum plim_status st;
 
 	if (allocator_replay_own(m, t, d, &replay, &err))
@@ -173,6 +175,8 @@ static void use_device(struct mem *m, const struct trace *t, const struct trace_
 	st = timeline_categorize(m, &tl, &categories, &err);
 	if (!st)
 		st = timeline_find_steps(m, &tl, &steps, &err);
+	if (!st && !steps.ends.n)
+		st = timeline_find_periods(m, &tl, &categories, &periods, &err);
 	for (size_t i = 0; !st && i < replay->ooms.n && i < 8; i++) {
 		st = findings_explain_death(m, &in, &replay->ooms.at[i], &death, &err);
 		in.death = &death;
@@ -181,6 +185,7 @@ static void use_device(struct mem *m, const struct trace *t, const struct trace_
 		findings_release(&found);
 	timeline_categories_release(&categories);
 	timeline_steps_release(&steps);
+	timeline_steps_release(&periods);
 	allocator_replay_free(replay);
 }
 
