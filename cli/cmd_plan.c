@@ -7,7 +7,7 @@
 #include <string.h>
 
 struct plan_opts {
-	bool allow_changes, json, no_clip, keep_outputs, max_batch, max_seq, no_color;
+	bool allow_changes, json, no_clip, keep_outputs, no_cache, max_batch, max_seq, no_color;
 	const char *task, *precision, *optimizer, *attention, *checkpointing, *lora_targets, *gpu,
 		*settings, *torch, *sweep, *parallel;
 	uint64_t layers, hidden, heads, kv_heads, intermediate, vocab;
@@ -39,6 +39,8 @@ static const struct opt plan_opt[] = {
 	OPT_FLAG(0, "no-clip", plan_opts, no_clip, "gradients are not clipped"),
 	OPT_FLAG(0, "keep-outputs", plan_opts, keep_outputs,
 		 "the loop keeps a step's logits until the next"),
+	OPT_FLAG(0, "no-cache", plan_opts, no_cache,
+		 "generate without a cache of keys and values (use_cache=False)"),
 	OPT_U64(0, "eval-batch", plan_opts, eval_batch, "n", 1, 1 << 20, OPT_NONE,
 		"evaluate after training, with this batch"),
 	OPT_U64(0, "image-size", plan_opts, image_size, "pixels", 1, 65536, OPT_NONE,
@@ -118,6 +120,7 @@ static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 	plim_plan_options_init(to);
 	to->flags = (o->no_clip ? PLIM_PLAN_NO_CLIP : 0) |
 		    (o->keep_outputs ? PLIM_PLAN_KEEP_OUTPUTS : 0) |
+		    (o->no_cache ? PLIM_PLAN_NO_CACHE : 0) |
 		    (o->max_batch ? PLIM_PLAN_MAX_BATCH : 0) |
 		    (o->max_seq ? PLIM_PLAN_MAX_SEQUENCE : 0) |
 		    (o->allow_changes ? PLIM_PLAN_ALLOW_CHANGES : 0);

@@ -192,6 +192,7 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	r->lora_rank = o->lora_rank;
 	r->no_clip = o->flags & PLIM_PLAN_NO_CLIP;
 	r->keep_outputs = o->flags & PLIM_PLAN_KEEP_OUTPUTS;
+	r->no_cache = o->flags & PLIM_PLAN_NO_CACHE;
 	r->eval_passes = o->eval_batch ? 2 : 0;
 	r->eval_batch = o->eval_batch;
 	r->new_tokens = o->new_tokens;

@@ -376,7 +376,7 @@ const struct model_family model_decoders[] = {
 	  .heads = causal_heads,
 	  TEXT(mixtral_keys, LLAMA_LIKE, .layers = 32, .hidden = 4096, .heads = 32, .kv_heads = 8,
 	       .intermediate = 14336, .vocab = 32000, .positions = 131072, .experts = 8,
-	       .experts_per_token = 2) },
+	       .experts_per_token = 2, .wide_scores = true) },
 	{ .name = "qwen2_moe",
 	  .sections = llama_sections,
 	  .heads = causal_heads,

@@ -100,6 +100,7 @@ struct model_numbers {
 	bool head_bias;
 	bool two_ropes;   /* one for blocks that slide, one for those that see all: Gemma 3 */
 	bool router_last; /* in the order of modules */
+	bool wide_scores; /* of the router: fp32, whatever its logits are: Mixtral */
 	bool pool_head;   /* pools patches by attention: SigLIP */
 };
 

@@ -19,10 +19,12 @@ struct builder {
 	/* of the forward pass that runs */
 	uint64_t batch, sequence;
 	struct value cos, sin;
-	struct value mask; /* additive, [batch, 1, queries, keys] */
+	struct value mask; /* [batch, 1, queries, keys] */
 	struct value bias[MODEL_TOWERS], cross_bias,
 		encoded;     /* T5's: added to scores; the encoder's states */
-	struct value *cache; /* keys and values of each block while tokens are generated, or NULL */
+	bool generating;     /* generate(): of the logits only the last token's are wanted */
+	bool decoding;       /* ... and this is not its first pass */
+	struct value *cache; /* then keys and values of each block, or NULL: none are kept */
 	uint64_t cached;     /* tokens that are in it */
 	/*
 	 * enable_input_require_grads(): embeddings that are leaves and get a gradient.  The graph of the last loss
@@ -49,6 +51,9 @@ struct value build_norm(struct builder *b, enum model_tower tower, uint32_t bloc
 			enum model_role role, struct value x);
 struct value build_activation(struct builder *b, enum model_tower tower, struct value x);
 
+/* Does the block's window end before so many keys do? */
+bool build_is_windowed(const struct builder *b, enum model_tower tower, uint32_t block,
+		       uint64_t keys);
 /* q, k and v (in the layout that projections give) to what the output projection takes. */
 struct value build_attention(struct builder *b, enum model_tower tower, uint32_t block,
 			     struct value q, struct value k, struct value v, uint64_t queries,

@@ -218,7 +218,7 @@ static struct value head(struct builder *b, struct value x)
 	struct tape *t = &b->t;
 	struct value last = x, y;
 
-	if (b->cache) {
+	if (b->generating) {
 		last.n = x.n / b->sequence;
 		tape_hold(t, last.store);
 	} else {
@@ -234,15 +234,19 @@ static struct value head(struct builder *b, struct value x)
 	return y;
 }
 
-/* create_causal_mask: only eager attention is given one. */
+/* create_causal_mask: for eager attention, and where a window ends before the tokens do (one for all samples). */
 static void make_mask(struct builder *b, enum tape_dtype dtype)
 {
-	uint64_t n = b->batch * b->sequence * (b->cached + b->sequence);
+	uint64_t keys = b->cached + b->sequence, n = b->sequence * keys;
 	struct tape *t = &b->t;
+	int windowed = 0;
 
-	if (b->r->attention != PLAN_EAGER)
-		return;
-	b->mask = tape_new(t, n, dtype, TIMELINE_TEMPORARY);
+	for (uint32_t i = 0; i < b->m->towers[MODEL_TEXT].layers && !windowed; i++)
+		windowed = build_is_windowed(b, MODEL_TEXT, i, keys);
+	if (b->r->attention == PLAN_EAGER)
+		b->mask = tape_new(t, b->batch * n, dtype, TIMELINE_TEMPORARY);
+	else if (windowed && b->r->attention == PLAN_SDPA)
+		b->mask = tape_new(t, n, TAPE_BOOL, TIMELINE_TEMPORARY);
 }
 
 struct value build_decoder(struct builder *b, struct value ids, struct value labels,

@@ -21,6 +21,8 @@ static void route(struct builder *b, uint32_t block, struct value x, struct valu
 	*weights = op_gather(t, p, *chosen, slots);
 	tape_drop(t, &p);
 	tape_set(t, weights, op_apply(t, OP_SCALE, *weights));
+	if (!n->wide_scores)
+		tape_set(t, weights, op_cast(t, *weights, logits->dtype));
 }
 
 /* act(gate) * up of what one product gave */
@@ -58,37 +60,85 @@ static struct value shared(struct builder *b, uint32_t block, struct value x)
 	return y;
 }
 
-struct value build_experts(struct builder *b, uint32_t block, struct value x)
+/* What experts are: their weights, and the sizes of one. */
+struct experts {
+	struct value up, down;
+	uint64_t slots, inner; /* pairs of a token and an expert; width between the products */
+};
+
+/*
+ * batched_mm, which generate() takes for all passes but its first: every slot has a copy of its expert's weights.
+ * The second copy is made before the first is let go.
+ */
+static struct value batched(struct builder *b, const struct experts *e, struct value x,
+			    struct value weights, struct value chosen)
 {
 	const struct model_numbers *n = &b->m->towers[MODEL_TEXT];
 	struct tape *t = &b->t;
-	uint64_t tokens = x.n / n->hidden, slots = tokens * n->experts_per_token;
-	uint64_t inner = n->expert_intermediate ? n->expert_intermediate : n->intermediate;
-	struct value up = build_param(b, MODEL_TEXT, block, MODEL_ROLE_EXPERTS_UP, MODEL_WHOLE);
-	struct value down = build_param(b, MODEL_TEXT, block, MODEL_ROLE_EXPERTS_DOWN, MODEL_WHOLE);
-	struct value logits, weights, chosen, order, tokens_of, mask, h, y, extra;
+	struct value tokens = op_gather(t, x, chosen, e->slots * n->hidden), own, h, y;
+	struct value ids = tape_new(t, e->slots, TAPE_I64, TIMELINE_TEMPORARY);
 
-	extra = build_has(b, MODEL_TEXT, block, MODEL_ROLE_SHARED_UP) ? shared(b, block, x)
-								      : tape_param(t, TAPE_NONE);
-	route(b, block, x, &logits, &weights, &chosen);
+	own = op_gather(t, e->up, ids, e->slots * (e->up.n / n->experts));
+	h = tape_new(t, e->slots * 2 * e->inner, x.dtype, TIMELINE_TEMPORARY);
+	tape_set(t, &h, gated(b, h));
+	tape_set(t, &own, op_gather(t, e->down, ids, e->slots * (e->down.n / n->experts)));
+	tape_set(t, &h, tape_new(t, e->slots * n->hidden, x.dtype, TIMELINE_TEMPORARY));
+	tape_drop(t, &own);
+	tape_set(t, &h, op_mul(t, h, weights));
+	y = op_sum(t, h, x.n);
+	tape_drop(t, &h);
+	tape_drop(t, &ids);
+	tape_drop(t, &tokens);
+	return y;
+}
+
+/* grouped_mm: slots in the order of their experts. */
+static struct value grouped(struct builder *b, const struct experts *e, struct value x,
+			    struct value *weights)
+{
+	const struct model_numbers *n = &b->m->towers[MODEL_TEXT];
+	struct tape *t = &b->t;
+	uint64_t slots = e->slots;
+	struct value order, tokens_of, mask, h, y;
+
 	order = tape_new(t, slots, TAPE_I64, TIMELINE_TEMPORARY);
 	tokens_of = tape_new(t, slots, TAPE_I64, TIMELINE_TEMPORARY);
 	h = op_gather(t, x, tokens_of, slots * n->hidden);
-	tape_set(t, &weights, op_gather(t, weights, order, slots));
+	tape_set(t, weights, op_gather(t, *weights, order, slots));
 	mask = tape_new(t, slots, TAPE_BOOL, TIMELINE_TEMPORARY);
 	tape_set(t, &h, op_fill(t, h, mask, 1));
-	tape_set(t, &h, op_grouped(t, h, up, n->experts, 2 * inner));
+	tape_set(t, &h, op_grouped(t, h, e->up, n->experts, 2 * e->inner));
 	tape_set(t, &h, op_fill(t, h, mask, 0));
 	tape_set(t, &h, gated(b, h));
-	tape_set(t, &h, op_grouped(t, h, down, n->experts, n->hidden));
+	tape_set(t, &h, op_grouped(t, h, e->down, n->experts, n->hidden));
 	tape_set(t, &h, op_fill(t, h, mask, 0));
-	tape_set(t, &h, op_mul(t, h, weights));
+	tape_set(t, &h, op_mul(t, h, *weights));
 	tape_set(t, &h, op_gather(t, h, order, slots * n->hidden));
 	y = op_sum(t, h, x.n);
 	tape_drop(t, &h);
 	tape_drop(t, &mask);
 	tape_drop(t, &order);
 	tape_drop(t, &tokens_of);
+	return y;
+}
+
+struct value build_experts(struct builder *b, uint32_t block, struct value x)
+{
+	const struct model_numbers *n = &b->m->towers[MODEL_TEXT];
+	struct tape *t = &b->t;
+	struct experts e = {
+		.up = build_param(b, MODEL_TEXT, block, MODEL_ROLE_EXPERTS_UP, MODEL_WHOLE),
+		.down = build_param(b, MODEL_TEXT, block, MODEL_ROLE_EXPERTS_DOWN, MODEL_WHOLE),
+		.slots = x.n / n->hidden * n->experts_per_token,
+		.inner = n->expert_intermediate ? n->expert_intermediate : n->intermediate,
+	};
+	struct value logits, weights, chosen, y, extra;
+
+	extra = build_has(b, MODEL_TEXT, block, MODEL_ROLE_SHARED_UP) ? shared(b, block, x)
+								      : tape_param(t, TAPE_NONE);
+	route(b, block, x, &logits, &weights, &chosen);
+	y = b->decoding ? batched(b, &e, x, weights, chosen) : grouped(b, &e, x, &weights);
+	tape_set(t, &y, op_cast(t, y, x.dtype));
 	tape_drop(t, &weights);
 	tape_drop(t, &chosen);
 	tape_drop(t, &logits);

@@ -535,12 +535,16 @@ static void whole_backward(struct tape *t, const struct tape_node *node, struct 
 struct value op_attention(struct tape *t, struct value q, struct value k, struct value v,
 			  const struct attention *a)
 {
-	struct value in[3], y, seed, offset, lse;
+	struct value in[3], y, seed, offset, lse, mask = tape_param(t, TAPE_NONE);
 	struct tape_node *node;
 
 	in[2] = operand(t, v);
 	in[1] = operand(t, k);
 	in[0] = operand(t, q);
+	if (a->bias) { /* convert_boolean_attn_mask: each call makes one of its own, for each sample */
+		mask = tape_new(t, a->bias, in[0].dtype, t->category);
+		tape_touch(t, a->bias);
+	}
 	node = tape_node(t, OP_ATTENTION, in, 3);
 	if (node) {
 		node->a = a->batch * a->heads * a->queries;
@@ -549,6 +553,9 @@ struct value op_attention(struct tape *t, struct value q, struct value k, struct
 	}
 	for (unsigned i = 0; i < 3; i++)
 		tape_save(t, node, in[i]);
+	if (a->bias)
+		tape_save(t, node, mask);
+	tape_drop(t, &mask);
 	if (a->kernel == OP_CUDNN) {
 		seed = tape_new(t, 1, TAPE_I64, t->category);
 		offset = tape_new(t, 1, TAPE_I64, t->category);

@@ -74,7 +74,7 @@ struct attention {
 	uint64_t batch, heads, kv_heads, queries, keys, head_dim;
 	double dropout;
 	uint8_t causal, kernel; /* enum op_kernel */
-	uint64_t bias;          /* elements of an additive mask, 0: none */
+	uint64_t bias;          /* elements of a mask, 0: none */
 };
 enum op_kernel { OP_CUDNN, OP_EFFICIENT, OP_FLASH };
 struct value op_attention(struct tape *t, struct value q, struct value k, struct value v,

@@ -279,6 +279,28 @@ struct value build_unfused(struct builder *b, struct value q, struct value k, st
 	return y;
 }
 
+bool build_is_windowed(const struct builder *b, enum model_tower tower, uint32_t block,
+		       uint64_t keys)
+{
+	return !model_sees_all(b->m, tower, block) && keys >= b->m->towers[tower].window;
+}
+
+/* No kernel has a flag for a window.  It is given a mask, with which heads cannot share keys: they are copied. */
+static struct value masked(struct builder *b, struct value q, struct value k, struct value v,
+			   struct attention *a)
+{
+	struct tape *t = &b->t;
+	uint64_t times = a->heads / a->kv_heads;
+	struct value keys = op_repeat(t, k, times), values = op_repeat(t, v, times), y;
+
+	a->kv_heads = a->heads;
+	a->bias = a->batch * a->queries * a->keys;
+	y = op_attention(t, q, keys, values, a);
+	tape_drop(t, &keys);
+	tape_drop(t, &values);
+	return y;
+}
+
 struct value build_attention(struct builder *b, enum model_tower tower, uint32_t block,
 			     struct value q, struct value k, struct value v, uint64_t queries,
 			     uint64_t keys)
@@ -294,12 +316,13 @@ struct value build_attention(struct builder *b, enum model_tower tower, uint32_t
 			       .causal = n->causal };
 	int half = b->t.autocast || q.dtype != TAPE_F32;
 
-	(void)block;
 	if (b->r->attention == PLAN_EAGER)
 		return eager(b, tower, q, k, v, &a);
+	a.kernel = !half ? OP_EFFICIENT : b->r->device.cudnn_attention ? OP_CUDNN : OP_FLASH;
+	if (b->r->attention != PLAN_FLASH && build_is_windowed(b, tower, block, keys))
+		return masked(b, q, k, v, &a);
 	if (!half && a.heads != a.kv_heads)
 		return build_unfused(b, q, k, v, &a, tape_param(&b->t, TAPE_NONE));
-	a.kernel = !half ? OP_EFFICIENT : b->r->device.cudnn_attention ? OP_CUDNN : OP_FLASH;
 	return op_attention(&b->t, q, k, v, &a);
 }
 

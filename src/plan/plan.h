@@ -79,7 +79,7 @@ struct plan_recipe {
 	size_t lora_target_count;        /* 0: the family's usual ones */
 	uint64_t accumulate;             /* micro-batches a step */
 	uint64_t steps;
-	bool no_clip, keep_outputs;
+	bool no_clip, keep_outputs, no_cache;
 	const uint64_t *extra_bytes; /* tensors beside the model's, made before it; borrowed */
 	size_t extra_count;
 	uint64_t eval_passes, eval_batch;

@@ -386,7 +386,7 @@ static void infer(struct builder *b, struct loop *l)
 	}
 }
 
-/* One forward pass of generate(), on `tokens` more of each sample. */
+/* One forward pass of generate(), on so many tokens of each sample. */
 static void extend(struct builder *b, uint64_t tokens)
 {
 	struct tape *t = &b->t;
@@ -396,7 +396,8 @@ static void extend(struct builder *b, uint64_t tokens)
 	ids = tape_new(t, b->batch * tokens, TAPE_I64, TIMELINE_INPUT);
 	build_decoder(b, ids, none, &logits);
 	tape_drop(t, &ids);
-	b->cached += tokens;
+	if (b->cache)
+		b->cached += tokens;
 	next = op_cast(t, logits, TAPE_F32);
 	tape_drop(t, &logits);
 	tape_drop(t, &next);
@@ -404,34 +405,47 @@ static void extend(struct builder *b, uint64_t tokens)
 
 #define STEPS_SHOWN 64 /* more new tokens than that are taken several at a time */
 
+/* The last new token is not fed back. */
+static void extend_all(struct builder *b, uint64_t tokens)
+{
+	uint64_t stride = tokens / STEPS_SHOWN + 1, left = tokens ? tokens - 1 : 0;
+
+	extend(b, b->r->sequence);
+	b->decoding = true;
+	for (; left && !b->t.failed; left -= stride) {
+		if (stride > left)
+			stride = left;
+		if (b->cache)
+			b->cached += stride - 1;
+		extend(b, b->cache ? 1 : b->sequence + stride);
+	}
+	b->decoding = false;
+}
+
 static void generate(struct builder *b, struct loop *l)
 {
 	struct tape *t = &b->t;
-	uint64_t blocks = b->m->towers[MODEL_TEXT].layers, left = b->r->new_tokens;
-	uint64_t stride = left / STEPS_SHOWN + 1;
+	uint64_t parts = 2 * b->m->towers[MODEL_TEXT].layers;
 
 	tape_drop(t, &l->kept);
 	b->batch = b->r->batch;
-	b->cache = mem_new(t->mem, 2 * blocks, sizeof(*b->cache), t->err);
-	if (!b->cache) {
-		t->failed = mem_status(t->err);
-		return;
+	b->generating = true;
+	if (!b->r->no_cache) {
+		b->cache = mem_new(t->mem, parts, sizeof(*b->cache), t->err);
+		if (!b->cache) {
+			t->failed = mem_status(t->err);
+			return;
+		}
+		for (uint64_t i = 0; i < parts; i++)
+			b->cache[i] = tape_param(t, TAPE_NONE);
 	}
-	for (uint64_t i = 0; i < 2 * blocks; i++)
-		b->cache[i] = tape_param(t, TAPE_NONE);
-	extend(b, b->r->sequence);
-	/* the last new token is not fed back */
-	for (left = left ? left - 1 : 0; left && !t->failed; left -= stride) {
-		if (stride > left)
-			stride = left;
-		b->cached += stride - 1;
-		extend(b, 1);
-	}
-	for (uint64_t i = 0; i < 2 * blocks; i++)
+	extend_all(b, b->r->new_tokens);
+	for (uint64_t i = 0; b->cache && i < parts; i++)
 		tape_drop(t, &b->cache[i]);
-	mem_free(t->mem, b->cache, 2 * blocks, sizeof(*b->cache));
+	mem_free(t->mem, b->cache, b->cache ? parts : 0, sizeof(*b->cache));
 	b->cache = NULL;
 	b->cached = 0;
+	b->generating = false;
 	build_phase(b, "generate", PLAN_NO_NUMBER);
 }
 
