@@ -622,7 +622,6 @@ void text_bar(struct text *t, uint64_t value, uint64_t most, unsigned columns)
 	text_repeat(t, t->style.utf8 ? "\u2588" : "#", (unsigned)full);
 	if (part)
 		text_puts(t, parts[part - 1]);
-	text_repeat(t, " ", columns - (unsigned)full - (part ? 1 : 0));
 }
 
 static uint64_t largest(const uint64_t *y, size_t from, size_t to)

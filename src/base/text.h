@@ -125,7 +125,7 @@ void text_cell_name(struct text_table *b, const char *s, size_t n);
 /* Write the table, each row behind `indent` spaces.  A last row with cells missing is padded. */
 void text_table_write(struct text *t, const struct text_table *b, unsigned indent);
 
-/* A bar of `value` of `most` in exactly `columns` columns. */
+/* A bar of `value` of `most`, which would have `columns` columns.  It stands last in its line: nothing is filled up. */
 void text_bar(struct text *t, uint64_t value, uint64_t most, unsigned columns);
 
 /* An area chart: `n` values, each column shows the largest of those that fall into it. */

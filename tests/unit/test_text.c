@@ -181,22 +181,22 @@ static void test_bar(void **state)
 	text_init(&t, &mem, &utf8);
 	for (uint64_t v = 0; v <= 100; v++) {
 		text_bar(&t, v, 100, 10);
-		assert_int_equal(text_width(text_get(&t), t.n), 10);
+		assert_in_range(text_width(text_get(&t), t.n), v ? 1 : 0, (v + 9) / 10);
 		t.n = 0;
 	}
 	text_bar(&t, UINT64_MAX - 1, UINT64_MAX - 1, 3);
 	text_bar(&t, 1, UINT64_MAX - 1, 2);
 	text_bar(&t, 5, 0, 2);
-	assert_string_equal(text_get(&t), "\u2588\u2588\u2588\u258f   ");
+	assert_string_equal(text_get(&t), "\u2588\u2588\u2588\u258f");
 	text_release(&t);
 	text_init(&t, &mem, &ascii);
 	for (uint64_t v = 0; v <= 100; v++) {
 		text_bar(&t, v, 100, 10);
-		assert_int_equal(t.n, 10);
+		assert_in_range(t.n, v ? 1 : 0, (v + 9) / 10);
 		t.n = 0;
 	}
 	text_bar(&t, 50, 100, 4);
-	assert_string_equal(text_get(&t), "##  ");
+	assert_string_equal(text_get(&t), "##");
 	text_release(&t);
 }
 
