@@ -46,6 +46,7 @@ EXPECTED = {
     "kinds/zeroes": {"gradients_live_in_forward": "warn"}, "kinds/plain": {"gradients_live_in_forward": "info"},
     "kinds/graphs": {"private_pools": "info"}, "kinds/zerolate": {"gradients_live_in_forward": "warn"},
     "kinds/evalheavy": {"eval_heavier_than_train": "warn"}, "kinds/allocloop": {"allocation_in_loop": "info"},
+    "kinds/featbank": {"many_small_segments": "warn"},
     "kinds/evalgrad": {"eval_heavier_than_train": "warn", "logits_dominate": "info"},
     # models of people's own, under a limit: what they died of by construction (own/NAME.json)
     "own/bigopt_5": {"optimizer_first_step": "bad"}, "own/bigopt_72": {"optimizer_first_step": "bad"},
