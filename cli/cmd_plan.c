@@ -99,22 +99,6 @@ static uint64_t given(uint64_t n)
 	return n == OPT_NONE ? 0 : n;
 }
 
-/* "2.9" to 209. */
-static int release(const char *text, unsigned *out)
-{
-	char *end;
-	unsigned long major = strtoul(text, &end, 10), minor;
-
-	if (end == text || *end != '.')
-		return 0;
-	text = end + 1;
-	minor = strtoul(text, &end, 10);
-	if (end == text || (*end && *end != '.') || major != 2 || minor < 1 || minor > 99)
-		return 0;
-	*out = (unsigned)(100 * major + minor);
-	return 1;
-}
-
 static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 {
 	plim_plan_options_init(to);
@@ -175,7 +159,7 @@ static int plan_run(const void *values, int argc, char **argv)
 				 "--hidden and --heads");
 	if (o->memory != OPT_NONE && o->gpu)
 		return cmd_usage("--memory and --gpu exclude each other");
-	if (o->torch && !release(o->torch, &options.torch))
+	if (o->torch && !cmd_torch_release(o->torch, &options.torch))
 		return cmd_usage("--torch takes a release from 2.1 on, like 2.11, not '%s'",
 				 o->torch);
 	if (plim_plan_open(argc ? argv[0] : NULL, &options, &p, &err))

@@ -55,22 +55,6 @@ static const struct opt whatif_opt[] = {
 	OPT_END
 };
 
-/* "2.9" to 209. */
-static int release(const char *text, unsigned *out)
-{
-	char *end;
-	unsigned long major = strtoul(text, &end, 10), minor;
-
-	if (end == text || *end != '.')
-		return 0;
-	text = end + 1;
-	minor = strtoul(text, &end, 10);
-	if (end == text || (*end && *end != '.') || major != 2 || minor < 1 || minor > 99)
-		return 0;
-	*out = (unsigned)(100 * major + minor);
-	return 1;
-}
-
 static int show_progress(void *ctx, uint32_t done, uint32_t total)
 {
 	(void)ctx;
@@ -125,7 +109,7 @@ static int whatif_run(const void *values, int argc, char **argv)
 		return cmd_usage("--keep and --output belong together");
 	if (o->limit != OPT_NONE && o->gpu)
 		return cmd_usage("--limit and --gpu exclude each other");
-	if (o->torch && !release(o->torch, &options.torch))
+	if (o->torch && !cmd_torch_release(o->torch, &options.torch))
 		return cmd_usage("--torch takes a release from 2.1 on, like 2.11, not '%s'",
 				 o->torch);
 	options.flags = (o->smallest ? PLIM_WHATIF_SMALLEST : 0) |

@@ -41,6 +41,21 @@ static const struct {
 	{ PLIM_E_CANCELLED, CMD_MACHINE },
 };
 
+int cmd_torch_release(const char *text, unsigned *out)
+{
+	char *end;
+	unsigned long major = strtoul(text, &end, 10), minor;
+
+	if (end == text || *end != '.')
+		return 0;
+	text = end + 1;
+	minor = strtoul(text, &end, 10);
+	if (end == text || (*end && *end != '.') || major != 2 || minor < 1 || minor > 99)
+		return 0;
+	*out = (unsigned)(100 * major + minor);
+	return 1;
+}
+
 int cmd_exit_code(enum plim_status status)
 {
 	for (size_t i = 0; i < sizeof(exit_codes) / sizeof(exit_codes[0]); i++)
