@@ -3,7 +3,6 @@
 
 #include <plimsoll/plan.h>
 
-#include <stdlib.h>
 #include <string.h>
 
 struct plan_opts {

@@ -3,7 +3,6 @@
 
 #include <plimsoll/whatif.h>
 
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
