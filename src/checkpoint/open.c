@@ -147,7 +147,8 @@ static void lfs_facts(const uint8_t *head, size_t n, char *text, size_t size)
 		const uint8_t *end = memchr(line, '\n', n - i);
 		size_t length = end ? (size_t)(end - head) - i : n - i;
 
-		if (length < 120 && (!strncmp(line, "oid ", 4) || !strncmp(line, "size ", 5)))
+		if (length < 120 && ((length >= 4 && !memcmp(line, "oid ", 4)) ||
+				     (length >= 5 && !memcmp(line, "size ", 5))))
 			out += (size_t)snprintf(text + out, size - out, ", %.*s", (int)length,
 						line);
 		i += length;
