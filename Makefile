@@ -71,7 +71,7 @@ viewer: ## build ui/dist from ui/src; only who changes the viewer needs it, and 
 	@npm ci --prefix ui --no-audit --no-fund
 	@node ui/build.mjs
 
-check-viewer: build ## the viewer in a real browser, and that ui/dist is what ui/src makes (skips without Node, npm, chromium)
+check-viewer: build ## the viewer in a real browser, and that ui/dist is what ui/src makes (skips where Node, npm or chromium cannot be had)
 	@tests/ui/run $(BUILD)/release/plimsoll || [ $$? = 77 ]
 
 picture: build ## docs/page.png, the picture in the README; needs what check-viewer needs
