@@ -67,7 +67,7 @@ const moment = (page, pane = 0) => page.locator(".moment").nth(pane).textContent
 async function point(page, m, bytes, pane = 0) {
 	const { from, to, top } = await view(page, pane);
 	const box = await page.locator("canvas.over").nth(pane).boundingBox();
-	const strips = 2 * 13;
+	const strips = 3 * 13; // times, steps, phases
 	const height = box.height - TOP - 20 - strips - 4;
 	return {
 		x: LEFT + ((m - from) / (to - from)) * (box.width - LEFT - RIGHT),
@@ -185,6 +185,23 @@ const tests = {
 		assert.match(await moment(page), /event 10,/);
 		await page.keyboard.press("Escape");
 		assert.equal(await page.locator(".details").isVisible(), false);
+	},
+
+	async "the axis has the time of its events"(page) {
+		await page.evaluate(() => {
+			const { fillText } = CanvasRenderingContext2D.prototype;
+			window.written = [];
+			CanvasRenderingContext2D.prototype.fillText = function (words, ...at) {
+				window.written.push(words);
+				return fillText.call(this, words, ...at);
+			};
+		});
+		await page.keyboard.press("+");
+		await page.keyboard.press("0");
+		await settle(page);
+		const written = await page.evaluate(() => window.written);
+		assert.ok(written.includes("time"));
+		assert.ok(written.some((words) => /^\d+\.\d\d s$/.test(words)), written.join("; "));
 	},
 
 	async "zooms by wheel, drag, keys and buttons; pans; shows all"(page) {

@@ -8,7 +8,7 @@ export const LEFT = 64;
 export const RIGHT = 14;
 export const TOP = 20;
 export const AXIS = 20;
-export const STRIP = 13; // phases, steps
+export const STRIP = 13; // times, steps, phases
 const BIG = 600; // an allocation of at least this part of the peak has its own outline
 
 // What a column of pixels shows.
@@ -83,7 +83,7 @@ export class Chart {
 
 	strips(): number {
 		const { recording } = this.state;
-		return (recording.phase_from.length ? 1 : 0) + (recording.steps.length ? 1 : 0);
+		return [recording.timed, recording.phase_from.length, recording.steps.length].filter(Boolean).length;
 	}
 
 	y_of(n: number): number {

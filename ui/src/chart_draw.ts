@@ -250,20 +250,25 @@ function death_label(chart: Chart, c: CanvasRenderingContext2D, x: number, reque
 
 function draw_axis(chart: Chart, c: CanvasRenderingContext2D): void {
 	const { recording, from, to } = chart.state;
-	let y = TOP + chart.plot_height();
+	const bottom = TOP + chart.plot_height();
+	let y = bottom + AXIS + 2;
 	c.fillStyle = colour("--soft");
-	c.fillRect(LEFT, y, chart.plot_width(), 1);
+	c.fillRect(LEFT, bottom, chart.plot_width(), 1);
 	c.font = FONT_SMALL;
 	c.textAlign = "center";
 	c.textBaseline = "top";
+	const write = (words: string, x: number, top: number): void => {
+		const half = c.measureText(words).width / 2;
+		if (x - half > LEFT - 30 && x + half < LEFT + chart.plot_width() + RIGHT) c.fillText(words, x, top);
+	};
 	for (const at of text.event_ticks(from, to, Math.max(2, Math.floor(chart.plot_width() / 110)))) {
 		const x = chart.x_of(at);
-		c.fillRect(Math.round(x), y, 1, 4);
-		const words = text.count(at);
-		const half = c.measureText(words).width / 2;
-		if (x - half > LEFT - 30 && x + half < LEFT + chart.plot_width() + RIGHT) c.fillText(words, x, y + 6);
+		const time = recording.time_us(at + 1); // event `at` is done at moment at + 1
+		c.fillRect(Math.round(x), bottom, 1, 4);
+		write(text.count(at), x, bottom + 6);
+		if (time !== null) write(time ? text.duration(time) : "0", x, y - 3);
 	}
-	y += AXIS + 2;
+	if (recording.timed) y += STRIP;
 	if (recording.steps.length) {
 		draw_steps(chart, c, y);
 		y += STRIP;
@@ -272,7 +277,8 @@ function draw_axis(chart: Chart, c: CanvasRenderingContext2D): void {
 	c.textAlign = "right";
 	c.textBaseline = "top";
 	c.fillStyle = colour("--soft");
-	c.fillText("event", LEFT - 8, TOP + chart.plot_height() + 6);
+	c.fillText("event", LEFT - 8, bottom + 6);
+	if (recording.timed) c.fillText("time", LEFT - 8, bottom + AXIS - 1);
 }
 
 function draw_steps(chart: Chart, c: CanvasRenderingContext2D, y: number): void {

@@ -317,11 +317,15 @@ export class Recording {
 
 	// ---- time ----
 
+	get timed(): boolean {
+		return this.times.length >= 2 && !!this.head.time_stride;
+	}
+
 	// Microseconds since the first event; null: not recorded.  Between samples it is interpolated.
 	time_us(m: number): number | null {
 		const { times } = this;
 		const stride = this.head.time_stride ?? 0;
-		if (times.length < 2 || !stride) return null;
+		if (!this.timed) return null;
 		const event = Math.max(0, m - 1);
 		const i = Math.min(Math.floor(event / stride), times.length - 2);
 		const from = i * stride;

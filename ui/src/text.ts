@@ -39,7 +39,8 @@ export function duration(us: number): string {
 	if (us < 1e3) return `${us.toFixed(0)} us`;
 	if (us < 1e6) return `${(us / 1e3).toFixed(1)} ms`;
 	if (us < 120e6) return `${(us / 1e6).toFixed(2)} s`;
-	return `${Math.floor(us / 60e6)} min ${Math.floor((us % 60e6) / 1e6)} s`;
+	if (us < 7200e6) return `${Math.floor(us / 60e6)} min ${Math.floor((us % 60e6) / 1e6)} s`;
+	return `${Math.floor(us / 3600e6)} h ${Math.floor((us % 3600e6) / 60e6)} min`;
 }
 
 // Directions and controls of a hostile name would rearrange what stands beside it.
