@@ -42,10 +42,15 @@ class Card:
 
     def __init__(self):
         self.events, self.free, self.segments, self.live, self.next = [], {}, [], {}, 0x7F0000000000
+        self.annotations = []
 
     def event(self, action, addr, size, stack=()):
-        self.events.append({"action": action, "addr": addr, "size": size, "stream": 0, "time_us": len(self.events),
+        self.events.append({"action": action, "addr": addr, "size": size, "stream": 0, "time_us": 2 * len(self.events),
                             "frames": list(stack)})
+
+    def mark(self, stage, name):
+        """An edge of record_function's range: behind the last event and before the next."""
+        self.annotations.append({"stage": stage, "name": name, "device": 0, "time_us": 2 * len(self.events) - 1})
 
     def alloc(self, size, stack=()):
         segment = 2 * MIB if size <= MIB else 20 * MIB if size < 10 * MIB else -(-size // (2 * MIB)) * 2 * MIB
@@ -81,7 +86,7 @@ class Card:
             segments.append({"device": 0, "address": addr, "total_size": total, "allocated_size": block, "active_size": block,
                              "requested_size": size, "stream": 0, "segment_type": "small" if total == 2 * MIB else "large",
                              "segment_pool_id": pool, "is_expandable": False, "frames": [], "blocks": blocks})
-        return {"segments": segments, "device_traces": [self.events], "allocator_settings": {}, "external_annotations": []}
+        return {"segments": segments, "device_traces": [self.events], "allocator_settings": {}, "external_annotations": self.annotations}
 
 
     def fail(self, size, stack):
@@ -698,6 +703,41 @@ def what_is_kept_is_no_input():
         t.step()
     held = at_peak(explained(t.card))
     expect(held.get("input", 0) < 1 and held["unknown"] == 64, f"{held}")
+
+
+def named_ranges():
+    """Ranges of record_function: steps where nothing else shows them, and where a moment lies."""
+    card, image = Card(), [user(12, "generate_image")]
+    card.alloc(200 * MIB, [user(3)])
+    card.mark("END", "lost beginning")
+    for n in range(6):
+        card.mark("START", f"image {n}")
+        latent = card.alloc(12 * MIB, image)
+        card.mark("START", "vae decode")
+        card.drop(card.alloc((40 + 20 * (n == 4)) * MIB, image))
+        card.mark("END", "vae decode")
+        card.drop(latent)
+        card.mark("END", f"image {n}")
+    device = explained(card)
+    expect(device["step_basis"] == "annotation" and len(device["steps"]) == 6, f"{device['step_basis']}, {len(device['steps'])}")
+    expect([s["peak_requested_bytes"] // MIB for s in device["steps"]] == [252] * 4 + [272, 252], f"{device['steps']}")
+    expect(device["at_peak"]["annotations"] == ["image 4", "vae decode"], f"{device['at_peak']['annotations']}")
+    card.mark("START", "image 6")
+    card.mark("START", "image 6")  # inside itself
+    card.mark("END", "image 6")
+    card.fail(512 * MIB, image)
+    device = explained(card)
+    expect(device["oom"][0]["annotations"] == ["image 6"], f"{device['oom'][0]['annotations']}")
+
+    # a part of a step is no step; nor is what PyTorch names
+    for name in ("vae decode", "nccl:all_reduce"):
+        card = Card()
+        for _ in range(6):
+            card.drop(card.alloc(12 * MIB, image), card.alloc(24 * MIB, image))
+            card.mark("START", name)
+            card.drop(card.alloc(12 * MIB, image))
+            card.mark("END", name)
+        expect(not explained(card)["steps"], name)
 
 
 def recordings_of_little():

@@ -122,6 +122,8 @@ struct plim_report_owners {
 	size_t owner_count;
 	uint64_t owners_left_out, left_out_bytes;
 	struct plim_report_categories *categories; /* NULL: no stacks were recorded */
+	const char **annotations;                  /* as in struct plim_report_oom */
+	size_t annotation_count;
 };
 
 struct plim_report_leak {
@@ -165,6 +167,9 @@ struct plim_report_oom {
 		largest_free_bytes;
 	bool survived;                       /* the program caught it and went on */
 	struct plim_report_verdict *verdict; /* NULL for those in the middle of many */
+	const char *
+		*annotations; /* ranges of record_function that it lies in, the outermost first */
+	size_t annotation_count;
 };
 
 /* docs/findings.md lists the ids with their rules. */
@@ -206,7 +211,8 @@ struct plim_report_device {
 	size_t finding_count;
 	struct plim_report_step *steps; /* training steps, or what else repeats */
 	size_t step_count;
-	const char *step_basis; /* "optimizer", "backward", "request"; NULL: no steps */
+	const char
+		*step_basis; /* "optimizer", "backward", "request", "annotation"; NULL: no steps */
 	struct plim_report_check self_check;
 	uint64_t timeline_first_event, timeline_last_event; /* what the samples cover */
 	uint64_t *timeline_bytes; /* largest allocated bytes in equal parts of the events */

@@ -22,6 +22,7 @@ static void release_device(struct report_device *one)
 	timeline_categories_release(&one->categories);
 	timeline_steps_release(&one->steps);
 	timeline_steps_release(&one->periods);
+	timeline_ranges_release(&one->ranges);
 	findings_release(&one->findings);
 }
 
@@ -267,9 +268,11 @@ static enum plim_status fill_owners(struct plim_report *r, const struct report_d
 		return st;
 	out->measure = "allocated";
 	out->event = event == TIMELINE_BEFORE ? PLIM_UNKNOWN : event;
+	if (event != TIMELINE_BEFORE)
+		st = report_ranges(r, one, event, &out->annotations, &out->annotation_count, err);
 	n = o->owners_max && list.n > o->owners_max ? o->owners_max : list.n;
 	out->owners = report_take(r, n, sizeof(*out->owners), err);
-	if (!out->owners)
+	if (!st && !out->owners)
 		st = mem_status(err);
 	for (size_t i = 0; !st && i < list.n; i++) {
 		out->total_bytes += list.at[i].bytes;
@@ -345,7 +348,9 @@ static enum plim_status fill_oom(struct plim_report *r, struct report_device *on
 	st = report_stack(r, ev->stack[e], &out->stack, &out->stack_count, err);
 	if (st || !explained)
 		return st;
-	st = findings_explain_death(&r->hidden->mem, &in, oom, d, err);
+	st = report_ranges(r, one, e, &out->annotations, &out->annotation_count, err);
+	if (!st)
+		st = findings_explain_death(&r->hidden->mem, &in, oom, d, err);
 	if (st)
 		return st;
 	out->bound_bytes = d->bound_low_bytes;

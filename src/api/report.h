@@ -14,6 +14,7 @@ struct report_device {
 	struct timeline_categories categories; /* mem NULL: no stacks were recorded */
 	struct timeline_steps steps;           /* of an optimizer */
 	struct timeline_steps periods;         /* where there are none: what repeats instead */
+	struct timeline_ranges ranges;         /* that the program named */
 	struct findings_death death;           /* the last failure, where there is one */
 	struct findings_tried tried[FINDINGS_TRIED]; /* for it */
 	size_t tried_count;
@@ -97,6 +98,10 @@ static inline const struct timeline_steps *report_repeats(const struct report_de
 {
 	return one->steps.ends.n ? &one->steps : &one->periods;
 }
+
+/* Names of the ranges (record_function) that an event lies in, the outermost first. */
+enum plim_status report_ranges(struct plim_report *r, const struct report_device *one,
+			       uint32_t event, const char ***out, size_t *n, struct plim_err *err);
 
 /* The repetition that an event is in, and what the program did; PLIM_UNKNOWN and NULL where that is not known. */
 uint64_t report_step_of(const struct report_device *one, uint32_t event);

@@ -121,6 +121,7 @@ static const struct field owners_rows[] = {
 	FIELD_U64(A, left_out_bytes, "what those hold"),
 	FIELD_POINTER(A, categories, struct plim_report_categories, report_categories_table,
 		      "total_bytes by what they are for; null: no stacks were recorded"),
+	FIELD_STRINGS(A, annotations, annotation_count, "as in oom[].annotations"),
 };
 #undef A
 static const struct field_table owners_table = FIELD_TABLE(struct plim_report_owners, owners_rows);
@@ -188,6 +189,10 @@ static const struct field oom_rows[] = {
 	FIELD_U64(D, free_bytes, "reserved but in no block in use"),
 	FIELD_U64(D, largest_free_bytes,
 		  "largest free block that this request's stream and pool could use"),
+	FIELD_STRINGS(
+		D, annotations, annotation_count,
+		"names of the ranges (record_function, external_annotations) that it lies in, "
+		"the outermost first, at most 16"),
 	FIELD_POINTER(D, verdict, struct plim_report_verdict, report_verdict_table,
 		      "null for those between the first and the last four of many"),
 };
@@ -278,7 +283,8 @@ static const struct field device_rows[] = {
 	FIELD_STRING(
 		V, step_basis,
 		"what ends a step: optimizer; backward: a backward pass, where no optimizer is "
-		"seen; request: passes of a model, where nothing runs backward; null: no steps"),
+		"seen; request: passes of a model, where nothing runs backward; annotation: a "
+		"range that the program named with record_function; null: no steps"),
 	FIELD_STRUCT(V, self_check, struct plim_report_check, check_table,
 		     "how far the numbers prove themselves"),
 	FIELD_U64(V, timeline_first_event, "first event that the timeline and the peaks cover"),

@@ -5,16 +5,39 @@
 enum plim_status report_categorize(struct plim_report *r, struct report_device *one,
 				   struct plim_err *err)
 {
-	enum plim_status st =
-		timeline_find_steps(&r->hidden->mem, &one->timeline, &one->steps, err);
+	struct mem *m = &r->hidden->mem;
+	const struct timeline *tl = &one->timeline;
+	enum plim_status st = timeline_find_steps(m, tl, &one->steps, err);
 
-	if (st || !r->hidden->trace->has_frames || !one->timeline.device->events.n)
-		return st;
-	st = timeline_categorize(&r->hidden->mem, &one->timeline, &one->categories, err);
-	return st || one->steps.ends.n
-		       ? st
-		       : timeline_find_periods(&r->hidden->mem, &one->timeline, &one->categories,
-					       &one->periods, err);
+	if (!st)
+		st = timeline_find_ranges(m, tl, &one->ranges, err);
+	if (!st && r->hidden->trace->has_frames && tl->device->events.n)
+		st = timeline_categorize(m, tl, &one->categories, err);
+	if (!st && !one->steps.ends.n)
+		st = timeline_steps_of_ranges(m, tl, &one->ranges, &one->periods, err);
+	if (!st && !one->steps.ends.n && !one->periods.ends.n)
+		st = timeline_find_periods(m, tl, &one->categories, &one->periods, err);
+	return st;
+}
+
+enum plim_status report_ranges(struct plim_report *r, const struct report_device *one,
+			       uint32_t event, const char ***out, size_t *n, struct plim_err *err)
+{
+	uint32_t names[TIMELINE_RANGES_MAX];
+	char word[32];
+	size_t open = timeline_ranges_at(&one->ranges, one->timeline.device->events.time_us[event],
+					 names);
+
+	*out = report_take(r, open, sizeof(**out), err);
+	if (!*out)
+		return mem_status(err);
+	for (; *n < open; ++*n) {
+		(*out)[*n] = report_text(r, err, "%.900s",
+					 report_name(r, names[*n], "range", word, sizeof(word)));
+		if (!(*out)[*n])
+			return mem_status(err);
+	}
+	return PLIM_OK;
 }
 
 enum plim_status report_categories(struct plim_report *r, const struct report_device *one,
@@ -138,7 +161,8 @@ enum plim_status report_steps(struct plim_report *r, const struct report_device 
 {
 	static const char *const bases[] = { [TIMELINE_BY_OPTIMIZER] = "optimizer",
 					     [TIMELINE_BY_BACKWARD] = "backward",
-					     [TIMELINE_BY_REQUEST] = "request" };
+					     [TIMELINE_BY_REQUEST] = "request",
+					     [TIMELINE_BY_RANGE] = "annotation" };
 
 	place_deaths(one, out);
 	if (!report_repeats(one)->ends.n)

@@ -90,6 +90,22 @@ static void request_line(struct text *t, const struct plim_report_device *d,
 	text_release(&words);
 }
 
+/* The ranges of record_function around a moment: "generate > vae decode". */
+static void within(struct text *t, const char *label, const char **names, size_t n)
+{
+	struct text words;
+
+	if (!n)
+		return;
+	text_init(&words, t->mem, &t->style);
+	for (size_t i = 0; i < n; i++) {
+		text_puts(&words, i ? " > " : "");
+		text_puts(&words, names[i]);
+	}
+	name_line(t, label, text_get(&words));
+	text_release(&words);
+}
+
 static void verdict(struct text *t, const struct plim_report *r, const struct plim_report_device *d)
 {
 	const struct plim_report_oom *oom = d->oom_count ? &d->oom[d->oom_count - 1] : NULL;
@@ -112,6 +128,7 @@ static void verdict(struct text *t, const struct plim_report *r, const struct pl
 	}
 	bound_line(t, v);
 	request_line(t, d, oom);
+	within(t, "within", oom->annotations, oom->annotation_count);
 	if (oom->frame)
 		name_line(t, "at", oom->frame);
 	else if (r->hidden->trace->has_frames)
@@ -322,6 +339,8 @@ static void owners(struct text *t, const struct plim_report_device *d, const cha
 	if (!strcmp(o->what, "peak") && t->style.width >= NARROW)
 		place(t, d, d->peak.allocated.phase, d->peak.allocated.step);
 	text_puts(t, "\n");
+	if (strcmp(o->what, "oom"))
+		within(t, "within", o->annotations, o->annotation_count);
 	if (o->categories && o->total_bytes > o->categories->unknown)
 		kinds(t, o->categories);
 	text_table_init(&b, t, "rrl", TEXT_CUT_LEFT);

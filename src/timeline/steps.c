@@ -6,7 +6,7 @@
 /* Marks that torch.optim.Optimizer makes around step() (profile_hook_step). */
 #define MARK "Optimizer.step#"
 
-static size_t event_at(const struct trace_events *ev, int64_t time_us)
+uint32_t timeline_event_after(const struct trace_events *ev, int64_t time_us)
 {
 	size_t low = 0, high = ev->n;
 
@@ -18,7 +18,7 @@ static size_t event_at(const struct trace_events *ev, int64_t time_us)
 		else
 			high = mid;
 	}
-	return low;
+	return (uint32_t)low;
 }
 
 static int allocates(const struct trace_events *ev, size_t from, size_t to)
@@ -44,7 +44,7 @@ static enum plim_status from_marks(struct mem *m, const struct timeline *tl,
 		if (a->device != tl->device->ordinal ||
 		    strncmp(trace_text(t, a->name), MARK, strlen(MARK)) != 0)
 			continue;
-		e = event_at(ev, a->time_us);
+		e = timeline_event_after(ev, a->time_us);
 		if (!a->end) {
 			begin = e;
 			continue;

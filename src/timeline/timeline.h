@@ -83,6 +83,7 @@ enum timeline_basis {
 	TIMELINE_BY_OPTIMIZER, /* an optimizer's step ends it */
 	TIMELINE_BY_BACKWARD, /* a backward pass does: the program updates its weights itself, or never */
 	TIMELINE_BY_REQUEST, /* nothing runs backward: passes of a model, those that one cache joins as one */
+	TIMELINE_BY_RANGE, /* the program named it: record_function, a profiler's step */
 };
 struct timeline_steps {
 	struct mem *mem;
@@ -94,6 +95,32 @@ struct timeline_steps {
 enum plim_status timeline_find_steps(struct mem *m, const struct timeline *tl,
 				     struct timeline_steps *out, struct plim_err *err);
 void timeline_steps_release(struct timeline_steps *s);
+
+/* Index of the first event later than a time, the number of events where there is none. */
+uint32_t timeline_event_after(const struct trace_events *ev, int64_t time_us);
+
+/* A range of torch.profiler.record_function; INT64_MIN, INT64_MAX: an end that the recording does not hold. */
+struct timeline_range {
+	int64_t from_us, to_us;
+	uint32_t name; /* into trace.strings */
+};
+struct timeline_ranges {
+	struct mem *mem;
+	VEC(struct timeline_range) all; /* by their start, outer ones before inner ones */
+};
+enum plim_status timeline_find_ranges(struct mem *m, const struct timeline *tl,
+				      struct timeline_ranges *out, struct plim_err *err);
+void timeline_ranges_release(struct timeline_ranges *r);
+
+/* Names of the ranges that are open at a time, the outermost first; of more than TIMELINE_RANGES_MAX the innermost. */
+#define TIMELINE_RANGES_MAX 16
+size_t timeline_ranges_at(const struct timeline_ranges *r, int64_t time_us,
+			  uint32_t names[TIMELINE_RANGES_MAX]);
+
+/* Steps by ranges of one name (or name and number) that the program gave and that hold nearly all events; or none. */
+enum plim_status timeline_steps_of_ranges(struct mem *m, const struct timeline *tl,
+					  const struct timeline_ranges *r,
+					  struct timeline_steps *out, struct plim_err *err);
 
 /* Was this stack recorded inside an optimizer? */
 int timeline_in_optimizer(const struct trace *t, uint32_t stack);
