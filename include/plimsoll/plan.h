@@ -63,6 +63,9 @@ struct plim_plan_model {
 struct plim_plan_phase {
 	const char *phase; /* load, fwd0, bwd0, opt0, zero0, fwd1, ... */
 	uint64_t allocated_bytes, peak_allocated_bytes, peak_reserved_bytes;
+	uint64_t *range_bytes; /* two: peak_allocated_bytes with all that is uncertain */
+	size_t range_count;
+	const char *basis; /* as below */
 };
 
 /* What lives at the peak; the sum is peak.allocated_bytes. */
@@ -79,7 +82,13 @@ struct plim_plan_peak {
 	size_t range_count;
 	const char *phase; /* of allocated_bytes */
 	struct plim_plan_categories categories;
-	const char *basis; /* "measured", "derived" or "assumed" */
+	/*
+	 * "measured": a recording of the run itself tells it; "derived": from PyTorch's rules, which were checked
+	 * against measured runs of the same kind; "assumed": nothing of the kind was measured.
+	 */
+	const char *basis;
+	const char **reasons; /* why it is no surer */
+	size_t reason_count;
 };
 
 struct plim_plan_sweep {
@@ -87,6 +96,9 @@ struct plim_plan_sweep {
 	uint64_t allocated_bytes, reserved_bytes, needed_bytes;
 	const char *fits;    /* "yes", "no"; NULL: nothing to judge by */
 	const char *dies_at; /* phase */
+	uint64_t *range_bytes; /* two: needed_bytes with all that is uncertain */
+	size_t range_count;
+	const char *basis;
 };
 
 /* Ready to be pasted; NULL where there is nothing to say. */
@@ -104,6 +116,9 @@ struct plim_plan_rung {
 	uint64_t peak_allocated_bytes, needed_bytes;
 	bool fits;
 	struct plim_plan_config config; /* of all of it, up to here */
+	uint64_t *range_bytes; /* two: needed_bytes with all that is uncertain */
+	size_t range_count;
+	const char *basis;
 };
 
 struct plim_plan {
@@ -125,6 +140,13 @@ struct plim_plan {
 	struct plim_plan_rung *ladder;
 	size_t ladder_count;
 	struct plim_plan_hidden *hidden;
+	uint64_t *host_range_bytes; /* two: host_bytes with all that is uncertain; none where it is not known */
+	size_t host_range_count;
+	const char *host_basis;
+	/* two: what surely fits, as max_batch and max_sequence say, and what perhaps does; none: not looked for */
+	uint64_t *max_batch_range, *max_sequence_range;
+	size_t max_batch_range_count, max_sequence_range_count;
+	const char *max_basis; /* of both */
 };
 
 /*

@@ -135,6 +135,30 @@ void plan_compose(const struct plan *p, uint32_t phase, uint64_t bytes[TIMELINE_
 uint64_t plan_reduce_bytes(const struct plan_device *d, uint64_t rows, uint64_t outputs,
 			   unsigned element_bytes);
 
+/* ---- how sure it is (basis.c) ---- */
+
+enum plan_basis {
+	PLAN_MEASURED, /* told by a recording of the run itself */
+	PLAN_DERIVED,  /* PyTorch's rules, checked against measured runs of the same kind */
+	PLAN_ASSUMED,  /* nothing of the kind was measured */
+	PLAN_BASES
+};
+extern const char *const plan_basis_names[PLAN_BASES];
+
+#define PLAN_REASONS 8
+
+struct plan_trust {
+	enum plan_basis basis;
+	unsigned below, above;             /* how far bytes may be off, in thousandths */
+	const char *reasons[PLAN_REASONS]; /* why no surer; static storage */
+	size_t reason_count;
+};
+
+/* Of what is told of the first `n` phases of a plan: of all of them, the whole run. */
+void plan_trust_of(const struct model *m, const struct plan_recipe *r,
+		   const struct plan_phase *phases, size_t n, struct plan_trust *out);
+void plan_trust_range(const struct plan_trust *t, uint64_t bytes, uint64_t range[2]);
+
 /* ---- the ladder: changes that take less memory, the cheapest first ---- */
 
 /* What a rung changes: the recipe, or the allocator's settings (static storage; NULL: PyTorch's default). */
