@@ -165,6 +165,17 @@ PLIM_API enum plim_status plim_plan_text(const struct plim_plan *p,
 					 const struct plim_text_style *style, plim_write_fn *write,
 					 void *ctx, struct plim_err *err);
 
+/*
+ * The plan as what a recording of the run would be, up to its death if it has a limit: a snapshot that PyTorch's viewer
+ * and plimsoll's own verbs read (modules and operations for stacks, categories as user_metadata, phases as annotations), or one more
+ * recording of a page.  PLIM_E_IO, PLIM_E_LIMIT.
+ */
+struct plim_page;
+PLIM_API enum plim_status plim_plan_snapshot(const struct plim_plan *p, const char *path,
+					     struct plim_err *err);
+PLIM_API enum plim_status plim_plan_page(const struct plim_plan *p, struct plim_page *page,
+					 struct plim_err *err);
+
 /* The fields of the JSON as Markdown rows, for docs/json.md; and the structs' layout. */
 PLIM_API enum plim_status plim_plan_fields(int layout, plim_write_fn *write, void *ctx,
 					   struct plim_err *err);

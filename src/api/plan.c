@@ -525,6 +525,22 @@ static enum plim_status judge(struct plim_plan *p, struct plim_err *err)
 	return st;
 }
 
+/* What a recording of it would be called. */
+static enum plim_status take_names(struct plim_plan *p, const char *path,
+				   const struct plim_plan_options *o, struct plim_err *err)
+{
+	struct plim_plan_hidden *h = p->hidden;
+	const char *slash = path ? strrchr(path, '/') : NULL;
+	const char *name = !path || o->flags & PLIM_PLAN_REDACT ? h->model.family
+			   : slash && slash[1]			? slash + 1
+								: path;
+
+	h->settings = hold_text(&h->hold, err, "%s", o->settings ? o->settings : "");
+	h->title = hold_text(&h->hold, err, "plan: %s, batch %llu, sequence %llu", name,
+			     (unsigned long long)p->batch, (unsigned long long)p->sequence);
+	return h->settings && h->title ? PLIM_OK : mem_status(err);
+}
+
 static enum plim_status plan_all(struct plim_plan *p, const char *path,
 				 const struct plim_plan_options *o, struct plim_err *err)
 {
@@ -557,7 +573,7 @@ static enum plim_status plan_all(struct plim_plan *p, const char *path,
 		st = inverse(p, o, err);
 	if (!st)
 		st = sweep(p, o->sweep, err);
-	return st;
+	return st ? st : take_names(p, path, o, err);
 }
 
 enum plim_status plim_plan_open(const char *path, const struct plim_plan_options *options,

@@ -23,7 +23,8 @@ struct plim_plan_hidden {
 	struct plan_trust trust; /* of the whole run */
 	bool fits;
 	bool bounded;
-	const char *path;
+	const char *title;    /* of a page: "config.json, batch 8, sequence 2048" */
+	const char *settings; /* PYTORCH_CUDA_ALLOC_CONF, "" without */
 };
 
 extern const struct field_table plan_table;
