@@ -95,6 +95,8 @@ def labels(name, plan, kept):
     if {k: v for k, v in best.items() if v} != planned:
         failures.append(f"{name}: labels say {best}, planned {planned}")
     phases = [a["name"] for a in snapshot["external_annotations"] if a["stage"] == "START" and "#" not in a["name"]]
+    if phases.pop(0) != "plimsoll plan":
+        failures.append(f"{name}: is not marked as a plan")
     if phases != [p["phase"] for p in plan["phases"]]:
         failures.append(f"{name}: annotations {phases}")
 

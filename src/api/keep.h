@@ -7,6 +7,8 @@
 
 #include "report.h"
 
+#define KEEP_PLAN_MARK "plimsoll plan" /* an annotation over all of a plan: no recording has it */
+
 struct keep_run {
 	/* whose stacks, strings, streams, pools and annotations are taken; all but the run is borrowed from it */
 	const struct trace *from;

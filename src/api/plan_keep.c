@@ -207,6 +207,10 @@ static enum plim_status fill(struct recorded *r)
 {
 	r->t->has_time = r->t->has_traces = r->t->has_frames = r->t->has_annotations = 1;
 	r->status = vec_push(r->mem, &r->t->streams, (int64_t)0, r->err);
+	if (!r->status && r->p->hidden->plan->program->ops.n) {
+		r->time_us[0] = 1;
+		annotate(r, KEEP_PLAN_MARK, 0, 0);
+	}
 	if (!r->status)
 		fill_ops(r);
 	if (!r->status)

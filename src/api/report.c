@@ -1,4 +1,5 @@
 /* plimsoll report: read, replay, walk, explain; the result as plain structs. */
+#include "keep.h"
 #include "report.h"
 #include "out.h"
 
@@ -100,6 +101,13 @@ static void note_device(struct plim_report *r, struct notes *notes, const struct
 				 (unsigned long long)one->replay->end_faults));
 }
 
+int report_is_plan(const struct plim_report *r)
+{
+	const struct trace *t = r->hidden->trace;
+
+	return t->annotations.n && !strcmp(trace_text(t, t->annotations.at[0].name), KEEP_PLAN_MARK);
+}
+
 static enum plim_status fill_source(struct plim_report *r, const char *path, struct plim_err *err)
 {
 	const struct trace *t = r->hidden->trace;
@@ -122,6 +130,8 @@ static enum plim_status fill_source(struct plim_report *r, const char *path, str
 		note_device(r, &notes, d, &r->hidden->devices[i], err);
 	}
 	s->complete &= s->events > 0;
+	if (report_is_plan(r))
+		note(r, &notes, "this is a plan and no recording: nothing of it was run");
 	if (s->events && !t->has_frames)
 		note(r, &notes,
 		     "no stacks were recorded: owners are not known (record with "

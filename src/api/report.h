@@ -54,6 +54,9 @@ enum plim_status report_open(const char *path, struct report_input *in,
 enum plim_status report_new(const struct plim_report_options *options, struct plim_report **out,
 			    struct plim_err *err);
 
+/* Was it made by plimsoll plan, and never run? */
+int report_is_plan(const struct plim_report *r);
+
 /* "optimizer state" of "optimizer_state", for a person; what is no category is given back. */
 const char *report_category_of(const char *name);
 
