@@ -81,6 +81,7 @@ static void fill_columns(struct keeping *k)
 {
 	const struct trace_events *ev = &k->run->device->events;
 	int64_t now = ev->n ? ev->time_us[0] : 0;
+	uint64_t reserved = 0;
 
 	for (size_t i = 0; i < k->events.n; i++) {
 		const struct allocator_event *e = &k->events.at[i];
@@ -91,6 +92,10 @@ static void fill_columns(struct keeping *k)
 		k->action[i] = (uint8_t)e->action;
 		k->addr[i] = e->addr;
 		k->size[i] = e->bytes;
+		reserved += e->action == TRACE_SEGMENT_ALLOC || e->action == TRACE_SEGMENT_MAP ? e->bytes : 0;
+		reserved -= e->action == TRACE_SEGMENT_FREE || e->action == TRACE_SEGMENT_UNMAP ? e->bytes : 0;
+		if (e->action == TRACE_OOM && k->run->device_bytes > reserved)
+			k->addr[i] = k->run->device_bytes - reserved;
 		k->time_us[i] = now;
 		k->stack[i] = event != TRACE_NONE ? ev->stack[event] : TRACE_NONE;
 		k->stream[i] = e->stream;
@@ -289,6 +294,8 @@ enum plim_status keep_to_page(void *self, const struct trace *t, struct plim_err
 					SOURCE_MEMORY_PLAIN, NULL, &in.source, err);
 	if (!st)
 		st = report_open(p->title, &in, p->options, &r, err);
+	if (!st)
+		r->hidden->limit_bytes = p->limit_bytes;
 	if (!st)
 		st = plim_page_add(p->page, r, err);
 	plim_report_free(r);

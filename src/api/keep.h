@@ -16,6 +16,7 @@ struct keep_run {
 	const struct program *program;
 	struct allocator_run how; /* how to run it; self, event and block are not looked at */
 	const uint32_t *stacks;   /* of `from`, by request; NULL: as the program has them */
+	uint64_t device_bytes;    /* a failure tells what of these was free; 0: it does not */
 	const char *settings;     /* PYTORCH_CUDA_ALLOC_CONF of `how.rules` */
 	const uint32_t *labels;   /* strings for user_metadata, by request; NULL: none */
 };
@@ -37,6 +38,7 @@ struct keep_page {
 	const struct plim_report_options *options;
 	const char *title;
 	struct plim_page *page;
+	uint64_t limit_bytes; /* to be shown; 0: what a failure tells */
 	VEC(char) bytes; /* the run as a snapshot; empty */
 };
 enum plim_status keep_to_page(void *self, const struct trace *t, struct plim_err *err);

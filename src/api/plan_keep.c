@@ -229,6 +229,7 @@ static enum plim_status keep(const struct plim_plan *p, const struct keeper *to,
 				.how = { .rules = &h->rules,
 					 .bounds = h->bounds,
 					 .way = ALLOCATOR_LOWEST },
+				.device_bytes = h->bounded ? p->limit_bytes : 0,
 				.settings = h->settings };
 	enum plim_status st = trace_new(&h->mem, &r.t, err);
 
@@ -274,6 +275,7 @@ enum plim_status plim_plan_page(const struct plim_plan *p, struct plim_page *pag
 	struct keep_page kept = { .mem = &p->hidden->mem,
 				  .options = &options,
 				  .title = p->hidden->title,
+				  .limit_bytes = p->hidden->bounded ? p->limit_bytes : 0,
 				  .page = page };
 	struct keeper to = { keep_to_page, &kept };
 	struct plim_err own;

@@ -31,6 +31,7 @@ struct plim_report_hidden {
 	int summary;     /* as in struct report_input */
 	uint32_t *words; /* --redact: names by string id, 0: not yet */
 	uint32_t word_count;
+	uint64_t limit_bytes; /* of a plan's page; 0: none */
 };
 
 extern const struct field_table report_table, report_source_table, report_categories_table,
