@@ -147,6 +147,25 @@ static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 		to->allowance_bytes = o->allowance;
 }
 
+const struct opt_table plan_recipe = { plan_opt, sizeof(struct plan_opts) };
+
+int plan_recipe_take(const void *values, struct plim_plan_options *out)
+{
+	const struct plan_opts *o = values;
+
+	if (!o) {
+		cmd_say("out of memory");
+		return CMD_MACHINE;
+	}
+	fill(o, out);
+	if (o->memory != OPT_NONE && o->gpu)
+		return cmd_usage("--memory and --gpu exclude each other");
+	if (o->torch && !cmd_torch_release(o->torch, &out->torch))
+		return cmd_usage("--torch takes a release from 2.1 on, like 2.11, not '%s'",
+				 o->torch);
+	return CMD_DONE;
+}
+
 static enum plim_status keep(const struct plan_opts *o, const struct plim_plan *p,
 			     struct plim_err *err)
 {
@@ -171,17 +190,13 @@ static int plan_run(const void *values, int argc, char **argv)
 	struct plim_plan_options options;
 	struct plim_plan *p;
 	struct plim_err err;
-	int code = CMD_DONE;
+	int code = plan_recipe_take(o, &options);
 
-	fill(o, &options);
+	if (code)
+		return code;
 	if (!argc && o->layers == OPT_NONE)
 		return cmd_usage("which model: a config.json, a safetensors file, or --layers, "
 				 "--hidden and --heads");
-	if (o->memory != OPT_NONE && o->gpu)
-		return cmd_usage("--memory and --gpu exclude each other");
-	if (o->torch && !cmd_torch_release(o->torch, &options.torch))
-		return cmd_usage("--torch takes a release from 2.1 on, like 2.11, not '%s'",
-				 o->torch);
 	if (plim_plan_open(argc ? argv[0] : NULL, &options, &p, &err))
 		return cmd_fail(&err);
 	if (o->json ? plim_plan_json(p, cmd_to_stdout, NULL, &err)

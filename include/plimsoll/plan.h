@@ -147,6 +147,7 @@ struct plim_plan {
 	uint64_t *max_batch_range, *max_sequence_range;
 	size_t max_batch_range_count, max_sequence_range_count;
 	const char *max_basis; /* of both */
+	uint64_t dies_allocated_bytes; /* what was allocated then */
 };
 
 /*

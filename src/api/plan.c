@@ -521,6 +521,7 @@ static enum plim_status judge(struct plim_plan *p, struct plim_err *err)
 	if (!st && !does) {
 		p->dies_at = p->hidden->plan->phases.at[result.died].name;
 		p->dies_request_bytes = result.died_request_bytes;
+		p->dies_allocated_bytes = result.died_allocated_bytes;
 	}
 	return st;
 }
@@ -597,7 +598,7 @@ enum plim_status plim_plan_open(const char *path, const struct plim_plan_options
 	hold_init(&p->hidden->hold, &p->hidden->mem);
 	model_init(&p->hidden->model, &p->hidden->mem);
 	text_init(&p->hidden->lora_targets, &p->hidden->mem, NULL);
-	p->dies_request_bytes = p->host_bytes = PLIM_UNKNOWN;
+	p->dies_request_bytes = p->dies_allocated_bytes = p->host_bytes = PLIM_UNKNOWN;
 	p->batch = o.batch;
 	p->sequence = o.sequence;
 	st = plan_all(p, path, &o, err);

@@ -27,7 +27,7 @@ struct plim_plan_hidden {
 	const char *settings; /* PYTORCH_CUDA_ALLOC_CONF, "" without */
 };
 
-extern const struct field_table plan_table;
+extern const struct field_table plan_table, plan_rung_table;
 
 /* A copy that lives as long as the plan; NULL: *err is set. */
 const char *plan_string(struct plim_plan *p, struct plim_err *err, const char *fmt, ...)
@@ -61,6 +61,12 @@ struct plan_trust plan_trust(const struct plim_plan *p, const struct plan_recipe
 /* Two sizes, kept as long as the plan: `bytes` with what is uncertain.  NULL: *err is set. */
 uint64_t *plan_range(struct plim_plan *p, const struct plan_trust *t, uint64_t bytes,
 		     struct plim_err *err);
+
+/* "the forward pass of step 1" of fwd1, for a person; into a buffer of 64. */
+const char *plan_phase_words(char *buffer, const char *phase);
+
+/* The rungs as a table, and the configuration of the last that need not be asked for. */
+void plan_put_ladder(struct text *t, const struct plim_plan_rung *ladder, size_t n);
 
 #define PLAN_LADDER_STEPS 64 /* rungs that are told, at most */
 

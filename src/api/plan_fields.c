@@ -107,7 +107,7 @@ static const struct field rung_rows[] = {
 	FIELD_STRING(R, basis, "measured, derived or assumed, as of peak"),
 };
 #undef R
-static const struct field_table rung_table = FIELD_TABLE(struct plim_plan_rung, rung_rows);
+const struct field_table plan_rung_table = FIELD_TABLE(struct plim_plan_rung, rung_rows);
 
 #define P struct plim_plan
 static const struct field plan_rows[] = {
@@ -127,7 +127,7 @@ static const struct field plan_rows[] = {
 	FIELD_STRUCTS(P, sweep, sweep_count, struct plim_plan_sweep, sweep_table,
 		      "the sizes asked for"),
 	FIELD_STRINGS(P, assumptions, assumption_count, "what was not told and had to be taken"),
-	FIELD_STRUCTS(P, ladder, ladder_count, struct plim_plan_rung, rung_table,
+	FIELD_STRUCTS(P, ladder, ladder_count, struct plim_plan_rung, plan_rung_table,
 		      "changes in the order of their cost"),
 	FIELD_U64S(P, host_range_bytes, host_range_count, "least and most that host_bytes may be"),
 	FIELD_STRING(P, host_basis, "of host_bytes, as of peak; null: nothing is kept there"),
@@ -136,6 +136,7 @@ static const struct field plan_rows[] = {
 	FIELD_U64S(P, max_sequence_range, max_sequence_range_count,
 		   "the same of max_sequence"),
 	FIELD_STRING(P, max_basis, "of max_batch and max_sequence, as of peak"),
+	FIELD_U64(P, dies_allocated_bytes, "what is allocated when it runs out"),
 };
 #undef P
 const struct field_table plan_table = FIELD_TABLE(struct plim_plan, plan_rows);

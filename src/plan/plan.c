@@ -342,6 +342,8 @@ enum plim_status plan_measure(struct plan *p, const struct allocator_rules *rule
 		if (!f->peak_allocated_bytes && outcome.oom_request_bytes) {
 			out->died = i;
 			out->died_request_bytes = outcome.oom_request_bytes;
+			out->died_allocated_bytes =
+				outcome.stats.count[ALLOCATOR_ALLOCATED_BYTES][0].current;
 			break;
 		}
 		if (f->peak_allocated_bytes > out->peak_allocated_bytes)

@@ -117,7 +117,7 @@ void plan_free(struct plan *p);
 
 struct plan_result {
 	uint32_t died; /* the phase whose request failed, or TRACE_NONE */
-	uint64_t died_request_bytes;
+	uint64_t died_request_bytes, died_allocated_bytes;
 	uint64_t peak_allocated_bytes, peak_requested_bytes, peak_reserved_bytes;
 	uint32_t peak_phase; /* of allocated bytes */
 };
