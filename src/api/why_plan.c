@@ -65,6 +65,14 @@ const char *plan_phase_words(char *buffer, const char *phase)
 	return buffer;
 }
 
+static const char *moment_words(enum plim_why_moment moment)
+{
+	for (size_t i = 0; i < MOMENTS; i++)
+		if (moments[i].first == moment && moments[i].later == moment)
+			return moments[i].words;
+	return why_moment_names[moment];
+}
+
 static enum plim_why_moment moment_of(const char *phase)
 {
 	size_t i = moment_row(phase);
@@ -161,7 +169,7 @@ static void compare_moment(struct comparing *c)
 	} else {
 		c->other++;
 		hold_add(&c->lines, "another moment: the plan dies in %s (%s), the log tells of %s",
-			 words, c->p->dies_at, why_moment_names[c->d->moment]);
+			 words, c->p->dies_at, moment_words(c->d->moment));
 	}
 }
 
