@@ -104,6 +104,11 @@ int cmd_exit_code(enum plim_status status);
 /* PyTorch's release as the API takes it, "2.9" as 209; 0 where the text is none. */
 int cmd_torch_release(const char *text, unsigned *out);
 
+/* plan's options, for commands that take a recipe; and what they say.  Returns an enum cmd_exit, after a message. */
+struct plim_plan_options;
+extern const struct opt_table plan_recipe;
+int plan_recipe_take(const void *values, struct plim_plan_options *out);
+
 /* The help of a command, and the overview of all. */
 void cmd_print_help(FILE *to, const struct cmd *cmd);
 void cmd_print_overview(FILE *to);

@@ -9,9 +9,11 @@
 /* Options, or a family's verbs; the options of its verbs are completed behind them. */
 static void bash_words(const struct cmd *cmd)
 {
+	struct opt_walk w = { .at = cmd->opts };
+
 	for (size_t i = 0; cmd->verbs && cmd->verbs[i]; i++)
 		printf("%s ", cmd_verb_word(cmd->verbs[i]));
-	for (const struct opt *o = cmd->opts; o && o->kind != OPT_KIND_END; o++)
+	for (const struct opt *o = opt_next(&w); o; o = opt_next(&w))
 		if (o->name)
 			printf("--%s%s ", o->name, o->kind == OPT_KIND_FLAG ? "" : "=");
 	printf("--help");
@@ -20,7 +22,9 @@ static void bash_words(const struct cmd *cmd)
 /* "--group-by=s" reaches the function as three words; `last` is the option, `now` what was typed. */
 static void bash_choices(const struct cmd *cmd)
 {
-	for (const struct opt *o = cmd->opts; o && o->kind != OPT_KIND_END; o++) {
+	struct opt_walk w = { .at = cmd->opts };
+
+	for (const struct opt *o = opt_next(&w); o; o = opt_next(&w)) {
 		if (o->kind != OPT_KIND_CHOICE)
 			continue;
 		printf("\t%s:--%s) words=\"", cmd->name, o->name);
@@ -149,6 +153,8 @@ static void zsh_option(const struct opt *o)
 
 static void zsh_command(const struct cmd *cmd)
 {
+	struct opt_walk w = { .at = cmd->opts };
+
 	if (cmd->verbs) {
 		printf("\t%s)\n\t\tif (( CURRENT == 2 )); then\n\t\t\t_values verb", cmd->name);
 		for (size_t i = 0; cmd->verbs[i]; i++) {
@@ -160,7 +166,7 @@ static void zsh_command(const struct cmd *cmd)
 		return;
 	}
 	printf("\t%s)\n\t\t_arguments -s \\\n", cmd->name);
-	for (const struct opt *o = cmd->opts; o && o->kind != OPT_KIND_END; o++)
+	for (const struct opt *o = opt_next(&w); o; o = opt_next(&w))
 		if (o->name)
 			zsh_option(o);
 	printf("\t\t\t'(- *)'{-h,--help}'[show the help]' \\\n\t\t\t%s\n\t\t;;\n",

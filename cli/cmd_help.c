@@ -109,12 +109,13 @@ static void entry(FILE *to, const char *left, const char *right)
 	wrap(to, right, HELP_COLUMN, HELP_COLUMN);
 }
 
-static void print_options(FILE *to, const struct opt *o)
+static void print_options(FILE *to, const struct opt *rows)
 {
+	struct opt_walk w = { .at = rows };
 	char left[100], right[700];
 
 	fprintf(to, "\nOptions:\n");
-	for (; o && o->kind != OPT_KIND_END; o++) {
+	for (const struct opt *o = opt_next(&w); o; o = opt_next(&w)) {
 		if (o->kind == OPT_KIND_HEADING) {
 			fprintf(to, "\n%s:\n", o->help);
 			continue;
@@ -231,11 +232,12 @@ static void letter_text(const struct opt *o, char *text, size_t size)
 		snprintf(text, size, "--%s", o->name);
 }
 
-static void man_options(const struct opt *o)
+static void man_options(const struct opt *rows)
 {
+	struct opt_walk w = { .at = rows };
 	char left[100], right[700];
 
-	for (; o && o->kind != OPT_KIND_END; o++) {
+	for (const struct opt *o = opt_next(&w); o; o = opt_next(&w)) {
 		if (o->kind == OPT_KIND_HEADING) {
 			printf(".SS ");
 			roff(o->help);

@@ -8,7 +8,7 @@
 struct plan_opts {
 	bool allow_changes, json, no_clip, keep_outputs, no_cache, max_batch, max_seq, no_color;
 	const char *task, *precision, *optimizer, *attention, *checkpointing, *lora_targets, *gpu,
-		*settings, *torch, *sweep, *parallel;
+		*settings, *torch, *sweep, *parallel, *output;
 	uint64_t layers, hidden, heads, kv_heads, intermediate, vocab;
 	uint64_t batch, seq, accumulate, steps, image_size, image_grid, lora, eval_batch,
 		new_tokens;
@@ -24,7 +24,7 @@ static const struct opt plan_opt[] = {
 	OPT_U64('s', "seq", plan_opts, seq, "tokens", 1, 1 << 26, 1024, "tokens of a sample"),
 	OPT_STRING('p', "precision", plan_opts, precision, "NAME", NULL,
 		   "fp32, bf16-autocast, fp16-autocast or bf16-pure (bf16-autocast)"),
-	OPT_STRING('o', "optimizer", plan_opts, optimizer, "NAME", NULL,
+	OPT_STRING('O', "optimizer", plan_opts, optimizer, "NAME", NULL,
 		   "adamw, adamw-fused, adamw-loop, sgd, sgd-momentum, adafactor, ... (adamw)"),
 	OPT_STRING('a', "attention", plan_opts, attention, "NAME", NULL,
 		   "sdpa, eager or flash (sdpa)"),
@@ -85,6 +85,10 @@ static const struct opt plan_opt[] = {
 	OPT_U64(0, "vocab", plan_opts, vocab, "n", 1, SIZE_MOST, OPT_NONE, "rows of the embedding"),
 	OPT_HEADING("How to show it"),
 	OPT_FLAG('j', "json", plan_opts, json, "print JSON (schema plan/1) instead of text"),
+	OPT_STRING('o', "output", plan_opts, output, "FILE", NULL,
+		   "also write what a recording of the run would be: FILE.html, a page, or "
+		   "FILE.pickle, a "
+		   "snapshot for plimsoll diff and PyTorch's viewer"),
 	OPT_U64('w', "width", plan_opts, width, "columns", 40, 500, OPT_NONE,
 		"of the text (the terminal's, or 80)"),
 	OPT_FLAG(0, "no-color", plan_opts, no_color, "no colours (also NO_COLOR)"),
@@ -143,6 +147,42 @@ static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 		to->allowance_bytes = o->allowance;
 }
 
+const struct opt_table plan_recipe = { plan_opt, sizeof(struct plan_opts) };
+
+int plan_recipe_take(const void *values, struct plim_plan_options *out)
+{
+	const struct plan_opts *o = values;
+
+	if (!o) {
+		cmd_say("out of memory");
+		return CMD_MACHINE;
+	}
+	fill(o, out);
+	if (o->memory != OPT_NONE && o->gpu)
+		return cmd_usage("--memory and --gpu exclude each other");
+	if (o->torch && !cmd_torch_release(o->torch, &out->torch))
+		return cmd_usage("--torch takes a release from 2.1 on, like 2.11, not '%s'",
+				 o->torch);
+	return CMD_DONE;
+}
+
+static enum plim_status keep(const struct plan_opts *o, const struct plim_plan *p,
+			     struct plim_err *err)
+{
+	struct plim_page *page;
+	enum plim_status st;
+
+	if (!cmd_is_page(o->output))
+		return plim_plan_snapshot(p, o->output, err);
+	st = cmd_page_new(o->max_memory, &page, err);
+	if (!st)
+		st = plim_plan_page(p, page, err);
+	if (!st)
+		return cmd_page_end(page, o->output, err);
+	plim_page_free(page);
+	return st;
+}
+
 static int plan_run(const void *values, int argc, char **argv)
 {
 	const struct plan_opts *o = values;
@@ -150,21 +190,19 @@ static int plan_run(const void *values, int argc, char **argv)
 	struct plim_plan_options options;
 	struct plim_plan *p;
 	struct plim_err err;
-	int code = CMD_DONE;
+	int code = plan_recipe_take(o, &options);
 
-	fill(o, &options);
+	if (code)
+		return code;
 	if (!argc && o->layers == OPT_NONE)
 		return cmd_usage("which model: a config.json, a safetensors file, or --layers, "
 				 "--hidden and --heads");
-	if (o->memory != OPT_NONE && o->gpu)
-		return cmd_usage("--memory and --gpu exclude each other");
-	if (o->torch && !cmd_torch_release(o->torch, &options.torch))
-		return cmd_usage("--torch takes a release from 2.1 on, like 2.11, not '%s'",
-				 o->torch);
 	if (plim_plan_open(argc ? argv[0] : NULL, &options, &p, &err))
 		return cmd_fail(&err);
 	if (o->json ? plim_plan_json(p, cmd_to_stdout, NULL, &err)
 		    : plim_plan_text(p, &style, cmd_to_stdout, NULL, &err))
+		code = cmd_fail(&err);
+	if (code == CMD_DONE && o->output && keep(o, p, &err))
 		code = cmd_fail(&err);
 	plim_plan_free(p);
 	return code;
@@ -178,6 +216,8 @@ static const struct cmd_example plan_examples[] = {
 	{ "plimsoll plan config.json --sweep batch=1,2,4,8", "a table" },
 	{ "plimsoll plan --layers 24 --hidden 2048 --heads 16 --task generate --new-tokens 256",
 	  "a model by numbers" },
+	{ "plimsoll plan config.json --memory 24GiB -o plan.html",
+	  "the same as a page, up to where it dies" },
 	{ NULL, NULL },
 };
 

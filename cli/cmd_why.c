@@ -10,14 +10,22 @@
 struct why_opts {
 	bool json, redact, no_color, here;
 	uint64_t max_memory, width;
-	const char *snapshot, *root;
+	const char *snapshot, *root, *config;
+	void *recipe; /* of plan */
 };
+
+/* What plan is asked for, and a log is not. */
+static const char *const not_of_a_log[] = { "max-batch", "max-seq",  "sweep", "json",	   "output",
+					    "width",	 "no-color", "max-memory", NULL };
 
 static const struct opt why_opt[] = {
 	OPT_FLAG('j', "json", why_opts, json,
 		 "print JSON (schema why/1; of --here: here/1) instead of text"),
 	OPT_STRING('s', "snapshot", why_opts, snapshot, "FILE", NULL,
 		   "the recording of the same run: it decides what the text leaves open"),
+	OPT_STRING('c', "config", why_opts, config, "MODEL", NULL,
+		   "the run's model (config.json, safetensors or a folder): what plan says of the "
+		   "recipe below stands beside the death"),
 	OPT_HEADING("This machine instead of a log"),
 	OPT_FLAG(0, "here", why_opts, here,
 		 "what bounds host memory here, for the process PID and all below it or for a job "
@@ -34,6 +42,8 @@ static const struct opt why_opt[] = {
 	OPT_HEADING("Limits"),
 	OPT_BYTES('m', "max-memory", why_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE,
 		  "refuse what needs more (half of this machine's)"),
+	OPT_HEADING("The run of --config, as for plimsoll plan"),
+	OPT_TABLE(why_opts, recipe, plan_recipe, not_of_a_log),
 	OPT_END
 };
 
@@ -45,12 +55,17 @@ static uint64_t memory_limit(const struct why_opts *o)
 static int explain_log(const struct why_opts *o, const char *path)
 {
 	struct plim_text_style style = cmd_style(o->width, o->no_color);
+	struct plim_plan_options recipe;
 	struct plim_why_options options;
 	struct plim_why *w;
 	struct plim_err err;
-	int code = CMD_DONE;
+	int code = plan_recipe_take(o->recipe, &recipe);
 
+	if (code)
+		return code;
 	plim_why_options_init(&options);
+	options.config_path = o->config;
+	options.recipe = &recipe;
 	options.flags = o->redact ? PLIM_WHY_REDACT : 0;
 	options.max_memory_bytes = memory_limit(o);
 	options.snapshot_path = o->snapshot;
@@ -99,8 +114,9 @@ static int why_run(const void *values, int argc, char **argv)
 {
 	const struct why_opts *o = values;
 
-	if (o->here && o->snapshot)
-		return cmd_usage("--here looks at this machine and --snapshot belongs to a log");
+	if (o->here && (o->snapshot || o->config))
+		return cmd_usage("--here looks at this machine; --snapshot and --config belong to "
+				 "a log");
 	if (o->here)
 		return look_here(o, argc ? argv[0] : NULL);
 	if (o->root)
@@ -117,6 +133,8 @@ static const struct cmd_example why_examples[] = {
 	{ "plimsoll why logs/", "a folder of rank logs, put together" },
 	{ "plimsoll why train.log --snapshot oom.pickle",
 	  "with the recording, which decides what the text leaves open" },
+	{ "plimsoll why train.log --config config.json --batch 8 --seq 2048",
+	  "with what plan says of that run: does it agree, and which change is enough" },
 	{ "plimsoll why --here", "what a job that is started here may use" },
 	{ "plimsoll why --here 4711", "how near a running job is to its bounds" },
 	{ NULL, NULL },
@@ -135,6 +153,9 @@ const struct cmd cmd_why = {
 		"A text tells what was live and what was asked for, not what was still to come.  "
 		"Where that does not decide between capacity, fragmentation and a leak, the answer "
 		"is a ranking and what would decide.  That no failure is found is no error.\n\n"
+		"With --config the run is planned under the limit that it ran into (or --gpu, "
+		"--memory): which phase dies, whether that is what the log tells, and what would "
+		"be enough.  Where they differ it says so and concludes nothing.\n\n"
 		"With --here it looks around on this machine or in this container instead: reads "
 		"/proc, /sys/fs/cgroup, /dev/shm and the kernel log once, needs no privileges, and "
 		"says what it could not see.",

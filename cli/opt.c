@@ -8,6 +8,7 @@
 
 struct parse {
 	const struct opt *rows;
+	struct opt_walk found; /* the row that was found last, and whose it is */
 	char *values; /* the command's struct */
 	int argc, at; /* `at` is the next argument to read */
 	char **argv;
@@ -23,6 +24,36 @@ static bool wrong(struct parse *p, const char *fmt, ...)
 	vsnprintf(p->message->text, sizeof(p->message->text), fmt, ap);
 	va_end(ap);
 	return false;
+}
+
+/* ---- rows ---- */
+
+static bool is_left_out(const struct opt *table, const char *name)
+{
+	for (const char *const *n = table->names; name && n && *n; n++)
+		if (!strcmp(*n, name))
+			return true;
+	return false;
+}
+
+const struct opt *opt_next(struct opt_walk *w)
+{
+	while (w->at) {
+		const struct opt *o = w->at++;
+
+		if (o->kind == OPT_KIND_TABLE) {
+			w->inside = o;
+			w->at = o->table->rows;
+		} else if (o->kind == OPT_KIND_END) {
+			w->at = w->inside ? w->inside + 1 : NULL;
+			w->inside = NULL;
+		} else if (!w->inside || !is_left_out(w->inside, o->name)) {
+			w->row = *o;
+			w->row.letter = w->inside ? 0 : o->letter;
+			return &w->row;
+		}
+	}
+	return NULL;
 }
 
 /* ---- values ---- */
@@ -199,6 +230,7 @@ static bool set_value(struct parse *p, const struct opt *row, const char *shown,
 		return true;
 	case OPT_KIND_FLAG: *(bool *)(p->values + row->offset) = true; return true;
 	case OPT_KIND_END:
+	case OPT_KIND_TABLE:
 	case OPT_KIND_HEADING: break;
 	}
 	return wrong(p, "option '%s' cannot be set", shown);
@@ -257,7 +289,9 @@ static bool unknown_option(struct parse *p, const char *typed, size_t n)
 	if (n <= WORD_MAX) {
 		memcpy(word, typed, n);
 		word[n] = 0;
-		for (const struct opt *o = p->rows; o && o->kind != OPT_KIND_END; o++) {
+		struct opt_walk w = { .at = p->rows };
+
+		for (const struct opt *o = opt_next(&w); o; o = opt_next(&w)) {
 			if (o->name && opt_near(word, o->name, &score) &&
 			    (!best || score < best_score)) {
 				best = o->name;
@@ -276,20 +310,35 @@ static bool unknown_option(struct parse *p, const char *typed, size_t n)
 
 /* ---- the walk over the arguments ---- */
 
-static const struct opt *find_name(const struct opt *o, const char *name, size_t n)
+static const struct opt *find_name(struct parse *p, const char *name, size_t n)
 {
-	for (; o && o->kind != OPT_KIND_END; o++)
+	p->found = (struct opt_walk){ .at = p->rows };
+	for (const struct opt *o = opt_next(&p->found); o; o = opt_next(&p->found))
 		if (o->name && strlen(o->name) == n && !memcmp(o->name, name, n))
 			return o;
 	return NULL;
 }
 
-static const struct opt *find_letter(const struct opt *o, char letter)
+static const struct opt *find_letter(struct parse *p, char letter)
 {
-	for (; o && o->kind != OPT_KIND_END; o++)
+	p->found = (struct opt_walk){ .at = p->rows };
+	for (const struct opt *o = opt_next(&p->found); o; o = opt_next(&p->found))
 		if (o->name && o->letter == letter)
 			return o;
 	return NULL;
+}
+
+/* Into the command's own struct, or that of the table that the row was found in. */
+static bool set_found(struct parse *p, const struct opt *row, const char *shown, const char *value)
+{
+	struct parse inner = *p;
+
+	if (!p->found.inside)
+		return set_value(p, row, shown, value);
+	inner.values = *(char **)(void *)(p->values + p->found.inside->offset);
+	if (!inner.values)
+		return wrong(p, "out of memory");
+	return set_value(&inner, row, shown, value);
 }
 
 /* `value` is what stands in the same argument, or NULL: then the next argument is the value. */
@@ -302,14 +351,14 @@ static bool take(struct parse *p, const struct opt *row, const char *shown, cons
 			return wrong(p, "option '%s' wants a value (%s)", shown, row->value);
 		value = p->argv[p->at++];
 	}
-	return set_value(p, row, shown, value);
+	return set_found(p, row, shown, value);
 }
 
 static enum opt_result long_option(struct parse *p, const char *arg)
 {
 	size_t n = strcspn(arg, "=");
 	const char *value = arg[n] ? arg + n + 1 : NULL;
-	const struct opt *row = find_name(p->rows, arg, n);
+	const struct opt *row = find_name(p, arg, n);
 	char shown[WORD_MAX + 3];
 
 	if (!row && n == 4 && !memcmp(arg, "help", 4))
@@ -325,7 +374,7 @@ static enum opt_result long_option(struct parse *p, const char *arg)
 static enum opt_result letters(struct parse *p, const char *arg)
 {
 	for (; *arg; arg++) {
-		const struct opt *row = find_letter(p->rows, *arg);
+		const struct opt *row = find_letter(p, *arg);
 		const char shown[] = { '-', *arg, 0 };
 
 		if (!row && *arg == 'h')
@@ -343,7 +392,12 @@ static enum opt_result letters(struct parse *p, const char *arg)
 enum opt_result opt_parse(const struct opt *rows, void *values, int *argc, char **argv,
 			  unsigned flags, struct opt_message *message)
 {
-	struct parse p = { rows, values, *argc, 1, argv, message };
+	struct parse p = { .rows = rows,
+			   .values = values,
+			   .argc = *argc,
+			   .at = 1,
+			   .argv = argv,
+			   .message = message };
 	enum opt_result result = OPT_OK;
 	bool options = true;
 	int operands = 0;
@@ -385,6 +439,11 @@ void opt_defaults(const struct opt *o, void *values)
 		case OPT_KIND_LIST: *(struct opt_list *)field = (struct opt_list){ NULL, 0 }; break;
 		case OPT_KIND_CHOICE: *(int *)field = (int)o->def; break;
 		case OPT_KIND_FLAG: *(bool *)field = false; break;
+		case OPT_KIND_TABLE:
+			*(void **)field = calloc(1, o->table->size);
+			if (*(void **)field)
+				opt_defaults(o->table->rows, *(void **)field);
+			break;
 		case OPT_KIND_HEADING:
 		case OPT_KIND_END: break;
 		}
@@ -394,11 +453,17 @@ void opt_defaults(const struct opt *o, void *values)
 void opt_release(const struct opt *o, void *values)
 {
 	for (; o && o->kind != OPT_KIND_END; o++) {
-		struct opt_list *list = (struct opt_list *)(void *)((char *)values + o->offset);
+		void *field = (char *)values + o->offset;
+		struct opt_list *list = field;
+		void **inner = field;
 
-		if (o->kind != OPT_KIND_LIST)
-			continue;
-		free(list->at);
-		*list = (struct opt_list){ NULL, 0 };
+		if (o->kind == OPT_KIND_TABLE && *inner) {
+			opt_release(o->table->rows, *inner);
+			free(*inner);
+			*inner = NULL;
+		} else if (o->kind == OPT_KIND_LIST) {
+			free(list->at);
+			*list = (struct opt_list){ NULL, 0 };
+		}
 	}
 }

@@ -32,7 +32,8 @@ enum opt_kind {
 	OPT_KIND_STRING,  /* const char *, borrowed from argv; NULL when not given and no default */
 	OPT_KIND_OPTIONAL, /* the same; the value may be left out, and is given with '=' only */
 	OPT_KIND_LIST,     /* struct opt_list: may be given again and again */
-	OPT_KIND_CHOICE    /* int: index of the given name in `names` */
+	OPT_KIND_CHOICE,   /* int: index of the given name in `names` */
+	OPT_KIND_TABLE     /* not an option: another command's rows stand here; void *, its struct */
 };
 
 struct opt_list {
@@ -46,11 +47,18 @@ struct opt {
 	const char *name;         /* without the dashes */
 	size_t offset;            /* of the field in the command's struct */
 	const char *value;        /* what help calls the value: "ms", "FILE"; NULL: has none */
-	const char *const *names; /* CHOICE: ends with NULL */
+	const char *const *names; /* CHOICE: ends with NULL; TABLE: the rows that are left out */
 	const char
 		*text; /* STRING: the default, may be NULL; OPTIONAL: what it is without a value */
 	uint64_t min, max, def; /* numbers; CHOICE uses def */
 	const char *help;
+	const struct opt_table *table; /* TABLE */
+};
+
+/* Rows that other commands take in, and the struct that they store into. */
+struct opt_table {
+	const struct opt *rows;
+	size_t size;
 };
 
 #define OPT_END                      \
@@ -111,6 +119,26 @@ struct opt {
 		.offset = OPT_FIELD(record, field, int), .value = (v), .names = (choices), \
 		.def = (d), .help = (h)                                                    \
 	}
+
+/* The rows of `t` but for those of the names `except`; they have no letters here.  The field holds their struct. */
+#define OPT_TABLE(record, field, t, except)                                                        \
+	{                                                                                          \
+		.kind = OPT_KIND_TABLE, .offset = OPT_FIELD(record, field, void *), .table = &(t), \
+		.names = (except)                                                                  \
+	}
+
+/*
+ * Every row in turn, with those of tables: a copy that holds until the next one, NULL behind the last.
+ *
+ *	struct opt_walk w = { cmd->opts };
+ *	for (const struct opt *o = opt_next(&w); o; o = opt_next(&w))
+ */
+struct opt_walk {
+	const struct opt *at;     /* the next row, or NULL */
+	const struct opt *inside; /* the TABLE row whose rows are walked, or NULL */
+	struct opt row;
+};
+const struct opt *opt_next(struct opt_walk *w);
 
 enum opt_result {
 	OPT_OK,

@@ -91,6 +91,8 @@ def compare(row):
     planned = {f["phase"]: f for f in p["phases"]}
     if p["model"]["parameters"] != row["n_params"] and not row["spec"].get("lora"):
         failures.append(f"{row['spec']['name']}: {p['model']['parameters']} parameters, not {row['n_params']}")
+    if p["peak"]["basis"] == "assumed":  # src/plan/basis.c has a row for what nothing was measured of
+        failures.append(f"{row['spec']['name']}: was measured, and its plan is called assumed: {p['peak']['reasons']}")
     phases = []
     for f in row["phases"]:
         mine = planned.get(f["phase"])

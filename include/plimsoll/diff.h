@@ -22,7 +22,8 @@ enum plim_diff_group {
 	PLIM_DIFF_BY_USER_FRAME,
 	PLIM_DIFF_BY_STACK,
 	PLIM_DIFF_BY_CATEGORY,
-	PLIM_DIFF_BY_PHASE
+	PLIM_DIFF_BY_PHASE,
+	PLIM_DIFF_BY_SIZE /* of one category and one size: for programs that have no lines in common */
 };
 
 /* plim_diff_options_init sets the defaults; then change what is to be different. */

@@ -63,6 +63,9 @@ struct plim_plan_model {
 struct plim_plan_phase {
 	const char *phase; /* load, fwd0, bwd0, opt0, zero0, fwd1, ... */
 	uint64_t allocated_bytes, peak_allocated_bytes, peak_reserved_bytes;
+	uint64_t *range_bytes; /* two: peak_allocated_bytes with all that is uncertain */
+	size_t range_count;
+	const char *basis; /* as below */
 };
 
 /* What lives at the peak; the sum is peak.allocated_bytes. */
@@ -79,7 +82,13 @@ struct plim_plan_peak {
 	size_t range_count;
 	const char *phase; /* of allocated_bytes */
 	struct plim_plan_categories categories;
-	const char *basis; /* "measured", "derived" or "assumed" */
+	/*
+	 * "measured": a recording of the run itself tells it; "derived": from PyTorch's rules, which were checked
+	 * against measured runs of the same kind; "assumed": nothing of the kind was measured.
+	 */
+	const char *basis;
+	const char **reasons; /* why it is no surer */
+	size_t reason_count;
 };
 
 struct plim_plan_sweep {
@@ -87,6 +96,9 @@ struct plim_plan_sweep {
 	uint64_t allocated_bytes, reserved_bytes, needed_bytes;
 	const char *fits;    /* "yes", "no"; NULL: nothing to judge by */
 	const char *dies_at; /* phase */
+	uint64_t *range_bytes; /* two: needed_bytes with all that is uncertain */
+	size_t range_count;
+	const char *basis;
 };
 
 /* Ready to be pasted; NULL where there is nothing to say. */
@@ -104,6 +116,9 @@ struct plim_plan_rung {
 	uint64_t peak_allocated_bytes, needed_bytes;
 	bool fits;
 	struct plim_plan_config config; /* of all of it, up to here */
+	uint64_t *range_bytes; /* two: needed_bytes with all that is uncertain */
+	size_t range_count;
+	const char *basis;
 };
 
 struct plim_plan {
@@ -125,6 +140,14 @@ struct plim_plan {
 	struct plim_plan_rung *ladder;
 	size_t ladder_count;
 	struct plim_plan_hidden *hidden;
+	uint64_t *host_range_bytes; /* two: host_bytes with all that is uncertain; none where it is not known */
+	size_t host_range_count;
+	const char *host_basis;
+	/* two: what surely fits, as max_batch and max_sequence say, and what perhaps does; none: not looked for */
+	uint64_t *max_batch_range, *max_sequence_range;
+	size_t max_batch_range_count, max_sequence_range_count;
+	const char *max_basis; /* of both */
+	uint64_t dies_allocated_bytes; /* what was allocated then */
 };
 
 /*
@@ -142,6 +165,17 @@ PLIM_API enum plim_status plim_plan_json(const struct plim_plan *p, plim_write_f
 PLIM_API enum plim_status plim_plan_text(const struct plim_plan *p,
 					 const struct plim_text_style *style, plim_write_fn *write,
 					 void *ctx, struct plim_err *err);
+
+/*
+ * The plan as what a recording of the run would be, up to its death if it has a limit: a snapshot that PyTorch's viewer
+ * and plimsoll's own verbs read (modules and operations for stacks, categories as user_metadata, phases as annotations), or one more
+ * recording of a page.  PLIM_E_IO, PLIM_E_LIMIT.
+ */
+struct plim_page;
+PLIM_API enum plim_status plim_plan_snapshot(const struct plim_plan *p, const char *path,
+					     struct plim_err *err);
+PLIM_API enum plim_status plim_plan_page(const struct plim_plan *p, struct plim_page *page,
+					 struct plim_err *err);
 
 /* The fields of the JSON as Markdown rows, for docs/json.md; and the structs' layout. */
 PLIM_API enum plim_status plim_plan_fields(int layout, plim_write_fn *write, void *ctx,

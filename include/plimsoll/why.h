@@ -8,7 +8,7 @@
 #ifndef PLIMSOLL_WHY_H
 #define PLIMSOLL_WHY_H
 
-#include <plimsoll/report.h>
+#include <plimsoll/plan.h>
 
 enum plim_why_flags {
 	PLIM_WHY_REDACT = 1 /* nothing of names and texts that are not well known */
@@ -20,6 +20,12 @@ struct plim_why_options {
 	uint32_t flags;            /* enum plim_why_flags */
 	uint64_t max_memory_bytes; /* 0: half of this machine's memory, or of the cgroup's */
 	const char *snapshot_path; /* the recording of the same run, or NULL */
+	const char *config_path;   /* its model, as plim_plan_open takes it, or NULL */
+	/*
+	 * With config_path: the run's recipe; NULL: plan's defaults.  Where it says neither memory_bytes nor gpu, the limit
+	 * is what the log tells.
+	 */
+	const struct plim_plan_options *recipe;
 };
 PLIM_API void plim_why_options_init(struct plim_why_options *o);
 
@@ -108,6 +114,27 @@ struct plim_why_recorded {
 	struct plim_report_verdict *verdict;
 };
 
+/* What plan says of the same run, under the limit that the death ran into. */
+struct plim_why_planned {
+	const char *path;
+	uint64_t limit_bytes;  /* of reserved memory */
+	bool limit_told;       /* by the log, not by the caller */
+	const bool *agrees;    /* with the log; NULL: the log tells too little to compare */
+	const char *says;      /* one sentence */
+	const char **evidence; /* what they agree in, and what not */
+	size_t evidence_count;
+	const bool *fits;
+	const char *dies_at;         /* phase; NULL: it does not */
+	enum plim_why_moment moment; /* that this phase is in the log's words */
+	uint64_t allocated_bytes, request_bytes; /* when it dies */
+	uint64_t needed_bytes;
+	uint64_t *range_bytes; /* two */
+	size_t range_count;
+	const char *basis;
+	const struct plim_plan_rung *ladder; /* what makes the planned run need less */
+	size_t ladder_count;
+};
+
 struct plim_why_death {
 	enum plim_why_kind kind;
 	const char *family; /* who wrote it: "PyTorch", "kernel" ... */
@@ -133,6 +160,7 @@ struct plim_why_death {
 	size_t also_count;
 	struct plim_why_verdict verdict;
 	struct plim_why_recorded *recorded;
+	struct plim_why_planned *planned; /* NULL: no config_path, or its memory is not the GPU's */
 };
 
 /* A failure that is not memory. */

@@ -194,7 +194,13 @@ static enum diff_group group_for(const struct plim_diff *d, const struct diff_si
 	for (int s = 0; s < 2; s++)
 		if (side[s].one && !side[s].one->categories.mem)
 			return DIFF_BY_SIZE;
-	return unrelated && wanted <= DIFF_BY_STACK ? DIFF_BY_CATEGORY : wanted;
+	if (!unrelated || wanted > DIFF_BY_STACK)
+		return wanted;
+	/* a plan has the run's tensors, and none of its lines */
+	for (int s = 0; s < 2; s++)
+		if (report_is_plan(d->hidden->report[s]))
+			return DIFF_BY_SIZE;
+	return DIFF_BY_CATEGORY;
 }
 
 /* Both moments under one grouping. */

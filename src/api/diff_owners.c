@@ -111,6 +111,8 @@ static enum plim_status owner_number(struct collecting *c, const struct seen *e,
 		key[1] = c->sequence[e->s][e->stack];
 	else if (c->out->group > DIFF_BY_STACK)
 		key[2] = 0;
+	if (c->out->group == DIFF_BY_SIZE)
+		key[1] = e->category;
 	return intern_add(&c->owners, key, sizeof(key), id, c->err);
 }
 

@@ -177,6 +177,11 @@ static enum plim_status name_row(const struct filling *f, const struct diff_owne
 	case DIFF_BY_PHASE: row->name = phase_name(o->value); return PLIM_OK;
 	case DIFF_BY_SIZE:
 		row->name = report_text(r, f->err, "%llu bytes each", (unsigned long long)o->value);
+		/* a plan knows which tensor it is */
+		if (row->name && report_is_plan(r) && o->frame[DIFF_A] != TRACE_NONE) {
+			row->a_name = diff_frame(f->d, DIFF_A, o->frame[DIFF_A], f->err);
+			return row->a_name ? PLIM_OK : mem_status(f->err);
+		}
 		return row->name ? PLIM_OK : mem_status(f->err);
 	default: break;
 	}

@@ -246,7 +246,17 @@ static void tell_bounds(struct telling *t)
 
 static void tell_unrelated(struct telling *t)
 {
-	if (t->out->unrelated)
+	int plan[2] = { report_is_plan(t->d->hidden->report[DIFF_A]),
+			report_is_plan(t->d->hidden->report[DIFF_B]) };
+
+	if (t->out->unrelated && (plan[DIFF_A] || plan[DIFF_B]))
+		say(t,
+		    "%s a plan, which has modules where a recording has lines of Python: what is "
+		    "compared is how many tensors of each size and kind there are.",
+		    plan[DIFF_A] && plan[DIFF_B] ? "Both are"
+		    : plan[DIFF_A]		 ? "A is"
+						 : "B is");
+	else if (t->out->unrelated)
 		say(t,
 		    "They hardly share code: %.1f %% of what Python allocated in A comes from "
 		    "lines "
@@ -279,7 +289,8 @@ enum plim_status diff_summary(struct plim_diff *d, const struct plim_diff_moment
 		tell_peak(&t);
 		tell_findings(&t);
 		tell_unrelated(&t);
-		if (!strcmp(out->grouped_by, "size"))
+		if (!d->hidden->report[DIFF_A]->hidden->trace->has_frames ||
+		    !d->hidden->report[DIFF_B]->hidden->trace->has_frames)
 			tell_no_stacks(&t);
 		else if (!out->unrelated && out->in_a && out->in_b)
 			tell_owners(&t, peak);

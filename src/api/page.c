@@ -124,6 +124,8 @@ static enum plim_status add_device(struct plim_page *p, const struct plim_report
 				 .categories = &one->categories,
 				 .category_names = categories,
 				 .title = title_of(r),
+				 .plan = report_is_plan(r),
+				 .limit_bytes = h->limit_bytes,
 				 .recording = (uint32_t)p->size.recordings,
 				 .show = show,
 				 .show_count = device->finding_count,

@@ -39,11 +39,11 @@ void plim_plan_free(struct plim_plan *p)
 	vec_release(&h->mem, &h->assumptions);
 	vec_release(&h->mem, &h->lora_names);
 	vec_release(&h->mem, &h->extra);
+	hold_release(&h->hold);
 	text_release(&h->lora_targets);
 	mem_free(&h->mem, p->phases, p->phase_count, sizeof(*p->phases));
 	mem_free(&h->mem, p->ladder, p->ladder ? PLAN_LADDER_STEPS : 0, sizeof(*p->ladder));
 	mem_free(&h->mem, p->sweep, p->sweep_count, sizeof(*p->sweep));
-	mem_free(&h->mem, p->peak.range_bytes, p->peak.range_count, sizeof(uint64_t));
 	model_release(&h->model);
 	free(h);
 	free(p);
@@ -131,27 +131,50 @@ enum plim_status plan_find_needed(struct plim_plan *p, struct plan *plan, uint64
 	return st;
 }
 
-enum plim_status plan_try(struct plim_plan *p, const struct plan_recipe *r, struct plan_trial *out,
-			  struct plim_err *err)
+enum plim_status plan_try(struct plim_plan *p, const struct plan_recipe *r, uint64_t limit_bytes,
+			  struct plan_trial *out, struct plim_err *err)
 {
 	struct plan_result result;
 	struct plan *plan;
 	enum plim_status st = plan_build(&p->hidden->mem, &p->hidden->model, r, &plan, err);
+	int does = 0;
 
 	*out = (struct plan_trial){ 0 };
 	if (!st)
-		st = plan_measure(plan, &p->hidden->rules, &p->hidden->bounds, &result, err);
+		st = survives(p, plan, limit_bytes, &does, &result, err);
 	if (!st) {
 		out->allocated_bytes = result.peak_allocated_bytes;
 		out->reserved_bytes = result.peak_reserved_bytes;
 		out->request_bytes = result.died_request_bytes;
+		out->trust = plan_trust(p, r, plan, plan->phases.n);
 	}
-	if (!st && result.died != TRACE_NONE) {
+	if (!st && !does) {
 		snprintf(out->name, sizeof(out->name), "%s", plan->phases.at[result.died].name);
 		out->died = out->name;
 	}
 	plan_free(plan);
 	return st;
+}
+
+/* ---- how sure it is ---- */
+
+struct plan_trust plan_trust(const struct plim_plan *p, const struct plan_recipe *r,
+			     const struct plan *plan, size_t n)
+{
+	struct plan_trust t;
+
+	plan_trust_of(&p->hidden->model, r, plan->phases.at, n, &t);
+	return t;
+}
+
+uint64_t *plan_range(struct plim_plan *p, const struct plan_trust *t, uint64_t bytes,
+		     struct plim_err *err)
+{
+	uint64_t *range = hold_take(&p->hidden->hold, 2, sizeof(*range), err);
+
+	if (range)
+		plan_trust_range(t, bytes, range);
+	return range;
 }
 
 /* ---- what is told ---- */
@@ -185,33 +208,38 @@ static enum plim_status take_phases(struct plim_plan *p, struct plim_err *err)
 	p->phase_count = plan->phases.n;
 	for (size_t i = 0; i < plan->phases.n; i++) {
 		const struct plan_phase *f = &plan->phases.at[i];
+		struct plan_trust t = plan_trust(p, &p->hidden->recipe, plan, i + 1);
 
 		p->phases[i] = (struct plim_plan_phase){
 			.phase = f->name,
 			.allocated_bytes = f->allocated_bytes,
 			.peak_allocated_bytes = f->peak_allocated_bytes,
 			.peak_reserved_bytes = f->peak_reserved_bytes,
+			.range_bytes = plan_range(p, &t, f->peak_allocated_bytes, err),
+			.range_count = 2,
+			.basis = plan_basis_names[t.basis],
 		};
+		if (!p->phases[i].range_bytes)
+			return mem_status(err);
 	}
 	return PLIM_OK;
 }
 
-/* Optimizers of bitsandbytes and ways to share that no measured run has, architectures that are not known. */
-static int is_assumed(const struct plim_plan *p)
+/* Of the whole run. */
+static enum plim_status take_trust(struct plim_plan *p, struct plim_err *err)
 {
-	const struct plan_recipe *r = &p->hidden->recipe;
+	struct plan_trust t = p->hidden->trust;
+	size_t n = t.reason_count;
 
-	return p->model.guessed || r->optimizer >= PLAN_ADAMW_8BIT ||
-	       (r->parallel != PLAN_ALONE && r->gpus != 2);
-}
-
-/* How far needed_bytes may be off, in thousandths: below, above. */
-static void uncertainty(const struct plim_plan *p, unsigned *below, unsigned *above)
-{
-	int shared = p->hidden->recipe.parallel != PLAN_ALONE;
-
-	*below = p->model.guessed ? 150 : shared ? 130 : is_assumed(p) ? 50 : 10;
-	*above = p->model.guessed ? 250 : shared ? 100 : is_assumed(p) ? 50 : 15;
+	p->peak.basis = plan_basis_names[t.basis];
+	p->peak.range_bytes = plan_range(p, &t, p->peak.needed_bytes, err);
+	p->peak.range_count = 2;
+	p->peak.reasons = hold_take(&p->hidden->hold, n + 1, sizeof(*p->peak.reasons), err);
+	if (!p->peak.range_bytes || !p->peak.reasons)
+		return mem_status(err);
+	memcpy(p->peak.reasons, t.reasons, n * sizeof(*t.reasons));
+	p->peak.reason_count = n;
+	return PLIM_OK;
 }
 
 static enum plim_status take_peak(struct plim_plan *p, const struct plan_result *result,
@@ -220,7 +248,6 @@ static enum plim_status take_peak(struct plim_plan *p, const struct plan_result 
 	uint64_t bytes[TIMELINE_CATEGORIES] = { 0 }, rounding;
 	uint64_t low = result->peak_allocated_bytes / LIMIT_STEP * LIMIT_STEP;
 	uint64_t high = result->peak_reserved_bytes;
-	unsigned below, above;
 	enum plim_status st = take_phases(p, err);
 
 	plan_compose(p->hidden->plan, result->peak_phase, bytes, &rounding);
@@ -228,18 +255,24 @@ static enum plim_status take_peak(struct plim_plan *p, const struct plan_result 
 	p->peak.allocated_bytes = result->peak_allocated_bytes;
 	p->peak.reserved_bytes = result->peak_reserved_bytes;
 	p->peak.phase = p->hidden->plan->phases.at[result->peak_phase].name;
-	p->peak.basis = is_assumed(p) ? "assumed" : "derived";
 	if (!st)
 		st = plan_find_needed(p, p->hidden->plan, &low, &high, err);
 	p->peak.needed_bytes = high;
-	uncertainty(p, &below, &above);
-	p->peak.range_bytes = st ? NULL : mem_new(&p->hidden->mem, 2, sizeof(uint64_t), err);
-	if (!p->peak.range_bytes)
-		return st ? st : mem_status(err);
-	p->peak.range_count = 2;
-	p->peak.range_bytes[0] = high - high / 1000 * below;
-	p->peak.range_bytes[1] = high + high / 1000 * above;
-	return PLIM_OK;
+	return st ? st : take_trust(p, err);
+}
+
+/* Of the machine's own memory. */
+static enum plim_status take_host(struct plim_plan *p, struct plim_err *err)
+{
+	uint64_t bytes = p->hidden->plan->host_bytes;
+
+	if (!bytes)
+		return PLIM_OK;
+	p->host_bytes = bytes;
+	p->host_basis = plan_basis_names[p->hidden->trust.basis];
+	p->host_range_bytes = plan_range(p, &p->hidden->trust, bytes, err);
+	p->host_range_count = 2;
+	return p->host_range_bytes ? PLIM_OK : mem_status(err);
 }
 
 static enum plim_status assume(struct plim_plan *p, const char *text, struct plim_err *err)
@@ -287,25 +320,29 @@ static enum plim_status take_assumptions(struct plim_plan *p, const struct plim_
 
 /* ---- the largest that fits, and several ---- */
 
-static enum plim_status largest(struct plim_plan *p, uint64_t *size, struct plan_recipe *r,
-				uint64_t most, uint64_t *out, struct plim_err *err)
+struct search {
+	struct plan_recipe r;
+	uint64_t *size, most; /* which number of the recipe, and up to where */
+};
+
+static enum plim_status largest(struct plim_plan *p, struct search *s, uint64_t limit_bytes,
+				uint64_t *out, struct plim_err *err)
 {
-	uint64_t does = 0, fails = most + 1;
+	uint64_t does = 0, most = s->most, fails = most + 1;
 	enum plim_status st = PLIM_OK;
 	struct plan_trial trial;
 
-	*size = 1;
 	while (!st && fails - does > 1) {
 		uint64_t next = fails > most ? (does ? does * 2 : 1) : does + (fails - does) / 2;
 
-		*size = next > most ? most : next;
-		st = plan_try(p, r, &trial, err);
+		*s->size = next > most ? most : next;
+		st = plan_try(p, &s->r, limit_bytes, &trial, err);
 		if (st)
 			break;
 		if (trial.died)
-			fails = *size;
+			fails = *s->size;
 		else
-			does = *size;
+			does = *s->size;
 		if (does == most)
 			break;
 	}
@@ -316,30 +353,47 @@ static enum plim_status largest(struct plim_plan *p, uint64_t *size, struct plan
 #define MOST_BATCH 65536u
 #define MOST_SEQUENCE (1u << 20)
 
+/* What surely fits, and what perhaps does: the limits that runs may come to by as much as a number may be off. */
+static enum plim_status largest_range(struct plim_plan *p, struct search *s, uint64_t **range,
+				      size_t *count, struct plim_err *err)
+{
+	const struct plan_trust *t = &p->hidden->trust;
+	uint64_t sure = p->limit_bytes / (1000 + t->above) * 1000,
+		 perhaps = p->limit_bytes / (1000 - t->below) * 1000;
+	enum plim_status st;
+
+	*range = hold_take(&p->hidden->hold, 2, sizeof(**range), err);
+	if (!*range)
+		return mem_status(err);
+	*count = 2;
+	st = largest(p, s, sure, &(*range)[0], err);
+	return st ? st : largest(p, s, perhaps, &(*range)[1], err);
+}
+
 static enum plim_status inverse(struct plim_plan *p, const struct plim_plan_options *o,
 				struct plim_err *err)
 {
-	struct plan_recipe r = p->hidden->recipe;
+	struct search batch = { p->hidden->recipe, &batch.r.batch, MOST_BATCH };
+	struct search sequence = { p->hidden->recipe, &sequence.r.sequence, MOST_SEQUENCE };
 	enum plim_status st = PLIM_OK;
 
 	p->max_batch = p->max_sequence = PLIM_UNKNOWN;
-	if (o->flags & (PLIM_PLAN_MAX_BATCH | PLIM_PLAN_MAX_SEQUENCE) && !p->hidden->bounded)
+	if (!(o->flags & (PLIM_PLAN_MAX_BATCH | PLIM_PLAN_MAX_SEQUENCE)))
+		return PLIM_OK;
+	if (!p->hidden->bounded)
 		return err_set(err, PLIM_E_ARG,
 			       "what fits at most depends on the memory: give --memory or --gpu");
-	if (o->flags & PLIM_PLAN_MAX_BATCH)
-		st = largest(p, &r.batch, &r, MOST_BATCH, &p->max_batch, err);
-	r = p->hidden->recipe;
-	if (!st && o->flags & PLIM_PLAN_MAX_SEQUENCE)
-		st = largest(p, &r.sequence, &r, MOST_SEQUENCE, &p->max_sequence, err);
+	p->max_basis = plan_basis_names[p->hidden->trust.basis];
+	if (o->flags & PLIM_PLAN_MAX_BATCH) {
+		st = largest_range(p, &batch, &p->max_batch_range, &p->max_batch_range_count, err);
+		p->max_batch = st ? PLIM_UNKNOWN : p->max_batch_range[0];
+	}
+	if (!st && o->flags & PLIM_PLAN_MAX_SEQUENCE) {
+		st = largest_range(p, &sequence, &p->max_sequence_range,
+				   &p->max_sequence_range_count, err);
+		p->max_sequence = st ? PLIM_UNKNOWN : p->max_sequence_range[0];
+	}
 	return st;
-}
-
-uint64_t plan_at_most(const struct plim_plan *p, uint64_t bytes)
-{
-	unsigned below, above;
-
-	uncertainty(p, &below, &above);
-	return bytes + bytes / 1000 * above;
 }
 
 static enum plim_status sweep_one(struct plim_plan *p, const struct plan_recipe *r,
@@ -347,6 +401,7 @@ static enum plim_status sweep_one(struct plim_plan *p, const struct plan_recipe 
 {
 	struct plan_result result;
 	struct plan *plan = NULL;
+	struct plan_trust trust;
 	uint64_t low, high;
 	enum plim_status st = plan_build(&p->hidden->mem, &p->hidden->model, r, &plan, err);
 	int does = 0;
@@ -365,9 +420,15 @@ static enum plim_status sweep_one(struct plim_plan *p, const struct plan_recipe 
 					 .reserved_bytes = high };
 	st = plan_find_needed(p, plan, &low, &high, err);
 	row->needed_bytes = high;
+	trust = plan_trust(p, r, plan, plan->phases.n);
+	row->basis = plan_basis_names[trust.basis];
+	row->range_bytes = plan_range(p, &trust, high, err);
+	row->range_count = 2;
+	if (!row->range_bytes)
+		st = mem_status(err);
 	if (!st && p->hidden->bounded) {
 		st = survives(p, plan, p->limit_bytes, &does, &result, err);
-		row->fits = does && p->limit_bytes >= plan_at_most(p, high) ? "yes" : "no";
+		row->fits = does && p->limit_bytes >= row->range_bytes[1] ? "yes" : "no";
 		if (!st && !does)
 			row->dies_at = plan_string(p, err, "%s", plan->phases.at[result.died].name);
 	}
@@ -460,8 +521,25 @@ static enum plim_status judge(struct plim_plan *p, struct plim_err *err)
 	if (!st && !does) {
 		p->dies_at = p->hidden->plan->phases.at[result.died].name;
 		p->dies_request_bytes = result.died_request_bytes;
+		p->dies_allocated_bytes = result.died_allocated_bytes;
 	}
 	return st;
+}
+
+/* What a recording of it would be called. */
+static enum plim_status take_names(struct plim_plan *p, const char *path,
+				   const struct plim_plan_options *o, struct plim_err *err)
+{
+	struct plim_plan_hidden *h = p->hidden;
+	const char *slash = path ? strrchr(path, '/') : NULL;
+	const char *name = !path || o->flags & PLIM_PLAN_REDACT ? h->model.family
+			   : slash && slash[1]			? slash + 1
+								: path;
+
+	h->settings = hold_text(&h->hold, err, "%s", o->settings ? o->settings : "");
+	h->title = hold_text(&h->hold, err, "plan: %s, batch %llu, sequence %llu", name,
+			     (unsigned long long)p->batch, (unsigned long long)p->sequence);
+	return h->settings && h->title ? PLIM_OK : mem_status(err);
 }
 
 static enum plim_status plan_all(struct plim_plan *p, const char *path,
@@ -481,9 +559,11 @@ static enum plim_status plan_all(struct plim_plan *p, const char *path,
 	if (!st)
 		st = survives(p, h->plan, UINT64_MAX, &does, &result, err);
 	if (!st)
+		h->trust = plan_trust(p, &h->recipe, h->plan, h->plan->phases.n);
+	if (!st)
 		st = take_peak(p, &result, err);
-	if (!st && h->plan->host_bytes)
-		p->host_bytes = h->plan->host_bytes;
+	if (!st)
+		st = take_host(p, err);
 	if (!st)
 		st = judge(p, err);
 	if (!st && h->bounded && !h->fits)
@@ -494,7 +574,7 @@ static enum plim_status plan_all(struct plim_plan *p, const char *path,
 		st = inverse(p, o, err);
 	if (!st)
 		st = sweep(p, o->sweep, err);
-	return st;
+	return st ? st : take_names(p, path, o, err);
 }
 
 enum plim_status plim_plan_open(const char *path, const struct plim_plan_options *options,
@@ -515,9 +595,10 @@ enum plim_status plim_plan_open(const char *path, const struct plim_plan_options
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
 	}
 	mem_init(&p->hidden->mem, o.max_memory_bytes);
+	hold_init(&p->hidden->hold, &p->hidden->mem);
 	model_init(&p->hidden->model, &p->hidden->mem);
 	text_init(&p->hidden->lora_targets, &p->hidden->mem, NULL);
-	p->dies_request_bytes = p->host_bytes = PLIM_UNKNOWN;
+	p->dies_request_bytes = p->dies_allocated_bytes = p->host_bytes = PLIM_UNKNOWN;
 	p->batch = o.batch;
 	p->sequence = o.sequence;
 	st = plan_all(p, path, &o, err);

@@ -20,6 +20,8 @@ static const struct field phase_rows[] = {
 	FIELD_U64(P, allocated_bytes, "in use when it ends"),
 	FIELD_U64(P, peak_allocated_bytes, "most in use within it"),
 	FIELD_U64(P, peak_reserved_bytes, "most taken from the driver within it"),
+	FIELD_U64S(P, range_bytes, range_count, "least and most that peak_allocated_bytes may be"),
+	FIELD_STRING(P, basis, "measured, derived or assumed, as of peak"),
 };
 #undef P
 static const struct field_table phase_table = FIELD_TABLE(struct plim_plan_phase, phase_rows);
@@ -54,8 +56,10 @@ static const struct field peak_rows[] = {
 	FIELD_STRUCT(K, categories, struct plim_plan_categories, category_table,
 		     "what lives then; they add up to allocated_bytes"),
 	FIELD_STRING(K, basis,
-		     "derived (from PyTorch's rules, checked against measured runs) or assumed "
-		     "(an architecture or a setting that nothing was measured of)"),
+		     "measured (a recording of the run itself tells it), derived (from PyTorch's "
+		     "rules, checked against measured runs of the same kind) or assumed (nothing of "
+		     "the kind was measured)"),
+	FIELD_STRINGS(K, reasons, reason_count, "why it is no surer"),
 };
 #undef K
 static const struct field_table peak_table = FIELD_TABLE(struct plim_plan_peak, peak_rows);
@@ -69,6 +73,8 @@ static const struct field sweep_rows[] = {
 	FIELD_U64(S, needed_bytes, "smallest limit that does"),
 	FIELD_STRING(S, fits, "yes or no; null: no limit was given"),
 	FIELD_STRING(S, dies_at, "phase; null: it does not"),
+	FIELD_U64S(S, range_bytes, range_count, "least and most that may be needed"),
+	FIELD_STRING(S, basis, "measured, derived or assumed, as of peak"),
 };
 #undef S
 static const struct field_table sweep_table = FIELD_TABLE(struct plim_plan_sweep, sweep_rows);
@@ -97,9 +103,11 @@ static const struct field rung_rows[] = {
 	FIELD_BOOL(R, fits, "under the limit"),
 	FIELD_STRUCT(R, config, struct plim_plan_config, config_table,
 		     "all of it up to here, ready to be pasted"),
+	FIELD_U64S(R, range_bytes, range_count, "least and most that may be needed with it"),
+	FIELD_STRING(R, basis, "measured, derived or assumed, as of peak"),
 };
 #undef R
-static const struct field_table rung_table = FIELD_TABLE(struct plim_plan_rung, rung_rows);
+const struct field_table plan_rung_table = FIELD_TABLE(struct plim_plan_rung, rung_rows);
 
 #define P struct plim_plan
 static const struct field plan_rows[] = {
@@ -113,13 +121,22 @@ static const struct field plan_rows[] = {
 	FIELD_MAYBE(P, fits, "the run goes to its end under the limit; null: none was given"),
 	FIELD_STRING(P, dies_at, "the phase in which it runs out; null: it does not"),
 	FIELD_U64(P, dies_request_bytes, "what it asks for then"),
-	FIELD_U64(P, max_batch, "largest batch that fits; null: not looked for"),
-	FIELD_U64(P, max_sequence, "longest sequence that fits; null: not looked for"),
+	FIELD_U64(P, max_batch,
+		  "largest batch that fits, with all that is uncertain; null: not looked for"),
+	FIELD_U64(P, max_sequence, "the same of the sequence; null: not looked for"),
 	FIELD_STRUCTS(P, sweep, sweep_count, struct plim_plan_sweep, sweep_table,
 		      "the sizes asked for"),
 	FIELD_STRINGS(P, assumptions, assumption_count, "what was not told and had to be taken"),
-	FIELD_STRUCTS(P, ladder, ladder_count, struct plim_plan_rung, rung_table,
+	FIELD_STRUCTS(P, ladder, ladder_count, struct plim_plan_rung, plan_rung_table,
 		      "changes in the order of their cost"),
+	FIELD_U64S(P, host_range_bytes, host_range_count, "least and most that host_bytes may be"),
+	FIELD_STRING(P, host_basis, "of host_bytes, as of peak; null: nothing is kept there"),
+	FIELD_U64S(P, max_batch_range, max_batch_range_count,
+		   "the largest batch that surely fits (max_batch), and that perhaps does"),
+	FIELD_U64S(P, max_sequence_range, max_sequence_range_count,
+		   "the same of max_sequence"),
+	FIELD_STRING(P, max_basis, "of max_batch and max_sequence, as of peak"),
+	FIELD_U64(P, dies_allocated_bytes, "what is allocated when it runs out"),
 };
 #undef P
 const struct field_table plan_table = FIELD_TABLE(struct plim_plan, plan_rows);

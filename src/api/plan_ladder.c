@@ -25,19 +25,18 @@ static enum plim_status measure(struct climb *c, const struct plan_choice *choic
 {
 	struct plim_plan_hidden *h = c->plan->hidden;
 	struct allocator_rules own_rules = h->rules;
-	struct plan_recipe own_recipe = h->recipe;
 	struct allocator_bounds bounds = { .limit_bytes = UINT64_MAX,
 					   .capacity_bytes = UINT64_MAX };
 	struct plan_result result;
 	struct plan *plan = NULL;
+	struct plan_trust trust;
 	uint64_t low, high;
 	enum plim_status st = PLIM_OK;
 
 	if (choice->settings != c->options->settings)
 		st = allocator_rules_parse(choice->settings, c->options->torch, &h->rules, err);
-	h->recipe = choice->recipe; /* how sure a number is goes by it */
 	if (!st)
-		st = plan_build(&h->mem, &h->model, &h->recipe, &plan, err);
+		st = plan_build(&h->mem, &h->model, &choice->recipe, &plan, err);
 	if (!st)
 		st = plan_measure(plan, &h->rules, &bounds, &result, err);
 	if (!st) {
@@ -46,11 +45,16 @@ static enum plim_status measure(struct climb *c, const struct plan_choice *choic
 		st = plan_find_needed(c->plan, plan, &low, &high, err);
 		out->peak_allocated_bytes = result.peak_allocated_bytes;
 		out->needed_bytes = high;
-		out->fits = plan_at_most(c->plan, high) <= c->plan->limit_bytes;
+		trust = plan_trust(c->plan, &choice->recipe, plan, plan->phases.n);
+		out->basis = plan_basis_names[trust.basis];
+		out->range_bytes = plan_range(c->plan, &trust, high, err);
+		out->range_count = 2;
 	}
+	if (!st && !out->range_bytes)
+		st = mem_status(err);
+	out->fits = !st && out->range_bytes[1] <= c->plan->limit_bytes;
 	plan_free(plan);
 	h->rules = own_rules;
-	h->recipe = own_recipe;
 	return st;
 }
 

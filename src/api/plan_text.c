@@ -127,21 +127,20 @@ static void config_line(struct text *t, const char *what, const char *line)
 }
 
 /* What to change, and all of it ready to be pasted: of the last rung that need not be asked for. */
-static void ladder(struct text *t, const struct plim_plan *p)
+void plan_put_ladder(struct text *t, const struct plim_plan_rung *ladder, size_t n)
 {
 	const struct plim_plan_config *config = NULL;
 	struct text_table b;
 
-	if (!p->ladder_count)
+	if (!n)
 		return;
-	out_title(t, "What would make it fit, the cheapest first");
 	text_table_init(&b, t, "rrll", TEXT_CUT_RIGHT);
 	text_cell_printf(&b, "needed");
 	text_cell_printf(&b, "saves");
 	text_cell_printf(&b, "fits");
 	text_cell_printf(&b, "change");
-	for (size_t i = 0; i < p->ladder_count; i++) {
-		const struct plim_plan_rung *r = &p->ladder[i];
+	for (size_t i = 0; i < n; i++) {
+		const struct plim_plan_rung *r = &ladder[i];
 
 		text_cell_bytes(&b, r->needed_bytes);
 		text_cell_bytes(&b, r->saved_bytes);
@@ -206,7 +205,9 @@ enum plim_status plim_plan_text(const struct plim_plan *p, const struct plim_tex
 	composition(&t, p);
 	phases(&t, p);
 	sweep(&t, p);
-	ladder(&t, p);
+	if (p->ladder_count)
+		out_title(&t, "What would make it fit, the cheapest first");
+	plan_put_ladder(&t, p->ladder, p->ladder_count);
 	out_list(&t, "Assumed", p->assumptions, p->assumption_count);
 	return out_text(&t, write, ctx, err);
 }

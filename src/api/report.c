@@ -1,4 +1,5 @@
 /* plimsoll report: read, replay, walk, explain; the result as plain structs. */
+#include "keep.h"
 #include "report.h"
 #include "out.h"
 
@@ -42,6 +43,13 @@ void plim_report_free(struct plim_report *r)
 }
 
 /* ---- source ---- */
+
+int report_is_plan(const struct plim_report *r)
+{
+	const struct trace *t = r->hidden->trace;
+
+	return t->annotations.n && !strcmp(trace_text(t, t->annotations.at[0].name), KEEP_PLAN_MARK);
+}
 
 struct notes {
 	const char *at[32];
@@ -123,6 +131,8 @@ static enum plim_status fill_source(struct plim_report *r, const char *path, str
 		note_device(r, &notes, d, &r->hidden->devices[i], err);
 	}
 	s->complete &= s->events > 0;
+	if (report_is_plan(r))
+		note(r, &notes, "this is a plan and no recording: nothing of it was run");
 	if (s->events && !t->has_frames)
 		note(r, &notes,
 		     "no stacks were recorded: owners are not known (record with "
@@ -149,9 +159,10 @@ static enum plim_status fill_source(struct plim_report *r, const char *path, str
 
 /* ---- peaks ---- */
 
+/* A plan's microseconds are only the numbers of its requests. */
 static uint64_t time_of(const struct plim_report *r, const struct trace_device *d, uint32_t e)
 {
-	return r->hidden->trace->has_time && e < d->events.n ? (uint64_t)d->events.time_us[e]
+	return r->hidden->trace->has_time && !report_is_plan(r) && e < d->events.n ? (uint64_t)d->events.time_us[e]
 							     : PLIM_UNKNOWN;
 }
 
@@ -353,6 +364,8 @@ static enum plim_status fill_oom(struct plim_report *r, struct report_device *on
 		st = findings_explain_death(&r->hidden->mem, &in, oom, d, err);
 	if (st)
 		return st;
+	if (report_is_plan(r) && d->bound_by == FINDINGS_BOUND_UNKNOWN)
+		d->bound_by = FINDINGS_BOUND_DEVICE; /* it was given that card, and nobody else is on it */
 	out->bound_bytes = d->bound_low_bytes;
 	if (last && !r->hidden->summary)
 		st = try_settings(r, one, err);

@@ -32,6 +32,7 @@ struct plim_report_hidden {
 	int summary;     /* as in struct report_input */
 	uint32_t *words; /* --redact: names by string id, 0: not yet */
 	uint32_t word_count;
+	uint64_t limit_bytes; /* of a plan's page; 0: none */
 };
 
 extern const struct field_table report_table, report_source_table, report_categories_table,
@@ -54,6 +55,9 @@ enum plim_status report_open(const char *path, struct report_input *in,
 /* A report of nothing: an owner of texts and arrays. */
 enum plim_status report_new(const struct plim_report_options *options, struct plim_report **out,
 			    struct plim_err *err);
+
+/* Was it made by plimsoll plan, and never run? */
+int report_is_plan(const struct plim_report *r);
 
 /* "optimizer state" of "optimizer_state", for a person; what is no category is given back. */
 const char *report_category_of(const char *name);

@@ -110,9 +110,12 @@ static void verdict(struct text *t, const struct plim_report *r, const struct pl
 {
 	const struct plim_report_oom *oom = d->oom_count ? &d->oom[d->oom_count - 1] : NULL;
 	const struct plim_report_verdict *v = oom ? oom->verdict : NULL;
+	const char *head;
 
 	if (!v)
 		return;
+	head = report_is_plan(r) ? (v->cause ? "Will die of " : "Will die, ")
+				 : (v->cause ? "Died of " : "Died, ");
 	if (oom->survived) {
 		text_wrap(t, 0, 2,
 			  "A failure that the program caught (a convolution's workspace, or an "
@@ -122,9 +125,9 @@ static void verdict(struct text *t, const struct plim_report *r, const struct pl
 		text_wrap_name(t, 2, 2, v->headline);
 	} else {
 		text_hue(t, TEXT_BAD);
-		text_puts(t, v->cause ? "Died of " : "Died, ");
+		text_puts(t, head);
 		text_plain(t);
-		text_wrap_name(t, v->cause ? 8 : 6, 2, v->headline);
+		text_wrap_name(t, (unsigned)strlen(head), 2, v->headline);
 	}
 	bound_line(t, v);
 	request_line(t, d, oom);
@@ -460,7 +463,8 @@ static void conclusions(struct text *t, const struct plim_report *r,
 	int steady = d->step_count >= STEPS_TOLD && r->hidden->trace->has_frames && !piles_up(d);
 
 	if (!failed)
-		text_puts(t, "No failure in this recording.\n");
+		text_puts(t, report_is_plan(r) ? "No failure in this plan.\n"
+					       : "No failure in this recording.\n");
 	if (steady)
 		text_wrap(t, 0, 2,
 			  strcmp(d->step_basis, "request")

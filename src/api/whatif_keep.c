@@ -1,316 +1,34 @@
-/*
- * A run kept as a snapshot, or in a page: the recording's requests, stacks and times, the model's
- * addresses and segments.
- */
-#include "out.h"
+/* A run of whatif kept as a snapshot, or in a page beside its recording. */
+#include "keep.h"
 #include "whatif.h"
 
 #include <plimsoll/page.h>
-
-#include <stdlib.h>
-#include <string.h>
-
-/* Where the run's trace goes to. */
-struct keeper {
-	enum plim_status (*take)(void *self, const struct trace *t, struct plim_err *err);
-	void *self;
-};
-
-struct keeping {
-	struct mem *mem;
-	const struct trace *from;
-	const struct trace_device *device;
-	const struct program *program;
-	VEC(struct allocator_event) events;
-	VEC(struct allocator_block) blocks;
-	enum plim_status status; /* the first failure */
-	struct plim_err *err;
-	/* columns of the new trace */
-	uint8_t *action;
-	uint64_t *addr, *size;
-	int64_t *time_us;
-	uint32_t *stack;
-	uint16_t *stream;
-};
-
-static void on_event(void *self, const struct allocator_event *event)
-{
-	struct keeping *k = self;
-
-	if (!k->status)
-		k->status = vec_push(k->mem, &k->events, *event, k->err);
-}
-
-static void on_block(void *self, const struct allocator_block *block)
-{
-	struct keeping *k = self;
-
-	if (!k->status)
-		k->status = vec_push(k->mem, &k->blocks, *block, k->err);
-}
-
-static int by_addr(const void *a, const void *b)
-{
-	const struct allocator_block *x = a, *y = b;
-
-	return (x->addr > y->addr) - (x->addr < y->addr);
-}
-
-/* Where in the recording the program was. */
-static uint32_t recorded_event(const struct keeping *k, uint32_t op)
-{
-	uint32_t event = k->program->ops.at[op].event;
-
-	return event == TRACE_NONE || event >= k->device->events.n ? TRACE_NONE : event;
-}
-
-static enum plim_status take_columns(struct keeping *k, size_t n)
-{
-	k->action = mem_new(k->mem, n, sizeof(*k->action), k->err);
-	k->addr = mem_new(k->mem, n, sizeof(*k->addr), k->err);
-	k->size = mem_new(k->mem, n, sizeof(*k->size), k->err);
-	k->time_us = mem_new(k->mem, n, sizeof(*k->time_us), k->err);
-	k->stack = mem_new(k->mem, n, sizeof(*k->stack), k->err);
-	k->stream = mem_new(k->mem, n, sizeof(*k->stream), k->err);
-	return k->action && k->addr && k->size && k->time_us && k->stack && k->stream
-		       ? PLIM_OK
-		       : mem_status(k->err);
-}
-
-static void free_columns(struct keeping *k, size_t n)
-{
-	mem_free(k->mem, k->action, n, sizeof(*k->action));
-	mem_free(k->mem, k->addr, n, sizeof(*k->addr));
-	mem_free(k->mem, k->size, n, sizeof(*k->size));
-	mem_free(k->mem, k->time_us, n, sizeof(*k->time_us));
-	mem_free(k->mem, k->stack, n, sizeof(*k->stack));
-	mem_free(k->mem, k->stream, n, sizeof(*k->stream));
-}
-
-static void fill_columns(struct keeping *k)
-{
-	const struct trace_events *ev = &k->device->events;
-	int64_t now = ev->n ? ev->time_us[0] : 0;
-
-	for (size_t i = 0; i < k->events.n; i++) {
-		const struct allocator_event *e = &k->events.at[i];
-		uint32_t event = recorded_event(k, e->op);
-
-		if (event != TRACE_NONE)
-			now = ev->time_us[event];
-		k->action[i] = (uint8_t)e->action;
-		k->addr[i] = e->addr;
-		k->size[i] = e->bytes;
-		k->time_us[i] = now;
-		k->stack[i] = event != TRACE_NONE ? ev->stack[event] : TRACE_NONE;
-		k->stream[i] = e->stream;
-	}
-}
-
-static enum plim_status add_block(struct keeping *k, struct trace *t,
-				  const struct allocator_block *b)
-{
-	struct trace_segment *s = t->segments.n ? &t->segments.at[t->segments.n - 1] : NULL;
-	struct trace_block block = { .addr = b->addr,
-				     .bytes = b->bytes,
-				     .requested_bytes = b->requested_bytes,
-				     .stack = TRACE_NONE,
-				     .state = b->request == TRACE_NONE ? TRACE_INACTIVE
-					      : b->pending             ? TRACE_ACTIVE_PENDING_FREE
-								       : TRACE_ACTIVE };
-	enum plim_status st = PLIM_OK;
-
-	if (!s || s->addr != b->segment_addr) {
-		struct trace_segment one = { .addr = b->segment_addr,
-					     .device = k->device->ordinal,
-					     .stream = b->stream,
-					     .pool = b->half / 2,
-					     .stack = TRACE_NONE,
-					     .first_block = (uint32_t)t->blocks.n,
-					     .large = b->half & 1,
-					     .expandable = b->expandable };
-
-		st = vec_push(k->mem, &t->segments, one, k->err);
-		s = st ? NULL : &t->segments.at[t->segments.n - 1];
-	}
-	if (!st)
-		st = vec_push(k->mem, &t->blocks, block, k->err);
-	if (st)
-		return st;
-	if (b->request != TRACE_NONE)
-		t->blocks.at[t->blocks.n - 1].stack = k->program->requests.at[b->request].stack;
-	s->blocks++;
-	s->bytes += b->bytes;
-	s->active_bytes += block.state == TRACE_INACTIVE ? 0 : b->bytes;
-	s->allocated_bytes += block.state == TRACE_ACTIVE ? b->bytes : 0;
-	s->requested_bytes += block.state == TRACE_INACTIVE ? 0 : b->requested_bytes;
-	return PLIM_OK;
-}
-
-static enum plim_status set_settings(struct keeping *k, struct trace *t, const char *conf,
-				     const struct allocator_rules *rules)
-{
-	struct trace_settings *s = &t->settings;
-	uint32_t string;
-	/* the recording owns its strings; one more does no harm to it */
-	enum plim_status st = intern_add(&((struct trace *)(uintptr_t)k->from)->heap.strings, conf,
-					 strlen(conf), &string, k->err);
-
-	t->heap.strings = k->from->heap.strings;
-	s->have = 1;
-	s->conf = st ? TRACE_NONE : string;
-	s->max_split_bytes = rules->max_split_bytes;
-	s->gc_threshold = rules->gc_threshold;
-	s->expandable_segments = rules->expandable;
-	memcpy(s->roundup_divisions, rules->roundup_divisions, sizeof(s->roundup_divisions));
-	return st;
-}
-
-/* The recording's private pools, and those that were found: these get ids that no other has. */
-static enum plim_status name_pools(struct keeping *k, struct trace *t)
-{
-	struct trace_pool_id next = { 1, 0 };
-	enum plim_status st = PLIM_OK;
-
-	for (size_t i = 0; !st && i < k->from->pools.n; i++) {
-		const struct trace_pool_id *id = &k->from->pools.at[i];
-
-		next.a = id->a >= next.a && id->a < INT64_MAX - UINT16_MAX ? id->a + 1 : next.a;
-		st = vec_push(k->mem, &t->pools, *id, k->err);
-	}
-	for (; !st && t->pools.n < k->program->pools; next.a++)
-		st = vec_push(k->mem, &t->pools, next, k->err);
-	return st;
-}
-
-/* A trace that borrows all but what the run made from the recording. */
-static enum plim_status give_trace(struct keeping *k, const char *conf,
-				   const struct allocator_rules *rules, const struct keeper *to)
-{
-	struct trace t = *k->from;
-	size_t n = k->events.n;
-	struct trace_device *devices = mem_new(k->mem, t.device_count, sizeof(*devices), k->err);
-	enum plim_status st = devices ? take_columns(k, n) : mem_status(k->err);
-
-	memset(&t.segments, 0, sizeof(t.segments));
-	memset(&t.blocks, 0, sizeof(t.blocks));
-	memset(&t.pools, 0, sizeof(t.pools));
-	memset(&t.labels, 0, sizeof(t.labels));
-	memset(&t.settings_values, 0, sizeof(t.settings_values)); /* they are the recording's */
-	if (!st) {
-		fill_columns(k);
-		sort_items(k->blocks.at, k->blocks.n, sizeof(*k->blocks.at), by_addr);
-		devices[k->device - k->from->devices].events =
-			(struct trace_events){ .n = n,
-					       .action = k->action,
-					       .addr = k->addr,
-					       .size = k->size,
-					       .time_us = k->time_us,
-					       .stack = k->stack,
-					       .stream = k->stream };
-		t.devices = devices;
-		t.first_action = k->action;
-		st = set_settings(k, &t, conf, rules);
-	}
-	if (!st)
-		st = name_pools(k, &t);
-	for (size_t i = 0; !st && i < k->blocks.n; i++)
-		st = add_block(k, &t, &k->blocks.at[i]);
-	if (!st)
-		st = to->take(to->self, &t, k->err);
-	vec_release(k->mem, &t.segments);
-	vec_release(k->mem, &t.blocks);
-	vec_release(k->mem, &t.pools);
-	free_columns(k, n);
-	mem_free(k->mem, devices, k->from->device_count, sizeof(*devices));
-	return st;
-}
 
 static enum plim_status keep(const struct plim_whatif *w, const char *settings,
 			     const struct keeper *to, struct plim_err *err)
 {
 	struct plim_report_hidden *h = w->hidden->report->hidden;
-	struct keeping k = { .mem = &h->mem,
-			     .from = h->trace,
-			     .device = w->hidden->device,
-			     .program = w->hidden->program,
-			     .err = err };
 	struct allocator_rules rules;
-	struct allocator_run how = { .rules = &rules,
-				     .bounds = whatif_bounds(w, w->bound.limit_bytes),
-				     .way = ALLOCATOR_RECORDED,
-				     .device = w->hidden->device,
-				     .self = &k,
-				     .event = on_event,
-				     .block = on_block };
-	struct allocator_outcome outcome;
-	enum plim_status st = whatif_rules(w, settings, &rules, k.err);
+	struct keep_run run = { .from = h->trace,
+				.device = w->hidden->device,
+				.program = w->hidden->program,
+				.how = { .rules = &rules,
+					 .bounds = whatif_bounds(w, w->bound.limit_bytes),
+					 .way = ALLOCATOR_RECORDED,
+					 .device = w->hidden->device },
+				.settings = settings };
+	enum plim_status st = whatif_rules(w, settings, &rules, err);
 
-	if (!st)
-		st = allocator_run(&h->mem, w->hidden->program, &how, &outcome, k.err);
-	if (!st)
-		st = k.status;
-	if (!st)
-		st = give_trace(&k, settings, &rules, to);
-	vec_release(&h->mem, &k.events);
-	vec_release(&h->mem, &k.blocks);
-	return st;
-}
-
-static enum plim_status to_file(void *self, const struct trace *t, struct plim_err *err)
-{
-	return out_snapshot(t, self, err);
+	return st ? st : keep_run(&h->mem, &run, to, err);
 }
 
 enum plim_status plim_whatif_snapshot(const struct plim_whatif *w, const char *settings,
 				      const char *path, struct plim_err *err)
 {
-	struct keeper to = { to_file, (void *)(uintptr_t)path };
+	struct keeper to = { keep_to_file, (void *)(uintptr_t)path };
 	struct plim_err own;
 
 	return keep(w, settings, &to, err ? err : &own);
-}
-
-/* ---- into a page ---- */
-
-struct paging {
-	struct mem *mem;
-	const struct plim_report_options *options;
-	const char *title;
-	struct plim_page *page;
-	VEC(char) bytes; /* the run as a snapshot */
-};
-
-static enum plim_status collect(void *ctx, const void *bytes, size_t n, struct plim_err *err)
-{
-	struct paging *p = ctx;
-	enum plim_status st = vec_need(p->mem, &p->bytes, n, err);
-
-	if (!st && n)
-		memcpy(p->bytes.at + p->bytes.n, bytes, n);
-	p->bytes.n += st ? 0 : n;
-	return st;
-}
-
-/* It is read as a snapshot is: all that a report says of a recording can then be said of the run. */
-static enum plim_status to_page(void *self, const struct trace *t, struct plim_err *err)
-{
-	struct paging *p = self;
-	struct report_input in = { .source = NULL };
-	struct plim_report *r = NULL;
-	enum plim_status st = trace_write(t, (struct pickle_sink){ p, collect }, err);
-
-	if (!st)
-		st = source_open_memory(p->mem, p->title, p->bytes.at, p->bytes.n,
-					SOURCE_MEMORY_PLAIN, NULL, &in.source, err);
-	if (!st)
-		st = report_open(p->title, &in, p->options, &r, err);
-	if (!st)
-		st = plim_page_add(p->page, r, err);
-	plim_report_free(r);
-	source_close(in.source);
-	vec_release(p->mem, &p->bytes);
-	return st;
 }
 
 enum plim_status plim_whatif_page(const struct plim_whatif *w, const char *settings,
@@ -318,8 +36,8 @@ enum plim_status plim_whatif_page(const struct plim_whatif *w, const char *setti
 {
 	struct plim_report *recorded = w->hidden->report;
 	struct plim_report_options options = recorded->hidden->options;
-	struct paging p = { .mem = &recorded->hidden->mem, .options = &options, .page = page };
-	struct keeper to = { to_page, &p };
+	struct keep_page p = { .mem = &recorded->hidden->mem, .options = &options, .page = page };
+	struct keeper to = { keep_to_page, &p };
 	struct plim_err own;
 	enum plim_status st;
 

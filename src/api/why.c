@@ -23,6 +23,9 @@ void plim_why_free(struct plim_why *w)
 	if (!w)
 		return;
 	plim_report_free(w->hidden->report);
+	for (size_t i = 0; i < w->hidden->plans.n; i++)
+		plim_plan_free(w->hidden->plans.at[i]);
+	vec_release(&w->hidden->mem, &w->hidden->plans);
 	messages_release(&w->hidden->log);
 	hold_release(&w->hidden->hold);
 	intern_release(&w->hidden->names);
@@ -356,6 +359,8 @@ static enum plim_status answer(struct plim_why *w, const char *path, struct plim
 		st = fill_events(w, err);
 	if (!st)
 		st = join_recording(w, path, &notes, err);
+	if (!st)
+		st = why_plan(w, &notes, err);
 	return st ? st : hold_keep(&notes, &w->notes, &w->note_count);
 }
 

@@ -13,6 +13,7 @@ struct plim_why_hidden {
 	struct messages_log log;
 	struct plim_why_options options;
 	struct plim_report *report; /* of --snapshot, or NULL */
+	VEC(struct plim_plan *) plans; /* of --config, one a limit */
 	struct intern names;        /* --redact: a name's id is its word's number */
 };
 
@@ -32,6 +33,9 @@ enum plim_status why_ranks(struct plim_why *w, const struct messages_event *e, u
 /* One death out of the event at `index` and those that joined it. */
 enum plim_status why_death(struct plim_why *w, size_t index, struct plim_why_death *d,
 			   struct plim_err *err);
+
+/* Beside each death of a GPU's memory what plan says of the run (why_plan.c). */
+enum plim_status why_plan(struct plim_why *w, struct hold_lines *notes, struct plim_err *err);
 
 /* What helps, what does not, and how to be certain. */
 enum plim_status why_ladder(struct plim_why *w, const struct messages_event *e,

@@ -1,4 +1,5 @@
 /* The rows of why/1: the JSON, docs/json.md and the ABI check are read from them. */
+#include "plan.h"
 #include "why.h"
 
 static const char *const outcomes[] = { "nothing", "other", "memory" };
@@ -134,6 +135,29 @@ static const struct field recorded_rows[] = {
 static const struct field_table recorded_table =
 	FIELD_TABLE(struct plim_why_recorded, recorded_rows);
 
+#define L struct plim_why_planned
+static const struct field planned_rows[] = {
+	FIELD_STRING(L, path, "the model's file"),
+	FIELD_U64(L, limit_bytes, "of reserved memory, under which it was planned"),
+	FIELD_BOOL(L, limit_told, "the log told the limit; false: the options did"),
+	FIELD_MAYBE(L, agrees,
+		    "the plan dies as the log tells; null: the log tells too little to compare"),
+	FIELD_STRING(L, says, "one sentence"),
+	FIELD_STRINGS(L, evidence, evidence_count, "what they agree in, and what not"),
+	FIELD_MAYBE(L, fits, "the planned run goes to its end under the limit"),
+	FIELD_STRING(L, dies_at, "its phase, as in plan; null: it does not"),
+	FIELD_ENUM(L, moment, enum plim_why_moment, moments, "that this phase is; as above"),
+	FIELD_U64(L, allocated_bytes, "when it dies"),
+	FIELD_U64(L, request_bytes, "that fails then"),
+	FIELD_U64(L, needed_bytes, "smallest limit under which it goes to its end"),
+	FIELD_U64S(L, range_bytes, range_count, "least and most that may be needed"),
+	FIELD_STRING(L, basis, "as in plan"),
+	FIELD_STRUCTS(L, ladder, ladder_count, struct plim_plan_rung, plan_rung_table,
+		      "changes to the planned run, in the order of their cost"),
+};
+#undef L
+static const struct field_table planned_table = FIELD_TABLE(struct plim_why_planned, planned_rows);
+
 #define D struct plim_why_death
 static const struct field death_rows[] = {
 	FIELD_ENUM(D, kind, enum plim_why_kind, kinds,
@@ -167,6 +191,8 @@ static const struct field death_rows[] = {
 	FIELD_STRUCT(D, verdict, struct plim_why_verdict, verdict_table, "why it happened"),
 	FIELD_POINTER(D, recorded, struct plim_why_recorded, recorded_table,
 		      "from --snapshot; null: none was given, or it shows no death"),
+	FIELD_POINTER(D, planned, struct plim_why_planned, planned_table,
+		      "from --config; null: none was given, or it is not the GPU's memory"),
 };
 #undef D
 static const struct field_table death_table = FIELD_TABLE(struct plim_why_death, death_rows);

@@ -1,5 +1,6 @@
 /* The answer for a person: what died, why, what helps and what does not. */
 #include "out.h"
+#include "plan.h"
 #include "why.h"
 
 #include <stdio.h>
@@ -188,6 +189,24 @@ static void causes(struct text *t, const struct plim_why_verdict *v)
 	}
 }
 
+/* What plan says of it; where they differ nothing is recommended. */
+static void planned(struct text *t, const struct plim_why_planned *p)
+{
+	if (!p)
+		return;
+	out_title(t, "By the plan");
+	text_puts(t, "  ");
+	text_wrap_name(t, 2, 2, p->says);
+	for (size_t i = 0; i < p->evidence_count; i++) {
+		text_puts(t, "  - ");
+		text_wrap_name(t, 4, 4, p->evidence[i]);
+	}
+	if (!p->ladder_count || (p->agrees && !*p->agrees))
+		return;
+	out_title(t, "What would make the planned run fit, the cheapest first");
+	plan_put_ladder(t, p->ladder, p->ladder_count);
+}
+
 static void whole(struct text *t, const struct plim_why *w, const struct plim_why_death *d)
 {
 	const struct plim_why_verdict *v = &d->verdict;
@@ -203,6 +222,7 @@ static void whole(struct text *t, const struct plim_why *w, const struct plim_wh
 	where_line(t, w, d);
 	out_list(t, "Why", v->evidence, v->evidence_count);
 	causes(t, v);
+	planned(t, d->planned);
 	processes(t, d);
 	out_list(t, "What helps", v->helps, v->helps_count);
 	out_list(t, "What does not", v->useless, v->useless_count);

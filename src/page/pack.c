@@ -295,7 +295,7 @@ static enum plim_status pack_times(struct packing *x)
 	const struct trace_events *ev = &x->d->events;
 	size_t n = 0;
 
-	if (!x->t->has_time || !ev->n)
+	if (!x->t->has_time || !ev->n || x->in->plan)
 		return PLIM_OK;
 	for (size_t e = 0; e < ev->n; e += x->time_stride)
 		x->v[n++] = (uint64_t)ev->time_us[e];
@@ -425,7 +425,7 @@ static void emit_merged(struct packing *x, struct json_out *j)
 	char line[160], number[32];
 
 	json_array(j, "merged", JSON_LINES);
-	if (x->t->has_time && x->time_stride > 1) {
+	if (x->t->has_time && !x->in->plan && x->time_stride > 1) {
 		snprintf(line, sizeof(line),
 			 "times are those of one event in %s; in between they are estimated",
 			 text_number(number, x->time_stride));
@@ -447,6 +447,8 @@ static void emit_head(struct packing *x, struct json_out *j)
 	json_string(j, "title", x->in->title);
 	json_u64(j, "recording", x->in->recording);
 	json_u64(j, "events", x->d->events.n);
+	json_bool(j, "plan", x->in->plan);
+	json_u64(j, "limit_bytes", x->in->limit_bytes ? x->in->limit_bytes : PLIM_UNKNOWN);
 	x->in->report(x->in->self, j);
 	emit_settings(x, j);
 	emit_categories(x, j);

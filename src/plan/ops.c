@@ -308,8 +308,8 @@ struct value op_layer_norm(struct tape *t, struct value x, struct value weight, 
 
 	tape_save(t, node, in);
 	y = tape_result(t, node, in.n, in.dtype);
-	mean = tape_new(t, rows, TAPE_F32, t->category);
-	rstd = tape_new(t, rows, TAPE_F32, t->category);
+	mean = tape_more(t, rows, TAPE_F32, t->category);
+	rstd = tape_more(t, rows, TAPE_F32, t->category);
 	tape_save(t, node, mean);
 	tape_save(t, node, rstd);
 	tape_drop(t, &mean);
@@ -333,7 +333,7 @@ struct value op_dropout(struct tape *t, struct value x, double p)
 	if (p <= 0 || !t->grad)
 		return tape_keep(t, x);
 	node = tape_node(t, OP_DROPOUT, &x, 1);
-	mask = tape_new(t, x.n, TAPE_BOOL, t->category);
+	mask = tape_more(t, x.n, TAPE_BOOL, t->category);
 	y = tape_result(t, node, x.n, x.dtype);
 	tape_save(t, node, mask);
 	tape_drop(t, &mask);
@@ -542,7 +542,7 @@ struct value op_attention(struct tape *t, struct value q, struct value k, struct
 	in[1] = operand(t, k);
 	in[0] = operand(t, q);
 	if (a->bias) { /* convert_boolean_attn_mask: each call makes one of its own, for each sample */
-		mask = tape_new(t, a->bias, in[0].dtype, t->category);
+		mask = tape_more(t, a->bias, in[0].dtype, t->category);
 		tape_touch(t, a->bias);
 	}
 	node = tape_node(t, OP_ATTENTION, in, 3);
@@ -557,12 +557,12 @@ struct value op_attention(struct tape *t, struct value q, struct value k, struct
 		tape_save(t, node, mask);
 	tape_drop(t, &mask);
 	if (a->kernel == OP_CUDNN) {
-		seed = tape_new(t, 1, TAPE_I64, t->category);
-		offset = tape_new(t, 1, TAPE_I64, t->category);
+		seed = tape_more(t, 1, TAPE_I64, t->category);
+		offset = tape_more(t, 1, TAPE_I64, t->category);
 	}
 	y = tape_result(t, node, a->batch * a->heads * a->queries * a->head_dim, in[0].dtype);
 	if (t->grad) {
-		lse = tape_new(t, a->batch * a->heads * a->queries, TAPE_F32, t->category);
+		lse = tape_more(t, a->batch * a->heads * a->queries, TAPE_F32, t->category);
 		tape_save(t, node, lse);
 		tape_drop(t, &lse);
 	}
@@ -702,12 +702,55 @@ struct value op_cross_entropy(struct tape *t, struct value logits, struct value 
 	tape_save(t, node, in);
 	tape_save(t, node, labels);
 	loss = tape_result(t, node, 1, in.dtype);
-	weight = tape_new(t, 1, in.dtype, t->category);
+	weight = tape_more(t, 1, in.dtype, t->category);
 	tape_save(t, node, weight);
 	tape_drop(t, &weight);
 	tape_drop(t, &log);
 	tape_drop(t, &in);
 	return loss;
+}
+
+/* As PyTorch calls them, for a person; functions by enum op_function. */
+static const char *const names[OPS] = {
+	[OP_CAST] = "to",
+	[OP_FIRST_FUNCTION + OP_SCALE] = "mul",
+	[OP_FIRST_FUNCTION + OP_SHIFT] = "add",
+	[OP_FIRST_FUNCTION + OP_POW] = "pow",
+	[OP_FIRST_FUNCTION + OP_TANH] = "tanh",
+	[OP_FIRST_FUNCTION + OP_SIGMOID] = "sigmoid",
+	[OP_FIRST_FUNCTION + OP_RSQRT] = "rsqrt",
+	[OP_FIRST_FUNCTION + OP_SILU] = "silu",
+	[OP_FIRST_FUNCTION + OP_GELU] = "gelu",
+	[OP_FIRST_FUNCTION + OP_RELU] = "relu",
+	[OP_ADD] = "add",
+	[OP_MUL] = "mul",
+	[OP_MEAN] = "mean",
+	[OP_MM] = "mm",
+	[OP_ADDMM] = "addmm",
+	[OP_BMM] = "bmm",
+	[OP_LAYER_NORM] = "layer_norm",
+	[OP_DROPOUT] = "dropout",
+	[OP_EMBEDDING] = "embedding",
+	[OP_SOFTMAX] = "softmax",
+	[OP_HALVES] = "rotate_half",
+	[OP_COPY] = "contiguous",
+	[OP_REPEAT] = "repeat_kv",
+	[OP_SPLIT] = "split",
+	[OP_JOIN] = "cat",
+	[OP_SCATTER] = "masked_scatter",
+	[OP_ATTENTION] = "scaled_dot_product_attention",
+	[OP_LOG_SOFTMAX] = "log_softmax",
+	[OP_NLL] = "nll_loss",
+	[OP_FIRST] = "select",
+	[OP_GATHER] = "index",
+	[OP_FILL] = "masked_fill",
+	[OP_SUM] = "sum",
+	[OP_MARK] = "hook",
+};
+
+const char *op_name(unsigned op)
+{
+	return op < OPS ? names[op] : NULL;
 }
 
 tape_backward_fn *const tape_backward_of[OPS] = {

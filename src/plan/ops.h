@@ -7,6 +7,9 @@
 
 #include "tape.h"
 
+/* What PyTorch calls the operation of that number (tape_node.op); NULL: there is none. */
+const char *op_name(unsigned op);
+
 /* x.to(dtype): x itself if it has that dtype. */
 struct value op_cast(struct tape *t, struct value x, enum tape_dtype dtype);
 

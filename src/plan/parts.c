@@ -69,16 +69,19 @@ struct value build_linear(struct builder *b, enum model_tower tower, uint32_t bl
 {
 	const struct model_module *x_module = module(b, tower, block, role);
 	struct value y, weight;
-	uint32_t a;
+	uint32_t a, home = b->t.home;
 
 	if (!x_module)
 		return tape_keep(&b->t, x);
+	b->t.home = PLAN_IN_MODULE(x_module - b->m->modules.at);
 	weight = param_of(b, x_module, MODEL_WEIGHT);
 	if (weight.store == TAPE_NONE)
 		weight = param_of(b, x_module, MODEL_WHOLE);
 	y = op_linear(&b->t, x, weight, param_of(b, x_module, MODEL_BIAS), features(b, x_module));
 	a = b->lora ? b->lora[x_module - b->m->modules.at] : 0;
-	return a ? adapt(b, a - 1, x, y, x_module->out) : y;
+	y = a ? adapt(b, a - 1, x, y, x_module->out) : y;
+	b->t.home = home;
+	return y;
 }
 
 /* x / sqrt(mean(x^2) + eps) in fp32; *variance lives as long as the function that computes it. */
@@ -133,15 +136,20 @@ struct value build_norm(struct builder *b, enum model_tower tower, uint32_t bloc
 			enum model_role role, struct value x)
 {
 	const struct model_module *n = module(b, tower, block, role);
-	struct value weight = param_of(b, n, MODEL_WEIGHT);
+	struct value weight = param_of(b, n, MODEL_WEIGHT), y;
+	uint32_t home = b->t.home;
 
 	if (!n)
 		return tape_keep(&b->t, x);
+	b->t.home = PLAN_IN_MODULE(n - b->m->modules.at);
 	if (n->kind == MODEL_NORM_LAYER)
-		return op_layer_norm(&b->t, x, weight, param_of(b, n, MODEL_BIAS), x.n / weight.n);
-	if (b->m->towers[tower].norm == MODEL_RMS_NORM_GEMMA)
-		return gemma_norm(&b->t, x, weight);
-	return rms_norm(&b->t, x, weight);
+		y = op_layer_norm(&b->t, x, weight, param_of(b, n, MODEL_BIAS), x.n / weight.n);
+	else if (b->m->towers[tower].norm == MODEL_RMS_NORM_GEMMA)
+		y = gemma_norm(&b->t, x, weight);
+	else
+		y = rms_norm(&b->t, x, weight);
+	b->t.home = home;
+	return y;
 }
 
 /* 0.5 * x * (1 + tanh(c * (x + 0.044715 * x^3))), kernel by kernel. */
@@ -368,14 +376,29 @@ void build_forget_shared(struct builder *b)
 	tape_drop(&b->t, &b->encoded);
 }
 
+/* The block as a place: by the first of its modules. */
+static uint32_t home_of(const struct builder *b, uint32_t block)
+{
+	const uint32_t *roles = &b->module_of[b->tower][(size_t)(block + 1) * MODEL_ROLES];
+
+	for (unsigned i = 0; i < MODEL_ROLES; i++)
+		if (roles[i])
+			return PLAN_IN_BLOCK(roles[i] - 1);
+	return 0;
+}
+
 /* A block of any tower, also when it is run again while another tower's are: MODEL_BLOCKS numbers a tower. */
 static struct value run_block(void *self, uint32_t at, struct value x)
 {
 	struct builder *b = self;
+	uint32_t home = b->t.home;
 
 	b->tower = (enum model_tower)(at / MODEL_BLOCKS);
 	b->sequence = x.n / b->batch / b->m->towers[b->tower].hidden;
-	return b->blocks[b->tower](b, at % MODEL_BLOCKS, x);
+	b->t.home = home_of(b, at % MODEL_BLOCKS);
+	x = b->blocks[b->tower](b, at % MODEL_BLOCKS, x);
+	b->t.home = home;
+	return x;
 }
 
 struct value build_blocks(struct builder *b, enum model_tower tower, tape_again_fn *block,

@@ -69,6 +69,8 @@ static enum plim_status add_param(struct builder *b, const struct model_tensor *
 
 	p.n = p.own_n = x->count;
 	p.own_dtype = (uint8_t)dtype;
+	p.place = PLAN_IN_MODULE(x->module);
+	tape_at(t, p.place);
 	p.trainable = !buffer && !(x->flags & MODEL_IS_FROZEN) && b->r->task == PLAN_TRAIN &&
 		      !b->r->lora_rank;
 	p.store = tape_store(t, x->count * tape_dtype_bytes[dtype],
@@ -158,6 +160,8 @@ static enum plim_status add_lora(struct builder *b, struct plim_err *err)
 
 			p.n = p.own_n = n[k];
 			p.own_dtype = TAPE_F32;
+			p.place = PLAN_IN_MODULE(i);
+			tape_at(t, p.place);
 			p.store = tape_store(t, n[k] * 4, TIMELINE_PARAMETER);
 			st = vec_push(t->mem, &t->params, p, err);
 		}
@@ -237,6 +241,7 @@ static enum plim_status fill(struct builder *b, struct plim_err *err)
 	if (st)
 		return st;
 	build_phase(b, "load", PLAN_NO_NUMBER);
+	tape_at(&b->t, 0);
 	build_wrap(b);
 	build_run(b);
 	b->plan->host_bytes = build_host_bytes(b);
@@ -337,6 +342,8 @@ enum plim_status plan_measure(struct plan *p, const struct allocator_rules *rule
 		if (!f->peak_allocated_bytes && outcome.oom_request_bytes) {
 			out->died = i;
 			out->died_request_bytes = outcome.oom_request_bytes;
+			out->died_allocated_bytes =
+				outcome.stats.count[ALLOCATOR_ALLOCATED_BYTES][0].current;
 			break;
 		}
 		if (f->peak_allocated_bytes > out->peak_allocated_bytes)

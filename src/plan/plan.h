@@ -117,7 +117,7 @@ void plan_free(struct plan *p);
 
 struct plan_result {
 	uint32_t died; /* the phase whose request failed, or TRACE_NONE */
-	uint64_t died_request_bytes;
+	uint64_t died_request_bytes, died_allocated_bytes;
 	uint64_t peak_allocated_bytes, peak_requested_bytes, peak_reserved_bytes;
 	uint32_t peak_phase; /* of allocated bytes */
 };
@@ -134,6 +134,48 @@ void plan_compose(const struct plan *p, uint32_t phase, uint64_t bytes[TIMELINE_
 /* What a sum over `rows` of a matrix of `outputs` columns stages in memory (reduce.c). */
 uint64_t plan_reduce_bytes(const struct plan_device *d, uint64_t rows, uint64_t outputs,
 			   unsigned element_bytes);
+
+/* ---- where a request is made: program_request.stack of a plan (sites.c) ---- */
+
+/* A place is a module, or the block that it stands in, as a number below 2^22; 0: outside of the model. */
+#define PLAN_IN_MODULE(module) ((uint32_t)(module) + 1)
+#define PLAN_IN_BLOCK(module)  (((uint32_t)(module) + 1) | PLAN_BLOCK)
+#define PLAN_BLOCK	       (1u << 21)
+
+/* While which pass, in the two upper bits. */
+enum plan_pass { PLAN_FORWARD_PASS, PLAN_BACKWARD_PASS, PLAN_SECOND_PASS /* recomputed */ };
+
+struct plan_site {
+	const char *op; /* "mm", static storage; NULL: none, a tensor that the model or the loop makes */
+	enum plan_pass pass;
+	char place[MODEL_NAME_BYTES]; /* "model.layers.3.mlp.down_proj"; "": outside of the model */
+};
+uint32_t plan_site_make(uint32_t place, unsigned op, enum plan_pass pass);
+void plan_site_read(const struct model *m, uint32_t site, struct plan_site *out);
+
+/* ---- how sure it is (basis.c) ---- */
+
+enum plan_basis {
+	PLAN_MEASURED, /* told by a recording of the run itself */
+	PLAN_DERIVED,  /* PyTorch's rules, checked against measured runs of the same kind */
+	PLAN_ASSUMED,  /* nothing of the kind was measured */
+	PLAN_BASES
+};
+extern const char *const plan_basis_names[PLAN_BASES];
+
+#define PLAN_REASONS 8
+
+struct plan_trust {
+	enum plan_basis basis;
+	unsigned below, above;             /* how far bytes may be off, in thousandths */
+	const char *reasons[PLAN_REASONS]; /* why no surer; static storage */
+	size_t reason_count;
+};
+
+/* Of what is told of the first `n` phases of a plan: of all of them, the whole run. */
+void plan_trust_of(const struct model *m, const struct plan_recipe *r,
+		   const struct plan_phase *phases, size_t n, struct plan_trust *out);
+void plan_trust_range(const struct plan_trust *t, uint64_t bytes, uint64_t range[2]);
 
 /* ---- the ladder: changes that take less memory, the cheapest first ---- */
 

@@ -42,10 +42,14 @@ static uint32_t request(struct tape *t, uint64_t bytes, unsigned category)
 {
 	struct program *p = t->program;
 	uint32_t number = (uint32_t)p->requests.n;
+	uint32_t site = plan_site_make(t->place, t->op,
+				       t->refilling  ? PLAN_SECOND_PASS
+				       : t->backward ? PLAN_BACKWARD_PASS
+						     : PLAN_FORWARD_PASS);
 
 	fail(t, vec_push(t->mem, &t->categories, (uint8_t)category, t->err));
 	fail(t, vec_push(t->mem, &p->requests,
-			 ((struct program_request){ bytes, TRACE_NONE, 0, 0 }), t->err));
+			 ((struct program_request){ bytes, site, 0, 0 }), t->err));
 	fail(t, vec_push(t->mem, &p->ops,
 			 ((struct program_op){ number, TRACE_NONE, PROGRAM_ALLOC }), t->err));
 	return number;
@@ -109,6 +113,12 @@ void tape_set(struct tape *t, struct value *v, struct value by)
 }
 
 struct value tape_new(struct tape *t, uint64_t n, enum tape_dtype dtype, unsigned category)
+{
+	tape_at(t, t->home);
+	return tape_more(t, n, dtype, category);
+}
+
+struct value tape_more(struct tape *t, uint64_t n, enum tape_dtype dtype, unsigned category)
 {
 	struct value v = nothing;
 
@@ -178,10 +188,27 @@ static int any_grad(const struct value *in, unsigned n)
 	return any;
 }
 
+void tape_at(struct tape *t, uint32_t place)
+{
+	t->op = 0;
+	t->place = place;
+}
+
+/* An operation on a parameter is of the module that has it. */
+static void begin(struct tape *t, unsigned op, const struct value *in, unsigned n)
+{
+	t->op = (uint8_t)(op + 1);
+	t->place = t->home;
+	for (unsigned i = 0; i < n; i++)
+		if (in[i].param != TAPE_NONE && t->params.at[in[i].param].place)
+			t->place = t->params.at[in[i].param].place;
+}
+
 struct tape_node *tape_node(struct tape *t, unsigned op, const struct value *in, unsigned n)
 {
 	struct tape_node *node;
 
+	begin(t, op, in, n);
 	if (!t->grad || t->failed || t->stopped || !any_grad(in, n))
 		return NULL;
 	if (t->refilling) {
@@ -200,6 +227,7 @@ struct tape_node *tape_node(struct tape *t, unsigned op, const struct value *in,
 	node = &t->nodes.at[t->nodes.n++];
 	*node = (struct tape_node){ .op = (uint8_t)op, .ins = (uint8_t)n, .outs = 1 };
 	node->region = t->packing ? t->region : TAPE_NONE;
+	node->place = t->place;
 	for (unsigned i = 0; i < n; i++)
 		node->in[i] = edge_to(t, in[i]);
 	for (unsigned i = 0; i < 3; i++)
@@ -247,7 +275,7 @@ struct value tape_view(struct tape *t, const struct tape_node *node, struct valu
 struct value tape_result(struct tape *t, const struct tape_node *node, uint64_t n,
 			 enum tape_dtype dtype)
 {
-	struct value v = tape_new(t, n, dtype, t->category);
+	struct value v = tape_more(t, n, dtype, t->category);
 
 	if (node) {
 		v.node = (uint32_t)(node - t->nodes.at);
@@ -289,6 +317,7 @@ struct value tape_checkpoint(struct tape *t, uint32_t block, struct value input)
 static void refill(struct tape *t, uint32_t region)
 {
 	struct tape_region *r = &t->regions.at[region];
+	uint32_t home = t->home;
 	unsigned side = t->backward;
 	struct value v;
 
@@ -302,6 +331,7 @@ static void refill(struct tape *t, uint32_t region)
 	t->stopped = 0;
 	tape_drop(t, &v);
 	tape_uncache(t);
+	t->home = home;
 	t->refilling = 0;
 	t->grad = 0;
 	t->backward = (uint8_t)side;
@@ -425,6 +455,8 @@ static void run_node(struct tape *t, uint32_t at)
 		refill(t, node->region);
 	for (unsigned i = 0; i < TAPE_EDGES; i++)
 		out[i] = (struct tape_grad){ 0, TAPE_NONE, 0, 0 };
+	t->place = node->place;
+	t->op = (uint8_t)(node->op + 1);
 	tape_backward_of[node->op](t, node, out);
 	for (unsigned i = 0; i < node->ins; i++)
 		fit(t, &node->in[i], &out[i]);
@@ -447,8 +479,10 @@ static void leave_region(struct tape *t, uint32_t at)
 
 void tape_backward(struct tape *t, struct value root)
 {
-	uint32_t seed = tape_store(t, 4, TIMELINE_AUTOGRAD_DETAIL);
+	uint32_t seed;
 
+	tape_at(t, 0);
+	seed = tape_store(t, 4, TIMELINE_AUTOGRAD_DETAIL);
 	if (t->failed || root.node == TAPE_NONE)
 		return;
 	t->backward = 1;
@@ -466,6 +500,7 @@ void tape_backward(struct tape *t, struct value root)
 	t->category = TIMELINE_TEMPORARY;
 	t->backward = 0;
 	t->grad = 1;
+	tape_at(t, 0);
 }
 
 void tape_forget(struct tape *t)

@@ -54,6 +54,7 @@ struct tape_param {
 	uint8_t others; /* another process steps on it */
 	uint8_t own_dtype;
 	uint64_t own_n; /* what this process keeps and steps on */
+	uint32_t place; /* as tape.place */
 };
 
 struct tape_edge {
@@ -81,7 +82,7 @@ struct tape_node {
 	struct tape_grad grad[3]; /* of its results */
 	uint32_t saved[TAPE_SAVES];
 	uint32_t region; /* of checkpointing, or TAPE_NONE */
-	uint16_t place;
+	uint32_t place;  /* as tape.place */
 	uint8_t op, ins, saves, outs;
 };
 
@@ -122,6 +123,9 @@ struct tape {
 	uint8_t workspace[2], lt_workspace[2]; /* was taken, forward and backward */
 	uint32_t region, refill_node, refill_saves;
 	uint8_t category; /* of new requests */
+	/* where requests are made (plan.h): what the model runs, what the operation belongs to, the operation + 1 */
+	uint32_t home, place;
+	uint8_t op;
 };
 
 enum plim_status tape_init(struct tape *t, struct mem *m, const struct plan_device *device,
@@ -137,6 +141,8 @@ void tape_set(struct tape *t, struct value *v, struct value by);
 
 /* A tensor without history; `category` as in enum timeline_category. */
 struct value tape_new(struct tape *t, uint64_t n, enum tape_dtype dtype, unsigned category);
+/* The same as one more result of the operation that runs. */
+struct value tape_more(struct tape *t, uint64_t n, enum tape_dtype dtype, unsigned category);
 /* Memory that an operation needs only while it runs. */
 void tape_touch(struct tape *t, uint64_t bytes);
 
@@ -175,6 +181,9 @@ void tape_blas(struct tape *t, int lt);
 
 /* Sum of `rows` rows of `n` outputs, contiguous along the outputs: the result (a store), and what it needs meanwhile. */
 uint32_t tape_sum_rows(struct tape *t, uint64_t rows, uint64_t n, enum tape_dtype dtype);
+
+/* No operation runs: what is asked for is of `place`. */
+void tape_at(struct tape *t, uint32_t place);
 
 /* What each operation does in the backward pass: a gradient for each edge that takes one (ops.c). */
 typedef void tape_backward_fn(struct tape *t, const struct tape_node *node, struct tape_grad *out);

@@ -102,6 +102,7 @@ static void take_states(struct tape *t, const struct rule *rule)
 
 		if (!steps_on(p) || p->others || p->states[0] != TAPE_NONE)
 			continue;
+		tape_at(t, p->place);
 		if (rule->counters)
 			p->states[2] = tape_store(t, 4, TIMELINE_OPTIMIZER_STATE);
 		for (unsigned k = 0; k < rule->states; k++)
@@ -116,8 +117,10 @@ static void step_all(struct tape *t)
 
 	for (size_t i = 0; i < t->params.n && !t->failed; i++)
 		if (steps_on(&t->params.at[i]) && !t->params.at[i].others) {
-			uint32_t s = tape_store(t, bytes_of(&t->params.at[i]), TIMELINE_TEMPORARY);
+			uint32_t s;
 
+			tape_at(t, t->params.at[i].place);
+			s = tape_store(t, bytes_of(&t->params.at[i]), TIMELINE_TEMPORARY);
 			t->failed = vec_push(t->mem, &list, s, t->err);
 		}
 	for (size_t i = list.n; i--;)
@@ -213,6 +216,7 @@ static void optimize(struct builder *b)
 	const struct rule *rule = &rules[b->r->optimizer];
 	struct tape *t = &b->t;
 
+	tape_at(t, 0);
 	if (!b->r->no_clip)
 		clip(t);
 	if (b->r->optimizer == PLAN_ADAFACTOR) {

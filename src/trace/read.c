@@ -277,7 +277,7 @@ void trace_free(struct trace *t)
 	mem_free(m, t, 1, sizeof(*t));
 }
 
-static enum plim_status trace_new(struct mem *m, struct trace **out, struct plim_err *err)
+enum plim_status trace_new(struct mem *m, struct trace **out, struct plim_err *err)
 {
 	struct trace *t = mem_new(m, 1, sizeof(*t), err);
 

@@ -181,6 +181,9 @@ struct trace {
 	uint64_t file_bytes, decoded_bytes; /* file_bytes PLIM_UNKNOWN for a pipe */
 };
 
+/* An empty one to be filled, without devices; free it with trace_free. */
+enum plim_status trace_new(struct mem *m, struct trace **out, struct plim_err *err);
+
 struct trace_read_options {
 	unsigned flags;   /* TRACE_READ_* */
 	unsigned threads; /* 0: as many as are useful; 1: only the caller's; else two at most */

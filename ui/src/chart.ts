@@ -33,11 +33,13 @@ export function wanted_top(state: State): number {
 	return Math.max(most, limit <= most * 1.6 ? limit : 0) * 1.04;
 }
 
-// What the memory ran into, as the last failure tells.
+// What the memory ran into, as the last failure tells; of a plan that fits, what it was to stay under.
 export function limit_of(state: State): { bytes: number; high: number | null } | null {
 	const oom = state.recording.death ?? state.recording.device.oom[state.recording.device.oom.length - 1];
 	const low = oom?.verdict?.bound_low_bytes;
-	return low ? { bytes: low, high: oom!.verdict!.bound_high_bytes } : null;
+	if (low) return { bytes: low, high: oom!.verdict!.bound_high_bytes };
+	const given = state.recording.head.limit_bytes;
+	return given ? { bytes: given, high: null } : null;
 }
 
 export class Chart {

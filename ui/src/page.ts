@@ -101,6 +101,8 @@ export interface Head {
 	version: string;
 	title: string;
 	events: number;
+	plan: boolean; // no recording, but what one would be
+	limit_bytes: number | null; // that the plan was to stay under
 	report: {
 		source: { path: string | null; bytes: number | null; complete: boolean; notes: string[] };
 		devices: Device[];

@@ -22,11 +22,16 @@ function headline(recording: Recording): HTMLElement {
 		return el(
 			"h1",
 			{},
-			"Died of ",
+			recording.head.plan ? "Will die of " : "Died of ",
 			el("span", { class: "cause" }, text.plain(words.slice(0, colon))),
 			text.plain(words.slice(colon)),
 		);
-	if (death) return el("h1", {}, `Died asking for ${text.bytes(death.requested_bytes)}`);
+	if (death)
+		return el(
+			"h1",
+			{},
+			`${recording.head.plan ? "Will die" : "Died"} asking for ${text.bytes(death.requested_bytes)}`,
+		);
 	if (device.oom.length)
 		return el(
 			"h1",
@@ -45,7 +50,7 @@ function headline(recording: Recording): HTMLElement {
 	return el(
 		"h1",
 		{},
-		`No death in this recording; the peak is ${text.bytes(device.peak?.allocated_bytes ?? recording.allocated.at[recording.peak_moment])}`,
+		`No death in this ${recording.head.plan ? "plan" : "recording"}; the peak is ${text.bytes(device.peak?.allocated_bytes ?? recording.allocated.at[recording.peak_moment])}`,
 	);
 }
 
