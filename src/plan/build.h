@@ -107,14 +107,17 @@ void build_forget_leaf(struct builder *b);
 /* What all blocks share goes: with the forward pass, or with the graph where blocks are computed again. */
 void build_forget_shared(struct builder *b);
 
-/* Several processes (parallel.c): made ready, and what each pass does for it.  Units are blocks of the text tower. */
+/* Several processes (parallel.h): made ready, and what each pass does for it.  Units are blocks of the text tower. */
 void build_wrap(struct builder *b);
-int build_is_sharded(const struct builder *b);
+bool build_is_sharded(const struct builder *b);
 struct value build_unit_begin(struct builder *b, uint32_t unit, struct value x);
 struct value build_unit_end(struct builder *b, uint32_t unit, struct value x);
 void build_before_forward(struct builder *b);
+void build_after_forward(struct builder *b);
 void build_before_backward(struct builder *b);
 void build_after_backward(struct builder *b);
+/* zero_grad() gives back nothing now: the next forward pass will. */
+bool build_zeroes_late(struct builder *b);
 void build_end_parallel(struct builder *b);
 
 /* Training, or what the task is, phase by phase. */

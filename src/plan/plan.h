@@ -50,6 +50,7 @@ enum plan_parallel {
 	PLAN_FSDP1,       /* units flattened */
 	PLAN_FSDP2,       /* parameters sharded one by one */
 	PLAN_FSDP2_ZERO2, /* without resharding after the forward pass */
+	PLAN_FSDP1_ZERO2, /* the same: SHARD_GRAD_OP */
 	PLAN_PARALLELS
 };
 extern const char *const plan_parallel_names[PLAN_PARALLELS];
@@ -87,6 +88,7 @@ struct plan_recipe {
 	enum plan_parallel parallel;
 	uint64_t gpus; /* that share the work; this is what one of them needs */
 	struct plan_device device;
+	bool buckets_linger; /* DDP's first buckets live until the second backward pass */
 };
 void plan_recipe_init(struct plan_recipe *r);
 
