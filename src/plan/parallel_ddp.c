@@ -27,25 +27,68 @@ static bool takes_gradient(const struct tape_param *x)
 	return x->trainable && !x->input;
 }
 
-/* Tensors are copied together until a piece is full; before the third is begun the first must have arrived. */
+/* Tensors of one dtype that are sent together; one alone is sent as it is. */
+struct piece {
+	uint64_t bytes;
+	uint32_t first, tensors;
+};
+
+static int by_first(const void *a, const void *b)
+{
+	const struct piece *x = a, *y = b;
+
+	return x->first < y->first ? -1 : x->first > y->first;
+}
+
+/* compute_bucket_assignment_by_size(): each dtype fills its own. */
+static size_t divide(const struct tape *t, struct piece *list)
+{
+	struct piece filling[TAPE_DTYPES] = { 0 };
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < t->params.n; i++) {
+		const struct tape_param *x = &t->params.at[i];
+		struct piece *p = &filling[x->dtype];
+
+		if (x->store == TAPE_NONE)
+			continue;
+		p->first = p->tensors++ ? p->first : i;
+		p->bytes += bytes_of(x);
+		if (p->bytes < BROADCAST)
+			continue;
+		list[n++] = *p;
+		*p = (struct piece){ 0 };
+	}
+	for (unsigned k = 0; k < TAPE_DTYPES; k++)
+		if (filling[k].tensors)
+			list[n++] = filling[k];
+	sort_items(list, n, sizeof(*list), by_first);
+	return n;
+}
+
+/* Before the third piece is begun the first must have arrived. */
 static void synchronise(struct builder *b)
 {
 	struct tape *t = &b->t;
 	uint32_t flight[2] = { TAPE_NONE, TAPE_NONE };
-	uint64_t bytes = 0;
+	size_t room = t->params.n + TAPE_DTYPES, n;
+	struct piece *list = mem_new(t->mem, room, sizeof(*list), t->err);
 
-	for (size_t i = 0; i < t->params.n && !t->failed; i++) {
-		if (t->params.at[i].store != TAPE_NONE)
-			bytes += bytes_of(&t->params.at[i]);
-		if (!bytes || (bytes < BROADCAST && i + 1 < t->params.n))
-			continue;
+	if (!list) {
+		t->failed = mem_status(t->err);
+		return;
+	}
+	n = divide(t, list);
+	for (size_t i = 0; i < n; i++) {
 		tape_let(t, flight[0]);
 		flight[0] = flight[1];
-		flight[1] = tape_store(t, bytes, TIMELINE_WORKSPACE);
-		bytes = 0;
+		flight[1] = list[i].tensors > 1 ?
+				    tape_store(t, list[i].bytes, TIMELINE_WORKSPACE) :
+				    TAPE_NONE;
 	}
 	tape_let(t, flight[0]);
 	tape_let(t, flight[1]);
+	mem_free(t->mem, list, room, sizeof(*list));
 }
 
 struct ordered {

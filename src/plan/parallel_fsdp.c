@@ -188,23 +188,25 @@ static void reduce(struct builder *b, uint32_t unit)
 	struct tape *t = &b->t;
 	unsigned width = tape_dtype_bytes[b->weights];
 	uint64_t own = reduced(b, u);
-	uint32_t shares;
+	uint32_t shares, last = TAPE_NONE;
 
 	if (!own)
 		return;
 	tape_let(t, p->scattered);
 	p->scattered = tape_store(t, own * b->r->gpus * width, TIMELINE_WORKSPACE);
-	/* whole gradients go before their shares come */
+	/* whole gradients go before their shares come, but for the last, which a loop's variable still names */
 	for (uint32_t i = 0; i < u->n; i++) {
 		struct tape_param *x = &t->params.at[p->members.at[u->first + i]];
 
 		if (x->grad == TAPE_NONE)
 			continue;
-		tape_let(t, x->grad);
+		tape_let(t, last);
+		last = x->grad;
 		x->grad = p->scattered;
 		tape_hold(t, x->grad);
 	}
 	shares = tape_store_on(t, ON_REDUCE, own * width, TIMELINE_GRADIENT);
+	tape_let(t, last);
 	keep_shares(b, u, shares);
 	tape_let(t, shares);
 }
@@ -361,6 +363,13 @@ static void begin_flat(struct builder *b)
 static void back_flat(struct builder *b)
 {
 	parallel_put_aside(b);
+	if (b->parallel->root)
+		gather_flat(b, b->parallel->root - 1);
+}
+
+static void back_flat_zero2(struct builder *b)
+{
+	parallel_put_aside(b);
 }
 
 static void back_enter_flat(struct builder *b, uint32_t unit)
@@ -435,7 +444,7 @@ const struct way parallel_fsdp1_zero2 = {
 	.begin = begin_flat,
 	.enter = gather_flat,
 	.leave = stay,
-	.back = back_flat,
+	.back = back_flat_zero2,
 	.back_leave = back_leave_flat,
 	.done = done_flat,
 	.shards = true,
