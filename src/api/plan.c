@@ -202,16 +202,17 @@ static int is_assumed(const struct plim_plan *p)
 	const struct plan_recipe *r = &p->hidden->recipe;
 
 	return p->model.guessed || r->optimizer >= PLAN_ADAMW_8BIT ||
-	       (r->parallel != PLAN_ALONE && r->gpus != 2);
+	       plan_is_parallel_assumed(r);
 }
 
 /* How far needed_bytes may be off, in thousandths: below, above. */
 static void uncertainty(const struct plim_plan *p, unsigned *below, unsigned *above)
 {
-	int shared = p->hidden->recipe.parallel != PLAN_ALONE;
+	int shared = p->hidden->recipe.gpus > 1; /* streams run ahead of each other more or less */
+	int assumed = is_assumed(p);
 
-	*below = p->model.guessed ? 150 : shared ? 130 : is_assumed(p) ? 50 : 10;
-	*above = p->model.guessed ? 250 : shared ? 100 : is_assumed(p) ? 50 : 15;
+	*below = p->model.guessed ? 150 : shared && assumed ? 100 : assumed ? 50 : shared ? 30 : 10;
+	*above = p->model.guessed ? 250 : shared && assumed ? 100 : assumed ? 50 : shared ? 40 : 15;
 }
 
 static enum plim_status take_peak(struct plim_plan *p, const struct plan_result *result,
@@ -232,12 +233,14 @@ static enum plim_status take_peak(struct plim_plan *p, const struct plan_result 
 	if (!st)
 		st = plan_find_needed(p, p->hidden->plan, &low, &high, err);
 	p->peak.needed_bytes = high;
+	if (!st)
+		st = plan_linger(p, &high, err);
 	uncertainty(p, &below, &above);
 	p->peak.range_bytes = st ? NULL : mem_new(&p->hidden->mem, 2, sizeof(uint64_t), err);
 	if (!p->peak.range_bytes)
 		return st ? st : mem_status(err);
 	p->peak.range_count = 2;
-	p->peak.range_bytes[0] = high - high / 1000 * below;
+	p->peak.range_bytes[0] = p->peak.needed_bytes - p->peak.needed_bytes / 1000 * below;
 	p->peak.range_bytes[1] = high + high / 1000 * above;
 	return PLIM_OK;
 }
@@ -476,6 +479,8 @@ static enum plim_status plan_all(struct plim_plan *p, const char *path,
 		st = find_limit(p, o, err);
 	if (!st)
 		st = read_model(p, path, o, err);
+	if (!st)
+		st = plan_pick_stage(p, o, err);
 	if (!st)
 		st = plan_build(&h->mem, &h->model, &h->recipe, &h->plan, err);
 	if (!st)

@@ -52,6 +52,19 @@ enum plim_status plan_find_needed(struct plim_plan *p, struct plan *plan, uint64
 /* What may be needed where `bytes` are told. */
 uint64_t plan_at_most(const struct plim_plan *p, uint64_t bytes);
 
+/* Several GPUs (plan_parallel.c): options to a recipe, as plan_read_options. */
+enum plim_status plan_read_parallel(struct plan_recipe *r, const struct plim_plan_options *o,
+				    struct plim_err *err);
+/* What NCCL needs beside PyTorch. */
+uint64_t plan_nccl_bytes(const struct plan_recipe *r);
+/* No measured run is behind this way. */
+bool plan_is_parallel_assumed(const struct plan_recipe *r);
+/* Of a pipeline whose stage is not given, the one that needs most becomes the recipe's. */
+enum plim_status plan_pick_stage(struct plim_plan *p, const struct plim_plan_options *o,
+				 struct plim_err *err);
+/* The upper end of what depends on time: DDP's first buckets go when the second forward pass begins, or after it. */
+enum plim_status plan_linger(struct plim_plan *p, uint64_t *needed, struct plim_err *err);
+
 #define PLAN_LADDER_STEPS 64 /* rungs that are told, at most */
 
 /* Fill p->ladder for a run that does not fit. */

@@ -17,10 +17,11 @@ bool build_is_sharded(const struct builder *b)
 
 uint64_t parallel_share(const struct builder *b, uint32_t param)
 {
-	uint64_t n = b->t.params.at[param].n, gpus = b->r->gpus, rows = n;
+	uint64_t n = b->t.params.at[param].n, gpus = b->copies, rows = n;
 
 	if (param < b->m->tensors.n && b->m->tensors.at[param].rank > 1)
 		rows = b->m->tensors.at[param].dims[0];
+	rows = n % (rows ? rows : 1) ? n : rows; /* shared out by columns already */
 	return rows ? (rows + gpus - 1) / gpus * (n / rows) : 0;
 }
 

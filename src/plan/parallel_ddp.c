@@ -226,7 +226,7 @@ static void share_states(struct builder *b)
 	uint64_t *has;
 	uint32_t full = 0;
 
-	ranks = b->r->gpus < n ? (size_t)b->r->gpus : n;
+	ranks = b->copies < n ? (size_t)b->copies : n;
 	has = ranks ? mem_new(t->mem, ranks, sizeof(*has), t->err) : NULL;
 	if (ranks && !has)
 		t->failed = mem_status(t->err);

@@ -46,7 +46,7 @@ static void wrap_fsdp2(struct builder *b)
 			x->own_dtype = x->dtype;
 			x->dtype = (uint8_t)b->compute;
 		}
-		u->whole = u->own * b->r->gpus;
+		u->whole = u->own * b->copies;
 		for (uint32_t i = 0; i < u->n; i++) {
 			tape_let(t, p->full.at[members[i]]);
 			p->full.at[members[i]] = TAPE_NONE;
@@ -82,7 +82,7 @@ static uint32_t unpack(struct builder *b, uint32_t unit)
 	for (uint32_t i = 0; i < u->n && !u->open; i++) {
 		uint32_t param = p->members.at[u->first + i];
 
-		p->full.at[param] = tape_store(t, t->params.at[param].own_n * b->r->gpus * width_of(b),
+		p->full.at[param] = tape_store(t, t->params.at[param].own_n * b->copies * width_of(b),
 					       TIMELINE_PARAMETER);
 	}
 	u->open = true;
@@ -193,7 +193,7 @@ static void reduce(struct builder *b, uint32_t unit)
 	if (!own)
 		return;
 	tape_let(t, p->scattered);
-	p->scattered = tape_store(t, own * b->r->gpus * width, TIMELINE_WORKSPACE);
+	p->scattered = tape_store(t, own * b->copies * width, TIMELINE_WORKSPACE);
 	/* whole gradients go before their shares come, but for the last, which a loop's variable still names */
 	for (uint32_t i = 0; i < u->n; i++) {
 		struct tape_param *x = &t->params.at[p->members.at[u->first + i]];
@@ -298,8 +298,8 @@ static void wrap_fsdp1(struct builder *b)
 
 		for (uint32_t i = 0; i < u->n; i++)
 			u->whole += t->params.at[p->members.at[u->first + i]].n;
-		u->own = (u->whole + b->r->gpus - 1) / b->r->gpus;
-		u->whole = u->own * b->r->gpus;
+		u->own = (u->whole + b->copies - 1) / b->copies;
+		u->whole = u->own * b->copies;
 		flat = tape_store(t, u->whole * width, TIMELINE_PARAMETER);
 		store = tape_store(t, u->own * width, TIMELINE_PARAMETER);
 		tape_let(t, flat);

@@ -13,7 +13,9 @@ const char *const plan_optimizer_names[PLAN_OPTIMIZERS] = { "adamw",        "ada
 const char *const plan_attention_names[PLAN_ATTENTIONS] = { "sdpa", "eager", "flash" };
 const char *const plan_parallel_names[PLAN_PARALLELS] = { "none",  "ddp",   "zero1",
 							  "fsdp1", "fsdp2", "fsdp2-zero2",
-							  "fsdp1-zero2" };
+							  "fsdp1-zero2",
+							  "zero2",       "zero3" };
+const char *const plan_schedule_names[PLAN_SCHEDULES] = { "1f1b", "gpipe" };
 const char *const plan_task_names[PLAN_TASKS] = { "train", "infer", "generate" };
 
 const struct plan_device plan_device_default = { .multiprocessors = 132,
@@ -28,6 +30,8 @@ void plan_recipe_init(struct plan_recipe *r)
 				   .accumulate = 1,
 				   .steps = 3,
 				   .gpus = 1,
+				   .tp = 1,
+				   .pp = 1,
 				   .device = plan_device_default };
 }
 
@@ -68,11 +72,11 @@ static enum plim_status add_param(struct builder *b, const struct model_tensor *
 	enum tape_dtype dtype = dtype_of(b, x);
 	struct tape_param p = empty_param(dtype);
 
-	p.n = p.own_n = x->count;
+	p.n = p.own_n = build_divided(b, x);
 	p.own_dtype = (uint8_t)dtype;
 	p.trainable = !buffer && !(x->flags & MODEL_IS_FROZEN) && b->r->task == PLAN_TRAIN &&
 		      !b->r->lora_rank;
-	p.store = tape_store(t, x->count * tape_dtype_bytes[dtype],
+	p.store = tape_store(t, p.n * tape_dtype_bytes[dtype],
 			     buffer ? TIMELINE_BUFFER : TIMELINE_PARAMETER);
 	return vec_push(t->mem, &t->params, p, err);
 }
@@ -168,7 +172,7 @@ static enum plim_status add_lora(struct builder *b, struct plim_err *err)
 
 static enum plim_status load(struct builder *b, struct plim_err *err)
 {
-	enum plim_status st = PLIM_OK;
+	enum plim_status st = build_tensor_parallel(b);
 
 	for (size_t i = 0; i < b->r->extra_count; i++)
 		tape_store(&b->t, b->r->extra_bytes[i], TIMELINE_UNKNOWN);
