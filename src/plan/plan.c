@@ -76,8 +76,9 @@ static enum plim_status add_param(struct builder *b, const struct model_tensor *
 	p.own_dtype = (uint8_t)dtype;
 	p.trainable = !buffer && !(x->flags & MODEL_IS_FROZEN) && b->r->task == PLAN_TRAIN &&
 		      !b->r->lora_rank;
-	p.store = tape_store(t, p.n * tape_dtype_bytes[dtype],
-			     buffer ? TIMELINE_BUFFER : TIMELINE_PARAMETER);
+	if (b->tp == 1 || x->tied_to == MODEL_NONE)
+		p.store = tape_store(t, p.n * tape_dtype_bytes[dtype],
+				     buffer ? TIMELINE_BUFFER : TIMELINE_PARAMETER);
 	return vec_push(t->mem, &t->params, p, err);
 }
 
@@ -170,12 +171,26 @@ static enum plim_status add_lora(struct builder *b, struct plim_err *err)
 	return st;
 }
 
+/* from_pretrained(tp_plan=...) warms the allocator up with a block of all that it will read; tied weights are one. */
+static void warm_up(struct builder *b)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < b->m->tensors.n; i++)
+		if (b->m->tensors.at[i].tied_to == MODEL_NONE)
+			bytes += build_divided(b, &b->m->tensors.at[i]) *
+				 tape_dtype_bytes[dtype_of(b, &b->m->tensors.at[i])];
+	tape_touch(&b->t, bytes);
+}
+
 static enum plim_status load(struct builder *b, struct plim_err *err)
 {
 	enum plim_status st = build_tensor_parallel(b);
 
 	for (size_t i = 0; i < b->r->extra_count; i++)
 		tape_store(&b->t, b->r->extra_bytes[i], TIMELINE_UNKNOWN);
+	if (!st && b->tp > 1)
+		warm_up(b);
 	for (size_t i = 0; !st && i < b->m->tensors.n; i++)
 		st = add_param(b, &b->m->tensors.at[i], err);
 	if (!st) {

@@ -220,9 +220,10 @@ static void optimize(struct builder *b)
 		return;
 	}
 	take_states(t, rule);
-	if (rule->meanwhile == ALL_AT_ONCE)
+	/* foreach does not take DTensors and plain tensors together */
+	if (rule->meanwhile == ALL_AT_ONCE && (b->tp == 1 || build_is_sharded(b)))
 		step_all(t);
-	else if (rule->meanwhile == TWO_OF_ONE)
+	else if (rule->meanwhile != NOTHING)
 		step_each(t);
 }
 
