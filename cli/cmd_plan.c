@@ -15,6 +15,9 @@ struct plan_opts {
 	struct opt_list extra_tensors;
 	uint64_t residents, component_bytes;
 	uint64_t memory, allowance, width, max_memory, gpus;
+	const char *schedule;
+	uint64_t tp, pp, micro_batches, stage;
+	bool sequence_parallel;
 };
 
 #define SIZE_MOST (1u << 30)
@@ -64,7 +67,19 @@ static const struct opt plan_opt[] = {
 		  "of --gpu, for what PyTorch does not allocate (896MiB)"),
 	OPT_U64(0, "gpus", plan_opts, gpus, "n", 1, 1 << 20, 1, "GPUs that train together"),
 	OPT_STRING(0, "parallel", plan_opts, parallel, "HOW", NULL,
-		   "ddp, zero1, fsdp1, fsdp2, fsdp2-zero2 (ddp where there are several GPUs)"),
+		   "ddp, zero1, zero2, zero3, fsdp1, fsdp2, fsdp2-zero2, tp, pp, ... (ddp)"),
+	OPT_U64(0, "tp", plan_opts, tp, "n", 1, 1 << 20, OPT_NONE,
+		"of them share each layer out (tensor parallelism)"),
+	OPT_U64(0, "pp", plan_opts, pp, "n", 1, 1 << 20, OPT_NONE,
+		"of them share the layers out (a pipeline of stages)"),
+	OPT_FLAG(0, "sequence-parallel", plan_opts, sequence_parallel,
+		 "with --tp, rows are shared out between layers"),
+	OPT_U64(0, "micro-batches", plan_opts, micro_batches, "n", 1, 4096, OPT_NONE,
+		"of a pipeline's step (twice its stages)"),
+	OPT_STRING(0, "schedule", plan_opts, schedule, "NAME", NULL,
+		   "of a pipeline: 1f1b or gpipe (1f1b)"),
+	OPT_U64(0, "stage", plan_opts, stage, "n", 1, 1 << 20, OPT_NONE,
+		"of a pipeline, from 1 (the one that needs most)"),
 	OPT_FLAG(0, "max-batch", plan_opts, max_batch, "find the largest batch that fits"),
 	OPT_FLAG(0, "max-seq", plan_opts, max_seq, "find the longest sequence that fits"),
 	OPT_FLAG(0, "allow-changes", plan_opts, allow_changes,
@@ -108,6 +123,7 @@ static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 	to->flags = (o->no_clip ? PLIM_PLAN_NO_CLIP : 0) |
 		    (o->keep_outputs ? PLIM_PLAN_KEEP_OUTPUTS : 0) |
 		    (o->no_cache ? PLIM_PLAN_NO_CACHE : 0) |
+		    (o->sequence_parallel ? PLIM_PLAN_SEQUENCE_PARALLEL : 0) |
 		    (o->max_batch ? PLIM_PLAN_MAX_BATCH : 0) |
 		    (o->max_seq ? PLIM_PLAN_MAX_SEQUENCE : 0) |
 		    (o->allow_changes ? PLIM_PLAN_ALLOW_CHANGES : 0);
@@ -139,7 +155,12 @@ static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 	to->residents = given(o->residents);
 	to->component_bytes = given(o->component_bytes);
 	to->gpus = o->gpus;
-	to->parallel = o->parallel ? o->parallel : o->gpus > 1 ? "ddp" : NULL;
+	to->parallel = o->parallel;
+	to->tensor_parallel = given(o->tp);
+	to->pipeline_parallel = given(o->pp);
+	to->micro_batches = given(o->micro_batches);
+	to->schedule = o->schedule;
+	to->stage = given(o->stage);
 	to->memory_bytes = o->memory == OPT_NONE ? PLIM_UNKNOWN : o->memory;
 	to->gpu = o->gpu;
 	to->sweep = o->sweep;

@@ -16,7 +16,8 @@ enum plim_plan_flags {
 	PLIM_PLAN_MAX_SEQUENCE = 8,   /* and the longest sequence */
 	PLIM_PLAN_REDACT = 16,        /* nothing of the file's name */
 	PLIM_PLAN_ALLOW_CHANGES = 32, /* the ladder may change what is trained */
-	PLIM_PLAN_NO_CACHE = 64       /* generate without keys and values kept (use_cache=False) */
+	PLIM_PLAN_NO_CACHE = 64,      /* generate without keys and values kept (use_cache=False) */
+	PLIM_PLAN_SEQUENCE_PARALLEL = 1 << 20 /* with tensor parallelism, rows are shared between layers */
 };
 
 /*
@@ -51,6 +52,11 @@ struct plim_plan_options {
 	const char *gpu;          /* a card's name; NULL: none, nothing is judged */
 	uint64_t allowance_bytes; /* of `gpu`, for what PyTorch does not allocate */
 	const char *sweep;        /* "batch=1,2,4" or "seq=512,1024"; NULL: none */
+	/* several GPUs: of `gpus`, so many share each layer and the layers; the rest are copies (`parallel`); 0: 1 */
+	uint64_t tensor_parallel, pipeline_parallel;
+	uint64_t micro_batches; /* of a pipeline's step; 0: twice as many as stages */
+	const char *schedule;   /* of a pipeline: "1f1b" or "gpipe" */
+	uint64_t stage;         /* of the pipeline, from 1; 0: the one that needs most */
 };
 PLIM_API void plim_plan_options_init(struct plim_plan_options *o);
 

@@ -230,6 +230,12 @@ static enum plim_status take_trust(struct plim_plan *p, struct plim_err *err)
 {
 	struct plan_trust t = p->hidden->trust;
 	size_t n = t.reason_count;
+	uint64_t late = p->peak.needed_bytes, range[2];
+	enum plim_status st = plan_linger(p, &late, err);
+
+	if (st)
+		return st;
+	plan_trust_range(&t, late, range);
 
 	p->peak.basis = plan_basis_names[t.basis];
 	p->peak.range_bytes = plan_range(p, &t, p->peak.needed_bytes, err);
@@ -237,6 +243,7 @@ static enum plim_status take_trust(struct plim_plan *p, struct plim_err *err)
 	p->peak.reasons = hold_take(&p->hidden->hold, n + 1, sizeof(*p->peak.reasons), err);
 	if (!p->peak.range_bytes || !p->peak.reasons)
 		return mem_status(err);
+	p->peak.range_bytes[1] = range[1];
 	memcpy(p->peak.reasons, t.reasons, n * sizeof(*t.reasons));
 	p->peak.reason_count = n;
 	return PLIM_OK;
@@ -554,6 +561,8 @@ static enum plim_status plan_all(struct plim_plan *p, const char *path,
 		st = find_limit(p, o, err);
 	if (!st)
 		st = read_model(p, path, o, err);
+	if (!st)
+		st = plan_pick_stage(p, o, err);
 	if (!st)
 		st = plan_build(&h->mem, &h->model, &h->recipe, &h->plan, err);
 	if (!st)

@@ -68,6 +68,17 @@ const char *plan_phase_words(char *buffer, const char *phase);
 /* The rungs as a table, and the configuration of the last that need not be asked for. */
 void plan_put_ladder(struct text *t, const struct plim_plan_rung *ladder, size_t n);
 
+/* Several GPUs (plan_parallel.c): options to a recipe, as plan_read_options. */
+enum plim_status plan_read_parallel(struct plan_recipe *r, const struct plim_plan_options *o,
+				    struct plim_err *err);
+/* What NCCL needs beside PyTorch. */
+uint64_t plan_nccl_bytes(const struct plan_recipe *r);
+/* Of a pipeline whose stage is not given, the one that needs most becomes the recipe's. */
+enum plim_status plan_pick_stage(struct plim_plan *p, const struct plim_plan_options *o,
+				 struct plim_err *err);
+/* The upper end of what depends on time: DDP's first buckets go when the second forward pass begins, or after it. */
+enum plim_status plan_linger(struct plim_plan *p, uint64_t *needed, struct plim_err *err);
+
 #define PLAN_LADDER_STEPS 64 /* rungs that are told, at most */
 
 /* Fill p->ladder for a run that does not fit. */

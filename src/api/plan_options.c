@@ -156,7 +156,7 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 {
 	struct plim_plan_hidden *h = p->hidden;
 	struct plan_recipe *r = &h->recipe;
-	unsigned task = 0, precision = 0, optimizer = 0, attention = 0, parallel = 0;
+	unsigned task = 0, precision = 0, optimizer = 0, attention = 0;
 	enum plim_status st = check_sizes(o, err);
 
 	if (!st)
@@ -170,9 +170,6 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	if (!st)
 		st = choose("attention", o->attention, plan_attention_names, PLAN_ATTENTIONS,
 			    &attention, err);
-	if (!st)
-		st = choose("parallel", o->parallel, plan_parallel_names, PLAN_PARALLELS, &parallel,
-			    err);
 	plan_recipe_init(r);
 	if (!st)
 		st = read_checkpointing(r, o->checkpointing, err);
@@ -182,8 +179,6 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	r->precision = o->precision ? (enum plan_precision)precision : PLAN_BF16_AUTOCAST;
 	r->optimizer = (enum plan_optimizer)optimizer;
 	r->attention = (enum plan_attention)attention;
-	r->parallel = (enum plan_parallel)parallel;
-	r->gpus = o->gpus;
 	r->batch = o->batch;
 	r->sequence = o->sequence;
 	r->accumulate = o->accumulate;
@@ -196,6 +191,8 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	r->eval_passes = o->eval_batch ? 2 : 0;
 	r->eval_batch = o->eval_batch;
 	r->new_tokens = o->new_tokens;
+	if (!st)
+		st = plan_read_parallel(r, o, err);
 	if (!st)
 		st = read_extra(h, o, err);
 	if (!st)

@@ -36,12 +36,16 @@ static bool is_unmeasured_family(const struct model *m, const struct plan_recipe
 static bool is_shared(const struct model *m, const struct plan_recipe *r)
 {
 	(void)m;
-	return r->parallel != PLAN_ALONE;
+	return r->gpus > 1;
 }
 
-static bool is_shared_by_others(const struct model *m, const struct plan_recipe *r)
+static bool is_shared_unseen(const struct model *m, const struct plan_recipe *r)
 {
-	return is_shared(m, r) && r->gpus != 2;
+	unsigned kinds = (r->gpus / r->tp / r->pp > 1) + (r->tp > 1) + (r->pp > 1);
+
+	(void)m;
+	return kinds > 1 || r->sequence_parallel || r->parallel == PLAN_ZERO2 ||
+	       r->parallel == PLAN_ZERO3 || (kinds && r->task != PLAN_TRAIN);
 }
 
 static bool is_bitsandbytes(const struct model *m, const struct plan_recipe *r)
@@ -74,10 +78,10 @@ static const struct doubt {
 	{ is_guessed, NULL, PLAN_ASSUMED, 150, 250, "an architecture that is not known here" },
 	{ is_unmeasured_family, NULL, PLAN_ASSUMED, 50, 50,
 	  "no run of this architecture was measured" },
-	{ is_shared, NULL, PLAN_DERIVED, 130, 100,
-	  "with several GPUs 14 runs were measured, and planned less exactly" },
-	{ is_shared_by_others, NULL, PLAN_ASSUMED, 130, 100,
-	  "runs of two GPUs were measured, of other numbers none" },
+	{ is_shared, NULL, PLAN_DERIVED, 30, 40,
+	  "with several GPUs, streams run ahead of each other more or less" },
+	{ is_shared_unseen, NULL, PLAN_ASSUMED, 100, 100,
+	  "no run that shares the work this way was measured" },
 	{ is_flash, "fwd", PLAN_ASSUMED, 20, 20,
 	  "no run with the flash-attn package was measured" },
 	{ is_checkpointed_in_part, "fwd", PLAN_ASSUMED, 20, 20,

@@ -16,6 +16,9 @@ struct builder {
 	enum tape_dtype weights;   /* of the model */
 	enum tape_dtype compute;   /* that sharded weights are gathered in */
 	struct parallel *parallel; /* NULL: one process alone */
+	uint64_t copies;           /* processes that share the batch out: 1 or more */
+	uint64_t tp;               /* processes that share each layer out: 1 or more */
+	bool rows_shared;          /* between layers they share rows out, too: sequence parallel */
 	/* of the forward pass that runs */
 	uint64_t batch, sequence;
 	struct value cos, sin;
@@ -107,15 +110,29 @@ void build_forget_leaf(struct builder *b);
 /* What all blocks share goes: with the forward pass, or with the graph where blocks are computed again. */
 void build_forget_shared(struct builder *b);
 
-/* Several processes (parallel.c): made ready, and what each pass does for it.  Units are blocks of the text tower. */
+/* Several processes (parallel.h): made ready, and what each pass does for it.  Units are blocks of the text tower. */
 void build_wrap(struct builder *b);
-int build_is_sharded(const struct builder *b);
+bool build_is_sharded(const struct builder *b);
 struct value build_unit_begin(struct builder *b, uint32_t unit, struct value x);
 struct value build_unit_end(struct builder *b, uint32_t unit, struct value x);
 void build_before_forward(struct builder *b);
+void build_after_forward(struct builder *b);
 void build_before_backward(struct builder *b);
 void build_after_backward(struct builder *b);
+/* zero_grad() gives back nothing now: the next forward pass will. */
+bool build_zeroes_late(struct builder *b);
 void build_end_parallel(struct builder *b);
+
+/*
+ * Layers shared out by columns and rows (parallel_tp.c).  How much of a tensor this process has; PLIM_E_ARG: the model
+ * has no plan for that, or it does not divide.  What comes into and out of a part of a block; x is taken.
+ */
+enum plim_status build_tensor_parallel(struct builder *b);
+uint64_t build_divided(const struct builder *b, const struct model_tensor *x);
+struct value build_layer_in(struct builder *b, struct value x);
+struct value build_split_linear(struct builder *b, const struct model_module *module,
+				struct value x, struct value weight, struct value bias,
+				uint64_t features);
 
 /* Training, or what the task is, phase by phase. */
 void build_run(struct builder *b);

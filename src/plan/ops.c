@@ -31,6 +31,7 @@ enum op {
 	OP_FILL,
 	OP_SUM,
 	OP_MARK,
+	OP_EXCHANGE,
 	OPS
 };
 
@@ -686,6 +687,47 @@ static void mark_backward(struct tape *t, const struct tape_node *node, struct t
 	out[0] = pass(t, &node->grad[0]);
 }
 
+/* ---- messages ---- */
+
+/* What each does to the size, and whether what comes in goes on as it is. */
+static const struct {
+	bool is_view; /* forward: nothing is sent */
+	bool passes;  /* backward: nothing is sent */
+	bool grows, shrinks;
+	bool is_staged; /* columns come rank by rank and are put side by side */
+} messages[] = {
+	[OP_REPLICATED] = { .is_view = true },
+	[OP_REDUCED] = { .passes = true },
+	[OP_COLLECTED] = { .grows = true, .is_staged = true },
+	[OP_SPREAD_OUT] = { .grows = true },
+	[OP_BROUGHT_IN] = { .shrinks = true },
+};
+
+struct value op_exchange(struct tape *t, struct value x, enum op_message message, uint64_t ways)
+{
+	uint64_t n = messages[message].grows   ? x.n * ways :
+		     messages[message].shrinks ? (x.n + ways - 1) / ways :
+						 x.n;
+	struct tape_node *node = tape_node(t, OP_EXCHANGE, &x, 1);
+	struct value y, staged;
+
+	if (node)
+		node->a = messages[message].passes;
+	if (messages[message].is_view)
+		return tape_view(t, node, x, x.n);
+	if (!messages[message].is_staged)
+		return tape_result(t, node, n, x.dtype);
+	staged = tape_new(t, n, x.dtype, TIMELINE_WORKSPACE);
+	y = tape_result(t, node, n, x.dtype);
+	tape_drop(t, &staged);
+	return y;
+}
+
+static void exchange_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	out[0] = node->a ? pass(t, &node->grad[0]) : make(t, node->in[0].n, node->grad[0].dtype);
+}
+
 /* ---- loss ---- */
 
 struct value op_cross_entropy(struct tape *t, struct value logits, struct value labels,
@@ -780,4 +822,5 @@ tape_backward_fn *const tape_backward_of[OPS] = {
 	[OP_FILL] = same_backward,
 	[OP_SUM] = sum_backward,
 	[OP_MARK] = mark_backward,
+	[OP_EXCHANGE] = exchange_backward,
 };

@@ -106,6 +106,14 @@ struct value op_scatter(struct tape *t, struct value x, struct value source);
 /* Marks where a unit begins or ends: tape.unit is called when the backward pass is there.  x is taken. */
 struct value op_mark(struct tape *t, struct value x, uint32_t unit, int begins);
 
+/*
+ * Messages between processes that share tensors out, forward / backward.  `ways` is their number.
+ * REPLICATED the same / summed; REDUCED summed / the same; COLLECTED columns of all / one's own;
+ * SPREAD_OUT rows of all / summed, one's own; BROUGHT_IN summed, one's own rows / those of all.
+ */
+enum op_message { OP_REPLICATED, OP_REDUCED, OP_COLLECTED, OP_SPREAD_OUT, OP_BROUGHT_IN };
+struct value op_exchange(struct tape *t, struct value x, enum op_message message, uint64_t ways);
+
 /* Views that autograd knows: of one element, say. */
 struct value op_index_first(struct tape *t, struct value x, uint64_t n);
 

@@ -77,7 +77,8 @@ struct value build_linear(struct builder *b, enum model_tower tower, uint32_t bl
 	weight = param_of(b, x_module, MODEL_WEIGHT);
 	if (weight.store == TAPE_NONE)
 		weight = param_of(b, x_module, MODEL_WHOLE);
-	y = op_linear(&b->t, x, weight, param_of(b, x_module, MODEL_BIAS), features(b, x_module));
+	y = build_split_linear(b, x_module, x, weight, param_of(b, x_module, MODEL_BIAS),
+			       features(b, x_module));
 	a = b->lora ? b->lora[x_module - b->m->modules.at] : 0;
 	y = a ? adapt(b, a - 1, x, y, x_module->out) : y;
 	b->t.home = home;
@@ -315,8 +316,8 @@ struct value build_attention(struct builder *b, enum model_tower tower, uint32_t
 {
 	const struct model_numbers *n = &b->m->towers[tower];
 	struct attention a = { .batch = b->batch,
-			       .heads = n->heads,
-			       .kv_heads = n->kv_heads ? n->kv_heads : n->heads,
+			       .heads = n->heads / b->tp,
+			       .kv_heads = (n->kv_heads ? n->kv_heads : n->heads) / b->tp,
 			       .queries = queries,
 			       .keys = keys,
 			       .head_dim = n->head_dim,
@@ -394,7 +395,8 @@ static struct value run_block(void *self, uint32_t at, struct value x)
 	uint32_t home = b->t.home;
 
 	b->tower = (enum model_tower)(at / MODEL_BLOCKS);
-	b->sequence = x.n / b->batch / b->m->towers[b->tower].hidden;
+	b->sequence = x.n / b->batch / b->m->towers[b->tower].hidden *
+		      (b->rows_shared ? b->tp : 1);
 	b->t.home = home_of(b, at % MODEL_BLOCKS);
 	x = b->blocks[b->tower](b, at % MODEL_BLOCKS, x);
 	b->t.home = home;

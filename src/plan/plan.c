@@ -12,7 +12,10 @@ const char *const plan_optimizer_names[PLAN_OPTIMIZERS] = { "adamw",        "ada
 							    "adamw-8bit",   "adamw-paged" };
 const char *const plan_attention_names[PLAN_ATTENTIONS] = { "sdpa", "eager", "flash" };
 const char *const plan_parallel_names[PLAN_PARALLELS] = { "none",  "ddp",   "zero1",
-							  "fsdp1", "fsdp2", "fsdp2-zero2" };
+							  "fsdp1", "fsdp2", "fsdp2-zero2",
+							  "fsdp1-zero2",
+							  "zero2",       "zero3" };
+const char *const plan_schedule_names[PLAN_SCHEDULES] = { "1f1b", "gpipe" };
 const char *const plan_task_names[PLAN_TASKS] = { "train", "infer", "generate" };
 
 const struct plan_device plan_device_default = { .multiprocessors = 132,
@@ -27,6 +30,8 @@ void plan_recipe_init(struct plan_recipe *r)
 				   .accumulate = 1,
 				   .steps = 3,
 				   .gpus = 1,
+				   .tp = 1,
+				   .pp = 1,
 				   .device = plan_device_default };
 }
 
@@ -67,14 +72,15 @@ static enum plim_status add_param(struct builder *b, const struct model_tensor *
 	enum tape_dtype dtype = dtype_of(b, x);
 	struct tape_param p = empty_param(dtype);
 
-	p.n = p.own_n = x->count;
+	p.n = p.own_n = build_divided(b, x);
 	p.own_dtype = (uint8_t)dtype;
 	p.place = PLAN_IN_MODULE(x->module);
 	tape_at(t, p.place);
 	p.trainable = !buffer && !(x->flags & MODEL_IS_FROZEN) && b->r->task == PLAN_TRAIN &&
 		      !b->r->lora_rank;
-	p.store = tape_store(t, x->count * tape_dtype_bytes[dtype],
-			     buffer ? TIMELINE_BUFFER : TIMELINE_PARAMETER);
+	if (b->tp == 1 || x->tied_to == MODEL_NONE)
+		p.store = tape_store(t, p.n * tape_dtype_bytes[dtype],
+				     buffer ? TIMELINE_BUFFER : TIMELINE_PARAMETER);
 	return vec_push(t->mem, &t->params, p, err);
 }
 
@@ -169,12 +175,26 @@ static enum plim_status add_lora(struct builder *b, struct plim_err *err)
 	return st;
 }
 
+/* from_pretrained(tp_plan=...) warms the allocator up with a block of all that it will read; tied weights are one. */
+static void warm_up(struct builder *b)
+{
+	uint64_t bytes = 0;
+
+	for (size_t i = 0; i < b->m->tensors.n; i++)
+		if (b->m->tensors.at[i].tied_to == MODEL_NONE)
+			bytes += build_divided(b, &b->m->tensors.at[i]) *
+				 tape_dtype_bytes[dtype_of(b, &b->m->tensors.at[i])];
+	tape_touch(&b->t, bytes);
+}
+
 static enum plim_status load(struct builder *b, struct plim_err *err)
 {
-	enum plim_status st = PLIM_OK;
+	enum plim_status st = build_tensor_parallel(b);
 
 	for (size_t i = 0; i < b->r->extra_count; i++)
 		tape_store(&b->t, b->r->extra_bytes[i], TIMELINE_UNKNOWN);
+	if (!st && b->tp > 1)
+		warm_up(b);
 	for (size_t i = 0; !st && i < b->m->tensors.n; i++)
 		st = add_param(b, &b->m->tensors.at[i], err);
 	if (!st) {
@@ -357,20 +377,39 @@ enum plim_status plan_measure(struct plan *p, const struct allocator_rules *rule
 
 /* ---- composition ---- */
 
+#define PENDING 16 /* dropped while another stream uses them; sharding has a handful at a time */
+
 struct walk {
 	const struct plan *p;
 	struct allocator_rules rules;
 	uint64_t bytes[TIMELINE_CATEGORIES], total;
+	uint32_t pending[PENDING];
+	size_t n;
 };
+
+/* Was it dropped before its end? */
+static int was_dropped(struct walk *w, uint32_t request)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (w->pending[i] == request) {
+			w->pending[i] = w->pending[--w->n];
+			return 1;
+		}
+	return 0;
+}
 
 static void step(struct walk *w, const struct program_op *op)
 {
 	uint64_t n;
 
-	if (op->kind == PROGRAM_PHASE)
+	if (op->kind == PROGRAM_PHASE || (op->kind == PROGRAM_FREE && w->n == PENDING))
 		return;
 	n = allocator_round(&w->rules, w->p->program->requests.at[op->request].bytes);
-	if (op->kind == PROGRAM_FREE_DONE) {
+	if (op->kind == PROGRAM_FREE)
+		w->pending[w->n++] = op->request;
+	else if (op->kind == PROGRAM_FREE_DONE && was_dropped(w, op->request))
+		return;
+	if (op->kind == PROGRAM_FREE || op->kind == PROGRAM_FREE_DONE) {
 		w->bytes[w->p->categories[op->request]] -= n;
 		w->total -= n;
 	} else if (program_allocates(op->kind)) {

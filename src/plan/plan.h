@@ -50,9 +50,15 @@ enum plan_parallel {
 	PLAN_FSDP1,       /* units flattened */
 	PLAN_FSDP2,       /* parameters sharded one by one */
 	PLAN_FSDP2_ZERO2, /* without resharding after the forward pass */
+	PLAN_FSDP1_ZERO2, /* the same: SHARD_GRAD_OP */
+	PLAN_ZERO2,       /* DeepSpeed's: gradients and states shared out */
+	PLAN_ZERO3,       /* ... and parameters */
 	PLAN_PARALLELS
 };
 extern const char *const plan_parallel_names[PLAN_PARALLELS];
+
+enum plan_schedule { PLAN_1F1B, PLAN_GPIPE, PLAN_SCHEDULES };
+extern const char *const plan_schedule_names[PLAN_SCHEDULES];
 
 enum plan_task { PLAN_TRAIN, PLAN_INFER, PLAN_GENERATE, PLAN_TASKS };
 extern const char *const plan_task_names[PLAN_TASKS];
@@ -85,8 +91,14 @@ struct plan_recipe {
 	uint64_t eval_passes, eval_batch;
 	uint64_t new_tokens; /* PLAN_GENERATE */
 	enum plan_parallel parallel;
-	uint64_t gpus; /* that share the work; this is what one of them needs */
+	uint64_t gpus; /* all that share the work; this is what one of them needs */
 	struct plan_device device;
+	uint64_t tp, pp; /* of the GPUs share each layer, and the layers, out; 0 counts as 1 */
+	uint64_t micro_batches; /* of a pipeline's step */
+	uint64_t stage;         /* which of the pipeline, from 0 */
+	enum plan_schedule schedule;
+	bool sequence_parallel; /* ... and the rows between layers */
+	bool buckets_linger; /* DDP's first buckets live until the second backward pass */
 };
 void plan_recipe_init(struct plan_recipe *r);
 

@@ -55,6 +55,7 @@ struct tape_param {
 	uint8_t own_dtype;
 	uint64_t own_n; /* what this process keeps and steps on */
 	uint32_t place; /* as tape.place */
+	uint32_t ready; /* when in the last backward pass its gradient was */
 };
 
 struct tape_edge {
@@ -126,6 +127,8 @@ struct tape {
 	/* where requests are made (plan.h): what the model runs, what the operation belongs to, the operation + 1 */
 	uint32_t home, place;
 	uint8_t op;
+	uint16_t stream;  /* of new requests: a number of program->streams */
+	uint32_t ready;   /* gradients of parameters in this backward pass so far */
 };
 
 enum plim_status tape_init(struct tape *t, struct mem *m, const struct plan_device *device,
@@ -149,6 +152,10 @@ void tape_touch(struct tape *t, uint64_t bytes);
 uint32_t tape_store(struct tape *t, uint64_t bytes, unsigned category);
 void tape_hold(struct tape *t, uint32_t store);
 void tape_let(struct tape *t, uint32_t store);
+/* Memory of another stream than that of operations. */
+uint32_t tape_store_on(struct tape *t, uint16_t stream, uint64_t bytes, unsigned category);
+/* Its only owner drops it, but another stream still uses it: tape_let tells when that is done. */
+void tape_let_early(struct tape *t, uint32_t store);
 
 /* The parameter as a value, borrowed. */
 struct value tape_param(const struct tape *t, uint32_t param);

@@ -224,14 +224,19 @@ static void optimize(struct builder *b)
 		return;
 	}
 	take_states(t, rule);
-	if (rule->meanwhile == ALL_AT_ONCE)
+	/* foreach does not take DTensors and plain tensors together */
+	if (rule->meanwhile == ALL_AT_ONCE && (b->tp == 1 || build_is_sharded(b)))
 		step_all(t);
-	else if (rule->meanwhile == TWO_OF_ONE)
+	else if (rule->meanwhile != NOTHING)
 		step_each(t);
 }
 
-static void zero(struct tape *t)
+static void zero(struct builder *b)
 {
+	struct tape *t = &b->t;
+
+	if (build_zeroes_late(b))
+		return;
 	for (size_t i = 0; i < t->params.n; i++) {
 		if (t->params.at[i].input)
 			continue;
@@ -306,6 +311,7 @@ static struct value forward(struct builder *b, struct loop *l, struct value *log
 	build_before_forward(b);
 	loss = build_forward(b, l->ids, l->labels, logits);
 	tape_uncache(&b->t);
+	build_after_forward(b);
 	return loss;
 }
 
@@ -363,7 +369,7 @@ static void train(struct builder *b, struct loop *l)
 			micro_step(b, l, i, k);
 		optimize(b);
 		build_phase(b, "opt", i);
-		zero(&b->t);
+		zero(b);
 		build_phase(b, "zero", i);
 	}
 	for (unsigned i = 0; i < b->r->eval_passes && !b->t.failed; i++)
