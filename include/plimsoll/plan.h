@@ -51,6 +51,9 @@ struct plim_plan_options {
 	const char *gpu;          /* a card's name; NULL: none, nothing is judged */
 	uint64_t allowance_bytes; /* of `gpu`, for what PyTorch does not allocate */
 	const char *sweep;        /* "batch=1,2,4" or "seq=512,1024"; NULL: none */
+	/* what is kept in the machine's own memory, and how the model is saved after training */
+	const char *activations, *optimizer_on, *parameters_on, *save;
+	uint64_t host_memory_bytes; /* that the job may use of the machine; PLIM_UNKNOWN: not judged */
 };
 PLIM_API void plim_plan_options_init(struct plim_plan_options *o);
 
@@ -104,6 +107,21 @@ struct plim_plan_rung {
 	uint64_t peak_allocated_bytes, needed_bytes;
 	bool fits;
 	struct plim_plan_config config; /* of all of it, up to here */
+	uint64_t host_bytes;            /* of the machine's own memory, with it */
+};
+
+/* The machine's own memory at its peak, of all processes of the job on it; the parts add up to `bytes`. */
+struct plim_plan_host {
+	uint64_t bytes;
+	uint64_t *range_bytes; /* two: with all that is uncertain */
+	size_t range_count;
+	uint64_t process_bytes, weight_bytes, gradient_bytes, optimizer_state_bytes,
+		activation_bytes, buffer_bytes, loading_bytes, saving_bytes;
+	uint64_t pinned_bytes; /* page-locked, of the whole run */
+	uint64_t processes;    /* that are taken to be on one machine */
+	uint64_t limit_bytes;  /* that the job may use */
+	const bool *fits;      /* NULL: no limit was given */
+	const char *basis;     /* "measured" or "assumed" */
 };
 
 struct plim_plan {
@@ -112,7 +130,7 @@ struct plim_plan {
 	struct plim_plan_phase *phases;
 	size_t phase_count;
 	struct plim_plan_peak peak;
-	uint64_t host_bytes;  /* of the machine, beside the GPU's */
+	uint64_t host_bytes;  /* of the machine's own memory, as host.bytes */
 	uint64_t limit_bytes; /* that the job may reserve */
 	const bool *fits;     /* NULL: no limit was given */
 	const char *dies_at;  /* phase; NULL: it does not */
@@ -125,6 +143,7 @@ struct plim_plan {
 	struct plim_plan_rung *ladder;
 	size_t ladder_count;
 	struct plim_plan_hidden *hidden;
+	struct plim_plan_host host;
 };
 
 /*

@@ -22,6 +22,7 @@ void plim_plan_options_init(struct plim_plan_options *o)
 					 .steps = 2,
 					 .gpus = 1,
 					 .memory_bytes = PLIM_UNKNOWN,
+					 .host_memory_bytes = PLIM_UNKNOWN,
 					 .allowance_bytes = ALLOWANCE_BYTES };
 }
 
@@ -44,6 +45,7 @@ void plim_plan_free(struct plim_plan *p)
 	mem_free(&h->mem, p->ladder, p->ladder ? PLAN_LADDER_STEPS : 0, sizeof(*p->ladder));
 	mem_free(&h->mem, p->sweep, p->sweep_count, sizeof(*p->sweep));
 	mem_free(&h->mem, p->peak.range_bytes, p->peak.range_count, sizeof(uint64_t));
+	mem_free(&h->mem, p->host.range_bytes, p->host.range_count, sizeof(uint64_t));
 	model_release(&h->model);
 	free(h);
 	free(p);
@@ -482,8 +484,8 @@ static enum plim_status plan_all(struct plim_plan *p, const char *path,
 		st = survives(p, h->plan, UINT64_MAX, &does, &result, err);
 	if (!st)
 		st = take_peak(p, &result, err);
-	if (!st && h->plan->host_bytes)
-		p->host_bytes = h->plan->host_bytes;
+	if (!st)
+		st = plan_take_host(p, o, err);
 	if (!st)
 		st = judge(p, err);
 	if (!st && h->bounded && !h->fits)

@@ -18,7 +18,7 @@ struct plim_plan_hidden {
 	VEC(char *) strings; /* that the result points to */
 	VEC(const char *) assumptions;
 	struct plan *plan;
-	bool fits;
+	bool fits, host_fits;
 	bool bounded;
 	const char *path;
 };
@@ -51,6 +51,13 @@ enum plim_status plan_find_needed(struct plim_plan *p, struct plan *plan, uint64
 
 /* What may be needed where `bytes` are told. */
 uint64_t plan_at_most(const struct plim_plan *p, uint64_t bytes);
+
+/* The machine's own memory: fill p->host (plan_host.c); and what may be needed of it where `host` is told. */
+enum plim_status plan_take_host(struct plim_plan *p, const struct plim_plan_options *o,
+				struct plim_err *err);
+uint64_t plan_host_at_most(const struct plan_host *host, const struct plan_recipe *r);
+/* Sentences on what was taken for granted there. */
+enum plim_status plan_assume_host(struct plim_plan *p, struct plim_err *err);
 
 #define PLAN_LADDER_STEPS 64 /* rungs that are told, at most */
 

@@ -97,9 +97,33 @@ static const struct field rung_rows[] = {
 	FIELD_BOOL(R, fits, "under the limit"),
 	FIELD_STRUCT(R, config, struct plim_plan_config, config_table,
 		     "all of it up to here, ready to be pasted"),
+	FIELD_U64(R, host_bytes, "of the machine's own memory, with it"),
 };
 #undef R
 static const struct field_table rung_table = FIELD_TABLE(struct plim_plan_rung, rung_rows);
+
+#define H struct plim_plan_host
+static const struct field host_rows[] = {
+	FIELD_U64(H, bytes, "most that is used at once"),
+	FIELD_U64S(H, range_bytes, range_count, "least and most that may be used"),
+	FIELD_U64(H, process_bytes, "Python, PyTorch and CUDA's libraries"),
+	FIELD_U64(H, weight_bytes, "parameters that are kept there"),
+	FIELD_U64(H, gradient_bytes, "gradients that are kept there"),
+	FIELD_U64(H, optimizer_state_bytes, "states of the optimizer, with its fp32 weights"),
+	FIELD_U64(H, activation_bytes, "what the forward pass keeps for the backward pass"),
+	FIELD_U64(H, buffer_bytes, "that transfers go through"),
+	FIELD_U64(H, loading_bytes, "the model on its way to the GPU"),
+	FIELD_U64(H, saving_bytes, "what is on its way to a file"),
+	FIELD_U64(H, pinned_bytes,
+		  "page-locked by PyTorch in the whole run, in blocks of powers of two"),
+	FIELD_U64(H, processes, "of the job that are taken to be on one machine"),
+	FIELD_U64(H, limit_bytes, "that the job may use; null: none was given"),
+	FIELD_MAYBE(H, fits, "it stays below; null: no limit was given"),
+	FIELD_STRING(H, basis,
+		     "measured (what is kept there was found so in measured runs) or assumed"),
+};
+#undef H
+static const struct field_table host_table = FIELD_TABLE(struct plim_plan_host, host_rows);
 
 #define P struct plim_plan
 static const struct field plan_rows[] = {
@@ -108,7 +132,9 @@ static const struct field plan_rows[] = {
 	FIELD_U64(P, sequence, "tokens of a sample"),
 	FIELD_STRUCTS(P, phases, phase_count, struct plim_plan_phase, phase_table, "in turn"),
 	FIELD_STRUCT(P, peak, struct plim_plan_peak, peak_table, "of the whole run"),
-	FIELD_U64(P, host_bytes, "of the machine's own memory; null: nothing is kept there"),
+	FIELD_U64(P, host_bytes, "of the machine's own memory, as host.bytes"),
+	FIELD_STRUCT(P, host, struct plim_plan_host, host_table,
+		     "the machine's own memory at its peak, of all processes on it"),
 	FIELD_U64(P, limit_bytes, "reserved memory that the run may reach; null: none was given"),
 	FIELD_MAYBE(P, fits, "the run goes to its end under the limit; null: none was given"),
 	FIELD_STRING(P, dies_at, "the phase in which it runs out; null: it does not"),

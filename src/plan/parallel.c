@@ -20,6 +20,7 @@ struct unit {
 struct parallel {
 	VEC(uint32_t) buckets;
 	VEC(uint32_t) old;  /* buckets of the first step */
+	VEC(uint32_t) shares; /* of a unit, on their way from the host */
 	struct unit *units; /* the text tower's blocks, then the root */
 	uint32_t root;
 	uint32_t gathered, scattered; /* buffers that the next collective of their kind releases */
@@ -98,6 +99,48 @@ static void wrap_ddp(struct builder *b)
 
 /* ---- FSDP ---- */
 
+static int in_unit(const struct builder *b, size_t param, uint32_t unit)
+{
+	const struct model_module *x;
+
+	if (param >= b->m->tensors.n)
+		return unit == b->parallel->root;
+	x = &b->m->modules.at[b->m->tensors.at[param].module];
+	return (x->tower == MODEL_TEXT && x->block != MODEL_NONE ? x->block : b->parallel->root) ==
+	       unit;
+}
+
+/* Shares that are on the host come to the GPU one by one and are cast there (FSDPParam.all_gather_inputs). */
+static void fetch(struct builder *b, uint32_t unit)
+{
+	struct tape *t = &b->t;
+
+	for (size_t i = 0; b->r->parameters_on && i < t->params.n && !t->failed; i++) {
+		const struct tape_param *x = &t->params.at[i];
+		uint32_t at;
+
+		if (x->input || x->store == TAPE_NONE || !in_unit(b, i, unit))
+			continue;
+		at = tape_store(t, x->own_n * tape_dtype_bytes[x->own_dtype], TIMELINE_PARAMETER);
+		if (x->own_dtype != x->dtype) {
+			uint32_t cast = tape_store(t, x->own_n * tape_dtype_bytes[x->dtype],
+						   TIMELINE_PARAMETER);
+
+			tape_let(t, at);
+			at = cast;
+		}
+		if (!t->failed)
+			t->failed = vec_push(t->mem, &b->parallel->shares, at, t->err);
+	}
+}
+
+static void let_shares(struct tape *t, struct parallel *p)
+{
+	for (size_t i = 0; i < p->shares.n; i++)
+		tape_let(t, p->shares.at[i]);
+	p->shares.n = 0;
+}
+
 static void gather(struct builder *b, uint32_t unit)
 {
 	struct parallel *p = b->parallel;
@@ -109,7 +152,9 @@ static void gather(struct builder *b, uint32_t unit)
 		return;
 	tape_let(t, p->gathered);
 	p->gathered = TAPE_NONE;
+	fetch(b, unit);
 	out = tape_store(t, bytes, TIMELINE_PARAMETER);
+	let_shares(t, p);
 	if (b->r->parallel == PLAN_FSDP1) {
 		p->units[unit].full = out;
 		return;
@@ -126,17 +171,6 @@ static void reshard(struct builder *b, uint32_t unit)
 	u->full = TAPE_NONE;
 }
 
-static int in_unit(const struct builder *b, size_t param, uint32_t unit)
-{
-	const struct model_module *x;
-
-	if (param >= b->m->tensors.n)
-		return unit == b->parallel->root;
-	x = &b->m->modules.at[b->m->tensors.at[param].module];
-	return (x->tower == MODEL_TEXT && x->block != MODEL_NONE ? x->block : b->parallel->root) ==
-	       unit;
-}
-
 /* Whole gradients go to a buffer in the dtype of the reduction; a share comes back. */
 static void reduce(struct builder *b, uint32_t unit)
 {
@@ -146,13 +180,15 @@ static void reduce(struct builder *b, uint32_t unit)
 
 	tape_let(t, p->scattered);
 	p->scattered = tape_store(t, p->units[unit].n * width, TIMELINE_WORKSPACE);
+	if (build_steps_on_host(b)) /* the shares stay together until they are copied */
+		tape_touch(t, share(b, p->units[unit].n) * width);
 	for (size_t i = 0; i < t->params.n && !t->failed; i++) {
 		struct tape_param *x = &t->params.at[i];
 		uint32_t own;
 
 		if (!x->trainable || x->grad == TAPE_NONE || !in_unit(b, i, unit))
 			continue;
-		own = tape_store(t, x->own_n * width, TIMELINE_GRADIENT);
+		own = build_gradient(b, x->own_n * width);
 		tape_let(t, x->grad);
 		x->grad = own;
 	}
@@ -207,12 +243,24 @@ static void wrap_fsdp(struct builder *b)
 		for (uint32_t u = 0; u <= p->root; u++)
 			p->units[u].n += in_unit(b, i, u) ? x->n : 0;
 		x->own_n = share(b, x->n);
-		own = tape_store(t, x->own_n * tape_dtype_bytes[x->dtype], TIMELINE_PARAMETER);
+		own = build_shard(b, x->own_n * tape_dtype_bytes[x->dtype]);
 		tape_let(t, x->store);
 		x->store = own;
 		x->own_dtype = x->dtype;
 		x->dtype = (uint8_t)b->compute;
 	}
+}
+
+/* state_dict() of FSDP 1 gathers the root, and beside it one unit after the other, as they are kept. */
+void build_touch_units(struct builder *b)
+{
+	const struct parallel *p = b->parallel;
+	unsigned width = tape_dtype_bytes[b->weights];
+	uint32_t root = tape_store(&b->t, p->units[p->root].n * width, TIMELINE_PARAMETER);
+
+	for (uint32_t i = 0; i < p->root; i++)
+		tape_touch(&b->t, p->units[i].n * width);
+	tape_let(&b->t, root);
 }
 
 /* ---- the loop ---- */
@@ -223,6 +271,7 @@ void build_wrap(struct builder *b)
 	uint64_t blocks = b->m->towers[MODEL_TEXT].layers;
 
 	b->compute = b->weights;
+	build_wrap_offload(b);
 	if (b->r->parallel == PLAN_ALONE || t->failed)
 		return;
 	b->parallel = mem_new(t->mem, 1, sizeof(*b->parallel), t->err);
@@ -264,6 +313,7 @@ void build_before_forward(struct builder *b)
 
 void build_before_backward(struct builder *b)
 {
+	build_take_bucket(b);
 	if (b->parallel && !b->t.failed)
 		let_buckets(&b->t, b->parallel);
 }
@@ -272,6 +322,7 @@ void build_after_backward(struct builder *b)
 {
 	struct parallel *p = b->parallel;
 
+	build_let_bucket(b);
 	if (!p || b->t.failed || !build_is_sharded(b))
 		return;
 	at_unit(b, p->root, 1);
@@ -288,6 +339,7 @@ void build_end_parallel(struct builder *b)
 		return;
 	vec_release(mem, &b->parallel->buckets);
 	vec_release(mem, &b->parallel->old);
+	vec_release(mem, &b->parallel->shares);
 	mem_free(mem, b->parallel->units, b->parallel->units ? b->parallel->root + 1 : 0,
 		 sizeof(struct unit));
 	mem_free(mem, b->parallel, 1, sizeof(*b->parallel));

@@ -13,6 +13,11 @@ const char *const plan_optimizer_names[PLAN_OPTIMIZERS] = { "adamw",        "ada
 const char *const plan_attention_names[PLAN_ATTENTIONS] = { "sdpa", "eager", "flash" };
 const char *const plan_parallel_names[PLAN_PARALLELS] = { "none",  "ddp",   "zero1",
 							  "fsdp1", "fsdp2", "fsdp2-zero2" };
+const char *const plan_activations_names[PLAN_ACTIVATIONS] = { "none", "save-on-cpu", "pinned",
+							       "checkpoints", "trl" };
+const char *const plan_place_names[PLAN_PLACES] = { "gpu", "cpu", "nvme" };
+const char *const plan_save_names[PLAN_SAVES] = { "none",  "torch", "pretrained",
+						  "state", "full",  "sharded" };
 const char *const plan_task_names[PLAN_TASKS] = { "train", "infer", "generate" };
 
 const struct plan_device plan_device_default = { .multiprocessors = 132,
@@ -169,6 +174,7 @@ static enum plim_status load(struct builder *b, struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
 
+	build_host_load(b);
 	for (size_t i = 0; i < b->r->extra_count; i++)
 		tape_store(&b->t, b->r->extra_bytes[i], TIMELINE_UNKNOWN);
 	for (size_t i = 0; !st && i < b->m->tensors.n; i++)
@@ -237,9 +243,10 @@ static enum plim_status fill(struct builder *b, struct plim_err *err)
 	if (st)
 		return st;
 	build_phase(b, "load", PLAN_NO_NUMBER);
+	build_host_loaded(b);
 	build_wrap(b);
 	build_run(b);
-	b->plan->host_bytes = build_host_bytes(b);
+	b->plan->host = b->t.host.all;
 	return b->t.failed;
 }
 

@@ -54,6 +54,31 @@ enum plan_parallel {
 };
 extern const char *const plan_parallel_names[PLAN_PARALLELS];
 
+/* What autograd saves for the backward pass: where it waits. */
+enum plan_activations {
+	PLAN_ACTIVATIONS_STAY,
+	PLAN_SAVE_ON_CPU,         /* torch.autograd.graph.save_on_cpu() around the forward pass */
+	PLAN_SAVE_ON_CPU_PINNED,  /* ... with pin_memory=True */
+	PLAN_OFFLOAD_CHECKPOINTS, /* what checkpointed blocks keep: Transformers' "offload": True */
+	PLAN_OFFLOAD_STREAMS,     /* TRL's activation_offloading */
+	PLAN_ACTIVATIONS
+};
+extern const char *const plan_activations_names[PLAN_ACTIVATIONS];
+
+enum plan_place { PLAN_ON_GPU, PLAN_ON_HOST, PLAN_ON_NVME, PLAN_PLACES };
+extern const char *const plan_place_names[PLAN_PLACES];
+
+enum plan_save {
+	PLAN_SAVE_NONE,
+	PLAN_SAVE_TORCH,      /* torch.save of the state dicts of model and optimizer */
+	PLAN_SAVE_PRETRAINED, /* save_pretrained: the model as safetensors */
+	PLAN_SAVE_STATE,      /* accelerate's save_state: both */
+	PLAN_SAVE_FULL,       /* FULL_STATE_DICT, offloaded to the first rank's host memory */
+	PLAN_SAVE_SHARDED,    /* torch.distributed.checkpoint: each rank its own */
+	PLAN_SAVES
+};
+extern const char *const plan_save_names[PLAN_SAVES];
+
 enum plan_task { PLAN_TRAIN, PLAN_INFER, PLAN_GENERATE, PLAN_TASKS };
 extern const char *const plan_task_names[PLAN_TASKS];
 
@@ -87,6 +112,10 @@ struct plan_recipe {
 	enum plan_parallel parallel;
 	uint64_t gpus; /* that share the work; this is what one of them needs */
 	struct plan_device device;
+	enum plan_activations activations;
+	enum plan_place optimizer_on;  /* states, master weights and gradients: DeepSpeed's offload */
+	enum plan_place parameters_on; /* FSDP's CPU offload, ZeRO-3's offload_param */
+	enum plan_save save;           /* at the end of training */
 };
 void plan_recipe_init(struct plan_recipe *r);
 
@@ -98,13 +127,34 @@ struct plan_phase {
 	uint32_t end;
 };
 
+/* What of the machine's own memory is for what. */
+enum plan_host_part {
+	PLAN_HOST_PROCESS, /* Python, PyTorch, CUDA's libraries */
+	PLAN_HOST_WEIGHTS,
+	PLAN_HOST_GRADIENTS,
+	PLAN_HOST_STATES, /* of the optimizer, with its master weights */
+	PLAN_HOST_ACTIVATIONS,
+	PLAN_HOST_BUFFERS, /* that transfers go through */
+	PLAN_HOST_LOADING,
+	PLAN_HOST_SAVING,
+	PLAN_HOST_PARTS
+};
+
+/* The machine's own memory, of all processes that are on it. */
+struct plan_host {
+	uint64_t peak_bytes;
+	uint64_t bytes[PLAN_HOST_PARTS]; /* at the peak; the sum is peak_bytes */
+	uint64_t pinned_bytes;           /* of it: what PyTorch's host allocator has pinned */
+	unsigned processes;
+};
+
 struct plan {
 	struct mem *mem;
 	struct program *program;
 	uint8_t *categories; /* of each request, enum timeline_category */
 	size_t category_room;
 	VEC(struct plan_phase) phases;
-	uint64_t host_bytes; /* of the machine's own memory */
+	struct plan_host host;
 };
 
 /*
