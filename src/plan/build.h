@@ -131,9 +131,9 @@ int build_is_deepspeed(const struct builder *b);  /* ... and it is DeepSpeed's *
 /* The process as it starts, with the model read; and what it needs beside when it runs on the GPU. */
 void build_host_load(struct builder *b);
 void build_host_loaded(struct builder *b);
-/* Where a share of a parameter, and of a gradient that was reduced, lives. */
+/* Where a share of a parameter lives; and p's gradient is reduced to a share of so many bytes. */
 uint32_t build_shard(struct builder *b, uint64_t bytes);
-uint32_t build_gradient(struct builder *b, uint64_t bytes);
+void build_gradient(struct builder *b, struct tape_param *p, uint64_t bytes);
 /* DeepSpeed's copies and buffers, where nothing else is sharded; the bucket that gradients leave through. */
 void build_wrap_offload(struct builder *b);
 void build_take_bucket(struct builder *b);

@@ -140,7 +140,7 @@ int build_steps_on_host(const struct builder *b)
 	return b->r->optimizer_on != PLAN_ON_GPU || b->r->parameters_on != PLAN_ON_GPU;
 }
 
-/* fully_shard() copies each shard on the GPU, from there to the host, and there to pinned memory. */
+/* fully_shard() copies each shard on the GPU, from there to the host, and there to pinned memory; FSDP 1 pins units. */
 uint32_t build_shard(struct builder *b, uint64_t bytes)
 {
 	struct tape *t = &b->t;
@@ -150,18 +150,31 @@ uint32_t build_shard(struct builder *b, uint64_t bytes)
 		return tape_store(t, bytes, TIMELINE_PARAMETER);
 	tape_touch(t, bytes);
 	pageable = tape_host_store(t, bytes, PLAN_HOST_WEIGHTS, 0);
-	if (b->r->parameters_on == PLAN_ON_NVME)
+	if (b->r->parameters_on == PLAN_ON_NVME || b->r->parallel == PLAN_FSDP1)
 		return pageable;
 	tape_let(t, pageable);
 	return tape_host_store(t, bytes, PLAN_HOST_WEIGHTS, TAPE_PINNED);
 }
 
-/* A share of a gradient that was reduced; added to one that is there already it is not pinned. */
-uint32_t build_gradient(struct builder *b, uint64_t bytes)
+/* A share of a gradient that was reduced; what is added to one that is there already is not pinned. */
+void build_gradient(struct builder *b, struct tape_param *p, uint64_t bytes)
 {
+	struct tape *t = &b->t;
+	uint32_t share;
+
+	if (t->stores.at[p->grad].host) {
+		tape_host_touch(t, bytes, PLAN_HOST_GRADIENTS, 0);
+		return;
+	}
+	share = b->away_gradients;
 	if (!build_steps_on_host(b))
-		return tape_store(&b->t, bytes, TIMELINE_GRADIENT);
-	return tape_host_store(&b->t, bytes, PLAN_HOST_GRADIENTS, TAPE_PINNED);
+		share = tape_store(t, bytes, TIMELINE_GRADIENT);
+	else if (share == TAPE_NONE)
+		share = tape_host_store(t, bytes, PLAN_HOST_GRADIENTS, TAPE_PINNED);
+	else
+		tape_hold(t, share);
+	tape_let(t, p->grad);
+	p->grad = share;
 }
 
 /* ---- DeepSpeed ---- */
@@ -300,8 +313,12 @@ void build_let_bucket(struct builder *b)
 /* ---- the process ---- */
 
 #define MACHINE_GPUS 8u /* that one machine has, at most */
-/* VmRSS of PyTorch 2.11 on an H100: with a CUDA context, and when all libraries are at work (1314 to 1390 MiB). */
+/*
+ * VmRSS of PyTorch 2.11 with Transformers 5.17 on an H100: with a CUDA context, or with that and NCCL, and beside it when
+ * all libraries are at work (1314 to 1394 MiB in all; of several processes 1552 to 1797).
+ */
 #define CONTEXT_BYTES ((uint64_t)740 << 20)
+#define NCCL_BYTES ((uint64_t)334 << 20)
 #define LIBRARY_BYTES ((uint64_t)640 << 20)
 
 /* from_pretrained() reads the model into the machine's memory; of sharded ones the first process alone does. */
@@ -310,7 +327,8 @@ void build_host_load(struct builder *b)
 	uint64_t bytes = 0;
 
 	b->t.host.all.processes = (unsigned)least(b->r->gpus, MACHINE_GPUS);
-	tape_host_store(&b->t, CONTEXT_BYTES, PLAN_HOST_PROCESS, 0);
+	tape_host_store(&b->t, CONTEXT_BYTES + (b->r->parallel ? NCCL_BYTES : 0),
+			PLAN_HOST_PROCESS, 0);
 	for (size_t i = 0; i < b->m->tensors.n; i++)
 		if (b->m->tensors.at[i].tied_to == MODEL_NONE)
 			bytes += b->m->tensors.at[i].count * tape_dtype_bytes[b->weights];

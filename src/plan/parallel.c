@@ -184,13 +184,9 @@ static void reduce(struct builder *b, uint32_t unit)
 		tape_touch(t, share(b, p->units[unit].n) * width);
 	for (size_t i = 0; i < t->params.n && !t->failed; i++) {
 		struct tape_param *x = &t->params.at[i];
-		uint32_t own;
 
-		if (!x->trainable || x->grad == TAPE_NONE || !in_unit(b, i, unit))
-			continue;
-		own = build_gradient(b, x->own_n * width);
-		tape_let(t, x->grad);
-		x->grad = own;
+		if (x->trainable && x->grad != TAPE_NONE && in_unit(b, i, unit))
+			build_gradient(b, x, x->own_n * width);
 	}
 }
 
@@ -224,6 +220,31 @@ struct value build_unit_end(struct builder *b, uint32_t unit, struct value x)
 	return op_mark(&b->t, x, unit, 0);
 }
 
+/* FSDP 1 pins the flat share of each unit that is on the host, and one of its gradients. */
+static void pin_units(struct builder *b)
+{
+	struct tape *t = &b->t;
+	unsigned width = tape_dtype_bytes[b->weights];
+
+	for (uint32_t u = 0; u <= b->parallel->root; u++) {
+		uint64_t bytes = share(b, b->parallel->units[u].n) * width;
+		uint32_t flat = tape_host_store(t, bytes, PLAN_HOST_WEIGHTS, TAPE_PINNED);
+
+		for (size_t i = 0; i < t->params.n && !t->failed; i++) {
+			struct tape_param *x = &t->params.at[i];
+
+			if (x->input || x->store == TAPE_NONE || !in_unit(b, i, u))
+				continue;
+			tape_let(t, x->store);
+			x->store = flat;
+			tape_hold(t, flat);
+		}
+		tape_let(t, flat);
+		b->away_gradients =
+			tape_host_store(t, bytes, PLAN_HOST_GRADIENTS, TAPE_PINNED);
+	}
+}
+
 /* Whole parameters become shares, one after the other. */
 static void wrap_fsdp(struct builder *b)
 {
@@ -249,6 +270,8 @@ static void wrap_fsdp(struct builder *b)
 		x->own_dtype = x->dtype;
 		x->dtype = (uint8_t)b->compute;
 	}
+	if (b->r->parallel == PLAN_FSDP1 && b->r->parameters_on == PLAN_ON_HOST)
+		pin_units(b);
 }
 
 /* state_dict() of FSDP 1 gathers the root, and beside it one unit after the other, as they are kept. */

@@ -1,12 +1,12 @@
 /*
  * What saving takes.  torch.save copies one storage after the other to the host; save_pretrained (safetensors) all tensors
- * of a file first, as bytes; the sharded checkpoint of torch.distributed a few at a time.  FULL_STATE_DICT gathers each
- * parameter on the GPU (FSDP 1: each unit, in the dtype that it keeps) and leaves it in the first rank's memory.
+ * of a file first, as bytes; torch.distributed.checkpoint pins a copy of all that this process saves.  FULL_STATE_DICT
+ * gathers each tensor on the GPU (FSDP 1: each unit, in the dtype that it keeps) and leaves it in the first rank's memory.
  */
 #include "build.h"
 
 #define FILE_BYTES 50000000000u /* max_shard_size of save_pretrained */
-#define AHEAD_BYTES 10000000u   /* torch.distributed.checkpoint copies so much ahead */
+#define STATES 2u               /* of a parameter's size, at most; step counters are small */
 
 static uint64_t bytes_of(const struct tape_param *p, int whole)
 {
@@ -19,75 +19,105 @@ static int is_kept(const struct tape_param *p)
 }
 
 struct sums {
-	uint64_t all, largest; /* of the model, whole or this process's */
+	uint64_t all, largest; /* of the model */
+	uint64_t states;       /* of the optimizer, of all that share */
 };
 
-static struct sums sums_of(const struct builder *b, int whole)
+static struct sums sums_of(const struct builder *b)
 {
+	const struct tape *t = &b->t;
 	struct sums s = { 0 };
 
-	for (size_t i = 0; i < b->t.params.n; i++) {
-		const struct tape_param *p = &b->t.params.at[i];
-		uint64_t bytes = is_kept(p) ? bytes_of(p, whole) : 0;
+	for (size_t i = 0; i < t->params.n; i++) {
+		const struct tape_param *p = &t->params.at[i];
+		uint64_t bytes = is_kept(p) ? bytes_of(p, 1) : 0;
 
 		s.all += bytes;
 		s.largest = bytes > s.largest ? bytes : s.largest;
+		for (unsigned k = 0; k < STATES; k++)
+			if (p->states[k] != TAPE_NONE)
+				s.states += t->stores.at[p->states[k]].bytes;
 	}
+	if (build_is_sharded(b) || b->r->parallel == PLAN_ZERO1)
+		s.states *= b->r->gpus;
 	return s;
 }
 
-/* What the optimizer keeps of all parameters; of one process, or of all that share. */
-static uint64_t states_of(const struct builder *b, int whole)
-{
-	const struct tape *t = &b->t;
-	uint64_t bytes = 0;
-
-	for (size_t i = 0; i < t->params.n; i++)
-		for (unsigned k = 0; k < 2; k++)
-			if (t->params.at[i].states[k] != TAPE_NONE)
-				bytes += t->stores.at[t->params.at[i].states[k]].bytes;
-	return whole ? bytes * b->r->gpus : bytes;
-}
-
-/* All of it in the first rank's memory, the model and then the optimizer. */
+/* All of it in the first rank's memory, the model and beside it the optimizer. */
 static void save_full(struct builder *b, int optimizer)
 {
 	struct tape *t = &b->t;
-	struct sums s = sums_of(b, 1);
+	struct sums s = sums_of(b);
 	uint32_t model;
 
-	for (size_t i = 0; i < t->params.n && build_is_sharded(b); i++)
-		if (is_kept(&t->params.at[i]) && b->r->parallel != PLAN_FSDP1)
+	for (size_t i = 0; i < t->params.n; i++)
+		if (is_kept(&t->params.at[i]) && b->r->parallel > PLAN_FSDP1)
 			tape_touch(t, bytes_of(&t->params.at[i], 1));
 	if (b->r->parallel == PLAN_FSDP1)
 		build_touch_units(b);
 	model = tape_host_store(t, s.all, PLAN_HOST_SAVING, TAPE_ONCE);
-	tape_host_touch(t, s.largest, PLAN_HOST_SAVING, TAPE_ONCE);
+	tape_host_touch(t, optimizer ? s.states : s.largest, PLAN_HOST_SAVING, TAPE_ONCE);
 	tape_let(t, model);
-	if (optimizer)
-		tape_host_touch(t, states_of(b, 1), PLAN_HOST_SAVING, TAPE_ONCE);
 }
 
 static void save_files(struct builder *b)
 {
-	struct sums s = sums_of(b, 1);
-	uint64_t file = s.all < FILE_BYTES ? s.all : FILE_BYTES;
+	struct sums s = sums_of(b);
 
-	tape_host_touch(&b->t, file + s.largest, PLAN_HOST_SAVING, TAPE_ONCE);
+	tape_host_touch(&b->t, (s.all < FILE_BYTES ? s.all : FILE_BYTES) + s.largest,
+			PLAN_HOST_SAVING, TAPE_ONCE);
+}
+
+/* What is on the GPU goes by way of pinned memory, which stays.  Copies of DDP are shared out among the processes. */
+static void pin_copy(struct builder *b, uint32_t store, uint64_t bytes)
+{
+	if (store == TAPE_NONE || b->t.stores.at[store].host)
+		return;
+	if (b->r->parallel == PLAN_DDP)
+		bytes = (bytes + b->r->gpus - 1) / b->r->gpus;
+	tape_host_store(&b->t, bytes, PLAN_HOST_SAVING, TAPE_PINNED);
+}
+
+static void save_own(struct builder *b)
+{
+	struct tape *t = &b->t;
+
+	for (size_t i = 0; i < t->params.n; i++) {
+		const struct tape_param *p = &t->params.at[i];
+
+		if (is_kept(p))
+			pin_copy(b, p->store, bytes_of(p, 0));
+		for (unsigned k = 0; k < STATES; k++)
+			if (p->states[k] != TAPE_NONE)
+				pin_copy(b, p->states[k], t->stores.at[p->states[k]].bytes);
+	}
+}
+
+/* Storages one after the other; what is shared out, each process its own. */
+static void save_storages(struct builder *b)
+{
+	struct sums s = sums_of(b);
+
+	tape_host_touch(&b->t, s.largest, PLAN_HOST_SAVING, TAPE_ONCE);
 }
 
 void build_save(struct builder *b)
 {
-	int sharded = build_is_sharded(b);
+	static void (*const ways[PLAN_SAVES])(struct builder *b) = {
+		[PLAN_SAVE_TORCH] = save_storages,
+		[PLAN_SAVE_PRETRAINED] = save_files,
+		[PLAN_SAVE_STATE] = save_files,
+		[PLAN_SAVE_SHARDED] = save_own,
+	};
+	enum plan_save save = b->r->save;
 
-	if (b->t.failed || b->r->save == PLAN_SAVE_NONE)
+	if (b->t.failed || save == PLAN_SAVE_NONE)
 		return;
-	if (b->r->save == PLAN_SAVE_FULL || (sharded && b->r->save == PLAN_SAVE_PRETRAINED))
-		save_full(b, b->r->save == PLAN_SAVE_FULL);
-	else if (!sharded && b->r->save != PLAN_SAVE_TORCH && b->r->save != PLAN_SAVE_SHARDED)
-		save_files(b);
+	if (build_is_sharded(b) && save == PLAN_SAVE_STATE)
+		save = PLAN_SAVE_SHARDED; /* what accelerate does unless it is told otherwise */
+	if (save == PLAN_SAVE_FULL || (build_is_sharded(b) && save == PLAN_SAVE_PRETRAINED))
+		save_full(b, save == PLAN_SAVE_FULL);
 	else
-		tape_host_touch(&b->t, sums_of(b, 0).largest + AHEAD_BYTES, PLAN_HOST_SAVING,
-				sharded ? 0 : TAPE_ONCE);
+		ways[save](b);
 	build_phase(b, "save", PLAN_NO_NUMBER);
 }
