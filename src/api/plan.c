@@ -198,12 +198,19 @@ static enum plim_status take_phases(struct plim_plan *p, struct plim_err *err)
 	return PLIM_OK;
 }
 
+/* DeepSpeed's and TRL's offload, and checkpoints that FSDP gathers: planned from their sources. */
+static int is_offloaded_unseen(const struct plan_recipe *r)
+{
+	return r->activations >= PLAN_OFFLOAD_CHECKPOINTS || plan_is_deepspeed(r) ||
+	       (r->save == PLAN_SAVE_FULL && r->parallel >= PLAN_FSDP1);
+}
+
 /* Optimizers of bitsandbytes and ways to share that no measured run has, architectures that are not known. */
 static int is_assumed(const struct plim_plan *p)
 {
 	const struct plan_recipe *r = &p->hidden->recipe;
 
-	return p->model.guessed || r->optimizer >= PLAN_ADAMW_8BIT ||
+	return p->model.guessed || r->optimizer >= PLAN_ADAMW_8BIT || is_offloaded_unseen(r) ||
 	       (r->parallel != PLAN_ALONE && r->gpus != 2);
 }
 
@@ -212,8 +219,11 @@ static void uncertainty(const struct plim_plan *p, unsigned *below, unsigned *ab
 {
 	int shared = p->hidden->recipe.parallel != PLAN_ALONE;
 
-	*below = p->model.guessed ? 150 : shared ? 130 : is_assumed(p) ? 50 : 10;
-	*above = p->model.guessed ? 250 : shared ? 100 : is_assumed(p) ? 50 : 15;
+	int unseen = plan_is_deepspeed(&p->hidden->recipe) ||
+		     p->hidden->recipe.activations == PLAN_OFFLOAD_STREAMS;
+
+	*below = p->model.guessed ? 150 : unseen ? 200 : shared ? 130 : is_assumed(p) ? 50 : 10;
+	*above = p->model.guessed || unseen ? 250 : shared ? 100 : is_assumed(p) ? 50 : 15;
 }
 
 static enum plim_status take_peak(struct plim_plan *p, const struct plan_result *result,
@@ -244,7 +254,7 @@ static enum plim_status take_peak(struct plim_plan *p, const struct plan_result 
 	return PLIM_OK;
 }
 
-static enum plim_status assume(struct plim_plan *p, const char *text, struct plim_err *err)
+enum plim_status plan_assume(struct plim_plan *p, const char *text, struct plim_err *err)
 {
 	return text ? vec_push(&p->hidden->mem, &p->hidden->assumptions, text, err)
 		    : mem_status(err);
@@ -257,31 +267,33 @@ static enum plim_status take_assumptions(struct plim_plan *p, const struct plim_
 	enum plim_status st = PLIM_OK;
 
 	if (p->model.guessed)
-		st = assume(
+		st = plan_assume(
 			p,
 			plan_string(p, err,
 				    "architecture '%s' is not known: it is taken for one like %s",
 				    p->hidden->model.declared, p->model.family),
 			err);
 	if (!st)
-		st = assume(p,
+		st = plan_assume(p,
 			    "PyTorch 2.11, Transformers 5.17 on an H100: workspaces and attention "
 			    "kernels differ on other cards",
 			    err);
 	if (!st && !o->precision && r->task == PLAN_TRAIN)
-		st = assume(p, "precision bf16-autocast over fp32 weights", err);
+		st = plan_assume(p, "precision bf16-autocast over fp32 weights", err);
 	if (!st && !o->optimizer && r->task == PLAN_TRAIN)
-		st = assume(p, "optimizer adamw, PyTorch's default (foreach)", err);
+		st = plan_assume(p, "optimizer adamw, PyTorch's default (foreach)", err);
 	if (!st && !o->settings)
-		st = assume(p, "the allocator's default settings", err);
+		st = plan_assume(p, "the allocator's default settings", err);
 	if (!st && r->task == PLAN_TRAIN)
-		st = assume(p, "all samples are as long as the sequence, without padding", err);
+		st = plan_assume(p, "all samples are as long as the sequence, without padding", err);
 	if (!st && o->gpu && o->memory_bytes == PLIM_UNKNOWN)
-		st = assume(p,
+		st = plan_assume(p,
 			    plan_string(p, err,
 					"%llu MiB of the card are not PyTorch's (context, kernels)",
 					(unsigned long long)(o->allowance_bytes >> 20)),
 			    err);
+	if (!st)
+		st = plan_assume_host(p, err);
 	p->assumptions = p->hidden->assumptions.at;
 	p->assumption_count = p->hidden->assumptions.n;
 	return st;

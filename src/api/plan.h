@@ -56,7 +56,8 @@ uint64_t plan_at_most(const struct plim_plan *p, uint64_t bytes);
 enum plim_status plan_take_host(struct plim_plan *p, const struct plim_plan_options *o,
 				struct plim_err *err);
 uint64_t plan_host_at_most(const struct plan_host *host, const struct plan_recipe *r);
-/* Sentences on what was taken for granted there. */
+/* A sentence on what was taken for granted, static or plan_string's (NULL: *err is set); and all on that memory. */
+enum plim_status plan_assume(struct plim_plan *p, const char *text, struct plim_err *err);
 enum plim_status plan_assume_host(struct plim_plan *p, struct plim_err *err);
 
 #define PLAN_LADDER_STEPS 64 /* rungs that are told, at most */

@@ -1,11 +1,13 @@
 /* The machine's own memory: what a job keeps there, and whether there is enough. */
 #include "plan.h"
 
-/* What no run was measured of: DeepSpeed, TRL, NVMe, several processes, checkpoints that were gathered. */
+/* Not measured: DeepSpeed, TRL, NVMe, paged states, and what is in memory for a moment while files are written. */
 static int is_measured(const struct plan_recipe *r)
 {
-	return r->gpus == 1 && r->activations <= PLAN_SAVE_ON_CPU_PINNED && !r->optimizer_on &&
-	       !r->parameters_on && r->save == PLAN_SAVE_NONE &&
+	int files = r->save == PLAN_SAVE_TORCH || r->save == PLAN_SAVE_PRETRAINED ||
+		    (r->save == PLAN_SAVE_FULL && r->parallel >= PLAN_FSDP1);
+
+	return r->activations <= PLAN_SAVE_ON_CPU_PINNED && !plan_is_deepspeed(r) && !files &&
 	       r->optimizer != PLAN_ADAMW_PAGED;
 }
 
@@ -61,4 +63,77 @@ enum plim_status plan_take_host(struct plim_plan *p, const struct plim_plan_opti
 	p->hidden->host_fits = p->host.range_bytes[1] <= o->host_memory_bytes;
 	p->host.fits = &p->hidden->host_fits;
 	return PLIM_OK;
+}
+
+/* ---- what was taken for granted ---- */
+
+static bool several(const struct plim_plan *p)
+{
+	return p->host.processes > 1;
+}
+
+static bool loads(const struct plim_plan *p)
+{
+	return p->host.loading_bytes > 0;
+}
+
+static bool pages(const struct plim_plan *p)
+{
+	return p->hidden->recipe.optimizer == PLAN_ADAMW_PAGED;
+}
+
+static bool offloads_checkpoints(const struct plim_plan *p)
+{
+	return p->hidden->recipe.activations == PLAN_OFFLOAD_CHECKPOINTS;
+}
+
+static bool streams(const struct plim_plan *p)
+{
+	return p->hidden->recipe.activations == PLAN_OFFLOAD_STREAMS;
+}
+
+static bool is_deepspeed(const struct plim_plan *p)
+{
+	return plan_is_deepspeed(&p->hidden->recipe);
+}
+
+static bool swaps(const struct plim_plan *p)
+{
+	return p->hidden->recipe.optimizer_on == PLAN_ON_NVME ||
+	       p->hidden->recipe.parameters_on == PLAN_ON_NVME;
+}
+
+static bool is_judged(const struct plim_plan *p)
+{
+	return p->host.fits != NULL;
+}
+
+static const struct {
+	bool (*holds)(const struct plim_plan *p);
+	const char *text;
+} taken[] = {
+	{ several, "up to 8 processes share a machine and its memory" },
+	{ loads, "the model is read into the machine's memory first (from_pretrained without a "
+		 "device map)" },
+	{ pages, "paged states are in unified memory: on the GPU, beside what PyTorch counts, while "
+		 "it has room" },
+	{ offloads_checkpoints, "Transformers after 5.17: that release takes \"offload\" and leaves "
+				"everything on the GPU" },
+	{ streams, "TRL's offload keeps five tensors until their copies are done, and offloads each "
+		   "storage once" },
+	{ is_deepspeed, "DeepSpeed with buckets of 50,000,000 elements (reduce_bucket_size), pinned "
+			"memory and no overlap" },
+	{ swaps, "on NVMe as ZeRO-3 does, sharded as FSDP 2: host memory holds its swap buffers "
+		 "(buffer_count, buffer_size, sub_group_size)" },
+	{ is_judged, "workers of data loaders, and files in the page cache, are not counted" },
+};
+
+enum plim_status plan_assume_host(struct plim_plan *p, struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; !st && i < sizeof(taken) / sizeof(taken[0]); i++)
+		if (taken[i].holds(p))
+			st = plan_assume(p, taken[i].text, err);
+	return st;
 }

@@ -158,6 +158,10 @@ static enum plim_status check_places(const struct plan_recipe *r, struct plim_er
 
 	if (r->task != PLAN_TRAIN && (r->activations || r->optimizer_on || r->parameters_on))
 		return err_set(err, PLIM_E_ARG, "only training is offloaded");
+	if ((r->optimizer_on || r->parameters_on) &&
+	    (r->optimizer == PLAN_ADAMW_8BIT || r->optimizer == PLAN_ADAMW_PAGED))
+		return err_set(err, PLIM_E_ARG, "optimizer %s steps on the GPU only",
+			       plan_optimizer_names[r->optimizer]);
 	if (r->activations == PLAN_OFFLOAD_CHECKPOINTS && !r->checkpointing)
 		return err_set(err, PLIM_E_ARG,
 			       "there are no checkpointed blocks to offload: add --checkpointing");

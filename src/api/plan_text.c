@@ -91,6 +91,44 @@ static void composition(struct text *t, const struct plim_plan *p)
 	}
 }
 
+/* Shown where something is kept there, or it is judged. */
+static void host(struct text *t, const struct plim_plan *p)
+{
+	const struct plim_plan_host *h = &p->host;
+	const struct {
+		const char *name;
+		uint64_t bytes;
+	} parts[] = {
+		{ "process", h->process_bytes },     { "weights", h->weight_bytes },
+		{ "gradients", h->gradient_bytes },  { "optimizer", h->optimizer_state_bytes },
+		{ "activations", h->activation_bytes }, { "buffers", h->buffer_bytes },
+		{ "loading", h->loading_bytes },     { "saving", h->saving_bytes },
+	};
+	char a[32], b[32], c[32];
+
+	if (!h->fits && !h->pinned_bytes && h->bytes == h->process_bytes + h->loading_bytes)
+		return;
+	out_title(t, "In the machine's own memory");
+	text_hue(t, !h->fits ? TEXT_HEAD : *h->fits ? TEXT_GOOD : TEXT_BAD);
+	text_puts(t, !h->fits ? "  " : *h->fits ? "  Fits: " : "  May not fit: ");
+	text_plain(t);
+	text_printf(t, "%s (%s to %s, %s)", text_size(a, h->bytes), text_size(b, h->range_bytes[0]),
+		    text_size(c, h->range_bytes[1]), h->basis);
+	if (h->fits)
+		text_printf(t, " of %s", text_size(a, h->limit_bytes));
+	text_puts(t, "\n");
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		if (!parts[i].bytes)
+			continue;
+		text_printf(t, "  %-12s %11s  ", parts[i].name, text_size(a, parts[i].bytes));
+		text_bar(t, parts[i].bytes, h->bytes, BAR);
+		text_puts(t, "\n");
+	}
+	if (h->pinned_bytes)
+		text_printf(t, "  of it pinned %11s, in blocks of powers of two\n",
+			    text_size(a, h->pinned_bytes));
+}
+
 static void phases(struct text *t, const struct plim_plan *p)
 {
 	struct text_table b;
@@ -130,7 +168,9 @@ static void config_line(struct text *t, const char *what, const char *line)
 static void ladder(struct text *t, const struct plim_plan *p)
 {
 	const struct plim_plan_config *config = NULL;
+	uint64_t host_bytes = 0;
 	struct text_table b;
+	char size[32];
 
 	if (!p->ladder_count)
 		return;
@@ -148,8 +188,10 @@ static void ladder(struct text *t, const struct plim_plan *p)
 		text_cell_printf(&b, "%s", r->fits ? "yes" : "no");
 		text_cell_printf(&b, "%s%s (%s)", r->changes_results ? "or: " : "", r->rung,
 				 r->cost);
-		if (!r->changes_results)
-			config = &r->config;
+		if (r->changes_results)
+			continue;
+		config = &r->config;
+		host_bytes = r->host_bytes;
 	}
 	text_table_write(t, &b, 2);
 	text_table_release(&b);
@@ -159,6 +201,11 @@ static void ladder(struct text *t, const struct plim_plan *p)
 	config_line(t, "Trainer", config->training_arguments);
 	config_line(t, "model", config->from_pretrained);
 	config_line(t, "PEFT", config->peft);
+	if (strstr(config->training_arguments ? config->training_arguments : "", "deepspeed="))
+		config_line(t, "deepspeed.json", config->deepspeed);
+	config_line(t, "fsdp.json", config->fsdp);
+	if (host_bytes > p->host.bytes)
+		text_printf(t, "  %-16s%s in all\n", "host memory", text_size(size, host_bytes));
 	config_line(t, "environment", config->environment);
 }
 
@@ -205,6 +252,7 @@ enum plim_status plim_plan_text(const struct plim_plan *p, const struct plim_tex
 	verdict(&t, p);
 	composition(&t, p);
 	phases(&t, p);
+	host(&t, p);
 	sweep(&t, p);
 	ladder(&t, p);
 	out_list(&t, "Assumed", p->assumptions, p->assumption_count);

@@ -38,6 +38,7 @@ struct builder {
 	tape_again_fn *blocks[MODEL_TOWERS];
 	/* DeepSpeed's offload: gradients on the host, and the bucket on the GPU that they leave through */
 	uint32_t away_gradients, bucket;
+	uint32_t away_weights; /* ZeRO-3's, of those that are on NVMe */
 	uint32_t loading; /* the model in the machine's memory, before it is moved */
 };
 
@@ -127,7 +128,6 @@ void build_run(struct builder *b);
 
 /* What is kept in the machine's own memory (offload.c). */
 int build_steps_on_host(const struct builder *b); /* the optimizer is there */
-int build_is_deepspeed(const struct builder *b);  /* ... and it is DeepSpeed's */
 /* The process as it starts, with the model read; and what it needs beside when it runs on the GPU. */
 void build_host_load(struct builder *b);
 void build_host_loaded(struct builder *b);

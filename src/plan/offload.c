@@ -149,8 +149,12 @@ uint32_t build_shard(struct builder *b, uint64_t bytes)
 	if (b->r->parameters_on == PLAN_ON_GPU)
 		return tape_store(t, bytes, TIMELINE_PARAMETER);
 	tape_touch(t, bytes);
+	if (b->r->parameters_on == PLAN_ON_NVME) {
+		tape_hold(t, b->away_weights);
+		return b->away_weights;
+	}
 	pageable = tape_host_store(t, bytes, PLAN_HOST_WEIGHTS, 0);
-	if (b->r->parameters_on == PLAN_ON_NVME || b->r->parallel == PLAN_FSDP1)
+	if (b->r->parallel == PLAN_FSDP1)
 		return pageable;
 	tape_let(t, pageable);
 	return tape_host_store(t, bytes, PLAN_HOST_WEIGHTS, TAPE_PINNED);
@@ -179,16 +183,15 @@ void build_gradient(struct builder *b, struct tape_param *p, uint64_t bytes)
 
 /* ---- DeepSpeed ---- */
 
-#define BUCKET 50000000u       /* elements: reduce_bucket_size of the configuration that plan writes */
 #define SUB_GROUP 1000000000u  /* sub_group_size: elements that are stepped on at once */
 #define SWAP_BUFFERS 4u        /* offload_optimizer.buffer_count */
 #define PARAM_BUFFERS 5u       /* offload_param.buffer_count ... */
 #define PARAM_BUFFER 100000000u /* ... and buffer_size, elements */
 #define MAX_IN_CPU 1000000000u /* offload_param.max_in_cpu, elements */
 
-int build_is_deepspeed(const struct builder *b)
+int plan_is_deepspeed(const struct plan_recipe *r)
 {
-	return b->r->optimizer_on != PLAN_ON_GPU || b->r->parameters_on == PLAN_ON_NVME;
+	return r->optimizer_on != PLAN_ON_GPU || r->parameters_on == PLAN_ON_NVME;
 }
 
 static uint64_t least(uint64_t a, uint64_t b)
@@ -256,17 +259,28 @@ static void leave(void *self, struct tape_param *p)
 	tape_hold(&b->t, p->grad);
 }
 
+/* Of parameters on NVMe: a flat buffer that they pass, and those that may stay. */
+static void take_swapped(struct builder *b, uint64_t n)
+{
+	unsigned width = tape_dtype_bytes[b->weights];
+
+	tape_host_store(&b->t, (uint64_t)PARAM_BUFFERS * PARAM_BUFFER * width, PLAN_HOST_BUFFERS,
+			TAPE_PINNED);
+	b->away_weights = tape_host_store(&b->t, least(share(b, n), MAX_IN_CPU) * width,
+					  PLAN_HOST_WEIGHTS, 0);
+}
+
 /* fp32 weights and gradients of this process's share, pinned; on NVMe only what is stepped on at once. */
 static void take_masters(struct builder *b, const struct sizes *s)
 {
 	struct tape *t = &b->t;
 	uint64_t own = share(b, s->trained);
 
-	if (b->r->optimizer_on == PLAN_ON_NVME) {
-		b->away_gradients = tape_host_store(t, 4 * SWAP_BUFFERS * least(own, SUB_GROUP),
+	for (unsigned i = 0; i < SWAP_BUFFERS && b->r->optimizer_on == PLAN_ON_NVME; i++)
+		b->away_gradients = tape_host_store(t, 4 * least(own, SUB_GROUP),
 						    PLAN_HOST_BUFFERS, TAPE_PINNED);
+	if (b->r->optimizer_on == PLAN_ON_NVME)
 		return;
-	}
 	tape_host_store(t, 4 * own, PLAN_HOST_STATES, TAPE_PINNED);
 	b->away_gradients = tape_host_store(t, 4 * own, PLAN_HOST_GRADIENTS, TAPE_PINNED);
 }
@@ -277,12 +291,11 @@ void build_wrap_offload(struct builder *b)
 	struct sizes s = sizes_of(t);
 	unsigned width = tape_dtype_bytes[b->weights];
 
-	b->away_gradients = b->bucket = TAPE_NONE;
-	if (!build_is_deepspeed(b) || t->failed)
+	b->away_gradients = b->away_weights = b->bucket = TAPE_NONE;
+	if (!plan_is_deepspeed(b->r) || t->failed)
 		return;
 	if (b->r->parameters_on == PLAN_ON_NVME)
-		tape_host_store(t, (uint64_t)PARAM_BUFFERS * PARAM_BUFFER * width,
-				PLAN_HOST_BUFFERS, TAPE_PINNED);
+		take_swapped(b, s.all);
 	take_masters(b, &s);
 	if (build_is_sharded(b))
 		return;
@@ -292,15 +305,14 @@ void build_wrap_offload(struct builder *b)
 	tape_host_store(t, s.largest * width, PLAN_HOST_BUFFERS, TAPE_PINNED);
 	t->accumulated = leave;
 	t->again_self = b;
-	if (b->r->parallel == PLAN_ALONE)
-		build_phase(b, "wrap", PLAN_NO_NUMBER);
+	build_phase(b, "wrap", PLAN_NO_NUMBER);
 }
 
 /* ipg_buffer: taken by engine.backward(), let go when it is done. */
 void build_take_bucket(struct builder *b)
 {
 	if (b->t.accumulated)
-		b->bucket = tape_store(&b->t, (uint64_t)BUCKET * tape_dtype_bytes[b->weights],
+		b->bucket = tape_store(&b->t, (uint64_t)PLAN_DEEPSPEED_BUCKET * tape_dtype_bytes[b->weights],
 				       TIMELINE_GRADIENT);
 }
 

@@ -297,6 +297,8 @@ void build_wrap(struct builder *b)
 	build_wrap_offload(b);
 	if (b->r->parallel == PLAN_ALONE || t->failed)
 		return;
+	if (plan_is_deepspeed(b->r) && !build_is_sharded(b))
+		return; /* it takes the place of DDP */
 	b->parallel = mem_new(t->mem, 1, sizeof(*b->parallel), t->err);
 	if (b->parallel)
 		b->parallel->units = mem_new(t->mem, blocks + 1, sizeof(struct unit), t->err);

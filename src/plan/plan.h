@@ -118,6 +118,9 @@ struct plan_recipe {
 	enum plan_save save;           /* at the end of training */
 };
 void plan_recipe_init(struct plan_recipe *r);
+/* The offload is DeepSpeed's: of the optimizer alone, or to NVMe. */
+int plan_is_deepspeed(const struct plan_recipe *r);
+#define PLAN_DEEPSPEED_BUCKET 50000000u /* elements: reduce_bucket_size of the configuration that plan writes */
 
 /* A part of the run; its requests are those up to the op `end` of the program. */
 struct plan_phase {

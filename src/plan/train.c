@@ -79,15 +79,16 @@ static uint64_t state_bytes(const struct rule *rule, const struct tape_param *p)
 	return p->own_n + (p->own_n + EIGHT_BIT_BLOCK - 1) / EIGHT_BIT_BLOCK * 4;
 }
 
-/* Where a state lives: DeepSpeed keeps them in fp32. */
+/* Where a state lives: DeepSpeed keeps them in fp32, and shares out what PyTorch would copy. */
 static uint32_t state_store(struct builder *b, const struct rule *rule, const struct tape_param *p)
 {
 	struct tape *t = &b->t;
+	uint64_t shared = build_is_sharded(b) ? 1 : b->r->gpus;
 
-	if (build_is_deepspeed(b))
+	if (plan_is_deepspeed(b->r))
 		return b->r->optimizer_on == PLAN_ON_NVME
 			       ? TAPE_NONE
-			       : tape_host_store(t, p->own_n * 4, PLAN_HOST_STATES, 0);
+			       : tape_host_store(t, p->own_n * 4 / shared, PLAN_HOST_STATES, 0);
 	if (build_steps_on_host(b) || (rule->paged && p->own_n >= PAGED_FROM))
 		return tape_host_store(t, state_bytes(rule, p), PLAN_HOST_STATES, 0);
 	return tape_store(t, state_bytes(rule, p), TIMELINE_OPTIMIZER_STATE);
@@ -118,7 +119,7 @@ static void step_on_host(struct builder *b, const struct rule *rule)
 	for (size_t i = 0; i < b->t.params.n; i++)
 		if (steps_on(&b->t.params.at[i]) && bytes_of(&b->t.params.at[i]) > largest)
 			largest = bytes_of(&b->t.params.at[i]);
-	if (rule->meanwhile && !build_is_deepspeed(b))
+	if (rule->meanwhile && !plan_is_deepspeed(b->r))
 		tape_host_touch(&b->t, 2 * largest, PLAN_HOST_STATES, 0);
 }
 
