@@ -86,7 +86,7 @@ static const struct opt plan_opt[] = {
 		     "sharded parameters with their optimizer: cpu or nvme"),
 	OPT_OPTIONAL(0, "save", plan_opts, save, "HOW", "pretrained",
 		     "save after training: torch, pretrained, state (accelerate), full "
-		     "(FULL_STATE_DICT) or sharded"),
+		     "(FULL_STATE_DICT, offloaded), full-gpu (not offloaded) or sharded"),
 	OPT_BYTES(0, "host-memory", plan_opts, host_memory, 1 << 20, OPT_NONE, OPT_NONE,
 		  "memory of the machine that the job may use"),
 	OPT_HEADING("A model by numbers, where there is no file"),

@@ -53,7 +53,8 @@ struct plim_plan_options {
 	const char *sweep;        /* "batch=1,2,4" or "seq=512,1024"; NULL: none */
 	/* what is kept in the machine's own memory, and how the model is saved after training */
 	const char *activations, *optimizer_on, *parameters_on, *save;
-	uint64_t host_memory_bytes; /* that the job may use of the machine; PLIM_UNKNOWN: not judged */
+	uint64_t
+		host_memory_bytes; /* that the job may use of the machine; PLIM_UNKNOWN: not judged */
 };
 PLIM_API void plim_plan_options_init(struct plim_plan_options *o);
 
@@ -66,6 +67,7 @@ struct plim_plan_model {
 struct plim_plan_phase {
 	const char *phase; /* load, fwd0, bwd0, opt0, zero0, fwd1, ... */
 	uint64_t allocated_bytes, peak_allocated_bytes, peak_reserved_bytes;
+	uint64_t host_bytes; /* most of the machine's own memory within it */
 };
 
 /* What lives at the peak; the sum is peak.allocated_bytes. */
@@ -121,6 +123,7 @@ struct plim_plan_host {
 	uint64_t processes;    /* that are taken to be on one machine */
 	uint64_t limit_bytes;  /* that the job may use */
 	const bool *fits;      /* NULL: no limit was given */
+	const char *dies_at;   /* phase that needs more than the limit; NULL: none does */
 	const char *basis;     /* "measured" or "assumed" */
 };
 

@@ -193,6 +193,7 @@ static enum plim_status take_phases(struct plim_plan *p, struct plim_err *err)
 			.allocated_bytes = f->allocated_bytes,
 			.peak_allocated_bytes = f->peak_allocated_bytes,
 			.peak_reserved_bytes = f->peak_reserved_bytes,
+			.host_bytes = f->host_bytes,
 		};
 	}
 	return PLIM_OK;
@@ -202,7 +203,8 @@ static enum plim_status take_phases(struct plim_plan *p, struct plim_err *err)
 static int is_offloaded_unseen(const struct plan_recipe *r)
 {
 	return r->activations >= PLAN_OFFLOAD_CHECKPOINTS || plan_is_deepspeed(r) ||
-	       (r->save == PLAN_SAVE_FULL && r->parallel >= PLAN_FSDP1);
+	       ((r->save == PLAN_SAVE_FULL || r->save == PLAN_SAVE_FULL_GPU) &&
+		r->parallel >= PLAN_FSDP1);
 }
 
 /* Optimizers of bitsandbytes and ways to share that no measured run has, architectures that are not known. */
@@ -274,10 +276,11 @@ static enum plim_status take_assumptions(struct plim_plan *p, const struct plim_
 				    p->hidden->model.declared, p->model.family),
 			err);
 	if (!st)
-		st = plan_assume(p,
-			    "PyTorch 2.11, Transformers 5.17 on an H100: workspaces and attention "
-			    "kernels differ on other cards",
-			    err);
+		st = plan_assume(
+			p,
+			"PyTorch 2.11, Transformers 5.17 on an H100: workspaces and attention "
+			"kernels differ on other cards",
+			err);
 	if (!st && !o->precision && r->task == PLAN_TRAIN)
 		st = plan_assume(p, "precision bf16-autocast over fp32 weights", err);
 	if (!st && !o->optimizer && r->task == PLAN_TRAIN)
@@ -285,13 +288,15 @@ static enum plim_status take_assumptions(struct plim_plan *p, const struct plim_
 	if (!st && !o->settings)
 		st = plan_assume(p, "the allocator's default settings", err);
 	if (!st && r->task == PLAN_TRAIN)
-		st = plan_assume(p, "all samples are as long as the sequence, without padding", err);
+		st = plan_assume(p, "all samples are as long as the sequence, without padding",
+				 err);
 	if (!st && o->gpu && o->memory_bytes == PLIM_UNKNOWN)
-		st = plan_assume(p,
-			    plan_string(p, err,
-					"%llu MiB of the card are not PyTorch's (context, kernels)",
-					(unsigned long long)(o->allowance_bytes >> 20)),
-			    err);
+		st = plan_assume(
+			p,
+			plan_string(p, err,
+				    "%llu MiB of the card are not PyTorch's (context, kernels)",
+				    (unsigned long long)(o->allowance_bytes >> 20)),
+			err);
 	if (!st)
 		st = plan_assume_host(p, err);
 	p->assumptions = p->hidden->assumptions.at;

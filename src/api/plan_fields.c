@@ -15,11 +15,12 @@ static const struct field_table model_table = FIELD_TABLE(struct plim_plan_model
 #define P struct plim_plan_phase
 static const struct field phase_rows[] = {
 	FIELD_STRING(P, phase,
-		     "load, fwdN, bwdN, optN, zeroN of step N (fwdN.M of its M-th micro-batch), "
-		     "evalN, generate"),
+		     "load, wrap, fwdN, bwdN, optN, zeroN of step N (fwdN.M of its M-th "
+		     "micro-batch), save, evalN, generate"),
 	FIELD_U64(P, allocated_bytes, "in use when it ends"),
 	FIELD_U64(P, peak_allocated_bytes, "most in use within it"),
 	FIELD_U64(P, peak_reserved_bytes, "most taken from the driver within it"),
+	FIELD_U64(P, host_bytes, "most of the machine's own memory within it"),
 };
 #undef P
 static const struct field_table phase_table = FIELD_TABLE(struct plim_plan_phase, phase_rows);
@@ -119,6 +120,7 @@ static const struct field host_rows[] = {
 	FIELD_U64(H, processes, "of the job that are taken to be on one machine"),
 	FIELD_U64(H, limit_bytes, "that the job may use; null: none was given"),
 	FIELD_MAYBE(H, fits, "it stays below; null: no limit was given"),
+	FIELD_STRING(H, dies_at, "the first phase that needs more; null: none does"),
 	FIELD_STRING(H, basis,
 		     "measured (what is kept there was found so in measured runs) or assumed"),
 };

@@ -12,14 +12,17 @@ static int is_measured(const struct plan_recipe *r)
 }
 
 /*
- * In hundredths.  Loading is left out of the least: a model that is made on the GPU, or read with a device map, never is in
- * the machine's memory as a whole.
+ * Loading is left out of the least: a model that is made on the GPU, or read with a device map, never is in the machine's
+ * memory as a whole.
  */
-static uint64_t least(const struct plan_host *h, const struct plan_recipe *r)
+static uint64_t least(const struct plan *plan, const struct plan_recipe *r)
 {
-	uint64_t bytes = h->peak_bytes - h->bytes[PLAN_HOST_LOADING];
+	uint64_t bytes = 0;
 
-	return bytes / 100 * (is_measured(r) ? 93 : 75);
+	for (size_t i = 1; i < plan->phases.n; i++)
+		if (plan->phases.at[i].host_bytes > bytes)
+			bytes = plan->phases.at[i].host_bytes;
+	return bytes / 100 * (!is_measured(r) ? 75 : r->parameters_on ? 85 : 93);
 }
 
 uint64_t plan_host_at_most(const struct plan_host *h, const struct plan_recipe *r)
@@ -56,12 +59,15 @@ enum plim_status plan_take_host(struct plim_plan *p, const struct plim_plan_opti
 	if (!p->host.range_bytes)
 		return mem_status(err);
 	p->host.range_count = 2;
-	p->host.range_bytes[0] = least(h, r);
+	p->host.range_bytes[0] = least(p->hidden->plan, r);
 	p->host.range_bytes[1] = plan_host_at_most(h, r);
 	if (o->host_memory_bytes == PLIM_UNKNOWN)
 		return PLIM_OK;
 	p->hidden->host_fits = p->host.range_bytes[1] <= o->host_memory_bytes;
 	p->host.fits = &p->hidden->host_fits;
+	for (size_t i = 0; i < p->phase_count && !p->host.dies_at; i++)
+		if (p->phases[i].host_bytes > o->host_memory_bytes)
+			p->host.dies_at = p->phases[i].phase;
 	return PLIM_OK;
 }
 
@@ -115,14 +121,18 @@ static const struct {
 	{ several, "up to 8 processes share a machine and its memory" },
 	{ loads, "the model is read into the machine's memory first (from_pretrained without a "
 		 "device map)" },
-	{ pages, "paged states are in unified memory: on the GPU, beside what PyTorch counts, while "
-		 "it has room" },
-	{ offloads_checkpoints, "Transformers after 5.17: that release takes \"offload\" and leaves "
-				"everything on the GPU" },
-	{ streams, "TRL's offload keeps five tensors until their copies are done, and offloads each "
-		   "storage once" },
-	{ is_deepspeed, "DeepSpeed with buckets of 50,000,000 elements (reduce_bucket_size), pinned "
-			"memory and no overlap" },
+	{ pages,
+	  "paged states are in unified memory: on the GPU, beside what PyTorch counts, while "
+	  "it has room" },
+	{ offloads_checkpoints,
+	  "Transformers after 5.17: that release takes \"offload\" and leaves "
+	  "everything on the GPU" },
+	{ streams,
+	  "TRL's offload keeps five tensors until their copies are done, and offloads each "
+	  "storage once" },
+	{ is_deepspeed,
+	  "DeepSpeed with buckets of 50,000,000 elements (reduce_bucket_size), pinned "
+	  "memory and no overlap" },
 	{ swaps, "on NVMe as ZeRO-3 does, sharded as FSDP 2: host memory holds its swap buffers "
 		 "(buffer_count, buffer_size, sub_group_size)" },
 	{ is_judged, "workers of data loaders, and files in the page cache, are not counted" },

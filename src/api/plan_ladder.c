@@ -15,7 +15,7 @@ struct climb {
 	struct plan_choice best;
 	uint64_t needed; /* with it */
 	bool fits;
-	bool crowds; /* the last one takes more of the machine's memory than there is */
+	bool crowds;             /* the last one takes more of the machine's memory than there is */
 	struct plan_choice pair; /* `best` and the free rungs that saved nothing alone */
 	const char *paired;      /* their names, NULL: none */
 };

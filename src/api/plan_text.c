@@ -99,10 +99,10 @@ static void host(struct text *t, const struct plim_plan *p)
 		const char *name;
 		uint64_t bytes;
 	} parts[] = {
-		{ "process", h->process_bytes },     { "weights", h->weight_bytes },
-		{ "gradients", h->gradient_bytes },  { "optimizer", h->optimizer_state_bytes },
+		{ "process", h->process_bytes },        { "weights", h->weight_bytes },
+		{ "gradients", h->gradient_bytes },     { "optimizer", h->optimizer_state_bytes },
 		{ "activations", h->activation_bytes }, { "buffers", h->buffer_bytes },
-		{ "loading", h->loading_bytes },     { "saving", h->saving_bytes },
+		{ "loading", h->loading_bytes },        { "saving", h->saving_bytes },
 	};
 	char a[32], b[32], c[32];
 
@@ -110,12 +110,17 @@ static void host(struct text *t, const struct plim_plan *p)
 		return;
 	out_title(t, "In the machine's own memory");
 	text_hue(t, !h->fits ? TEXT_HEAD : *h->fits ? TEXT_GOOD : TEXT_BAD);
-	text_puts(t, !h->fits ? "  " : *h->fits ? "  Fits: " : "  May not fit: ");
+	text_puts(t, !h->fits     ? "  "
+		     : *h->fits   ? "  Fits: "
+		     : h->dies_at ? "  Does not fit: "
+				  : "  May not fit: ");
 	text_plain(t);
 	text_printf(t, "%s (%s to %s, %s)", text_size(a, h->bytes), text_size(b, h->range_bytes[0]),
 		    text_size(c, h->range_bytes[1]), h->basis);
 	if (h->fits)
 		text_printf(t, " of %s", text_size(a, h->limit_bytes));
+	if (h->dies_at)
+		text_printf(t, "; %s needs more", h->dies_at);
 	text_puts(t, "\n");
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		if (!parts[i].bytes)

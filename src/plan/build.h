@@ -39,7 +39,7 @@ struct builder {
 	/* DeepSpeed's offload: gradients on the host, and the bucket on the GPU that they leave through */
 	uint32_t away_gradients, bucket;
 	uint32_t away_weights; /* ZeRO-3's, of those that are on NVMe */
-	uint32_t loading; /* the model in the machine's memory, before it is moved */
+	uint32_t loading;      /* the model in the machine's memory, before it is moved */
 };
 
 /* The parameter of a module, store TAPE_NONE if there is none; borrowed. */

@@ -17,6 +17,7 @@ static void grow(struct tape_host *h, unsigned part, uint64_t bytes)
 {
 	h->now[part] += bytes;
 	h->total += bytes;
+	h->recent = h->total > h->recent ? h->total : h->recent;
 	if (h->total <= h->all.peak_bytes)
 		return;
 	h->all.peak_bytes = h->total;

@@ -183,11 +183,11 @@ void build_gradient(struct builder *b, struct tape_param *p, uint64_t bytes)
 
 /* ---- DeepSpeed ---- */
 
-#define SUB_GROUP 1000000000u  /* sub_group_size: elements that are stepped on at once */
-#define SWAP_BUFFERS 4u        /* offload_optimizer.buffer_count */
-#define PARAM_BUFFERS 5u       /* offload_param.buffer_count ... */
+#define SUB_GROUP 1000000000u   /* sub_group_size: elements that are stepped on at once */
+#define SWAP_BUFFERS 4u         /* offload_optimizer.buffer_count */
+#define PARAM_BUFFERS 5u        /* offload_param.buffer_count ... */
 #define PARAM_BUFFER 100000000u /* ... and buffer_size, elements */
-#define MAX_IN_CPU 1000000000u /* offload_param.max_in_cpu, elements */
+#define MAX_IN_CPU 1000000000u  /* offload_param.max_in_cpu, elements */
 
 int plan_is_deepspeed(const struct plan_recipe *r)
 {
@@ -277,8 +277,8 @@ static void take_masters(struct builder *b, const struct sizes *s)
 	uint64_t own = share(b, s->trained);
 
 	for (unsigned i = 0; i < SWAP_BUFFERS && b->r->optimizer_on == PLAN_ON_NVME; i++)
-		b->away_gradients = tape_host_store(t, 4 * least(own, SUB_GROUP),
-						    PLAN_HOST_BUFFERS, TAPE_PINNED);
+		b->away_gradients = tape_host_store(t, 4 * least(own, SUB_GROUP), PLAN_HOST_BUFFERS,
+						    TAPE_PINNED);
 	if (b->r->optimizer_on == PLAN_ON_NVME)
 		return;
 	tape_host_store(t, 4 * own, PLAN_HOST_STATES, TAPE_PINNED);
@@ -312,8 +312,9 @@ void build_wrap_offload(struct builder *b)
 void build_take_bucket(struct builder *b)
 {
 	if (b->t.accumulated)
-		b->bucket = tape_store(&b->t, (uint64_t)PLAN_DEEPSPEED_BUCKET * tape_dtype_bytes[b->weights],
-				       TIMELINE_GRADIENT);
+		b->bucket = tape_store(
+			&b->t, (uint64_t)PLAN_DEEPSPEED_BUCKET * tape_dtype_bytes[b->weights],
+			TIMELINE_GRADIENT);
 }
 
 void build_let_bucket(struct builder *b)
@@ -339,8 +340,8 @@ void build_host_load(struct builder *b)
 	uint64_t bytes = 0;
 
 	b->t.host.all.processes = (unsigned)least(b->r->gpus, MACHINE_GPUS);
-	tape_host_store(&b->t, CONTEXT_BYTES + (b->r->parallel ? NCCL_BYTES : 0),
-			PLAN_HOST_PROCESS, 0);
+	tape_host_store(&b->t, CONTEXT_BYTES + (b->r->parallel ? NCCL_BYTES : 0), PLAN_HOST_PROCESS,
+			0);
 	for (size_t i = 0; i < b->m->tensors.n; i++)
 		if (b->m->tensors.at[i].tied_to == MODEL_NONE)
 			bytes += b->m->tensors.at[i].count * tape_dtype_bytes[b->weights];

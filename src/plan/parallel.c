@@ -19,9 +19,9 @@ struct unit {
 
 struct parallel {
 	VEC(uint32_t) buckets;
-	VEC(uint32_t) old;  /* buckets of the first step */
+	VEC(uint32_t) old;    /* buckets of the first step */
 	VEC(uint32_t) shares; /* of a unit, on their way from the host */
-	struct unit *units; /* the text tower's blocks, then the root */
+	struct unit *units;   /* the text tower's blocks, then the root */
 	uint32_t root;
 	uint32_t gathered, scattered; /* buffers that the next collective of their kind releases */
 	unsigned passes;
@@ -240,8 +240,7 @@ static void pin_units(struct builder *b)
 			tape_hold(t, flat);
 		}
 		tape_let(t, flat);
-		b->away_gradients =
-			tape_host_store(t, bytes, PLAN_HOST_GRADIENTS, TAPE_PINNED);
+		b->away_gradients = tape_host_store(t, bytes, PLAN_HOST_GRADIENTS, TAPE_PINNED);
 	}
 }
 

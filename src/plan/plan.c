@@ -16,8 +16,8 @@ const char *const plan_parallel_names[PLAN_PARALLELS] = { "none",  "ddp",   "zer
 const char *const plan_activations_names[PLAN_ACTIVATIONS] = { "none", "save-on-cpu", "pinned",
 							       "checkpoints", "trl" };
 const char *const plan_place_names[PLAN_PLACES] = { "gpu", "cpu", "nvme" };
-const char *const plan_save_names[PLAN_SAVES] = { "none",  "torch", "pretrained",
-						  "state", "full",  "sharded" };
+const char *const plan_save_names[PLAN_SAVES] = { "none", "torch",    "pretrained", "state",
+						  "full", "full-gpu", "sharded" };
 const char *const plan_task_names[PLAN_TASKS] = { "train", "infer", "generate" };
 
 const struct plan_device plan_device_default = { .multiprocessors = 132,
@@ -214,12 +214,14 @@ static enum plim_status index_modules(struct builder *b, struct plim_err *err)
 
 void build_phase(struct builder *b, const char *name, unsigned number)
 {
-	struct plan_phase phase = { .end = (uint32_t)b->plan->program->ops.n };
+	struct plan_phase phase = { .end = (uint32_t)b->plan->program->ops.n,
+				    .host_bytes = b->t.host.recent };
 	struct program *p = b->t.program;
 	enum plim_status st;
 
 	if (b->t.failed)
 		return;
+	b->t.host.recent = b->t.host.total;
 	if (number == PLAN_NO_NUMBER)
 		snprintf(phase.name, sizeof(phase.name), "%s", name);
 	else

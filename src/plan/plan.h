@@ -74,7 +74,8 @@ enum plan_save {
 	PLAN_SAVE_PRETRAINED, /* save_pretrained: the model as safetensors */
 	PLAN_SAVE_STATE,      /* accelerate's save_state: both */
 	PLAN_SAVE_FULL,       /* FULL_STATE_DICT, offloaded to the first rank's host memory */
-	PLAN_SAVE_SHARDED,    /* torch.distributed.checkpoint: each rank its own */
+	PLAN_SAVE_FULL_GPU, /* ... with offload_to_cpu=False: every rank has all of it on its GPU */
+	PLAN_SAVE_SHARDED,  /* torch.distributed.checkpoint: each rank its own */
 	PLAN_SAVES
 };
 extern const char *const plan_save_names[PLAN_SAVES];
@@ -113,14 +114,16 @@ struct plan_recipe {
 	uint64_t gpus; /* that share the work; this is what one of them needs */
 	struct plan_device device;
 	enum plan_activations activations;
-	enum plan_place optimizer_on;  /* states, master weights and gradients: DeepSpeed's offload */
+	enum plan_place
+		optimizer_on; /* states, master weights and gradients: DeepSpeed's offload */
 	enum plan_place parameters_on; /* FSDP's CPU offload, ZeRO-3's offload_param */
 	enum plan_save save;           /* at the end of training */
 };
 void plan_recipe_init(struct plan_recipe *r);
 /* The offload is DeepSpeed's: of the optimizer alone, or to NVMe. */
 int plan_is_deepspeed(const struct plan_recipe *r);
-#define PLAN_DEEPSPEED_BUCKET 50000000u /* elements: reduce_bucket_size of the configuration that plan writes */
+#define PLAN_DEEPSPEED_BUCKET \
+	50000000u /* elements: reduce_bucket_size of the configuration that plan writes */
 
 /* A part of the run; its requests are those up to the op `end` of the program. */
 struct plan_phase {
@@ -128,6 +131,7 @@ struct plan_phase {
 	uint64_t allocated_bytes, reserved_bytes;                                 /* when it ends */
 	uint64_t peak_allocated_bytes, peak_requested_bytes, peak_reserved_bytes; /* within it */
 	uint32_t end;
+	uint64_t host_bytes; /* most of the machine's own memory within it */
 };
 
 /* What of the machine's own memory is for what. */

@@ -63,7 +63,8 @@ static bool share(struct plan_choice *c, enum plan_parallel parallel)
 		[PLAN_ZERO1] = 1, [PLAN_FSDP2_ZERO2] = 2, [PLAN_FSDP1] = 3, [PLAN_FSDP2] = 3
 	};
 
-	if (!trains(c) || c->recipe.gpus < 2 || c->recipe.optimizer_on || shared[c->recipe.parallel] >= shared[parallel])
+	if (!trains(c) || c->recipe.gpus < 2 || c->recipe.optimizer_on ||
+	    shared[c->recipe.parallel] >= shared[parallel])
 		return false;
 	c->recipe.parallel = parallel;
 	return true;

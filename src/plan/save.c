@@ -60,6 +60,33 @@ static void save_full(struct builder *b, int optimizer)
 	tape_let(t, model);
 }
 
+static uint32_t whole(struct builder *b, const struct tape_param *p, unsigned category)
+{
+	return tape_store(&b->t, bytes_of(p, 1), category);
+}
+
+/* The same with offload_to_cpu=False: all of it on the GPU, as long as the state dict lives. */
+static void save_full_on_gpu(struct builder *b)
+{
+	struct tape *t = &b->t;
+	VEC(uint32_t) gathered = { 0 };
+
+	for (size_t i = 0; i < t->params.n && build_is_sharded(b) && !t->failed; i++) {
+		const struct tape_param *p = &t->params.at[i];
+
+		if (is_kept(p))
+			t->failed = vec_push(t->mem, &gathered, whole(b, p, TIMELINE_PARAMETER),
+					     t->err);
+		for (unsigned k = 0; k < STATES && !t->failed; k++)
+			if (p->states[k] != TAPE_NONE)
+				t->failed = vec_push(t->mem, &gathered,
+						     whole(b, p, TIMELINE_OPTIMIZER_STATE), t->err);
+	}
+	for (size_t i = 0; i < gathered.n; i++)
+		tape_let(t, gathered.at[i]);
+	vec_release(t->mem, &gathered);
+}
+
 static void save_files(struct builder *b)
 {
 	struct sums s = sums_of(b);
@@ -103,10 +130,9 @@ static void save_storages(struct builder *b)
 
 void build_save(struct builder *b)
 {
-	static void (*const ways[PLAN_SAVES])(struct builder *b) = {
-		[PLAN_SAVE_TORCH] = save_storages,
-		[PLAN_SAVE_PRETRAINED] = save_files,
-		[PLAN_SAVE_STATE] = save_files,
+	static void (*const ways[PLAN_SAVES])(struct builder * b) = {
+		[PLAN_SAVE_TORCH] = save_storages, [PLAN_SAVE_PRETRAINED] = save_files,
+		[PLAN_SAVE_STATE] = save_files,    [PLAN_SAVE_FULL_GPU] = save_full_on_gpu,
 		[PLAN_SAVE_SHARDED] = save_own,
 	};
 	enum plan_save save = b->r->save;

@@ -95,8 +95,7 @@ void tape_let(struct tape *t, uint32_t store)
 		tape_host_let(t, s);
 	else
 		fail(t, vec_push(t->mem, &t->program->ops,
-				 ((struct program_op){ s->request, TRACE_NONE,
-						       PROGRAM_FREE_DONE }),
+				 ((struct program_op){ s->request, TRACE_NONE, PROGRAM_FREE_DONE }),
 				 t->err));
 	fail(t, vec_push(t->mem, &t->spare, store, t->err));
 }

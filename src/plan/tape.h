@@ -26,9 +26,9 @@ struct tape_store {
 	uint64_t bytes;
 	uint32_t refs;
 	uint32_t request; /* of the program; TAPE_NONE: of none, it is not the GPU's */
-	uint8_t host;     /* enum plan_host_part + 1: in the machine's own memory; 0: in the GPU's */
-	uint8_t how;      /* ... TAPE_PINNED, TAPE_ONCE */
-	uint8_t packed;   /* a copy was sent to the host already */
+	uint8_t host;   /* enum plan_host_part + 1: in the machine's own memory; 0: in the GPU's */
+	uint8_t how;    /* ... TAPE_PINNED, TAPE_ONCE */
+	uint8_t packed; /* a copy was sent to the host already */
 };
 
 /* A tensor, or a view of one.  A value that an operation returns owns one reference: tape_drop gives it back. */
@@ -111,8 +111,8 @@ struct tape_region {
  */
 struct tape_host {
 	struct plan_host all;
-	uint64_t now[PLAN_HOST_PARTS], total;
-	uint64_t lent[TAPE_BINS], blocks[TAPE_BINS]; /* pinned, by the power of two */
+	uint64_t now[PLAN_HOST_PARTS], total, recent; /* recent: most since a phase ended */
+	uint64_t lent[TAPE_BINS], blocks[TAPE_BINS];  /* pinned, by the power of two */
 };
 
 struct tape {
