@@ -111,14 +111,17 @@ void build_forget_leaf(struct builder *b);
 /* What all blocks share goes: with the forward pass, or with the graph where blocks are computed again. */
 void build_forget_shared(struct builder *b);
 
-/* Several processes (parallel.c): made ready, and what each pass does for it.  Units are blocks of the text tower. */
+/* Several processes (parallel.h): made ready, and what each pass does for it.  Units are blocks of the text tower. */
 void build_wrap(struct builder *b);
-int build_is_sharded(const struct builder *b);
+bool build_is_sharded(const struct builder *b);
 struct value build_unit_begin(struct builder *b, uint32_t unit, struct value x);
 struct value build_unit_end(struct builder *b, uint32_t unit, struct value x);
 void build_before_forward(struct builder *b);
+void build_after_forward(struct builder *b);
 void build_before_backward(struct builder *b);
 void build_after_backward(struct builder *b);
+/* zero_grad() gives back nothing now: the next forward pass will. */
+bool build_zeroes_late(struct builder *b);
 void build_end_parallel(struct builder *b);
 /* Every unit gathered once, the root all the while. */
 void build_touch_units(struct builder *b);
@@ -131,9 +134,13 @@ int build_steps_on_host(const struct builder *b); /* the optimizer is there */
 /* The process as it starts, with the model read; and what it needs beside when it runs on the GPU. */
 void build_host_load(struct builder *b);
 void build_host_loaded(struct builder *b);
-/* Where a share of a parameter lives; and p's gradient is reduced to a share of so many bytes. */
+/*
+ * Where a share of a parameter, or of a unit's flat one, lives; and of the gradient that p has now: `shares` on the GPU, or
+ * a copy.  p->grad is that of the micro-batches before, or TAPE_NONE.
+ */
 uint32_t build_shard(struct builder *b, uint64_t bytes);
-void build_gradient(struct builder *b, struct tape_param *p, uint64_t bytes);
+uint32_t build_flat_shard(struct builder *b, uint64_t bytes);
+void build_keep_gradient(struct builder *b, struct tape_param *p, uint32_t shares);
 /* DeepSpeed's copies and buffers, where nothing else is sharded; the bucket that gradients leave through. */
 void build_wrap_offload(struct builder *b);
 void build_take_bucket(struct builder *b);

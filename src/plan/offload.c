@@ -140,11 +140,10 @@ int build_steps_on_host(const struct builder *b)
 	return b->r->optimizer_on != PLAN_ON_GPU || b->r->parameters_on != PLAN_ON_GPU;
 }
 
-/* fully_shard() copies each shard on the GPU, from there to the host, and there to pinned memory; FSDP 1 pins units. */
+/* fully_shard() copies each shard on the GPU, from there to the host, and there to pinned memory. */
 uint32_t build_shard(struct builder *b, uint64_t bytes)
 {
 	struct tape *t = &b->t;
-	uint32_t pageable;
 
 	if (b->r->parameters_on == PLAN_ON_GPU)
 		return tape_store(t, bytes, TIMELINE_PARAMETER);
@@ -153,32 +152,38 @@ uint32_t build_shard(struct builder *b, uint64_t bytes)
 		tape_hold(t, b->away_weights);
 		return b->away_weights;
 	}
-	pageable = tape_host_store(t, bytes, PLAN_HOST_WEIGHTS, 0);
-	if (b->r->parallel == PLAN_FSDP1)
-		return pageable;
-	tape_let(t, pageable);
+	tape_host_touch(t, bytes, PLAN_HOST_WEIGHTS, 0);
 	return tape_host_store(t, bytes, PLAN_HOST_WEIGHTS, TAPE_PINNED);
 }
 
-/* A share of a gradient that was reduced; what is added to one that is there already is not pinned. */
-void build_gradient(struct builder *b, struct tape_param *p, uint64_t bytes)
+/* FSDP 1 pins the flat share of a unit, and one of its gradients. */
+uint32_t build_flat_shard(struct builder *b, uint64_t bytes)
 {
-	struct tape *t = &b->t;
-	uint32_t share;
+	if (b->r->parameters_on == PLAN_ON_HOST)
+		b->away_gradients = tape_host_store(&b->t, bytes, PLAN_HOST_GRADIENTS, TAPE_PINNED);
+	return build_shard(b, bytes);
+}
 
-	if (t->stores.at[p->grad].host) {
-		tape_host_touch(t, bytes, PLAN_HOST_GRADIENTS, 0);
+/* What is added to a gradient that is on the host is not pinned. */
+void build_keep_gradient(struct builder *b, struct tape_param *p, uint32_t shares)
+{
+	uint64_t bytes = p->own_n * tape_dtype_bytes[p->own_dtype];
+	struct tape *t = &b->t;
+
+	if (p->grad != TAPE_NONE) {
+		if (t->stores.at[p->grad].host)
+			tape_host_touch(t, bytes, PLAN_HOST_GRADIENTS, 0);
 		return;
 	}
-	share = b->away_gradients;
-	if (!build_steps_on_host(b))
-		share = tape_store(t, bytes, TIMELINE_GRADIENT);
-	else if (share == TAPE_NONE)
-		share = tape_host_store(t, bytes, PLAN_HOST_GRADIENTS, TAPE_PINNED);
+	if (!bytes)
+		return;
+	if (build_steps_on_host(b))
+		shares = b->away_gradients;
+	if (shares != TAPE_NONE)
+		tape_hold(t, shares);
 	else
-		tape_hold(t, share);
-	tape_let(t, p->grad);
-	p->grad = share;
+		shares = tape_host_store(t, bytes, PLAN_HOST_GRADIENTS, TAPE_PINNED);
+	p->grad = shares;
 }
 
 /* ---- DeepSpeed ---- */

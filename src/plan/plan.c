@@ -11,8 +11,9 @@ const char *const plan_optimizer_names[PLAN_OPTIMIZERS] = { "adamw",        "ada
 							    "sgd-momentum", "adafactor",
 							    "adamw-8bit",   "adamw-paged" };
 const char *const plan_attention_names[PLAN_ATTENTIONS] = { "sdpa", "eager", "flash" };
-const char *const plan_parallel_names[PLAN_PARALLELS] = { "none",  "ddp",   "zero1",
-							  "fsdp1", "fsdp2", "fsdp2-zero2" };
+const char *const plan_parallel_names[PLAN_PARALLELS] = { "none",       "ddp",   "zero1",
+							  "fsdp1",      "fsdp2", "fsdp2-zero2",
+							  "fsdp1-zero2" };
 const char *const plan_activations_names[PLAN_ACTIVATIONS] = { "none", "save-on-cpu", "pinned",
 							       "checkpoints", "trl" };
 const char *const plan_place_names[PLAN_PLACES] = { "gpu", "cpu", "nvme" };
@@ -359,20 +360,39 @@ enum plim_status plan_measure(struct plan *p, const struct allocator_rules *rule
 
 /* ---- composition ---- */
 
+#define PENDING 16 /* dropped while another stream uses them; sharding has a handful at a time */
+
 struct walk {
 	const struct plan *p;
 	struct allocator_rules rules;
 	uint64_t bytes[TIMELINE_CATEGORIES], total;
+	uint32_t pending[PENDING];
+	size_t n;
 };
+
+/* Was it dropped before its end? */
+static int was_dropped(struct walk *w, uint32_t request)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (w->pending[i] == request) {
+			w->pending[i] = w->pending[--w->n];
+			return 1;
+		}
+	return 0;
+}
 
 static void step(struct walk *w, const struct program_op *op)
 {
 	uint64_t n;
 
-	if (op->kind == PROGRAM_PHASE)
+	if (op->kind == PROGRAM_PHASE || (op->kind == PROGRAM_FREE && w->n == PENDING))
 		return;
 	n = allocator_round(&w->rules, w->p->program->requests.at[op->request].bytes);
-	if (op->kind == PROGRAM_FREE_DONE) {
+	if (op->kind == PROGRAM_FREE)
+		w->pending[w->n++] = op->request;
+	else if (op->kind == PROGRAM_FREE_DONE && was_dropped(w, op->request))
+		return;
+	if (op->kind == PROGRAM_FREE || op->kind == PROGRAM_FREE_DONE) {
 		w->bytes[w->p->categories[op->request]] -= n;
 		w->total -= n;
 	} else if (program_allocates(op->kind)) {

@@ -50,6 +50,7 @@ enum plan_parallel {
 	PLAN_FSDP1,       /* units flattened */
 	PLAN_FSDP2,       /* parameters sharded one by one */
 	PLAN_FSDP2_ZERO2, /* without resharding after the forward pass */
+	PLAN_FSDP1_ZERO2, /* the same: SHARD_GRAD_OP */
 	PLAN_PARALLELS
 };
 extern const char *const plan_parallel_names[PLAN_PARALLELS];
@@ -118,6 +119,7 @@ struct plan_recipe {
 		optimizer_on; /* states, master weights and gradients: DeepSpeed's offload */
 	enum plan_place parameters_on; /* FSDP's CPU offload, ZeRO-3's offload_param */
 	enum plan_save save;           /* at the end of training */
+	bool buckets_linger;           /* DDP's first buckets live until the second backward pass */
 };
 void plan_recipe_init(struct plan_recipe *r);
 /* The offload is DeepSpeed's: of the optimizer alone, or to NVMe. */

@@ -59,9 +59,11 @@ static bool fused_optimizer(struct plan_choice *c)
 /* Sharing out costs nothing but messages, where there is somebody to share with. */
 static bool share(struct plan_choice *c, enum plan_parallel parallel)
 {
-	static const uint8_t shared[PLAN_PARALLELS] = {
-		[PLAN_ZERO1] = 1, [PLAN_FSDP2_ZERO2] = 2, [PLAN_FSDP1] = 3, [PLAN_FSDP2] = 3
-	};
+	static const uint8_t shared[PLAN_PARALLELS] = { [PLAN_ZERO1] = 1,
+							[PLAN_FSDP2_ZERO2] = 2,
+							[PLAN_FSDP1_ZERO2] = 2,
+							[PLAN_FSDP1] = 3,
+							[PLAN_FSDP2] = 3 };
 
 	if (!trains(c) || c->recipe.gpus < 2 || c->recipe.optimizer_on ||
 	    shared[c->recipe.parallel] >= shared[parallel])

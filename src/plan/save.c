@@ -43,6 +43,11 @@ static struct sums sums_of(const struct builder *b)
 	return s;
 }
 
+static int is_flat(const struct builder *b)
+{
+	return b->r->parallel == PLAN_FSDP1 || b->r->parallel == PLAN_FSDP1_ZERO2;
+}
+
 /* All of it in the first rank's memory, the model and beside it the optimizer. */
 static void save_full(struct builder *b, int optimizer)
 {
@@ -51,9 +56,9 @@ static void save_full(struct builder *b, int optimizer)
 	uint32_t model;
 
 	for (size_t i = 0; i < t->params.n; i++)
-		if (is_kept(&t->params.at[i]) && b->r->parallel > PLAN_FSDP1)
+		if (is_kept(&t->params.at[i]) && build_is_sharded(b) && !is_flat(b))
 			tape_touch(t, bytes_of(&t->params.at[i], 1));
-	if (b->r->parallel == PLAN_FSDP1)
+	if (is_flat(b))
 		build_touch_units(b);
 	model = tape_host_store(t, s.all, PLAN_HOST_SAVING, TAPE_ONCE);
 	tape_host_touch(t, optimizer ? s.states : s.largest, PLAN_HOST_SAVING, TAPE_ONCE);

@@ -46,7 +46,7 @@ static uint32_t request(struct tape *t, uint64_t bytes, unsigned category)
 
 	fail(t, vec_push(t->mem, &t->categories, (uint8_t)category, t->err));
 	fail(t, vec_push(t->mem, &p->requests,
-			 ((struct program_request){ bytes, TRACE_NONE, 0, 0 }), t->err));
+			 ((struct program_request){ bytes, TRACE_NONE, t->stream, 0 }), t->err));
 	fail(t, vec_push(t->mem, &p->ops,
 			 ((struct program_op){ number, TRACE_NONE, PROGRAM_ALLOC }), t->err));
 	return number;
@@ -98,6 +98,27 @@ void tape_let(struct tape *t, uint32_t store)
 				 ((struct program_op){ s->request, TRACE_NONE, PROGRAM_FREE_DONE }),
 				 t->err));
 	fail(t, vec_push(t->mem, &t->spare, store, t->err));
+}
+
+uint32_t tape_store_on(struct tape *t, uint16_t stream, uint64_t bytes, unsigned category)
+{
+	uint16_t own = t->stream;
+	uint32_t store;
+
+	t->stream = stream;
+	store = tape_store(t, bytes, category);
+	t->stream = own;
+	return store;
+}
+
+void tape_let_early(struct tape *t, uint32_t store)
+{
+	if (store == TAPE_NONE || t->failed)
+		return;
+	fail(t, vec_push(t->mem, &t->program->ops,
+			 ((struct program_op){ t->stores.at[store].request, TRACE_NONE,
+					       PROGRAM_FREE }),
+			 t->err));
 }
 
 struct value tape_keep(struct tape *t, struct value v)
@@ -403,6 +424,7 @@ static void give_param(struct tape *t, struct tape_param *p)
 	uint32_t g = p->pending;
 
 	p->pending = TAPE_NONE;
+	p->ready = t->ready++;
 	if (p->grad != TAPE_NONE) {
 		tape_let(t, g);
 		return;
@@ -495,6 +517,7 @@ void tape_backward(struct tape *t, struct value root)
 		return;
 	t->backward = 1;
 	t->grad = 0;
+	t->ready = 0;
 	t->category = TIMELINE_AUTOGRAD_DETAIL;
 	t->nodes.at[root.node].grad[root.out] = (struct tape_grad){ root.n, seed, root.dtype, 0 };
 	tape_hold(t, seed);

@@ -57,6 +57,7 @@ struct tape_param {
 	uint8_t others; /* another process steps on it */
 	uint8_t own_dtype;
 	uint64_t own_n; /* what this process keeps and steps on */
+	uint32_t ready; /* when in the last backward pass its gradient was */
 };
 
 struct tape_edge {
@@ -147,6 +148,8 @@ struct tape {
 	unsigned flies, lands;
 	/* a parameter's gradient is there; NULL: nobody listens */
 	void (*accumulated)(void *self, struct tape_param *p);
+	uint16_t stream; /* of new requests: a number of program->streams */
+	uint32_t ready;  /* gradients of parameters in this backward pass so far */
 };
 
 enum plim_status tape_init(struct tape *t, struct mem *m, const struct plan_device *device,
@@ -170,6 +173,10 @@ uint32_t tape_store(struct tape *t, uint64_t bytes, unsigned category);
 uint32_t tape_own(struct tape *t, struct tape_store s);
 void tape_hold(struct tape *t, uint32_t store);
 void tape_let(struct tape *t, uint32_t store);
+/* Memory of another stream than that of operations. */
+uint32_t tape_store_on(struct tape *t, uint16_t stream, uint64_t bytes, unsigned category);
+/* Its only owner drops it, but another stream still uses it: tape_let tells when that is done. */
+void tape_let_early(struct tape *t, uint32_t store);
 
 /* Memory of the machine (host.c): held and let as the GPU's. */
 enum {

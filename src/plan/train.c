@@ -243,8 +243,12 @@ static void optimize(struct builder *b)
 		step_each(t);
 }
 
-static void zero(struct tape *t)
+static void zero(struct builder *b)
 {
+	struct tape *t = &b->t;
+
+	if (build_zeroes_late(b))
+		return;
 	for (size_t i = 0; i < t->params.n; i++) {
 		if (t->params.at[i].input)
 			continue;
@@ -319,6 +323,7 @@ static struct value forward(struct builder *b, struct loop *l, struct value *log
 	build_before_forward(b);
 	loss = build_forward(b, l->ids, l->labels, logits);
 	tape_uncache(&b->t);
+	build_after_forward(b);
 	return loss;
 }
 
@@ -376,7 +381,7 @@ static void train(struct builder *b, struct loop *l)
 			micro_step(b, l, i, k);
 		optimize(b);
 		build_phase(b, "opt", i);
-		zero(&b->t);
+		zero(b);
 		build_phase(b, "zero", i);
 	}
 	build_save(b);

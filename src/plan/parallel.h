@@ -1,0 +1,69 @@
+/*
+ * Ways to share a run out over several GPUs, each as what it does at the moments of the loop.  The folder's own.
+ *
+ * parallel.c		units of the model, and which way is asked at what moment
+ * parallel_ddp.c	copies that add up their gradients: DDP, and ZeroRedundancyOptimizer
+ * parallel_fsdp.c	shares of everything: FSDP 1 and 2
+ */
+#ifndef PLAN_PARALLEL_H
+#define PLAN_PARALLEL_H
+
+#include "build.h"
+
+/* Streams of what does not run where the operations do. */
+enum { ON_COMPUTE, ON_GATHER_IN, ON_GATHER, ON_REDUCE, STREAMS };
+
+/* What is gathered and let go together: a block of the text tower; the last unit is the root, all the rest. */
+struct unit {
+	uint32_t first, n; /* p->members.at[first ... + n): its parameters, in the model's order */
+	uint64_t whole;    /* elements of all of them, with what fills up the shares */
+	uint64_t own;      /* elements of this process's share */
+	uint32_t full;     /* store of the gathered parameters, or TAPE_NONE */
+	uint32_t coming;   /* store that a gathering fills that was begun ahead, or TAPE_NONE */
+	bool open;         /* its parameters are whole */
+};
+
+struct parallel {
+	const struct way *way;
+	VEC(uint32_t) members; /* parameters, unit by unit */
+	struct unit *units;
+	uint32_t root; /* number of the last unit */
+	VEC(uint32_t)
+	full; /* of each parameter, where they are gathered one by one: store, or TAPE_NONE */
+	VEC(uint32_t) kept;   /* of each parameter: the gradient of the micro-batches before */
+	VEC(uint32_t) shares; /* of a unit, on their way from the host */
+	uint32_t gathered;    /* buffers that the next collective of their kind releases */
+	uint32_t scattered;
+	uint32_t late[2]; /* dropped, but used until the next but one is gathered: FSDP 1 */
+	bool stale;       /* gradients were zeroed, but live until the next forward pass: FSDP 1 */
+	/* DDP */
+	VEC(uint32_t) buckets, old;
+	bool ready; /* a backward pass has shown the order of gradients */
+};
+
+/* What a way does; what is NULL is nothing. */
+struct way {
+	void (*wrap)(struct builder *b);
+	void (*begin)(struct builder *b);                     /* a forward pass */
+	void (*enter)(struct builder *b, uint32_t unit);      /* ... reaches a unit */
+	void (*leave)(struct builder *b, uint32_t unit);      /* ... is behind it */
+	void (*end)(struct builder *b);                       /* ... is over */
+	void (*back)(struct builder *b);                      /* a backward pass begins */
+	void (*back_enter)(struct builder *b, uint32_t unit); /* ... reaches a unit's end */
+	void (*back_leave)(struct builder *b, uint32_t unit); /* ... is through with it */
+	void (*done)(struct builder *b);                      /* ... is over, but for the root */
+	bool shards;                                          /* parameters */
+	bool zeroes_late;                                     /* zero_grad() gives nothing back */
+};
+
+extern const struct way parallel_ddp, parallel_zero1, parallel_fsdp1, parallel_fsdp1_zero2,
+	parallel_fsdp2, parallel_fsdp2_zero2;
+
+/* Dimension 0 is what is shared out: rows of this process, the last rank's filled up, times their width. */
+uint64_t parallel_share(const struct builder *b, uint32_t param);
+
+/* Gradients of earlier micro-batches are put aside and, where nothing new came, back. */
+void parallel_put_aside(struct builder *b);
+void parallel_put_back(struct builder *b);
+
+#endif
