@@ -210,7 +210,8 @@ static uint64_t share(const struct builder *b, uint64_t n)
 }
 
 struct sizes {
-	uint64_t all, trained, largest; /* elements of parameters */
+	uint64_t all, trained; /* elements of parameters */
+	uint64_t trained_bytes, largest_bytes;
 };
 
 static struct sizes sizes_of(const struct tape *t)
@@ -219,6 +220,7 @@ static struct sizes sizes_of(const struct tape *t)
 
 	for (size_t i = 0; i < t->params.n; i++) {
 		const struct tape_param *p = &t->params.at[i];
+		uint64_t bytes = p->n * tape_dtype_bytes[p->dtype];
 
 		if (p->input || p->store == TAPE_NONE)
 			continue;
@@ -226,26 +228,32 @@ static struct sizes sizes_of(const struct tape *t)
 		if (!p->trainable)
 			continue;
 		s.trained += p->n;
-		s.largest = p->n > s.largest ? p->n : s.largest;
+		s.trained_bytes += bytes;
+		s.largest_bytes = bytes > s.largest_bytes ? bytes : s.largest_bytes;
 	}
 	return s;
 }
 
-/* All parameters go to the host, are laid one behind the other there and come back as one block. */
+static int is_trained(const struct tape_param *p)
+{
+	return p->trainable && !p->input && p->store != TAPE_NONE;
+}
+
+/* What is trained goes to the host, is laid one behind the other there and comes back as one block. */
 static void flatten(struct builder *b, uint64_t bytes)
 {
 	struct tape *t = &b->t;
 	uint32_t moved = tape_host_store(t, bytes, PLAN_HOST_LOADING, 0), flat;
 
 	for (size_t i = 0; i < t->params.n; i++)
-		if (!t->params.at[i].input)
+		if (is_trained(&t->params.at[i]))
 			tape_let(t, t->params.at[i].store);
 	tape_host_touch(t, bytes, PLAN_HOST_LOADING, 0);
 	flat = tape_store(t, bytes, TIMELINE_PARAMETER);
 	for (size_t i = 0; i < t->params.n && !t->failed; i++) {
 		struct tape_param *p = &t->params.at[i];
 
-		if (p->input || p->store == TAPE_NONE)
+		if (!is_trained(p))
 			continue;
 		p->store = flat;
 		tape_hold(t, flat);
@@ -294,7 +302,6 @@ void build_wrap_offload(struct builder *b)
 {
 	struct tape *t = &b->t;
 	struct sizes s = sizes_of(t);
-	unsigned width = tape_dtype_bytes[b->weights];
 
 	b->away_gradients = b->away_weights = b->bucket = TAPE_NONE;
 	if (!plan_is_deepspeed(b->r) || t->failed)
@@ -304,10 +311,10 @@ void build_wrap_offload(struct builder *b)
 	take_masters(b, &s);
 	if (build_is_sharded(b))
 		return;
-	flatten(b, s.all * width);
+	flatten(b, s.trained_bytes);
 	/* temp_grad_buffer_for_gpu_offload, and its pinned twin */
-	tape_store(t, s.largest * width, TIMELINE_WORKSPACE);
-	tape_host_store(t, s.largest * width, PLAN_HOST_BUFFERS, TAPE_PINNED);
+	tape_store(t, s.largest_bytes, TIMELINE_WORKSPACE);
+	tape_host_store(t, s.largest_bytes, PLAN_HOST_BUFFERS, TAPE_PINNED);
 	t->accumulated = leave;
 	t->again_self = b;
 	build_phase(b, "wrap", PLAN_NO_NUMBER);
