@@ -272,6 +272,20 @@ static void leave(void *self, struct tape_param *p)
 	tape_hold(&b->t, p->grad);
 }
 
+/* Gradients of several micro-batches are added up one by one (accumulated_grads_in_cpu). */
+static void take_sums(struct builder *b)
+{
+	struct tape *t = &b->t;
+
+	for (size_t i = 0; i < t->params.n && b->r->accumulate > 1; i++) {
+		const struct tape_param *p = &t->params.at[i];
+
+		if (is_trained(p))
+			tape_host_store(t, share(b, p->n) * tape_dtype_bytes[p->dtype],
+					PLAN_HOST_GRADIENTS, TAPE_PINNED);
+	}
+}
+
 /* Of parameters on NVMe: a flat buffer that they pass, and those that may stay. */
 static void take_swapped(struct builder *b, uint64_t n)
 {
@@ -312,6 +326,7 @@ void build_wrap_offload(struct builder *b)
 	if (build_is_sharded(b))
 		return;
 	flatten(b, s.trained_bytes);
+	take_sums(b);
 	/* temp_grad_buffer_for_gpu_offload, and its pinned twin */
 	tape_store(t, s.largest_bytes, TIMELINE_WORKSPACE);
 	tape_host_store(t, s.largest_bytes, PLAN_HOST_BUFFERS, TAPE_PINNED);

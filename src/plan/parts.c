@@ -76,7 +76,9 @@ struct value build_linear(struct builder *b, enum model_tower tower, uint32_t bl
 	weight = param_of(b, x_module, MODEL_WEIGHT);
 	if (weight.store == TAPE_NONE)
 		weight = param_of(b, x_module, MODEL_WHOLE);
+	b->t.stays = role == MODEL_ROLE_HEAD && b->r->activations == PLAN_OFFLOAD_STREAMS;
 	y = op_linear(&b->t, x, weight, param_of(b, x_module, MODEL_BIAS), features(b, x_module));
+	b->t.stays = 0;
 	a = b->lora ? b->lora[x_module - b->m->modules.at] : 0;
 	return a ? adapt(b, a - 1, x, y, x_module->out) : y;
 }
