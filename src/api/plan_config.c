@@ -43,10 +43,10 @@ static const struct {
 	int version;             /* of FSDP, 0: none */
 	unsigned stage;          /* of DeepSpeed */
 } parallels[PLAN_PARALLELS] = {
-	[PLAN_ALONE] = { "'NO'", NULL, 0, 0 },      [PLAN_DDP] = { "MULTI_GPU", NULL, 0, 0 },
-	[PLAN_ZERO1] = { "DEEPSPEED", NULL, 0, 1 }, [PLAN_FSDP1] = { "FSDP", "true", 1, 0 },
-	[PLAN_FSDP1_ZERO2] = { "FSDP", "false", 1, 0 },
-	[PLAN_FSDP2] = { "FSDP", "true", 2, 0 },    [PLAN_FSDP2_ZERO2] = { "FSDP", "false", 2, 0 },
+	[PLAN_ALONE] = { "'NO'", NULL, 0, 0 },          [PLAN_DDP] = { "MULTI_GPU", NULL, 0, 0 },
+	[PLAN_ZERO1] = { "DEEPSPEED", NULL, 0, 1 },     [PLAN_FSDP1] = { "FSDP", "true", 1, 0 },
+	[PLAN_FSDP1_ZERO2] = { "FSDP", "false", 1, 0 }, [PLAN_FSDP2] = { "FSDP", "true", 2, 0 },
+	[PLAN_FSDP2_ZERO2] = { "FSDP", "false", 2, 0 },
 };
 
 /* 0: it is not FSDP's. */
