@@ -19,18 +19,20 @@ static int is_kept(const struct tape_param *p)
 }
 
 struct sums {
-	uint64_t all, largest; /* of the model */
+	uint64_t all, largest; /* of the model, or of adapters where only they are saved */
 	uint64_t states;       /* of the optimizer, of all that share */
 };
 
 static struct sums sums_of(const struct builder *b)
 {
+	/* PEFT's save_pretrained leaves the model out */
+	int adapters = b->r->lora_rank && b->r->save == PLAN_SAVE_PRETRAINED;
 	const struct tape *t = &b->t;
 	struct sums s = { 0 };
 
 	for (size_t i = 0; i < t->params.n; i++) {
 		const struct tape_param *p = &t->params.at[i];
-		uint64_t bytes = is_kept(p) ? bytes_of(p, 1) : 0;
+		uint64_t bytes = is_kept(p) && (p->trainable || !adapters) ? bytes_of(p, 1) : 0;
 
 		s.all += bytes;
 		s.largest = bytes > s.largest ? bytes : s.largest;
