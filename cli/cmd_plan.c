@@ -18,6 +18,8 @@ struct plan_opts {
 	const char *schedule;
 	uint64_t tp, pp, micro_batches, stage;
 	bool sequence_parallel;
+	const char *offload_activations, *offload_optimizer, *offload_params, *save;
+	uint64_t host_memory;
 };
 
 #define SIZE_MOST (1u << 30)
@@ -89,6 +91,19 @@ static const struct opt plan_opt[] = {
 	OPT_STRING(0, "settings", plan_opts, settings, "CONF", NULL, "a PYTORCH_CUDA_ALLOC_CONF"),
 	OPT_STRING(0, "torch", plan_opts, torch, "X.Y", NULL,
 		   "PyTorch's release (the newest known)"),
+	OPT_HEADING("What is kept in the machine's own memory"),
+	OPT_OPTIONAL(0, "offload-activations", plan_opts, offload_activations, "HOW", "pinned",
+		     "what the backward pass needs: pinned or save-on-cpu (save_on_cpu), "
+		     "checkpoints (inputs of checkpointed layers), trl"),
+	OPT_OPTIONAL(0, "offload-optimizer", plan_opts, offload_optimizer, "WHERE", "cpu",
+		     "optimizer, master weights and gradients, as DeepSpeed does: cpu or nvme"),
+	OPT_OPTIONAL(0, "offload-params", plan_opts, offload_params, "WHERE", "cpu",
+		     "sharded parameters with their optimizer: cpu or nvme"),
+	OPT_OPTIONAL(0, "save", plan_opts, save, "HOW", "pretrained",
+		     "save after training: torch, pretrained, state (accelerate), full "
+		     "(FULL_STATE_DICT, offloaded), full-gpu (not offloaded) or sharded"),
+	OPT_BYTES(0, "host-memory", plan_opts, host_memory, 1 << 20, OPT_NONE, OPT_NONE,
+		  "memory of the machine that the job may use"),
 	OPT_HEADING("A model by numbers, where there is no file"),
 	OPT_U64(0, "layers", plan_opts, layers, "n", 1, 10000, OPT_NONE, "blocks"),
 	OPT_U64(0, "hidden", plan_opts, hidden, "n", 1, SIZE_MOST, OPT_NONE, "width"),
@@ -164,6 +179,11 @@ static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 	to->memory_bytes = o->memory == OPT_NONE ? PLIM_UNKNOWN : o->memory;
 	to->gpu = o->gpu;
 	to->sweep = o->sweep;
+	to->activations = o->offload_activations;
+	to->optimizer_on = o->offload_optimizer;
+	to->parameters_on = o->offload_params;
+	to->save = o->save;
+	to->host_memory_bytes = o->host_memory == OPT_NONE ? PLIM_UNKNOWN : o->host_memory;
 	if (o->allowance != OPT_NONE)
 		to->allowance_bytes = o->allowance;
 }

@@ -32,6 +32,13 @@ def options_of(config):
     if arguments.get("gradient_checkpointing"):
         every = arguments["gradient_checkpointing_kwargs"].get("every_n_layers", 1)
         options += ["--checkpointing=every:%d" % every]
+        if arguments["gradient_checkpointing_kwargs"].get("offload"):
+            options += ["--offload-activations=checkpoints"]
+    if "deepspeed" in arguments:
+        offload = json.loads(config["deepspeed"])["zero_optimization"].get("offload_optimizer")
+        options += ["--offload-optimizer=" + offload["device"]] if offload else []
+    if config["fsdp"] and json.loads(config["fsdp"]).get("cpu_offload"):
+        options += ["--parallel", "fsdp2", "--offload-params"]
     if config["peft"]:
         options += ["--lora", ast.literal_eval(ast.parse(config["peft"]).body[0].value.keywords[0].value)]
     if config["environment"]:
@@ -71,7 +78,7 @@ def main():
         seq = ["--seq", 512]
         wrong, told = check(program, config, [*seq, "--batch", 8, "--precision", "fp32", "--attention", "eager", "--memory", "24GiB"])
         failed += wrong + (not told["ladder"][-1]["fits"])
-        wrong, told = check(program, config, [*seq, "--batch", 4, "--memory", "9GiB"])
+        wrong, told = check(program, config, [*seq, "--batch", 4, "--memory", "4GiB"])
         kinds = [r["changes_results"] for r in told["ladder"]]
         failed += wrong + (kinds != sorted(kinds)) + (True not in kinds)
         wrong, told = check(program, config, [*seq, "--batch", 4, "--allow-changes", "--memory", "9GiB"])

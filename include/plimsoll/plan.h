@@ -17,7 +17,8 @@ enum plim_plan_flags {
 	PLIM_PLAN_REDACT = 16,        /* nothing of the file's name */
 	PLIM_PLAN_ALLOW_CHANGES = 32, /* the ladder may change what is trained */
 	PLIM_PLAN_NO_CACHE = 64,      /* generate without keys and values kept (use_cache=False) */
-	PLIM_PLAN_SEQUENCE_PARALLEL = 1 << 20 /* with tensor parallelism, rows are shared between layers */
+	PLIM_PLAN_SEQUENCE_PARALLEL =
+		1 << 20 /* with tensor parallelism, rows are shared between layers */
 };
 
 /*
@@ -57,6 +58,10 @@ struct plim_plan_options {
 	uint64_t micro_batches; /* of a pipeline's step; 0: twice as many as stages */
 	const char *schedule;   /* of a pipeline: "1f1b" or "gpipe" */
 	uint64_t stage;         /* of the pipeline, from 1; 0: the one that needs most */
+	/* what is kept in the machine's own memory, and how the model is saved after training */
+	const char *activations, *optimizer_on, *parameters_on, *save;
+	uint64_t
+		host_memory_bytes; /* that the job may use of the machine; PLIM_UNKNOWN: not judged */
 };
 PLIM_API void plim_plan_options_init(struct plim_plan_options *o);
 
@@ -71,7 +76,8 @@ struct plim_plan_phase {
 	uint64_t allocated_bytes, peak_allocated_bytes, peak_reserved_bytes;
 	uint64_t *range_bytes; /* two: peak_allocated_bytes with all that is uncertain */
 	size_t range_count;
-	const char *basis; /* as below */
+	const char *basis;   /* as below */
+	uint64_t host_bytes; /* most of the machine's own memory within it */
 };
 
 /* What lives at the peak; the sum is peak.allocated_bytes. */
@@ -100,8 +106,8 @@ struct plim_plan_peak {
 struct plim_plan_sweep {
 	uint64_t batch, sequence;
 	uint64_t allocated_bytes, reserved_bytes, needed_bytes;
-	const char *fits;    /* "yes", "no"; NULL: nothing to judge by */
-	const char *dies_at; /* phase */
+	const char *fits;      /* "yes", "no"; NULL: nothing to judge by */
+	const char *dies_at;   /* phase */
 	uint64_t *range_bytes; /* two: needed_bytes with all that is uncertain */
 	size_t range_count;
 	const char *basis;
@@ -122,9 +128,25 @@ struct plim_plan_rung {
 	uint64_t peak_allocated_bytes, needed_bytes;
 	bool fits;
 	struct plim_plan_config config; /* of all of it, up to here */
-	uint64_t *range_bytes; /* two: needed_bytes with all that is uncertain */
+	uint64_t *range_bytes;          /* two: needed_bytes with all that is uncertain */
 	size_t range_count;
 	const char *basis;
+	uint64_t host_bytes; /* of the machine's own memory, with it */
+};
+
+/* The machine's own memory at its peak, of all processes of the job on it; the parts add up to `bytes`. */
+struct plim_plan_host {
+	uint64_t bytes;
+	uint64_t *range_bytes; /* two: with all that is uncertain */
+	size_t range_count;
+	uint64_t process_bytes, weight_bytes, gradient_bytes, optimizer_state_bytes,
+		activation_bytes, buffer_bytes, loading_bytes, saving_bytes;
+	uint64_t pinned_bytes; /* page-locked, of the whole run */
+	uint64_t processes;    /* that are taken to be on one machine */
+	uint64_t limit_bytes;  /* that the job may use */
+	const bool *fits;      /* NULL: no limit was given */
+	const char *dies_at;   /* phase that needs more than the limit; NULL: none does */
+	const char *basis;     /* "measured" or "assumed" */
 };
 
 struct plim_plan {
@@ -133,7 +155,7 @@ struct plim_plan {
 	struct plim_plan_phase *phases;
 	size_t phase_count;
 	struct plim_plan_peak peak;
-	uint64_t host_bytes;  /* of the machine, beside the GPU's */
+	uint64_t host_bytes;  /* of the machine's own memory, as host.bytes */
 	uint64_t limit_bytes; /* that the job may reserve */
 	const bool *fits;     /* NULL: no limit was given */
 	const char *dies_at;  /* phase; NULL: it does not */
@@ -146,14 +168,12 @@ struct plim_plan {
 	struct plim_plan_rung *ladder;
 	size_t ladder_count;
 	struct plim_plan_hidden *hidden;
-	uint64_t *host_range_bytes; /* two: host_bytes with all that is uncertain; none where it is not known */
-	size_t host_range_count;
-	const char *host_basis;
 	/* two: what surely fits, as max_batch and max_sequence say, and what perhaps does; none: not looked for */
 	uint64_t *max_batch_range, *max_sequence_range;
 	size_t max_batch_range_count, max_sequence_range_count;
-	const char *max_basis; /* of both */
+	const char *max_basis;         /* of both */
 	uint64_t dies_allocated_bytes; /* what was allocated then */
+	struct plim_plan_host host;
 };
 
 /*

@@ -22,6 +22,7 @@ void plim_plan_options_init(struct plim_plan_options *o)
 					 .steps = 2,
 					 .gpus = 1,
 					 .memory_bytes = PLIM_UNKNOWN,
+					 .host_memory_bytes = PLIM_UNKNOWN,
 					 .allowance_bytes = ALLOWANCE_BYTES };
 }
 
@@ -218,6 +219,7 @@ static enum plim_status take_phases(struct plim_plan *p, struct plim_err *err)
 			.range_bytes = plan_range(p, &t, f->peak_allocated_bytes, err),
 			.range_count = 2,
 			.basis = plan_basis_names[t.basis],
+			.host_bytes = f->host_bytes,
 		};
 		if (!p->phases[i].range_bytes)
 			return mem_status(err);
@@ -268,21 +270,7 @@ static enum plim_status take_peak(struct plim_plan *p, const struct plan_result 
 	return st ? st : take_trust(p, err);
 }
 
-/* Of the machine's own memory. */
-static enum plim_status take_host(struct plim_plan *p, struct plim_err *err)
-{
-	uint64_t bytes = p->hidden->plan->host_bytes;
-
-	if (!bytes)
-		return PLIM_OK;
-	p->host_bytes = bytes;
-	p->host_basis = plan_basis_names[p->hidden->trust.basis];
-	p->host_range_bytes = plan_range(p, &p->hidden->trust, bytes, err);
-	p->host_range_count = 2;
-	return p->host_range_bytes ? PLIM_OK : mem_status(err);
-}
-
-static enum plim_status assume(struct plim_plan *p, const char *text, struct plim_err *err)
+enum plim_status plan_assume(struct plim_plan *p, const char *text, struct plim_err *err)
 {
 	return text ? vec_push(&p->hidden->mem, &p->hidden->assumptions, text, err)
 		    : mem_status(err);
@@ -295,31 +283,36 @@ static enum plim_status take_assumptions(struct plim_plan *p, const struct plim_
 	enum plim_status st = PLIM_OK;
 
 	if (p->model.guessed)
-		st = assume(
+		st = plan_assume(
 			p,
 			plan_string(p, err,
 				    "architecture '%s' is not known: it is taken for one like %s",
 				    p->hidden->model.declared, p->model.family),
 			err);
 	if (!st)
-		st = assume(p,
-			    "PyTorch 2.11, Transformers 5.17 on an H100: workspaces and attention "
-			    "kernels differ on other cards",
-			    err);
+		st = plan_assume(
+			p,
+			"PyTorch 2.11, Transformers 5.17 on an H100: workspaces and attention "
+			"kernels differ on other cards",
+			err);
 	if (!st && !o->precision && r->task == PLAN_TRAIN)
-		st = assume(p, "precision bf16-autocast over fp32 weights", err);
+		st = plan_assume(p, "precision bf16-autocast over fp32 weights", err);
 	if (!st && !o->optimizer && r->task == PLAN_TRAIN)
-		st = assume(p, "optimizer adamw, PyTorch's default (foreach)", err);
+		st = plan_assume(p, "optimizer adamw, PyTorch's default (foreach)", err);
 	if (!st && !o->settings)
-		st = assume(p, "the allocator's default settings", err);
+		st = plan_assume(p, "the allocator's default settings", err);
 	if (!st && r->task == PLAN_TRAIN)
-		st = assume(p, "all samples are as long as the sequence, without padding", err);
+		st = plan_assume(p, "all samples are as long as the sequence, without padding",
+				 err);
 	if (!st && o->gpu && o->memory_bytes == PLIM_UNKNOWN)
-		st = assume(p,
-			    plan_string(p, err,
-					"%llu MiB of the card are not PyTorch's (context, kernels)",
-					(unsigned long long)(o->allowance_bytes >> 20)),
-			    err);
+		st = plan_assume(
+			p,
+			plan_string(p, err,
+				    "%llu MiB of the card are not PyTorch's (context, kernels)",
+				    (unsigned long long)(o->allowance_bytes >> 20)),
+			err);
+	if (!st)
+		st = plan_assume_host(p, err);
 	p->assumptions = p->hidden->assumptions.at;
 	p->assumption_count = p->hidden->assumptions.n;
 	return st;
@@ -540,7 +533,7 @@ static enum plim_status take_names(struct plim_plan *p, const char *path,
 	struct plim_plan_hidden *h = p->hidden;
 	const char *slash = path ? strrchr(path, '/') : NULL;
 	const char *name = !path || o->flags & PLIM_PLAN_REDACT ? h->model.family
-			   : slash && slash[1]			? slash + 1
+			   : slash && slash[1]                  ? slash + 1
 								: path;
 
 	h->settings = hold_text(&h->hold, err, "%s", o->settings ? o->settings : "");
@@ -572,7 +565,7 @@ static enum plim_status plan_all(struct plim_plan *p, const char *path,
 	if (!st)
 		st = take_peak(p, &result, err);
 	if (!st)
-		st = take_host(p, err);
+		st = plan_take_host(p, o, err);
 	if (!st)
 		st = judge(p, err);
 	if (!st && h->bounded && !h->fits)

@@ -21,7 +21,7 @@ struct plim_plan_hidden {
 	VEC(const char *) assumptions;
 	struct plan *plan;
 	struct plan_trust trust; /* of the whole run */
-	bool fits;
+	bool fits, host_fits;
 	bool bounded;
 	const char *title;    /* of a page: "config.json, batch 8, sequence 2048" */
 	const char *settings; /* PYTORCH_CUDA_ALLOC_CONF, "" without */
@@ -78,6 +78,14 @@ enum plim_status plan_pick_stage(struct plim_plan *p, const struct plim_plan_opt
 				 struct plim_err *err);
 /* The upper end of what depends on time: DDP's first buckets go when the second forward pass begins, or after it. */
 enum plim_status plan_linger(struct plim_plan *p, uint64_t *needed, struct plim_err *err);
+
+/* The machine's own memory: fill p->host (plan_host.c); and what may be needed of it where `host` is told. */
+enum plim_status plan_take_host(struct plim_plan *p, const struct plim_plan_options *o,
+				struct plim_err *err);
+uint64_t plan_host_at_most(const struct plan_host *host, const struct plan_recipe *r);
+/* A sentence on what was taken for granted, static or plan_string's (NULL: *err is set); and all on that memory. */
+enum plim_status plan_assume(struct plim_plan *p, const char *text, struct plim_err *err);
+enum plim_status plan_assume_host(struct plim_plan *p, struct plim_err *err);
 
 #define PLAN_LADDER_STEPS 64 /* rungs that are told, at most */
 

@@ -43,37 +43,69 @@ static const struct {
 	int version;             /* of FSDP, 0: none */
 	unsigned stage;          /* of DeepSpeed */
 } parallels[PLAN_PARALLELS] = {
-	[PLAN_ALONE] = { "'NO'", NULL, 0, 0 },      [PLAN_DDP] = { "MULTI_GPU", NULL, 0, 0 },
-	[PLAN_ZERO1] = { "DEEPSPEED", NULL, 0, 1 }, [PLAN_FSDP1] = { "FSDP", "true", 1, 0 },
-	[PLAN_FSDP1_ZERO2] = { "FSDP", "false", 1, 0 },
-	[PLAN_FSDP2] = { "FSDP", "true", 2, 0 },    [PLAN_FSDP2_ZERO2] = { "FSDP", "false", 2, 0 },
+	[PLAN_ALONE] = { "'NO'", NULL, 0, 0 },          [PLAN_DDP] = { "MULTI_GPU", NULL, 0, 0 },
+	[PLAN_ZERO1] = { "DEEPSPEED", NULL, 0, 1 },     [PLAN_FSDP1] = { "FSDP", "true", 1, 0 },
+	[PLAN_FSDP1_ZERO2] = { "FSDP", "false", 1, 0 }, [PLAN_FSDP2] = { "FSDP", "true", 2, 0 },
+	[PLAN_FSDP2_ZERO2] = { "FSDP", "false", 2, 0 },
 };
+
+/* 0: it is not FSDP's. */
+static int fsdp_version(const struct plan_recipe *r)
+{
+	return plan_is_deepspeed(r) ? 0 : parallels[r->parallel].version;
+}
+
+/* What is offloaded together is ZeRO-2 where nothing else is sharded. */
+static unsigned zero_stage(const struct plan_recipe *r)
+{
+	if (!plan_is_deepspeed(r))
+		return parallels[r->parallel].stage;
+	return parallels[r->parallel].version ? 3 : 2;
+}
 
 static void training_arguments(struct text *t, const struct plan_recipe *r)
 {
+	static const char *const notes[PLAN_ACTIVATIONS] = {
+		[PLAN_SAVE_ON_CPU] = "  # torch.autograd.graph.save_on_cpu() around the forward "
+				     "pass",
+		[PLAN_SAVE_ON_CPU_PINNED] = "  # torch.autograd.graph.save_on_cpu(pin_memory=True) "
+					    "around the forward pass",
+		[PLAN_OFFLOAD_CHECKPOINTS] = "  # Transformers after 5.17",
+	};
+
 	text_printf(t,
-		    "TrainingArguments(per_device_train_batch_size=%llu, "
+		    "%s(per_device_train_batch_size=%llu, "
 		    "gradient_accumulation_steps=%llu, %s, optim=%s",
+		    r->activations == PLAN_OFFLOAD_STREAMS ? "SFTConfig" : "TrainingArguments",
 		    (unsigned long long)r->batch, (unsigned long long)r->accumulate,
-		    precisions[r->precision].argument, optim_names[r->optimizer]);
+		    plan_is_deepspeed(r) && r->precision == PLAN_BF16_PURE
+			    ? "bf16=True"
+			    : precisions[r->precision].argument,
+		    optim_names[r->optimizer]);
 	if (r->checkpointing == PLAN_CHECKPOINT_FULL)
 		text_puts(t, ", gradient_checkpointing=True, "
 			     "gradient_checkpointing_kwargs={\"use_reentrant\": False");
 	if (r->checkpointing == PLAN_CHECKPOINT_FULL && r->checkpoint_every > 1)
 		text_printf(t, ", \"every_n_layers\": %llu",
 			    (unsigned long long)r->checkpoint_every);
+	if (r->activations == PLAN_OFFLOAD_CHECKPOINTS)
+		text_puts(t, ", \"offload\": True");
 	if (r->checkpointing == PLAN_CHECKPOINT_FULL)
 		text_puts(t, "}");
+	if (r->activations == PLAN_OFFLOAD_STREAMS)
+		text_puts(t, ", activation_offloading=True");
 	if (r->eval_passes)
 		text_printf(t, ", per_device_eval_batch_size=%llu",
 			    (unsigned long long)r->eval_batch);
 	if (r->no_clip)
 		text_puts(t, ", max_grad_norm=0");
-	if (parallels[r->parallel].version)
+	if (fsdp_version(r))
 		text_puts(t, ", fsdp=True, fsdp_config=\"fsdp.json\"");
-	if (r->parallel == PLAN_ZERO1)
+	if (zero_stage(r))
 		text_puts(t, ", deepspeed=\"deepspeed.json\"");
 	text_puts(t, ")");
+	if (notes[r->activations])
+		text_puts(t, notes[r->activations]);
 }
 
 static void from_pretrained(struct text *t, const struct plan_recipe *r)
@@ -98,41 +130,67 @@ static void accelerate(struct text *t, const struct plan_recipe *r)
 	text_printf(t,
 		    "compute_environment: LOCAL_MACHINE\ndistributed_type: %s\n"
 		    "num_processes: %llu\nmixed_precision: %s\n",
-		    parallels[r->parallel].distributed,
+		    zero_stage(r) ? "DEEPSPEED" : parallels[r->parallel].distributed,
 		    (unsigned long long)(r->gpus > 1 ? r->gpus : 1),
 		    precisions[r->precision].accelerate);
-	if (parallels[r->parallel].version)
+	if (fsdp_version(r))
 		text_printf(t,
 			    "fsdp_config:\n  fsdp_version: %d\n  fsdp_reshard_after_forward: %s\n"
 			    "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"
 			    "  fsdp_state_dict_type: SHARDED_STATE_DICT\n",
-			    parallels[r->parallel].version, parallels[r->parallel].reshard);
-	if (r->parallel == PLAN_ZERO1)
+			    fsdp_version(r), parallels[r->parallel].reshard);
+	if (fsdp_version(r) && r->parameters_on)
+		text_puts(t, "  fsdp_offload_params: true\n");
+	if (zero_stage(r))
 		text_puts(t, "deepspeed_config:\n  deepspeed_config_file: deepspeed.json\n");
 }
 
 static void fsdp(struct text *t, const struct plan_recipe *r)
 {
-	if (parallels[r->parallel].version)
+	if (fsdp_version(r))
 		text_printf(t,
 			    "{\"version\": %d, \"reshard_after_forward\": %s, "
 			    "\"auto_wrap_policy\": \"TRANSFORMER_BASED_WRAP\", "
-			    "\"state_dict_type\": \"SHARDED_STATE_DICT\"}",
-			    parallels[r->parallel].version, parallels[r->parallel].reshard);
+			    "\"state_dict_type\": \"SHARDED_STATE_DICT\"%s}",
+			    fsdp_version(r), parallels[r->parallel].reshard,
+			    r->parameters_on ? ", \"cpu_offload\": true" : "");
+}
+
+static void offload(struct text *t, const char *what, enum plan_place place)
+{
+	if (place == PLAN_ON_GPU)
+		return;
+	text_printf(t, ", \"%s\": {\"device\": \"%s\", \"pin_memory\": true%s}", what,
+		    plan_place_names[place],
+		    place == PLAN_ON_NVME ? ", \"nvme_path\": \"/local_nvme\"" : "");
 }
 
 /* Where FSDP shares out, DeepSpeed's own buffers would make other numbers: nothing is said. */
 static void deepspeed(struct text *t, const struct plan_recipe *r)
 {
-	if (parallels[r->parallel].version)
+	if (fsdp_version(r))
 		return;
 	text_printf(t,
 		    "{\"train_micro_batch_size_per_gpu\": %llu, "
 		    "\"gradient_accumulation_steps\": %llu, \"gradient_clipping\": %s%s, "
-		    "\"zero_optimization\": {\"stage\": %u}}",
+		    "\"zero_optimization\": {\"stage\": %u",
 		    (unsigned long long)r->batch, (unsigned long long)r->accumulate,
-		    r->no_clip ? "0" : "1.0", precisions[r->precision].deepspeed,
-		    parallels[r->parallel].stage);
+		    r->no_clip ? "0" : "1.0",
+		    plan_is_deepspeed(r) && r->precision == PLAN_BF16_PURE
+			    ? ", \"bf16\": {\"enabled\": true}"
+			    : precisions[r->precision].deepspeed,
+		    zero_stage(r));
+	if (plan_is_deepspeed(r))
+		text_printf(t, ", \"reduce_bucket_size\": %u, \"overlap_comm\": false",
+			    PLAN_DEEPSPEED_BUCKET);
+	offload(t, "offload_optimizer", r->optimizer_on);
+	offload(t, "offload_param", plan_is_deepspeed(r) ? r->parameters_on : PLAN_ON_GPU);
+	text_puts(t, "}");
+	/* DeepSpeed refuses PyTorch's own optimizers there */
+	if (plan_is_deepspeed(r))
+		text_puts(t, ", \"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": "
+			     "\"auto\"}}");
+	text_puts(t, "}");
 }
 
 static const struct {

@@ -15,13 +15,14 @@ static const struct field_table model_table = FIELD_TABLE(struct plim_plan_model
 #define P struct plim_plan_phase
 static const struct field phase_rows[] = {
 	FIELD_STRING(P, phase,
-		     "load, fwdN, bwdN, optN, zeroN of step N (fwdN.M of its M-th micro-batch), "
-		     "evalN, generate"),
+		     "load, wrap, fwdN, bwdN, optN, zeroN of step N (fwdN.M of its M-th "
+		     "micro-batch), save, evalN, generate"),
 	FIELD_U64(P, allocated_bytes, "in use when it ends"),
 	FIELD_U64(P, peak_allocated_bytes, "most in use within it"),
 	FIELD_U64(P, peak_reserved_bytes, "most taken from the driver within it"),
 	FIELD_U64S(P, range_bytes, range_count, "least and most that peak_allocated_bytes may be"),
 	FIELD_STRING(P, basis, "measured, derived or assumed, as of peak"),
+	FIELD_U64(P, host_bytes, "most of the machine's own memory within it"),
 };
 #undef P
 static const struct field_table phase_table = FIELD_TABLE(struct plim_plan_phase, phase_rows);
@@ -55,10 +56,11 @@ static const struct field peak_rows[] = {
 	FIELD_STRING(K, phase, "when most is allocated"),
 	FIELD_STRUCT(K, categories, struct plim_plan_categories, category_table,
 		     "what lives then; they add up to allocated_bytes"),
-	FIELD_STRING(K, basis,
-		     "measured (a recording of the run itself tells it), derived (from PyTorch's "
-		     "rules, checked against measured runs of the same kind) or assumed (nothing of "
-		     "the kind was measured)"),
+	FIELD_STRING(
+		K, basis,
+		"measured (a recording of the run itself tells it), derived (from PyTorch's "
+		"rules, checked against measured runs of the same kind) or assumed (nothing of "
+		"the kind was measured)"),
 	FIELD_STRINGS(K, reasons, reason_count, "why it is no surer"),
 };
 #undef K
@@ -105,9 +107,34 @@ static const struct field rung_rows[] = {
 		     "all of it up to here, ready to be pasted"),
 	FIELD_U64S(R, range_bytes, range_count, "least and most that may be needed with it"),
 	FIELD_STRING(R, basis, "measured, derived or assumed, as of peak"),
+	FIELD_U64(R, host_bytes, "of the machine's own memory, with it"),
 };
 #undef R
 const struct field_table plan_rung_table = FIELD_TABLE(struct plim_plan_rung, rung_rows);
+
+#define H struct plim_plan_host
+static const struct field host_rows[] = {
+	FIELD_U64(H, bytes, "most that is used at once"),
+	FIELD_U64S(H, range_bytes, range_count, "least and most that may be used"),
+	FIELD_U64(H, process_bytes, "Python, PyTorch and CUDA's libraries"),
+	FIELD_U64(H, weight_bytes, "parameters that are kept there"),
+	FIELD_U64(H, gradient_bytes, "gradients that are kept there"),
+	FIELD_U64(H, optimizer_state_bytes, "states of the optimizer, with its fp32 weights"),
+	FIELD_U64(H, activation_bytes, "what the forward pass keeps for the backward pass"),
+	FIELD_U64(H, buffer_bytes, "that transfers go through"),
+	FIELD_U64(H, loading_bytes, "the model on its way to the GPU"),
+	FIELD_U64(H, saving_bytes, "what is on its way to a file"),
+	FIELD_U64(H, pinned_bytes,
+		  "page-locked by PyTorch in the whole run, in blocks of powers of two"),
+	FIELD_U64(H, processes, "of the job that are taken to be on one machine"),
+	FIELD_U64(H, limit_bytes, "that the job may use; null: none was given"),
+	FIELD_MAYBE(H, fits, "it stays below; null: no limit was given"),
+	FIELD_STRING(H, dies_at, "the first phase that needs more; null: none does"),
+	FIELD_STRING(H, basis,
+		     "measured (what is kept there was found so in measured runs) or assumed"),
+};
+#undef H
+static const struct field_table host_table = FIELD_TABLE(struct plim_plan_host, host_rows);
 
 #define P struct plim_plan
 static const struct field plan_rows[] = {
@@ -116,7 +143,9 @@ static const struct field plan_rows[] = {
 	FIELD_U64(P, sequence, "tokens of a sample"),
 	FIELD_STRUCTS(P, phases, phase_count, struct plim_plan_phase, phase_table, "in turn"),
 	FIELD_STRUCT(P, peak, struct plim_plan_peak, peak_table, "of the whole run"),
-	FIELD_U64(P, host_bytes, "of the machine's own memory; null: nothing is kept there"),
+	FIELD_U64(P, host_bytes, "of the machine's own memory, as host.bytes"),
+	FIELD_STRUCT(P, host, struct plim_plan_host, host_table,
+		     "the machine's own memory at its peak, of all processes on it"),
 	FIELD_U64(P, limit_bytes, "reserved memory that the run may reach; null: none was given"),
 	FIELD_MAYBE(P, fits, "the run goes to its end under the limit; null: none was given"),
 	FIELD_STRING(P, dies_at, "the phase in which it runs out; null: it does not"),
@@ -129,12 +158,9 @@ static const struct field plan_rows[] = {
 	FIELD_STRINGS(P, assumptions, assumption_count, "what was not told and had to be taken"),
 	FIELD_STRUCTS(P, ladder, ladder_count, struct plim_plan_rung, plan_rung_table,
 		      "changes in the order of their cost"),
-	FIELD_U64S(P, host_range_bytes, host_range_count, "least and most that host_bytes may be"),
-	FIELD_STRING(P, host_basis, "of host_bytes, as of peak; null: nothing is kept there"),
 	FIELD_U64S(P, max_batch_range, max_batch_range_count,
 		   "the largest batch that surely fits (max_batch), and that perhaps does"),
-	FIELD_U64S(P, max_sequence_range, max_sequence_range_count,
-		   "the same of max_sequence"),
+	FIELD_U64S(P, max_sequence_range, max_sequence_range_count, "the same of max_sequence"),
 	FIELD_STRING(P, max_basis, "of max_batch and max_sequence, as of peak"),
 	FIELD_U64(P, dies_allocated_bytes, "what is allocated when it runs out"),
 };

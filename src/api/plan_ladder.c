@@ -15,6 +15,7 @@ struct climb {
 	struct plan_choice best;
 	uint64_t needed; /* with it */
 	bool fits;
+	bool crowds;             /* the last one takes more of the machine's memory than there is */
 	struct plan_choice pair; /* `best` and the free rungs that saved nothing alone */
 	const char *paired;      /* their names, NULL: none */
 };
@@ -49,6 +50,10 @@ static enum plim_status measure(struct climb *c, const struct plan_choice *choic
 		out->basis = plan_basis_names[trust.basis];
 		out->range_bytes = plan_range(c->plan, &trust, high, err);
 		out->range_count = 2;
+		out->host_bytes = plan->host.peak_bytes;
+		c->crowds = out->host_bytes > c->plan->host_bytes &&
+			    plan_host_at_most(&plan->host, &choice->recipe) >
+				    c->options->host_memory_bytes;
 	}
 	if (!st && !out->range_bytes)
 		st = mem_status(err);
@@ -92,7 +97,7 @@ static enum plim_status take_choice(struct climb *c, const struct plan_rung *run
 	*helps = 0;
 	if (st == PLIM_E_ARG || st == PLIM_E_UNSUPPORTED)
 		return PLIM_OK; /* not for this model */
-	if (st || row.needed_bytes + c->needed / 1000 * WORTH_PERMILLE >= c->needed)
+	if (st || c->crowds || row.needed_bytes + c->needed / 1000 * WORTH_PERMILLE >= c->needed)
 		return st;
 	row.saved_bytes = c->needed - row.needed_bytes;
 	st = plan_write_config(p, choice, variable, &row.config, err);

@@ -151,6 +151,55 @@ static enum plim_status check_sizes(const struct plim_plan_options *o, struct pl
 	return PLIM_OK;
 }
 
+/* Combinations that no framework has. */
+static enum plim_status check_places(const struct plan_recipe *r, struct plim_err *err)
+{
+	int sharded = r->parallel >= PLAN_FSDP1;
+
+	if (r->task != PLAN_TRAIN && (r->activations || r->optimizer_on || r->parameters_on))
+		return err_set(err, PLIM_E_ARG, "only training is offloaded");
+	if ((r->optimizer_on || r->parameters_on) &&
+	    (r->optimizer == PLAN_ADAMW_8BIT || r->optimizer == PLAN_ADAMW_PAGED))
+		return err_set(err, PLIM_E_ARG, "optimizer %s steps on the GPU only",
+			       plan_optimizer_names[r->optimizer]);
+	if (r->activations == PLAN_OFFLOAD_CHECKPOINTS && !r->checkpointing)
+		return err_set(err, PLIM_E_ARG,
+			       "there are no checkpointed blocks to offload: add --checkpointing");
+	if (r->parameters_on != PLAN_ON_GPU && !sharded)
+		return err_set(err, PLIM_E_ARG,
+			       "parameters are offloaded where they are sharded: --parallel fsdp2 "
+			       "or fsdp1 (with one GPU, too)");
+	if (r->optimizer_on == PLAN_ON_NVME && !sharded)
+		return err_set(err, PLIM_E_ARG,
+			       "DeepSpeed offloads to NVMe with ZeRO-3 only: --parallel fsdp2, "
+			       "which it is planned as");
+	return PLIM_OK;
+}
+
+static enum plim_status read_places(struct plan_recipe *r, const struct plim_plan_options *o,
+				    struct plim_err *err)
+{
+	unsigned activations, optimizer, parameters = 0, save = 0;
+	enum plim_status st = choose("offload of activations", o->activations,
+				     plan_activations_names, PLAN_ACTIVATIONS, &activations, err);
+
+	if (!st)
+		st = choose("place of the optimizer", o->optimizer_on, plan_place_names,
+			    PLAN_PLACES, &optimizer, err);
+	if (!st)
+		st = choose("place of parameters", o->parameters_on, plan_place_names, PLAN_PLACES,
+			    &parameters, err);
+	if (!st)
+		st = choose("way to save", o->save, plan_save_names, PLAN_SAVES, &save, err);
+	if (st)
+		return st;
+	r->activations = (enum plan_activations)activations;
+	r->optimizer_on = (enum plan_place)optimizer;
+	r->parameters_on = (enum plan_place)parameters;
+	r->save = (enum plan_save)save;
+	return check_places(r, err);
+}
+
 enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_options *o,
 				   struct plim_err *err)
 {
@@ -193,6 +242,8 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	r->new_tokens = o->new_tokens;
 	if (!st)
 		st = plan_read_parallel(r, o, err);
+	if (!st)
+		st = read_places(r, o, err);
 	if (!st)
 		st = read_extra(h, o, err);
 	if (!st)

@@ -41,8 +41,7 @@ static enum plim_status find_way(struct plan_recipe *r, const char *name, uint64
 	return err_set(err, PLIM_E_ARG, "unknown parallel '%s'; known are %stp, pp", name, known);
 }
 
-static enum plim_status find_schedule(struct plan_recipe *r, const char *name,
-				      struct plim_err *err)
+static enum plim_status find_schedule(struct plan_recipe *r, const char *name, struct plim_err *err)
 {
 	for (unsigned i = 0; name && i < PLAN_SCHEDULES; i++)
 		if (!strcmp(name, plan_schedule_names[i])) {
@@ -69,8 +68,8 @@ static enum plim_status check(const struct plan_recipe *r, const struct plim_pla
 	if (r->micro_batches > MOST_MICRO_BATCHES)
 		return err_set(err, PLIM_E_ARG, "more than %u micro-batches", MOST_MICRO_BATCHES);
 	if (o->stage > r->pp)
-		return err_set(err, PLIM_E_ARG, "stage %llu of %llu",
-			       (unsigned long long)o->stage, (unsigned long long)r->pp);
+		return err_set(err, PLIM_E_ARG, "stage %llu of %llu", (unsigned long long)o->stage,
+			       (unsigned long long)r->pp);
 	if (r->pp > 1 && (r->task != PLAN_TRAIN || r->accumulate > 1 || r->eval_passes))
 		return err_set(err, PLIM_E_ARG,
 			       "of a pipeline only training is planned, and its micro-batches "

@@ -91,6 +91,49 @@ static void composition(struct text *t, const struct plim_plan *p)
 	}
 }
 
+/* Shown where something is kept there, or it is judged. */
+static void host(struct text *t, const struct plim_plan *p)
+{
+	const struct plim_plan_host *h = &p->host;
+	const struct {
+		const char *name;
+		uint64_t bytes;
+	} parts[] = {
+		{ "process", h->process_bytes },        { "weights", h->weight_bytes },
+		{ "gradients", h->gradient_bytes },     { "optimizer", h->optimizer_state_bytes },
+		{ "activations", h->activation_bytes }, { "buffers", h->buffer_bytes },
+		{ "loading", h->loading_bytes },        { "saving", h->saving_bytes },
+	};
+	char a[32], b[32], c[32];
+
+	if (!h->fits && !h->pinned_bytes && h->bytes == h->process_bytes + h->loading_bytes)
+		return;
+	out_title(t, "In the machine's own memory");
+	text_hue(t, !h->fits ? TEXT_HEAD : *h->fits ? TEXT_GOOD : TEXT_BAD);
+	text_puts(t, !h->fits     ? "  "
+		     : *h->fits   ? "  Fits: "
+		     : h->dies_at ? "  Does not fit: "
+				  : "  May not fit: ");
+	text_plain(t);
+	text_printf(t, "%s (%s to %s, %s)", text_size(a, h->bytes), text_size(b, h->range_bytes[0]),
+		    text_size(c, h->range_bytes[1]), h->basis);
+	if (h->fits)
+		text_printf(t, " of %s", text_size(a, h->limit_bytes));
+	if (h->dies_at)
+		text_printf(t, "; %s needs more", h->dies_at);
+	text_puts(t, "\n");
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		if (!parts[i].bytes)
+			continue;
+		text_printf(t, "  %-12s %11s  ", parts[i].name, text_size(a, parts[i].bytes));
+		text_bar(t, parts[i].bytes, h->bytes, BAR);
+		text_puts(t, "\n");
+	}
+	if (h->pinned_bytes)
+		text_printf(t, "  of it pinned %11s, in blocks of powers of two\n",
+			    text_size(a, h->pinned_bytes));
+}
+
 static void phases(struct text *t, const struct plim_plan *p)
 {
 	struct text_table b;
@@ -130,7 +173,9 @@ static void config_line(struct text *t, const char *what, const char *line)
 void plan_put_ladder(struct text *t, const struct plim_plan_rung *ladder, size_t n)
 {
 	const struct plim_plan_config *config = NULL;
+	uint64_t host_bytes = 0;
 	struct text_table b;
+	char size[32];
 
 	if (!n)
 		return;
@@ -147,8 +192,10 @@ void plan_put_ladder(struct text *t, const struct plim_plan_rung *ladder, size_t
 		text_cell_printf(&b, "%s", r->fits ? "yes" : "no");
 		text_cell_printf(&b, "%s%s (%s)", r->changes_results ? "or: " : "", r->rung,
 				 r->cost);
-		if (!r->changes_results)
-			config = &r->config;
+		if (r->changes_results)
+			continue;
+		config = &r->config;
+		host_bytes = r->host_bytes;
 	}
 	text_table_write(t, &b, 2);
 	text_table_release(&b);
@@ -158,6 +205,11 @@ void plan_put_ladder(struct text *t, const struct plim_plan_rung *ladder, size_t
 	config_line(t, "Trainer", config->training_arguments);
 	config_line(t, "model", config->from_pretrained);
 	config_line(t, "PEFT", config->peft);
+	if (strstr(config->training_arguments ? config->training_arguments : "", "deepspeed="))
+		config_line(t, "deepspeed.json", config->deepspeed);
+	config_line(t, "fsdp.json", config->fsdp);
+	if (host_bytes > p->host.bytes)
+		text_printf(t, "  %-16s%s in all\n", "host memory", text_size(size, host_bytes));
 	config_line(t, "environment", config->environment);
 }
 
@@ -204,6 +256,7 @@ enum plim_status plim_plan_text(const struct plim_plan *p, const struct plim_tex
 	verdict(&t, p);
 	composition(&t, p);
 	phases(&t, p);
+	host(&t, p);
 	sweep(&t, p);
 	if (p->ladder_count)
 		out_title(&t, "What would make it fit, the cheapest first");

@@ -13,9 +13,9 @@ const char *const plan_basis_names[PLAN_BASES] = { "measured", "derived", "assum
 
 /* Architectures of which runs were measured; the one by numbers is Llama. */
 static const char *const measured_families[] = {
-	"llama", "mistral",   "qwen2", "qwen3",   "gemma", "gemma2", "gemma3_text", "phi3", "mixtral",
-	"gpt2",  "qwen3_moe", "bert",  "roberta", "t5",    "vit",    "clip",        "qwen2_vl",
-	"transformer",
+	"llama",       "mistral", "qwen2",   "qwen3", "gemma",     "gemma2",
+	"gemma3_text", "phi3",    "mixtral", "gpt2",  "qwen3_moe", "bert",
+	"roberta",     "t5",      "vit",     "clip",  "qwen2_vl",  "transformer",
 };
 
 static bool is_guessed(const struct model *m, const struct plan_recipe *r)
@@ -48,6 +48,26 @@ static bool is_shared_unseen(const struct model *m, const struct plan_recipe *r)
 	       r->parallel == PLAN_ZERO3 || (kinds && r->task != PLAN_TRAIN);
 }
 
+/* DeepSpeed's and TRL's offload, and checkpoints that FSDP gathers: planned from their sources. */
+static bool is_offloaded_unseen(const struct model *m, const struct plan_recipe *r)
+{
+	(void)m;
+	return r->activations >= PLAN_OFFLOAD_CHECKPOINTS || plan_is_deepspeed(r);
+}
+
+static bool is_streamed(const struct model *m, const struct plan_recipe *r)
+{
+	(void)m;
+	return r->activations == PLAN_OFFLOAD_STREAMS || plan_is_deepspeed(r);
+}
+
+static bool is_gathered(const struct model *m, const struct plan_recipe *r)
+{
+	(void)m;
+	return (r->save == PLAN_SAVE_FULL || r->save == PLAN_SAVE_FULL_GPU) &&
+	       r->parallel >= PLAN_FSDP1;
+}
+
 static bool is_bitsandbytes(const struct model *m, const struct plan_recipe *r)
 {
 	(void)m;
@@ -70,7 +90,8 @@ static bool is_flash(const struct model *m, const struct plan_recipe *r)
 
 static const struct doubt {
 	bool (*applies)(const struct model *m, const struct plan_recipe *r);
-	const char *since; /* how the first phase is called that it can show in; NULL: from the start */
+	const char *
+		since; /* how the first phase is called that it can show in; NULL: from the start */
 	enum plan_basis basis;
 	uint16_t below, above; /* thousandths */
 	const char *reason;
@@ -82,6 +103,12 @@ static const struct doubt {
 	  "with several GPUs, streams run ahead of each other more or less" },
 	{ is_shared_unseen, NULL, PLAN_ASSUMED, 100, 100,
 	  "no run that shares the work this way was measured" },
+	{ is_offloaded_unseen, "fwd", PLAN_ASSUMED, 50, 50,
+	  "no run that keeps this on the host was measured" },
+	{ is_streamed, "fwd", PLAN_ASSUMED, 200, 250,
+	  "copies to the host and back are on their way for as long as the machine takes" },
+	{ is_gathered, "save", PLAN_ASSUMED, 50, 50,
+	  "no run that gathers its shards to save them was measured" },
 	{ is_flash, "fwd", PLAN_ASSUMED, 20, 20,
 	  "no run with the flash-attn package was measured" },
 	{ is_checkpointed_in_part, "fwd", PLAN_ASSUMED, 20, 20,

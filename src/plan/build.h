@@ -39,6 +39,10 @@ struct builder {
 	struct value pixels;             /* of the batch's images; the loop's */
 	enum model_tower tower;          /* whose blocks are run */
 	tape_again_fn *blocks[MODEL_TOWERS];
+	/* DeepSpeed's offload: gradients on the host, and the bucket on the GPU that they leave through */
+	uint32_t away_gradients, bucket;
+	uint32_t away_weights; /* ZeRO-3's, of those that are on NVMe */
+	uint32_t loading;      /* the model in the machine's memory, before it is moved */
 };
 
 /* The parameter of a module, store TAPE_NONE if there is none; borrowed. */
@@ -122,6 +126,8 @@ void build_after_backward(struct builder *b);
 /* zero_grad() gives back nothing now: the next forward pass will. */
 bool build_zeroes_late(struct builder *b);
 void build_end_parallel(struct builder *b);
+/* Every unit gathered once, the root all the while. */
+void build_touch_units(struct builder *b);
 
 /*
  * Layers shared out by columns and rows (parallel_tp.c).  How much of a tensor this process has; PLIM_E_ARG: the model
@@ -136,8 +142,27 @@ struct value build_split_linear(struct builder *b, const struct model_module *mo
 
 /* Training, or what the task is, phase by phase. */
 void build_run(struct builder *b);
-/* What the optimizer keeps in the machine's own memory. */
-uint64_t build_host_bytes(const struct builder *b);
+
+/* What is kept in the machine's own memory (offload.c). */
+int build_steps_on_host(const struct builder *b); /* the optimizer is there */
+/* The process as it starts, with the model read; and what it needs beside when it runs on the GPU. */
+void build_host_load(struct builder *b);
+void build_host_loaded(struct builder *b);
+/*
+ * Where a share of a parameter, or of a unit's flat one, lives; and of the gradient that p has now: `shares` on the GPU, or
+ * a copy.  p->grad is that of the micro-batches before, or TAPE_NONE.
+ */
+uint32_t build_shard(struct builder *b, uint64_t bytes);
+uint32_t build_flat_shard(struct builder *b, uint64_t bytes);
+void build_keep_gradient(struct builder *b, struct tape_param *p, uint32_t shares);
+/* DeepSpeed's copies and buffers, where nothing else is sharded; the bucket that gradients leave through. */
+void build_wrap_offload(struct builder *b);
+void build_take_bucket(struct builder *b);
+void build_let_bucket(struct builder *b);
+
+/* The phase `save`, where one is asked for (save.c). */
+void build_save(struct builder *b);
+
 #define PLAN_NO_NUMBER UINT32_MAX
 /* A phase ends. */
 void build_phase(struct builder *b, const char *name, unsigned number);

@@ -234,7 +234,7 @@ struct value op_linear(struct tape *t, struct value x, struct value weight, stru
 		node->c = out;
 	}
 	if (c[0].grad)
-		tape_save(t, node, w);
+		tape_save_turned(t, node, w);
 	if (w.grad)
 		tape_save(t, node, c[0]);
 	y = tape_result(t, node, rows * out, c[0].dtype);
@@ -308,6 +308,8 @@ struct value op_layer_norm(struct tape *t, struct value x, struct value weight, 
 					   bias.store == TAPE_NONE ? 2 : 3);
 
 	tape_save(t, node, in);
+	tape_save(t, node, weight);
+	tape_save(t, node, bias);
 	y = tape_result(t, node, in.n, in.dtype);
 	mean = tape_more(t, rows, TAPE_F32, t->category);
 	rstd = tape_more(t, rows, TAPE_F32, t->category);
@@ -553,7 +555,7 @@ struct value op_attention(struct tape *t, struct value q, struct value k, struct
 		node->c = a->kernel | (uint64_t)(a->heads != a->kv_heads) << 8;
 	}
 	for (unsigned i = 0; i < 3; i++)
-		tape_save(t, node, in[i]);
+		tape_save_turned(t, node, in[i]);
 	if (a->bias)
 		tape_save(t, node, mask);
 	tape_drop(t, &mask);
@@ -705,9 +707,9 @@ static const struct {
 
 struct value op_exchange(struct tape *t, struct value x, enum op_message message, uint64_t ways)
 {
-	uint64_t n = messages[message].grows   ? x.n * ways :
-		     messages[message].shrinks ? (x.n + ways - 1) / ways :
-						 x.n;
+	uint64_t n = messages[message].grows     ? x.n * ways
+		     : messages[message].shrinks ? (x.n + ways - 1) / ways
+						 : x.n;
 	struct tape_node *node = tape_node(t, OP_EXCHANGE, &x, 1);
 	struct value y, staged;
 

@@ -2,12 +2,9 @@
 #include "parallel.h"
 
 static const struct way *const ways[PLAN_PARALLELS] = {
-	[PLAN_DDP] = &parallel_ddp,
-	[PLAN_ZERO1] = &parallel_zero1,
-	[PLAN_FSDP1] = &parallel_fsdp1,
-	[PLAN_FSDP1_ZERO2] = &parallel_fsdp1_zero2,
-	[PLAN_FSDP2] = &parallel_fsdp2,
-	[PLAN_FSDP2_ZERO2] = &parallel_fsdp2_zero2,
+	[PLAN_DDP] = &parallel_ddp,     [PLAN_ZERO1] = &parallel_zero1,
+	[PLAN_FSDP1] = &parallel_fsdp1, [PLAN_FSDP1_ZERO2] = &parallel_fsdp1_zero2,
+	[PLAN_FSDP2] = &parallel_fsdp2, [PLAN_FSDP2_ZERO2] = &parallel_fsdp2_zero2,
 };
 
 bool build_is_sharded(const struct builder *b)
@@ -42,8 +39,7 @@ static uint32_t unit_of(const struct builder *b, uint32_t param)
 {
 	const struct model_module *x = module_of(b, param);
 
-	return x && x->tower == MODEL_TEXT && x->block != MODEL_NONE ? x->block
-								     : b->parallel->root;
+	return x && x->tower == MODEL_TEXT && x->block != MODEL_NONE ? x->block : b->parallel->root;
 }
 
 static bool is_shared(const struct builder *b, uint32_t param)
@@ -51,8 +47,7 @@ static bool is_shared(const struct builder *b, uint32_t param)
 	const struct tape_param *x = &b->t.params.at[param];
 
 	return !x->input && x->store != TAPE_NONE &&
-	       (param >= b->m->tensors.n ||
-		!(b->m->tensors.at[param].flags & MODEL_IS_BUFFER));
+	       (param >= b->m->tensors.n || !(b->m->tensors.at[param].flags & MODEL_IS_BUFFER));
 }
 
 /* Count, then place: a unit's parameters keep their order. */
@@ -169,8 +164,11 @@ void build_wrap(struct builder *b)
 							   TAPE_BF16 };
 
 	b->compute = b->weights;
+	build_wrap_offload(b);
 	if (!ways[b->r->parallel] || b->t.failed)
 		return;
+	if (plan_is_deepspeed(b->r) && !build_is_sharded(b))
+		return; /* it takes the place of DDP */
 	start(b);
 	if (build_is_sharded(b) && b->r->task == PLAN_TRAIN)
 		b->compute = computed[b->r->precision];
@@ -182,9 +180,10 @@ void build_wrap(struct builder *b)
 }
 
 /* The way's function for a moment, where there is one and nothing has failed. */
-#define AT(b, moment) \
-	((b)->parallel && !(b)->t.failed && (b)->parallel->way->moment ? (b)->parallel->way->moment(b) \
-								       : (void)0)
+#define AT(b, moment)                                                  \
+	((b)->parallel && !(b)->t.failed && (b)->parallel->way->moment \
+		 ? (b)->parallel->way->moment(b)                       \
+		 : (void)0)
 
 void build_before_forward(struct builder *b)
 {
@@ -198,12 +197,25 @@ void build_after_forward(struct builder *b)
 
 void build_before_backward(struct builder *b)
 {
+	build_take_bucket(b);
 	AT(b, back);
 }
 
 void build_after_backward(struct builder *b)
 {
+	build_let_bucket(b);
 	AT(b, done);
+}
+
+void build_touch_units(struct builder *b)
+{
+	const struct parallel *p = b->parallel;
+	unsigned width = tape_dtype_bytes[b->weights];
+	uint32_t root = tape_store(&b->t, p->units[p->root].whole * width, TIMELINE_PARAMETER);
+
+	for (uint32_t i = 0; i < p->root; i++)
+		tape_touch(&b->t, p->units[i].whole * width);
+	tape_let(&b->t, root);
 }
 
 bool build_zeroes_late(struct builder *b)
@@ -226,6 +238,7 @@ void build_end_parallel(struct builder *b)
 	vec_release(mem, &p->members);
 	vec_release(mem, &p->full);
 	vec_release(mem, &p->kept);
+	vec_release(mem, &p->shares);
 	mem_free(mem, p->units, p->units ? b->m->towers[MODEL_TEXT].layers + 1 : 0,
 		 sizeof(struct unit));
 	mem_free(mem, p, 1, sizeof(*p));

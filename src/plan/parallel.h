@@ -27,10 +27,12 @@ struct parallel {
 	const struct way *way;
 	VEC(uint32_t) members; /* parameters, unit by unit */
 	struct unit *units;
-	uint32_t root;      /* number of the last unit */
-	VEC(uint32_t) full; /* of each parameter, where they are gathered one by one: store, or TAPE_NONE */
-	VEC(uint32_t) kept; /* of each parameter: the gradient of the micro-batches before */
-	uint32_t gathered;  /* buffers that the next collective of their kind releases */
+	uint32_t root; /* number of the last unit */
+	VEC(uint32_t)
+	full; /* of each parameter, where they are gathered one by one: store, or TAPE_NONE */
+	VEC(uint32_t) kept;   /* of each parameter: the gradient of the micro-batches before */
+	VEC(uint32_t) shares; /* of a unit, on their way from the host */
+	uint32_t gathered;    /* buffers that the next collective of their kind releases */
 	uint32_t scattered;
 	uint32_t late[2]; /* dropped, but used until the next but one is gathered: FSDP 1 */
 	bool stale;       /* gradients were zeroed, but live until the next forward pass: FSDP 1 */
@@ -42,16 +44,16 @@ struct parallel {
 /* What a way does; what is NULL is nothing. */
 struct way {
 	void (*wrap)(struct builder *b);
-	void (*begin)(struct builder *b);                    /* a forward pass */
-	void (*enter)(struct builder *b, uint32_t unit);     /* ... reaches a unit */
-	void (*leave)(struct builder *b, uint32_t unit);     /* ... is behind it */
-	void (*end)(struct builder *b);                      /* ... is over */
-	void (*back)(struct builder *b);                     /* a backward pass begins */
+	void (*begin)(struct builder *b);                     /* a forward pass */
+	void (*enter)(struct builder *b, uint32_t unit);      /* ... reaches a unit */
+	void (*leave)(struct builder *b, uint32_t unit);      /* ... is behind it */
+	void (*end)(struct builder *b);                       /* ... is over */
+	void (*back)(struct builder *b);                      /* a backward pass begins */
 	void (*back_enter)(struct builder *b, uint32_t unit); /* ... reaches a unit's end */
 	void (*back_leave)(struct builder *b, uint32_t unit); /* ... is through with it */
-	void (*done)(struct builder *b);                     /* ... is over, but for the root */
-	bool shards;                                         /* parameters */
-	bool zeroes_late;                                    /* zero_grad() gives nothing back */
+	void (*done)(struct builder *b);                      /* ... is over, but for the root */
+	bool shards;                                          /* parameters */
+	bool zeroes_late;                                     /* zero_grad() gives nothing back */
 };
 
 extern const struct way parallel_ddp, parallel_zero1, parallel_fsdp1, parallel_fsdp1_zero2,

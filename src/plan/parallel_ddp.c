@@ -13,9 +13,9 @@
  */
 #include "parallel.h"
 
-#define BUCKET ((uint64_t)25 << 20)       /* bucket_cap_mb */
-#define FIRST_BUCKET ((uint64_t)1 << 20)  /* dist._DEFAULT_FIRST_BUCKET_BYTES */
-#define BROADCAST ((uint64_t)250 << 20)   /* of the initial synchronisation */
+#define BUCKET ((uint64_t)25 << 20)      /* bucket_cap_mb */
+#define FIRST_BUCKET ((uint64_t)1 << 20) /* dist._DEFAULT_FIRST_BUCKET_BYTES */
+#define BROADCAST ((uint64_t)250 << 20)  /* of the initial synchronisation */
 
 static uint64_t bytes_of(const struct tape_param *x)
 {
@@ -82,9 +82,8 @@ static void synchronise(struct builder *b)
 	for (size_t i = 0; i < n; i++) {
 		tape_let(t, flight[0]);
 		flight[0] = flight[1];
-		flight[1] = list[i].tensors > 1 ?
-				    tape_store(t, list[i].bytes, TIMELINE_WORKSPACE) :
-				    TAPE_NONE;
+		flight[1] = list[i].tensors > 1 ? tape_store(t, list[i].bytes, TIMELINE_WORKSPACE)
+						: TAPE_NONE;
 	}
 	tape_let(t, flight[0]);
 	tape_let(t, flight[1]);
@@ -106,7 +105,8 @@ static int by_key(const void *a, const void *b)
 }
 
 /* Parameters that take a gradient, by what `key` gives; NULL on failure, the caller frees it. */
-static struct ordered *in_order(struct tape *t, uint64_t (*key)(const struct tape_param *), size_t *n)
+static struct ordered *in_order(struct tape *t, uint64_t (*key)(const struct tape_param *),
+				size_t *n)
 {
 	struct ordered *list = mem_new(t->mem, t->params.n, sizeof(*list), t->err);
 
@@ -249,4 +249,6 @@ static void wrap_zero1(struct builder *b)
 }
 
 const struct way parallel_ddp = { .wrap = wrap, .begin = begin, .back = back, .done = done };
-const struct way parallel_zero1 = { .wrap = wrap_zero1, .begin = begin, .back = back, .done = done };
+const struct way parallel_zero1 = {
+	.wrap = wrap_zero1, .begin = begin, .back = back, .done = done
+};

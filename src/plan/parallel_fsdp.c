@@ -41,8 +41,7 @@ static void wrap_fsdp2(struct builder *b)
 			x->own_n = parallel_share(b, members[i]);
 			u->own += x->own_n;
 			p->full.at[members[i]] = x->store;
-			x->store = tape_store(t, x->own_n * tape_dtype_bytes[x->dtype],
-					      TIMELINE_PARAMETER);
+			x->store = build_shard(b, x->own_n * tape_dtype_bytes[x->dtype]);
 			x->own_dtype = x->dtype;
 			x->dtype = (uint8_t)b->compute;
 		}
@@ -54,18 +53,55 @@ static void wrap_fsdp2(struct builder *b)
 	}
 }
 
+static void add_share(struct builder *b, uint32_t store)
+{
+	if (!b->t.failed)
+		b->t.failed = vec_push(b->t.mem, &b->parallel->shares, store, b->t.err);
+}
+
+/* Shares that are on the host come to the GPU one by one and are cast there (FSDPParam.all_gather_inputs). */
+static void fetch(struct builder *b, const struct unit *u)
+{
+	const struct parallel *p = b->parallel;
+	struct tape *t = &b->t;
+
+	for (uint32_t i = 0; i < u->n; i++) {
+		uint64_t own = t->params.at[p->members.at[u->first + i]].own_n;
+		uint32_t raw = tape_store_on(t, ON_GATHER_IN, own * tape_dtype_bytes[b->weights],
+					     TIMELINE_WORKSPACE);
+
+		if (!is_cast(b)) {
+			add_share(b, raw);
+			continue;
+		}
+		add_share(b, tape_store_on(t, ON_GATHER_IN, own * width_of(b), TIMELINE_WORKSPACE));
+		tape_let(t, raw);
+	}
+}
+
+static void let_shares(struct builder *b)
+{
+	struct parallel *p = b->parallel;
+
+	for (size_t i = 0; i < p->shares.n; i++)
+		tape_let(&b->t, p->shares.at[i]);
+	p->shares.n = 0;
+}
+
 static void gather(struct builder *b, uint32_t unit)
 {
 	struct unit *u = &b->parallel->units[unit];
 	struct tape *t = &b->t;
-	uint32_t cast = TAPE_NONE;
 
 	if (u->open || u->coming != TAPE_NONE || !u->n)
 		return;
-	if (is_cast(b))
-		cast = tape_store_on(t, ON_GATHER_IN, u->own * width_of(b), TIMELINE_WORKSPACE);
+	if (b->r->parameters_on)
+		fetch(b, u);
+	else if (is_cast(b))
+		add_share(b,
+			  tape_store_on(t, ON_GATHER_IN, u->own * width_of(b), TIMELINE_WORKSPACE));
 	u->coming = tape_store_on(t, ON_GATHER_IN, u->whole * width_of(b), TIMELINE_PARAMETER);
-	tape_let(t, cast);
+	let_shares(b);
 }
 
 /* Parameters come out of the buffer, which the caller has then. */
@@ -82,8 +118,8 @@ static uint32_t unpack(struct builder *b, uint32_t unit)
 	for (uint32_t i = 0; i < u->n && !u->open; i++) {
 		uint32_t param = p->members.at[u->first + i];
 
-		p->full.at[param] = tape_store(t, t->params.at[param].own_n * b->copies * width_of(b),
-					       TIMELINE_PARAMETER);
+		p->full.at[param] = tape_store(
+			t, t->params.at[param].own_n * b->copies * width_of(b), TIMELINE_PARAMETER);
 	}
 	u->open = true;
 	return buffer;
@@ -146,7 +182,7 @@ static void back(struct builder *b)
 	back_enter(b, b->parallel->root);
 }
 
-/* Shares of new gradients, which are one store; they are added to what is there. */
+/* Shares of new gradients, which are one store, or go to the host one by one; they are added to what is there. */
 static void keep_shares(struct builder *b, const struct unit *u, uint32_t shares)
 {
 	struct parallel *p = b->parallel;
@@ -160,10 +196,7 @@ static void keep_shares(struct builder *b, const struct unit *u, uint32_t shares
 		tape_let(&b->t, x->grad);
 		x->grad = p->kept.at[param];
 		p->kept.at[param] = TAPE_NONE;
-		if (x->grad == TAPE_NONE && x->own_n) {
-			x->grad = shares;
-			tape_hold(&b->t, shares);
-		}
+		build_keep_gradient(b, x, shares);
 	}
 }
 
@@ -301,7 +334,7 @@ static void wrap_fsdp1(struct builder *b)
 		u->own = (u->whole + b->copies - 1) / b->copies;
 		u->whole = u->own * b->copies;
 		flat = tape_store(t, u->whole * width, TIMELINE_PARAMETER);
-		store = tape_store(t, u->own * width, TIMELINE_PARAMETER);
+		store = build_flat_shard(b, u->own * width);
 		tape_let(t, flat);
 		share_flat(b, u, store);
 	}
@@ -314,17 +347,31 @@ static void settle(struct builder *b, unsigned which)
 	b->parallel->late[which] = TAPE_NONE;
 }
 
+/* What is gathered, where it is not the share itself: cast, or brought from the host, by way of a copy as it is there. */
+static uint32_t take_flat(struct builder *b, const struct unit *u)
+{
+	struct tape *t = &b->t;
+	uint32_t cast = TAPE_NONE, raw = TAPE_NONE;
+
+	if (is_cast(b) || b->r->parameters_on)
+		cast = tape_store_on(t, ON_GATHER_IN, u->own * width_of(b), TIMELINE_WORKSPACE);
+	if (is_cast(b) && b->r->parameters_on)
+		raw = tape_store_on(t, ON_GATHER_IN, u->own * tape_dtype_bytes[b->weights],
+				    TIMELINE_WORKSPACE);
+	tape_let(t, raw);
+	return cast;
+}
+
 static void gather_flat(struct builder *b, uint32_t unit)
 {
 	struct parallel *p = b->parallel;
 	struct unit *u = &p->units[unit];
 	struct tape *t = &b->t;
-	uint32_t cast = TAPE_NONE;
+	uint32_t cast;
 
 	if (u->open || !u->n)
 		return;
-	if (is_cast(b))
-		cast = tape_store_on(t, ON_GATHER_IN, u->own * width_of(b), TIMELINE_WORKSPACE);
+	cast = take_flat(b, u);
 	settle(b, 0); /* the limiter: two units at most are on their way */
 	p->late[0] = p->late[1];
 	p->late[1] = TAPE_NONE;

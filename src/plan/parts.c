@@ -77,8 +77,10 @@ struct value build_linear(struct builder *b, enum model_tower tower, uint32_t bl
 	weight = param_of(b, x_module, MODEL_WEIGHT);
 	if (weight.store == TAPE_NONE)
 		weight = param_of(b, x_module, MODEL_WHOLE);
+	b->t.stays = role == MODEL_ROLE_HEAD && b->r->activations == PLAN_OFFLOAD_STREAMS;
 	y = build_split_linear(b, x_module, x, weight, param_of(b, x_module, MODEL_BIAS),
 			       features(b, x_module));
+	b->t.stays = 0;
 	a = b->lora ? b->lora[x_module - b->m->modules.at] : 0;
 	y = a ? adapt(b, a - 1, x, y, x_module->out) : y;
 	b->t.home = home;
@@ -395,8 +397,7 @@ static struct value run_block(void *self, uint32_t at, struct value x)
 	uint32_t home = b->t.home;
 
 	b->tower = (enum model_tower)(at / MODEL_BLOCKS);
-	b->sequence = x.n / b->batch / b->m->towers[b->tower].hidden *
-		      (b->rows_shared ? b->tp : 1);
+	b->sequence = x.n / b->batch / b->m->towers[b->tower].hidden * (b->rows_shared ? b->tp : 1);
 	b->t.home = home_of(b, at % MODEL_BLOCKS);
 	x = b->blocks[b->tower](b, at % MODEL_BLOCKS, x);
 	b->t.home = home;

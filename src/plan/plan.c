@@ -11,11 +11,15 @@ const char *const plan_optimizer_names[PLAN_OPTIMIZERS] = { "adamw",        "ada
 							    "sgd-momentum", "adafactor",
 							    "adamw-8bit",   "adamw-paged" };
 const char *const plan_attention_names[PLAN_ATTENTIONS] = { "sdpa", "eager", "flash" };
-const char *const plan_parallel_names[PLAN_PARALLELS] = { "none",  "ddp",   "zero1",
-							  "fsdp1", "fsdp2", "fsdp2-zero2",
-							  "fsdp1-zero2",
-							  "zero2",       "zero3" };
+const char *const plan_parallel_names[PLAN_PARALLELS] = { "none",        "ddp",   "zero1",
+							  "fsdp1",       "fsdp2", "fsdp2-zero2",
+							  "fsdp1-zero2", "zero2", "zero3" };
 const char *const plan_schedule_names[PLAN_SCHEDULES] = { "1f1b", "gpipe" };
+const char *const plan_activations_names[PLAN_ACTIVATIONS] = { "none", "save-on-cpu", "pinned",
+							       "checkpoints", "trl" };
+const char *const plan_place_names[PLAN_PLACES] = { "gpu", "cpu", "nvme" };
+const char *const plan_save_names[PLAN_SAVES] = { "none", "torch",    "pretrained", "state",
+						  "full", "full-gpu", "sharded" };
 const char *const plan_task_names[PLAN_TASKS] = { "train", "infer", "generate" };
 
 const struct plan_device plan_device_default = { .multiprocessors = 132,
@@ -191,6 +195,7 @@ static enum plim_status load(struct builder *b, struct plim_err *err)
 {
 	enum plim_status st = build_tensor_parallel(b);
 
+	build_host_load(b);
 	for (size_t i = 0; i < b->r->extra_count; i++)
 		tape_store(&b->t, b->r->extra_bytes[i], TIMELINE_UNKNOWN);
 	if (!st && b->tp > 1)
@@ -232,12 +237,14 @@ static enum plim_status index_modules(struct builder *b, struct plim_err *err)
 
 void build_phase(struct builder *b, const char *name, unsigned number)
 {
-	struct plan_phase phase = { .end = (uint32_t)b->plan->program->ops.n };
+	struct plan_phase phase = { .end = (uint32_t)b->plan->program->ops.n,
+				    .host_bytes = b->t.host.recent };
 	struct program *p = b->t.program;
 	enum plim_status st;
 
 	if (b->t.failed)
 		return;
+	b->t.host.recent = b->t.host.total;
 	if (number == PLAN_NO_NUMBER)
 		snprintf(phase.name, sizeof(phase.name), "%s", name);
 	else
@@ -262,9 +269,10 @@ static enum plim_status fill(struct builder *b, struct plim_err *err)
 		return st;
 	build_phase(b, "load", PLAN_NO_NUMBER);
 	tape_at(&b->t, 0);
+	build_host_loaded(b);
 	build_wrap(b);
 	build_run(b);
-	b->plan->host_bytes = build_host_bytes(b);
+	b->plan->host = b->t.host.all;
 	return b->t.failed;
 }
 

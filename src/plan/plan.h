@@ -60,6 +60,32 @@ extern const char *const plan_parallel_names[PLAN_PARALLELS];
 enum plan_schedule { PLAN_1F1B, PLAN_GPIPE, PLAN_SCHEDULES };
 extern const char *const plan_schedule_names[PLAN_SCHEDULES];
 
+/* What autograd saves for the backward pass: where it waits. */
+enum plan_activations {
+	PLAN_ACTIVATIONS_STAY,
+	PLAN_SAVE_ON_CPU,         /* torch.autograd.graph.save_on_cpu() around the forward pass */
+	PLAN_SAVE_ON_CPU_PINNED,  /* ... with pin_memory=True */
+	PLAN_OFFLOAD_CHECKPOINTS, /* what checkpointed blocks keep: Transformers' "offload": True */
+	PLAN_OFFLOAD_STREAMS,     /* TRL's activation_offloading */
+	PLAN_ACTIVATIONS
+};
+extern const char *const plan_activations_names[PLAN_ACTIVATIONS];
+
+enum plan_place { PLAN_ON_GPU, PLAN_ON_HOST, PLAN_ON_NVME, PLAN_PLACES };
+extern const char *const plan_place_names[PLAN_PLACES];
+
+enum plan_save {
+	PLAN_SAVE_NONE,
+	PLAN_SAVE_TORCH,      /* torch.save of the state dicts of model and optimizer */
+	PLAN_SAVE_PRETRAINED, /* save_pretrained: the model as safetensors */
+	PLAN_SAVE_STATE,      /* accelerate's save_state: both */
+	PLAN_SAVE_FULL,       /* FULL_STATE_DICT, offloaded to the first rank's host memory */
+	PLAN_SAVE_FULL_GPU, /* ... with offload_to_cpu=False: every rank has all of it on its GPU */
+	PLAN_SAVE_SHARDED,  /* torch.distributed.checkpoint: each rank its own */
+	PLAN_SAVES
+};
+extern const char *const plan_save_names[PLAN_SAVES];
+
 enum plan_task { PLAN_TRAIN, PLAN_INFER, PLAN_GENERATE, PLAN_TASKS };
 extern const char *const plan_task_names[PLAN_TASKS];
 
@@ -98,9 +124,18 @@ struct plan_recipe {
 	uint64_t stage;         /* which of the pipeline, from 0 */
 	enum plan_schedule schedule;
 	bool sequence_parallel; /* ... and the rows between layers */
-	bool buckets_linger; /* DDP's first buckets live until the second backward pass */
+	bool buckets_linger;    /* DDP's first buckets live until the second backward pass */
+	enum plan_activations activations;
+	enum plan_place
+		optimizer_on; /* states, master weights and gradients: DeepSpeed's offload */
+	enum plan_place parameters_on; /* FSDP's CPU offload, ZeRO-3's offload_param */
+	enum plan_save save;           /* at the end of training */
 };
 void plan_recipe_init(struct plan_recipe *r);
+/* The offload is DeepSpeed's: of the optimizer alone, or to NVMe. */
+int plan_is_deepspeed(const struct plan_recipe *r);
+#define PLAN_DEEPSPEED_BUCKET \
+	50000000u /* elements: reduce_bucket_size of the configuration that plan writes */
 
 /* A part of the run; its requests are those up to the op `end` of the program. */
 struct plan_phase {
@@ -108,6 +143,28 @@ struct plan_phase {
 	uint64_t allocated_bytes, reserved_bytes;                                 /* when it ends */
 	uint64_t peak_allocated_bytes, peak_requested_bytes, peak_reserved_bytes; /* within it */
 	uint32_t end;
+	uint64_t host_bytes; /* most of the machine's own memory within it */
+};
+
+/* What of the machine's own memory is for what. */
+enum plan_host_part {
+	PLAN_HOST_PROCESS, /* Python, PyTorch, CUDA's libraries */
+	PLAN_HOST_WEIGHTS,
+	PLAN_HOST_GRADIENTS,
+	PLAN_HOST_STATES, /* of the optimizer, with its master weights */
+	PLAN_HOST_ACTIVATIONS,
+	PLAN_HOST_BUFFERS, /* that transfers go through */
+	PLAN_HOST_LOADING,
+	PLAN_HOST_SAVING,
+	PLAN_HOST_PARTS
+};
+
+/* The machine's own memory, of all processes that are on it. */
+struct plan_host {
+	uint64_t peak_bytes;
+	uint64_t bytes[PLAN_HOST_PARTS]; /* at the peak; the sum is peak_bytes */
+	uint64_t pinned_bytes;           /* of it: what PyTorch's host allocator has pinned */
+	unsigned processes;
 };
 
 struct plan {
@@ -116,7 +173,7 @@ struct plan {
 	uint8_t *categories; /* of each request, enum timeline_category */
 	size_t category_room;
 	VEC(struct plan_phase) phases;
-	uint64_t host_bytes; /* of the machine's own memory */
+	struct plan_host host;
 };
 
 /*
@@ -151,14 +208,15 @@ uint64_t plan_reduce_bytes(const struct plan_device *d, uint64_t rows, uint64_t 
 
 /* A place is a module, or the block that it stands in, as a number below 2^22; 0: outside of the model. */
 #define PLAN_IN_MODULE(module) ((uint32_t)(module) + 1)
-#define PLAN_IN_BLOCK(module)  (((uint32_t)(module) + 1) | PLAN_BLOCK)
-#define PLAN_BLOCK	       (1u << 21)
+#define PLAN_IN_BLOCK(module) (((uint32_t)(module) + 1) | PLAN_BLOCK)
+#define PLAN_BLOCK (1u << 21)
 
 /* While which pass, in the two upper bits. */
 enum plan_pass { PLAN_FORWARD_PASS, PLAN_BACKWARD_PASS, PLAN_SECOND_PASS /* recomputed */ };
 
 struct plan_site {
-	const char *op; /* "mm", static storage; NULL: none, a tensor that the model or the loop makes */
+	const char *
+		op; /* "mm", static storage; NULL: none, a tensor that the model or the loop makes */
 	enum plan_pass pass;
 	char place[MODEL_NAME_BYTES]; /* "model.layers.3.mlp.down_proj"; "": outside of the model */
 };

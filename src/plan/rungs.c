@@ -59,11 +59,14 @@ static bool fused_optimizer(struct plan_choice *c)
 /* Sharing out costs nothing but messages, where there is somebody to share with. */
 static bool share(struct plan_choice *c, enum plan_parallel parallel)
 {
-	static const uint8_t shared[PLAN_PARALLELS] = {
-		[PLAN_ZERO1] = 1, [PLAN_FSDP2_ZERO2] = 2, [PLAN_FSDP1_ZERO2] = 2, [PLAN_FSDP1] = 3, [PLAN_FSDP2] = 3
-	};
+	static const uint8_t shared[PLAN_PARALLELS] = { [PLAN_ZERO1] = 1,
+							[PLAN_FSDP2_ZERO2] = 2,
+							[PLAN_FSDP1_ZERO2] = 2,
+							[PLAN_FSDP1] = 3,
+							[PLAN_FSDP2] = 3 };
 
-	if (!trains(c) || c->recipe.gpus < 2 || shared[c->recipe.parallel] >= shared[parallel])
+	if (!trains(c) || c->recipe.gpus < 2 || c->recipe.optimizer_on ||
+	    shared[c->recipe.parallel] >= shared[parallel])
 		return false;
 	c->recipe.parallel = parallel;
 	return true;
@@ -124,9 +127,46 @@ static bool is_adamw(const struct plan_choice *c)
 
 static bool paged_optimizer(struct plan_choice *c)
 {
-	if (!is_adamw(c))
+	if (!is_adamw(c) || c->recipe.optimizer_on || c->recipe.parameters_on)
 		return false;
 	c->recipe.optimizer = PLAN_ADAMW_PAGED;
+	return true;
+}
+
+static bool offload_checkpoints(struct plan_choice *c)
+{
+	if (!trains(c) || !c->recipe.checkpointing || c->recipe.activations)
+		return false;
+	c->recipe.activations = PLAN_OFFLOAD_CHECKPOINTS;
+	return true;
+}
+
+/* DeepSpeed's, with an Adam of its own. */
+static bool offload_optimizer(struct plan_choice *c)
+{
+	bool adam = is_adamw(c) || c->recipe.optimizer == PLAN_ADAMW_PAGED;
+
+	if (!adam || c->recipe.parallel >= PLAN_FSDP1 || c->recipe.optimizer_on)
+		return false;
+	c->recipe.optimizer = PLAN_ADAMW;
+	c->recipe.optimizer_on = PLAN_ON_HOST;
+	return true;
+}
+
+/* FSDP's, on one GPU as well; the optimizer steps where the parameters are. */
+static bool offload_parameters(struct plan_choice *c)
+{
+	struct plan_recipe *r = &c->recipe;
+
+	if (!trains(c) || r->parameters_on || r->precision == PLAN_FP16_AUTOCAST ||
+	    r->optimizer == PLAN_ADAMW_8BIT)
+		return false;
+	if (r->parallel < PLAN_FSDP1)
+		r->parallel = PLAN_FSDP2;
+	if (r->optimizer == PLAN_ADAMW_PAGED)
+		r->optimizer = PLAN_ADAMW;
+	r->optimizer_on = PLAN_ON_GPU;
+	r->parameters_on = PLAN_ON_HOST;
 	return true;
 }
 
@@ -134,6 +174,8 @@ static bool optimizer_8_bit(struct plan_choice *c)
 {
 	if (!is_adamw(c) && c->recipe.optimizer != PLAN_ADAMW_PAGED)
 		return false;
+	if (c->recipe.optimizer_on || c->recipe.parameters_on)
+		return false; /* bitsandbytes steps on the GPU */
 	c->recipe.optimizer = PLAN_ADAMW_8BIT;
 	return true;
 }
@@ -191,8 +233,14 @@ const struct plan_rung plan_rungs[] = {
 	{ "everything shared out (FSDP)", "half as much again to send", false, false, false,
 	  share_all },
 	{ "checkpoint every layer", "20 to 35 % slower", false, false, false, checkpoint_all },
+	{ "inputs of checkpointed layers in host memory", "5 to 20 % slower", false, false, false,
+	  offload_checkpoints },
 	{ "optimizer states in host memory (paged)", "10 to 100 % slower", false, false, false,
 	  paged_optimizer },
+	{ "optimizer and gradients in host memory (ZeRO-Offload)", "10 to 100 % slower", false,
+	  false, false, offload_optimizer },
+	{ "parameters and optimizer in host memory (FSDP)", "2 to 10 times slower", false, false,
+	  false, offload_parameters },
 	{ "8-bit optimizer", "about none; states are rounded", true, false, false,
 	  optimizer_8_bit },
 	{ "weights in bf16", "faster; small updates are lost", true, false, false, pure_bf16 },

@@ -15,6 +15,7 @@ enum plim_status tape_init(struct tape *t, struct mem *m, const struct plan_devi
 			    .device = device,
 			    .region = TAPE_NONE,
 			    .grad = 1,
+			    .host.all.processes = 1,
 			    .category = TIMELINE_TEMPORARY };
 	return program_new(m, &t->program, err);
 }
@@ -55,14 +56,10 @@ static uint32_t request(struct tape *t, uint64_t bytes, unsigned category)
 	return number;
 }
 
-uint32_t tape_store(struct tape *t, uint64_t bytes, unsigned category)
+uint32_t tape_own(struct tape *t, struct tape_store s)
 {
-	struct tape_store s = { bytes, 1, TAPE_NONE };
 	uint32_t at;
 
-	if (t->failed || t->stopped || !bytes)
-		return TAPE_NONE;
-	s.request = request(t, bytes, category);
 	if (t->spare.n) {
 		at = t->spare.at[--t->spare.n];
 		t->stores.at[at] = s;
@@ -71,6 +68,16 @@ uint32_t tape_store(struct tape *t, uint64_t bytes, unsigned category)
 		fail(t, vec_push(t->mem, &t->stores, s, t->err));
 	}
 	return t->failed ? TAPE_NONE : at;
+}
+
+uint32_t tape_store(struct tape *t, uint64_t bytes, unsigned category)
+{
+	struct tape_store s = { .bytes = bytes, .refs = 1 };
+
+	if (t->failed || t->stopped || !bytes)
+		return TAPE_NONE;
+	s.request = request(t, bytes, category);
+	return tape_own(t, s);
 }
 
 void tape_hold(struct tape *t, uint32_t store)
@@ -88,9 +95,12 @@ void tape_let(struct tape *t, uint32_t store)
 	s = &t->stores.at[store];
 	if (--s->refs)
 		return;
-	fail(t,
-	     vec_push(t->mem, &t->program->ops,
-		      ((struct program_op){ s->request, TRACE_NONE, PROGRAM_FREE_DONE }), t->err));
+	if (s->host)
+		tape_host_let(t, s);
+	else
+		fail(t, vec_push(t->mem, &t->program->ops,
+				 ((struct program_op){ s->request, TRACE_NONE, PROGRAM_FREE_DONE }),
+				 t->err));
 	fail(t, vec_push(t->mem, &t->spare, store, t->err));
 }
 
@@ -256,7 +266,13 @@ struct tape_node *tape_node(struct tape *t, unsigned op, const struct value *in,
 	return node;
 }
 
-void tape_save(struct tape *t, struct tape_node *node, struct value v)
+/* Does what is saved now go to the host?  What is computed again is saved by the backward pass, where nothing does. */
+static int goes_away(const struct tape *t)
+{
+	return t->away && t->away != PLAN_OFFLOAD_CHECKPOINTS && !t->stays && !t->refilling;
+}
+
+static void save(struct tape *t, struct tape_node *node, struct value v, int turned)
 {
 	uint32_t request;
 
@@ -267,14 +283,29 @@ void tape_save(struct tape *t, struct tape_node *node, struct value v)
 		t->regions.at[t->region].saves++;
 		return;
 	}
+	if (goes_away(t)) {
+		node->saved[node->saves++] = tape_pack(t, v, turned);
+		node->away = 1;
+		return;
+	}
 	node->saved[node->saves++] = v.store;
 	tape_hold(t, v.store);
 	request = t->stores.at[v.store].request;
-	if (t->categories.at[request] == TIMELINE_TEMPORARY)
+	if (request != TAPE_NONE && t->categories.at[request] == TIMELINE_TEMPORARY)
 		t->categories.at[request] = TIMELINE_ACTIVATION;
 	/* what comes after the last tensor that is needed is not computed again */
 	if (t->refilling && ++t->refill_saves == t->regions.at[t->region].saves)
 		t->stopped = 1;
+}
+
+void tape_save(struct tape *t, struct tape_node *node, struct value v)
+{
+	save(t, node, v, 0);
+}
+
+void tape_save_turned(struct tape *t, struct tape_node *node, struct value v)
+{
+	save(t, node, v, 1);
 }
 
 struct value tape_view(struct tape *t, const struct tape_node *node, struct value of, uint64_t n)
@@ -322,7 +353,11 @@ struct value tape_checkpoint(struct tape *t, uint32_t block, struct value input)
 
 	if (!t->grad)
 		return t->again(t->again_self, block, input);
-	r.input = tape_keep(t, input);
+	r.input = input;
+	if (t->away)
+		r.input.store = tape_pack(t, input, 0);
+	else
+		tape_hold(t, input.store);
 	fail(t, vec_push(t->mem, &t->regions, r, t->err));
 	if (t->failed)
 		return nothing;
@@ -340,7 +375,7 @@ static void refill(struct tape *t, uint32_t region)
 	struct tape_region *r = &t->regions.at[region];
 	uint32_t home = t->home;
 	unsigned side = t->backward;
-	struct value v;
+	struct value v, input = tape_recall(t, r->input);
 
 	r->filled = 1;
 	t->region = region;
@@ -348,9 +383,10 @@ static void refill(struct tape *t, uint32_t region)
 	t->refill_saves = 0;
 	t->refilling = 1;
 	t->grad = 1;
-	v = r->again(t->again_self, r->block, r->input);
+	v = r->again(t->again_self, r->block, input);
 	t->stopped = 0;
 	tape_drop(t, &v);
+	tape_recalled(t, &input);
 	tape_uncache(t);
 	t->home = home;
 	t->refilling = 0;
@@ -432,6 +468,8 @@ static void give_param(struct tape *t, struct tape_param *p)
 	p->grad = g;
 	if (!t->failed)
 		t->categories.at[t->stores.at[g].request] = TIMELINE_GRADIENT;
+	if (t->accumulated)
+		t->accumulated(t->again_self, p);
 }
 
 static void give(struct tape *t, const struct tape_edge *e, const struct tape_grad *g)
@@ -479,7 +517,11 @@ static void run_node(struct tape *t, uint32_t at)
 		out[i] = (struct tape_grad){ 0, TAPE_NONE, 0, 0 };
 	t->place = node->place;
 	t->op = (uint8_t)(node->op + 1);
+	if (node->away)
+		tape_unpack(t, node);
 	tape_backward_of[node->op](t, node, out);
+	if (node->away)
+		tape_unpacked(t, node);
 	for (unsigned i = 0; i < node->ins; i++)
 		fit(t, &node->in[i], &out[i]);
 	for (unsigned i = 0; i < node->outs; i++) {
@@ -519,6 +561,7 @@ void tape_backward(struct tape *t, struct value root)
 		leave_region(t, (uint32_t)i);
 	}
 	tape_let(t, seed);
+	tape_landed(t);
 	tape_forget(t);
 	t->category = TIMELINE_TEMPORARY;
 	t->backward = 0;

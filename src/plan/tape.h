@@ -25,7 +25,10 @@ extern const uint8_t tape_dtype_bytes[TAPE_DTYPES];
 struct tape_store {
 	uint64_t bytes;
 	uint32_t refs;
-	uint32_t request; /* of the program; TAPE_NONE: asked for while nothing was recorded */
+	uint32_t request; /* of the program; TAPE_NONE: of none, it is not the GPU's */
+	uint8_t host;   /* enum plan_host_part + 1: in the machine's own memory; 0: in the GPU's */
+	uint8_t how;    /* ... TAPE_PINNED, TAPE_ONCE */
+	uint8_t packed; /* a copy was sent to the host already */
 };
 
 /* A tensor, or a view of one.  A value that an operation returns owns one reference: tape_drop gives it back. */
@@ -85,6 +88,7 @@ struct tape_node {
 	uint32_t region; /* of checkpointing, or TAPE_NONE */
 	uint32_t place;  /* as tape.place */
 	uint8_t op, ins, saves, outs;
+	uint8_t away; /* what it saved waits on the host */
 };
 
 /* Runs the checkpointed function once more; the result is the caller's. */
@@ -98,6 +102,19 @@ struct tape_region {
 	struct value input;
 	tape_again_fn *again;
 	uint8_t filled;
+};
+
+#define TAPE_BINS 64
+#define TAPE_FLIES 5 /* TRL's max_fwd_stash_size */
+
+/*
+ * The machine's own memory.  What is pinned comes from a cache (CachingHostAllocator.h) of blocks of powers of two that
+ * are never split and never given back.
+ */
+struct tape_host {
+	struct plan_host all;
+	uint64_t now[PLAN_HOST_PARTS], total, recent; /* recent: most since a phase ended */
+	uint64_t lent[TAPE_BINS], blocks[TAPE_BINS];  /* pinned, by the power of two */
 };
 
 struct tape {
@@ -127,8 +144,16 @@ struct tape {
 	/* where requests are made (plan.h): what the model runs, what the operation belongs to, the operation + 1 */
 	uint32_t home, place;
 	uint8_t op;
-	uint16_t stream;  /* of new requests: a number of program->streams */
-	uint32_t ready;   /* gradients of parameters in this backward pass so far */
+	uint8_t away;  /* enum plan_activations: what is done with what operations save */
+	uint8_t stays; /* but for now it stays */
+	struct tape_host host;
+	uint32_t flying[TAPE_FLIES]; /* stores whose copies are on their way to the host */
+	uint32_t landed[TAPE_SAVES]; /* stores that came back for the node before */
+	unsigned flies, lands;
+	/* a parameter's gradient is there; NULL: nobody listens */
+	void (*accumulated)(void *self, struct tape_param *p);
+	uint16_t stream; /* of new requests: a number of program->streams */
+	uint32_t ready;  /* gradients of parameters in this backward pass so far */
 };
 
 enum plim_status tape_init(struct tape *t, struct mem *m, const struct plan_device *device,
@@ -150,12 +175,24 @@ struct value tape_more(struct tape *t, uint64_t n, enum tape_dtype dtype, unsign
 void tape_touch(struct tape *t, uint64_t bytes);
 
 uint32_t tape_store(struct tape *t, uint64_t bytes, unsigned category);
+/* The owner of a store that was asked for. */
+uint32_t tape_own(struct tape *t, struct tape_store s);
 void tape_hold(struct tape *t, uint32_t store);
 void tape_let(struct tape *t, uint32_t store);
 /* Memory of another stream than that of operations. */
 uint32_t tape_store_on(struct tape *t, uint16_t stream, uint64_t bytes, unsigned category);
 /* Its only owner drops it, but another stream still uses it: tape_let tells when that is done. */
 void tape_let_early(struct tape *t, uint32_t store);
+
+/* Memory of the machine (host.c): held and let as the GPU's. */
+enum {
+	TAPE_PINNED = 1, /* page-locked, from PyTorch's cache of such blocks */
+	TAPE_ONCE = 2    /* by one process only, not by each that is on the machine */
+};
+uint32_t tape_host_store(struct tape *t, uint64_t bytes, enum plan_host_part part, unsigned flags);
+void tape_host_let(struct tape *t, const struct tape_store *s);
+/* Memory of the machine that is needed only for a moment. */
+void tape_host_touch(struct tape *t, uint64_t bytes, enum plan_host_part part, unsigned flags);
 
 /* The parameter as a value, borrowed. */
 struct value tape_param(const struct tape *t, uint32_t param);
@@ -166,6 +203,19 @@ struct value tape_param(const struct tape *t, uint32_t param);
  */
 struct tape_node *tape_node(struct tape *t, unsigned op, const struct value *in, unsigned n);
 void tape_save(struct tape *t, struct tape_node *node, struct value v);
+/* ... what is a transposed view: packing it for the host makes a copy on the GPU. */
+void tape_save_turned(struct tape *t, struct tape_node *node, struct value v);
+/*
+ * Where saved tensors go to the host (offload.c): a copy there; all that a node saved comes back before it runs, and
+ * goes when it has run.  tape_landed: no copies are on their way any more.
+ */
+uint32_t tape_pack(struct tape *t, struct value v, int turned);
+void tape_unpack(struct tape *t, struct tape_node *node);
+void tape_unpacked(struct tape *t, struct tape_node *node);
+/* The same for the input of a checkpointed part. */
+struct value tape_recall(struct tape *t, struct value input);
+void tape_recalled(struct tape *t, struct value *input);
+void tape_landed(struct tape *t);
 /* A new result of the node. */
 struct value tape_result(struct tape *t, const struct tape_node *node, uint64_t n,
 			 enum tape_dtype dtype);

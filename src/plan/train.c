@@ -65,7 +65,7 @@ static const struct rule {
 	[PLAN_ADAMW_PAGED] = { .states = 2, .bytes = 4, .paged = 1 },
 };
 
-/* bitsandbytes: small tensors keep fp32 moments, large ones of paged optimizers live in the host's memory. */
+/* bitsandbytes: small tensors keep fp32 moments, large ones of paged optimizers live in memory that both can reach. */
 #define EIGHT_BIT_FROM 4096
 #define EIGHT_BIT_BLOCK 256 /* values that share a scale */
 #define PAGED_FROM 100000
@@ -74,41 +74,54 @@ static uint64_t state_bytes(const struct rule *rule, const struct tape_param *p)
 {
 	if (!rule->bytes)
 		return bytes_of(p);
-	if (rule->paged && p->own_n >= PAGED_FROM)
-		return 0;
 	if (rule->bytes > 1 || p->own_n < EIGHT_BIT_FROM)
 		return p->own_n * 4;
 	return p->own_n + (p->own_n + EIGHT_BIT_BLOCK - 1) / EIGHT_BIT_BLOCK * 4;
 }
 
-uint64_t build_host_bytes(const struct builder *b)
+/* Where a state lives: DeepSpeed keeps them in fp32, and shares out what PyTorch would copy. */
+static uint32_t state_store(struct builder *b, const struct rule *rule, const struct tape_param *p)
 {
-	const struct rule *rule = &rules[b->r->optimizer];
-	uint64_t bytes = 0;
+	struct tape *t = &b->t;
+	uint64_t shared = build_is_sharded(b) ? 1 : b->r->gpus;
 
-	for (size_t i = 0; rule->paged && i < b->t.params.n; i++) {
-		const struct tape_param *p = &b->t.params.at[i];
-
-		if (p->trainable && !p->input && p->own_n >= PAGED_FROM)
-			bytes += p->own_n * rule->bytes * rule->states;
-	}
-	return bytes;
+	if (plan_is_deepspeed(b->r))
+		return b->r->optimizer_on == PLAN_ON_NVME
+			       ? TAPE_NONE
+			       : tape_host_store(t, p->own_n * 4 / shared, PLAN_HOST_STATES, 0);
+	if (build_steps_on_host(b) || (rule->paged && p->own_n >= PAGED_FROM))
+		return tape_host_store(t, state_bytes(rule, p), PLAN_HOST_STATES, 0);
+	return tape_store(t, state_bytes(rule, p), TIMELINE_OPTIMIZER_STATE);
 }
 
-static void take_states(struct tape *t, const struct rule *rule)
+static void take_states(struct builder *b, const struct rule *rule)
 {
+	struct tape *t = &b->t;
+
 	for (size_t i = 0; i < t->params.n; i++) {
 		struct tape_param *p = &t->params.at[i];
 
 		if (!steps_on(p) || p->others || p->states[0] != TAPE_NONE)
 			continue;
 		tape_at(t, p->place);
-		if (rule->counters)
+		if (rule->counters && !build_steps_on_host(b))
 			p->states[2] = tape_store(t, 4, TIMELINE_OPTIMIZER_STATE);
 		for (unsigned k = 0; k < rule->states; k++)
-			p->states[k] =
-				tape_store(t, state_bytes(rule, p), TIMELINE_OPTIMIZER_STATE);
+			p->states[k] = state_store(b, rule, p);
 	}
+}
+
+/* Parameters that are on the host are stepped on one by one, foreach or not; DeepSpeed's kernel needs nothing beside. */
+static void step_on_host(struct builder *b, const struct rule *rule)
+{
+	uint64_t largest = 0;
+
+	take_states(b, rule);
+	for (size_t i = 0; i < b->t.params.n; i++)
+		if (steps_on(&b->t.params.at[i]) && bytes_of(&b->t.params.at[i]) > largest)
+			largest = bytes_of(&b->t.params.at[i]);
+	if (rule->meanwhile && !plan_is_deepspeed(b->r))
+		tape_host_touch(&b->t, 2 * largest, PLAN_HOST_STATES, 0);
 }
 
 static void step_all(struct tape *t)
@@ -217,13 +230,17 @@ static void optimize(struct builder *b)
 	struct tape *t = &b->t;
 
 	tape_at(t, 0);
+	if (build_steps_on_host(b)) {
+		step_on_host(b, rule);
+		return;
+	}
 	if (!b->r->no_clip)
 		clip(t);
 	if (b->r->optimizer == PLAN_ADAFACTOR) {
 		step_adafactor(b);
 		return;
 	}
-	take_states(t, rule);
+	take_states(b, rule);
 	/* foreach does not take DTensors and plain tensors together */
 	if (rule->meanwhile == ALL_AT_ONCE && (b->tp == 1 || build_is_sharded(b)))
 		step_all(t);
@@ -372,6 +389,7 @@ static void train(struct builder *b, struct loop *l)
 		zero(b);
 		build_phase(b, "zero", i);
 	}
+	build_save(b);
 	for (unsigned i = 0; i < b->r->eval_passes && !b->t.failed; i++)
 		evaluate(b, l, i);
 }
@@ -469,6 +487,7 @@ void build_run(struct builder *b)
 	for (unsigned i = 0; i < MODEL_TOWERS; i++)
 		b->bias[i] = none;
 	if (b->r->task == PLAN_TRAIN) {
+		b->t.away = (uint8_t)b->r->activations;
 		train(b, &l);
 		return;
 	}
