@@ -25,11 +25,12 @@ static enum plim_status choose(const char *what, const char *given, const char *
 	return err_set(err, PLIM_E_ARG, "unknown %s '%s'; known are %s", what, given, known);
 }
 
-/* none, full, every:N, vision */
+/* none, full, every:N, vision, selective */
 static enum plim_status read_checkpointing(struct plan_recipe *r, const char *text,
 					   struct plim_err *err)
 {
-	static const char *const names[] = { "none", "full", "vision" };
+	static const char *const names[PLAN_CHECKPOINTINGS] = { "none", "full", "vision",
+								"selective" };
 	unsigned k = 0;
 	char *end;
 
@@ -39,12 +40,13 @@ static enum plim_status read_checkpointing(struct plan_recipe *r, const char *te
 		if (r->checkpoint_every && !*end && isdigit((unsigned char)text[6]))
 			return PLIM_OK;
 	}
-	if (text && !choose("checkpointing", text, names, 3, &k, NULL)) {
+	if (text && !choose("checkpointing", text, names, PLAN_CHECKPOINTINGS, &k, NULL)) {
 		r->checkpointing = (enum plan_checkpointing)k;
 		return PLIM_OK;
 	}
 	return text ? err_set(err, PLIM_E_ARG,
-			      "unknown checkpointing '%s'; known are none, full, every:N, vision",
+			      "unknown checkpointing '%s'; known are none, full, every:N, vision, "
+			      "selective",
 			      text)
 		    : PLIM_OK;
 }

@@ -236,7 +236,7 @@ struct value op_linear(struct tape *t, struct value x, struct value weight, stru
 		tape_save(t, node, w);
 	if (w.grad)
 		tape_save(t, node, c[0]);
-	y = tape_result(t, node, rows * out, c[0].dtype);
+	y = tape_product(t, node, rows * out, c[0].dtype);
 	tape_blas(t, biased);
 	tape_drop(t, &b);
 	tape_drop(t, &c[0]);
@@ -279,7 +279,7 @@ struct value op_matmul(struct tape *t, struct value a, struct value b, struct ma
 		tape_save(t, node, in[1]);
 	if (in[1].grad)
 		tape_save(t, node, in[0]);
-	y = tape_result(t, node, size.batch * size.n * size.m, in[0].dtype);
+	y = tape_product(t, node, size.batch * size.n * size.m, in[0].dtype);
 	tape_blas(t, 0);
 	tape_drop(t, &in[0]);
 	tape_drop(t, &in[1]);
@@ -557,12 +557,12 @@ struct value op_attention(struct tape *t, struct value q, struct value k, struct
 		tape_save(t, node, mask);
 	tape_drop(t, &mask);
 	if (a->kernel == OP_CUDNN) {
-		seed = tape_new(t, 1, TAPE_I64, t->category);
-		offset = tape_new(t, 1, TAPE_I64, t->category);
+		seed = tape_product(t, NULL, 1, TAPE_I64);
+		offset = tape_product(t, NULL, 1, TAPE_I64);
 	}
-	y = tape_result(t, node, a->batch * a->heads * a->queries * a->head_dim, in[0].dtype);
+	y = tape_product(t, node, a->batch * a->heads * a->queries * a->head_dim, in[0].dtype);
 	if (t->grad) {
-		lse = tape_new(t, a->batch * a->heads * a->queries, TAPE_F32, t->category);
+		lse = tape_product(t, NULL, a->batch * a->heads * a->queries, TAPE_F32);
 		tape_save(t, node, lse);
 		tape_drop(t, &lse);
 	}

@@ -382,11 +382,13 @@ struct value build_blocks(struct builder *b, enum model_tower tower, tape_again_
 			  struct value x)
 {
 	struct tape *t = &b->t;
-	int again = b->r->checkpointing == PLAN_CHECKPOINT_FULL;
+	int selective = b->r->checkpointing == PLAN_CHECKPOINT_SELECTIVE;
+	int again = selective || b->r->checkpointing == PLAN_CHECKPOINT_FULL;
 	uint64_t every = b->r->checkpoint_every ? b->r->checkpoint_every : 1;
 
 	t->again = run_block;
 	t->again_self = b;
+	t->selective = (uint8_t)selective;
 	b->blocks[tower] = block;
 	for (uint32_t i = 0; i < b->m->towers[tower].layers; i++) {
 		uint32_t at = (uint32_t)tower * MODEL_BLOCKS + i;
@@ -398,5 +400,6 @@ struct value build_blocks(struct builder *b, enum model_tower tower, tape_again_
 		if (tower == MODEL_TEXT)
 			x = build_unit_end(b, i, x);
 	}
+	t->selective = 0;
 	return x;
 }

@@ -40,6 +40,7 @@ enum plan_checkpointing {
 	PLAN_CHECKPOINT_NONE,
 	PLAN_CHECKPOINT_FULL,   /* every block of the text tower and of the vision tower */
 	PLAN_CHECKPOINT_VISION, /* of the vision tower */
+	PLAN_CHECKPOINT_SELECTIVE, /* every block, but results of products and attention are kept */
 	PLAN_CHECKPOINTINGS
 };
 
