@@ -15,6 +15,8 @@ struct plan_opts {
 	struct opt_list extra_tensors;
 	uint64_t residents, component_bytes;
 	uint64_t memory, allowance, width, max_memory, gpus;
+	const char *loss;
+	uint64_t loss_chunk;
 };
 
 #define SIZE_MOST (1u << 30)
@@ -29,7 +31,11 @@ static const struct opt plan_opt[] = {
 	OPT_STRING('a', "attention", plan_opts, attention, "NAME", NULL,
 		   "sdpa, eager or flash (sdpa)"),
 	OPT_OPTIONAL('c', "checkpointing", plan_opts, checkpointing, "HOW", "full",
-		     "gradient checkpointing: full, every:N or vision"),
+		     "gradient checkpointing: full, selective, every:N or vision"),
+	OPT_STRING(0, "loss", plan_opts, loss, "KIND", NULL,
+		   "whole, chunked (as TRL) or liger: logits are never whole (whole)"),
+	OPT_U64(0, "loss-chunk", plan_opts, loss_chunk, "tokens", 1, 1 << 26, OPT_NONE,
+		"a chunked loss, of so many tokens at a time (256)"),
 	OPT_U64(0, "accumulate", plan_opts, accumulate, "n", 1, 1 << 16, 1, "micro-batches a step"),
 	OPT_U64(0, "lora", plan_opts, lora, "rank", 1, 65536, OPT_NONE,
 		"train adapters of this rank instead of the weights"),
@@ -139,6 +145,8 @@ static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 	to->memory_bytes = o->memory == OPT_NONE ? PLIM_UNKNOWN : o->memory;
 	to->gpu = o->gpu;
 	to->sweep = o->sweep;
+	to->loss = o->loss;
+	to->loss_chunk = given(o->loss_chunk);
 	if (o->allowance != OPT_NONE)
 		to->allowance_bytes = o->allowance;
 }

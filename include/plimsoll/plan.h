@@ -51,6 +51,8 @@ struct plim_plan_options {
 	const char *gpu;          /* a card's name; NULL: none, nothing is judged */
 	uint64_t allowance_bytes; /* of `gpu`, for what PyTorch does not allocate */
 	const char *sweep;        /* "batch=1,2,4" or "seq=512,1024"; NULL: none */
+	const char *loss;         /* "whole", "chunked", "liger"; NULL: whole */
+	uint64_t loss_chunk;      /* tokens of a chunk, which makes the loss chunked; 0: 256 if it is */
 };
 PLIM_API void plim_plan_options_init(struct plim_plan_options *o);
 

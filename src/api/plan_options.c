@@ -158,7 +158,7 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 {
 	struct plim_plan_hidden *h = p->hidden;
 	struct plan_recipe *r = &h->recipe;
-	unsigned task = 0, precision = 0, optimizer = 0, attention = 0, parallel = 0;
+	unsigned task = 0, precision = 0, optimizer = 0, attention = 0, parallel = 0, loss = 0;
 	enum plim_status st = check_sizes(o, err);
 
 	if (!st)
@@ -175,6 +175,8 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	if (!st)
 		st = choose("parallel", o->parallel, plan_parallel_names, PLAN_PARALLELS, &parallel,
 			    err);
+	if (!st)
+		st = choose("loss", o->loss, plan_loss_names, PLAN_LOSSES, &loss, err);
 	plan_recipe_init(r);
 	if (!st)
 		st = read_checkpointing(r, o->checkpointing, err);
@@ -198,6 +200,8 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	r->eval_passes = o->eval_batch ? 2 : 0;
 	r->eval_batch = o->eval_batch;
 	r->new_tokens = o->new_tokens;
+	r->loss = o->loss_chunk && !o->loss ? PLAN_LOSS_CHUNKED : (enum plan_loss)loss;
+	r->loss_chunk = o->loss_chunk;
 	if (!st)
 		st = read_extra(h, o, err);
 	if (!st)

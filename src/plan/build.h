@@ -36,6 +36,7 @@ struct builder {
 	struct value pixels;             /* of the batch's images; the loop's */
 	enum model_tower tower;          /* whose blocks are run */
 	tape_again_fn *blocks[MODEL_TOWERS];
+	struct value targets; /* the labels that a loss in parts compares with */
 };
 
 /* The parameter of a module, store TAPE_NONE if there is none; borrowed. */
@@ -83,6 +84,11 @@ struct value build_forward(struct builder *b, struct value ids, struct value lab
 /* ids and labels are the caller's; with labels the loss, and *logits what a loop keeps (the caller drops it). */
 struct value build_decoder(struct builder *b, struct value ids, struct value labels,
 			   struct value *logits);
+
+/* The head of a decoder, with its softcap; and the loss of its final states, as the recipe wants it (loss.c). */
+struct value build_head(struct builder *b, struct value x);
+struct value build_loss(struct builder *b, struct value x, struct value labels,
+			struct value *logits);
 
 /* What a language model sees among its words: takes them, gives words and merged patches. */
 struct value build_seen(struct builder *b, struct value words);

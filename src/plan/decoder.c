@@ -198,22 +198,8 @@ static struct value block_again(void *self, uint32_t block, struct value x)
 								 : llama_block(b, block, x);
 }
 
-static struct value loss_of(struct builder *b, struct value logits, struct value labels)
-{
-	struct tape *t = &b->t;
-	struct value f = op_cast(t, logits, TAPE_F32), loss;
-	struct value padded = tape_new(t, labels.n + b->batch, TAPE_I64, TIMELINE_TEMPORARY);
-	struct value shifted = tape_new(t, labels.n, TAPE_I64, TIMELINE_TEMPORARY);
-
-	loss = op_cross_entropy(t, f, shifted, labels.n);
-	tape_drop(t, &f);
-	tape_drop(t, &padded);
-	tape_drop(t, &shifted);
-	return loss;
-}
-
 /* The logits, of the last token alone where tokens are generated. */
-static struct value head(struct builder *b, struct value x)
+struct value build_head(struct builder *b, struct value x)
 {
 	struct tape *t = &b->t;
 	struct value last = x, y;
@@ -281,8 +267,7 @@ struct value build_decoder(struct builder *b, struct value ids, struct value lab
 	tape_drop(t, &position);
 	if (!t->regions.n)
 		build_forget_shared(b);
-	*logits = head(b, x);
-	loss = labels.store == TAPE_NONE ? tape_param(t, TAPE_NONE) : loss_of(b, *logits, labels);
+	loss = build_loss(b, x, labels, logits);
 	tape_drop(t, &x);
 	return loss;
 }

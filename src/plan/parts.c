@@ -366,6 +366,7 @@ void build_forget_shared(struct builder *b)
 		tape_drop(&b->t, &b->bias[i]);
 	tape_drop(&b->t, &b->cross_bias);
 	tape_drop(&b->t, &b->encoded);
+	tape_drop(&b->t, &b->targets);
 }
 
 /* A block of any tower, also when it is run again while another tower's are: MODEL_BLOCKS numbers a tower. */

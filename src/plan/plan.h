@@ -44,6 +44,14 @@ enum plan_checkpointing {
 	PLAN_CHECKPOINTINGS
 };
 
+enum plan_loss {
+	PLAN_LOSS_WHOLE,   /* of all logits at once */
+	PLAN_LOSS_CHUNKED, /* so many tokens at a time, each part checkpointed: TRL's chunked_nll */
+	PLAN_LOSS_LIGER,   /* Liger's fused linear cross entropy: gradients are made in the forward pass */
+	PLAN_LOSSES
+};
+extern const char *const plan_loss_names[PLAN_LOSSES];
+
 enum plan_parallel {
 	PLAN_ALONE,
 	PLAN_DDP,
@@ -88,6 +96,8 @@ struct plan_recipe {
 	enum plan_parallel parallel;
 	uint64_t gpus; /* that share the work; this is what one of them needs */
 	struct plan_device device;
+	enum plan_loss loss;
+	uint64_t loss_chunk; /* tokens of PLAN_LOSS_CHUNKED; 0: TRL's 256 */
 };
 void plan_recipe_init(struct plan_recipe *r);
 

@@ -455,7 +455,7 @@ void build_run(struct builder *b)
 	struct loop l = { none, none, none };
 
 	b->cos = b->sin = b->mask = b->pixels = b->cross_bias = b->encoded = none;
-	b->seen_cos = b->seen_sin = none;
+	b->seen_cos = b->seen_sin = b->targets = none;
 	for (unsigned i = 0; i < MODEL_TOWERS; i++)
 		b->bias[i] = none;
 	if (b->r->task == PLAN_TRAIN) {
