@@ -15,8 +15,9 @@ struct plan_opts {
 	struct opt_list extra_tensors;
 	uint64_t residents, component_bytes;
 	uint64_t memory, allowance, width, max_memory, gpus;
-	const char *loss;
-	uint64_t loss_chunk;
+	const char *loss, *lengths;
+	uint64_t loss_chunk, longest;
+	bool padded, grouped;
 };
 
 #define SIZE_MOST (1u << 30)
@@ -32,6 +33,13 @@ static const struct opt plan_opt[] = {
 		   "sdpa, eager or flash (sdpa)"),
 	OPT_OPTIONAL('c', "checkpointing", plan_opts, checkpointing, "HOW", "full",
 		     "gradient checkpointing: full, selective, every:N or vision"),
+	OPT_U64(0, "longest", plan_opts, longest, "tokens", 1, 1 << 26, OPT_NONE,
+		"tokens of the longest batch, where --seq is what they have as a rule"),
+	OPT_STRING(0, "lengths", plan_opts, lengths, "512,2048", NULL,
+		   "tokens of the samples of each step, instead of --seq"),
+	OPT_FLAG(0, "padded", plan_opts, padded, "samples are padded: attention is given a mask"),
+	OPT_FLAG(0, "grouped", plan_opts, grouped,
+		 "samples are grouped by length: the longest come first"),
 	OPT_STRING(0, "loss", plan_opts, loss, "KIND", NULL,
 		   "whole, chunked (as TRL) or liger: logits are never whole (whole)"),
 	OPT_U64(0, "loss-chunk", plan_opts, loss_chunk, "tokens", 1, 1 << 26, OPT_NONE,
@@ -112,7 +120,8 @@ static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 		    (o->no_cache ? PLIM_PLAN_NO_CACHE : 0) |
 		    (o->max_batch ? PLIM_PLAN_MAX_BATCH : 0) |
 		    (o->max_seq ? PLIM_PLAN_MAX_SEQUENCE : 0) |
-		    (o->allow_changes ? PLIM_PLAN_ALLOW_CHANGES : 0);
+		    (o->allow_changes ? PLIM_PLAN_ALLOW_CHANGES : 0) |
+		    (o->padded ? PLIM_PLAN_PADDED : 0) | (o->grouped ? PLIM_PLAN_GROUPED : 0);
 	to->max_memory_bytes = given(o->max_memory);
 	to->layers = given(o->layers);
 	to->hidden = given(o->hidden);
@@ -147,6 +156,8 @@ static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 	to->sweep = o->sweep;
 	to->loss = o->loss;
 	to->loss_chunk = given(o->loss_chunk);
+	to->longest = given(o->longest);
+	to->lengths = o->lengths;
 	if (o->allowance != OPT_NONE)
 		to->allowance_bytes = o->allowance;
 }

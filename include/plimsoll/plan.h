@@ -16,7 +16,9 @@ enum plim_plan_flags {
 	PLIM_PLAN_MAX_SEQUENCE = 8,   /* and the longest sequence */
 	PLIM_PLAN_REDACT = 16,        /* nothing of the file's name */
 	PLIM_PLAN_ALLOW_CHANGES = 32, /* the ladder may change what is trained */
-	PLIM_PLAN_NO_CACHE = 64       /* generate without keys and values kept (use_cache=False) */
+	PLIM_PLAN_NO_CACHE = 64,      /* generate without keys and values kept (use_cache=False) */
+	PLIM_PLAN_PADDED = 1024,      /* samples are padded: attention is given a mask */
+	PLIM_PLAN_GROUPED = 2048      /* samples are grouped by length: the longest come first */
 };
 
 /*
@@ -53,6 +55,8 @@ struct plim_plan_options {
 	const char *sweep;        /* "batch=1,2,4" or "seq=512,1024"; NULL: none */
 	const char *loss;         /* "whole", "chunked", "liger"; NULL: whole */
 	uint64_t loss_chunk;      /* tokens of a chunk, which makes the loss chunked; 0: 256 if it is */
+	uint64_t longest;         /* tokens of the longest batch, others have `sequence`; 0: all are alike */
+	const char *lengths;      /* "512,2048,640": tokens of each step's samples; NULL: `sequence` */
 };
 PLIM_API void plim_plan_options_init(struct plim_plan_options *o);
 

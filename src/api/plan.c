@@ -39,6 +39,7 @@ void plim_plan_free(struct plim_plan *p)
 	vec_release(&h->mem, &h->assumptions);
 	vec_release(&h->mem, &h->lora_names);
 	vec_release(&h->mem, &h->extra);
+	vec_release(&h->mem, &h->lengths);
 	text_release(&h->lora_targets);
 	mem_free(&h->mem, p->phases, p->phase_count, sizeof(*p->phases));
 	mem_free(&h->mem, p->ladder, p->ladder ? PLAN_LADDER_STEPS : 0, sizeof(*p->ladder));

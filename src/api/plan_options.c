@@ -132,6 +132,41 @@ static enum plim_status read_extra(struct plim_plan_hidden *h, const struct plim
 	return st;
 }
 
+#define TOKENS_MOST ((uint64_t)1 << 26) /* of a sample */
+#define LENGTHS_MOST 1000
+
+/* "512,2048,640" */
+static enum plim_status read_lengths(struct plim_plan_hidden *h, const struct plim_plan_options *o,
+				     struct plim_err *err)
+{
+	const char *at = o->lengths;
+	enum plim_status st = PLIM_OK;
+	char *end;
+
+	while (!st && at && *at) {
+		uint64_t n = strtoull(at, &end, 10);
+
+		if (!isdigit((unsigned char)*at) || (*end && *end != ',') || !n || n > TOKENS_MOST)
+			return err_set(err, PLIM_E_ARG,
+				       "lengths are numbers of tokens, like 512,2048, not '%s'",
+				       o->lengths);
+		if (h->lengths.n == LENGTHS_MOST)
+			return err_set(err, PLIM_E_ARG, "more than %d lengths", LENGTHS_MOST);
+		st = vec_push(&h->mem, &h->lengths, n, err);
+		at = *end ? end + 1 : end;
+	}
+	h->recipe.lengths = h->lengths.at;
+	h->recipe.length_count = h->lengths.n;
+	h->recipe.longest = o->longest;
+	h->recipe.grouped = o->flags & PLIM_PLAN_GROUPED;
+	h->recipe.padded = o->flags & PLIM_PLAN_PADDED;
+	if (!st && o->longest && (o->longest < o->sequence || o->longest > TOKENS_MOST))
+		st = err_set(err, PLIM_E_ARG,
+			     "the longest batch has %llu tokens a sample, others %llu",
+			     (unsigned long long)o->longest, (unsigned long long)o->sequence);
+	return st;
+}
+
 static enum plim_status check_sizes(const struct plim_plan_options *o, struct plim_err *err)
 {
 	const struct {
@@ -182,6 +217,8 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 		st = read_checkpointing(r, o->checkpointing, err);
 	if (!st)
 		st = read_targets(h, o->lora_targets, err);
+	if (!st)
+		st = read_lengths(h, o, err);
 	r->task = (enum plan_task)task;
 	r->precision = o->precision ? (enum plan_precision)precision : PLAN_BF16_AUTOCAST;
 	r->optimizer = (enum plan_optimizer)optimizer;

@@ -77,6 +77,9 @@ struct value build_blocks(struct builder *b, enum model_tower tower, tape_again_
 struct value build_t5(struct builder *b, struct value ids, struct value labels,
 		      struct value *logits);
 
+/* Does build_decoder run it? */
+bool build_is_decoder(const struct model *m);
+
 /* A forward pass of the model's family. */
 struct value build_forward(struct builder *b, struct value ids, struct value labels,
 			   struct value *logits);

@@ -220,7 +220,8 @@ struct value build_head(struct builder *b, struct value x)
 	return y;
 }
 
-/* create_causal_mask: for eager attention, and where a window ends before the tokens do (one for all samples). */
+/* create_causal_mask: for eager attention, and where a window ends before the tokens do (one for all samples) or
+ * samples are padded. */
 static void make_mask(struct builder *b, enum tape_dtype dtype)
 {
 	uint64_t keys = b->cached + b->sequence, n = b->sequence * keys;
@@ -231,8 +232,9 @@ static void make_mask(struct builder *b, enum tape_dtype dtype)
 		windowed = build_is_windowed(b, MODEL_TEXT, i, keys);
 	if (b->r->attention == PLAN_EAGER)
 		b->mask = tape_new(t, b->batch * n, dtype, TIMELINE_TEMPORARY);
-	else if (windowed && b->r->attention == PLAN_SDPA)
-		b->mask = tape_new(t, n, TAPE_BOOL, TIMELINE_TEMPORARY);
+	else if ((windowed || b->r->padded) && b->r->attention == PLAN_SDPA)
+		b->mask = tape_new(t, b->r->padded ? b->batch * n : n, TAPE_BOOL,
+				   TIMELINE_TEMPORARY);
 }
 
 struct value build_decoder(struct builder *b, struct value ids, struct value labels,

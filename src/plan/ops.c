@@ -30,6 +30,7 @@ enum op {
 	OP_GATHER,
 	OP_FILL,
 	OP_SUM,
+	OP_READY,
 	OP_MARK,
 	OPS
 };
@@ -710,6 +711,27 @@ struct value op_cross_entropy(struct tape *t, struct value logits, struct value 
 	return loss;
 }
 
+struct value op_ready(struct tape *t, const struct value in[2], const struct value grads[2])
+{
+	struct tape_node *node = tape_node(t, OP_READY, in, 2);
+
+	for (unsigned i = 0; i < 2; i++)
+		tape_save(t, node, grads[i]);
+	return tape_result(t, node, 1, TAPE_F32);
+}
+
+/* In the order in which they were saved, those that there are. */
+static void ready_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	for (unsigned i = 0, saved = 0; i < 2; i++) {
+		if (!wants(node, i))
+			continue;
+		out[i] = (struct tape_grad){ node->in[i].n, node->saved[saved++],
+					     node->in[i].dtype, 0 };
+		tape_hold(t, out[i].store);
+	}
+}
+
 tape_backward_fn *const tape_backward_of[OPS] = {
 	[OP_CAST] = cast_backward,
 	[OP_FIRST_FUNCTION... OP_LAST_FUNCTION] = function_backward,
@@ -736,5 +758,6 @@ tape_backward_fn *const tape_backward_of[OPS] = {
 	[OP_GATHER] = gather_backward,
 	[OP_FILL] = same_backward,
 	[OP_SUM] = sum_backward,
+	[OP_READY] = ready_backward,
 	[OP_MARK] = mark_backward,
 };

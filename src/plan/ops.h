@@ -100,6 +100,9 @@ struct value op_join(struct tape *t, struct value x, struct value first, uint64_
 /* masked_scatter(): x with `source` in the place of some of its rows. */
 struct value op_scatter(struct tape *t, struct value x, struct value source);
 
+/* A scalar whose gradients, of `in`, were made in the forward pass; both are borrowed, none where store TAPE_NONE. */
+struct value op_ready(struct tape *t, const struct value in[2], const struct value grads[2]);
+
 /* Marks where a unit begins or ends: tape.unit is called when the backward pass is there.  x is taken. */
 struct value op_mark(struct tape *t, struct value x, uint32_t unit, int begins);
 

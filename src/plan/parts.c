@@ -319,7 +319,8 @@ struct value build_attention(struct builder *b, enum model_tower tower, uint32_t
 	if (b->r->attention == PLAN_EAGER)
 		return eager(b, tower, q, k, v, &a);
 	a.kernel = !half ? OP_EFFICIENT : b->r->device.cudnn_attention ? OP_CUDNN : OP_FLASH;
-	if (b->r->attention != PLAN_FLASH && build_is_windowed(b, tower, block, keys))
+	if (b->r->attention != PLAN_FLASH &&
+	    (build_is_windowed(b, tower, block, keys) || (b->r->padded && tower == MODEL_TEXT)))
 		return masked(b, q, k, v, &a);
 	if (!half && a.heads != a.kv_heads)
 		return build_unfused(b, q, k, v, &a, tape_param(&b->t, TAPE_NONE));

@@ -229,10 +229,22 @@ void build_phase(struct builder *b, const char *name, unsigned number)
 		b->t.failed = st;
 }
 
+/* A recipe that the model cannot be run by. */
+static enum plim_status check(const struct builder *b, struct plim_err *err)
+{
+	if (b->r->loss != PLAN_LOSS_WHOLE && !build_is_decoder(b->m))
+		return err_set(err, PLIM_E_ARG,
+			       "a %s loss is for language models that decode, not for '%s'",
+			       plan_loss_names[b->r->loss], b->m->family);
+	return PLIM_OK;
+}
+
 static enum plim_status fill(struct builder *b, struct plim_err *err)
 {
-	enum plim_status st = index_modules(b, err);
+	enum plim_status st = check(b, err);
 
+	if (!st)
+		st = index_modules(b, err);
 	if (!st)
 		st = load(b, err);
 	if (st)

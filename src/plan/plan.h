@@ -97,7 +97,12 @@ struct plan_recipe {
 	uint64_t gpus; /* that share the work; this is what one of them needs */
 	struct plan_device device;
 	enum plan_loss loss;
-	uint64_t loss_chunk; /* tokens of PLAN_LOSS_CHUNKED; 0: TRL's 256 */
+	uint64_t loss_chunk;     /* tokens of PLAN_LOSS_CHUNKED; 0: TRL's 256 */
+	const uint64_t *lengths; /* tokens of a sample, step after step (again and again); borrowed */
+	size_t length_count;     /* 0: all are `sequence` */
+	uint64_t longest;        /* a batch as long as that comes after all others; 0: none does */
+	bool grouped;            /* ... and one before, as samplers that group by length do */
+	bool padded;             /* attention is given a mask of what is padding */
 };
 void plan_recipe_init(struct plan_recipe *r);
 

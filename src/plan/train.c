@@ -269,13 +269,21 @@ static uint64_t target(const struct builder *b)
 	return b->m->encoder_decoder ? (b->sequence + 3) / 4 : b->sequence;
 }
 
-static void next_batch(struct builder *b, struct loop *l, uint64_t batch)
+/* Tokens of the samples of a step; `step` past the last one is the longest batch's. */
+static uint64_t length_of(const struct plan_recipe *r, uint64_t step)
+{
+	if (r->longest && (step >= r->steps || (!step && r->grouped)))
+		return r->longest;
+	return r->length_count ? r->lengths[step % r->length_count] : r->sequence;
+}
+
+static void next_batch(struct builder *b, struct loop *l, uint64_t batch, uint64_t sequence)
 {
 	struct value ids = tape_param(&b->t, TAPE_NONE), labels, pixels;
 	int reads = b->m->towers[MODEL_TEXT].layers > 0;
 
 	b->batch = batch;
-	b->sequence = b->r->sequence;
+	b->sequence = sequence;
 	if (reads)
 		ids = tape_new(&b->t, batch * b->sequence, TAPE_I64, TIMELINE_INPUT);
 	pixels = pixels_of(b);
@@ -305,10 +313,13 @@ static struct value forward(struct builder *b, struct loop *l, struct value *log
 	return loss;
 }
 
+/* Passes of the longest batch are one phase together. */
 static void name_phase(struct builder *b, const char *what, unsigned step, unsigned micro)
 {
 	char name[12];
 
+	if (step >= b->r->steps)
+		return;
 	if (!micro) {
 		build_phase(b, what, step);
 		return;
@@ -322,7 +333,7 @@ static void micro_step(struct builder *b, struct loop *l, unsigned step, unsigne
 	struct tape *t = &b->t;
 	struct value logits, loss;
 
-	next_batch(b, l, b->r->batch);
+	next_batch(b, l, b->r->batch, length_of(b->r, step));
 	loss = forward(b, l, &logits);
 	build_forget_leaf(b);
 	if (b->r->keep_outputs)
@@ -344,7 +355,7 @@ static void evaluate(struct builder *b, struct loop *l, unsigned pass)
 	struct value logits, loss;
 
 	t->grad = 0;
-	next_batch(b, l, b->r->eval_batch);
+	next_batch(b, l, b->r->eval_batch, b->r->sequence);
 	loss = forward(b, l, &logits);
 	tape_drop(t, &loss);
 	tape_set(t, &l->kept, logits);
@@ -352,15 +363,23 @@ static void evaluate(struct builder *b, struct loop *l, unsigned pass)
 	build_phase(b, "eval", pass);
 }
 
+static void train_step(struct builder *b, struct loop *l, unsigned step)
+{
+	for (unsigned k = 0; k < b->r->accumulate && !b->t.failed; k++)
+		micro_step(b, l, step, k);
+	optimize(b);
+	name_phase(b, "opt", step, 0);
+	zero(&b->t);
+	name_phase(b, "zero", step, 0);
+}
+
 static void train(struct builder *b, struct loop *l)
 {
-	for (unsigned i = 0; i < b->r->steps && !b->t.failed; i++) {
-		for (unsigned k = 0; k < b->r->accumulate && !b->t.failed; k++)
-			micro_step(b, l, i, k);
-		optimize(b);
-		build_phase(b, "opt", i);
-		zero(&b->t);
-		build_phase(b, "zero", i);
+	for (unsigned i = 0; i < b->r->steps && !b->t.failed; i++)
+		train_step(b, l, i);
+	if (b->r->longest) {
+		train_step(b, l, (unsigned)b->r->steps);
+		build_phase(b, "longest", PLAN_NO_NUMBER);
 	}
 	for (unsigned i = 0; i < b->r->eval_passes && !b->t.failed; i++)
 		evaluate(b, l, i);
@@ -376,7 +395,7 @@ static void infer(struct builder *b, struct loop *l)
 		struct value logits, loss;
 
 		tape_drop(&b->t, &l->kept);
-		next_batch(b, l, b->r->batch);
+		next_batch(b, l, b->r->batch, b->r->sequence);
 		tape_drop(&b->t, &l->labels);
 		loss = build_forward(b, l->ids, l->labels, &logits);
 		tape_drop(&b->t, &loss);
