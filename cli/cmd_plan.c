@@ -15,7 +15,7 @@ struct plan_opts {
 	struct opt_list extra_tensors;
 	uint64_t residents, component_bytes;
 	uint64_t memory, allowance, width, max_memory, gpus;
-	const char *loss, *lengths;
+	const char *loss, *lengths, *quantize;
 	uint64_t loss_chunk, longest;
 	bool padded, grouped;
 };
@@ -33,6 +33,8 @@ static const struct opt plan_opt[] = {
 		   "sdpa, eager or flash (sdpa)"),
 	OPT_OPTIONAL('c', "checkpointing", plan_opts, checkpointing, "HOW", "full",
 		     "gradient checkpointing: full, selective, every:N or vision"),
+	OPT_STRING('q', "quantize", plan_opts, quantize, "HOW", NULL,
+		   "weights as bitsandbytes keeps them: nf4, nf4-double or int8 (as the config says)"),
 	OPT_U64(0, "longest", plan_opts, longest, "tokens", 1, 1 << 26, OPT_NONE,
 		"tokens of the longest batch, where --seq is what they have as a rule"),
 	OPT_STRING(0, "lengths", plan_opts, lengths, "512,2048", NULL,
@@ -158,6 +160,7 @@ static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 	to->loss_chunk = given(o->loss_chunk);
 	to->longest = given(o->longest);
 	to->lengths = o->lengths;
+	to->quantize = o->quantize;
 	if (o->allowance != OPT_NONE)
 		to->allowance_bytes = o->allowance;
 }

@@ -56,6 +56,7 @@ struct plim_plan_options {
 	const char *loss;         /* "whole", "chunked", "liger"; NULL: whole */
 	uint64_t loss_chunk;      /* tokens of a chunk, which makes the loss chunked; 0: 256 if it is */
 	uint64_t longest;         /* tokens of the longest batch, others have `sequence`; 0: all are alike */
+	const char *quantize;     /* "none", "nf4", "nf4-double", "int8"; NULL: as the config says */
 	const char *lengths;      /* "512,2048,640": tokens of each step's samples; NULL: `sequence` */
 };
 PLIM_API void plim_plan_options_init(struct plim_plan_options *o);

@@ -45,6 +45,7 @@ void plim_plan_free(struct plim_plan *p)
 	mem_free(&h->mem, p->ladder, p->ladder ? PLAN_LADDER_STEPS : 0, sizeof(*p->ladder));
 	mem_free(&h->mem, p->sweep, p->sweep_count, sizeof(*p->sweep));
 	mem_free(&h->mem, p->peak.range_bytes, p->peak.range_count, sizeof(uint64_t));
+	model_release(&h->quantized);
 	model_release(&h->model);
 	free(h);
 	free(p);
@@ -99,6 +100,36 @@ static enum plim_status find_limit(struct plim_plan *p, const struct plim_plan_o
 
 /* ---- runs ---- */
 
+/* The model with its weights as a recipe keeps them. */
+static enum plim_status model_for(struct plim_plan *p, enum plan_quantize how,
+				  const struct model **out, struct plim_err *err)
+{
+	struct plim_plan_hidden *h = p->hidden;
+	enum plim_status st = PLIM_OK;
+
+	*out = how ? &h->quantized : &h->model;
+	if (!how || h->quantize == how)
+		return PLIM_OK;
+	model_release(&h->quantized);
+	h->quantize = PLAN_NOT_QUANTIZED;
+	st = model_copy(&h->quantized, &h->model, err);
+	if (!st)
+		st = model_quantize(&h->quantized, (enum model_quantization)(how - 1), err);
+	if (!st)
+		h->quantize = how;
+	return st;
+}
+
+enum plim_status plan_program(struct plim_plan *p, const struct plan_recipe *r, struct plan **out,
+			      struct plim_err *err)
+{
+	const struct model *m;
+	enum plim_status st = model_for(p, r->quantize, &m, err);
+
+	*out = NULL;
+	return st ? st : plan_build(&p->hidden->mem, m, r, out, err);
+}
+
 /* Does the plan go to its end under a limit, wherever the driver puts segments? */
 static enum plim_status survives(struct plim_plan *p, struct plan *plan, uint64_t limit, int *does,
 				 struct plan_result *result, struct plim_err *err)
@@ -137,7 +168,7 @@ enum plim_status plan_try(struct plim_plan *p, const struct plan_recipe *r, stru
 {
 	struct plan_result result;
 	struct plan *plan;
-	enum plim_status st = plan_build(&p->hidden->mem, &p->hidden->model, r, &plan, err);
+	enum plim_status st = plan_program(p, r, &plan, err);
 
 	*out = (struct plan_trial){ 0 };
 	if (!st)
@@ -202,7 +233,8 @@ static int is_assumed(const struct plim_plan *p)
 {
 	const struct plan_recipe *r = &p->hidden->recipe;
 
-	return p->model.guessed || r->optimizer >= PLAN_ADAMW_8BIT ||
+	return p->model.guessed || r->optimizer >= PLAN_ADAMW_8BIT || r->quantize ||
+	       r->loss == PLAN_LOSS_LIGER ||
 	       (r->parallel != PLAN_ALONE && r->gpus != 2);
 }
 
@@ -349,7 +381,7 @@ static enum plim_status sweep_one(struct plim_plan *p, const struct plan_recipe 
 	struct plan_result result;
 	struct plan *plan = NULL;
 	uint64_t low, high;
-	enum plim_status st = plan_build(&p->hidden->mem, &p->hidden->model, r, &plan, err);
+	enum plim_status st = plan_program(p, r, &plan, err);
 	int does = 0;
 
 	if (!st)
@@ -418,6 +450,21 @@ static enum plim_status sweep(struct plim_plan *p, const char *text, struct plim
 
 /* ---- all of it ---- */
 
+/* A quantized file says so itself; adapters on quantized weights are trained with checkpoints unless told otherwise. */
+static enum plim_status take_quantization(struct plim_plan *p, const struct plim_plan_options *o,
+					  struct plim_err *err)
+{
+	struct plan_recipe *r = &p->hidden->recipe;
+	const struct model *m = &p->hidden->model;
+
+	if (!o->quantize)
+		r->quantize = (enum plan_quantize)m->quantized;
+	if (r->quantize && r->task == PLAN_TRAIN && !o->checkpointing)
+		r->checkpointing = PLAN_CHECKPOINT_FULL;
+	(void)err;
+	return PLIM_OK;
+}
+
 static enum plim_status read_model(struct plim_plan *p, const char *path,
 				   const struct plim_plan_options *o, struct plim_err *err)
 {
@@ -428,20 +475,27 @@ static enum plim_status read_model(struct plim_plan *p, const char *path,
 				   .intermediate = o->intermediate,
 				   .vocab = o->vocab };
 	struct model *m = &p->hidden->model;
-	struct model_totals totals;
+	struct model_totals totals, as_kept;
+	const struct model *kept;
 	enum plim_status st = path ? model_load(m, path, err) : model_by_numbers(m, &n, err);
 	struct plan_recipe *r = &p->hidden->recipe;
 	int half = r->precision == PLAN_BF16_PURE || r->task != PLAN_TRAIN;
 
 	if (st)
 		return st;
+	st = take_quantization(p, o, err);
+	if (!st)
+		st = model_for(p, r->quantize, &kept, err);
+	if (st)
+		return st;
 	model_get_totals(m, ckpt_dtype_of_torch(half ? "bfloat16" : "float32"), &totals);
+	model_get_totals(kept, ckpt_dtype_of_torch(half ? "bfloat16" : "float32"), &as_kept);
 	if (o->image_grid)
 		r->image_size = o->image_grid * m->towers[MODEL_VISION].patch;
 	p->model.family = m->family;
 	p->model.guessed = m->guessed;
 	p->model.parameters = totals.parameters;
-	p->model.parameter_bytes = totals.parameter_bytes;
+	p->model.parameter_bytes = as_kept.parameter_bytes + as_kept.state_bytes;
 	p->model.trainable = r->task == PLAN_TRAIN ? totals.trainable : 0;
 	return PLIM_OK;
 }
@@ -478,7 +532,7 @@ static enum plim_status plan_all(struct plim_plan *p, const char *path,
 	if (!st)
 		st = read_model(p, path, o, err);
 	if (!st)
-		st = plan_build(&h->mem, &h->model, &h->recipe, &h->plan, err);
+		st = plan_program(p, &h->recipe, &h->plan, err);
 	if (!st)
 		st = survives(p, h->plan, UINT64_MAX, &does, &result, err);
 	if (!st)
@@ -517,6 +571,7 @@ enum plim_status plim_plan_open(const char *path, const struct plim_plan_options
 	}
 	mem_init(&p->hidden->mem, o.max_memory_bytes);
 	model_init(&p->hidden->model, &p->hidden->mem);
+	model_init(&p->hidden->quantized, &p->hidden->mem);
 	text_init(&p->hidden->lora_targets, &p->hidden->mem, NULL);
 	p->dies_request_bytes = p->host_bytes = PLIM_UNKNOWN;
 	p->batch = o.batch;

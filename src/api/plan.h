@@ -9,6 +9,8 @@
 struct plim_plan_hidden {
 	struct mem mem;
 	struct model model;
+	struct model quantized; /* a copy with its weights quantized as `quantize` says, for recipes that want it */
+	enum plan_quantize quantize;
 	struct plan_recipe recipe;
 	struct allocator_rules rules;
 	struct allocator_bounds bounds;
@@ -33,6 +35,10 @@ const char *plan_string(struct plim_plan *p, struct plim_err *err, const char *f
 /* Options to a recipe; PLIM_E_ARG names what is not known. */
 enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_options *o,
 				   struct plim_err *err);
+
+/* The program of a recipe, for the model as the recipe has its weights; plan_free it. */
+enum plim_status plan_program(struct plim_plan *p, const struct plan_recipe *r, struct plan **out,
+			      struct plim_err *err);
 
 /* One more run of the same model, under the plan's limit; *result is of the placement that needs most. */
 struct plan_trial {

@@ -37,7 +37,7 @@ static enum plim_status measure(struct climb *c, const struct plan_choice *choic
 		st = allocator_rules_parse(choice->settings, c->options->torch, &h->rules, err);
 	h->recipe = choice->recipe; /* how sure a number is goes by it */
 	if (!st)
-		st = plan_build(&h->mem, &h->model, &h->recipe, &plan, err);
+		st = plan_program(c->plan, &h->recipe, &plan, err);
 	if (!st)
 		st = plan_measure(plan, &h->rules, &bounds, &result, err);
 	if (!st) {

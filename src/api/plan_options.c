@@ -193,7 +193,8 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 {
 	struct plim_plan_hidden *h = p->hidden;
 	struct plan_recipe *r = &h->recipe;
-	unsigned task = 0, precision = 0, optimizer = 0, attention = 0, parallel = 0, loss = 0;
+	unsigned task = 0, precision = 0, optimizer = 0, attention = 0, parallel = 0, loss = 0,
+		 quantize = 0;
 	enum plim_status st = check_sizes(o, err);
 
 	if (!st)
@@ -212,6 +213,9 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 			    err);
 	if (!st)
 		st = choose("loss", o->loss, plan_loss_names, PLAN_LOSSES, &loss, err);
+	if (!st)
+		st = choose("quantization", o->quantize, plan_quantize_names, PLAN_QUANTIZES,
+			    &quantize, err);
 	plan_recipe_init(r);
 	if (!st)
 		st = read_checkpointing(r, o->checkpointing, err);
@@ -239,6 +243,7 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	r->new_tokens = o->new_tokens;
 	r->loss = o->loss_chunk && !o->loss ? PLAN_LOSS_CHUNKED : (enum plan_loss)loss;
 	r->loss_chunk = o->loss_chunk;
+	r->quantize = (enum plan_quantize)quantize;
 	if (!st)
 		st = read_extra(h, o, err);
 	if (!st)

@@ -36,6 +36,7 @@ struct builder {
 	struct value pixels;             /* of the batch's images; the loop's */
 	enum model_tower tower;          /* whose blocks are run */
 	tape_again_fn *blocks[MODEL_TOWERS];
+	uint32_t unquantized; /* store of the weight that is being quantized while the model is loaded */
 	struct value targets; /* the labels that a loss in parts compares with */
 };
 
@@ -92,6 +93,17 @@ struct value build_decoder(struct builder *b, struct value ids, struct value lab
 struct value build_head(struct builder *b, struct value x);
 struct value build_loss(struct builder *b, struct value x, struct value labels,
 			struct value *logits);
+
+/*
+ * Quantized weights (quantized.c): what a module's product is then, refusals, and loading: a weight is on the GPU as the
+ * file has it until it is quantized; what is not, is prepared for training.
+ */
+bool build_is_quantized(const struct builder *b, const struct model_module *module);
+struct value build_quantized(struct builder *b, const struct model_module *module, struct value x,
+			     struct value bias);
+enum plim_status build_check_quantized(const struct builder *b, struct plim_err *err);
+void build_before_quantized(struct builder *b, const struct model_tensor *next);
+void build_prepare_quantized(struct builder *b);
 
 /* What a language model sees among its words: takes them, gives words and merged patches. */
 struct value build_seen(struct builder *b, struct value words);

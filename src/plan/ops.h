@@ -39,6 +39,14 @@ struct value op_mean(struct tape *t, struct value x, uint64_t rows);
 struct value op_linear(struct tape *t, struct value x, struct value weight, struct value bias,
 		       uint64_t out);
 
+/* A product with a weight that is kept in codes, none of which takes a gradient (bitsandbytes). */
+struct packed {
+	uint64_t in, out;
+	uint64_t scales; /* elements of fp32 that are made of quantized scales, 0: they are not quantized */
+	bool bytes;	 /* LLM.int8(); else 4 bits */
+};
+struct value op_packed(struct tape *t, struct value x, const struct packed *w, struct value bias);
+
 /*
  * Batched products [batch, n, k] [batch, k, m].  Operands whose batch dimensions do not lie one behind the other (heads of a
  * projection) are copied first.

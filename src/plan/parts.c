@@ -35,15 +35,23 @@ struct value build_param(struct builder *b, enum model_tower tower, uint32_t blo
 	return param_of(b, module(b, tower, block, role), part);
 }
 
-/* peft's lora.Linear: result + B(A(x as the adapter's dtype)) * scaling, as the result's dtype */
+/*
+ * peft's lora.Linear: result + B(A(x as the adapter's dtype)) * scaling, as the result's dtype.  On quantized weights
+ * the sum stays as it is, and what comes of 4 bits is cloned first.
+ */
 static struct value adapt(struct builder *b, uint32_t a, struct value x, struct value y,
-			  uint64_t out)
+			  const struct model_module *module)
 {
+	bool quantized = build_is_quantized(b, module);
+	uint64_t out = module->out;
 	struct tape *t = &b->t;
 	struct value down = tape_param(t, a), up = tape_param(t, a + 1),
 		     none = tape_param(t, TAPE_NONE);
-	struct value in = op_cast(t, x, down.dtype), low, high, scaled, sum, result;
+	struct value in, low, high, scaled, sum, result;
 
+	if (quantized && b->r->quantize != PLAN_INT8)
+		tape_set(t, &y, op_contiguous(t, y));
+	in = op_cast(t, x, down.dtype);
 	low = op_linear(t, in, down, none, b->r->lora_rank);
 	high = op_linear(t, low, up, none, out);
 	tape_drop(t, &low);
@@ -53,7 +61,10 @@ static struct value adapt(struct builder *b, uint32_t a, struct value x, struct 
 	tape_drop(t, &scaled);
 	tape_drop(t, &y);
 	tape_drop(t, &in);
-	result = op_cast(t, sum, b->t.autocast ? b->t.autocast : b->weights);
+	result = op_cast(t, sum,
+			 quantized	 ? x.dtype
+			 : b->t.autocast ? b->t.autocast
+					 : b->weights);
 	tape_drop(t, &sum);
 	return result;
 }
@@ -68,7 +79,7 @@ struct value build_linear(struct builder *b, enum model_tower tower, uint32_t bl
 			  enum model_role role, struct value x)
 {
 	const struct model_module *x_module = module(b, tower, block, role);
-	struct value y, weight;
+	struct value y, weight, bias;
 	uint32_t a;
 
 	if (!x_module)
@@ -76,9 +87,12 @@ struct value build_linear(struct builder *b, enum model_tower tower, uint32_t bl
 	weight = param_of(b, x_module, MODEL_WEIGHT);
 	if (weight.store == TAPE_NONE)
 		weight = param_of(b, x_module, MODEL_WHOLE);
-	y = op_linear(&b->t, x, weight, param_of(b, x_module, MODEL_BIAS), features(b, x_module));
+	bias = param_of(b, x_module, MODEL_BIAS);
+	y = build_is_quantized(b, x_module)
+		    ? build_quantized(b, x_module, x, bias)
+		    : op_linear(&b->t, x, weight, bias, features(b, x_module));
 	a = b->lora ? b->lora[x_module - b->m->modules.at] : 0;
-	return a ? adapt(b, a - 1, x, y, x_module->out) : y;
+	return a ? adapt(b, a - 1, x, y, x_module) : y;
 }
 
 /* x / sqrt(mean(x^2) + eps) in fp32; *variance lives as long as the function that computes it. */

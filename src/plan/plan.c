@@ -12,6 +12,7 @@ const char *const plan_optimizer_names[PLAN_OPTIMIZERS] = { "adamw",        "ada
 							    "adamw-8bit",   "adamw-paged" };
 const char *const plan_attention_names[PLAN_ATTENTIONS] = { "sdpa", "eager", "flash" };
 const char *const plan_loss_names[PLAN_LOSSES] = { "whole", "chunked", "liger" };
+const char *const plan_quantize_names[PLAN_QUANTIZES] = { "none", "nf4", "nf4-double", "int8" };
 const char *const plan_parallel_names[PLAN_PARALLELS] = { "none",  "ddp",   "zero1",
 							  "fsdp1", "fsdp2", "fsdp2-zero2" };
 const char *const plan_task_names[PLAN_TASKS] = { "train", "infer", "generate" };
@@ -68,11 +69,15 @@ static enum plim_status add_param(struct builder *b, const struct model_tensor *
 	enum tape_dtype dtype = dtype_of(b, x);
 	struct tape_param p = empty_param(dtype);
 
+	build_before_quantized(b, x);
 	p.n = p.own_n = x->count;
 	p.own_dtype = (uint8_t)dtype;
 	p.trainable = !buffer && !(x->flags & MODEL_IS_FROZEN) && b->r->task == PLAN_TRAIN &&
 		      !b->r->lora_rank;
-	p.store = tape_store(t, x->count * tape_dtype_bytes[dtype],
+	/* of a quantized model all the rest is loaded in 16 bits */
+	p.store = tape_store(t,
+			     x->count * tape_dtype_bytes[b->r->quantize && !x->dtype ? TAPE_BF16
+										     : dtype],
 			     buffer ? TIMELINE_BUFFER : TIMELINE_PARAMETER);
 	return vec_push(t->mem, &t->params, p, err);
 }
@@ -170,6 +175,7 @@ static enum plim_status load(struct builder *b, struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
 
+	b->unquantized = TAPE_NONE;
 	for (size_t i = 0; i < b->r->extra_count; i++)
 		tape_store(&b->t, b->r->extra_bytes[i], TIMELINE_UNKNOWN);
 	for (size_t i = 0; !st && i < b->m->tensors.n; i++)
@@ -177,6 +183,7 @@ static enum plim_status load(struct builder *b, struct plim_err *err)
 	if (!st) {
 		touch_stacks(b);
 		drop_tied(b);
+		build_prepare_quantized(b);
 	}
 	if (!st && b->r->lora_rank)
 		st = add_lora(b, err);
@@ -236,7 +243,7 @@ static enum plim_status check(const struct builder *b, struct plim_err *err)
 		return err_set(err, PLIM_E_ARG,
 			       "a %s loss is for language models that decode, not for '%s'",
 			       plan_loss_names[b->r->loss], b->m->family);
-	return PLIM_OK;
+	return build_check_quantized(b, err);
 }
 
 static enum plim_status fill(struct builder *b, struct plim_err *err)

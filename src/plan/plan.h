@@ -52,6 +52,16 @@ enum plan_loss {
 };
 extern const char *const plan_loss_names[PLAN_LOSSES];
 
+/* How linear layers' weights are kept: 1 + enum model_quantization.  The model that is planned is kept so. */
+enum plan_quantize {
+	PLAN_NOT_QUANTIZED,
+	PLAN_NF4,
+	PLAN_NF4_DOUBLE,
+	PLAN_INT8,
+	PLAN_QUANTIZES
+};
+extern const char *const plan_quantize_names[PLAN_QUANTIZES];
+
 enum plan_parallel {
 	PLAN_ALONE,
 	PLAN_DDP,
@@ -102,6 +112,7 @@ struct plan_recipe {
 	size_t length_count;     /* 0: all are `sequence` */
 	uint64_t longest;        /* a batch as long as that comes after all others; 0: none does */
 	bool grouped;            /* ... and one before, as samplers that group by length do */
+	enum plan_quantize quantize;
 	bool padded;             /* attention is given a mask of what is padding */
 };
 void plan_recipe_init(struct plan_recipe *r);

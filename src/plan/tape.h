@@ -81,7 +81,7 @@ struct tape_node {
 	struct tape_grad grad[3]; /* of its results */
 	uint32_t saved[TAPE_SAVES];
 	uint32_t region; /* of checkpointing, or TAPE_NONE */
-	uint16_t place;
+	uint16_t how; /* as the operation defines it */
 	uint8_t op, ins, saves, outs;
 };
 
