@@ -15,7 +15,7 @@ struct plan_opts {
 	struct opt_list extra_tensors;
 	uint64_t residents, component_bytes;
 	uint64_t memory, allowance, width, max_memory, gpus;
-	const char *loss, *lengths, *quantize;
+	const char *loss, *lengths, *quantize, *transformers;
 	uint64_t loss_chunk, longest;
 	bool padded, grouped;
 };
@@ -26,7 +26,8 @@ static const struct opt plan_opt[] = {
 	OPT_U64('b', "batch", plan_opts, batch, "n", 1, 1 << 20, 1, "samples of a micro-batch"),
 	OPT_U64('s', "seq", plan_opts, seq, "tokens", 1, 1 << 26, 1024, "tokens of a sample"),
 	OPT_STRING('p', "precision", plan_opts, precision, "NAME", NULL,
-		   "fp32, bf16-autocast, fp16-autocast or bf16-pure (bf16-autocast)"),
+		   "fp32, bf16-autocast, fp16-autocast, bf16-pure, bf16-weights or bf16-master "
+		   "(bf16-autocast)"),
 	OPT_STRING('o', "optimizer", plan_opts, optimizer, "NAME", NULL,
 		   "adamw, adamw-fused, adamw-loop, sgd, sgd-momentum, adafactor, ... (adamw)"),
 	OPT_STRING('a', "attention", plan_opts, attention, "NAME", NULL,
@@ -90,6 +91,8 @@ static const struct opt plan_opt[] = {
 	OPT_STRING(0, "settings", plan_opts, settings, "CONF", NULL, "a PYTORCH_CUDA_ALLOC_CONF"),
 	OPT_STRING(0, "torch", plan_opts, torch, "X.Y", NULL,
 		   "PyTorch's release (the newest known)"),
+	OPT_STRING(0, "transformers", plan_opts, transformers, "X.Y", NULL,
+		   "Transformers' release, whose Trainer it is: sets what is not given"),
 	OPT_HEADING("A model by numbers, where there is no file"),
 	OPT_U64(0, "layers", plan_opts, layers, "n", 1, 10000, OPT_NONE, "blocks"),
 	OPT_U64(0, "hidden", plan_opts, hidden, "n", 1, SIZE_MOST, OPT_NONE, "width"),
@@ -180,6 +183,9 @@ static int plan_run(const void *values, int argc, char **argv)
 				 "--hidden and --heads");
 	if (o->memory != OPT_NONE && o->gpu)
 		return cmd_usage("--memory and --gpu exclude each other");
+	if (o->transformers && !cmd_release(o->transformers, 4, 9, &options.transformers))
+		return cmd_usage("--transformers takes a release from 4.0 on, like 4.46, not '%s'",
+				 o->transformers);
 	if (o->torch && !cmd_torch_release(o->torch, &options.torch))
 		return cmd_usage("--torch takes a release from 2.1 on, like 2.11, not '%s'",
 				 o->torch);

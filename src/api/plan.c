@@ -37,6 +37,7 @@ void plim_plan_free(struct plim_plan *p)
 		free(h->strings.at[i]);
 	vec_release(&h->mem, &h->strings);
 	vec_release(&h->mem, &h->assumptions);
+	vec_release(&h->mem, &h->defaults);
 	vec_release(&h->mem, &h->lora_names);
 	vec_release(&h->mem, &h->extra);
 	vec_release(&h->mem, &h->lengths);
@@ -234,7 +235,8 @@ static int is_assumed(const struct plim_plan *p)
 	const struct plan_recipe *r = &p->hidden->recipe;
 
 	return p->model.guessed || r->optimizer >= PLAN_ADAMW_8BIT || r->quantize ||
-	       r->loss == PLAN_LOSS_LIGER ||
+	       r->loss == PLAN_LOSS_LIGER || r->precision > PLAN_BF16_PURE || r->padded ||
+	       r->wide_logits || r->copies_logits || r->repeats_heads ||
 	       (r->parallel != PLAN_ALONE && r->gpus != 2);
 }
 
@@ -281,6 +283,18 @@ static enum plim_status assume(struct plim_plan *p, const char *text, struct pli
 		    : mem_status(err);
 }
 
+static const char *samples_of(const struct plan_recipe *r)
+{
+	if (r->padded)
+		return "batches are padded to their longest sample, and attention is given a mask";
+	if (r->grouped)
+		return "the longest batch comes first and last; samples of a batch are alike, without "
+		       "padding";
+	if (r->longest)
+		return "the longest batch comes last; samples of a batch are alike, without padding";
+	return "all samples are as long as the sequence, without padding";
+}
+
 static enum plim_status take_assumptions(struct plim_plan *p, const struct plim_plan_options *o,
 					 struct plim_err *err)
 {
@@ -299,14 +313,12 @@ static enum plim_status take_assumptions(struct plim_plan *p, const struct plim_
 			    "PyTorch 2.11, Transformers 5.17 on an H100: workspaces and attention "
 			    "kernels differ on other cards",
 			    err);
-	if (!st && !o->precision && r->task == PLAN_TRAIN)
-		st = assume(p, "precision bf16-autocast over fp32 weights", err);
-	if (!st && !o->optimizer && r->task == PLAN_TRAIN)
-		st = assume(p, "optimizer adamw, PyTorch's default (foreach)", err);
+	for (size_t i = 0; !st && i < p->hidden->defaults.n; i++)
+		st = assume(p, p->hidden->defaults.at[i], err);
 	if (!st && !o->settings)
 		st = assume(p, "the allocator's default settings", err);
 	if (!st && r->task == PLAN_TRAIN)
-		st = assume(p, "all samples are as long as the sequence, without padding", err);
+		st = assume(p, samples_of(r), err);
 	if (!st && o->gpu && o->memory_bytes == PLIM_UNKNOWN)
 		st = assume(p,
 			    plan_string(p, err,
@@ -450,21 +462,6 @@ static enum plim_status sweep(struct plim_plan *p, const char *text, struct plim
 
 /* ---- all of it ---- */
 
-/* A quantized file says so itself; adapters on quantized weights are trained with checkpoints unless told otherwise. */
-static enum plim_status take_quantization(struct plim_plan *p, const struct plim_plan_options *o,
-					  struct plim_err *err)
-{
-	struct plan_recipe *r = &p->hidden->recipe;
-	const struct model *m = &p->hidden->model;
-
-	if (!o->quantize)
-		r->quantize = (enum plan_quantize)m->quantized;
-	if (r->quantize && r->task == PLAN_TRAIN && !o->checkpointing)
-		r->checkpointing = PLAN_CHECKPOINT_FULL;
-	(void)err;
-	return PLIM_OK;
-}
-
 static enum plim_status read_model(struct plim_plan *p, const char *path,
 				   const struct plim_plan_options *o, struct plim_err *err)
 {
@@ -479,17 +476,18 @@ static enum plim_status read_model(struct plim_plan *p, const char *path,
 	const struct model *kept;
 	enum plim_status st = path ? model_load(m, path, err) : model_by_numbers(m, &n, err);
 	struct plan_recipe *r = &p->hidden->recipe;
-	int half = r->precision == PLAN_BF16_PURE || r->task != PLAN_TRAIN;
+	const struct ckpt_dtype *dtype;
 
 	if (st)
 		return st;
-	st = take_quantization(p, o, err);
+	st = plan_take_defaults(p, o, err);
 	if (!st)
 		st = model_for(p, r->quantize, &kept, err);
 	if (st)
 		return st;
-	model_get_totals(m, ckpt_dtype_of_torch(half ? "bfloat16" : "float32"), &totals);
-	model_get_totals(kept, ckpt_dtype_of_torch(half ? "bfloat16" : "float32"), &as_kept);
+	dtype = ckpt_dtype_of_torch(plan_is_half(r) ? "bfloat16" : "float32");
+	model_get_totals(m, dtype, &totals);
+	model_get_totals(kept, dtype, &as_kept);
 	if (o->image_grid)
 		r->image_size = o->image_grid * m->towers[MODEL_VISION].patch;
 	p->model.family = m->family;

@@ -19,7 +19,7 @@ struct plim_plan_hidden {
 	VEC(uint64_t) extra; /* bytes of tensors beside the model's */
 	VEC(uint64_t) lengths; /* tokens, step by step */
 	VEC(char *) strings; /* that the result points to */
-	VEC(const char *) assumptions;
+	VEC(const char *) assumptions, defaults;
 	struct plan *plan;
 	bool fits;
 	bool bounded;
@@ -35,6 +35,10 @@ const char *plan_string(struct plim_plan *p, struct plim_err *err, const char *f
 /* Options to a recipe; PLIM_E_ARG names what is not known. */
 enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_options *o,
 				   struct plim_err *err);
+
+/* What the options leave open, by the releases and the model that was read; tells what it took for granted. */
+enum plim_status plan_take_defaults(struct plim_plan *p, const struct plim_plan_options *o,
+				    struct plim_err *err);
 
 /* The program of a recipe, for the model as the recipe has its weights; plan_free it. */
 enum plim_status plan_program(struct plim_plan *p, const struct plan_recipe *r, struct plan **out,

@@ -35,7 +35,26 @@ static const struct {
 				 ", \"torch_autocast\": {\"enabled\": true, \"dtype\": "
 				 "\"float16\"}" },
 	[PLAN_BF16_PURE] = { "bf16=False", "no", "bfloat16", "" },
+	[PLAN_BF16_LOADED] = { "bf16=True", "bf16", "bfloat16",
+			       ", \"torch_autocast\": {\"enabled\": true, \"dtype\": "
+			       "\"bfloat16\"}" },
+	[PLAN_BF16_MASTER] = { "bf16=True", "bf16", "bfloat16", ", \"bf16\": {\"enabled\": true}" },
 };
+
+/* Names that are others in older releases of Transformers. */
+#define DTYPE_FROM 456          /* dtype, before torch_dtype */
+#define SAMPLING_STRATEGY_FROM 500 /* train_sampling_strategy, before group_by_length */
+
+static bool is_before(const struct plan_recipe *r, unsigned release)
+{
+	return r->transformers && r->transformers < release;
+}
+
+/* DeepSpeed is what shares states out, and what keeps copies in fp32. */
+static bool is_deepspeed(const struct plan_recipe *r)
+{
+	return r->parallel == PLAN_ZERO1 || r->precision == PLAN_BF16_MASTER;
+}
 
 static const struct {
 	const char *distributed; /* of accelerate */
@@ -48,11 +67,26 @@ static const struct {
 	[PLAN_FSDP2] = { "FSDP", "true", 2, 0 },    [PLAN_FSDP2_ZERO2] = { "FSDP", "false", 2, 0 },
 };
 
+/* TRL's own arguments checkpoint unless told otherwise. */
+static void loss(struct text *t, const struct plan_recipe *r)
+{
+	if (r->loss == PLAN_LOSS_CHUNKED)
+		text_printf(t, "%s, loss_type=\"chunked_nll\"",
+			    r->checkpointing == PLAN_CHECKPOINT_FULL
+				    ? ""
+				    : ", gradient_checkpointing=False");
+	if (r->loss == PLAN_LOSS_LIGER)
+		text_puts(t, ", use_liger_kernel=True, liger_kernel_config={\"rope\": False, "
+			     "\"rms_norm\": False, \"swiglu\": False, \"cross_entropy\": False, "
+			     "\"fused_linear_cross_entropy\": True}");
+}
+
 static void training_arguments(struct text *t, const struct plan_recipe *r)
 {
 	text_printf(t,
-		    "TrainingArguments(per_device_train_batch_size=%llu, "
+		    "%s(per_device_train_batch_size=%llu, "
 		    "gradient_accumulation_steps=%llu, %s, optim=%s",
+		    r->loss == PLAN_LOSS_CHUNKED ? "SFTConfig" : "TrainingArguments",
 		    (unsigned long long)r->batch, (unsigned long long)r->accumulate,
 		    precisions[r->precision].argument, optim_names[r->optimizer]);
 	if (r->checkpointing == PLAN_CHECKPOINT_FULL)
@@ -63,6 +97,11 @@ static void training_arguments(struct text *t, const struct plan_recipe *r)
 			    (unsigned long long)r->checkpoint_every);
 	if (r->checkpointing == PLAN_CHECKPOINT_FULL)
 		text_puts(t, "}");
+	loss(t, r);
+	if (r->grouped)
+		text_puts(t, is_before(r, SAMPLING_STRATEGY_FROM)
+				     ? ", group_by_length=True"
+				     : ", train_sampling_strategy=\"group_by_length\"");
 	if (r->eval_passes)
 		text_printf(t, ", per_device_eval_batch_size=%llu",
 			    (unsigned long long)r->eval_batch);
@@ -70,16 +109,52 @@ static void training_arguments(struct text *t, const struct plan_recipe *r)
 		text_puts(t, ", max_grad_norm=0");
 	if (parallels[r->parallel].version)
 		text_puts(t, ", fsdp=True, fsdp_config=\"fsdp.json\"");
-	if (r->parallel == PLAN_ZERO1)
+	if (is_deepspeed(r))
 		text_puts(t, ", deepspeed=\"deepspeed.json\"");
 	text_puts(t, ")");
 }
 
+/* BitsAndBytesConfig's arguments. */
+static const char *const quantizations[PLAN_QUANTIZES] = {
+	[PLAN_NF4] = "load_in_4bit=True, bnb_4bit_quant_type=\"nf4\", "
+		     "bnb_4bit_compute_dtype=torch.bfloat16",
+	[PLAN_NF4_DOUBLE] = "load_in_4bit=True, bnb_4bit_quant_type=\"nf4\", "
+			    "bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=torch.bfloat16",
+	[PLAN_INT8] = "load_in_8bit=True",
+};
+
+/* What selective checkpointing keeps; it is no argument of the Trainer, which cannot write functions down. */
+#define KEPT                                                                                  \
+	"[torch.ops.aten.mm.default, torch.ops.aten.addmm.default, torch.ops.aten.bmm.default, " \
+	"torch.ops.aten._scaled_dot_product_flash_attention.default, "                        \
+	"torch.ops.aten._scaled_dot_product_efficient_attention.default, "                    \
+	"torch.ops.aten._scaled_dot_product_cudnn_attention.default]"
+
 static void from_pretrained(struct text *t, const struct plan_recipe *r)
 {
-	text_printf(t, "from_pretrained(..., dtype=torch.%s, attn_implementation=\"%s\")",
-		    r->task == PLAN_TRAIN ? precisions[r->precision].dtype : "bfloat16",
+	const char *dtype = r->task == PLAN_TRAIN && !r->quantize ? precisions[r->precision].dtype
+								  : "bfloat16";
+
+	text_printf(t, "from_pretrained(..., %s=torch.%s, attn_implementation=\"%s\"",
+		    is_before(r, DTYPE_FROM) ? "torch_dtype" : "dtype", dtype,
 		    attention_names[r->attention]);
+	if (r->quantize)
+		text_printf(t, ", quantization_config=BitsAndBytesConfig(%s)",
+			    quantizations[r->quantize]);
+	text_puts(t, ")");
+	if (r->task != PLAN_TRAIN)
+		return;
+	if (r->quantize && r->precision != PLAN_BF16_PURE)
+		text_printf(t,
+			    "; model = prepare_model_for_kbit_training(model, "
+			    "use_gradient_checkpointing=%s)",
+			    r->checkpointing == PLAN_CHECKPOINT_FULL ? "True" : "False");
+	if (r->checkpointing == PLAN_CHECKPOINT_SELECTIVE)
+		text_puts(t, "; model.gradient_checkpointing_enable("
+			     "gradient_checkpointing_kwargs={\"use_reentrant\": False, "
+			     "\"context_fn\": functools.partial("
+			     "torch.utils.checkpoint.create_selective_checkpoint_contexts, " KEPT
+			     ")})");
 }
 
 static void peft(struct text *t, const struct plan_recipe *r)
@@ -97,7 +172,7 @@ static void accelerate(struct text *t, const struct plan_recipe *r)
 	text_printf(t,
 		    "compute_environment: LOCAL_MACHINE\ndistributed_type: %s\n"
 		    "num_processes: %llu\nmixed_precision: %s\n",
-		    parallels[r->parallel].distributed,
+		    is_deepspeed(r) ? "DEEPSPEED" : parallels[r->parallel].distributed,
 		    (unsigned long long)(r->gpus > 1 ? r->gpus : 1),
 		    precisions[r->precision].accelerate);
 	if (parallels[r->parallel].version)
@@ -106,7 +181,7 @@ static void accelerate(struct text *t, const struct plan_recipe *r)
 			    "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"
 			    "  fsdp_state_dict_type: SHARDED_STATE_DICT\n",
 			    parallels[r->parallel].version, parallels[r->parallel].reshard);
-	if (r->parallel == PLAN_ZERO1)
+	if (is_deepspeed(r))
 		text_puts(t, "deepspeed_config:\n  deepspeed_config_file: deepspeed.json\n");
 }
 

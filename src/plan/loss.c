@@ -6,14 +6,23 @@
 
 #define TRL_CHUNK 256 /* tokens */
 
+/* Older releases copy the logits but the last of each sample; newer ones pad the labels instead. */
 static struct value whole(struct builder *b, struct value logits, struct value labels)
 {
 	struct tape *t = &b->t;
-	struct value f = op_cast(t, logits, TAPE_F32), loss;
-	struct value padded = tape_new(t, labels.n + b->batch, TAPE_I64, TIMELINE_TEMPORARY);
+	struct value f = op_cast(t, logits, TAPE_F32), loss, seen;
+	struct value padded = tape_new(t, b->r->copies_logits ? 0 : labels.n + b->batch, TAPE_I64,
+				       TIMELINE_TEMPORARY);
 	struct value shifted = tape_new(t, labels.n, TAPE_I64, TIMELINE_TEMPORARY);
 
-	loss = op_cross_entropy(t, f, shifted, labels.n);
+	if (b->r->copies_logits) {
+		seen = op_index_first(t, f, f.n - f.n / b->sequence);
+		tape_set(t, &seen, op_contiguous(t, seen));
+	} else {
+		seen = tape_keep(t, f);
+	}
+	loss = op_cross_entropy(t, seen, shifted, labels.n);
+	tape_drop(t, &seen);
 	tape_drop(t, &f);
 	tape_drop(t, &padded);
 	tape_drop(t, &shifted);
@@ -157,5 +166,7 @@ struct value build_loss(struct builder *b, struct value x, struct value labels,
 	if (asked && b->r->loss == PLAN_LOSS_LIGER)
 		return liger(b, x, labels);
 	*logits = build_head(b, x);
+	if (b->r->wide_logits)
+		tape_set(&b->t, logits, op_cast(&b->t, *logits, TAPE_F32));
 	return asked ? whole(b, *logits, labels) : tape_param(&b->t, TAPE_NONE);
 }

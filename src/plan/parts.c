@@ -299,16 +299,15 @@ bool build_is_windowed(const struct builder *b, enum model_tower tower, uint32_t
 	return !model_sees_all(b->m, tower, block) && keys >= b->m->towers[tower].window;
 }
 
-/* No kernel has a flag for a window.  It is given a mask, with which heads cannot share keys: they are copied. */
-static struct value masked(struct builder *b, struct value q, struct value k, struct value v,
-			   struct attention *a)
+/* With a mask, or in old releases, heads cannot share keys: they are copied. */
+static struct value repeated(struct builder *b, struct value q, struct value k, struct value v,
+			     struct attention *a)
 {
 	struct tape *t = &b->t;
 	uint64_t times = a->heads / a->kv_heads;
 	struct value keys = op_repeat(t, k, times), values = op_repeat(t, v, times), y;
 
 	a->kv_heads = a->heads;
-	a->bias = a->batch * a->queries * a->keys;
 	y = op_attention(t, q, keys, values, a);
 	tape_drop(t, &keys);
 	tape_drop(t, &values);
@@ -334,10 +333,14 @@ struct value build_attention(struct builder *b, enum model_tower tower, uint32_t
 		return eager(b, tower, q, k, v, &a);
 	a.kernel = !half ? OP_EFFICIENT : b->r->device.cudnn_attention ? OP_CUDNN : OP_FLASH;
 	if (b->r->attention != PLAN_FLASH &&
-	    (build_is_windowed(b, tower, block, keys) || (b->r->padded && tower == MODEL_TEXT)))
-		return masked(b, q, k, v, &a);
+	    (build_is_windowed(b, tower, block, keys) || (b->r->padded && tower == MODEL_TEXT))) {
+		a.bias = a.batch * a.queries * a.keys; /* no kernel has a flag for them */
+		return repeated(b, q, k, v, &a);
+	}
 	if (!half && a.heads != a.kv_heads)
 		return build_unfused(b, q, k, v, &a, tape_param(&b->t, TAPE_NONE));
+	if (b->r->repeats_heads)
+		return repeated(b, q, k, v, &a);
 	return op_attention(&b->t, q, k, v, &a);
 }
 

@@ -4,8 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const plan_precision_names[PLAN_PRECISIONS] = { "fp32", "bf16-autocast",
-							    "fp16-autocast", "bf16-pure" };
+const char *const plan_precision_names[PLAN_PRECISIONS] = {
+	"fp32", "bf16-autocast", "fp16-autocast", "bf16-pure", "bf16-weights", "bf16-master"
+};
 const char *const plan_optimizer_names[PLAN_OPTIMIZERS] = { "adamw",        "adamw-fused",
 							    "adamw-loop",   "sgd",
 							    "sgd-momentum", "adafactor",
@@ -30,6 +31,11 @@ void plan_recipe_init(struct plan_recipe *r)
 				   .steps = 3,
 				   .gpus = 1,
 				   .device = plan_device_default };
+}
+
+bool plan_is_half(const struct plan_recipe *r)
+{
+	return r->task != PLAN_TRAIN || r->precision >= PLAN_BF16_PURE;
 }
 
 /* ---- parameters ---- */
@@ -243,6 +249,9 @@ static enum plim_status check(const struct builder *b, struct plim_err *err)
 		return err_set(err, PLIM_E_ARG,
 			       "a %s loss is for language models that decode, not for '%s'",
 			       plan_loss_names[b->r->loss], b->m->family);
+	if (b->r->precision == PLAN_BF16_MASTER && build_is_sharded(b))
+		return err_set(err, PLIM_E_ARG,
+			       "FSDP keeps its shards in fp32 anyway: precision bf16-autocast");
 	return build_check_quantized(b, err);
 }
 
@@ -275,7 +284,7 @@ enum plim_status plan_build(struct mem *mem, const struct model *m, const struct
 		return mem_status(err);
 	p->mem = mem;
 	b.plan = p;
-	b.weights = r->precision == PLAN_BF16_PURE || r->task != PLAN_TRAIN ? TAPE_BF16 : TAPE_F32;
+	b.weights = plan_is_half(r) ? TAPE_BF16 : TAPE_F32;
 	st = tape_init(&b.t, mem, &r->device, err);
 	p->program = b.t.program;
 	if (!st)

@@ -16,6 +16,8 @@ enum plan_precision {
 	PLAN_BF16_AUTOCAST, /* fp32 weights; products in bf16 */
 	PLAN_FP16_AUTOCAST, /* the same with a GradScaler */
 	PLAN_BF16_PURE,     /* everything in bf16 */
+	PLAN_BF16_LOADED,   /* weights in bf16, under bf16 autocast: what Transformers 5 makes of such files */
+	PLAN_BF16_MASTER,   /* everything in bf16, but the optimizer steps on copies in fp32 */
 	PLAN_PRECISIONS
 };
 extern const char *const plan_precision_names[PLAN_PRECISIONS];
@@ -113,9 +115,15 @@ struct plan_recipe {
 	uint64_t longest;        /* a batch as long as that comes after all others; 0: none does */
 	bool grouped;            /* ... and one before, as samplers that group by length do */
 	enum plan_quantize quantize;
+	/* as older releases do it: logits given back in fp32, copied to be shifted; shared heads copied for attention */
+	bool wide_logits, copies_logits, repeats_heads;
+	unsigned transformers; /* 100 * major + minor, for the names in configuration; 0: the newest known */
 	bool padded;             /* attention is given a mask of what is padding */
 };
 void plan_recipe_init(struct plan_recipe *r);
+
+/* Are the weights of 16 bits? */
+bool plan_is_half(const struct plan_recipe *r);
 
 /* A part of the run; its requests are those up to the op `end` of the program. */
 struct plan_phase {

@@ -208,11 +208,47 @@ static void step_adafactor(struct builder *b)
 	tape_let(t, last.update);
 }
 
+/*
+ * fp32 masters of weights in bf16, as Megatron's Float16OptimizerWithFloat16Params has them: a copy of each weight from
+ * the beginning, and of each gradient, in whose place it comes, at each step.
+ */
+static int has_master(const struct builder *b, const struct tape_param *p)
+{
+	return b->r->precision == PLAN_BF16_MASTER && p->trainable && !p->input && !p->others &&
+	       p->dtype != TAPE_F32;
+}
+
+static void take_masters(struct builder *b)
+{
+	for (size_t i = 0; i < b->t.params.n; i++) {
+		struct tape_param *p = &b->t.params.at[i];
+
+		if (!has_master(b, p))
+			continue;
+		p->own_dtype = TAPE_F32;
+		tape_store(&b->t, bytes_of(p), TIMELINE_OPTIMIZER_STATE);
+	}
+}
+
+static void widen_gradients(struct builder *b)
+{
+	for (size_t i = 0; i < b->t.params.n; i++) {
+		struct tape_param *p = &b->t.params.at[i];
+		uint32_t old = p->grad;
+
+		if (!has_master(b, p) || old == TAPE_NONE)
+			continue;
+		p->grad = tape_store(&b->t, bytes_of(p), TIMELINE_GRADIENT);
+		tape_let(&b->t, old);
+	}
+}
+
 static void optimize(struct builder *b)
 {
 	const struct rule *rule = &rules[b->r->optimizer];
 	struct tape *t = &b->t;
 
+	widen_gradients(b);
 	if (!b->r->no_clip)
 		clip(t);
 	if (b->r->optimizer == PLAN_ADAFACTOR) {
@@ -296,7 +332,11 @@ static void next_batch(struct builder *b, struct loop *l, uint64_t batch, uint64
 
 static void autocast(struct builder *b)
 {
-	static const uint8_t to[PLAN_PRECISIONS] = { TAPE_F32, TAPE_BF16, TAPE_F16, TAPE_F32 };
+	static const uint8_t to[PLAN_PRECISIONS] = {
+		[PLAN_BF16_AUTOCAST] = TAPE_BF16,
+		[PLAN_FP16_AUTOCAST] = TAPE_F16,
+		[PLAN_BF16_LOADED] = TAPE_BF16,
+	};
 
 	b->t.autocast =
 		to[b->r->precision] == TAPE_F32 || build_is_sharded(b) ? 0 : to[b->r->precision];
@@ -375,6 +415,7 @@ static void train_step(struct builder *b, struct loop *l, unsigned step)
 
 static void train(struct builder *b, struct loop *l)
 {
+	take_masters(b);
 	for (unsigned i = 0; i < b->r->steps && !b->t.failed; i++)
 		train_step(b, l, i);
 	if (b->r->longest) {
