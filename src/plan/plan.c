@@ -80,10 +80,9 @@ static enum plim_status add_param(struct builder *b, const struct model_tensor *
 	p.own_dtype = (uint8_t)dtype;
 	p.trainable = !buffer && !(x->flags & MODEL_IS_FROZEN) && b->r->task == PLAN_TRAIN &&
 		      !b->r->lora_rank;
-	/* of a quantized model all the rest is loaded in 16 bits */
-	p.store = tape_store(t,
-			     x->count * tape_dtype_bytes[b->r->quantize && !x->dtype ? TAPE_BF16
-										     : dtype],
+	if (b->r->quantize && !x->dtype && !buffer)
+		dtype = TAPE_BF16; /* until it is prepared */
+	p.store = tape_store(t, x->count * tape_dtype_bytes[dtype],
 			     buffer ? TIMELINE_BUFFER : TIMELINE_PARAMETER);
 	return vec_push(t->mem, &t->params, p, err);
 }

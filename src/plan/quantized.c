@@ -77,10 +77,11 @@ void build_prepare_quantized(struct builder *b)
 	if (!b->r->quantize || b->weights != TAPE_F32)
 		return;
 	for (size_t i = 0; i < b->m->tensors.n && !t->failed; i++) {
+		const struct model_tensor *x = &b->m->tensors.at[i];
 		struct tape_param *p = &t->params.at[i];
 		uint32_t old = p->store;
 
-		if (old == TAPE_NONE || b->m->tensors.at[i].dtype)
+		if (old == TAPE_NONE || x->dtype || x->flags & MODEL_IS_BUFFER)
 			continue;
 		p->store = tape_store(t, p->n * tape_dtype_bytes[TAPE_F32], TIMELINE_PARAMETER);
 		tape_let(t, old);

@@ -218,9 +218,18 @@ static uint32_t *next_saved(struct tape *t)
 	return NULL;
 }
 
+/* What is kept for the backward pass, unless it is a weight, say. */
+static void becomes_activation(struct tape *t, uint32_t store)
+{
+	uint32_t request = t->stores.at[store].request;
+
+	if (t->categories.at[request] == TIMELINE_TEMPORARY)
+		t->categories.at[request] = TIMELINE_ACTIVATION;
+}
+
 void tape_save(struct tape *t, struct tape_node *node, struct value v)
 {
-	uint32_t request, *at;
+	uint32_t *at;
 
 	if (!node || t->failed || t->stopped || v.store == TAPE_NONE)
 		return;
@@ -234,9 +243,7 @@ void tape_save(struct tape *t, struct tape_node *node, struct value v)
 		return;
 	*at = v.store;
 	tape_hold(t, v.store);
-	request = t->stores.at[v.store].request;
-	if (t->categories.at[request] == TIMELINE_TEMPORARY)
-		t->categories.at[request] = TIMELINE_ACTIVATION;
+	becomes_activation(t, v.store);
 	/* what comes after the last tensor that is needed is not computed again */
 	if (t->refilling && ++t->refill_saves == t->regions.at[t->region].saves)
 		t->stopped = 1;
@@ -286,7 +293,10 @@ struct value tape_product(struct tape *t, const struct tape_node *node, uint64_t
 		return tape_result(t, node, n, dtype);
 	if (t->packing) {
 		v = tape_result(t, node, n, dtype);
+		if (v.store == TAPE_NONE)
+			return v;
 		tape_hold(t, v.store);
+		becomes_activation(t, v.store);
 		fail(t, vec_push(t->mem, &t->kept, v.store, t->err));
 		return v;
 	}
