@@ -20,6 +20,9 @@ struct plan_opts {
 	bool sequence_parallel;
 	const char *offload_activations, *offload_optimizer, *offload_params, *save;
 	uint64_t host_memory;
+	const char *loss, *lengths, *quantize, *transformers;
+	uint64_t loss_chunk, longest;
+	bool padded, grouped;
 };
 
 #define SIZE_MOST (1u << 30)
@@ -28,13 +31,28 @@ static const struct opt plan_opt[] = {
 	OPT_U64('b', "batch", plan_opts, batch, "n", 1, 1 << 20, 1, "samples of a micro-batch"),
 	OPT_U64('s', "seq", plan_opts, seq, "tokens", 1, 1 << 26, 1024, "tokens of a sample"),
 	OPT_STRING('p', "precision", plan_opts, precision, "NAME", NULL,
-		   "fp32, bf16-autocast, fp16-autocast or bf16-pure (bf16-autocast)"),
+		   "fp32, bf16-autocast, fp16-autocast, bf16-pure, bf16-weights or bf16-master "
+		   "(bf16-autocast)"),
 	OPT_STRING('O', "optimizer", plan_opts, optimizer, "NAME", NULL,
 		   "adamw, adamw-fused, adamw-loop, sgd, sgd-momentum, adafactor, ... (adamw)"),
 	OPT_STRING('a', "attention", plan_opts, attention, "NAME", NULL,
 		   "sdpa, eager or flash (sdpa)"),
 	OPT_OPTIONAL('c', "checkpointing", plan_opts, checkpointing, "HOW", "full",
-		     "gradient checkpointing: full, every:N or vision"),
+		     "gradient checkpointing: full, selective, every:N or vision"),
+	OPT_STRING(
+		'q', "quantize", plan_opts, quantize, "HOW", NULL,
+		"weights as bitsandbytes keeps them: nf4, nf4-double or int8 (as the config says)"),
+	OPT_U64(0, "longest", plan_opts, longest, "tokens", 1, 1 << 26, OPT_NONE,
+		"tokens of the longest batch, where --seq is what they have as a rule"),
+	OPT_STRING(0, "lengths", plan_opts, lengths, "512,2048", NULL,
+		   "tokens of the samples of each step, instead of --seq"),
+	OPT_FLAG(0, "padded", plan_opts, padded, "samples are padded: attention is given a mask"),
+	OPT_FLAG(0, "grouped", plan_opts, grouped,
+		 "samples are grouped by length: the longest come first"),
+	OPT_STRING(0, "loss", plan_opts, loss, "KIND", NULL,
+		   "whole, chunked (as TRL) or liger: logits are never whole (whole)"),
+	OPT_U64(0, "loss-chunk", plan_opts, loss_chunk, "tokens", 1, 1 << 26, OPT_NONE,
+		"a chunked loss, of so many tokens at a time (256)"),
 	OPT_U64(0, "accumulate", plan_opts, accumulate, "n", 1, 1 << 16, 1, "micro-batches a step"),
 	OPT_U64(0, "lora", plan_opts, lora, "rank", 1, 65536, OPT_NONE,
 		"train adapters of this rank instead of the weights"),
@@ -104,6 +122,8 @@ static const struct opt plan_opt[] = {
 		     "(FULL_STATE_DICT, offloaded), full-gpu (not offloaded) or sharded"),
 	OPT_BYTES(0, "host-memory", plan_opts, host_memory, 1 << 20, OPT_NONE, OPT_NONE,
 		  "memory of the machine that the job may use"),
+	OPT_STRING(0, "transformers", plan_opts, transformers, "X.Y", NULL,
+		   "Transformers' release, whose Trainer it is: sets what is not given"),
 	OPT_HEADING("A model by numbers, where there is no file"),
 	OPT_U64(0, "layers", plan_opts, layers, "n", 1, 10000, OPT_NONE, "blocks"),
 	OPT_U64(0, "hidden", plan_opts, hidden, "n", 1, SIZE_MOST, OPT_NONE, "width"),
@@ -141,7 +161,8 @@ static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 		    (o->sequence_parallel ? PLIM_PLAN_SEQUENCE_PARALLEL : 0) |
 		    (o->max_batch ? PLIM_PLAN_MAX_BATCH : 0) |
 		    (o->max_seq ? PLIM_PLAN_MAX_SEQUENCE : 0) |
-		    (o->allow_changes ? PLIM_PLAN_ALLOW_CHANGES : 0);
+		    (o->allow_changes ? PLIM_PLAN_ALLOW_CHANGES : 0) |
+		    (o->padded ? PLIM_PLAN_PADDED : 0) | (o->grouped ? PLIM_PLAN_GROUPED : 0);
 	to->max_memory_bytes = given(o->max_memory);
 	to->layers = given(o->layers);
 	to->hidden = given(o->hidden);
@@ -184,6 +205,11 @@ static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 	to->parameters_on = o->offload_params;
 	to->save = o->save;
 	to->host_memory_bytes = o->host_memory == OPT_NONE ? PLIM_UNKNOWN : o->host_memory;
+	to->loss = o->loss;
+	to->loss_chunk = given(o->loss_chunk);
+	to->longest = given(o->longest);
+	to->lengths = o->lengths;
+	to->quantize = o->quantize;
 	if (o->allowance != OPT_NONE)
 		to->allowance_bytes = o->allowance;
 }

@@ -41,7 +41,7 @@ static const struct {
 	{ PLIM_E_CANCELLED, CMD_MACHINE },
 };
 
-int cmd_torch_release(const char *text, unsigned *out)
+int cmd_release(const char *text, unsigned first, unsigned last, unsigned *out)
 {
 	char *end;
 	unsigned long major = strtoul(text, &end, 10), minor;
@@ -50,10 +50,15 @@ int cmd_torch_release(const char *text, unsigned *out)
 		return 0;
 	text = end + 1;
 	minor = strtoul(text, &end, 10);
-	if (end == text || (*end && *end != '.') || major != 2 || minor < 1 || minor > 99)
+	if (end == text || (*end && *end != '.') || major < first || major > last || minor > 99)
 		return 0;
 	*out = (unsigned)(100 * major + minor);
 	return 1;
+}
+
+int cmd_torch_release(const char *text, unsigned *out)
+{
+	return cmd_release(text, 2, 2, out) && *out > 200;
 }
 
 int cmd_exit_code(enum plim_status status)

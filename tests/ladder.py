@@ -24,11 +24,24 @@ def plan(program, config, *options):
 def options_of(config):
     """The command's options for what is to be pasted."""
     arguments = {k.arg: ast.literal_eval(k.value) for k in ast.parse(config["training_arguments"]).body[0].value.keywords}
-    model = {k.arg: ast.unparse(k.value) for k in ast.parse(config["from_pretrained"]).body[0].value.keywords}
+    statements = ast.parse(config["from_pretrained"]).body
+    model = {k.arg: ast.unparse(k.value) for k in statements[0].value.keywords}
     options = ["--batch", arguments["per_device_train_batch_size"], "--accumulate", arguments["gradient_accumulation_steps"],
                "--optimizer", OPTIMIZERS[arguments["optim"]], "--attention", model["attn_implementation"].strip("'")]
-    pure = model["dtype"] == "torch.bfloat16"
-    options += ["--precision", "bf16-pure" if pure else "bf16-autocast" if arguments["bf16"] else "fp32"]
+    prepared = any("prepare_model_for_kbit_training" in ast.unparse(s) for s in statements[1:])
+    half = model["dtype"] == "torch.bfloat16" and not prepared
+    masters = "bf16" in json.loads(config["deepspeed"] or "{}")
+    options += ["--precision", "bf16-master" if masters else "bf16-weights" if half and arguments["bf16"] else
+                "bf16-pure" if half else "bf16-autocast" if arguments["bf16"] else "fp32"]
+    assert masters <= ("deepspeed" in arguments)
+    options += ["--loss", {"chunked_nll": "chunked"}[arguments["loss_type"]]] if "loss_type" in arguments else []
+    options += ["--grouped"] if arguments.get("train_sampling_strategy") == "group_by_length" else []
+    if "quantization_config" in model:
+        assert "load_in_4bit=True" in model["quantization_config"] and "double_quant=True" in model["quantization_config"]
+        options += ["--quantize", "nf4-double"]
+    if any("context_fn" in ast.unparse(s) for s in statements[1:]):
+        assert not arguments.get("gradient_checkpointing")
+        options += ["--checkpointing=selective"]
     if arguments.get("gradient_checkpointing"):
         every = arguments["gradient_checkpointing_kwargs"].get("every_n_layers", 1)
         options += ["--checkpointing=every:%d" % every]
@@ -50,6 +63,7 @@ def check(program, config, options):
     failed = 0
     told = plan(program, config, *options)
     needed, last = told["peak"]["needed_bytes"], None
+    longest = options[2:4] if options[2] == "--longest" else []
     assert told["fits"] is False, options
     for rung in told["ladder"]:
         if rung["saved_bytes"] != needed - rung["needed_bytes"] or rung["saved_bytes"] <= 0:
@@ -59,7 +73,7 @@ def check(program, config, options):
             json.loads(rung["config"]["deepspeed"])
         if not rung["changes_results"] or "--allow-changes" in options:
             needed, last = rung["needed_bytes"], rung
-    again = plan(program, config, *options_of(last["config"]), *[o for o in options[:2]], *options[-2:])
+    again = plan(program, config, *options_of(last["config"]), *options[:2], *longest, *options[-2:])
     if again["peak"]["needed_bytes"] != last["needed_bytes"] or again["fits"] != last["fits"]:
         failed += 1
         print("%s: %s is told to need %d, and needs %d" % (options, last["rung"], last["needed_bytes"],
@@ -86,6 +100,11 @@ def main():
         wrong, told = check(program, config, [*seq, "--batch", 1, "--checkpointing", "--memory", "1GiB"])
         failed += wrong
         failed += plan(program, config, *seq, "--memory", "100GiB")["ladder"] != []
+        wrong, told = check(program, config, [*seq, "--longest", 3000, "--memory", "23GiB"])
+        rungs = [r["rung"] for r in told["ladder"]]
+        failed += wrong + ("loss in chunks" not in rungs)
+        wrong, told = check(program, config, [*seq, "--batch", 2, "--allow-changes", "--memory", "3600MiB"])
+        failed += wrong + (not any("QLoRA" in r["rung"] for r in told["ladder"]))
     print("%d wrong" % failed)
     return 1 if failed else 0
 

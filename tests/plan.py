@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """plan.py PLIMSOLL DATA [--markdown] [WORD...]: plans beside what PyTorch measured, row by row and phase by phase.
 
-DATA is tests/data: plan.jsonl.xz and parallel.jsonl.xz hold a measured run a row, fits.jsonl limits that runs survived or
+DATA is tests/data: plan.jsonl.xz, plan_recipe.jsonl.xz and parallel.jsonl.xz hold a measured run a row, fits.jsonl limits that runs survived or
 died under.  --markdown prints the section of docs/accuracy.md; words choose rows ("family=gpt2") and show their phases.
 """
 import json
@@ -35,6 +35,8 @@ def options_of(row):
     options = ["--batch", str(spec["batch"]), "--steps", "3"]
     if spec.get("seq"):
         options += ["--seq", str(spec["seq"])]
+    if spec.get("lens"):
+        options[3:] = [str(spec["steps"]), "--lengths", ",".join(map(str, spec["lens"]))] + options[4:]
     if spec.get("kind") == "infer":
         new = spec.get("new")
         if not new:
@@ -47,12 +49,12 @@ def options_of(row):
         options += ["--image-grid", GRID]
     options += ["--precision", precision.replace("_", "-")]
     for key, option in (("attn", "--attention"), ("lora", "--lora"), ("accum", "--accumulate"),
-                        ("eval_batch", "--eval-batch"), ("parallel", "--parallel"), ("gpus", "--gpus")):
+                        ("eval_batch", "--eval-batch"), ("chunk", "--loss-chunk"), ("parallel", "--parallel"), ("gpus", "--gpus")):
         if spec.get(key):
             options += [option, str(spec[key]).replace("_", "-")]
     if "opt" in spec:
         options += ["--optimizer", NAMES.get(spec["opt"], spec["opt"]).replace("_", "-")]
-    for on, option in ((spec.get("ckpt"), "--checkpointing"), (spec.get("clip") is False, "--no-clip"),
+    for on, option in ((spec.get("ckpt") == "sel", "--checkpointing=selective"), (spec.get("ckpt") == 1, "--checkpointing"), (spec.get("clip") is False, "--no-clip"),
                        (spec.get("keep_out"), "--keep-outputs")):
         if on:
             options.append(option)
@@ -159,7 +161,7 @@ def fits(results):
 
 
 def main():
-    rows = [r for r in rows_of("plan.jsonl.xz") + rows_of("parallel.jsonl.xz") if all(w in text_of(r["spec"]) for w in words)]
+    rows = [r for r in rows_of("plan.jsonl.xz") + rows_of("plan_recipe.jsonl.xz") + rows_of("parallel.jsonl.xz") if all(w in text_of(r["spec"]) for w in words)]
     for r in rows:
         r["spec"].setdefault("name", text_of(r["spec"]))
     results = [r for r in map(compare, rows) if r]

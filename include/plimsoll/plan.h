@@ -17,6 +17,8 @@ enum plim_plan_flags {
 	PLIM_PLAN_REDACT = 16,        /* nothing of the file's name */
 	PLIM_PLAN_ALLOW_CHANGES = 32, /* the ladder may change what is trained */
 	PLIM_PLAN_NO_CACHE = 64,      /* generate without keys and values kept (use_cache=False) */
+	PLIM_PLAN_PADDED = 1024,      /* samples are padded: attention is given a mask */
+	PLIM_PLAN_GROUPED = 2048,     /* samples are grouped by length: the longest come first */
 	PLIM_PLAN_SEQUENCE_PARALLEL =
 		1 << 20 /* with tensor parallelism, rows are shared between layers */
 };
@@ -62,6 +64,14 @@ struct plim_plan_options {
 	const char *activations, *optimizer_on, *parameters_on, *save;
 	uint64_t
 		host_memory_bytes; /* that the job may use of the machine; PLIM_UNKNOWN: not judged */
+	const char *loss;          /* "whole", "chunked", "liger"; NULL: whole */
+	uint64_t loss_chunk; /* tokens of a chunk, which makes the loss chunked; 0: 256 if it is */
+	uint64_t
+		longest; /* tokens of the longest batch, others have `sequence`; 0: all are alike */
+	const char *quantize; /* "none", "nf4", "nf4-double", "int8"; NULL: as the config says */
+	unsigned
+		transformers; /* release, 100 * major + minor; 0: the newest known, in a loop of one's own */
+	const char *lengths; /* "512,2048,640": tokens of each step's samples; NULL: `sequence` */
 };
 PLIM_API void plim_plan_options_init(struct plim_plan_options *o);
 

@@ -38,13 +38,16 @@ void plim_plan_free(struct plim_plan *p)
 		free(h->strings.at[i]);
 	vec_release(&h->mem, &h->strings);
 	vec_release(&h->mem, &h->assumptions);
+	vec_release(&h->mem, &h->defaults);
 	vec_release(&h->mem, &h->lora_names);
 	vec_release(&h->mem, &h->extra);
 	hold_release(&h->hold);
+	vec_release(&h->mem, &h->lengths);
 	text_release(&h->lora_targets);
 	mem_free(&h->mem, p->phases, p->phase_count, sizeof(*p->phases));
 	mem_free(&h->mem, p->ladder, p->ladder ? PLAN_LADDER_STEPS : 0, sizeof(*p->ladder));
 	mem_free(&h->mem, p->sweep, p->sweep_count, sizeof(*p->sweep));
+	model_release(&h->quantized);
 	model_release(&h->model);
 	free(h);
 	free(p);
@@ -99,6 +102,36 @@ static enum plim_status find_limit(struct plim_plan *p, const struct plim_plan_o
 
 /* ---- runs ---- */
 
+/* The model with its weights as a recipe keeps them. */
+static enum plim_status model_for(struct plim_plan *p, enum plan_quantize how,
+				  const struct model **out, struct plim_err *err)
+{
+	struct plim_plan_hidden *h = p->hidden;
+	enum plim_status st = PLIM_OK;
+
+	*out = how ? &h->quantized : &h->model;
+	if (!how || h->quantize == how)
+		return PLIM_OK;
+	model_release(&h->quantized);
+	h->quantize = PLAN_NOT_QUANTIZED;
+	st = model_copy(&h->quantized, &h->model, err);
+	if (!st)
+		st = model_quantize(&h->quantized, (enum model_quantization)(how - 1), err);
+	if (!st)
+		h->quantize = how;
+	return st;
+}
+
+enum plim_status plan_program(struct plim_plan *p, const struct plan_recipe *r, struct plan **out,
+			      struct plim_err *err)
+{
+	const struct model *m;
+	enum plim_status st = model_for(p, r->quantize, &m, err);
+
+	*out = NULL;
+	return st ? st : plan_build(&p->hidden->mem, m, r, out, err);
+}
+
 /* Does the plan go to its end under a limit, wherever the driver puts segments? */
 static enum plim_status survives(struct plim_plan *p, struct plan *plan, uint64_t limit, int *does,
 				 struct plan_result *result, struct plim_err *err)
@@ -137,7 +170,7 @@ enum plim_status plan_try(struct plim_plan *p, const struct plan_recipe *r, uint
 {
 	struct plan_result result;
 	struct plan *plan;
-	enum plim_status st = plan_build(&p->hidden->mem, &p->hidden->model, r, &plan, err);
+	enum plim_status st = plan_program(p, r, &plan, err);
 	int does = 0;
 
 	*out = (struct plan_trial){ 0 };
@@ -276,6 +309,20 @@ enum plim_status plan_assume(struct plim_plan *p, const char *text, struct plim_
 		    : mem_status(err);
 }
 
+static const char *samples_of(const struct plan_recipe *r)
+{
+	if (r->padded)
+		return "batches are padded to their longest sample, and attention is given a mask";
+	if (r->grouped)
+		return "the longest batch comes first and last; samples of a batch are alike, "
+		       "without "
+		       "padding";
+	if (r->longest)
+		return "the longest batch comes last; samples of a batch are alike, without "
+		       "padding";
+	return "all samples are as long as the sequence, without padding";
+}
+
 static enum plim_status take_assumptions(struct plim_plan *p, const struct plim_plan_options *o,
 					 struct plim_err *err)
 {
@@ -295,15 +342,12 @@ static enum plim_status take_assumptions(struct plim_plan *p, const struct plim_
 			"PyTorch 2.11, Transformers 5.17 on an H100: workspaces and attention "
 			"kernels differ on other cards",
 			err);
-	if (!st && !o->precision && r->task == PLAN_TRAIN)
-		st = plan_assume(p, "precision bf16-autocast over fp32 weights", err);
-	if (!st && !o->optimizer && r->task == PLAN_TRAIN)
-		st = plan_assume(p, "optimizer adamw, PyTorch's default (foreach)", err);
+	for (size_t i = 0; !st && i < p->hidden->defaults.n; i++)
+		st = plan_assume(p, p->hidden->defaults.at[i], err);
 	if (!st && !o->settings)
 		st = plan_assume(p, "the allocator's default settings", err);
 	if (!st && r->task == PLAN_TRAIN)
-		st = plan_assume(p, "all samples are as long as the sequence, without padding",
-				 err);
+		st = plan_assume(p, samples_of(r), err);
 	if (!st && o->gpu && o->memory_bytes == PLIM_UNKNOWN)
 		st = plan_assume(
 			p,
@@ -403,7 +447,7 @@ static enum plim_status sweep_one(struct plim_plan *p, const struct plan_recipe 
 	struct plan *plan = NULL;
 	struct plan_trust trust;
 	uint64_t low, high;
-	enum plim_status st = plan_build(&p->hidden->mem, &p->hidden->model, r, &plan, err);
+	enum plim_status st = plan_program(p, r, &plan, err);
 	int does = 0;
 
 	if (!st)
@@ -488,20 +532,28 @@ static enum plim_status read_model(struct plim_plan *p, const char *path,
 				   .intermediate = o->intermediate,
 				   .vocab = o->vocab };
 	struct model *m = &p->hidden->model;
-	struct model_totals totals;
+	struct model_totals totals, as_kept;
+	const struct model *kept;
 	enum plim_status st = path ? model_load(m, path, err) : model_by_numbers(m, &n, err);
 	struct plan_recipe *r = &p->hidden->recipe;
-	int half = r->precision == PLAN_BF16_PURE || r->task != PLAN_TRAIN;
+	const struct ckpt_dtype *dtype;
 
 	if (st)
 		return st;
-	model_get_totals(m, ckpt_dtype_of_torch(half ? "bfloat16" : "float32"), &totals);
+	st = plan_take_defaults(p, o, err);
+	if (!st)
+		st = model_for(p, r->quantize, &kept, err);
+	if (st)
+		return st;
+	dtype = ckpt_dtype_of_torch(plan_is_half(r) ? "bfloat16" : "float32");
+	model_get_totals(m, dtype, &totals);
+	model_get_totals(kept, dtype, &as_kept);
 	if (o->image_grid)
 		r->image_size = o->image_grid * m->towers[MODEL_VISION].patch;
 	p->model.family = m->family;
 	p->model.guessed = m->guessed;
 	p->model.parameters = totals.parameters;
-	p->model.parameter_bytes = totals.parameter_bytes;
+	p->model.parameter_bytes = as_kept.parameter_bytes + as_kept.state_bytes;
 	p->model.trainable = r->task == PLAN_TRAIN ? totals.trainable : 0;
 	return PLIM_OK;
 }
@@ -557,7 +609,7 @@ static enum plim_status plan_all(struct plim_plan *p, const char *path,
 	if (!st)
 		st = plan_pick_stage(p, o, err);
 	if (!st)
-		st = plan_build(&h->mem, &h->model, &h->recipe, &h->plan, err);
+		st = plan_program(p, &h->recipe, &h->plan, err);
 	if (!st)
 		st = survives(p, h->plan, UINT64_MAX, &does, &result, err);
 	if (!st)
@@ -599,6 +651,7 @@ enum plim_status plim_plan_open(const char *path, const struct plim_plan_options
 	mem_init(&p->hidden->mem, o.max_memory_bytes);
 	hold_init(&p->hidden->hold, &p->hidden->mem);
 	model_init(&p->hidden->model, &p->hidden->mem);
+	model_init(&p->hidden->quantized, &p->hidden->mem);
 	text_init(&p->hidden->lora_targets, &p->hidden->mem, NULL);
 	p->dies_request_bytes = p->dies_allocated_bytes = p->host_bytes = PLIM_UNKNOWN;
 	p->batch = o.batch;

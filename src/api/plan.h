@@ -11,14 +11,18 @@ struct plim_plan_hidden {
 	struct mem mem;
 	struct hold hold;
 	struct model model;
+	struct model
+		quantized; /* a copy with its weights quantized as `quantize` says, for recipes that want it */
+	enum plan_quantize quantize;
 	struct plan_recipe recipe;
 	struct allocator_rules rules;
 	struct allocator_bounds bounds;
 	struct text lora_targets; /* the option, cut at its commas */
 	VEC(const char *) lora_names;
-	VEC(uint64_t) extra; /* bytes of tensors beside the model's */
-	VEC(char *) strings; /* that the result points to */
-	VEC(const char *) assumptions;
+	VEC(uint64_t) extra;   /* bytes of tensors beside the model's */
+	VEC(uint64_t) lengths; /* tokens, step by step */
+	VEC(char *) strings;   /* that the result points to */
+	VEC(const char *) assumptions, defaults;
 	struct plan *plan;
 	struct plan_trust trust; /* of the whole run */
 	bool fits, host_fits;
@@ -36,6 +40,14 @@ const char *plan_string(struct plim_plan *p, struct plim_err *err, const char *f
 /* Options to a recipe; PLIM_E_ARG names what is not known. */
 enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_options *o,
 				   struct plim_err *err);
+
+/* What the options leave open, by the releases and the model that was read; tells what it took for granted. */
+enum plim_status plan_take_defaults(struct plim_plan *p, const struct plim_plan_options *o,
+				    struct plim_err *err);
+
+/* The program of a recipe, for the model as the recipe has its weights; plan_free it. */
+enum plim_status plan_program(struct plim_plan *p, const struct plan_recipe *r, struct plan **out,
+			      struct plim_err *err);
 
 /* One more run of the same model under a limit, UINT64_MAX: none. */
 struct plan_trial {
@@ -65,8 +77,12 @@ uint64_t *plan_range(struct plim_plan *p, const struct plan_trust *t, uint64_t b
 /* "the forward pass of step 1" of fwd1, for a person; into a buffer of 64. */
 const char *plan_phase_words(char *buffer, const char *phase);
 
-/* The rungs as a table, and the configuration of the last that need not be asked for. */
-void plan_put_ladder(struct text *t, const struct plim_plan_rung *ladder, size_t n);
+/*
+ * The rungs as a table, and the configuration of the last that need not be asked for; the memory of the machine where it
+ * takes more of it than before.
+ */
+void plan_put_ladder(struct text *t, const struct plim_plan_rung *ladder, size_t n,
+		     uint64_t host_before_bytes);
 
 /* Several GPUs (plan_parallel.c): options to a recipe, as plan_read_options. */
 enum plim_status plan_read_parallel(struct plan_recipe *r, const struct plim_plan_options *o,

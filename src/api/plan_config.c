@@ -35,7 +35,20 @@ static const struct {
 				 ", \"torch_autocast\": {\"enabled\": true, \"dtype\": "
 				 "\"float16\"}" },
 	[PLAN_BF16_PURE] = { "bf16=False", "no", "bfloat16", "" },
+	[PLAN_BF16_LOADED] = { "bf16=True", "bf16", "bfloat16",
+			       ", \"torch_autocast\": {\"enabled\": true, \"dtype\": "
+			       "\"bfloat16\"}" },
+	[PLAN_BF16_MASTER] = { "bf16=True", "bf16", "bfloat16", ", \"bf16\": {\"enabled\": true}" },
 };
+
+/* Names that are others in older releases of Transformers. */
+#define DTYPE_FROM 456             /* dtype, before torch_dtype */
+#define SAMPLING_STRATEGY_FROM 500 /* train_sampling_strategy, before group_by_length */
+
+static bool is_before(const struct plan_recipe *r, unsigned release)
+{
+	return r->transformers && r->transformers < release;
+}
 
 static const struct {
 	const char *distributed; /* of accelerate */
@@ -63,6 +76,26 @@ static unsigned zero_stage(const struct plan_recipe *r)
 	return parallels[r->parallel].version ? 3 : 2;
 }
 
+/* DeepSpeed is what shares states out, and what keeps copies in fp32. */
+static bool by_deepspeed(const struct plan_recipe *r)
+{
+	return zero_stage(r) || r->precision == PLAN_BF16_MASTER;
+}
+
+/* TRL's own arguments checkpoint unless told otherwise. */
+static void loss(struct text *t, const struct plan_recipe *r)
+{
+	if (r->loss == PLAN_LOSS_CHUNKED)
+		text_printf(t, "%s, loss_type=\"chunked_nll\"",
+			    r->checkpointing == PLAN_CHECKPOINT_FULL
+				    ? ""
+				    : ", gradient_checkpointing=False");
+	if (r->loss == PLAN_LOSS_LIGER)
+		text_puts(t, ", use_liger_kernel=True, liger_kernel_config={\"rope\": False, "
+			     "\"rms_norm\": False, \"swiglu\": False, \"cross_entropy\": False, "
+			     "\"fused_linear_cross_entropy\": True}");
+}
+
 static void training_arguments(struct text *t, const struct plan_recipe *r)
 {
 	static const char *const notes[PLAN_ACTIVATIONS] = {
@@ -76,7 +109,9 @@ static void training_arguments(struct text *t, const struct plan_recipe *r)
 	text_printf(t,
 		    "%s(per_device_train_batch_size=%llu, "
 		    "gradient_accumulation_steps=%llu, %s, optim=%s",
-		    r->activations == PLAN_OFFLOAD_STREAMS ? "SFTConfig" : "TrainingArguments",
+		    r->activations == PLAN_OFFLOAD_STREAMS || r->loss == PLAN_LOSS_CHUNKED
+			    ? "SFTConfig"
+			    : "TrainingArguments",
 		    (unsigned long long)r->batch, (unsigned long long)r->accumulate,
 		    plan_is_deepspeed(r) && r->precision == PLAN_BF16_PURE
 			    ? "bf16=True"
@@ -94,6 +129,11 @@ static void training_arguments(struct text *t, const struct plan_recipe *r)
 		text_puts(t, "}");
 	if (r->activations == PLAN_OFFLOAD_STREAMS)
 		text_puts(t, ", activation_offloading=True");
+	loss(t, r);
+	if (r->grouped)
+		text_puts(t, is_before(r, SAMPLING_STRATEGY_FROM)
+				     ? ", group_by_length=True"
+				     : ", train_sampling_strategy=\"group_by_length\"");
 	if (r->eval_passes)
 		text_printf(t, ", per_device_eval_batch_size=%llu",
 			    (unsigned long long)r->eval_batch);
@@ -101,18 +141,54 @@ static void training_arguments(struct text *t, const struct plan_recipe *r)
 		text_puts(t, ", max_grad_norm=0");
 	if (fsdp_version(r))
 		text_puts(t, ", fsdp=True, fsdp_config=\"fsdp.json\"");
-	if (zero_stage(r))
+	if (by_deepspeed(r))
 		text_puts(t, ", deepspeed=\"deepspeed.json\"");
 	text_puts(t, ")");
 	if (notes[r->activations])
 		text_puts(t, notes[r->activations]);
 }
 
+/* BitsAndBytesConfig's arguments. */
+static const char *const quantizations[PLAN_QUANTIZES] = {
+	[PLAN_NF4] = "load_in_4bit=True, bnb_4bit_quant_type=\"nf4\", "
+		     "bnb_4bit_compute_dtype=torch.bfloat16",
+	[PLAN_NF4_DOUBLE] = "load_in_4bit=True, bnb_4bit_quant_type=\"nf4\", "
+			    "bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=torch.bfloat16",
+	[PLAN_INT8] = "load_in_8bit=True",
+};
+
+/* What selective checkpointing keeps; it is no argument of the Trainer, which cannot write functions down. */
+#define KEPT                                                                                     \
+	"[torch.ops.aten.mm.default, torch.ops.aten.addmm.default, torch.ops.aten.bmm.default, " \
+	"torch.ops.aten._scaled_dot_product_flash_attention.default, "                           \
+	"torch.ops.aten._scaled_dot_product_efficient_attention.default, "                       \
+	"torch.ops.aten._scaled_dot_product_cudnn_attention.default]"
+
 static void from_pretrained(struct text *t, const struct plan_recipe *r)
 {
-	text_printf(t, "from_pretrained(..., dtype=torch.%s, attn_implementation=\"%s\")",
-		    r->task == PLAN_TRAIN ? precisions[r->precision].dtype : "bfloat16",
+	const char *dtype =
+		r->task == PLAN_TRAIN && !r->quantize ? precisions[r->precision].dtype : "bfloat16";
+
+	text_printf(t, "from_pretrained(..., %s=torch.%s, attn_implementation=\"%s\"",
+		    is_before(r, DTYPE_FROM) ? "torch_dtype" : "dtype", dtype,
 		    attention_names[r->attention]);
+	if (r->quantize)
+		text_printf(t, ", quantization_config=BitsAndBytesConfig(%s)",
+			    quantizations[r->quantize]);
+	text_puts(t, ")");
+	if (r->task != PLAN_TRAIN)
+		return;
+	if (r->quantize && r->precision != PLAN_BF16_PURE)
+		text_printf(t,
+			    "; model = prepare_model_for_kbit_training(model, "
+			    "use_gradient_checkpointing=%s)",
+			    r->checkpointing == PLAN_CHECKPOINT_FULL ? "True" : "False");
+	if (r->checkpointing == PLAN_CHECKPOINT_SELECTIVE)
+		text_puts(t, "; model.gradient_checkpointing_enable("
+			     "gradient_checkpointing_kwargs={\"use_reentrant\": False, "
+			     "\"context_fn\": functools.partial("
+			     "torch.utils.checkpoint.create_selective_checkpoint_contexts, " KEPT
+			     ")})");
 }
 
 static void peft(struct text *t, const struct plan_recipe *r)
@@ -130,7 +206,7 @@ static void accelerate(struct text *t, const struct plan_recipe *r)
 	text_printf(t,
 		    "compute_environment: LOCAL_MACHINE\ndistributed_type: %s\n"
 		    "num_processes: %llu\nmixed_precision: %s\n",
-		    zero_stage(r) ? "DEEPSPEED" : parallels[r->parallel].distributed,
+		    by_deepspeed(r) ? "DEEPSPEED" : parallels[r->parallel].distributed,
 		    (unsigned long long)(r->gpus > 1 ? r->gpus : 1),
 		    precisions[r->precision].accelerate);
 	if (fsdp_version(r))
@@ -141,7 +217,7 @@ static void accelerate(struct text *t, const struct plan_recipe *r)
 			    fsdp_version(r), parallels[r->parallel].reshard);
 	if (fsdp_version(r) && r->parameters_on)
 		text_puts(t, "  fsdp_offload_params: true\n");
-	if (zero_stage(r))
+	if (by_deepspeed(r))
 		text_puts(t, "deepspeed_config:\n  deepspeed_config_file: deepspeed.json\n");
 }
 

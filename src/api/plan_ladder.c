@@ -37,7 +37,7 @@ static enum plim_status measure(struct climb *c, const struct plan_choice *choic
 	if (choice->settings != c->options->settings)
 		st = allocator_rules_parse(choice->settings, c->options->torch, &h->rules, err);
 	if (!st)
-		st = plan_build(&h->mem, &h->model, &choice->recipe, &plan, err);
+		st = plan_program(c->plan, &choice->recipe, &plan, err);
 	if (!st)
 		st = plan_measure(plan, &h->rules, &bounds, &result, err);
 	if (!st) {

@@ -25,11 +25,12 @@ static enum plim_status choose(const char *what, const char *given, const char *
 	return err_set(err, PLIM_E_ARG, "unknown %s '%s'; known are %s", what, given, known);
 }
 
-/* none, full, every:N, vision */
+/* none, full, every:N, vision, selective */
 static enum plim_status read_checkpointing(struct plan_recipe *r, const char *text,
 					   struct plim_err *err)
 {
-	static const char *const names[] = { "none", "full", "vision" };
+	static const char *const names[PLAN_CHECKPOINTINGS] = { "none", "full", "vision",
+								"selective" };
 	unsigned k = 0;
 	char *end;
 
@@ -39,12 +40,13 @@ static enum plim_status read_checkpointing(struct plan_recipe *r, const char *te
 		if (r->checkpoint_every && !*end && isdigit((unsigned char)text[6]))
 			return PLIM_OK;
 	}
-	if (text && !choose("checkpointing", text, names, 3, &k, NULL)) {
+	if (text && !choose("checkpointing", text, names, PLAN_CHECKPOINTINGS, &k, NULL)) {
 		r->checkpointing = (enum plan_checkpointing)k;
 		return PLIM_OK;
 	}
 	return text ? err_set(err, PLIM_E_ARG,
-			      "unknown checkpointing '%s'; known are none, full, every:N, vision",
+			      "unknown checkpointing '%s'; known are none, full, every:N, vision, "
+			      "selective",
 			      text)
 		    : PLIM_OK;
 }
@@ -130,6 +132,41 @@ static enum plim_status read_extra(struct plim_plan_hidden *h, const struct plim
 	return st;
 }
 
+#define TOKENS_MOST ((uint64_t)1 << 26) /* of a sample */
+#define LENGTHS_MOST 1000
+
+/* "512,2048,640" */
+static enum plim_status read_lengths(struct plim_plan_hidden *h, const struct plim_plan_options *o,
+				     struct plim_err *err)
+{
+	const char *at = o->lengths;
+	enum plim_status st = PLIM_OK;
+	char *end;
+
+	while (!st && at && *at) {
+		uint64_t n = strtoull(at, &end, 10);
+
+		if (!isdigit((unsigned char)*at) || (*end && *end != ',') || !n || n > TOKENS_MOST)
+			return err_set(err, PLIM_E_ARG,
+				       "lengths are numbers of tokens, like 512,2048, not '%s'",
+				       o->lengths);
+		if (h->lengths.n == LENGTHS_MOST)
+			return err_set(err, PLIM_E_ARG, "more than %d lengths", LENGTHS_MOST);
+		st = vec_push(&h->mem, &h->lengths, n, err);
+		at = *end ? end + 1 : end;
+	}
+	h->recipe.lengths = h->lengths.at;
+	h->recipe.length_count = h->lengths.n;
+	h->recipe.longest = o->longest;
+	h->recipe.grouped = o->flags & PLIM_PLAN_GROUPED;
+	h->recipe.padded = o->flags & PLIM_PLAN_PADDED;
+	if (!st && o->longest && (o->longest < o->sequence || o->longest > TOKENS_MOST))
+		st = err_set(err, PLIM_E_ARG,
+			     "the longest batch has %llu tokens a sample, others %llu",
+			     (unsigned long long)o->longest, (unsigned long long)o->sequence);
+	return st;
+}
+
 static enum plim_status check_sizes(const struct plim_plan_options *o, struct plim_err *err)
 {
 	const struct {
@@ -205,7 +242,7 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 {
 	struct plim_plan_hidden *h = p->hidden;
 	struct plan_recipe *r = &h->recipe;
-	unsigned task = 0, precision = 0, optimizer = 0, attention = 0;
+	unsigned task = 0, precision = 0, optimizer = 0, attention = 0, loss = 0, quantize = 0;
 	enum plim_status st = check_sizes(o, err);
 
 	if (!st)
@@ -219,11 +256,18 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	if (!st)
 		st = choose("attention", o->attention, plan_attention_names, PLAN_ATTENTIONS,
 			    &attention, err);
+	if (!st)
+		st = choose("loss", o->loss, plan_loss_names, PLAN_LOSSES, &loss, err);
+	if (!st)
+		st = choose("quantization", o->quantize, plan_quantize_names, PLAN_QUANTIZES,
+			    &quantize, err);
 	plan_recipe_init(r);
 	if (!st)
 		st = read_checkpointing(r, o->checkpointing, err);
 	if (!st)
 		st = read_targets(h, o->lora_targets, err);
+	if (!st)
+		st = read_lengths(h, o, err);
 	r->task = (enum plan_task)task;
 	r->precision = o->precision ? (enum plan_precision)precision : PLAN_BF16_AUTOCAST;
 	r->optimizer = (enum plan_optimizer)optimizer;
@@ -240,6 +284,9 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	r->eval_passes = o->eval_batch ? 2 : 0;
 	r->eval_batch = o->eval_batch;
 	r->new_tokens = o->new_tokens;
+	r->loss = o->loss_chunk && !o->loss ? PLAN_LOSS_CHUNKED : (enum plan_loss)loss;
+	r->loss_chunk = o->loss_chunk;
+	r->quantize = (enum plan_quantize)quantize;
 	if (!st)
 		st = plan_read_parallel(r, o, err);
 	if (!st)

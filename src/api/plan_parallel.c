@@ -117,7 +117,7 @@ static enum plim_status try_freely(struct plim_plan *p, const struct plan_recipe
 					   .capacity_bytes = UINT64_MAX };
 	struct plan *plan = NULL;
 	uint64_t low;
-	enum plim_status st = plan_build(&p->hidden->mem, &p->hidden->model, r, &plan, err);
+	enum plim_status st = plan_program(p, r, &plan, err);
 
 	if (!st)
 		st = plan_measure(plan, &p->hidden->rules, &bounds, out, err);

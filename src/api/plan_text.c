@@ -170,7 +170,8 @@ static void config_line(struct text *t, const char *what, const char *line)
 }
 
 /* What to change, and all of it ready to be pasted: of the last rung that need not be asked for. */
-void plan_put_ladder(struct text *t, const struct plim_plan_rung *ladder, size_t n)
+void plan_put_ladder(struct text *t, const struct plim_plan_rung *ladder, size_t n,
+		     uint64_t host_before_bytes)
 {
 	const struct plim_plan_config *config = NULL;
 	uint64_t host_bytes = 0;
@@ -208,7 +209,7 @@ void plan_put_ladder(struct text *t, const struct plim_plan_rung *ladder, size_t
 	if (strstr(config->training_arguments ? config->training_arguments : "", "deepspeed="))
 		config_line(t, "deepspeed.json", config->deepspeed);
 	config_line(t, "fsdp.json", config->fsdp);
-	if (host_bytes > p->host.bytes)
+	if (host_bytes > host_before_bytes)
 		text_printf(t, "  %-16s%s in all\n", "host memory", text_size(size, host_bytes));
 	config_line(t, "environment", config->environment);
 }
@@ -260,7 +261,7 @@ enum plim_status plim_plan_text(const struct plim_plan *p, const struct plim_tex
 	sweep(&t, p);
 	if (p->ladder_count)
 		out_title(&t, "What would make it fit, the cheapest first");
-	plan_put_ladder(&t, p->ladder, p->ladder_count);
+	plan_put_ladder(&t, p->ladder, p->ladder_count, p->host.bytes);
 	out_list(&t, "Assumed", p->assumptions, p->assumption_count);
 	return out_text(&t, write, ctx, err);
 }

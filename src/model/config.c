@@ -364,6 +364,32 @@ static enum plim_status take_tower(struct config *c, const struct model_family *
 	return st ? st : model_derive(n, c->path, err);
 }
 
+static bool is_true(const struct config *c, const char *scope, const char *key)
+{
+	const struct value *v = find(c, scope, key);
+
+	return v && v->kind == JSON_TRUE;
+}
+
+/* quantization_config, as Transformers writes it beside the weights. */
+static void take_quantization(struct config *c)
+{
+	static const char *const scope = "quantization_config";
+	struct model *m = c->model;
+	bool nf4 = is_true(c, scope, "load_in_4bit"), int8 = is_true(c, scope, "load_in_8bit");
+
+	snprintf(m->quantizer, sizeof(m->quantizer), "%s",
+		 text_of(c, find(c, scope, "quant_method")));
+	if (!*m->quantizer && (nf4 || int8)) /* files of old releases do not name it */
+		snprintf(m->quantizer, sizeof(m->quantizer), "bitsandbytes");
+	if (nf4)
+		m->quantized =
+			1 + (is_true(c, scope, "bnb_4bit_use_double_quant") ? MODEL_NF4_DOUBLE
+									    : MODEL_NF4);
+	else if (int8)
+		m->quantized = 1 + MODEL_INT8;
+}
+
 static void take_facts(struct config *c)
 {
 	struct model *m = c->model;
@@ -375,6 +401,7 @@ static void take_facts(struct config *c)
 	snprintf(m->declared, sizeof(m->declared), "%s", text_of(c, find(c, NULL, "model_type")));
 	snprintf(m->release, sizeof(m->release), "%s",
 		 text_of(c, find(c, NULL, "transformers_version")));
+	take_quantization(c);
 }
 
 static enum plim_status take_all(struct config *c, struct plim_err *err)

@@ -19,6 +19,37 @@ void model_release(struct model *m)
 	intern_release(&m->strings);
 }
 
+#define copy_list(mem, to, from, err)                                                  \
+	({                                                                             \
+		enum plim_status copied_ = vec_need(mem, to, (from)->n, err);          \
+		if (!copied_ && (from)->n)                                             \
+			memcpy((to)->at, (from)->at, (from)->n * sizeof(*(from)->at)); \
+		(to)->n = copied_ ? 0 : (from)->n;                                     \
+		copied_;                                                               \
+	})
+
+enum plim_status model_copy(struct model *to, const struct model *from, struct plim_err *err)
+{
+	struct model lists;
+	enum plim_status st;
+
+	model_init(&lists, from->mem);
+	*to = *from;
+	to->modules = lists.modules;
+	to->tensors = lists.tensors;
+	to->dense_blocks = lists.dense_blocks;
+	to->full_blocks = lists.full_blocks;
+	to->strings = lists.strings;
+	st = copy_list(to->mem, &to->modules, &from->modules, err);
+	if (!st)
+		st = copy_list(to->mem, &to->tensors, &from->tensors, err);
+	if (!st)
+		st = copy_list(to->mem, &to->dense_blocks, &from->dense_blocks, err);
+	if (!st)
+		st = copy_list(to->mem, &to->full_blocks, &from->full_blocks, err);
+	return st;
+}
+
 static const char *const parts[] = {
 	[MODEL_WEIGHT] = ".weight",
 	[MODEL_BIAS] = ".bias",

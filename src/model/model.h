@@ -231,6 +231,9 @@ struct model {
 	const char *strip; /* no prefix begins with it, though the family's do; NULL: nothing */
 	const struct ckpt_dtype *dtype; /* of the file; NULL: it does not say */
 	char release[32];               /* transformers_version in the file, "" without */
+	char quantizer[32];             /* quant_method in the file, "" without */
+	unsigned
+		quantized; /* 1 + enum model_quantization, as the file says; 0: it is not, or in another way */
 	struct model_numbers towers[MODEL_TOWERS];
 	VEC(bool) dense_blocks; /* of the text tower, by block: has no experts though others have */
 	VEC(bool)
@@ -278,6 +281,9 @@ enum model_quantization {
 	MODEL_INT8,       /* a scale a row */
 	MODEL_QUANTIZATIONS
 };
+
+/* A second model of the same tensors; its names are the first one's, which must outlive it. */
+enum plim_status model_copy(struct model *to, const struct model *from, struct plim_err *err);
 
 /* Weights of linear layers as bitsandbytes keeps them; heads stay as they are.  Before model_add_lora. */
 enum plim_status model_quantize(struct model *m, enum model_quantization how, struct plim_err *err);

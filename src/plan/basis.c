@@ -78,8 +78,37 @@ static bool is_bitsandbytes(const struct model *m, const struct plan_recipe *r)
 static bool is_checkpointed_in_part(const struct model *m, const struct plan_recipe *r)
 {
 	(void)m;
-	return r->task == PLAN_TRAIN && (r->checkpointing == PLAN_CHECKPOINT_VISION ||
-					 (r->checkpointing && r->checkpoint_every > 1));
+	return r->task == PLAN_TRAIN && r->checkpointing == PLAN_CHECKPOINT_VISION;
+}
+
+static bool is_quantized(const struct model *m, const struct plan_recipe *r)
+{
+	(void)m;
+	return r->quantize != PLAN_NOT_QUANTIZED;
+}
+
+static bool is_liger(const struct model *m, const struct plan_recipe *r)
+{
+	(void)m;
+	return r->task == PLAN_TRAIN && r->loss == PLAN_LOSS_LIGER;
+}
+
+static bool is_mixed_by_hand(const struct model *m, const struct plan_recipe *r)
+{
+	(void)m;
+	return r->task == PLAN_TRAIN && r->precision > PLAN_BF16_PURE;
+}
+
+static bool is_padded(const struct model *m, const struct plan_recipe *r)
+{
+	(void)m;
+	return r->padded;
+}
+
+static bool is_old(const struct model *m, const struct plan_recipe *r)
+{
+	(void)m;
+	return r->wide_logits || r->copies_logits || r->repeats_heads;
 }
 
 static bool is_flash(const struct model *m, const struct plan_recipe *r)
@@ -109,10 +138,17 @@ static const struct doubt {
 	  "copies to the host and back are on their way for as long as the machine takes" },
 	{ is_gathered, "save", PLAN_ASSUMED, 50, 50,
 	  "no run that gathers its shards to save them was measured" },
+	{ is_quantized, NULL, PLAN_ASSUMED, 50, 50,
+	  "no run with weights quantized by bitsandbytes was measured" },
+	{ is_liger, "fwd", PLAN_ASSUMED, 50, 50, "no run with Liger's kernels was measured" },
+	{ is_mixed_by_hand, NULL, PLAN_ASSUMED, 50, 50,
+	  "no run with 16-bit weights and fp32 copies or autocast was measured" },
+	{ is_padded, "fwd", PLAN_ASSUMED, 50, 50, "no run with padded samples was measured" },
+	{ is_old, "fwd", PLAN_ASSUMED, 50, 50, "no run of this release was measured" },
 	{ is_flash, "fwd", PLAN_ASSUMED, 20, 20,
 	  "no run with the flash-attn package was measured" },
 	{ is_checkpointed_in_part, "fwd", PLAN_ASSUMED, 20, 20,
-	  "no run that checkpoints a part of the layers was measured" },
+	  "no run that checkpoints the vision tower alone was measured" },
 	{ is_bitsandbytes, "opt", PLAN_ASSUMED, 50, 50,
 	  "no run with an optimizer of bitsandbytes was measured" },
 };

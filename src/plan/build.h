@@ -43,6 +43,9 @@ struct builder {
 	uint32_t away_gradients, bucket;
 	uint32_t away_weights; /* ZeRO-3's, of those that are on NVMe */
 	uint32_t loading;      /* the model in the machine's memory, before it is moved */
+	uint32_t
+		unquantized; /* store of the weight that is being quantized while the model is loaded */
+	struct value targets; /* the labels that a loss in parts compares with */
 };
 
 /* The parameter of a module, store TAPE_NONE if there is none; borrowed. */
@@ -83,6 +86,9 @@ struct value build_blocks(struct builder *b, enum model_tower tower, tape_again_
 struct value build_t5(struct builder *b, struct value ids, struct value labels,
 		      struct value *logits);
 
+/* Does build_decoder run it? */
+bool build_is_decoder(const struct model *m);
+
 /* A forward pass of the model's family. */
 struct value build_forward(struct builder *b, struct value ids, struct value labels,
 			   struct value *logits);
@@ -90,6 +96,22 @@ struct value build_forward(struct builder *b, struct value ids, struct value lab
 /* ids and labels are the caller's; with labels the loss, and *logits what a loop keeps (the caller drops it). */
 struct value build_decoder(struct builder *b, struct value ids, struct value labels,
 			   struct value *logits);
+
+/* The head of a decoder, with its softcap; and the loss of its final states, as the recipe wants it (loss.c). */
+struct value build_head(struct builder *b, struct value x);
+struct value build_loss(struct builder *b, struct value x, struct value labels,
+			struct value *logits);
+
+/*
+ * Quantized weights (quantized.c): what a module's product is then, refusals, and loading: a weight is on the GPU as the
+ * file has it until it is quantized; what is not, is prepared for training.
+ */
+bool build_is_quantized(const struct builder *b, const struct model_module *module);
+struct value build_quantized(struct builder *b, const struct model_module *module, struct value x,
+			     struct value bias);
+enum plim_status build_check_quantized(const struct builder *b, struct plim_err *err);
+void build_before_quantized(struct builder *b, const struct model_tensor *next);
+void build_prepare_quantized(struct builder *b);
 
 /* What a language model sees among its words: takes them, gives words and merged patches. */
 struct value build_seen(struct builder *b, struct value words);

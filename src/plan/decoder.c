@@ -198,22 +198,8 @@ static struct value block_again(void *self, uint32_t block, struct value x)
 								 : llama_block(b, block, x);
 }
 
-static struct value loss_of(struct builder *b, struct value logits, struct value labels)
-{
-	struct tape *t = &b->t;
-	struct value f = op_cast(t, logits, TAPE_F32), loss;
-	struct value padded = tape_new(t, labels.n + b->batch, TAPE_I64, TIMELINE_TEMPORARY);
-	struct value shifted = tape_new(t, labels.n, TAPE_I64, TIMELINE_TEMPORARY);
-
-	loss = op_cross_entropy(t, f, shifted, labels.n);
-	tape_drop(t, &f);
-	tape_drop(t, &padded);
-	tape_drop(t, &shifted);
-	return loss;
-}
-
 /* The logits, of the last token alone where tokens are generated. */
-static struct value head(struct builder *b, struct value x)
+struct value build_head(struct builder *b, struct value x)
 {
 	struct tape *t = &b->t;
 	struct value last = x, y;
@@ -234,7 +220,8 @@ static struct value head(struct builder *b, struct value x)
 	return y;
 }
 
-/* create_causal_mask: for eager attention, and where a window ends before the tokens do (one for all samples). */
+/* create_causal_mask: for eager attention, and where a window ends before the tokens do (one for all samples) or
+ * samples are padded. */
 static void make_mask(struct builder *b, enum tape_dtype dtype)
 {
 	uint64_t keys = b->cached + b->sequence, n = b->sequence * keys;
@@ -245,8 +232,9 @@ static void make_mask(struct builder *b, enum tape_dtype dtype)
 		windowed = build_is_windowed(b, MODEL_TEXT, i, keys);
 	if (b->r->attention == PLAN_EAGER)
 		b->mask = tape_new(t, b->batch * n, dtype, TIMELINE_TEMPORARY);
-	else if (windowed && b->r->attention == PLAN_SDPA)
-		b->mask = tape_new(t, n, TAPE_BOOL, TIMELINE_TEMPORARY);
+	else if ((windowed || b->r->padded) && b->r->attention == PLAN_SDPA)
+		b->mask =
+			tape_new(t, b->r->padded ? b->batch * n : n, TAPE_BOOL, TIMELINE_TEMPORARY);
 }
 
 struct value build_decoder(struct builder *b, struct value ids, struct value labels,
@@ -281,8 +269,7 @@ struct value build_decoder(struct builder *b, struct value ids, struct value lab
 	tape_drop(t, &position);
 	if (!t->regions.n)
 		build_forget_shared(b);
-	*logits = head(b, x);
-	loss = labels.store == TAPE_NONE ? tape_param(t, TAPE_NONE) : loss_of(b, *logits, labels);
+	loss = build_loss(b, x, labels, logits);
 	tape_drop(t, &x);
 	return loss;
 }

@@ -12,6 +12,14 @@ static const struct {
 	{ "vit", build_image },    { "clip", build_pair },       { "siglip", build_pair },
 };
 
+bool build_is_decoder(const struct model *m)
+{
+	for (size_t i = 0; i < sizeof(forwards) / sizeof(forwards[0]); i++)
+		if (!strcmp(m->family, forwards[i].family))
+			return false;
+	return true;
+}
+
 struct value build_forward(struct builder *b, struct value ids, struct value labels,
 			   struct value *logits)
 {

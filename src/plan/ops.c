@@ -30,6 +30,8 @@ enum op {
 	OP_GATHER,
 	OP_FILL,
 	OP_SUM,
+	OP_READY,
+	OP_PACKED,
 	OP_MARK,
 	OP_EXCHANGE,
 	OPS
@@ -237,7 +239,7 @@ struct value op_linear(struct tape *t, struct value x, struct value weight, stru
 		tape_save_turned(t, node, w);
 	if (w.grad)
 		tape_save(t, node, c[0]);
-	y = tape_result(t, node, rows * out, c[0].dtype);
+	y = tape_product(t, node, rows * out, c[0].dtype);
 	tape_blas(t, biased);
 	tape_drop(t, &b);
 	tape_drop(t, &c[0]);
@@ -280,7 +282,7 @@ struct value op_matmul(struct tape *t, struct value a, struct value b, struct ma
 		tape_save(t, node, in[1]);
 	if (in[1].grad)
 		tape_save(t, node, in[0]);
-	y = tape_result(t, node, size.batch * size.n * size.m, in[0].dtype);
+	y = tape_product(t, node, size.batch * size.n * size.m, in[0].dtype);
 	tape_blas(t, 0);
 	tape_drop(t, &in[0]);
 	tape_drop(t, &in[1]);
@@ -295,6 +297,97 @@ static void bmm_backward(struct tape *t, const struct tape_node *node, struct ta
 			out[i] = make(t, node->in[i].n, node->grad[0].dtype);
 			tape_blas(t, 0);
 		}
+}
+
+/* ---- quantized weights: bitsandbytes' MatMul4Bit and MatMul8bitLt ---- */
+
+/* dequantize_4bit: the scales first where they are quantized too, then all of the weight. */
+static uint32_t unpack(struct tape *t, uint64_t n, uint64_t scales, enum tape_dtype dtype)
+{
+	uint32_t absmax = tape_store(t, scales * 4, TIMELINE_TEMPORARY);
+	uint32_t weight = tape_store(t, n * tape_dtype_bytes[dtype], TIMELINE_TEMPORARY);
+
+	tape_let(t, absmax);
+	return weight;
+}
+
+/* The weight is made whole for the product; gemv_4bit reads the codes of it for a single row. */
+static struct value product_4_bits(struct tape *t, struct tape_node *node, struct value x,
+				   const struct packed *w)
+{
+	uint32_t weight = TAPE_NONE;
+	struct value y;
+
+	if (x.n == w->in && !x.grad)
+		tape_touch(t, w->scales * 4);
+	else
+		weight = unpack(t, w->in * w->out, w->scales, x.dtype);
+	y = tape_product(t, node, x.n / w->in * w->out, x.dtype);
+	tape_blas(t, 0);
+	tape_let(t, weight);
+	return y;
+}
+
+/*
+ * Rows become bytes with a scale each; the product is of whole numbers, and becomes halves.  What is too large for a byte
+ * is looked for (its absolute value, a mask) and multiplied apart.
+ */
+static struct value product_8_bits(struct tape *t, struct tape_node *node, struct value x,
+				   const struct packed *w)
+{
+	uint64_t rows = x.n / w->in, results = rows * w->out;
+	struct value half, y;
+	uint32_t codes, scales, sums;
+
+	half = x.dtype == TAPE_F16 ? tape_keep(t, x) : tape_new(t, x.n, TAPE_F16, t->category);
+	tape_touch(t, x.n * 2);
+	tape_touch(t, x.n);
+	scales = tape_store(t, rows * 4, TIMELINE_TEMPORARY);
+	codes = tape_store(t, x.n, TIMELINE_TEMPORARY);
+	tape_drop(t, &half);
+	tape_save(t, node, x);
+	sums = tape_store(t, results * 4, TIMELINE_TEMPORARY);
+	half = tape_new(t, x.dtype == TAPE_F16 ? 0 : results, TAPE_F16, t->category);
+	y = tape_result(t, node, results, x.dtype);
+	tape_drop(t, &half);
+	tape_let(t, sums);
+	tape_let(t, codes);
+	tape_let(t, scales);
+	return y;
+}
+
+struct value op_packed(struct tape *t, struct value x, const struct packed *w, struct value bias)
+{
+	/* a bias is cast to what x has */
+	struct value b = op_cast(t, bias, x.dtype), y;
+	struct tape_node *node = tape_node(t, OP_PACKED, (struct value[]){ x, bias }, 2);
+
+	if (node) {
+		node->a = x.n / w->in;
+		node->b = w->in * w->out;
+		node->c = w->scales;
+		node->how = w->bytes;
+	}
+	y = w->bytes ? product_8_bits(t, node, x, w) : product_4_bits(t, node, x, w);
+	tape_drop(t, &b);
+	return y;
+}
+
+/* The weight is made whole once more. */
+static void packed_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	uint32_t weight;
+
+	if (!wants(node, 0))
+		return;
+	if (node->how)
+		weight = tape_store(t, node->b * tape_dtype_bytes[node->in[0].dtype],
+				    TIMELINE_TEMPORARY);
+	else
+		weight = unpack(t, node->b, node->c, node->grad[0].dtype);
+	out[0] = make(t, node->in[0].n, node->grad[0].dtype);
+	tape_blas(t, 0);
+	tape_let(t, weight);
 }
 
 /* ---- norms, dropout, tables ---- */
@@ -560,12 +653,12 @@ struct value op_attention(struct tape *t, struct value q, struct value k, struct
 		tape_save(t, node, mask);
 	tape_drop(t, &mask);
 	if (a->kernel == OP_CUDNN) {
-		seed = tape_more(t, 1, TAPE_I64, t->category);
-		offset = tape_more(t, 1, TAPE_I64, t->category);
+		seed = tape_product(t, NULL, 1, TAPE_I64);
+		offset = tape_product(t, NULL, 1, TAPE_I64);
 	}
-	y = tape_result(t, node, a->batch * a->heads * a->queries * a->head_dim, in[0].dtype);
+	y = tape_product(t, node, a->batch * a->heads * a->queries * a->head_dim, in[0].dtype);
 	if (t->grad) {
-		lse = tape_more(t, a->batch * a->heads * a->queries, TAPE_F32, t->category);
+		lse = tape_product(t, NULL, a->batch * a->heads * a->queries, TAPE_F32);
 		tape_save(t, node, lse);
 		tape_drop(t, &lse);
 	}
@@ -797,6 +890,27 @@ const char *op_name(unsigned op)
 	return op < OPS ? names[op] : NULL;
 }
 
+struct value op_ready(struct tape *t, const struct value in[2], const struct value grads[2])
+{
+	struct tape_node *node = tape_node(t, OP_READY, in, 2);
+
+	for (unsigned i = 0; i < 2; i++)
+		tape_save(t, node, grads[i]);
+	return tape_result(t, node, 1, TAPE_F32);
+}
+
+/* In the order in which they were saved, those that there are. */
+static void ready_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	for (unsigned i = 0, saved = 0; i < 2; i++) {
+		if (!wants(node, i))
+			continue;
+		out[i] = (struct tape_grad){ node->in[i].n, node->saved[saved++], node->in[i].dtype,
+					     0 };
+		tape_hold(t, out[i].store);
+	}
+}
+
 tape_backward_fn *const tape_backward_of[OPS] = {
 	[OP_CAST] = cast_backward,
 	[OP_FIRST_FUNCTION... OP_LAST_FUNCTION] = function_backward,
@@ -823,6 +937,8 @@ tape_backward_fn *const tape_backward_of[OPS] = {
 	[OP_GATHER] = gather_backward,
 	[OP_FILL] = same_backward,
 	[OP_SUM] = sum_backward,
+	[OP_READY] = ready_backward,
+	[OP_PACKED] = packed_backward,
 	[OP_MARK] = mark_backward,
 	[OP_EXCHANGE] = exchange_backward,
 };

@@ -42,6 +42,15 @@ struct value op_mean(struct tape *t, struct value x, uint64_t rows);
 struct value op_linear(struct tape *t, struct value x, struct value weight, struct value bias,
 		       uint64_t out);
 
+/* A product with a weight that is kept in codes, none of which takes a gradient (bitsandbytes). */
+struct packed {
+	uint64_t in, out;
+	uint64_t
+		scales; /* elements of fp32 that are made of quantized scales, 0: they are not quantized */
+	bool bytes; /* LLM.int8(); else 4 bits */
+};
+struct value op_packed(struct tape *t, struct value x, const struct packed *w, struct value bias);
+
 /*
  * Batched products [batch, n, k] [batch, k, m].  Operands whose batch dimensions do not lie one behind the other (heads of a
  * projection) are copied first.
@@ -102,6 +111,9 @@ struct value op_join(struct tape *t, struct value x, struct value first, uint64_
 
 /* masked_scatter(): x with `source` in the place of some of its rows. */
 struct value op_scatter(struct tape *t, struct value x, struct value source);
+
+/* A scalar whose gradients, of `in`, were made in the forward pass; both are borrowed, none where store TAPE_NONE. */
+struct value op_ready(struct tape *t, const struct value in[2], const struct value grads[2]);
 
 /* Marks where a unit begins or ends: tape.unit is called when the backward pass is there.  x is taken. */
 struct value op_mark(struct tape *t, struct value x, uint32_t unit, int begins);

@@ -35,15 +35,23 @@ struct value build_param(struct builder *b, enum model_tower tower, uint32_t blo
 	return param_of(b, module(b, tower, block, role), part);
 }
 
-/* peft's lora.Linear: result + B(A(x as the adapter's dtype)) * scaling, as the result's dtype */
+/*
+ * peft's lora.Linear: result + B(A(x as the adapter's dtype)) * scaling, as the result's dtype.  On quantized weights
+ * the sum stays as it is, and what comes of 4 bits is cloned first.
+ */
 static struct value adapt(struct builder *b, uint32_t a, struct value x, struct value y,
-			  uint64_t out)
+			  const struct model_module *module)
 {
+	bool quantized = build_is_quantized(b, module);
+	uint64_t out = module->out;
 	struct tape *t = &b->t;
 	struct value down = tape_param(t, a), up = tape_param(t, a + 1),
 		     none = tape_param(t, TAPE_NONE);
-	struct value in = op_cast(t, x, down.dtype), low, high, scaled, sum, result;
+	struct value in, low, high, scaled, sum, result;
 
+	if (quantized && b->r->quantize != PLAN_INT8)
+		tape_set(t, &y, op_contiguous(t, y));
+	in = op_cast(t, x, down.dtype);
 	low = op_linear(t, in, down, none, b->r->lora_rank);
 	high = op_linear(t, low, up, none, out);
 	tape_drop(t, &low);
@@ -53,7 +61,7 @@ static struct value adapt(struct builder *b, uint32_t a, struct value x, struct 
 	tape_drop(t, &scaled);
 	tape_drop(t, &y);
 	tape_drop(t, &in);
-	result = op_cast(t, sum, b->t.autocast ? b->t.autocast : b->weights);
+	result = op_cast(t, sum, quantized ? x.dtype : b->t.autocast ? b->t.autocast : b->weights);
 	tape_drop(t, &sum);
 	return result;
 }
@@ -68,7 +76,7 @@ struct value build_linear(struct builder *b, enum model_tower tower, uint32_t bl
 			  enum model_role role, struct value x)
 {
 	const struct model_module *x_module = module(b, tower, block, role);
-	struct value y, weight;
+	struct value y, weight, bias;
 	uint32_t a, home = b->t.home;
 
 	if (!x_module)
@@ -77,12 +85,14 @@ struct value build_linear(struct builder *b, enum model_tower tower, uint32_t bl
 	weight = param_of(b, x_module, MODEL_WEIGHT);
 	if (weight.store == TAPE_NONE)
 		weight = param_of(b, x_module, MODEL_WHOLE);
+	bias = param_of(b, x_module, MODEL_BIAS);
 	b->t.stays = role == MODEL_ROLE_HEAD && b->r->activations == PLAN_OFFLOAD_STREAMS;
-	y = build_split_linear(b, x_module, x, weight, param_of(b, x_module, MODEL_BIAS),
-			       features(b, x_module));
+	y = build_is_quantized(b, x_module)
+		    ? build_quantized(b, x_module, x, bias)
+		    : build_split_linear(b, x_module, x, weight, bias, features(b, x_module));
 	b->t.stays = 0;
 	a = b->lora ? b->lora[x_module - b->m->modules.at] : 0;
-	y = a ? adapt(b, a - 1, x, y, x_module->out) : y;
+	y = a ? adapt(b, a - 1, x, y, x_module) : y;
 	b->t.home = home;
 	return y;
 }
@@ -296,16 +306,15 @@ bool build_is_windowed(const struct builder *b, enum model_tower tower, uint32_t
 	return !model_sees_all(b->m, tower, block) && keys >= b->m->towers[tower].window;
 }
 
-/* No kernel has a flag for a window.  It is given a mask, with which heads cannot share keys: they are copied. */
-static struct value masked(struct builder *b, struct value q, struct value k, struct value v,
-			   struct attention *a)
+/* With a mask, or in old releases, heads cannot share keys: they are copied. */
+static struct value repeated(struct builder *b, struct value q, struct value k, struct value v,
+			     struct attention *a)
 {
 	struct tape *t = &b->t;
 	uint64_t times = a->heads / a->kv_heads;
 	struct value keys = op_repeat(t, k, times), values = op_repeat(t, v, times), y;
 
 	a->kv_heads = a->heads;
-	a->bias = a->batch * a->queries * a->keys;
 	y = op_attention(t, q, keys, values, a);
 	tape_drop(t, &keys);
 	tape_drop(t, &values);
@@ -330,10 +339,15 @@ struct value build_attention(struct builder *b, enum model_tower tower, uint32_t
 	if (b->r->attention == PLAN_EAGER)
 		return eager(b, tower, q, k, v, &a);
 	a.kernel = !half ? OP_EFFICIENT : b->r->device.cudnn_attention ? OP_CUDNN : OP_FLASH;
-	if (b->r->attention != PLAN_FLASH && build_is_windowed(b, tower, block, keys))
-		return masked(b, q, k, v, &a);
+	if (b->r->attention != PLAN_FLASH &&
+	    (build_is_windowed(b, tower, block, keys) || (b->r->padded && tower == MODEL_TEXT))) {
+		a.bias = a.batch * a.queries * a.keys; /* no kernel has a flag for them */
+		return repeated(b, q, k, v, &a);
+	}
 	if (!half && a.heads != a.kv_heads)
 		return build_unfused(b, q, k, v, &a, tape_param(&b->t, TAPE_NONE));
+	if (b->r->repeats_heads)
+		return repeated(b, q, k, v, &a);
 	return op_attention(&b->t, q, k, v, &a);
 }
 
@@ -377,6 +391,7 @@ void build_forget_shared(struct builder *b)
 		tape_drop(&b->t, &b->bias[i]);
 	tape_drop(&b->t, &b->cross_bias);
 	tape_drop(&b->t, &b->encoded);
+	tape_drop(&b->t, &b->targets);
 }
 
 /* The block as a place: by the first of its modules. */
@@ -408,11 +423,13 @@ struct value build_blocks(struct builder *b, enum model_tower tower, tape_again_
 			  struct value x)
 {
 	struct tape *t = &b->t;
-	int again = b->r->checkpointing == PLAN_CHECKPOINT_FULL;
+	int selective = b->r->checkpointing == PLAN_CHECKPOINT_SELECTIVE;
+	int again = selective || b->r->checkpointing == PLAN_CHECKPOINT_FULL;
 	uint64_t every = b->r->checkpoint_every ? b->r->checkpoint_every : 1;
 
 	t->again = run_block;
 	t->again_self = b;
+	t->selective = (uint8_t)selective;
 	b->blocks[tower] = block;
 	for (uint32_t i = 0; i < b->m->towers[tower].layers; i++) {
 		uint32_t at = (uint32_t)tower * MODEL_BLOCKS + i;
@@ -424,5 +441,6 @@ struct value build_blocks(struct builder *b, enum model_tower tower, tape_again_
 		if (tower == MODEL_TEXT)
 			x = build_unit_end(b, i, x);
 	}
+	t->selective = 0;
 	return x;
 }

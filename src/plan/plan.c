@@ -4,13 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const plan_precision_names[PLAN_PRECISIONS] = { "fp32", "bf16-autocast",
-							    "fp16-autocast", "bf16-pure" };
+const char *const plan_precision_names[PLAN_PRECISIONS] = { "fp32",          "bf16-autocast",
+							    "fp16-autocast", "bf16-pure",
+							    "bf16-weights",  "bf16-master" };
 const char *const plan_optimizer_names[PLAN_OPTIMIZERS] = { "adamw",        "adamw-fused",
 							    "adamw-loop",   "sgd",
 							    "sgd-momentum", "adafactor",
 							    "adamw-8bit",   "adamw-paged" };
 const char *const plan_attention_names[PLAN_ATTENTIONS] = { "sdpa", "eager", "flash" };
+const char *const plan_loss_names[PLAN_LOSSES] = { "whole", "chunked", "liger" };
+const char *const plan_quantize_names[PLAN_QUANTIZES] = { "none", "nf4", "nf4-double", "int8" };
 const char *const plan_parallel_names[PLAN_PARALLELS] = { "none",        "ddp",   "zero1",
 							  "fsdp1",       "fsdp2", "fsdp2-zero2",
 							  "fsdp1-zero2", "zero2", "zero3" };
@@ -37,6 +40,11 @@ void plan_recipe_init(struct plan_recipe *r)
 				   .tp = 1,
 				   .pp = 1,
 				   .device = plan_device_default };
+}
+
+bool plan_is_half(const struct plan_recipe *r)
+{
+	return r->task != PLAN_TRAIN || r->precision >= PLAN_BF16_PURE;
 }
 
 /* ---- parameters ---- */
@@ -76,12 +84,15 @@ static enum plim_status add_param(struct builder *b, const struct model_tensor *
 	enum tape_dtype dtype = dtype_of(b, x);
 	struct tape_param p = empty_param(dtype);
 
+	build_before_quantized(b, x);
 	p.n = p.own_n = build_divided(b, x);
 	p.own_dtype = (uint8_t)dtype;
 	p.place = PLAN_IN_MODULE(x->module);
 	tape_at(t, p.place);
 	p.trainable = !buffer && !(x->flags & MODEL_IS_FROZEN) && b->r->task == PLAN_TRAIN &&
 		      !b->r->lora_rank;
+	if (b->r->quantize && !x->dtype && !buffer)
+		dtype = TAPE_BF16; /* until it is prepared */
 	if (b->tp == 1 || x->tied_to == MODEL_NONE)
 		p.store = tape_store(t, p.n * tape_dtype_bytes[dtype],
 				     buffer ? TIMELINE_BUFFER : TIMELINE_PARAMETER);
@@ -196,6 +207,7 @@ static enum plim_status load(struct builder *b, struct plim_err *err)
 	enum plim_status st = build_tensor_parallel(b);
 
 	build_host_load(b);
+	b->unquantized = TAPE_NONE;
 	for (size_t i = 0; i < b->r->extra_count; i++)
 		tape_store(&b->t, b->r->extra_bytes[i], TIMELINE_UNKNOWN);
 	if (!st && b->tp > 1)
@@ -205,6 +217,7 @@ static enum plim_status load(struct builder *b, struct plim_err *err)
 	if (!st) {
 		touch_stacks(b);
 		drop_tied(b);
+		build_prepare_quantized(b);
 	}
 	if (!st && b->r->lora_rank)
 		st = add_lora(b, err);
@@ -259,10 +272,25 @@ void build_phase(struct builder *b, const char *name, unsigned number)
 		b->t.failed = st;
 }
 
+/* A recipe that the model cannot be run by. */
+static enum plim_status check(const struct builder *b, struct plim_err *err)
+{
+	if (b->r->loss != PLAN_LOSS_WHOLE && !build_is_decoder(b->m))
+		return err_set(err, PLIM_E_ARG,
+			       "a %s loss is for language models that decode, not for '%s'",
+			       plan_loss_names[b->r->loss], b->m->family);
+	if (b->r->precision == PLAN_BF16_MASTER && build_is_sharded(b))
+		return err_set(err, PLIM_E_ARG,
+			       "FSDP keeps its shards in fp32 anyway: precision bf16-autocast");
+	return build_check_quantized(b, err);
+}
+
 static enum plim_status fill(struct builder *b, struct plim_err *err)
 {
-	enum plim_status st = index_modules(b, err);
+	enum plim_status st = check(b, err);
 
+	if (!st)
+		st = index_modules(b, err);
 	if (!st)
 		st = load(b, err);
 	if (st)
@@ -288,7 +316,7 @@ enum plim_status plan_build(struct mem *mem, const struct model *m, const struct
 		return mem_status(err);
 	p->mem = mem;
 	b.plan = p;
-	b.weights = r->precision == PLAN_BF16_PURE || r->task != PLAN_TRAIN ? TAPE_BF16 : TAPE_F32;
+	b.weights = plan_is_half(r) ? TAPE_BF16 : TAPE_F32;
 	st = tape_init(&b.t, mem, &r->device, err);
 	p->program = b.t.program;
 	if (!st)

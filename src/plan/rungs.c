@@ -87,6 +87,22 @@ static bool share_all(struct plan_choice *c)
 	return share(c, PLAN_FSDP2);
 }
 
+static bool chunked_loss(struct plan_choice *c)
+{
+	if (!trains(c) || c->recipe.loss != PLAN_LOSS_WHOLE)
+		return false;
+	c->recipe.loss = PLAN_LOSS_CHUNKED;
+	return true;
+}
+
+static bool group_lengths(struct plan_choice *c)
+{
+	if (!trains(c) || !c->recipe.longest || c->recipe.grouped)
+		return false;
+	c->recipe.grouped = true;
+	return true;
+}
+
 static bool half_batch(struct plan_choice *c)
 {
 	if (!trains(c) || c->recipe.batch < 2 || c->recipe.batch % 2)
@@ -105,6 +121,15 @@ static bool checkpoint(struct plan_choice *c, uint64_t every)
 		return false;
 	c->recipe.checkpointing = PLAN_CHECKPOINT_FULL;
 	c->recipe.checkpoint_every = every;
+	return true;
+}
+
+static bool checkpoint_selective(struct plan_choice *c)
+{
+	if (!trains(c) || (c->recipe.checkpointing != PLAN_CHECKPOINT_NONE &&
+			   c->recipe.checkpointing != PLAN_CHECKPOINT_VISION))
+		return false;
+	c->recipe.checkpointing = PLAN_CHECKPOINT_SELECTIVE;
 	return true;
 }
 
@@ -182,9 +207,21 @@ static bool optimizer_8_bit(struct plan_choice *c)
 
 static bool pure_bf16(struct plan_choice *c)
 {
-	if (!trains(c) || c->recipe.precision == PLAN_BF16_PURE)
+	if (!trains(c) || c->recipe.precision == PLAN_BF16_PURE ||
+	    c->recipe.precision == PLAN_BF16_LOADED)
 		return false;
 	c->recipe.precision = PLAN_BF16_PURE;
+	return true;
+}
+
+static bool master_weights(struct plan_choice *c)
+{
+	enum plan_precision p = c->recipe.precision;
+
+	if (!trains(c) || c->recipe.lora_rank || c->recipe.parallel >= PLAN_FSDP1 ||
+	    (p != PLAN_FP32 && p != PLAN_BF16_AUTOCAST))
+		return false;
+	c->recipe.precision = PLAN_BF16_MASTER;
 	return true;
 }
 
@@ -204,8 +241,26 @@ static bool adapters(struct plan_choice *c)
 	return true;
 }
 
+static bool quantized_adapters(struct plan_choice *c)
+{
+	if (!trains(c) || c->recipe.quantize == PLAN_NF4_DOUBLE || c->recipe.quantize == PLAN_NF4)
+		return false;
+	if (!c->recipe.lora_rank)
+		c->recipe.lora_rank = ADAPTER_RANK;
+	c->recipe.quantize = PLAN_NF4_DOUBLE;
+	c->recipe.checkpointing = PLAN_CHECKPOINT_FULL;
+	c->recipe.checkpoint_every = 1;
+	return true;
+}
+
 static bool half_sequence(struct plan_choice *c)
 {
+	if (c->recipe.longest > c->recipe.sequence) {
+		uint64_t half = c->recipe.longest / 2;
+
+		c->recipe.longest = half > c->recipe.sequence ? half : c->recipe.sequence;
+		return true;
+	}
 	if (c->recipe.sequence < 2 * (uint64_t)SHORTEST)
 		return false;
 	c->recipe.sequence /= 2;
@@ -224,10 +279,14 @@ const struct plan_rung plan_rungs[] = {
 	  mixed_precision },
 	{ "fused attention", "faster", false, false, true, fused_attention },
 	{ "fused optimizer", "faster", false, false, false, fused_optimizer },
+	{ "lengths grouped", "about none", false, false, false, group_lengths },
+	{ "loss in chunks", "5 % faster to 5 % slower", false, false, false, chunked_loss },
 	{ "optimizer states shared out (ZeRO-1)", "about none", false, false, false, share_states },
 	{ "gradients and states shared out (FSDP, not resharded)", "about none", false, false,
 	  false, share_gradients },
 	{ "smaller micro-batch", "0 to 15 % slower", false, true, false, half_batch },
+	{ "checkpoint all but products and attention", "5 to 15 % slower", false, false, false,
+	  checkpoint_selective },
 	{ "checkpoint every second layer", "about 15 % slower", false, false, false,
 	  checkpoint_half },
 	{ "everything shared out (FSDP)", "half as much again to send", false, false, false,
@@ -235,6 +294,8 @@ const struct plan_rung plan_rungs[] = {
 	{ "checkpoint every layer", "20 to 35 % slower", false, false, false, checkpoint_all },
 	{ "inputs of checkpointed layers in host memory", "5 to 20 % slower", false, false, false,
 	  offload_checkpoints },
+	{ "bf16 weights, fp32 copies in the optimizer", "about none; with DeepSpeed", false, false,
+	  false, master_weights },
 	{ "optimizer states in host memory (paged)", "10 to 100 % slower", false, false, false,
 	  paged_optimizer },
 	{ "optimizer and gradients in host memory (ZeRO-Offload)", "10 to 100 % slower", false,
@@ -247,6 +308,8 @@ const struct plan_rung plan_rungs[] = {
 	{ "Adafactor", "another optimizer", true, false, false, adafactor },
 	{ "LoRA of rank 16", "another method: the weights stay as they are", true, false, false,
 	  adapters },
+	{ "QLoRA: 4-bit weights under LoRA", "10 to 40 % slower; the weights are rounded", true,
+	  false, false, quantized_adapters },
 	{ "half the sequence", "samples are cut", true, true, false, half_sequence },
 };
 const size_t plan_rung_count = sizeof(plan_rungs) / sizeof(plan_rungs[0]);

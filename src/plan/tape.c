@@ -29,6 +29,7 @@ void tape_release(struct tape *t)
 	vec_release(t->mem, &t->regions);
 	vec_release(t->mem, &t->params);
 	vec_release(t->mem, &t->cached);
+	vec_release(t->mem, &t->kept);
 }
 
 /* ---- memory ---- */
@@ -242,16 +243,8 @@ struct tape_node *tape_node(struct tape *t, unsigned op, const struct value *in,
 	begin(t, op, in, n);
 	if (!t->grad || t->failed || t->stopped || !any_grad(in, n))
 		return NULL;
-	if (t->refilling) {
-		if (t->refill_node == t->nodes.n || t->nodes.at[t->refill_node].op != op) {
-			t->failed = err_set(t->err, PLIM_E_ARG,
-					    "a block is computed again in another way");
-			return NULL;
-		}
-		node = &t->nodes.at[t->refill_node++];
-		node->saves = 0;
-		return node;
-	}
+	if (t->refilling)
+		return &t->again_node;
 	fail(t, vec_need(t->mem, &t->nodes, 1, t->err));
 	if (t->failed)
 		return NULL;
@@ -272,9 +265,36 @@ static int goes_away(const struct tape *t)
 	return t->away && t->away != PLAN_OFFLOAD_CHECKPOINTS && !t->stays && !t->refilling;
 }
 
+/*
+ * Where the next tensor goes that a block saves while it is computed again: the same number of it as the first time.
+ * (Operations may differ: a weight that autocast had a copy of is cast once more.)
+ */
+static uint32_t *next_saved(struct tape *t)
+{
+	const struct tape_region *r = &t->regions.at[t->region];
+
+	while (t->refill_node < r->end && t->refill_slot >= t->nodes.at[t->refill_node].saves) {
+		t->refill_node++;
+		t->refill_slot = 0;
+	}
+	if (t->refill_node < r->end)
+		return &t->nodes.at[t->refill_node].saved[t->refill_slot++];
+	t->failed = err_set(t->err, PLIM_E_ARG, "a block is computed again in another way");
+	return NULL;
+}
+
+/* What is kept for the backward pass, unless it is a weight, say. */
+static void becomes_activation(struct tape *t, uint32_t store)
+{
+	uint32_t request = t->stores.at[store].request;
+
+	if (request != TAPE_NONE && t->categories.at[request] == TIMELINE_TEMPORARY)
+		t->categories.at[request] = TIMELINE_ACTIVATION;
+}
+
 static void save(struct tape *t, struct tape_node *node, struct value v, int turned)
 {
-	uint32_t request;
+	uint32_t *at;
 
 	if (!node || t->failed || t->stopped || v.store == TAPE_NONE)
 		return;
@@ -288,11 +308,12 @@ static void save(struct tape *t, struct tape_node *node, struct value v, int tur
 		node->away = 1;
 		return;
 	}
-	node->saved[node->saves++] = v.store;
+	at = t->refilling ? next_saved(t) : &node->saved[node->saves++];
+	if (!at)
+		return;
+	*at = v.store;
 	tape_hold(t, v.store);
-	request = t->stores.at[v.store].request;
-	if (request != TAPE_NONE && t->categories.at[request] == TIMELINE_TEMPORARY)
-		t->categories.at[request] = TIMELINE_ACTIVATION;
+	becomes_activation(t, v.store);
 	/* what comes after the last tensor that is needed is not computed again */
 	if (t->refilling && ++t->refill_saves == t->regions.at[t->region].saves)
 		t->stopped = 1;
@@ -308,6 +329,12 @@ void tape_save_turned(struct tape *t, struct tape_node *node, struct value v)
 	save(t, node, v, 1);
 }
 
+/* Values of a block that is computed again have no node: its graph is that of the first time. */
+static uint32_t number_of(const struct tape *t, const struct tape_node *node)
+{
+	return t->refilling ? TAPE_NONE : (uint32_t)(node - t->nodes.at);
+}
+
 struct value tape_view(struct tape *t, const struct tape_node *node, struct value of, uint64_t n)
 {
 	struct value v = of;
@@ -316,7 +343,7 @@ struct value tape_view(struct tape *t, const struct tape_node *node, struct valu
 	v.part |= n != of.n;
 	v.n = n;
 	if (node) {
-		v.node = (uint32_t)(node - t->nodes.at);
+		v.node = number_of(t, node);
 		v.param = TAPE_NONE;
 		v.out = 0;
 	}
@@ -330,10 +357,34 @@ struct value tape_result(struct tape *t, const struct tape_node *node, uint64_t 
 	struct value v = tape_more(t, n, dtype, t->category);
 
 	if (node) {
-		v.node = (uint32_t)(node - t->nodes.at);
+		v.node = number_of(t, node);
 		v.grad = 1;
 	}
-	/* while a block is computed again its values have the nodes of the first time */
+	return v;
+}
+
+struct value tape_product(struct tape *t, const struct tape_node *node, uint64_t n,
+			  enum tape_dtype dtype)
+{
+	struct tape_region *r = t->packing || t->refilling ? &t->regions.at[t->region] : NULL;
+	struct value v = nothing;
+
+	if (!r || !r->selective || t->stopped || t->failed)
+		return tape_result(t, node, n, dtype);
+	if (t->packing) {
+		v = tape_result(t, node, n, dtype);
+		if (v.store == TAPE_NONE)
+			return v;
+		tape_hold(t, v.store);
+		becomes_activation(t, v.store);
+		fail(t, vec_push(t->mem, &t->kept, v.store, t->err));
+		return v;
+	}
+	v.n = n;
+	v.dtype = (uint8_t)dtype;
+	v.grad = node != NULL;
+	if (r->kept < r->kept_end)
+		v.store = t->kept.at[r->kept++];
 	return v;
 }
 
@@ -348,12 +399,16 @@ void tape_uncache(struct tape *t)
 
 struct value tape_checkpoint(struct tape *t, uint32_t block, struct value input)
 {
-	struct tape_region r = { .first = (uint32_t)t->nodes.n, .block = block, .again = t->again };
+	struct tape_region r = { .first = (uint32_t)t->nodes.n,
+				 .block = block,
+				 .again = t->again,
+				 .selective = t->selective };
 	struct value v;
 
 	if (!t->grad)
 		return t->again(t->again_self, block, input);
 	r.input = input;
+	r.kept = (uint32_t)t->kept.n;
 	if (t->away)
 		r.input.store = tape_pack(t, input, 0);
 	else
@@ -366,6 +421,7 @@ struct value tape_checkpoint(struct tape *t, uint32_t block, struct value input)
 	v = t->again(t->again_self, block, input);
 	t->packing = 0;
 	t->regions.at[t->region].end = (uint32_t)t->nodes.n;
+	t->regions.at[t->region].kept_end = (uint32_t)t->kept.n;
 	return v;
 }
 
@@ -380,6 +436,7 @@ static void refill(struct tape *t, uint32_t region)
 	r->filled = 1;
 	t->region = region;
 	t->refill_node = r->first;
+	t->refill_slot = 0;
 	t->refill_saves = 0;
 	t->refilling = 1;
 	t->grad = 1;
@@ -533,12 +590,20 @@ static void run_node(struct tape *t, uint32_t at)
 		give(t, &node->in[i], &out[i]);
 }
 
+/* What was kept and not taken (the last product of a block) goes with the block's frame, as its input does. */
+static void let_region(struct tape *t, struct tape_region *r)
+{
+	tape_drop(t, &r->input);
+	while (r->kept < r->kept_end)
+		tape_let(t, t->kept.at[r->kept++]);
+}
+
 static void leave_region(struct tape *t, uint32_t at)
 {
 	uint32_t region = t->nodes.at[at].region;
 
 	if (region != TAPE_NONE && t->regions.at[region].first == at)
-		tape_drop(t, &t->regions.at[region].input);
+		let_region(t, &t->regions.at[region]);
 }
 
 void tape_backward(struct tape *t, struct value root)
@@ -575,7 +640,8 @@ void tape_forget(struct tape *t)
 		if (t->nodes.at[i].saves)
 			let_saved(t, &t->nodes.at[i]);
 	for (size_t i = 0; i < t->regions.n; i++)
-		tape_drop(t, &t->regions.at[i].input);
+		let_region(t, &t->regions.at[i]);
+	t->kept.n = 0;
 	for (size_t i = 0; i < t->params.n; i++)
 		t->params.at[i].uses = 0;
 	t->nodes.n = 0;

@@ -87,6 +87,7 @@ struct tape_node {
 	uint32_t saved[TAPE_SAVES];
 	uint32_t region; /* of checkpointing, or TAPE_NONE */
 	uint32_t place;  /* as tape.place */
+	uint16_t how;    /* as the operation defines it */
 	uint8_t op, ins, saves, outs;
 	uint8_t away; /* what it saved waits on the host */
 };
@@ -101,7 +102,8 @@ struct tape_region {
 	uint32_t block;
 	struct value input;
 	tape_again_fn *again;
-	uint8_t filled;
+	uint32_t kept, kept_end; /* of t->kept: results that the second run takes, in order */
+	uint8_t filled, selective;
 };
 
 #define TAPE_BINS 64
@@ -129,6 +131,7 @@ struct tape {
 	VEC(struct tape_region) regions;
 	VEC(struct tape_param) params;
 	VEC(uint32_t) cached; /* parameters with a cast copy */
+	VEC(uint32_t) kept;   /* stores that selective checkpointing keeps for its regions */
 	tape_again_fn *again;
 	void *again_self;
 	/* the backward pass reaches a unit that was marked, from its end (or `begins`: has left it) */
@@ -139,7 +142,10 @@ struct tape {
 	uint8_t backward; /* the backward thread has its own cuBLAS handle */
 	uint8_t packing, refilling, stopped;
 	uint8_t workspace[2], lt_workspace[2]; /* was taken, forward and backward */
-	uint32_t region, refill_node, refill_saves;
+	uint8_t selective; /* checkpointing keeps results of products and attention */
+	struct tape_node
+		again_node; /* stands for all operations of a block that is computed again */
+	uint32_t region, refill_node, refill_slot, refill_saves;
 	uint8_t category; /* of new requests */
 	/* where requests are made (plan.h): what the model runs, what the operation belongs to, the operation + 1 */
 	uint32_t home, place;
@@ -219,10 +225,16 @@ void tape_landed(struct tape *t);
 /* A new result of the node. */
 struct value tape_result(struct tape *t, const struct tape_node *node, uint64_t n,
 			 enum tape_dtype dtype);
+/*
+ * The same of a product or of attention: selective checkpointing keeps it, and a block that is computed again takes what
+ * was kept instead.
+ */
+struct value tape_product(struct tape *t, const struct tape_node *node, uint64_t n,
+			  enum tape_dtype dtype);
 /* A view of `of` that `node` (or NULL) made. */
 struct value tape_view(struct tape *t, const struct tape_node *node, struct value of, uint64_t n);
 
-/* The forward pass of a checkpointed block; the value is what again() gives. */
+/* The forward pass of a checkpointed block, by t->again; the value is what it gives. */
 struct value tape_checkpoint(struct tape *t, uint32_t block, struct value input);
 
 /* From a scalar; the graph is gone then. */

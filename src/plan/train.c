@@ -224,6 +224,41 @@ static void step_adafactor(struct builder *b)
 	tape_let(t, last.update);
 }
 
+/*
+ * fp32 masters of weights in bf16, as Megatron's Float16OptimizerWithFloat16Params has them: a copy of each weight from
+ * the beginning, and of each gradient, in whose place it comes, at each step.
+ */
+static int has_master(const struct builder *b, const struct tape_param *p)
+{
+	return b->r->precision == PLAN_BF16_MASTER && p->trainable && !p->input && !p->others &&
+	       p->dtype != TAPE_F32;
+}
+
+static void take_masters(struct builder *b)
+{
+	for (size_t i = 0; i < b->t.params.n; i++) {
+		struct tape_param *p = &b->t.params.at[i];
+
+		if (!has_master(b, p))
+			continue;
+		p->own_dtype = TAPE_F32;
+		tape_store(&b->t, bytes_of(p), TIMELINE_OPTIMIZER_STATE);
+	}
+}
+
+static void widen_gradients(struct builder *b)
+{
+	for (size_t i = 0; i < b->t.params.n; i++) {
+		struct tape_param *p = &b->t.params.at[i];
+		uint32_t old = p->grad;
+
+		if (!has_master(b, p) || old == TAPE_NONE)
+			continue;
+		p->grad = tape_store(&b->t, bytes_of(p), TIMELINE_GRADIENT);
+		tape_let(&b->t, old);
+	}
+}
+
 static void optimize(struct builder *b)
 {
 	const struct rule *rule = &rules[b->r->optimizer];
@@ -234,6 +269,7 @@ static void optimize(struct builder *b)
 		step_on_host(b, rule);
 		return;
 	}
+	widen_gradients(b);
 	if (!b->r->no_clip)
 		clip(t);
 	if (b->r->optimizer == PLAN_ADAFACTOR) {
@@ -295,13 +331,21 @@ static uint64_t target(const struct builder *b)
 	return b->m->encoder_decoder ? (b->sequence + 3) / 4 : b->sequence;
 }
 
-static void next_batch(struct builder *b, struct loop *l, uint64_t batch)
+/* Tokens of the samples of a step; `step` past the last one is the longest batch's. */
+static uint64_t length_of(const struct plan_recipe *r, uint64_t step)
+{
+	if (r->longest && (step >= r->steps || (!step && r->grouped)))
+		return r->longest;
+	return r->length_count ? r->lengths[step % r->length_count] : r->sequence;
+}
+
+static void next_batch(struct builder *b, struct loop *l, uint64_t batch, uint64_t sequence)
 {
 	struct value ids = tape_param(&b->t, TAPE_NONE), labels, pixels;
 	int reads = b->m->towers[MODEL_TEXT].layers > 0;
 
 	b->batch = batch;
-	b->sequence = b->r->sequence;
+	b->sequence = sequence;
 	if (reads)
 		ids = tape_new(&b->t, batch * b->sequence, TAPE_I64, TIMELINE_INPUT);
 	pixels = pixels_of(b);
@@ -314,7 +358,11 @@ static void next_batch(struct builder *b, struct loop *l, uint64_t batch)
 
 static void autocast(struct builder *b)
 {
-	static const uint8_t to[PLAN_PRECISIONS] = { TAPE_F32, TAPE_BF16, TAPE_F16, TAPE_F32 };
+	static const uint8_t to[PLAN_PRECISIONS] = {
+		[PLAN_BF16_AUTOCAST] = TAPE_BF16,
+		[PLAN_FP16_AUTOCAST] = TAPE_F16,
+		[PLAN_BF16_LOADED] = TAPE_BF16,
+	};
 
 	b->t.autocast =
 		to[b->r->precision] == TAPE_F32 || build_is_sharded(b) ? 0 : to[b->r->precision];
@@ -332,10 +380,13 @@ static struct value forward(struct builder *b, struct loop *l, struct value *log
 	return loss;
 }
 
+/* Passes of the longest batch are one phase together. */
 static void name_phase(struct builder *b, const char *what, unsigned step, unsigned micro)
 {
 	char name[12];
 
+	if (step >= b->r->steps)
+		return;
 	if (!micro) {
 		build_phase(b, what, step);
 		return;
@@ -349,7 +400,7 @@ static void micro_step(struct builder *b, struct loop *l, unsigned step, unsigne
 	struct tape *t = &b->t;
 	struct value logits, loss;
 
-	next_batch(b, l, b->r->batch);
+	next_batch(b, l, b->r->batch, length_of(b->r, step));
 	loss = forward(b, l, &logits);
 	build_forget_leaf(b);
 	if (b->r->keep_outputs)
@@ -371,7 +422,7 @@ static void evaluate(struct builder *b, struct loop *l, unsigned pass)
 	struct value logits, loss;
 
 	t->grad = 0;
-	next_batch(b, l, b->r->eval_batch);
+	next_batch(b, l, b->r->eval_batch, b->r->sequence);
 	loss = forward(b, l, &logits);
 	tape_drop(t, &loss);
 	tape_set(t, &l->kept, logits);
@@ -379,15 +430,24 @@ static void evaluate(struct builder *b, struct loop *l, unsigned pass)
 	build_phase(b, "eval", pass);
 }
 
+static void train_step(struct builder *b, struct loop *l, unsigned step)
+{
+	for (unsigned k = 0; k < b->r->accumulate && !b->t.failed; k++)
+		micro_step(b, l, step, k);
+	optimize(b);
+	name_phase(b, "opt", step, 0);
+	zero(b);
+	name_phase(b, "zero", step, 0);
+}
+
 static void train(struct builder *b, struct loop *l)
 {
-	for (unsigned i = 0; i < b->r->steps && !b->t.failed; i++) {
-		for (unsigned k = 0; k < b->r->accumulate && !b->t.failed; k++)
-			micro_step(b, l, i, k);
-		optimize(b);
-		build_phase(b, "opt", i);
-		zero(b);
-		build_phase(b, "zero", i);
+	take_masters(b);
+	for (unsigned i = 0; i < b->r->steps && !b->t.failed; i++)
+		train_step(b, l, i);
+	if (b->r->longest) {
+		train_step(b, l, (unsigned)b->r->steps);
+		build_phase(b, "longest", PLAN_NO_NUMBER);
 	}
 	build_save(b);
 	for (unsigned i = 0; i < b->r->eval_passes && !b->t.failed; i++)
@@ -404,7 +464,7 @@ static void infer(struct builder *b, struct loop *l)
 		struct value logits, loss;
 
 		tape_drop(&b->t, &l->kept);
-		next_batch(b, l, b->r->batch);
+		next_batch(b, l, b->r->batch, b->r->sequence);
 		tape_drop(&b->t, &l->labels);
 		loss = build_forward(b, l->ids, l->labels, &logits);
 		tape_drop(&b->t, &loss);
@@ -483,7 +543,7 @@ void build_run(struct builder *b)
 	struct loop l = { none, none, none };
 
 	b->cos = b->sin = b->mask = b->pixels = b->cross_bias = b->encoded = none;
-	b->seen_cos = b->seen_sin = none;
+	b->seen_cos = b->seen_sin = b->targets = none;
 	for (unsigned i = 0; i < MODEL_TOWERS; i++)
 		b->bias[i] = none;
 	if (b->r->task == PLAN_TRAIN) {

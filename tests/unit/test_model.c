@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
@@ -171,6 +172,48 @@ static void test_quantized(void **state)
 	}
 }
 
+/* The file says how it was quantized, or by whom in a way that is not known here; a copy is changed alone. */
+static void test_says_quantized(void **state)
+{
+	static const struct {
+		const char *text, *quantizer;
+		unsigned quantized;
+	} rows[] = {
+		{ "", "", 0 },
+		{ ",\"quantization_config\":{\"load_in_4bit\":true,\"quant_method\":"
+		  "\"bitsandbytes\"}",
+		  "bitsandbytes", 1 + MODEL_NF4 },
+		{ ",\"quantization_config\":{\"load_in_4bit\":true,"
+		  "\"bnb_4bit_use_double_quant\":true}",
+		  "bitsandbytes", 1 + MODEL_NF4_DOUBLE },
+		{ ",\"quantization_config\":{\"load_in_8bit\":true}", "bitsandbytes",
+		  1 + MODEL_INT8 },
+		{ ",\"quantization_config\":{\"bits\":4,\"quant_method\":\"gptq\"}", "gptq", 0 },
+		{ ",\"quantization_config\":7", "", 0 },
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct plim_err err = { 0 };
+		char text[400];
+		struct model m, copy;
+
+		snprintf(text, sizeof(text), "{\"model_type\":\"llama\"," SMALL "1%s}",
+			 rows[i].text);
+		assert_int_equal(read_text(&m, text, &err), 0);
+		assert_string_equal(m.quantizer, rows[i].quantizer);
+		assert_int_equal(m.quantized, rows[i].quantized);
+		assert_int_equal(model_copy(&copy, &m, &err), PLIM_OK);
+		assert_int_equal(model_quantize(&copy, MODEL_NF4, &err), PLIM_OK);
+		assert_int_equal(m.modules.n, copy.modules.n);
+		assert_true(copy.tensors.n > m.tensors.n);
+		for (size_t k = 0; k < m.tensors.n; k++)
+			assert_true(m.tensors.at[k].part != MODEL_QUANT_STATE);
+		model_release(&copy);
+		model_release(&m);
+	}
+}
+
 static void test_adapters(void **state)
 {
 	static const struct {
@@ -215,6 +258,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_keys, start, finish),
 		cmocka_unit_test_setup_teardown(test_numbers, start, finish),
 		cmocka_unit_test_setup_teardown(test_quantized, start, finish),
+		cmocka_unit_test_setup_teardown(test_says_quantized, start, finish),
 		cmocka_unit_test_setup_teardown(test_adapters, start, finish),
 	};
 

@@ -152,6 +152,172 @@ static void test_accumulation(void **state)
 	end(&f);
 }
 
+#define TOKENS 32 /* of a fixture's batch */
+
+/* Selective checkpointing keeps the results of products and of attention beside the inputs, and nothing when it is over. */
+static void test_selective(void **state)
+{
+	/* q, k, v, o, gate, up and down; attention's result, its sums of rows, seed and offset */
+	uint64_t block =
+		2 * TOKENS * (4 * 64 + 2 * 128 + 64) + 2 * TOKENS * 64 + 4 * TOKENS * 4 + 16;
+	struct fixture f;
+	uint64_t inputs;
+
+	(void)state;
+	start(&f);
+	f.recipe.precision = PLAN_BF16_PURE;
+	f.recipe.checkpointing = PLAN_CHECKPOINT_FULL;
+	run(&f, UINT64_MAX);
+	inputs = lives(&f, "fwd0", TIMELINE_ACTIVATION);
+	f.recipe.checkpointing = PLAN_CHECKPOINT_SELECTIVE;
+	run(&f, UINT64_MAX);
+	assert_int_equal(lives(&f, "fwd0", TIMELINE_ACTIVATION), inputs + 2 * block);
+	assert_int_equal(lives(&f, "bwd0", TIMELINE_ACTIVATION), 0);
+	assert_int_equal(lives(&f, "bwd1", TIMELINE_TEMPORARY), 0);
+	assert_int_equal(lives(&f, "bwd0", TIMELINE_GRADIENT), 2 * PARAMETERS);
+	end(&f);
+}
+
+/* Parts of the loss are computed again though autocast kept the head's cast the first time; all gradients come out. */
+static void test_chunked_loss(void **state)
+{
+	enum plan_precision precisions[] = { PLAN_FP32, PLAN_BF16_AUTOCAST, PLAN_BF16_PURE };
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		struct fixture f;
+		uint64_t whole, bytes = precisions[i] == PLAN_BF16_PURE ? 2 : 4;
+
+		start(&f);
+		f.recipe.precision = precisions[i];
+		run(&f, UINT64_MAX);
+		whole = lives(&f, "fwd0", TIMELINE_ACTIVATION);
+		for (unsigned loss = PLAN_LOSS_CHUNKED; loss < PLAN_LOSSES; loss++) {
+			f.recipe.loss = (enum plan_loss)loss;
+			f.recipe.loss_chunk = 7; /* the last one is smaller */
+			run(&f, UINT64_MAX);
+			/* log_softmax's result of all tokens at least is gone */
+			assert_true(lives(&f, "fwd0", TIMELINE_ACTIVATION) <
+				    whole - TOKENS * 100 * 4 + 1024);
+			assert_int_equal(lives(&f, "bwd0", TIMELINE_ACTIVATION), 0);
+			assert_int_equal(lives(&f, "bwd1", TIMELINE_TEMPORARY), 0);
+			assert_int_equal(lives(&f, "bwd1", TIMELINE_AUTOGRAD_DETAIL), 0);
+			assert_int_equal(lives(&f, "bwd0", TIMELINE_GRADIENT), bytes * PARAMETERS);
+		}
+		end(&f);
+	}
+}
+
+static const struct plan_phase *phase_of(const struct fixture *f, const char *name)
+{
+	for (size_t i = 0; i < f->plan->phases.n; i++)
+		if (!strcmp(f->plan->phases.at[i].name, name))
+			return &f->plan->phases.at[i];
+	fail_msg("no phase %s", name);
+	return NULL;
+}
+
+/* The longest batch comes last, in a phase of its own; where samples are grouped, first too. */
+static void test_lengths(void **state)
+{
+	static const uint64_t lengths[] = { 64, 512 };
+	struct fixture f;
+	uint64_t first, longest;
+
+	(void)state;
+	start(&f);
+	f.recipe.sequence = 64;
+	f.recipe.longest = 512;
+	run(&f, UINT64_MAX);
+	first = phase_of(&f, "fwd0")->peak_allocated_bytes;
+	longest = phase_of(&f, "longest")->peak_allocated_bytes;
+	assert_true(longest > phase_of(&f, "bwd1")->peak_allocated_bytes);
+	assert_int_equal(lives(&f, "longest", TIMELINE_ACTIVATION), 0);
+	f.recipe.grouped = true;
+	run(&f, UINT64_MAX);
+	assert_true(phase_of(&f, "fwd0")->peak_allocated_bytes > first);
+	assert_int_equal(phase_of(&f, "longest")->peak_allocated_bytes, longest);
+	f.recipe.longest = 0;
+	f.recipe.lengths = lengths;
+	f.recipe.length_count = 2;
+	run(&f, UINT64_MAX);
+	assert_int_equal(phase_of(&f, "fwd0")->peak_allocated_bytes, first);
+	assert_int_equal(phase_of(&f, "bwd1")->peak_allocated_bytes, longest);
+	end(&f);
+}
+
+/* Megatron's: masters and moments in fp32, and at the step gradients in fp32 in the place of those in bf16. */
+static void test_masters(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	start(&f);
+	f.recipe.precision = PLAN_BF16_MASTER;
+	run(&f, UINT64_MAX);
+	assert_int_equal(lives(&f, "load", TIMELINE_PARAMETER), 2 * PARAMETERS);
+	assert_int_equal(lives(&f, "bwd0", TIMELINE_GRADIENT), 2 * PARAMETERS);
+	assert_int_equal(lives(&f, "opt0", TIMELINE_GRADIENT), 4 * PARAMETERS);
+	assert_int_equal(lives(&f, "opt1", TIMELINE_OPTIMIZER_STATE), 12 * PARAMETERS);
+	end(&f);
+}
+
+#define LINEAR (2 * (4 * 64 * 64 + 3 * 64 * 128)) /* of PARAMETERS, what is quantized */
+
+/* Codes, a scale in 64 and 16 values for each of 14 weights; the rest in fp32 to be trained beside, in bf16 to infer. */
+static void test_quantized_weights(void **state)
+{
+	uint64_t codes = LINEAR / 2 + LINEAR / 64 * 4 + 14 * 16 * 4;
+	struct fixture f;
+
+	(void)state;
+	start(&f);
+	assert_int_equal(model_quantize(&f.model, MODEL_NF4, &f.err), PLIM_OK);
+	f.recipe.quantize = PLAN_NF4;
+	f.recipe.precision = PLAN_BF16_AUTOCAST;
+	assert_int_equal(plan_build(&f.mem, &f.model, &f.recipe, &f.plan, &f.err), PLIM_E_ARG);
+	f.recipe.lora_rank = 8;
+	run(&f, UINT64_MAX);
+	assert_int_equal(lives(&f, "load", TIMELINE_PARAMETER),
+			 codes + 4 * (PARAMETERS - LINEAR) + 2 * 2 * 2 * 8 * 64 * 4);
+	assert_int_equal(lives(&f, "bwd0", TIMELINE_GRADIENT), 2 * 2 * 2 * 8 * 64 * 4);
+	assert_int_equal(lives(&f, "bwd0", TIMELINE_ACTIVATION), 0);
+	assert_int_equal(lives(&f, "bwd1", TIMELINE_TEMPORARY), 0);
+	f.recipe.task = PLAN_INFER;
+	f.recipe.lora_rank = 0;
+	run(&f, UINT64_MAX);
+	assert_int_equal(lives(&f, "load", TIMELINE_PARAMETER), codes + 2 * (PARAMETERS - LINEAR));
+	end(&f);
+}
+
+/* For one token gemv reads the codes; for two the weight is made whole, a whole segment where it is that large. */
+static void test_gemv(void **state)
+{
+	struct model_numbers n = {
+		.layers = 1, .hidden = 2048, .heads = 16, .intermediate = 2048, .vocab = 100
+	};
+	struct fixture f;
+	uint64_t one, two;
+
+	(void)state;
+	start(&f);
+	model_release(&f.model);
+	model_init(&f.model, &f.mem);
+	assert_int_equal(model_by_numbers(&f.model, &n, &f.err), PLIM_OK);
+	assert_int_equal(model_quantize(&f.model, MODEL_NF4, &f.err), PLIM_OK);
+	f.recipe.quantize = PLAN_NF4;
+	f.recipe.task = PLAN_INFER;
+	f.recipe.sequence = 1;
+	run(&f, UINT64_MAX);
+	one = phase_of(&f, "fwd1")->peak_requested_bytes;
+	f.recipe.sequence = 2;
+	run(&f, UINT64_MAX);
+	two = phase_of(&f, "fwd1")->peak_requested_bytes;
+	assert_true(two > one + 2 * 2048 * 2048);
+	assert_true(two < one + 3 * 2048 * 2048);
+	end(&f);
+}
+
 static void test_lora(void **state)
 {
 	struct fixture f;
@@ -188,24 +354,34 @@ static void test_limit(void **state)
 /* Every allocation of ours refused in turn: an error each time, and nothing is left behind. */
 static void test_out_of_memory(void **state)
 {
+	static const enum plan_checkpointing how[] = { PLAN_CHECKPOINT_FULL,
+						       PLAN_CHECKPOINT_SELECTIVE };
 	struct fixture f;
-	enum plim_status st = PLIM_E_NOMEM;
 
 	(void)state;
 	start(&f);
+	assert_int_equal(model_quantize(&f.model, MODEL_NF4_DOUBLE, &f.err), PLIM_OK);
 	f.recipe.steps = 1;
-	f.recipe.checkpointing = PLAN_CHECKPOINT_FULL;
 	f.recipe.lora_rank = 4;
-	for (int64_t n = 0; st; n++) {
-		uint64_t before = f.mem.used_bytes;
+	for (unsigned i = 0; i < 2; i++) {
+		enum plim_status st = PLIM_E_NOMEM;
 
-		f.mem.fail_after = n;
-		st = plan_build(&f.mem, &f.model, &f.recipe, &f.plan, &f.err);
-		f.mem.fail_after = -1;
-		if (st) {
-			assert_null(f.plan);
-			assert_int_equal(f.mem.used_bytes, before);
+		f.recipe.checkpointing = how[i];
+		f.recipe.quantize = PLAN_NF4_DOUBLE;
+		f.recipe.loss = i ? PLAN_LOSS_CHUNKED : PLAN_LOSS_WHOLE;
+		for (int64_t n = 0; st; n++) {
+			uint64_t before = f.mem.used_bytes;
+
+			f.mem.fail_after = n;
+			st = plan_build(&f.mem, &f.model, &f.recipe, &f.plan, &f.err);
+			f.mem.fail_after = -1;
+			if (st) {
+				assert_null(f.plan);
+				assert_int_equal(f.mem.used_bytes, before);
+			}
 		}
+		plan_free(f.plan);
+		f.plan = NULL;
 	}
 	end(&f);
 }
@@ -213,9 +389,18 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_reduce),        cmocka_unit_test(test_states),
-		cmocka_unit_test(test_checkpointing), cmocka_unit_test(test_accumulation),
-		cmocka_unit_test(test_lora),          cmocka_unit_test(test_limit),
+		cmocka_unit_test(test_reduce),
+		cmocka_unit_test(test_states),
+		cmocka_unit_test(test_checkpointing),
+		cmocka_unit_test(test_accumulation),
+		cmocka_unit_test(test_lora),
+		cmocka_unit_test(test_limit),
+		cmocka_unit_test(test_selective),
+		cmocka_unit_test(test_chunked_loss),
+		cmocka_unit_test(test_lengths),
+		cmocka_unit_test(test_masters),
+		cmocka_unit_test(test_quantized_weights),
+		cmocka_unit_test(test_gemv),
 		cmocka_unit_test(test_out_of_memory),
 	};
 
