@@ -51,6 +51,10 @@ struct plim_plan_options {
 	const char *gpu;          /* a card's name; NULL: none, nothing is judged */
 	uint64_t allowance_bytes; /* of `gpu`, for what PyTorch does not allocate */
 	const char *sweep;        /* "batch=1,2,4" or "seq=512,1024"; NULL: none */
+	/* images that are not square: image_size and image_grid are their heights; 0: they are */
+	uint64_t image_width, image_grid_width;
+	uint64_t beams;    /* generate: sequences kept of each sample; 0 counts as 1 */
+	const char *cache; /* generate: "dynamic" (NULL), "static" */
 };
 PLIM_API void plim_plan_options_init(struct plim_plan_options *o);
 

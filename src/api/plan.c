@@ -435,8 +435,10 @@ static enum plim_status read_model(struct plim_plan *p, const char *path,
 	if (st)
 		return st;
 	model_get_totals(m, ckpt_dtype_of_torch(half ? "bfloat16" : "float32"), &totals);
-	if (o->image_grid)
+	if (o->image_grid) {
 		r->image_size = o->image_grid * m->towers[MODEL_VISION].patch;
+		r->image_width = o->image_grid_width * m->towers[MODEL_VISION].patch;
+	}
 	p->model.family = m->family;
 	p->model.guessed = m->guessed;
 	p->model.parameters = totals.parameters;

@@ -13,6 +13,7 @@ const char *const plan_optimizer_names[PLAN_OPTIMIZERS] = { "adamw",        "ada
 const char *const plan_attention_names[PLAN_ATTENTIONS] = { "sdpa", "eager", "flash" };
 const char *const plan_parallel_names[PLAN_PARALLELS] = { "none",  "ddp",   "zero1",
 							  "fsdp1", "fsdp2", "fsdp2-zero2" };
+const char *const plan_cache_names[PLAN_CACHES] = { "dynamic", "static" };
 const char *const plan_task_names[PLAN_TASKS] = { "train", "infer", "generate" };
 
 const struct plan_device plan_device_default = { .multiprocessors = 132,

@@ -54,6 +54,14 @@ enum plan_parallel {
 };
 extern const char *const plan_parallel_names[PLAN_PARALLELS];
 
+/* Of keys and values while tokens are generated. */
+enum plan_cache {
+	PLAN_CACHE_DYNAMIC, /* grows with the tokens */
+	PLAN_CACHE_STATIC,  /* as long as it will ever be, at once */
+	PLAN_CACHES
+};
+extern const char *const plan_cache_names[PLAN_CACHES];
+
 enum plan_task { PLAN_TRAIN, PLAN_INFER, PLAN_GENERATE, PLAN_TASKS };
 extern const char *const plan_task_names[PLAN_TASKS];
 
@@ -87,6 +95,9 @@ struct plan_recipe {
 	enum plan_parallel parallel;
 	uint64_t gpus; /* that share the work; this is what one of them needs */
 	struct plan_device device;
+	uint64_t image_width; /* in pixels; 0: as high */
+	uint64_t beams;       /* PLAN_GENERATE: sequences of each sample; 0 counts as 1 */
+	enum plan_cache cache;
 };
 void plan_recipe_init(struct plan_recipe *r);
 

@@ -253,12 +253,13 @@ static void drop_batch(struct builder *b, struct loop *l)
 static struct value pixels_of(struct builder *b)
 {
 	const struct model_numbers *n = &b->m->towers[MODEL_VISION];
-	uint64_t side = b->r->image_size ? b->r->image_size : n->image_size;
+	uint64_t height = b->r->image_size ? b->r->image_size : n->image_size;
+	uint64_t width = b->r->image_width ? b->r->image_width : height;
 
-	if (!n->layers || !side)
+	if (!n->layers || !height)
 		return tape_param(&b->t, TAPE_NONE);
 	return tape_new(&b->t,
-			b->batch * n->channels * side * side *
+			b->batch * n->channels * height * width *
 				(n->temporal_patch ? n->temporal_patch : 1),
 			TAPE_F32, TIMELINE_INPUT);
 }
