@@ -369,21 +369,32 @@ static const struct model_key qwen_vl_vision_keys[] = {
 	KEYS_END,
 };
 
+/* Its window is in pixels. */
+static const struct model_key qwen2_5_vl_vision_keys[] = {
+	VL_KEYS,
+	SIZE("out_hidden_size", projection),
+	SIZE("window_size", window),
+	KEYS_END,
+};
+
 static const struct model_key qwen_vl_text_keys[] = {
 	SIZE("max_window_layers", window_from),
+	SWITCH("use_cache", use_cache),
 	KEYS_END,
 };
 
 static const struct model_key qwen3_vl_text_keys[] = {
 	SWITCH("attention_bias", qkv_bias),
 	SWITCH("attention_bias", output_bias),
+	SWITCH("use_cache", use_cache),
 	KEYS_END,
 };
 
 #define VL_VISION(norm, activation) \
 	SEES(norm, activation, MODEL_POSITION_ROPE_2D), .heads = 16, .temporal_patch = 2, .merge = 2
 #define VL_TEXT \
-	DECODER(MODEL_RMS_NORM, MODEL_NORM_BEFORE, MODEL_SILU), .position = MODEL_POSITION_MROPE
+	DECODER(MODEL_RMS_NORM, MODEL_NORM_BEFORE, MODEL_SILU), .position = MODEL_POSITION_MROPE, \
+								.use_cache = true
 #define QWEN2_VL_TEXT                                                                             \
 	VL_TEXT, .layers = 80, .hidden = 8192, .heads = 64, .kv_heads = 8, .intermediate = 29568, \
 		 .vocab = 152064, .positions = 32768, .qkv_bias = true, .window = 4096,           \
@@ -480,10 +491,11 @@ const struct model_family model_seers[] = {
 				       model_tied_outside,
 				       { QWEN2_VL_TEXT } },
 		      [MODEL_VISION] = { "vision_config",
-					 qwen_vl_vision_keys,
+					 qwen2_5_vl_vision_keys,
 					 NULL,
 					 { VL_VISION(MODEL_RMS_NORM, MODEL_SILU), .layers = 32,
 					   .patch = 14, .gated = true, .hidden = 3584,
+					   .window = 112, .window_every = 8, .use_window = true,
 					   .intermediate = 3420, .projection = 3584 } } } },
 	{ .name = "qwen3_vl",
 	  .sections = qwen3_vl_sections,

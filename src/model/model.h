@@ -102,6 +102,7 @@ struct model_numbers {
 	bool router_last; /* in the order of modules */
 	bool wide_scores; /* of the router: fp32, whatever its logits are: Mixtral */
 	bool pool_head;   /* pools patches by attention: SigLIP */
+	bool use_cache; /* each pass keeps keys and values; read only where Trainer does not set it */
 };
 
 enum model_kind {
@@ -235,6 +236,9 @@ struct model {
 	VEC(bool) dense_blocks; /* of the text tower, by block: has no experts though others have */
 	VEC(bool)
 	full_blocks; /* of the text tower, by block: sees all; empty: window_every tells */
+	/* of the vision tower, by block; empty: window_every, or every eighth block, tells */
+	VEC(bool) whole_blocks; /* sees whole images though others see windows */
+	VEC(bool) deep_blocks;  /* its output goes into the language model as well */
 	VEC(struct model_module) modules; /* in the order of nn.Module.modules() */
 	VEC(struct model_tensor) tensors; /* module by module */
 	struct intern strings;            /* names out of a file */
@@ -299,6 +303,8 @@ const struct model_module *model_module_at(const struct model *m, enum model_tow
 /* Has the block experts?  Does its attention see all tokens, or those in the window? */
 bool model_is_sparse(const struct model *m, enum model_tower tower, uint32_t block);
 bool model_sees_all(const struct model *m, enum model_tower tower, uint32_t block);
+/* Does the output of this block of the vision tower go into the language model? */
+bool model_goes_deep(const struct model *m, uint32_t block);
 
 /* Its dtype when the weights have `weights`: whole numbers, and what is quantized, keep their own. */
 const struct ckpt_dtype *model_dtype(const struct model_tensor *t,

@@ -4,6 +4,13 @@
 
 #include "ops.h"
 
+#define BUILD_DEEP 16 /* blocks of a vision tower that feed the language model, at most */
+
+/* Patches that see one another, `windows` times over. */
+struct seen_piece {
+	uint64_t patches, windows;
+};
+
 struct builder {
 	struct tape t;
 	const struct model *m;
@@ -34,6 +41,10 @@ struct builder {
 	unsigned leaf;
 	struct value seen_cos, seen_sin; /* of patches */
 	struct value pixels;             /* of the batch's images; the loop's */
+	/* what the vision tower gave, until the language model is done; its features for inner blocks */
+	struct value seen_kept[3], seen_deep[BUILD_DEEP];
+	VEC(struct seen_piece) windows;  /* of the batch's images */
+	VEC(struct value) cuts;          /* q, k and v of pieces, while a block attends to them */
 	enum model_tower tower;          /* whose blocks are run */
 	tape_again_fn *blocks[MODEL_TOWERS];
 };
@@ -58,6 +69,11 @@ bool build_is_windowed(const struct builder *b, enum model_tower tower, uint32_t
 struct value build_attention(struct builder *b, enum model_tower tower, uint32_t block,
 			     struct value q, struct value k, struct value v, uint64_t queries,
 			     uint64_t keys);
+
+/* The same of sizes that are not the tower's: some of an image's patches, say. */
+struct value build_attention_of(struct builder *b, enum model_tower tower, uint32_t block,
+				struct value q, struct value k, struct value v,
+				struct attention *a);
 
 /*
  * _scaled_dot_product_attention_math, which is left where no fused kernel takes the inputs: fp32 with shared keys, a bias
@@ -86,6 +102,13 @@ struct value build_decoder(struct builder *b, struct value ids, struct value lab
 
 /* What a language model sees among its words: takes them, gives words and merged patches. */
 struct value build_seen(struct builder *b, struct value words);
+
+/* What an inner block of the vision tower gave, for the language model where that takes it. */
+void build_look_inside(struct builder *b, uint32_t block, struct value x);
+/* The same added to what the language model's block gave: takes x. */
+struct value build_deepen(struct builder *b, uint32_t block, struct value x);
+/* The language model is done with what was seen. */
+void build_forget_seen(struct builder *b);
 
 struct value build_image(struct builder *b, struct value ids, struct value labels,
 			 struct value *logits);

@@ -276,6 +276,7 @@ struct value build_decoder(struct builder *b, struct value ids, struct value lab
 	make_mask(b, x.dtype);
 	x = build_blocks(b, MODEL_TEXT, block_again, x);
 	tape_set(t, &x, build_norm(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_FINAL_NORM, x));
+	build_forget_seen(b);
 	tape_drop(t, &tokens);
 	tape_drop(t, &places);
 	tape_drop(t, &position);

@@ -31,6 +31,9 @@ enum op {
 	OP_FILL,
 	OP_SUM,
 	OP_MARK,
+	OP_PUT,
+	OP_CUT,
+	OP_TIE,
 	OPS
 };
 
@@ -518,6 +521,59 @@ static void scatter_backward(struct tape *t, const struct tape_node *node, struc
 			out[i] = make(t, node->in[i].n, node->grad[0].dtype);
 }
 
+struct value op_put(struct tape *t, struct value x, struct value source)
+{
+	struct tape_node *node = tape_node(t, OP_PUT, (struct value[]){ x, source }, 2);
+
+	return tape_view(t, node, x, x.n);
+}
+
+/* ---- one tensor in many parts ---- */
+
+void op_cut(struct tape *t, struct value x, const uint64_t *n, size_t count, struct value *out)
+{
+	struct tape_node *node = tape_node(t, OP_CUT, &x, 1);
+
+	for (size_t i = 0; i < count; i++) {
+		out[i] = tape_view(t, node, x, n[i]);
+		out[i].out = i ? TAPE_PIECE : 0; /* the first's gradient is the last to come */
+	}
+}
+
+static void cut_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	out[0] = make(t, node->in[0].n, node->grad[0].dtype);
+	tape_let_pieces(t, node);
+}
+
+struct value op_tie(struct tape *t, struct value a, struct value b)
+{
+	struct tape_node *node = tape_node(t, OP_TIE, (struct value[]){ a, b }, 2);
+	struct value y = tape_param(t, TAPE_NONE);
+
+	y.n = a.n + b.n;
+	y.dtype = a.dtype;
+	if (node) {
+		y.node = (uint32_t)(node - t->nodes.at);
+		y.grad = 1;
+	}
+	tape_drop(t, &a);
+	tape_drop(t, &b);
+	return y;
+}
+
+/* cat() gives views. */
+static void tie_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		if (!wants(node, i))
+			continue;
+		out[i] = pass(t, &node->grad[0]);
+		out[i].n = node->in[i].n;
+		out[i].part = TAPE_PART;
+	}
+}
+
 struct value op_index_first(struct tape *t, struct value x, uint64_t n)
 {
 	struct tape_node *node = tape_node(t, OP_FIRST, &x, 1);
@@ -737,4 +793,7 @@ tape_backward_fn *const tape_backward_of[OPS] = {
 	[OP_FILL] = same_backward,
 	[OP_SUM] = sum_backward,
 	[OP_MARK] = mark_backward,
+	[OP_PUT] = scatter_backward,
+	[OP_CUT] = cut_backward,
+	[OP_TIE] = tie_backward,
 };

@@ -212,7 +212,7 @@ static struct value eager(struct builder *b, enum model_tower tower, struct valu
 		tape_set(t, &scores, op_apply(t, OP_TANH, scores));
 		tape_set(t, &scores, op_apply(t, OP_SCALE, scores));
 	}
-	if (b->mask.store != TAPE_NONE)
+	if (b->mask.store != TAPE_NONE && tower == MODEL_TEXT)
 		tape_set(t, &scores, op_add(t, scores, b->mask));
 	tape_set(t, &scores, op_softmax(t, scores, TAPE_F32));
 	tape_set(t, &scores, op_cast(t, scores, q.dtype));
@@ -282,7 +282,8 @@ struct value build_unfused(struct builder *b, struct value q, struct value k, st
 bool build_is_windowed(const struct builder *b, enum model_tower tower, uint32_t block,
 		       uint64_t keys)
 {
-	return !model_sees_all(b->m, tower, block) && keys >= b->m->towers[tower].window;
+	return tower == MODEL_TEXT && !model_sees_all(b->m, tower, block) &&
+	       keys >= b->m->towers[tower].window;
 }
 
 /* No kernel has a flag for a window.  It is given a mask, with which heads cannot share keys: they are copied. */
@@ -301,6 +302,21 @@ static struct value masked(struct builder *b, struct value q, struct value k, st
 	return y;
 }
 
+struct value build_attention_of(struct builder *b, enum model_tower tower, uint32_t block,
+				struct value q, struct value k, struct value v, struct attention *a)
+{
+	int half = b->t.autocast || q.dtype != TAPE_F32;
+
+	if (b->r->attention == PLAN_EAGER)
+		return eager(b, tower, q, k, v, a);
+	a->kernel = !half ? OP_EFFICIENT : b->r->device.cudnn_attention ? OP_CUDNN : OP_FLASH;
+	if (b->r->attention != PLAN_FLASH && build_is_windowed(b, tower, block, a->keys))
+		return masked(b, q, k, v, a);
+	if (!half && a->heads != a->kv_heads)
+		return build_unfused(b, q, k, v, a, tape_param(&b->t, TAPE_NONE));
+	return op_attention(&b->t, q, k, v, a);
+}
+
 struct value build_attention(struct builder *b, enum model_tower tower, uint32_t block,
 			     struct value q, struct value k, struct value v, uint64_t queries,
 			     uint64_t keys)
@@ -314,16 +330,8 @@ struct value build_attention(struct builder *b, enum model_tower tower, uint32_t
 			       .head_dim = n->head_dim,
 			       .dropout = n->attention_dropout,
 			       .causal = n->causal };
-	int half = b->t.autocast || q.dtype != TAPE_F32;
 
-	if (b->r->attention == PLAN_EAGER)
-		return eager(b, tower, q, k, v, &a);
-	a.kernel = !half ? OP_EFFICIENT : b->r->device.cudnn_attention ? OP_CUDNN : OP_FLASH;
-	if (b->r->attention != PLAN_FLASH && build_is_windowed(b, tower, block, keys))
-		return masked(b, q, k, v, &a);
-	if (!half && a.heads != a.kv_heads)
-		return build_unfused(b, q, k, v, &a, tape_param(&b->t, TAPE_NONE));
-	return op_attention(&b->t, q, k, v, &a);
+	return build_attention_of(b, tower, block, q, k, v, &a);
 }
 
 struct value build_enter(struct builder *b, struct value x)
@@ -396,7 +404,9 @@ struct value build_blocks(struct builder *b, enum model_tower tower, tape_again_
 		tape_set(t, &x,
 			 again && i % every == 0 ? tape_checkpoint(t, at, x) : run_block(b, at, x));
 		if (tower == MODEL_TEXT)
-			x = build_unit_end(b, i, x);
+			x = build_deepen(b, i, build_unit_end(b, i, x));
+		else if (tower == MODEL_VISION)
+			build_look_inside(b, i, x);
 	}
 	return x;
 }

@@ -268,6 +268,8 @@ enum plim_status plan_build(struct mem *mem, const struct model *m, const struct
 	for (unsigned tower = 0; tower < MODEL_TOWERS; tower++)
 		mem_free(mem, b.module_of[tower], b.module_of[tower] ? b.module_room[tower] : 0,
 			 sizeof(uint32_t));
+	vec_release(mem, &b.windows);
+	vec_release(mem, &b.cuts);
 	if (b.lora)
 		mem_free(mem, b.lora, m->modules.n, sizeof(*b.lora));
 	build_end_parallel(&b);

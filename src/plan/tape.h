@@ -17,6 +17,7 @@
 #define TAPE_NONE UINT32_MAX
 #define TAPE_EDGES 3 /* inputs of an operation that can take a gradient */
 #define TAPE_SAVES 8 /* tensors that an operation saves, at most */
+#define TAPE_PIECE 255 /* value.out: one of many results, whose gradients are kept apart */
 
 enum tape_dtype { TAPE_F32, TAPE_BF16, TAPE_F16, TAPE_I64, TAPE_I32, TAPE_BOOL, TAPE_DTYPES };
 extern const uint8_t tape_dtype_bytes[TAPE_DTYPES];
@@ -85,6 +86,11 @@ struct tape_node {
 	uint8_t op, ins, saves, outs;
 };
 
+/* The gradient of one of a node's many results. */
+struct tape_piece {
+	uint32_t node, store;
+};
+
 /* Runs the checkpointed function once more; the result is the caller's. */
 typedef struct value tape_again_fn(void *self, uint32_t block, struct value input);
 
@@ -118,6 +124,7 @@ struct tape {
 	uint8_t grad;     /* gradients are enabled */
 	uint8_t autocast; /* enum tape_dtype of autocast, TAPE_F32: off */
 	uint8_t backward; /* the backward thread has its own cuBLAS handle */
+	VEC(struct tape_piece) pieces; /* gradients that await the others of their node */
 	uint8_t packing, refilling, stopped;
 	uint8_t workspace[2], lt_workspace[2]; /* was taken, forward and backward */
 	uint32_t region, refill_node, refill_saves;
@@ -166,6 +173,9 @@ struct value tape_checkpoint(struct tape *t, uint32_t block, struct value input)
 void tape_backward(struct tape *t, struct value root);
 /* The graph goes without having been used. */
 void tape_forget(struct tape *t);
+
+/* The gradients of a node's pieces go. */
+void tape_let_pieces(struct tape *t, const struct tape_node *node);
 
 /* The autocast region ends. */
 void tape_uncache(struct tape *t);

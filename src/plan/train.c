@@ -457,6 +457,10 @@ void build_run(struct builder *b)
 
 	b->cos = b->sin = b->mask = b->pixels = b->cross_bias = b->encoded = none;
 	b->seen_cos = b->seen_sin = none;
+	for (unsigned i = 0; i < 3; i++)
+		b->seen_kept[i] = none;
+	for (unsigned i = 0; i < BUILD_DEEP; i++)
+		b->seen_deep[i] = none;
 	for (unsigned i = 0; i < MODEL_TOWERS; i++)
 		b->bias[i] = none;
 	if (b->r->task == PLAN_TRAIN) {
