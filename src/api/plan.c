@@ -439,6 +439,8 @@ static enum plim_status read_model(struct plim_plan *p, const char *path,
 		r->image_size = o->image_grid * m->towers[MODEL_VISION].patch;
 		r->image_width = o->image_grid_width * m->towers[MODEL_VISION].patch;
 	}
+	r->keep_cache = !r->no_cache && ((o->cache && r->task != PLAN_GENERATE) ||
+					 m->towers[MODEL_TEXT].use_cache);
 	p->model.family = m->family;
 	p->model.guessed = m->guessed;
 	p->model.parameters = totals.parameters;

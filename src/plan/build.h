@@ -31,8 +31,9 @@ struct builder {
 		encoded;     /* T5's: added to scores; the encoder's states */
 	bool generating;     /* generate(): of the logits only the last token's are wanted */
 	bool decoding;       /* ... and this is not its first pass */
-	struct value *cache; /* then keys and values of each block, or NULL: none are kept */
-	uint64_t cached;     /* tokens that are in it */
+	/* keys and values of each block of this pass, or NULL: none are kept; of it, and of kept outputs */
+	struct value *cache, *caches[2];
+	uint64_t cached; /* tokens that are in it */
 	/*
 	 * enable_input_require_grads(): embeddings that are leaves and get a gradient.  The graph of the last loss
 	 * holds both until the next loss takes its name, so there are two; `leaf` is the one of this pass.
@@ -91,6 +92,22 @@ struct value build_blocks(struct builder *b, enum model_tower tower, tape_again_
 
 struct value build_t5(struct builder *b, struct value ids, struct value labels,
 		      struct value *logits);
+
+/* ---- keys and values that are kept (cache.c) ---- */
+
+/* Room for them, where the recipe keeps any; and its end. */
+void build_cache_open(struct builder *b);
+void build_cache_close(struct builder *b);
+/* A pass begins, with an empty cache or without one. */
+void build_cache_begin(struct builder *b);
+/* The outputs of this pass (0), or of one before it (1), are gone; or this pass's take the place of those before. */
+void build_cache_drop(struct builder *b, unsigned which);
+void build_cache_keep(struct builder *b);
+int build_cache_is_static(const struct builder *b);
+/* p[1] and p[2], keys and values of this pass's tokens, become what is attended to: so many tokens. */
+uint64_t build_remember(struct builder *b, uint32_t block, struct value p[3]);
+/* Beams were chosen: each tensor is copied in their order. */
+void build_cache_reorder(struct builder *b);
 
 /* A forward pass of the model's family. */
 struct value build_forward(struct builder *b, struct value ids, struct value labels,

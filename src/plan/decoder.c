@@ -64,21 +64,6 @@ static void project(struct builder *b, uint32_t block, struct value x, struct va
 	}
 }
 
-/* DynamicCache: what is there and what is new, in a copy that takes its place. */
-static void remember(struct builder *b, uint32_t block, struct value p[3])
-{
-	struct tape *t = &b->t;
-
-	for (unsigned i = 0; i < 2; i++) {
-		struct value *old = &b->cache[2 * block + i], *now = &p[1 + i];
-
-		tape_set(t, old,
-			 tape_new(t, now->n / b->sequence * (b->cached + b->sequence), now->dtype,
-				  TIMELINE_KV_CACHE));
-		tape_set(t, now, tape_keep(t, *old));
-	}
-}
-
 /*
  * Phi-3 joins what RoPE turned with what it did not, which leaves head behind head; cuDNN's result lies as the queries do,
  * and is copied to token behind token.
@@ -94,6 +79,7 @@ static struct value attend(struct builder *b, uint32_t block, struct value x)
 {
 	struct tape *t = &b->t;
 	struct value p[3], turned[2], y;
+	uint64_t keys;
 
 	project(b, block, x, p);
 	if (b->cos.store != TAPE_NONE) {
@@ -102,10 +88,8 @@ static struct value attend(struct builder *b, uint32_t block, struct value x)
 		tape_set(t, &p[0], turned[0]);
 		tape_set(t, &p[1], turned[1]);
 	}
-	if (b->cache)
-		remember(b, block, p);
-	y = build_attention(b, MODEL_TEXT, block, p[0], p[1], p[2], b->sequence,
-			    b->cached + b->sequence);
+	keys = build_remember(b, block, p);
+	y = build_attention(b, MODEL_TEXT, block, p[0], p[1], p[2], b->sequence, keys);
 	if (keeps_heads_apart(b, block, p[0]))
 		tape_set(t, &y, op_contiguous(t, y));
 	tape_set(t, &y, build_linear(b, MODEL_TEXT, block, MODEL_ROLE_O, y));
@@ -234,19 +218,23 @@ static struct value head(struct builder *b, struct value x)
 	return y;
 }
 
-/* create_causal_mask: for eager attention, and where a window ends before the tokens do (one for all samples). */
+/* create_causal_mask: for eager attention, where a window ends before the tokens do (one for all samples), and for static caches. */
 static void make_mask(struct builder *b, enum tape_dtype dtype)
 {
 	uint64_t keys = b->cached + b->sequence, n = b->sequence * keys;
 	struct tape *t = &b->t;
-	int windowed = 0;
+	unsigned windowed = 0, whole = 0;
 
-	for (uint32_t i = 0; i < b->m->towers[MODEL_TEXT].layers && !windowed; i++)
-		windowed = build_is_windowed(b, MODEL_TEXT, i, keys);
+	for (uint32_t i = 0; i < b->m->towers[MODEL_TEXT].layers; i++)
+		*(build_is_windowed(b, MODEL_TEXT, i, keys) ? &windowed : &whole) = 1;
+	if (!build_cache_is_static(b))
+		whole = 0; /* is_causal says it */
 	if (b->r->attention == PLAN_EAGER)
 		b->mask = tape_new(t, b->batch * n, dtype, TIMELINE_TEMPORARY);
-	else if (windowed && b->r->attention == PLAN_SDPA)
-		b->mask = tape_new(t, n, TAPE_BOOL, TIMELINE_TEMPORARY);
+	else if (windowed + whole && b->r->attention == PLAN_SDPA)
+		/* generate() passes an attention_mask, so each sample has one */
+		b->mask = tape_new(t, (windowed + whole) * (b->generating ? b->batch : 1) * n,
+				   TAPE_BOOL, TIMELINE_TEMPORARY);
 }
 
 struct value build_decoder(struct builder *b, struct value ids, struct value labels,

@@ -291,7 +291,7 @@ static struct value masked(struct builder *b, struct value q, struct value k, st
 			   struct attention *a)
 {
 	struct tape *t = &b->t;
-	uint64_t times = a->heads / a->kv_heads;
+	uint64_t times = a->kv_heads == 1 ? 1 : a->heads / a->kv_heads; /* of one head: a view */
 	struct value keys = op_repeat(t, k, times), values = op_repeat(t, v, times), y;
 
 	a->kv_heads = a->heads;
@@ -310,7 +310,8 @@ struct value build_attention_of(struct builder *b, enum model_tower tower, uint3
 	if (b->r->attention == PLAN_EAGER)
 		return eager(b, tower, q, k, v, a);
 	a->kernel = !half ? OP_EFFICIENT : b->r->device.cudnn_attention ? OP_CUDNN : OP_FLASH;
-	if (b->r->attention != PLAN_FLASH && build_is_windowed(b, tower, block, a->keys))
+	if (b->r->attention != PLAN_FLASH && (build_is_windowed(b, tower, block, a->keys) ||
+					      (tower == MODEL_TEXT && build_cache_is_static(b))))
 		return masked(b, q, k, v, a);
 	if (!half && a->heads != a->kv_heads)
 		return build_unfused(b, q, k, v, a, tape_param(&b->t, TAPE_NONE));

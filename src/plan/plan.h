@@ -98,6 +98,7 @@ struct plan_recipe {
 	uint64_t image_width; /* in pixels; 0: as high */
 	uint64_t beams;       /* PLAN_GENERATE: sequences of each sample; 0 counts as 1 */
 	enum plan_cache cache;
+	bool keep_cache; /* passes that generate nothing keep keys and values, too (config.use_cache) */
 };
 void plan_recipe_init(struct plan_recipe *r);
 

@@ -300,6 +300,7 @@ static struct value forward(struct builder *b, struct loop *l, struct value *log
 	struct value loss;
 
 	autocast(b);
+	build_cache_begin(b);
 	build_before_forward(b);
 	loss = build_forward(b, l->ids, l->labels, logits);
 	tape_uncache(&b->t);
@@ -326,10 +327,13 @@ static void micro_step(struct builder *b, struct loop *l, unsigned step, unsigne
 	next_batch(b, l, b->r->batch);
 	loss = forward(b, l, &logits);
 	build_forget_leaf(b);
-	if (b->r->keep_outputs)
+	if (b->r->keep_outputs) {
 		tape_set(t, &l->kept, logits);
-	else
+		build_cache_keep(b);
+	} else {
 		tape_drop(t, &logits);
+		build_cache_drop(b, 0);
+	}
 	name_phase(b, "fwd", step, micro);
 	build_before_backward(b);
 	tape_backward(t, loss);
@@ -349,6 +353,7 @@ static void evaluate(struct builder *b, struct loop *l, unsigned pass)
 	loss = forward(b, l, &logits);
 	tape_drop(t, &loss);
 	tape_set(t, &l->kept, logits);
+	build_cache_keep(b);
 	t->grad = 1;
 	build_phase(b, "eval", pass);
 }
@@ -377,14 +382,29 @@ static void infer(struct builder *b, struct loop *l)
 		struct value logits, loss;
 
 		tape_drop(&b->t, &l->kept);
+		build_cache_drop(b, 1);
 		next_batch(b, l, b->r->batch);
 		tape_drop(&b->t, &l->labels);
+		build_cache_begin(b);
 		loss = build_forward(b, l->ids, l->labels, &logits);
 		tape_drop(&b->t, &loss);
 		drop_batch(b, l);
 		l->kept = logits;
+		build_cache_keep(b);
 		build_phase(b, "fwd", i);
 	}
+}
+
+/* Of the logits in fp32: their logarithms, with those of the beams added; then the cache is put in order. */
+static void choose_beams(struct builder *b, struct value *next)
+{
+	struct tape *t = &b->t;
+	struct value log = op_apply(t, OP_SCALE, *next), sum = op_apply(t, OP_SCALE, *next);
+
+	tape_drop(t, next);
+	tape_drop(t, &log);
+	tape_drop(t, &sum);
+	build_cache_reorder(b);
 }
 
 /* One forward pass of generate(), on so many tokens of each sample. */
@@ -400,6 +420,8 @@ static void extend(struct builder *b, uint64_t tokens)
 	if (b->cache)
 		b->cached += tokens;
 	next = op_cast(t, logits, TAPE_F32);
+	if (b->r->beams > 1)
+		choose_beams(b, &next);
 	tape_drop(t, &logits);
 	tape_drop(t, &next);
 }
@@ -425,27 +447,14 @@ static void extend_all(struct builder *b, uint64_t tokens)
 
 static void generate(struct builder *b, struct loop *l)
 {
-	struct tape *t = &b->t;
-	uint64_t parts = 2 * b->m->towers[MODEL_TEXT].layers;
-
-	tape_drop(t, &l->kept);
-	b->batch = b->r->batch;
+	tape_drop(&b->t, &l->kept);
+	build_cache_drop(b, 1);
+	b->batch = b->r->batch * (b->r->beams ? b->r->beams : 1);
 	b->generating = true;
-	if (!b->r->no_cache) {
-		b->cache = mem_new(t->mem, parts, sizeof(*b->cache), t->err);
-		if (!b->cache) {
-			t->failed = mem_status(t->err);
-			return;
-		}
-		for (uint64_t i = 0; i < parts; i++)
-			b->cache[i] = tape_param(t, TAPE_NONE);
-	}
+	build_cache_begin(b);
 	extend_all(b, b->r->new_tokens);
-	for (uint64_t i = 0; b->cache && i < parts; i++)
-		tape_drop(t, &b->cache[i]);
-	mem_free(t->mem, b->cache, b->cache ? parts : 0, sizeof(*b->cache));
+	build_cache_drop(b, 0);
 	b->cache = NULL;
-	b->cached = 0;
 	b->generating = false;
 	build_phase(b, "generate", PLAN_NO_NUMBER);
 }
@@ -463,12 +472,14 @@ void build_run(struct builder *b)
 		b->seen_deep[i] = none;
 	for (unsigned i = 0; i < MODEL_TOWERS; i++)
 		b->bias[i] = none;
+	build_cache_open(b);
 	if (b->r->task == PLAN_TRAIN) {
 		train(b, &l);
-		return;
+	} else {
+		b->t.grad = 0;
+		infer(b, &l);
 	}
-	b->t.grad = 0;
-	infer(b, &l);
 	if (b->r->task == PLAN_GENERATE)
 		generate(b, &l);
+	build_cache_close(b);
 }
