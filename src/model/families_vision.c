@@ -138,15 +138,16 @@ static const struct model_row siglip_text_back[] = {
 
 static const struct model_row vision_back[] = {
 	{ "post_layernorm", MODEL_NORM_LAYER, MODEL_ROLE_FINAL_NORM, "H", 0, IF_TRUE },
-	{ "head.probe", MODEL_PARAMETER, MODEL_ROLE_OTHER, "1 1 H", IF_POOL_HEAD },
+	{ "head.probe", MODEL_PARAMETER, MODEL_ROLE_POOL_PROBE, "1 1 H", IF_POOL_HEAD },
 	{ "head.attention.in_proj_weight", MODEL_PARAMETER, MODEL_ROLE_POOL_IN, "3H H",
 	  IF_POOL_HEAD },
 	{ "head.attention.in_proj_bias", MODEL_PARAMETER, MODEL_ROLE_POOL_BIAS, "3H",
 	  IF_POOL_HEAD },
-	{ "head.attention.out_proj", MODEL_LINEAR, MODEL_ROLE_OTHER, "H H", IF_POOL_HEAD, IF_TRUE },
-	{ "head.layernorm", MODEL_NORM_LAYER, MODEL_ROLE_OTHER, "H", IF_POOL_HEAD, IF_TRUE },
-	{ "head.mlp.fc1", MODEL_LINEAR, MODEL_ROLE_OTHER, "F H", IF_POOL_HEAD, IF_TRUE },
-	{ "head.mlp.fc2", MODEL_LINEAR, MODEL_ROLE_OTHER, "H F", IF_POOL_HEAD, IF_TRUE },
+	{ "head.attention.out_proj", MODEL_LINEAR, MODEL_ROLE_POOL_OUT, "H H", IF_POOL_HEAD,
+	  IF_TRUE },
+	{ "head.layernorm", MODEL_NORM_LAYER, MODEL_ROLE_POOL_NORM, "H", IF_POOL_HEAD, IF_TRUE },
+	{ "head.mlp.fc1", MODEL_LINEAR, MODEL_ROLE_POOL_UP, "F H", IF_POOL_HEAD, IF_TRUE },
+	{ "head.mlp.fc2", MODEL_LINEAR, MODEL_ROLE_POOL_DOWN, "H F", IF_POOL_HEAD, IF_TRUE },
 	ROWS_END,
 };
 

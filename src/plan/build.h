@@ -4,6 +4,7 @@
 
 #include "ops.h"
 
+#define BUILD_STATES 2 /* tensors that outputs hold beside logits and caches, at most */
 #define BUILD_DEEP 16 /* blocks of a vision tower that feed the language model, at most */
 
 /* Patches that see one another, `windows` times over. */
@@ -31,8 +32,9 @@ struct builder {
 		encoded;     /* T5's: added to scores; the encoder's states */
 	bool generating;     /* generate(): of the logits only the last token's are wanted */
 	bool decoding;       /* ... and this is not its first pass */
-	/* keys and values of each block of this pass, or NULL: none are kept; of it, and of kept outputs */
-	struct value *cache, *caches[2];
+	struct value *cache; /* keys and values of each block of this pass, or NULL: none are kept */
+	/* what outputs hold beside logits, those of this pass and kept ones: caches, then states */
+	struct value *caches[2];
 	uint64_t cached; /* tokens that are in it */
 	/*
 	 * enable_input_require_grads(): embeddings that are leaves and get a gradient.  The graph of the last loss
@@ -106,6 +108,8 @@ void build_cache_keep(struct builder *b);
 int build_cache_is_static(const struct builder *b);
 /* p[1] and p[2], keys and values of this pass's tokens, become what is attended to: so many tokens. */
 uint64_t build_remember(struct builder *b, uint32_t block, struct value p[3]);
+/* The outputs hold this, too (which: below BUILD_STATES); x is taken. */
+void build_hold_state(struct builder *b, unsigned which, struct value x);
 /* Beams were chosen: each tensor is copied in their order. */
 void build_cache_reorder(struct builder *b);
 

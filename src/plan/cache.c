@@ -4,9 +4,14 @@
  */
 #include "build.h"
 
-static uint64_t entries(const struct builder *b)
+static uint64_t cached_entries(const struct builder *b)
 {
 	return 2 * b->m->towers[MODEL_TEXT].layers;
+}
+
+static uint64_t entries(const struct builder *b)
+{
+	return cached_entries(b) + BUILD_STATES;
 }
 
 static int slides(const struct builder *b, uint32_t block)
@@ -40,11 +45,9 @@ void build_cache_open(struct builder *b)
 {
 	struct tape *t = &b->t;
 
-	if (!b->r->keep_cache && b->r->task != PLAN_GENERATE)
-		return;
 	for (unsigned k = 0; k < 2 && !t->failed; k++) {
 		b->caches[k] = mem_new(t->mem, entries(b), sizeof(struct value), t->err);
-		if (!b->caches[k] && entries(b))
+		if (!b->caches[k])
 			t->failed = mem_status(t->err);
 		for (uint64_t i = 0; !t->failed && i < entries(b); i++)
 			b->caches[k][i] = tape_param(t, TAPE_NONE);
@@ -151,11 +154,16 @@ uint64_t build_remember(struct builder *b, uint32_t block, struct value p[3])
 	return tokens;
 }
 
+void build_hold_state(struct builder *b, unsigned which, struct value x)
+{
+	tape_set(&b->t, &b->caches[0][cached_entries(b) + which], x);
+}
+
 void build_cache_reorder(struct builder *b)
 {
 	struct tape *t = &b->t;
 
-	for (uint64_t i = 0; b->cache && i < entries(b); i++) {
+	for (uint64_t i = 0; b->cache && i < cached_entries(b); i++) {
 		struct value *at = &b->cache[i];
 
 		if (at->store == TAPE_NONE)

@@ -68,11 +68,14 @@ static enum tape_dtype promoted(struct value a, struct value b)
 struct value op_cast(struct tape *t, struct value x, enum tape_dtype dtype)
 {
 	struct tape_node *node;
+	struct value y;
 
 	if (x.dtype == dtype || x.store == TAPE_NONE)
 		return tape_keep(t, x);
 	node = tape_node(t, OP_CAST, &x, 1);
-	return tape_result(t, node, x.n, dtype);
+	y = tape_result(t, node, x.n, dtype);
+	y.apart = x.apart;
+	return y;
 }
 
 /* The engine casts to the edge's dtype: the same allocation. */
@@ -129,8 +132,10 @@ static void function_backward(struct tape *t, const struct tape_node *node, stru
 struct value op_add(struct tape *t, struct value a, struct value b)
 {
 	struct tape_node *node = tape_node(t, OP_ADD, (struct value[]){ a, b }, 2);
+	struct value y = tape_result(t, node, a.n > b.n ? a.n : b.n, promoted(a, b));
 
-	return tape_result(t, node, a.n > b.n ? a.n : b.n, promoted(a, b));
+	y.apart = a.apart || b.apart; /* the sum lies as what it is added to */
+	return y;
 }
 
 struct value op_add_across(struct tape *t, struct value a, struct value b, uint64_t n)
@@ -309,6 +314,11 @@ struct value op_layer_norm(struct tape *t, struct value x, struct value weight, 
 	struct tape_node *node = tape_node(t, OP_LAYER_NORM, (struct value[]){ in, weight, bias },
 					   bias.store == TAPE_NONE ? 2 : 3);
 
+	struct value copy = in.apart ? tape_new(t, in.n, in.dtype, t->category)
+				     : tape_param(t, TAPE_NONE);
+
+	if (node)
+		node->a = in.apart;
 	tape_save(t, node, in);
 	y = tape_result(t, node, in.n, in.dtype);
 	mean = tape_new(t, rows, TAPE_F32, t->category);
@@ -317,15 +327,20 @@ struct value op_layer_norm(struct tape *t, struct value x, struct value weight, 
 	tape_save(t, node, rstd);
 	tape_drop(t, &mean);
 	tape_drop(t, &rstd);
+	tape_drop(t, &copy);
 	tape_drop(t, &in);
 	return y;
 }
 
+/* Both ways the kernel wants its input contiguous. */
 static void layer_norm_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
 {
+	uint32_t copy = node->a ? make(t, node->in[0].n, node->in[0].dtype).store : TAPE_NONE;
+
 	for (unsigned i = 0; i < node->ins; i++)
 		if (wants(node, i))
 			out[i] = make(t, node->in[i].n, node->in[i].dtype);
+	tape_let(t, copy);
 }
 
 struct value op_dropout(struct tape *t, struct value x, double p)

@@ -5,7 +5,7 @@
 
 const uint8_t tape_dtype_bytes[TAPE_DTYPES] = { 4, 2, 2, 8, 4, 1 };
 
-static const struct value nothing = { 0, TAPE_NONE, TAPE_NONE, TAPE_NONE, 0, 0, 0, 0 };
+static const struct value nothing = { 0, TAPE_NONE, TAPE_NONE, TAPE_NONE, 0, 0, 0, 0, 0 };
 
 enum plim_status tape_init(struct tape *t, struct mem *m, const struct plan_device *device,
 			   struct plim_err *err)

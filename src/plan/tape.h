@@ -39,6 +39,7 @@ struct value {
 	uint8_t out;    /* which result of `node` */
 	uint8_t grad;   /* takes part in the graph */
 	uint8_t part; /* a view of a part only: a gradient that is one cannot be added to in place */
+	uint8_t apart; /* the elements of a row do not lie one behind the other */
 };
 
 /* A parameter or a buffer. */

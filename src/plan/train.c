@@ -381,15 +381,14 @@ static void infer(struct builder *b, struct loop *l)
 	for (unsigned i = 0; i < FORWARDS; i++) {
 		struct value logits, loss;
 
+		next_batch(b, l, b->r->batch);
 		tape_drop(&b->t, &l->kept);
 		build_cache_drop(b, 1);
-		next_batch(b, l, b->r->batch);
 		tape_drop(&b->t, &l->labels);
 		build_cache_begin(b);
 		loss = build_forward(b, l->ids, l->labels, &logits);
 		tape_drop(&b->t, &loss);
-		drop_batch(b, l);
-		l->kept = logits;
+		l->kept = logits; /* the batch keeps its name, too */
 		build_cache_keep(b);
 		build_phase(b, "fwd", i);
 	}
@@ -433,7 +432,11 @@ static void extend_all(struct builder *b, uint64_t tokens)
 {
 	uint64_t stride = tokens / STEPS_SHOWN + 1, left = tokens ? tokens - 1 : 0;
 
+	struct value pixels;
+
 	extend(b, b->r->sequence);
+	pixels = b->pixels; /* what was seen is in the cache */
+	b->pixels = tape_param(&b->t, TAPE_NONE);
 	b->decoding = true;
 	for (; left && !b->t.failed; left -= stride) {
 		if (stride > left)
@@ -443,13 +446,25 @@ static void extend_all(struct builder *b, uint64_t tokens)
 		extend(b, b->cache ? 1 : b->sequence + stride);
 	}
 	b->decoding = false;
+	b->pixels = pixels;
+}
+
+/* Each beam of a sample is a sample of its own from the beginning, with a copy of the image. */
+static void expand(struct builder *b)
+{
+	uint64_t beams = b->r->beams ? b->r->beams : 1;
+
+	b->batch = b->r->batch * beams;
+	if (beams > 1 && b->pixels.store != TAPE_NONE)
+		tape_set(&b->t, &b->pixels,
+			 tape_new(&b->t, b->pixels.n * beams, b->pixels.dtype, TIMELINE_INPUT));
 }
 
 static void generate(struct builder *b, struct loop *l)
 {
 	tape_drop(&b->t, &l->kept);
 	build_cache_drop(b, 1);
-	b->batch = b->r->batch * (b->r->beams ? b->r->beams : 1);
+	expand(b);
 	b->generating = true;
 	build_cache_begin(b);
 	extend_all(b, b->r->new_tokens);
