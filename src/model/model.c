@@ -89,6 +89,14 @@ bool model_sees_all(const struct model *m, enum model_tower tower, uint32_t bloc
 	return block < n->window_from || (n->window_every && (block + 1) % n->window_every == 0);
 }
 
+bool model_has_windows(const struct model *m, enum model_tower tower)
+{
+	for (uint32_t i = 0; i < m->towers[tower].layers; i++)
+		if (!model_sees_all(m, tower, i))
+			return true;
+	return false;
+}
+
 #define DEEP_EVERY 8 /* Qwen3VLVisionConfig's deepstack_visual_indexes: 8, 16, 24 */
 
 bool model_goes_deep(const struct model *m, uint32_t block)

@@ -308,6 +308,7 @@ const struct model_module *model_module_at(const struct model *m, enum model_tow
 /* Has the block experts?  Does its attention see all tokens, or those in the window? */
 bool model_is_sparse(const struct model *m, enum model_tower tower, uint32_t block);
 bool model_sees_all(const struct model *m, enum model_tower tower, uint32_t block);
+bool model_has_windows(const struct model *m, enum model_tower tower);
 /* Does the output of this block of the vision tower go into the language model? */
 bool model_goes_deep(const struct model *m, uint32_t block);
 

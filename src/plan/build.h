@@ -26,7 +26,7 @@ struct builder {
 	struct parallel *parallel; /* NULL: one process alone */
 	/* of the forward pass that runs */
 	uint64_t batch, sequence;
-	struct value cos, sin;
+	struct value cos, sin, other_cos, other_sin;
 	struct value mask; /* [batch, 1, queries, keys] */
 	struct value bias[MODEL_TOWERS], cross_bias,
 		encoded;     /* T5's: added to scores; the encoder's states */
@@ -105,7 +105,8 @@ void build_cache_begin(struct builder *b);
 /* The outputs of this pass (0), or of one before it (1), are gone; or this pass's take the place of those before. */
 void build_cache_drop(struct builder *b, unsigned which);
 void build_cache_keep(struct builder *b);
-int build_cache_is_static(const struct builder *b);
+/* Do layers that see all tokens have a mask, too?  Where they fill static rooms, or beside layers that slide. */
+int build_masks_all(const struct builder *b, int windowed);
 /* p[1] and p[2], keys and values of this pass's tokens, become what is attended to: so many tokens. */
 uint64_t build_remember(struct builder *b, uint32_t block, struct value p[3]);
 /* The outputs hold this, too (which: below BUILD_STATES); x is taken. */

@@ -36,9 +36,14 @@ static uint64_t room(const struct builder *b, uint32_t block)
 	return slides(b, block) && window < all ? window : all;
 }
 
-int build_cache_is_static(const struct builder *b)
+static int is_static(const struct builder *b)
 {
 	return b->cache && b->generating && b->r->cache == PLAN_CACHE_STATIC;
+}
+
+int build_masks_all(const struct builder *b, int windowed)
+{
+	return is_static(b) && (windowed || b->cached);
 }
 
 void build_cache_open(struct builder *b)
@@ -148,7 +153,7 @@ uint64_t build_remember(struct builder *b, uint32_t block, struct value p[3])
 
 	if (!b->cache)
 		return b->cached + b->sequence;
-	if (build_cache_is_static(b))
+	if (is_static(b))
 		return write_static(b, block, b->cache + 2 * block, p);
 	grow(b, b->cache + 2 * block, tokens, p);
 	return tokens;

@@ -2,12 +2,14 @@
 #include "build.h"
 
 /* cos and sin of all positions, once a forward pass. */
-static void rotary(struct builder *b, enum tape_dtype dtype)
+static void rotary(struct builder *b, enum tape_dtype dtype, struct value *cosine,
+		   struct value *sine)
 {
 	const struct model_numbers *n = &b->m->towers[MODEL_TEXT];
 	struct tape *t = &b->t;
-	/* with images in it each sample has positions of its own */
-	uint64_t size = b->sequence * n->head_dim * (b->pixels.store == TAPE_NONE ? 1 : b->batch);
+	/* with images in it each sample has positions of its own, as generate() gives them */
+	int apart = b->generating || b->pixels.store != TAPE_NONE;
+	uint64_t size = b->sequence * n->head_dim * (apart ? b->batch : 1);
 	int grad = t->grad;
 	struct value positions, angles, both, c;
 
@@ -20,7 +22,7 @@ static void rotary(struct builder *b, enum tape_dtype dtype)
 		c = op_apply(t, OP_SCALE, both);
 		tape_set(t, &c, op_apply(t, OP_SCALE, c));
 		tape_set(t, &c, op_cast(t, c, dtype));
-		*(i ? &b->sin : &b->cos) = c;
+		*(i ? sine : cosine) = c;
 	}
 	tape_drop(t, &positions);
 	tape_drop(t, &angles);
@@ -227,7 +229,7 @@ static void make_mask(struct builder *b, enum tape_dtype dtype)
 
 	for (uint32_t i = 0; i < b->m->towers[MODEL_TEXT].layers; i++)
 		*(build_is_windowed(b, MODEL_TEXT, i, keys) ? &windowed : &whole) = 1;
-	if (!build_cache_is_static(b))
+	if (!build_masks_all(b, windowed != 0))
 		whole = 0; /* is_causal says it */
 	if (b->r->attention == PLAN_EAGER)
 		b->mask = tape_new(t, b->batch * n, dtype, TIMELINE_TEMPORARY);
@@ -260,7 +262,9 @@ struct value build_decoder(struct builder *b, struct value ids, struct value lab
 	if (n->embed_scale)
 		tape_set(t, &x, op_apply(t, OP_SCALE, x));
 	if (n->position == MODEL_POSITION_ROPE || n->position == MODEL_POSITION_MROPE)
-		rotary(b, x.dtype);
+		rotary(b, x.dtype, &b->cos, &b->sin);
+	if (n->two_ropes) /* as large, for the other kind of layers */
+		rotary(b, x.dtype, &b->other_cos, &b->other_sin);
 	make_mask(b, x.dtype);
 	x = build_blocks(b, MODEL_TEXT, block_again, x);
 	tape_set(t, &x, build_norm(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_FINAL_NORM, x));

@@ -310,8 +310,9 @@ struct value build_attention_of(struct builder *b, enum model_tower tower, uint3
 	if (b->r->attention == PLAN_EAGER)
 		return eager(b, tower, q, k, v, a);
 	a->kernel = !half ? OP_EFFICIENT : b->r->device.cudnn_attention ? OP_CUDNN : OP_FLASH;
-	if (b->r->attention != PLAN_FLASH && (build_is_windowed(b, tower, block, a->keys) ||
-					      (tower == MODEL_TEXT && build_cache_is_static(b))))
+	if (b->r->attention != PLAN_FLASH && tower == MODEL_TEXT &&
+	    (build_is_windowed(b, tower, block, a->keys) ||
+	     build_masks_all(b, model_has_windows(b->m, tower))))
 		return masked(b, q, k, v, a);
 	if (!half && a->heads != a->kv_heads)
 		return build_unfused(b, q, k, v, a, tape_param(&b->t, TAPE_NONE));
@@ -371,6 +372,8 @@ void build_forget_shared(struct builder *b)
 	tape_drop(&b->t, &b->seen_sin);
 	tape_drop(&b->t, &b->cos);
 	tape_drop(&b->t, &b->sin);
+	tape_drop(&b->t, &b->other_cos);
+	tape_drop(&b->t, &b->other_sin);
 	for (unsigned i = 0; i < MODEL_TOWERS; i++)
 		tape_drop(&b->t, &b->bias[i]);
 	tape_drop(&b->t, &b->cross_bias);
