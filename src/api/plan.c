@@ -75,13 +75,15 @@ const char *plan_string(struct plim_plan *p, struct plim_err *err, const char *f
 static enum plim_status find_limit(struct plim_plan *p, const struct plim_plan_options *o,
 				   struct plim_err *err)
 {
-	enum plim_status st = PLIM_OK;
-	const struct facts_gpu *gpu;
+	const struct facts_gpu *gpu = NULL;
+	enum plim_status st = o->gpu ? facts_find_gpu(o->gpu, "--memory", &gpu, err) : PLIM_OK;
 
 	p->limit_bytes = o->memory_bytes;
-	if (o->memory_bytes == PLIM_UNKNOWN && o->gpu) {
-		st = facts_find_gpu(o->gpu, "--memory", &gpu, err);
-		if (!st && o->allowance_bytes >= gpu->total_low_bytes)
+	p->hidden->gpu = gpu;
+	if (gpu)
+		p->hidden->recipe.device = plan_device_of(gpu->capability, gpu->multiprocessors);
+	if (gpu && o->memory_bytes == PLIM_UNKNOWN) {
+		if (o->allowance_bytes >= gpu->total_low_bytes)
 			st = err_set(err, PLIM_E_ARG,
 				     "an allowance of %llu bytes leaves nothing of a %s",
 				     (unsigned long long)o->allowance_bytes, gpu->name);
@@ -205,13 +207,19 @@ static int is_assumed(const struct plim_plan *p)
 	       (r->parallel != PLAN_ALONE && r->gpus != 2);
 }
 
+/* The cards that runs were measured on; also where none is named. */
+static int is_hopper(const struct plim_plan *p)
+{
+	return !p->hidden->gpu || p->hidden->gpu->capability == 90;
+}
+
 /* How far needed_bytes may be off, in thousandths: below, above. */
 static void uncertainty(const struct plim_plan *p, unsigned *below, unsigned *above)
 {
-	int shared = p->hidden->recipe.parallel != PLAN_ALONE;
+	int shared = p->hidden->recipe.parallel != PLAN_ALONE, other = !is_hopper(p);
 
-	*below = p->model.guessed ? 150 : shared ? 130 : is_assumed(p) ? 50 : 10;
-	*above = p->model.guessed ? 250 : shared ? 100 : is_assumed(p) ? 50 : 15;
+	*below = p->model.guessed ? 150 : shared ? 130 : is_assumed(p) ? 50 : other ? 30 : 10;
+	*above = p->model.guessed ? 250 : shared ? 100 : is_assumed(p) ? 50 : other ? 30 : 15;
 }
 
 static enum plim_status take_peak(struct plim_plan *p, const struct plan_result *result,
@@ -261,10 +269,23 @@ static enum plim_status take_assumptions(struct plim_plan *p, const struct plim_
 				    "architecture '%s' is not known: it is taken for one like %s",
 				    p->hidden->model.declared, p->model.family),
 			err);
-	if (!st)
+	if (!st && is_hopper(p))
 		st = assume(p,
 			    "PyTorch 2.11, Transformers 5.17 on an H100: workspaces and attention "
 			    "kernels differ on other cards",
+			    err);
+	else if (!st)
+		st = assume(p,
+			    plan_string(p, err,
+					"PyTorch 2.11, Transformers 5.17; workspaces and attention "
+					"kernels of a %s by PyTorch's rules, measured on an H100 only",
+					p->hidden->gpu->name),
+			    err);
+	if (!st && r->keep_cache &&
+	    !(r->task == PLAN_TRAIN && r->checkpointing == PLAN_CHECKPOINT_FULL))
+		st = assume(p,
+			    "each pass keeps keys and values, as use_cache in the config says; "
+			    "--no-cache: it does not",
 			    err);
 	if (!st && !o->precision && r->task == PLAN_TRAIN)
 		st = assume(p, "precision bf16-autocast over fp32 weights", err);

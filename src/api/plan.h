@@ -21,6 +21,7 @@ struct plim_plan_hidden {
 	bool fits;
 	bool bounded;
 	const char *path;
+	const struct facts_gpu *gpu; /* static storage; NULL: none was named */
 };
 
 extern const struct field_table plan_table;

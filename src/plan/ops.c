@@ -603,6 +603,15 @@ static void whole_backward(struct tape *t, const struct tape_node *node, struct 
 
 /* ---- attention ---- */
 
+/* FlashAttention's sums are as large as its tiles (mha_bwd: seqlen_q_rounded, head_size_rounded). */
+#define FLASH_ROWS 128
+#define FLASH_WIDTH 32
+
+static uint64_t rounded(const struct attention *a, uint64_t n, uint64_t to)
+{
+	return a->kernel == OP_FLASH ? (n + to - 1) / to * to : n;
+}
+
 struct value op_attention(struct tape *t, struct value q, struct value k, struct value v,
 			  const struct attention *a)
 {
@@ -618,9 +627,11 @@ struct value op_attention(struct tape *t, struct value q, struct value k, struct
 	}
 	node = tape_node(t, OP_ATTENTION, in, 3);
 	if (node) {
-		node->a = a->batch * a->heads * a->queries;
-		node->b = a->head_dim;
-		node->c = a->kernel | (uint64_t)(a->heads != a->kv_heads) << 8;
+		node->a = a->batch * a->heads * rounded(a, a->queries, FLASH_ROWS);
+		node->b = rounded(a, a->head_dim, a->head_dim > 128 ? 2 * FLASH_WIDTH : FLASH_WIDTH);
+		node->c = a->kernel | (a->heads == a->kv_heads
+					       ? 0
+					       : a->batch * a->heads * a->keys * a->head_dim) << 8;
 	}
 	for (unsigned i = 0; i < 3; i++)
 		tape_save(t, node, in[i]);
@@ -658,7 +669,7 @@ static void attention_backward(struct tape *t, const struct tape_node *node, str
 {
 	uint64_t rows = node->a, dim = node->b;
 	unsigned dtype = node->grad[0].dtype, kernel = node->c & 255;
-	uint64_t shared = node->c >> 8 ? 2 * rows * dim * tape_dtype_bytes[dtype] : 0;
+	uint64_t shared = 2 * (node->c >> 8) * tape_dtype_bytes[dtype];
 
 	for (unsigned i = 0; i < 3; i++)
 		out[i] = make(t, node->in[i].n, dtype);

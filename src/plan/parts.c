@@ -294,12 +294,32 @@ static struct value masked(struct builder *b, struct value q, struct value k, st
 	uint64_t times = a->kv_heads == 1 ? 1 : a->heads / a->kv_heads; /* of one head: a view */
 	struct value keys = op_repeat(t, k, times), values = op_repeat(t, v, times), y;
 
+	if (a->kernel == OP_FLASH)
+		a->kernel = OP_EFFICIENT; /* FlashAttention takes no mask */
 	a->kv_heads = a->heads;
 	a->bias = a->batch * a->queries * a->keys;
 	y = op_attention(t, q, keys, values, a);
 	tape_drop(t, &keys);
 	tape_drop(t, &values);
 	return y;
+}
+
+/* Of halves. */
+static enum op_kernel fused_kernel(const struct builder *b)
+{
+	const struct plan_device *d = &b->r->device;
+
+	if (b->r->attention == PLAN_FLASH)
+		return OP_FLASH;
+	return d->cudnn_attention ? OP_CUDNN : d->flash_attention ? OP_FLASH : OP_EFFICIENT;
+}
+
+/* Does a fused kernel take these numbers on this card? */
+static int has_half(const struct builder *b, struct value q)
+{
+	uint8_t dtype = b->t.autocast ? b->t.autocast : q.dtype;
+
+	return dtype != TAPE_BF16 || b->r->device.flash_attention;
 }
 
 struct value build_attention_of(struct builder *b, enum model_tower tower, uint32_t block,
@@ -309,12 +329,13 @@ struct value build_attention_of(struct builder *b, enum model_tower tower, uint3
 
 	if (b->r->attention == PLAN_EAGER)
 		return eager(b, tower, q, k, v, a);
-	a->kernel = !half ? OP_EFFICIENT : b->r->device.cudnn_attention ? OP_CUDNN : OP_FLASH;
+	a->kernel = !half ? OP_EFFICIENT : fused_kernel(b);
 	if (b->r->attention != PLAN_FLASH && tower == MODEL_TEXT &&
 	    (build_is_windowed(b, tower, block, a->keys) ||
 	     build_masks_all(b, model_has_windows(b->m, tower))))
 		return masked(b, q, k, v, a);
-	if (!half && a->heads != a->kv_heads)
+	/* the other kernels know no shared heads; before Ampere none knows bf16 */
+	if (a->kernel == OP_EFFICIENT && (a->heads != a->kv_heads || !has_half(b, q)))
 		return build_unfused(b, q, k, v, a, tape_param(&b->t, TAPE_NONE));
 	return op_attention(&b->t, q, k, v, a);
 }

@@ -16,11 +16,6 @@ const char *const plan_parallel_names[PLAN_PARALLELS] = { "none",  "ddp",   "zer
 const char *const plan_cache_names[PLAN_CACHES] = { "dynamic", "static" };
 const char *const plan_task_names[PLAN_TASKS] = { "train", "infer", "generate" };
 
-const struct plan_device plan_device_default = { .multiprocessors = 132,
-						 .threads_per_multiprocessor = 2048,
-						 .blas_workspace_bytes = 32 << 20,
-						 .cudnn_attention = true };
-
 void plan_recipe_init(struct plan_recipe *r)
 {
 	*r = (struct plan_recipe){ .batch = 1,

@@ -70,8 +70,12 @@ struct plan_device {
 	unsigned multiprocessors, threads_per_multiprocessor;
 	uint64_t blas_workspace_bytes;
 	bool cudnn_attention; /* scaled_dot_product_attention prefers cuDNN: Hopper and later */
+	bool flash_attention; /* or has FlashAttention: Ampere and later */
+	uint64_t lt_workspace_bytes;
 };
 extern const struct plan_device plan_device_default; /* an H100 */
+/* By compute capability, 10 * major + minor; 0: AMD's. */
+struct plan_device plan_device_of(unsigned capability, unsigned multiprocessors);
 
 struct plan_recipe {
 	enum plan_task task;

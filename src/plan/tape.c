@@ -151,7 +151,7 @@ void tape_blas(struct tape *t, int lt)
 	/* products with a bias go through cuBLASLt in the forward pass */
 	if (lt && !side && !t->lt_workspace[side]) {
 		t->lt_workspace[side] = 1;
-		tape_store(t, 1 << 20, TIMELINE_WORKSPACE);
+		tape_store(t, t->device->lt_workspace_bytes, TIMELINE_WORKSPACE);
 	}
 }
 
