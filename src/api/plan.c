@@ -198,12 +198,25 @@ static enum plim_status take_phases(struct plim_plan *p, struct plim_err *err)
 	return PLIM_OK;
 }
 
+/* Families whose forward pass was written down but has no measured run. */
+static int is_unmeasured(const char *family)
+{
+	static const char *const names[] = { "gemma3", "clip_text_model", "clip_vision_model",
+					     "siglip_text_model", "siglip_vision_model" };
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(family, names[i]))
+			return 1;
+	return 0;
+}
+
 /* Optimizers of bitsandbytes and ways to share that no measured run has, architectures that are not known. */
 static int is_assumed(const struct plim_plan *p)
 {
 	const struct plan_recipe *r = &p->hidden->recipe;
 
-	return p->model.guessed || r->optimizer >= PLAN_ADAMW_8BIT ||
+	return p->model.guessed || is_unmeasured(p->model.family) ||
+	       r->optimizer >= PLAN_ADAMW_8BIT ||
 	       (r->parallel != PLAN_ALONE && r->gpus != 2);
 }
 
@@ -278,7 +291,8 @@ static enum plim_status take_assumptions(struct plim_plan *p, const struct plim_
 		st = assume(p,
 			    plan_string(p, err,
 					"PyTorch 2.11, Transformers 5.17; workspaces and attention "
-					"kernels of a %s by PyTorch's rules, measured on an H100 only",
+					"kernels as PyTorch's rules have them for the %s: only an "
+					"H100 was measured",
 					p->hidden->gpu->name),
 			    err);
 	if (!st && r->keep_cache &&
@@ -438,6 +452,20 @@ static enum plim_status sweep(struct plim_plan *p, const char *text, struct plim
 
 /* ---- all of it ---- */
 
+/* Does the image that was asked for fit among the tokens? */
+static enum plim_status check_image(const struct model *m, const struct plan_recipe *r,
+				    struct plim_err *err)
+{
+	const struct model_numbers *n = &m->towers[MODEL_VISION];
+	uint64_t unit = n->patch * n->merge, width = r->image_width ? r->image_width : r->image_size;
+	uint64_t tokens = unit ? (r->image_size / unit) * (width / unit) : n->image_tokens;
+
+	if (!r->image_size || tokens <= r->sequence)
+		return PLIM_OK;
+	return err_set(err, PLIM_E_ARG, "an image is %llu tokens, more than the sequence's %llu",
+		       (unsigned long long)tokens, (unsigned long long)r->sequence);
+}
+
 static enum plim_status read_model(struct plim_plan *p, const char *path,
 				   const struct plim_plan_options *o, struct plim_err *err)
 {
@@ -462,12 +490,13 @@ static enum plim_status read_model(struct plim_plan *p, const char *path,
 	}
 	r->keep_cache = !r->no_cache && ((o->cache && r->task != PLAN_GENERATE) ||
 					 m->towers[MODEL_TEXT].use_cache);
+	st = check_image(m, r, err);
 	p->model.family = m->family;
 	p->model.guessed = m->guessed;
 	p->model.parameters = totals.parameters;
 	p->model.parameter_bytes = totals.parameter_bytes;
 	p->model.trainable = r->task == PLAN_TRAIN ? totals.trainable : 0;
-	return PLIM_OK;
+	return st;
 }
 
 static enum plim_status judge(struct plim_plan *p, struct plim_err *err)

@@ -428,6 +428,9 @@ static const struct model_key gemma3_text_keys[] = {
 	KEYS_END,
 };
 
+static const struct model_key gemma3_outer[] = { SIZE("mm_tokens_per_image", image_tokens),
+						 KEYS_END };
+
 /* ---- all of them ---- */
 
 const struct model_family model_seers[] = {
@@ -530,7 +533,7 @@ const struct model_family model_seers[] = {
 					 .embed_scale = true } },
 		      [MODEL_VISION] = { "vision_config",
 					 siglip_keys,
-					 NULL,
-					 { SIGLIP_VISION } } } },
+					 gemma3_outer,
+					 { SIGLIP_VISION, .image_tokens = 256 } } } },
 };
 const size_t model_seer_count = sizeof(model_seers) / sizeof(model_seers[0]);

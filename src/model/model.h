@@ -78,6 +78,7 @@ struct model_numbers {
 	uint64_t channels, image_size, patch, temporal_patch;
 	uint64_t merge;     /* side of the square of patches that becomes one token */
 	uint64_t patches;   /* of an image of image_size; 0: any image */
+	uint64_t image_tokens; /* that an image becomes where patches are averaged: Gemma 3 */
 	uint64_t deepstack; /* layers whose output goes into the language model as well */
 
 	double attention_dropout, hidden_dropout, embedding_dropout;

@@ -132,6 +132,15 @@ struct value build_deepen(struct builder *b, uint32_t block, struct value x);
 /* The language model is done with what was seen. */
 void build_forget_seen(struct builder *b);
 
+/* The same where patches are averaged, not merged. */
+struct value build_tokens_of_image(struct builder *b);
+
+/* CLIP's and SigLIP's towers, each alone. */
+struct value build_look(struct builder *b, struct value ids, struct value labels,
+			struct value *logits);
+struct value build_read(struct builder *b, struct value ids, struct value labels,
+			struct value *logits);
+
 struct value build_image(struct builder *b, struct value ids, struct value labels,
 			 struct value *logits);
 struct value build_pair(struct builder *b, struct value ids, struct value labels,

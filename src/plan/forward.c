@@ -10,6 +10,8 @@ static const struct {
 } forwards[] = {
 	{ "bert", build_encoder }, { "roberta", build_encoder }, { "t5", build_t5 },
 	{ "vit", build_image },    { "clip", build_pair },       { "siglip", build_pair },
+	{ "clip_text_model", build_read },   { "clip_vision_model", build_look },
+	{ "siglip_text_model", build_read }, { "siglip_vision_model", build_look },
 };
 
 struct value build_forward(struct builder *b, struct value ids, struct value labels,

@@ -329,7 +329,7 @@ struct value build_attention_of(struct builder *b, enum model_tower tower, uint3
 
 	if (b->r->attention == PLAN_EAGER)
 		return eager(b, tower, q, k, v, a);
-	a->kernel = !half ? OP_EFFICIENT : fused_kernel(b);
+	a->kernel = (uint8_t)(half ? fused_kernel(b) : OP_EFFICIENT);
 	if (b->r->attention != PLAN_FLASH && tower == MODEL_TEXT &&
 	    (build_is_windowed(b, tower, block, a->keys) ||
 	     build_masks_all(b, model_has_windows(b->m, tower))))

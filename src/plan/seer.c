@@ -317,30 +317,42 @@ void build_forget_seen(struct builder *b)
 		tape_drop(&b->t, &b->seen_deep[i]);
 }
 
-struct value build_seen(struct builder *b, struct value words)
+/* What the tower gives for the language model, which has it in seen_kept as well; *places lives as long. */
+static struct value look(struct builder *b, struct value *places)
 {
+	const struct model_numbers *n = &b->m->towers[MODEL_VISION];
 	struct tape *t = &b->t;
-	uint64_t sequence = b->sequence, width = b->m->towers[MODEL_VISION].hidden, rows;
-	struct value weight, bias, pixels, places, x, tokens;
+	struct value weight, bias, pixels, x, tokens;
+	uint64_t rows;
 
 	weight = build_param(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_PATCH, MODEL_WEIGHT);
 	bias = build_param(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_PATCH, MODEL_BIAS);
 	pixels = op_cast(t, b->pixels, weight.dtype);
-	x = add_places(b, op_linear(t, pixels, weight, bias, width), &places);
-	rows = x.n / width / b->m->towers[MODEL_VISION].merge / b->m->towers[MODEL_VISION].merge;
-	find_windows(b, x.n / width);
+	x = add_places(b, op_linear(t, pixels, weight, bias, n->hidden), places);
+	rows = x.n / n->hidden / n->merge / n->merge;
+	find_windows(b, x.n / n->hidden);
 	tape_set(t, &x, reorder(b, x, rows));
-	rotary(b, x.n / width);
+	rotary(b, x.n / n->hidden);
 	x = build_blocks(b, MODEL_VISION, seer_block, x);
 	tokens = merge(b, MODEL_NONE, x);
 	tape_set(t, &tokens, reorder(b, tokens, rows));
-	tape_drop(t, &places);
 	tape_drop(t, &pixels);
+	b->seen_kept[0] = x;
+	return tokens;
+}
+
+struct value build_seen(struct builder *b, struct value words)
+{
+	struct tape *t = &b->t;
+	uint64_t sequence = b->sequence;
+	struct value places = tape_param(t, TAPE_NONE), x, tokens;
+
+	tokens = b->m->towers[MODEL_VISION].merge ? look(b, &places) : build_tokens_of_image(b);
+	tape_drop(t, &places);
 	if (!t->regions.n) {
 		tape_drop(t, &b->seen_cos);
 		tape_drop(t, &b->seen_sin);
 	}
-	b->seen_kept[0] = x;
 	b->seen_kept[1] = tokens;
 	tokens = op_contiguous(t, tokens);
 	tape_set(t, &tokens, op_cast(t, tokens, words.dtype));

@@ -249,11 +249,15 @@ static void drop_batch(struct builder *b, struct loop *l)
 	tape_drop(&b->t, &b->pixels);
 }
 
-/* A picture a sample, in fp32 whatever the model is; for a model that sees nothing, none. */
+/*
+ * A picture a sample, in fp32 whatever the model is; for a model that sees nothing, and for one that reads too unless the
+ * recipe asks for it, none.
+ */
 static struct value pixels_of(struct builder *b)
 {
 	const struct model_numbers *n = &b->m->towers[MODEL_VISION];
-	uint64_t height = b->r->image_size ? b->r->image_size : n->image_size;
+	uint64_t configured = n->image_tokens ? 0 : n->image_size;
+	uint64_t height = b->r->image_size ? b->r->image_size : configured;
 	uint64_t width = b->r->image_width ? b->r->image_width : height;
 
 	if (!n->layers || !height)

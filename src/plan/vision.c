@@ -266,6 +266,43 @@ static struct value text_vector(struct builder *b, struct value ids)
 	return y;
 }
 
+/* One tower by itself: the loss of a loop that has its own is taken for the mean of what it gives. */
+struct value build_look(struct builder *b, struct value ids, struct value labels,
+			struct value *logits)
+{
+	(void)ids;
+	(void)labels;
+	*logits = image_vector(b);
+	return b->r->task == PLAN_TRAIN ? op_mean(&b->t, *logits, 1) : tape_param(&b->t, TAPE_NONE);
+}
+
+struct value build_read(struct builder *b, struct value ids, struct value labels,
+			struct value *logits)
+{
+	(void)labels;
+	*logits = text_vector(b, ids);
+	return b->r->task == PLAN_TRAIN ? op_mean(&b->t, *logits, 1) : tape_param(&b->t, TAPE_NONE);
+}
+
+/* Gemma 3: SigLIP's patches, averaged to the tokens that an image takes, normalised and projected. */
+struct value build_tokens_of_image(struct builder *b)
+{
+	const struct model_numbers *n = &b->m->towers[MODEL_VISION];
+	uint64_t tokens = n->image_tokens * b->batch;
+	struct tape *t = &b->t;
+	struct value none = tape_param(t, TAPE_NONE), weight, x;
+
+	x = run_tower(b, MODEL_VISION, embed_image(b));
+	tape_set(t, &x, build_norm(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_FINAL_NORM, x));
+	tape_set(t, &x, op_mean(t, x, tokens * n->hidden));
+	weight = build_param(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_MERGE_NORM, MODEL_WHOLE);
+	if (weight.store != TAPE_NONE)
+		tape_set(t, &x, op_layer_norm(t, x, weight, none, tokens));
+	weight = build_param(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_MERGE1, MODEL_WHOLE);
+	tape_set(t, &x, op_linear(t, x, weight, none, b->m->towers[MODEL_TEXT].hidden));
+	return x;
+}
+
 /* The image, then the text, then how like they are. */
 struct value build_pair(struct builder *b, struct value ids, struct value labels,
 			struct value *logits)
