@@ -45,22 +45,36 @@ static void touch_convolution(struct builder *b, struct value pixels, struct val
 		tape_touch(&b->t, ((pixels.n + weight.n) / channels * padded + y.n) * 2);
 }
 
-/*
- * Patches by a convolution without overlap: as a product, what it saves and makes is the same.  A class vector goes in
- * front of them; both then get their positions.
- */
+/* Patches by a convolution without overlap: as a product, what it saves and makes is the same. */
+static struct value convolve(struct builder *b)
+{
+	const struct model_numbers *n = &b->m->towers[MODEL_VISION];
+	uint64_t height = b->r->image_size ? b->r->image_size : n->image_size;
+	uint64_t width = b->r->image_width ? b->r->image_width : height;
+	struct tape *t = &b->t;
+	struct value weight, bias, pixels, whole, x;
+
+	weight = build_param(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_PATCH, MODEL_WEIGHT);
+	bias = build_param(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_PATCH, MODEL_BIAS);
+	pixels = op_cast(t, b->pixels, t->autocast ? t->autocast : weight.dtype);
+	/* what is left of a row or a column after its last whole patch is not looked at */
+	whole = pixels;
+	whole.n = b->batch * (height / n->patch) * (width / n->patch) * (weight.n / n->hidden);
+	x = op_linear(t, whole, weight, bias, n->hidden);
+	touch_convolution(b, pixels, weight, x);
+	tape_drop(t, &pixels);
+	return x;
+}
+
+/* A class vector goes in front of patches; both then get their positions. */
 static struct value embed_image(struct builder *b)
 {
 	const struct model_numbers *n = &b->m->towers[MODEL_VISION];
 	struct tape *t = &b->t;
-	struct value weight, bias, first, places, pixels, x;
+	struct value weight, first, places, x;
 
-	weight = build_param(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_PATCH, MODEL_WEIGHT);
-	bias = build_param(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_PATCH, MODEL_BIAS);
 	first = build_param(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_CLASS_TOKEN, MODEL_WHOLE);
-	pixels = op_cast(t, b->pixels, weight.dtype);
-	x = op_linear(t, pixels, weight, bias, n->hidden);
-	touch_convolution(b, pixels, weight, x);
+	x = convolve(b);
 	if (first.store != TAPE_NONE)
 		tape_set(t, &x, op_join(t, x, first, b->batch));
 	if (build_has(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_POSITION_IDS)) {
@@ -80,7 +94,6 @@ static struct value embed_image(struct builder *b)
 	tape_drop(t, &places);
 	tape_set(t, &x, op_dropout(t, x, n->embedding_dropout));
 	tape_set(t, &x, build_norm(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_EMBED_NORM, x));
-	tape_drop(t, &pixels);
 	return x;
 }
 
@@ -257,8 +270,13 @@ static struct value image_vector(struct builder *b)
 static struct value text_vector(struct builder *b, struct value ids)
 {
 	struct tape *t = &b->t;
-	struct value x = run_tower(b, MODEL_TEXT, embed_text(b, ids)), y;
+	struct value x = embed_text(b, ids), y;
 
+	if (b->m->towers[MODEL_TEXT].causal && b->r->attention == PLAN_EAGER)
+		b->mask = tape_new(t, ids.n * (ids.n / b->batch), x.dtype, TIMELINE_TEMPORARY);
+	x = run_tower(b, MODEL_TEXT, x);
+	if (!t->regions.n)
+		tape_drop(t, &b->mask);
 	tape_set(t, &x, build_norm(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_FINAL_NORM, x));
 	y = pick(b, MODEL_TEXT, x);
 	build_hold_state(b, 1, x);
