@@ -114,6 +114,9 @@ void build_hold_state(struct builder *b, unsigned which, struct value x);
 /* Beams were chosen: each tensor is copied in their order. */
 void build_cache_reorder(struct builder *b);
 
+/* Does a model of this family generate tokens? */
+int build_generates(const struct model *m);
+
 /* A forward pass of the model's family. */
 struct value build_forward(struct builder *b, struct value ids, struct value labels,
 			   struct value *logits);

@@ -14,6 +14,14 @@ static const struct {
 	{ "siglip_text_model", build_read }, { "siglip_vision_model", build_look },
 };
 
+int build_generates(const struct model *m)
+{
+	for (size_t i = 0; i < sizeof(forwards) / sizeof(forwards[0]); i++)
+		if (!strcmp(m->family, forwards[i].family))
+			return m->encoder_decoder;
+	return 1;
+}
+
 struct value build_forward(struct builder *b, struct value ids, struct value labels,
 			   struct value *logits)
 {

@@ -239,6 +239,21 @@ static enum plim_status fill(struct builder *b, struct plim_err *err)
 	return b->t.failed;
 }
 
+/* What no forward pass of it can do. */
+static enum plim_status check(const struct model *m, const struct plan_recipe *r,
+			      struct plim_err *err)
+{
+	const struct model_numbers *n = &m->towers[MODEL_VISION];
+
+	if (r->task == PLAN_GENERATE && !build_generates(m))
+		return err_set(err, PLIM_E_ARG, "a model of family %s generates no tokens",
+			       m->family);
+	if (n->layers && (!n->patch || (n->position == MODEL_POSITION_ROPE_2D && !n->merge)))
+		return err_set(err, PLIM_E_ARG, "the vision tower tells no size of %s",
+			       n->patch ? "its merged patches" : "a patch");
+	return PLIM_OK;
+}
+
 enum plim_status plan_build(struct mem *mem, const struct model *m, const struct plan_recipe *r,
 			    struct plan **out, struct plim_err *err)
 {
@@ -254,6 +269,8 @@ enum plim_status plan_build(struct mem *mem, const struct model *m, const struct
 	b.weights = r->precision == PLAN_BF16_PURE || r->task != PLAN_TRAIN ? TAPE_BF16 : TAPE_F32;
 	st = tape_init(&b.t, mem, &r->device, err);
 	p->program = b.t.program;
+	if (!st)
+		st = check(m, r, err);
 	if (!st)
 		st = fill(&b, err);
 	p->categories = b.t.categories.at;
