@@ -216,8 +216,7 @@ static int is_assumed(const struct plim_plan *p)
 	const struct plan_recipe *r = &p->hidden->recipe;
 
 	return p->model.guessed || is_unmeasured(p->model.family) ||
-	       r->optimizer >= PLAN_ADAMW_8BIT ||
-	       (r->parallel != PLAN_ALONE && r->gpus != 2);
+	       r->optimizer >= PLAN_ADAMW_8BIT || (r->parallel != PLAN_ALONE && r->gpus != 2);
 }
 
 /* The cards that runs were measured on; also where none is named. */
@@ -457,7 +456,8 @@ static enum plim_status check_image(const struct model *m, const struct plan_rec
 				    struct plim_err *err)
 {
 	const struct model_numbers *n = &m->towers[MODEL_VISION];
-	uint64_t unit = n->patch * n->merge, width = r->image_width ? r->image_width : r->image_size;
+	uint64_t unit = n->patch * n->merge,
+		 width = r->image_width ? r->image_width : r->image_size;
 	uint64_t tokens = unit ? (r->image_size / unit) * (width / unit) : n->image_tokens;
 
 	if (!r->image_size || tokens <= r->sequence)
@@ -488,8 +488,8 @@ static enum plim_status read_model(struct plim_plan *p, const char *path,
 		r->image_size = o->image_grid * m->towers[MODEL_VISION].patch;
 		r->image_width = o->image_grid_width * m->towers[MODEL_VISION].patch;
 	}
-	r->keep_cache = !r->no_cache && ((o->cache && r->task != PLAN_GENERATE) ||
-					 m->towers[MODEL_TEXT].use_cache);
+	r->keep_cache = !r->no_cache &&
+			((o->cache && r->task != PLAN_GENERATE) || m->towers[MODEL_TEXT].use_cache);
 	st = check_image(m, r, err);
 	p->model.family = m->family;
 	p->model.guessed = m->guessed;

@@ -156,8 +156,7 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 {
 	struct plim_plan_hidden *h = p->hidden;
 	struct plan_recipe *r = &h->recipe;
-	unsigned task = 0, precision = 0, optimizer = 0, attention = 0, parallel = 0,
-		 cache = 0;
+	unsigned task = 0, precision = 0, optimizer = 0, attention = 0, parallel = 0, cache = 0;
 	enum plim_status st = check_sizes(o, err);
 
 	if (!st)

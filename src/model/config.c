@@ -305,8 +305,8 @@ static enum plim_status take_seen_lists(struct config *c, const struct model_par
 	struct model *m = c->model;
 	uint64_t layers = m->towers[MODEL_VISION].layers;
 	bool *flags;
-	enum plim_status st = flag_blocks(c, part->scope, "fullatt_block_indexes", layers, &flags,
-					  err);
+	enum plim_status st =
+		flag_blocks(c, part->scope, "fullatt_block_indexes", layers, &flags, err);
 
 	if (flags) {
 		m->whole_blocks.at = flags;

@@ -393,7 +393,7 @@ static const struct model_key qwen3_vl_text_keys[] = {
 
 #define VL_VISION(norm, activation) \
 	SEES(norm, activation, MODEL_POSITION_ROPE_2D), .heads = 16, .temporal_patch = 2, .merge = 2
-#define VL_TEXT \
+#define VL_TEXT                                                                                   \
 	DECODER(MODEL_RMS_NORM, MODEL_NORM_BEFORE, MODEL_SILU), .position = MODEL_POSITION_MROPE, \
 								.use_cache = true
 #define QWEN2_VL_TEXT                                                                             \

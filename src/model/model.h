@@ -76,10 +76,10 @@ struct model_numbers {
 	uint64_t sparse_step;         /* every so many layers one has experts */
 
 	uint64_t channels, image_size, patch, temporal_patch;
-	uint64_t merge;     /* side of the square of patches that becomes one token */
-	uint64_t patches;   /* of an image of image_size; 0: any image */
+	uint64_t merge;        /* side of the square of patches that becomes one token */
+	uint64_t patches;      /* of an image of image_size; 0: any image */
 	uint64_t image_tokens; /* that an image becomes where patches are averaged: Gemma 3 */
-	uint64_t deepstack; /* layers whose output goes into the language model as well */
+	uint64_t deepstack;    /* layers whose output goes into the language model as well */
 
 	double attention_dropout, hidden_dropout, embedding_dropout;
 	double logit_softcap, attention_softcap; /* 0: none */
@@ -243,8 +243,8 @@ struct model {
 	VEC(bool)
 	full_blocks; /* of the text tower, by block: sees all; empty: window_every tells */
 	/* of the vision tower, by block; empty: window_every, or every eighth block, tells */
-	VEC(bool) whole_blocks; /* sees whole images though others see windows */
-	VEC(bool) deep_blocks;  /* its output goes into the language model as well */
+	VEC(bool) whole_blocks;           /* sees whole images though others see windows */
+	VEC(bool) deep_blocks;            /* its output goes into the language model as well */
 	VEC(struct model_module) modules; /* in the order of nn.Module.modules() */
 	VEC(struct model_tensor) tensors; /* module by module */
 	struct intern strings;            /* names out of a file */

@@ -5,7 +5,7 @@
 #include "ops.h"
 
 #define BUILD_STATES 2 /* tensors that outputs hold beside logits and caches, at most */
-#define BUILD_DEEP 16 /* blocks of a vision tower that feed the language model, at most */
+#define BUILD_DEEP 16  /* blocks of a vision tower that feed the language model, at most */
 
 /* Patches that see one another, `windows` times over. */
 struct seen_piece {
@@ -29,10 +29,11 @@ struct builder {
 	struct value cos, sin, other_cos, other_sin;
 	struct value mask; /* [batch, 1, queries, keys] */
 	struct value bias[MODEL_TOWERS], cross_bias,
-		encoded;     /* T5's: added to scores; the encoder's states */
-	bool generating;     /* generate(): of the logits only the last token's are wanted */
-	bool decoding;       /* ... and this is not its first pass */
-	struct value *cache; /* keys and values of each block of this pass, or NULL: none are kept */
+		encoded; /* T5's: added to scores; the encoder's states */
+	bool generating; /* generate(): of the logits only the last token's are wanted */
+	bool decoding;   /* ... and this is not its first pass */
+	struct value
+		*cache; /* keys and values of each block of this pass, or NULL: none are kept */
 	/* what outputs hold beside logits, those of this pass and kept ones: caches, then states */
 	struct value *caches[2];
 	uint64_t cached; /* tokens that are in it */
@@ -46,9 +47,9 @@ struct builder {
 	struct value pixels;             /* of the batch's images; the loop's */
 	/* what the vision tower gave, until the language model is done; its features for inner blocks */
 	struct value seen_kept[3], seen_deep[BUILD_DEEP];
-	VEC(struct seen_piece) windows;  /* of the batch's images */
-	VEC(struct value) cuts;          /* q, k and v of pieces, while a block attends to them */
-	enum model_tower tower;          /* whose blocks are run */
+	VEC(struct seen_piece) windows; /* of the batch's images */
+	VEC(struct value) cuts;         /* q, k and v of pieces, while a block attends to them */
+	enum model_tower tower;         /* whose blocks are run */
 	tape_again_fn *blocks[MODEL_TOWERS];
 };
 

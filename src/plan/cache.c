@@ -72,7 +72,7 @@ void build_cache_begin(struct builder *b)
 	int again = b->t.grad && b->r->checkpointing == PLAN_CHECKPOINT_FULL;
 
 	b->cached = 0;
-	b->cache = b->generating ? (b->r->no_cache ? NULL : b->caches[0])
+	b->cache = b->generating                ? (b->r->no_cache ? NULL : b->caches[0])
 		   : b->r->keep_cache && !again ? b->caches[0]
 						: NULL;
 }

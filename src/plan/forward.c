@@ -8,10 +8,16 @@ static const struct {
 	const char *family;
 	forward_fn *forward;
 } forwards[] = {
-	{ "bert", build_encoder }, { "roberta", build_encoder }, { "t5", build_t5 },
-	{ "vit", build_image },    { "clip", build_pair },       { "siglip", build_pair },
-	{ "clip_text_model", build_read },   { "clip_vision_model", build_look },
-	{ "siglip_text_model", build_read }, { "siglip_vision_model", build_look },
+	{ "bert", build_encoder },
+	{ "roberta", build_encoder },
+	{ "t5", build_t5 },
+	{ "vit", build_image },
+	{ "clip", build_pair },
+	{ "siglip", build_pair },
+	{ "clip_text_model", build_read },
+	{ "clip_vision_model", build_look },
+	{ "siglip_text_model", build_read },
+	{ "siglip_vision_model", build_look },
 };
 
 int build_generates(const struct model *m)

@@ -314,8 +314,8 @@ struct value op_layer_norm(struct tape *t, struct value x, struct value weight, 
 	struct tape_node *node = tape_node(t, OP_LAYER_NORM, (struct value[]){ in, weight, bias },
 					   bias.store == TAPE_NONE ? 2 : 3);
 
-	struct value copy = in.apart ? tape_new(t, in.n, in.dtype, t->category)
-				     : tape_param(t, TAPE_NONE);
+	struct value copy =
+		in.apart ? tape_new(t, in.n, in.dtype, t->category) : tape_param(t, TAPE_NONE);
 
 	if (node)
 		node->a = in.apart;
@@ -628,10 +628,12 @@ struct value op_attention(struct tape *t, struct value q, struct value k, struct
 	node = tape_node(t, OP_ATTENTION, in, 3);
 	if (node) {
 		node->a = a->batch * a->heads * rounded(a, a->queries, FLASH_ROWS);
-		node->b = rounded(a, a->head_dim, a->head_dim > 128 ? 2 * FLASH_WIDTH : FLASH_WIDTH);
-		node->c = a->kernel | (a->heads == a->kv_heads
-					       ? 0
-					       : a->batch * a->heads * a->keys * a->head_dim) << 8;
+		node->b =
+			rounded(a, a->head_dim, a->head_dim > 128 ? 2 * FLASH_WIDTH : FLASH_WIDTH);
+		node->c =
+			a->kernel |
+			(a->heads == a->kv_heads ? 0 : a->batch * a->heads * a->keys * a->head_dim)
+				<< 8;
 	}
 	for (unsigned i = 0; i < 3; i++)
 		tape_save(t, node, in[i]);

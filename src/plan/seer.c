@@ -44,7 +44,8 @@ static void find_windows(struct builder *b, uint64_t patches)
 	rows = patches / b->batch / n->merge / n->merge / columns;
 	count = ((rows + side - 1) / side) * ((columns + side - 1) / side);
 	for (uint64_t i = 0; i < b->batch && !b->t.failed; i++)
-		cut_windows(b, rows, columns, side, (count * b->batch + PIECES_MOST - 1) / PIECES_MOST);
+		cut_windows(b, rows, columns, side,
+			    (count * b->batch + PIECES_MOST - 1) / PIECES_MOST);
 }
 
 /* Window behind window, and back: the rows of x in another order. */
@@ -66,7 +67,8 @@ static void rotary(struct builder *b, uint64_t patches)
 {
 	struct tape *t = &b->t;
 	uint64_t size = patches * b->m->towers[MODEL_VISION].head_dim;
-	uint64_t rows = patches / b->m->towers[MODEL_VISION].merge / b->m->towers[MODEL_VISION].merge;
+	uint64_t rows =
+		patches / b->m->towers[MODEL_VISION].merge / b->m->towers[MODEL_VISION].merge;
 	struct value angles, *const both[] = { &b->seen_cos, &b->seen_sin };
 	uint8_t grad = t->grad;
 

@@ -15,8 +15,8 @@
 #include "plan.h"
 
 #define TAPE_NONE UINT32_MAX
-#define TAPE_EDGES 3 /* inputs of an operation that can take a gradient */
-#define TAPE_SAVES 8 /* tensors that an operation saves, at most */
+#define TAPE_EDGES 3   /* inputs of an operation that can take a gradient */
+#define TAPE_SAVES 8   /* tensors that an operation saves, at most */
 #define TAPE_PIECE 255 /* value.out: one of many results, whose gradients are kept apart */
 
 enum tape_dtype { TAPE_F32, TAPE_BF16, TAPE_F16, TAPE_I64, TAPE_I32, TAPE_BOOL, TAPE_DTYPES };
@@ -122,9 +122,9 @@ struct tape {
 	/* the backward pass reaches a unit that was marked, from its end (or `begins`: has left it) */
 	void (*unit)(void *self, uint32_t unit, int begins);
 	const struct plan_device *device;
-	uint8_t grad;     /* gradients are enabled */
-	uint8_t autocast; /* enum tape_dtype of autocast, TAPE_F32: off */
-	uint8_t backward; /* the backward thread has its own cuBLAS handle */
+	uint8_t grad;                  /* gradients are enabled */
+	uint8_t autocast;              /* enum tape_dtype of autocast, TAPE_F32: off */
+	uint8_t backward;              /* the backward thread has its own cuBLAS handle */
 	VEC(struct tape_piece) pieces; /* gradients that await the others of their node */
 	uint8_t packing, refilling, stopped;
 	uint8_t workspace[2], lt_workspace[2]; /* was taken, forward and backward */

@@ -483,7 +483,8 @@ void build_run(struct builder *b)
 	struct value none = tape_param(&b->t, TAPE_NONE);
 	struct loop l = { none, none, none };
 
-	b->cos = b->sin = b->other_cos = b->other_sin = b->mask = b->pixels = b->cross_bias = b->encoded = none;
+	b->cos = b->sin = b->other_cos = b->other_sin = b->mask = b->pixels = b->cross_bias =
+		b->encoded = none;
 	b->seen_cos = b->seen_sin = none;
 	for (unsigned i = 0; i < 3; i++)
 		b->seen_kept[i] = none;

@@ -219,9 +219,9 @@ static void test_devices(void **state)
 		unsigned threads;
 		bool cudnn, flash;
 	} cards[] = {
-		{ 70, 8519680, 2048, false, false }, { 75, 8519680, 1024, false, false },
-		{ 80, 8519680, 2048, false, true },  { 89, 8519680, 1536, false, true },
-		{ 90, 32 << 20, 2048, true, true },  { 103, 32 << 20, 2048, true, true },
+		{ 70, 8519680, 2048, false, false },  { 75, 8519680, 1024, false, false },
+		{ 80, 8519680, 2048, false, true },   { 89, 8519680, 1536, false, true },
+		{ 90, 32 << 20, 2048, true, true },   { 103, 32 << 20, 2048, true, true },
 		{ 120, 32 << 20, 1536, false, true }, { 0, 128 << 20, 2048, false, true },
 	};
 	struct plan_device hopper = plan_device_of(90, 132);
@@ -277,10 +277,12 @@ static void test_caches(void **state)
 	f.recipe.new_tokens = 8;
 	run(&f, UINT64_MAX);
 	/* all but the last of the new tokens are fed back; one layer's keys are joined at a time */
-	assert_int_equal(most(&f, TIMELINE_KV_CACHE), (32 + 7) * TOKEN_BYTES + 38 * TOKEN_BYTES / 4);
+	assert_int_equal(most(&f, TIMELINE_KV_CACHE),
+			 (32 + 7) * TOKEN_BYTES + 38 * TOKEN_BYTES / 4);
 	f.recipe.beams = 3;
 	run(&f, UINT64_MAX);
-	assert_int_equal(most(&f, TIMELINE_KV_CACHE), 3 * (39 * TOKEN_BYTES + 39 * TOKEN_BYTES / 4));
+	assert_int_equal(most(&f, TIMELINE_KV_CACHE),
+			 3 * (39 * TOKEN_BYTES + 39 * TOKEN_BYTES / 4));
 	f.recipe.beams = 0;
 	f.recipe.cache = PLAN_CACHE_STATIC;
 	run(&f, UINT64_MAX);
