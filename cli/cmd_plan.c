@@ -3,6 +3,8 @@
 
 #include <plimsoll/plan.h>
 
+#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 struct plan_opts {
@@ -10,8 +12,7 @@ struct plan_opts {
 	const char *task, *precision, *optimizer, *attention, *checkpointing, *lora_targets, *gpu,
 		*settings, *torch, *sweep, *parallel, *output;
 	uint64_t layers, hidden, heads, kv_heads, intermediate, vocab;
-	uint64_t batch, seq, accumulate, steps, image_size, image_grid, lora, eval_batch,
-		new_tokens;
+	uint64_t batch, seq, accumulate, steps, lora, eval_batch, new_tokens;
 	struct opt_list extra_tensors;
 	uint64_t residents, component_bytes;
 	uint64_t memory, allowance, width, max_memory, gpus;
@@ -23,6 +24,8 @@ struct plan_opts {
 	const char *loss, *lengths, *quantize, *transformers;
 	uint64_t loss_chunk, longest;
 	bool padded, grouped;
+	const char *image_size, *image_grid, *cache;
+	uint64_t beams;
 };
 
 #define SIZE_MOST (1u << 30)
@@ -65,14 +68,17 @@ static const struct opt plan_opt[] = {
 		 "generate without a cache of keys and values (use_cache=False)"),
 	OPT_U64(0, "eval-batch", plan_opts, eval_batch, "n", 1, 1 << 20, OPT_NONE,
 		"evaluate after training, with this batch"),
-	OPT_U64(0, "image-size", plan_opts, image_size, "pixels", 1, 65536, OPT_NONE,
-		"side of an image (as configured)"),
-	OPT_U64(0, "image-grid", plan_opts, image_grid, "patches", 1, 8192, OPT_NONE,
-		"the same in patches of the model"),
+	OPT_STRING(0, "image-size", plan_opts, image_size, "pixels", NULL,
+		   "side of an image, or height and width like 672x448 (as configured)"),
+	OPT_STRING(0, "image-grid", plan_opts, image_grid, "patches", NULL,
+		   "the same in patches of the model"),
 	OPT_U64(0, "steps", plan_opts, steps, "n", 1, 100, 2, "steps to show"),
 	OPT_STRING('t', "task", plan_opts, task, "NAME", NULL, "train, infer or generate (train)"),
 	OPT_U64(0, "new-tokens", plan_opts, new_tokens, "n", 1, 1 << 26, OPT_NONE,
 		"tokens to generate"),
+	OPT_U64(0, "beams", plan_opts, beams, "n", 1, 1024, 1, "beams to generate with"),
+	OPT_STRING(0, "cache", plan_opts, cache, "KIND", NULL,
+		   "of keys and values: dynamic or static (dynamic)"),
 	OPT_LIST(0, "extra-tensor", plan_opts, extra_tensors, "40x1024x1024:fp32",
 		 "a tensor beside the model's"),
 	OPT_U64(0, "resident", plan_opts, residents, "n", 1, 100000, OPT_NONE,
@@ -179,8 +185,6 @@ static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 	to->sequence = o->seq;
 	to->accumulate = o->accumulate;
 	to->steps = o->steps;
-	to->image_size = given(o->image_size);
-	to->image_grid = given(o->image_grid);
 	to->lora_rank = given(o->lora);
 	to->lora_targets = o->lora_targets;
 	to->eval_batch = given(o->eval_batch);
@@ -212,6 +216,26 @@ static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 	to->quantize = o->quantize;
 	if (o->allowance != OPT_NONE)
 		to->allowance_bytes = o->allowance;
+	to->beams = o->beams;
+	to->cache = o->cache;
+}
+
+#define SIDE_MOST 65536u
+
+/* "448" or "672x448". */
+static bool read_sides(const char *text, uint64_t *height, uint64_t *width)
+{
+	uint64_t *const side[] = { height, width };
+
+	for (unsigned i = 0; text && i < 2; i++) {
+		char *end;
+
+		*side[i] = isdigit((unsigned char)*text) ? strtoull(text, &end, 10) : 0;
+		if (!*side[i] || *side[i] > SIDE_MOST || (*end && (i || *end != 'x')))
+			return false;
+		text = *end ? end + 1 : NULL;
+	}
+	return true;
 }
 
 const struct opt_table plan_recipe = { plan_opt, sizeof(struct plan_opts) };
@@ -225,6 +249,15 @@ int plan_recipe_take(const void *values, struct plim_plan_options *out)
 		return CMD_MACHINE;
 	}
 	fill(o, out);
+	if (!read_sides(o->image_size, &out->image_size, &out->image_width))
+		return cmd_usage("--image-size takes pixels, like 448 or 672x448, not '%s'",
+				 o->image_size);
+	if (!read_sides(o->image_grid, &out->image_grid, &out->image_grid_width))
+		return cmd_usage("--image-grid takes patches, like 32 or 48x32, not '%s'",
+				 o->image_grid);
+	if (o->transformers && !cmd_release(o->transformers, 4, 9, &out->transformers))
+		return cmd_usage("--transformers takes a release from 4.0 on, like 4.46, not '%s'",
+				 o->transformers);
 	if (o->memory != OPT_NONE && o->gpu)
 		return cmd_usage("--memory and --gpu exclude each other");
 	if (o->torch && !cmd_torch_release(o->torch, &out->torch))

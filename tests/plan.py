@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """plan.py PLIMSOLL DATA [--markdown] [WORD...]: plans beside what PyTorch measured, row by row and phase by phase.
 
-DATA is tests/data: plan.jsonl.xz, plan_recipe.jsonl.xz and parallel.jsonl.xz hold a measured run a row, fits.jsonl limits that runs survived or
+DATA is tests/data: plan*.jsonl.xz and parallel.jsonl.xz hold a measured run a row, fits*.jsonl limits that runs survived or
 died under.  --markdown prints the section of docs/accuracy.md; words choose rows ("family=gpt2") and show their phases.
 """
 import json
@@ -37,12 +37,19 @@ def options_of(row):
         options += ["--seq", str(spec["seq"])]
     if spec.get("lens"):
         options[3:] = [str(spec["steps"]), "--lengths", ",".join(map(str, spec["lens"]))] + options[4:]
+    if spec.get("grid"):
+        options += ["--image-grid", "x".join(map(str, spec["grid"]))]
     if spec.get("kind") == "infer":
         new = spec.get("new")
+        if spec.get("attn"):
+            options += ["--attention", spec["attn"]]
         if not new:
             return options + ["--task", "infer"]
         # plan3.jsonl (its rows name Transformers' release) called generate() as the config says, the others with a cache
         uncached = ["--no-cache"] if "transformers" in row and row["config"].get("use_cache") is False else []
+        for key in ("beams", "cache"):
+            if spec.get(key):
+                options += ["--" + key, str(spec[key])]
         return options + ["--task", "generate", "--new-tokens", str(new)] + uncached
     precision = spec.get("precision", "bf16_autocast").replace("fsdp_mp", "bf16_autocast")
     if spec["family" if "family" in spec else "parallel"] == "qwen2vl":
@@ -141,7 +148,7 @@ def fits(results):
     """Never `fits` where it died; of limits with 10 % to spare beyond the smallest that it survived few are refused."""
     by_name = {r["row"]["spec"]["name"]: r for r in results}
     wrong, refused, roomy, seen = [], 0, 0, 0
-    for row in rows_of("fits.jsonl"):
+    for row in rows_of("fits.jsonl") + rows_of("fits_seen.jsonl"):
         r = by_name.get(row["plan"])
         if not r:
             continue
@@ -161,7 +168,8 @@ def fits(results):
 
 
 def main():
-    rows = [r for r in rows_of("plan.jsonl.xz") + rows_of("plan_recipe.jsonl.xz") + rows_of("parallel.jsonl.xz") if all(w in text_of(r["spec"]) for w in words)]
+    rows = [r for name in ("plan", "plan_recipe", "plan_seen", "parallel") for r in rows_of(name + ".jsonl.xz")
+            if all(w in text_of(r["spec"]) for w in words)]
     for r in rows:
         r["spec"].setdefault("name", text_of(r["spec"]))
     results = [r for r in map(compare, rows) if r]

@@ -72,6 +72,10 @@ struct plim_plan_options {
 	unsigned
 		transformers; /* release, 100 * major + minor; 0: the newest known, in a loop of one's own */
 	const char *lengths; /* "512,2048,640": tokens of each step's samples; NULL: `sequence` */
+	/* images that are not square: image_size and image_grid are their heights; 0: they are */
+	uint64_t image_width, image_grid_width;
+	uint64_t beams;    /* generate: sequences kept of each sample; 0 counts as 1 */
+	const char *cache; /* generate: "dynamic" (NULL), "static" */
 };
 PLIM_API void plim_plan_options_init(struct plim_plan_options *o);
 

@@ -79,13 +79,15 @@ const char *plan_string(struct plim_plan *p, struct plim_err *err, const char *f
 static enum plim_status find_limit(struct plim_plan *p, const struct plim_plan_options *o,
 				   struct plim_err *err)
 {
-	enum plim_status st = PLIM_OK;
-	const struct facts_gpu *gpu;
+	const struct facts_gpu *gpu = NULL;
+	enum plim_status st = o->gpu ? facts_find_gpu(o->gpu, "--memory", &gpu, err) : PLIM_OK;
 
 	p->limit_bytes = o->memory_bytes;
-	if (o->memory_bytes == PLIM_UNKNOWN && o->gpu) {
-		st = facts_find_gpu(o->gpu, "--memory", &gpu, err);
-		if (!st && o->allowance_bytes >= gpu->total_low_bytes)
+	p->hidden->gpu = gpu;
+	if (gpu)
+		p->hidden->recipe.device = plan_device_of(gpu->capability, gpu->multiprocessors);
+	if (gpu && o->memory_bytes == PLIM_UNKNOWN) {
+		if (o->allowance_bytes >= gpu->total_low_bytes)
 			st = err_set(err, PLIM_E_ARG,
 				     "an allowance of %llu bytes leaves nothing of a %s",
 				     (unsigned long long)o->allowance_bytes, gpu->name);
@@ -260,6 +262,12 @@ static enum plim_status take_phases(struct plim_plan *p, struct plim_err *err)
 	return PLIM_OK;
 }
 
+/* The cards that runs were measured on; also where none is named. */
+static int is_hopper(const struct plim_plan *p)
+{
+	return p->hidden->recipe.device.capability == plan_device_default.capability;
+}
+
 /* Of the whole run. */
 static enum plim_status take_trust(struct plim_plan *p, struct plim_err *err)
 {
@@ -336,11 +344,27 @@ static enum plim_status take_assumptions(struct plim_plan *p, const struct plim_
 				    "architecture '%s' is not known: it is taken for one like %s",
 				    p->hidden->model.declared, p->model.family),
 			err);
-	if (!st)
+	if (!st && is_hopper(p))
 		st = plan_assume(
 			p,
 			"PyTorch 2.11, Transformers 5.17 on an H100: workspaces and attention "
 			"kernels differ on other cards",
+			err);
+	else if (!st)
+		st = plan_assume(
+			p,
+			plan_string(p, err,
+				    "PyTorch 2.11, Transformers 5.17; workspaces and attention "
+				    "kernels as PyTorch's rules have them for the %s: only an "
+				    "H100 was measured",
+				    p->hidden->gpu->name),
+			err);
+	if (!st && r->keep_cache &&
+	    !(r->task == PLAN_TRAIN && r->checkpointing == PLAN_CHECKPOINT_FULL))
+		st = plan_assume(
+			p,
+			"each pass keeps keys and values, as use_cache in the config says; "
+			"--no-cache: it does not",
 			err);
 	for (size_t i = 0; !st && i < p->hidden->defaults.n; i++)
 		st = plan_assume(p, p->hidden->defaults.at[i], err);
@@ -522,6 +546,21 @@ static enum plim_status sweep(struct plim_plan *p, const char *text, struct plim
 
 /* ---- all of it ---- */
 
+/* Does the image that was asked for fit among the tokens? */
+static enum plim_status check_image(const struct model *m, const struct plan_recipe *r,
+				    struct plim_err *err)
+{
+	const struct model_numbers *n = &m->towers[MODEL_VISION];
+	uint64_t unit = n->patch * n->merge,
+		 width = r->image_width ? r->image_width : r->image_size;
+	uint64_t tokens = unit ? (r->image_size / unit) * (width / unit) : n->image_tokens;
+
+	if (!r->image_size || tokens <= r->sequence)
+		return PLIM_OK;
+	return err_set(err, PLIM_E_ARG, "an image is %llu tokens, more than the sequence's %llu",
+		       (unsigned long long)tokens, (unsigned long long)r->sequence);
+}
+
 static enum plim_status read_model(struct plim_plan *p, const char *path,
 				   const struct plim_plan_options *o, struct plim_err *err)
 {
@@ -548,14 +587,19 @@ static enum plim_status read_model(struct plim_plan *p, const char *path,
 	dtype = ckpt_dtype_of_torch(plan_is_half(r) ? "bfloat16" : "float32");
 	model_get_totals(m, dtype, &totals);
 	model_get_totals(kept, dtype, &as_kept);
-	if (o->image_grid)
+	if (o->image_grid) {
 		r->image_size = o->image_grid * m->towers[MODEL_VISION].patch;
+		r->image_width = o->image_grid_width * m->towers[MODEL_VISION].patch;
+	}
+	r->keep_cache = !r->no_cache &&
+			((o->cache && r->task != PLAN_GENERATE) || m->towers[MODEL_TEXT].use_cache);
+	st = check_image(m, r, err);
 	p->model.family = m->family;
 	p->model.guessed = m->guessed;
 	p->model.parameters = totals.parameters;
 	p->model.parameter_bytes = as_kept.parameter_bytes + as_kept.state_bytes;
 	p->model.trainable = r->task == PLAN_TRAIN ? totals.trainable : 0;
-	return PLIM_OK;
+	return st;
 }
 
 static enum plim_status judge(struct plim_plan *p, struct plim_err *err)

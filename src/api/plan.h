@@ -27,8 +27,9 @@ struct plim_plan_hidden {
 	struct plan_trust trust; /* of the whole run */
 	bool fits, host_fits;
 	bool bounded;
-	const char *title;    /* of a page: "config.json, batch 8, sequence 2048" */
-	const char *settings; /* PYTORCH_CUDA_ALLOC_CONF, "" without */
+	const char *title;           /* of a page: "config.json, batch 8, sequence 2048" */
+	const char *settings;        /* PYTORCH_CUDA_ALLOC_CONF, "" without */
+	const struct facts_gpu *gpu; /* static storage; NULL: none was named */
 };
 
 extern const struct field_table plan_table, plan_rung_table;

@@ -242,7 +242,8 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 {
 	struct plim_plan_hidden *h = p->hidden;
 	struct plan_recipe *r = &h->recipe;
-	unsigned task = 0, precision = 0, optimizer = 0, attention = 0, loss = 0, quantize = 0;
+	unsigned task = 0, precision = 0, optimizer = 0, attention = 0, loss = 0, quantize = 0,
+		 cache = 0;
 	enum plim_status st = check_sizes(o, err);
 
 	if (!st)
@@ -261,6 +262,8 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	if (!st)
 		st = choose("quantization", o->quantize, plan_quantize_names, PLAN_QUANTIZES,
 			    &quantize, err);
+	if (!st)
+		st = choose("cache", o->cache, plan_cache_names, PLAN_CACHES, &cache, err);
 	plan_recipe_init(r);
 	if (!st)
 		st = read_checkpointing(r, o->checkpointing, err);
@@ -277,6 +280,9 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	r->accumulate = o->accumulate;
 	r->steps = o->steps;
 	r->image_size = o->image_size;
+	r->image_width = o->image_width;
+	r->beams = o->beams;
+	r->cache = (enum plan_cache)cache;
 	r->lora_rank = o->lora_rank;
 	r->no_clip = o->flags & PLIM_PLAN_NO_CLIP;
 	r->keep_outputs = o->flags & PLIM_PLAN_KEEP_OUTPUTS;

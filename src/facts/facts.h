@@ -9,6 +9,8 @@ struct facts_gpu {
 	const char *name;
 	uint64_t total_low_bytes, total_high_bytes;
 	const char *source;
+	unsigned capability; /* CUDA's compute capability, 10 * major + minor; 0: AMD's */
+	unsigned multiprocessors;
 };
 
 /* Smallest first. */

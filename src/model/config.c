@@ -280,6 +280,47 @@ static const struct value *list_end(const struct config *c, const struct value *
 	return v;
 }
 
+/* A list of blocks as an array of flags, `layers` long or empty: the file does not have it. */
+static enum plim_status flag_blocks(const struct config *c, const char *scope, const char *key,
+				    uint64_t layers, bool **flags, struct plim_err *err)
+{
+	const struct value *v = find(c, scope, key), *end = list_end(c, v);
+
+	*flags = NULL;
+	if (!end || !layers)
+		return PLIM_OK;
+	*flags = mem_new(c->model->mem, layers, sizeof(bool), err);
+	if (!*flags)
+		return mem_status(err);
+	for (v++; v < end; v++)
+		if (v->kind == JSON_INTEGER && !v->negative && v->number < layers)
+			(*flags)[v->number] = true;
+	return PLIM_OK;
+}
+
+/* Of the vision tower: which blocks see whole images, which feed the language model. */
+static enum plim_status take_seen_lists(struct config *c, const struct model_part_of *part,
+					struct plim_err *err)
+{
+	struct model *m = c->model;
+	uint64_t layers = m->towers[MODEL_VISION].layers;
+	bool *flags;
+	enum plim_status st =
+		flag_blocks(c, part->scope, "fullatt_block_indexes", layers, &flags, err);
+
+	if (flags) {
+		m->whole_blocks.at = flags;
+		m->whole_blocks.n = m->whole_blocks.cap = layers;
+	}
+	if (!st)
+		st = flag_blocks(c, part->scope, "deepstack_visual_indexes", layers, &flags, err);
+	if (!st && flags) {
+		m->deep_blocks.at = flags;
+		m->deep_blocks.n = m->deep_blocks.cap = layers;
+	}
+	return st;
+}
+
 /* Lists by block: which have no experts, which see all tokens. */
 static enum plim_status take_lists(struct config *c, const struct model_part_of *part,
 				   struct plim_err *err)
@@ -430,6 +471,8 @@ static enum plim_status take_all(struct config *c, struct plim_err *err)
 			c->path, *m->declared ? m->declared : "no model_type");
 	if (!st)
 		st = take_lists(c, &f->towers[MODEL_TEXT], err);
+	if (!st)
+		st = take_seen_lists(c, &f->towers[MODEL_VISION], err);
 	head = head_of(c, f);
 	m->strip = head->strip;
 	for (unsigned i = 0; head->towers && i < MODEL_TOWERS; i++)

@@ -138,15 +138,16 @@ static const struct model_row siglip_text_back[] = {
 
 static const struct model_row vision_back[] = {
 	{ "post_layernorm", MODEL_NORM_LAYER, MODEL_ROLE_FINAL_NORM, "H", 0, IF_TRUE },
-	{ "head.probe", MODEL_PARAMETER, MODEL_ROLE_OTHER, "1 1 H", IF_POOL_HEAD },
+	{ "head.probe", MODEL_PARAMETER, MODEL_ROLE_POOL_PROBE, "1 1 H", IF_POOL_HEAD },
 	{ "head.attention.in_proj_weight", MODEL_PARAMETER, MODEL_ROLE_POOL_IN, "3H H",
 	  IF_POOL_HEAD },
 	{ "head.attention.in_proj_bias", MODEL_PARAMETER, MODEL_ROLE_POOL_BIAS, "3H",
 	  IF_POOL_HEAD },
-	{ "head.attention.out_proj", MODEL_LINEAR, MODEL_ROLE_OTHER, "H H", IF_POOL_HEAD, IF_TRUE },
-	{ "head.layernorm", MODEL_NORM_LAYER, MODEL_ROLE_OTHER, "H", IF_POOL_HEAD, IF_TRUE },
-	{ "head.mlp.fc1", MODEL_LINEAR, MODEL_ROLE_OTHER, "F H", IF_POOL_HEAD, IF_TRUE },
-	{ "head.mlp.fc2", MODEL_LINEAR, MODEL_ROLE_OTHER, "H F", IF_POOL_HEAD, IF_TRUE },
+	{ "head.attention.out_proj", MODEL_LINEAR, MODEL_ROLE_POOL_OUT, "H H", IF_POOL_HEAD,
+	  IF_TRUE },
+	{ "head.layernorm", MODEL_NORM_LAYER, MODEL_ROLE_POOL_NORM, "H", IF_POOL_HEAD, IF_TRUE },
+	{ "head.mlp.fc1", MODEL_LINEAR, MODEL_ROLE_POOL_UP, "F H", IF_POOL_HEAD, IF_TRUE },
+	{ "head.mlp.fc2", MODEL_LINEAR, MODEL_ROLE_POOL_DOWN, "H F", IF_POOL_HEAD, IF_TRUE },
 	ROWS_END,
 };
 
@@ -369,21 +370,32 @@ static const struct model_key qwen_vl_vision_keys[] = {
 	KEYS_END,
 };
 
+/* Its window is in pixels. */
+static const struct model_key qwen2_5_vl_vision_keys[] = {
+	VL_KEYS,
+	SIZE("out_hidden_size", projection),
+	SIZE("window_size", window),
+	KEYS_END,
+};
+
 static const struct model_key qwen_vl_text_keys[] = {
 	SIZE("max_window_layers", window_from),
+	SWITCH("use_cache", use_cache),
 	KEYS_END,
 };
 
 static const struct model_key qwen3_vl_text_keys[] = {
 	SWITCH("attention_bias", qkv_bias),
 	SWITCH("attention_bias", output_bias),
+	SWITCH("use_cache", use_cache),
 	KEYS_END,
 };
 
 #define VL_VISION(norm, activation) \
 	SEES(norm, activation, MODEL_POSITION_ROPE_2D), .heads = 16, .temporal_patch = 2, .merge = 2
-#define VL_TEXT \
-	DECODER(MODEL_RMS_NORM, MODEL_NORM_BEFORE, MODEL_SILU), .position = MODEL_POSITION_MROPE
+#define VL_TEXT                                                                                   \
+	DECODER(MODEL_RMS_NORM, MODEL_NORM_BEFORE, MODEL_SILU), .position = MODEL_POSITION_MROPE, \
+								.use_cache = true
 #define QWEN2_VL_TEXT                                                                             \
 	VL_TEXT, .layers = 80, .hidden = 8192, .heads = 64, .kv_heads = 8, .intermediate = 29568, \
 		 .vocab = 152064, .positions = 32768, .qkv_bias = true, .window = 4096,           \
@@ -415,6 +427,9 @@ static const struct model_key gemma3_text_keys[] = {
 	SIZE("sliding_window_pattern", window_every),
 	KEYS_END,
 };
+
+static const struct model_key gemma3_outer[] = { SIZE("mm_tokens_per_image", image_tokens),
+						 KEYS_END };
 
 /* ---- all of them ---- */
 
@@ -480,10 +495,11 @@ const struct model_family model_seers[] = {
 				       model_tied_outside,
 				       { QWEN2_VL_TEXT } },
 		      [MODEL_VISION] = { "vision_config",
-					 qwen_vl_vision_keys,
+					 qwen2_5_vl_vision_keys,
 					 NULL,
 					 { VL_VISION(MODEL_RMS_NORM, MODEL_SILU), .layers = 32,
 					   .patch = 14, .gated = true, .hidden = 3584,
+					   .window = 112, .window_every = 8, .use_window = true,
 					   .intermediate = 3420, .projection = 3584 } } } },
 	{ .name = "qwen3_vl",
 	  .sections = qwen3_vl_sections,
@@ -517,7 +533,7 @@ const struct model_family model_seers[] = {
 					 .embed_scale = true } },
 		      [MODEL_VISION] = { "vision_config",
 					 siglip_keys,
-					 NULL,
-					 { SIGLIP_VISION } } } },
+					 gemma3_outer,
+					 { SIGLIP_VISION, .image_tokens = 256 } } } },
 };
 const size_t model_seer_count = sizeof(model_seers) / sizeof(model_seers[0]);

@@ -16,6 +16,8 @@ void model_release(struct model *m)
 	vec_release(m->mem, &m->tensors);
 	vec_release(m->mem, &m->dense_blocks);
 	vec_release(m->mem, &m->full_blocks);
+	vec_release(m->mem, &m->whole_blocks);
+	vec_release(m->mem, &m->deep_blocks);
 	intern_release(&m->strings);
 }
 
@@ -113,7 +115,27 @@ bool model_sees_all(const struct model *m, enum model_tower tower, uint32_t bloc
 		return true;
 	if (tower == MODEL_TEXT && block < m->full_blocks.n)
 		return m->full_blocks.at[block];
+	if (tower == MODEL_VISION && m->whole_blocks.n)
+		return block < m->whole_blocks.n && m->whole_blocks.at[block];
 	return block < n->window_from || (n->window_every && (block + 1) % n->window_every == 0);
+}
+
+bool model_has_windows(const struct model *m, enum model_tower tower)
+{
+	for (uint32_t i = 0; i < m->towers[tower].layers; i++)
+		if (!model_sees_all(m, tower, i))
+			return true;
+	return false;
+}
+
+#define DEEP_EVERY 8 /* Qwen3VLVisionConfig's deepstack_visual_indexes: 8, 16, 24 */
+
+bool model_goes_deep(const struct model *m, uint32_t block)
+{
+	if (m->deep_blocks.n)
+		return block < m->deep_blocks.n && m->deep_blocks.at[block];
+	return block && block % DEEP_EVERY == 0 &&
+	       block / DEEP_EVERY <= m->towers[MODEL_VISION].deepstack;
 }
 
 const struct ckpt_dtype *model_dtype(const struct model_tensor *t, const struct ckpt_dtype *weights)

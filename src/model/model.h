@@ -76,9 +76,10 @@ struct model_numbers {
 	uint64_t sparse_step;         /* every so many layers one has experts */
 
 	uint64_t channels, image_size, patch, temporal_patch;
-	uint64_t merge;     /* side of the square of patches that becomes one token */
-	uint64_t patches;   /* of an image of image_size; 0: any image */
-	uint64_t deepstack; /* layers whose output goes into the language model as well */
+	uint64_t merge;        /* side of the square of patches that becomes one token */
+	uint64_t patches;      /* of an image of image_size; 0: any image */
+	uint64_t image_tokens; /* that an image becomes where patches are averaged: Gemma 3 */
+	uint64_t deepstack;    /* layers whose output goes into the language model as well */
 
 	double attention_dropout, hidden_dropout, embedding_dropout;
 	double logit_softcap, attention_softcap; /* 0: none */
@@ -102,6 +103,7 @@ struct model_numbers {
 	bool router_last; /* in the order of modules */
 	bool wide_scores; /* of the router: fp32, whatever its logits are: Mixtral */
 	bool pool_head;   /* pools patches by attention: SigLIP */
+	bool use_cache; /* each pass keeps keys and values; read only where Trainer does not set it */
 };
 
 enum model_kind {
@@ -164,6 +166,11 @@ enum model_role {
 	MODEL_ROLE_POOLER,
 	MODEL_ROLE_POOL_IN,
 	MODEL_ROLE_POOL_BIAS, /* SigLIP: projections of its pooling attention */
+	MODEL_ROLE_POOL_PROBE,
+	MODEL_ROLE_POOL_OUT,
+	MODEL_ROLE_POOL_NORM,
+	MODEL_ROLE_POOL_UP,
+	MODEL_ROLE_POOL_DOWN,
 	MODEL_ROLE_PROJECTION,
 	MODEL_ROLE_HEAD_DENSE,
 	MODEL_ROLE_HEAD_NORM,
@@ -238,6 +245,9 @@ struct model {
 	VEC(bool) dense_blocks; /* of the text tower, by block: has no experts though others have */
 	VEC(bool)
 	full_blocks; /* of the text tower, by block: sees all; empty: window_every tells */
+	/* of the vision tower, by block; empty: window_every, or every eighth block, tells */
+	VEC(bool) whole_blocks;           /* sees whole images though others see windows */
+	VEC(bool) deep_blocks;            /* its output goes into the language model as well */
 	VEC(struct model_module) modules; /* in the order of nn.Module.modules() */
 	VEC(struct model_tensor) tensors; /* module by module */
 	struct intern strings;            /* names out of a file */
@@ -305,6 +315,9 @@ const struct model_module *model_module_at(const struct model *m, enum model_tow
 /* Has the block experts?  Does its attention see all tokens, or those in the window? */
 bool model_is_sparse(const struct model *m, enum model_tower tower, uint32_t block);
 bool model_sees_all(const struct model *m, enum model_tower tower, uint32_t block);
+bool model_has_windows(const struct model *m, enum model_tower tower);
+/* Does the output of this block of the vision tower go into the language model? */
+bool model_goes_deep(const struct model *m, uint32_t block);
 
 /* Its dtype when the weights have `weights`: whole numbers, and what is quantized, keep their own. */
 const struct ckpt_dtype *model_dtype(const struct model_tensor *t,

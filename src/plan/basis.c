@@ -78,7 +78,8 @@ static bool is_bitsandbytes(const struct model *m, const struct plan_recipe *r)
 static bool is_checkpointed_in_part(const struct model *m, const struct plan_recipe *r)
 {
 	(void)m;
-	return r->task == PLAN_TRAIN && r->checkpointing == PLAN_CHECKPOINT_VISION;
+	return r->task == PLAN_TRAIN && (r->checkpointing == PLAN_CHECKPOINT_VISION ||
+					 (r->checkpointing && r->checkpoint_every > 1));
 }
 
 static bool is_quantized(const struct model *m, const struct plan_recipe *r)
@@ -109,6 +110,12 @@ static bool is_old(const struct model *m, const struct plan_recipe *r)
 {
 	(void)m;
 	return r->wide_logits || r->copies_logits || r->repeats_heads;
+}
+
+static bool is_other_card(const struct model *m, const struct plan_recipe *r)
+{
+	(void)m;
+	return r->device.capability != plan_device_default.capability;
 }
 
 static bool is_flash(const struct model *m, const struct plan_recipe *r)
@@ -148,7 +155,8 @@ static const struct doubt {
 	{ is_flash, "fwd", PLAN_ASSUMED, 20, 20,
 	  "no run with the flash-attn package was measured" },
 	{ is_checkpointed_in_part, "fwd", PLAN_ASSUMED, 20, 20,
-	  "no run that checkpoints the vision tower alone was measured" },
+	  "no run that checkpoints a part of the layers was measured" },
+	{ is_other_card, "fwd", PLAN_DERIVED, 30, 30, "only Hopper cards were measured" },
 	{ is_bitsandbytes, "opt", PLAN_ASSUMED, 50, 50,
 	  "no run with an optimizer of bitsandbytes was measured" },
 };

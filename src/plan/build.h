@@ -4,6 +4,14 @@
 
 #include "ops.h"
 
+#define BUILD_STATES 2 /* tensors that outputs hold beside logits and caches, at most */
+#define BUILD_DEEP 16  /* blocks of a vision tower that feed the language model, at most */
+
+/* Patches that see one another, `windows` times over. */
+struct seen_piece {
+	uint64_t patches, windows;
+};
+
 struct builder {
 	struct tape t;
 	const struct model *m;
@@ -21,14 +29,17 @@ struct builder {
 	bool rows_shared;          /* between layers they share rows out, too: sequence parallel */
 	/* of the forward pass that runs */
 	uint64_t batch, sequence;
-	struct value cos, sin;
+	struct value cos, sin, other_cos, other_sin;
 	struct value mask; /* [batch, 1, queries, keys] */
 	struct value bias[MODEL_TOWERS], cross_bias,
-		encoded;     /* T5's: added to scores; the encoder's states */
-	bool generating;     /* generate(): of the logits only the last token's are wanted */
-	bool decoding;       /* ... and this is not its first pass */
-	struct value *cache; /* then keys and values of each block, or NULL: none are kept */
-	uint64_t cached;     /* tokens that are in it */
+		encoded; /* T5's: added to scores; the encoder's states */
+	bool generating; /* generate(): of the logits only the last token's are wanted */
+	bool decoding;   /* ... and this is not its first pass */
+	struct value
+		*cache; /* keys and values of each block of this pass, or NULL: none are kept */
+	/* what outputs hold beside logits, those of this pass and kept ones: caches, then states */
+	struct value *caches[2];
+	uint64_t cached; /* tokens that are in it */
 	/*
 	 * enable_input_require_grads(): embeddings that are leaves and get a gradient.  The graph of the last loss
 	 * holds both until the next loss takes its name, so there are two; `leaf` is the one of this pass.
@@ -37,7 +48,11 @@ struct builder {
 	unsigned leaf;
 	struct value seen_cos, seen_sin; /* of patches */
 	struct value pixels;             /* of the batch's images; the loop's */
-	enum model_tower tower;          /* whose blocks are run */
+	/* what the vision tower gave, until the language model is done; its features for inner blocks */
+	struct value seen_kept[3], seen_deep[BUILD_DEEP];
+	VEC(struct seen_piece) windows; /* of the batch's images */
+	VEC(struct value) cuts;         /* q, k and v of pieces, while a block attends to them */
+	enum model_tower tower;         /* whose blocks are run */
 	tape_again_fn *blocks[MODEL_TOWERS];
 	/* DeepSpeed's offload: gradients on the host, and the bucket on the GPU that they leave through */
 	uint32_t away_gradients, bucket;
@@ -69,6 +84,11 @@ struct value build_attention(struct builder *b, enum model_tower tower, uint32_t
 			     struct value q, struct value k, struct value v, uint64_t queries,
 			     uint64_t keys);
 
+/* The same of sizes that are not the tower's: some of an image's patches, say. */
+struct value build_attention_of(struct builder *b, enum model_tower tower, uint32_t block,
+				struct value q, struct value k, struct value v,
+				struct attention *a);
+
 /*
  * _scaled_dot_product_attention_math, which is left where no fused kernel takes the inputs: fp32 with shared keys, a bias
  * that takes a gradient.  `bias` is added to the scores, or there is none.
@@ -88,6 +108,28 @@ struct value build_t5(struct builder *b, struct value ids, struct value labels,
 
 /* Does build_decoder run it? */
 bool build_is_decoder(const struct model *m);
+
+/* ---- keys and values that are kept (cache.c) ---- */
+
+/* Room for them, where the recipe keeps any; and its end. */
+void build_cache_open(struct builder *b);
+void build_cache_close(struct builder *b);
+/* A pass begins, with an empty cache or without one. */
+void build_cache_begin(struct builder *b);
+/* The outputs of this pass (0), or of one before it (1), are gone; or this pass's take the place of those before. */
+void build_cache_drop(struct builder *b, unsigned which);
+void build_cache_keep(struct builder *b);
+/* Do layers that see all tokens have a mask, too?  Where they fill static rooms, or beside layers that slide. */
+int build_masks_all(const struct builder *b, int windowed);
+/* p[1] and p[2], keys and values of this pass's tokens, become what is attended to: so many tokens. */
+uint64_t build_remember(struct builder *b, uint32_t block, struct value p[3]);
+/* The outputs hold this, too (which: below BUILD_STATES); x is taken. */
+void build_hold_state(struct builder *b, unsigned which, struct value x);
+/* Beams were chosen: each tensor is copied in their order. */
+void build_cache_reorder(struct builder *b);
+
+/* Does a model of this family generate tokens? */
+int build_generates(const struct model *m);
 
 /* A forward pass of the model's family. */
 struct value build_forward(struct builder *b, struct value ids, struct value labels,
@@ -115,6 +157,22 @@ void build_prepare_quantized(struct builder *b);
 
 /* What a language model sees among its words: takes them, gives words and merged patches. */
 struct value build_seen(struct builder *b, struct value words);
+
+/* What an inner block of the vision tower gave, for the language model where that takes it. */
+void build_look_inside(struct builder *b, uint32_t block, struct value x);
+/* The same added to what the language model's block gave: takes x. */
+struct value build_deepen(struct builder *b, uint32_t block, struct value x);
+/* The language model is done with what was seen. */
+void build_forget_seen(struct builder *b);
+
+/* The same where patches are averaged, not merged. */
+struct value build_tokens_of_image(struct builder *b);
+
+/* CLIP's and SigLIP's towers, each alone. */
+struct value build_look(struct builder *b, struct value ids, struct value labels,
+			struct value *logits);
+struct value build_read(struct builder *b, struct value ids, struct value labels,
+			struct value *logits);
 
 struct value build_image(struct builder *b, struct value ids, struct value labels,
 			 struct value *logits);

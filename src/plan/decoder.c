@@ -2,12 +2,14 @@
 #include "build.h"
 
 /* cos and sin of all positions, once a forward pass. */
-static void rotary(struct builder *b, enum tape_dtype dtype)
+static void rotary(struct builder *b, enum tape_dtype dtype, struct value *cosine,
+		   struct value *sine)
 {
 	const struct model_numbers *n = &b->m->towers[MODEL_TEXT];
 	struct tape *t = &b->t;
-	/* with images in it each sample has positions of its own */
-	uint64_t size = b->sequence * n->head_dim * (b->pixels.store == TAPE_NONE ? 1 : b->batch);
+	/* with images in it each sample has positions of its own, as generate() gives them */
+	int apart = b->generating || b->pixels.store != TAPE_NONE;
+	uint64_t size = b->sequence * n->head_dim * (apart ? b->batch : 1);
 	int grad = t->grad;
 	struct value positions, angles, both, c;
 
@@ -20,7 +22,7 @@ static void rotary(struct builder *b, enum tape_dtype dtype)
 		c = op_apply(t, OP_SCALE, both);
 		tape_set(t, &c, op_apply(t, OP_SCALE, c));
 		tape_set(t, &c, op_cast(t, c, dtype));
-		*(i ? &b->sin : &b->cos) = c;
+		*(i ? sine : cosine) = c;
 	}
 	tape_drop(t, &positions);
 	tape_drop(t, &angles);
@@ -64,21 +66,6 @@ static void project(struct builder *b, uint32_t block, struct value x, struct va
 	}
 }
 
-/* DynamicCache: what is there and what is new, in a copy that takes its place. */
-static void remember(struct builder *b, uint32_t block, struct value p[3])
-{
-	struct tape *t = &b->t;
-
-	for (unsigned i = 0; i < 2; i++) {
-		struct value *old = &b->cache[2 * block + i], *now = &p[1 + i];
-
-		tape_set(t, old,
-			 tape_new(t, now->n / b->sequence * (b->cached + b->sequence), now->dtype,
-				  TIMELINE_KV_CACHE));
-		tape_set(t, now, tape_keep(t, *old));
-	}
-}
-
 /*
  * Phi-3 joins what RoPE turned with what it did not, which leaves head behind head; cuDNN's result lies as the queries do,
  * and is copied to token behind token.
@@ -94,6 +81,7 @@ static struct value attend(struct builder *b, uint32_t block, struct value x)
 {
 	struct tape *t = &b->t;
 	struct value p[3], turned[2], y;
+	uint64_t keys;
 
 	project(b, block, x, p);
 	if (b->cos.store != TAPE_NONE) {
@@ -102,10 +90,8 @@ static struct value attend(struct builder *b, uint32_t block, struct value x)
 		tape_set(t, &p[0], turned[0]);
 		tape_set(t, &p[1], turned[1]);
 	}
-	if (b->cache)
-		remember(b, block, p);
-	y = build_attention(b, MODEL_TEXT, block, p[0], p[1], p[2], b->sequence,
-			    b->cached + b->sequence);
+	keys = build_remember(b, block, p);
+	y = build_attention(b, MODEL_TEXT, block, p[0], p[1], p[2], b->sequence, keys);
 	if (keeps_heads_apart(b, block, p[0]))
 		tape_set(t, &y, op_contiguous(t, y));
 	tape_set(t, &y, build_linear(b, MODEL_TEXT, block, MODEL_ROLE_O, y));
@@ -220,21 +206,27 @@ struct value build_head(struct builder *b, struct value x)
 	return y;
 }
 
-/* create_causal_mask: for eager attention, and where a window ends before the tokens do (one for all samples) or
- * samples are padded. */
+/*
+ * create_causal_mask: for eager attention, where a window ends before the tokens do (one for all samples), for static
+ * caches and for samples that are padded.
+ */
 static void make_mask(struct builder *b, enum tape_dtype dtype)
 {
 	uint64_t keys = b->cached + b->sequence, n = b->sequence * keys;
 	struct tape *t = &b->t;
-	int windowed = 0;
+	unsigned windowed = 0, whole = 0;
 
-	for (uint32_t i = 0; i < b->m->towers[MODEL_TEXT].layers && !windowed; i++)
-		windowed = build_is_windowed(b, MODEL_TEXT, i, keys);
+	for (uint32_t i = 0; i < b->m->towers[MODEL_TEXT].layers; i++)
+		*(build_is_windowed(b, MODEL_TEXT, i, keys) ? &windowed : &whole) = 1;
+	if (!build_masks_all(b, windowed != 0) && !b->r->padded)
+		whole = 0; /* is_causal says it */
 	if (b->r->attention == PLAN_EAGER)
 		b->mask = tape_new(t, b->batch * n, dtype, TIMELINE_TEMPORARY);
-	else if ((windowed || b->r->padded) && b->r->attention == PLAN_SDPA)
-		b->mask =
-			tape_new(t, b->r->padded ? b->batch * n : n, TAPE_BOOL, TIMELINE_TEMPORARY);
+	else if (windowed + whole && b->r->attention == PLAN_SDPA)
+		/* generate() and who pads pass an attention_mask, so each sample has one */
+		b->mask = tape_new(
+			t, (windowed + whole) * (b->generating || b->r->padded ? b->batch : 1) * n,
+			TAPE_BOOL, TIMELINE_TEMPORARY);
 }
 
 struct value build_decoder(struct builder *b, struct value ids, struct value labels,
@@ -260,10 +252,13 @@ struct value build_decoder(struct builder *b, struct value ids, struct value lab
 	if (n->embed_scale)
 		tape_set(t, &x, op_apply(t, OP_SCALE, x));
 	if (n->position == MODEL_POSITION_ROPE || n->position == MODEL_POSITION_MROPE)
-		rotary(b, x.dtype);
+		rotary(b, x.dtype, &b->cos, &b->sin);
+	if (n->two_ropes) /* as large, for the other kind of layers */
+		rotary(b, x.dtype, &b->other_cos, &b->other_sin);
 	make_mask(b, x.dtype);
 	x = build_blocks(b, MODEL_TEXT, block_again, x);
 	tape_set(t, &x, build_norm(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_FINAL_NORM, x));
+	build_forget_seen(b);
 	tape_drop(t, &tokens);
 	tape_drop(t, &places);
 	tape_drop(t, &position);

@@ -34,6 +34,9 @@ enum op {
 	OP_PACKED,
 	OP_MARK,
 	OP_EXCHANGE,
+	OP_PUT,
+	OP_CUT,
+	OP_TIE,
 	OPS
 };
 
@@ -68,11 +71,14 @@ static enum tape_dtype promoted(struct value a, struct value b)
 struct value op_cast(struct tape *t, struct value x, enum tape_dtype dtype)
 {
 	struct tape_node *node;
+	struct value y;
 
 	if (x.dtype == dtype || x.store == TAPE_NONE)
 		return tape_keep(t, x);
 	node = tape_node(t, OP_CAST, &x, 1);
-	return tape_result(t, node, x.n, dtype);
+	y = tape_result(t, node, x.n, dtype);
+	y.apart = x.apart;
+	return y;
 }
 
 /* The engine casts to the edge's dtype: the same allocation. */
@@ -129,8 +135,10 @@ static void function_backward(struct tape *t, const struct tape_node *node, stru
 struct value op_add(struct tape *t, struct value a, struct value b)
 {
 	struct tape_node *node = tape_node(t, OP_ADD, (struct value[]){ a, b }, 2);
+	struct value y = tape_result(t, node, a.n > b.n ? a.n : b.n, promoted(a, b));
 
-	return tape_result(t, node, a.n > b.n ? a.n : b.n, promoted(a, b));
+	y.apart = a.apart || b.apart; /* the sum lies as what it is added to */
+	return y;
 }
 
 struct value op_add_across(struct tape *t, struct value a, struct value b, uint64_t n)
@@ -400,6 +408,11 @@ struct value op_layer_norm(struct tape *t, struct value x, struct value weight, 
 	struct tape_node *node = tape_node(t, OP_LAYER_NORM, (struct value[]){ in, weight, bias },
 					   bias.store == TAPE_NONE ? 2 : 3);
 
+	struct value copy =
+		in.apart ? tape_new(t, in.n, in.dtype, t->category) : tape_param(t, TAPE_NONE);
+
+	if (node)
+		node->a = in.apart;
 	tape_save(t, node, in);
 	tape_save(t, node, weight);
 	tape_save(t, node, bias);
@@ -410,15 +423,20 @@ struct value op_layer_norm(struct tape *t, struct value x, struct value weight, 
 	tape_save(t, node, rstd);
 	tape_drop(t, &mean);
 	tape_drop(t, &rstd);
+	tape_drop(t, &copy);
 	tape_drop(t, &in);
 	return y;
 }
 
+/* Both ways the kernel wants its input contiguous. */
 static void layer_norm_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
 {
+	uint32_t copy = node->a ? make(t, node->in[0].n, node->in[0].dtype).store : TAPE_NONE;
+
 	for (unsigned i = 0; i < node->ins; i++)
 		if (wants(node, i))
 			out[i] = make(t, node->in[i].n, node->in[i].dtype);
+	tape_let(t, copy);
 }
 
 struct value op_dropout(struct tape *t, struct value x, double p)
@@ -614,6 +632,59 @@ static void scatter_backward(struct tape *t, const struct tape_node *node, struc
 			out[i] = make(t, node->in[i].n, node->grad[0].dtype);
 }
 
+struct value op_put(struct tape *t, struct value x, struct value source)
+{
+	struct tape_node *node = tape_node(t, OP_PUT, (struct value[]){ x, source }, 2);
+
+	return tape_view(t, node, x, x.n);
+}
+
+/* ---- one tensor in many parts ---- */
+
+void op_cut(struct tape *t, struct value x, const uint64_t *n, size_t count, struct value *out)
+{
+	struct tape_node *node = tape_node(t, OP_CUT, &x, 1);
+
+	for (size_t i = 0; i < count; i++) {
+		out[i] = tape_view(t, node, x, n[i]);
+		out[i].out = i ? TAPE_PIECE : 0; /* the first's gradient is the last to come */
+	}
+}
+
+static void cut_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	out[0] = make(t, node->in[0].n, node->grad[0].dtype);
+	tape_let_pieces(t, node);
+}
+
+struct value op_tie(struct tape *t, struct value a, struct value b)
+{
+	struct tape_node *node = tape_node(t, OP_TIE, (struct value[]){ a, b }, 2);
+	struct value y = tape_param(t, TAPE_NONE);
+
+	y.n = a.n + b.n;
+	y.dtype = a.dtype;
+	if (node) {
+		y.node = (uint32_t)(node - t->nodes.at);
+		y.grad = 1;
+	}
+	tape_drop(t, &a);
+	tape_drop(t, &b);
+	return y;
+}
+
+/* cat() gives views. */
+static void tie_backward(struct tape *t, const struct tape_node *node, struct tape_grad *out)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		if (!wants(node, i))
+			continue;
+		out[i] = pass(t, &node->grad[0]);
+		out[i].n = node->in[i].n;
+		out[i].part = TAPE_PART;
+	}
+}
+
 struct value op_index_first(struct tape *t, struct value x, uint64_t n)
 {
 	struct tape_node *node = tape_node(t, OP_FIRST, &x, 1);
@@ -627,6 +698,15 @@ static void whole_backward(struct tape *t, const struct tape_node *node, struct 
 }
 
 /* ---- attention ---- */
+
+/* FlashAttention's sums are as large as its tiles (mha_bwd: seqlen_q_rounded, head_size_rounded). */
+#define FLASH_ROWS 128
+#define FLASH_WIDTH 32
+
+static uint64_t rounded(const struct attention *a, uint64_t n, uint64_t to)
+{
+	return a->kernel == OP_FLASH ? (n + to - 1) / to * to : n;
+}
 
 struct value op_attention(struct tape *t, struct value q, struct value k, struct value v,
 			  const struct attention *a)
@@ -643,9 +723,13 @@ struct value op_attention(struct tape *t, struct value q, struct value k, struct
 	}
 	node = tape_node(t, OP_ATTENTION, in, 3);
 	if (node) {
-		node->a = a->batch * a->heads * a->queries;
-		node->b = a->head_dim;
-		node->c = a->kernel | (uint64_t)(a->heads != a->kv_heads) << 8;
+		node->a = a->batch * a->heads * rounded(a, a->queries, FLASH_ROWS);
+		node->b =
+			rounded(a, a->head_dim, a->head_dim > 128 ? 2 * FLASH_WIDTH : FLASH_WIDTH);
+		node->c =
+			a->kernel |
+			(a->heads == a->kv_heads ? 0 : a->batch * a->heads * a->keys * a->head_dim)
+				<< 8;
 	}
 	for (unsigned i = 0; i < 3; i++)
 		tape_save_turned(t, node, in[i]);
@@ -683,7 +767,7 @@ static void attention_backward(struct tape *t, const struct tape_node *node, str
 {
 	uint64_t rows = node->a, dim = node->b;
 	unsigned dtype = node->grad[0].dtype, kernel = node->c & 255;
-	uint64_t shared = node->c >> 8 ? 2 * rows * dim * tape_dtype_bytes[dtype] : 0;
+	uint64_t shared = 2 * (node->c >> 8) * tape_dtype_bytes[dtype];
 
 	for (unsigned i = 0; i < 3; i++)
 		out[i] = make(t, node->in[i].n, dtype);
@@ -941,4 +1025,7 @@ tape_backward_fn *const tape_backward_of[OPS] = {
 	[OP_PACKED] = packed_backward,
 	[OP_MARK] = mark_backward,
 	[OP_EXCHANGE] = exchange_backward,
+	[OP_PUT] = scatter_backward,
+	[OP_CUT] = cut_backward,
+	[OP_TIE] = tie_backward,
 };

@@ -115,6 +115,14 @@ struct value op_scatter(struct tape *t, struct value x, struct value source);
 /* A scalar whose gradients, of `in`, were made in the forward pass; both are borrowed, none where store TAPE_NONE. */
 struct value op_ready(struct tape *t, const struct value in[2], const struct value grads[2]);
 
+/* x[mask] = source, in place. */
+struct value op_put(struct tape *t, struct value x, struct value source);
+
+/* torch.split() into `count` parts of n[i] elements, views. */
+void op_cut(struct tape *t, struct value x, const uint64_t *n, size_t count, struct value *out);
+/* Two parts of what one cat() will join; it takes its memory with op_contiguous().  Both are taken. */
+struct value op_tie(struct tape *t, struct value a, struct value b);
+
 /* Marks where a unit begins or ends: tape.unit is called when the backward pass is there.  x is taken. */
 struct value op_mark(struct tape *t, struct value x, uint32_t unit, int begins);
 

@@ -233,7 +233,7 @@ static struct value eager(struct builder *b, enum model_tower tower, struct valu
 		tape_set(t, &scores, op_apply(t, OP_TANH, scores));
 		tape_set(t, &scores, op_apply(t, OP_SCALE, scores));
 	}
-	if (b->mask.store != TAPE_NONE)
+	if (b->mask.store != TAPE_NONE && tower == MODEL_TEXT)
 		tape_set(t, &scores, op_add(t, scores, b->mask));
 	tape_set(t, &scores, op_softmax(t, scores, TAPE_F32));
 	tape_set(t, &scores, op_cast(t, scores, q.dtype));
@@ -303,7 +303,8 @@ struct value build_unfused(struct builder *b, struct value q, struct value k, st
 bool build_is_windowed(const struct builder *b, enum model_tower tower, uint32_t block,
 		       uint64_t keys)
 {
-	return !model_sees_all(b->m, tower, block) && keys >= b->m->towers[tower].window;
+	return tower == MODEL_TEXT && !model_sees_all(b->m, tower, block) &&
+	       keys >= b->m->towers[tower].window;
 }
 
 /* With a mask, or in old releases, heads cannot share keys: they are copied. */
@@ -311,7 +312,7 @@ static struct value repeated(struct builder *b, struct value q, struct value k, 
 			     struct attention *a)
 {
 	struct tape *t = &b->t;
-	uint64_t times = a->heads / a->kv_heads;
+	uint64_t times = a->kv_heads == 1 ? 1 : a->heads / a->kv_heads; /* of one head: a view */
 	struct value keys = op_repeat(t, k, times), values = op_repeat(t, v, times), y;
 
 	a->kv_heads = a->heads;
@@ -319,6 +320,48 @@ static struct value repeated(struct builder *b, struct value q, struct value k, 
 	tape_drop(t, &keys);
 	tape_drop(t, &values);
 	return y;
+}
+
+/* Of halves. */
+static enum op_kernel fused_kernel(const struct builder *b)
+{
+	const struct plan_device *d = &b->r->device;
+
+	if (b->r->attention == PLAN_FLASH)
+		return OP_FLASH;
+	return d->cudnn_attention ? OP_CUDNN : d->flash_attention ? OP_FLASH : OP_EFFICIENT;
+}
+
+/* Does a fused kernel take these numbers on this card? */
+static int has_half(const struct builder *b, struct value q)
+{
+	uint8_t dtype = b->t.autocast ? b->t.autocast : q.dtype;
+
+	return dtype != TAPE_BF16 || b->r->device.flash_attention;
+}
+
+struct value build_attention_of(struct builder *b, enum model_tower tower, uint32_t block,
+				struct value q, struct value k, struct value v, struct attention *a)
+{
+	int half = b->t.autocast || q.dtype != TAPE_F32;
+
+	if (b->r->attention == PLAN_EAGER)
+		return eager(b, tower, q, k, v, a);
+	a->kernel = (uint8_t)(half ? fused_kernel(b) : OP_EFFICIENT);
+	if (b->r->attention != PLAN_FLASH && tower == MODEL_TEXT &&
+	    (build_is_windowed(b, tower, block, a->keys) ||
+	     build_masks_all(b, model_has_windows(b->m, tower)) || b->r->padded)) {
+		a->bias = a->batch * a->queries * a->keys; /* no kernel has a flag for them */
+		if (a->kernel == OP_FLASH)
+			a->kernel = OP_EFFICIENT; /* FlashAttention takes no mask */
+		return repeated(b, q, k, v, a);
+	}
+	/* the other kernels know no shared heads; before Ampere none knows bf16 */
+	if (a->kernel == OP_EFFICIENT && (a->heads != a->kv_heads || !has_half(b, q)))
+		return build_unfused(b, q, k, v, a, tape_param(&b->t, TAPE_NONE));
+	if (b->r->repeats_heads)
+		return repeated(b, q, k, v, a);
+	return op_attention(&b->t, q, k, v, a);
 }
 
 struct value build_attention(struct builder *b, enum model_tower tower, uint32_t block,
@@ -334,21 +377,8 @@ struct value build_attention(struct builder *b, enum model_tower tower, uint32_t
 			       .head_dim = n->head_dim,
 			       .dropout = n->attention_dropout,
 			       .causal = n->causal };
-	int half = b->t.autocast || q.dtype != TAPE_F32;
 
-	if (b->r->attention == PLAN_EAGER)
-		return eager(b, tower, q, k, v, &a);
-	a.kernel = !half ? OP_EFFICIENT : b->r->device.cudnn_attention ? OP_CUDNN : OP_FLASH;
-	if (b->r->attention != PLAN_FLASH &&
-	    (build_is_windowed(b, tower, block, keys) || (b->r->padded && tower == MODEL_TEXT))) {
-		a.bias = a.batch * a.queries * a.keys; /* no kernel has a flag for them */
-		return repeated(b, q, k, v, &a);
-	}
-	if (!half && a.heads != a.kv_heads)
-		return build_unfused(b, q, k, v, &a, tape_param(&b->t, TAPE_NONE));
-	if (b->r->repeats_heads)
-		return repeated(b, q, k, v, &a);
-	return op_attention(&b->t, q, k, v, &a);
+	return build_attention_of(b, tower, block, q, k, v, &a);
 }
 
 struct value build_enter(struct builder *b, struct value x)
@@ -387,6 +417,8 @@ void build_forget_shared(struct builder *b)
 	tape_drop(&b->t, &b->seen_sin);
 	tape_drop(&b->t, &b->cos);
 	tape_drop(&b->t, &b->sin);
+	tape_drop(&b->t, &b->other_cos);
+	tape_drop(&b->t, &b->other_sin);
 	for (unsigned i = 0; i < MODEL_TOWERS; i++)
 		tape_drop(&b->t, &b->bias[i]);
 	tape_drop(&b->t, &b->cross_bias);
@@ -439,7 +471,9 @@ struct value build_blocks(struct builder *b, enum model_tower tower, tape_again_
 		tape_set(t, &x,
 			 again && i % every == 0 ? tape_checkpoint(t, at, x) : run_block(b, at, x));
 		if (tower == MODEL_TEXT)
-			x = build_unit_end(b, i, x);
+			x = build_deepen(b, i, build_unit_end(b, i, x));
+		else if (tower == MODEL_VISION)
+			build_look_inside(b, i, x);
 	}
 	t->selective = 0;
 	return x;

@@ -14,6 +14,7 @@ const char *const plan_optimizer_names[PLAN_OPTIMIZERS] = { "adamw",        "ada
 const char *const plan_attention_names[PLAN_ATTENTIONS] = { "sdpa", "eager", "flash" };
 const char *const plan_loss_names[PLAN_LOSSES] = { "whole", "chunked", "liger" };
 const char *const plan_quantize_names[PLAN_QUANTIZES] = { "none", "nf4", "nf4-double", "int8" };
+const char *const plan_cache_names[PLAN_CACHES] = { "dynamic", "static" };
 const char *const plan_parallel_names[PLAN_PARALLELS] = { "none",        "ddp",   "zero1",
 							  "fsdp1",       "fsdp2", "fsdp2-zero2",
 							  "fsdp1-zero2", "zero2", "zero3" };
@@ -24,11 +25,6 @@ const char *const plan_place_names[PLAN_PLACES] = { "gpu", "cpu", "nvme" };
 const char *const plan_save_names[PLAN_SAVES] = { "none", "torch",    "pretrained", "state",
 						  "full", "full-gpu", "sharded" };
 const char *const plan_task_names[PLAN_TASKS] = { "train", "infer", "generate" };
-
-const struct plan_device plan_device_default = { .multiprocessors = 132,
-						 .threads_per_multiprocessor = 2048,
-						 .blas_workspace_bytes = 32 << 20,
-						 .cudnn_attention = true };
 
 void plan_recipe_init(struct plan_recipe *r)
 {
@@ -272,9 +268,17 @@ void build_phase(struct builder *b, const char *name, unsigned number)
 		b->t.failed = st;
 }
 
-/* A recipe that the model cannot be run by. */
+/* What no forward pass of the model can do, and recipes that exclude each other. */
 static enum plim_status check(const struct builder *b, struct plim_err *err)
 {
+	const struct model_numbers *n = &b->m->towers[MODEL_VISION];
+
+	if (b->r->task == PLAN_GENERATE && !build_generates(b->m))
+		return err_set(err, PLIM_E_ARG, "a model of family %s generates no tokens",
+			       b->m->family);
+	if (n->layers && (!n->patch || (n->position == MODEL_POSITION_ROPE_2D && !n->merge)))
+		return err_set(err, PLIM_E_ARG, "the vision tower tells no size of %s",
+			       n->patch ? "its merged patches" : "a patch");
 	if (b->r->loss != PLAN_LOSS_WHOLE && !build_is_decoder(b->m))
 		return err_set(err, PLIM_E_ARG,
 			       "a %s loss is for language models that decode, not for '%s'",
@@ -328,6 +332,8 @@ enum plim_status plan_build(struct mem *mem, const struct model *m, const struct
 	for (unsigned tower = 0; tower < MODEL_TOWERS; tower++)
 		mem_free(mem, b.module_of[tower], b.module_of[tower] ? b.module_room[tower] : 0,
 			 sizeof(uint32_t));
+	vec_release(mem, &b.windows);
+	vec_release(mem, &b.cuts);
 	if (b.lora)
 		mem_free(mem, b.lora, m->modules.n, sizeof(*b.lora));
 	build_end_parallel(&b);

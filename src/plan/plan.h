@@ -101,16 +101,29 @@ enum plan_save {
 };
 extern const char *const plan_save_names[PLAN_SAVES];
 
+/* Of keys and values while tokens are generated. */
+enum plan_cache {
+	PLAN_CACHE_DYNAMIC, /* grows with the tokens */
+	PLAN_CACHE_STATIC,  /* as long as it will ever be, at once */
+	PLAN_CACHES
+};
+extern const char *const plan_cache_names[PLAN_CACHES];
+
 enum plan_task { PLAN_TRAIN, PLAN_INFER, PLAN_GENERATE, PLAN_TASKS };
 extern const char *const plan_task_names[PLAN_TASKS];
 
 /* What of the card decides how much operations take. */
 struct plan_device {
+	unsigned capability; /* 90: Hopper; 0: AMD's */
 	unsigned multiprocessors, threads_per_multiprocessor;
 	uint64_t blas_workspace_bytes;
 	bool cudnn_attention; /* scaled_dot_product_attention prefers cuDNN: Hopper and later */
+	bool flash_attention; /* or has FlashAttention: Ampere and later */
+	uint64_t lt_workspace_bytes;
 };
 extern const struct plan_device plan_device_default; /* an H100 */
+/* By compute capability, 10 * major + minor; 0: AMD's. */
+struct plan_device plan_device_of(unsigned capability, unsigned multiprocessors);
 
 struct plan_recipe {
 	enum plan_task task;
@@ -158,6 +171,10 @@ struct plan_recipe {
 	unsigned
 		transformers; /* 100 * major + minor, for the names in configuration; 0: the newest known */
 	bool padded;          /* attention is given a mask of what is padding */
+	uint64_t image_width; /* in pixels; 0: as high */
+	uint64_t beams;       /* PLAN_GENERATE: sequences of each sample; 0 counts as 1 */
+	enum plan_cache cache;
+	bool keep_cache; /* passes that generate nothing keep keys and values, too (config.use_cache) */
 };
 void plan_recipe_init(struct plan_recipe *r);
 /* The offload is DeepSpeed's: of the optimizer alone, or to NVMe. */

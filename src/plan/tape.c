@@ -5,7 +5,7 @@
 
 const uint8_t tape_dtype_bytes[TAPE_DTYPES] = { 4, 2, 2, 8, 4, 1 };
 
-static const struct value nothing = { 0, TAPE_NONE, TAPE_NONE, TAPE_NONE, 0, 0, 0, 0 };
+static const struct value nothing = { 0, TAPE_NONE, TAPE_NONE, TAPE_NONE, 0, 0, 0, 0, 0 };
 
 enum plim_status tape_init(struct tape *t, struct mem *m, const struct plan_device *device,
 			   struct plim_err *err)
@@ -30,6 +30,7 @@ void tape_release(struct tape *t)
 	vec_release(t->mem, &t->params);
 	vec_release(t->mem, &t->cached);
 	vec_release(t->mem, &t->kept);
+	vec_release(t->mem, &t->pieces);
 }
 
 /* ---- memory ---- */
@@ -192,7 +193,7 @@ void tape_blas(struct tape *t, int lt)
 	/* products with a bias go through cuBLASLt in the forward pass */
 	if (lt && !side && !t->lt_workspace[side]) {
 		t->lt_workspace[side] = 1;
-		tape_store(t, 1 << 20, TIMELINE_WORKSPACE);
+		tape_store(t, t->device->lt_workspace_bytes, TIMELINE_WORKSPACE);
 	}
 }
 
@@ -539,6 +540,9 @@ static void give(struct tape *t, const struct tape_edge *e, const struct tape_gr
 			add(t, &p->pending, &p->pending_part, g);
 		if (!p->uses && p->pending != TAPE_NONE)
 			give_param(t, p);
+	} else if (e->node != TAPE_NONE && g->store != TAPE_NONE && e->out == TAPE_PIECE) {
+		fail(t, vec_push(t->mem, &t->pieces, ((struct tape_piece){ e->node, g->store }),
+				 t->err));
 	} else if (e->node != TAPE_NONE && g->store != TAPE_NONE) {
 		struct tape_grad *to = &t->nodes.at[e->node].grad[e->out];
 
@@ -548,6 +552,20 @@ static void give(struct tape *t, const struct tape_edge *e, const struct tape_gr
 	} else {
 		tape_let(t, g->store); /* computed all the same: dk where only q is trained */
 	}
+}
+
+void tape_let_pieces(struct tape *t, const struct tape_node *node)
+{
+	uint32_t at = (uint32_t)(node - t->nodes.at);
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->pieces.n; i++) {
+		if (t->pieces.at[i].node == at)
+			tape_let(t, t->pieces.at[i].store);
+		else
+			t->pieces.at[n++] = t->pieces.at[i];
+	}
+	t->pieces.n = n;
 }
 
 static void let_saved(struct tape *t, struct tape_node *node)
@@ -646,4 +664,5 @@ void tape_forget(struct tape *t)
 		t->params.at[i].uses = 0;
 	t->nodes.n = 0;
 	t->regions.n = 0;
+	t->pieces.n = 0;
 }

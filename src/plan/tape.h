@@ -15,8 +15,9 @@
 #include "plan.h"
 
 #define TAPE_NONE UINT32_MAX
-#define TAPE_EDGES 3 /* inputs of an operation that can take a gradient */
-#define TAPE_SAVES 8 /* tensors that an operation saves, at most */
+#define TAPE_EDGES 3   /* inputs of an operation that can take a gradient */
+#define TAPE_SAVES 8   /* tensors that an operation saves, at most */
+#define TAPE_PIECE 255 /* value.out: one of many results, whose gradients are kept apart */
 
 enum tape_dtype { TAPE_F32, TAPE_BF16, TAPE_F16, TAPE_I64, TAPE_I32, TAPE_BOOL, TAPE_DTYPES };
 extern const uint8_t tape_dtype_bytes[TAPE_DTYPES];
@@ -41,6 +42,7 @@ struct value {
 	uint8_t out;    /* which result of `node` */
 	uint8_t grad;   /* takes part in the graph */
 	uint8_t part; /* a view of a part only: a gradient that is one cannot be added to in place */
+	uint8_t apart; /* the elements of a row do not lie one behind the other */
 };
 
 /* A parameter or a buffer. */
@@ -92,6 +94,11 @@ struct tape_node {
 	uint8_t away; /* what it saved waits on the host */
 };
 
+/* The gradient of one of a node's many results. */
+struct tape_piece {
+	uint32_t node, store;
+};
+
 /* Runs the checkpointed function once more; the result is the caller's. */
 typedef struct value tape_again_fn(void *self, uint32_t block, struct value input);
 
@@ -137,9 +144,10 @@ struct tape {
 	/* the backward pass reaches a unit that was marked, from its end (or `begins`: has left it) */
 	void (*unit)(void *self, uint32_t unit, int begins);
 	const struct plan_device *device;
-	uint8_t grad;     /* gradients are enabled */
-	uint8_t autocast; /* enum tape_dtype of autocast, TAPE_F32: off */
-	uint8_t backward; /* the backward thread has its own cuBLAS handle */
+	uint8_t grad;                  /* gradients are enabled */
+	uint8_t autocast;              /* enum tape_dtype of autocast, TAPE_F32: off */
+	uint8_t backward;              /* the backward thread has its own cuBLAS handle */
+	VEC(struct tape_piece) pieces; /* gradients that await the others of their node */
 	uint8_t packing, refilling, stopped;
 	uint8_t workspace[2], lt_workspace[2]; /* was taken, forward and backward */
 	uint8_t selective; /* checkpointing keeps results of products and attention */
@@ -241,6 +249,9 @@ struct value tape_checkpoint(struct tape *t, uint32_t block, struct value input)
 void tape_backward(struct tape *t, struct value root);
 /* The graph goes without having been used. */
 void tape_forget(struct tape *t);
+
+/* The gradients of a node's pieces go. */
+void tape_let_pieces(struct tape *t, const struct tape_node *node);
 
 /* The autocast region ends. */
 void tape_uncache(struct tape *t);

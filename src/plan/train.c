@@ -311,16 +311,21 @@ static void drop_batch(struct builder *b, struct loop *l)
 	tape_drop(&b->t, &b->pixels);
 }
 
-/* A picture a sample, in fp32 whatever the model is; for a model that sees nothing, none. */
+/*
+ * A picture a sample, in fp32 whatever the model is; for a model that sees nothing, and for one that reads too unless the
+ * recipe asks for it, none.
+ */
 static struct value pixels_of(struct builder *b)
 {
 	const struct model_numbers *n = &b->m->towers[MODEL_VISION];
-	uint64_t side = b->r->image_size ? b->r->image_size : n->image_size;
+	uint64_t configured = n->image_tokens ? 0 : n->image_size;
+	uint64_t height = b->r->image_size ? b->r->image_size : configured;
+	uint64_t width = b->r->image_width ? b->r->image_width : height;
 
-	if (!n->layers || !side)
+	if (!n->layers || !height)
 		return tape_param(&b->t, TAPE_NONE);
 	return tape_new(&b->t,
-			b->batch * n->channels * side * side *
+			b->batch * n->channels * height * width *
 				(n->temporal_patch ? n->temporal_patch : 1),
 			TAPE_F32, TIMELINE_INPUT);
 }
@@ -373,6 +378,7 @@ static struct value forward(struct builder *b, struct loop *l, struct value *log
 	struct value loss;
 
 	autocast(b);
+	build_cache_begin(b);
 	build_before_forward(b);
 	loss = build_forward(b, l->ids, l->labels, logits);
 	tape_uncache(&b->t);
@@ -403,10 +409,13 @@ static void micro_step(struct builder *b, struct loop *l, unsigned step, unsigne
 	next_batch(b, l, b->r->batch, length_of(b->r, step));
 	loss = forward(b, l, &logits);
 	build_forget_leaf(b);
-	if (b->r->keep_outputs)
+	if (b->r->keep_outputs) {
 		tape_set(t, &l->kept, logits);
-	else
+		build_cache_keep(b);
+	} else {
 		tape_drop(t, &logits);
+		build_cache_drop(b, 0);
+	}
 	name_phase(b, "fwd", step, micro);
 	build_before_backward(b);
 	tape_backward(t, loss);
@@ -426,6 +435,7 @@ static void evaluate(struct builder *b, struct loop *l, unsigned pass)
 	loss = forward(b, l, &logits);
 	tape_drop(t, &loss);
 	tape_set(t, &l->kept, logits);
+	build_cache_keep(b);
 	t->grad = 1;
 	build_phase(b, "eval", pass);
 }
@@ -463,15 +473,29 @@ static void infer(struct builder *b, struct loop *l)
 	for (unsigned i = 0; i < FORWARDS; i++) {
 		struct value logits, loss;
 
-		tape_drop(&b->t, &l->kept);
 		next_batch(b, l, b->r->batch, b->r->sequence);
+		tape_drop(&b->t, &l->kept);
+		build_cache_drop(b, 1);
 		tape_drop(&b->t, &l->labels);
+		build_cache_begin(b);
 		loss = build_forward(b, l->ids, l->labels, &logits);
 		tape_drop(&b->t, &loss);
-		drop_batch(b, l);
-		l->kept = logits;
+		l->kept = logits; /* the batch keeps its name, too */
+		build_cache_keep(b);
 		build_phase(b, "fwd", i);
 	}
+}
+
+/* Of the logits in fp32: their logarithms, with those of the beams added; then the cache is put in order. */
+static void choose_beams(struct builder *b, struct value *next)
+{
+	struct tape *t = &b->t;
+	struct value log = op_apply(t, OP_SCALE, *next), sum = op_apply(t, OP_SCALE, *next);
+
+	tape_drop(t, next);
+	tape_drop(t, &log);
+	tape_drop(t, &sum);
+	build_cache_reorder(b);
 }
 
 /* One forward pass of generate(), on so many tokens of each sample. */
@@ -487,6 +511,8 @@ static void extend(struct builder *b, uint64_t tokens)
 	if (b->cache)
 		b->cached += tokens;
 	next = op_cast(t, logits, TAPE_F32);
+	if (b->r->beams > 1)
+		choose_beams(b, &next);
 	tape_drop(t, &logits);
 	tape_drop(t, &next);
 }
@@ -498,7 +524,11 @@ static void extend_all(struct builder *b, uint64_t tokens)
 {
 	uint64_t stride = tokens / STEPS_SHOWN + 1, left = tokens ? tokens - 1 : 0;
 
+	struct value pixels;
+
 	extend(b, b->r->sequence);
+	pixels = b->pixels; /* what was seen is in the cache */
+	b->pixels = tape_param(&b->t, TAPE_NONE);
 	b->decoding = true;
 	for (; left && !b->t.failed; left -= stride) {
 		if (stride > left)
@@ -508,31 +538,30 @@ static void extend_all(struct builder *b, uint64_t tokens)
 		extend(b, b->cache ? 1 : b->sequence + stride);
 	}
 	b->decoding = false;
+	b->pixels = pixels;
+}
+
+/* Each beam of a sample is a sample of its own from the beginning, with a copy of the image. */
+static void expand(struct builder *b)
+{
+	uint64_t beams = b->r->beams ? b->r->beams : 1;
+
+	b->batch = b->r->batch * beams;
+	if (beams > 1 && b->pixels.store != TAPE_NONE)
+		tape_set(&b->t, &b->pixels,
+			 tape_new(&b->t, b->pixels.n * beams, b->pixels.dtype, TIMELINE_INPUT));
 }
 
 static void generate(struct builder *b, struct loop *l)
 {
-	struct tape *t = &b->t;
-	uint64_t parts = 2 * b->m->towers[MODEL_TEXT].layers;
-
-	tape_drop(t, &l->kept);
-	b->batch = b->r->batch;
+	tape_drop(&b->t, &l->kept);
+	build_cache_drop(b, 1);
+	expand(b);
 	b->generating = true;
-	if (!b->r->no_cache) {
-		b->cache = mem_new(t->mem, parts, sizeof(*b->cache), t->err);
-		if (!b->cache) {
-			t->failed = mem_status(t->err);
-			return;
-		}
-		for (uint64_t i = 0; i < parts; i++)
-			b->cache[i] = tape_param(t, TAPE_NONE);
-	}
+	build_cache_begin(b);
 	extend_all(b, b->r->new_tokens);
-	for (uint64_t i = 0; b->cache && i < parts; i++)
-		tape_drop(t, &b->cache[i]);
-	mem_free(t->mem, b->cache, b->cache ? parts : 0, sizeof(*b->cache));
+	build_cache_drop(b, 0);
 	b->cache = NULL;
-	b->cached = 0;
 	b->generating = false;
 	build_phase(b, "generate", PLAN_NO_NUMBER);
 }
@@ -542,17 +571,24 @@ void build_run(struct builder *b)
 	struct value none = tape_param(&b->t, TAPE_NONE);
 	struct loop l = { none, none, none };
 
-	b->cos = b->sin = b->mask = b->pixels = b->cross_bias = b->encoded = none;
+	b->cos = b->sin = b->other_cos = b->other_sin = b->mask = b->pixels = b->cross_bias =
+		b->encoded = none;
 	b->seen_cos = b->seen_sin = b->targets = none;
+	for (unsigned i = 0; i < 3; i++)
+		b->seen_kept[i] = none;
+	for (unsigned i = 0; i < BUILD_DEEP; i++)
+		b->seen_deep[i] = none;
 	for (unsigned i = 0; i < MODEL_TOWERS; i++)
 		b->bias[i] = none;
+	build_cache_open(b);
 	if (b->r->task == PLAN_TRAIN) {
 		b->t.away = (uint8_t)b->r->activations;
 		train(b, &l);
-		return;
+	} else {
+		b->t.grad = 0;
+		infer(b, &l);
 	}
-	b->t.grad = 0;
-	infer(b, &l);
 	if (b->r->task == PLAN_GENERATE)
 		generate(b, &l);
+	build_cache_close(b);
 }

@@ -32,21 +32,49 @@ static struct value tower_block(void *self, uint32_t block, struct value x)
 	return a;
 }
 
-/*
- * Patches by a convolution without overlap: as a product, what it saves and makes is the same.  A class vector goes in
- * front of them; both then get their positions.
- */
+#define CONVOLVED 8 /* cuDNN's kernels for halves want channels in eights */
+
+/* It works on copies whose channels are innermost. */
+static void touch_convolution(struct builder *b, struct value pixels, struct value weight,
+			      struct value y)
+{
+	uint64_t channels = b->m->towers[MODEL_VISION].channels;
+	uint64_t padded = (channels + CONVOLVED - 1) / CONVOLVED * CONVOLVED;
+
+	if (channels && y.dtype != TAPE_F32)
+		tape_touch(&b->t, ((pixels.n + weight.n) / channels * padded + y.n) * 2);
+}
+
+/* Patches by a convolution without overlap: as a product, what it saves and makes is the same. */
+static struct value convolve(struct builder *b)
+{
+	const struct model_numbers *n = &b->m->towers[MODEL_VISION];
+	uint64_t height = b->r->image_size ? b->r->image_size : n->image_size;
+	uint64_t width = b->r->image_width ? b->r->image_width : height;
+	struct tape *t = &b->t;
+	struct value weight, bias, pixels, whole, x;
+
+	weight = build_param(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_PATCH, MODEL_WEIGHT);
+	bias = build_param(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_PATCH, MODEL_BIAS);
+	pixels = op_cast(t, b->pixels, t->autocast ? t->autocast : weight.dtype);
+	/* what is left of a row or a column after its last whole patch is not looked at */
+	whole = pixels;
+	whole.n = b->batch * (height / n->patch) * (width / n->patch) * (weight.n / n->hidden);
+	x = op_linear(t, whole, weight, bias, n->hidden);
+	touch_convolution(b, pixels, weight, x);
+	tape_drop(t, &pixels);
+	return x;
+}
+
+/* A class vector goes in front of patches; both then get their positions. */
 static struct value embed_image(struct builder *b)
 {
 	const struct model_numbers *n = &b->m->towers[MODEL_VISION];
 	struct tape *t = &b->t;
-	struct value weight, bias, first, places, pixels, x;
+	struct value weight, first, places, x;
 
-	weight = build_param(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_PATCH, MODEL_WEIGHT);
-	bias = build_param(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_PATCH, MODEL_BIAS);
 	first = build_param(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_CLASS_TOKEN, MODEL_WHOLE);
-	pixels = op_cast(t, b->pixels, weight.dtype);
-	x = op_linear(t, pixels, weight, bias, n->hidden);
+	x = convolve(b);
 	if (first.store != TAPE_NONE)
 		tape_set(t, &x, op_join(t, x, first, b->batch));
 	if (build_has(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_POSITION_IDS)) {
@@ -61,10 +89,11 @@ static struct value embed_image(struct builder *b)
 						  MODEL_WHOLE));
 	}
 	tape_set(t, &x, op_add(t, x, places));
+	/* patches are a convolution's pixels, channel by channel, until a class vector is joined to them */
+	x.apart = first.store == TAPE_NONE;
 	tape_drop(t, &places);
 	tape_set(t, &x, op_dropout(t, x, n->embedding_dropout));
 	tape_set(t, &x, build_norm(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_EMBED_NORM, x));
-	tape_drop(t, &pixels);
 	return x;
 }
 
@@ -141,19 +170,84 @@ static struct value unit(struct tape *t, struct value x, uint64_t rows)
 	return y;
 }
 
-/* SigLIP pools patches by one more attention, whose one query is a parameter. */
-static struct value pool_patches(struct builder *b, struct value x)
+/* The projections of torch's multi_head_attention_forward, whose three weights are one parameter. */
+struct merged {
+	struct value weight[3], bias[3]; /* of q, and of k and v */
+};
+
+static void unpack(struct builder *b, struct merged *p)
 {
-	struct tape *t = &b->t;
-	struct value weight, bias, all;
+	uint64_t width = b->m->towers[MODEL_VISION].hidden;
+	struct value weight, bias;
 
 	weight = build_param(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_POOL_IN, MODEL_WHOLE);
 	bias = build_param(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_POOL_BIAS, MODEL_WHOLE);
-	if (weight.store == TAPE_NONE)
-		return tape_keep(t, x);
-	all = op_linear(t, x, weight, bias, bias.n);
-	tape_set(t, &all, op_contiguous(t, all));
-	return all;
+	op_split(&b->t, weight, (uint64_t[3]){ width * width, 2 * width * width, 0 }, p->weight);
+	op_split(&b->t, bias, (uint64_t[3]){ width, 2 * width, 0 }, p->bias);
+}
+
+/* Keys and values of all patches, token behind token; then each apart. */
+static void project_patches(struct builder *b, const struct merged *p, struct value x,
+			    struct value out[3])
+{
+	struct tape *t = &b->t;
+	struct value low = t->autocast ? op_cast(t, x, t->autocast) : tape_keep(t, x), turned, y;
+
+	turned = op_contiguous(t, low);
+	y = op_linear(t, turned, p->weight[1], p->bias[1], 2 * b->m->towers[MODEL_VISION].hidden);
+	tape_drop(t, &low);
+	tape_drop(t, &turned);
+	tape_set(t, &y, op_contiguous(t, y));
+	op_split(t, y, (uint64_t[3]){ y.n / 2, y.n / 2, 0 }, out);
+	tape_drop(t, &y);
+}
+
+/* One more attention, with a parameter as its query; not fused, since it gives its weights as well. */
+static struct value attend_probe(struct builder *b, struct value probe, struct value x)
+{
+	const struct model_numbers *n = &b->m->towers[MODEL_VISION];
+	struct tape *t = &b->t;
+	struct matmul size = { b->batch * n->heads, 1, n->head_dim, b->sequence, 0 };
+	struct merged p;
+	struct value q, kv[3], scores, y;
+
+	unpack(b, &p);
+	q = op_linear(t, probe, p.weight[0], p.bias[0], n->hidden);
+	project_patches(b, &p, x, kv);
+	y = op_apply(t, OP_SCALE, q);
+	scores = op_matmul(t, y, kv[0], size);
+	tape_drop(t, &y);
+	tape_set(t, &scores, op_softmax(t, scores, scores.dtype));
+	size = (struct matmul){ b->batch * n->heads, 1, b->sequence, n->head_dim, 0 };
+	y = op_matmul(t, scores, kv[1], size);
+	tape_set(t, &y, build_linear(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_POOL_OUT, y));
+	tape_drop(t, &scores);
+	tape_drop(t, &q);
+	for (unsigned i = 0; i < 3; i++) {
+		tape_drop(t, &kv[i]);
+		tape_drop(t, &p.weight[i]);
+		tape_drop(t, &p.bias[i]);
+	}
+	return y;
+}
+
+/* SigLIP's head: what the probe saw, and an MLP. */
+static struct value pool_patches(struct builder *b, struct value x)
+{
+	struct tape *t = &b->t;
+	struct value probe, y, h;
+
+	probe = build_param(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_POOL_PROBE, MODEL_WHOLE);
+	probe = op_repeat(t, probe, b->batch);
+	y = attend_probe(b, probe, x);
+	h = build_norm(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_POOL_NORM, y);
+	tape_set(t, &h, build_linear(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_POOL_UP, h));
+	tape_set(t, &h, build_activation(b, MODEL_VISION, h));
+	tape_set(t, &h, build_linear(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_POOL_DOWN, h));
+	tape_set(t, &y, op_add(t, y, h));
+	tape_drop(t, &h);
+	tape_drop(t, &probe);
+	return y;
 }
 
 static struct value image_vector(struct builder *b)
@@ -163,13 +257,12 @@ static struct value image_vector(struct builder *b)
 
 	if (build_has(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_POOL_IN)) {
 		tape_set(t, &x, build_norm(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_FINAL_NORM, x));
-		tape_set(t, &x, pool_patches(b, x));
-		y = pick(b, MODEL_VISION, x);
+		y = pool_patches(b, x);
 	} else {
 		y = pick(b, MODEL_VISION, x);
 		tape_set(t, &y, build_norm(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_FINAL_NORM, y));
 	}
-	tape_drop(t, &x);
+	build_hold_state(b, 0, x);
 	tape_set(t, &y, build_linear(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_PROJECTION, y));
 	return y;
 }
@@ -177,13 +270,55 @@ static struct value image_vector(struct builder *b)
 static struct value text_vector(struct builder *b, struct value ids)
 {
 	struct tape *t = &b->t;
-	struct value x = run_tower(b, MODEL_TEXT, embed_text(b, ids)), y;
+	struct value x = embed_text(b, ids), y;
 
+	if (b->m->towers[MODEL_TEXT].causal && b->r->attention == PLAN_EAGER)
+		b->mask = tape_new(t, ids.n * (ids.n / b->batch), x.dtype, TIMELINE_TEMPORARY);
+	x = run_tower(b, MODEL_TEXT, x);
+	if (!t->regions.n)
+		tape_drop(t, &b->mask);
 	tape_set(t, &x, build_norm(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_FINAL_NORM, x));
 	y = pick(b, MODEL_TEXT, x);
-	tape_drop(t, &x);
+	build_hold_state(b, 1, x);
 	tape_set(t, &y, build_linear(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_PROJECTION, y));
 	return y;
+}
+
+/* One tower by itself: the loss of a loop that has its own is taken for the mean of what it gives. */
+struct value build_look(struct builder *b, struct value ids, struct value labels,
+			struct value *logits)
+{
+	(void)ids;
+	(void)labels;
+	*logits = image_vector(b);
+	return b->r->task == PLAN_TRAIN ? op_mean(&b->t, *logits, 1) : tape_param(&b->t, TAPE_NONE);
+}
+
+struct value build_read(struct builder *b, struct value ids, struct value labels,
+			struct value *logits)
+{
+	(void)labels;
+	*logits = text_vector(b, ids);
+	return b->r->task == PLAN_TRAIN ? op_mean(&b->t, *logits, 1) : tape_param(&b->t, TAPE_NONE);
+}
+
+/* Gemma 3: SigLIP's patches, averaged to the tokens that an image takes, normalised and projected. */
+struct value build_tokens_of_image(struct builder *b)
+{
+	const struct model_numbers *n = &b->m->towers[MODEL_VISION];
+	uint64_t tokens = n->image_tokens * b->batch;
+	struct tape *t = &b->t;
+	struct value none = tape_param(t, TAPE_NONE), weight, x;
+
+	x = run_tower(b, MODEL_VISION, embed_image(b));
+	tape_set(t, &x, build_norm(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_FINAL_NORM, x));
+	tape_set(t, &x, op_mean(t, x, tokens * n->hidden));
+	weight = build_param(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_MERGE_NORM, MODEL_WHOLE);
+	if (weight.store != TAPE_NONE)
+		tape_set(t, &x, op_layer_norm(t, x, weight, none, tokens));
+	weight = build_param(b, MODEL_VISION, MODEL_NONE, MODEL_ROLE_MERGE1, MODEL_WHOLE);
+	tape_set(t, &x, op_linear(t, x, weight, none, b->m->towers[MODEL_TEXT].hidden));
+	return x;
 }
 
 /* The image, then the text, then how like they are. */

@@ -62,6 +62,8 @@ static void test_table(void **state)
 		assert_int_equal(facts_find_gpu(facts_gpus[i].name, "", &gpu, &err), PLIM_OK);
 		assert_ptr_equal(gpu, &facts_gpus[i]);
 		assert_true(gpu->total_low_bytes <= gpu->total_high_bytes);
+		assert_in_range(gpu->multiprocessors, 28, 304);
+		assert_true(!gpu->capability || (gpu->capability >= 60 && gpu->capability < 130));
 	}
 }
 

@@ -386,6 +386,112 @@ static void test_out_of_memory(void **state)
 	end(&f);
 }
 
+/* By capability: sdp_utils.cpp, CublasHandlePool.cpp. */
+static void test_devices(void **state)
+{
+	static const struct {
+		unsigned capability;
+		uint64_t blas_workspace_bytes;
+		unsigned threads;
+		bool cudnn, flash;
+	} cards[] = {
+		{ 70, 8519680, 2048, false, false },  { 75, 8519680, 1024, false, false },
+		{ 80, 8519680, 2048, false, true },   { 89, 8519680, 1536, false, true },
+		{ 90, 32 << 20, 2048, true, true },   { 103, 32 << 20, 2048, true, true },
+		{ 120, 32 << 20, 1536, false, true }, { 0, 128 << 20, 2048, false, true },
+	};
+	struct plan_device hopper = plan_device_of(90, 132);
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cards) / sizeof(cards[0]); i++) {
+		struct plan_device d = plan_device_of(cards[i].capability, 100);
+
+		assert_int_equal(d.multiprocessors, 100);
+		assert_int_equal(d.blas_workspace_bytes, cards[i].blas_workspace_bytes);
+		assert_int_equal(d.threads_per_multiprocessor, cards[i].threads);
+		assert_int_equal(d.cudnn_attention, cards[i].cudnn);
+		assert_int_equal(d.flash_attention, cards[i].flash);
+	}
+	assert_int_equal(hopper.blas_workspace_bytes, plan_device_default.blas_workspace_bytes);
+	assert_int_equal(hopper.lt_workspace_bytes, plan_device_default.lt_workspace_bytes);
+	assert_int_equal(hopper.multiprocessors, plan_device_default.multiprocessors);
+}
+
+/* The most bytes of a category that live at once. */
+static uint64_t most(const struct fixture *f, unsigned category)
+{
+	const struct plan *p = f->plan;
+	uint64_t bytes = 0, top = 0;
+
+	for (size_t i = 0; i < p->program->ops.n; i++) {
+		const struct program_op *op = &p->program->ops.at[i];
+
+		if (op->kind == PROGRAM_PHASE || p->categories[op->request] != category)
+			continue;
+		if (op->kind == PROGRAM_ALLOC)
+			bytes += p->program->requests.at[op->request].bytes;
+		else
+			bytes -= p->program->requests.at[op->request].bytes;
+		top = bytes > top ? bytes : top;
+	}
+	return top;
+}
+
+/*
+ * Keys and values of 2 blocks of width 64 in bf16: 512 bytes a token.  A layer that slides holds the whole prompt until
+ * its next pass (what it keeps is a view of what it joined), then no more than the window.
+ */
+#define TOKEN_BYTES 512
+
+static void test_caches(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	start(&f);
+	f.recipe.task = PLAN_GENERATE;
+	f.recipe.new_tokens = 8;
+	run(&f, UINT64_MAX);
+	/* all but the last of the new tokens are fed back; one layer's keys are joined at a time */
+	assert_int_equal(most(&f, TIMELINE_KV_CACHE),
+			 (32 + 7) * TOKEN_BYTES + 38 * TOKEN_BYTES / 4);
+	f.recipe.beams = 3;
+	run(&f, UINT64_MAX);
+	assert_int_equal(most(&f, TIMELINE_KV_CACHE),
+			 3 * (39 * TOKEN_BYTES + 39 * TOKEN_BYTES / 4));
+	f.recipe.beams = 0;
+	f.recipe.cache = PLAN_CACHE_STATIC;
+	run(&f, UINT64_MAX);
+	assert_int_equal(most(&f, TIMELINE_KV_CACHE), 39 * TOKEN_BYTES);
+	f.model.towers[MODEL_TEXT].window = 16;
+	f.model.towers[MODEL_TEXT].use_window = true;
+	run(&f, UINT64_MAX);
+	assert_int_equal(most(&f, TIMELINE_KV_CACHE), 16 * TOKEN_BYTES);
+	f.recipe.cache = PLAN_CACHE_DYNAMIC;
+	run(&f, UINT64_MAX);
+	assert_int_equal(most(&f, TIMELINE_KV_CACHE), 32 * TOKEN_BYTES + 16 * TOKEN_BYTES / 4);
+	end(&f);
+}
+
+/* Passes of training keep them until the outputs go; not where blocks are checkpointed. */
+static void test_kept_cache(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	start(&f);
+	f.recipe.precision = PLAN_BF16_PURE;
+	run(&f, UINT64_MAX);
+	assert_int_equal(most(&f, TIMELINE_KV_CACHE), 0);
+	f.recipe.keep_cache = true;
+	run(&f, UINT64_MAX);
+	assert_int_equal(most(&f, TIMELINE_KV_CACHE), 32 * TOKEN_BYTES);
+	f.recipe.checkpointing = PLAN_CHECKPOINT_FULL;
+	run(&f, UINT64_MAX);
+	assert_int_equal(most(&f, TIMELINE_KV_CACHE), 0);
+	end(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -401,6 +507,9 @@ int main(void)
 		cmocka_unit_test(test_masters),
 		cmocka_unit_test(test_quantized_weights),
 		cmocka_unit_test(test_gemv),
+		cmocka_unit_test(test_devices),
+		cmocka_unit_test(test_caches),
+		cmocka_unit_test(test_kept_cache),
 		cmocka_unit_test(test_out_of_memory),
 	};
 
