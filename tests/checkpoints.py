@@ -573,6 +573,65 @@ json.dump(out, open(sys.argv[1] + "/truth.json", "w"))
     return f"{len(paths)} files of the machine's torch"
 
 
+def test_script():
+    """Of TorchScript the tensors were not listed: what torch.jit.load holds is there, and that code is inside is said."""
+    script = r"""
+import sys, json, torch
+class Inner(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.randn(4, 5))
+        self.register_buffer("b", torch.arange(6))
+        self.scale, self.kept = 2.5, {"x": torch.ones(2)}
+    def forward(self, x): return (x @ self.w) * self.scale
+net = torch.nn.Sequential(torch.nn.Linear(4, 4), Inner(), torch.nn.BatchNorm1d(5)).eval()
+traced = torch.jit.trace(net, torch.randn(2, 4))
+net[0].tied = net[0].weight
+script = torch.jit.script(net)
+quantized = torch.quantization.quantize_dynamic(torch.nn.Sequential(torch.nn.Linear(4, 8)), {torch.nn.Linear})
+at, out = sys.argv[1] + "/", {}
+torch.jit.save(script, at + "script.pt", _extra_files={"notes.txt": b"x"})
+torch.jit.save(traced, at + "trace.pt")
+torch.jit.save(torch.jit.freeze(script), at + "frozen.pt")
+torch.jit.save(torch.jit.script(quantized), at + "quantized.pt")
+script._save_for_lite_interpreter(at + "mobile.pt")
+for name in ("script", "trace", "frozen", "quantized"):
+    out[name] = {k: [str(v.dtype)[6:], list(v.shape)] for k, v in torch.jit.load(at + name + ".pt").state_dict().items()}
+json.dump(out, open(at + "truth.json", "w"))
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        with open(folder + "/make.py", "w", encoding="utf-8") as f:  # torch compiles from a file only
+            f.write(script)
+        done = subprocess.run([DEBIAN, "-W", "ignore", folder + "/make.py", folder], capture_output=True, timeout=200)
+        if b"No module named" in done.stderr:
+            return "SKIP no torch for " + DEBIAN
+        assert not done.returncode, done.stderr[-500:]
+        with open(folder + "/truth.json", encoding="utf-8") as f:
+            truth = json.load(f)
+        paths = sorted(glob.glob(folder + "/*.pt"))
+        for path, r in zip(paths, verify(*paths, more=["--values"])[0]):
+            got = {t["name"]: [t["dtype"], t["shape"]] for t in r["tensors"]}
+            want = truth.get(os.path.basename(path)[:-3], {})
+            assert want.items() <= got.items(), (path, want, got)
+            assert r["kind"] == "torchscript" and r["verdict"] == "whole" and r["pickle"] == "code", (path, r["headline"])
+            assert told_kinds(r) == {"torchscript"}, (path, r["findings"])
+            if "frozen" in path:
+                assert {n.split("/")[0] for n in got} == {"constants"}, got
+            elif "script" in path:
+                assert "1.kept.x" in got and got["0.tied"] == got["0.weight"], got
+        # The same names mean nothing where no code is beside them.
+        with zipfile.ZipFile(folder + "/script.pt") as z, zipfile.ZipFile(folder + "/plain.pt", "w") as p:
+            for name in ("script/data.pkl", "script/version", *(n for n in z.namelist() if "/data/" in n)):
+                p.writestr(name, z.read(name))
+        (r,), _ = verify(folder + "/plain.pt")
+        assert r["kind"] == "torch" and r["pickle"] == "unlisted", (r["kind"], r["pickle"])
+        # Its tensors can be had, its code cannot.
+        done = subprocess.run([PROGRAM, "ckpt", "convert", folder + "/script.pt", "-o", folder + "/out.safetensors"],
+                              capture_output=True, timeout=60)
+        assert not done.returncode and b"tensors only" in done.stderr, done.stderr
+    return f"{len(paths)} archives of TorchScript"
+
+
 # ---- diff ----
 
 def diff(a, b, *more):
@@ -1341,7 +1400,7 @@ def test_durable():
 
 
 TESTS = [test_good, test_flips, test_flips_in_tensors, test_mutations, test_truncation, test_hostile, test_shards,
-         test_distributed, test_safetensors, test_memory, test_values, test_repeats, test_made, test_require, test_torch, test_diff, test_config, test_extract, test_convert,
+         test_distributed, test_safetensors, test_memory, test_values, test_repeats, test_made, test_require, test_torch, test_script, test_diff, test_config, test_extract, test_convert,
          test_state, test_deflated, test_nothing,
          test_manifest, test_last_good, test_last_good_meanwhile, test_durable]
 

@@ -17,7 +17,7 @@ static const char *const kinds[CKPT_KINDS] = {
 	[CKPT_KIND_FOLDER] = "folder",      [CKPT_KIND_CONFIG] = "config",
 };
 static const char *const severities[] = { "note", "warning", "bad" };
-static const char *const trusts[] = { "plain", "extra", "unlisted", "dangerous" };
+static const char *const trusts[] = { "plain", "extra", "code", "unlisted", "dangerous" };
 
 /* Zeroed; does nothing after a failure. */
 static void *take(struct plim_ckpt *r, size_t n, size_t size, enum plim_status *st,

@@ -128,7 +128,7 @@ static void remedy(struct text *t, const struct plim_ckpt *c)
 /* On no list, or on the one of what runs code. */
 static bool is_odd(const char *trust)
 {
-	return strcmp(trust, "plain") != 0 && strcmp(trust, "extra") != 0;
+	return !strcmp(trust, "unlisted") || !strcmp(trust, "dangerous");
 }
 
 /* Known constructors of other libraries hold data; which libraries is enough for a person. */
@@ -174,6 +174,7 @@ static void pickle(struct text *t, const struct plim_ckpt *c)
 	}
 	LABELLED(t, "pickle", "%s; nothing was run",
 		 !strcmp(c->pickle, "dangerous") ? "names that run code when it is loaded"
+		 : !strcmp(c->pickle, "code")    ? "classes whose code is in the file"
 						 : "names that are on no list");
 	for (size_t i = 0; i < c->global_count; i++) {
 		const struct plim_ckpt_global *g = &c->globals[i];

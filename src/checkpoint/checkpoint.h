@@ -145,7 +145,13 @@ struct ckpt_finding {
 };
 
 /* How far a pickle is known, worst last. */
-enum ckpt_trust { CKPT_PLAIN, CKPT_EXTRA, CKPT_UNLISTED, CKPT_DANGEROUS };
+enum ckpt_trust {
+	CKPT_PLAIN,
+	CKPT_EXTRA,
+	CKPT_CODE, /* a class of TorchScript: its code is in the archive */
+	CKPT_UNLISTED,
+	CKPT_DANGEROUS
+};
 
 struct ckpt_global {
 	uint32_t name, record; /* record: where it stands */

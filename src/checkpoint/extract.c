@@ -233,6 +233,8 @@ static const char *why_tensors_only(const struct ckpt *c, unsigned flags)
 {
 	if (!(flags & CKPT_AS_TORCH))
 		return "safetensors holds nothing else";
+	if (c->kind == CKPT_KIND_SCRIPT)
+		return "code is not written anew";
 	if (!c->root_bytes)
 		return "they come from several files or from another format";
 	for (size_t i = 0; i < c->globals.n; i++)

@@ -91,6 +91,11 @@ static const char *const extra[] = {
 	"uuid.UUID",
 	"torch._C.Generator",
 	"torch.memory_format",
+	"torch.jit._pickle.build_intlist",
+	"torch.jit._pickle.build_doublelist",
+	"torch.jit._pickle.build_boollist",
+	"torch.jit._pickle.build_tensorlist",
+	"torch.jit._pickle.restore_type_tag",
 	"torch.distributed.checkpoint.metadata.Metadata",
 	"torch.distributed.checkpoint.metadata.TensorStorageMetadata",
 	"torch.distributed.checkpoint.metadata.ChunkStorageMetadata",
@@ -302,7 +307,10 @@ enum plim_status globals_hook(void *ctx, struct pickle_value v, uint64_t offset,
 	/* A file made of nothing but names would make the search above slow. */
 	if (c->globals.n >= 4096)
 		return st;
-	g.trust = computed ? CKPT_DANGEROUS : globals_trust(name);
+	g.trust = computed ? CKPT_DANGEROUS
+		  : log->script && !strncmp(name, CKPT_SCRIPT_CLASS, strlen(CKPT_SCRIPT_CLASS))
+			  ? CKPT_CODE
+			  : globals_trust(name);
 	return st ? st : vec_push(c->mem, &c->globals, g, err);
 }
 

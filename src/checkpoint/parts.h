@@ -170,12 +170,15 @@ void values_merge(struct ckpt_values *v, const struct ckpt_values *part);
 
 /* ---- globals.c ---- */
 
+#define CKPT_SCRIPT_CLASS "__torch__." /* begins the names of TorchScript's own classes */
+
 enum ckpt_trust globals_trust(const char *name);
 /* For pickle_hooks.global: logs into ctx, a struct globals_log. */
 struct globals_log {
 	struct ckpt *ckpt;
 	const struct pickle_heap *heap;
 	uint32_t record; /* name of what is read */
+	bool script;     /* as in struct unpickle */
 };
 enum plim_status globals_hook(void *ctx, struct pickle_value v, uint64_t offset,
 			      struct plim_err *err);
@@ -200,6 +203,7 @@ struct unpickle {
 				    struct plim_err *err);
 	void *ctx;
 	bool outermost; /* its keys are the checkpoint's */
+	bool script; /* names below __torch__ are those of TorchScript, whose code is beside it */
 };
 
 /* Decode a pickle of `n` bytes; *used: bytes up to its STOP.  What globals it names is logged. */

@@ -283,6 +283,14 @@ static enum plim_status from_type(struct walk *w, const struct rebuild *how,
 	return st ? st : walk_value(w, state, err);
 }
 
+/* TorchScript puts lists and dicts into a call that tells their type. */
+static enum plim_status typed(struct walk *w, const struct rebuild *how, struct pickle_value args,
+			      struct plim_err *err)
+{
+	(void)how;
+	return walk_value(w, walk_arg(w, args, 0), err);
+}
+
 static enum plim_status nothing(struct walk *w, const struct rebuild *how, struct pickle_value args,
 				struct plim_err *err)
 {
@@ -308,6 +316,8 @@ static const struct rebuild rebuilds[] = {
 	{ "torch._utils._rebuild_device_tensor_from_cpu_tensor", from_cpu, 0, 0, 0, 0, 0, 0, 0 },
 	{ "torch._utils._rebuild_wrapper_subclass", nothing, 0, 0, 0, 0, 0, 0, 0 },
 	{ "torch._tensor._rebuild_from_type_v2", from_type, 0, 0, 0, 0, 0, 0, 0 },
+	{ "torch.jit._pickle.restore_type_tag", typed, 0, 0, 0, 0, 0, 0, 0 },
+	{ "torch.jit._pickle.build_tensorlist", typed, 0, 0, 0, 0, 0, 0, 0 },
 };
 
 enum plim_status walk_rebuild(struct walk *w, const char *name, struct pickle_value args,

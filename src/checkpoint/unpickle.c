@@ -192,6 +192,10 @@ static enum plim_status walk_call(struct walk *w, struct pickle_value call, stru
 		st = note_class(w, name, err);
 		return st ? st : walk_module(w, state, err);
 	}
+	if (w->u->script && !strncmp(name, CKPT_SCRIPT_CLASS, strlen(CKPT_SCRIPT_CLASS))) {
+		st = note_class(w, name + strlen(CKPT_SCRIPT_CLASS), err);
+		return st ? st : walk_value(w, state, err);
+	}
 	st = walk_value(w, args, err);
 	for (int i = PICKLE_CALL_STATE; !st && i < PICKLE_CALL_ITEMS; i++)
 		st = walk_value(w, walk_part(w, call, (enum pickle_call_item)i), err);
@@ -323,7 +327,7 @@ enum plim_status unpickle_decode(struct unpickle *u, const char *name, const uin
 				 size_t n, struct pickle_value *root, size_t *used,
 				 struct plim_err *err)
 {
-	struct globals_log log = { .ckpt = u->ckpt, .heap = &u->heap };
+	struct globals_log log = { .ckpt = u->ckpt, .heap = &u->heap, .script = u->script };
 	struct pickle_hooks hooks = { .ctx = &log, .global = globals_hook };
 	struct source *src;
 	enum plim_status st = PLIM_OK;
