@@ -373,17 +373,6 @@ static enum plim_status read_items(struct metadata *m, struct pickle_value root,
 	return st ? st : check_stale(m, err);
 }
 
-/* The metadata has no checksum: it counts among what cannot be verified. */
-static enum plim_status keep_metadata(struct ckpt *c, uint32_t file, uint64_t size,
-				      struct plim_err *err)
-{
-	struct ckpt_extent x = { .file = file, .bytes = size, .stored_bytes = size };
-	enum plim_status st = PLIM_OK;
-
-	x.name = model_string(c, ".metadata", 9, &st, err);
-	return st ? st : vec_push(c->mem, &c->extents, x, err);
-}
-
 enum plim_status distributed_read(struct ckpt *c, int dir, struct plim_err *err)
 {
 	struct metadata m = { .ckpt = c,
@@ -408,7 +397,7 @@ enum plim_status distributed_read(struct ckpt *c, int dir, struct plim_err *err)
 		size = c->files.at[file].bytes;
 		st = model_read(c, file, 0, size, CKPT_PICKLE_BYTES, "the metadata", &bytes, &why);
 		if (!st)
-			st = keep_metadata(c, file, size, &why);
+			st = model_unchecked(c, file, ".metadata", 0, size, &why);
 		if (!st)
 			st = unpickle_decode(&m.u, ".metadata", bytes, (size_t)size, &root, &used,
 					     &why);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define COPY_BYTES ((size_t)1 << 20)
 #define REPEATS 64 /* times that views may read or write the same bytes */
@@ -257,7 +258,7 @@ static enum plim_status check_pickles(const struct ckpt *c, struct plim_err *err
 		const char *name = ckpt_text(c, x->name);
 		size_t n = strlen(name), k = sizeof(tail) - 1;
 
-		if (x->state == CKPT_BAD && n >= k && !strcmp(name + n - k, tail))
+		if (x->state == CKPT_BAD && n >= k && !strcasecmp(name + n - k, tail))
 			return err_set(
 				err, PLIM_E_FORMAT,
 				"'%.200s', which names the tensors, is damaged itself: which "

@@ -158,6 +158,18 @@ enum plim_status model_read(struct ckpt *c, uint32_t file, uint64_t offset, uint
 	return st;
 }
 
+enum plim_status model_unchecked(struct ckpt *c, uint32_t file, const char *name, uint64_t offset,
+				 uint64_t bytes, struct plim_err *err)
+{
+	struct ckpt_extent x = {
+		.file = file, .offset = offset, .bytes = bytes, .stored_bytes = bytes
+	};
+	enum plim_status st = PLIM_OK;
+
+	x.name = model_string(c, name, strlen(name), &st, err);
+	return st ? st : vec_push(c->mem, &c->extents, x, err);
+}
+
 bool model_reach(const uint64_t *sizes, const uint64_t *strides, size_t rank, uint64_t offset,
 		 uint64_t *count, uint64_t *reach)
 {

@@ -179,7 +179,7 @@ static enum plim_status refuse(struct ckpt *c, uint32_t file, const uint8_t *hea
 
 	size_t line = text_line(head, n);
 
-	c->unreadable = true;
+	c->unreadable |= !c->kind; /* of a folder, the others can be read */
 	if (!is && line)
 		return model_find(c, CKPT_BAD_FINDING, "text", 0, err,
 				  "'%s' is a text, no checkpoint: the answer of a server? \"%.*s\"",

@@ -24,6 +24,10 @@ const char *model_file(const struct ckpt *c, uint32_t file);
 enum plim_status model_read(struct ckpt *c, uint32_t file, uint64_t offset, uint64_t n,
 			    uint64_t limit, const char *what, uint8_t **out, struct plim_err *err);
 
+/* Bytes that are no tensor's and have no checksum: a header, a pickle. */
+enum plim_status model_unchecked(struct ckpt *c, uint32_t file, const char *name, uint64_t offset,
+				 uint64_t bytes, struct plim_err *err);
+
 /* Add a tensor of `rank` sizes; strides NULL: row-major; origin NULL: none.  Fills count and dims. */
 enum plim_status model_tensor(struct ckpt *c, struct ckpt_tensor t, const uint64_t *sizes,
 			      const uint64_t *strides, const uint64_t *origin,
@@ -210,6 +214,8 @@ struct unpickle {
 enum plim_status unpickle_decode(struct unpickle *u, const char *name, const uint8_t *bytes,
 				 size_t n, struct pickle_value *root, size_t *used,
 				 struct plim_err *err);
+/* u->storage is told of every storage that the pickle refers to, also where no tensor that is known does. */
+enum plim_status unpickle_storages(struct unpickle *u, struct plim_err *err);
 /* All tensors below `root`, with names made of the keys that lead to them; and keys, optimizers. */
 enum plim_status unpickle_walk(struct unpickle *u, struct pickle_value root, struct plim_err *err);
 

@@ -64,6 +64,36 @@ static bool get_storage(const struct walk *w, struct pickle_value v, struct unpi
 	       (s->bytes = n * s->dtype->bits / 8, true);
 }
 
+/* A tensor that was pickled by itself holds its storage as a whole file of torch.save. */
+static bool is_embedded(const struct walk *w, struct pickle_value v)
+{
+	char name[64];
+
+	return v.kind == PICKLE_CALL &&
+	       !strcmp(walk_global(w, walk_part(w, v, PICKLE_CALL_CALLEE), name, sizeof(name)),
+		       "torch.storage._load_from_bytes");
+}
+
+enum plim_status unpickle_storages(struct unpickle *u, struct plim_err *err)
+{
+	const struct walk w = { .u = u, .ckpt = u->ckpt, .heap = &u->heap };
+	struct unpickle_storage s;
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; i < u->heap.nodes.n; i++) {
+		const struct pickle_node *node = &u->heap.nodes.at[i];
+
+		for (uint32_t k = 0; !st && node->items && k < node->n; k++) {
+			uint32_t extent;
+
+			if (get_storage(&w, node->items[k], &s) &&
+			    (!s.location || strcmp(s.location, "meta") != 0))
+				st = u->storage(u->ctx, &s, &extent, err);
+		}
+	}
+	return st;
+}
+
 /* Where in its storage, which dtype, which device: fills t for a tensor of `sizes`. */
 static enum plim_status place(struct walk *w, struct pickle_value storage, struct ckpt_tensor *t,
 			      struct unpickle_storage *s, bool *ok, struct plim_err *err)
@@ -71,6 +101,13 @@ static enum plim_status place(struct walk *w, struct pickle_value storage, struc
 	enum plim_status st = PLIM_OK;
 
 	*ok = get_storage(w, storage, s);
+	if (!*ok && is_embedded(w, storage))
+		return model_find(w->ckpt, CKPT_BAD_FINDING, "embedded", PLIM_UNKNOWN, err,
+				  "'%.*s' was pickled without torch.save: its bytes are inside the "
+				  "pickle, where they are "
+				  "not looked at (load it where it is trusted, and torch.save it)",
+				  (int)(w->name.n < 200 ? w->name.n : 200),
+				  w->name.n ? w->name.at : "");
 	if (!*ok)
 		return malformed(w, "has no storage that can be understood", err);
 	if (!t->dtype)

@@ -361,7 +361,9 @@ enum plim_status safetensors_read(struct ckpt *c, uint32_t file, const char *pre
 			(unsigned long long)(size - 8), (unsigned long long)n);
 	}
 	r.data = 8 + n;
-	st = model_read(c, file, 8, n, CKPT_HEADER_BYTES, "the header", &bytes, err);
+	st = model_unchecked(c, file, "the header", 0, r.data, err);
+	if (!st)
+		st = model_read(c, file, 8, n, CKPT_HEADER_BYTES, "the header", &bytes, err);
 	if (!st)
 		st = parse(&r, bytes, (size_t)n, &why);
 	if (st == PLIM_E_FORMAT)

@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define ORDER_NUMBERS 32 /* that it takes to judge a byte order */
 
@@ -237,9 +238,9 @@ static bool is_known(const struct archive *a, const char *name)
 	if (strncmp(name, a->prefix, n) != 0)
 		return false;
 	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-		if (!strcmp(name + n, known[i]))
+		if (!strcasecmp(name + n, known[i])) /* as torch looks for them */
 			return true;
-	return a->script && !strcmp(name + n, CONSTANTS);
+	return a->script && !strcasecmp(name + n, CONSTANTS);
 }
 
 /* Of a record that nothing refers to: a pickle is read for the names in it. */
@@ -387,19 +388,27 @@ static const char *other_zip(const struct archive *a)
 static enum plim_status refuse_zip(struct archive *a, struct plim_err *err)
 {
 	struct ckpt *c = a->ckpt;
+	const char *file = model_file(c, a->zip.file);
+	/* An object that cannot be pickled: the version is written last of all the same. */
+	bool failed = record(a, "version") != CKPT_NONE && record(a, "data/0") == CKPT_NONE;
 
-	c->truncated = a->cut;
+	c->truncated |= a->cut;
+	c->unreadable |= !c->kind && !a->cut;
 	if (!c->kind)
 		c->kind = CKPT_KIND_ZIP;
-	c->unreadable = !a->cut;
-	return a->cut ? model_find(c, CKPT_BAD_FINDING, "truncated", PLIM_UNKNOWN, err,
-				   "%.200s is cut before its first pickle ends: nothing can be "
-				   "recovered",
-				   model_file(c, a->zip.file))
-		      : model_find(c, CKPT_BAD_FINDING, "no_pickle", PLIM_UNKNOWN, err,
-				   "%.200s is %s without the record data.pkl: not a checkpoint of "
-				   "torch",
-				   model_file(c, a->zip.file), other_zip(a));
+	if (a->cut)
+		return model_find(c, CKPT_BAD_FINDING, "truncated", PLIM_UNKNOWN, err,
+				  "%.200s is cut before its first pickle ends: nothing can be "
+				  "recovered",
+				  file);
+	if (failed)
+		return model_find(c, CKPT_BAD_FINDING, "no_pickle", PLIM_UNKNOWN, err,
+				  "%.200s was begun by torch.save, which then failed: the record "
+				  "data.pkl is not there",
+				  file);
+	return model_find(c, CKPT_BAD_FINDING, "no_pickle", PLIM_UNKNOWN, err,
+			  "%.200s is %s without the record data.pkl: not a checkpoint of torch",
+			  file, other_zip(a));
 }
 
 /* ---- TorchScript ---- */

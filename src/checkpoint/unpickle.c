@@ -18,13 +18,24 @@
 #define REVISITS 16
 #define NAME_BYTES 4096 /* of a tensor */
 
+/* Of tuples that are shown item by item. */
+#define SHOWN_ITEMS 4
+#define SHOWN_DEPTH 3
+#define SHOWN_BYTES 300
+
 /* ---- values ---- */
 
 const char *walk_global(const struct walk *w, struct pickle_value v, char *text, size_t size)
 {
-	const char *module, *name;
+	const char *module, *name, *tag;
 
 	text[0] = 0;
+	/* Before 1.6 a module's class came with its source: ('module', class, file, source). */
+	if (v.kind == PICKLE_PERSID) {
+		v = pickle_item(w->heap, v, 0);
+		tag = walk_str(w, walk_arg(w, v, 0));
+		v = tag && !strcmp(tag, "module") ? walk_arg(w, v, 1) : v;
+	}
 	if (v.kind != PICKLE_GLOBAL)
 		return text;
 	module = walk_str(w, pickle_item(w->heap, v, 0));
@@ -57,10 +68,18 @@ double walk_number(struct pickle_value v)
 static enum plim_status enter(struct walk *w, const char *key, size_t n, size_t *before,
 			      struct plim_err *err)
 {
-	enum plim_status st = vec_need(w->ckpt->mem, &w->name, n + 1, err);
+	size_t room = NAME_BYTES - w->name.n;
+	enum plim_status st = PLIM_OK;
 
 	*before = w->name.n;
-	if (st || !n || w->name.n + n > NAME_BYTES)
+	if (n && n >= room)
+		st = model_find(w->ckpt, CKPT_WARN, "long_name", PLIM_UNKNOWN, err,
+				"names of more than %d bytes are cut: '%.60s' for one", NAME_BYTES,
+				w->name.n ? w->name.at : key);
+	n = n < room ? n : room - (room > 0);
+	if (!st)
+		st = vec_need(w->ckpt->mem, &w->name, n + 1, err);
+	if (st || !n)
 		return st;
 	if (w->name.n && w->name.at[w->name.n - 1] != '/')
 		w->name.at[w->name.n++] = '.';
@@ -83,22 +102,44 @@ enum plim_status walk_as(struct walk *w, const char *key, struct pickle_value v,
 
 /* ---- containers ---- */
 
+/* A scalar, or a short tuple of them, as Python shows it; false: it is something else. */
+static bool show(const struct walk *w, struct pickle_value v, unsigned depth, char *at, size_t size)
+{
+	size_t n = pickle_len(w->heap, v), end = 0;
+	bool known = v.kind == PICKLE_TUPLE && n && n <= SHOWN_ITEMS && depth < SHOWN_DEPTH;
+
+	switch (v.kind) {
+	case PICKLE_NONE: snprintf(at, size, "None"); return true;
+	case PICKLE_BOOL: snprintf(at, size, v.bits ? "True" : "False"); return true;
+	case PICKLE_INT: snprintf(at, size, "%" PRId64, (int64_t)v.bits); return true;
+	case PICKLE_UINT: snprintf(at, size, "%" PRIu64, v.bits); return true;
+	case PICKLE_FLOAT: snprintf(at, size, "%.9g", walk_number(v)); return true;
+	case PICKLE_STR: snprintf(at, size, "'%.200s'", walk_str(w, v)); return true;
+	default: break;
+	}
+	for (size_t i = 0; known && i < n && end < size; i++) {
+		char one[SHOWN_BYTES];
+
+		known = show(w, pickle_item(w->heap, v, i), depth + 1, one, sizeof(one));
+		end += (size_t)snprintf(at + end, size - end, "%s%s%s", i ? ", " : "(", one,
+					i + 1 < n ? ""
+					: n > 1   ? ")"
+						  : ",)");
+	}
+	return known;
+}
+
 static enum plim_status walk_key(struct walk *w, struct pickle_value key, struct pickle_value v,
 				 struct plim_err *err)
 {
-	char text[32];
+	char text[SHOWN_BYTES] = "?";
 	const char *name = walk_str(w, key);
 	size_t n = name ? w->heap->strings.at[key.bits].n : 0, before;
 	enum plim_status st;
 
 	if (!name) {
-		switch (key.kind) {
-		case PICKLE_INT: snprintf(text, sizeof(text), "%" PRId64, (int64_t)key.bits); break;
-		case PICKLE_UINT: snprintf(text, sizeof(text), "%" PRIu64, key.bits); break;
-		case PICKLE_BOOL: snprintf(text, sizeof(text), key.bits ? "True" : "False"); break;
-		case PICKLE_FLOAT: snprintf(text, sizeof(text), "%.9g", walk_number(key)); break;
-		default: snprintf(text, sizeof(text), key.kind == PICKLE_NONE ? "None" : "?");
-		}
+		if (!show(w, key, 0, text, sizeof(text)))
+			snprintf(text, sizeof(text), "?");
 		name = text;
 		n = strlen(text);
 	}
@@ -147,16 +188,34 @@ static enum plim_status walk_pairs(struct walk *w, struct pickle_value args, str
 	return st;
 }
 
-/* A torch.nn.Module: names as its state_dict() would give them. */
+static bool is_one_of(const char *text, const char *const *words, size_t n)
+{
+	for (size_t i = 0; text && i < n; i++)
+		if (!strcmp(text, words[i]))
+			return true;
+	return false;
+}
+
+/*
+ * A torch.nn.Module: names as its state_dict() would give them, then what else it holds tensors in: attributes that
+ * are not registered.  An RNN keeps its weights in a list once more.
+ */
 static enum plim_status walk_module(struct walk *w, struct pickle_value state, struct plim_err *err)
 {
 	static const char *const members[] = { "_parameters", "_buffers", "_modules" };
 	struct pickle_value v;
+	bool before = w->only_new;
 	enum plim_status st = PLIM_OK;
 
 	for (size_t i = 0; !st && i < 3; i++)
 		if (pickle_get(w->heap, state, members[i], &v))
 			st = walk_value(w, v, err);
+	w->only_new = true;
+	for (size_t i = 0; !st && i + 1 < pickle_len(w->heap, state); i += 2)
+		if (!is_one_of(walk_str(w, pickle_item(w->heap, state, i)), members, 3))
+			st = walk_key(w, pickle_item(w->heap, state, i),
+				      pickle_item(w->heap, state, i + 1), err);
+	w->only_new = before;
 	return st;
 }
 
@@ -213,6 +272,7 @@ static bool is_inside_itself(const struct walk *w, struct pickle_value v)
 
 enum plim_status walk_value(struct walk *w, struct pickle_value v, struct plim_err *err)
 {
+	struct pickle_node *node;
 	enum plim_status st = PLIM_OK;
 
 	if (!pickle_is_container(v) || v.kind == PICKLE_GLOBAL || is_inside_itself(w, v))
@@ -225,6 +285,10 @@ enum plim_status walk_value(struct walk *w, struct pickle_value v, struct plim_e
 		w->told = true;
 		return st;
 	}
+	node = &w->u->heap.nodes.at[v.bits];
+	if (w->only_new && node->seen)
+		return PLIM_OK;
+	node->seen = 1;
 	w->visits++;
 	w->path[w->depth++] = v.bits;
 	switch (v.kind) {
@@ -243,30 +307,26 @@ static uint32_t describe(struct walk *w, struct pickle_value v, enum plim_status
 			 struct plim_err *err)
 {
 	struct ckpt *c = w->ckpt;
-	char name[200];
+	char text[SHOWN_BYTES];
 	size_t n = pickle_len(w->heap, v);
-	const char *text = walk_str(w, v);
 
+	if (show(w, v, 0, text, sizeof(text)))
+		return model_printf(c, st, err, "%s", text);
 	switch (v.kind) {
-	case PICKLE_NONE: return model_printf(c, st, err, "None");
-	case PICKLE_BOOL: return model_printf(c, st, err, v.bits ? "True" : "False");
-	case PICKLE_INT: return model_printf(c, st, err, "%" PRId64, (int64_t)v.bits);
-	case PICKLE_UINT: return model_printf(c, st, err, "%" PRIu64, v.bits);
-	case PICKLE_FLOAT: return model_printf(c, st, err, "%.9g", walk_number(v));
-	case PICKLE_STR: return model_printf(c, st, err, "'%.200s'", text);
 	case PICKLE_BYTES:
 		return model_printf(c, st, err, "%u bytes", w->heap->strings.at[v.bits].n);
 	case PICKLE_DICT: return model_printf(c, st, err, "dict of %zu", n / 2);
 	case PICKLE_LIST: return model_printf(c, st, err, "list of %zu", n);
 	case PICKLE_TUPLE: return model_printf(c, st, err, "tuple of %zu", n);
 	case PICKLE_SET: return model_printf(c, st, err, "set of %zu", n);
+	case PICKLE_PERSID: return model_printf(c, st, err, "storage");
 	case PICKLE_CALL:
 		if (walk_as_dict(w, v).kind == PICKLE_DICT)
 			return model_printf(c, st, err, "dict of %zu",
 					    pickle_len(w->heap, walk_as_dict(w, v)) / 2);
 		return model_printf(
 			c, st, err, "%s",
-			walk_global(w, walk_part(w, v, PICKLE_CALL_CALLEE), name, sizeof(name)));
+			walk_global(w, walk_part(w, v, PICKLE_CALL_CALLEE), text, sizeof(text)));
 	default: return model_printf(c, st, err, "object");
 	}
 }

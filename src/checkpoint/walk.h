@@ -17,6 +17,7 @@ struct walk {
 	uint16_t flags;    /* of the tensors below */
 	uint32_t location; /* that is said from outside, or CKPT_NONE */
 	bool told;
+	bool only_new; /* leave out what another path has led to */
 };
 
 /* A value and all below it; the same under one more name. */
@@ -33,7 +34,7 @@ enum plim_status walk_storage(struct walk *w, struct pickle_value v, struct plim
 enum plim_status walk_optimizer(struct walk *w, struct pickle_value dict, size_t first,
 				struct plim_err *err);
 
-/* "module.name" of a GLOBAL, "" of anything else. */
+/* "module.name" of a GLOBAL, or of a class that came with its source; "" of anything else. */
 const char *walk_global(const struct walk *w, struct pickle_value v, char *text, size_t size);
 /* A dict, or the items of a call that makes one (OrderedDict); else NONE. */
 struct pickle_value walk_as_dict(const struct walk *w, struct pickle_value v);
