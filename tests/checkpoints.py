@@ -275,6 +275,75 @@ def test_shards():
     return "14 states of a sharded folder"
 
 
+def test_folders():
+    """Folders as they are found on disks: what was told of them did not help, or was wrong."""
+    def write(path, data):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as f:
+            f.write(data.encode() if isinstance(data, str) else data)
+
+    def sharded(top, keep):
+        weights = {f"layers.{i}": f"model-0000{i % 3 + 1}-of-00003.safetensors" for i in range(6)}
+        for name in sorted(set(weights.values()))[:keep]:
+            write(f"{top}/{name}", safetensors({n: b"12345678" for n, at in weights.items() if at == name}))
+        write(f"{top}/model.safetensors.index.json", json.dumps({"metadata": {}, "weight_map": weights}))
+        return top
+
+    def told(top):
+        (r,), _ = verify(top)
+        return r, {f["kind"]: f["text"] for f in r["findings"]}
+
+    with open(os.path.join(HERE, "more", "train.pt"), "rb") as f:
+        train = f.read()
+    with tempfile.TemporaryDirectory() as folder:
+        # Each missing shard was an error of its own, and how much is lost was not said.
+        _, found = told(sharded(folder + "/missing", 1))
+        assert found["missing_file"].startswith("2 of 3 shards are not there") and "4 of 6 tensors" in found["missing_file"], found
+        # A damaged index: the shards were called stale, and not looked at.
+        top = sharded(folder + "/index", 3)
+        write(top + "/model.safetensors.index.json", '{"weight_map": {')
+        r, found = told(top)
+        assert r["verdict"] == "damaged" and set(found) == {"json", "index"} and len(r["tensors"]) == 6, found
+        assert found["json"].count("index.json") == 1, found
+        # Files of other programs end in .bin too: they made the folder a damaged one.  An optimizer that is garbage does.
+        top = sharded(folder + "/others", 3)
+        write(top + "/tokenizer.bin", bytes(range(1, 200)))
+        r, found = told(top)
+        assert r["verdict"] == "unproven" and "unrecognised" in found, found
+        write(top + "/optimizer.bin", bytes(range(1, 200)))
+        assert told(top)[0]["verdict"] == "damaged"
+        # One bad file made a folder with good ones "not a checkpoint".
+        write(folder + "/one/model.safetensors", safetensors({"a": b"1"}))
+        write(folder + "/one/optimizer.pt", b"")
+        r, _ = told(folder + "/one")
+        assert r["verdict"] == "damaged" and len(r["tensors"]) == 1, r["verdict"]
+        # The same weights twice: every name was there twice.
+        write(folder + "/twice/model.safetensors", safetensors({"a": b"1"}))
+        write(folder + "/twice/pytorch_model.bin", train)
+        r, found = told(folder + "/twice")
+        names = [t["name"] for t in r["tensors"]]
+        assert "two_forms" in found and "a" in names and all(n == "a" or n.startswith("pytorch_model.bin/") for n in names), names
+        # accelerate's random states.
+        write(folder + "/accelerate/model.safetensors", safetensors({"a": b"1"}))
+        write(folder + "/accelerate/optimizer.bin", train)
+        write(folder + "/accelerate/random_states_0.pkl", pickle.dumps({"random_state": (3, (1, 2), None)}))
+        r, _ = told(folder + "/accelerate")
+        assert not [w for w in r["resume_missing"] if w.startswith("random")], r["resume_missing"]
+        # Of diffusers and DeepSpeed the checkpoints are in folders below.
+        write(folder + "/below/unet/diffusion_pytorch_model.safetensors", safetensors({"a": b"1"}))
+        assert "'unet' in it does: verify that" in told(folder + "/below")[1]["no_checkpoint"]
+        write(folder + "/config/adapter_config.json", "{}")
+        assert told(folder + "/config")[1]["no_checkpoint"] == "the folder holds a config, but no weights"
+        write(folder + "/adapter/adapter_model.safetensors", safetensors({"lora_A": b"1"}))
+        assert "no_config" in told(folder + "/adapter")[1]
+        # A bool that is neither.
+        header = b'{"b":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]}}'
+        write(folder + "/b.safetensors", safetensors({"b": b"\0\1\2"}, header=header))
+        (r,), _ = verify(folder + "/b.safetensors", more=["--values"])
+        assert r["verdict"] == "unproven" and "not_bool" in told_kinds(r), r["findings"]
+    return "11 folders"
+
+
 def test_distributed():
     def told(change):
         with tempfile.TemporaryDirectory() as folder:
@@ -1454,7 +1523,7 @@ def test_durable():
     return f"{n} faults at {len(calls)} calls: {ends['old']} times the old file, {ends['new']} times the new one, never a part"
 
 
-TESTS = [test_good, test_flips, test_flips_in_tensors, test_mutations, test_truncation, test_hostile, test_shards,
+TESTS = [test_good, test_flips, test_flips_in_tensors, test_mutations, test_truncation, test_hostile, test_shards, test_folders,
          test_distributed, test_safetensors, test_memory, test_values, test_repeats, test_made, test_require, test_torch, test_script, test_odd, test_diff, test_config, test_extract, test_convert,
          test_state, test_deflated, test_nothing,
          test_manifest, test_last_good, test_last_good_meanwhile, test_durable]

@@ -212,10 +212,12 @@ static void summary(struct text *t, const struct plim_ckpt *c)
 		 c->kind ? c->kind : "unknown", text_number(files, c->files), plural(c->files), b);
 	text_size(a, c->verified_bytes);
 	text_size(b, c->unprotected_bytes);
-	if (c->verified_bytes == PLIM_UNKNOWN || c->verdict == PLIM_CKPT_NOT_A_CHECKPOINT)
+	if (c->verified_bytes == PLIM_UNKNOWN || !(c->verified_bytes + c->unprotected_bytes))
 		;
 	else if (!c->unprotected_bytes)
 		LABELLED(t, "sums", "%s match their checksums", a);
+	else if (!c->verified_bytes)
+		LABELLED(t, "sums", "none: %s cannot be checked", b);
 	else
 		LABELLED(t, "sums", "%s match their checksums, %s have none", a, b);
 	text_size(a, c->shared_bytes);

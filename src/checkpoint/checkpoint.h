@@ -76,7 +76,8 @@ struct ckpt_file {
 	const char *name; /* as given, or within the folder */
 	int fd;
 	uint64_t bytes;
-	bool sealed; /* it is what a manifest says, every bit */
+	bool sealed;      /* it is what a manifest says, every bit */
+	bool may_be_else; /* of a folder, and by its name not surely a checkpoint */
 };
 
 /* What a manifest says of a file. */

@@ -174,18 +174,19 @@ static enum plim_status refuse(struct ckpt *c, uint32_t file, const uint8_t *hea
 			       struct plim_err *err)
 {
 	const struct ckpt_file *f = &c->files.at[file];
+	/* A page or a pointer is bad whatever its name; what cannot be told may be right as it is. */
+	enum ckpt_severity severity = f->may_be_else ? CKPT_WARN : CKPT_BAD_FINDING;
 	char facts[400] = "";
 	const char *slug, *is = open_other(head, n, f->bytes, &slug);
-
 	size_t line = text_line(head, n);
 
 	c->unreadable |= !c->kind; /* of a folder, the others can be read */
 	if (!is && line)
-		return model_find(c, CKPT_BAD_FINDING, "text", 0, err,
+		return model_find(c, severity, "text", 0, err,
 				  "'%s' is a text, no checkpoint: the answer of a server? \"%.*s\"",
 				  f->name, (int)line, (const char *)head);
 	if (!is)
-		return model_find(c, CKPT_BAD_FINDING, "unrecognised", 0, err,
+		return model_find(c, severity, "unrecognised", 0, err,
 				  "'%s' is no checkpoint that is known here: it begins with %02x "
 				  "%02x %02x %02x",
 				  f->name, n > 0 ? head[0] : 0, n > 1 ? head[1] : 0,

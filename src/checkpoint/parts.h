@@ -122,6 +122,8 @@ struct folder_names {
 };
 /* Does a file's name end as those of checkpoints do? */
 bool folder_is_checkpoint_name(const char *name);
+/* Is `name` in the folder `dir` a folder with a checkpoint?  A link is none. */
+bool folder_holds_checkpoint(int dir, const char *name);
 enum plim_status folder_list(struct ckpt *c, int dir, struct folder_names *names,
 			     struct plim_err *err);
 
