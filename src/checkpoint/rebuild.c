@@ -39,8 +39,7 @@ static uint32_t name_id(struct walk *w, enum plim_status *st, struct plim_err *e
 static enum plim_status malformed(struct walk *w, const char *what, struct plim_err *err)
 {
 	return model_find(w->ckpt, CKPT_BAD_FINDING, "malformed_tensor", PLIM_UNKNOWN, err,
-			  "'%.*s' %s", (int)(w->name.n < 200 ? w->name.n : 200),
-			  w->name.n ? w->name.at : "", what);
+			  "'%.200s' %s", walk_name(w), what);
 }
 
 /* ---- storages ---- */
@@ -102,12 +101,12 @@ static enum plim_status place(struct walk *w, struct pickle_value storage, struc
 
 	*ok = get_storage(w, storage, s);
 	if (!*ok && is_embedded(w, storage))
-		return model_find(w->ckpt, CKPT_BAD_FINDING, "embedded", PLIM_UNKNOWN, err,
-				  "'%.*s' was pickled without torch.save: its bytes are inside the "
-				  "pickle, where they are "
-				  "not looked at (load it where it is trusted, and torch.save it)",
-				  (int)(w->name.n < 200 ? w->name.n : 200),
-				  w->name.n ? w->name.at : "");
+		return model_find(
+			w->ckpt, CKPT_BAD_FINDING, "embedded", PLIM_UNKNOWN, err,
+			"'%.200s' was pickled without torch.save: its bytes are inside the "
+			"pickle, where they are "
+			"not looked at (load it where it is trusted, and torch.save it)",
+			walk_name(w));
 	if (!*ok)
 		return malformed(w, "has no storage that can be understood", err);
 	if (!t->dtype)
@@ -297,9 +296,10 @@ static enum plim_status shard(struct walk *w, struct pickle_value local, struct 
 	st = walk_value(w, local, err);
 	w->flags = before;
 	return st ? st
-		  : model_find(w->ckpt, CKPT_WARN, "one_rank", PLIM_UNKNOWN, err,
-			       "'%.*s' is one rank's part of a DTensor: the rest is in other files",
-			       (int)(w->name.n < 200 ? w->name.n : 200), w->name.at);
+		  : model_find(
+			    w->ckpt, CKPT_WARN, "one_rank", PLIM_UNKNOWN, err,
+			    "'%.200s' is one rank's part of a DTensor: the rest is in other files",
+			    walk_name(w));
 }
 
 /* (function, class, its arguments, state): a subclass, or a tensor with attributes. */

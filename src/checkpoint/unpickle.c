@@ -65,6 +65,7 @@ double walk_number(struct pickle_value v)
 
 /* ---- names ---- */
 
+/* One key further down; *before is for leave, in every case. */
 static enum plim_status enter(struct walk *w, const char *key, size_t n, size_t *before,
 			      struct plim_err *err)
 {
@@ -75,17 +76,25 @@ static enum plim_status enter(struct walk *w, const char *key, size_t n, size_t 
 	if (n && n >= room)
 		st = model_find(w->ckpt, CKPT_WARN, "long_name", PLIM_UNKNOWN, err,
 				"names of more than %d bytes are cut: '%.60s' for one", NAME_BYTES,
-				w->name.n ? w->name.at : key);
+				w->name.n ? walk_name(w) : key);
 	n = n < room ? n : room - (room > 0);
 	if (!st)
-		st = vec_need(w->ckpt->mem, &w->name, n + 1, err);
-	if (st || !n)
+		st = vec_need(w->ckpt->mem, &w->name, n + 2, err);
+	if (st)
 		return st;
-	if (w->name.n && w->name.at[w->name.n - 1] != '/')
+	if (n && w->name.n && w->name.at[w->name.n - 1] != '/')
 		w->name.at[w->name.n++] = '.';
 	memcpy(w->name.at + w->name.n, key, n);
 	w->name.n += n;
+	w->name.at[w->name.n] = 0;
 	return st;
+}
+
+static void leave(struct walk *w, size_t before)
+{
+	w->name.n = before;
+	if (w->name.at)
+		w->name.at[before] = 0;
 }
 
 enum plim_status walk_as(struct walk *w, const char *key, struct pickle_value v,
@@ -96,7 +105,7 @@ enum plim_status walk_as(struct walk *w, const char *key, struct pickle_value v,
 
 	if (!st)
 		st = walk_value(w, v, err);
-	w->name.n = before;
+	leave(w, before);
 	return st;
 }
 
@@ -146,7 +155,7 @@ static enum plim_status walk_key(struct walk *w, struct pickle_value key, struct
 	st = enter(w, name, n, &before, err);
 	if (!st)
 		st = walk_value(w, v, err);
-	w->name.n = before;
+	leave(w, before);
 	return st;
 }
 
@@ -224,8 +233,7 @@ static enum plim_status note_class(struct walk *w, const char *name, struct plim
 	struct ckpt_fact f;
 	enum plim_status st = PLIM_OK;
 
-	f.name = model_printf(w->ckpt, &st, err, w->name.n ? "module %.*s" : "module",
-			      (int)w->name.n, w->name.at);
+	f.name = model_printf(w->ckpt, &st, err, "module%s%s", w->name.n ? " " : "", walk_name(w));
 	f.value = model_string(w->ckpt, name, strlen(name), &st, err);
 	return st ? st : model_fact(w->ckpt, f, err);
 }

@@ -10,7 +10,7 @@ struct walk {
 	struct unpickle *u;
 	struct ckpt *ckpt;
 	const struct pickle_heap *heap;
-	VEC(char) name;
+	VEC(char) name; /* of keys that lead here, terminated; see walk_name */
 	unsigned depth;
 	uint64_t path[WALK_DEPTH]; /* containers that this one is in */
 	size_t visits, most_visits;
@@ -40,6 +40,12 @@ const char *walk_global(const struct walk *w, struct pickle_value v, char *text,
 struct pickle_value walk_as_dict(const struct walk *w, struct pickle_value v);
 /* Of a float or an integer; NaN of anything else. */
 double walk_number(struct pickle_value v);
+
+/* Of what is looked at; "" at the outermost. */
+static inline const char *walk_name(const struct walk *w)
+{
+	return w->name.at ? w->name.at : "";
+}
 
 static inline const char *walk_str(const struct walk *w, struct pickle_value v)
 {
