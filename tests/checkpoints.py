@@ -719,6 +719,8 @@ torch.save({"y" * 5000: torch.ones(1), "y" * 4999 + "z": torch.ones(1), "a": {"z
 torch.save({"m": torch.ones(2).storage(), "betas": (0.9, 0.999)}, at + "storage.pt")
 with open(at + "plain.pkl", "wb") as f: pickle.dump({"w": torch.ones(3)}, f)
 with open(at + "numbers.pkl", "wb") as f: pickle.dump({"lr": 1e-3}, f)
+torch.save({"q": torch.quantize_per_channel(torch.randn(4, 4), torch.rand(4), torch.zeros(4).long(), 0, torch.qint8),
+            "s": torch.eye(3).to_sparse_csr(), "w": torch.ones(2)}, at + "parts.pt")
 class Unpicklable:
     def __reduce__(self): raise ValueError
 try: torch.save({"a": torch.ones(3), "b": Unpicklable()}, at + "failed.pt")
@@ -753,6 +755,19 @@ except ValueError: pass
         # "All 0 records match their checksums" was said of what has none.
         assert results["numbers.pkl"]["verdict"] == "unproven" and results["numbers.pkl"]["unprotected_bytes"]
         assert "was begun by torch.save" in results["failed.pt"]["headline"], results["failed.pt"]["headline"]
+        # A quantized tensor without its scales, a sparse one without its values: repair counted what it left out.
+        with open(folder + "/parts.pt", "rb") as f:
+            data = f.read()
+        counts, cut = set(), folder + "/cut.pt"
+        for _, info, _, _, start in local_headers(data):
+            with open(cut, "wb") as f:
+                f.write(data[:start + info.file_size // 2])
+            done = subprocess.run([PROGRAM, "ckpt", "repair", cut, "-o", folder + "/saved.pt"], capture_output=True, timeout=60)
+            if done.stdout:
+                (r,), _ = verify(folder + "/saved.pt")
+                assert int(done.stdout.split(b": ")[1].split()[0]) == len(r["tensors"]), (done.stdout, r["tensors"])
+                counts.add(len(r["tensors"]))
+        assert counts == {3, 6, 7}, counts
     return f"{len(names)} files"
 
 

@@ -146,8 +146,7 @@ static struct plim_ckpt_tensor row(const struct ckpt *c, const struct ckpt_tenso
 						  : PLIM_UNKNOWN,
 		.storage = x ? t->extent : PLIM_UNKNOWN,
 		.storage_bytes = x ? x->bytes : 0,
-		.whole = t->flags & CKPT_META || !t->count ||
-			 (x && x->state != CKPT_CUT && x->state != CKPT_BAD),
+		.whole = ckpt_is_whole(c, (size_t)(t - c->tensors.at)),
 		.nan = PLIM_UNKNOWN,
 		.infinite = PLIM_UNKNOWN,
 		.zero = PLIM_UNKNOWN,

@@ -133,6 +133,8 @@ struct ckpt_tensor {
 	uint64_t offset; /* within the extent, in elements */
 	uint64_t count;  /* elements */
 	uint64_t dims;
+	uint32_t first,
+		parts; /* it and others make up one value, of a sparse tensor for one: these; 0 parts: it alone */
 	struct ckpt_values values;
 };
 
@@ -388,6 +390,8 @@ static inline uint64_t ckpt_tensor_bytes(const struct ckpt_tensor *t)
 	return t->dtype ? (t->count * t->dtype->bits + 7) / 8 : 0;
 }
 
+/* Are all its bytes there, and right as far as was looked, and those of what it makes up one value with? */
+bool ckpt_is_whole(const struct ckpt *c, size_t tensor);
 /* Is it one run of elements, in whatever order of dimensions? */
 bool ckpt_is_dense(const struct ckpt *c, const struct ckpt_tensor *t);
 /* Is it dense in row-major order? */

@@ -104,13 +104,6 @@ bool ckpt_is_wanted(const char *name, const char *patterns)
 	return false;
 }
 
-static bool is_whole(const struct ckpt *c, const struct ckpt_tensor *t)
-{
-	return !t->count || t->flags & CKPT_META ||
-	       (t->extent != CKPT_NONE && c->extents.at[t->extent].state != CKPT_CUT &&
-		c->extents.at[t->extent].state != CKPT_BAD);
-}
-
 static enum plim_status check(const struct ckpt *c, const struct ckpt_tensor *t,
 			      struct plim_err *err)
 {
@@ -135,7 +128,7 @@ enum plim_status ckpt_load(struct ckpt *c, size_t tensor, ckpt_sink_fn *sink, vo
 	struct ckpt_out o = { .sink = sink, .ctx = ctx };
 	enum plim_status st = check(c, t, err);
 
-	if (!st && !is_whole(c, t))
+	if (!st && !ckpt_is_whole(c, tensor))
 		st = err_set(err, PLIM_E_FORMAT, "'%.200s' is not whole", ckpt_text(c, t->name));
 	if (!st)
 		st = out_tensor(c, t, &o, err);
@@ -279,7 +272,7 @@ static enum plim_status choose(struct ckpt *c, const char *patterns, unsigned fl
 	*told = (struct ckpt_extracted){ 0 };
 	for (size_t i = 0; !st && i < c->tensors.n; i++) {
 		const struct ckpt_tensor *t = &c->tensors.at[i];
-		bool whole = is_whole(c, t);
+		bool whole = ckpt_is_whole(c, i);
 
 		if (!ckpt_is_wanted(ckpt_text(c, t->name), patterns))
 			continue;

@@ -138,20 +138,12 @@ static enum plim_status judge(struct legacy *l, size_t listed, uint64_t at, size
 {
 	struct ckpt *c = l->ckpt;
 	uint64_t size = c->files.at[l->file].bytes;
-	size_t whole = 0, all = c->tensors.n - first;
-	const char *lost = NULL;
+	const char *lost;
+	size_t whole = model_whole(c, first, &lost), all = c->tensors.n - first;
 	bool cut = false;
 
 	for (size_t i = 0; i < l->storages.n; i++)
 		cut |= c->extents.at[l->storages.at[i].extent].state == CKPT_CUT;
-	for (size_t i = first; i < c->tensors.n; i++) {
-		const struct ckpt_tensor *t = &c->tensors.at[i];
-		bool ok = !t->count ||
-			  (t->extent != CKPT_NONE && c->extents.at[t->extent].state != CKPT_CUT);
-
-		whole += ok;
-		lost = ok || lost ? lost : ckpt_text(c, t->name);
-	}
 	if (listed < l->storages.n && at < size)
 		return model_find(c, CKPT_BAD_FINDING, "missing_record", PLIM_UNKNOWN, err,
 				  "%zu storages are used, %zu are listed", l->storages.n, listed);

@@ -237,6 +237,37 @@ enum plim_status model_tensor(struct ckpt *c, struct ckpt_tensor t, const uint64
 	return PLIM_OK;
 }
 
+static bool is_there(const struct ckpt *c, const struct ckpt_tensor *t)
+{
+	return !t->count || t->flags & CKPT_META ||
+	       (t->extent != CKPT_NONE && c->extents.at[t->extent].state != CKPT_CUT &&
+		c->extents.at[t->extent].state != CKPT_BAD);
+}
+
+bool ckpt_is_whole(const struct ckpt *c, size_t tensor)
+{
+	const struct ckpt_tensor *t = &c->tensors.at[tensor];
+	bool whole = is_there(c, t);
+
+	for (uint32_t i = 0; whole && i < t->parts; i++)
+		whole = is_there(c, &c->tensors.at[t->first + i]);
+	return whole;
+}
+
+size_t model_whole(const struct ckpt *c, size_t first, const char **lost)
+{
+	size_t whole = 0;
+
+	*lost = NULL;
+	for (size_t i = first; i < c->tensors.n; i++) {
+		bool ok = ckpt_is_whole(c, i);
+
+		whole += ok;
+		*lost = ok || *lost ? *lost : ckpt_text(c, c->tensors.at[i].name);
+	}
+	return whole;
+}
+
 bool ckpt_is_contiguous(const struct ckpt *c, const struct ckpt_tensor *t)
 {
 	const uint64_t *size = ckpt_shape(c, t), *stride = ckpt_strides(c, t);

@@ -24,6 +24,9 @@ const char *model_file(const struct ckpt *c, uint32_t file);
 enum plim_status model_read(struct ckpt *c, uint32_t file, uint64_t offset, uint64_t n,
 			    uint64_t limit, const char *what, uint8_t **out, struct plim_err *err);
 
+/* How many of the tensors from `first` on are whole; *lost: the name of the first that is not, NULL without. */
+size_t model_whole(const struct ckpt *c, size_t first, const char **lost);
+
 /* Bytes that are no tensor's and have no checksum: a header, a pickle. */
 enum plim_status model_unchecked(struct ckpt *c, uint32_t file, const char *name, uint64_t offset,
 				 uint64_t bytes, struct plim_err *err);

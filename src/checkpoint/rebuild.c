@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define TOGETHER 256 /* tensors of one value, which are looked at for each of them */
+
 /* ---- arguments ---- */
 
 static bool get_u64(struct pickle_value v, uint64_t *out)
@@ -357,15 +359,33 @@ static const struct rebuild rebuilds[] = {
 	{ "torch.jit._pickle.build_tensorlist", typed, 0, 0, 0, 0, 0, 0, 0 },
 };
 
+/* What one call makes of several tensors is lost with any of them. */
+static void join(struct ckpt *c, size_t first)
+{
+	size_t n = c->tensors.n - first;
+
+	for (size_t i = first; n > 1 && n <= TOGETHER && i < c->tensors.n; i++) {
+		c->tensors.at[i].first = (uint32_t)first;
+		c->tensors.at[i].parts = (uint32_t)n;
+	}
+}
+
 enum plim_status walk_rebuild(struct walk *w, const char *name, struct pickle_value args,
 			      bool *known, struct plim_err *err)
 {
-	for (size_t i = 0; i < sizeof(rebuilds) / sizeof(rebuilds[0]); i++) {
+	size_t first = w->ckpt->tensors.n;
+	enum plim_status st = PLIM_OK;
+
+	*known = false;
+	for (size_t i = 0; !*known && i < sizeof(rebuilds) / sizeof(rebuilds[0]); i++) {
 		*known = !strcmp(name, rebuilds[i].name);
 		if (*known)
-			return rebuilds[i].run(w, &rebuilds[i], args, err);
+			st = rebuilds[i].run(w, &rebuilds[i], args, err);
+		if (*known &&
+		    rebuilds[i].run != typed) /* a list is not lost with one of its items */
+			join(w->ckpt, first);
 	}
-	return PLIM_OK;
+	return st;
 }
 
 /* ---- bare storages ---- */

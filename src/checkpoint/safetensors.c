@@ -277,17 +277,12 @@ static enum plim_status check_size(struct reader *r, uint64_t end, size_t first,
 {
 	struct ckpt *c = r->ckpt;
 	uint64_t size = c->files.at[r->file].bytes, want = r->data + end;
-	const char *name = NULL;
-	size_t whole = 0;
+	const char *lost;
+	size_t whole = model_whole(c, first, &lost);
 
-	for (size_t i = first; i < c->tensors.n; i++) {
-		const struct ckpt_extent *x = &c->extents.at[c->tensors.at[i].extent];
-
-		whole += x->state != CKPT_CUT;
-		c->whole_bytes += x->state != CKPT_CUT ? x->bytes : 0;
-		if (x->state == CKPT_CUT && !name)
-			name = ckpt_text(c, x->name);
-	}
+	for (size_t i = first; i < c->tensors.n; i++)
+		if (ckpt_is_whole(c, i))
+			c->whole_bytes += ckpt_tensor_bytes(&c->tensors.at[i]);
 	if (size > want)
 		return BAD(r, "trailing_bytes", want,
 			   "behind the last tensor there are more bytes, %llu",
@@ -299,7 +294,7 @@ static enum plim_status check_size(struct reader *r, uint64_t end, size_t first,
 		   "'%.200s' has %llu bytes of %llu: %zu of %zu tensors are whole; one that is "
 		   "not: '%.200s'",
 		   c->files.at[r->file].name, (unsigned long long)size, (unsigned long long)want,
-		   whole, c->tensors.n - first, name ? name : "");
+		   whole, c->tensors.n - first, lost ? lost : "");
 }
 
 /* The header's bytes at `bytes` are JSON in UTF-8. */

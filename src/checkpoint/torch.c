@@ -319,19 +319,9 @@ static enum plim_status tell_cut(struct archive *a, size_t first, struct plim_er
 	struct ckpt *c = a->ckpt;
 	uint32_t last = a->zip.n ? a->zip.first + a->zip.n - 1 : CKPT_NONE;
 	bool cut = last != CKPT_NONE && c->extents.at[last].state == CKPT_CUT;
-	size_t whole = 0, lost = 0;
-	const char *name = NULL;
+	const char *lost;
+	size_t whole = model_whole(c, first, &lost);
 
-	for (size_t i = first; i < c->tensors.n; i++) {
-		const struct ckpt_tensor *t = &c->tensors.at[i];
-		bool ok = !t->count ||
-			  (t->extent != CKPT_NONE && c->extents.at[t->extent].state != CKPT_CUT);
-
-		whole += ok;
-		lost += !ok;
-		if (!ok && !name)
-			name = ckpt_text(c, t->name);
-	}
 	c->truncated = true;
 	return model_find(c, CKPT_BAD_FINDING, "truncated", c->files.at[a->zip.file].bytes, err,
 			  "%.200s is cut%s%.100s: %zu of %zu tensors are whole%s%.200s%s",
@@ -339,9 +329,9 @@ static enum plim_status tell_cut(struct archive *a, size_t first, struct plim_er
 			  cut    ? " inside record "
 			  : lost ? " between two records"
 				 : " behind its tensors, in the directory",
-			  cut ? ckpt_text(c, c->extents.at[last].name) : "", whole, whole + lost,
-			  name ? "; the first that is not: '" : "", name ? name : "",
-			  name ? "'" : "");
+			  cut ? ckpt_text(c, c->extents.at[last].name) : "", whole,
+			  c->tensors.n - first, lost ? "; the first that is not: '" : "",
+			  lost ? lost : "", lost ? "'" : "");
 }
 
 /* ---- what it is ---- */
