@@ -29,7 +29,10 @@ static uint64_t mutate_le(const uint8_t *p, size_t n)
 	return v;
 }
 
-static size_t mutate_any(uint8_t *p, size_t n, size_t max, uint32_t *seed);
+/* What the bytes are in: their buffers are in use, so another inside is changed as bytes. */
+enum { MUTATE_IN_FOLDER = 1, MUTATE_IN_ZIP = 2 };
+
+static size_t mutate_any(uint8_t *p, size_t n, size_t max, unsigned in, uint32_t *seed);
 
 /* ---- zip ---- */
 
@@ -130,7 +133,7 @@ static size_t mutate_write_zip(uint8_t *out, size_t max, const struct mutate_mem
 }
 
 /* One record is changed, left out, or takes another's name. */
-static size_t mutate_zip(uint8_t *p, size_t n, size_t max, uint32_t *seed)
+static size_t mutate_zip(uint8_t *p, size_t n, size_t max, unsigned in, uint32_t *seed)
 {
 	static uint8_t room[MUTATE_ROOM], changed[MUTATE_ROOM], out[MUTATE_ROOM];
 	struct mutate_member m[MUTATE_MEMBERS];
@@ -148,7 +151,8 @@ static size_t mutate_zip(uint8_t *p, size_t n, size_t max, uint32_t *seed)
 	default:
 		memcpy(changed, m[i].data, m[i].n);
 		m[i].data = changed;
-		m[i].n = mutate_any(changed, m[i].n, max < MUTATE_ROOM ? max : MUTATE_ROOM, seed);
+		m[i].n = mutate_any(changed, m[i].n, max < MUTATE_ROOM ? max : MUTATE_ROOM,
+				    in | MUTATE_IN_ZIP, seed);
 	}
 	size = mutate_write_zip(out, max < MUTATE_ROOM ? max : MUTATE_ROOM, m, count);
 	memcpy(p, out, size);
@@ -157,7 +161,7 @@ static size_t mutate_zip(uint8_t *p, size_t n, size_t max, uint32_t *seed)
 
 /* ---- a folder, safetensors ---- */
 
-static size_t mutate_folder(uint8_t *p, size_t n, size_t max, uint32_t *seed)
+static size_t mutate_folder(uint8_t *p, size_t n, size_t max, unsigned in, uint32_t *seed)
 {
 	size_t starts[MUTATE_MEMBERS], count = 0, at = sizeof(MUTATE_FOLDER) - 1, length, size;
 	static uint8_t part[MUTATE_ROOM];
@@ -175,7 +179,7 @@ static size_t mutate_folder(uint8_t *p, size_t n, size_t max, uint32_t *seed)
 	if (length > MUTATE_ROOM || max - (n - length) > MUTATE_ROOM)
 		return 0;
 	memcpy(part, p + at + 5, length);
-	size = mutate_any(part, length, max - (n - length), seed);
+	size = mutate_any(part, length, max - (n - length), in | MUTATE_IN_FOLDER, seed);
 	n = mutate_replace(p, n, max, at + 5, at + 5 + length, part, size);
 	mutate_put(p, at + 1, size, 4);
 	return n;
@@ -197,16 +201,16 @@ static size_t mutate_safetensors(uint8_t *p, size_t n, size_t max)
 
 /* ---- all ---- */
 
-static size_t mutate_any(uint8_t *p, size_t n, size_t max, uint32_t *seed)
+static size_t mutate_any(uint8_t *p, size_t n, size_t max, unsigned in, uint32_t *seed)
 {
 	size_t folder = sizeof(MUTATE_FOLDER) - 1, made = 0;
 
 	if (mutate_next(seed) % 4 == 0)
 		return LLVMFuzzerMutate(p, n, max);
-	if (n >= folder && !memcmp(p, MUTATE_FOLDER, folder))
-		made = mutate_folder(p, n, max, seed);
-	else if (n >= 30 && !memcmp(p, "PK\3\4", 4))
-		made = mutate_zip(p, n, max, seed);
+	if (!(in & MUTATE_IN_FOLDER) && n >= folder && !memcmp(p, MUTATE_FOLDER, folder))
+		made = mutate_folder(p, n, max, in, seed);
+	else if (!(in & MUTATE_IN_ZIP) && n >= 30 && !memcmp(p, "PK\3\4", 4))
+		made = mutate_zip(p, n, max, in, seed);
 	else if (n > 9 && p[8] == '{' && mutate_le(p, 8) <= n - 8)
 		made = mutate_safetensors(p, n, max);
 	else if (n > 2 && p[0] == 0x80)
@@ -220,7 +224,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n, size_t max, unsigned se
 {
 	uint32_t next = seed * 2654435761u + 1;
 
-	return mutate_any(bytes, n, max, &next);
+	return mutate_any(bytes, n, max, 0, &next);
 }
 
 #endif

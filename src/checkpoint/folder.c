@@ -55,18 +55,11 @@ enum plim_status folder_list(struct ckpt *c, int dir, struct folder_names *names
 	return st;
 }
 
-static bool ends(const char *name, const char *with)
-{
-	size_t n = strlen(name), k = strlen(with);
-
-	return n > k && !strcmp(name + n - k, with);
-}
-
 /* The first entry that ends so, NULL without. */
 static const char *with_end(const struct folder *f, const char *with)
 {
 	for (size_t i = 0; i < f->names.n; i++)
-		if (ends(f->names.at[i], with))
+		if (text_ends(f->names.at[i], with))
 			return f->names.at[i];
 	return NULL;
 }
@@ -183,7 +176,7 @@ static const char *const ends_of_files[] = {
 bool folder_is_checkpoint_name(const char *name)
 {
 	for (size_t i = 0; i < sizeof(ends_of_files) / sizeof(ends_of_files[0]); i++)
-		if (ends(name, ends_of_files[i]))
+		if (text_ends(name, ends_of_files[i]))
 			return true;
 	return false;
 }
@@ -200,7 +193,7 @@ static bool may_be_else(const char *name)
 		if (!strncmp(name, known[i], strlen(known[i])))
 			return false;
 	for (size_t i = 0; i < SURE_ENDS; i++)
-		if (ends(name, ends_of_files[i]))
+		if (text_ends(name, ends_of_files[i]))
 			return false;
 	return true;
 }
@@ -357,13 +350,14 @@ static enum plim_status tell_missing(struct folder *f, const struct index *x, st
 		for (size_t k = 0; k < x->missing.n; k++)
 			lost += x->places.at[i].file == x->missing.at[k];
 	return x->missing.n
-		       ? model_find(
-				 f->ckpt, CKPT_BAD_FINDING, "missing_file", PLIM_UNKNOWN, err,
-				 "%zu of %zu shards %s not there, '%.200s'%s: %zu of %zu tensors "
-				 "are missing",
-				 x->missing.n, x->files.n, x->missing.n == 1 ? "is" : "are",
-				 ckpt_text(f->ckpt, x->missing.at[0]),
-				 x->missing.n == 1 ? "" : " for one", lost, x->places.n)
+		       ? model_find(f->ckpt, CKPT_BAD_FINDING, "missing_file", PLIM_UNKNOWN, err,
+				    "%zu of %zu shards %s not there, '%.200s'%s, and with %s %zu "
+				    "of %zu "
+				    "tensors",
+				    x->missing.n, x->files.n, x->missing.n == 1 ? "is" : "are",
+				    ckpt_text(f->ckpt, x->missing.at[0]),
+				    x->missing.n == 1 ? "" : " for one",
+				    x->missing.n == 1 ? "it" : "them", lost, x->places.n)
 		       : PLIM_OK;
 }
 
@@ -461,7 +455,7 @@ static enum plim_status check_unreferenced(struct folder *f, const struct index 
 
 	for (size_t i = 0; !st && i < f->names.n; i++) {
 		const char *name = f->names.at[i];
-		bool named = !ends(name, ".safetensors") && !ends(name, ".bin");
+		bool named = !text_ends(name, ".safetensors") && !text_ends(name, ".bin");
 
 		for (size_t k = 0; !named && k < x->files.n; k++)
 			named = !strcmp(ckpt_text(c, x->files.at[k]), name);
@@ -510,7 +504,8 @@ static enum plim_status check_set(struct folder *f, struct plim_err *err)
 	bool mixed = false;
 
 	for (size_t i = 0; i < f->names.n; i++) {
-		if (!ends(f->names.at[i], ".safetensors") && !ends(f->names.at[i], ".bin"))
+		if (!text_ends(f->names.at[i], ".safetensors") &&
+		    !text_ends(f->names.at[i], ".bin"))
 			continue;
 		/* torch.distributed's own form numbers ranks in front. */
 		if (!strncmp(f->names.at[i], "shard-", 6) ||

@@ -199,14 +199,6 @@ static const char *const moved[][2] = { { "__builtin__.", "builtins." },
 					{ "copy_reg.", "copyreg." },
 					{ "cPickle.", "pickle." } };
 
-static bool is_one_of(const char *name, const char *const *list, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (!strcmp(name, list[i]))
-			return true;
-	return false;
-}
-
 static bool is_dangerous(const char *name)
 {
 	for (size_t i = 0; i < sizeof(dangerous_modules) / sizeof(dangerous_modules[0]); i++) {
@@ -262,9 +254,9 @@ enum ckpt_trust globals_trust(const char *name)
 		name = full;
 		break;
 	}
-	if (is_one_of(name, plain, sizeof(plain) / sizeof(plain[0])) || is_torch_type(name))
+	if (text_is_one_of(name, plain, sizeof(plain) / sizeof(plain[0])) || is_torch_type(name))
 		return CKPT_PLAIN;
-	if (is_one_of(name, extra, sizeof(extra) / sizeof(extra[0])))
+	if (text_is_one_of(name, extra, sizeof(extra) / sizeof(extra[0])))
 		return CKPT_EXTRA;
 	return is_dangerous(name) ? CKPT_DANGEROUS : CKPT_UNLISTED;
 }

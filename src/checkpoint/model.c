@@ -237,7 +237,7 @@ enum plim_status model_tensor(struct ckpt *c, struct ckpt_tensor t, const uint64
 	return PLIM_OK;
 }
 
-static bool is_there(const struct ckpt *c, const struct ckpt_tensor *t)
+static bool has_its_bytes(const struct ckpt *c, const struct ckpt_tensor *t)
 {
 	return !t->count || t->flags & CKPT_META ||
 	       (t->extent != CKPT_NONE && c->extents.at[t->extent].state != CKPT_CUT &&
@@ -247,10 +247,10 @@ static bool is_there(const struct ckpt *c, const struct ckpt_tensor *t)
 bool ckpt_is_whole(const struct ckpt *c, size_t tensor)
 {
 	const struct ckpt_tensor *t = &c->tensors.at[tensor];
-	bool whole = is_there(c, t);
+	bool whole = has_its_bytes(c, t);
 
 	for (uint32_t i = 0; whole && i < t->parts; i++)
-		whole = is_there(c, &c->tensors.at[t->first + i]);
+		whole = has_its_bytes(c, &c->tensors.at[t->first + i]);
 	return whole;
 }
 

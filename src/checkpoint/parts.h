@@ -5,6 +5,22 @@
 #include "checkpoint.h"
 #include "pickle/pickle.h"
 
+static inline bool text_is_one_of(const char *text, const char *const *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(text, words[i]))
+			return true;
+	return false;
+}
+
+/* Does it end with `with`, and begin with something else? */
+static inline bool text_ends(const char *text, const char *with)
+{
+	size_t n = strlen(text), k = strlen(with);
+
+	return n > k && !strcmp(text + n - k, with);
+}
+
 /* ---- model.c ---- */
 
 uint32_t model_string(struct ckpt *c, const char *text, size_t n, enum plim_status *st,

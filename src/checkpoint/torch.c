@@ -354,10 +354,10 @@ static const struct {
 	const char *ending, *is;
 } other_zips[] = {
 	{ ".npy", "a zip of NumPy arrays (.npz)" },
-	{ ".data/extern_modules", "a package of torch.package, which is code" },
-	{ "model.weights.h5", "a model of Keras" },
-	{ "META-INF/MANIFEST.MF", "a Java archive" },
-	{ "[Content_Types].xml", "an Office document" },
+	{ "/extern_modules", "a package of torch.package, which is code" },
+	{ ".weights.h5", "a model of Keras" },
+	{ "/MANIFEST.MF", "a Java archive" },
+	{ "_rels/.rels", "an Office document" },
 };
 
 static const char *other_zip(const struct archive *a)
@@ -366,9 +366,8 @@ static const char *other_zip(const struct archive *a)
 		for (uint32_t i = 0; i < a->zip.n; i++) {
 			const char *name =
 				ckpt_text(a->ckpt, a->ckpt->extents.at[a->zip.first + i].name);
-			size_t n = strlen(name), m = strlen(other_zips[k].ending);
 
-			if (n >= m && !strcmp(name + n - m, other_zips[k].ending))
+			if (text_ends(name, other_zips[k].ending))
 				return other_zips[k].is;
 		}
 	return "a zip";
@@ -407,10 +406,10 @@ static enum plim_status refuse_zip(struct archive *a, struct plim_err *err)
 static bool is_code(const struct archive *a, uint32_t at)
 {
 	const char *name = ckpt_text(a->ckpt, a->ckpt->extents.at[at].name);
-	size_t n = strlen(a->prefix), end = strlen(name);
+	size_t n = strlen(a->prefix);
 
 	return !strncmp(name, a->prefix, n) && !strncmp(name + n, "code/", 5) &&
-	       !strcmp(name + end - 3, ".py");
+	       text_ends(name, ".py");
 }
 
 /* torch.load hands a file with that record to torch.jit.load; a cut one may have lost it. */

@@ -197,14 +197,6 @@ static enum plim_status walk_pairs(struct walk *w, struct pickle_value args, str
 	return st;
 }
 
-static bool is_one_of(const char *text, const char *const *words, size_t n)
-{
-	for (size_t i = 0; text && i < n; i++)
-		if (!strcmp(text, words[i]))
-			return true;
-	return false;
-}
-
 /*
  * A torch.nn.Module: names as its state_dict() would give them, then what else it holds tensors in: attributes that
  * are not registered.  An RNN keeps its weights in a list once more.
@@ -220,10 +212,13 @@ static enum plim_status walk_module(struct walk *w, struct pickle_value state, s
 		if (pickle_get(w->heap, state, members[i], &v))
 			st = walk_value(w, v, err);
 	w->only_new = true;
-	for (size_t i = 0; !st && i + 1 < pickle_len(w->heap, state); i += 2)
-		if (!is_one_of(walk_str(w, pickle_item(w->heap, state, i)), members, 3))
+	for (size_t i = 0; !st && i + 1 < pickle_len(w->heap, state); i += 2) {
+		const char *key = walk_str(w, pickle_item(w->heap, state, i));
+
+		if (!key || !text_is_one_of(key, members, 3))
 			st = walk_key(w, pickle_item(w->heap, state, i),
 				      pickle_item(w->heap, state, i + 1), err);
+	}
 	w->only_new = before;
 	return st;
 }
