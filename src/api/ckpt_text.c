@@ -331,8 +331,12 @@ static void facts(struct text *t, const struct plim_ckpt *c)
 	out_title(t, "Architecture and metadata");
 	text_table_init(&b, t, "ll", TEXT_CUT_RIGHT);
 	for (size_t i = 0; i < c->fact_count && i < FACTS_SHOWN; i++) {
-		fit_cell(&b, c->facts[i].name, part_of_width(t, 2));
-		text_cell_name(&b, c->facts[i].value, strlen(c->facts[i].value));
+		const struct plim_ckpt_fact *f = &c->facts[i];
+		const char *class = strncmp(f->name, "module", 6) ? NULL : strrchr(f->value, '.');
+		const char *value = class ? class + 1 : f->value; /* of a class, the telling end */
+
+		fit_cell(&b, f->name, part_of_width(t, 2));
+		text_cell_name(&b, value, strlen(value));
 	}
 	text_table_write(t, &b, 2);
 	text_table_release(&b);
