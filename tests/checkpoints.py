@@ -1267,9 +1267,11 @@ def test_nothing():
             for ending in (".pt", ".safetensors"):
                 done = write("convert", path, folder + "/out" + ending)
                 tensors = len(names_in(path))
-                assert done.returncode == (0 if tensors else 2), (path, done)
-                assert tensors or done.stderr.endswith(b"holds no tensors: nothing to write\n"), done
-                if tensors:
+                # A scheduler's state has no tensors: from torch to torch it could not be written.
+                keeps = path.endswith(".pt") and ending == ".pt"
+                assert done.returncode == (0 if tensors or keeps else 2), (path, done)
+                assert tensors or keeps or done.stderr.endswith(b"holds no tensors: nothing to write\n"), done
+                if tensors or keeps:
                     assert names_in(folder + "/out" + ending) == names_in(path)
             done = subprocess.run([PROGRAM, "ckpt", "seal", path], capture_output=True)
             assert not done.returncode and verify(path)[0][0]["verdict"] == "whole", done

@@ -290,7 +290,8 @@ static enum plim_status choose(struct ckpt *c, const char *patterns, unsigned fl
 		if (__builtin_add_overflow(told->bytes, ckpt_tensor_bytes(t), &told->bytes))
 			told->bytes = UINT64_MAX;
 	}
-	if (!st && !told->tensors)
+	/* A scheduler's state has none: all of it can be written all the same. */
+	if (!st && !told->tensors && (c->tensors.n || !any_form))
 		st = c->tensors.n ? err_set(err, PLIM_E_ARG,
 					    "no tensor that is whole matches '%.200s': nothing to "
 					    "write",
