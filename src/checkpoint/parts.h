@@ -69,8 +69,6 @@ enum plim_status open_file(struct ckpt *c, int dir, const char *name, uint32_t *
 			   struct plim_err *err);
 /* Read what the file is, by its bytes; tensors' names get `prefix` in front. */
 enum plim_status open_any(struct ckpt *c, uint32_t file, const char *prefix, struct plim_err *err);
-/* What else it is, if no checkpoint: a sentence for people and a slug; NULL when not known. */
-const char *open_other(const uint8_t *head, size_t n, uint64_t bytes, const char **slug);
 
 /* ---- texts.c: JSON files ---- */
 
@@ -239,6 +237,16 @@ enum plim_status unpickle_decode(struct unpickle *u, const char *name, const uin
 enum plim_status unpickle_storages(struct unpickle *u, struct plim_err *err);
 /* All tensors below `root`, with names made of the keys that lead to them; and keys, optimizers. */
 enum plim_status unpickle_walk(struct unpickle *u, struct pickle_value root, struct plim_err *err);
+
+/* ---- compare.c, conclude.c ---- */
+
+/* What is left of a name without the prefix. */
+const char *compare_strip(const char *name, const char *prefix);
+/* Of two tensors of one name: is the shape another, else the dtype? */
+enum ckpt_change compare_change(const struct ckpt *a, const struct ckpt_tensor *x,
+				const struct ckpt *b, const struct ckpt_tensor *y);
+/* From d's pairs and counts: d's conclusions, and d->loads. */
+enum plim_status compare_conclude(struct ckpt_compare *d, struct plim_err *err);
 
 /* ---- extract.c, write_safetensors.c, write_torch.c ---- */
 
