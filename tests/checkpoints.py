@@ -754,6 +754,10 @@ except ValueError: pass
         assert bad_kinds(results["plain.pkl"]) == {"embedded", "dangerous_pickle"}, results["plain.pkl"]["findings"]
         # "All 0 records match their checksums" was said of what has none.
         assert results["numbers.pkl"]["verdict"] == "unproven" and results["numbers.pkl"]["unprotected_bytes"]
+        with zipfile.ZipFile(folder + "/x.pt2", "w") as z:
+            for name in ("x/archive_format", "x/version"):
+                z.writestr(name, b"1")
+        assert "torch.export" in verify(folder + "/x.pt2")[0][0]["headline"]
         assert "was begun by torch.save" in results["failed.pt"]["headline"], results["failed.pt"]["headline"]
         # A quantized tensor without its scales, a sparse one without its values: repair counted what it left out.
         with open(folder + "/parts.pt", "rb") as f:

@@ -167,11 +167,10 @@ static const struct {
 	{ "diffusion_pytorch_model.safetensors", NULL },
 	{ "diffusion_pytorch_model.bin", "diffusion_pytorch_model.safetensors" },
 };
-/* The last ones are endings of other things too. */
-static const char *const ends_of_files[] = {
-	".safetensors", ".pt", ".pth", ".ckpt", ".bin", ".pkl"
-};
+/* The last one is an ending of other things too. */
+static const char *const ends_of_files[] = { ".safetensors", ".pt", ".pth", ".ckpt", ".bin" };
 #define SURE_ENDS 4
+#define PICKLE_END ".pkl" /* accelerate's random states; alone, it may be a pickle of anything */
 
 bool folder_is_checkpoint_name(const char *name)
 {
@@ -263,7 +262,7 @@ static enum plim_status read_files(struct folder *f, const uint32_t *shards, siz
 	for (size_t i = 0; !st && i < f->names.n; i++) {
 		const char *name = f->names.at[i];
 		uint32_t id = intern_find(&f->ckpt->strings, name, strlen(name));
-		bool left = !folder_is_checkpoint_name(name) ||
+		bool left = (!folder_is_checkpoint_name(name) && !text_ends(name, PICKLE_END)) ||
 			    (shard_count && shard_number(name, &number, &of));
 
 		for (size_t k = 0; !left && k < shard_count; k++)

@@ -370,8 +370,14 @@ bool ckpt_series_is_unchanged(const struct ckpt_series *s, size_t i)
 static bool is_one_checkpoint(const struct folder_names *names)
 {
 	static const char *const marks[] = {
-		".metadata",    "trainer_state.json",           "adapter_config.json",
-		"optimizer.pt", "model.safetensors.index.json", "pytorch_model.bin.index.json"
+		".metadata",
+		"trainer_state.json",
+		"adapter_config.json",
+		"optimizer.pt",
+		"optimizer.bin",
+		"random_states_0.pkl",
+		"model.safetensors.index.json",
+		"pytorch_model.bin.index.json",
 	};
 
 	for (size_t i = 0; i < names->n; i++)

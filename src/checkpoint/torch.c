@@ -354,12 +354,15 @@ static const struct {
 	const char *ending, *is;
 } other_zips[] = {
 	{ ".npy", "a zip of NumPy arrays (.npz)" },
+	{ "/archive_format", "a program of torch.export (.pt2), whose weights are not read yet" },
+	{ "exported_program.json", "a program of torch.export, whose weights are not read yet" },
 	{ "/extern_modules", "a package of torch.package, which is code" },
 	{ ".weights.h5", "a model of Keras" },
 	{ "/MANIFEST.MF", "a Java archive" },
 	{ "_rels/.rels", "an Office document" },
 };
 
+/* NULL: not known. */
 static const char *other_zip(const struct archive *a)
 {
 	for (size_t k = 0; k < sizeof(other_zips) / sizeof(other_zips[0]); k++)
@@ -370,7 +373,7 @@ static const char *other_zip(const struct archive *a)
 			if (text_ends(name, other_zips[k].ending))
 				return other_zips[k].is;
 		}
-	return "a zip";
+	return NULL;
 }
 
 /* No pickle, or none that is whole. */
@@ -380,6 +383,7 @@ static enum plim_status refuse_zip(struct archive *a, struct plim_err *err)
 	const char *file = model_file(c, a->zip.file);
 	/* An object that cannot be pickled: the version is written last of all the same. */
 	bool failed = record(a, "version") != CKPT_NONE && record(a, "data/0") == CKPT_NONE;
+	const char *other = other_zip(a);
 
 	c->truncated |= a->cut;
 	c->unreadable |= !c->kind && !a->cut;
@@ -390,14 +394,14 @@ static enum plim_status refuse_zip(struct archive *a, struct plim_err *err)
 				  "%.200s is cut before its first pickle ends: nothing can be "
 				  "recovered",
 				  file);
-	if (failed)
+	if (failed && !other)
 		return model_find(c, CKPT_BAD_FINDING, "no_pickle", PLIM_UNKNOWN, err,
 				  "%.200s was begun by torch.save, which then failed: the record "
 				  "data.pkl is not there",
 				  file);
 	return model_find(c, CKPT_BAD_FINDING, "no_pickle", PLIM_UNKNOWN, err,
 			  "%.200s is %s without the record data.pkl: not a checkpoint of torch",
-			  file, other_zip(a));
+			  file, other ? other : "a zip");
 }
 
 /* ---- TorchScript ---- */
