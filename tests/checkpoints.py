@@ -704,7 +704,7 @@ json.dump(out, open(at + "truth.json", "w"))
 def test_odd():
     """What torch saves seldom, and was told wrongly once."""
     script = r"""
-import pickle, sys, torch
+import pickle, sys, torch, numpy as np
 from torch import nn
 class Net(nn.Module):
     def __init__(self):
@@ -716,7 +716,8 @@ torch.save(net, at + "net.legacy.pt", _use_new_zipfile_serialization=False)
 torch.save({"a": torch.ones(3)}, at + "four.pt", pickle_protocol=4, _use_new_zipfile_serialization=False)
 torch.save({(0, 1): torch.ones(1), (0, "x"): torch.ones(2), ((1, 2.5), True): torch.ones(3)}, at + "tuples.pt")
 torch.save({"y" * 5000: torch.ones(1), "y" * 4999 + "z": torch.ones(1), "a": {"z" * 9000: torch.ones(2)}}, at + "long.pt")
-torch.save({"m": torch.ones(2).storage(), "betas": (0.9, 0.999)}, at + "storage.pt")
+torch.save({"m": torch.ones(2).storage(), "betas": (0.9, 0.999), "epoch": np.int64(-300), "loss": np.float32(0.25),
+            "done": np.bool_(True), "big": np.uint64(2**63)}, at + "storage.pt")
 with open(at + "plain.pkl", "wb") as f: pickle.dump({"w": torch.ones(3)}, f)
 with open(at + "numbers.pkl", "wb") as f: pickle.dump({"lr": 1e-3}, f)
 torch.save({"q": torch.quantize_per_channel(torch.randn(4, 4), torch.rand(4), torch.zeros(4).long(), 0, torch.qint8),
@@ -749,7 +750,8 @@ except ValueError: pass
         # A name that is too long was left out, and its tensor called 'tensor', or as what is around it.
         assert {"y" * 4095, "a." + "z" * 4094} == set(shapes["long.pt"]), [n[:20] for n in shapes["long.pt"]]
         assert "long_name" in told_kinds(results["long.pt"])
-        assert {k["name"]: k["what"] for k in results["storage.pt"]["keys"]} == {"m": "storage", "betas": "(0.9, 0.999)"}
+        assert {k["name"]: k["what"] for k in results["storage.pt"]["keys"]} == {
+            "m": "storage", "betas": "(0.9, 0.999)", "epoch": "-300", "loss": "0.25", "done": "True", "big": str(2**63)}
         # pickle.dump of a tensor: the finding said that it has no storage.
         assert bad_kinds(results["plain.pkl"]) == {"embedded", "dangerous_pickle"}, results["plain.pkl"]["findings"]
         # "All 0 records match their checksums" was said of what has none.

@@ -111,12 +111,86 @@ enum plim_status walk_as(struct walk *w, const char *key, struct pickle_value v,
 
 /* ---- containers ---- */
 
+/* The bytes of a bytes object, which protocol 2 writes as _codecs.encode('...', 'latin1'); at most `size`. */
+static size_t get_bytes(const struct walk *w, struct pickle_value v, uint8_t *at, size_t size)
+{
+	char name[32];
+	const char *text;
+	size_t n, count = 0;
+
+	if (v.kind == PICKLE_CALL) {
+		if (strcmp(walk_global(w, walk_part(w, v, PICKLE_CALL_CALLEE), name, sizeof(name)),
+			   "_codecs.encode") != 0)
+			return 0;
+		v = walk_arg(w, walk_part(w, v, PICKLE_CALL_ARGS), 0);
+	}
+	text = walk_str(w, v);
+	n = text ? w->heap->strings.at[v.bits].n : 0;
+	for (size_t i = 0, k = 1; i < n && count < size; i += k) {
+		uint32_t code = (uint8_t)text[i];
+
+		k = v.kind == PICKLE_BYTES ? 1 : text_decode(text + i, n - i, &code);
+		if (!k || code > UINT8_MAX)
+			return 0;
+		at[count++] = (uint8_t)code;
+	}
+	return count;
+}
+
+/* numpy.core.multiarray.scalar(dtype('i8'), bytes): what np.int64(3) is; NULL: it is none of these. */
+static const struct ckpt_dtype *get_numpy(const struct walk *w, struct pickle_value v,
+					  struct ckpt_values *number)
+{
+	static const struct {
+		const char *code, *dtype;
+	} codes[] = { { "i8", "int64" },  { "i4", "int32" },   { "u8", "uint64" },
+		      { "u4", "uint32" }, { "f8", "float64" }, { "f4", "float32" },
+		      { "b1", "bool" } };
+	struct pickle_value args = walk_part(w, v, PICKLE_CALL_ARGS), dtype = walk_arg(w, args, 0);
+	const struct ckpt_dtype *d = NULL;
+	uint8_t bytes[8];
+	char name[64];
+	const char *code;
+
+	if (!text_ends(walk_global(w, walk_part(w, v, PICKLE_CALL_CALLEE), name, sizeof(name)),
+		       ".multiarray.scalar") ||
+	    dtype.kind != PICKLE_CALL)
+		return NULL;
+	code = walk_str(w, walk_arg(w, walk_part(w, dtype, PICKLE_CALL_ARGS), 0));
+	for (size_t i = 0; code && i < sizeof(codes) / sizeof(codes[0]); i++)
+		if (!strcmp(code, codes[i].code))
+			d = ckpt_dtype_of_torch(codes[i].dtype);
+	if (!d || get_bytes(w, walk_arg(w, args, 1), bytes, sizeof(bytes)) != d->bits / 8)
+		return NULL;
+	values_add(number, d->number, d->bits, bytes, 1);
+	return d;
+}
+
+static void show_numpy(const struct ckpt_dtype *d, const struct ckpt_values *v, char *at,
+		       size_t size)
+{
+	bool whole = d->number == CKPT_SIGNED || d->number == CKPT_UNSIGNED;
+
+	if (d->number == CKPT_BOOL)
+		snprintf(at, size, v->zero ? "False" : "True");
+	else if (v->nan || v->infinite)
+		snprintf(at, size, v->nan ? "nan" : "infinite");
+	else
+		snprintf(at, size, whole ? "%.0f" : "%.9g", v->max);
+}
+
 /* A scalar, or a short tuple of them, as Python shows it; false: it is something else. */
 static bool show(const struct walk *w, struct pickle_value v, unsigned depth, char *at, size_t size)
 {
 	size_t n = pickle_len(w->heap, v), end = 0;
 	bool known = v.kind == PICKLE_TUPLE && n && n <= SHOWN_ITEMS && depth < SHOWN_DEPTH;
+	struct ckpt_values number = { 0 };
+	const struct ckpt_dtype *d = v.kind == PICKLE_CALL ? get_numpy(w, v, &number) : NULL;
 
+	if (d) {
+		show_numpy(d, &number, at, size);
+		return true;
+	}
 	switch (v.kind) {
 	case PICKLE_NONE: snprintf(at, size, "None"); return true;
 	case PICKLE_BOOL: snprintf(at, size, v.bits ? "True" : "False"); return true;
