@@ -548,6 +548,19 @@ def test_made():
     """What no torch at hand writes, or only at a size that nobody commits."""
     with tempfile.TemporaryDirectory() as folder:
         path, out = folder + "/x.pt", folder + "/out.safetensors"
+        # One storage under two types: torch reads both as the first, and it was called whole.
+        write_torch(path, {"a": Tensor("0"), "b": Tensor("1")}, "01")
+        with zipfile.ZipFile(path) as z:
+            pickled = z.read("archive/data.pkl").replace(b"X\1\0\0\x001", b"X\1\0\0\x000")
+        first, second = pickled[:pickled.index(b"X\1\0\0\0b")], pickled[pickled.index(b"X\1\0\0\0b"):]
+        memo = first.index(b"FloatStorage\n") + len(b"FloatStorage\n")
+        int_storage = second.replace(b"h" + first[memo + 1:memo + 2], b"ctorch\nIntStorage\n", 1)
+        assert int_storage != second
+        for rest, kinds in ((second, set()), (int_storage, {"storage_type"})):
+            with zipfile.ZipFile(path, "w") as z:
+                for name, data in (("data.pkl", first + rest), ("data/0", bytes(8)), ("version", b"3\n")):
+                    z.writestr("archive/" + name, data)
+            assert bad_kinds(verify(path)[0][0]) == kinds, (kinds, verify(path)[0][0]["findings"])
         # {"a.b": x, "a": {"b": y}} was written with one name twice, which is a damaged file.
         write_torch(path, {"a.b": Tensor("0"), "a": {"b": Tensor("1")}}, "01")
         assert not verify(path)[1]

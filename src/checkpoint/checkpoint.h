@@ -100,7 +100,8 @@ struct ckpt_extent {
 	uint64_t offset, stored_bytes; /* in the file */
 	uint64_t bytes;                /* when inflated */
 	uint32_t crc;
-	uint32_t tensors; /* that lie in it */
+	const struct ckpt_dtype *storage; /* what a pickle says that it holds; NULL: none says so */
+	uint32_t tensors;                 /* that lie in it */
 	uint8_t deflated;
 	uint8_t check; /* enum ckpt_check */
 	uint8_t state; /* enum ckpt_state */

@@ -38,10 +38,16 @@ static uint32_t name_id(struct walk *w, enum plim_status *st, struct plim_err *e
 			 : model_string(w->ckpt, "tensor", 6, st, err);
 }
 
+/* For a sentence. */
+static const char *shown_name(const struct walk *w)
+{
+	return w->name.n ? walk_name(w) : "tensor";
+}
+
 static enum plim_status malformed(struct walk *w, const char *what, struct plim_err *err)
 {
 	return model_find(w->ckpt, CKPT_BAD_FINDING, "malformed_tensor", PLIM_UNKNOWN, err,
-			  "'%.200s' %s", walk_name(w), what);
+			  "'%.200s' %s", shown_name(w), what);
 }
 
 /* ---- storages ---- */
@@ -95,6 +101,24 @@ enum plim_status unpickle_storages(struct unpickle *u, struct plim_err *err)
 	return st;
 }
 
+/* torch takes a storage for what it is called first, whatever it is called later. */
+static enum plim_status check_type(struct walk *w, uint32_t extent, const struct ckpt_dtype *dtype,
+				   struct plim_err *err)
+{
+	struct ckpt_extent *x = &w->ckpt->extents.at[extent];
+
+	if (!x->storage)
+		x->storage = dtype;
+	return x->storage == dtype
+		       ? PLIM_OK
+		       : model_find(
+				 w->ckpt, CKPT_BAD_FINDING, "storage_type", PLIM_UNKNOWN, err,
+				 "'%.200s' takes its storage '%.200s' for %s, another tensor for "
+				 "%s: torch reads both as one of them",
+				 shown_name(w), ckpt_text(w->ckpt, x->name), dtype->name,
+				 x->storage->name);
+}
+
 /* Where in its storage, which dtype, which device: fills t for a tensor of `sizes`. */
 static enum plim_status place(struct walk *w, struct pickle_value storage, struct ckpt_tensor *t,
 			      struct unpickle_storage *s, bool *ok, struct plim_err *err)
@@ -119,7 +143,7 @@ static enum plim_status place(struct walk *w, struct pickle_value storage, struc
 		t->flags |= CKPT_META;
 	else if (!st)
 		st = w->u->storage(w->u->ctx, s, &t->extent, err);
-	return st;
+	return st || t->extent == CKPT_NONE ? st : check_type(w, t->extent, s->dtype, err);
 }
 
 /* ---- rebuild functions ---- */
@@ -330,6 +354,17 @@ static enum plim_status typed(struct walk *w, const struct rebuild *how, struct 
 	return walk_value(w, walk_arg(w, args, 0), err);
 }
 
+/* Of devices without storages: the numbers are an array inside the pickle. */
+static enum plim_status array(struct walk *w, const struct rebuild *how, struct pickle_value args,
+			      struct plim_err *err)
+{
+	(void)how;
+	(void)args;
+	return model_find(w->ckpt, CKPT_WARN, "array", PLIM_UNKNOWN, err,
+			  "'%.200s' is an array of NumPy inside the pickle: it is not listed",
+			  shown_name(w));
+}
+
 static enum plim_status nothing(struct walk *w, const struct rebuild *how, struct pickle_value args,
 				struct plim_err *err)
 {
@@ -353,6 +388,8 @@ static const struct rebuild rebuilds[] = {
 	{ "torch._utils._rebuild_sparse_csr_tensor", sparse, 0, 0, 0, 0, 0, 0, 0 },
 	{ "torch._utils._rebuild_nested_tensor", nested, 0, 0, 0, 0, 0, 0, 0 },
 	{ "torch._utils._rebuild_device_tensor_from_cpu_tensor", from_cpu, 0, 0, 0, 0, 0, 0, 0 },
+	{ "torch._utils._rebuild_device_tensor_from_numpy", array, 0, 0, 0, 0, 0, 0, 0 },
+	{ "torch._utils._rebuild_xla_tensor", array, 0, 0, 0, 0, 0, 0, 0 },
 	{ "torch._utils._rebuild_wrapper_subclass", nothing, 0, 0, 0, 0, 0, 0, 0 },
 	{ "torch._tensor._rebuild_from_type_v2", from_type, 0, 0, 0, 0, 0, 0, 0 },
 	{ "torch.jit._pickle.restore_type_tag", typed, 0, 0, 0, 0, 0, 0, 0 },
