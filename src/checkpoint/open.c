@@ -287,7 +287,7 @@ static enum plim_status note_device(struct ckpt *c, struct plim_err *err)
 enum plim_status ckpt_read(struct ckpt *c, const char *path, struct plim_err *err)
 {
 	struct plim_err local;
-	struct stat info;
+	struct stat info = { 0 };
 	uint32_t file;
 	int fd;
 	enum plim_status st;
