@@ -201,7 +201,7 @@ static enum plim_status strided(struct walk *w, const struct rebuild *how, struc
 				struct plim_err *err)
 {
 	struct ckpt_tensor t = { .location = CKPT_NONE, .extent = CKPT_NONE, .flags = how->flags };
-	struct unpickle_storage s;
+	struct unpickle_storage s = { 0 };
 	uint64_t sizes[CKPT_DIMS], strides[CKPT_DIMS];
 	size_t rank = 0, rank2 = 0;
 	bool ok = true;

@@ -80,7 +80,7 @@ static enum plim_status read_dtype(struct reader *r, struct tensor_row *row, str
 static enum plim_status read_row(struct reader *r, struct tensor_row *row, struct plim_err *err)
 {
 	struct json_token t;
-	uint64_t offsets[2];
+	uint64_t offsets[2] = { 0 };
 	size_t n;
 	enum plim_status st = json_next(&r->json, &t, err);
 
