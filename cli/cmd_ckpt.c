@@ -290,9 +290,10 @@ static void tell_written(const char *output, const struct plim_ckpt *c,
 {
 	size_t i = 0;
 
-	printf("%s: %llu tensors, %llu bytes%s, xxh3 %016llx\n", output,
-	       (unsigned long long)told->tensors, (unsigned long long)told->bytes,
-	       told->state ? ", and the training state" : "", (unsigned long long)told->xxh3);
+	printf("%s: %llu tensor%s, %llu bytes%s, xxh3 %016llx\n", output,
+	       (unsigned long long)told->tensors, told->tensors == 1 ? "" : "s",
+	       (unsigned long long)told->bytes, told->state ? ", and the training state" : "",
+	       (unsigned long long)told->xxh3);
 	while (i < c->tensor_count && c->tensors[i].whole)
 		i++;
 	if (told->left_out && i < c->tensor_count)

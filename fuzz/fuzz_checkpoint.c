@@ -1,10 +1,12 @@
 /*
  * Any bytes as a checkpoint: zip, legacy and safetensors files with what is inside them, and, when they
  * begin with FOLDER, the files of a folder: distributed metadata, shards with their index, a manifest.
- * Then the scan of checksums and values, a comparison with itself, and all of it into a new file, which must be whole.
+ * Then the scan of checksums and values, a comparison with itself and of a folder with what is in it, tensors loaded,
+ * and all of it into a new file, which must be whole.
  * Whatever is found, nothing may crash, and what is said of tensors must lie inside the files.
  */
 #include "checkpoint/checkpoint.h"
+#include "checkpoint_mutate.h"
 #include "must.h"
 
 #include <fcntl.h>
@@ -14,8 +16,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#define MAGIC "FOLDER"
 
 /* A folder's files, by the first byte of each part; then 4 bytes of length, then its bytes. */
 static const char *const names[] = {
@@ -132,20 +132,75 @@ static void write_all(struct ckpt *c)
 		check_written(c, out, &told);
 }
 
+static enum plim_status count_bytes(void *ctx, uint64_t at, const void *bytes, size_t n,
+				    struct plim_err *err)
+{
+	uint64_t *total = ctx;
+
+	(void)bytes;
+	(void)err;
+	must(at == *total);
+	*total += n;
+	return PLIM_OK;
+}
+
+/* What can be loaded has as many bytes as it is said to have. */
+static void load_all(struct ckpt *c)
+{
+	struct plim_err err;
+
+	for (size_t i = 0; i < c->tensors.n && i < 16; i++) {
+		const struct ckpt_tensor *t = &c->tensors.at[i];
+		uint64_t total = 0;
+
+		if (ckpt_tensor_bytes(t) < MUTATE_ROOM &&
+		    !ckpt_load(c, i, count_bytes, &total, &err))
+			must(total == ckpt_tensor_bytes(t));
+	}
+}
+
+static void compare(const struct ckpt *a, const struct ckpt *b)
+{
+	struct ckpt_compare d = { 0 };
+	struct plim_err err;
+
+	if (a->tensors.n < 1000 && b->tensors.n < 1000)
+		(void)ckpt_compare(&d, a, b, true, &err);
+	ckpt_compare_release(&d);
+}
+
+/* A folder beside its own config, and beside each of its files. */
+static void compare_inside(struct ckpt *c)
+{
+	struct ckpt b;
+	struct plim_err err;
+	char path[200];
+
+	for (size_t i = 0; i < NAMES; i++) {
+		snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
+		ckpt_init(&b, c->mem);
+		if (!strcmp(names[i], "config.json") ? !ckpt_promise(&b, path, &err)
+						     : !ckpt_read(&b, path, &err))
+			compare(c, &b);
+		ckpt_close(&b);
+	}
+}
+
 static void read_all(const char *path)
 {
 	struct mem m;
 	struct ckpt c;
-	struct ckpt_compare d = { 0 };
 	struct plim_err err;
 
 	mem_init(&m, (uint64_t)64 << 20);
 	ckpt_init(&c, &m);
 	if (!ckpt_read(&c, path, &err)) {
 		check_tensors(&c);
-		if (!ckpt_scan(&c, CKPT_SCAN_VALUES, 1, &err) && c.tensors.n < 1000)
-			(void)ckpt_compare(&d, &c, &c, true, &err);
-		ckpt_compare_release(&d);
+		if (!ckpt_scan(&c, CKPT_SCAN_VALUES, 1, &err))
+			compare(&c, &c);
+		if (path == folder)
+			compare_inside(&c);
+		load_all(&c);
 		if (c.tensors.n < 100)
 			write_all(&c);
 	}
@@ -156,12 +211,12 @@ static void read_all(const char *path)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
-	size_t magic = strlen(MAGIC);
+	size_t magic = strlen(MUTATE_FOLDER);
 	char path[64];
 	int fd;
 
 	make_folder();
-	if (n >= magic && !memcmp(bytes, MAGIC, magic)) {
+	if (n >= magic && !memcmp(bytes, MUTATE_FOLDER, magic)) {
 		write_parts(bytes + magic, n - magic);
 		read_all(folder);
 		remove_files();

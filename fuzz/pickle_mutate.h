@@ -187,6 +187,7 @@ static size_t mutate_pickle(uint8_t *p, size_t n, size_t max, unsigned seed_in)
 	return n;
 }
 
+#ifndef MUTATE_NO_ENTRY
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n, size_t max, unsigned seed);
 
@@ -197,5 +198,7 @@ size_t LLVMFuzzerCustomMutator(uint8_t *bytes, size_t n, size_t max, unsigned se
 		       ? LLVMFuzzerMutate(bytes, n, max)
 		       : mutate_pickle(bytes, n, max, seed);
 }
+
+#endif
 
 #endif

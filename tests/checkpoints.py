@@ -275,6 +275,75 @@ def test_shards():
     return "14 states of a sharded folder"
 
 
+def test_folders():
+    """Folders as they are found on disks: what was told of them did not help, or was wrong."""
+    def write(path, data):
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "wb") as f:
+            f.write(data.encode() if isinstance(data, str) else data)
+
+    def sharded(top, keep):
+        weights = {f"layers.{i}": f"model-0000{i % 3 + 1}-of-00003.safetensors" for i in range(6)}
+        for name in sorted(set(weights.values()))[:keep]:
+            write(f"{top}/{name}", safetensors({n: b"12345678" for n, at in weights.items() if at == name}))
+        write(f"{top}/model.safetensors.index.json", json.dumps({"metadata": {}, "weight_map": weights}))
+        return top
+
+    def told(top):
+        (r,), _ = verify(top)
+        return r, {f["kind"]: f["text"] for f in r["findings"]}
+
+    with open(os.path.join(HERE, "more", "train.pt"), "rb") as f:
+        train = f.read()
+    with tempfile.TemporaryDirectory() as folder:
+        # Each missing shard was an error of its own, and how much is lost was not said.
+        _, found = told(sharded(folder + "/missing", 1))
+        assert found["missing_file"].startswith("2 of 3 shards are not there") and "4 of 6 tensors" in found["missing_file"], found
+        # A damaged index: the shards were called stale, and not looked at.
+        top = sharded(folder + "/index", 3)
+        write(top + "/model.safetensors.index.json", '{"weight_map": {')
+        r, found = told(top)
+        assert r["verdict"] == "damaged" and set(found) == {"json", "index"} and len(r["tensors"]) == 6, found
+        assert found["json"].count("index.json") == 1, found
+        # Files of other programs end in .bin too: they made the folder a damaged one.  An optimizer that is garbage does.
+        top = sharded(folder + "/others", 3)
+        write(top + "/tokenizer.bin", bytes(range(1, 200)))
+        r, found = told(top)
+        assert r["verdict"] == "unproven" and "unrecognised" in found, found
+        write(top + "/optimizer.bin", bytes(range(1, 200)))
+        assert told(top)[0]["verdict"] == "damaged"
+        # One bad file made a folder with good ones "not a checkpoint".
+        write(folder + "/one/model.safetensors", safetensors({"a": b"1"}))
+        write(folder + "/one/optimizer.pt", b"")
+        r, _ = told(folder + "/one")
+        assert r["verdict"] == "damaged" and len(r["tensors"]) == 1, r["verdict"]
+        # The same weights twice: every name was there twice.
+        write(folder + "/twice/model.safetensors", safetensors({"a": b"1"}))
+        write(folder + "/twice/pytorch_model.bin", train)
+        r, found = told(folder + "/twice")
+        names = [t["name"] for t in r["tensors"]]
+        assert "two_forms" in found and "a" in names and all(n == "a" or n.startswith("pytorch_model.bin/") for n in names), names
+        # accelerate's random states.
+        write(folder + "/accelerate/model.safetensors", safetensors({"a": b"1"}))
+        write(folder + "/accelerate/optimizer.bin", train)
+        write(folder + "/accelerate/random_states_0.pkl", pickle.dumps({"random_state": (3, (1, 2), None)}))
+        r, _ = told(folder + "/accelerate")
+        assert not [w for w in r["resume_missing"] if w.startswith("random")], r["resume_missing"]
+        # Of diffusers and DeepSpeed the checkpoints are in folders below.
+        write(folder + "/below/unet/diffusion_pytorch_model.safetensors", safetensors({"a": b"1"}))
+        assert "'unet' in it does: verify that" in told(folder + "/below")[1]["no_checkpoint"]
+        write(folder + "/config/adapter_config.json", "{}")
+        assert told(folder + "/config")[1]["no_checkpoint"] == "the folder holds a config, but no weights"
+        write(folder + "/adapter/adapter_model.safetensors", safetensors({"lora_A": b"1"}))
+        assert "no_config" in told(folder + "/adapter")[1]
+        # A bool that is neither.
+        header = b'{"b":{"dtype":"BOOL","shape":[3],"data_offsets":[0,3]}}'
+        write(folder + "/b.safetensors", safetensors({"b": b"\0\1\2"}, header=header))
+        (r,), _ = verify(folder + "/b.safetensors", more=["--values"])
+        assert r["verdict"] == "unproven" and "not_bool" in told_kinds(r), r["findings"]
+    return "11 folders"
+
+
 def test_distributed():
     def told(change):
         with tempfile.TemporaryDirectory() as folder:
@@ -479,6 +548,19 @@ def test_made():
     """What no torch at hand writes, or only at a size that nobody commits."""
     with tempfile.TemporaryDirectory() as folder:
         path, out = folder + "/x.pt", folder + "/out.safetensors"
+        # One storage under two types: torch reads both as the first, and it was called whole.
+        write_torch(path, {"a": Tensor("0"), "b": Tensor("1")}, "01")
+        with zipfile.ZipFile(path) as z:
+            pickled = z.read("archive/data.pkl").replace(b"X\1\0\0\x001", b"X\1\0\0\x000")
+        first, second = pickled[:pickled.index(b"X\1\0\0\0b")], pickled[pickled.index(b"X\1\0\0\0b"):]
+        memo = first.index(b"FloatStorage\n") + len(b"FloatStorage\n")
+        int_storage = second.replace(b"h" + first[memo + 1:memo + 2], b"ctorch\nIntStorage\n", 1)
+        assert int_storage != second
+        for rest, kinds in ((second, set()), (int_storage, {"storage_type"})):
+            with zipfile.ZipFile(path, "w") as z:
+                for name, data in (("data.pkl", first + rest), ("data/0", bytes(8)), ("version", b"3\n")):
+                    z.writestr("archive/" + name, data)
+            assert bad_kinds(verify(path)[0][0]) == kinds, (kinds, verify(path)[0][0]["findings"])
         # {"a.b": x, "a": {"b": y}} was written with one name twice, which is a damaged file.
         write_torch(path, {"a.b": Tensor("0"), "a": {"b": Tensor("1")}}, "01")
         assert not verify(path)[1]
@@ -571,6 +653,141 @@ json.dump(out, open(sys.argv[1] + "/truth.json", "w"))
             assert got == want, (path, got, want)
             assert r["verdict"] == ("unproven" if ".legacy" in path else "whole"), (path, r["headline"])
     return f"{len(paths)} files of the machine's torch"
+
+
+def test_script():
+    """Of TorchScript the tensors were not listed: what torch.jit.load holds is there, and that code is inside is said."""
+    script = r"""
+import sys, json, torch
+class Inner(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = torch.nn.Parameter(torch.randn(4, 5))
+        self.register_buffer("b", torch.arange(6))
+        self.scale, self.kept = 2.5, {"x": torch.ones(2)}
+    def forward(self, x): return (x @ self.w) * self.scale
+net = torch.nn.Sequential(torch.nn.Linear(4, 4), Inner(), torch.nn.BatchNorm1d(5)).eval()
+traced = torch.jit.trace(net, torch.randn(2, 4))
+net[0].tied = net[0].weight
+script = torch.jit.script(net)
+quantized = torch.quantization.quantize_dynamic(torch.nn.Sequential(torch.nn.Linear(4, 8)), {torch.nn.Linear})
+at, out = sys.argv[1] + "/", {}
+torch.jit.save(script, at + "script.pt", _extra_files={"notes.txt": b"x"})
+torch.jit.save(traced, at + "trace.pt")
+torch.jit.save(torch.jit.freeze(script), at + "frozen.pt")
+torch.jit.save(torch.jit.script(quantized), at + "quantized.pt")
+script._save_for_lite_interpreter(at + "mobile.pt")
+for name in ("script", "trace", "frozen", "quantized"):
+    out[name] = {k: [str(v.dtype)[6:], list(v.shape)] for k, v in torch.jit.load(at + name + ".pt").state_dict().items()}
+json.dump(out, open(at + "truth.json", "w"))
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        with open(folder + "/make.py", "w", encoding="utf-8") as f:  # torch compiles from a file only
+            f.write(script)
+        done = subprocess.run([DEBIAN, "-W", "ignore", folder + "/make.py", folder], capture_output=True, timeout=200)
+        if b"No module named" in done.stderr:
+            return "SKIP no torch for " + DEBIAN
+        assert not done.returncode, done.stderr[-500:]
+        with open(folder + "/truth.json", encoding="utf-8") as f:
+            truth = json.load(f)
+        paths = sorted(glob.glob(folder + "/*.pt"))
+        for path, r in zip(paths, verify(*paths, more=["--values"])[0]):
+            got = {t["name"]: [t["dtype"], t["shape"]] for t in r["tensors"]}
+            want = truth.get(os.path.basename(path)[:-3], {})
+            assert want.items() <= got.items(), (path, want, got)
+            assert r["kind"] == "torchscript" and r["verdict"] == "whole" and r["pickle"] == "code", (path, r["headline"])
+            assert told_kinds(r) == {"torchscript"}, (path, r["findings"])
+            if "frozen" in path:
+                assert {n.split("/")[0] for n in got} == {"constants"}, got
+            elif "script" in path:
+                assert "1.kept.x" in got and got["0.tied"] == got["0.weight"], got
+        # The same names mean nothing where no code is beside them.
+        with zipfile.ZipFile(folder + "/script.pt") as z, zipfile.ZipFile(folder + "/plain.pt", "w") as p:
+            for name in ("script/data.pkl", "script/version", *(n for n in z.namelist() if "/data/" in n)):
+                p.writestr(name, z.read(name))
+        (r,), _ = verify(folder + "/plain.pt")
+        assert r["kind"] == "torch" and r["pickle"] == "unlisted", (r["kind"], r["pickle"])
+        # Its tensors can be had, its code cannot.
+        done = subprocess.run([PROGRAM, "ckpt", "convert", folder + "/script.pt", "-o", folder + "/out.safetensors"],
+                              capture_output=True, timeout=60)
+        assert not done.returncode and b"tensors only" in done.stderr, done.stderr
+    return f"{len(paths)} archives of TorchScript"
+
+
+def test_odd():
+    """What torch saves seldom, and was told wrongly once."""
+    script = r"""
+import pickle, sys, torch, numpy as np
+from torch import nn
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn, self.extra, self.apart = nn.LSTM(3, 4), torch.ones(5), [nn.Linear(2, 2)]
+net, at = Net(), sys.argv[1] + "/"
+torch.save(net, at + "net.pt")
+torch.save(net, at + "net.legacy.pt", _use_new_zipfile_serialization=False)
+torch.save({"a": torch.ones(3)}, at + "four.pt", pickle_protocol=4, _use_new_zipfile_serialization=False)
+torch.save({(0, 1): torch.ones(1), (0, "x"): torch.ones(2), ((1, 2.5), True): torch.ones(3)}, at + "tuples.pt")
+torch.save({"y" * 5000: torch.ones(1), "y" * 4999 + "z": torch.ones(1), "a": {"z" * 9000: torch.ones(2)}}, at + "long.pt")
+torch.save({"m": torch.ones(2).storage(), "betas": (0.9, 0.999), "epoch": np.int64(-300), "loss": np.float32(0.25),
+            "done": np.bool_(True), "big": np.uint64(2**63)}, at + "storage.pt")
+with open(at + "plain.pkl", "wb") as f: pickle.dump({"w": torch.ones(3)}, f)
+with open(at + "numbers.pkl", "wb") as f: pickle.dump({"lr": 1e-3}, f)
+torch.save({"q": torch.quantize_per_channel(torch.randn(4, 4), torch.rand(4), torch.zeros(4).long(), 0, torch.qint8),
+            "s": torch.eye(3).to_sparse_csr(), "w": torch.ones(2)}, at + "parts.pt")
+class Unpicklable:
+    def __reduce__(self): raise ValueError
+try: torch.save({"a": torch.ones(3), "b": Unpicklable()}, at + "failed.pt")
+except ValueError: pass
+"""
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([DEBIAN, "-c", script, folder], capture_output=True, timeout=200)
+        if b"No module named" in done.stderr:
+            return "SKIP no torch for " + DEBIAN
+        assert not done.returncode, done.stderr[-500:]
+        names = sorted(os.listdir(folder))
+        results = dict(zip(names, verify(*(os.path.join(folder, n) for n in names))[0]))
+        shapes = {n: {t["name"]: t["shape"] for t in r["tensors"]} for n, r in results.items()}
+
+        # Tensors of a module that are not registered were not listed, and in a stacked file taken for damage; the
+        # list that an LSTM keeps of its weights is no more tensors.
+        rnn = {"rnn.weight_ih_l0": [16, 3], "rnn.weight_hh_l0": [16, 4], "rnn.bias_ih_l0": [16], "rnn.bias_hh_l0": [16]}
+        for n in ("net.pt", "net.legacy.pt"):
+            assert shapes[n] == {**rnn, "extra": [5], "apart.0.weight": [2, 2], "apart.0.bias": [2]}, shapes[n]
+            assert not bad_kinds(results[n]), results[n]["findings"]
+            assert {"name": "module rnn", "value": "torch.nn.modules.rnn.LSTM"} in results[n]["facts"], results[n]["facts"]
+        # Protocols from 4 on put a frame before the magic number: it was taken for a pickle without tensors.
+        assert results["four.pt"]["kind"] == "torch_legacy" and shapes["four.pt"] == {"a": [3]}, results["four.pt"]
+        # Two of them were '?'.
+        assert shapes["tuples.pt"] == {"(0, 1)": [1], "(0, 'x')": [2], "((1, 2.5), True)": [3]}, shapes["tuples.pt"]
+        # A name that is too long was left out, and its tensor called 'tensor', or as what is around it.
+        assert {"y" * 4095, "a." + "z" * 4094} == set(shapes["long.pt"]), [n[:20] for n in shapes["long.pt"]]
+        assert "long_name" in told_kinds(results["long.pt"])
+        assert {k["name"]: k["what"] for k in results["storage.pt"]["keys"]} == {
+            "m": "storage", "betas": "(0.9, 0.999)", "epoch": "-300", "loss": "0.25", "done": "True", "big": str(2**63)}
+        # pickle.dump of a tensor: the finding said that it has no storage.
+        assert bad_kinds(results["plain.pkl"]) == {"embedded", "dangerous_pickle"}, results["plain.pkl"]["findings"]
+        # "All 0 records match their checksums" was said of what has none.
+        assert results["numbers.pkl"]["verdict"] == "unproven" and results["numbers.pkl"]["unprotected_bytes"]
+        with zipfile.ZipFile(folder + "/x.pt2", "w") as z:
+            for name in ("x/archive_format", "x/version"):
+                z.writestr(name, b"1")
+        assert "torch.export" in verify(folder + "/x.pt2")[0][0]["headline"]
+        assert "was begun by torch.save" in results["failed.pt"]["headline"], results["failed.pt"]["headline"]
+        # A quantized tensor without its scales, a sparse one without its values: repair counted what it left out.
+        with open(folder + "/parts.pt", "rb") as f:
+            data = f.read()
+        counts, cut = set(), folder + "/cut.pt"
+        for _, info, _, _, start in local_headers(data):
+            with open(cut, "wb") as f:
+                f.write(data[:start + info.file_size // 2])
+            done = subprocess.run([PROGRAM, "ckpt", "repair", cut, "-o", folder + "/saved.pt"], capture_output=True, timeout=60)
+            if done.stdout:
+                (r,), _ = verify(folder + "/saved.pt")
+                assert int(done.stdout.split(b": ")[1].split()[0]) == len(r["tensors"]), (done.stdout, r["tensors"])
+                counts.add(len(r["tensors"]))
+        assert counts == {3, 6, 7}, counts
+    return f"{len(names)} files"
 
 
 # ---- diff ----
@@ -1069,9 +1286,11 @@ def test_nothing():
             for ending in (".pt", ".safetensors"):
                 done = write("convert", path, folder + "/out" + ending)
                 tensors = len(names_in(path))
-                assert done.returncode == (0 if tensors else 2), (path, done)
-                assert tensors or done.stderr.endswith(b"holds no tensors: nothing to write\n"), done
-                if tensors:
+                # A scheduler's state has no tensors: from torch to torch it could not be written.
+                keeps = path.endswith(".pt") and ending == ".pt"
+                assert done.returncode == (0 if tensors or keeps else 2), (path, done)
+                assert tensors or keeps or done.stderr.endswith(b"holds no tensors: nothing to write\n"), done
+                if tensors or keeps:
                     assert names_in(folder + "/out" + ending) == names_in(path)
             done = subprocess.run([PROGRAM, "ckpt", "seal", path], capture_output=True)
             assert not done.returncode and verify(path)[0][0]["verdict"] == "whole", done
@@ -1340,8 +1559,8 @@ def test_durable():
     return f"{n} faults at {len(calls)} calls: {ends['old']} times the old file, {ends['new']} times the new one, never a part"
 
 
-TESTS = [test_good, test_flips, test_flips_in_tensors, test_mutations, test_truncation, test_hostile, test_shards,
-         test_distributed, test_safetensors, test_memory, test_values, test_repeats, test_made, test_require, test_torch, test_diff, test_config, test_extract, test_convert,
+TESTS = [test_good, test_flips, test_flips_in_tensors, test_mutations, test_truncation, test_hostile, test_shards, test_folders,
+         test_distributed, test_safetensors, test_memory, test_values, test_repeats, test_made, test_require, test_torch, test_script, test_odd, test_diff, test_config, test_extract, test_convert,
          test_state, test_deflated, test_nothing,
          test_manifest, test_last_good, test_last_good_meanwhile, test_durable]
 

@@ -83,7 +83,8 @@ struct plim_ckpt_fact {
 };
 
 struct plim_ckpt_global {
-	const char *name, *record, *trust; /* trust: "plain", "extra", "unlisted", "dangerous" */
+	const char *name, *record;
+	const char *trust; /* "plain", "extra", "code", "unlisted", "dangerous" */
 	uint64_t offset, times;
 };
 

@@ -17,7 +17,7 @@ static const char *const kinds[CKPT_KINDS] = {
 	[CKPT_KIND_FOLDER] = "folder",      [CKPT_KIND_CONFIG] = "config",
 };
 static const char *const severities[] = { "note", "warning", "bad" };
-static const char *const trusts[] = { "plain", "extra", "unlisted", "dangerous" };
+static const char *const trusts[] = { "plain", "extra", "code", "unlisted", "dangerous" };
 
 /* Zeroed; does nothing after a failure. */
 static void *take(struct plim_ckpt *r, size_t n, size_t size, enum plim_status *st,
@@ -146,8 +146,7 @@ static struct plim_ckpt_tensor row(const struct ckpt *c, const struct ckpt_tenso
 						  : PLIM_UNKNOWN,
 		.storage = x ? t->extent : PLIM_UNKNOWN,
 		.storage_bytes = x ? x->bytes : 0,
-		.whole = t->flags & CKPT_META || !t->count ||
-			 (x && x->state != CKPT_CUT && x->state != CKPT_BAD),
+		.whole = ckpt_is_whole(c, (size_t)(t - c->tensors.at)),
 		.nan = PLIM_UNKNOWN,
 		.infinite = PLIM_UNKNOWN,
 		.zero = PLIM_UNKNOWN,
@@ -329,19 +328,20 @@ static const struct {
 	{ "gradient scaler (only of fp16 runs)",
 	  { "scaler", "grad_scaler", "scaler_state_dict", "amp", "MixedPrecisionPlugin" } },
 	{ "epoch or step",
-	  { "epoch", "step", "global_step", "iteration", "iter", "trainer_state", "last_epoch" } },
+	  { "epoch", "step", "global_step", "global_steps", "iteration", "iter", "trainer_state",
+	    "last_epoch" } },
 	{ "random state of Python",
 	  { "python_rng_state", "rng_python", "rng", "rng_state", "rng_states", "random_state",
-	    "random" } },
+	    "random", "random_states_0" } },
 	{ "random state of NumPy",
 	  { "numpy_rng_state", "np_rng_state", "rng_numpy", "numpy", "rng", "rng_state",
-	    "rng_states", "random_state" } },
+	    "rng_states", "random_state", "random_states_0" } },
 	{ "random state of torch",
 	  { "torch_rng_state", "rng_torch", "cpu_rng_state", "rng", "rng_state", "rng_states",
-	    "random_state" } },
+	    "random_state", "random_states_0" } },
 	{ "random state of CUDA",
 	  { "cuda_rng_state", "cuda_rng_state_all", "rng_cuda", "rng", "rng_state", "rng_states",
-	    "random_state" } },
+	    "random_state", "random_states_0" } },
 	{ "metrics",
 	  { "metrics", "best_metric", "loss", "val_loss", "best_loss", "best_acc", "best_acc1",
 	    "best_score", "callbacks", "history" } },

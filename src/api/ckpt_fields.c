@@ -29,7 +29,8 @@ static const struct field global_rows[] = {
 	FIELD_STRING(
 		G, trust,
 		"plain: allowed by torch.load(weights_only=True); extra: a class of a library that "
-		"holds data; unlisted; dangerous: runs code"),
+		"holds data; code: a class of TorchScript, whose code is in the file; unlisted; "
+		"dangerous: runs code"),
 	FIELD_U64(G, offset, "behind its opcode, in that record"),
 	FIELD_U64(G, times, "it is named"),
 };

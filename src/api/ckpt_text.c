@@ -128,7 +128,7 @@ static void remedy(struct text *t, const struct plim_ckpt *c)
 /* On no list, or on the one of what runs code. */
 static bool is_odd(const char *trust)
 {
-	return strcmp(trust, "plain") != 0 && strcmp(trust, "extra") != 0;
+	return !strcmp(trust, "unlisted") || !strcmp(trust, "dangerous");
 }
 
 /* Known constructors of other libraries hold data; which libraries is enough for a person. */
@@ -174,6 +174,7 @@ static void pickle(struct text *t, const struct plim_ckpt *c)
 	}
 	LABELLED(t, "pickle", "%s; nothing was run",
 		 !strcmp(c->pickle, "dangerous") ? "names that run code when it is loaded"
+		 : !strcmp(c->pickle, "code")    ? "classes whose code is in the file"
 						 : "names that are on no list");
 	for (size_t i = 0; i < c->global_count; i++) {
 		const struct plim_ckpt_global *g = &c->globals[i];
@@ -211,10 +212,12 @@ static void summary(struct text *t, const struct plim_ckpt *c)
 		 c->kind ? c->kind : "unknown", text_number(files, c->files), plural(c->files), b);
 	text_size(a, c->verified_bytes);
 	text_size(b, c->unprotected_bytes);
-	if (c->verified_bytes == PLIM_UNKNOWN || c->verdict == PLIM_CKPT_NOT_A_CHECKPOINT)
+	if (c->verified_bytes == PLIM_UNKNOWN || !(c->verified_bytes + c->unprotected_bytes))
 		;
 	else if (!c->unprotected_bytes)
 		LABELLED(t, "sums", "%s match their checksums", a);
+	else if (!c->verified_bytes)
+		LABELLED(t, "sums", "none: %s cannot be checked", b);
 	else
 		LABELLED(t, "sums", "%s match their checksums, %s have none", a, b);
 	text_size(a, c->shared_bytes);
@@ -328,8 +331,12 @@ static void facts(struct text *t, const struct plim_ckpt *c)
 	out_title(t, "Architecture and metadata");
 	text_table_init(&b, t, "ll", TEXT_CUT_RIGHT);
 	for (size_t i = 0; i < c->fact_count && i < FACTS_SHOWN; i++) {
-		fit_cell(&b, c->facts[i].name, part_of_width(t, 2));
-		text_cell_name(&b, c->facts[i].value, strlen(c->facts[i].value));
+		const struct plim_ckpt_fact *f = &c->facts[i];
+		const char *class = strncmp(f->name, "module", 6) ? NULL : strrchr(f->value, '.');
+		const char *value = class ? class + 1 : f->value; /* of a class, the telling end */
+
+		fit_cell(&b, f->name, part_of_width(t, 2));
+		text_cell_name(&b, value, strlen(value));
 	}
 	text_table_write(t, &b, 2);
 	text_table_release(&b);

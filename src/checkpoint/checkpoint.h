@@ -76,7 +76,8 @@ struct ckpt_file {
 	const char *name; /* as given, or within the folder */
 	int fd;
 	uint64_t bytes;
-	bool sealed; /* it is what a manifest says, every bit */
+	bool sealed;      /* it is what a manifest says, every bit */
+	bool may_be_else; /* of a folder, and by its name not surely a checkpoint */
 };
 
 /* What a manifest says of a file. */
@@ -99,7 +100,8 @@ struct ckpt_extent {
 	uint64_t offset, stored_bytes; /* in the file */
 	uint64_t bytes;                /* when inflated */
 	uint32_t crc;
-	uint32_t tensors; /* that lie in it */
+	const struct ckpt_dtype *storage; /* what a pickle says that it holds; NULL: none says so */
+	uint32_t tensors;                 /* that lie in it */
 	uint8_t deflated;
 	uint8_t check; /* enum ckpt_check */
 	uint8_t state; /* enum ckpt_state */
@@ -132,6 +134,8 @@ struct ckpt_tensor {
 	uint64_t offset; /* within the extent, in elements */
 	uint64_t count;  /* elements */
 	uint64_t dims;
+	uint32_t first,
+		parts; /* it and others make up one value, of a sparse tensor for one: these; 0 parts: it alone */
 	struct ckpt_values values;
 };
 
@@ -145,7 +149,13 @@ struct ckpt_finding {
 };
 
 /* How far a pickle is known, worst last. */
-enum ckpt_trust { CKPT_PLAIN, CKPT_EXTRA, CKPT_UNLISTED, CKPT_DANGEROUS };
+enum ckpt_trust {
+	CKPT_PLAIN,
+	CKPT_EXTRA,
+	CKPT_CODE, /* a class of TorchScript: its code is in the archive */
+	CKPT_UNLISTED,
+	CKPT_DANGEROUS
+};
 
 struct ckpt_global {
 	uint32_t name, record; /* record: where it stands */
@@ -381,6 +391,8 @@ static inline uint64_t ckpt_tensor_bytes(const struct ckpt_tensor *t)
 	return t->dtype ? (t->count * t->dtype->bits + 7) / 8 : 0;
 }
 
+/* Are all its bytes there, and right as far as was looked, and those of what it makes up one value with? */
+bool ckpt_is_whole(const struct ckpt *c, size_t tensor);
 /* Is it one run of elements, in whatever order of dimensions? */
 bool ckpt_is_dense(const struct ckpt *c, const struct ckpt_tensor *t);
 /* Is it dense in row-major order? */

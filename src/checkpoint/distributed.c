@@ -4,11 +4,8 @@
  */
 #include "parts.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 struct item {
 	uint32_t file, fqn;
@@ -316,27 +313,21 @@ static enum plim_status check_items(struct metadata *m, struct plim_err *err)
 static enum plim_status check_stale(struct metadata *m, struct plim_err *err)
 {
 	struct ckpt *c = m->ckpt;
-	int fd = dup(m->dir);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	const struct dirent *e;
-	enum plim_status st = PLIM_OK;
+	struct folder_names names = { 0 };
+	enum plim_status st = folder_list(c, m->dir, &names, err);
 
-	if (!d)
-		return err_errno(err, errno, "cannot list '%s'", c->path);
-	rewinddir(d);
-	while (!st && (e = readdir(d))) { // NOLINT(concurrency-mt-unsafe): a stream of our own
-		size_t n = strlen(e->d_name);
-		bool named = n <= 7 || strcmp(e->d_name + n - 7, ".distcp") != 0;
+	for (size_t i = 0; !st && i < names.n; i++) {
+		bool named = !text_ends(names.at[i], ".distcp");
 
-		for (size_t i = 0; !named && i < c->files.n; i++)
-			named = !strcmp(c->files.at[i].name, e->d_name);
+		for (size_t k = 0; !named && k < c->files.n; k++)
+			named = !strcmp(c->files.at[k].name, names.at[i]);
 		if (!named)
 			st = model_find(
 				c, CKPT_WARN, "stale_file", PLIM_UNKNOWN, err,
 				"'%.200s' is not named by the metadata: left from an older save?",
-				e->d_name);
+				names.at[i]);
 	}
-	closedir(d);
+	vec_release(c->mem, &names);
 	return st;
 }
 
@@ -373,17 +364,6 @@ static enum plim_status read_items(struct metadata *m, struct pickle_value root,
 	return st ? st : check_stale(m, err);
 }
 
-/* The metadata has no checksum: it counts among what cannot be verified. */
-static enum plim_status keep_metadata(struct ckpt *c, uint32_t file, uint64_t size,
-				      struct plim_err *err)
-{
-	struct ckpt_extent x = { .file = file, .bytes = size, .stored_bytes = size };
-	enum plim_status st = PLIM_OK;
-
-	x.name = model_string(c, ".metadata", 9, &st, err);
-	return st ? st : vec_push(c->mem, &c->extents, x, err);
-}
-
 enum plim_status distributed_read(struct ckpt *c, int dir, struct plim_err *err)
 {
 	struct metadata m = { .ckpt = c,
@@ -408,7 +388,7 @@ enum plim_status distributed_read(struct ckpt *c, int dir, struct plim_err *err)
 		size = c->files.at[file].bytes;
 		st = model_read(c, file, 0, size, CKPT_PICKLE_BYTES, "the metadata", &bytes, &why);
 		if (!st)
-			st = keep_metadata(c, file, size, &why);
+			st = model_unchecked(c, file, ".metadata", 0, size, &why);
 		if (!st)
 			st = unpickle_decode(&m.u, ".metadata", bytes, (size_t)size, &root, &used,
 					     &why);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define COPY_BYTES ((size_t)1 << 20)
 #define REPEATS 64 /* times that views may read or write the same bytes */
@@ -103,13 +104,6 @@ bool ckpt_is_wanted(const char *name, const char *patterns)
 	return false;
 }
 
-static bool is_whole(const struct ckpt *c, const struct ckpt_tensor *t)
-{
-	return !t->count || t->flags & CKPT_META ||
-	       (t->extent != CKPT_NONE && c->extents.at[t->extent].state != CKPT_CUT &&
-		c->extents.at[t->extent].state != CKPT_BAD);
-}
-
 static enum plim_status check(const struct ckpt *c, const struct ckpt_tensor *t,
 			      struct plim_err *err)
 {
@@ -134,7 +128,7 @@ enum plim_status ckpt_load(struct ckpt *c, size_t tensor, ckpt_sink_fn *sink, vo
 	struct ckpt_out o = { .sink = sink, .ctx = ctx };
 	enum plim_status st = check(c, t, err);
 
-	if (!st && !is_whole(c, t))
+	if (!st && !ckpt_is_whole(c, tensor))
 		st = err_set(err, PLIM_E_FORMAT, "'%.200s' is not whole", ckpt_text(c, t->name));
 	if (!st)
 		st = out_tensor(c, t, &o, err);
@@ -233,6 +227,8 @@ static const char *why_tensors_only(const struct ckpt *c, unsigned flags)
 {
 	if (!(flags & CKPT_AS_TORCH))
 		return "safetensors holds nothing else";
+	if (c->kind == CKPT_KIND_SCRIPT)
+		return "code is not written anew";
 	if (!c->root_bytes)
 		return "they come from several files or from another format";
 	for (size_t i = 0; i < c->globals.n; i++)
@@ -255,7 +251,7 @@ static enum plim_status check_pickles(const struct ckpt *c, struct plim_err *err
 		const char *name = ckpt_text(c, x->name);
 		size_t n = strlen(name), k = sizeof(tail) - 1;
 
-		if (x->state == CKPT_BAD && n >= k && !strcmp(name + n - k, tail))
+		if (x->state == CKPT_BAD && n >= k && !strcasecmp(name + n - k, tail))
 			return err_set(
 				err, PLIM_E_FORMAT,
 				"'%.200s', which names the tensors, is damaged itself: which "
@@ -276,7 +272,7 @@ static enum plim_status choose(struct ckpt *c, const char *patterns, unsigned fl
 	*told = (struct ckpt_extracted){ 0 };
 	for (size_t i = 0; !st && i < c->tensors.n; i++) {
 		const struct ckpt_tensor *t = &c->tensors.at[i];
-		bool whole = is_whole(c, t);
+		bool whole = ckpt_is_whole(c, i);
 
 		if (!ckpt_is_wanted(ckpt_text(c, t->name), patterns))
 			continue;
@@ -294,7 +290,8 @@ static enum plim_status choose(struct ckpt *c, const char *patterns, unsigned fl
 		if (__builtin_add_overflow(told->bytes, ckpt_tensor_bytes(t), &told->bytes))
 			told->bytes = UINT64_MAX;
 	}
-	if (!st && !told->tensors)
+	/* A scheduler's state has none: all of it can be written all the same. */
+	if (!st && !told->tensors && (c->tensors.n || !any_form))
 		st = c->tensors.n ? err_set(err, PLIM_E_ARG,
 					    "no tensor that is whole matches '%.200s': nothing to "
 					    "write",

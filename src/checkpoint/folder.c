@@ -6,6 +6,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -54,18 +55,11 @@ enum plim_status folder_list(struct ckpt *c, int dir, struct folder_names *names
 	return st;
 }
 
-static bool ends(const char *name, const char *with)
-{
-	size_t n = strlen(name), k = strlen(with);
-
-	return n > k && !strcmp(name + n - k, with);
-}
-
 /* The first entry that ends so, NULL without. */
 static const char *with_end(const struct folder *f, const char *with)
 {
 	for (size_t i = 0; i < f->names.n; i++)
-		if (ends(f->names.at[i], with))
+		if (text_ends(f->names.at[i], with))
 			return f->names.at[i];
 	return NULL;
 }
@@ -162,20 +156,69 @@ static bool shard_number(const char *name, unsigned *number, unsigned *of)
 	return end != at + 4;
 }
 
-static const char *const weight_names[] = { "model.safetensors", "pytorch_model.bin",
-					    "adapter_model.safetensors", "adapter_model.bin",
-					    "diffusion_pytorch_model.safetensors" };
-static const char *const ends_of_files[] = { ".safetensors", ".bin", ".pt", ".pth", ".ckpt" };
+/* Files of weights, whose tensors keep their names; `before`: the form that is loaded when both are there. */
+static const struct {
+	const char *name, *before;
+} weight_files[] = {
+	{ "model.safetensors", NULL },
+	{ "pytorch_model.bin", "model.safetensors" },
+	{ "adapter_model.safetensors", NULL },
+	{ "adapter_model.bin", "adapter_model.safetensors" },
+	{ "diffusion_pytorch_model.safetensors", NULL },
+	{ "diffusion_pytorch_model.bin", "diffusion_pytorch_model.safetensors" },
+};
+/* The last one is an ending of other things too. */
+static const char *const ends_of_files[] = { ".safetensors", ".pt", ".pth", ".ckpt", ".bin" };
+#define SURE_ENDS 4
+#define PICKLE_END ".pkl" /* accelerate's random states; alone, it may be a pickle of anything */
 
 bool folder_is_checkpoint_name(const char *name)
 {
 	for (size_t i = 0; i < sizeof(ends_of_files) / sizeof(ends_of_files[0]); i++)
-		if (ends(name, ends_of_files[i]))
+		if (text_ends(name, ends_of_files[i]))
 			return true;
 	return false;
 }
 
-/* Weights keep their names, tensors of other files get the file's in front. */
+/* A tokenizer's tables end in .bin as well, and OpenVINO's weights: what is known to be one is listed here. */
+static bool may_be_else(const char *name)
+{
+	static const char *const known[] = { "pytorch_model", "model",         "adapter_model",
+					     "optimizer",     "scheduler",     "scaler",
+					     "rng_state",     "random_states", "training_args",
+					     "shard-" };
+
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (!strncmp(name, known[i], strlen(known[i])))
+			return false;
+	for (size_t i = 0; i < SURE_ENDS; i++)
+		if (text_ends(name, ends_of_files[i]))
+			return false;
+	return true;
+}
+
+/* Do its tensors keep their names?  Of two forms of the same weights only one's do. */
+static enum plim_status find_prefix(struct folder *f, const char *name, char *prefix, size_t size,
+				    struct plim_err *err)
+{
+	unsigned number, of;
+	const char *before = NULL;
+	bool weights = shard_number(name, &number, &of);
+
+	for (size_t i = 0; i < sizeof(weight_files) / sizeof(weight_files[0]); i++) {
+		if (strcmp(name, weight_files[i].name) != 0)
+			continue;
+		before = weight_files[i].before;
+		before = before && has(f, before) ? before : NULL;
+		weights = !before;
+	}
+	snprintf(prefix, size, "%s%s", weights ? "" : name, weights ? "" : "/");
+	return before ? model_find(f->ckpt, CKPT_NOTE, "two_forms", PLIM_UNKNOWN, err,
+				   "weights are in '%s' and in '%s': the first is what is loaded",
+				   before, name)
+		      : PLIM_OK;
+}
+
 static enum plim_status read_beside(struct folder *f, const char *name, struct plim_err *err)
 {
 	struct ckpt *c = f->ckpt;
@@ -183,18 +226,18 @@ static enum plim_status read_beside(struct folder *f, const char *name, struct p
 	struct plim_err why = { 0 };
 	struct ckpt_key k = { 0 };
 	size_t before = c->tensors.n;
-	unsigned number, of;
 	uint32_t file;
-	bool weights = shard_number(name, &number, &of);
 	enum plim_status st = open_file(c, f->dir, name, &file, &why);
 
 	if (st == PLIM_E_IO)
 		return model_find(c, CKPT_BAD_FINDING, "unreadable_file", PLIM_UNKNOWN, err, "%s",
 				  why.message);
-	for (size_t i = 0; i < sizeof(weight_names) / sizeof(weight_names[0]); i++)
-		weights |= !strcmp(name, weight_names[i]);
-	if (!weights)
-		snprintf(prefix, sizeof(prefix), "%s/", name);
+	if (!st) {
+		c->files.at[file].may_be_else = may_be_else(name);
+		st = find_prefix(f, name, prefix, sizeof(prefix), err);
+	} else if (err) {
+		*err = why;
+	}
 	if (!st)
 		st = open_any(c, file, prefix, err);
 	for (size_t i = before; i < c->tensors.n; i++) {
@@ -208,6 +251,30 @@ static enum plim_status read_beside(struct folder *f, const char *name, struct p
 	return st ? st : vec_push(c->mem, &c->keys, k, err);
 }
 
+/* All that is not named as a shard of an index: an optimizer that is cut ends the resume as surely as a shard does. */
+static enum plim_status read_files(struct folder *f, const uint32_t *shards, size_t shard_count,
+				   size_t *n, struct plim_err *err)
+{
+	unsigned number, of;
+	enum plim_status st = PLIM_OK;
+
+	*n = 0;
+	for (size_t i = 0; !st && i < f->names.n; i++) {
+		const char *name = f->names.at[i];
+		uint32_t id = intern_find(&f->ckpt->strings, name, strlen(name));
+		bool left = (!folder_is_checkpoint_name(name) && !text_ends(name, PICKLE_END)) ||
+			    (shard_count && shard_number(name, &number, &of));
+
+		for (size_t k = 0; !left && k < shard_count; k++)
+			left = shards[k] == id;
+		if (left)
+			continue;
+		st = read_beside(f, name, err);
+		++*n;
+	}
+	return st;
+}
+
 /* ---- shards with an index ---- */
 
 struct place {
@@ -216,9 +283,9 @@ struct place {
 
 struct index {
 	VEC(struct place) places;
-	VEC(uint32_t) files; /* names, each once */
+	VEC(uint32_t) files;   /* names, each once */
+	VEC(uint32_t) missing; /* of these, those that are not there */
 	uint64_t total_bytes;
-	uint64_t missing;
 };
 
 static enum plim_status map_row(struct ckpt *c, struct index *x, struct json *j,
@@ -273,6 +340,26 @@ static enum plim_status index_key(struct ckpt *c, struct json *j, const char *ke
 	return st;
 }
 
+/* How much of the model is not there. */
+static enum plim_status tell_missing(struct folder *f, const struct index *x, struct plim_err *err)
+{
+	size_t lost = 0;
+
+	for (size_t i = 0; i < x->places.n; i++)
+		for (size_t k = 0; k < x->missing.n; k++)
+			lost += x->places.at[i].file == x->missing.at[k];
+	return x->missing.n
+		       ? model_find(f->ckpt, CKPT_BAD_FINDING, "missing_file", PLIM_UNKNOWN, err,
+				    "%zu of %zu shards %s not there, '%.200s'%s, and with %s %zu "
+				    "of %zu "
+				    "tensors",
+				    x->missing.n, x->files.n, x->missing.n == 1 ? "is" : "are",
+				    ckpt_text(f->ckpt, x->missing.at[0]),
+				    x->missing.n == 1 ? "" : " for one",
+				    x->missing.n == 1 ? "it" : "them", lost, x->places.n)
+		       : PLIM_OK;
+}
+
 static enum plim_status open_shards(struct folder *f, struct index *x, struct plim_err *err)
 {
 	struct ckpt *c = f->ckpt;
@@ -291,15 +378,21 @@ static enum plim_status open_shards(struct folder *f, struct index *x, struct pl
 			continue;
 		}
 		st = open_file(c, f->dir, name, &file, &why);
-		if (st == PLIM_E_IO) {
-			x->missing++;
+		if (!st) {
+			st = open_any(c, file, "", err);
+			continue;
+		}
+		if (st != PLIM_E_IO) {
+			if (err)
+				*err = why;
+			return st;
+		}
+		st = vec_push(c->mem, &x->missing, x->files.at[i], err);
+		if (!st && why.native != ENOENT)
 			st = model_find(c, CKPT_BAD_FINDING, "missing_file", PLIM_UNKNOWN, err,
 					"%s", why.message);
-		} else if (!st) {
-			st = open_any(c, file, "", err);
-		}
 	}
-	return st;
+	return st ? st : tell_missing(f, x, err);
 }
 
 /* Is every tensor in the file that the index says, and only there? */
@@ -328,7 +421,7 @@ static enum plim_status check_places(struct folder *f, const struct index *x, st
 	for (size_t i = 0; !st && i < x->places.n; i++) {
 		const struct place *p = &x->places.at[i];
 
-		if (!found[p->name] && !x->missing && !c->truncated)
+		if (!found[p->name] && !x->missing.n && !c->truncated)
 			st = model_find(c, CKPT_BAD_FINDING, "missing_tensor", PLIM_UNKNOWN, err,
 					"tensor '%.200s' is in no shard", ckpt_text(c, p->name));
 		else if (found[p->name] && found[p->name] != p->file + 1)
@@ -343,7 +436,7 @@ static enum plim_status check_places(struct folder *f, const struct index *x, st
 					"tensor '%.200s' is in a shard but not in the index",
 					ckpt_text(c, (uint32_t)i));
 	mem_free(c->mem, found, n, sizeof(*found));
-	if (!st && x->total_bytes != PLIM_UNKNOWN && x->total_bytes != bytes && !x->missing &&
+	if (!st && x->total_bytes != PLIM_UNKNOWN && x->total_bytes != bytes && !x->missing.n &&
 	    !c->truncated)
 		st = model_find(c, CKPT_WARN, "total_size", PLIM_UNKNOWN, err,
 				"the index says %llu bytes of tensors, there are %llu",
@@ -361,7 +454,7 @@ static enum plim_status check_unreferenced(struct folder *f, const struct index 
 
 	for (size_t i = 0; !st && i < f->names.n; i++) {
 		const char *name = f->names.at[i];
-		bool named = !ends(name, ".safetensors") && !ends(name, ".bin");
+		bool named = !text_ends(name, ".safetensors") && !text_ends(name, ".bin");
 
 		for (size_t k = 0; !named && k < x->files.n; k++)
 			named = !strcmp(ckpt_text(c, x->files.at[k]), name);
@@ -374,45 +467,29 @@ static enum plim_status check_unreferenced(struct folder *f, const struct index 
 	return st;
 }
 
-/* An optimizer, a scheduler, random states: cut, they end the resume as surely as a shard does. */
-static enum plim_status read_others(struct folder *f, const struct index *x, struct plim_err *err)
-{
-	enum plim_status st = PLIM_OK;
-	unsigned number, of;
-
-	for (size_t i = 0; !st && i < f->names.n; i++) {
-		const char *name = f->names.at[i];
-		uint32_t id = intern_find(&f->ckpt->strings, name, strlen(name));
-		bool shard = !folder_is_checkpoint_name(name) || shard_number(name, &number, &of);
-
-		for (size_t k = 0; !shard && k < x->files.n; k++)
-			shard = x->files.at[k] == id;
-		if (!shard)
-			st = read_beside(f, name, err);
-	}
-	return st;
-}
-
 static enum plim_status read_sharded(struct folder *f, const char *name, struct plim_err *err)
 {
 	struct ckpt *c = f->ckpt;
 	struct index x = { .total_bytes = PLIM_UNKNOWN };
+	size_t n;
 	enum plim_status st = text_read(c, f->dir, name, index_key, &x, err);
 
 	c->kind = CKPT_KIND_SHARDED;
 	if (!st && !x.places.n)
-		st = model_find(c, CKPT_BAD_FINDING, "index", PLIM_UNKNOWN, err,
-				"'%.200s' maps no tensor to a file", name);
-	if (!st)
+		st = model_find(
+			c, CKPT_BAD_FINDING, "index", PLIM_UNKNOWN, err,
+			"'%.200s' maps no tensor to a file: shards are looked at without it", name);
+	else if (!st)
 		st = open_shards(f, &x, err);
 	if (!st && x.places.n)
 		st = check_places(f, &x, err);
-	if (!st)
+	if (!st && x.places.n)
 		st = check_unreferenced(f, &x, err);
 	if (!st)
-		st = read_others(f, &x, err);
+		st = read_files(f, x.files.at, x.files.n, &n, err);
 	vec_release(c->mem, &x.places);
 	vec_release(c->mem, &x.files);
+	vec_release(c->mem, &x.missing);
 	return st;
 }
 
@@ -426,7 +503,8 @@ static enum plim_status check_set(struct folder *f, struct plim_err *err)
 	bool mixed = false;
 
 	for (size_t i = 0; i < f->names.n; i++) {
-		if (!ends(f->names.at[i], ".safetensors") && !ends(f->names.at[i], ".bin"))
+		if (!text_ends(f->names.at[i], ".safetensors") &&
+		    !text_ends(f->names.at[i], ".bin"))
 			continue;
 		/* torch.distributed's own form numbers ranks in front. */
 		if (!strncmp(f->names.at[i], "shard-", 6) ||
@@ -448,24 +526,55 @@ static enum plim_status check_set(struct folder *f, struct plim_err *err)
 	return PLIM_OK;
 }
 
+bool folder_holds_checkpoint(int dir, const char *name)
+{
+	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+	bool found = false;
+
+	if (!d && fd >= 0)
+		close(fd);
+	while (d && !found &&
+	       (e = readdir(d))) // NOLINT(concurrency-mt-unsafe): a stream of our own
+		found = !strcmp(e->d_name, ".metadata") || folder_is_checkpoint_name(e->d_name);
+	if (d)
+		closedir(d);
+	return found;
+}
+
+/* Nothing to read: what there is instead. */
+static enum plim_status tell_nothing(struct folder *f, struct plim_err *err)
+{
+	const char *inside = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < f->names.n; i++)
+		if (*f->names.at[i] != '.' && folder_holds_checkpoint(f->dir, f->names.at[i])) {
+			inside = inside ? inside : f->names.at[i];
+			n++;
+		}
+	f->ckpt->unreadable = true;
+	if (n)
+		return model_find(
+			f->ckpt, CKPT_BAD_FINDING, "no_checkpoint", PLIM_UNKNOWN, err,
+			"the folder itself holds no checkpoint, but '%.200s' in it does%s", inside,
+			n > 1 ? ", and others: verify each" : ": verify that");
+	return model_find(f->ckpt, CKPT_BAD_FINDING, "no_checkpoint", PLIM_UNKNOWN, err,
+			  has(f, "adapter_config.json") || has(f, "config.json")
+				  ? "the folder holds a config, but no weights"
+				  : "the folder holds no checkpoint that is known here");
+}
+
 static enum plim_status read_all(struct folder *f, struct plim_err *err)
 {
-	struct ckpt *c = f->ckpt;
-	size_t n = 0;
-	enum plim_status st = PLIM_OK;
+	size_t n;
+	enum plim_status st;
 
-	c->kind = CKPT_KIND_FOLDER;
-	for (size_t i = 0; !st && i < f->names.n; i++) {
-		if (!folder_is_checkpoint_name(f->names.at[i]))
-			continue;
-		st = read_beside(f, f->names.at[i], err);
-		n++;
-	}
-	if (!st && !n) {
-		c->unreadable = true;
-		st = model_find(c, CKPT_BAD_FINDING, "no_checkpoint", PLIM_UNKNOWN, err,
-				"the folder holds no checkpoint that is known here");
-	}
+	f->ckpt->kind = CKPT_KIND_FOLDER;
+	st = read_files(f, NULL, 0, &n, err);
+	if (!st && !n)
+		st = tell_nothing(f, err);
 	return st ? st : check_set(f, err);
 }
 
@@ -497,6 +606,11 @@ enum plim_status folder_read(struct ckpt *c, int dir, struct plim_err *err)
 		st = read_sharded(&f, index, err);
 	else if (!st)
 		st = read_all(&f, err);
+	if (!st && (has(&f, "adapter_model.safetensors") || has(&f, "adapter_model.bin")) &&
+	    !has(&f, "adapter_config.json"))
+		st = model_find(c, CKPT_WARN, "no_config", PLIM_UNKNOWN, err,
+				"'adapter_config.json' is missing: PEFT cannot load the adapter "
+				"without it");
 	if (!st && has(&f, ".metadata.tmp"))
 		st = model_find(c, CKPT_WARN, "leftover", PLIM_UNKNOWN, err,
 				"'.metadata.tmp' is left: a save died while it finished");

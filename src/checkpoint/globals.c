@@ -91,6 +91,11 @@ static const char *const extra[] = {
 	"uuid.UUID",
 	"torch._C.Generator",
 	"torch.memory_format",
+	"torch.jit._pickle.build_intlist",
+	"torch.jit._pickle.build_doublelist",
+	"torch.jit._pickle.build_boollist",
+	"torch.jit._pickle.build_tensorlist",
+	"torch.jit._pickle.restore_type_tag",
 	"torch.distributed.checkpoint.metadata.Metadata",
 	"torch.distributed.checkpoint.metadata.TensorStorageMetadata",
 	"torch.distributed.checkpoint.metadata.ChunkStorageMetadata",
@@ -194,14 +199,6 @@ static const char *const moved[][2] = { { "__builtin__.", "builtins." },
 					{ "copy_reg.", "copyreg." },
 					{ "cPickle.", "pickle." } };
 
-static bool is_one_of(const char *name, const char *const *list, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (!strcmp(name, list[i]))
-			return true;
-	return false;
-}
-
 static bool is_dangerous(const char *name)
 {
 	for (size_t i = 0; i < sizeof(dangerous_modules) / sizeof(dangerous_modules[0]); i++) {
@@ -257,9 +254,9 @@ enum ckpt_trust globals_trust(const char *name)
 		name = full;
 		break;
 	}
-	if (is_one_of(name, plain, sizeof(plain) / sizeof(plain[0])) || is_torch_type(name))
+	if (text_is_one_of(name, plain, sizeof(plain) / sizeof(plain[0])) || is_torch_type(name))
 		return CKPT_PLAIN;
-	if (is_one_of(name, extra, sizeof(extra) / sizeof(extra[0])))
+	if (text_is_one_of(name, extra, sizeof(extra) / sizeof(extra[0])))
 		return CKPT_EXTRA;
 	return is_dangerous(name) ? CKPT_DANGEROUS : CKPT_UNLISTED;
 }
@@ -302,7 +299,10 @@ enum plim_status globals_hook(void *ctx, struct pickle_value v, uint64_t offset,
 	/* A file made of nothing but names would make the search above slow. */
 	if (c->globals.n >= 4096)
 		return st;
-	g.trust = computed ? CKPT_DANGEROUS : globals_trust(name);
+	g.trust = computed ? CKPT_DANGEROUS
+		  : log->script && !strncmp(name, CKPT_SCRIPT_CLASS, strlen(CKPT_SCRIPT_CLASS))
+			  ? CKPT_CODE
+			  : globals_trust(name);
 	return st ? st : vec_push(c->mem, &c->globals, g, err);
 }
 

@@ -12,8 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MAGIC "\200\002\212\012l\374\234F\371 j\250P\031."
-#define MAGIC_BYTES 15
+#define MAGIC \
+	"\212\012l\374\234F\371 j\250P\031." /* behind the protocol, and a frame from protocol 4 on */
+#define MAGIC_BYTES 13
+#define HEAD_BYTES 2
+#define FRAME_BYTES 9
 
 struct legacy_storage {
 	uint32_t key, extent;
@@ -107,8 +110,8 @@ static enum plim_status place_storages(struct legacy *l, const struct unpickle *
 
 		if (!s)
 			return model_find(c, CKPT_BAD_FINDING, "unknown_storage", *at, err,
-					  "the file lists a storage that no tensor uses: what "
-					  "follows cannot be placed");
+					  "the file lists a storage that its pickle does not "
+					  "refer to: what follows cannot be placed");
 		st = ckpt_pread(c, l->file, *at, &count, 8, &got, err);
 		if (st || got < 8)
 			break;
@@ -135,20 +138,12 @@ static enum plim_status judge(struct legacy *l, size_t listed, uint64_t at, size
 {
 	struct ckpt *c = l->ckpt;
 	uint64_t size = c->files.at[l->file].bytes;
-	size_t whole = 0, all = c->tensors.n - first;
-	const char *lost = NULL;
+	const char *lost;
+	size_t whole = model_whole(c, first, &lost), all = c->tensors.n - first;
 	bool cut = false;
 
 	for (size_t i = 0; i < l->storages.n; i++)
 		cut |= c->extents.at[l->storages.at[i].extent].state == CKPT_CUT;
-	for (size_t i = first; i < c->tensors.n; i++) {
-		const struct ckpt_tensor *t = &c->tensors.at[i];
-		bool ok = !t->count ||
-			  (t->extent != CKPT_NONE && c->extents.at[t->extent].state != CKPT_CUT);
-
-		whole += ok;
-		lost = ok || lost ? lost : ckpt_text(c, t->name);
-	}
 	if (listed < l->storages.n && at < size)
 		return model_find(c, CKPT_BAD_FINDING, "missing_record", PLIM_UNKNOWN, err,
 				  "%zu storages are used, %zu are listed", l->storages.n, listed);
@@ -244,7 +239,11 @@ static enum plim_status read_stream(struct legacy *l, struct stream *s, struct u
 	if (!st)
 		st = unpickle_walk(u, root, err);
 	if (!st)
+		st = unpickle_storages(u, err);
+	if (!st)
 		st = next_pickle(l, s, u, "the list of storages", &root, err);
+	if (!st)
+		st = model_unchecked(c, l->file, "the pickles", 0, s->at, err);
 	if (!st && root.kind != PICKLE_LIST)
 		return err_set(err, PLIM_E_FORMAT, "the list of storages is none");
 	at = s->at;
@@ -263,11 +262,22 @@ static enum plim_status read_bare(struct legacy *l, struct stream *s, struct unp
 	st = next_pickle(l, s, u, "the pickle", &root, err);
 	if (!st)
 		st = unpickle_walk(u, root, err);
+	if (!st)
+		st = model_unchecked(l->ckpt, l->file, "the pickle", 0, s->at, err);
 	if (!st && s->at < l->ckpt->files.at[l->file].bytes)
 		st = model_find(l->ckpt, CKPT_WARN, "after_pickle", s->at, err,
 				"behind the pickle there are more bytes, %llu",
 				(unsigned long long)(l->ckpt->files.at[l->file].bytes - s->at));
 	return st;
+}
+
+static bool has_magic(const uint8_t *p, size_t n)
+{
+	size_t at = HEAD_BYTES;
+
+	if (n > at && p[at] == 0x95)
+		at += FRAME_BYTES;
+	return n >= at + MAGIC_BYTES && !memcmp(p + at, MAGIC, MAGIC_BYTES);
 }
 
 enum plim_status legacy_read(struct ckpt *c, uint32_t file, const char *prefix,
@@ -288,7 +298,7 @@ enum plim_status legacy_read(struct ckpt *c, uint32_t file, const char *prefix,
 	pickle_heap_init(&u.heap, c->mem);
 	s.cap = s.n = size < 1 << 20 ? (size_t)size : 1 << 20;
 	st = model_read(c, file, 0, s.n, s.n, "the pickles", &s.bytes, &why);
-	magic = !st && s.n >= MAGIC_BYTES && !memcmp(s.bytes, MAGIC, MAGIC_BYTES);
+	magic = !st && has_magic(s.bytes, s.n);
 	if (!c->kind)
 		c->kind = magic ? CKPT_KIND_LEGACY : CKPT_KIND_PICKLE;
 	if (!st)

@@ -158,6 +158,18 @@ enum plim_status model_read(struct ckpt *c, uint32_t file, uint64_t offset, uint
 	return st;
 }
 
+enum plim_status model_unchecked(struct ckpt *c, uint32_t file, const char *name, uint64_t offset,
+				 uint64_t bytes, struct plim_err *err)
+{
+	struct ckpt_extent x = {
+		.file = file, .offset = offset, .bytes = bytes, .stored_bytes = bytes
+	};
+	enum plim_status st = PLIM_OK;
+
+	x.name = model_string(c, name, strlen(name), &st, err);
+	return st ? st : vec_push(c->mem, &c->extents, x, err);
+}
+
 bool model_reach(const uint64_t *sizes, const uint64_t *strides, size_t rank, uint64_t offset,
 		 uint64_t *count, uint64_t *reach)
 {
@@ -223,6 +235,37 @@ enum plim_status model_tensor(struct ckpt *c, struct ckpt_tensor t, const uint64
 	if (t.extent != CKPT_NONE)
 		c->extents.at[t.extent].tensors++;
 	return PLIM_OK;
+}
+
+static bool has_its_bytes(const struct ckpt *c, const struct ckpt_tensor *t)
+{
+	return !t->count || t->flags & CKPT_META ||
+	       (t->extent != CKPT_NONE && c->extents.at[t->extent].state != CKPT_CUT &&
+		c->extents.at[t->extent].state != CKPT_BAD);
+}
+
+bool ckpt_is_whole(const struct ckpt *c, size_t tensor)
+{
+	const struct ckpt_tensor *t = &c->tensors.at[tensor];
+	bool whole = has_its_bytes(c, t);
+
+	for (uint32_t i = 0; whole && i < t->parts; i++)
+		whole = has_its_bytes(c, &c->tensors.at[t->first + i]);
+	return whole;
+}
+
+size_t model_whole(const struct ckpt *c, size_t first, const char **lost)
+{
+	size_t whole = 0;
+
+	*lost = NULL;
+	for (size_t i = first; i < c->tensors.n; i++) {
+		bool ok = ckpt_is_whole(c, i);
+
+		whole += ok;
+		*lost = ok || *lost ? *lost : ckpt_text(c, c->tensors.at[i].name);
+	}
+	return whole;
 }
 
 bool ckpt_is_contiguous(const struct ckpt *c, const struct ckpt_tensor *t)

@@ -109,32 +109,48 @@ static bool is_old_tar(const uint8_t *p, size_t n)
 	return false;
 }
 
-const char *open_other(const uint8_t *head, size_t n, uint64_t bytes, const char **slug)
+static bool is_empty(const uint8_t *p, size_t n)
 {
-	size_t zeros = 0;
+	(void)p;
+	return !n;
+}
 
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-		if (n < others[i].offset + others[i].n ||
-		    memcmp(head + others[i].offset, others[i].bytes, others[i].n) != 0)
-			continue;
-		*slug = others[i].slug;
-		return others[i].is;
-	}
-	while (zeros < n && !head[zeros])
-		zeros++;
-	*slug = !bytes                ? "empty"
-		: zeros == n          ? "zeros"
-		: is_html(head, n)    ? "html"
-		: is_old_tar(head, n) ? "tar"
-				      : NULL;
-	if (!*slug)
-		return NULL;
-	return !bytes       ? "empty: nothing was ever written to it, or the disk was full"
-	       : zeros == n ? "all zeros where a checkpoint begins: preallocated and never "
-			      "written, or lost in a crash"
-	       : is_html(head, n)
-		       ? "a web page: the download saved an error page instead of the file"
-		       : "a tar of torch before 2017: convert it with torch <= 2.5 in a sandbox";
+static bool is_zeros(const uint8_t *p, size_t n)
+{
+	while (n && !p[n - 1])
+		n--;
+	return !n;
+}
+
+/* What no fixed bytes tell; the first that fits. */
+static const struct {
+	bool (*fits)(const uint8_t *head, size_t n);
+	const char *slug, *is;
+} shapes[] = {
+	{ is_empty, "empty", "empty: nothing was ever written to it, or the disk was full" },
+	{ is_zeros, "zeros",
+	  "all zeros where a checkpoint begins: preallocated and never written, or lost in a "
+	  "crash" },
+	{ is_html, "html", "a web page: the download saved an error page instead of the file" },
+	{ is_old_tar, "tar",
+	  "a tar of torch before 2017: convert it with torch <= 2.5 in a sandbox" },
+};
+
+/* What it is, if no checkpoint: a sentence for people and a slug; NULL when not known. */
+static const char *what_else(const uint8_t *head, size_t n, const char **slug)
+{
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		if (n >= others[i].offset + others[i].n &&
+		    !memcmp(head + others[i].offset, others[i].bytes, others[i].n)) {
+			*slug = others[i].slug;
+			return others[i].is;
+		}
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++)
+		if (shapes[i].fits(head, n)) {
+			*slug = shapes[i].slug;
+			return shapes[i].is;
+		}
+	return NULL;
 }
 
 /* "oid sha256:..." and "size N" of a pointer, for the message. */
@@ -174,18 +190,19 @@ static enum plim_status refuse(struct ckpt *c, uint32_t file, const uint8_t *hea
 			       struct plim_err *err)
 {
 	const struct ckpt_file *f = &c->files.at[file];
+	/* A page or a pointer is bad whatever its name; what cannot be told may be right as it is. */
+	enum ckpt_severity severity = f->may_be_else ? CKPT_WARN : CKPT_BAD_FINDING;
 	char facts[400] = "";
-	const char *slug, *is = open_other(head, n, f->bytes, &slug);
-
+	const char *slug, *is = what_else(head, n, &slug);
 	size_t line = text_line(head, n);
 
-	c->unreadable = true;
+	c->unreadable |= !c->kind; /* of a folder, the others can be read */
 	if (!is && line)
-		return model_find(c, CKPT_BAD_FINDING, "text", 0, err,
+		return model_find(c, severity, "text", 0, err,
 				  "'%s' is a text, no checkpoint: the answer of a server? \"%.*s\"",
 				  f->name, (int)line, (const char *)head);
 	if (!is)
-		return model_find(c, CKPT_BAD_FINDING, "unrecognised", 0, err,
+		return model_find(c, severity, "unrecognised", 0, err,
 				  "'%s' is no checkpoint that is known here: it begins with %02x "
 				  "%02x %02x %02x",
 				  f->name, n > 0 ? head[0] : 0, n > 1 ? head[1] : 0,
@@ -242,7 +259,7 @@ enum plim_status open_any(struct ckpt *c, uint32_t file, const char *prefix, str
 	if (is_safetensors(head, n, f->bytes, false))
 		return safetensors_read(c, file, prefix, err);
 	before = zip_behind(head, n);
-	if (before && !open_other(head, n, f->bytes, &slug)) { /* a tar has zips inside */
+	if (before && !what_else(head, n, &slug)) { /* a tar has zips inside */
 		st = model_find(c, CKPT_BAD_FINDING, "prefix", 0, err,
 				"%llu bytes stand before the zip: torch.load refuses it, other "
 				"tools do not",
@@ -270,7 +287,7 @@ static enum plim_status note_device(struct ckpt *c, struct plim_err *err)
 enum plim_status ckpt_read(struct ckpt *c, const char *path, struct plim_err *err)
 {
 	struct plim_err local;
-	struct stat info;
+	struct stat info = { 0 };
 	uint32_t file;
 	int fd;
 	enum plim_status st;

@@ -5,6 +5,22 @@
 #include "checkpoint.h"
 #include "pickle/pickle.h"
 
+static inline bool text_is_one_of(const char *text, const char *const *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!strcmp(text, words[i]))
+			return true;
+	return false;
+}
+
+/* Does it end with `with`, and begin with something else? */
+static inline bool text_ends(const char *text, const char *with)
+{
+	size_t n = strlen(text), k = strlen(with);
+
+	return n > k && !strcmp(text + n - k, with);
+}
+
 /* ---- model.c ---- */
 
 uint32_t model_string(struct ckpt *c, const char *text, size_t n, enum plim_status *st,
@@ -23,6 +39,13 @@ const char *model_file(const struct ckpt *c, uint32_t file);
 /* *got bytes of what is at the place, all or an error that says how much is missing. */
 enum plim_status model_read(struct ckpt *c, uint32_t file, uint64_t offset, uint64_t n,
 			    uint64_t limit, const char *what, uint8_t **out, struct plim_err *err);
+
+/* How many of the tensors from `first` on are whole; *lost: the name of the first that is not, NULL without. */
+size_t model_whole(const struct ckpt *c, size_t first, const char **lost);
+
+/* Bytes that are no tensor's and have no checksum: a header, a pickle. */
+enum plim_status model_unchecked(struct ckpt *c, uint32_t file, const char *name, uint64_t offset,
+				 uint64_t bytes, struct plim_err *err);
 
 /* Add a tensor of `rank` sizes; strides NULL: row-major; origin NULL: none.  Fills count and dims. */
 enum plim_status model_tensor(struct ckpt *c, struct ckpt_tensor t, const uint64_t *sizes,
@@ -46,8 +69,6 @@ enum plim_status open_file(struct ckpt *c, int dir, const char *name, uint32_t *
 			   struct plim_err *err);
 /* Read what the file is, by its bytes; tensors' names get `prefix` in front. */
 enum plim_status open_any(struct ckpt *c, uint32_t file, const char *prefix, struct plim_err *err);
-/* What else it is, if no checkpoint: a sentence for people and a slug; NULL when not known. */
-const char *open_other(const uint8_t *head, size_t n, uint64_t bytes, const char **slug);
 
 /* ---- texts.c: JSON files ---- */
 
@@ -118,6 +139,8 @@ struct folder_names {
 };
 /* Does a file's name end as those of checkpoints do? */
 bool folder_is_checkpoint_name(const char *name);
+/* Is `name` in the folder `dir` a folder with a checkpoint?  A link is none. */
+bool folder_holds_checkpoint(int dir, const char *name);
 enum plim_status folder_list(struct ckpt *c, int dir, struct folder_names *names,
 			     struct plim_err *err);
 
@@ -170,12 +193,15 @@ void values_merge(struct ckpt_values *v, const struct ckpt_values *part);
 
 /* ---- globals.c ---- */
 
+#define CKPT_SCRIPT_CLASS "__torch__." /* begins the names of TorchScript's own classes */
+
 enum ckpt_trust globals_trust(const char *name);
 /* For pickle_hooks.global: logs into ctx, a struct globals_log. */
 struct globals_log {
 	struct ckpt *ckpt;
 	const struct pickle_heap *heap;
 	uint32_t record; /* name of what is read */
+	bool script;     /* as in struct unpickle */
 };
 enum plim_status globals_hook(void *ctx, struct pickle_value v, uint64_t offset,
 			      struct plim_err *err);
@@ -200,14 +226,27 @@ struct unpickle {
 				    struct plim_err *err);
 	void *ctx;
 	bool outermost; /* its keys are the checkpoint's */
+	bool script; /* names below __torch__ are those of TorchScript, whose code is beside it */
 };
 
 /* Decode a pickle of `n` bytes; *used: bytes up to its STOP.  What globals it names is logged. */
 enum plim_status unpickle_decode(struct unpickle *u, const char *name, const uint8_t *bytes,
 				 size_t n, struct pickle_value *root, size_t *used,
 				 struct plim_err *err);
+/* u->storage is told of every storage that the pickle refers to, also where no tensor that is known does. */
+enum plim_status unpickle_storages(struct unpickle *u, struct plim_err *err);
 /* All tensors below `root`, with names made of the keys that lead to them; and keys, optimizers. */
 enum plim_status unpickle_walk(struct unpickle *u, struct pickle_value root, struct plim_err *err);
+
+/* ---- compare.c, conclude.c ---- */
+
+/* What is left of a name without the prefix. */
+const char *compare_strip(const char *name, const char *prefix);
+/* Of two tensors of one name: is the shape another, else the dtype? */
+enum ckpt_change compare_change(const struct ckpt *a, const struct ckpt_tensor *x,
+				const struct ckpt *b, const struct ckpt_tensor *y);
+/* From d's pairs and counts: d's conclusions, and d->loads. */
+enum plim_status compare_conclude(struct ckpt_compare *d, struct plim_err *err);
 
 /* ---- extract.c, write_safetensors.c, write_torch.c ---- */
 

@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define TOGETHER 256 /* tensors of one value, which are looked at for each of them */
+
 /* ---- arguments ---- */
 
 static bool get_u64(struct pickle_value v, uint64_t *out)
@@ -36,11 +38,16 @@ static uint32_t name_id(struct walk *w, enum plim_status *st, struct plim_err *e
 			 : model_string(w->ckpt, "tensor", 6, st, err);
 }
 
+/* For a sentence. */
+static const char *shown_name(const struct walk *w)
+{
+	return w->name.n ? walk_name(w) : "tensor";
+}
+
 static enum plim_status malformed(struct walk *w, const char *what, struct plim_err *err)
 {
 	return model_find(w->ckpt, CKPT_BAD_FINDING, "malformed_tensor", PLIM_UNKNOWN, err,
-			  "'%.*s' %s", (int)(w->name.n < 200 ? w->name.n : 200),
-			  w->name.n ? w->name.at : "", what);
+			  "'%.200s' %s", shown_name(w), what);
 }
 
 /* ---- storages ---- */
@@ -64,6 +71,54 @@ static bool get_storage(const struct walk *w, struct pickle_value v, struct unpi
 	       (s->bytes = n * s->dtype->bits / 8, true);
 }
 
+/* A tensor that was pickled by itself holds its storage as a whole file of torch.save. */
+static bool is_embedded(const struct walk *w, struct pickle_value v)
+{
+	char name[64];
+
+	return v.kind == PICKLE_CALL &&
+	       !strcmp(walk_global(w, walk_part(w, v, PICKLE_CALL_CALLEE), name, sizeof(name)),
+		       "torch.storage._load_from_bytes");
+}
+
+enum plim_status unpickle_storages(struct unpickle *u, struct plim_err *err)
+{
+	const struct walk w = { .u = u, .ckpt = u->ckpt, .heap = &u->heap };
+	struct unpickle_storage s;
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; i < u->heap.nodes.n; i++) {
+		const struct pickle_node *node = &u->heap.nodes.at[i];
+
+		for (uint32_t k = 0; !st && node->items && k < node->n; k++) {
+			uint32_t extent;
+
+			if (get_storage(&w, node->items[k], &s) &&
+			    (!s.location || strcmp(s.location, "meta") != 0))
+				st = u->storage(u->ctx, &s, &extent, err);
+		}
+	}
+	return st;
+}
+
+/* torch takes a storage for what it is called first, whatever it is called later. */
+static enum plim_status check_type(struct walk *w, uint32_t extent, const struct ckpt_dtype *dtype,
+				   struct plim_err *err)
+{
+	struct ckpt_extent *x = &w->ckpt->extents.at[extent];
+
+	if (!x->storage)
+		x->storage = dtype;
+	return x->storage == dtype
+		       ? PLIM_OK
+		       : model_find(
+				 w->ckpt, CKPT_BAD_FINDING, "storage_type", PLIM_UNKNOWN, err,
+				 "'%.200s' takes its storage '%.200s' for %s, another tensor for "
+				 "%s: torch reads both as one of them",
+				 shown_name(w), ckpt_text(w->ckpt, x->name), dtype->name,
+				 x->storage->name);
+}
+
 /* Where in its storage, which dtype, which device: fills t for a tensor of `sizes`. */
 static enum plim_status place(struct walk *w, struct pickle_value storage, struct ckpt_tensor *t,
 			      struct unpickle_storage *s, bool *ok, struct plim_err *err)
@@ -71,6 +126,13 @@ static enum plim_status place(struct walk *w, struct pickle_value storage, struc
 	enum plim_status st = PLIM_OK;
 
 	*ok = get_storage(w, storage, s);
+	if (!*ok && is_embedded(w, storage))
+		return model_find(
+			w->ckpt, CKPT_BAD_FINDING, "embedded", PLIM_UNKNOWN, err,
+			"'%.200s' was pickled without torch.save: its bytes are inside the "
+			"pickle, where they are "
+			"not looked at (load it where it is trusted, and torch.save it)",
+			walk_name(w));
 	if (!*ok)
 		return malformed(w, "has no storage that can be understood", err);
 	if (!t->dtype)
@@ -81,7 +143,7 @@ static enum plim_status place(struct walk *w, struct pickle_value storage, struc
 		t->flags |= CKPT_META;
 	else if (!st)
 		st = w->u->storage(w->u->ctx, s, &t->extent, err);
-	return st;
+	return st || t->extent == CKPT_NONE ? st : check_type(w, t->extent, s->dtype, err);
 }
 
 /* ---- rebuild functions ---- */
@@ -139,7 +201,7 @@ static enum plim_status strided(struct walk *w, const struct rebuild *how, struc
 				struct plim_err *err)
 {
 	struct ckpt_tensor t = { .location = CKPT_NONE, .extent = CKPT_NONE, .flags = how->flags };
-	struct unpickle_storage s;
+	struct unpickle_storage s = { 0 };
 	uint64_t sizes[CKPT_DIMS], strides[CKPT_DIMS];
 	size_t rank = 0, rank2 = 0;
 	bool ok = true;
@@ -260,9 +322,10 @@ static enum plim_status shard(struct walk *w, struct pickle_value local, struct 
 	st = walk_value(w, local, err);
 	w->flags = before;
 	return st ? st
-		  : model_find(w->ckpt, CKPT_WARN, "one_rank", PLIM_UNKNOWN, err,
-			       "'%.*s' is one rank's part of a DTensor: the rest is in other files",
-			       (int)(w->name.n < 200 ? w->name.n : 200), w->name.at);
+		  : model_find(
+			    w->ckpt, CKPT_WARN, "one_rank", PLIM_UNKNOWN, err,
+			    "'%.200s' is one rank's part of a DTensor: the rest is in other files",
+			    walk_name(w));
 }
 
 /* (function, class, its arguments, state): a subclass, or a tensor with attributes. */
@@ -281,6 +344,25 @@ static enum plim_status from_type(struct walk *w, const struct rebuild *how,
 	    pickle_get(w->heap, state, "_local_tensor", &local))
 		return shard(w, local, err);
 	return st ? st : walk_value(w, state, err);
+}
+
+/* TorchScript puts lists and dicts into a call that tells their type. */
+static enum plim_status typed(struct walk *w, const struct rebuild *how, struct pickle_value args,
+			      struct plim_err *err)
+{
+	(void)how;
+	return walk_value(w, walk_arg(w, args, 0), err);
+}
+
+/* Of devices without storages: the numbers are an array inside the pickle. */
+static enum plim_status array(struct walk *w, const struct rebuild *how, struct pickle_value args,
+			      struct plim_err *err)
+{
+	(void)how;
+	(void)args;
+	return model_find(w->ckpt, CKPT_WARN, "array", PLIM_UNKNOWN, err,
+			  "'%.200s' is an array of NumPy inside the pickle: it is not listed",
+			  shown_name(w));
 }
 
 static enum plim_status nothing(struct walk *w, const struct rebuild *how, struct pickle_value args,
@@ -306,19 +388,41 @@ static const struct rebuild rebuilds[] = {
 	{ "torch._utils._rebuild_sparse_csr_tensor", sparse, 0, 0, 0, 0, 0, 0, 0 },
 	{ "torch._utils._rebuild_nested_tensor", nested, 0, 0, 0, 0, 0, 0, 0 },
 	{ "torch._utils._rebuild_device_tensor_from_cpu_tensor", from_cpu, 0, 0, 0, 0, 0, 0, 0 },
+	{ "torch._utils._rebuild_device_tensor_from_numpy", array, 0, 0, 0, 0, 0, 0, 0 },
+	{ "torch._utils._rebuild_xla_tensor", array, 0, 0, 0, 0, 0, 0, 0 },
 	{ "torch._utils._rebuild_wrapper_subclass", nothing, 0, 0, 0, 0, 0, 0, 0 },
 	{ "torch._tensor._rebuild_from_type_v2", from_type, 0, 0, 0, 0, 0, 0, 0 },
+	{ "torch.jit._pickle.restore_type_tag", typed, 0, 0, 0, 0, 0, 0, 0 },
+	{ "torch.jit._pickle.build_tensorlist", typed, 0, 0, 0, 0, 0, 0, 0 },
 };
+
+/* What one call makes of several tensors is lost with any of them. */
+static void join(struct ckpt *c, size_t first)
+{
+	size_t n = c->tensors.n - first;
+
+	for (size_t i = first; n > 1 && n <= TOGETHER && i < c->tensors.n; i++) {
+		c->tensors.at[i].first = (uint32_t)first;
+		c->tensors.at[i].parts = (uint32_t)n;
+	}
+}
 
 enum plim_status walk_rebuild(struct walk *w, const char *name, struct pickle_value args,
 			      bool *known, struct plim_err *err)
 {
-	for (size_t i = 0; i < sizeof(rebuilds) / sizeof(rebuilds[0]); i++) {
+	size_t first = w->ckpt->tensors.n;
+	enum plim_status st = PLIM_OK;
+
+	*known = false;
+	for (size_t i = 0; !*known && i < sizeof(rebuilds) / sizeof(rebuilds[0]); i++) {
 		*known = !strcmp(name, rebuilds[i].name);
 		if (*known)
-			return rebuilds[i].run(w, &rebuilds[i], args, err);
+			st = rebuilds[i].run(w, &rebuilds[i], args, err);
+		if (*known &&
+		    rebuilds[i].run != typed) /* a list is not lost with one of its items */
+			join(w->ckpt, first);
 	}
-	return PLIM_OK;
+	return st;
 }
 
 /* ---- bare storages ---- */

@@ -80,7 +80,7 @@ static enum plim_status read_dtype(struct reader *r, struct tensor_row *row, str
 static enum plim_status read_row(struct reader *r, struct tensor_row *row, struct plim_err *err)
 {
 	struct json_token t;
-	uint64_t offsets[2];
+	uint64_t offsets[2] = { 0 };
 	size_t n;
 	enum plim_status st = json_next(&r->json, &t, err);
 
@@ -277,17 +277,12 @@ static enum plim_status check_size(struct reader *r, uint64_t end, size_t first,
 {
 	struct ckpt *c = r->ckpt;
 	uint64_t size = c->files.at[r->file].bytes, want = r->data + end;
-	const char *name = NULL;
-	size_t whole = 0;
+	const char *lost;
+	size_t whole = model_whole(c, first, &lost);
 
-	for (size_t i = first; i < c->tensors.n; i++) {
-		const struct ckpt_extent *x = &c->extents.at[c->tensors.at[i].extent];
-
-		whole += x->state != CKPT_CUT;
-		c->whole_bytes += x->state != CKPT_CUT ? x->bytes : 0;
-		if (x->state == CKPT_CUT && !name)
-			name = ckpt_text(c, x->name);
-	}
+	for (size_t i = first; i < c->tensors.n; i++)
+		if (ckpt_is_whole(c, i))
+			c->whole_bytes += ckpt_tensor_bytes(&c->tensors.at[i]);
 	if (size > want)
 		return BAD(r, "trailing_bytes", want,
 			   "behind the last tensor there are more bytes, %llu",
@@ -299,7 +294,7 @@ static enum plim_status check_size(struct reader *r, uint64_t end, size_t first,
 		   "'%.200s' has %llu bytes of %llu: %zu of %zu tensors are whole; one that is "
 		   "not: '%.200s'",
 		   c->files.at[r->file].name, (unsigned long long)size, (unsigned long long)want,
-		   whole, c->tensors.n - first, name ? name : "");
+		   whole, c->tensors.n - first, lost ? lost : "");
 }
 
 /* The header's bytes at `bytes` are JSON in UTF-8. */
@@ -361,7 +356,9 @@ enum plim_status safetensors_read(struct ckpt *c, uint32_t file, const char *pre
 			(unsigned long long)(size - 8), (unsigned long long)n);
 	}
 	r.data = 8 + n;
-	st = model_read(c, file, 8, n, CKPT_HEADER_BYTES, "the header", &bytes, err);
+	st = model_unchecked(c, file, "the header", 0, r.data, err);
+	if (!st)
+		st = model_read(c, file, 8, n, CKPT_HEADER_BYTES, "the header", &bytes, err);
 	if (!st)
 		st = parse(&r, bytes, (size_t)n, &why);
 	if (st == PLIM_E_FORMAT)

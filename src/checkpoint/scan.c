@@ -346,6 +346,12 @@ static enum plim_status judge_values(struct ckpt *c, struct plim_err *err)
 				"tensor '%.200s' holds %llu NaN and %llu infinite of %llu numbers",
 				name, (unsigned long long)v->nan, (unsigned long long)v->infinite,
 				(unsigned long long)v->numbers);
+		else if (t->dtype->number == CKPT_BOOL && v->numbers && v->max > 1)
+			st = model_find(
+				c, CKPT_WARN, "not_bool", PLIM_UNKNOWN, err,
+				"tensor '%.200s' is bool and holds other bytes than 0 and 1, up "
+				"to %.0f",
+				name, v->max);
 		else if (t->rank >= 2 && v->numbers >= 16 && v->constant && !starts_at_zero(name) &&
 			 !(t->flags & CKPT_PART))
 			st = model_find(c, CKPT_WARN,

@@ -189,23 +189,6 @@ static void find_measures(const char *name, double *known, double *other)
 
 /* ---- what there is ---- */
 
-static bool holds_checkpoint(struct ckpt_series *s, const char *name)
-{
-	int fd = openat(s->dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	const struct dirent *e;
-	bool found = false;
-
-	if (!d && fd >= 0)
-		close(fd);
-	while (d && !found &&
-	       (e = readdir(d))) // NOLINT(concurrency-mt-unsafe): a stream of our own
-		found = !strcmp(e->d_name, ".metadata") || folder_is_checkpoint_name(e->d_name);
-	if (d)
-		closedir(d);
-	return found;
-}
-
 static uint64_t mark(const struct stat *info)
 {
 	const int64_t of[] = { (int64_t)info->st_dev,          (int64_t)info->st_ino,
@@ -249,7 +232,7 @@ static enum plim_status add(struct ckpt_series *s, const char *name, struct plim
 	e.folder = S_ISDIR(info.st_mode);
 	if (!e.folder && (!S_ISREG(info.st_mode) || !folder_is_checkpoint_name(name)))
 		return PLIM_OK;
-	if (e.folder && !holds_checkpoint(s, name))
+	if (e.folder && !folder_holds_checkpoint(s->dir, name))
 		return PLIM_OK;
 	e.bytes = e.folder ? PLIM_UNKNOWN : (uint64_t)info.st_size;
 	e.time_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
@@ -387,8 +370,14 @@ bool ckpt_series_is_unchanged(const struct ckpt_series *s, size_t i)
 static bool is_one_checkpoint(const struct folder_names *names)
 {
 	static const char *const marks[] = {
-		".metadata",    "trainer_state.json",           "adapter_config.json",
-		"optimizer.pt", "model.safetensors.index.json", "pytorch_model.bin.index.json"
+		".metadata",
+		"trainer_state.json",
+		"adapter_config.json",
+		"optimizer.pt",
+		"optimizer.bin",
+		"random_states_0.pkl",
+		"model.safetensors.index.json",
+		"pytorch_model.bin.index.json",
 	};
 
 	for (size_t i = 0; i < names->n; i++)

@@ -52,6 +52,8 @@ enum plim_status text_read(struct ckpt *c, int dir, const char *name, text_key_f
 		source_close(src);
 	}
 	mem_free(c->mem, bytes, (size_t)n, 1);
+	if ((st == PLIM_E_FORMAT || st == PLIM_E_IO) && strstr(why.message, name))
+		return model_find(c, CKPT_BAD_FINDING, "json", why.offset, err, "%s", why.message);
 	if (st == PLIM_E_FORMAT || st == PLIM_E_IO)
 		return model_find(c, CKPT_BAD_FINDING, "json", why.offset, err, "'%.200s': %s",
 				  name, why.message);

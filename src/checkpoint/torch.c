@@ -1,9 +1,13 @@
-/* torch.save since 1.6: a zip with one pickle and a record for each storage. */
+/*
+ * torch.save since 1.6: a zip with one pickle and a record for each storage.  And TorchScript (torch.jit.save), which is
+ * the same with code beside it, and with tensors in more than one pickle.
+ */
 #include "parts.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #define ORDER_NUMBERS 32 /* that it takes to judge a byte order */
 
@@ -11,10 +15,14 @@ struct archive {
 	struct ckpt *ckpt;
 	struct zip zip;
 	char prefix[1024]; /* of every record, with its slash */
-	bool cut;
-	uint32_t *by_name; /* string -> extent + 1 */
+	bool cut, script;
+	const char *storages; /* folder of those that a pickle refers to: "data/" */
+	uint32_t *by_name;    /* string -> extent + 1 */
 	size_t names;
 };
+
+/* TorchScript keeps tensors that its code refers to apart. */
+#define CONSTANTS "constants.pkl"
 
 static uint32_t record(const struct archive *a, const char *name)
 {
@@ -45,7 +53,7 @@ static enum plim_status find_storage(void *ctx, const struct unpickle_storage *s
 	char name[1100];
 	uint32_t id;
 
-	snprintf(name, sizeof(name), "%sdata/%.60s", a->prefix, s->key);
+	snprintf(name, sizeof(name), "%s%s%.60s", a->prefix, a->storages, s->key);
 	id = intern_find(&c->strings, name, strlen(name));
 	*extent = id < a->names && a->by_name[id] ? a->by_name[id] - 1 : CKPT_NONE;
 	if (*extent == CKPT_NONE && a->cut)
@@ -65,6 +73,10 @@ static enum plim_status find_storage(void *ctx, const struct unpickle_storage *s
 			  (unsigned long long)x->bytes, (unsigned long long)s->bytes);
 }
 
+/*
+ * A record that is a pickle: the tensors below it get `prefix` in front of their names; NULL: only what globals it
+ * names is of interest.
+ */
 static enum plim_status read_pickle(struct archive *a, uint32_t at, const char *prefix,
 				    struct plim_err *err)
 {
@@ -73,7 +85,8 @@ static enum plim_status read_pickle(struct archive *a, uint32_t at, const char *
 			      .prefix = prefix,
 			      .storage = find_storage,
 			      .ctx = a,
-			      .outermost = !*prefix };
+			      .script = a->script,
+			      .outermost = prefix && !*prefix };
 	struct plim_err why = { 0 };
 	struct pickle_value root;
 	const char *name = ckpt_text(c, c->extents.at[at].name);
@@ -85,7 +98,7 @@ static enum plim_status read_pickle(struct archive *a, uint32_t at, const char *
 	if (!st)
 		st = unpickle_decode(&u, name, bytes, n, &root, &used, &why);
 	mem_free(c->mem, bytes, n, 1);
-	if (!st)
+	if (!st && prefix)
 		st = unpickle_walk(&u, root, &why);
 	if (st == PLIM_E_FORMAT)
 		st = model_find(c, CKPT_BAD_FINDING, "pickle", PLIM_UNKNOWN, err, "'%.200s': %s",
@@ -213,39 +226,58 @@ static enum plim_status check_records(struct archive *a, size_t first, struct pl
 	return st ? st : check_order(a, big, first, err);
 }
 
-/* Records that no tensor uses; a pickle among them is read for the names in it. */
-static enum plim_status check_unused(struct archive *a, struct plim_err *err)
+/* A record that is read as what it is. */
+static bool is_known(const struct archive *a, const char *name)
 {
 	static const char *const known[] = { "data.pkl",           "version",
 					     "byteorder",          ".format_version",
 					     ".storage_alignment", ".data/serialization_id",
 					     ".data/version" };
-	struct ckpt *c = a->ckpt;
 	size_t n = strlen(a->prefix);
+
+	if (strncmp(name, a->prefix, n) != 0)
+		return false;
+	for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+		if (!strcasecmp(name + n, known[i])) /* as torch looks for them */
+			return true;
+	return a->script && !strcasecmp(name + n, CONSTANTS);
+}
+
+/* Of a record that nothing refers to: a pickle is read for the names in it. */
+static enum plim_status check_unused(struct archive *a, uint32_t at, struct plim_err *err)
+{
+	struct ckpt *c = a->ckpt;
+	const struct ckpt_extent *x = &c->extents.at[at];
+	const char *name = ckpt_text(c, x->name);
+	uint64_t place = x->offset, bytes = x->bytes;
+	uint8_t head[2] = { 0, 0 };
+	size_t got;
+	enum plim_status st = peek(c, at, head, sizeof(head), &got, err);
+	bool pickle = !st && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5;
+
+	if (pickle)
+		st = read_pickle(a, at, NULL, err);
+	/* TorchScript has sources, what tells their lines, the shapes of example inputs, and files of its user's. */
+	if (st || a->script)
+		return st;
+	return pickle ? model_find(c, CKPT_WARN, "extra_pickle", place, err,
+				   "'%.200s' holds a second pickle", name)
+		      : model_find(c, CKPT_NOTE, "unused_record", place, err,
+				   "'%.200s' (%llu bytes) belongs to no tensor", name,
+				   (unsigned long long)bytes);
+}
+
+static enum plim_status check_rest(struct archive *a, struct plim_err *err)
+{
+	const struct ckpt *c = a->ckpt;
 	enum plim_status st = PLIM_OK;
 
-	for (uint32_t i = 0; !st && i < a->zip.n; i++) {
-		const struct ckpt_extent *x = &c->extents.at[a->zip.first + i];
-		const char *name = ckpt_text(c, x->name);
-		uint8_t head[2] = { 0, 0 };
-		bool is_known = x->tensors > 0 || !x->bytes;
-		size_t got;
+	for (uint32_t i = a->zip.first; !st && i < a->zip.first + a->zip.n; i++) {
+		const struct ckpt_extent *x = &c->extents.at[i];
 
-		for (size_t k = 0; k < sizeof(known) / sizeof(known[0]); k++)
-			is_known |= !strncmp(name, a->prefix, n) && !strcmp(name + n, known[k]);
-		if (is_known || x->state == CKPT_CUT)
-			continue;
-		st = peek(c, a->zip.first + i, head, sizeof(head), &got, err);
-		if (!st && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5) {
-			st = read_pickle(a, a->zip.first + i, "", err);
-			if (!st)
-				st = model_find(c, CKPT_WARN, "extra_pickle", x->offset, err,
-						"'%.200s' holds a second pickle", name);
-		} else if (!st) {
-			st = model_find(c, CKPT_NOTE, "unused_record", x->offset, err,
-					"'%.200s' (%llu bytes) belongs to no tensor", name,
-					(unsigned long long)x->bytes);
-		}
+		if (!x->tensors && x->bytes && x->state != CKPT_CUT &&
+		    !is_known(a, ckpt_text(c, x->name)))
+			st = check_unused(a, i, err);
 	}
 	return st;
 }
@@ -287,19 +319,9 @@ static enum plim_status tell_cut(struct archive *a, size_t first, struct plim_er
 	struct ckpt *c = a->ckpt;
 	uint32_t last = a->zip.n ? a->zip.first + a->zip.n - 1 : CKPT_NONE;
 	bool cut = last != CKPT_NONE && c->extents.at[last].state == CKPT_CUT;
-	size_t whole = 0, lost = 0;
-	const char *name = NULL;
+	const char *lost;
+	size_t whole = model_whole(c, first, &lost);
 
-	for (size_t i = first; i < c->tensors.n; i++) {
-		const struct ckpt_tensor *t = &c->tensors.at[i];
-		bool ok = !t->count ||
-			  (t->extent != CKPT_NONE && c->extents.at[t->extent].state != CKPT_CUT);
-
-		whole += ok;
-		lost += !ok;
-		if (!ok && !name)
-			name = ckpt_text(c, t->name);
-	}
 	c->truncated = true;
 	return model_find(c, CKPT_BAD_FINDING, "truncated", c->files.at[a->zip.file].bytes, err,
 			  "%.200s is cut%s%.100s: %zu of %zu tensors are whole%s%.200s%s",
@@ -307,12 +329,12 @@ static enum plim_status tell_cut(struct archive *a, size_t first, struct plim_er
 			  cut    ? " inside record "
 			  : lost ? " between two records"
 				 : " behind its tensors, in the directory",
-			  cut ? ckpt_text(c, c->extents.at[last].name) : "", whole, whole + lost,
-			  name ? "; the first that is not: '" : "", name ? name : "",
-			  name ? "'" : "");
+			  cut ? ckpt_text(c, c->extents.at[last].name) : "", whole,
+			  c->tensors.n - first, lost ? "; the first that is not: '" : "",
+			  lost ? lost : "", lost ? "'" : "");
 }
 
-/* ---- all ---- */
+/* ---- what it is ---- */
 
 static void set_prefix(struct archive *a)
 {
@@ -327,23 +349,144 @@ static void set_prefix(struct archive *a)
 	a->prefix[n] = 0;
 }
 
-static enum plim_status other_zip(struct archive *a, struct plim_err *err)
+/* What else a zip is, by a record that only such a one has. */
+static const struct {
+	const char *ending, *is;
+} other_zips[] = {
+	{ ".npy", "a zip of NumPy arrays (.npz)" },
+	{ "/archive_format", "a program of torch.export (.pt2), whose weights are not read yet" },
+	{ "exported_program.json", "a program of torch.export, whose weights are not read yet" },
+	{ "/extern_modules", "a package of torch.package, which is code" },
+	{ ".weights.h5", "a model of Keras" },
+	{ "/MANIFEST.MF", "a Java archive" },
+	{ "_rels/.rels", "an Office document" },
+};
+
+/* NULL: not known. */
+static const char *other_zip(const struct archive *a)
+{
+	for (size_t k = 0; k < sizeof(other_zips) / sizeof(other_zips[0]); k++)
+		for (uint32_t i = 0; i < a->zip.n; i++) {
+			const char *name =
+				ckpt_text(a->ckpt, a->ckpt->extents.at[a->zip.first + i].name);
+
+			if (text_ends(name, other_zips[k].ending))
+				return other_zips[k].is;
+		}
+	return NULL;
+}
+
+/* No pickle, or none that is whole. */
+static enum plim_status refuse_zip(struct archive *a, struct plim_err *err)
 {
 	struct ckpt *c = a->ckpt;
+	const char *file = model_file(c, a->zip.file);
+	/* An object that cannot be pickled: the version is written last of all the same. */
+	bool failed = record(a, "version") != CKPT_NONE && record(a, "data/0") == CKPT_NONE;
+	const char *other = other_zip(a);
 
-	if (record(a, "constants.pkl") != CKPT_NONE) {
-		c->kind = CKPT_KIND_SCRIPT;
-		return model_find(
-			c, CKPT_NOTE, "torchscript", PLIM_UNKNOWN, err,
-			"a TorchScript archive: its records are checked, its tensors not listed");
+	c->truncated |= a->cut;
+	c->unreadable |= !c->kind && !a->cut;
+	if (!c->kind)
+		c->kind = CKPT_KIND_ZIP;
+	if (a->cut)
+		return model_find(c, CKPT_BAD_FINDING, "truncated", PLIM_UNKNOWN, err,
+				  "%.200s is cut before its first pickle ends: nothing can be "
+				  "recovered",
+				  file);
+	if (failed && !other)
+		return model_find(c, CKPT_BAD_FINDING, "no_pickle", PLIM_UNKNOWN, err,
+				  "%.200s was begun by torch.save, which then failed: the record "
+				  "data.pkl is not there",
+				  file);
+	return model_find(c, CKPT_BAD_FINDING, "no_pickle", PLIM_UNKNOWN, err,
+			  "%.200s is %s without the record data.pkl: not a checkpoint of torch",
+			  file, other ? other : "a zip");
+}
+
+/* ---- TorchScript ---- */
+
+/* Is it a source file? */
+static bool is_code(const struct archive *a, uint32_t at)
+{
+	const char *name = ckpt_text(a->ckpt, a->ckpt->extents.at[at].name);
+	size_t n = strlen(a->prefix);
+
+	return !strncmp(name, a->prefix, n) && !strncmp(name + n, "code/", 5) &&
+	       text_ends(name, ".py");
+}
+
+/* torch.load hands a file with that record to torch.jit.load; a cut one may have lost it. */
+static bool is_script(const struct archive *a)
+{
+	bool found = record(a, CONSTANTS) != CKPT_NONE;
+
+	for (uint32_t i = 0; a->cut && !found && i < a->zip.n; i++)
+		found = is_code(a, a->zip.first + i);
+	return found;
+}
+
+/* Tensors that stand in the code, and how much code there is. */
+static enum plim_status read_script(struct archive *a, const char *prefix, struct plim_err *err)
+{
+	struct ckpt *c = a->ckpt;
+	char name[400];
+	unsigned files = 0;
+	uint64_t bytes = 0;
+	uint32_t at = record(a, CONSTANTS);
+	enum plim_status st = PLIM_OK;
+
+	if (at != CKPT_NONE && c->extents.at[at].state != CKPT_CUT) {
+		snprintf(name, sizeof(name), "%sconstants/", prefix);
+		a->storages = "constants/";
+		st = read_pickle(a, at, name, err);
 	}
-	c->kind = CKPT_KIND_ZIP;
-	c->unreadable = !a->cut;
-	return model_find(
-		c, CKPT_BAD_FINDING, a->cut ? "truncated" : "no_pickle", PLIM_UNKNOWN, err,
-		a->cut ? "%.200s is cut before its first pickle ends: nothing can be recovered"
-		       : "%.200s is a zip without the record data.pkl: not a checkpoint of torch",
-		model_file(c, a->zip.file));
+	for (uint32_t i = a->zip.first; i < a->zip.first + a->zip.n; i++) {
+		if (!is_code(a, i))
+			continue;
+		files++;
+		bytes += c->extents.at[i].bytes;
+	}
+	return st ? st
+		  : model_find(
+			    c, CKPT_WARN, "torchscript", PLIM_UNKNOWN, err,
+			    "code is inside (TorchScript, %u file%s of %llu bytes): torch.jit.load "
+			    "compiles it, torch.load(weights_only=True) refuses it",
+			    files, files == 1 ? "" : "s", (unsigned long long)bytes);
+}
+
+/* ---- all ---- */
+
+/* A file of torch, `root` its pickle: all that is in it, and what must agree with it. */
+static enum plim_status read_archive(struct archive *a, uint32_t root, const char *prefix,
+				     struct plim_err *err)
+{
+	struct ckpt *c = a->ckpt;
+	size_t first = c->tensors.n;
+	enum plim_status st = PLIM_OK;
+
+	if (!c->kind)
+		c->kind = a->script ? CKPT_KIND_SCRIPT : CKPT_KIND_TORCH;
+	if (c->kind == CKPT_KIND_TORCH) {
+		c->root = root;
+		c->root_bytes = c->extents.at[root].bytes;
+	}
+	if (!*a->prefix)
+		st = model_find(c, CKPT_BAD_FINDING, "no_folder", PLIM_UNKNOWN, err,
+				"%.200s was packed without the folder around its records: "
+				"torch.load refuses it",
+				model_file(c, a->zip.file));
+	if (!st)
+		st = read_pickle(a, root, prefix, err);
+	if (!st && a->script)
+		st = read_script(a, prefix, err);
+	if (!st)
+		st = check_records(a, first, err);
+	if (!st && !a->cut)
+		st = check_rest(a, err);
+	if (!st && !a->script)
+		st = note_deflated(a, err);
+	return !st && a->cut ? tell_cut(a, first, err) : st;
 }
 
 enum plim_status torch_read_zip(struct ckpt *c, uint32_t file, uint64_t base, uint64_t bytes,
@@ -351,13 +494,13 @@ enum plim_status torch_read_zip(struct ckpt *c, uint32_t file, uint64_t base, ui
 {
 	struct archive *a = mem_new(c->mem, 1, sizeof(*a), err);
 	struct plim_err why = { 0 };
-	size_t first = c->tensors.n;
-	uint32_t at;
+	uint32_t root;
 	enum plim_status st;
 
 	if (!a)
 		return mem_status(err);
 	a->ckpt = c;
+	a->storages = "data/";
 	st = zip_read(c, file, base, bytes, &a->zip, &why);
 	if (st == PLIM_E_FORMAT) {
 		a->cut = true;
@@ -366,36 +509,14 @@ enum plim_status torch_read_zip(struct ckpt *c, uint32_t file, uint64_t base, ui
 	if (st && err)
 		*err = why;
 	set_prefix(a);
+	a->script = is_script(a);
 	if (!st)
 		st = index_records(a, err);
-	at = record(a, "data.pkl");
-	if (!st && (at == CKPT_NONE || record(a, "constants.pkl") != CKPT_NONE ||
-		    (a->cut && c->extents.at[at].state == CKPT_CUT))) {
-		c->truncated = a->cut;
-		st = other_zip(a, err);
-	} else if (!st) {
-		if (!c->kind)
-			c->kind = CKPT_KIND_TORCH;
-		if (c->kind == CKPT_KIND_TORCH) {
-			c->root = at;
-			c->root_bytes = c->extents.at[at].bytes;
-		}
-		if (!*a->prefix)
-			st = model_find(c, CKPT_BAD_FINDING, "no_folder", PLIM_UNKNOWN, err,
-					"%.200s was packed without the folder around its records: "
-					"torch.load refuses it",
-					model_file(c, file));
-		if (!st)
-			st = read_pickle(a, at, prefix, err);
-		if (!st)
-			st = check_records(a, first, err);
-		if (!st && !a->cut)
-			st = check_unused(a, err);
-		if (!st)
-			st = note_deflated(a, err);
-		if (!st && a->cut)
-			st = tell_cut(a, first, err);
-	}
+	root = record(a, "data.pkl");
+	if (!st && (root == CKPT_NONE || (a->cut && c->extents.at[root].state == CKPT_CUT)))
+		st = refuse_zip(a, err);
+	else if (!st)
+		st = read_archive(a, root, prefix, err);
 	if (!st)
 		st = check_protection(a, err);
 	mem_free(c->mem, a->by_name, a->names, sizeof(*a->by_name));

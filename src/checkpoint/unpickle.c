@@ -18,13 +18,24 @@
 #define REVISITS 16
 #define NAME_BYTES 4096 /* of a tensor */
 
+/* Of tuples that are shown item by item. */
+#define SHOWN_ITEMS 4
+#define SHOWN_DEPTH 3
+#define SHOWN_BYTES 300
+
 /* ---- values ---- */
 
 const char *walk_global(const struct walk *w, struct pickle_value v, char *text, size_t size)
 {
-	const char *module, *name;
+	const char *module, *name, *tag;
 
 	text[0] = 0;
+	/* Before 1.6 a module's class came with its source: ('module', class, file, source). */
+	if (v.kind == PICKLE_PERSID) {
+		v = pickle_item(w->heap, v, 0);
+		tag = walk_str(w, walk_arg(w, v, 0));
+		v = tag && !strcmp(tag, "module") ? walk_arg(w, v, 1) : v;
+	}
 	if (v.kind != PICKLE_GLOBAL)
 		return text;
 	module = walk_str(w, pickle_item(w->heap, v, 0));
@@ -54,19 +65,36 @@ double walk_number(struct pickle_value v)
 
 /* ---- names ---- */
 
+/* One key further down; *before is for leave, in every case. */
 static enum plim_status enter(struct walk *w, const char *key, size_t n, size_t *before,
 			      struct plim_err *err)
 {
-	enum plim_status st = vec_need(w->ckpt->mem, &w->name, n + 1, err);
+	size_t room = NAME_BYTES - w->name.n;
+	enum plim_status st = PLIM_OK;
 
 	*before = w->name.n;
-	if (st || !n || w->name.n + n > NAME_BYTES)
+	if (n && n >= room)
+		st = model_find(w->ckpt, CKPT_WARN, "long_name", PLIM_UNKNOWN, err,
+				"names of more than %d bytes are cut: '%.60s' for one", NAME_BYTES,
+				w->name.n ? walk_name(w) : key);
+	n = n < room ? n : room - (room > 0);
+	if (!st)
+		st = vec_need(w->ckpt->mem, &w->name, n + 2, err);
+	if (st)
 		return st;
-	if (w->name.n && w->name.at[w->name.n - 1] != '/')
+	if (n && w->name.n && w->name.at[w->name.n - 1] != '/')
 		w->name.at[w->name.n++] = '.';
 	memcpy(w->name.at + w->name.n, key, n);
 	w->name.n += n;
+	w->name.at[w->name.n] = 0;
 	return st;
+}
+
+static void leave(struct walk *w, size_t before)
+{
+	w->name.n = before;
+	if (w->name.at)
+		w->name.at[before] = 0;
 }
 
 enum plim_status walk_as(struct walk *w, const char *key, struct pickle_value v,
@@ -77,35 +105,131 @@ enum plim_status walk_as(struct walk *w, const char *key, struct pickle_value v,
 
 	if (!st)
 		st = walk_value(w, v, err);
-	w->name.n = before;
+	leave(w, before);
 	return st;
 }
 
 /* ---- containers ---- */
 
+/* The bytes of a bytes object, which protocol 2 writes as _codecs.encode('...', 'latin1'); at most `size`. */
+static size_t get_bytes(const struct walk *w, struct pickle_value v, uint8_t *at, size_t size)
+{
+	char name[32];
+	const char *text;
+	size_t n, count = 0;
+
+	if (v.kind == PICKLE_CALL) {
+		if (strcmp(walk_global(w, walk_part(w, v, PICKLE_CALL_CALLEE), name, sizeof(name)),
+			   "_codecs.encode") != 0)
+			return 0;
+		v = walk_arg(w, walk_part(w, v, PICKLE_CALL_ARGS), 0);
+	}
+	text = walk_str(w, v);
+	n = text ? w->heap->strings.at[v.bits].n : 0;
+	for (size_t i = 0, k = 1; i < n && count < size; i += k) {
+		uint32_t code = (uint8_t)text[i];
+
+		k = v.kind == PICKLE_BYTES ? 1 : text_decode(text + i, n - i, &code);
+		if (!k || code > UINT8_MAX)
+			return 0;
+		at[count++] = (uint8_t)code;
+	}
+	return count;
+}
+
+/* numpy.core.multiarray.scalar(dtype('i8'), bytes): what np.int64(3) is; NULL: it is none of these. */
+static const struct ckpt_dtype *get_numpy(const struct walk *w, struct pickle_value v,
+					  struct ckpt_values *number)
+{
+	static const struct {
+		const char *code, *dtype;
+	} codes[] = { { "i8", "int64" },  { "i4", "int32" },   { "u8", "uint64" },
+		      { "u4", "uint32" }, { "f8", "float64" }, { "f4", "float32" },
+		      { "b1", "bool" } };
+	struct pickle_value args = walk_part(w, v, PICKLE_CALL_ARGS), dtype = walk_arg(w, args, 0);
+	const struct ckpt_dtype *d = NULL;
+	uint8_t bytes[8];
+	char name[64];
+	const char *code;
+
+	if (!text_ends(walk_global(w, walk_part(w, v, PICKLE_CALL_CALLEE), name, sizeof(name)),
+		       ".multiarray.scalar") ||
+	    dtype.kind != PICKLE_CALL)
+		return NULL;
+	code = walk_str(w, walk_arg(w, walk_part(w, dtype, PICKLE_CALL_ARGS), 0));
+	for (size_t i = 0; code && i < sizeof(codes) / sizeof(codes[0]); i++)
+		if (!strcmp(code, codes[i].code))
+			d = ckpt_dtype_of_torch(codes[i].dtype);
+	if (!d || get_bytes(w, walk_arg(w, args, 1), bytes, sizeof(bytes)) != d->bits / 8)
+		return NULL;
+	values_add(number, d->number, d->bits, bytes, 1);
+	return d;
+}
+
+static void show_numpy(const struct ckpt_dtype *d, const struct ckpt_values *v, char *at,
+		       size_t size)
+{
+	bool whole = d->number == CKPT_SIGNED || d->number == CKPT_UNSIGNED;
+
+	if (d->number == CKPT_BOOL)
+		snprintf(at, size, v->zero ? "False" : "True");
+	else if (v->nan || v->infinite)
+		snprintf(at, size, v->nan ? "nan" : "infinite");
+	else
+		snprintf(at, size, whole ? "%.0f" : "%.9g", v->max);
+}
+
+/* A scalar, or a short tuple of them, as Python shows it; false: it is something else. */
+static bool show(const struct walk *w, struct pickle_value v, unsigned depth, char *at, size_t size)
+{
+	size_t n = pickle_len(w->heap, v), end = 0;
+	bool known = v.kind == PICKLE_TUPLE && n && n <= SHOWN_ITEMS && depth < SHOWN_DEPTH;
+	struct ckpt_values number = { 0 };
+	const struct ckpt_dtype *d = v.kind == PICKLE_CALL ? get_numpy(w, v, &number) : NULL;
+
+	if (d) {
+		show_numpy(d, &number, at, size);
+		return true;
+	}
+	switch (v.kind) {
+	case PICKLE_NONE: snprintf(at, size, "None"); return true;
+	case PICKLE_BOOL: snprintf(at, size, v.bits ? "True" : "False"); return true;
+	case PICKLE_INT: snprintf(at, size, "%" PRId64, (int64_t)v.bits); return true;
+	case PICKLE_UINT: snprintf(at, size, "%" PRIu64, v.bits); return true;
+	case PICKLE_FLOAT: snprintf(at, size, "%.9g", walk_number(v)); return true;
+	case PICKLE_STR: snprintf(at, size, "'%.200s'", walk_str(w, v)); return true;
+	default: break;
+	}
+	for (size_t i = 0; known && i < n && end < size; i++) {
+		char one[SHOWN_BYTES];
+
+		known = show(w, pickle_item(w->heap, v, i), depth + 1, one, sizeof(one));
+		end += (size_t)snprintf(at + end, size - end, "%s%s%s", i ? ", " : "(", one,
+					i + 1 < n ? ""
+					: n > 1   ? ")"
+						  : ",)");
+	}
+	return known;
+}
+
 static enum plim_status walk_key(struct walk *w, struct pickle_value key, struct pickle_value v,
 				 struct plim_err *err)
 {
-	char text[32];
+	char text[SHOWN_BYTES] = "?";
 	const char *name = walk_str(w, key);
 	size_t n = name ? w->heap->strings.at[key.bits].n : 0, before;
 	enum plim_status st;
 
 	if (!name) {
-		switch (key.kind) {
-		case PICKLE_INT: snprintf(text, sizeof(text), "%" PRId64, (int64_t)key.bits); break;
-		case PICKLE_UINT: snprintf(text, sizeof(text), "%" PRIu64, key.bits); break;
-		case PICKLE_BOOL: snprintf(text, sizeof(text), key.bits ? "True" : "False"); break;
-		case PICKLE_FLOAT: snprintf(text, sizeof(text), "%.9g", walk_number(key)); break;
-		default: snprintf(text, sizeof(text), key.kind == PICKLE_NONE ? "None" : "?");
-		}
+		if (!show(w, key, 0, text, sizeof(text)))
+			snprintf(text, sizeof(text), "?");
 		name = text;
 		n = strlen(text);
 	}
 	st = enter(w, name, n, &before, err);
 	if (!st)
 		st = walk_value(w, v, err);
-	w->name.n = before;
+	leave(w, before);
 	return st;
 }
 
@@ -147,16 +271,29 @@ static enum plim_status walk_pairs(struct walk *w, struct pickle_value args, str
 	return st;
 }
 
-/* A torch.nn.Module: names as its state_dict() would give them. */
+/*
+ * A torch.nn.Module: names as its state_dict() would give them, then what else it holds tensors in: attributes that
+ * are not registered.  An RNN keeps its weights in a list once more.
+ */
 static enum plim_status walk_module(struct walk *w, struct pickle_value state, struct plim_err *err)
 {
 	static const char *const members[] = { "_parameters", "_buffers", "_modules" };
 	struct pickle_value v;
+	bool before = w->only_new;
 	enum plim_status st = PLIM_OK;
 
 	for (size_t i = 0; !st && i < 3; i++)
 		if (pickle_get(w->heap, state, members[i], &v))
 			st = walk_value(w, v, err);
+	w->only_new = true;
+	for (size_t i = 0; !st && i + 1 < pickle_len(w->heap, state); i += 2) {
+		const char *key = walk_str(w, pickle_item(w->heap, state, i));
+
+		if (!key || !text_is_one_of(key, members, 3))
+			st = walk_key(w, pickle_item(w->heap, state, i),
+				      pickle_item(w->heap, state, i + 1), err);
+	}
+	w->only_new = before;
 	return st;
 }
 
@@ -165,8 +302,7 @@ static enum plim_status note_class(struct walk *w, const char *name, struct plim
 	struct ckpt_fact f;
 	enum plim_status st = PLIM_OK;
 
-	f.name = model_printf(w->ckpt, &st, err, w->name.n ? "module %.*s" : "module",
-			      (int)w->name.n, w->name.at);
+	f.name = model_printf(w->ckpt, &st, err, "module%s%s", w->name.n ? " " : "", walk_name(w));
 	f.value = model_string(w->ckpt, name, strlen(name), &st, err);
 	return st ? st : model_fact(w->ckpt, f, err);
 }
@@ -192,6 +328,10 @@ static enum plim_status walk_call(struct walk *w, struct pickle_value call, stru
 		st = note_class(w, name, err);
 		return st ? st : walk_module(w, state, err);
 	}
+	if (w->u->script && !strncmp(name, CKPT_SCRIPT_CLASS, strlen(CKPT_SCRIPT_CLASS))) {
+		st = note_class(w, name + strlen(CKPT_SCRIPT_CLASS), err);
+		return st ? st : walk_value(w, state, err);
+	}
 	st = walk_value(w, args, err);
 	for (int i = PICKLE_CALL_STATE; !st && i < PICKLE_CALL_ITEMS; i++)
 		st = walk_value(w, walk_part(w, call, (enum pickle_call_item)i), err);
@@ -209,6 +349,7 @@ static bool is_inside_itself(const struct walk *w, struct pickle_value v)
 
 enum plim_status walk_value(struct walk *w, struct pickle_value v, struct plim_err *err)
 {
+	struct pickle_node *node;
 	enum plim_status st = PLIM_OK;
 
 	if (!pickle_is_container(v) || v.kind == PICKLE_GLOBAL || is_inside_itself(w, v))
@@ -221,6 +362,10 @@ enum plim_status walk_value(struct walk *w, struct pickle_value v, struct plim_e
 		w->told = true;
 		return st;
 	}
+	node = &w->u->heap.nodes.at[v.bits];
+	if (w->only_new && node->seen)
+		return PLIM_OK;
+	node->seen = 1;
 	w->visits++;
 	w->path[w->depth++] = v.bits;
 	switch (v.kind) {
@@ -239,30 +384,26 @@ static uint32_t describe(struct walk *w, struct pickle_value v, enum plim_status
 			 struct plim_err *err)
 {
 	struct ckpt *c = w->ckpt;
-	char name[200];
+	char text[SHOWN_BYTES];
 	size_t n = pickle_len(w->heap, v);
-	const char *text = walk_str(w, v);
 
+	if (show(w, v, 0, text, sizeof(text)))
+		return model_printf(c, st, err, "%s", text);
 	switch (v.kind) {
-	case PICKLE_NONE: return model_printf(c, st, err, "None");
-	case PICKLE_BOOL: return model_printf(c, st, err, v.bits ? "True" : "False");
-	case PICKLE_INT: return model_printf(c, st, err, "%" PRId64, (int64_t)v.bits);
-	case PICKLE_UINT: return model_printf(c, st, err, "%" PRIu64, v.bits);
-	case PICKLE_FLOAT: return model_printf(c, st, err, "%.9g", walk_number(v));
-	case PICKLE_STR: return model_printf(c, st, err, "'%.200s'", text);
 	case PICKLE_BYTES:
 		return model_printf(c, st, err, "%u bytes", w->heap->strings.at[v.bits].n);
 	case PICKLE_DICT: return model_printf(c, st, err, "dict of %zu", n / 2);
 	case PICKLE_LIST: return model_printf(c, st, err, "list of %zu", n);
 	case PICKLE_TUPLE: return model_printf(c, st, err, "tuple of %zu", n);
 	case PICKLE_SET: return model_printf(c, st, err, "set of %zu", n);
+	case PICKLE_PERSID: return model_printf(c, st, err, "storage");
 	case PICKLE_CALL:
 		if (walk_as_dict(w, v).kind == PICKLE_DICT)
 			return model_printf(c, st, err, "dict of %zu",
 					    pickle_len(w->heap, walk_as_dict(w, v)) / 2);
 		return model_printf(
 			c, st, err, "%s",
-			walk_global(w, walk_part(w, v, PICKLE_CALL_CALLEE), name, sizeof(name)));
+			walk_global(w, walk_part(w, v, PICKLE_CALL_CALLEE), text, sizeof(text)));
 	default: return model_printf(c, st, err, "object");
 	}
 }
@@ -323,7 +464,7 @@ enum plim_status unpickle_decode(struct unpickle *u, const char *name, const uin
 				 size_t n, struct pickle_value *root, size_t *used,
 				 struct plim_err *err)
 {
-	struct globals_log log = { .ckpt = u->ckpt, .heap = &u->heap };
+	struct globals_log log = { .ckpt = u->ckpt, .heap = &u->heap, .script = u->script };
 	struct pickle_hooks hooks = { .ctx = &log, .global = globals_hook };
 	struct source *src;
 	enum plim_status st = PLIM_OK;

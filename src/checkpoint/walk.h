@@ -10,13 +10,14 @@ struct walk {
 	struct unpickle *u;
 	struct ckpt *ckpt;
 	const struct pickle_heap *heap;
-	VEC(char) name;
+	VEC(char) name; /* of keys that lead here, terminated; see walk_name */
 	unsigned depth;
 	uint64_t path[WALK_DEPTH]; /* containers that this one is in */
 	size_t visits, most_visits;
 	uint16_t flags;    /* of the tensors below */
 	uint32_t location; /* that is said from outside, or CKPT_NONE */
 	bool told;
+	bool only_new; /* leave out what another path has led to */
 };
 
 /* A value and all below it; the same under one more name. */
@@ -33,12 +34,18 @@ enum plim_status walk_storage(struct walk *w, struct pickle_value v, struct plim
 enum plim_status walk_optimizer(struct walk *w, struct pickle_value dict, size_t first,
 				struct plim_err *err);
 
-/* "module.name" of a GLOBAL, "" of anything else. */
+/* "module.name" of a GLOBAL, or of a class that came with its source; "" of anything else. */
 const char *walk_global(const struct walk *w, struct pickle_value v, char *text, size_t size);
 /* A dict, or the items of a call that makes one (OrderedDict); else NONE. */
 struct pickle_value walk_as_dict(const struct walk *w, struct pickle_value v);
 /* Of a float or an integer; NaN of anything else. */
 double walk_number(struct pickle_value v);
+
+/* Of what is looked at; "" at the outermost. */
+static inline const char *walk_name(const struct walk *w)
+{
+	return w->name.at ? w->name.at : "";
+}
 
 static inline const char *walk_str(const struct walk *w, struct pickle_value v)
 {

@@ -393,53 +393,64 @@ static bool is_unsafe(const char *name, size_t n)
 	return unsafe;
 }
 
+/* What the directory says of a record, taken by itself; *readable: it can be had. */
+static enum plim_status check_entry(struct ckpt *c, const struct zip *z, const struct entry *e,
+				    bool *readable, struct plim_err *err)
+{
+	const char *name = (const char *)e->at + ENTRY_BYTES;
+	int n = (int)e->name_n;
+	uint64_t at = z->base + e->header;
+	bool packed = e->method && e->method != 8;
+	bool bomb = e->method == 8 && e->bytes / INFLATE_RATIO > e->stored + 1024;
+	enum plim_status st = PLIM_OK;
+
+	*readable = !packed && !bomb;
+	if (is_unsafe(name, e->name_n))
+		st = model_find(c, CKPT_WARN, "unsafe_name", at, err,
+				"the name of record '%.*s' leads out of a folder or holds control "
+				"characters: torch never writes such",
+				n, name);
+	if (st)
+		return st;
+	if (e->flags & (FLAG_ENCRYPTED | FLAG_PATCH | FLAG_STRONG) || packed || e->disk)
+		return BAD("unreadable_record", at,
+			   "'%.*s' is encrypted, on another disk or packed in a way that torch "
+			   "refuses",
+			   n, name);
+	if (!e->method && e->stored != e->bytes)
+		return BAD("size_mismatch", at,
+			   "'%.*s' is stored as it is, yet its two sizes differ", n, name);
+	return bomb ? BAD("bomb", at, "'%.*s' would inflate from %llu to %llu bytes: not read", n,
+			  name, LL(e->stored), LL(e->bytes))
+		    : PLIM_OK;
+}
+
 static enum plim_status add_entry(struct ckpt *c, struct zip *z, const struct entry *e,
 				  struct span *span, struct plim_err *err)
 {
 	const char *name = (const char *)e->at + ENTRY_BYTES;
 	struct ckpt_extent x = { .file = z->file,
 				 .stored_bytes = e->stored,
-				 .bytes = e->bytes,
+				 .bytes = e->method == 8 ? e->bytes : e->stored,
 				 .crc = e->crc,
 				 .deflated = e->method == 8 };
-	uint64_t data = 0, end = 0;
+	uint64_t data = 0, end = 0, size = c->files.at[z->file].bytes;
 	size_t before = c->findings.n;
-	bool bomb = e->method == 8 && e->bytes / INFLATE_RATIO > e->stored + 1024;
+	bool readable = false;
 	enum plim_status st = PLIM_OK;
 
 	x.name = model_string(c, name, e->name_n, &st, err);
 	x.check = e->crc || !e->bytes ? CKPT_CHECK_CRC : CKPT_CHECK_OFF;
-	if (!st && is_unsafe(name, e->name_n))
-		st = model_find(c, CKPT_WARN, "unsafe_name", z->base + e->header, err,
-				"the name of record '%.*s' leads out of a folder or holds control "
-				"characters: torch never writes such",
-				(int)e->name_n, name);
-	if (!st && (e->flags & (FLAG_ENCRYPTED | FLAG_PATCH | FLAG_STRONG) ||
-		    (e->method && e->method != 8) || e->disk))
-		st = BAD("unreadable_record", z->base + e->header,
-			 "'%.*s' is encrypted, on another disk or packed in a way that torch "
-			 "refuses",
-			 (int)e->name_n, name);
-	else if (!st && !e->method && e->stored != e->bytes)
-		st = BAD("size_mismatch", z->base + e->header,
-			 "'%.*s' is stored as it is, yet its two sizes differ", (int)e->name_n,
-			 name);
-	else if (!st && bomb)
-		st = BAD("bomb", z->base + e->header,
-			 "'%.*s' would inflate from %llu to %llu bytes: not read", (int)e->name_n,
-			 name, LL(e->stored), LL(e->bytes));
+	if (!st)
+		st = check_entry(c, z, e, &readable, err);
 	if (!st && e->header > z->directory)
 		st = BAD("beyond_end", PLIM_UNKNOWN, "'%.*s' lies behind the directory",
 			 (int)e->name_n, name);
 	else if (!st)
 		st = check_local(c, z, e, &data, &end, err);
 	x.offset = z->base + data;
-	if (end < data || x.offset > c->files.at[z->file].bytes ||
-	    e->stored > c->files.at[z->file].bytes - x.offset || (e->method && e->method != 8) ||
-	    bomb)
+	if (end < data || x.offset > size || e->stored > size - x.offset || !readable)
 		x.state = CKPT_CUT;
-	if (!x.deflated) /* that they differ was told */
-		x.bytes = x.stored_bytes;
 	*span = (struct span){ e->header, end, (uint32_t)c->extents.n };
 	z->damaged |= c->findings.n > before;
 	return st ? st : vec_push(c->mem, &c->extents, x, err);
