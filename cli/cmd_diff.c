@@ -6,7 +6,9 @@
 #include <ctype.h>
 #include <string.h>
 
-static const char *const group_names[] = { "user-frame", "stack", "category", "phase", "size", NULL };
+static const char *const group_names[] = {
+	"user-frame", "stack", "category", "phase", "size", NULL
+};
 static const char *const at_names[] = { "peak", "end", "both", NULL };
 enum at { AT_PEAK, AT_END, AT_BOTH };
 

@@ -15,8 +15,8 @@ struct why_opts {
 };
 
 /* What plan is asked for, and a log is not. */
-static const char *const not_of_a_log[] = { "max-batch", "max-seq",  "sweep", "json",	   "output",
-					    "width",	 "no-color", "max-memory", NULL };
+static const char *const not_of_a_log[] = { "max-batch", "max-seq",  "sweep",      "json", "output",
+					    "width",     "no-color", "max-memory", NULL };
 
 static const struct opt why_opt[] = {
 	OPT_FLAG('j', "json", why_opts, json,

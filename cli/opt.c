@@ -9,8 +9,8 @@
 struct parse {
 	const struct opt *rows;
 	struct opt_walk found; /* the row that was found last, and whose it is */
-	char *values; /* the command's struct */
-	int argc, at; /* `at` is the next argument to read */
+	char *values;          /* the command's struct */
+	int argc, at;          /* `at` is the next argument to read */
 	char **argv;
 	struct opt_message *message;
 };

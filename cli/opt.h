@@ -33,7 +33,7 @@ enum opt_kind {
 	OPT_KIND_OPTIONAL, /* the same; the value may be left out, and is given with '=' only */
 	OPT_KIND_LIST,     /* struct opt_list: may be given again and again */
 	OPT_KIND_CHOICE,   /* int: index of the given name in `names` */
-	OPT_KIND_TABLE     /* not an option: another command's rows stand here; void *, its struct */
+	OPT_KIND_TABLE /* not an option: another command's rows stand here; void *, its struct */
 };
 
 struct opt_list {

@@ -94,8 +94,8 @@ struct plim_plan_peak {
 struct plim_plan_sweep {
 	uint64_t batch, sequence;
 	uint64_t allocated_bytes, reserved_bytes, needed_bytes;
-	const char *fits;    /* "yes", "no"; NULL: nothing to judge by */
-	const char *dies_at; /* phase */
+	const char *fits;      /* "yes", "no"; NULL: nothing to judge by */
+	const char *dies_at;   /* phase */
 	uint64_t *range_bytes; /* two: needed_bytes with all that is uncertain */
 	size_t range_count;
 	const char *basis;
@@ -116,7 +116,7 @@ struct plim_plan_rung {
 	uint64_t peak_allocated_bytes, needed_bytes;
 	bool fits;
 	struct plim_plan_config config; /* of all of it, up to here */
-	uint64_t *range_bytes; /* two: needed_bytes with all that is uncertain */
+	uint64_t *range_bytes;          /* two: needed_bytes with all that is uncertain */
 	size_t range_count;
 	const char *basis;
 };
@@ -140,13 +140,14 @@ struct plim_plan {
 	struct plim_plan_rung *ladder;
 	size_t ladder_count;
 	struct plim_plan_hidden *hidden;
-	uint64_t *host_range_bytes; /* two: host_bytes with all that is uncertain; none where it is not known */
+	uint64_t *
+		host_range_bytes; /* two: host_bytes with all that is uncertain; none where it is not known */
 	size_t host_range_count;
 	const char *host_basis;
 	/* two: what surely fits, as max_batch and max_sequence say, and what perhaps does; none: not looked for */
 	uint64_t *max_batch_range, *max_sequence_range;
 	size_t max_batch_range_count, max_sequence_range_count;
-	const char *max_basis; /* of both */
+	const char *max_basis;         /* of both */
 	uint64_t dies_allocated_bytes; /* what was allocated then */
 };
 

@@ -124,8 +124,8 @@ struct plim_why_planned {
 	const char **evidence; /* what they agree in, and what not */
 	size_t evidence_count;
 	const bool *fits;
-	const char *dies_at;         /* phase; NULL: it does not */
-	enum plim_why_moment moment; /* that this phase is in the log's words */
+	const char *dies_at;                     /* phase; NULL: it does not */
+	enum plim_why_moment moment;             /* that this phase is in the log's words */
 	uint64_t allocated_bytes, request_bytes; /* when it dies */
 	uint64_t needed_bytes;
 	uint64_t *range_bytes; /* two */

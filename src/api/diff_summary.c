@@ -254,7 +254,7 @@ static void tell_unrelated(struct telling *t)
 		    "%s a plan, which has modules where a recording has lines of Python: what is "
 		    "compared is how many tensors of each size and kind there are.",
 		    plan[DIFF_A] && plan[DIFF_B] ? "Both are"
-		    : plan[DIFF_A]		 ? "A is"
+		    : plan[DIFF_A]               ? "A is"
 						 : "B is");
 	else if (t->out->unrelated)
 		say(t,

@@ -92,8 +92,12 @@ static void fill_columns(struct keeping *k)
 		k->action[i] = (uint8_t)e->action;
 		k->addr[i] = e->addr;
 		k->size[i] = e->bytes;
-		reserved += e->action == TRACE_SEGMENT_ALLOC || e->action == TRACE_SEGMENT_MAP ? e->bytes : 0;
-		reserved -= e->action == TRACE_SEGMENT_FREE || e->action == TRACE_SEGMENT_UNMAP ? e->bytes : 0;
+		reserved += e->action == TRACE_SEGMENT_ALLOC || e->action == TRACE_SEGMENT_MAP
+				    ? e->bytes
+				    : 0;
+		reserved -= e->action == TRACE_SEGMENT_FREE || e->action == TRACE_SEGMENT_UNMAP
+				    ? e->bytes
+				    : 0;
 		if (e->action == TRACE_OOM && k->run->device_bytes > reserved)
 			k->addr[i] = k->run->device_bytes - reserved;
 		k->time_us[i] = now;
@@ -167,8 +171,8 @@ static enum plim_status set_settings(struct keeping *k, struct trace *t, const c
 	struct trace_settings *s = &t->settings;
 	uint32_t string;
 	/* the recording owns its strings; one more does no harm to it */
-	enum plim_status st = intern_add(&((struct trace *)(uintptr_t)k->run->from)->heap.strings, conf,
-					 strlen(conf), &string, k->err);
+	enum plim_status st = intern_add(&((struct trace *)(uintptr_t)k->run->from)->heap.strings,
+					 conf, strlen(conf), &string, k->err);
 
 	t->heap.strings = k->run->from->heap.strings;
 	s->have = 1;

@@ -39,7 +39,7 @@ struct keep_page {
 	const char *title;
 	struct plim_page *page;
 	uint64_t limit_bytes; /* to be shown; 0: what a failure tells */
-	VEC(char) bytes; /* the run as a snapshot; empty */
+	VEC(char) bytes;      /* the run as a snapshot; empty */
 };
 enum plim_status keep_to_page(void *self, const struct trace *t, struct plim_err *err);
 

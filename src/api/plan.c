@@ -533,7 +533,7 @@ static enum plim_status take_names(struct plim_plan *p, const char *path,
 	struct plim_plan_hidden *h = p->hidden;
 	const char *slash = path ? strrchr(path, '/') : NULL;
 	const char *name = !path || o->flags & PLIM_PLAN_REDACT ? h->model.family
-			   : slash && slash[1]			? slash + 1
+			   : slash && slash[1]                  ? slash + 1
 								: path;
 
 	h->settings = hold_text(&h->hold, err, "%s", o->settings ? o->settings : "");

@@ -66,7 +66,8 @@ uint64_t *plan_range(struct plim_plan *p, const struct plan_trust *t, uint64_t b
 const char *plan_phase_words(char *buffer, const char *phase);
 
 /* The rungs as a table, and the configuration of the last that need not be asked for. */
-void plan_put_ladder(struct text *t, const struct plim_plan_rung *ladder, size_t n);
+void plan_put_ladder(struct text *t, const struct plim_plan_rung *ladder, size_t n,
+		     uint64_t limit_bytes);
 
 #define PLAN_LADDER_STEPS 64 /* rungs that are told, at most */
 

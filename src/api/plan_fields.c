@@ -55,10 +55,11 @@ static const struct field peak_rows[] = {
 	FIELD_STRING(K, phase, "when most is allocated"),
 	FIELD_STRUCT(K, categories, struct plim_plan_categories, category_table,
 		     "what lives then; they add up to allocated_bytes"),
-	FIELD_STRING(K, basis,
-		     "measured (a recording of the run itself tells it), derived (from PyTorch's "
-		     "rules, checked against measured runs of the same kind) or assumed (nothing of "
-		     "the kind was measured)"),
+	FIELD_STRING(
+		K, basis,
+		"measured (a recording of the run itself tells it), derived (from PyTorch's "
+		"rules, checked against measured runs of the same kind) or assumed (nothing of "
+		"the kind was measured)"),
 	FIELD_STRINGS(K, reasons, reason_count, "why it is no surer"),
 };
 #undef K
@@ -133,8 +134,7 @@ static const struct field plan_rows[] = {
 	FIELD_STRING(P, host_basis, "of host_bytes, as of peak; null: nothing is kept there"),
 	FIELD_U64S(P, max_batch_range, max_batch_range_count,
 		   "the largest batch that surely fits (max_batch), and that perhaps does"),
-	FIELD_U64S(P, max_sequence_range, max_sequence_range_count,
-		   "the same of max_sequence"),
+	FIELD_U64S(P, max_sequence_range, max_sequence_range_count, "the same of max_sequence"),
 	FIELD_STRING(P, max_basis, "of max_batch and max_sequence, as of peak"),
 	FIELD_U64(P, dies_allocated_bytes, "what is allocated when it runs out"),
 };

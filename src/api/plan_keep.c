@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TORCH  "/site-packages/torch/"
+#define TORCH "/site-packages/torch/"
 #define FRAMES 6
 
 struct frame_name {
@@ -36,9 +36,9 @@ static const struct told {
 
 /* As PyTorch's profiler calls an optimizer's step. */
 static const char *const optimizer_classes[PLAN_OPTIMIZERS] = {
-	[PLAN_ADAMW] = "AdamW",       [PLAN_ADAMW_FUSED] = "AdamW",
-	[PLAN_ADAMW_LOOP] = "AdamW",  [PLAN_SGD] = "SGD",
-	[PLAN_SGD_MOMENTUM] = "SGD",  [PLAN_ADAFACTOR] = "Adafactor",
+	[PLAN_ADAMW] = "AdamW",          [PLAN_ADAMW_FUSED] = "AdamW",
+	[PLAN_ADAMW_LOOP] = "AdamW",     [PLAN_SGD] = "SGD",
+	[PLAN_SGD_MOMENTUM] = "SGD",     [PLAN_ADAFACTOR] = "Adafactor",
 	[PLAN_ADAMW_8BIT] = "AdamW8bit", [PLAN_ADAMW_PAGED] = "PagedAdamW",
 };
 
@@ -52,7 +52,7 @@ struct recorded {
 	uint32_t *stack;          /* by op */
 	int64_t *time_us;
 	uint32_t *labels, *stacks; /* by request */
-	uint32_t bare;    /* the stack of what is freed in this phase; TRACE_NONE: not made yet */
+	uint32_t bare; /* the stack of what is freed in this phase; TRACE_NONE: not made yet */
 	uint32_t ids[FRAMES];
 	uint32_t depth; /* frames of the stack that is being made */
 	enum plim_status status;
@@ -72,8 +72,7 @@ static void push_frame(struct recorded *r, const char *file, const char *name)
 	struct trace_frame f = { add_string(r, name), add_string(r, file), TRACE_NONE };
 
 	if (!r->status && r->depth < FRAMES)
-		r->status =
-			intern_add(&r->t->frames, &f, sizeof(f), &r->ids[r->depth++], r->err);
+		r->status = intern_add(&r->t->frames, &f, sizeof(f), &r->ids[r->depth++], r->err);
 }
 
 static void push_phase(struct recorded *r)
@@ -225,12 +224,12 @@ static enum plim_status keep(const struct plim_plan *p, const struct keeper *to,
 	size_t ops = h->plan->program->ops.n, requests = h->plan->program->requests.n;
 	struct recorded r = { .p = (struct plim_plan *)(uintptr_t)p, .mem = &h->mem, .err = err };
 	struct trace_device device = { .events.n = ops };
-	struct keep_run run = { .program = h->plan->program,
-				.how = { .rules = &h->rules,
-					 .bounds = h->bounds,
-					 .way = ALLOCATOR_LOWEST },
-				.device_bytes = h->bounded ? p->limit_bytes : 0,
-				.settings = h->settings };
+	struct keep_run run = {
+		.program = h->plan->program,
+		.how = { .rules = &h->rules, .bounds = h->bounds, .way = ALLOCATOR_LOWEST },
+		.device_bytes = h->bounded ? p->limit_bytes : 0,
+		.settings = h->settings
+	};
 	enum plim_status st = trace_new(&h->mem, &r.t, err);
 
 	r.stack = st ? NULL : mem_new(&h->mem, ops, sizeof(*r.stack), err);

@@ -1,6 +1,6 @@
 /* plimsoll report: read, replay, walk, explain; the result as plain structs. */
-#include "keep.h"
 #include "report.h"
+#include "keep.h"
 #include "out.h"
 
 #include <errno.h>
@@ -47,7 +47,8 @@ int report_is_plan(const struct plim_report *r)
 {
 	const struct trace *t = r->hidden->trace;
 
-	return t->annotations.n && !strcmp(trace_text(t, t->annotations.at[0].name), KEEP_PLAN_MARK);
+	return t->annotations.n &&
+	       !strcmp(trace_text(t, t->annotations.at[0].name), KEEP_PLAN_MARK);
 }
 
 struct notes {
@@ -161,8 +162,9 @@ static enum plim_status fill_source(struct plim_report *r, const char *path, str
 /* A plan's microseconds are only the numbers of its requests. */
 static uint64_t time_of(const struct plim_report *r, const struct trace_device *d, uint32_t e)
 {
-	return r->hidden->trace->has_time && !report_is_plan(r) && e < d->events.n ? (uint64_t)d->events.time_us[e]
-							     : PLIM_UNKNOWN;
+	return r->hidden->trace->has_time && !report_is_plan(r) && e < d->events.n
+		       ? (uint64_t)d->events.time_us[e]
+		       : PLIM_UNKNOWN;
 }
 
 static struct plim_report_moment moment(const struct plim_report *r,
@@ -360,7 +362,8 @@ static enum plim_status fill_oom(struct plim_report *r, struct report_device *on
 	if (st)
 		return st;
 	if (report_is_plan(r) && d->bound_by == FINDINGS_BOUND_UNKNOWN)
-		d->bound_by = FINDINGS_BOUND_DEVICE; /* it was given that card, and nobody else is on it */
+		d->bound_by =
+			FINDINGS_BOUND_DEVICE; /* it was given that card, and nobody else is on it */
 	out->bound_bytes = d->bound_low_bytes;
 	if (last && !r->hidden->summary)
 		st = try_settings(r, one, err);

@@ -12,9 +12,9 @@ struct plim_why_hidden {
 	struct hold hold;
 	struct messages_log log;
 	struct plim_why_options options;
-	struct plim_report *report; /* of --snapshot, or NULL */
+	struct plim_report *report;    /* of --snapshot, or NULL */
 	VEC(struct plim_plan *) plans; /* of --config, one a limit */
-	struct intern names;        /* --redact: a name's id is its word's number */
+	struct intern names;           /* --redact: a name's id is its word's number */
 };
 
 extern const struct field_table why_table;

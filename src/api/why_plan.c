@@ -18,14 +18,14 @@ static const struct {
 	enum plim_why_moment first, later; /* in step 0, in others */
 	const char *words;
 } moments[] = {
-	{ "load", PLIM_WHY_LOADING, PLIM_WHY_LOADING, "loading" },
+	{ "load", PLIM_WHY_LOADING, PLIM_WHY_LOADING, "the loading of the model" },
 	{ "fwd", PLIM_WHY_FORWARD, PLIM_WHY_FORWARD, "the forward pass" },
 	{ "bwd", PLIM_WHY_BACKWARD, PLIM_WHY_BACKWARD, "the backward pass" },
 	{ "opt", PLIM_WHY_FIRST_STEP, PLIM_WHY_OPTIMIZER, "the optimizer" },
 	{ "zero", PLIM_WHY_OPTIMIZER, PLIM_WHY_OPTIMIZER, "zero_grad" },
 	{ "eval", PLIM_WHY_EVAL, PLIM_WHY_EVAL, "evaluation" },
 	{ "gen", PLIM_WHY_GENERATION, PLIM_WHY_GENERATION, "generation" },
-	{ "save", PLIM_WHY_SAVING, PLIM_WHY_SAVING, "saving" },
+	{ "save", PLIM_WHY_SAVING, PLIM_WHY_SAVING, "the saving of a checkpoint" },
 };
 #define MOMENTS (sizeof(moments) / sizeof(moments[0]))
 
@@ -50,18 +50,16 @@ const char *plan_phase_words(char *buffer, const char *phase)
 {
 	size_t i = moment_row(phase);
 	uint64_t step = step_of(phase);
-	int trains = i < MOMENTS && (!strcmp(moments[i].phase, "fwd") ||
-				     moments[i].first == PLIM_WHY_BACKWARD ||
-				     moments[i].first == PLIM_WHY_FIRST_STEP ||
-				     !strcmp(moments[i].phase, "zero"));
+	int trains = i < MOMENTS &&
+		     (!strcmp(moments[i].phase, "fwd") || moments[i].first == PLIM_WHY_BACKWARD ||
+		      moments[i].first == PLIM_WHY_FIRST_STEP || !strcmp(moments[i].phase, "zero"));
 
 	if (i == MOMENTS)
 		snprintf(buffer, 64, "%s", phase);
 	else if (step == PLIM_UNKNOWN || !trains)
 		snprintf(buffer, 64, "%s", moments[i].words);
 	else
-		snprintf(buffer, 64, "%s of step %llu", moments[i].words,
-			 (unsigned long long)step);
+		snprintf(buffer, 64, "%s of step %llu", moments[i].words, (unsigned long long)step);
 	return buffer;
 }
 
@@ -199,7 +197,7 @@ static void compare_allocated(struct comparing *c)
 
 	if (told.low_bytes == PLIM_UNKNOWN || planned == PLIM_UNKNOWN)
 		return;
-	apart = planned > told.high_bytes ? planned - told.high_bytes
+	apart = planned > told.high_bytes  ? planned - told.high_bytes
 		: planned < told.low_bytes ? told.low_bytes - planned
 					   : 0;
 	why_size(a, (struct messages_bytes){ told.low_bytes, told.high_bytes });
@@ -222,10 +220,11 @@ static void tell_cause(struct comparing *c)
 	text_size(a, p->peak.allocated_bytes);
 	text_size(b, p->limit_bytes);
 	if (p->peak.allocated_bytes > p->limit_bytes)
-		hold_add(&c->lines,
-			 "by the plan %s are in use at the peak, in %s, and there are %s: capacity, "
-			 "whatever the allocator does",
-			 a, p->peak.phase, b);
+		hold_add(
+			&c->lines,
+			"by the plan %s are in use at the peak, in %s, and there are %s: capacity, "
+			"whatever the allocator does",
+			a, p->peak.phase, b);
 	else
 		hold_add(&c->lines,
 			 "by the plan %s are in use at the peak, which would fit into %s; the gaps "
@@ -252,10 +251,11 @@ static const char *sentence(struct plim_why *w, const struct comparing *c, const
 				 "process",
 				 name, limit, low, high);
 	if (!p->dies_at)
-		return hold_text(h, err,
-				 "it is too close to call: by the plan of %s the run needs %s to %s "
-				 "and could have %s",
-				 name, low, high, limit);
+		return hold_text(
+			h, err,
+			"it is too close to call: by the plan of %s the run needs %s to %s "
+			"and could have %s",
+			name, low, high, limit);
 	plan_phase_words(words, p->dies_at);
 	if (c->other)
 		return hold_text(h, err,
@@ -268,9 +268,9 @@ static const char *sentence(struct plim_why *w, const struct comparing *c, const
 				 "by the plan of %s it dies under %s, in %s; it needs %s. The log "
 				 "tells too little to say whether that is this death",
 				 name, limit, words, needed);
-	return hold_text(h, err,
-			 "the plan of %s agrees: under %s it dies in %s; it needs %s (%s to %s, %s)",
-			 name, limit, words, needed, low, high, p->peak.basis);
+	return hold_text(
+		h, err, "the plan of %s agrees: under %s it dies in %s; it needs %s (%s to %s, %s)",
+		name, limit, words, needed, low, high, p->peak.basis);
 }
 
 static const bool agreed = true, disagreed = false;
@@ -351,8 +351,9 @@ enum plim_status why_plan(struct plim_why *w, struct hold_lines *notes, struct p
 		hold_add(notes, "a plan is of the GPU's memory, and has nothing to say of what is "
 				"not");
 	if (left_out)
-		hold_add(notes, "deaths under more than %d different limits: the others were not "
-				"planned",
+		hold_add(notes,
+			 "deaths under more than %d different limits: the others were not "
+			 "planned",
 			 PLANS_MOST);
 	return st;
 }

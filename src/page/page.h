@@ -47,8 +47,9 @@ struct page_input {
 	const char *const *category_names; /* for a person, TIMELINE_CATEGORIES of them */
 	const char *title;
 	const char *conf; /* PYTORCH_CUDA_ALLOC_CONF as it may be shown, or NULL */
-	bool plan;            /* it is no recording, but what one would be */
-	uint64_t limit_bytes; /* that the run was to stay under, where no failure tells it; 0: none */
+	bool plan;        /* it is no recording, but what one would be */
+	uint64_t
+		limit_bytes; /* that the run was to stay under, where no failure tells it; 0: none */
 	uint32_t recording;
 	const struct page_show *show; /* of each finding in the report */
 	size_t show_count;

@@ -139,14 +139,15 @@ uint64_t plan_reduce_bytes(const struct plan_device *d, uint64_t rows, uint64_t 
 
 /* A place is a module, or the block that it stands in, as a number below 2^22; 0: outside of the model. */
 #define PLAN_IN_MODULE(module) ((uint32_t)(module) + 1)
-#define PLAN_IN_BLOCK(module)  (((uint32_t)(module) + 1) | PLAN_BLOCK)
-#define PLAN_BLOCK	       (1u << 21)
+#define PLAN_IN_BLOCK(module) (((uint32_t)(module) + 1) | PLAN_BLOCK)
+#define PLAN_BLOCK (1u << 21)
 
 /* While which pass, in the two upper bits. */
 enum plan_pass { PLAN_FORWARD_PASS, PLAN_BACKWARD_PASS, PLAN_SECOND_PASS /* recomputed */ };
 
 struct plan_site {
-	const char *op; /* "mm", static storage; NULL: none, a tensor that the model or the loop makes */
+	const char *
+		op; /* "mm", static storage; NULL: none, a tensor that the model or the loop makes */
 	enum plan_pass pass;
 	char place[MODEL_NAME_BYTES]; /* "model.layers.3.mlp.down_proj"; "": outside of the model */
 };

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #define PLACE_BITS 22
-#define OP_BITS	   8
+#define OP_BITS 8
 
 uint32_t plan_site_make(uint32_t place, unsigned op, enum plan_pass pass)
 {

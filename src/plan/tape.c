@@ -48,8 +48,8 @@ static uint32_t request(struct tape *t, uint64_t bytes, unsigned category)
 						     : PLAN_FORWARD_PASS);
 
 	fail(t, vec_push(t->mem, &t->categories, (uint8_t)category, t->err));
-	fail(t, vec_push(t->mem, &p->requests,
-			 ((struct program_request){ bytes, site, 0, 0 }), t->err));
+	fail(t, vec_push(t->mem, &p->requests, ((struct program_request){ bytes, site, 0, 0 }),
+			 t->err));
 	fail(t, vec_push(t->mem, &p->ops,
 			 ((struct program_op){ number, TRACE_NONE, PROGRAM_ALLOC }), t->err));
 	return number;
