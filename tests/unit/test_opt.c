@@ -321,7 +321,8 @@ static enum opt_result parse_outer(struct outer_opts *o, struct opt_message *mes
 
 static void test_table(void **state)
 {
-	static const char *const good[] = { "command", "-q", "--interval", "500", "--log=a", "--log=b", NULL };
+	static const char *const good[] = { "command", "-q",      "--interval", "500",
+					    "--log=a", "--log=b", NULL };
 	static const char *const letter[] = { "command", "-i", "500", NULL };
 	static const char *const out[] = { "command", "--mode=slow", NULL };
 	struct opt_walk w = { .at = outer_opt };
