@@ -101,6 +101,15 @@ static uint64_t value_of(const struct collecting *c, const struct seen *e)
 	}
 }
 
+/* Of both recordings: what only one knows puts nothing together. */
+static int knows_categories(const struct collecting *c)
+{
+	for (int s = 0; s < 2; s++)
+		if (c->side[s].one && !c->side[s].one->categories.mem)
+			return 0;
+	return 1;
+}
+
 static enum plim_status owner_number(struct collecting *c, const struct seen *e, uint32_t *id)
 {
 	uint64_t key[3] = { e->value, TRACE_NONE, e->inferred };
@@ -111,7 +120,7 @@ static enum plim_status owner_number(struct collecting *c, const struct seen *e,
 		key[1] = c->sequence[e->s][e->stack];
 	else if (c->out->group > DIFF_BY_STACK)
 		key[2] = 0;
-	if (c->out->group == DIFF_BY_SIZE)
+	if (c->out->group == DIFF_BY_SIZE && knows_categories(c))
 		key[1] = e->category;
 	return intern_add(&c->owners, key, sizeof(key), id, c->err);
 }

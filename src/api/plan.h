@@ -83,7 +83,7 @@ const char *plan_phase_words(char *buffer, const char *phase);
  * takes more of it than before.
  */
 void plan_put_ladder(struct text *t, const struct plim_plan_rung *ladder, size_t n,
-		     uint64_t host_before_bytes);
+		     uint64_t limit_bytes, uint64_t host_before_bytes);
 
 /* Several GPUs (plan_parallel.c): options to a recipe, as plan_read_options. */
 enum plim_status plan_read_parallel(struct plan_recipe *r, const struct plim_plan_options *o,

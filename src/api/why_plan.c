@@ -18,14 +18,14 @@ static const struct {
 	enum plim_why_moment first, later; /* in step 0, in others */
 	const char *words;
 } moments[] = {
-	{ "load", PLIM_WHY_LOADING, PLIM_WHY_LOADING, "loading" },
+	{ "load", PLIM_WHY_LOADING, PLIM_WHY_LOADING, "the loading of the model" },
 	{ "fwd", PLIM_WHY_FORWARD, PLIM_WHY_FORWARD, "the forward pass" },
 	{ "bwd", PLIM_WHY_BACKWARD, PLIM_WHY_BACKWARD, "the backward pass" },
 	{ "opt", PLIM_WHY_FIRST_STEP, PLIM_WHY_OPTIMIZER, "the optimizer" },
 	{ "zero", PLIM_WHY_OPTIMIZER, PLIM_WHY_OPTIMIZER, "zero_grad" },
 	{ "eval", PLIM_WHY_EVAL, PLIM_WHY_EVAL, "evaluation" },
 	{ "gen", PLIM_WHY_GENERATION, PLIM_WHY_GENERATION, "generation" },
-	{ "save", PLIM_WHY_SAVING, PLIM_WHY_SAVING, "saving" },
+	{ "save", PLIM_WHY_SAVING, PLIM_WHY_SAVING, "the saving of a checkpoint" },
 };
 #define MOMENTS (sizeof(moments) / sizeof(moments[0]))
 

@@ -203,8 +203,8 @@ static void planned(struct text *t, const struct plim_why_planned *p)
 	}
 	if (!p->ladder_count || (p->agrees && !*p->agrees))
 		return;
-	out_title(t, "What would make the planned run fit, the cheapest first");
-	plan_put_ladder(t, p->ladder, p->ladder_count, PLIM_UNKNOWN);
+	out_title(t, "What would make the planned run fit");
+	plan_put_ladder(t, p->ladder, p->ladder_count, p->limit_bytes, PLIM_UNKNOWN);
 }
 
 static void whole(struct text *t, const struct plim_why *w, const struct plim_why_death *d)

@@ -239,6 +239,8 @@ static void open_container(struct pickle_writer *w, uint8_t op, uint8_t is_dict)
 
 	begin(w);
 	emit(w, op, NULL, 0);
+	if (w->status) /* nothing is closed any more, so the depth means nothing */
+		return;
 	if (w->depth == DEPTH_MAX) {
 		w->status = err_set(&w->err, PLIM_E_ARG,
 				    "more than %d containers inside each other", DEPTH_MAX);

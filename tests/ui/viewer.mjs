@@ -603,6 +603,15 @@ for (const file of pages)
 	others[`the program's ${path.basename(file)}`] = async () => {
 		const page = await open(file);
 		assert.match(await page.locator("footer").first().textContent(), /Checked: /);
+		const plan = file.match(/plan-(\d+)MiB/); // shows its limit, and says that it is a plan
+		if (plan) {
+			const head = await page.locator("h1").textContent();
+			assert.match(head, plan[1] === "700" ? /^Will die/ : /^No death in this plan/);
+			const limit = plan[1] === "700" ? "700.00 MiB" : "1.50 GiB";
+			await page.locator("summary", { hasText: "Table" }).first().click();
+			await settle(page);
+			assert.ok((await page.locator("caption").first().textContent()).endsWith(`the limit is ${limit}`));
+		}
 		for (const key of ["2", "3", "4", "5", "6", "p", "+", "+", "+", "o", "ArrowLeft", "0"]) {
 			await page.keyboard.press(key);
 			await settle(page);

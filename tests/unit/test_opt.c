@@ -294,6 +294,64 @@ static void test_distance(void **state)
 	assert_false(opt_near("whatif", "report", &score));
 }
 
+/* A table that another command takes in: its rows have no letters, and some are left out. */
+struct outer_opts {
+	bool json;
+	void *inner;
+};
+static const struct opt_table some_table = { some_opt, sizeof(struct some_opts) };
+static const char *const left_out[] = { "json", "mode", NULL };
+static const struct opt outer_opt[] = {
+	OPT_FLAG('q', "json", outer_opts, json, "print JSON"),
+	OPT_TABLE(outer_opts, inner, some_table, left_out),
+	OPT_END,
+};
+
+static enum opt_result parse_outer(struct outer_opts *o, struct opt_message *message,
+				   const char *const *words)
+{
+	char *argv[ARGS_MAX + 2] = { NULL };
+	int argc = 0;
+
+	for (; words[argc]; argc++)
+		argv[argc] = (char *)(uintptr_t)words[argc];
+	opt_defaults(outer_opt, o);
+	return opt_parse(outer_opt, o, &argc, argv, 0, message);
+}
+
+static void test_table(void **state)
+{
+	static const char *const good[] = { "command", "-q",      "--interval", "500",
+					    "--log=a", "--log=b", NULL };
+	static const char *const letter[] = { "command", "-i", "500", NULL };
+	static const char *const out[] = { "command", "--mode=slow", NULL };
+	struct opt_walk w = { .at = outer_opt };
+	struct opt_message message;
+	struct outer_opts o;
+	const struct some_opts *inner;
+	size_t rows = 0;
+
+	(void)state;
+	assert_int_equal(parse_outer(&o, &message, good), OPT_OK);
+	inner = o.inner;
+	assert_true(o.json && !inner->quiet && !inner->json);
+	assert_int_equal(inner->interval_ms, 500);
+	assert_int_equal(inner->logs.n, 2);
+	assert_string_equal(inner->mode, "fast");
+	opt_release(outer_opt, &o);
+	assert_null(o.inner);
+	assert_int_equal(parse_outer(&o, &message, letter), OPT_ERROR);
+	opt_release(outer_opt, &o);
+	assert_int_equal(parse_outer(&o, &message, out), OPT_ERROR);
+	opt_release(outer_opt, &o);
+	for (const struct opt *row = opt_next(&w); row; row = opt_next(&w)) {
+		assert_true(!w.inside || !row->letter);
+		rows++;
+	}
+	assert_int_equal(rows, 1 + sizeof(some_opt) / sizeof(some_opt[0]) - 1 - 2);
+	assert_null(opt_next(&w));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -307,6 +365,7 @@ int main(void)
 		cmocka_unit_test(test_bytes),
 		cmocka_unit_test(test_bytes_text_reads_back),
 		cmocka_unit_test(test_distance),
+		cmocka_unit_test(test_table),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

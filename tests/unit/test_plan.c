@@ -352,6 +352,75 @@ static void test_limit(void **state)
 }
 
 /* Every allocation of ours refused in turn: an error each time, and nothing is left behind. */
+static void expect_trust(const struct fixture *f, size_t phases, enum plan_basis basis,
+			 size_t reasons)
+{
+	struct plan_trust t;
+
+	plan_trust_of(&f->model, &f->recipe, f->plan->phases.at, phases, &t);
+	assert_int_equal(t.basis, basis);
+	assert_int_equal(t.reason_count, reasons);
+	assert_true(t.below && t.above && t.below < 1000);
+}
+
+/* What nothing was measured of counts from the phase on in which it can show. */
+static void test_basis(void **state)
+{
+	struct plan_trust narrow, wide;
+	uint64_t range[2];
+	struct fixture f;
+
+	(void)state;
+	start(&f);
+	run(&f, UINT64_MAX);
+	plan_trust_of(&f.model, &f.recipe, f.plan->phases.at, f.plan->phases.n, &narrow);
+	expect_trust(&f, f.plan->phases.n, PLAN_DERIVED, 0);
+	f.recipe.optimizer = PLAN_ADAMW_8BIT;
+	expect_trust(&f, 3, PLAN_DERIVED, 0); /* load, fwd0, bwd0 */
+	expect_trust(&f, 4, PLAN_ASSUMED, 1);
+	f.recipe.parallel = PLAN_DDP;
+	f.recipe.gpus = 2;
+	expect_trust(&f, 1, PLAN_DERIVED, 1);
+	f.recipe.parallel = PLAN_ZERO2;
+	expect_trust(&f, 1, PLAN_ASSUMED, 2);
+	expect_trust(&f, 4, PLAN_ASSUMED, 3);
+	plan_trust_of(&f.model, &f.recipe, f.plan->phases.at, 4, &wide);
+	assert_true(wide.below > narrow.below && wide.above > narrow.above);
+	f.model.guessed = true;
+	f.recipe.parallel = PLAN_ALONE;
+	f.recipe.gpus = 1;
+	f.recipe.task = PLAN_INFER; /* no optimizer steps */
+	expect_trust(&f, f.plan->phases.n, PLAN_ASSUMED, 1);
+	plan_trust_range(&narrow, 1000000, range);
+	assert_true(range[0] < 1000000 && range[1] > 1000000);
+	end(&f);
+}
+
+/* Where requests are made: a parameter's own by its module, an activation by the module that runs, backward as well. */
+static void test_sites(void **state)
+{
+	size_t named = 0, backward = 0, products = 0;
+	struct plan_site site;
+	struct fixture f;
+
+	(void)state;
+	start(&f);
+	run(&f, UINT64_MAX);
+	plan_site_read(&f.model, f.plan->program->requests.at[0].stack, &site);
+	assert_string_equal(site.place, "model.embed_tokens");
+	assert_null(site.op);
+	for (size_t i = 0; i < f.plan->program->requests.n; i++) {
+		plan_site_read(&f.model, f.plan->program->requests.at[i].stack, &site);
+		named += *site.place != 0;
+		backward += site.pass == PLAN_BACKWARD_PASS;
+		products += site.op && !strcmp(site.op, "mm") &&
+			    !strcmp(site.place, "model.layers.1.mlp.down_proj");
+	}
+	assert_true(named > f.plan->program->requests.n / 2 && backward > 20);
+	assert_int_equal(products, 2 * 3); /* each step: forward, and two gradients */
+	end(&f);
+}
+
 static void test_out_of_memory(void **state)
 {
 	static const enum plan_checkpointing how[] = { PLAN_CHECKPOINT_FULL,
@@ -511,6 +580,8 @@ int main(void)
 		cmocka_unit_test(test_caches),
 		cmocka_unit_test(test_kept_cache),
 		cmocka_unit_test(test_out_of_memory),
+		cmocka_unit_test(test_basis),
+		cmocka_unit_test(test_sites),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
