@@ -358,10 +358,24 @@ static void evaluate(struct builder *b, struct loop *l, unsigned pass)
 	build_phase(b, "eval", pass);
 }
 
+/* All micro-batches of a pipeline's step, in one region of autocast. */
+static void pipeline_step(struct builder *b, struct loop *l, unsigned step)
+{
+	next_batch(b, l, b->r->batch * b->r->micro_batches);
+	autocast(b);
+	build_before_forward(b);
+	build_pipeline_step(b, l->ids, l->labels);
+	tape_uncache(&b->t);
+	build_after_backward(b);
+	name_phase(b, "bwd", step, 0);
+}
+
 static void train(struct builder *b, struct loop *l)
 {
 	for (unsigned i = 0; i < b->r->steps && !b->t.failed; i++) {
-		for (unsigned k = 0; k < b->r->accumulate && !b->t.failed; k++)
+		if (b->pipe)
+			pipeline_step(b, l, i);
+		for (unsigned k = 0; !b->pipe && k < b->r->accumulate && !b->t.failed; k++)
 			micro_step(b, l, i, k);
 		optimize(b);
 		build_phase(b, "opt", i);
