@@ -121,6 +121,9 @@ void build_before_forward(struct builder *b);
 void build_after_forward(struct builder *b);
 void build_before_backward(struct builder *b);
 void build_after_backward(struct builder *b);
+/* What comes before the optimizer's step and behind it; true: gradients are clipped on the way. */
+bool build_before_step(struct builder *b);
+void build_after_step(struct builder *b);
 /* zero_grad() gives back nothing now: the next forward pass will. */
 bool build_zeroes_late(struct builder *b);
 void build_end_parallel(struct builder *b);

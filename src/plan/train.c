@@ -213,10 +213,11 @@ static void optimize(struct builder *b)
 	const struct rule *rule = &rules[b->r->optimizer];
 	struct tape *t = &b->t;
 
-	if (!b->r->no_clip)
+	if (!build_before_step(b) && !b->r->no_clip)
 		clip(t);
 	if (b->r->optimizer == PLAN_ADAFACTOR) {
 		step_adafactor(b);
+		build_after_step(b);
 		return;
 	}
 	take_states(t, rule);
@@ -225,6 +226,7 @@ static void optimize(struct builder *b)
 		step_all(t);
 	else if (rule->meanwhile != NOTHING)
 		step_each(t);
+	build_after_step(b);
 }
 
 static void zero(struct builder *b)
