@@ -17,7 +17,8 @@ enum plim_plan_flags {
 	PLIM_PLAN_REDACT = 16,        /* nothing of the file's name */
 	PLIM_PLAN_ALLOW_CHANGES = 32, /* the ladder may change what is trained */
 	PLIM_PLAN_NO_CACHE = 64,      /* generate without keys and values kept (use_cache=False) */
-	PLIM_PLAN_SEQUENCE_PARALLEL = 1 << 20 /* with tensor parallelism, rows are shared between layers */
+	PLIM_PLAN_SEQUENCE_PARALLEL =
+		1 << 20 /* with tensor parallelism, rows are shared between layers */
 };
 
 /*

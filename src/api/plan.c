@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* CUDA context, kernels and libraries beside PyTorch's own memory, as in whatif.c. */
-#define ALLOWANCE_BYTES ((uint64_t)896 << 20)
 #define LIMIT_STEP PLAN_LIMIT_STEP
 
 void plim_plan_options_init(struct plim_plan_options *o)
@@ -22,7 +20,7 @@ void plim_plan_options_init(struct plim_plan_options *o)
 					 .steps = 2,
 					 .gpus = 1,
 					 .memory_bytes = PLIM_UNKNOWN,
-					 .allowance_bytes = ALLOWANCE_BYTES };
+					 .allowance_bytes = PLAN_ALLOWANCE_BYTES };
 }
 
 void plim_plan_free(struct plim_plan *p)
@@ -77,16 +75,17 @@ static enum plim_status find_limit(struct plim_plan *p, const struct plim_plan_o
 {
 	enum plim_status st = PLIM_OK;
 	const struct facts_gpu *gpu;
+	uint64_t allowance = plan_allowance(&p->hidden->recipe, o);
 
 	p->limit_bytes = o->memory_bytes;
 	if (o->memory_bytes == PLIM_UNKNOWN && o->gpu) {
 		st = facts_find_gpu(o->gpu, "--memory", &gpu, err);
-		if (!st && o->allowance_bytes >= gpu->total_low_bytes)
+		if (!st && allowance >= gpu->total_low_bytes)
 			st = err_set(err, PLIM_E_ARG,
 				     "an allowance of %llu bytes leaves nothing of a %s",
-				     (unsigned long long)o->allowance_bytes, gpu->name);
+				     (unsigned long long)allowance, gpu->name);
 		if (!st)
-			p->limit_bytes = gpu->total_low_bytes - o->allowance_bytes;
+			p->limit_bytes = gpu->total_low_bytes - allowance;
 	}
 	p->hidden->bounded = p->limit_bytes != PLIM_UNKNOWN;
 	p->hidden->bounds = (struct allocator_bounds){
@@ -201,8 +200,7 @@ static int is_assumed(const struct plim_plan *p)
 {
 	const struct plan_recipe *r = &p->hidden->recipe;
 
-	return p->model.guessed || r->optimizer >= PLAN_ADAMW_8BIT ||
-	       plan_is_parallel_assumed(r);
+	return p->model.guessed || r->optimizer >= PLAN_ADAMW_8BIT || plan_is_parallel_assumed(r);
 }
 
 /* How far needed_bytes may be off, in thousandths: below, above. */
@@ -220,7 +218,7 @@ static enum plim_status take_peak(struct plim_plan *p, const struct plan_result 
 {
 	uint64_t bytes[TIMELINE_CATEGORIES] = { 0 }, rounding;
 	uint64_t low = result->peak_allocated_bytes / LIMIT_STEP * LIMIT_STEP;
-	uint64_t high = result->peak_reserved_bytes;
+	uint64_t high = result->peak_reserved_bytes, ends[2];
 	unsigned below, above;
 	enum plim_status st = take_phases(p, err);
 
@@ -233,19 +231,20 @@ static enum plim_status take_peak(struct plim_plan *p, const struct plan_result 
 	if (!st)
 		st = plan_find_needed(p, p->hidden->plan, &low, &high, err);
 	p->peak.needed_bytes = high;
+	ends[0] = ends[1] = high;
 	if (!st)
-		st = plan_linger(p, &high, err);
+		st = plan_linger(p, ends, err);
 	uncertainty(p, &below, &above);
 	p->peak.range_bytes = st ? NULL : mem_new(&p->hidden->mem, 2, sizeof(uint64_t), err);
 	if (!p->peak.range_bytes)
 		return st ? st : mem_status(err);
 	p->peak.range_count = 2;
-	p->peak.range_bytes[0] = p->peak.needed_bytes - p->peak.needed_bytes / 1000 * below;
-	p->peak.range_bytes[1] = high + high / 1000 * above;
+	p->peak.range_bytes[0] = ends[0] - ends[0] / 1000 * below;
+	p->peak.range_bytes[1] = ends[1] + ends[1] / 1000 * above;
 	return PLIM_OK;
 }
 
-static enum plim_status assume(struct plim_plan *p, const char *text, struct plim_err *err)
+enum plim_status plan_assume(struct plim_plan *p, const char *text, struct plim_err *err)
 {
 	return text ? vec_push(&p->hidden->mem, &p->hidden->assumptions, text, err)
 		    : mem_status(err);
@@ -258,31 +257,37 @@ static enum plim_status take_assumptions(struct plim_plan *p, const struct plim_
 	enum plim_status st = PLIM_OK;
 
 	if (p->model.guessed)
-		st = assume(
+		st = plan_assume(
 			p,
 			plan_string(p, err,
 				    "architecture '%s' is not known: it is taken for one like %s",
 				    p->hidden->model.declared, p->model.family),
 			err);
 	if (!st)
-		st = assume(p,
-			    "PyTorch 2.11, Transformers 5.17 on an H100: workspaces and attention "
-			    "kernels differ on other cards",
-			    err);
+		st = plan_assume(
+			p,
+			"PyTorch 2.11, Transformers 5.17 on an H100: workspaces and attention "
+			"kernels differ on other cards",
+			err);
 	if (!st && !o->precision && r->task == PLAN_TRAIN)
-		st = assume(p, "precision bf16-autocast over fp32 weights", err);
+		st = plan_assume(p, "precision bf16-autocast over fp32 weights", err);
 	if (!st && !o->optimizer && r->task == PLAN_TRAIN)
-		st = assume(p, "optimizer adamw, PyTorch's default (foreach)", err);
+		st = plan_assume(p, "optimizer adamw, PyTorch's default (foreach)", err);
 	if (!st && !o->settings)
-		st = assume(p, "the allocator's default settings", err);
+		st = plan_assume(p, "the allocator's default settings", err);
 	if (!st && r->task == PLAN_TRAIN)
-		st = assume(p, "all samples are as long as the sequence, without padding", err);
+		st = plan_assume(p, "all samples are as long as the sequence, without padding",
+				 err);
 	if (!st && o->gpu && o->memory_bytes == PLIM_UNKNOWN)
-		st = assume(p,
-			    plan_string(p, err,
-					"%llu MiB of the card are not PyTorch's (context, kernels)",
-					(unsigned long long)(o->allowance_bytes >> 20)),
-			    err);
+		st = plan_assume(
+			p,
+			plan_string(p, err,
+				    "%llu MiB of the card are not PyTorch's (context, kernels%s)",
+				    (unsigned long long)(plan_allowance(r, o) >> 20),
+				    r->gpus > 1 ? ", NCCL" : ""),
+			err);
+	if (!st)
+		st = plan_assume_parallel(p, err);
 	p->assumptions = p->hidden->assumptions.at;
 	p->assumption_count = p->hidden->assumptions.n;
 	return st;

@@ -47,6 +47,12 @@ enum plim_status plan_try(struct plim_plan *p, const struct plan_recipe *r, stru
 enum plim_status plan_find_needed(struct plim_plan *p, struct plan *plan, uint64_t *low,
 				  uint64_t *high, struct plim_err *err);
 
+/* CUDA context, kernels and libraries beside PyTorch's own memory, as in whatif.c. */
+#define PLAN_ALLOWANCE_BYTES ((uint64_t)896 << 20)
+
+/* `text` is told as taken for granted; NULL: *err is set. */
+enum plim_status plan_assume(struct plim_plan *p, const char *text, struct plim_err *err);
+
 #define PLAN_LIMIT_STEP ((uint64_t)2 << 20) /* the driver gives memory in such pieces */
 
 /* What may be needed where `bytes` are told. */
@@ -55,15 +61,16 @@ uint64_t plan_at_most(const struct plim_plan *p, uint64_t bytes);
 /* Several GPUs (plan_parallel.c): options to a recipe, as plan_read_options. */
 enum plim_status plan_read_parallel(struct plan_recipe *r, const struct plim_plan_options *o,
 				    struct plim_err *err);
-/* What NCCL needs beside PyTorch. */
-uint64_t plan_nccl_bytes(const struct plan_recipe *r);
+/* What of a card is not PyTorch's: with several GPUs, NCCL's buffers beside what is usual; or what the caller says. */
+uint64_t plan_allowance(const struct plan_recipe *r, const struct plim_plan_options *o);
+enum plim_status plan_assume_parallel(struct plim_plan *p, struct plim_err *err);
 /* No measured run is behind this way. */
 bool plan_is_parallel_assumed(const struct plan_recipe *r);
 /* Of a pipeline whose stage is not given, the one that needs most becomes the recipe's. */
 enum plim_status plan_pick_stage(struct plim_plan *p, const struct plim_plan_options *o,
 				 struct plim_err *err);
-/* The upper end of what depends on time: DDP's first buckets go when the second forward pass begins, or after it. */
-enum plim_status plan_linger(struct plim_plan *p, uint64_t *needed, struct plim_err *err);
+/* Both ends of what depends on time: DDP's first buckets go when the second forward pass begins, or after it. */
+enum plim_status plan_linger(struct plim_plan *p, uint64_t range[2], struct plim_err *err);
 
 #define PLAN_LADDER_STEPS 64 /* rungs that are told, at most */
 

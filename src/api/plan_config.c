@@ -26,15 +26,19 @@ static const struct {
 	const char *accelerate; /* mixed_precision */
 	const char *dtype;      /* of the weights */
 	const char *deepspeed;  /* section */
+	const char *master;     /* ... where it keeps fp32 weights beside the model's halves */
 } precisions[PLAN_PRECISIONS] = {
-	[PLAN_FP32] = { "bf16=False", "no", "float32", "" },
+	[PLAN_FP32] = { "bf16=False", "no", "float32", "", "" },
 	[PLAN_BF16_AUTOCAST] = { "bf16=True", "bf16", "float32",
 				 ", \"torch_autocast\": {\"enabled\": true, \"dtype\": "
-				 "\"bfloat16\"}" },
+				 "\"bfloat16\"}",
+				 ", \"bf16\": {\"enabled\": true}" },
 	[PLAN_FP16_AUTOCAST] = { "fp16=True", "fp16", "float32",
 				 ", \"torch_autocast\": {\"enabled\": true, \"dtype\": "
-				 "\"float16\"}" },
-	[PLAN_BF16_PURE] = { "bf16=False", "no", "bfloat16", "" },
+				 "\"float16\"}",
+				 ", \"fp16\": {\"enabled\": true}" },
+	[PLAN_BF16_PURE] = { "bf16=False", "no", "bfloat16", "",
+			     ", \"bf16\": {\"enabled\": true}" },
 };
 
 static const struct {
@@ -43,10 +47,11 @@ static const struct {
 	int version;             /* of FSDP, 0: none */
 	unsigned stage;          /* of DeepSpeed */
 } parallels[PLAN_PARALLELS] = {
-	[PLAN_ALONE] = { "'NO'", NULL, 0, 0 },      [PLAN_DDP] = { "MULTI_GPU", NULL, 0, 0 },
-	[PLAN_ZERO1] = { "DEEPSPEED", NULL, 0, 1 }, [PLAN_FSDP1] = { "FSDP", "true", 1, 0 },
-	[PLAN_FSDP1_ZERO2] = { "FSDP", "false", 1, 0 },
-	[PLAN_FSDP2] = { "FSDP", "true", 2, 0 },    [PLAN_FSDP2_ZERO2] = { "FSDP", "false", 2, 0 },
+	[PLAN_ALONE] = { "'NO'", NULL, 0, 0 },          [PLAN_DDP] = { "MULTI_GPU", NULL, 0, 0 },
+	[PLAN_ZERO2] = { "DEEPSPEED", NULL, 0, 2 },     [PLAN_ZERO3] = { "DEEPSPEED", NULL, 0, 3 },
+	[PLAN_ZERO1] = { "DEEPSPEED", NULL, 0, 1 },     [PLAN_FSDP1] = { "FSDP", "true", 1, 0 },
+	[PLAN_FSDP1_ZERO2] = { "FSDP", "false", 1, 0 }, [PLAN_FSDP2] = { "FSDP", "true", 2, 0 },
+	[PLAN_FSDP2_ZERO2] = { "FSDP", "false", 2, 0 },
 };
 
 static void training_arguments(struct text *t, const struct plan_recipe *r)
@@ -71,16 +76,19 @@ static void training_arguments(struct text *t, const struct plan_recipe *r)
 		text_puts(t, ", max_grad_norm=0");
 	if (parallels[r->parallel].version)
 		text_puts(t, ", fsdp=True, fsdp_config=\"fsdp.json\"");
-	if (r->parallel == PLAN_ZERO1)
+	if (parallels[r->parallel].stage)
 		text_puts(t, ", deepspeed=\"deepspeed.json\"");
+	if (r->tp > 1)
+		text_printf(t, ", parallelism_config=ParallelismConfig(tp_size=%llu)",
+			    (unsigned long long)r->tp);
 	text_puts(t, ")");
 }
 
 static void from_pretrained(struct text *t, const struct plan_recipe *r)
 {
-	text_printf(t, "from_pretrained(..., dtype=torch.%s, attn_implementation=\"%s\")",
+	text_printf(t, "from_pretrained(..., dtype=torch.%s, attn_implementation=\"%s\"%s)",
 		    r->task == PLAN_TRAIN ? precisions[r->precision].dtype : "bfloat16",
-		    attention_names[r->attention]);
+		    attention_names[r->attention], r->tp > 1 ? ", tp_plan=\"auto\"" : "");
 }
 
 static void peft(struct text *t, const struct plan_recipe *r)
@@ -107,7 +115,10 @@ static void accelerate(struct text *t, const struct plan_recipe *r)
 			    "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"
 			    "  fsdp_state_dict_type: SHARDED_STATE_DICT\n",
 			    parallels[r->parallel].version, parallels[r->parallel].reshard);
-	if (r->parallel == PLAN_ZERO1)
+	if (r->tp > 1)
+		text_printf(t, "parallelism_config:\n  parallelism_config_tp_size: %llu\n",
+			    (unsigned long long)r->tp);
+	if (parallels[r->parallel].stage)
 		text_puts(t, "deepspeed_config:\n  deepspeed_config_file: deepspeed.json\n");
 }
 
@@ -121,6 +132,19 @@ static void fsdp(struct text *t, const struct plan_recipe *r)
 			    parallels[r->parallel].version, parallels[r->parallel].reshard);
 }
 
+/* DeepSpeed's buffers as they are planned: its defaults, written down because Trainer's "auto" would take others. */
+static const char *const stages[] = {
+	[0] = "",
+	[1] = "",
+	[2] = ", \"reduce_bucket_size\": 500000000, \"allgather_bucket_size\": 500000000, "
+	      "\"contiguous_gradients\": true, \"overlap_comm\": false",
+	[3] = ", \"reduce_bucket_size\": 500000000, \"contiguous_gradients\": true, "
+	      "\"stage3_prefetch_bucket_size\": 50000000, "
+	      "\"stage3_param_persistence_threshold\": 100000, "
+	      "\"stage3_max_live_parameters\": 1000000000, "
+	      "\"stage3_max_reuse_distance\": 1000000000, \"sub_group_size\": 1000000000",
+};
+
 /* Where FSDP shares out, DeepSpeed's own buffers would make other numbers: nothing is said. */
 static void deepspeed(struct text *t, const struct plan_recipe *r)
 {
@@ -129,10 +153,12 @@ static void deepspeed(struct text *t, const struct plan_recipe *r)
 	text_printf(t,
 		    "{\"train_micro_batch_size_per_gpu\": %llu, "
 		    "\"gradient_accumulation_steps\": %llu, \"gradient_clipping\": %s%s, "
-		    "\"zero_optimization\": {\"stage\": %u}}",
+		    "\"zero_optimization\": {\"stage\": %u%s}}",
 		    (unsigned long long)r->batch, (unsigned long long)r->accumulate,
-		    r->no_clip ? "0" : "1.0", precisions[r->precision].deepspeed,
-		    parallels[r->parallel].stage);
+		    r->no_clip ? "0" : "1.0",
+		    parallels[r->parallel].stage > 1 ? precisions[r->precision].master
+						     : precisions[r->precision].deepspeed,
+		    parallels[r->parallel].stage, stages[parallels[r->parallel].stage]);
 }
 
 static const struct {

@@ -705,9 +705,9 @@ static const struct {
 
 struct value op_exchange(struct tape *t, struct value x, enum op_message message, uint64_t ways)
 {
-	uint64_t n = messages[message].grows   ? x.n * ways :
-		     messages[message].shrinks ? (x.n + ways - 1) / ways :
-						 x.n;
+	uint64_t n = messages[message].grows     ? x.n * ways
+		     : messages[message].shrinks ? (x.n + ways - 1) / ways
+						 : x.n;
 	struct tape_node *node = tape_node(t, OP_EXCHANGE, &x, 1);
 	struct value y, staged;
 

@@ -2,14 +2,10 @@
 #include "parallel.h"
 
 static const struct way *const ways[PLAN_PARALLELS] = {
-	[PLAN_DDP] = &parallel_ddp,
-	[PLAN_ZERO1] = &parallel_zero1,
-	[PLAN_FSDP1] = &parallel_fsdp1,
-	[PLAN_FSDP1_ZERO2] = &parallel_fsdp1_zero2,
-	[PLAN_FSDP2] = &parallel_fsdp2,
-	[PLAN_FSDP2_ZERO2] = &parallel_fsdp2_zero2,
-	[PLAN_ZERO2] = &parallel_zero2,
-	[PLAN_ZERO3] = &parallel_zero3,
+	[PLAN_DDP] = &parallel_ddp,     [PLAN_ZERO1] = &parallel_zero1,
+	[PLAN_FSDP1] = &parallel_fsdp1, [PLAN_FSDP1_ZERO2] = &parallel_fsdp1_zero2,
+	[PLAN_FSDP2] = &parallel_fsdp2, [PLAN_FSDP2_ZERO2] = &parallel_fsdp2_zero2,
+	[PLAN_ZERO2] = &parallel_zero2, [PLAN_ZERO3] = &parallel_zero3,
 };
 
 bool build_is_sharded(const struct builder *b)
@@ -44,8 +40,7 @@ static uint32_t unit_of(const struct builder *b, uint32_t param)
 {
 	const struct model_module *x = module_of(b, param);
 
-	return x && x->tower == MODEL_TEXT && x->block != MODEL_NONE ? x->block
-								     : b->parallel->root;
+	return x && x->tower == MODEL_TEXT && x->block != MODEL_NONE ? x->block : b->parallel->root;
 }
 
 static bool is_shared(const struct builder *b, uint32_t param)
@@ -53,8 +48,7 @@ static bool is_shared(const struct builder *b, uint32_t param)
 	const struct tape_param *x = &b->t.params.at[param];
 
 	return !x->input && x->store != TAPE_NONE &&
-	       (param >= b->m->tensors.n ||
-		!(b->m->tensors.at[param].flags & MODEL_IS_BUFFER));
+	       (param >= b->m->tensors.n || !(b->m->tensors.at[param].flags & MODEL_IS_BUFFER));
 }
 
 /* Count, then place: a unit's parameters keep their order. */
@@ -204,9 +198,10 @@ void build_wrap(struct builder *b)
 }
 
 /* The way's function for a moment, where there is one and nothing has failed. */
-#define AT(b, moment) \
-	((b)->parallel && !(b)->t.failed && (b)->parallel->way->moment ? (b)->parallel->way->moment(b) \
-								       : (void)0)
+#define AT(b, moment)                                                  \
+	((b)->parallel && !(b)->t.failed && (b)->parallel->way->moment \
+		 ? (b)->parallel->way->moment(b)                       \
+		 : (void)0)
 
 void build_before_forward(struct builder *b)
 {

@@ -28,8 +28,9 @@ struct parallel {
 	const struct way *way;
 	VEC(uint32_t) members; /* parameters, unit by unit */
 	struct unit *units;
-	uint32_t root;      /* number of the last unit */
-	VEC(uint32_t) full; /* of each parameter, where they are gathered one by one: store, or TAPE_NONE */
+	uint32_t root; /* number of the last unit */
+	VEC(uint32_t)
+	full; /* of each parameter, where they are gathered one by one: store, or TAPE_NONE */
 	VEC(uint32_t) kept; /* of each parameter: the gradient of the micro-batches before */
 	uint32_t gathered;  /* buffers that the next collective of their kind releases */
 	uint32_t scattered;
@@ -37,7 +38,7 @@ struct parallel {
 	bool stale;       /* gradients were zeroed, but live until the next forward pass: FSDP 1 */
 	/* DDP, ZeRO */
 	VEC(uint32_t) buckets, old;
-	bool ready; /* a backward pass has shown the order of gradients */
+	bool ready;         /* a backward pass has shown the order of gradients */
 	uint64_t share;     /* elements that this process steps on: ZeRO */
 	uint32_t gradients; /* ... store of their gradients */
 };
@@ -45,18 +46,18 @@ struct parallel {
 /* What a way does; what is NULL is nothing. */
 struct way {
 	void (*wrap)(struct builder *b);
-	void (*begin)(struct builder *b);                    /* a forward pass */
-	void (*enter)(struct builder *b, uint32_t unit);     /* ... reaches a unit */
-	void (*leave)(struct builder *b, uint32_t unit);     /* ... is behind it */
-	void (*end)(struct builder *b);                      /* ... is over */
-	void (*back)(struct builder *b);                     /* a backward pass begins */
+	void (*begin)(struct builder *b);                     /* a forward pass */
+	void (*enter)(struct builder *b, uint32_t unit);      /* ... reaches a unit */
+	void (*leave)(struct builder *b, uint32_t unit);      /* ... is behind it */
+	void (*end)(struct builder *b);                       /* ... is over */
+	void (*back)(struct builder *b);                      /* a backward pass begins */
 	void (*back_enter)(struct builder *b, uint32_t unit); /* ... reaches a unit's end */
 	void (*back_leave)(struct builder *b, uint32_t unit); /* ... is through with it */
-	void (*done)(struct builder *b);                     /* ... is over, but for the root */
-	void (*before_step)(struct builder *b);               /* the optimizer, which then needs no clipping */
+	void (*done)(struct builder *b);                      /* ... is over, but for the root */
+	void (*before_step)(struct builder *b); /* the optimizer, which then needs no clipping */
 	void (*after_step)(struct builder *b);
-	bool shards;                                         /* parameters */
-	bool zeroes_late;                                    /* zero_grad() gives nothing back */
+	bool shards;      /* parameters */
+	bool zeroes_late; /* zero_grad() gives nothing back */
 };
 
 extern const struct way parallel_ddp, parallel_zero1, parallel_fsdp1, parallel_fsdp1_zero2,

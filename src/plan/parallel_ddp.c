@@ -6,16 +6,17 @@
  * order, then of 25 MiB (the first of 1 MiB) in that order, laid out when the next forward pass begins.
  *
  * The old bucket then goes, if nobody holds it: NCCL's watchdog, which looks every 100 ms, holds what a collective used
- * until it has seen its end.  An optimizer's first step takes longer than that, as a rule; with a further micro-batch
- * in between instead, or where the GPU is far behind, the old one lives until that forward pass is over.
+ * until it has seen its end.  In a fresh process the optimizer's first step takes longer than that.  With a further
+ * micro-batch in between instead, or where the GPU is far behind the program, the old one lives through that forward
+ * pass.
  *
  * ZeRO-1 (ZeroRedundancyOptimizer): each rank steps on its share of the parameters.
  */
 #include "parallel.h"
 
-#define BUCKET ((uint64_t)25 << 20)       /* bucket_cap_mb */
-#define FIRST_BUCKET ((uint64_t)1 << 20)  /* dist._DEFAULT_FIRST_BUCKET_BYTES */
-#define BROADCAST ((uint64_t)250 << 20)   /* of the initial synchronisation */
+#define BUCKET ((uint64_t)25 << 20)      /* bucket_cap_mb */
+#define FIRST_BUCKET ((uint64_t)1 << 20) /* dist._DEFAULT_FIRST_BUCKET_BYTES */
+#define BROADCAST ((uint64_t)250 << 20)  /* of the initial synchronisation */
 
 static uint64_t bytes_of(const struct tape_param *x)
 {
@@ -82,9 +83,8 @@ static void synchronise(struct builder *b)
 	for (size_t i = 0; i < n; i++) {
 		tape_let(t, flight[0]);
 		flight[0] = flight[1];
-		flight[1] = list[i].tensors > 1 ?
-				    tape_store(t, list[i].bytes, TIMELINE_WORKSPACE) :
-				    TAPE_NONE;
+		flight[1] = list[i].tensors > 1 ? tape_store(t, list[i].bytes, TIMELINE_WORKSPACE)
+						: TAPE_NONE;
 	}
 	tape_let(t, flight[0]);
 	tape_let(t, flight[1]);
@@ -106,7 +106,8 @@ static int by_key(const void *a, const void *b)
 }
 
 /* Parameters that take a gradient, by what `key` gives; NULL on failure, the caller frees it. */
-static struct ordered *in_order(struct tape *t, uint64_t (*key)(const struct tape_param *), size_t *n)
+static struct ordered *in_order(struct tape *t, uint64_t (*key)(const struct tape_param *),
+				size_t *n)
 {
 	struct ordered *list = mem_new(t->mem, t->params.n, sizeof(*list), t->err);
 
@@ -174,6 +175,31 @@ static void wrap(struct builder *b)
 	take_bucket(t, b->parallel, bytes);
 }
 
+/* What the program needs to start a step's kernels, and what a GPU like an H100 makes of them in practice. */
+#define LAUNCHES_MS 50
+#define HALF_FLOPS_PER_MS ((double)200e9)
+#define FP32_FLOPS_PER_MS ((double)40e9)
+
+/* Does the GPU still compute the first step when the program begins the second? */
+static bool is_behind(const struct builder *b)
+{
+	double per_token = b->r->checkpointing == PLAN_CHECKPOINT_FULL ? 8 : 6, n = 0;
+	double tokens = (double)b->r->batch * (double)b->r->sequence;
+	bool half = b->r->precision != PLAN_FP32;
+
+	for (size_t i = 0; i < b->t.params.n; i++)
+		n += b->t.params.at[i].store == TAPE_NONE ? 0 : (double)b->t.params.at[i].n;
+	return per_token * n * tokens >
+	       LAUNCHES_MS * (half ? HALF_FLOPS_PER_MS : FP32_FLOPS_PER_MS);
+}
+
+static bool lingers(const struct builder *b)
+{
+	if (b->r->buckets != PLAN_BUCKETS_BY_TIME)
+		return b->r->buckets == PLAN_BUCKETS_LINGER;
+	return b->r->accumulate > 1 || is_behind(b);
+}
+
 static void begin(struct builder *b)
 {
 	struct parallel *p = b->parallel;
@@ -184,7 +210,7 @@ static void begin(struct builder *b)
 		return;
 	t->failed = vec_push(t->mem, &p->old, p->buckets.at[0], t->err);
 	p->buckets.n = 0;
-	if (b->r->accumulate == 1 && !b->r->buckets_linger)
+	if (!lingers(b))
 		let_old(b);
 	lay_out(b);
 }
@@ -249,4 +275,6 @@ static void wrap_zero1(struct builder *b)
 }
 
 const struct way parallel_ddp = { .wrap = wrap, .begin = begin, .back = back, .done = done };
-const struct way parallel_zero1 = { .wrap = wrap_zero1, .begin = begin, .back = back, .done = done };
+const struct way parallel_zero1 = {
+	.wrap = wrap_zero1, .begin = begin, .back = back, .done = done
+};

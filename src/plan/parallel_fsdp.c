@@ -82,8 +82,8 @@ static uint32_t unpack(struct builder *b, uint32_t unit)
 	for (uint32_t i = 0; i < u->n && !u->open; i++) {
 		uint32_t param = p->members.at[u->first + i];
 
-		p->full.at[param] = tape_store(t, t->params.at[param].own_n * b->copies * width_of(b),
-					       TIMELINE_PARAMETER);
+		p->full.at[param] = tape_store(
+			t, t->params.at[param].own_n * b->copies * width_of(b), TIMELINE_PARAMETER);
 	}
 	u->open = true;
 	return buffer;

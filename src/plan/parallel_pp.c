@@ -12,8 +12,8 @@
 
 struct pass {
 	struct value in, out, logits; /* out: what is sent, or the loss */
-	uint32_t leaf;                /* what came in, as a parameter that takes a gradient, or TAPE_NONE */
-	uint32_t gradient;            /* store that the stage behind sends to, or TAPE_NONE */
+	uint32_t leaf;     /* what came in, as a parameter that takes a gradient, or TAPE_NONE */
+	uint32_t gradient; /* store that the stage behind sends to, or TAPE_NONE */
 	struct tape_part part;
 };
 
@@ -105,8 +105,8 @@ enum plim_status build_stages(struct builder *b)
 		return st;
 	b->pipe = mem_new(t->mem, 1, sizeof(*b->pipe), t->err);
 	if (b->pipe)
-		b->pipe->passes = mem_new(t->mem, b->r->micro_batches,
-					  sizeof(*b->pipe->passes), t->err);
+		b->pipe->passes =
+			mem_new(t->mem, b->r->micro_batches, sizeof(*b->pipe->passes), t->err);
 	if (!b->pipe || !b->pipe->passes)
 		return mem_status(t->err);
 	b->pipe->n = b->r->micro_batches;
@@ -150,8 +150,8 @@ static void begin(struct builder *b, struct value ids)
 	struct value in, out, logits, none = tape_param(t, TAPE_NONE);
 
 	ids.n = b->batch * b->sequence;
-	in = b->pipe->first ? tape_keep(t, ids) :
-			      tape_new(t, elements(b), b->weights, TIMELINE_INPUT);
+	in = b->pipe->first ? tape_keep(t, ids)
+			    : tape_new(t, elements(b), b->weights, TIMELINE_INPUT);
 	t->grad = 0;
 	out = build_stage(b, in, none, &logits);
 	t->grad = 1;

@@ -13,8 +13,8 @@
 enum split { WHOLE, COLUMNS, ROWS, COLLECTED };
 
 static const uint8_t splits[MODEL_ROLES] = {
-	[MODEL_ROLE_Q] = COLUMNS, [MODEL_ROLE_K] = COLUMNS,  [MODEL_ROLE_V] = COLUMNS,
-	[MODEL_ROLE_O] = ROWS,    [MODEL_ROLE_GATE] = COLUMNS, [MODEL_ROLE_UP] = COLUMNS,
+	[MODEL_ROLE_Q] = COLUMNS, [MODEL_ROLE_K] = COLUMNS,      [MODEL_ROLE_V] = COLUMNS,
+	[MODEL_ROLE_O] = ROWS,    [MODEL_ROLE_GATE] = COLUMNS,   [MODEL_ROLE_UP] = COLUMNS,
 	[MODEL_ROLE_DOWN] = ROWS, [MODEL_ROLE_HEAD] = COLLECTED,
 };
 
@@ -42,7 +42,8 @@ enum plim_status build_tensor_parallel(struct builder *b)
 		return PLIM_OK;
 	if (!known || n->experts)
 		return err_set(b->t.err, PLIM_E_ARG,
-			       "tensor parallelism of a model like %s is not planned", b->m->family);
+			       "tensor parallelism of a model like %s is not planned",
+			       b->m->family);
 	if (n->heads % b->tp || kv % b->tp || n->intermediate % b->tp)
 		return err_set(b->t.err, PLIM_E_ARG,
 			       "%llu heads, %llu of keys, and %llu features do not divide by %llu",
@@ -71,7 +72,8 @@ static struct value by_columns(struct builder *b, struct value x, struct value w
 			       struct value bias, uint64_t features)
 {
 	struct tape *t = &b->t;
-	struct value in = b->rows_shared ? tape_keep(t, x) : op_exchange(t, x, OP_REPLICATED, b->tp);
+	struct value in =
+		b->rows_shared ? tape_keep(t, x) : op_exchange(t, x, OP_REPLICATED, b->tp);
 	struct value y = op_linear(t, in, weight, bias, (features + b->tp - 1) / b->tp);
 
 	tape_drop(t, &in);

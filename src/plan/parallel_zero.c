@@ -12,11 +12,11 @@
  */
 #include "parallel.h"
 
-#define BUCKET ((uint64_t)500000000)         /* reduce_bucket_size: elements */
-#define PREFETCH ((uint64_t)50000000)        /* stage3_prefetch_bucket_size */
-#define REUSE ((uint64_t)1000000000)         /* stage3_max_reuse_distance */
-#define PERSISTENT ((uint64_t)100000)        /* stage3_param_persistence_threshold: smaller ones stay */
-#define SUB_GROUP ((uint64_t)1000000000)     /* sub_group_size: elements that step together */
+#define BUCKET ((uint64_t)500000000)     /* reduce_bucket_size: elements */
+#define PREFETCH ((uint64_t)50000000)    /* stage3_prefetch_bucket_size */
+#define REUSE ((uint64_t)1000000000)     /* stage3_max_reuse_distance */
+#define PERSISTENT ((uint64_t)100000)    /* stage3_param_persistence_threshold: smaller ones stay */
+#define SUB_GROUP ((uint64_t)1000000000) /* sub_group_size: elements that step together */
 
 static unsigned width_of(const struct builder *b)
 {
@@ -49,7 +49,8 @@ static void share(struct builder *b)
 	uint64_t left = 0;
 
 	for (size_t i = 0; i < p->members.n; i++)
-		left += t->params.at[p->members.at[i]].trainable ? t->params.at[p->members.at[i]].n : 0;
+		left += t->params.at[p->members.at[i]].trainable ? t->params.at[p->members.at[i]].n
+								 : 0;
 	p->share = left = (left + b->copies - 1) / b->copies;
 	for (size_t i = 0; i < p->members.n; i++) {
 		struct tape_param *x = &t->params.at[p->members.at[i]];

@@ -375,8 +375,7 @@ static struct value run_block(void *self, uint32_t at, struct value x)
 	struct builder *b = self;
 
 	b->tower = (enum model_tower)(at / MODEL_BLOCKS);
-	b->sequence = x.n / b->batch / b->m->towers[b->tower].hidden *
-		      (b->rows_shared ? b->tp : 1);
+	b->sequence = x.n / b->batch / b->m->towers[b->tower].hidden * (b->rows_shared ? b->tp : 1);
 	return b->blocks[b->tower](b, at % MODEL_BLOCKS, x);
 }
 

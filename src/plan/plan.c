@@ -11,10 +11,9 @@ const char *const plan_optimizer_names[PLAN_OPTIMIZERS] = { "adamw",        "ada
 							    "sgd-momentum", "adafactor",
 							    "adamw-8bit",   "adamw-paged" };
 const char *const plan_attention_names[PLAN_ATTENTIONS] = { "sdpa", "eager", "flash" };
-const char *const plan_parallel_names[PLAN_PARALLELS] = { "none",  "ddp",   "zero1",
-							  "fsdp1", "fsdp2", "fsdp2-zero2",
-							  "fsdp1-zero2",
-							  "zero2",       "zero3" };
+const char *const plan_parallel_names[PLAN_PARALLELS] = { "none",        "ddp",   "zero1",
+							  "fsdp1",       "fsdp2", "fsdp2-zero2",
+							  "fsdp1-zero2", "zero2", "zero3" };
 const char *const plan_schedule_names[PLAN_SCHEDULES] = { "1f1b", "gpipe" };
 const char *const plan_task_names[PLAN_TASKS] = { "train", "infer", "generate" };
 

@@ -60,10 +60,13 @@ static bool fused_optimizer(struct plan_choice *c)
 static bool share(struct plan_choice *c, enum plan_parallel parallel)
 {
 	static const uint8_t shared[PLAN_PARALLELS] = {
-		[PLAN_ZERO1] = 1, [PLAN_FSDP2_ZERO2] = 2, [PLAN_FSDP1_ZERO2] = 2, [PLAN_FSDP1] = 3, [PLAN_FSDP2] = 3
+		[PLAN_ZERO1] = 1, [PLAN_FSDP2_ZERO2] = 2, [PLAN_FSDP1_ZERO2] = 2, [PLAN_ZERO2] = 2,
+		[PLAN_FSDP1] = 3, [PLAN_FSDP2] = 3,       [PLAN_ZERO3] = 3,
 	};
+	uint64_t copies = c->recipe.gpus / c->recipe.tp / c->recipe.pp;
 
-	if (!trains(c) || c->recipe.gpus < 2 || shared[c->recipe.parallel] >= shared[parallel])
+	if (!trains(c) || copies < 2 || c->recipe.pp > 1 ||
+	    shared[c->recipe.parallel] >= shared[parallel])
 		return false;
 	c->recipe.parallel = parallel;
 	return true;
@@ -82,6 +85,21 @@ static bool share_gradients(struct plan_choice *c)
 static bool share_all(struct plan_choice *c)
 {
 	return share(c, PLAN_FSDP2);
+}
+
+/* Layers as well, twice as far each time; as many samples a step as before. */
+static bool share_layers(struct plan_choice *c)
+{
+	struct plan_recipe *r = &c->recipe;
+	uint64_t copies = r->gpus / r->tp / r->pp;
+
+	if (!trains(c) || r->pp > 1 || copies < 2 || copies % 2 || r->accumulate > 1 << 15)
+		return false;
+	r->tp *= 2;
+	r->accumulate *= 2;
+	if (copies == 2)
+		r->parallel = PLAN_ALONE;
+	return true;
 }
 
 static bool half_batch(struct plan_choice *c)
@@ -191,6 +209,8 @@ const struct plan_rung plan_rungs[] = {
 	{ "everything shared out (FSDP)", "half as much again to send", false, false, false,
 	  share_all },
 	{ "checkpoint every layer", "20 to 35 % slower", false, false, false, checkpoint_all },
+	{ "layers shared out, too (tensor parallelism)", "sums in each layer: slow without NVLink",
+	  false, true, false, share_layers },
 	{ "optimizer states in host memory (paged)", "10 to 100 % slower", false, false, false,
 	  paged_optimizer },
 	{ "8-bit optimizer", "about none; states are rounded", true, false, false,

@@ -400,7 +400,9 @@ static void infer(struct builder *b, struct loop *l)
 		tape_drop(&b->t, &l->kept);
 		next_batch(b, l, b->r->batch);
 		tape_drop(&b->t, &l->labels);
+		build_before_forward(b);
 		loss = build_forward(b, l->ids, l->labels, &logits);
+		build_after_forward(b);
 		tape_drop(&b->t, &loss);
 		drop_batch(b, l);
 		l->kept = logits;
