@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """plan.py PLIMSOLL DATA [--markdown] [WORD...]: plans beside what PyTorch measured, row by row and phase by phase.
 
-DATA is tests/data: plan*.jsonl.xz and parallel.jsonl.xz hold a measured run a row, fits*.jsonl limits that runs survived or
+DATA is tests/data: plan*.jsonl.xz and parallel*.jsonl.xz hold a measured run a row, fits*.jsonl limits that runs survived or
 died under.  --markdown prints the section of docs/accuracy.md; words choose rows ("family=gpt2") and show their phases.
 """
 import json
@@ -56,9 +56,12 @@ def options_of(row):
         options += ["--image-grid", GRID]
     options += ["--precision", precision.replace("_", "-")]
     for key, option in (("attn", "--attention"), ("lora", "--lora"), ("accum", "--accumulate"),
-                        ("eval_batch", "--eval-batch"), ("chunk", "--loss-chunk"), ("parallel", "--parallel"), ("gpus", "--gpus")):
+                        ("eval_batch", "--eval-batch"), ("chunk", "--loss-chunk"), ("parallel", "--parallel"), ("gpus", "--gpus"),
+                        ("stage", "--stage"), ("micro", "--micro-batches"), ("schedule", "--schedule")):
         if spec.get(key):
             options += [option, str(spec[key]).replace("_", "-")]
+    if spec.get("strategy") == "SHARD_GRAD_OP":
+        options += ["--parallel", "fsdp1-zero2"]
     if "opt" in spec:
         options += ["--optimizer", NAMES.get(spec["opt"], spec["opt"]).replace("_", "-")]
     for on, option in ((spec.get("ckpt") == "sel", "--checkpointing=selective"), (spec.get("ckpt") == 1, "--checkpointing"), (spec.get("clip") is False, "--no-clip"),
@@ -98,7 +101,8 @@ def compare(row):
     if not p:
         return None
     planned = {f["phase"]: f for f in p["phases"]}
-    if p["model"]["parameters"] != row["n_params"] and not row["spec"].get("lora"):
+    own = {"pp", "tp"} & {row["spec"].get("parallel")}  # a part of the model
+    if p["model"]["parameters"] != row["n_params"] and not row["spec"].get("lora") and not own:
         failures.append(f"{row['spec']['name']}: {p['model']['parameters']} parameters, not {row['n_params']}")
     if p["peak"]["basis"] == "assumed":  # src/plan/basis.c has a row for what nothing was measured of
         failures.append(f"{row['spec']['name']}: was measured, and its plan is called assumed: {p['peak']['reasons']}")
@@ -168,7 +172,7 @@ def fits(results):
 
 
 def main():
-    rows = [r for name in ("plan", "plan_recipe", "plan_seen", "parallel") for r in rows_of(name + ".jsonl.xz")
+    rows = [r for name in ("plan", "plan_recipe", "plan_seen", "parallel", "parallel2") for r in rows_of(name + ".jsonl.xz")
             if all(w in text_of(r["spec"]) for w in words)]
     for r in rows:
         r["spec"].setdefault("name", text_of(r["spec"]))
@@ -190,11 +194,16 @@ def main():
         summary("all dense text models", dense)
         summary("others", other)
         if parallel:
-            summary("two GPUs", parallel)
+            for way in sorted({r["row"]["spec"]["parallel"] for r in parallel}):
+                summary(f"several GPUs: {way}", [r for r in parallel if r["row"]["spec"]["parallel"] == way])
     if words:
         return
     judge("dense", dense, 0.02, 0.05)
     judge("others", other, 0.05, 0.08)
+    fresh = [r for r in parallel if r["row"].get("torch")]  # a process a run; the others shared one, with its workspaces
+    judge("several GPUs", fresh, 0.005, 0.02)
+    if median([r["reserved"] for r in fresh]) > 0.01:
+        failures.append("several GPUs: median error of reserved memory over 1 %")
     seen, wrong, refused, roomy = fits(single)
     if markdown:
         print(f"\nOf {seen} measured limits none that a run died under is called enough"

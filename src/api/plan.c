@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* CUDA context, kernels and libraries beside PyTorch's own memory, as in whatif.c. */
-#define ALLOWANCE_BYTES ((uint64_t)896 << 20)
 #define LIMIT_STEP PLAN_LIMIT_STEP
 
 void plim_plan_options_init(struct plim_plan_options *o)
@@ -23,7 +21,7 @@ void plim_plan_options_init(struct plim_plan_options *o)
 					 .gpus = 1,
 					 .memory_bytes = PLIM_UNKNOWN,
 					 .host_memory_bytes = PLIM_UNKNOWN,
-					 .allowance_bytes = ALLOWANCE_BYTES };
+					 .allowance_bytes = PLAN_ALLOWANCE_BYTES };
 }
 
 void plim_plan_free(struct plim_plan *p)
@@ -80,6 +78,7 @@ static enum plim_status find_limit(struct plim_plan *p, const struct plim_plan_o
 				   struct plim_err *err)
 {
 	const struct facts_gpu *gpu = NULL;
+	uint64_t allowance = plan_allowance(&p->hidden->recipe, o);
 	enum plim_status st = o->gpu ? facts_find_gpu(o->gpu, "--memory", &gpu, err) : PLIM_OK;
 
 	p->limit_bytes = o->memory_bytes;
@@ -87,12 +86,12 @@ static enum plim_status find_limit(struct plim_plan *p, const struct plim_plan_o
 	if (gpu)
 		p->hidden->recipe.device = plan_device_of(gpu->capability, gpu->multiprocessors);
 	if (gpu && o->memory_bytes == PLIM_UNKNOWN) {
-		if (o->allowance_bytes >= gpu->total_low_bytes)
+		if (allowance >= gpu->total_low_bytes)
 			st = err_set(err, PLIM_E_ARG,
 				     "an allowance of %llu bytes leaves nothing of a %s",
-				     (unsigned long long)o->allowance_bytes, gpu->name);
+				     (unsigned long long)allowance, gpu->name);
 		if (!st)
-			p->limit_bytes = gpu->total_low_bytes - o->allowance_bytes;
+			p->limit_bytes = gpu->total_low_bytes - allowance;
 	}
 	p->hidden->bounded = p->limit_bytes != PLIM_UNKNOWN;
 	p->hidden->bounds = (struct allocator_bounds){
@@ -273,12 +272,13 @@ static enum plim_status take_trust(struct plim_plan *p, struct plim_err *err)
 {
 	struct plan_trust t = p->hidden->trust;
 	size_t n = t.reason_count;
-	uint64_t late = p->peak.needed_bytes, range[2];
-	enum plim_status st = plan_linger(p, &late, err);
+	uint64_t ends[2] = { p->peak.needed_bytes, p->peak.needed_bytes }, low[2], high[2];
+	enum plim_status st = plan_linger(p, ends, err);
 
 	if (st)
 		return st;
-	plan_trust_range(&t, late, range);
+	plan_trust_range(&t, ends[0], low);
+	plan_trust_range(&t, ends[1], high);
 
 	p->peak.basis = plan_basis_names[t.basis];
 	p->peak.range_bytes = plan_range(p, &t, p->peak.needed_bytes, err);
@@ -286,7 +286,8 @@ static enum plim_status take_trust(struct plim_plan *p, struct plim_err *err)
 	p->peak.reasons = hold_take(&p->hidden->hold, n + 1, sizeof(*p->peak.reasons), err);
 	if (!p->peak.range_bytes || !p->peak.reasons)
 		return mem_status(err);
-	p->peak.range_bytes[1] = range[1];
+	p->peak.range_bytes[0] = low[0];
+	p->peak.range_bytes[1] = high[1];
 	memcpy(p->peak.reasons, t.reasons, n * sizeof(*t.reasons));
 	p->peak.reason_count = n;
 	return PLIM_OK;
@@ -376,11 +377,14 @@ static enum plim_status take_assumptions(struct plim_plan *p, const struct plim_
 		st = plan_assume(
 			p,
 			plan_string(p, err,
-				    "%llu MiB of the card are not PyTorch's (context, kernels)",
-				    (unsigned long long)(o->allowance_bytes >> 20)),
+				    "%llu MiB of the card are not PyTorch's (context, kernels%s)",
+				    (unsigned long long)(plan_allowance(r, o) >> 20),
+				    r->gpus > 1 ? ", NCCL" : ""),
 			err);
 	if (!st)
 		st = plan_assume_host(p, err);
+	if (!st)
+		st = plan_assume_parallel(p, err);
 	p->assumptions = p->hidden->assumptions.at;
 	p->assumption_count = p->hidden->assumptions.n;
 	return st;

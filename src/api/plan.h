@@ -65,6 +65,9 @@ enum plim_status plan_try(struct plim_plan *p, const struct plan_recipe *r, uint
 enum plim_status plan_find_needed(struct plim_plan *p, struct plan *plan, uint64_t *low,
 				  uint64_t *high, struct plim_err *err);
 
+/* CUDA context, kernels and libraries beside PyTorch's own memory, as in whatif.c. */
+#define PLAN_ALLOWANCE_BYTES ((uint64_t)896 << 20)
+
 #define PLAN_LIMIT_STEP ((uint64_t)2 << 20) /* the driver gives memory in such pieces */
 
 /* How sure what the first `n` phases of a plan tell is; of one that recipe `r` made. */
@@ -88,13 +91,14 @@ void plan_put_ladder(struct text *t, const struct plim_plan_rung *ladder, size_t
 /* Several GPUs (plan_parallel.c): options to a recipe, as plan_read_options. */
 enum plim_status plan_read_parallel(struct plan_recipe *r, const struct plim_plan_options *o,
 				    struct plim_err *err);
-/* What NCCL needs beside PyTorch. */
-uint64_t plan_nccl_bytes(const struct plan_recipe *r);
+/* What of a card is not PyTorch's: with several GPUs, NCCL's buffers beside what is usual; or what the caller says. */
+uint64_t plan_allowance(const struct plan_recipe *r, const struct plim_plan_options *o);
+enum plim_status plan_assume_parallel(struct plim_plan *p, struct plim_err *err);
 /* Of a pipeline whose stage is not given, the one that needs most becomes the recipe's. */
 enum plim_status plan_pick_stage(struct plim_plan *p, const struct plim_plan_options *o,
 				 struct plim_err *err);
-/* The upper end of what depends on time: DDP's first buckets go when the second forward pass begins, or after it. */
-enum plim_status plan_linger(struct plim_plan *p, uint64_t *needed, struct plim_err *err);
+/* Both ends of what depends on time: DDP's first buckets go when the second forward pass begins, or after it. */
+enum plim_status plan_linger(struct plim_plan *p, uint64_t range[2], struct plim_err *err);
 
 /* The machine's own memory: fill p->host (plan_host.c); and what may be needed of it where `host` is told. */
 enum plim_status plan_take_host(struct plim_plan *p, const struct plim_plan_options *o,

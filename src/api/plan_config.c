@@ -26,19 +26,25 @@ static const struct {
 	const char *accelerate; /* mixed_precision */
 	const char *dtype;      /* of the weights */
 	const char *deepspeed;  /* section */
+	const char *master;     /* ... where it keeps fp32 weights beside the model's halves */
 } precisions[PLAN_PRECISIONS] = {
-	[PLAN_FP32] = { "bf16=False", "no", "float32", "" },
+	[PLAN_FP32] = { "bf16=False", "no", "float32", "", "" },
 	[PLAN_BF16_AUTOCAST] = { "bf16=True", "bf16", "float32",
 				 ", \"torch_autocast\": {\"enabled\": true, \"dtype\": "
-				 "\"bfloat16\"}" },
+				 "\"bfloat16\"}",
+				 ", \"bf16\": {\"enabled\": true}" },
 	[PLAN_FP16_AUTOCAST] = { "fp16=True", "fp16", "float32",
 				 ", \"torch_autocast\": {\"enabled\": true, \"dtype\": "
-				 "\"float16\"}" },
-	[PLAN_BF16_PURE] = { "bf16=False", "no", "bfloat16", "" },
+				 "\"float16\"}",
+				 ", \"fp16\": {\"enabled\": true}" },
+	[PLAN_BF16_PURE] = { "bf16=False", "no", "bfloat16", "",
+			     ", \"bf16\": {\"enabled\": true}" },
 	[PLAN_BF16_LOADED] = { "bf16=True", "bf16", "bfloat16",
 			       ", \"torch_autocast\": {\"enabled\": true, \"dtype\": "
-			       "\"bfloat16\"}" },
-	[PLAN_BF16_MASTER] = { "bf16=True", "bf16", "bfloat16", ", \"bf16\": {\"enabled\": true}" },
+			       "\"bfloat16\"}",
+			       ", \"bf16\": {\"enabled\": true}" },
+	[PLAN_BF16_MASTER] = { "bf16=True", "bf16", "bfloat16", ", \"bf16\": {\"enabled\": true}",
+			       ", \"bf16\": {\"enabled\": true}" },
 };
 
 /* Names that are others in older releases of Transformers. */
@@ -57,6 +63,7 @@ static const struct {
 	unsigned stage;          /* of DeepSpeed */
 } parallels[PLAN_PARALLELS] = {
 	[PLAN_ALONE] = { "'NO'", NULL, 0, 0 },          [PLAN_DDP] = { "MULTI_GPU", NULL, 0, 0 },
+	[PLAN_ZERO2] = { "DEEPSPEED", NULL, 0, 2 },     [PLAN_ZERO3] = { "DEEPSPEED", NULL, 0, 3 },
 	[PLAN_ZERO1] = { "DEEPSPEED", NULL, 0, 1 },     [PLAN_FSDP1] = { "FSDP", "true", 1, 0 },
 	[PLAN_FSDP1_ZERO2] = { "FSDP", "false", 1, 0 }, [PLAN_FSDP2] = { "FSDP", "true", 2, 0 },
 	[PLAN_FSDP2_ZERO2] = { "FSDP", "false", 2, 0 },
@@ -143,6 +150,9 @@ static void training_arguments(struct text *t, const struct plan_recipe *r)
 		text_puts(t, ", fsdp=True, fsdp_config=\"fsdp.json\"");
 	if (by_deepspeed(r))
 		text_puts(t, ", deepspeed=\"deepspeed.json\"");
+	if (r->tp > 1)
+		text_printf(t, ", parallelism_config=ParallelismConfig(tp_size=%llu)",
+			    (unsigned long long)r->tp);
 	text_puts(t, ")");
 	if (notes[r->activations])
 		text_puts(t, notes[r->activations]);
@@ -175,7 +185,7 @@ static void from_pretrained(struct text *t, const struct plan_recipe *r)
 	if (r->quantize)
 		text_printf(t, ", quantization_config=BitsAndBytesConfig(%s)",
 			    quantizations[r->quantize]);
-	text_puts(t, ")");
+	text_puts(t, r->tp > 1 ? ", tp_plan=\"auto\")" : ")");
 	if (r->task != PLAN_TRAIN)
 		return;
 	if (r->quantize && r->precision != PLAN_BF16_PURE)
@@ -217,6 +227,9 @@ static void accelerate(struct text *t, const struct plan_recipe *r)
 			    fsdp_version(r), parallels[r->parallel].reshard);
 	if (fsdp_version(r) && r->parameters_on)
 		text_puts(t, "  fsdp_offload_params: true\n");
+	if (r->tp > 1)
+		text_printf(t, "parallelism_config:\n  parallelism_config_tp_size: %llu\n",
+			    (unsigned long long)r->tp);
 	if (by_deepspeed(r))
 		text_puts(t, "deepspeed_config:\n  deepspeed_config_file: deepspeed.json\n");
 }
@@ -241,6 +254,19 @@ static void offload(struct text *t, const char *what, enum plan_place place)
 		    place == PLAN_ON_NVME ? ", \"nvme_path\": \"/local_nvme\"" : "");
 }
 
+/* DeepSpeed's buffers as they are planned: its defaults, written down because Trainer's "auto" would take others. */
+static const char *const stages[] = {
+	[0] = "",
+	[1] = "",
+	[2] = ", \"reduce_bucket_size\": 500000000, \"allgather_bucket_size\": 500000000, "
+	      "\"contiguous_gradients\": true, \"overlap_comm\": false",
+	[3] = ", \"reduce_bucket_size\": 500000000, \"contiguous_gradients\": true, "
+	      "\"stage3_prefetch_bucket_size\": 50000000, "
+	      "\"stage3_param_persistence_threshold\": 100000, "
+	      "\"stage3_max_live_parameters\": 1000000000, "
+	      "\"stage3_max_reuse_distance\": 1000000000, \"sub_group_size\": 1000000000",
+};
+
 /* Where FSDP shares out, DeepSpeed's own buffers would make other numbers: nothing is said. */
 static void deepspeed(struct text *t, const struct plan_recipe *r)
 {
@@ -249,13 +275,14 @@ static void deepspeed(struct text *t, const struct plan_recipe *r)
 	text_printf(t,
 		    "{\"train_micro_batch_size_per_gpu\": %llu, "
 		    "\"gradient_accumulation_steps\": %llu, \"gradient_clipping\": %s%s, "
-		    "\"zero_optimization\": {\"stage\": %u",
+		    "\"zero_optimization\": {\"stage\": %u%s",
 		    (unsigned long long)r->batch, (unsigned long long)r->accumulate,
 		    r->no_clip ? "0" : "1.0",
 		    plan_is_deepspeed(r) && r->precision == PLAN_BF16_PURE
 			    ? ", \"bf16\": {\"enabled\": true}"
-			    : precisions[r->precision].deepspeed,
-		    zero_stage(r));
+		    : parallels[r->parallel].stage > 1 ? precisions[r->precision].master
+						       : precisions[r->precision].deepspeed,
+		    zero_stage(r), stages[parallels[r->parallel].stage]);
 	if (plan_is_deepspeed(r))
 		text_printf(t, ", \"reduce_bucket_size\": %u, \"overlap_comm\": false",
 			    PLAN_DEEPSPEED_BUCKET);

@@ -102,11 +102,75 @@ enum plim_status plan_read_parallel(struct plan_recipe *r, const struct plim_pla
 	return st;
 }
 
-uint64_t plan_nccl_bytes(const struct plan_recipe *r)
+uint64_t plan_allowance(const struct plan_recipe *r, const struct plim_plan_options *o)
 {
 	uint64_t copies = r->gpus / r->tp / r->pp;
 
-	return ((copies > 1) + (r->tp > 1)) * COMMUNICATOR_BYTES + (r->pp > 1) * PIPELINE_BYTES;
+	if (o->allowance_bytes != PLAN_ALLOWANCE_BYTES)
+		return o->allowance_bytes;
+	return PLAN_ALLOWANCE_BYTES + ((copies > 1) + (r->tp > 1)) * COMMUNICATOR_BYTES +
+	       (r->pp > 1) * PIPELINE_BYTES;
+}
+
+static bool is_copied(const struct plan_recipe *r)
+{
+	return r->task == PLAN_TRAIN && (r->parallel == PLAN_DDP || r->parallel == PLAN_ZERO1);
+}
+
+static bool is_fsdp1(const struct plan_recipe *r)
+{
+	return r->parallel == PLAN_FSDP1 || r->parallel == PLAN_FSDP1_ZERO2;
+}
+
+static bool is_deepspeed(const struct plan_recipe *r)
+{
+	return r->parallel == PLAN_ZERO2 || r->parallel == PLAN_ZERO3;
+}
+
+static bool is_tensor_parallel(const struct plan_recipe *r)
+{
+	return r->tp > 1;
+}
+
+static bool is_piped(const struct plan_recipe *r)
+{
+	return r->pp > 1;
+}
+
+/* What is taken for granted of each way. */
+static const struct {
+	bool (*counts)(const struct plan_recipe *r);
+	const char *text;
+} granted[] = {
+	{ is_copied,
+	  "DDP's first buckets live through the second forward pass where the GPU is behind "
+	  "the program; the range has both" },
+	{ is_fsdp1, "FSDP 1 as accelerate sets it: use_orig_params, all-gathers limited to two" },
+	{ is_deepspeed, "DeepSpeed 0.19 with its default bucket sizes and torch's optimizer; read, "
+			"not measured" },
+	{ is_tensor_parallel,
+	  "tensor parallelism by tp_plan=\"auto\"; embeddings and norms are whole" },
+	{ is_piped,
+	  "torch.distributed.pipelining: each stage makes the whole model and keeps its blocks" },
+};
+
+enum plim_status plan_assume_parallel(struct plim_plan *p, struct plim_err *err)
+{
+	const struct plan_recipe *r = &p->hidden->recipe;
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; !st && i < sizeof(granted) / sizeof(granted[0]); i++)
+		if (granted[i].counts(r))
+			st = plan_assume(p, granted[i].text, err);
+	if (!st && r->pp > 1)
+		st = plan_assume(
+			p,
+			plan_string(p, err, "stage %llu of %llu, %llu micro-batches a step (%s)",
+				    (unsigned long long)r->stage + 1, (unsigned long long)r->pp,
+				    (unsigned long long)r->micro_batches,
+				    plan_schedule_names[r->schedule]),
+			err);
+	return st;
 }
 
 /* A program of its own, without a limit; with `needed` the smallest that does. */
@@ -153,18 +217,20 @@ enum plim_status plan_pick_stage(struct plim_plan *p, const struct plim_plan_opt
 	return st;
 }
 
-enum plim_status plan_linger(struct plim_plan *p, uint64_t *needed, struct plim_err *err)
+enum plim_status plan_linger(struct plim_plan *p, uint64_t range[2], struct plim_err *err)
 {
+	static const enum plan_buckets ends[2] = { PLAN_BUCKETS_GO, PLAN_BUCKETS_LINGER };
 	struct plan_recipe r = p->hidden->recipe;
+	enum plim_status st = PLIM_OK;
 	struct plan_result out;
-	uint64_t more = 0;
-	enum plim_status st;
 
-	if ((r.parallel != PLAN_DDP && r.parallel != PLAN_ZERO1) || r.task != PLAN_TRAIN)
-		return PLIM_OK;
-	r.buckets_linger = true;
-	st = try_freely(p, &r, &out, &more, err);
-	if (!st && more > *needed)
-		*needed = more;
+	for (unsigned i = 0; !st && i < 2 && is_copied(&r); i++) {
+		uint64_t needed = 0;
+
+		r.buckets = ends[i];
+		st = try_freely(p, &r, &out, &needed, err);
+		if (!st && (i ? needed > range[1] : needed < range[0]))
+			range[i] = needed;
+	}
 	return st;
 }

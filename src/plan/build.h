@@ -20,13 +20,15 @@ struct builder {
 	uint32_t *module_of
 		[MODEL_TOWERS]; /* [(block + 1) * MODEL_ROLES + role]: module + 1, 0: none */
 	size_t module_room[MODEL_TOWERS];
-	uint32_t *lora;            /* of each module: parameter A + 1; B follows.  0: none */
-	enum tape_dtype weights;   /* of the model */
-	enum tape_dtype compute;   /* that sharded weights are gathered in */
-	struct parallel *parallel; /* NULL: one process alone */
-	uint64_t copies;           /* processes that share the batch out: 1 or more */
-	uint64_t tp;               /* processes that share each layer out: 1 or more */
-	bool rows_shared;          /* between layers they share rows out, too: sequence parallel */
+	uint32_t *lora;                  /* of each module: parameter A + 1; B follows.  0: none */
+	enum tape_dtype weights;         /* of the model */
+	enum tape_dtype compute;         /* that sharded weights are gathered in */
+	struct parallel *parallel;       /* NULL: one process alone */
+	uint64_t copies;                 /* processes that share the batch out: 1 or more */
+	uint64_t first_block, end_block; /* of the text tower that run here */
+	struct pipe *pipe;               /* NULL: no pipeline */
+	uint64_t tp;                     /* processes that share each layer out: 1 or more */
+	bool rows_shared; /* between layers they share rows out, too: sequence parallel */
 	/* of the forward pass that runs */
 	uint64_t batch, sequence;
 	struct value cos, sin, other_cos, other_sin;
@@ -203,6 +205,9 @@ void build_before_forward(struct builder *b);
 void build_after_forward(struct builder *b);
 void build_before_backward(struct builder *b);
 void build_after_backward(struct builder *b);
+/* What comes before the optimizer's step and behind it; true: gradients are clipped on the way. */
+bool build_before_step(struct builder *b);
+void build_after_step(struct builder *b);
 /* zero_grad() gives back nothing now: the next forward pass will. */
 bool build_zeroes_late(struct builder *b);
 void build_end_parallel(struct builder *b);
@@ -219,6 +224,18 @@ struct value build_layer_in(struct builder *b, struct value x);
 struct value build_split_linear(struct builder *b, const struct model_module *module,
 				struct value x, struct value weight, struct value bias,
 				uint64_t features);
+
+/*
+ * A stage of a pipeline (parallel_pp.c): what it does not run goes once the model is made, then steps of all their
+ * micro-batches.  PLIM_E_ARG: the model or the recipe is not made for that.
+ */
+enum plim_status build_stages(struct builder *b);
+void build_pipeline_step(struct builder *b, struct value ids, struct value labels);
+void build_end_stages(struct builder *b);
+
+/* One stage's part of a decoder: from ids, or from what the stage before sends, to that or the loss and the logits. */
+struct value build_stage(struct builder *b, struct value in, struct value labels,
+			 struct value *logits);
 
 /* Training, or what the task is, phase by phase. */
 void build_run(struct builder *b);

@@ -268,3 +268,33 @@ struct value build_decoder(struct builder *b, struct value ids, struct value lab
 	tape_drop(t, &x);
 	return loss;
 }
+
+struct value build_stage(struct builder *b, struct value in, struct value labels,
+			 struct value *logits)
+{
+	bool first = !b->first_block, last = b->end_block == b->m->towers[MODEL_TEXT].layers;
+	struct tape *t = &b->t;
+	struct value x = tape_keep(t, in), position, loss;
+
+	*logits = tape_param(t, TAPE_NONE);
+	if (first)
+		tape_set(t, &x,
+			 op_embedding(t, in,
+				      build_param(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_EMBED,
+						  MODEL_WEIGHT),
+				      b->m->towers[MODEL_TEXT].hidden, 0));
+	build_forget_shared(b);
+	position = tape_new(t, b->sequence, TAPE_I64, TIMELINE_TEMPORARY);
+	rotary(b, x.dtype, &b->cos, &b->sin);
+	tape_drop(t, &position);
+	make_mask(b, x.dtype);
+	x = build_blocks(b, MODEL_TEXT, block_again, x);
+	if (!t->regions.n)
+		build_forget_shared(b);
+	if (!last)
+		return x;
+	tape_set(t, &x, build_norm(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_FINAL_NORM, x));
+	loss = build_loss(b, x, labels, logits);
+	tape_drop(t, &x);
+	return loss;
+}

@@ -5,6 +5,7 @@ static const struct way *const ways[PLAN_PARALLELS] = {
 	[PLAN_DDP] = &parallel_ddp,     [PLAN_ZERO1] = &parallel_zero1,
 	[PLAN_FSDP1] = &parallel_fsdp1, [PLAN_FSDP1_ZERO2] = &parallel_fsdp1_zero2,
 	[PLAN_FSDP2] = &parallel_fsdp2, [PLAN_FSDP2_ZERO2] = &parallel_fsdp2_zero2,
+	[PLAN_ZERO2] = &parallel_zero2, [PLAN_ZERO3] = &parallel_zero3,
 };
 
 bool build_is_sharded(const struct builder *b)
@@ -134,6 +135,23 @@ void parallel_put_back(struct builder *b)
 	}
 }
 
+void parallel_keep_shares(struct builder *b, const struct unit *u, uint32_t shares)
+{
+	struct parallel *p = b->parallel;
+
+	for (uint32_t i = 0; i < u->n; i++) {
+		uint32_t param = p->members.at[u->first + i];
+		struct tape_param *x = &b->t.params.at[param];
+
+		if (x->grad == TAPE_NONE)
+			continue;
+		tape_let(&b->t, x->grad);
+		x->grad = p->kept.at[param];
+		p->kept.at[param] = TAPE_NONE;
+		build_keep_gradient(b, x, shares);
+	}
+}
+
 /* ---- the loop ---- */
 
 static void start(struct builder *b)
@@ -153,7 +171,7 @@ static void start(struct builder *b)
 	t->program->stream_count = STREAMS;
 	b->parallel->way = ways[b->r->parallel];
 	b->parallel->root = (uint32_t)blocks;
-	b->parallel->gathered = b->parallel->scattered = TAPE_NONE;
+	b->parallel->gathered = b->parallel->scattered = b->parallel->gradients = TAPE_NONE;
 	b->parallel->late[0] = b->parallel->late[1] = TAPE_NONE;
 	take_members(b);
 }
@@ -216,6 +234,17 @@ void build_touch_units(struct builder *b)
 	for (uint32_t i = 0; i < p->root; i++)
 		tape_touch(&b->t, p->units[i].whole * width);
 	tape_let(&b->t, root);
+}
+
+bool build_before_step(struct builder *b)
+{
+	AT(b, before_step);
+	return b->parallel && b->parallel->way->before_step;
+}
+
+void build_after_step(struct builder *b)
+{
+	AT(b, after_step);
 }
 
 bool build_zeroes_late(struct builder *b)

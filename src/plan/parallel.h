@@ -4,6 +4,7 @@
  * parallel.c		units of the model, and which way is asked at what moment
  * parallel_ddp.c	copies that add up their gradients: DDP, and ZeroRedundancyOptimizer
  * parallel_fsdp.c	shares of everything: FSDP 1 and 2
+ * parallel_zero.c	the same as DeepSpeed does it: ZeRO 2 and 3
  */
 #ifndef PLAN_PARALLEL_H
 #define PLAN_PARALLEL_H
@@ -36,9 +37,11 @@ struct parallel {
 	uint32_t scattered;
 	uint32_t late[2]; /* dropped, but used until the next but one is gathered: FSDP 1 */
 	bool stale;       /* gradients were zeroed, but live until the next forward pass: FSDP 1 */
-	/* DDP */
+	/* DDP, ZeRO */
 	VEC(uint32_t) buckets, old;
-	bool ready; /* a backward pass has shown the order of gradients */
+	bool ready;         /* a backward pass has shown the order of gradients */
+	uint64_t share;     /* elements that this process steps on: ZeRO */
+	uint32_t gradients; /* ... store of their gradients */
 };
 
 /* What a way does; what is NULL is nothing. */
@@ -52,12 +55,14 @@ struct way {
 	void (*back_enter)(struct builder *b, uint32_t unit); /* ... reaches a unit's end */
 	void (*back_leave)(struct builder *b, uint32_t unit); /* ... is through with it */
 	void (*done)(struct builder *b);                      /* ... is over, but for the root */
-	bool shards;                                          /* parameters */
-	bool zeroes_late;                                     /* zero_grad() gives nothing back */
+	void (*before_step)(struct builder *b); /* the optimizer, which then needs no clipping */
+	void (*after_step)(struct builder *b);
+	bool shards;      /* parameters */
+	bool zeroes_late; /* zero_grad() gives nothing back */
 };
 
 extern const struct way parallel_ddp, parallel_zero1, parallel_fsdp1, parallel_fsdp1_zero2,
-	parallel_fsdp2, parallel_fsdp2_zero2;
+	parallel_fsdp2, parallel_fsdp2_zero2, parallel_zero2, parallel_zero3;
 
 /* Dimension 0 is what is shared out: rows of this process, the last rank's filled up, times their width. */
 uint64_t parallel_share(const struct builder *b, uint32_t param);
@@ -65,5 +70,8 @@ uint64_t parallel_share(const struct builder *b, uint32_t param);
 /* Gradients of earlier micro-batches are put aside and, where nothing new came, back. */
 void parallel_put_aside(struct builder *b);
 void parallel_put_back(struct builder *b);
+
+/* Shares of a unit's new gradients, which are one store; they are added to what is there. */
+void parallel_keep_shares(struct builder *b, const struct unit *u, uint32_t shares);
 
 #endif

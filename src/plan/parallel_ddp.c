@@ -6,8 +6,9 @@
  * order, then of 25 MiB (the first of 1 MiB) in that order, laid out when the next forward pass begins.
  *
  * The old bucket then goes, if nobody holds it: NCCL's watchdog, which looks every 100 ms, holds what a collective used
- * until it has seen its end.  An optimizer's first step takes longer than that, as a rule; with a further micro-batch
- * in between instead, or where the GPU is far behind, the old one lives until that forward pass is over.
+ * until it has seen its end.  In a fresh process the optimizer's first step takes longer than that.  With a further
+ * micro-batch in between instead, or where the GPU is far behind the program, the old one lives through that forward
+ * pass.
  *
  * ZeRO-1 (ZeroRedundancyOptimizer): each rank steps on its share of the parameters.
  */
@@ -174,6 +175,31 @@ static void wrap(struct builder *b)
 	take_bucket(t, b->parallel, bytes);
 }
 
+/* What the program needs to start a step's kernels, and what a GPU like an H100 makes of them in practice. */
+#define LAUNCHES_MS 50
+#define HALF_FLOPS_PER_MS ((double)200e9)
+#define FP32_FLOPS_PER_MS ((double)40e9)
+
+/* Does the GPU still compute the first step when the program begins the second? */
+static bool is_behind(const struct builder *b)
+{
+	double per_token = b->r->checkpointing == PLAN_CHECKPOINT_FULL ? 8 : 6, n = 0;
+	double tokens = (double)b->r->batch * (double)b->r->sequence;
+	bool half = b->r->precision != PLAN_FP32;
+
+	for (size_t i = 0; i < b->t.params.n; i++)
+		n += b->t.params.at[i].store == TAPE_NONE ? 0 : (double)b->t.params.at[i].n;
+	return per_token * n * tokens >
+	       LAUNCHES_MS * (half ? HALF_FLOPS_PER_MS : FP32_FLOPS_PER_MS);
+}
+
+static bool lingers(const struct builder *b)
+{
+	if (b->r->buckets != PLAN_BUCKETS_BY_TIME)
+		return b->r->buckets == PLAN_BUCKETS_LINGER;
+	return b->r->accumulate > 1 || is_behind(b);
+}
+
 static void begin(struct builder *b)
 {
 	struct parallel *p = b->parallel;
@@ -184,7 +210,7 @@ static void begin(struct builder *b)
 		return;
 	t->failed = vec_push(t->mem, &p->old, p->buckets.at[0], t->err);
 	p->buckets.n = 0;
-	if (b->r->accumulate == 1 && !b->r->buckets_linger)
+	if (!lingers(b))
 		let_old(b);
 	lay_out(b);
 }

@@ -182,24 +182,6 @@ static void back(struct builder *b)
 	back_enter(b, b->parallel->root);
 }
 
-/* Shares of new gradients, which are one store, or go to the host one by one; they are added to what is there. */
-static void keep_shares(struct builder *b, const struct unit *u, uint32_t shares)
-{
-	struct parallel *p = b->parallel;
-
-	for (uint32_t i = 0; i < u->n; i++) {
-		uint32_t param = p->members.at[u->first + i];
-		struct tape_param *x = &b->t.params.at[param];
-
-		if (x->grad == TAPE_NONE)
-			continue;
-		tape_let(&b->t, x->grad);
-		x->grad = p->kept.at[param];
-		p->kept.at[param] = TAPE_NONE;
-		build_keep_gradient(b, x, shares);
-	}
-}
-
 /* What of the unit has a gradient: elements of the share. */
 static uint64_t reduced(const struct builder *b, const struct unit *u)
 {
@@ -240,7 +222,7 @@ static void reduce(struct builder *b, uint32_t unit)
 	}
 	shares = tape_store_on(t, ON_REDUCE, own * width, TIMELINE_GRADIENT);
 	tape_let(t, last);
-	keep_shares(b, u, shares);
+	parallel_keep_shares(b, u, shares);
 	tape_let(t, shares);
 }
 
@@ -452,7 +434,7 @@ static void reduce_flat(struct builder *b, uint32_t unit)
 		cast = tape_store_on(t, ON_REDUCE, u->whole * width, TIMELINE_WORKSPACE);
 	shares = tape_store_on(t, ON_REDUCE, u->own * width, TIMELINE_GRADIENT);
 	tape_let(t, cast);
-	keep_shares(b, u, shares);
+	parallel_keep_shares(b, u, shares);
 	tape_let(t, shares);
 	tape_let(t, flat);
 }

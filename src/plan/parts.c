@@ -458,12 +458,17 @@ struct value build_blocks(struct builder *b, enum model_tower tower, tape_again_
 	int selective = b->r->checkpointing == PLAN_CHECKPOINT_SELECTIVE;
 	int again = selective || b->r->checkpointing == PLAN_CHECKPOINT_FULL;
 	uint64_t every = b->r->checkpoint_every ? b->r->checkpoint_every : 1;
+	uint64_t begin = 0, end = b->m->towers[tower].layers;
 
 	t->again = run_block;
 	t->again_self = b;
 	t->selective = (uint8_t)selective;
 	b->blocks[tower] = block;
-	for (uint32_t i = 0; i < b->m->towers[tower].layers; i++) {
+	if (tower == MODEL_TEXT && b->pipe) {
+		begin = b->first_block;
+		end = b->end_block;
+	}
+	for (uint32_t i = (uint32_t)begin; i < end; i++) {
 		uint32_t at = (uint32_t)tower * MODEL_BLOCKS + i;
 
 		if (tower == MODEL_TEXT)

@@ -217,6 +217,8 @@ static enum plim_status load(struct builder *b, struct plim_err *err)
 	}
 	if (!st && b->r->lora_rank)
 		st = add_lora(b, err);
+	if (!st)
+		st = build_stages(b);
 	b->leaves[0] = b->leaves[1] = TAPE_NONE;
 	if (!st && b->r->lora_rank && b->r->checkpointing)
 		st = add_leaves(b, err);
@@ -337,6 +339,7 @@ enum plim_status plan_build(struct mem *mem, const struct model *m, const struct
 	if (b.lora)
 		mem_free(mem, b.lora, m->modules.n, sizeof(*b.lora));
 	build_end_parallel(&b);
+	build_end_stages(&b);
 	tape_release(&b.t);
 	if (st)
 		plan_free(p);

@@ -72,6 +72,9 @@ enum plan_parallel {
 };
 extern const char *const plan_parallel_names[PLAN_PARALLELS];
 
+/* DDP's first buckets: whether they live through the second forward pass depends on who is faster. */
+enum plan_buckets { PLAN_BUCKETS_BY_TIME, PLAN_BUCKETS_GO, PLAN_BUCKETS_LINGER };
+
 enum plan_schedule { PLAN_1F1B, PLAN_GPIPE, PLAN_SCHEDULES };
 extern const char *const plan_schedule_names[PLAN_SCHEDULES];
 
@@ -152,7 +155,6 @@ struct plan_recipe {
 	uint64_t stage;         /* which of the pipeline, from 0 */
 	enum plan_schedule schedule;
 	bool sequence_parallel; /* ... and the rows between layers */
-	bool buckets_linger;    /* DDP's first buckets live until the second backward pass */
 	enum plan_activations activations;
 	enum plan_place
 		optimizer_on; /* states, master weights and gradients: DeepSpeed's offload */
@@ -175,6 +177,7 @@ struct plan_recipe {
 	uint64_t beams;       /* PLAN_GENERATE: sequences of each sample; 0 counts as 1 */
 	enum plan_cache cache;
 	bool keep_cache; /* passes that generate nothing keep keys and values, too (config.use_cache) */
+	enum plan_buckets buckets;
 };
 void plan_recipe_init(struct plan_recipe *r);
 /* The offload is DeepSpeed's: of the optimizer alone, or to NVMe. */

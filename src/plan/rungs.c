@@ -59,13 +59,13 @@ static bool fused_optimizer(struct plan_choice *c)
 /* Sharing out costs nothing but messages, where there is somebody to share with. */
 static bool share(struct plan_choice *c, enum plan_parallel parallel)
 {
-	static const uint8_t shared[PLAN_PARALLELS] = { [PLAN_ZERO1] = 1,
-							[PLAN_FSDP2_ZERO2] = 2,
-							[PLAN_FSDP1_ZERO2] = 2,
-							[PLAN_FSDP1] = 3,
-							[PLAN_FSDP2] = 3 };
+	static const uint8_t shared[PLAN_PARALLELS] = {
+		[PLAN_ZERO1] = 1, [PLAN_FSDP2_ZERO2] = 2, [PLAN_FSDP1_ZERO2] = 2, [PLAN_ZERO2] = 2,
+		[PLAN_FSDP1] = 3, [PLAN_FSDP2] = 3,       [PLAN_ZERO3] = 3,
+	};
+	uint64_t copies = c->recipe.gpus / c->recipe.tp / c->recipe.pp;
 
-	if (!trains(c) || c->recipe.gpus < 2 || c->recipe.optimizer_on ||
+	if (!trains(c) || copies < 2 || c->recipe.pp > 1 || c->recipe.optimizer_on ||
 	    shared[c->recipe.parallel] >= shared[parallel])
 		return false;
 	c->recipe.parallel = parallel;
@@ -100,6 +100,21 @@ static bool group_lengths(struct plan_choice *c)
 	if (!trains(c) || !c->recipe.longest || c->recipe.grouped)
 		return false;
 	c->recipe.grouped = true;
+	return true;
+}
+
+/* Layers as well, twice as far each time; as many samples a step as before. */
+static bool share_layers(struct plan_choice *c)
+{
+	struct plan_recipe *r = &c->recipe;
+	uint64_t copies = r->gpus / r->tp / r->pp;
+
+	if (!trains(c) || r->pp > 1 || copies < 2 || copies % 2 || r->accumulate > 1 << 15)
+		return false;
+	r->tp *= 2;
+	r->accumulate *= 2;
+	if (copies == 2)
+		r->parallel = PLAN_ALONE;
 	return true;
 }
 
@@ -296,6 +311,8 @@ const struct plan_rung plan_rungs[] = {
 	  offload_checkpoints },
 	{ "bf16 weights, fp32 copies in the optimizer", "about none; with DeepSpeed", false, false,
 	  false, master_weights },
+	{ "layers shared out, too (tensor parallelism)", "sums in each layer: slow without NVLink",
+	  false, true, false, share_layers },
 	{ "optimizer states in host memory (paged)", "10 to 100 % slower", false, false, false,
 	  paged_optimizer },
 	{ "optimizer and gradients in host memory (ZeRO-Offload)", "10 to 100 % slower", false,

@@ -624,6 +624,33 @@ static void leave_region(struct tape *t, uint32_t at)
 		let_region(t, &t->regions.at[region]);
 }
 
+/* To the node before, of the part or of what it shares; 0: there is none. */
+static int step_back(uint32_t *i, struct tape_part part)
+{
+	if (*i == part.first && part.shared < part.first)
+		*i = part.shared;
+	return (*i)-- != 0;
+}
+
+/* From `root`, whose gradient `seed` is given away. */
+static void run_backward(struct tape *t, struct value root, uint32_t seed, struct tape_part part)
+{
+	t->backward = 1;
+	t->grad = 0;
+	t->ready = 0;
+	t->category = TIMELINE_AUTOGRAD_DETAIL;
+	t->nodes.at[root.node].grad[root.out] = (struct tape_grad){ root.n, seed, root.dtype, 0 };
+	for (uint32_t i = part.end; !t->failed && step_back(&i, part);) {
+		if (has_grad(&t->nodes.at[i]))
+			run_node(t, i);
+		if (i >= part.first)
+			leave_region(t, i);
+	}
+	t->category = TIMELINE_TEMPORARY;
+	t->backward = 0;
+	t->grad = 1;
+}
+
 void tape_backward(struct tape *t, struct value root)
 {
 	uint32_t seed;
@@ -632,24 +659,46 @@ void tape_backward(struct tape *t, struct value root)
 	seed = tape_store(t, 4, TIMELINE_AUTOGRAD_DETAIL);
 	if (t->failed || root.node == TAPE_NONE)
 		return;
-	t->backward = 1;
-	t->grad = 0;
-	t->ready = 0;
-	t->category = TIMELINE_AUTOGRAD_DETAIL;
-	t->nodes.at[root.node].grad[root.out] = (struct tape_grad){ root.n, seed, root.dtype, 0 };
 	tape_hold(t, seed);
-	for (size_t i = t->nodes.n; i-- && !t->failed;) {
-		if (has_grad(&t->nodes.at[i]))
-			run_node(t, (uint32_t)i);
-		leave_region(t, (uint32_t)i);
-	}
+	run_backward(t, root, seed, (struct tape_part){ 0, (uint32_t)t->nodes.n, 0 });
 	tape_let(t, seed);
 	tape_landed(t);
 	tape_forget(t);
-	t->category = TIMELINE_TEMPORARY;
-	t->backward = 0;
-	t->grad = 1;
 	tape_at(t, 0);
+}
+
+/* Parameters await the edges of this part alone, and of what it uses of others. */
+static void count_uses(struct tape *t, struct tape_part part)
+{
+	for (size_t i = 0; i < t->params.n; i++)
+		t->params.at[i].uses = 0;
+	for (uint32_t i = part.end; step_back(&i, part);) {
+		struct tape_node *node = &t->nodes.at[i];
+
+		if (i < part.first && !node->used)
+			continue;
+		node->used = 0;
+		for (unsigned k = 0; k < node->ins; k++) {
+			if (node->in[k].param != TAPE_NONE)
+				t->params.at[node->in[k].param].uses++;
+			else if (node->in[k].node != TAPE_NONE)
+				t->nodes.at[node->in[k].node].used = 1;
+		}
+	}
+}
+
+void tape_backward_part(struct tape *t, struct value root, uint32_t seed, struct tape_part part)
+{
+	if (t->failed || root.node == TAPE_NONE)
+		return;
+	if (seed == TAPE_NONE)
+		seed = tape_store(t, 4, TIMELINE_AUTOGRAD_DETAIL);
+	else
+		tape_hold(t, seed);
+	count_uses(t, part);
+	run_backward(t, root, seed, part);
+	for (uint32_t i = part.first; i < part.end; i++)
+		let_saved(t, &t->nodes.at[i]);
 }
 
 void tape_forget(struct tape *t)

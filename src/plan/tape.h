@@ -92,6 +92,7 @@ struct tape_node {
 	uint16_t how;    /* as the operation defines it */
 	uint8_t op, ins, saves, outs;
 	uint8_t away; /* what it saved waits on the host */
+	uint8_t used; /* by the part whose backward pass begins */
 };
 
 /* The gradient of one of a node's many results. */
@@ -247,6 +248,16 @@ struct value tape_checkpoint(struct tape *t, uint32_t block, struct value input)
 
 /* From a scalar; the graph is gone then. */
 void tape_backward(struct tape *t, struct value root);
+
+/*
+ * Several graphs at a time: the part of one forward pass is the nodes [first, end), which may use casts that the first
+ * part has made, the nodes below `shared`.  From `root` with the gradient `seed` (a store, or TAPE_NONE where it is a scalar); the part is gone then,
+ * and all of the graph with tape_forget.
+ */
+struct tape_part {
+	uint32_t first, end, shared;
+};
+void tape_backward_part(struct tape *t, struct value root, uint32_t seed, struct tape_part part);
 /* The graph goes without having been used. */
 void tape_forget(struct tape *t);
 

@@ -270,10 +270,11 @@ static void optimize(struct builder *b)
 		return;
 	}
 	widen_gradients(b);
-	if (!b->r->no_clip)
+	if (!build_before_step(b) && !b->r->no_clip)
 		clip(t);
 	if (b->r->optimizer == PLAN_ADAFACTOR) {
 		step_adafactor(b);
+		build_after_step(b);
 		return;
 	}
 	take_states(b, rule);
@@ -282,6 +283,7 @@ static void optimize(struct builder *b)
 		step_all(t);
 	else if (rule->meanwhile != NOTHING)
 		step_each(t);
+	build_after_step(b);
 }
 
 static void zero(struct builder *b)
@@ -440,9 +442,23 @@ static void evaluate(struct builder *b, struct loop *l, unsigned pass)
 	build_phase(b, "eval", pass);
 }
 
+/* All micro-batches of a pipeline's step, in one region of autocast. */
+static void pipeline_step(struct builder *b, struct loop *l, unsigned step)
+{
+	next_batch(b, l, b->r->batch * b->r->micro_batches, length_of(b->r, step));
+	autocast(b);
+	build_before_forward(b);
+	build_pipeline_step(b, l->ids, l->labels);
+	tape_uncache(&b->t);
+	build_after_backward(b);
+	name_phase(b, "bwd", step, 0);
+}
+
 static void train_step(struct builder *b, struct loop *l, unsigned step)
 {
-	for (unsigned k = 0; k < b->r->accumulate && !b->t.failed; k++)
+	if (b->pipe)
+		pipeline_step(b, l, step);
+	for (unsigned k = 0; !b->pipe && k < b->r->accumulate && !b->t.failed; k++)
 		micro_step(b, l, step, k);
 	optimize(b);
 	name_phase(b, "opt", step, 0);
@@ -478,7 +494,9 @@ static void infer(struct builder *b, struct loop *l)
 		build_cache_drop(b, 1);
 		tape_drop(&b->t, &l->labels);
 		build_cache_begin(b);
+		build_before_forward(b);
 		loss = build_forward(b, l->ids, l->labels, &logits);
+		build_after_forward(b);
 		tape_drop(&b->t, &loss);
 		l->kept = logits; /* the batch keeps its name, too */
 		build_cache_keep(b);
