@@ -188,6 +188,9 @@ static void forward(struct builder *b, size_t at, struct value ids, struct value
 	pass->in = b->pipe->first ? ids : tape_param(t, pass->leaf);
 	pass->out = build_stage(b, pass->in, labels, &pass->logits);
 	pass->part.end = (uint32_t)t->nodes.n;
+	/* blocks that are computed again make their own casts, as they did the first time */
+	if (t->regions.n)
+		tape_uncache(t);
 	pass->part.shared = b->pipe->passes[0].part.end;
 }
 
