@@ -33,12 +33,14 @@ static void cut_windows(struct builder *b, uint64_t rows, uint64_t columns, uint
 static void find_windows(struct builder *b, uint64_t patches)
 {
 	const struct model_numbers *n = &b->m->towers[MODEL_VISION];
-	uint64_t unit = n->patch * (n->merge ? n->merge : 1), side = unit ? n->window / unit : 0;
 	uint64_t width = b->r->image_width ? b->r->image_width : b->r->image_size;
-	uint64_t rows, columns, count;
+	uint64_t unit = n->patch * n->merge, side, rows, columns, count;
 
 	b->windows.n = 0;
-	if (!n->use_window || !side || !width)
+	if (!n->use_window || !n->merge || !unit || !width)
+		return;
+	side = n->window / unit;
+	if (!side)
 		return;
 	columns = width / unit ? width / unit : 1;
 	rows = patches / b->batch / n->merge / n->merge / columns;
