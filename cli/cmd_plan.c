@@ -34,8 +34,9 @@ static const struct opt plan_opt[] = {
 		   "sdpa, eager or flash (sdpa)"),
 	OPT_OPTIONAL('c', "checkpointing", plan_opts, checkpointing, "HOW", "full",
 		     "gradient checkpointing: full, selective, every:N or vision"),
-	OPT_STRING('q', "quantize", plan_opts, quantize, "HOW", NULL,
-		   "weights as bitsandbytes keeps them: nf4, nf4-double or int8 (as the config says)"),
+	OPT_STRING(
+		'q', "quantize", plan_opts, quantize, "HOW", NULL,
+		"weights as bitsandbytes keeps them: nf4, nf4-double or int8 (as the config says)"),
 	OPT_U64(0, "longest", plan_opts, longest, "tokens", 1, 1 << 26, OPT_NONE,
 		"tokens of the longest batch, where --seq is what they have as a rule"),
 	OPT_STRING(0, "lengths", plan_opts, lengths, "512,2048", NULL,

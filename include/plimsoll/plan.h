@@ -54,11 +54,13 @@ struct plim_plan_options {
 	uint64_t allowance_bytes; /* of `gpu`, for what PyTorch does not allocate */
 	const char *sweep;        /* "batch=1,2,4" or "seq=512,1024"; NULL: none */
 	const char *loss;         /* "whole", "chunked", "liger"; NULL: whole */
-	uint64_t loss_chunk;      /* tokens of a chunk, which makes the loss chunked; 0: 256 if it is */
-	uint64_t longest;         /* tokens of the longest batch, others have `sequence`; 0: all are alike */
-	const char *quantize;     /* "none", "nf4", "nf4-double", "int8"; NULL: as the config says */
-	unsigned transformers;    /* release, 100 * major + minor; 0: the newest known, in a loop of one's own */
-	const char *lengths;      /* "512,2048,640": tokens of each step's samples; NULL: `sequence` */
+	uint64_t loss_chunk; /* tokens of a chunk, which makes the loss chunked; 0: 256 if it is */
+	uint64_t
+		longest; /* tokens of the longest batch, others have `sequence`; 0: all are alike */
+	const char *quantize; /* "none", "nf4", "nf4-double", "int8"; NULL: as the config says */
+	unsigned
+		transformers; /* release, 100 * major + minor; 0: the newest known, in a loop of one's own */
+	const char *lengths; /* "512,2048,640": tokens of each step's samples; NULL: `sequence` */
 };
 PLIM_API void plim_plan_options_init(struct plim_plan_options *o);
 

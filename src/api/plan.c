@@ -288,10 +288,12 @@ static const char *samples_of(const struct plan_recipe *r)
 	if (r->padded)
 		return "batches are padded to their longest sample, and attention is given a mask";
 	if (r->grouped)
-		return "the longest batch comes first and last; samples of a batch are alike, without "
+		return "the longest batch comes first and last; samples of a batch are alike, "
+		       "without "
 		       "padding";
 	if (r->longest)
-		return "the longest batch comes last; samples of a batch are alike, without padding";
+		return "the longest batch comes last; samples of a batch are alike, without "
+		       "padding";
 	if (r->length_count)
 		return "samples of a step are all as long as each other, without padding";
 	return "all samples are as long as the sequence, without padding";

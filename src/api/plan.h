@@ -9,16 +9,17 @@
 struct plim_plan_hidden {
 	struct mem mem;
 	struct model model;
-	struct model quantized; /* a copy with its weights quantized as `quantize` says, for recipes that want it */
+	struct model
+		quantized; /* a copy with its weights quantized as `quantize` says, for recipes that want it */
 	enum plan_quantize quantize;
 	struct plan_recipe recipe;
 	struct allocator_rules rules;
 	struct allocator_bounds bounds;
 	struct text lora_targets; /* the option, cut at its commas */
 	VEC(const char *) lora_names;
-	VEC(uint64_t) extra; /* bytes of tensors beside the model's */
+	VEC(uint64_t) extra;   /* bytes of tensors beside the model's */
 	VEC(uint64_t) lengths; /* tokens, step by step */
-	VEC(char *) strings; /* that the result points to */
+	VEC(char *) strings;   /* that the result points to */
 	VEC(const char *) assumptions, defaults;
 	struct plan *plan;
 	bool fits;

@@ -42,7 +42,7 @@ static const struct {
 };
 
 /* Names that are others in older releases of Transformers. */
-#define DTYPE_FROM 456          /* dtype, before torch_dtype */
+#define DTYPE_FROM 456             /* dtype, before torch_dtype */
 #define SAMPLING_STRATEGY_FROM 500 /* train_sampling_strategy, before group_by_length */
 
 static bool is_before(const struct plan_recipe *r, unsigned release)
@@ -125,16 +125,16 @@ static const char *const quantizations[PLAN_QUANTIZES] = {
 };
 
 /* What selective checkpointing keeps; it is no argument of the Trainer, which cannot write functions down. */
-#define KEPT                                                                                  \
+#define KEPT                                                                                     \
 	"[torch.ops.aten.mm.default, torch.ops.aten.addmm.default, torch.ops.aten.bmm.default, " \
-	"torch.ops.aten._scaled_dot_product_flash_attention.default, "                        \
-	"torch.ops.aten._scaled_dot_product_efficient_attention.default, "                    \
+	"torch.ops.aten._scaled_dot_product_flash_attention.default, "                           \
+	"torch.ops.aten._scaled_dot_product_efficient_attention.default, "                       \
 	"torch.ops.aten._scaled_dot_product_cudnn_attention.default]"
 
 static void from_pretrained(struct text *t, const struct plan_recipe *r)
 {
-	const char *dtype = r->task == PLAN_TRAIN && !r->quantize ? precisions[r->precision].dtype
-								  : "bfloat16";
+	const char *dtype =
+		r->task == PLAN_TRAIN && !r->quantize ? precisions[r->precision].dtype : "bfloat16";
 
 	text_printf(t, "from_pretrained(..., %s=torch.%s, attn_implementation=\"%s\"",
 		    is_before(r, DTYPE_FROM) ? "torch_dtype" : "dtype", dtype,

@@ -15,8 +15,7 @@ static unsigned torch_of(const struct plim_plan_options *o)
 
 static enum plim_status tell(struct plim_plan *p, const char *text, struct plim_err *err)
 {
-	return text ? vec_push(&p->hidden->mem, &p->hidden->defaults, text, err)
-		    : mem_status(err);
+	return text ? vec_push(&p->hidden->mem, &p->hidden->defaults, text, err) : mem_status(err);
 }
 
 static bool is_half_file(const struct plim_plan *p)
@@ -110,10 +109,11 @@ static enum plim_status take_habits(struct plim_plan *p, const struct plim_plan_
 		st = tell(p, "attention eager, the default before Transformers 4.36", err);
 	}
 	if (!st && o->transformers && o->transformers < BANKS_FROM && n->experts)
-		st = tell(p,
-			  "experts as Transformers 5 keeps them, in two tensors a block; before they "
-			  "were modules of their own",
-			  err);
+		st = tell(
+			p,
+			"experts as Transformers 5 keeps them, in two tensors a block; before they "
+			"were modules of their own",
+			err);
 	return st;
 }
 
@@ -133,12 +133,13 @@ static enum plim_status take_quantization(struct plim_plan *p, const struct plim
 			  err);
 	}
 	if (!st && !o->quantize && *m->quantizer && !m->quantized)
-		st = tell(p,
-			  plan_string(p, err,
-				      "the config says that weights are quantized by '%s', which is "
-				      "not planned: they are taken for whole",
-				      m->quantizer),
-			  err);
+		st = tell(
+			p,
+			plan_string(p, err,
+				    "the config says that weights are quantized by '%s', which is "
+				    "not planned: they are taken for whole",
+				    m->quantizer),
+			err);
 	if (st || !r->quantize)
 		return st;
 	st = tell(p,
@@ -187,11 +188,10 @@ static enum plim_status take_untested(struct plim_plan *p, const struct plim_pla
 enum plim_status plan_take_defaults(struct plim_plan *p, const struct plim_plan_options *o,
 				    struct plim_err *err)
 {
-	static enum plim_status (*const take[])(struct plim_plan *,
-						const struct plim_plan_options *,
-						struct plim_err *) = {
-		take_quantization, take_precision, take_optimizer, take_habits, take_untested
-	};
+	static enum plim_status (*const take[])(
+		struct plim_plan *, const struct plim_plan_options *,
+		struct plim_err *) = { take_quantization, take_precision, take_optimizer,
+				       take_habits, take_untested };
 	enum plim_status st = PLIM_OK;
 
 	p->hidden->recipe.transformers = o->transformers;

@@ -383,9 +383,9 @@ static void take_quantization(struct config *c)
 	if (!*m->quantizer && (nf4 || int8)) /* files of old releases do not name it */
 		snprintf(m->quantizer, sizeof(m->quantizer), "bitsandbytes");
 	if (nf4)
-		m->quantized = 1 + (is_true(c, scope, "bnb_4bit_use_double_quant") ?
-					    MODEL_NF4_DOUBLE :
-					    MODEL_NF4);
+		m->quantized =
+			1 + (is_true(c, scope, "bnb_4bit_use_double_quant") ? MODEL_NF4_DOUBLE
+									    : MODEL_NF4);
 	else if (int8)
 		m->quantized = 1 + MODEL_INT8;
 }

@@ -19,13 +19,13 @@ void model_release(struct model *m)
 	intern_release(&m->strings);
 }
 
-#define copy_list(mem, to, from, err)                                                   \
-	({                                                                              \
-		enum plim_status copied_ = vec_need(mem, to, (from)->n, err);           \
-		if (!copied_ && (from)->n)                                              \
+#define copy_list(mem, to, from, err)                                                  \
+	({                                                                             \
+		enum plim_status copied_ = vec_need(mem, to, (from)->n, err);          \
+		if (!copied_ && (from)->n)                                             \
 			memcpy((to)->at, (from)->at, (from)->n * sizeof(*(from)->at)); \
-		(to)->n = copied_ ? 0 : (from)->n;                                      \
-		copied_;                                                                \
+		(to)->n = copied_ ? 0 : (from)->n;                                     \
+		copied_;                                                               \
 	})
 
 enum plim_status model_copy(struct model *to, const struct model *from, struct plim_err *err)

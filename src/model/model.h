@@ -232,7 +232,8 @@ struct model {
 	const struct ckpt_dtype *dtype; /* of the file; NULL: it does not say */
 	char release[32];               /* transformers_version in the file, "" without */
 	char quantizer[32];             /* quant_method in the file, "" without */
-	unsigned quantized; /* 1 + enum model_quantization, as the file says; 0: it is not, or in another way */
+	unsigned
+		quantized; /* 1 + enum model_quantization, as the file says; 0: it is not, or in another way */
 	struct model_numbers towers[MODEL_TOWERS];
 	VEC(bool) dense_blocks; /* of the text tower, by block: has no experts though others have */
 	VEC(bool)

@@ -36,7 +36,8 @@ struct builder {
 	struct value pixels;             /* of the batch's images; the loop's */
 	enum model_tower tower;          /* whose blocks are run */
 	tape_again_fn *blocks[MODEL_TOWERS];
-	uint32_t unquantized; /* store of the weight that is being quantized while the model is loaded */
+	uint32_t
+		unquantized; /* store of the weight that is being quantized while the model is loaded */
 	struct value targets; /* the labels that a loss in parts compares with */
 };
 

@@ -233,8 +233,8 @@ static void make_mask(struct builder *b, enum tape_dtype dtype)
 	if (b->r->attention == PLAN_EAGER)
 		b->mask = tape_new(t, b->batch * n, dtype, TIMELINE_TEMPORARY);
 	else if ((windowed || b->r->padded) && b->r->attention == PLAN_SDPA)
-		b->mask = tape_new(t, b->r->padded ? b->batch * n : n, TAPE_BOOL,
-				   TIMELINE_TEMPORARY);
+		b->mask =
+			tape_new(t, b->r->padded ? b->batch * n : n, TAPE_BOOL, TIMELINE_TEMPORARY);
 }
 
 struct value build_decoder(struct builder *b, struct value ids, struct value labels,

@@ -818,8 +818,8 @@ static void ready_backward(struct tape *t, const struct tape_node *node, struct 
 	for (unsigned i = 0, saved = 0; i < 2; i++) {
 		if (!wants(node, i))
 			continue;
-		out[i] = (struct tape_grad){ node->in[i].n, node->saved[saved++],
-					     node->in[i].dtype, 0 };
+		out[i] = (struct tape_grad){ node->in[i].n, node->saved[saved++], node->in[i].dtype,
+					     0 };
 		tape_hold(t, out[i].store);
 	}
 }

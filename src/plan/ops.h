@@ -42,8 +42,9 @@ struct value op_linear(struct tape *t, struct value x, struct value weight, stru
 /* A product with a weight that is kept in codes, none of which takes a gradient (bitsandbytes). */
 struct packed {
 	uint64_t in, out;
-	uint64_t scales; /* elements of fp32 that are made of quantized scales, 0: they are not quantized */
-	bool bytes;	 /* LLM.int8(); else 4 bits */
+	uint64_t
+		scales; /* elements of fp32 that are made of quantized scales, 0: they are not quantized */
+	bool bytes; /* LLM.int8(); else 4 bits */
 };
 struct value op_packed(struct tape *t, struct value x, const struct packed *w, struct value bias);
 

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const plan_precision_names[PLAN_PRECISIONS] = {
-	"fp32", "bf16-autocast", "fp16-autocast", "bf16-pure", "bf16-weights", "bf16-master"
-};
+const char *const plan_precision_names[PLAN_PRECISIONS] = { "fp32",          "bf16-autocast",
+							    "fp16-autocast", "bf16-pure",
+							    "bf16-weights",  "bf16-master" };
 const char *const plan_optimizer_names[PLAN_OPTIMIZERS] = { "adamw",        "adamw-fused",
 							    "adamw-loop",   "sgd",
 							    "sgd-momentum", "adafactor",

@@ -16,8 +16,8 @@ enum plan_precision {
 	PLAN_BF16_AUTOCAST, /* fp32 weights; products in bf16 */
 	PLAN_FP16_AUTOCAST, /* the same with a GradScaler */
 	PLAN_BF16_PURE,     /* everything in bf16 */
-	PLAN_BF16_LOADED,   /* weights in bf16, under bf16 autocast: what Transformers 5 makes of such files */
-	PLAN_BF16_MASTER,   /* everything in bf16, but the optimizer steps on copies in fp32 */
+	PLAN_BF16_LOADED, /* weights in bf16, under bf16 autocast: what Transformers 5 makes of such files */
+	PLAN_BF16_MASTER, /* everything in bf16, but the optimizer steps on copies in fp32 */
 	PLAN_PRECISIONS
 };
 extern const char *const plan_precision_names[PLAN_PRECISIONS];
@@ -40,8 +40,8 @@ extern const char *const plan_attention_names[PLAN_ATTENTIONS];
 
 enum plan_checkpointing {
 	PLAN_CHECKPOINT_NONE,
-	PLAN_CHECKPOINT_FULL,   /* every block of the text tower and of the vision tower */
-	PLAN_CHECKPOINT_VISION, /* of the vision tower */
+	PLAN_CHECKPOINT_FULL,      /* every block of the text tower and of the vision tower */
+	PLAN_CHECKPOINT_VISION,    /* of the vision tower */
 	PLAN_CHECKPOINT_SELECTIVE, /* every block, but results of products and attention are kept */
 	PLAN_CHECKPOINTINGS
 };
@@ -49,19 +49,13 @@ enum plan_checkpointing {
 enum plan_loss {
 	PLAN_LOSS_WHOLE,   /* of all logits at once */
 	PLAN_LOSS_CHUNKED, /* so many tokens at a time, each part checkpointed: TRL's chunked_nll */
-	PLAN_LOSS_LIGER,   /* Liger's fused linear cross entropy: gradients are made in the forward pass */
+	PLAN_LOSS_LIGER, /* Liger's fused linear cross entropy: gradients are made in the forward pass */
 	PLAN_LOSSES
 };
 extern const char *const plan_loss_names[PLAN_LOSSES];
 
 /* How linear layers' weights are kept: 1 + enum model_quantization.  The model that is planned is kept so. */
-enum plan_quantize {
-	PLAN_NOT_QUANTIZED,
-	PLAN_NF4,
-	PLAN_NF4_DOUBLE,
-	PLAN_INT8,
-	PLAN_QUANTIZES
-};
+enum plan_quantize { PLAN_NOT_QUANTIZED, PLAN_NF4, PLAN_NF4_DOUBLE, PLAN_INT8, PLAN_QUANTIZES };
 extern const char *const plan_quantize_names[PLAN_QUANTIZES];
 
 enum plan_parallel {
@@ -109,16 +103,18 @@ struct plan_recipe {
 	uint64_t gpus; /* that share the work; this is what one of them needs */
 	struct plan_device device;
 	enum plan_loss loss;
-	uint64_t loss_chunk;     /* tokens of PLAN_LOSS_CHUNKED; 0: TRL's 256 */
-	const uint64_t *lengths; /* tokens of a sample, step after step (again and again); borrowed */
-	size_t length_count;     /* 0: all are `sequence` */
-	uint64_t longest;        /* a batch as long as that comes after all others; 0: none does */
-	bool grouped;            /* ... and one before, as samplers that group by length do */
+	uint64_t loss_chunk; /* tokens of PLAN_LOSS_CHUNKED; 0: TRL's 256 */
+	const uint64_t
+		*lengths;    /* tokens of a sample, step after step (again and again); borrowed */
+	size_t length_count; /* 0: all are `sequence` */
+	uint64_t longest;    /* a batch as long as that comes after all others; 0: none does */
+	bool grouped;        /* ... and one before, as samplers that group by length do */
 	enum plan_quantize quantize;
 	/* as older releases do it: logits given back in fp32, copied to be shifted; shared heads copied for attention */
 	bool wide_logits, copies_logits, repeats_heads;
-	unsigned transformers; /* 100 * major + minor, for the names in configuration; 0: the newest known */
-	bool padded;             /* attention is given a mask of what is padding */
+	unsigned
+		transformers; /* 100 * major + minor, for the names in configuration; 0: the newest known */
+	bool padded;          /* attention is given a mask of what is padding */
 };
 void plan_recipe_init(struct plan_recipe *r);
 

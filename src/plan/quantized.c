@@ -42,8 +42,9 @@ enum plim_status build_check_quantized(const struct builder *b, struct plim_err 
 	if (!b->r->quantize)
 		return PLIM_OK;
 	if (!build_is_decoder(b->m))
-		return err_set(err, PLIM_E_ARG, "weights in %s are planned for decoders, not for '%s'",
-			       how, b->m->family);
+		return err_set(err, PLIM_E_ARG,
+			       "weights in %s are planned for decoders, not for '%s'", how,
+			       b->m->family);
 	if (b->r->task == PLAN_TRAIN && !b->r->lora_rank)
 		return err_set(err, PLIM_E_ARG,
 			       "weights in %s take no gradient: train adapters (--lora RANK)", how);
@@ -62,9 +63,9 @@ void build_before_quantized(struct builder *b, const struct model_tensor *next)
 	tape_let(&b->t, b->unquantized);
 	b->unquantized = TAPE_NONE;
 	if (next->part == MODEL_WEIGHT && build_is_quantized(b, module))
-		b->unquantized = tape_store(&b->t,
-					    module->in * module->out * tape_dtype_bytes[TAPE_BF16],
-					    TIMELINE_PARAMETER);
+		b->unquantized =
+			tape_store(&b->t, module->in * module->out * tape_dtype_bytes[TAPE_BF16],
+				   TIMELINE_PARAMETER);
 }
 
 /* What a file of 16 bits holds beside codes is trained on in fp32, cast one by one; in pure bf16 it is left. */

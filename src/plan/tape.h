@@ -81,7 +81,7 @@ struct tape_node {
 	struct tape_grad grad[3]; /* of its results */
 	uint32_t saved[TAPE_SAVES];
 	uint32_t region; /* of checkpointing, or TAPE_NONE */
-	uint16_t how; /* as the operation defines it */
+	uint16_t how;    /* as the operation defines it */
 	uint8_t op, ins, saves, outs;
 };
 
@@ -123,7 +123,8 @@ struct tape {
 	uint8_t packing, refilling, stopped;
 	uint8_t workspace[2], lt_workspace[2]; /* was taken, forward and backward */
 	uint8_t selective; /* checkpointing keeps results of products and attention */
-	struct tape_node again_node; /* stands for all operations of a block that is computed again */
+	struct tape_node
+		again_node; /* stands for all operations of a block that is computed again */
 	uint32_t region, refill_node, refill_slot, refill_saves;
 	uint8_t category; /* of new requests */
 };

@@ -198,7 +198,8 @@ static void test_says_quantized(void **state)
 		char text[400];
 		struct model m, copy;
 
-		snprintf(text, sizeof(text), "{\"model_type\":\"llama\"," SMALL "1%s}", rows[i].text);
+		snprintf(text, sizeof(text), "{\"model_type\":\"llama\"," SMALL "1%s}",
+			 rows[i].text);
 		assert_int_equal(read_text(&m, text, &err), 0);
 		assert_string_equal(m.quantizer, rows[i].quantizer);
 		assert_int_equal(m.quantized, rows[i].quantized);

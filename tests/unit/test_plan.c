@@ -158,7 +158,8 @@ static void test_accumulation(void **state)
 static void test_selective(void **state)
 {
 	/* q, k, v, o, gate, up and down; attention's result, its sums of rows, seed and offset */
-	uint64_t block = 2 * TOKENS * (4 * 64 + 2 * 128 + 64) + 2 * TOKENS * 64 + 4 * TOKENS * 4 + 16;
+	uint64_t block =
+		2 * TOKENS * (4 * 64 + 2 * 128 + 64) + 2 * TOKENS * 64 + 4 * TOKENS * 4 + 16;
 	struct fixture f;
 	uint64_t inputs;
 
@@ -388,13 +389,19 @@ static void test_out_of_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_reduce),        cmocka_unit_test(test_states),
-		cmocka_unit_test(test_checkpointing), cmocka_unit_test(test_accumulation),
-		cmocka_unit_test(test_lora),          cmocka_unit_test(test_limit),
-		cmocka_unit_test(test_selective),     cmocka_unit_test(test_chunked_loss),
-		cmocka_unit_test(test_lengths),       cmocka_unit_test(test_masters),
+		cmocka_unit_test(test_reduce),
+		cmocka_unit_test(test_states),
+		cmocka_unit_test(test_checkpointing),
+		cmocka_unit_test(test_accumulation),
+		cmocka_unit_test(test_lora),
+		cmocka_unit_test(test_limit),
+		cmocka_unit_test(test_selective),
+		cmocka_unit_test(test_chunked_loss),
+		cmocka_unit_test(test_lengths),
+		cmocka_unit_test(test_masters),
 		cmocka_unit_test(test_quantized_weights),
-		cmocka_unit_test(test_gemv),          cmocka_unit_test(test_out_of_memory),
+		cmocka_unit_test(test_gemv),
+		cmocka_unit_test(test_out_of_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
