@@ -72,7 +72,7 @@ static struct value chunked(struct builder *b, struct value x, struct value labe
 	struct tape *t = &b->t;
 	struct value loss = tape_param(t, TAPE_NONE), count, mean;
 
-	b->targets = shift(b, labels);
+	tape_set(t, &b->targets, shift(b, labels));
 	t->again = part;
 	t->again_self = b;
 	for (uint64_t at = 0; at < rows && !t->failed; at += step) {
@@ -89,6 +89,8 @@ static struct value chunked(struct builder *b, struct value x, struct value labe
 	mean = op_apply(t, OP_SCALE, loss);
 	tape_drop(t, &count);
 	tape_drop(t, &loss);
+	if (!t->grad) /* nothing is computed again */
+		tape_drop(t, &b->targets);
 	return mean;
 }
 
