@@ -244,9 +244,11 @@ void build_phase(struct builder *b, const char *name, unsigned number)
 /* A recipe that the model cannot be run by. */
 static enum plim_status check(const struct builder *b, struct plim_err *err)
 {
-	if (b->r->loss != PLAN_LOSS_WHOLE && !build_is_decoder(b->m))
-		return err_set(err, PLIM_E_ARG,
-			       "a %s loss is for language models that decode, not for '%s'",
+	/* TRL has no chunks for models that see */
+	bool sees = b->r->loss == PLAN_LOSS_CHUNKED && b->m->towers[MODEL_VISION].layers;
+
+	if (b->r->loss != PLAN_LOSS_WHOLE && (sees || !build_is_decoder(b->m)))
+		return err_set(err, PLIM_E_ARG, "a %s loss is for decoders of text, not for '%s'",
 			       plan_loss_names[b->r->loss], b->m->family);
 	if (b->r->precision == PLAN_BF16_MASTER && build_is_sharded(b))
 		return err_set(err, PLIM_E_ARG,

@@ -130,9 +130,14 @@ static bool checkpoint_selective(struct plan_choice *c)
 	return true;
 }
 
+#define EVERY_FROM \
+	517 /* Transformers' every_n_layers; older releases hand it to the layers, which ignore it */
+
 static bool checkpoint_half(struct plan_choice *c)
 {
-	return checkpoint(c, 2);
+	bool known = !c->recipe.transformers || c->recipe.transformers >= EVERY_FROM;
+
+	return known && checkpoint(c, 2);
 }
 
 static bool checkpoint_all(struct plan_choice *c)
