@@ -103,7 +103,8 @@ static enum plim_status take_habits(struct plim_plan *p, const struct plim_plan_
 	for (size_t i = 0; !st && i < sizeof(habits) / sizeof(habits[0]); i++) {
 		unsigned release = habits[i].of_torch ? o->torch : o->transformers;
 
-		if (!release || release >= habits[i].before || !n->causal)
+		if (!release || release >= habits[i].before || !n->causal ||
+		    p->hidden->model.encoder_decoder)
 			continue;
 		if (habits[i].of_torch && n->heads == n->kv_heads)
 			continue;
