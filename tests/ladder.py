@@ -81,6 +81,16 @@ def check(program, config, options):
     return failed, told
 
 
+def quantized(program, config):
+    """Where nothing is trained, weights of fewer bits are what is left."""
+    options = ["--task", "generate", "--new-tokens", 4, "--memory", "2100MiB"]
+    last = plan(program, config, *options)["ladder"][-1]
+    assert "BitsAndBytesConfig(load_in_4bit=True" in last["config"]["from_pretrained"], last
+    settings = last["config"]["environment"].split("=", 1)[1:] if last["config"]["environment"] else []
+    again = plan(program, config, *options, "--quantize", "nf4-double", *(["--settings", *settings] if settings else []))
+    return again["peak"]["needed_bytes"] != last["needed_bytes"] or again["fits"] != last["fits"] or not last["fits"]
+
+
 def main():
     program, data = sys.argv[1:3]
     failed = 0
@@ -103,8 +113,11 @@ def main():
         wrong, told = check(program, config, [*seq, "--longest", 3000, "--memory", "23GiB"])
         rungs = [r["rung"] for r in told["ladder"]]
         failed += wrong + ("loss in chunks" not in rungs)
+        wrong, told = check(program, config, [*seq, "--longest", 3000, "--grouped", "--memory", "23GiB"])
+        failed += wrong + ("group_by_length" not in told["ladder"][0]["config"]["training_arguments"])
         wrong, told = check(program, config, [*seq, "--batch", 2, "--allow-changes", "--memory", "3600MiB"])
         failed += wrong + (not any("QLoRA" in r["rung"] for r in told["ladder"]))
+        failed += quantized(program, config)
     print("%d wrong" % failed)
     return 1 if failed else 0
 

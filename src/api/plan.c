@@ -329,6 +329,8 @@ static const char *samples_of(const struct plan_recipe *r)
 	if (r->longest)
 		return "the longest batch comes last; samples of a batch are alike, without "
 		       "padding";
+	if (r->length_count)
+		return "samples of a step are all as long as each other, without padding";
 	return "all samples are as long as the sequence, without padding";
 }
 

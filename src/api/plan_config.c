@@ -89,14 +89,15 @@ static bool by_deepspeed(const struct plan_recipe *r)
 	return zero_stage(r) || r->precision == PLAN_BF16_MASTER;
 }
 
-/* TRL's own arguments checkpoint unless told otherwise. */
+/* TRL's own arguments checkpoint, and cut samples to 1024 tokens, unless told otherwise. */
 static void loss(struct text *t, const struct plan_recipe *r)
 {
 	if (r->loss == PLAN_LOSS_CHUNKED)
-		text_printf(t, "%s, loss_type=\"chunked_nll\"",
+		text_printf(t, "%s, max_length=%llu, loss_type=\"chunked_nll\"",
 			    r->checkpointing == PLAN_CHECKPOINT_FULL
 				    ? ""
-				    : ", gradient_checkpointing=False");
+				    : ", gradient_checkpointing=False",
+			    (unsigned long long)(r->longest ? r->longest : r->sequence));
 	if (r->loss == PLAN_LOSS_LIGER)
 		text_puts(t, ", use_liger_kernel=True, liger_kernel_config={\"rope\": False, "
 			     "\"rms_norm\": False, \"swiglu\": False, \"cross_entropy\": False, "

@@ -38,6 +38,12 @@ static enum plim_status take_precision(struct plim_plan *p, const struct plim_pl
 			    "what is not quantized is trained on in fp32, under bf16 autocast "
 			    "(prepare_model_for_kbit_training)",
 			    err);
+	if (o->transformers >= RELEASE(5, 0) && is_half_file(p) && r->parallel == PLAN_FSDP1)
+		return tell(
+			p,
+			"precision bf16-autocast: accelerate makes weights of 16 bits fp32 again "
+			"for FSDP 1",
+			err);
 	if (o->transformers >= RELEASE(5, 0) && is_half_file(p)) {
 		r->precision = PLAN_BF16_LOADED;
 		return tell(p,
@@ -97,7 +103,8 @@ static enum plim_status take_habits(struct plim_plan *p, const struct plim_plan_
 	for (size_t i = 0; !st && i < sizeof(habits) / sizeof(habits[0]); i++) {
 		unsigned release = habits[i].of_torch ? o->torch : o->transformers;
 
-		if (!release || release >= habits[i].before || !n->causal)
+		if (!release || release >= habits[i].before || !n->causal ||
+		    p->hidden->model.encoder_decoder)
 			continue;
 		if (habits[i].of_torch && n->heads == n->kv_heads)
 			continue;
@@ -152,13 +159,46 @@ static enum plim_status take_quantization(struct plim_plan *p, const struct plim
 	return tell(p, "checkpointing full, as prepare_model_for_kbit_training sets it", err);
 }
 
+static bool is_liger(const struct plan_recipe *r)
+{
+	return r->loss == PLAN_LOSS_LIGER;
+}
+
+static bool has_masters(const struct plan_recipe *r)
+{
+	return r->precision == PLAN_BF16_MASTER && r->task == PLAN_TRAIN;
+}
+
+/* What no measured run stands behind; what is taken for granted instead. */
+static const struct {
+	bool (*is)(const struct plan_recipe *r);
+	const char *text;
+} untested[] = {
+	{ is_liger, "Liger's kernel computes the loss; its norms and activations are not planned" },
+	{ has_masters,
+	  "the optimizer steps on fp32 copies with gradients made fp32 at the step, as Megatron's "
+	  "does; DeepSpeed's own buffers are not planned" },
+};
+
+static enum plim_status take_untested(struct plim_plan *p, const struct plim_plan_options *o,
+				      struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	(void)o;
+	for (size_t i = 0; !st && i < sizeof(untested) / sizeof(untested[0]); i++)
+		if (untested[i].is(&p->hidden->recipe))
+			st = tell(p, untested[i].text, err);
+	return st;
+}
+
 enum plim_status plan_take_defaults(struct plim_plan *p, const struct plim_plan_options *o,
 				    struct plim_err *err)
 {
 	static enum plim_status (*const take[])(
 		struct plim_plan *, const struct plim_plan_options *,
 		struct plim_err *) = { take_quantization, take_precision, take_optimizer,
-				       take_habits };
+				       take_habits, take_untested };
 	enum plim_status st = PLIM_OK;
 
 	p->hidden->recipe.transformers = o->transformers;

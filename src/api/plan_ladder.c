@@ -74,6 +74,9 @@ static const char *name_of(struct climb *c, const struct plan_rung *rung,
 	if (a->sequence != b->sequence)
 		return plan_string(c->plan, err, "%s: %llu", rung->name,
 				   (unsigned long long)b->sequence);
+	if (a->longest != b->longest)
+		return plan_string(c->plan, err, "%s: the longest of %llu", rung->name,
+				   (unsigned long long)b->longest);
 	if (a->eval_batch != b->eval_batch)
 		return plan_string(c->plan, err, "%s: %llu", rung->name,
 				   (unsigned long long)b->eval_batch);

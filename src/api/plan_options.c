@@ -157,6 +157,8 @@ static enum plim_status read_lengths(struct plim_plan_hidden *h, const struct pl
 	}
 	h->recipe.lengths = h->lengths.at;
 	h->recipe.length_count = h->lengths.n;
+	if (h->recipe.steps < h->lengths.n)
+		h->recipe.steps = h->lengths.n; /* each is seen once at least */
 	h->recipe.longest = o->longest;
 	h->recipe.grouped = o->flags & PLIM_PLAN_GROUPED;
 	h->recipe.padded = o->flags & PLIM_PLAN_PADDED;
@@ -164,6 +166,9 @@ static enum plim_status read_lengths(struct plim_plan_hidden *h, const struct pl
 		st = err_set(err, PLIM_E_ARG,
 			     "the longest batch has %llu tokens a sample, others %llu",
 			     (unsigned long long)o->longest, (unsigned long long)o->sequence);
+	if (!st && o->lengths && o->flags & PLIM_PLAN_MAX_SEQUENCE)
+		st = err_set(err, PLIM_E_ARG,
+			     "the longest sequence is not looked for where lengths are given");
 	return st;
 }
 
@@ -269,8 +274,6 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 		st = read_checkpointing(r, o->checkpointing, err);
 	if (!st)
 		st = read_targets(h, o->lora_targets, err);
-	if (!st)
-		st = read_lengths(h, o, err);
 	r->task = (enum plan_task)task;
 	r->precision = o->precision ? (enum plan_precision)precision : PLAN_BF16_AUTOCAST;
 	r->optimizer = (enum plan_optimizer)optimizer;
@@ -297,6 +300,8 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 		st = plan_read_parallel(r, o, err);
 	if (!st)
 		st = read_places(r, o, err);
+	if (!st)
+		st = read_lengths(h, o, err);
 	if (!st)
 		st = read_extra(h, o, err);
 	if (!st)

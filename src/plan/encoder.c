@@ -101,18 +101,20 @@ static struct value encoder_block(void *self, uint32_t block, struct value x)
 	return y;
 }
 
-/* The head over the vocabulary, whose bias is a parameter of its own. */
+/* The head over the vocabulary, whose bias is a parameter of its own; a model without one gives its states. */
 static struct value predict(struct builder *b, struct value x)
 {
 	struct tape *t = &b->t;
 	struct value weight, bias, h, y;
 
+	if (!build_has(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_HEAD))
+		return tape_keep(t, x);
 	h = build_linear(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_HEAD_DENSE, x);
 	tape_set(t, &h, build_activation(b, MODEL_TEXT, h));
 	tape_set(t, &h, build_norm(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_HEAD_NORM, h));
 	weight = build_param(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_HEAD, MODEL_WEIGHT);
 	bias = build_param(b, MODEL_TEXT, MODEL_NONE, MODEL_ROLE_HEAD_BIAS, MODEL_WHOLE);
-	y = op_linear(t, h, weight, bias, b->m->towers[MODEL_TEXT].vocab);
+	y = op_linear(t, h, weight, bias, weight.n / b->m->towers[MODEL_TEXT].hidden);
 	tape_drop(t, &h);
 	return y;
 }

@@ -4,7 +4,16 @@
  */
 #include "build.h"
 
-#define TRL_CHUNK 256 /* tokens */
+#define TRL_CHUNK 256    /* tokens */
+#define PARTS_SHOWN 8192 /* more than that are taken several at a time */
+
+/* Tokens of a part, as asked for or as few as are shown. */
+static uint64_t at_least(uint64_t step, uint64_t rows)
+{
+	uint64_t least = (rows + PARTS_SHOWN - 1) / PARTS_SHOWN;
+
+	return step > least ? step : least;
+}
 
 /* Older releases copy the logits but the last of each sample; newer ones pad the labels instead. */
 static struct value whole(struct builder *b, struct value logits, struct value labels)
@@ -59,11 +68,11 @@ static struct value part(void *self, uint32_t number, struct value x)
 static struct value chunked(struct builder *b, struct value x, struct value labels)
 {
 	uint64_t width = b->m->towers[MODEL_TEXT].hidden, rows = x.n / width;
-	uint64_t step = b->r->loss_chunk ? b->r->loss_chunk : TRL_CHUNK;
+	uint64_t step = at_least(b->r->loss_chunk ? b->r->loss_chunk : TRL_CHUNK, rows);
 	struct tape *t = &b->t;
 	struct value loss = tape_param(t, TAPE_NONE), count, mean;
 
-	b->targets = shift(b, labels);
+	tape_set(t, &b->targets, shift(b, labels));
 	t->again = part;
 	t->again_self = b;
 	for (uint64_t at = 0; at < rows && !t->failed; at += step) {
@@ -80,6 +89,8 @@ static struct value chunked(struct builder *b, struct value x, struct value labe
 	mean = op_apply(t, OP_SCALE, loss);
 	tape_drop(t, &count);
 	tape_drop(t, &loss);
+	if (!t->grad) /* nothing is computed again */
+		tape_drop(t, &b->targets);
 	return mean;
 }
 
@@ -133,7 +144,7 @@ static struct value liger(struct builder *b, struct value x, struct value labels
 	enum tape_dtype dtype = t->autocast ? t->autocast : x.dtype;
 	struct value in[2] = { x, weight }, grads[2];
 
-	step = liger_chunk(rows, width, weight.n / width);
+	step = at_least(liger_chunk(rows, width, weight.n / width), rows);
 	for (unsigned i = 0; i < 2; i++)
 		grads[i] = tape_new(t, t->grad && in[i].grad ? in[i].n : 0, in[i].dtype,
 				    TIMELINE_AUTOGRAD_DETAIL);

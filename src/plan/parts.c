@@ -57,6 +57,8 @@ static struct value adapt(struct builder *b, uint32_t a, struct value x, struct 
 	tape_drop(t, &low);
 	scaled = op_apply(t, OP_SCALE, high);
 	tape_drop(t, &high);
+	if (quantized && !t->autocast)
+		tape_set(t, &scaled, op_cast(t, scaled, y.dtype));
 	sum = op_add(t, y, scaled);
 	tape_drop(t, &scaled);
 	tape_drop(t, &y);
@@ -456,7 +458,8 @@ struct value build_blocks(struct builder *b, enum model_tower tower, tape_again_
 {
 	struct tape *t = &b->t;
 	int selective = b->r->checkpointing == PLAN_CHECKPOINT_SELECTIVE;
-	int again = selective || b->r->checkpointing == PLAN_CHECKPOINT_FULL;
+	int again = selective || b->r->checkpointing == PLAN_CHECKPOINT_FULL ||
+		    (b->r->checkpointing == PLAN_CHECKPOINT_VISION && tower == MODEL_VISION);
 	uint64_t every = b->r->checkpoint_every ? b->r->checkpoint_every : 1;
 	uint64_t begin = 0, end = b->m->towers[tower].layers;
 

@@ -273,6 +273,8 @@ void build_phase(struct builder *b, const char *name, unsigned number)
 /* What no forward pass of the model can do, and recipes that exclude each other. */
 static enum plim_status check(const struct builder *b, struct plim_err *err)
 {
+	/* TRL has no chunks for models that see */
+	bool sees = b->r->loss == PLAN_LOSS_CHUNKED && b->m->towers[MODEL_VISION].layers;
 	const struct model_numbers *n = &b->m->towers[MODEL_VISION];
 
 	if (b->r->task == PLAN_GENERATE && !build_generates(b->m))
@@ -281,9 +283,8 @@ static enum plim_status check(const struct builder *b, struct plim_err *err)
 	if (n->layers && (!n->patch || (n->position == MODEL_POSITION_ROPE_2D && !n->merge)))
 		return err_set(err, PLIM_E_ARG, "the vision tower tells no size of %s",
 			       n->patch ? "its merged patches" : "a patch");
-	if (b->r->loss != PLAN_LOSS_WHOLE && !build_is_decoder(b->m))
-		return err_set(err, PLIM_E_ARG,
-			       "a %s loss is for language models that decode, not for '%s'",
+	if (b->r->loss != PLAN_LOSS_WHOLE && (sees || !build_is_decoder(b->m)))
+		return err_set(err, PLIM_E_ARG, "a %s loss is for decoders of text, not for '%s'",
 			       plan_loss_names[b->r->loss], b->m->family);
 	if (b->r->precision == PLAN_BF16_MASTER && build_is_sharded(b))
 		return err_set(err, PLIM_E_ARG,

@@ -148,9 +148,14 @@ static bool checkpoint_selective(struct plan_choice *c)
 	return true;
 }
 
+#define EVERY_FROM \
+	517 /* Transformers' every_n_layers; older releases hand it to the layers, which ignore it */
+
 static bool checkpoint_half(struct plan_choice *c)
 {
-	return checkpoint(c, 2);
+	bool known = !c->recipe.transformers || c->recipe.transformers >= EVERY_FROM;
+
+	return known && checkpoint(c, 2);
 }
 
 static bool checkpoint_all(struct plan_choice *c)
@@ -268,6 +273,26 @@ static bool quantized_adapters(struct plan_choice *c)
 	return true;
 }
 
+static bool quantize(struct plan_choice *c, enum plan_quantize how)
+{
+	static const uint8_t bits[PLAN_QUANTIZES] = { 16, 4, 4, 8 };
+
+	if (trains(c) || bits[c->recipe.quantize] <= bits[how])
+		return false;
+	c->recipe.quantize = how;
+	return true;
+}
+
+static bool eight_bits(struct plan_choice *c)
+{
+	return quantize(c, PLAN_INT8);
+}
+
+static bool four_bits(struct plan_choice *c)
+{
+	return quantize(c, PLAN_NF4_DOUBLE);
+}
+
 static bool half_sequence(struct plan_choice *c)
 {
 	if (c->recipe.longest > c->recipe.sequence) {
@@ -327,6 +352,8 @@ const struct plan_rung plan_rungs[] = {
 	  adapters },
 	{ "QLoRA: 4-bit weights under LoRA", "10 to 40 % slower; the weights are rounded", true,
 	  false, false, quantized_adapters },
+	{ "8-bit weights", "slower; the weights are rounded", true, false, false, eight_bits },
+	{ "4-bit weights", "slower; the weights are rounded", true, false, false, four_bits },
 	{ "half the sequence", "samples are cut", true, true, false, half_sequence },
 };
 const size_t plan_rung_count = sizeof(plan_rungs) / sizeof(plan_rungs[0]);

@@ -173,7 +173,7 @@ static void take_factors(struct tape *t, struct tape_param *p, uint64_t rows, ui
 
 static uint32_t copy_to_fp32(struct tape *t, const struct tape_param *p)
 {
-	return p->dtype == TAPE_F32 ? TAPE_NONE : tape_store(t, p->n * 4, TIMELINE_TEMPORARY);
+	return p->own_dtype == TAPE_F32 ? TAPE_NONE : tape_store(t, p->n * 4, TIMELINE_TEMPORARY);
 }
 
 /*

@@ -190,6 +190,8 @@ static void test_chunked_loss(void **state)
 
 		start(&f);
 		f.recipe.precision = precisions[i];
+		f.recipe.eval_passes = 2;
+		f.recipe.eval_batch = 1;
 		run(&f, UINT64_MAX);
 		whole = lives(&f, "fwd0", TIMELINE_ACTIVATION);
 		for (unsigned loss = PLAN_LOSS_CHUNKED; loss < PLAN_LOSSES; loss++) {
@@ -203,6 +205,7 @@ static void test_chunked_loss(void **state)
 			assert_int_equal(lives(&f, "bwd1", TIMELINE_TEMPORARY), 0);
 			assert_int_equal(lives(&f, "bwd1", TIMELINE_AUTOGRAD_DETAIL), 0);
 			assert_int_equal(lives(&f, "bwd0", TIMELINE_GRADIENT), bytes * PARAMETERS);
+			assert_int_equal(lives(&f, "eval1", TIMELINE_TEMPORARY), 0);
 		}
 		end(&f);
 	}
