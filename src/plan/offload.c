@@ -50,6 +50,8 @@ uint32_t tape_pack(struct tape *t, struct value v, int turned)
 {
 	int pinned = t->away != PLAN_SAVE_ON_CPU;
 
+	if (v.store == TAPE_NONE)
+		return TAPE_NONE;
 	if (t->away == PLAN_OFFLOAD_STREAMS)
 		return pack_streamed(t, v);
 	/* a pinned copy is laid out anew, a pageable one as the tensor is */
