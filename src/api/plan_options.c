@@ -196,7 +196,7 @@ static enum plim_status check_sizes(const struct plim_plan_options *o, struct pl
 /* Combinations that no framework has. */
 static enum plim_status check_places(const struct plan_recipe *r, struct plim_err *err)
 {
-	int sharded = r->parallel >= PLAN_FSDP1;
+	int sharded = plan_is_sharded(r);
 
 	if (r->task != PLAN_TRAIN && (r->activations || r->optimizer_on || r->parameters_on))
 		return err_set(err, PLIM_E_ARG, "only training is offloaded");
@@ -211,6 +211,9 @@ static enum plim_status check_places(const struct plan_recipe *r, struct plim_er
 		return err_set(err, PLIM_E_ARG,
 			       "parameters are offloaded where they are sharded: --parallel fsdp2 "
 			       "or fsdp1 (with one GPU, too)");
+	if (r->parallel == PLAN_ZERO3 && (r->optimizer_on || r->parameters_on))
+		return err_set(err, PLIM_E_ARG,
+			       "the offload of ZeRO-3 is planned with --parallel fsdp2");
 	if (r->optimizer_on == PLAN_ON_NVME && !sharded)
 		return err_set(err, PLIM_E_ARG,
 			       "DeepSpeed offloads to NVMe with ZeRO-3 only: --parallel fsdp2, "

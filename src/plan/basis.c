@@ -64,8 +64,7 @@ static bool is_streamed(const struct model *m, const struct plan_recipe *r)
 static bool is_gathered(const struct model *m, const struct plan_recipe *r)
 {
 	(void)m;
-	return (r->save == PLAN_SAVE_FULL || r->save == PLAN_SAVE_FULL_GPU) &&
-	       r->parallel >= PLAN_FSDP1;
+	return (r->save == PLAN_SAVE_FULL || r->save == PLAN_SAVE_FULL_GPU) && plan_is_sharded(r);
 }
 
 static bool is_bitsandbytes(const struct model *m, const struct plan_recipe *r)

@@ -201,6 +201,16 @@ int plan_is_deepspeed(const struct plan_recipe *r)
 	return r->optimizer_on != PLAN_ON_GPU || r->parameters_on == PLAN_ON_NVME;
 }
 
+bool plan_is_sharded(const struct plan_recipe *r)
+{
+	static const bool sharded[PLAN_PARALLELS] = {
+		[PLAN_FSDP1] = true,       [PLAN_FSDP1_ZERO2] = true, [PLAN_FSDP2] = true,
+		[PLAN_FSDP2_ZERO2] = true, [PLAN_ZERO3] = true,
+	};
+
+	return sharded[r->parallel];
+}
+
 static uint64_t least(uint64_t a, uint64_t b)
 {
 	return a < b ? a : b;
@@ -208,7 +218,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 
 static uint64_t share(const struct builder *b, uint64_t n)
 {
-	return (n + b->r->gpus - 1) / b->r->gpus;
+	return (n + b->copies - 1) / b->copies;
 }
 
 struct sizes {
@@ -325,7 +335,7 @@ void build_wrap_offload(struct builder *b)
 	if (b->r->parameters_on == PLAN_ON_NVME)
 		take_swapped(b, s.all);
 	take_masters(b, &s);
-	if (build_is_sharded(b))
+	if (plan_is_sharded(b->r))
 		return;
 	flatten(b, s.trained_bytes);
 	take_sums(b);
@@ -363,19 +373,22 @@ void build_let_bucket(struct builder *b)
 #define NCCL_BYTES ((uint64_t)334 << 20)
 #define LIBRARY_BYTES ((uint64_t)640 << 20)
 
-/* from_pretrained() reads the model into the machine's memory; of sharded ones the first process alone does. */
+/*
+ * from_pretrained() reads the model into the machine's memory; of sharded ones the first process alone does, and with a
+ * tensor-parallel plan each reads its parts to the GPU.
+ */
 void build_host_load(struct builder *b)
 {
 	uint64_t bytes = 0;
 
 	b->t.host.all.processes = (unsigned)least(b->r->gpus, MACHINE_GPUS);
-	tape_host_store(&b->t, CONTEXT_BYTES + (b->r->parallel ? NCCL_BYTES : 0), PLAN_HOST_PROCESS,
-			0);
-	for (size_t i = 0; i < b->m->tensors.n; i++)
+	tape_host_store(&b->t, CONTEXT_BYTES + (b->r->parallel || b->r->gpus > 1 ? NCCL_BYTES : 0),
+			PLAN_HOST_PROCESS, 0);
+	for (size_t i = 0; i < b->m->tensors.n && b->tp == 1; i++)
 		if (b->m->tensors.at[i].tied_to == MODEL_NONE)
 			bytes += b->m->tensors.at[i].count * tape_dtype_bytes[b->weights];
 	b->loading = tape_host_store(&b->t, bytes, PLAN_HOST_LOADING,
-				     build_is_sharded(b) ? TAPE_ONCE : 0);
+				     plan_is_sharded(b->r) ? TAPE_ONCE : 0);
 }
 
 void build_host_loaded(struct builder *b)

@@ -185,7 +185,7 @@ void build_wrap(struct builder *b)
 	build_wrap_offload(b);
 	if (!ways[b->r->parallel] || b->t.failed)
 		return;
-	if (plan_is_deepspeed(b->r) && !build_is_sharded(b))
+	if (plan_is_deepspeed(b->r) && !plan_is_sharded(b->r))
 		return; /* it takes the place of DDP */
 	start(b);
 	if (build_is_sharded(b) && b->r->task == PLAN_TRAIN)

@@ -182,6 +182,8 @@ struct plan_recipe {
 void plan_recipe_init(struct plan_recipe *r);
 /* The offload is DeepSpeed's: of the optimizer alone, or to NVMe. */
 int plan_is_deepspeed(const struct plan_recipe *r);
+/* Has each process its share of the parameters only? */
+bool plan_is_sharded(const struct plan_recipe *r);
 #define PLAN_DEEPSPEED_BUCKET \
 	50000000u /* elements: reduce_bucket_size of the configuration that plan writes */
 

@@ -191,7 +191,7 @@ static bool offload_optimizer(struct plan_choice *c)
 {
 	bool adam = is_adamw(c) || c->recipe.optimizer == PLAN_ADAMW_PAGED;
 
-	if (!adam || c->recipe.parallel >= PLAN_FSDP1 || c->recipe.optimizer_on)
+	if (!adam || plan_is_sharded(&c->recipe) || c->recipe.optimizer_on)
 		return false;
 	c->recipe.optimizer = PLAN_ADAMW;
 	c->recipe.optimizer_on = PLAN_ON_HOST;
@@ -206,7 +206,7 @@ static bool offload_parameters(struct plan_choice *c)
 	if (!trains(c) || r->parameters_on || r->precision == PLAN_FP16_AUTOCAST ||
 	    r->optimizer == PLAN_ADAMW_8BIT)
 		return false;
-	if (r->parallel < PLAN_FSDP1)
+	if (!plan_is_sharded(r))
 		r->parallel = PLAN_FSDP2;
 	if (r->optimizer == PLAN_ADAMW_PAGED)
 		r->optimizer = PLAN_ADAMW;
@@ -238,7 +238,7 @@ static bool master_weights(struct plan_choice *c)
 {
 	enum plan_precision p = c->recipe.precision;
 
-	if (!trains(c) || c->recipe.lora_rank || c->recipe.parallel >= PLAN_FSDP1 ||
+	if (!trains(c) || c->recipe.lora_rank || plan_is_sharded(&c->recipe) ||
 	    (p != PLAN_FP32 && p != PLAN_BF16_AUTOCAST))
 		return false;
 	c->recipe.precision = PLAN_BF16_MASTER;

@@ -40,8 +40,8 @@ static struct sums sums_of(const struct builder *b)
 			if (p->states[k] != TAPE_NONE)
 				s.states += t->stores.at[p->states[k]].bytes;
 	}
-	if (build_is_sharded(b) || b->r->parallel == PLAN_ZERO1)
-		s.states *= b->r->gpus;
+	if (plan_is_sharded(b->r) || b->r->parallel == PLAN_ZERO1)
+		s.states *= b->copies;
 	return s;
 }
 
@@ -58,7 +58,7 @@ static void save_full(struct builder *b, int optimizer)
 	uint32_t model;
 
 	for (size_t i = 0; i < t->params.n; i++)
-		if (is_kept(&t->params.at[i]) && build_is_sharded(b) && !is_flat(b))
+		if (is_kept(&t->params.at[i]) && plan_is_sharded(b->r) && !is_flat(b))
 			tape_touch(t, bytes_of(&t->params.at[i], 1));
 	if (is_flat(b))
 		build_touch_units(b);
@@ -78,7 +78,7 @@ static void save_full_on_gpu(struct builder *b)
 	struct tape *t = &b->t;
 	VEC(uint32_t) gathered = { 0 };
 
-	for (size_t i = 0; i < t->params.n && build_is_sharded(b) && !t->failed; i++) {
+	for (size_t i = 0; i < t->params.n && plan_is_sharded(b->r) && !t->failed; i++) {
 		const struct tape_param *p = &t->params.at[i];
 
 		if (is_kept(p))
@@ -108,7 +108,7 @@ static void pin_copy(struct builder *b, uint32_t store, uint64_t bytes)
 	if (store == TAPE_NONE || b->t.stores.at[store].host)
 		return;
 	if (b->r->parallel == PLAN_DDP)
-		bytes = (bytes + b->r->gpus - 1) / b->r->gpus;
+		bytes = (bytes + b->copies - 1) / b->copies;
 	tape_host_store(&b->t, bytes, PLAN_HOST_SAVING, TAPE_PINNED);
 }
 
@@ -146,9 +146,9 @@ void build_save(struct builder *b)
 
 	if (b->t.failed || save == PLAN_SAVE_NONE)
 		return;
-	if (build_is_sharded(b) && save == PLAN_SAVE_STATE)
+	if (plan_is_sharded(b->r) && save == PLAN_SAVE_STATE)
 		save = PLAN_SAVE_SHARDED; /* what accelerate does unless it is told otherwise */
-	if (save == PLAN_SAVE_FULL || (build_is_sharded(b) && save == PLAN_SAVE_PRETRAINED))
+	if (save == PLAN_SAVE_FULL || (plan_is_sharded(b->r) && save == PLAN_SAVE_PRETRAINED))
 		save_full(b, save == PLAN_SAVE_FULL);
 	else
 		ways[save](b);

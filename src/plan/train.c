@@ -83,7 +83,7 @@ static uint64_t state_bytes(const struct rule *rule, const struct tape_param *p)
 static uint32_t state_store(struct builder *b, const struct rule *rule, const struct tape_param *p)
 {
 	struct tape *t = &b->t;
-	uint64_t shared = build_is_sharded(b) ? 1 : b->r->gpus;
+	uint64_t shared = plan_is_sharded(b->r) ? 1 : b->copies;
 
 	if (plan_is_deepspeed(b->r))
 		return b->r->optimizer_on == PLAN_ON_NVME

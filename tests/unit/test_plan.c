@@ -354,7 +354,6 @@ static void test_limit(void **state)
 	end(&f);
 }
 
-/* Every allocation of ours refused in turn: an error each time, and nothing is left behind. */
 static void expect_trust(const struct fixture *f, size_t phases, enum plan_basis basis,
 			 size_t reasons)
 {
@@ -424,6 +423,24 @@ static void test_sites(void **state)
 	end(&f);
 }
 
+/* Every allocation of ours refused in turn: an error each time, and nothing is left behind. */
+static void refuse_each(struct fixture *f)
+{
+	enum plim_status st = PLIM_E_NOMEM;
+
+	for (int64_t n = 0; st; n++) {
+		uint64_t before = f->mem.used_bytes;
+
+		f->mem.fail_after = n;
+		st = plan_build(&f->mem, &f->model, &f->recipe, &f->plan, &f->err);
+		f->mem.fail_after = -1;
+		if (st) {
+			assert_null(f->plan);
+			assert_int_equal(f->mem.used_bytes, before);
+		}
+	}
+}
+
 static void test_out_of_memory(void **state)
 {
 	static const enum plan_checkpointing how[] = { PLAN_CHECKPOINT_FULL,
@@ -436,22 +453,10 @@ static void test_out_of_memory(void **state)
 	f.recipe.steps = 1;
 	f.recipe.lora_rank = 4;
 	for (unsigned i = 0; i < 2; i++) {
-		enum plim_status st = PLIM_E_NOMEM;
-
 		f.recipe.checkpointing = how[i];
 		f.recipe.quantize = PLAN_NF4_DOUBLE;
 		f.recipe.loss = i ? PLAN_LOSS_CHUNKED : PLAN_LOSS_WHOLE;
-		for (int64_t n = 0; st; n++) {
-			uint64_t before = f.mem.used_bytes;
-
-			f.mem.fail_after = n;
-			st = plan_build(&f.mem, &f.model, &f.recipe, &f.plan, &f.err);
-			f.mem.fail_after = -1;
-			if (st) {
-				assert_null(f.plan);
-				assert_int_equal(f.mem.used_bytes, before);
-			}
-		}
+		refuse_each(&f);
 		plan_free(f.plan);
 		f.plan = NULL;
 	}
@@ -564,6 +569,23 @@ static void test_kept_cache(void **state)
 	end(&f);
 }
 
+/* A checkpointed block's input was packed for the host also when there was none, after a failure. */
+static void test_out_of_memory_offloaded(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	start(&f);
+	f.recipe.steps = 1;
+	f.recipe.checkpointing = PLAN_CHECKPOINT_FULL;
+	f.recipe.activations = PLAN_OFFLOAD_STREAMS;
+	f.recipe.parallel = PLAN_FSDP2;
+	f.recipe.parameters_on = PLAN_ON_HOST;
+	f.recipe.save = PLAN_SAVE_FULL_GPU;
+	refuse_each(&f);
+	end(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -583,6 +605,7 @@ int main(void)
 		cmocka_unit_test(test_caches),
 		cmocka_unit_test(test_kept_cache),
 		cmocka_unit_test(test_out_of_memory),
+		cmocka_unit_test(test_out_of_memory_offloaded),
 		cmocka_unit_test(test_basis),
 		cmocka_unit_test(test_sites),
 	};
