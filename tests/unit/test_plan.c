@@ -586,6 +586,25 @@ static void test_out_of_memory_offloaded(void **state)
 	end(&f);
 }
 
+/* DeepSpeed: fp32 weights and gradients in one pinned block each, of a power of two; two moments as they are. */
+static void test_offloaded_optimizer(void **state)
+{
+	uint64_t block = 1;
+	struct fixture f;
+
+	(void)state;
+	while (block < 4 * PARAMETERS)
+		block *= 2;
+	start(&f);
+	f.recipe.optimizer_on = PLAN_ON_HOST;
+	run(&f, UINT64_MAX);
+	assert_int_equal(lives(&f, "zero0", TIMELINE_OPTIMIZER_STATE), 0);
+	assert_int_equal(lives(&f, "zero0", TIMELINE_PARAMETER), 4 * PARAMETERS);
+	assert_int_equal(f.plan->host.bytes[PLAN_HOST_STATES], block + 2 * 4 * PARAMETERS);
+	assert_int_equal(f.plan->host.bytes[PLAN_HOST_GRADIENTS], block);
+	end(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -606,6 +625,7 @@ int main(void)
 		cmocka_unit_test(test_kept_cache),
 		cmocka_unit_test(test_out_of_memory),
 		cmocka_unit_test(test_out_of_memory_offloaded),
+		cmocka_unit_test(test_offloaded_optimizer),
 		cmocka_unit_test(test_basis),
 		cmocka_unit_test(test_sites),
 	};
