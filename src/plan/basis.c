@@ -13,9 +13,9 @@ const char *const plan_basis_names[PLAN_BASES] = { "measured", "derived", "assum
 
 /* Architectures of which runs were measured; the one by numbers is Llama. */
 static const char *const measured_families[] = {
-	"llama",       "mistral", "qwen2",   "qwen3", "gemma",     "gemma2",
-	"gemma3_text", "phi3",    "mixtral", "gpt2",  "qwen3_moe", "bert",
-	"roberta",     "t5",      "vit",     "clip",  "qwen2_vl",  "transformer",
+	"llama", "mistral", "qwen2",  "qwen3",      "gemma",    "gemma2",    "gemma3_text",
+	"phi3",  "mixtral", "gpt2",   "bert",       "roberta",  "qwen3_moe", "t5",
+	"vit",   "clip",    "siglip", "qwen2_5_vl", "qwen2_vl", "qwen3_vl",  "transformer",
 };
 
 static bool is_guessed(const struct model *m, const struct plan_recipe *r)

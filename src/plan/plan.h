@@ -129,54 +129,57 @@ extern const struct plan_device plan_device_default; /* an H100 */
 struct plan_device plan_device_of(unsigned capability, unsigned multiprocessors);
 
 struct plan_recipe {
+	/* what is run, and how */
 	enum plan_task task;
-	uint64_t batch, sequence;
-	uint64_t image_size; /* of models that see: side in pixels; 0: as configured */
 	enum plan_precision precision;
 	enum plan_optimizer optimizer;
 	enum plan_attention attention;
 	enum plan_checkpointing checkpointing;
-	uint64_t checkpoint_every;       /* of so many blocks one is checkpointed; 0 counts as 1 */
-	uint64_t lora_rank;              /* 0: all parameters are trained */
-	const char *const *lora_targets; /* names of modules; borrowed */
-	size_t lora_target_count;        /* 0: the family's usual ones */
-	uint64_t accumulate;             /* micro-batches a step */
-	uint64_t steps;
-	bool no_clip, keep_outputs, no_cache;
-	const uint64_t *extra_bytes; /* tensors beside the model's, made before it; borrowed */
-	size_t extra_count;
-	uint64_t eval_passes, eval_batch;
-	uint64_t new_tokens; /* PLAN_GENERATE */
-	enum plan_parallel parallel;
-	uint64_t gpus; /* all that share the work; this is what one of them needs */
-	struct plan_device device;
-	uint64_t tp, pp; /* of the GPUs share each layer, and the layers, out; 0 counts as 1 */
-	uint64_t micro_batches; /* of a pipeline's step */
-	uint64_t stage;         /* which of the pipeline, from 0 */
-	enum plan_schedule schedule;
-	bool sequence_parallel; /* ... and the rows between layers */
+	enum plan_loss loss;
+	enum plan_quantize quantize;
+	enum plan_cache cache;
 	enum plan_activations activations;
 	enum plan_place
 		optimizer_on; /* states, master weights and gradients: DeepSpeed's offload */
 	enum plan_place parameters_on; /* FSDP's CPU offload, ZeRO-3's offload_param */
 	enum plan_save save;           /* at the end of training */
-	enum plan_loss loss;
-	uint64_t loss_chunk; /* tokens of PLAN_LOSS_CHUNKED; 0: TRL's 256 */
+	unsigned
+		transformers; /* 100 * major + minor, for the names in configuration; 0: the newest known */
+	bool no_clip, keep_outputs, no_cache;
+	bool keep_cache; /* passes that generate nothing keep keys and values, too (config.use_cache) */
+	bool grouped; /* a batch of `longest` comes first, too, as samplers that group by length do */
+	bool padded; /* attention is given a mask of what is padding */
+	/* as older releases do it: logits given back in fp32, copied to be shifted; shared heads copied for attention */
+	bool wide_logits, copies_logits, repeats_heads;
+	bool sequence_parallel;    /* with `tp`: the rows between layers are shared, too */
+	uint64_t checkpoint_every; /* of so many blocks one is checkpointed; 0 counts as 1 */
+	uint64_t loss_chunk;       /* tokens of PLAN_LOSS_CHUNKED; 0: TRL's 256 */
+	/* its sizes */
+	uint64_t batch, sequence;
+	uint64_t image_size;  /* of models that see: height in pixels; 0: as configured */
+	uint64_t image_width; /* in pixels; 0: as high */
+	uint64_t accumulate;  /* micro-batches a step */
+	uint64_t steps;
 	const uint64_t
 		*lengths;    /* tokens of a sample, step after step (again and again); borrowed */
 	size_t length_count; /* 0: all are `sequence` */
 	uint64_t longest;    /* a batch as long as that comes after all others; 0: none does */
-	bool grouped;        /* ... and one before, as samplers that group by length do */
-	enum plan_quantize quantize;
-	/* as older releases do it: logits given back in fp32, copied to be shifted; shared heads copied for attention */
-	bool wide_logits, copies_logits, repeats_heads;
-	unsigned
-		transformers; /* 100 * major + minor, for the names in configuration; 0: the newest known */
-	bool padded;          /* attention is given a mask of what is padding */
-	uint64_t image_width; /* in pixels; 0: as high */
-	uint64_t beams;       /* PLAN_GENERATE: sequences of each sample; 0 counts as 1 */
-	enum plan_cache cache;
-	bool keep_cache; /* passes that generate nothing keep keys and values, too (config.use_cache) */
+	uint64_t eval_passes, eval_batch;
+	uint64_t new_tokens;             /* PLAN_GENERATE */
+	uint64_t beams;                  /* ... sequences of each sample; 0 counts as 1 */
+	uint64_t lora_rank;              /* 0: all parameters are trained */
+	const char *const *lora_targets; /* names of modules; borrowed */
+	size_t lora_target_count;        /* 0: the family's usual ones */
+	const uint64_t *extra_bytes;     /* tensors beside the model's, made before it; borrowed */
+	size_t extra_count;
+	/* where */
+	struct plan_device device;
+	uint64_t gpus;   /* all that share the work; this is what one of them needs */
+	uint64_t tp, pp; /* of the GPUs share each layer, and the layers, out; 0 counts as 1 */
+	uint64_t micro_batches; /* of a pipeline's step */
+	uint64_t stage;         /* which of the pipeline, from 0 */
+	enum plan_parallel parallel;
+	enum plan_schedule schedule;
 	enum plan_buckets buckets;
 };
 void plan_recipe_init(struct plan_recipe *r);
