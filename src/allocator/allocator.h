@@ -224,6 +224,16 @@ enum plim_status allocator_run(struct mem *m, const struct program *p,
 			       struct plim_err *err);
 
 /*
+ * The same where memory is ample, and the smallest limit under which the program goes to its end.  `low_bytes`: no limit
+ * below it does (the program's own peak, say).  Of `how` the limit and the capacity count for nothing; phases are told of the
+ * ample run, events and blocks are not.
+ */
+enum plim_status allocator_find_needed(struct mem *m, const struct program *p,
+				       const struct allocator_run *how, uint64_t low_bytes,
+				       struct allocator_outcome *out, uint64_t *needed_bytes,
+				       struct plim_err *err);
+
+/*
  * The lowest of several offline packings of all requests into one piece of memory, in blocks of 512
  * bytes: about as little as any allocator that knows the future could do with.  The peak of live
  * bytes is the bound from below.

@@ -184,7 +184,7 @@ uint32_t caching_find(const struct caching *c, uint32_t half, uint16_t stream, u
 	return k->block;
 }
 
-static int collects(const struct caching *c)
+int caching_collects(const struct caching *c)
 {
 	return c->limit_bytes != UINT64_MAX && c->rules.gc_threshold > 0;
 }
@@ -193,7 +193,7 @@ static uint32_t take_free(struct caching *c, uint32_t half, uint16_t stream, uin
 {
 	uint32_t block;
 
-	c->searches[half] += (uint64_t)collects(c);
+	c->searches[half] += (uint64_t)caching_collects(c);
 	block = caching_find(c, half, stream, bytes);
 	if (block != CACHING_NONE)
 		caching_pool_remove(c, block);
@@ -211,6 +211,21 @@ static int expands(const struct caching *c, uint32_t half)
 	       !(is_private(half) && c->rules.release->no_private_expandable);
 }
 
+static int allows(struct caching *c, uint64_t segment)
+{
+	uint64_t bytes = c->stats.count[ALLOCATOR_RESERVED_BYTES][0].current + segment;
+
+	if (bytes <= c->limit_bytes && bytes >= segment) {
+		if (bytes > c->most_allowed_bytes)
+			c->most_allowed_bytes = bytes;
+		return 1;
+	}
+	c->paused = c->pauses;
+	if (bytes < c->least_refused_bytes)
+		c->least_refused_bytes = bytes;
+	return 0;
+}
+
 /* *block CACHING_NONE: the limit or the driver does not allow it. */
 static enum plim_status alloc_block(struct caching *c, uint32_t half, uint16_t stream,
 				    uint64_t bytes, uint32_t *block)
@@ -222,10 +237,9 @@ static enum plim_status alloc_block(struct caching *c, uint32_t half, uint16_t s
 				   .reservation = CACHING_NONE,
 				   .half = half,
 				   .stream = stream };
-	uint64_t reserved = c->stats.count[ALLOCATOR_RESERVED_BYTES][0].current;
 
 	*block = CACHING_NONE;
-	if (segment > c->limit_bytes || reserved > c->limit_bytes - segment)
+	if (!allows(c, segment))
 		return PLIM_OK;
 	if (expands(c, half))
 		return caching_expand(c, half, stream, bytes, block);
@@ -249,9 +263,11 @@ static enum plim_status climb(struct caching *c, uint32_t half, uint16_t stream,
 {
 	enum plim_status st;
 
-	if (collects(c))
+	if (caching_collects(c))
 		caching_garbage_collect(c);
 	st = alloc_block(c, half, stream, bytes, block);
+	if (c->paused)
+		return st;
 	if (!st && *block == CACHING_NONE && caching_release_available(c, half, stream, bytes))
 		st = alloc_block(c, half, stream, bytes, block);
 	if (st || *block != CACHING_NONE)
@@ -349,7 +365,7 @@ enum plim_status caching_malloc(struct caching *c, const struct caching_request 
 		st = climb(c, half, rq->stream, bytes, block);
 	if (!st && *block != CACHING_NONE)
 		return hand_out(c, rq, bytes, block);
-	if (!st) {
+	if (!st && !c->paused) {
 		c->stats.ooms++;
 		caching_tell(c, TRACE_OOM, 0, bytes,
 			     &(struct caching_block){
@@ -456,11 +472,42 @@ enum plim_status caching_init(struct caching *c, struct mem *m, const struct cac
 			       .streams = setup->streams,
 			       .halves = 2 * setup->pools,
 			       .limit_bytes = setup->limit_bytes,
-			       .device_bytes = setup->device_bytes };
+			       .device_bytes = setup->device_bytes,
+			       .least_refused_bytes = UINT64_MAX };
 	c->bins = mem_new(m, c->halves * c->streams, sizeof(*c->bins), err);
 	c->searches = c->bins ? mem_new(m, c->halves, sizeof(*c->searches), err) : NULL;
 	c->is_dropped = c->searches ? mem_new(m, setup->pools, 1, err) : NULL;
 	return c->is_dropped ? order_streams(c) : mem_status(c->err);
+}
+
+enum plim_status caching_copy(struct caching *c, const struct caching *from)
+{
+	enum plim_status st = vec_copy(c->mem, &c->blocks, &from->blocks, c->err);
+
+	for (size_t i = 0; !st && i < c->halves * c->streams; i++) {
+		st = order_copy(c->mem, &c->bins[i].free, &from->bins[i].free, c->err);
+		if (!st)
+			st = order_copy(c->mem, &c->bins[i].unmapped, &from->bins[i].unmapped,
+					c->err);
+	}
+	if (!st)
+		st = vec_need(c->mem, &c->spare, from->blocks.n, c->err);
+	if (!st)
+		st = vec_copy(c->mem, &c->spare, &from->spare, c->err);
+	if (!st)
+		st = vec_copy(c->mem, &c->dropped, &from->dropped, c->err);
+	if (!st)
+		st = vec_copy(c->mem, &c->reservations, &from->reservations, c->err);
+	if (!st)
+		st = vec_copy(c->mem, &c->pending, &from->pending, c->err);
+	memcpy(c->searches, from->searches, c->halves * sizeof(*c->searches));
+	memcpy(c->is_dropped, from->is_dropped, c->halves / 2);
+	c->stats = from->stats;
+	c->limit_bytes = from->limit_bytes;
+	c->most_allowed_bytes = from->most_allowed_bytes;
+	c->least_refused_bytes = from->least_refused_bytes;
+	c->pauses = c->paused = 0;
+	return st;
 }
 
 void caching_release(struct caching *c)

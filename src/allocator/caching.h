@@ -74,6 +74,14 @@ struct caching {
 	VEC(struct caching_reservation) reservations;
 	VEC(uint32_t) pending; /* blocks whose free was asked for and is not completed */
 	struct allocator_stats stats;
+	/*
+	 * What the limit decided: reserved bytes that it was asked to allow.  Under every limit from the most that were
+	 * allowed up to the least that were not, all goes the same way (unless garbage is collected, which goes by the
+	 * limit itself).
+	 */
+	uint64_t most_allowed_bytes, least_refused_bytes; /* 0 and UINT64_MAX: none */
+	uint8_t pauses; /* a request that the limit would refuse is not made: */
+	uint8_t paused; /* ... there was one, and all is as before it */
 };
 
 struct caching_setup {
@@ -87,6 +95,12 @@ struct caching_setup {
 enum plim_status caching_init(struct caching *c, struct mem *m, const struct caching_setup *setup,
 			      struct plim_err *err);
 void caching_release(struct caching *c);
+
+/* Become as `from` is, but for the driver; both were made with the same setup. */
+enum plim_status caching_copy(struct caching *c, const struct caching *from);
+
+/* Does what happens depend on the limit in other ways than by what it refuses? */
+int caching_collects(const struct caching *c);
 
 struct caching_request {
 	uint64_t bytes; /* unrounded */

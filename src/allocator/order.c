@@ -7,14 +7,74 @@ static inline int less(const struct order_key *a, uint64_t bytes, uint64_t addr)
 	return a->bytes != bytes ? a->bytes < bytes : a->addr < addr;
 }
 
-/* How many parts begin at or before (bytes, addr). */
-static size_t parts_upto(const struct order *o, uint64_t bytes, uint64_t addr)
+/* ---- shelves ---- */
+
+#define UNIT_BITS \
+	9 /* blocks are multiples of 512, almost always; what is not shares a shelf with its neighbours */
+#define STEP_BITS 3
+
+/* Rises with the size. */
+static uint32_t shelf_of(uint64_t bytes)
 {
-	size_t low = 0, high = o->parts.n;
+	uint64_t units = bytes >> UNIT_BITS;
+	unsigned shift;
+
+	if (units < 1u << (STEP_BITS + 1))
+		return (uint32_t)units;
+	shift = 63 - STEP_BITS - (unsigned)__builtin_clzll(units);
+	return (shift << STEP_BITS) + (uint32_t)(units >> shift);
+}
+
+static void mark(struct order *o, uint32_t shelf)
+{
+	o->filled[shelf / 64] |= (uint64_t)1 << shelf % 64;
+}
+
+static void unmark(struct order *o, uint32_t shelf)
+{
+	o->filled[shelf / 64] &= ~((uint64_t)1 << shelf % 64);
+}
+
+static int is_marked(const struct order *o, uint32_t shelf)
+{
+	return (int)(o->filled[shelf / 64] >> shelf % 64 & 1);
+}
+
+/* The first shelf from `shelf` on that holds something, or ORDER_SHELVES. */
+static uint32_t shelf_from(const struct order *o, uint32_t shelf)
+{
+	uint32_t word = shelf / 64;
+	uint64_t bits;
+
+	if (shelf >= ORDER_SHELVES)
+		return ORDER_SHELVES;
+	bits = o->filled[word] & UINT64_MAX << shelf % 64;
+	while (!bits && ++word < ORDER_SHELVES / 64)
+		bits = o->filled[word];
+	return bits ? word * 64 + (uint32_t)__builtin_ctzll(bits) : ORDER_SHELVES;
+}
+
+/* The last shelf before `shelf` that holds something, or ORDER_SHELVES. */
+static uint32_t shelf_before(const struct order *o, uint32_t shelf)
+{
+	uint32_t word = shelf / 64;
+	uint64_t bits = shelf % 64 ? o->filled[word] & (((uint64_t)1 << shelf % 64) - 1) : 0;
+
+	while (!bits && word--)
+		bits = o->filled[word];
+	return bits ? word * 64 + 63 - (uint32_t)__builtin_clzll(bits) : ORDER_SHELVES;
+}
+
+/* ---- on a shelf ---- */
+
+/* How many parts begin at or before (bytes, addr). */
+static size_t parts_upto(const struct order_shelf *s, uint64_t bytes, uint64_t addr)
+{
+	size_t low = 0, high = s->parts.n;
 
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
-		const struct order_key *k = &o->parts.at[mid].first;
+		const struct order_key *k = &s->parts.at[mid].first;
 
 		if (less(k, bytes, addr) || (k->bytes == bytes && k->addr == addr))
 			low = mid + 1;
@@ -40,122 +100,233 @@ static uint32_t lower(const struct order_chunk *c, uint64_t bytes, uint64_t addr
 	return low;
 }
 
-static enum plim_status part_new(struct mem *m, struct order *o, size_t at, struct plim_err *err)
+static enum plim_status part_new(struct mem *m, struct order_shelf *s, size_t at,
+				 struct plim_err *err)
 {
 	struct order_chunk *chunk;
-	enum plim_status st = vec_need(m, &o->parts, 1, err);
+	enum plim_status st = vec_need(m, &s->parts, 1, err);
 
 	if (st)
 		return st;
 	chunk = mem_new(m, 1, sizeof(*chunk), err);
 	if (!chunk)
 		return mem_status(err);
-	memmove(o->parts.at + at + 1, o->parts.at + at, (o->parts.n - at) * sizeof(*o->parts.at));
-	o->parts.at[at] = (struct order_part){ .chunk = chunk };
-	o->parts.n++;
+	memmove(s->parts.at + at + 1, s->parts.at + at, (s->parts.n - at) * sizeof(*s->parts.at));
+	s->parts.at[at] = (struct order_part){ .chunk = chunk };
+	s->parts.n++;
 	return PLIM_OK;
 }
 
 /* The upper half of a full chunk becomes the next one. */
-static enum plim_status part_split(struct mem *m, struct order *o, size_t at, struct plim_err *err)
+static enum plim_status part_split(struct mem *m, struct order_shelf *s, size_t at,
+				   struct plim_err *err)
 {
-	enum plim_status st = part_new(m, o, at + 1, err);
-	struct order_chunk *low = o->parts.at[at].chunk, *high;
+	enum plim_status st = part_new(m, s, at + 1, err);
+	struct order_chunk *low = s->parts.at[at].chunk, *high;
 
 	if (st)
 		return st;
-	high = o->parts.at[at + 1].chunk;
+	high = s->parts.at[at + 1].chunk;
 	high->n = low->n / 2;
 	low->n -= high->n;
 	memcpy(high->at, low->at + low->n, high->n * sizeof(*high->at));
-	o->parts.at[at + 1].first = high->at[0];
+	s->parts.at[at + 1].first = high->at[0];
 	return PLIM_OK;
 }
 
-enum plim_status order_insert(struct mem *m, struct order *o, const struct order_key *key,
-			      struct plim_err *err)
+static enum plim_status shelf_insert(struct mem *m, struct order_shelf *s,
+				     const struct order_key *key, struct plim_err *err)
 {
-	size_t part = parts_upto(o, key->bytes, key->addr);
+	size_t part = parts_upto(s, key->bytes, key->addr);
 	struct order_chunk *c;
 	enum plim_status st = PLIM_OK;
 	uint32_t at;
 
 	part -= part > 0;
-	if (!o->parts.n)
-		st = part_new(m, o, 0, err);
-	else if (o->parts.at[part].chunk->n == ORDER_CHUNK)
-		st = part_split(m, o, part, err);
+	if (!s->parts.n)
+		st = part_new(m, s, 0, err);
+	else if (s->parts.at[part].chunk->n == ORDER_CHUNK)
+		st = part_split(m, s, part, err);
 	if (st)
 		return st;
-	if (part + 1 < o->parts.n &&
-	    !less(key, o->parts.at[part + 1].first.bytes, o->parts.at[part + 1].first.addr))
+	if (part + 1 < s->parts.n &&
+	    !less(key, s->parts.at[part + 1].first.bytes, s->parts.at[part + 1].first.addr))
 		part++;
-	c = o->parts.at[part].chunk;
+	c = s->parts.at[part].chunk;
 	at = lower(c, key->bytes, key->addr);
 	memmove(c->at + at + 1, c->at + at, (c->n - at) * sizeof(*c->at));
 	c->at[at] = *key;
 	c->n++;
-	o->parts.at[part].first = c->at[0];
+	s->parts.at[part].first = c->at[0];
 	return PLIM_OK;
 }
 
-void order_remove(struct mem *m, struct order *o, const struct order_key *key)
+/* False: nothing is left. */
+static int shelf_remove(struct mem *m, struct order_shelf *s, const struct order_key *key)
 {
-	size_t part = parts_upto(o, key->bytes, key->addr) - 1;
-	struct order_chunk *c = o->parts.at[part].chunk;
+	size_t part = s->parts.n == 1 ? 0 : parts_upto(s, key->bytes, key->addr) - 1;
+	struct order_chunk *c = s->parts.at[part].chunk;
 	uint32_t at = lower(c, key->bytes, key->addr);
 
 	c->n--;
 	memmove(c->at + at, c->at + at + 1, (c->n - at) * sizeof(*c->at));
-	o->parts.at[part].first = c->at[0];
+	s->parts.at[part].first = c->at[0];
 	if (c->n)
-		return;
+		return 1;
+	if (s->parts.n == 1)
+		return 0; /* the chunk stays: it will be wanted again */
 	mem_free(m, c, 1, sizeof(*c));
-	o->parts.n--;
-	memmove(o->parts.at + part, o->parts.at + part + 1,
-		(o->parts.n - part) * sizeof(*o->parts.at));
+	s->parts.n--;
+	memmove(s->parts.at + part, s->parts.at + part + 1,
+		(s->parts.n - part) * sizeof(*s->parts.at));
+	return 1;
+}
+
+/* ---- the set ---- */
+
+enum plim_status order_insert(struct mem *m, struct order *o, const struct order_key *key,
+			      struct plim_err *err)
+{
+	uint32_t shelf = shelf_of(key->bytes);
+	enum plim_status st;
+
+	if (!o->shelves) {
+		o->shelves = mem_new(m, ORDER_SHELVES, sizeof(*o->shelves), err);
+		if (!o->shelves)
+			return mem_status(err);
+	}
+	st = shelf_insert(m, &o->shelves[shelf], key, err);
+	if (!st)
+		mark(o, shelf);
+	return st;
+}
+
+void order_remove(struct mem *m, struct order *o, const struct order_key *key)
+{
+	uint32_t shelf = shelf_of(key->bytes);
+
+	if (!shelf_remove(m, &o->shelves[shelf], key))
+		unmark(o, shelf);
 }
 
 struct order_cursor order_seek(const struct order *o, uint64_t bytes, uint64_t addr)
 {
-	struct order_cursor c = { parts_upto(o, bytes, addr), 0 };
+	struct order_cursor c = { .shelf = shelf_of(bytes) };
+	const struct order_shelf *s;
 
+	if (!is_marked(o, c.shelf)) {
+		c.shelf = shelf_from(o, c.shelf + 1);
+		return c;
+	}
+	s = &o->shelves[c.shelf];
+	c.part = (uint32_t)parts_upto(s, bytes, addr);
 	if (!c.part)
 		return c;
 	c.part--;
-	c.at = lower(o->parts.at[c.part].chunk, bytes, addr);
-	if (c.at == o->parts.at[c.part].chunk->n)
-		c = (struct order_cursor){ c.part + 1, 0 };
+	c.at = lower(s->parts.at[c.part].chunk, bytes, addr);
+	if (c.at == s->parts.at[c.part].chunk->n) {
+		c.at--;
+		order_next(o, &c);
+	}
 	return c;
 }
 
 const struct order_key *order_get(const struct order *o, struct order_cursor c)
 {
-	return c.part < o->parts.n ? &o->parts.at[c.part].chunk->at[c.at] : NULL;
+	return c.shelf < ORDER_SHELVES ? &o->shelves[c.shelf].parts.at[c.part].chunk->at[c.at]
+				       : NULL;
 }
 
 void order_next(const struct order *o, struct order_cursor *c)
 {
-	if (c->part < o->parts.n && ++c->at == o->parts.at[c->part].chunk->n)
-		*c = (struct order_cursor){ c->part + 1, 0 };
+	const struct order_shelf *s;
+
+	if (c->shelf == ORDER_SHELVES)
+		return;
+	s = &o->shelves[c->shelf];
+	if (++c->at < s->parts.at[c->part].chunk->n)
+		return;
+	c->at = 0;
+	if (++c->part == s->parts.n)
+		*c = (struct order_cursor){ .shelf = shelf_from(o, c->shelf + 1) };
 }
 
 int order_prev(const struct order *o, struct order_cursor *c)
 {
+	const struct order_shelf *s;
+	uint32_t shelf;
+
 	if (c->at) {
 		c->at--;
 		return 1;
 	}
-	if (!c->part)
+	shelf = c->part ? c->shelf : shelf_before(o, c->shelf);
+	if (shelf == ORDER_SHELVES)
 		return 0;
-	c->part--;
-	c->at = o->parts.at[c->part].chunk->n - 1;
+	s = &o->shelves[shelf];
+	c->part = shelf == c->shelf ? c->part - 1 : (uint32_t)s->parts.n - 1;
+	c->shelf = shelf;
+	c->at = s->parts.at[c->part].chunk->n - 1;
 	return 1;
+}
+
+static void shelf_clear(struct mem *m, struct order_shelf *s)
+{
+	for (size_t i = 0; i < s->parts.n; i++)
+		mem_free(m, s->parts.at[i].chunk, 1, sizeof(*s->parts.at[i].chunk));
+	s->parts.n = 0;
+}
+
+static enum plim_status shelf_copy(struct mem *m, struct order_shelf *s,
+				   const struct order_shelf *from, struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; !st && i < from->parts.n; i++) {
+		const struct order_chunk *c = from->parts.at[i].chunk;
+
+		if (i >= s->parts.n)
+			st = part_new(m, s, i, err);
+		if (st)
+			break;
+		s->parts.at[i].first = from->parts.at[i].first;
+		s->parts.at[i].chunk->n = c->n;
+		memcpy(s->parts.at[i].chunk->at, c->at, c->n * sizeof(*c->at));
+	}
+	while (!st && s->parts.n > from->parts.n)
+		mem_free(m, s->parts.at[--s->parts.n].chunk, 1, sizeof(struct order_chunk));
+	return st;
+}
+
+enum plim_status order_copy(struct mem *m, struct order *o, const struct order *from,
+			    struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	if (from->shelves && !o->shelves) {
+		o->shelves = mem_new(m, ORDER_SHELVES, sizeof(*o->shelves), err);
+		if (!o->shelves)
+			return mem_status(err);
+	}
+	for (uint32_t i = shelf_from(from, 0); !st && i < ORDER_SHELVES;
+	     i = shelf_from(from, i + 1))
+		st = shelf_copy(m, &o->shelves[i], &from->shelves[i], err);
+	for (uint32_t i = shelf_from(o, 0); i < ORDER_SHELVES; i = shelf_from(o, i + 1))
+		if (!is_marked(from, i)) {
+			shelf_clear(m, &o->shelves[i]);
+			unmark(o, i);
+		}
+	if (!st)
+		memcpy(o->filled, from->filled, sizeof(o->filled));
+	return st;
 }
 
 void order_release(struct mem *m, struct order *o)
 {
-	for (size_t i = 0; i < o->parts.n; i++)
-		mem_free(m, o->parts.at[i].chunk, 1, sizeof(*o->parts.at[i].chunk));
-	vec_release(m, &o->parts);
+	for (uint32_t i = 0; o->shelves && i < ORDER_SHELVES; i++) {
+		shelf_clear(m, &o->shelves[i]);
+		vec_release(m, &o->shelves[i].parts);
+	}
+	mem_free(m, o->shelves, ORDER_SHELVES, sizeof(*o->shelves));
+	*o = (struct order){ 0 };
 }

@@ -1,7 +1,9 @@
 /*
  * An ordered set of blocks, by size and then by address: what a pool's free blocks are searched in.
- * Sorted chunks of a few cache lines under a sorted list of chunks, so that a search touches little
- * memory and a pool of 100,000 free blocks costs a few times one of 100.
+ *
+ * A size says which shelf its key is on: eight for each power of two.  Most shelves hold a handful, so that most searches
+ * are a look at one of them, or at the map of those that are not empty.  On a shelf lie sorted chunks of a few cache
+ * lines under a sorted list of chunks: a pool of 100,000 free blocks costs a few times one of 100.
  */
 #ifndef ALLOCATOR_ORDER_H
 #define ALLOCATOR_ORDER_H
@@ -25,14 +27,21 @@ struct order_part {
 	struct order_chunk *chunk;
 };
 
-struct order {
-	VEC(struct order_part) parts;
+struct order_shelf {
+	VEC(struct order_part) parts; /* none is empty, but for an only one */
 };
 
-/* A place in the set; `part` equal to parts.n is the end. */
+#define ORDER_SHELVES \
+	512u /* of sizes in units of 512 bytes: eight for each of 61 powers of two, and 24 */
+
+struct order {
+	struct order_shelf *shelves;         /* ORDER_SHELVES, or NULL: nothing was ever in it */
+	uint64_t filled[ORDER_SHELVES / 64]; /* a bit for each shelf that holds something */
+};
+
+/* A place in the set; `shelf` equal to ORDER_SHELVES is the end. */
 struct order_cursor {
-	size_t part;
-	uint32_t at;
+	uint32_t shelf, part, at;
 };
 
 enum plim_status order_insert(struct mem *m, struct order *o, const struct order_key *key,
@@ -53,5 +62,9 @@ void order_next(const struct order *o, struct order_cursor *c);
 int order_prev(const struct order *o, struct order_cursor *c);
 
 void order_release(struct mem *m, struct order *o);
+
+/* Make `o`, which is empty or a set that may go, hold what `from` does. */
+enum plim_status order_copy(struct mem *m, struct order *o, const struct order *from,
+			    struct plim_err *err);
 
 #endif

@@ -315,6 +315,22 @@ void placement_init(struct placement *p, struct mem *m, enum allocator_way way,
 				 .high = TOP };
 }
 
+enum plim_status placement_copy(struct placement *p, const struct placement *from)
+{
+	enum plim_status st = vec_copy(p->mem, &p->holes, &from->holes, p->err);
+
+	if (!st)
+		st = vec_copy(p->mem, &p->sizes, &from->sizes, p->err);
+	if (!st)
+		st = vec_copy(p->mem, &p->places, &from->places, p->err);
+	if (!st)
+		st = vec_copy(p->mem, &p->taken, &from->taken, p->err);
+	p->used_bytes = from->used_bytes;
+	p->low = from->low;
+	p->high = from->high;
+	return st;
+}
+
 void placement_release(struct placement *p)
 {
 	vec_release(p->mem, &p->holes);

@@ -1,15 +1,5 @@
 /* A program run under any settings, at addresses of our own. */
-#include "placement.h"
-
-struct running {
-	const struct program *p;
-	const struct allocator_run *how;
-	uint32_t op; /* the one that runs */
-	struct caching model;
-	uint32_t *block_of; /* of each request; CACHING_NONE: it is not there */
-	int stopped; /* a request failed that had not when recorded: what follows is not known */
-	struct allocator_outcome *out;
-};
+#include "run.h"
 
 static enum plim_status malloc_op(struct running *r, const struct program_op *op)
 {
@@ -21,15 +11,17 @@ static enum plim_status malloc_op(struct running *r, const struct program_op *op
 	r->block_of[op->request] = block;
 	if (st)
 		return st;
-	if (block == CACHING_NONE && op->kind == PROGRAM_WORKSPACE) {
-		if (!r->out->refused_workspaces++)
-			r->out->unrefused_peak_bytes =
+	if (r->model.paused) {
+		r->stopped = 1;
+	} else if (block == CACHING_NONE && op->kind == PROGRAM_WORKSPACE) {
+		if (!r->out.refused_workspaces++)
+			r->out.unrefused_peak_bytes =
 				r->model.stats.count[ALLOCATOR_RESERVED_BYTES][0].peak;
 	} else if (block == CACHING_NONE) {
 		r->stopped = op->kind == PROGRAM_ALLOC;
-		if (r->out->oom_event == TRACE_NONE && (r->stopped || op->event == r->p->death)) {
-			r->out->oom_event = op->event;
-			r->out->oom_request_bytes = rq->bytes;
+		if (r->out.oom_event == TRACE_NONE && (r->stopped || op->event == r->p->death)) {
+			r->out.oom_event = op->event;
+			r->out.oom_request_bytes = rq->bytes;
 		}
 	} else if (op->kind == PROGRAM_ATTEMPT) {
 		/* what the program would have done with it was not recorded: it is given back */
@@ -67,7 +59,7 @@ static void end_phase(struct running *r, uint32_t number)
 			s->count[i][k].peak = s->count[i][k].current;
 }
 
-static enum plim_status one(struct running *r, const struct program_op *op)
+static inline enum plim_status one(struct running *r, const struct program_op *op)
 {
 	switch ((enum program_op_kind)op->kind) {
 	case PROGRAM_ALLOC:
@@ -135,12 +127,9 @@ static enum plim_status tell_blocks(const struct running *r)
 	return PLIM_OK;
 }
 
-enum plim_status allocator_run(struct mem *m, const struct program *p,
-			       const struct allocator_run *how, struct allocator_outcome *out,
-			       struct plim_err *err)
+enum plim_status running_init(struct running *r, struct mem *m, const struct program *p,
+			      const struct allocator_run *how, struct plim_err *err)
 {
-	struct running r = { .p = p, .how = how, .out = out };
-	struct placement placement;
 	struct caching_setup setup = { .rules = *how->rules,
 				       .stream_values = p->streams,
 				       .streams = p->stream_count,
@@ -151,26 +140,65 @@ enum plim_status allocator_run(struct mem *m, const struct program *p,
 							       : (uint64_t)80 << 30 };
 	enum plim_status st;
 
-	*out = (struct allocator_outcome){ .oom_event = TRACE_NONE };
-	placement_init(&placement, m, how->way, how->bounds.capacity_bytes, err);
-	placement.owner = &r;
-	setup.driver = placement_driver(&placement);
+	*r = (struct running){ .p = p, .how = how, .out = { .oom_event = TRACE_NONE } };
+	placement_init(&r->placement, m, how->way, how->bounds.capacity_bytes, err);
+	r->placement.owner = r;
+	setup.driver = placement_driver(&r->placement);
 	setup.driver.event = how->event ? pass_event : NULL;
-	r.block_of = mem_new(m, p->requests.n, sizeof(*r.block_of), err);
-	st = r.block_of ? caching_init(&r.model, m, &setup, err) : mem_status(err);
+	r->block_of = mem_new(m, p->requests.n, sizeof(*r->block_of), err);
+	st = r->block_of ? caching_init(&r->model, m, &setup, err) : mem_status(err);
 	if (!st && how->way == ALLOCATOR_RECORDED && how->device)
-		st = placement_follow(&placement, how->device);
-	for (r.op = 0; !st && !r.stopped && r.op < p->ops.n; r.op++) {
-		st = one(&r, &p->ops.at[r.op]);
+		st = placement_follow(&r->placement, how->device);
+	return st;
+}
+
+enum plim_status running_go(struct running *r)
+{
+	enum plim_status st = PLIM_OK;
+
+	while (!st && !r->stopped && r->op < r->p->ops.n) {
+		st = one(r, &r->p->ops.at[r->op]);
 		if (!st)
-			st = placement.failed;
+			st = r->placement.failed;
+		r->op += !r->model.paused;
 	}
+	return st;
+}
+
+enum plim_status running_copy(struct running *r, const struct running *from)
+{
+	enum plim_status st = caching_copy(&r->model, &from->model);
+
+	if (!st)
+		st = placement_copy(&r->placement, &from->placement);
+	memcpy(r->block_of, from->block_of, r->p->requests.n * sizeof(*r->block_of));
+	r->out = from->out;
+	r->op = from->op;
+	r->stopped = 0;
+	return st;
+}
+
+void running_release(struct running *r, struct mem *m)
+{
+	mem_free(m, r->block_of, r->p->requests.n, sizeof(*r->block_of));
+	if (r->model.mem)
+		caching_release(&r->model);
+	placement_release(&r->placement);
+}
+
+enum plim_status allocator_run(struct mem *m, const struct program *p,
+			       const struct allocator_run *how, struct allocator_outcome *out,
+			       struct plim_err *err)
+{
+	struct running r;
+	enum plim_status st = running_init(&r, m, p, how, err);
+
+	if (!st)
+		st = running_go(&r);
 	if (!st && how->block)
 		st = tell_blocks(&r);
+	*out = r.out;
 	out->stats = r.model.stats;
-	mem_free(m, r.block_of, p->requests.n, sizeof(*r.block_of));
-	if (r.model.mem)
-		caching_release(&r.model);
-	placement_release(&placement);
+	running_release(&r, m);
 	return st;
 }

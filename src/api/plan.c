@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LIMIT_STEP PLAN_LIMIT_STEP
-
 void plim_plan_options_init(struct plim_plan_options *o)
 {
 	*o = (struct plim_plan_options){ .size = sizeof(*o),
@@ -133,57 +131,25 @@ enum plim_status plan_program(struct plim_plan *p, const struct plan_recipe *r, 
 	return st ? st : plan_build(&p->hidden->mem, m, r, out, err);
 }
 
-/* Does the plan go to its end under a limit, wherever the driver puts segments? */
-static enum plim_status survives(struct plim_plan *p, struct plan *plan, uint64_t limit, int *does,
-				 struct plan_result *result, struct plim_err *err)
-{
-	struct allocator_bounds bounds = { .limit_bytes = limit, .capacity_bytes = UINT64_MAX };
-	enum plim_status st = plan_measure(plan, &p->hidden->rules, &bounds, result, err);
-
-	*does = !st && result->died == TRACE_NONE;
-	return st;
-}
-
-enum plim_status plan_find_needed(struct plim_plan *p, struct plan *plan, uint64_t *low,
-				  uint64_t *high, struct plim_err *err)
-{
-	struct plan_result result;
-	enum plim_status st = PLIM_OK;
-	int does;
-
-	/* *low is refused or the allocated peak, *high is known to do */
-	while (!st && *high > *low && *high - *low > LIMIT_STEP) {
-		uint64_t middle = *low + (*high - *low) / 2 / LIMIT_STEP * LIMIT_STEP;
-
-		if (middle == *low)
-			middle += LIMIT_STEP;
-		st = survives(p, plan, middle, &does, &result, err);
-		if (does)
-			*high = middle;
-		else
-			*low = middle;
-	}
-	return st;
-}
-
 enum plim_status plan_try(struct plim_plan *p, const struct plan_recipe *r, uint64_t limit_bytes,
 			  struct plan_trial *out, struct plim_err *err)
 {
+	struct allocator_bounds bounds = { .limit_bytes = limit_bytes,
+					   .capacity_bytes = UINT64_MAX };
 	struct plan_result result;
 	struct plan *plan;
 	enum plim_status st = plan_program(p, r, &plan, err);
-	int does = 0;
 
 	*out = (struct plan_trial){ 0 };
 	if (!st)
-		st = survives(p, plan, limit_bytes, &does, &result, err);
+		st = plan_measure(plan, &p->hidden->rules, &bounds, &result, err);
 	if (!st) {
 		out->allocated_bytes = result.peak_allocated_bytes;
 		out->reserved_bytes = result.peak_reserved_bytes;
 		out->request_bytes = result.died_request_bytes;
 		out->trust = plan_trust(p, r, plan, plan->phases.n);
 	}
-	if (!st && !does) {
+	if (!st && result.died != TRACE_NONE) {
 		snprintf(out->name, sizeof(out->name), "%s", plan->phases.at[result.died].name);
 		out->died = out->name;
 	}
@@ -294,11 +260,9 @@ static enum plim_status take_trust(struct plim_plan *p, struct plim_err *err)
 }
 
 static enum plim_status take_peak(struct plim_plan *p, const struct plan_result *result,
-				  struct plim_err *err)
+				  uint64_t needed, struct plim_err *err)
 {
 	uint64_t bytes[TIMELINE_CATEGORIES] = { 0 }, rounding;
-	uint64_t low = result->peak_allocated_bytes / LIMIT_STEP * LIMIT_STEP;
-	uint64_t high = result->peak_reserved_bytes;
 	enum plim_status st = take_phases(p, err);
 
 	plan_compose(p->hidden->plan, result->peak_phase, bytes, &rounding);
@@ -306,9 +270,7 @@ static enum plim_status take_peak(struct plim_plan *p, const struct plan_result 
 	p->peak.allocated_bytes = result->peak_allocated_bytes;
 	p->peak.reserved_bytes = result->peak_reserved_bytes;
 	p->peak.phase = p->hidden->plan->phases.at[result->peak_phase].name;
-	if (!st)
-		st = plan_find_needed(p, p->hidden->plan, &low, &high, err);
-	p->peak.needed_bytes = high;
+	p->peak.needed_bytes = needed;
 	return st ? st : take_trust(p, err);
 }
 
@@ -476,34 +438,31 @@ static enum plim_status sweep_one(struct plim_plan *p, const struct plan_recipe 
 	struct plan_result result;
 	struct plan *plan = NULL;
 	struct plan_trust trust;
-	uint64_t low, high;
+	uint64_t needed = 0;
 	enum plim_status st = plan_program(p, r, &plan, err);
-	int does = 0;
 
 	if (!st)
-		st = survives(p, plan, UINT64_MAX, &does, &result, err);
+		st = plan_measure_needed(plan, &p->hidden->rules, &result, &needed, err);
 	if (st) {
 		plan_free(plan);
 		return st;
 	}
-	low = result.peak_allocated_bytes / LIMIT_STEP * LIMIT_STEP;
-	high = result.peak_reserved_bytes;
+	trust = plan_trust(p, r, plan, plan->phases.n);
 	*row = (struct plim_plan_sweep){ .batch = r->batch,
 					 .sequence = r->sequence,
 					 .allocated_bytes = result.peak_allocated_bytes,
-					 .reserved_bytes = high };
-	st = plan_find_needed(p, plan, &low, &high, err);
-	row->needed_bytes = high;
-	trust = plan_trust(p, r, plan, plan->phases.n);
-	row->basis = plan_basis_names[trust.basis];
-	row->range_bytes = plan_range(p, &trust, high, err);
-	row->range_count = 2;
+					 .reserved_bytes = result.peak_reserved_bytes,
+					 .needed_bytes = needed,
+					 .basis = plan_basis_names[trust.basis],
+					 .range_bytes = plan_range(p, &trust, needed, err),
+					 .range_count = 2 };
 	if (!row->range_bytes)
 		st = mem_status(err);
-	if (!st && p->hidden->bounded) {
-		st = survives(p, plan, p->limit_bytes, &does, &result, err);
-		row->fits = does && p->limit_bytes >= row->range_bytes[1] ? "yes" : "no";
-		if (!st && !does)
+	if (!st && p->hidden->bounded)
+		row->fits = p->limit_bytes >= row->range_bytes[1] ? "yes" : "no";
+	if (!st && p->hidden->bounded && p->limit_bytes < needed) {
+		st = plan_measure(plan, &p->hidden->rules, &p->hidden->bounds, &result, err);
+		if (!st && result.died != TRACE_NONE)
 			row->dies_at = plan_string(p, err, "%s", plan->phases.at[result.died].name);
 	}
 	plan_free(plan);
@@ -610,18 +569,20 @@ static enum plim_status read_model(struct plim_plan *p, const char *path,
 
 static enum plim_status judge(struct plim_plan *p, struct plim_err *err)
 {
+	struct plan *plan = p->hidden->plan;
 	struct plan_result result;
 	enum plim_status st;
-	int does;
 
 	if (!p->hidden->bounded)
 		return PLIM_OK;
-	st = survives(p, p->hidden->plan, p->limit_bytes, &does, &result, err);
 	/* what is only just enough is not called enough */
-	p->hidden->fits = does && p->limit_bytes >= p->peak.range_bytes[1];
+	p->hidden->fits = p->limit_bytes >= p->peak.range_bytes[1];
 	p->fits = &p->hidden->fits;
-	if (!st && !does) {
-		p->dies_at = p->hidden->plan->phases.at[result.died].name;
+	if (p->limit_bytes >= p->peak.needed_bytes)
+		return PLIM_OK;
+	st = plan_measure(plan, &p->hidden->rules, &p->hidden->bounds, &result, err);
+	if (!st && result.died != TRACE_NONE) {
+		p->dies_at = plan->phases.at[result.died].name;
 		p->dies_request_bytes = result.died_request_bytes;
 		p->dies_allocated_bytes = result.died_allocated_bytes;
 	}
@@ -649,8 +610,8 @@ static enum plim_status plan_all(struct plim_plan *p, const char *path,
 {
 	struct plan_result result;
 	struct plim_plan_hidden *h = p->hidden;
+	uint64_t needed = 0;
 	enum plim_status st = plan_read_options(p, o, err);
-	int does;
 
 	if (!st)
 		st = find_limit(p, o, err);
@@ -661,11 +622,11 @@ static enum plim_status plan_all(struct plim_plan *p, const char *path,
 	if (!st)
 		st = plan_program(p, &h->recipe, &h->plan, err);
 	if (!st)
-		st = survives(p, h->plan, UINT64_MAX, &does, &result, err);
+		st = plan_measure_needed(h->plan, &h->rules, &result, &needed, err);
 	if (!st)
 		h->trust = plan_trust(p, &h->recipe, h->plan, h->plan->phases.n);
 	if (!st)
-		st = take_peak(p, &result, err);
+		st = take_peak(p, &result, needed, err);
 	if (!st)
 		st = plan_take_host(p, o, err);
 	if (!st)

@@ -61,14 +61,8 @@ struct plan_trial {
 enum plim_status plan_try(struct plim_plan *p, const struct plan_recipe *r, uint64_t limit_bytes,
 			  struct plan_trial *out, struct plim_err *err);
 
-/* The smallest limit, to 2 MiB, under which `plan` goes to its end however segments are placed. */
-enum plim_status plan_find_needed(struct plim_plan *p, struct plan *plan, uint64_t *low,
-				  uint64_t *high, struct plim_err *err);
-
 /* CUDA context, kernels and libraries beside PyTorch's own memory, as in whatif.c. */
 #define PLAN_ALLOWANCE_BYTES ((uint64_t)896 << 20)
-
-#define PLAN_LIMIT_STEP ((uint64_t)2 << 20) /* the driver gives memory in such pieces */
 
 /* How sure what the first `n` phases of a plan tell is; of one that recipe `r` made. */
 struct plan_trust plan_trust(const struct plim_plan *p, const struct plan_recipe *r,

@@ -26,12 +26,9 @@ static enum plim_status measure(struct climb *c, const struct plan_choice *choic
 {
 	struct plim_plan_hidden *h = c->plan->hidden;
 	struct allocator_rules own_rules = h->rules;
-	struct allocator_bounds bounds = { .limit_bytes = UINT64_MAX,
-					   .capacity_bytes = UINT64_MAX };
 	struct plan_result result;
 	struct plan *plan = NULL;
 	struct plan_trust trust;
-	uint64_t low, high;
 	enum plim_status st = PLIM_OK;
 
 	if (choice->settings != c->options->settings)
@@ -39,16 +36,12 @@ static enum plim_status measure(struct climb *c, const struct plan_choice *choic
 	if (!st)
 		st = plan_program(c->plan, &choice->recipe, &plan, err);
 	if (!st)
-		st = plan_measure(plan, &h->rules, &bounds, &result, err);
+		st = plan_measure_needed(plan, &h->rules, &result, &out->needed_bytes, err);
 	if (!st) {
-		low = result.peak_allocated_bytes / PLAN_LIMIT_STEP * PLAN_LIMIT_STEP;
-		high = result.peak_reserved_bytes;
-		st = plan_find_needed(c->plan, plan, &low, &high, err);
 		out->peak_allocated_bytes = result.peak_allocated_bytes;
-		out->needed_bytes = high;
 		trust = plan_trust(c->plan, &choice->recipe, plan, plan->phases.n);
 		out->basis = plan_basis_names[trust.basis];
-		out->range_bytes = plan_range(c->plan, &trust, high, err);
+		out->range_bytes = plan_range(c->plan, &trust, out->needed_bytes, err);
 		out->range_count = 2;
 		out->host_bytes = plan->host.peak_bytes;
 		c->crowds = out->host_bytes > c->plan->host_bytes &&

@@ -180,16 +180,11 @@ static enum plim_status try_freely(struct plim_plan *p, const struct plan_recipe
 	struct allocator_bounds bounds = { .limit_bytes = UINT64_MAX,
 					   .capacity_bytes = UINT64_MAX };
 	struct plan *plan = NULL;
-	uint64_t low;
 	enum plim_status st = plan_program(p, r, &plan, err);
 
 	if (!st)
-		st = plan_measure(plan, &p->hidden->rules, &bounds, out, err);
-	if (!st && needed) {
-		low = out->peak_allocated_bytes / PLAN_LIMIT_STEP * PLAN_LIMIT_STEP;
-		*needed = out->peak_reserved_bytes;
-		st = plan_find_needed(p, plan, &low, needed, err);
-	}
+		st = needed ? plan_measure_needed(plan, &p->hidden->rules, out, needed, err)
+			    : plan_measure(plan, &p->hidden->rules, &bounds, out, err);
 	plan_free(plan);
 	return st;
 }

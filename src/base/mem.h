@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct mem {
 	uint64_t limit_bytes;        /* refuse beyond this */
@@ -49,6 +50,7 @@ void mem_free(struct mem *m, void *p, size_t n, size_t size);
  * A typed growing array: VEC(uint64_t) v = {0};
  *   st = vec_need(m, &v, extra, err);	room for `extra` more elements
  *   st = vec_push(m, &v, value, err);
+ *   st = vec_copy(m, &v, &other, err);
  *   vec_release(m, &v);
  */
 #define VEC(type)           \
@@ -70,6 +72,20 @@ void mem_free(struct mem *m, void *p, size_t n, size_t size);
 		if (!st_)                                      \
 			(v)->at[(v)->n++] = (value);           \
 		st_;                                           \
+	})
+
+/* *to holds what *from does; both of one type. */
+#define vec_copy(m, to, from, err)                                                               \
+	({                                                                                       \
+		enum plim_status st_ = (to)->cap >= (from)->n                                    \
+					       ? PLIM_OK                                         \
+					       : mem_grow((m), &(to)->at, &(to)->cap, (from)->n, \
+							  sizeof *(to)->at, (err));              \
+		if (!st_ && (from)->n)                                                           \
+			memcpy((to)->at, (from)->at, (from)->n * sizeof *(to)->at);              \
+		if (!st_)                                                                        \
+			(to)->n = (from)->n;                                                     \
+		st_;                                                                             \
 	})
 
 #define vec_release(m, v)                                          \

@@ -382,6 +382,38 @@ static void raise(uint64_t *most, uint64_t bytes)
 		*most = bytes;
 }
 
+static void forget_phases(struct plan *p)
+{
+	for (size_t i = 0; i < p->phases.n; i++) {
+		struct plan_phase *f = &p->phases.at[i];
+
+		f->allocated_bytes = f->reserved_bytes = f->peak_allocated_bytes = 0;
+		f->peak_requested_bytes = f->peak_reserved_bytes = 0;
+	}
+}
+
+static void take_result(const struct plan *p, const struct allocator_outcome *outcome,
+			struct plan_result *out)
+{
+	*out = (struct plan_result){ .died = TRACE_NONE };
+	for (uint32_t i = 0; i < p->phases.n; i++) {
+		const struct plan_phase *f = &p->phases.at[i];
+
+		if (!f->peak_allocated_bytes && outcome->oom_request_bytes) {
+			out->died = i;
+			out->died_request_bytes = outcome->oom_request_bytes;
+			out->died_allocated_bytes =
+				outcome->stats.count[ALLOCATOR_ALLOCATED_BYTES][0].current;
+			break;
+		}
+		if (f->peak_allocated_bytes > out->peak_allocated_bytes)
+			out->peak_phase = i;
+		raise(&out->peak_allocated_bytes, f->peak_allocated_bytes);
+		raise(&out->peak_requested_bytes, f->peak_requested_bytes);
+		raise(&out->peak_reserved_bytes, f->peak_reserved_bytes);
+	}
+}
+
 enum plim_status plan_measure(struct plan *p, const struct allocator_rules *rules,
 			      const struct allocator_bounds *bounds, struct plan_result *out,
 			      struct plim_err *err)
@@ -394,30 +426,43 @@ enum plim_status plan_measure(struct plan *p, const struct allocator_rules *rule
 	struct allocator_outcome outcome;
 	enum plim_status st;
 
-	*out = (struct plan_result){ .died = TRACE_NONE };
-	for (size_t i = 0; i < p->phases.n; i++) {
-		struct plan_phase *f = &p->phases.at[i];
-
-		f->allocated_bytes = f->reserved_bytes = f->peak_allocated_bytes = 0;
-		f->peak_requested_bytes = f->peak_reserved_bytes = 0;
-	}
+	forget_phases(p);
 	st = allocator_run(p->mem, p->program, &how, &outcome, err);
-	for (uint32_t i = 0; !st && i < p->phases.n; i++) {
-		const struct plan_phase *f = &p->phases.at[i];
+	take_result(p, &outcome, out);
+	return st;
+}
 
-		if (!f->peak_allocated_bytes && outcome.oom_request_bytes) {
-			out->died = i;
-			out->died_request_bytes = outcome.oom_request_bytes;
-			out->died_allocated_bytes =
-				outcome.stats.count[ALLOCATOR_ALLOCATED_BYTES][0].current;
-			break;
-		}
-		if (f->peak_allocated_bytes > out->peak_allocated_bytes)
-			out->peak_phase = i;
-		raise(&out->peak_allocated_bytes, f->peak_allocated_bytes);
-		raise(&out->peak_requested_bytes, f->peak_requested_bytes);
-		raise(&out->peak_reserved_bytes, f->peak_reserved_bytes);
+/* The most that is asked for at once: less than that never does. */
+static uint64_t live_peak(const struct program *p)
+{
+	uint64_t live = 0, peak = 0;
+
+	for (size_t i = 0; i < p->ops.n; i++) {
+		const struct program_op *op = &p->ops.at[i];
+
+		if (program_allocates(op->kind))
+			live += p->requests.at[op->request].bytes;
+		else if (op->kind == PROGRAM_FREE_DONE)
+			live -= p->requests.at[op->request].bytes;
+		raise(&peak, live);
 	}
+	return peak;
+}
+
+enum plim_status plan_measure_needed(struct plan *p, const struct allocator_rules *rules,
+				     struct plan_result *out, uint64_t *needed_bytes,
+				     struct plim_err *err)
+{
+	struct allocator_run how = {
+		.rules = rules, .way = ALLOCATOR_LOWEST, .self = p, .phase = at_phase
+	};
+	struct allocator_outcome outcome;
+	enum plim_status st;
+
+	forget_phases(p);
+	st = allocator_find_needed(p->mem, p->program, &how, live_peak(p->program), &outcome,
+				   needed_bytes, err);
+	take_result(p, &outcome, out);
 	return st;
 }
 

@@ -252,6 +252,11 @@ enum plim_status plan_measure(struct plan *p, const struct allocator_rules *rule
 			      const struct allocator_bounds *bounds, struct plan_result *out,
 			      struct plim_err *err);
 
+/* The same where memory is ample, and the smallest limit under which it goes to its end. */
+enum plim_status plan_measure_needed(struct plan *p, const struct allocator_rules *rules,
+				     struct plan_result *out, uint64_t *needed_bytes,
+				     struct plim_err *err);
+
 /* What lives at the peak of a phase; the rounding of blocks is in `rounding`. */
 void plan_compose(const struct plan *p, uint32_t phase, uint64_t bytes[TIMELINE_CATEGORIES],
 		  uint64_t *rounding_bytes);
