@@ -7,22 +7,40 @@
 
 /* ---- counting and telling ---- */
 
-static void add(struct allocator_count *n, int64_t change)
+static inline void add(struct allocator_count *n, uint64_t change)
 {
-	n->current += (uint64_t)change;
-	if (change < 0) {
-		n->freed -= (uint64_t)change;
-		return;
-	}
-	n->allocated += (uint64_t)change;
-	if (n->current > n->peak)
-		n->peak = n->current;
+	n->current += change;
+	n->allocated += change;
+	n->peak = n->current > n->peak ? n->current : n->peak;
+}
+
+static inline void take(struct allocator_count *n, uint64_t change)
+{
+	n->current -= change;
+	n->freed += change;
+}
+
+/* The two ways of caching_count where it is known which. */
+static inline void count_up(struct caching *c, enum allocator_stat stat, uint32_t half,
+			    uint64_t change)
+{
+	add(&c->stats.count[stat][0], change);
+	add(&c->stats.count[stat][1 + (half & 1)], change);
+}
+
+static inline void count_down(struct caching *c, enum allocator_stat stat, uint32_t half,
+			      uint64_t change)
+{
+	take(&c->stats.count[stat][0], change);
+	take(&c->stats.count[stat][1 + (half & 1)], change);
 }
 
 void caching_count(struct caching *c, enum allocator_stat stat, uint32_t half, int64_t change)
 {
-	add(&c->stats.count[stat][0], change);
-	add(&c->stats.count[stat][1 + (half & 1)], change);
+	if (change < 0)
+		count_down(c, stat, half, -(uint64_t)change);
+	else
+		count_up(c, stat, half, (uint64_t)change);
 }
 
 void caching_tell(struct caching *c, enum trace_action action, uint64_t addr, uint64_t bytes,
@@ -342,13 +360,13 @@ static enum plim_status hand_out(struct caching *c, const struct caching_request
 	b->requested_bytes = rq->bytes;
 	b->request = rq->number;
 	caching_tell(c, TRACE_ALLOC, b->addr, rq->bytes, b);
-	caching_count(c, ALLOCATOR_ALLOCATION, b->half, 1);
-	caching_count(c, ALLOCATOR_ALLOCATED_BYTES, b->half, (int64_t)b->bytes);
-	caching_count(c, ALLOCATOR_ACTIVE, b->half, 1);
-	caching_count(c, ALLOCATOR_ACTIVE_BYTES, b->half, (int64_t)b->bytes);
-	caching_count(c, ALLOCATOR_REQUESTED_BYTES, b->half, (int64_t)rq->bytes);
+	count_up(c, ALLOCATOR_ALLOCATION, b->half, 1);
+	count_up(c, ALLOCATOR_ALLOCATED_BYTES, b->half, b->bytes);
+	count_up(c, ALLOCATOR_ACTIVE, b->half, 1);
+	count_up(c, ALLOCATOR_ACTIVE_BYTES, b->half, b->bytes);
+	count_up(c, ALLOCATOR_REQUESTED_BYTES, b->half, rq->bytes);
 	if (b->bytes >= c->rules.max_split_bytes)
-		caching_count(c, ALLOCATOR_OVERSIZE_ALLOCATIONS, b->half, 1);
+		count_up(c, ALLOCATOR_OVERSIZE_ALLOCATIONS, b->half, 1);
 	return PLIM_OK;
 }
 
@@ -376,20 +394,14 @@ enum plim_status caching_malloc(struct caching *c, const struct caching_request 
 
 /* ---- free ---- */
 
-enum plim_status caching_free_requested(struct caching *c, uint32_t block)
+/* The program is done with it. */
+static void drop(struct caching *c, const struct caching_block *b)
 {
-	struct caching_block *b = &c->blocks.at[block];
-	enum plim_status st = vec_push(c->mem, &c->pending, block, c->err);
-
-	if (st)
-		return st;
-	b->pending_at = (uint32_t)c->pending.n;
 	caching_tell(c, TRACE_FREE_REQUESTED, b->addr, b->requested_bytes, b);
-	caching_count(c, ALLOCATOR_ALLOCATION, b->half, -1);
-	caching_count(c, ALLOCATOR_ALLOCATED_BYTES, b->half, -(int64_t)b->bytes);
+	count_down(c, ALLOCATOR_ALLOCATION, b->half, 1);
+	count_down(c, ALLOCATOR_ALLOCATED_BYTES, b->half, b->bytes);
 	if (b->bytes >= c->rules.max_split_bytes)
-		caching_count(c, ALLOCATOR_OVERSIZE_ALLOCATIONS, b->half, -1);
-	return PLIM_OK;
+		count_down(c, ALLOCATOR_OVERSIZE_ALLOCATIONS, b->half, 1);
 }
 
 static void no_longer_pending(struct caching *c, struct caching_block *b)
@@ -401,15 +413,14 @@ static void no_longer_pending(struct caching *c, struct caching_block *b)
 	b->pending_at = 0;
 }
 
-enum plim_status caching_free_completed(struct caching *c, uint32_t block)
+/* It is free, joined with its free neighbours. */
+static enum plim_status release(struct caching *c, uint32_t block)
 {
 	struct caching_block *b = &c->blocks.at[block];
 	uint64_t was = b->bytes, taken;
 	int64_t blocks = 0, bytes = 0;
 	uint32_t half = b->half;
 
-	caching_tell(c, TRACE_FREE_COMPLETED, b->addr, b->requested_bytes, b);
-	no_longer_pending(c, b);
 	b->allocated = 0;
 	for (int side = 0; side < 2; side++) {
 		taken = caching_merge(c, block, side ? b->next : b->prev);
@@ -424,10 +435,39 @@ enum plim_status caching_free_completed(struct caching *c, uint32_t block)
 		caching_count(c, ALLOCATOR_INACTIVE_SPLIT, half, blocks);
 		caching_count(c, ALLOCATOR_INACTIVE_SPLIT_BYTES, half, bytes);
 	}
-	caching_count(c, ALLOCATOR_ACTIVE, half, -1);
-	caching_count(c, ALLOCATOR_ACTIVE_BYTES, half, -(int64_t)was);
-	caching_count(c, ALLOCATOR_REQUESTED_BYTES, half, -(int64_t)b->requested_bytes);
+	count_down(c, ALLOCATOR_ACTIVE, half, 1);
+	count_down(c, ALLOCATOR_ACTIVE_BYTES, half, was);
+	count_down(c, ALLOCATOR_REQUESTED_BYTES, half, b->requested_bytes);
 	return caching_pool_insert(c, block);
+}
+
+enum plim_status caching_free_requested(struct caching *c, uint32_t block)
+{
+	enum plim_status st = vec_push(c->mem, &c->pending, block, c->err);
+
+	if (st)
+		return st;
+	c->blocks.at[block].pending_at = (uint32_t)c->pending.n;
+	drop(c, &c->blocks.at[block]);
+	return PLIM_OK;
+}
+
+enum plim_status caching_free_completed(struct caching *c, uint32_t block)
+{
+	struct caching_block *b = &c->blocks.at[block];
+
+	caching_tell(c, TRACE_FREE_COMPLETED, b->addr, b->requested_bytes, b);
+	no_longer_pending(c, b);
+	return release(c, block);
+}
+
+enum plim_status caching_free(struct caching *c, uint32_t block)
+{
+	struct caching_block *b = &c->blocks.at[block];
+
+	drop(c, b);
+	caching_tell(c, TRACE_FREE_COMPLETED, b->addr, b->requested_bytes, b);
+	return release(c, block);
 }
 
 /* ---- life ---- */

@@ -115,6 +115,8 @@ enum plim_status caching_malloc(struct caching *c, const struct caching_request 
 /* The program drops it; it is not back before caching_free_completed. */
 enum plim_status caching_free_requested(struct caching *c, uint32_t block);
 enum plim_status caching_free_completed(struct caching *c, uint32_t block);
+/* Both at once: no other stream uses it. */
+enum plim_status caching_free(struct caching *c, uint32_t block);
 
 /* torch.cuda.empty_cache(); private pools give back what they have free once they are dropped */
 enum plim_status caching_empty_cache(struct caching *c);

@@ -13,16 +13,18 @@ static inline int less(const struct order_key *a, uint64_t bytes, uint64_t addr)
 	9 /* blocks are multiples of 512, almost always; what is not shares a shelf with its neighbours */
 #define STEP_BITS 3
 
-/* Rises with the size. */
+/* Rises with the size, up to 1 TiB: what is larger is on the last one. */
 static uint32_t shelf_of(uint64_t bytes)
 {
 	uint64_t units = bytes >> UNIT_BITS;
 	unsigned shift;
+	uint32_t shelf;
 
 	if (units < 1u << (STEP_BITS + 1))
 		return (uint32_t)units;
 	shift = 63 - STEP_BITS - (unsigned)__builtin_clzll(units);
-	return (shift << STEP_BITS) + (uint32_t)(units >> shift);
+	shelf = (shift << STEP_BITS) + (uint32_t)(units >> shift);
+	return shelf < ORDER_SHELVES ? shelf : ORDER_SHELVES - 1;
 }
 
 static void mark(struct order *o, uint32_t shelf)
@@ -161,8 +163,7 @@ static enum plim_status shelf_insert(struct mem *m, struct order_shelf *s,
 	return PLIM_OK;
 }
 
-/* False: nothing is left. */
-static int shelf_remove(struct mem *m, struct order_shelf *s, const struct order_key *key)
+static void shelf_remove(struct mem *m, struct order_shelf *s, const struct order_key *key)
 {
 	size_t part = s->parts.n == 1 ? 0 : parts_upto(s, key->bytes, key->addr) - 1;
 	struct order_chunk *c = s->parts.at[part].chunk;
@@ -171,15 +172,12 @@ static int shelf_remove(struct mem *m, struct order_shelf *s, const struct order
 	c->n--;
 	memmove(c->at + at, c->at + at + 1, (c->n - at) * sizeof(*c->at));
 	s->parts.at[part].first = c->at[0];
-	if (c->n)
-		return 1;
-	if (s->parts.n == 1)
-		return 0; /* the chunk stays: it will be wanted again */
+	if (c->n || s->parts.n == 1)
+		return; /* an only chunk stays: it will be wanted again */
 	mem_free(m, c, 1, sizeof(*c));
 	s->parts.n--;
 	memmove(s->parts.at + part, s->parts.at + part + 1,
 		(s->parts.n - part) * sizeof(*s->parts.at));
-	return 1;
 }
 
 /* ---- the set ---- */
@@ -188,6 +186,7 @@ enum plim_status order_insert(struct mem *m, struct order *o, const struct order
 			      struct plim_err *err)
 {
 	uint32_t shelf = shelf_of(key->bytes);
+	struct order_shelf *s;
 	enum plim_status st;
 
 	if (!o->shelves) {
@@ -195,18 +194,37 @@ enum plim_status order_insert(struct mem *m, struct order *o, const struct order
 		if (!o->shelves)
 			return mem_status(err);
 	}
-	st = shelf_insert(m, &o->shelves[shelf], key, err);
-	if (!st)
+	s = &o->shelves[shelf];
+	if (!s->n) {
+		s->only = *key;
+		s->n = 1;
 		mark(o, shelf);
+		return PLIM_OK;
+	}
+	st = s->n == 1 ? shelf_insert(m, s, &s->only, err) : PLIM_OK;
+	if (!st)
+		st = shelf_insert(m, s, key, err);
+	if (!st)
+		s->n++;
+	else if (s->n == 1 && s->parts.n)
+		s->parts.at[0].chunk->n = 0;
 	return st;
 }
 
 void order_remove(struct mem *m, struct order *o, const struct order_key *key)
 {
 	uint32_t shelf = shelf_of(key->bytes);
+	struct order_shelf *s = &o->shelves[shelf];
 
-	if (!shelf_remove(m, &o->shelves[shelf], key))
+	if (--s->n == 0) {
 		unmark(o, shelf);
+		return;
+	}
+	shelf_remove(m, s, key);
+	if (s->n == 1) {
+		s->only = s->parts.at[0].chunk->at[0];
+		s->parts.at[0].chunk->n = 0;
+	}
 }
 
 struct order_cursor order_seek(const struct order *o, uint64_t bytes, uint64_t addr)
@@ -219,6 +237,11 @@ struct order_cursor order_seek(const struct order *o, uint64_t bytes, uint64_t a
 		return c;
 	}
 	s = &o->shelves[c.shelf];
+	if (s->n == 1) {
+		if (less(&s->only, bytes, addr))
+			c.shelf = shelf_from(o, c.shelf + 1);
+		return c;
+	}
 	c.part = (uint32_t)parts_upto(s, bytes, addr);
 	if (!c.part)
 		return c;
@@ -233,8 +256,12 @@ struct order_cursor order_seek(const struct order *o, uint64_t bytes, uint64_t a
 
 const struct order_key *order_get(const struct order *o, struct order_cursor c)
 {
-	return c.shelf < ORDER_SHELVES ? &o->shelves[c.shelf].parts.at[c.part].chunk->at[c.at]
-				       : NULL;
+	const struct order_shelf *s;
+
+	if (c.shelf == ORDER_SHELVES)
+		return NULL;
+	s = &o->shelves[c.shelf];
+	return s->n == 1 ? &s->only : &s->parts.at[c.part].chunk->at[c.at];
 }
 
 void order_next(const struct order *o, struct order_cursor *c)
@@ -244,10 +271,10 @@ void order_next(const struct order *o, struct order_cursor *c)
 	if (c->shelf == ORDER_SHELVES)
 		return;
 	s = &o->shelves[c->shelf];
-	if (++c->at < s->parts.at[c->part].chunk->n)
+	if (s->n > 1 && ++c->at < s->parts.at[c->part].chunk->n)
 		return;
 	c->at = 0;
-	if (++c->part == s->parts.n)
+	if (s->n == 1 || ++c->part == s->parts.n)
 		*c = (struct order_cursor){ .shelf = shelf_from(o, c->shelf + 1) };
 }
 
@@ -264,6 +291,10 @@ int order_prev(const struct order *o, struct order_cursor *c)
 	if (shelf == ORDER_SHELVES)
 		return 0;
 	s = &o->shelves[shelf];
+	if (s->n == 1) {
+		*c = (struct order_cursor){ .shelf = shelf };
+		return 1;
+	}
 	c->part = shelf == c->shelf ? c->part - 1 : (uint32_t)s->parts.n - 1;
 	c->shelf = shelf;
 	c->at = s->parts.at[c->part].chunk->n - 1;
@@ -274,7 +305,16 @@ static void shelf_clear(struct mem *m, struct order_shelf *s)
 {
 	for (size_t i = 0; i < s->parts.n; i++)
 		mem_free(m, s->parts.at[i].chunk, 1, sizeof(*s->parts.at[i].chunk));
-	s->parts.n = 0;
+	s->parts.n = s->n = 0;
+}
+
+/* But for a chunk, which will be wanted again. */
+static void shelf_empty(struct mem *m, struct order_shelf *s)
+{
+	while (s->parts.n > 1)
+		mem_free(m, s->parts.at[--s->parts.n].chunk, 1, sizeof(struct order_chunk));
+	if (s->parts.n)
+		s->parts.at[0].chunk->n = 0;
 }
 
 static enum plim_status shelf_copy(struct mem *m, struct order_shelf *s,
@@ -282,6 +322,13 @@ static enum plim_status shelf_copy(struct mem *m, struct order_shelf *s,
 {
 	enum plim_status st = PLIM_OK;
 
+	s->only = from->only;
+	s->n = from->n;
+	if (s->n == 1) {
+		if (s->parts.n)
+			shelf_empty(m, s);
+		return PLIM_OK;
+	}
 	for (size_t i = 0; !st && i < from->parts.n; i++) {
 		const struct order_chunk *c = from->parts.at[i].chunk;
 
@@ -313,7 +360,8 @@ enum plim_status order_copy(struct mem *m, struct order *o, const struct order *
 		st = shelf_copy(m, &o->shelves[i], &from->shelves[i], err);
 	for (uint32_t i = shelf_from(o, 0); i < ORDER_SHELVES; i = shelf_from(o, i + 1))
 		if (!is_marked(from, i)) {
-			shelf_clear(m, &o->shelves[i]);
+			shelf_empty(m, &o->shelves[i]);
+			o->shelves[i].n = 0;
 			unmark(o, i);
 		}
 	if (!st)

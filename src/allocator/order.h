@@ -1,16 +1,17 @@
 /*
  * An ordered set of blocks, by size and then by address: what a pool's free blocks are searched in.
  *
- * A size says which shelf its key is on: eight for each power of two.  Most shelves hold a handful, so that most searches
- * are a look at one of them, or at the map of those that are not empty.  On a shelf lie sorted chunks of a few cache
- * lines under a sorted list of chunks: a pool of 100,000 free blocks costs a few times one of 100.
+ * A size says which shelf its key is on: eight for each power of two.  Most shelves hold one key or none (in plans, seven
+ * of ten keys come to an empty one), so that most searches are a look at one of them, or at the map of those that are not
+ * empty.  What a shelf holds more lies in sorted chunks of a few cache lines under a sorted list of chunks: a pool of
+ * 100,000 free blocks costs a few times one of 100.
  */
 #ifndef ALLOCATOR_ORDER_H
 #define ALLOCATOR_ORDER_H
 
 #include "base/base.h"
 
-#define ORDER_CHUNK 64
+#define ORDER_CHUNK 32
 
 struct order_key {
 	uint64_t bytes, addr;
@@ -28,11 +29,12 @@ struct order_part {
 };
 
 struct order_shelf {
-	VEC(struct order_part) parts; /* none is empty, but for an only one */
+	size_t n;
+	struct order_key only;         /* where n is 1, else: */
+	VEC(struct order_part) parts; /* no chunk is empty, unless n is below 2 and it is the only one */
 };
 
-#define ORDER_SHELVES \
-	512u /* of sizes in units of 512 bytes: eight for each of 61 powers of two, and 24 */
+#define ORDER_SHELVES 256u
 
 struct order {
 	struct order_shelf *shelves;         /* ORDER_SHELVES, or NULL: nothing was ever in it */

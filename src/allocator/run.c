@@ -26,9 +26,7 @@ static enum plim_status malloc_op(struct running *r, const struct program_op *op
 	} else if (op->kind == PROGRAM_ATTEMPT) {
 		/* what the program would have done with it was not recorded: it is given back */
 		r->block_of[op->request] = CACHING_NONE;
-		st = caching_free_requested(&r->model, block);
-		if (!st)
-			st = caching_free_completed(&r->model, block);
+		st = caching_free(&r->model, block);
 	}
 	return st;
 }
@@ -36,15 +34,15 @@ static enum plim_status malloc_op(struct running *r, const struct program_op *op
 static enum plim_status free_op(struct running *r, const struct program_op *op)
 {
 	uint32_t block = r->block_of[op->request];
-	enum plim_status st = PLIM_OK;
 
 	if (!caching_holds(&r->model, block, op->request))
 		return PLIM_OK; /* it failed here, or was completed by a release that had to wait */
-	if (!r->model.blocks.at[block].pending_at)
-		st = caching_free_requested(&r->model, block);
-	if (!st && op->kind == PROGRAM_FREE_DONE)
-		st = caching_free_completed(&r->model, block);
-	return st;
+	if (op->kind == PROGRAM_FREE)
+		return r->model.blocks.at[block].pending_at
+			       ? PLIM_OK
+			       : caching_free_requested(&r->model, block);
+	return r->model.blocks.at[block].pending_at ? caching_free_completed(&r->model, block)
+						    : caching_free(&r->model, block);
 }
 
 static void end_phase(struct running *r, uint32_t number)
