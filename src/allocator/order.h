@@ -29,16 +29,22 @@ struct order_part {
 };
 
 struct order_shelf {
-	size_t n;
-	struct order_key only;         /* where n is 1, else: */
-	VEC(struct order_part) parts; /* no chunk is empty, unless n is below 2 and it is the only one */
+	VEC(struct order_part) parts; /* none is empty, but an only one of a shelf that holds one key or none */
 };
 
 #define ORDER_SHELVES 256u
 
+struct order_shelves {
+	struct order_key only[ORDER_SHELVES]; /* of shelves that hold one key */
+	struct order_shelf many[ORDER_SHELVES];
+};
+
+typedef uint64_t order_map[ORDER_SHELVES / 64]; /* a bit a shelf */
+
 struct order {
-	struct order_shelf *shelves;         /* ORDER_SHELVES, or NULL: nothing was ever in it */
-	uint64_t filled[ORDER_SHELVES / 64]; /* a bit for each shelf that holds something */
+	struct order_shelves *shelves; /* NULL: nothing was ever in it */
+	order_map filled;              /* holds something */
+	order_map several;             /* ... more than one key */
 };
 
 /* A place in the set; `shelf` equal to ORDER_SHELVES is the end. */
