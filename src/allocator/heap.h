@@ -20,9 +20,10 @@ struct heap_block {
 
 struct heap_range {
 	uint64_t addr, bytes;
-	uint32_t first, last;   /* blocks */
-	uint32_t below, above;  /* ranges next to it by address, or HEAP_NONE; the heap's own, as are: */
-	uint32_t left, right;   /* subtrees */
+	uint32_t first, last; /* blocks */
+	uint32_t below,
+		above; /* ranges next to it by address, or HEAP_NONE; the heap's own, as are: */
+	uint32_t left, right; /* subtrees */
 	uint32_t stream;
 	uint16_t pool; /* of a segment that stands at the end; 0 also: not known */
 	uint8_t large, expandable;
@@ -35,7 +36,7 @@ struct heap {
 	VEC(uint32_t) spare;        /* blocks to use again */
 	VEC(uint32_t) spare_ranges; /* the same of ranges */
 	uint32_t lowest, root;      /* ranges by address: the first, and the tree that finds them */
-	struct addr_map index; /* blocks by address: number + 1 */
+	struct addr_map index;      /* blocks by address: number + 1 */
 };
 
 void heap_init(struct heap *h, struct mem *m);

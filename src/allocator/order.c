@@ -241,8 +241,7 @@ struct order_cursor order_seek(const struct order *o, uint64_t bytes, uint64_t a
 	const struct order_shelf *s;
 
 	if (!is_marked(o->several, c.shelf)) {
-		if (!is_marked(o->filled, c.shelf) ||
-		    less(&o->shelves->only[c.shelf], bytes, addr))
+		if (!is_marked(o->filled, c.shelf) || less(&o->shelves->only[c.shelf], bytes, addr))
 			c.shelf = shelf_from(o, c.shelf + 1);
 		return c;
 	}

@@ -29,7 +29,8 @@ struct order_part {
 };
 
 struct order_shelf {
-	VEC(struct order_part) parts; /* none is empty, but an only one of a shelf that holds one key or none */
+	VEC(struct order_part)
+	parts; /* none is empty, but an only one of a shelf that holds one key or none */
 };
 
 #define ORDER_SHELVES 256u
