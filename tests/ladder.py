@@ -115,7 +115,7 @@ def main():
         failed += wrong + ("loss in chunks" not in rungs)
         wrong, told = check(program, config, [*seq, "--longest", 3000, "--grouped", "--memory", "23GiB"])
         failed += wrong + ("group_by_length" not in told["ladder"][0]["config"]["training_arguments"])
-        wrong, told = check(program, config, [*seq, "--batch", 2, "--allow-changes", "--memory", "2850MiB"])
+        wrong, told = check(program, config, [*seq, "--batch", 2, "--allow-changes", "--host-memory", "3GiB", "--memory", "3600MiB"])
         failed += wrong + (not any("QLoRA" in r["rung"] for r in told["ladder"]))
         failed += quantized(program, config)
     print("%d wrong" % failed)
