@@ -95,7 +95,7 @@ def labels(name, plan, kept):
     if {k: v for k, v in best.items() if v} != planned:
         failures.append(f"{name}: labels say {best}, planned {planned}")
     phases = [a["name"] for a in snapshot["external_annotations"] if a["stage"] == "START" and "#" not in a["name"]]
-    if phases.pop(0) != "plimsoll plan":
+    if phases.pop(0) != "plimsoll plan" or not phases.pop(0).startswith("plimsoll plan: "):
         failures.append(f"{name}: is not marked as a plan")
     if phases != [p["phase"] for p in plan["phases"]]:
         failures.append(f"{name}: annotations {phases}")
@@ -126,6 +126,10 @@ def dies(name, config, kept, options, plan):
         failures.append(f"{name}: {len(ooms)} deaths, planned {plan['dies_at']}")
     elif ooms[0]["phase"] != words[plan["dies_at"][:3]] and not (ooms[0]["phase"] == "request" and plan["dies_at"] < "g"):
         failures.append(f"{name}: dies in {ooms[0]['phase']}, planned {plan['dies_at']}")
+    else:  # the verdict knows what the plan would have come to
+        cause = "capacity" if plan["peak"]["allocated_bytes"] > limit else "fragmentation"
+        if ooms[0]["verdict"]["cause"] != cause or ooms[0]["verdict"]["still_basis"] != "planned":
+            failures.append(f"{name}: dies of {ooms[0]['verdict']['cause']}, planned {cause}")
 
 
 def main():

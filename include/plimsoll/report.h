@@ -144,7 +144,7 @@ struct plim_report_verdict {
 	uint64_t needed_bytes; /* live + request + what was still to come, at least */
 	uint64_t needed_high_bytes;
 	uint64_t still_to_come_bytes;
-	const char *still_basis; /* "repeated", "optimizer" or NULL */
+	const char *still_basis; /* "repeated", "optimizer", "planned" or NULL */
 	const char *headline;
 	const char **evidence;
 	size_t evidence_count;

@@ -7,7 +7,10 @@
 
 #include "report.h"
 
-#define KEEP_PLAN_MARK "plimsoll plan" /* an annotation over all of a plan: no recording has it */
+/* Annotations of a plan, the first and the second: no recording has them. */
+#define KEEP_PLAN_MARK "plimsoll plan"
+#define KEEP_PLAN_PEAK \
+	"plimsoll plan: allocated_peak=" /* and bytes, of all of it, also what comes after its death */
 
 struct keep_run {
 	/* whose stacks, strings, streams, pools and annotations are taken; all but the run is borrowed from it */

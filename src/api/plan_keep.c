@@ -204,11 +204,16 @@ static void fill_labels(struct recorded *r)
 
 static enum plim_status fill(struct recorded *r)
 {
+	char peak[sizeof(KEEP_PLAN_PEAK) + 24];
+
 	r->t->has_time = r->t->has_traces = r->t->has_frames = r->t->has_annotations = 1;
 	r->status = vec_push(r->mem, &r->t->streams, (int64_t)0, r->err);
 	if (!r->status && r->p->hidden->plan->program->ops.n) {
 		r->time_us[0] = 1;
+		snprintf(peak, sizeof(peak), "%s%llu", KEEP_PLAN_PEAK,
+			 (unsigned long long)r->p->peak.allocated_bytes);
 		annotate(r, KEEP_PLAN_MARK, 0, 0);
+		annotate(r, peak, 0, 0);
 	}
 	if (!r->status)
 		fill_ops(r);

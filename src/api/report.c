@@ -52,6 +52,26 @@ int report_is_plan(const struct plim_report *r)
 	       !strcmp(trace_text(t, t->annotations.at[0].name), KEEP_PLAN_MARK);
 }
 
+/* What a plan knows of its death: nobody else was on the card, and what would have come. */
+static void take_planned(const struct plim_report *r, struct findings_death *d)
+{
+	const struct trace *t = r->hidden->trace;
+	const char *mark = t->annotations.n > 1 ? trace_text(t, t->annotations.at[1].name) : "";
+	uint64_t now = d->live_bytes + d->request_bytes, peak;
+
+	if (d->bound_by == FINDINGS_BOUND_UNKNOWN)
+		d->bound_by = FINDINGS_BOUND_DEVICE;
+	if (strncmp(mark, KEEP_PLAN_PEAK, strlen(KEEP_PLAN_PEAK)) != 0)
+		return;
+	peak = strtoull(mark + strlen(KEEP_PLAN_PEAK), NULL, 10);
+	d->card = NULL; /* it is not concluded: it was given */
+	d->future = FINDINGS_FUTURE_PLANNED;
+	d->still_low_bytes = d->still_likely_bytes = d->still_high_bytes =
+		peak > now ? peak - now : 0;
+	d->cause = d->likelier =
+		peak > d->bound_low_bytes ? FINDINGS_CAUSE_CAPACITY : FINDINGS_CAUSE_FRAGMENTATION;
+}
+
 struct notes {
 	const char *at[32];
 	size_t n;
@@ -366,11 +386,10 @@ static enum plim_status fill_oom(struct plim_report *r, struct report_device *on
 		st = findings_explain_death(&r->hidden->mem, &in, oom, d, err);
 	if (st)
 		return st;
-	if (report_is_plan(r) && d->bound_by == FINDINGS_BOUND_UNKNOWN)
-		d->bound_by =
-			FINDINGS_BOUND_DEVICE; /* it was given that card, and nobody else is on it */
+	if (report_is_plan(r))
+		take_planned(r, d);
 	out->bound_bytes = d->bound_low_bytes;
-	if (last && !r->hidden->summary)
+	if (last && !r->hidden->summary && !report_is_plan(r))
 		st = try_settings(r, one, err);
 	out->verdict = st ? NULL : report_take(r, 1, sizeof(*out->verdict), err);
 	return out->verdict ? report_verdict(r, d, one->tried, one->tried_count, out->verdict, err)

@@ -157,7 +157,7 @@ static const struct field verdict_rows[] = {
 		  "what the step had still to allocate, at least; null: not known"),
 	FIELD_STRING(V, still_basis,
 		     "repeated: from the same point in earlier repetitions; optimizer: from "
-		     "its state and gradients; null: not known"),
+		     "its state and gradients; planned: from the plan that it is; null: not known"),
 	FIELD_STRING(V, headline, "one sentence"),
 	FIELD_STRINGS(V, evidence, evidence_count, "sentences with the numbers"),
 	FIELD_STRINGS(V, advice, advice_count, "what helps, best first, and what does not"),

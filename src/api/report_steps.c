@@ -25,9 +25,11 @@ enum plim_status report_ranges(struct plim_report *r, const struct report_device
 {
 	uint32_t names[TIMELINE_RANGES_MAX];
 	char word[32];
-	size_t open = timeline_ranges_at(&one->ranges, one->timeline.device->events.time_us[event],
-					 names);
+	size_t open;
 
+	if (report_is_plan(r)) /* its ranges are its phases */
+		return PLIM_OK;
+	open = timeline_ranges_at(&one->ranges, one->timeline.device->events.time_us[event], names);
 	*out = report_take(r, open, sizeof(**out), err);
 	if (!*out)
 		return mem_status(err);

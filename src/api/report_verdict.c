@@ -101,6 +101,14 @@ static void tell_future(struct lines *l, const struct findings_death *d)
 		       "not known");
 		return;
 	}
+	if (d->future == FINDINGS_FUTURE_PLANNED) {
+		if (d->still_high_bytes)
+			add(l, "the plan goes on: what follows takes %s more",
+			    report_size(a, d->still_high_bytes));
+		else
+			add(l, "the plan goes on: nothing that follows takes more");
+		return;
+	}
 	if (d->future == FINDINGS_FUTURE_OPTIMIZER) {
 		add(l,
 		    "it was the optimizer's first step: at least %s of state and of its temporary "
@@ -275,6 +283,10 @@ static void advise(struct lines *l, const struct findings_death *d,
 	enum findings_cause cause = d->cause ? d->cause : d->likelier;
 	const struct findings_tried *better = survivor(tried, tried_count);
 
+	if (d->future == FINDINGS_FUTURE_PLANNED) {
+		add(l, "plimsoll plan tells which changes would make it fit, and what each saves");
+		return;
+	}
 	if (cause == FINDINGS_CAUSE_LEAK) {
 		add(l, "%s", d->leak.fix[0]);
 		add(l, "or: %s", d->leak.fix[1]);
@@ -387,7 +399,7 @@ enum plim_status report_verdict(struct plim_report *r, const struct findings_dea
 				const struct findings_tried *tried, size_t tried_count,
 				struct plim_report_verdict *v, struct plim_err *err)
 {
-	static const char *const bases[] = { NULL, "repeated", "optimizer" };
+	static const char *const bases[] = { NULL, "repeated", "optimizer", "planned" };
 	struct lines evidence = { .r = r, .err = err }, todo = evidence;
 	uint64_t need = d->requested_live_bytes + d->request_bytes;
 	enum plim_status st;

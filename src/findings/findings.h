@@ -56,6 +56,7 @@ enum findings_future {
 	FINDINGS_FUTURE_UNKNOWN,   /* the program was never at this point before */
 	FINDINGS_FUTURE_REPEATED,  /* as after the same point in earlier repetitions */
 	FINDINGS_FUTURE_OPTIMIZER, /* the first optimizer step, whose state was not all born */
+	FINDINGS_FUTURE_PLANNED,   /* a plan, which knows its end */
 };
 
 struct findings_death {
