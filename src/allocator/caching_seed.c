@@ -217,8 +217,8 @@ enum plim_status caching_seed(struct caching *c, const struct heap *h, const str
 		find_lowest_pages(&s);
 		for (size_t i = 0; i < bins; i++)
 			s.last[i] = CACHING_NONE;
-		for (uint32_t i = h->lowest; !st && i != HEAP_NONE; i = h->ranges.at[i].above)
-			st = add_range(&s, &h->ranges.at[i]);
+		for (size_t i = 0; !st && i < h->order.n; i++)
+			st = add_range(&s, &h->ranges.at[h->order.at[i]]);
 		for (size_t i = 0; !st && i < bins; i++)
 			st = close_reservation(&s, i);
 		if (!st)

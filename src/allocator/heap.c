@@ -4,17 +4,15 @@
 
 void heap_init(struct heap *h, struct mem *m)
 {
-	*h = (struct heap){
-		.mem = m, .index = { .mem = m }, .lowest = HEAP_NONE, .root = HEAP_NONE
-	};
+	*h = (struct heap){ .mem = m, .index = { .mem = m } };
 }
 
 void heap_release(struct heap *h)
 {
 	vec_release(h->mem, &h->blocks);
 	vec_release(h->mem, &h->ranges);
+	vec_release(h->mem, &h->order);
 	vec_release(h->mem, &h->spare);
-	vec_release(h->mem, &h->spare_ranges);
 	addr_map_release(&h->index);
 }
 
@@ -128,137 +126,22 @@ void heap_move_border(struct heap *h, uint32_t block, uint64_t bytes)
 	b->bytes = bytes;
 }
 
-/* ---- ranges: a treap by address, whose priorities are scrambled numbers, and a list ---- */
+/* ---- ranges ---- */
 
-static uint32_t priority(uint32_t range)
+size_t heap_range_at(const struct heap *h, uint64_t addr)
 {
-	uint32_t x = range * 0x9e3779b9u;
+	size_t low = 0, high = h->order.n;
 
-	x = (x ^ x >> 16) * 0x85ebca6bu;
-	return x ^ x >> 13;
-}
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		const struct heap_range *r = &h->ranges.at[h->order.at[mid]];
 
-/* Ranges of damaged recordings may begin at one address. */
-static int lies_below(const struct heap *h, uint32_t a, uint32_t b)
-{
-	const struct heap_range *x = &h->ranges.at[a], *y = &h->ranges.at[b];
-
-	return x->addr != y->addr ? x->addr < y->addr : a < b;
-}
-
-uint32_t heap_range_at(const struct heap *h, uint64_t addr)
-{
-	uint32_t found = HEAP_NONE, at = h->root;
-
-	while (at != HEAP_NONE) {
-		const struct heap_range *r = &h->ranges.at[at];
-
-		if (r->addr + r->bytes > addr)
-			found = at;
-		at = found == at ? r->left : r->right;
+		if (r->addr + r->bytes <= addr)
+			low = mid + 1;
+		else
+			high = mid;
 	}
-	return found;
-}
-
-static void list_insert(struct heap *h, uint32_t range, uint32_t below, uint32_t above)
-{
-	struct heap_range *r = &h->ranges.at[range];
-
-	r->below = below;
-	r->above = above;
-	if (below != HEAP_NONE)
-		h->ranges.at[below].above = range;
-	else
-		h->lowest = range;
-	if (above != HEAP_NONE)
-		h->ranges.at[above].below = range;
-}
-
-static void tree_insert(struct heap *h, uint32_t range)
-{
-	struct heap_range *ranges = h->ranges.at, *r = &ranges[range];
-	uint32_t *link = &h->root, *left = &r->left, *right = &r->right;
-	uint32_t below = HEAP_NONE, above = HEAP_NONE, at;
-
-	while (*link != HEAP_NONE && priority(*link) >= priority(range)) {
-		int is_above = lies_below(h, *link, range);
-
-		*(is_above ? &below : &above) = *link;
-		link = is_above ? &ranges[*link].right : &ranges[*link].left;
-	}
-	/* what it displaces is split along the way to its place */
-	at = *link;
-	*link = range;
-	while (at != HEAP_NONE)
-		if (lies_below(h, at, range)) {
-			below = *left = at;
-			left = &ranges[at].right;
-			at = *left;
-		} else {
-			above = *right = at;
-			right = &ranges[at].left;
-			at = *right;
-		}
-	*left = *right = HEAP_NONE;
-	list_insert(h, range, below, above);
-}
-
-static void tree_remove(struct heap *h, uint32_t range)
-{
-	struct heap_range *ranges = h->ranges.at, *r = &ranges[range];
-	uint32_t *link = &h->root, left = r->left, right = r->right;
-
-	while (*link != range)
-		link = lies_below(h, *link, range) ? &ranges[*link].right : &ranges[*link].left;
-	while (left != HEAP_NONE && right != HEAP_NONE)
-		if (priority(left) > priority(right)) {
-			*link = left;
-			link = &ranges[left].right;
-			left = *link;
-		} else {
-			*link = right;
-			link = &ranges[right].left;
-			right = *link;
-		}
-	*link = left != HEAP_NONE ? left : right;
-	if (r->below != HEAP_NONE)
-		ranges[r->below].above = r->above;
-	else
-		h->lowest = r->above;
-	if (r->above != HEAP_NONE)
-		ranges[r->above].below = r->below;
-	h->spare_ranges.at[h->spare_ranges.n++] = range;
-}
-
-/* Room for one more range, and for giving it back. */
-static enum plim_status range_room(struct heap *h, struct plim_err *err)
-{
-	enum plim_status st = PLIM_OK;
-
-	if (h->spare_ranges.n)
-		return st;
-	st = vec_need(h->mem, &h->ranges, 1, err);
-	if (!st)
-		st = vec_need(h->mem, &h->spare_ranges, h->ranges.n + 1, err);
-	return st;
-}
-
-static uint32_t range_new(struct heap *h, const struct heap_range *r)
-{
-	uint32_t range = h->spare_ranges.n ? h->spare_ranges.at[--h->spare_ranges.n]
-					   : (uint32_t)h->ranges.n++;
-
-	h->ranges.at[range] = *r;
-	tree_insert(h, range);
-	return range;
-}
-
-/* Blocks from `from` on, in one direction, are of `range`. */
-static void rename_blocks(struct heap *h, uint32_t from, int upwards, uint32_t range)
-{
-	for (uint32_t b = from; b != HEAP_NONE;
-	     b = upwards ? h->blocks.at[b].next : h->blocks.at[b].prev)
-		h->blocks.at[b].range = range;
+	return low;
 }
 
 static int can_join(const struct heap_range *a, const struct heap_range *b)
@@ -267,86 +150,84 @@ static int can_join(const struct heap_range *a, const struct heap_range *b)
 	       a->addr + a->bytes == b->addr;
 }
 
-/* Two ranges that touch become one: that which has more blocks takes over a range of one block. */
-static void join(struct heap *h, uint32_t left, uint32_t right)
+static void order_remove(struct heap *h, size_t at)
 {
-	struct heap_range *l = &h->ranges.at[left], *r = &h->ranges.at[right];
-	uint32_t front = l->last, border = r->first;
-
-	if (l->first == l->last) {
-		rename_blocks(h, front, 0, right);
-		tree_remove(h, left);
-		r->addr = l->addr;
-		r->bytes += l->bytes;
-		r->first = l->first;
-	} else {
-		rename_blocks(h, border, 1, left);
-		tree_remove(h, right);
-		l->bytes += r->bytes;
-		l->last = r->last;
-	}
-	h->blocks.at[front].next = border;
-	h->blocks.at[border].prev = front;
-	if (h->blocks.at[border].alloc == HEAP_NONE)
-		heap_free(h, border);
-	else if (h->blocks.at[front].alloc == HEAP_NONE)
-		heap_free(h, front);
+	memmove(h->order.at + at, h->order.at + at + 1,
+		(h->order.n - at - 1) * sizeof(*h->order.at));
+	h->order.n--;
 }
 
-static enum plim_status range_insert(struct heap *h, const struct heap_range *range,
-				     uint32_t *number, struct plim_err *err)
+/* The range at `at` takes over the one behind it. */
+static void join_next(struct heap *h, size_t at)
+{
+	uint32_t left = h->order.at[at], right = h->order.at[at + 1];
+	struct heap_range *l = &h->ranges.at[left], *r = &h->ranges.at[right];
+	uint32_t border = r->first;
+
+	for (uint32_t b = r->first; b != HEAP_NONE; b = h->blocks.at[b].next)
+		h->blocks.at[b].range = left;
+	h->blocks.at[l->last].next = border;
+	h->blocks.at[border].prev = l->last;
+	l->last = r->last;
+	l->bytes += r->bytes;
+	order_remove(h, at + 1);
+	if (h->blocks.at[border].alloc == HEAP_NONE)
+		heap_free(h, border);
+	else if (h->blocks.at[h->blocks.at[border].prev].alloc == HEAP_NONE)
+		heap_free(h, h->blocks.at[border].prev);
+}
+
+static enum plim_status range_insert(struct heap *h, const struct heap_range *range, size_t at,
+				     struct plim_err *err)
 {
 	struct heap_range r = *range;
-	enum plim_status st = range_room(h, err);
+	enum plim_status st = vec_need(h->mem, &h->order, 1, err);
 
+	if (!st)
+		st = vec_need(h->mem, &h->ranges, 1, err);
 	if (!st)
 		st = block_room(h, err);
 	if (st)
 		return st;
 	r.first = r.last = block_new(h, range->addr);
-	*number = range_new(h, &r);
 	h->blocks.at[r.first] = (struct heap_block){ .addr = range->addr,
 						     .bytes = range->bytes,
 						     .prev = HEAP_NONE,
 						     .next = HEAP_NONE,
-						     .range = *number,
+						     .range = (uint32_t)h->ranges.n,
 						     .alloc = HEAP_NONE };
+	memmove(h->order.at + at + 1, h->order.at + at, (h->order.n - at) * sizeof(*h->order.at));
+	h->order.at[at] = (uint32_t)h->ranges.n;
+	h->order.n++;
+	h->ranges.at[h->ranges.n++] = r;
 	return PLIM_OK;
 }
 
 enum plim_status heap_add(struct heap *h, const struct heap_range *range, uint32_t *block,
 			  struct plim_err *err)
 {
-	uint32_t at, below, above;
-	enum plim_status st = range_insert(h, range, &at, err);
+	size_t at = heap_range_at(h, range->addr);
+	enum plim_status st = range_insert(h, range, at, err);
 
 	*block = HEAP_NONE;
 	if (st)
 		return st;
-	below = h->ranges.at[at].below;
-	above = h->ranges.at[at].above;
-	if (above != HEAP_NONE && can_join(&h->ranges.at[at], &h->ranges.at[above])) {
-		join(h, at, above);
-		at = above;
-	}
-	if (below != HEAP_NONE && can_join(&h->ranges.at[below], &h->ranges.at[at]))
-		join(h, below, at);
+	if (at + 1 < h->order.n &&
+	    can_join(&h->ranges.at[h->order.at[at]], &h->ranges.at[h->order.at[at + 1]]))
+		join_next(h, at);
+	if (at > 0 && can_join(&h->ranges.at[h->order.at[at - 1]], &h->ranges.at[h->order.at[at]]))
+		join_next(h, at - 1);
 	*block = heap_find(h, range->addr);
 	return PLIM_OK;
 }
 
 /* What is behind `block` becomes a range of its own. */
-static enum plim_status split_range(struct heap *h, uint32_t range, uint32_t block,
-				    struct plim_err *err)
+static enum plim_status split_range(struct heap *h, size_t at, uint32_t block, struct plim_err *err)
 {
-	enum plim_status st = range_room(h, err);
-	uint32_t first = h->blocks.at[block].next;
-	struct heap_range *left, right;
+	struct heap_range *left = &h->ranges.at[h->order.at[at]], right = *left;
+	uint32_t first = h->blocks.at[block].next, number = (uint32_t)h->ranges.n;
+	enum plim_status st = vec_need(h->mem, &h->order, 1, err);
 
-	if (st)
-		return st;
-	left = &h->ranges.at[range];
-	right = *left;
 	right.addr = h->blocks.at[first].addr;
 	right.bytes = left->addr + left->bytes - right.addr;
 	right.first = first;
@@ -354,38 +235,36 @@ static enum plim_status split_range(struct heap *h, uint32_t range, uint32_t blo
 	left->last = block;
 	h->blocks.at[block].next = HEAP_NONE;
 	h->blocks.at[first].prev = HEAP_NONE;
-	rename_blocks(h, first, 1, range_new(h, &right));
+	for (uint32_t b = first; b != HEAP_NONE; b = h->blocks.at[b].next)
+		h->blocks.at[b].range = number;
+	if (!st)
+		st = vec_push(h->mem, &h->ranges, right, err);
+	if (st)
+		return st;
+	memmove(h->order.at + at + 2, h->order.at + at + 1,
+		(h->order.n - at - 1) * sizeof(*h->order.at));
+	h->order.at[at + 1] = number;
+	h->order.n++;
 	return PLIM_OK;
-}
-
-/* The block of a range that holds addr, or HEAP_NONE. */
-static uint32_t block_around(const struct heap *h, const struct heap_range *r, uint64_t addr)
-{
-	uint32_t block = heap_find(h, addr);
-
-	if (block != HEAP_NONE)
-		return block;
-	for (block = r->first; block != HEAP_NONE; block = h->blocks.at[block].next)
-		if (h->blocks.at[block].addr + h->blocks.at[block].bytes > addr)
-			break;
-	return block;
 }
 
 enum plim_status heap_remove(struct heap *h, uint64_t addr, uint64_t bytes, int *done,
 			     struct plim_err *err)
 {
-	uint32_t at = heap_range_at(h, addr), block;
-	struct heap_range *r = at != HEAP_NONE ? &h->ranges.at[at] : NULL;
+	size_t at = heap_range_at(h, addr);
+	struct heap_range *r = at < h->order.n ? &h->ranges.at[h->order.at[at]] : NULL;
+	uint32_t block = HEAP_NONE;
 	struct heap_block *b;
 	enum plim_status st = PLIM_OK;
 
 	*done = 0;
 	if (!r || r->addr > addr)
 		return PLIM_OK;
-	block = block_around(h, r, addr);
+	for (block = r->first; block != HEAP_NONE; block = h->blocks.at[block].next)
+		if (h->blocks.at[block].addr + h->blocks.at[block].bytes > addr)
+			break;
 	b = block == HEAP_NONE ? NULL : &h->blocks.at[block];
-	if (!b || b->range != at || b->alloc != HEAP_NONE || b->addr + b->bytes < addr + bytes ||
-	    b->addr > addr)
+	if (!b || b->alloc != HEAP_NONE || b->addr + b->bytes < addr + bytes || b->addr > addr)
 		return PLIM_OK;
 	if (b->addr < addr) {
 		st = heap_split(h, block, addr - b->addr, err);
@@ -397,11 +276,11 @@ enum plim_status heap_remove(struct heap *h, uint64_t addr, uint64_t bytes, int 
 		st = split_range(h, at, block, err);
 	if (st)
 		return st;
-	r = &h->ranges.at[at];
+	r = &h->ranges.at[h->order.at[at]];
 	r->bytes -= bytes;
 	block_drop(h, block);
 	if (r->first == HEAP_NONE)
-		tree_remove(h, at);
+		order_remove(h, at);
 	*done = 1;
 	return PLIM_OK;
 }

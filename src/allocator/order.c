@@ -27,19 +27,19 @@ static uint32_t shelf_of(uint64_t bytes)
 	return shelf < ORDER_SHELVES ? shelf : ORDER_SHELVES - 1;
 }
 
-static inline void mark(order_map map, uint32_t shelf)
+static void mark(struct order *o, uint32_t shelf)
 {
-	map[shelf / 64] |= (uint64_t)1 << shelf % 64;
+	o->filled[shelf / 64] |= (uint64_t)1 << shelf % 64;
 }
 
-static inline void unmark(order_map map, uint32_t shelf)
+static void unmark(struct order *o, uint32_t shelf)
 {
-	map[shelf / 64] &= ~((uint64_t)1 << shelf % 64);
+	o->filled[shelf / 64] &= ~((uint64_t)1 << shelf % 64);
 }
 
-static inline int is_marked(const order_map map, uint32_t shelf)
+static int is_marked(const struct order *o, uint32_t shelf)
 {
-	return (int)(map[shelf / 64] >> shelf % 64 & 1);
+	return (int)(o->filled[shelf / 64] >> shelf % 64 & 1);
 }
 
 /* The first shelf from `shelf` on that holds something, or ORDER_SHELVES. */
@@ -182,55 +182,47 @@ static void shelf_remove(struct mem *m, struct order_shelf *s, const struct orde
 
 /* ---- the set ---- */
 
-static enum plim_status shelves_room(struct mem *m, struct order *o, struct plim_err *err)
-{
-	if (!o->shelves)
-		o->shelves = mem_new(m, 1, sizeof(*o->shelves), err);
-	return o->shelves ? PLIM_OK : mem_status(err);
-}
-
 enum plim_status order_insert(struct mem *m, struct order *o, const struct order_key *key,
 			      struct plim_err *err)
 {
 	uint32_t shelf = shelf_of(key->bytes);
-	struct order_key *only;
 	struct order_shelf *s;
-	enum plim_status st = shelves_room(m, o, err);
+	enum plim_status st;
 
-	if (st)
-		return st;
-	only = &o->shelves->only[shelf];
-	s = &o->shelves->many[shelf];
-	if (!is_marked(o->filled, shelf)) {
-		*only = *key;
-		mark(o->filled, shelf);
+	if (!o->shelves) {
+		o->shelves = mem_new(m, ORDER_SHELVES, sizeof(*o->shelves), err);
+		if (!o->shelves)
+			return mem_status(err);
+	}
+	s = &o->shelves[shelf];
+	if (!s->n) {
+		s->only = *key;
+		s->n = 1;
+		mark(o, shelf);
 		return PLIM_OK;
 	}
-	if (!is_marked(o->several, shelf)) {
-		st = shelf_insert(m, s, only, err);
-		if (st)
-			return st;
-		mark(o->several, shelf);
-	}
-	return shelf_insert(m, s, key, err);
+	st = s->n == 1 ? shelf_insert(m, s, &s->only, err) : PLIM_OK;
+	if (!st)
+		st = shelf_insert(m, s, key, err);
+	if (!st)
+		s->n++;
+	else if (s->n == 1 && s->parts.n)
+		s->parts.at[0].chunk->n = 0;
+	return st;
 }
 
 void order_remove(struct mem *m, struct order *o, const struct order_key *key)
 {
 	uint32_t shelf = shelf_of(key->bytes);
-	struct order_shelf *s;
+	struct order_shelf *s = &o->shelves[shelf];
 
-	if (!is_marked(o->several, shelf)) {
-		unmark(o->filled, shelf);
+	if (--s->n == 0) {
+		unmark(o, shelf);
 		return;
 	}
-	s = &o->shelves->many[shelf];
 	shelf_remove(m, s, key);
-	if (s->parts.n == 1 && s->parts.at[0].chunk->n <= 1) {
-		o->shelves->only[shelf] = s->parts.at[0].chunk->at[0];
-		if (!s->parts.at[0].chunk->n)
-			unmark(o->filled, shelf);
-		unmark(o->several, shelf);
+	if (s->n == 1) {
+		s->only = s->parts.at[0].chunk->at[0];
 		s->parts.at[0].chunk->n = 0;
 	}
 }
@@ -240,12 +232,25 @@ struct order_cursor order_seek(const struct order *o, uint64_t bytes, uint64_t a
 	struct order_cursor c = { .shelf = shelf_of(bytes) };
 	const struct order_shelf *s;
 
+<<<<<<< HEAD
 	if (!is_marked(o->several, c.shelf)) {
 		if (!is_marked(o->filled, c.shelf) || less(&o->shelves->only[c.shelf], bytes, addr))
+||||||| ec1a97c (allocator: ranges of reserved memory in a tree, not in an array: 300,000 segments take 0.4 s)
+	if (!is_marked(o->several, c.shelf)) {
+		if (!is_marked(o->filled, c.shelf) ||
+		    less(&o->shelves->only[c.shelf], bytes, addr))
+=======
+	if (!is_marked(o, c.shelf)) {
+		c.shelf = shelf_from(o, c.shelf + 1);
+		return c;
+	}
+	s = &o->shelves[c.shelf];
+	if (s->n == 1) {
+		if (less(&s->only, bytes, addr))
+>>>>>>> parent of ec1a97c (allocator: ranges of reserved memory in a tree, not in an array: 300,000 segments take 0.4 s)
 			c.shelf = shelf_from(o, c.shelf + 1);
 		return c;
 	}
-	s = &o->shelves->many[c.shelf];
 	c.part = (uint32_t)parts_upto(s, bytes, addr);
 	if (!c.part)
 		return c;
@@ -260,11 +265,12 @@ struct order_cursor order_seek(const struct order *o, uint64_t bytes, uint64_t a
 
 const struct order_key *order_get(const struct order *o, struct order_cursor c)
 {
+	const struct order_shelf *s;
+
 	if (c.shelf == ORDER_SHELVES)
 		return NULL;
-	if (!is_marked(o->several, c.shelf))
-		return &o->shelves->only[c.shelf];
-	return &o->shelves->many[c.shelf].parts.at[c.part].chunk->at[c.at];
+	s = &o->shelves[c.shelf];
+	return s->n == 1 ? &s->only : &s->parts.at[c.part].chunk->at[c.at];
 }
 
 void order_next(const struct order *o, struct order_cursor *c)
@@ -273,15 +279,12 @@ void order_next(const struct order *o, struct order_cursor *c)
 
 	if (c->shelf == ORDER_SHELVES)
 		return;
-	if (is_marked(o->several, c->shelf)) {
-		s = &o->shelves->many[c->shelf];
-		if (++c->at < s->parts.at[c->part].chunk->n)
-			return;
-		c->at = 0;
-		if (++c->part < s->parts.n)
-			return;
-	}
-	*c = (struct order_cursor){ .shelf = shelf_from(o, c->shelf + 1) };
+	s = &o->shelves[c->shelf];
+	if (s->n > 1 && ++c->at < s->parts.at[c->part].chunk->n)
+		return;
+	c->at = 0;
+	if (s->n == 1 || ++c->part == s->parts.n)
+		*c = (struct order_cursor){ .shelf = shelf_from(o, c->shelf + 1) };
 }
 
 int order_prev(const struct order *o, struct order_cursor *c)
@@ -296,41 +299,25 @@ int order_prev(const struct order *o, struct order_cursor *c)
 	shelf = c->part ? c->shelf : shelf_before(o, c->shelf);
 	if (shelf == ORDER_SHELVES)
 		return 0;
-	if (!is_marked(o->several, shelf)) {
+	s = &o->shelves[shelf];
+	if (s->n == 1) {
 		*c = (struct order_cursor){ .shelf = shelf };
 		return 1;
 	}
-	s = &o->shelves->many[shelf];
 	c->part = shelf == c->shelf ? c->part - 1 : (uint32_t)s->parts.n - 1;
 	c->shelf = shelf;
 	c->at = s->parts.at[c->part].chunk->n - 1;
 	return 1;
 }
 
-/* ---- all of it ---- */
-
-static enum plim_status shelf_copy(struct mem *m, struct order_shelf *s,
-				   const struct order_shelf *from, struct plim_err *err)
+static void shelf_clear(struct mem *m, struct order_shelf *s)
 {
-	enum plim_status st = PLIM_OK;
-
-	while (s->parts.n > from->parts.n)
-		mem_free(m, s->parts.at[--s->parts.n].chunk, 1, sizeof(struct order_chunk));
-	for (size_t i = 0; !st && i < from->parts.n; i++) {
-		const struct order_chunk *c = from->parts.at[i].chunk;
-
-		if (i == s->parts.n)
-			st = part_new(m, s, i, err);
-		if (st)
-			break;
-		s->parts.at[i].first = from->parts.at[i].first;
-		s->parts.at[i].chunk->n = c->n;
-		memcpy(s->parts.at[i].chunk->at, c->at, c->n * sizeof(*c->at));
-	}
-	return st;
+	for (size_t i = 0; i < s->parts.n; i++)
+		mem_free(m, s->parts.at[i].chunk, 1, sizeof(*s->parts.at[i].chunk));
+	s->parts.n = s->n = 0;
 }
 
-/* Shelves of several keys that now hold fewer keep a chunk, which is empty. */
+/* But for a chunk, which will be wanted again. */
 static void shelf_empty(struct mem *m, struct order_shelf *s)
 {
 	while (s->parts.n > 1)
@@ -339,37 +326,64 @@ static void shelf_empty(struct mem *m, struct order_shelf *s)
 		s->parts.at[0].chunk->n = 0;
 }
 
+static enum plim_status shelf_copy(struct mem *m, struct order_shelf *s,
+				   const struct order_shelf *from, struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	s->only = from->only;
+	s->n = from->n;
+	if (s->n == 1) {
+		if (s->parts.n)
+			shelf_empty(m, s);
+		return PLIM_OK;
+	}
+	for (size_t i = 0; !st && i < from->parts.n; i++) {
+		const struct order_chunk *c = from->parts.at[i].chunk;
+
+		if (i >= s->parts.n)
+			st = part_new(m, s, i, err);
+		if (st)
+			break;
+		s->parts.at[i].first = from->parts.at[i].first;
+		s->parts.at[i].chunk->n = c->n;
+		memcpy(s->parts.at[i].chunk->at, c->at, c->n * sizeof(*c->at));
+	}
+	while (!st && s->parts.n > from->parts.n)
+		mem_free(m, s->parts.at[--s->parts.n].chunk, 1, sizeof(struct order_chunk));
+	return st;
+}
+
 enum plim_status order_copy(struct mem *m, struct order *o, const struct order *from,
 			    struct plim_err *err)
 {
-	enum plim_status st = from->shelves ? shelves_room(m, o, err) : PLIM_OK;
+	enum plim_status st = PLIM_OK;
 
-	for (uint32_t i = shelf_from(o, 0); i < ORDER_SHELVES; i = shelf_from(o, i + 1))
-		shelf_empty(m, &o->shelves->many[i]);
-	memset(o->filled, 0, sizeof(o->filled));
-	memset(o->several, 0, sizeof(o->several));
+	if (from->shelves && !o->shelves) {
+		o->shelves = mem_new(m, ORDER_SHELVES, sizeof(*o->shelves), err);
+		if (!o->shelves)
+			return mem_status(err);
+	}
 	for (uint32_t i = shelf_from(from, 0); !st && i < ORDER_SHELVES;
-	     i = shelf_from(from, i + 1)) {
-		o->shelves->only[i] = from->shelves->only[i];
-		if (is_marked(from->several, i))
-			st = shelf_copy(m, &o->shelves->many[i], &from->shelves->many[i], err);
-	}
-	if (!st) {
+	     i = shelf_from(from, i + 1))
+		st = shelf_copy(m, &o->shelves[i], &from->shelves[i], err);
+	for (uint32_t i = shelf_from(o, 0); i < ORDER_SHELVES; i = shelf_from(o, i + 1))
+		if (!is_marked(from, i)) {
+			shelf_empty(m, &o->shelves[i]);
+			o->shelves[i].n = 0;
+			unmark(o, i);
+		}
+	if (!st)
 		memcpy(o->filled, from->filled, sizeof(o->filled));
-		memcpy(o->several, from->several, sizeof(o->several));
-	}
 	return st;
 }
 
 void order_release(struct mem *m, struct order *o)
 {
 	for (uint32_t i = 0; o->shelves && i < ORDER_SHELVES; i++) {
-		struct order_shelf *s = &o->shelves->many[i];
-
-		for (size_t k = 0; k < s->parts.n; k++)
-			mem_free(m, s->parts.at[k].chunk, 1, sizeof(*s->parts.at[k].chunk));
-		vec_release(m, &s->parts);
+		shelf_clear(m, &o->shelves[i]);
+		vec_release(m, &o->shelves[i].parts);
 	}
-	mem_free(m, o->shelves, 1, sizeof(*o->shelves));
+	mem_free(m, o->shelves, ORDER_SHELVES, sizeof(*o->shelves));
 	*o = (struct order){ 0 };
 }

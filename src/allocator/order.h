@@ -35,17 +35,9 @@ struct order_shelf {
 
 #define ORDER_SHELVES 256u
 
-struct order_shelves {
-	struct order_key only[ORDER_SHELVES]; /* of shelves that hold one key */
-	struct order_shelf many[ORDER_SHELVES];
-};
-
-typedef uint64_t order_map[ORDER_SHELVES / 64]; /* a bit a shelf */
-
 struct order {
-	struct order_shelves *shelves; /* NULL: nothing was ever in it */
-	order_map filled;              /* holds something */
-	order_map several;             /* ... more than one key */
+	struct order_shelf *shelves;         /* ORDER_SHELVES, or NULL: nothing was ever in it */
+	uint64_t filled[ORDER_SHELVES / 64]; /* a bit for each shelf that holds something */
 };
 
 /* A place in the set; `shelf` equal to ORDER_SHELVES is the end. */

@@ -155,8 +155,9 @@ static enum plim_status place(struct replay *r, struct finals *finals, const str
 			      uint64_t border)
 {
 	const struct trace_alloc *a = &r->d->allocs[one->alloc];
-	uint32_t at = heap_range_at(&r->heap, a->addr);
-	struct heap_range *range = at != HEAP_NONE ? &r->heap.ranges.at[at] : NULL;
+	size_t at = heap_range_at(&r->heap, a->addr);
+	struct heap_range *range =
+		at < r->heap.order.n ? &r->heap.ranges.at[r->heap.order.at[at]] : NULL;
 	uint64_t size = allocator_round(&r->rules, a->requested_bytes), room;
 	uint64_t bytes = r->known_bytes ? r->known_bytes[one->alloc] : final_bytes(finals, a);
 	uint32_t block = heap_find(&r->heap, a->addr);
@@ -174,7 +175,7 @@ static enum plim_status place(struct replay *r, struct finals *finals, const str
 		if (st)
 			return st;
 		block = r->heap.blocks.at[block].next;
-		range = &r->heap.ranges.at[at];
+		range = &r->heap.ranges.at[r->heap.order.at[at]];
 	}
 	if (border > range->addr + range->bytes)
 		border = range->addr + range->bytes;
@@ -221,12 +222,13 @@ static enum plim_status residents_before(struct replay *r)
 /* A free block begins before `addr`: if the block in front of it is loose, the border is now known. */
 static uint32_t tighten(struct replay *r, uint64_t addr)
 {
-	uint32_t at = heap_range_at(&r->heap, addr), block;
+	size_t at = heap_range_at(&r->heap, addr);
 	struct heap_block *b, *front;
+	uint32_t block;
 
-	if (at == HEAP_NONE)
+	if (at >= r->heap.order.n)
 		return HEAP_NONE;
-	block = r->heap.ranges.at[at].first;
+	block = r->heap.ranges.at[r->heap.order.at[at]].first;
 	while (block != HEAP_NONE && r->steps && r->steps-- &&
 	       r->heap.blocks.at[block].addr + r->heap.blocks.at[block].bytes <= addr)
 		block = r->heap.blocks.at[block].next;
@@ -298,8 +300,9 @@ static enum plim_status on_segment(struct replay *r, uint32_t e)
 				    .stream = ev->stream[e],
 				    .large = (uint8_t)is_large(ev->size[e]),
 				    .expandable = action == TRACE_SEGMENT_MAP };
-	uint32_t at = heap_range_at(&r->heap, ev->addr[e]), block;
+	size_t at = heap_range_at(&r->heap, ev->addr[e]);
 	enum plim_status st;
+	uint32_t block;
 	int done;
 
 	if (action == TRACE_SEGMENT_FREE || action == TRACE_SEGMENT_UNMAP) {
@@ -308,7 +311,8 @@ static enum plim_status on_segment(struct replay *r, uint32_t e)
 			fault(r, e);
 		return st;
 	}
-	if (at != HEAP_NONE && r->heap.ranges.at[at].addr < ev->addr[e] + ev->size[e]) {
+	if (at < r->heap.order.n &&
+	    r->heap.ranges.at[r->heap.order.at[at]].addr < ev->addr[e] + ev->size[e]) {
 		fault(r, e); /* it overlaps what is already reserved */
 		return PLIM_OK;
 	}
@@ -321,8 +325,8 @@ static enum plim_status on_oom(struct replay *r, uint32_t e)
 	struct allocator_oom oom = { .event = e };
 	int large = ev->size[e] > ALLOCATOR_SMALL_SIZE;
 
-	for (uint32_t i = r->heap.lowest; i != HEAP_NONE; i = r->heap.ranges.at[i].above) {
-		const struct heap_range *range = &r->heap.ranges.at[i];
+	for (size_t i = 0; i < r->heap.order.n; i++) {
+		const struct heap_range *range = &r->heap.ranges.at[r->heap.order.at[i]];
 
 		for (uint32_t b = range->first; b != HEAP_NONE; b = r->heap.blocks.at[b].next) {
 			const struct heap_block *block = &r->heap.blocks.at[b];

@@ -44,18 +44,6 @@ static void test_segment(void **state)
 	assert_int_equal(allocator_segment_bytes(&plain, 10 * MIB + 512), 12 * MIB);
 }
 
-static size_t ranges_of(const struct heap *h)
-{
-	size_t n = 0;
-
-	for (uint32_t i = h->lowest; i != HEAP_NONE; i = h->ranges.at[i].above) {
-		assert_true(h->ranges.at[i].below == HEAP_NONE ||
-			    h->ranges.at[h->ranges.at[i].below].addr < h->ranges.at[i].addr);
-		n++;
-	}
-	return n;
-}
-
 static void test_heap_merges(void **state)
 {
 	struct heap_range range = { .addr = 0x100000, .bytes = 20 * MIB, .large = 1 };
@@ -82,7 +70,7 @@ static void test_heap_merges(void **state)
 	assert_int_equal(heap_find(&h, 0x100000 + 3 * MIB), HEAP_NONE);
 	assert_int_equal(heap_remove(&h, range.addr, range.bytes, &done, &err), 0);
 	assert_true(done);
-	assert_int_equal(ranges_of(&h), 0);
+	assert_int_equal(h.order.n, 0);
 	heap_release(&h);
 	assert_int_equal(m.used_bytes, 0);
 }
@@ -107,62 +95,18 @@ static void test_heap_expands(void **state)
 	two.addr += 20 * MIB;
 	assert_int_equal(heap_add(&h, &two, &a, &err), 0);
 	assert_int_equal(heap_add(&h, &one, &a, &err), 0);
-	assert_int_equal(ranges_of(&h), 1);
+	assert_int_equal(h.order.n, 1);
 	assert_int_equal(h.blocks.at[a].bytes, 40 * MIB);
 	two.addr += 20 * MIB;
 	two.stream = 1;
 	assert_int_equal(heap_add(&h, &two, &a, &err), 0);
-	assert_int_equal(ranges_of(&h), 2);
+	assert_int_equal(h.order.n, 2);
 	/* a hole in the middle leaves two ranges */
 	assert_int_equal(heap_remove(&h, one.addr + 10 * MIB, 10 * MIB, &done, &err), 0);
 	assert_true(done);
-	assert_int_equal(ranges_of(&h), 3);
+	assert_int_equal(h.order.n, 3);
 	assert_int_equal(h.blocks.at[heap_find(&h, one.addr)].bytes, 10 * MIB);
 	assert_int_equal(h.blocks.at[heap_find(&h, one.addr + 20 * MIB)].bytes, 20 * MIB);
-	heap_release(&h);
-	assert_int_equal(m.used_bytes, 0);
-}
-
-/* Segments and mapped pages come and go at random: ranges against a plain map of pages. */
-static void test_heap_ranges(void **state)
-{
-	enum { PAGES = 3000, NONE = 0, SEGMENT, MAPPED };
-	static uint8_t pages[PAGES + 1];
-	struct plim_err err;
-	struct mem m;
-	struct heap h;
-	uint64_t seed = 3;
-	size_t ranges = 0;
-	uint32_t block;
-	int done;
-
-	(void)state;
-	mem_init(&m, 0);
-	heap_init(&h, &m);
-	for (int i = 0; i < 100000; i++) {
-		uint32_t page = (uint32_t)((seed = seed * 6364136223846793005u + 1) >> 33) % PAGES;
-		struct heap_range r = { .addr = BASE + page * 2 * MIB,
-					.bytes = 2 * MIB,
-					.large = 1,
-					.expandable = page / 100 % 2 };
-
-		if (pages[page]) {
-			assert_int_equal(heap_remove(&h, r.addr, r.bytes, &done, &err), 0);
-			assert_true(done);
-			pages[page] = NONE;
-		} else {
-			assert_int_equal(heap_add(&h, &r, &block, &err), 0);
-			pages[page] = r.expandable ? MAPPED : SEGMENT;
-		}
-	}
-	for (uint32_t p = 0; p < PAGES; p++) {
-		uint32_t at = heap_range_at(&h, BASE + p * 2 * MIB);
-
-		assert_int_equal(pages[p] != NONE,
-				 at != HEAP_NONE && h.ranges.at[at].addr <= BASE + p * 2 * MIB);
-		ranges += pages[p] && (pages[p] == SEGMENT || pages[p + 1] != MAPPED);
-	}
-	assert_int_equal(ranges_of(&h), ranges);
 	heap_release(&h);
 	assert_int_equal(m.used_bytes, 0);
 }
@@ -300,7 +244,6 @@ int main(void)
 		cmocka_unit_test(test_segment),
 		cmocka_unit_test(test_heap_merges),
 		cmocka_unit_test(test_heap_expands),
-		cmocka_unit_test(test_heap_ranges),
 		cmocka_unit_test(test_residents),
 		cmocka_unit_test(test_pool_is_gone),
 		cmocka_unit_test(test_empty_stacks_tell_nothing),
