@@ -20,18 +20,7 @@ struct heap_block {
 
 struct heap_range {
 	uint64_t addr, bytes;
-<<<<<<< HEAD
-	uint32_t first, last; /* blocks */
-	uint32_t below,
-		above; /* ranges next to it by address, or HEAP_NONE; the heap's own, as are: */
-	uint32_t left, right; /* subtrees */
-||||||| ec1a97c (allocator: ranges of reserved memory in a tree, not in an array: 300,000 segments take 0.4 s)
-	uint32_t first, last;   /* blocks */
-	uint32_t below, above;  /* ranges next to it by address, or HEAP_NONE; the heap's own, as are: */
-	uint32_t left, right;   /* subtrees */
-=======
 	uint32_t first, last;
->>>>>>> parent of ec1a97c (allocator: ranges of reserved memory in a tree, not in an array: 300,000 segments take 0.4 s)
 	uint32_t stream;
 	uint16_t pool; /* of a segment that stands at the end; 0 also: not known */
 	uint8_t large, expandable;
@@ -41,21 +30,9 @@ struct heap {
 	struct mem *mem;
 	VEC(struct heap_block) blocks;
 	VEC(struct heap_range) ranges;
-<<<<<<< HEAD
-	VEC(uint32_t) spare;        /* blocks to use again */
-	VEC(uint32_t) spare_ranges; /* the same of ranges */
-	uint32_t lowest, root;      /* ranges by address: the first, and the tree that finds them */
-	struct addr_map index;      /* blocks by address: number + 1 */
-||||||| ec1a97c (allocator: ranges of reserved memory in a tree, not in an array: 300,000 segments take 0.4 s)
-	VEC(uint32_t) spare;        /* blocks to use again */
-	VEC(uint32_t) spare_ranges; /* the same of ranges */
-	uint32_t lowest, root;      /* ranges by address: the first, and the tree that finds them */
-	struct addr_map index; /* blocks by address: number + 1 */
-=======
 	VEC(uint32_t) order;   /* ranges by address */
 	VEC(uint32_t) spare;   /* blocks to use again */
 	struct addr_map index; /* blocks by address: number + 1 */
->>>>>>> parent of ec1a97c (allocator: ranges of reserved memory in a tree, not in an array: 300,000 segments take 0.4 s)
 };
 
 void heap_init(struct heap *h, struct mem *m);

@@ -232,14 +232,6 @@ struct order_cursor order_seek(const struct order *o, uint64_t bytes, uint64_t a
 	struct order_cursor c = { .shelf = shelf_of(bytes) };
 	const struct order_shelf *s;
 
-<<<<<<< HEAD
-	if (!is_marked(o->several, c.shelf)) {
-		if (!is_marked(o->filled, c.shelf) || less(&o->shelves->only[c.shelf], bytes, addr))
-||||||| ec1a97c (allocator: ranges of reserved memory in a tree, not in an array: 300,000 segments take 0.4 s)
-	if (!is_marked(o->several, c.shelf)) {
-		if (!is_marked(o->filled, c.shelf) ||
-		    less(&o->shelves->only[c.shelf], bytes, addr))
-=======
 	if (!is_marked(o, c.shelf)) {
 		c.shelf = shelf_from(o, c.shelf + 1);
 		return c;
@@ -247,7 +239,6 @@ struct order_cursor order_seek(const struct order *o, uint64_t bytes, uint64_t a
 	s = &o->shelves[c.shelf];
 	if (s->n == 1) {
 		if (less(&s->only, bytes, addr))
->>>>>>> parent of ec1a97c (allocator: ranges of reserved memory in a tree, not in an array: 300,000 segments take 0.4 s)
 			c.shelf = shelf_from(o, c.shelf + 1);
 		return c;
 	}

@@ -29,8 +29,10 @@ struct order_part {
 };
 
 struct order_shelf {
+	size_t n;
+	struct order_key only; /* where n is 1, else: */
 	VEC(struct order_part)
-	parts; /* none is empty, but an only one of a shelf that holds one key or none */
+	parts; /* no chunk is empty, unless n is below 2 and it is the only one */
 };
 
 #define ORDER_SHELVES 256u

@@ -554,6 +554,8 @@ enum plim_status model_by_numbers(struct model *m, const struct model_numbers *n
 
 	m->family = model_family_decoder.name;
 	*n = *numbers;
+	if (!n->vocab)
+		n->vocab = MODEL_USUAL_VOCAB;
 	n->norm = style->norm;
 	n->norm_place = style->norm_place;
 	n->activation = style->activation;

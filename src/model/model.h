@@ -298,6 +298,9 @@ enum plim_status model_copy(struct model *to, const struct model *from, struct p
 /* Weights of linear layers as bitsandbytes keeps them; heads stay as they are.  Before model_add_lora. */
 enum plim_status model_quantize(struct model *m, enum model_quantization how, struct plim_err *err);
 
+/* Of models by numbers that do not tell theirs. */
+#define MODEL_USUAL_VOCAB 32000
+
 /* A decoder built like Llama of these sizes; layers, hidden and heads must be given, what is 0 is derived. */
 enum plim_status model_by_numbers(struct model *m, const struct model_numbers *numbers,
 				  struct plim_err *err);
