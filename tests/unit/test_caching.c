@@ -473,8 +473,9 @@ static void check_invariants(const struct fixture *f)
 		for (int set = 0; set < 2; set++) {
 			const struct order *o = set ? &c->bins[i].unmapped : &c->bins[i].free;
 
-			for (size_t p = 0; p < o->parts.n; p++)
-				in_sets += o->parts.at[p].chunk->n;
+			for (struct order_cursor at = order_seek(o, 0, 0); order_get(o, at);
+			     order_next(o, &at))
+				in_sets++;
 		}
 	assert_int_equal(in_sets, free_blocks);
 	assert_int_equal(mapped, reserved(f));
@@ -558,12 +559,32 @@ static void test_random(void **state)
 	}
 }
 
+/* A copy, over whatever was there, has the same keys, and they can be found and taken out. */
+static void assert_order_copies(struct mem *m, struct order *copy, const struct order *o)
+{
+	struct order_cursor a = order_seek(o, 0, 0), b;
+	struct plim_err err;
+	const struct order_key *k;
+
+	assert_int_equal(order_copy(m, copy, o, &err), 0);
+	for (b = order_seek(copy, 0, 0); (k = order_get(copy, b)); order_next(copy, &b)) {
+		assert_int_equal(k->block, order_get(o, a)->block);
+		order_next(o, &a);
+	}
+	assert_null(order_get(o, a));
+	for (int i = 0; i < 50 && (k = order_get(copy, order_seek(copy, 30 * 512, 0))); i++) {
+		struct order_key one = *k;
+
+		order_remove(m, copy, &one);
+	}
+}
+
 /* An ordered set against a plain sorted array. */
 static void test_order(void **state)
 {
 	enum { N = 1500 };
 	static uint8_t there[N];
-	struct order o = { .parts = { 0 } };
+	struct order o = { .shelves = NULL }, copy = { .shelves = NULL };
 	struct order_cursor at;
 	struct plim_err err;
 	struct mem m;
@@ -581,6 +602,8 @@ static void test_order(void **state)
 		else
 			assert_int_equal(order_insert(&m, &o, &key, &err), 0);
 		there[v] ^= 1;
+		if (i % 1000 == 999)
+			assert_order_copies(&m, &copy, &o);
 	}
 	for (uint32_t v = 0; v < N; v++)
 		count += there[v];
@@ -597,6 +620,7 @@ static void test_order(void **state)
 		seen--;
 	assert_int_equal(seen, 0);
 	order_release(&m, &o);
+	order_release(&m, &copy);
 	assert_int_equal(m.used_bytes, 0);
 }
 
