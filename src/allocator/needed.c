@@ -11,6 +11,7 @@ struct search {
 	uint64_t low, high;    /* below `low` no limit does; `high` does */
 	struct running common; /* how far runs under all limits from `low` on are the same */
 	struct running trial;
+	struct allocator_run quiet; /* the same as the ample run's, but tells of no phase */
 };
 
 /* On to the first segment that the limit `low` refuses. */
@@ -58,7 +59,6 @@ static enum plim_status narrow(struct search *s)
 static enum plim_status find(struct search *s, struct allocator_outcome *out)
 {
 	const struct allocator_rules *rules = &s->common.model.rules;
-	struct allocator_run quiet = *s->common.how;
 	enum plim_status st = PLIM_OK;
 
 	/* with garbage collection `common` stays at the beginning */
@@ -69,8 +69,9 @@ static enum plim_status find(struct search *s, struct allocator_outcome *out)
 	*out = s->trial.out;
 	out->stats = s->trial.model.stats;
 	s->high = s->trial.model.most_allowed_bytes;
-	quiet.phase = NULL;
-	s->common.how = s->trial.how = &quiet;
+	s->quiet = *s->common.how;
+	s->quiet.phase = NULL;
+	s->common.how = s->trial.how = &s->quiet;
 	while (!st && s->low < s->high && (rules->gc_threshold <= 0 || s->high - s->low >= STEP))
 		st = narrow(s);
 	return st;
