@@ -83,9 +83,11 @@ lint: ## formatting, clang's warnings, clang-tidy, floors, banned functions; not
 	@$(call NINJA,lint)
 	@tools/lint $(BUILD)/lint
 
-format: ## lay out all C files as .clang-format says
-	@tools/deps lint
+format: ## lay out all C files as .clang-format says, and the viewer as Prettier does
+	@tools/deps lint page
 	@tools/c-files | xargs clang-format-14 -i
+	@[ -d ui/node_modules ] || npm ci --prefix ui --no-audit --no-fund
+	@npm run --prefix ui --silent format
 
 fuzz: ## each fuzz target for FUZZ_SECONDS (60), on its corpus
 	@tools/deps build fuzz

@@ -201,7 +201,10 @@ const tests = {
 		await settle(page);
 		const written = await page.evaluate(() => window.written);
 		assert.ok(written.includes("time"));
-		assert.ok(written.some((words) => /^\d+\.\d\d s$/.test(words)), written.join("; "));
+		assert.ok(
+			written.some((words) => /^\d+\.\d\d s$/.test(words)),
+			written.join("; "),
+		);
 	},
 
 	async "zooms by wheel, drag, keys and buttons; pans; shows all"(page) {
@@ -610,7 +613,9 @@ for (const file of pages)
 			const limit = plan[1] === "700" ? "700.00 MiB" : "1.50 GiB";
 			await page.locator("summary", { hasText: "Table" }).first().click();
 			await settle(page);
-			assert.ok((await page.locator("caption").first().textContent()).endsWith(`the limit is ${limit}`));
+			assert.ok(
+				(await page.locator("caption").first().textContent()).endsWith(`the limit is ${limit}`),
+			);
 		}
 		for (const key of ["2", "3", "4", "5", "6", "p", "+", "+", "+", "o", "ArrowLeft", "0"]) {
 			await page.keyboard.press(key);
