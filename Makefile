@@ -102,6 +102,7 @@ bench: build ## measure beside the peers (SNAPSHOTS='a.pickle ...' for these too
 	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) bench/viewer $(SNAPSHOTS)
 	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) SUM_READ=$(abspath $(BUILD)/release/sum_read) bench/checkpoints
 	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) bench/why
+	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) PLAN_RATE=$(abspath $(BUILD)/release/plan_rate) bench/plan
 
 install: build ## into PREFIX (/usr/local), below DESTDIR
 	@tools/meson install -C $(BUILD)/release --no-rebuild --quiet

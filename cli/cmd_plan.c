@@ -13,7 +13,7 @@ struct plan_opts {
 		*settings, *torch, *sweep, *parallel, *output;
 	uint64_t layers, hidden, heads, kv_heads, intermediate, vocab;
 	uint64_t batch, seq, accumulate, steps, lora, eval_batch, new_tokens;
-	struct opt_list extra_tensors;
+	struct opt_list extra_tensors, calibrate, recorded;
 	uint64_t residents, component_bytes;
 	uint64_t memory, allowance, width, max_memory, gpus;
 	const char *schedule;
@@ -85,6 +85,10 @@ static const struct opt plan_opt[] = {
 		"components that stay on the card beside the model"),
 	OPT_BYTES(0, "component-bytes", plan_opts, component_bytes, 1, OPT_NONE, OPT_NONE,
 		  "the size of each"),
+	OPT_LIST(0, "calibrate", plan_opts, calibrate, "SNAPSHOT",
+		 "learn from a recording of a run of this model (or from two)"),
+	OPT_LIST(0, "recorded", plan_opts, recorded, "batch=2,seq=512",
+		 "what that run was, where it was not what is planned"),
 	OPT_HEADING("Where it is to run"),
 	OPT_STRING('g', "gpu", plan_opts, gpu, "CARD", NULL, "a card's name, \"A100 40GB\""),
 	OPT_BYTES('M', "memory", plan_opts, memory, 2 << 20, OPT_NONE, OPT_NONE,
@@ -193,6 +197,10 @@ static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 	to->settings = o->settings;
 	to->extra_tensors = o->extra_tensors.at;
 	to->extra_tensor_count = o->extra_tensors.n;
+	to->calibrate = o->calibrate.at;
+	to->calibrate_count = o->calibrate.n;
+	to->recorded = o->recorded.at;
+	to->recorded_count = o->recorded.n;
 	to->residents = given(o->residents);
 	to->component_bytes = given(o->component_bytes);
 	to->gpus = o->gpus;
@@ -315,6 +323,8 @@ static const struct cmd_example plan_examples[] = {
 	{ "plimsoll plan config.json --seq 4096 --checkpointing --memory 24GiB --max-batch",
 	  "the largest batch" },
 	{ "plimsoll plan config.json --sweep batch=1,2,4,8", "a table" },
+	{ "plimsoll plan config.json --batch 16 --calibrate run.pickle --recorded batch=2",
+	  "learn from a recording of a small run, plan a large one" },
 	{ "plimsoll plan --layers 24 --hidden 2048 --heads 16 --task generate --new-tokens 256",
 	  "a model by numbers" },
 	{ "plimsoll plan config.json --memory 24GiB -o plan.html",

@@ -76,6 +76,9 @@ struct plim_plan_options {
 	uint64_t image_width, image_grid_width;
 	uint64_t beams;    /* generate: sequences kept of each sample; 0 counts as 1 */
 	const char *cache; /* generate: "dynamic" (NULL), "static" */
+	/* recordings of runs of this model, one or two, and what those runs were: "batch=2,seq=512"; NULL: as planned */
+	const char *const *calibrate, *const *recorded;
+	size_t calibrate_count, recorded_count;
 };
 PLIM_API void plim_plan_options_init(struct plim_plan_options *o);
 
@@ -163,6 +166,15 @@ struct plim_plan_host {
 	const char *basis;     /* "measured" or "assumed" */
 };
 
+/* What recordings show beyond the plan; what is equal is not told. */
+struct plim_plan_learned {
+	const char *quantity;
+	uint64_t recorded_bytes, planned_bytes; /* of the recorded run */
+	uint64_t
+		learned_bytes; /* what the planned run is given for it; 0: it is left to the range */
+	const char *evidence;
+};
+
 struct plim_plan {
 	struct plim_plan_model model;
 	uint64_t batch, sequence;
@@ -188,12 +200,17 @@ struct plim_plan {
 	const char *max_basis;         /* of both */
 	uint64_t dies_allocated_bytes; /* what was allocated then */
 	struct plim_plan_host host;
+	struct plim_plan_learned *learned;
+	size_t learned_count;
+	uint64_t
+		unexplained_bytes; /* of the recorded peak, after that; PLIM_UNKNOWN: no recording */
 };
 
 /*
  * Plan a run of the model in `path` (a config.json, a safetensors file, or a folder of either; NULL: by numbers).
  * PLIM_E_ARG: a name that is not known, or a recipe that does not fit the model; PLIM_E_FORMAT: no model;
- * PLIM_E_LIMIT: more than memory allows.
+ * PLIM_E_LIMIT: more than memory allows.  With recordings also PLIM_E_ARG: one is of another model or recipe; and the errors of
+ * plim_report_open.
  */
 PLIM_API enum plim_status plim_plan_open(const char *path, const struct plim_plan_options *options,
 					 struct plim_plan **out, struct plim_err *err);

@@ -42,6 +42,7 @@ void plim_plan_free(struct plim_plan *p)
 	text_release(&h->lora_targets);
 	mem_free(&h->mem, p->phases, p->phase_count, sizeof(*p->phases));
 	mem_free(&h->mem, p->ladder, p->ladder ? PLAN_LADDER_STEPS : 0, sizeof(*p->ladder));
+	mem_free(&h->mem, p->learned, p->learned ? PLAN_LEARNED_MOST : 0, sizeof(*p->learned));
 	mem_free(&h->mem, p->sweep, p->sweep_count, sizeof(*p->sweep));
 	model_release(&h->quantized);
 	model_release(&h->model);
@@ -75,28 +76,23 @@ const char *plan_string(struct plim_plan *p, struct plim_err *err, const char *f
 static enum plim_status find_limit(struct plim_plan *p, const struct plim_plan_options *o,
 				   struct plim_err *err)
 {
-	const struct facts_gpu *gpu = NULL;
+	const struct facts_gpu *gpu = p->hidden->gpu;
 	uint64_t allowance = plan_allowance(&p->hidden->recipe, o);
-	enum plim_status st = o->gpu ? facts_find_gpu(o->gpu, "--memory", &gpu, err) : PLIM_OK;
 
 	p->limit_bytes = o->memory_bytes;
-	p->hidden->gpu = gpu;
-	if (gpu)
-		p->hidden->recipe.device = plan_device_of(gpu->capability, gpu->multiprocessors);
 	if (gpu && o->memory_bytes == PLIM_UNKNOWN) {
 		if (allowance >= gpu->total_low_bytes)
-			st = err_set(err, PLIM_E_ARG,
-				     "an allowance of %llu bytes leaves nothing of a %s",
-				     (unsigned long long)allowance, gpu->name);
-		if (!st)
-			p->limit_bytes = gpu->total_low_bytes - allowance;
+			return err_set(err, PLIM_E_ARG,
+				       "an allowance of %llu bytes leaves nothing of a %s",
+				       (unsigned long long)allowance, gpu->name);
+		p->limit_bytes = gpu->total_low_bytes - allowance;
 	}
 	p->hidden->bounded = p->limit_bytes != PLIM_UNKNOWN;
 	p->hidden->bounds = (struct allocator_bounds){
 		.limit_bytes = p->hidden->bounded ? p->limit_bytes : UINT64_MAX,
 		.capacity_bytes = UINT64_MAX,
 	};
-	return st;
+	return PLIM_OK;
 }
 
 /* ---- runs ---- */
@@ -164,7 +160,12 @@ struct plan_trust plan_trust(const struct plim_plan *p, const struct plan_recipe
 {
 	struct plan_trust t;
 
-	plan_trust_of(&p->hidden->model, r, plan->phases.at, n, &t);
+	plan_trust_of(&p->hidden->model, r, p->hidden->calibrated ? &p->hidden->recorded : NULL,
+		      plan->phases.at, n, &t);
+	if (n > 1) { /* behind the load */
+		t.less_bytes = p->hidden->less_bytes;
+		t.more_bytes = p->hidden->more_bytes;
+	}
 	return t;
 }
 
@@ -526,7 +527,7 @@ static enum plim_status check_image(const struct model *m, const struct plan_rec
 		       (unsigned long long)tokens, (unsigned long long)r->sequence);
 }
 
-static enum plim_status read_model(struct plim_plan *p, const char *path,
+static enum plim_status load_model(struct plim_plan *p, const char *path,
 				   const struct plim_plan_options *o, struct plim_err *err)
 {
 	struct model_numbers n = { .layers = o->layers,
@@ -536,35 +537,52 @@ static enum plim_status read_model(struct plim_plan *p, const char *path,
 				   .intermediate = o->intermediate,
 				   .vocab = o->vocab };
 	struct model *m = &p->hidden->model;
-	struct model_totals totals, as_kept;
-	const struct model *kept;
-	enum plim_status st = path ? model_load(m, path, err) : model_by_numbers(m, &n, err);
-	struct plan_recipe *r = &p->hidden->recipe;
-	const struct ckpt_dtype *dtype;
 
-	if (st)
-		return st;
-	st = plan_take_defaults(p, o, err);
+	return path ? model_load(m, path, err) : model_by_numbers(m, &n, err);
+}
+
+enum plim_status plan_read_recipe(struct plim_plan *p, const struct plim_plan_options *o,
+				  struct plim_err *err)
+{
+	const struct model *m = &p->hidden->model;
+	const struct facts_gpu *gpu = p->hidden->gpu;
+	struct plan_recipe *r = &p->hidden->recipe;
+	enum plim_status st = plan_read_options(p, o, err);
+
+	if (gpu)
+		r->device = plan_device_of(gpu->capability, gpu->multiprocessors);
 	if (!st)
-		st = model_for(p, r->quantize, &kept, err);
+		st = plan_take_defaults(p, o, err);
 	if (st)
 		return st;
-	dtype = ckpt_dtype_of_torch(plan_is_half(r) ? "bfloat16" : "float32");
-	model_get_totals(m, dtype, &totals);
-	model_get_totals(kept, dtype, &as_kept);
 	if (o->image_grid) {
 		r->image_size = o->image_grid * m->towers[MODEL_VISION].patch;
 		r->image_width = o->image_grid_width * m->towers[MODEL_VISION].patch;
 	}
 	r->keep_cache = !r->no_cache &&
 			((o->cache && r->task != PLAN_GENERATE) || m->towers[MODEL_TEXT].use_cache);
-	st = check_image(m, r, err);
+	return check_image(m, r, err);
+}
+
+static enum plim_status take_model(struct plim_plan *p, struct plim_err *err)
+{
+	const struct model *m = &p->hidden->model, *kept;
+	const struct plan_recipe *r = &p->hidden->recipe;
+	const struct ckpt_dtype *dtype =
+		ckpt_dtype_of_torch(plan_is_half(r) ? "bfloat16" : "float32");
+	struct model_totals totals, as_kept;
+	enum plim_status st = model_for(p, r->quantize, &kept, err);
+
+	if (st)
+		return st;
+	model_get_totals(m, dtype, &totals);
+	model_get_totals(kept, dtype, &as_kept);
 	p->model.family = m->family;
 	p->model.guessed = m->guessed;
 	p->model.parameters = totals.parameters;
 	p->model.parameter_bytes = as_kept.parameter_bytes + as_kept.state_bytes;
 	p->model.trainable = r->task == PLAN_TRAIN ? totals.trainable : 0;
-	return st;
+	return PLIM_OK;
 }
 
 static enum plim_status judge(struct plim_plan *p, struct plim_err *err)
@@ -611,12 +629,18 @@ static enum plim_status plan_all(struct plim_plan *p, const char *path,
 	struct plan_result result;
 	struct plim_plan_hidden *h = p->hidden;
 	uint64_t needed = 0;
-	enum plim_status st = plan_read_options(p, o, err);
+	enum plim_status st = o->gpu ? facts_find_gpu(o->gpu, "--memory", &h->gpu, err) : PLIM_OK;
 
+	if (!st)
+		st = load_model(p, path, o, err);
+	if (!st)
+		st = plan_read_recipe(p, o, err);
 	if (!st)
 		st = find_limit(p, o, err);
 	if (!st)
-		st = read_model(p, path, o, err);
+		st = take_model(p, err);
+	if (!st)
+		st = plan_calibrate(p, o, err);
 	if (!st)
 		st = plan_pick_stage(p, o, err);
 	if (!st)
@@ -664,7 +688,8 @@ enum plim_status plim_plan_open(const char *path, const struct plim_plan_options
 	model_init(&p->hidden->model, &p->hidden->mem);
 	model_init(&p->hidden->quantized, &p->hidden->mem);
 	text_init(&p->hidden->lora_targets, &p->hidden->mem, NULL);
-	p->dies_request_bytes = p->dies_allocated_bytes = p->host_bytes = PLIM_UNKNOWN;
+	p->dies_request_bytes = p->dies_allocated_bytes = p->host_bytes = p->unexplained_bytes =
+		PLIM_UNKNOWN;
 	p->batch = o.batch;
 	p->sequence = o.sequence;
 	st = plan_all(p, path, &o, err);

@@ -30,6 +30,11 @@ struct plim_plan_hidden {
 	const char *title;           /* of a page: "config.json, batch 8, sequence 2048" */
 	const char *settings;        /* PYTORCH_CUDA_ALLOC_CONF, "" without */
 	const struct facts_gpu *gpu; /* static storage; NULL: none was named */
+	struct plan_learned learned; /* of recordings: */
+	bool calibrated;
+	struct plan_recipe recorded; /* ... the last one's recipe, but for what it borrows */
+	uint64_t less_bytes,
+		more_bytes; /* ... that the planned run may need less or more for what they leave open */
 };
 
 extern const struct field_table plan_table, plan_rung_table;
@@ -41,6 +46,10 @@ const char *plan_string(struct plim_plan *p, struct plim_err *err, const char *f
 /* Options to a recipe; PLIM_E_ARG names what is not known. */
 enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_options *o,
 				   struct plim_err *err);
+
+/* Options, the card and the model to a recipe, which is made anew: plan_read_options, then plan_take_defaults. */
+enum plim_status plan_read_recipe(struct plim_plan *p, const struct plim_plan_options *o,
+				  struct plim_err *err);
 
 /* What the options leave open, by the releases and the model that was read; tells what it took for granted. */
 enum plim_status plan_take_defaults(struct plim_plan *p, const struct plim_plan_options *o,
@@ -101,6 +110,12 @@ uint64_t plan_host_at_most(const struct plan_host *host, const struct plan_recip
 /* A sentence on what was taken for granted, static or plan_string's (NULL: *err is set); and all on that memory. */
 enum plim_status plan_assume(struct plim_plan *p, const char *text, struct plim_err *err);
 enum plim_status plan_assume_host(struct plim_plan *p, struct plim_err *err);
+
+#define PLAN_LEARNED_MOST 16 /* rows */
+
+/* Learn from o->calibrate; the recipe is then p's own again, with what was learned.  Nothing to do without. */
+enum plim_status plan_calibrate(struct plim_plan *p, const struct plim_plan_options *o,
+				struct plim_err *err);
 
 #define PLAN_LADDER_STEPS 64 /* rungs that are told, at most */
 

@@ -202,6 +202,7 @@ enum plim_status plan_take_defaults(struct plim_plan *p, const struct plim_plan_
 	enum plim_status st = PLIM_OK;
 
 	p->hidden->recipe.transformers = o->transformers;
+	p->hidden->defaults.n = 0;
 	for (size_t i = 0; !st && i < sizeof(take) / sizeof(take[0]); i++)
 		st = take[i](p, o, err);
 	return st;

@@ -136,6 +136,19 @@ static const struct field host_rows[] = {
 #undef H
 static const struct field_table host_table = FIELD_TABLE(struct plim_plan_host, host_rows);
 
+#define L struct plim_plan_learned
+static const struct field learned_rows[] = {
+	FIELD_STRING(L, quantity, "what the recorded run takes another amount of than planned"),
+	FIELD_U64(L, recorded_bytes, "in the recording"),
+	FIELD_U64(L, planned_bytes, "in the plan of the recorded run"),
+	FIELD_U64(L, learned_bytes,
+		  "that the planned run is given beyond its plan; 0: the difference is left to the "
+		  "range"),
+	FIELD_STRING(L, evidence, "where the recording shows it, and how it is carried over"),
+};
+#undef L
+static const struct field_table learned_table = FIELD_TABLE(struct plim_plan_learned, learned_rows);
+
 #define P struct plim_plan
 static const struct field plan_rows[] = {
 	FIELD_STRUCT(P, model, struct plim_plan_model, model_table, "what was read"),
@@ -163,6 +176,10 @@ static const struct field plan_rows[] = {
 	FIELD_U64S(P, max_sequence_range, max_sequence_range_count, "the same of max_sequence"),
 	FIELD_STRING(P, max_basis, "of max_batch and max_sequence, as of peak"),
 	FIELD_U64(P, dies_allocated_bytes, "what is allocated when it runs out"),
+	FIELD_STRUCTS(P, learned, learned_count, struct plim_plan_learned, learned_table,
+		      "with --calibrate: what the recordings show beyond the plan"),
+	FIELD_U64(P, unexplained_bytes,
+		  "of the recorded peak, after that; null: nothing was recorded"),
 };
 #undef P
 const struct field_table plan_table = FIELD_TABLE(struct plim_plan, plan_rows);

@@ -273,6 +273,9 @@ enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_o
 	if (!st)
 		st = choose("cache", o->cache, plan_cache_names, PLAN_CACHES, &cache, err);
 	plan_recipe_init(r);
+	h->lora_names.n = h->extra.n = h->lengths.n = 0;
+	text_release(&h->lora_targets);
+	text_init(&h->lora_targets, &h->mem, NULL);
 	if (!st)
 		st = read_checkpointing(r, o->checkpointing, err);
 	if (!st)

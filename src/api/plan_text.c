@@ -1,6 +1,8 @@
 /* The answer for a person: does it fit, what fills the peak, what was assumed. */
 #include "out.h"
+
 #include "plan.h"
+#include <stdio.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -359,6 +361,31 @@ void plan_put_ladder(struct text *t, const struct plim_plan_rung *ladder, size_t
 		config_line(t, "elsewhere", "--json has it for accelerate, DeepSpeed and FSDP");
 }
 
+static void learned(struct text *t, const struct plim_plan *p)
+{
+	char recorded[32], planned[32], added[64];
+
+	if (p->unexplained_bytes == PLIM_UNKNOWN)
+		return;
+	out_title(t, "Learned from the recording");
+	for (size_t i = 0; i < p->learned_count; i++) {
+		const struct plim_plan_learned *l = &p->learned[i];
+
+		snprintf(added, sizeof(added), "%s added here",
+			 text_size(recorded, l->learned_bytes));
+		text_printf(t, "  %-16s", l->quantity);
+		text_wrap(t, 18, 18, "%s recorded, %s planned: %s (%s)",
+			  text_size(recorded, l->recorded_bytes),
+			  text_size(planned, l->planned_bytes),
+			  l->learned_bytes ? added : "left to the range", l->evidence);
+	}
+	text_puts(t, "  ");
+	text_wrap(t, 2, 2, "%s%s of the recorded peak %s not explained",
+		  p->learned_count ? "" : "the plan of the recorded run agrees; ",
+		  text_size(recorded, p->unexplained_bytes),
+		  p->unexplained_bytes == 1 ? "is" : "are");
+}
+
 static void sweep(struct text *t, const struct plim_plan *p)
 {
 	int narrow = width_of(t) < NARROW;
@@ -413,6 +440,7 @@ enum plim_status plim_plan_text(const struct plim_plan *p, const struct plim_tex
 	basis(&t, p);
 	composition(&t, p);
 	phases(&t, p);
+	learned(&t, p);
 	host(&t, p);
 	sweep(&t, p);
 	if (p->ladder_count)

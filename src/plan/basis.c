@@ -2,7 +2,7 @@
  * How sure a plan is: what nothing was measured of, a row each.  A row counts from the first phase on that it can show in,
  * so that the weights of a run with an 8-bit optimizer are as sure as those of any other.
  *
- * What has measured runs behind it stands in tests/data/plan.jsonl.xz and parallel.jsonl.xz; tests/plan.py finds a row
+ * What has measured runs behind it stands in tests/data/plan*.jsonl.xz and parallel*.jsonl.xz; tests/plan.py finds a row
  * here that says otherwise.  A row goes, or gets a narrower range, when runs of it were measured.
  */
 #include "plan.h"
@@ -174,18 +174,29 @@ static bool is_reached(const struct doubt *d, const struct plan_phase *phases, s
 	return !d->since;
 }
 
+/* A doubt that the recorded run was under as well is settled by it, but for what another size may change. */
+#define SETTLED 5 /* its range is divided by so much */
+
 void plan_trust_of(const struct model *m, const struct plan_recipe *r,
-		   const struct plan_phase *phases, size_t n, struct plan_trust *out)
+		   const struct plan_recipe *recorded, const struct plan_phase *phases, size_t n,
+		   struct plan_trust *out)
 {
-	*out = (struct plan_trust){ .basis = PLAN_DERIVED, .below = BELOW, .above = ABOVE };
+	*out = (struct plan_trust){ .basis = recorded ? PLAN_MEASURED : PLAN_DERIVED,
+				    .below = BELOW,
+				    .above = ABOVE };
 	for (size_t i = 0; i < sizeof(doubts) / sizeof(doubts[0]); i++) {
 		const struct doubt *d = &doubts[i];
+		bool settled = recorded && d->applies(m, recorded);
+		unsigned below = settled ? d->below / SETTLED : d->below;
+		unsigned above = settled ? d->above / SETTLED : d->above;
 
 		if (!d->applies(m, r) || !is_reached(d, phases, n))
 			continue;
+		out->below = below > out->below ? below : out->below;
+		out->above = above > out->above ? above : out->above;
+		if (settled)
+			continue;
 		out->basis = d->basis > out->basis ? d->basis : out->basis;
-		out->below = d->below > out->below ? d->below : out->below;
-		out->above = d->above > out->above ? d->above : out->above;
 		if (out->reason_count < PLAN_REASONS)
 			out->reasons[out->reason_count++] = d->reason;
 	}
@@ -193,6 +204,8 @@ void plan_trust_of(const struct model *m, const struct plan_recipe *r,
 
 void plan_trust_range(const struct plan_trust *t, uint64_t bytes, uint64_t range[2])
 {
-	range[0] = bytes - bytes / 1000 * t->below;
-	range[1] = bytes + bytes / 1000 * t->above;
+	uint64_t least = bytes - bytes / 1000 * t->below;
+
+	range[0] = least - (t->less_bytes < least ? t->less_bytes : least);
+	range[1] = bytes + bytes / 1000 * t->above + t->more_bytes;
 }

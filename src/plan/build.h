@@ -237,6 +237,14 @@ void build_end_stages(struct builder *b);
 struct value build_stage(struct builder *b, struct value in, struct value labels,
 			 struct value *logits);
 
+/*
+ * What was learned of recordings (calibrate.c): a block's result, which is taken, with its share of what the forward pass
+ * keeps beyond the plan; all of that where it is not the blocks', and in the end what is taken only for a moment.
+ */
+struct value build_learned_keep(struct builder *b, struct value x);
+uint64_t build_learned_kept(const struct builder *b);
+void build_learned_moments(struct builder *b);
+
 /* Training, or what the task is, phase by phase. */
 void build_run(struct builder *b);
 

@@ -907,6 +907,21 @@ static void exchange_backward(struct tape *t, const struct tape_node *node, stru
 	out[0] = node->a ? pass(t, &node->grad[0]) : make(t, node->in[0].n, node->grad[0].dtype);
 }
 
+struct value op_keep(struct tape *t, struct value x, uint64_t bytes)
+{
+	struct tape_node *node = bytes ? tape_node(t, OP_COPY, &x, 1) : NULL;
+	struct value y, kept;
+
+	if (!node)
+		return x;
+	kept = tape_new(t, bytes, TAPE_BOOL, t->category);
+	tape_save(t, node, kept);
+	tape_drop(t, &kept);
+	y = tape_view(t, node, x, x.n);
+	tape_drop(t, &x);
+	return y;
+}
+
 /* ---- loss ---- */
 
 struct value op_cross_entropy(struct tape *t, struct value logits, struct value labels,

@@ -134,6 +134,9 @@ struct value op_mark(struct tape *t, struct value x, uint32_t unit, int begins);
 enum op_message { OP_REPLICATED, OP_REDUCED, OP_COLLECTED, OP_SPREAD_OUT, OP_BROUGHT_IN };
 struct value op_exchange(struct tape *t, struct value x, enum op_message message, uint64_t ways);
 
+/* x, and with it so many bytes that its backward pass wants.  x is taken. */
+struct value op_keep(struct tape *t, struct value x, uint64_t bytes);
+
 /* Views that autograd knows: of one element, say. */
 struct value op_index_first(struct tape *t, struct value x, uint64_t n);
 

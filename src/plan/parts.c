@@ -448,7 +448,7 @@ static struct value run_block(void *self, uint32_t at, struct value x)
 	b->tower = (enum model_tower)(at / MODEL_BLOCKS);
 	b->sequence = x.n / b->batch / b->m->towers[b->tower].hidden * (b->rows_shared ? b->tp : 1);
 	b->t.home = home_of(b, at % MODEL_BLOCKS);
-	x = b->blocks[b->tower](b, at % MODEL_BLOCKS, x);
+	x = build_learned_keep(b, b->blocks[b->tower](b, at % MODEL_BLOCKS, x));
 	b->t.home = home;
 	return x;
 }

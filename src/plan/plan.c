@@ -206,6 +206,8 @@ static enum plim_status load(struct builder *b, struct plim_err *err)
 	b->unquantized = TAPE_NONE;
 	for (size_t i = 0; i < b->r->extra_count; i++)
 		tape_store(&b->t, b->r->extra_bytes[i], TIMELINE_UNKNOWN);
+	if (b->r->learned)
+		tape_store(&b->t, b->r->learned->resident_bytes, TIMELINE_UNKNOWN);
 	if (!st && b->tp > 1)
 		warm_up(b);
 	for (size_t i = 0; !st && i < b->m->tensors.n; i++)
@@ -307,6 +309,7 @@ static enum plim_status fill(struct builder *b, struct plim_err *err)
 	build_host_loaded(b);
 	build_wrap(b);
 	build_run(b);
+	build_learned_moments(b);
 	b->plan->host = b->t.host.all;
 	return b->t.failed;
 }

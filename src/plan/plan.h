@@ -128,6 +128,20 @@ extern const struct plan_device plan_device_default; /* an H100 */
 /* By compute capability, 10 * major + minor; 0: AMD's. */
 struct plan_device plan_device_of(unsigned capability, unsigned multiprocessors);
 
+/* What a run takes beyond the plan, as recordings of it showed (calibrate.c). */
+struct plan_line {
+	uint64_t fixed_bytes;
+	uint64_t bytes,
+		tokens; /* and so many more for so many tokens of a micro-batch; tokens 0: none */
+};
+struct plan_learned {
+	uint64_t resident_bytes; /* from the beginning to the end */
+	uint64_t state_bytes;    /* from the first step of the optimizer on */
+	struct plan_line kept;   /* from the forward pass to the backward pass: */
+	bool between_blocks; /* ... beside blocks, which may be computed again; else all blocks alike */
+	struct plan_line forward, backward, optimizer; /* for a moment, when the phase takes most */
+};
+
 struct plan_recipe {
 	/* what is run, and how */
 	enum plan_task task;
@@ -181,6 +195,8 @@ struct plan_recipe {
 	enum plan_parallel parallel;
 	enum plan_schedule schedule;
 	enum plan_buckets buckets;
+	const struct plan_learned
+		*learned; /* of recordings (calibrate.c); NULL: nothing was; borrowed */
 };
 void plan_recipe_init(struct plan_recipe *r);
 /* The offload is DeepSpeed's: of the optimizer alone, or to NVMe. */
@@ -299,14 +315,67 @@ extern const char *const plan_basis_names[PLAN_BASES];
 struct plan_trust {
 	enum plan_basis basis;
 	unsigned below, above;             /* how far bytes may be off, in thousandths */
+	uint64_t less_bytes, more_bytes;   /* and in bytes, for what recordings leave open */
 	const char *reasons[PLAN_REASONS]; /* why no surer; static storage */
 	size_t reason_count;
 };
 
-/* Of what is told of the first `n` phases of a plan: of all of them, the whole run. */
+/*
+ * Of what is told of the first `n` phases of a plan: of all of them, the whole run.  `recorded`: the recipe of a run of the
+ * model that the plan was calibrated with; NULL: none.
+ */
 void plan_trust_of(const struct model *m, const struct plan_recipe *r,
-		   const struct plan_phase *phases, size_t n, struct plan_trust *out);
+		   const struct plan_recipe *recorded, const struct plan_phase *phases, size_t n,
+		   struct plan_trust *out);
 void plan_trust_range(const struct plan_trust *t, uint64_t bytes, uint64_t range[2]);
+
+/* ---- calibration: a plan of a recorded run beside the recording ---- */
+
+/*
+ * What a step of training takes, at the borders of its passes, in requested bytes.  It is the second step where there is
+ * one, of recordings that whose peak is the highest.
+ */
+struct plan_footprint {
+	uint64_t resident_bytes;               /* before its forward pass */
+	uint64_t parameter_bytes, state_bytes; /* ... of these */
+	uint64_t kept_bytes; /* by the forward pass, when the backward pass begins */
+	uint64_t forward_bytes, backward_bytes,
+		optimizer_bytes;  /* most, beyond what lives before or after it */
+	uint64_t workspace_bytes; /* the largest workspace that stays; 0: none */
+	uint64_t input_bytes;     /* the largest input that the step reads; 0: none is known */
+	uint64_t step;            /* that it is of */
+};
+
+/* PLIM_E_ARG: it does not train. */
+enum plim_status plan_footprint(const struct plan *p, struct plan_footprint *out,
+				struct plim_err *err);
+
+/* Of a recording.  PLIM_E_ARG: it has no whole step of training, or no stacks. */
+enum plim_status plan_footprint_recorded(const struct timeline *tl,
+					 const struct timeline_categories *c,
+					 const struct timeline_steps *steps,
+					 struct plan_footprint *out, struct plim_err *err);
+
+/* Does the recorded step read an input of so many bytes? */
+bool plan_recorded_reads(const struct timeline *tl, const struct timeline_categories *c,
+			 const struct timeline_steps *steps, const struct plan_footprint *step,
+			 uint64_t bytes);
+
+/* Another model: what is recorded of parameters is not what is planned. */
+bool plan_is_other_model(const struct plan_footprint *recorded,
+			 const struct plan_footprint *planned);
+
+/* One recorded run and the plan of it, without what was learned. */
+struct plan_pair {
+	struct plan_footprint recorded, planned;
+	uint64_t tokens; /* of a micro-batch */
+	bool checkpoints;
+};
+
+/* From one run, or two of different size: what is beyond the plan. */
+void plan_learn(const struct plan_pair *pairs, size_t n, struct plan_learned *out);
+
+uint64_t plan_line_at(const struct plan_line *line, uint64_t tokens);
 
 /* ---- the ladder: changes that take less memory, the cheapest first ---- */
 

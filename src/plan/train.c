@@ -407,9 +407,11 @@ static void micro_step(struct builder *b, struct loop *l, unsigned step, unsigne
 {
 	struct tape *t = &b->t;
 	struct value logits, loss;
+	uint32_t kept;
 
 	next_batch(b, l, b->r->batch, length_of(b->r, step));
 	loss = forward(b, l, &logits);
+	kept = tape_store(t, build_learned_kept(b), TIMELINE_ACTIVATION);
 	build_forget_leaf(b);
 	if (b->r->keep_outputs) {
 		tape_set(t, &l->kept, logits);
@@ -423,6 +425,7 @@ static void micro_step(struct builder *b, struct loop *l, unsigned step, unsigne
 	tape_backward(t, loss);
 	build_after_backward(b);
 	build_forget_shared(b);
+	tape_let(t, kept);
 	tape_drop(t, &loss);
 	name_phase(b, "bwd", step, micro);
 }
@@ -461,6 +464,8 @@ static void train_step(struct builder *b, struct loop *l, unsigned step)
 	for (unsigned k = 0; !b->pipe && k < b->r->accumulate && !b->t.failed; k++)
 		micro_step(b, l, step, k);
 	optimize(b);
+	if (!step && b->r->learned)
+		tape_store(&b->t, b->r->learned->state_bytes, TIMELINE_OPTIMIZER_STATE);
 	name_phase(b, "opt", step, 0);
 	zero(b);
 	name_phase(b, "zero", step, 0);

@@ -359,7 +359,7 @@ static void expect_trust(const struct fixture *f, size_t phases, enum plan_basis
 {
 	struct plan_trust t;
 
-	plan_trust_of(&f->model, &f->recipe, f->plan->phases.at, phases, &t);
+	plan_trust_of(&f->model, &f->recipe, NULL, f->plan->phases.at, phases, &t);
 	assert_int_equal(t.basis, basis);
 	assert_int_equal(t.reason_count, reasons);
 	assert_true(t.below && t.above && t.below < 1000);
@@ -375,7 +375,7 @@ static void test_basis(void **state)
 	(void)state;
 	start(&f);
 	run(&f, UINT64_MAX);
-	plan_trust_of(&f.model, &f.recipe, f.plan->phases.at, f.plan->phases.n, &narrow);
+	plan_trust_of(&f.model, &f.recipe, NULL, f.plan->phases.at, f.plan->phases.n, &narrow);
 	expect_trust(&f, f.plan->phases.n, PLAN_DERIVED, 0);
 	f.recipe.optimizer = PLAN_ADAMW_8BIT;
 	expect_trust(&f, 3, PLAN_DERIVED, 0); /* load, fwd0, bwd0 */
@@ -386,7 +386,7 @@ static void test_basis(void **state)
 	f.recipe.parallel = PLAN_ZERO2;
 	expect_trust(&f, 1, PLAN_ASSUMED, 2);
 	expect_trust(&f, 4, PLAN_ASSUMED, 3);
-	plan_trust_of(&f.model, &f.recipe, f.plan->phases.at, 4, &wide);
+	plan_trust_of(&f.model, &f.recipe, NULL, f.plan->phases.at, 4, &wide);
 	assert_true(wide.below > narrow.below && wide.above > narrow.above);
 	f.model.guessed = true;
 	f.recipe.parallel = PLAN_ALONE;
@@ -395,6 +395,36 @@ static void test_basis(void **state)
 	expect_trust(&f, f.plan->phases.n, PLAN_ASSUMED, 1);
 	plan_trust_range(&narrow, 1000000, range);
 	assert_true(range[0] < 1000000 && range[1] > 1000000);
+	wide.below = wide.above = 0;
+	wide.less_bytes = 2000000;
+	wide.more_bytes = 30;
+	plan_trust_range(&wide, 1000000, range);
+	assert_int_equal(range[0], 0);
+	assert_int_equal(range[1], 1000030);
+	end(&f);
+}
+
+/* A recording settles what it was in doubt about itself, and nothing else. */
+static void test_settled(void **state)
+{
+	struct plan_trust before, after;
+	struct plan_recipe recorded;
+	struct fixture f;
+
+	(void)state;
+	start(&f);
+	f.model.guessed = true;
+	run(&f, UINT64_MAX);
+	recorded = f.recipe;
+	plan_trust_of(&f.model, &f.recipe, NULL, f.plan->phases.at, f.plan->phases.n, &before);
+	plan_trust_of(&f.model, &f.recipe, &recorded, f.plan->phases.at, f.plan->phases.n, &after);
+	assert_int_equal(after.basis, PLAN_MEASURED);
+	assert_int_equal(after.reason_count, 0);
+	assert_true(after.below < before.below && after.above < before.above);
+	f.recipe.optimizer = PLAN_ADAMW_8BIT;
+	plan_trust_of(&f.model, &f.recipe, &recorded, f.plan->phases.at, 4, &after);
+	assert_int_equal(after.basis, PLAN_ASSUMED);
+	assert_int_equal(after.reason_count, 1);
 	end(&f);
 }
 
@@ -445,6 +475,8 @@ static void test_out_of_memory(void **state)
 {
 	static const enum plan_checkpointing how[] = { PLAN_CHECKPOINT_FULL,
 						       PLAN_CHECKPOINT_SELECTIVE };
+	const struct plan_learned learned = { 1,           1,           { 1, 1, 1 }, true,
+					      { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 } };
 	struct fixture f;
 
 	(void)state;
@@ -456,6 +488,7 @@ static void test_out_of_memory(void **state)
 		f.recipe.checkpointing = how[i];
 		f.recipe.quantize = PLAN_NF4_DOUBLE;
 		f.recipe.loss = i ? PLAN_LOSS_CHUNKED : PLAN_LOSS_WHOLE;
+		f.recipe.learned = i ? NULL : &learned;
 		refuse_each(&f);
 		plan_free(f.plan);
 		f.plan = NULL;
@@ -605,6 +638,135 @@ static void test_offloaded_optimizer(void **state)
 	end(&f);
 }
 
+/* The smallest limit does, and one step less does not, under settings that go by the limit in different ways. */
+static void test_needed(void **state)
+{
+	static const char *const settings[] = { "", "expandable_segments:True",
+						"max_split_size_mb:32",
+						"garbage_collection_threshold:0.7",
+						"roundup_power2_divisions:4" };
+	struct fixture f;
+
+	(void)state;
+	start(&f);
+	f.recipe.batch = 48;
+	f.recipe.sequence = 500;
+	for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++) {
+		struct allocator_bounds bounds = { .capacity_bytes = UINT64_MAX };
+		struct allocator_rules rules;
+		struct plan_result ample, result;
+		uint64_t needed;
+
+		assert_int_equal(allocator_rules_parse(settings[i], 0, &rules, &f.err), PLIM_OK);
+		run(&f, UINT64_MAX);
+		ample = f.result;
+		assert_int_equal(plan_measure_needed(f.plan, &rules, &result, &needed, &f.err),
+				 PLIM_OK);
+		assert_int_equal(result.died, TRACE_NONE);
+		if (!i)
+			assert_memory_equal(&result, &ample, sizeof(ample));
+		assert_true(needed >= result.peak_requested_bytes);
+		assert_true(needed <= result.peak_reserved_bytes + (20 << 20));
+		bounds.limit_bytes = needed;
+		assert_int_equal(plan_measure(f.plan, &rules, &bounds, &result, &f.err), PLIM_OK);
+		assert_int_equal(result.died, TRACE_NONE);
+		bounds.limit_bytes = needed - (2 << 20);
+		assert_int_equal(plan_measure(f.plan, &rules, &bounds, &result, &f.err), PLIM_OK);
+		assert_int_not_equal(result.died, TRACE_NONE);
+	}
+	end(&f);
+}
+
+static struct plan_footprint footprint(struct fixture *f, const struct plan_learned *learned)
+{
+	struct plan_footprint out;
+
+	f->recipe.learned = learned;
+	run(f, UINT64_MAX);
+	assert_int_equal(plan_footprint(f->plan, &out, &f->err), PLIM_OK);
+	f->recipe.learned = NULL;
+	return out;
+}
+
+#define OF_FOUR ((uint64_t)4 * TOKENS)
+
+/* What was learned appears in the program where it was learned, to the byte, and only there. */
+static void test_learned(void **state)
+{
+	const struct plan_learned learned = { .resident_bytes = 1000,
+					      .state_bytes = 300,
+					      .forward = { 0, 640, OF_FOUR },
+					      .backward = { 512, 128, OF_FOUR },
+					      .optimizer = { 77, 0, 0 } };
+	struct plan_learned keeps = { .kept = { 0, 10240, OF_FOUR } };
+	struct plan_footprint without, with, kept;
+	struct fixture f;
+
+	(void)state;
+	start(&f);
+	f.recipe.batch = 4;
+	for (unsigned again = 0; again < 2; again++) {
+		f.recipe.checkpointing = again ? PLAN_CHECKPOINT_FULL : PLAN_CHECKPOINT_NONE;
+		keeps.between_blocks = again;
+		without = footprint(&f, NULL);
+		with = footprint(&f, &learned);
+		assert_int_equal(with.resident_bytes - without.resident_bytes, 1300);
+		assert_int_equal(with.state_bytes - without.state_bytes, 300);
+		assert_int_equal(with.parameter_bytes, without.parameter_bytes);
+		assert_int_equal(with.forward_bytes - without.forward_bytes, 640);
+		assert_int_equal(with.backward_bytes - without.backward_bytes, 640);
+		assert_int_equal(with.optimizer_bytes - without.optimizer_bytes, 77);
+		kept = footprint(&f, &keeps);
+		assert_int_equal(kept.kept_bytes - without.kept_bytes, 10240);
+		assert_int_equal(kept.resident_bytes, without.resident_bytes);
+		assert_int_equal(lives(&f, "bwd1", TIMELINE_ACTIVATION), 0);
+	}
+	/* blocks that are computed again keep nothing of it until then */
+	keeps.between_blocks = false;
+	kept = footprint(&f, &keeps);
+	assert_int_equal(kept.kept_bytes, without.kept_bytes);
+	end(&f);
+}
+
+/* What one recording shows goes by tokens; what two show is a line through both. */
+static void test_learning(void **state)
+{
+	struct plan_pair pairs[2] = {
+		{ .recorded = { .resident_bytes = 5000,
+				.state_bytes = 700,
+				.kept_bytes = 3000,
+				.optimizer_bytes = 10 },
+		  .planned = { .resident_bytes = 4000,
+			       .state_bytes = 500,
+			       .kept_bytes = 1000,
+			       .optimizer_bytes = 40 },
+		  .tokens = 100 },
+		{ .recorded = { .resident_bytes = 5000, .state_bytes = 700, .kept_bytes = 6000 },
+		  .planned = { .resident_bytes = 4000, .state_bytes = 500, .kept_bytes = 1000 },
+		  .tokens = 300 },
+	};
+	struct plan_learned l;
+
+	(void)state;
+	plan_learn(pairs, 1, &l);
+	assert_int_equal(l.resident_bytes, 800);
+	assert_int_equal(l.state_bytes, 200);
+	assert_int_equal(plan_line_at(&l.kept, 100), 2000);
+	assert_int_equal(plan_line_at(&l.kept, 1000), 20000);
+	assert_int_equal(plan_line_at(&l.optimizer, 100), 0); /* less than planned: not learned */
+	for (unsigned turn = 0; turn < 2; turn++) {
+		struct plan_pair other = pairs[0];
+
+		plan_learn(pairs, 2, &l);
+		assert_int_equal(plan_line_at(&l.kept, 100), 2000);
+		assert_int_equal(plan_line_at(&l.kept, 300), 5000);
+		assert_int_equal(plan_line_at(&l.kept, 500), 8000);
+		pairs[0] = pairs[1];
+		pairs[1] = other;
+	}
+	assert_true(plan_line_at(&l.kept, UINT64_MAX) >= UINT64_MAX / 4);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -627,7 +789,11 @@ int main(void)
 		cmocka_unit_test(test_out_of_memory_offloaded),
 		cmocka_unit_test(test_offloaded_optimizer),
 		cmocka_unit_test(test_basis),
+		cmocka_unit_test(test_settled),
 		cmocka_unit_test(test_sites),
+		cmocka_unit_test(test_needed),
+		cmocka_unit_test(test_learned),
+		cmocka_unit_test(test_learning),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,84 @@
+/*
+ * plan_rate: configurations a second on one core.  A configuration is a batch and a sequence of a model of 24 blocks like
+ * Llama, trained for two steps: its program is built and run to the three peaks, and then to the smallest limit that does.
+ * No two are alike.  Rates are of processor time, of ROUNDS rounds: least, median, most.
+ */
+#include "plan/plan.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#define ROUNDS 9
+#define EACH 60
+
+static double seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+}
+
+static void configuration(struct mem *mem, const struct model *m, unsigned number, int needed)
+{
+	struct allocator_rules rules = allocator_rules_default(0);
+	struct allocator_bounds bounds = { .limit_bytes = UINT64_MAX,
+					   .capacity_bytes = UINT64_MAX };
+	struct plan_recipe r;
+	struct plan_result result;
+	struct plim_err err;
+	struct plan *plan;
+	uint64_t limit;
+
+	plan_recipe_init(&r);
+	r.precision = PLAN_BF16_AUTOCAST;
+	r.steps = 2;
+	r.batch = 1 + number % 8;
+	r.sequence = 128 + number * 8;
+	if (plan_build(mem, m, &r, &plan, &err) ||
+	    (needed ? plan_measure_needed(plan, &rules, &result, &limit, &err)
+		    : plan_measure(plan, &rules, &bounds, &result, &err)) ||
+	    result.died != TRACE_NONE)
+		exit(1);
+	plan_free(plan);
+}
+
+static int by_size(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+int main(void)
+{
+	static const char *const what[] = { "three peaks", "three peaks and needed" };
+	struct model_numbers n = {
+		.layers = 24, .hidden = 1024, .heads = 16, .intermediate = 2816, .vocab = 32000
+	};
+	double rates[2][ROUNDS];
+	struct plim_err err;
+	struct model m;
+	struct mem mem;
+
+	mem_init(&mem, 0);
+	model_init(&m, &mem);
+	if (model_by_numbers(&m, &n, &err))
+		exit(1);
+	for (unsigned i = 0; i < ROUNDS; i++)
+		for (int needed = 0; needed < 2; needed++) {
+			double start = seconds();
+
+			for (unsigned k = 0; k < EACH; k++)
+				configuration(&mem, &m, i * EACH + k, needed);
+			rates[needed][i] = EACH / (seconds() - start);
+		}
+	for (int needed = 0; needed < 2; needed++) {
+		qsort(rates[needed], ROUNDS, sizeof(double), by_size);
+		printf("%5.0f %5.0f %5.0f configurations/s  %s\n", rates[needed][0],
+		       rates[needed][ROUNDS / 2], rates[needed][ROUNDS - 1], what[needed]);
+	}
+	model_release(&m);
+	return 0;
+}
