@@ -740,6 +740,51 @@ def named_ranges():
         expect(not explained(card)["steps"], name)
 
 
+def gradients_of_a_penalty():
+    """torch.autograd.grad gives the program tensors of the weights' size, which it keeps: no gradients, there are as many as weights."""
+    t = Trainer()
+    kept = []
+    for _ in range(4):
+        t.card.drop(*kept)
+        saved = t.forward()
+        kept = [t.card.alloc(t.size) for _ in range(3)]
+        t.backward(saved)
+        t.optimize()
+        t.zero()
+        t.card.drop(t.inputs.pop())
+    t.card.drop(*kept)
+    saved = t.forward()
+    kept = [t.card.alloc(t.size) for _ in range(3)]
+    t.backward(saved)
+    t.optimize()
+    t.card.alloc(900 * MIB, [user(50)])
+    held = at_peak(explained(t.card))
+    expect(held.get("gradient", 0) <= held["parameter"], f"{held}")
+
+
+def steps_inside_of_the_backward_pass():
+    """Each weight's optimizer steps when its gradient is there: one step of training, whose activations are activations."""
+    t = Trainer()
+    for _ in range(4):
+        saved = t.forward()
+        detail = t.card.alloc(t.size)
+        for block in reversed(saved):
+            gradient = t.card.alloc(t.size)
+            t.card.mark("START", "Optimizer.step#Adam.step")
+            if len(t.state) < 2 * len(t.weights):
+                t.state += [t.card.alloc(t.size, [*STATE, user(40, "hook")]) for _ in range(2)]
+            t.card.drop(t.card.alloc(4096, STEP), stack=STEP)
+            t.card.mark("END", "Optimizer.step#Adam.step")
+            t.card.drop(gradient, stack=ZERO)
+            t.card.drop(block, stack=())
+        t.card.drop(detail, stack=())
+        t.card.drop(t.inputs.pop())
+    device = explained(t.card)
+    held = at_peak(device)
+    expect(len(device["steps"]) == 4 + 1, f"{len(device['steps'])} steps, with what comes behind the last")
+    expect(held.get("activation", 0) >= 8 * t.size // MIB, f"{held}")
+
+
 def recordings_of_little():
     """No stacks, stacks of C++ alone, no events, frees alone, a failure alone, two devices: silent, and no error."""
     t = Trainer()

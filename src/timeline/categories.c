@@ -42,6 +42,8 @@ const struct timeline_rule timeline_rules[] = {
 	{ TIMELINE_GRADIENT, 85,
 	  "born without Python before the recording, lives to its end, has the size of a "
 	  "parameter" },
+	{ TIMELINE_UNKNOWN, 50,
+	  "born in a backward pass, kept by the program beside all gradients of its size" },
 };
 
 enum rule {
@@ -69,6 +71,7 @@ enum rule {
 	RULE_KEPT,
 	RULE_STATE_BEFORE,
 	RULE_GRADIENT_BEFORE,
+	RULE_BESIDE_GRADIENTS,
 };
 
 /*
@@ -240,7 +243,8 @@ static enum plim_status count_parameters(struct deciding *x)
 	return st;
 }
 
-static uint32_t parameters_of_size(const struct deciding *x, uint64_t bytes)
+/* Where parameters of a size stand in x->parameters; its length: there are none. */
+static size_t find_parameters(const struct deciding *x, uint64_t bytes)
 {
 	size_t low = 0, high = x->parameters.n;
 
@@ -252,9 +256,15 @@ static uint32_t parameters_of_size(const struct deciding *x, uint64_t bytes)
 		else
 			high = mid;
 	}
-	return low < x->parameters.n && x->parameters.at[low].bytes == bytes
-		       ? x->parameters.at[low].count
-		       : 0;
+	return low < x->parameters.n && x->parameters.at[low].bytes == bytes ? low
+									     : x->parameters.n;
+}
+
+static uint32_t parameters_of_size(const struct deciding *x, uint64_t bytes)
+{
+	size_t i = find_parameters(x, bytes);
+
+	return i < x->parameters.n ? x->parameters.at[i].count : 0;
 }
 
 /* ---- the rules ---- */
@@ -391,6 +401,63 @@ static enum plim_status drop_crowds(struct deciding *x)
 	}
 	vec_release(x->mem, &list);
 	return st;
+}
+
+/* The first born of a size that is taken for a gradient, and lives. */
+static uint32_t oldest_gradient(const struct deciding *x, uint64_t bytes, uint32_t from,
+				size_t event)
+{
+	const struct trace_device *d = x->tl->device;
+
+	while (from < d->alloc_count &&
+	       (x->rule[from] != RULE_GRADIENT || d->allocs[from].requested_bytes != bytes ||
+		d->allocs[from].free_requested <= event))
+		from++;
+	return from;
+}
+
+/*
+ * There are no more gradients than parameters, of any size: what is beyond them is something that a backward pass gave to
+ * the program (torch.autograd.grad, for a penalty on gradients), made before the backward pass of the loss.
+ */
+static enum plim_status drop_doubles(struct deciding *x)
+{
+	const struct trace_device *d = x->tl->device;
+	const struct trace_events *ev = &d->events;
+	size_t sizes = x->parameters.n;
+	struct {
+		uint32_t live, from;
+	} *of = mem_new(x->mem, sizes, sizeof(*of), x->err);
+
+	if (!of)
+		return mem_status(x->err);
+	for (size_t e = 0; e < ev->n; e++) {
+		uint32_t a = ev->alloc[e], oldest;
+		uint64_t bytes;
+		size_t i;
+
+		if ((ev->action[e] != TRACE_ALLOC && ev->action[e] != TRACE_FREE_REQUESTED) ||
+		    a == TRACE_NONE || timeline_rules[x->rule[a]].category != TIMELINE_GRADIENT)
+			continue;
+		bytes = d->allocs[a].requested_bytes;
+		i = find_parameters(x, bytes);
+		if (i == sizes)
+			continue;
+		if (ev->action[e] == TRACE_FREE_REQUESTED) {
+			of[i].live -= of[i].live > 0;
+			continue;
+		}
+		if (++of[i].live <= x->parameters.at[i].count)
+			continue;
+		oldest = oldest_gradient(x, bytes, of[i].from, e);
+		if (oldest == d->alloc_count)
+			continue;
+		x->rule[oldest] = RULE_BESIDE_GRADIENTS;
+		of[i].from = oldest + 1;
+		of[i].live--;
+	}
+	mem_free(x->mem, of, sizes, sizeof(*of));
+	return PLIM_OK;
 }
 
 /* Born before recording began, nobody knows where. */
@@ -545,6 +612,8 @@ static enum plim_status decide_all(struct deciding *x)
 		st = drop_crowds(x);
 	if (!st)
 		st = find_workspaces(x);
+	if (!st)
+		st = drop_doubles(x);
 	if (!st)
 		st = sizes_of(x, TIMELINE_GRADIENT, &x->gradients.at, &x->gradients.n);
 	if (!st)

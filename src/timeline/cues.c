@@ -82,13 +82,23 @@ enum plim_status cues_find(struct mem *m, const struct trace *t, uint16_t **of_s
 	return PLIM_OK;
 }
 
-int timeline_in_optimizer(const struct trace *t, uint32_t stack)
+static int has_cue(const struct trace *t, uint32_t stack, unsigned cue)
 {
 	uint32_t n;
 	const uint32_t *frames = trace_stack(t, stack, &n);
 
 	for (uint32_t i = 0; i < n; i++)
-		if (cues_of_frame(t, frames[i]) & CUE_OPTIMIZER)
+		if (cues_of_frame(t, frames[i]) & cue)
 			return 1;
 	return 0;
+}
+
+int timeline_in_optimizer(const struct trace *t, uint32_t stack)
+{
+	return has_cue(t, stack, CUE_OPTIMIZER);
+}
+
+int timeline_in_backward(const struct trace *t, uint32_t stack)
+{
+	return stack == TRACE_NONE || !t->stacks.at[stack].n || has_cue(t, stack, CUE_BACKWARD);
 }

@@ -10,11 +10,23 @@ const char *const timeline_phase_names[TIMELINE_PHASES] = { "load",      "forwar
 							    "optimizer", "eval",    "generate",
 							    "request",   "other" };
 
-/* `unanswered`: a forward pass was seen, and no backward pass or step of the optimizer since. */
-static enum timeline_phase phase_after(unsigned cues, enum timeline_phase last, int unanswered)
+struct walk {
+	const struct timeline *tl;
+	const uint16_t *cues;
+	int steps_inside; /* optimizers step inside of the backward pass, each when its gradient is there */
+	/* since the last forward pass: */
+	int unanswered; /* no backward pass or step of the optimizer */
+	int backward;   /* a backward pass */
+	int stepped;    /* ... and a step of the optimizer */
+};
+
+static enum timeline_phase phase_after(const struct walk *w, unsigned cues,
+				       enum timeline_phase last)
 {
+	if (cues & CUE_EMPTY && w->stepped)
+		return w->steps_inside ? TIMELINE_BACKWARD : last;
 	if (cues & CUE_EMPTY) /* the loss may have been computed outside of any module */
-		return unanswered && last != TIMELINE_OPTIMIZER ? TIMELINE_BACKWARD : last;
+		return w->unanswered && last != TIMELINE_OPTIMIZER ? TIMELINE_BACKWARD : last;
 	if (cues & CUE_OPTIMIZER)
 		return TIMELINE_OPTIMIZER;
 	if (cues & CUE_BACKWARD)
@@ -111,27 +123,47 @@ static void find_requests(const struct timeline *tl, uint8_t *phase, size_t n)
 			phase[e] = TIMELINE_REQUEST;
 }
 
-void phases_find(const struct timeline *tl, const uint16_t *cues, uint8_t *phase)
+static void walk(struct walk *w, uint8_t *phase)
 {
-	const struct trace_events *ev = &tl->device->events;
+	const struct trace_events *ev = &w->tl->device->events;
 	enum timeline_phase last = TIMELINE_OTHER;
-	int unanswered =
-		tl->before[TIMELINE_ALLOCATED] > 0; /* the recording may begin in its middle */
 
+	/* the recording may begin in its middle */
+	w->unanswered = w->tl->before[TIMELINE_ALLOCATED] > 0;
+	w->backward = w->stepped = 0;
 	for (size_t e = 0; e < ev->n; e++) {
 		uint8_t action = ev->action[e];
 
 		if ((action == TRACE_ALLOC || action == TRACE_FREE_REQUESTED ||
 		     action == TRACE_OOM) &&
-		    ev->stack[e] != TRACE_NONE)
-			last = phase_after(cues[ev->stack[e]], last, unanswered);
-		if (last == TIMELINE_FORWARD)
-			unanswered = 1;
-		else if (last != TIMELINE_OTHER)
-			unanswered = 0;
+		    ev->stack[e] != TRACE_NONE) {
+			unsigned cues = w->cues[ev->stack[e]];
+
+			/* autograd's thread goes on behind the step */
+			w->steps_inside |= w->stepped && cues & CUE_EMPTY && action == TRACE_ALLOC;
+			last = phase_after(w, cues, last);
+		}
+		if (last == TIMELINE_FORWARD) {
+			w->unanswered = 1;
+			w->backward = w->stepped = 0;
+		} else if (last != TIMELINE_OTHER) {
+			w->unanswered = 0;
+			w->backward |= last == TIMELINE_BACKWARD;
+			w->stepped |= w->backward && last == TIMELINE_OPTIMIZER;
+		}
 		phase[e] = (uint8_t)last;
 	}
-	find_evals(phase, ev->n);
-	find_requests(tl, phase, ev->n);
-	find_load(phase, ev->n);
+}
+
+void phases_find(const struct timeline *tl, const uint16_t *cues, uint8_t *phase)
+{
+	struct walk w = { .tl = tl, .cues = cues };
+	size_t n = tl->device->events.n;
+
+	walk(&w, phase);
+	if (w.steps_inside) /* what came before it was seen is told again */
+		walk(&w, phase);
+	find_evals(phase, n);
+	find_requests(tl, phase, n);
+	find_load(phase, n);
 }

@@ -21,19 +21,33 @@ uint32_t timeline_event_after(const struct trace_events *ev, int64_t time_us)
 	return (uint32_t)low;
 }
 
-static int allocates(const struct trace_events *ev, size_t from, size_t to)
+/* An allocation of the program itself: not by autograd's thread, nor of what it runs again.  Without stacks: any. */
+static int is_own(const struct timeline *tl, int has_stacks, size_t event)
 {
-	while (from < to && ev->action[from] != TRACE_ALLOC)
+	const struct trace_events *ev = &tl->device->events;
+
+	if (ev->action[event] != TRACE_ALLOC)
+		return 0;
+	return !has_stacks || !timeline_in_backward(tl->trace, ev->stack[event]);
+}
+
+static int allocates(const struct timeline *tl, int has_stacks, size_t from, size_t to)
+{
+	while (from < to && !is_own(tl, has_stacks, from))
 		from++;
 	return from < to;
 }
 
-/* Optimizers that step one behind the other, with nothing allocated between, are one step. */
+/*
+ * Optimizers that step one behind the other are one step if the program allocates nothing between: those of two models,
+ * and those that step inside of the backward pass, each when its gradient is there (register_post_accumulate_grad_hook).
+ */
 static enum plim_status from_marks(struct mem *m, const struct timeline *tl,
 				   struct timeline_steps *out, struct plim_err *err)
 {
 	const struct trace *t = tl->trace;
 	const struct trace_events *ev = &tl->device->events;
+	int has_stacks = t->frames.n > 0;
 	size_t begin = 0, last = 0; /* of this optimizer's step; the end of the one before */
 	enum plim_status st = PLIM_OK;
 
@@ -49,7 +63,7 @@ static enum plim_status from_marks(struct mem *m, const struct timeline *tl,
 			begin = e;
 			continue;
 		}
-		if (e && out->ends.n && !allocates(ev, last, begin))
+		if (e && out->ends.n && !allocates(tl, has_stacks, last, begin))
 			out->ends.at[out->ends.n - 1] = (uint32_t)(e - 1);
 		else if (e)
 			st = vec_push(m, &out->ends, (uint32_t)(e - 1), err);

@@ -122,8 +122,9 @@ enum plim_status timeline_steps_of_ranges(struct mem *m, const struct timeline *
 					  const struct timeline_ranges *r,
 					  struct timeline_steps *out, struct plim_err *err);
 
-/* Was this stack recorded inside an optimizer? */
+/* Was this stack recorded inside an optimizer?  In a backward pass: also without frames, as by autograd's own thread? */
 int timeline_in_optimizer(const struct trace *t, uint32_t stack);
+int timeline_in_backward(const struct trace *t, uint32_t stack);
 
 /*
  * What the program was doing.  A forward pass that no backward pass answers is `eval` in a program that trains, and
