@@ -161,7 +161,9 @@ struct repeats {
 	uint64_t bytes, newest; /* number of the allocation */
 	size_t passes;          /* that had begun then: a model called in a loop is no such loop */
 	uint32_t count, first_event;
+	uint8_t own; /* of the stack; 0: not looked at */
 };
+enum { NOT_OWN = 1, OWN };
 
 #define LOOP_ALLOCS 8 /* of other stacks between two of one: the body of a loop */
 
@@ -192,7 +194,11 @@ static void repeat(struct detecting *x, struct repeats *all, uint32_t e, uint64_
 		r->first_event = e;
 	}
 	r->newest = number;
-	if (++r->count > x->burst.count && is_users_own(x, stack))
+	if (++r->count <= x->burst.count)
+		return;
+	if (!r->own)
+		r->own = is_users_own(x, stack) ? OWN : NOT_OWN;
+	if (r->own == OWN)
 		x->burst = (struct burst){ stack, r->first_event, e, bytes, r->count };
 }
 
