@@ -130,17 +130,8 @@ static enum plim_status fill_steps(struct plim_report *r, const struct report_de
 uint64_t report_step_of(const struct report_device *one, uint32_t event)
 {
 	const struct timeline_steps *steps = report_repeats(one);
-	size_t low = 0, high = steps->ends.n;
 
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (steps->ends.at[mid] < event)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return steps->ends.n ? low : PLIM_UNKNOWN;
+	return steps->ends.n ? timeline_step_of(steps, event) : PLIM_UNKNOWN;
 }
 
 const char *report_phase_of(const struct report_device *one, uint32_t event)

@@ -66,22 +66,6 @@ static int by_bytes(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static size_t step_of(const struct detecting *x, uint32_t event)
-{
-	const struct timeline_steps *steps = x->repeats;
-	size_t low = 0, high = steps->ends.n;
-
-	while (low < high) {
-		size_t mid = low + (high - low) / 2;
-
-		if (steps->ends.at[mid] < event)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
-}
-
 /* The most that a stack asked for at once in each step, 0 where it did not run. */
 static uint64_t *sizes_by_step(struct detecting *x, uint32_t stack)
 {
@@ -96,7 +80,7 @@ static uint64_t *sizes_by_step(struct detecting *x, uint32_t stack)
 
 		if (one->stack != stack || one->born == TRACE_NONE)
 			continue;
-		step = step_of(x, one->born);
+		step = timeline_step_of(x->repeats, one->born);
 		if (one->requested_bytes > sizes[step])
 			sizes[step] = one->requested_bytes;
 	}
@@ -134,7 +118,7 @@ static int find_gauge(const struct detecting *x, struct gauge *g)
 		return 0;
 	g->died = d && d->event == x->last;
 	stack = g->died ? x->device->events.stack[d->event] : TRACE_NONE;
-	g->step = step_of(x, g->died ? d->event : peak_event(x));
+	g->step = timeline_step_of(x->repeats, g->died ? d->event : peak_event(x));
 	if (stack != TRACE_NONE && x->trace->stacks.at[stack].n) {
 		g->stack = stack;
 		g->bytes = x->device->events.size[d->event];

@@ -115,6 +115,21 @@ enum plim_status timeline_find_steps(struct mem *m, const struct timeline *tl,
 	return st;
 }
 
+size_t timeline_step_of(const struct timeline_steps *steps, uint32_t event)
+{
+	size_t low = 0, high = steps->ends.n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+
+		if (steps->ends.at[mid] < event)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
 void timeline_steps_release(struct timeline_steps *s)
 {
 	if (s->mem)

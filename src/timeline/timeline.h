@@ -95,6 +95,8 @@ struct timeline_steps {
 enum plim_status timeline_find_steps(struct mem *m, const struct timeline *tl,
 				     struct timeline_steps *out, struct plim_err *err);
 void timeline_steps_release(struct timeline_steps *s);
+/* The step that an event is in; ends.n: behind the last one. */
+size_t timeline_step_of(const struct timeline_steps *steps, uint32_t event);
 
 /* Index of the first event later than a time, the number of events where there is none. */
 uint32_t timeline_event_after(const struct trace_events *ev, int64_t time_us);
