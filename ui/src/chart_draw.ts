@@ -281,18 +281,23 @@ function draw_axis(chart: Chart, c: CanvasRenderingContext2D): void {
 	if (recording.timed) c.fillText("time", LEFT - 8, bottom + AXIS - 1);
 }
 
-function draw_steps(chart: Chart, c: CanvasRenderingContext2D, y: number): void {
-	const { recording, from, to } = chart.state;
+/** A strip below the axis: its name, and what is drawn from now on stays in it until c.restore(). */
+function begin_strip(chart: Chart, c: CanvasRenderingContext2D, y: number, name: string): void {
 	c.save();
 	c.font = FONT_SMALL;
 	c.textBaseline = "middle";
 	c.textAlign = "right";
 	c.fillStyle = colour("--soft");
-	c.fillText("step", LEFT - 8, y + STRIP / 2);
+	c.fillText(name, LEFT - 8, y + STRIP / 2);
 	c.textAlign = "center";
 	c.beginPath();
 	c.rect(LEFT, y, chart.plot_width(), STRIP);
 	c.clip();
+}
+
+function draw_steps(chart: Chart, c: CanvasRenderingContext2D, y: number): void {
+	const { recording, from, to } = chart.state;
+	begin_strip(chart, c, y, "step");
 	const seen = recording.steps.filter((s) => s.end_event >= from && s.start_event <= to);
 	const every = text.event_ticks(0, seen.length, chart.plot_width() / 44)[1] ?? 1;
 	let clear = -1e9;
@@ -319,16 +324,7 @@ function draw_steps(chart: Chart, c: CanvasRenderingContext2D, y: number): void 
 function draw_phases(chart: Chart, c: CanvasRenderingContext2D, y: number): void {
 	const { recording, from, to } = chart.state;
 	const { phase_from, phase } = recording;
-	c.save();
-	c.font = FONT_SMALL;
-	c.textBaseline = "middle";
-	c.textAlign = "right";
-	c.fillStyle = colour("--soft");
-	c.fillText("phase", LEFT - 8, y + STRIP / 2);
-	c.textAlign = "center";
-	c.beginPath();
-	c.rect(LEFT, y, chart.plot_width(), STRIP);
-	c.clip();
+	begin_strip(chart, c, y, "phase");
 	const first = Math.max(0, last_at_or_before(phase_from, Math.floor(from)));
 	const last = last_at_or_before(phase_from, Math.ceil(to));
 	// Runs of a pixel or two show whatever happens to be drawn last.
