@@ -1,8 +1,6 @@
 /* The answer for a person: does it fit, what fills the peak, what was assumed. */
 #include "out.h"
-
 #include "plan.h"
-#include <stdio.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -145,25 +143,6 @@ static void basis(struct text *t, const struct plim_plan *p)
 	text_release(&words);
 }
 
-/* "forward 1" of fwd1, "forward 0.1" of its second micro-batch; short, for tables. */
-static void put_phase(struct text *t, const char *phase)
-{
-	static const struct {
-		const char *phase, *words;
-	} names[] = { { "fwd", "forward" },
-		      { "bwd", "backward" },
-		      { "opt", "optimizer" },
-		      { "zero", "zero_grad" } };
-	const char *digits = phase + strcspn(phase, "0123456789");
-
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strncmp(phase, names[i].phase, strlen(names[i].phase))) {
-			text_printf(t, "%s %s", names[i].words, digits);
-			return;
-		}
-	text_printf(t, "%.*s%s%s", (int)(digits - phase), phase, *digits ? " " : "", digits);
-}
-
 static void composition(struct text *t, const struct plim_plan *p)
 {
 	const struct plim_plan_categories *c = &p->peak.categories;
@@ -182,7 +161,7 @@ static void composition(struct text *t, const struct plim_plan *p)
 	uint64_t most = 1;
 
 	out_head(t, "At the peak, in ");
-	put_phase(t, p->peak.phase);
+	plan_put_phase(t, p->peak.phase);
 	text_puts(t, "\n");
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
 		most = parts[i].bytes > most ? parts[i].bytes : most;
@@ -210,7 +189,7 @@ static void host(struct text *t, const struct plim_plan *p)
 		{ "activations", h->activation_bytes }, { "buffers", h->buffer_bytes },
 		{ "loading", h->loading_bytes },        { "saving", h->saving_bytes },
 	};
-	char a[32], b[32], c[32];
+	char a[32], b[32], c[32], words[64];
 
 	if (!h->fits && !h->pinned_bytes && h->bytes == h->process_bytes + h->loading_bytes)
 		return;
@@ -226,7 +205,7 @@ static void host(struct text *t, const struct plim_plan *p)
 	if (h->fits)
 		text_printf(t, " of %s", text_size(a, h->limit_bytes));
 	if (h->dies_at)
-		text_printf(t, "; %s needs more", h->dies_at);
+		text_printf(t, "; %s needs more", plan_phase_words(words, h->dies_at));
 	text_puts(t, "\n");
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		if (!parts[i].bytes)
@@ -259,7 +238,7 @@ static void phases(struct text *t, const struct plim_plan *p)
 	for (size_t i = 0; i < p->phase_count; i++) {
 		const struct plim_plan_phase *f = &p->phases[i];
 
-		put_phase(text_cell(&b), f->phase);
+		plan_put_phase(text_cell(&b), f->phase);
 		text_puts(&b.cells, p->dies_at != f->phase ? "" : narrow ? " !" : ": dies");
 		text_cell_end(&b);
 		text_cell_bytes(&b, f->peak_allocated_bytes);
@@ -419,7 +398,7 @@ static void sweep(struct text *t, const struct plim_plan *p)
 				: "");
 		if (s->dies_at && !narrow) {
 			text_puts(&b.cells, ", dies in ");
-			put_phase(&b.cells, s->dies_at);
+			plan_put_phase(&b.cells, s->dies_at);
 		}
 		text_cell_end(&b);
 	}
