@@ -148,14 +148,14 @@ static bool checkpoint_selective(struct plan_choice *c)
 	return true;
 }
 
-#define EVERY_FROM \
-	517 /* Transformers' every_n_layers; older releases hand it to the layers, which ignore it */
+static bool has_checkpoint_keys(const struct plan_choice *c)
+{
+	return !c->recipe.transformers || c->recipe.transformers >= PLAN_CHECKPOINT_KEYS_FROM;
+}
 
 static bool checkpoint_half(struct plan_choice *c)
 {
-	bool known = !c->recipe.transformers || c->recipe.transformers >= EVERY_FROM;
-
-	return known && checkpoint(c, 2);
+	return has_checkpoint_keys(c) && checkpoint(c, 2);
 }
 
 static bool checkpoint_all(struct plan_choice *c)
@@ -180,7 +180,8 @@ static bool paged_optimizer(struct plan_choice *c)
 
 static bool offload_checkpoints(struct plan_choice *c)
 {
-	if (!trains(c) || !c->recipe.checkpointing || c->recipe.activations)
+	if (!trains(c) || c->recipe.checkpointing != PLAN_CHECKPOINT_FULL || c->recipe.activations ||
+	    !has_checkpoint_keys(c))
 		return false;
 	c->recipe.activations = PLAN_OFFLOAD_CHECKPOINTS;
 	return true;
