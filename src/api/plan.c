@@ -160,7 +160,7 @@ struct plan_trust plan_trust(const struct plim_plan *p, const struct plan_recipe
 {
 	struct plan_trust t;
 
-	plan_trust_of(&p->hidden->model, r, p->hidden->calibrated ? &p->hidden->recorded : NULL,
+	plan_trust_of(&p->hidden->model, r, p->hidden->recordings ? &p->hidden->recorded : NULL,
 		      plan->phases.at, n, &t);
 	if (n > 1) { /* behind the load */
 		t.less_bytes = p->hidden->less_bytes;
@@ -335,7 +335,10 @@ static enum plim_status take_assumptions(struct plim_plan *p, const struct plim_
 	for (size_t i = 0; !st && i < p->hidden->defaults.n; i++)
 		st = plan_assume(p, p->hidden->defaults.at[i], err);
 	if (!st && !o->settings)
-		st = plan_assume(p, "the allocator's default settings", err);
+		st = plan_assume(p,
+				 p->hidden->recordings ? "the allocator's settings as recorded"
+						       : "the allocator's default settings",
+				 err);
 	if (!st && r->task == PLAN_TRAIN)
 		st = plan_assume(p, samples_of(r), err);
 	if (!st && o->gpu && o->memory_bytes == PLIM_UNKNOWN)

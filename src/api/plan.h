@@ -32,7 +32,7 @@ struct plim_plan_hidden {
 	const char *settings;        /* PYTORCH_CUDA_ALLOC_CONF, "" without */
 	const struct facts_gpu *gpu; /* static storage; NULL: none was named */
 	struct plan_learned learned; /* of recordings: */
-	bool calibrated;
+	size_t recordings;           /* ... that were read; 0: none were given */
 	struct plan_recipe recorded; /* ... the last one's recipe, but for what it borrows */
 	uint64_t less_bytes,
 		more_bytes; /* ... that the planned run may need less or more for what they leave open */
@@ -47,6 +47,13 @@ const char *plan_string(struct plim_plan *p, struct plim_err *err, const char *f
 /* Options to a recipe; PLIM_E_ARG names what is not known. */
 enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_options *o,
 				   struct plim_err *err);
+
+/*
+ * One option by its name on the command line, as --recorded tells it; `value` is borrowed.  PLIM_E_ARG: it is none that
+ * says what a step is, or no number.
+ */
+enum plim_status plan_tell_option(struct plim_plan_options *o, const char *name, const char *value,
+				  struct plim_err *err);
 
 /* Options, the card and the model to a recipe, which is made anew: plan_read_options, then plan_take_defaults. */
 enum plim_status plan_read_recipe(struct plim_plan *p, const struct plim_plan_options *o,

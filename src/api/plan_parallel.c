@@ -41,17 +41,6 @@ static enum plim_status find_way(struct plan_recipe *r, const char *name, uint64
 	return err_set(err, PLIM_E_ARG, "unknown parallel '%s'; known are %stp, pp", name, known);
 }
 
-static enum plim_status find_schedule(struct plan_recipe *r, const char *name, struct plim_err *err)
-{
-	for (unsigned i = 0; name && i < PLAN_SCHEDULES; i++)
-		if (!strcmp(name, plan_schedule_names[i])) {
-			r->schedule = (enum plan_schedule)i;
-			return PLIM_OK;
-		}
-	return name ? err_set(err, PLIM_E_ARG, "unknown schedule '%s'; known are 1f1b, gpipe", name)
-		    : PLIM_OK;
-}
-
 #define MOST_GPUS (1u << 20)
 #define MOST_MICRO_BATCHES 4096u
 
@@ -91,9 +80,6 @@ enum plim_status plan_read_parallel(struct plan_recipe *r, const struct plim_pla
 	if (r->gpus == 1 && r->tp <= MOST_GPUS && r->pp <= MOST_GPUS)
 		r->gpus = r->tp * r->pp;
 	r->micro_batches = o->micro_batches ? o->micro_batches : 2 * r->pp;
-	r->sequence_parallel = (o->flags & PLIM_PLAN_SEQUENCE_PARALLEL) != 0;
-	if (!st)
-		st = find_schedule(r, o->schedule, err);
 	if (!st)
 		st = check(r, o, err);
 	r->stage = o->stage ? o->stage - 1 : 0;

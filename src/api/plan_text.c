@@ -346,7 +346,10 @@ static void learned(struct text *t, const struct plim_plan *p)
 
 	if (p->unexplained_bytes == PLIM_UNKNOWN)
 		return;
-	out_title(t, "Learned from the recording");
+	out_title(t, p->hidden->recordings > 1 ? "Learned from two recordings"
+					     : "Learned from the recording");
+	if (!p->learned_count)
+		text_puts(t, "  nothing: the plan of the recorded run agrees\n");
 	for (size_t i = 0; i < p->learned_count; i++) {
 		const struct plim_plan_learned *l = &p->learned[i];
 
@@ -359,10 +362,11 @@ static void learned(struct text *t, const struct plim_plan *p)
 			  l->learned_bytes ? added : "left to the range", l->evidence);
 	}
 	text_puts(t, "  ");
-	text_wrap(t, 2, 2, "%s%s of the recorded peak %s not explained",
-		  p->learned_count ? "" : "the plan of the recorded run agrees; ",
-		  text_size(recorded, p->unexplained_bytes),
-		  p->unexplained_bytes == 1 ? "is" : "are");
+	if (!p->unexplained_bytes)
+		text_wrap(t, 2, 2, "with that, the recorded peak is explained to the byte");
+	else
+		text_wrap(t, 2, 2, "with that, the recorded peak is explained but for %s",
+			  text_size(recorded, p->unexplained_bytes));
 }
 
 static void sweep(struct text *t, const struct plim_plan *p)
