@@ -202,6 +202,7 @@ def main():
         if parallel:
             for way in sorted({r["row"]["spec"]["parallel"] for r in parallel}):
                 summary(f"several GPUs: {way}", [r for r in parallel if r["row"]["spec"]["parallel"] == way])
+            summary("all of several GPUs (of a pipeline a row each stage)", parallel)
     if words:
         return
     judge("dense", dense, 0.02, 0.05)
