@@ -2,8 +2,8 @@
  * How sure a plan is: what nothing was measured of, a row each.  A row counts from the first phase on that it can show in,
  * so that the weights of a run with an 8-bit optimizer are as sure as those of any other.
  *
- * What has measured runs behind it stands in tests/data/plan*.jsonl.xz and parallel*.jsonl.xz; tests/plan.py finds a row
- * here that says otherwise.  A row goes, or gets a narrower range, when runs of it were measured.
+ * What has measured runs behind it stands in tests/data/plan*.jsonl.xz, parallel*.jsonl.xz and offload.jsonl.xz;
+ * tests/plan.py finds a row here that says otherwise.  A row goes, or gets a narrower range, when runs of it were measured.
  */
 #include "plan.h"
 
@@ -36,7 +36,7 @@ static bool is_unmeasured_family(const struct model *m, const struct plan_recipe
 static bool is_shared(const struct model *m, const struct plan_recipe *r)
 {
 	(void)m;
-	return r->gpus > 1;
+	return r->gpus > 1 || plan_is_sharded(r);
 }
 
 static bool is_shared_unseen(const struct model *m, const struct plan_recipe *r)
@@ -62,10 +62,12 @@ static bool is_streamed(const struct model *m, const struct plan_recipe *r)
 	return r->activations == PLAN_OFFLOAD_STREAMS || plan_is_deepspeed(r);
 }
 
+/* As save.c does it. */
 static bool is_gathered(const struct model *m, const struct plan_recipe *r)
 {
 	(void)m;
-	return (r->save == PLAN_SAVE_FULL || r->save == PLAN_SAVE_FULL_GPU) && plan_is_sharded(r);
+	return plan_is_sharded(r) && (r->save == PLAN_SAVE_FULL || r->save == PLAN_SAVE_FULL_GPU ||
+				      r->save == PLAN_SAVE_PRETRAINED);
 }
 
 static bool is_bitsandbytes(const struct model *m, const struct plan_recipe *r)
@@ -135,7 +137,7 @@ static const struct doubt {
 	{ is_unmeasured_family, NULL, PLAN_ASSUMED, 50, 50,
 	  "no run of this architecture was measured" },
 	{ is_shared, NULL, PLAN_DERIVED, 30, 40,
-	  "with several GPUs, streams run ahead of each other more or less" },
+	  "with several GPUs or FSDP, streams run ahead of each other more or less" },
 	{ is_shared_unseen, NULL, PLAN_ASSUMED, 100, 100,
 	  "no run that shares the work this way was measured" },
 	{ is_offloaded_by_layers, "fwd", PLAN_DERIVED, 20, 20,

@@ -393,6 +393,14 @@ static void test_basis(void **state)
 	f.recipe.gpus = 1;
 	f.recipe.task = PLAN_INFER; /* no optimizer steps */
 	expect_trust(&f, f.plan->phases.n, PLAN_ASSUMED, 1);
+	f.model.guessed = false;
+	f.recipe.task = PLAN_TRAIN;
+	f.recipe.optimizer = PLAN_ADAMW;
+	f.recipe.parallel = PLAN_FSDP2; /* on one GPU */
+	f.recipe.save = PLAN_SAVE_PRETRAINED;
+	run(&f, UINT64_MAX);
+	expect_trust(&f, f.plan->phases.n - 1, PLAN_DERIVED, 1);
+	expect_trust(&f, f.plan->phases.n, PLAN_ASSUMED, 2); /* gathered to be saved */
 	plan_trust_range(&narrow, 1000000, range);
 	assert_true(range[0] < 1000000 && range[1] > 1000000);
 	wide.below = wide.above = 0;
