@@ -125,8 +125,9 @@ static const struct {
 	  "paged states are in unified memory: on the GPU, beside what PyTorch counts, while "
 	  "it has room" },
 	{ offloads_checkpoints,
-	  "Transformers after 5.17: that release takes \"offload\" and leaves "
-	  "everything on the GPU" },
+	  "checkpoints are offloaded by Transformers 5.17, told to the Trainer or with "
+	  "gradient_checkpointing_enable(offload=True); among its kwargs the layers get it, and "
+	  "ignore it" },
 	{ streams,
 	  "TRL's offload keeps five tensors until their copies are done, and offloads each "
 	  "storage once" },
