@@ -163,17 +163,33 @@ static uint64_t given(uint64_t n)
 	return n == OPT_NONE ? 0 : n;
 }
 
+static uint32_t flags_of(const struct plan_opts *o)
+{
+	const struct {
+		bool given;
+		uint32_t flag;
+	} flags[] = {
+		{ o->no_clip, PLIM_PLAN_NO_CLIP },
+		{ o->keep_outputs, PLIM_PLAN_KEEP_OUTPUTS },
+		{ o->no_cache, PLIM_PLAN_NO_CACHE },
+		{ o->sequence_parallel, PLIM_PLAN_SEQUENCE_PARALLEL },
+		{ o->max_batch, PLIM_PLAN_MAX_BATCH },
+		{ o->max_seq, PLIM_PLAN_MAX_SEQUENCE },
+		{ o->allow_changes, PLIM_PLAN_ALLOW_CHANGES },
+		{ o->padded, PLIM_PLAN_PADDED },
+		{ o->grouped, PLIM_PLAN_GROUPED },
+	};
+	uint32_t all = 0;
+
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+		all |= flags[i].given ? flags[i].flag : 0;
+	return all;
+}
+
 static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 {
 	plim_plan_options_init(to);
-	to->flags = (o->no_clip ? PLIM_PLAN_NO_CLIP : 0) |
-		    (o->keep_outputs ? PLIM_PLAN_KEEP_OUTPUTS : 0) |
-		    (o->no_cache ? PLIM_PLAN_NO_CACHE : 0) |
-		    (o->sequence_parallel ? PLIM_PLAN_SEQUENCE_PARALLEL : 0) |
-		    (o->max_batch ? PLIM_PLAN_MAX_BATCH : 0) |
-		    (o->max_seq ? PLIM_PLAN_MAX_SEQUENCE : 0) |
-		    (o->allow_changes ? PLIM_PLAN_ALLOW_CHANGES : 0) |
-		    (o->padded ? PLIM_PLAN_PADDED : 0) | (o->grouped ? PLIM_PLAN_GROUPED : 0);
+	to->flags = flags_of(o);
 	to->max_memory_bytes = given(o->max_memory);
 	to->layers = given(o->layers);
 	to->hidden = given(o->hidden);

@@ -297,6 +297,23 @@ static const char *samples_of(const struct plan_recipe *r)
 	return "all samples are as long as the sequence, without padding";
 }
 
+static enum plim_status assume_card(struct plim_plan *p, struct plim_err *err)
+{
+	if (is_hopper(p))
+		return plan_assume(
+			p,
+			"PyTorch 2.11, Transformers 5.17 on an H100: workspaces and attention "
+			"kernels differ on other cards",
+			err);
+	return plan_assume(
+		p,
+		plan_string(p, err,
+			    "PyTorch 2.11, Transformers 5.17; workspaces and attention kernels as "
+			    "PyTorch's rules have them for the %s: only an H100 was measured",
+			    p->hidden->gpu->name),
+		err);
+}
+
 static enum plim_status take_assumptions(struct plim_plan *p, const struct plim_plan_options *o,
 					 struct plim_err *err)
 {
@@ -310,21 +327,8 @@ static enum plim_status take_assumptions(struct plim_plan *p, const struct plim_
 				    "architecture '%s' is not known: it is taken for one like %s",
 				    p->hidden->model.declared, p->model.family),
 			err);
-	if (!st && is_hopper(p))
-		st = plan_assume(
-			p,
-			"PyTorch 2.11, Transformers 5.17 on an H100: workspaces and attention "
-			"kernels differ on other cards",
-			err);
-	else if (!st)
-		st = plan_assume(
-			p,
-			plan_string(p, err,
-				    "PyTorch 2.11, Transformers 5.17; workspaces and attention "
-				    "kernels as PyTorch's rules have them for the %s: only an "
-				    "H100 was measured",
-				    p->hidden->gpu->name),
-			err);
+	if (!st)
+		st = assume_card(p, err);
 	if (!st && r->keep_cache &&
 	    !(r->task == PLAN_TRAIN && r->checkpointing == PLAN_CHECKPOINT_FULL))
 		st = plan_assume(

@@ -9,6 +9,9 @@
 #include <string.h>
 
 #define RECORDINGS_MOST 2
+/* A workspace of other size is not cuBLAS's (4 to 32 MiB, or as CUBLAS_WORKSPACE_CONFIG says). */
+#define BLAS_LEAST ((uint64_t)64 << 10)
+#define BLAS_MOST ((uint64_t)256 << 20)
 #define WORTH_BYTES ((uint64_t)1 << 20) /* smaller differences are not told */
 
 struct calibration {
@@ -18,6 +21,7 @@ struct calibration {
 	struct plim_plan_options recorded[RECORDINGS_MOST]; /* the plans of the recorded runs */
 	struct plan_pair pairs[RECORDINGS_MOST];
 	uint64_t workspace_bytes;     /* of cuBLAS, as recorded; 0: not seen */
+	uint64_t planned_workspace_bytes;
 	struct allocator_rules rules; /* of the recording */
 };
 
@@ -91,8 +95,8 @@ static enum plim_status measure(struct calibration *c, size_t i, const char *pat
 			path, (unsigned long long)o->batch, (unsigned long long)o->sequence,
 			(unsigned long long)pair->recorded.input_bytes / 8);
 	c->rules = one->replay->rules;
-	if (!st && pair->recorded.workspace_bytes >= 64 << 10 &&
-	    pair->recorded.workspace_bytes <= 256 << 20)
+	if (!st && pair->recorded.workspace_bytes >= BLAS_LEAST &&
+	    pair->recorded.workspace_bytes <= BLAS_MOST)
 		c->workspace_bytes = pair->recorded.workspace_bytes;
 	return st;
 }
@@ -124,6 +128,7 @@ static enum plim_status read_again(struct calibration *c, const struct plim_plan
 	struct allocator_rules rules = h->rules;
 	enum plim_status st = plan_read_recipe(c->p, o, c->err);
 
+	c->planned_workspace_bytes = h->recipe.device.blas_workspace_bytes;
 	if (c->workspace_bytes)
 		h->recipe.device.blas_workspace_bytes = c->workspace_bytes;
 	h->rules = rules;
@@ -307,6 +312,10 @@ enum plim_status plan_calibrate(struct plim_plan *p, const struct plim_plan_opti
 	size_t n = o->calibrate_count;
 	enum plim_status st = PLIM_OK;
 
+	if (o->recorded_count > n)
+		return err_set(err, PLIM_E_ARG,
+			       "--recorded says what the run of a recording was: give --calibrate "
+			       "as often");
 	if (!n)
 		return PLIM_OK;
 	if (n > RECORDINGS_MOST)
@@ -327,9 +336,9 @@ enum plim_status plan_calibrate(struct plim_plan *p, const struct plim_plan_opti
 	st = find_range(&c, n);
 	if (!st && !o->settings)
 		h->rules = c.rules;
-	if (!st)
-		st = tell(&c, "cuBLAS workspace", c.workspace_bytes,
-			  plan_device_default.blas_workspace_bytes, c.workspace_bytes,
+	if (!st && c.workspace_bytes)
+		st = tell(&c, "cuBLAS workspace", c.workspace_bytes, c.planned_workspace_bytes,
+			  c.workspace_bytes,
 			  "the largest workspace that stays; fixed");
 	for (size_t i = 0; !st && i < n; i++)
 		st = tell_pair(&c, i);

@@ -5,6 +5,7 @@
 static int is_measured(const struct plan_recipe *r)
 {
 	int files = r->save == PLAN_SAVE_TORCH || r->save == PLAN_SAVE_PRETRAINED ||
+		    r->save == PLAN_SAVE_STATE ||
 		    (r->save == PLAN_SAVE_FULL && plan_is_sharded(r));
 
 	return r->activations <= PLAN_SAVE_ON_CPU_PINNED && !plan_is_deepspeed(r) && !files &&
@@ -53,7 +54,7 @@ enum plim_status plan_take_host(struct plim_plan *p, const struct plim_plan_opti
 
 	take_parts(&p->host, h);
 	p->host_bytes = h->peak_bytes;
-	p->host.basis = is_measured(r) ? "measured" : "assumed";
+	p->host.basis = plan_basis_names[is_measured(r) ? PLAN_DERIVED : PLAN_ASSUMED];
 	p->host.limit_bytes = o->host_memory_bytes;
 	p->host.range_bytes = hold_take(&p->hidden->hold, 2, sizeof(uint64_t), err);
 	if (!p->host.range_bytes)

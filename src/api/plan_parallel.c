@@ -103,7 +103,7 @@ static bool is_copied(const struct plan_recipe *r)
 	return r->task == PLAN_TRAIN && (r->parallel == PLAN_DDP || r->parallel == PLAN_ZERO1);
 }
 
-static bool is_fsdp1(const struct plan_recipe *r)
+bool plan_is_fsdp1(const struct plan_recipe *r)
 {
 	return r->parallel == PLAN_FSDP1 || r->parallel == PLAN_FSDP1_ZERO2;
 }
@@ -131,7 +131,7 @@ static const struct {
 	{ is_copied,
 	  "DDP's first buckets live through the second forward pass where the GPU is behind "
 	  "the program; the range has both" },
-	{ is_fsdp1, "FSDP 1 as accelerate sets it: use_orig_params, all-gathers limited to two" },
+	{ plan_is_fsdp1, "FSDP 1 as accelerate sets it: use_orig_params, all-gathers limited to two" },
 	{ is_deepspeed, "DeepSpeed 0.19 with its default bucket sizes and torch's optimizer; read, "
 			"not measured" },
 	{ is_tensor_parallel,
