@@ -41,7 +41,7 @@ static const struct opt plan_opt[] = {
 	OPT_STRING('a', "attention", plan_opts, attention, "NAME", NULL,
 		   "sdpa, eager or flash (sdpa)"),
 	OPT_OPTIONAL('c', "checkpointing", plan_opts, checkpointing, "HOW", "full",
-		     "gradient checkpointing: full, selective, every:N or vision"),
+		     "gradient checkpointing: full, selective, every:N, vision or none"),
 	OPT_STRING(
 		'q', "quantize", plan_opts, quantize, "HOW", NULL,
 		"weights as bitsandbytes keeps them: nf4, nf4-double or int8 (as the config says)"),
@@ -88,7 +88,7 @@ static const struct opt plan_opt[] = {
 	OPT_LIST(0, "calibrate", plan_opts, calibrate, "SNAPSHOT",
 		 "learn from a recording of a run of this model (or from two)"),
 	OPT_LIST(0, "recorded", plan_opts, recorded, "batch=2,seq=512",
-		 "what that run was, where it was not what is planned"),
+		 "what that run was, where it was not what is planned: options by name"),
 	OPT_HEADING("Where it is to run"),
 	OPT_STRING('g', "gpu", plan_opts, gpu, "CARD", NULL, "a card's name, \"A100 40GB\""),
 	OPT_BYTES('M', "memory", plan_opts, memory, 2 << 20, OPT_NONE, OPT_NONE,

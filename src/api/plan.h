@@ -92,9 +92,9 @@ uint64_t *plan_range(struct plim_plan *p, const struct plan_trust *t, uint64_t b
 /* A kind of phase, by how its name begins (plan_phases.c). */
 struct plan_phase_kind {
 	const char *begins;
-	const char *words; /* for a person */
-	const char *brief; /* in a table; NULL: as it is called */
-	bool numbered;     /* by steps of training */
+	const char *words;                 /* for a person */
+	const char *brief;                 /* in a table; NULL: as it is called */
+	bool numbered;                     /* by steps of training */
 	enum plim_why_moment first, later; /* what a log tells of it: in step 0, and else */
 	struct plan_frame {
 		const char *file, *name;

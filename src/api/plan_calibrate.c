@@ -20,7 +20,7 @@ struct calibration {
 	struct plim_err *err;
 	struct plim_plan_options recorded[RECORDINGS_MOST]; /* the plans of the recorded runs */
 	struct plan_pair pairs[RECORDINGS_MOST];
-	uint64_t workspace_bytes;     /* of cuBLAS, as recorded; 0: not seen */
+	uint64_t workspace_bytes; /* of cuBLAS, as recorded; 0: not seen */
 	uint64_t planned_workspace_bytes;
 	struct allocator_rules rules; /* of the recording */
 };
@@ -246,8 +246,7 @@ static uint64_t carry(uint64_t bytes, uint64_t from, uint64_t to)
 static bool is_other_recipe(const struct plan_recipe *a, const struct plan_recipe *b)
 {
 	return a->precision != b->precision || a->attention != b->attention ||
-	       a->checkpointing != b->checkpointing ||
-	       a->checkpoint_every != b->checkpoint_every;
+	       a->checkpointing != b->checkpointing || a->checkpoint_every != b->checkpoint_every;
 }
 
 /* What a run computes in another precision, or again, is larger or smaller by as much as it is itself. */
@@ -338,8 +337,7 @@ enum plim_status plan_calibrate(struct plim_plan *p, const struct plim_plan_opti
 		h->rules = c.rules;
 	if (!st && c.workspace_bytes)
 		st = tell(&c, "cuBLAS workspace", c.workspace_bytes, c.planned_workspace_bytes,
-			  c.workspace_bytes,
-			  "the largest workspace that stays; fixed");
+			  c.workspace_bytes, "the largest workspace that stays; fixed");
 	for (size_t i = 0; !st && i < n; i++)
 		st = tell_pair(&c, i);
 	if (!st)

@@ -7,14 +7,10 @@
 #include <string.h>
 
 static const char *const optim_names[PLAN_OPTIMIZERS] = {
-	[PLAN_ADAMW] = "\"adamw_torch\"",
-	[PLAN_ADAMW_FUSED] = "\"adamw_torch_fused\"",
-	[PLAN_ADAMW_LOOP] = "\"adamw_torch\"",
-	[PLAN_SGD] = "\"sgd\"",
-	[PLAN_SGD_MOMENTUM] = "\"sgd\"",
-	[PLAN_ADAFACTOR] = "\"adafactor\"",
-	[PLAN_ADAMW_8BIT] = "\"adamw_bnb_8bit\"",
-	[PLAN_ADAMW_PAGED] = "\"paged_adamw_32bit\"",
+	[PLAN_ADAMW] = "\"adamw_torch\"",         [PLAN_ADAMW_FUSED] = "\"adamw_torch_fused\"",
+	[PLAN_ADAMW_LOOP] = "\"adamw_torch\"",    [PLAN_SGD] = "\"sgd\"",
+	[PLAN_SGD_MOMENTUM] = "\"sgd\"",          [PLAN_ADAFACTOR] = "\"adafactor\"",
+	[PLAN_ADAMW_8BIT] = "\"adamw_bnb_8bit\"", [PLAN_ADAMW_PAGED] = "\"paged_adamw_32bit\"",
 };
 static const char *const attention_names[PLAN_ATTENTIONS] = {
 	[PLAN_SDPA] = "sdpa",
@@ -63,10 +59,14 @@ static const struct {
 	int version;    /* of FSDP, 0: none */
 	unsigned stage; /* of DeepSpeed */
 } parallels[PLAN_PARALLELS] = {
-	[PLAN_ALONE] = { "'NO'", NULL, 0, 0 },          [PLAN_DDP] = { "MULTI_GPU", NULL, 0, 0 },
-	[PLAN_ZERO2] = { "DEEPSPEED", NULL, 0, 2 },     [PLAN_ZERO3] = { "DEEPSPEED", NULL, 0, 3 },
-	[PLAN_ZERO1] = { "DEEPSPEED", NULL, 0, 1 },     [PLAN_FSDP1] = { "FSDP", "FULL_SHARD", 1, 0 },
-	[PLAN_FSDP1_ZERO2] = { "FSDP", "SHARD_GRAD_OP", 1, 0 }, [PLAN_FSDP2] = { "FSDP", "true", 2, 0 },
+	[PLAN_ALONE] = { "'NO'", NULL, 0, 0 },
+	[PLAN_DDP] = { "MULTI_GPU", NULL, 0, 0 },
+	[PLAN_ZERO2] = { "DEEPSPEED", NULL, 0, 2 },
+	[PLAN_ZERO3] = { "DEEPSPEED", NULL, 0, 3 },
+	[PLAN_ZERO1] = { "DEEPSPEED", NULL, 0, 1 },
+	[PLAN_FSDP1] = { "FSDP", "FULL_SHARD", 1, 0 },
+	[PLAN_FSDP1_ZERO2] = { "FSDP", "SHARD_GRAD_OP", 1, 0 },
+	[PLAN_FSDP2] = { "FSDP", "true", 2, 0 },
 	[PLAN_FSDP2_ZERO2] = { "FSDP", "false", 2, 0 },
 };
 
@@ -133,7 +133,8 @@ static void by_hand(struct text *t, const struct plan_recipe *r)
 		  "torch.autograd.graph.save_on_cpu(pin_memory=True) around the forward pass" },
 		{ is_before(r, PLAN_CHECKPOINT_KEYS_FROM) && r->checkpointing &&
 			  (r->checkpoint_every > 1 || r->activations == PLAN_OFFLOAD_CHECKPOINTS),
-		  "Transformers 5.17 has every_n_layers and offload for checkpointed layers; before, "
+		  "Transformers 5.17 has every_n_layers and offload for checkpointed layers; "
+		  "before, "
 		  "call torch.utils.checkpoint in the model" },
 		{ r->activations == PLAN_OFFLOAD_CHECKPOINTS &&
 			  r->checkpointing == PLAN_CHECKPOINT_VISION,
@@ -141,8 +142,8 @@ static void by_hand(struct text *t, const struct plan_recipe *r)
 		{ r->checkpointing == PLAN_CHECKPOINT_VISION,
 		  "gradient_checkpointing_enable() of the vision tower alone" },
 		/* the Trainer reads optim_args for neither */
-		{ r->optimizer == PLAN_ADAMW_LOOP,
-		  "Trainer(optimizer_cls_and_kwargs=(torch.optim.AdamW, {..., \"foreach\": False}))" },
+		{ r->optimizer == PLAN_ADAMW_LOOP, "Trainer(optimizer_cls_and_kwargs=(torch.optim."
+						   "AdamW, {..., \"foreach\": False}))" },
 		{ r->optimizer == PLAN_SGD_MOMENTUM,
 		  "Trainer(optimizer_cls_and_kwargs=(torch.optim.SGD, {..., \"momentum\": 0.9}))" },
 		{ r->parallel == PLAN_FSDP1_ZERO2,

@@ -5,8 +5,7 @@
 static int is_measured(const struct plan_recipe *r)
 {
 	int files = r->save == PLAN_SAVE_TORCH || r->save == PLAN_SAVE_PRETRAINED ||
-		    r->save == PLAN_SAVE_STATE ||
-		    (r->save == PLAN_SAVE_FULL && plan_is_sharded(r));
+		    r->save == PLAN_SAVE_STATE || (r->save == PLAN_SAVE_FULL && plan_is_sharded(r));
 
 	return r->activations <= PLAN_SAVE_ON_CPU_PINNED && !plan_is_deepspeed(r) && !files &&
 	       r->optimizer != PLAN_ADAMW_PAGED;

@@ -29,7 +29,7 @@ struct recorded {
 	struct plim_err *err;
 	struct trace *t;
 	const struct plan_phase_kind *phase; /* that the op is in; NULL: one without frames */
-	uint32_t *stack;          /* by op */
+	uint32_t *stack;                     /* by op */
 	int64_t *time_us;
 	uint32_t *labels, *stacks; /* by request */
 	uint32_t bare; /* the stack of what is freed in this phase; TRACE_NONE: not made yet */

@@ -20,16 +20,25 @@ static const struct option {
 	unsigned n;
 } options[] = {
 #define NOWHERE SIZE_MAX
-#define ONE_OF(name, of_step, field, to, what, names, n)                      \
-	{ name, TEXT, of_step, offsetof(struct plim_plan_options, field),     \
-	  offsetof(struct plan_recipe, to), what, names, n }
-#define COPIED(name, of_step, field, to)                                      \
-	{ name, NUMBER, of_step, offsetof(struct plim_plan_options, field),   \
-	  offsetof(struct plan_recipe, to), NULL, NULL, 0 }
-#define IS(name, bit, to) \
-	{ name, FLAG, true, bit, offsetof(struct plan_recipe, to), NULL, NULL, 0 }
-#define ELSEWHERE(name, kind, field)                                          \
-	{ name, kind, true, offsetof(struct plim_plan_options, field), NOWHERE, NULL, NULL, 0 }
+#define ONE_OF(name, of_step, field, to, what, names, n)                        \
+	{                                                                       \
+		name, TEXT, of_step, offsetof(struct plim_plan_options, field), \
+			offsetof(struct plan_recipe, to), what, names, n        \
+	}
+#define COPIED(name, of_step, field, to)                                          \
+	{                                                                         \
+		name, NUMBER, of_step, offsetof(struct plim_plan_options, field), \
+			offsetof(struct plan_recipe, to), NULL, NULL, 0           \
+	}
+#define IS(name, bit, to)                                                              \
+	{                                                                              \
+		name, FLAG, true, bit, offsetof(struct plan_recipe, to), NULL, NULL, 0 \
+	}
+#define ELSEWHERE(name, kind, field)                                                              \
+	{                                                                                         \
+		name, kind, true, offsetof(struct plim_plan_options, field), NOWHERE, NULL, NULL, \
+			0                                                                         \
+	}
 	COPIED("batch", true, batch, batch),
 	COPIED("seq", true, sequence, sequence),
 	ONE_OF("precision", true, precision, precision, "precision", plan_precision_names,
@@ -270,7 +279,7 @@ static enum plim_status read_extra(struct plim_plan_hidden *h, const struct plim
 	return st;
 }
 
-#define EVAL_PASSES 2 /* the first one takes memory that later ones find */
+#define EVAL_PASSES 2                   /* the first one takes memory that later ones find */
 #define TOKENS_MOST ((uint64_t)1 << 26) /* of a sample */
 #define LENGTHS_MOST 1000
 

@@ -131,7 +131,8 @@ static const struct {
 	{ is_copied,
 	  "DDP's first buckets live through the second forward pass where the GPU is behind "
 	  "the program; the range has both" },
-	{ plan_is_fsdp1, "FSDP 1 as accelerate sets it: use_orig_params, all-gathers limited to two" },
+	{ plan_is_fsdp1,
+	  "FSDP 1 as accelerate sets it: use_orig_params, all-gathers limited to two" },
 	{ is_deepspeed, "DeepSpeed 0.19 with its default bucket sizes and torch's optimizer; read, "
 			"not measured" },
 	{ is_tensor_parallel,

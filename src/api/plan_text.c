@@ -210,8 +210,8 @@ static void host(struct text *t, const struct plim_plan *p)
 		{ "activations", h->activation_bytes }, { "buffers", h->buffer_bytes },
 		{ "loading", h->loading_bytes },        { "saving", h->saving_bytes },
 	};
-	const char *judged = !h->fits	  ? ""
-			     : *h->fits	  ? "Fits: "
+	const char *judged = !h->fits     ? ""
+			     : *h->fits   ? "Fits: "
 			     : h->dies_at ? "Does not fit: "
 					  : "May not fit: ";
 	char a[32], b[32], c[32], words[64];
@@ -371,7 +371,7 @@ static void learned(struct text *t, const struct plim_plan *p)
 	if (p->unexplained_bytes == PLIM_UNKNOWN)
 		return;
 	out_title(t, p->hidden->recordings > 1 ? "Learned from two recordings"
-					     : "Learned from the recording");
+					       : "Learned from the recording");
 	if (!p->learned_count)
 		text_puts(t, "  nothing: the plan of the recorded run agrees\n");
 	for (size_t i = 0; i < p->learned_count; i++) {

@@ -180,8 +180,8 @@ static bool paged_optimizer(struct plan_choice *c)
 
 static bool offload_checkpoints(struct plan_choice *c)
 {
-	if (!trains(c) || c->recipe.checkpointing != PLAN_CHECKPOINT_FULL || c->recipe.activations ||
-	    !has_checkpoint_keys(c))
+	if (!trains(c) || c->recipe.checkpointing != PLAN_CHECKPOINT_FULL ||
+	    c->recipe.activations || !has_checkpoint_keys(c))
 		return false;
 	c->recipe.activations = PLAN_OFFLOAD_CHECKPOINTS;
 	return true;
@@ -323,8 +323,8 @@ const struct plan_rung plan_rungs[] = {
 	{ "lengths grouped", "about none", false, false, false, group_lengths },
 	{ "loss in chunks", "5 % faster to 5 % slower", false, false, false, chunked_loss },
 	{ "optimizer states shared out, ZeRO-1", "about none", false, false, false, share_states },
-	{ "gradients and states shared out, FSDP not resharded", "about none", false, false,
-	  false, share_gradients },
+	{ "gradients and states shared out, FSDP not resharded", "about none", false, false, false,
+	  share_gradients },
 	{ "smaller micro-batch", "0 to 15 % slower", false, true, false, half_batch },
 	{ "checkpoint all but products and attention", "5 to 15 % slower", false, false, false,
 	  checkpoint_selective },
