@@ -121,6 +121,10 @@ const char *plan_moment_words(enum plim_why_moment moment);
 void plan_put_ladder(struct text *t, const struct plim_plan_rung *ladder, size_t n,
 		     uint64_t limit_bytes, uint64_t host_before_bytes);
 
+/* "a, b" and one more, for a message; what has no room is left out. */
+#define PLAN_KNOWN 500
+void plan_add_known(char known[PLAN_KNOWN], const char *name);
+
 /* Several GPUs (plan_parallel.c): options to a recipe, as plan_read_options. */
 enum plim_status plan_read_parallel(struct plan_recipe *r, const struct plim_plan_options *o,
 				    struct plim_err *err);

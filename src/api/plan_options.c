@@ -89,19 +89,24 @@ static const void *field_of(const struct plim_plan_options *o, const struct opti
 	return (const char *)o + row->from;
 }
 
+void plan_add_known(char known[PLAN_KNOWN], const char *name)
+{
+	size_t used = strlen(known);
+
+	snprintf(known + used, PLAN_KNOWN - used, "%s%s", used ? ", " : "", name);
+}
+
 static enum plim_status choose(const struct option *row, const char *given, unsigned *out,
 			       struct plim_err *err)
 {
-	char known[400];
-	size_t used = 0;
+	char known[PLAN_KNOWN] = "";
 
 	for (unsigned i = 0; given && i < row->n; i++) {
 		if (!strcmp(given, row->names[i])) {
 			*out = i;
 			return PLIM_OK;
 		}
-		used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s", i ? ", " : "",
-					 row->names[i]);
+		plan_add_known(known, row->names[i]);
 	}
 	return given ? err_set(err, PLIM_E_ARG, "unknown %s '%s'; known are %s", row->what, given,
 			       known)
@@ -131,13 +136,11 @@ static enum plim_status read_plain(struct plan_recipe *r, const struct plim_plan
 
 static enum plim_status unknown_option(const char *name, struct plim_err *err)
 {
-	char known[400];
-	size_t used = 0;
+	char known[PLAN_KNOWN] = "";
 
 	for (size_t i = 0; i < OPTIONS; i++)
 		if (options[i].of_step)
-			used += (size_t)snprintf(known + used, sizeof(known) - used, "%s%s",
-						 used ? ", " : "", options[i].name);
+			plan_add_known(known, options[i].name);
 	return err_set(err, PLIM_E_ARG, "--recorded knows %s, not '%s'", known, name);
 }
 
@@ -323,19 +326,24 @@ static enum plim_status check_sizes(const struct plim_plan_options *o, struct pl
 {
 	const struct {
 		const char *name;
-		uint64_t n, most;
+		uint64_t n, least, most;
 	} sizes[] = {
-		{ "batch", o->batch, 1 << 20 },
-		{ "sequence", o->sequence, 1 << 26 },
-		{ "accumulation", o->accumulate, 1 << 16 },
-		{ "number of steps", o->steps, 1000 },
-		{ "number of GPUs", o->gpus, 1 << 20 },
+		{ "batch", o->batch, 1, 1 << 20 },
+		{ "sequence", o->sequence, 1, TOKENS_MOST },
+		{ "number of micro-batches", o->accumulate, 1, 1 << 16 },
+		{ "number of steps", o->steps, 1, 1000 },
+		{ "number of GPUs", o->gpus, 1, 1 << 20 },
+		{ "rank of adapters", o->lora_rank, 0, 1 << 16 },
+		{ "chunk of the loss", o->loss_chunk, 0, TOKENS_MOST },
+		{ "side of an image", o->image_size, 0, 1 << 16 },
 	};
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-		if (!sizes[i].n || sizes[i].n > sizes[i].most)
-			return err_set(err, PLIM_E_ARG, "a %s of %llu is not possible (1 to %llu)",
-				       sizes[i].name, (unsigned long long)sizes[i].n,
+		if (sizes[i].n < sizes[i].least || sizes[i].n > sizes[i].most)
+			return err_set(err, PLIM_E_ARG,
+				       "a %s of %llu is not possible (%llu to %llu)", sizes[i].name,
+				       (unsigned long long)sizes[i].n,
+				       (unsigned long long)sizes[i].least,
 				       (unsigned long long)sizes[i].most);
 	return PLIM_OK;
 }

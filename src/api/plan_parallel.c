@@ -22,23 +22,23 @@ static const struct {
 static enum plim_status find_way(struct plan_recipe *r, const char *name, uint64_t gpus,
 				 struct plim_err *err)
 {
-	char known[200];
-	size_t used = 0;
+	char known[PLAN_KNOWN] = "";
 
 	for (unsigned i = 0; i < PLAN_PARALLELS; i++) {
 		if (!strcmp(name, plan_parallel_names[i])) {
 			r->parallel = (enum plan_parallel)i;
 			return PLIM_OK;
 		}
-		used += (size_t)snprintf(known + used, sizeof(known) - used, "%s, ",
-					 plan_parallel_names[i]);
+		plan_add_known(known, plan_parallel_names[i]);
 	}
-	for (size_t i = 0; i < sizeof(whole_ways) / sizeof(whole_ways[0]); i++)
+	for (size_t i = 0; i < sizeof(whole_ways) / sizeof(whole_ways[0]); i++) {
 		if (!strcmp(name, whole_ways[i].name)) {
 			*(uint64_t *)(void *)((char *)r + whole_ways[i].degree) = gpus;
 			return PLIM_OK;
 		}
-	return err_set(err, PLIM_E_ARG, "unknown parallel '%s'; known are %stp, pp", name, known);
+		plan_add_known(known, whole_ways[i].name);
+	}
+	return err_set(err, PLIM_E_ARG, "unknown parallel '%s'; known are %s", name, known);
 }
 
 #define MOST_GPUS (1u << 20)
