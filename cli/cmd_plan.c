@@ -41,7 +41,7 @@ static const struct opt plan_opt[] = {
 	OPT_STRING('a', "attention", plan_opts, attention, "NAME", NULL,
 		   "sdpa, eager or flash (sdpa)"),
 	OPT_OPTIONAL('c', "checkpointing", plan_opts, checkpointing, "HOW", "full",
-		     "gradient checkpointing: full, selective, every:N or vision"),
+		     "gradient checkpointing: full, selective, every:N, vision or none"),
 	OPT_STRING(
 		'q', "quantize", plan_opts, quantize, "HOW", NULL,
 		"weights as bitsandbytes keeps them: nf4, nf4-double or int8 (as the config says)"),
@@ -88,7 +88,7 @@ static const struct opt plan_opt[] = {
 	OPT_LIST(0, "calibrate", plan_opts, calibrate, "SNAPSHOT",
 		 "learn from a recording of a run of this model (or from two)"),
 	OPT_LIST(0, "recorded", plan_opts, recorded, "batch=2,seq=512",
-		 "what that run was, where it was not what is planned"),
+		 "what that run was, where it was not what is planned: options by name"),
 	OPT_HEADING("Where it is to run"),
 	OPT_STRING('g', "gpu", plan_opts, gpu, "CARD", NULL, "a card's name, \"A100 40GB\""),
 	OPT_BYTES('M', "memory", plan_opts, memory, 2 << 20, OPT_NONE, OPT_NONE,
@@ -163,17 +163,33 @@ static uint64_t given(uint64_t n)
 	return n == OPT_NONE ? 0 : n;
 }
 
+static uint32_t flags_of(const struct plan_opts *o)
+{
+	const struct {
+		bool given;
+		uint32_t flag;
+	} flags[] = {
+		{ o->no_clip, PLIM_PLAN_NO_CLIP },
+		{ o->keep_outputs, PLIM_PLAN_KEEP_OUTPUTS },
+		{ o->no_cache, PLIM_PLAN_NO_CACHE },
+		{ o->sequence_parallel, PLIM_PLAN_SEQUENCE_PARALLEL },
+		{ o->max_batch, PLIM_PLAN_MAX_BATCH },
+		{ o->max_seq, PLIM_PLAN_MAX_SEQUENCE },
+		{ o->allow_changes, PLIM_PLAN_ALLOW_CHANGES },
+		{ o->padded, PLIM_PLAN_PADDED },
+		{ o->grouped, PLIM_PLAN_GROUPED },
+	};
+	uint32_t all = 0;
+
+	for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
+		all |= flags[i].given ? flags[i].flag : 0;
+	return all;
+}
+
 static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 {
 	plim_plan_options_init(to);
-	to->flags = (o->no_clip ? PLIM_PLAN_NO_CLIP : 0) |
-		    (o->keep_outputs ? PLIM_PLAN_KEEP_OUTPUTS : 0) |
-		    (o->no_cache ? PLIM_PLAN_NO_CACHE : 0) |
-		    (o->sequence_parallel ? PLIM_PLAN_SEQUENCE_PARALLEL : 0) |
-		    (o->max_batch ? PLIM_PLAN_MAX_BATCH : 0) |
-		    (o->max_seq ? PLIM_PLAN_MAX_SEQUENCE : 0) |
-		    (o->allow_changes ? PLIM_PLAN_ALLOW_CHANGES : 0) |
-		    (o->padded ? PLIM_PLAN_PADDED : 0) | (o->grouped ? PLIM_PLAN_GROUPED : 0);
+	to->flags = flags_of(o);
 	to->max_memory_bytes = given(o->max_memory);
 	to->layers = given(o->layers);
 	to->hidden = given(o->hidden);

@@ -67,7 +67,10 @@ def options_of(row):
         options += ["--parallel", "fsdp1-zero2"]
     if "opt" in spec:
         options += ["--optimizer", NAMES.get(spec["opt"], spec["opt"]).replace("_", "-")]
-    for on, option in ((spec.get("ckpt") == "sel", "--checkpointing=selective"), (spec.get("ckpt") == 1, "--checkpointing"), (spec.get("clip") is False, "--no-clip"),
+    if spec.get("every"):
+        options.append(f"--checkpointing=every:{spec['every']}")
+    for on, option in ((spec.get("away"), "--offload-activations=checkpoints"),
+                       (spec.get("ckpt") == "sel", "--checkpointing=selective"), (spec.get("ckpt") == 1 and not spec.get("every"), "--checkpointing"), (spec.get("clip") is False, "--no-clip"),
                        (spec.get("keep_out"), "--keep-outputs")):
         if on:
             options.append(option)
@@ -175,7 +178,7 @@ def fits(results):
 
 
 def main():
-    rows = [r for name in ("plan", "plan_recipe", "plan_seen", "plan_blind", "parallel", "parallel2", "parallel_blind") for r in rows_of(name + ".jsonl.xz")
+    rows = [r for name in ("plan", "plan_recipe", "plan_seen", "plan_blind", "plan_checkpointed", "parallel", "parallel2", "parallel_blind") for r in rows_of(name + ".jsonl.xz")
             if all(w in text_of(r["spec"]) for w in words)]
     for r in rows:
         r["spec"].setdefault("name", text_of(r["spec"]))
@@ -199,6 +202,7 @@ def main():
         if parallel:
             for way in sorted({r["row"]["spec"]["parallel"] for r in parallel}):
                 summary(f"several GPUs: {way}", [r for r in parallel if r["row"]["spec"]["parallel"] == way])
+            summary("all of several GPUs (of a pipeline a row each stage)", parallel)
     if words:
         return
     judge("dense", dense, 0.02, 0.05)

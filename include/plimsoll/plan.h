@@ -163,7 +163,7 @@ struct plim_plan_host {
 	uint64_t limit_bytes;  /* that the job may use */
 	const bool *fits;      /* NULL: no limit was given */
 	const char *dies_at;   /* phase that needs more than the limit; NULL: none does */
-	const char *basis;     /* "measured" or "assumed" */
+	const char *basis;     /* "derived" or "assumed" */
 };
 
 /* What recordings show beyond the plan; what is equal is not told. */

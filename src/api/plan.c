@@ -160,7 +160,7 @@ struct plan_trust plan_trust(const struct plim_plan *p, const struct plan_recipe
 {
 	struct plan_trust t;
 
-	plan_trust_of(&p->hidden->model, r, p->hidden->calibrated ? &p->hidden->recorded : NULL,
+	plan_trust_of(&p->hidden->model, r, p->hidden->recordings ? &p->hidden->recorded : NULL,
 		      plan->phases.at, n, &t);
 	if (n > 1) { /* behind the load */
 		t.less_bytes = p->hidden->less_bytes;
@@ -297,6 +297,23 @@ static const char *samples_of(const struct plan_recipe *r)
 	return "all samples are as long as the sequence, without padding";
 }
 
+static enum plim_status assume_card(struct plim_plan *p, struct plim_err *err)
+{
+	if (is_hopper(p))
+		return plan_assume(
+			p,
+			"PyTorch 2.11, Transformers 5.17 on an H100: workspaces and attention "
+			"kernels differ on other cards",
+			err);
+	return plan_assume(
+		p,
+		plan_string(p, err,
+			    "PyTorch 2.11, Transformers 5.17; workspaces and attention kernels as "
+			    "PyTorch's rules have them for the %s: only an H100 was measured",
+			    p->hidden->gpu->name),
+		err);
+}
+
 static enum plim_status take_assumptions(struct plim_plan *p, const struct plim_plan_options *o,
 					 struct plim_err *err)
 {
@@ -310,21 +327,8 @@ static enum plim_status take_assumptions(struct plim_plan *p, const struct plim_
 				    "architecture '%s' is not known: it is taken for one like %s",
 				    p->hidden->model.declared, p->model.family),
 			err);
-	if (!st && is_hopper(p))
-		st = plan_assume(
-			p,
-			"PyTorch 2.11, Transformers 5.17 on an H100: workspaces and attention "
-			"kernels differ on other cards",
-			err);
-	else if (!st)
-		st = plan_assume(
-			p,
-			plan_string(p, err,
-				    "PyTorch 2.11, Transformers 5.17; workspaces and attention "
-				    "kernels as PyTorch's rules have them for the %s: only an "
-				    "H100 was measured",
-				    p->hidden->gpu->name),
-			err);
+	if (!st)
+		st = assume_card(p, err);
 	if (!st && r->keep_cache &&
 	    !(r->task == PLAN_TRAIN && r->checkpointing == PLAN_CHECKPOINT_FULL))
 		st = plan_assume(
@@ -335,7 +339,10 @@ static enum plim_status take_assumptions(struct plim_plan *p, const struct plim_
 	for (size_t i = 0; !st && i < p->hidden->defaults.n; i++)
 		st = plan_assume(p, p->hidden->defaults.at[i], err);
 	if (!st && !o->settings)
-		st = plan_assume(p, "the allocator's default settings", err);
+		st = plan_assume(p,
+				 p->hidden->recordings ? "the allocator's settings as recorded"
+						       : "the allocator's default settings",
+				 err);
 	if (!st && r->task == PLAN_TRAIN)
 		st = plan_assume(p, samples_of(r), err);
 	if (!st && o->gpu && o->memory_bytes == PLIM_UNKNOWN)

@@ -6,6 +6,7 @@
 #include "plan/plan.h"
 
 #include <plimsoll/plan.h>
+#include <plimsoll/why.h>
 
 struct plim_plan_hidden {
 	struct mem mem;
@@ -31,7 +32,7 @@ struct plim_plan_hidden {
 	const char *settings;        /* PYTORCH_CUDA_ALLOC_CONF, "" without */
 	const struct facts_gpu *gpu; /* static storage; NULL: none was named */
 	struct plan_learned learned; /* of recordings: */
-	bool calibrated;
+	size_t recordings;           /* ... that were read; 0: none were given */
 	struct plan_recipe recorded; /* ... the last one's recipe, but for what it borrows */
 	uint64_t less_bytes,
 		more_bytes; /* ... that the planned run may need less or more for what they leave open */
@@ -46,6 +47,13 @@ const char *plan_string(struct plim_plan *p, struct plim_err *err, const char *f
 /* Options to a recipe; PLIM_E_ARG names what is not known. */
 enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_options *o,
 				   struct plim_err *err);
+
+/*
+ * One option by its name on the command line, as --recorded tells it; `value` is borrowed.  PLIM_E_ARG: it is none that
+ * says what a step is, or no number.
+ */
+enum plim_status plan_tell_option(struct plim_plan_options *o, const char *name, const char *value,
+				  struct plim_err *err);
 
 /* Options, the card and the model to a recipe, which is made anew: plan_read_options, then plan_take_defaults. */
 enum plim_status plan_read_recipe(struct plim_plan *p, const struct plim_plan_options *o,
@@ -81,8 +89,30 @@ struct plan_trust plan_trust(const struct plim_plan *p, const struct plan_recipe
 uint64_t *plan_range(struct plim_plan *p, const struct plan_trust *t, uint64_t bytes,
 		     struct plim_err *err);
 
-/* "the forward pass of step 1" of fwd1, for a person; into a buffer of 64. */
+/* A kind of phase, by how its name begins (plan_phases.c). */
+struct plan_phase_kind {
+	const char *begins;
+	const char *words;                 /* for a person */
+	const char *brief;                 /* in a table; NULL: as it is called */
+	bool numbered;                     /* by steps of training */
+	enum plim_why_moment first, later; /* what a log tells of it: in step 0, and else */
+	struct plan_frame {
+		const char *file, *name;
+	} frames[2]; /* of PyTorch's around its requests, the inner one first; NULL: none */
+};
+const struct plan_phase_kind *plan_phase_kind(const char *phase); /* NULL: one of its own */
+
+uint64_t plan_phase_step(const char *phase); /* 1 of "bwd1" or "fwd1.2"; PLIM_UNKNOWN of "load" */
+enum plim_why_moment plan_phase_moment(const char *phase);
+
+/* "the forward pass of step 1" of fwd1; into a buffer of 64. */
 const char *plan_phase_words(char *buffer, const char *phase);
+
+/* "forward 1" of fwd1, "forward 0.1" of its second micro-batch; short, for tables. */
+void plan_put_phase(struct text *t, const char *phase);
+
+/* What a moment of a log is called among phases; NULL: it is none. */
+const char *plan_moment_words(enum plim_why_moment moment);
 
 /*
  * The rungs as a table, and the configuration of the last that need not be asked for; the memory of the machine where it
@@ -91,11 +121,16 @@ const char *plan_phase_words(char *buffer, const char *phase);
 void plan_put_ladder(struct text *t, const struct plim_plan_rung *ladder, size_t n,
 		     uint64_t limit_bytes, uint64_t host_before_bytes);
 
+/* "a, b" and one more, for a message; what has no room is left out. */
+#define PLAN_KNOWN 500
+void plan_add_known(char known[PLAN_KNOWN], const char *name);
+
 /* Several GPUs (plan_parallel.c): options to a recipe, as plan_read_options. */
 enum plim_status plan_read_parallel(struct plan_recipe *r, const struct plim_plan_options *o,
 				    struct plim_err *err);
 /* What of a card is not PyTorch's: with several GPUs, NCCL's buffers beside what is usual; or what the caller says. */
 uint64_t plan_allowance(const struct plan_recipe *r, const struct plim_plan_options *o);
+bool plan_is_fsdp1(const struct plan_recipe *r);
 enum plim_status plan_assume_parallel(struct plim_plan *p, struct plim_err *err);
 /* Of a pipeline whose stage is not given, the one that needs most becomes the recipe's. */
 enum plim_status plan_pick_stage(struct plim_plan *p, const struct plim_plan_options *o,

@@ -9,6 +9,9 @@
 #include <string.h>
 
 #define RECORDINGS_MOST 2
+/* A workspace of other size is not cuBLAS's (4 to 32 MiB, or as CUBLAS_WORKSPACE_CONFIG says). */
+#define BLAS_LEAST ((uint64_t)64 << 10)
+#define BLAS_MOST ((uint64_t)256 << 20)
 #define WORTH_BYTES ((uint64_t)1 << 20) /* smaller differences are not told */
 
 struct calibration {
@@ -17,58 +20,12 @@ struct calibration {
 	struct plim_err *err;
 	struct plim_plan_options recorded[RECORDINGS_MOST]; /* the plans of the recorded runs */
 	struct plan_pair pairs[RECORDINGS_MOST];
-	uint64_t workspace_bytes;     /* of cuBLAS, as recorded; 0: not seen */
+	uint64_t workspace_bytes; /* of cuBLAS, as recorded; 0: not seen */
+	uint64_t planned_workspace_bytes;
 	struct allocator_rules rules; /* of the recording */
 };
 
 /* ---- what was recorded ---- */
-
-static enum plim_status number(const char *key, const char *text, uint64_t *out,
-			       struct plim_err *err)
-{
-	char *end;
-
-	*out = strtoull(text, &end, 10);
-	if (*text < '0' || *text > '9' || *end || !*out)
-		return err_set(err, PLIM_E_ARG, "--recorded takes a number for %s, not '%s'", key,
-			       text);
-	return PLIM_OK;
-}
-
-/* One "key=value" of --recorded. */
-static enum plim_status take_pair(struct plim_plan_options *o, const char *key, const char *value,
-				  struct plim_err *err)
-{
-	const struct {
-		const char *name;
-		uint64_t *n;
-		const char **text;
-	} keys[] = { { "batch", &o->batch, NULL },
-		     { "seq", &o->sequence, NULL },
-		     { "accumulate", &o->accumulate, NULL },
-		     { "lora", &o->lora_rank, NULL },
-		     { "image-size", &o->image_size, NULL },
-		     { "gpus", &o->gpus, NULL },
-		     { "precision", NULL, &o->precision },
-		     { "optimizer", NULL, &o->optimizer },
-		     { "attention", NULL, &o->attention },
-		     { "checkpointing", NULL, &o->checkpointing },
-		     { "parallel", NULL, &o->parallel } };
-
-	for (size_t i = 0; i < sizeof(keys) / sizeof(keys[0]); i++) {
-		if (strcmp(key, keys[i].name) != 0)
-			continue;
-		if (keys[i].n)
-			return number(key, value, keys[i].n, err);
-		*keys[i].text = value;
-		return PLIM_OK;
-	}
-	return err_set(
-		err, PLIM_E_ARG,
-		"--recorded knows batch, seq, accumulate, lora, image-size, gpus, precision, "
-		"optimizer, attention, checkpointing and parallel, not '%s'",
-		key);
-}
 
 /* The options of recording i: those of the plan, but for what is told. */
 static enum plim_status read_recorded(struct calibration *c, size_t i)
@@ -95,7 +52,7 @@ static enum plim_status read_recorded(struct calibration *c, size_t i)
 			return err_set(c->err, PLIM_E_ARG,
 				       "--recorded takes batch=2,seq=512, not '%s'", at);
 		*equal = 0;
-		st = take_pair(to, at, equal + 1, c->err);
+		st = plan_tell_option(to, at, equal + 1, c->err);
 		at = comma ? comma + 1 : equal + 1 + strlen(equal + 1);
 	}
 	return st;
@@ -128,7 +85,6 @@ static enum plim_status measure(struct calibration *c, size_t i, const char *pat
 	st = plan_footprint_recorded(&one->timeline, &one->categories, &one->steps, &pair->recorded,
 				     c->err);
 	pair->tokens = o->batch * o->sequence;
-	pair->checkpoints = o->checkpointing != NULL;
 	if (!st && c->p->hidden->model.towers[MODEL_TEXT].layers && pair->recorded.input_bytes &&
 	    !plan_recorded_reads(&one->timeline, &one->categories, &one->steps, &pair->recorded,
 				 pair->tokens * 8))
@@ -139,8 +95,8 @@ static enum plim_status measure(struct calibration *c, size_t i, const char *pat
 			path, (unsigned long long)o->batch, (unsigned long long)o->sequence,
 			(unsigned long long)pair->recorded.input_bytes / 8);
 	c->rules = one->replay->rules;
-	if (!st && pair->recorded.workspace_bytes >= 64 << 10 &&
-	    pair->recorded.workspace_bytes <= 256 << 20)
+	if (!st && pair->recorded.workspace_bytes >= BLAS_LEAST &&
+	    pair->recorded.workspace_bytes <= BLAS_MOST)
 		c->workspace_bytes = pair->recorded.workspace_bytes;
 	return st;
 }
@@ -172,6 +128,7 @@ static enum plim_status read_again(struct calibration *c, const struct plim_plan
 	struct allocator_rules rules = h->rules;
 	enum plim_status st = plan_read_recipe(c->p, o, c->err);
 
+	c->planned_workspace_bytes = h->recipe.device.blas_workspace_bytes;
 	if (c->workspace_bytes)
 		h->recipe.device.blas_workspace_bytes = c->workspace_bytes;
 	h->rules = rules;
@@ -286,17 +243,28 @@ static uint64_t carry(uint64_t bytes, uint64_t from, uint64_t to)
 	return (uint64_t)((double)bytes * (double)to / (double)from);
 }
 
-static int differ(const char *a, const char *b)
+static bool is_other_recipe(const struct plan_recipe *a, const struct plan_recipe *b)
 {
-	return a != b && (!a || !b || strcmp(a, b) != 0);
+	return a->precision != b->precision || a->attention != b->attention ||
+	       a->checkpointing != b->checkpointing || a->checkpoint_every != b->checkpoint_every;
 }
 
-static int is_other_recipe(const struct calibration *c)
+/* What a run computes in another precision, or again, is larger or smaller by as much as it is itself. */
+static enum plim_status doubt_recipe(struct calibration *c)
 {
-	const struct plim_plan_options *a = &c->recorded[0], *b = c->o;
+	struct plim_plan_hidden *h = c->p->hidden;
+	const struct plan_learned *l = &h->learned;
+	uint64_t tokens = c->o->batch * c->o->sequence;
+	uint64_t all = plan_line_at(&l->kept, tokens) + plan_line_at(&l->backward, tokens);
 
-	return differ(a->precision, b->precision) || differ(a->attention, b->attention) ||
-	       differ(a->checkpointing, b->checkpointing);
+	if (!is_other_recipe(&h->recorded, &h->recipe))
+		return PLIM_OK;
+	h->less_bytes += all;
+	h->more_bytes += all;
+	return plan_assume(c->p,
+			   "what a run of another precision, attention or checkpointing showed is "
+			   "taken for this one's",
+			   c->err);
 }
 
 /* What recordings leave open: what the fitted plans of their runs are off by, and whether what one shows goes by tokens. */
@@ -326,17 +294,6 @@ static enum plim_status find_range(struct calibration *c, size_t n)
 		if (recorded < peak_of(&fitted) && carried > h->less_bytes)
 			h->less_bytes = carried;
 	}
-	/* what a run computes in another precision, or again, is larger or smaller by as much as it is itself */
-	if (!st && is_other_recipe(c)) {
-		uint64_t all = plan_line_at(&l->kept, tokens) + plan_line_at(&l->backward, tokens);
-
-		h->less_bytes += all;
-		h->more_bytes += all;
-		st = vec_push(&h->mem, &h->assumptions,
-			      "what a run of another precision, attention or checkpointing showed "
-			      "is taken for this one's",
-			      c->err);
-	}
 	then = plan_line_at(&l->kept, at) + plan_line_at(&l->backward, at);
 	now = plan_line_at(&l->kept, tokens) + plan_line_at(&l->backward, tokens);
 	if (n == 1 && now > then)
@@ -354,6 +311,10 @@ enum plim_status plan_calibrate(struct plim_plan *p, const struct plim_plan_opti
 	size_t n = o->calibrate_count;
 	enum plim_status st = PLIM_OK;
 
+	if (o->recorded_count > n)
+		return err_set(err, PLIM_E_ARG,
+			       "--recorded says what the run of a recording was: give --calibrate "
+			       "as often");
 	if (!n)
 		return PLIM_OK;
 	if (n > RECORDINGS_MOST)
@@ -363,6 +324,7 @@ enum plim_status plan_calibrate(struct plim_plan *p, const struct plim_plan_opti
 		st = read_recording(&c, i);
 	for (size_t i = 0; !st && i < n; i++) {
 		st = plan_recorded(&c, i, NULL, &c.pairs[i].planned);
+		c.pairs[i].checkpoints = h->recipe.checkpointing != PLAN_CHECKPOINT_NONE;
 		if (!st)
 			st = check_pair(&c, i);
 	}
@@ -373,15 +335,16 @@ enum plim_status plan_calibrate(struct plim_plan *p, const struct plim_plan_opti
 	st = find_range(&c, n);
 	if (!st && !o->settings)
 		h->rules = c.rules;
-	if (!st)
-		st = tell(&c, "cuBLAS workspace", c.workspace_bytes,
-			  plan_device_default.blas_workspace_bytes, c.workspace_bytes,
-			  "the largest workspace that stays; fixed");
+	if (!st && c.workspace_bytes)
+		st = tell(&c, "cuBLAS workspace", c.workspace_bytes, c.planned_workspace_bytes,
+			  c.workspace_bytes, "the largest workspace that stays; fixed");
 	for (size_t i = 0; !st && i < n; i++)
 		st = tell_pair(&c, i);
 	if (!st)
 		st = read_again(&c, o);
+	if (!st)
+		st = doubt_recipe(&c);
 	h->recipe.learned = &h->learned;
-	h->calibrated = true;
+	h->recordings = n;
 	return st;
 }

@@ -7,14 +7,10 @@
 #include <string.h>
 
 static const char *const optim_names[PLAN_OPTIMIZERS] = {
-	[PLAN_ADAMW] = "\"adamw_torch\"",
-	[PLAN_ADAMW_FUSED] = "\"adamw_torch_fused\"",
-	[PLAN_ADAMW_LOOP] = "\"adamw_torch\", optim_args=\"foreach=False\"",
-	[PLAN_SGD] = "\"sgd\"",
-	[PLAN_SGD_MOMENTUM] = "\"sgd\", optim_args=\"momentum=0.9\"",
-	[PLAN_ADAFACTOR] = "\"adafactor\"",
-	[PLAN_ADAMW_8BIT] = "\"adamw_bnb_8bit\"",
-	[PLAN_ADAMW_PAGED] = "\"paged_adamw_32bit\"",
+	[PLAN_ADAMW] = "\"adamw_torch\"",         [PLAN_ADAMW_FUSED] = "\"adamw_torch_fused\"",
+	[PLAN_ADAMW_LOOP] = "\"adamw_torch\"",    [PLAN_SGD] = "\"sgd\"",
+	[PLAN_SGD_MOMENTUM] = "\"sgd\"",          [PLAN_ADAFACTOR] = "\"adafactor\"",
+	[PLAN_ADAMW_8BIT] = "\"adamw_bnb_8bit\"", [PLAN_ADAMW_PAGED] = "\"paged_adamw_32bit\"",
 };
 static const char *const attention_names[PLAN_ATTENTIONS] = {
 	[PLAN_SDPA] = "sdpa",
@@ -56,16 +52,21 @@ static bool is_before(const struct plan_recipe *r, unsigned release)
 	return r->transformers && r->transformers < release;
 }
 
+/* FSDP 2 is told whether it shards again after the forward pass; FSDP 1, whose plugin refuses that, has a strategy. */
 static const struct {
 	const char *distributed; /* of accelerate */
-	const char *reshard;     /* after the forward pass */
-	int version;             /* of FSDP, 0: none */
-	unsigned stage;          /* of DeepSpeed */
+	const char *sharding;
+	int version;    /* of FSDP, 0: none */
+	unsigned stage; /* of DeepSpeed */
 } parallels[PLAN_PARALLELS] = {
-	[PLAN_ALONE] = { "'NO'", NULL, 0, 0 },          [PLAN_DDP] = { "MULTI_GPU", NULL, 0, 0 },
-	[PLAN_ZERO2] = { "DEEPSPEED", NULL, 0, 2 },     [PLAN_ZERO3] = { "DEEPSPEED", NULL, 0, 3 },
-	[PLAN_ZERO1] = { "DEEPSPEED", NULL, 0, 1 },     [PLAN_FSDP1] = { "FSDP", "true", 1, 0 },
-	[PLAN_FSDP1_ZERO2] = { "FSDP", "false", 1, 0 }, [PLAN_FSDP2] = { "FSDP", "true", 2, 0 },
+	[PLAN_ALONE] = { "'NO'", NULL, 0, 0 },
+	[PLAN_DDP] = { "MULTI_GPU", NULL, 0, 0 },
+	[PLAN_ZERO2] = { "DEEPSPEED", NULL, 0, 2 },
+	[PLAN_ZERO3] = { "DEEPSPEED", NULL, 0, 3 },
+	[PLAN_ZERO1] = { "DEEPSPEED", NULL, 0, 1 },
+	[PLAN_FSDP1] = { "FSDP", "FULL_SHARD", 1, 0 },
+	[PLAN_FSDP1_ZERO2] = { "FSDP", "SHARD_GRAD_OP", 1, 0 },
+	[PLAN_FSDP2] = { "FSDP", "true", 2, 0 },
 	[PLAN_FSDP2_ZERO2] = { "FSDP", "false", 2, 0 },
 };
 
@@ -104,16 +105,59 @@ static void loss(struct text *t, const struct plan_recipe *r)
 			     "\"fused_linear_cross_entropy\": True}");
 }
 
-static void training_arguments(struct text *t, const struct plan_recipe *r)
+/* The Trainer takes both keys out of the others; releases before hand them to the layers, which ignore them. */
+static void checkpointing(struct text *t, const struct plan_recipe *r)
 {
-	static const char *const notes[PLAN_ACTIVATIONS] = {
-		[PLAN_SAVE_ON_CPU] = "  # torch.autograd.graph.save_on_cpu() around the forward "
-				     "pass",
-		[PLAN_SAVE_ON_CPU_PINNED] = "  # torch.autograd.graph.save_on_cpu(pin_memory=True) "
-					    "around the forward pass",
-		[PLAN_OFFLOAD_CHECKPOINTS] = "  # Transformers after 5.17",
+	if (r->checkpointing != PLAN_CHECKPOINT_FULL)
+		return;
+	text_puts(t, ", gradient_checkpointing=True, "
+		     "gradient_checkpointing_kwargs={\"use_reentrant\": False");
+	if (!is_before(r, PLAN_CHECKPOINT_KEYS_FROM) && r->checkpoint_every > 1)
+		text_printf(t, ", \"every_n_layers\": %llu",
+			    (unsigned long long)r->checkpoint_every);
+	if (!is_before(r, PLAN_CHECKPOINT_KEYS_FROM) && r->activations == PLAN_OFFLOAD_CHECKPOINTS)
+		text_puts(t, ", \"offload\": True");
+	text_puts(t, "}");
+}
+
+/* What is no argument, and has to be done in one's own code or elsewhere. */
+static void by_hand(struct text *t, const struct plan_recipe *r)
+{
+	const struct {
+		bool needed;
+		const char *what;
+	} notes[] = {
+		{ r->activations == PLAN_SAVE_ON_CPU,
+		  "torch.autograd.graph.save_on_cpu() around the forward pass" },
+		{ r->activations == PLAN_SAVE_ON_CPU_PINNED,
+		  "torch.autograd.graph.save_on_cpu(pin_memory=True) around the forward pass" },
+		{ is_before(r, PLAN_CHECKPOINT_KEYS_FROM) && r->checkpointing &&
+			  (r->checkpoint_every > 1 || r->activations == PLAN_OFFLOAD_CHECKPOINTS),
+		  "Transformers 5.17 has every_n_layers and offload for checkpointed layers; "
+		  "before, "
+		  "call torch.utils.checkpoint in the model" },
+		{ r->activations == PLAN_OFFLOAD_CHECKPOINTS &&
+			  r->checkpointing == PLAN_CHECKPOINT_VISION,
+		  "torch.autograd.graph.save_on_cpu(pin_memory=True) around checkpointed blocks" },
+		{ r->checkpointing == PLAN_CHECKPOINT_VISION,
+		  "gradient_checkpointing_enable() of the vision tower alone" },
+		/* the Trainer reads optim_args for neither */
+		{ r->optimizer == PLAN_ADAMW_LOOP, "Trainer(optimizer_cls_and_kwargs=(torch.optim."
+						   "AdamW, {..., \"foreach\": False}))" },
+		{ r->optimizer == PLAN_SGD_MOMENTUM,
+		  "Trainer(optimizer_cls_and_kwargs=(torch.optim.SGD, {..., \"momentum\": 0.9}))" },
+		{ r->parallel == PLAN_FSDP1_ZERO2,
+		  "with FSDP_SHARDING_STRATEGY=SHARD_GRAD_OP in the environment, where accelerate "
+		  "looks for FSDP 1's" },
 	};
 
+	for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++)
+		if (notes[i].needed)
+			text_printf(t, "  # %s", notes[i].what);
+}
+
+static void training_arguments(struct text *t, const struct plan_recipe *r)
+{
 	text_printf(t,
 		    "%s(per_device_train_batch_size=%llu, "
 		    "gradient_accumulation_steps=%llu, %s, optim=%s",
@@ -125,16 +169,7 @@ static void training_arguments(struct text *t, const struct plan_recipe *r)
 			    ? "bf16=True"
 			    : precisions[r->precision].argument,
 		    optim_names[r->optimizer]);
-	if (r->checkpointing == PLAN_CHECKPOINT_FULL)
-		text_puts(t, ", gradient_checkpointing=True, "
-			     "gradient_checkpointing_kwargs={\"use_reentrant\": False");
-	if (r->checkpointing == PLAN_CHECKPOINT_FULL && r->checkpoint_every > 1)
-		text_printf(t, ", \"every_n_layers\": %llu",
-			    (unsigned long long)r->checkpoint_every);
-	if (r->activations == PLAN_OFFLOAD_CHECKPOINTS)
-		text_puts(t, ", \"offload\": True");
-	if (r->checkpointing == PLAN_CHECKPOINT_FULL)
-		text_puts(t, "}");
+	checkpointing(t, r);
 	if (r->activations == PLAN_OFFLOAD_STREAMS)
 		text_puts(t, ", activation_offloading=True");
 	loss(t, r);
@@ -155,8 +190,7 @@ static void training_arguments(struct text *t, const struct plan_recipe *r)
 		text_printf(t, ", parallelism_config=ParallelismConfig(tp_size=%llu)",
 			    (unsigned long long)r->tp);
 	text_puts(t, ")");
-	if (notes[r->activations])
-		text_puts(t, notes[r->activations]);
+	by_hand(t, r);
 }
 
 /* BitsAndBytesConfig's arguments. */
@@ -199,7 +233,9 @@ static void from_pretrained(struct text *t, const struct plan_recipe *r)
 			     "gradient_checkpointing_kwargs={\"use_reentrant\": False, "
 			     "\"context_fn\": functools.partial("
 			     "torch.utils.checkpoint.create_selective_checkpoint_contexts, " KEPT
-			     ")})");
+			     ")}");
+	if (r->checkpointing == PLAN_CHECKPOINT_SELECTIVE)
+		text_puts(t, r->activations == PLAN_OFFLOAD_CHECKPOINTS ? ", offload=True)" : ")");
 }
 
 static void peft(struct text *t, const struct plan_recipe *r)
@@ -222,10 +258,13 @@ static void accelerate(struct text *t, const struct plan_recipe *r)
 		    precisions[r->precision].accelerate);
 	if (fsdp_version(r))
 		text_printf(t,
-			    "fsdp_config:\n  fsdp_version: %d\n  fsdp_reshard_after_forward: %s\n"
+			    "fsdp_config:\n  fsdp_version: %d\n  %s: %s\n"
 			    "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"
 			    "  fsdp_state_dict_type: SHARDED_STATE_DICT\n",
-			    fsdp_version(r), parallels[r->parallel].reshard);
+			    fsdp_version(r),
+			    fsdp_version(r) == 1 ? "fsdp_sharding_strategy"
+						 : "fsdp_reshard_after_forward",
+			    parallels[r->parallel].sharding);
 	if (fsdp_version(r) && r->parameters_on)
 		text_puts(t, "  fsdp_offload_params: true\n");
 	if (r->tp > 1)
@@ -237,12 +276,14 @@ static void accelerate(struct text *t, const struct plan_recipe *r)
 
 static void fsdp(struct text *t, const struct plan_recipe *r)
 {
+	const char *quote = fsdp_version(r) == 1 ? "\"" : "";
+
 	if (fsdp_version(r))
 		text_printf(t,
-			    "{\"version\": %d, \"reshard_after_forward\": %s, "
+			    "{\"version\": %d, \"reshard_after_forward\": %s%s%s, "
 			    "\"auto_wrap_policy\": \"TRANSFORMER_BASED_WRAP\", "
 			    "\"state_dict_type\": \"SHARDED_STATE_DICT\"%s}",
-			    fsdp_version(r), parallels[r->parallel].reshard,
+			    fsdp_version(r), quote, parallels[r->parallel].sharding, quote,
 			    r->parameters_on ? ", \"cpu_offload\": true" : "");
 }
 

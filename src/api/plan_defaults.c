@@ -38,7 +38,7 @@ static enum plim_status take_precision(struct plim_plan *p, const struct plim_pl
 			    "what is not quantized is trained on in fp32, under bf16 autocast "
 			    "(prepare_model_for_kbit_training)",
 			    err);
-	if (o->transformers >= RELEASE(5, 0) && is_half_file(p) && r->parallel == PLAN_FSDP1)
+	if (o->transformers >= RELEASE(5, 0) && is_half_file(p) && plan_is_fsdp1(r))
 		return tell(
 			p,
 			"precision bf16-autocast: accelerate makes weights of 16 bits fp32 again "

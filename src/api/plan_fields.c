@@ -16,7 +16,7 @@ static const struct field_table model_table = FIELD_TABLE(struct plim_plan_model
 static const struct field phase_rows[] = {
 	FIELD_STRING(P, phase,
 		     "load, wrap, fwdN, bwdN, optN, zeroN of step N (fwdN.M of its M-th "
-		     "micro-batch), save, evalN, generate"),
+		     "micro-batch), longest (all of a step), save, evalN, generate"),
 	FIELD_U64(P, allocated_bytes, "in use when it ends"),
 	FIELD_U64(P, peak_allocated_bytes, "most in use within it"),
 	FIELD_U64(P, peak_reserved_bytes, "most taken from the driver within it"),
@@ -131,7 +131,7 @@ static const struct field host_rows[] = {
 	FIELD_MAYBE(H, fits, "it stays below; null: no limit was given"),
 	FIELD_STRING(H, dies_at, "the first phase that needs more; null: none does"),
 	FIELD_STRING(H, basis,
-		     "measured (what is kept there was found so in measured runs) or assumed"),
+		     "derived (what is kept there was found so in measured runs) or assumed"),
 };
 #undef H
 static const struct field_table host_table = FIELD_TABLE(struct plim_plan_host, host_rows);

@@ -5,7 +5,7 @@
 static int is_measured(const struct plan_recipe *r)
 {
 	int files = r->save == PLAN_SAVE_TORCH || r->save == PLAN_SAVE_PRETRAINED ||
-		    (r->save == PLAN_SAVE_FULL && plan_is_sharded(r));
+		    r->save == PLAN_SAVE_STATE || (r->save == PLAN_SAVE_FULL && plan_is_sharded(r));
 
 	return r->activations <= PLAN_SAVE_ON_CPU_PINNED && !plan_is_deepspeed(r) && !files &&
 	       r->optimizer != PLAN_ADAMW_PAGED;
@@ -53,7 +53,7 @@ enum plim_status plan_take_host(struct plim_plan *p, const struct plim_plan_opti
 
 	take_parts(&p->host, h);
 	p->host_bytes = h->peak_bytes;
-	p->host.basis = is_measured(r) ? "measured" : "assumed";
+	p->host.basis = plan_basis_names[is_measured(r) ? PLAN_DERIVED : PLAN_ASSUMED];
 	p->host.limit_bytes = o->host_memory_bytes;
 	p->host.range_bytes = hold_take(&p->hidden->hold, 2, sizeof(uint64_t), err);
 	if (!p->host.range_bytes)
@@ -125,8 +125,9 @@ static const struct {
 	  "paged states are in unified memory: on the GPU, beside what PyTorch counts, while "
 	  "it has room" },
 	{ offloads_checkpoints,
-	  "Transformers after 5.17: that release takes \"offload\" and leaves "
-	  "everything on the GPU" },
+	  "checkpoints are offloaded by Transformers 5.17, told to the Trainer or with "
+	  "gradient_checkpointing_enable(offload=True); among its kwargs the layers get it, and "
+	  "ignore it" },
 	{ streams,
 	  "TRL's offload keeps five tensors until their copies are done, and offloads each "
 	  "storage once" },

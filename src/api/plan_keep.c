@@ -14,26 +14,6 @@
 #define TORCH "/site-packages/torch/"
 #define FRAMES 6
 
-struct frame_name {
-	const char *file, *name;
-};
-
-/* What PyTorch's own frames are in a phase, by how its name begins. */
-static const struct told {
-	const char *phase;
-	struct frame_name frames[3];
-} told[] = {
-	{ "load", { { TORCH "nn/modules/module.py", "__init__" } } },
-	{ "fwd", { { TORCH "nn/modules/module.py", "_call_impl" } } },
-	{ "bwd", { { TORCH "autograd/graph.py", "_engine_run_backward" } } },
-	{ "opt", { { TORCH "optim/optimizer.py", "step" } } },
-	{ "zero", { { TORCH "optim/optimizer.py", "zero_grad" } } },
-	{ "eval", { { TORCH "nn/modules/module.py", "_call_impl" }, { "loop", "evaluate" } } },
-	{ "gen",
-	  { { TORCH "nn/modules/module.py", "_call_impl" },
-	    { "/site-packages/transformers/generation/utils.py", "generate" } } },
-};
-
 /* As PyTorch's profiler calls an optimizer's step. */
 static const char *const optimizer_classes[PLAN_OPTIMIZERS] = {
 	[PLAN_ADAMW] = "AdamW",          [PLAN_ADAMW_FUSED] = "AdamW",
@@ -48,8 +28,8 @@ struct recorded {
 	struct mem *mem;
 	struct plim_err *err;
 	struct trace *t;
-	const struct told *phase; /* that the op is in; NULL: none of those */
-	uint32_t *stack;          /* by op */
+	const struct plan_phase_kind *phase; /* that the op is in; NULL: one without frames */
+	uint32_t *stack;                     /* by op */
 	int64_t *time_us;
 	uint32_t *labels, *stacks; /* by request */
 	uint32_t bare; /* the stack of what is freed in this phase; TRACE_NONE: not made yet */
@@ -75,10 +55,21 @@ static void push_frame(struct recorded *r, const char *file, const char *name)
 		r->status = intern_add(&r->t->frames, &f, sizeof(f), &r->ids[r->depth++], r->err);
 }
 
-static void push_phase(struct recorded *r)
+static void push_phase(struct recorded *r, const struct plan_phase_kind *phase)
 {
-	for (unsigned i = 0; r->phase && i < 3 && r->phase->frames[i].file; i++)
-		push_frame(r, r->phase->frames[i].file, r->phase->frames[i].name);
+	for (unsigned i = 0; phase && i < 2 && phase->frames[i].file; i++)
+		push_frame(r, phase->frames[i].file, phase->frames[i].name);
+}
+
+/* A whole step that is one phase has the frames of its passes. */
+static const struct plan_phase_kind *phase_of(const struct recorded *r,
+					      const struct plan_site *site)
+{
+	if (!r->phase || strcmp(r->phase->begins, "longest") != 0)
+		return r->phase;
+	if (site->pass != PLAN_FORWARD_PASS)
+		return plan_phase_kind("bwd");
+	return *site->place ? plan_phase_kind("fwd") : NULL;
 }
 
 static uint32_t end_stack(struct recorded *r)
@@ -114,17 +105,8 @@ static uint32_t stack_of(struct recorded *r, uint32_t request)
 		push_frame(r, TORCH "nn/modules/module.py", "_call_impl");
 		push_frame(r, TORCH "utils/checkpoint.py", "recompute_fn");
 	}
-	push_phase(r);
+	push_phase(r, phase_of(r, &site));
 	return end_stack(r);
-}
-
-static void enter_phase(struct recorded *r, const char *name)
-{
-	r->phase = NULL;
-	r->bare = TRACE_NONE;
-	for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++)
-		if (!strncmp(name, told[i].phase, strlen(told[i].phase)))
-			r->phase = &told[i];
 }
 
 static void annotate(struct recorded *r, const char *name, uint32_t op, int end)
@@ -165,7 +147,8 @@ static void fill_ops(struct recorded *r)
 	for (size_t i = 0; !r->status && i < plan->phases.n; i++) {
 		const struct plan_phase *phase = &plan->phases.at[i];
 
-		enter_phase(r, phase->name);
+		r->phase = plan_phase_kind(phase->name);
+		r->bare = TRACE_NONE;
 		for (uint32_t op = begin; !r->status && op < phase->end; op++) {
 			struct program_op *o = &program->ops.at[op];
 
@@ -176,7 +159,7 @@ static void fill_ops(struct recorded *r)
 				continue;
 			}
 			if (r->bare == TRACE_NONE) {
-				push_phase(r);
+				push_phase(r, r->phase);
 				r->bare = end_stack(r);
 			}
 			r->stack[op] = r->bare;

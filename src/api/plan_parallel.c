@@ -22,34 +22,23 @@ static const struct {
 static enum plim_status find_way(struct plan_recipe *r, const char *name, uint64_t gpus,
 				 struct plim_err *err)
 {
-	char known[200];
-	size_t used = 0;
+	char known[PLAN_KNOWN] = "";
 
 	for (unsigned i = 0; i < PLAN_PARALLELS; i++) {
 		if (!strcmp(name, plan_parallel_names[i])) {
 			r->parallel = (enum plan_parallel)i;
 			return PLIM_OK;
 		}
-		used += (size_t)snprintf(known + used, sizeof(known) - used, "%s, ",
-					 plan_parallel_names[i]);
+		plan_add_known(known, plan_parallel_names[i]);
 	}
-	for (size_t i = 0; i < sizeof(whole_ways) / sizeof(whole_ways[0]); i++)
+	for (size_t i = 0; i < sizeof(whole_ways) / sizeof(whole_ways[0]); i++) {
 		if (!strcmp(name, whole_ways[i].name)) {
 			*(uint64_t *)(void *)((char *)r + whole_ways[i].degree) = gpus;
 			return PLIM_OK;
 		}
-	return err_set(err, PLIM_E_ARG, "unknown parallel '%s'; known are %stp, pp", name, known);
-}
-
-static enum plim_status find_schedule(struct plan_recipe *r, const char *name, struct plim_err *err)
-{
-	for (unsigned i = 0; name && i < PLAN_SCHEDULES; i++)
-		if (!strcmp(name, plan_schedule_names[i])) {
-			r->schedule = (enum plan_schedule)i;
-			return PLIM_OK;
-		}
-	return name ? err_set(err, PLIM_E_ARG, "unknown schedule '%s'; known are 1f1b, gpipe", name)
-		    : PLIM_OK;
+		plan_add_known(known, whole_ways[i].name);
+	}
+	return err_set(err, PLIM_E_ARG, "unknown parallel '%s'; known are %s", name, known);
 }
 
 #define MOST_GPUS (1u << 20)
@@ -91,9 +80,6 @@ enum plim_status plan_read_parallel(struct plan_recipe *r, const struct plim_pla
 	if (r->gpus == 1 && r->tp <= MOST_GPUS && r->pp <= MOST_GPUS)
 		r->gpus = r->tp * r->pp;
 	r->micro_batches = o->micro_batches ? o->micro_batches : 2 * r->pp;
-	r->sequence_parallel = (o->flags & PLIM_PLAN_SEQUENCE_PARALLEL) != 0;
-	if (!st)
-		st = find_schedule(r, o->schedule, err);
 	if (!st)
 		st = check(r, o, err);
 	r->stage = o->stage ? o->stage - 1 : 0;
@@ -117,7 +103,7 @@ static bool is_copied(const struct plan_recipe *r)
 	return r->task == PLAN_TRAIN && (r->parallel == PLAN_DDP || r->parallel == PLAN_ZERO1);
 }
 
-static bool is_fsdp1(const struct plan_recipe *r)
+bool plan_is_fsdp1(const struct plan_recipe *r)
 {
 	return r->parallel == PLAN_FSDP1 || r->parallel == PLAN_FSDP1_ZERO2;
 }
@@ -145,7 +131,8 @@ static const struct {
 	{ is_copied,
 	  "DDP's first buckets live through the second forward pass where the GPU is behind "
 	  "the program; the range has both" },
-	{ is_fsdp1, "FSDP 1 as accelerate sets it: use_orig_params, all-gathers limited to two" },
+	{ plan_is_fsdp1,
+	  "FSDP 1 as accelerate sets it: use_orig_params, all-gathers limited to two" },
 	{ is_deepspeed, "DeepSpeed 0.19 with its default bucket sizes and torch's optimizer; read, "
 			"not measured" },
 	{ is_tensor_parallel,

@@ -1,8 +1,6 @@
 /* The answer for a person: does it fit, what fills the peak, what was assumed. */
 #include "out.h"
-
 #include "plan.h"
-#include <stdio.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -20,6 +18,12 @@ static unsigned width_of(const struct text *t)
 /* What is planned, so that nobody takes it for something else. */
 static void recipe(struct text *t, const struct plim_plan *p)
 {
+	static const char *const checkpointed[PLAN_CHECKPOINTINGS] = {
+		[PLAN_CHECKPOINT_NONE] = "",
+		[PLAN_CHECKPOINT_FULL] = ", checkpointed",
+		[PLAN_CHECKPOINT_VISION] = ", vision tower checkpointed",
+		[PLAN_CHECKPOINT_SELECTIVE] = ", checkpointed but for products and attention",
+	};
 	const struct plan_recipe *r = &p->hidden->recipe;
 	const struct model *m = &p->hidden->model;
 	uint64_t side = r->image_size ? r->image_size : m->towers[MODEL_VISION].image_size;
@@ -40,11 +44,20 @@ static void recipe(struct text *t, const struct plim_plan *p)
 	if (r->task == PLAN_GENERATE)
 		text_printf(&words, ", %s new tokens", text_number(a, r->new_tokens));
 	text_printf(&words, ", attention %s%s%s", plan_attention_names[r->attention],
-		    r->lora_rank ? ", adapters (LoRA) alone" : "",
-		    r->checkpointing ? ", checkpointed" : "");
+		    r->lora_rank ? ", adapters (LoRA) alone" : "", checkpointed[r->checkpointing]);
+	if (r->checkpointing && r->checkpoint_every > 1)
+		text_printf(&words, " (one block of %s)", text_number(a, r->checkpoint_every));
+	if (r->gpus > 1)
+		text_printf(&words, "; one of %s GPUs", text_number(a, r->gpus));
+	else if (r->parallel != PLAN_ALONE)
+		text_puts(&words, "; one GPU");
 	if (r->parallel != PLAN_ALONE)
-		text_printf(&words, "; %s GPUs by %s, of which this is one",
-			    text_number(a, r->gpus), plan_parallel_names[r->parallel]);
+		text_printf(&words, ", %s", plan_parallel_names[r->parallel]);
+	if (r->tp > 1)
+		text_printf(&words, ", each layer on %s", text_number(a, r->tp));
+	if (r->pp > 1)
+		text_printf(&words, ", stage %llu of %llu", (unsigned long long)r->stage + 1,
+			    (unsigned long long)r->pp);
 	text_puts(t, "  ");
 	text_wrap(t, 2, 2, "%s", text_get(&words));
 	text_release(&words);
@@ -145,51 +158,23 @@ static void basis(struct text *t, const struct plim_plan *p)
 	text_release(&words);
 }
 
-/* "forward 1" of fwd1, "forward 0.1" of its second micro-batch; short, for tables. */
-static void put_phase(struct text *t, const char *phase)
-{
-	static const struct {
-		const char *phase, *words;
-	} names[] = { { "fwd", "forward" },
-		      { "bwd", "backward" },
-		      { "opt", "optimizer" },
-		      { "zero", "zero_grad" } };
-	const char *digits = phase + strcspn(phase, "0123456789");
+struct part {
+	const char *name;
+	uint64_t bytes;
+};
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-		if (!strncmp(phase, names[i].phase, strlen(names[i].phase))) {
-			text_printf(t, "%s %s", names[i].words, digits);
-			return;
-		}
-	text_printf(t, "%.*s%s%s", (int)(digits - phase), phase, *digits ? " " : "", digits);
-}
-
-static void composition(struct text *t, const struct plim_plan *p)
+/* A line each, with a bar; what would have none is left out. */
+static void put_parts(struct text *t, const struct part *parts, size_t n)
 {
-	const struct plim_plan_categories *c = &p->peak.categories;
-	const struct {
-		const char *name;
-		uint64_t bytes;
-	} parts[] = {
-		{ "weights", c->parameter_bytes },           { "gradients", c->gradient_bytes },
-		{ "optimizer", c->optimizer_state_bytes },   { "activations", c->activation_bytes },
-		{ "KV cache", c->kv_cache_bytes },           { "input", c->input_bytes },
-		{ "workspaces", c->workspace_bytes },        { "temporary", c->temporary_bytes },
-		{ "in backward", c->autograd_detail_bytes }, { "buffers", c->buffer_bytes },
-		{ "other tensors", c->other_bytes },         { "rounding", c->rounding_bytes },
-	};
 	unsigned wide = width_of(t) > PARTS_WIDE + BAR_LEAST ? width_of(t) - PARTS_WIDE : BAR_LEAST;
 	uint64_t most = 1;
 
-	out_head(t, "At the peak, in ");
-	put_phase(t, p->peak.phase);
-	text_puts(t, "\n");
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+	for (size_t i = 0; i < n; i++)
 		most = parts[i].bytes > most ? parts[i].bytes : most;
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+	for (size_t i = 0; i < n; i++) {
 		char size[32];
 
-		if (parts[i].bytes < most / 1000)
+		if (!parts[i].bytes || parts[i].bytes < most / 1000)
 			continue;
 		text_printf(t, "  %-13s %11s  ", parts[i].name, text_size(size, parts[i].bytes));
 		text_bar(t, parts[i].bytes, most, wide < BAR ? wide : BAR);
@@ -197,47 +182,62 @@ static void composition(struct text *t, const struct plim_plan *p)
 	}
 }
 
+static void composition(struct text *t, const struct plim_plan *p)
+{
+	const struct plim_plan_categories *c = &p->peak.categories;
+	const struct part parts[] = {
+		{ "weights", c->parameter_bytes },           { "gradients", c->gradient_bytes },
+		{ "optimizer", c->optimizer_state_bytes },   { "activations", c->activation_bytes },
+		{ "KV cache", c->kv_cache_bytes },           { "input", c->input_bytes },
+		{ "workspaces", c->workspace_bytes },        { "temporary", c->temporary_bytes },
+		{ "in backward", c->autograd_detail_bytes }, { "buffers", c->buffer_bytes },
+		{ "other tensors", c->other_bytes },         { "rounding", c->rounding_bytes },
+	};
+
+	out_head(t, "At the peak, in ");
+	plan_put_phase(t, p->peak.phase);
+	text_puts(t, "\n");
+	put_parts(t, parts, sizeof(parts) / sizeof(parts[0]));
+}
+
 /* Shown where something is kept there, or it is judged. */
 static void host(struct text *t, const struct plim_plan *p)
 {
 	const struct plim_plan_host *h = &p->host;
-	const struct {
-		const char *name;
-		uint64_t bytes;
-	} parts[] = {
+	const struct part parts[] = {
 		{ "process", h->process_bytes },        { "weights", h->weight_bytes },
 		{ "gradients", h->gradient_bytes },     { "optimizer", h->optimizer_state_bytes },
 		{ "activations", h->activation_bytes }, { "buffers", h->buffer_bytes },
 		{ "loading", h->loading_bytes },        { "saving", h->saving_bytes },
 	};
-	char a[32], b[32], c[32];
+	const char *judged = !h->fits     ? ""
+			     : *h->fits   ? "Fits: "
+			     : h->dies_at ? "Does not fit: "
+					  : "May not fit: ";
+	char a[32], b[32], c[32], words[64];
+	struct text line;
 
 	if (!h->fits && !h->pinned_bytes && h->bytes == h->process_bytes + h->loading_bytes)
 		return;
 	out_title(t, "In the machine's own memory");
-	text_hue(t, !h->fits ? TEXT_HEAD : *h->fits ? TEXT_GOOD : TEXT_BAD);
-	text_puts(t, !h->fits     ? "  "
-		     : *h->fits   ? "  Fits: "
-		     : h->dies_at ? "  Does not fit: "
-				  : "  May not fit: ");
-	text_plain(t);
-	text_printf(t, "%s (%s to %s, %s)", text_size(a, h->bytes), text_size(b, h->range_bytes[0]),
-		    text_size(c, h->range_bytes[1]), h->basis);
+	text_init(&line, t->mem, &t->style);
+	text_printf(&line, "%s (%s to %s, %s)", text_size(a, h->bytes),
+		    text_size(b, h->range_bytes[0]), text_size(c, h->range_bytes[1]), h->basis);
 	if (h->fits)
-		text_printf(t, " of %s", text_size(a, h->limit_bytes));
+		text_printf(&line, " of %s", text_size(a, h->limit_bytes));
 	if (h->dies_at)
-		text_printf(t, "; %s needs more", h->dies_at);
-	text_puts(t, "\n");
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
-		if (!parts[i].bytes)
-			continue;
-		text_printf(t, "  %-12s %11s  ", parts[i].name, text_size(a, parts[i].bytes));
-		text_bar(t, parts[i].bytes, h->bytes, BAR);
-		text_puts(t, "\n");
-	}
-	if (h->pinned_bytes)
-		text_printf(t, "  of it pinned %11s, in blocks of powers of two\n",
-			    text_size(a, h->pinned_bytes));
+		text_printf(&line, "; %s needs more", plan_phase_words(words, h->dies_at));
+	text_puts(t, "  ");
+	text_hue(t, !h->fits ? TEXT_HEAD : *h->fits ? TEXT_GOOD : TEXT_BAD);
+	text_puts(t, judged);
+	text_plain(t);
+	text_wrap(t, 2 + (unsigned)strlen(judged), 2, "%s", text_get(&line));
+	text_release(&line);
+	put_parts(t, parts, sizeof(parts) / sizeof(parts[0]));
+	if (!h->pinned_bytes)
+		return;
+	text_printf(t, "  %-13s %11s, ", "of it pinned", text_size(a, h->pinned_bytes));
+	text_wrap(t, PARTS_WIDE, 2, "in blocks of powers of two");
 }
 
 static void phases(struct text *t, const struct plim_plan *p)
@@ -259,7 +259,7 @@ static void phases(struct text *t, const struct plim_plan *p)
 	for (size_t i = 0; i < p->phase_count; i++) {
 		const struct plim_plan_phase *f = &p->phases[i];
 
-		put_phase(text_cell(&b), f->phase);
+		plan_put_phase(text_cell(&b), f->phase);
 		text_puts(&b.cells, p->dies_at != f->phase ? "" : narrow ? " !" : ": dies");
 		text_cell_end(&b);
 		text_cell_bytes(&b, f->peak_allocated_bytes);
@@ -320,7 +320,7 @@ void plan_put_ladder(struct text *t, const struct plim_plan_rung *ladder, size_t
 	const struct plim_plan_config *config = NULL;
 	uint64_t host_bytes = 0;
 	int fits = 0, changes = 0;
-	char size[32];
+	char size[32], host[80];
 
 	if (!n)
 		return;
@@ -354,9 +354,12 @@ void plan_put_ladder(struct text *t, const struct plim_plan_rung *ladder, size_t
 	if (strstr(config->training_arguments ? config->training_arguments : "", "deepspeed="))
 		config_line(t, "deepspeed.json", config->deepspeed);
 	config_line(t, "fsdp.json", config->fsdp);
-	if (host_bytes > host_before_bytes)
-		text_printf(t, "  %-16s%s in all\n", "host memory", text_size(size, host_bytes));
 	config_line(t, "environment", config->environment);
+	if (host_bytes > host_before_bytes) {
+		snprintf(host, sizeof(host), "%s of the machine's memory in all",
+			 text_size(size, host_bytes));
+		config_line(t, "needs", host);
+	}
 	if (config->accelerate || config->deepspeed)
 		config_line(t, "elsewhere", "--json has it for accelerate, DeepSpeed and FSDP");
 }
@@ -367,7 +370,10 @@ static void learned(struct text *t, const struct plim_plan *p)
 
 	if (p->unexplained_bytes == PLIM_UNKNOWN)
 		return;
-	out_title(t, "Learned from the recording");
+	out_title(t, p->hidden->recordings > 1 ? "Learned from two recordings"
+					       : "Learned from the recording");
+	if (!p->learned_count)
+		text_puts(t, "  nothing: the plan of the recorded run agrees\n");
 	for (size_t i = 0; i < p->learned_count; i++) {
 		const struct plim_plan_learned *l = &p->learned[i];
 
@@ -380,10 +386,11 @@ static void learned(struct text *t, const struct plim_plan *p)
 			  l->learned_bytes ? added : "left to the range", l->evidence);
 	}
 	text_puts(t, "  ");
-	text_wrap(t, 2, 2, "%s%s of the recorded peak %s not explained",
-		  p->learned_count ? "" : "the plan of the recorded run agrees; ",
-		  text_size(recorded, p->unexplained_bytes),
-		  p->unexplained_bytes == 1 ? "is" : "are");
+	if (!p->unexplained_bytes)
+		text_wrap(t, 2, 2, "with that, the recorded peak is explained to the byte");
+	else
+		text_wrap(t, 2, 2, "with that, the recorded peak is explained but for %s",
+			  text_size(recorded, p->unexplained_bytes));
 }
 
 static void sweep(struct text *t, const struct plim_plan *p)
@@ -405,6 +412,7 @@ static void sweep(struct text *t, const struct plim_plan *p)
 	text_cell_printf(&b, "%s", p->fits ? "fits" : "");
 	for (size_t i = 0; i < p->sweep_count; i++) {
 		const struct plim_plan_sweep *s = &p->sweep[i];
+		const char *fits;
 
 		text_cell_count(&b, s->batch);
 		text_cell_count(&b, s->sequence);
@@ -413,13 +421,12 @@ static void sweep(struct text *t, const struct plim_plan *p)
 			text_cell_bytes(&b, s->reserved_bytes);
 		}
 		text_cell_bytes(&b, s->needed_bytes);
-		text_printf(
-			text_cell(&b), "%s",
-			s->fits ? does_fit(s->range_bytes, !strcmp(s->fits, "yes"), p->limit_bytes)
-				: "");
-		if (s->dies_at && !narrow) {
+		fits = s->fits ? does_fit(s->range_bytes, !strcmp(s->fits, "yes"), p->limit_bytes)
+			       : "";
+		text_puts(text_cell(&b), fits);
+		if (s->dies_at && !narrow && !strcmp(fits, "no")) {
 			text_puts(&b.cells, ", dies in ");
-			put_phase(&b.cells, s->dies_at);
+			plan_put_phase(&b.cells, s->dies_at);
 		}
 		text_cell_end(&b);
 	}

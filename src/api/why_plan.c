@@ -6,79 +6,9 @@
 #include "plan.h"
 #include "why.h"
 
-#include <ctype.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define PLANS_MOST 16 /* limits that are planned for; ranks of a job have one */
-
-/* What a phase is in the words of a log, by how its name begins. */
-static const struct {
-	const char *phase;
-	enum plim_why_moment first, later; /* in step 0, in others */
-	const char *words;
-} moments[] = {
-	{ "load", PLIM_WHY_LOADING, PLIM_WHY_LOADING, "the loading of the model" },
-	{ "fwd", PLIM_WHY_FORWARD, PLIM_WHY_FORWARD, "the forward pass" },
-	{ "bwd", PLIM_WHY_BACKWARD, PLIM_WHY_BACKWARD, "the backward pass" },
-	{ "opt", PLIM_WHY_FIRST_STEP, PLIM_WHY_OPTIMIZER, "the optimizer" },
-	{ "zero", PLIM_WHY_OPTIMIZER, PLIM_WHY_OPTIMIZER, "zero_grad" },
-	{ "eval", PLIM_WHY_EVAL, PLIM_WHY_EVAL, "evaluation" },
-	{ "gen", PLIM_WHY_GENERATION, PLIM_WHY_GENERATION, "generation" },
-	{ "save", PLIM_WHY_SAVING, PLIM_WHY_SAVING, "the saving of a checkpoint" },
-};
-#define MOMENTS (sizeof(moments) / sizeof(moments[0]))
-
-static size_t moment_row(const char *phase)
-{
-	size_t i = 0;
-
-	while (i < MOMENTS && strncmp(phase, moments[i].phase, strlen(moments[i].phase)) != 0)
-		i++;
-	return i;
-}
-
-/* The step of "bwd1" or "fwd1.2"; PLIM_UNKNOWN of "load". */
-static uint64_t step_of(const char *phase)
-{
-	const char *digits = phase + strcspn(phase, "0123456789");
-
-	return *digits ? strtoull(digits, NULL, 10) : PLIM_UNKNOWN;
-}
-
-const char *plan_phase_words(char *buffer, const char *phase)
-{
-	size_t i = moment_row(phase);
-	uint64_t step = step_of(phase);
-	int trains = i < MOMENTS &&
-		     (!strcmp(moments[i].phase, "fwd") || moments[i].first == PLIM_WHY_BACKWARD ||
-		      moments[i].first == PLIM_WHY_FIRST_STEP || !strcmp(moments[i].phase, "zero"));
-
-	if (i == MOMENTS)
-		snprintf(buffer, 64, "%s", phase);
-	else if (step == PLIM_UNKNOWN || !trains)
-		snprintf(buffer, 64, "%s", moments[i].words);
-	else
-		snprintf(buffer, 64, "%s of step %llu", moments[i].words, (unsigned long long)step);
-	return buffer;
-}
-
-static const char *moment_words(enum plim_why_moment moment)
-{
-	for (size_t i = 0; i < MOMENTS; i++)
-		if (moments[i].first == moment && moments[i].later == moment)
-			return moments[i].words;
-	return why_moment_names[moment];
-}
-
-static enum plim_why_moment moment_of(const char *phase)
-{
-	size_t i = moment_row(phase);
-
-	if (i == MOMENTS)
-		return PLIM_WHY_MOMENT_UNKNOWN;
-	return step_of(phase) ? moments[i].later : moments[i].first;
-}
 
 /* ---- the limit, and the plan under it ---- */
 
@@ -138,14 +68,19 @@ struct comparing {
 	unsigned same, other; /* what was found to be so */
 };
 
-/* Evaluation is a forward pass, too, and where nothing is trained they are one. */
-static int same_moment(const struct comparing *c, enum plim_why_moment a, enum plim_why_moment b)
+/* Is moment `a` of the log the phase in which the plan dies? */
+static int is_same_moment(const struct comparing *c, enum plim_why_moment a)
 {
+	enum plim_why_moment b = plan_phase_moment(c->p->dies_at);
+	/* evaluation is a forward pass, too, and where nothing is trained they are one */
 	int passes = (a == PLIM_WHY_FORWARD || a == PLIM_WHY_EVAL || a == PLIM_WHY_GENERATION) &&
 		     (b == PLIM_WHY_FORWARD || b == PLIM_WHY_EVAL || b == PLIM_WHY_GENERATION);
 
 	if (a == b || (passes && !c->p->model.trainable))
 		return 1;
+	/* a whole step, as that of the longest batch, has all of them */
+	if (b == PLIM_WHY_MOMENT_UNKNOWN)
+		return a >= PLIM_WHY_FORWARD && a <= PLIM_WHY_OPTIMIZER;
 	/* a traceback tells the first step only where the optimizer's state is being made */
 	return (a == PLIM_WHY_FIRST_STEP && b == PLIM_WHY_OPTIMIZER) ||
 	       (b == PLIM_WHY_FIRST_STEP && a == PLIM_WHY_OPTIMIZER);
@@ -153,6 +88,7 @@ static int same_moment(const struct comparing *c, enum plim_why_moment a, enum p
 
 static void compare_moment(struct comparing *c)
 {
+	const char *told = plan_moment_words(c->d->moment);
 	char words[64];
 
 	plan_phase_words(words, c->p->dies_at);
@@ -160,23 +96,26 @@ static void compare_moment(struct comparing *c)
 		hold_add(&c->lines,
 			 "the plan dies in %s (%s); the log has no traceback to compare it with",
 			 words, c->p->dies_at);
-	} else if (same_moment(c, c->d->moment, moment_of(c->p->dies_at))) {
+	} else if (is_same_moment(c, c->d->moment)) {
 		c->same++;
 		hold_add(&c->lines, "the same moment: the plan dies in %s (%s)", words,
 			 c->p->dies_at);
 	} else {
 		c->other++;
 		hold_add(&c->lines, "another moment: the plan dies in %s (%s), the log tells of %s",
-			 words, c->p->dies_at, moment_words(c->d->moment));
+			 words, c->p->dies_at, told ? told : why_moment_names[c->d->moment]);
 	}
 }
 
 /* A run that came further than the plan is not the planned one. */
 static void compare_step(struct comparing *c)
 {
-	uint64_t step = step_of(c->p->dies_at);
+	const struct plan_phase_kind *kind = plan_phase_kind(c->p->dies_at);
+	uint64_t step = plan_phase_step(c->p->dies_at);
 
-	if (c->d->step == PLIM_UNKNOWN)
+	/* what comes after training in a plan may come behind any step of a run */
+	if (c->d->step == PLIM_UNKNOWN ||
+	    (kind && !kind->numbered && kind->later != PLIM_WHY_LOADING))
 		return;
 	if (step != PLIM_UNKNOWN && c->d->step <= step + 1)
 		return;
@@ -215,7 +154,7 @@ static void compare_allocated(struct comparing *c)
 static void tell_cause(struct comparing *c)
 {
 	const struct plim_plan *p = c->p;
-	char a[32], b[32];
+	char a[32], b[32], words[64];
 
 	text_size(a, p->peak.allocated_bytes);
 	text_size(b, p->limit_bytes);
@@ -224,7 +163,7 @@ static void tell_cause(struct comparing *c)
 			&c->lines,
 			"by the plan %s are in use at the peak, in %s, and there are %s: capacity, "
 			"whatever the allocator does",
-			a, p->peak.phase, b);
+			a, plan_phase_words(words, p->peak.phase), b);
 	else
 		hold_add(&c->lines,
 			 "by the plan %s are in use at the peak, which would fit into %s; the gaps "
@@ -301,7 +240,7 @@ static enum plim_status compare(struct plim_why *w, struct plim_why_death *d,
 					  .ladder = p->ladder,
 					  .ladder_count = p->ladder_count };
 	if (p->dies_at) {
-		out->moment = moment_of(p->dies_at);
+		out->moment = plan_phase_moment(p->dies_at);
 		compare_moment(&c);
 		compare_step(&c);
 		compare_allocated(&c);

@@ -30,19 +30,6 @@ static void rotary(struct builder *b, enum tape_dtype dtype, struct value *cosin
 	t->grad = (uint8_t)grad;
 }
 
-/* q * cos + rotate_half(q) * sin */
-static struct value turn(struct builder *b, struct value q)
-{
-	struct tape *t = &b->t;
-	struct value straight = op_mul(t, q, b->cos), half = op_rotate_half(t, q), y;
-
-	tape_set(t, &half, op_mul(t, half, b->sin));
-	y = op_add(t, straight, half);
-	tape_drop(t, &straight);
-	tape_drop(t, &half);
-	return y;
-}
-
 static void project(struct builder *b, uint32_t block, struct value x, struct value out[3])
 {
 	static const enum model_role role[3] = { MODEL_ROLE_Q, MODEL_ROLE_K, MODEL_ROLE_V };
@@ -85,8 +72,8 @@ static struct value attend(struct builder *b, uint32_t block, struct value x)
 
 	project(b, block, x, p);
 	if (b->cos.store != TAPE_NONE) {
-		turned[0] = turn(b, p[0]);
-		turned[1] = turn(b, p[1]);
+		turned[0] = op_rotate(t, p[0], b->cos, b->sin);
+		turned[1] = op_rotate(t, p[1], b->cos, b->sin);
 		tape_set(t, &p[0], turned[0]);
 		tape_set(t, &p[1], turned[1]);
 	}

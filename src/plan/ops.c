@@ -512,13 +512,24 @@ static struct value halves(struct tape *t, struct value x)
 	return tape_result(t, node, x.n, x.dtype);
 }
 
-struct value op_rotate_half(struct tape *t, struct value x)
+static struct value rotate_half(struct tape *t, struct value x)
 {
 	/* -x2, then the whole */
 	uint32_t negative = tape_store(t, x.n / 2 * D(x), t->category);
 	struct value y = halves(t, x);
 
 	tape_let(t, negative);
+	return y;
+}
+
+struct value op_rotate(struct tape *t, struct value x, struct value cosine, struct value sine)
+{
+	struct value straight = op_mul(t, x, cosine), half = rotate_half(t, x), y;
+
+	tape_set(t, &half, op_mul(t, half, sine));
+	y = op_add(t, straight, half);
+	tape_drop(t, &straight);
+	tape_drop(t, &half);
 	return y;
 }
 

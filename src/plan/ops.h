@@ -70,8 +70,8 @@ struct value op_embedding(struct tape *t, struct value ids, struct value table, 
 			  int padded);
 struct value op_softmax(struct tape *t, struct value x, enum tape_dtype dtype);
 
-/* cat((-x2, x1)) of the halves of x */
-struct value op_rotate_half(struct tape *t, struct value x);
+/* x * cosine + rotate_half(x) * sine; the half is cat((-x2, x1)) of the halves of x */
+struct value op_rotate(struct tape *t, struct value x, struct value cosine, struct value sine);
 
 /* A copy with another layout. */
 struct value op_contiguous(struct tape *t, struct value x);

@@ -13,6 +13,18 @@ bool build_is_sharded(const struct builder *b)
 	return ways[b->r->parallel] && ways[b->r->parallel]->shards;
 }
 
+/* Families whose classes name their projections in a plan (tp_plan), and whose blocks are a pipeline's. */
+static const char *const shared_families[] = { "llama", "mistral", "qwen2",       "qwen3",
+					       "gemma", "gemma2",  "gemma3_text", "transformer" };
+
+bool build_shares_layers(const struct builder *b)
+{
+	for (size_t i = 0; i < sizeof(shared_families) / sizeof(shared_families[0]); i++)
+		if (!strcmp(shared_families[i], b->m->family))
+			return true;
+	return false;
+}
+
 uint64_t parallel_share(const struct builder *b, uint32_t param)
 {
 	uint64_t n = b->t.params.at[param].n, gpus = b->copies, rows = n;

@@ -23,9 +23,6 @@ struct pipe {
 	bool first, last, started;
 };
 
-static const char *const planned[] = { "llama", "mistral", "qwen2",       "qwen3",
-				       "gemma", "gemma2",  "gemma3_text", "transformer" };
-
 /* ---- the model ---- */
 
 static bool is_kept(const struct builder *b, size_t tensor)
@@ -77,11 +74,7 @@ static void add_leaf(struct builder *b, struct pass *pass)
 
 static enum plim_status check(const struct builder *b)
 {
-	bool known = false;
-
-	for (size_t i = 0; i < sizeof(planned) / sizeof(planned[0]); i++)
-		known |= !strcmp(planned[i], b->m->family);
-	if (!known || b->r->lora_rank)
+	if (!build_shares_layers(b) || b->r->lora_rank)
 		return err_set(b->t.err, PLIM_E_ARG,
 			       "a pipeline of %s a model like %s is not planned",
 			       b->r->lora_rank ? "adapters of" : "", b->m->family);

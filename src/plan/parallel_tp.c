@@ -18,10 +18,6 @@ static const uint8_t splits[MODEL_ROLES] = {
 	[MODEL_ROLE_DOWN] = ROWS, [MODEL_ROLE_HEAD] = COLLECTED,
 };
 
-/* Families whose classes have a plan that names these projections. */
-static const char *const planned[] = { "llama", "mistral", "qwen2",       "qwen3",
-				       "gemma", "gemma2",  "gemma3_text", "transformer" };
-
 static enum split split_of(const struct builder *b, const struct model_module *x)
 {
 	return b->tp > 1 && x->tower == MODEL_TEXT ? (enum split)splits[x->role] : WHOLE;
@@ -31,16 +27,13 @@ enum plim_status build_tensor_parallel(struct builder *b)
 {
 	const struct model_numbers *n = &b->m->towers[MODEL_TEXT];
 	uint64_t kv = n->kv_heads ? n->kv_heads : n->heads;
-	bool known = false;
 
 	b->tp = b->r->tp ? b->r->tp : 1;
 	b->copies = b->r->gpus / b->tp / (b->r->pp ? b->r->pp : 1);
 	b->rows_shared = b->r->sequence_parallel && b->tp > 1;
-	for (size_t i = 0; i < sizeof(planned) / sizeof(planned[0]); i++)
-		known |= !strcmp(planned[i], b->m->family);
 	if (b->tp == 1)
 		return PLIM_OK;
-	if (!known || n->experts)
+	if (!build_shares_layers(b) || n->experts)
 		return err_set(b->t.err, PLIM_E_ARG,
 			       "tensor parallelism of a model like %s is not planned",
 			       b->m->family);

@@ -61,6 +61,22 @@ static void share(struct builder *b)
 	}
 }
 
+/* One store of so many elements takes the place of all parameters. */
+static void lay_flat(struct builder *b, uint64_t elements)
+{
+	struct parallel *p = b->parallel;
+	struct tape *t = &b->t;
+	uint32_t flat = tape_store(t, elements * width_of(b), TIMELINE_PARAMETER);
+
+	for (size_t i = 0; i < p->members.n; i++) {
+		struct tape_param *x = &t->params.at[p->members.at[i]];
+
+		tape_let(t, x->store);
+		x->store = flat;
+		tape_hold(t, flat);
+	}
+}
+
 /* fp32 weights to step on, made of a copy of halves. */
 static void take_masters(struct builder *b)
 {
@@ -76,20 +92,12 @@ static void wrap_zero2(struct builder *b)
 	struct parallel *p = b->parallel;
 	struct tape *t = &b->t;
 	uint64_t n = 0;
-	uint32_t flat;
 
 	convert(b);
 	share(b);
 	for (size_t i = 0; i < p->members.n; i++)
 		n += t->params.at[p->members.at[i]].n;
-	flat = tape_store(t, n * width_of(b), TIMELINE_PARAMETER);
-	for (size_t i = 0; i < p->members.n; i++) {
-		struct tape_param *x = &t->params.at[p->members.at[i]];
-
-		tape_let(t, x->store);
-		x->store = flat;
-		tape_hold(t, flat);
-	}
+	lay_flat(b, n);
 	take_masters(b);
 	tape_touch(t, p->share * 4);
 }
@@ -200,7 +208,6 @@ static void wrap_zero3(struct builder *b)
 	struct parallel *p = b->parallel;
 	struct tape *t = &b->t;
 	uint64_t own = 0;
-	uint32_t flat;
 
 	convert(b);
 	share(b);
@@ -219,14 +226,7 @@ static void wrap_zero3(struct builder *b)
 			else
 				tape_let(t, whole);
 		}
-	flat = tape_store(t, own * width_of(b), TIMELINE_PARAMETER);
-	for (size_t i = 0; i < p->members.n; i++) {
-		struct tape_param *x = &t->params.at[p->members.at[i]];
-
-		tape_let(t, x->store);
-		x->store = flat;
-		tape_hold(t, flat);
-	}
+	lay_flat(b, own);
 	take_masters(b);
 	take_bucket(b);
 	p->gradients = tape_store(t, p->share * width_of(b), TIMELINE_GRADIENT);

@@ -199,6 +199,9 @@ struct plan_recipe {
 		*learned; /* of recordings (calibrate.c); NULL: nothing was; borrowed */
 };
 void plan_recipe_init(struct plan_recipe *r);
+
+/* Transformers' release from which gradient_checkpointing_kwargs have every_n_layers and offload. */
+#define PLAN_CHECKPOINT_KEYS_FROM 517
 /* The offload is DeepSpeed's: of the optimizer alone, or to NVMe. */
 int plan_is_deepspeed(const struct plan_recipe *r);
 /* Has each process its share of the parameters only? */

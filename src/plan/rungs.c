@@ -148,14 +148,14 @@ static bool checkpoint_selective(struct plan_choice *c)
 	return true;
 }
 
-#define EVERY_FROM \
-	517 /* Transformers' every_n_layers; older releases hand it to the layers, which ignore it */
+static bool has_checkpoint_keys(const struct plan_choice *c)
+{
+	return !c->recipe.transformers || c->recipe.transformers >= PLAN_CHECKPOINT_KEYS_FROM;
+}
 
 static bool checkpoint_half(struct plan_choice *c)
 {
-	bool known = !c->recipe.transformers || c->recipe.transformers >= EVERY_FROM;
-
-	return known && checkpoint(c, 2);
+	return has_checkpoint_keys(c) && checkpoint(c, 2);
 }
 
 static bool checkpoint_all(struct plan_choice *c)
@@ -180,7 +180,8 @@ static bool paged_optimizer(struct plan_choice *c)
 
 static bool offload_checkpoints(struct plan_choice *c)
 {
-	if (!trains(c) || !c->recipe.checkpointing || c->recipe.activations)
+	if (!trains(c) || c->recipe.checkpointing != PLAN_CHECKPOINT_FULL ||
+	    c->recipe.activations || !has_checkpoint_keys(c))
 		return false;
 	c->recipe.activations = PLAN_OFFLOAD_CHECKPOINTS;
 	return true;
@@ -321,28 +322,28 @@ const struct plan_rung plan_rungs[] = {
 	{ "fused optimizer", "faster", false, false, false, fused_optimizer },
 	{ "lengths grouped", "about none", false, false, false, group_lengths },
 	{ "loss in chunks", "5 % faster to 5 % slower", false, false, false, chunked_loss },
-	{ "optimizer states shared out (ZeRO-1)", "about none", false, false, false, share_states },
-	{ "gradients and states shared out (FSDP, not resharded)", "about none", false, false,
-	  false, share_gradients },
+	{ "optimizer states shared out, ZeRO-1", "about none", false, false, false, share_states },
+	{ "gradients and states shared out, FSDP not resharded", "about none", false, false, false,
+	  share_gradients },
 	{ "smaller micro-batch", "0 to 15 % slower", false, true, false, half_batch },
 	{ "checkpoint all but products and attention", "5 to 15 % slower", false, false, false,
 	  checkpoint_selective },
 	{ "checkpoint every second layer", "about 15 % slower", false, false, false,
 	  checkpoint_half },
-	{ "everything shared out (FSDP)", "half as much again to send", false, false, false,
+	{ "everything shared out, FSDP", "half as much again to send", false, false, false,
 	  share_all },
 	{ "checkpoint every layer", "20 to 35 % slower", false, false, false, checkpoint_all },
 	{ "inputs of checkpointed layers in host memory", "5 to 20 % slower", false, false, false,
 	  offload_checkpoints },
 	{ "bf16 weights, fp32 copies in the optimizer", "about none; with DeepSpeed", false, false,
 	  false, master_weights },
-	{ "layers shared out, too (tensor parallelism)", "sums in each layer: slow without NVLink",
+	{ "layers shared out, too, tensor parallelism", "sums in each layer: slow without NVLink",
 	  false, true, false, share_layers },
-	{ "optimizer states in host memory (paged)", "10 to 100 % slower", false, false, false,
+	{ "paged optimizer states, in host memory", "10 to 100 % slower", false, false, false,
 	  paged_optimizer },
-	{ "optimizer and gradients in host memory (ZeRO-Offload)", "10 to 100 % slower", false,
+	{ "optimizer and gradients in host memory, ZeRO-Offload", "10 to 100 % slower", false,
 	  false, false, offload_optimizer },
-	{ "parameters and optimizer in host memory (FSDP)", "2 to 10 times slower", false, false,
+	{ "parameters and optimizer in host memory, FSDP", "2 to 10 times slower", false, false,
 	  false, offload_parameters },
 	{ "8-bit optimizer", "about none; states are rounded", true, false, false,
 	  optimizer_8_bit },

@@ -94,19 +94,6 @@ static void rotary(struct builder *b, uint64_t patches)
 
 /* ---- blocks ---- */
 
-/* q * cos + rotate_half(q) * sin, in fp32 whatever q is. */
-static struct value turn(struct builder *b, struct value q)
-{
-	struct tape *t = &b->t;
-	struct value straight = op_mul(t, q, b->seen_cos), half = op_rotate_half(t, q), y;
-
-	tape_set(t, &half, op_mul(t, half, b->seen_sin));
-	y = op_add(t, straight, half);
-	tape_drop(t, &straight);
-	tape_drop(t, &half);
-	return y;
-}
-
 /* q and k in fp32 are names until both are turned and cast back. */
 static void turn_both(struct builder *b, struct value p[3])
 {
@@ -116,7 +103,7 @@ static void turn_both(struct builder *b, struct value p[3])
 	for (unsigned i = 0; i < 2; i++)
 		wide[i] = op_cast(t, p[i], TAPE_F32);
 	for (unsigned i = 0; i < 2; i++)
-		turned[i] = turn(b, wide[i]);
+		turned[i] = op_rotate(t, wide[i], b->seen_cos, b->seen_sin);
 	for (unsigned i = 0; i < 2; i++) {
 		tape_set(t, &p[i], op_cast(t, turned[i], p[i].dtype));
 		tape_drop(t, &turned[i]);

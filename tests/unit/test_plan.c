@@ -73,6 +73,23 @@ static void end(struct fixture *f)
 	assert_int_equal(f->mem.used_bytes, 0);
 }
 
+static int set_up(void **state)
+{
+	static struct fixture f;
+
+	start(&f);
+	*state = &f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	end(*state);
+	return 0;
+}
+
+#define FIXED(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
 /* Bytes of one category that live after each phase. */
 static uint64_t lives(const struct fixture *f, const char *phase, unsigned category)
 {
@@ -97,59 +114,50 @@ static uint64_t lives(const struct fixture *f, const char *phase, unsigned categ
 
 static void test_states(void **state)
 {
-	struct fixture f;
+	struct fixture *f = *state;
 
-	(void)state;
-	start(&f);
-	run(&f, UINT64_MAX);
-	assert_int_equal(lives(&f, "load", TIMELINE_PARAMETER), 4 * PARAMETERS);
-	assert_int_equal(lives(&f, "bwd0", TIMELINE_GRADIENT), 4 * PARAMETERS);
-	assert_int_equal(lives(&f, "bwd0", TIMELINE_ACTIVATION), 0);
-	assert_int_equal(lives(&f, "opt0", TIMELINE_OPTIMIZER_STATE), 8 * PARAMETERS);
-	assert_int_equal(lives(&f, "zero0", TIMELINE_GRADIENT), 0);
-	assert_int_equal(lives(&f, "zero1", TIMELINE_AUTOGRAD_DETAIL), 0);
-	assert_int_equal(lives(&f, "zero1", TIMELINE_TEMPORARY), 0);
-	f.recipe.precision = PLAN_BF16_PURE;
-	run(&f, UINT64_MAX);
-	assert_int_equal(lives(&f, "opt0", TIMELINE_OPTIMIZER_STATE), 4 * PARAMETERS);
-	f.recipe.optimizer = PLAN_SGD;
-	run(&f, UINT64_MAX);
-	assert_int_equal(lives(&f, "opt0", TIMELINE_OPTIMIZER_STATE), 0);
-	end(&f);
+	run(f, UINT64_MAX);
+	assert_int_equal(lives(f, "load", TIMELINE_PARAMETER), 4 * PARAMETERS);
+	assert_int_equal(lives(f, "bwd0", TIMELINE_GRADIENT), 4 * PARAMETERS);
+	assert_int_equal(lives(f, "bwd0", TIMELINE_ACTIVATION), 0);
+	assert_int_equal(lives(f, "opt0", TIMELINE_OPTIMIZER_STATE), 8 * PARAMETERS);
+	assert_int_equal(lives(f, "zero0", TIMELINE_GRADIENT), 0);
+	assert_int_equal(lives(f, "zero1", TIMELINE_AUTOGRAD_DETAIL), 0);
+	assert_int_equal(lives(f, "zero1", TIMELINE_TEMPORARY), 0);
+	f->recipe.precision = PLAN_BF16_PURE;
+	run(f, UINT64_MAX);
+	assert_int_equal(lives(f, "opt0", TIMELINE_OPTIMIZER_STATE), 4 * PARAMETERS);
+	f->recipe.optimizer = PLAN_SGD;
+	run(f, UINT64_MAX);
+	assert_int_equal(lives(f, "opt0", TIMELINE_OPTIMIZER_STATE), 0);
 }
 
 /* Checkpointed blocks keep their inputs alone; what they compute again is gone when the backward pass is. */
 static void test_checkpointing(void **state)
 {
-	struct fixture f;
+	struct fixture *f = *state;
 	uint64_t all, inputs;
 
-	(void)state;
-	start(&f);
-	f.recipe.precision = PLAN_BF16_PURE;
-	run(&f, UINT64_MAX);
-	all = lives(&f, "fwd0", TIMELINE_ACTIVATION);
-	f.recipe.checkpointing = PLAN_CHECKPOINT_FULL;
-	run(&f, UINT64_MAX);
-	inputs = lives(&f, "fwd0", TIMELINE_ACTIVATION);
+	f->recipe.precision = PLAN_BF16_PURE;
+	run(f, UINT64_MAX);
+	all = lives(f, "fwd0", TIMELINE_ACTIVATION);
+	f->recipe.checkpointing = PLAN_CHECKPOINT_FULL;
+	run(f, UINT64_MAX);
+	inputs = lives(f, "fwd0", TIMELINE_ACTIVATION);
 	assert_true(inputs < all / 2);
-	assert_int_equal(lives(&f, "bwd0", TIMELINE_ACTIVATION), 0);
-	assert_int_equal(lives(&f, "bwd0", TIMELINE_GRADIENT), 2 * PARAMETERS);
-	end(&f);
+	assert_int_equal(lives(f, "bwd0", TIMELINE_ACTIVATION), 0);
+	assert_int_equal(lives(f, "bwd0", TIMELINE_GRADIENT), 2 * PARAMETERS);
 }
 
 /* Gradients stay between micro-batches, and are added to in place. */
 static void test_accumulation(void **state)
 {
-	struct fixture f;
+	struct fixture *f = *state;
 
-	(void)state;
-	start(&f);
-	f.recipe.accumulate = 3;
-	run(&f, UINT64_MAX);
-	assert_int_equal(lives(&f, "bwd0", TIMELINE_GRADIENT), 4 * PARAMETERS);
-	assert_int_equal(lives(&f, "bwd0.2", TIMELINE_GRADIENT), 4 * PARAMETERS);
-	end(&f);
+	f->recipe.accumulate = 3;
+	run(f, UINT64_MAX);
+	assert_int_equal(lives(f, "bwd0", TIMELINE_GRADIENT), 4 * PARAMETERS);
+	assert_int_equal(lives(f, "bwd0.2", TIMELINE_GRADIENT), 4 * PARAMETERS);
 }
 
 #define TOKENS 32 /* of a fixture's batch */
@@ -160,22 +168,19 @@ static void test_selective(void **state)
 	/* q, k, v, o, gate, up and down; attention's result, its sums of rows, seed and offset */
 	uint64_t block =
 		2 * TOKENS * (4 * 64 + 2 * 128 + 64) + 2 * TOKENS * 64 + 4 * TOKENS * 4 + 16;
-	struct fixture f;
+	struct fixture *f = *state;
 	uint64_t inputs;
 
-	(void)state;
-	start(&f);
-	f.recipe.precision = PLAN_BF16_PURE;
-	f.recipe.checkpointing = PLAN_CHECKPOINT_FULL;
-	run(&f, UINT64_MAX);
-	inputs = lives(&f, "fwd0", TIMELINE_ACTIVATION);
-	f.recipe.checkpointing = PLAN_CHECKPOINT_SELECTIVE;
-	run(&f, UINT64_MAX);
-	assert_int_equal(lives(&f, "fwd0", TIMELINE_ACTIVATION), inputs + 2 * block);
-	assert_int_equal(lives(&f, "bwd0", TIMELINE_ACTIVATION), 0);
-	assert_int_equal(lives(&f, "bwd1", TIMELINE_TEMPORARY), 0);
-	assert_int_equal(lives(&f, "bwd0", TIMELINE_GRADIENT), 2 * PARAMETERS);
-	end(&f);
+	f->recipe.precision = PLAN_BF16_PURE;
+	f->recipe.checkpointing = PLAN_CHECKPOINT_FULL;
+	run(f, UINT64_MAX);
+	inputs = lives(f, "fwd0", TIMELINE_ACTIVATION);
+	f->recipe.checkpointing = PLAN_CHECKPOINT_SELECTIVE;
+	run(f, UINT64_MAX);
+	assert_int_equal(lives(f, "fwd0", TIMELINE_ACTIVATION), inputs + 2 * block);
+	assert_int_equal(lives(f, "bwd0", TIMELINE_ACTIVATION), 0);
+	assert_int_equal(lives(f, "bwd1", TIMELINE_TEMPORARY), 0);
+	assert_int_equal(lives(f, "bwd0", TIMELINE_GRADIENT), 2 * PARAMETERS);
 }
 
 /* Parts of the loss are computed again though autocast kept the head's cast the first time; all gradients come out. */
@@ -224,45 +229,39 @@ static const struct plan_phase *phase_of(const struct fixture *f, const char *na
 static void test_lengths(void **state)
 {
 	static const uint64_t lengths[] = { 64, 512 };
-	struct fixture f;
+	struct fixture *f = *state;
 	uint64_t first, longest;
 
-	(void)state;
-	start(&f);
-	f.recipe.sequence = 64;
-	f.recipe.longest = 512;
-	run(&f, UINT64_MAX);
-	first = phase_of(&f, "fwd0")->peak_allocated_bytes;
-	longest = phase_of(&f, "longest")->peak_allocated_bytes;
-	assert_true(longest > phase_of(&f, "bwd1")->peak_allocated_bytes);
-	assert_int_equal(lives(&f, "longest", TIMELINE_ACTIVATION), 0);
-	f.recipe.grouped = true;
-	run(&f, UINT64_MAX);
-	assert_true(phase_of(&f, "fwd0")->peak_allocated_bytes > first);
-	assert_int_equal(phase_of(&f, "longest")->peak_allocated_bytes, longest);
-	f.recipe.longest = 0;
-	f.recipe.lengths = lengths;
-	f.recipe.length_count = 2;
-	run(&f, UINT64_MAX);
-	assert_int_equal(phase_of(&f, "fwd0")->peak_allocated_bytes, first);
-	assert_int_equal(phase_of(&f, "bwd1")->peak_allocated_bytes, longest);
-	end(&f);
+	f->recipe.sequence = 64;
+	f->recipe.longest = 512;
+	run(f, UINT64_MAX);
+	first = phase_of(f, "fwd0")->peak_allocated_bytes;
+	longest = phase_of(f, "longest")->peak_allocated_bytes;
+	assert_true(longest > phase_of(f, "bwd1")->peak_allocated_bytes);
+	assert_int_equal(lives(f, "longest", TIMELINE_ACTIVATION), 0);
+	f->recipe.grouped = true;
+	run(f, UINT64_MAX);
+	assert_true(phase_of(f, "fwd0")->peak_allocated_bytes > first);
+	assert_int_equal(phase_of(f, "longest")->peak_allocated_bytes, longest);
+	f->recipe.longest = 0;
+	f->recipe.lengths = lengths;
+	f->recipe.length_count = 2;
+	run(f, UINT64_MAX);
+	assert_int_equal(phase_of(f, "fwd0")->peak_allocated_bytes, first);
+	assert_int_equal(phase_of(f, "bwd1")->peak_allocated_bytes, longest);
 }
 
 /* Megatron's: masters and moments in fp32, and at the step gradients in fp32 in the place of those in bf16. */
 static void test_masters(void **state)
 {
-	struct fixture f;
+	struct fixture *f = *state;
 
-	(void)state;
-	start(&f);
-	f.recipe.precision = PLAN_BF16_MASTER;
-	run(&f, UINT64_MAX);
-	assert_int_equal(lives(&f, "load", TIMELINE_PARAMETER), 2 * PARAMETERS);
-	assert_int_equal(lives(&f, "bwd0", TIMELINE_GRADIENT), 2 * PARAMETERS);
-	assert_int_equal(lives(&f, "opt0", TIMELINE_GRADIENT), 4 * PARAMETERS);
-	assert_int_equal(lives(&f, "opt1", TIMELINE_OPTIMIZER_STATE), 12 * PARAMETERS);
-	end(&f);
+	f->recipe.precision = PLAN_BF16_MASTER;
+	run(f, UINT64_MAX);
+	assert_int_equal(lives(f, "load", TIMELINE_PARAMETER), 2 * PARAMETERS);
+	assert_int_equal(lives(f, "bwd0", TIMELINE_GRADIENT), 2 * PARAMETERS);
+	assert_int_equal(lives(f, "opt0", TIMELINE_GRADIENT), 4 * PARAMETERS);
+	assert_int_equal(lives(f, "opt1", TIMELINE_OPTIMIZER_STATE), 12 * PARAMETERS);
 }
 
 #define LINEAR (2 * (4 * 64 * 64 + 3 * 64 * 128)) /* of PARAMETERS, what is quantized */
@@ -271,26 +270,23 @@ static void test_masters(void **state)
 static void test_quantized_weights(void **state)
 {
 	uint64_t codes = LINEAR / 2 + LINEAR / 64 * 4 + 14 * 16 * 4;
-	struct fixture f;
+	struct fixture *f = *state;
 
-	(void)state;
-	start(&f);
-	assert_int_equal(model_quantize(&f.model, MODEL_NF4, &f.err), PLIM_OK);
-	f.recipe.quantize = PLAN_NF4;
-	f.recipe.precision = PLAN_BF16_AUTOCAST;
-	assert_int_equal(plan_build(&f.mem, &f.model, &f.recipe, &f.plan, &f.err), PLIM_E_ARG);
-	f.recipe.lora_rank = 8;
-	run(&f, UINT64_MAX);
-	assert_int_equal(lives(&f, "load", TIMELINE_PARAMETER),
+	assert_int_equal(model_quantize(&f->model, MODEL_NF4, &f->err), PLIM_OK);
+	f->recipe.quantize = PLAN_NF4;
+	f->recipe.precision = PLAN_BF16_AUTOCAST;
+	assert_int_equal(plan_build(&f->mem, &f->model, &f->recipe, &f->plan, &f->err), PLIM_E_ARG);
+	f->recipe.lora_rank = 8;
+	run(f, UINT64_MAX);
+	assert_int_equal(lives(f, "load", TIMELINE_PARAMETER),
 			 codes + 4 * (PARAMETERS - LINEAR) + 2 * 2 * 2 * 8 * 64 * 4);
-	assert_int_equal(lives(&f, "bwd0", TIMELINE_GRADIENT), 2 * 2 * 2 * 8 * 64 * 4);
-	assert_int_equal(lives(&f, "bwd0", TIMELINE_ACTIVATION), 0);
-	assert_int_equal(lives(&f, "bwd1", TIMELINE_TEMPORARY), 0);
-	f.recipe.task = PLAN_INFER;
-	f.recipe.lora_rank = 0;
-	run(&f, UINT64_MAX);
-	assert_int_equal(lives(&f, "load", TIMELINE_PARAMETER), codes + 2 * (PARAMETERS - LINEAR));
-	end(&f);
+	assert_int_equal(lives(f, "bwd0", TIMELINE_GRADIENT), 2 * 2 * 2 * 8 * 64 * 4);
+	assert_int_equal(lives(f, "bwd0", TIMELINE_ACTIVATION), 0);
+	assert_int_equal(lives(f, "bwd1", TIMELINE_TEMPORARY), 0);
+	f->recipe.task = PLAN_INFER;
+	f->recipe.lora_rank = 0;
+	run(f, UINT64_MAX);
+	assert_int_equal(lives(f, "load", TIMELINE_PARAMETER), codes + 2 * (PARAMETERS - LINEAR));
 }
 
 /* For one token gemv reads the codes; for two the weight is made whole, a whole segment where it is that large. */
@@ -299,59 +295,50 @@ static void test_gemv(void **state)
 	struct model_numbers n = {
 		.layers = 1, .hidden = 2048, .heads = 16, .intermediate = 2048, .vocab = 100
 	};
-	struct fixture f;
+	struct fixture *f = *state;
 	uint64_t one, two;
 
-	(void)state;
-	start(&f);
-	model_release(&f.model);
-	model_init(&f.model, &f.mem);
-	assert_int_equal(model_by_numbers(&f.model, &n, &f.err), PLIM_OK);
-	assert_int_equal(model_quantize(&f.model, MODEL_NF4, &f.err), PLIM_OK);
-	f.recipe.quantize = PLAN_NF4;
-	f.recipe.task = PLAN_INFER;
-	f.recipe.sequence = 1;
-	run(&f, UINT64_MAX);
-	one = phase_of(&f, "fwd1")->peak_requested_bytes;
-	f.recipe.sequence = 2;
-	run(&f, UINT64_MAX);
-	two = phase_of(&f, "fwd1")->peak_requested_bytes;
+	model_release(&f->model);
+	model_init(&f->model, &f->mem);
+	assert_int_equal(model_by_numbers(&f->model, &n, &f->err), PLIM_OK);
+	assert_int_equal(model_quantize(&f->model, MODEL_NF4, &f->err), PLIM_OK);
+	f->recipe.quantize = PLAN_NF4;
+	f->recipe.task = PLAN_INFER;
+	f->recipe.sequence = 1;
+	run(f, UINT64_MAX);
+	one = phase_of(f, "fwd1")->peak_requested_bytes;
+	f->recipe.sequence = 2;
+	run(f, UINT64_MAX);
+	two = phase_of(f, "fwd1")->peak_requested_bytes;
 	assert_true(two > one + 2 * 2048 * 2048);
 	assert_true(two < one + 3 * 2048 * 2048);
-	end(&f);
 }
 
 static void test_lora(void **state)
 {
-	struct fixture f;
+	struct fixture *f = *state;
 
-	(void)state;
-	start(&f);
-	f.recipe.lora_rank = 8;
-	run(&f, UINT64_MAX);
+	f->recipe.lora_rank = 8;
+	run(f, UINT64_MAX);
 	/* q and v of two blocks, in fp32: A and B of 8 * 64 each */
-	assert_int_equal(lives(&f, "bwd0", TIMELINE_GRADIENT), 2 * 2 * 2 * 8 * 64 * 4);
-	assert_int_equal(lives(&f, "zero0", TIMELINE_GRADIENT), 0);
-	end(&f);
+	assert_int_equal(lives(f, "bwd0", TIMELINE_GRADIENT), 2 * 2 * 2 * 8 * 64 * 4);
+	assert_int_equal(lives(f, "zero0", TIMELINE_GRADIENT), 0);
 }
 
 /* Under a limit below the peak it dies in a phase, and every part of the peak has a category. */
 static void test_limit(void **state)
 {
 	uint64_t bytes[TIMELINE_CATEGORIES] = { 0 }, rounding, sum = 0;
-	struct fixture f;
+	struct fixture *f = *state;
 
-	(void)state;
-	start(&f);
-	run(&f, UINT64_MAX);
-	assert_int_equal(f.result.died, TRACE_NONE);
-	plan_compose(f.plan, f.result.peak_phase, bytes, &rounding);
+	run(f, UINT64_MAX);
+	assert_int_equal(f->result.died, TRACE_NONE);
+	plan_compose(f->plan, f->result.peak_phase, bytes, &rounding);
 	for (unsigned i = 0; i < TIMELINE_CATEGORIES; i++)
 		sum += bytes[i];
-	assert_int_equal(sum + rounding, f.result.peak_allocated_bytes);
-	run(&f, f.result.peak_allocated_bytes / 2);
-	assert_int_not_equal(f.result.died, TRACE_NONE);
-	end(&f);
+	assert_int_equal(sum + rounding, f->result.peak_allocated_bytes);
+	run(f, f->result.peak_allocated_bytes / 2);
+	assert_int_not_equal(f->result.died, TRACE_NONE);
 }
 
 static void expect_trust(const struct fixture *f, size_t phases, enum plan_basis basis,
@@ -370,29 +357,35 @@ static void test_basis(void **state)
 {
 	struct plan_trust narrow, wide;
 	uint64_t range[2];
-	struct fixture f;
+	struct fixture *f = *state;
 
-	(void)state;
-	start(&f);
-	run(&f, UINT64_MAX);
-	plan_trust_of(&f.model, &f.recipe, NULL, f.plan->phases.at, f.plan->phases.n, &narrow);
-	expect_trust(&f, f.plan->phases.n, PLAN_DERIVED, 0);
-	f.recipe.optimizer = PLAN_ADAMW_8BIT;
-	expect_trust(&f, 3, PLAN_DERIVED, 0); /* load, fwd0, bwd0 */
-	expect_trust(&f, 4, PLAN_ASSUMED, 1);
-	f.recipe.parallel = PLAN_DDP;
-	f.recipe.gpus = 2;
-	expect_trust(&f, 1, PLAN_DERIVED, 1);
-	f.recipe.parallel = PLAN_ZERO2;
-	expect_trust(&f, 1, PLAN_ASSUMED, 2);
-	expect_trust(&f, 4, PLAN_ASSUMED, 3);
-	plan_trust_of(&f.model, &f.recipe, NULL, f.plan->phases.at, 4, &wide);
+	run(f, UINT64_MAX);
+	plan_trust_of(&f->model, &f->recipe, NULL, f->plan->phases.at, f->plan->phases.n, &narrow);
+	expect_trust(f, f->plan->phases.n, PLAN_DERIVED, 0);
+	f->recipe.optimizer = PLAN_ADAMW_8BIT;
+	expect_trust(f, 3, PLAN_DERIVED, 0); /* load, fwd0, bwd0 */
+	expect_trust(f, 4, PLAN_ASSUMED, 1);
+	f->recipe.parallel = PLAN_DDP;
+	f->recipe.gpus = 2;
+	expect_trust(f, 1, PLAN_DERIVED, 1);
+	f->recipe.parallel = PLAN_ZERO2;
+	expect_trust(f, 1, PLAN_ASSUMED, 2);
+	expect_trust(f, 4, PLAN_ASSUMED, 3);
+	plan_trust_of(&f->model, &f->recipe, NULL, f->plan->phases.at, 4, &wide);
 	assert_true(wide.below > narrow.below && wide.above > narrow.above);
-	f.model.guessed = true;
-	f.recipe.parallel = PLAN_ALONE;
-	f.recipe.gpus = 1;
-	f.recipe.task = PLAN_INFER; /* no optimizer steps */
-	expect_trust(&f, f.plan->phases.n, PLAN_ASSUMED, 1);
+	f->model.guessed = true;
+	f->recipe.parallel = PLAN_ALONE;
+	f->recipe.gpus = 1;
+	f->recipe.task = PLAN_INFER; /* no optimizer steps */
+	expect_trust(f, f->plan->phases.n, PLAN_ASSUMED, 1);
+	f->model.guessed = false;
+	f->recipe.task = PLAN_TRAIN;
+	f->recipe.optimizer = PLAN_ADAMW;
+	f->recipe.parallel = PLAN_FSDP2; /* on one GPU */
+	f->recipe.save = PLAN_SAVE_PRETRAINED;
+	run(f, UINT64_MAX);
+	expect_trust(f, f->plan->phases.n - 1, PLAN_DERIVED, 1);
+	expect_trust(f, f->plan->phases.n, PLAN_ASSUMED, 2); /* gathered to be saved */
 	plan_trust_range(&narrow, 1000000, range);
 	assert_true(range[0] < 1000000 && range[1] > 1000000);
 	wide.below = wide.above = 0;
@@ -401,7 +394,6 @@ static void test_basis(void **state)
 	plan_trust_range(&wide, 1000000, range);
 	assert_int_equal(range[0], 0);
 	assert_int_equal(range[1], 1000030);
-	end(&f);
 }
 
 /* A recording settles what it was in doubt about itself, and nothing else. */
@@ -409,23 +401,21 @@ static void test_settled(void **state)
 {
 	struct plan_trust before, after;
 	struct plan_recipe recorded;
-	struct fixture f;
+	struct fixture *f = *state;
 
-	(void)state;
-	start(&f);
-	f.model.guessed = true;
-	run(&f, UINT64_MAX);
-	recorded = f.recipe;
-	plan_trust_of(&f.model, &f.recipe, NULL, f.plan->phases.at, f.plan->phases.n, &before);
-	plan_trust_of(&f.model, &f.recipe, &recorded, f.plan->phases.at, f.plan->phases.n, &after);
+	f->model.guessed = true;
+	run(f, UINT64_MAX);
+	recorded = f->recipe;
+	plan_trust_of(&f->model, &f->recipe, NULL, f->plan->phases.at, f->plan->phases.n, &before);
+	plan_trust_of(&f->model, &f->recipe, &recorded, f->plan->phases.at, f->plan->phases.n,
+		      &after);
 	assert_int_equal(after.basis, PLAN_MEASURED);
 	assert_int_equal(after.reason_count, 0);
 	assert_true(after.below < before.below && after.above < before.above);
-	f.recipe.optimizer = PLAN_ADAMW_8BIT;
-	plan_trust_of(&f.model, &f.recipe, &recorded, f.plan->phases.at, 4, &after);
+	f->recipe.optimizer = PLAN_ADAMW_8BIT;
+	plan_trust_of(&f->model, &f->recipe, &recorded, f->plan->phases.at, 4, &after);
 	assert_int_equal(after.basis, PLAN_ASSUMED);
 	assert_int_equal(after.reason_count, 1);
-	end(&f);
 }
 
 /* Where requests are made: a parameter's own by its module, an activation by the module that runs, backward as well. */
@@ -433,24 +423,21 @@ static void test_sites(void **state)
 {
 	size_t named = 0, backward = 0, products = 0;
 	struct plan_site site;
-	struct fixture f;
+	struct fixture *f = *state;
 
-	(void)state;
-	start(&f);
-	run(&f, UINT64_MAX);
-	plan_site_read(&f.model, f.plan->program->requests.at[0].stack, &site);
+	run(f, UINT64_MAX);
+	plan_site_read(&f->model, f->plan->program->requests.at[0].stack, &site);
 	assert_string_equal(site.place, "model.embed_tokens");
 	assert_null(site.op);
-	for (size_t i = 0; i < f.plan->program->requests.n; i++) {
-		plan_site_read(&f.model, f.plan->program->requests.at[i].stack, &site);
+	for (size_t i = 0; i < f->plan->program->requests.n; i++) {
+		plan_site_read(&f->model, f->plan->program->requests.at[i].stack, &site);
 		named += *site.place != 0;
 		backward += site.pass == PLAN_BACKWARD_PASS;
 		products += site.op && !strcmp(site.op, "mm") &&
 			    !strcmp(site.place, "model.layers.1.mlp.down_proj");
 	}
-	assert_true(named > f.plan->program->requests.n / 2 && backward > 20);
+	assert_true(named > f->plan->program->requests.n / 2 && backward > 20);
 	assert_int_equal(products, 2 * 3); /* each step: forward, and two gradients */
-	end(&f);
 }
 
 /* Every allocation of ours refused in turn: an error each time, and nothing is left behind. */
@@ -477,23 +464,20 @@ static void test_out_of_memory(void **state)
 						       PLAN_CHECKPOINT_SELECTIVE };
 	const struct plan_learned learned = { 1,           1,           { 1, 1, 1 }, true,
 					      { 1, 1, 1 }, { 1, 1, 1 }, { 1, 1, 1 } };
-	struct fixture f;
+	struct fixture *f = *state;
 
-	(void)state;
-	start(&f);
-	assert_int_equal(model_quantize(&f.model, MODEL_NF4_DOUBLE, &f.err), PLIM_OK);
-	f.recipe.steps = 1;
-	f.recipe.lora_rank = 4;
+	assert_int_equal(model_quantize(&f->model, MODEL_NF4_DOUBLE, &f->err), PLIM_OK);
+	f->recipe.steps = 1;
+	f->recipe.lora_rank = 4;
 	for (unsigned i = 0; i < 2; i++) {
-		f.recipe.checkpointing = how[i];
-		f.recipe.quantize = PLAN_NF4_DOUBLE;
-		f.recipe.loss = i ? PLAN_LOSS_CHUNKED : PLAN_LOSS_WHOLE;
-		f.recipe.learned = i ? NULL : &learned;
-		refuse_each(&f);
-		plan_free(f.plan);
-		f.plan = NULL;
+		f->recipe.checkpointing = how[i];
+		f->recipe.quantize = PLAN_NF4_DOUBLE;
+		f->recipe.loss = i ? PLAN_LOSS_CHUNKED : PLAN_LOSS_WHOLE;
+		f->recipe.learned = i ? NULL : &learned;
+		refuse_each(f);
+		plan_free(f->plan);
+		f->plan = NULL;
 	}
-	end(&f);
 }
 
 /* By capability: sdp_utils.cpp, CublasHandlePool.cpp. */
@@ -555,68 +539,57 @@ static uint64_t most(const struct fixture *f, unsigned category)
 
 static void test_caches(void **state)
 {
-	struct fixture f;
+	struct fixture *f = *state;
 
-	(void)state;
-	start(&f);
-	f.recipe.task = PLAN_GENERATE;
-	f.recipe.new_tokens = 8;
-	run(&f, UINT64_MAX);
+	f->recipe.task = PLAN_GENERATE;
+	f->recipe.new_tokens = 8;
+	run(f, UINT64_MAX);
 	/* all but the last of the new tokens are fed back; one layer's keys are joined at a time */
-	assert_int_equal(most(&f, TIMELINE_KV_CACHE),
-			 (32 + 7) * TOKEN_BYTES + 38 * TOKEN_BYTES / 4);
-	f.recipe.beams = 3;
-	run(&f, UINT64_MAX);
-	assert_int_equal(most(&f, TIMELINE_KV_CACHE),
-			 3 * (39 * TOKEN_BYTES + 39 * TOKEN_BYTES / 4));
-	f.recipe.beams = 0;
-	f.recipe.cache = PLAN_CACHE_STATIC;
-	run(&f, UINT64_MAX);
-	assert_int_equal(most(&f, TIMELINE_KV_CACHE), 39 * TOKEN_BYTES);
-	f.model.towers[MODEL_TEXT].window = 16;
-	f.model.towers[MODEL_TEXT].use_window = true;
-	run(&f, UINT64_MAX);
-	assert_int_equal(most(&f, TIMELINE_KV_CACHE), 16 * TOKEN_BYTES);
-	f.recipe.cache = PLAN_CACHE_DYNAMIC;
-	run(&f, UINT64_MAX);
-	assert_int_equal(most(&f, TIMELINE_KV_CACHE), 32 * TOKEN_BYTES + 16 * TOKEN_BYTES / 4);
-	end(&f);
+	assert_int_equal(most(f, TIMELINE_KV_CACHE), (32 + 7) * TOKEN_BYTES + 38 * TOKEN_BYTES / 4);
+	f->recipe.beams = 3;
+	run(f, UINT64_MAX);
+	assert_int_equal(most(f, TIMELINE_KV_CACHE), 3 * (39 * TOKEN_BYTES + 39 * TOKEN_BYTES / 4));
+	f->recipe.beams = 0;
+	f->recipe.cache = PLAN_CACHE_STATIC;
+	run(f, UINT64_MAX);
+	assert_int_equal(most(f, TIMELINE_KV_CACHE), 39 * TOKEN_BYTES);
+	f->model.towers[MODEL_TEXT].window = 16;
+	f->model.towers[MODEL_TEXT].use_window = true;
+	run(f, UINT64_MAX);
+	assert_int_equal(most(f, TIMELINE_KV_CACHE), 16 * TOKEN_BYTES);
+	f->recipe.cache = PLAN_CACHE_DYNAMIC;
+	run(f, UINT64_MAX);
+	assert_int_equal(most(f, TIMELINE_KV_CACHE), 32 * TOKEN_BYTES + 16 * TOKEN_BYTES / 4);
 }
 
 /* Passes of training keep them until the outputs go; not where blocks are checkpointed. */
 static void test_kept_cache(void **state)
 {
-	struct fixture f;
+	struct fixture *f = *state;
 
-	(void)state;
-	start(&f);
-	f.recipe.precision = PLAN_BF16_PURE;
-	run(&f, UINT64_MAX);
-	assert_int_equal(most(&f, TIMELINE_KV_CACHE), 0);
-	f.recipe.keep_cache = true;
-	run(&f, UINT64_MAX);
-	assert_int_equal(most(&f, TIMELINE_KV_CACHE), 32 * TOKEN_BYTES);
-	f.recipe.checkpointing = PLAN_CHECKPOINT_FULL;
-	run(&f, UINT64_MAX);
-	assert_int_equal(most(&f, TIMELINE_KV_CACHE), 0);
-	end(&f);
+	f->recipe.precision = PLAN_BF16_PURE;
+	run(f, UINT64_MAX);
+	assert_int_equal(most(f, TIMELINE_KV_CACHE), 0);
+	f->recipe.keep_cache = true;
+	run(f, UINT64_MAX);
+	assert_int_equal(most(f, TIMELINE_KV_CACHE), 32 * TOKEN_BYTES);
+	f->recipe.checkpointing = PLAN_CHECKPOINT_FULL;
+	run(f, UINT64_MAX);
+	assert_int_equal(most(f, TIMELINE_KV_CACHE), 0);
 }
 
 /* A checkpointed block's input was packed for the host also when there was none, after a failure. */
 static void test_out_of_memory_offloaded(void **state)
 {
-	struct fixture f;
+	struct fixture *f = *state;
 
-	(void)state;
-	start(&f);
-	f.recipe.steps = 1;
-	f.recipe.checkpointing = PLAN_CHECKPOINT_FULL;
-	f.recipe.activations = PLAN_OFFLOAD_STREAMS;
-	f.recipe.parallel = PLAN_FSDP2;
-	f.recipe.parameters_on = PLAN_ON_HOST;
-	f.recipe.save = PLAN_SAVE_FULL_GPU;
-	refuse_each(&f);
-	end(&f);
+	f->recipe.steps = 1;
+	f->recipe.checkpointing = PLAN_CHECKPOINT_FULL;
+	f->recipe.activations = PLAN_OFFLOAD_STREAMS;
+	f->recipe.parallel = PLAN_FSDP2;
+	f->recipe.parameters_on = PLAN_ON_HOST;
+	f->recipe.save = PLAN_SAVE_FULL_GPU;
+	refuse_each(f);
 }
 
 /* DeepSpeed: fp32 weights and gradients in one pinned block each, of a power of two; two moments as they are. */
@@ -645,22 +618,20 @@ static void test_needed(void **state)
 						"max_split_size_mb:32",
 						"garbage_collection_threshold:0.7",
 						"roundup_power2_divisions:4" };
-	struct fixture f;
+	struct fixture *f = *state;
 
-	(void)state;
-	start(&f);
-	f.recipe.batch = 48;
-	f.recipe.sequence = 500;
+	f->recipe.batch = 48;
+	f->recipe.sequence = 500;
 	for (size_t i = 0; i < sizeof(settings) / sizeof(*settings); i++) {
 		struct allocator_bounds bounds = { .capacity_bytes = UINT64_MAX };
 		struct allocator_rules rules;
 		struct plan_result ample, result;
 		uint64_t needed;
 
-		assert_int_equal(allocator_rules_parse(settings[i], 0, &rules, &f.err), PLIM_OK);
-		run(&f, UINT64_MAX);
-		ample = f.result;
-		assert_int_equal(plan_measure_needed(f.plan, &rules, &result, &needed, &f.err),
+		assert_int_equal(allocator_rules_parse(settings[i], 0, &rules, &f->err), PLIM_OK);
+		run(f, UINT64_MAX);
+		ample = f->result;
+		assert_int_equal(plan_measure_needed(f->plan, &rules, &result, &needed, &f->err),
 				 PLIM_OK);
 		assert_int_equal(result.died, TRACE_NONE);
 		if (!i)
@@ -668,13 +639,12 @@ static void test_needed(void **state)
 		assert_true(needed >= result.peak_requested_bytes);
 		assert_true(needed <= result.peak_reserved_bytes + (20 << 20));
 		bounds.limit_bytes = needed;
-		assert_int_equal(plan_measure(f.plan, &rules, &bounds, &result, &f.err), PLIM_OK);
+		assert_int_equal(plan_measure(f->plan, &rules, &bounds, &result, &f->err), PLIM_OK);
 		assert_int_equal(result.died, TRACE_NONE);
 		bounds.limit_bytes = needed - (2 << 20);
-		assert_int_equal(plan_measure(f.plan, &rules, &bounds, &result, &f.err), PLIM_OK);
+		assert_int_equal(plan_measure(f->plan, &rules, &bounds, &result, &f->err), PLIM_OK);
 		assert_int_not_equal(result.died, TRACE_NONE);
 	}
-	end(&f);
 }
 
 static struct plan_footprint footprint(struct fixture *f, const struct plan_learned *learned)
@@ -700,32 +670,29 @@ static void test_learned(void **state)
 					      .optimizer = { 77, 0, 0 } };
 	struct plan_learned keeps = { .kept = { 0, 10240, OF_FOUR } };
 	struct plan_footprint without, with, kept;
-	struct fixture f;
+	struct fixture *f = *state;
 
-	(void)state;
-	start(&f);
-	f.recipe.batch = 4;
+	f->recipe.batch = 4;
 	for (unsigned again = 0; again < 2; again++) {
-		f.recipe.checkpointing = again ? PLAN_CHECKPOINT_FULL : PLAN_CHECKPOINT_NONE;
+		f->recipe.checkpointing = again ? PLAN_CHECKPOINT_FULL : PLAN_CHECKPOINT_NONE;
 		keeps.between_blocks = again;
-		without = footprint(&f, NULL);
-		with = footprint(&f, &learned);
+		without = footprint(f, NULL);
+		with = footprint(f, &learned);
 		assert_int_equal(with.resident_bytes - without.resident_bytes, 1300);
 		assert_int_equal(with.state_bytes - without.state_bytes, 300);
 		assert_int_equal(with.parameter_bytes, without.parameter_bytes);
 		assert_int_equal(with.forward_bytes - without.forward_bytes, 640);
 		assert_int_equal(with.backward_bytes - without.backward_bytes, 640);
 		assert_int_equal(with.optimizer_bytes - without.optimizer_bytes, 77);
-		kept = footprint(&f, &keeps);
+		kept = footprint(f, &keeps);
 		assert_int_equal(kept.kept_bytes - without.kept_bytes, 10240);
 		assert_int_equal(kept.resident_bytes, without.resident_bytes);
-		assert_int_equal(lives(&f, "bwd1", TIMELINE_ACTIVATION), 0);
+		assert_int_equal(lives(f, "bwd1", TIMELINE_ACTIVATION), 0);
 	}
 	/* blocks that are computed again keep nothing of it until then */
 	keeps.between_blocks = false;
-	kept = footprint(&f, &keeps);
+	kept = footprint(f, &keeps);
 	assert_int_equal(kept.kept_bytes, without.kept_bytes);
-	end(&f);
 }
 
 /* What one recording shows goes by tokens; what two show is a line through both. */
@@ -771,28 +738,28 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_reduce),
-		cmocka_unit_test(test_states),
-		cmocka_unit_test(test_checkpointing),
-		cmocka_unit_test(test_accumulation),
-		cmocka_unit_test(test_lora),
-		cmocka_unit_test(test_limit),
-		cmocka_unit_test(test_selective),
+		FIXED(test_states),
+		FIXED(test_checkpointing),
+		FIXED(test_accumulation),
+		FIXED(test_lora),
+		FIXED(test_limit),
+		FIXED(test_selective),
 		cmocka_unit_test(test_chunked_loss),
-		cmocka_unit_test(test_lengths),
-		cmocka_unit_test(test_masters),
-		cmocka_unit_test(test_quantized_weights),
-		cmocka_unit_test(test_gemv),
+		FIXED(test_lengths),
+		FIXED(test_masters),
+		FIXED(test_quantized_weights),
+		FIXED(test_gemv),
 		cmocka_unit_test(test_devices),
-		cmocka_unit_test(test_caches),
-		cmocka_unit_test(test_kept_cache),
-		cmocka_unit_test(test_out_of_memory),
-		cmocka_unit_test(test_out_of_memory_offloaded),
+		FIXED(test_caches),
+		FIXED(test_kept_cache),
+		FIXED(test_out_of_memory),
+		FIXED(test_out_of_memory_offloaded),
 		cmocka_unit_test(test_offloaded_optimizer),
-		cmocka_unit_test(test_basis),
-		cmocka_unit_test(test_settled),
-		cmocka_unit_test(test_sites),
-		cmocka_unit_test(test_needed),
-		cmocka_unit_test(test_learned),
+		FIXED(test_basis),
+		FIXED(test_settled),
+		FIXED(test_sites),
+		FIXED(test_needed),
+		FIXED(test_learned),
 		cmocka_unit_test(test_learning),
 	};
 
