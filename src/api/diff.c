@@ -1,6 +1,7 @@
 /* plimsoll diff: two recordings read, their places matched, their memory put beside each other. */
 #include "diff.h"
 
+#include "options.h"
 #include "out.h"
 
 #include <math.h>
@@ -404,9 +405,7 @@ enum plim_status plim_diff_open(const char *a, const char *b,
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
 	}
 	plim_diff_options_init(&d->hidden->options);
-	if (options)
-		memcpy(&d->hidden->options, options,
-		       options->size < sizeof(*options) ? options->size : sizeof(*options));
+	OPTIONS_TAKE(&d->hidden->options, options);
 	st = read_both(d, (const char *const[2]){ a, b }, err);
 	if (!st)
 		st = compare(d, err);

@@ -7,6 +7,7 @@
  */
 #include "here.h"
 
+#include "options.h"
 #include "out.h"
 
 #include <stdio.h>
@@ -396,8 +397,7 @@ enum plim_status plim_here_open(const struct plim_here_options *options, struct 
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
 	}
 	plim_here_options_init(&o);
-	if (options)
-		memcpy(&o, options, options->size < sizeof(o) ? options->size : sizeof(o));
+	OPTIONS_TAKE(&o, options);
 	mem_init(&h->hidden->mem, o.max_memory_bytes);
 	hold_init(&h->hidden->hold, &h->hidden->mem);
 	st = host_look(&h->hidden->host, &h->hidden->mem,

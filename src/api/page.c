@@ -1,5 +1,6 @@
 /* plimsoll report -o page.html: explained recordings as one page. */
 #include "page/page.h"
+#include "options.h"
 #include "report.h"
 
 #include <plimsoll/page.h>
@@ -35,8 +36,7 @@ enum plim_status plim_page_new(const struct plim_page_options *options, struct p
 	if (!p)
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
 	plim_page_options_init(&o);
-	if (options)
-		memcpy(&o, options, options->size < sizeof(o) ? options->size : sizeof(o));
+	OPTIONS_TAKE(&o, options);
 	mem_init(&p->mem, o.max_memory_bytes);
 	page_init(&p->page, &p->mem);
 	p->page.progress = o.progress;

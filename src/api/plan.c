@@ -2,6 +2,7 @@
 #include "plan.h"
 
 #include "facts/facts.h"
+#include "options.h"
 #include "out.h"
 
 #include <stdarg.h>
@@ -678,12 +679,13 @@ enum plim_status plim_plan_open(const char *path, const struct plim_plan_options
 {
 	struct plim_plan_options o;
 	struct plim_plan *p = calloc(1, sizeof(*p));
+	struct plim_err own;
 	enum plim_status st;
 
 	*out = NULL;
+	err = err ? err : &own; /* inner floors read the status back from it */
 	plim_plan_options_init(&o);
-	if (options)
-		o = *options;
+	OPTIONS_TAKE(&o, options);
 	if (p)
 		p->hidden = calloc(1, sizeof(*p->hidden));
 	if (!p || !p->hidden) {

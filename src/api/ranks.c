@@ -1,6 +1,7 @@
 /* plimsoll report of several recordings: list, read, keep a row of each, judge, and the worst in full. */
 #include "ranks.h"
 
+#include "options.h"
 #include "out.h"
 
 #include <stdlib.h>
@@ -223,9 +224,7 @@ enum plim_status plim_ranks_open(const char *const *paths, size_t n,
 	}
 	h = k->hidden;
 	plim_ranks_options_init(&h->options);
-	if (options)
-		memcpy(&h->options, options,
-		       options->size < sizeof(*options) ? options->size : sizeof(*options));
+	OPTIONS_TAKE(&h->options, options);
 	h->limit_bytes = h->options.report.max_memory_bytes;
 	if (!h->limit_bytes)
 		h->limit_bytes = mem_default_limit();

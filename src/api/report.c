@@ -1,6 +1,7 @@
 /* plimsoll report: read, replay, walk, explain; the result as plain structs. */
 #include "report.h"
 #include "keep.h"
+#include "options.h"
 #include "out.h"
 
 #include <errno.h>
@@ -595,9 +596,7 @@ enum plim_status report_new(const struct plim_report_options *options, struct pl
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
 	}
 	plim_report_options_init(&r->hidden->options);
-	if (options)
-		memcpy(&r->hidden->options, options,
-		       options->size < sizeof(*options) ? options->size : sizeof(*options));
+	OPTIONS_TAKE(&r->hidden->options, options);
 	mem_init(&r->hidden->mem, r->hidden->options.max_memory_bytes);
 	hold_init(&r->hidden->hold, &r->hidden->mem);
 	*out = r;

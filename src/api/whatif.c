@@ -1,6 +1,7 @@
 /* plimsoll whatif: a recording explained, then run again under other settings. */
 #include "whatif.h"
 
+#include "options.h"
 #include "out.h"
 
 #include <stdlib.h>
@@ -435,9 +436,7 @@ enum plim_status plim_whatif_open(const char *path, const struct plim_whatif_opt
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
 	}
 	plim_whatif_options_init(&w->hidden->options);
-	if (options)
-		memcpy(&w->hidden->options, options,
-		       options->size < sizeof(*options) ? options->size : sizeof(*options));
+	OPTIONS_TAKE(&w->hidden->options, options);
 	st = open_report(w, path, err);
 	if (!st)
 		st = answer(w, err);

@@ -1,6 +1,7 @@
 /* plimsoll why: a log or a folder of them read, put together, and explained. */
 #include "why.h"
 
+#include "options.h"
 #include "out.h"
 
 #include <dirent.h>
@@ -383,9 +384,7 @@ enum plim_status plim_why_open(const char *path, const struct plim_why_options *
 	err->status = PLIM_OK;
 	h = w->hidden;
 	plim_why_options_init(&h->options);
-	if (options)
-		memcpy(&h->options, options,
-		       options->size < sizeof(*options) ? options->size : sizeof(*options));
+	OPTIONS_TAKE(&h->options, options);
 	mem_init(&h->mem, h->options.max_memory_bytes);
 	hold_init(&h->hold, &h->mem);
 	intern_init(&h->names, &h->mem);
