@@ -478,7 +478,8 @@ static enum plim_status read_entries(struct ckpt *c, struct zip *z, const uint8_
 			st = add_entry(c, z, &e, &spans[z->n], err);
 		p += ENTRY_BYTES + e.name_n + e.extra_n + zip_le(p + 32, 2);
 	}
-	if (!st && (p != end || z->n != records))
+	z->broken = p != end || z->n != records;
+	if (!st && z->broken)
 		st = BAD("directory_damaged", z->base + z->directory,
 			 "the directory holds other entries than the end record says");
 	return st;
@@ -511,20 +512,19 @@ enum plim_status zip_read(struct ckpt *c, uint32_t file, uint64_t base, uint64_t
 	if (e.offset > e.at || e.bytes != e.at - e.offset)
 		st = BAD("directory_damaged", z->base + e.at,
 			 "the end record points to a wrong place for the directory");
-	if (!st && (e.offset > e.at || e.bytes > e.at - e.offset))
-		return err_set(err, PLIM_E_FORMAT, "the zip's directory is not where its end says");
+	z->broken = e.offset > e.at || e.bytes > e.at - e.offset;
 	z->directory = e.offset;
-	if (!st)
+	if (!st && !z->broken)
 		st = model_read(c, file, base + e.offset, e.bytes, CKPT_DIRECTORY_BYTES,
 				"the directory", &p, err);
-	if (!st) {
+	if (!st && !z->broken) {
 		spans = mem_new(c->mem, e.records, sizeof(*spans), err);
 		st = spans ? read_entries(c, z, p, e.bytes, spans, e.records, err)
 			   : mem_status(err);
 	}
-	if (!st)
+	if (!st && !z->broken)
 		st = check_spans(c, z, spans, err);
-	if (!st)
+	if (!st && !z->broken)
 		st = check_names(c, z, err);
 	mem_free(c->mem, spans, e.records, sizeof(*spans));
 	mem_free(c->mem, p, e.bytes, 1);
