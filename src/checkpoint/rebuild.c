@@ -181,7 +181,8 @@ static void count_bytes(uint64_t *sizes, uint64_t *strides, size_t rank, uint64_
 			sizes[i] = sizes[i] / a_byte + (sizes[i] % a_byte != 0);
 		strides[i] = stride;
 		if (__builtin_mul_overflow(stride, sizes[i], &stride))
-			stride = UINT64_MAX; /* the shape itself is too large, which model_reach finds */
+			stride =
+				UINT64_MAX; /* the shape itself is too large, which model_reach finds */
 	}
 }
 

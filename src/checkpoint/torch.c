@@ -15,8 +15,8 @@ struct archive {
 	struct ckpt *ckpt;
 	struct zip zip;
 	char prefix[1024]; /* of every record, with its slash */
-	bool cut;    /* the directory is lost: records are where their own headers are */
-	bool broken; /* and that by damage, not because the file ends too early */
+	bool cut;          /* the directory is lost: records are where their own headers are */
+	bool broken;       /* and that by damage, not because the file ends too early */
 	bool script;
 	const char *storages; /* folder of those that a pickle refers to: "data/" */
 	uint32_t *by_name;    /* string -> extent + 1 */

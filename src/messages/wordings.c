@@ -12,19 +12,19 @@ const char *const messages_family_names[MESSAGES_FAMILIES] = {
 };
 
 #define SHM_SAYS "processes pass tensors through /dev/shm, and it is full or too small"
-#define BUS_ERROR                                                                         \
+#define BUS_ERROR                                                                             \
 	"a process touched memory that could not be had: a full /dev/shm, as a rule; a file " \
 	"cut while it was mapped says the same"
 #define FULL_CARD                                                                              \
 	"the library could not get memory for itself, outside PyTorch's allocator: as a rule " \
 	"the card was full"
-#define NO_ALGORITHM                                                                     \
+#define NO_ALGORITHM                                                                         \
 	"cuDNN found no algorithm whose workspace it could get: a full card, as a rule; an " \
 	"unsupported shape or type says the same"
 #define LEAVE_ROOM                                                       \
 	"leave room beside PyTorch: its cache can take the whole card; " \
 	"torch.cuda.set_per_process_memory_fraction(0.9) keeps some back"
-#define NCCL_BUFFERS                                                                         \
+#define NCCL_BUFFERS                                                                            \
 	"NCCL could not get memory for its buffers, outside PyTorch's allocator: the card was " \
 	"full"
 #define BLOCKING \
@@ -190,7 +190,8 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_ROCM, MESSAGES_DEVICE, 0, "HSA_STATUS_ERROR_OUT_OF_RESOURCES", FULL_CARD, NULL },
 	{ MESSAGES_XPU, MESSAGES_OTHER, 1, "can NOT allocate memory block with size larger than",
 	  "this platform gives no single block of that size, however much of the card is free",
-	  "smaller tensors (a smaller batch, attention in slices), or UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1" },
+	  "smaller tensors (a smaller batch, attention in slices), or "
+	  "UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1" },
 	{ MESSAGES_XPU, MESSAGES_DEVICE, 1, "OUT_OF_DEVICE_MEMORY", NULL, NULL },
 	{ MESSAGES_XPU, MESSAGES_HOST, 1, "ERROR_OUT_OF_HOST_MEMORY", NULL, NULL },
 	{ MESSAGES_XPU, MESSAGES_DEVICE, 0, "PI_ERROR_OUT_OF_RESOURCES", FULL_CARD, NULL },
@@ -199,8 +200,8 @@ const struct messages_wording scan_wordings[] = {
 	  "a kernel read or wrote an address that is not its own: a bug, not memory that ran out",
 	  "run it again with AMD_SERIALIZE_KERNEL=3: the traceback then shows the call" },
 	/* -- NCCL: nccl/src -- */
-	{ MESSAGES_NCCL, MESSAGES_DEVICE, 1, "Cuda failure*'out of memory'",
-	  NCCL_BUFFERS, LEAVE_ROOM },
+	{ MESSAGES_NCCL, MESSAGES_DEVICE, 1, "Cuda failure*'out of memory'", NCCL_BUFFERS,
+	  LEAVE_ROOM },
 	{ MESSAGES_NCCL, MESSAGES_DEVICE, 0, "Failed to CUDA calloc async {tried}", NCCL_BUFFERS,
 	  LEAVE_ROOM },
 	{ MESSAGES_NCCL, MESSAGES_DEVICE, 0, "Failed to CUDA calloc {tried}", NCCL_BUFFERS,
@@ -209,8 +210,8 @@ const struct messages_wording scan_wordings[] = {
 	  LEAVE_ROOM },
 	{ MESSAGES_NCCL, MESSAGES_SHARED, 1,
 	  "Error while creating shared memory segment*(size {tried})", SHM_SAYS, NULL },
-	{ MESSAGES_NCCL, MESSAGES_SHARED, 1, "failed to extend /dev/shm/nccl-* to {tried}", SHM_SAYS,
-	  NULL },
+	{ MESSAGES_NCCL, MESSAGES_SHARED, 1, "failed to extend /dev/shm/nccl-* to {tried}",
+	  SHM_SAYS, NULL },
 	{ MESSAGES_NCCL, MESSAGES_SHARED, 1, "posix_fallocate failed : No space left on device",
 	  SHM_SAYS, NULL },
 	{ MESSAGES_NCCL, MESSAGES_OTHER, 1, "Watchdog caught collective operation timeout",
@@ -254,8 +255,10 @@ const struct messages_wording scan_wordings[] = {
 	  LEAVE_ROOM },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 0, "Unable to find a valid cuDNN algorithm", NO_ALGORITHM,
 	  NULL },
-	{ MESSAGES_CUDA, MESSAGES_DEVICE, 0, "FIND was unable to find an engine", NO_ALGORITHM, NULL },
-	{ MESSAGES_CUDA, MESSAGES_DEVICE, 0, "GET was unable to find an engine", NO_ALGORITHM, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 0, "FIND was unable to find an engine", NO_ALGORITHM,
+	  NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 0, "GET was unable to find an engine", NO_ALGORITHM,
+	  NULL },
 	{ MESSAGES_CUDA, MESSAGES_OTHER, 0, "CUDNN_STATUS_NOT_INITIALIZED",
 	  "cuDNN could not start: a mismatch of versions, or a card that is already full",
 	  "nvidia-smi before the start shows whether somebody holds the card" },
@@ -323,18 +326,18 @@ const struct messages_wording scan_wordings[] = {
 	  NULL },
 	/* -- Python and C++: c10/core/impl/alloc_cpu.cpp, numpy, the interpreter -- */
 	/* PyTorch up to 1.1 counted whole GiB, rounded down: no number that can be relied on. */
-	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "not enough memory: you tried to allocate *GB. Buy new",
-	  NULL, NULL },
+	{ MESSAGES_PYTHON, MESSAGES_HOST, 1,
+	  "not enough memory: you tried to allocate *GB. Buy new", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1,
 	  "posix_memalign(&data, gAlignment, nbytes) == 0. 12 vs 0", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "DefaultCPUAllocator: *you tried to allocate {tried}",
 	  NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "MemoryError: Unable to allocate {tried} for an array",
 	  NULL, NULL },
-	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "MemoryError: Unable to allocate array with shape", NULL,
-	  NULL },
-	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1, "Fail to alloc memory of {tried} size, error code is 12",
+	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "MemoryError: Unable to allocate array with shape",
 	  NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1,
+	  "Fail to alloc memory of {tried} size, error code is 12", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "ArrowMemoryError: *of size {tried}", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "^MemoryError|", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "memory allocation of {tried} failed",
@@ -369,7 +372,8 @@ const struct messages_wording scan_wordings[] = {
 	/* -- Slurm: slurmstepd, srun, sacct, seff -- */
 	{ MESSAGES_SLURM, MESSAGES_CGROUP_KILL, 1, "oom_kill event*StepId={group}", NULL, NULL },
 	{ MESSAGES_SLURM, MESSAGES_CGROUP_KILL, 1, "oom-kill event*StepId={group}", NULL, NULL },
-	{ MESSAGES_SLURM, MESSAGES_CGROUP_KILL, 1, "oom-kill event(s) in step {group}", NULL, NULL },
+	{ MESSAGES_SLURM, MESSAGES_CGROUP_KILL, 1, "oom-kill event(s) in step {group}", NULL,
+	  NULL },
 	{ MESSAGES_SLURM, MESSAGES_CGROUP_KILL, 1, "cgroup out-of-memory handler", NULL, NULL },
 	{ MESSAGES_SLURM, MESSAGES_CGROUP_KILL, 1, "srun: error: *task*: Out Of Memory", NULL,
 	  NULL },
@@ -505,8 +509,8 @@ const struct messages_wording scan_wordings[] = {
 	  "PBS: job killed: mem {used} exceeded limit {limit}", NULL, NULL },
 	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1, "Job has gone over memory limit of", NULL,
 	  NULL },
-	{ MESSAGES_LAUNCHER, MESSAGES_SHARED, 0, "Signal 7 (SIGBUS) received by PID {pid}", BUS_ERROR,
-	  NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_SHARED, 0, "Signal 7 (SIGBUS) received by PID {pid}",
+	  BUS_ERROR, NULL },
 	{ MESSAGES_LAUNCHER, MESSAGES_OTHER, 1, "(SIGSEGV) received by PID {pid}",
 	  "a process crashed (segmentation fault): not memory that ran out", NULL },
 	/* -- shells and exit codes -- */

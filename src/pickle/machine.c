@@ -220,7 +220,8 @@ static enum plim_status op_float(struct pickle *p, const struct op *op, struct p
 	return st ? st : push_kind(p, PICKLE_FLOAT, __builtin_bswap64(n), err);
 }
 
-#define DECIMAL_DIGITS_MAX 2400 /* of an integer beyond 64 bits as text; hashes and RNG states have hundreds */
+#define DECIMAL_DIGITS_MAX \
+	2400 /* of an integer beyond 64 bits as text; hashes and RNG states have hundreds */
 
 /* As LONG1 would have held it: protocols 0 and 1 write integers of any size in decimal. */
 static enum plim_status push_decimal(struct pickle *p, const char *text, size_t n,
