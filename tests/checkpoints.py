@@ -802,6 +802,27 @@ def write_pickled(path, data, names=("archive/data.pkl", "archive/version")):
             z.writestr(name, content)
 
 
+def test_cache():
+    """A snapshot in the cache of Hugging Face is links to ../../blobs/HEX: they are followed, no others are."""
+    with tempfile.TemporaryDirectory() as top:
+        rev = top + "/snapshots/rev"
+        os.makedirs(rev)
+        os.makedirs(top + "/blobs")
+        blob = "../../blobs/" + "0a" * 32
+        with open(os.path.join(rev, blob), "wb") as f:
+            f.write(safetensors({"a": b"1234"}))
+        os.symlink(blob, rev + "/model.safetensors")
+        (r,), code = verify(rev)
+        assert code == 0 and [t["name"] for t in r["tensors"]] == ["a"], r["findings"]
+        os.unlink(rev + "/model.safetensors")
+        for other in ("../blobs/" + "0a" * 32, "../../blobs/model", "../../blobs/../../x"):
+            os.symlink(other, rev + "/model.safetensors")
+            (r,), code = verify(rev)
+            assert code == 1 and not r["tensors"] and "is a link" in str(r["findings"]), (other, r["findings"])
+            os.unlink(rev + "/model.safetensors")
+    return "a snapshot"
+
+
 def test_getattr():
     """Python 3.11 writes a member of an enum as getattr(Class, 'MEMBER'): no alarm, unless it is used otherwise."""
     def text(s):
@@ -1712,7 +1733,7 @@ def test_durable():
 
 
 TESTS = [test_good, test_flips, test_flips_in_tensors, test_mutations, test_truncation, test_hostile, test_shards, test_folders,
-         test_distributed, test_safetensors, test_memory, test_values, test_repeats, test_made, test_require, test_torch, test_script, test_odd, test_getattr, test_decimals,
+         test_distributed, test_safetensors, test_memory, test_values, test_repeats, test_made, test_require, test_torch, test_script, test_odd, test_cache, test_getattr, test_decimals,
          test_directory, test_others, test_diff, test_diff_sizes, test_config, test_extract, test_convert,
          test_state, test_deflated, test_nothing,
          test_manifest, test_last_good, test_last_good_meanwhile, test_durable]

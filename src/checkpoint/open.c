@@ -12,17 +12,53 @@
 
 #define HEAD_BYTES 4096
 
+/*
+ * Hugging Face's cache keeps its files as ../../blobs/HEX, with a link of each name to them: the only links
+ * inside a folder that are followed, as they lead nowhere else.
+ */
+static bool is_cache_link(int dir, const char *name, char *target, size_t size)
+{
+	static const char up[] = "../", blobs[] = "blobs/";
+	ssize_t n = readlinkat(dir, name, target, size - 1);
+	const char *p = target;
+	size_t digits;
+
+	if (n <= 0 || (size_t)n == size - 1)
+		return false;
+	target[n] = 0;
+	while (!strncmp(p, up, sizeof(up) - 1))
+		p += sizeof(up) - 1;
+	if (p - target < 2 * (ptrdiff_t)(sizeof(up) - 1) || strncmp(p, blobs, sizeof(blobs) - 1))
+		return false;
+	p += sizeof(blobs) - 1;
+	digits = strspn(p, "0123456789abcdef");
+	return (digits == 40 || digits == 64) && !p[digits];
+}
+
+static int open_patiently(int dir, const char *name, int flags)
+{
+	int fd;
+
+	do
+		fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags);
+	while (fd < 0 && errno == EINTR);
+	return fd;
+}
+
 static enum plim_status open_at(int dir, const char *name, int flags, int *fd, struct stat *info,
 				struct plim_err *err)
 {
-	do
-		*fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags);
-	while (*fd < 0 && errno == EINTR);
-	if (*fd < 0 && errno == ELOOP && flags & O_NOFOLLOW)
-		return err_set(
-			err, PLIM_E_IO,
-			"'%s' is a link: not followed inside a folder (cp -L makes files of links)",
-			name);
+	char target[128];
+
+	*fd = open_patiently(dir, name, flags);
+	if (*fd < 0 && errno == ELOOP && flags & O_NOFOLLOW) {
+		if (!is_cache_link(dir, name, target, sizeof(target)))
+			return err_set(err, PLIM_E_IO,
+				       "'%s' is a link: not followed inside a folder (cp -L makes "
+				       "files of links)",
+				       name);
+		*fd = open_patiently(dir, target, flags);
+	}
 	if (*fd < 0)
 		return err_errno(err, errno, "cannot open '%s'", name);
 	if (!fstat(*fd, info))
