@@ -93,7 +93,7 @@ static enum plim_status keep_file(struct ckpt *c, int fd, const struct stat *inf
 enum plim_status open_file(struct ckpt *c, int dir, const char *name, uint32_t *file,
 			   struct plim_err *err)
 {
-	struct stat info;
+	struct stat info = { 0 };
 	int fd;
 	enum plim_status st = open_at(dir, name, dir == AT_FDCWD ? 0 : O_NOFOLLOW, &fd, &info, err);
 
