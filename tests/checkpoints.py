@@ -733,6 +733,9 @@ torch.save({"m": torch.ones(2).storage(), "betas": (0.9, 0.999), "epoch": np.int
             "done": np.bool_(True), "big": np.uint64(2**63)}, at + "storage.pt")
 with open(at + "plain.pkl", "wb") as f: pickle.dump({"w": torch.ones(3)}, f)
 with open(at + "numbers.pkl", "wb") as f: pickle.dump({"lr": 1e-3}, f)
+import datetime
+torch.save({"packed": torch.quantize_per_channel(torch.randn(4, 5), torch.rand(4), torch.zeros(4), 0, torch.quint4x2),
+            "when": datetime.date.today()}, at + "packed.pt")
 torch.save({"q": torch.quantize_per_channel(torch.randn(4, 4), torch.rand(4), torch.zeros(4).long(), 0, torch.qint8),
             "s": torch.eye(3).to_sparse_csr(), "w": torch.ones(2)}, at + "parts.pt")
 class Unpicklable:
@@ -767,6 +770,9 @@ except ValueError: pass
             "m": "storage", "betas": "(0.9, 0.999)", "epoch": "-300", "loss": "0.25", "done": "True", "big": str(2**63)}
         # pickle.dump of a tensor: the finding said that it has no storage.
         assert bad_kinds(results["plain.pkl"]) == {"embedded", "dangerous_pickle"}, results["plain.pkl"]["findings"]
+        # Two numbers a byte, five in a row of three bytes: they were told to reach beyond their storage.
+        assert results["packed.pt"]["verdict"] == "whole" and shapes["packed.pt"]["packed"] == [4, 3], results["packed.pt"]
+        assert results["packed.pt"]["pickle"] == "extra", results["packed.pt"]["globals"]
         # "All 0 records match their checksums" was said of what has none.
         assert results["numbers.pkl"]["verdict"] == "unproven" and results["numbers.pkl"]["unprotected_bytes"]
         with zipfile.ZipFile(folder + "/x.pt2", "w") as z:
@@ -788,6 +794,135 @@ except ValueError: pass
                 counts.add(len(r["tensors"]))
         assert counts == {3, 6, 7}, counts
     return f"{len(names)} files"
+
+
+def write_pickled(path, data, names=("archive/data.pkl", "archive/version")):
+    with zipfile.ZipFile(path, "w") as z:
+        for name, content in zip(names, (data, "3\n")):
+            z.writestr(name, content)
+
+
+def test_cache():
+    """A snapshot in the cache of Hugging Face is links to ../../blobs/HEX: they are followed, no others are."""
+    with tempfile.TemporaryDirectory() as top:
+        rev = top + "/snapshots/rev"
+        os.makedirs(rev)
+        os.makedirs(top + "/blobs")
+        blob = "../../blobs/" + "0a" * 32
+        with open(os.path.join(rev, blob), "wb") as f:
+            f.write(safetensors({"a": b"1234"}))
+        os.symlink(blob, rev + "/model.safetensors")
+        (r,), code = verify(rev)
+        assert code == 0 and [t["name"] for t in r["tensors"]] == ["a"], r["findings"]
+        os.unlink(rev + "/model.safetensors")
+        for other in ("../blobs/" + "0a" * 32, "../../blobs/model", "../../blobs/../../x"):
+            os.symlink(other, rev + "/model.safetensors")
+            (r,), code = verify(rev)
+            assert code == 1 and not r["tensors"] and "is a link" in str(r["findings"]), (other, r["findings"])
+            os.unlink(rev + "/model.safetensors")
+    return "a snapshot"
+
+
+def test_getattr():
+    """Python 3.11 writes a member of an enum as getattr(Class, 'MEMBER'): no alarm, unless it is used otherwise."""
+    def text(s):
+        return b"X" + struct.pack("<I", len(s)) + s.encode()
+
+    get, of = b"cbuiltins\ngetattr\n", b"cmine\nColour\n"
+    member = get + of + text("RED") + b"\x86R"
+    cases = [(b"}" + text("e") + member + b"s", "unlisted"),                    # {"e": Colour.RED}
+             (member + text("ls") + b"\x85R", "dangerous"),                     # Colour.RED("ls")
+             (member + b")R0N", "dangerous"),                                   # the same, thrown away
+             (b"]" + get + b"a", "dangerous"),                                  # [getattr]
+             (get + text("x") + text("RED") + b"\x86R", "dangerous"),           # of a value
+             (get + of + text("__subclasses__") + b"\x86R", "dangerous"),
+             (get + b"cos\nsystem\n" + text("x") + b"\x86R", "dangerous"),
+             # names are kept up to a number; a dangerous one behind them was not told
+             (b"".join(b"cmine\nC%d\n0" % i for i in range(5000)) + b"cos\nsystem\n", "dangerous")]
+    with tempfile.TemporaryDirectory() as folder:
+        for i, (body, want) in enumerate(cases):
+            path = os.path.join(folder, f"{i}.pt")
+            write_pickled(path, b"\x80\x02" + body + b".")
+            (r,), code = verify(path)
+            assert r["pickle"] == want and code == (want == "dangerous"), (i, r["pickle"], r["findings"])
+    return f"{len(cases)} pickles"
+
+
+def test_decimals():
+    """Integers of more than 64 bits as protocols 0 and 1 write them were taken for damage; they are kept bit for bit."""
+    numbers = [s * n for n in (2**63, 2**64 - 1, 2**64, 10**40, 2**127, 2**128 - 1, 10**600) for s in (1, -1)]
+    with tempfile.TemporaryDirectory() as folder:
+        path, back = folder + "/a.pt", folder + "/b.pt"
+        for protocol in (0, 1, 2):
+            write_pickled(path, pickle.dumps({"seeds": numbers}, protocol))
+            (r,), code = verify(path)
+            assert code == 0 and r["verdict"] == "whole", r["findings"]
+        write_pickled(path, pickle.dumps({"seeds": numbers}, 1))
+        subprocess.run([PROGRAM, "ckpt", "convert", path, "-o", back, "--no-manifest"], capture_output=True, timeout=60)
+        if os.path.exists(back):
+            with zipfile.ZipFile(back) as z:
+                assert read_pickle(z.read([n for n in z.namelist() if n.endswith("data.pkl")][0])) == {"seeds": numbers}
+    return f"{len(numbers)} numbers"
+
+
+def test_directory():
+    """One bit in a zip's directory: no tensor is told to be lost, and where the directory cannot be followed all are found."""
+    with open(os.path.join(HERE, "tensor.pt"), "rb") as f:
+        data = f.read()
+    start = struct.unpack_from("<I", data, data.rindex(b"PK\5\6") + 16)[0]
+    salvaged = 0
+    with tempfile.TemporaryDirectory() as folder:
+        paths = []
+        for at in range(start, len(data)):
+            changed = bytearray(data)
+            changed[at] ^= 1 << at % 8
+            paths.append(os.path.join(folder, f"{at}.pt"))
+            with open(paths[-1], "wb") as f:
+                f.write(changed)
+        for path, r in zip(paths, verify(*paths)[0]):
+            assert "are lost" not in str(r["findings"]), (path, r["findings"])
+            found = [f["text"] for f in r["findings"] if f["kind"] == "salvaged"]
+            if found:
+                salvaged += 1
+                assert r["verdict"] == "damaged" and "hole" not in bad_kinds(r), (path, r["findings"])
+                assert len(r["tensors"]) == 1 and "1 of 1" in found[0], (path, r["findings"])
+        cut, whole = folder + "/cut.pt", os.path.join(HERE, "state_dict_cuda.pt")
+        with open(whole, "rb") as f:
+            data = f.read()
+        with open(cut, "wb") as f:  # as a file system leaves it that lost its last writes
+            f.write(data[:len(data) - 6000] + bytes(6000))
+        (r,), _ = verify(cut)
+        zeros = [f for f in r["findings"] if f["kind"] == "zero_tail"]
+        assert r["verdict"] == "truncated" and zeros and "6000 bytes" in zeros[0]["text"], r["findings"]
+    assert salvaged > 20, salvaged
+    return f"{len(paths)} flips, {salvaged} directories that could not be followed"
+
+
+def test_others():
+    """What is no checkpoint is called by its name; half a surrogate pair is no name."""
+    kinds = {"bzip2": b"BZh91AY&SY", "rar": b"Rar!\x1a\x07\x00", "sqlite": b"SQLite format 3\0", "lz4": b"\x04\"M\x18",
+             "tflite": b"\x1c\0\0\0TFL3"}
+    with tempfile.TemporaryDirectory() as folder:
+        path = folder + "/x.pt"
+        for kind, head in kinds.items():
+            with open(path, "wb") as f:
+                f.write(head + bytes(range(200)))
+            (r,), code = verify(path)
+            assert code == 1 and bad_kinds(r) == {kind}, (kind, r["findings"])
+        with zipfile.ZipFile(path, "w") as z:
+            z.writestr("best.ckpt", b"x")
+        assert "unzip" in verify(path)[0][0]["headline"]
+        with zipfile.ZipFile(path, "w") as z:
+            z.writestr("a/data.pkl", pickle.dumps({}, 2))
+            z.writestr("a/version", "99\n")
+        (r,), _ = verify(path)
+        assert bad_kinds(r) == {"version"} and "\n" not in r["headline"], r["headline"]
+        with open(folder + "/x.safetensors", "wb") as f:
+            header = b'{"a\\ud800":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}'
+            f.write(struct.pack("<Q", len(header)) + header + b"\1")
+        (r,), code = verify(folder + "/x.safetensors")
+        assert code == 1 and "surrogate" in r["headline"], r["findings"]
+    return f"{len(kinds) + 3} files"
 
 
 # ---- diff ----
@@ -884,6 +1019,44 @@ def test_diff():
             f.write(raw)
         assert diff(a, b, "--values")[0]["bf16_enough"]
     return f"{len(cases)} kinds of difference, both ways"
+
+
+def test_diff_sizes():
+    """Sizes and names that were explained wrongly: a vocabulary as "16 against 16", two renamings as one and a rest."""
+    def write(path, shapes):
+        rows, at = {}, 0
+        for name, shape in shapes.items():
+            n = 4
+            for k in shape:
+                n *= k
+            rows[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + n]}
+            at += n
+        text = json.dumps(rows).encode()
+        with open(path, "wb") as f:
+            f.write(struct.pack("<Q", len(text)) + text + bytes(at))
+
+    base = {"emb.weight": [50, 8], "wpe.weight": [16, 8], "l1.weight": [12, 8], "l1.bias": [12], "l2.weight": [8, 12],
+            "l2.bias": [8]}
+    cases = [({**base, "emb.weight": [60, 8]}, ["vocabulary"], "50 rows against 60"),
+             ({**base, "wpe.weight": [32, 8]}, ["positions"], "16 rows against 32"),
+             ({**base, "l1.weight": [14, 8]}, ["width"], "12 against 14"),
+             ({**base, "l2.weight": [8, 14]}, ["width"], "12 against 14 in its last"),
+             ({n.replace("l1", "fc1").replace("l2", "fc2"): s for n, s in base.items()}, ["rename", "rename"], "'l2' is 'fc2'")]
+    with tempfile.TemporaryDirectory() as folder:
+        a, b = folder + "/a", folder + "/b"
+        write(a, base)
+        for other, kinds, says in cases:
+            write(b, other)
+            r, _ = diff(a, b)
+            assert [c["kind"] for c in r["conclusions"]] == kinds, (kinds, r["conclusions"])
+            assert says in r["conclusions"][-1]["text"], (says, r["conclusions"])
+        for path, number in ((a, 1.0), (b, float("nan"))):
+            with open(path, "wb") as f:
+                text = b'{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
+                f.write(struct.pack("<Q", len(text)) + text + struct.pack("<2f", number, 2))
+        said = subprocess.run([PROGRAM, "ckpt", "diff", "--values", a, b], capture_output=True, timeout=60).stdout
+        assert b"1 of them is NaN or infinite on one side" in said, said
+    return f"{len(cases)} pairs"
 
 
 def test_config():
@@ -1560,7 +1733,8 @@ def test_durable():
 
 
 TESTS = [test_good, test_flips, test_flips_in_tensors, test_mutations, test_truncation, test_hostile, test_shards, test_folders,
-         test_distributed, test_safetensors, test_memory, test_values, test_repeats, test_made, test_require, test_torch, test_script, test_odd, test_diff, test_config, test_extract, test_convert,
+         test_distributed, test_safetensors, test_memory, test_values, test_repeats, test_made, test_require, test_torch, test_script, test_odd, test_cache, test_getattr, test_decimals,
+         test_directory, test_others, test_diff, test_diff_sizes, test_config, test_extract, test_convert,
          test_state, test_deflated, test_nothing,
          test_manifest, test_last_good, test_last_good_meanwhile, test_durable]
 

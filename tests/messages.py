@@ -55,6 +55,8 @@ CHECKS = {
     "likelier": lambda w, d, v: d["verdict"]["likelier"] == v,
     "excludes": lambda w, d, v: v not in [c["cause"] for c in d["verdict"]["causes"]],
     "certain": lambda w, d, v: d["verdict"]["bound_certain"] == (v == "true"),
+    "unknown": lambda w, d, v: d["numbers"][v]["low_bytes"] is None,
+    "headline": lambda w, d, v: v in d["verdict"]["headline"],
     "says": lambda w, d, v: any(v in line for line in d["verdict"]["evidence"]),
 }
 

@@ -41,7 +41,8 @@ static const struct field_table difference_table =
 #define C struct plim_ckpt_conclusion
 static const struct field conclusion_rows[] = {
 	FIELD_STRING(C, kind,
-		     "same, prefix, training_state, rename, width, depth, vocabulary, dtype, head, "
+		     "same, prefix, training_state, rename, width, depth, vocabulary, positions, "
+		     "dtype, head, "
 		     "tied, lora, lora_rank, names, "
 		     "architecture; with --config also loads, does_not_load, not_judged"),
 	FIELD_STRING(C, text, "one sentence"),
@@ -243,6 +244,12 @@ static void values_line(struct text *t, const struct plim_ckpt_diff *d)
 		text_printf(t, "; largest difference %.6g, mean %.6g\n          bf16 %s",
 			    d->max_difference, d->mean_difference,
 			    d->bf16_enough ? "would be enough" : "would not be enough");
+	if (d->nonfinite) {
+		text_puts(t, "\n          ");
+		text_count(t, d->nonfinite);
+		text_puts(t, d->nonfinite == 1 ? " of them is" : " of them are");
+		text_puts(t, " NaN or infinite on one side, which no difference counts");
+	}
 	text_puts(t, "\n");
 	if (!d->not_compared)
 		return;

@@ -111,6 +111,11 @@ static void tell_card(struct hold_lines *l, const struct messages_event *e,
 			 "does not print (2.1 to 2.5), or somebody who held memory only for that "
 			 "moment",
 			 why_size(a, o->free), why_size(b, o->tried));
+	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && !known(o->free))
+		hold_add(l,
+			 "PyTorch held %s of the card's %s, and what was free of the rest the text "
+			 "does not tell: other processes, or a driver that gives no such block",
+			 why_size(a, o->reserved), why_size(b, o->total));
 	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && known(t->outside))
 		hold_add(l,
 			 "%s of the card is neither free nor PyTorch's: another process's, or of "
@@ -277,6 +282,9 @@ static void tell_ranking(const struct messages_event *e, const struct findings_t
 			 why_size(a, t->own_outside));
 	else if (t->cause)
 		snprintf(out, size, "%s", whole[t->cause]);
+	else if (t->free_enough)
+		snprintf(out, size, ", though the driver had %s free; the text does not decide why",
+			 why_size(a, e->oom.free));
 	else
 		snprintf(out, size, "; the text does not decide why: %s is likeliest, then %s%s%s",
 			 names[t->ranked[0]], names[t->ranked[1]],

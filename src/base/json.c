@@ -92,6 +92,7 @@ static enum plim_status unicode_escape(struct json *j, struct plim_err *err)
 		j->p += 6;
 	} else if (c >= 0xd800 && c < 0xe000) {
 		c = 0xfffd; /* half a pair names no character */
+		j->lossy = true;
 	}
 	n = text_encode(c, out);
 	return keep(j, out, n, err);

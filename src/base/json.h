@@ -57,6 +57,7 @@ struct json {
 	unsigned expect;                            /* what may come next, see json.c */
 	uint64_t is_object[(JSON_DEPTH + 63) / 64]; /* bit a level */
 	bool started;
+	bool lossy; /* half of a surrogate pair was read as U+FFFD */
 };
 
 /* Both stay the caller's and must outlive the reader. */

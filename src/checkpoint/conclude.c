@@ -11,12 +11,15 @@
 #include <string.h>
 
 #define MIDDLE_BYTES 200 /* of what differs between two names */
+#define RENAMES 8        /* different ones that are told */
 
 static const char *const heads[] = { "lm_head", "classifier", "score.",  "qa_outputs",
 				     "head.",   "fc.",        "output.", "cls." };
 static const char *const embeddings[] = { "embed",           "wte",           "lm_head",
 					  "word_embeddings", "output.weight", "shared.weight",
-					  "decoder.bias" };
+					  "decoder.bias",    "emb." };
+/* Embeddings too, of places: as many rows as a sequence may have. */
+static const char *const positions[] = { "position", "pos_emb", "wpe", "pos_enc" };
 
 static bool mentions(const char *name, const char *const *words, size_t n)
 {
@@ -163,6 +166,7 @@ enum reshape {
 	SHAPE_TURNED,
 	SHAPE_LORA,
 	SHAPE_HEAD,
+	SHAPE_PLACES,
 	SHAPE_ROWS,
 	RESHAPES
 };
@@ -178,6 +182,9 @@ static enum reshape reshape_of(const struct ckpt_compare *d, const struct ckpt_p
 	if (s->rank == 2 && strstr(name, "lora_") && lesser_side(x) != lesser_side(y))
 		return SHAPE_LORA;
 	if (!memcmp(x + 1, y + 1, (s->rank - 1u) * sizeof(*x))) {
+		if (s->rank == 2 &&
+		    mentions(name, positions, sizeof(positions) / sizeof(positions[0])))
+			return SHAPE_PLACES;
 		if (mentions(name, embeddings, sizeof(embeddings) / sizeof(embeddings[0])))
 			return SHAPE_ROWS;
 		if (mentions(name, heads, sizeof(heads) / sizeof(heads[0])) &&
@@ -185,6 +192,23 @@ static enum reshape reshape_of(const struct ckpt_compare *d, const struct ckpt_p
 			return SHAPE_HEAD;
 	}
 	return s->rank == 2 && x[0] == y[1] && x[1] == y[0] ? SHAPE_TURNED : SHAPE_WIDTH;
+}
+
+static bool last_differs(const struct ckpt_compare *d, const struct ckpt_pair *p)
+{
+	const struct ckpt_tensor *s = &d->a->tensors.at[p->a], *t = &d->b->tensors.at[p->b];
+
+	return ckpt_shape(d->a, s)[s->rank - 1] != ckpt_shape(d->b, t)[t->rank - 1];
+}
+
+/* Of two shapes of one rank that are not the same. */
+static size_t first_differing(const uint64_t *x, const uint64_t *y)
+{
+	size_t i = 0;
+
+	while (x[i] == y[i])
+		i++;
+	return i;
 }
 
 static enum plim_status conclude_shape(struct ckpt_compare *d, enum reshape how, size_t n,
@@ -198,6 +222,11 @@ static enum plim_status conclude_shape(struct ckpt_compare *d, enum reshape how,
 	case SHAPE_ROWS:
 		return conclude(d, "vocabulary", err, "another vocabulary: %llu rows against %llu",
 				(unsigned long long)x[0], (unsigned long long)y[0]);
+	case SHAPE_PLACES:
+		return conclude(d, "positions", err,
+				"another number of positions: '%.200s' has %llu rows against %llu "
+				"(context length?)",
+				name, (unsigned long long)x[0], (unsigned long long)y[0]);
 	case SHAPE_HEAD:
 		return conclude(d, "head_size", err,
 				"a head of another size: '%.200s' has %llu rows against %llu "
@@ -217,20 +246,19 @@ static enum plim_status conclude_shape(struct ckpt_compare *d, enum reshape how,
 			d, "rank", err,
 			"%zu tensors have another number of dimensions, '%.200s' %u against %u", n,
 			name, s->rank, t->rank);
-	default:
-		return conclude(d, "width", err,
-				"another width: %zu tensors differ in shape, '%.200s' has %llu "
-				"against %llu in its last dimension",
-				n, name, (unsigned long long)x[s->rank - 1],
-				(unsigned long long)y[t->rank - 1]);
+	default: break;
 	}
-}
-
-static bool last_differs(const struct ckpt_compare *d, const struct ckpt_pair *p)
-{
-	const struct ckpt_tensor *s = &d->a->tensors.at[p->a], *t = &d->b->tensors.at[p->b];
-
-	return ckpt_shape(d->a, s)[s->rank - 1] != ckpt_shape(d->b, t)[t->rank - 1];
+	if (!last_differs(d, p))
+		return conclude(d, "width", err,
+				"another size: %zu tensors differ in shape, '%.200s' has %llu "
+				"against %llu in its first dimension that differs",
+				n, name, (unsigned long long)x[first_differing(x, y)],
+				(unsigned long long)y[first_differing(x, y)]);
+	return conclude(d, "width", err,
+			"another width: %zu tensors differ in shape, '%.200s' has %llu "
+			"against %llu in its last dimension",
+			n, name, (unsigned long long)x[s->rank - 1],
+			(unsigned long long)y[t->rank - 1]);
 }
 
 /* One width explains all other sizes; without it each kind is told. */
@@ -282,13 +310,32 @@ static void middle(const char *x, const char *y, char *from, char *to)
 	snprintf(to, MIDDLE_BYTES, "%.*s", (int)(ny - head - tail), y + head);
 }
 
-/* Unmatched tensors of equal shape, in the same order on both sides: one substitution for many? */
+struct rename {
+	char from[MIDDLE_BYTES], to[MIDDLE_BYTES];
+	size_t n; /* tensors */
+};
+
+/* Counts it with those that say the same; more than RENAMES different ones are no renaming but another model. */
+static void add_rename(struct rename *known, size_t *n, const struct rename *one)
+{
+	size_t i = 0;
+
+	while (i < *n && (strcmp(known[i].from, one->from) || strcmp(known[i].to, one->to)))
+		i++;
+	if (i == RENAMES)
+		return;
+	if (i == *n)
+		known[(*n)++] = *one;
+	known[i].n++;
+}
+
+/* Unmatched tensors of equal shape, in the same order on both sides: a few substitutions for many? */
 static enum plim_status judge_renames(struct ckpt_compare *d, size_t *explained,
 				      struct plim_err *err)
 {
-	char from[MIDDLE_BYTES], to[MIDDLE_BYTES], first[MIDDLE_BYTES] = "",
-						   second[MIDDLE_BYTES] = "";
-	size_t n = 0, j = 0;
+	struct rename known[RENAMES], one = { .n = 0 };
+	size_t n = 0, j = 0, tensors = 0;
+	enum plim_status st = PLIM_OK;
 
 	for (size_t i = 0; i < d->pairs.n; i++) {
 		const struct ckpt_tensor *s, *t;
@@ -303,18 +350,20 @@ static enum plim_status judge_renames(struct ckpt_compare *d, size_t *explained,
 		t = &d->b->tensors.at[d->pairs.at[j++].b];
 		if (compare_change(d->a, s, d->b, t) == CKPT_CHANGE_SHAPE)
 			continue;
-		middle(ckpt_text(d->a, s->name), ckpt_text(d->b, t->name), from, to);
-		if (!n) {
-			memcpy(first, from, sizeof(first));
-			memcpy(second, to, sizeof(second));
-		}
-		n += !strcmp(from, first) && !strcmp(to, second);
+		middle(ckpt_text(d->a, s->name), ckpt_text(d->b, t->name), one.from, one.to);
+		add_rename(known, &n, &one);
 	}
-	if (n < 2 || n * 2 < d->counts[CKPT_CHANGE_ONLY_A])
-		return PLIM_OK;
-	*explained += 2 * n;
-	return conclude(d, "rename", err, "a rename: '%s' is '%s' in the second, for %zu tensors",
-			first, second, n);
+	for (size_t i = 0; i < n; i++)
+		tensors += known[i].n > 1 ? known[i].n : 0;
+	for (size_t i = 0; !st && i < n && tensors * 2 >= d->counts[CKPT_CHANGE_ONLY_A]; i++) {
+		if (known[i].n < 2)
+			continue;
+		*explained += 2 * known[i].n;
+		st = conclude(d, "rename", err,
+			      "a rename: '%s' is '%s' in the second, for %zu tensors",
+			      known[i].from, known[i].to, known[i].n);
+	}
+	return st;
 }
 
 /* Weights under a key of a training checkpoint: what stands under other keys is not missing. */

@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define GLOBALS_MAX 4096 /* that are kept, and as many dangerous ones */
+
 /* A name, or with a star at its end all that begin so and go on without a dot. */
 static const char *const plain[] = {
 	"collections.OrderedDict",
@@ -76,6 +78,9 @@ static const char *const extra[] = {
 	"builtins.frozenset",
 	"builtins.slice",
 	"builtins.range",
+	"builtins.xrange",
+	"builtins.Ellipsis",
+	"builtins.NotImplemented",
 	"copyreg._reconstructor",
 	"builtins.object",
 	"argparse.Namespace",
@@ -85,7 +90,24 @@ static const char *const extra[] = {
 	"pathlib._local.PosixPath",
 	"pathlib._local.WindowsPath",
 	"datetime.datetime",
+	"datetime.date",
+	"datetime.time",
 	"datetime.timedelta",
+	"datetime.timezone",
+	"types.SimpleNamespace",
+	"omegaconf.dictconfig.DictConfig",
+	"omegaconf.listconfig.ListConfig",
+	"omegaconf.base.ContainerMetadata",
+	"omegaconf.base.Metadata",
+	"omegaconf.nodes.AnyNode",
+	"omegaconf.nodes.StringNode",
+	"omegaconf.nodes.IntegerNode",
+	"omegaconf.nodes.FloatNode",
+	"omegaconf.nodes.BooleanNode",
+	"typing.Any",
+	"pytorch_lightning.utilities.parsing.AttributeDict",
+	"lightning_fabric.utilities.data.AttributeDict",
+	"lightning.fabric.utilities.data.AttributeDict",
 	"fractions.Fraction",
 	"decimal.Decimal",
 	"uuid.UUID",
@@ -169,7 +191,6 @@ static const char *const dangerous_modules[] = {
 	"builtins.eval",
 	"builtins.exec",
 	"builtins.compile",
-	"builtins.getattr",
 	"builtins.setattr",
 	"builtins.open",
 	"builtins.__import__",
@@ -276,6 +297,68 @@ static size_t global_name(const struct pickle_heap *h, struct pickle_value v, ch
 	return n < (int)size ? (size_t)n : size - 1;
 }
 
+/* ---- getattr ---- */
+
+static bool is_getattr(const struct pickle_heap *h, struct pickle_value v)
+{
+	char name[32];
+
+	if (v.kind != PICKLE_GLOBAL)
+		return false;
+	global_name(h, v, name, sizeof(name));
+	return !strcmp(name, "builtins.getattr") || !strcmp(name, "__builtin__.getattr");
+}
+
+static struct pickle_value called(const struct pickle_heap *h, struct pickle_value call)
+{
+	return pickle_item(h, call, PICKLE_CALL_CALLEE);
+}
+
+/* (Class, 'MEMBER') */
+static bool is_member(const struct pickle_heap *h, struct pickle_value args)
+{
+	struct pickle_value class, member;
+	char name[300];
+
+	if (args.kind != PICKLE_TUPLE || pickle_len(h, args) != 2)
+		return false;
+	class = pickle_item(h, args, 0);
+	member = pickle_item(h, args, 1);
+	if (class.kind != PICKLE_GLOBAL || member.kind != PICKLE_STR ||
+	    !strncmp(intern_text(&h->strings, (uint32_t)member.bits), "__", 2))
+		return false;
+	global_name(h, class, name, sizeof(name));
+	return globals_trust(name) != CKPT_DANGEROUS;
+}
+
+void globals_settle(struct globals_log *log)
+{
+	const struct pickle_heap *h = log->heap;
+	bool members = true;
+
+	for (size_t i = 0; members && i < h->nodes.n; i++) {
+		const struct pickle_node *node = &h->nodes.at[i];
+
+		for (uint32_t k = 0; members && node->items && k < node->n; k++) {
+			bool callee = node->n == PICKLE_CALL_ITEMS && k == PICKLE_CALL_CALLEE;
+
+			if (is_getattr(h, node->items[k]))
+				members = callee && is_member(h, node->items[PICKLE_CALL_ARGS]);
+			else if (callee && node->items[k].kind == PICKLE_CALL)
+				members = !is_getattr(h, called(h, node->items[k]));
+		}
+	}
+	for (size_t i = 0; !members && i < log->ckpt->globals.n; i++) {
+		struct ckpt_global *g = &log->ckpt->globals.at[i];
+		const char *name = ckpt_text(log->ckpt, g->name);
+
+		if (!strcmp(name, "builtins.getattr") || !strcmp(name, "__builtin__.getattr"))
+			g->trust = CKPT_DANGEROUS;
+	}
+}
+
+/* ---- the log ---- */
+
 enum plim_status globals_hook(void *ctx, struct pickle_value v, uint64_t offset,
 			      struct plim_err *err)
 {
@@ -296,13 +379,13 @@ enum plim_status globals_hook(void *ctx, struct pickle_value v, uint64_t offset,
 			return PLIM_OK;
 		}
 	}
-	/* A file made of nothing but names would make the search above slow. */
-	if (c->globals.n >= 4096)
-		return st;
 	g.trust = computed ? CKPT_DANGEROUS
 		  : log->script && !strncmp(name, CKPT_SCRIPT_CLASS, strlen(CKPT_SCRIPT_CLASS))
 			  ? CKPT_CODE
 			  : globals_trust(name);
+	/* A file made of nothing but names would make the search above slow; what is dangerous is told even so. */
+	if (c->globals.n >= (g.trust == CKPT_DANGEROUS ? 2 * GLOBALS_MAX : GLOBALS_MAX))
+		return st;
 	return st ? st : vec_push(c->mem, &c->globals, g, err);
 }
 

@@ -12,17 +12,53 @@
 
 #define HEAD_BYTES 4096
 
+/*
+ * Hugging Face's cache keeps its files as ../../blobs/HEX, with a link of each name to them: the only links
+ * inside a folder that are followed, as they lead nowhere else.
+ */
+static bool is_cache_link(int dir, const char *name, char *target, size_t size)
+{
+	static const char up[] = "../", blobs[] = "blobs/";
+	ssize_t n = readlinkat(dir, name, target, size - 1);
+	const char *p = target;
+	size_t digits;
+
+	if (n <= 0 || (size_t)n == size - 1)
+		return false;
+	target[n] = 0;
+	while (!strncmp(p, up, sizeof(up) - 1))
+		p += sizeof(up) - 1;
+	if (p - target < 2 * (ptrdiff_t)(sizeof(up) - 1) || strncmp(p, blobs, sizeof(blobs) - 1))
+		return false;
+	p += sizeof(blobs) - 1;
+	digits = strspn(p, "0123456789abcdef");
+	return (digits == 40 || digits == 64) && !p[digits];
+}
+
+static int open_patiently(int dir, const char *name, int flags)
+{
+	int fd;
+
+	do
+		fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags);
+	while (fd < 0 && errno == EINTR);
+	return fd;
+}
+
 static enum plim_status open_at(int dir, const char *name, int flags, int *fd, struct stat *info,
 				struct plim_err *err)
 {
-	do
-		*fd = openat(dir, name, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags);
-	while (*fd < 0 && errno == EINTR);
-	if (*fd < 0 && errno == ELOOP && flags & O_NOFOLLOW)
-		return err_set(
-			err, PLIM_E_IO,
-			"'%s' is a link: not followed inside a folder (cp -L makes files of links)",
-			name);
+	char target[128];
+
+	*fd = open_patiently(dir, name, flags);
+	if (*fd < 0 && errno == ELOOP && flags & O_NOFOLLOW) {
+		if (!is_cache_link(dir, name, target, sizeof(target)))
+			return err_set(err, PLIM_E_IO,
+				       "'%s' is a link: not followed inside a folder (cp -L makes "
+				       "files of links)",
+				       name);
+		*fd = open_patiently(dir, target, flags);
+	}
 	if (*fd < 0)
 		return err_errno(err, errno, "cannot open '%s'", name);
 	if (!fstat(*fd, info))
@@ -57,7 +93,7 @@ static enum plim_status keep_file(struct ckpt *c, int fd, const struct stat *inf
 enum plim_status open_file(struct ckpt *c, int dir, const char *name, uint32_t *file,
 			   struct plim_err *err)
 {
-	struct stat info;
+	struct stat info = { 0 };
 	int fd;
 	enum plim_status st = open_at(dir, name, dir == AT_FDCWD ? 0 : O_NOFOLLOW, &fd, &info, err);
 
@@ -77,6 +113,11 @@ static const struct {
 	  "a 7z archive, which torch cannot load; it is also used to hide pickles from scanners" },
 	{ 0, 4, "(\265/\375", "zstd", "compressed with zstd: decompress it first" },
 	{ 0, 6, "\3757zXZ", "xz", "compressed with xz: decompress it first" },
+	{ 0, 3, "BZh", "bzip2", "compressed with bzip2: decompress it first" },
+	{ 0, 4, "\004\"M\030", "lz4", "compressed with lz4: decompress it first" },
+	{ 0, 6, "Rar!\032\007", "rar", "a RAR archive: unpack it" },
+	{ 0, 15, "SQLite format 3", "sqlite", "an SQLite database, not a checkpoint" },
+	{ 4, 4, "TFL3", "tflite", "a model of TensorFlow Lite, which is not read" },
 	{ 0, 6, "\223NUMPY", "numpy", "a NumPy array, not a checkpoint" },
 	{ 0, 4, "GGUF", "gguf", "a GGUF file, which is not read yet" },
 	{ 0, 4, "\211HDF", "hdf5", "an HDF5 file (Keras?), which is not read" },

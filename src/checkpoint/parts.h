@@ -107,9 +107,10 @@ struct zip {
 	uint32_t first, n;    /* its records in c->extents */
 	uint64_t directory;   /* offset in the file */
 	bool damaged;         /* records are not where or what the directory says */
+	bool broken;          /* the directory itself cannot be followed to its end */
 };
 
-/* PLIM_E_FORMAT with no directory to be found: then the file is cut, or no zip. */
+/* PLIM_E_FORMAT with no directory to be found: then the file is cut, or no zip.  z->broken: its records are not all. */
 enum plim_status zip_read(struct ckpt *c, uint32_t file, uint64_t base, uint64_t bytes,
 			  struct zip *z, struct plim_err *err);
 /* The same without a directory, from the local headers: what is whole of a cut file. */
@@ -205,6 +206,11 @@ struct globals_log {
 };
 enum plim_status globals_hook(void *ctx, struct pickle_value v, uint64_t offset,
 			      struct plim_err *err);
+/*
+ * Once a pickle was read, to its end or not: Python 3.11 writes a member of an enum as getattr(Class, 'MEMBER'), which is
+ * no more than unlisted.  Where getattr is given anything else, or what it gives is called, it is dangerous.
+ */
+void globals_settle(struct globals_log *log);
 /* One finding a pickle that is not plain. */
 enum plim_status globals_judge(struct ckpt *c, struct plim_err *err);
 

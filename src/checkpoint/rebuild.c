@@ -165,6 +165,27 @@ static const struct ckpt_dtype *get_dtype(const struct walk *w, struct pickle_va
 	return strncmp(full, "torch.", 6) ? NULL : ckpt_dtype_of_torch(full + 6);
 }
 
+/* Of the types of which torch counts the numbers in a shape: how many stand in a byte of its storage. */
+static uint64_t numbers_a_byte(const struct ckpt_dtype *d)
+{
+	return !strcmp(d->name, "quint4x2") ? 2 : !strcmp(d->name, "quint2x4") ? 4 : 1;
+}
+
+/* Such a tensor as the bytes that it is stored in, row after row, each filled up to a byte. */
+static void count_bytes(uint64_t *sizes, uint64_t *strides, size_t rank, uint64_t a_byte)
+{
+	uint64_t stride = 1;
+
+	for (size_t i = rank; i--;) {
+		if (i + 1 == rank)
+			sizes[i] = sizes[i] / a_byte + (sizes[i] % a_byte != 0);
+		strides[i] = stride;
+		if (__builtin_mul_overflow(stride, sizes[i], &stride))
+			stride =
+				UINT64_MAX; /* the shape itself is too large, which model_reach finds */
+	}
+}
+
 static enum plim_status add(struct walk *w, struct ckpt_tensor *t, const uint64_t *sizes,
 			    const uint64_t *strides, uint64_t storage_bytes, struct plim_err *err)
 {
@@ -224,6 +245,8 @@ static enum plim_status strided(struct walk *w, const struct rebuild *how, struc
 		t.flags |= CKPT_CONJUGATE;
 	if (!(how->flags & CKPT_META))
 		st = place(w, walk_arg(w, args, 0), &t, &s, &ok, err);
+	if (!st && ok && numbers_a_byte(t.dtype) > 1)
+		count_bytes(sizes, strides, rank, numbers_a_byte(t.dtype));
 	if (!st && ok)
 		st = add(w, &t, sizes, strides, t.flags & CKPT_META ? 0 : s.bytes, err);
 	/* Scales and zero points of quantised channels are tensors of their own. */

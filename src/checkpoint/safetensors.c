@@ -321,6 +321,10 @@ static enum plim_status parse(struct reader *r, const uint8_t *bytes, size_t n,
 	st = json_init(&r->json, c->mem, src, JSON_ONE, err);
 	if (!st) {
 		st = read_header(r, err);
+		if (!st && r->json.lossy)
+			st = BAD(r, "header", PLIM_UNKNOWN,
+				 "a name in the header holds half of a surrogate pair, which is no "
+				 "character: the reference reader refuses it");
 		json_release(&r->json);
 	}
 	source_close(src);

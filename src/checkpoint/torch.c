@@ -15,7 +15,9 @@ struct archive {
 	struct ckpt *ckpt;
 	struct zip zip;
 	char prefix[1024]; /* of every record, with its slash */
-	bool cut, script;
+	bool cut;          /* the directory is lost: records are where their own headers are */
+	bool broken;       /* and that by damage, not because the file ends too early */
+	bool script;
 	const char *storages; /* folder of those that a pickle refers to: "data/" */
 	uint32_t *by_name;    /* string -> extent + 1 */
 	size_t names;
@@ -59,10 +61,12 @@ static enum plim_status find_storage(void *ctx, const struct unpickle_storage *s
 	if (*extent == CKPT_NONE && a->cut)
 		return PLIM_OK;
 	if (*extent == CKPT_NONE)
-		return s->bytes ? model_find(
-					  c, CKPT_BAD_FINDING, "missing_record", PLIM_UNKNOWN, err,
-					  "record '%.200s' is missing: the tensors in it are lost",
-					  name)
+		return s->bytes ? model_find(c, CKPT_BAD_FINDING, "missing_record", PLIM_UNKNOWN,
+					     err, "record '%.200s' is %s", name,
+					     a->zip.damaged
+						     ? "not in the directory, which is damaged: "
+						       "torch.load fails"
+						     : "missing: the tensors in it are lost")
 				: PLIM_OK;
 	x = &c->extents.at[*extent];
 	if (x->bytes == s->bytes || x->state == CKPT_CUT)
@@ -215,7 +219,8 @@ static enum plim_status check_records(struct archive *a, size_t first, struct pl
 				"the record 'version' is missing: torch.load fails");
 	else if (!st && !a->cut && (version < 1 || version > 10))
 		st = model_find(c, CKPT_BAD_FINDING, "version", PLIM_UNKNOWN, err,
-				"version '%.20s' is none that torch reads", text);
+				"version '%.*s' is none that torch reads",
+				(int)strcspn(text, "\r\n"), text);
 	if (!st)
 		st = read_small(a, "byteorder", text, sizeof(text), &there, err);
 	big = !strcmp(text, "big");
@@ -314,6 +319,46 @@ static enum plim_status check_protection(struct archive *a, struct plim_err *err
 
 /* ---- a cut file ---- */
 
+#define ZERO_PIECE_BYTES ((size_t)64 << 10)
+#define ZEROS_TOLD_BYTES 4096 /* a page: fewer end many a file */
+
+/* How many zeros the file ends in. */
+static enum plim_status count_zeros(struct ckpt *c, uint32_t file, uint64_t *n,
+				    struct plim_err *err)
+{
+	uint64_t end = c->files.at[file].bytes, at = end;
+	uint8_t *p = mem_new(c->mem, ZERO_PIECE_BYTES, 1, err);
+	enum plim_status st = p ? PLIM_OK : mem_status(err);
+	size_t got = 0, left = 0;
+
+	while (!st && !left && at) {
+		size_t piece = at < ZERO_PIECE_BYTES ? (size_t)at : ZERO_PIECE_BYTES;
+
+		at -= piece;
+		st = ckpt_pread(c, file, at, p, piece, &got, err);
+		for (left = got; left && !p[left - 1]; left--)
+			;
+	}
+	*n = end - at - left;
+	mem_free(c->mem, p, ZERO_PIECE_BYTES, 1);
+	return st;
+}
+
+/* A file system that lost its last writes in a crash leaves the length right, and zeros. */
+static enum plim_status note_zeros(struct archive *a, struct plim_err *err)
+{
+	struct ckpt *c = a->ckpt;
+	uint64_t n;
+	enum plim_status st = count_zeros(c, a->zip.file, &n, err);
+
+	if (st || n < ZEROS_TOLD_BYTES)
+		return st;
+	return model_find(c, CKPT_NOTE, "zero_tail", c->files.at[a->zip.file].bytes - n, err,
+			  "the last %llu bytes are zeros: never written, or lost when the machine "
+			  "crashed or the disk was full",
+			  (unsigned long long)n);
+}
+
 static enum plim_status tell_cut(struct archive *a, size_t first, struct plim_err *err)
 {
 	struct ckpt *c = a->ckpt;
@@ -322,6 +367,13 @@ static enum plim_status tell_cut(struct archive *a, size_t first, struct plim_er
 	const char *lost;
 	size_t whole = model_whole(c, first, &lost);
 
+	if (a->broken)
+		return model_find(c, CKPT_NOTE, "salvaged", PLIM_UNKNOWN, err,
+				  "without the directory, by the records' own headers, %zu of %zu "
+				  "tensors are whole%s%.200s%s",
+				  whole, c->tensors.n - first,
+				  lost ? "; the first that is not: '" : "", lost ? lost : "",
+				  lost ? "'" : "");
 	c->truncated = true;
 	return model_find(c, CKPT_BAD_FINDING, "truncated", c->files.at[a->zip.file].bytes, err,
 			  "%.200s is cut%s%.100s: %zu of %zu tensors are whole%s%.200s%s",
@@ -349,6 +401,8 @@ static void set_prefix(struct archive *a)
 	a->prefix[n] = 0;
 }
 
+#define AROUND_OTHERS "a zip around other checkpoints (unzip it),"
+
 /* What else a zip is, by a record that only such a one has. */
 static const struct {
 	const char *ending, *is;
@@ -360,6 +414,11 @@ static const struct {
 	{ ".weights.h5", "a model of Keras" },
 	{ "/MANIFEST.MF", "a Java archive" },
 	{ "_rels/.rels", "an Office document" },
+	{ ".pt", AROUND_OTHERS },
+	{ ".pth", AROUND_OTHERS },
+	{ ".ckpt", AROUND_OTHERS },
+	{ ".safetensors", AROUND_OTHERS },
+	{ "pytorch_model.bin", AROUND_OTHERS },
 };
 
 /* NULL: not known. */
@@ -385,7 +444,7 @@ static enum plim_status refuse_zip(struct archive *a, struct plim_err *err)
 	bool failed = record(a, "version") != CKPT_NONE && record(a, "data/0") == CKPT_NONE;
 	const char *other = other_zip(a);
 
-	c->truncated |= a->cut;
+	c->truncated |= a->cut && !a->broken;
 	c->unreadable |= !c->kind && !a->cut;
 	if (!c->kind)
 		c->kind = CKPT_KIND_ZIP;
@@ -486,7 +545,9 @@ static enum plim_status read_archive(struct archive *a, uint32_t root, const cha
 		st = check_rest(a, err);
 	if (!st && !a->script)
 		st = note_deflated(a, err);
-	return !st && a->cut ? tell_cut(a, first, err) : st;
+	if (!st && a->cut)
+		st = tell_cut(a, first, err);
+	return !st && a->cut && !a->broken ? note_zeros(a, err) : st;
 }
 
 enum plim_status torch_read_zip(struct ckpt *c, uint32_t file, uint64_t base, uint64_t bytes,
@@ -502,8 +563,10 @@ enum plim_status torch_read_zip(struct ckpt *c, uint32_t file, uint64_t base, ui
 	a->ckpt = c;
 	a->storages = "data/";
 	st = zip_read(c, file, base, bytes, &a->zip, &why);
-	if (st == PLIM_E_FORMAT) {
+	a->broken = !st && a->zip.broken;
+	if (st == PLIM_E_FORMAT || a->broken) {
 		a->cut = true;
+		c->extents.n = a->zip.first;
 		st = zip_salvage(c, file, base, bytes, &a->zip, &why);
 	}
 	if (st && err)

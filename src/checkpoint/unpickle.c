@@ -478,6 +478,7 @@ enum plim_status unpickle_decode(struct unpickle *u, const char *name, const uin
 	if (st)
 		return st;
 	st = pickle_read(&u->heap, src, 0, &hooks, root, err);
+	globals_settle(&log);
 	*used = (size_t)source_offset(src, src->p);
 	source_close(src);
 	return st;

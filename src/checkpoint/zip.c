@@ -37,6 +37,7 @@ struct entry {
 struct end {
 	uint64_t offset, bytes, records, at; /* at: of the first end record */
 	uint64_t trailing;
+	bool lost64; /* the zip64 end is not where its locator says: `at` is not known to be right */
 };
 
 /* ---- the end ---- */
@@ -88,12 +89,14 @@ static enum plim_status read_end(struct ckpt *c, const struct zip *z, const uint
 	if (zip_le(p + 4, 4) || zip_le(p + 16, 4) != 1)
 		st = BAD("end_mismatch", e->at, "the zip64 locator names several disks");
 	at = zip_le(p + 8, 8);
+	e->lost64 = true;
 	if (!st && (at > e->at || e->at - at < END64_BYTES))
 		return BAD("end_mismatch", e->at, "the zip64 locator points to a wrong place");
 	if (!st)
 		st = ckpt_pread(c, z->file, z->base + at, p, sizeof(p), &got, err);
 	if (!st && (got < sizeof(p) || zip_le(p, 4) != 0x06064b50))
 		return BAD("end_mismatch", e->at, "the zip64 locator points to no end record");
+	e->lost64 = false;
 	if (!st && e->at - at > END64_BYTES)
 		st = BAD("end_mismatch", at + END64_BYTES,
 			 "%llu bytes stand between the zip's end records: two files in one?",
@@ -478,7 +481,8 @@ static enum plim_status read_entries(struct ckpt *c, struct zip *z, const uint8_
 			st = add_entry(c, z, &e, &spans[z->n], err);
 		p += ENTRY_BYTES + e.name_n + e.extra_n + zip_le(p + 32, 2);
 	}
-	if (!st && (p != end || z->n != records))
+	z->broken = p != end || z->n != records;
+	if (!st && z->broken)
 		st = BAD("directory_damaged", z->base + z->directory,
 			 "the directory holds other entries than the end record says");
 	return st;
@@ -508,23 +512,26 @@ enum plim_status zip_read(struct ckpt *c, uint32_t file, uint64_t base, uint64_t
 	if (e.records > CKPT_RECORDS)
 		return err_set(err, PLIM_E_LIMIT, "the zip has %llu records; at most %llu are read",
 			       LL(e.records), LL(CKPT_RECORDS));
-	if (e.offset > e.at || e.bytes != e.at - e.offset)
+	z->broken = e.offset > e.at || e.bytes > e.at - e.offset;
+	if (z->broken)
 		st = BAD("directory_damaged", z->base + e.at,
 			 "the end record points to a wrong place for the directory");
-	if (!st && (e.offset > e.at || e.bytes > e.at - e.offset))
-		return err_set(err, PLIM_E_FORMAT, "the zip's directory is not where its end says");
+	else if (!e.lost64 && e.bytes < e.at - e.offset)
+		st = BAD("directory_damaged", z->base + e.at,
+			 "%llu bytes stand between the directory and its end record",
+			 LL(e.at - e.offset - e.bytes));
 	z->directory = e.offset;
-	if (!st)
+	if (!st && !z->broken)
 		st = model_read(c, file, base + e.offset, e.bytes, CKPT_DIRECTORY_BYTES,
 				"the directory", &p, err);
-	if (!st) {
+	if (!st && !z->broken) {
 		spans = mem_new(c->mem, e.records, sizeof(*spans), err);
 		st = spans ? read_entries(c, z, p, e.bytes, spans, e.records, err)
 			   : mem_status(err);
 	}
-	if (!st)
+	if (!st && !z->broken)
 		st = check_spans(c, z, spans, err);
-	if (!st)
+	if (!st && !z->broken)
 		st = check_names(c, z, err);
 	mem_free(c->mem, spans, e.records, sizeof(*spans));
 	mem_free(c->mem, p, e.bytes, 1);

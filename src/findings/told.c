@@ -68,12 +68,25 @@ static uint64_t decides(const struct messages_oom *o)
 	return part > OUTSIDE_BYTES ? part : OUTSIDE_BYTES;
 }
 
+/* XPU does not tell what was free: PyTorch can have had anything from what it holds to the whole card. */
+static void judge_unseen(const struct messages_oom *o, struct findings_told *t)
+{
+	if (known(o->tried) && less(o->total, o->reserved).low >= o->tried.high)
+		t->bound_by = FINDINGS_BOUND_UNKNOWN;
+	else
+		t->bound = (struct messages_bytes){ o->reserved.low, o->total.high };
+}
+
 /* A full card: who has it. */
 static void judge_card(const struct messages_oom *o, struct findings_told *t)
 {
 	t->bound_by = FINDINGS_BOUND_DEVICE;
-	if (!known(o->total) || !known(o->reserved) || !known(o->free))
+	if (!known(o->total) || !known(o->reserved))
 		return;
+	if (!known(o->free)) {
+		judge_unseen(o, t);
+		return;
+	}
 	t->bound_certain = 1;
 	t->outside = less(o->total, plus(o->reserved, o->free));
 	if (!known(o->others)) {
@@ -91,12 +104,19 @@ static void judge_card(const struct messages_oom *o, struct findings_told *t)
 		t->bound_by = FINDINGS_BOUND_NON_PYTORCH;
 }
 
+/* The allocator compares with its own limit before it asks the driver, which may be full as well. */
+static int is_over_limit(const struct messages_oom *o)
+{
+	return known(o->reserved) && known(o->tried) &&
+	       plus(o->reserved, o->tried).low > o->allowed.high;
+}
+
 static void judge_device(const struct messages_event *e, struct findings_told *t)
 {
 	const struct messages_oom *o = &e->oom;
 	int had = known(o->free) && known(o->tried) && o->free.low >= o->tried.high;
 
-	if (known(o->allowed) && (had || !known(o->free))) {
+	if (known(o->allowed) && (had || !known(o->free) || is_over_limit(o))) {
 		t->bound_by = FINDINGS_BOUND_LIMIT;
 		t->bound_certain = 1;
 		t->bound = o->allowed;

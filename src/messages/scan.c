@@ -242,6 +242,9 @@ static int read_pytorch(const struct scan *s, const char *at, struct messages_oo
 	const char *lead = at - s->start > LEAD_MAX_BYTES ? at - LEAD_MAX_BYTES : s->start;
 	const char *end = s->end - at > (ptrdiff_t)AHEAD_BYTES ? at + AHEAD_BYTES : s->end;
 
+	/* "Ran out of memory with exception: CUDA out of memory. Tried ...": the numbers are the second's */
+	for (const char *p = lead; (p = memmem(p, (size_t)(at - p), "out of", 6)); p += 6)
+		lead = p + 6;
 	/* cheap, and most that is "out of memory" has no numbers */
 	return scan_is_trigger(at, (size_t)(s->end - at)) &&
 	       (memmem(at, (size_t)(end - at), "allocate", 8) ||

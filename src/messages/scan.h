@@ -86,7 +86,7 @@ extern const size_t scan_wording_count;
 extern const struct messages_wording scan_table_wording;
 
 /* The row whose numbers messages_parse_oom reads. */
-#define SCAN_ROW_PYTORCH 0
+#define SCAN_ROW_PYTORCH 1
 
 /* ---- the search ---- */
 

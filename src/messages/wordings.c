@@ -12,12 +12,21 @@ const char *const messages_family_names[MESSAGES_FAMILIES] = {
 };
 
 #define SHM_SAYS "processes pass tensors through /dev/shm, and it is full or too small"
+#define BUS_ERROR                                                                             \
+	"a process touched memory that could not be had: a full /dev/shm, as a rule; a file " \
+	"cut while it was mapped says the same"
 #define FULL_CARD                                                                              \
 	"the library could not get memory for itself, outside PyTorch's allocator: as a rule " \
 	"the card was full"
+#define NO_ALGORITHM                                                                         \
+	"cuDNN found no algorithm whose workspace it could get: a full card, as a rule; an " \
+	"unsupported shape or type says the same"
 #define LEAVE_ROOM                                                       \
 	"leave room beside PyTorch: its cache can take the whole card; " \
 	"torch.cuda.set_per_process_memory_fraction(0.9) keeps some back"
+#define NCCL_BUFFERS                                                                            \
+	"NCCL could not get memory for its buffers, outside PyTorch's allocator: the card was " \
+	"full"
 #define BLOCKING \
 	"run it again with CUDA_LAUNCH_BLOCKING=1: the traceback then shows the call that failed"
 #define OTHER_RANK                                                                             \
@@ -52,11 +61,11 @@ const char *const messages_family_names[MESSAGES_FAMILIES] = {
 
 const struct messages_wording scan_wordings[] = {
 	/* -- PyTorch: c10/cuda/CUDACachingAllocator.cpp, c10/xpu, aten mps, cudaMallocAsync -- */
-	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "out of", NULL, NULL },
 	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1,
 	  "MPS backend out of memory (MPS allocated: {allocated}, other allocations: {others}, max "
 	  "allowed: {allowed}). Tried to allocate {tried}",
 	  NULL, NULL },
+	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "out of", NULL, NULL },
 	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1,
 	  "INTERNAL ASSERT FAILED at*CUDACachingAllocator.cpp",
 	  "PyTorch's allocator failed while it wrote an out-of-memory message (NVML did not "
@@ -98,7 +107,6 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1,
 	  "alloc_buffer: allocating {tried} on device {device}: cudaMalloc failed: out of memory",
 	  NULL, NULL },
-	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "cudaMalloc failed: out of memory", NULL, NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "failed to allocate CUDA{device} buffer", NULL,
 	  NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "unable to allocate CUDA{device} buffer", NULL,
@@ -168,6 +176,10 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
 	  "Out of memory error on GPU {device}. Cannot allocate {tried}", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "std::bad_alloc: out_of_memory: ", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "PT_DEVMEM Allocation failed for size::{tried}",
+	  "Gaudi's memory was full", NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 0, "No executable batch size found, reached zero",
+	  "accelerate halved the batch until nothing was left: each size ran out of memory", NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_NOTHING, 1, "pytorch allocator cache flushes since last step",
 	  NULL, NULL },
 	/* -- ROCm and XPU -- */
@@ -176,6 +188,10 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_ROCM, MESSAGES_DEVICE, 1, "HIPBLAS_STATUS_ALLOC_FAILED", FULL_CARD, LEAVE_ROOM },
 	{ MESSAGES_ROCM, MESSAGES_DEVICE, 1, "miopenStatusAllocFailed", FULL_CARD, LEAVE_ROOM },
 	{ MESSAGES_ROCM, MESSAGES_DEVICE, 0, "HSA_STATUS_ERROR_OUT_OF_RESOURCES", FULL_CARD, NULL },
+	{ MESSAGES_XPU, MESSAGES_OTHER, 1, "can NOT allocate memory block with size larger than",
+	  "this platform gives no single block of that size, however much of the card is free",
+	  "smaller tensors (a smaller batch, attention in slices), or "
+	  "UR_L0_ENABLE_RELAXED_ALLOCATION_LIMITS=1" },
 	{ MESSAGES_XPU, MESSAGES_DEVICE, 1, "OUT_OF_DEVICE_MEMORY", NULL, NULL },
 	{ MESSAGES_XPU, MESSAGES_HOST, 1, "ERROR_OUT_OF_HOST_MEMORY", NULL, NULL },
 	{ MESSAGES_XPU, MESSAGES_DEVICE, 0, "PI_ERROR_OUT_OF_RESOURCES", FULL_CARD, NULL },
@@ -184,12 +200,20 @@ const struct messages_wording scan_wordings[] = {
 	  "a kernel read or wrote an address that is not its own: a bug, not memory that ran out",
 	  "run it again with AMD_SERIALIZE_KERNEL=3: the traceback then shows the call" },
 	/* -- NCCL: nccl/src -- */
-	{ MESSAGES_NCCL, MESSAGES_DEVICE, 1, "Cuda failure*'out of memory'",
-	  "NCCL could not get memory for its buffers, outside PyTorch's allocator: the card was "
-	  "full",
+	{ MESSAGES_NCCL, MESSAGES_DEVICE, 1, "Cuda failure*'out of memory'", NCCL_BUFFERS,
+	  LEAVE_ROOM },
+	{ MESSAGES_NCCL, MESSAGES_DEVICE, 0, "Failed to CUDA calloc async {tried}", NCCL_BUFFERS,
+	  LEAVE_ROOM },
+	{ MESSAGES_NCCL, MESSAGES_DEVICE, 0, "Failed to CUDA calloc {tried}", NCCL_BUFFERS,
+	  LEAVE_ROOM },
+	{ MESSAGES_NCCL, MESSAGES_DEVICE, 0, "Failed to CUDA malloc {tried}", NCCL_BUFFERS,
 	  LEAVE_ROOM },
 	{ MESSAGES_NCCL, MESSAGES_SHARED, 1,
 	  "Error while creating shared memory segment*(size {tried})", SHM_SAYS, NULL },
+	{ MESSAGES_NCCL, MESSAGES_SHARED, 1, "failed to extend /dev/shm/nccl-* to {tried}",
+	  SHM_SAYS, NULL },
+	{ MESSAGES_NCCL, MESSAGES_SHARED, 1, "posix_fallocate failed : No space left on device",
+	  SHM_SAYS, NULL },
 	{ MESSAGES_NCCL, MESSAGES_OTHER, 1, "Watchdog caught collective operation timeout",
 	  "a collective waited for a rank that did not come: not memory, unless that rank died of "
 	  "it",
@@ -210,8 +234,14 @@ const struct messages_wording scan_wordings[] = {
 	  "the driver refused memory outside PyTorch's allocator: for a context, a kernel, pinned "
 	  "memory or a library",
 	  NULL },
+	/* PyTorch up to 1.4: aten/src/THC/THCGeneral.cpp */
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "cuda runtime error ({code}) : out of memory", NULL,
+	  NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "THCudaCheck FAIL file=*error={code} : out of memory",
+	  NULL, NULL },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDA driver error: out of memory", NULL, NULL },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDA error {code} at *: out of memory", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "cudaMalloc failed: out of memory", NULL, NULL },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDA_ERROR_OUT_OF_MEMORY", NULL, NULL },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "cudaErrorMemoryAllocation", NULL, NULL },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUBLAS_STATUS_ALLOC_FAILED", FULL_CARD, LEAVE_ROOM },
@@ -223,17 +253,20 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUFFT_ALLOC_FAILED", FULL_CARD, LEAVE_ROOM },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 0, "CUSPARSE_STATUS_INSUFFICIENT_RESOURCES", FULL_CARD,
 	  LEAVE_ROOM },
-	{ MESSAGES_CUDA, MESSAGES_DEVICE, 0, "Unable to find a valid cuDNN algorithm",
-	  "cuDNN found no algorithm whose workspace it could get: a full card, as a rule; an "
-	  "unsupported shape or type says the same",
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 0, "Unable to find a valid cuDNN algorithm", NO_ALGORITHM,
 	  NULL },
-	{ MESSAGES_CUDA, MESSAGES_DEVICE, 0, "FIND was unable to find an engine",
-	  "cuDNN found no algorithm whose workspace it could get: a full card, as a rule; an "
-	  "unsupported shape or type says the same",
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 0, "FIND was unable to find an engine", NO_ALGORITHM,
+	  NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 0, "GET was unable to find an engine", NO_ALGORITHM,
 	  NULL },
 	{ MESSAGES_CUDA, MESSAGES_OTHER, 0, "CUDNN_STATUS_NOT_INITIALIZED",
 	  "cuDNN could not start: a mismatch of versions, or a card that is already full",
 	  "nvidia-smi before the start shows whether somebody holds the card" },
+	{ MESSAGES_CUDA, MESSAGES_OTHER, 0, "CUDNN_STATUS_INTERNAL_ERROR",
+	  "cuDNN failed inside: a mismatch of versions, an earlier failure of a kernel, or a card "
+	  "that is already full",
+	  "nvidia-smi before the start shows whether somebody holds the card; then "
+	  "CUDA_LAUNCH_BLOCKING=1" },
 	{ MESSAGES_CUDA, MESSAGES_OTHER, 0, "CUBLAS_STATUS_NOT_INITIALIZED",
 	  "cuBLAS could not start: an earlier failure of a kernel (an index out of range), or a "
 	  "card "
@@ -292,10 +325,19 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_DATALOADER, MESSAGES_SHARED, 1, "/dev/shm*No space left on device", SHM_SAYS,
 	  NULL },
 	/* -- Python and C++: c10/core/impl/alloc_cpu.cpp, numpy, the interpreter -- */
+	/* PyTorch up to 1.1 counted whole GiB, rounded down: no number that can be relied on. */
+	{ MESSAGES_PYTHON, MESSAGES_HOST, 1,
+	  "not enough memory: you tried to allocate *GB. Buy new", NULL, NULL },
+	{ MESSAGES_PYTHON, MESSAGES_HOST, 1,
+	  "posix_memalign(&data, gAlignment, nbytes) == 0. 12 vs 0", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "DefaultCPUAllocator: *you tried to allocate {tried}",
 	  NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "MemoryError: Unable to allocate {tried} for an array",
 	  NULL, NULL },
+	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "MemoryError: Unable to allocate array with shape",
+	  NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1,
+	  "Fail to alloc memory of {tried} size, error code is 12", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "ArrowMemoryError: *of size {tried}", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "^MemoryError|", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "memory allocation of {tried} failed",
@@ -330,6 +372,8 @@ const struct messages_wording scan_wordings[] = {
 	/* -- Slurm: slurmstepd, srun, sacct, seff -- */
 	{ MESSAGES_SLURM, MESSAGES_CGROUP_KILL, 1, "oom_kill event*StepId={group}", NULL, NULL },
 	{ MESSAGES_SLURM, MESSAGES_CGROUP_KILL, 1, "oom-kill event*StepId={group}", NULL, NULL },
+	{ MESSAGES_SLURM, MESSAGES_CGROUP_KILL, 1, "oom-kill event(s) in step {group}", NULL,
+	  NULL },
 	{ MESSAGES_SLURM, MESSAGES_CGROUP_KILL, 1, "cgroup out-of-memory handler", NULL, NULL },
 	{ MESSAGES_SLURM, MESSAGES_CGROUP_KILL, 1, "srun: error: *task*: Out Of Memory", NULL,
 	  NULL },
@@ -465,6 +509,8 @@ const struct messages_wording scan_wordings[] = {
 	  "PBS: job killed: mem {used} exceeded limit {limit}", NULL, NULL },
 	{ MESSAGES_LAUNCHER, MESSAGES_CGROUP_KILL, 1, "Job has gone over memory limit of", NULL,
 	  NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_SHARED, 0, "Signal 7 (SIGBUS) received by PID {pid}",
+	  BUS_ERROR, NULL },
 	{ MESSAGES_LAUNCHER, MESSAGES_OTHER, 1, "(SIGSEGV) received by PID {pid}",
 	  "a process crashed (segmentation fault): not memory that ran out", NULL },
 	/* -- shells and exit codes -- */
@@ -483,10 +529,7 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "^Killed$", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "]Killed$", NULL, NULL }, /* behind a progress bar */
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "^Killed: 9", NULL, NULL },
-	{ MESSAGES_SHELL, MESSAGES_SHARED, 0, "Bus error (core dumped)",
-	  "a process touched memory that could not be had: a full /dev/shm, as a rule; a file cut "
-	  "while it was mapped says the same",
-	  NULL },
+	{ MESSAGES_SHELL, MESSAGES_SHARED, 0, "Bus error (core dumped)", BUS_ERROR, NULL },
 	{ MESSAGES_SHELL, MESSAGES_OTHER, 1, "Segmentation fault (core dumped)",
 	  "a process crashed: not memory that ran out", "python -X faulthandler shows where" },
 	{ MESSAGES_SHELL, MESSAGES_OTHER, 1, "No space left on device",

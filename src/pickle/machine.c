@@ -220,7 +220,42 @@ static enum plim_status op_float(struct pickle *p, const struct op *op, struct p
 	return st ? st : push_kind(p, PICKLE_FLOAT, __builtin_bswap64(n), err);
 }
 
-/* Decimal digits to an integer; beyond 64 bits it is damage: Python writes those as LONG1 or LONG4. */
+#define DECIMAL_DIGITS_MAX \
+	2400 /* of an integer beyond 64 bits as text; hashes and RNG states have hundreds */
+
+/* As LONG1 would have held it: protocols 0 and 1 write integers of any size in decimal. */
+static enum plim_status push_decimal(struct pickle *p, const char *text, size_t n,
+				     struct plim_err *err)
+{
+	uint8_t bytes[DECIMAL_DIGITS_MAX / 2] = { 0 };
+	size_t used = 1, i = text[0] == '-';
+	unsigned carry;
+
+	if (i == n || n > DECIMAL_DIGITS_MAX)
+		return damaged(p, err, "a decimal integer of %zu digits", n - i);
+	for (; i < n; i++) {
+		carry = (unsigned)(text[i] - '0');
+		if (carry > 9)
+			return damaged(p, err, "a decimal integer that is not one");
+		for (size_t k = 0; k < used; k++) {
+			carry += 10u * bytes[k];
+			bytes[k] = (uint8_t)carry;
+			carry >>= 8;
+		}
+		if (carry)
+			bytes[used++] = (uint8_t)carry;
+	}
+	used++; /* room for the sign */
+	carry = 1;
+	for (size_t k = 0; text[0] == '-' && k < used; k++) {
+		carry += (uint8_t)~bytes[k];
+		bytes[k] = (uint8_t)carry;
+		carry >>= 8;
+	}
+	return push_long(p, bytes, used, err);
+}
+
+/* Decimal digits to an integer. */
 static enum plim_status op_text_int(struct pickle *p, const struct op *op, struct plim_err *err)
 {
 	const char *text;
@@ -235,16 +270,19 @@ static enum plim_status op_text_int(struct pickle *p, const struct op *op, struc
 		return push_kind(p, PICKLE_BOOL, text[1] == '1', err);
 	if (n && op->arg == 'L' && text[n - 1] == 'L')
 		n--;
-	if (!n || n >= sizeof(digits) || memchr(text, 0, n))
+	if (n >= sizeof(digits))
+		return push_decimal(p, text, n, err);
+	if (!n || memchr(text, 0, n))
 		return damaged(p, err, "a decimal integer that is not one");
 	memcpy(digits, text, n);
 	digits[n] = 0;
 	errno = 0;
 	bits = digits[0] == '-' ? (uint64_t)strtoll(digits, &rest, 10)
 				: strtoull(digits, &rest, 10);
+	if (errno == ERANGE && !*rest)
+		return push_decimal(p, text, n, err);
 	if (errno || *rest || rest == digits)
-		return damaged(p, err,
-			       "a decimal integer that is not one or has more than 64 bits");
+		return damaged(p, err, "a decimal integer that is not one");
 	return push_kind(p, digits[0] != '-' && bits > INT64_MAX ? PICKLE_UINT : PICKLE_INT, bits,
 			 err);
 }
