@@ -1,5 +1,6 @@
 /* The ckpt verbs: reads a checkpoint and composes what is to be told of it. */
 #include "ckpt.h"
+#include "options.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -485,23 +486,22 @@ static enum plim_status give(struct plim_ckpt *r, enum plim_status st, struct pl
 enum plim_status plim_ckpt_open(const char *path, const struct plim_ckpt_options *options,
 				struct plim_ckpt **out, struct plim_err *err)
 {
-	static const struct plim_ckpt_options none = { .size = sizeof(none) };
+	struct plim_ckpt_options o = { .size = sizeof(o) };
 	struct plim_ckpt *r;
 	enum plim_status st;
 
-	options = options ? options : &none;
-	st = new_result(options->max_memory_bytes, &r, err);
+	OPTIONS_TAKE(&o, options);
+	st = new_result(o.max_memory_bytes, &r, err);
 	*out = NULL;
 	if (st)
 		return st;
 	st = ckpt_read(&r->hidden->ckpt, path, err);
-	if (!st && options->flags)
-		st = ckpt_scan(&r->hidden->ckpt,
-			       options->flags & PLIM_CKPT_VALUES ? CKPT_SCAN_VALUES : 0,
-			       options->threads, err);
+	if (!st && o.flags)
+		st = ckpt_scan(&r->hidden->ckpt, o.flags & PLIM_CKPT_VALUES ? CKPT_SCAN_VALUES : 0,
+			       o.threads, err);
 	if (!st) {
 		r->path = say(r, &st, err, "%s", path);
-		st = compose(r, options, err);
+		st = compose(r, &o, err);
 	}
 	return give(r, st, out);
 }

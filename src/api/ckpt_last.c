@@ -1,6 +1,7 @@
 /* ckpt last-good: the newest checkpoint of a folder that is whole, and taking older ones away. */
 #include "ckpt.h"
 #include "hold.h"
+#include "options.h"
 #include "out.h"
 
 #include <stdio.h>
@@ -208,7 +209,7 @@ enum plim_status plim_ckpt_last_good(const char *folder,
 				     const struct plim_ckpt_last_options *options,
 				     struct plim_ckpt_last **out, struct plim_err *err)
 {
-	static const struct plim_ckpt_last_options none = { .size = sizeof(none) };
+	struct plim_ckpt_last_options o = { .size = sizeof(o) };
 	struct plim_ckpt_last *l = calloc(1, sizeof(*l));
 	struct plim_ckpt_last_hidden *h = calloc(1, sizeof(*h));
 	enum plim_status st;
@@ -219,14 +220,14 @@ enum plim_status plim_ckpt_last_good(const char *folder,
 		free(h);
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
 	}
-	options = options ? options : &none;
+	OPTIONS_TAKE(&o, options);
 	l->hidden = h;
-	mem_init(&h->mem, options->max_memory_bytes);
+	mem_init(&h->mem, o.max_memory_bytes);
 	hold_init(&h->hold, &h->mem);
 	st = ckpt_series_open(&h->series, &h->mem, folder, err);
 	l->folder = st ? NULL : hold_copy(&h->hold, folder, err);
 	if (!st)
-		st = l->folder ? look(l, options, err) : mem_status(err);
+		st = l->folder ? look(l, &o, err) : mem_status(err);
 	if (st)
 		plim_ckpt_last_free(l);
 	else

@@ -3,6 +3,7 @@
  * it.  An entry that is being loaded has its room reserved, so that the budget holds at every moment.
  */
 #include "checkpoint/checkpoint.h"
+#include "options.h"
 
 #include <plimsoll/weights.h>
 
@@ -282,21 +283,20 @@ static enum plim_status load(struct plim_weights *w, struct entry *e, struct pli
 enum plim_status plim_weights_new(const struct plim_weights_options *options,
 				  struct plim_weights **out, struct plim_err *err)
 {
-	static const struct plim_weights_options none = { .size = sizeof(none) };
+	struct plim_weights_options o = { .size = sizeof(o) };
 	struct plim_weights *w = calloc(1, sizeof(*w));
 
 	*out = NULL;
 	if (!w)
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
-	options = options ? options : &none;
+	OPTIONS_TAKE(&o, options);
 	mem_init(&w->mem, 0);
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->changed, NULL);
-	w->place = options->place
-			   ? *options->place
+	w->place = o.place ? *o.place
 			   : (struct plim_weights_place){ host_take, host_fill, host_drop, w };
-	w->max_sets = options->max_sets;
-	w->max_bytes = options->max_bytes ? options->max_bytes : mem_default_limit();
+	w->max_sets = o.max_sets;
+	w->max_bytes = o.max_bytes ? o.max_bytes : mem_default_limit();
 	*out = w;
 	return PLIM_OK;
 }

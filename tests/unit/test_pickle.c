@@ -83,6 +83,39 @@ static void test_scalars(void **state)
 	}
 }
 
+/* Beyond 64 bits an integer is the same as text and as LONG1. */
+static void test_decimals(void **state)
+{
+	static const struct {
+		const char *text, *bytes;
+		size_t n, length;
+	} rows[] = {
+		{ "L18446744073709551616L\n.", "\0\0\0\0\0\0\0\0\1", 24, 9 },
+		{ "L-18446744073709551616L\n.", "\0\0\0\0\0\0\0\0\xff", 25, 9 },
+		{ "L-9223372036854775809L\n.", "\xff\xff\xff\xff\xff\xff\xff\x7f\xff", 24, 9 },
+		{ "I0000000000000000000000018446744073709551616\n.", "\0\0\0\0\0\0\0\0\1", 46, 9 },
+		{ "L170141183460469231731687303715884105728L\n.",
+		  "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x80\0", 43, 17 }, /* 2**127 */
+		{ "L-340282366920938463463374607431768211457L\n.",
+		  "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xfe", 44,
+		  17 }, /* -2**128 - 1 */
+	};
+	struct read r;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct intern_entry *item;
+
+		decode(&r, rows[i].text, rows[i].n, 0);
+		assert_int_equal(r.st, 0);
+		assert_int_equal(r.root.kind, PICKLE_BIGINT);
+		item = &r.heap.strings.at[r.root.bits];
+		assert_int_equal(item->n, rows[i].length);
+		assert_memory_equal(item->bytes, rows[i].bytes, rows[i].length);
+		done(&r);
+	}
+}
+
 static void test_strings(void **state)
 {
 	static const struct {
@@ -322,10 +355,10 @@ static void test_no_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_scalars),    cmocka_unit_test(test_strings),
-		cmocka_unit_test(test_containers), cmocka_unit_test(test_calls),
-		cmocka_unit_test(test_damage),     cmocka_unit_test(test_writer),
-		cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_scalars),  cmocka_unit_test(test_strings),
+		cmocka_unit_test(test_decimals), cmocka_unit_test(test_containers),
+		cmocka_unit_test(test_calls),    cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_writer),   cmocka_unit_test(test_no_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
