@@ -180,6 +180,11 @@ enum plim_status why_ladder(struct plim_why *w, const struct messages_event *e,
 		lines[i] = (struct hold_lines){ .hold = &w->hidden->hold, .err = err };
 	if (e->wording->advice)
 		hold_add(&lines[HELPS], "%s", e->wording->advice);
+	if (t->free_enough)
+		hold_add(&lines[HELPS],
+			 "look for a limit of this process first (set_per_process_memory_fraction, "
+			 "per_process_memory_fraction in PYTORCH_CUDA_ALLOC_CONF, a server's share "
+			 "of the card): the card was not full");
 	/* those that are about the likeliest cause come before those that are about the others */
 	for (int later = 0; later < 2; later++)
 		for (size_t i = 0; i < sizeof(rungs) / sizeof(rungs[0]); i++)
