@@ -11,6 +11,7 @@
 
 #include "base/base.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define CKPT_NONE UINT32_MAX
@@ -361,6 +362,15 @@ void ckpt_compare_release(struct ckpt_compare *d);
 static inline const char *ckpt_text(const struct ckpt *c, uint32_t id)
 {
 	return id == CKPT_NONE ? "" : intern_text(&c->strings, id);
+}
+
+/* What a config said, as a number; 0: nothing, or no number. */
+static inline uint64_t ckpt_fact_number(const struct ckpt *c, const char *name)
+{
+	for (size_t i = 0; i < c->facts.n; i++)
+		if (!strcmp(ckpt_text(c, c->facts.at[i].name), name))
+			return strtoull(ckpt_text(c, c->facts.at[i].value), NULL, 10);
+	return 0;
 }
 
 static inline const uint64_t *ckpt_shape(const struct ckpt *c, const struct ckpt_tensor *t)

@@ -484,14 +484,6 @@ static enum plim_status judge(struct ckpt_compare *d, struct plim_err *err)
 
 /* ---- beside what a config promises ---- */
 
-static uint64_t fact_number(const struct ckpt *c, const char *name)
-{
-	for (size_t i = 0; i < c->facts.n; i++)
-		if (!strcmp(ckpt_text(c, c->facts.at[i].name), name))
-			return strtoull(ckpt_text(c, c->facts.at[i].value), NULL, 10);
-	return 0;
-}
-
 /* The first tensor that is an embedding of words, by its name. */
 static const struct ckpt_tensor *find_embedding(const struct ckpt *c)
 {
@@ -510,9 +502,9 @@ static const struct ckpt_tensor *find_embedding(const struct ckpt *c)
 /* An architecture without a table: depth, vocabulary and width are looked for. */
 static enum plim_status judge_partly(struct ckpt_compare *d, struct plim_err *err)
 {
-	uint64_t depth = fact_number(d->b, CKPT_FACT_LAYERS),
-		 rows = fact_number(d->b, CKPT_FACT_VOCABULARY),
-		 width = fact_number(d->b, CKPT_FACT_HIDDEN), found = layers(d->a);
+	uint64_t depth = ckpt_fact_number(d->b, CKPT_FACT_LAYERS),
+		 rows = ckpt_fact_number(d->b, CKPT_FACT_VOCABULARY),
+		 width = ckpt_fact_number(d->b, CKPT_FACT_HIDDEN), found = layers(d->a);
 	const struct ckpt_tensor *t = find_embedding(d->a);
 	const uint64_t *shape = t ? ckpt_shape(d->a, t) : NULL;
 	size_t before = d->conclusions.n;

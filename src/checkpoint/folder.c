@@ -591,6 +591,32 @@ static enum plim_status read_texts(struct folder *f, struct plim_err *err)
 	return st;
 }
 
+/* PEFT makes every adapter of the rank that the config says, but for those that rank_pattern names. */
+static enum plim_status check_rank(struct ckpt *c, struct plim_err *err)
+{
+	static const char down[] = "lora_A.weight";
+	uint64_t rank = ckpt_fact_number(c, "r"), other = 0;
+
+	for (size_t i = 0; rank && i < c->tensors.n; i++) {
+		const struct ckpt_tensor *t = &c->tensors.at[i];
+		const char *name = ckpt_text(c, t->name);
+		size_t n = strlen(name);
+
+		if (t->rank != 2 || n < sizeof(down) ||
+		    strcmp(name + n - (sizeof(down) - 1), down) != 0)
+			continue;
+		if (ckpt_shape(c, t)[0] == rank)
+			return PLIM_OK;
+		other = ckpt_shape(c, t)[0];
+	}
+	if (!other)
+		return PLIM_OK;
+	return model_find(c, CKPT_WARN, "adapter_rank", PLIM_UNKNOWN, err,
+			  "'adapter_config.json' says r=%llu, and no adapter has that rank (%llu): "
+			  "unless its rank_pattern names them all, PEFT cannot load them",
+			  (unsigned long long)rank, (unsigned long long)other);
+}
+
 enum plim_status folder_read(struct ckpt *c, int dir, struct plim_err *err)
 {
 	struct folder f = { .ckpt = c, .dir = dir };
@@ -616,6 +642,8 @@ enum plim_status folder_read(struct ckpt *c, int dir, struct plim_err *err)
 				"'.metadata.tmp' is left: a save died while it finished");
 	if (!st)
 		st = read_texts(&f, err);
+	if (!st && has(&f, "adapter_config.json"))
+		st = check_rank(c, err);
 	vec_release(c->mem, &f.names);
 	return st;
 }
