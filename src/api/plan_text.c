@@ -273,7 +273,7 @@ static void phases(struct text *t, const struct plim_plan *p)
 	text_table_release(&b);
 }
 
-#define CONFIG 14 /* columns in front of a configuration */
+#define CONFIG 18 /* columns in front of a configuration: the widest is "deepspeed.json" */
 
 static void config_line(struct text *t, const char *what, const char *line)
 {
@@ -281,7 +281,10 @@ static void config_line(struct text *t, const char *what, const char *line)
 
 	if (!line)
 		return;
-	text_printf(t, hang < CONFIG ? "  %s\n    " : "  %-12s", what);
+	if (hang < CONFIG)
+		text_printf(t, "  %s\n    ", what);
+	else
+		text_printf(t, "  %-*s", CONFIG - 2, what);
 	text_wrap(t, hang, hang, "%s", line);
 }
 
