@@ -1,7 +1,7 @@
 /*
- * plan_rate: configurations a second on one core.  A configuration is a batch and a sequence of a model of 24 blocks like
- * Llama, trained for two steps: its program is built and run to the three peaks, and then to the smallest limit that does.
- * No two are alike.  Rates are of processor time, of ROUNDS rounds: least, median, most.
+ * plan_rate: configurations a second on one core.  A configuration is a batch and a sequence of a model like Llama, of 12
+ * blocks or of 24, trained for two steps: its program is built and run to the three peaks, and then to the smallest limit
+ * that does.  No two are alike.  Rates are of processor time, of ROUNDS rounds: least, median, most.
  */
 #include "plan/plan.h"
 
@@ -51,34 +51,44 @@ static int by_size(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-int main(void)
+/* One row for each of the two ways. */
+static void measure(struct mem *mem, const struct model_numbers *n)
 {
 	static const char *const what[] = { "three peaks", "three peaks and needed" };
-	struct model_numbers n = {
-		.layers = 24, .hidden = 1024, .heads = 16, .intermediate = 2816, .vocab = 32000
-	};
 	double rates[2][ROUNDS];
 	struct plim_err err;
 	struct model m;
-	struct mem mem;
 
-	mem_init(&mem, 0);
-	model_init(&m, &mem);
-	if (model_by_numbers(&m, &n, &err))
+	model_init(&m, mem);
+	if (model_by_numbers(&m, n, &err))
 		exit(1);
 	for (unsigned i = 0; i < ROUNDS; i++)
 		for (int needed = 0; needed < 2; needed++) {
 			double start = seconds();
 
 			for (unsigned k = 0; k < EACH; k++)
-				configuration(&mem, &m, i * EACH + k, needed);
+				configuration(mem, &m, i * EACH + k, needed);
 			rates[needed][i] = EACH / (seconds() - start);
 		}
 	for (int needed = 0; needed < 2; needed++) {
 		qsort(rates[needed], ROUNDS, sizeof(double), by_size);
-		printf("%5.0f %5.0f %5.0f configurations/s  %s\n", rates[needed][0],
-		       rates[needed][ROUNDS / 2], rates[needed][ROUNDS - 1], what[needed]);
+		printf("%5.0f %5.0f %5.0f configurations/s of %llu blocks, %s\n", rates[needed][0],
+		       rates[needed][ROUNDS / 2], rates[needed][ROUNDS - 1],
+		       (unsigned long long)n->layers, what[needed]);
 	}
 	model_release(&m);
+}
+
+int main(void)
+{
+	static const struct model_numbers models[] = {
+		{ .layers = 12, .hidden = 768, .heads = 12, .intermediate = 2048, .vocab = 32000 },
+		{ .layers = 24, .hidden = 1024, .heads = 16, .intermediate = 2816, .vocab = 32000 },
+	};
+	struct mem mem;
+
+	mem_init(&mem, 0);
+	for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++)
+		measure(&mem, &models[i]);
 	return 0;
 }
