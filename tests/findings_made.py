@@ -762,6 +762,27 @@ def gradients_of_a_penalty():
     expect(held.get("gradient", 0) <= held["parameter"], f"{held}")
 
 
+def steps_by_marks_alone():
+    """Stacks of what lives at the end, none of events (context="state"): optimizers' marks are steps, each."""
+    t = Trainer()
+    for _ in range(4):
+        saved = t.forward()
+        t.backward(saved)
+        t.card.mark("START", "Optimizer.step#Adam.step")
+        t.optimize()
+        t.card.mark("END", "Optimizer.step#Adam.step")
+        t.zero()
+        t.card.drop(t.inputs.pop())
+    told = t.card.snapshot()
+    for segment in told["segments"]:
+        for block in segment["blocks"]:
+            block["frames"] = BUILD
+    for frames in (None, []):
+        events = [{**e, "frames": frames} if frames is not None else {k: v for k, v in e.items() if k != "frames"} for e in t.card.events]
+        device = report({**told, "device_traces": [events]})[0]
+        expect(len(device["steps"]) == 4 + 1, f"{len(device['steps'])} steps, with what comes behind the last")
+
+
 def steps_inside_of_the_backward_pass():
     """Each weight's optimizer steps when its gradient is there: one step of training, whose activations are activations."""
     t = Trainer()

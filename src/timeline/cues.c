@@ -100,5 +100,5 @@ int timeline_in_optimizer(const struct trace *t, uint32_t stack)
 
 int timeline_in_backward(const struct trace *t, uint32_t stack)
 {
-	return stack == TRACE_NONE || !t->stacks.at[stack].n || has_cue(t, stack, CUE_BACKWARD);
+	return trace_stackless(t, stack) || has_cue(t, stack, CUE_BACKWARD);
 }

@@ -21,6 +21,18 @@ uint32_t timeline_event_after(const struct trace_events *ev, int64_t time_us)
 	return (uint32_t)low;
 }
 
+/* A recording may have stacks of what is live at its end alone (context="state"). */
+static int allocates_with_stacks(const struct timeline *tl)
+{
+	const struct trace_events *ev = &tl->device->events;
+	size_t e = 0;
+
+	while (e < ev->n &&
+	       (ev->action[e] != TRACE_ALLOC || trace_stackless(tl->trace, ev->stack[e])))
+		e++;
+	return e < ev->n;
+}
+
 /* An allocation of the program itself: not by autograd's thread, nor of what it runs again.  Without stacks: any. */
 static int is_own(const struct timeline *tl, int has_stacks, size_t event)
 {
@@ -47,7 +59,7 @@ static enum plim_status from_marks(struct mem *m, const struct timeline *tl,
 {
 	const struct trace *t = tl->trace;
 	const struct trace_events *ev = &tl->device->events;
-	int has_stacks = t->frames.n > 0;
+	int has_stacks = allocates_with_stacks(tl);
 	size_t begin = 0, last = 0; /* of this optimizer's step; the end of the one before */
 	enum plim_status st = PLIM_OK;
 
