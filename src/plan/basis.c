@@ -48,13 +48,6 @@ static bool is_shared_unseen(const struct model *m, const struct plan_recipe *r)
 	       r->parallel == PLAN_ZERO3 || (kinds && r->task != PLAN_TRAIN);
 }
 
-/* Runs of GPT-2 took up to 1.7 % less than planned, of others 0.1. */
-static bool is_offloaded_by_layers(const struct model *m, const struct plan_recipe *r)
-{
-	(void)m;
-	return r->activations == PLAN_OFFLOAD_CHECKPOINTS;
-}
-
 /* DeepSpeed's and TRL's offload: planned from their sources. */
 static bool is_streamed(const struct model *m, const struct plan_recipe *r)
 {
@@ -140,8 +133,6 @@ static const struct doubt {
 	  "with several GPUs or FSDP, streams run ahead of each other more or less" },
 	{ is_shared_unseen, NULL, PLAN_ASSUMED, 100, 100,
 	  "no run that shares the work this way was measured" },
-	{ is_offloaded_by_layers, "fwd", PLAN_DERIVED, 20, 20,
-	  "inputs of checkpointed layers leave the GPU sooner or later" },
 	{ is_streamed, "fwd", PLAN_ASSUMED, 200, 250,
 	  "no run that keeps this on the host was measured, and copies take as long as "
 	  "the machine takes" },

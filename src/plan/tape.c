@@ -597,6 +597,8 @@ static void run_node(struct tape *t, uint32_t at)
 	tape_backward_of[node->op](t, node, out);
 	if (node->away)
 		tape_unpacked(t, node);
+	if (node->region != TAPE_NONE) /* unpacked, it is the operation's own and ends with it */
+		let_saved(t, node);
 	for (unsigned i = 0; i < node->ins; i++)
 		fit(t, &node->in[i], &out[i]);
 	for (unsigned i = 0; i < node->outs; i++) {
