@@ -8,6 +8,7 @@ the hostile file runs nothing.  Where python3 has torch, what it writes is verif
 import glob
 import io
 import json
+import math
 import os
 import pickle
 import shutil
@@ -1021,19 +1022,22 @@ def test_diff():
     return f"{len(cases)} kinds of difference, both ways"
 
 
+def zeros(shapes, dtype="F32", width=4):
+    """A safetensors file of tensors of zeros."""
+    rows, at = {}, 0
+    for name, shape in shapes.items():
+        n = width * math.prod(shape)
+        rows[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + n]}
+        at += n
+    text = json.dumps(rows).encode()
+    return struct.pack("<Q", len(text)) + text + bytes(at)
+
+
 def test_diff_sizes():
     """Sizes and names that were explained wrongly: a vocabulary as "16 against 16", two renamings as one and a rest."""
     def write(path, shapes):
-        rows, at = {}, 0
-        for name, shape in shapes.items():
-            n = 4
-            for k in shape:
-                n *= k
-            rows[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + n]}
-            at += n
-        text = json.dumps(rows).encode()
         with open(path, "wb") as f:
-            f.write(struct.pack("<Q", len(text)) + text + bytes(at))
+            f.write(zeros(shapes))
 
     base = {"emb.weight": [50, 8], "wpe.weight": [16, 8], "l1.weight": [12, 8], "l1.bias": [12], "l2.weight": [8, 12],
             "l2.bias": [8]}
@@ -1080,15 +1084,7 @@ def test_config():
         return {name: shape for name, shape in out.items() if name not in drop} | dict(more)
 
     def stored(shapes):
-        rows, at = {}, 0
-        for name, shape in shapes.items():
-            n = 2
-            for k in shape:
-                n *= k
-            rows[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, at + n]}
-            at += n
-        text = json.dumps(rows).encode()
-        return struct.pack("<Q", len(text)) + text + bytes(at)
+        return zeros(shapes, "BF16", 2)
 
     base = {"model_type": "llama", "hidden_size": 16, "intermediate_size": 24, "num_attention_heads": 4, "num_key_value_heads": 2,
             "num_hidden_layers": 3, "vocab_size": 40, "torch_dtype": "bfloat16"}

@@ -112,8 +112,8 @@ struct plim_plan_peak {
 	const char *phase; /* of allocated_bytes */
 	struct plim_plan_categories categories;
 	/*
-	 * "measured": a recording of the run itself tells it; "derived": from PyTorch's rules, which were checked
-	 * against measured runs of the same kind; "assumed": nothing of the kind was measured.
+	 * "measured": fitted to a recording of a run of the model (calibrate); "derived": from PyTorch's rules,
+	 * which were checked against measured runs of the same kind; "assumed": nothing of the kind was measured.
 	 */
 	const char *basis;
 	const char **reasons; /* why it is no surer */

@@ -58,7 +58,7 @@ static const struct field peak_rows[] = {
 		     "what lives then; they add up to allocated_bytes"),
 	FIELD_STRING(
 		K, basis,
-		"measured (a recording of the run itself tells it), derived (from PyTorch's "
+		"measured (fitted to a recording of a run of the model), derived (from PyTorch's "
 		"rules, checked against measured runs of the same kind) or assumed (nothing of "
 		"the kind was measured)"),
 	FIELD_STRINGS(K, reasons, reason_count, "why it is no surer"),

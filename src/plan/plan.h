@@ -306,7 +306,7 @@ void plan_site_read(const struct model *m, uint32_t site, struct plan_site *out)
 /* ---- how sure it is (basis.c) ---- */
 
 enum plan_basis {
-	PLAN_MEASURED, /* told by a recording of the run itself */
+	PLAN_MEASURED, /* fitted to a recording of a run of the model, in no further doubt */
 	PLAN_DERIVED,  /* PyTorch's rules, checked against measured runs of the same kind */
 	PLAN_ASSUMED,  /* nothing of the kind was measured */
 	PLAN_BASES
