@@ -5,7 +5,7 @@
  * two such moments in a real recording and repeats what lies between, so the result is as
  * consistent as the recording: it replays exactly and ends with the same blocks.
  */
-#include "trace/trace.h"
+#include "snapshot/snapshot.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,9 +39,9 @@ static int by_live(const void *a, const void *b)
  * Two moments, far apart, behind the last segment event, with the same blocks live at the same
  * addresses: then the free blocks are the same too, and what lies between can be done again.
  */
-static int find_period(const struct trace_device *d, size_t *a, size_t *b)
+static int find_period(const struct snapshot_device *d, size_t *a, size_t *b)
 {
-	const struct trace_events *ev = &d->events;
+	const struct snapshot_events *ev = &d->events;
 	struct moment *m = calloc(ev->n + 1, sizeof(*m));
 	uint64_t live = 0;
 	size_t n = 0;
@@ -70,9 +70,9 @@ static int find_period(const struct trace_device *d, size_t *a, size_t *b)
 }
 
 /* Columns of the recording with [a, b) repeated `times` more. */
-static int repeat(struct trace_device *d, size_t a, size_t b, size_t times)
+static int repeat(struct snapshot_device *d, size_t a, size_t b, size_t times)
 {
-	struct trace_events *ev = &d->events, out = *ev;
+	struct snapshot_events *ev = &d->events, out = *ev;
 	size_t n = ev->n + times * (b - a), at = b;
 	uint8_t *action = malloc(n);
 	uint64_t *addr = malloc(n * 8), *size = malloc(n * 8);
@@ -107,13 +107,13 @@ static int repeat(struct trace_device *d, size_t a, size_t b, size_t times)
 int main(int argc, char **argv)
 {
 	struct mem m;
-	struct trace *t;
+	struct snapshot *t;
 	struct plim_err err;
 	struct sink sink;
 	size_t a = 0, b = 0, want = argc == 4 ? strtoull(argv[2], NULL, 10) : 0;
 
 	mem_init(&m, 0);
-	if (argc != 4 || trace_read(&m, argv[1], NULL, &t, &err)) {
+	if (argc != 4 || snapshot_read(&m, argv[1], NULL, &t, &err)) {
 		fprintf(stderr, "make_snapshot RECORDING EVENTS OUT%s%s\n", argc == 4 ? ": " : "",
 			argc == 4 ? err.message : "");
 		return 1;
@@ -128,7 +128,7 @@ int main(int argc, char **argv)
 		return 1;
 	t->annotations.n = 0;
 	sink.f = fopen(argv[3], "wb");
-	if (!sink.f || trace_write(t, (struct pickle_sink){ &sink, to_file }, &err) ||
+	if (!sink.f || snapshot_write(t, (struct pickle_sink){ &sink, to_file }, &err) ||
 	    fclose(sink.f)) {
 		fprintf(stderr, "make_snapshot: cannot write %s\n", argv[3]);
 		return 1;

@@ -14,10 +14,10 @@ static const char *const words[TIMELINE_CATEGORIES] = { "a word" };
 
 static void place(void *self, uint32_t frame, struct page_place *out)
 {
-	const struct trace *t = self;
+	const struct snapshot *t = self;
 
-	*out = (struct page_place){ trace_text(t, trace_frame(t, frame)->name),
-				    trace_text(t, trace_frame(t, frame)->filename) };
+	*out = (struct page_place){ snapshot_text(t, snapshot_frame(t, frame)->name),
+				    snapshot_text(t, snapshot_frame(t, frame)->filename) };
 }
 
 static void report(void *self, struct json_out *j)
@@ -41,7 +41,7 @@ static void check_section(const struct page_section *a, const struct page_sectio
 }
 
 /* Rows in order, none of no bytes, none that ends before it begins. */
-static void check_segments(struct mem *m, const struct trace *t, const struct trace_device *d)
+static void check_segments(struct mem *m, const struct snapshot *t, const struct snapshot_device *d)
 {
 	struct segments s;
 	struct plim_err err;
@@ -60,8 +60,8 @@ static void check_segments(struct mem *m, const struct trace *t, const struct tr
 	segments_release(&s);
 }
 
-static void one_device(struct mem *m, struct page *p, const struct trace *t,
-		       const struct trace_device *d)
+static void one_device(struct mem *m, struct page *p, const struct snapshot *t,
+		       const struct snapshot_device *d)
 {
 	struct timeline_categories categories = { .mem = NULL };
 	struct page_show show = { TRACE_NONE, TRACE_NONE, TRACE_NONE, TRACE_NONE, TRACE_NONE };
@@ -97,19 +97,19 @@ static void one_device(struct mem *m, struct page *p, const struct trace *t,
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
-	struct trace *t;
+	struct snapshot *t;
 	struct page p;
 	struct plim_err err;
 	struct mem m;
 
 	mem_init(&m, LIMIT_BYTES);
-	if (trace_read_bytes(&m, bytes, n, NULL, &t, &err))
+	if (snapshot_read_bytes(&m, bytes, n, NULL, &t, &err))
 		return 0;
 	page_init(&p, &m);
 	for (size_t i = 0; i < t->device_count; i++)
 		one_device(&m, &p, t, &t->devices[i]);
 	page_release(&p);
-	trace_free(t);
+	snapshot_free(t);
 	must(m.used_bytes == 0);
 	return 0;
 }

@@ -10,24 +10,25 @@
 
 /* ---- are two traces the same ---- */
 
-static void same_text(const struct trace *a, uint32_t x, const struct trace *b, uint32_t y)
+static void same_text(const struct snapshot *a, uint32_t x, const struct snapshot *b, uint32_t y)
 {
 	must((x == TRACE_NONE) == (y == TRACE_NONE));
 	if (x == TRACE_NONE)
 		return;
 	must(a->heap.strings.at[x].n == b->heap.strings.at[y].n);
-	must(!memcmp(trace_text(a, x), trace_text(b, y), a->heap.strings.at[x].n));
+	must(!memcmp(snapshot_text(a, x), snapshot_text(b, y), a->heap.strings.at[x].n));
 }
 
-static void same_stack(const struct trace *a, uint32_t x, const struct trace *b, uint32_t y)
+static void same_stack(const struct snapshot *a, uint32_t x, const struct snapshot *b, uint32_t y)
 {
 	uint32_t n, m;
-	const uint32_t *f = trace_stack(a, x, &n), *g = trace_stack(b, y, &m);
+	const uint32_t *f = snapshot_stack(a, x, &n), *g = snapshot_stack(b, y, &m);
 
 	must((x == TRACE_NONE) == (y == TRACE_NONE));
 	must(n == m);
 	for (uint32_t i = 0; i < n; i++) {
-		const struct trace_frame *p = trace_frame(a, f[i]), *q = trace_frame(b, g[i]);
+		const struct snapshot_frame *p = snapshot_frame(a, f[i]),
+					    *q = snapshot_frame(b, g[i]);
 
 		must(p->line == q->line);
 		same_text(a, p->name, b, q->name);
@@ -35,8 +36,8 @@ static void same_stack(const struct trace *a, uint32_t x, const struct trace *b,
 	}
 }
 
-static void same_events(const struct trace *a, const struct trace_events *x, const struct trace *b,
-			const struct trace_events *y)
+static void same_events(const struct snapshot *a, const struct snapshot_events *x,
+			const struct snapshot *b, const struct snapshot_events *y)
 {
 	must(x->n == y->n);
 	must(!x->n || !x->pool == !y->pool);
@@ -48,8 +49,8 @@ static void same_events(const struct trace *a, const struct trace_events *x, con
 		must(a->streams.at[x->stream[i]] == b->streams.at[y->stream[i]]);
 		must(x->alloc[i] == y->alloc[i]);
 		if (x->pool) {
-			const struct trace_pool_id *p = &a->pools.at[x->pool[i]];
-			const struct trace_pool_id *q = &b->pools.at[y->pool[i]];
+			const struct snapshot_pool_id *p = &a->pools.at[x->pool[i]];
+			const struct snapshot_pool_id *q = &b->pools.at[y->pool[i]];
 
 			must(p->a == q->a && p->b == q->b);
 		}
@@ -57,8 +58,8 @@ static void same_events(const struct trace *a, const struct trace_events *x, con
 	}
 }
 
-static void same_device(const struct trace *a, const struct trace_device *x, const struct trace *b,
-			const struct trace_device *y)
+static void same_device(const struct snapshot *a, const struct snapshot_device *x,
+			const struct snapshot *b, const struct snapshot_device *y)
 {
 	same_events(a, &x->events, b, &y->events);
 	must(x->alloc_count == y->alloc_count && x->segments == y->segments);
@@ -66,7 +67,7 @@ static void same_device(const struct trace *a, const struct trace_device *x, con
 	must(x->allocs_before == y->allocs_before && x->contradictions == y->contradictions);
 	must(x->stale_events == y->stale_events);
 	for (size_t i = 0; i < x->alloc_count; i++) {
-		const struct trace_alloc *p = &x->allocs[i], *q = &y->allocs[i];
+		const struct snapshot_alloc *p = &x->allocs[i], *q = &y->allocs[i];
 
 		must(p->addr == q->addr && p->requested_bytes == q->requested_bytes);
 		must(p->born == q->born && p->free_requested == q->free_requested);
@@ -76,11 +77,11 @@ static void same_device(const struct trace *a, const struct trace_device *x, con
 	}
 }
 
-static void same_memory(const struct trace *a, const struct trace *b)
+static void same_memory(const struct snapshot *a, const struct snapshot *b)
 {
 	must(a->segments.n == b->segments.n && a->blocks.n == b->blocks.n);
 	for (size_t i = 0; i < a->segments.n; i++) {
-		const struct trace_segment *x = &a->segments.at[i], *y = &b->segments.at[i];
+		const struct snapshot_segment *x = &a->segments.at[i], *y = &b->segments.at[i];
 
 		must(x->addr == y->addr && x->bytes == y->bytes && x->device == y->device);
 		must(x->allocated_bytes == y->allocated_bytes &&
@@ -91,7 +92,7 @@ static void same_memory(const struct trace *a, const struct trace *b)
 		same_stack(a, x->stack, b, y->stack);
 	}
 	for (size_t i = 0; i < a->blocks.n; i++) {
-		const struct trace_block *x = &a->blocks.at[i], *y = &b->blocks.at[i];
+		const struct snapshot_block *x = &a->blocks.at[i], *y = &b->blocks.at[i];
 
 		must(x->addr == y->addr && x->bytes == y->bytes && x->state == y->state);
 		must(x->requested_bytes == y->requested_bytes);
@@ -99,12 +100,12 @@ static void same_memory(const struct trace *a, const struct trace *b)
 	}
 }
 
-static void same_rest(const struct trace *a, const struct trace *b)
+static void same_rest(const struct snapshot *a, const struct snapshot *b)
 {
 	must(a->annotations.n == b->annotations.n && a->unknown.n == b->unknown.n);
 	for (size_t i = 0; i < a->annotations.n; i++) {
-		const struct trace_annotation *x = &a->annotations.at[i],
-					      *y = &b->annotations.at[i];
+		const struct snapshot_annotation *x = &a->annotations.at[i],
+						 *y = &b->annotations.at[i];
 
 		must(x->time_us == y->time_us && x->device == y->device && x->end == y->end);
 		same_text(a, x->name, b, y->name);
@@ -122,7 +123,7 @@ static void same_rest(const struct trace *a, const struct trace *b)
 	must(a->settings.max_split_bytes == b->settings.max_split_bytes);
 }
 
-static void same_trace(const struct trace *a, const struct trace *b)
+static void same_trace(const struct snapshot *a, const struct snapshot *b)
 {
 	must(a->device_count == b->device_count);
 	for (size_t d = 0; d < a->device_count; d++)
@@ -152,7 +153,7 @@ static void use_times(struct mem *m, const struct timeline *tl, uint32_t event)
 	timeline_steps_release(&steps);
 }
 
-static void use_device(struct mem *m, const struct trace *t, const struct trace_device *d)
+static void use_device(struct mem *m, const struct snapshot *t, const struct snapshot_device *d)
 {
 	struct allocator_replay *replay;
 	struct timeline_categories categories = { 0 };
@@ -207,36 +208,36 @@ static enum plim_status keep(void *ctx, const void *bytes, size_t n, struct plim
 	return PLIM_OK;
 }
 
-static void write_and_read(struct mem *m, const struct trace *t)
+static void write_and_read(struct mem *m, const struct snapshot *t)
 {
 	struct written w = { .mem = m };
 	struct pickle_sink sink = { &w, keep };
-	struct trace *again = NULL;
+	struct snapshot *again = NULL;
 	struct plim_err err = { 0 };
-	enum plim_status st = trace_write(t, sink, &err);
+	enum plim_status st = snapshot_write(t, sink, &err);
 
 	if (!st) {
-		st = trace_read_bytes(m, w.at, w.n, NULL, &again, &err);
+		st = snapshot_read_bytes(m, w.at, w.n, NULL, &again, &err);
 		if (st == PLIM_E_FORMAT)
 			fprintf(stderr, "fuzz_trace: written, then: %s\n", err.message);
 		must(st != PLIM_E_FORMAT);
 	}
-	trace_free(again);
+	snapshot_free(again);
 	mem_free(m, w.at, w.cap, 1);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
-	struct trace_read_options general = { .flags = TRACE_READ_GENERAL };
-	struct trace_read_options fast = { .threads = 2, .follow_rows = 3 };
-	struct trace *a = NULL, *b = NULL;
+	struct snapshot_read_options general = { .flags = TRACE_READ_GENERAL };
+	struct snapshot_read_options fast = { .threads = 2, .follow_rows = 3 };
+	struct snapshot *a = NULL, *b = NULL;
 	struct plim_err ea = { 0 }, eb = { 0 };
 	enum plim_status sa, sb;
 	struct mem m;
 
 	mem_init(&m, LIMIT_BYTES);
-	sa = trace_read_bytes(&m, bytes, n, &fast, &a, &ea);
-	sb = trace_read_bytes(&m, bytes, n, &general, &b, &eb);
+	sa = snapshot_read_bytes(&m, bytes, n, &fast, &a, &ea);
+	sb = snapshot_read_bytes(&m, bytes, n, &general, &b, &eb);
 	/* Two traces in one limit: the second may be the one that does not fit. */
 	if (sa != PLIM_E_LIMIT && sb != PLIM_E_LIMIT) {
 		if (sa != sb)
@@ -247,12 +248,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 	}
 	if (a && b)
 		same_trace(a, b);
-	trace_free(b);
+	snapshot_free(b);
 	for (size_t d = 0; a && d < a->device_count; d++)
 		use_device(&m, a, &a->devices[d]);
 	if (a)
 		write_and_read(&m, a);
-	trace_free(a);
+	snapshot_free(a);
 	must(!m.used_bytes);
 	return 0;
 }

@@ -34,7 +34,7 @@ static void on_block(void *self, const struct allocator_block *b)
 	s->active += b->request == TRACE_NONE ? 0 : b->bytes;
 }
 
-static void run(struct mem *m, const struct program *p, const struct trace_device *d,
+static void run(struct mem *m, const struct program *p, const struct snapshot_device *d,
 		const char *conf, uint64_t limit)
 {
 	struct allocator_rules rules;
@@ -57,7 +57,7 @@ static void run(struct mem *m, const struct program *p, const struct trace_devic
 	must(s.active == out.stats.count[ALLOCATOR_ACTIVE_BYTES][0].current);
 }
 
-static void one_device(struct mem *m, const struct trace *t, const struct trace_device *d)
+static void one_device(struct mem *m, const struct snapshot *t, const struct snapshot_device *d)
 {
 	struct allocator_replay *replay;
 	struct allocator_check check;
@@ -80,16 +80,16 @@ static void one_device(struct mem *m, const struct trace *t, const struct trace_
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
-	struct trace *t;
+	struct snapshot *t;
 	struct plim_err err;
 	struct mem m;
 
 	mem_init(&m, LIMIT_BYTES);
-	if (trace_read_bytes(&m, bytes, n, NULL, &t, &err))
+	if (snapshot_read_bytes(&m, bytes, n, NULL, &t, &err))
 		return 0;
 	for (size_t i = 0; i < t->device_count; i++)
 		one_device(&m, t, &t->devices[i]);
-	trace_free(t);
+	snapshot_free(t);
 	must(m.used_bytes == 0);
 	return 0;
 }

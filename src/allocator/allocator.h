@@ -45,10 +45,10 @@ struct allocator_rules {
 struct allocator_rules allocator_rules_default(unsigned release);
 
 /* What a recording was made with; `release` 0: as its keys tell. */
-struct allocator_rules allocator_rules_of(const struct trace *t, unsigned release);
+struct allocator_rules allocator_rules_of(const struct snapshot *t, unsigned release);
 
 /* The oldest release that writes the keys this recording has. */
-unsigned allocator_release_from_keys(const struct trace *t);
+unsigned allocator_release_from_keys(const struct snapshot *t);
 
 /*
  * Read a PYTORCH_CUDA_ALLOC_CONF string as that release does, over defaults.  Errors (PLIM_E_USAGE)
@@ -116,9 +116,9 @@ struct allocator_replay {
 	VEC(struct allocator_oom) ooms; /* in turn */
 };
 
-enum plim_status allocator_replay_own(struct mem *m, const struct trace *t,
-				      const struct trace_device *d, struct allocator_replay **out,
-				      struct plim_err *err);
+enum plim_status allocator_replay_own(struct mem *m, const struct snapshot *t,
+				      const struct snapshot_device *d,
+				      struct allocator_replay **out, struct plim_err *err);
 void allocator_replay_free(struct allocator_replay *r);
 
 /*
@@ -149,7 +149,7 @@ enum allocator_way {
  * How many of the ways, from the first on, may be a recording's: ALLOCATOR_RISING only where two large segments
  * lie one behind the other and not as chunks, which such a hole alone explains.
  */
-unsigned allocator_ways(const struct trace_device *d);
+unsigned allocator_ways(const struct snapshot_device *d);
 
 /* How far the model gives the recording back. */
 struct allocator_check {
@@ -165,8 +165,8 @@ struct allocator_check {
  * The program of a device's recording, with the calls of empty_cache() that only a replay can find.
  * `replay` is the recording's own, whose rules it goes by.  Free *out with program_free.
  */
-enum plim_status allocator_explain(struct mem *m, const struct trace *t,
-				   const struct trace_device *d,
+enum plim_status allocator_explain(struct mem *m, const struct snapshot *t,
+				   const struct snapshot_device *d,
 				   const struct allocator_replay *replay, struct program **out,
 				   struct allocator_check *check, struct plim_err *err);
 
@@ -187,11 +187,11 @@ struct allocator_outcome {
 
 /* What PyTorch would record. */
 struct allocator_event {
-	enum trace_action action; /* alloc, free_*, segment_*, oom */
-	uint64_t addr, bytes;     /* bytes as in the trace: unrounded of alloc and free_* */
-	uint32_t request;         /* of alloc, free_* and oom, else TRACE_NONE */
-	uint32_t half;            /* pool * 2 + whether it is the large half */
-	uint32_t op;              /* of the program */
+	enum snapshot_action action; /* alloc, free_*, segment_*, oom */
+	uint64_t addr, bytes;        /* bytes as in the trace: unrounded of alloc and free_* */
+	uint32_t request;            /* of alloc, free_* and oom, else TRACE_NONE */
+	uint32_t half;               /* pool * 2 + whether it is the large half */
+	uint32_t op;                 /* of the program */
 	uint16_t stream;
 };
 
@@ -209,8 +209,8 @@ struct allocator_run {
 	const struct allocator_rules *rules;
 	struct allocator_bounds bounds;
 	enum allocator_way way;
-	const struct trace_device *device; /* whose places ALLOCATOR_RECORDED follows */
-	void *self;                        /* for the two below, which may be NULL */
+	const struct snapshot_device *device; /* whose places ALLOCATOR_RECORDED follows */
+	void *self;                           /* for the two below, which may be NULL */
 	void (*event)(void *self, const struct allocator_event *event);
 	void (*block)(void *self,
 		      const struct allocator_block *block); /* by address in a segment */

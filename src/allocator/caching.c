@@ -43,7 +43,7 @@ void caching_count(struct caching *c, enum allocator_stat stat, uint32_t half, i
 		count_up(c, stat, half, (uint64_t)change);
 }
 
-void caching_tell(struct caching *c, enum trace_action action, uint64_t addr, uint64_t bytes,
+void caching_tell(struct caching *c, enum snapshot_action action, uint64_t addr, uint64_t bytes,
 		  const struct caching_block *b)
 {
 	int of_request = action <= TRACE_FREE_COMPLETED || action == TRACE_OOM;

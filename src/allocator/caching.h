@@ -138,8 +138,9 @@ uint32_t caching_half(uint16_t pool, uint64_t rounded_bytes);
  * of `device`; request_of gives their numbers and block_of[request] becomes the block of each.
  */
 struct heap;
-enum plim_status caching_seed(struct caching *c, const struct heap *h, const struct trace_device *d,
-			      const uint32_t *request_of, uint32_t *block_of);
+enum plim_status caching_seed(struct caching *c, const struct heap *h,
+			      const struct snapshot_device *d, const uint32_t *request_of,
+			      uint32_t *block_of);
 
 /* ---- which pool a segment was of, for explain.c ---- */
 
@@ -169,8 +170,8 @@ struct pools {
 };
 
 /* n log n in the events.  Release it also after a failure. */
-enum plim_status pools_find(struct pools *p, struct mem *m, const struct trace *t,
-			    const struct trace_device *d, struct plim_err *err);
+enum plim_status pools_find(struct pools *p, struct mem *m, const struct snapshot *t,
+			    const struct snapshot_device *d, struct plim_err *err);
 void pools_release(struct pools *p);
 
 /*
@@ -189,7 +190,7 @@ void caching_drop(struct caching *c, uint32_t block);
 /* `into` takes its neighbour over if both are free and of one kind; the bytes that came. */
 uint64_t caching_merge(struct caching *c, uint32_t into, uint32_t neighbour);
 void caching_count(struct caching *c, enum allocator_stat stat, uint32_t half, int64_t change);
-void caching_tell(struct caching *c, enum trace_action action, uint64_t addr, uint64_t bytes,
+void caching_tell(struct caching *c, enum snapshot_action action, uint64_t addr, uint64_t bytes,
 		  const struct caching_block *b);
 
 enum plim_status caching_expand(struct caching *c, uint32_t half, uint16_t stream, uint64_t bytes,

@@ -7,7 +7,7 @@
 struct seeding {
 	struct caching *c;
 	const struct heap *h;
-	const struct trace_device *d;
+	const struct snapshot_device *d;
 	const uint32_t *request_of;
 	uint32_t *block_of;
 	/* of each half and stream: the reservation that is being filled, and its last block so far */
@@ -32,7 +32,7 @@ static enum plim_status append(struct seeding *s, struct caching_block *b, uint3
 
 static void count_live(struct seeding *s, const struct heap_block *hb, uint32_t half)
 {
-	const struct trace_alloc *a = &s->d->allocs[hb->alloc];
+	const struct snapshot_alloc *a = &s->d->allocs[hb->alloc];
 
 	caching_count(s->c, ALLOCATOR_ACTIVE, half, 1);
 	caching_count(s->c, ALLOCATOR_ACTIVE_BYTES, half, (int64_t)hb->bytes);
@@ -101,7 +101,7 @@ static enum plim_status close_reservation(struct seeding *s, size_t bin)
 /* Where a reservation begins is not recorded: at the lowest page that is mapped now or later. */
 static void find_lowest_pages(struct seeding *s)
 {
-	const struct trace_events *ev = &s->d->events;
+	const struct snapshot_events *ev = &s->d->events;
 
 	for (size_t e = 0; e < ev->n; e++) {
 		int large = ev->size[e] != ALLOCATOR_SMALL_SEGMENT;
@@ -199,8 +199,9 @@ static enum plim_status free_pending(struct seeding *s)
 	return st;
 }
 
-enum plim_status caching_seed(struct caching *c, const struct heap *h, const struct trace_device *d,
-			      const uint32_t *request_of, uint32_t *block_of)
+enum plim_status caching_seed(struct caching *c, const struct heap *h,
+			      const struct snapshot_device *d, const uint32_t *request_of,
+			      uint32_t *block_of)
 {
 	struct seeding s = {
 		.c = c, .h = h, .d = d, .request_of = request_of, .block_of = block_of

@@ -9,8 +9,8 @@
 
 struct explaining {
 	struct mem *mem;
-	const struct trace *t;
-	const struct trace_device *d;
+	const struct snapshot *t;
+	const struct snapshot_device *d;
 	struct program *p;
 	struct caching model;
 	struct allocator_check *check;
@@ -52,9 +52,9 @@ static int is_segment_event(uint8_t action)
 }
 
 /* The next segment event of this gap, if it is of that kind and size. */
-static int answer(struct explaining *x, enum trace_action action, uint64_t bytes, uint64_t *addr)
+static int answer(struct explaining *x, enum snapshot_action action, uint64_t bytes, uint64_t *addr)
 {
-	const struct trace_events *ev = &x->d->events;
+	const struct snapshot_events *ev = &x->d->events;
 
 	while (x->next < x->end && !is_segment_event(ev->action[x->next]))
 		x->next++;
@@ -98,7 +98,7 @@ static void segment_free(void *self, uint64_t addr, uint64_t bytes)
 static uint64_t reserve(void *self, uint64_t bytes)
 {
 	struct explaining *x = self;
-	const struct trace_events *ev = &x->d->events;
+	const struct snapshot_events *ev = &x->d->events;
 
 	(void)bytes;
 	while (x->next < x->end && !is_segment_event(ev->action[x->next]))
@@ -153,7 +153,7 @@ static uint32_t first_release(const struct explaining *x)
 static int was_emptied(struct explaining *x, const struct program_op *op)
 {
 	const struct program_request *rq = &x->p->requests.at[op->request];
-	const struct trace_events *ev = &x->d->events;
+	const struct snapshot_events *ev = &x->d->events;
 	uint64_t bytes = allocator_round(&x->model.rules, rq->bytes);
 	uint64_t reserved = x->model.stats.count[ALLOCATOR_RESERVED_BYTES][0].current;
 	uint32_t release = first_release(x);
@@ -161,10 +161,10 @@ static int was_emptied(struct explaining *x, const struct program_op *op)
 	if (release == TRACE_NONE)
 		return 0;
 	if (ev->stack[release] == ev->stack[op->event] &&
-	    !trace_stackless(x->t, ev->stack[release]))
+	    !snapshot_stackless(x->t, ev->stack[release]))
 		return 0;
-	if (trace_stack_names(x->t, ev->stack[release], "empty_cache") ||
-	    trace_stack_names(x->t, ev->stack[release], "emptyCache"))
+	if (snapshot_stack_names(x->t, ev->stack[release], "empty_cache") ||
+	    snapshot_stack_names(x->t, ev->stack[release], "emptyCache"))
 		return 1;
 	if (caching_find(&x->model, caching_half(rq->pool, bytes), rq->stream, bytes) !=
 	    CACHING_NONE)
@@ -348,7 +348,7 @@ static enum plim_status one(struct explaining *x, uint32_t number)
 
 static void find_reserved_max(struct explaining *x)
 {
-	const struct trace_events *ev = &x->d->events;
+	const struct snapshot_events *ev = &x->d->events;
 	uint64_t now = x->d->reserved_before_bytes;
 
 	x->reserved_max = now;
@@ -536,8 +536,8 @@ static enum plim_status explain_pools(struct explaining *x, const struct allocat
 	return st;
 }
 
-enum plim_status allocator_explain(struct mem *m, const struct trace *t,
-				   const struct trace_device *d,
+enum plim_status allocator_explain(struct mem *m, const struct snapshot *t,
+				   const struct snapshot_device *d,
 				   const struct allocator_replay *replay, struct program **out,
 				   struct allocator_check *check, struct plim_err *err)
 {

@@ -68,8 +68,8 @@ void heap_move_border(struct heap *h, uint32_t block, uint64_t bytes);
  * What was reserved and live before the first event of a recording whose beginning was lost, from its
  * replay (replay.c).  The heap is the caller's to release.
  */
-enum plim_status heap_before(struct heap *h, struct mem *m, const struct trace *t,
-			     const struct trace_device *d, const struct allocator_replay *replay,
+enum plim_status heap_before(struct heap *h, struct mem *m, const struct snapshot *t,
+			     const struct snapshot_device *d, const struct allocator_replay *replay,
 			     struct plim_err *err);
 
 #endif

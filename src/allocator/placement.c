@@ -167,9 +167,9 @@ static int find_room(struct placement *p, const struct recorded *r, size_t n)
 	return lowest >= TOP / 2 || end <= TOP / 2;
 }
 
-enum plim_status placement_follow(struct placement *p, const struct trace_device *d)
+enum plim_status placement_follow(struct placement *p, const struct snapshot_device *d)
 {
-	const struct trace_events *ev = &d->events;
+	const struct snapshot_events *ev = &d->events;
 	VEC(struct recorded) found = { 0 };
 	enum plim_status st = PLIM_OK;
 
@@ -289,9 +289,9 @@ static void unmap(void *self, uint64_t addr, uint64_t bytes)
 	p->used_bytes -= bytes;
 }
 
-unsigned allocator_ways(const struct trace_device *d)
+unsigned allocator_ways(const struct snapshot_device *d)
 {
-	const struct trace_events *ev = &d->events;
+	const struct snapshot_events *ev = &d->events;
 	uint64_t end = 0;
 
 	for (uint32_t e = 0; e < ev->n; e++) {

@@ -36,7 +36,7 @@ void placement_init(struct placement *p, struct mem *m, enum allocator_way way,
 		    uint64_t capacity_bytes, struct plim_err *err);
 
 /* Follow the places of a recording.  Linear in its events. */
-enum plim_status placement_follow(struct placement *p, const struct trace_device *d);
+enum plim_status placement_follow(struct placement *p, const struct snapshot_device *d);
 void placement_release(struct placement *p);
 
 /* Become as `from` is, but for the owner. */

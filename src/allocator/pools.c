@@ -5,8 +5,8 @@
 
 struct finding {
 	struct pools *p;
-	const struct trace *t;
-	const struct trace_device *d;
+	const struct snapshot *t;
+	const struct snapshot_device *d;
 	struct order live; /* segments by address */
 	uint32_t *last;    /* of each stream, the newest segment */
 	struct plim_err *err;
@@ -27,7 +27,7 @@ static uint32_t live_at(const struct finding *f, uint64_t addr)
 
 static enum plim_status on_born(struct finding *f, uint32_t e)
 {
-	const struct trace_events *ev = &f->d->events;
+	const struct snapshot_events *ev = &f->d->events;
 	uint32_t number = (uint32_t)f->p->segments.n, *last = &f->last[ev->stream[e]];
 	struct order_key key = { 0, ev->addr[e], number };
 	struct pools_segment s = { .addr = ev->addr[e],
@@ -55,7 +55,7 @@ static enum plim_status on_born(struct finding *f, uint32_t e)
 
 static void on_gone(struct finding *f, uint32_t e)
 {
-	const struct trace_events *ev = &f->d->events;
+	const struct snapshot_events *ev = &f->d->events;
 	uint32_t number = live_at(f, ev->addr[e]);
 	struct order_key key = { 0, ev->addr[e], number };
 
@@ -68,7 +68,7 @@ static void on_gone(struct finding *f, uint32_t e)
 
 static enum plim_status follow(struct finding *f)
 {
-	const struct trace_events *ev = &f->d->events;
+	const struct snapshot_events *ev = &f->d->events;
 	enum plim_status st = PLIM_OK;
 
 	for (uint32_t e = 0; !st && e < ev->n; e++) {
@@ -80,7 +80,7 @@ static enum plim_status follow(struct finding *f)
 			f->p->segment_of[e] = live_at(f, ev->addr[e]);
 	}
 	for (uint32_t i = 0; !st && i < f->d->segments; i++) {
-		const struct trace_segment *s = &f->t->segments.at[f->d->first_segment + i];
+		const struct snapshot_segment *s = &f->t->segments.at[f->d->first_segment + i];
 		uint32_t number = live_at(f, s->addr);
 
 		if (number == TRACE_NONE)
@@ -135,8 +135,8 @@ static void order_tells(struct finding *f)
 	}
 }
 
-enum plim_status pools_find(struct pools *p, struct mem *m, const struct trace *t,
-			    const struct trace_device *d, struct plim_err *err)
+enum plim_status pools_find(struct pools *p, struct mem *m, const struct snapshot *t,
+			    const struct snapshot_device *d, struct plim_err *err)
 {
 	struct finding f = { .p = p, .t = t, .d = d, .err = err };
 	enum plim_status st = PLIM_OK;

@@ -9,8 +9,8 @@
 
 struct replay {
 	struct mem *mem;
-	const struct trace *t;
-	const struct trace_device *d;
+	const struct snapshot *t;
+	const struct snapshot_device *d;
 	struct allocator_rules rules;
 	struct heap heap;
 	struct allocator_replay *out;
@@ -49,13 +49,13 @@ static int splits(const struct replay *r, const struct heap_range *range, uint64
 /* Undo the segment events from the last to the first: what was reserved before them. */
 static enum plim_status ranges_before(struct replay *r)
 {
-	const struct trace_events *ev = &r->d->events;
+	const struct snapshot_events *ev = &r->d->events;
 	enum plim_status st = PLIM_OK;
 	uint32_t block;
 	int done;
 
 	for (uint32_t i = 0; !st && i < r->d->segments; i++) {
-		const struct trace_segment *s = &r->t->segments.at[r->d->first_segment + i];
+		const struct snapshot_segment *s = &r->t->segments.at[r->d->first_segment + i];
 		struct heap_range range = { .addr = s->addr,
 					    .bytes = s->bytes,
 					    .stream = s->stream,
@@ -123,10 +123,10 @@ static enum plim_status finals_find(const struct replay *r, struct finals *f)
 	if (!f->at)
 		return mem_status(r->err);
 	for (uint32_t i = first; i < end; i++) {
-		const struct trace_segment *s = &r->t->segments.at[i];
+		const struct snapshot_segment *s = &r->t->segments.at[i];
 
 		for (uint32_t k = 0; k < s->blocks; k++, n++) {
-			const struct trace_block *b = &r->t->blocks.at[s->first_block + k];
+			const struct snapshot_block *b = &r->t->blocks.at[s->first_block + k];
 
 			f->at[n] = (struct final_block){ b->addr, b->bytes };
 			sorted &= !n || f->at[n - 1].addr <= b->addr;
@@ -138,7 +138,7 @@ static enum plim_status finals_find(const struct replay *r, struct finals *f)
 }
 
 /* The size of a block that still stands at the end; 0 when the snapshot does not show it. */
-static uint64_t final_bytes(struct finals *f, const struct trace_alloc *a)
+static uint64_t final_bytes(struct finals *f, const struct snapshot_alloc *a)
 {
 	while (f->next < f->n && f->at[f->next].addr < a->addr)
 		f->next++;
@@ -154,7 +154,7 @@ static uint64_t final_bytes(struct finals *f, const struct trace_alloc *a)
 static enum plim_status place(struct replay *r, struct finals *finals, const struct resident *one,
 			      uint64_t border)
 {
-	const struct trace_alloc *a = &r->d->allocs[one->alloc];
+	const struct snapshot_alloc *a = &r->d->allocs[one->alloc];
 	size_t at = heap_range_at(&r->heap, a->addr);
 	struct heap_range *range =
 		at < r->heap.order.n ? &r->heap.ranges.at[r->heap.order.at[at]] : NULL;
@@ -248,7 +248,7 @@ static uint32_t tighten(struct replay *r, uint64_t addr)
 
 static enum plim_status on_alloc(struct replay *r, uint32_t e)
 {
-	const struct trace_events *ev = &r->d->events;
+	const struct snapshot_events *ev = &r->d->events;
 	uint32_t alloc = ev->alloc[e], block = heap_find(&r->heap, ev->addr[e]);
 	uint64_t size = allocator_round(&r->rules, ev->size[e]);
 	const struct heap_range *range;
@@ -293,7 +293,7 @@ static void on_free_completed(struct replay *r, uint32_t e)
 
 static enum plim_status on_segment(struct replay *r, uint32_t e)
 {
-	const struct trace_events *ev = &r->d->events;
+	const struct snapshot_events *ev = &r->d->events;
 	uint8_t action = ev->action[e];
 	struct heap_range range = { .addr = ev->addr[e],
 				    .bytes = ev->size[e],
@@ -321,7 +321,7 @@ static enum plim_status on_segment(struct replay *r, uint32_t e)
 
 static enum plim_status on_oom(struct replay *r, uint32_t e)
 {
-	const struct trace_events *ev = &r->d->events;
+	const struct snapshot_events *ev = &r->d->events;
 	struct allocator_oom oom = { .event = e };
 	int large = ev->size[e] > ALLOCATOR_SMALL_SIZE;
 
@@ -344,7 +344,7 @@ static enum plim_status on_oom(struct replay *r, uint32_t e)
 
 static enum plim_status events(struct replay *r)
 {
-	const struct trace_events *ev = &r->d->events;
+	const struct snapshot_events *ev = &r->d->events;
 	enum plim_status st = PLIM_OK;
 
 	for (uint32_t e = 0; !st && e < ev->n; e++) {
@@ -372,10 +372,10 @@ static void check_end(struct replay *r)
 	size_t blocks = 0;
 
 	for (uint32_t i = 0; i < r->d->segments; i++) {
-		const struct trace_segment *s = &r->t->segments.at[r->d->first_segment + i];
+		const struct snapshot_segment *s = &r->t->segments.at[r->d->first_segment + i];
 
 		for (uint32_t k = 0; k < s->blocks; k++) {
-			const struct trace_block *b = &r->t->blocks.at[s->first_block + k];
+			const struct snapshot_block *b = &r->t->blocks.at[s->first_block + k];
 			uint32_t mine = heap_find(&r->heap, b->addr);
 			int live = b->state != TRACE_INACTIVE;
 
@@ -392,7 +392,7 @@ static void check_end(struct replay *r)
 static void sum_before(struct replay *r)
 {
 	for (uint32_t a = 0; a < r->d->alloc_count; a++) {
-		const struct trace_alloc *one = &r->d->allocs[a];
+		const struct snapshot_alloc *one = &r->d->allocs[a];
 
 		if (!(one->flags & TRACE_BEFORE))
 			continue;
@@ -403,9 +403,9 @@ static void sum_before(struct replay *r)
 	}
 }
 
-enum plim_status allocator_replay_own(struct mem *m, const struct trace *t,
-				      const struct trace_device *d, struct allocator_replay **out,
-				      struct plim_err *err)
+enum plim_status allocator_replay_own(struct mem *m, const struct snapshot *t,
+				      const struct snapshot_device *d,
+				      struct allocator_replay **out, struct plim_err *err)
 {
 	struct replay r = { .mem = m,
 			    .t = t,
@@ -450,8 +450,8 @@ enum plim_status allocator_replay_own(struct mem *m, const struct trace *t,
 	return st;
 }
 
-enum plim_status heap_before(struct heap *h, struct mem *m, const struct trace *t,
-			     const struct trace_device *d, const struct allocator_replay *replay,
+enum plim_status heap_before(struct heap *h, struct mem *m, const struct snapshot *t,
+			     const struct snapshot_device *d, const struct allocator_replay *replay,
 			     struct plim_err *err)
 {
 	struct allocator_replay scratch = { .first_fault = TRACE_NONE };

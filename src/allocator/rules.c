@@ -33,7 +33,7 @@ struct allocator_rules allocator_rules_default(unsigned release)
 					 .release = allocator_release_of(release) };
 }
 
-unsigned allocator_release_from_keys(const struct trace *t)
+unsigned allocator_release_from_keys(const struct snapshot *t)
 {
 	for (size_t d = 0; d < t->device_count; d++)
 		if (t->devices[d].events.pool)
@@ -41,7 +41,7 @@ unsigned allocator_release_from_keys(const struct trace *t)
 	return t->settings.have_reuse_key ? 209 : t->settings.have ? 203 : 201;
 }
 
-struct allocator_rules allocator_rules_of(const struct trace *t, unsigned release)
+struct allocator_rules allocator_rules_of(const struct snapshot *t, unsigned release)
 {
 	struct allocator_rules r;
 
@@ -50,7 +50,7 @@ struct allocator_rules allocator_rules_of(const struct trace *t, unsigned releas
 	r = allocator_rules_default(release);
 	/* The string tells more than the keys; where both do the keys are newer. */
 	if (t->settings.conf != TRACE_NONE)
-		allocator_rules_parse(trace_text(t, t->settings.conf), release, &r, NULL);
+		allocator_rules_parse(snapshot_text(t, t->settings.conf), release, &r, NULL);
 	if (t->settings.have) {
 		r.max_split_bytes = t->settings.max_split_bytes;
 		r.gc_threshold = t->settings.gc_threshold;

@@ -53,10 +53,10 @@ static int is_passing(enum timeline_category c)
 static uint32_t depth(const struct detecting *x, uint32_t stack, uint32_t call)
 {
 	uint32_t n, deep = 0;
-	const uint32_t *frames = trace_stack(x->trace, stack, &n);
+	const uint32_t *frames = snapshot_stack(x->snapshot, stack, &n);
 
 	for (uint32_t i = 0; i < n; i++)
-		deep += trace_frame(x->trace, frames[i])->name == call;
+		deep += snapshot_frame(x->snapshot, frames[i])->name == call;
 	return deep;
 }
 
@@ -67,13 +67,13 @@ static uint32_t depth(const struct detecting *x, uint32_t stack, uint32_t call)
 static int is_of_head(const struct detecting *x, uint32_t alloc)
 {
 	static const char name[] = "_call_impl"; /* torch/nn/modules/module.py, since 1.9 */
-	const struct trace_events *ev = &x->device->events;
-	const struct trace_alloc *a = &x->device->allocs[alloc];
-	uint32_t call = intern_find(&x->trace->heap.strings, name, sizeof(name) - 1), n, deep;
-	const uint32_t *frames = trace_stack(x->trace, a->stack, &n);
+	const struct snapshot_events *ev = &x->device->events;
+	const struct snapshot_alloc *a = &x->device->allocs[alloc];
+	uint32_t call = intern_find(&x->snapshot->heap.strings, name, sizeof(name) - 1), n, deep;
+	const uint32_t *frames = snapshot_stack(x->snapshot, a->stack, &n);
 
 	if (!n || call == INTERN_NONE || a->born == TRACE_NONE ||
-	    !strstr(trace_text(x->trace, trace_frame(x->trace, frames[0])->filename),
+	    !strstr(snapshot_text(x->snapshot, snapshot_frame(x->snapshot, frames[0])->filename),
 		    "/nn/modules/linear.py"))
 		return 0;
 	deep = depth(x, a->stack, call);
@@ -81,7 +81,7 @@ static int is_of_head(const struct detecting *x, uint32_t alloc)
 		uint32_t now = ev->stack[e];
 
 		if (ev->action[e] != TRACE_ALLOC || now == TRACE_NONE ||
-		    !x->trace->stacks.at[now].n)
+		    !x->snapshot->stacks.at[now].n)
 			continue;
 		now = depth(x, now, call);
 		if (!now || now >= deep)
@@ -170,7 +170,7 @@ void detect_logits(struct detecting *x)
 	size = x->device->allocs[l.logits].requested_bytes;
 	start = start_of_pass(x, l.logits);
 	for (size_t i = 0; i < x->at_peak.n; i++) {
-		const struct trace_alloc *one = &x->device->allocs[x->at_peak.at[i]];
+		const struct snapshot_alloc *one = &x->device->allocs[x->at_peak.at[i]];
 
 		if (!is_family(one->requested_bytes, size) || one->born == TRACE_NONE ||
 		    one->born < start || !is_passing(detect_category(x, x->at_peak.at[i])))

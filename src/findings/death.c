@@ -109,10 +109,10 @@ struct point {
 
 #define MULTIPLIER 0x9e3779b97f4a7c15u
 
-static inline uint64_t key_of(const struct trace *t, uint32_t stack)
+static inline uint64_t key_of(const struct snapshot *t, uint32_t stack)
 {
 	/* no stack recorded and no Python on the thread are the same: both are a thread of the engine */
-	return trace_stackless(t, stack) ? 1 : stack + (uint64_t)2;
+	return snapshot_stackless(t, stack) ? 1 : stack + (uint64_t)2;
 }
 
 static void rise_add(struct rise *r, double low, double likely, double high)
@@ -187,7 +187,7 @@ static int one_place_only(const struct keys *k)
 static void match_points(const struct timeline *tl, const struct findings_death *d,
 			 const struct keys *k, struct point *p)
 {
-	const struct trace_events *ev = &tl->device->events;
+	const struct snapshot_events *ev = &tl->device->events;
 	uint64_t live = tl->before[TIMELINE_ALLOCATED];
 	size_t i = 0;
 
@@ -234,7 +234,7 @@ static void start_point(const struct keys *k, struct point *p)
 static enum plim_status look_back(struct mem *m, const struct timeline *tl,
 				  struct findings_death *d, struct plim_err *err)
 {
-	const struct trace_events *ev = &tl->device->events;
+	const struct snapshot_events *ev = &tl->device->events;
 	struct point p = { 0 };
 	struct keys k = { 0 };
 	size_t room = 1;
@@ -246,8 +246,8 @@ static enum plim_status look_back(struct mem *m, const struct timeline *tl,
 		return mem_status(err);
 	for (uint32_t e = 0; e < d->event; e++)
 		if (ev->action[e] == TRACE_ALLOC)
-			k.at[k.n++] = key_of(tl->trace, ev->stack[e]);
-	k.at[k.n++] = key_of(tl->trace, ev->stack[d->event]);
+			k.at[k.n++] = key_of(tl->snapshot, ev->stack[e]);
+	k.at[k.n++] = key_of(tl->snapshot, ev->stack[d->event]);
 	start_point(&k, &p);
 	match_points(tl, d, &k, &p);
 	for (size_t l = 0; l < LENGTHS && d->future == FINDINGS_FUTURE_UNKNOWN; l++) {
@@ -282,9 +282,9 @@ struct optimizer_state {
 };
 
 /* torch's own optimizers make all state of a group there, before they begin to step. */
-static int makes_state(const struct trace *t, uint32_t stack)
+static int makes_state(const struct snapshot *t, uint32_t stack)
 {
-	return trace_stack_names(t, stack, "_init_group");
+	return snapshot_stack_names(t, stack, "_init_group");
 }
 
 static enum plim_status read_optimizer(struct mem *m, const struct timeline *tl,
@@ -292,7 +292,7 @@ static enum plim_status read_optimizer(struct mem *m, const struct timeline *tl,
 				       const struct findings_death *d, struct optimizer_state *o,
 				       struct plim_err *err)
 {
-	const struct trace *t = tl->trace;
+	const struct snapshot *t = tl->snapshot;
 	uint32_t death_stack = tl->device->events.stack[d->event];
 	uint64_t *bytes = mem_new(m, t->stacks.n, sizeof(*bytes), err);
 
@@ -300,13 +300,13 @@ static enum plim_status read_optimizer(struct mem *m, const struct timeline *tl,
 	if (!bytes)
 		return mem_status(err);
 	for (size_t a = 0; a < tl->device->alloc_count; a++) {
-		const struct trace_alloc *one = &tl->device->allocs[a];
+		const struct snapshot_alloc *one = &tl->device->allocs[a];
 
 		if (!timeline_lives(one, TIMELINE_ALLOCATED, d->event))
 			continue;
 		if (timeline_rules[c->rule[a]].category == TIMELINE_GRADIENT)
 			o->gradients += one->requested_bytes;
-		else if (!trace_stackless(t, one->stack))
+		else if (!snapshot_stackless(t, one->stack))
 			bytes[one->stack] += one->requested_bytes;
 		o->on_device_steps |= one->requested_bytes <= 8 && makes_state(t, one->stack);
 	}
@@ -346,7 +346,7 @@ static enum plim_status look_at_optimizer(struct mem *m, const struct findings_i
 	uint64_t all, there;
 	enum plim_status st;
 
-	if (!in->categories->mem || !timeline_in_optimizer(tl->trace, stack) ||
+	if (!in->categories->mem || !timeline_in_optimizer(tl->snapshot, stack) ||
 	    !is_first_step(in->steps, d->event))
 		return PLIM_OK;
 	st = read_optimizer(m, tl, in->categories, d, &o, err);
@@ -354,11 +354,11 @@ static enum plim_status look_at_optimizer(struct mem *m, const struct findings_i
 		return st;
 	all = o.lines * o.gradients;
 	there = o.state + d->request_bytes;
-	if (makes_state(tl->trace, stack)) {
+	if (makes_state(tl->snapshot, stack)) {
 		d->still_low_bytes = all > there ? all - there : 0;
 		if (o.lines >= 2 && !o.on_device_steps)
 			d->still_low_bytes += o.gradients;
-	} else if (trace_stack_names(tl->trace, stack, "_multi_tensor_adam")) {
+	} else if (snapshot_stack_names(tl->snapshot, stack, "_multi_tensor_adam")) {
 		there = o.list + d->request_bytes;
 		d->still_low_bytes = o.gradients > there ? o.gradients - there : 0;
 	} else {
@@ -426,7 +426,7 @@ static void find_cause(struct findings_death *d)
 static void gather(const struct timeline *tl, const struct allocator_oom *oom,
 		   struct findings_death *d)
 {
-	const struct trace_events *ev = &tl->device->events;
+	const struct snapshot_events *ev = &tl->device->events;
 	uint64_t now[TIMELINE_MEASURES];
 	uint64_t reserved = tl->before[TIMELINE_RESERVED];
 

@@ -85,7 +85,7 @@ void detect_say(struct detecting *x, struct findings_lines *lines, const char *f
 void detect_place(const struct detecting *x, struct finding *f, uint32_t stack, int inferred)
 {
 	f->stack = stack;
-	f->frame = stack == TRACE_NONE ? TRACE_NONE : timeline_user_frame(x->trace, stack);
+	f->frame = stack == TRACE_NONE ? TRACE_NONE : timeline_user_frame(x->snapshot, stack);
 	f->inferred = inferred;
 }
 
@@ -110,7 +110,7 @@ uint32_t detect_stack(const struct detecting *x, uint32_t alloc, int *inferred)
 	uint32_t stack = x->device->allocs[alloc].stack;
 
 	*inferred = 0;
-	if (stack != TRACE_NONE && x->trace->stacks.at[stack].n)
+	if (stack != TRACE_NONE && x->snapshot->stacks.at[stack].n)
 		return stack;
 	if (!x->in->categories->mem)
 		return TRACE_NONE;
@@ -122,14 +122,14 @@ uint32_t detect_stack(const struct detecting *x, uint32_t alloc, int *inferred)
 int detect_mentions(const struct detecting *x, uint32_t stack, const char *const *words)
 {
 	uint32_t n;
-	const uint32_t *frames = trace_stack(x->trace, stack, &n);
+	const uint32_t *frames = snapshot_stack(x->snapshot, stack, &n);
 
 	for (uint32_t i = 0; i < n; i++) {
-		const struct trace_frame *f = trace_frame(x->trace, frames[i]);
+		const struct snapshot_frame *f = snapshot_frame(x->snapshot, frames[i]);
 
 		for (const char *const *w = words; *w; w++)
-			if (strstr(trace_text(x->trace, f->name), *w) ||
-			    strstr(trace_text(x->trace, f->filename), *w))
+			if (strstr(snapshot_text(x->snapshot, f->name), *w) ||
+			    strstr(snapshot_text(x->snapshot, f->filename), *w))
 				return 1;
 	}
 	return 0;
@@ -170,8 +170,8 @@ enum { NOT_OWN = 1, OWN };
 /* The user's own line allocates, or a function that it calls. */
 static int is_users_own(const struct detecting *x, uint32_t stack)
 {
-	uint32_t n, user = timeline_user_frame(x->trace, stack);
-	const uint32_t *frames = trace_stack(x->trace, stack, &n);
+	uint32_t n, user = timeline_user_frame(x->snapshot, stack);
+	const uint32_t *frames = snapshot_stack(x->snapshot, stack, &n);
 
 	return n && (user == frames[0] || (n > 1 && user == frames[1]));
 }
@@ -215,7 +215,7 @@ static void follow_pass(struct detecting *x, uint32_t e, enum timeline_phase now
 
 static void walk(struct detecting *x, struct repeats *repeats)
 {
-	const struct trace_events *ev = &x->device->events;
+	const struct snapshot_events *ev = &x->device->events;
 	const struct timeline_steps *steps = x->repeats;
 	uint64_t allocated = x->tl->before[TIMELINE_ALLOCATED],
 		 active = x->tl->before[TIMELINE_ACTIVE], allocs = 0;
@@ -275,7 +275,7 @@ void detect_begin(struct detecting *x, uint32_t last)
 	struct repeats *repeats;
 
 	x->tl = x->in->tl;
-	x->trace = x->tl->trace;
+	x->snapshot = x->tl->snapshot;
 	x->device = x->tl->device;
 	x->peak = x->tl->peak[TIMELINE_ALLOCATED];
 	x->last = last;
@@ -288,7 +288,7 @@ void detect_begin(struct detecting *x, uint32_t last)
 	/* without an end there are no steps; with ends there is what follows the last one */
 	for (size_t i = 0; steps && i <= steps && !x->status; i++)
 		x->status = vec_push(x->mem, &x->steps, ((struct moment){ 0, TRACE_NONE }), x->err);
-	stacks = x->trace->stacks.n;
+	stacks = x->snapshot->stacks.n;
 	repeats = mem_new(x->mem, stacks, sizeof(*repeats), x->err);
 	if (!repeats)
 		x->status = mem_status(x->err);
@@ -335,8 +335,8 @@ enum plim_status findings_find(struct mem *m, const struct findings_input *in,
 			       struct findings_list *out, struct plim_err *err)
 {
 	struct detecting x = { .mem = m, .err = err, .in = in, .out = out };
-	const struct trace_events *ev = &in->tl->device->events;
-	uint32_t death = trace_find_death(ev);
+	const struct snapshot_events *ev = &in->tl->device->events;
+	uint32_t death = snapshot_find_death(ev);
 
 	*out = (struct findings_list){ .mem = m };
 	intern_init(&out->texts, m);

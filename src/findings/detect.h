@@ -43,8 +43,8 @@ struct detecting {
 	enum plim_status status; /* the first failure; detectors go on doing nothing */
 	const struct findings_input *in;
 	const struct timeline *tl;
-	const struct trace *trace;
-	const struct trace_device *device;
+	const struct snapshot *snapshot;
+	const struct snapshot_device *device;
 	struct findings_list *out;
 
 	uint32_t last; /* the failure that ended the program, else the last event */

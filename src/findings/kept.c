@@ -106,11 +106,11 @@ static int is_rebound(const struct leaks *l, const struct kept *k, uint32_t peri
 /* Repetition p of an allocation born between bounds p - 1 and p; it has outlived it at bound p + 1. */
 static void count(struct leaks *l)
 {
-	const struct trace_device *d = l->x->device;
+	const struct snapshot_device *d = l->x->device;
 	uint32_t end = l->bounds[l->n - 1], p = 0;
 
 	for (uint32_t a = 0; a < d->alloc_count; a++) {
-		const struct trace_alloc *one = &d->allocs[a];
+		const struct snapshot_alloc *one = &d->allocs[a];
 		uint32_t gone = one->free_requested, stack;
 		struct kept *k;
 		int inferred;
@@ -225,9 +225,9 @@ static void collect(struct leaks *l)
 	struct detecting *x = l->x;
 
 	l->lines.n = 0;
-	for (uint32_t s = 0; s < x->trace->stacks.n && !x->status; s++) {
+	for (uint32_t s = 0; s < x->snapshot->stacks.n && !x->status; s++) {
 		struct leak_line *line = leaks(l, &l->stacks[s])
-						 ? line_at(l, timeline_user_frame(x->trace, s))
+						 ? line_at(l, timeline_user_frame(x->snapshot, s))
 						 : NULL;
 
 		if (line)
@@ -278,7 +278,7 @@ static void join_graphs(struct leaks *l)
 	size_t n = 0;
 
 	for (size_t i = 0; i < l->lines.n; i++)
-		at[i].caller = timeline_loop_frame(l->x->trace, at[i].stack);
+		at[i].caller = timeline_loop_frame(l->x->snapshot, at[i].stack);
 	sort_items(at, l->lines.n, sizeof(*at), by_caller);
 	for (size_t i = 0, end; i < l->lines.n; i = end) {
 		struct leak_line all = at[i];
@@ -368,7 +368,7 @@ static void look_between(struct leaks *l, const uint32_t *bounds, size_t n, cons
 	l->bounds = bounds;
 	l->n = (uint32_t)n;
 	l->period = period;
-	for (uint32_t s = 0; s < x->trace->stacks.n; s++)
+	for (uint32_t s = 0; s < x->snapshot->stacks.n; s++)
 		l->stacks[s] = (struct kept){ .least_bytes = UINT64_MAX, .freed_end = TRACE_NONE };
 	count(l);
 	collect(l);
@@ -410,7 +410,7 @@ static void look_between_requests(struct leaks *l, struct leak_lines *out)
 
 void leaks_kept(struct detecting *x, struct leak_lines *out)
 {
-	size_t stacks = x->trace->stacks.n, frames = x->trace->frames.n, n = 0;
+	size_t stacks = x->snapshot->stacks.n, frames = x->snapshot->frames.n, n = 0;
 	struct leaks l = { .x = x };
 	uint32_t *bounds = NULL, *rank = NULL;
 

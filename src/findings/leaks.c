@@ -119,7 +119,8 @@ static void guess(const struct detecting *x, const struct leak_line *line, enum 
 	const char *function =
 		line->frame == TRACE_NONE
 			? ""
-			: trace_text(x->trace, trace_frame(x->trace, line->frame)->name);
+			: snapshot_text(x->snapshot,
+					snapshot_frame(x->snapshot, line->frame)->name);
 	enum timeline_phase phase = line->phase;
 	int graph = leak_is_graph(line);
 

@@ -45,7 +45,7 @@ static int by_address(const void *a, const void *b)
 
 static void gather(struct detecting *x, struct ranges *r)
 {
-	const struct trace_events *ev = &x->device->events;
+	const struct snapshot_events *ev = &x->device->events;
 
 	for (uint32_t e = 0; e < ev->n && !x->status; e++) {
 		uint8_t action = ev->action[e];
@@ -58,8 +58,8 @@ static void gather(struct detecting *x, struct ranges *r)
 					     x->err);
 	}
 	for (uint32_t s = 0; s < x->device->segments && !x->status; s++) {
-		const struct trace_segment *one =
-			&x->trace->segments.at[x->device->first_segment + s];
+		const struct snapshot_segment *one =
+			&x->snapshot->segments.at[x->device->first_segment + s];
 
 		x->status = vec_push(x->mem, &r->at,
 				     ((struct range){ one->addr, one->bytes, TRACE_NONE, 0, 0, 0 }),
@@ -93,7 +93,7 @@ static void stand(struct ranges *r, uint32_t event)
 static void fill(const struct detecting *x, struct ranges *r, uint32_t event)
 {
 	for (uint32_t a = 0; a < x->device->alloc_count; a++) {
-		const struct trace_alloc *one = &x->device->allocs[a];
+		const struct snapshot_alloc *one = &x->device->allocs[a];
 		size_t low = 0, high = r->at.n;
 
 		if (!timeline_lives(one, TIMELINE_ACTIVE, event))
@@ -385,8 +385,8 @@ void detect_private_pools(struct detecting *x)
 	char a[32], b[32];
 
 	for (uint32_t s = 0; s < x->device->segments; s++) {
-		const struct trace_segment *one =
-			&x->trace->segments.at[x->device->first_segment + s];
+		const struct snapshot_segment *one =
+			&x->snapshot->segments.at[x->device->first_segment + s];
 
 		if (!one->pool)
 			continue;

@@ -56,8 +56,8 @@ static void enter(struct climb *c, uint32_t frame, uint32_t e)
 
 static void walk(struct climb *c, uint32_t end)
 {
-	const struct trace_events *ev = &c->tl->device->events;
-	const struct trace *t = c->tl->trace;
+	const struct snapshot_events *ev = &c->tl->device->events;
+	const struct snapshot *t = c->tl->snapshot;
 
 	c->live = c->tl->before[TIMELINE_ALLOCATED];
 	for (uint32_t e = 0; e <= end; e++) {
@@ -97,7 +97,7 @@ struct floors {
 static enum plim_status find_floors(struct climb *c, uint32_t frame, uint32_t end,
 				    struct floors *floors, struct plim_err *err)
 {
-	const struct trace_events *ev = &c->tl->device->events;
+	const struct snapshot_events *ev = &c->tl->device->events;
 	uint64_t low = UINT64_MAX, allocs_then = 0;
 	enum plim_status st = PLIM_OK;
 
@@ -184,7 +184,7 @@ static enum plim_status highest(struct climb *c, uint32_t end, struct staircase 
 	enum plim_status st = PLIM_OK;
 	int looked = 0;
 
-	for (uint32_t f = 0; !st && f < c->tl->trace->frames.n && looked < CANDIDATES_MAX; f++) {
+	for (uint32_t f = 0; !st && f < c->tl->snapshot->frames.n && looked < CANDIDATES_MAX; f++) {
 		const struct line_entries *l = &c->lines[f];
 		struct staircase one = { .loop_frame = f,
 					 .stack = TRACE_NONE,
@@ -207,15 +207,15 @@ static enum plim_status highest(struct climb *c, uint32_t end, struct staircase 
 static enum plim_status find_part(const struct climb *c, struct staircase *leak,
 				  struct plim_err *err)
 {
-	size_t n = c->tl->trace->stacks.n + 1; /* the last one is for no stack */
+	size_t n = c->tl->snapshot->stacks.n + 1; /* the last one is for no stack */
 	uint64_t *bytes = mem_new(c->mem, n, sizeof(*bytes), err);
 	size_t best = n - 1;
 
 	if (!bytes)
 		return mem_status(err);
 	for (size_t a = 0; a < c->tl->device->alloc_count; a++) {
-		const struct trace_alloc *one = &c->tl->device->allocs[a];
-		int stackless = trace_stackless(c->tl->trace, one->stack);
+		const struct snapshot_alloc *one = &c->tl->device->allocs[a];
+		int stackless = snapshot_stackless(c->tl->snapshot, one->stack);
 
 		if (one->born == TRACE_NONE || one->born < leak->first_event ||
 		    one->born > leak->last_event ||
@@ -229,7 +229,7 @@ static enum plim_status find_part(const struct climb *c, struct staircase *leak,
 	leak->part_bytes = bytes[best];
 	leak->stack = best == n - 1 ? TRACE_NONE : (uint32_t)best;
 	leak->frame = leak->stack == TRACE_NONE ? TRACE_NONE
-						: timeline_user_frame(c->tl->trace, leak->stack);
+						: timeline_user_frame(c->tl->snapshot, leak->stack);
 	mem_free(c->mem, bytes, n, sizeof(*bytes));
 	return PLIM_OK;
 }
@@ -237,7 +237,7 @@ static enum plim_status find_part(const struct climb *c, struct staircase *leak,
 enum plim_status staircase_find(struct mem *m, const struct timeline *tl, uint32_t end,
 				struct staircase *leak, struct plim_err *err)
 {
-	size_t frames = tl->trace->frames.n, stacks = tl->trace->stacks.n;
+	size_t frames = tl->snapshot->frames.n, stacks = tl->snapshot->stacks.n;
 	struct climb c = { .mem = m, .tl = tl, .current = TRACE_NONE };
 	enum plim_status st;
 

@@ -221,8 +221,8 @@ static unsigned facts_of(const struct messages_event *e, const struct findings_t
 								: 0;
 	uint64_t left;
 
-	if (e->trace.moment == MESSAGES_LOADING || e->trace.fresh ||
-	    e->trace.moment == MESSAGES_FIRST_STEP)
+	if (e->snapshot.moment == MESSAGES_LOADING || e->snapshot.fresh ||
+	    e->snapshot.moment == MESSAGES_FIRST_STEP)
 		facts |= BEGINNING;
 	if (!(facts & GPU) || !known(t->room) || !known(t->request))
 		return facts;
@@ -240,7 +240,7 @@ static void rank(const struct messages_event *e, unsigned facts, struct findings
 	const struct ranking *r = rankings;
 
 	while ((facts & r->needs) != r->needs ||
-	       (r->moments && !(r->moments & 1u << e->trace.moment)))
+	       (r->moments && !(r->moments & 1u << e->snapshot.moment)))
 		r++;
 	memcpy(t->ranked, r->causes, sizeof(t->ranked));
 	while (t->ranked_count < FINDINGS_CAUSES && t->ranked[t->ranked_count])

@@ -45,9 +45,9 @@ static uint32_t largest_work(const struct detecting *x)
 
 	for (size_t i = 0; i < x->at_peak.n; i++) {
 		uint32_t a = x->at_peak.at[i];
-		const struct trace_alloc *one = &x->device->allocs[a];
+		const struct snapshot_alloc *one = &x->device->allocs[a];
 
-		if (one->stack == TRACE_NONE || !x->trace->stacks.at[one->stack].n ||
+		if (one->stack == TRACE_NONE || !x->snapshot->stacks.at[one->stack].n ||
 		    !is_work(detect_category(x, a)))
 			continue;
 		if (best == TRACE_NONE ||
@@ -69,13 +69,13 @@ static int by_bytes(const void *a, const void *b)
 /* The most that a stack asked for at once in each step, 0 where it did not run. */
 static uint64_t *sizes_by_step(struct detecting *x, uint32_t stack)
 {
-	const struct trace_device *d = x->device;
+	const struct snapshot_device *d = x->device;
 	uint64_t *sizes = mem_new(x->mem, x->steps.n, sizeof(*sizes), x->err);
 
 	if (!sizes)
 		x->status = mem_status(x->err);
 	for (uint32_t a = 0; sizes && a < d->alloc_count; a++) {
-		const struct trace_alloc *one = &d->allocs[a];
+		const struct snapshot_alloc *one = &d->allocs[a];
 		size_t step;
 
 		if (one->stack != stack || one->born == TRACE_NONE)
@@ -119,7 +119,7 @@ static int find_gauge(const struct detecting *x, struct gauge *g)
 	g->died = d && d->event == x->last;
 	stack = g->died ? x->device->events.stack[d->event] : TRACE_NONE;
 	g->step = timeline_step_of(x->repeats, g->died ? d->event : peak_event(x));
-	if (stack != TRACE_NONE && x->trace->stacks.at[stack].n) {
+	if (stack != TRACE_NONE && x->snapshot->stacks.at[stack].n) {
 		g->stack = stack;
 		g->bytes = x->device->events.size[d->event];
 	} else if (largest != TRACE_NONE) {
@@ -249,7 +249,7 @@ void detect_foreach(struct detecting *x)
 		return;
 	for (size_t i = 0; i < x->at_peak.n; i++) {
 		uint32_t alloc = x->at_peak.at[i];
-		const struct trace_alloc *one = &x->device->allocs[alloc];
+		const struct snapshot_alloc *one = &x->device->allocs[alloc];
 
 		if (detect_category(x, alloc) != TIMELINE_TEMPORARY || one->born == TRACE_NONE ||
 		    detect_phase(x, one->born) != TIMELINE_OPTIMIZER)
@@ -302,7 +302,7 @@ static int saves_for_backward(const struct detecting *x, uint32_t largest)
 		if (x->passes.at[i].start <= peak_event(x))
 			p = &x->passes.at[i];
 	for (size_t i = 0; p && i < x->at_peak.n; i++) {
-		const struct trace_alloc *a = &x->device->allocs[x->at_peak.at[i]];
+		const struct snapshot_alloc *a = &x->device->allocs[x->at_peak.at[i]];
 
 		if (a->born == TRACE_NONE || a->born < p->start || x->at_peak.at[i] == largest)
 			continue;

@@ -5,7 +5,7 @@ static const char *const usual[FINDINGS_TRIED] = { "expandable_segments:True",
 						   "max_split_size_mb:64" };
 
 static enum plim_status run(struct mem *m, const struct program *p,
-			    const struct trace_device *device,
+			    const struct snapshot_device *device,
 			    const struct allocator_bounds *bounds, struct findings_tried *tried,
 			    struct plim_err *err)
 {
@@ -35,7 +35,7 @@ enum plim_status findings_try_settings(struct mem *m, const struct timeline *tl,
 	struct allocator_check check;
 	struct program *p;
 	enum plim_status st =
-		allocator_explain(m, tl->trace, tl->device, tl->replay, &p, &check, err);
+		allocator_explain(m, tl->snapshot, tl->device, tl->replay, &p, &check, err);
 	size_t wanted = *n;
 
 	*n = 0;

@@ -58,7 +58,7 @@ static uint32_t fullest(struct detecting *x)
 	if (!c)
 		x->status = mem_status(x->err);
 	for (size_t i = 0; c && i < x->weights.n; i++) {
-		const struct trace_alloc *a = &x->device->allocs[x->weights.at[i]];
+		const struct snapshot_alloc *a = &x->device->allocs[x->weights.at[i]];
 		int64_t bytes = (int64_t)a->requested_bytes;
 
 		c[n++] = (struct change){ a->born == TRACE_NONE ? 0 : a->born, bytes };
@@ -108,7 +108,7 @@ static void find_loads(struct detecting *x, struct loads *l, uint32_t event)
 		return;
 	}
 	for (size_t i = 0; i < x->weights.n; i++) {
-		const struct trace_alloc *a = &x->device->allocs[x->weights.at[i]];
+		const struct snapshot_alloc *a = &x->device->allocs[x->weights.at[i]];
 
 		if (!timeline_lives(a, TIMELINE_ALLOCATED, event))
 			continue;
@@ -338,7 +338,7 @@ static size_t first_after(const struct old_gradients *o, uint32_t event)
 static void meet(struct detecting *x, struct old_gradients *o, uint32_t alloc)
 {
 	static const char *const zero[] = { "zero_grad", NULL };
-	const struct trace_alloc *a = &x->device->allocs[alloc];
+	const struct snapshot_alloc *a = &x->device->allocs[alloc];
 	size_t first = a->born == TRACE_NONE ? 0 : first_after(o, a->born);
 	size_t end =
 		a->free_requested == TRACE_NONE ? o->passes.n : first_after(o, a->free_requested);
@@ -370,7 +370,7 @@ static uint64_t old_at_peak(const struct detecting *x)
 	for (size_t i = 0; i < steps->ends.n && steps->ends.at[i] < peak; i++)
 		start = steps->ends.at[i];
 	for (size_t i = 0; i < x->at_peak.n; i++) {
-		const struct trace_alloc *a = &x->device->allocs[x->at_peak.at[i]];
+		const struct snapshot_alloc *a = &x->device->allocs[x->at_peak.at[i]];
 
 		if (detect_category(x, x->at_peak.at[i]) == TIMELINE_GRADIENT &&
 		    (a->born == TRACE_NONE || a->born < start))

@@ -1,7 +1,7 @@
 /*
  * What this machine, or a container on it, shows of its memory: /proc, /sys/fs/cgroup, /dev/shm, the
  * kernel log.  It tells what it saw in the structs of the public API; bounds and their order are
- * the verb's (src/api/here.c).
+ * the verb's (src/verbs/here/run.c).
  *
  * Nothing is written, started or waited for.  Every file is read in bounded pieces; one that is
  * missing, forbidden or damaged leaves its numbers unknown and a line in `unseen`.

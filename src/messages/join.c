@@ -75,10 +75,10 @@ static void take_missing(struct messages_event *head, const struct messages_even
 		head->limit = e->limit;
 	if (!head->group[0])
 		memcpy(head->group, e->group, sizeof(head->group));
-	if (head->trace.step == PLIM_UNKNOWN)
-		head->trace.step = e->trace.step;
-	if (!head->trace.frames)
-		head->trace = e->trace;
+	if (head->snapshot.step == PLIM_UNKNOWN)
+		head->snapshot.step = e->snapshot.step;
+	if (!head->snapshot.frames)
+		head->snapshot = e->snapshot;
 }
 
 static void join_into(struct messages_log *log, size_t from, size_t to)

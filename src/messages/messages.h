@@ -150,7 +150,7 @@ struct messages_process {
 struct messages_event {
 	const struct messages_wording *wording;
 	struct messages_oom oom; /* also of others than PyTorch, as far as they tell */
-	struct messages_trace trace;
+	struct messages_trace snapshot;
 	struct messages_bytes used, limit, rss;
 	uint64_t pid, code, need_blocks;
 	char process[32];

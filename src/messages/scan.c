@@ -25,7 +25,7 @@
 struct open_trace {
 	uint32_t rank;
 	uint64_t last_line, progress; /* 0: free */
-	struct messages_trace trace;
+	struct messages_trace snapshot;
 };
 
 struct scan {
@@ -86,7 +86,7 @@ static struct open_trace *find_trace(struct scan *s)
 	return NULL;
 }
 
-static struct open_trace *trace_of(struct scan *s)
+static struct open_trace *snapshot_of(struct scan *s)
 {
 	struct open_trace *oldest = &s->traces[0], *own = find_trace(s);
 
@@ -97,7 +97,7 @@ static struct open_trace *trace_of(struct scan *s)
 			oldest = &s->traces[i];
 	}
 	*oldest = (struct open_trace){ .rank = rank_of(s), .progress = PLIM_UNKNOWN };
-	scan_trace_start(&oldest->trace);
+	scan_trace_start(&oldest->snapshot);
 	return oldest;
 }
 
@@ -105,10 +105,10 @@ static void take_trace(struct scan *s, struct messages_event *e)
 {
 	struct open_trace *t = find_trace(s);
 
-	if (!t || t->last_line + TRACE_LINES < s->line || !t->trace.frames)
+	if (!t || t->last_line + TRACE_LINES < s->line || !t->snapshot.frames)
 		return;
-	e->trace = t->trace;
-	e->trace.step = t->progress;
+	e->snapshot = t->snapshot;
+	e->snapshot.step = t->progress;
 }
 
 /* The step that is shown in front of `at`, maybe on the same line: bars end in no line feed. */
@@ -149,9 +149,9 @@ static uint32_t keep(struct scan *s, struct messages_event *e)
 
 	if (old != SCAN_NONE)
 		return old;
-	if (e->trace.step == PLIM_UNKNOWN)
-		e->trace.step = step_before(s, s->start);
-	e->trace.fresh = e->trace.step == 0 && is_fresh(s);
+	if (e->snapshot.step == PLIM_UNKNOWN)
+		e->snapshot.step = step_before(s, s->start);
+	e->snapshot.fresh = e->snapshot.step == 0 && is_fresh(s);
 	if (s->kill != SCAN_NONE && s->kill + 1 == MESSAGES_EVENTS)
 		s->kill = SCAN_NONE; /* its place is taken */
 	s->status = scan_event_add(log, e, s->err);
@@ -179,8 +179,8 @@ static void take_loading(const struct scan *s, struct messages_event *e)
 	uint64_t here = s->origin + (uint64_t)(s->start - s->from) + 1;
 
 	if (s->loading_at && s->loading_at + LOADING_BYTES >= here &&
-	    e->trace.moment == MESSAGES_MOMENT_UNKNOWN && e->wording->class <= MESSAGES_SHARED)
-		e->trace.moment = MESSAGES_LOADING;
+	    e->snapshot.moment == MESSAGES_MOMENT_UNKNOWN && e->wording->class <= MESSAGES_SHARED)
+		e->snapshot.moment = MESSAGES_LOADING;
 }
 
 static void event_place(struct scan *s, struct messages_event *e)
@@ -289,10 +289,10 @@ static const struct scan_line *line_below(struct scan *s)
 
 static void frame(struct scan *s)
 {
-	struct open_trace *t = trace_of(s);
+	struct open_trace *t = snapshot_of(s);
 
 	t->last_line = s->line;
-	scan_trace_frame(&t->trace, &s->now, line_below(s));
+	scan_trace_frame(&t->snapshot, &s->now, line_below(s));
 }
 
 /* What stands below the line that is looked at, as far as every window shows it. */
@@ -325,20 +325,20 @@ static void odd_frame(struct scan *s, enum scan_special id, const char *at)
 
 	scan_trace_start(&t);
 	if (open)
-		t = open->trace;
+		t = open->snapshot;
 	if (!read_odd(s, id, at, &t))
 		return;
-	open = trace_of(s);
-	open->trace = t;
+	open = snapshot_of(s);
+	open->snapshot = t;
 	open->last_line = s->line;
 }
 
 static void traceback(struct scan *s, const char *at)
 {
-	struct open_trace *t = trace_of(s);
+	struct open_trace *t = snapshot_of(s);
 	uint64_t step = step_before(s, at);
 
-	scan_trace_start(&t->trace);
+	scan_trace_start(&t->snapshot);
 	t->last_line = s->line;
 	if (step != PLIM_UNKNOWN)
 		t->progress = step;

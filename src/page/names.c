@@ -6,7 +6,7 @@
 
 enum plim_status names_init(struct names *x, const struct page_input *in, struct plim_err *err)
 {
-	const struct trace *t = in->tl->trace;
+	const struct snapshot *t = in->tl->snapshot;
 
 	*x = (struct names){ .mem = in->mem, .in = in };
 	intern_init(&x->texts, in->mem);
@@ -17,7 +17,7 @@ enum plim_status names_init(struct names *x, const struct page_input *in, struct
 
 void names_release(struct names *x)
 {
-	const struct trace *t = x->in->tl->trace;
+	const struct snapshot *t = x->in->tl->snapshot;
 
 	mem_free(x->mem, x->stack_of, t->stacks.n, sizeof(*x->stack_of));
 	mem_free(x->mem, x->frame_of, t->frames.n, sizeof(*x->frame_of));
@@ -70,18 +70,18 @@ enum plim_status names_frame(struct names *x, uint32_t frame, uint32_t *out, str
 
 enum plim_status names_stack(struct names *x, uint32_t stack, uint32_t *out, struct plim_err *err)
 {
-	const struct trace *t = x->in->tl->trace;
+	const struct snapshot *t = x->in->tl->snapshot;
 	enum plim_status st = PLIM_OK;
 	const uint32_t *frames;
 	uint32_t n, number;
 
 	*out = 0;
-	if (trace_stackless(t, stack))
+	if (snapshot_stackless(t, stack))
 		return PLIM_OK;
 	*out = x->stack_of[stack];
 	if (*out)
 		return PLIM_OK;
-	frames = trace_stack(t, stack, &n);
+	frames = snapshot_stack(t, stack, &n);
 	for (uint32_t i = 0; !st && i < n; i++)
 		st = names_frame(x, frames[i], &number, err);
 	if (!st)
@@ -96,14 +96,14 @@ enum plim_status names_stack(struct names *x, uint32_t stack, uint32_t *out, str
 static enum plim_status pack_stacks(struct names *x, struct planes *c, uint64_t *v, size_t frames,
 				    struct plim_err *err)
 {
-	const struct trace *t = x->in->tl->trace;
+	const struct snapshot *t = x->in->tl->snapshot;
 	size_t at = 0;
 	enum plim_status st;
 
 	for (size_t i = 0; i < x->stacks.n; i++) {
 		uint32_t n;
 
-		trace_stack(t, x->stacks.at[i], &n);
+		snapshot_stack(t, x->stacks.at[i], &n);
 		v[i] = at;
 		at += n;
 	}
@@ -118,7 +118,7 @@ static enum plim_status pack_stacks(struct names *x, struct planes *c, uint64_t 
 	at = 0;
 	for (size_t i = 0; i < x->stacks.n; i++) {
 		uint32_t n;
-		const uint32_t *from = trace_stack(t, x->stacks.at[i], &n);
+		const uint32_t *from = snapshot_stack(t, x->stacks.at[i], &n);
 
 		for (uint32_t k = 0; k < n; k++)
 			v[at++] = x->frame_of[from[k]] - 1;
@@ -131,7 +131,7 @@ static enum plim_status pack_stacks(struct names *x, struct planes *c, uint64_t 
 static enum plim_status pack_frames(struct names *x, struct planes *c, uint64_t *v,
 				    struct plim_err *err)
 {
-	const struct trace *t = x->in->tl->trace;
+	const struct snapshot *t = x->in->tl->snapshot;
 	enum plim_status st;
 	size_t n = x->frames.n;
 
@@ -144,7 +144,7 @@ static enum plim_status pack_frames(struct names *x, struct planes *c, uint64_t 
 		st = planes_add(c, (struct plane_values){ "frames.file", v }, CODING_PLAIN, NULL, n,
 				err);
 	for (size_t i = 0; i < n; i++) {
-		uint32_t line = trace_frame(t, x->frames.at[i])->line;
+		uint32_t line = snapshot_frame(t, x->frames.at[i])->line;
 
 		v[i] = line == TRACE_NONE ? 0 : line;
 	}
@@ -162,7 +162,7 @@ enum plim_status names_pack(struct names *x, struct planes *c, struct plim_err *
 	for (size_t i = 0; i < x->stacks.n; i++) {
 		uint32_t n;
 
-		trace_stack(x->in->tl->trace, x->stacks.at[i], &n);
+		snapshot_stack(x->in->tl->snapshot, x->stacks.at[i], &n);
 		frames += n;
 	}
 	room = frames > x->stacks.n + 1 ? frames : x->stacks.n + 1;

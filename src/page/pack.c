@@ -13,8 +13,8 @@
 struct packing {
 	struct page *page;
 	const struct page_input *in;
-	const struct trace *t;
-	const struct trace_device *d;
+	const struct snapshot *t;
+	const struct snapshot_device *d;
 	struct planes columns;
 	struct segments segments;
 	struct names names;
@@ -32,7 +32,7 @@ struct packing {
 
 static uint64_t alloc_born(const struct packing *x, uint32_t a)
 {
-	const struct trace_alloc *one = &x->d->allocs[a];
+	const struct snapshot_alloc *one = &x->d->allocs[a];
 
 	return one->flags & TRACE_BEFORE ? 0 : MOMENT_OF(one->born);
 }
@@ -73,8 +73,8 @@ static uint64_t alloc_stack(const struct packing *x, uint32_t a)
 
 static int is_inferred(const struct packing *x, uint32_t a)
 {
-	return x->in->categories->mem && trace_stackless(x->t, x->d->allocs[a].stack) &&
-	       !trace_stackless(x->t, x->in->categories->stack[a]);
+	return x->in->categories->mem && snapshot_stackless(x->t, x->d->allocs[a].stack) &&
+	       !snapshot_stackless(x->t, x->in->categories->stack[a]);
 }
 
 static uint64_t alloc_rule(const struct packing *x, uint32_t a)
@@ -292,7 +292,7 @@ static enum plim_status pack_phases(struct packing *x)
 
 static enum plim_status pack_times(struct packing *x)
 {
-	const struct trace_events *ev = &x->d->events;
+	const struct snapshot_events *ev = &x->d->events;
 	size_t n = 0;
 
 	if (!x->t->has_time || !ev->n || x->in->plan)
@@ -320,7 +320,7 @@ static enum plim_status pack_rest(struct packing *x)
 
 static void emit_settings(struct packing *x, struct json_out *j)
 {
-	const struct trace_settings *s = &x->t->settings;
+	const struct snapshot_settings *s = &x->t->settings;
 
 	if (!s->have) {
 		json_null(j, "settings");
@@ -375,7 +375,7 @@ static void emit_pools(struct packing *x, struct json_out *j)
 	json_array_end(j);
 	json_array(j, "pools", JSON_LINES);
 	for (size_t i = 0; i <= x->t->pools.n; i++) {
-		const struct trace_pool_id *id = &x->t->pools.at[i];
+		const struct snapshot_pool_id *id = &x->t->pools.at[i];
 		int known = i < x->t->pools.n;
 
 		if (known && (id->a || id->b))
@@ -406,7 +406,7 @@ static void emit_show(struct packing *x, struct json_out *j)
 	json_array(j, "show", JSON_LINES);
 	for (size_t i = 0; i < x->in->show_count; i++) {
 		const struct page_show *s = &x->in->show[i];
-		int stack = !trace_stackless(x->t, s->stack);
+		int stack = !snapshot_stackless(x->t, s->stack);
 
 		json_object(j, NULL, JSON_LINE);
 		emit_moment(j, "moment", s->event);
@@ -556,7 +556,7 @@ enum plim_status page_pack(struct page *p, const struct page_input *in, struct p
 {
 	struct packing x = { .page = p,
 			     .in = in,
-			     .t = in->tl->trace,
+			     .t = in->tl->snapshot,
 			     .d = in->tl->device,
 			     .segments.mem = in->mem,
 			     .err = err };

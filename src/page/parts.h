@@ -62,8 +62,8 @@ struct segments {
 	VEC(struct segment) rows; /* by born, then address */
 };
 
-enum plim_status segments_find(struct segments *s, struct mem *m, const struct trace *t,
-			       const struct trace_device *d, struct plim_err *err);
+enum plim_status segments_find(struct segments *s, struct mem *m, const struct snapshot *t,
+			       const struct snapshot_device *d, struct plim_err *err);
 void segments_release(struct segments *s);
 
 /*

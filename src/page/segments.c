@@ -20,7 +20,7 @@ struct chunk {
 
 struct walk {
 	struct mem *mem;
-	const struct trace_events *ev;
+	const struct snapshot_events *ev;
 	VEC(struct chunk *) live;
 	struct segments *out; /* what was, latest first, by falling address */
 	struct plim_err *err;
@@ -218,7 +218,7 @@ static enum plim_status born(struct walk *w, const struct segment *fresh)
 
 static enum plim_status undo(struct walk *w, uint32_t e)
 {
-	const struct trace_events *ev = w->ev;
+	const struct snapshot_events *ev = w->ev;
 	uint8_t action = ev->action[e];
 	int gone = action == TRACE_SEGMENT_FREE || action == TRACE_SEGMENT_UNMAP;
 	struct segment s = { .addr = ev->addr[e],
@@ -235,13 +235,13 @@ static enum plim_status undo(struct walk *w, uint32_t e)
 	return gone ? add(w, &s) : born(w, &s);
 }
 
-static enum plim_status stand_at_end(struct walk *w, const struct trace *t,
-				     const struct trace_device *d)
+static enum plim_status stand_at_end(struct walk *w, const struct snapshot *t,
+				     const struct snapshot_device *d)
 {
 	enum plim_status st = PLIM_OK;
 
 	for (uint32_t i = 0; !st && i < d->segments; i++) {
-		const struct trace_segment *from = &t->segments.at[d->first_segment + i];
+		const struct snapshot_segment *from = &t->segments.at[d->first_segment + i];
 		struct segment s = { .addr = from->addr,
 				     .bytes = from->bytes,
 				     .stream = from->stream,
@@ -265,8 +265,8 @@ static void reverse(struct segment *s, size_t n)
 	}
 }
 
-enum plim_status segments_find(struct segments *s, struct mem *m, const struct trace *t,
-			       const struct trace_device *d, struct plim_err *err)
+enum plim_status segments_find(struct segments *s, struct mem *m, const struct snapshot *t,
+			       const struct snapshot_device *d, struct plim_err *err)
 {
 	struct walk w = { .mem = m, .ev = &d->events, .out = s, .err = err };
 	enum plim_status st;

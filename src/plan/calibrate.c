@@ -134,7 +134,7 @@ static uint64_t largest_of(const struct timeline *tl, const struct timeline_cate
 	uint64_t most = 0;
 
 	for (uint32_t a = 0; a < c->allocs; a++) {
-		const struct trace_alloc *alloc = &tl->device->allocs[a];
+		const struct snapshot_alloc *alloc = &tl->device->allocs[a];
 		uint64_t n = alloc->requested_bytes;
 
 		if (timeline_rules[c->rule[a]].category == category && n > most &&

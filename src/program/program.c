@@ -26,8 +26,8 @@ struct pool_range {
 };
 
 struct pools {
-	const struct trace *t;
-	const struct trace_device *d;
+	const struct snapshot *t;
+	const struct snapshot_device *d;
 	VEC(struct pool_range) ranges; /* private ones, by address */
 };
 
@@ -55,11 +55,11 @@ static struct pool_range *pool_range(const struct pools *p, uint64_t addr)
 
 static enum plim_status pools_find(struct pools *p, struct mem *m, struct plim_err *err)
 {
-	const struct trace_events *ev = &p->d->events;
+	const struct snapshot_events *ev = &p->d->events;
 	enum plim_status st = PLIM_OK;
 
 	for (uint32_t i = 0; !st && i < p->d->segments; i++) {
-		const struct trace_segment *s = &p->t->segments.at[p->d->first_segment + i];
+		const struct snapshot_segment *s = &p->t->segments.at[p->d->first_segment + i];
 		struct pool_range one = { s->addr, s->addr + s->bytes, 0, (uint16_t)s->pool };
 
 		if (s->pool)
@@ -80,7 +80,7 @@ static enum plim_status pools_find(struct pools *p, struct mem *m, struct plim_e
 
 static uint16_t pool_of(const struct pools *p, uint32_t event)
 {
-	const struct trace_events *ev = &p->d->events;
+	const struct snapshot_events *ev = &p->d->events;
 	const struct pool_range *r;
 
 	if (ev->pool)
@@ -109,7 +109,7 @@ static enum plim_status request(struct program *p, const struct program_request 
 static enum plim_status open_with(struct program *p, const struct pools *pools, uint32_t *number,
 				  struct plim_err *err)
 {
-	const struct trace_device *d = pools->d;
+	const struct snapshot_device *d = pools->d;
 	size_t n = 0;
 	struct before *list = mem_new(p->mem, d->allocs_before, sizeof(*list), err);
 	enum plim_status st;
@@ -123,7 +123,7 @@ static enum plim_status open_with(struct program *p, const struct pools *pools, 
 			list[n++] = (struct before){ d->allocs[a].addr, a };
 	sort_items(list, n, sizeof(*list), by_addr);
 	for (size_t i = 0; !st && i < n; i++) {
-		const struct trace_alloc *a = &d->allocs[list[i].alloc];
+		const struct snapshot_alloc *a = &d->allocs[list[i].alloc];
 		const struct pool_range *r = pool_range(pools, a->addr);
 		struct program_request rq = { a->requested_bytes, a->stack, (uint16_t)a->stream,
 					      r && !r->since ? r->pool : 0 };
@@ -148,16 +148,16 @@ static enum plim_status open_with(struct program *p, const struct pools *pools, 
 static int is_workspace(const struct pools *p, uint32_t e, int *convolves)
 {
 	static const char *const names[] = { "_conv_forward", "convolution", "conv_transpose" };
-	const struct trace_events *ev = &p->d->events;
+	const struct snapshot_events *ev = &p->d->events;
 	int named = 0;
 
 	if (ev->size[e] < WORKSPACE_MIN || e + 1 >= ev->n || ev->alloc[e + 1] != ev->alloc[e] ||
 	    ev->action[e + 1] != TRACE_FREE_REQUESTED)
 		return 0;
-	if (trace_stackless(p->t, ev->stack[e]))
+	if (snapshot_stackless(p->t, ev->stack[e]))
 		return *convolves;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]) && !named; i++)
-		named = trace_stack_names(p->t, ev->stack[e], names[i]);
+		named = snapshot_stack_names(p->t, ev->stack[e], names[i]);
 	*convolves |= named;
 	return named;
 }
@@ -165,7 +165,7 @@ static int is_workspace(const struct pools *p, uint32_t e, int *convolves)
 static enum plim_status follow(struct program *p, const struct pools *pools, uint32_t *number,
 			       struct plim_err *err)
 {
-	const struct trace_events *ev = &pools->d->events;
+	const struct snapshot_events *ev = &pools->d->events;
 	enum plim_status st = PLIM_OK;
 	int convolves = 0;
 
@@ -195,8 +195,8 @@ static enum plim_status follow(struct program *p, const struct pools *pools, uin
 	return st;
 }
 
-enum plim_status program_from_trace(struct mem *m, const struct trace *t,
-				    const struct trace_device *d, struct program **out,
+enum plim_status program_from_trace(struct mem *m, const struct snapshot *t,
+				    const struct snapshot_device *d, struct program **out,
 				    struct plim_err *err)
 {
 	struct program *p = mem_new(m, 1, sizeof(*p), err);
@@ -207,7 +207,7 @@ enum plim_status program_from_trace(struct mem *m, const struct trace *t,
 	*out = NULL;
 	if (p) {
 		p->mem = m;
-		p->death = trace_find_death(&d->events);
+		p->death = snapshot_find_death(&d->events);
 		p->pools = t->pools.n;
 		p->streams = t->streams.at;
 		p->stream_count = t->streams.n;

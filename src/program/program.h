@@ -5,7 +5,7 @@
 #ifndef PROGRAM_PROGRAM_H
 #define PROGRAM_PROGRAM_H
 
-#include "trace/trace.h"
+#include "snapshot/snapshot.h"
 
 enum program_op_kind {
 	PROGRAM_ALLOC,
@@ -56,8 +56,8 @@ struct program {
  * The requests of a device's recording.  Those that lived before its first event come first, in the
  * order of their addresses: their true order is not known.
  */
-enum plim_status program_from_trace(struct mem *m, const struct trace *t,
-				    const struct trace_device *d, struct program **out,
+enum plim_status program_from_trace(struct mem *m, const struct snapshot *t,
+				    const struct snapshot_device *d, struct program **out,
 				    struct plim_err *err);
 void program_free(struct program *p);
 

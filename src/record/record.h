@@ -1,4 +1,4 @@
-/* What `plimsoll record` puts into a Python job: src/record/plimsoll_record.py, built in. */
+/* What `plimsoll record` puts into a Python job: runtime/recorder/plimsoll_record.py, built in. */
 #ifndef RECORD_RECORD_H
 #define RECORD_RECORD_H
 

@@ -118,7 +118,7 @@ struct deciding {
  * The program dropped it at this event, or never.  What is dropped while a failed program is taken down
  * says nothing of what it was for.
  */
-static uint32_t end_of(const struct deciding *x, const struct trace_alloc *a)
+static uint32_t end_of(const struct deciding *x, const struct snapshot_alloc *a)
 {
 	uint32_t end = a->free_requested != TRACE_NONE ? a->free_requested : a->free_completed;
 
@@ -158,7 +158,7 @@ static uint32_t next_of(const uint32_t *at, size_t n, uint32_t event)
 	return i < n ? at[i] : NEVER;
 }
 
-static int lives_into_forward(const struct deciding *x, const struct trace_alloc *a)
+static int lives_into_forward(const struct deciding *x, const struct snapshot_alloc *a)
 {
 	uint32_t next = next_of(x->forwards.at, x->forwards.n, a->born);
 
@@ -196,7 +196,7 @@ static int by_bytes(const void *a, const void *b)
 static enum plim_status sizes_of(struct deciding *x, enum timeline_category category,
 				 uint64_t **sizes, size_t *n)
 {
-	const struct trace_device *d = x->tl->device;
+	const struct snapshot_device *d = x->tl->device;
 	VEC(uint64_t) list = { 0 };
 	enum plim_status st = PLIM_OK;
 
@@ -269,7 +269,7 @@ static uint32_t parameters_of_size(const struct deciding *x, uint64_t bytes)
 
 /* ---- the rules ---- */
 
-static enum rule in_step(const struct deciding *x, const struct trace_alloc *a, unsigned cues)
+static enum rule in_step(const struct deciding *x, const struct snapshot_alloc *a, unsigned cues)
 {
 	uint32_t end = next_of(x->step_ends.at, x->step_ends.n, a->born);
 
@@ -281,14 +281,14 @@ static enum rule in_step(const struct deciding *x, const struct trace_alloc *a, 
 }
 
 /* Is it one of what the optimizer steps over? */
-static int outlives_backward(const struct deciding *x, const struct trace_alloc *a)
+static int outlives_backward(const struct deciding *x, const struct snapshot_alloc *a)
 {
 	uint32_t step = next_of(x->steps.at, x->steps.n, a->born), end = end_of(x, a);
 
 	return end == NEVER || (step != NEVER && end >= step);
 }
 
-static enum rule in_backward(const struct deciding *x, const struct trace_alloc *a)
+static enum rule in_backward(const struct deciding *x, const struct snapshot_alloc *a)
 {
 	uint32_t end = end_of(x, a);
 
@@ -299,7 +299,7 @@ static enum rule in_backward(const struct deciding *x, const struct trace_alloc 
 	return RULE_DETAIL;
 }
 
-static enum rule in_forward(const struct deciding *x, const struct trace_alloc *a)
+static enum rule in_forward(const struct deciding *x, const struct snapshot_alloc *a)
 {
 	uint32_t end = end_of(x, a);
 	enum timeline_phase born = phase_at(x, a->born);
@@ -315,7 +315,7 @@ static enum rule in_forward(const struct deciding *x, const struct trace_alloc *
 }
 
 /* Autograd's own thread drops what was saved for it, wherever it was made: not all models are modules. */
-static int is_released_by_backward(const struct deciding *x, const struct trace_alloc *a)
+static int is_released_by_backward(const struct deciding *x, const struct snapshot_alloc *a)
 {
 	uint32_t end = end_of(x, a);
 
@@ -324,7 +324,7 @@ static int is_released_by_backward(const struct deciding *x, const struct trace_
 }
 
 /* What is born after the program has begun to work, and outlives more steps than a batch takes, is no batch. */
-static int is_kept(const struct deciding *x, const struct trace_alloc *a)
+static int is_kept(const struct deciding *x, const struct snapshot_alloc *a)
 {
 	size_t born, end;
 
@@ -335,7 +335,7 @@ static int is_kept(const struct deciding *x, const struct trace_alloc *a)
 	return end - born > BATCH_STEPS;
 }
 
-static enum rule outside_weights(struct deciding *x, const struct trace_alloc *a)
+static enum rule outside_weights(struct deciding *x, const struct snapshot_alloc *a)
 {
 	if (is_released_by_backward(x, a)) {
 		if (a->stack != TRACE_NONE)
@@ -352,7 +352,7 @@ static enum rule outside_weights(struct deciding *x, const struct trace_alloc *a
 	return end_of(x, a) == NEVER ? RULE_NONE : RULE_TEMPORARY;
 }
 
-static enum rule outside(struct deciding *x, const struct trace_alloc *a)
+static enum rule outside(struct deciding *x, const struct snapshot_alloc *a)
 {
 	if (has_size(x->states.at, x->states.n, a->requested_bytes) && end_of(x, a) == NEVER)
 		return RULE_PARAMETER_BY_STATE;
@@ -379,7 +379,7 @@ static int by_size_and_stack(const void *a, const void *b)
  */
 static enum plim_status drop_crowds(struct deciding *x)
 {
-	const struct trace_device *d = x->tl->device;
+	const struct snapshot_device *d = x->tl->device;
 	VEC(struct like_weights) list = { 0 };
 	enum plim_status st = PLIM_OK;
 
@@ -407,7 +407,7 @@ static enum plim_status drop_crowds(struct deciding *x)
 static uint32_t oldest_gradient(const struct deciding *x, uint64_t bytes, uint32_t from,
 				size_t event)
 {
-	const struct trace_device *d = x->tl->device;
+	const struct snapshot_device *d = x->tl->device;
 
 	while (from < d->alloc_count &&
 	       (x->rule[from] != RULE_GRADIENT || d->allocs[from].requested_bytes != bytes ||
@@ -422,8 +422,8 @@ static uint32_t oldest_gradient(const struct deciding *x, uint64_t bytes, uint32
  */
 static enum plim_status drop_doubles(struct deciding *x)
 {
-	const struct trace_device *d = x->tl->device;
-	const struct trace_events *ev = &d->events;
+	const struct snapshot_device *d = x->tl->device;
+	const struct snapshot_events *ev = &d->events;
 	size_t sizes = x->parameters.n;
 	struct {
 		uint32_t live, from;
@@ -461,7 +461,7 @@ static enum plim_status drop_doubles(struct deciding *x)
 }
 
 /* Born before recording began, nobody knows where. */
-static enum rule before_all(const struct deciding *x, const struct trace_alloc *a)
+static enum rule before_all(const struct deciding *x, const struct snapshot_alloc *a)
 {
 	uint32_t end = end_of(x, a);
 
@@ -473,7 +473,7 @@ static enum rule before_all(const struct deciding *x, const struct trace_alloc *
 		       : RULE_NONE;
 }
 
-static int is_built(const struct deciding *x, const struct trace_alloc *a, unsigned cues)
+static int is_built(const struct deciding *x, const struct snapshot_alloc *a, unsigned cues)
 {
 	enum timeline_phase born = phase_at(x, a->born);
 
@@ -483,12 +483,12 @@ static int is_built(const struct deciding *x, const struct trace_alloc *a, unsig
 	       (born == TIMELINE_LOAD || born == TIMELINE_OTHER) && lives_into_forward(x, a);
 }
 
-static enum rule decide(struct deciding *x, const struct trace_alloc *a)
+static enum rule decide(struct deciding *x, const struct snapshot_alloc *a)
 {
 	unsigned cues = cues_of(x, a->stack);
 	enum timeline_phase born = phase_at(x, a->born);
 
-	if (a->flags & TRACE_BEFORE && trace_stackless(x->tl->trace, a->stack))
+	if (a->flags & TRACE_BEFORE && snapshot_stackless(x->tl->snapshot, a->stack))
 		return before_all(x, a);
 	if (cues & CUE_CACHE && !(x->trains && born == TIMELINE_FORWARD)) /* there it is saved */
 		return RULE_CACHE;
@@ -506,7 +506,7 @@ static enum rule decide(struct deciding *x, const struct trace_alloc *a)
 /* What is never freed and has the size of a workspace. */
 static enum plim_status workspace_candidates(struct deciding *x)
 {
-	const struct trace_device *d = x->tl->device;
+	const struct snapshot_device *d = x->tl->device;
 	enum plim_status st = PLIM_OK;
 
 	for (uint32_t a = 0; !st && a < d->alloc_count; a++)
@@ -520,7 +520,7 @@ static enum plim_status workspace_candidates(struct deciding *x)
 /* The first of one size on its stream, for each of autograd's thread and the main one. */
 static void find_workspaces_of(struct deciding *x, uint64_t bytes)
 {
-	const struct trace_device *d = x->tl->device;
+	const struct snapshot_device *d = x->tl->device;
 	uint64_t seen[2] = { 0 };
 	uint32_t gradients = 0;
 
@@ -565,7 +565,7 @@ static enum plim_status find_workspaces(struct deciding *x)
  */
 static void find_buffers(struct deciding *x)
 {
-	const struct trace_device *d = x->tl->device;
+	const struct snapshot_device *d = x->tl->device;
 	uint64_t with = 0, without = 0;
 
 	for (int pass = 0; pass < 2; pass++) {
@@ -590,7 +590,7 @@ static void find_buffers(struct deciding *x)
 /* Parameters and optimizer state first: what is left is told by them. */
 static enum plim_status decide_all(struct deciding *x)
 {
-	const struct trace_device *d = x->tl->device;
+	const struct snapshot_device *d = x->tl->device;
 	enum plim_status st = find_windows(x);
 
 	for (uint32_t a = 0; !st && a < d->alloc_count; a++) {
@@ -629,7 +629,7 @@ static enum plim_status decide_all(struct deciding *x)
  */
 static void infer_owners(const struct deciding *x, uint32_t *stack)
 {
-	const struct trace_events *ev = &x->tl->device->events;
+	const struct snapshot_events *ev = &x->tl->device->events;
 	uint32_t next = TRACE_NONE;
 
 	for (size_t e = ev->n; e-- > 0;) {
@@ -660,9 +660,9 @@ enum plim_status timeline_categorize(struct mem *m, const struct timeline *tl,
 				     struct timeline_categories *out, struct plim_err *err)
 {
 	struct deciding x = { .mem = m, .tl = tl, .err = err };
-	size_t allocs = tl->device->alloc_count, stacks = tl->trace->stacks.n;
+	size_t allocs = tl->device->alloc_count, stacks = tl->snapshot->stacks.n;
 	uint16_t *cues;
-	enum plim_status st = cues_find(m, tl->trace, &cues, err);
+	enum plim_status st = cues_find(m, tl->snapshot, &cues, err);
 
 	*out = (struct timeline_categories){ .mem = m,
 					     .events = tl->device->events.n,
@@ -676,7 +676,7 @@ enum plim_status timeline_categorize(struct mem *m, const struct timeline *tl,
 	st = out->stack ? PLIM_OK : mem_status(err);
 	if (!st) {
 		x.cues = cues;
-		x.death = trace_find_death(&tl->device->events);
+		x.death = snapshot_find_death(&tl->device->events);
 		x.phase = out->phase;
 		x.rule = out->rule;
 		memset(out->stack, 0xff, allocs * sizeof(*out->stack));

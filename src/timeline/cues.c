@@ -36,10 +36,10 @@ static const struct cue {
 	{ NULL, "generate", CUE_GENERATE },
 };
 
-static unsigned cues_of_frame(const struct trace *t, uint32_t frame)
+static unsigned cues_of_frame(const struct snapshot *t, uint32_t frame)
 {
-	const struct trace_frame *f = trace_frame(t, frame);
-	const char *file = trace_text(t, f->filename), *name = trace_text(t, f->name);
+	const struct snapshot_frame *f = snapshot_frame(t, frame);
+	const char *file = snapshot_text(t, f->filename), *name = snapshot_text(t, f->name);
 	/* C++ frames, where they were recorded */
 	unsigned bits = strstr(name, "torch::autograd::Engine") ? CUE_BACKWARD : 0;
 
@@ -50,10 +50,10 @@ static unsigned cues_of_frame(const struct trace *t, uint32_t frame)
 	return bits;
 }
 
-static unsigned cues_of_stack(const struct trace *t, const uint16_t *of_frame, uint32_t stack)
+static unsigned cues_of_stack(const struct snapshot *t, const uint16_t *of_frame, uint32_t stack)
 {
 	uint32_t n;
-	const uint32_t *frames = trace_stack(t, stack, &n);
+	const uint32_t *frames = snapshot_stack(t, stack, &n);
 	unsigned bits = n ? 0 : CUE_EMPTY;
 
 	for (uint32_t i = 0; i < n; i++)
@@ -64,7 +64,7 @@ static unsigned cues_of_stack(const struct trace *t, const uint16_t *of_frame, u
 	return bits;
 }
 
-enum plim_status cues_find(struct mem *m, const struct trace *t, uint16_t **of_stack,
+enum plim_status cues_find(struct mem *m, const struct snapshot *t, uint16_t **of_stack,
 			   struct plim_err *err)
 {
 	uint16_t *frames = mem_new(m, t->frames.n, sizeof(*frames), err);
@@ -82,10 +82,10 @@ enum plim_status cues_find(struct mem *m, const struct trace *t, uint16_t **of_s
 	return PLIM_OK;
 }
 
-static int has_cue(const struct trace *t, uint32_t stack, unsigned cue)
+static int has_cue(const struct snapshot *t, uint32_t stack, unsigned cue)
 {
 	uint32_t n;
-	const uint32_t *frames = trace_stack(t, stack, &n);
+	const uint32_t *frames = snapshot_stack(t, stack, &n);
 
 	for (uint32_t i = 0; i < n; i++)
 		if (cues_of_frame(t, frames[i]) & cue)
@@ -93,12 +93,12 @@ static int has_cue(const struct trace *t, uint32_t stack, unsigned cue)
 	return 0;
 }
 
-int timeline_in_optimizer(const struct trace *t, uint32_t stack)
+int timeline_in_optimizer(const struct snapshot *t, uint32_t stack)
 {
 	return has_cue(t, stack, CUE_OPTIMIZER);
 }
 
-int timeline_in_backward(const struct trace *t, uint32_t stack)
+int timeline_in_backward(const struct snapshot *t, uint32_t stack)
 {
-	return trace_stackless(t, stack) || has_cue(t, stack, CUE_BACKWARD);
+	return snapshot_stackless(t, stack) || has_cue(t, stack, CUE_BACKWARD);
 }

@@ -19,7 +19,7 @@ enum {
 };
 
 /* Bits for each stack of the trace; free with mem_free(m, of_stack, t->stacks.n, sizeof(uint16_t)). */
-enum plim_status cues_find(struct mem *m, const struct trace *t, uint16_t **of_stack,
+enum plim_status cues_find(struct mem *m, const struct snapshot *t, uint16_t **of_stack,
 			   struct plim_err *err);
 
 /* The phase of each event. */

@@ -26,14 +26,14 @@
 /* A file or function's name that both have is the number it has in A. */
 static uint32_t shared_string(const struct timeline_matching *x, int side, uint32_t string)
 {
-	const struct pickle_heap *heap = &x->trace[0]->heap;
+	const struct pickle_heap *heap = &x->snapshot[0]->heap;
 	const char *text;
 	uint32_t same;
 
 	if (!side || string == TRACE_NONE)
 		return string;
-	text = trace_text(x->trace[1], string);
-	same = intern_find(&heap->strings, text, x->trace[1]->heap.strings.at[string].n);
+	text = snapshot_text(x->snapshot[1], string);
+	same = intern_find(&heap->strings, text, x->snapshot[1]->heap.strings.at[string].n);
 	return same == INTERN_NONE ? (uint32_t)heap->strings.n + string : same;
 }
 
@@ -132,10 +132,10 @@ static size_t list_files(const struct timeline_matching *x, uint8_t *in_a, uint3
 	size_t n = 0, kept = 0;
 
 	for (int side = 0; side < 2; side++) {
-		const struct trace *t = x->trace[side];
+		const struct snapshot *t = x->snapshot[side];
 
 		for (uint32_t f = 0; f < t->frames.n; f++) {
-			uint32_t string = trace_frame(t, f)->filename, same;
+			uint32_t string = snapshot_frame(t, f)->filename, same;
 			const struct intern_entry *e;
 
 			if (string == TRACE_NONE ||
@@ -145,7 +145,7 @@ static size_t list_files(const struct timeline_matching *x, uint8_t *in_a, uint3
 			e = &t->heap.strings.at[string];
 			if (side)
 				file_of[string] = same;
-			if (same < x->trace[0]->heap.strings.n) {
+			if (same < x->snapshot[0]->heap.strings.n) {
 				if (!side || in_a[same] == SEEN)
 					in_a[same]++;
 				if (side && in_a[same] == IN_BOTH)
@@ -165,7 +165,7 @@ static size_t list_files(const struct timeline_matching *x, uint8_t *in_a, uint3
 static enum plim_status find_files(const struct timeline_matching *x, uint32_t *file_of,
 				   struct plim_err *err)
 {
-	size_t strings = x->trace[0]->heap.strings.n, frames = x->frames[0] + x->frames[1], n;
+	size_t strings = x->snapshot[0]->heap.strings.n, frames = x->frames[0] + x->frames[1], n;
 	uint8_t *in_a = mem_new(x->mem, strings, 1, err);
 	struct file *files = in_a ? mem_new(x->mem, frames, sizeof(*files), err) : NULL;
 	enum plim_status st = files ? PLIM_OK : mem_status(err);
@@ -385,7 +385,7 @@ static enum plim_status number_functions(struct timeline_matching *x, const uint
 	intern_init(&functions, x->mem);
 	for (int side = 0; side < 2; side++) {
 		for (uint32_t f = 0; !st && f < x->frames[side]; f++) {
-			const struct trace_frame *frame = trace_frame(x->trace[side], f);
+			const struct snapshot_frame *frame = snapshot_frame(x->snapshot[side], f);
 			struct line *l = &lines[side][f];
 			uint32_t key[2];
 
@@ -423,14 +423,14 @@ static enum plim_status take(struct timeline_matching *x, struct line *lines[2],
 	}
 	g->votes = mem_new(x->mem, SAMPLE * (x->frames[0] + x->frames[1]), sizeof(*g->votes), err);
 	g->came_by = mem_new(x->mem, x->frames[0], SHIFTS, err);
-	*file_of = mem_new(x->mem, x->trace[1]->heap.strings.n, sizeof(**file_of), err);
+	*file_of = mem_new(x->mem, x->snapshot[1]->heap.strings.n, sizeof(**file_of), err);
 	x->moved = mem_new(x->mem, x->frames[1], 1, err);
 	x->file = mem_new(x->mem, x->frames[1], sizeof(*x->file), err);
 	return g->votes && g->came_by && *file_of && x->moved && x->file ? PLIM_OK
 									 : mem_status(err);
 }
 
-enum plim_status timeline_match(struct mem *m, const struct trace *a, const struct trace *b,
+enum plim_status timeline_match(struct mem *m, const struct snapshot *a, const struct snapshot *b,
 				struct timeline_matching *x, struct plim_err *err)
 {
 	struct line *lines[2] = { NULL, NULL };
@@ -441,7 +441,7 @@ enum plim_status timeline_match(struct mem *m, const struct trace *a, const stru
 
 	err = err ? err : &own;
 	*x = (struct timeline_matching){ .mem = m,
-					 .trace = { a, b },
+					 .snapshot = { a, b },
 					 .frames = { a->frames.n, b->frames.n } };
 	st = take(x, lines, &g, &file_of, err);
 	if (!st) {

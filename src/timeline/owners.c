@@ -67,37 +67,38 @@ static int is_users(const char *file)
 	return *file != 0;
 }
 
-uint32_t timeline_user_frame(const struct trace *t, uint32_t stack)
+uint32_t timeline_user_frame(const struct snapshot *t, uint32_t stack)
 {
 	uint32_t n;
-	const uint32_t *frames = trace_stack(t, stack, &n);
+	const uint32_t *frames = snapshot_stack(t, stack, &n);
 
 	for (uint32_t i = 0; i < n; i++)
-		if (is_users(trace_text(t, trace_frame(t, frames[i])->filename)))
+		if (is_users(snapshot_text(t, snapshot_frame(t, frames[i])->filename)))
 			return frames[i];
 	return n ? frames[0] : TRACE_NONE;
 }
 
 /* Modules' calls; and what checkpointing runs again, on a thread of autograd's. */
-static int is_call(const struct trace *t, uint32_t frame)
+static int is_call(const struct snapshot *t, uint32_t frame)
 {
-	return strstr(trace_text(t, trace_frame(t, frame)->filename), "/torch/nn/modules/") != NULL;
+	return strstr(snapshot_text(t, snapshot_frame(t, frame)->filename), "/torch/nn/modules/") !=
+	       NULL;
 }
 
-static int is_again(const struct trace *t, uint32_t frame)
+static int is_again(const struct snapshot *t, uint32_t frame)
 {
-	const char *name = trace_text(t, trace_frame(t, frame)->name);
+	const char *name = snapshot_text(t, snapshot_frame(t, frame)->name);
 
-	return strstr(trace_text(t, trace_frame(t, frame)->filename),
+	return strstr(snapshot_text(t, snapshot_frame(t, frame)->filename),
 		      "/torch/utils/checkpoint.py") &&
 	       (!strcmp(name, "unpack_hook") || !strcmp(name, "recompute_fn") ||
 		!strcmp(name, "backward"));
 }
 
-uint32_t timeline_loop_frame(const struct trace *t, uint32_t stack)
+uint32_t timeline_loop_frame(const struct snapshot *t, uint32_t stack)
 {
 	uint32_t n, outside = 0;
-	const uint32_t *frames = trace_stack(t, stack, &n);
+	const uint32_t *frames = snapshot_stack(t, stack, &n);
 
 	for (uint32_t i = 0; i < n; i++) {
 		if (is_again(t, frames[i]))
@@ -106,7 +107,7 @@ uint32_t timeline_loop_frame(const struct trace *t, uint32_t stack)
 			outside = i + 1;
 	}
 	for (uint32_t i = outside; i < n; i++)
-		if (is_users(trace_text(t, trace_frame(t, frames[i])->filename)))
+		if (is_users(snapshot_text(t, snapshot_frame(t, frames[i])->filename)))
 			return frames[i];
 	return outside < n ? frames[outside] : TRACE_NONE;
 }
@@ -185,12 +186,12 @@ static enum plim_status collect(struct groups *g, const struct timeline *tl, uin
 				enum timeline_measure measure, enum timeline_group group,
 				const uint32_t *inferred, uint32_t *line, struct plim_err *err)
 {
-	const struct trace *t = tl->trace;
+	const struct snapshot *t = tl->snapshot;
 	enum plim_status st = PLIM_OK;
 	size_t owner;
 
 	for (uint32_t a = 0; !st && a < tl->device->alloc_count; a++) {
-		const struct trace_alloc *one = &tl->device->allocs[a];
+		const struct snapshot_alloc *one = &tl->device->allocs[a];
 		uint32_t stack = one->stack;
 		uint64_t bytes, key;
 		int guessed;
@@ -235,7 +236,7 @@ enum plim_status timeline_owners_at(struct mem *m, const struct timeline *tl, ui
 				    struct plim_err *err)
 {
 	struct groups g = { .mem = m };
-	size_t stacks = tl->trace->stacks.n;
+	size_t stacks = tl->snapshot->stacks.n;
 	uint32_t *line = mem_new(m, stacks, sizeof(*line), err);
 	enum plim_status st = line ? PLIM_OK : mem_status(err);
 

@@ -21,10 +21,10 @@ struct looking {
 /* Does the pass that begins at `start` free what a pass before it made? */
 static int goes_on(const struct looking *l, uint32_t start)
 {
-	const struct trace_events *ev = &l->tl->device->events;
+	const struct snapshot_events *ev = &l->tl->device->events;
 
 	for (uint32_t e = start; e < ev->n && timeline_is_pass(l->phase[e]); e++) {
-		const struct trace_alloc *a;
+		const struct snapshot_alloc *a;
 
 		if (ev->action[e] != TRACE_FREE_REQUESTED)
 			continue;
@@ -50,7 +50,7 @@ static int is_start(const struct looking *l, enum timeline_phase p)
 /* One walk: `lowest` is the last event of least memory since the work ended. */
 static enum plim_status walk(struct mem *m, const struct looking *l, struct plim_err *err)
 {
-	const struct trace_events *ev = &l->tl->device->events;
+	const struct snapshot_events *ev = &l->tl->device->events;
 	struct timeline_cursor at;
 	uint64_t least = 0;
 	uint32_t lowest = TRACE_NONE; /* none: nothing has been done yet */

@@ -90,8 +90,8 @@ static int gives_back(const struct tally *t)
  */
 static void find_requests(const struct timeline *tl, uint8_t *phase, size_t n)
 {
-	const struct trace_device *d = tl->device;
-	uint32_t end = trace_find_death(&d->events), last = 0;
+	const struct snapshot_device *d = tl->device;
+	uint32_t end = snapshot_find_death(&d->events), last = 0;
 	struct tally before = { 0 }, now = { 0 };
 	size_t passes = 0;
 
@@ -106,7 +106,7 @@ static void find_requests(const struct timeline *tl, uint8_t *phase, size_t n)
 	    memchr(phase, TIMELINE_OPTIMIZER, n))
 		return;
 	for (uint32_t a = 0; a < d->alloc_count; a++) {
-		const struct trace_alloc *one = &d->allocs[a];
+		const struct snapshot_alloc *one = &d->allocs[a];
 		struct tally *t = one->born < last ? &before : &now;
 
 		if (one->born >= end || phase[one->born] != TIMELINE_FORWARD)
@@ -125,7 +125,7 @@ static void find_requests(const struct timeline *tl, uint8_t *phase, size_t n)
 
 static void walk(struct walk *w, uint8_t *phase)
 {
-	const struct trace_events *ev = &w->tl->device->events;
+	const struct snapshot_events *ev = &w->tl->device->events;
 	enum timeline_phase last = TIMELINE_OTHER;
 
 	/* the recording may begin in its middle */

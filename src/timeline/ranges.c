@@ -22,11 +22,11 @@ static enum plim_status match_ends(struct mem *m, const struct timeline *tl, uin
 				   uint32_t *below, struct timeline_ranges *out,
 				   struct plim_err *err)
 {
-	const struct trace *t = tl->trace;
+	const struct snapshot *t = tl->snapshot;
 	enum plim_status st = PLIM_OK;
 
 	for (size_t i = 0; !st && i < t->annotations.n; i++) {
-		const struct trace_annotation *a = &t->annotations.at[i];
+		const struct snapshot_annotation *a = &t->annotations.at[i];
 		struct timeline_range r = { .from_us = a->end ? INT64_MIN : a->time_us,
 					    .to_us = a->end ? a->time_us : INT64_MAX,
 					    .name = a->name };
@@ -52,7 +52,7 @@ static enum plim_status match_ends(struct mem *m, const struct timeline *tl, uin
 enum plim_status timeline_find_ranges(struct mem *m, const struct timeline *tl,
 				      struct timeline_ranges *out, struct plim_err *err)
 {
-	const struct trace *t = tl->trace;
+	const struct snapshot *t = tl->snapshot;
 	uint32_t *open, *below;
 	enum plim_status st;
 
@@ -138,12 +138,12 @@ static enum plim_status sum_up(const struct timeline *tl, const struct timeline_
 			       struct intern *stems, struct repeated *sums, uint32_t *of,
 			       struct plim_err *err)
 {
-	const struct trace_events *ev = &tl->device->events;
+	const struct snapshot_events *ev = &tl->device->events;
 	enum plim_status st = PLIM_OK;
 
 	for (size_t i = 0; !st && i < r->all.n; i++) {
 		const struct timeline_range *x = &r->all.at[i];
-		const char *name = trace_text(tl->trace, x->name);
+		const char *name = snapshot_text(tl->snapshot, x->name);
 		uint32_t from = timeline_event_after(ev, x->from_us - (x->from_us > INT64_MIN));
 		uint32_t to = timeline_event_after(ev, x->to_us);
 		struct repeated *sum;

@@ -6,7 +6,7 @@
 /* Marks that torch.optim.Optimizer makes around step() (profile_hook_step). */
 #define MARK "Optimizer.step#"
 
-uint32_t timeline_event_after(const struct trace_events *ev, int64_t time_us)
+uint32_t timeline_event_after(const struct snapshot_events *ev, int64_t time_us)
 {
 	size_t low = 0, high = ev->n;
 
@@ -24,11 +24,11 @@ uint32_t timeline_event_after(const struct trace_events *ev, int64_t time_us)
 /* A recording may have stacks of what is live at its end alone (context="state"). */
 static int allocates_with_stacks(const struct timeline *tl)
 {
-	const struct trace_events *ev = &tl->device->events;
+	const struct snapshot_events *ev = &tl->device->events;
 	size_t e = 0;
 
 	while (e < ev->n &&
-	       (ev->action[e] != TRACE_ALLOC || trace_stackless(tl->trace, ev->stack[e])))
+	       (ev->action[e] != TRACE_ALLOC || snapshot_stackless(tl->snapshot, ev->stack[e])))
 		e++;
 	return e < ev->n;
 }
@@ -36,11 +36,11 @@ static int allocates_with_stacks(const struct timeline *tl)
 /* An allocation of the program itself: not by autograd's thread, nor of what it runs again.  Without stacks: any. */
 static int is_own(const struct timeline *tl, int has_stacks, size_t event)
 {
-	const struct trace_events *ev = &tl->device->events;
+	const struct snapshot_events *ev = &tl->device->events;
 
 	if (ev->action[event] != TRACE_ALLOC)
 		return 0;
-	return !has_stacks || !timeline_in_backward(tl->trace, ev->stack[event]);
+	return !has_stacks || !timeline_in_backward(tl->snapshot, ev->stack[event]);
 }
 
 static int allocates(const struct timeline *tl, int has_stacks, size_t from, size_t to)
@@ -57,18 +57,18 @@ static int allocates(const struct timeline *tl, int has_stacks, size_t from, siz
 static enum plim_status from_marks(struct mem *m, const struct timeline *tl,
 				   struct timeline_steps *out, struct plim_err *err)
 {
-	const struct trace *t = tl->trace;
-	const struct trace_events *ev = &tl->device->events;
+	const struct snapshot *t = tl->snapshot;
+	const struct snapshot_events *ev = &tl->device->events;
 	int has_stacks = allocates_with_stacks(tl);
 	size_t begin = 0, last = 0; /* of this optimizer's step; the end of the one before */
 	enum plim_status st = PLIM_OK;
 
 	for (size_t i = 0; !st && i < t->annotations.n; i++) {
-		const struct trace_annotation *a = &t->annotations.at[i];
+		const struct snapshot_annotation *a = &t->annotations.at[i];
 		size_t e;
 
 		if (a->device != tl->device->ordinal ||
-		    strncmp(trace_text(t, a->name), MARK, strlen(MARK)) != 0)
+		    strncmp(snapshot_text(t, a->name), MARK, strlen(MARK)) != 0)
 			continue;
 		e = timeline_event_after(ev, a->time_us);
 		if (!a->end) {
@@ -88,8 +88,8 @@ static enum plim_status from_marks(struct mem *m, const struct timeline *tl,
 static enum plim_status from_stacks(struct mem *m, const struct timeline *tl,
 				    struct timeline_steps *out, struct plim_err *err)
 {
-	const struct trace_events *ev = &tl->device->events;
-	const struct trace *t = tl->trace;
+	const struct snapshot_events *ev = &tl->device->events;
+	const struct snapshot *t = tl->snapshot;
 	uint8_t *known = mem_new(m, t->stacks.n, 1, err); /* 0: not looked at, 1: no, 2: yes */
 	enum plim_status st = known ? PLIM_OK : mem_status(err);
 	uint32_t last = TRACE_NONE;
@@ -120,7 +120,7 @@ enum plim_status timeline_find_steps(struct mem *m, const struct timeline *tl,
 	enum plim_status st = PLIM_OK;
 
 	*out = (struct timeline_steps){ .mem = m };
-	if (tl->trace->has_time)
+	if (tl->snapshot->has_time)
 		st = from_marks(m, tl, out, err);
 	if (!st && !out->ends.n)
 		st = from_stacks(m, tl, out, err);

@@ -15,11 +15,11 @@ const char *const timeline_measure_names[TIMELINE_MEASURES] = {
  */
 static inline void step(const struct timeline *tl, uint32_t e, uint64_t now[TIMELINE_MEASURES])
 {
-	const struct trace_events *ev = &tl->device->events;
+	const struct snapshot_events *ev = &tl->device->events;
 	uint8_t action = ev->action[e];
 
 	if (action <= TRACE_FREE_COMPLETED) {
-		const struct trace_alloc *a = &tl->device->allocs[ev->alloc[e]];
+		const struct snapshot_alloc *a = &tl->device->allocs[ev->alloc[e]];
 		uint64_t bytes = tl->replay->block_bytes[ev->alloc[e]];
 		uint64_t born = -(uint64_t)(action == TRACE_ALLOC);
 		uint64_t gone = -(uint64_t)(action == TRACE_FREE_COMPLETED);
@@ -82,12 +82,12 @@ static void walk_samples(struct timeline *tl, uint32_t first, uint64_t count,
 	}
 }
 
-void timeline_walk(struct timeline *tl, const struct trace *t, const struct trace_device *d,
+void timeline_walk(struct timeline *tl, const struct snapshot *t, const struct snapshot_device *d,
 		   const struct allocator_replay *replay)
 {
 	uint64_t now[TIMELINE_MEASURES];
 
-	*tl = (struct timeline){ .trace = t, .device = d, .replay = replay };
+	*tl = (struct timeline){ .snapshot = t, .device = d, .replay = replay };
 	tl->before[TIMELINE_REQUESTED] = replay->requested_before_bytes;
 	tl->before[TIMELINE_ALLOCATED] = replay->allocated_before_bytes;
 	tl->before[TIMELINE_ACTIVE] = replay->active_before_bytes;

@@ -24,8 +24,8 @@ extern const char *const timeline_measure_names[TIMELINE_MEASURES];
 #define TIMELINE_SAMPLES 160 /* two a column of a terminal of 80 */
 
 struct timeline {
-	const struct trace *trace;
-	const struct trace_device *device;
+	const struct snapshot *snapshot;
+	const struct snapshot_device *device;
 	const struct allocator_replay *replay;
 	uint64_t before[TIMELINE_MEASURES], end[TIMELINE_MEASURES];
 	uint64_t peak[TIMELINE_MEASURES];
@@ -34,7 +34,7 @@ struct timeline {
 };
 
 /* Walk all events once.  Borrows what it is given. */
-void timeline_walk(struct timeline *tl, const struct trace *t, const struct trace_device *d,
+void timeline_walk(struct timeline *tl, const struct snapshot *t, const struct snapshot_device *d,
 		   const struct allocator_replay *replay);
 
 /* The peaks and samples of events [first, last] alone. */
@@ -59,7 +59,7 @@ void timeline_sample(const struct timeline *tl, enum timeline_measure measure, u
 		     uint32_t last, uint64_t *y, size_t n);
 
 /* Does allocation `a` count in a measure after `event`? */
-static inline int timeline_lives(const struct trace_alloc *a, enum timeline_measure measure,
+static inline int timeline_lives(const struct snapshot_alloc *a, enum timeline_measure measure,
 				 uint32_t event)
 {
 	int born = a->flags & TRACE_BEFORE ? 1 : event != TIMELINE_BEFORE && a->born <= event;
@@ -99,7 +99,7 @@ void timeline_steps_release(struct timeline_steps *s);
 size_t timeline_step_of(const struct timeline_steps *steps, uint32_t event);
 
 /* Index of the first event later than a time, the number of events where there is none. */
-uint32_t timeline_event_after(const struct trace_events *ev, int64_t time_us);
+uint32_t timeline_event_after(const struct snapshot_events *ev, int64_t time_us);
 
 /* A range of torch.profiler.record_function; INT64_MIN, INT64_MAX: an end that the recording does not hold. */
 struct timeline_range {
@@ -125,8 +125,8 @@ enum plim_status timeline_steps_of_ranges(struct mem *m, const struct timeline *
 					  struct timeline_steps *out, struct plim_err *err);
 
 /* Was this stack recorded inside an optimizer?  In a backward pass: also without frames, as by autograd's own thread? */
-int timeline_in_optimizer(const struct trace *t, uint32_t stack);
-int timeline_in_backward(const struct trace *t, uint32_t stack);
+int timeline_in_optimizer(const struct snapshot *t, uint32_t stack);
+int timeline_in_backward(const struct snapshot *t, uint32_t stack);
 
 /*
  * What the program was doing.  A forward pass that no backward pass answers is `eval` in a program that trains, and
@@ -237,14 +237,14 @@ void timeline_owners_release(struct timeline_owners *o);
  * The innermost frame that is the user's own: not of PyTorch, an installed package or Python itself;
  * if all are, the innermost.  TRACE_NONE for an empty stack.
  */
-uint32_t timeline_user_frame(const struct trace *t, uint32_t stack);
+uint32_t timeline_user_frame(const struct snapshot *t, uint32_t stack);
 
 /*
  * The line of the program's own loop: the innermost user's frame outside of all modules, so that a loop over the
  * layers of a model is none.  Where no frame there is a user's, the one that calls the model.  TRACE_NONE: this is
  * autograd's work, or there are no frames.
  */
-uint32_t timeline_loop_frame(const struct trace *t, uint32_t stack);
+uint32_t timeline_loop_frame(const struct snapshot *t, uint32_t stack);
 
 /*
  * Two recordings of one program, perhaps edited or moved between them: which frames are the same
@@ -253,7 +253,7 @@ uint32_t timeline_loop_frame(const struct trace *t, uint32_t stack);
  */
 struct timeline_matching {
 	struct mem *mem;
-	const struct trace *trace[2];
+	const struct snapshot *snapshot[2];
 	size_t frames[2];
 	uint32_t *place[2];    /* of each frame: equal numbers are the same place */
 	uint32_t *function[2]; /* of each frame: file and function, without the line */
@@ -264,7 +264,7 @@ struct timeline_matching {
 };
 
 /* Borrows the traces.  n log n in frames and in the length of their names. */
-enum plim_status timeline_match(struct mem *m, const struct trace *a, const struct trace *b,
+enum plim_status timeline_match(struct mem *m, const struct snapshot *a, const struct snapshot *b,
 				struct timeline_matching *out, struct plim_err *err);
 void timeline_matching_release(struct timeline_matching *x);
 

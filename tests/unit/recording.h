@@ -2,7 +2,7 @@
 #ifndef TESTS_RECORDING_H
 #define TESTS_RECORDING_H
 
-#include "trace/trace.h"
+#include "snapshot/snapshot.h"
 
 #include "base/text.h"
 
@@ -10,14 +10,14 @@
 #define STREAM_SHOWN 7 /* stream s of an event is cudaStream_t 7 * s */
 
 struct event {
-	enum trace_action action;
+	enum snapshot_action action;
 	uint64_t addr, size;
 	uint32_t stream;
 };
 
 struct block {
 	uint64_t addr, requested;
-	enum trace_block_state state;
+	enum snapshot_block_state state;
 	uint64_t bytes; /* 0: requested, rounded up */
 };
 
@@ -73,7 +73,7 @@ static inline void recording_text(struct text *js, const struct device *devices,
 			text_printf(
 				js,
 				"%s{\"action\":\"%s\",\"%s\":%llu,\"size\":%llu,\"stream\":%u%s}",
-				i ? "," : "", trace_action_names[e->action],
+				i ? "," : "", snapshot_action_names[e->action],
 				e->action == TRACE_OOM ? "device_free" : "addr",
 				(unsigned long long)e->addr, (unsigned long long)e->size,
 				e->stream * STREAM_SHOWN,
@@ -85,15 +85,15 @@ static inline void recording_text(struct text *js, const struct device *devices,
 }
 
 /* The trace of it; a test that cannot have one ends here. */
-static inline struct trace *recording(struct mem *m, const struct device *devices, size_t n)
+static inline struct snapshot *recording(struct mem *m, const struct device *devices, size_t n)
 {
 	struct text js;
-	struct trace *t = NULL;
+	struct snapshot *t = NULL;
 	struct plim_err err = { .message = "" };
 
 	text_init(&js, m, NULL);
 	recording_text(&js, devices, n);
-	if (trace_read_bytes(m, text_get(&js), js.n, NULL, &t, &err))
+	if (snapshot_read_bytes(m, text_get(&js), js.n, NULL, &t, &err))
 		fail_msg("%s", err.message);
 	text_release(&js);
 	return t;

@@ -127,7 +127,7 @@ static void test_residents(void **state)
 	const struct device in = { &nothing, 1, blocks, 4, 20 * MIB };
 	struct allocator_replay *replay;
 	struct plim_err err;
-	struct trace *t;
+	struct snapshot *t;
 	struct mem m;
 
 	(void)state;
@@ -139,12 +139,12 @@ static void test_residents(void **state)
 	assert_int_equal(replay->range_bytes, 0);
 	assert_int_equal(replay->faults + replay->end_faults, 0);
 	allocator_replay_free(replay);
-	trace_free(t);
+	snapshot_free(t);
 	assert_int_equal(m.used_bytes, 0);
 }
 
 /* Explained to its last event, or the test ends.  The caller frees the program. */
-static struct program *explained(struct mem *m, const struct device *in, struct trace **t)
+static struct program *explained(struct mem *m, const struct device *in, struct snapshot **t)
 {
 	struct allocator_replay *replay;
 	struct allocator_check check;
@@ -184,7 +184,7 @@ static void test_pool_is_gone(void **state)
 	const struct device in = { .events = events,
 				   .event_count = sizeof(events) / sizeof(*events) };
 	struct program *p;
-	struct trace *t;
+	struct snapshot *t;
 	struct mem m;
 
 	(void)state;
@@ -198,7 +198,7 @@ static void test_pool_is_gone(void **state)
 	assert_int_equal(p->ops.at[p->ops.n - 2].request, 1);
 	assert_int_equal(p->ops.at[p->ops.n - 1].kind, PROGRAM_EMPTY_CACHE);
 	program_free(p);
-	trace_free(t);
+	snapshot_free(t);
 	assert_int_equal(m.used_bytes, 0);
 }
 
@@ -224,7 +224,7 @@ static void test_empty_stacks_tell_nothing(void **state)
 				   .event_count = sizeof(events) / sizeof(*events),
 				   .empty_stacks = 1 };
 	struct program *p;
-	struct trace *t;
+	struct snapshot *t;
 	struct mem m;
 
 	(void)state;
@@ -233,7 +233,7 @@ static void test_empty_stacks_tell_nothing(void **state)
 	assert_int_equal(p->ops.at[2].kind, PROGRAM_FREE_DONE);
 	assert_int_equal(p->ops.at[3].kind, PROGRAM_EMPTY_CACHE);
 	program_free(p);
-	trace_free(t);
+	snapshot_free(t);
 	assert_int_equal(m.used_bytes, 0);
 }
 

@@ -120,9 +120,9 @@ static size_t count_of(const struct frame *f)
 }
 
 /* A trace with an event a frame, and one without. */
-static struct trace *trace_of(struct mem *m, const struct frame *f, size_t n)
+static struct snapshot *snapshot_of(struct mem *m, const struct frame *f, size_t n)
 {
-	struct trace *t = NULL;
+	struct snapshot *t = NULL;
 	struct text js;
 	struct plim_err err = { .message = "" };
 
@@ -135,7 +135,7 @@ static struct trace *trace_of(struct mem *m, const struct frame *f, size_t n)
 			    "\"frames\":[{\"name\":\"%s\",\"filename\":\"%s\",\"line\":%u}]}",
 			    4096 * (i + 1), f[i].name, f[i].file, f[i].line);
 	text_puts(&js, "]]}");
-	if (trace_read_bytes(m, text_get(&js), js.n, NULL, &t, &err))
+	if (snapshot_read_bytes(m, text_get(&js), js.n, NULL, &t, &err))
 		fail_msg("%s", err.message);
 	text_release(&js);
 	assert_int_equal(t->frames.n, n);
@@ -151,7 +151,7 @@ static void test_matchings(void **state)
 	for (size_t c = 0; c < sizeof(matchings) / sizeof(*matchings); c++) {
 		const struct matching *want = &matchings[c];
 		size_t n = count_of(want->a), k = count_of(want->b);
-		struct trace *a = trace_of(&m, want->a, n), *b = trace_of(&m, want->b, k);
+		struct snapshot *a = snapshot_of(&m, want->a, n), *b = snapshot_of(&m, want->b, k);
 		struct timeline_matching x;
 		struct plim_err err;
 
@@ -165,8 +165,8 @@ static void test_matchings(void **state)
 					 x.place[1][f], x.moved[f]);
 		}
 		timeline_matching_release(&x);
-		trace_free(a);
-		trace_free(b);
+		snapshot_free(a);
+		snapshot_free(b);
 	}
 	assert_int_equal(m.used_bytes, 0);
 }
@@ -178,7 +178,7 @@ static void test_hostile(void **state)
 	struct frame *f = calloc(MANY, sizeof(*f));
 	char *path = malloc(LONG + 20), *names = malloc((size_t)MANY * 24);
 	struct timeline_matching x;
-	struct trace *a, *b;
+	struct snapshot *a, *b;
 	struct plim_err err;
 	struct mem m;
 
@@ -188,29 +188,29 @@ static void test_hostile(void **state)
 		path[i] = i % 2 ? '/' : 'a';
 	memcpy(path + LONG, "/m.py", 6);
 	f[0] = (struct frame){ path, 1, "f", 0, 0 };
-	a = trace_of(&m, f, 1);
+	a = snapshot_of(&m, f, 1);
 	path[0] = 'b';
-	b = trace_of(&m, f, 1);
+	b = snapshot_of(&m, f, 1);
 	assert_int_equal(timeline_match(&m, a, b, &x, &err), 0);
 	assert_int_equal(x.place[1][0], 0);
 	timeline_matching_release(&x);
-	trace_free(a);
-	trace_free(b);
+	snapshot_free(a);
+	snapshot_free(b);
 
 	for (size_t i = 0; i < MANY; i++) {
 		snprintf(names + 24 * i, 24, "/%zu/__init__.py", i);
 		f[i] = (struct frame){ names + 24 * i, 1, "__init__", 0, 0 };
 	}
-	a = trace_of(&m, f, MANY);
+	a = snapshot_of(&m, f, MANY);
 	for (size_t i = 0; i < MANY; i++)
 		snprintf(names + 24 * i, 24, "/x%zu/__init__.py", i);
-	b = trace_of(&m, f, MANY);
+	b = snapshot_of(&m, f, MANY);
 	assert_int_equal(timeline_match(&m, a, b, &x, &err), 0);
 	for (uint32_t i = 0; i < MANY; i++)
 		assert_int_equal(x.place[1][i], MANY + i);
 	timeline_matching_release(&x);
-	trace_free(a);
-	trace_free(b);
+	snapshot_free(a);
+	snapshot_free(b);
 	free(names);
 	free(path);
 	free(f);
@@ -223,7 +223,7 @@ static void test_many_lines(void **state)
 	enum { LINES = 20000, HALF = LINES / 2 };
 	struct frame *f = calloc(LINES, sizeof(*f));
 	struct timeline_matching x;
-	struct trace *a, *b;
+	struct snapshot *a, *b;
 	struct plim_err err;
 	struct mem m;
 
@@ -231,16 +231,16 @@ static void test_many_lines(void **state)
 	mem_init(&m, 0);
 	for (uint32_t i = 0, line = 1; i < LINES; i++, line += 1 + (i * 2654435761u >> 16) % 16)
 		f[i] = (struct frame){ "m.py", line, "forward", 0, 0 };
-	a = trace_of(&m, f, LINES);
+	a = snapshot_of(&m, f, LINES);
 	for (uint32_t i = 0; i < LINES; i++)
 		f[i].line += i < HALF ? 5 : 1000;
-	b = trace_of(&m, f, LINES);
+	b = snapshot_of(&m, f, LINES);
 	assert_int_equal(timeline_match(&m, a, b, &x, &err), 0);
 	for (uint32_t i = 0; i < LINES; i++)
 		assert_int_equal(x.place[1][i], i);
 	timeline_matching_release(&x);
-	trace_free(a);
-	trace_free(b);
+	snapshot_free(a);
+	snapshot_free(b);
 	free(f);
 	assert_int_equal(m.used_bytes, 0);
 }
@@ -250,7 +250,7 @@ static void test_no_memory(void **state)
 {
 	const struct matching *c = &matchings[8];
 	struct timeline_matching x;
-	struct trace *a, *b;
+	struct snapshot *a, *b;
 	struct plim_err err;
 	struct mem m;
 	uint64_t before;
@@ -259,8 +259,8 @@ static void test_no_memory(void **state)
 
 	(void)state;
 	mem_init(&m, 0);
-	a = trace_of(&m, c->a, count_of(c->a));
-	b = trace_of(&m, c->b, count_of(c->b));
+	a = snapshot_of(&m, c->a, count_of(c->a));
+	b = snapshot_of(&m, c->b, count_of(c->b));
 	before = m.used_bytes;
 	do {
 		m.fail_after = i++;
@@ -272,8 +272,8 @@ static void test_no_memory(void **state)
 	assert_true(i > 8);
 	timeline_matching_release(&x);
 	assert_int_equal(m.used_bytes, before);
-	trace_free(a);
-	trace_free(b);
+	snapshot_free(a);
+	snapshot_free(b);
 }
 
 int main(void)

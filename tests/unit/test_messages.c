@@ -450,14 +450,14 @@ static void check_death(struct mem *m, const char *text, const char *recording)
 	struct messages_oom told;
 	struct plim_err err;
 	struct timeline tl;
-	struct trace *t;
-	const struct trace_events *ev;
+	struct snapshot *t;
+	const struct snapshot_events *ev;
 	uint32_t last;
 	int found;
 
 	assert_int_equal(messages_find_oom(m, text, &told, &found, &err), PLIM_OK);
 	assert_true(found);
-	if (trace_read(m, recording, NULL, &t, &err))
+	if (snapshot_read(m, recording, NULL, &t, &err))
 		fail_msg("%s", err.message);
 	ev = &t->devices[told.device].events;
 	assert_int_equal(allocator_replay_own(m, t, &t->devices[told.device], &replay, &err), 0);
@@ -474,7 +474,7 @@ static void check_death(struct mem *m, const char *text, const char *recording)
 	check_holds(text, "unallocated", told.unallocated,
 		    at.bytes[TIMELINE_RESERVED] - at.bytes[TIMELINE_ALLOCATED]);
 	allocator_replay_free(replay);
-	trace_free(t);
+	snapshot_free(t);
 }
 
 static void test_deaths(void **state)

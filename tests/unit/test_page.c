@@ -145,7 +145,7 @@ static void test_rectangles(void **state)
 	};
 	struct segments s;
 	struct plim_err err;
-	struct trace *t;
+	struct snapshot *t;
 	struct mem m;
 
 	(void)state;
@@ -156,7 +156,7 @@ static void test_rectangles(void **state)
 		check_rectangles(&s, rectangles, COUNT(rectangles));
 		segments_release(&s);
 	}
-	trace_free(t);
+	snapshot_free(t);
 	assert_int_equal(m.used_bytes, 0);
 }
 
@@ -180,7 +180,7 @@ static void test_contradictions(void **state)
 	const struct device in = { events, COUNT(events), NULL, 0, 0 };
 	struct segments s;
 	struct plim_err err;
-	struct trace *t;
+	struct snapshot *t;
 	struct mem m;
 
 	(void)state;
@@ -189,7 +189,7 @@ static void test_contradictions(void **state)
 	assert_int_equal(segments_find(&s, &m, t, &t->devices[0], &err), 0);
 	check_rectangles(&s, want, COUNT(want));
 	segments_release(&s);
-	trace_free(t);
+	snapshot_free(t);
 	assert_int_equal(m.used_bytes, 0);
 }
 
@@ -204,7 +204,7 @@ static void test_full_chunk(void **state)
 	for (size_t k = 0; k <= FULL; k++) {
 		struct segments s;
 		struct plim_err err;
-		struct trace *t;
+		struct snapshot *t;
 		struct mem m;
 
 		mem_init(&m, 0);
@@ -223,7 +223,7 @@ static void test_full_chunk(void **state)
 			assert_int_equal(one->gone, of + 1);
 		}
 		segments_release(&s);
-		trace_free(t);
+		snapshot_free(t);
 		assert_int_equal(m.used_bytes, 0);
 	}
 }
@@ -251,7 +251,7 @@ static int stop_at(void *ctx, uint32_t done, uint32_t total)
 
 struct packed {
 	struct mem m;
-	struct trace *t;
+	struct snapshot *t;
 	struct allocator_replay *replay;
 	struct timeline tl;
 	struct timeline_categories categories;
@@ -290,7 +290,7 @@ static void packed_begin(struct packed *x)
 static void packed_end(struct packed *x)
 {
 	allocator_replay_free(x->replay);
-	trace_free(x->t);
+	snapshot_free(x->t);
 	assert_int_equal(x->m.used_bytes, 0);
 }
 

@@ -161,13 +161,13 @@ static struct device device_of(const struct pairing *p)
 	return d;
 }
 
-static void check_lives(const char *name, const struct trace_device *d, const struct life *want,
+static void check_lives(const char *name, const struct snapshot_device *d, const struct life *want,
 			size_t n)
 {
 	if (d->alloc_count != n)
 		fail_msg("%s: %zu lives, not %zu", name, d->alloc_count, n);
 	for (size_t i = 0; i < n; i++) {
-		const struct trace_alloc *a = &d->allocs[i];
+		const struct snapshot_alloc *a = &d->allocs[i];
 
 		if (a->addr != want[i].addr || a->requested_bytes != want[i].bytes ||
 		    a->born != want[i].born || a->free_requested != want[i].asked ||
@@ -180,7 +180,7 @@ static void check_lives(const char *name, const struct trace_device *d, const st
 }
 
 /* Every event of a life names it; no other event names one. */
-static void check_column(const char *name, const struct trace_device *d)
+static void check_column(const char *name, const struct snapshot_device *d)
 {
 	for (uint32_t e = 0; e < d->events.n; e++) {
 		uint32_t a = d->events.alloc[e];
@@ -198,8 +198,8 @@ static void test_pairs(void **state)
 	for (size_t i = 0; i < sizeof(pairings) / sizeof(pairings[0]); i++) {
 		const struct pairing *p = &pairings[i];
 		struct device in = device_of(p);
-		const struct trace_device *d;
-		struct trace *t;
+		const struct snapshot_device *d;
+		struct snapshot *t;
 		struct mem m;
 		size_t n = 0;
 
@@ -215,7 +215,7 @@ static void test_pairs(void **state)
 			fail_msg("%s: %llu contradictions, %u and %llu bytes before", p->name,
 				 (unsigned long long)d->contradictions, d->allocs_before,
 				 (unsigned long long)d->reserved_before_bytes);
-		trace_free(t);
+		snapshot_free(t);
 		assert_int_equal(m.used_bytes, 0);
 	}
 }
@@ -232,7 +232,7 @@ static void test_devices(void **state)
 	const struct device in[] = { { first, 2, pending, 1, SEGMENT },
 				     { .events = NULL },
 				     { last, 3, NULL, 0, 0 } };
-	struct trace *t;
+	struct snapshot *t;
 	struct mem m;
 
 	(void)state;
@@ -245,7 +245,7 @@ static void test_devices(void **state)
 	assert_int_equal(t->devices[0].contradictions, 0);
 	/* without a segment at the end nothing is said of what stands there */
 	assert_int_equal(t->devices[2].contradictions, 0);
-	trace_free(t);
+	snapshot_free(t);
 	assert_int_equal(m.used_bytes, 0);
 }
 
@@ -294,13 +294,13 @@ static uint32_t moved(uint32_t event, uint32_t cut)
 }
 
 /* Each life of the whole that reaches beyond the cut is a life of the part. */
-static void check_part(const struct trace_device *whole, const struct trace_device *part,
+static void check_part(const struct snapshot_device *whole, const struct snapshot_device *part,
 		       uint32_t cut)
 {
 	size_t lives = 0, before = 0;
 
 	for (size_t i = 0; i < whole->alloc_count; i++) {
-		const struct trace_alloc *a = &whole->allocs[i], *b = NULL;
+		const struct snapshot_alloc *a = &whole->allocs[i], *b = NULL;
 		uint32_t flags = a->born >= cut ? 0 : BEFORE;
 
 		if (a->free_completed < cut)
@@ -328,7 +328,7 @@ static void test_cut(void **state)
 	static struct event events[EVENTS];
 	static struct block blocks[PLACES];
 	struct device in = { events, EVENTS, blocks, 0, PLACES * 0x10000 };
-	struct trace *whole, *part;
+	struct snapshot *whole, *part;
 	struct mem m;
 
 	(void)state;
@@ -343,9 +343,9 @@ static void test_cut(void **state)
 		part = recording(&m, &in, 1);
 		check_part(&whole->devices[0], &part->devices[0], cut);
 		check_column("a part", &part->devices[0]);
-		trace_free(part);
+		snapshot_free(part);
 	}
-	trace_free(whole);
+	snapshot_free(whole);
 	assert_int_equal(m.used_bytes, 0);
 }
 

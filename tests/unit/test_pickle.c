@@ -310,13 +310,13 @@ static void test_no_memory(void **state)
 	snprintf(path, sizeof(path), "%s/formats/basic.pickle", getenv("PLIMSOLL_TEST_DATA"));
 	for (int64_t n = 0;; n++) {
 		struct allocator_replay *replay = NULL;
-		struct trace *t = NULL;
+		struct snapshot *t = NULL;
 		struct mem m;
 		enum plim_status st;
 
 		mem_init(&m, 0);
 		atomic_store(&m.fail_after, n);
-		st = trace_read(&m, path, NULL, &t, &err);
+		st = snapshot_read(&m, path, NULL, &t, &err);
 		if (!st)
 			st = allocator_replay_own(&m, t, &t->devices[0], &replay, &err);
 		if (!st && replay->ooms.n) {
@@ -342,7 +342,7 @@ static void test_no_memory(void **state)
 			timeline_steps_release(&periods);
 		}
 		allocator_replay_free(replay);
-		trace_free(t);
+		snapshot_free(t);
 		assert_int_equal(m.used_bytes, 0);
 		if (!st)
 			break;

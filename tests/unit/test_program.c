@@ -57,7 +57,7 @@ static void test_requests(void **state)
 {
 	struct program *p;
 	struct plim_err err;
-	struct trace *t;
+	struct snapshot *t;
 	struct mem m;
 
 	(void)state;
@@ -78,7 +78,7 @@ static void test_requests(void **state)
 				 p->ops.at[i].request);
 	program_free(p);
 	program_free(NULL);
-	trace_free(t);
+	snapshot_free(t);
 	assert_int_equal(m.used_bytes, 0);
 }
 
@@ -92,7 +92,7 @@ static void test_no_events(void **state)
 	};
 	struct program *p;
 	struct plim_err err;
-	struct trace *t;
+	struct snapshot *t;
 	struct mem m;
 
 	(void)state;
@@ -106,7 +106,7 @@ static void test_no_events(void **state)
 	assert_int_equal(p->ops.n, 4); /* the third one's end was asked for */
 	assert_int_equal(p->ops.at[3].kind, PROGRAM_FREE);
 	program_free(p);
-	trace_free(t);
+	snapshot_free(t);
 	assert_int_equal(m.used_bytes, 0);
 }
 
@@ -115,7 +115,7 @@ static void test_no_memory(void **state)
 {
 	struct program *p;
 	struct plim_err err;
-	struct trace *t;
+	struct snapshot *t;
 	struct mem m;
 	uint64_t used;
 	int64_t n = 0;
@@ -140,7 +140,7 @@ static void test_no_memory(void **state)
 	m.limit_bytes = used + 64;
 	assert_int_equal(program_from_trace(&m, t, &t->devices[0], &p, &err), PLIM_E_LIMIT);
 	assert_int_equal(m.used_bytes, used);
-	trace_free(t);
+	snapshot_free(t);
 	assert_int_equal(m.used_bytes, 0);
 }
 

@@ -1,4 +1,4 @@
-#include "api/ranks.h"
+#include "verbs/ranks/ranks.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

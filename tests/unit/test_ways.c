@@ -2,7 +2,7 @@
  * What is read must not depend on how: rows in a straight line or by the general machine, allocations
  * paired afterwards or by a second thread while rows come.
  */
-#include "trace/trace.h"
+#include "snapshot/snapshot.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,7 +20,7 @@ static const size_t every_rows[] = { 1, 2, 7, 1000, 5000, 0 };
 #define same_column(x, y, column) \
 	assert_memory_equal((x)->column, (y)->column, (x)->n * sizeof(*(x)->column))
 
-static void same_device(const struct trace_device *x, const struct trace_device *y)
+static void same_device(const struct snapshot_device *x, const struct snapshot_device *y)
 {
 	assert_int_equal(x->events.n, y->events.n);
 	assert_int_equal(x->alloc_count, y->alloc_count);
@@ -44,7 +44,7 @@ static void same_device(const struct trace_device *x, const struct trace_device 
 		same_column(&x->events, &y->events, pool);
 }
 
-static void same_trace(const struct trace *x, const struct trace *y)
+static void same_trace(const struct snapshot *x, const struct snapshot *y)
 {
 	assert_int_equal(x->device_count, y->device_count);
 	assert_int_equal(x->pools.n, y->pools.n);
@@ -60,8 +60,8 @@ static void test_recordings(void **state)
 	/* from its beginning; cut (deaths); with several streams; JSON is one thread's work too */
 	static const char *const names[] = { "llama_s_ckpt.pickle.xz", "oom_eval.pickle.xz",
 					     "streams.pickle.xz", "formats/basic.pickle" };
-	struct trace_read_options one = { .threads = 1 }, two = { .threads = 2 };
-	struct trace *alone, *followed;
+	struct snapshot_read_options one = { .threads = 1 }, two = { .threads = 2 };
+	struct snapshot *alone, *followed;
 	struct plim_err err;
 	struct mem m;
 
@@ -71,14 +71,14 @@ static void test_recordings(void **state)
 		char path[1024];
 
 		snprintf(path, sizeof(path), "%s/%s", getenv("PLIMSOLL_TEST_DATA"), names[i]);
-		assert_int_equal(trace_read(&m, path, &one, &alone, &err), 0);
+		assert_int_equal(snapshot_read(&m, path, &one, &alone, &err), 0);
 		for (size_t k = 2; k < EVERY; k++) {
 			two.follow_rows = every_rows[k];
-			assert_int_equal(trace_read(&m, path, &two, &followed, &err), 0);
+			assert_int_equal(snapshot_read(&m, path, &two, &followed, &err), 0);
 			same_trace(alone, followed);
-			trace_free(followed);
+			snapshot_free(followed);
 		}
-		trace_free(alone);
+		snapshot_free(alone);
 	}
 	assert_int_equal(m.used_bytes, 0);
 }
@@ -171,18 +171,19 @@ static void write_snapshot(struct bytes *b, const struct recipe *r)
 
 static void compare(struct mem *m, const struct bytes *b)
 {
-	struct trace_read_options one = { .flags = TRACE_READ_GENERAL }, two = { .threads = 2 };
-	struct trace *alone, *followed;
+	struct snapshot_read_options one = { .flags = TRACE_READ_GENERAL }, two = { .threads = 2 };
+	struct snapshot *alone, *followed;
 	struct plim_err err;
 
-	assert_int_equal(trace_read_bytes(m, b->at.at, b->at.n, &one, &alone, &err), 0);
+	assert_int_equal(snapshot_read_bytes(m, b->at.at, b->at.n, &one, &alone, &err), 0);
 	for (size_t k = 0; k < EVERY; k++) {
 		two.follow_rows = every_rows[k];
-		assert_int_equal(trace_read_bytes(m, b->at.at, b->at.n, &two, &followed, &err), 0);
+		assert_int_equal(snapshot_read_bytes(m, b->at.at, b->at.n, &two, &followed, &err),
+				 0);
 		same_trace(alone, followed);
-		trace_free(followed);
+		snapshot_free(followed);
 	}
-	trace_free(alone);
+	snapshot_free(alone);
 }
 
 static void test_made_up(void **state)
@@ -206,11 +207,11 @@ static void test_made_up(void **state)
 /* Damage and refused memory while the thread is at work: an error, and nothing left behind. */
 static void test_broken_off(void **state)
 {
-	struct trace_read_options two = { .threads = 2, .follow_rows = 50 };
+	struct snapshot_read_options two = { .threads = 2, .follow_rows = 50 };
 	struct bytes b;
 	struct plim_err err;
 	struct mem own, m;
-	struct trace *t;
+	struct snapshot *t;
 	int refused = 0;
 
 	(void)state;
@@ -219,18 +220,18 @@ static void test_broken_off(void **state)
 	write_snapshot(&b, &(struct recipe){ .devices = 1 });
 	mem_init(&m, 0);
 	for (size_t n = b.at.n / 50; n < b.at.n; n += b.at.n / 50) {
-		assert_int_not_equal(trace_read_bytes(&m, b.at.at, n, &two, &t, &err), 0);
+		assert_int_not_equal(snapshot_read_bytes(&m, b.at.at, n, &two, &t, &err), 0);
 		assert_int_equal(m.used_bytes, 0);
 	}
 	for (int64_t n = 0; n < 150; n++) {
 		enum plim_status st;
 
 		atomic_store(&m.fail_after, n);
-		st = trace_read_bytes(&m, b.at.at, b.at.n, &two, &t, &err);
+		st = snapshot_read_bytes(&m, b.at.at, b.at.n, &two, &t, &err);
 		assert_true(!st || st == PLIM_E_NOMEM);
 		refused += st != 0;
 		if (!st)
-			trace_free(t);
+			snapshot_free(t);
 		assert_int_equal(m.used_bytes, 0);
 	}
 	assert_true(refused > 20);

@@ -1,0 +1,20 @@
+/* What the parts of the ckpt verbs share. */
+#ifndef API_CKPT_H
+#define API_CKPT_H
+
+#include "checkpoint/checkpoint.h"
+#include "verbs/hold.h"
+
+#include <plimsoll/ckpt.h>
+
+struct plim_ckpt_hidden {
+	struct mem mem;
+	struct ckpt ckpt;
+	struct hold hold;
+};
+
+extern const struct field_table ckpt_table;
+/* By enum plim_ckpt_verdict: for people, and for programs. */
+extern const char *const ckpt_verdict_names[], *const ckpt_verdict_slugs[];
+
+#endif

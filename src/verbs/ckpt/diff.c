@@ -1,0 +1,352 @@
+/* ckpt diff: two checkpoints beside each other, as JSON and as text. */
+#include "verbs/ckpt/ckpt.h"
+#include "verbs/hold.h"
+#include "verbs/out.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define TENSORS_SHOWN 30
+
+struct plim_ckpt_diff_hidden {
+	struct mem mem;
+	struct ckpt_compare compare;
+	struct hold hold;
+};
+
+static const char *const changes[CKPT_CHANGES] = {
+	[CKPT_CHANGE_NONE] = "none",
+	[CKPT_CHANGE_DTYPE] = "dtype",
+	[CKPT_CHANGE_SHAPE] = "shape",
+	[CKPT_CHANGE_ONLY_A] = "only_in_first",
+	[CKPT_CHANGE_ONLY_B] = "only_in_second",
+};
+
+#define D struct plim_ckpt_difference
+static const struct field difference_rows[] = {
+	FIELD_STRING(D, name, "in the first, or in the second if only there"),
+	FIELD_STRING(D, change, "none (values only), dtype, shape, only_in_first, only_in_second"),
+	FIELD_STRING(D, first, "dtype and shape; null: not there"),
+	FIELD_STRING(D, second, "dtype and shape; null: not there"),
+	FIELD_U64(D, changed, "numbers that differ; null: not compared"),
+	FIELD_DOUBLE(D, max_difference, "of finite numbers; null: not compared"),
+	FIELD_DOUBLE(D, mean_difference, "of finite numbers; null: not compared"),
+};
+#undef D
+static const struct field_table difference_table =
+	FIELD_TABLE(struct plim_ckpt_difference, difference_rows);
+
+#define C struct plim_ckpt_conclusion
+static const struct field conclusion_rows[] = {
+	FIELD_STRING(C, kind,
+		     "same, prefix, training_state, rename, width, depth, vocabulary, positions, "
+		     "dtype, head, "
+		     "tied, lora, lora_rank, names, "
+		     "architecture; with --config also loads, does_not_load, not_judged"),
+	FIELD_STRING(C, text, "one sentence"),
+};
+#undef C
+static const struct field_table conclusion_table =
+	FIELD_TABLE(struct plim_ckpt_conclusion, conclusion_rows);
+
+#define R struct plim_ckpt_diff
+static const struct field diff_rows[] = {
+	FIELD_STRING(R, first, "as given"),
+	FIELD_STRING(R, second, "as given"),
+	FIELD_BOOL(R, same, "names, shapes and dtypes"),
+	FIELD_STRING(R, loads,
+		     "with --config: yes, no, or unknown for a model that is not in the tables; "
+		     "else null"),
+	FIELD_STRUCTS(R, conclusions, conclusion_count, struct plim_ckpt_conclusion,
+		      conclusion_table, "kinds of difference, the most telling first"),
+	FIELD_U64(R, equal, "tensors of the same name, shape and dtype"),
+	FIELD_U64(R, other_dtype, "tensors of another dtype, but the same shape"),
+	FIELD_U64(R, other_shape, "tensors of another shape"),
+	FIELD_U64(R, only_in_first, "tensors"),
+	FIELD_U64(R, only_in_second, "tensors"),
+	FIELD_U64(R, compared, "numbers, with --values"),
+	FIELD_U64(R, changed, "numbers of these that differ"),
+	FIELD_U64(R, nonfinite, "differences that are not finite"),
+	FIELD_U64(R, not_compared,
+		  "tensors of one shape whose numbers could not be compared; null: no --values"),
+	FIELD_DOUBLE(R, max_difference, "the largest; null: not compared"),
+	FIELD_DOUBLE(R, mean_difference, "over all that were compared; null: not compared"),
+	FIELD_BOOL(R, bf16_enough, "the largest is below the threshold"),
+	FIELD_STRUCTS(R, tensors, tensor_count, struct plim_ckpt_difference, difference_table,
+		      "those that differ"),
+};
+#undef R
+static const struct field_table diff_table = FIELD_TABLE(struct plim_ckpt_diff, diff_rows);
+
+/* "float32 64x32"; NULL: there is no tensor, or with a status no memory. */
+static const char *shape_text(struct plim_ckpt_diff *d, const struct ckpt *c, uint32_t i,
+			      enum plim_status *st, struct plim_err *err)
+{
+	const struct ckpt_tensor *t;
+	const char *kept;
+	char text[400];
+	size_t n;
+
+	if (i == CKPT_NONE)
+		return NULL;
+	t = &c->tensors.at[i];
+	n = (size_t)snprintf(text, sizeof(text), "%s ", t->dtype->name);
+	for (size_t k = 0; k < t->rank && n < sizeof(text); k++)
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%llu", k ? "x" : "",
+				      (unsigned long long)ckpt_shape(c, t)[k]);
+	if (!t->rank)
+		snprintf(text + n, sizeof(text) - n, "scalar");
+	kept = hold_copy(&d->hidden->hold, text, err);
+	*st = kept ? *st : mem_status(err);
+	return kept;
+}
+
+static enum plim_status fill_pair(struct plim_ckpt_diff *d, const struct ckpt_pair *p, bool values,
+				  struct plim_err *err)
+{
+	const struct ckpt_compare *x = &d->hidden->compare;
+	enum plim_status st = PLIM_OK;
+	bool looked = values && p->compared;
+
+	d->compared += p->compared;
+	d->changed += p->changed;
+	d->nonfinite += p->nonfinite;
+	if (looked && !isnan(p->max_difference)) {
+		if (isnan(d->max_difference) || p->max_difference > d->max_difference)
+			d->max_difference = p->max_difference;
+		d->mean_difference += p->mean_difference * (double)p->compared;
+	}
+	if (p->change == CKPT_CHANGE_NONE && !p->changed)
+		return PLIM_OK;
+	d->tensors[d->tensor_count] = (struct plim_ckpt_difference){
+		.name = p->a != CKPT_NONE ? ckpt_text(x->a, x->a->tensors.at[p->a].name)
+					  : ckpt_text(x->b, x->b->tensors.at[p->b].name),
+		.change = changes[p->change],
+		.first = shape_text(d, x->a, p->a, &st, err),
+		.second = shape_text(d, x->b, p->b, &st, err),
+		.changed = looked ? p->changed : PLIM_UNKNOWN,
+		.max_difference = looked ? p->max_difference : NAN,
+		.mean_difference = looked ? p->mean_difference : NAN,
+	};
+	d->tensor_count++;
+	return st;
+}
+
+static enum plim_status compose(struct plim_ckpt_diff *d, bool values, double threshold,
+				struct plim_err *err)
+{
+	struct plim_ckpt_diff_hidden *h = d->hidden;
+	const struct ckpt_compare *x = &h->compare;
+	enum plim_status st = PLIM_OK;
+
+	d->conclusion_count = x->conclusions.n;
+	d->tensors = hold_take(&h->hold, x->pairs.n, sizeof(*d->tensors), err);
+	d->conclusions = hold_take(&h->hold, x->conclusions.n, sizeof(*d->conclusions), err);
+	if (!d->tensors || !d->conclusions)
+		return mem_status(err);
+	for (size_t i = 0; i < x->conclusions.n; i++)
+		d->conclusions[i] = (struct plim_ckpt_conclusion){ x->conclusions.at[i].kind,
+								   x->conclusions.at[i].text };
+	d->equal = x->counts[CKPT_CHANGE_NONE];
+	d->other_dtype = x->counts[CKPT_CHANGE_DTYPE];
+	d->other_shape = x->counts[CKPT_CHANGE_SHAPE];
+	d->only_in_first = x->counts[CKPT_CHANGE_ONLY_A];
+	d->only_in_second = x->counts[CKPT_CHANGE_ONLY_B];
+	d->loads = x->loads;
+	d->same = d->equal == x->pairs.n && !*x->prefix[0] && !*x->prefix[1];
+	d->max_difference = NAN;
+	for (size_t i = 0; !st && i < x->pairs.n; i++)
+		st = fill_pair(d, &x->pairs.at[i], values, err);
+	d->mean_difference = d->compared ? d->mean_difference / (double)d->compared : NAN;
+	d->bf16_enough = d->max_difference < threshold && !d->nonfinite;
+	d->not_compared = x->unread;
+	if (!values)
+		d->compared = d->changed = d->nonfinite = d->not_compared = PLIM_UNKNOWN;
+	return st;
+}
+
+enum plim_status plim_ckpt_diff(const struct plim_ckpt *first, const struct plim_ckpt *second,
+				unsigned flags, double threshold, struct plim_ckpt_diff **out,
+				struct plim_err *err)
+{
+	struct plim_ckpt_diff *d = calloc(1, sizeof(*d));
+	struct plim_ckpt_diff_hidden *h = calloc(1, sizeof(*h));
+	bool values = flags & PLIM_CKPT_VALUES;
+	enum plim_status st;
+
+	*out = NULL;
+	if (!d || !h) {
+		free(d);
+		free(h);
+		return err_set(err, PLIM_E_NOMEM, "out of memory");
+	}
+	d->hidden = h;
+	mem_init(&h->mem, 0);
+	hold_init(&h->hold, &h->mem);
+	d->first = first->path;
+	d->second = second->path;
+	st = ckpt_compare(&h->compare, &first->hidden->ckpt, &second->hidden->ckpt, values, err);
+	if (!st)
+		st = compose(d, values, threshold, err);
+	if (st)
+		plim_ckpt_diff_free(d);
+	else
+		*out = d;
+	return st;
+}
+
+void plim_ckpt_diff_free(struct plim_ckpt_diff *d)
+{
+	struct plim_ckpt_diff_hidden *h;
+
+	if (!d)
+		return;
+	h = d->hidden;
+	ckpt_compare_release(&h->compare);
+	hold_release(&h->hold);
+	free(h);
+	free(d);
+}
+
+enum plim_status plim_ckpt_diff_json(const struct plim_ckpt_diff *d, plim_write_fn *write,
+				     void *ctx, struct plim_err *err)
+{
+	return out_json(&d->hidden->mem, "ckpt_diff/1", &diff_table, d, write, ctx, err);
+}
+
+enum plim_status plim_ckpt_diff_fields(int layout, plim_write_fn *write, void *ctx,
+				       struct plim_err *err)
+{
+	return out_fields(&diff_table, layout, write, ctx, err);
+}
+
+/* ---- text ---- */
+
+static void values_line(struct text *t, const struct plim_ckpt_diff *d)
+{
+	if (d->compared == PLIM_UNKNOWN)
+		return;
+	text_puts(t, "  values  ");
+	if (d->changed) {
+		text_count(t, d->changed);
+		text_puts(t, " of ");
+		text_count(t, d->compared);
+		text_puts(t, " numbers differ");
+	} else {
+		text_puts(t, d->compared ? "no difference in " : "none were compared");
+		if (d->compared)
+			text_count(t, d->compared);
+		text_puts(t, d->compared ? " numbers" : "");
+	}
+	if (d->changed && !isnan(d->max_difference))
+		text_printf(t, "; largest difference %.6g, mean %.6g\n          bf16 %s",
+			    d->max_difference, d->mean_difference,
+			    d->bf16_enough ? "would be enough" : "would not be enough");
+	if (d->nonfinite) {
+		text_puts(t, "\n          ");
+		text_count(t, d->nonfinite);
+		text_puts(t, d->nonfinite == 1 ? " of them is" : " of them are");
+		text_puts(t, " NaN or infinite on one side, which no difference counts");
+	}
+	text_puts(t, "\n");
+	if (!d->not_compared)
+		return;
+	text_puts(t, "          ");
+	text_count(t, d->not_compared);
+	text_puts(t, d->not_compared == 1 ? " tensor was" : " tensors were");
+	text_puts(t, " not compared: without bytes, or damaged\n");
+}
+
+/* In torch's words, which people search for. */
+static const char *what(const struct plim_ckpt_diff *d, const struct plim_ckpt_difference *one)
+{
+	return !one->first                     ? (d->loads ? "missing" : "missing in first")
+	       : !one->second                  ? (d->loads ? "unexpected" : "missing in second")
+	       : !strcmp(one->change, "shape") ? "size mismatch"
+	       : !strcmp(one->change, "dtype") ? "other dtype"
+					       : "values";
+}
+
+/* In few columns each has two lines: its name would not be seen in a table. */
+static void narrow_list(struct text *t, const struct plim_ckpt_diff *d, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct plim_ckpt_difference *one = &d->tensors[i];
+		char most[40] = "";
+
+		if (!isnan(one->max_difference))
+			snprintf(most, sizeof(most), ", by %.3g", one->max_difference);
+		text_puts(t, "  ");
+		text_name_fit(t, one->name, strlen(one->name), t->style.width - 2, TEXT_CUT_LEFT);
+		text_puts(t, "\n    ");
+		text_wrap(t, 4, 4, "%s: %s%s%s%s", what(d, one), one->first ? one->first : "",
+			  one->first && one->second ? " against " : "",
+			  one->second ? one->second : "", most);
+	}
+}
+
+static void wide_list(struct text *t, const struct plim_ckpt_diff *d, size_t n)
+{
+	struct text_table b;
+
+	text_table_init(&b, t, "lllrl", TEXT_CUT_LEFT);
+	for (size_t i = 0; i < n; i++) {
+		const struct plim_ckpt_difference *one = &d->tensors[i];
+
+		text_cell_printf(&b, "%s", what(d, one));
+		text_cell_printf(&b, "%s", one->first ? one->first : "-");
+		text_cell_printf(&b, "%s", one->second ? one->second : "-");
+		if (isnan(one->max_difference))
+			text_cell_printf(&b, "%s", "");
+		else
+			text_cell_printf(&b, "%.3g", one->max_difference);
+		text_cell_name(&b, one->name, strlen(one->name));
+	}
+	text_table_write(t, &b, 2);
+	text_table_release(&b);
+}
+
+static void list(struct text *t, const struct plim_ckpt_diff *d)
+{
+	size_t n = d->tensor_count < TENSORS_SHOWN ? d->tensor_count : TENSORS_SHOWN;
+
+	if (!n)
+		return;
+	text_puts(t, "\n");
+	(t->style.width && t->style.width < 60 ? narrow_list : wide_list)(t, d, n);
+	if (d->tensor_count > TENSORS_SHOWN)
+		text_printf(t, "  and %zu more (--json has them all)\n",
+			    d->tensor_count - TENSORS_SHOWN);
+}
+
+static const char *title(const struct plim_ckpt_diff *d)
+{
+	if (!d->loads)
+		return d->same ? "SAME STRUCTURE\n" : "DIFFERENT\n";
+	return *d->loads == 'y' ? "LOADS\n" : *d->loads == 'n' ? "DOES NOT LOAD\n" : "NOT KNOWN\n";
+}
+
+enum plim_status plim_ckpt_diff_text(const struct plim_ckpt_diff *d,
+				     const struct plim_text_style *style, plim_write_fn *write,
+				     void *ctx, struct plim_err *err)
+{
+	struct text_style s = { style ? style->width : 0, style && style->color,
+				style && style->utf8 };
+	struct text t;
+
+	text_init(&t, &d->hidden->mem, &s);
+	text_hue(&t, d->loads && *d->loads == 'n'                ? TEXT_BAD
+		     : d->same || (d->loads && *d->loads == 'y') ? TEXT_GOOD
+								 : TEXT_HEAD);
+	text_puts(&t, title(d));
+	text_plain(&t);
+	for (size_t i = 0; i < d->conclusion_count; i++) {
+		text_puts(&t, "  ");
+		text_wrap_name(&t, 2, 4, d->conclusions[i].text);
+	}
+	values_line(&t, d);
+	list(&t, d);
+	return out_text(&t, write, ctx, err);
+}

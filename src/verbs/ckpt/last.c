@@ -1,0 +1,261 @@
+/* ckpt last-good: the newest checkpoint of a folder that is whole, and taking older ones away. */
+#include "verbs/ckpt/ckpt.h"
+#include "verbs/hold.h"
+#include "verbs/options.h"
+#include "verbs/out.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct plim_ckpt_last_hidden {
+	struct mem mem;
+	struct ckpt_series series;
+	struct hold hold;
+};
+
+static const char *const fates[] = { "kept", "would_be_removed", "removed" };
+
+#define C struct plim_ckpt_candidate
+static const struct field candidate_rows[] = {
+	FIELD_STRING(C, name, "in the folder"),
+	FIELD_STRING(C, verdict, "of ckpt verify, or unreadable; null: not looked at"),
+	FIELD_STRING(C, headline, "of ckpt verify; null: not looked at"),
+	FIELD_BOOL(C, good, "whole or unproven; false: damaged, or not looked at"),
+	FIELD_BOOL(C, best, "its name, a measure in it, a link or a trainer's state says so"),
+	FIELD_STRING(C, fate, "kept, would_be_removed or removed"),
+};
+#undef C
+static const struct field_table candidate_table =
+	FIELD_TABLE(struct plim_ckpt_candidate, candidate_rows);
+
+#define L struct plim_ckpt_last
+static const struct field last_rows[] = {
+	FIELD_STRING(L, folder, "as given"),
+	FIELD_STRING(L, last_good, "path of the newest that is good; null: none is"),
+	FIELD_U64(L, good, "that were found good; older ones are not looked at"),
+	FIELD_U64(L, removed, "checkpoints"),
+	FIELD_STRUCTS(L, candidates, candidate_count, struct plim_ckpt_candidate, candidate_table,
+		      "newest first"),
+};
+#undef L
+static const struct field_table last_table = FIELD_TABLE(struct plim_ckpt_last, last_rows);
+
+/* NULL and *err on failure. */
+static const char *join(struct plim_ckpt_last *l, const char *name, struct plim_err *err)
+{
+	char path[4096];
+	size_t n = strlen(l->folder);
+	bool slash = n && l->folder[n - 1] == '/';
+
+	if ((size_t)snprintf(path, sizeof(path), "%s%s%s", l->folder, slash ? "" : "/", name) >=
+	    sizeof(path)) {
+		err_set(err, PLIM_E_ARG, "the path is too long");
+		return NULL;
+	}
+	return hold_copy(&l->hidden->hold, path, err);
+}
+
+/* A trainer's state names the best one of its run. */
+static void mark_best(struct plim_ckpt_last *l, const struct plim_ckpt *c)
+{
+	for (size_t i = 0; i < c->key_count; i++)
+		if (!strcmp(c->keys[i].name, "best_model_checkpoint") && c->keys[i].what)
+			ckpt_series_mark_best(&l->hidden->series, c->keys[i].what);
+}
+
+/* What cannot be read is no good, and no reason to stop. */
+static enum plim_status note_unreadable(struct plim_ckpt_last *l, struct plim_ckpt_candidate *x,
+					const struct plim_err *why, struct plim_err *err)
+{
+	x->verdict = "unreadable";
+	x->headline = hold_copy(&l->hidden->hold, why->message, err);
+	return x->headline ? PLIM_OK : mem_status(err);
+}
+
+static enum plim_status look_at(struct plim_ckpt_last *l, size_t i,
+				const struct plim_ckpt_options *o, struct plim_err *err)
+{
+	struct plim_ckpt_candidate *x = &l->candidates[i];
+	struct plim_ckpt *c;
+	struct plim_err why = { 0 };
+	const char *path = join(l, x->name, err);
+	enum plim_status st;
+
+	if (!path)
+		return mem_status(err);
+	st = plim_ckpt_open(path, o, &c, &why);
+	if (st == PLIM_E_IO)
+		return note_unreadable(l, x, &why, err);
+	if (st) {
+		if (err)
+			*err = why;
+		return st;
+	}
+	x->verdict = ckpt_verdict_slugs[c->verdict];
+	x->headline = hold_copy(&l->hidden->hold, c->headline, err);
+	st = x->headline ? PLIM_OK : mem_status(err);
+	x->good = c->verdict == PLIM_CKPT_WHOLE || c->verdict == PLIM_CKPT_UNPROVEN;
+	mark_best(l, c);
+	plim_ckpt_free(c);
+	if (!x->good)
+		return st;
+	l->good++;
+	if (!l->last_good)
+		l->last_good = path;
+	return st;
+}
+
+/*
+ * The newest numbered series is what is thinned out.  A file without a number may be anything that somebody
+ * saved: it can be the last good one, but it is neither counted nor removed.
+ */
+static uint32_t series_to_keep(const struct ckpt_series *s)
+{
+	for (size_t i = 0; i < s->entries.n; i++)
+		if (strchr(intern_text(&s->strings, s->entries.at[i].pattern), '#'))
+			return s->entries.at[i].pattern;
+	return CKPT_NONE;
+}
+
+/* Reading takes minutes, in which a job may replace or remove what was found good. */
+static enum plim_status check_good(const struct plim_ckpt_last *l, struct plim_err *err)
+{
+	for (size_t i = 0; i < l->candidate_count; i++)
+		if (l->candidates[i].good && !ckpt_series_is_unchanged(&l->hidden->series, i))
+			return err_set(err, PLIM_E_IO,
+				       "'%.200s' was good, but changed since it was looked at",
+				       l->candidates[i].name);
+	return PLIM_OK;
+}
+
+/*
+ * Whatever of the series is older than those that were looked at goes, good or not, except the best, and what
+ * was written anew meanwhile.  Before each that goes, those it goes for are looked for again.
+ */
+static enum plim_status retain(struct plim_ckpt_last *l, size_t from, uint32_t series, bool dry,
+			       struct plim_err *err)
+{
+	struct ckpt_series *s = &l->hidden->series;
+	struct plim_err why = { 0 };
+	enum plim_status st = ckpt_series_mark_links(s, &why);
+
+	for (size_t i = from; !st && i < l->candidate_count; i++) {
+		if (s->entries.at[i].best || s->entries.at[i].pattern != series ||
+		    !ckpt_series_is_unchanged(s, i))
+			continue;
+		st = check_good(l, &why);
+		if (!st && !dry)
+			st = ckpt_series_remove(s, i, &why);
+		if (st)
+			break;
+		l->candidates[i].fate = fates[dry ? 1 : 2];
+		l->removed++;
+	}
+	return st ? err_set(err, st, "%.700s: %llu removed before, no more are", why.message,
+			    (unsigned long long)l->removed)
+		  : PLIM_OK;
+}
+
+static enum plim_status look_and_retain(struct plim_ckpt_last *l,
+					const struct plim_ckpt_last_options *o,
+					struct plim_err *err)
+{
+	const struct ckpt_series *s = &l->hidden->series;
+	struct plim_ckpt_options verify = { .size = sizeof(verify),
+					    .flags = PLIM_CKPT_VERIFY |
+						     (o->flags & PLIM_CKPT_VALUES),
+					    .max_memory_bytes = o->max_memory_bytes,
+					    .threads = o->threads };
+	uint32_t series = series_to_keep(s);
+	uint64_t good = 0;
+	size_t i = 0;
+	enum plim_status st = PLIM_OK;
+
+	for (; !st && i < l->candidate_count && (!l->last_good || good < o->keep); i++) {
+		bool counts = s->entries.at[i].pattern == series;
+
+		if (l->last_good && !counts)
+			continue;
+		st = look_at(l, i, &verify, err);
+		good += counts && l->candidates[i].good;
+	}
+	if (!st && o->keep && good == o->keep)
+		st = retain(l, i, series, o->flags & PLIM_CKPT_DRY_RUN, err);
+	return st;
+}
+
+static enum plim_status look(struct plim_ckpt_last *l, const struct plim_ckpt_last_options *o,
+			     struct plim_err *err)
+{
+	struct plim_ckpt_last_hidden *h = l->hidden;
+	enum plim_status st;
+
+	l->candidates = hold_take(&h->hold, h->series.entries.n, sizeof(*l->candidates), err);
+	if (!l->candidates)
+		return mem_status(err);
+	l->candidate_count = h->series.entries.n;
+	for (size_t i = 0; i < l->candidate_count; i++)
+		l->candidates[i] =
+			(struct plim_ckpt_candidate){ .name = h->series.entries.at[i].name,
+						      .fate = fates[0] };
+	st = look_and_retain(l, o, err);
+	for (size_t i = 0; i < l->candidate_count; i++)
+		l->candidates[i].best = h->series.entries.at[i].best;
+	return st;
+}
+
+enum plim_status plim_ckpt_last_good(const char *folder,
+				     const struct plim_ckpt_last_options *options,
+				     struct plim_ckpt_last **out, struct plim_err *err)
+{
+	struct plim_ckpt_last_options o = { .size = sizeof(o) };
+	struct plim_ckpt_last *l = calloc(1, sizeof(*l));
+	struct plim_ckpt_last_hidden *h = calloc(1, sizeof(*h));
+	enum plim_status st;
+
+	*out = NULL;
+	if (!l || !h) {
+		free(l);
+		free(h);
+		return err_set(err, PLIM_E_NOMEM, "out of memory");
+	}
+	OPTIONS_TAKE(&o, options);
+	l->hidden = h;
+	mem_init(&h->mem, o.max_memory_bytes);
+	hold_init(&h->hold, &h->mem);
+	st = ckpt_series_open(&h->series, &h->mem, folder, err);
+	l->folder = st ? NULL : hold_copy(&h->hold, folder, err);
+	if (!st)
+		st = l->folder ? look(l, &o, err) : mem_status(err);
+	if (st)
+		plim_ckpt_last_free(l);
+	else
+		*out = l;
+	return st;
+}
+
+void plim_ckpt_last_free(struct plim_ckpt_last *l)
+{
+	struct plim_ckpt_last_hidden *h;
+
+	if (!l)
+		return;
+	h = l->hidden;
+	ckpt_series_close(&h->series);
+	hold_release(&h->hold);
+	free(h);
+	free(l);
+}
+
+enum plim_status plim_ckpt_last_json(const struct plim_ckpt_last *l, plim_write_fn *write,
+				     void *ctx, struct plim_err *err)
+{
+	return out_json(&l->hidden->mem, "ckpt_last/1", &last_table, l, write, ctx, err);
+}
+
+enum plim_status plim_ckpt_last_fields(int layout, plim_write_fn *write, void *ctx,
+				       struct plim_err *err)
+{
+	return out_fields(&last_table, layout, write, ctx, err);
+}

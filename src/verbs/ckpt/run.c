@@ -1,0 +1,538 @@
+/* The ckpt verbs: reads a checkpoint and composes what is to be told of it. */
+#include "verbs/ckpt/ckpt.h"
+#include "verbs/options.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define GROUPS 24 /* rows of the tree; it is as deep as fits */
+#define DEPTH 8
+
+static const char *const kinds[CKPT_KINDS] = {
+	[CKPT_KIND_TORCH] = "torch",        [CKPT_KIND_LEGACY] = "torch_legacy",
+	[CKPT_KIND_SCRIPT] = "torchscript", [CKPT_KIND_ZIP] = "zip",
+	[CKPT_KIND_PICKLE] = "pickle",      [CKPT_KIND_SAFETENSORS] = "safetensors",
+	[CKPT_KIND_SHARDED] = "sharded",    [CKPT_KIND_DISTRIBUTED] = "distributed",
+	[CKPT_KIND_FOLDER] = "folder",      [CKPT_KIND_CONFIG] = "config",
+};
+static const char *const severities[] = { "note", "warning", "bad" };
+static const char *const trusts[] = { "plain", "extra", "code", "unlisted", "dangerous" };
+
+/* Zeroed; does nothing after a failure. */
+static void *take(struct plim_ckpt *r, size_t n, size_t size, enum plim_status *st,
+		  struct plim_err *err)
+{
+	void *p = *st ? NULL : hold_take(&r->hidden->hold, n, size, err);
+
+	*st = *st || p ? *st : mem_status(err);
+	return p;
+}
+
+static const char *text_of(const struct ckpt *c, uint32_t id)
+{
+	return id == CKPT_NONE ? NULL : ckpt_text(c, id);
+}
+
+/* The same for a text. */
+static const char *say(struct plim_ckpt *r, enum plim_status *st, struct plim_err *err,
+		       const char *fmt, ...) __attribute__((format(printf, 4, 5)));
+static const char *say(struct plim_ckpt *r, enum plim_status *st, struct plim_err *err,
+		       const char *fmt, ...)
+{
+	const char *text;
+	va_list ap;
+
+	if (*st)
+		return NULL;
+	va_start(ap, fmt);
+	text = hold_vtext(&r->hidden->hold, err, fmt, ap);
+	va_end(ap);
+	*st = text ? PLIM_OK : mem_status(err);
+	return text;
+}
+
+/* ---- rows that are copied ---- */
+
+static enum plim_status fill_findings(struct plim_ckpt *r, struct plim_err *err)
+{
+	const struct ckpt *c = &r->hidden->ckpt;
+	enum plim_status st = PLIM_OK;
+
+	r->findings = take(r, c->findings.n, sizeof(*r->findings), &st, err);
+	for (int severity = CKPT_BAD_FINDING; !st && severity >= CKPT_NOTE; severity--)
+		for (size_t i = 0; i < c->findings.n; i++) {
+			const struct ckpt_finding *f = &c->findings.at[i];
+
+			if ((int)f->severity == severity)
+				r->findings[r->finding_count++] =
+					(struct plim_ckpt_finding){ severities[severity], f->kind,
+								    ckpt_text(c, f->text),
+								    f->offset };
+		}
+	return st;
+}
+
+static enum plim_status fill_globals(struct plim_ckpt *r, struct plim_err *err)
+{
+	const struct ckpt *c = &r->hidden->ckpt;
+	enum ckpt_trust worst = CKPT_PLAIN;
+	enum plim_status st = PLIM_OK;
+
+	r->globals = take(r, c->globals.n, sizeof(*r->globals), &st, err);
+	for (size_t i = 0; !st && i < c->globals.n; i++) {
+		const struct ckpt_global *g = &c->globals.at[i];
+
+		worst = g->trust > worst ? g->trust : worst;
+		r->globals[r->global_count++] =
+			(struct plim_ckpt_global){ ckpt_text(c, g->name), ckpt_text(c, g->record),
+						   trusts[g->trust], g->offset, g->times };
+	}
+	r->pickle = c->pickled ? trusts[worst] : NULL;
+	return st;
+}
+
+static enum plim_status fill_small(struct plim_ckpt *r, struct plim_err *err)
+{
+	const struct ckpt *c = &r->hidden->ckpt;
+	enum plim_status st = PLIM_OK;
+
+	r->keys = take(r, c->keys.n, sizeof(*r->keys), &st, err);
+	r->optimizers = take(r, c->optimizers.n, sizeof(*r->optimizers), &st, err);
+	r->facts = take(r, c->facts.n, sizeof(*r->facts), &st, err);
+	if (st)
+		return st;
+	for (; r->key_count < c->keys.n; r->key_count++) {
+		const struct ckpt_key *k = &c->keys.at[r->key_count];
+
+		r->keys[r->key_count] =
+			(struct plim_ckpt_key){ ckpt_text(c, k->name), ckpt_text(c, k->what),
+						k->tensors, k->bytes };
+	}
+	for (; r->optimizer_count < c->optimizers.n; r->optimizer_count++) {
+		const struct ckpt_optimizer *o = &c->optimizers.at[r->optimizer_count];
+
+		r->optimizers[r->optimizer_count] = (struct plim_ckpt_optimizer){
+			ckpt_text(c, o->path), o->kind,        o->groups,       o->parameters,
+			o->state_tensors,      o->state_bytes, o->learning_rate
+		};
+	}
+	for (; r->fact_count < c->facts.n; r->fact_count++) {
+		const struct ckpt_fact *f = &c->facts.at[r->fact_count];
+
+		r->facts[r->fact_count] =
+			(struct plim_ckpt_fact){ ckpt_text(c, f->name), ckpt_text(c, f->value) };
+	}
+	return st;
+}
+
+/* ---- tensors ---- */
+
+static struct plim_ckpt_tensor row(const struct ckpt *c, const struct ckpt_tensor *t, bool values)
+{
+	const struct ckpt_extent *x = t->extent == CKPT_NONE ? NULL : &c->extents.at[t->extent];
+	struct plim_ckpt_tensor out = {
+		.name = ckpt_text(c, t->name),
+		.dtype = t->dtype->name,
+		.device = text_of(c, t->location),
+		.file = x ? c->files.at[x->file].name : NULL,
+		.bytes = ckpt_tensor_bytes(t),
+		.elements = t->count,
+		.shape_count = t->rank,
+		.stride_count = t->rank,
+		.shape = c->dims.at + t->dims,
+		.strides = c->dims.at + t->dims + t->rank,
+		.offset_bytes = x && !x->deflated ? x->offset + t->offset * t->dtype->bits / 8
+						  : PLIM_UNKNOWN,
+		.storage = x ? t->extent : PLIM_UNKNOWN,
+		.storage_bytes = x ? x->bytes : 0,
+		.whole = ckpt_is_whole(c, (size_t)(t - c->tensors.at)),
+		.nan = PLIM_UNKNOWN,
+		.infinite = PLIM_UNKNOWN,
+		.zero = PLIM_UNKNOWN,
+		.min = NAN,
+		.max = NAN,
+	};
+
+	if (values && t->values.numbers) {
+		out.nan = t->values.nan;
+		out.infinite = t->values.infinite;
+		out.zero = t->values.zero;
+		out.min = t->values.min;
+		out.max = t->values.max;
+	}
+	return out;
+}
+
+static enum plim_status fill_tensors(struct plim_ckpt *r, bool values, struct plim_err *err)
+{
+	const struct ckpt *c = &r->hidden->ckpt;
+	enum plim_status st = PLIM_OK;
+	uint64_t *reached;
+
+	r->tensors = take(r, c->tensors.n, sizeof(*r->tensors), &st, err);
+	reached = take(r, c->extents.n, sizeof(*reached), &st, err);
+	for (size_t i = 0; !st && i < c->tensors.n; i++) {
+		const struct ckpt_tensor *t = &c->tensors.at[i];
+
+		r->tensors[i] = row(c, t, values);
+		r->tensor_bytes += r->tensors[i].bytes;
+		r->elements += t->count;
+		if (t->extent == CKPT_NONE)
+			continue;
+		if (reached[t->extent])
+			r->shared_bytes += r->tensors[i].bytes;
+		reached[t->extent] += r->tensors[i].bytes;
+	}
+	r->tensor_count = st ? 0 : c->tensors.n;
+	for (size_t i = 0; !st && i < c->extents.n; i++)
+		if (c->extents.at[i].tensors && c->extents.at[i].bytes > reached[i])
+			r->waste_bytes += c->extents.at[i].bytes - reached[i];
+	return st;
+}
+
+/* ---- the tree ---- */
+
+/* Length of the first `depth` parts of a name, without its last part. */
+static size_t prefix_of(const char *name, unsigned depth)
+{
+	size_t n = 0, at = 0;
+
+	for (unsigned i = 0; i < depth; i++) {
+		size_t part = strcspn(name + at, "./");
+
+		if (!name[at + part])
+			break;
+		n = at + part;
+		at = n + 1;
+	}
+	return n;
+}
+
+static void add_word(char *text, size_t size, const char *word)
+{
+	size_t n = strlen(text), k = strlen(word);
+	const char *at = strstr(text, word);
+
+	if (at && (at == text || at[-1] == ' ') && (!at[k] || at[k] == ','))
+		return;
+	snprintf(text + n, size - n, "%s%s", n ? ", " : "", word);
+}
+
+struct grouping {
+	struct intern names;
+	struct {
+		uint64_t tensors, bytes;
+		char dtypes[120], devices[120];
+	} rows[GROUPS];
+};
+
+/* All tensors by prefixes of some depth; false when that makes too many rows. */
+static bool group(struct plim_ckpt *r, struct grouping *g, unsigned depth, enum plim_status *st,
+		  struct plim_err *err)
+{
+	intern_init(&g->names, &r->hidden->mem);
+	memset(g->rows, 0, sizeof(g->rows));
+	for (size_t i = 0; !*st && i < r->tensor_count; i++) {
+		const struct plim_ckpt_tensor *t = &r->tensors[i];
+		uint32_t id;
+
+		*st = intern_add(&g->names, t->name, prefix_of(t->name, depth), &id, err);
+		if (*st || id >= GROUPS)
+			return false;
+		g->rows[id].tensors++;
+		g->rows[id].bytes += t->bytes;
+		add_word(g->rows[id].dtypes, sizeof(g->rows[id].dtypes), t->dtype);
+		if (t->device)
+			add_word(g->rows[id].devices, sizeof(g->rows[id].devices), t->device);
+	}
+	return true;
+}
+
+static enum plim_status fill_groups(struct plim_ckpt *r, struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+	struct grouping *g = take(r, 1, sizeof(*g), &st, err);
+	unsigned depth = DEPTH;
+
+	if (st)
+		return st;
+	while (depth && !group(r, g, depth, &st, err)) {
+		intern_release(&g->names);
+		depth--;
+	}
+	if (!depth)
+		group(r, g, 0, &st, err);
+	r->groups = take(r, g->names.n, sizeof(*r->groups), &st, err);
+	for (uint32_t i = 0; !st && i < g->names.n; i++)
+		r->groups[r->group_count++] = (struct plim_ckpt_group){
+			say(r, &st, err, "%s", intern_text(&g->names, i)),
+			g->rows[i].tensors,
+			g->rows[i].bytes,
+			say(r, &st, err, "%s", g->rows[i].dtypes),
+			*g->rows[i].devices ? say(r, &st, err, "%s", g->rows[i].devices) : NULL,
+		};
+	intern_release(&g->names);
+	return st;
+}
+
+/* ---- keys that a resume needs ---- */
+
+/* Is it a key, a file of a folder without its ending, or the beginning of tensors' names? */
+static bool has_key(const struct plim_ckpt *r, const char *key, size_t n)
+{
+	for (size_t i = 0; i < r->key_count; i++)
+		if (!strncmp(r->keys[i].name, key, n) &&
+		    (!r->keys[i].name[n] || r->keys[i].name[n] == '.'))
+			return true;
+	for (size_t i = 0; i < r->tensor_count; i++)
+		if (!strncmp(r->tensors[i].name, key, n) &&
+		    (!r->tensors[i].name[n] || r->tensors[i].name[n] == '.'))
+			return true;
+	return false;
+}
+
+static enum plim_status fill_required(struct plim_ckpt *r, const char *require,
+				      struct plim_err *err)
+{
+	size_t most = 1;
+	enum plim_status st = PLIM_OK;
+
+	for (const char *p = require; p && *p; p++)
+		most += *p == ',';
+	r->required_missing = take(r, most, sizeof(*r->required_missing), &st, err);
+	while (!st && require && *require) {
+		size_t n = strcspn(require, ",");
+
+		if (n && !has_key(r, require, n))
+			r->required_missing[r->required_missing_count++] =
+				say(r, &st, err, "%.*s", (int)n, require);
+		require += n + (require[n] == ',');
+	}
+	return st;
+}
+
+/* What a resume that goes on exactly wants, and the names it goes by. */
+static const struct {
+	const char *what, *names[11];
+} wants[] = {
+	{ "weights",
+	  { "model", "state_dict", "model_state_dict", "module", "net", "network", "weights",
+	    "pytorch_model", "adapter_model" } },
+	{ "optimizer",
+	  { "optimizer", "optimizer_state_dict", "optimizer_states", "optim", "opt",
+	    "optimizer_state" } },
+	{ "learning rate scheduler",
+	  { "scheduler", "lr_scheduler", "scheduler_state_dict", "lr_schedulers",
+	    "lr_scheduler_state_dict", "sched" } },
+	{ "gradient scaler (only of fp16 runs)",
+	  { "scaler", "grad_scaler", "scaler_state_dict", "amp", "MixedPrecisionPlugin" } },
+	{ "epoch or step",
+	  { "epoch", "step", "global_step", "global_steps", "iteration", "iter", "trainer_state",
+	    "last_epoch" } },
+	{ "random state of Python",
+	  { "python_rng_state", "rng_python", "rng", "rng_state", "rng_states", "random_state",
+	    "random", "random_states_0" } },
+	{ "random state of NumPy",
+	  { "numpy_rng_state", "np_rng_state", "rng_numpy", "numpy", "rng", "rng_state",
+	    "rng_states", "random_state", "random_states_0" } },
+	{ "random state of torch",
+	  { "torch_rng_state", "rng_torch", "cpu_rng_state", "rng", "rng_state", "rng_states",
+	    "random_state", "random_states_0" } },
+	{ "random state of CUDA",
+	  { "cuda_rng_state", "cuda_rng_state_all", "rng_cuda", "rng", "rng_state", "rng_states",
+	    "random_state", "random_states_0" } },
+	{ "metrics",
+	  { "metrics", "best_metric", "loss", "val_loss", "best_loss", "best_acc", "best_acc1",
+	    "best_score", "callbacks", "history" } },
+	{ "versions",
+	  { "versions", "version", "torch_version", "pytorch-lightning_version", "env",
+	    "pytorch_version" } },
+	{ "commit of the code", { "commit", "git_commit", "git_sha", "sha", "git" } },
+};
+#define WANTS (sizeof(wants) / sizeof(wants[0]))
+/* Rows that only a training run's checkpoint has: optimizer, scheduler, scaler, epoch. */
+#define FIRST_OF_TRAINING 1
+#define LAST_OF_TRAINING 4
+
+static bool has_want(const struct plim_ckpt *r, size_t i)
+{
+	size_t most = sizeof(wants[i].names) / sizeof(wants[i].names[0]);
+	bool found = i == 0 && r->tensor_count && !strcmp(r->kind, "folder");
+
+	for (size_t k = 0; !found && k < most && wants[i].names[k]; k++)
+		found = has_key(r, wants[i].names[k], strlen(wants[i].names[k]));
+	return found;
+}
+
+static enum plim_status fill_resume(struct plim_ckpt *r, struct plim_err *err)
+{
+	bool training = r->optimizer_count > 0;
+	enum plim_status st = PLIM_OK;
+
+	r->resume_missing = take(r, WANTS, sizeof(*r->resume_missing), &st, err);
+	/* Weights alone are not meant to be resumed from. */
+	for (size_t i = FIRST_OF_TRAINING; !st && i <= LAST_OF_TRAINING; i++)
+		training |= has_want(r, i);
+	for (size_t i = 0; !st && training && i < WANTS; i++)
+		if (!has_want(r, i))
+			r->resume_missing[r->resume_missing_count++] = wants[i].what;
+	return st;
+}
+
+/* ---- the verdict ---- */
+
+static const char *first_bad(const struct plim_ckpt *r)
+{
+	return r->finding_count && !strcmp(r->findings[0].severity, "bad") ? r->findings[0].text
+									   : NULL;
+}
+
+static enum plim_status judge(struct plim_ckpt *r, unsigned flags, struct plim_err *err)
+{
+	const struct ckpt *c = &r->hidden->ckpt;
+	const char *bad = first_bad(r);
+	enum plim_status st = PLIM_OK;
+
+	r->whole_bytes = c->truncated ? c->whole_bytes : PLIM_UNKNOWN;
+	r->verified_bytes = flags ? c->verified_bytes : PLIM_UNKNOWN;
+	r->unprotected_bytes = flags ? c->unprotected_bytes : PLIM_UNKNOWN;
+	r->verified_records = flags ? c->verified_records : PLIM_UNKNOWN;
+	if (c->unreadable)
+		r->verdict = PLIM_CKPT_NOT_A_CHECKPOINT;
+	else if (c->truncated)
+		r->verdict = PLIM_CKPT_TRUNCATED;
+	else if (bad || r->required_missing_count)
+		r->verdict = PLIM_CKPT_DAMAGED;
+	else if (!flags)
+		r->verdict = PLIM_CKPT_NOT_VERIFIED;
+	else
+		r->verdict = c->unprotected_bytes ? PLIM_CKPT_UNPROVEN : PLIM_CKPT_WHOLE;
+	if (bad)
+		r->headline = bad;
+	else if (r->required_missing_count)
+		r->headline = say(r, &st, err,
+				  r->required_missing_count == 1
+					  ? "the required key '%.200s' is missing"
+					  : "required keys are missing, '%.200s' for one",
+				  r->required_missing[0]);
+	else if (r->verdict == PLIM_CKPT_WHOLE)
+		r->headline = say(r, &st, err, "all %llu records match their checksums",
+				  (unsigned long long)c->verified_records);
+	else if (r->verdict == PLIM_CKPT_UNPROVEN)
+		r->headline = say(r, &st, err,
+				  "the structure is right; %llu bytes have no checksum, so a "
+				  "changed bit in them cannot be seen",
+				  (unsigned long long)c->unprotected_bytes);
+	else
+		r->headline = "the structure is right; contents were not read";
+	return st;
+}
+
+static enum plim_status compose(struct plim_ckpt *r, const struct plim_ckpt_options *o,
+				struct plim_err *err)
+{
+	const struct ckpt *c = &r->hidden->ckpt;
+	enum plim_status st = fill_findings(r, err);
+
+	r->kind = kinds[c->kind];
+	r->bytes = c->bytes;
+	r->files = c->files.n;
+	if (!st)
+		st = fill_globals(r, err);
+	if (!st)
+		st = fill_small(r, err);
+	if (!st)
+		st = fill_tensors(r, o->flags & PLIM_CKPT_VALUES, err);
+	if (!st)
+		st = fill_groups(r, err);
+	if (!st)
+		st = fill_required(r, o->require, err);
+	if (!st)
+		st = fill_resume(r, err);
+	return st ? st : judge(r, o->flags, err);
+}
+
+static enum plim_status new_result(uint64_t max_memory_bytes, struct plim_ckpt **out,
+				   struct plim_err *err)
+{
+	struct plim_ckpt *r = calloc(1, sizeof(*r));
+	struct plim_ckpt_hidden *h = calloc(1, sizeof(*h));
+
+	*out = NULL;
+	if (!r || !h) {
+		free(r);
+		free(h);
+		return err_set(err, PLIM_E_NOMEM, "out of memory");
+	}
+	r->hidden = h;
+	mem_init(&h->mem, max_memory_bytes);
+	hold_init(&h->hold, &h->mem);
+	ckpt_init(&h->ckpt, &h->mem);
+	*out = r;
+	return PLIM_OK;
+}
+
+/* `r` becomes the caller's, or with a status goes. */
+static enum plim_status give(struct plim_ckpt *r, enum plim_status st, struct plim_ckpt **out)
+{
+	if (st)
+		plim_ckpt_free(r);
+	*out = st ? NULL : r;
+	return st;
+}
+
+enum plim_status plim_ckpt_open(const char *path, const struct plim_ckpt_options *options,
+				struct plim_ckpt **out, struct plim_err *err)
+{
+	struct plim_ckpt_options o = { .size = sizeof(o) };
+	struct plim_ckpt *r;
+	enum plim_status st;
+
+	OPTIONS_TAKE(&o, options);
+	st = new_result(o.max_memory_bytes, &r, err);
+	*out = NULL;
+	if (st)
+		return st;
+	st = ckpt_read(&r->hidden->ckpt, path, err);
+	if (!st && o.flags)
+		st = ckpt_scan(&r->hidden->ckpt, o.flags & PLIM_CKPT_VALUES ? CKPT_SCAN_VALUES : 0,
+			       o.threads, err);
+	if (!st) {
+		r->path = say(r, &st, err, "%s", path);
+		st = compose(r, &o, err);
+	}
+	return give(r, st, out);
+}
+
+enum plim_status plim_ckpt_open_config(const char *path, struct plim_ckpt **out,
+				       struct plim_err *err)
+{
+	const struct plim_ckpt_options options = { .size = sizeof(options) };
+	struct plim_ckpt *r;
+	enum plim_status st = new_result(0, &r, err);
+
+	*out = NULL;
+	if (st)
+		return st;
+	st = ckpt_promise(&r->hidden->ckpt, path, err);
+	if (!st) {
+		r->path = say(r, &st, err, "%s", path);
+		st = compose(r, &options, err);
+	}
+	return give(r, st, out);
+}
+
+void plim_ckpt_free(struct plim_ckpt *r)
+{
+	struct plim_ckpt_hidden *h;
+
+	if (!r)
+		return;
+	h = r->hidden;
+	hold_release(&h->hold);
+	ckpt_close(&h->ckpt);
+	free(h);
+	free(r);
+}

@@ -1,0 +1,386 @@
+/* A checkpoint for a person: the verdict first, then what is wrong, then what is in it. */
+#include "verbs/ckpt/ckpt.h"
+#include "verbs/out.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#define KEYS_SHOWN 24
+#define FACTS_SHOWN 16
+#define GLOBALS_SHOWN 8
+
+static void verdict(struct text *t, const struct plim_ckpt *c)
+{
+	bool bad = c->verdict >= PLIM_CKPT_DAMAGED;
+	char word[32];
+
+	snprintf(word, sizeof(word), "%s", ckpt_verdict_names[c->verdict]);
+	for (char *p = word; *p; p++)
+		*p = *p >= 'a' && *p <= 'z' ? (char)(*p - 32) : *p;
+	text_hue(t, bad ? TEXT_BAD : c->verdict == PLIM_CKPT_WHOLE ? TEXT_GOOD : TEXT_HEAD);
+	text_puts(t, word);
+	text_plain(t);
+	text_puts(t, "  ");
+}
+
+/* For scripts and long lists: never wrapped or cut. */
+static void one_line(struct text *t, const struct plim_ckpt *c)
+{
+	size_t n = strlen(c->path);
+	const char *said = c->headline;
+
+	verdict(t, c);
+	text_name(t, c->path, n);
+	text_puts(t, ": ");
+	if (!strncmp(said, c->path, n) && !strncmp(said + n, ": ", 2))
+		said += n + 2;
+	text_name(t, said, strlen(said));
+	for (size_t i = 0; c->verdict < PLIM_CKPT_DAMAGED && i < c->finding_count; i++)
+		if (!strcmp(c->findings[i].severity, "warning")) {
+			text_puts(t, "; warning: ");
+			text_name(t, c->findings[i].text, strlen(c->findings[i].text));
+		}
+	text_puts(t, "\n");
+}
+
+static void heading(struct text *t, const struct plim_ckpt *c)
+{
+	verdict(t, c);
+	text_name_fit(t, c->path, strlen(c->path), (t->style.width ? t->style.width : 80) - 24,
+		      TEXT_CUT_LEFT);
+	text_puts(t, "\n  ");
+	text_wrap_name(t, 2, 2, c->headline);
+}
+
+static void findings(struct text *t, const struct plim_ckpt *c)
+{
+	/* The first bad one is the headline. */
+	size_t from = c->finding_count && c->headline == c->findings[0].text;
+
+	for (size_t i = from; i < c->finding_count; i++) {
+		const struct plim_ckpt_finding *f = &c->findings[i];
+		bool bad = !strcmp(f->severity, "bad");
+
+		text_puts(t, "  ");
+		if (bad)
+			text_hue(t, TEXT_BAD);
+		text_printf(t, "%-8s", f->severity);
+		if (bad)
+			text_plain(t);
+		text_wrap_name(t, 10, 10, f->text);
+	}
+	for (size_t i = 0; i < c->required_missing_count; i++) {
+		text_puts(t, "  missing ");
+		text_wrap_name(t, 10, 10, c->required_missing[i]);
+	}
+}
+
+/* "  holds   ..." wrapped behind its label. */
+#define LABELLED(t, label, ...)                  \
+	do {                                     \
+		text_printf(t, "  %-8s", label); \
+		say(t, __VA_ARGS__);             \
+	} while (0)
+
+static void say(struct text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+static void say(struct text *t, const char *fmt, ...)
+{
+	char words[1000];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(words, sizeof(words), fmt, ap);
+	va_end(ap);
+	text_wrap_name(t, 10, 10, words);
+}
+
+static const char *plural(uint64_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+/* Columns for a part of a row. */
+static unsigned part_of_width(const struct text *t, unsigned parts)
+{
+	return (t->style.width ? t->style.width : 80) / parts;
+}
+
+static void fit_cell(struct text_table *b, const char *s, unsigned columns)
+{
+	text_name_fit(text_cell(b), s, strlen(s), columns, TEXT_CUT_RIGHT);
+	text_cell_end(b);
+}
+
+/* What to do with a file that was cut. */
+static void remedy(struct text *t, const struct plim_ckpt *c)
+{
+	char size[32];
+
+	if (c->verdict != PLIM_CKPT_TRUNCATED)
+		return;
+	text_size(size, c->whole_bytes);
+	LABELLED(t, "whole", "%s%s", size,
+		 c->whole_bytes ? " in records: 'plimsoll ckpt repair' writes their tensors anew"
+				: ": nothing to repair, take another copy");
+}
+
+/* On no list, or on the one of what runs code. */
+static bool is_odd(const char *trust)
+{
+	return !strcmp(trust, "unlisted") || !strcmp(trust, "dangerous");
+}
+
+/* Known constructors of other libraries hold data; which libraries is enough for a person. */
+static void extra_libraries(struct text *t, const struct plim_ckpt *c)
+{
+	struct text list;
+
+	text_init(&list, t->mem, &t->style);
+	for (size_t i = 0; i < c->global_count; i++) {
+		const char *name = c->globals[i].name;
+		size_t n = strcspn(name, "."), seen = 0;
+
+		while (seen < i && (strcmp(c->globals[seen].trust, "extra") != 0 ||
+				    strncmp(c->globals[seen].name, name, n + 1) != 0))
+			seen++;
+		if (seen == i && !strcmp(c->globals[i].trust, "extra"))
+			text_printf(&list, "%s%.*s", list.n ? ", " : "", (int)n, name);
+	}
+	if (!strcmp(c->kind, "distributed")) /* which is not read by torch.load */
+		LABELLED(t, "pickle", "only known constructors");
+	else
+		LABELLED(t, "pickle",
+			 "only known constructors; torch.load(weights_only=True) wants those of %s "
+			 "allowed first",
+			 text_get(&list));
+	text_release(&list);
+}
+
+static void pickle(struct text *t, const struct plim_ckpt *c)
+{
+	size_t shown = 0;
+
+	if (!c->pickle)
+		return;
+	if (!strcmp(c->pickle, "plain")) {
+		LABELLED(t, "pickle",
+			 "only constructors that torch.load(weights_only=True) allows");
+		return;
+	}
+	if (!strcmp(c->pickle, "extra")) {
+		extra_libraries(t, c);
+		return;
+	}
+	LABELLED(t, "pickle", "%s; nothing was run",
+		 !strcmp(c->pickle, "dangerous") ? "names that run code when it is loaded"
+		 : !strcmp(c->pickle, "code")    ? "classes whose code is in the file"
+						 : "names that are on no list");
+	for (size_t i = 0; i < c->global_count; i++) {
+		const struct plim_ckpt_global *g = &c->globals[i];
+
+		if (!is_odd(g->trust) || shown++ >= GLOBALS_SHOWN)
+			continue;
+		LABELLED(t, "", "%.200s (%s, byte %llu of %.200s)", g->name, g->trust,
+			 (unsigned long long)g->offset, g->record);
+	}
+	if (shown > GLOBALS_SHOWN)
+		LABELLED(t, "", "and %zu more", shown - GLOBALS_SHOWN);
+}
+
+static void resume(struct text *t, const struct plim_ckpt *c)
+{
+	struct text list;
+
+	if (!c->resume_missing_count)
+		return;
+	text_init(&list, t->mem, &t->style);
+	for (size_t i = 0; i < c->resume_missing_count; i++)
+		text_printf(&list, "%s%s", i ? ", " : "", c->resume_missing[i]);
+	LABELLED(t, "resume", "would also want: %s", text_get(&list));
+	text_release(&list);
+}
+
+static void summary(struct text *t, const struct plim_ckpt *c)
+{
+	char a[32], b[32], n[32], files[32];
+
+	text_size(a, c->tensor_bytes);
+	text_size(b, c->bytes);
+	LABELLED(t, "holds", "%s tensor%s, %s (%s, %s file%s of %s)",
+		 text_number(n, c->tensor_count), plural(c->tensor_count), a,
+		 c->kind ? c->kind : "unknown", text_number(files, c->files), plural(c->files), b);
+	text_size(a, c->verified_bytes);
+	text_size(b, c->unprotected_bytes);
+	if (c->verified_bytes == PLIM_UNKNOWN || !(c->verified_bytes + c->unprotected_bytes))
+		;
+	else if (!c->unprotected_bytes)
+		LABELLED(t, "sums", "%s match their checksums", a);
+	else if (!c->verified_bytes)
+		LABELLED(t, "sums", "none: %s cannot be checked", b);
+	else
+		LABELLED(t, "sums", "%s match their checksums, %s have none", a, b);
+	text_size(a, c->shared_bytes);
+	text_size(b, c->waste_bytes);
+	if (c->shared_bytes)
+		LABELLED(t, "shared", "%s of tensors are views of others' bytes", a);
+	if (c->waste_bytes)
+		LABELLED(t, "unused", "%s were saved that no tensor reaches", b);
+}
+
+static void tree(struct text *t, const struct plim_ckpt *c)
+{
+	bool narrow = t->style.width && t->style.width < 60, devices = false;
+	struct text_table b;
+
+	if (!c->group_count)
+		return;
+	out_title(t, "Tensors");
+	for (size_t i = 0; i < c->group_count; i++)
+		devices |= c->groups[i].devices != NULL && !narrow;
+	text_table_init(&b, t, devices ? "rrlll" : "rrll", TEXT_CUT_LEFT);
+	for (size_t i = 0; i < c->group_count; i++) {
+		const struct plim_ckpt_group *g = &c->groups[i];
+
+		text_cell_bytes(&b, g->bytes);
+		text_cell_count(&b, g->tensors);
+		fit_cell(&b, g->dtypes, part_of_width(t, 4));
+		if (devices)
+			fit_cell(&b, g->devices ? g->devices : "", part_of_width(t, 8));
+		text_cell_name(&b, *g->prefix ? g->prefix : "(top)",
+			       strlen(*g->prefix ? g->prefix : "(top)"));
+	}
+	text_table_write(t, &b, 2);
+	text_table_release(&b);
+}
+
+static void tensors(struct text *t, const struct plim_ckpt *c)
+{
+	struct text_table b;
+
+	out_title(t, "All tensors");
+	text_table_init(&b, t, "rlll", TEXT_CUT_LEFT);
+	for (size_t i = 0; i < c->tensor_count; i++) {
+		const struct plim_ckpt_tensor *one = &c->tensors[i];
+		struct text *cell;
+
+		text_cell_bytes(&b, one->bytes);
+		text_cell_printf(&b, "%s", one->dtype);
+		cell = text_cell(&b);
+		for (size_t d = 0; d < one->shape_count; d++)
+			text_printf(cell, "%s%llu", d ? "x" : "",
+				    (unsigned long long)one->shape[d]);
+		text_puts(cell, one->shape_count ? "" : "scalar");
+		text_cell_end(&b);
+		text_cell_name(&b, one->name, strlen(one->name));
+	}
+	text_table_write(t, &b, 2);
+	text_table_release(&b);
+}
+
+static void keys(struct text *t, const struct plim_ckpt *c)
+{
+	struct text_table b;
+
+	if (!c->key_count)
+		return;
+	out_title(t, "Keys");
+	text_table_init(&b, t, "lrl", TEXT_CUT_RIGHT);
+	for (size_t i = 0; i < c->key_count && i < KEYS_SHOWN; i++) {
+		const struct plim_ckpt_key *k = &c->keys[i];
+
+		fit_cell(&b, k->name, part_of_width(t, 3));
+		if (k->tensors)
+			text_cell_bytes(&b, k->bytes);
+		else
+			text_cell_printf(&b, "%s", "");
+		text_cell_name(&b, k->what, strlen(k->what));
+	}
+	text_table_write(t, &b, 2);
+	text_table_release(&b);
+	if (c->key_count > KEYS_SHOWN)
+		text_printf(t, "  and %zu more\n", c->key_count - KEYS_SHOWN);
+}
+
+static void optimizers(struct text *t, const struct plim_ckpt *c)
+{
+	text_puts(t, c->optimizer_count ? "\n" : "");
+	for (size_t i = 0; i < c->optimizer_count; i++) {
+		const struct plim_ckpt_optimizer *o = &c->optimizers[i];
+		char words[700], size[32], n[32], rate[40] = "";
+
+		if (!isnan(o->learning_rate))
+			snprintf(rate, sizeof(rate), ", lr %.6g", o->learning_rate);
+		text_size(size, o->state_bytes);
+		snprintf(words, sizeof(words),
+			 "Optimizer %s%s%.300s: %s tensors, %s, %llu group%s%s",
+			 o->kind ? o->kind : "of an unknown kind", *o->path ? " at " : "", o->path,
+			 text_number(n, o->state_tensors), size, (unsigned long long)o->groups,
+			 plural(o->groups), rate);
+		text_puts(t, "  ");
+		text_wrap_name(t, 2, 4, words);
+	}
+}
+
+static void facts(struct text *t, const struct plim_ckpt *c)
+{
+	struct text_table b;
+
+	if (!c->fact_count)
+		return;
+	out_title(t, "Architecture and metadata");
+	text_table_init(&b, t, "ll", TEXT_CUT_RIGHT);
+	for (size_t i = 0; i < c->fact_count && i < FACTS_SHOWN; i++) {
+		const struct plim_ckpt_fact *f = &c->facts[i];
+		const char *class = strncmp(f->name, "module", 6) ? NULL : strrchr(f->value, '.');
+		const char *value = class ? class + 1 : f->value; /* of a class, the telling end */
+
+		fit_cell(&b, f->name, part_of_width(t, 2));
+		text_cell_name(&b, value, strlen(value));
+	}
+	text_table_write(t, &b, 2);
+	text_table_release(&b);
+	if (c->fact_count > FACTS_SHOWN)
+		text_printf(t, "  and %zu more\n", c->fact_count - FACTS_SHOWN);
+}
+
+enum plim_status plim_ckpt_text(const struct plim_ckpt *c, enum plim_ckpt_text what,
+				const struct plim_text_style *style, plim_write_fn *write,
+				void *ctx, struct plim_err *err)
+{
+	struct text_style s = { style ? style->width : 0, style && style->color,
+				style && style->utf8 };
+	struct text t;
+
+	text_init(&t, &c->hidden->mem, &s);
+	if (what == PLIM_CKPT_TEXT_LINE) {
+		one_line(&t, c);
+		return out_text(&t, write, ctx, err);
+	}
+	heading(&t, c);
+	findings(&t, c);
+	remedy(&t, c);
+	summary(&t, c);
+	pickle(&t, c);
+	resume(&t, c);
+	if (what != PLIM_CKPT_TEXT_VERIFY) {
+		tree(&t, c);
+		keys(&t, c);
+		optimizers(&t, c);
+		facts(&t, c);
+	}
+	if (what == PLIM_CKPT_TEXT_TENSORS)
+		tensors(&t, c);
+	return out_text(&t, write, ctx, err);
+}
+
+enum plim_status plim_ckpt_json(const struct plim_ckpt *c, plim_write_fn *write, void *ctx,
+				struct plim_err *err)
+{
+	return out_json(&c->hidden->mem, "ckpt/1", &ckpt_table, c, write, ctx, err);
+}
+
+enum plim_status plim_ckpt_fields(int layout, plim_write_fn *write, void *ctx, struct plim_err *err)
+{
+	return out_fields(&ckpt_table, layout, write, ctx, err);
+}

@@ -1,0 +1,429 @@
+/* plimsoll diff: two recordings read, their places matched, their memory put beside each other. */
+#include "verbs/diff/diff.h"
+
+#include "verbs/options.h"
+#include "verbs/out.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RELATED_LEAST 0.1 /* of what Python allocated: less in common is another program */
+
+void plim_diff_options_init(struct plim_diff_options *o)
+{
+	*o = (struct plim_diff_options){ .size = sizeof(*o),
+					 .device = PLIM_UNKNOWN,
+					 .rows_max = 8,
+					 .gate_bytes = PLIM_UNKNOWN };
+}
+
+void plim_diff_free(struct plim_diff *d)
+{
+	if (!d)
+		return;
+	timeline_matching_release(&d->hidden->matching);
+	plim_report_free(d->hidden->report[DIFF_B]);
+	plim_report_free(d->hidden->report[DIFF_A]);
+	free(d->hidden);
+	free(d);
+}
+
+/* ---- reading ---- */
+
+static enum plim_status open_one(struct plim_diff *d, int s, const char *path,
+				 const struct plim_report_options *options, struct plim_err *err)
+{
+	enum plim_status st = plim_report_open(path, options, &d->hidden->report[s], err);
+
+	if (st == PLIM_E_ARG) /* others name the file */
+		err_prefix(err, s == DIFF_A ? "A" : "B");
+	return st;
+}
+
+/* The second may take what the first has left of the memory. */
+static enum plim_status read_both(struct plim_diff *d, const char *const path[2],
+				  struct plim_err *err)
+{
+	const struct plim_diff_options *o = &d->hidden->options;
+	struct plim_report_options options;
+	struct mem *m;
+	enum plim_status st;
+
+	if (!strcmp(path[DIFF_A], "-") && !strcmp(path[DIFF_B], "-"))
+		return err_set(err, PLIM_E_ARG, "only one of the snapshots can be standard input");
+	plim_report_options_init(&options);
+	options.flags = o->flags & PLIM_DIFF_REDACT ? PLIM_REPORT_REDACT : 0;
+	options.max_memory_bytes = o->max_memory_bytes ? o->max_memory_bytes : mem_default_limit();
+	options.device = o->device;
+	options.strip_prefix = o->strip_prefix;
+	options.at = "peak";
+	options.owners_max = 1;
+	st = open_one(d, DIFF_A, path[DIFF_A], &options, err);
+	if (st)
+		return st;
+	m = &d->hidden->report[DIFF_A]->hidden->mem;
+	options.max_memory_bytes =
+		m->used_bytes < m->limit_bytes ? m->limit_bytes - m->used_bytes : 1;
+	st = open_one(d, DIFF_B, path[DIFF_B], &options, err);
+	if (!st)
+		m->limit_bytes -= d->hidden->report[DIFF_B]->hidden->mem.used_bytes;
+	return st;
+}
+
+static void fill_side(const struct plim_report *r, struct plim_diff_side *out)
+{
+	static const struct {
+		unsigned release;
+		const char *name;
+	} releases[] = { { 212, "2.12 or later" },
+			 { 209, "2.9 or later" },
+			 { 203, "2.3 to 2.8" },
+			 { 0, "before 2.3" } };
+	unsigned release = allocator_release_from_keys(r->hidden->snapshot);
+	size_t i = 0;
+
+	while (release < releases[i].release)
+		i++;
+	out->source = r->source;
+	out->torch = r->hidden->snapshot->has_traces ? releases[i].name : NULL;
+	out->devices = r->device_count;
+}
+
+/* ---- devices ---- */
+
+static struct diff_side side_of(struct plim_report *r, uint64_t ordinal)
+{
+	struct diff_side side = { .report = r, .event = { TIMELINE_BEFORE, TIMELINE_BEFORE } };
+
+	for (size_t i = 0; i < r->device_count; i++)
+		if (r->devices[i].device == ordinal)
+			side.told = &r->devices[i];
+	for (size_t i = 0; side.told && i < r->hidden->snapshot->device_count; i++) {
+		const struct report_device *one = &r->hidden->devices[i];
+		size_t events = r->hidden->snapshot->devices[i].events.n;
+
+		if (r->hidden->snapshot->devices[i].ordinal != ordinal)
+			continue;
+		side.one = one;
+		side.event[DIFF_PEAK] = one->timeline.peak_event[TIMELINE_ALLOCATED];
+		side.event[DIFF_END] = events ? (uint32_t)events - 1 : TIMELINE_BEFORE;
+	}
+	return side;
+}
+
+static struct plim_diff_amount amount(uint64_t a, uint64_t b)
+{
+	return (struct plim_diff_amount){ a, b, diff_change(a, b) };
+}
+
+static struct plim_diff_totals totals(const uint64_t a[TIMELINE_MEASURES],
+				      const uint64_t b[TIMELINE_MEASURES])
+{
+	return (struct plim_diff_totals){
+		.requested = amount(a[TIMELINE_REQUESTED], b[TIMELINE_REQUESTED]),
+		.active = amount(a[TIMELINE_ACTIVE], b[TIMELINE_ACTIVE]),
+		.allocated = amount(a[TIMELINE_ALLOCATED], b[TIMELINE_ALLOCATED]),
+		.reserved = amount(a[TIMELINE_RESERVED], b[TIMELINE_RESERVED]),
+	};
+}
+
+static void fill_totals(const struct diff_side side[2], struct plim_diff_device *out)
+{
+	static const uint64_t nothing[TIMELINE_MEASURES];
+	const uint64_t *peak[2], *end[2];
+
+	for (int s = 0; s < 2; s++) {
+		peak[s] = side[s].one ? side[s].one->timeline.peak : nothing;
+		end[s] = side[s].one ? side[s].one->timeline.end : nothing;
+	}
+	out->peak = totals(peak[DIFF_A], peak[DIFF_B]);
+	out->end = totals(end[DIFF_A], end[DIFF_B]);
+}
+
+/* Why the run's peak may be higher than the recording's. */
+static const char *bound_why(const struct diff_side *side)
+{
+	const struct snapshot_device *device = side->one ? side->one->timeline.device : NULL;
+
+	if (!device)
+		return NULL;
+	if (snapshot_find_death(&device->events) != TRACE_NONE)
+		return "died";
+	return side->told->peak.lower_bound ? "cut" : NULL;
+}
+
+static enum plim_status fill_steps(struct plim_diff *d, const struct diff_side side[2],
+				   struct plim_diff_device *out, struct plim_err *err)
+{
+	const struct plim_report_device *a = side[DIFF_A].told, *b = side[DIFF_B].told;
+	size_t n;
+
+	out->a_steps = a ? a->step_count : 0;
+	out->b_steps = b ? b->step_count : 0;
+	n = out->a_steps < out->b_steps ? out->a_steps : out->b_steps;
+	if (n && (a->peak.lower_bound || b->peak.lower_bound)) /* which is whose is not known */
+		n = 0;
+	out->steps = report_take(d->hidden->report[DIFF_A], n, sizeof(*out->steps), err);
+	if (!out->steps)
+		return mem_status(err);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t x = a->steps[i].peak_requested_bytes, y = b->steps[i].peak_requested_bytes;
+
+		out->steps[i] = (struct plim_diff_step){ i, x, y, diff_change(x, y) };
+	}
+	out->step_count = n;
+	for (size_t i = 0; i < n; i++)
+		out->different |= out->steps[i].change_bytes != 0;
+	return PLIM_OK;
+}
+
+static enum plim_status take_moment(struct plim_diff *d, const struct diff_side side[2],
+				    const struct diff_owners *owners, enum diff_moment moment,
+				    struct plim_diff_moment **out, struct plim_err *err)
+{
+	*out = report_take(d->hidden->report[DIFF_A], 1, sizeof(**out), err);
+	return *out ? diff_fill_moment(d, side, owners, moment, *out, err) : mem_status(err);
+}
+
+/* What rows are made of: what was asked for, if the recordings can tell it. */
+static enum diff_group group_for(const struct plim_diff *d, const struct diff_side side[2],
+				 int unrelated)
+{
+	enum diff_group wanted = (enum diff_group)d->hidden->options.group_by;
+
+	for (int s = 0; s < 2; s++)
+		if (side[s].one && !side[s].one->categories.mem)
+			return DIFF_BY_SIZE;
+	if (!unrelated || wanted > DIFF_BY_STACK)
+		return wanted;
+	/* a plan has the run's tensors, and none of its lines */
+	for (int s = 0; s < 2; s++)
+		if (report_is_plan(d->hidden->report[s]))
+			return DIFF_BY_SIZE;
+	return DIFF_BY_CATEGORY;
+}
+
+/* Both moments under one grouping. */
+struct told {
+	struct plim_diff_moment *at[DIFF_MOMENTS];
+};
+
+static enum plim_status tell(struct plim_diff *d, const struct diff_side side[2],
+			     enum diff_group group, struct told *out,
+			     struct plim_diff_device *device, struct plim_err *err)
+{
+	struct diff_owners owners;
+	enum plim_status st = diff_find_owners(d, side, group, &owners, err);
+
+	for (int m = 0; !st && m < DIFF_MOMENTS; m++)
+		st = take_moment(d, side, &owners, (enum diff_moment)m, &out->at[m], err);
+	if (!st && device) {
+		device->a_shared = owners.shared[DIFF_A];
+		device->b_shared = owners.shared[DIFF_B];
+	}
+	diff_owners_release(&owners);
+	return st;
+}
+
+static enum plim_status fill_moments(struct plim_diff *d, const struct diff_side side[2],
+				     struct plim_diff_device *out, struct plim_err *err)
+{
+	static const char *const names[] = { "user_frame", "stack", "category", "phase", "size" };
+	unsigned flags = d->hidden->options.flags;
+	struct told lines, shown;
+	enum diff_group group;
+	enum plim_status st = tell(d, side, DIFF_BY_FRAME, &lines, out, err);
+
+	if (st)
+		return st;
+	out->unrelated = out->a_shared < RELATED_LEAST && out->b_shared < RELATED_LEAST;
+	group = group_for(d, side, out->unrelated);
+	out->grouped_by = names[group];
+	shown = lines;
+	if (group != DIFF_BY_FRAME)
+		st = tell(d, side, group, &shown, NULL, err);
+	if (st)
+		return st;
+	for (int m = 0; m < DIFF_MOMENTS; m++)
+		out->different |= shown.at[m]->different;
+	out->at_peak = flags & PLIM_DIFF_NO_PEAK ? NULL : shown.at[DIFF_PEAK];
+	out->at_end = flags & PLIM_DIFF_NO_END ? NULL : shown.at[DIFF_END];
+	st = diff_summary(d, lines.at[DIFF_PEAK], shown.at[DIFF_END], out, err);
+	for (int m = 0; m < DIFF_MOMENTS; m++)
+		diff_trim_rows(d, shown.at[m]);
+	return st;
+}
+
+static int totals_differ(const struct plim_diff_totals *t)
+{
+	return t->requested.change_bytes || t->active.change_bytes || t->allocated.change_bytes ||
+	       t->reserved.change_bytes;
+}
+
+static enum plim_status fill_device(struct plim_diff *d, uint64_t ordinal,
+				    struct plim_diff_device *out, struct plim_err *err)
+{
+	const struct diff_side side[2] = { side_of(d->hidden->report[DIFF_A], ordinal),
+					   side_of(d->hidden->report[DIFF_B], ordinal) };
+	const struct plim_report_device *a = side[DIFF_A].told, *b = side[DIFF_B].told;
+	enum plim_status st;
+
+	out->device = ordinal;
+	out->in_a = a != NULL;
+	out->in_b = b != NULL;
+	out->a_events = a ? a->events : 0;
+	out->b_events = b ? b->events : 0;
+	out->a_ooms = a ? a->oom_count : 0;
+	out->b_ooms = b ? b->oom_count : 0;
+	out->a_bound_why = bound_why(&side[DIFF_A]);
+	out->b_bound_why = bound_why(&side[DIFF_B]);
+	out->a_lower_bound = out->a_bound_why != NULL;
+	out->b_lower_bound = out->b_bound_why != NULL;
+	out->a_range_bytes = a ? side[DIFF_A].one->replay->range_bytes : 0;
+	out->b_range_bytes = b ? side[DIFF_B].one->replay->range_bytes : 0;
+	fill_totals(side, out);
+	out->different = !a != !b || out->a_events != out->b_events || out->a_ooms != out->b_ooms ||
+			 totals_differ(&out->peak) || totals_differ(&out->end);
+	st = fill_steps(d, side, out, err);
+	if (!st)
+		st = diff_findings(d, side, out, err);
+	return st ? st : fill_moments(d, side, out, err);
+}
+
+static int larger_change_first(const void *a, const void *b)
+{
+	const struct plim_diff_device *x = a, *y = b;
+	int64_t p = llabs(x->peak.allocated.change_bytes),
+		q = llabs(y->peak.allocated.change_bytes);
+
+	if (p != q)
+		return p > q ? -1 : 1;
+	return (x->device > y->device) - (x->device < y->device);
+}
+
+static enum plim_status fill_devices(struct plim_diff *d, struct plim_err *err)
+{
+	const struct plim_report *a = d->hidden->report[DIFF_A], *b = d->hidden->report[DIFF_B];
+	size_t most = a->device_count + b->device_count;
+	enum plim_status st = PLIM_OK;
+
+	d->devices = report_take(d->hidden->report[DIFF_A], most, sizeof(*d->devices), err);
+	if (!d->devices)
+		return mem_status(err);
+	for (size_t i = 0; !st && i < a->device_count; i++)
+		st = fill_device(d, a->devices[i].device, &d->devices[d->device_count++], err);
+	for (size_t i = 0; !st && i < b->device_count; i++)
+		if (!side_of(d->hidden->report[DIFF_A], b->devices[i].device).told)
+			st = fill_device(d, b->devices[i].device, &d->devices[d->device_count++],
+					 err);
+	if (!st && d->device_count)
+		sort_items(d->devices, d->device_count, sizeof(*d->devices), larger_change_first);
+	for (size_t i = 0; i < d->device_count; i++)
+		d->different |= d->devices[i].different;
+	return st;
+}
+
+/* ---- the gate ---- */
+
+static uint64_t allowed(const struct plim_diff_options *o, uint64_t before)
+{
+	if (o->gate_bytes != PLIM_UNKNOWN)
+		return o->gate_bytes;
+	return (uint64_t)((unsigned __int128)before * o->gate_ppm / 1000000);
+}
+
+/* The device that grew furthest beyond what is allowed, or came nearest to it. */
+static enum plim_status judge(struct plim_diff *d, struct plim_err *err)
+{
+	const struct plim_diff_options *o = &d->hidden->options;
+	int64_t worst = INT64_MIN;
+
+	if (!(o->flags & PLIM_DIFF_GATE))
+		return PLIM_OK;
+	d->gate = report_take(d->hidden->report[DIFF_A], 1, sizeof(*d->gate), err);
+	if (!d->gate)
+		return mem_status(err);
+	*d->gate = (struct plim_diff_gate){ .measure = "peak allocated",
+					    .certain = true,
+					    .device = PLIM_UNKNOWN,
+					    .limit_bytes = PLIM_UNKNOWN };
+	for (size_t i = 0; i < d->device_count; i++) {
+		const struct plim_diff_device *one = &d->devices[i];
+		uint64_t limit = allowed(o, one->peak.allocated.a_bytes);
+		int64_t grown = one->peak.allocated.change_bytes, beyond;
+
+		d->gate->certain &= !one->a_lower_bound && !one->b_lower_bound &&
+				    !one->a_range_bytes && !one->b_range_bytes;
+		/* held so that their difference is a number */
+		beyond = (grown < INT64_MIN / 2 ? INT64_MIN / 2 : grown) -
+			 (limit > INT64_MAX / 2 ? INT64_MAX / 2 : (int64_t)limit);
+		if (beyond <= worst)
+			continue;
+		worst = beyond;
+		d->gate->device = one->device;
+		d->gate->grown_bytes = grown;
+		d->gate->limit_bytes = limit;
+		d->gate->exceeded = beyond > 0;
+	}
+	return PLIM_OK;
+}
+
+/* ---- together ---- */
+
+static enum plim_status compare(struct plim_diff *d, struct plim_err *err)
+{
+	struct plim_report *a = d->hidden->report[DIFF_A], *b = d->hidden->report[DIFF_B];
+	enum plim_status st;
+
+	fill_side(a, &d->a);
+	fill_side(b, &d->b);
+	st = timeline_match(&a->hidden->mem, a->hidden->snapshot, b->hidden->snapshot,
+			    &d->hidden->matching, err);
+	if (!st)
+		st = fill_devices(d, err);
+	if (!st)
+		st = diff_settings(d, err);
+	d->different |= d->setting_count > 0;
+	return st ? st : judge(d, err);
+}
+
+enum plim_status plim_diff_open(const char *a, const char *b,
+				const struct plim_diff_options *options, struct plim_diff **out,
+				struct plim_err *err)
+{
+	struct plim_diff *d = calloc(1, sizeof(*d));
+	struct plim_err own;
+	enum plim_status st;
+
+	*out = NULL;
+	err = err ? err : &own; /* inner floors read the status back from it */
+	if (d)
+		d->hidden = calloc(1, sizeof(*d->hidden));
+	if (!d || !d->hidden) {
+		free(d);
+		return err_set(err, PLIM_E_NOMEM, "out of memory");
+	}
+	plim_diff_options_init(&d->hidden->options);
+	OPTIONS_TAKE(&d->hidden->options, options);
+	st = read_both(d, (const char *const[2]){ a, b }, err);
+	if (!st)
+		st = compare(d, err);
+	if (st)
+		plim_diff_free(d);
+	else
+		*out = d;
+	return st;
+}
+
+enum plim_status plim_diff_json(const struct plim_diff *d, plim_write_fn *write, void *ctx,
+				struct plim_err *err)
+{
+	return out_json(&d->hidden->report[DIFF_A]->hidden->mem, "diff/1", &diff_table, d, write,
+			ctx, err);
+}
+
+enum plim_status plim_diff_fields(int layout, plim_write_fn *write, void *ctx, struct plim_err *err)
+{
+	return out_fields(&diff_table, layout, write, ctx, err);
+}

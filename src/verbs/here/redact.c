@@ -1,0 +1,91 @@
+/*
+ * --redact of --here: names of processes, cgroups, containers and files become words with a number,
+ * the same name always the same word.  What every machine has keeps its name.
+ */
+#include "verbs/here/here.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct redaction {
+	struct hold *hold;
+	struct intern names; /* a name's id is its word's number */
+	struct plim_err *err;
+};
+
+/* Replaces *name, if there is one. */
+static void hide(struct redaction *r, const char *kind, const char **name)
+{
+	uint32_t id = INTERN_NONE;
+
+	if (!*name || intern_add(&r->names, *name, strlen(*name), &id, r->err))
+		return;
+	*name = hold_text(r->hold, r->err, "%s-%u", kind, id + 1);
+}
+
+static void hide_group(struct redaction *r, const char **path)
+{
+	if (*path && strcmp(*path, "/") != 0)
+		hide(r, "cgroup", path);
+}
+
+/* Programs that kill are told of by name (here.c), and are nobody's secret. */
+static void hide_process(struct redaction *r, const char **name)
+{
+	if (*name && !here_is_killer(*name))
+		hide(r, "process", name);
+}
+
+/* A path or a sentence that ends with a cgroup's path: what is not the machine's own goes. */
+static void hide_unseen(struct redaction *r, const char **what)
+{
+	const char *last = strrchr(*what, '/'), *quote = strstr(*what, " '");
+
+	if (quote)
+		*what = hold_text(r->hold, r->err, "%.*s", (int)(quote - *what), *what);
+	else if (**what == '/' && strstr(*what, "cgroup") && strncmp(*what, "/proc/", 6) != 0)
+		*what = hold_text(r->hold, r->err, "%s of a cgroup", last + 1);
+}
+
+static int is_groups(const struct plim_here_bound *b)
+{
+	return b->kind == PLIM_HERE_CGROUP || b->kind == PLIM_HERE_CGROUP_HIGH ||
+	       b->kind == PLIM_HERE_CGROUP_MEMSW;
+}
+
+static void hide_names(struct redaction *r, struct plim_here *h)
+{
+	hide_process(r, &h->name);
+	for (size_t i = 0; i < h->cgroup_count; i++)
+		hide_group(r, &h->cgroups[i].path);
+	for (size_t i = 0; i < h->bound_count; i++)
+		if (is_groups(&h->bounds[i]))
+			hide_group(r, &h->bounds[i].where);
+	for (size_t i = 0; i < h->process_count; i++)
+		hide_process(r, &h->processes[i].name);
+	for (size_t i = 0; i < h->holder_count; i++) {
+		hide_process(r, &h->holders[i].name);
+		hide(r, "container", &h->holders[i].container);
+	}
+	for (size_t i = 0; i < h->kill_count; i++) {
+		hide_process(r, &h->kills[i].name);
+		hide_group(r, &h->kills[i].cgroup);
+	}
+	for (size_t i = 0; i < h->shm.shown_count; i++)
+		hide(r, "file", &h->shm.files[i].name);
+	for (size_t i = 0; i < h->unseen_count; i++)
+		hide_unseen(r, &h->unseen[i].what);
+}
+
+enum plim_status here_redact(struct plim_here *h, struct plim_err *err)
+{
+	struct plim_err own = { .status = PLIM_OK };
+	struct redaction r = { .hold = &h->hidden->hold, .err = &own };
+
+	intern_init(&r.names, &h->hidden->mem);
+	hide_names(&r, h);
+	intern_release(&r.names);
+	if (own.status)
+		*err = own;
+	return own.status;
+}

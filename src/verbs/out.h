@@ -1,0 +1,32 @@
+/* How every verb gives its result away: JSON and rows from its table, a snapshot as a file. */
+#ifndef API_OUT_H
+#define API_OUT_H
+
+#include "snapshot/snapshot.h"
+
+#include <plimsoll/report.h>
+
+/* `what` as a JSON object that begins with its schema and the program's version. */
+enum plim_status out_json(struct mem *m, const char *schema, const struct field_table *table,
+			  const void *what, plim_write_fn *write, void *ctx, struct plim_err *err);
+
+/* The rows of a table as Markdown, or (layout) as the ABI list. */
+enum plim_status out_fields(const struct field_table *table, int layout, plim_write_fn *write,
+			    void *ctx, struct plim_err *err);
+
+/* Words that head what follows, an empty line before them; more may stand on their line. */
+void out_head(struct text *t, const char *words);
+
+/* The same as a line of its own. */
+void out_title(struct text *t, const char *title);
+
+/* Sentences under a title; nothing if there are none.  Names from the file may be in them. */
+void out_list(struct text *t, const char *title, const char *const *lines, size_t n);
+
+/* A text that was written, or why it was not. */
+enum plim_status out_text(struct text *t, plim_write_fn *write, void *ctx, struct plim_err *err);
+
+/* A trace as a pickle that appears whole or not at all. */
+enum plim_status out_snapshot(const struct snapshot *t, const char *path, struct plim_err *err);
+
+#endif

@@ -1,0 +1,208 @@
+/* plimsoll report -o page.html: explained recordings as one page. */
+#include "page/page.h"
+#include "verbs/options.h"
+#include "verbs/report/report.h"
+
+#include <plimsoll/page.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+struct plim_page {
+	struct mem mem;
+	struct page page;
+	struct plim_page_size size;
+};
+
+/* What page_pack asks back. */
+struct asking {
+	const struct plim_report *report;
+	struct plim_report_device *device;
+	struct report_place place;
+};
+
+void plim_page_options_init(struct plim_page_options *o)
+{
+	*o = (struct plim_page_options){ .size = sizeof(*o) };
+}
+
+enum plim_status plim_page_new(const struct plim_page_options *options, struct plim_page **out,
+			       struct plim_err *err)
+{
+	struct plim_page *p = calloc(1, sizeof(*p));
+	struct plim_page_options o;
+
+	*out = NULL;
+	if (!p)
+		return err_set(err, PLIM_E_NOMEM, "out of memory");
+	plim_page_options_init(&o);
+	OPTIONS_TAKE(&o, options);
+	mem_init(&p->mem, o.max_memory_bytes);
+	page_init(&p->page, &p->mem);
+	p->page.progress = o.progress;
+	p->page.ctx = o.ctx;
+	*out = p;
+	return PLIM_OK;
+}
+
+void plim_page_free(struct plim_page *p)
+{
+	if (p)
+		page_release(&p->page);
+	free(p);
+}
+
+static void place(void *self, uint32_t frame, struct page_place *out)
+{
+	struct asking *a = self;
+
+	report_place(a->report, frame, &a->place);
+	*out = (struct page_place){ a->place.name, a->place.file };
+}
+
+/* The report with this device alone. */
+static void emit_report(void *self, struct json_out *j)
+{
+	struct asking *a = self;
+	struct plim_report one = *a->report;
+
+	one.devices = a->device;
+	one.device_count = 1;
+	fields_emit_json(j, "report", &report_table, &one);
+}
+
+/* What the findings point to, in the order of the report: a death first, if there is one. */
+static struct page_show *find_shown(const struct report_device *one,
+				    const struct plim_report_device *device, struct mem *m,
+				    struct plim_err *err)
+{
+	struct page_show *show = mem_new(m, device->finding_count, sizeof(*show), err);
+	size_t deaths = device->finding_count - one->findings.all.n;
+	const struct snapshot_events *ev = &one->timeline.device->events;
+	const struct snapshot *t = one->timeline.snapshot;
+
+	for (size_t i = 0; show && i < device->finding_count; i++) {
+		const struct finding *f = i < deaths ? NULL : &one->findings.all.at[i - deaths];
+
+		show[i] = (struct page_show){ .event = TRACE_NONE,
+					      .first_event = TRACE_NONE,
+					      .last_event = TRACE_NONE };
+		if (!f) {
+			show[i].event = one->death.event;
+			show[i].stack = ev->stack[one->death.event];
+			show[i].frame = timeline_user_frame(t, show[i].stack);
+			continue;
+		}
+		show[i].stack = f->stack;
+		show[i].frame = f->frame;
+		if (f->leak.repetitions) {
+			show[i].event = show[i].last_event = f->leak.last_event;
+			show[i].first_event = f->leak.first_event;
+		}
+	}
+	return show;
+}
+
+static const char *title_of(const struct plim_report *r)
+{
+	const char *slash = strrchr(r->source.path, '/');
+
+	return !strcmp(r->source.path, "-") ? "standard input" : slash ? slash + 1 : r->source.path;
+}
+
+static enum plim_status add_device(struct plim_page *p, const struct plim_report *r,
+				   struct report_device *one, struct plim_report_device *device,
+				   struct plim_err *err)
+{
+	struct plim_report_hidden *h = r->hidden;
+	const char *categories[TIMELINE_CATEGORIES];
+	struct asking asking = { .report = r, .device = device };
+	struct page_show *show = find_shown(one, device, &h->mem, err);
+	char word[32];
+	struct page_input in = { .mem = &h->mem,
+				 .tl = &one->timeline,
+				 .categories = &one->categories,
+				 .category_names = categories,
+				 .title = title_of(r),
+				 .plan = report_is_plan(r),
+				 .limit_bytes = h->limit_bytes,
+				 .recording = (uint32_t)p->size.recordings,
+				 .show = show,
+				 .show_count = device->finding_count,
+				 .self = &asking,
+				 .place = place,
+				 .report = emit_report };
+	enum plim_status st;
+
+	if (!show)
+		return mem_status(err);
+	if (h->snapshot->settings.conf != TRACE_NONE)
+		in.conf = report_name(r, h->snapshot->settings.conf, "conf", word, sizeof(word));
+	for (int k = 0; k < TIMELINE_CATEGORIES; k++)
+		categories[k] = report_category_of(timeline_category_names[k]);
+	st = page_pack(&p->page, &in, err);
+	mem_free(&h->mem, show, device->finding_count, sizeof(*show));
+	return st;
+}
+
+/* Of the trace's devices, the one that a report's is. */
+static struct report_device *device_of(const struct plim_report *r, uint64_t ordinal)
+{
+	struct plim_report_hidden *h = r->hidden;
+
+	for (size_t i = 0; i < h->snapshot->device_count; i++)
+		if (h->snapshot->devices[i].ordinal == ordinal)
+			return &h->devices[i];
+	return NULL;
+}
+
+enum plim_status plim_page_add(struct plim_page *p, const struct plim_report *r,
+			       struct plim_err *err)
+{
+	size_t before = p->page.parts.n;
+	enum plim_status st = PLIM_OK;
+	uint64_t allocations = 0;
+	struct plim_err own;
+
+	err = err ? err : &own;
+	if (r->hidden->options.events || r->hidden->options.steps)
+		return err_set(err, PLIM_E_ARG,
+			       "a page holds all events: the report must not be of a part");
+	for (size_t i = 0; !st && i < r->device_count; i++) {
+		struct report_device *one = device_of(r, r->devices[i].device);
+
+		st = one ? add_device(p, r, one, &r->devices[i], err)
+			 : err_set(err, PLIM_E_ARG, "no such device in the recording");
+		allocations += r->devices[i].allocations;
+	}
+	if (st) {
+		page_cut(&p->page, before);
+		return st;
+	}
+	p->size.recordings++;
+	p->size.allocations += allocations;
+	return PLIM_OK;
+}
+
+enum plim_status plim_page_write(struct plim_page *p, const char *path, struct plim_err *err)
+{
+	struct plim_err own;
+
+	if (!p->page.parts.n)
+		return err_set(err, PLIM_E_ARG,
+			       "there is nothing to show: no device has memory or events");
+	return page_write(&p->page, path, &p->size.file_bytes, err ? err : &own);
+}
+
+void plim_page_get_size(const struct plim_page *p, struct plim_page_size *out)
+{
+	*out = p->size;
+	for (size_t i = 0; i < p->page.parts.n; i++) {
+		const struct page_part *part = &p->page.parts.at[i];
+
+		out->head_bytes += part->head.plain_bytes;
+		out->columns_bytes += part->columns.plain_bytes;
+		out->packed_head_bytes += part->head.n;
+		out->packed_columns_bytes += part->columns.n;
+	}
+}

@@ -1,0 +1,381 @@
+/*
+ * A recipe as configuration that can be pasted, with the names of Transformers 5, accelerate 1.15, DeepSpeed 0.19,
+ * PEFT 0.21 and PyTorch 2.11.
+ */
+#include "verbs/plan/plan.h"
+
+#include <string.h>
+
+static const char *const optim_names[PLAN_OPTIMIZERS] = {
+	[PLAN_ADAMW] = "\"adamw_torch\"",         [PLAN_ADAMW_FUSED] = "\"adamw_torch_fused\"",
+	[PLAN_ADAMW_LOOP] = "\"adamw_torch\"",    [PLAN_SGD] = "\"sgd\"",
+	[PLAN_SGD_MOMENTUM] = "\"sgd\"",          [PLAN_ADAFACTOR] = "\"adafactor\"",
+	[PLAN_ADAMW_8BIT] = "\"adamw_bnb_8bit\"", [PLAN_ADAMW_PAGED] = "\"paged_adamw_32bit\"",
+};
+static const char *const attention_names[PLAN_ATTENTIONS] = {
+	[PLAN_SDPA] = "sdpa",
+	[PLAN_EAGER] = "eager",
+	[PLAN_FLASH] = "flash_attention_2",
+};
+static const struct {
+	const char *argument;   /* of TrainingArguments */
+	const char *accelerate; /* mixed_precision */
+	const char *dtype;      /* of the weights */
+	const char *deepspeed;  /* section */
+	const char *master;     /* ... where it keeps fp32 weights beside the model's halves */
+} precisions[PLAN_PRECISIONS] = {
+	[PLAN_FP32] = { "bf16=False", "no", "float32", "", "" },
+	[PLAN_BF16_AUTOCAST] = { "bf16=True", "bf16", "float32",
+				 ", \"torch_autocast\": {\"enabled\": true, \"dtype\": "
+				 "\"bfloat16\"}",
+				 ", \"bf16\": {\"enabled\": true}" },
+	[PLAN_FP16_AUTOCAST] = { "fp16=True", "fp16", "float32",
+				 ", \"torch_autocast\": {\"enabled\": true, \"dtype\": "
+				 "\"float16\"}",
+				 ", \"fp16\": {\"enabled\": true}" },
+	[PLAN_BF16_PURE] = { "bf16=False", "no", "bfloat16", "",
+			     ", \"bf16\": {\"enabled\": true}" },
+	[PLAN_BF16_LOADED] = { "bf16=True", "bf16", "bfloat16",
+			       ", \"torch_autocast\": {\"enabled\": true, \"dtype\": "
+			       "\"bfloat16\"}",
+			       ", \"bf16\": {\"enabled\": true}" },
+	[PLAN_BF16_MASTER] = { "bf16=True", "bf16", "bfloat16", ", \"bf16\": {\"enabled\": true}",
+			       ", \"bf16\": {\"enabled\": true}" },
+};
+
+/* Names that are others in older releases of Transformers. */
+#define DTYPE_FROM 456             /* dtype, before torch_dtype */
+#define SAMPLING_STRATEGY_FROM 500 /* train_sampling_strategy, before group_by_length */
+
+static bool is_before(const struct plan_recipe *r, unsigned release)
+{
+	return r->transformers && r->transformers < release;
+}
+
+/* FSDP 2 is told whether it shards again after the forward pass; FSDP 1, whose plugin refuses that, has a strategy. */
+static const struct {
+	const char *distributed; /* of accelerate */
+	const char *sharding;
+	int version;    /* of FSDP, 0: none */
+	unsigned stage; /* of DeepSpeed */
+} parallels[PLAN_PARALLELS] = {
+	[PLAN_ALONE] = { "'NO'", NULL, 0, 0 },
+	[PLAN_DDP] = { "MULTI_GPU", NULL, 0, 0 },
+	[PLAN_ZERO2] = { "DEEPSPEED", NULL, 0, 2 },
+	[PLAN_ZERO3] = { "DEEPSPEED", NULL, 0, 3 },
+	[PLAN_ZERO1] = { "DEEPSPEED", NULL, 0, 1 },
+	[PLAN_FSDP1] = { "FSDP", "FULL_SHARD", 1, 0 },
+	[PLAN_FSDP1_ZERO2] = { "FSDP", "SHARD_GRAD_OP", 1, 0 },
+	[PLAN_FSDP2] = { "FSDP", "true", 2, 0 },
+	[PLAN_FSDP2_ZERO2] = { "FSDP", "false", 2, 0 },
+};
+
+/* 0: it is not FSDP's. */
+static int fsdp_version(const struct plan_recipe *r)
+{
+	return plan_is_deepspeed(r) ? 0 : parallels[r->parallel].version;
+}
+
+/* What is offloaded together is ZeRO-2 where nothing else is sharded. */
+static unsigned zero_stage(const struct plan_recipe *r)
+{
+	if (!plan_is_deepspeed(r))
+		return parallels[r->parallel].stage;
+	return parallels[r->parallel].version ? 3 : 2;
+}
+
+/* DeepSpeed is what shares states out, and what keeps copies in fp32. */
+static bool by_deepspeed(const struct plan_recipe *r)
+{
+	return zero_stage(r) || r->precision == PLAN_BF16_MASTER;
+}
+
+/* TRL's own arguments checkpoint, and cut samples to 1024 tokens, unless told otherwise. */
+static void loss(struct text *t, const struct plan_recipe *r)
+{
+	if (r->loss == PLAN_LOSS_CHUNKED)
+		text_printf(t, "%s, max_length=%llu, loss_type=\"chunked_nll\"",
+			    r->checkpointing == PLAN_CHECKPOINT_FULL
+				    ? ""
+				    : ", gradient_checkpointing=False",
+			    (unsigned long long)(r->longest ? r->longest : r->sequence));
+	if (r->loss == PLAN_LOSS_LIGER)
+		text_puts(t, ", use_liger_kernel=True, liger_kernel_config={\"rope\": False, "
+			     "\"rms_norm\": False, \"swiglu\": False, \"cross_entropy\": False, "
+			     "\"fused_linear_cross_entropy\": True}");
+}
+
+/* The Trainer takes both keys out of the others; releases before hand them to the layers, which ignore them. */
+static void checkpointing(struct text *t, const struct plan_recipe *r)
+{
+	if (r->checkpointing != PLAN_CHECKPOINT_FULL)
+		return;
+	text_puts(t, ", gradient_checkpointing=True, "
+		     "gradient_checkpointing_kwargs={\"use_reentrant\": False");
+	if (!is_before(r, PLAN_CHECKPOINT_KEYS_FROM) && r->checkpoint_every > 1)
+		text_printf(t, ", \"every_n_layers\": %llu",
+			    (unsigned long long)r->checkpoint_every);
+	if (!is_before(r, PLAN_CHECKPOINT_KEYS_FROM) && r->activations == PLAN_OFFLOAD_CHECKPOINTS)
+		text_puts(t, ", \"offload\": True");
+	text_puts(t, "}");
+}
+
+/* What is no argument, and has to be done in one's own code or elsewhere. */
+static void by_hand(struct text *t, const struct plan_recipe *r)
+{
+	const struct {
+		bool needed;
+		const char *what;
+	} notes[] = {
+		{ r->activations == PLAN_SAVE_ON_CPU,
+		  "torch.autograd.graph.save_on_cpu() around the forward pass" },
+		{ r->activations == PLAN_SAVE_ON_CPU_PINNED,
+		  "torch.autograd.graph.save_on_cpu(pin_memory=True) around the forward pass" },
+		{ is_before(r, PLAN_CHECKPOINT_KEYS_FROM) && r->checkpointing &&
+			  (r->checkpoint_every > 1 || r->activations == PLAN_OFFLOAD_CHECKPOINTS),
+		  "Transformers 5.17 has every_n_layers and offload for checkpointed layers; "
+		  "before, "
+		  "call torch.utils.checkpoint in the model" },
+		{ r->activations == PLAN_OFFLOAD_CHECKPOINTS &&
+			  r->checkpointing == PLAN_CHECKPOINT_VISION,
+		  "torch.autograd.graph.save_on_cpu(pin_memory=True) around checkpointed blocks" },
+		{ r->checkpointing == PLAN_CHECKPOINT_VISION,
+		  "gradient_checkpointing_enable() of the vision tower alone" },
+		/* the Trainer reads optim_args for neither */
+		{ r->optimizer == PLAN_ADAMW_LOOP, "Trainer(optimizer_cls_and_kwargs=(torch.optim."
+						   "AdamW, {..., \"foreach\": False}))" },
+		{ r->optimizer == PLAN_SGD_MOMENTUM,
+		  "Trainer(optimizer_cls_and_kwargs=(torch.optim.SGD, {..., \"momentum\": 0.9}))" },
+		{ r->parallel == PLAN_FSDP1_ZERO2,
+		  "with FSDP_SHARDING_STRATEGY=SHARD_GRAD_OP in the environment, where accelerate "
+		  "looks for FSDP 1's" },
+	};
+
+	for (size_t i = 0; i < sizeof(notes) / sizeof(notes[0]); i++)
+		if (notes[i].needed)
+			text_printf(t, "  # %s", notes[i].what);
+}
+
+static void training_arguments(struct text *t, const struct plan_recipe *r)
+{
+	text_printf(t,
+		    "%s(per_device_train_batch_size=%llu, "
+		    "gradient_accumulation_steps=%llu, %s, optim=%s",
+		    r->activations == PLAN_OFFLOAD_STREAMS || r->loss == PLAN_LOSS_CHUNKED
+			    ? "SFTConfig"
+			    : "TrainingArguments",
+		    (unsigned long long)r->batch, (unsigned long long)r->accumulate,
+		    plan_is_deepspeed(r) && r->precision == PLAN_BF16_PURE
+			    ? "bf16=True"
+			    : precisions[r->precision].argument,
+		    optim_names[r->optimizer]);
+	checkpointing(t, r);
+	if (r->activations == PLAN_OFFLOAD_STREAMS)
+		text_puts(t, ", activation_offloading=True");
+	loss(t, r);
+	if (r->grouped)
+		text_puts(t, is_before(r, SAMPLING_STRATEGY_FROM)
+				     ? ", group_by_length=True"
+				     : ", train_sampling_strategy=\"group_by_length\"");
+	if (r->eval_passes)
+		text_printf(t, ", per_device_eval_batch_size=%llu",
+			    (unsigned long long)r->eval_batch);
+	if (r->no_clip)
+		text_puts(t, ", max_grad_norm=0");
+	if (fsdp_version(r))
+		text_puts(t, ", fsdp=True, fsdp_config=\"fsdp.json\"");
+	if (by_deepspeed(r))
+		text_puts(t, ", deepspeed=\"deepspeed.json\"");
+	if (r->tp > 1)
+		text_printf(t, ", parallelism_config=ParallelismConfig(tp_size=%llu)",
+			    (unsigned long long)r->tp);
+	text_puts(t, ")");
+	by_hand(t, r);
+}
+
+/* BitsAndBytesConfig's arguments. */
+static const char *const quantizations[PLAN_QUANTIZES] = {
+	[PLAN_NF4] = "load_in_4bit=True, bnb_4bit_quant_type=\"nf4\", "
+		     "bnb_4bit_compute_dtype=torch.bfloat16",
+	[PLAN_NF4_DOUBLE] = "load_in_4bit=True, bnb_4bit_quant_type=\"nf4\", "
+			    "bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=torch.bfloat16",
+	[PLAN_INT8] = "load_in_8bit=True",
+};
+
+/* What selective checkpointing keeps; it is no argument of the Trainer, which cannot write functions down. */
+#define KEPT                                                                                     \
+	"[torch.ops.aten.mm.default, torch.ops.aten.addmm.default, torch.ops.aten.bmm.default, " \
+	"torch.ops.aten._scaled_dot_product_flash_attention.default, "                           \
+	"torch.ops.aten._scaled_dot_product_efficient_attention.default, "                       \
+	"torch.ops.aten._scaled_dot_product_cudnn_attention.default]"
+
+static void from_pretrained(struct text *t, const struct plan_recipe *r)
+{
+	const char *dtype =
+		r->task == PLAN_TRAIN && !r->quantize ? precisions[r->precision].dtype : "bfloat16";
+
+	text_printf(t, "from_pretrained(..., %s=torch.%s, attn_implementation=\"%s\"",
+		    is_before(r, DTYPE_FROM) ? "torch_dtype" : "dtype", dtype,
+		    attention_names[r->attention]);
+	if (r->quantize)
+		text_printf(t, ", quantization_config=BitsAndBytesConfig(%s)",
+			    quantizations[r->quantize]);
+	text_puts(t, r->tp > 1 ? ", tp_plan=\"auto\")" : ")");
+	if (r->task != PLAN_TRAIN)
+		return;
+	if (r->quantize && r->precision != PLAN_BF16_PURE)
+		text_printf(t,
+			    "; model = prepare_model_for_kbit_training(model, "
+			    "use_gradient_checkpointing=%s)",
+			    r->checkpointing == PLAN_CHECKPOINT_FULL ? "True" : "False");
+	if (r->checkpointing == PLAN_CHECKPOINT_SELECTIVE)
+		text_puts(t, "; model.gradient_checkpointing_enable("
+			     "gradient_checkpointing_kwargs={\"use_reentrant\": False, "
+			     "\"context_fn\": functools.partial("
+			     "torch.utils.checkpoint.create_selective_checkpoint_contexts, " KEPT
+			     ")}");
+	if (r->checkpointing == PLAN_CHECKPOINT_SELECTIVE)
+		text_puts(t, r->activations == PLAN_OFFLOAD_CHECKPOINTS ? ", offload=True)" : ")");
+}
+
+static void peft(struct text *t, const struct plan_recipe *r)
+{
+	if (!r->lora_rank)
+		return;
+	text_printf(t, "LoraConfig(r=%llu", (unsigned long long)r->lora_rank);
+	for (size_t i = 0; i < r->lora_target_count; i++)
+		text_printf(t, "%s\"%s\"", i ? ", " : ", target_modules=[", r->lora_targets[i]);
+	text_puts(t, r->lora_target_count ? "])" : ")");
+}
+
+static void accelerate(struct text *t, const struct plan_recipe *r)
+{
+	text_printf(t,
+		    "compute_environment: LOCAL_MACHINE\ndistributed_type: %s\n"
+		    "num_processes: %llu\nmixed_precision: %s\n",
+		    by_deepspeed(r) ? "DEEPSPEED" : parallels[r->parallel].distributed,
+		    (unsigned long long)(r->gpus > 1 ? r->gpus : 1),
+		    precisions[r->precision].accelerate);
+	if (fsdp_version(r))
+		text_printf(t,
+			    "fsdp_config:\n  fsdp_version: %d\n  %s: %s\n"
+			    "  fsdp_auto_wrap_policy: TRANSFORMER_BASED_WRAP\n"
+			    "  fsdp_state_dict_type: SHARDED_STATE_DICT\n",
+			    fsdp_version(r),
+			    fsdp_version(r) == 1 ? "fsdp_sharding_strategy"
+						 : "fsdp_reshard_after_forward",
+			    parallels[r->parallel].sharding);
+	if (fsdp_version(r) && r->parameters_on)
+		text_puts(t, "  fsdp_offload_params: true\n");
+	if (r->tp > 1)
+		text_printf(t, "parallelism_config:\n  parallelism_config_tp_size: %llu\n",
+			    (unsigned long long)r->tp);
+	if (by_deepspeed(r))
+		text_puts(t, "deepspeed_config:\n  deepspeed_config_file: deepspeed.json\n");
+}
+
+static void fsdp(struct text *t, const struct plan_recipe *r)
+{
+	const char *quote = fsdp_version(r) == 1 ? "\"" : "";
+
+	if (fsdp_version(r))
+		text_printf(t,
+			    "{\"version\": %d, \"reshard_after_forward\": %s%s%s, "
+			    "\"auto_wrap_policy\": \"TRANSFORMER_BASED_WRAP\", "
+			    "\"state_dict_type\": \"SHARDED_STATE_DICT\"%s}",
+			    fsdp_version(r), quote, parallels[r->parallel].sharding, quote,
+			    r->parameters_on ? ", \"cpu_offload\": true" : "");
+}
+
+static void offload(struct text *t, const char *what, enum plan_place place)
+{
+	if (place == PLAN_ON_GPU)
+		return;
+	text_printf(t, ", \"%s\": {\"device\": \"%s\", \"pin_memory\": true%s}", what,
+		    plan_place_names[place],
+		    place == PLAN_ON_NVME ? ", \"nvme_path\": \"/local_nvme\"" : "");
+}
+
+/* DeepSpeed's buffers as they are planned: its defaults, written down because Trainer's "auto" would take others. */
+static const char *const stages[] = {
+	[0] = "",
+	[1] = "",
+	[2] = ", \"reduce_bucket_size\": 500000000, \"allgather_bucket_size\": 500000000, "
+	      "\"contiguous_gradients\": true, \"overlap_comm\": false",
+	[3] = ", \"reduce_bucket_size\": 500000000, \"contiguous_gradients\": true, "
+	      "\"stage3_prefetch_bucket_size\": 50000000, "
+	      "\"stage3_param_persistence_threshold\": 100000, "
+	      "\"stage3_max_live_parameters\": 1000000000, "
+	      "\"stage3_max_reuse_distance\": 1000000000, \"sub_group_size\": 1000000000",
+};
+
+/* Where FSDP shares out, DeepSpeed's own buffers would make other numbers: nothing is said. */
+static void deepspeed(struct text *t, const struct plan_recipe *r)
+{
+	if (fsdp_version(r))
+		return;
+	text_printf(t,
+		    "{\"train_micro_batch_size_per_gpu\": %llu, "
+		    "\"gradient_accumulation_steps\": %llu, \"gradient_clipping\": %s%s, "
+		    "\"zero_optimization\": {\"stage\": %u%s",
+		    (unsigned long long)r->batch, (unsigned long long)r->accumulate,
+		    r->no_clip ? "0" : "1.0",
+		    plan_is_deepspeed(r) && r->precision == PLAN_BF16_PURE
+			    ? ", \"bf16\": {\"enabled\": true}"
+		    : parallels[r->parallel].stage > 1 ? precisions[r->precision].master
+						       : precisions[r->precision].deepspeed,
+		    zero_stage(r), stages[parallels[r->parallel].stage]);
+	if (plan_is_deepspeed(r))
+		text_printf(t, ", \"reduce_bucket_size\": %u, \"overlap_comm\": false",
+			    PLAN_DEEPSPEED_BUCKET);
+	offload(t, "offload_optimizer", r->optimizer_on);
+	offload(t, "offload_param", plan_is_deepspeed(r) ? r->parameters_on : PLAN_ON_GPU);
+	text_puts(t, "}");
+	/* DeepSpeed refuses PyTorch's own optimizers there */
+	if (plan_is_deepspeed(r))
+		text_puts(t, ", \"optimizer\": {\"type\": \"AdamW\", \"params\": {\"lr\": "
+			     "\"auto\"}}");
+	text_puts(t, "}");
+}
+
+static const struct {
+	size_t offset; /* in struct plim_plan_config */
+	bool trains;
+	void (*write)(struct text *t, const struct plan_recipe *r);
+} writers[] = {
+	{ offsetof(struct plim_plan_config, training_arguments), true, training_arguments },
+	{ offsetof(struct plim_plan_config, from_pretrained), false, from_pretrained },
+	{ offsetof(struct plim_plan_config, peft), true, peft },
+	{ offsetof(struct plim_plan_config, accelerate), true, accelerate },
+	{ offsetof(struct plim_plan_config, deepspeed), true, deepspeed },
+	{ offsetof(struct plim_plan_config, fsdp), true, fsdp },
+};
+
+enum plim_status plan_write_config(struct plim_plan *p, const struct plan_choice *c,
+				   const char *variable, struct plim_plan_config *out,
+				   struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	memset(out, 0, sizeof(*out));
+	for (size_t i = 0; !st && i < sizeof(writers) / sizeof(writers[0]); i++) {
+		const char **at = (const char **)(void *)((char *)out + writers[i].offset);
+		struct text t;
+
+		if (writers[i].trains && c->recipe.task != PLAN_TRAIN)
+			continue;
+		text_init(&t, &p->hidden->mem, NULL);
+		writers[i].write(&t, &c->recipe);
+		st = text_status(&t, err);
+		if (!st && t.n)
+			*at = plan_string(p, err, "%.*s", (int)t.n, t.at);
+		if (!st && t.n && !*at)
+			st = mem_status(err);
+		text_release(&t);
+	}
+	if (!st && c->settings) {
+		out->environment = plan_string(p, err, "%s=%s", variable, c->settings);
+		st = out->environment ? PLIM_OK : mem_status(err);
+	}
+	return st;
+}

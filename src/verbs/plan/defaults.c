@@ -1,0 +1,209 @@
+/*
+ * What a recipe leaves open is as the releases of PyTorch and Transformers have it, and as the model's file says.  What
+ * decides bytes is told as an assumption.  Sources: Transformers' release notes and sources of the releases named.
+ */
+#include "verbs/plan/plan.h"
+
+#include <string.h>
+
+#define RELEASE(major, minor) (100u * (major) + (minor))
+
+static unsigned torch_of(const struct plim_plan_options *o)
+{
+	return o->torch ? o->torch : RELEASE(2, 11);
+}
+
+static enum plim_status tell(struct plim_plan *p, const char *text, struct plim_err *err)
+{
+	return text ? vec_push(&p->hidden->mem, &p->hidden->defaults, text, err) : mem_status(err);
+}
+
+static bool is_half_file(const struct plim_plan *p)
+{
+	const struct ckpt_dtype *dtype = p->hidden->model.dtype;
+
+	return dtype && dtype->bits == 16;
+}
+
+/* from_pretrained loads what the file holds since Transformers 5, and fp32 before. */
+static enum plim_status take_precision(struct plim_plan *p, const struct plim_plan_options *o,
+				       struct plim_err *err)
+{
+	struct plan_recipe *r = &p->hidden->recipe;
+
+	if (o->precision || r->task != PLAN_TRAIN)
+		return PLIM_OK;
+	if (r->quantize)
+		return tell(p,
+			    "what is not quantized is trained on in fp32, under bf16 autocast "
+			    "(prepare_model_for_kbit_training)",
+			    err);
+	if (o->transformers >= RELEASE(5, 0) && is_half_file(p) && plan_is_fsdp1(r))
+		return tell(
+			p,
+			"precision bf16-autocast: accelerate makes weights of 16 bits fp32 again "
+			"for FSDP 1",
+			err);
+	if (o->transformers >= RELEASE(5, 0) && is_half_file(p)) {
+		r->precision = PLAN_BF16_LOADED;
+		return tell(p,
+			    "precision bf16-weights: Transformers 5 loads this checkpoint in its "
+			    "own 16 bits, under bf16 autocast",
+			    err);
+	}
+	if (!o->transformers && is_half_file(p))
+		return tell(p,
+			    "precision bf16-autocast over fp32 weights; loaded by Transformers 5 "
+			    "without a dtype they would be of 16 bits (--transformers 5.0)",
+			    err);
+	return tell(p, "precision bf16-autocast over fp32 weights", err);
+}
+
+/* The Trainer's optimizer is fused since PyTorch 2.8; a loop of one's own has PyTorch's default. */
+static enum plim_status take_optimizer(struct plim_plan *p, const struct plim_plan_options *o,
+				       struct plim_err *err)
+{
+	struct plan_recipe *r = &p->hidden->recipe;
+
+	if (o->optimizer || r->task != PLAN_TRAIN)
+		return PLIM_OK;
+	if (!o->transformers)
+		return tell(p, "optimizer adamw, PyTorch's default (foreach)", err);
+	if (torch_of(o) < RELEASE(2, 8))
+		return tell(p, "optimizer adamw (foreach), the Trainer's before PyTorch 2.8", err);
+	r->optimizer = PLAN_ADAMW_FUSED;
+	return tell(p, "optimizer adamw-fused, the Trainer's since PyTorch 2.8", err);
+}
+
+/* What older releases do in another way: until which one, and what it means. */
+static const struct {
+	unsigned before; /* of Transformers, or of PyTorch */
+	bool of_torch;
+	size_t field; /* of struct plan_recipe, a bool */
+	const char *text;
+} habits[] = {
+	{ RELEASE(4, 46), false, offsetof(struct plan_recipe, wide_logits),
+	  "Transformers before 4.46 gives logits back in fp32" },
+	{ RELEASE(4, 47), false, offsetof(struct plan_recipe, copies_logits),
+	  "Transformers before 4.47 copies all logits to shift them" },
+	{ RELEASE(2, 5), true, offsetof(struct plan_recipe, repeats_heads),
+	  "before PyTorch 2.5 shared heads are copied for each head that shares them" },
+};
+
+#define SDPA_FROM RELEASE(4, 36)
+#define BANKS_FROM RELEASE(5, 0)
+
+static enum plim_status take_habits(struct plim_plan *p, const struct plim_plan_options *o,
+				    struct plim_err *err)
+{
+	const struct model_numbers *n = &p->hidden->model.towers[MODEL_TEXT];
+	struct plan_recipe *r = &p->hidden->recipe;
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; !st && i < sizeof(habits) / sizeof(habits[0]); i++) {
+		unsigned release = habits[i].of_torch ? o->torch : o->transformers;
+
+		if (!release || release >= habits[i].before || !n->causal ||
+		    p->hidden->model.encoder_decoder)
+			continue;
+		if (habits[i].of_torch && n->heads == n->kv_heads)
+			continue;
+		*(bool *)((char *)r + habits[i].field) = true;
+		st = tell(p, habits[i].text, err);
+	}
+	if (!st && !o->attention && o->transformers && o->transformers < SDPA_FROM) {
+		r->attention = PLAN_EAGER;
+		st = tell(p, "attention eager, the default before Transformers 4.36", err);
+	}
+	if (!st && o->transformers && o->transformers < BANKS_FROM && n->experts)
+		st = tell(
+			p,
+			"experts as Transformers 5 keeps them, in two tensors a block; before they "
+			"were modules of their own",
+			err);
+	return st;
+}
+
+/* A quantized file says so itself; adapters on such weights are trained with checkpoints unless told otherwise. */
+static enum plim_status take_quantization(struct plim_plan *p, const struct plim_plan_options *o,
+					  struct plim_err *err)
+{
+	struct plan_recipe *r = &p->hidden->recipe;
+	const struct model *m = &p->hidden->model;
+	enum plim_status st = PLIM_OK;
+
+	if (!o->quantize && m->quantized) {
+		r->quantize = (enum plan_quantize)m->quantized;
+		st = tell(p,
+			  plan_string(p, err, "weights in %s, as the config says",
+				      plan_quantize_names[r->quantize]),
+			  err);
+	}
+	if (!st && !o->quantize && *m->quantizer && !m->quantized)
+		st = tell(
+			p,
+			plan_string(p, err,
+				    "the config says that weights are quantized by '%s', which is "
+				    "not planned: they are taken for whole",
+				    m->quantizer),
+			err);
+	if (st || !r->quantize)
+		return st;
+	st = tell(p,
+		  "bitsandbytes computes in bf16; weights come to the GPU one by one, in 16 bits, "
+		  "before they are quantized",
+		  err);
+	if (st || r->task != PLAN_TRAIN || o->checkpointing)
+		return st;
+	r->checkpointing = PLAN_CHECKPOINT_FULL;
+	return tell(p, "checkpointing full, as prepare_model_for_kbit_training sets it", err);
+}
+
+static bool is_liger(const struct plan_recipe *r)
+{
+	return r->loss == PLAN_LOSS_LIGER;
+}
+
+static bool has_masters(const struct plan_recipe *r)
+{
+	return r->precision == PLAN_BF16_MASTER && r->task == PLAN_TRAIN;
+}
+
+/* What no measured run stands behind; what is taken for granted instead. */
+static const struct {
+	bool (*is)(const struct plan_recipe *r);
+	const char *text;
+} untested[] = {
+	{ is_liger, "Liger's kernel computes the loss; its norms and activations are not planned" },
+	{ has_masters,
+	  "the optimizer steps on fp32 copies with gradients made fp32 at the step, as Megatron's "
+	  "does; DeepSpeed's own buffers are not planned" },
+};
+
+static enum plim_status take_untested(struct plim_plan *p, const struct plim_plan_options *o,
+				      struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	(void)o;
+	for (size_t i = 0; !st && i < sizeof(untested) / sizeof(untested[0]); i++)
+		if (untested[i].is(&p->hidden->recipe))
+			st = tell(p, untested[i].text, err);
+	return st;
+}
+
+enum plim_status plan_take_defaults(struct plim_plan *p, const struct plim_plan_options *o,
+				    struct plim_err *err)
+{
+	static enum plim_status (*const take[])(
+		struct plim_plan *, const struct plim_plan_options *,
+		struct plim_err *) = { take_quantization, take_precision, take_optimizer,
+				       take_habits, take_untested };
+	enum plim_status st = PLIM_OK;
+
+	p->hidden->recipe.transformers = o->transformers;
+	p->hidden->defaults.n = 0;
+	for (size_t i = 0; !st && i < sizeof(take) / sizeof(take[0]); i++)
+		st = take[i](p, o, err);
+	return st;
+}

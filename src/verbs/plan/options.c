@@ -1,0 +1,418 @@
+/* Options to a recipe: names by table. */
+#include "verbs/plan/plan.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * What the command line calls it, where it stands in the options and in the recipe.  --recorded knows those that say what
+ * a step is.
+ */
+static const struct option {
+	const char *name;
+	enum { TEXT, NUMBER, FLAG } kind;
+	bool of_step;
+	size_t from;              /* in struct plim_plan_options; of a FLAG its bit */
+	size_t to;                /* in struct plan_recipe; NOWHERE: read elsewhere */
+	const char *what;         /* of a TEXT that is one of: */
+	const char *const *names; /* ... NULL: it is more than a name */
+	unsigned n;
+} options[] = {
+#define NOWHERE SIZE_MAX
+#define ONE_OF(name, of_step, field, to, what, names, n)                        \
+	{                                                                       \
+		name, TEXT, of_step, offsetof(struct plim_plan_options, field), \
+			offsetof(struct plan_recipe, to), what, names, n        \
+	}
+#define COPIED(name, of_step, field, to)                                          \
+	{                                                                         \
+		name, NUMBER, of_step, offsetof(struct plim_plan_options, field), \
+			offsetof(struct plan_recipe, to), NULL, NULL, 0           \
+	}
+#define IS(name, bit, to)                                                              \
+	{                                                                              \
+		name, FLAG, true, bit, offsetof(struct plan_recipe, to), NULL, NULL, 0 \
+	}
+#define ELSEWHERE(name, kind, field)                                                              \
+	{                                                                                         \
+		name, kind, true, offsetof(struct plim_plan_options, field), NOWHERE, NULL, NULL, \
+			0                                                                         \
+	}
+	COPIED("batch", true, batch, batch),
+	COPIED("seq", true, sequence, sequence),
+	ONE_OF("precision", true, precision, precision, "precision", plan_precision_names,
+	       PLAN_PRECISIONS),
+	ONE_OF("optimizer", true, optimizer, optimizer, "optimizer", plan_optimizer_names,
+	       PLAN_OPTIMIZERS),
+	ONE_OF("attention", true, attention, attention, "attention", plan_attention_names,
+	       PLAN_ATTENTIONS),
+	ELSEWHERE("checkpointing", TEXT, checkpointing),
+	ONE_OF("quantize", true, quantize, quantize, "quantization", plan_quantize_names,
+	       PLAN_QUANTIZES),
+	ONE_OF("loss", true, loss, loss, "loss", plan_loss_names, PLAN_LOSSES),
+	COPIED("loss-chunk", true, loss_chunk, loss_chunk),
+	COPIED("accumulate", true, accumulate, accumulate),
+	COPIED("lora", true, lora_rank, lora_rank),
+	COPIED("image-size", true, image_size, image_size),
+	COPIED("steps", false, steps, steps),
+	COPIED("eval-batch", false, eval_batch, eval_batch),
+	COPIED("new-tokens", false, new_tokens, new_tokens),
+	COPIED("beams", false, beams, beams),
+	ONE_OF("task", false, task, task, "task", plan_task_names, PLAN_TASKS),
+	ONE_OF("cache", true, cache, cache, "cache", plan_cache_names, PLAN_CACHES),
+	IS("padded", PLIM_PLAN_PADDED, padded),
+	IS("no-clip", PLIM_PLAN_NO_CLIP, no_clip),
+	IS("keep-outputs", PLIM_PLAN_KEEP_OUTPUTS, keep_outputs),
+	IS("no-cache", PLIM_PLAN_NO_CACHE, no_cache),
+	ELSEWHERE("gpus", NUMBER, gpus),
+	ELSEWHERE("parallel", TEXT, parallel),
+	ELSEWHERE("tp", NUMBER, tensor_parallel),
+	ELSEWHERE("pp", NUMBER, pipeline_parallel),
+	ELSEWHERE("micro-batches", NUMBER, micro_batches),
+	ELSEWHERE("stage", NUMBER, stage),
+	ONE_OF("schedule", true, schedule, schedule, "schedule", plan_schedule_names,
+	       PLAN_SCHEDULES),
+	IS("sequence-parallel", PLIM_PLAN_SEQUENCE_PARALLEL, sequence_parallel),
+	ONE_OF("offload-activations", true, activations, activations, "offload of activations",
+	       plan_activations_names, PLAN_ACTIVATIONS),
+	ONE_OF("offload-optimizer", true, optimizer_on, optimizer_on, "place of the optimizer",
+	       plan_place_names, PLAN_PLACES),
+	ONE_OF("offload-params", true, parameters_on, parameters_on, "place of parameters",
+	       plan_place_names, PLAN_PLACES),
+	ONE_OF("save", false, save, save, "way to save", plan_save_names, PLAN_SAVES),
+};
+#define OPTIONS (sizeof(options) / sizeof(options[0]))
+
+static const void *field_of(const struct plim_plan_options *o, const struct option *row)
+{
+	return (const char *)o + row->from;
+}
+
+void plan_add_known(char known[PLAN_KNOWN], const char *name)
+{
+	size_t used = strlen(known);
+
+	snprintf(known + used, PLAN_KNOWN - used, "%s%s", used ? ", " : "", name);
+}
+
+static enum plim_status choose(const struct option *row, const char *given, unsigned *out,
+			       struct plim_err *err)
+{
+	char known[PLAN_KNOWN] = "";
+
+	for (unsigned i = 0; given && i < row->n; i++) {
+		if (!strcmp(given, row->names[i])) {
+			*out = i;
+			return PLIM_OK;
+		}
+		plan_add_known(known, row->names[i]);
+	}
+	return given ? err_set(err, PLIM_E_ARG, "unknown %s '%s'; known are %s", row->what, given,
+			       known)
+		     : PLIM_OK;
+}
+
+/* What an option says as it stands. */
+static enum plim_status read_plain(struct plan_recipe *r, const struct plim_plan_options *o,
+				   struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	for (const struct option *row = options; !st && row < options + OPTIONS; row++) {
+		void *to = (char *)r + row->to;
+
+		if (row->to == NOWHERE)
+			continue;
+		if (row->kind == NUMBER)
+			*(uint64_t *)to = *(const uint64_t *)field_of(o, row);
+		else if (row->kind == FLAG)
+			*(bool *)to = o->flags & row->from;
+		else
+			st = choose(row, *(const char *const *)field_of(o, row), to, err);
+	}
+	return st;
+}
+
+static enum plim_status unknown_option(const char *name, struct plim_err *err)
+{
+	char known[PLAN_KNOWN] = "";
+
+	for (size_t i = 0; i < OPTIONS; i++)
+		if (options[i].of_step)
+			plan_add_known(known, options[i].name);
+	return err_set(err, PLIM_E_ARG, "--recorded knows %s, not '%s'", known, name);
+}
+
+enum plim_status plan_tell_option(struct plim_plan_options *o, const char *name, const char *value,
+				  struct plim_err *err)
+{
+	const struct option *row = options;
+	char *end;
+	uint64_t n;
+	void *at;
+
+	while (row < options + OPTIONS && (!row->of_step || strcmp(name, row->name) != 0))
+		row++;
+	if (row == options + OPTIONS)
+		return unknown_option(name, err);
+	at = (char *)o + row->from;
+	if (row->kind == TEXT) {
+		*(const char **)at = value;
+		return PLIM_OK;
+	}
+	n = strtoull(value, &end, 10);
+	if (!isdigit((unsigned char)*value) || *end || (row->kind == FLAG ? n > 1 : !n))
+		return err_set(err, PLIM_E_ARG, "--recorded takes a number for %s, not '%s'", name,
+			       value);
+	if (row->kind == FLAG)
+		o->flags = n ? o->flags | (uint32_t)row->from : o->flags & ~(uint32_t)row->from;
+	else
+		*(uint64_t *)at = n;
+	if (row->from == offsetof(struct plim_plan_options, image_size))
+		o->image_width = o->image_grid = o->image_grid_width = 0;
+	return PLIM_OK;
+}
+
+/* none, full, every:N, vision, selective */
+static enum plim_status read_checkpointing(struct plan_recipe *r, const char *text,
+					   struct plim_err *err)
+{
+	static const char *const names[PLAN_CHECKPOINTINGS] = { "none", "full", "vision",
+								"selective" };
+	char *end;
+
+	if (!text)
+		return PLIM_OK;
+	if (!strncmp(text, "every:", 6)) {
+		r->checkpointing = PLAN_CHECKPOINT_FULL;
+		r->checkpoint_every = strtoull(text + 6, &end, 10);
+		if (r->checkpoint_every && !*end && isdigit((unsigned char)text[6]))
+			return PLIM_OK;
+	}
+	for (unsigned i = 0; i < PLAN_CHECKPOINTINGS; i++)
+		if (!strcmp(text, names[i])) {
+			r->checkpointing = (enum plan_checkpointing)i;
+			return PLIM_OK;
+		}
+	return err_set(err, PLIM_E_ARG,
+		       "unknown checkpointing '%s'; known are none, full, every:N, vision, "
+		       "selective",
+		       text);
+}
+
+static enum plim_status read_targets(struct plim_plan_hidden *h, const char *text,
+				     struct plim_err *err)
+{
+	enum plim_status st;
+
+	if (!text)
+		return PLIM_OK;
+	text_puts(&h->lora_targets, text);
+	st = text_status(&h->lora_targets, err);
+	for (char *at = st ? NULL : h->lora_targets.at; !st && at && *at;) {
+		char *comma = strchr(at, ',');
+
+		if (comma)
+			*comma = 0;
+		if (*at)
+			st = vec_push(&h->mem, &h->lora_names, (const char *)at, err);
+		at = comma ? comma + 1 : NULL;
+	}
+	h->recipe.lora_targets = h->lora_names.at;
+	h->recipe.lora_target_count = h->lora_names.n;
+	return st;
+}
+
+/* "40x1024x1024:fp32" to bytes. */
+static enum plim_status read_tensor(const char *text, uint64_t *bytes, struct plim_err *err)
+{
+	static const struct {
+		const char *name;
+		unsigned bytes;
+	} dtypes[] = { { "fp32", 4 },  { "bf16", 2 },  { "fp16", 2 }, { "fp64", 8 },
+		       { "int64", 8 }, { "int32", 4 }, { "int8", 1 }, { "bool", 1 } };
+	const char *at = text, *colon = strchr(text, ':');
+	uint64_t n = 1;
+	unsigned width = colon ? 0 : 4;
+
+	for (size_t i = 0; colon && i < sizeof(dtypes) / sizeof(dtypes[0]); i++)
+		if (!strcmp(colon + 1, dtypes[i].name))
+			width = dtypes[i].bytes;
+	while (width && isdigit((unsigned char)*at)) {
+		char *end;
+		uint64_t size = strtoull(at, &end, 10);
+
+		if (__builtin_mul_overflow(n, size, &n))
+			break;
+		if ((!*end || end == colon) && n && n < MODEL_SIZE) {
+			*bytes = n * width;
+			return PLIM_OK;
+		}
+		if (*end != 'x')
+			break;
+		at = end + 1;
+	}
+	return err_set(err, PLIM_E_ARG,
+		       "a tensor is sizes and a dtype, like 40x1024x1024:fp32, not '%s'", text);
+}
+
+#define RESIDENTS_MOST 100000
+
+static enum plim_status read_extra(struct plim_plan_hidden *h, const struct plim_plan_options *o,
+				   struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; !st && i < o->extra_tensor_count; i++) {
+		uint64_t bytes = 0;
+
+		st = read_tensor(o->extra_tensors[i], &bytes, err);
+		if (!st)
+			st = vec_push(&h->mem, &h->extra, bytes, err);
+	}
+	if (!st && o->residents > RESIDENTS_MOST)
+		st = err_set(err, PLIM_E_ARG, "more than %d components", RESIDENTS_MOST);
+	if (!st && o->residents && (!o->component_bytes || o->component_bytes > MODEL_SIZE * 8))
+		st = err_set(err, PLIM_E_ARG, "resident components need their size");
+	for (uint64_t i = 0; !st && i < o->residents; i++)
+		st = vec_push(&h->mem, &h->extra, o->component_bytes, err);
+	h->recipe.extra_bytes = h->extra.at;
+	h->recipe.extra_count = h->extra.n;
+	return st;
+}
+
+#define EVAL_PASSES 2                   /* the first one takes memory that later ones find */
+#define TOKENS_MOST ((uint64_t)1 << 26) /* of a sample */
+#define LENGTHS_MOST 1000
+
+/* "512,2048,640" */
+static enum plim_status read_lengths(struct plim_plan_hidden *h, const struct plim_plan_options *o,
+				     struct plim_err *err)
+{
+	const char *at = o->lengths;
+	enum plim_status st = PLIM_OK;
+	char *end;
+
+	while (!st && at && *at) {
+		uint64_t n = strtoull(at, &end, 10);
+
+		if (!isdigit((unsigned char)*at) || (*end && *end != ',') || !n || n > TOKENS_MOST)
+			return err_set(err, PLIM_E_ARG,
+				       "lengths are numbers of tokens, like 512,2048, not '%s'",
+				       o->lengths);
+		if (h->lengths.n == LENGTHS_MOST)
+			return err_set(err, PLIM_E_ARG, "more than %d lengths", LENGTHS_MOST);
+		st = vec_push(&h->mem, &h->lengths, n, err);
+		at = *end ? end + 1 : end;
+	}
+	h->recipe.lengths = h->lengths.at;
+	h->recipe.length_count = h->lengths.n;
+	if (h->recipe.steps < h->lengths.n)
+		h->recipe.steps = h->lengths.n; /* each is seen once at least */
+	h->recipe.longest = o->longest;
+	h->recipe.grouped = o->flags & PLIM_PLAN_GROUPED;
+	if (!st && o->longest && (o->longest < o->sequence || o->longest > TOKENS_MOST))
+		st = err_set(err, PLIM_E_ARG,
+			     "the longest batch has %llu tokens a sample, others %llu",
+			     (unsigned long long)o->longest, (unsigned long long)o->sequence);
+	if (!st && o->lengths && o->flags & PLIM_PLAN_MAX_SEQUENCE)
+		st = err_set(err, PLIM_E_ARG,
+			     "the longest sequence is not looked for where lengths are given");
+	return st;
+}
+
+static enum plim_status check_sizes(const struct plim_plan_options *o, struct plim_err *err)
+{
+	const struct {
+		const char *name;
+		uint64_t n, least, most;
+	} sizes[] = {
+		{ "batch", o->batch, 1, 1 << 20 },
+		{ "sequence", o->sequence, 1, TOKENS_MOST },
+		{ "number of micro-batches", o->accumulate, 1, 1 << 16 },
+		{ "number of steps", o->steps, 1, 1000 },
+		{ "number of GPUs", o->gpus, 1, 1 << 20 },
+		{ "rank of adapters", o->lora_rank, 0, 1 << 16 },
+		{ "chunk of the loss", o->loss_chunk, 0, TOKENS_MOST },
+		{ "side of an image", o->image_size, 0, 1 << 16 },
+	};
+
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		if (sizes[i].n < sizes[i].least || sizes[i].n > sizes[i].most)
+			return err_set(err, PLIM_E_ARG,
+				       "a %s of %llu is not possible (%llu to %llu)", sizes[i].name,
+				       (unsigned long long)sizes[i].n,
+				       (unsigned long long)sizes[i].least,
+				       (unsigned long long)sizes[i].most);
+	return PLIM_OK;
+}
+
+/* Combinations that no framework has. */
+static enum plim_status check_places(const struct plan_recipe *r, struct plim_err *err)
+{
+	int sharded = plan_is_sharded(r);
+
+	if (r->task != PLAN_TRAIN && (r->activations || r->optimizer_on || r->parameters_on))
+		return err_set(err, PLIM_E_ARG, "only training is offloaded");
+	if ((r->optimizer_on || r->parameters_on) &&
+	    (r->optimizer == PLAN_ADAMW_8BIT || r->optimizer == PLAN_ADAMW_PAGED))
+		return err_set(err, PLIM_E_ARG, "optimizer %s steps on the GPU only",
+			       plan_optimizer_names[r->optimizer]);
+	if (r->activations == PLAN_OFFLOAD_CHECKPOINTS && !r->checkpointing)
+		return err_set(err, PLIM_E_ARG,
+			       "there are no checkpointed blocks to offload: add --checkpointing");
+	if (r->parameters_on != PLAN_ON_GPU && !sharded)
+		return err_set(err, PLIM_E_ARG,
+			       "parameters are offloaded where they are sharded: --parallel fsdp2 "
+			       "or fsdp1 (with one GPU, too)");
+	if (r->parallel == PLAN_ZERO3 && (r->optimizer_on || r->parameters_on))
+		return err_set(err, PLIM_E_ARG,
+			       "the offload of ZeRO-3 is planned with --parallel fsdp2");
+	if (r->optimizer_on == PLAN_ON_NVME && !sharded)
+		return err_set(err, PLIM_E_ARG,
+			       "DeepSpeed offloads to NVMe with ZeRO-3 only: --parallel fsdp2, "
+			       "which it is planned as");
+	return PLIM_OK;
+}
+
+enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_options *o,
+				   struct plim_err *err)
+{
+	struct plim_plan_hidden *h = p->hidden;
+	struct plan_recipe *r = &h->recipe;
+	enum plim_status st = check_sizes(o, err);
+
+	plan_recipe_init(r);
+	r->precision = PLAN_BF16_AUTOCAST;
+	h->lora_names.n = h->extra.n = h->lengths.n = 0;
+	text_release(&h->lora_targets);
+	text_init(&h->lora_targets, &h->mem, NULL);
+	if (!st)
+		st = read_plain(r, o, err);
+	if (!st)
+		st = read_checkpointing(r, o->checkpointing, err);
+	if (!st)
+		st = read_targets(h, o->lora_targets, err);
+	r->image_width = o->image_width;
+	r->eval_passes = o->eval_batch ? EVAL_PASSES : 0;
+	if (o->loss_chunk && !o->loss)
+		r->loss = PLAN_LOSS_CHUNKED;
+	if (!st)
+		st = plan_read_parallel(r, o, err);
+	if (!st)
+		st = check_places(r, err);
+	if (!st)
+		st = read_lengths(h, o, err);
+	if (!st)
+		st = read_extra(h, o, err);
+	if (!st)
+		st = allocator_rules_parse(o->settings ? o->settings : "", o->torch, &h->rules,
+					   err);
+	if (!st && h->rules.not_modelled)
+		st = err_set(err, PLIM_E_ARG,
+			     "settings '%s': cudaMallocAsync is the driver's own allocator, whose "
+			     "rules are not known",
+			     o->settings);
+	return st;
+}

@@ -1,0 +1,165 @@
+/* What the parts of the plan verb share. */
+#ifndef API_PLAN_H
+#define API_PLAN_H
+
+#include "plan/plan.h"
+#include "verbs/hold.h"
+
+#include <plimsoll/plan.h>
+#include <plimsoll/why.h>
+
+struct plim_plan_hidden {
+	struct mem mem;
+	struct hold hold;
+	struct model model;
+	struct model
+		quantized; /* a copy with its weights quantized as `quantize` says, for recipes that want it */
+	enum plan_quantize quantize;
+	struct plan_recipe recipe;
+	struct allocator_rules rules;
+	struct allocator_bounds bounds;
+	struct text lora_targets; /* the option, cut at its commas */
+	VEC(const char *) lora_names;
+	VEC(uint64_t) extra;   /* bytes of tensors beside the model's */
+	VEC(uint64_t) lengths; /* tokens, step by step */
+	VEC(char *) strings;   /* that the result points to */
+	VEC(const char *) assumptions, defaults;
+	struct plan *plan;
+	struct plan_trust trust; /* of the whole run */
+	bool fits, host_fits;
+	bool bounded;
+	const char *title;           /* of a page: "config.json, batch 8, sequence 2048" */
+	const char *settings;        /* PYTORCH_CUDA_ALLOC_CONF, "" without */
+	const struct facts_gpu *gpu; /* static storage; NULL: none was named */
+	struct plan_learned learned; /* of recordings: */
+	size_t recordings;           /* ... that were read; 0: none were given */
+	struct plan_recipe recorded; /* ... the last one's recipe, but for what it borrows */
+	uint64_t less_bytes,
+		more_bytes; /* ... that the planned run may need less or more for what they leave open */
+};
+
+extern const struct field_table plan_table, plan_rung_table;
+
+/* A copy that lives as long as the plan; NULL: *err is set. */
+const char *plan_string(struct plim_plan *p, struct plim_err *err, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Options to a recipe; PLIM_E_ARG names what is not known. */
+enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_options *o,
+				   struct plim_err *err);
+
+/*
+ * One option by its name on the command line, as --recorded tells it; `value` is borrowed.  PLIM_E_ARG: it is none that
+ * says what a step is, or no number.
+ */
+enum plim_status plan_tell_option(struct plim_plan_options *o, const char *name, const char *value,
+				  struct plim_err *err);
+
+/* Options, the card and the model to a recipe, which is made anew: plan_read_options, then plan_take_defaults. */
+enum plim_status plan_read_recipe(struct plim_plan *p, const struct plim_plan_options *o,
+				  struct plim_err *err);
+
+/* What the options leave open, by the releases and the model that was read; tells what it took for granted. */
+enum plim_status plan_take_defaults(struct plim_plan *p, const struct plim_plan_options *o,
+				    struct plim_err *err);
+
+/* The program of a recipe, for the model as the recipe has its weights; plan_free it. */
+enum plim_status plan_program(struct plim_plan *p, const struct plan_recipe *r, struct plan **out,
+			      struct plim_err *err);
+
+/* One more run of the same model under a limit, UINT64_MAX: none. */
+struct plan_trial {
+	uint64_t allocated_bytes, reserved_bytes;
+	const char *died; /* phase, static or of `name`; NULL: it goes to its end */
+	char name[12];
+	uint64_t request_bytes;
+	struct plan_trust trust;
+};
+enum plim_status plan_try(struct plim_plan *p, const struct plan_recipe *r, uint64_t limit_bytes,
+			  struct plan_trial *out, struct plim_err *err);
+
+/* CUDA context, kernels and libraries beside PyTorch's own memory, as in whatif.c. */
+#define PLAN_ALLOWANCE_BYTES ((uint64_t)896 << 20)
+
+/* How sure what the first `n` phases of a plan tell is; of one that recipe `r` made. */
+struct plan_trust plan_trust(const struct plim_plan *p, const struct plan_recipe *r,
+			     const struct plan *plan, size_t n);
+
+/* Two sizes, kept as long as the plan: `bytes` with what is uncertain.  NULL: *err is set. */
+uint64_t *plan_range(struct plim_plan *p, const struct plan_trust *t, uint64_t bytes,
+		     struct plim_err *err);
+
+/* A kind of phase, by how its name begins (plan_phases.c). */
+struct plan_phase_kind {
+	const char *begins;
+	const char *words;                 /* for a person */
+	const char *brief;                 /* in a table; NULL: as it is called */
+	bool numbered;                     /* by steps of training */
+	enum plim_why_moment first, later; /* what a log tells of it: in step 0, and else */
+	struct plan_frame {
+		const char *file, *name;
+	} frames[2]; /* of PyTorch's around its requests, the inner one first; NULL: none */
+};
+const struct plan_phase_kind *plan_phase_kind(const char *phase); /* NULL: one of its own */
+
+uint64_t plan_phase_step(const char *phase); /* 1 of "bwd1" or "fwd1.2"; PLIM_UNKNOWN of "load" */
+enum plim_why_moment plan_phase_moment(const char *phase);
+
+/* "the forward pass of step 1" of fwd1; into a buffer of 64. */
+const char *plan_phase_words(char *buffer, const char *phase);
+
+/* "forward 1" of fwd1, "forward 0.1" of its second micro-batch; short, for tables. */
+void plan_put_phase(struct text *t, const char *phase);
+
+/* What a moment of a log is called among phases; NULL: it is none. */
+const char *plan_moment_words(enum plim_why_moment moment);
+
+/*
+ * The rungs as a table, and the configuration of the last that need not be asked for; the memory of the machine where it
+ * takes more of it than before.
+ */
+void plan_put_ladder(struct text *t, const struct plim_plan_rung *ladder, size_t n,
+		     uint64_t limit_bytes, uint64_t host_before_bytes);
+
+/* "a, b" and one more, for a message; what has no room is left out. */
+#define PLAN_KNOWN 500
+void plan_add_known(char known[PLAN_KNOWN], const char *name);
+
+/* Several GPUs (plan_parallel.c): options to a recipe, as plan_read_options. */
+enum plim_status plan_read_parallel(struct plan_recipe *r, const struct plim_plan_options *o,
+				    struct plim_err *err);
+/* What of a card is not PyTorch's: with several GPUs, NCCL's buffers beside what is usual; or what the caller says. */
+uint64_t plan_allowance(const struct plan_recipe *r, const struct plim_plan_options *o);
+bool plan_is_fsdp1(const struct plan_recipe *r);
+enum plim_status plan_assume_parallel(struct plim_plan *p, struct plim_err *err);
+/* Of a pipeline whose stage is not given, the one that needs most becomes the recipe's. */
+enum plim_status plan_pick_stage(struct plim_plan *p, const struct plim_plan_options *o,
+				 struct plim_err *err);
+/* Both ends of what depends on time: DDP's first buckets go when the second forward pass begins, or after it. */
+enum plim_status plan_linger(struct plim_plan *p, uint64_t range[2], struct plim_err *err);
+
+/* The machine's own memory: fill p->host (plan_host.c); and what may be needed of it where `host` is told. */
+enum plim_status plan_take_host(struct plim_plan *p, const struct plim_plan_options *o,
+				struct plim_err *err);
+uint64_t plan_host_at_most(const struct plan_host *host, const struct plan_recipe *r);
+/* A sentence on what was taken for granted, static or plan_string's (NULL: *err is set); and all on that memory. */
+enum plim_status plan_assume(struct plim_plan *p, const char *text, struct plim_err *err);
+enum plim_status plan_assume_host(struct plim_plan *p, struct plim_err *err);
+
+#define PLAN_LEARNED_MOST 16 /* rows */
+
+/* Learn from o->calibrate; the recipe is then p's own again, with what was learned.  Nothing to do without. */
+enum plim_status plan_calibrate(struct plim_plan *p, const struct plim_plan_options *o,
+				struct plim_err *err);
+
+#define PLAN_LADDER_STEPS 64 /* rungs that are told, at most */
+
+/* Fill p->ladder for a run that does not fit. */
+enum plim_status plan_climb(struct plim_plan *p, const struct plim_plan_options *o,
+			    struct plim_err *err);
+/* `variable`: of the environment, for the allocator's settings. */
+enum plim_status plan_write_config(struct plim_plan *p, const struct plan_choice *c,
+				   const char *variable, struct plim_plan_config *out,
+				   struct plim_err *err);
+
+#endif

@@ -1,0 +1,461 @@
+/* The answer for a person: does it fit, what fills the peak, what was assumed. */
+#include "verbs/out.h"
+#include "verbs/plan/plan.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define BAR 30 /* columns of the largest part */
+#define BAR_LEAST 8
+#define PARTS_WIDE 29 /* columns in front of a bar */
+#define NARROW 64     /* columns below which tables have fewer */
+
+static unsigned width_of(const struct text *t)
+{
+	return t->style.width ? t->style.width : 80;
+}
+
+/* What is planned, so that nobody takes it for something else. */
+static void recipe(struct text *t, const struct plim_plan *p)
+{
+	static const char *const checkpointed[PLAN_CHECKPOINTINGS] = {
+		[PLAN_CHECKPOINT_NONE] = "",
+		[PLAN_CHECKPOINT_FULL] = ", checkpointed",
+		[PLAN_CHECKPOINT_VISION] = ", vision tower checkpointed",
+		[PLAN_CHECKPOINT_SELECTIVE] = ", checkpointed but for products and attention",
+	};
+	const struct plan_recipe *r = &p->hidden->recipe;
+	const struct model *m = &p->hidden->model;
+	uint64_t side = r->image_size ? r->image_size : m->towers[MODEL_VISION].image_size;
+	struct text words;
+	char a[32];
+
+	text_init(&words, t->mem, &t->style);
+	if (r->task == PLAN_TRAIN)
+		text_printf(&words, "to train in %s with %s", plan_precision_names[r->precision],
+			    plan_optimizer_names[r->optimizer]);
+	else
+		text_printf(&words, "to %s in bf16", plan_task_names[r->task]);
+	text_printf(&words, ": batch %s", text_number(a, p->batch));
+	if (m->towers[MODEL_TEXT].layers)
+		text_printf(&words, ", sequence %s", text_number(a, p->sequence));
+	if (m->towers[MODEL_VISION].layers && side)
+		text_printf(&words, ", images of %s pixels", text_number(a, side));
+	if (r->task == PLAN_GENERATE)
+		text_printf(&words, ", %s new tokens", text_number(a, r->new_tokens));
+	text_printf(&words, ", attention %s%s%s", plan_attention_names[r->attention],
+		    r->lora_rank ? ", adapters (LoRA) alone" : "", checkpointed[r->checkpointing]);
+	if (r->checkpointing && r->checkpoint_every > 1)
+		text_printf(&words, " (one block of %s)", text_number(a, r->checkpoint_every));
+	if (r->gpus > 1)
+		text_printf(&words, "; one of %s GPUs", text_number(a, r->gpus));
+	else if (r->parallel != PLAN_ALONE)
+		text_puts(&words, "; one GPU");
+	if (r->parallel != PLAN_ALONE)
+		text_printf(&words, ", %s", plan_parallel_names[r->parallel]);
+	if (r->tp > 1)
+		text_printf(&words, ", each layer on %s", text_number(a, r->tp));
+	if (r->pp > 1)
+		text_printf(&words, ", stage %llu of %llu", (unsigned long long)r->stage + 1,
+			    (unsigned long long)r->pp);
+	text_puts(t, "  ");
+	text_wrap(t, 2, 2, "%s", text_get(&words));
+	text_release(&words);
+}
+
+static void head(struct text *t, const struct plim_plan *p)
+{
+	char a[32], b[32];
+
+	text_hue(t, TEXT_HEAD);
+	text_puts(t, p->model.family);
+	text_plain(t);
+	text_wrap(t, (unsigned)strlen(p->model.family), 2, "%s: %s parameters, %s of weights",
+		  p->model.guessed ? "?" : "", text_number(a, p->model.parameters),
+		  text_size(b, p->model.parameter_bytes));
+	recipe(t, p);
+	text_puts(t, "\n");
+}
+
+/* "4.60 GiB to 4.71 GiB", or one of them where both read the same. */
+static const char *range(char buffer[80], const uint64_t bytes[2])
+{
+	char low[32], high[32];
+
+	text_size(low, bytes[0]);
+	text_size(high, bytes[1]);
+	snprintf(buffer, 80, strcmp(low, high) ? "%s to %s" : "%s", low, high);
+	return buffer;
+}
+
+static void largest(struct text *t, const char *what, const uint64_t *range)
+{
+	char a[32], b[32];
+
+	if (!range)
+		return;
+	text_puts(t, "  ");
+	if (!range[1])
+		text_wrap(t, 2, 2, "no %s fits", what);
+	else if (range[0] == range[1])
+		text_wrap(t, 2, 2, "largest %s that fits: %s", what, text_number(a, range[0]));
+	else if (!range[0])
+		text_wrap(t, 2, 2, "no %s surely fits; perhaps %s does", what,
+			  text_number(b, range[1]));
+	else
+		text_wrap(t, 2, 2, "largest %s that fits: %s, perhaps %s", what,
+			  text_number(a, range[0]), text_number(b, range[1]));
+}
+
+static void verdict(struct text *t, const struct plim_plan *p)
+{
+	char a[32], b[32], c[80], words[64];
+
+	text_hue(t, !p->fits ? TEXT_HEAD : *p->fits ? TEXT_GOOD : TEXT_BAD);
+	text_puts(t, !p->fits     ? "Needs "
+		     : *p->fits   ? "Fits: "
+		     : p->dies_at ? "Does not fit: "
+				  : "May not fit: ");
+	text_plain(t);
+	if (!p->fits)
+		text_wrap(t, 6, 2, "%s (%s)", text_size(a, p->peak.needed_bytes),
+			  range(c, p->peak.range_bytes));
+	else if (*p->fits)
+		text_wrap(t, 6, 2, "it needs %s (%s) of %s; %s remain",
+			  text_size(a, p->peak.needed_bytes), range(c, p->peak.range_bytes),
+			  text_size(b, p->limit_bytes),
+			  text_size((char[32]){ 0 }, p->limit_bytes - p->peak.needed_bytes));
+	else if (!p->dies_at)
+		text_wrap(t, 13, 2, "it needs %s (%s) of %s, which is too close to call",
+			  text_size(a, p->peak.needed_bytes), range(c, p->peak.range_bytes),
+			  text_size(b, p->limit_bytes));
+	else
+		text_wrap(t, 14, 2,
+			  "it needs %s (%s), and may have %s. It dies in %s, asking for %s",
+			  text_size(a, p->peak.needed_bytes), range(c, p->peak.range_bytes),
+			  text_size(b, p->limit_bytes), plan_phase_words(words, p->dies_at),
+			  text_size((char[32]){ 0 }, p->dies_request_bytes));
+	text_puts(t, "  ");
+	text_wrap(t, 2, 2, "where memory is ample: %s allocated, %s reserved",
+		  text_size(a, p->peak.allocated_bytes), text_size(b, p->peak.reserved_bytes));
+	largest(t, "batch", p->max_batch_range);
+	largest(t, "sequence", p->max_sequence_range);
+}
+
+/* What these numbers are worth, and why no more. */
+static void basis(struct text *t, const struct plim_plan *p)
+{
+	struct text words;
+
+	text_init(&words, t->mem, &t->style);
+	text_puts(&words, p->peak.basis);
+	for (size_t i = 0; i < p->peak.reason_count; i++)
+		text_printf(&words, "%s%s", i ? "; " : ": ", p->peak.reasons[i]);
+	if (!p->peak.reason_count && !strcmp(p->peak.basis, plan_basis_names[PLAN_DERIVED]))
+		text_puts(&words, ": PyTorch's rules, checked against measured runs");
+	text_puts(t, "  ");
+	text_wrap(t, 2, 2, "%s", text_get(&words));
+	text_release(&words);
+}
+
+struct part {
+	const char *name;
+	uint64_t bytes;
+};
+
+/* A line each, with a bar; what would have none is left out. */
+static void put_parts(struct text *t, const struct part *parts, size_t n)
+{
+	unsigned wide = width_of(t) > PARTS_WIDE + BAR_LEAST ? width_of(t) - PARTS_WIDE : BAR_LEAST;
+	uint64_t most = 1;
+
+	for (size_t i = 0; i < n; i++)
+		most = parts[i].bytes > most ? parts[i].bytes : most;
+	for (size_t i = 0; i < n; i++) {
+		char size[32];
+
+		if (!parts[i].bytes || parts[i].bytes < most / 1000)
+			continue;
+		text_printf(t, "  %-13s %11s  ", parts[i].name, text_size(size, parts[i].bytes));
+		text_bar(t, parts[i].bytes, most, wide < BAR ? wide : BAR);
+		text_puts(t, "\n");
+	}
+}
+
+static void composition(struct text *t, const struct plim_plan *p)
+{
+	const struct plim_plan_categories *c = &p->peak.categories;
+	const struct part parts[] = {
+		{ "weights", c->parameter_bytes },           { "gradients", c->gradient_bytes },
+		{ "optimizer", c->optimizer_state_bytes },   { "activations", c->activation_bytes },
+		{ "KV cache", c->kv_cache_bytes },           { "input", c->input_bytes },
+		{ "workspaces", c->workspace_bytes },        { "temporary", c->temporary_bytes },
+		{ "in backward", c->autograd_detail_bytes }, { "buffers", c->buffer_bytes },
+		{ "other tensors", c->other_bytes },         { "rounding", c->rounding_bytes },
+	};
+
+	out_head(t, "At the peak, in ");
+	plan_put_phase(t, p->peak.phase);
+	text_puts(t, "\n");
+	put_parts(t, parts, sizeof(parts) / sizeof(parts[0]));
+}
+
+/* Shown where something is kept there, or it is judged. */
+static void host(struct text *t, const struct plim_plan *p)
+{
+	const struct plim_plan_host *h = &p->host;
+	const struct part parts[] = {
+		{ "process", h->process_bytes },        { "weights", h->weight_bytes },
+		{ "gradients", h->gradient_bytes },     { "optimizer", h->optimizer_state_bytes },
+		{ "activations", h->activation_bytes }, { "buffers", h->buffer_bytes },
+		{ "loading", h->loading_bytes },        { "saving", h->saving_bytes },
+	};
+	const char *judged = !h->fits     ? ""
+			     : *h->fits   ? "Fits: "
+			     : h->dies_at ? "Does not fit: "
+					  : "May not fit: ";
+	char a[32], b[32], c[32], words[64];
+	struct text line;
+
+	if (!h->fits && !h->pinned_bytes && h->bytes == h->process_bytes + h->loading_bytes)
+		return;
+	out_title(t, "In the machine's own memory");
+	text_init(&line, t->mem, &t->style);
+	text_printf(&line, "%s (%s to %s, %s)", text_size(a, h->bytes),
+		    text_size(b, h->range_bytes[0]), text_size(c, h->range_bytes[1]), h->basis);
+	if (h->fits)
+		text_printf(&line, " of %s", text_size(a, h->limit_bytes));
+	if (h->dies_at)
+		text_printf(&line, "; %s needs more", plan_phase_words(words, h->dies_at));
+	text_puts(t, "  ");
+	text_hue(t, !h->fits ? TEXT_HEAD : *h->fits ? TEXT_GOOD : TEXT_BAD);
+	text_puts(t, judged);
+	text_plain(t);
+	text_wrap(t, 2 + (unsigned)strlen(judged), 2, "%s", text_get(&line));
+	text_release(&line);
+	put_parts(t, parts, sizeof(parts) / sizeof(parts[0]));
+	if (!h->pinned_bytes)
+		return;
+	text_printf(t, "  %-13s %11s, ", "of it pinned", text_size(a, h->pinned_bytes));
+	text_wrap(t, PARTS_WIDE, 2, "in blocks of powers of two");
+}
+
+static void phases(struct text *t, const struct plim_plan *p)
+{
+	int narrow = width_of(t) < NARROW, mixed = 0;
+	struct text_table b;
+
+	for (size_t i = 0; i < p->phase_count; i++)
+		mixed |= strcmp(p->phases[i].basis, p->peak.basis) != 0;
+	out_title(t, narrow ? "Phases, by step: the most in each" : "Phases, by step");
+	text_table_init(&b, t, narrow ? "lrr" : mixed ? "lrrrl" : "lrrr", TEXT_CUT_RIGHT);
+	text_cell_printf(&b, "phase");
+	text_cell_printf(&b, narrow ? "allocated" : "peak allocated");
+	text_cell_printf(&b, narrow ? "reserved" : "peak reserved");
+	if (!narrow)
+		text_cell_printf(&b, "left allocated");
+	if (!narrow && mixed)
+		text_cell_printf(&b, "basis");
+	for (size_t i = 0; i < p->phase_count; i++) {
+		const struct plim_plan_phase *f = &p->phases[i];
+
+		plan_put_phase(text_cell(&b), f->phase);
+		text_puts(&b.cells, p->dies_at != f->phase ? "" : narrow ? " !" : ": dies");
+		text_cell_end(&b);
+		text_cell_bytes(&b, f->peak_allocated_bytes);
+		text_cell_bytes(&b, f->peak_reserved_bytes);
+		if (!narrow)
+			text_cell_bytes(&b, f->allocated_bytes);
+		if (!narrow && mixed)
+			text_cell_printf(&b, "%s", f->basis);
+	}
+	text_table_write(t, &b, 2);
+	text_table_release(&b);
+}
+
+#define CONFIG 18 /* columns in front of a configuration: the widest is "deepspeed.json" */
+
+static void config_line(struct text *t, const char *what, const char *line)
+{
+	unsigned hang = width_of(t) < NARROW ? 4 : CONFIG;
+
+	if (!line)
+		return;
+	if (hang < CONFIG)
+		text_printf(t, "  %s\n    ", what);
+	else
+		text_printf(t, "  %-*s", CONFIG - 2, what);
+	text_wrap(t, hang, hang, "%s", line);
+}
+
+/* yes, no, or what lies between. */
+static const char *does_fit(const uint64_t range[2], int fits, uint64_t limit)
+{
+	return fits ? "yes" : range[0] <= limit ? "perhaps" : "no";
+}
+
+#define RUNG_COLUMNS 37 /* in front of what is to be changed */
+
+static void put_rung(struct text *t, const struct plim_plan_rung *r, uint64_t limit)
+{
+	const char *fits = does_fit(r->range_bytes, r->fits, limit);
+	const char *costs = strstr(r->cost, "none") ? "costs " : "";
+	char needed[32], saved[32];
+
+	text_size(needed, r->needed_bytes);
+	text_size(saved, r->saved_bytes);
+	if (width_of(t) < NARROW) {
+		text_puts(t, "  - ");
+		text_wrap(t, 4, 4, "%s%s (%s%s): needs %s, %s less; fits: %s",
+			  r->changes_results ? "or: " : "", r->rung, costs, r->cost, needed, saved,
+			  fits);
+		return;
+	}
+	text_printf(t, "  %11s  %11s  %-7s  ", needed, saved, fits);
+	text_wrap(t, RUNG_COLUMNS, RUNG_COLUMNS, "%s%s (%s%s)", r->changes_results ? "or: " : "",
+		  r->rung, costs, r->cost);
+}
+
+/* What to change, and all of it ready to be pasted: of the last rung that need not be asked for. */
+void plan_put_ladder(struct text *t, const struct plim_plan_rung *ladder, size_t n, uint64_t limit,
+		     uint64_t host_before_bytes)
+{
+	const struct plim_plan_config *config = NULL;
+	uint64_t host_bytes = 0;
+	int fits = 0, changes = 0;
+	char size[32], host[80];
+
+	if (!n)
+		return;
+	if (width_of(t) >= NARROW)
+		text_printf(t, "  %11s  %11s  %-7s  %s\n", "needed", "saves", "fits", "change");
+	for (size_t i = 0; i < n; i++) {
+		put_rung(t, &ladder[i], limit);
+		fits |= ladder[i].fits;
+		changes |= ladder[i].changes_results;
+		if (ladder[i].changes_results)
+			continue;
+		config = &ladder[i].config;
+		host_bytes = ladder[i].host_bytes;
+	}
+	if (changes) {
+		text_puts(t, "  ");
+		text_wrap(t, 2, 2, "or: another model comes out; one of these beside the rest.");
+	}
+	if (!fits) {
+		text_puts(t, "  ");
+		text_wrap(t, 2, 2,
+			  "None of this is enough: a smaller model, more GPUs, or a "
+			  "larger one.");
+	}
+	if (!config)
+		return;
+	out_title(t, "All of it, to be pasted");
+	config_line(t, "Trainer", config->training_arguments);
+	config_line(t, "model", config->from_pretrained);
+	config_line(t, "PEFT", config->peft);
+	if (strstr(config->training_arguments ? config->training_arguments : "", "deepspeed="))
+		config_line(t, "deepspeed.json", config->deepspeed);
+	config_line(t, "fsdp.json", config->fsdp);
+	config_line(t, "environment", config->environment);
+	if (host_bytes > host_before_bytes) {
+		snprintf(host, sizeof(host), "%s of the machine's memory in all",
+			 text_size(size, host_bytes));
+		config_line(t, "needs", host);
+	}
+	if (config->accelerate || config->deepspeed)
+		config_line(t, "elsewhere", "--json has it for accelerate, DeepSpeed and FSDP");
+}
+
+static void learned(struct text *t, const struct plim_plan *p)
+{
+	char recorded[32], planned[32], added[64];
+
+	if (p->unexplained_bytes == PLIM_UNKNOWN)
+		return;
+	out_title(t, p->hidden->recordings > 1 ? "Learned from two recordings"
+					       : "Learned from the recording");
+	if (!p->learned_count)
+		text_puts(t, "  nothing: the plan of the recorded run agrees\n");
+	for (size_t i = 0; i < p->learned_count; i++) {
+		const struct plim_plan_learned *l = &p->learned[i];
+
+		snprintf(added, sizeof(added), "%s added here",
+			 text_size(recorded, l->learned_bytes));
+		text_printf(t, "  %-16s", l->quantity);
+		text_wrap(t, 18, 18, "%s recorded, %s planned: %s (%s)",
+			  text_size(recorded, l->recorded_bytes),
+			  text_size(planned, l->planned_bytes),
+			  l->learned_bytes ? added : "left to the range", l->evidence);
+	}
+	text_puts(t, "  ");
+	if (!p->unexplained_bytes)
+		text_wrap(t, 2, 2, "with that, the recorded peak is explained to the byte");
+	else
+		text_wrap(t, 2, 2, "with that, the recorded peak is explained but for %s",
+			  text_size(recorded, p->unexplained_bytes));
+}
+
+static void sweep(struct text *t, const struct plim_plan *p)
+{
+	int narrow = width_of(t) < NARROW;
+	struct text_table b;
+
+	if (!p->sweep_count)
+		return;
+	out_title(t, "Sweep");
+	text_table_init(&b, t, narrow ? "rrrl" : "rrrrrl", TEXT_CUT_RIGHT);
+	text_cell_printf(&b, "batch");
+	text_cell_printf(&b, narrow ? "seq" : "sequence");
+	if (!narrow) {
+		text_cell_printf(&b, "allocated");
+		text_cell_printf(&b, "reserved");
+	}
+	text_cell_printf(&b, "needed");
+	text_cell_printf(&b, "%s", p->fits ? "fits" : "");
+	for (size_t i = 0; i < p->sweep_count; i++) {
+		const struct plim_plan_sweep *s = &p->sweep[i];
+		const char *fits;
+
+		text_cell_count(&b, s->batch);
+		text_cell_count(&b, s->sequence);
+		if (!narrow) {
+			text_cell_bytes(&b, s->allocated_bytes);
+			text_cell_bytes(&b, s->reserved_bytes);
+		}
+		text_cell_bytes(&b, s->needed_bytes);
+		fits = s->fits ? does_fit(s->range_bytes, !strcmp(s->fits, "yes"), p->limit_bytes)
+			       : "";
+		text_puts(text_cell(&b), fits);
+		if (s->dies_at && !narrow && !strcmp(fits, "no")) {
+			text_puts(&b.cells, ", dies in ");
+			plan_put_phase(&b.cells, s->dies_at);
+		}
+		text_cell_end(&b);
+	}
+	text_table_write(t, &b, 2);
+	text_table_release(&b);
+}
+
+enum plim_status plim_plan_text(const struct plim_plan *p, const struct plim_text_style *style,
+				plim_write_fn *write, void *ctx, struct plim_err *err)
+{
+	struct text_style s = { style ? style->width : 0, style && style->color,
+				style && style->utf8 };
+	struct text t;
+
+	text_init(&t, &p->hidden->mem, &s);
+	head(&t, p);
+	verdict(&t, p);
+	basis(&t, p);
+	composition(&t, p);
+	phases(&t, p);
+	learned(&t, p);
+	host(&t, p);
+	sweep(&t, p);
+	if (p->ladder_count)
+		out_title(&t, "What would make it fit, step by step");
+	plan_put_ladder(&t, p->ladder, p->ladder_count, p->limit_bytes, p->host.bytes);
+	out_list(&t, "Assumed", p->assumptions, p->assumption_count);
+	return out_text(&t, write, ctx, err);
+}

@@ -1,0 +1,403 @@
+/*
+ * Reading recordings, several at a time, within one memory limit.  Of each recording only its row stays.
+ *
+ * Before one is read, as much memory is set aside as one of its size usually needs; what it takes is
+ * counted and cannot be more.  If that was too little it is read again, alone, with all there is.  So
+ * whether a recording can be read depends on the limit and on nothing that happens beside it.
+ */
+#include "verbs/ranks/ranks.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Of the limit: an eighth for rows and for archives that are open while their members wait. */
+#define READING_PART(limit) ((limit) - (limit) / 8)
+
+/* A source's windows (1.5 MiB, and a member has two) and what its decoder takes at usual settings. */
+static const struct {
+	const char *compression;
+	uint64_t source_bytes;
+} source_needs[] = {
+	{ "none", (uint64_t)4 << 20 },
+	{ "gzip", (uint64_t)4 << 20 },
+	{ "zstd", (uint64_t)16 << 20 }, /* zstd -19: 8 MiB */
+	{ "xz", (uint64_t)72 << 20 },   /* xz -9: 65 MiB */
+};
+#define LOOK_BYTES 4096
+
+/*
+ * What a recording takes beside a fixed part, as a part of its decoded size: 0.55 to 1.0 measured on
+ * recordings from 1 MB on.  Pickles of recordings shrink to a 12th (gzip) to a 30th (xz).
+ */
+#define FIXED_BYTES ((uint64_t)2 << 20)
+#define SHRINKS_TO_PART 32
+
+/* No rank's report lists more owners than are looked at. */
+#define OWNERS_KEPT 1
+
+struct work {
+	struct plim_ranks *k;
+	pthread_mutex_t lock; /* of what follows, and of everything that `k` owns */
+	pthread_cond_t room;
+	uint64_t reading_bytes, set_aside_bytes;
+	size_t next;
+	uint32_t done;
+	unsigned threads, threads_each; /* recordings at a time; threads that each may use */
+	enum plim_status status;        /* the first failure that is not a recording's */
+	struct plim_err err;
+};
+
+/* ---- memory ---- */
+
+/* What to set aside for a recording: for its source, and for the rest. */
+struct need {
+	uint64_t source_bytes, report_bytes;
+};
+
+static struct need need_of(const struct source *s)
+{
+	struct source_info info;
+	uint64_t bytes;
+	size_t i = 0;
+
+	source_get_info(s, &info);
+	bytes = info.raw_bytes < UINT64_MAX / 64 ? info.raw_bytes : UINT64_MAX / 64;
+	while (strcmp(source_needs[i].compression, info.compression))
+		i++;
+	return (struct need){ source_needs[i].source_bytes,
+			      FIXED_BYTES + bytes * (i ? SHRINKS_TO_PART : 1) };
+}
+
+/* All there is: for the source as much as any usually needs, but no more than half. */
+static struct need need_all(uint64_t reading_bytes)
+{
+	uint64_t most = source_needs[sizeof(source_needs) / sizeof(*source_needs) - 1].source_bytes;
+	uint64_t source = most < reading_bytes / 8 ? reading_bytes / 8 : most;
+
+	source = source < reading_bytes / 2 ? source : reading_bytes / 2;
+	return (struct need){ source, reading_bytes - source };
+}
+
+static int is_too_much(const struct work *w, const struct need *n)
+{
+	return n->source_bytes + n->report_bytes > w->reading_bytes;
+}
+
+static void set_aside(struct work *w, const struct need *need)
+{
+	uint64_t bytes = need->source_bytes + need->report_bytes;
+
+	pthread_mutex_lock(&w->lock);
+	while (w->set_aside_bytes && w->set_aside_bytes + bytes > w->reading_bytes)
+		pthread_cond_wait(&w->room, &w->lock);
+	w->set_aside_bytes += bytes;
+	pthread_mutex_unlock(&w->lock);
+}
+
+static void give_back(struct work *w, const struct need *need)
+{
+	pthread_mutex_lock(&w->lock);
+	w->set_aside_bytes -= need->source_bytes + need->report_bytes;
+	pthread_cond_broadcast(&w->room);
+	pthread_mutex_unlock(&w->lock);
+}
+
+/* ---- one recording ---- */
+
+/* An open item: the file, and in it the member. */
+struct opened {
+	struct mem mem;
+	struct source *file, *member;
+};
+
+static void close_item(struct opened *o)
+{
+	source_close(o->member);
+	source_close(o->file);
+}
+
+static enum plim_status open_item(const struct ranks_item *item, uint64_t memory_bytes,
+				  struct source_options how, struct opened *o, struct plim_err *err)
+{
+	enum plim_status st;
+
+	how.kinds = item->origin == RANKS_FOUND ? SOURCE_REGULAR_HERE : SOURCE_REGULAR;
+	*o = (struct opened){ .file = NULL };
+	mem_init(&o->mem, memory_bytes);
+	st = source_open(&o->mem, item->path, &how, &o->file, err);
+	if (!st && item->member)
+		st = source_skip_to(o->file, item->offset, err);
+	if (!st && item->member)
+		st = source_open_member(&o->mem, item->member, o->file, item->row.bytes, &how,
+					&o->member, err);
+	if (st)
+		close_item(o);
+	return st;
+}
+
+static struct plim_report_options summary_options(const struct plim_ranks *k, uint64_t memory)
+{
+	struct plim_report_options options = k->hidden->options.report;
+
+	options.max_memory_bytes = memory;
+	options.at = "peak";
+	options.owners_max = OWNERS_KEPT;
+	return options;
+}
+
+/* With the lock held: the first failure that is no recording's ends all. */
+static void end_with(struct work *w, enum plim_status st, const struct plim_err *err)
+{
+	if (!st || w->status)
+		return;
+	w->status = st;
+	w->err = *err;
+}
+
+/* Read what `s` holds and keep its row.  PLIM_E_LIMIT: with that much memory it cannot be done. */
+static enum plim_status read_source(struct work *w, struct ranks_item *item, struct source *s,
+				    uint64_t memory_bytes, int last_try, struct plim_err *err)
+{
+	struct plim_report_options options = summary_options(w->k, memory_bytes);
+	struct report_input in = { .source = s, .threads = w->threads_each, .summary = 1 };
+	struct plim_report *r;
+	enum plim_status st = report_open(ranks_name(item), &in, &options, &r, err);
+
+	if (st == PLIM_E_LIMIT && !last_try)
+		return st;
+	pthread_mutex_lock(&w->lock);
+	st = st ? ranks_fail(w->k, item, in.is_other, err)
+		: ranks_summarise(w->k, r, &item->row, err);
+	end_with(w, st, err);
+	pthread_mutex_unlock(&w->lock);
+	plim_report_free(r);
+	return PLIM_OK;
+}
+
+/* It could not be opened: that is its row. */
+static enum plim_status fail(struct work *w, struct ranks_item *item, struct plim_err *err)
+{
+	pthread_mutex_lock(&w->lock);
+	end_with(w, ranks_fail(w->k, item, 0, err), err);
+	pthread_mutex_unlock(&w->lock);
+	return PLIM_OK;
+}
+
+static enum plim_status read_with(struct work *w, struct ranks_item *item, struct need need,
+				  int last_try)
+{
+	struct source_options how = { .thread = w->threads_each == 1 ? SOURCE_THREAD_NONE
+								     : SOURCE_THREAD_AUTO };
+	struct plim_err err;
+	struct opened o;
+	enum plim_status st;
+
+	set_aside(w, &need);
+	st = open_item(item, need.source_bytes, how, &o, &err);
+	if (!st) {
+		st = read_source(w, item, o.member ? o.member : o.file, need.report_bytes, last_try,
+				 &err);
+		close_item(&o);
+	} else if (st != PLIM_E_LIMIT || last_try) {
+		st = fail(w, item, &err);
+	}
+	give_back(w, &need);
+	return st;
+}
+
+static void read_alone(struct work *w, struct ranks_item *item)
+{
+	item->read_alone = 1;
+	read_with(w, item, need_all(w->reading_bytes), 1);
+}
+
+static void read_item(struct work *w, struct ranks_item *item)
+{
+	struct source_options how = { .window_bytes = LOOK_BYTES, .thread = SOURCE_THREAD_NONE };
+	struct need need = need_all(w->reading_bytes);
+	struct plim_err err;
+	struct opened o;
+
+	/* if it cannot be opened, whoever reads it says why */
+	if (!open_item(item, need.source_bytes, how, &o, &err)) {
+		need = need_of(o.member ? o.member : o.file);
+		close_item(&o);
+	} else {
+		need = (struct need){ source_needs[0].source_bytes, FIXED_BYTES };
+	}
+	if (is_too_much(w, &need) || read_with(w, item, need, 0))
+		read_alone(w, item);
+}
+
+/* With the lock held. */
+static void count_done(struct work *w)
+{
+	const struct plim_ranks_options *o = &w->k->hidden->options;
+	uint32_t total = (uint32_t)w->k->hidden->items.n;
+
+	w->done++;
+	if (o->progress && !w->status && o->progress(o->progress_ctx, w->done, total))
+		w->status = err_set(&w->err, PLIM_E_CANCELLED, "stopped");
+}
+
+/* ---- a compressed archive ---- */
+
+/* A member that the stream has come to. */
+static void read_member(struct work *w, struct ranks_item *item, struct source *file)
+{
+	struct source_options how = { .thread = SOURCE_THREAD_NONE };
+	struct source *member;
+	struct plim_err err;
+	struct need need = need_all(w->reading_bytes);
+	struct mem mem;
+	enum plim_status st;
+
+	mem_init(&mem, need.source_bytes);
+	st = source_open_member(&mem, item->member, file, item->row.bytes, &how, &member, &err);
+	if (!st) {
+		need = need_of(member);
+		mem.limit_bytes = need.source_bytes;
+		st = PLIM_E_LIMIT;
+		if (!is_too_much(w, &need)) {
+			set_aside(w, &need);
+			st = read_source(w, item, member, need.report_bytes, 0, &err);
+			give_back(w, &need);
+		}
+		source_close(member);
+	} else if (st != PLIM_E_LIMIT) {
+		st = fail(w, item, &err);
+	}
+	if (st)
+		read_alone(w, item);
+}
+
+static void read_stream(struct work *w, struct ranks_item *archive)
+{
+	struct source_options how = { .kinds = SOURCE_REGULAR };
+	struct tar_member member;
+	struct ranks_item *item;
+	struct source *file;
+	struct plim_err err;
+	struct mem mem;
+	struct tar tar;
+	int stop;
+
+	mem_init(&mem, need_all(w->reading_bytes).source_bytes);
+	if (source_open(&mem, archive->path, &how, &file, &err)) {
+		archive->origin = RANKS_NAMED;
+		fail(w, archive, &err);
+		return;
+	}
+	archive->other = 1; /* only its members count */
+	tar_init(&tar, file);
+	do {
+		enum plim_status said = tar_next(&tar, &member, &err);
+
+		stop = said || !member.name;
+		pthread_mutex_lock(&w->lock);
+		end_with(w, ranks_add_member(w->k, archive->path, said, &member, &item, &err),
+			 &err);
+		if (item)
+			item->taken = 1;
+		pthread_mutex_unlock(&w->lock);
+		if (item)
+			read_member(w, item, file);
+		pthread_mutex_lock(&w->lock);
+		if (item)
+			count_done(w);
+		stop |= w->status != PLIM_OK;
+		pthread_mutex_unlock(&w->lock);
+	} while (!stop);
+	source_close(file);
+}
+
+/* ---- all of them ---- */
+
+static struct ranks_item *take_item(struct work *w)
+{
+	struct plim_ranks_hidden *h = w->k->hidden;
+
+	while (w->next < h->items.n) {
+		struct ranks_item *item = h->items.at[w->next++];
+
+		if (!item->taken) {
+			item->taken = 1;
+			return item;
+		}
+	}
+	return NULL;
+}
+
+static void *worker(void *arg)
+{
+	struct work *w = arg;
+	struct ranks_item *item;
+
+	pthread_mutex_lock(&w->lock);
+	while (!w->status && (item = take_item(w)) != NULL) {
+		pthread_mutex_unlock(&w->lock);
+		if (item->origin == RANKS_STREAM)
+			read_stream(w, item);
+		else
+			read_item(w, item);
+		pthread_mutex_lock(&w->lock);
+		count_done(w);
+	}
+	pthread_mutex_unlock(&w->lock);
+	return NULL;
+}
+
+/* Threads that cannot be had are done without. */
+static void work(struct work *w)
+{
+	pthread_t *others = calloc(w->threads, sizeof(*others));
+	unsigned n = 0;
+
+	while (others && n + 1 < w->threads && !thread_start(&others[n], worker, w))
+		n++;
+	worker(w);
+	while (n)
+		pthread_join(others[--n], NULL);
+	free(others);
+}
+
+enum plim_status ranks_read_all(struct plim_ranks *k, struct plim_err *err)
+{
+	const struct plim_ranks_hidden *h = k->hidden;
+	struct work w = { .k = k, .reading_bytes = READING_PART(h->limit_bytes) };
+
+	pthread_mutex_init(&w.lock, NULL);
+	pthread_cond_init(&w.room, NULL);
+	w.threads = h->options.threads ? h->options.threads : thread_processors();
+	if (w.threads > h->items.n)
+		w.threads = h->items.n ? (unsigned)h->items.n : 1;
+	/* not by how many read: what a recording needs must not depend on it */
+	w.threads_each = h->items.n > 1 ? 1 : 0;
+	work(&w);
+	pthread_mutex_destroy(&w.lock);
+	pthread_cond_destroy(&w.room);
+	if (w.status)
+		*err = w.err;
+	return w.status;
+}
+
+enum plim_status ranks_read_full(struct plim_ranks *k, const struct ranks_item *item,
+				 struct plim_err *err)
+{
+	struct need need = need_all(READING_PART(k->hidden->limit_bytes));
+	struct plim_report_options options = k->hidden->options.report;
+	struct report_input in = { .source = NULL };
+	struct opened o;
+	enum plim_status st;
+
+	options.max_memory_bytes = need.report_bytes;
+	st = open_item(item, need.source_bytes, (struct source_options){ .window_bytes = 0 }, &o,
+		       err);
+	if (st)
+		return st;
+	in.source = o.member ? o.member : o.file;
+	st = report_open(ranks_name(item), &in, &options, &k->worst, err);
+	close_item(&o);
+	return st;
+}

@@ -1,0 +1,428 @@
+/* A death's verdict in sentences: the headline, the numbers behind it, and what to do. */
+#include "verbs/report/report.h"
+
+#include <string.h>
+
+#define LINES_MAX 12
+
+struct lines {
+	struct plim_report *r;
+	struct plim_err *err;
+	const char *at[LINES_MAX];
+	size_t n;
+	int failed;
+};
+
+#define add(l, ...)                                                                   \
+	do {                                                                          \
+		if ((l)->n < LINES_MAX) {                                             \
+			(l)->at[(l)->n] = report_text((l)->r, (l)->err, __VA_ARGS__); \
+			(l)->failed |= !(l)->at[(l)->n++];                            \
+		}                                                                     \
+	} while (0)
+
+static enum plim_status keep(struct lines *l, const char ***out, size_t *n)
+{
+	*out = report_take(l->r, l->n, sizeof(**out), l->err);
+	*n = l->n;
+	if (l->failed || !*out)
+		return mem_status(l->err);
+	for (size_t i = 0; i < l->n; i++)
+		(*out)[i] = l->at[i];
+	return PLIM_OK;
+}
+
+/* ---- evidence ---- */
+
+static void tell_bound(struct lines *l, const struct findings_death *d)
+{
+	char a[32], b[32], c[32];
+
+	switch (d->bound_by) {
+	case FINDINGS_BOUND_LIMIT:
+		add(l,
+		    "a memory limit of this process stopped it, not the card: the driver had %s "
+		    "free, more than the %s "
+		    "it was asked for (set by torch.cuda.set_per_process_memory_fraction(), or by "
+		    "per_process_memory_fraction in PYTORCH_CUDA_ALLOC_CONF)",
+		    report_size(a, d->device_free_bytes), report_size(b, d->segment_bytes));
+		report_size(a, d->bound_low_bytes);
+		if (!strcmp(a, report_size(b, d->bound_high_bytes)))
+			break;
+		add(l, "the limit lies between %s (was reserved before) and %s (was refused)", a,
+		    b);
+		break;
+	case FINDINGS_BOUND_OTHER_PROCESS:
+		add(l,
+		    "other processes hold %s of the card's %s; the driver had %s left for a "
+		    "request of %s",
+		    report_size(a, d->message->others.low), report_size(b, d->message->total.low),
+		    report_size(c, d->device_free_bytes),
+		    report_size((char[32]){ 0 }, d->segment_bytes));
+		break;
+	case FINDINGS_BOUND_NON_PYTORCH:
+		add(l,
+		    "this process holds %s on the card and PyTorch's allocator only %s of it: the "
+		    "rest is "
+		    "CUDA's context, NCCL or another library",
+		    report_size(a, d->message->this_process.low),
+		    report_size(b, d->reserved_bytes));
+		break;
+	case FINDINGS_BOUND_DEVICE:
+		add(l,
+		    "the card was full: PyTorch held %s, and the driver had %s left for a request "
+		    "of %s",
+		    report_size(a, d->reserved_bytes), report_size(b, d->device_free_bytes),
+		    report_size(c, d->segment_bytes));
+		if (d->card)
+			add(l,
+			    "together that is what a card such as the %s has for one process: so "
+			    "nobody else was on it, it seems (the error's text would tell: --log)",
+			    d->card->name);
+		break;
+	default:
+		add(l,
+		    "the driver had %s left for a request of %s, while this process's allocator "
+		    "held %s; the "
+		    "recording does not tell who held the rest (give the error's text with --log)",
+		    report_size(a, d->device_free_bytes), report_size(b, d->segment_bytes),
+		    report_size(c, d->reserved_bytes));
+	}
+}
+
+/* What the step had still to come, and from what that is known. */
+static void tell_future(struct lines *l, const struct findings_death *d)
+{
+	int hardly = d->still_high_bytes && d->still_high_bytes < d->request_bytes / 100;
+	char a[32], times[32];
+
+	if (d->future == FINDINGS_FUTURE_UNKNOWN) {
+		add(l, "the program was never at this point before: what would have followed is "
+		       "not known");
+		return;
+	}
+	if (d->future == FINDINGS_FUTURE_PLANNED) {
+		if (d->still_high_bytes)
+			add(l, "the plan goes on: what follows takes %s more",
+			    report_size(a, d->still_high_bytes));
+		else
+			add(l, "the plan goes on: nothing that follows takes more");
+		return;
+	}
+	if (d->future == FINDINGS_FUTURE_OPTIMIZER) {
+		add(l,
+		    "it was the optimizer's first step: at least %s of state and of its temporary "
+		    "lists were still to come (each list is as large as the gradients; foreach, "
+		    "which makes them, is PyTorch's default)",
+		    report_size(a, d->still_low_bytes));
+		return;
+	}
+	if (d->points_before == 1)
+		snprintf(times, sizeof(times), "once");
+	else
+		snprintf(times, sizeof(times), "%u times", d->points_before);
+	if (d->scaled && d->still_high_bytes)
+		add(l,
+		    "the program was at this point %s before, with requests of other sizes; from "
+		    "there its memory rose further, which for this size is %s at least",
+		    times, report_size(a, d->still_low_bytes));
+	else
+		add(l, "the program was at this point %s before; from there its memory %s%s", times,
+		    !d->still_high_bytes ? "did not rise further"
+		    : hardly             ? "hardly rose further"
+					 : "rose further, by up to ",
+		    d->still_high_bytes && !hardly ? report_size(a, d->still_high_bytes) : "");
+	if (d->climbs >= 4)
+		add(l,
+		    "more was live at this point each of the last %u times than the time before: "
+		    "room now would not have lasted",
+		    d->climbs);
+}
+
+static void tell_need(struct lines *l, const struct findings_death *d)
+{
+	char a[32], b[32], c[32];
+
+	add(l,
+	    "%s was live, %s reserved but free; the largest free block that fits this stream and "
+	    "pool had %s",
+	    report_size(a, d->live_bytes), report_size(b, d->free_bytes),
+	    report_size(c, d->largest_free_bytes));
+	if ((d->cause ? d->cause : d->likelier) != FINDINGS_CAUSE_LEAK)
+		tell_future(l, d);
+}
+
+static void tell_leak(struct lines *l, const struct findings_leak *leak)
+{
+	const char *ending = !strcmp(leak->period, "forward pass") ? "es" : "s";
+	/* between whole repetitions there is one less than there are repetitions */
+	uint32_t span = leak->repetitions + (leak->loop_frame == TRACE_NONE);
+	char a[32], lines[48] = "";
+
+	if (leak->lines > 1)
+		snprintf(lines, sizeof(lines), " (from %u lines of the program)", leak->lines);
+	add(l,
+	    "%s that was born in the last %u %s%s is still alive%s; without it this would have "
+	    "fitted",
+	    report_size(a, leak->grown_bytes), span, leak->period, ending, lines);
+	add(l, "it looks like %s; if not, %s", leak->guess[0], leak->guess[1]);
+}
+
+static void tell_cause(struct lines *l, const struct findings_death *d)
+{
+	char a[32], b[32], c[32];
+	uint64_t need = d->requested_live_bytes + d->request_bytes + d->still_low_bytes;
+
+	switch (d->cause) {
+	case FINDINGS_CAUSE_CAPACITY:
+		if (need >= d->bound_high_bytes)
+			add(l, "even without a wasted byte it needed %s, and %s was refused",
+			    report_size(a, need), report_size(b, d->bound_high_bytes));
+		else
+			add(l,
+			    "all that was free (%s) is a small part of the request (%s): joining "
+			    "it would not have "
+			    "served it",
+			    report_size(a, d->free_bytes), report_size(b, d->request_bytes));
+		break;
+	case FINDINGS_CAUSE_FRAGMENTATION:
+		add(l,
+		    "live, request and what was to come make %s; at least %s was allowed: it would "
+		    "have fitted, "
+		    "had the free %s been in one piece",
+		    report_size(a, d->live_bytes + d->request_bytes + d->still_high_bytes),
+		    report_size(b, d->bound_low_bytes), report_size(c, d->free_bytes));
+		break;
+	case FINDINGS_CAUSE_LEAK: tell_leak(l, &d->leak); break;
+	default:
+		if (d->likelier == FINDINGS_CAUSE_LEAK) {
+			tell_leak(l, &d->leak);
+			add(l, "that is too few to decide: a cache that is being filled looks the "
+			       "same");
+			break;
+		}
+		report_size(b, d->bound_low_bytes);
+		if (!strcmp(b, report_size(c, d->bound_high_bytes)))
+			add(l,
+			    "without a wasted byte it needed %s of %s so far: that does not decide",
+			    report_size(a, need), b);
+		else
+			add(l,
+			    "without a wasted byte it needed %s so far, and what it could have is "
+			    "somewhere from %s to %s: that does not decide",
+			    report_size(a, need), b, c);
+	}
+}
+
+static void tell_tried(struct lines *l, const struct findings_death *d,
+		       const struct findings_tried *tried, size_t n)
+{
+	const char *then = d->cause ? "the requests up to the end of the recording are served"
+				    : "this request is served, and what may have come after it is "
+				      "not recorded";
+	char a[32];
+
+	for (size_t i = 0; i < n; i++) {
+		if (tried[i].survives)
+			add(l, "replayed with %s and the same bound, %s: %s reserved",
+			    tried[i].settings, then, report_size(a, tried[i].reserved_bytes));
+		else
+			add(l, "replayed with %s and the same bound, it fails as well",
+			    tried[i].settings);
+	}
+}
+
+/* ---- advice ---- */
+
+/* Does what other allocators hold decide? */
+static int is_outside(const struct findings_death *d)
+{
+	return d->bound_by == FINDINGS_BOUND_OTHER_PROCESS ||
+	       d->bound_by == FINDINGS_BOUND_NON_PYTORCH;
+}
+
+/* When a piece of advice holds; all of its flags must. */
+enum { IF_INSIDE = 1, IF_CERTAIN = 2, IF_LIKELY = 4, IF_TRAINING = 8, IF_RUNNING = 16 };
+
+static const struct advice {
+	enum findings_cause cause;
+	unsigned when;
+	const char *text;
+} advice[] = {
+	{ FINDINGS_CAUSE_FRAGMENTATION, 0,
+	  "batches of one length, or the longest batch first, leave fewer gaps" },
+	{ FINDINGS_CAUSE_CAPACITY, IF_INSIDE | IF_RUNNING,
+	  "it needs less memory: fewer or shorter sequences at once, leaner weights (bfloat16, "
+	  "quantized), or a larger card" },
+	{ FINDINGS_CAUSE_CAPACITY, IF_INSIDE | IF_TRAINING,
+	  "it needs less memory: a smaller micro-batch with accumulation, gradient checkpointing, "
+	  "or a larger card" },
+	{ FINDINGS_CAUSE_CAPACITY, IF_CERTAIN,
+	  "neither an allocator setting nor empty_cache() helps: the memory is in use" },
+	{ FINDINGS_CAUSE_CAPACITY, IF_LIKELY, "empty_cache() does not help: the memory is in use" },
+};
+
+static unsigned conditions(const struct findings_death *d)
+{
+	return (is_outside(d) ? 0 : IF_INSIDE) | (d->cause ? IF_CERTAIN : IF_LIKELY) |
+	       (d->answered ? IF_TRAINING : IF_RUNNING);
+}
+
+/* The first setting under which the recording runs to its end; NULL: none was tried or none does. */
+static const struct findings_tried *survivor(const struct findings_tried *tried, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (tried[i].survives)
+			return &tried[i];
+	return NULL;
+}
+
+static void advise(struct lines *l, const struct findings_death *d,
+		   const struct findings_tried *tried, size_t tried_count)
+{
+	enum findings_cause cause = d->cause ? d->cause : d->likelier;
+	const struct findings_tried *better = survivor(tried, tried_count);
+
+	if (d->future == FINDINGS_FUTURE_PLANNED) {
+		add(l, "plimsoll plan tells which changes would make it fit, and what each saves");
+		return;
+	}
+	if (cause == FINDINGS_CAUSE_LEAK) {
+		add(l, "%s", d->leak.fix[0]);
+		add(l, "or: %s", d->leak.fix[1]);
+		add(l, "%s", findings_leak_holder);
+		add(l, "%s", findings_leak_delay);
+		return; /* a higher limit would be one more delay */
+	}
+	if (cause == FINDINGS_CAUSE_FRAGMENTATION && better)
+		add(l,
+		    "set PYTORCH_CUDA_ALLOC_CONF=%s: replayed with it the recording runs to its "
+		    "end; "
+		    "plimsoll whatif has the details and its costs",
+		    better->settings);
+	else if (cause == FINDINGS_CAUSE_FRAGMENTATION)
+		add(l, "plimsoll whatif tries allocator settings on this recording");
+	if (d->bound_by == FINDINGS_BOUND_LIMIT)
+		add(l, "if the card may be used further, raise the process's limit");
+	if (d->bound_by == FINDINGS_BOUND_OTHER_PROCESS)
+		add(l, "see who holds the card: nvidia-smi, or fuser -v /dev/nvidia*; end what is "
+		       "left over");
+	if (d->bound_by == FINDINGS_BOUND_UNKNOWN)
+		add(l, "see with nvidia-smi whether something else holds a part of the card");
+	if (d->bound_by == FINDINGS_BOUND_NON_PYTORCH)
+		add(l, "see what else this process runs on the card: a second framework (JAX, "
+		       "TensorFlow, CuPy) that takes memory up front, NCCL's buffers, Triton");
+	if (d->future == FINDINGS_FUTURE_OPTIMIZER)
+		add(l, "the optimizer's state decides: an 8-bit or sharded optimizer, Adafactor, "
+		       "SGD or LoRA need "
+		       "less of it; fused=True avoids the step's lists");
+	for (size_t i = 0; i < sizeof(advice) / sizeof(advice[0]); i++)
+		if (advice[i].cause == cause && !(advice[i].when & ~conditions(d)))
+			add(l, "%s", advice[i].text);
+	if (!d->cause && better && cause == FINDINGS_CAUSE_CAPACITY)
+		add(l, "PYTORCH_CUDA_ALLOC_CONF=%s may do, too: try it", better->settings);
+	if (!d->cause && !d->message)
+		add(l, "to decide: give the error's text with --log%s",
+		    d->complete ? "" : ", and a recording that begins with the process");
+}
+
+/* ---- headline ---- */
+
+static const char *headline_of_leak(struct plim_report *r, const struct findings_leak *leak,
+				    struct plim_err *err)
+{
+	const char *frame = report_frame(r, leak->frame, err);
+	char a[32], b[32], where[512] = "";
+
+	if (frame)
+		snprintf(where, sizeof(where), " (%s%.400s)", leak->lines > 1 ? "most at " : "",
+			 frame);
+	return report_text(r, err, "LEAK: %s piled up, %s more every %s%s",
+			   report_size(a, leak->grown_bytes),
+			   report_size(b, leak->per_repetition_bytes), leak->period, where);
+}
+
+/* What the sums say: ", it can have less than 5.29 GiB", or who has the rest of the card. */
+static const char *beside(const struct findings_death *d, uint64_t need, char out[128])
+{
+	char a[32], b[32];
+
+	*out = 0;
+	if (d->bound_by == FINDINGS_BOUND_OTHER_PROCESS)
+		snprintf(out, 128, "; other processes hold %s of the card's %s",
+			 report_size(a, d->message->others.low),
+			 report_size(b, d->message->total.low));
+	else if (d->bound_by == FINDINGS_BOUND_NON_PYTORCH)
+		snprintf(out, 128, "; this process holds %s of the card outside PyTorch",
+			 report_size(a, d->message->this_process.low - d->reserved_bytes));
+	else if (d->cause == FINDINGS_CAUSE_CAPACITY && need >= d->bound_high_bytes)
+		snprintf(out, 128, " and can have less than %s",
+			 report_size(a, d->bound_high_bytes));
+	return out;
+}
+
+static const char *const likelier[] = {
+	[FINDINGS_CAUSE_UNKNOWN] = "the cause is not known",
+	[FINDINGS_CAUSE_CAPACITY] = "capacity is likelier than fragmentation",
+	[FINDINGS_CAUSE_FRAGMENTATION] = "fragmentation is likelier than capacity",
+	[FINDINGS_CAUSE_LEAK] = "a leak is likelier than capacity",
+};
+
+static const char *headline(struct plim_report *r, const struct findings_death *d,
+			    struct plim_err *err)
+{
+	uint64_t need = d->requested_live_bytes + d->request_bytes + d->still_low_bytes;
+	char a[32], b[32], more[128];
+
+	beside(d, need, more);
+	switch (d->cause) {
+	case FINDINGS_CAUSE_LEAK: return headline_of_leak(r, &d->leak, err);
+	case FINDINGS_CAUSE_FRAGMENTATION:
+		return report_text(
+			r, err, "FRAGMENTATION: %s was free but in pieces; the request was %s%s",
+			report_size(a, d->free_bytes), report_size(b, d->request_bytes), more);
+	case FINDINGS_CAUSE_CAPACITY:
+		return report_text(r, err, "CAPACITY: it needs at least %s%s%s",
+				   report_size(a, need),
+				   d->future == FINDINGS_FUTURE_OPTIMIZER
+					   ? " with the optimizer state still to come"
+					   : "",
+				   more);
+	default:
+		return report_text(r, err, "UNDETERMINED: %s was live and %s asked for; %s%s",
+				   report_size(a, d->live_bytes), report_size(b, d->request_bytes),
+				   likelier[d->likelier], more);
+	}
+}
+
+enum plim_status report_verdict(struct plim_report *r, const struct findings_death *d,
+				const struct findings_tried *tried, size_t tried_count,
+				struct plim_report_verdict *v, struct plim_err *err)
+{
+	static const char *const bases[] = { NULL, "repeated", "optimizer", "planned" };
+	struct lines evidence = { .r = r, .err = err }, todo = evidence;
+	uint64_t need = d->requested_live_bytes + d->request_bytes;
+	enum plim_status st;
+
+	v->bound_by = (enum plim_bound)d->bound_by;
+	v->cause = (enum plim_cause)d->cause;
+	v->likelier = (enum plim_cause)d->likelier;
+	v->bound_low_bytes = d->bound_low_bytes;
+	v->bound_high_bytes = d->bound_high_bytes;
+	v->still_to_come_bytes = d->future ? d->still_low_bytes : PLIM_UNKNOWN;
+	v->still_basis = bases[d->future];
+	v->needed_bytes = need + d->still_low_bytes;
+	v->needed_high_bytes = d->future == FINDINGS_FUTURE_REPEATED
+				       ? d->live_bytes + d->request_bytes + d->still_high_bytes
+				       : PLIM_UNKNOWN;
+	v->headline = headline(r, d, err);
+	tell_cause(&evidence, d);
+	tell_need(&evidence, d);
+	tell_bound(&evidence, d);
+	tell_tried(&evidence, d, tried, tried_count);
+	advise(&todo, d, tried, tried_count);
+	st = keep(&evidence, &v->evidence, &v->evidence_count);
+	if (!st)
+		st = keep(&todo, &v->advice, &v->advice_count);
+	return !st && !v->headline ? mem_status(err) : st;
+}

@@ -1,0 +1,461 @@
+/* plimsoll whatif: a recording explained, then run again under other settings. */
+#include "verbs/whatif/whatif.h"
+
+#include "verbs/options.h"
+#include "verbs/out.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/*
+ * CUDA context, kernels and libraries' workspaces: 540 to 875 MiB beside PyTorch's own memory in the
+ * out-of-memory texts measured on an H100 (driver 580).
+ */
+#define ALLOWANCE_BYTES ((uint64_t)896 << 20)
+
+/* Worth trying: what people recommend to each other, and what has helped in measured runs. */
+static const char *const usual[] = {
+	"",
+	"expandable_segments:True",
+	"max_split_size_mb:64",
+	"max_split_size_mb:128",
+	"max_split_size_mb:512",
+	"garbage_collection_threshold:0.6",
+	"garbage_collection_threshold:0.8",
+	"roundup_power2_divisions:4",
+	"expandable_segments:True,roundup_power2_divisions:8",
+};
+
+/* --search: what else these keys can be set to, in the order in which it is likely to help. */
+static const char *const further[] = {
+	"max_split_size_mb:256",
+	"max_split_size_mb:32",
+	"max_split_size_mb:20",
+	"max_split_size_mb:96",
+	"max_split_size_mb:192",
+	"max_split_size_mb:384",
+	"max_split_size_mb:768",
+	"max_split_size_mb:1024",
+	"max_split_size_mb:64,garbage_collection_threshold:0.8",
+	"max_split_size_mb:128,garbage_collection_threshold:0.8",
+	"max_split_size_mb:256,garbage_collection_threshold:0.8",
+	"garbage_collection_threshold:0.7",
+	"garbage_collection_threshold:0.9",
+	"expandable_segments:True,roundup_power2_divisions:16",
+	"expandable_segments:True,roundup_power2_divisions:4",
+	"max_split_size_mb:64,max_non_split_rounding_mb:64",
+	"max_split_size_mb:128,max_non_split_rounding_mb:128",
+	"roundup_power2_divisions:8",
+	"roundup_power2_divisions:16",
+	"roundup_power2_divisions:2",
+	"expandable_segments:True,large_segment_size_mb:64",
+	"large_segment_size_mb:64",
+	"large_segment_size_mb:128",
+};
+
+void plim_whatif_options_init(struct plim_whatif_options *o)
+{
+	*o = (struct plim_whatif_options){ .size = sizeof(*o),
+					   .device = PLIM_UNKNOWN,
+					   .limit_bytes = PLIM_UNKNOWN,
+					   .allowance_bytes = ALLOWANCE_BYTES,
+					   .search_ms = 60000 };
+}
+
+void plim_whatif_free(struct plim_whatif *w)
+{
+	if (!w)
+		return;
+	program_free(w->hidden->program);
+	plim_report_free(w->hidden->report);
+	free(w->hidden);
+	free(w);
+}
+
+/* ---- what is asked ---- */
+
+/* The device that was named, or the one with most events. */
+static enum plim_status choose_device(struct plim_whatif *w, struct plim_err *err)
+{
+	struct plim_report *r = w->hidden->report;
+	size_t best = 0;
+
+	for (size_t i = 1; i < r->device_count; i++)
+		if (r->devices[i].events > r->devices[best].events)
+			best = i;
+	if (!r->device_count || !r->devices[best].events)
+		return err_set(
+			err, PLIM_E_FORMAT,
+			"%s: no events were recorded, so there is nothing to run again; record "
+			"with torch.cuda.memory._record_memory_history() switched on before "
+			"the job, or with plimsoll record",
+			r->source.path);
+	w->device = r->devices[best].device;
+	for (size_t i = 0; i < r->hidden->snapshot->device_count; i++) {
+		if (r->hidden->snapshot->devices[i].ordinal != w->device)
+			continue;
+		w->hidden->device = &r->hidden->snapshot->devices[i];
+		w->hidden->replay = r->hidden->devices[i].replay;
+	}
+	return PLIM_OK;
+}
+
+static enum plim_status bound_by_gpu(struct plim_whatif *w, struct plim_err *err)
+{
+	uint64_t allowance = w->hidden->options.allowance_bytes;
+	const struct facts_gpu *gpu;
+	enum plim_status st = facts_find_gpu(w->hidden->options.gpu, "--limit", &gpu, err);
+
+	if (st)
+		return st;
+	if (allowance >= gpu->total_low_bytes)
+		return err_set(err, PLIM_E_ARG, "an allowance of %llu bytes leaves nothing of a %s",
+			       (unsigned long long)allowance, gpu->name);
+	w->bound = (struct plim_whatif_bound){ .limit_bytes = gpu->total_low_bytes - allowance,
+					       .basis = "gpu",
+					       .gpu = gpu->name,
+					       .allowance_bytes = allowance,
+					       .low_bytes = PLIM_UNKNOWN,
+					       .high_bytes = PLIM_UNKNOWN };
+	return PLIM_OK;
+}
+
+/* The last death's verdict, if there is one. */
+static const struct plim_report_oom *last_death(const struct plim_whatif *w)
+{
+	const struct plim_report *r = w->hidden->report;
+
+	for (size_t i = 0; i < r->device_count; i++)
+		if (r->devices[i].device == w->device && r->devices[i].oom_count)
+			return &r->devices[i].oom[r->devices[i].oom_count - 1];
+	return NULL;
+}
+
+static enum plim_status find_bound(struct plim_whatif *w, struct plim_err *err)
+{
+	const struct plim_report_oom *death = last_death(w);
+	uint64_t limit = w->hidden->options.limit_bytes;
+
+	w->bound = (struct plim_whatif_bound){ .limit_bytes = limit,
+					       .basis = limit == PLIM_UNKNOWN ? "none" : "given",
+					       .allowance_bytes = PLIM_UNKNOWN,
+					       .low_bytes = PLIM_UNKNOWN,
+					       .high_bytes = PLIM_UNKNOWN };
+	if (limit != PLIM_UNKNOWN)
+		return PLIM_OK;
+	if (w->hidden->options.gpu)
+		return bound_by_gpu(w, err);
+	if (!death || !death->verdict || death->verdict->bound_low_bytes == PLIM_UNKNOWN)
+		return PLIM_OK;
+	w->bound.basis = "recorded";
+	w->bound.low_bytes = w->bound.limit_bytes = death->verdict->bound_low_bytes;
+	w->bound.high_bytes = death->verdict->bound_high_bytes;
+	return PLIM_OK;
+}
+
+struct allocator_bounds whatif_bounds(const struct plim_whatif *w, uint64_t limit_bytes)
+{
+	/* a card is met by the driver, a limit by PyTorch before it asks the driver */
+	int card = !strcmp(w->bound.basis, "gpu");
+
+	return (struct allocator_bounds){
+		.limit_bytes = card || limit_bytes == PLIM_UNKNOWN ? UINT64_MAX : limit_bytes,
+		.capacity_bytes = card ? limit_bytes : UINT64_MAX,
+	};
+}
+
+enum plim_status whatif_rules(const struct plim_whatif *w, const char *settings,
+			      struct allocator_rules *rules, struct plim_err *err)
+{
+	const struct snapshot *t = w->hidden->report->hidden->snapshot;
+	unsigned torch = w->hidden->options.torch;
+	enum plim_status st;
+
+	if (!settings) {
+		*rules = w->hidden->replay->rules;
+		return PLIM_OK;
+	}
+	if (!torch && !t->settings.have_reuse_key)
+		torch = allocator_release_from_keys(t);
+	st = allocator_rules_parse(settings, torch, rules, err);
+	if (!st && rules->not_modelled)
+		st = err_set(err, PLIM_E_ARG,
+			     "settings '%s': cudaMallocAsync is the driver's own allocator, whose "
+			     "rules are not known",
+			     settings);
+	return st;
+}
+
+/* Of our own sets: would it be another run than the others? */
+static int acts(const struct plim_whatif *w, const char *settings,
+		const struct allocator_rules *rules)
+{
+	const struct snapshot *t = w->hidden->report->hidden->snapshot;
+
+	/* the threshold is a share of PyTorch's own limit */
+	if (rules->gc_threshold > 0 &&
+	    (w->bound.limit_bytes == PLIM_UNKNOWN || !strcmp(w->bound.basis, "gpu")))
+		return 0;
+	return !t->settings.have || strcmp(settings, snapshot_text(t, t->settings.conf)) != 0;
+}
+
+static enum plim_status take_own(struct plim_whatif *w, const char *const *settings, size_t n,
+				 struct plim_err *err)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct allocator_rules rules;
+
+		/* an older release may not take all of them */
+		if (whatif_rules(w, settings[i], &rules, NULL) || !acts(w, settings[i], &rules))
+			continue;
+		w->runs[w->run_count].settings =
+			report_text(w->hidden->report, err, "%s", settings[i]);
+		if (!w->runs[w->run_count++].settings)
+			return err->status;
+	}
+	return PLIM_OK;
+}
+
+static enum plim_status take_given(struct plim_whatif *w, struct plim_err *err)
+{
+	const struct plim_whatif_options *o = &w->hidden->options;
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; !st && i < o->settings_count; i++) {
+		struct allocator_rules rules;
+
+		st = whatif_rules(w, o->settings[i], &rules, err);
+		w->runs[i].settings =
+			st ? NULL : report_text(w->hidden->report, err, "%s", o->settings[i]);
+		if (!st && !w->runs[i].settings)
+			st = err->status;
+	}
+	w->run_count = o->settings_count;
+	return st;
+}
+
+static enum plim_status take_runs(struct plim_whatif *w, struct plim_err *err)
+{
+	const struct plim_whatif_options *o = &w->hidden->options;
+	size_t ours = sizeof(usual) / sizeof(*usual), more = sizeof(further) / sizeof(*further);
+	enum plim_status st;
+
+	w->as_recorded = report_take(w->hidden->report, 1, sizeof(*w->as_recorded), err);
+	w->runs = w->as_recorded ? report_take(w->hidden->report, o->settings_count + ours + more,
+					       sizeof(*w->runs), err)
+				 : NULL;
+	if (!w->runs)
+		return err->status;
+	st = take_given(w, err);
+	if (!st && (!o->settings_count || o->flags & PLIM_WHATIF_SEARCH))
+		st = take_own(w, usual, ours, err);
+	if (!st && o->flags & PLIM_WHATIF_SEARCH)
+		st = take_own(w, further, more, err);
+	return st;
+}
+
+/* ---- what there is ---- */
+
+static enum plim_status tell_death(struct plim_whatif *w, struct plim_err *err)
+{
+	const struct plim_report_oom *death = last_death(w);
+
+	if (!death)
+		return PLIM_OK;
+	w->death = report_take(w->hidden->report, 1, sizeof(*w->death), err);
+	if (!w->death)
+		return err->status;
+	w->death->event = death->event;
+	w->death->still_to_come_bytes = w->death->needed_bytes = PLIM_UNKNOWN;
+	w->death->cause = death->verdict ? death->verdict->cause : PLIM_CAUSE_UNKNOWN;
+	if (death->verdict && death->verdict->still_to_come_bytes != PLIM_UNKNOWN) {
+		w->death->still_to_come_bytes = death->verdict->still_to_come_bytes;
+		w->death->needed_bytes = death->verdict->needed_bytes;
+	}
+	return PLIM_OK;
+}
+
+static struct plim_whatif_count count_of(const struct allocator_count *n)
+{
+	return (struct plim_whatif_count){ n->current, n->peak, n->allocated, n->freed };
+}
+
+static struct plim_whatif_stat stat_of(const struct allocator_stats *s, enum allocator_stat which)
+{
+	const struct allocator_count *n = s->count[which];
+
+	return (struct plim_whatif_stat){ count_of(&n[0]), count_of(&n[1]), count_of(&n[2]) };
+}
+
+static struct plim_whatif_statistics statistics_of(const struct allocator_stats *s)
+{
+	return (struct plim_whatif_statistics){
+		.allocation = stat_of(s, ALLOCATOR_ALLOCATION),
+		.segment = stat_of(s, ALLOCATOR_SEGMENT),
+		.active = stat_of(s, ALLOCATOR_ACTIVE),
+		.inactive_split = stat_of(s, ALLOCATOR_INACTIVE_SPLIT),
+		.allocated_bytes = stat_of(s, ALLOCATOR_ALLOCATED_BYTES),
+		.reserved_bytes = stat_of(s, ALLOCATOR_RESERVED_BYTES),
+		.active_bytes = stat_of(s, ALLOCATOR_ACTIVE_BYTES),
+		.inactive_split_bytes = stat_of(s, ALLOCATOR_INACTIVE_SPLIT_BYTES),
+		.requested_bytes = stat_of(s, ALLOCATOR_REQUESTED_BYTES),
+		.oversize_allocations = count_of(s->count[ALLOCATOR_OVERSIZE_ALLOCATIONS]),
+		.oversize_segments = count_of(s->count[ALLOCATOR_OVERSIZE_SEGMENTS]),
+		.num_alloc_retries = s->retries,
+		.num_ooms = s->ooms,
+		.num_device_alloc = s->device_allocs,
+		.num_device_free = s->device_frees,
+	};
+}
+
+static enum plim_status explain(struct plim_whatif *w, struct plim_err *err)
+{
+	struct plim_whatif_hidden *h = w->hidden;
+	struct mem *m = &h->report->hidden->mem;
+	const struct timeline *tl = NULL;
+	enum plim_status st;
+
+	st = allocator_explain(m, h->report->hidden->snapshot, h->device, h->replay, &h->program,
+			       &h->check, err);
+	if (st)
+		return st;
+	w->self_check = (struct plim_whatif_check){
+		.events = h->check.events,
+		.exact = h->check.diverged_at == TRACE_NONE,
+		.diverged_at =
+			h->check.diverged_at == TRACE_NONE ? PLIM_UNKNOWN : h->check.diverged_at,
+		.empty_caches = h->check.empty_caches,
+		.statistics = statistics_of(&h->check.stats),
+	};
+	for (size_t i = 0; i < h->report->hidden->snapshot->device_count; i++)
+		if (h->report->hidden->devices[i].replay == h->replay)
+			tl = &h->report->hidden->devices[i].timeline;
+	w->floor.requested_peak_bytes = tl->peak[TIMELINE_REQUESTED];
+	return allocator_pack(m, h->program, &w->floor.packed_peak_bytes, err);
+}
+
+#define NOTES_MAX 5
+
+static int refuses_workspaces(const struct plim_whatif *w)
+{
+	uint64_t n = w->as_recorded->refused_workspaces;
+
+	for (size_t i = 0; i < w->run_count; i++)
+		n += w->runs[i].refused_workspaces;
+	return n != 0;
+}
+
+static enum plim_status tell_notes(struct plim_whatif *w, struct plim_err *err)
+{
+	struct plim_report *r = w->hidden->report;
+	char size[32];
+
+	w->notes = report_take(r, NOTES_MAX, sizeof(*w->notes), err);
+	if (!w->notes)
+		return err->status;
+	if (w->hidden->program->requests_before)
+		w->notes[w->note_count++] = report_text(r, err,
+							"the recording lost its beginning: %u "
+							"allocations were there before, and are "
+							"placed afresh in other settings' runs; "
+							"their reserved memory may be higher",
+							w->hidden->program->requests_before);
+	if (w->death && w->death->still_to_come_bytes != PLIM_UNKNOWN &&
+	    w->death->still_to_come_bytes)
+		w->notes[w->note_count++] = report_text(
+			r, err,
+			"the recording ends at its death: a run that survives it had at least %s "
+			"still to allocate in that step",
+			report_size(size, w->death->still_to_come_bytes));
+	else if (w->death)
+		w->notes[w->note_count++] = report_text(
+			r, err,
+			"the recording ends at its death: what a run that survives it would have "
+			"allocated next is not known");
+	if (refuses_workspaces(w))
+		w->notes[w->note_count++] = report_text(
+			r, err,
+			"where a convolution's workspace is refused cuDNN takes another algorithm, "
+			"slower and with less: such runs are marked with a question mark");
+	if (w->hidden->not_tried)
+		w->notes[w->note_count++] = report_text(
+			r, err, "%zu settings were not tried: the time for the search was over",
+			w->hidden->not_tried);
+	for (size_t i = 0; i < w->note_count; i++)
+		if (!w->notes[i])
+			return err->status;
+	return PLIM_OK;
+}
+
+static enum plim_status open_report(struct plim_whatif *w, const char *path, struct plim_err *err)
+{
+	const struct plim_whatif_options *o = &w->hidden->options;
+	struct plim_report_options options;
+
+	plim_report_options_init(&options);
+	options.flags = o->flags & PLIM_WHATIF_REDACT ? PLIM_REPORT_REDACT : 0;
+	options.max_memory_bytes = o->max_memory_bytes;
+	options.log_path = o->log_path;
+	options.device = o->device;
+	return plim_report_open(path, &options, &w->hidden->report, err);
+}
+
+static enum plim_status answer(struct plim_whatif *w, struct plim_err *err)
+{
+	enum plim_status st = choose_device(w, err);
+
+	w->source = w->hidden->report->source;
+	if (!st)
+		st = find_bound(w, err);
+	if (!st)
+		st = take_runs(w, err);
+	if (!st)
+		st = tell_death(w, err);
+	if (!st)
+		st = explain(w, err);
+	if (!st)
+		st = whatif_run_all(w, err);
+	if (!st)
+		st = whatif_recommend(w, err);
+	return st ? st : tell_notes(w, err);
+}
+
+enum plim_status plim_whatif_open(const char *path, const struct plim_whatif_options *options,
+				  struct plim_whatif **out, struct plim_err *err)
+{
+	struct plim_whatif *w = calloc(1, sizeof(*w));
+	struct plim_err own;
+	enum plim_status st;
+
+	*out = NULL;
+	err = err ? err : &own; /* inner floors read the status back from it */
+	if (w)
+		w->hidden = calloc(1, sizeof(*w->hidden));
+	if (!w || !w->hidden) {
+		free(w);
+		return err_set(err, PLIM_E_NOMEM, "out of memory");
+	}
+	plim_whatif_options_init(&w->hidden->options);
+	OPTIONS_TAKE(&w->hidden->options, options);
+	st = open_report(w, path, err);
+	if (!st)
+		st = answer(w, err);
+	if (st)
+		plim_whatif_free(w);
+	else
+		*out = w;
+	return st;
+}
+
+enum plim_status plim_whatif_json(const struct plim_whatif *w, plim_write_fn *write, void *ctx,
+				  struct plim_err *err)
+{
+	return out_json(&w->hidden->report->hidden->mem, "whatif/1", &whatif_table, w, write, ctx,
+			err);
+}
+
+enum plim_status plim_whatif_fields(int layout, plim_write_fn *write, void *ctx,
+				    struct plim_err *err)
+{
+	return out_fields(&whatif_table, layout, write, ctx, err);
+}

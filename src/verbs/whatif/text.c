@@ -1,0 +1,251 @@
+/* The answer for a person: what to set, what it costs, and what was tried. */
+#include "verbs/out.h"
+#include "verbs/whatif/whatif.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *shown(const char *settings)
+{
+	return *settings ? settings : "(default)";
+}
+
+static const struct plim_whatif_run *recommended(const struct plim_whatif *w)
+{
+	for (size_t i = 0; i < w->run_count; i++)
+		if (w->runs[i].settings == w->recommended)
+			return &w->runs[i];
+	return NULL;
+}
+
+/* "it survives; as recorded it dies at event 41,964" */
+static void compare(struct text *t, const struct plim_whatif *w, const struct plim_whatif_run *run)
+{
+	const struct plim_whatif_run *own = w->as_recorded;
+	char a[32], b[32], c[32], d[32];
+
+	if (own->outcome == PLIM_WHATIF_OOM)
+		text_wrap(t, 2, 2,
+			  "with it the recording runs to its end; as recorded it dies at event %s",
+			  text_number(a, own->oom_event));
+	else if (run->smallest_limit_bytes != PLIM_UNKNOWN)
+		text_wrap(
+			t, 2, 2,
+			"with it the recording reserves %s, and could do with %s; as recorded %s, "
+			"and %s",
+			report_size(a, run->reserved_peak_bytes),
+			report_size(b, run->smallest_limit_bytes),
+			report_size(c, own->reserved_peak_bytes),
+			report_size(d, own->smallest_limit_bytes));
+	else
+		text_wrap(t, 2, 2, "with it the recording reserves %s, as recorded %s",
+			  report_size(a, run->reserved_peak_bytes),
+			  report_size(b, own->reserved_peak_bytes));
+}
+
+static int none_survives(const struct plim_whatif *w)
+{
+	int n = w->as_recorded->outcome == PLIM_WHATIF_OK;
+
+	for (size_t i = 0; i < w->run_count; i++)
+		n += w->runs[i].outcome == PLIM_WHATIF_OK;
+	return !n;
+}
+
+static void no_advice(struct text *t, const struct plim_whatif *w)
+{
+	text_hue(t, TEXT_HEAD);
+	text_puts(t, w->withheld ? "No advice: " : "Settings: ");
+	text_plain(t);
+	if (w->withheld)
+		text_wrap_name(t, 11, 2, w->withheld);
+	else if (none_survives(w))
+		text_wrap(t, 10, 2, "none of these survives");
+	else
+		text_wrap(t, 10, 2, "none of these is clearly better than the recorded ones");
+}
+
+static void verdict(struct text *t, const struct plim_whatif *w)
+{
+	const struct plim_whatif_run *run = recommended(w);
+
+	if (!run) {
+		no_advice(t, w);
+		return;
+	}
+	text_hue(t, TEXT_GOOD);
+	text_puts(t, "Set ");
+	text_plain(t);
+	text_puts(t, "PYTORCH_CUDA_ALLOC_CONF=");
+	text_puts(t, run->settings);
+	text_puts(t, "\n  ");
+	compare(t, w, run);
+}
+
+static void costs(struct text *t, const struct plim_whatif *w)
+{
+	const struct plim_whatif_run *run = recommended(w);
+
+	if (run)
+		out_list(t, "Known costs of what is advised", run->warnings, run->warning_count);
+}
+
+static void row(struct text_table *b, const struct plim_whatif_run *run, const char *name,
+		int with_smallest)
+{
+	struct text *cell = text_cell(b);
+
+	if (run->outcome == PLIM_WHATIF_OK) {
+		text_puts(cell, run->outcome_certain ? "survives" : "survives?");
+	} else {
+		text_puts(cell, "dies at ");
+		text_count(cell, run->oom_event);
+		text_puts(cell, run->outcome_certain ? "" : "?");
+	}
+	text_cell_end(b);
+	text_cell_bytes(b, run->reserved_peak_bytes);
+	text_cell_count(b, run->retries);
+	if (with_smallest)
+		text_cell_bytes(b, run->smallest_limit_bytes);
+	text_cell_name(b, name, strlen(name));
+}
+
+#define NARROW 64 /* columns below which a table has no room for names */
+
+/* A run in two lines. */
+static void stacked(struct text *t, const struct plim_whatif_run *run, const char *name)
+{
+	char a[32], b[32], needs[64] = "";
+
+	text_puts(t, "  ");
+	text_wrap_name(t, 2, 4, name);
+	text_puts(t, "      ");
+	if (run->smallest_limit_bytes != PLIM_UNKNOWN)
+		snprintf(needs, sizeof(needs), ", needs %s",
+			 report_size(a, run->smallest_limit_bytes));
+	text_wrap(t, 6, 6, "%s%s%s, %s reserved, %llu %s%s",
+		  run->outcome == PLIM_WHATIF_OK ? "survives" : "dies at ",
+		  run->outcome == PLIM_WHATIF_OK ? "" : text_number(b, run->oom_event),
+		  run->outcome_certain ? "" : "?",
+		  report_size((char[32]){ 0 }, run->reserved_peak_bytes),
+		  (unsigned long long)run->retries, run->retries == 1 ? "retry" : "retries", needs);
+}
+
+static void in_columns(struct text *t, const struct plim_whatif *w,
+		       const struct plim_whatif_run *const *order)
+{
+	int with_smallest = w->as_recorded->smallest_limit_bytes != PLIM_UNKNOWN;
+	struct text_table b;
+
+	text_table_init(&b, t, with_smallest ? "lrrrl" : "lrrl", TEXT_CUT_MIDDLE);
+	text_cell_printf(&b, "outcome");
+	text_cell_printf(&b, "reserved");
+	text_cell_printf(&b, "retries");
+	if (with_smallest)
+		text_cell_printf(&b, "needs");
+	text_cell_printf(&b, "settings, best first");
+	for (size_t i = 0; i < w->run_count; i++)
+		row(&b, order[i], shown(order[i]->settings), with_smallest);
+	row(&b, w->as_recorded, "as recorded", with_smallest);
+	text_table_write(t, &b, 2);
+	text_table_release(&b);
+}
+
+/* What is advised comes first, whatever its rank: others can need as little and reserve far more. */
+static void advised_first(const struct plim_whatif *w, const struct plim_whatif_run **order)
+{
+	const struct plim_whatif_run *run = recommended(w);
+	size_t at = 0;
+
+	if (!run)
+		return;
+	while (order[at] != run)
+		at++;
+	memmove(order + 1, order, at * sizeof(*order));
+	order[0] = run;
+}
+
+static void table(struct text *t, const struct plim_whatif *w)
+{
+	const struct plim_whatif_run **order = calloc(w->run_count + 1, sizeof(*order));
+
+	if (!order)
+		return;
+	whatif_rank(w, order);
+	advised_first(w, order);
+	if (t->style.width && t->style.width < NARROW) {
+		for (size_t i = 0; i < w->run_count; i++)
+			stacked(t, order[i], shown(order[i]->settings));
+		stacked(t, w->as_recorded, "as recorded");
+	} else {
+		in_columns(t, w, order);
+	}
+	free(order);
+}
+
+static void bound(struct text *t, const struct plim_whatif *w)
+{
+	const struct plim_whatif_bound *b = &w->bound;
+	char x[32], y[32];
+
+	text_puts(t, "\n");
+	text_hue(t, TEXT_HEAD);
+	text_puts(t, "The same requests");
+	text_plain(t);
+	if (!strcmp(b->basis, "none"))
+		text_puts(t, ", without a limit\n");
+	else if (!strcmp(b->basis, "given"))
+		text_printf(t, ", limit %s\n", report_size(x, b->limit_bytes));
+	else if (!strcmp(b->basis, "gpu"))
+		text_wrap(t, 17, 2, ", card %s: %s, after %s for what PyTorch does not allocate",
+			  b->gpu, report_size(x, b->limit_bytes),
+			  report_size(y, b->allowance_bytes));
+	else
+		text_wrap(t, 17, 2,
+			  ", limit %s: what was certainly allowed when it died (%s was refused)",
+			  report_size(x, b->limit_bytes), report_size(y, b->high_bytes));
+}
+
+static void foot(struct text *t, const struct plim_whatif *w)
+{
+	char a[32], b[32];
+
+	text_puts(t, "\n");
+	text_wrap(t, 0, 2,
+		  "Floor: %s is asked for at once; an allocator that knew the future could do with "
+		  "%s",
+		  report_size(a, w->floor.requested_peak_bytes),
+		  report_size(b, w->floor.packed_peak_bytes));
+	if (!w->self_check.exact)
+		return;
+	text_hue(t, TEXT_GOOD);
+	text_puts(t, "Checked: ");
+	text_plain(t);
+	text_wrap(t, 9, 2, "%s events predicted, each as it was recorded",
+		  text_number(a, w->self_check.events));
+}
+
+enum plim_status plim_whatif_text(const struct plim_whatif *w, const struct plim_text_style *style,
+				  plim_write_fn *write, void *ctx, struct plim_err *err)
+{
+	struct text_style s = { style ? style->width : 0, style && style->color,
+				style && style->utf8 };
+	struct text t;
+
+	text_init(&t, &w->hidden->report->hidden->mem, &s);
+	text_hue(&t, TEXT_HEAD);
+	text_name_fit(&t, w->source.path, strlen(w->source.path), (s.width ? s.width : 80) - 30,
+		      TEXT_CUT_LEFT);
+	text_plain(&t);
+	text_puts(&t, ": ");
+	text_count(&t, w->source.events);
+	text_puts(&t, w->source.events == 1 ? " event\n\n" : " events\n\n");
+	verdict(&t, w);
+	bound(&t, w);
+	table(&t, w);
+	foot(&t, w);
+	costs(&t, w);
+	out_list(&t, "Notes", w->notes, w->note_count);
+	return out_text(&t, write, ctx, err);
+}

@@ -1,0 +1,36 @@
+/* What the parts of the whatif verb share. */
+#ifndef API_WHATIF_H
+#define API_WHATIF_H
+
+#include "verbs/report/report.h"
+
+#include <plimsoll/whatif.h>
+
+struct plim_whatif_hidden {
+	struct plim_report *report; /* owns the recording, and the memory of the result */
+	const struct snapshot_device *device;
+	const struct allocator_replay *replay;
+	struct program *program;
+	struct allocator_check check;
+	struct plim_whatif_options options;
+	size_t not_tried; /* runs that the search had no time for */
+};
+
+extern const struct field_table whatif_table;
+extern const char *const whatif_outcome_names[2];
+
+/* Rules of a PYTORCH_CUDA_ALLOC_CONF string, or of the recording itself (NULL). */
+enum plim_status whatif_rules(const struct plim_whatif *w, const char *settings,
+			      struct allocator_rules *rules, struct plim_err *err);
+
+/* How a run is bounded: by a limit of PyTorch's own, or by what the card has. */
+struct allocator_bounds whatif_bounds(const struct plim_whatif *w, uint64_t limit_bytes);
+
+/* Do all runs, then say which is best. */
+enum plim_status whatif_run_all(struct plim_whatif *w, struct plim_err *err);
+enum plim_status whatif_recommend(struct plim_whatif *w, struct plim_err *err);
+
+/* Runs from best to worst, run_count of them, in `order`. */
+void whatif_rank(const struct plim_whatif *w, const struct plim_whatif_run **order);
+
+#endif

@@ -1,0 +1,409 @@
+/* plimsoll why: a log or a folder of them read, put together, and explained. */
+#include "verbs/why/why.h"
+
+#include "verbs/options.h"
+#include "verbs/out.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define FOLDER_DEPTH 6
+#define FOLDER_ENTRIES 4096 /* files and folders that are looked at */
+
+void plim_why_options_init(struct plim_why_options *o)
+{
+	*o = (struct plim_why_options){ .size = sizeof(*o) };
+}
+
+void plim_why_free(struct plim_why *w)
+{
+	if (!w)
+		return;
+	plim_report_free(w->hidden->report);
+	for (size_t i = 0; i < w->hidden->plans.n; i++)
+		plim_plan_free(w->hidden->plans.at[i]);
+	vec_release(&w->hidden->mem, &w->hidden->plans);
+	messages_release(&w->hidden->log);
+	hold_release(&w->hidden->hold);
+	intern_release(&w->hidden->names);
+	free(w->hidden);
+	free(w);
+}
+
+/* ---- names ---- */
+
+static int redacts(const struct plim_why *w)
+{
+	return (w->hidden->options.flags & PLIM_WHY_REDACT) != 0;
+}
+
+const char *why_name(struct plim_why *w, const char *kind, const char *name, struct plim_err *err)
+{
+	struct plim_why_hidden *h = w->hidden;
+	uint32_t id = INTERN_NONE;
+
+	if (!*name)
+		return NULL;
+	if (!redacts(w))
+		return hold_text(&h->hold, err, "%s", name);
+	/* the same name is always the same word */
+	if (intern_add(&h->names, name, strlen(name), &id, err))
+		return NULL;
+	return hold_text(&h->hold, err, "%s-%u", kind, id + 1);
+}
+
+/* What stands behind the installed packages' folder is short enough to be read. */
+static const char *short_file(const char *file)
+{
+	const char *site = strstr(file, "/site-packages/");
+
+	return site ? site + strlen("/site-packages/") : file;
+}
+
+const char *why_frame(struct plim_why *w, const struct messages_frame *f, struct plim_err *err)
+{
+	const char *file = f->file, *function = f->function, *public;
+
+	if (!*file)
+		return NULL;
+	public = report_public_part(file);
+	if (!redacts(w)) {
+		file = short_file(file);
+	} else if (public) {
+		file = public;
+	} else {
+		file = why_name(w, "file", file, err);
+		function = *function ? why_name(w, "function", function, err) : function;
+		if (!file || !function)
+			return NULL;
+	}
+	return hold_text(&w->hidden->hold, err, "%s:%u%s%s", file, f->line, *function ? " in " : "",
+			 function);
+}
+
+/* ---- reading ---- */
+
+/* A folder's files, for those whose text they hold: what was looked at, and what not. */
+struct folder {
+	struct plim_why *w;
+	struct hold_lines *notes;
+	struct plim_err *err;
+	size_t root; /* length of the folder's own path: names are told without it */
+	size_t entries, binary, links;
+};
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static enum plim_status read_file(struct folder *f, const char *path)
+{
+	int skipped = 0;
+	const struct messages_scan what = { path, path + f->root, 1, &skipped };
+	enum plim_status st = messages_scan(&f->w->hidden->log, &what, f->err);
+
+	f->binary += (size_t)skipped;
+	if (st != PLIM_E_IO && st != PLIM_E_FORMAT)
+		return st;
+	/* one that cannot be read, or is empty, does not keep the others from being read */
+	hold_add(f->notes, "%s",
+		 redacts(f->w) ? "a file could not be read to its end" : f->err->message);
+	return PLIM_OK;
+}
+
+static enum plim_status read_folder(struct folder *f, const char *path, int depth);
+
+static enum plim_status read_entry(struct folder *f, const char *path, const char *name, int depth)
+{
+	char full[4096];
+	struct stat st;
+
+	if ((size_t)snprintf(full, sizeof(full), "%s/%s", path, name) >= sizeof(full) ||
+	    lstat(full, &st))
+		return PLIM_OK;
+	if (S_ISLNK(st.st_mode))
+		f->links++;
+	else if (S_ISDIR(st.st_mode) && depth < FOLDER_DEPTH)
+		return read_folder(f, full, depth + 1);
+	else if (S_ISREG(st.st_mode) && st.st_size)
+		return read_file(f, full);
+	return PLIM_OK;
+}
+
+/* In the order of their names, so that the same folder gives the same answer. */
+static enum plim_status read_folder(struct folder *f, const char *path, int depth)
+{
+	struct hold *h = &f->w->hidden->hold;
+	VEC(const char *) names = { 0 };
+	enum plim_status st = PLIM_OK;
+	const struct dirent *entry;
+	DIR *dir = opendir(path);
+
+	if (!dir)
+		return depth ? PLIM_OK : err_errno(f->err, errno, "cannot open '%s'", path);
+	while (!st && (entry = readdir(dir)) && f->entries < FOLDER_ENTRIES) {
+		const char *name;
+
+		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
+			continue;
+		f->entries++;
+		name = hold_text(h, f->err, "%s", entry->d_name);
+		st = name ? vec_push(h->mem, &names, name, f->err) : mem_status(f->err);
+	}
+	closedir(dir);
+	sort_items(names.at, names.n, sizeof(*names.at), by_name);
+	for (size_t i = 0; !st && i < names.n; i++)
+		st = read_entry(f, path, names.at[i], depth);
+	vec_release(h->mem, &names);
+	return st;
+}
+
+static enum plim_status read_all(struct plim_why *w, const char *path, struct hold_lines *notes,
+				 struct plim_err *err)
+{
+	const struct messages_scan what = { .path = path, .name = path };
+	struct folder f = { .w = w, .notes = notes, .err = err, .root = strlen(path) };
+	struct stat st;
+	enum plim_status status;
+
+	if (!strcmp(path, "-") || stat(path, &st) || !S_ISDIR(st.st_mode))
+		return messages_scan(&w->hidden->log, &what, err);
+	while (f.root && path[f.root - 1] == '/')
+		f.root--;
+	f.root++;
+	status = read_folder(&f, path, 0);
+	if (f.binary)
+		hold_add(notes, "left out, as no text: %zu of its files", f.binary);
+	if (f.links)
+		hold_add(notes, "links that were not followed: %zu", f.links);
+	if (f.entries == FOLDER_ENTRIES)
+		hold_add(notes, "only %d files and folders were looked at", FOLDER_ENTRIES);
+	return status;
+}
+
+/* ---- the answer ---- */
+
+static enum plim_status fill_files(struct plim_why *w, struct plim_err *err)
+{
+	const struct messages_log *log = &w->hidden->log;
+
+	w->files = hold_take(&w->hidden->hold, log->files.n, sizeof(*w->files), err);
+	if (!w->files)
+		return mem_status(err);
+	for (size_t i = 0; i < log->files.n; i++) {
+		const struct messages_file *file = &log->files.at[i];
+
+		w->files[i] = (struct plim_why_file){
+			.path = redacts(w) ? hold_text(&w->hidden->hold, err, "log-%zu", i + 1)
+					   : hold_text(&w->hidden->hold, err, "%s", file->path),
+			.compression = strcmp(file->compression, "none") ? file->compression : NULL,
+			.bytes = file->bytes,
+			.lines = file->lines,
+		};
+		if (!w->files[i].path)
+			return mem_status(err);
+	}
+	w->file_count = log->files.n;
+	w->lines = log->lines;
+	w->bytes = log->bytes;
+	return PLIM_OK;
+}
+
+static enum plim_status fill_other(struct plim_why *w, const struct messages_event *e,
+				   struct plim_why_other *o, struct plim_err *err)
+{
+	*o = (struct plim_why_other){
+		.family = messages_family_names[e->wording->family],
+		.file = w->files[e->file].path,
+		.line = e->line,
+		.times = e->times,
+		.text = redacts(w) ? NULL : hold_text(&w->hidden->hold, err, "%s", e->text),
+		.says = e->wording->says,
+		.advice = e->wording->advice,
+	};
+	return why_ranks(w, e, &o->ranks, &o->rank_count, err);
+}
+
+static enum plim_status fill_events(struct plim_why *w, struct plim_err *err)
+{
+	const struct messages_log *log = &w->hidden->log;
+	enum plim_status st = PLIM_OK;
+
+	w->deaths = hold_take(&w->hidden->hold, log->events.n, sizeof(*w->deaths), err);
+	w->others = w->deaths ? hold_take(&w->hidden->hold, log->events.n, sizeof(*w->others), err)
+			      : NULL;
+	if (!w->others)
+		return mem_status(err);
+	for (size_t i = 0; !st && i < log->events.n; i++) {
+		const struct messages_event *e = &log->events.at[i];
+
+		if (e->joined != i)
+			continue;
+		if (e->wording->class <= MESSAGES_SHARED)
+			st = why_death(w, i, &w->deaths[w->death_count++], err);
+		else if (e->wording->class <= MESSAGES_OTHER)
+			st = fill_other(w, e, &w->others[w->other_count++], err);
+	}
+	w->outcome = w->death_count   ? PLIM_WHY_MEMORY
+		     : w->other_count ? PLIM_WHY_OTHER
+				      : PLIM_WHY_NOTHING;
+	return st;
+}
+
+/* ---- the recording ---- */
+
+static int within(uint64_t bytes, struct plim_why_range r)
+{
+	return r.low_bytes != PLIM_UNKNOWN && bytes >= r.low_bytes && bytes <= r.high_bytes;
+}
+
+/* The recorded death that the text tells of, else the last one that was explained. */
+static const struct plim_report_oom *find_recorded(const struct plim_report *r,
+						   const struct plim_why_death *d,
+						   struct plim_why_recorded *out)
+{
+	const struct plim_report_oom *found = NULL;
+
+	for (size_t i = 0; i < r->device_count; i++) {
+		for (size_t k = 0; k < r->devices[i].oom_count; k++) {
+			const struct plim_report_oom *oom = &r->devices[i].oom[k];
+			int same = within(oom->segment_bytes, d->numbers.tried);
+
+			if (!oom->verdict || (out->same_death && !same))
+				continue;
+			found = oom;
+			out->device = r->devices[i].device;
+			out->event = oom->event;
+			out->same_death = same;
+			out->verdict = oom->verdict;
+		}
+	}
+	return found;
+}
+
+/* What the recording shows takes the place of what the text leaves open. */
+static void take_over(struct plim_why_death *d, const struct plim_report_verdict *r)
+{
+	struct plim_why_verdict *v = &d->verdict;
+
+	v->basis = "recording";
+	v->bound_by = r->bound_by;
+	v->bound_certain = r->bound_by != PLIM_BOUND_UNKNOWN;
+	v->cause = r->cause;
+	v->likelier = r->likelier;
+	v->headline = r->headline;
+	v->evidence = r->evidence;
+	v->evidence_count = r->evidence_count;
+	v->helps = r->advice;
+	v->helps_count = r->advice_count;
+	v->useless_count = v->certainty_count = 0;
+	if (r->cause)
+		v->cause_count = 0;
+}
+
+static enum plim_status join_recording(struct plim_why *w, const char *path,
+				       struct hold_lines *notes, struct plim_err *err)
+{
+	struct plim_why_hidden *h = w->hidden;
+	struct plim_report_options options;
+	enum plim_status st;
+	int any = 0;
+
+	if (!h->options.snapshot_path)
+		return PLIM_OK;
+	plim_report_options_init(&options);
+	options.max_memory_bytes = h->options.max_memory_bytes;
+	options.flags = redacts(w) ? PLIM_REPORT_REDACT : 0;
+	if (w->file_count == 1 && strcmp(path, "-") && !strcmp(h->log.files.at[0].path, path))
+		options.log_path = path;
+	st = plim_report_open(h->options.snapshot_path, &options, &h->report, err);
+	for (size_t i = 0; !st && i < w->death_count; i++) {
+		struct plim_why_death *d = &w->deaths[i];
+		struct plim_why_recorded found = { .path = h->report->source.path };
+
+		if (d->kind != PLIM_WHY_DEVICE || !find_recorded(h->report, d, &found))
+			continue;
+		d->recorded = hold_take(&h->hold, 1, sizeof(*d->recorded), err);
+		if (!d->recorded)
+			return mem_status(err);
+		*d->recorded = found;
+		any |= found.same_death;
+		if (found.same_death)
+			take_over(d, found.verdict);
+	}
+	if (!st && !any)
+		hold_add(notes, "the recording does not show a death of which this log tells: the "
+				"answer is from the text alone");
+	return st;
+}
+
+/* ---- the verb ---- */
+
+static enum plim_status answer(struct plim_why *w, const char *path, struct plim_err *err)
+{
+	struct hold_lines notes = { .hold = &w->hidden->hold, .err = err };
+	enum plim_status st = read_all(w, path, &notes, err);
+
+	if (st)
+		return st;
+	messages_join(&w->hidden->log);
+	if (w->hidden->log.left_out)
+		hold_add(&notes, "%llu more failures than fit here were left out",
+			 (unsigned long long)w->hidden->log.left_out);
+	st = fill_files(w, err);
+	if (!st)
+		st = fill_events(w, err);
+	if (!st)
+		st = join_recording(w, path, &notes, err);
+	if (!st)
+		st = why_plan(w, &notes, err);
+	return st ? st : hold_keep(&notes, &w->notes, &w->note_count);
+}
+
+enum plim_status plim_why_open(const char *path, const struct plim_why_options *options,
+			       struct plim_why **out, struct plim_err *err)
+{
+	struct plim_why *w = calloc(1, sizeof(*w));
+	struct plim_why_hidden *h;
+	struct plim_err own;
+	enum plim_status st;
+
+	*out = NULL;
+	err = err ? err : &own; /* inner floors read the status back from it */
+	if (w)
+		w->hidden = calloc(1, sizeof(*w->hidden));
+	if (!w || !w->hidden) {
+		free(w);
+		return err_set(err, PLIM_E_NOMEM, "out of memory");
+	}
+	err->status = PLIM_OK;
+	h = w->hidden;
+	plim_why_options_init(&h->options);
+	OPTIONS_TAKE(&h->options, options);
+	mem_init(&h->mem, h->options.max_memory_bytes);
+	hold_init(&h->hold, &h->mem);
+	intern_init(&h->names, &h->mem);
+	messages_init(&h->log, &h->mem);
+	st = answer(w, path, err);
+	if (st)
+		plim_why_free(w);
+	else
+		*out = w;
+	return st;
+}
+
+enum plim_status plim_why_json(const struct plim_why *w, plim_write_fn *write, void *ctx,
+			       struct plim_err *err)
+{
+	return out_json(&w->hidden->mem, "why/1", &why_table, w, write, ctx, err);
+}
+
+enum plim_status plim_why_fields(int layout, plim_write_fn *write, void *ctx, struct plim_err *err)
+{
+	return out_fields(&why_table, layout, write, ctx, err);
+}

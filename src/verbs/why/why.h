@@ -1,0 +1,51 @@
+/* What the parts of the why verb share. */
+#ifndef API_WHY_H
+#define API_WHY_H
+
+#include "verbs/hold.h"
+#include "verbs/report/report.h"
+
+#include <plimsoll/why.h>
+
+struct plim_why_hidden {
+	struct mem mem;
+	struct hold hold;
+	struct messages_log log;
+	struct plim_why_options options;
+	struct plim_report *report;    /* of --snapshot, or NULL */
+	VEC(struct plim_plan *) plans; /* of --config, one a limit */
+	struct intern names;           /* --redact: a name's id is its word's number */
+};
+
+extern const struct field_table why_table;
+extern const char *const why_kind_names[], *const why_moment_names[], *const why_bound_names[];
+
+/* A name of the log, or with --redact a word for it ("process-3"); NULL for "". */
+const char *why_name(struct plim_why *w, const char *kind, const char *name, struct plim_err *err);
+
+/* "train.py:41 in step"; NULL: there is none. */
+const char *why_frame(struct plim_why *w, const struct messages_frame *f, struct plim_err *err);
+
+/* The ranks that told of an event. */
+enum plim_status why_ranks(struct plim_why *w, const struct messages_event *e, uint64_t **out,
+			   size_t *n, struct plim_err *err);
+
+/* One death out of the event at `index` and those that joined it. */
+enum plim_status why_death(struct plim_why *w, size_t index, struct plim_why_death *d,
+			   struct plim_err *err);
+
+/* Beside each death of a GPU's memory what plan says of the run (why_plan.c). */
+enum plim_status why_plan(struct plim_why *w, struct hold_lines *notes, struct plim_err *err);
+
+/* What helps, what does not, and how to be certain. */
+enum plim_status why_ladder(struct plim_why *w, const struct messages_event *e,
+			    const struct findings_told *told, struct plim_why_verdict *v,
+			    struct plim_err *err);
+
+/* What a moment means, one sentence; NULL: nothing is known of it. */
+const char *why_moment_means(const struct messages_event *e);
+
+/* "1.20 GiB", or "120.00 MiB to 140.00 MiB" of a wide range, into a buffer of 32. */
+const char *why_size(char *buffer, struct messages_bytes b);
+
+#endif
