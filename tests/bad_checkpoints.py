@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checkpoints that are damaged, hostile, or none: for checkpoints.py and the seeds of tests/cli/bad_ckpt.
+"""Checkpoints that are damaged, hostile, or not checkpoints: for checkpoints.py; tests/cli/bad_ckpt.cases is given each.
 
 bad_checkpoints.py NAME DATA PATH   writes one of them, a file or a folder
-bad_checkpoints.py --cases          writes the cmd of every case; then: make check UPDATE=1, and read git diff
 """
+import functools
 import io
 import json
 import os
@@ -244,6 +244,7 @@ def slug(name):
     return "".join(c if c.isalnum() else "_" for c in name)
 
 
+@functools.cache
 def files(data):
     good = read(data, "state_dict_cuda.pt")
     out = {slug(name): changed for name, changed, kind, _ in mutations(good) if kind != ""}
@@ -251,53 +252,16 @@ def files(data):
     return out | {name: make(data) for name, make in FILES.items()}
 
 
-# Cases that need no file of their own: what is run.
-COMMANDS = {
-    "hostile_reduce": 'cd "$DATA" && "$PLIMSOLL" ckpt verify -q checkpoints/evil_reduce.pt',
-    "nonfinite_values": 'cd "$DATA" && "$PLIMSOLL" ckpt verify -q --values checkpoints/nonfinite.pt',
-    "required_missing": 'cd "$DATA" && "$PLIMSOLL" ckpt verify -q --require epoch,commit checkpoints/full_training.pt',
-    "no_such_file": '"$PLIMSOLL" ckpt verify -q nothing.pt',
-    "device": '"$PLIMSOLL" ckpt verify -q /dev/null',
-    "diff_of_no_checkpoint": 'cd "$DATA" && "$PLIMSOLL" ckpt diff checkpoints/tensor.pt checkpoints/lora_r4/adapter_config.json',
-    "config_of_no_model": 'cd "$DATA" && "$PLIMSOLL" ckpt diff checkpoints/tensor.pt --config checkpoints/lora_r4/adapter_config.json',
-    "convert_complex128": '"$PLIMSOLL" ckpt convert "$DATA/checkpoints/dtypes.pt" -o out.safetensors',
-    "convert_to_nothing_known": '"$PLIMSOLL" ckpt convert "$DATA/checkpoints/tensor.pt" -o out.onnx',
-    "extract_nothing": '"$PLIMSOLL" ckpt extract "$DATA/checkpoints/tensor.pt" --keys nothing -o out.pt',
-    "last_good_of_one": 'cd "$DATA" && "$PLIMSOLL" ckpt last-good checkpoints/lora_r4',
-    "repair_of_a_damaged_pickle": """python3 "$CASE/../../../bad_checkpoints.py" flip_pickle "$DATA" bad
-"$PLIMSOLL" ckpt repair bad -o out.pt
-code=$?
-rm bad
-exit $code""",
-    "write_into_nowhere": '"$PLIMSOLL" ckpt convert "$DATA/checkpoints/tensor.pt" -o no/such/folder/out.pt',
-}
-
-CASE = '''python3 "$CASE/../../../bad_checkpoints.py" {name} "$DATA" bad && "$PLIMSOLL" ckpt verify -q bad
-code=$?
-rm -r bad
-exit $code
-'''
-
-
-def write_cases(top):
-    data = os.path.join(top, "data")
-    made = {name: CASE.format(name=name) for name in [*files(data), *FOLDERS]}
-    for name, command in (made | {name: text + "\n" for name, text in COMMANDS.items()}).items():
-        folder = os.path.join(top, "cli", "bad_ckpt", name)
-        os.makedirs(folder, exist_ok=True)
-        write(folder + "/cmd", command.encode())
-
-
-def main():
-    if sys.argv[1] == "--cases":
-        write_cases(os.path.dirname(os.path.abspath(__file__)))
-        return
-    name, data, path = sys.argv[1:]
+def make(name, data, path):
     if name in FOLDERS:
         FOLDERS[name](data, path)
     else:
         write(path, files(data)[name])
 
 
+def names(data):
+    return [*files(data), *FOLDERS]
+
+
 if __name__ == "__main__":
-    main()
+    make(*sys.argv[1:])
