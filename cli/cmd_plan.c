@@ -32,7 +32,8 @@ struct plan_opts {
 
 static const struct opt plan_opt[] = {
 	OPT_U64('b', "batch", plan_opts, batch, "n", 1, 1 << 20, 1, "samples of a micro-batch"),
-	OPT_U64('s', "seq", plan_opts, seq, "tokens", 1, 1 << 26, 1024, "tokens of a sample"),
+	OPT_U64('s', "seq", plan_opts, seq, "tokens", 1, 1 << 26, OPT_NONE,
+		"tokens of a sample (1024, or the model's positions if fewer)"),
 	OPT_STRING('p', "precision", plan_opts, precision, "NAME", NULL,
 		   "fp32, bf16-autocast, fp16-autocast, bf16-pure, bf16-weights or bf16-master "
 		   "(bf16-autocast)"),
@@ -203,7 +204,7 @@ static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 	to->attention = o->attention;
 	to->checkpointing = o->checkpointing;
 	to->batch = o->batch;
-	to->sequence = o->seq;
+	to->sequence = given(o->seq);
 	to->accumulate = o->accumulate;
 	to->steps = o->steps;
 	to->lora_rank = given(o->lora);
@@ -308,6 +309,14 @@ static enum plim_status keep(const struct plan_opts *o, const struct plim_plan *
 	return st;
 }
 
+/* Where a limit was given: does it surely fit?  What cannot be judged does not. */
+static bool fits(const struct plim_plan *p)
+{
+	if (p->limit_bytes != PLIM_UNKNOWN && !(p->fits && *p->fits))
+		return false;
+	return !p->host.fits || *p->host.fits;
+}
+
 static int plan_run(const void *values, int argc, char **argv)
 {
 	const struct plan_opts *o = values;
@@ -329,6 +338,8 @@ static int plan_run(const void *values, int argc, char **argv)
 		code = cmd_fail(&err);
 	if (code == CMD_DONE && o->output && keep(o, p, &err))
 		code = cmd_fail(&err);
+	if (code == CMD_DONE && !fits(p))
+		code = CMD_FAILED;
 	plim_plan_free(p);
 	return code;
 }

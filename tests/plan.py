@@ -40,6 +40,7 @@ def options_of(row):
     if spec.get("grid"):
         options += ["--image-grid", "x".join(map(str, spec["grid"]))]
     if spec.get("kind") == "infer":
+        options += ["--precision", "bf16-pure"]
         new = spec.get("new")
         if spec.get("attn"):
             options += ["--attention", spec["attn"]]

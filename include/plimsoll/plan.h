@@ -35,7 +35,8 @@ struct plim_plan_options {
 	uint64_t layers, hidden, heads, kv_heads, intermediate, vocab;
 	/* the recipe */
 	const char *task, *precision, *optimizer, *attention, *checkpointing, *parallel;
-	uint64_t batch, sequence, accumulate, steps;
+	uint64_t batch, sequence, accumulate,
+		steps; /* sequence 0: 1,024, or the positions of the model if fewer */
 	uint64_t
 		image_size; /* side in pixels; 0: as configured, or no images for models that read too */
 	uint64_t image_grid; /* the same in patches; 0: not given so */
@@ -86,6 +87,9 @@ struct plim_plan_model {
 	const char *family;
 	bool guessed; /* the architecture is not known: read as though it were `family` */
 	uint64_t parameters, parameter_bytes, trainable;
+	const char **
+		doubts; /* what of the model is not known, a sentence each; with any, nothing is said to fit */
+	size_t doubt_count;
 };
 
 struct plim_plan_phase {
@@ -183,8 +187,9 @@ struct plim_plan {
 	struct plim_plan_peak peak;
 	uint64_t host_bytes;  /* of the machine's own memory, as host.bytes */
 	uint64_t limit_bytes; /* that the job may reserve */
-	const bool *fits;     /* NULL: no limit was given */
-	const char *dies_at;  /* phase; NULL: it does not */
+	const bool *
+		fits; /* NULL: no limit was given, or the model is not known well enough: model.doubts */
+	const char *dies_at; /* phase; NULL: it does not */
 	uint64_t dies_request_bytes;
 	uint64_t max_batch, max_sequence;
 	struct plim_plan_sweep *sweep;

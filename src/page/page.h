@@ -6,7 +6,7 @@
 #ifndef PAGE_PAGE_H
 #define PAGE_PAGE_H
 
-#include "diagnose/diagnose.h"
+#include "findings/findings.h"
 
 /* Raw deflate; the HTML has it as base64. */
 struct page_section {

@@ -40,7 +40,7 @@ void plan_recipe_init(struct plan_recipe *r)
 
 bool plan_is_half(const struct plan_recipe *r)
 {
-	return r->task != PLAN_TRAIN || r->precision >= PLAN_BF16_PURE;
+	return r->precision >= PLAN_BF16_PURE;
 }
 
 /* ---- parameters ---- */
@@ -138,9 +138,34 @@ static int targeted(const struct builder *b, const struct model_module *x)
 		return 0;
 	last = last ? last + 1 : x->name;
 	for (size_t i = 0; i < n; i++)
-		if (!strcmp(last, names[i]))
+		if (!strcmp(last, names[i]) ||
+		    (!strcmp(names[i], "all-linear") && x->role != MODEL_ROLE_HEAD &&
+		     x->role != MODEL_ROLE_HEAD_DENSE))
 			return 1;
 	return 0;
+}
+
+/* PEFT refuses targets that match nothing; names that it would take and that match here count up. */
+static enum plim_status check_targets(const struct builder *b, struct plim_err *err)
+{
+	char have[200] = "";
+
+	for (size_t i = 0; i < b->m->modules.n; i++) {
+		const struct model_module *x = &b->m->modules.at[i];
+		const char *last = strrchr(x->name, '.');
+		size_t used = strlen(have);
+
+		if (targeted(b, x))
+			return PLIM_OK;
+		last = last ? last + 1 : x->name;
+		if ((x->kind == MODEL_LINEAR || x->kind == MODEL_CONV1D) && !strstr(have, last))
+			snprintf(have + used, sizeof(have) - used, "%s%s", used ? ", " : "", last);
+	}
+	return err_set(
+		err, PLIM_E_ARG,
+		"no linear layer of this model is called as the LoRA targets say; it has %s (or "
+		"all-linear)",
+		*have ? have : "none");
 }
 
 static enum plim_status add_leaves(struct builder *b, struct plim_err *err)
@@ -176,6 +201,7 @@ static enum plim_status add_lora(struct builder *b, struct plim_err *err)
 			struct tape_param p = empty_param(TAPE_F32);
 
 			p.n = p.own_n = n[k];
+			b->plan->adapter_elements += n[k];
 			p.own_dtype = TAPE_F32;
 			p.place = PLAN_IN_MODULE(i);
 			tape_at(t, p.place);
@@ -217,6 +243,8 @@ static enum plim_status load(struct builder *b, struct plim_err *err)
 		drop_tied(b);
 		build_prepare_quantized(b);
 	}
+	if (!st && b->r->lora_rank)
+		st = check_targets(b, err);
 	if (!st && b->r->lora_rank)
 		st = add_lora(b, err);
 	if (!st)

@@ -248,6 +248,7 @@ struct plan {
 	uint8_t *categories; /* of each request, enum timeline_category */
 	size_t category_room;
 	VEC(struct plan_phase) phases;
+	uint64_t adapter_elements; /* of LoRA, all of them trainable */
 	struct plan_host host;
 };
 

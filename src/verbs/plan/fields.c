@@ -8,6 +8,9 @@ static const struct field model_rows[] = {
 	FIELD_U64(M, parameters, "elements of all parameters, tied ones once"),
 	FIELD_U64(M, parameter_bytes, "the same in the dtype that they are loaded in"),
 	FIELD_U64(M, trainable, "elements that take gradients"),
+	FIELD_STRINGS(M, doubts, doubt_count,
+		      "what of the model is not known, a sentence each; with any, nothing is said "
+		      "to fit"),
 };
 #undef M
 static const struct field_table model_table = FIELD_TABLE(struct plim_plan_model, model_rows);
@@ -160,7 +163,9 @@ static const struct field plan_rows[] = {
 	FIELD_STRUCT(P, host, struct plim_plan_host, host_table,
 		     "the machine's own memory at its peak, of all processes on it"),
 	FIELD_U64(P, limit_bytes, "reserved memory that the run may reach; null: none was given"),
-	FIELD_MAYBE(P, fits, "the run goes to its end under the limit; null: none was given"),
+	FIELD_MAYBE(
+		P, fits,
+		"the run goes to its end under the limit; null: none was given, or model.doubts"),
 	FIELD_STRING(P, dies_at, "the phase in which it runs out; null: it does not"),
 	FIELD_U64(P, dies_request_bytes, "what it asks for then"),
 	FIELD_U64(P, max_batch,

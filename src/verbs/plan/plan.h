@@ -2,15 +2,15 @@
 #ifndef API_PLAN_H
 #define API_PLAN_H
 
-#include "base/base.h"
 #include "plan/plan.h"
+#include "verbs/hold.h"
 
 #include <plimsoll/plan.h>
 #include <plimsoll/why.h>
 
 struct plim_plan_hidden {
 	struct mem mem;
-	struct arena arena;
+	struct hold hold;
 	struct model model;
 	struct model
 		quantized; /* a copy with its weights quantized as `quantize` says, for recipes that want it */
@@ -23,7 +23,7 @@ struct plim_plan_hidden {
 	VEC(uint64_t) extra;   /* bytes of tensors beside the model's */
 	VEC(uint64_t) lengths; /* tokens, step by step */
 	VEC(char *) strings;   /* that the result points to */
-	VEC(const char *) assumptions, defaults;
+	VEC(const char *) assumptions, defaults, doubts;
 	struct plan *plan;
 	struct plan_trust trust; /* of the whole run */
 	bool fits, host_fits;
@@ -62,6 +62,9 @@ enum plim_status plan_read_recipe(struct plim_plan *p, const struct plim_plan_op
 /* What the options leave open, by the releases and the model that was read; tells what it took for granted. */
 enum plim_status plan_take_defaults(struct plim_plan *p, const struct plim_plan_options *o,
 				    struct plim_err *err);
+
+/* Are there more tokens than the model was made for? */
+bool plan_is_beyond(const struct model *m, const struct plan_recipe *r);
 
 /* The program of a recipe, for the model as the recipe has its weights; plan_free it. */
 enum plim_status plan_program(struct plim_plan *p, const struct plan_recipe *r, struct plan **out,

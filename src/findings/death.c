@@ -7,7 +7,7 @@
  * Fragmentation is claimed only if what was live, the request, and all that the step had still to
  * allocate would have fitted under the low end; capacity only if it would not under the high end.
  */
-#include "diagnose.h"
+#include "findings.h"
 
 #include <string.h>
 
