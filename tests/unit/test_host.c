@@ -167,6 +167,32 @@ static void test_out_of_memory(void **state)
 	assert_true(!st && n > 10);
 }
 
+/* The recorded host is unpacked into a folder of its own: `top`, made here. */
+static char top[] = "/tmp/plimsoll-test-host-XXXXXX";
+
+static int unpack(void **state)
+{
+	const char *data = getenv("PLIMSOLL_TEST_DATA");
+	char command[8192];
+
+	(void)state;
+	if (!mkdtemp(top))
+		return 1;
+	snprintf(tree, sizeof(tree), "%s/v2", top);
+	snprintf(command, sizeof(command), "tar -xf '%s/host/v2.tar.xz' -C '%s'",
+		 data ? data : "tests/data", top);
+	return system(command);
+}
+
+static int clear(void **state)
+{
+	char command[sizeof(top) + 16];
+
+	(void)state;
+	snprintf(command, sizeof(command), "rm -r '%s'", top);
+	return system(command);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -174,8 +200,6 @@ int main(void)
 		cmocka_unit_test(test_keys),          cmocka_unit_test(test_mounts),
 		cmocka_unit_test(test_out_of_memory),
 	};
-	const char *data = getenv("PLIMSOLL_TEST_DATA");
 
-	snprintf(tree, sizeof(tree), "%s/host/v2", data ? data : "tests/data");
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, unpack, clear);
 }
