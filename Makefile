@@ -47,6 +47,8 @@ docs: ## rewrite what is generated and committed: docs/json.md, output in README
 	@tools/readme $(BUILD)/check/plimsoll >$(BUILD)/README.md && mv $(BUILD)/README.md README.md
 	@for page in diff why here; do tools/readme $(BUILD)/check/plimsoll docs/$$page.md >$(BUILD)/$$page.md && \
 		mv $(BUILD)/$$page.md docs/$$page.md || exit 1; done
+	@for module in abi results; do tools/python-types $(BUILD)/check/plimsoll $$module >$(BUILD)/$$module.py && \
+		mv $(BUILD)/$$module.py python/plimsoll/_$$module.py || exit 1; done
 	@tools/abi $(BUILD)/check/libplimsoll.so $(BUILD)/check/plimsoll >$(BUILD)/abi.txt && mv $(BUILD)/abi.txt tests/abi.txt
 
 check-asan: ## all tests under AddressSanitizer

@@ -3,7 +3,7 @@
  * general machine alone must end alike and yield the same trace.  What was read then goes through the floors above: replay,
  * timeline, owners, findings, and the writer, whose output must be readable again.
  */
-#include "findings/findings.h"
+#include "diagnose/diagnose.h"
 #include "pickle_mutate.h"
 
 #define LIMIT_BYTES ((uint64_t)256 << 20)

@@ -2,7 +2,7 @@
  * Any log: the scanner must end and give all memory back; what it finds must be in order, the
  * judgement of it too, and the same wherever a window of the text ends.
  */
-#include "findings/findings.h"
+#include "diagnose/diagnose.h"
 
 #include <stdlib.h>
 #include <string.h>

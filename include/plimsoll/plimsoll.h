@@ -12,6 +12,7 @@
 #include <plimsoll/record.h>
 #include <plimsoll/report.h>
 #include <plimsoll/status.h>
+#include <plimsoll/task.h>
 #include <plimsoll/weights.h>
 #include <plimsoll/whatif.h>
 #include <plimsoll/why.h>

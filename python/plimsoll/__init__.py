@@ -1,6 +1,56 @@
 """Plimsoll inside the Python process: explain, watch and bound the GPU memory of a PyTorch job.
 
-Nothing is imported here that a call does not need: neither torch nor the native library.
+    import plimsoll
+    print(plimsoll.report("snapshot.pickle"))       # what filled the memory, who kept it, why it ran out
+    plan = plimsoll.plan("config.json", batch=2, sequence=256, gpu="RTX 4090")
+    plan.fits, plan.peak.allocated_bytes            # as in the JSON (docs/json.md), None: not known
+
+Importing it loads neither torch nor numpy nor the C library: each name below is imported when it is first used.
 """
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+# name -> module it lives in; a name that is a module of its own is listed with itself.  tests/test_package.py walks it.
+_WHERE = {
+    "report": "verbs",
+    "diff": "verbs",
+    "whatif": "verbs",
+    "plan": "verbs",
+    "why": "verbs",
+    "here": "verbs",
+    "verify": "verbs",
+    "record": "verbs",
+    "doctor": "_doctor",
+    "PlimsollError": "errors",
+    "NotFoundError": "errors",
+    "FormatError": "errors",
+    "LimitError": "errors",
+    "Cancelled": "errors",
+    "errors": "errors",
+}
+
+if TYPE_CHECKING:
+    from . import errors as errors
+    from .errors import Cancelled, FormatError, LimitError, NotFoundError, PlimsollError
+    from ._doctor import doctor
+    from .verbs import diff, here, plan, record, report, verify, whatif, why
+
+__all__ = [*_WHERE, "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    home = _WHERE.get(name)
+    if home is None:
+        raise AttributeError(f"module 'plimsoll' has no attribute '{name}'")
+    module = importlib.import_module("." + home, __name__)
+    value = module if name == home else getattr(module, name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -9,6 +9,7 @@
 #define COLD __attribute__((cold, noinline))
 
 #include "addr_map.h"
+#include "arena.h"
 #include "durable.h"
 #include "error.h"
 #include "fields.h"
@@ -19,5 +20,6 @@
 #include "tar.h"
 #include "text.h"
 #include "thread.h"
+#include "utf8.h"
 
 #endif

@@ -1,6 +1,6 @@
 #include "error.h"
 
-#include "text.h"
+#include "utf8.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -16,8 +16,8 @@ static void escape_controls(char *s)
 	uint32_t c;
 
 	for (size_t i = 0; i < n; i += len) {
-		len = text_decode(s + i, n - i, &c);
-		if (len && text_is_safe(c)) {
+		len = utf8_decode(s + i, n - i, &c);
+		if (len && utf8_is_safe(c)) {
 			memmove(to, s + i, len);
 			to += len;
 		} else {

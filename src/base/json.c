@@ -1,5 +1,7 @@
 #include "json.h"
 
+#include "utf8.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,7 +96,7 @@ static enum plim_status unicode_escape(struct json *j, struct plim_err *err)
 		c = 0xfffd; /* half a pair names no character */
 		j->lossy = true;
 	}
-	n = text_encode(c, out);
+	n = utf8_encode(c, out);
 	return keep(j, out, n, err);
 }
 
@@ -526,7 +528,7 @@ static void quoted(struct text *t, const char *s, size_t n)
 	text_put(t, "\"", 1);
 	for (size_t i = 0; i < n;) {
 		uint32_t c;
-		size_t len = text_decode(s + i, n - i, &c);
+		size_t len = utf8_decode(s + i, n - i, &c);
 
 		if (len && c >= 0x20 && c != '"' && c != '\\' && c != 0x7f) {
 			i += len;

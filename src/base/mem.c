@@ -69,6 +69,25 @@ uint64_t mem_default_limit(void)
 	return (group < ram ? group : ram) / 2;
 }
 
+static _Thread_local struct plim_task *watching;
+
+void mem_watch(struct plim_task *task)
+{
+	watching = task;
+}
+
+struct plim_task *mem_watched(void)
+{
+	return watching;
+}
+
+enum plim_status mem_stopped(struct plim_err *err)
+{
+	if (!watching || !__atomic_load_n(&watching->cancel, __ATOMIC_RELAXED))
+		return PLIM_OK;
+	return err_set(err, PLIM_E_CANCELLED, "stopped");
+}
+
 void mem_init(struct mem *m, uint64_t limit_bytes)
 {
 	m->limit_bytes = limit_bytes ? limit_bytes : mem_default_limit();
@@ -81,6 +100,8 @@ static enum plim_status take(struct mem *m, uint64_t bytes, struct plim_err *err
 {
 	uint64_t used, peak;
 
+	if (watching && mem_stopped(err))
+		return PLIM_E_CANCELLED;
 	if (atomic_load_explicit(&m->fail_after, memory_order_relaxed) >= 0 &&
 	    atomic_fetch_sub(&m->fail_after, 1) == 0)
 		return err_set(err, PLIM_E_NOMEM, "out of memory (asked for %llu bytes)",

@@ -8,6 +8,8 @@
 
 #include "error.h"
 
+#include <plimsoll/task.h>
+
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -23,6 +25,13 @@ struct mem {
 
 /* limit_bytes 0: half of this machine's or this cgroup's memory (mem_default_limit). */
 void mem_init(struct mem *m, uint64_t limit_bytes);
+
+/* What this thread does from here on, and threads that it starts, looks at *task (NULL: at none). */
+void mem_watch(struct plim_task *task);
+struct plim_task *mem_watched(void);
+
+/* PLIM_E_CANCELLED if the task asks to stop.  Whoever takes memory looks; so should loops of a tenth of a second that take none. */
+enum plim_status mem_stopped(struct plim_err *err);
 
 /* Half of the smaller of physical memory and the limits of the cgroups (v1, v2) this process is in. */
 uint64_t mem_default_limit(void);

@@ -459,6 +459,20 @@ static enum plim_status window_slide(struct state *s, const uint8_t *keep, struc
 	return PLIM_OK;
 }
 
+/* How far it is, once a window; PLIM_E_CANCELLED. */
+static enum plim_status tell_task(const struct state *s, struct plim_err *err)
+{
+	struct plim_task *task = mem_watched();
+
+	if (task && s->kind == KIND_FILE) {
+		__atomic_store_n(&task->total_bytes, s->raw_bytes, __ATOMIC_RELAXED);
+		__atomic_store_n(&task->done_bytes,
+				 atomic_load_explicit(&s->raw_read, memory_order_relaxed),
+				 __ATOMIC_RELAXED);
+	}
+	return mem_stopped(err);
+}
+
 enum plim_status source_need(struct source *pub, const uint8_t *keep, size_t n,
 			     struct plim_err *err)
 {
@@ -468,6 +482,8 @@ enum plim_status source_need(struct source *pub, const uint8_t *keep, size_t n,
 	pub->p = keep;
 	if ((size_t)(pub->end - keep) >= n || pub->eof)
 		return PLIM_OK;
+	if (tell_task(s, err))
+		return PLIM_E_CANCELLED;
 	if (s->ring && !s->status && ring_turn(s, keep, n)) {
 		check_limit(s);
 		return PLIM_OK;

@@ -55,18 +55,6 @@ void text_count(struct text *t, uint64_t n);
 /* The same into a buffer of 32. */
 const char *text_number(char *buffer, uint64_t n);
 
-/*
- * The next character of `n` > 0 bytes: its length, and its code point in *c.  0: the first byte
- * is not UTF-8 (overlong forms, surrogates and values beyond U+10FFFF are not).
- */
-size_t text_decode(const char *s, size_t n, uint32_t *c);
-
-/* No control, bidi or other invisible character. */
-bool text_is_safe(uint32_t c);
-
-/* Write one character as UTF-8 into room for 4; its length. */
-size_t text_encode(uint32_t c, char *out);
-
 /* Columns that trusted text takes; colour sequences take none. */
 unsigned text_width(const char *s, size_t n);
 

@@ -1,17 +1,42 @@
 #include "thread.h"
 
+#include "mem.h"
+
+#include <errno.h>
 #include <sched.h>
 #include <signal.h>
+
+/* What a new thread begins with: its work, and the task that its maker watches. */
+struct start {
+	void *(*run)(void *arg);
+	void *arg;
+	struct plim_task *task;
+};
+
+static void *begin(void *at)
+{
+	struct start s = *(struct start *)at;
+
+	free(at);
+	mem_watch(s.task);
+	return s.run(s.arg);
+}
 
 int thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg)
 {
 	sigset_t all, old;
+	struct start *s = malloc(sizeof(*s));
 	int r;
 
+	if (!s)
+		return ENOMEM;
+	*s = (struct start){ run, arg, mem_watched() };
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	r = pthread_create(thread, NULL, run, arg);
+	r = pthread_create(thread, NULL, begin, s);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (r)
+		free(s);
 	return r;
 }
 

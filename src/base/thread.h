@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-/* As pthread_create; the thread receives no signals: those are for the program's own threads. */
+/* As pthread_create; the thread watches the same task (mem_watch), and receives no signals: those are for the program's own threads. */
 int thread_start(pthread_t *thread, void *(*run)(void *arg), void *arg);
 
 /* How many processors this thread may run on; at least 1. */

@@ -310,7 +310,7 @@ static enum plim_status parse(struct reader *r, const uint8_t *bytes, size_t n,
 	for (size_t i = 0, k; !st && i < n; i += k) {
 		uint32_t code;
 
-		k = bytes[i] < 0x80 ? 1 : text_decode((const char *)bytes + i, n - i, &code);
+		k = bytes[i] < 0x80 ? 1 : utf8_decode((const char *)bytes + i, n - i, &code);
 		if (!k)
 			return err_at(err, 8 + i, "the header is not UTF-8");
 	}

@@ -129,7 +129,7 @@ static size_t get_bytes(const struct walk *w, struct pickle_value v, uint8_t *at
 	for (size_t i = 0, k = 1; i < n && count < size; i += k) {
 		uint32_t code = (uint8_t)text[i];
 
-		k = v.kind == PICKLE_BYTES ? 1 : text_decode(text + i, n - i, &code);
+		k = v.kind == PICKLE_BYTES ? 1 : utf8_decode(text + i, n - i, &code);
 		if (!k || code > UINT8_MAX)
 			return 0;
 		at[count++] = (uint8_t)code;

@@ -247,7 +247,7 @@ static void write_bytes(struct pickle_rewrite *w, const char *s, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		char utf8[8];
 
-		text_put(&t, utf8, text_encode((unsigned char)s[i], utf8));
+		text_put(&t, utf8, utf8_encode((unsigned char)s[i], utf8));
 	}
 	text_puts(w->out, "c_codecs\nencode\n");
 	pickle_put_string(w->out, text_get(&t), t.n);

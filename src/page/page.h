@@ -6,7 +6,7 @@
 #ifndef PAGE_PAGE_H
 #define PAGE_PAGE_H
 
-#include "findings/findings.h"
+#include "diagnose/diagnose.h"
 
 /* Raw deflate; the HTML has it as base64. */
 struct page_section {

@@ -1,5 +1,5 @@
 /* Opcodes to values and records, the writer read back, and every allocation failing in turn. */
-#include "findings/findings.h"
+#include "diagnose/diagnose.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -2,15 +2,15 @@
 #ifndef API_CKPT_H
 #define API_CKPT_H
 
+#include "base/base.h"
 #include "checkpoint/checkpoint.h"
-#include "verbs/hold.h"
 
 #include <plimsoll/ckpt.h>
 
 struct plim_ckpt_hidden {
 	struct mem mem;
 	struct ckpt ckpt;
-	struct hold hold;
+	struct arena arena;
 };
 
 extern const struct field_table ckpt_table;

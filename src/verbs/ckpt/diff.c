@@ -1,6 +1,6 @@
 /* ckpt diff: two checkpoints beside each other, as JSON and as text. */
+#include "base/base.h"
 #include "verbs/ckpt/ckpt.h"
-#include "verbs/hold.h"
 #include "verbs/out.h"
 
 #include <math.h>
@@ -13,7 +13,7 @@
 struct plim_ckpt_diff_hidden {
 	struct mem mem;
 	struct ckpt_compare compare;
-	struct hold hold;
+	struct arena arena;
 };
 
 static const char *const changes[CKPT_CHANGES] = {
@@ -98,7 +98,7 @@ static const char *shape_text(struct plim_ckpt_diff *d, const struct ckpt *c, ui
 				      (unsigned long long)ckpt_shape(c, t)[k]);
 	if (!t->rank)
 		snprintf(text + n, sizeof(text) - n, "scalar");
-	kept = hold_copy(&d->hidden->hold, text, err);
+	kept = arena_copy(&d->hidden->arena, text, err);
 	*st = kept ? *st : mem_status(err);
 	return kept;
 }
@@ -142,8 +142,8 @@ static enum plim_status compose(struct plim_ckpt_diff *d, bool values, double th
 	enum plim_status st = PLIM_OK;
 
 	d->conclusion_count = x->conclusions.n;
-	d->tensors = hold_take(&h->hold, x->pairs.n, sizeof(*d->tensors), err);
-	d->conclusions = hold_take(&h->hold, x->conclusions.n, sizeof(*d->conclusions), err);
+	d->tensors = arena_take(&h->arena, x->pairs.n, sizeof(*d->tensors), err);
+	d->conclusions = arena_take(&h->arena, x->conclusions.n, sizeof(*d->conclusions), err);
 	if (!d->tensors || !d->conclusions)
 		return mem_status(err);
 	for (size_t i = 0; i < x->conclusions.n; i++)
@@ -184,7 +184,7 @@ enum plim_status plim_ckpt_diff(const struct plim_ckpt *first, const struct plim
 	}
 	d->hidden = h;
 	mem_init(&h->mem, 0);
-	hold_init(&h->hold, &h->mem);
+	arena_init(&h->arena, &h->mem);
 	d->first = first->path;
 	d->second = second->path;
 	st = ckpt_compare(&h->compare, &first->hidden->ckpt, &second->hidden->ckpt, values, err);
@@ -205,7 +205,7 @@ void plim_ckpt_diff_free(struct plim_ckpt_diff *d)
 		return;
 	h = d->hidden;
 	ckpt_compare_release(&h->compare);
-	hold_release(&h->hold);
+	arena_release(&h->arena);
 	free(h);
 	free(d);
 }

@@ -1,6 +1,6 @@
 /* ckpt last-good: the newest checkpoint of a folder that is whole, and taking older ones away. */
+#include "base/base.h"
 #include "verbs/ckpt/ckpt.h"
-#include "verbs/hold.h"
 #include "verbs/options.h"
 #include "verbs/out.h"
 
@@ -11,7 +11,7 @@
 struct plim_ckpt_last_hidden {
 	struct mem mem;
 	struct ckpt_series series;
-	struct hold hold;
+	struct arena arena;
 };
 
 static const char *const fates[] = { "kept", "would_be_removed", "removed" };
@@ -53,7 +53,7 @@ static const char *join(struct plim_ckpt_last *l, const char *name, struct plim_
 		err_set(err, PLIM_E_ARG, "the path is too long");
 		return NULL;
 	}
-	return hold_copy(&l->hidden->hold, path, err);
+	return arena_copy(&l->hidden->arena, path, err);
 }
 
 /* A trainer's state names the best one of its run. */
@@ -69,7 +69,7 @@ static enum plim_status note_unreadable(struct plim_ckpt_last *l, struct plim_ck
 					const struct plim_err *why, struct plim_err *err)
 {
 	x->verdict = "unreadable";
-	x->headline = hold_copy(&l->hidden->hold, why->message, err);
+	x->headline = arena_copy(&l->hidden->arena, why->message, err);
 	return x->headline ? PLIM_OK : mem_status(err);
 }
 
@@ -93,7 +93,7 @@ static enum plim_status look_at(struct plim_ckpt_last *l, size_t i,
 		return st;
 	}
 	x->verdict = ckpt_verdict_slugs[c->verdict];
-	x->headline = hold_copy(&l->hidden->hold, c->headline, err);
+	x->headline = arena_copy(&l->hidden->arena, c->headline, err);
 	st = x->headline ? PLIM_OK : mem_status(err);
 	x->good = c->verdict == PLIM_CKPT_WHOLE || c->verdict == PLIM_CKPT_UNPROVEN;
 	mark_best(l, c);
@@ -191,7 +191,7 @@ static enum plim_status look(struct plim_ckpt_last *l, const struct plim_ckpt_la
 	struct plim_ckpt_last_hidden *h = l->hidden;
 	enum plim_status st;
 
-	l->candidates = hold_take(&h->hold, h->series.entries.n, sizeof(*l->candidates), err);
+	l->candidates = arena_take(&h->arena, h->series.entries.n, sizeof(*l->candidates), err);
 	if (!l->candidates)
 		return mem_status(err);
 	l->candidate_count = h->series.entries.n;
@@ -223,9 +223,9 @@ enum plim_status plim_ckpt_last_good(const char *folder,
 	OPTIONS_TAKE(&o, options);
 	l->hidden = h;
 	mem_init(&h->mem, o.max_memory_bytes);
-	hold_init(&h->hold, &h->mem);
+	arena_init(&h->arena, &h->mem);
 	st = ckpt_series_open(&h->series, &h->mem, folder, err);
-	l->folder = st ? NULL : hold_copy(&h->hold, folder, err);
+	l->folder = st ? NULL : arena_copy(&h->arena, folder, err);
 	if (!st)
 		st = l->folder ? look(l, &o, err) : mem_status(err);
 	if (st)
@@ -243,7 +243,7 @@ void plim_ckpt_last_free(struct plim_ckpt_last *l)
 		return;
 	h = l->hidden;
 	ckpt_series_close(&h->series);
-	hold_release(&h->hold);
+	arena_release(&h->arena);
 	free(h);
 	free(l);
 }

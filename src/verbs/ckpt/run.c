@@ -24,7 +24,7 @@ static const char *const trusts[] = { "plain", "extra", "code", "unlisted", "dan
 static void *take(struct plim_ckpt *r, size_t n, size_t size, enum plim_status *st,
 		  struct plim_err *err)
 {
-	void *p = *st ? NULL : hold_take(&r->hidden->hold, n, size, err);
+	void *p = *st ? NULL : arena_take(&r->hidden->arena, n, size, err);
 
 	*st = *st || p ? *st : mem_status(err);
 	return p;
@@ -47,7 +47,7 @@ static const char *say(struct plim_ckpt *r, enum plim_status *st, struct plim_er
 	if (*st)
 		return NULL;
 	va_start(ap, fmt);
-	text = hold_vtext(&r->hidden->hold, err, fmt, ap);
+	text = arena_vtext(&r->hidden->arena, err, fmt, ap);
 	va_end(ap);
 	*st = text ? PLIM_OK : mem_status(err);
 	return text;
@@ -468,7 +468,7 @@ static enum plim_status new_result(uint64_t max_memory_bytes, struct plim_ckpt *
 	}
 	r->hidden = h;
 	mem_init(&h->mem, max_memory_bytes);
-	hold_init(&h->hold, &h->mem);
+	arena_init(&h->arena, &h->mem);
 	ckpt_init(&h->ckpt, &h->mem);
 	*out = r;
 	return PLIM_OK;
@@ -531,7 +531,7 @@ void plim_ckpt_free(struct plim_ckpt *r)
 	if (!r)
 		return;
 	h = r->hidden;
-	hold_release(&h->hold);
+	arena_release(&h->arena);
 	ckpt_close(&h->ckpt);
 	free(h);
 	free(r);

@@ -2,15 +2,15 @@
 #ifndef API_HERE_H
 #define API_HERE_H
 
+#include "base/base.h"
 #include "host/host.h"
-#include "verbs/hold.h"
 
 #include <plimsoll/here.h>
 
 struct plim_here_hidden {
 	struct mem mem;
-	struct host host; /* owns what was seen */
-	struct hold hold; /* the words of --redact */
+	struct host host;   /* owns what was seen */
+	struct arena arena; /* the words of --redact */
 	VEC(struct plim_here_bound) bounds;
 };
 

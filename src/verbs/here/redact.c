@@ -8,7 +8,7 @@
 #include <string.h>
 
 struct redaction {
-	struct hold *hold;
+	struct arena *arena;
 	struct intern names; /* a name's id is its word's number */
 	struct plim_err *err;
 };
@@ -20,7 +20,7 @@ static void hide(struct redaction *r, const char *kind, const char **name)
 
 	if (!*name || intern_add(&r->names, *name, strlen(*name), &id, r->err))
 		return;
-	*name = hold_text(r->hold, r->err, "%s-%u", kind, id + 1);
+	*name = arena_text(r->arena, r->err, "%s-%u", kind, id + 1);
 }
 
 static void hide_group(struct redaction *r, const char **path)
@@ -42,9 +42,9 @@ static void hide_unseen(struct redaction *r, const char **what)
 	const char *last = strrchr(*what, '/'), *quote = strstr(*what, " '");
 
 	if (quote)
-		*what = hold_text(r->hold, r->err, "%.*s", (int)(quote - *what), *what);
+		*what = arena_text(r->arena, r->err, "%.*s", (int)(quote - *what), *what);
 	else if (**what == '/' && strstr(*what, "cgroup") && strncmp(*what, "/proc/", 6) != 0)
-		*what = hold_text(r->hold, r->err, "%s of a cgroup", last + 1);
+		*what = arena_text(r->arena, r->err, "%s of a cgroup", last + 1);
 }
 
 static int is_groups(const struct plim_here_bound *b)
@@ -80,7 +80,7 @@ static void hide_names(struct redaction *r, struct plim_here *h)
 enum plim_status here_redact(struct plim_here *h, struct plim_err *err)
 {
 	struct plim_err own = { .status = PLIM_OK };
-	struct redaction r = { .hold = &h->hidden->hold, .err = &own };
+	struct redaction r = { .arena = &h->hidden->arena, .err = &own };
 
 	intern_init(&r.names, &h->hidden->mem);
 	hide_names(&r, h);

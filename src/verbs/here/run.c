@@ -24,7 +24,7 @@ void plim_here_free(struct plim_here *h)
 	if (!h)
 		return;
 	vec_release(&h->hidden->mem, &h->hidden->bounds);
-	hold_release(&h->hidden->hold);
+	arena_release(&h->hidden->arena);
 	host_release(&h->hidden->host);
 	free(h->hidden);
 	free(h);
@@ -399,7 +399,7 @@ enum plim_status plim_here_open(const struct plim_here_options *options, struct 
 	plim_here_options_init(&o);
 	OPTIONS_TAKE(&o, options);
 	mem_init(&h->hidden->mem, o.max_memory_bytes);
-	hold_init(&h->hidden->hold, &h->hidden->mem);
+	arena_init(&h->hidden->arena, &h->hidden->mem);
 	st = host_look(&h->hidden->host, &h->hidden->mem,
 		       &(struct host_options){ .root = o.root, .pid = o.pid }, h, err);
 	if (!st)

@@ -55,7 +55,7 @@ enum plim_status plan_take_host(struct plim_plan *p, const struct plim_plan_opti
 	p->host_bytes = h->peak_bytes;
 	p->host.basis = plan_basis_names[is_measured(r) ? PLAN_DERIVED : PLAN_ASSUMED];
 	p->host.limit_bytes = o->host_memory_bytes;
-	p->host.range_bytes = hold_take(&p->hidden->hold, 2, sizeof(uint64_t), err);
+	p->host.range_bytes = arena_take(&p->hidden->arena, 2, sizeof(uint64_t), err);
 	if (!p->host.range_bytes)
 		return mem_status(err);
 	p->host.range_count = 2;

@@ -2,15 +2,15 @@
 #ifndef API_PLAN_H
 #define API_PLAN_H
 
+#include "base/base.h"
 #include "plan/plan.h"
-#include "verbs/hold.h"
 
 #include <plimsoll/plan.h>
 #include <plimsoll/why.h>
 
 struct plim_plan_hidden {
 	struct mem mem;
-	struct hold hold;
+	struct arena arena;
 	struct model model;
 	struct model
 		quantized; /* a copy with its weights quantized as `quantize` says, for recipes that want it */

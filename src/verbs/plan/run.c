@@ -38,7 +38,7 @@ void plim_plan_free(struct plim_plan *p)
 	vec_release(&h->mem, &h->defaults);
 	vec_release(&h->mem, &h->lora_names);
 	vec_release(&h->mem, &h->extra);
-	hold_release(&h->hold);
+	arena_release(&h->arena);
 	vec_release(&h->mem, &h->lengths);
 	text_release(&h->lora_targets);
 	mem_free(&h->mem, p->phases, p->phase_count, sizeof(*p->phases));
@@ -173,7 +173,7 @@ struct plan_trust plan_trust(const struct plim_plan *p, const struct plan_recipe
 uint64_t *plan_range(struct plim_plan *p, const struct plan_trust *t, uint64_t bytes,
 		     struct plim_err *err)
 {
-	uint64_t *range = hold_take(&p->hidden->hold, 2, sizeof(*range), err);
+	uint64_t *range = arena_take(&p->hidden->arena, 2, sizeof(*range), err);
 
 	if (range)
 		plan_trust_range(t, bytes, range);
@@ -251,7 +251,7 @@ static enum plim_status take_trust(struct plim_plan *p, struct plim_err *err)
 	p->peak.basis = plan_basis_names[t.basis];
 	p->peak.range_bytes = plan_range(p, &t, p->peak.needed_bytes, err);
 	p->peak.range_count = 2;
-	p->peak.reasons = hold_take(&p->hidden->hold, n + 1, sizeof(*p->peak.reasons), err);
+	p->peak.reasons = arena_take(&p->hidden->arena, n + 1, sizeof(*p->peak.reasons), err);
 	if (!p->peak.range_bytes || !p->peak.reasons)
 		return mem_status(err);
 	p->peak.range_bytes[0] = low[0];
@@ -407,7 +407,7 @@ static enum plim_status largest_range(struct plim_plan *p, struct search *s, uin
 		 perhaps = p->limit_bytes / (1000 - t->below) * 1000;
 	enum plim_status st;
 
-	*range = hold_take(&p->hidden->hold, 2, sizeof(**range), err);
+	*range = arena_take(&p->hidden->arena, 2, sizeof(**range), err);
 	if (!*range)
 		return mem_status(err);
 	*count = 2;
@@ -725,9 +725,9 @@ static enum plim_status take_names(struct plim_plan *p, const char *path,
 			   : slash && slash[1]                  ? slash + 1
 								: path;
 
-	h->settings = hold_text(&h->hold, err, "%s", o->settings ? o->settings : "");
-	h->title = hold_text(&h->hold, err, "plan: %s, batch %llu, sequence %llu", name,
-			     (unsigned long long)p->batch, (unsigned long long)p->sequence);
+	h->settings = arena_text(&h->arena, err, "%s", o->settings ? o->settings : "");
+	h->title = arena_text(&h->arena, err, "plan: %s, batch %llu, sequence %llu", name,
+			      (unsigned long long)p->batch, (unsigned long long)p->sequence);
 	return h->settings && h->title ? PLIM_OK : mem_status(err);
 }
 
@@ -797,7 +797,7 @@ enum plim_status plim_plan_open(const char *path, const struct plim_plan_options
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
 	}
 	mem_init(&p->hidden->mem, o.max_memory_bytes);
-	hold_init(&p->hidden->hold, &p->hidden->mem);
+	arena_init(&p->hidden->arena, &p->hidden->mem);
 	model_init(&p->hidden->model, &p->hidden->mem);
 	model_init(&p->hidden->quantized, &p->hidden->mem);
 	text_init(&p->hidden->lora_targets, &p->hidden->mem, NULL);

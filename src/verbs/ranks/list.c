@@ -40,7 +40,7 @@ bool plim_ranks_several(const char *path)
 
 const char *ranks_keep(struct plim_ranks *k, const char *text, struct plim_err *err)
 {
-	struct intern *strings = &k->hidden->owner->hidden->hold.strings;
+	struct intern *strings = &k->hidden->owner->hidden->arena.strings;
 	uint32_t id;
 
 	return intern_add(strings, text, strlen(text), &id, err) ? NULL : intern_text(strings, id);

@@ -7,7 +7,7 @@
 
 void *report_take(struct plim_report *r, size_t n, size_t size, struct plim_err *err)
 {
-	return hold_take(&r->hidden->hold, n, size, err);
+	return arena_take(&r->hidden->arena, n, size, err);
 }
 
 const char *report_text(struct plim_report *r, struct plim_err *err, const char *fmt, ...)
@@ -16,7 +16,7 @@ const char *report_text(struct plim_report *r, struct plim_err *err, const char 
 	va_list ap;
 
 	va_start(ap, fmt);
-	text = hold_vtext(&r->hidden->hold, err, fmt, ap);
+	text = arena_vtext(&r->hidden->arena, err, fmt, ap);
 	va_end(ap);
 	return text;
 }

@@ -2,8 +2,8 @@
 #ifndef API_REPORT_H
 #define API_REPORT_H
 
-#include "findings/findings.h"
-#include "verbs/hold.h"
+#include "base/base.h"
+#include "diagnose/diagnose.h"
 
 #include <plimsoll/report.h>
 
@@ -25,7 +25,7 @@ struct plim_report_hidden {
 	struct mem mem;
 	struct snapshot *snapshot;
 	struct report_device *devices; /* as many as the trace has */
-	struct hold hold;              /* all that the report points to */
+	struct arena arena;            /* all that the report points to */
 	struct plim_report_options options;
 	struct messages_oom message;
 	int has_message;

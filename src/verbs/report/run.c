@@ -38,7 +38,7 @@ void plim_report_free(struct plim_report *r)
 	for (size_t i = 0; h->devices && h->snapshot && i < h->snapshot->device_count; i++)
 		release_device(&h->devices[i]);
 	snapshot_free(h->snapshot);
-	hold_release(&h->hold);
+	arena_release(&h->arena);
 	free(h);
 	free(r);
 }
@@ -73,69 +73,51 @@ static void take_planned(const struct plim_report *r, struct findings_death *d)
 		peak > d->bound_low_bytes ? FINDINGS_CAUSE_CAPACITY : FINDINGS_CAUSE_FRAGMENTATION;
 }
 
-struct notes {
-	const char *at[32];
-	size_t n;
-};
-
-static void note(struct plim_report *r, struct notes *notes, const char *text)
-{
-	(void)r;
-	if (notes->n < sizeof(notes->at) / sizeof(notes->at[0]) && text)
-		notes->at[notes->n++] = text;
-}
-
-static void note_device(struct plim_report *r, struct notes *notes, const struct snapshot_device *d,
-			const struct report_device *one, struct plim_err *err)
+static void note_device(struct lines *notes, const struct snapshot_device *d,
+			const struct report_device *one)
 {
 	char a[32];
 
 	if (!d->events.n && d->segments)
-		note(r, notes,
-		     report_text(r, err,
-				 "device %u: no events were recorded, only what stood at the end "
-				 "is known",
-				 d->ordinal));
+		lines_add(notes,
+			  "device %u: no events were recorded, only what stood at the end "
+			  "is known",
+			  d->ordinal);
 	if (d->stale_events)
-		note(r, notes,
-		     report_text(r, err,
-				 "device %u: the ring was re-armed smaller without being cleared; "
-				 "%u older events "
-				 "before a hole were left out",
-				 d->ordinal, d->stale_events));
+		lines_add(notes,
+			  "device %u: the ring was re-armed smaller without being cleared; "
+			  "%u older events "
+			  "before a hole were left out",
+			  d->ordinal, d->stale_events);
 	if (d->events.n && (d->allocs_before || d->reserved_before_bytes))
-		note(r, notes,
-		     report_text(r, err,
-				 "device %u: the recording does not begin with the run (the ring "
-				 "was full, or it was "
-				 "switched on late): %u allocations and %s reserved were there "
-				 "before; peaks are "
-				 "those of the recorded part",
-				 d->ordinal, d->allocs_before,
-				 report_size(a, d->reserved_before_bytes)));
+		lines_add(notes,
+			  "device %u: the recording does not begin with the run (the ring "
+			  "was full, or it was "
+			  "switched on late): %u allocations and %s reserved were there "
+			  "before; peaks are "
+			  "those of the recorded part",
+			  d->ordinal, d->allocs_before, report_size(a, d->reserved_before_bytes));
 	if (one->replay->range_bytes)
-		note(r, notes,
-		     report_text(r, err,
-				 "device %u: allocated and active bytes may be higher by up to %s: "
-				 "how large some "
-				 "blocks were that ended in the recording is not known",
-				 d->ordinal, report_size(a, one->replay->range_bytes)));
+		lines_add(notes,
+			  "device %u: allocated and active bytes may be higher by up to %s: "
+			  "how large some "
+			  "blocks were that ended in the recording is not known",
+			  d->ordinal, report_size(a, one->replay->range_bytes));
 	if (d->contradictions || one->replay->faults || one->replay->end_faults)
-		note(r, notes,
-		     report_text(r, err,
-				 "device %u: %llu events contradict others, %llu the allocator's "
-				 "rules, %llu blocks "
-				 "differ at the end: numbers near them are not exact",
-				 d->ordinal, (unsigned long long)d->contradictions,
-				 (unsigned long long)one->replay->faults,
-				 (unsigned long long)one->replay->end_faults));
+		lines_add(notes,
+			  "device %u: %llu events contradict others, %llu the allocator's "
+			  "rules, %llu blocks "
+			  "differ at the end: numbers near them are not exact",
+			  d->ordinal, (unsigned long long)d->contradictions,
+			  (unsigned long long)one->replay->faults,
+			  (unsigned long long)one->replay->end_faults);
 }
 
 static enum plim_status fill_source(struct plim_report *r, const char *path, struct plim_err *err)
 {
 	const struct snapshot *t = r->hidden->snapshot;
 	struct plim_report_source *s = &r->source;
-	struct notes notes = { .n = 0 };
+	struct lines notes = { .arena = &r->hidden->arena, .err = err };
 	char word[32];
 
 	s->path = report_text(r, err, "%s",
@@ -150,33 +132,28 @@ static enum plim_status fill_source(struct plim_report *r, const char *path, str
 
 		s->events += d->events.n;
 		s->complete &= !d->allocs_before && !d->reserved_before_bytes && !d->stale_events;
-		note_device(r, &notes, d, &r->hidden->devices[i], err);
+		note_device(&notes, d, &r->hidden->devices[i]);
 	}
 	s->complete &= s->events > 0;
 	if (report_is_plan(r))
-		note(r, &notes, "this is a plan and no recording: nothing of it was run");
+		lines_add(&notes, "this is a plan and no recording: nothing of it was run");
 	if (s->events && !t->has_frames)
-		note(r, &notes,
-		     "no stacks were recorded: owners are not known (record with "
-		     "stacks=\"python\")");
+		lines_add(&notes, "no stacks were recorded: owners are not known (record with "
+				  "stacks=\"python\")");
 	for (size_t i = 0; i < t->unknown.n; i++) {
 		const struct snapshot_unknown *u = &t->unknown.at[i];
 		const char *kind = u->where == TRACE_STACK ? "action" : "key";
 
 		if (u->count)
-			note(r, &notes,
-			     report_text(r, err, "unknown %s '%.40s' in %llu %s: left out", kind,
-					 report_name(r, u->name, kind, word, sizeof(word)),
-					 (unsigned long long)u->count,
-					 u->where == TRACE_STACK ? "events"
-								 : snapshot_row_names[u->where]));
+			lines_add(&notes, "unknown %s '%.40s' in %llu %s: left out", kind,
+				  report_name(r, u->name, kind, word, sizeof(word)),
+				  (unsigned long long)u->count,
+				  u->where == TRACE_STACK ? "events"
+							  : snapshot_row_names[u->where]);
 	}
-	s->notes = report_take(r, notes.n, sizeof(*s->notes), err);
-	if (!s->notes || !s->path)
+	if (!s->path)
 		return mem_status(err);
-	memcpy(s->notes, notes.at, notes.n * sizeof(*s->notes));
-	s->note_count = notes.n;
-	return PLIM_OK;
+	return lines_keep(&notes, &s->notes, &s->note_count);
 }
 
 /* ---- peaks ---- */
@@ -598,7 +575,7 @@ enum plim_status report_new(const struct plim_report_options *options, struct pl
 	plim_report_options_init(&r->hidden->options);
 	OPTIONS_TAKE(&r->hidden->options, options);
 	mem_init(&r->hidden->mem, r->hidden->options.max_memory_bytes);
-	hold_init(&r->hidden->hold, &r->hidden->mem);
+	arena_init(&r->hidden->arena, &r->hidden->mem);
 	*out = r;
 	return PLIM_OK;
 }

@@ -3,35 +3,6 @@
 
 #include <string.h>
 
-#define LINES_MAX 12
-
-struct lines {
-	struct plim_report *r;
-	struct plim_err *err;
-	const char *at[LINES_MAX];
-	size_t n;
-	int failed;
-};
-
-#define add(l, ...)                                                                   \
-	do {                                                                          \
-		if ((l)->n < LINES_MAX) {                                             \
-			(l)->at[(l)->n] = report_text((l)->r, (l)->err, __VA_ARGS__); \
-			(l)->failed |= !(l)->at[(l)->n++];                            \
-		}                                                                     \
-	} while (0)
-
-static enum plim_status keep(struct lines *l, const char ***out, size_t *n)
-{
-	*out = report_take(l->r, l->n, sizeof(**out), l->err);
-	*n = l->n;
-	if (l->failed || !*out)
-		return mem_status(l->err);
-	for (size_t i = 0; i < l->n; i++)
-		(*out)[i] = l->at[i];
-	return PLIM_OK;
-}
-
 /* ---- evidence ---- */
 
 static void tell_bound(struct lines *l, const struct findings_death *d)
@@ -40,53 +11,62 @@ static void tell_bound(struct lines *l, const struct findings_death *d)
 
 	switch (d->bound_by) {
 	case FINDINGS_BOUND_LIMIT:
-		add(l,
-		    "a memory limit of this process stopped it, not the card: the driver had %s "
-		    "free, more than the %s "
-		    "it was asked for (set by torch.cuda.set_per_process_memory_fraction(), or by "
-		    "per_process_memory_fraction in PYTORCH_CUDA_ALLOC_CONF)",
-		    report_size(a, d->device_free_bytes), report_size(b, d->segment_bytes));
+		lines_add(l,
+			  "a memory limit of this process stopped it, not the card: the driver had "
+			  "%s "
+			  "free, more than the %s "
+			  "it was asked for (set by torch.cuda.set_per_process_memory_fraction(), "
+			  "or by "
+			  "per_process_memory_fraction in PYTORCH_CUDA_ALLOC_CONF)",
+			  report_size(a, d->device_free_bytes), report_size(b, d->segment_bytes));
 		report_size(a, d->bound_low_bytes);
 		if (!strcmp(a, report_size(b, d->bound_high_bytes)))
 			break;
-		add(l, "the limit lies between %s (was reserved before) and %s (was refused)", a,
-		    b);
+		lines_add(l, "the limit lies between %s (was reserved before) and %s (was refused)",
+			  a, b);
 		break;
 	case FINDINGS_BOUND_OTHER_PROCESS:
-		add(l,
-		    "other processes hold %s of the card's %s; the driver had %s left for a "
-		    "request of %s",
-		    report_size(a, d->message->others.low), report_size(b, d->message->total.low),
-		    report_size(c, d->device_free_bytes),
-		    report_size((char[32]){ 0 }, d->segment_bytes));
+		lines_add(l,
+			  "other processes hold %s of the card's %s; the driver had %s left for a "
+			  "request of %s",
+			  report_size(a, d->message->others.low),
+			  report_size(b, d->message->total.low),
+			  report_size(c, d->device_free_bytes),
+			  report_size((char[32]){ 0 }, d->segment_bytes));
 		break;
 	case FINDINGS_BOUND_NON_PYTORCH:
-		add(l,
-		    "this process holds %s on the card and PyTorch's allocator only %s of it: the "
-		    "rest is "
-		    "CUDA's context, NCCL or another library",
-		    report_size(a, d->message->this_process.low),
-		    report_size(b, d->reserved_bytes));
+		lines_add(l,
+			  "this process holds %s on the card and PyTorch's allocator only %s of "
+			  "it: the "
+			  "rest is "
+			  "CUDA's context, NCCL or another library",
+			  report_size(a, d->message->this_process.low),
+			  report_size(b, d->reserved_bytes));
 		break;
 	case FINDINGS_BOUND_DEVICE:
-		add(l,
-		    "the card was full: PyTorch held %s, and the driver had %s left for a request "
-		    "of %s",
-		    report_size(a, d->reserved_bytes), report_size(b, d->device_free_bytes),
-		    report_size(c, d->segment_bytes));
+		lines_add(l,
+			  "the card was full: PyTorch held %s, and the driver had %s left for a "
+			  "request "
+			  "of %s",
+			  report_size(a, d->reserved_bytes), report_size(b, d->device_free_bytes),
+			  report_size(c, d->segment_bytes));
 		if (d->card)
-			add(l,
-			    "together that is what a card such as the %s has for one process: so "
-			    "nobody else was on it, it seems (the error's text would tell: --log)",
-			    d->card->name);
+			lines_add(l,
+				  "together that is what a card such as the %s has for one "
+				  "process: so "
+				  "nobody else was on it, it seems (the error's text would tell: "
+				  "--log)",
+				  d->card->name);
 		break;
 	default:
-		add(l,
-		    "the driver had %s left for a request of %s, while this process's allocator "
-		    "held %s; the "
-		    "recording does not tell who held the rest (give the error's text with --log)",
-		    report_size(a, d->device_free_bytes), report_size(b, d->segment_bytes),
-		    report_size(c, d->reserved_bytes));
+		lines_add(l,
+			  "the driver had %s left for a request of %s, while this process's "
+			  "allocator "
+			  "held %s; the "
+			  "recording does not tell who held the rest (give the error's text with "
+			  "--log)",
+			  report_size(a, d->device_free_bytes), report_size(b, d->segment_bytes),
+			  report_size(c, d->reserved_bytes));
 	}
 }
 
@@ -97,24 +77,27 @@ static void tell_future(struct lines *l, const struct findings_death *d)
 	char a[32], times[32];
 
 	if (d->future == FINDINGS_FUTURE_UNKNOWN) {
-		add(l, "the program was never at this point before: what would have followed is "
-		       "not known");
+		lines_add(l,
+			  "the program was never at this point before: what would have followed is "
+			  "not known");
 		return;
 	}
 	if (d->future == FINDINGS_FUTURE_PLANNED) {
 		if (d->still_high_bytes)
-			add(l, "the plan goes on: what follows takes %s more",
-			    report_size(a, d->still_high_bytes));
+			lines_add(l, "the plan goes on: what follows takes %s more",
+				  report_size(a, d->still_high_bytes));
 		else
-			add(l, "the plan goes on: nothing that follows takes more");
+			lines_add(l, "the plan goes on: nothing that follows takes more");
 		return;
 	}
 	if (d->future == FINDINGS_FUTURE_OPTIMIZER) {
-		add(l,
-		    "it was the optimizer's first step: at least %s of state and of its temporary "
-		    "lists were still to come (each list is as large as the gradients; foreach, "
-		    "which makes them, is PyTorch's default)",
-		    report_size(a, d->still_low_bytes));
+		lines_add(l,
+			  "it was the optimizer's first step: at least %s of state and of its "
+			  "temporary "
+			  "lists were still to come (each list is as large as the gradients; "
+			  "foreach, "
+			  "which makes them, is PyTorch's default)",
+			  report_size(a, d->still_low_bytes));
 		return;
 	}
 	if (d->points_before == 1)
@@ -122,32 +105,37 @@ static void tell_future(struct lines *l, const struct findings_death *d)
 	else
 		snprintf(times, sizeof(times), "%u times", d->points_before);
 	if (d->scaled && d->still_high_bytes)
-		add(l,
-		    "the program was at this point %s before, with requests of other sizes; from "
-		    "there its memory rose further, which for this size is %s at least",
-		    times, report_size(a, d->still_low_bytes));
+		lines_add(l,
+			  "the program was at this point %s before, with requests of other sizes; "
+			  "from "
+			  "there its memory rose further, which for this size is %s at least",
+			  times, report_size(a, d->still_low_bytes));
 	else
-		add(l, "the program was at this point %s before; from there its memory %s%s", times,
-		    !d->still_high_bytes ? "did not rise further"
-		    : hardly             ? "hardly rose further"
-					 : "rose further, by up to ",
-		    d->still_high_bytes && !hardly ? report_size(a, d->still_high_bytes) : "");
+		lines_add(l, "the program was at this point %s before; from there its memory %s%s",
+			  times,
+			  !d->still_high_bytes ? "did not rise further"
+			  : hardly             ? "hardly rose further"
+					       : "rose further, by up to ",
+			  d->still_high_bytes && !hardly ? report_size(a, d->still_high_bytes)
+							 : "");
 	if (d->climbs >= 4)
-		add(l,
-		    "more was live at this point each of the last %u times than the time before: "
-		    "room now would not have lasted",
-		    d->climbs);
+		lines_add(l,
+			  "more was live at this point each of the last %u times than the time "
+			  "before: "
+			  "room now would not have lasted",
+			  d->climbs);
 }
 
 static void tell_need(struct lines *l, const struct findings_death *d)
 {
 	char a[32], b[32], c[32];
 
-	add(l,
-	    "%s was live, %s reserved but free; the largest free block that fits this stream and "
-	    "pool had %s",
-	    report_size(a, d->live_bytes), report_size(b, d->free_bytes),
-	    report_size(c, d->largest_free_bytes));
+	lines_add(l,
+		  "%s was live, %s reserved but free; the largest free block that fits this stream "
+		  "and "
+		  "pool had %s",
+		  report_size(a, d->live_bytes), report_size(b, d->free_bytes),
+		  report_size(c, d->largest_free_bytes));
 	if ((d->cause ? d->cause : d->likelier) != FINDINGS_CAUSE_LEAK)
 		tell_future(l, d);
 }
@@ -161,11 +149,12 @@ static void tell_leak(struct lines *l, const struct findings_leak *leak)
 
 	if (leak->lines > 1)
 		snprintf(lines, sizeof(lines), " (from %u lines of the program)", leak->lines);
-	add(l,
-	    "%s that was born in the last %u %s%s is still alive%s; without it this would have "
-	    "fitted",
-	    report_size(a, leak->grown_bytes), span, leak->period, ending, lines);
-	add(l, "it looks like %s; if not, %s", leak->guess[0], leak->guess[1]);
+	lines_add(
+		l,
+		"%s that was born in the last %u %s%s is still alive%s; without it this would have "
+		"fitted",
+		report_size(a, leak->grown_bytes), span, leak->period, ending, lines);
+	lines_add(l, "it looks like %s; if not, %s", leak->guess[0], leak->guess[1]);
 }
 
 static void tell_cause(struct lines *l, const struct findings_death *d)
@@ -176,41 +165,47 @@ static void tell_cause(struct lines *l, const struct findings_death *d)
 	switch (d->cause) {
 	case FINDINGS_CAUSE_CAPACITY:
 		if (need >= d->bound_high_bytes)
-			add(l, "even without a wasted byte it needed %s, and %s was refused",
-			    report_size(a, need), report_size(b, d->bound_high_bytes));
+			lines_add(l, "even without a wasted byte it needed %s, and %s was refused",
+				  report_size(a, need), report_size(b, d->bound_high_bytes));
 		else
-			add(l,
-			    "all that was free (%s) is a small part of the request (%s): joining "
-			    "it would not have "
-			    "served it",
-			    report_size(a, d->free_bytes), report_size(b, d->request_bytes));
+			lines_add(l,
+				  "all that was free (%s) is a small part of the request (%s): "
+				  "joining "
+				  "it would not have "
+				  "served it",
+				  report_size(a, d->free_bytes), report_size(b, d->request_bytes));
 		break;
 	case FINDINGS_CAUSE_FRAGMENTATION:
-		add(l,
-		    "live, request and what was to come make %s; at least %s was allowed: it would "
-		    "have fitted, "
-		    "had the free %s been in one piece",
-		    report_size(a, d->live_bytes + d->request_bytes + d->still_high_bytes),
-		    report_size(b, d->bound_low_bytes), report_size(c, d->free_bytes));
+		lines_add(l,
+			  "live, request and what was to come make %s; at least %s was allowed: it "
+			  "would "
+			  "have fitted, "
+			  "had the free %s been in one piece",
+			  report_size(a, d->live_bytes + d->request_bytes + d->still_high_bytes),
+			  report_size(b, d->bound_low_bytes), report_size(c, d->free_bytes));
 		break;
 	case FINDINGS_CAUSE_LEAK: tell_leak(l, &d->leak); break;
 	default:
 		if (d->likelier == FINDINGS_CAUSE_LEAK) {
 			tell_leak(l, &d->leak);
-			add(l, "that is too few to decide: a cache that is being filled looks the "
-			       "same");
+			lines_add(
+				l,
+				"that is too few to decide: a cache that is being filled looks the "
+				"same");
 			break;
 		}
 		report_size(b, d->bound_low_bytes);
 		if (!strcmp(b, report_size(c, d->bound_high_bytes)))
-			add(l,
-			    "without a wasted byte it needed %s of %s so far: that does not decide",
-			    report_size(a, need), b);
+			lines_add(l,
+				  "without a wasted byte it needed %s of %s so far: that does not "
+				  "decide",
+				  report_size(a, need), b);
 		else
-			add(l,
-			    "without a wasted byte it needed %s so far, and what it could have is "
-			    "somewhere from %s to %s: that does not decide",
-			    report_size(a, need), b, c);
+			lines_add(l,
+				  "without a wasted byte it needed %s so far, and what it could "
+				  "have is "
+				  "somewhere from %s to %s: that does not decide",
+				  report_size(a, need), b, c);
 	}
 }
 
@@ -224,11 +219,11 @@ static void tell_tried(struct lines *l, const struct findings_death *d,
 
 	for (size_t i = 0; i < n; i++) {
 		if (tried[i].survives)
-			add(l, "replayed with %s and the same bound, %s: %s reserved",
-			    tried[i].settings, then, report_size(a, tried[i].reserved_bytes));
+			lines_add(l, "replayed with %s and the same bound, %s: %s reserved",
+				  tried[i].settings, then, report_size(a, tried[i].reserved_bytes));
 		else
-			add(l, "replayed with %s and the same bound, it fails as well",
-			    tried[i].settings);
+			lines_add(l, "replayed with %s and the same bound, it fails as well",
+				  tried[i].settings);
 	}
 }
 
@@ -284,46 +279,54 @@ static void advise(struct lines *l, const struct findings_death *d,
 	const struct findings_tried *better = survivor(tried, tried_count);
 
 	if (d->future == FINDINGS_FUTURE_PLANNED) {
-		add(l, "plimsoll plan tells which changes would make it fit, and what each saves");
+		lines_add(
+			l,
+			"plimsoll plan tells which changes would make it fit, and what each saves");
 		return;
 	}
 	if (cause == FINDINGS_CAUSE_LEAK) {
-		add(l, "%s", d->leak.fix[0]);
-		add(l, "or: %s", d->leak.fix[1]);
-		add(l, "%s", findings_leak_holder);
-		add(l, "%s", findings_leak_delay);
+		lines_add(l, "%s", d->leak.fix[0]);
+		lines_add(l, "or: %s", d->leak.fix[1]);
+		lines_add(l, "%s", findings_leak_holder);
+		lines_add(l, "%s", findings_leak_delay);
 		return; /* a higher limit would be one more delay */
 	}
 	if (cause == FINDINGS_CAUSE_FRAGMENTATION && better)
-		add(l,
-		    "set PYTORCH_CUDA_ALLOC_CONF=%s: replayed with it the recording runs to its "
-		    "end; "
-		    "plimsoll whatif has the details and its costs",
-		    better->settings);
+		lines_add(l,
+			  "set PYTORCH_CUDA_ALLOC_CONF=%s: replayed with it the recording runs to "
+			  "its "
+			  "end; "
+			  "plimsoll whatif has the details and its costs",
+			  better->settings);
 	else if (cause == FINDINGS_CAUSE_FRAGMENTATION)
-		add(l, "plimsoll whatif tries allocator settings on this recording");
+		lines_add(l, "plimsoll whatif tries allocator settings on this recording");
 	if (d->bound_by == FINDINGS_BOUND_LIMIT)
-		add(l, "if the card may be used further, raise the process's limit");
+		lines_add(l, "if the card may be used further, raise the process's limit");
 	if (d->bound_by == FINDINGS_BOUND_OTHER_PROCESS)
-		add(l, "see who holds the card: nvidia-smi, or fuser -v /dev/nvidia*; end what is "
-		       "left over");
+		lines_add(
+			l,
+			"see who holds the card: nvidia-smi, or fuser -v /dev/nvidia*; end what is "
+			"left over");
 	if (d->bound_by == FINDINGS_BOUND_UNKNOWN)
-		add(l, "see with nvidia-smi whether something else holds a part of the card");
+		lines_add(l, "see with nvidia-smi whether something else holds a part of the card");
 	if (d->bound_by == FINDINGS_BOUND_NON_PYTORCH)
-		add(l, "see what else this process runs on the card: a second framework (JAX, "
-		       "TensorFlow, CuPy) that takes memory up front, NCCL's buffers, Triton");
+		lines_add(l,
+			  "see what else this process runs on the card: a second framework (JAX, "
+			  "TensorFlow, CuPy) that takes memory up front, NCCL's buffers, Triton");
 	if (d->future == FINDINGS_FUTURE_OPTIMIZER)
-		add(l, "the optimizer's state decides: an 8-bit or sharded optimizer, Adafactor, "
-		       "SGD or LoRA need "
-		       "less of it; fused=True avoids the step's lists");
+		lines_add(
+			l,
+			"the optimizer's state decides: an 8-bit or sharded optimizer, Adafactor, "
+			"SGD or LoRA need "
+			"less of it; fused=True avoids the step's lists");
 	for (size_t i = 0; i < sizeof(advice) / sizeof(advice[0]); i++)
 		if (advice[i].cause == cause && !(advice[i].when & ~conditions(d)))
-			add(l, "%s", advice[i].text);
+			lines_add(l, "%s", advice[i].text);
 	if (!d->cause && better && cause == FINDINGS_CAUSE_CAPACITY)
-		add(l, "PYTORCH_CUDA_ALLOC_CONF=%s may do, too: try it", better->settings);
+		lines_add(l, "PYTORCH_CUDA_ALLOC_CONF=%s may do, too: try it", better->settings);
 	if (!d->cause && !d->message)
-		add(l, "to decide: give the error's text with --log%s",
-		    d->complete ? "" : ", and a recording that begins with the process");
+		lines_add(l, "to decide: give the error's text with --log%s",
+			  d->complete ? "" : ", and a recording that begins with the process");
 }
 
 /* ---- headline ---- */
@@ -400,7 +403,7 @@ enum plim_status report_verdict(struct plim_report *r, const struct findings_dea
 				struct plim_report_verdict *v, struct plim_err *err)
 {
 	static const char *const bases[] = { NULL, "repeated", "optimizer", "planned" };
-	struct lines evidence = { .r = r, .err = err }, todo = evidence;
+	struct lines evidence = { .arena = &r->hidden->arena, .err = err }, todo = evidence;
 	uint64_t need = d->requested_live_bytes + d->request_bytes;
 	enum plim_status st;
 
@@ -421,8 +424,8 @@ enum plim_status report_verdict(struct plim_report *r, const struct findings_dea
 	tell_bound(&evidence, d);
 	tell_tried(&evidence, d, tried, tried_count);
 	advise(&todo, d, tried, tried_count);
-	st = keep(&evidence, &v->evidence, &v->evidence_count);
+	st = lines_keep(&evidence, &v->evidence, &v->evidence_count);
 	if (!st)
-		st = keep(&todo, &v->advice, &v->advice_count);
+		st = lines_keep(&todo, &v->advice, &v->advice_count);
 	return !st && !v->headline ? mem_status(err) : st;
 }

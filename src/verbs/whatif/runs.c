@@ -233,7 +233,7 @@ static void work(struct work *k, unsigned threads)
 	pthread_t *others = calloc(threads, sizeof(*others));
 	unsigned n = 0;
 
-	while (others && n + 1 < threads && !pthread_create(&others[n], NULL, worker, k))
+	while (others && n + 1 < threads && !thread_start(&others[n], worker, k))
 		n++;
 	worker(k);
 	while (n)

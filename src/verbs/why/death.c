@@ -29,7 +29,7 @@ static struct plim_why_range range_of(struct messages_bytes b)
 
 /* ---- evidence ---- */
 
-static void tell_room(struct hold_lines *l, const struct messages_event *e,
+static void tell_room(struct lines *l, const struct messages_event *e,
 		      const struct findings_told *t)
 {
 	struct messages_bytes left;
@@ -38,7 +38,7 @@ static void tell_room(struct hold_lines *l, const struct messages_event *e,
 	if (!known(t->room) || !known(t->request) || e->wording->class != MESSAGES_DEVICE)
 		return;
 	if (t->no_room) {
-		hold_add(
+		lines_add(
 			l,
 			"%s was asked for, and all that was not allocated, in whatever pieces, was "
 			"%s: gaps are not to blame",
@@ -48,20 +48,21 @@ static void tell_room(struct hold_lines *l, const struct messages_event *e,
 	left.low = t->room.low > e->oom.tried.high ? t->room.low - e->oom.tried.high : 0;
 	left.high = t->room.high > e->oom.tried.low ? t->room.high - e->oom.tried.low : 0;
 	if (left.low)
-		hold_add(
+		lines_add(
 			l,
 			"%s was asked for and %s was not allocated: in one piece that would have "
 			"served this request and left %s; what the step had still to allocate, the "
 			"text does not tell",
 			why_size(a, e->oom.tried), why_size(b, t->room), why_size(c, left));
 	else
-		hold_add(l,
-			 "%s was asked for and %s was not allocated: that is too near to tell gaps "
-			 "from want",
-			 why_size(a, e->oom.tried), why_size(b, t->room));
+		lines_add(
+			l,
+			"%s was asked for and %s was not allocated: that is too near to tell gaps "
+			"from want",
+			why_size(a, e->oom.tried), why_size(b, t->room));
 }
 
-static void tell_unallocated(struct hold_lines *l, const struct messages_event *e,
+static void tell_unallocated(struct lines *l, const struct messages_event *e,
 			     const struct findings_told *t)
 {
 	const struct messages_oom *o = &e->oom;
@@ -70,76 +71,78 @@ static void tell_unallocated(struct hold_lines *l, const struct messages_event *
 	if (!known(o->allocated) || !known(o->unallocated))
 		return;
 	if (known(t->request) && o->unallocated.low >= t->request.high)
-		hold_add(l,
-			 "%s was allocated and %s reserved but free, more than was asked for: that "
-			 "is a sign of gaps, no proof (an optimizer's first step and an evaluation "
-			 "that piles up look the same)",
-			 why_size(a, o->allocated), why_size(b, o->unallocated));
+		lines_add(
+			l,
+			"%s was allocated and %s reserved but free, more than was asked for: that "
+			"is a sign of gaps, no proof (an optimizer's first step and an evaluation "
+			"that piles up look the same)",
+			why_size(a, o->allocated), why_size(b, o->unallocated));
 	else
-		hold_add(l, "%s was allocated, %s reserved but free", why_size(a, o->allocated),
-			 why_size(b, o->unallocated));
+		lines_add(l, "%s was allocated, %s reserved but free", why_size(a, o->allocated),
+			  why_size(b, o->unallocated));
 	if (known(o->private_pools))
-		hold_add(l,
-			 "%s of it is in private pools of CUDA graphs, which nothing else can use",
-			 why_size(a, o->private_pools));
+		lines_add(l,
+			  "%s of it is in private pools of CUDA graphs, which nothing else can use",
+			  why_size(a, o->private_pools));
 }
 
-static void tell_card(struct hold_lines *l, const struct messages_event *e,
+static void tell_card(struct lines *l, const struct messages_event *e,
 		      const struct findings_told *t)
 {
 	const struct messages_oom *o = &e->oom;
 	char a[32], b[32], c[32];
 
 	if (t->bound_by == FINDINGS_BOUND_LIMIT && known(o->allowed))
-		hold_add(l,
-			 "a limit of this process stopped it (%s allowed), not the card%s%s: "
-			 "set_per_process_memory_fraction, or per_process_memory_fraction",
-			 why_size(a, o->allowed), known(o->free) ? ", which had free " : "",
-			 known(o->free) ? why_size(b, o->free) : "");
+		lines_add(l,
+			  "a limit of this process stopped it (%s allowed), not the card%s%s: "
+			  "set_per_process_memory_fraction, or per_process_memory_fraction",
+			  why_size(a, o->allowed), known(o->free) ? ", which had free " : "",
+			  known(o->free) ? why_size(b, o->free) : "");
 	else if (t->bound_by == FINDINGS_BOUND_OTHER_PROCESS && known(o->others))
-		hold_add(l, "other processes hold %s of the card's %s; %s was free",
-			 why_size(a, o->others), why_size(b, o->total), why_size(c, o->free));
+		lines_add(l, "other processes hold %s of the card's %s; %s was free",
+			  why_size(a, o->others), why_size(b, o->total), why_size(c, o->free));
 	else if (t->bound_by == FINDINGS_BOUND_NON_PYTORCH)
-		hold_add(
+		lines_add(
 			l,
 			"this process holds %s on the card, and PyTorch only %s of it: the rest is "
 			"CUDA's context, NCCL or another library",
 			why_size(a, o->this_process), why_size(b, o->reserved));
 	else if (t->free_enough)
-		hold_add(l,
-			 "the driver had %s free and was asked for %s: a limit that this release "
-			 "does not print (2.1 to 2.5), or somebody who held memory only for that "
-			 "moment",
-			 why_size(a, o->free), why_size(b, o->tried));
+		lines_add(l,
+			  "the driver had %s free and was asked for %s: a limit that this release "
+			  "does not print (2.1 to 2.5), or somebody who held memory only for that "
+			  "moment",
+			  why_size(a, o->free), why_size(b, o->tried));
 	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && !known(o->free))
-		hold_add(l,
-			 "PyTorch held %s of the card's %s, and what was free of the rest the text "
-			 "does not tell: other processes, or a driver that gives no such block",
-			 why_size(a, o->reserved), why_size(b, o->total));
+		lines_add(
+			l,
+			"PyTorch held %s of the card's %s, and what was free of the rest the text "
+			"does not tell: other processes, or a driver that gives no such block",
+			why_size(a, o->reserved), why_size(b, o->total));
 	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && known(t->outside))
-		hold_add(l,
-			 "%s of the card is neither free nor PyTorch's: another process's, or of "
-			 "this one outside PyTorch; this text does not tell whose (%s)",
-			 why_size(a, t->outside),
-			 o->own_listed ? "it was written in a container, whose processes have "
-					 "other numbers outside"
-				       : "no NVML, as under WSL, or a release before 2.1");
+		lines_add(l,
+			  "%s of the card is neither free nor PyTorch's: another process's, or of "
+			  "this one outside PyTorch; this text does not tell whose (%s)",
+			  why_size(a, t->outside),
+			  o->own_listed ? "it was written in a container, whose processes have "
+					  "other numbers outside"
+					: "no NVML, as under WSL, or a release before 2.1");
 	else if (t->bound_by == FINDINGS_BOUND_DEVICE && known(o->free))
-		hold_add(l, "the card was full: %s free of %s", why_size(a, o->free),
-			 known(o->total) ? why_size(b, o->total) : "it");
+		lines_add(l, "the card was full: %s free of %s", why_size(a, o->free),
+			  known(o->total) ? why_size(b, o->total) : "it");
 	if (known(o->reserved) && known(o->total) && o->reserved.low > o->total.high)
-		hold_add(l, "PyTorch holds more than the card has: Windows' driver lends host "
-			    "memory to "
-			    "it, which is slow, and had no more of that either");
+		lines_add(l, "PyTorch holds more than the card has: Windows' driver lends host "
+			     "memory to "
+			     "it, which is slow, and had no more of that either");
 	if (o->own_listed && known(o->this_process))
-		hold_add(l,
-			 "one of the processes in the text is this one, under the number that it "
-			 "has outside of its container: only so does %s of PyTorch's fit on the "
-			 "card beside what they hold",
-			 why_size(a, o->reserved));
+		lines_add(l,
+			  "one of the processes in the text is this one, under the number that it "
+			  "has outside of its container: only so does %s of PyTorch's fit on the "
+			  "card beside what they hold",
+			  why_size(a, o->reserved));
 }
 
-static void tell_kill(struct hold_lines *l, const struct plim_why_death *d,
+static void tell_kill(struct lines *l, const struct plim_why_death *d,
 		      const struct messages_event *e)
 {
 	char a[32], b[32], pid[32] = "";
@@ -148,56 +151,58 @@ static void tell_kill(struct hold_lines *l, const struct plim_why_death *d,
 	if (d->pid != PLIM_UNKNOWN)
 		snprintf(pid, sizeof(pid), " (pid %llu)", (unsigned long long)d->pid);
 	if (known(e->rss))
-		hold_add(l, "%s%s held %s of memory of its own when it was killed",
-			 d->process ? d->process : "the process", pid, why_size(a, e->rss));
+		lines_add(l, "%s%s held %s of memory of its own when it was killed",
+			  d->process ? d->process : "the process", pid, why_size(a, e->rss));
 	if (known(e->used) && known(e->limit))
-		hold_add(l, "%s was used of a limit of %s", why_size(a, e->used),
-			 why_size(b, e->limit));
+		lines_add(l, "%s was used of a limit of %s", why_size(a, e->used),
+			  why_size(b, e->limit));
 	else if (known(e->used))
-		hold_add(l, "the job used %s", why_size(a, e->used));
+		lines_add(l, "the job used %s", why_size(a, e->used));
 	if (e->table_processes > 1)
-		hold_add(l, "the %llu processes of the kernel's table held %s together",
-			 (unsigned long long)e->table_processes,
-			 report_size(a, e->table_rss_bytes));
+		lines_add(l, "the %llu processes of the kernel's table held %s together",
+			  (unsigned long long)e->table_processes,
+			  report_size(a, e->table_rss_bytes));
 	for (uint32_t i = 1; i < e->top_count; i++)
 		alike += !strcmp(e->top[i].name, e->top[0].name) &&
 			 e->top[i].rss_bytes >= e->top[0].rss_bytes / 4;
 	if (alike >= 2)
-		hold_add(
+		lines_add(
 			l,
 			"the largest are %u or more of one name: ranks or workers that each hold a "
 			"copy",
 			alike + 1);
 	if (e->wording->class == MESSAGES_KILLED)
-		hold_add(l, "it was ended by SIGKILL and could say nothing itself; nothing here "
-			    "tells by whom: the kernel for want of memory as a rule, but a person, "
-			    "a time limit or preemption look the same");
+		lines_add(l,
+			  "it was ended by SIGKILL and could say nothing itself; nothing here "
+			  "tells by whom: the kernel for want of memory as a rule, but a person, "
+			  "a time limit or preemption look the same");
 }
 
-static void tell_history(struct hold_lines *l, const struct plim_why *w,
-			 const struct messages_event *e)
+static void tell_history(struct lines *l, const struct plim_why *w, const struct messages_event *e)
 {
 	const char *moment = why_moment_means(e);
 	const struct messages_file *file = &w->hidden->log.files.at[e->file];
 
 	if (e->wording->says)
-		hold_add(l, "%s", e->wording->says);
+		lines_add(l, "%s", e->wording->says);
 	if (moment)
-		hold_add(l, "%s", moment);
+		lines_add(l, "%s", moment);
 	if (e->snapshot.fresh)
-		hold_add(l, "the log shows no step done before it: nothing can have piled up yet");
+		lines_add(l, "the log shows no step done before it: nothing can have piled up yet");
 	else if (e->snapshot.step && e->snapshot.step != PLIM_UNKNOWN &&
 		 e->snapshot.moment != MESSAGES_LOADING)
-		hold_add(l,
-			 "the log showed step %llu before it: steps had fitted, so it was a larger "
-			 "batch, or something that was kept",
-			 (unsigned long long)e->snapshot.step);
+		lines_add(
+			l,
+			"the log showed step %llu before it: steps had fitted, so it was a larger "
+			"batch, or something that was kept",
+			(unsigned long long)e->snapshot.step);
 	if (e->rank_count + e->ranks_left_out > 1)
-		hold_add(l, "%u ranks tell of it: the numbers are those of the first",
-			 e->rank_count + e->ranks_left_out);
+		lines_add(l, "%u ranks tell of it: the numbers are those of the first",
+			  e->rank_count + e->ranks_left_out);
 	if (file->lines > e->last_line + 500)
-		hold_add(l, "the log goes on for %llu lines: it may have been caught, and survived",
-			 (unsigned long long)(file->lines - e->last_line));
+		lines_add(l,
+			  "the log goes on for %llu lines: it may have been caught, and survived",
+			  (unsigned long long)(file->lines - e->last_line));
 }
 
 /* ---- causes ---- */
@@ -248,7 +253,7 @@ static enum plim_status fill_causes(struct plim_why *w, const struct messages_ev
 				    const struct findings_told *t, struct plim_why_verdict *v,
 				    struct plim_err *err)
 {
-	v->causes = hold_take(&w->hidden->hold, t->ranked_count, sizeof(*v->causes), err);
+	v->causes = arena_take(&w->hidden->arena, t->ranked_count, sizeof(*v->causes), err);
 	if (!v->causes)
 		return mem_status(err);
 	for (size_t i = 0; i < t->ranked_count; i++)
@@ -329,14 +334,14 @@ static const char *headline(struct plim_why *w, const struct plim_why_death *d,
 	}
 	if (request && known(e->oom.tried))
 		request = why_size(a, e->oom.tried);
-	return hold_text(&w->hidden->hold, err, "%s: %s%s%s%s", what, request ? request : who,
-			 !request && *who ? ", " : "", happened, cause);
+	return arena_text(&w->hidden->arena, err, "%s: %s%s%s%s", what, request ? request : who,
+			  !request && *who ? ", " : "", happened, cause);
 }
 
 static enum plim_status fill_verdict(struct plim_why *w, const struct messages_event *e,
 				     struct plim_why_death *d, struct plim_err *err)
 {
-	struct hold_lines evidence = { .hold = &w->hidden->hold, .err = err };
+	struct lines evidence = { .arena = &w->hidden->arena, .err = err };
 	struct plim_why_verdict *v = &d->verdict;
 	struct findings_told t;
 	enum plim_status st;
@@ -360,7 +365,8 @@ static enum plim_status fill_verdict(struct plim_why *w, const struct messages_e
 		tell_kill(&evidence, d, e);
 	tell_history(&evidence, w, e);
 	v->headline = headline(w, d, e, &t, err);
-	st = v->headline ? hold_keep(&evidence, &v->evidence, &v->evidence_count) : mem_status(err);
+	st = v->headline ? lines_keep(&evidence, &v->evidence, &v->evidence_count)
+			 : mem_status(err);
 	if (!st)
 		st = fill_causes(w, e, &t, v, err);
 	return st ? st : why_ladder(w, e, &t, v, err);
@@ -392,7 +398,7 @@ static struct plim_why_numbers numbers_of(const struct messages_event *e)
 static enum plim_status fill_processes(struct plim_why *w, const struct messages_event *e,
 				       struct plim_why_death *d, struct plim_err *err)
 {
-	d->processes = hold_take(&w->hidden->hold, e->top_count, sizeof(*d->processes), err);
+	d->processes = arena_take(&w->hidden->arena, e->top_count, sizeof(*d->processes), err);
 	if (!d->processes)
 		return mem_status(err);
 	for (uint32_t i = 0; i < e->top_count; i++) {
@@ -411,7 +417,7 @@ static enum plim_status fill_also(struct plim_why *w, size_t index, struct plim_
 				  struct plim_err *err)
 {
 	const struct messages_log *log = &w->hidden->log;
-	struct hold_lines also = { .hold = &w->hidden->hold, .err = err };
+	struct lines also = { .arena = &w->hidden->arena, .err = err };
 	int redact = w->hidden->options.flags & PLIM_WHY_REDACT;
 
 	for (size_t i = 0; i < log->events.n; i++) {
@@ -420,17 +426,17 @@ static enum plim_status fill_also(struct plim_why *w, size_t index, struct plim_
 		if (i != index && e->joined == index &&
 		    (e->line != log->events.at[index].line ||
 		     e->file != log->events.at[index].file))
-			hold_add(&also, "line %llu, %s%s%s", (unsigned long long)e->line,
-				 messages_family_names[e->wording->family], redact ? "" : ": ",
-				 redact ? "" : e->text);
+			lines_add(&also, "line %llu, %s%s%s", (unsigned long long)e->line,
+				  messages_family_names[e->wording->family], redact ? "" : ": ",
+				  redact ? "" : e->text);
 	}
-	return hold_keep(&also, &d->also, &d->also_count);
+	return lines_keep(&also, &d->also, &d->also_count);
 }
 
 enum plim_status why_ranks(struct plim_why *w, const struct messages_event *e, uint64_t **out,
 			   size_t *n, struct plim_err *err)
 {
-	*out = hold_take(&w->hidden->hold, e->rank_count, sizeof(**out), err);
+	*out = arena_take(&w->hidden->arena, e->rank_count, sizeof(**out), err);
 	if (!*out)
 		return mem_status(err);
 	for (uint32_t i = 0; i < e->rank_count; i++)
@@ -444,7 +450,7 @@ enum plim_status why_death(struct plim_why *w, size_t index, struct plim_why_dea
 {
 	const struct messages_event *e = &w->hidden->log.events.at[index];
 	int redact = w->hidden->options.flags & PLIM_WHY_REDACT;
-	struct hold *h = &w->hidden->hold;
+	struct arena *h = &w->hidden->arena;
 	enum plim_status st;
 
 	*d = (struct plim_why_death){
@@ -454,7 +460,7 @@ enum plim_status why_death(struct plim_why *w, size_t index, struct plim_why_dea
 		.line = e->line,
 		.last_line = e->last_line,
 		.times = e->times,
-		.text = redact ? NULL : hold_text(h, err, "%s", e->text),
+		.text = redact ? NULL : arena_text(h, err, "%s", e->text),
 		.device = e->oom.device == UINT32_MAX ? PLIM_UNKNOWN : e->oom.device,
 		.ranks_left_out = e->ranks_left_out,
 		.moment = (enum plim_why_moment)e->snapshot.moment,
@@ -467,7 +473,7 @@ enum plim_status why_death(struct plim_why *w, size_t index, struct plim_why_dea
 		.numbers = numbers_of(e),
 	};
 	if (!redact && e->snapshot.user.source[0])
-		d->source = hold_text(h, err, "%s", e->snapshot.user.source);
+		d->source = arena_text(h, err, "%s", e->snapshot.user.source);
 	st = why_ranks(w, e, &d->ranks, &d->rank_count, err);
 	if (!st)
 		st = fill_processes(w, e, d, err);

@@ -173,27 +173,28 @@ enum plim_status why_ladder(struct plim_why *w, const struct messages_event *e,
 			    const struct findings_told *t, struct plim_why_verdict *v,
 			    struct plim_err *err)
 {
-	struct hold_lines lines[LISTS];
+	struct lines lines[LISTS];
 	enum plim_status st;
 
 	for (int i = 0; i < LISTS; i++)
-		lines[i] = (struct hold_lines){ .hold = &w->hidden->hold, .err = err };
+		lines[i] = (struct lines){ .arena = &w->hidden->arena, .err = err };
 	if (e->wording->advice)
-		hold_add(&lines[HELPS], "%s", e->wording->advice);
+		lines_add(&lines[HELPS], "%s", e->wording->advice);
 	if (t->free_enough)
-		hold_add(&lines[HELPS],
-			 "look for a limit of this process first (set_per_process_memory_fraction, "
-			 "per_process_memory_fraction in PYTORCH_CUDA_ALLOC_CONF, a server's share "
-			 "of the card): the card was not full");
+		lines_add(
+			&lines[HELPS],
+			"look for a limit of this process first (set_per_process_memory_fraction, "
+			"per_process_memory_fraction in PYTORCH_CUDA_ALLOC_CONF, a server's share "
+			"of the card): the card was not full");
 	/* those that are about the likeliest cause come before those that are about the others */
 	for (int later = 0; later < 2; later++)
 		for (size_t i = 0; i < sizeof(rungs) / sizeof(rungs[0]); i++)
 			if (applies(&rungs[i], e, t) && is_later(&rungs[i], t) == later)
-				hold_add(&lines[rungs[i].list], "%s", rungs[i].text);
-	st = hold_keep(&lines[HELPS], &v->helps, &v->helps_count);
+				lines_add(&lines[rungs[i].list], "%s", rungs[i].text);
+	st = lines_keep(&lines[HELPS], &v->helps, &v->helps_count);
 	if (!st)
-		st = hold_keep(&lines[USELESS], &v->useless, &v->useless_count);
-	return st ? st : hold_keep(&lines[CERTAINTY], &v->certainty, &v->certainty_count);
+		st = lines_keep(&lines[USELESS], &v->useless, &v->useless_count);
+	return st ? st : lines_keep(&lines[CERTAINTY], &v->certainty, &v->certainty_count);
 }
 
 /* ---- moments ---- */

@@ -64,7 +64,7 @@ static enum plim_status plan_under(struct plim_why *w, uint64_t limit, bool told
 struct comparing {
 	const struct plim_why_death *d;
 	const struct plim_plan *p;
-	struct hold_lines lines;
+	struct lines lines;
 	unsigned same, other; /* what was found to be so */
 };
 
@@ -93,17 +93,18 @@ static void compare_moment(struct comparing *c)
 
 	plan_phase_words(words, c->p->dies_at);
 	if (!c->d->moment) {
-		hold_add(&c->lines,
-			 "the plan dies in %s (%s); the log has no traceback to compare it with",
-			 words, c->p->dies_at);
+		lines_add(&c->lines,
+			  "the plan dies in %s (%s); the log has no traceback to compare it with",
+			  words, c->p->dies_at);
 	} else if (is_same_moment(c, c->d->moment)) {
 		c->same++;
-		hold_add(&c->lines, "the same moment: the plan dies in %s (%s)", words,
-			 c->p->dies_at);
+		lines_add(&c->lines, "the same moment: the plan dies in %s (%s)", words,
+			  c->p->dies_at);
 	} else {
 		c->other++;
-		hold_add(&c->lines, "another moment: the plan dies in %s (%s), the log tells of %s",
-			 words, c->p->dies_at, told ? told : why_moment_names[c->d->moment]);
+		lines_add(&c->lines,
+			  "another moment: the plan dies in %s (%s), the log tells of %s", words,
+			  c->p->dies_at, told ? told : why_moment_names[c->d->moment]);
 	}
 }
 
@@ -120,10 +121,11 @@ static void compare_step(struct comparing *c)
 	if (step != PLIM_UNKNOWN && c->d->step <= step + 1)
 		return;
 	c->other++;
-	hold_add(&c->lines,
-		 "the log shows step %llu before it, which the plan does not reach: some batch was "
-		 "larger than the others, something piled up, or the recipe is another",
-		 (unsigned long long)c->d->step);
+	lines_add(
+		&c->lines,
+		"the log shows step %llu before it, which the plan does not reach: some batch was "
+		"larger than the others, something piled up, or the recipe is another",
+		(unsigned long long)c->d->step);
 }
 
 #define APART_PART 10 /* of the limit: memory in use that differs by more is another run's */
@@ -143,10 +145,10 @@ static void compare_allocated(struct comparing *c)
 	text_size(b, planned);
 	if (apart > c->p->limit_bytes / APART_PART) {
 		c->other++;
-		hold_add(&c->lines, "other memory in use: %s by the log, %s by the plan", a, b);
+		lines_add(&c->lines, "other memory in use: %s by the log, %s by the plan", a, b);
 	} else {
 		c->same++;
-		hold_add(&c->lines, "about the same in use: %s by the log, %s by the plan", a, b);
+		lines_add(&c->lines, "about the same in use: %s by the log, %s by the plan", a, b);
 	}
 }
 
@@ -159,22 +161,23 @@ static void tell_cause(struct comparing *c)
 	text_size(a, p->peak.allocated_bytes);
 	text_size(b, p->limit_bytes);
 	if (p->peak.allocated_bytes > p->limit_bytes)
-		hold_add(
+		lines_add(
 			&c->lines,
 			"by the plan %s are in use at the peak, in %s, and there are %s: capacity, "
 			"whatever the allocator does",
 			a, plan_phase_words(words, p->peak.phase), b);
 	else
-		hold_add(&c->lines,
-			 "by the plan %s are in use at the peak, which would fit into %s; the gaps "
-			 "between blocks do not",
-			 a, b);
+		lines_add(
+			&c->lines,
+			"by the plan %s are in use at the peak, which would fit into %s; the gaps "
+			"between blocks do not",
+			a, b);
 }
 
 static const char *sentence(struct plim_why *w, const struct comparing *c, const char *name,
 			    struct plim_err *err)
 {
-	struct hold *h = &w->hidden->hold;
+	struct arena *h = &w->hidden->arena;
 	const struct plim_plan *p = c->p;
 	char limit[32], needed[32], low[32], high[32], words[64];
 
@@ -183,31 +186,31 @@ static const char *sentence(struct plim_why *w, const struct comparing *c, const
 	text_size(low, p->peak.range_bytes[0]);
 	text_size(high, p->peak.range_bytes[1]);
 	if (!p->dies_at && *p->fits)
-		return hold_text(h, err,
-				 "they do not agree: by the plan of %s this run fits into %s (it "
-				 "needs %s to %s): either the recipe is another one, or something "
-				 "takes memory that no plan has: a leak, a longer batch, another "
-				 "process",
-				 name, limit, low, high);
+		return arena_text(h, err,
+				  "they do not agree: by the plan of %s this run fits into %s (it "
+				  "needs %s to %s): either the recipe is another one, or something "
+				  "takes memory that no plan has: a leak, a longer batch, another "
+				  "process",
+				  name, limit, low, high);
 	if (!p->dies_at)
-		return hold_text(
+		return arena_text(
 			h, err,
 			"it is too close to call: by the plan of %s the run needs %s to %s "
 			"and could have %s",
 			name, low, high, limit);
 	plan_phase_words(words, p->dies_at);
 	if (c->other)
-		return hold_text(h, err,
-				 "they do not agree: by the plan of %s it dies under %s too, but "
-				 "otherwise than the log tells; the plan may be of another recipe "
-				 "than the run, so nothing is concluded from it",
-				 name, limit);
+		return arena_text(h, err,
+				  "they do not agree: by the plan of %s it dies under %s too, but "
+				  "otherwise than the log tells; the plan may be of another recipe "
+				  "than the run, so nothing is concluded from it",
+				  name, limit);
 	if (!c->same)
-		return hold_text(h, err,
-				 "by the plan of %s it dies under %s, in %s; it needs %s. The log "
-				 "tells too little to say whether that is this death",
-				 name, limit, words, needed);
-	return hold_text(
+		return arena_text(h, err,
+				  "by the plan of %s it dies under %s, in %s; it needs %s. The log "
+				  "tells too little to say whether that is this death",
+				  name, limit, words, needed);
+	return arena_text(
 		h, err, "the plan of %s agrees: under %s it dies in %s; it needs %s (%s to %s, %s)",
 		name, limit, words, needed, low, high, p->peak.basis);
 }
@@ -217,8 +220,10 @@ static const bool agreed = true, disagreed = false;
 static enum plim_status compare(struct plim_why *w, struct plim_why_death *d,
 				const struct plim_plan *p, bool told, struct plim_err *err)
 {
-	struct comparing c = { .d = d, .p = p, .lines = { .hold = &w->hidden->hold, .err = err } };
-	struct plim_why_planned *out = hold_take(&w->hidden->hold, 1, sizeof(*out), err);
+	struct comparing c = { .d = d,
+			       .p = p,
+			       .lines = { .arena = &w->hidden->arena, .err = err } };
+	struct plim_why_planned *out = arena_take(&w->hidden->arena, 1, sizeof(*out), err);
 	const char *path = w->hidden->options.config_path, *slash = strrchr(path, '/');
 
 	if (!out)
@@ -250,15 +255,15 @@ static enum plim_status compare(struct plim_why *w, struct plim_why_death *d,
 	} else if (*p->fits) {
 		out->agrees = &disagreed;
 	}
-	out->path = hold_text(&w->hidden->hold, err, "%s", path);
+	out->path = arena_text(&w->hidden->arena, err, "%s", path);
 	out->says = sentence(w, &c, path, err);
 	if (!out->path || !out->says)
 		return mem_status(err);
 	d->planned = out;
-	return hold_keep(&c.lines, &out->evidence, &out->evidence_count);
+	return lines_keep(&c.lines, &out->evidence, &out->evidence_count);
 }
 
-enum plim_status why_plan(struct plim_why *w, struct hold_lines *notes, struct plim_err *err)
+enum plim_status why_plan(struct plim_why *w, struct lines *notes, struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
 	size_t unknown = 0, elsewhere = 0, left_out = 0;
@@ -284,15 +289,15 @@ enum plim_status why_plan(struct plim_why *w, struct hold_lines *notes, struct p
 			left_out += !st;
 	}
 	if (unknown)
-		hold_add(notes, "the log does not tell how much memory there was: give --gpu or "
-				"--memory, and the run is planned for that");
+		lines_add(notes, "the log does not tell how much memory there was: give --gpu or "
+				 "--memory, and the run is planned for that");
 	if (elsewhere)
-		hold_add(notes, "a plan is of the GPU's memory, and has nothing to say of what is "
-				"not");
+		lines_add(notes, "a plan is of the GPU's memory, and has nothing to say of what is "
+				 "not");
 	if (left_out)
-		hold_add(notes,
-			 "deaths under more than %d different limits: the others were not "
-			 "planned",
-			 PLANS_MOST);
+		lines_add(notes,
+			  "deaths under more than %d different limits: the others were not "
+			  "planned",
+			  PLANS_MOST);
 	return st;
 }

@@ -28,7 +28,7 @@ void plim_why_free(struct plim_why *w)
 		plim_plan_free(w->hidden->plans.at[i]);
 	vec_release(&w->hidden->mem, &w->hidden->plans);
 	messages_release(&w->hidden->log);
-	hold_release(&w->hidden->hold);
+	arena_release(&w->hidden->arena);
 	intern_release(&w->hidden->names);
 	free(w->hidden);
 	free(w);
@@ -49,11 +49,11 @@ const char *why_name(struct plim_why *w, const char *kind, const char *name, str
 	if (!*name)
 		return NULL;
 	if (!redacts(w))
-		return hold_text(&h->hold, err, "%s", name);
+		return arena_text(&h->arena, err, "%s", name);
 	/* the same name is always the same word */
 	if (intern_add(&h->names, name, strlen(name), &id, err))
 		return NULL;
-	return hold_text(&h->hold, err, "%s-%u", kind, id + 1);
+	return arena_text(&h->arena, err, "%s-%u", kind, id + 1);
 }
 
 /* What stands behind the installed packages' folder is short enough to be read. */
@@ -81,8 +81,8 @@ const char *why_frame(struct plim_why *w, const struct messages_frame *f, struct
 		if (!file || !function)
 			return NULL;
 	}
-	return hold_text(&w->hidden->hold, err, "%s:%u%s%s", file, f->line, *function ? " in " : "",
-			 function);
+	return arena_text(&w->hidden->arena, err, "%s:%u%s%s", file, f->line,
+			  *function ? " in " : "", function);
 }
 
 /* ---- reading ---- */
@@ -90,7 +90,7 @@ const char *why_frame(struct plim_why *w, const struct messages_frame *f, struct
 /* A folder's files, for those whose text they hold: what was looked at, and what not. */
 struct folder {
 	struct plim_why *w;
-	struct hold_lines *notes;
+	struct lines *notes;
 	struct plim_err *err;
 	size_t root; /* length of the folder's own path: names are told without it */
 	size_t entries, binary, links;
@@ -111,8 +111,8 @@ static enum plim_status read_file(struct folder *f, const char *path)
 	if (st != PLIM_E_IO && st != PLIM_E_FORMAT)
 		return st;
 	/* one that cannot be read, or is empty, does not keep the others from being read */
-	hold_add(f->notes, "%s",
-		 redacts(f->w) ? "a file could not be read to its end" : f->err->message);
+	lines_add(f->notes, "%s",
+		  redacts(f->w) ? "a file could not be read to its end" : f->err->message);
 	return PLIM_OK;
 }
 
@@ -138,7 +138,7 @@ static enum plim_status read_entry(struct folder *f, const char *path, const cha
 /* In the order of their names, so that the same folder gives the same answer. */
 static enum plim_status read_folder(struct folder *f, const char *path, int depth)
 {
-	struct hold *h = &f->w->hidden->hold;
+	struct arena *h = &f->w->hidden->arena;
 	VEC(const char *) names = { 0 };
 	enum plim_status st = PLIM_OK;
 	const struct dirent *entry;
@@ -152,7 +152,7 @@ static enum plim_status read_folder(struct folder *f, const char *path, int dept
 		if (!strcmp(entry->d_name, ".") || !strcmp(entry->d_name, ".."))
 			continue;
 		f->entries++;
-		name = hold_text(h, f->err, "%s", entry->d_name);
+		name = arena_text(h, f->err, "%s", entry->d_name);
 		st = name ? vec_push(h->mem, &names, name, f->err) : mem_status(f->err);
 	}
 	closedir(dir);
@@ -163,7 +163,7 @@ static enum plim_status read_folder(struct folder *f, const char *path, int dept
 	return st;
 }
 
-static enum plim_status read_all(struct plim_why *w, const char *path, struct hold_lines *notes,
+static enum plim_status read_all(struct plim_why *w, const char *path, struct lines *notes,
 				 struct plim_err *err)
 {
 	const struct messages_scan what = { .path = path, .name = path };
@@ -178,11 +178,11 @@ static enum plim_status read_all(struct plim_why *w, const char *path, struct ho
 	f.root++;
 	status = read_folder(&f, path, 0);
 	if (f.binary)
-		hold_add(notes, "left out, as no text: %zu of its files", f.binary);
+		lines_add(notes, "left out, as no text: %zu of its files", f.binary);
 	if (f.links)
-		hold_add(notes, "links that were not followed: %zu", f.links);
+		lines_add(notes, "links that were not followed: %zu", f.links);
 	if (f.entries == FOLDER_ENTRIES)
-		hold_add(notes, "only %d files and folders were looked at", FOLDER_ENTRIES);
+		lines_add(notes, "only %d files and folders were looked at", FOLDER_ENTRIES);
 	return status;
 }
 
@@ -192,15 +192,15 @@ static enum plim_status fill_files(struct plim_why *w, struct plim_err *err)
 {
 	const struct messages_log *log = &w->hidden->log;
 
-	w->files = hold_take(&w->hidden->hold, log->files.n, sizeof(*w->files), err);
+	w->files = arena_take(&w->hidden->arena, log->files.n, sizeof(*w->files), err);
 	if (!w->files)
 		return mem_status(err);
 	for (size_t i = 0; i < log->files.n; i++) {
 		const struct messages_file *file = &log->files.at[i];
 
 		w->files[i] = (struct plim_why_file){
-			.path = redacts(w) ? hold_text(&w->hidden->hold, err, "log-%zu", i + 1)
-					   : hold_text(&w->hidden->hold, err, "%s", file->path),
+			.path = redacts(w) ? arena_text(&w->hidden->arena, err, "log-%zu", i + 1)
+					   : arena_text(&w->hidden->arena, err, "%s", file->path),
 			.compression = strcmp(file->compression, "none") ? file->compression : NULL,
 			.bytes = file->bytes,
 			.lines = file->lines,
@@ -222,7 +222,7 @@ static enum plim_status fill_other(struct plim_why *w, const struct messages_eve
 		.file = w->files[e->file].path,
 		.line = e->line,
 		.times = e->times,
-		.text = redacts(w) ? NULL : hold_text(&w->hidden->hold, err, "%s", e->text),
+		.text = redacts(w) ? NULL : arena_text(&w->hidden->arena, err, "%s", e->text),
 		.says = e->wording->says,
 		.advice = e->wording->advice,
 	};
@@ -234,9 +234,10 @@ static enum plim_status fill_events(struct plim_why *w, struct plim_err *err)
 	const struct messages_log *log = &w->hidden->log;
 	enum plim_status st = PLIM_OK;
 
-	w->deaths = hold_take(&w->hidden->hold, log->events.n, sizeof(*w->deaths), err);
-	w->others = w->deaths ? hold_take(&w->hidden->hold, log->events.n, sizeof(*w->others), err)
-			      : NULL;
+	w->deaths = arena_take(&w->hidden->arena, log->events.n, sizeof(*w->deaths), err);
+	w->others = w->deaths
+			    ? arena_take(&w->hidden->arena, log->events.n, sizeof(*w->others), err)
+			    : NULL;
 	if (!w->others)
 		return mem_status(err);
 	for (size_t i = 0; !st && i < log->events.n; i++) {
@@ -306,8 +307,8 @@ static void take_over(struct plim_why_death *d, const struct plim_report_verdict
 		v->cause_count = 0;
 }
 
-static enum plim_status join_recording(struct plim_why *w, const char *path,
-				       struct hold_lines *notes, struct plim_err *err)
+static enum plim_status join_recording(struct plim_why *w, const char *path, struct lines *notes,
+				       struct plim_err *err)
 {
 	struct plim_why_hidden *h = w->hidden;
 	struct plim_report_options options;
@@ -328,7 +329,7 @@ static enum plim_status join_recording(struct plim_why *w, const char *path,
 
 		if (d->kind != PLIM_WHY_DEVICE || !find_recorded(h->report, d, &found))
 			continue;
-		d->recorded = hold_take(&h->hold, 1, sizeof(*d->recorded), err);
+		d->recorded = arena_take(&h->arena, 1, sizeof(*d->recorded), err);
 		if (!d->recorded)
 			return mem_status(err);
 		*d->recorded = found;
@@ -337,8 +338,8 @@ static enum plim_status join_recording(struct plim_why *w, const char *path,
 			take_over(d, found.verdict);
 	}
 	if (!st && !any)
-		hold_add(notes, "the recording does not show a death of which this log tells: the "
-				"answer is from the text alone");
+		lines_add(notes, "the recording does not show a death of which this log tells: the "
+				 "answer is from the text alone");
 	return st;
 }
 
@@ -346,15 +347,15 @@ static enum plim_status join_recording(struct plim_why *w, const char *path,
 
 static enum plim_status answer(struct plim_why *w, const char *path, struct plim_err *err)
 {
-	struct hold_lines notes = { .hold = &w->hidden->hold, .err = err };
+	struct lines notes = { .arena = &w->hidden->arena, .err = err };
 	enum plim_status st = read_all(w, path, &notes, err);
 
 	if (st)
 		return st;
 	messages_join(&w->hidden->log);
 	if (w->hidden->log.left_out)
-		hold_add(&notes, "%llu more failures than fit here were left out",
-			 (unsigned long long)w->hidden->log.left_out);
+		lines_add(&notes, "%llu more failures than fit here were left out",
+			  (unsigned long long)w->hidden->log.left_out);
 	st = fill_files(w, err);
 	if (!st)
 		st = fill_events(w, err);
@@ -362,7 +363,7 @@ static enum plim_status answer(struct plim_why *w, const char *path, struct plim
 		st = join_recording(w, path, &notes, err);
 	if (!st)
 		st = why_plan(w, &notes, err);
-	return st ? st : hold_keep(&notes, &w->notes, &w->note_count);
+	return st ? st : lines_keep(&notes, &w->notes, &w->note_count);
 }
 
 enum plim_status plim_why_open(const char *path, const struct plim_why_options *options,
@@ -386,7 +387,7 @@ enum plim_status plim_why_open(const char *path, const struct plim_why_options *
 	plim_why_options_init(&h->options);
 	OPTIONS_TAKE(&h->options, options);
 	mem_init(&h->mem, h->options.max_memory_bytes);
-	hold_init(&h->hold, &h->mem);
+	arena_init(&h->arena, &h->mem);
 	intern_init(&h->names, &h->mem);
 	messages_init(&h->log, &h->mem);
 	st = answer(w, path, err);

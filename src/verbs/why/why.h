@@ -2,14 +2,14 @@
 #ifndef API_WHY_H
 #define API_WHY_H
 
-#include "verbs/hold.h"
+#include "base/base.h"
 #include "verbs/report/report.h"
 
 #include <plimsoll/why.h>
 
 struct plim_why_hidden {
 	struct mem mem;
-	struct hold hold;
+	struct arena arena;
 	struct messages_log log;
 	struct plim_why_options options;
 	struct plim_report *report;    /* of --snapshot, or NULL */
@@ -35,7 +35,7 @@ enum plim_status why_death(struct plim_why *w, size_t index, struct plim_why_dea
 			   struct plim_err *err);
 
 /* Beside each death of a GPU's memory what plan says of the run (why_plan.c). */
-enum plim_status why_plan(struct plim_why *w, struct hold_lines *notes, struct plim_err *err);
+enum plim_status why_plan(struct plim_why *w, struct lines *notes, struct plim_err *err);
 
 /* What helps, what does not, and how to be certain. */
 enum plim_status why_ladder(struct plim_why *w, const struct messages_event *e,

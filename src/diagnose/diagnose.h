@@ -2,8 +2,8 @@
  * From facts to findings: what a recording says of its deaths and leaks, with the numbers behind it.
  * A finding that the recording cannot carry is not made: "unknown" is an answer.
  */
-#ifndef FINDINGS_FINDINGS_H
-#define FINDINGS_FINDINGS_H
+#ifndef DIAGNOSE_DIAGNOSE_H
+#define DIAGNOSE_DIAGNOSE_H
 
 #include "facts/facts.h"
 #include "messages/messages.h"

@@ -3,10 +3,10 @@
  * finding, several, or none.  Names from the file never stand in its sentences: the frame tells the
  * place, so that --redact has one place to look at.
  */
-#ifndef FINDINGS_DETECT_H
-#define FINDINGS_DETECT_H
+#ifndef DIAGNOSE_DETECT_H
+#define DIAGNOSE_DETECT_H
 
-#include "findings.h"
+#include "diagnose.h"
 
 /* Less than this part of the peak is not worth a line (leaks excepted: they grow). */
 #define MATERIAL_PART 100

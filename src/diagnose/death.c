@@ -7,7 +7,7 @@
  * Fragmentation is claimed only if what was live, the request, and all that the step had still to
  * allocate would have fitted under the low end; capacity only if it would not under the high end.
  */
-#include "findings.h"
+#include "diagnose.h"
 
 #include <string.h>
 

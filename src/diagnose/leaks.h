@@ -1,6 +1,6 @@
 /* What the parts of the detector of leaks share: kept.c and staircase.c look, leaks.c decides and tells. */
-#ifndef FINDINGS_LEAKS_H
-#define FINDINGS_LEAKS_H
+#ifndef DIAGNOSE_LEAKS_H
+#define DIAGNOSE_LEAKS_H
 
 #include "detect.h"
 

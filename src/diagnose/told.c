@@ -6,7 +6,7 @@
  * that was not allocated, in whatever pieces, is less than the request.  Capacity is certain only
  * where nothing can have piled up yet.  Everything else is a ranking.
  */
-#include "findings.h"
+#include "diagnose.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* A recording's requests replayed under the settings that people would try. */
-#include "findings.h"
+#include "diagnose.h"
 
 static const char *const usual[FINDINGS_TRIED] = { "expandable_segments:True",
 						   "max_split_size_mb:64" };

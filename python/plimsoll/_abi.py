@@ -1,0 +1,493 @@
+"""The C library as ctypes.  Printed by tools/python-types from include/plimsoll; make docs rewrites it."""
+# ruff: noqa
+# mypy: ignore-errors
+from ctypes import *
+
+VERSION = "0.1.0"
+UNKNOWN = 2**64 - 1
+
+PLIM_CKPT_VERIFY = 1
+PLIM_CKPT_VALUES = 2
+PLIM_CKPT_DRY_RUN = 4
+PLIM_CKPT_NOT_VERIFIED = 0
+PLIM_CKPT_WHOLE = 1
+PLIM_CKPT_UNPROVEN = 2
+PLIM_CKPT_DAMAGED = 3
+PLIM_CKPT_TRUNCATED = 4
+PLIM_CKPT_NOT_A_CHECKPOINT = 5
+PLIM_CKPT_TEXT_VERIFY = 0
+PLIM_CKPT_TEXT_SHOW = 1
+PLIM_CKPT_TEXT_TENSORS = 2
+PLIM_CKPT_TEXT_LINE = 3
+PLIM_CKPT_WHOLE_ONLY = 1
+PLIM_CKPT_AS_TORCH = 2
+PLIM_CKPT_NO_MANIFEST = 4
+PLIM_CKPT_ALL = 8
+PLIM_DIFF_REDACT = 1
+PLIM_DIFF_NO_PEAK = 2
+PLIM_DIFF_NO_END = 4
+PLIM_DIFF_GATE = 8
+PLIM_DIFF_BY_USER_FRAME = 0
+PLIM_DIFF_BY_STACK = 1
+PLIM_DIFF_BY_CATEGORY = 2
+PLIM_DIFF_BY_PHASE = 3
+PLIM_DIFF_BY_SIZE = 4
+PLIM_DIFF_EXACT = 0
+PLIM_DIFF_MOVED = 1
+PLIM_DIFF_LINES = 2
+PLIM_DIFF_FUNCTION = 3
+PLIM_DIFF_ONLY_A = 4
+PLIM_DIFF_ONLY_B = 5
+PLIM_HERE_REDACT = 1
+PLIM_HERE_NOT_KNOWN = 0
+PLIM_HERE_NO_LIMIT = 1
+PLIM_HERE_LIMITED = 2
+PLIM_HERE_OVERCOMMIT_UNKNOWN = 0
+PLIM_HERE_OVERCOMMIT_HEURISTIC = 1
+PLIM_HERE_OVERCOMMIT_ALWAYS = 2
+PLIM_HERE_OVERCOMMIT_NEVER = 3
+PLIM_HERE_CGROUP = 0
+PLIM_HERE_CGROUP_HIGH = 1
+PLIM_HERE_CGROUP_MEMSW = 2
+PLIM_HERE_CGROUP_ABOVE = 3
+PLIM_HERE_MACHINE = 4
+PLIM_HERE_COMMIT = 5
+PLIM_HERE_ADDRESS_SPACE = 6
+PLIM_HERE_DATA = 7
+PLIM_HERE_SHM = 8
+PLIM_HERE_KILLED = 0
+PLIM_HERE_HANGS = 1
+PLIM_HERE_SLOWED = 2
+PLIM_HERE_REFUSED = 3
+PLIM_HERE_BUS = 4
+PLIM_PLAN_NO_CLIP = 1
+PLIM_PLAN_KEEP_OUTPUTS = 2
+PLIM_PLAN_MAX_BATCH = 4
+PLIM_PLAN_MAX_SEQUENCE = 8
+PLIM_PLAN_REDACT = 16
+PLIM_PLAN_ALLOW_CHANGES = 32
+PLIM_PLAN_NO_CACHE = 64
+PLIM_PLAN_PADDED = 1024
+PLIM_PLAN_GROUPED = 2048
+PLIM_PLAN_SEQUENCE_PARALLEL = 1048576
+PLIM_RECORD_NO_PYTHON = 0
+PLIM_RECORD_NO_TORCH = 1
+PLIM_RECORD_NO_CUDA = 2
+PLIM_RECORD_NO_EVENTS = 3
+PLIM_RECORD_NO_DUMP = 4
+PLIM_RECORD_DUMPED = 5
+PLIM_GROUP_USER_FRAME = 0
+PLIM_GROUP_STACK = 1
+PLIM_GROUP_SIZE = 2
+PLIM_REPORT_REDACT = 1
+PLIM_BOUND_UNKNOWN = 0
+PLIM_BOUND_DEVICE = 1
+PLIM_BOUND_LIMIT = 2
+PLIM_BOUND_OTHER_PROCESS = 3
+PLIM_BOUND_NON_PYTORCH = 4
+PLIM_BOUND_HOST = 5
+PLIM_BOUND_CGROUP = 6
+PLIM_BOUND_SHARED_MEMORY = 7
+PLIM_CAUSE_UNKNOWN = 0
+PLIM_CAUSE_CAPACITY = 1
+PLIM_CAUSE_FRAGMENTATION = 2
+PLIM_CAUSE_LEAK = 3
+PLIM_OK = 0
+PLIM_E_NOMEM = -1
+PLIM_E_LIMIT = -2
+PLIM_E_IO = -3
+PLIM_E_FORMAT = -4
+PLIM_E_ARG = -5
+PLIM_E_CANCELLED = -6
+PLIM_E_UNSUPPORTED = -7
+PLIM_WHATIF_SMALLEST = 1
+PLIM_WHATIF_REDACT = 2
+PLIM_WHATIF_SEARCH = 4
+PLIM_WHATIF_OK = 0
+PLIM_WHATIF_OOM = 1
+PLIM_WHY_REDACT = 1
+PLIM_WHY_NOTHING = 0
+PLIM_WHY_OTHER = 1
+PLIM_WHY_MEMORY = 2
+PLIM_WHY_DEVICE = 0
+PLIM_WHY_BUDGET = 1
+PLIM_WHY_HOST = 2
+PLIM_WHY_CGROUP_KILL = 3
+PLIM_WHY_HOST_KILL = 4
+PLIM_WHY_KILLED = 5
+PLIM_WHY_SHARED = 6
+PLIM_WHY_MOMENT_UNKNOWN = 0
+PLIM_WHY_LOADING = 1
+PLIM_WHY_FORWARD = 2
+PLIM_WHY_BACKWARD = 3
+PLIM_WHY_FIRST_STEP = 4
+PLIM_WHY_OPTIMIZER = 5
+PLIM_WHY_EVAL = 6
+PLIM_WHY_GENERATION = 7
+PLIM_WHY_SAVING = 8
+PLIM_WHY_DATA = 9
+
+
+class plim_ckpt_options(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("flags", c_uint32),
+        ("max_memory_bytes", c_uint64),
+        ("require", c_char_p),
+        ("threads", c_uint32),
+        ("unused", c_uint32),
+    ]
+
+
+class plim_ckpt_extracted(Structure):
+    _fields_ = [
+        ("tensors", c_uint64),
+        ("left_out", c_uint64),
+        ("bytes", c_uint64),
+        ("file_bytes", c_uint64),
+        ("xxh3", c_uint64),
+        ("state", c_bool),
+        ("left_behind", c_char * (200)),
+    ]
+
+
+class plim_ckpt_sealed(Structure):
+    _fields_ = [
+        ("files", c_uint64),
+        ("bytes", c_uint64),
+    ]
+
+
+class plim_ckpt_last_options(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("flags", c_uint32),
+        ("keep", c_uint64),
+        ("max_memory_bytes", c_uint64),
+        ("threads", c_uint32),
+        ("unused", c_uint32),
+    ]
+
+
+class plim_diff_options(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("flags", c_uint32),
+        ("max_memory_bytes", c_uint64),
+        ("device", c_uint64),
+        ("group_by", c_int),
+        ("rows_max", c_uint32),
+        ("strip_prefix", c_char_p),
+        ("gate_bytes", c_uint64),
+        ("gate_ppm", c_uint64),
+    ]
+
+
+class plim_here_options(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("flags", c_uint32),
+        ("pid", c_uint64),
+        ("root", c_char_p),
+        ("max_memory_bytes", c_uint64),
+    ]
+
+
+class plim_page_options(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("max_memory_bytes", c_uint64),
+        ("progress", c_void_p),
+        ("ctx", c_void_p),
+    ]
+
+
+class plim_page_size(Structure):
+    _fields_ = [
+        ("recordings", c_uint64),
+        ("allocations", c_uint64),
+        ("head_bytes", c_uint64),
+        ("columns_bytes", c_uint64),
+        ("packed_head_bytes", c_uint64),
+        ("packed_columns_bytes", c_uint64),
+        ("file_bytes", c_uint64),
+    ]
+
+
+class plim_plan_options(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("flags", c_uint32),
+        ("max_memory_bytes", c_uint64),
+        ("layers", c_uint64),
+        ("hidden", c_uint64),
+        ("heads", c_uint64),
+        ("kv_heads", c_uint64),
+        ("intermediate", c_uint64),
+        ("vocab", c_uint64),
+        ("task", c_char_p),
+        ("precision", c_char_p),
+        ("optimizer", c_char_p),
+        ("attention", c_char_p),
+        ("checkpointing", c_char_p),
+        ("parallel", c_char_p),
+        ("batch", c_uint64),
+        ("sequence", c_uint64),
+        ("accumulate", c_uint64),
+        ("steps", c_uint64),
+        ("image_size", c_uint64),
+        ("image_grid", c_uint64),
+        ("lora_rank", c_uint64),
+        ("lora_targets", c_char_p),
+        ("eval_batch", c_uint64),
+        ("new_tokens", c_uint64),
+        ("gpus", c_uint64),
+        ("extra_tensors", POINTER(c_char_p)),
+        ("extra_tensor_count", c_size_t),
+        ("residents", c_uint64),
+        ("component_bytes", c_uint64),
+        ("settings", c_char_p),
+        ("torch", c_uint),
+        ("memory_bytes", c_uint64),
+        ("gpu", c_char_p),
+        ("allowance_bytes", c_uint64),
+        ("sweep", c_char_p),
+        ("tensor_parallel", c_uint64),
+        ("pipeline_parallel", c_uint64),
+        ("micro_batches", c_uint64),
+        ("schedule", c_char_p),
+        ("stage", c_uint64),
+        ("activations", c_char_p),
+        ("optimizer_on", c_char_p),
+        ("parameters_on", c_char_p),
+        ("save", c_char_p),
+        ("host_memory_bytes", c_uint64),
+        ("loss", c_char_p),
+        ("loss_chunk", c_uint64),
+        ("longest", c_uint64),
+        ("quantize", c_char_p),
+        ("transformers", c_uint),
+        ("lengths", c_char_p),
+        ("image_width", c_uint64),
+        ("image_grid_width", c_uint64),
+        ("beams", c_uint64),
+        ("cache", c_char_p),
+        ("calibrate", POINTER(c_char_p)),
+        ("recorded", POINTER(c_char_p)),
+        ("calibrate_count", c_size_t),
+        ("recorded_count", c_size_t),
+    ]
+
+
+class plim_record_options(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("unused", c_uint32),
+        ("dir", c_char_p),
+        ("stacks", c_char_p),
+        ("max_entries", c_uint64),
+    ]
+
+
+class plim_record_file(Structure):
+    _fields_ = [
+        ("path", c_char_p),
+        ("bytes", c_uint64),
+    ]
+
+
+class plim_report_options(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("flags", c_uint32),
+        ("max_memory_bytes", c_uint64),
+        ("log_path", c_char_p),
+        ("device", c_uint64),
+        ("at", c_char_p),
+        ("events", c_char_p),
+        ("steps", c_char_p),
+        ("group_by", c_int),
+        ("strip_prefix", c_char_p),
+        ("owners_max", c_uint32),
+    ]
+
+
+class plim_text_style(Structure):
+    _fields_ = [
+        ("width", c_uint32),
+        ("color", c_bool),
+        ("utf8", c_bool),
+    ]
+
+
+class plim_err(Structure):
+    _fields_ = [
+        ("status", c_int),
+        ("native", c_int),
+        ("offset", c_uint64),
+        ("message", c_char * (1000)),
+    ]
+
+
+class plim_task(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("cancel", c_uint32),
+        ("done_bytes", c_uint64),
+        ("total_bytes", c_uint64),
+    ]
+
+
+class plim_buffer(Structure):
+    _fields_ = [
+        ("text", c_char_p),
+        ("bytes", c_size_t),
+        ("capacity", c_size_t),
+    ]
+
+
+class plim_weights_options(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("unused", c_uint32),
+        ("max_sets", c_uint64),
+        ("max_bytes", c_uint64),
+        ("place", c_void_p),
+    ]
+
+
+class plim_whatif_options(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("flags", c_uint32),
+        ("max_memory_bytes", c_uint64),
+        ("device", c_uint64),
+        ("log_path", c_char_p),
+        ("settings", POINTER(c_char_p)),
+        ("settings_count", c_size_t),
+        ("limit_bytes", c_uint64),
+        ("gpu", c_char_p),
+        ("allowance_bytes", c_uint64),
+        ("torch", c_uint),
+        ("threads", c_uint),
+        ("search_ms", c_uint64),
+        ("progress", c_void_p),
+        ("progress_ctx", c_void_p),
+    ]
+
+
+class plim_why_options(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("flags", c_uint32),
+        ("max_memory_bytes", c_uint64),
+        ("snapshot_path", c_char_p),
+        ("config_path", c_char_p),
+        ("recipe", POINTER(plim_plan_options)),
+    ]
+
+
+class plim_ranks_options(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("threads", c_uint),
+        ("report", plim_report_options),
+        ("progress", c_void_p),
+        ("progress_ctx", c_void_p),
+    ]
+
+
+PROTOTYPES = {
+    "plim_buffer_release": (None, [POINTER(plim_buffer)]),
+    "plim_buffer_write": (c_int, [c_void_p, c_char_p, c_size_t]),
+    "plim_ckpt_diff": (c_int, [c_void_p, c_void_p, c_uint, c_double, POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_ckpt_diff_fields": (c_int, [c_int, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_ckpt_diff_free": (None, [c_void_p]),
+    "plim_ckpt_diff_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_ckpt_diff_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_ckpt_extract": (c_int, [c_void_p, c_char_p, c_uint, c_char_p, POINTER(plim_ckpt_extracted), POINTER(plim_err)]),
+    "plim_ckpt_fields": (c_int, [c_int, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_ckpt_free": (None, [c_void_p]),
+    "plim_ckpt_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_ckpt_last_fields": (c_int, [c_int, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_ckpt_last_free": (None, [c_void_p]),
+    "plim_ckpt_last_good": (c_int, [c_char_p, POINTER(plim_ckpt_last_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_ckpt_last_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_ckpt_open": (c_int, [c_char_p, POINTER(plim_ckpt_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_ckpt_open_config": (c_int, [c_char_p, POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_ckpt_seal": (c_int, [c_void_p, POINTER(plim_ckpt_sealed), POINTER(plim_err)]),
+    "plim_ckpt_text": (c_int, [c_void_p, c_int, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_diff_fields": (c_int, [c_int, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_diff_free": (None, [c_void_p]),
+    "plim_diff_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_diff_open": (c_int, [c_char_p, c_char_p, POINTER(plim_diff_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_diff_options_init": (None, [POINTER(plim_diff_options)]),
+    "plim_diff_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_durable_abort": (None, [c_void_p]),
+    "plim_durable_begin": (c_int, [c_char_p, c_uint64, POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_durable_commit": (c_int, [c_void_p, POINTER(c_uint64), POINTER(plim_err)]),
+    "plim_durable_write": (c_int, [c_void_p, c_void_p, c_size_t, POINTER(plim_err)]),
+    "plim_here_fields": (c_int, [c_int, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_here_free": (None, [c_void_p]),
+    "plim_here_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_here_open": (c_int, [POINTER(plim_here_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_here_options_init": (None, [POINTER(plim_here_options)]),
+    "plim_here_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_page_add": (c_int, [c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_page_free": (None, [c_void_p]),
+    "plim_page_get_size": (None, [c_void_p, POINTER(plim_page_size)]),
+    "plim_page_new": (c_int, [POINTER(plim_page_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_page_options_init": (None, [POINTER(plim_page_options)]),
+    "plim_page_write": (c_int, [c_void_p, c_char_p, POINTER(plim_err)]),
+    "plim_plan_fields": (c_int, [c_int, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_plan_free": (None, [c_void_p]),
+    "plim_plan_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_plan_open": (c_int, [c_char_p, POINTER(plim_plan_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_plan_options_init": (None, [POINTER(plim_plan_options)]),
+    "plim_plan_page": (c_int, [c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_plan_snapshot": (c_int, [c_void_p, c_char_p, POINTER(plim_err)]),
+    "plim_plan_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_ranks_fields": (c_int, [c_int, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_ranks_free": (None, [c_void_p]),
+    "plim_ranks_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_ranks_open": (c_int, [POINTER(c_char_p), c_size_t, POINTER(plim_ranks_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_ranks_options_init": (None, [POINTER(plim_ranks_options)]),
+    "plim_ranks_several": (c_bool, [c_char_p]),
+    "plim_ranks_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_record_environment": (POINTER(c_char_p), [c_void_p]),
+    "plim_record_finish": (c_int, [c_void_p, POINTER(c_void_p), POINTER(c_size_t), POINTER(c_int), POINTER(plim_err)]),
+    "plim_record_free": (None, [c_void_p]),
+    "plim_record_lines": (c_char_p, []),
+    "plim_record_prepare": (c_int, [POINTER(plim_record_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_report_fields": (c_int, [c_int, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_report_free": (None, [c_void_p]),
+    "plim_report_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_report_live": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_report_open": (c_int, [c_char_p, POINTER(plim_report_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_report_options_init": (None, [POINTER(plim_report_options)]),
+    "plim_report_snapshot": (c_int, [c_void_p, c_char_p, POINTER(plim_err)]),
+    "plim_report_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_status_name": (c_char_p, [c_int]),
+    "plim_task_watch": (None, [POINTER(plim_task)]),
+    "plim_version": (c_char_p, []),
+    "plim_weights_add": (c_int, [c_void_p, c_char_p, c_char_p, c_char_p, POINTER(plim_err)]),
+    "plim_weights_free": (None, [c_void_p]),
+    "plim_weights_get": (c_int, [c_void_p, c_char_p, POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_weights_new": (c_int, [POINTER(plim_weights_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_weights_put": (None, [c_void_p, c_void_p]),
+    "plim_weights_stats": (None, [c_void_p, c_void_p]),
+    "plim_whatif_fields": (c_int, [c_int, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_whatif_free": (None, [c_void_p]),
+    "plim_whatif_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_whatif_open": (c_int, [c_char_p, POINTER(plim_whatif_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_whatif_options_init": (None, [POINTER(plim_whatif_options)]),
+    "plim_whatif_page": (c_int, [c_void_p, c_char_p, c_void_p, POINTER(plim_err)]),
+    "plim_whatif_snapshot": (c_int, [c_void_p, c_char_p, c_char_p, POINTER(plim_err)]),
+    "plim_whatif_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_why_fields": (c_int, [c_int, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_why_free": (None, [c_void_p]),
+    "plim_why_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_why_open": (c_int, [c_char_p, POINTER(plim_why_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_why_options_init": (None, [POINTER(plim_why_options)]),
+    "plim_why_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
+}

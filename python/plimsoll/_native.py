@@ -1,0 +1,173 @@
+"""The C library: finding it, calling it without the GIL, turning its errors into exceptions.
+
+Looked for in $PLIMSOLL_LIBRARY, beside the package (where the wheel puts it), and where the system keeps libraries.
+Calls that may take long run on a thread of their own, so that progress is shown and Ctrl-C is obeyed.
+"""
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import threading
+import time
+from typing import Any, Callable
+
+from . import _abi
+from .errors import BY_STATUS, PlimsollError, UnsupportedError
+
+UNKNOWN = _abi.UNKNOWN
+SHOW_AFTER_S = 0.5  # a call that ends sooner shows no progress
+LOOK_EVERY_S = 0.02
+
+_lock = threading.Lock()
+_library: ctypes.CDLL | None = None
+
+
+def places() -> list[str]:
+    """Where the library may be, best first."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    chosen = os.environ.get("PLIMSOLL_LIBRARY")
+    if chosen:
+        return [chosen]
+    beside = [os.path.join(os.path.dirname(here), folder, name)
+              for folder in (".plimsoll_gpu.mesonpy.libs", ".plimsoll-gpu.mesonpy.libs")
+              for name in ("libplimsoll.so", "libplimsoll.dylib")]
+    return [path for path in beside if os.path.exists(path)] + ["libplimsoll.so.0"]
+
+
+def load() -> ctypes.CDLL:
+    """The library, loaded once.  Raises UnsupportedError: it is missing, or is another version's."""
+    global _library
+    with _lock:
+        if _library is None:
+            _library = _open()
+        return _library
+
+
+def _open() -> ctypes.CDLL:
+    tried = []
+    for path in places():
+        try:
+            library = ctypes.CDLL(path)
+        except OSError as why:
+            tried.append(str(why))
+            continue
+        library.plim_version.restype = ctypes.c_char_p
+        version = library.plim_version().decode()
+        if version != _abi.VERSION:
+            raise UnsupportedError(f"'{path}' is Plimsoll {version}, this package is {_abi.VERSION}",
+                                   path=path, remedy="install both anew: pip install --force-reinstall .")
+        for name, (result, arguments) in _abi.PROTOTYPES.items():
+            function = getattr(library, name, None)
+            if function is not None:
+                function.restype, function.argtypes = result, arguments
+        return library
+    raise UnsupportedError("the C library of Plimsoll cannot be loaded (" + "; ".join(tried) + ")",
+                           remedy="pip install . builds it, PLIMSOLL_LIBRARY=FILE names one")
+
+
+def check(status: int, error: Any, path: str | None = None) -> None:
+    """Raise what *error tells, unless status is 0."""
+    if not status:
+        return
+    message = error.message.decode("utf-8", "replace")
+    kind = BY_STATUS.get(status, PlimsollError)
+    raise kind(message, path=path, offset=None if error.offset == UNKNOWN else error.offset, errno=error.native or None)
+
+
+def encode(text: str | os.PathLike[str] | None) -> bytes | None:
+    return None if text is None else os.fsencode(text)
+
+
+def options(name: str, **values: Any) -> Any:
+    """A plim_NAME_options with its defaults, and over them what is not None."""
+    struct = getattr(_abi, f"plim_{name}_options")()
+    init = getattr(load(), f"plim_{name}_options_init", None)
+    if init is not None:
+        init(ctypes.byref(struct))
+    else:
+        struct.size = ctypes.sizeof(struct)
+    for key, value in values.items():
+        if value is not None:
+            setattr(struct, key, encode(value) if isinstance(value, (str, os.PathLike)) else value)
+    return struct
+
+
+def text_of(function: Any, *arguments: Any) -> str:
+    """What a function prints through a plim_write_fn, whose last three arguments are (write, ctx, err)."""
+    library = load()
+    buffer, error = _abi.plim_buffer(), _abi.plim_err()
+    write = ctypes.cast(library.plim_buffer_write, ctypes.c_void_p)
+    try:
+        check(function(*arguments, write, ctypes.byref(buffer), ctypes.byref(error)), error)
+        return ctypes.string_at(buffer.text, buffer.bytes).decode("utf-8", "replace") if buffer.bytes else ""
+    finally:
+        library.plim_buffer_release(ctypes.byref(buffer))
+
+
+class Running:
+    """One long call on a thread of its own."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self.task = _abi.plim_task(size=ctypes.sizeof(_abi.plim_task))
+        self.work = work
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.done = threading.Event()
+        self.abandoned = False
+        self.thread = threading.Thread(target=self.run, name="plimsoll", daemon=True)
+
+    def run(self) -> None:
+        library = load()
+        library.plim_task_watch(ctypes.byref(self.task))
+        try:
+            self.result = self.work()
+        except BaseException as error:  # is raised again by who waits
+            self.error = error
+        finally:
+            library.plim_task_watch(None)
+            self.done.set()
+
+    def cancel(self) -> None:
+        self.task.cancel = 1
+
+    def progress(self) -> tuple[int, int] | None:
+        """Bytes read and to read of the file at hand; None: not known."""
+        total = self.task.total_bytes
+        return None if total in (0, UNKNOWN) else (self.task.done_bytes, total)
+
+
+def run(what: str, work: Callable[[], Any], progress: bool | None = None) -> Any:
+    """work() on a thread, with progress in terminals and notebooks; Ctrl-C stops it.
+
+    progress None: shown where somebody looks (a terminal, a notebook).
+    """
+    running = Running(work)
+    running.thread.start()
+    shown: Any = None
+    began = time.monotonic()
+    try:
+        while not running.done.wait(LOOK_EVERY_S):
+            if progress is not False and shown is None and time.monotonic() - began > SHOW_AFTER_S:
+                from ._progress import shower
+
+                shown = shower(what, progress)
+            if shown:
+                shown.show(running.progress())
+    except BaseException:  # KeyboardInterrupt, or what a signal's handler raised
+        running.cancel()
+        running.done.wait(0.15)
+        raise
+    finally:
+        if shown:
+            shown.clear()
+    if running.error is not None:
+        raise running.error
+    return running.result
+
+
+def in_notebook() -> bool:
+    shell = sys.modules.get("IPython")
+    get = getattr(shell, "get_ipython", None)
+    found = get() if get else None
+    return found is not None and type(found).__name__ == "ZMQInteractiveShell"

@@ -1,0 +1,2142 @@
+"""The JSON schemas as classes.  Printed by tools/python-types from the rows of docs/json.md; make docs rewrites it."""
+# ruff: noqa
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from ._object import Object
+
+
+class ReportSource(Object):
+    __slots__ = ()
+    path: str | None
+    """the file as given, '-' for standard input"""
+    kind: str | None
+    """pickle or json"""
+    compression: str | None
+    """gzip, xz or zstd; null: none"""
+    bytes: int | None
+    """size as stored; null for a pipe"""
+    decoded_bytes: int | None
+    """size when decompressed"""
+    events: int | None
+    """events of all devices"""
+    complete: bool
+    """recording began before the first allocation and lost no event"""
+    notes: list[str]
+    """what the reader found worth telling"""
+
+
+class ReportCategories(Object):
+    __slots__ = ()
+    parameter: int | None
+    """bytes of the model's weights"""
+    gradient: int | None
+    """bytes of their gradients"""
+    optimizer_state: int | None
+    """bytes of what the optimizer keeps from step to step"""
+    activation: int | None
+    """bytes that a forward pass saved for its backward pass"""
+    input: int | None
+    """bytes of what goes into the model"""
+    workspace: int | None
+    """bytes of cuBLAS workspaces"""
+    temporary: int | None
+    """bytes that end in the phase they were born in"""
+    autograd_detail: int | None
+    """bytes that a backward pass needs for itself"""
+    kv_cache: int | None
+    """bytes of keys and values of attention"""
+    buffer: int | None
+    """bytes of what a module keeps beside its parameters"""
+    unknown: int | None
+    """bytes that no rule explains"""
+
+
+class ReportBefore(Object):
+    __slots__ = ()
+    requested_bytes: int | None
+    """what the program asked for"""
+    active_bytes: int | None
+    """blocks in use or awaiting another stream"""
+    allocated_bytes: int | None
+    """blocks in use"""
+    reserved_bytes: int | None
+    """taken from the driver"""
+    categories: ReportCategories | None
+    """allocated_bytes by what they are for; null: no stacks were recorded, or before the first event"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"categories": ReportCategories}
+
+
+class ReportRequested(Object):
+    __slots__ = ()
+    event: int | None
+    """index of the event that reached it; null: it stood before the first"""
+    time_us: int | None
+    """microseconds since 1970; null before PyTorch 2.2"""
+    range_bytes: int | None
+    """the true number may be larger by up to this; 0: exact"""
+    step: int | None
+    """index of the step that it lies in; null: there are no steps"""
+    phase: str | None
+    """as in oom[].phase; null: no stacks were recorded"""
+
+
+class ReportPeak(Object):
+    __slots__ = ()
+    requested_bytes: int | None
+    """largest sum of what the program asked for (requested_bytes.all.peak)"""
+    active_bytes: int | None
+    """largest sum of blocks in use or awaiting another stream"""
+    allocated_bytes: int | None
+    """largest sum of blocks in use (torch.cuda.max_memory_allocated)"""
+    reserved_bytes: int | None
+    """most memory taken from the driver (torch.cuda.max_memory_reserved)"""
+    requested: ReportRequested
+    """when requested_bytes was reached"""
+    active: ReportRequested
+    """when active_bytes was reached"""
+    allocated: ReportRequested
+    """when allocated_bytes was reached"""
+    reserved: ReportRequested
+    """when reserved_bytes was reached"""
+    lower_bound: bool
+    """the recording does not cover the whole run: its peak may lie outside"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"requested": ReportRequested, "active": ReportRequested, "allocated": ReportRequested, "reserved": ReportRequested}
+
+
+class ReportOwners(Object):
+    __slots__ = ()
+    bytes: int | None
+    """what its allocations hold"""
+    count: int | None
+    """allocations"""
+    each_bytes: int | None
+    """grouped by size: the size asked for; else null"""
+    frame: str | None
+    """the innermost line of the user's own code; null: no Python stack"""
+    stack: list[str]
+    """of its largest allocation, innermost first"""
+    inferred: bool
+    """the owner was not recorded but concluded"""
+
+
+class ReportAtPeak(Object):
+    __slots__ = ()
+    measure: str | None
+    """which of the four totals is divided among the owners"""
+    what: str | None
+    """the moment: peak, oom, end or event"""
+    event: int | None
+    """index of the moment's event; null: before the first"""
+    total_bytes: int | None
+    """the sum over all owners"""
+    owners: list[ReportOwners]
+    """largest first"""
+    owners_left_out: int | None
+    """owners beyond the rows that were asked for"""
+    left_out_bytes: int | None
+    """what those hold"""
+    categories: ReportCategories | None
+    """total_bytes by what they are for; null: no stacks were recorded"""
+    annotations: list[str]
+    """as in oom[].annotations"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"owners": ReportOwners, "categories": ReportCategories}
+
+
+class ReportVerdict(Object):
+    __slots__ = ()
+    bound_by: str
+    """what the memory ran into: device, limit, other_process, non_pytorch, unknown"""
+    cause: str
+    """capacity, fragmentation, leak, unknown"""
+    likelier: str
+    """of an unknown cause: what more speaks for"""
+    bound_low_bytes: int | None
+    """reserved memory that was certainly allowed"""
+    bound_high_bytes: int | None
+    """reserved memory that was certainly refused, or the same number"""
+    needed_bytes: int | None
+    """live, request and what was still to come, at least"""
+    needed_high_bytes: int | None
+    """the same at most; null: not known"""
+    still_to_come_bytes: int | None
+    """what the step had still to allocate, at least; null: not known"""
+    still_basis: str | None
+    """repeated: from the same point in earlier repetitions; optimizer: from its state and gradients; planned: from
+    the plan that it is; null: not known"""
+    headline: str | None
+    """one sentence"""
+    evidence: list[str]
+    """sentences with the numbers"""
+    advice: list[str]
+    """what helps, best first, and what does not"""
+
+
+class ReportOom(Object):
+    __slots__ = ()
+    event: int | None
+    """index"""
+    time_us: int | None
+    """microseconds since 1970; null before PyTorch 2.2"""
+    survived: bool
+    """the program caught it and went on"""
+    requested_bytes: int | None
+    """what was asked for, as the allocator had rounded it"""
+    segment_bytes: int | None
+    """what the driver was asked for ('Tried to allocate')"""
+    stream: int
+    """cudaStream_t of the request"""
+    pool: str | None
+    """small or large"""
+    phase: str | None
+    """load, forward, backward, optimizer, eval, generate, request or other; null: no stacks were recorded"""
+    step: int | None
+    """index of the step that it lies in; null: there are no steps"""
+    frame: str | None
+    """the user's own line; null: no Python stack"""
+    stack: list[str]
+    """innermost first"""
+    live_bytes: int | None
+    """blocks in use at that moment"""
+    reserved_bytes: int | None
+    """taken from the driver, after the allocator had given back what it could"""
+    bound_bytes: int | None
+    """reserved memory that was certainly allowed (bound_low_bytes)"""
+    device_free_bytes: int | None
+    """free on the device as the driver told"""
+    free_bytes: int | None
+    """reserved but in no block in use"""
+    largest_free_bytes: int | None
+    """largest free block that this request's stream and pool could use"""
+    annotations: list[str]
+    """names of the ranges (record_function, external_annotations) that it lies in, the outermost first, at most 16"""
+    verdict: ReportVerdict | None
+    """null for those between the first and the last four of many"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"verdict": ReportVerdict}
+
+
+class ReportLeak(Object):
+    __slots__ = ()
+    grown_bytes: int | None
+    """growth from the first repetition to the last"""
+    per_repetition_bytes: int | None
+    """growth of one repetition"""
+    repetitions: int | None
+    """repetitions that grew, one after another"""
+    first_event: int | None
+    """start of the first repetition"""
+    last_event: int | None
+    """start of the last repetition"""
+    loop: str | None
+    """the line that is entered once a repetition"""
+    frame: str | None
+    """the user's line that allocated the largest part of what stays"""
+    stack: list[str]
+    """its stack, innermost first"""
+    part_bytes: int | None
+    """what that stack allocated and nobody freed"""
+
+
+class ReportFindings(Object):
+    __slots__ = ()
+    id: str | None
+    """oom, leak, or another one of docs/findings.md"""
+    severity: str | None
+    """bad: killed the run, or will; warn: costs a part of the peak; info"""
+    confidence: float | None
+    """0 to 1: that it is what it is called"""
+    title: str | None
+    """what, how much, where"""
+    bytes: int | None
+    """what it costs; null: not known"""
+    bytes_per_period: int | None
+    """bytes more each period; null: it does not grow"""
+    period: str | None
+    """step, eval iteration, request, forward pass or repetition; null: it does not grow"""
+    frame: str | None
+    """the user's line that allocated; null: not known"""
+    inferred: bool
+    """the line was not recorded but concluded"""
+    evidence: list[str]
+    """sentences with the numbers"""
+    fix: list[str]
+    """what helps, in words and code, best first"""
+    see: list[str]
+    """commands and pages that tell more"""
+    leak: ReportLeak | None
+    """null for others"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"leak": ReportLeak}
+
+
+class ReportPhasePeaks(Object):
+    __slots__ = ()
+    load: int | None
+    """bytes; null: the step had no such phase"""
+    forward: int | None
+    """bytes, or null"""
+    backward: int | None
+    """bytes, or null"""
+    optimizer: int | None
+    """bytes, or null"""
+    eval: int | None
+    """bytes, or null: a forward pass that no backward pass answers"""
+    generate: int | None
+    """bytes, or null"""
+    request: int | None
+    """bytes, or null: a forward pass of a program that never runs backward"""
+    other: int | None
+    """bytes, or null"""
+
+
+class ReportSteps(Object):
+    __slots__ = ()
+    index: int | None
+    """from 0; the first begins with the recording"""
+    start_event: int | None
+    """first event"""
+    end_event: int | None
+    """last event: the optimizer's last, the least memory before the next one, or the recording's last"""
+    peak_requested_bytes: int | None
+    """most that was requested in it"""
+    phase_peaks: ReportPhasePeaks
+    """the same by phase"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"phase_peaks": ReportPhasePeaks}
+
+
+class ReportSelfCheck(Object):
+    __slots__ = ()
+    events: int | None
+    """events that were replayed under the allocator's rules"""
+    faults: int | None
+    """of these, the ones that the rules cannot explain"""
+    end_faults: int | None
+    """blocks of the snapshot that the replay did not end with"""
+    contradictions: int | None
+    """events that contradict each other or the snapshot"""
+    exact: bool
+    """the replay explains every event and ends with exactly the snapshot's blocks"""
+
+
+class ReportDevices(Object):
+    __slots__ = ()
+    device: int | None
+    """ordinal"""
+    events: int | None
+    """recorded"""
+    allocations: int | None
+    """that were seen"""
+    streams: int | None
+    """that allocated"""
+    before: ReportBefore
+    """before the first event"""
+    peak: ReportPeak
+    """of the recording; null without events"""
+    at_peak: ReportAtPeak
+    """who held the memory at a moment"""
+    end: ReportBefore
+    """when the snapshot was taken"""
+    oom: list[ReportOom]
+    """deaths, in turn"""
+    findings: list[ReportFindings]
+    """worst first"""
+    steps: list[ReportSteps]
+    """training steps, or what else repeats; the last one may not have ended"""
+    step_basis: str | None
+    """what ends a step: optimizer; backward: a backward pass, where no optimizer is seen; request: passes of a model,
+    where nothing runs backward; annotation: a range that the program named with record_function; null: no steps"""
+    self_check: ReportSelfCheck
+    """how far the numbers prove themselves"""
+    timeline_first_event: int | None
+    """first event that the timeline and the peaks cover"""
+    timeline_last_event: int | None
+    """last event that they cover; null without events"""
+    timeline_bytes: list[int]
+    """largest allocated bytes in equal parts of the events"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"before": ReportBefore, "peak": ReportPeak, "at_peak": ReportAtPeak, "end": ReportBefore, "oom": ReportOom, "findings": ReportFindings, "steps": ReportSteps, "self_check": ReportSelfCheck}
+
+
+class ReportFields(Object):
+    """The fields of report/1 (docs/json.md)."""
+
+    __slots__ = ()
+    schema: str
+    """its name and version"""
+    version: str
+    """of the library"""
+    source: ReportSource
+    """what was read"""
+    devices: list[ReportDevices]
+    """those with memory or events"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"source": ReportSource, "devices": ReportDevices}
+
+
+class DiffGate(Object):
+    __slots__ = ()
+    exceeded: bool
+    """the exit code is 1"""
+    certain: bool
+    """both peaks are exact and of whole runs that did not die"""
+    measure: str | None
+    """what was compared"""
+    device: int | None
+    """that grew furthest beyond its limit, or came nearest to it"""
+    grown_bytes: int
+    """B's less A's"""
+    limit_bytes: int | None
+    """by how much it may grow"""
+
+
+class DiffA(Object):
+    __slots__ = ()
+    source: ReportSource
+    """what was read"""
+    torch: str | None
+    """the releases that write such keys; null: there are none to tell by"""
+    devices: int | None
+    """with memory or events"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"source": ReportSource}
+
+
+class DiffSettings(Object):
+    __slots__ = ()
+    name: str | None
+    """what it is"""
+    a: str | None
+    """in A; null: its recording does not tell"""
+    b: str | None
+    """in B"""
+
+
+class DiffRequested(Object):
+    __slots__ = ()
+    a_bytes: int | None
+    """in A"""
+    b_bytes: int | None
+    """in B"""
+    change_bytes: int
+    """B's less A's"""
+
+
+class DiffPeak(Object):
+    __slots__ = ()
+    requested: DiffRequested
+    """what the program asked for"""
+    active: DiffRequested
+    """blocks in use or awaiting another stream"""
+    allocated: DiffRequested
+    """blocks in use"""
+    reserved: DiffRequested
+    """taken from the driver"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"requested": DiffRequested, "active": DiffRequested, "allocated": DiffRequested, "reserved": DiffRequested}
+
+
+class DiffRows(Object):
+    __slots__ = ()
+    name: str | None
+    """line, category, phase or size; null: no Python stack"""
+    a_name: str | None
+    """the line in A; null: written as in B, or only in one"""
+    match: str
+    """exact: the same lines; moved: the same, by an edit above them; lines: the same functions; function: a name with
+    similar counts or sizes; only_a, only_b"""
+    inferred: bool
+    """the owner was not recorded but concluded"""
+    a_bytes: int | None
+    """live in A"""
+    b_bytes: int | None
+    """live in B"""
+    change_bytes: int
+    """B's less A's"""
+    a_count: int | None
+    """allocations live in A"""
+    b_count: int | None
+    """allocations live in B"""
+    category: str | None
+    """what changed most of it is for; null: not known"""
+    category_change_bytes: int
+    """change of that category in this row"""
+    part: str | None
+    """of the stack below that changed most, the innermost frame that is not PyTorch's own; null: none"""
+    part_change_bytes: int
+    """change of that stack"""
+    stack: list[str]
+    """that stack, innermost frame first"""
+
+
+class DiffCategories(Object):
+    __slots__ = ()
+    name: str | None
+    """category, or phase (before: born before the recording)"""
+    a_bytes: int | None
+    """live in A"""
+    b_bytes: int | None
+    """live in B"""
+    change_bytes: int
+    """B's less A's"""
+
+
+class DiffAtPeak(Object):
+    __slots__ = ()
+    different: bool
+    """there are rows, or parts of a kind that changed"""
+    a_event: int | None
+    """in A; null: before its first"""
+    b_event: int | None
+    """in B"""
+    a_phase: str | None
+    """what A was doing; null: no stacks"""
+    b_phase: str | None
+    """what B was doing"""
+    a_step: int | None
+    """training step; null: none are seen"""
+    b_step: int | None
+    """in B"""
+    a_bytes: int | None
+    """allocated bytes in A"""
+    b_bytes: int | None
+    """in B"""
+    change_bytes: int
+    """the sum of the rows' and of the rest"""
+    rows: list[DiffRows]
+    """what changed, the largest change first"""
+    rest_rows: int | None
+    """changed too, but beyond --top"""
+    rest_a_bytes: int | None
+    """their sum in A"""
+    rest_b_bytes: int | None
+    """in B"""
+    rest_change_bytes: int
+    """B's less A's"""
+    unchanged_rows: int | None
+    """with as many bytes and allocations in both"""
+    unchanged_bytes: int | None
+    """their sum, in each"""
+    categories: list[DiffCategories]
+    """by what it is for; empty where either has no stacks"""
+    phases: list[DiffCategories]
+    """by the phase in which it was allocated"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"rows": DiffRows, "categories": DiffCategories, "phases": DiffCategories}
+
+
+class DiffSteps(Object):
+    __slots__ = ()
+    index: int | None
+    """from 0"""
+    a_peak_requested_bytes: int | None
+    """most that A requested in it"""
+    b_peak_requested_bytes: int | None
+    """in B"""
+    change_bytes: int
+    """B's less A's"""
+
+
+class DiffFindings(Object):
+    __slots__ = ()
+    side: str | None
+    """a or b"""
+    id: str | None
+    """as in report/1"""
+    severity: str | None
+    """as in report/1"""
+    bytes: int | None
+    """as in report/1"""
+    title: str | None
+    """as in report/1"""
+
+
+class DiffDevices(Object):
+    __slots__ = ()
+    device: int | None
+    """ordinal"""
+    in_a: bool
+    """A has memory or events of it"""
+    in_b: bool
+    """B has"""
+    different: bool
+    """in anything that is compared"""
+    summary: list[str]
+    """the change in sentences"""
+    a_events: int | None
+    """recorded in A"""
+    b_events: int | None
+    """in B"""
+    a_ooms: int | None
+    """failures in A"""
+    b_ooms: int | None
+    """in B"""
+    peak: DiffPeak
+    """peaks, each at its own event"""
+    end: DiffPeak
+    """when the snapshots were taken"""
+    a_lower_bound: bool
+    """the peak of A's run may be higher"""
+    b_lower_bound: bool
+    """of B's run"""
+    a_bound_why: str | None
+    """cut: not all of the run was recorded; died: it could not get more"""
+    b_bound_why: str | None
+    """in B"""
+    a_range_bytes: int | None
+    """A's allocated and active bytes may be higher by up to this"""
+    b_range_bytes: int | None
+    """B's"""
+    a_shared: float | None
+    """of the bytes that Python allocated in A in all, the part by lines that B runs too, 0 to 1; null: none"""
+    b_shared: float | None
+    """the same of B"""
+    unrelated: bool
+    """both parts are small: lines are not compared"""
+    grouped_by: str | None
+    """what a row is: user_frame, stack, category, phase, or size (no stacks)"""
+    at_peak: DiffAtPeak | None
+    """what lives at the peaks of allocated bytes; null: not asked for"""
+    at_end: DiffAtPeak | None
+    """what lives at the ends"""
+    a_steps: int | None
+    """steps in A"""
+    b_steps: int | None
+    """in B"""
+    steps: list[DiffSteps]
+    """that both have; none where a recording does not begin with its run"""
+    findings: list[DiffFindings]
+    """of a kind that only one has"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"peak": DiffPeak, "end": DiffPeak, "at_peak": DiffAtPeak, "at_end": DiffAtPeak, "steps": DiffSteps, "findings": DiffFindings}
+
+
+class DiffFields(Object):
+    """The fields of diff/1 (docs/json.md)."""
+
+    __slots__ = ()
+    schema: str
+    """its name and version"""
+    version: str
+    """of the library"""
+    different: bool
+    """in anything that is compared"""
+    gate: DiffGate | None
+    """null: no --fail-over"""
+    a: DiffA
+    """before"""
+    b: DiffA
+    """after"""
+    settings: list[DiffSettings]
+    """what changed beside memory"""
+    devices: list[DiffDevices]
+    """the largest change of the peak first"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"gate": DiffGate, "a": DiffA, "b": DiffA, "settings": DiffSettings, "devices": DiffDevices}
+
+
+class RanksFirstDeath(Object):
+    __slots__ = ()
+    row: int | None
+    """index into rows"""
+    rank: int | None
+    """its number; null: not known"""
+    time_us: int | None
+    """of its last failed request, microseconds since 1970"""
+    next_row: int | None
+    """the next that died, an index into rows; null: no other died"""
+    next_rank: int | None
+    """its number"""
+    ahead_us: int | None
+    """how many microseconds later that was"""
+    certain: bool
+    """nothing speaks against it"""
+    doubt: str | None
+    """what does; null: nothing"""
+
+
+class RanksMax(Object):
+    __slots__ = ()
+    bytes: int | None
+    """the peak"""
+    rank: int | None
+    """whose it is; null: not known"""
+    row: int | None
+    """the same as an index into rows"""
+
+
+class RanksAllocated(Object):
+    __slots__ = ()
+    max: RanksMax
+    """the largest"""
+    median: RanksMax
+    """the one in the middle, the lower of two"""
+    min: RanksMax
+    """the smallest"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"max": RanksMax, "median": RanksMax, "min": RanksMax}
+
+
+class RanksExcess(Object):
+    __slots__ = ()
+    row: int | None
+    """the worst, or if it has no more than the median the one with the largest peak"""
+    median_row: int | None
+    """the one with the median of the allocated peaks"""
+    difference_bytes: int
+    """its allocated peak, less the median"""
+    category: str | None
+    """that makes at least half of it, and most; null: none does"""
+    category_bytes: int
+    """what it has more of that at its peak"""
+    meaning: str | None
+    """what makes it differ between ranks of one program; null: nothing is known, or they peak in different phases"""
+
+
+class RanksDied(Object):
+    __slots__ = ()
+    event: int | None
+    """index of the last failed request"""
+    time_us: int | None
+    """microseconds since 1970; null before PyTorch 2.2"""
+    requested_bytes: int | None
+    """what was asked for, as the allocator had rounded it"""
+    live_bytes: int | None
+    """blocks in use at that moment"""
+    reserved_bytes: int | None
+    """taken from the driver then"""
+    phase: str | None
+    """as in report/1; null: no stacks were recorded"""
+    step: int | None
+    """training steps that had ended before it"""
+    frame: str | None
+    """the user's own line; null: no Python stack"""
+    bound_by: str
+    """what the memory ran into: device, limit, other_process, non_pytorch, unknown"""
+    cause: str
+    """capacity, fragmentation, leak, unknown"""
+    likelier: str
+    """of an unknown cause: what more speaks for"""
+    headline: str | None
+    """one sentence"""
+
+
+class RanksRows(Object):
+    __slots__ = ()
+    rank: int | None
+    """the number in its name, else its place in the order of names; null: other names have one"""
+    path: str | None
+    """the file, or the archive; null with --redact"""
+    member: str | None
+    """its name in the archive; null: it is a file"""
+    bytes: int | None
+    """as stored"""
+    error: str | None
+    """why it could not be read; then the rest is null or false"""
+    device: int | None
+    """of several GPUs in a recording the one that died, else the one that held most"""
+    devices: int | None
+    """GPUs with memory or events in it"""
+    events: int | None
+    """of all of them"""
+    complete: bool
+    """recording began before the first allocation and lost no event"""
+    exact: bool
+    """the replay explains every event, and the snapshot's blocks"""
+    first_time_us: int | None
+    """of the first event, microseconds since 1970"""
+    last_time_us: int | None
+    """of the last event"""
+    requested_peak_bytes: int | None
+    """as devices[].peak of report/1"""
+    allocated_peak_bytes: int | None
+    """the same"""
+    reserved_peak_bytes: int | None
+    """the same"""
+    range_bytes: int | None
+    """the true allocated peak may be larger by up to this; 0: exact"""
+    lower_bound: bool
+    """the recording does not cover the whole run: its peak may lie outside"""
+    peak_phase: str | None
+    """what the program did when most was allocated; null: no stacks were recorded"""
+    peak_step: int | None
+    """training step of that moment; null: no optimizer ran"""
+    peak_categories: ReportCategories | None
+    """what the allocated bytes were for at that moment; null: not known"""
+    deaths: int | None
+    """requests that failed"""
+    died: RanksDied | None
+    """the last of them; null: none failed"""
+    leak_bytes: int | None
+    """that grew; null: no leak was found"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"peak_categories": ReportCategories, "died": RanksDied}
+
+
+class RanksSkipped(Object):
+    __slots__ = ()
+    path: str | None
+    """a file, or a name in an archive; null with --redact"""
+    reason: str | None
+    """what it is instead of a recording"""
+
+
+class RanksWorst(Object):
+    __slots__ = ()
+    source: ReportSource
+    """what was read"""
+    devices: list[ReportDevices]
+    """those with memory or events"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"source": ReportSource, "devices": ReportDevices}
+
+
+class RanksFields(Object):
+    """The fields of ranks/1 (docs/json.md)."""
+
+    __slots__ = ()
+    schema: str
+    """its name and version"""
+    version: str
+    """of the library"""
+    read: int | None
+    """recordings that were read"""
+    failed: int | None
+    """recordings that could not be"""
+    died: int | None
+    """recordings in which a request failed"""
+    worst_rank: int | None
+    """the first that died; else of those that died the one with most memory; else the one with the largest allocated
+    peak; null: nothing was read"""
+    worst_row: int | None
+    """the same as an index into rows"""
+    first_death: RanksFirstDeath | None
+    """null: none died, or see order_unknown"""
+    order_unknown: str | None
+    """why it is not known which of several died first"""
+    allocated: RanksAllocated | None
+    """allocated peaks over all recordings; null: nothing was read"""
+    reserved: RanksAllocated | None
+    """reserved peaks"""
+    excess: RanksExcess | None
+    """what one has beyond the median; null: fewer than two, or no categories"""
+    rows: list[RanksRows]
+    """recordings by rank, then by name; without a rank last"""
+    skipped: list[RanksSkipped]
+    """files that are no recordings, the first thousand"""
+    skipped_total: int | None
+    """how many there were"""
+    notes: list[str]
+    """what limits these numbers"""
+    worst: RanksWorst | None
+    """the worst in full, as report/1; null: nothing was read, or see the notes"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"first_death": RanksFirstDeath, "allocated": RanksAllocated, "reserved": RanksAllocated, "excess": RanksExcess, "rows": RanksRows, "skipped": RanksSkipped, "worst": RanksWorst}
+
+
+class WhatifSource(Object):
+    __slots__ = ()
+    path: str | None
+    """the file as given, '-' for standard input"""
+    kind: str | None
+    """pickle or json"""
+    events: int | None
+    """events of all devices"""
+    complete: bool
+    """recording began before the first allocation and lost no event"""
+
+
+class WhatifAll(Object):
+    __slots__ = ()
+    current: int | None
+    """when the recording ends"""
+    peak: int | None
+    """the most there ever was"""
+    allocated: int | None
+    """all that was ever added"""
+    freed: int | None
+    """all that was ever taken away"""
+
+
+class WhatifAllocation(Object):
+    __slots__ = ()
+    all: WhatifAll
+    """both pools"""
+    small_pool: WhatifAll
+    """requests up to 1 MiB"""
+    large_pool: WhatifAll
+    """larger requests"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"all": WhatifAll, "small_pool": WhatifAll, "large_pool": WhatifAll}
+
+
+class WhatifStatistics(Object):
+    __slots__ = ()
+    allocation: WhatifAllocation
+    """blocks that the program holds, counted"""
+    segment: WhatifAllocation
+    """calls of cudaMalloc that stand, counted"""
+    active: WhatifAllocation
+    """blocks that the program holds or other streams still use, counted"""
+    inactive_split: WhatifAllocation
+    """free parts of segments, counted"""
+    allocated_bytes: WhatifAllocation
+    """blocks that the program holds"""
+    reserved_bytes: WhatifAllocation
+    """taken from the driver"""
+    active_bytes: WhatifAllocation
+    """blocks that the program holds or other streams still use"""
+    inactive_split_bytes: WhatifAllocation
+    """free parts of segments"""
+    requested_bytes: WhatifAllocation
+    """what the program asked for"""
+    oversize_allocations: WhatifAll
+    """blocks of at least max_split_size"""
+    oversize_segments: WhatifAll
+    """segments of at least max_split_size"""
+    num_alloc_retries: int | None
+    """releases of the whole cache that a request led to"""
+    num_ooms: int | None
+    """requests that failed"""
+    num_device_alloc: int | None
+    """calls of cudaMalloc, or mappings"""
+    num_device_free: int | None
+    """calls of cudaFree, or unmappings"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"allocation": WhatifAllocation, "segment": WhatifAllocation, "active": WhatifAllocation, "inactive_split": WhatifAllocation, "allocated_bytes": WhatifAllocation, "reserved_bytes": WhatifAllocation, "active_bytes": WhatifAllocation, "inactive_split_bytes": WhatifAllocation, "requested_bytes": WhatifAllocation, "oversize_allocations": WhatifAll, "oversize_segments": WhatifAll}
+
+
+class WhatifSelfCheck(Object):
+    __slots__ = ()
+    events: int | None
+    """events that the model predicted from the requests before them"""
+    exact: bool
+    """every event came out as recorded: addresses, sizes, order"""
+    diverged_at: int | None
+    """the first event that did not; null: none"""
+    empty_caches: int | None
+    """calls of empty_cache() that the recording shows by what they released"""
+    statistics: WhatifStatistics
+    """the model's, by the names of torch.cuda.memory_stats()"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"statistics": WhatifStatistics}
+
+
+class WhatifBound(Object):
+    __slots__ = ()
+    limit_bytes: int | None
+    """reserved memory that the runs may reach; null: no limit"""
+    basis: str | None
+    """given (--limit), gpu (--gpu), recorded (what the recording ran into) or none"""
+    gpu: str | None
+    """the card; null: none was named"""
+    allowance_bytes: int | None
+    """of the card, for what PyTorch does not allocate; null: no card was named"""
+    low_bytes: int | None
+    """recorded: reserved memory that was certainly allowed; else null"""
+    high_bytes: int | None
+    """recorded: that was certainly refused; else null"""
+
+
+class WhatifDeath(Object):
+    __slots__ = ()
+    event: int | None
+    """the recording's last failed request"""
+    cause: str
+    """as report tells it: capacity, fragmentation, leak, unknown"""
+    still_to_come_bytes: int | None
+    """what the step had still to allocate after it, at least; null: not known"""
+    needed_bytes: int | None
+    """live, request and what was still to come, at least; null: not known"""
+
+
+class WhatifAsRecorded(Object):
+    __slots__ = ()
+    settings: str | None
+    """PYTORCH_CUDA_ALLOC_CONF"""
+    limit_bytes: int | None
+    """reserved memory that it may reach; null: no limit"""
+    outcome: str
+    """ok: it survives to the end of the recording; oom"""
+    outcome_certain: bool
+    """the same wherever the driver puts the segments, and no workspace was refused"""
+    oom_event: int | None
+    """event of the recording whose request failed; null: none"""
+    oom_request_bytes: int | None
+    """what it asked for; null: none failed"""
+    reserved_peak_bytes: int | None
+    """most memory taken from the driver"""
+    reserved_peak_range_bytes: list[int]
+    """least and most, over the placements that the driver may choose"""
+    allocated_peak_bytes: int | None
+    """largest sum of blocks in use"""
+    active_peak_bytes: int | None
+    """the same with blocks that await another stream"""
+    retries: int | None
+    """releases of the whole cache that a request led to: they cost time"""
+    device_allocs: int | None
+    """calls of cudaMalloc or mappings of pages"""
+    segments: int | None
+    """segments at the end (expandable ones are not counted)"""
+    smallest_limit_bytes: int | None
+    """smallest limit that it survives, to 2 MiB; null: not looked for"""
+    refused_workspaces: int | None
+    """workspaces that cuDNN asked for and did not get: it takes slower algorithms, whose needs are not known"""
+    warnings: list[str]
+    """known costs of the settings, with their source"""
+
+
+class WhatifFloor(Object):
+    __slots__ = ()
+    requested_peak_bytes: int | None
+    """largest sum of requests: no allocator can do with less"""
+    packed_peak_bytes: int | None
+    """what the best of several packings needs that know all requests beforehand"""
+
+
+class WhatifFields(Object):
+    """The fields of whatif/1 (docs/json.md)."""
+
+    __slots__ = ()
+    schema: str
+    """its name and version"""
+    version: str
+    """of the library"""
+    source: WhatifSource
+    """what was read"""
+    device: int | None
+    """ordinal of the GPU"""
+    self_check: WhatifSelfCheck
+    """how far the model gives the recording back under its own settings"""
+    bound: WhatifBound
+    """what the runs may reserve"""
+    death: WhatifDeath | None
+    """null: no request failed in the recording"""
+    as_recorded: WhatifAsRecorded | None
+    """under the recording's own settings"""
+    runs: list[WhatifAsRecorded]
+    """in the order given"""
+    floor: WhatifFloor
+    """what any settings need at least"""
+    recommended: str | None
+    """settings that are clearly better; null: none, or withheld"""
+    withheld: str | None
+    """why there is no advice; null: it is not withheld"""
+    notes: list[str]
+    """what limits these numbers"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"source": WhatifSource, "self_check": WhatifSelfCheck, "bound": WhatifBound, "death": WhatifDeath, "as_recorded": WhatifAsRecorded, "runs": WhatifAsRecorded, "floor": WhatifFloor}
+
+
+class PlanModel(Object):
+    __slots__ = ()
+    family: str | None
+    """the architecture that it is planned as"""
+    guessed: bool
+    """the architecture is not known: taken for one like `family`"""
+    parameters: int | None
+    """elements of all parameters, tied ones once"""
+    parameter_bytes: int | None
+    """the same in the dtype that they are loaded in"""
+    trainable: int | None
+    """elements that take gradients"""
+    doubts: list[str]
+    """what of the model is not known, a sentence each; with any, nothing is said to fit"""
+
+
+class PlanPhases(Object):
+    __slots__ = ()
+    phase: str | None
+    """load, wrap, fwdN, bwdN, optN, zeroN of step N (fwdN.M of its M-th micro-batch), longest (all of a step), save,
+    evalN, generate"""
+    allocated_bytes: int | None
+    """in use when it ends"""
+    peak_allocated_bytes: int | None
+    """most in use within it"""
+    peak_reserved_bytes: int | None
+    """most taken from the driver within it"""
+    range_bytes: list[int]
+    """least and most that peak_allocated_bytes may be"""
+    basis: str | None
+    """measured, derived or assumed, as of peak"""
+    host_bytes: int | None
+    """most of the machine's own memory within it"""
+
+
+class PlanCategories(Object):
+    __slots__ = ()
+    parameter_bytes: int | None
+    """weights"""
+    gradient_bytes: int | None
+    """gradients of parameters"""
+    optimizer_state_bytes: int | None
+    """moments and step counters"""
+    activation_bytes: int | None
+    """kept by the forward pass for the backward pass"""
+    input_bytes: int | None
+    """the batch"""
+    workspace_bytes: int | None
+    """of libraries"""
+    temporary_bytes: int | None
+    """intermediate results"""
+    autograd_detail_bytes: int | None
+    """gradients on their way"""
+    kv_cache_bytes: int | None
+    """keys and values of generated text"""
+    buffer_bytes: int | None
+    """buffers of modules"""
+    other_bytes: int | None
+    """tensors and components beside the model"""
+    rounding_bytes: int | None
+    """of blocks that were handed out whole"""
+
+
+class PlanPeak(Object):
+    __slots__ = ()
+    allocated_bytes: int | None
+    """as torch.cuda.max_memory_allocated()"""
+    reserved_bytes: int | None
+    """as torch.cuda.max_memory_reserved(), where memory is ample"""
+    needed_bytes: int | None
+    """smallest limit of reserved memory under which the run goes to its end"""
+    range_bytes: list[int]
+    """least and most that may be needed"""
+    phase: str | None
+    """when most is allocated"""
+    categories: PlanCategories
+    """what lives then; they add up to allocated_bytes"""
+    basis: str | None
+    """measured (fitted to a recording of a run of the model), derived (from PyTorch's rules, checked against measured
+    runs of the same kind) or assumed (nothing of the kind was measured)"""
+    reasons: list[str]
+    """why it is no surer"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"categories": PlanCategories}
+
+
+class PlanHost(Object):
+    __slots__ = ()
+    bytes: int | None
+    """most that is used at once"""
+    range_bytes: list[int]
+    """least and most that may be used"""
+    process_bytes: int | None
+    """Python, PyTorch and CUDA's libraries"""
+    weight_bytes: int | None
+    """parameters that are kept there"""
+    gradient_bytes: int | None
+    """gradients that are kept there"""
+    optimizer_state_bytes: int | None
+    """states of the optimizer, with its fp32 weights"""
+    activation_bytes: int | None
+    """what the forward pass keeps for the backward pass"""
+    buffer_bytes: int | None
+    """that transfers go through"""
+    loading_bytes: int | None
+    """the model on its way to the GPU"""
+    saving_bytes: int | None
+    """what is on its way to a file"""
+    pinned_bytes: int | None
+    """page-locked by PyTorch in the whole run, in blocks of powers of two"""
+    processes: int | None
+    """of the job that are taken to be on one machine"""
+    limit_bytes: int | None
+    """that the job may use; null: none was given"""
+    fits: bool | None
+    """it stays below; null: no limit was given"""
+    dies_at: str | None
+    """the first phase that needs more; null: none does"""
+    basis: str | None
+    """derived (what is kept there was found so in measured runs) or assumed"""
+
+
+class PlanSweep(Object):
+    __slots__ = ()
+    batch: int | None
+    """samples of a micro-batch"""
+    sequence: int | None
+    """tokens of a sample"""
+    allocated_bytes: int | None
+    """peak of memory in use"""
+    reserved_bytes: int | None
+    """peak of memory taken, where it is ample"""
+    needed_bytes: int | None
+    """smallest limit that does"""
+    fits: str | None
+    """yes or no; null: no limit was given"""
+    dies_at: str | None
+    """phase; null: it does not"""
+    range_bytes: list[int]
+    """least and most that may be needed"""
+    basis: str | None
+    """measured, derived or assumed, as of peak"""
+
+
+class PlanConfig(Object):
+    __slots__ = ()
+    training_arguments: str | None
+    """Transformers' TrainingArguments"""
+    from_pretrained: str | None
+    """how the model is loaded"""
+    peft: str | None
+    """PEFT's configuration of adapters"""
+    accelerate: str | None
+    """a config file of accelerate (YAML)"""
+    deepspeed: str | None
+    """a config file of DeepSpeed (JSON)"""
+    fsdp: str | None
+    """fsdp_config (JSON)"""
+    environment: str | None
+    """to be set before PyTorch starts"""
+
+
+class PlanLadder(Object):
+    __slots__ = ()
+    rung: str | None
+    """the change"""
+    cost: str | None
+    """what it costs, an estimate"""
+    changes_results: bool
+    """the model that comes out is another: opt-in"""
+    saved_bytes: int | None
+    """of needed_bytes, against the rungs before"""
+    peak_allocated_bytes: int | None
+    """peak of memory in use with it"""
+    needed_bytes: int | None
+    """smallest limit that does with it"""
+    fits: bool
+    """under the limit"""
+    config: PlanConfig
+    """all of it up to here, ready to be pasted"""
+    range_bytes: list[int]
+    """least and most that may be needed with it"""
+    basis: str | None
+    """measured, derived or assumed, as of peak"""
+    host_bytes: int | None
+    """of the machine's own memory, with it"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"config": PlanConfig}
+
+
+class PlanLearned(Object):
+    __slots__ = ()
+    quantity: str | None
+    """what the recorded run takes another amount of than planned"""
+    recorded_bytes: int | None
+    """in the recording"""
+    planned_bytes: int | None
+    """in the plan of the recorded run"""
+    learned_bytes: int | None
+    """that the planned run is given beyond its plan; 0: the difference is left to the range"""
+    evidence: str | None
+    """where the recording shows it, and how it is carried over"""
+
+
+class PlanFields(Object):
+    """The fields of plan/1 (docs/json.md)."""
+
+    __slots__ = ()
+    schema: str
+    """its name and version"""
+    version: str
+    """of the library"""
+    model: PlanModel
+    """what was read"""
+    batch: int | None
+    """samples of a micro-batch"""
+    sequence: int | None
+    """tokens of a sample"""
+    phases: list[PlanPhases]
+    """in turn"""
+    peak: PlanPeak
+    """of the whole run"""
+    host_bytes: int | None
+    """of the machine's own memory, as host.bytes"""
+    host: PlanHost
+    """the machine's own memory at its peak, of all processes on it"""
+    limit_bytes: int | None
+    """reserved memory that the run may reach; null: none was given"""
+    fits: bool | None
+    """the run goes to its end under the limit; null: none was given, or model.doubts"""
+    dies_at: str | None
+    """the phase in which it runs out; null: it does not"""
+    dies_request_bytes: int | None
+    """what it asks for then"""
+    max_batch: int | None
+    """largest batch that fits, with all that is uncertain; null: not looked for"""
+    max_sequence: int | None
+    """the same of the sequence; null: not looked for"""
+    sweep: list[PlanSweep]
+    """the sizes asked for"""
+    assumptions: list[str]
+    """what was not told and had to be taken"""
+    ladder: list[PlanLadder]
+    """changes in the order of their cost"""
+    max_batch_range: list[int]
+    """the largest batch that surely fits (max_batch), and that perhaps does"""
+    max_sequence_range: list[int]
+    """the same of max_sequence"""
+    max_basis: str | None
+    """of max_batch and max_sequence, as of peak"""
+    dies_allocated_bytes: int | None
+    """what is allocated when it runs out"""
+    learned: list[PlanLearned]
+    """with --calibrate: what the recordings show beyond the plan"""
+    unexplained_bytes: int | None
+    """of the recorded peak, after that; null: nothing was recorded"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"model": PlanModel, "phases": PlanPhases, "peak": PlanPeak, "host": PlanHost, "sweep": PlanSweep, "ladder": PlanLadder, "learned": PlanLearned}
+
+
+class WhyFiles(Object):
+    __slots__ = ()
+    path: str | None
+    """the file as given, '-' for standard input"""
+    compression: str | None
+    """gzip, xz or zstd; null: none"""
+    bytes: int | None
+    """of the text"""
+    lines: int | None
+    """of the text"""
+
+
+class WhyTried(Object):
+    __slots__ = ()
+    low_bytes: int | None
+    """at least; null: the log does not tell"""
+    high_bytes: int | None
+    """at most"""
+
+
+class WhyNumbers(Object):
+    __slots__ = ()
+    tried: WhyTried
+    """what the driver was asked for ('Tried to allocate')"""
+    total: WhyTried
+    """of the card"""
+    free: WhyTried
+    """that the driver had left"""
+    allowed: WhyTried
+    """to this process, by a limit of its own"""
+    allocated: WhyTried
+    """by PyTorch"""
+    unallocated: WhyTried
+    """reserved by PyTorch, in no block in use"""
+    private_pools: WhyTried
+    """of allocated, in pools of CUDA graphs"""
+    reserved: WhyTried
+    """by PyTorch, in all"""
+    this_process: WhyTried
+    """of the card, with what is outside PyTorch"""
+    other_processes: WhyTried
+    """of the card"""
+    used: WhyTried
+    """of a cgroup, a job or a node"""
+    limit: WhyTried
+    """of a cgroup, a job or a node"""
+    resident: WhyTried
+    """of the process that was killed"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"tried": WhyTried, "total": WhyTried, "free": WhyTried, "allowed": WhyTried, "allocated": WhyTried, "unallocated": WhyTried, "private_pools": WhyTried, "reserved": WhyTried, "this_process": WhyTried, "other_processes": WhyTried, "used": WhyTried, "limit": WhyTried, "resident": WhyTried}
+
+
+class WhyProcesses(Object):
+    __slots__ = ()
+    pid: int | None
+    """as the kernel numbers it"""
+    name: str | None
+    """its command"""
+    resident_bytes: int | None
+    """in memory, pages of 4 KiB assumed"""
+
+
+class WhyCauses(Object):
+    __slots__ = ()
+    cause: str
+    """capacity, fragmentation, leak"""
+    because: str | None
+    """what speaks for it"""
+    decided_by: str | None
+    """what would decide"""
+
+
+class WhyVerdict(Object):
+    __slots__ = ()
+    bound_by: str
+    """what the memory ran into: device, limit, other_process, non_pytorch, host, cgroup, shared_memory, unknown"""
+    bound_certain: bool
+    """false: as a rule; the same text is also written otherwise"""
+    cause: str
+    """capacity, fragmentation, leak; unknown: the text does not decide"""
+    likelier: str
+    """of an unknown cause: the first of `causes`"""
+    basis: str | None
+    """text, or recording: taken over from --snapshot"""
+    causes: list[WhyCauses]
+    """likeliest first; what is not among them is excluded"""
+    bound: WhyTried
+    """what could be held at most under what it ran into"""
+    request: WhyTried
+    """what can have been asked for, before rounding up to a segment"""
+    room: WhyTried
+    """under the bound and not allocated, in whatever pieces"""
+    headline: str | None
+    """one sentence"""
+    evidence: list[str]
+    """sentences with the numbers"""
+    helps: list[str]
+    """what to do, cheapest first"""
+    useless: list[str]
+    """what people try and does not help here"""
+    certainty: list[str]
+    """how to get certainty"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"causes": WhyCauses, "bound": WhyTried, "request": WhyTried, "room": WhyTried}
+
+
+class WhyRecorded(Object):
+    __slots__ = ()
+    path: str | None
+    """the recording"""
+    device: int | None
+    """ordinal of the GPU"""
+    event: int | None
+    """of the recording: the request that failed"""
+    same_death: bool
+    """its request is what the text tells"""
+    verdict: ReportVerdict | None
+    """as report tells it"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"verdict": ReportVerdict}
+
+
+class WhyPlanned(Object):
+    __slots__ = ()
+    path: str | None
+    """the model's file"""
+    limit_bytes: int | None
+    """of reserved memory, under which it was planned"""
+    limit_told: bool
+    """the log told the limit; false: the options did"""
+    agrees: bool | None
+    """the plan dies as the log tells; null: the log tells too little to compare"""
+    says: str | None
+    """one sentence"""
+    evidence: list[str]
+    """what they agree in, and what not"""
+    fits: bool | None
+    """the planned run goes to its end under the limit"""
+    dies_at: str | None
+    """its phase, as in plan; null: it does not"""
+    moment: str | None
+    """that this phase is; as above"""
+    allocated_bytes: int | None
+    """when it dies"""
+    request_bytes: int | None
+    """that fails then"""
+    needed_bytes: int | None
+    """smallest limit under which it goes to its end"""
+    range_bytes: list[int]
+    """least and most that may be needed"""
+    basis: str | None
+    """as in plan"""
+    ladder: list[PlanLadder]
+    """changes to the planned run, in the order of their cost"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"ladder": PlanLadder}
+
+
+class WhyDeaths(Object):
+    __slots__ = ()
+    kind: str
+    """device, budget (a program's own share of it), host, cgroup_kill, host_kill, killed (by whom is not told),
+    shared_memory"""
+    family: str | None
+    """who wrote it"""
+    file: str | None
+    """where it stands"""
+    line: int | None
+    """where it stands first, from 1"""
+    last_line: int | None
+    """where it stands last"""
+    times: int | None
+    """how often it stands there"""
+    text: str | None
+    """its line, the end cut; null with --redact"""
+    device: int | None
+    """ordinal of the GPU; null: not told"""
+    ranks: list[int]
+    """that told it"""
+    ranks_left_out: int | None
+    """beyond those"""
+    moment: str | None
+    """loading, forward, backward, first_step (of the optimizer), optimizer, eval, generation, saving, data; null: no
+    traceback shows it"""
+    moment_frame: str | None
+    """the frame that shows it"""
+    frame: str | None
+    """the innermost line of the user's own code"""
+    source: str | None
+    """that line; null with --redact"""
+    step: int | None
+    """the last step that the log showed before; null: none"""
+    pid: int | None
+    """of the process that was killed"""
+    process: str | None
+    """its command"""
+    group: str | None
+    """cgroup, job or unit"""
+    numbers: WhyNumbers
+    """as the log tells them"""
+    processes: list[WhyProcesses]
+    """of the kernel's table, the largest"""
+    table_processes: int | None
+    """rows of that table"""
+    table_resident_bytes: int | None
+    """of all its rows"""
+    also: list[str]
+    """other lines that tell of the same death"""
+    verdict: WhyVerdict
+    """why it happened"""
+    recorded: WhyRecorded | None
+    """from --snapshot; null: none was given, or it shows no death"""
+    planned: WhyPlanned | None
+    """from --config; null: none was given, or it is not the GPU's memory"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"numbers": WhyNumbers, "processes": WhyProcesses, "verdict": WhyVerdict, "recorded": WhyRecorded, "planned": WhyPlanned}
+
+
+class WhyOthers(Object):
+    __slots__ = ()
+    family: str | None
+    """who wrote it"""
+    file: str | None
+    """where it stands"""
+    line: int | None
+    """where it stands first, from 1"""
+    times: int | None
+    """how often it stands there"""
+    text: str | None
+    """its line, the end cut; null with --redact"""
+    says: str | None
+    """what it is"""
+    advice: str | None
+    """what to do; null: nothing in general"""
+    ranks: list[int]
+    """that told it"""
+
+
+class WhyFields(Object):
+    """The fields of why/1 (docs/json.md)."""
+
+    __slots__ = ()
+    schema: str
+    """its name and version"""
+    version: str
+    """of the library"""
+    outcome: str
+    """memory: a failure of memory was found; other: only others; nothing"""
+    files: list[WhyFiles]
+    """what was read"""
+    lines: int | None
+    """of all files"""
+    bytes: int | None
+    """of all files, decompressed"""
+    deaths: list[WhyDeaths]
+    """failures of memory, in the order of the log"""
+    others: list[WhyOthers]
+    """failures that are not memory"""
+    notes: list[str]
+    """what limits this answer"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"files": WhyFiles, "deaths": WhyDeaths, "others": WhyOthers}
+
+
+class HereHeadroom(Object):
+    __slots__ = ()
+    kind: str
+    """cgroup_above: a v1 limit of a level that is not visible"""
+    effect: str
+    """what reaching it does: killed (SIGKILL by the kernel), hangs, slowed, refused (malloc fails), bus_error
+    (SIGBUS)"""
+    where: str | None
+    """a cgroup's path, machine, /dev/shm, RLIMIT_AS, ..."""
+    limit_bytes: int | None
+    """the bound"""
+    used_bytes: int | None
+    """of it, now"""
+    free_bytes: int | None
+    """limit less used; 0 when it is exceeded"""
+    droppable_bytes: int | None
+    """of used: page cache and slab on the kernel's lists to be dropped, at most"""
+    room_bytes: int | None
+    """free and droppable: what can still be taken, at most, without swap"""
+    swap_room_bytes: int | None
+    """free swap that comes on top; null: it does not, or not known"""
+    at_most: bool
+    """not all of its use is known: there may be less room"""
+
+
+class HereSome(Object):
+    __slots__ = ()
+    avg10_pct: float | None
+    """of the last 10 seconds"""
+    avg60_pct: float | None
+    """of the last minute"""
+    avg300_pct: float | None
+    """of the last five minutes"""
+    total_us: int | None
+    """since the start"""
+
+
+class HerePressure(Object):
+    __slots__ = ()
+    some: HereSome
+    """time in which at least one task waited for memory"""
+    full: HereSome
+    """time in which all tasks waited at once"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"some": HereSome, "full": HereSome}
+
+
+class HereMachine(Object):
+    __slots__ = ()
+    total_bytes: int | None
+    """MemTotal"""
+    free_bytes: int | None
+    """MemFree"""
+    available_bytes: int | None
+    """MemAvailable: the kernel's estimate, with droppable cache"""
+    cached_bytes: int | None
+    """Cached, /dev/shm included"""
+    shmem_bytes: int | None
+    """Shmem: tmpfs and shared memory, not droppable"""
+    slab_reclaimable_bytes: int | None
+    """SReclaimable"""
+    swap_total_bytes: int | None
+    """SwapTotal"""
+    swap_free_bytes: int | None
+    """SwapFree"""
+    commit_limit_bytes: int | None
+    """CommitLimit; it binds under overcommit never only"""
+    committed_bytes: int | None
+    """Committed_AS"""
+    hugepages_total: int | None
+    """reserved huge pages: no use to ordinary memory"""
+    hugepages_free: int | None
+    """of these, unused"""
+    hugepage_bytes: int | None
+    """size of one"""
+    overcommit: str | None
+    """vm.overcommit_memory 0, 1, 2"""
+    pressure: HerePressure
+    """/proc/pressure/memory"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"pressure": HerePressure}
+
+
+class HereMax(Object):
+    __slots__ = ()
+    state: str | None
+    """none: there is no limit"""
+    bytes: int | None
+    """null: none, or not known"""
+
+
+class HereCgroups(Object):
+    __slots__ = ()
+    path: str | None
+    """as /proc/PID/cgroup shows it"""
+    version: int
+    """1 or 2"""
+    max: HereMax
+    """memory.max, v1: memory.limit_in_bytes"""
+    high: HereMax
+    """memory.high: beyond it the kernel slows and reclaims"""
+    swap_max: HereMax
+    """memory.swap.max"""
+    memsw_max: HereMax
+    """v1: memory.memsw.limit_in_bytes, memory and swap together"""
+    current_bytes: int | None
+    """memory.current, v1: memory.usage_in_bytes; page cache included"""
+    peak_bytes: int | None
+    """memory.peak, v1: memory.max_usage_in_bytes"""
+    swap_bytes: int | None
+    """memory.swap.current, v1: total_swap"""
+    memsw_bytes: int | None
+    """v1: memory.memsw.usage_in_bytes"""
+    anon_bytes: int | None
+    """memory of processes that is in no file"""
+    file_bytes: int | None
+    """page cache, /dev/shm included"""
+    inactive_file_bytes: int | None
+    """page cache that is dropped first"""
+    active_file_bytes: int | None
+    """page cache that was used again"""
+    shmem_bytes: int | None
+    """tmpfs and shared memory: not droppable"""
+    slab_reclaimable_bytes: int | None
+    """the kernel's own caches; null in v1"""
+    droppable_bytes: int | None
+    """inactive_file, active_file and slab_reclaimable together"""
+    hierarchical_bytes: int | None
+    """v1: the smallest limit from here to the root, also where the levels are not visible"""
+    high_events: int | None
+    """times that memory.high was exceeded"""
+    max_events: int | None
+    """times that the limit was reached; v1: failcnt"""
+    oom_events: int | None
+    """times that nothing could be reclaimed"""
+    oom_kill_events: int | None
+    """processes that the kernel killed, here and below"""
+    oom_group_kill_events: int | None
+    """times that it killed the whole cgroup"""
+    oom_group: int | None
+    """1: all of the cgroup is killed at once"""
+    oom_kill_disabled: int | None
+    """v1, 1: processes wait for memory instead of being killed"""
+    pressure: HerePressure
+    """memory.pressure"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"max": HereMax, "high": HereMax, "swap_max": HereMax, "memsw_max": HereMax, "pressure": HerePressure}
+
+
+class HereFiles(Object):
+    __slots__ = ()
+    name: str | None
+    """below /dev/shm"""
+    bytes: int | None
+    """pages that were written"""
+
+
+class HereShm(Object):
+    __slots__ = ()
+    size_bytes: int | None
+    """of the mount"""
+    used_bytes: int | None
+    """of it"""
+    named_bytes: int | None
+    """in files that have a name; the rest is held open without one"""
+    file_count: int | None
+    """files with a name"""
+    files: list[HereFiles]
+    """the largest 32"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"files": HereFiles}
+
+
+class HereRlimits(Object):
+    __slots__ = ()
+    name: str | None
+    """RLIMIT_AS, RLIMIT_DATA, RLIMIT_MEMLOCK, RLIMIT_CORE"""
+    soft: HereMax
+    """what binds"""
+    hard: HereMax
+    """how far it may be raised"""
+    used_bytes: int | None
+    """by the process"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"soft": HereMax, "hard": HereMax}
+
+
+class HereOpenFiles(Object):
+    __slots__ = ()
+    soft: int | None
+    """RLIMIT_NOFILE; null: none, or not known"""
+    hard: int | None
+    """how far it may be raised"""
+    open: int | None
+    """files that the process has open"""
+
+
+class HereOom(Object):
+    __slots__ = ()
+    score: int | None
+    """oom_score: the highest dies first"""
+    adjust: int
+    """oom_score_adj, -1000 (never) to 1000"""
+
+
+class HereProcesses(Object):
+    __slots__ = ()
+    pid: int | None
+    """as this namespace counts"""
+    parent: int | None
+    """its parent"""
+    name: str | None
+    """its name, up to 15 bytes"""
+    state: str | None
+    """R (running), S (sleeping), D (disk sleep), Z (zombie), ..."""
+    rss_bytes: int | None
+    """in memory, shared pages counted in each sharer"""
+    anon_bytes: int | None
+    """of it: its own"""
+    file_bytes: int | None
+    """of it: files, libraries"""
+    shmem_bytes: int | None
+    """of it: shared memory"""
+    swap_bytes: int | None
+    """in swap"""
+    pss_bytes: int | None
+    """in memory, shared pages divided by their sharers; of the 32 largest processes"""
+    locked_bytes: int | None
+    """locked in memory"""
+    threads: int | None
+    """its threads"""
+    shm_files: int | None
+    """files in /dev/shm that it has open"""
+    shm_unlinked: int | None
+    """of these, without a name"""
+    oom: HereOom | None
+    """of the 32 largest processes"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"oom": HereOom}
+
+
+class HereHolders(Object):
+    __slots__ = ()
+    device: str | None
+    """the device file: /dev/nvidia0"""
+    pid: int | None
+    """who has it open"""
+    parent: int | None
+    """its parent"""
+    name: str | None
+    """its name"""
+    state: str | None
+    """as of the process"""
+    zombie: bool
+    """its first thread has ended, another one still holds the card"""
+    container: str | None
+    """first 12 digits of its container's id; null: in none that shows"""
+
+
+class HereKills(Object):
+    __slots__ = ()
+    pid: int | None
+    """as the machine counts, also inside a container"""
+    name: str | None
+    """as the kernel log shows it"""
+    ago_s: int | None
+    """before now"""
+    bound: str | None
+    """cgroup, machine, cpuset or policy; null: the log does not tell"""
+    cgroup: str | None
+    """whose limit was reached; null: not told, or the machine's"""
+    virtual_bytes: int | None
+    """its address space"""
+    anon_bytes: int | None
+    """its own memory"""
+    file_bytes: int | None
+    """its files"""
+    shmem_bytes: int | None
+    """its shared memory"""
+
+
+class HereUnseen(Object):
+    __slots__ = ()
+    what: str | None
+    """what could not be seen"""
+    why: str | None
+    """why"""
+
+
+class HereFields(Object):
+    """The fields of here/1 (docs/json.md)."""
+
+    __slots__ = ()
+    schema: str
+    """its name and version"""
+    version: str
+    """of the library"""
+    pid: int | None
+    """the process whose bounds these are"""
+    name: str | None
+    """its name"""
+    headroom: HereHeadroom | None
+    """the bound on memory with the least room; null: none is known"""
+    shared: HereHeadroom | None
+    """the bound on files in /dev/shm with the least room; null: none is known"""
+    bounds: list[HereHeadroom]
+    """all, the least room first"""
+    machine: HereMachine
+    """the whole machine"""
+    cgroups: list[HereCgroups]
+    """the process's own first, the root last"""
+    shm: HereShm
+    """/dev/shm"""
+    rlimits: list[HereRlimits]
+    """limits of the process"""
+    open_files: HereOpenFiles
+    """its limit of open files, a number"""
+    processes: list[HereProcesses]
+    """the process and all below it, or (none was named) all; the largest first"""
+    holders: list[HereHolders]
+    """who has a card's device file open"""
+    unread_processes: int | None
+    """visible processes whose open files may not be read"""
+    kills: list[HereKills]
+    """by the out-of-memory killer, the newest first, at most 64"""
+    notes: list[str]
+    """what else matters"""
+    unseen: list[HereUnseen]
+    """what could not be seen, and why"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"headroom": HereHeadroom, "shared": HereHeadroom, "bounds": HereHeadroom, "machine": HereMachine, "cgroups": HereCgroups, "shm": HereShm, "rlimits": HereRlimits, "open_files": HereOpenFiles, "processes": HereProcesses, "holders": HereHolders, "kills": HereKills, "unseen": HereUnseen}
+
+
+class CkptFindings(Object):
+    __slots__ = ()
+    severity: str | None
+    """bad, warning or note"""
+    kind: str | None
+    """a word for programs"""
+    text: str | None
+    """one sentence"""
+    offset: int | None
+    """byte of the file; null: of no single one"""
+
+
+class CkptGlobals(Object):
+    __slots__ = ()
+    name: str | None
+    """module and name that the pickle refers to"""
+    record: str | None
+    """where it stands"""
+    trust: str | None
+    """plain: allowed by torch.load(weights_only=True); extra: a class of a library that holds data; code: a class of
+    TorchScript, whose code is in the file; unlisted; dangerous: runs code"""
+    offset: int | None
+    """behind its opcode, in that record"""
+    times: int | None
+    """it is named"""
+
+
+class CkptKeys(Object):
+    __slots__ = ()
+    name: str | None
+    """key of the outermost dict, or file of a folder"""
+    what: str | None
+    """its value, or what kind of thing it is"""
+    tensors: int | None
+    """below it"""
+    bytes: int | None
+    """of these"""
+
+
+class CkptOptimizers(Object):
+    __slots__ = ()
+    path: str | None
+    """keys that lead to it, empty: the file itself"""
+    kind: str | None
+    """concluded from what its state holds; null: not known"""
+    groups: int | None
+    """parameter groups"""
+    parameters: int | None
+    """that have state"""
+    state_tensors: int | None
+    """in its state"""
+    state_bytes: int | None
+    """of these"""
+    learning_rate: float | None
+    """of the first group; null: not known"""
+
+
+class CkptFacts(Object):
+    __slots__ = ()
+    name: str | None
+    """of a config, of metadata, or a module's place"""
+    value: str | None
+    """as text"""
+
+
+class CkptGroups(Object):
+    __slots__ = ()
+    prefix: str | None
+    """of tensors' names"""
+    tensors: int | None
+    """with it"""
+    bytes: int | None
+    """of these"""
+    dtypes: str | None
+    """of these"""
+    devices: str | None
+    """they were saved from; null: not known"""
+
+
+class CkptTensors(Object):
+    __slots__ = ()
+    name: str | None
+    """the keys that lead to it"""
+    dtype: str | None
+    """as torch names it"""
+    device: str | None
+    """it was saved from; null: not known"""
+    file: str | None
+    """that holds its bytes; null: has none"""
+    bytes: int | None
+    """of its elements"""
+    elements: int | None
+    """count"""
+    shape: list[int]
+    """elements a dimension"""
+    strides: list[int]
+    """elements from one to the next of a dimension"""
+    offset_bytes: int | None
+    """of its first element, in the file; null: has none"""
+    storage: int | None
+    """tensors of one number share bytes; null: has none"""
+    storage_bytes: int | None
+    """that were saved for it, others' too"""
+    whole: bool
+    """its bytes are all there"""
+    nan: int | None
+    """numbers that are none, with --values; null: not looked at"""
+    infinite: int | None
+    """with --values"""
+    zero: int | None
+    """with --values"""
+    min: float | None
+    """least finite number, with --values"""
+    max: float | None
+    """largest finite number, with --values"""
+
+
+class CkptFields(Object):
+    """The fields of ckpt/1 (docs/json.md)."""
+
+    __slots__ = ()
+    schema: str
+    """its name and version"""
+    version: str
+    """of the library"""
+    path: str | None
+    """as given"""
+    kind: str | None
+    """torch, torch_legacy, torchscript, zip, pickle, safetensors, sharded, distributed, folder"""
+    verdict: str
+    """not_verified: only its structure was looked at; whole: every byte has a checksum and all are right; unproven:
+    nothing is wrong, but some bytes have none; damaged; truncated; not_a_checkpoint"""
+    headline: str | None
+    """one sentence"""
+    bytes: int | None
+    """of all its files"""
+    files: int | None
+    """that were read"""
+    tensor_bytes: int | None
+    """of all tensors, shared ones once each"""
+    elements: int | None
+    """of all tensors"""
+    shared_bytes: int | None
+    """of tensors whose bytes another one has too"""
+    waste_bytes: int | None
+    """that were saved but that no tensor reaches"""
+    whole_bytes: int | None
+    """of a truncated file: what is whole of it; null: not truncated"""
+    verified_bytes: int | None
+    """that match their checksum; null: not verified"""
+    unprotected_bytes: int | None
+    """that have no checksum; null: not verified"""
+    verified_records: int | None
+    """that match their checksum; null: not verified"""
+    pickle: str | None
+    """the worst trust of a name in its pickles; null: no pickle in it"""
+    findings: list[CkptFindings]
+    """worst first"""
+    globals: list[CkptGlobals]
+    """names that its pickles refer to, also those thrown away"""
+    keys: list[CkptKeys]
+    """what is in it beside single tensors"""
+    required_missing: list[str]
+    """of --require"""
+    resume_missing: list[str]
+    """what a resume would also want, of a training checkpoint"""
+    optimizers: list[CkptOptimizers]
+    """found in it"""
+    facts: list[CkptFacts]
+    """what tells the architecture"""
+    groups: list[CkptGroups]
+    """tensors by prefix"""
+    tensors: list[CkptTensors]
+    """in the file's order"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"findings": CkptFindings, "globals": CkptGlobals, "keys": CkptKeys, "optimizers": CkptOptimizers, "facts": CkptFacts, "groups": CkptGroups, "tensors": CkptTensors}
+
+
+class CkptConclusions(Object):
+    __slots__ = ()
+    kind: str | None
+    """same, prefix, training_state, rename, width, depth, vocabulary, positions, dtype, head, tied, lora, lora_rank,
+    names, architecture; with --config also loads, does_not_load, not_judged"""
+    text: str | None
+    """one sentence"""
+
+
+class CkptDiffTensors(Object):
+    __slots__ = ()
+    name: str | None
+    """in the first, or in the second if only there"""
+    change: str | None
+    """none (values only), dtype, shape, only_in_first, only_in_second"""
+    first: str | None
+    """dtype and shape; null: not there"""
+    second: str | None
+    """dtype and shape; null: not there"""
+    changed: int | None
+    """numbers that differ; null: not compared"""
+    max_difference: float | None
+    """of finite numbers; null: not compared"""
+    mean_difference: float | None
+    """of finite numbers; null: not compared"""
+
+
+class CkptDiffFields(Object):
+    """The fields of ckpt_diff/1 (docs/json.md)."""
+
+    __slots__ = ()
+    schema: str
+    """its name and version"""
+    version: str
+    """of the library"""
+    first: str | None
+    """as given"""
+    second: str | None
+    """as given"""
+    same: bool
+    """names, shapes and dtypes"""
+    loads: str | None
+    """with --config: yes, no, or unknown for a model that is not in the tables; else null"""
+    conclusions: list[CkptConclusions]
+    """kinds of difference, the most telling first"""
+    equal: int | None
+    """tensors of the same name, shape and dtype"""
+    other_dtype: int | None
+    """tensors of another dtype, but the same shape"""
+    other_shape: int | None
+    """tensors of another shape"""
+    only_in_first: int | None
+    """tensors"""
+    only_in_second: int | None
+    """tensors"""
+    compared: int | None
+    """numbers, with --values"""
+    changed: int | None
+    """numbers of these that differ"""
+    nonfinite: int | None
+    """differences that are not finite"""
+    not_compared: int | None
+    """tensors of one shape whose numbers could not be compared; null: no --values"""
+    max_difference: float | None
+    """the largest; null: not compared"""
+    mean_difference: float | None
+    """over all that were compared; null: not compared"""
+    bf16_enough: bool
+    """the largest is below the threshold"""
+    tensors: list[CkptDiffTensors]
+    """those that differ"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"conclusions": CkptConclusions, "tensors": CkptDiffTensors}
+
+
+class CkptCandidates(Object):
+    __slots__ = ()
+    name: str | None
+    """in the folder"""
+    verdict: str | None
+    """of ckpt verify, or unreadable; null: not looked at"""
+    headline: str | None
+    """of ckpt verify; null: not looked at"""
+    good: bool
+    """whole or unproven; false: damaged, or not looked at"""
+    best: bool
+    """its name, a measure in it, a link or a trainer's state says so"""
+    fate: str | None
+    """kept, would_be_removed or removed"""
+
+
+class CkptLastFields(Object):
+    """The fields of ckpt_last/1 (docs/json.md)."""
+
+    __slots__ = ()
+    schema: str
+    """its name and version"""
+    version: str
+    """of the library"""
+    folder: str | None
+    """as given"""
+    last_good: str | None
+    """path of the newest that is good; null: none is"""
+    good: int | None
+    """that were found good; older ones are not looked at"""
+    removed: int | None
+    """checkpoints"""
+    candidates: list[CkptCandidates]
+    """newest first"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"candidates": CkptCandidates}
+

@@ -1,0 +1,74 @@
+"""What the package raises.
+
+Each error carries what the C library told: a one-line message, the status, errno and the byte of the input.
+"""
+from __future__ import annotations
+
+__all__ = ["PlimsollError", "NotFoundError", "FormatError", "LimitError", "ArgumentError", "Cancelled", "UnsupportedError"]
+
+
+class PlimsollError(Exception):
+    """Base of all errors of this package.
+
+    path: the file it is about, or None.  offset: the byte of the (decompressed) input, or None.
+    errno: of the operating system, or None.  remedy: what to do, or None.
+    """
+
+    status = 0
+
+    def __init__(self, message: str, *, path: str | None = None, offset: int | None = None,
+                 errno: int | None = None, remedy: str | None = None) -> None:
+        super().__init__(message if remedy is None else f"{message}; {remedy}")
+        self.path = path
+        self.offset = offset
+        self.errno = errno
+        self.remedy = remedy
+
+
+class NotFoundError(PlimsollError, OSError):
+    """A file cannot be opened, read or written."""
+
+    status = -3
+
+    def __init__(self, message: str, *, path: str | None = None, offset: int | None = None,
+                 errno: int | None = None, remedy: str | None = None) -> None:
+        PlimsollError.__init__(self, message, path=path, offset=offset, errno=errno, remedy=remedy)
+
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+
+class FormatError(PlimsollError, ValueError):
+    """The input is damaged, or is not what was asked for."""
+
+    status = -4
+
+
+class ArgumentError(PlimsollError, ValueError):
+    """An argument is out of its range, or names something that is not known."""
+
+    status = -5
+
+
+class LimitError(PlimsollError, MemoryError):
+    """The work needs more host memory than max_memory_bytes allows, or than the system has."""
+
+    status = -2
+
+
+class Cancelled(PlimsollError):
+    """Another thread stopped the call."""
+
+    status = -6
+
+
+class UnsupportedError(PlimsollError, NotImplementedError):
+    """This machine or build cannot do it."""
+
+    status = -7
+
+
+BY_STATUS: dict[int, type[PlimsollError]] = {
+    kind.status: kind for kind in (LimitError, NotFoundError, FormatError, ArgumentError, Cancelled, UnsupportedError)
+}
+BY_STATUS[-1] = LimitError  # the system refused memory

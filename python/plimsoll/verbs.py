@@ -1,0 +1,543 @@
+"""The verbs of the program as functions: report, diff, whatif, plan, why, here, verify, record.
+
+Each returns an object that prints as the program's text, whose attributes are the keys of its JSON (docs/json.md), and
+that a notebook shows as the page.  Errors are exceptions (plimsoll.errors).  Calls run without the GIL; Ctrl-C stops them.
+"""
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Callable, Mapping, Sequence, Union, overload
+
+from . import _abi, _input, _native
+from ._input import Input, PathLike
+from ._result import Result, Source
+from ._results import (CkptDiffFields, CkptFields, DiffFields, HereFields, PlanFields, RanksFields, ReportDevices,
+                       ReportFields, ReportFindings, ReportPeak, ReportVerdict, WhatifFields, WhyFields)
+from .errors import ArgumentError, UnsupportedError
+
+__all__ = ["report", "diff", "whatif", "plan", "why", "here", "verify", "record",
+           "Report", "Ranks", "Diff", "Whatif", "Plan", "Why", "Here", "Checkpoint", "Recorded"]
+
+Recording = Union[PathLike, bytes, IO[bytes], Mapping[str, Any]]
+
+
+# ---- results ----
+
+
+class Report(Result, ReportFields):
+    """An explained recording (report/1)."""
+
+    __slots__ = ()
+
+    @property
+    def device(self) -> ReportDevices:
+        """The GPU that the report is about: the one that died, else the one that held most."""
+        def weight(d: ReportDevices) -> tuple[bool, int]:
+            return (any(not o.survived for o in d.oom), (d.peak.allocated_bytes or 0) if d.peak else 0)
+
+        if not self.devices:
+            raise ArgumentError("the recording has no device with memory in it")
+        return max(self.devices, key=weight)
+
+    @property
+    def peak(self) -> ReportPeak:
+        """Of `device`."""
+        return self.device.peak
+
+    @property
+    def findings(self) -> list[ReportFindings]:
+        """Of all devices, worst first on each."""
+        return [finding for device in self.devices for finding in device.findings]
+
+    @property
+    def verdict(self) -> ReportVerdict | None:
+        """Of the last failure of `device`; None: no request failed."""
+        told = [oom.verdict for oom in self.device.oom if oom.verdict is not None]
+        return told[-1] if told else None
+
+    def _page(self, page: Any, error: Any) -> int:
+        return int(_native.load().plim_page_add(page, self._source.pointer, ctypes.byref(error)))
+
+    def _snapshot(self, path: str) -> None:
+        self._source.to_file("plim_report_snapshot", path)
+
+
+class Ranks(Result, RanksFields):
+    """The recordings of a job's ranks: who died first, how they differ (ranks/1)."""
+
+    __slots__ = ()
+
+
+class Diff(Result, DiffFields):
+    """What changed between two recordings (diff/1)."""
+
+    __slots__ = ()
+
+    def _page(self, page: Any, error: Any) -> int:
+        for given in self._source.inputs:
+            explained: Report = report(given.path)
+            status = explained._page(page, error)
+            if status:
+                return status
+        return 0
+
+
+class Whatif(Result, WhatifFields):
+    """A recording's requests under other settings (whatif/1)."""
+
+    __slots__ = ()
+
+
+class Plan(Result, PlanFields):
+    """The memory of a run that has not happened (plan/1)."""
+
+    __slots__ = ()
+
+    def _page(self, page: Any, error: Any) -> int:
+        return int(_native.load().plim_plan_page(self._source.pointer, page, ctypes.byref(error)))
+
+    def _snapshot(self, path: str) -> None:
+        self._source.to_file("plim_plan_snapshot", path)
+
+
+class Why(Result, WhyFields):
+    """What a log says a job died of (why/1)."""
+
+    __slots__ = ()
+
+
+class Here(Result, HereFields):
+    """What bounds host memory here (here/1)."""
+
+    __slots__ = ()
+
+
+class Checkpoint(Result, CkptFields):
+    """What a checkpoint holds, and whether it is whole (ckpt/1)."""
+
+    __slots__ = ()
+    _text_arguments = (_abi.PLIM_CKPT_TEXT_VERIFY,)
+
+    @property
+    def ok(self) -> bool:
+        """Nothing is wrong with it.  "unproven" is ok too: some of its bytes have no checksum."""
+        return self.verdict in ("whole", "unproven") and not self.required_missing
+
+
+# ---- opening ----
+
+
+def _open(verb: str, kind: type[Result], inputs: Sequence[Input], arguments: Sequence[Any], options: Any,
+          what: str, progress: bool | None, keep: tuple[Any, ...] = ()) -> Any:
+    """plim_VERB_open on a thread, and its JSON; what `options` points to is in `keep`."""
+    library = _native.load()
+    function = getattr(library, f"plim_{verb}_open")
+
+    def work() -> Any:
+        out, error = ctypes.c_void_p(), _abi.plim_err()
+        status = function(*arguments, ctypes.byref(options), ctypes.byref(out), ctypes.byref(error))
+        if status:
+            error.message = _rename(inputs, error.message)
+        _native.check(status, error, inputs[0].shown or inputs[0].path if inputs else None)
+        assert out.value is not None
+        return kind._of(Source(verb, out.value, list(inputs), keep))
+
+    return _native.run(what, work, progress)
+
+
+def _rename(inputs: Sequence[Input], message: bytes) -> bytes:
+    for given in inputs:
+        message = given.rename(message.decode("utf-8", "replace")).encode()[:999]
+    return message
+
+
+def _strings(texts: Sequence[str]) -> Any:
+    array = (ctypes.c_char_p * max(1, len(texts)))(*[os.fsencode(text) for text in texts])
+    return array
+
+
+def _flags(**given: tuple[bool, int]) -> int:
+    return sum(flag for on, flag in given.values() if on)
+
+
+def _release(text: str | None, what: str) -> int | None:
+    """100 * major + minor of "2.11"."""
+    if text is None:
+        return None
+    try:
+        major, minor = (int(part) for part in text.split(".")[:2])
+    except ValueError:
+        raise ArgumentError(f"{what} takes a release like 2.11, not '{text}'") from None
+    return 100 * major + minor
+
+
+def _group(name: str, names: Mapping[str, int]) -> int:
+    if name not in names:
+        raise ArgumentError(f"group_by takes {', '.join(names)}, not '{name}'")
+    return names[name]
+
+
+# ---- report ----
+
+_REPORT_GROUPS = {"user_frame": _abi.PLIM_GROUP_USER_FRAME, "stack": _abi.PLIM_GROUP_STACK, "size": _abi.PLIM_GROUP_SIZE}
+
+
+def _report_options(device: int | None, redact: bool, at: str | None, log: PathLike | None, events: str | None,
+                    steps: str | None, group_by: str, strip_prefix: str | None, owners: int | None,
+                    max_memory_bytes: int) -> Any:
+    return _native.options("report", flags=_abi.PLIM_REPORT_REDACT if redact else 0, device=device, at=at,
+                           log_path=None if log is None else os.fspath(log), events=events, steps=steps,
+                           group_by=_group(group_by, _REPORT_GROUPS), strip_prefix=strip_prefix, owners_max=owners,
+                           max_memory_bytes=max_memory_bytes)
+
+
+@overload
+def report(recording: list[PathLike] | tuple[PathLike, ...], *, device: int | None = ..., redact: bool = ..., at: str | None = ...,
+           log: PathLike | None = ..., events: str | None = ..., steps: str | None = ..., group_by: str = ...,
+           strip_prefix: str | None = ..., owners: int | None = ..., max_memory_bytes: int = ...,
+           progress: bool | None = ...) -> Ranks: ...
+
+
+@overload
+def report(recording: Recording | None = ..., *, device: int | None = ..., redact: bool = ..., at: str | None = ...,
+           log: PathLike | None = ..., events: str | None = ..., steps: str | None = ..., group_by: str = ...,
+           strip_prefix: str | None = ..., owners: int | None = ..., max_memory_bytes: int = ...,
+           progress: bool | None = ...) -> Report: ...
+
+
+def report(recording: Any = None, *, device: int | None = None, redact: bool = False, at: str | None = None,
+           log: PathLike | None = None, events: str | None = None, steps: str | None = None,
+           group_by: str = "user_frame", strip_prefix: str | None = None, owners: int | None = None,
+           max_memory_bytes: int = 0, progress: bool | None = None) -> Report | Ranks:
+    """Explain a recording of GPU memory: what filled it, who kept it, why it ran out.
+
+    recording: a path, bytes, an open file, or what torch.cuda.memory._snapshot() gave; None: this process, now;
+    a list of paths, or a folder or tar archive of recordings: the ranks of a job (gives Ranks).
+    at: whose owners are listed ("peak", "oom", "end", "event:N").  events, steps: "A:B", only these.
+    owners: rows at most, 0: all.  redact: no name that is not PyTorch's.  progress: None shows it where somebody looks.
+
+    Raises NotFoundError, FormatError (with .offset), ArgumentError, LimitError.
+
+    >>> import plimsoll
+    >>> died = plimsoll.report("samples/died-moe.pickle.xz")
+    >>> died.verdict.cause
+    'fragmentation'
+    """
+    options = _report_options(device, redact, at, log, events, steps, group_by, strip_prefix, owners, max_memory_bytes)
+    if recording is None:
+        recording = snapshot()
+    if isinstance(recording, (list, tuple)):
+        return _ranks([os.fspath(path) for path in recording], options, progress)
+    given = _input.recording(recording)
+    path = os.fsencode(given.path)
+    if given.shown is None and _native.load().plim_ranks_several(path):
+        return _ranks([given.path], options, progress)
+    with given:
+        result: Report = _open("report", Report, [given], [path], options, _title("explaining", given), progress)
+        return result
+
+
+def _title(doing: str, given: Input) -> str:
+    return f"{doing} {given.shown or os.path.basename(given.path)}"
+
+
+def _ranks(paths: list[str], report_options: Any, progress: bool | None) -> Ranks:
+    if not paths:
+        raise ArgumentError("no recording was given")
+    options = _native.options("ranks")
+    options.report = report_options
+    inputs = [Input(path) for path in paths]
+    strings = _strings(paths)
+    result: Ranks = _open("ranks", Ranks, inputs, [strings, len(paths)], options, "explaining the ranks", progress,
+                          keep=(strings, report_options))
+    return result
+
+
+def snapshot() -> Mapping[str, Any]:
+    """The memory of this process as torch.cuda.memory._snapshot() gives it.  Raises UnsupportedError without CUDA."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        raise UnsupportedError("this process has not imported torch", remedy="give a recording")
+    if not torch.cuda.is_available() or not torch.cuda.is_initialized():
+        raise UnsupportedError("this process has used no GPU", remedy="give a recording")
+    taken: Mapping[str, Any] = torch.cuda.memory._snapshot()
+    return taken
+
+
+# ---- diff, whatif ----
+
+_DIFF_GROUPS = {"user_frame": _abi.PLIM_DIFF_BY_USER_FRAME, "stack": _abi.PLIM_DIFF_BY_STACK,
+                "category": _abi.PLIM_DIFF_BY_CATEGORY, "phase": _abi.PLIM_DIFF_BY_PHASE, "size": _abi.PLIM_DIFF_BY_SIZE}
+
+
+def diff(a: Recording, b: Recording, *, device: int | None = None, group_by: str = "user_frame", rows: int | None = None,
+         redact: bool = False, strip_prefix: str | None = None, fail_over_bytes: int | None = None,
+         fail_over_pct: float | None = None, max_memory_bytes: int = 0, progress: bool | None = None) -> Diff:
+    """What changed in memory from recording a to recording b, by how much, and at which lines.
+
+    fail_over_bytes, fail_over_pct: judge the growth of the allocated peak (.gate).  Errors as report's.
+    """
+    gated = fail_over_bytes is not None or fail_over_pct is not None
+    options = _native.options(
+        "diff", device=device, rows_max=rows, strip_prefix=strip_prefix, max_memory_bytes=max_memory_bytes,
+        group_by=_group(group_by, _DIFF_GROUPS), gate_bytes=fail_over_bytes,
+        gate_ppm=None if fail_over_pct is None else round(fail_over_pct * 1e4),
+        flags=_flags(redact=(redact, _abi.PLIM_DIFF_REDACT), gate=(gated, _abi.PLIM_DIFF_GATE)))
+    with _input.recording(a) as first, _input.recording(b) as second:
+        result: Diff = _open("diff", Diff, [first, second], [os.fsencode(first.path), os.fsencode(second.path)], options,
+                             "comparing", progress)
+        return result
+
+
+def whatif(recording: Recording | None = None, *, settings: Sequence[str] = (), gpu: str | None = None,
+           limit_bytes: int | None = None, device: int | None = None, log: PathLike | None = None,
+           smallest: bool = False, search_s: float | None = None, redact: bool = False, torch: str | None = None,
+           allowance_bytes: int | None = None, max_memory_bytes: int = 0, progress: bool | None = None) -> Whatif:
+    """A recording's requests once more: under other PYTORCH_CUDA_ALLOC_CONF settings, another limit, another card.
+
+    settings: those to try; none: a set that is worth trying.  recording None: this process, now (with its history).
+    Errors as report's.
+    """
+    strings = _strings(list(settings))
+    options = _native.options(
+        "whatif", device=device, limit_bytes=limit_bytes, gpu=gpu, allowance_bytes=allowance_bytes,
+        log_path=None if log is None else os.fspath(log), torch=_release(torch, "torch"), max_memory_bytes=max_memory_bytes,
+        search_ms=None if search_s is None else round(search_s * 1e3),
+        flags=_flags(smallest=(smallest, _abi.PLIM_WHATIF_SMALLEST), redact=(redact, _abi.PLIM_WHATIF_REDACT),
+                     search=(search_s is not None, _abi.PLIM_WHATIF_SEARCH)))
+    if settings:
+        options.settings = strings
+        options.settings_count = len(settings)
+    with _input.recording(snapshot() if recording is None else recording) as given:
+        result: Whatif = _open("whatif", Whatif, [given], [os.fsencode(given.path)], options,
+                               _title("replaying", given), progress, keep=(strings,))
+        return result
+
+
+# ---- plan ----
+
+_PLAN_FLAGS = {
+    "no_clip": _abi.PLIM_PLAN_NO_CLIP, "keep_outputs": _abi.PLIM_PLAN_KEEP_OUTPUTS, "max_batch": _abi.PLIM_PLAN_MAX_BATCH,
+    "max_sequence": _abi.PLIM_PLAN_MAX_SEQUENCE, "redact": _abi.PLIM_PLAN_REDACT,
+    "allow_changes": _abi.PLIM_PLAN_ALLOW_CHANGES, "no_cache": _abi.PLIM_PLAN_NO_CACHE, "padded": _abi.PLIM_PLAN_PADDED,
+    "grouped": _abi.PLIM_PLAN_GROUPED, "sequence_parallel": _abi.PLIM_PLAN_SEQUENCE_PARALLEL,
+}
+# what the command calls it -> what the struct does
+_PLAN_ALIASES = {
+    "seq": "sequence", "max_seq": "max_sequence", "lora": "lora_rank", "memory": "memory_bytes", "tp": "tensor_parallel",
+    "pp": "pipeline_parallel", "allowance": "allowance_bytes", "host_memory": "host_memory_bytes", "resident": "residents",
+    "offload_activations": "activations", "offload_optimizer": "optimizer_on", "offload_params": "parameters_on",
+    "max_memory": "max_memory_bytes", "extra_tensor": "extra_tensors",
+}
+_PLAN_LISTS = {"extra_tensors": "extra_tensor_count", "calibrate": "calibrate_count", "recorded": "recorded_count"}
+_PLAN_RELEASES = ("torch", "transformers")
+
+
+def plan(config: PathLike | Mapping[str, Any] | Any | None = None, *, progress: bool | None = None, **recipe: Any) -> Plan:
+    """The memory of a run before it runs: does it fit, and if not what is the cheapest change that makes it fit.
+
+    config: a config.json, a safetensors file or a folder of either; the config as a dict; a model of transformers;
+    None: by numbers (layers=, hidden=, heads=).  recipe: the options of `plimsoll plan` by name, with underscores
+    (batch=2, seq=512, precision="bf16-autocast", optimizer="adamw", lora=16, gpu="RTX 4090", max_batch=True, ...).
+
+    Raises ArgumentError for a name that is not known, FormatError, NotFoundError.
+
+    >>> import plimsoll
+    >>> plan = plimsoll.plan(layers=2, hidden=256, heads=4, vocab=1000, batch=2, seq=256, memory="1GiB")
+    >>> plan.fits
+    True
+    """
+    options, keep = _recipe(recipe)
+    given = _input.model(config)
+    path = None if given is None else os.fsencode(given.path)
+    with given or Input(""):
+        result: Plan = _open("plan", Plan, [given] if given else [], [path], options, "planning", progress, keep=keep)
+        return result
+
+
+def _recipe(recipe: Mapping[str, Any]) -> tuple[Any, tuple[Any, ...]]:
+    options = _native.options("plan")
+    known = {name for name, _ in options._fields_} - {"size", "flags"} | {*_PLAN_FLAGS, *_PLAN_ALIASES}
+    keep: list[Any] = []
+    for given, value in recipe.items():
+        if given not in known:
+            import difflib
+
+            near = difflib.get_close_matches(given, known, 1)
+            raise ArgumentError(f"plan has no '{given}'", remedy=f"is {near[0]} meant?" if near else None)
+        name = _PLAN_ALIASES.get(given, given)
+        if value is None or value is False:
+            continue
+        if name in _PLAN_FLAGS:
+            options.flags |= _PLAN_FLAGS[name]
+        elif name in _PLAN_LISTS:
+            values = [value] if isinstance(value, (str, os.PathLike)) else list(value)
+            keep.append(_strings([os.fspath(v) for v in values]))
+            setattr(options, name, keep[-1])
+            setattr(options, _PLAN_LISTS[name], len(values))
+        elif name in _PLAN_RELEASES:
+            setattr(options, name, _release(str(value), name))
+        elif name in ("image_size", "image_grid"):
+            height, width = _sides(name, value)
+            setattr(options, name, height)
+            options.image_width, options.image_grid_width = (
+                (width, options.image_grid_width) if name == "image_size" else (options.image_width, width))
+        elif name.endswith("_bytes"):
+            setattr(options, name, to_bytes(value, name))
+        else:
+            try:
+                setattr(options, name, _native.encode(value) if isinstance(value, str) else value)
+            except TypeError:
+                raise ArgumentError(f"{given} cannot be {value!r}") from None
+    return options, tuple(keep)
+
+
+def _sides(name: str, value: Any) -> tuple[int, int]:
+    """448, (672, 448) or "672x448" as height and width; width 0: square."""
+    sides = value.split("x") if isinstance(value, str) else value if isinstance(value, (tuple, list)) else [value]
+    try:
+        numbers = [int(side) for side in sides]
+    except (TypeError, ValueError):
+        numbers = []
+    if len(numbers) not in (1, 2):
+        raise ArgumentError(f"{name} takes a side or height and width, like 448 or 672x448, not {value!r}")
+    return numbers[0], numbers[1] if len(numbers) == 2 else 0
+
+
+_UNITS = {"": 1, "b": 1, "kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30, "tib": 1 << 40, "kb": 10**3, "mb": 10**6,
+          "gb": 10**9, "tb": 10**12, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def to_bytes(value: int | str, what: str = "a size") -> int:
+    """Bytes of 3221225472, "3 GiB" or "3.2 GB".
+
+    >>> to_bytes("1.5 GiB")
+    1610612736
+    """
+    if isinstance(value, str):
+        text = value.strip().lower()
+        number = text.rstrip("abcdefghijklmnopqrstuvwxyz ")
+        unit = text[len(number):].strip()
+        try:
+            size = float(number) * _UNITS[unit]
+        except (ValueError, KeyError):
+            raise ArgumentError(f"{what} takes bytes or a size like '3 GiB', not '{value}'") from None
+        return round(size)
+    if isinstance(value, bool) or not hasattr(value, "__index__") and not isinstance(value, float):
+        raise ArgumentError(f"{what} takes bytes or a size like '3 GiB', not {value!r}")
+    return int(value)
+
+
+# ---- why, here, verify ----
+
+
+def why(log: PathLike | str | bytes | IO[bytes] | BaseException, *, recording: PathLike | None = None,
+        config: PathLike | None = None, recipe: Mapping[str, Any] | None = None, redact: bool = False,
+        max_memory_bytes: int = 0, progress: bool | None = None) -> Why:
+    """Every failure of memory that a log tells of, explained.
+
+    log: a path (of a log, or of a folder of them), text with a line break in it, bytes, an open file, an exception.
+    recording: of the same run.  config, recipe: its model, as plan takes them.  Nothing found is no error (.outcome).
+    """
+    plan_options, keep = _recipe(recipe or {})
+    options = _native.options("why", flags=_abi.PLIM_WHY_REDACT if redact else 0, max_memory_bytes=max_memory_bytes,
+                              snapshot_path=None if recording is None else os.fspath(recording),
+                              config_path=None if config is None else os.fspath(config))
+    if recipe is not None:
+        options.recipe = ctypes.addressof(plan_options) if _is_void(options, "recipe") else ctypes.pointer(plan_options)
+    with _input.log(log) as given:
+        result: Why = _open("why", Why, [given], [os.fsencode(given.path)], options, _title("reading", given), progress,
+                            keep=(plan_options, *keep))
+        return result
+
+
+def _is_void(struct: Any, name: str) -> bool:
+    return dict(struct._fields_)[name] is ctypes.c_void_p
+
+
+def here(pid: int | None = None, *, redact: bool = False) -> Here:
+    """What bounds host memory for this process (or for pid), and how near each bound is; who was killed."""
+    options = _native.options("here", pid=os.getpid() if pid is None else pid,
+                              flags=_abi.PLIM_HERE_REDACT if redact else 0)
+    result: Here = _open("here", Here, [], [], options, "looking around", None)
+    return result
+
+
+def verify(path: PathLike, *, values: bool = True, require: Sequence[str] = (), threads: int = 0,
+           max_memory_bytes: int = 0, progress: bool | None = None) -> Checkpoint:
+    """Is a checkpoint whole?  Reads every byte, compares checksums, executes nothing.
+
+    values: look for NaN and infinities too.  require: keys that must be there.  See .verdict, .ok and .findings.
+    """
+    options = _native.options(
+        "ckpt", flags=_abi.PLIM_CKPT_VERIFY | (_abi.PLIM_CKPT_VALUES if values else 0), threads=threads,
+        max_memory_bytes=max_memory_bytes, require=",".join(require) or None)
+    given = Input(os.fspath(path))
+    result: Checkpoint = _open("ckpt", Checkpoint, [given], [os.fsencode(given.path)], options,
+                               _title("verifying", given), progress)
+    return result
+
+
+# ---- record ----
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a recorded job left."""
+
+    returncode: int
+    files: tuple[Path, ...]
+    reached: str
+    """"no_python", "no_torch", "no_cuda", "no_events", "no_dump" or "dumped": how far its processes came"""
+
+    def report(self, **options: Any) -> Report | Ranks:
+        """Explain the last of its recordings, or of several ranks all."""
+        if not self.files:
+            raise ArgumentError(f"nothing was recorded ({self.reached})")
+        return report(list(self.files), **options) if len(self.files) > 1 else report(self.files[0], **options)
+
+
+_REACHED = ("no_python", "no_torch", "no_cuda", "no_events", "no_dump", "dumped")
+
+
+def record(command: Sequence[str], *, dir: PathLike = ".", max_entries: int = 0, stacks: str = "python",
+           run: Callable[..., Any] = subprocess.run, **popen: Any) -> Recorded:
+    """Run a Python job as a process of its own that leaves a recording, also when it dies (`plimsoll record`).
+
+    For this process use plimsoll.memory.Recorder.  popen: as subprocess.run takes it (cwd=, env=, timeout=).
+    """
+    library, error = _native.load(), _abi.plim_err()
+    options = _native.options("record", dir=os.fspath(dir), stacks=stacks, max_entries=max_entries)
+    handle = ctypes.c_void_p()
+    _native.check(library.plim_record_prepare(ctypes.byref(options), ctypes.byref(handle), ctypes.byref(error)), error)
+    try:
+        environment = dict(popen.pop("env", None) or os.environ)
+        variables = library.plim_record_environment(handle)
+        pointer = ctypes.cast(variables, ctypes.POINTER(ctypes.c_char_p))
+        for text in iter_strings(pointer):
+            name, _, value = text.partition("=")
+            environment[name] = value
+        done = run(list(command), env=environment, **popen)
+        files, count, reached = ctypes.c_void_p(), ctypes.c_size_t(), ctypes.c_int()
+        _native.check(library.plim_record_finish(handle, ctypes.byref(files), ctypes.byref(count), ctypes.byref(reached),
+                                                 ctypes.byref(error)), error)
+        rows = ctypes.cast(files, ctypes.POINTER(_abi.plim_record_file))
+        found = tuple(Path(os.fsdecode(rows[i].path)) for i in range(count.value))
+        return Recorded(done.returncode, found, _REACHED[reached.value])
+    finally:
+        library.plim_record_free(handle)
+
+
+def iter_strings(pointer: Any) -> list[str]:
+    """The strings of a NULL-ended array."""
+    found = []
+    i = 0
+    while pointer[i] is not None:
+        found.append(os.fsdecode(pointer[i]))
+        i += 1
+    return found

@@ -1,0 +1,88 @@
+"""The package as such: lazy, and of one mind with the C library's headers."""
+import ctypes
+import importlib
+import os
+import subprocess
+import sys
+import unittest
+
+SOURCE = os.environ["PLIMSOLL_SOURCE"]
+
+
+def python(code: str, **env: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True,
+                          env=dict(os.environ, **env)).stdout.strip()
+
+
+class Package(unittest.TestCase):
+    def test_import_loads_nothing(self):
+        loaded = set(python("import sys; before = set(sys.modules); import plimsoll; "
+                            "print(*sorted(set(sys.modules) - before))").split())
+        self.assertIn("plimsoll", loaded)
+        self.assertEqual({name for name in loaded if name.startswith("plimsoll.")}, set())
+        self.assertEqual(loaded & {"ctypes", "torch", "numpy", "json", "subprocess", "threading", "dataclasses"}, set())
+
+    def test_import_time(self):
+        # Ceiling 50 ms (aim 15); the best of three, so that a busy machine does not fail it.
+        times = [float(python("import time; t = time.perf_counter(); import plimsoll; print(time.perf_counter() - t)"))
+                 for _ in range(3)]
+        self.assertLess(min(times), 0.050)
+
+    def test_every_name_is_there(self):
+        import plimsoll
+
+        for name, home in plimsoll._WHERE.items():
+            module = importlib.import_module("plimsoll." + home)
+            self.assertTrue(name == home or hasattr(module, name), name)
+            self.assertIs(getattr(plimsoll, name), module if name == home else getattr(module, name))
+        with self.assertRaises(AttributeError):
+            plimsoll.no_such_name
+
+    def test_version_is_the_library_s(self):
+        import plimsoll
+        from plimsoll import _abi, _native
+
+        self.assertEqual(plimsoll.__version__, _abi.VERSION)
+        self.assertEqual(_native.load().plim_version().decode(), _abi.VERSION)
+
+    def test_layout_is_the_compiler_s(self):
+        # tests/abi.txt is what the C compiler says; offsets and sizes of the ctypes structs must be the same.
+        from plimsoll import _abi
+
+        structs = 0
+        with open(os.path.join(SOURCE, "tests/abi.txt")) as f:
+            for line in f:
+                words = line.split()
+                if not line.startswith("struct ") or len(words) not in (3, 4) or not words[-1].isdigit():
+                    continue
+                name, _, member = words[1].partition(".")
+                struct = getattr(_abi, name, None)
+                if not isinstance(struct, type):
+                    continue
+                if member:
+                    field = getattr(struct, member)
+                    self.assertEqual([field.offset, field.size], [int(words[2]), int(words[3])], line)
+                else:
+                    structs += 1
+                    self.assertEqual(ctypes.sizeof(struct), int(words[2]), line)
+        self.assertGreater(structs, 10)
+
+    def test_every_function_of_the_headers_is_in_the_library(self):
+        from plimsoll import _abi, _native
+
+        library = _native.load()
+        self.assertEqual([name for name in _abi.PROTOTYPES if not hasattr(library, name)], [])
+
+    def test_a_library_of_another_version_is_refused(self):
+        out = python("import plimsoll._abi as a; a.VERSION = '9.9'; import plimsoll\n"
+                     "try: plimsoll.here()\nexcept plimsoll.PlimsollError as e: print(e)")
+        self.assertIn("this package is 9.9", out)
+
+    def test_a_missing_library_says_what_to_do(self):
+        out = python("import plimsoll\ntry: plimsoll.here()\nexcept plimsoll.PlimsollError as e: print(e)",
+                     PLIMSOLL_LIBRARY="/nowhere.so")
+        self.assertIn("pip install .", out)
+
+
+if __name__ == "__main__":
+    unittest.main()
