@@ -67,23 +67,24 @@ static void test_limits(void **state)
 		enum plim_here_state state;
 		uint64_t bytes;
 	} cases[] = {
-		{ "max\n", PLIM_HERE_NO_LIMIT, PLIM_UNKNOWN },
-		{ "unlimited", PLIM_HERE_NO_LIMIT, PLIM_UNKNOWN },
-		{ "0\n", PLIM_HERE_LIMITED, 0 },
-		{ "9223372036854771712\n", PLIM_HERE_NO_LIMIT, PLIM_UNKNOWN }, /* pages of 4 KiB */
-		{ "9223372036854710272\n", PLIM_HERE_NO_LIMIT, PLIM_UNKNOWN }, /* of 64 KiB */
-		{ "9223372036854710271\n", PLIM_HERE_LIMITED, 9223372036854710271u },
-		{ "maximum", PLIM_HERE_NOT_KNOWN, 7 },
-		{ "max 1", PLIM_HERE_NOT_KNOWN, 7 },
-		{ "", PLIM_HERE_NOT_KNOWN, 7 },
+		{ "max\n", PLIM_HERE_LIMIT_NONE, PLIM_UNKNOWN },
+		{ "unlimited", PLIM_HERE_LIMIT_NONE, PLIM_UNKNOWN },
+		{ "0\n", PLIM_HERE_LIMIT_SET, 0 },
+		{ "9223372036854771712\n", PLIM_HERE_LIMIT_NONE,
+		  PLIM_UNKNOWN }, /* pages of 4 KiB */
+		{ "9223372036854710272\n", PLIM_HERE_LIMIT_NONE, PLIM_UNKNOWN }, /* of 64 KiB */
+		{ "9223372036854710271\n", PLIM_HERE_LIMIT_SET, 9223372036854710271u },
+		{ "maximum", PLIM_HERE_LIMIT_UNKNOWN, 7 },
+		{ "max 1", PLIM_HERE_LIMIT_UNKNOWN, 7 },
+		{ "", PLIM_HERE_LIMIT_UNKNOWN, 7 },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		struct plim_here_limit l = { PLIM_HERE_NOT_KNOWN, 7 };
+		struct plim_here_limit l = { PLIM_HERE_LIMIT_UNKNOWN, 7 };
 
 		assert_int_equal(host_limit(span(cases[i].text), &l),
-				 cases[i].state != PLIM_HERE_NOT_KNOWN);
+				 cases[i].state != PLIM_HERE_LIMIT_UNKNOWN);
 		assert_int_equal(l.state, cases[i].state);
 		assert_int_equal(l.bytes, cases[i].bytes);
 	}

@@ -38,8 +38,6 @@ struct plim_plan_hidden {
 		more_bytes; /* ... that the planned run may need less or more for what they leave open */
 };
 
-extern const struct field_table plan_table, plan_rung_table;
-
 /* A copy that lives as long as the plan; NULL: *err is set. */
 const char *plan_string(struct plim_plan *p, struct plim_err *err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -815,10 +815,5 @@ enum plim_status plim_plan_open(const char *path, const struct plim_plan_options
 enum plim_status plim_plan_json(const struct plim_plan *p, plim_write_fn *write, void *ctx,
 				struct plim_err *err)
 {
-	return out_json(&p->hidden->mem, "plan/1", &plan_table, p, write, ctx, err);
-}
-
-enum plim_status plim_plan_fields(int layout, plim_write_fn *write, void *ctx, struct plim_err *err)
-{
-	return out_fields(&plan_table, layout, write, ctx, err);
+	return out_json(&p->hidden->mem, &plan_table, p, write, ctx, err);
 }
