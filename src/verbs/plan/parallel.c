@@ -75,7 +75,7 @@ enum plim_status plan_read_parallel(struct plan_recipe *r, const struct plim_pla
 	r->pp = o->pipeline_parallel ? o->pipeline_parallel : 1;
 	r->gpus = o->gpus;
 	if (o->parallel)
-		st = find_way(r, o->parallel, o->gpus, err);
+		st = find_way(r, plan_value("parallel", o->parallel, true), o->gpus, err);
 	/* --tp 2 alone is two GPUs */
 	if (r->gpus == 1 && r->tp <= MOST_GPUS && r->pp <= MOST_GPUS)
 		r->gpus = r->tp * r->pp;

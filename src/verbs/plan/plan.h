@@ -46,6 +46,9 @@ const char *plan_string(struct plim_plan *p, struct plim_err *err, const char *f
 enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_options *o,
 				   struct plim_err *err);
 
+/* The value of an option as this project calls it, of what other tools do; `given` itself where none does. */
+const char *plan_value(const char *option, const char *given, bool trains);
+
 /*
  * One option by its name on the command line, as --recorded tells it; `value` is borrowed.  PLIM_E_ARG: it is none that
  * says what a step is, or no number.
