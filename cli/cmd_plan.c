@@ -19,7 +19,7 @@ struct plan_opts {
 	const char *schedule;
 	uint64_t tp, pp, micro_batches, stage;
 	bool sequence_parallel;
-	const char *offload_activations, *offload_optimizer, *offload_params, *save;
+	const char *offload_activations, *offload_optimizer, *offload_params, *save, *load;
 	uint64_t host_memory;
 	const char *loss, *lengths, *quantize, *transformers;
 	uint64_t loss_chunk, longest;
@@ -109,6 +109,9 @@ static const struct opt plan_opt[] = {
 	OPT_U64(0, "gpus", plan_opts, gpus, "n", 1, 1 << 20, 1, "GPUs that train together"),
 	OPT_STRING(0, "parallel", plan_opts, parallel, "HOW", NULL,
 		   "ddp, zero1, zero2, zero3, fsdp1, fsdp2, fsdp2-zero2, tp, pp, ... (ddp)"),
+	OPT_STRING(
+		0, "load", plan_opts, load, "HOW", NULL,
+		"sharded weights: meta (a unit at a time) or whole (all on each GPU first) (meta)"),
 	OPT_U64(0, "tp", plan_opts, tp, "n", 1, 1 << 20, OPT_NONE,
 		"of them share each layer out (tensor parallelism)"),
 	OPT_U64(0, "pp", plan_opts, pp, "n", 1, 1 << 20, OPT_NONE,
@@ -277,6 +280,7 @@ static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 	to->optimizer_on = o->offload_optimizer;
 	to->parameters_on = o->offload_params;
 	to->save = o->save;
+	to->load = o->load;
 	to->host_memory_bytes = o->host_memory == OPT_NONE ? PLIM_UNKNOWN : o->host_memory;
 	to->loss = o->loss;
 	to->loss_chunk = given(o->loss_chunk);

@@ -55,7 +55,7 @@ def options_of(row):
     precision = spec.get("precision", "bf16_autocast").replace("fsdp_mp", "bf16_autocast")
     if spec["family" if "family" in spec else "parallel"] == "qwen2vl":
         options += ["--image-grid", GRID]
-    options += ["--precision", precision.replace("_", "-")]
+    options += ["--precision", precision.replace("_", "-"), "--load", "whole"]  # as the measured scripts did
     for key, option in (("attn", "--attention"), ("lora", "--lora"), ("accum", "--accumulate"),
                         ("eval_batch", "--eval-batch"), ("chunk", "--loss-chunk"), ("parallel", "--parallel"), ("gpus", "--gpus"),
                         ("stage", "--stage"), ("micro", "--micro-batches"), ("schedule", "--schedule")):

@@ -79,6 +79,7 @@ struct plim_plan_options {
 	const char *parameters_on; /* "cpu", "nvme"; NULL: the GPU */
 	/* how the model is saved after training: "torch" ...; NULL: it is not */
 	const char *save;
+	const char *load; /* sharded weights: "meta" or "whole"; NULL: meta */
 	/* that the job may use of the machine; PLIM_UNKNOWN: not judged */
 	uint64_t host_memory_bytes;
 	const char *loss; /* "whole", "chunked", "liger"; NULL: whole */

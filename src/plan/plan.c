@@ -24,6 +24,7 @@ const char *const plan_activations_names[PLAN_ACTIVATIONS] = { "none", "save-on-
 const char *const plan_place_names[PLAN_PLACES] = { "gpu", "cpu", "nvme" };
 const char *const plan_save_names[PLAN_SAVES] = { "none", "torch",    "pretrained", "state",
 						  "full", "full-gpu", "sharded" };
+const char *const plan_load_names[PLAN_LOADS] = { "meta", "whole" };
 const char *const plan_task_names[PLAN_TASKS] = { "train", "infer", "generate" };
 
 void plan_recipe_init(struct plan_recipe *r)
@@ -89,7 +90,9 @@ static enum plim_status add_param(struct builder *b, const struct model_tensor *
 		      !b->r->lora_rank;
 	if (b->r->quantize && !x->dtype && !buffer)
 		dtype = TAPE_BF16; /* until it is prepared */
-	if (b->tp == 1 || x->tied_to == MODEL_NONE)
+	if (build_is_meta(b) && !buffer)
+		p.store = tape_meta(t);
+	else if (b->tp == 1 || x->tied_to == MODEL_NONE)
 		p.store = tape_store(t, p.n * tape_dtype_bytes[dtype],
 				     buffer ? TIMELINE_BUFFER : TIMELINE_PARAMETER);
 	return vec_push(t->mem, &t->params, p, err);
@@ -102,7 +105,7 @@ static void touch_stacks(struct builder *b)
 		model_module_at(b->m, MODEL_ENCODER, MODEL_NONE, MODEL_ROLE_EMBED);
 	uint32_t made[2];
 
-	if (!b->m->encoder_decoder || !x)
+	if (!b->m->encoder_decoder || !x || build_is_meta(b))
 		return;
 	for (unsigned i = 0; i < 2; i++)
 		made[i] = tape_store(&b->t,

@@ -81,6 +81,7 @@ static const struct option {
 	       plan_place_names, PLAN_PLACES),
 	ONE_OF("offload-params", true, parameters_on, parameters_on, "place of parameters",
 	       plan_place_names, PLAN_PLACES),
+	ONE_OF("load", true, load, load, "way to load", plan_load_names, PLAN_LOADS),
 	ONE_OF("save", false, save, save, "way to save", plan_save_names, PLAN_SAVES),
 };
 #define OPTIONS (sizeof(options) / sizeof(options[0]))

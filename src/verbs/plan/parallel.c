@@ -98,6 +98,11 @@ uint64_t plan_allowance(const struct plan_recipe *r, const struct plim_plan_opti
 	       (r->pp > 1) * PIPELINE_BYTES;
 }
 
+static bool is_on_meta(const struct plan_recipe *r)
+{
+	return plan_is_sharded(r) && r->load == PLAN_LOAD_META;
+}
+
 static bool is_copied(const struct plan_recipe *r)
 {
 	return r->task == PLAN_TRAIN && (r->parallel == PLAN_DDP || r->parallel == PLAN_ZERO1);
@@ -128,6 +133,9 @@ static const struct {
 	bool (*counts)(const struct plan_recipe *r);
 	const char *text;
 } granted[] = {
+	{ is_on_meta,
+	  "weights are on the meta device until they are sharded (accelerate's "
+	  "fsdp_cpu_ram_efficient_loading, zero.Init); --load whole: all are on each GPU first" },
 	{ is_copied,
 	  "DDP's first buckets live through the second forward pass where the GPU is behind "
 	  "the program; the range has both" },
