@@ -261,6 +261,7 @@ class plim_plan_options(Structure):
         ("optimizer_on", c_char_p),
         ("parameters_on", c_char_p),
         ("save", c_char_p),
+        ("load", c_char_p),
         ("host_memory_bytes", c_uint64),
         ("loss", c_char_p),
         ("loss_chunk", c_uint64),
