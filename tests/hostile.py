@@ -22,6 +22,7 @@ import page_reader  # noqa: E402
 PROGRAM = os.path.abspath(sys.argv[1])
 A = bad_inputs.A
 MIB = 1 << 20
+LONG = 1 << 16  # bytes of a name that a file does not repeat
 SANITISED = "SAN_OPTIONS" in " ".join(os.environ)
 UNSAFE = set(range(0x20)) - {0x0A} | set(range(0x7F, 0xA0)) | {0xAD, 0x61C, 0xFEFF} | set(range(0x200B, 0x2010)) \
     | set(range(0x2028, 0x202F)) | set(range(0x2060, 0x2070))
@@ -55,17 +56,22 @@ def op_int(n):
     return b"\x8a\x09" + n.to_bytes(9, "little", signed=True)
 
 
-def op_value(v):
-    """Like pickle.dumps, but text may be bytes that are no UTF-8."""
-    if isinstance(v, bytes):
-        return op_text(v)
+def op_value(v, memo=None):
+    """Like pickle.dumps, but text may be bytes that are not UTF-8.  With a memo, long text is written once, as pickle does."""
     if isinstance(v, str):
-        return op_text(v.encode())
+        v = v.encode()
+    if isinstance(v, bytes):
+        if memo is None or len(v) < LONG:
+            return op_text(v)
+        if v in memo:
+            return b"j" + memo[v].to_bytes(4, "little")
+        memo[v] = len(memo)
+        return op_text(v) + b"r" + memo[v].to_bytes(4, "little")
     if isinstance(v, int):
         return op_int(v)
     if isinstance(v, dict):
-        return b"}(" + b"".join(op_value(k) + op_value(x) for k, x in v.items()) + b"u"
-    return b"](" + b"".join(map(op_value, v)) + b"e"
+        return b"}(" + b"".join(op_value(k, memo) + op_value(x, memo) for k, x in v.items()) + b"u"
+    return b"](" + b"".join(op_value(x, memo) for x in v) + b"e"
 
 
 def recording(name, key=None):
@@ -92,7 +98,7 @@ def recording(name, key=None):
              "allocator_settings": {"PYTORCH_CUDA_ALLOC_CONF": key, "max_split_size": -1},
              "external_annotations": [{"stage": "START", "name": name, "device": 0, "time_us": 5}],
              key + b"top": 1}
-    return b"\x80\x02" + op_value(value) + b"."
+    return b"\x80\x02" + op_value(value, {}) + b"."
 
 
 def columns(line):

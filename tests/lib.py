@@ -14,6 +14,7 @@ import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIMIT_S = 300
+SHOWN = 50  # failures that are printed
 failures = []
 program = None
 processes = 0
@@ -86,7 +87,7 @@ def jobs(function, *items):
         try:
             return function(*arguments)
         except Exception as why:  # pylint: disable=broad-except
-            fail(" ".join(str(a)[:200] for a in arguments), why if isinstance(why, Failed) else repr(why))
+            fail(function.__name__ if isinstance(why, Failed) else " ".join(str(a)[:200] for a in arguments), repr(why))
             return None
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
@@ -97,5 +98,7 @@ def finish(summary, least=1):
     """Prints the failures, or the summary; a test that ran fewer than `least` programs has tested nothing."""
     if processes < least:
         fail("the test", f"ran {processes} programs, of {least} or more")
-    print("\n".join(failures) or f"{summary} ({processes} runs)")
+    print("\n".join(failures[:SHOWN]) or f"{summary} ({processes} runs)")
+    if len(failures) > SHOWN:
+        print(f"and {len(failures) - SHOWN} failures more")
     sys.exit(bool(failures))
