@@ -5,43 +5,36 @@ The parts add up to the whole, also when rows are cut off; a recording does not 
 is A against B the other way round; sums are report's.  A program that was edited and moved to another folder has
 the same owners, and a row says how it was matched.
 """
-import copy
+import functools
 import glob
-import json
-import lzma
 import os
 import pickle
-import subprocess
 import sys
 import tempfile
 
-plimsoll, data = (os.path.abspath(a) for a in sys.argv[1:3])
+import lib
+from lib import fail, load
+
 GROUPS = ("user-frame", "stack", "category", "phase")
 SWAPPED = {"only_a": "only_b", "only_b": "only_a"}
 MEASURES = ("requested", "active", "allocated", "reserved")
 # Whom a recording is compared with, in the sorted list: the next one, often a sibling, and one of another kind.
 PARTNERS = (1, 17)
-failures = []
-runs = 0
+ANY_END = range(256)  # of a run whose exit code is what is tested
 
 
-def fail(what, *details):
-    failures.append(f"{what}: " + " ".join(str(d) for d in details))
-
-
-def run(command, *arguments):
-    global runs
-    runs += 1
-    done = subprocess.run([plimsoll, command, *arguments], capture_output=True, timeout=300)
-    return done.returncode, done.stdout.decode(), done.stderr.decode()
+def run(*arguments):
+    done = lib.run(*arguments, codes=ANY_END)
+    return done.returncode, done.stdout, done.stderr
 
 
 def diff(*arguments):
-    code, out, err = run("diff", "--json", *arguments)
-    if code not in (0, 1):
-        fail("diff " + " ".join(arguments), code, err)
-        return None
-    return json.loads(out)
+    return lib.result("diff", *arguments, codes=(0, 1))
+
+
+@functools.cache
+def report_of(path):
+    return lib.result("report", path)
 
 
 def name(path):
@@ -121,8 +114,7 @@ def check_swapped(what, there, back):
 
 
 def check_report(path, d, side):
-    code, out, _ = run("report", "--json", path)
-    report = json.loads(out)
+    report = report_of(path)
     for device in d["devices"]:
         told = next((r for r in report["devices"] if r["device"] == device["device"]), None)
         for part in ("peak", "end"):
@@ -132,47 +124,48 @@ def check_report(path, d, side):
                     fail(f"{name(path)}: {part} {measure}", device[part][measure], want)
 
 
+def check_pair(a, b):
+    what = f"{name(a)} {name(b)}"
+    there, back = diff(a, b, "--top", "0"), diff(b, a, "--top", "0")
+    check_sums(what, there)
+    check_swapped(what, there, back)
+    check_report(a, there, "a")
+    check_sums(what + " --top 2", diff(a, b, "--top", "2"))
+    for group in GROUPS[1:]:
+        check_sums(f"{what} by {group}", diff(a, b, "--group-by", group, "--top", "0"))
+
+
 def check_pairs(paths):
-    for i, a in enumerate(paths):
-        check_same(a)
-        for b in {paths[(i + k) % len(paths)] for k in PARTNERS} - {a}:
-            what = f"{name(a)} {name(b)}"
-            there, back = diff(a, b, "--top", "0"), diff(b, a, "--top", "0")
-            check_sums(what, there)
-            check_swapped(what, there, back)
-            check_report(a, there, "a")
-            check_sums(what + " --top 2", diff(a, b, "--top", "2"))
-            for group in GROUPS[1:]:
-                check_sums(f"{what} by {group}", diff(a, b, "--group-by", group, "--top", "0"))
+    lib.jobs(check_same, paths)
+    pairs = [(a, paths[(i + k) % len(paths)]) for i, a in enumerate(paths) for k in PARTNERS]
+    lib.jobs(check_pair, *zip(*pairs))
 
 
 # ---- an edited program ----
 
 
-def load(path):
-    with (lzma.open if path.endswith(".xz") else open)(path, "rb") as f:
-        return pickle.load(f)
-
-
-def frames_of(o):
-    if isinstance(o, dict):
-        if "filename" in o and "line" in o:
+def frames_of(recording):
+    """Each frame once, however many events share it."""
+    seen, todo = set(), [recording]
+    while todo:
+        o = todo.pop()
+        if id(o) in seen:
+            continue
+        seen.add(id(o))
+        if isinstance(o, dict) and "filename" in o and "line" in o:
             yield o
         else:
-            for v in o.values():
-                yield from frames_of(v)
-    elif isinstance(o, (list, tuple)):
-        for v in o:
-            yield from frames_of(v)
+            todo.extend(v for v in (o.values() if isinstance(o, dict) else o) if isinstance(v, (dict, list, tuple)))
+
+
+def copied(recording):
+    return pickle.loads(pickle.dumps(recording, pickle.HIGHEST_PROTOCOL))
 
 
 def edited(recording, change):
-    x = copy.deepcopy(recording)
-    seen = set()
+    x = copied(recording)
     for f in frames_of(x):
-        if id(f) not in seen:
-            seen.add(id(f))
-            change(f)
+        change(f)
     return x
 
 
@@ -232,7 +225,7 @@ def check_edits(folder, path):
             if d["different"] or rows:
                 fail(label, "differs", [(r["name"], r["a_name"], r["match"]) for r in rows[:3]])
         # the same with something that grew, so that there are rows to say how they were matched
-        grown = copy.deepcopy(x)
+        grown = copied(x)
         for trace in grown["device_traces"]:
             del trace[len(trace) * 2 // 3:]
         with open(to, "wb") as f:
@@ -267,11 +260,7 @@ def check_gate(a, b):
 
 def check_memory(folder, a, b):
     """--max-memory holds for both together: what is enough for each alone is refused before it is enough for both."""
-    files = []
-    for path in (a, b):
-        files.append(os.path.join(folder, name(path) + ".pickle"))
-        with lzma.open(path) as f, open(files[-1], "wb") as to:
-            to.write(f.read())
+    files = lib.unpacked((a, b), folder)
     seen = []
     for limit in range(1 << 20, 48 << 20, 1 << 20):
         code, out, err = run("diff", *files, "--max-memory", str(limit))
@@ -283,15 +272,21 @@ def check_memory(folder, a, b):
         fail("--max-memory", seen)
 
 
-paths = sorted(glob.glob(os.path.join(data, "*.pickle.xz")) + glob.glob(os.path.join(data, "settings", "*.pickle.xz")) +
-               glob.glob(os.path.join(data, "formats", "*.pickle")))
-check_pairs(paths)
-with tempfile.TemporaryDirectory(prefix="plimsoll-") as folder:
-    for recording in ("rnn", "leak_losses"):
-        check_edits(folder, os.path.join(data, recording + ".pickle.xz"))
-    check_memory(folder, *(os.path.join(data, x + ".pickle.xz") for x in ("gpt2_s", "leak_graph")))
-check_gate(os.path.join(data, "leak_losses.pickle.xz"), os.path.join(data, "leak_graph.pickle.xz"))
-if len(paths) < 20:
-    fail(data, len(paths), "recordings")
-print("\n".join(failures[:40]) or f"diff: {runs} runs on {len(paths)} recordings add up")
-sys.exit(bool(failures))
+def main():
+    program, data = (os.path.abspath(a) for a in sys.argv[1:3])
+    lib.start(program)
+    paths = sorted(glob.glob(os.path.join(data, "*.pickle.xz")) + glob.glob(os.path.join(data, "settings", "*.pickle.xz")) +
+                   glob.glob(os.path.join(data, "formats", "*.pickle")))
+    lib.expect(len(paths) >= 20, data, len(paths), "recordings")
+    recording = {x: os.path.join(data, x + ".pickle.xz") for x in ("rnn", "leak_losses", "gpt2_s", "leak_graph")}
+    with tempfile.TemporaryDirectory(prefix="plimsoll-") as folder:
+        check_pairs(lib.unpacked(paths, folder))
+    with tempfile.TemporaryDirectory(prefix="plimsoll-") as folder:
+        check_edits(folder, recording["rnn"])
+        check_edits(folder, recording["leak_losses"])
+        check_memory(folder, recording["gpt2_s"], recording["leak_graph"])
+    check_gate(recording["leak_losses"], recording["leak_graph"])
+    lib.finish(f"diff: {len(paths)} recordings add up", least=700)
+
+
+main()

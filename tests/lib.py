@@ -8,6 +8,7 @@ import json
 import lzma
 import os
 import pickle
+import shutil
 import subprocess
 import sys
 import threading
@@ -70,6 +71,17 @@ def load(path):
     """A recording, as Python reads it."""
     with opened(path) as f:
         return pickle.load(f)
+
+
+def unpacked(paths, folder):
+    """Copies of recordings as plain pickles: whoever reads one again and again need not decompress it each time."""
+    copies = []
+    for i, path in enumerate(paths):
+        copies.append(os.path.join(folder, str(i), os.path.basename(path).removesuffix(".xz")))
+        os.mkdir(os.path.dirname(copies[-1]))
+        with opened(path) as f, open(copies[-1], "wb") as to:
+            shutil.copyfileobj(f, to)
+    return copies
 
 
 def rows(path):
