@@ -16,7 +16,7 @@ CHECK = -Dcli=shared -Dtests=true $(DEV_OPTIONS)
 NINJA = ninja -C $(BUILD)/$(1) $(if $(VERBOSE),,--quiet)
 TEST = tools/meson test -C $(BUILD)/$(1) --no-rebuild --print-errorlogs $(TEST_OPTIONS)
 
-.PHONY: help build demo docs check check-asan check-ubsan check-tsan viewer check-viewer picture lint format fuzz bench install clean
+.PHONY: wheel help build demo docs check check-asan check-ubsan check-tsan viewer check-viewer picture lint format fuzz bench install clean
 .DEFAULT_GOAL := build
 
 help: ## this list
@@ -105,6 +105,9 @@ bench: build ## measure beside the peers (SNAPSHOTS='a.pickle ...' for these too
 	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) SUM_READ=$(abspath $(BUILD)/release/sum_read) bench/checkpoints
 	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) bench/why
 	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) PLAN_RATE=$(abspath $(BUILD)/release/plan_rate) bench/plan
+
+wheel: ## a wheel of the Python package for every glibc from 2.28 on, in build/wheels (tools/wheel aarch64 for another machine)
+	@tools/wheel
 
 install: build ## into PREFIX (/usr/local), below DESTDIR
 	@tools/meson install -C $(BUILD)/release --no-rebuild --quiet

@@ -31,10 +31,19 @@ _WHERE = {
     "LimitError": "errors",
     "Cancelled": "errors",
     "errors": "errors",
+    "memory": "memory",
+    "oom": "oom",
+    "is_oom": "_guard",
+    "oom_guard": "_guard",
+    "free_last_exception": "_owners",
 }
 
 if TYPE_CHECKING:
     from . import errors as errors
+    from . import memory as memory
+    from . import oom as oom
+    from ._guard import is_oom, oom_guard
+    from ._owners import free_last_exception
     from .errors import Cancelled, FormatError, LimitError, NotFoundError, PlimsollError
     from ._doctor import doctor
     from .verbs import diff, here, plan, record, report, verify, whatif, why

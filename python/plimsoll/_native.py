@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import sysconfig
 import threading
 import time
 from typing import Any, Callable
@@ -29,7 +30,10 @@ def places() -> list[str]:
     chosen = os.environ.get("PLIMSOLL_LIBRARY")
     if chosen:
         return [chosen]
-    beside = [os.path.join(os.path.dirname(here), folder, name)
+    roots = [os.path.dirname(here)]
+    if not os.path.exists(os.path.join(roots[0], ".plimsoll_gpu.mesonpy.libs")):
+        roots.append(sysconfig.get_path("platlib"))  # where it is not the folder of pure modules
+    beside = [os.path.join(root, folder, name) for root in roots
               for folder in (".plimsoll_gpu.mesonpy.libs", ".plimsoll-gpu.mesonpy.libs")
               for name in ("libplimsoll.so", "libplimsoll.dylib")]
     return [path for path in beside if os.path.exists(path)] + ["libplimsoll.so.0"]

@@ -1,0 +1,409 @@
+"""MemoryMonitor: what a block, a phase, a step took; whether memory that stays grows."""
+from __future__ import annotations
+
+import os
+import statistics
+import threading
+import time
+from collections import deque
+from dataclasses import dataclass, fields
+from types import TracebackType
+from typing import Any, Literal
+
+from . import _torch
+from ._trend import Trend, trend
+
+PHASES = ("forward", "backward", "optimizer", "eval", "between")
+
+
+@dataclass
+class MemoryUse:
+    """Memory of one device; bytes.  None: not known.
+
+    allocated: in tensors.  reserved: taken from the driver by PyTorch.  peak: the most inside of the block.
+    outside: of the whole card, neither free nor PyTorch's in this process (CUDA itself, NCCL, other processes).
+    alloc_retries, ooms: times that cached blocks had to be given back to serve a request, and failures, since the reading before.
+    """
+
+    __slots__ = ("label", "allocated_bytes", "reserved_bytes", "peak_allocated_bytes", "peak_reserved_bytes", "free_bytes",
+                 "outside_bytes", "alloc_retries", "ooms", "step", "seconds")
+    label: str
+    allocated_bytes: int
+    reserved_bytes: int
+    peak_allocated_bytes: int
+    peak_reserved_bytes: int
+    free_bytes: int | None
+    outside_bytes: int | None
+    alloc_retries: int
+    ooms: int
+    step: int
+    seconds: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    def __str__(self) -> str:
+        text = (f"{self.label}: peak {gib(self.peak_allocated_bytes)} allocated, {gib(self.peak_reserved_bytes)} reserved; "
+                f"now {gib(self.allocated_bytes)} allocated, {gib(self.reserved_bytes)} reserved")
+        if self.alloc_retries or self.ooms:
+            text += f"; {self.alloc_retries} retries, {self.ooms} failures"
+        return text
+
+
+@dataclass(frozen=True)
+class PhaseSummary:
+    """All readings of one label: how many, and their peaks in bytes."""
+
+    label: str
+    count: int
+    median_peak_bytes: int
+    max_peak_bytes: int
+    max_at_step: int
+
+    def __str__(self) -> str:
+        return (f"{self.label}: peak {gib(self.max_peak_bytes)} in step {self.max_at_step}, median "
+                f"{gib(self.median_peak_bytes)} of {self.count}")
+
+
+@dataclass(frozen=True)
+class MemorySummary:
+    """Of a monitor's ring: a row for each label, in the order in which they came first."""
+
+    device: str
+    steps: int
+    phases: tuple[PhaseSummary, ...]
+    dropped: int
+
+    def __str__(self) -> str:
+        lines = [f"{self.device}, {self.steps} steps"] + [f"  {phase}" for phase in self.phases]
+        return "\n".join(lines + ([f"  ({self.dropped} older readings are gone)"] if self.dropped else []))
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"device": self.device, "steps": self.steps, "dropped": self.dropped,
+                "phases": [vars(phase) for phase in self.phases]}
+
+
+@dataclass(frozen=True)
+class Leak:
+    """Allocated memory at the ends of steps climbs: bytes a step with a 95 % interval, and since which step."""
+
+    bytes_per_step: float
+    low_bytes_per_step: float
+    high_bytes_per_step: float
+    since_step: int
+    steps: int
+    line: str | None
+    full_in_steps: tuple[int, int] | None
+
+    def __str__(self) -> str:
+        text = (f"memory that stays grows by {mib(self.bytes_per_step)} a step ({mib(self.low_bytes_per_step)} to "
+                f"{mib(self.high_bytes_per_step)}), seen over {self.steps} steps since step {self.since_step}")
+        if self.line:
+            text += f"; allocated in {self.line}"
+        if self.full_in_steps:
+            text += f"; the card is full in {self.full_in_steps[0]:,} to {self.full_in_steps[1]:,} steps"
+        return text
+
+
+class Handle:
+    """Removes what an attach put in; also as a context manager."""
+
+    def __init__(self, *parts: Any) -> None:
+        self._parts = list(parts)
+
+    def remove(self) -> None:
+        while self._parts:
+            self._parts.pop().remove()
+
+    def __enter__(self) -> Handle:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.remove()
+
+
+class _Track:
+    """A block that is being watched; what `with` gives is filled when it ends."""
+
+    __slots__ = ("monitor", "use", "peak", "began")
+
+    def __init__(self, monitor: MemoryMonitor, label: str) -> None:
+        self.monitor = monitor
+        self.use = MemoryUse(label, 0, 0, 0, 0, None, None, 0, 0, monitor.steps, None)
+
+    def __enter__(self) -> MemoryUse:
+        self.peak = self.monitor._peaks.begin(self.monitor.memory)
+        self.began = time.perf_counter()
+        return self.use
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        monitor = self.monitor
+        now = monitor._peaks.cut(monitor.memory, self.peak, last=True)
+        monitor._fill(self.use, now, time.perf_counter() - self.began)
+        monitor._keep(self.use)
+
+
+class MemoryMonitor:
+    """A ring of readings of one device's memory.
+
+    device: as torch takes it; None: the current GPU, or this process's own memory where there is none ("cpu").
+    capacity: readings kept.  Threads may share it.
+
+    >>> from plimsoll.memory import MemoryMonitor
+    >>> monitor = MemoryMonitor("cpu")
+    >>> with monitor.track("load") as use:
+    ...     content = bytes(1 << 20)
+    >>> use.label
+    'load'
+    """
+
+    def __init__(self, device: Any = None, *, capacity: int = 4096) -> None:
+        self.memory = _torch.memory_of(device)
+        self.steps = 0
+        self._peaks = _torch.peaks_of(self.memory)
+        self._ring: deque[MemoryUse] = deque(maxlen=capacity)
+        self._kept = 0
+        self._step_ends: deque[tuple[int, int]] = deque(maxlen=capacity)
+        self._last = (0, 0)
+        self._handles: list[Handle] = []
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._phases: _Phases | None = None
+        self.gauge: Any = None  # a plimsoll.gauge.Gauge, told of each step
+
+    # ---- readings ----
+
+    def track(self, label: str) -> _Track:
+        """`with monitor.track("x") as use:` the peak inside of the block; blocks may nest.
+
+        Resets the allocator's peak (torch.cuda.reset_peak_memory_stats) when it begins.
+        """
+        return _Track(self, label)
+
+    def mark(self, label: str) -> MemoryUse:
+        """The memory now, and the peaks since somebody last reset them."""
+        use = MemoryUse(label, 0, 0, 0, 0, None, None, 0, 0, self.steps, None)
+        self._fill(use, self.memory.numbers(), None)
+        self._keep(use)
+        return use
+
+    def _fill(self, use: MemoryUse, now: _torch.Numbers, seconds: float | None) -> None:
+        use.allocated_bytes, use.reserved_bytes, use.peak_allocated_bytes, use.peak_reserved_bytes, retries, ooms = now
+        use.alloc_retries, use.ooms = retries - self._last[0], ooms - self._last[1]
+        self._last = (retries, ooms)
+        use.seconds = seconds
+        known = self.memory.free()
+        if known is not None:
+            use.free_bytes = known[0]
+            use.outside_bytes = max(0, known[1] - known[0] - use.reserved_bytes)
+
+    def _keep(self, use: MemoryUse) -> None:
+        with self._lock:
+            self._ring.append(use)
+            self._kept += 1
+        _after_mark()
+
+    def step(self) -> None:
+        """The end of a training step; attach does it by itself."""
+        if os.getpid() != self._pid:
+            return
+        now = self.memory.numbers()
+        self._end_step(now)
+
+    def _end_step(self, now: _torch.Numbers) -> None:
+        self._step_ends.append((self.steps, now[0]))
+        self.steps += 1
+        if self.gauge is not None:
+            self.gauge.step(self.steps, now)
+        _after_mark()
+
+    def readings(self) -> list[MemoryUse]:
+        """The newest, oldest first."""
+        with self._lock:
+            return list(self._ring)
+
+    # ---- a training loop ----
+
+    def attach(self, model: Any, optimizer: Any = None, *, peaks: Literal["phase", "step"] = "phase") -> Handle:
+        """Phases and steps of a loop, by hooks on the model and its optimizer; remove() takes them off.
+
+        peaks: "phase" reads four times a step (forward, backward, optimizer, between), "step" once.  Without an optimizer a
+        step begins with each forward pass that keeps a graph.  Evaluation (no_grad) is a phase of its own.
+        """
+        self._phases = _Phases(self, peaks)
+        handle = Handle(*self._phases.hooks(model, optimizer), self._phases)
+        self._handles.append(handle)
+        return handle
+
+    # ---- what they say ----
+
+    def summary(self) -> MemorySummary:
+        """Readings by label: median and largest peak, and in which step."""
+        found: dict[str, list[MemoryUse]] = {}
+        for use in self.readings():
+            found.setdefault(use.label, []).append(use)
+        rows = []
+        for label, uses in found.items():
+            peaks = [use.peak_allocated_bytes for use in uses]
+            top = max(uses, key=lambda use: use.peak_allocated_bytes)
+            rows.append(PhaseSummary(label, len(uses), int(statistics.median(peaks)), top.peak_allocated_bytes, top.step))
+        return MemorySummary(self.memory.name, self.steps, tuple(rows), self._kept - len(self._ring))
+
+    def leak(self) -> Leak | None:
+        """Does memory that outlives steps grow?  None: it does not, or fewer than 12 steps were seen.
+
+        The floor of allocated bytes over parts of the steps, a Theil-Sen slope with Sen's 95 % interval; warm-up (the first
+        quarter) is left out, and growth that dies away is none.  With a Recorder running the line that allocates is told.
+        """
+        found = trend(list(self._step_ends))
+        if found is None:
+            return None
+        return Leak(found.slope, found.low, found.high, found.since, found.steps, _leaking_line(), self._full_in(found))
+
+    def _full_in(self, found: Trend) -> tuple[int, int] | None:
+        free = self.memory.free()
+        if free is None or found.low <= 0:
+            return None
+        allocated, reserved = self.memory.numbers()[:2]
+        room = free[0] + reserved - allocated
+        return int(room / found.high), int(room / found.low)
+
+    def scalars(self) -> dict[str, float]:
+        """The newest numbers for any logger: wandb.log(monitor.scalars()), writer.add_scalars, ...  Bytes."""
+        now = self.memory.numbers()
+        told = {"memory/allocated_bytes": float(now[0]), "memory/reserved_bytes": float(now[1]),
+                "memory/alloc_retries": float(now[4]), "memory/ooms": float(now[5])}
+        newest: dict[str, MemoryUse] = {}
+        for use in self.readings():
+            newest[use.label] = use
+        for label, use in newest.items():
+            told[f"memory/{label}/peak_allocated_bytes"] = float(use.peak_allocated_bytes)
+        free = self.memory.free()
+        if free is not None:
+            told["memory/device_free_bytes"] = float(free[0])
+        return told
+
+    def close(self) -> None:
+        while self._handles:
+            self._handles.pop().remove()
+
+    def __enter__(self) -> MemoryMonitor:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        self.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"device": self.memory.name}  # a worker's copy counts for itself
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__("cpu" if state["device"] == "host" else state["device"])  # type: ignore[misc]
+
+
+class _Phases:
+    """The hooks of one attach: each ends the phase before it and begins the next."""
+
+    def __init__(self, monitor: MemoryMonitor, peaks: str) -> None:
+        self.monitor, self.each = monitor, peaks == "phase"
+        self.phase: str | None = None
+        self.peak: _torch.Peak | None = None
+        self.seconds = 0.0  # spent in these hooks
+        self.own_steps = False
+        self.pid = os.getpid()
+        self.grad: Any = None
+
+    def hooks(self, model: Any, optimizer: Any) -> list[Any]:
+        self.grad = _torch.torch().is_grad_enabled
+        put = [model.register_forward_pre_hook(self.before_forward), model.register_forward_hook(self.after_forward)]
+        self.own_steps = optimizer is None
+        if optimizer is not None:
+            optimizer = getattr(optimizer, "optimizer", optimizer)  # what accelerate and Lightning wrap
+            put.append(optimizer.register_step_pre_hook(self.before_optimizer))
+            put.append(optimizer.register_step_post_hook(self.after_optimizer))
+        return put
+
+    def before_forward(self, module: Any, arguments: Any) -> None:
+        began = time.perf_counter()
+        if self.pid == os.getpid():
+            training = self.grad()
+            if self.own_steps and training and self.phase is not None:
+                self.turn(None, step=True)
+            self.turn("forward" if training else "eval")
+        self.seconds += time.perf_counter() - began
+
+    def after_forward(self, module: Any, arguments: Any, output: Any) -> None:
+        began = time.perf_counter()
+        if self.pid == os.getpid():
+            self.turn("backward" if self.phase == "forward" else "between")
+        self.seconds += time.perf_counter() - began
+
+    def before_optimizer(self, optimizer: Any, arguments: Any, named: Any) -> None:
+        began = time.perf_counter()
+        if self.pid == os.getpid():
+            self.turn("optimizer")
+        self.seconds += time.perf_counter() - began
+
+    def after_optimizer(self, optimizer: Any, arguments: Any, named: Any) -> None:
+        began = time.perf_counter()
+        if self.pid == os.getpid():
+            self.turn("between", step=True)
+        self.seconds += time.perf_counter() - began
+
+    def turn(self, phase: str | None, step: bool = False) -> None:
+        """The phase that was is over, and perhaps the step."""
+        monitor, before = self.monitor, self.phase
+        self.phase = phase
+        if monitor.gauge is not None and phase is not None:
+            monitor.gauge.phase(phase)
+        if not self.each and not step:
+            return
+        if self.peak is None:
+            self.peak = monitor._peaks.begin(monitor.memory)
+            if not step:
+                return
+        now = monitor._peaks.cut(monitor.memory, self.peak)
+        label = (before if self.each else "step") or "between"
+        use = MemoryUse(label, now[0], now[1], now[2], now[3], None, None, now[4] - monitor._last[0],
+                        now[5] - monitor._last[1], monitor.steps, None)
+        monitor._last = (now[4], now[5])
+        monitor._ring.append(use)
+        monitor._kept += 1
+        if step:
+            monitor._end_step(now)
+
+    def remove(self) -> None:
+        if self.peak is not None:
+            self.monitor._peaks.cut(self.monitor.memory, self.peak, last=True)
+            self.peak = None
+
+
+def _after_mark() -> None:
+    from . import _recorder
+
+    if _recorder.due:
+        _recorder.dump_due()
+
+
+def _leaking_line() -> str | None:
+    from . import _recorder
+
+    recorder = _recorder.active()
+    if recorder is None:
+        return None
+    try:
+        leaks = [f for f in recorder.report().findings if f.id == "leak"]
+    except Exception as why:  # a line is a help, not the answer
+        _torch.logger.info("no line for the leak: %s", why)
+        return None
+    return leaks[0].frame if leaks else None
+
+
+def gib(n: float) -> str:
+    return f"{n / 2**30:.2f} GiB" if abs(n) >= 2**30 else mib(n)
+
+
+def mib(n: float) -> str:
+    return f"{n / 2**20:.2f} MiB" if abs(n) >= 2**20 or n == 0 else f"{n / 2**10:.2f} KiB"

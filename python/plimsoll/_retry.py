@@ -1,0 +1,228 @@
+"""retry_on_oom and auto_batch_size: the next attempt is made outside of the except block, smaller, with everything restored."""
+from __future__ import annotations
+
+import functools
+import gc
+import inspect
+from dataclasses import dataclass
+from typing import Any, Callable, Generic, TypeVar
+
+from . import _torch
+from ._guard import OutOfMemory, is_oom
+from ._owners import forget
+from .errors import ArgumentError
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class OomEvent:
+    """One failure: at which size, and what was still allocated once the frames of the exception were cleared."""
+
+    size: int
+    next_size: int
+    error: OutOfMemory
+    allocated_before_bytes: int | None
+    allocated_after_bytes: int | None
+
+    @property
+    def kept_bytes(self) -> int | None:
+        """What the attempt left behind; more than a little means that somebody outside of it holds its tensors."""
+        if self.allocated_after_bytes is None or self.allocated_before_bytes is None:
+            return None
+        return max(0, self.allocated_after_bytes - self.allocated_before_bytes)
+
+
+@dataclass(frozen=True)
+class Retried(Generic[T]):
+    """What the attempt that worked gave, its size, and those that did not."""
+
+    value: T
+    size: int
+    events: tuple[OomEvent, ...]
+
+
+class Restore:
+    """What a step changes, kept on the host: parameters, buffers, gradients, optimizer state, random states, modes.
+
+    restore() makes all of it bitwise as it was, in place: addresses stay.  Costs host memory of as many bytes.
+    weights=False: gradients and random states only, for steps that fail before the optimizer runs.
+    """
+
+    def __init__(self, model: Any = None, optimizer: Any = None, *, weights: bool = True) -> None:
+        torch = _torch.torch()
+        self.model, self.optimizer = model, optimizer
+        self.tensors: list[tuple[Any, Any]] = []
+        self.gradients: list[tuple[Any, Any]] = []
+        self.modes: list[tuple[Any, bool]] = []
+        if model is not None:
+            self.gradients = [(p, None if p.grad is None else (p.grad, p.grad.detach().to("cpu", copy=True)))
+                              for p in model.parameters()]
+            self.modes = [(module, module.training) for module in model.modules()]
+            if weights:
+                self.tensors = [(t, t.detach().to("cpu", copy=True)) for t in (*model.parameters(), *model.buffers())]
+        self.state = self._keep_state() if optimizer is not None and weights else None
+        self.groups = ([{k: v for k, v in group.items() if k != "params"} for group in optimizer.param_groups]
+                       if self.state is not None else None)
+        self.cpu_random = torch.get_rng_state()
+        self.cuda_random = torch.cuda.get_rng_state_all() if _torch.cuda_started() else None
+
+    def _keep_state(self) -> dict[Any, dict[str, Any]]:
+        torch = _torch.torch()
+        return {key: {name: (value, value.detach().to("cpu", copy=True)) if isinstance(value, torch.Tensor) else value
+                      for name, value in state.items()} for key, state in self.optimizer.state.items()}
+
+    def restore(self) -> None:
+        torch = _torch.torch()
+        with torch.no_grad():
+            for tensor, kept in self.tensors:
+                tensor.copy_(kept)
+            for parameter, before in self.gradients:
+                parameter.grad = None if before is None else before[0]
+                if before is not None:
+                    before[0].copy_(before[1])
+            if self.state is not None:
+                self._put_state()
+        for module, training in self.modes:
+            module.training = training
+        torch.set_rng_state(self.cpu_random)
+        if self.cuda_random is not None:
+            torch.cuda.set_rng_state_all(self.cuda_random)
+
+    def _put_state(self) -> None:
+        assert self.state is not None and self.groups is not None
+        self.optimizer.state.clear()
+        for key, state in self.state.items():
+            self.optimizer.state[key] = {name: self._put(value) for name, value in state.items()}
+        for group, before in zip(self.optimizer.param_groups, self.groups):
+            for name, value in before.items():
+                group[name] = value
+
+    @staticmethod
+    def _put(value: Any) -> Any:
+        if isinstance(value, tuple) and len(value) == 2 and hasattr(value[0], "copy_"):
+            value[0].copy_(value[1])
+            return value[0]
+        return value
+
+
+def retry_on_oom(fn: Callable[[int], T], size: int, *, min_size: int = 1, shrink: float = 0.5, restore: Restore | None = None,
+                 group: Any = None, on_retry: Callable[[OomEvent], None] | None = None, timeout_s: float = 10.0) -> Retried[T]:
+    """fn(size), and where memory is refused fn of a smaller size, until one works or min_size fails too.
+
+    The next attempt begins after the except block was left and the exception's frames were cleared: before, they hold every
+    tensor of the failed one.  restore: makes weights, gradients, optimizer and random states as they were; None: random
+    states only.  group: a torch.distributed process group (True: the default one) whose ranks agree on each attempt: where
+    one fails all shrink; where one is stuck or dies all raise within timeout_s.  Other errors pass through.
+
+    >>> retry_on_oom(lambda n: n, 64).size
+    64
+    """
+    if not 0 < shrink < 1 or min_size < 1 or size < min_size:
+        raise ArgumentError("retry_on_oom takes min_size >= 1, size >= min_size and 0 < shrink < 1")
+    agreement = _agreement(group, timeout_s)
+    state = restore or (Restore() if "torch" in __import__("sys").modules else None)
+    events: list[OomEvent] = []
+    while True:
+        before = allocated()
+        value, failed = _attempt(fn, size, agreement)
+        if failed is None:
+            return Retried(value, size, tuple(events))
+        value = None  # type: ignore[assignment]  # of a rank whose own attempt worked
+        after = _clean(before)
+        smaller = max(min_size, min(size - 1, int(size * shrink)))
+        event = OomEvent(size, smaller, failed[0], before, after)
+        events.append(event)
+        if size <= min_size:
+            raise failed[1]
+        failed = None
+        if state is not None:
+            state.restore()
+        if on_retry is not None:
+            on_retry(event)
+        _torch.logger.info("out of memory at %d, trying %d", size, smaller)
+        size = smaller
+
+
+def _attempt(fn: Callable[[int], T], size: int, agreement: Any) -> tuple[T, tuple[OutOfMemory, BaseException] | None]:
+    """What fn gave, or the failure without its frames; all ranks' in one if they are to agree."""
+    failed: tuple[OutOfMemory, BaseException] | None = None
+    value: Any = None
+    if agreement is not None:
+        agreement.begin()
+    try:
+        value = fn(size)
+    except BaseException as error:
+        told = is_oom(error)
+        if agreement is not None:
+            told = agreement.judge(error, told)
+        if told is None:
+            raise
+        forget(error)
+        failed = (told, error)
+    if agreement is not None:
+        others = agreement.end(failed is not None)
+        if others is not None and failed is None:
+            failed = (others, RuntimeError(others.text))
+    return value, failed
+
+
+def _agreement(group: Any, timeout_s: float) -> Any:
+    if group is None:
+        return None
+    from ._ranks import Agreement
+
+    return Agreement(None if group is True else group, timeout_s)
+
+
+def allocated() -> int | None:
+    """Bytes in tensors of the current GPU; None: no GPU is in use."""
+    return _torch.memory_of().numbers()[0] if _torch.cuda_started() else None
+
+
+def _clean(before: int | None) -> int | None:
+    """Free what a failed attempt left: cycles only if something is left, the cache only if it is worth it."""
+    if before is None:
+        return None
+    memory = _torch.memory_of()
+    now = memory.numbers()
+    if now[0] > before:
+        gc.collect()
+        now = memory.numbers()
+    if now[1] - now[0] > now[1] // 10:
+        _torch.torch().cuda.empty_cache()
+    return now[0]
+
+
+def auto_batch_size(start: int = 128, *, min_size: int = 1, shrink: float = 0.5, group: Any = None,
+                    starting_batch_size: int | None = None) -> Callable[[F], F]:
+    """In place of accelerate's find_executable_batch_size: the function's first argument is the batch size.
+
+    >>> @auto_batch_size(64)
+    ... def train(batch_size, epochs):
+    ...     return batch_size * epochs
+    >>> train(2)
+    128
+    """
+    first = start if starting_batch_size is None else starting_batch_size
+
+    def decorate(function: F) -> F:
+        names = list(inspect.signature(function).parameters)
+        if not names:
+            raise ArgumentError(f"{function.__name__} takes no argument: its first one is to be the batch size")
+
+        @functools.wraps(function)
+        def run(*args: Any, **kwargs: Any) -> Any:
+            if names[0] in kwargs or len(args) >= len(names) and not _takes_more(function):
+                raise ArgumentError(f"{function.__name__} is given its {names[0]} by auto_batch_size: leave it out")
+            return retry_on_oom(lambda size: function(size, *args, **kwargs), first, min_size=min_size, shrink=shrink,
+                                group=group).value
+
+        return run  # type: ignore[return-value]
+
+    return decorate
+
+
+def _takes_more(function: Callable[..., Any]) -> bool:
+    return any(p.kind is p.VAR_POSITIONAL for p in inspect.signature(function).parameters.values())

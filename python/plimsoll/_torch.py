@@ -1,0 +1,224 @@
+"""What the package asks of PyTorch, in one place: statistics, peaks, history, failures.  Never imports it unasked."""
+from __future__ import annotations
+
+import gc
+import importlib
+import logging
+import os
+import sys
+import threading
+import weakref
+from typing import Any, Callable, Protocol
+
+from .errors import UnsupportedError
+
+logger = logging.getLogger("plimsoll")
+Numbers = tuple[int, int, int, int, int, int]  # allocated, reserved, their peaks, retries, failures
+
+
+def torch() -> Any:
+    """The torch of this process.  Raises UnsupportedError where it cannot be imported."""
+    module = sys.modules.get("torch")
+    if module is not None:
+        return module
+    try:
+        return importlib.import_module("torch")
+    except ImportError as why:
+        raise UnsupportedError(f"this needs PyTorch ({why})", remedy="pip install torch") from None
+
+
+def cuda_started() -> bool:
+    """Has this process used a GPU?  Imports nothing, starts nothing."""
+    module = sys.modules.get("torch")
+    return bool(module is not None and module.cuda.is_available() and module.cuda.is_initialized())
+
+
+class Memory(Protocol):
+    """Where memory is read from."""
+
+    name: str
+
+    def numbers(self) -> Numbers: ...
+    def free(self) -> tuple[int, int] | None: ...
+    def reset_peak(self) -> None: ...
+
+
+class CudaMemory:
+    """One GPU's caching allocator.  numbers() is one call (22 us on an H100); memory_allocated() and others take 150 each."""
+
+    def __init__(self, index: int) -> None:
+        t = torch()
+        self.index, self.name = index, f"cuda:{index}"
+        self._stats: Callable[[int], dict[str, Any]] = (
+            getattr(t._C, "_cuda_memoryStats", None) or t.cuda.memory_stats_as_nested_dict)
+        self._reset: Callable[[int], None] = getattr(t._C, "_cuda_resetPeakMemoryStats", None) or t.cuda.reset_peak_memory_stats
+        self._info: Callable[[int], tuple[int, int]] = t.cuda.mem_get_info
+
+    def numbers(self) -> Numbers:
+        stats = self._stats(self.index)
+        allocated, reserved = stats["allocated_bytes"]["all"], stats["reserved_bytes"]["all"]
+        return (allocated["current"], reserved["current"], allocated["peak"], reserved["peak"],
+                stats["num_alloc_retries"], stats["num_ooms"])
+
+    def free(self) -> tuple[int, int] | None:
+        return self._info(self.index)
+
+    def reset_peak(self) -> None:
+        self._reset(self.index)
+
+
+class HostMemory:
+    """This process's own memory, where there is no GPU: allocated is anonymous and shared memory, reserved all of the resident."""
+
+    name = "host"
+    _fields = {b"VmHWM": "peak", b"VmRSS": "resident", b"RssFile": "file"}
+
+    def numbers(self) -> Numbers:
+        found = {"peak": 0, "resident": 0, "file": 0}
+        with open("/proc/self/status", "rb") as f:
+            for line in f:
+                name = self._fields.get(line.partition(b":")[0])
+                if name:
+                    found[name] = int(line.split()[1]) << 10
+        allocated = found["resident"] - found["file"]
+        return allocated, found["resident"], max(allocated, found["peak"] - found["file"]), found["peak"], 0, 0
+
+    def free(self) -> tuple[int, int] | None:
+        return None
+
+    def reset_peak(self) -> None:
+        try:
+            with open("/proc/self/clear_refs", "w") as f:
+                f.write("5")
+        except OSError:
+            pass  # then the peak is the process's, which is no less
+
+
+def memory_of(device: Any = None) -> Memory:
+    """device None: the current GPU, or the host where there is none; "cpu" or "host"; a GPU as torch takes it."""
+    if device is None:
+        module = sys.modules.get("torch")
+        if module is None or not module.cuda.is_available():
+            return HostMemory()
+        return CudaMemory(module.cuda.current_device())
+    if str(device) in ("cpu", "host"):
+        return HostMemory()
+    t = torch()
+    where = t.device("cuda", device) if isinstance(device, int) else t.device(device)
+    if where.type != "cuda" or not t.cuda.is_available():
+        raise UnsupportedError(f"memory of '{device}' cannot be read here", remedy="give 'cpu' or a GPU that PyTorch sees")
+    return CudaMemory(t.cuda.current_device() if where.index is None else where.index)
+
+
+# ---- peaks that nest ----
+
+
+class Peak:
+    """The most since it was begun, whoever else resets the allocator's own peak meanwhile."""
+
+    __slots__ = ("allocated", "reserved")
+
+    def __init__(self) -> None:
+        self.allocated = self.reserved = 0
+
+
+class Peaks:
+    """All open peaks of one device in this process: the allocator has one only."""
+
+    def __init__(self) -> None:
+        self.open: list[Peak] = []
+        self.lock = threading.Lock()
+
+    def begin(self, memory: Memory) -> Peak:
+        peak = Peak()
+        with self.lock:
+            if self.open:
+                self._fold(memory.numbers())
+            memory.reset_peak()
+            self.open.append(peak)
+        return peak
+
+    def cut(self, memory: Memory, peak: Peak, last: bool = False) -> Numbers:
+        """Numbers whose peaks are those since `peak` was begun or cut; it begins anew, or ends."""
+        with self.lock:
+            now = memory.numbers()
+            self._fold(now)
+            result = (now[0], now[1], peak.allocated, peak.reserved, now[4], now[5])
+            if last:
+                self.open.remove(peak)
+            else:
+                peak.allocated = peak.reserved = 0
+                memory.reset_peak()
+        return result
+
+    def _fold(self, now: Numbers) -> None:
+        for peak in self.open:
+            peak.allocated = max(peak.allocated, now[2])
+            peak.reserved = max(peak.reserved, now[3])
+
+
+_peaks: dict[str, Peaks] = {}
+
+
+def peaks_of(memory: Memory) -> Peaks:
+    return _peaks.setdefault(memory.name, Peaks())
+
+
+# ---- failures ----
+
+Observer = Callable[[int, int, int, int], None]  # device, requested bytes, the process's limit or the card, free on the card
+
+_observers: weakref.WeakSet[Any] = weakref.WeakSet()
+_attached = False
+_observing = threading.Lock()
+
+
+def observe_failures(observer: Any) -> None:
+    """observer.on_oom(device, requested, limit, free) is called where memory was refused, before the exception exists.
+
+    PyTorch keeps an observer for good, so one dispatcher is given to it, once CUDA is in use.  observer is held weakly.
+    """
+    global _attached
+    with _observing:
+        _observers.add(observer)
+        if _attached:
+            return
+        _attached = True
+    attach = getattr(torch()._C, "_cuda_attach_out_of_memory_observer", None)
+    if attach is not None:
+        torch().cuda._lazy_call(lambda: attach(_dispatch))
+
+
+def ignore_failures(observer: Any) -> None:
+    _observers.discard(observer)
+
+
+def _dispatch(device: int, requested: int, limit: int, free: int) -> None:
+    for observer in list(_observers):
+        try:
+            observer.on_oom(device, requested, limit, free)
+        except Exception:  # whatever is raised here would replace the failure itself
+            logger.exception("while a failure of memory was looked at")
+
+
+# ---- snapshots ----
+
+
+def snapshot() -> dict[str, Any]:
+    """torch.cuda.memory._snapshot(), with the garbage collector off: it would walk millions of new dicts again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        taken: dict[str, Any] = torch().cuda.memory._snapshot()
+        return taken
+    finally:
+        if was_on:
+            gc.enable()
+
+
+def rank() -> int:
+    for name in ("RANK", "SLURM_PROCID"):
+        text = os.environ.get(name, "")
+        if text.isdigit():
+            return int(text)
+    return 0

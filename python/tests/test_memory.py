@@ -1,0 +1,339 @@
+"""plimsoll.memory against a fake torch: peaks that nest, phases, leaks, recordings, owners, forks."""
+import gc
+import logging
+import os
+import signal
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake"))
+import torch  # noqa: E402  the fake one
+
+import plimsoll  # noqa: E402
+from plimsoll import _recorder, _torch, _trend  # noqa: E402
+from plimsoll.memory import (MemoryMonitor, Recorder, by_owner, free_last_exception, release,  # noqa: E402
+                             saved_activations)
+
+MIB = 1 << 20
+logging.getLogger("plimsoll").setLevel(logging.CRITICAL)
+
+
+def cuda(mib: int) -> torch.Tensor:
+    return torch.empty(mib << 18, device="cuda")
+
+
+class WithCard(unittest.TestCase):
+    def setUp(self):
+        gc.collect()
+        torch.card.available = True
+        torch.card.limit = torch.card.total
+        torch.card.reset()
+        torch._C._cuda_attach_out_of_memory_observer = torch.card.observers.append
+        torch.calls.clear()
+        torch.card.started = True
+        _torch._attached = False
+        _torch._peaks.clear()
+
+
+class Model(torch.nn.Module):
+    def __init__(self, mib: int = 8):
+        super().__init__()
+        self.weight = torch.nn.Parameter((mib << 18,), device="cuda")
+
+    def forward(self, mib):
+        inside = cuda(2 * mib)
+        del inside
+        return cuda(mib)
+
+
+class Monitor(WithCard):
+    def test_the_peak_inside_is_seen(self):
+        monitor = MemoryMonitor()
+        with monitor.track("x") as use:
+            big = cuda(100)
+            del big
+        self.assertEqual((use.allocated_bytes, use.peak_allocated_bytes), (0, 100 * MIB))
+        self.assertEqual(use.free_bytes, torch.card.total - 100 * MIB)
+
+    def test_tracks_nest(self):
+        monitor = MemoryMonitor()
+        with monitor.track("outer") as outer:
+            a = cuda(300)
+            del a
+            with monitor.track("inner") as inner:
+                b = cuda(20)
+                del b
+            with monitor.track("second") as second:
+                pass
+        self.assertEqual([u.peak_allocated_bytes // MIB for u in (outer, inner, second)], [300, 20, 0])
+
+    def test_two_monitors_share_the_one_peak(self):
+        one, two = MemoryMonitor(), MemoryMonitor()
+        with one.track("a") as a:
+            big = cuda(50)
+            del big
+            with two.track("b") as b:
+                pass
+        self.assertEqual((a.peak_allocated_bytes, b.peak_allocated_bytes), (50 * MIB, 0))
+
+    def test_an_exception_ends_the_track(self):
+        monitor = MemoryMonitor()
+        with self.assertRaises(ZeroDivisionError), monitor.track("x"):
+            1 / 0
+        self.assertEqual([u.label for u in monitor.readings()], ["x"])
+        self.assertEqual(_torch.peaks_of(monitor.memory).open, [])
+
+    def test_phases_of_a_loop(self):
+        model = Model()
+        optimizer = torch.optim.Optimizer(model.parameters())
+        monitor = MemoryMonitor()
+        handle = monitor.attach(model, optimizer)
+        for _ in range(3):
+            out = model(10)
+            gradient = cuda(40)
+            del out, gradient
+            optimizer.step()
+        with torch.no_grad():
+            model(5)
+        summary = {row.label: row for row in monitor.summary().phases}
+        self.assertEqual(monitor.steps, 3)
+        self.assertEqual({k: v.count for k, v in summary.items()}, {"forward": 3, "backward": 3, "optimizer": 3, "between": 3, "eval": 1})
+        self.assertEqual(summary["forward"].max_peak_bytes // MIB, 8 + 8 + 20)
+        self.assertEqual(summary["backward"].max_peak_bytes // MIB, 8 + 8 + 10 + 40)
+        handle.remove()
+        self.assertEqual((model._before, model._after, optimizer._before, optimizer._after), ([], [], [], []))
+        self.assertEqual(_torch.peaks_of(monitor.memory).open, [])
+
+    def test_one_reading_a_step(self):
+        model = Model()
+        optimizer = torch.optim.Optimizer(model.parameters())
+        monitor = MemoryMonitor()
+        with monitor.attach(model, optimizer, peaks="step"):
+            for n in (10, 30, 20):
+                model(n)
+                optimizer.step()
+        self.assertEqual([(u.label, u.step) for u in monitor.readings()], [("step", 0), ("step", 1), ("step", 2)])
+        self.assertEqual(monitor.readings()[1].peak_allocated_bytes // MIB, 8 + 8 + 60)
+
+    def test_the_ring_is_bounded(self):
+        monitor = MemoryMonitor(capacity=10)
+        for i in range(25):
+            monitor.mark(str(i % 2))
+        self.assertEqual((len(monitor.readings()), monitor.summary().dropped), (10, 15))
+
+    def test_scalars_are_numbers_with_units(self):
+        monitor = MemoryMonitor()
+        monitor.mark("x")
+        for name, value in monitor.scalars().items():
+            self.assertIsInstance(value, float)
+            self.assertRegex(name, "_bytes$|retries$|ooms$")
+
+    def test_without_a_gpu_it_is_the_host_s(self):
+        torch.card.available = False
+        monitor = MemoryMonitor()
+        self.assertEqual(monitor.memory.name, "host")
+        with monitor.track("x") as use:
+            content = bytearray(64 * MIB)
+            content[::4096] = b"x" * len(content[::4096])
+        self.assertGreater(use.peak_allocated_bytes, 64 * MIB)
+        with self.assertRaises(plimsoll.PlimsollError):
+            MemoryMonitor("cuda:0")
+
+
+class Leaks(WithCard):
+    def test_growth_is_found_with_its_rate(self):
+        monitor, kept = MemoryMonitor(), []
+        for i in range(60):
+            kept.append(cuda(1 if i % 3 else 4))
+            monitor.step()
+        leak = monitor.leak()
+        self.assertAlmostEqual(leak.bytes_per_step / MIB, 2, delta=0.3)
+        self.assertLessEqual(leak.low_bytes_per_step, leak.bytes_per_step)
+        self.assertIn("a step", str(leak))
+        self.assertGreater(leak.full_in_steps[1], leak.full_in_steps[0] - 1)
+
+    def test_what_only_looks_like_growth_is_none(self):
+        shapes = {
+            "flat": [100] * 60,
+            "warm-up": [100 + min(i, 12) * 10 for i in range(60)],
+            "saw-tooth": [100 + i % 7 for i in range(60)],
+            "dies away": [1000 * (1 - 0.8**i) for i in range(60)],
+            "longest so far": [max(((j * 7919) % 101) ** 3 for j in range(i + 1)) for i in range(60)],
+            "few": [1, 2, 3, 4, 5],
+        }
+        for name, series in shapes.items():
+            with self.subTest(name):
+                self.assertIsNone(_trend.trend([(i, int(y * 1000)) for i, y in enumerate(series)]))
+
+    def test_the_line_with_a_recorder(self):
+        with tempfile.TemporaryDirectory() as folder, Recorder(folder) as recorder:
+            monitor, kept = MemoryMonitor(), []
+            for _ in range(30):
+                work = [cuda(1) for _ in range(8)]
+                kept.append(cuda(3))
+                del work
+                monitor.step()
+            leak = monitor.leak()
+            self.assertIsNotNone(leak)
+            if leak.line is not None:
+                self.assertIn("test_memory.py", leak.line)
+            self.assertIs(_recorder.active(), recorder)
+
+
+class Recording(WithCard):
+    def test_from_start_to_report(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with Recorder(folder) as recorder:
+                x = cuda(5)
+                path = recorder.dump()
+                self.assertEqual(plimsoll.report(path).peak.requested_bytes, 5 * MIB)
+                self.assertEqual(recorder.report().peak.requested_bytes, 5 * MIB)
+            del x
+            self.assertEqual([c[1] for c in torch.calls if c[0] == "record"], ["all", None])
+            self.assertEqual(list(Path(folder).glob("*.part")), [])
+
+    def test_a_failure_is_recorded_where_it_happens(self):
+        with tempfile.TemporaryDirectory() as folder, Recorder(folder) as recorder:
+            kept = cuda(600)
+            with self.assertRaises(torch.OutOfMemoryError):
+                cuda(600)
+            self.assertEqual([p.name.rsplit("-", 1)[1] for p in recorder.files], ["oom1.pickle"])
+            told = plimsoll.report(recorder.files[0])
+            self.assertEqual(told.device.oom[0].requested_bytes, 600 * MIB)
+            self.assertEqual(told.device.end.allocated_bytes, 600 * MIB)  # live as at the failure
+            del kept
+        with self.assertRaises(torch.OutOfMemoryError):
+            cuda(1200)
+        self.assertEqual(len(recorder.files), 1)  # closed: it does not look any more
+
+    def test_cuda_is_not_started_by_it(self):
+        torch.card.started = False
+        with tempfile.TemporaryDirectory() as folder, Recorder(folder):
+            self.assertEqual(torch.calls, [])
+            cuda(1)
+            self.assertEqual([c[1] for c in torch.calls if c[0] == "record"], ["all"])
+
+    def test_a_history_of_the_user_s_own_stays(self):
+        torch.cuda.memory._record_memory_history(max_entries=7)
+        with tempfile.TemporaryDirectory() as folder, Recorder(folder):
+            pass
+        self.assertEqual([c for c in torch.calls if c[0] == "record"], [("record", "all", "all", 7)])
+
+    def test_chosen_steps(self):
+        with tempfile.TemporaryDirectory() as folder:
+            recorder = Recorder(folder, on_oom=False)
+            recorder.steps(2, 4)
+            with recorder:
+                for i in range(6):
+                    x = cuda(1 + i)
+                    del x
+                    recorder.step()
+            self.assertEqual(len(recorder.files), 1)
+            sizes = [e["size"] >> 20 for e in __import__("pickle").loads(recorder.files[0].read_bytes())["device_traces"][0]
+                     if e["action"] == "alloc"]
+            self.assertEqual(sizes, [3, 4])
+
+    def test_a_signal_only_sets_a_flag(self):
+        with tempfile.TemporaryDirectory() as folder, Recorder(folder, on_signal=signal.SIGUSR1) as recorder:
+            x = cuda(1)
+            os.kill(os.getpid(), signal.SIGUSR1)
+            self.assertEqual(recorder.files, [])
+            MemoryMonitor().mark("x")
+            self.assertEqual([p.name.rsplit("-", 1)[1] for p in recorder.files], ["signal.pickle"])
+            del x
+        self.assertEqual(signal.getsignal(signal.SIGUSR1), signal.SIG_DFL)
+
+    def test_a_forked_child_leaves_it_alone(self):
+        for how in ("return", "os._exit", "killed"):
+            with self.subTest(how), tempfile.TemporaryDirectory() as folder, Recorder(folder, at_exit=True) as recorder:
+                x = cuda(1)
+                before = len(torch.calls)
+                pid = os.fork()
+                if pid == 0:
+                    recorder.close()
+                    try:
+                        recorder.dump()
+                    except plimsoll.PlimsollError:
+                        pass
+                    recorder.on_oom(0, 1, 1, 1)
+                    recorder.step()
+                    if os.listdir(folder) or len(torch.calls) != before:
+                        os._exit(9)
+                    if how == "killed":
+                        os.kill(os.getpid(), signal.SIGKILL)
+                    os._exit(0)
+                status = os.waitpid(pid, 0)[1]
+                self.assertIn(status, (0, signal.SIGKILL))
+                self.assertEqual(os.listdir(folder), [])
+                self.assertTrue(recorder.running)
+                del x
+
+    def test_where_it_cannot_write_it_says_so(self):
+        with self.assertRaises(OSError):
+            Recorder("/proc/none").start()
+        torch.card.available = False
+        with self.assertRaises(plimsoll.PlimsollError):
+            Recorder().start()
+
+
+class Owning(WithCard):
+    def test_saved_activations(self):
+        model = Model(4)
+
+        def forward():
+            x = cuda(6)
+            for kept in (x, x, model.weight, cuda(2)):
+                torch.save_for_backward(kept)
+            return x
+
+        out, use = saved_activations(forward, model=model)
+        self.assertEqual((use.saved_bytes // MIB, use.parameter_bytes // MIB, use.tensors), (8, 4, 4))
+        self.assertIn("test_memory.py", use.largest[0].line)
+
+    def test_by_owner(self):
+        model = Model(4)
+        optimizer = torch.optim.Optimizer(model.parameters())
+        optimizer.step()
+        losses = [cuda(1) for _ in range(3)]
+        owners = {o.name: o.bytes // MIB for o in by_owner(model, optimizer).owners if o.device == "cuda:0"}
+        self.assertEqual(owners.pop("model: parameters"), 4)
+        self.assertEqual(owners.pop("optimizer: state"), 4)
+        [(name, n)] = owners.items()
+        self.assertRegex(name, r"test_memory.py:\d+ test_by_owner: losses\[...\]")
+        self.assertEqual(n, 3)
+        del losses
+
+    def test_release_says_who_still_holds(self):
+        self.kept = None
+        held = Model(4)
+
+        def inner(model):
+            return release(model)
+
+        told = inner(held)
+        self.assertEqual(int(told), 0)
+        self.assertTrue(any("held" in name for name in told.held_by), told)
+        globals()["gone"] = Model(4)
+        self.assertEqual(int(release(globals()["gone"])), 4 * MIB)
+        self.assertNotIn("gone", globals())
+
+    def test_free_last_exception(self):
+        def fails():
+            big = cuda(64)
+            raise ValueError(str(big.shape))
+
+        try:
+            fails()
+        except ValueError as error:
+            sys.last_exc = sys.last_value = error
+            sys.last_traceback = error.__traceback__
+            del error
+        self.assertEqual(torch.card.allocated, 64 * MIB)
+        self.assertEqual(free_last_exception(), 64 * MIB)
+        self.assertFalse(hasattr(sys, "last_value"))
+
+
+if __name__ == "__main__":
+    unittest.main()

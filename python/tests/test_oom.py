@@ -1,0 +1,407 @@
+"""plimsoll.oom against a fake torch: failures known by every wording, retries that hold nothing, the exact batch size."""
+import concurrent.futures
+import contextlib
+import gc
+import json
+import logging
+import os
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake"))
+import torch  # noqa: E402  the fake one
+
+from plimsoll import _torch  # noqa: E402
+from plimsoll.memory import Recorder  # noqa: E402
+from plimsoll.oom import (Restore, auto_batch_size, explain, find_batch_size, is_oom, oom_guard,  # noqa: E402
+                          retry_on_oom)
+
+MIB = 1 << 20
+logging.getLogger("plimsoll").setLevel(logging.CRITICAL)
+
+
+def cuda(mib):
+    return torch.empty(mib << 18, device="cuda")
+
+
+class WithCard(unittest.TestCase):
+    def setUp(self):
+        gc.collect()
+        torch.card.available = torch.card.started = True
+        torch.card.limit = torch.card.total
+        torch.card.reset()
+        torch._C._cuda_attach_out_of_memory_observer = torch.card.observers.append
+        torch.calls.clear()
+        _torch._attached = False
+        _torch._peaks.clear()
+
+
+class Known(WithCard):
+    def test_every_wording_that_why_knows(self):
+        # The corpus of why: each text as an exception, with the kind that `plimsoll why` gives the text itself.
+        import plimsoll
+
+        folder = os.path.join(os.environ["PLIMSOLL_TEST_DATA"], "oom")
+        seen = 0
+        for name in sorted(os.listdir(folder)):
+            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as f:
+                text = f.read()
+            try:
+                texts = [row.get("error") or row.get("text") or row.get("message") for row in map(json.loads, text.splitlines())]
+            except (json.JSONDecodeError, AttributeError):
+                texts = [text]
+            for one in filter(None, texts):
+                deaths = plimsoll.why(f"RuntimeError: {one}\n").deaths
+                found = is_oom(RuntimeError(one))
+                self.assertEqual(found.kind if found else None, deaths[0].kind if deaths else None, one[:200])
+                seen += bool(deaths)
+        self.assertGreater(seen, 0)
+
+    def test_classes(self):
+        self.assertEqual(is_oom(MemoryError()).kind, "host")
+        self.assertEqual(is_oom(torch.OutOfMemoryError("odd words")).kind, "device")
+        for other in (RuntimeError("shape mismatch"), KeyboardInterrupt(), ValueError("memory of an elephant"), OSError(28, "x")):
+            self.assertIsNone(is_oom(other), other)
+
+    def test_numbers(self):
+        told = is_oom(torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 79.11 GiB "
+                                             "of which 1.25 GiB is free."))
+        self.assertAlmostEqual(told.tried_bytes / 2**30, 2.5, delta=0.01)
+        self.assertAlmostEqual(told.free_bytes / 2**30, 1.25, delta=0.01)
+
+    def test_behind_another_exception(self):
+        try:
+            try:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+            except torch.OutOfMemoryError as inner:
+                raise RuntimeError("training failed") from inner
+        except RuntimeError as error:
+            self.assertEqual(is_oom(error).kind, "device")
+        try:
+            try:
+                raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB.")
+            except torch.OutOfMemoryError:
+                raise KeyError("x") from None
+        except KeyError as error:
+            self.assertIsNone(is_oom(error))
+
+    def test_explain(self):
+        self.assertIn("2.00 GiB", explain(RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB.")))
+        self.assertEqual(explain(ValueError("x")), "")
+
+
+class Guard(WithCard):
+    def test_the_verdict_is_a_note_and_the_error_goes_on(self):
+        guard = oom_guard()
+        with self.assertRaises(torch.OutOfMemoryError) as raised, guard:
+            cuda(2000)
+        self.assertEqual(len(raised.exception.args), 1)  # accelerate looks at this
+        self.assertIn("plimsoll:", raised.exception.__notes__[0])
+        self.assertEqual(guard.at_failure["requested_bytes"], 2000 * MIB)
+        self.assertEqual(guard.error.kind, "device")
+
+    def test_with_a_recorder_the_recording_is_explained(self):
+        with tempfile.TemporaryDirectory() as folder, Recorder(folder):
+            kept = cuda(700)
+            with self.assertRaises(torch.OutOfMemoryError) as raised, oom_guard() as guard:
+                cuda(700)
+            self.assertTrue(guard.recording.exists())
+            self.assertIn(str(guard.recording), raised.exception.__notes__[0])
+            del kept
+
+    def test_other_errors_are_left_alone(self):
+        with self.assertRaises(ValueError) as raised, oom_guard():
+            raise ValueError("x")
+        self.assertFalse(hasattr(raised.exception, "__notes__"))
+
+
+# ---- shapes of exceptions that keep tensors alive ----
+
+def plain(n):
+    big = cuda(n)
+    return cuda(n + big.dim())
+
+
+def deep(n, depth=5):
+    big = cuda(n // 5)
+    return deep(n, depth - 1) if depth else cuda(n + big.dim())
+
+
+def generator(n):
+    def batches():
+        big = cuda(n)
+        yield big
+        yield cuda(n)
+    return [b for b in batches()]
+
+
+def chained(n):
+    try:
+        return plain(n)
+    except torch.OutOfMemoryError as inner:
+        raise RuntimeError("step failed") from inner
+
+
+def context(n):
+    try:
+        return plain(n)
+    except torch.OutOfMemoryError:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 1.00 MiB.")
+
+
+def cycle(n):
+    big = [cuda(n)]
+    big.append(big)
+    return plain(n)
+
+
+def closure(n):
+    big = cuda(n)
+
+    def inner():
+        return cuda(n), big
+    return inner()
+
+
+def in_with(n):
+    with contextlib.ExitStack() as stack:
+        stack.callback(lambda: None)
+        big = cuda(n)
+        return big, cuda(n)
+
+
+def in_finally(n):
+    big = cuda(n)
+    try:
+        return cuda(n), big
+    finally:
+        big.dim()
+
+
+def comprehension(n):
+    return [cuda(n) for _ in range(3)]
+
+
+def as_attribute(n):
+    class Holder:
+        pass
+    holder = Holder()
+    holder.big = cuda(n)
+    return holder, cuda(n)
+
+
+def in_thread(n):
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return pool.submit(plain, n).result()
+
+
+def error_in_local(n):
+    try:
+        return plain(n)
+    except torch.OutOfMemoryError as error:
+        kept = error
+        raise kept
+
+
+def loop_variable(n):
+    for i in range(4):
+        big = cuda(n)
+        keep = big, cuda(n)
+    return keep
+
+
+def class_body(n):
+    class Body:
+        big = cuda(n)
+        more = cuda(n)
+    return Body
+
+
+def async_function(n):
+    import asyncio
+
+    async def main():
+        big = cuda(n)
+        await asyncio.sleep(0)
+        return big, cuda(n)
+    return asyncio.run(main())
+
+
+def as_default(n):
+    def inner(big=cuda(n)):
+        return big, cuda(n)
+    return inner()
+
+
+def in_dict(n):
+    batch = {"x": cuda(n)}
+    return batch, cuda(n)
+
+
+def decorated(n):
+    import functools
+
+    @functools.lru_cache
+    def load():
+        return cuda(n)
+    return load(), cuda(n)
+
+
+def starred(n):
+    first, *rest = cuda(n), 1, 2
+    return first, rest, cuda(n)
+
+
+SHAPES = [plain, deep, generator, chained, context, cycle, closure, in_with, in_finally, comprehension, as_attribute, in_thread,
+          error_in_local, loop_variable, class_body, async_function, as_default, in_dict, decorated, starred]
+
+
+class Retry(WithCard):
+    def test_nothing_is_kept_whatever_the_exception_looks_like(self):
+        self.assertEqual(len(SHAPES), 20)
+        for shape in SHAPES:
+            with self.subTest(shape.__name__):
+                self.setUp()
+                events = []
+                done = retry_on_oom(shape, 640, on_retry=events.append)
+                self.assertLess(done.size, 640)
+                self.assertEqual([e.kept_bytes for e in events], [0] * len(events))
+                del done
+                gc.collect()
+                self.assertEqual(torch.card.allocated, 0)
+
+    def test_it_is_outside_of_the_except_block(self):
+        def step(n):
+            self.assertIsNone(sys.exc_info()[1])
+            return plain(n)
+
+        self.assertEqual(retry_on_oom(step, 1000).size, 500)
+
+    def test_sizes_shrink_to_the_least_and_then_the_error_is_raised(self):
+        tried = []
+
+        def step(n):
+            tried.append(n)
+            cuda(5000)
+
+        with self.assertRaises(torch.OutOfMemoryError):
+            retry_on_oom(step, 20, min_size=3)
+        self.assertEqual(tried, [20, 10, 5, 3])
+
+    def test_other_errors_pass(self):
+        with self.assertRaises(ValueError):
+            retry_on_oom(lambda n: int("x"), 8)
+
+    def test_state_is_restored(self):
+        model = torch.nn.Module()
+        model.weight = torch.nn.Parameter((4,), device="cuda")
+        optimizer = torch.optim.Optimizer(model.parameters())
+        optimizer.step()
+        model.weight.grad = cuda(1)
+        model.weight.grad._value = 3
+        model.eval = lambda: setattr(model, "training", False)
+        seen = []
+
+        def step(n):
+            seen.append((model.weight._value, model.weight.grad._value, optimizer.state[model.weight]["step"],
+                         optimizer.state[model.weight]["exp_avg"]._value, torch.get_rng_state(), model.training))
+            model.weight.grad._value += 1
+            torch.set_rng_state(torch.get_rng_state() + 1)
+            model.eval()
+            optimizer.step()
+            model.weight.grad = None
+            plain(n)
+
+        retry_on_oom(step, 1200, restore=Restore(model, optimizer))
+        self.assertEqual(len(seen), 3)
+        self.assertEqual(len(set(seen)), 1, seen)
+
+    def test_auto_batch_size(self):
+        @auto_batch_size(1000)
+        def train(batch_size, epochs, *, name="x"):
+            plain(batch_size)
+            return batch_size, epochs, name
+
+        self.assertEqual(train(3, name="y"), (500, 3, "y"))
+        with self.assertRaisesRegex(ValueError, "leave it out"):
+            train(batch_size=4, epochs=1)
+
+        @auto_batch_size(starting_batch_size=4)
+        def other(n):
+            return n
+
+        self.assertEqual(other(), 4)
+
+    def test_nothing_of_torch_is_needed(self):
+        # A step that fails in host memory: no GPU, no torch call.
+        def step(n):
+            if n > 8:
+                raise MemoryError
+            return n
+
+        torch.card.started = False
+        self.assertEqual(retry_on_oom(step, 64).value, 8)
+
+
+class Find(WithCard):
+    def loop(self, fixed, each, rounding=1, extra_from=None):
+        """A training step of fixed + each * n MiB, rounded up, more from a size on."""
+        model = torch.nn.Module()
+        model.weight = torch.nn.Parameter((fixed << 18,), device="cuda")
+        optimizer = torch.optim.Optimizer(model.parameters())
+
+        def step(n):
+            mib = -(-n * each // rounding) * rounding
+            if extra_from and n >= extra_from:
+                mib += 40
+            activations = cuda(int(mib))
+            model.weight.grad = cuda(fixed)
+            del activations
+            optimizer.step()
+            optimizer.zero_grad()
+
+        return model, optimizer, step
+
+    def exact(self, step):
+        n = 0
+        while True:
+            try:
+                step(n + 1)
+                step(n + 1)
+            except torch.OutOfMemoryError:
+                return n
+            n += 1
+
+    def test_exact_with_few_failures(self):
+        for fixed, each, rounding, extra in ((10, 13, 1, None), (100, 1, 1, None), (30, 7.5, 2, None), (5, 3, 16, None),
+                                             (40, 11, 1, 30), (3, 100, 1, None), (50, 9, 20, 60)):
+            with self.subTest(fixed=fixed, each=each, rounding=rounding, extra=extra):
+                self.setUp()
+                model, optimizer, step = self.loop(fixed, each, rounding, extra)
+                found = find_batch_size(step, model=model, optimizer=optimizer)
+                self.assertLessEqual(found.ooms, 3, found)
+                self.assertLessEqual(found.runs, 14, found)
+                self.assertTrue(found.exact)
+                self.assertEqual((model.weight._value, optimizer.state, model.weight.grad), (0, {}, None))
+                self.assertEqual(found.size, self.exact(step))
+
+    def test_multiples_limits_margins(self):
+        model, optimizer, step = self.loop(10, 13)
+        free = find_batch_size(step, model=model, optimizer=optimizer)
+        eights = find_batch_size(step, model=model, optimizer=optimizer, multiple_of=8)
+        self.assertEqual(eights.size, free.size // 8 * 8)
+        margin = find_batch_size(step, model=model, optimizer=optimizer, margin=0.5)
+        self.assertTrue(free.size * 0.4 < margin.size < free.size * 0.55, margin)
+        limited = find_batch_size(step, model=model, optimizer=optimizer, limit_bytes=512 << 20)
+        self.assertLess(limited.size, free.size)
+        self.assertEqual(torch.card.limit, torch.card.total)
+        self.assertEqual(find_batch_size(step, model=model, optimizer=optimizer, max_size=7).size, 7)
+
+    def test_a_size_that_never_fits_is_the_failure_itself(self):
+        with self.assertRaises(torch.OutOfMemoryError):
+            find_batch_size(lambda n: cuda(4000))
+
+
+if __name__ == "__main__":
+    unittest.main()
