@@ -3,6 +3,7 @@
 
 #include <plimsoll/ckpt.h>
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,8 +11,15 @@ struct ckpt_opts {
 	bool json, values, no_color, tensors, no_manifest, dry_run, quiet;
 	const char *threshold, *keys, *output, *config;
 	uint64_t max_memory, width, threads, keep;
-	const char *require;
+	const char *require, *allow_file;
+	struct opt_list allow;
 };
+
+#define OPT_ALLOW                                                                               \
+	OPT_LIST('a', "allow", ckpt_opts, allow, "NAME",                                        \
+		 "a class in pickles that you know (again and again; mine.* is all below it)"), \
+		OPT_STRING(0, "allow-file", ckpt_opts, allow_file, "FILE", NULL,                \
+			   "the same, one a line")
 
 #define OPT_LOOK                                                                                 \
 	OPT_HEADING("How to show it"),                                                           \
@@ -29,17 +37,59 @@ static const struct opt verify_opt[] = {
 		 "look at the numbers too: NaN, infinities, tensors of zeros"),
 	OPT_STRING('r', "require", ckpt_opts, require, "KEY,KEY...", NULL,
 		   "fail unless these keys are there"),
+	OPT_ALLOW,
 	OPT_FLAG('q', "quiet", ckpt_opts, quiet, "one line a path"),
 	OPT_U64('t', "threads", ckpt_opts, threads, "N", 1, 64, OPT_NONE, "that read (one a core)"),
 	OPT_LOOK,
 	OPT_END
 };
 
-static const struct opt show_opt[] = {
-	OPT_FLAG('t', "tensors", ckpt_opts, tensors, "list every tensor"), OPT_LOOK, OPT_END
-};
+static const struct opt show_opt[] = { OPT_FLAG('t', "tensors", ckpt_opts, tensors,
+						"list every tensor"),
+				       OPT_ALLOW, OPT_LOOK, OPT_END };
 
-static int one(const struct ckpt_opts *o, const char *path, unsigned flags,
+#define ALLOW_BYTES ((size_t)1 << 20) /* of a list */
+
+static int read_list(const char *path, char *text)
+{
+	FILE *f = fopen(path, "rbe");
+	size_t n;
+
+	if (!f) {
+		cmd_say("cannot open '%s': %s", path, strerror(errno));
+		return CMD_INPUT;
+	}
+	n = fread(text, 1, ALLOW_BYTES, f);
+	fclose(f);
+	text[n == ALLOW_BYTES ? 0 : n] = 0;
+	if (strlen(text) == n)
+		return CMD_DONE;
+	cmd_say("'%s' is no list of names, one a line", path);
+	return CMD_INPUT;
+}
+
+/* --allow and --allow-file as one list; freed by the caller in every case. */
+static int allowed(const struct ckpt_opts *o, char **list)
+{
+	size_t size = o->allow_file ? ALLOW_BYTES + 2 : 2, n = 0;
+	int code = CMD_DONE;
+
+	for (size_t i = 0; i < o->allow.n; i++)
+		size += strlen(o->allow.at[i]) + 1;
+	*list = calloc(size, 1);
+	if (!*list) {
+		cmd_say("out of memory");
+		return CMD_MACHINE;
+	}
+	if (o->allow_file)
+		code = read_list(o->allow_file, *list);
+	n = strlen(*list);
+	for (size_t i = 0; i < o->allow.n; i++)
+		n += (size_t)snprintf(*list + n, size - n, "\n%s", o->allow.at[i]);
+	return code;
+}
+
+static int one(const struct ckpt_opts *o, const char *path, const char *allow, unsigned flags,
 	       enum plim_ckpt_text what)
 {
 	struct plim_ckpt_options options = {
@@ -48,6 +98,7 @@ static int one(const struct ckpt_opts *o, const char *path, unsigned flags,
 		.max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory,
 		.require = o->require,
 		.threads = o->threads == OPT_NONE ? 0 : (uint32_t)o->threads,
+		.allow = allow,
 	};
 	struct plim_text_style style = cmd_style(o->width, o->no_color);
 	struct plim_ckpt *c;
@@ -64,33 +115,36 @@ static int one(const struct ckpt_opts *o, const char *path, unsigned flags,
 	return code;
 }
 
+static int each(const struct ckpt_opts *o, int argc, char **argv, unsigned flags,
+		enum plim_ckpt_text what)
+{
+	char *allow;
+	int worst = allowed(o, &allow);
+
+	if (worst)
+		argc = 0;
+	for (int i = 0; i < argc; i++) {
+		int code = one(o, argv[i], allow, flags, what);
+
+		worst = code > worst ? code : worst;
+	}
+	free(allow);
+	return worst;
+}
+
 static int verify_run(const void *values, int argc, char **argv)
 {
 	const struct ckpt_opts *o = values;
 	unsigned flags = PLIM_CKPT_VERIFY | (o->values ? PLIM_CKPT_VALUES : 0);
-	int worst = CMD_DONE;
 
-	for (int i = 0; i < argc; i++) {
-		int code = one(o, argv[i], flags,
-			       o->quiet ? PLIM_CKPT_TEXT_LINE : PLIM_CKPT_TEXT_VERIFY);
-
-		worst = code > worst ? code : worst;
-	}
-	return worst;
+	return each(o, argc, argv, flags, o->quiet ? PLIM_CKPT_TEXT_LINE : PLIM_CKPT_TEXT_VERIFY);
 }
 
 static int show_run(const void *values, int argc, char **argv)
 {
 	const struct ckpt_opts *o = values;
-	int worst = CMD_DONE;
 
-	for (int i = 0; i < argc; i++) {
-		int code = one(o, argv[i], 0,
-			       o->tensors ? PLIM_CKPT_TEXT_TENSORS : PLIM_CKPT_TEXT_SHOW);
-
-		worst = code > worst ? code : worst;
-	}
-	return worst;
+	return each(o, argc, argv, 0, o->tensors ? PLIM_CKPT_TEXT_TENSORS : PLIM_CKPT_TEXT_SHOW);
 }
 
 static const struct cmd_example verify_examples[] = {
@@ -440,7 +494,7 @@ static int seal_run(const void *values, int argc, char **argv)
 
 		if (plim_ckpt_open(argv[i], &options, &c, &err)) {
 			code = cmd_fail(&err);
-		} else if (c->verdict >= PLIM_CKPT_DAMAGED) {
+		} else if (c->integrity >= PLIM_CKPT_DAMAGED || c->verdict == PLIM_CKPT_DANGEROUS) {
 			cmd_say("%s: not sealed: %s", argv[i], c->headline);
 			code = CMD_FAILED;
 		} else if (plim_ckpt_seal(c, &told, &err)) {
@@ -483,6 +537,7 @@ static const struct opt last_opt[] = {
 	OPT_FLAG('n', "dry-run", ckpt_opts, dry_run,
 		 "with --keep: remove nothing, tell what would be removed"),
 	OPT_FLAG('v', "values", ckpt_opts, values, "NaN and infinities in it make it no good"),
+	OPT_ALLOW,
 	OPT_FLAG('j', "json", ckpt_opts, json,
 		 "print JSON (schema ckpt_last/1) instead of the path"),
 	OPT_U64('t', "threads", ckpt_opts, threads, "N", 1, 64, OPT_NONE, "that read (one a core)"),
@@ -521,13 +576,19 @@ static int last_run(const void *values, int argc, char **argv)
 	};
 	struct plim_ckpt_last *l;
 	struct plim_err err;
+	char *allow;
 	int code;
 
 	(void)argc;
 	if (o->dry_run && o->keep == OPT_NONE)
 		return cmd_usage("--dry-run is only for --keep");
-	if (plim_ckpt_last_good(argv[0], &options, &l, &err))
-		return cmd_fail(&err);
+	code = allowed(o, &allow);
+	options.allow = allow;
+	if (!code && plim_ckpt_last_good(argv[0], &options, &l, &err))
+		code = cmd_fail(&err);
+	free(allow);
+	if (code)
+		return code;
 	code = l->last_good ? CMD_DONE : CMD_FAILED;
 	if (!o->json)
 		tell_last(l);

@@ -104,7 +104,7 @@ def mutations(data):
     yield "no pickle", rezip(data, only("data.pkl", lambda n, d: [])), "no_pickle", 1
     yield "second pickle", rezip(data, only("/version", lambda n, d: [(n, d), ("x/evil", b"\x80\x02cos\nsystem\n.")])), \
         "dangerous_pickle", 1
-    yield "after the pickle", rezip(data, only("data.pkl", lambda n, d: [(n, d + b"cos\nsystem\n.")])), "after_pickle", 0
+    yield "after the pickle", rezip(data, only("data.pkl", lambda n, d: [(n, d + b"cos\nsystem\n.")])), "dangerous_pickle", 1
     yield "empty", b"", "empty", 1
     yield "zeros", bytes(5000), "zeros", 1
     yield "html", b"<!DOCTYPE html><html>404</html>", "html", 1

@@ -35,6 +35,8 @@ enum ckpt_kind {
 	CKPT_KIND_SHARDED,     /* a folder: files and an index of their tensors */
 	CKPT_KIND_DISTRIBUTED, /* a folder of torch.distributed.checkpoint */
 	CKPT_KIND_FOLDER,      /* a folder of several files: Hugging Face, PEFT */
+	CKPT_KIND_TAR,         /* an archive of others, or torch's own before 2017 */
+	CKPT_KIND_GGUF,        /* llama.cpp's */
 	CKPT_KIND_CONFIG,      /* what a config.json promises (ckpt_promise) */
 	CKPT_KINDS
 };
@@ -63,6 +65,8 @@ struct ckpt_dtype {
 	uint32_t bits;           /* of an element; several of it when parts > 1 are packed */
 	uint32_t parts;          /* numbers an element has: 2 for complex */
 	enum ckpt_number number;
+	uint16_t block,
+		block_bytes; /* of ggml: so many elements are packed in so many bytes; else 0 */
 };
 
 extern const struct ckpt_dtype ckpt_dtypes[];
@@ -149,12 +153,14 @@ struct ckpt_finding {
 	uint64_t offset; /* in the file, or PLIM_UNKNOWN */
 };
 
-/* How far a pickle is known, worst last. */
+/* What a name in a pickle is, worst last; up to CKPT_ALLOWED a checkpoint is called plain. */
 enum ckpt_trust {
-	CKPT_PLAIN,
-	CKPT_EXTRA,
-	CKPT_CODE, /* a class of TorchScript: its code is in the archive */
-	CKPT_UNLISTED,
+	CKPT_PLAIN,   /* torch.load(weights_only=True) allows it */
+	CKPT_DATA,    /* a class of a known library that holds data */
+	CKPT_CLASS,   /* harmless as it is used here: made empty, not called, a member of an enum */
+	CKPT_SCRIPT,  /* a class of TorchScript, whose code is in the archive and was looked at */
+	CKPT_ALLOWED, /* on the caller's list */
+	CKPT_UNKNOWN, /* on no list */
 	CKPT_DANGEROUS
 };
 
@@ -162,6 +168,7 @@ struct ckpt_global {
 	uint32_t name, record; /* record: where it stands */
 	uint64_t offset;       /* of the opcode, in that pickle */
 	enum ckpt_trust trust;
+	uint8_t rule; /* enum policy_rule: when it is harmless */
 	uint64_t times;
 };
 
@@ -186,6 +193,9 @@ struct ckpt_fact {
 struct ckpt {
 	struct mem *mem;
 	const char *path;
+	const char *inside; /* while a folder's folder is read: "global_step5/"; else NULL */
+	const char
+		*allow; /* names in pickles that the caller knows: see policy_is_allowed; or NULL */
 	enum ckpt_kind kind;
 	struct intern strings;
 	VEC(struct ckpt_file) files;
@@ -200,6 +210,7 @@ struct ckpt {
 	VEC(struct ckpt_seal) seals; /* of its manifest */
 	uint64_t bytes;              /* of all files */
 	bool truncated, pickled, unreadable, big_endian;
+	bool many_globals; /* more names than are kept */
 	uint32_t
 		root; /* of a single file of torch, its pickle: the extent, or of a legacy file CKPT_NONE */
 	uint64_t root_at, root_bytes; /* and its place in the file; 0 bytes: there is none */
@@ -312,6 +323,7 @@ enum plim_status ckpt_series_remove(struct ckpt_series *s, size_t i, struct plim
 #define CKPT_FACT_VOCABULARY "vocab_size"
 #define CKPT_FACT_HIDDEN "hidden_size"
 #define CKPT_FACT_LAYERS "num_hidden_layers"
+#define CKPT_FACT_WORLD "dp_world_size" /* of DeepSpeed, that wrote a checkpoint */
 
 /*
  * In place of ckpt_read: the tensors that a model of the config.json at `path` has, without bytes.  Of an
@@ -398,6 +410,8 @@ static inline const uint64_t *ckpt_origin(const struct ckpt *c, const struct ckp
 /* Bytes of its elements, packed. */
 static inline uint64_t ckpt_tensor_bytes(const struct ckpt_tensor *t)
 {
+	if (t->dtype && t->dtype->block)
+		return t->count / t->dtype->block * t->dtype->block_bytes;
 	return t->dtype ? (t->count * t->dtype->bits + 7) / 8 : 0;
 }
 

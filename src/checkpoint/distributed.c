@@ -171,7 +171,7 @@ static enum plim_status file_of(struct metadata *m, const char *name, uint32_t *
 	struct ckpt *c = m->ckpt;
 	struct plim_err why = { 0 };
 	enum plim_status st = PLIM_OK;
-	uint32_t id = model_string(c, name, strlen(name), &st, err);
+	uint32_t id = model_path(c, name, &st, err);
 
 	*file = CKPT_NONE;
 	for (uint32_t i = 0; !st && i < c->files.n; i++)
@@ -318,10 +318,11 @@ static enum plim_status check_stale(struct metadata *m, struct plim_err *err)
 
 	for (size_t i = 0; !st && i < names.n; i++) {
 		bool named = !text_ends(names.at[i], ".distcp");
+		uint32_t id = model_path(c, names.at[i], &st, err);
 
-		for (size_t k = 0; !named && k < c->files.n; k++)
-			named = !strcmp(c->files.at[k].name, names.at[i]);
-		if (!named)
+		for (size_t k = 0; !st && !named && k < c->files.n; k++)
+			named = c->files.at[k].name == ckpt_text(c, id);
+		if (!st && !named)
 			st = model_find(
 				c, CKPT_WARN, "stale_file", PLIM_UNKNOWN, err,
 				"'%.200s' is not named by the metadata: left from an older save?",
@@ -377,7 +378,8 @@ enum plim_status distributed_read(struct ckpt *c, int dir, struct plim_err *err)
 	size_t used;
 	enum plim_status st;
 
-	c->kind = CKPT_KIND_DISTRIBUTED;
+	if (!c->kind)
+		c->kind = CKPT_KIND_DISTRIBUTED;
 	pickle_heap_init(&m.u.heap, c->mem);
 	st = open_file(c, dir, ".metadata", &file, &why);
 	if (st == PLIM_E_IO && why.native == ENOENT)

@@ -217,7 +217,7 @@ static bool has_state(const struct ckpt *c)
 		if (!c->keys.at[i].tensors)
 			return true;
 	for (size_t i = 0; i < c->globals.n; i++)
-		if (c->globals.at[i].trust > CKPT_EXTRA)
+		if (c->globals.at[i].trust > CKPT_DATA)
 			return true;
 	return c->optimizers.n > 0;
 }
@@ -232,7 +232,7 @@ static const char *why_tensors_only(const struct ckpt *c, unsigned flags)
 	if (!c->root_bytes)
 		return "they come from several files or from another format";
 	for (size_t i = 0; i < c->globals.n; i++)
-		if (c->globals.at[i].trust > CKPT_EXTRA)
+		if (c->globals.at[i].trust > CKPT_DATA)
 			return "its pickle names what is on no list, which is not written anew";
 	for (size_t i = 0; i < c->findings.n; i++)
 		if (!strcmp(c->findings.at[i].kind, "malformed_tensor") ||

@@ -2,6 +2,7 @@
  * Folders: shards with their index, and what Hugging Face, PEFT and Lightning put beside weights.  Names
  * in an index are looked for in the folder itself, never as paths.
  */
+#include "layout.h"
 #include "parts.h"
 
 #include <dirent.h>
@@ -168,8 +169,10 @@ static const struct {
 	{ "diffusion_pytorch_model.bin", "diffusion_pytorch_model.safetensors" },
 };
 /* The last one is an ending of other things too. */
-static const char *const ends_of_files[] = { ".safetensors", ".pt", ".pth", ".ckpt", ".bin" };
-#define SURE_ENDS 4
+static const char *const ends_of_files[] = { ".safetensors", ".pt",      ".pth",
+					     ".ckpt",        ".pth.tar", ".pt.tar",
+					     ".ckpt.tar",    ".gguf",    ".bin" };
+#define SURE_ENDS 8
 #define PICKLE_END ".pkl" /* accelerate's random states; alone, it may be a pickle of anything */
 
 bool folder_is_checkpoint_name(const char *name)
@@ -212,7 +215,9 @@ static enum plim_status find_prefix(struct folder *f, const char *name, char *pr
 		before = before && has(f, before) ? before : NULL;
 		weights = !before;
 	}
-	snprintf(prefix, size, "%s%s", weights ? "" : name, weights ? "" : "/");
+	weights &= !f->ckpt->inside;
+	snprintf(prefix, size, "%s%s%s", f->ckpt->inside ? f->ckpt->inside : "",
+		 weights ? "" : name, weights ? "" : "/");
 	return before ? model_find(f->ckpt, CKPT_NOTE, "two_forms", PLIM_UNKNOWN, err,
 				   "weights are in '%s' and in '%s': the first is what is loaded",
 				   before, name)
@@ -222,7 +227,7 @@ static enum plim_status find_prefix(struct folder *f, const char *name, char *pr
 static enum plim_status read_beside(struct folder *f, const char *name, struct plim_err *err)
 {
 	struct ckpt *c = f->ckpt;
-	char prefix[300] = "";
+	char prefix[900] = "";
 	struct plim_err why = { 0 };
 	struct ckpt_key k = { 0 };
 	size_t before = c->tensors.n;
@@ -246,7 +251,7 @@ static enum plim_status read_beside(struct folder *f, const char *name, struct p
 			c->tensors.at[i].flags |= CKPT_CHUNK;
 	}
 	k.tensors = c->tensors.n - before;
-	k.name = model_printf(c, &st, err, "%.300s", name);
+	k.name = model_path(c, name, &st, err);
 	k.what = model_printf(c, &st, err, "file");
 	return st ? st : vec_push(c->mem, &c->keys, k, err);
 }
@@ -500,12 +505,13 @@ static enum plim_status check_set(struct folder *f, struct plim_err *err)
 {
 	struct ckpt *c = f->ckpt;
 	unsigned number, of, set = 0, seen = 0;
-	bool mixed = false;
+	bool mixed = false, gguf = false;
 
 	for (size_t i = 0; i < f->names.n; i++) {
 		if (!text_ends(f->names.at[i], ".safetensors") &&
-		    !text_ends(f->names.at[i], ".bin"))
+		    !text_ends(f->names.at[i], ".gguf") && !text_ends(f->names.at[i], ".bin"))
 			continue;
+		gguf |= text_ends(f->names.at[i], ".gguf");
 		/* torch.distributed's own form numbers ranks in front. */
 		if (!strncmp(f->names.at[i], "shard-", 6) ||
 		    !shard_number(f->names.at[i], &number, &of))
@@ -520,7 +526,7 @@ static enum plim_status check_set(struct folder *f, struct plim_err *err)
 	if (seen < set)
 		return model_find(c, CKPT_BAD_FINDING, "missing_file", PLIM_UNKNOWN, err,
 				  "%u of %u shards are there, and no index", seen, set);
-	if (set > 1)
+	if (set > 1 && !gguf)
 		return model_find(c, CKPT_WARN, "no_index", PLIM_UNKNOWN, err,
 				  "the shards have no index: transformers cannot load them so");
 	return PLIM_OK;
@@ -566,6 +572,117 @@ static enum plim_status tell_nothing(struct folder *f, struct plim_err *err)
 				  : "the folder holds no checkpoint that is known here");
 }
 
+/* ---- folders inside ---- */
+
+/* What stands in a short text file: "global_step500". */
+static bool read_word(const struct folder *f, const char *name, char *word, size_t size)
+{
+	int fd = openat(f->dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	ssize_t n = fd < 0 ? -1 : read(fd, word, size - 1);
+
+	if (fd >= 0)
+		close(fd);
+	word[n < 0 ? 0 : n] = 0;
+	word[strcspn(word, " \t\r\n")] = 0;
+	return *word && !strchr(word, '/') && *word != '.';
+}
+
+/* A part of one save, in the form of torch.distributed.checkpoint: accelerate's.  Other folders are saves of their own. */
+static bool is_data_folder(int dir, const char *name)
+{
+	static const char *const parts[] = { "pytorch_model_fsdp", "optimizer", "model" };
+	char path[300];
+	bool part = false;
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		part |= !strncmp(name, parts[i], strlen(parts[i]));
+	if (!part)
+		return false;
+
+	snprintf(path, sizeof(path), "%.250s/.metadata", name);
+	return !faccessat(dir, path, F_OK, AT_SYMLINK_NOFOLLOW);
+}
+
+/* The files of a folder of this one, and of those in it that are a rank's. */
+static enum plim_status read_below(struct folder *f, const char *name, bool *there,
+				   struct plim_err *err)
+{
+	struct ckpt *c = f->ckpt;
+	const char *before = c->inside;
+	struct folder sub = { .ckpt = c };
+	char inside[600];
+	size_t n;
+	enum plim_status st = PLIM_OK;
+
+	sub.dir = openat(f->dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	*there = sub.dir >= 0;
+	if (!*there)
+		return PLIM_OK;
+	snprintf(inside, sizeof(inside), "%s%.250s/", before ? before : "", name);
+	c->inside = inside;
+	st = folder_list(c, sub.dir, &sub.names, err);
+	if (!st && has(&sub, ".metadata"))
+		st = distributed_read(c, sub.dir, err);
+	else if (!st)
+		st = read_files(&sub, NULL, 0, &n, err);
+	for (size_t i = 0; !st && !before && i < sub.names.n; i++)
+		if (!strncmp(sub.names.at[i], "mp_rank_", 8) && !strchr(sub.names.at[i], '.'))
+			st = read_below(&sub, sub.names.at[i], there, err);
+	*there = true;
+	c->inside = before;
+	vec_release(c->mem, &sub.names);
+	close(sub.dir);
+	return st;
+}
+
+/* DeepSpeed and Megatron name the folder of the newest save in a file; accelerate puts a folder for each part. */
+static enum plim_status read_folders(struct folder *f, size_t *n, struct plim_err *err)
+{
+	char word[200], name[220];
+	bool there, deepspeed = read_word(f, "latest", word, sizeof(word)),
+		    megatron = !deepspeed && read_word(f, "latest_checkpointed_iteration.txt", word,
+						       sizeof(word));
+	enum plim_status st = PLIM_OK;
+
+	if (megatron && strspn(word, "0123456789") == strlen(word))
+		snprintf(name, sizeof(name), "iter_%07lu", strtoul(word, NULL, 10));
+	else
+		snprintf(name, sizeof(name), "%s", word);
+	if (deepspeed || megatron) {
+		st = read_below(f, name, &there, err);
+		++*n;
+		if (!st && !there)
+			st = model_find(f->ckpt, CKPT_BAD_FINDING, "missing_folder", PLIM_UNKNOWN,
+					err, "'%s' names the folder '%.200s', which is not there",
+					deepspeed ? "latest" : "latest_checkpointed_iteration.txt",
+					name);
+	}
+	for (size_t i = 0; !st && i < f->names.n; i++)
+		if (*f->names.at[i] != '.' && is_data_folder(f->dir, f->names.at[i])) {
+			st = read_below(f, f->names.at[i], &there, err);
+			++*n;
+		}
+	/* Megatron's folder of an iteration by itself. */
+	for (size_t i = 0; !st && i < f->names.n; i++)
+		if (!strncmp(f->names.at[i], "mp_rank_", 8) && !strchr(f->names.at[i], '.')) {
+			st = read_below(f, f->names.at[i], &there, err);
+			*n += there;
+		}
+	return st;
+}
+
+static enum plim_status note_others(struct folder *f, struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; !st && i < f->names.n; i++)
+		if (layout_other(f->names.at[i]))
+			st = model_find(f->ckpt, CKPT_NOTE, "other_format", PLIM_UNKNOWN, err,
+					"'%.200s' is of %s, which is not read", f->names.at[i],
+					layout_other(f->names.at[i]));
+	return st;
+}
+
 static enum plim_status read_all(struct folder *f, struct plim_err *err)
 {
 	size_t n;
@@ -573,6 +690,10 @@ static enum plim_status read_all(struct folder *f, struct plim_err *err)
 
 	f->ckpt->kind = CKPT_KIND_FOLDER;
 	st = read_files(f, NULL, 0, &n, err);
+	if (!st)
+		st = read_folders(f, &n, err);
+	if (!st)
+		st = note_others(f, err);
 	if (!st && !n)
 		st = tell_nothing(f, err);
 	return st ? st : check_set(f, err);
@@ -644,6 +765,8 @@ enum plim_status folder_read(struct ckpt *c, int dir, struct plim_err *err)
 		st = read_texts(&f, err);
 	if (!st && has(&f, "adapter_config.json"))
 		st = check_rank(c, err);
+	if (!st)
+		st = layout_check(c, &f.names, err);
 	vec_release(c->mem, &f.names);
 	return st;
 }

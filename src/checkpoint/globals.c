@@ -1,286 +1,23 @@
 /*
- * How far the names in a pickle are known.  Nothing is ever called here; this tells what a loader
- * would call.  Plain is what torch.load(weights_only=True) allows (torch 2.11); everything that is not
- * on a list is unlisted.  The list of dangerous names only labels: no verdict rests on a name not
- * being there.
+ * The names that pickles refer to, and how they are used.  Nothing is ever called here; this tells what a
+ * loader would call.  Names are logged when their opcode is decoded, so that one which is thrown away at once
+ * is told, too; what some may only be given is looked at when the pickle was read.
  */
+#include "opcodes.h"
 #include "parts.h"
+#include "policy.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define GLOBALS_MAX 4096 /* that are kept, and as many dangerous ones */
+#define NAME_BYTES 300
+#define NESTED 4 /* pickles in bytes in pickles */
 
-/* A name, or with a star at its end all that begin so and go on without a dot. */
-static const char *const plain[] = {
-	"collections.OrderedDict",
-	"collections.Counter",
-	"_codecs.encode",
-	"builtins.set",
-	"builtins.bytearray",
-	"builtins.complex",
-	"torch.Size",
-	"torch.device",
-	"torch.Tensor",
-	"torch.nn.parameter.Parameter",
-	"torch.nn.parameter.Buffer",
-	"torch.serialization._get_layout",
-	"torch.storage.TypedStorage",
-	"torch.storage.UntypedStorage",
-	"torch.storage._TypedStorage",
-	"torch.storage._UntypedStorage",
-	"torch._tensor._rebuild_from_type_v2",
-	"torch._utils._rebuild_tensor",
-	"torch._utils._rebuild_tensor_v2",
-	"torch._utils._rebuild_tensor_v3",
-	"torch._utils._rebuild_parameter",
-	"torch._utils._rebuild_parameter_with_state",
-	"torch._utils._rebuild_sparse_tensor",
-	"torch._utils._rebuild_sparse_csr_tensor",
-	"torch._utils._rebuild_qtensor",
-	"torch._utils._rebuild_nested_tensor",
-	"torch._utils._rebuild_meta_tensor_no_storage",
-	"torch._utils._rebuild_device_tensor_from_cpu_tensor",
-	"torch._utils._rebuild_device_tensor_from_numpy",
-	"torch._utils._rebuild_xla_tensor",
-	"torch._utils._rebuild_wrapper_subclass",
-	"torch.per_tensor_affine",
-	"torch.per_tensor_symmetric",
-	"torch.per_channel_affine",
-	"torch.per_channel_symmetric",
-	"torch.per_channel_affine_float_qparams",
+struct use {
+	struct globals_log *log;
+	const struct pickle_heap *heap;
 };
-
-/* Classes of libraries that hold data, one by one. */
-static const char *const extra[] = {
-	"numpy.core.multiarray._reconstruct",
-	"numpy._core.multiarray._reconstruct",
-	"numpy.core.multiarray.scalar",
-	"numpy._core.multiarray.scalar",
-	"numpy.dtype",
-	"numpy.ndarray",
-	"numpy.core.numeric._frombuffer",
-	"numpy._core.numeric._frombuffer",
-	"numpy.dtypes.Float64DType",
-	"numpy.dtypes.Float32DType",
-	"numpy.dtypes.Int64DType",
-	"numpy.dtypes.UInt32DType",
-	"collections.defaultdict",
-	"collections.deque",
-	"builtins.dict",
-	"builtins.list",
-	"builtins.tuple",
-	"builtins.int",
-	"builtins.float",
-	"builtins.bool",
-	"builtins.str",
-	"builtins.bytes",
-	"builtins.frozenset",
-	"builtins.slice",
-	"builtins.range",
-	"builtins.xrange",
-	"builtins.Ellipsis",
-	"builtins.NotImplemented",
-	"copyreg._reconstructor",
-	"builtins.object",
-	"argparse.Namespace",
-	"pathlib.PosixPath",
-	"pathlib.WindowsPath",
-	"pathlib.PurePosixPath",
-	"pathlib._local.PosixPath",
-	"pathlib._local.WindowsPath",
-	"datetime.datetime",
-	"datetime.date",
-	"datetime.time",
-	"datetime.timedelta",
-	"datetime.timezone",
-	"types.SimpleNamespace",
-	"omegaconf.dictconfig.DictConfig",
-	"omegaconf.listconfig.ListConfig",
-	"omegaconf.base.ContainerMetadata",
-	"omegaconf.base.Metadata",
-	"omegaconf.nodes.AnyNode",
-	"omegaconf.nodes.StringNode",
-	"omegaconf.nodes.IntegerNode",
-	"omegaconf.nodes.FloatNode",
-	"omegaconf.nodes.BooleanNode",
-	"typing.Any",
-	"pytorch_lightning.utilities.parsing.AttributeDict",
-	"lightning_fabric.utilities.data.AttributeDict",
-	"lightning.fabric.utilities.data.AttributeDict",
-	"fractions.Fraction",
-	"decimal.Decimal",
-	"uuid.UUID",
-	"torch._C.Generator",
-	"torch.memory_format",
-	"torch.jit._pickle.build_intlist",
-	"torch.jit._pickle.build_doublelist",
-	"torch.jit._pickle.build_boollist",
-	"torch.jit._pickle.build_tensorlist",
-	"torch.jit._pickle.restore_type_tag",
-	"torch.distributed.checkpoint.metadata.Metadata",
-	"torch.distributed.checkpoint.metadata.TensorStorageMetadata",
-	"torch.distributed.checkpoint.metadata.ChunkStorageMetadata",
-	"torch.distributed.checkpoint.metadata.BytesStorageMetadata",
-	"torch.distributed.checkpoint.metadata.TensorProperties",
-	"torch.distributed.checkpoint.metadata._MEM_FORMAT_ENCODING",
-	"torch.distributed.checkpoint.metadata.MetadataIndex",
-	"torch.distributed.checkpoint.metadata.StorageMeta",
-	"torch.distributed.checkpoint.filesystem._StorageInfo",
-	"torch.distributed._shard.sharded_tensor.metadata.TensorProperties",
-	"torch.distributed._shard.sharded_tensor.metadata.MEM_FORMAT_ENCODING",
-	"torch.distributed.tensor.DTensor",
-	"torch.distributed._tensor.api.DTensor",
-	"torch.distributed._tensor.DTensor",
-	"torch.distributed.tensor._dtensor_spec.DTensorSpec",
-	"torch.distributed._tensor._dtensor_spec.DTensorSpec",
-	"torch.distributed._tensor.placement_types.DTensorSpec",
-	"torch.distributed.tensor._dtensor_spec.TensorMeta",
-	"torch.distributed._tensor.placement_types.TensorMeta",
-	"torch.distributed.tensor.placement_types.Shard",
-	"torch.distributed.tensor.placement_types.Replicate",
-	"torch.distributed.tensor.placement_types._StridedShard",
-	"torch.distributed._tensor.placement_types.Shard",
-	"torch.distributed._tensor.placement_types.Replicate",
-	"torch.distributed.device_mesh.DeviceMesh",
-	"torch.distributed._mesh_layout._MeshLayout",
-	"torch.nested._internal.nested_tensor.NestedTensor",
-	"torch.nested._internal.nested_tensor._rebuild_njt",
-};
-
-/* Whole modules: with a dot behind, all below them too. */
-static const char *const dangerous_modules[] = {
-	"os",
-	"posix",
-	"nt",
-	"sys",
-	"subprocess",
-	"importlib",
-	"runpy",
-	"pty",
-	"socket",
-	"shutil",
-	"pickle",
-	"_pickle",
-	"marshal",
-	"ctypes",
-	"code",
-	"codeop",
-	"pdb",
-	"bdb",
-	"timeit",
-	"cProfile",
-	"profile",
-	"trace",
-	"pydoc",
-	"doctest",
-	"webbrowser",
-	"pip",
-	"venv",
-	"ensurepip",
-	"imaplib",
-	"ssl",
-	"urllib",
-	"http",
-	"requests",
-	"aiohttp",
-	"asyncio",
-	"multiprocessing",
-	"threading",
-	"pkgutil",
-	"builtins.eval",
-	"builtins.exec",
-	"builtins.compile",
-	"builtins.setattr",
-	"builtins.open",
-	"builtins.__import__",
-	"builtins.breakpoint",
-	"builtins.apply",
-	"builtins.execfile",
-	"builtins.input",
-	"builtins.globals",
-	"builtins.vars",
-	"operator.attrgetter",
-	"operator.itemgetter",
-	"operator.methodcaller",
-	"functools.partial",
-	"torch.load",
-	"torch.storage._load_from_bytes",
-	"torch.hub",
-	"torch.jit.unsupported_tensor_ops",
-	"torch._inductor",
-	"torch.utils.cpp_extension",
-	"numpy.f2py",
-	"numpy.testing",
-	"numpy.load",
-};
-
-/* Python 2 names what moved. */
-static const char *const moved[][2] = { { "__builtin__.", "builtins." },
-					{ "copy_reg.", "copyreg." },
-					{ "cPickle.", "pickle." } };
-
-static bool is_dangerous(const char *name)
-{
-	for (size_t i = 0; i < sizeof(dangerous_modules) / sizeof(dangerous_modules[0]); i++) {
-		size_t n = strlen(dangerous_modules[i]);
-
-		if (!strncmp(name, dangerous_modules[i], n) && (!name[n] || name[n] == '.'))
-			return true;
-	}
-	return false;
-}
-
-/* torch.float16, torch.cuda.HalfStorage, torch.sparse.FloatTensor. */
-static bool is_torch_type(const char *name)
-{
-	static const char *const places[] = { "torch.cuda.sparse.", "torch.cuda.", "torch.sparse.",
-					      "torch." };
-	static const char *const kinds[] = { "Double",  "Float",  "Half",         "BFloat16",
-					     "Long",    "Int",    "Short",        "Char",
-					     "Byte",    "Bool",   "ComplexFloat", "ComplexDouble",
-					     "QInt8",   "QUInt8", "QInt32",       "QUInt4x2",
-					     "QUInt2x4" };
-
-	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-		size_t n = strlen(places[i]);
-
-		if (strncmp(name, places[i], n) != 0)
-			continue;
-		if (i == 3 && ckpt_dtype_of_torch(name + n) && strcmp(name + n, "bytes") != 0)
-			return true;
-		for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
-			size_t m = strlen(kinds[k]);
-
-			if (!strncmp(name + n, kinds[k], m) &&
-			    (!strcmp(name + n + m, "Storage") || !strcmp(name + n + m, "Tensor")))
-				return true;
-		}
-		if (!strcmp(name + n, "UntypedStorage"))
-			return true;
-	}
-	return false;
-}
-
-enum ckpt_trust globals_trust(const char *name)
-{
-	char full[300];
-
-	for (size_t i = 0; i < sizeof(moved) / sizeof(moved[0]); i++) {
-		size_t n = strlen(moved[i][0]);
-
-		if (strncmp(name, moved[i][0], n) != 0)
-			continue;
-		snprintf(full, sizeof(full), "%s%s", moved[i][1], name + n);
-		name = full;
-		break;
-	}
-	if (text_is_one_of(name, plain, sizeof(plain) / sizeof(plain[0])) || is_torch_type(name))
-		return CKPT_PLAIN;
-	if (text_is_one_of(name, extra, sizeof(extra) / sizeof(extra[0])))
-		return CKPT_EXTRA;
-	return is_dangerous(name) ? CKPT_DANGEROUS : CKPT_UNLISTED;
-}
 
 /* "module.name"; parts that are no strings make the whole a computed name. */
 static size_t global_name(const struct pickle_heap *h, struct pickle_value v, char *text,
@@ -297,109 +34,395 @@ static size_t global_name(const struct pickle_heap *h, struct pickle_value v, ch
 	return n < (int)size ? (size_t)n : size - 1;
 }
 
-/* ---- getattr ---- */
-
-static bool is_getattr(const struct pickle_heap *h, struct pickle_value v)
-{
-	char name[32];
-
-	if (v.kind != PICKLE_GLOBAL)
-		return false;
-	global_name(h, v, name, sizeof(name));
-	return !strcmp(name, "builtins.getattr") || !strcmp(name, "__builtin__.getattr");
-}
-
-static struct pickle_value called(const struct pickle_heap *h, struct pickle_value call)
-{
-	return pickle_item(h, call, PICKLE_CALL_CALLEE);
-}
-
-/* (Class, 'MEMBER') */
-static bool is_member(const struct pickle_heap *h, struct pickle_value args)
-{
-	struct pickle_value class, member;
-	char name[300];
-
-	if (args.kind != PICKLE_TUPLE || pickle_len(h, args) != 2)
-		return false;
-	class = pickle_item(h, args, 0);
-	member = pickle_item(h, args, 1);
-	if (class.kind != PICKLE_GLOBAL || member.kind != PICKLE_STR ||
-	    !strncmp(intern_text(&h->strings, (uint32_t)member.bits), "__", 2))
-		return false;
-	global_name(h, class, name, sizeof(name));
-	return globals_trust(name) != CKPT_DANGEROUS;
-}
-
-void globals_settle(struct globals_log *log)
-{
-	const struct pickle_heap *h = log->heap;
-	bool members = true;
-
-	for (size_t i = 0; members && i < h->nodes.n; i++) {
-		const struct pickle_node *node = &h->nodes.at[i];
-
-		for (uint32_t k = 0; members && node->items && k < node->n; k++) {
-			bool callee = node->n == PICKLE_CALL_ITEMS && k == PICKLE_CALL_CALLEE;
-
-			if (is_getattr(h, node->items[k]))
-				members = callee && is_member(h, node->items[PICKLE_CALL_ARGS]);
-			else if (callee && node->items[k].kind == PICKLE_CALL)
-				members = !is_getattr(h, called(h, node->items[k]));
-		}
-	}
-	for (size_t i = 0; !members && i < log->ckpt->globals.n; i++) {
-		struct ckpt_global *g = &log->ckpt->globals.at[i];
-		const char *name = ckpt_text(log->ckpt, g->name);
-
-		if (!strcmp(name, "builtins.getattr") || !strcmp(name, "__builtin__.getattr"))
-			g->trust = CKPT_DANGEROUS;
-	}
-}
-
 /* ---- the log ---- */
+
+static struct ckpt_global *find(const struct ckpt *c, const char *name)
+{
+	for (size_t i = 0; i < c->globals.n; i++)
+		if (!strcmp(ckpt_text(c, c->globals.at[i].name), name))
+			return &c->globals.at[i];
+	return NULL;
+}
+
+static struct policy judge_name(const struct globals_log *log, const char *name)
+{
+	struct policy p = policy_of(name);
+
+	if (log->script && !strncmp(name, CKPT_SCRIPT_CLASS, strlen(CKPT_SCRIPT_CLASS)))
+		return (struct policy){ CKPT_SCRIPT, POLICY_DATA };
+	if (p.trust == CKPT_UNKNOWN && policy_is_allowed(log->ckpt->allow, name))
+		p.trust = CKPT_ALLOWED;
+	return p;
+}
+
+/* A name met in log->record at `offset`; one that is known is counted. */
+static enum plim_status keep(struct globals_log *log, const char *name, struct policy p,
+			     uint64_t offset, struct plim_err *err)
+{
+	struct ckpt *c = log->ckpt;
+	struct ckpt_global g = { .record = log->record,
+				 .offset = offset,
+				 .trust = p.trust,
+				 .rule = (uint8_t)p.rule,
+				 .times = 1 };
+	struct ckpt_global *old;
+	enum plim_status st = PLIM_OK;
+
+	c->pickled = true;
+	old = find(c, name);
+	if (old) {
+		old->times++;
+		old->trust = p.trust > old->trust ? p.trust : old->trust;
+		return PLIM_OK;
+	}
+	g.name = model_string(c, name, strlen(name), &st, err);
+	/* A file made of nothing but names would make the search above slow; what is dangerous is told even so. */
+	if (c->globals.n >= (g.trust == CKPT_DANGEROUS ? 2 * GLOBALS_MAX : GLOBALS_MAX)) {
+		c->many_globals = true;
+		return st;
+	}
+	return st ? st : vec_push(c->mem, &c->globals, g, err);
+}
 
 enum plim_status globals_hook(void *ctx, struct pickle_value v, uint64_t offset,
 			      struct plim_err *err)
 {
 	struct globals_log *log = ctx;
-	struct ckpt *c = log->ckpt;
-	struct ckpt_global g = { .record = log->record, .offset = offset, .times = 1 };
-	char name[300];
-	enum plim_status st = PLIM_OK;
-	size_t n = global_name(log->heap, v, name, sizeof(name));
-	bool computed = pickle_item(log->heap, v, 0).kind != PICKLE_STR ||
-			pickle_item(log->heap, v, 1).kind != PICKLE_STR;
+	char name[NAME_BYTES];
+	struct pickle_value module = pickle_item(log->heap, v, 0),
+			    member = pickle_item(log->heap, v, 1);
+	struct policy p;
 
-	c->pickled = true;
-	g.name = model_string(c, name, n, &st, err);
-	for (size_t i = 0; !st && i < c->globals.n; i++) {
-		if (c->globals.at[i].name == g.name) {
-			c->globals.at[i].times++;
-			return PLIM_OK;
-		}
-	}
-	g.trust = computed ? CKPT_DANGEROUS
-		  : log->script && !strncmp(name, CKPT_SCRIPT_CLASS, strlen(CKPT_SCRIPT_CLASS))
-			  ? CKPT_CODE
-			  : globals_trust(name);
-	/* A file made of nothing but names would make the search above slow; what is dangerous is told even so. */
-	if (c->globals.n >= (g.trust == CKPT_DANGEROUS ? 2 * GLOBALS_MAX : GLOBALS_MAX))
-		return st;
-	return st ? st : vec_push(c->mem, &c->globals, g, err);
+	global_name(log->heap, v, name, sizeof(name));
+	if (module.kind != PICKLE_STR || member.kind != PICKLE_STR)
+		return keep(log, name, (struct policy){ CKPT_DANGEROUS, POLICY_DATA }, offset, err);
+	p = judge_name(log, name);
+	/* 'torch' and 'nn.Linear': attributes of a module that nobody listed. */
+	if (p.trust < CKPT_SCRIPT &&
+	    strchr(intern_text(&log->heap->strings, (uint32_t)member.bits), '.'))
+		p.trust = CKPT_UNKNOWN;
+	return keep(log, name, p, offset, err);
 }
+
+static enum plim_status hear(void *ctx, const char *name, uint64_t offset, struct plim_err *err)
+{
+	struct globals_log *log = ctx;
+
+	return find(log->ckpt, name) ? PLIM_OK
+				     : keep(log, name, judge_name(log, name), offset, err);
+}
+
+enum plim_status globals_name(struct globals_log *log, const uint8_t *bytes, size_t n,
+			      struct plim_err *err)
+{
+	return opcodes_name(bytes, n, hear, log, err);
+}
+
+/* ---- how they are used ---- */
+
+static void worsen(const struct use *u, struct pickle_value global, enum ckpt_trust trust)
+{
+	char name[NAME_BYTES];
+	struct ckpt_global *g;
+
+	global_name(u->heap, global, name, sizeof(name));
+	g = find(u->log->ckpt, name);
+	if (!g || g->trust >= trust)
+		return;
+	/* That it is used in a way that nobody listed, the caller may allow by its name. */
+	if (trust == CKPT_UNKNOWN && policy_is_allowed(u->log->ckpt->allow, name))
+		trust = CKPT_ALLOWED;
+	g->trust = trust > g->trust ? trust : g->trust;
+}
+
+static struct policy policy_at(const struct use *u, struct pickle_value v, char *name, size_t size)
+{
+	char text[NAME_BYTES];
+
+	global_name(u->heap, v, text, sizeof(text));
+	snprintf(name, size, "%s", text);
+	return judge_name(u->log, text);
+}
+
+/* A class or function by itself on a list, and not one of those that call others. */
+static bool is_known(const struct use *u, struct pickle_value v)
+{
+	char name[NAME_BYTES];
+	struct policy p;
+
+	if (v.kind != PICKLE_GLOBAL)
+		return false;
+	p = policy_at(u, v, name, sizeof(name));
+	return p.trust <= CKPT_ALLOWED && p.rule < POLICY_RECONSTRUCT;
+}
+
+/* Capitals: how the members of enums are spelled. */
+static bool is_member_name(const char *s)
+{
+	return *s >= 'A' && *s <= 'Z' && !s[strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_")];
+}
+
+static struct pickle_value arg(const struct use *u, struct pickle_value args, size_t i)
+{
+	if (args.kind != PICKLE_TUPLE || i >= pickle_len(u->heap, args))
+		return (struct pickle_value){ 0, PICKLE_NONE };
+	return pickle_item(u->heap, args, i);
+}
+
+static const char *text_of(const struct use *u, struct pickle_value v)
+{
+	return v.kind == PICKLE_STR ? intern_text(&u->heap->strings, (uint32_t)v.bits) : "";
+}
+
+/* builtins.object and the like, whose __new__ copyreg calls. */
+static bool is_builtin(const struct use *u, struct pickle_value v)
+{
+	char name[NAME_BYTES];
+	struct policy p;
+
+	if (v.kind != PICKLE_GLOBAL)
+		return false;
+	p = policy_at(u, v, name, sizeof(name));
+	return p.trust == CKPT_DATA &&
+	       (!strncmp(name, "builtins.", 9) || !strncmp(name, "__builtin__.", 12));
+}
+
+/* getattr given anything else than a member of an enum. */
+static enum ckpt_trust judge_getattr(const struct use *u, struct pickle_value args)
+{
+	struct pickle_value of = arg(u, args, 0), member = arg(u, args, 1);
+	const char *name = text_of(u, member);
+	char class[NAME_BYTES];
+	enum ckpt_trust trust;
+
+	if (member.kind != PICKLE_STR || !strncmp(name, "__", 2))
+		return CKPT_DANGEROUS;
+	if (of.kind != PICKLE_GLOBAL) /* a bound method, of what was made before */
+		return of.kind == PICKLE_CALL ? CKPT_UNKNOWN : CKPT_DANGEROUS;
+	trust = policy_at(u, of, class, sizeof(class)).trust;
+	return trust == CKPT_DANGEROUS                         ? CKPT_DANGEROUS
+	       : trust <= CKPT_ALLOWED && is_member_name(name) ? CKPT_CLASS
+							       : CKPT_UNKNOWN;
+}
+
+static bool is_known_partial(const struct use *u, const struct pickle_value *call)
+{
+	struct pickle_value state = call[PICKLE_CALL_STATE], of = arg(u, call[PICKLE_CALL_ARGS], 0);
+
+	/* partial(f) is written as partial.__new__(partial, f), and then its state (f, args, kwargs, dict). */
+	return is_known(u, of) && (state.kind == PICKLE_NONE || is_known(u, arg(u, state, 0)));
+}
+
+/* The bytes of a literal: b'...' or _codecs.encode('...', 'latin1'); what is none is dangerous. */
+static enum ckpt_trust judge_bytes(const struct use *u, struct pickle_value v, struct plim_err *err)
+{
+	struct globals_log inner = *u->log;
+
+	if (v.kind != PICKLE_BYTES || u->log->nested >= NESTED)
+		return CKPT_UNKNOWN;
+	inner.nested++;
+	inner.heap = NULL;
+	return globals_stacked(&inner,
+			       (const uint8_t *)intern_text(&u->heap->strings, (uint32_t)v.bits),
+			       u->heap->strings.at[v.bits].n, NULL, err)
+		       ? CKPT_UNKNOWN
+		       : CKPT_CLASS;
+}
+
+static enum ckpt_trust judge_use(const struct use *u, const struct pickle_node *node,
+				 enum policy_rule rule, struct plim_err *err)
+{
+	const struct pickle_value *call = node->items;
+	struct pickle_value args = call[PICKLE_CALL_ARGS], first = arg(u, args, 0);
+	size_t n = args.kind == PICKLE_TUPLE ? pickle_len(u->heap, args) : 0;
+	bool ok = true;
+
+	switch (rule) {
+	case POLICY_DATA: break;
+	case POLICY_VALUE: ok = false; break;
+	case POLICY_NEW: ok = node->is_new || !n; break;
+	case POLICY_NEW_OR_ENUM:
+		ok = node->is_new || !n ||
+		     (n == 1 && (first.kind == PICKLE_STR || first.kind == PICKLE_INT));
+		break;
+	case POLICY_RECONSTRUCT: ok = is_known(u, first) && is_builtin(u, arg(u, args, 1)); break;
+	case POLICY_MEMBER: return judge_getattr(u, args);
+	case POLICY_PARTIAL: ok = is_known_partial(u, call); break;
+	case POLICY_BYTES: return judge_bytes(u, first, err);
+	}
+	return ok ? CKPT_CLASS : CKPT_UNKNOWN;
+}
+
+/* Before 1.6 a module's class came with its source, as a persistent id: ('module', class, file, source). */
+static struct pickle_value class_of(const struct use *u, struct pickle_value callee)
+{
+	struct pickle_value id;
+
+	if (callee.kind != PICKLE_PERSID)
+		return callee;
+	id = pickle_item(u->heap, callee, 0);
+	return !strcmp(text_of(u, arg(u, id, 0)), "module") ? arg(u, id, 1) : callee;
+}
+
+/* What a call gave is called: of what is known, nothing gives what may be called. */
+static enum plim_status judge_result(const struct use *u, struct pickle_value call,
+				     struct plim_err *err)
+{
+	struct pickle_value callee = pickle_item(u->heap, call, PICKLE_CALL_CALLEE);
+	char name[NAME_BYTES], text[NAME_BYTES + 32];
+	struct policy p = { CKPT_UNKNOWN, POLICY_DATA };
+
+	if (callee.kind != PICKLE_GLOBAL)
+		return PLIM_OK; /* told of the innermost */
+	p = policy_at(u, callee, name, sizeof(name));
+	if (p.rule == POLICY_MEMBER) {
+		worsen(u, callee, CKPT_DANGEROUS);
+		return PLIM_OK;
+	}
+	snprintf(text, sizeof(text), "what %s returns, called", name);
+	if (find(u->log->ckpt, text))
+		return PLIM_OK;
+	return keep(u->log, text, (struct policy){ CKPT_UNKNOWN, POLICY_DATA }, 0, err);
+}
+
+static enum plim_status judge_call(const struct use *u, const struct pickle_node *node,
+				   struct plim_err *err)
+{
+	struct pickle_value callee = class_of(u, node->items[PICKLE_CALL_CALLEE]), func;
+	char name[NAME_BYTES];
+	struct policy p;
+
+	if (callee.kind == PICKLE_CALL)
+		return judge_result(u, callee, err);
+	if (callee.kind != PICKLE_GLOBAL)
+		return PLIM_OK; /* cannot be called */
+	p = policy_at(u, callee, name, sizeof(name));
+	if (p.trust == CKPT_CLASS)
+		worsen(u, callee, judge_use(u, node, p.rule, err));
+	/* This one calls the first that it is given. */
+	func = arg(u, node->items[PICKLE_CALL_ARGS], 0);
+	if (!strcmp(name, "torch._tensor._rebuild_from_type_v2") && func.kind == PICKLE_GLOBAL &&
+	    policy_at(u, func, name, sizeof(name)).trust != CKPT_PLAIN)
+		worsen(u, func, CKPT_UNKNOWN);
+	return PLIM_OK;
+}
+
+/* What calls others is no value to hand about. */
+static void judge_value(const struct use *u, struct pickle_value v)
+{
+	char name[NAME_BYTES];
+	struct policy p;
+
+	if (v.kind != PICKLE_GLOBAL)
+		return;
+	p = policy_at(u, v, name, sizeof(name));
+	if (p.trust == CKPT_CLASS && p.rule >= POLICY_RECONSTRUCT)
+		worsen(u, v, p.rule == POLICY_MEMBER ? CKPT_DANGEROUS : CKPT_UNKNOWN);
+}
+
+/* Is any of the names under a condition?  Most pickles have none, and then need no second look. */
+static bool is_conditional(const struct ckpt *c)
+{
+	for (size_t i = 0; i < c->globals.n; i++)
+		if (c->globals.at[i].trust >= CKPT_CLASS)
+			return true;
+	return false;
+}
+
+enum plim_status globals_settle(struct globals_log *log, struct plim_err *err)
+{
+	const struct pickle_heap *h = log->heap;
+	struct use u = { log, h };
+	enum plim_status st = PLIM_OK;
+
+	if (!is_conditional(log->ckpt))
+		return PLIM_OK;
+	for (size_t i = 0; !st && i < h->nodes.n; i++) {
+		const struct pickle_node *node = &h->nodes.at[i];
+
+		for (uint32_t k = node->is_call; node->items && k < node->n; k++)
+			judge_value(&u, node->items[k]);
+		if (node->is_call)
+			st = judge_call(&u, node, err);
+	}
+	return st;
+}
+
+/* ---- one after the other ---- */
+
+enum plim_status globals_stacked(struct globals_log *log, const uint8_t *bytes, size_t n,
+				 size_t *used, struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+	size_t at = 0, one;
+
+	while (!st && at < n && opcodes_is_pickle(bytes + at, n - at)) {
+		struct unpickle u = { .ckpt = log->ckpt,
+				      .script = log->script,
+				      .nested = log->nested,
+				      .record = log->record };
+		struct pickle_value root;
+
+		pickle_heap_init(&u.heap, log->ckpt->mem);
+		st = unpickle_decode(&u, NULL, bytes + at, n - at, &root, &one, err);
+		pickle_heap_release(&u.heap);
+		at += one;
+	}
+	if (used)
+		*used = at;
+	return st;
+}
+
+enum plim_status globals_read(struct ckpt *c, const char *name, const uint8_t *bytes, size_t n,
+			      size_t *used, struct plim_err *err)
+{
+	struct globals_log log = { .ckpt = c };
+	struct plim_err why = { 0 };
+	enum plim_status st = PLIM_OK;
+
+	log.record = model_string(c, name, strlen(name), &st, err);
+	if (st)
+		return st;
+	st = globals_stacked(&log, bytes, n, used, &why);
+	if (st == PLIM_E_FORMAT)
+		return model_find(c, CKPT_BAD_FINDING, "pickle", PLIM_UNKNOWN, err, "'%.200s': %s",
+				  name, why.message);
+	if (st && err)
+		*err = why;
+	return st;
+}
+
+/* Where a NumPy array's data begins (numpy/lib/format.py); 0: it is none, or of numbers. */
+static size_t numpy_objects(const uint8_t *p, size_t n)
+{
+	size_t header, at;
+
+	if (n < 12 || memcmp(p, "\223NUMPY", 6) != 0)
+		return 0;
+	at = p[6] == 1 ? 10 : 12;
+	header = (size_t)p[8] | (size_t)p[9] << 8;
+	if (p[6] > 1)
+		header |= (size_t)p[10] << 16 | (size_t)p[11] << 24;
+	return header <= n - at && memmem(p + at, header, "O'", 2) ? at + header : 0;
+}
+
+enum plim_status globals_inside(struct ckpt *c, const char *name, const uint8_t *bytes, size_t n,
+				struct plim_err *err)
+{
+	size_t skip = numpy_objects(bytes, n);
+
+	return globals_read(c, name, bytes + skip, n - skip, NULL, err);
+}
+
+/* ---- findings ---- */
 
 enum plim_status globals_judge(struct ckpt *c, struct plim_err *err)
 {
-	const struct ckpt_global *first = NULL;
-	size_t unlisted = 0;
 	enum plim_status st = PLIM_OK;
 
 	for (size_t i = 0; !st && i < c->globals.n; i++) {
 		const struct ckpt_global *g = &c->globals.at[i];
 
-		if (g->trust == CKPT_UNLISTED && !unlisted++)
-			first = g;
 		if (g->trust == CKPT_DANGEROUS)
 			st = model_find(c, CKPT_BAD_FINDING, "dangerous_pickle", g->offset, err,
 					"%.200s names '%.200s' at byte %llu: loading it without "
@@ -407,12 +430,5 @@ enum plim_status globals_judge(struct ckpt *c, struct plim_err *err)
 					ckpt_text(c, g->record), ckpt_text(c, g->name),
 					(unsigned long long)g->offset);
 	}
-	if (st || !first)
-		return st;
-	return model_find(c, CKPT_WARN, "unlisted_global", first->offset, err,
-			  "%zu %s on no list, first '%.200s' at byte %llu of %.200s: torch.load "
-			  "refuses it without trust in the file",
-			  unlisted, unlisted == 1 ? "name is" : "names are",
-			  ckpt_text(c, first->name), (unsigned long long)first->offset,
-			  ckpt_text(c, first->record));
+	return st;
 }

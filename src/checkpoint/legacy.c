@@ -4,19 +4,17 @@
  *	magic number | version 1001 | system | the object | keys of storages |
  *	for each key: i64 count, count elements
  *
- * No lengths, no checksums: the only proof is that everything adds up to the file's end.  A file that
- * begins as a pickle but not with the magic number is a bare pickle.
+ * No lengths, no checksums: the only proof is that everything adds up to the file's end.  torch.load compares
+ * the magic number by its value, so that however it is written the four other pickles are loaded.  A file whose first
+ * pickle is something else is a bare pickle, and others may be stacked behind it.
  */
+#include "opcodes.h"
 #include "parts.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#define MAGIC \
-	"\212\012l\374\234F\371 j\250P\031." /* behind the protocol, and a frame from protocol 4 on */
-#define MAGIC_BYTES 13
-#define HEAD_BYTES 2
-#define FRAME_BYTES 9
+#define TAIL_BYTES ((uint64_t)64 << 20) /* behind a bare pickle, where others may follow */
 
 struct legacy_storage {
 	uint32_t key, extent;
@@ -168,7 +166,7 @@ static enum plim_status judge(struct legacy *l, size_t listed, uint64_t at, size
 
 struct stream {
 	uint8_t *bytes;
-	size_t n, cap, at;
+	size_t n, cap, at, begin; /* begin: of the pickle that was read last */
 };
 
 /* Did the pickle want more than is in memory?  *err tells where; `used` is where its last opcode began. */
@@ -190,6 +188,7 @@ static enum plim_status next_pickle(struct legacy *l, struct stream *s, struct u
 	size_t used;
 	enum plim_status st;
 
+	s->begin = s->at;
 	for (;;) {
 		size_t globals = c->globals.n;
 
@@ -214,15 +213,14 @@ static enum plim_status next_pickle(struct legacy *l, struct stream *s, struct u
 static enum plim_status read_stream(struct legacy *l, struct stream *s, struct unpickle *u,
 				    struct plim_err *err)
 {
-	static const char *const what[] = { "the magic number", "the version", "the system's facts",
-					    "the pickle" };
+	static const char *const what[] = { "", "the version", "the system's facts", "the pickle" };
 	struct ckpt *c = l->ckpt;
 	struct pickle_value root = { 0 }, little;
 	uint64_t at;
 	size_t first = c->tensors.n, begin = 0;
 	enum plim_status st = PLIM_OK;
 
-	for (size_t i = 0; !st && i < 4; i++) {
+	for (size_t i = 1; !st && i < 4; i++) {
 		begin = s->at;
 		st = next_pickle(l, s, u, what[i], &root, err);
 		if (!st && i == 2 && root.kind == PICKLE_DICT &&
@@ -252,32 +250,66 @@ static enum plim_status read_stream(struct legacy *l, struct stream *s, struct u
 	return st ? st : judge(l, pickle_len(&u->heap, root), at, first, err);
 }
 
-static enum plim_status read_bare(struct legacy *l, struct stream *s, struct unpickle *u,
-				  struct plim_err *err)
+/* Whoever reads one pickle behind the other loads them all. */
+static enum plim_status read_tail(struct legacy *l, const struct stream *s, struct plim_err *err)
 {
-	struct pickle_value root;
+	struct ckpt *c = l->ckpt;
+	uint64_t left = c->files.at[l->file].bytes - s->at,
+		 n = left < TAIL_BYTES ? left : TAIL_BYTES;
+	uint8_t *p;
+	size_t used = 0;
+	enum plim_status st = model_read(c, l->file, s->at, n, n, "the pickles", &p, err);
+
+	if (!st)
+		st = globals_read(c, "a pickle behind the first", p, n, &used, err);
+	mem_free(c->mem, p, n, 1);
+	if (!st && used && n < left)
+		return model_find(c, CKPT_BAD_FINDING, "too_large", s->at + n, err,
+				  "behind the first pickle others are stacked; only %llu bytes of "
+				  "them were looked at",
+				  (unsigned long long)n);
+	if (st || left == used)
+		return st ? st
+			  : model_find(c, CKPT_NOTE, "stacked", s->at, err,
+				       "behind the first pickle others are stacked, %llu bytes: "
+				       "only their names were looked at",
+				       (unsigned long long)used);
+	return model_find(c, CKPT_WARN, "after_pickle", s->at + used, err,
+			  "behind the pickle there are more bytes, %llu",
+			  (unsigned long long)(left - used));
+}
+
+/* *root: of the first pickle, which was read. */
+static enum plim_status read_bare(struct legacy *l, const struct stream *s, struct unpickle *u,
+				  struct pickle_value root, struct plim_err *err)
+{
 	enum plim_status st;
 
 	u->storage = no_storage;
-	st = next_pickle(l, s, u, "the pickle", &root, err);
-	if (!st)
-		st = unpickle_walk(u, root, err);
+	st = unpickle_walk(u, root, err);
 	if (!st)
 		st = model_unchecked(l->ckpt, l->file, "the pickle", 0, s->at, err);
 	if (!st && s->at < l->ckpt->files.at[l->file].bytes)
-		st = model_find(l->ckpt, CKPT_WARN, "after_pickle", s->at, err,
-				"behind the pickle there are more bytes, %llu",
-				(unsigned long long)(l->ckpt->files.at[l->file].bytes - s->at));
+		st = read_tail(l, s, err);
 	return st;
 }
 
-static bool has_magic(const uint8_t *p, size_t n)
+/* 0x1950a86a20f9469cfc6c, however its pickle wrote it. */
+static bool is_magic(const struct pickle_heap *h, struct pickle_value v)
 {
-	size_t at = HEAD_BYTES;
+	static const uint8_t magic[] = {
+		0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 0xa8, 0x50, 0x19
+	};
+	const uint8_t *p;
+	size_t n;
 
-	if (n > at && p[at] == 0x95)
-		at += FRAME_BYTES;
-	return n >= at + MAGIC_BYTES && !memcmp(p + at, MAGIC, MAGIC_BYTES);
+	if (v.kind != PICKLE_BIGINT)
+		return false;
+	p = (const uint8_t *)intern_text(&h->strings, (uint32_t)v.bits);
+	n = h->strings.at[v.bits].n;
+	while (n > sizeof(magic) && !p[n - 1])
+		n--;
+	return n == sizeof(magic) && !memcmp(p, magic, n);
 }
 
 enum plim_status legacy_read(struct ckpt *c, uint32_t file, const char *prefix,
@@ -291,6 +323,7 @@ enum plim_status legacy_read(struct ckpt *c, uint32_t file, const char *prefix,
 			      .outermost = !*prefix };
 	struct stream s = { 0 };
 	struct plim_err why = { 0 };
+	struct pickle_value root;
 	uint64_t size = c->files.at[file].bytes;
 	enum plim_status st;
 	bool magic;
@@ -298,15 +331,16 @@ enum plim_status legacy_read(struct ckpt *c, uint32_t file, const char *prefix,
 	pickle_heap_init(&u.heap, c->mem);
 	s.cap = s.n = size < 1 << 20 ? (size_t)size : 1 << 20;
 	st = model_read(c, file, 0, s.n, s.n, "the pickles", &s.bytes, &why);
-	magic = !st && has_magic(s.bytes, s.n);
+	if (!st)
+		st = next_pickle(&l, &s, &u, "the pickle", &root, &why);
+	magic = !st && is_magic(&u.heap, root);
 	if (!c->kind)
 		c->kind = magic ? CKPT_KIND_LEGACY : CKPT_KIND_PICKLE;
 	if (!st)
-		st = magic ? read_stream(&l, &s, &u, &why) : read_bare(&l, &s, &u, &why);
+		st = magic ? read_stream(&l, &s, &u, &why) : read_bare(&l, &s, &u, root, &why);
 	if (st == PLIM_E_FORMAT) {
-		c->truncated =
-			s.at >= s.n || (why.offset != PLIM_UNKNOWN && why.offset + s.at >= size);
-		st = model_find(c, CKPT_BAD_FINDING, c->truncated ? "truncated" : "pickle", s.at,
+		c->truncated = s.n == size && opcodes_is_cut(s.bytes + s.begin, s.n - s.begin);
+		st = model_find(c, CKPT_BAD_FINDING, c->truncated ? "truncated" : "pickle", s.begin,
 				err, "%.200s%s: %.600s", model_file(c, file),
 				c->truncated ? " is cut before its first tensor" : "", why.message);
 	} else if (st && err) {

@@ -69,6 +69,16 @@ uint32_t model_printf(struct ckpt *c, enum plim_status *st, struct plim_err *err
 	return id;
 }
 
+uint32_t model_path(struct ckpt *c, const char *name, enum plim_status *st, struct plim_err *err)
+{
+	char path[2 * 256 + 600];
+	int n = snprintf(path, sizeof(path), "%s%s", c->inside ? c->inside : "", name);
+
+	if (!c->inside || n >= (int)sizeof(path))
+		return model_string(c, name, strlen(name), st, err);
+	return model_string(c, path, (size_t)n, st, err);
+}
+
 enum plim_status model_find(struct ckpt *c, enum ckpt_severity severity, const char *kind,
 			    uint64_t offset, struct plim_err *err, const char *fmt, ...)
 {

@@ -1,4 +1,5 @@
 /* Opening: files by their bytes, never by their name; folders without following links. */
+#include "opcodes.h"
 #include "parts.h"
 
 #include <errno.h>
@@ -77,7 +78,7 @@ static enum plim_status keep_file(struct ckpt *c, int fd, const struct stat *inf
 	if (!S_ISREG(info->st_mode))
 		st = err_set(err, PLIM_E_IO, "cannot read '%s': a checkpoint is a file or a folder",
 			     name);
-	id = model_string(c, name, strlen(name), &st, err);
+	id = model_path(c, name, &st, err);
 	if (!st) {
 		f.name = ckpt_text(c, id);
 		*file = (uint32_t)c->files.n;
@@ -119,11 +120,12 @@ static const struct {
 	{ 0, 15, "SQLite format 3", "sqlite", "an SQLite database, not a checkpoint" },
 	{ 4, 4, "TFL3", "tflite", "a model of TensorFlow Lite, which is not read" },
 	{ 0, 6, "\223NUMPY", "numpy", "a NumPy array, not a checkpoint" },
-	{ 0, 4, "GGUF", "gguf", "a GGUF file, which is not read yet" },
 	{ 0, 4, "\211HDF", "hdf5", "an HDF5 file (Keras?), which is not read" },
 	{ 257, 5, "ustar", "tar",
-	  "a tar file: unpack it, or, if torch wrote it before 2017, convert it with torch <= 2.5 "
-	  "in a sandbox" },
+	  "a tar file with a damaged header: unpack it, or, if torch wrote it before 2017, convert "
+	  "it "
+	  "with torch <= 2.5 in a sandbox" },
+	{ 0, 8, "\211PNG\r\n\032\n", "png", "a PNG image, not a checkpoint" },
 	{ 0, 4, "\177ELF", "program", "a program, not a checkpoint" },
 	{ 0, 5, "%PDF-", "pdf", "a PDF, not a checkpoint" },
 };
@@ -139,21 +141,17 @@ static bool is_html(const uint8_t *p, size_t n)
 			      !strncasecmp((const char *)p + i, "<?xml", 5));
 }
 
-/* The tars of torch 0.1 have no magic: their members' names tell. */
-static bool is_old_tar(const uint8_t *p, size_t n)
-{
-	static const char *const names[] = { "storages", "sys_info", "pickle", "tensors" };
-
-	for (size_t i = 0; n >= 512 && i < sizeof(names) / sizeof(names[0]); i++)
-		if (!memcmp(p, names[i], strlen(names[i]) + 1) && !p[99])
-			return true;
-	return false;
-}
-
 static bool is_empty(const uint8_t *p, size_t n)
 {
 	(void)p;
 	return !n;
+}
+
+/* ModelProto (onnx.proto): field 1, the version of the format; field 2, the producer's name. */
+static bool is_onnx(const uint8_t *p, size_t n)
+{
+	return n > 16 && p[0] == 0x08 && p[1] >= 3 && p[1] <= 20 && p[2] == 0x12 && p[3] &&
+	       p[3] < 64 && isalpha(p[4]);
 }
 
 static bool is_zeros(const uint8_t *p, size_t n)
@@ -172,9 +170,8 @@ static const struct {
 	{ is_zeros, "zeros",
 	  "all zeros where a checkpoint begins: preallocated and never written, or lost in a "
 	  "crash" },
+	{ is_onnx, "onnx", "an ONNX model (protobuf), which is not read" },
 	{ is_html, "html", "a web page: the download saved an error page instead of the file" },
-	{ is_old_tar, "tar",
-	  "a tar of torch before 2017: convert it with torch <= 2.5 in a sandbox" },
 };
 
 /* What it is, if no checkpoint: a sentence for people and a slug; NULL when not known. */
@@ -227,6 +224,22 @@ static size_t text_line(const uint8_t *head, size_t n)
 	return line;
 }
 
+#define ARRAY_BYTES ((uint64_t)64 << 20)
+
+/* An array of objects is a pickle behind a header. */
+static enum plim_status judge_array(struct ckpt *c, uint32_t file, struct plim_err *err)
+{
+	const struct ckpt_file *f = &c->files.at[file];
+	uint64_t n = f->bytes < ARRAY_BYTES ? f->bytes : ARRAY_BYTES;
+	uint8_t *p;
+	enum plim_status st = model_read(c, file, 0, n, n, "the array", &p, err);
+
+	if (!st)
+		st = globals_inside(c, "the array", p, (size_t)n, err);
+	mem_free(c->mem, p, (size_t)n, 1);
+	return st;
+}
+
 static enum plim_status refuse(struct ckpt *c, uint32_t file, const uint8_t *head, size_t n,
 			       struct plim_err *err)
 {
@@ -236,8 +249,13 @@ static enum plim_status refuse(struct ckpt *c, uint32_t file, const uint8_t *hea
 	char facts[400] = "";
 	const char *slug, *is = what_else(head, n, &slug);
 	size_t line = text_line(head, n);
+	enum plim_status st = PLIM_OK;
 
 	c->unreadable |= !c->kind; /* of a folder, the others can be read */
+	if (is && !strcmp(slug, "numpy"))
+		st = judge_array(c, file, err);
+	if (st)
+		return st;
 	if (!is && line)
 		return model_find(c, severity, "text", 0, err,
 				  "'%s' is a text, no checkpoint: the answer of a server? \"%.*s\"",
@@ -295,10 +313,16 @@ enum plim_status open_any(struct ckpt *c, uint32_t file, const char *prefix, str
 		return safetensors_read(c, file, prefix, err);
 	if (n >= 4 && !memcmp(head, "PK\3\4", 4))
 		return torch_read_zip(c, file, 0, f->bytes, prefix, err);
-	if (n >= 2 && head[0] == 0x80 && head[1] >= 1 && head[1] <= 5)
+	if (tarred_is(head, n)) /* as torch.load: before a pickle */
+		return tarred_read(c, file, prefix, err);
+	if (n >= 2 && head[0] == 0x80 && head[1] <= 5)
 		return legacy_read(c, file, prefix, err);
 	if (is_safetensors(head, n, f->bytes, false))
 		return safetensors_read(c, file, prefix, err);
+	if (n >= 4 && !memcmp(head, "GGUF", 4))
+		return gguf_read(c, file, prefix, err);
+	if (!what_else(head, n, &slug) && opcodes_is_pickle(head, n)) /* of protocol 0 or 1 */
+		return legacy_read(c, file, prefix, err);
 	before = zip_behind(head, n);
 	if (before && !what_else(head, n, &slug)) { /* a tar has zips inside */
 		st = model_find(c, CKPT_BAD_FINDING, "prefix", 0, err,

@@ -28,6 +28,9 @@ uint32_t model_string(struct ckpt *c, const char *text, size_t n, enum plim_stat
 uint32_t model_printf(struct ckpt *c, enum plim_status *st, struct plim_err *err, const char *fmt,
 		      ...) __attribute__((format(printf, 4, 5)));
 
+/* The name of a file of the folder that is read, as it is told: with c->inside in front. */
+uint32_t model_path(struct ckpt *c, const char *name, enum plim_status *st, struct plim_err *err);
+
 /* Something to tell; `offset` PLIM_UNKNOWN: of no single byte.  At most FINDINGS of a kind are kept. */
 enum plim_status model_find(struct ckpt *c, enum ckpt_severity severity, const char *kind,
 			    uint64_t offset, struct plim_err *err, const char *fmt, ...)
@@ -128,6 +131,11 @@ enum plim_status torch_read_zip(struct ckpt *c, uint32_t file, uint64_t base, ui
 				const char *prefix, struct plim_err *err);
 enum plim_status legacy_read(struct ckpt *c, uint32_t file, const char *prefix,
 			     struct plim_err *err);
+/* Does torch.load take a file that begins so for a tar? */
+bool tarred_is(const uint8_t *head, size_t n);
+enum plim_status tarred_read(struct ckpt *c, uint32_t file, const char *prefix,
+			     struct plim_err *err);
+enum plim_status gguf_read(struct ckpt *c, uint32_t file, const char *prefix, struct plim_err *err);
 enum plim_status safetensors_read(struct ckpt *c, uint32_t file, const char *prefix,
 				  struct plim_err *err);
 enum plim_status distributed_read(struct ckpt *c, int dir, struct plim_err *err);
@@ -196,22 +204,34 @@ void values_merge(struct ckpt_values *v, const struct ckpt_values *part);
 
 #define CKPT_SCRIPT_CLASS "__torch__." /* begins the names of TorchScript's own classes */
 
-enum ckpt_trust globals_trust(const char *name);
 /* For pickle_hooks.global: logs into ctx, a struct globals_log. */
 struct globals_log {
 	struct ckpt *ckpt;
 	const struct pickle_heap *heap;
 	uint32_t record; /* name of what is read */
+	unsigned nested; /* pickles around this one, whose bytes hold it */
 	bool script;     /* as in struct unpickle */
 };
 enum plim_status globals_hook(void *ctx, struct pickle_value v, uint64_t offset,
 			      struct plim_err *err);
+/* Once a pickle was read, to its end or not: is every name used as the policy says that it is harmless? */
+enum plim_status globals_settle(struct globals_log *log, struct plim_err *err);
+/* Of a pickle that does not decode: the names that a reader of its opcodes meets. */
+enum plim_status globals_name(struct globals_log *log, const uint8_t *bytes, size_t n,
+			      struct plim_err *err);
 /*
- * Once a pickle was read, to its end or not: Python 3.11 writes a member of an enum as getattr(Class, 'MEMBER'), which is
- * no more than unlisted.  Where getattr is given anything else, or what it gives is called, it is dangerous.
+ * The names in pickles that follow each other; *used (may be NULL): their bytes, up to what is no pickle.
+ * PLIM_E_FORMAT: one does not decode; its names are logged all the same.
  */
-void globals_settle(struct globals_log *log);
-/* One finding a pickle that is not plain. */
+enum plim_status globals_stacked(struct globals_log *log, const uint8_t *bytes, size_t n,
+				 size_t *used, struct plim_err *err);
+/* The same, of what nothing is known but its name for people; what does not decode becomes a finding.  *used may be NULL. */
+enum plim_status globals_read(struct ckpt *c, const char *name, const uint8_t *bytes, size_t n,
+			      size_t *used, struct plim_err *err);
+/* The same for bytes that may be a pickle, or a NumPy array of objects, which has one inside; or nothing of the kind. */
+enum plim_status globals_inside(struct ckpt *c, const char *name, const uint8_t *bytes, size_t n,
+				struct plim_err *err);
+/* Findings of the names that are not plain. */
 enum plim_status globals_judge(struct ckpt *c, struct plim_err *err);
 
 /* ---- unpickle.c ---- */
@@ -233,6 +253,8 @@ struct unpickle {
 	void *ctx;
 	bool outermost; /* its keys are the checkpoint's */
 	bool script; /* names below __torch__ are those of TorchScript, whose code is beside it */
+	unsigned nested; /* as in struct globals_log */
+	uint32_t record; /* name of what is read, where none is given to unpickle_decode */
 };
 
 /* Decode a pickle of `n` bytes; *used: bytes up to its STOP.  What globals it names is logged. */

@@ -2,6 +2,7 @@
  * torch.save since 1.6: a zip with one pickle and a record for each storage.  And TorchScript (torch.jit.save), which is
  * the same with code beside it, and with tensors in more than one pickle.
  */
+#include "opcodes.h"
 #include "parts.h"
 
 #include <math.h>
@@ -101,6 +102,9 @@ static enum plim_status read_pickle(struct archive *a, uint32_t at, const char *
 	pickle_heap_init(&u.heap, c->mem);
 	if (!st)
 		st = unpickle_decode(&u, name, bytes, n, &root, &used, &why);
+	/* What torch does not read behind it another loader may. */
+	if (!st && used < n)
+		st = globals_read(c, name, bytes + used, n - used, NULL, &why);
 	mem_free(c->mem, bytes, n, 1);
 	if (!st && prefix)
 		st = unpickle_walk(&u, root, &why);
@@ -255,10 +259,10 @@ static enum plim_status check_unused(struct archive *a, uint32_t at, struct plim
 	const struct ckpt_extent *x = &c->extents.at[at];
 	const char *name = ckpt_text(c, x->name);
 	uint64_t place = x->offset, bytes = x->bytes;
-	uint8_t head[2] = { 0, 0 };
+	uint8_t head[4096];
 	size_t got;
 	enum plim_status st = peek(c, at, head, sizeof(head), &got, err);
-	bool pickle = !st && head[0] == 0x80 && head[1] >= 2 && head[1] <= 5;
+	bool pickle = !st && opcodes_is_pickle(head, got);
 
 	if (pickle)
 		st = read_pickle(a, at, NULL, err);
@@ -435,6 +439,33 @@ static const char *other_zip(const struct archive *a)
 	return NULL;
 }
 
+#define JUDGED_BYTES ((uint64_t)64 << 20) /* of a record of a zip that is no checkpoint */
+
+/* Other programs load what torch does not: pickles in a zip, arrays of objects in an .npz. */
+static enum plim_status judge_others(struct archive *a, struct plim_err *err)
+{
+	struct ckpt *c = a->ckpt;
+	enum plim_status st = PLIM_OK;
+
+	for (uint32_t i = a->zip.first; !st && i < a->zip.first + a->zip.n; i++) {
+		struct plim_err why = { 0 };
+		uint8_t *bytes;
+		size_t n;
+
+		if (c->extents.at[i].state == CKPT_CUT || c->extents.at[i].bytes > JUDGED_BYTES)
+			continue;
+		st = zip_get(c, i, JUDGED_BYTES, &bytes, &n, &why);
+		if (!st)
+			st = globals_inside(c, ckpt_text(c, c->extents.at[i].name), bytes, n, &why);
+		mem_free(c->mem, bytes, n, 1);
+		if (st == PLIM_E_FORMAT)
+			st = PLIM_OK; /* the scan tells what cannot be read */
+		else if (st && err)
+			*err = why;
+	}
+	return st;
+}
+
 /* No pickle, or none that is whole. */
 static enum plim_status refuse_zip(struct archive *a, struct plim_err *err)
 {
@@ -444,6 +475,10 @@ static enum plim_status refuse_zip(struct archive *a, struct plim_err *err)
 	bool failed = record(a, "version") != CKPT_NONE && record(a, "data/0") == CKPT_NONE;
 	const char *other = other_zip(a);
 
+	enum plim_status st = judge_others(a, err);
+
+	if (st)
+		return st;
 	c->truncated |= a->cut && !a->broken;
 	c->unreadable |= !c->kind && !a->cut;
 	if (!c->kind)

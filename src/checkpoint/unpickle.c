@@ -440,6 +440,20 @@ static enum plim_status walk_outermost(struct walk *w, struct pickle_value dict,
 	return st ? st : walk_optimizer(w, dict, first, err);
 }
 
+/* How many ranks wrote it, of which each has files of its own. */
+static enum plim_status note_world(struct walk *w, struct pickle_value dict, struct plim_err *err)
+{
+	struct pickle_value world;
+	struct ckpt_fact f;
+	enum plim_status st = PLIM_OK;
+
+	if (!pickle_get(w->heap, dict, CKPT_FACT_WORLD, &world) || world.kind != PICKLE_INT)
+		return PLIM_OK;
+	f.name = model_printf(w->ckpt, &st, err, CKPT_FACT_WORLD);
+	f.value = model_printf(w->ckpt, &st, err, "%llu", (unsigned long long)world.bits);
+	return st ? st : model_fact(w->ckpt, f, err);
+}
+
 enum plim_status unpickle_walk(struct unpickle *u, struct pickle_value root, struct plim_err *err)
 {
 	struct walk w = { .u = u, .ckpt = u->ckpt, .heap = &u->heap, .location = CKPT_NONE };
@@ -447,6 +461,8 @@ enum plim_status unpickle_walk(struct unpickle *u, struct pickle_value root, str
 	size_t before;
 	enum plim_status st = enter(&w, u->prefix, strlen(u->prefix), &before, err);
 
+	if (!st && dict.kind == PICKLE_DICT)
+		st = note_world(&w, dict, err);
 	w.most_visits = u->heap.nodes.n * REVISITS + 1000;
 	if (w.most_visits > VISITS)
 		w.most_visits = VISITS;
@@ -464,22 +480,30 @@ enum plim_status unpickle_decode(struct unpickle *u, const char *name, const uin
 				 size_t n, struct pickle_value *root, size_t *used,
 				 struct plim_err *err)
 {
-	struct globals_log log = { .ckpt = u->ckpt, .heap = &u->heap, .script = u->script };
+	struct globals_log log = { .ckpt = u->ckpt,
+				   .heap = &u->heap,
+				   .record = u->record,
+				   .nested = u->nested,
+				   .script = u->script };
 	struct pickle_hooks hooks = { .ctx = &log, .global = globals_hook };
 	struct source *src;
-	enum plim_status st = PLIM_OK;
+	enum plim_status st = PLIM_OK, settled;
 
 	*used = 0;
 	u->ckpt->pickled = true;
-	log.record = model_string(u->ckpt, name, strlen(name), &st, err);
+	if (name)
+		log.record = model_string(u->ckpt, name, strlen(name), &st, err);
 	if (!st)
-		st = source_open_memory(u->ckpt->mem, name, bytes, n, SOURCE_MEMORY_PLAIN, NULL,
-					&src, err);
+		st = source_open_memory(u->ckpt->mem, name ? name : "a pickle", bytes, n,
+					SOURCE_MEMORY_PLAIN, NULL, &src, err);
 	if (st)
 		return st;
 	st = pickle_read(&u->heap, src, 0, &hooks, root, err);
-	globals_settle(&log);
 	*used = (size_t)source_offset(src, src->p);
 	source_close(src);
-	return st;
+	settled = globals_settle(&log, st ? NULL : err);
+	/* A loader runs what comes before the damage, and may not see any where the machine does. */
+	if (!settled && st == PLIM_E_FORMAT)
+		settled = globals_name(&log, bytes, n, NULL);
+	return st ? st : settled;
 }

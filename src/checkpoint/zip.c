@@ -20,6 +20,7 @@
 #define END64_BYTES 56
 #define LOCATOR_BYTES 20
 #define LOOK_BACK_BYTES ((uint64_t)64 << 10) /* as far as torch looks for the end */
+#define ATTRIBUTE_FOLDER 0x10                /* of MS-DOS, in the external attributes */
 #define INFLATE_RATIO 100                    /* of a bomb; weights do not shrink that much */
 
 #define BAD(kind, at, ...) model_find(c, CKPT_BAD_FINDING, kind, at, err, __VA_ARGS__)
@@ -29,7 +30,7 @@
 struct entry {
 	const uint8_t *at; /* its 46 bytes; name behind */
 	uint64_t stored, bytes, header;
-	uint32_t crc, disk;
+	uint32_t crc, disk, attributes;
 	uint16_t flags, method, time, date, name_n, extra_n;
 };
 
@@ -182,6 +183,7 @@ static void decode_entry(const uint8_t *p, struct entry *e)
 		.name_n = (uint16_t)zip_le(p + 28, 2),
 		.extra_n = (uint16_t)zip_le(p + 30, 2),
 		.disk = (uint32_t)zip_le(p + 34, 2),
+		.attributes = (uint32_t)zip_le(p + 38, 4),
 		.header = zip_le(p + 42, 4),
 	};
 }
@@ -423,6 +425,12 @@ static enum plim_status check_entry(struct ckpt *c, const struct zip *z, const s
 	if (!e->method && e->stored != e->bytes)
 		return BAD("size_mismatch", at,
 			   "'%.*s' is stored as it is, yet its two sizes differ", n, name);
+	/* miniz takes such a record for a folder, and hands out memory that it never filled. */
+	if ((e->attributes & ATTRIBUTE_FOLDER || (n && name[n - 1] == '/')) && e->bytes)
+		return BAD("folder_flag", at,
+			   "'%.*s' is marked as a folder: torch loads zeros or leftovers of memory "
+			   "in place of its %llu bytes",
+			   n, name, LL(e->bytes));
 	return bomb ? BAD("bomb", at, "'%.*s' would inflate from %llu to %llu bytes: not read", n,
 			  name, LL(e->stored), LL(e->bytes))
 		    : PLIM_OK;

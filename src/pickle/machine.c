@@ -11,6 +11,7 @@
 
 /* Longest text line of protocol 0 (a number, a global's name); longer ones are damage. */
 #define LINE_BYTES_MAX (1u << 20)
+#define MEMO_GAP 65536            /* that numbers of memo entries may run ahead of the bytes read */
 #define LONG_BYTES_MAX (1u << 20) /* a Python int of 8 million bits */
 
 struct op;
@@ -688,8 +689,8 @@ static enum plim_status memo_set(struct pickle *p, uint64_t i, struct plim_err *
 	enum plim_status st = have(p, 1, err);
 	uint32_t packed = 0;
 
-	/* a pickler numbers its entries in turn; a number beyond every byte read is an attack on memory */
-	if (!st && i > here(p))
+	/* a pickler numbers its entries in turn; a number far beyond every byte read is an attack on memory */
+	if (!st && i > here(p) + MEMO_GAP)
 		st = damaged(p, err, "more values than the file has room for (memo entry %llu)",
 			     (unsigned long long)i);
 	if (!st)
@@ -858,6 +859,8 @@ static enum plim_status push_call(struct pickle *p, struct pickle_value callee,
 		st = heap_node(p->heap, PICKLE_CALL, &v, err);
 	if (!st)
 		st = heap_append(p->heap, v, items, PICKLE_CALL_ITEMS, err);
+	if (!st)
+		p->heap->nodes.at[v.bits].is_call = 1;
 	return st ? st : pickle_push(p, v, err);
 }
 

@@ -13,7 +13,8 @@ struct plim_ckpt_hidden {
 	struct arena arena;
 };
 
-/* By enum plim_ckpt_verdict, for people. */
-extern const char *const ckpt_verdict_names[];
+extern const struct field_table ckpt_table;
+/* By enum plim_ckpt_verdict: for people, and for programs. */
+extern const char *const ckpt_verdict_names[], *const ckpt_verdict_slugs[];
 
 #endif

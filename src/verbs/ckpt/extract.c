@@ -35,7 +35,8 @@ enum plim_status plim_ckpt_seal(struct plim_ckpt *r, struct plim_ckpt_sealed *ou
 	struct ckpt_sealed told = { 0 };
 	enum plim_status st;
 
-	if (r->verdict != PLIM_CKPT_WHOLE && r->verdict != PLIM_CKPT_UNPROVEN)
+	if ((r->integrity != PLIM_CKPT_WHOLE && r->integrity != PLIM_CKPT_UNPROVEN) ||
+	    r->verdict == PLIM_CKPT_DANGEROUS)
 		st = err_set(err, PLIM_E_FORMAT, "'%.200s' is %s: not sealed", r->path,
 			     ckpt_verdict_names[r->verdict]);
 	else

@@ -15,10 +15,12 @@ static const char *const kinds[CKPT_KINDS] = {
 	[CKPT_KIND_SCRIPT] = "torchscript", [CKPT_KIND_ZIP] = "zip",
 	[CKPT_KIND_PICKLE] = "pickle",      [CKPT_KIND_SAFETENSORS] = "safetensors",
 	[CKPT_KIND_SHARDED] = "sharded",    [CKPT_KIND_DISTRIBUTED] = "distributed",
-	[CKPT_KIND_FOLDER] = "folder",      [CKPT_KIND_CONFIG] = "config",
+	[CKPT_KIND_FOLDER] = "folder",      [CKPT_KIND_TAR] = "tar",
+	[CKPT_KIND_GGUF] = "gguf",          [CKPT_KIND_CONFIG] = "config",
 };
 static const char *const severities[] = { "note", "warning", "bad" };
-static const char *const trusts[] = { "plain", "extra", "code", "unlisted", "dangerous" };
+static const char *const trusts[] = { "plain",   "data",    "class",    "torchscript",
+				      "allowed", "unknown", "dangerous" };
 
 /* Zeroed; does nothing after a failure. */
 static void *take(struct plim_ckpt *r, size_t n, size_t size, enum plim_status *st,
@@ -89,7 +91,9 @@ static enum plim_status fill_globals(struct plim_ckpt *r, struct plim_err *err)
 			(struct plim_ckpt_global){ ckpt_text(c, g->name), ckpt_text(c, g->record),
 						   trusts[g->trust], g->offset, g->times };
 	}
-	r->pickle = c->pickled ? trusts[worst] : NULL;
+	if (c->many_globals && worst < CKPT_UNKNOWN)
+		worst = CKPT_UNKNOWN;
+	r->pickle = !c->pickled ? NULL : trusts[worst < CKPT_UNKNOWN ? CKPT_PLAIN : worst];
 	return st;
 }
 
@@ -383,50 +387,94 @@ static enum plim_status fill_resume(struct plim_ckpt *r, struct plim_err *err)
 
 /* ---- the verdict ---- */
 
-static const char *first_bad(const struct plim_ckpt *r)
+#define DANGEROUS "dangerous_pickle" /* the finding that is of code, not of bytes */
+
+static const char *first_bad(const struct plim_ckpt *r, bool of_code)
 {
-	return r->finding_count && !strcmp(r->findings[0].severity, "bad") ? r->findings[0].text
-									   : NULL;
+	for (size_t i = 0; i < r->finding_count && !strcmp(r->findings[i].severity, "bad"); i++)
+		if (!strcmp(r->findings[i].kind, DANGEROUS) == of_code)
+			return r->findings[i].text;
+	return NULL;
 }
 
+static enum plim_ckpt_verdict judge_bytes(const struct plim_ckpt *r, bool bad, unsigned flags)
+{
+	const struct ckpt *c = &r->hidden->ckpt;
+
+	if (c->unreadable)
+		return PLIM_CKPT_NOT_A_CHECKPOINT;
+	if (c->truncated)
+		return PLIM_CKPT_TRUNCATED;
+	if (bad || r->required_missing_count)
+		return PLIM_CKPT_DAMAGED;
+	if (!flags)
+		return PLIM_CKPT_NOT_VERIFIED;
+	return c->unprotected_bytes ? PLIM_CKPT_UNPROVEN : PLIM_CKPT_WHOLE;
+}
+
+/* The bytes in a sentence; `bad`: the worst that was found of them, or NULL. */
+static const char *tell_bytes(struct plim_ckpt *r, const char *bad, enum plim_status *st,
+			      struct plim_err *err)
+{
+	const struct ckpt *c = &r->hidden->ckpt;
+
+	if (bad)
+		return bad;
+	if (r->required_missing_count)
+		return say(r, st, err,
+			   r->required_missing_count == 1
+				   ? "the required key '%.200s' is missing"
+				   : "required keys are missing, '%.200s' for one",
+			   r->required_missing[0]);
+	if (r->integrity == PLIM_CKPT_WHOLE)
+		return say(r, st, err, "all %llu records match their checksums",
+			   (unsigned long long)c->verified_records);
+	if (r->integrity == PLIM_CKPT_UNPROVEN)
+		return say(r, st, err,
+			   "the structure is right; %llu bytes have no checksum, so a "
+			   "changed bit in them cannot be seen",
+			   (unsigned long long)c->unprotected_bytes);
+	return "the structure is right; contents were not read";
+}
+
+static const char *tell_unknown(struct plim_ckpt *r, enum plim_status *st, struct plim_err *err)
+{
+	const char *first = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < r->global_count; i++)
+		if (!strcmp(r->globals[i].trust, trusts[CKPT_UNKNOWN]) && !n++)
+			first = r->globals[i].name;
+	if (!first)
+		return say(r, st, err, "its pickles name more than can be looked at");
+	return say(r, st, err,
+		   n == 1 ? "its pickle names '%.200s', which is on no list"
+			  : "its pickles name '%.200s' and %zu more that are on no list",
+		   first, n - 1);
+}
+
+/* What is dangerous comes first, then damage, then what is not known. */
 static enum plim_status judge(struct plim_ckpt *r, unsigned flags, struct plim_err *err)
 {
 	const struct ckpt *c = &r->hidden->ckpt;
-	const char *bad = first_bad(r);
+	const char *bad = first_bad(r, false), *runs = first_bad(r, true);
+	bool unknown = r->pickle && !strcmp(r->pickle, trusts[CKPT_UNKNOWN]);
 	enum plim_status st = PLIM_OK;
 
 	r->whole_bytes = c->truncated ? c->whole_bytes : PLIM_UNKNOWN;
 	r->verified_bytes = flags ? c->verified_bytes : PLIM_UNKNOWN;
 	r->unprotected_bytes = flags ? c->unprotected_bytes : PLIM_UNKNOWN;
 	r->verified_records = flags ? c->verified_records : PLIM_UNKNOWN;
-	if (c->unreadable)
-		r->verdict = PLIM_CKPT_NOT_A_CHECKPOINT;
-	else if (c->truncated)
-		r->verdict = PLIM_CKPT_TRUNCATED;
-	else if (bad || r->required_missing_count)
-		r->verdict = PLIM_CKPT_DAMAGED;
-	else if (!flags)
-		r->verdict = PLIM_CKPT_NOT_VERIFIED;
-	else
-		r->verdict = c->unprotected_bytes ? PLIM_CKPT_UNPROVEN : PLIM_CKPT_WHOLE;
-	if (bad)
-		r->headline = bad;
-	else if (r->required_missing_count)
-		r->headline = say(r, &st, err,
-				  r->required_missing_count == 1
-					  ? "the required key '%.200s' is missing"
-					  : "required keys are missing, '%.200s' for one",
-				  r->required_missing[0]);
-	else if (r->verdict == PLIM_CKPT_WHOLE)
-		r->headline = say(r, &st, err, "all %llu records match their checksums",
-				  (unsigned long long)c->verified_records);
-	else if (r->verdict == PLIM_CKPT_UNPROVEN)
-		r->headline = say(r, &st, err,
-				  "the structure is right; %llu bytes have no checksum, so a "
-				  "changed bit in them cannot be seen",
-				  (unsigned long long)c->unprotected_bytes);
-	else
-		r->headline = "the structure is right; contents were not read";
+	r->verdict = r->integrity = judge_bytes(r, bad, flags);
+	if (runs) {
+		r->verdict = PLIM_CKPT_DANGEROUS;
+		r->headline = runs;
+	} else if (unknown && r->integrity < PLIM_CKPT_DAMAGED) {
+		r->verdict = PLIM_CKPT_UNKNOWN_CODE;
+		r->headline = tell_unknown(r, &st, err);
+	} else {
+		r->headline = tell_bytes(r, bad, &st, err);
+	}
 	return st;
 }
 
@@ -495,7 +543,9 @@ enum plim_status plim_ckpt_open(const char *path, const struct plim_ckpt_options
 	*out = NULL;
 	if (st)
 		return st;
+	r->hidden->ckpt.allow = o.allow;
 	st = ckpt_read(&r->hidden->ckpt, path, err);
+	r->hidden->ckpt.allow = NULL; /* the caller's */
 	if (!st && o.flags)
 		st = ckpt_scan(&r->hidden->ckpt, o.flags & PLIM_CKPT_VALUES ? CKPT_SCAN_VALUES : 0,
 			       o.threads, err);

@@ -6,25 +6,18 @@
 #include <stdio.h>
 #include <string.h>
 
-const char *const ckpt_verdict_names[] = {
-	[PLIM_CKPT_NOT_VERIFIED] = "not verified",
-	[PLIM_CKPT_WHOLE] = "whole",
-	[PLIM_CKPT_UNPROVEN] = "unproven",
-	[PLIM_CKPT_DAMAGED] = "damaged",
-	[PLIM_CKPT_TRUNCATED] = "truncated",
-	[PLIM_CKPT_NOT_A_CHECKPOINT] = "not a checkpoint",
-};
-
 #define KEYS_SHOWN 24
 #define FACTS_SHOWN 16
-#define GLOBALS_SHOWN 8
+#define GLOBALS_SHOWN 40
 
 static void verdict(struct text *t, const struct plim_ckpt *c)
 {
 	bool bad = c->verdict >= PLIM_CKPT_DAMAGED;
 	char word[32];
 
-	snprintf(word, sizeof(word), "%s", ckpt_verdict_names[c->verdict]);
+	/* Whole is said of bytes, plain of code. */
+	snprintf(word, sizeof(word), "%s%s", ckpt_verdict_names[c->verdict],
+		 !bad && c->pickle ? ", plain" : "");
 	for (char *p = word; *p; p++)
 		*p = *p >= 'a' && *p <= 'z' ? (char)(*p - 32) : *p;
 	text_hue(t, bad ? TEXT_BAD : c->verdict == PLIM_CKPT_WHOLE ? TEXT_GOOD : TEXT_HEAD);
@@ -134,67 +127,118 @@ static void remedy(struct text *t, const struct plim_ckpt *c)
 				: ": nothing to repair, take another copy");
 }
 
-/* On no list, or on the one of what runs code. */
-static bool is_odd(const char *trust)
+static size_t count(const struct plim_ckpt *c, const char *trust)
 {
-	return !strcmp(trust, "unlisted") || !strcmp(trust, "dangerous");
+	size_t n = 0;
+
+	for (size_t i = 0; i < c->global_count; i++)
+		n += !strcmp(c->globals[i].trust, trust);
+	return n;
 }
 
-/* Known constructors of other libraries hold data; which libraries is enough for a person. */
-static void extra_libraries(struct text *t, const struct plim_ckpt *c)
+/* Which libraries classes beyond torch's own are of, which is enough for a person. */
+static void libraries(struct text *list, const struct plim_ckpt *c)
 {
-	struct text list;
-
-	text_init(&list, t->mem, &t->style);
 	for (size_t i = 0; i < c->global_count; i++) {
 		const char *name = c->globals[i].name;
 		size_t n = strcspn(name, "."), seen = 0;
 
-		while (seen < i && (strcmp(c->globals[seen].trust, "extra") != 0 ||
+		if (!strcmp(c->globals[i].trust, "plain") ||
+		    !strcmp(c->globals[i].trust, "torchscript"))
+			continue;
+		while (seen < i && (!strcmp(c->globals[seen].trust, "plain") ||
 				    strncmp(c->globals[seen].name, name, n + 1) != 0))
 			seen++;
-		if (seen == i && !strcmp(c->globals[i].trust, "extra"))
-			text_printf(&list, "%s%.*s", list.n ? ", " : "", (int)n, name);
+		if (seen == i)
+			text_printf(list, "%s%.*s", list->n ? ", " : "", (int)n, name);
 	}
-	if (!strcmp(c->kind, "distributed")) /* which is not read by torch.load */
-		LABELLED(t, "pickle", "only known constructors");
-	else
-		LABELLED(t, "pickle",
-			 "only known constructors; torch.load(weights_only=True) wants those of %s "
-			 "allowed first",
+}
+
+static void plain_code(struct text *t, const struct plim_ckpt *c)
+{
+	size_t others = count(c, "data") + count(c, "class"), allowed = count(c, "allowed");
+	struct text list;
+
+	text_init(&list, t->mem, &t->style);
+	libraries(&list, c);
+	if (allowed)
+		LABELLED(t, "code", "PLAIN with %zu name%s that you allow", allowed,
+			 plural(allowed));
+	else if (count(c, "torchscript"))
+		LABELLED(t, "code", "PLAIN: classes of TorchScript, whose own code was looked at");
+	else if (others && strcmp(c->kind, "distributed") != 0) /* which torch.load does not read */
+		LABELLED(t, "code",
+			 "PLAIN: names of %s, harmless as they are used; "
+			 "torch.load(weights_only=True) wants them allowed first",
 			 text_get(&list));
+	else if (others)
+		LABELLED(t, "code", "PLAIN: only names that hold data");
+	else
+		LABELLED(t, "code", "PLAIN: only what torch.load(weights_only=True) allows");
 	text_release(&list);
 }
 
-static void pickle(struct text *t, const struct plim_ckpt *c)
+static void list_names(struct text *t, const struct plim_ckpt *c, const char *trust)
 {
 	size_t shown = 0;
 
-	if (!c->pickle)
-		return;
-	if (!strcmp(c->pickle, "plain")) {
-		LABELLED(t, "pickle",
-			 "only constructors that torch.load(weights_only=True) allows");
-		return;
-	}
-	if (!strcmp(c->pickle, "extra")) {
-		extra_libraries(t, c);
-		return;
-	}
-	LABELLED(t, "pickle", "%s; nothing was run",
-		 !strcmp(c->pickle, "dangerous") ? "names that run code when it is loaded"
-		 : !strcmp(c->pickle, "code")    ? "classes whose code is in the file"
-						 : "names that are on no list");
 	for (size_t i = 0; i < c->global_count; i++) {
 		const struct plim_ckpt_global *g = &c->globals[i];
 
-		if (!is_odd(g->trust) || shown++ >= GLOBALS_SHOWN)
+		if (strcmp(g->trust, trust) != 0 || shown++ >= GLOBALS_SHOWN)
 			continue;
 		LABELLED(t, "", "%.200s (%s, byte %llu of %.200s)", g->name, g->trust,
 			 (unsigned long long)g->offset, g->record);
 	}
 	if (shown > GLOBALS_SHOWN)
-		LABELLED(t, "", "and %zu more", shown - GLOBALS_SHOWN);
+		LABELLED(t, "", "and %zu more: --json lists them", shown - GLOBALS_SHOWN);
+}
+
+/* The lines to add, as they are to be added. */
+static void list_allow(struct text *t, const struct plim_ckpt *c)
+{
+	size_t shown = 0;
+
+	LABELLED(t, "allow",
+		 "where you trust what these do, put the lines into a file for --allow-file, or "
+		 "pass each with --allow:");
+	for (size_t i = 0; i < c->global_count && shown < GLOBALS_SHOWN; i++) {
+		const struct plim_ckpt_global *g = &c->globals[i];
+
+		if (strcmp(g->trust, "unknown") != 0)
+			continue;
+		text_puts(t, "            ");
+		text_name(t, g->name, strlen(g->name));
+		text_puts(t, "\n");
+		shown++;
+	}
+}
+
+static void code(struct text *t, const struct plim_ckpt *c)
+{
+	size_t unknown = count(c, "unknown"), dangerous = count(c, "dangerous");
+
+	if (!c->pickle)
+		return;
+	if (!strcmp(c->pickle, "plain")) {
+		plain_code(t, c);
+		return;
+	}
+	if (dangerous) {
+		LABELLED(t, "code",
+			 "DANGEROUS: %zu name%s that run%s code in a loader without "
+			 "weights_only; nothing was run here",
+			 dangerous, plural(dangerous), dangerous == 1 ? "s" : "");
+		list_names(t, c, "dangerous");
+	}
+	if (unknown) {
+		LABELLED(t, dangerous ? "" : "code",
+			 "UNKNOWN: %zu name%s on no list; torch.load(weights_only=True), the "
+			 "default since 2.6, refuses them, others import and call them",
+			 unknown, plural(unknown));
+		list_names(t, c, "unknown");
+		list_allow(t, c);
+	}
 }
 
 static void resume(struct text *t, const struct plim_ckpt *c)
@@ -208,6 +252,13 @@ static void resume(struct text *t, const struct plim_ckpt *c)
 		text_printf(&list, "%s%s", i ? ", " : "", c->resume_missing[i]);
 	LABELLED(t, "resume", "would also want: %s", text_get(&list));
 	text_release(&list);
+}
+
+/* Where the verdict is of code: what is known of the bytes. */
+static void bytes(struct text *t, const struct plim_ckpt *c)
+{
+	if (c->verdict == PLIM_CKPT_UNKNOWN_CODE || c->verdict == PLIM_CKPT_DANGEROUS)
+		LABELLED(t, "bytes", "%s", ckpt_verdict_names[c->integrity]);
 }
 
 static void summary(struct text *t, const struct plim_ckpt *c)
@@ -369,8 +420,9 @@ enum plim_status plim_ckpt_text(const struct plim_ckpt *c, enum plim_ckpt_text w
 	heading(&t, c);
 	findings(&t, c);
 	remedy(&t, c);
+	bytes(&t, c);
 	summary(&t, c);
-	pickle(&t, c);
+	code(&t, c);
 	resume(&t, c);
 	if (what != PLIM_CKPT_TEXT_VERIFY) {
 		tree(&t, c);
@@ -386,5 +438,10 @@ enum plim_status plim_ckpt_text(const struct plim_ckpt *c, enum plim_ckpt_text w
 enum plim_status plim_ckpt_json(const struct plim_ckpt *c, plim_write_fn *write, void *ctx,
 				struct plim_err *err)
 {
-	return out_json(&c->hidden->mem, &ckpt_table, c, write, ctx, err);
+	return out_json(&c->hidden->mem, "ckpt/1", &ckpt_table, c, write, ctx, err);
+}
+
+enum plim_status plim_ckpt_fields(int layout, plim_write_fn *write, void *ctx, struct plim_err *err)
+{
+	return out_fields(&ckpt_table, layout, write, ctx, err);
 }

@@ -1,0 +1,272 @@
+/* One opcode after another: a table of what stands behind each. */
+#include "opcodes.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <string.h>
+
+#define NAME_BYTES 300
+#define MEMO 4096 /* strings that are remembered */
+
+/* What an opcode has behind it. */
+enum behind {
+	INVALID,
+	NOTHING,
+	BYTES_1,
+	BYTES_2,
+	BYTES_4,
+	BYTES_8,
+	COUNTED_1, /* a length of 1 byte, and so many bytes */
+	COUNTED_4,
+	COUNTED_8,
+	LINE,   /* up to a line break */
+	NUMBER, /* the same, of digits */
+	QUOTED, /* the same, in quotes */
+	GLOBAL, /* two lines: module and name */
+};
+
+static const uint8_t behind[256] = {
+	[0x80] = BYTES_1,   [0x95] = BYTES_8,   ['.'] = NOTHING,    ['('] = NOTHING,
+	['0'] = NOTHING,    ['1'] = NOTHING,    ['2'] = NOTHING,    ['N'] = NOTHING,
+	[0x88] = NOTHING,   [0x89] = NOTHING,   ['K'] = BYTES_1,    ['M'] = BYTES_2,
+	['J'] = BYTES_4,    [0x8a] = COUNTED_1, [0x8b] = COUNTED_4, ['I'] = NUMBER,
+	['L'] = NUMBER,     ['G'] = BYTES_8,    ['F'] = NUMBER,     [0x8c] = COUNTED_1,
+	['X'] = COUNTED_4,  [0x8d] = COUNTED_8, ['V'] = LINE,       ['U'] = COUNTED_1,
+	['T'] = COUNTED_4,  ['S'] = QUOTED,     ['C'] = COUNTED_1,  ['B'] = COUNTED_4,
+	[0x8e] = COUNTED_8, [0x96] = COUNTED_8, ['}'] = NOTHING,    [']'] = NOTHING,
+	[')'] = NOTHING,    [0x8f] = NOTHING,   ['d'] = NOTHING,    ['l'] = NOTHING,
+	['t'] = NOTHING,    [0x91] = NOTHING,   [0x85] = NOTHING,   [0x86] = NOTHING,
+	[0x87] = NOTHING,   ['s'] = NOTHING,    ['u'] = NOTHING,    ['a'] = NOTHING,
+	['e'] = NOTHING,    [0x90] = NOTHING,   [0x94] = NOTHING,   ['q'] = BYTES_1,
+	['r'] = BYTES_4,    ['p'] = NUMBER,     ['h'] = BYTES_1,    ['j'] = BYTES_4,
+	['g'] = NUMBER,     ['c'] = GLOBAL,     [0x93] = NOTHING,   ['R'] = NOTHING,
+	[0x81] = NOTHING,   [0x92] = NOTHING,   ['b'] = NOTHING,    ['i'] = GLOBAL,
+	['o'] = NOTHING,    [0x82] = BYTES_1,   [0x83] = BYTES_2,   [0x84] = BYTES_4,
+	['P'] = LINE,       ['Q'] = NOTHING,    [0x97] = NOTHING,   [0x98] = NOTHING,
+};
+
+/* An opcode with what is behind it: text is its string, or the first of its two lines. */
+struct step {
+	uint8_t opcode;
+	const uint8_t *text, *second;
+	size_t n, second_n;
+	bool cut; /* the bytes end in it */
+};
+
+static uint64_t little(const uint8_t *p, size_t n)
+{
+	uint64_t v = 0;
+
+	memcpy(&v, p, n);
+	return v;
+}
+
+/* A line at *p; false: it does not end. */
+static bool take_line(const uint8_t **p, const uint8_t *end, const uint8_t **text, size_t *n)
+{
+	const uint8_t *nl = memchr(*p, '\n', (size_t)(end - *p));
+
+	*text = *p;
+	*n = nl ? (size_t)(nl - *p) : (size_t)(end - *p);
+	*p = nl ? nl + 1 : end;
+	return nl != NULL;
+}
+
+static bool is_number(const uint8_t *p, size_t n)
+{
+	size_t digits = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		digits += isdigit(p[i]) != 0;
+		if (!isdigit(p[i]) && !strchr("+-.eELnaif\r", p[i]))
+			return false;
+	}
+	return digits || (n == 3 && !memcmp(p, "nan", 3)) ||
+	       (n >= 3 && !memcmp(p + n - 3, "inf", 3));
+}
+
+/* A dotted name that Python could import. */
+static bool is_name(const uint8_t *p, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!isalnum(p[i]) && p[i] != '_' && p[i] != '.' && p[i] < 0x80)
+			return i && p[i] == '\r' && i + 1 == n;
+	return n && !isdigit(p[0]);
+}
+
+static bool take_text(struct step *s, const uint8_t **p, const uint8_t *end)
+{
+	enum behind kind = (enum behind)behind[s->opcode];
+
+	s->cut = !take_line(p, end, &s->text, &s->n);
+	if (kind == GLOBAL && !s->cut)
+		s->cut = !take_line(p, end, &s->second, &s->second_n);
+	if (s->cut) /* what is longer than any name is no text of a pickle */
+		return s->n < 4096 && s->second_n < 4096;
+	return kind == NUMBER   ? is_number(s->text, s->n)
+	       : kind == QUOTED ? s->n >= 2 && strchr("'\"", s->text[0]) && s->text[0]
+	       : kind == GLOBAL ? is_name(s->text, s->n) && is_name(s->second, s->second_n)
+				: true;
+}
+
+/* The next opcode; false: it is none, or what is behind it is not what it wants. */
+static bool take(struct step *s, const uint8_t **p, const uint8_t *end)
+{
+	static const uint8_t widths[] = {
+		[BYTES_1] = 1,   [BYTES_2] = 2,   [BYTES_4] = 4,  [BYTES_8] = 8,
+		[COUNTED_1] = 1, [COUNTED_4] = 4, [COUNTED_8] = 8
+	};
+	enum behind kind = (enum behind)behind[**p];
+	size_t width;
+	uint64_t n = 0;
+
+	*s = (struct step){ .opcode = *(*p)++ };
+	if (kind == INVALID || kind == NOTHING)
+		return kind == NOTHING;
+	if (kind >= LINE)
+		return take_text(s, p, end);
+	width = widths[kind];
+	s->cut = (size_t)(end - *p) < width;
+	if (s->cut)
+		return true;
+	if (kind >= COUNTED_1)
+		n = little(*p, width);
+	*p += width;
+	s->text = *p;
+	s->cut = n > (uint64_t)(end - *p);
+	s->n = s->cut ? (size_t)(end - *p) : (size_t)n;
+	*p += s->n;
+	return s->opcode != 0x80 || (*p)[-1] <= 5;
+}
+
+bool opcodes_is_pickle(const uint8_t *p, size_t n)
+{
+	const uint8_t *at = p, *end = p + n;
+	size_t steps = 0, made = 0, named = 0;
+	struct step s = { 0 };
+
+	if (n >= 2 && p[0] == 0x80)
+		return p[1] <= 5;
+	while (at < end && steps < 100000) {
+		if (!take(&s, &at, end))
+			return false;
+		if (s.opcode == '.' || s.cut)
+			break;
+		steps++;
+		named += behind[s.opcode] == GLOBAL;
+		made += strchr("(012.aesubtpqr", s.opcode) == NULL;
+	}
+	/* A value, and the end of it; what goes on must have shown what no text has: a name, or a structure. */
+	if (s.opcode == '.' && !s.cut)
+		return made > 0;
+	return steps > 8 ? made > 4 : named && steps > 1;
+}
+
+bool opcodes_is_cut(const uint8_t *p, size_t n)
+{
+	const uint8_t *at = p, *end = p + n;
+	struct step s = { 0 };
+
+	while (at < end && s.opcode != '.')
+		if (!take(&s, &at, end))
+			return false;
+	return s.opcode != '.' || s.cut;
+}
+
+/* ---- names ---- */
+
+struct names {
+	struct {
+		const uint8_t *at;
+		size_t n;
+	} recent[2], memo[MEMO]; /* strings */
+	size_t put;              /* values memoized so far, by MEMOIZE's count */
+	bool fresh;              /* the opcode before pushed a string */
+};
+
+static void push(struct names *k, const uint8_t *at, size_t n)
+{
+	k->recent[0] = k->recent[1];
+	k->recent[1].at = at;
+	k->recent[1].n = n;
+	k->fresh = true;
+}
+
+static void remember(struct names *k, uint64_t i)
+{
+	k->put++;
+	if (i < MEMO && k->fresh)
+		k->memo[i] = k->recent[1];
+}
+
+static void recall(struct names *k, uint64_t i)
+{
+	if (i < MEMO && k->memo[i].at)
+		push(k, k->memo[i].at, k->memo[i].n);
+}
+
+static uint64_t decimal(const struct step *s)
+{
+	uint64_t v = 0;
+
+	for (size_t i = 0; i < s->n && i < 18 && isdigit(s->text[i]); i++)
+		v = 10 * v + (uint64_t)(s->text[i] - '0');
+	return v;
+}
+
+static void follow(struct names *k, const struct step *s)
+{
+	const uint8_t *arg = s->text;
+
+	switch (s->opcode) {
+	case 0x8c:
+	case 'X':
+	case 0x8d:
+	case 'V':
+	case 'U':
+	case 'T': push(k, s->text, s->n); return;
+	case 'S': push(k, s->text + 1, s->n > 1 ? s->n - 2 : 0); return;
+	case 0x94: remember(k, k->put); return;
+	case 'q': remember(k, arg[-1]); return;
+	case 'r': remember(k, little(arg - 4, 4)); return;
+	case 'p': remember(k, decimal(s)); return;
+	case 'h': recall(k, arg[-1]); return;
+	case 'j': recall(k, little(arg - 4, 4)); return;
+	case 'g': recall(k, decimal(s)); return;
+	default: k->fresh = false;
+	}
+}
+
+enum plim_status opcodes_name(const uint8_t *p, size_t n, opcodes_fn *hear, void *ctx,
+			      struct plim_err *err)
+{
+	const uint8_t *at = p, *end = p + n;
+	static const struct names none;
+	struct names k = none;
+	struct step s = { 0 };
+	char name[NAME_BYTES];
+	enum plim_status st = PLIM_OK;
+
+	while (!st && at < end && s.opcode != '.') {
+		bool right = take(&s, &at, end);
+
+		if (behind[s.opcode] == GLOBAL && s.second && !s.cut)
+			snprintf(name, sizeof(name), "%.*s.%.*s", (int)(s.n < 140 ? s.n : 140),
+				 (const char *)s.text, (int)(s.second_n < 140 ? s.second_n : 140),
+				 (const char *)s.second);
+		else if (s.opcode == 0x93 && k.recent[0].at)
+			snprintf(name, sizeof(name), "%.*s.%.*s",
+				 (int)(k.recent[0].n < 140 ? k.recent[0].n : 140),
+				 (const char *)k.recent[0].at,
+				 (int)(k.recent[1].n < 140 ? k.recent[1].n : 140),
+				 (const char *)k.recent[1].at);
+		else
+			name[0] = 0;
+		if (*name)
+			st = hear(ctx, name, (uint64_t)(at - p), err);
+		if (!right || s.cut)
+			break;
+		follow(&k, &s);
+	}
+	return st;
+}

@@ -1,0 +1,33 @@
+/* What a name in a pickle may do: tables.  How it is used is looked at by globals.c. */
+#ifndef CHECKPOINT_POLICY_H
+#define CHECKPOINT_POLICY_H
+
+#include "checkpoint.h"
+
+/* When a name is harmless. */
+enum policy_rule {
+	POLICY_DATA,  /* whatever it is given */
+	POLICY_VALUE, /* not called: a function or a class that is only referred to */
+	POLICY_NEW,   /* made empty (cls.__new__(cls)) and given its attributes, or not called */
+	POLICY_NEW_OR_ENUM, /* the same, or called with one number or text: a member of an enum */
+	POLICY_RECONSTRUCT, /* copyreg._reconstructor(known class, builtin, ...) */
+	POLICY_MEMBER,      /* getattr(known class, 'MEMBER'), and what it gives is not called */
+	POLICY_PARTIAL,     /* functools.partial(known function, ...) */
+	POLICY_BYTES,       /* torch.storage._load_from_bytes(b'...') whose pickles are harmless */
+};
+
+struct policy {
+	enum ckpt_trust trust; /* PLAIN, DATA, CLASS (under its rule), UNKNOWN or DANGEROUS */
+	enum policy_rule rule;
+};
+
+struct policy policy_of(const char *name);
+/* Python 3's name of what Python 2 named otherwise. */
+const char *policy_new_name(const char *name, char *text, size_t size);
+/*
+ * Is `name` in the caller's list?  Names are separated by commas or line breaks, "package.*" is all below it, '#'
+ * begins a comment.  NULL: an empty list.
+ */
+bool policy_is_allowed(const char *allow, const char *name);
+
+#endif
