@@ -7,41 +7,33 @@ of docs/accuracy.md.
 """
 import bisect
 import collections
-import concurrent.futures
 import glob
 import json
-import lzma
 import os
 import pickle
 import re
-import subprocess
 import sys
 import tempfile
 
+import lib
+from lib import failures, load
+
 markdown = "--markdown" in sys.argv
-plimsoll, data, *truth = [a for a in sys.argv[1:] if a != "--markdown"]
+program, data, *truth = [a for a in sys.argv[1:] if a != "--markdown"]
 AIM = {"parameter": 0.98, "gradient": 0.98, "optimizer_state": 0.98, "activation": 0.95}
 BLOCKS = 1.06  # what blocks take beyond requests of a few MiB
 SLACK = 1 << 20  # bytes of scalars and the like that are not held against a category
-failures = []
-
-
-def run(*command):
-    done = subprocess.run([plimsoll, *command], capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{command}: {done.stderr.strip()}")
-    return done.stdout
 
 
 def blocks_of(path):
     """What plimsoll says is live at the end: [(address, bytes, category)], by address."""
-    lines = (line.split(None, 4) for line in run("__live", path).splitlines())
+    lines = (line.split(None, 4) for line in lib.run("__live", path).stdout.splitlines())
     return sorted((int(a), int(b), category) for a, b, category, *_ in lines)
 
 
 def confusion(path, recording=None):
     """Bytes by (true category, told category); a block whose content is not in the truth is not counted."""
-    with lzma.open(path.replace(".pickle.xz", ".live.json.xz")) as f:
+    with lib.opened(path.replace(".pickle.xz", ".live.json.xz")) as f:
         live = json.load(f)
     blocks = blocks_of(recording or path)
     starts = [b[0] for b in blocks]
@@ -67,7 +59,7 @@ def rates(counts):
 
 def check_sums(path):
     """What must hold of any recording, measured or not."""
-    device = json.loads(run("report", "--json", path))["devices"][0]
+    device = lib.result("report", path)["devices"][0]
     for where, total in (("end", device["end"]["allocated_bytes"]), ("at_peak", device["at_peak"]["total_bytes"])):
         categories = device[where]["categories"]
         if categories is not None and sum(categories.values()) != total:
@@ -88,7 +80,7 @@ def check_owners(path):
     """What autograd allocates has no Python stack: it has the line that it answers, marked as inferred."""
     with open(path.replace(".pickle.xz", ".json"), encoding="utf-8") as f:
         kind = json.load(f).get("spec", {}).get("kind")
-    at_peak = json.loads(run("report", "--json", "--at", "peak", "--owners", "0", path))["devices"][0]["at_peak"]
+    at_peak = lib.result("report", "--at", "peak", "--owners", "0", path)["devices"][0]["at_peak"]
     nobody = sum(o["bytes"] for o in at_peak["owners"] if not o["frame"])
     inferred = sum(o["bytes"] for o in at_peak["owners"] if o["inferred"])
     backward = at_peak["categories"]["gradient"] + at_peak["categories"]["autograd_detail"]
@@ -113,8 +105,7 @@ def check_laws(path):
 
 def check_cut(path, folder):
     """Of a recording whose beginning is lost less is known, but nothing else: what is told must be so."""
-    with lzma.open(path) as f:
-        whole = pickle.load(f)
+    whole = load(path)
     events = whole["device_traces"][0]
     cut = os.path.join(folder, os.path.basename(path)[:-len(".xz")])
     with open(cut, "wb") as f:
@@ -136,7 +127,7 @@ def check_steps(path):
     """The peak of each step, request and phase is what PyTorch measured between reset_peak_memory_stats() and its end."""
     with open(path.replace(".pickle.xz", ".json"), encoding="utf-8") as f:
         told = json.load(f)
-    steps = json.loads(run("report", "--json", path))["devices"][0]["steps"]
+    steps = lib.result("report", path)["devices"][0]["steps"]
     most = collections.Counter()
     for row in told.get("phases", []):
         name = re.fullmatch(r"(fwd|bwd|opt|req|step|ckpt)(\d+)", row["phase"])
@@ -170,11 +161,11 @@ folders = [data, os.path.join(data, "kinds")] + ([os.path.join(truth[0], "snapsh
 paths = {os.path.basename(p): p for folder in folders for p in sorted(glob.glob(os.path.join(folder, "*.pickle.xz")))
          if os.path.exists(p.replace(".pickle.xz", ".live.json.xz"))}
 others = [p for folder in ("deaths", "own", "formats", "settings") for p in glob.glob(os.path.join(data, folder, "*.pickle*"))]
-with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-    list(pool.map(check_sums, [] if markdown else others))
-    results = sorted(pool.map(check, paths.values()))
-    with tempfile.TemporaryDirectory() as scratch:
-        list(pool.map(lambda p: check_cut(p, scratch), [] if markdown else paths.values()))
+lib.start(program)
+lib.jobs(check_sums, [] if markdown else others)
+results = sorted(filter(None, lib.jobs(check, paths.values())))
+with tempfile.TemporaryDirectory() as scratch:
+    lib.jobs(lambda p: check_cut(p, scratch), [] if markdown else paths.values())
 if markdown:
     print("| recording | " + " | ".join(AIM) + " |")
     print("|---|" + "---|" * len(AIM))
@@ -183,5 +174,4 @@ if markdown:
                  for c in AIM]
         if any(cells):
             print(f"| {name} | " + " | ".join(cells) + " |")
-print("\n".join(failures) or ("" if markdown else f"{len(results)} recordings: categories as known; {len(others)} more: sums and laws"))
-sys.exit(bool(failures))
+lib.finish("" if markdown else f"{len(results)} recordings: categories as known; {len(others)} more: sums and laws", least=len(paths))

@@ -6,28 +6,25 @@ no more than the range that the report gives.
 """
 import glob
 import json
-import lzma
 import os
 import pickle
-import subprocess
 import sys
 import tempfile
 
-plimsoll, data = sys.argv[1:3]
+import lib
+from lib import failures, load
+
+program, data = sys.argv[1:3]
+lib.start(program)
 MEASURES = ("requested", "allocated", "active", "reserved")
-failures = []
 
 
 def report(path, *options):
-    done = subprocess.run([plimsoll, "report", "--json", path, *options], capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{path}: {done.stderr}")
-    return json.loads(done.stdout)
+    return lib.result("report", path, *options)
 
 
 def check(path, folder):
-    with (lzma.open if path.endswith(".xz") else open)(path, "rb") as f:
-        whole = pickle.load(f)
+    whole = load(path)
     events = whole["device_traces"][0]
     first = len(events) * 7 // 10
     cut = os.path.join(folder, "cut.pickle")
@@ -53,7 +50,7 @@ def check(path, folder):
             failures.append(f"{path}: end {m} {got['end'][m + '_bytes']}, not {want['end'][m + '_bytes']}")
     # what is left must also follow from the state that is found before it, event by event, unless the
     # size of some block before is not known
-    done = subprocess.run([plimsoll, "whatif", "--json", "--settings", "", cut], capture_output=True, text=True)
+    done = lib.run("whatif", "--json", "--settings", "", cut, codes=range(256))
     model = json.loads(done.stdout)["self_check"] if not done.returncode else {"exact": False, "diverged_at": done.stderr}
     known = not got["peak"]["allocated"]["range_bytes"]
     if known and not model["exact"]:
@@ -70,5 +67,4 @@ paths = sorted(glob.glob(data + "/*.pickle.xz") + glob.glob(data + "/settings/*.
 with tempfile.TemporaryDirectory() as scratch:
     for one in paths:
         check(one, scratch)
-print("\n".join(failures) or f"{len(paths)} recordings cut: the part that is left is exact, or within its range")
-sys.exit(bool(failures))
+lib.finish(f"{len(paths)} recordings cut: the part that is left is exact, or within its range", least=4 * len(paths))

@@ -7,25 +7,22 @@ truth allows, `bound_by` what the memory really ran into.
 """
 import json
 import os
-import subprocess
 import sys
 
-plimsoll, data = sys.argv[1:3]
+import lib
+
+program, data = sys.argv[1:3]
+lib.start(program)
 folder = os.path.join(data, "deaths")
-failures = []
 
 
 def report(name, *options):
     path = os.path.join(folder, name + ".pickle.xz")
-    done = subprocess.run([plimsoll, "report", "--json", path, *options], capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{name}: {done.stderr}")
-    return json.loads(done.stdout)["devices"][0]
+    return lib.result("report", path, *options)["devices"][0]
 
 
 def expect(name, what, ok):
-    if not ok:
-        failures.append(f"{name}: {what}")
+    lib.expect(ok, name, what)
 
 
 def check(name, truth):
@@ -74,5 +71,4 @@ names = sorted(f[:-5] for f in os.listdir(folder) if f.endswith(".json"))
 for name in names:
     with open(os.path.join(folder, name + ".json"), encoding="utf-8") as f:
         check(name, json.load(f))
-print("\n".join(failures) or f"{len(names) + len(own)} recordings as measured")
-sys.exit(bool(failures))
+lib.finish(f"{len(names) + len(own)} recordings as measured", least=len(names) + len(own))

@@ -5,18 +5,18 @@ EXPECTED says what was planted, or is known of a run from how it was made (NAME.
 truth); what is not in it must not be found.  The growth of leaks is held against what PyTorch measured after
 each step or eval pass.
 """
-import concurrent.futures
 import glob
 import json
-import lzma
 import os
 import pickle
 import statistics
-import subprocess
 import sys
 import tempfile
 
-plimsoll, data, *truth = sys.argv[1:]
+import lib
+from lib import failures, load
+
+program, data, *truth = sys.argv[1:]
 # id -> severity; a run that is not named has no fault.
 EXPECTED = {
     "leak_graph": {"leak": "bad"}, "leak_evalpile": {"leak": "bad"}, "leak_rnn": {"leak": "bad"},
@@ -73,19 +73,14 @@ FIXES = {"leak_graph": "loss.item()", "leak_evalpile": ".cpu()", "oom_eval": ".c
 # What a healthy run may be told: what its memory goes to, and what other settings save.
 WORTH_KNOWING = {"logits_dominate", "fragmentation"}
 SEVERITIES = {"info": 0, "warn": 1, "bad": 2}
-failures = []
 
 
 def device_of(path, *options):
-    done = subprocess.run([plimsoll, "report", "--json", path, *options], capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{path}: {done.stderr}")
-    return json.loads(done.stdout)["devices"][0]
+    return lib.result("report", path, *options)["devices"][0]
 
 
 def expect(path, ok, what):
-    if not ok:
-        failures.append(f"{path}: {what}")
+    lib.expect(ok, path, what)
 
 
 def check_form(path, device):
@@ -150,7 +145,7 @@ def check(path):
     check_form(path, device)
     check_leaks(path, name, device, told)
     if name == "compare_naive":
-        with lzma.open(path.replace(".pickle.xz", ".live.json.xz")) as f:
+        with lib.opened(path.replace(".pickle.xz", ".live.json.xz")) as f:
             model = sum(size for _, size, category, _ in json.load(f) if category == "parameter")
         told = next(f["bytes"] for f in device["findings"] if f["id"] == "duplicate_weights")
         expect(path, abs(told - 3 * model) < model / 100, f"{told} bytes of copies: a model has {model}")
@@ -164,8 +159,7 @@ CUT_MAY_ADD = WORTH_KNOWING | {"longest_batch", "kv_cache_growth"}
 
 def check_cut(path, folder):
     name = os.path.basename(path).split(".")[0]
-    with lzma.open(path) as f:
-        whole = pickle.load(f)
+    whole = load(path)
     events = whole["device_traces"][0]
     cut = os.path.join(folder, name + ".pickle")
     with open(cut, "wb") as f:
@@ -196,11 +190,10 @@ if truth and truth[0]:
     folders += [os.path.join(truth[0], "snapshots"), os.path.join(truth[0], "snapshots", "settings")]
 folders.append(os.path.join(data, "formats"))
 paths = {os.path.basename(p) + os.path.basename(f): p for f in folders for p in sorted(glob.glob(os.path.join(f, "*.pickle*")))}
-with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-    list(pool.map(check, paths.values()))
-    with tempfile.TemporaryDirectory() as scratch:
-        list(pool.map(lambda p: check_cut(p, scratch), [p for p in sorted(glob.glob(data + "/*.pickle.xz") + glob.glob(deaths + "/*.pickle.xz"))
-                                                            if os.path.basename(p) != "graph.pickle.xz"]))  # it has 24 events
+lib.start(program)
+lib.jobs(check, paths.values())
+with tempfile.TemporaryDirectory() as scratch:
+    lib.jobs(lambda p: check_cut(p, scratch), [p for p in sorted(glob.glob(data + "/*.pickle.xz") + glob.glob(deaths + "/*.pickle.xz"))
+                                               if os.path.basename(p) != "graph.pickle.xz"])  # it has 24 events
 check_outside(deaths)
-print("\n".join(failures) or f"{len(paths)} recordings: what was planted was found, and nothing else")
-sys.exit(bool(failures))
+lib.finish(f"{len(paths)} recordings: what was planted was found, and nothing else", least=len(paths))

@@ -4,15 +4,14 @@
 They stand for what the measured recordings do not hold: three repetitions only, caches that fill up or evict,
 evaluation with gradients, loops.  Each program runs on a Card, which records what PyTorch would.
 """
-import json
-import os
 import pickle
-import subprocess
 import sys
 import tempfile
 
-plimsoll = sys.argv[1]
-failures = []
+import lib
+from lib import fail, failures, load
+
+lib.start(sys.argv[1])
 MIB = 1 << 20
 TORCH = "/usr/lib/python3/dist-packages/torch/"
 
@@ -140,10 +139,7 @@ def report(snapshot):
     with tempfile.NamedTemporaryFile(suffix=".pickle") as f:
         pickle.dump(snapshot, f, 4)
         f.flush()
-        done = subprocess.run([plimsoll, "report", "--json", f.name], capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(done.stderr)
-    return json.loads(done.stdout)["devices"]
+        return lib.result("report", f.name)["devices"]
 
 
 def explained(card, **snapshot):
@@ -831,5 +827,4 @@ programs = [f for f in list(globals().values())
             if getattr(f, "__code__", None) and f.__module__ == "__main__" and not f.__code__.co_argcount]
 for program in programs:
     program()
-print("\n".join(failures) or f"{len(programs)} programs: found what they do, and nothing else")
-sys.exit(bool(failures))
+lib.finish(f"{len(programs)} programs: found what they do, and nothing else", least=len(programs))

@@ -107,10 +107,11 @@ def jobs(function, *items):
 
 
 def finish(summary, least=1):
-    """Prints the failures, or the summary; a test that ran fewer than `least` programs has tested nothing."""
+    """Prints the failures, or the summary (none: nothing), and ends; a test that ran fewer than `least` programs has tested nothing."""
     if processes < least:
         fail("the test", f"ran {processes} programs, of {least} or more")
-    print("\n".join(failures[:SHOWN]) or f"{summary} ({processes} runs)")
+    if failures or summary:
+        print("\n".join(failures[:SHOWN]) or f"{summary} ({processes} runs)")
     if len(failures) > SHOWN:
         print(f"and {len(failures) - SHOWN} failures more")
     sys.exit(bool(failures))

@@ -5,17 +5,17 @@ The frames of a library's models get a user's path, as when people write their m
 layers is then the user's own; it must not be taken for the loop of a leak.
 """
 import glob
-import json
-import lzma
 import os
 import pickle
-import subprocess
 import sys
 import tempfile
 
-plimsoll, data = sys.argv[1:3]
+import lib
+from lib import failures, load
+
+program, data = sys.argv[1:3]
+lib.start(program)
 LIBRARIES = "site-packages/transformers/", "site-packages/torchvision/"
-failures = []
 
 
 def own(snapshot):
@@ -31,8 +31,7 @@ def own(snapshot):
 
 
 def told(path):
-    done = subprocess.run([plimsoll, "report", "--json", path], capture_output=True, text=True)
-    device = json.loads(done.stdout)["devices"][0]
+    device = lib.result("report", path)["devices"][0]
     return [[(o["verdict"]["bound_by"], o["verdict"]["cause"]) for o in device["oom"] if o["verdict"]],
             any(f["id"] == "leak" for f in device["findings"])]
 
@@ -41,12 +40,10 @@ paths = [p for folder in ("", "deaths", "kinds") for p in sorted(glob.glob(os.pa
 with tempfile.TemporaryDirectory() as scratch:
     changed = os.path.join(scratch, "own.pickle")
     for path in paths:
-        with lzma.open(path) as f:
-            snapshot = pickle.load(f)
+        snapshot = load(path)
         with open(changed, "wb") as f:
             pickle.dump(own(snapshot), f, protocol=4)
         as_recorded, as_own = told(path), told(changed)
         if as_recorded != as_own:
             failures.append(f"{path}: {as_recorded}, with a model of the user's own {as_own}")
-print("\n".join(failures) or f"{len(paths)} recordings: the same verdict with a model of the user's own")
-sys.exit(bool(failures))
+lib.finish(f"{len(paths)} recordings: the same verdict with a model of the user's own", least=2 * len(paths))

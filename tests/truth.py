@@ -3,12 +3,12 @@
 
 DATA is tests/data; TRUTH the full set of measured recordings, where it is at hand.
 """
-import concurrent.futures
 import glob
 import json
 import os
-import subprocess
 import sys
+
+import lib
 
 MEASURES = ("requested_bytes", "active_bytes", "allocated_bytes", "reserved_bytes")
 # What is known of each death: it lived, or died, under other settings with the same limit.
@@ -17,16 +17,12 @@ CAUSES = {"oom_step2": "capacity", "oom_opt_a": "capacity", "oom_batch": "capaci
 # leak_losses keeps a few scalars: too little.
 LEAKS = {"leak_graph", "leak_evalpile", "leak_rnn", "oom_eval"}
 
-plimsoll, data = sys.argv[1:3]
-failures = []
+program, data = sys.argv[1:3]
+lib.start(program)
 
 
 def report(path, *options):
-    done = subprocess.run([plimsoll, "report", "--json", path, *options], capture_output=True, text=True)
-    if done.returncode:
-        failures.append(f"{path}: {done.stderr.strip()}")
-        return None
-    return done.stdout
+    return lib.run("report", "--json", path, *options).stdout
 
 
 def peaks_of(truth):
@@ -37,8 +33,7 @@ def peaks_of(truth):
 
 
 def expect(path, ok, what):
-    if not ok:
-        failures.append(f"{path}: {what}")
+    lib.expect(ok, path, what)
 
 
 def check_death(path, name, device, truth):
@@ -63,8 +58,6 @@ def check(path):
     with open(path[: -len(".pickle.xz")] + ".json", encoding="utf-8") as f:
         truth = json.load(f)
     text = report(path)
-    if text is None:
-        return
     result = json.loads(text)
     device = result["devices"][0]
     for measure, want in peaks_of(truth).items():
@@ -89,7 +82,5 @@ known = recordings(data)
 if len(sys.argv) > 3 and sys.argv[3]:
     known.update(recordings(os.path.join(sys.argv[3], "snapshots")))
 paths = [known[k] for k in sorted(known)]
-with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-    list(pool.map(check, paths))
-print("\n".join(failures) or f"{len(paths)} recordings: all as PyTorch measured")
-sys.exit(bool(failures))
+lib.jobs(check, paths)
+lib.finish(f"{len(paths)} recordings: all as PyTorch measured", least=len(paths))

@@ -6,30 +6,24 @@ one run of the program that `snapshot` recorded, under other settings or another
 the tables of docs/accuracy.md instead of failing on a row.
 """
 import collections
-import concurrent.futures
 import glob
 import json
 import os
-import subprocess
 import sys
 
+import lib
+
 markdown = "--markdown" in sys.argv
-plimsoll, data, *truth = [a for a in sys.argv[1:] if a != "--markdown"]
+program, data, *truth = [a for a in sys.argv[1:] if a != "--markdown"]
 truth = truth[0] if truth else ""
-failures = []
 
 
 def whatif(path, *options):
-    done = subprocess.run([plimsoll, "whatif", "--json", "--threads", "1", path, *options],
-                          capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"{path} {options}: {done.stderr.strip()}")
-    return json.loads(done.stdout)
+    return lib.result("whatif", "--threads", "1", path, *options)
 
 
 def expect(name, ok, what):
-    if not ok:
-        failures.append(f"{name}: {what}")
+    lib.expect(ok, name, what)
 
 
 def rows_of(folder):
@@ -85,8 +79,7 @@ def check_rows(folder, rows):
     groups = collections.defaultdict(list)
     for row in rows:
         groups[row["snapshot"], row["limit_gib"]].append(row)
-    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        pairs = [p for part in pool.map(lambda g: run_rows(folder, g), groups.values()) for p in part]
+    pairs = [p for part in lib.jobs(lambda group: run_rows(folder, group), groups.values()) for p in part or ()]
     for row, run in pairs:
         if row["outlived_recording"]:
             expect(row["snapshot"], run["outcome"] == "ok", f"{row['settings']} does not outlive the recording")
@@ -161,6 +154,7 @@ def print_markdown(verdicts):
                   f"| {run['reserved_peak_bytes']:,} | {low:,} to {high:,} |")
 
 
+lib.start(program)
 folder = os.path.join(truth, "snapshots") if truth else data
 verdicts = check_rows(folder, rows_of(truth or data))
 kinds = os.path.join(data, "kinds")  # small programs of many kinds, measured after the model was built
@@ -182,6 +176,5 @@ else:
         expect(where, width <= 0.01 or not run["outcome_certain"] or row in [v[0] for v in others],
                f"the range is {100 * width:.1f} % wide")
         expect(where, right or not run["outcome_certain"], f"{run['outcome']}, measured {row['outcome']}")
-print("\n".join(failures) or ("" if markdown else f"{exact} of {len(verdicts)} and {sum(v[2] for v in others)} of {len(others)} rows exact, the others in range; "
-                              f"{len(paths)} recordings under their own settings, every event and statistic"))
-sys.exit(bool(failures))
+lib.finish("" if markdown else f"{exact} of {len(verdicts)} and {sum(v[2] for v in others)} of {len(others)} rows exact, the others in range; "
+           f"{len(paths)} recordings under their own settings, every event and statistic", least=len(paths))
