@@ -39,17 +39,17 @@ check: ## build and run all tests (TEST_OPTIONS='--suite unit' for some)
 	@$(call NINJA,check)
 	@$(call TEST,check)
 
-docs: ## rewrite what is generated and committed: docs/json.md, output in README and docs, tests/abi.txt
+docs: ## rewrite what is generated and committed: docs/json.md, output in README and docs, types of Python, tests/abi.txt
 	@tools/deps build check
 	@tools/configure $(BUILD)/check $(CHECK)
 	@$(call NINJA,check)
-	@tools/docs $(BUILD)/check/plimsoll >$(BUILD)/json.md && mv $(BUILD)/json.md docs/json.md
+	@python3 tools/results docs >$(BUILD)/json.md && mv $(BUILD)/json.md docs/json.md
 	@tools/readme $(BUILD)/check/plimsoll >$(BUILD)/README.md && mv $(BUILD)/README.md README.md
 	@for page in diff why here; do tools/readme $(BUILD)/check/plimsoll docs/$$page.md >$(BUILD)/$$page.md && \
 		mv $(BUILD)/$$page.md docs/$$page.md || exit 1; done
-	@for module in abi results; do tools/python-types $(BUILD)/check/plimsoll $$module >$(BUILD)/$$module.py && \
+	@for module in abi results; do python3 tools/results python-$$module >$(BUILD)/$$module.py && \
 		mv $(BUILD)/$$module.py python/plimsoll/_$$module.py || exit 1; done
-	@tools/abi $(BUILD)/check/libplimsoll.so $(BUILD)/check/plimsoll >$(BUILD)/abi.txt && mv $(BUILD)/abi.txt tests/abi.txt
+	@tools/abi $(BUILD)/check/libplimsoll.so >$(BUILD)/abi.txt && mv $(BUILD)/abi.txt tests/abi.txt
 
 check-asan: ## all tests under AddressSanitizer
 	@tools/deps build check

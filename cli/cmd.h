@@ -116,6 +116,6 @@ void cmd_print_help(FILE *to, const struct cmd *cmd);
 void cmd_print_overview(FILE *to);
 
 extern const struct cmd cmd_ckpt, cmd_record, cmd_report, cmd_diff, cmd_whatif, cmd_plan, cmd_why,
-	cmd_help, cmd_completion, cmd_man, cmd_fields, cmd_live;
+	cmd_help, cmd_completion, cmd_man, cmd_live;
 
 #endif

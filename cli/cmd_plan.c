@@ -19,7 +19,7 @@ struct plan_opts {
 	const char *schedule;
 	uint64_t tp, pp, micro_batches, stage;
 	bool sequence_parallel;
-	const char *offload_activations, *offload_optimizer, *offload_params, *save;
+	const char *offload_activations, *offload_optimizer, *offload_params, *save, *load;
 	uint64_t host_memory;
 	const char *loss, *lengths, *quantize, *transformers;
 	uint64_t loss_chunk, longest;
@@ -30,9 +30,20 @@ struct plan_opts {
 
 #define SIZE_MOST (1u << 30)
 
+/* Values that may follow an option whose value can be left out. */
+static const char *const checkpointings[] = {
+	"full", "selective", "vision", "none", "every:", NULL
+};
+static const char *const activations[] = { "pinned", "save-on-cpu", "checkpoints",
+					   "trl",    "none",        NULL };
+static const char *const places[] = { "cpu", "nvme", "gpu", NULL };
+static const char *const saves[] = { "torch",    "pretrained", "state", "full",
+				     "full-gpu", "sharded",    "none",  NULL };
+
 static const struct opt plan_opt[] = {
 	OPT_U64('b', "batch", plan_opts, batch, "n", 1, 1 << 20, 1, "samples of a micro-batch"),
-	OPT_U64('s', "seq", plan_opts, seq, "tokens", 1, 1 << 26, 1024, "tokens of a sample"),
+	OPT_U64('s', "seq", plan_opts, seq, "tokens", 1, 1 << 26, OPT_NONE,
+		"tokens of a sample (1024, or the model's positions if fewer)"),
 	OPT_STRING('p', "precision", plan_opts, precision, "NAME", NULL,
 		   "fp32, bf16-autocast, fp16-autocast, bf16-pure, bf16-weights or bf16-master "
 		   "(bf16-autocast)"),
@@ -40,7 +51,7 @@ static const struct opt plan_opt[] = {
 		   "adamw, adamw-fused, adamw-loop, sgd, sgd-momentum, adafactor, ... (adamw)"),
 	OPT_STRING('a', "attention", plan_opts, attention, "NAME", NULL,
 		   "sdpa, eager or flash (sdpa)"),
-	OPT_OPTIONAL('c', "checkpointing", plan_opts, checkpointing, "HOW", "full",
+	OPT_OPTIONAL('c', "checkpointing", plan_opts, checkpointing, "HOW", "full", checkpointings,
 		     "gradient checkpointing: full, selective, every:N, vision or none"),
 	OPT_STRING(
 		'q', "quantize", plan_opts, quantize, "HOW", NULL,
@@ -98,6 +109,9 @@ static const struct opt plan_opt[] = {
 	OPT_U64(0, "gpus", plan_opts, gpus, "n", 1, 1 << 20, 1, "GPUs that train together"),
 	OPT_STRING(0, "parallel", plan_opts, parallel, "HOW", NULL,
 		   "ddp, zero1, zero2, zero3, fsdp1, fsdp2, fsdp2-zero2, tp, pp, ... (ddp)"),
+	OPT_STRING(
+		0, "load", plan_opts, load, "HOW", NULL,
+		"sharded weights: meta (a unit at a time) or whole (all on each GPU first) (meta)"),
 	OPT_U64(0, "tp", plan_opts, tp, "n", 1, 1 << 20, OPT_NONE,
 		"of them share each layer out (tensor parallelism)"),
 	OPT_U64(0, "pp", plan_opts, pp, "n", 1, 1 << 20, OPT_NONE,
@@ -121,13 +135,14 @@ static const struct opt plan_opt[] = {
 		   "PyTorch's release (the newest known)"),
 	OPT_HEADING("What is kept in the machine's own memory"),
 	OPT_OPTIONAL(0, "offload-activations", plan_opts, offload_activations, "HOW", "pinned",
+		     activations,
 		     "what the backward pass needs: pinned or save-on-cpu (save_on_cpu), "
 		     "checkpoints (inputs of checkpointed layers), trl"),
-	OPT_OPTIONAL(0, "offload-optimizer", plan_opts, offload_optimizer, "WHERE", "cpu",
+	OPT_OPTIONAL(0, "offload-optimizer", plan_opts, offload_optimizer, "WHERE", "cpu", places,
 		     "optimizer, master weights and gradients, as DeepSpeed does: cpu or nvme"),
-	OPT_OPTIONAL(0, "offload-params", plan_opts, offload_params, "WHERE", "cpu",
+	OPT_OPTIONAL(0, "offload-params", plan_opts, offload_params, "WHERE", "cpu", places,
 		     "sharded parameters with their optimizer: cpu or nvme"),
-	OPT_OPTIONAL(0, "save", plan_opts, save, "HOW", "pretrained",
+	OPT_OPTIONAL(0, "save", plan_opts, save, "HOW", "pretrained", saves,
 		     "save after training: torch, pretrained, state (accelerate), full "
 		     "(FULL_STATE_DICT, offloaded), full-gpu (not offloaded) or sharded"),
 	OPT_BYTES(0, "host-memory", plan_opts, host_memory, 1 << 20, OPT_NONE, OPT_NONE,
@@ -155,6 +170,38 @@ static const struct opt plan_opt[] = {
 	OPT_FLAG(0, "no-color", plan_opts, no_color, "no colours (also NO_COLOR)"),
 	OPT_BYTES('m', "max-memory", plan_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE,
 		  "refuse plans that need more of this machine (half of it)"),
+	/* as TrainingArguments, TRL, PEFT, LLaMA-Factory, Axolotl, torchrun and vLLM call them */
+	OPT_ALIAS("batch-size", "batch", NULL), OPT_ALIAS("micro-batch-size", "batch", NULL),
+	OPT_ALIAS("per-device-batch-size", "batch", NULL),
+	OPT_ALIAS("per-device-train-batch-size", "batch", NULL),
+	OPT_ALIAS("per-device-eval-batch-size", "eval-batch", NULL),
+	OPT_ALIAS("seq-len", "seq", NULL), OPT_ALIAS("seq-length", "seq", NULL),
+	OPT_ALIAS("sequence-length", "seq", NULL), OPT_ALIAS("sequence-len", "seq", NULL),
+	OPT_ALIAS("max-seq-len", "seq", NULL), OPT_ALIAS("max-seq-length", "seq", NULL),
+	OPT_ALIAS("max-length", "seq", NULL), OPT_ALIAS("max-model-len", "seq", NULL),
+	OPT_ALIAS("cutoff-len", "seq", NULL), OPT_ALIAS("block-size", "seq", NULL),
+	OPT_ALIAS("gradient-accumulation-steps", "accumulate", NULL),
+	OPT_ALIAS("grad-accum", "accumulate", NULL),
+	OPT_ALIAS("gradient-checkpointing", "checkpointing", "full"),
+	OPT_ALIAS("activation-checkpointing", "checkpointing", "full"),
+	OPT_ALIAS("bf16", "precision", "bf16"), OPT_ALIAS("fp16", "precision", "fp16"),
+	OPT_ALIAS("dtype", "precision", NULL), OPT_ALIAS("torch-dtype", "precision", NULL),
+	OPT_ALIAS("mixed-precision", "precision", NULL),
+	OPT_ALIAS("load-in-4bit", "quantize", "nf4"), OPT_ALIAS("load-in-8bit", "quantize", "int8"),
+	OPT_ALIAS("quantization", "quantize", NULL),
+	OPT_ALIAS("attn-implementation", "attention", NULL),
+	OPT_ALIAS("flash-attn", "attention", "flash"),
+	OPT_ALIAS("flash-attention", "attention", "flash"), OPT_ALIAS("optim", "optimizer", NULL),
+	OPT_ALIAS("lora-r", "lora", NULL), OPT_ALIAS("lora-rank", "lora", NULL),
+	OPT_ALIAS("lora-target", "lora-targets", NULL),
+	OPT_ALIAS("lora-target-modules", "lora-targets", NULL),
+	OPT_ALIAS("target-modules", "lora-targets", NULL),
+	OPT_ALIAS("max-new-tokens", "new-tokens", NULL), OPT_ALIAS("num-beams", "beams", NULL),
+	OPT_ALIAS("inference", "task", "infer"), OPT_ALIAS("use-liger-kernel", "loss", "liger"),
+	OPT_ALIAS("num-gpus", "gpus", NULL), OPT_ALIAS("nproc-per-node", "gpus", NULL),
+	OPT_ALIAS("num-processes", "gpus", NULL), OPT_ALIAS("zero", "parallel", NULL),
+	OPT_ALIAS("zero-stage", "parallel", NULL), OPT_ALIAS("tensor-parallel-size", "tp", NULL),
+	OPT_ALIAS("pipeline-parallel-size", "pp", NULL), OPT_ALIAS("gpu-memory", "memory", NULL),
 	OPT_END
 };
 
@@ -203,7 +250,7 @@ static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 	to->attention = o->attention;
 	to->checkpointing = o->checkpointing;
 	to->batch = o->batch;
-	to->sequence = o->seq;
+	to->sequence = given(o->seq);
 	to->accumulate = o->accumulate;
 	to->steps = o->steps;
 	to->lora_rank = given(o->lora);
@@ -233,6 +280,7 @@ static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 	to->optimizer_on = o->offload_optimizer;
 	to->parameters_on = o->offload_params;
 	to->save = o->save;
+	to->load = o->load;
 	to->host_memory_bytes = o->host_memory == OPT_NONE ? PLIM_UNKNOWN : o->host_memory;
 	to->loss = o->loss;
 	to->loss_chunk = given(o->loss_chunk);
@@ -308,6 +356,14 @@ static enum plim_status keep(const struct plan_opts *o, const struct plim_plan *
 	return st;
 }
 
+/* Where a limit was given: does it surely fit?  What cannot be judged does not. */
+static bool fits(const struct plim_plan *p)
+{
+	if (p->limit_bytes != PLIM_UNKNOWN && !(p->fits && *p->fits))
+		return false;
+	return !p->host.fits || *p->host.fits;
+}
+
 static int plan_run(const void *values, int argc, char **argv)
 {
 	const struct plan_opts *o = values;
@@ -329,6 +385,8 @@ static int plan_run(const void *values, int argc, char **argv)
 		code = cmd_fail(&err);
 	if (code == CMD_DONE && o->output && keep(o, p, &err))
 		code = cmd_fail(&err);
+	if (code == CMD_DONE && !fits(p))
+		code = CMD_FAILED;
 	plim_plan_free(p);
 	return code;
 }

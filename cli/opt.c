@@ -47,6 +47,8 @@ const struct opt *opt_next(struct opt_walk *w)
 		} else if (o->kind == OPT_KIND_END) {
 			w->at = w->inside ? w->inside + 1 : NULL;
 			w->inside = NULL;
+		} else if (o->kind == OPT_KIND_ALIAS && !w->aliases) {
+			continue;
 		} else if (!w->inside || !is_left_out(w->inside, o->name)) {
 			w->row = *o;
 			w->row.letter = w->inside ? 0 : o->letter;
@@ -231,6 +233,7 @@ static bool set_value(struct parse *p, const struct opt *row, const char *shown,
 	case OPT_KIND_FLAG: *(bool *)(p->values + row->offset) = true; return true;
 	case OPT_KIND_END:
 	case OPT_KIND_TABLE:
+	case OPT_KIND_ALIAS:
 	case OPT_KIND_HEADING: break;
 	}
 	return wrong(p, "option '%s' cannot be set", shown);
@@ -310,11 +313,22 @@ static bool unknown_option(struct parse *p, const char *typed, size_t n)
 
 /* ---- the walk over the arguments ---- */
 
+/* max_seq_length is max-seq-length. */
+static bool is_named(const struct opt *o, const char *name, size_t n)
+{
+	if (!o->name || strlen(o->name) != n)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (o->name[i] != (name[i] == '_' ? '-' : name[i]))
+			return false;
+	return true;
+}
+
 static const struct opt *find_name(struct parse *p, const char *name, size_t n)
 {
-	p->found = (struct opt_walk){ .at = p->rows };
+	p->found = (struct opt_walk){ .at = p->rows, .aliases = true };
 	for (const struct opt *o = opt_next(&p->found); o; o = opt_next(&p->found))
-		if (o->name && strlen(o->name) == n && !memcmp(o->name, name, n))
+		if (is_named(o, name, n))
 			return o;
 	return NULL;
 }
@@ -341,9 +355,27 @@ static bool set_found(struct parse *p, const struct opt *row, const char *shown,
 	return set_value(&inner, row, shown, value);
 }
 
+/* The next argument if it is one of the names; a name that ends with ':' may be followed by more. */
+static const char *next_known(struct parse *p, const char *const *names)
+{
+	const char *next = p->at < p->argc ? p->argv[p->at] : "";
+
+	for (; names && *names; names++) {
+		size_t n = strlen(*names);
+
+		if ((*names)[n - 1] == ':' ? !strncmp(next, *names, n) : !strcmp(next, *names)) {
+			p->at++;
+			return next;
+		}
+	}
+	return NULL;
+}
+
 /* `value` is what stands in the same argument, or NULL: then the next argument is the value. */
 static bool take(struct parse *p, const struct opt *row, const char *shown, const char *value)
 {
+	if (row->kind == OPT_KIND_OPTIONAL && !value)
+		value = next_known(p, row->names);
 	if (row->kind == OPT_KIND_OPTIONAL && !value)
 		value = row->text;
 	if (row->kind != OPT_KIND_FLAG && !value) {
@@ -352,6 +384,23 @@ static bool take(struct parse *p, const struct opt *row, const char *shown, cons
 		value = p->argv[p->at++];
 	}
 	return set_found(p, row, shown, value);
+}
+
+/* An alias: its option, with the value that it stands for or its own. */
+static bool take_alias(struct parse *p, const struct opt *alias, const char *value)
+{
+	static const char *const truths[] = { "True", "true", "False", "false", NULL };
+	const char *name = alias->value, *text = alias->text, *shown = alias->name;
+	const struct opt *row = find_name(p, name, strlen(name));
+
+	if (!row)
+		return wrong(p, "unknown option '--%s'", name);
+	if (!text)
+		return take(p, row, shown, value);
+	value = value ? value : next_known(p, truths);
+	if (value && !strcasecmp(value, "false"))
+		return true;
+	return set_found(p, row, shown, text);
 }
 
 static enum opt_result long_option(struct parse *p, const char *arg)
@@ -365,6 +414,11 @@ static enum opt_result long_option(struct parse *p, const char *arg)
 		return OPT_HELP;
 	if (!row)
 		return unknown_option(p, arg, n) ? OPT_OK : OPT_ERROR;
+	if (row->kind == OPT_KIND_ALIAS) {
+		const struct opt alias = *row; /* the walk to its option overwrites the row */
+
+		return take_alias(p, &alias, value) ? OPT_OK : OPT_ERROR;
+	}
 	snprintf(shown, sizeof(shown), "--%s", row->name);
 	if (row->kind == OPT_KIND_FLAG && value)
 		return wrong(p, "option '%s' takes no value", shown) ? OPT_OK : OPT_ERROR;
@@ -444,6 +498,7 @@ void opt_defaults(const struct opt *o, void *values)
 			if (*(void **)field)
 				opt_defaults(o->table->rows, *(void **)field);
 			break;
+		case OPT_KIND_ALIAS:
 		case OPT_KIND_HEADING:
 		case OPT_KIND_END: break;
 		}

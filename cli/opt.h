@@ -30,10 +30,11 @@ enum opt_kind {
 	OPT_KIND_U64,     /* uint64_t within [min, max]; the unit is only shown */
 	OPT_KIND_BYTES,   /* uint64_t: 1024, 24GiB, 24G (the same), 24GB (10^9), 1.5GiB */
 	OPT_KIND_STRING,  /* const char *, borrowed from argv; NULL when not given and no default */
-	OPT_KIND_OPTIONAL, /* the same; the value may be left out, and is given with '=' only */
-	OPT_KIND_LIST,     /* struct opt_list: may be given again and again */
-	OPT_KIND_CHOICE,   /* int: index of the given name in `names` */
-	OPT_KIND_TABLE /* not an option: another command's rows stand here; void *, its struct */
+	OPT_KIND_OPTIONAL, /* the same; the value may be left out; as the next argument it must be one of `names` */
+	OPT_KIND_LIST,   /* struct opt_list: may be given again and again */
+	OPT_KIND_CHOICE, /* int: index of the given name in `names` */
+	OPT_KIND_ALIAS,  /* another tool's name of the option `value`; not in help */
+	OPT_KIND_TABLE   /* not an option: another command's rows stand here; void *, its struct */
 };
 
 struct opt_list {
@@ -43,13 +44,14 @@ struct opt_list {
 
 struct opt {
 	enum opt_kind kind;
-	char letter;              /* 0: none */
-	const char *name;         /* without the dashes */
-	size_t offset;            /* of the field in the command's struct */
-	const char *value;        /* what help calls the value: "ms", "FILE"; NULL: has none */
-	const char *const *names; /* CHOICE: ends with NULL; TABLE: the rows that are left out */
-	const char
-		*text; /* STRING: the default, may be NULL; OPTIONAL: what it is without a value */
+	char letter;       /* 0: none */
+	const char *name;  /* without the dashes */
+	size_t offset;     /* of the field in the command's struct */
+	const char *value; /* what help calls the value: "ms", "FILE"; NULL: has none */
+	const char *const *
+		names; /* CHOICE: ends with NULL; OPTIONAL: so, may be NULL; TABLE: the rows that are left out */
+	/* STRING: the default, may be NULL; OPTIONAL: what it is without a value; ALIAS: what it stands for, NULL: its value */
+	const char *text;
 	uint64_t min, max, def; /* numbers; CHOICE uses def */
 	const char *help;
 	const struct opt_table *table; /* TABLE */
@@ -102,11 +104,16 @@ struct opt_table {
 		.offset = OPT_FIELD(record, field, const char *), .value = (v), .text = (d), \
 		.help = (h)                                                                  \
 	}
-#define OPT_OPTIONAL(c, n, record, field, v, alone, h)                                           \
+#define OPT_OPTIONAL(c, n, record, field, v, alone, known, h)                                    \
 	{                                                                                        \
 		.kind = OPT_KIND_OPTIONAL, .letter = (c), .name = (n),                           \
 		.offset = OPT_FIELD(record, field, const char *), .value = (v), .text = (alone), \
-		.help = (h)                                                                      \
+		.names = (known), .help = (h)                                                    \
+	}
+/* What another tool calls it: OPT_ALIAS("bf16", "precision", "bf16"). */
+#define OPT_ALIAS(n, option, v)                                                     \
+	{                                                                           \
+		.kind = OPT_KIND_ALIAS, .name = (n), .value = (option), .text = (v) \
 	}
 #define OPT_LIST(c, n, record, field, v, h)                                                    \
 	{                                                                                      \
@@ -136,6 +143,7 @@ struct opt_table {
 struct opt_walk {
 	const struct opt *at;     /* the next row, or NULL */
 	const struct opt *inside; /* the TABLE row whose rows are walked, or NULL */
+	bool aliases;             /* are walked, too */
 	struct opt row;
 };
 const struct opt *opt_next(struct opt_walk *w);
@@ -161,7 +169,8 @@ void opt_defaults(const struct opt *rows, void *values);
 /*
  * Read argv[1..*argc) into *values, which opt_defaults has filled; argv[0] is not looked at.
  * "--name=value", "--name value", "-n value", "-nvalue", "-ab" for flags, "--" ends options, "-" is
- * an operand.  Options may follow operands unless OPT_STOP_AT_OPERAND.  On OPT_OK the operands
+ * an operand.  A name may be written with underscores; an alias that stands for a value may be followed by
+ * True or False, as Hugging Face's scripts have it.  Options may follow operands unless OPT_STOP_AT_OPERAND.  On OPT_OK the operands
  * stand in argv[0..*argc), a NULL after them.  The caller ends with opt_release in every case.
  */
 enum opt_result opt_parse(const struct opt *rows, void *values, int *argc, char **argv,

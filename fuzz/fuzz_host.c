@@ -14,13 +14,13 @@ static void inside(struct host_span part, struct host_span whole)
 
 static void limit_is_sane(const struct plim_here_limit *l)
 {
-	if ((l->state == PLIM_HERE_LIMITED) != (l->bytes != PLIM_UNKNOWN))
+	if ((l->state == PLIM_HERE_LIMIT_SET) != (l->bytes != PLIM_UNKNOWN))
 		abort();
 }
 
 static void read_line(struct host_span line, struct host_span all)
 {
-	struct plim_here_limit limit = { PLIM_HERE_NOT_KNOWN, PLIM_UNKNOWN };
+	struct plim_here_limit limit = { PLIM_HERE_LIMIT_UNKNOWN, PLIM_UNKNOWN };
 	struct host_log_line record;
 	struct host_membership in;
 	struct host_mount mount;
@@ -55,7 +55,7 @@ static void read_line(struct host_span line, struct host_span all)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
 	static const struct host_key keys[] = { { "VmRSS", 0 }, { "file", 8 }, { "MemTotal", 16 } };
-	struct plim_here_limit soft = { PLIM_HERE_NOT_KNOWN, PLIM_UNKNOWN }, hard = soft;
+	struct plim_here_limit soft = { PLIM_HERE_LIMIT_UNKNOWN, PLIM_UNKNOWN }, hard = soft;
 	struct host_span all = { (const char *)bytes, n }, rest = all, line, value;
 	struct plim_here_pressure pressure = { 0 };
 	uint64_t into[3] = { PLIM_UNKNOWN, PLIM_UNKNOWN, PLIM_UNKNOWN };

@@ -1,78 +1,123 @@
 /*
- * Shows every file of the given folders and files to a fuzz target, once, in the order of their
- * names: what the fuzzer once found stays found, with any compiler.
+ * Shows every input of the given corpora (NAME.tar.zst, see tools/corpus) and every other given file to
+ * a fuzz target, once, in order: what the fuzzer once found stays found, with any compiler.
  */
-#include <dirent.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+
+#include <zstd.h>
+
+enum { BLOCK = 512 }; /* of a tar: headers and contents are rounded up to it */
+
+/* Where a tar's header has what counts here: POSIX ustar. */
+enum { TAR_SIZE = 124, TAR_SIZE_DIGITS = 12, TAR_TYPE = 156 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
+struct content {
+	uint8_t *bytes;
+	size_t n;
+};
+
 static unsigned long shown;
 
-static int show_file(const char *path)
+static bool show(const uint8_t *bytes, size_t n)
+{
+	/* Exactly as long as the input, so that a sanitizer sees a read beyond it. */
+	uint8_t *copy = malloc(n ? n : 1);
+
+	if (!copy)
+		return false;
+	if (n)
+		memcpy(copy, bytes, n);
+	LLVMFuzzerTestOneInput(copy, n);
+	free(copy);
+	shown++;
+	return true;
+}
+
+static bool read_file(const char *path, struct content *out)
 {
 	FILE *f = fopen(path, "rb");
-	uint8_t *bytes = NULL;
-	struct stat info;
-	int failed = 1;
+	bool ok = f && !fseek(f, 0, SEEK_END);
+	long n = ok ? ftell(f) : -1;
 
-	if (f && !fstat(fileno(f), &info)) {
-		size_t n = (size_t)info.st_size;
-
-		/* Exactly as long as the input, so that a sanitizer sees a read beyond it. */
-		bytes = malloc(n ? n : 1);
-		if (bytes && fread(bytes, 1, n, f) == n) {
-			LLVMFuzzerTestOneInput(bytes, n);
-			shown++;
-			failed = 0;
-		}
-	}
-	if (failed)
-		fprintf(stderr, "replay: cannot read '%s'\n", path);
-	free(bytes);
+	out->n = n < 0 ? 0 : (size_t)n;
+	out->bytes = malloc(out->n + 1);
+	ok = n >= 0 && out->bytes && !fseek(f, 0, SEEK_SET) &&
+	     fread(out->bytes, 1, out->n, f) == out->n;
 	if (f)
 		fclose(f);
-	return failed;
+	return ok;
 }
 
-static int show(const char *path);
-
-static int show_folder(const char *path)
+/* Piped into zstd, a tar does not say how long it is: the room for it grows. */
+static bool unpack(struct content *c)
 {
-	struct dirent **names = NULL;
-	int n = scandir(path, &names, NULL, alphasort), failed = n < 0;
+	ZSTD_DStream *z = ZSTD_createDStream();
+	ZSTD_inBuffer in = { c->bytes, c->n, 0 };
+	ZSTD_outBuffer out = { NULL, 0, 0 };
+	size_t left = 1;
 
-	for (int i = 0; i < n; i++) {
-		char inner[4096];
-
-		snprintf(inner, sizeof(inner), "%s/%s", path, names[i]->d_name);
-		if (names[i]->d_name[0] != '.')
-			failed |= show(inner);
-		free(names[i]);
+	while (z && left && !ZSTD_isError(left) && (in.pos < in.size || out.pos == out.size)) {
+		if (out.pos == out.size) {
+			out.size = 2 * out.size + (1 << 20);
+			out.dst = realloc(out.dst, out.size);
+			if (!out.dst)
+				abort();
+		}
+		left = ZSTD_decompressStream(z, &out, &in);
 	}
-	free(names);
-	return failed;
+	ZSTD_freeDStream(z);
+	free(c->bytes);
+	c->bytes = out.dst;
+	c->n = out.pos;
+	return !left;
 }
 
-static int show(const char *path)
+static bool show_corpus(const struct content *tar)
 {
-	struct stat info;
+	size_t at = 0;
 
-	if (!stat(path, &info) && S_ISDIR(info.st_mode))
-		return show_folder(path);
-	return show_file(path);
+	while (at + BLOCK <= tar->n && tar->bytes[at]) {
+		char digits[TAR_SIZE_DIGITS + 1] = "";
+		uint8_t type = tar->bytes[at + TAR_TYPE];
+		size_t n;
+
+		memcpy(digits, tar->bytes + at + TAR_SIZE, TAR_SIZE_DIGITS);
+		n = strtoull(digits, NULL, 8);
+		at += BLOCK;
+		if (n > tar->n - at || (type == '0' && !show(tar->bytes + at, n)))
+			return false;
+		at += (n + BLOCK - 1) / BLOCK * BLOCK;
+	}
+	/* Two empty blocks end it; a tar that was cut off has none. */
+	return at + BLOCK <= tar->n;
+}
+
+static bool replay(const char *path)
+{
+	const char *dot = strstr(path, ".tar.zst");
+	struct content c = { 0 };
+	bool ok = read_file(path, &c);
+
+	if (ok)
+		ok = dot && !dot[8] ? unpack(&c) && show_corpus(&c) : show(c.bytes, c.n);
+	if (!ok)
+		fprintf(stderr, "replay: cannot read '%s'\n", path);
+	free(c.bytes);
+	return ok;
 }
 
 int main(int argc, char **argv)
 {
-	int failed = 0;
+	bool ok = true;
 
 	for (int i = 1; i < argc; i++)
-		failed |= show(argv[i]);
+		ok &= replay(argv[i]);
 	printf("%lu inputs shown\n", shown);
-	return failed || !shown;
+	return !ok || !shown;
 }

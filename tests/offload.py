@@ -28,7 +28,7 @@ def options_of(spec):
     options += ["--precision", precision.replace("_", "-")]
     if "parallel" in spec:
         zero2 = "-zero2" if spec.get("strategy") == "SHARD_GRAD_OP" else ""
-        options += ["--parallel", spec["parallel"] + zero2, "--gpus", spec["gpus"]]
+        options += ["--parallel", spec["parallel"] + zero2, "--gpus", spec["gpus"], "--load", "whole"]
     for on, option in ((spec.get("ckpt"), "--checkpointing"), (spec.get("offload"), "--offload-params"),
                        (spec.get("soc"), "--offload-activations=" + ACTIVATIONS.get(spec.get("soc"), "")),
                        (spec.get("save"), "--save=" + SAVES.get(spec.get("save"), ""))):

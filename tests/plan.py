@@ -40,6 +40,7 @@ def options_of(row):
     if spec.get("grid"):
         options += ["--image-grid", "x".join(map(str, spec["grid"]))]
     if spec.get("kind") == "infer":
+        options += ["--precision", "bf16-pure"]
         new = spec.get("new")
         if spec.get("attn"):
             options += ["--attention", spec["attn"]]
@@ -54,7 +55,7 @@ def options_of(row):
     precision = spec.get("precision", "bf16_autocast").replace("fsdp_mp", "bf16_autocast")
     if spec["family" if "family" in spec else "parallel"] == "qwen2vl":
         options += ["--image-grid", GRID]
-    options += ["--precision", precision.replace("_", "-")]
+    options += ["--precision", precision.replace("_", "-"), "--load", "whole"]  # as the measured scripts did
     for key, option in (("attn", "--attention"), ("lora", "--lora"), ("accum", "--accumulate"),
                         ("eval_batch", "--eval-batch"), ("chunk", "--loss-chunk"), ("parallel", "--parallel"), ("gpus", "--gpus"),
                         ("stage", "--stage"), ("micro", "--micro-batches"), ("schedule", "--schedule")):

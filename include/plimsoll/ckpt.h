@@ -23,9 +23,10 @@ struct plim_ckpt_options {
 	uint32_t size;             /* set to sizeof(struct plim_ckpt_options) */
 	uint32_t flags;            /* enum plim_ckpt_flags */
 	uint64_t max_memory_bytes; /* 0: half of this machine's memory, or of the cgroup's */
-	const char *require; /* "model_state_dict,epoch": keys that must be there; NULL: none */
-	uint32_t threads;    /* 0: one a core */
-	uint32_t unused;     /* 0 */
+	/* "model_state_dict,epoch": keys that must be there; NULL: none */
+	const char *require;
+	uint32_t threads; /* 0: one a core */
+	uint32_t unused;  /* 0 */
 	/*
 	 * Names in pickles that the caller knows: "models.yolo.Model, mine.*", separated by commas or line breaks; "mine.*"
 	 * is all below it, '#' begins a comment that ends with the line.  What is dangerous stays so.  NULL: none.
@@ -44,89 +45,128 @@ enum plim_ckpt_verdict {
 	PLIM_CKPT_UNKNOWN_CODE, /* its bytes are right, but a pickle names what is on no list */
 	PLIM_CKPT_DANGEROUS     /* a pickle names what runs code when it is loaded */
 };
+PLIM_API const char *plim_ckpt_verdict_name(enum plim_ckpt_verdict value);
 
 struct plim_ckpt_finding {
-	const char *severity; /* "bad", "warning", "note" */
-	const char *kind;     /* "crc_mismatch" */
+	const char *severity; /* bad, warning or note */
+	const char *kind;     /* a word for programs */
 	const char *text;     /* one sentence */
-	uint64_t offset;      /* byte of the file */
+	uint64_t offset;      /* byte of the file; null: of no single one */
 };
 
 struct plim_ckpt_tensor {
-	const char *name;
-	const char *dtype;
-	const char *device; /* it was saved from */
-	const char *file;   /* that holds its bytes */
-	uint64_t bytes, elements;
-	uint64_t *shape, *strides;
-	size_t shape_count, stride_count;
-	uint64_t offset_bytes;        /* of its first element, in the file */
-	uint64_t storage;             /* tensors of one number share bytes */
-	uint64_t storage_bytes;       /* that were saved for it, others' too */
-	bool whole;                   /* its bytes are all there */
-	uint64_t nan, infinite, zero; /* after PLIM_CKPT_VALUES, of numbers that were looked at */
-	double min, max;
+	const char *name;   /* the keys that lead to it */
+	const char *dtype;  /* as torch names it */
+	const char *device; /* it was saved from; null: not known */
+	const char *file;   /* that holds its bytes; null: has none */
+	uint64_t bytes;     /* of its elements */
+	uint64_t elements;  /* count */
+	uint64_t *shape;    /* elements a dimension */
+	size_t shape_count;
+	uint64_t *strides; /* elements from one to the next of a dimension */
+	size_t stride_count;
+	uint64_t offset_bytes;  /* of its first element, in the file; null: has none */
+	uint64_t storage;       /* tensors of one number share bytes; null: has none */
+	uint64_t storage_bytes; /* that were saved for it, others' too */
+	bool whole;             /* its bytes are all there */
+	uint64_t nan;           /* numbers that are none, with --values; null: not looked at */
+	uint64_t infinite;      /* with --values */
+	uint64_t zero;          /* with --values */
+	double min;             /* least finite number, with --values */
+	double max;             /* largest finite number, with --values */
 };
 
 struct plim_ckpt_group {
-	const char *prefix;
-	uint64_t tensors, bytes;
-	const char *dtypes, *devices;
+	const char *prefix;  /* of tensors' names */
+	uint64_t tensors;    /* with it */
+	uint64_t bytes;      /* of these */
+	const char *dtypes;  /* of these */
+	const char *devices; /* they were saved from; null: not known */
 };
 
 struct plim_ckpt_key {
-	const char *name, *what;
-	uint64_t tensors, bytes;
+	const char *name; /* key of the outermost dict, or file of a folder */
+	const char *what; /* its value, or what kind of thing it is */
+	uint64_t tensors; /* below it */
+	uint64_t bytes;   /* of these */
 };
 
 struct plim_ckpt_optimizer {
-	const char *path, *kind;
-	uint64_t groups, parameters, state_tensors, state_bytes;
-	double learning_rate;
+	const char *path;       /* keys that lead to it, empty: the file itself */
+	const char *kind;       /* concluded from what its state holds; null: not known */
+	uint64_t groups;        /* parameter groups */
+	uint64_t parameters;    /* that have state */
+	uint64_t state_tensors; /* in its state */
+	uint64_t state_bytes;   /* of these */
+	double learning_rate;   /* of the first group; null: not known */
 };
 
 struct plim_ckpt_fact {
-	const char *name, *value;
+	const char *name;  /* of a config, of metadata, or a module's place */
+	const char *value; /* as text */
 };
 
 struct plim_ckpt_global {
-	const char *name, *record;
-	const char *
-		trust; /* "plain", "data", "class", "torchscript", "allowed", "unknown", "dangerous" */
-	uint64_t offset, times;
+	const char *name;   /* module and name that the pickle refers to */
+	const char *record; /* where it stands */
+	/*
+	 * plain: allowed by torch.load(weights_only=True); data: a class of a library that holds
+	 * data; class: harmless as it is used here; torchscript: a class whose code is in the file;
+	 * allowed: by the caller; unknown: on no list; dangerous: runs code
+	 */
+	const char *trust;
+	uint64_t offset; /* behind its opcode, in that record */
+	uint64_t times;  /* it is named */
 };
 
 struct plim_ckpt {
-	const char *path;
-	const char *kind; /* "torch", "safetensors" ... */
+	const char *path; /* as given */
+	/*
+	 * torch, torch_legacy, torchscript, zip, pickle, safetensors, sharded, distributed, folder,
+	 * tar, gguf
+	 */
+	const char *kind;
+	/*
+	 * not_verified: only its structure was looked at; whole: every byte has a checksum and all
+	 * are right; unproven: nothing is wrong, but some bytes have none; damaged; truncated;
+	 * not_a_checkpoint; unknown_code: a pickle names what is on no list; dangerous: a pickle
+	 * names what runs code when it is loaded
+	 */
 	enum plim_ckpt_verdict verdict;
-	enum plim_ckpt_verdict integrity; /* of the bytes alone: never UNKNOWN_CODE or DANGEROUS */
-	const char *headline;             /* one sentence */
-	uint64_t bytes, files;
-	uint64_t tensor_bytes, elements;
+	/* the verdict of the bytes alone: never unknown_code or dangerous */
+	enum plim_ckpt_verdict integrity;
+	const char *headline;  /* one sentence */
+	uint64_t bytes;        /* of all its files */
+	uint64_t files;        /* that were read */
+	uint64_t tensor_bytes; /* of all tensors, shared ones once each */
+	uint64_t elements;     /* of all tensors */
 	uint64_t shared_bytes; /* of tensors whose bytes another one has too */
-	uint64_t waste_bytes;  /* of storages that were saved, but that no tensor reaches */
-	uint64_t whole_bytes;  /* of a truncated file: in records or tensors that are whole */
-	uint64_t verified_bytes, unprotected_bytes, verified_records;
-	const char
-		*pickle; /* of its names: "plain", "unknown", "dangerous"; NULL: no pickle in it */
-	struct plim_ckpt_finding *findings;
+	uint64_t waste_bytes;  /* that were saved but that no tensor reaches */
+	/* of a truncated file: what is whole of it; null: not truncated */
+	uint64_t whole_bytes;
+	uint64_t verified_bytes;    /* that match their checksum; null: not verified */
+	uint64_t unprotected_bytes; /* that have no checksum; null: not verified */
+	uint64_t verified_records;  /* that match their checksum; null: not verified */
+	/* of the names in its pickles: plain, unknown or dangerous; null: no pickle in it */
+	const char *pickle;
+	struct plim_ckpt_finding *findings; /* worst first */
 	size_t finding_count;
+	/* names that its pickles refer to, also those thrown away */
 	struct plim_ckpt_global *globals;
 	size_t global_count;
-	struct plim_ckpt_key *keys;
+	struct plim_ckpt_key *keys; /* what is in it beside single tensors */
 	size_t key_count;
 	const char **required_missing; /* of --require */
 	size_t required_missing_count;
-	const char **resume_missing; /* what a complete resume would also want */
+	const char **resume_missing; /* what a resume would also want, of a training checkpoint */
 	size_t resume_missing_count;
-	struct plim_ckpt_optimizer *optimizers;
+	struct plim_ckpt_optimizer *optimizers; /* found in it */
 	size_t optimizer_count;
-	struct plim_ckpt_fact *facts;
+	struct plim_ckpt_fact *facts; /* what tells the architecture */
 	size_t fact_count;
-	struct plim_ckpt_group *groups;
+	struct plim_ckpt_group *groups; /* tensors by prefix */
 	size_t group_count;
-	struct plim_ckpt_tensor *tensors;
+	struct plim_ckpt_tensor *tensors; /* in the file's order */
 	size_t tensor_count;
 	struct plim_ckpt_hidden *hidden; /* what owns the memory */
 };
@@ -170,10 +210,13 @@ enum plim_ckpt_extract_flags {
 };
 
 struct plim_ckpt_extracted {
-	uint64_t tensors, left_out;
-	uint64_t bytes;            /* of tensors */
-	uint64_t file_bytes, xxh3; /* of the file */
-	bool state; /* what is no tensor was carried too: epoch, parameter groups, random states */
+	uint64_t tensors;    /* that were written */
+	uint64_t left_out;   /* not whole, with PLIM_CKPT_WHOLE_ONLY */
+	uint64_t bytes;      /* of tensors */
+	uint64_t file_bytes; /* of the file */
+	uint64_t xxh3;       /* of the file */
+	/* what is no tensor was carried too: epoch, parameter groups, random states */
+	bool state;
 	char left_behind[200]; /* PLIM_CKPT_ALL: why it was not; "": it was, or there was none */
 };
 
@@ -189,7 +232,8 @@ PLIM_API enum plim_status plim_ckpt_extract(struct plim_ckpt *ckpt, const char *
 					    struct plim_ckpt_extracted *out, struct plim_err *err);
 
 struct plim_ckpt_sealed {
-	uint64_t files, bytes;
+	uint64_t files; /* in the manifest */
+	uint64_t bytes; /* of these files */
 };
 
 /*
@@ -213,16 +257,20 @@ struct plim_ckpt_last_options {
 };
 
 struct plim_ckpt_candidate {
-	const char *name;               /* in the folder */
-	const char *verdict, *headline; /* NULL: not looked at */
-	bool good, best;
-	const char *fate; /* "kept", "would_be_removed", "removed" */
+	const char *name;     /* in the folder */
+	const char *verdict;  /* of ckpt verify, or unreadable; null: not looked at */
+	const char *headline; /* of ckpt verify; null: not looked at */
+	bool good;            /* whole or unproven; false: damaged, or not looked at */
+	bool best;            /* its name, a measure in it, a link or a trainer's state says so */
+	const char *fate;     /* kept, would_be_removed or removed */
 };
 
 struct plim_ckpt_last {
-	const char *folder;
-	const char *last_good; /* path of the newest that is good; NULL: none is */
-	uint64_t good, removed;
+	const char *folder;    /* as given */
+	const char *last_good; /* path of the newest that is good; null: none is */
+	/* that were found good; older ones are not looked at */
+	uint64_t good;
+	uint64_t removed;                       /* checkpoints */
 	struct plim_ckpt_candidate *candidates; /* newest first */
 	size_t candidate_count;
 	struct plim_ckpt_last_hidden *hidden;
@@ -241,39 +289,56 @@ PLIM_API enum plim_status plim_ckpt_last_good(const char *folder,
 					      struct plim_ckpt_last **out, struct plim_err *err);
 PLIM_API void plim_ckpt_last_free(struct plim_ckpt_last *last);
 
-/* As JSON, schema ckpt_last/1, and its rows. */
+/* As JSON, schema ckpt_last/1. */
 PLIM_API enum plim_status plim_ckpt_last_json(const struct plim_ckpt_last *last,
 					      plim_write_fn *write, void *ctx,
 					      struct plim_err *err);
-PLIM_API enum plim_status plim_ckpt_last_fields(int layout, plim_write_fn *write, void *ctx,
-						struct plim_err *err);
 
 /* ---- two checkpoints ---- */
 
 struct plim_ckpt_difference {
-	const char *name;   /* in the first, or in the second if only there */
-	const char *change; /* "none", "dtype", "shape", "only_in_first", "only_in_second" */
-	const char *first, *second; /* "float32 64x32", NULL on the side that has none */
-	uint64_t changed;           /* numbers that differ; PLIM_UNKNOWN: not compared */
-	double max_difference, mean_difference; /* of finite numbers; NaN: not compared */
+	const char *name; /* in the first, or in the second if only there */
+	/* none (values only), dtype, shape, only_in_first, only_in_second */
+	const char *change;
+	const char *first;      /* dtype and shape; null: not there */
+	const char *second;     /* dtype and shape; null: not there */
+	uint64_t changed;       /* numbers that differ; null: not compared */
+	double max_difference;  /* of finite numbers; null: not compared */
+	double mean_difference; /* of finite numbers; null: not compared */
 };
 
 struct plim_ckpt_conclusion {
-	const char *kind, *text;
+	/*
+	 * same, prefix, training_state, rename, width, depth, vocabulary, positions, dtype, head,
+	 * tied, lora, lora_rank, names, architecture; with --config also loads, does_not_load,
+	 * not_judged
+	 */
+	const char *kind;
+	const char *text; /* one sentence */
 };
 
 struct plim_ckpt_diff {
-	const char *first, *second;
-	bool same;         /* names, shapes and dtypes */
-	const char *loads; /* the second is a config: "yes", "no", "unknown"; else NULL */
+	const char *first;  /* as given */
+	const char *second; /* as given */
+	bool same;          /* names, shapes and dtypes */
+	/* with --config: yes, no, or unknown for a model that is not in the tables; else null */
+	const char *loads;
 	struct plim_ckpt_conclusion *conclusions; /* kinds of difference, the most telling first */
 	size_t conclusion_count;
-	uint64_t equal, other_dtype, other_shape, only_in_first, only_in_second; /* tensors */
-	uint64_t compared, changed, nonfinite; /* numbers, with PLIM_CKPT_VALUES */
-	uint64_t not_compared; /* tensors whose numbers could not be: not there, or damaged */
-	double max_difference, mean_difference; /* NaN: not compared */
-	bool bf16_enough;                       /* the largest difference is below the threshold */
-	struct plim_ckpt_difference *tensors;   /* those that differ */
+	uint64_t equal;          /* tensors of the same name, shape and dtype */
+	uint64_t other_dtype;    /* tensors of another dtype, but the same shape */
+	uint64_t other_shape;    /* tensors of another shape */
+	uint64_t only_in_first;  /* tensors */
+	uint64_t only_in_second; /* tensors */
+	uint64_t compared;       /* numbers, with --values */
+	uint64_t changed;        /* numbers of these that differ */
+	uint64_t nonfinite;      /* differences that are not finite */
+	/* tensors of one shape whose numbers could not be compared; null: no --values */
+	uint64_t not_compared;
+	double max_difference;                /* the largest; null: not compared */
+	double mean_difference;               /* over all that were compared; null: not compared */
+	bool bf16_enough;                     /* the largest is below the threshold */
+	struct plim_ckpt_difference *tensors; /* those that differ */
 	size_t tensor_count;
 	struct plim_ckpt_diff_hidden *hidden;
 };
@@ -293,11 +358,5 @@ PLIM_API enum plim_status plim_ckpt_diff_text(const struct plim_ckpt_diff *diff,
 					      const struct plim_text_style *style,
 					      plim_write_fn *write, void *ctx,
 					      struct plim_err *err);
-PLIM_API enum plim_status plim_ckpt_diff_fields(int layout, plim_write_fn *write, void *ctx,
-						struct plim_err *err);
-
-/* The fields of the JSON as Markdown rows, or the structs' layout. */
-PLIM_API enum plim_status plim_ckpt_fields(int layout, plim_write_fn *write, void *ctx,
-					   struct plim_err *err);
 
 #endif

@@ -28,15 +28,18 @@ enum plim_diff_group {
 
 /* plim_diff_options_init sets the defaults; then change what is to be different. */
 struct plim_diff_options {
-	uint32_t size;             /* set by plim_diff_options_init */
-	uint32_t flags;            /* enum plim_diff_flags */
-	uint64_t max_memory_bytes; /* for both; 0: half of this machine's memory, or the cgroup's */
-	uint64_t device;           /* only this one; PLIM_UNKNOWN: all */
-	enum plim_diff_group group_by;
-	uint32_t rows_max;        /* of a table, 0: all */
-	const char *strip_prefix; /* cut from file names, or NULL */
-	uint64_t gate_bytes;      /* the allocated peak may grow by this; PLIM_UNKNOWN: see below */
-	uint64_t gate_ppm;        /* by this many millionths of A's; used if there are no bytes */
+	uint32_t size;  /* set by plim_diff_options_init */
+	uint32_t flags; /* enum plim_diff_flags */
+	/* for both; 0: half of this machine's memory, or the cgroup's */
+	uint64_t max_memory_bytes;
+	uint64_t device;               /* only this one; PLIM_UNKNOWN: all */
+	enum plim_diff_group group_by; /* what a row is */
+	uint32_t rows_max;             /* of a table, 0: all */
+	const char *strip_prefix;      /* cut from file names, or NULL */
+	/* the allocated peak may grow by this; PLIM_UNKNOWN: see below */
+	uint64_t gate_bytes;
+	/* by this many millionths of A's; used if there are no bytes */
+	uint64_t gate_ppm;
 };
 PLIM_API void plim_diff_options_init(struct plim_diff_options *o);
 
@@ -49,119 +52,168 @@ enum plim_diff_match {
 	PLIM_DIFF_ONLY_A,
 	PLIM_DIFF_ONLY_B
 };
+PLIM_API const char *plim_diff_match_name(enum plim_diff_match value);
 
 struct plim_diff_amount {
-	uint64_t a_bytes, b_bytes;
-	int64_t change_bytes;
+	uint64_t a_bytes;     /* in A */
+	uint64_t b_bytes;     /* in B */
+	int64_t change_bytes; /* B's less A's */
 };
 
 struct plim_diff_totals {
-	struct plim_diff_amount requested, active, allocated, reserved;
+	struct plim_diff_amount requested; /* what the program asked for */
+	struct plim_diff_amount active;    /* blocks in use or awaiting another stream */
+	struct plim_diff_amount allocated; /* blocks in use */
+	struct plim_diff_amount reserved;  /* taken from the driver */
 };
 
 /* One recording. */
 struct plim_diff_side {
-	struct plim_report_source source;
-	const char *torch; /* the release that the snapshot's keys tell, "2.9 or later" */
-	uint64_t devices;
+	struct plim_report_source source; /* what was read */
+	/* the releases that write such keys; null: there are none to tell by */
+	const char *torch;
+	uint64_t devices; /* with memory or events */
 };
 
 /* Something beside memory that is not as before. */
 struct plim_diff_setting {
-	const char *name, *a, *b;
+	const char *name; /* what it is */
+	const char *a;    /* in A; null: its recording does not tell */
+	const char *b;    /* in B */
 };
 
 struct plim_diff_part {
-	const char *name;
-	uint64_t a_bytes, b_bytes;
-	int64_t change_bytes;
+	const char *name;     /* category, or phase (before: born before the recording) */
+	uint64_t a_bytes;     /* live in A */
+	uint64_t b_bytes;     /* live in B */
+	int64_t change_bytes; /* B's less A's */
 };
 
 struct plim_diff_row {
-	const char *name;   /* B's, or A's where it is only there */
-	const char *a_name; /* NULL: the same */
+	const char *name;   /* line, category, phase or size; null: no Python stack */
+	const char *a_name; /* the line in A; null: written as in B, or only in one */
+	/*
+	 * exact: the same lines; moved: the same, by an edit above them; lines: the same functions;
+	 * function: a name with similar counts or sizes; only_a, only_b
+	 */
 	enum plim_diff_match match;
-	bool inferred; /* the owner was not recorded but concluded */
-	uint64_t a_bytes, b_bytes;
-	int64_t change_bytes;
-	uint64_t a_count, b_count;
-	const char *category; /* where most of the change lies; NULL: none, or not known */
-	int64_t category_change_bytes;
-	const char *part; /* the frame inside PyTorch's callers that changed most; NULL: none */
-	int64_t part_change_bytes;
-	const char **stack; /* of that part */
+	bool inferred;                 /* the owner was not recorded but concluded */
+	uint64_t a_bytes;              /* live in A */
+	uint64_t b_bytes;              /* live in B */
+	int64_t change_bytes;          /* B's less A's */
+	uint64_t a_count;              /* allocations live in A */
+	uint64_t b_count;              /* allocations live in B */
+	const char *category;          /* what changed most of it is for; null: not known */
+	int64_t category_change_bytes; /* change of that category in this row */
+	/*
+	 * of the stack below that changed most, the innermost frame that is not PyTorch's own;
+	 * null: none
+	 */
+	const char *part;
+	int64_t part_change_bytes; /* change of that stack */
+	const char **stack;        /* that stack, innermost frame first */
 	size_t stack_count;
 };
 
 /* What lives at the peak of allocated bytes, or at the end. */
 struct plim_diff_moment {
-	bool different;
-	uint64_t a_event, b_event;
-	const char *a_phase, *b_phase; /* NULL: not known */
-	uint64_t a_step, b_step;       /* PLIM_UNKNOWN: no steps are seen */
-	uint64_t a_bytes, b_bytes;
-	int64_t change_bytes;
+	bool different;             /* there are rows, or parts of a kind that changed */
+	uint64_t a_event;           /* in A; null: before its first */
+	uint64_t b_event;           /* in B */
+	const char *a_phase;        /* what A was doing; null: no stacks */
+	const char *b_phase;        /* what B was doing */
+	uint64_t a_step;            /* training step; null: none are seen */
+	uint64_t b_step;            /* in B */
+	uint64_t a_bytes;           /* allocated bytes in A */
+	uint64_t b_bytes;           /* in B */
+	int64_t change_bytes;       /* the sum of the rows' and of the rest */
 	struct plim_diff_row *rows; /* what changed, the largest change first */
 	size_t row_count;
-	uint64_t rest_rows, rest_a_bytes, rest_b_bytes; /* changed, and not listed */
-	int64_t rest_change_bytes;
-	uint64_t unchanged_rows, unchanged_bytes;
-	struct plim_diff_part *categories, *phases; /* none where stacks are missing */
-	size_t category_count, phase_count;
+	uint64_t rest_rows;                /* changed too, but beyond --top */
+	uint64_t rest_a_bytes;             /* their sum in A */
+	uint64_t rest_b_bytes;             /* in B */
+	int64_t rest_change_bytes;         /* B's less A's */
+	uint64_t unchanged_rows;           /* with as many bytes and allocations in both */
+	uint64_t unchanged_bytes;          /* their sum, in each */
+	struct plim_diff_part *categories; /* by what it is for; empty where either has no stacks */
+	size_t category_count;
+	struct plim_diff_part *phases; /* by the phase in which it was allocated */
+	size_t phase_count;
 };
 
 struct plim_diff_step {
-	uint64_t index;
-	uint64_t a_peak_requested_bytes, b_peak_requested_bytes;
-	int64_t change_bytes;
+	uint64_t index;                  /* from 0 */
+	uint64_t a_peak_requested_bytes; /* most that A requested in it */
+	uint64_t b_peak_requested_bytes; /* in B */
+	int64_t change_bytes;            /* B's less A's */
 };
 
 /* Found in one recording only. */
 struct plim_diff_finding {
-	const char *side; /* "a", "b" */
-	const char *id;   /* of the finding: "leak" and others */
-	const char *severity;
-	uint64_t bytes;
-	const char *title;
+	const char *side;     /* a or b */
+	const char *id;       /* as in report/1 */
+	const char *severity; /* as in report/1 */
+	uint64_t bytes;       /* as in report/1 */
+	const char *title;    /* as in report/1 */
 };
 
 struct plim_diff_device {
-	uint64_t device;
-	bool in_a, in_b;
-	bool different;
-	uint64_t a_events, b_events, a_ooms, b_ooms;
-	struct plim_diff_totals peak, end;
-	bool a_lower_bound, b_lower_bound;     /* the true peak may be higher: see below */
-	const char *a_bound_why, *b_bound_why; /* "cut", "died"; NULL: it is the run's */
-	uint64_t a_range_bytes, b_range_bytes; /* allocated and active may be higher by this */
-	double a_shared, b_shared; /* of all bytes with an owner: whose owner both have */
-	bool unrelated;            /* hardly anything is shared: owners are not compared */
-	const char
-		*grouped_by; /* what rows are: "user_frame", "stack", "category", "phase", "size" */
-	struct plim_diff_moment *at_peak, *at_end; /* NULL: not asked for */
-	uint64_t a_steps, b_steps;
-	struct plim_diff_step *steps; /* that both have */
-	size_t step_count;
-	struct plim_diff_finding *findings;
-	size_t finding_count;
-	const char **summary; /* sentences */
+	uint64_t device;      /* ordinal */
+	bool in_a;            /* A has memory or events of it */
+	bool in_b;            /* B has */
+	bool different;       /* in anything that is compared */
+	const char **summary; /* the change in sentences */
 	size_t summary_count;
+	uint64_t a_events;            /* recorded in A */
+	uint64_t b_events;            /* in B */
+	uint64_t a_ooms;              /* failures in A */
+	uint64_t b_ooms;              /* in B */
+	struct plim_diff_totals peak; /* peaks, each at its own event */
+	struct plim_diff_totals end;  /* when the snapshots were taken */
+	bool a_lower_bound;           /* the peak of A's run may be higher */
+	bool b_lower_bound;           /* of B's run */
+	/* cut: not all of the run was recorded; died: it could not get more */
+	const char *a_bound_why;
+	const char *b_bound_why; /* in B */
+	/* A's allocated and active bytes may be higher by up to this */
+	uint64_t a_range_bytes;
+	uint64_t b_range_bytes; /* B's */
+	/*
+	 * of the bytes that Python allocated in A in all, the part by lines that B runs too, 0 to
+	 * 1; null: none
+	 */
+	double a_shared;
+	double b_shared; /* the same of B */
+	bool unrelated;  /* both parts are small: lines are not compared */
+	/* what a row is: user_frame, stack, category, phase, or size (no stacks) */
+	const char *grouped_by;
+	/* what lives at the peaks of allocated bytes; null: not asked for */
+	struct plim_diff_moment *at_peak;
+	struct plim_diff_moment *at_end; /* what lives at the ends */
+	uint64_t a_steps;                /* steps in A */
+	uint64_t b_steps;                /* in B */
+	/* that both have; none where a recording does not begin with its run */
+	struct plim_diff_step *steps;
+	size_t step_count;
+	struct plim_diff_finding *findings; /* of a kind that only one has */
+	size_t finding_count;
 };
 
 struct plim_diff_gate {
-	bool exceeded;
-	bool certain; /* both peaks are exact and of whole runs */
-	const char *measure;
-	uint64_t device;
-	int64_t grown_bytes;
-	uint64_t limit_bytes;
+	bool exceeded;        /* the exit code is 1 */
+	bool certain;         /* both peaks are exact and of whole runs that did not die */
+	const char *measure;  /* what was compared */
+	uint64_t device;      /* that grew furthest beyond its limit, or came nearest to it */
+	int64_t grown_bytes;  /* B's less A's */
+	uint64_t limit_bytes; /* by how much it may grow */
 };
 
 struct plim_diff {
-	struct plim_diff_side a, b;
-	bool different;
-	struct plim_diff_gate *gate;        /* NULL: none was asked for */
-	struct plim_diff_setting *settings; /* that changed */
+	bool different;                     /* in anything that is compared */
+	struct plim_diff_gate *gate;        /* null: no --fail-over */
+	struct plim_diff_side a;            /* before */
+	struct plim_diff_side b;            /* after */
+	struct plim_diff_setting *settings; /* what changed beside memory */
 	size_t setting_count;
 	struct plim_diff_device *devices; /* the largest change of the peak first */
 	size_t device_count;
@@ -183,9 +235,5 @@ PLIM_API enum plim_status plim_diff_json(const struct plim_diff *d, plim_write_f
 PLIM_API enum plim_status plim_diff_text(const struct plim_diff *d,
 					 const struct plim_text_style *style, plim_write_fn *write,
 					 void *ctx, struct plim_err *err);
-
-/* The fields of the JSON as Markdown rows, for docs/json.md; and the structs' layout. */
-PLIM_API enum plim_status plim_diff_fields(int layout, plim_write_fn *write, void *ctx,
-					   struct plim_err *err);
 
 #endif

@@ -21,10 +21,13 @@ PLIM_API void plim_page_options_init(struct plim_page_options *o);
 
 /* What a page takes. */
 struct plim_page_size {
-	uint64_t recordings, allocations;
-	uint64_t head_bytes, columns_bytes;               /* of all recordings, unpacked */
-	uint64_t packed_head_bytes, packed_columns_bytes; /* deflated; in the file a third more */
-	uint64_t file_bytes;                              /* with the viewer; 0: not written yet */
+	uint64_t recordings;           /* that were added */
+	uint64_t allocations;          /* of all recordings */
+	uint64_t head_bytes;           /* of all recordings, unpacked */
+	uint64_t columns_bytes;        /* of all recordings, unpacked */
+	uint64_t packed_head_bytes;    /* deflated; in the file a third more */
+	uint64_t packed_columns_bytes; /* deflated; in the file a third more */
+	uint64_t file_bytes;           /* with the viewer; 0: not written yet */
 };
 
 /* `options` may be NULL. */

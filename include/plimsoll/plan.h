@@ -31,89 +31,137 @@ struct plim_plan_options {
 	uint32_t size;             /* set by plim_plan_options_init */
 	uint32_t flags;            /* enum plim_plan_flags */
 	uint64_t max_memory_bytes; /* 0: half of this machine's memory, or of the cgroup's */
-	/* the model by numbers, where no file is given; 0: derived */
-	uint64_t layers, hidden, heads, kv_heads, intermediate, vocab;
-	/* the recipe */
-	const char *task, *precision, *optimizer, *attention, *checkpointing, *parallel;
-	uint64_t batch, sequence, accumulate, steps;
-	uint64_t
-		image_size; /* side in pixels; 0: as configured, or no images for models that read too */
+	/* the model by numbers, where no file is given: blocks; 0: derived, as all of these */
+	uint64_t layers;
+	uint64_t hidden;           /* width */
+	uint64_t heads;            /* attention heads */
+	uint64_t kv_heads;         /* heads of keys and values */
+	uint64_t intermediate;     /* width of the MLP */
+	uint64_t vocab;            /* tokens that the model knows */
+	const char *task;          /* "train", "infer", "generate"; NULL: train */
+	const char *precision;     /* "bf16-autocast" ... */
+	const char *optimizer;     /* "adamw" ... */
+	const char *attention;     /* "sdpa" ... */
+	const char *checkpointing; /* "none", "full" ... */
+	const char *parallel;      /* how `gpus` share the work: "ddp", "fsdp2" ... */
+	uint64_t batch;            /* samples of a GPU and a step */
+	/* tokens of a sample; 0: 1,024, or the positions of the model if fewer */
+	uint64_t sequence;
+	uint64_t accumulate; /* batches of a step */
+	uint64_t steps;      /* to plan */
+	/* side in pixels; 0: as configured, or no images for models that read too */
+	uint64_t image_size;
 	uint64_t image_grid; /* the same in patches; 0: not given so */
+	/* adapters of this rank are trained instead of the weights; 0: none */
 	uint64_t lora_rank;
-	const char *lora_targets; /* names with commas; NULL: the family's usual ones */
-	uint64_t eval_batch;      /* 0: no evaluation */
-	uint64_t new_tokens;
-	uint64_t gpus;
-	/* beside the model: tensors ("40x1024x1024:fp32"), and components that stay on the card */
-	const char *const *extra_tensors;
+	const char *lora_targets;         /* names with commas; NULL: the family's usual ones */
+	uint64_t eval_batch;              /* 0: no evaluation */
+	uint64_t new_tokens;              /* generate: tokens of each sample */
+	uint64_t gpus;                    /* that train together */
+	const char *const *extra_tensors; /* tensors beside the model ("40x1024x1024:fp32") */
 	size_t extra_tensor_count;
-	uint64_t residents, component_bytes;
-	const char *settings; /* PYTORCH_CUDA_ALLOC_CONF */
-	unsigned torch;       /* release, 100 * major + minor; 0: the newest known */
-	/* where it is to run */
+	uint64_t residents;       /* components that stay on the GPU beside the model */
+	uint64_t component_bytes; /* the size of each */
+	const char *settings;     /* PYTORCH_CUDA_ALLOC_CONF */
+	unsigned torch;           /* release, 100 * major + minor; 0: the newest known */
 	uint64_t memory_bytes;    /* that the job may reserve; PLIM_UNKNOWN: see `gpu` */
 	const char *gpu;          /* a card's name; NULL: none, nothing is judged */
 	uint64_t allowance_bytes; /* of `gpu`, for what PyTorch does not allocate */
 	const char *sweep;        /* "batch=1,2,4" or "seq=512,1024"; NULL: none */
-	/* several GPUs: of `gpus`, so many share each layer and the layers; the rest are copies (`parallel`); 0: 1 */
-	uint64_t tensor_parallel, pipeline_parallel;
-	uint64_t micro_batches; /* of a pipeline's step; 0: twice as many as stages */
-	const char *schedule;   /* of a pipeline: "1f1b" or "gpipe" */
-	uint64_t stage;         /* of the pipeline, from 1; 0: the one that needs most */
-	/* what is kept in the machine's own memory, and how the model is saved after training */
-	const char *activations, *optimizer_on, *parameters_on, *save;
-	uint64_t
-		host_memory_bytes; /* that the job may use of the machine; PLIM_UNKNOWN: not judged */
-	const char *loss;          /* "whole", "chunked", "liger"; NULL: whole */
-	uint64_t loss_chunk; /* tokens of a chunk, which makes the loss chunked; 0: 256 if it is */
-	uint64_t
-		longest; /* tokens of the longest batch, others have `sequence`; 0: all are alike */
-	const char *quantize; /* "none", "nf4", "nf4-double", "int8"; NULL: as the config says */
-	unsigned
-		transformers; /* release, 100 * major + minor; 0: the newest known, in a loop of one's own */
-	const char *lengths; /* "512,2048,640": tokens of each step's samples; NULL: `sequence` */
-	/* images that are not square: image_size and image_grid are their heights; 0: they are */
-	uint64_t image_width, image_grid_width;
-	uint64_t beams;    /* generate: sequences kept of each sample; 0 counts as 1 */
-	const char *cache; /* generate: "dynamic" (NULL), "static" */
-	/* recordings of runs of this model, one or two, and what those runs were: "batch=2,seq=512"; NULL: as planned */
-	const char *const *calibrate, *const *recorded;
-	size_t calibrate_count, recorded_count;
+	uint64_t tensor_parallel; /* of `gpus`, so many share each layer; 0: 1 */
+	/* of `gpus`, so many share the layers, as stages; 0: 1. The rest are copies (`parallel`) */
+	uint64_t pipeline_parallel;
+	uint64_t micro_batches;    /* of a pipeline's step; 0: twice as many as stages */
+	const char *schedule;      /* of a pipeline: "1f1b" or "gpipe" */
+	uint64_t stage;            /* of the pipeline, from 1; 0: the one that needs most */
+	const char *activations;   /* kept in host memory: "pinned" ...; NULL: none */
+	const char *optimizer_on;  /* "cpu", "nvme"; NULL: the GPU */
+	const char *parameters_on; /* "cpu", "nvme"; NULL: the GPU */
+	/* how the model is saved after training: "torch" ...; NULL: it is not */
+	const char *save;
+	const char *load; /* sharded weights: "meta" or "whole"; NULL: meta */
+	/* that the job may use of the machine; PLIM_UNKNOWN: not judged */
+	uint64_t host_memory_bytes;
+	const char *loss; /* "whole", "chunked", "liger"; NULL: whole */
+	/* tokens of a chunk, which makes the loss chunked; 0: 256 if it is */
+	uint64_t loss_chunk;
+	/* tokens of the longest batch, others have `sequence`; 0: all are alike */
+	uint64_t longest;
+	/* "none", "nf4", "nf4-double", "int8"; NULL: as the config says */
+	const char *quantize;
+	/* release, 100 * major + minor; 0: the newest known, in a loop of one's own */
+	unsigned transformers;
+	/* "512,2048,640": tokens of each step's samples; NULL: `sequence` */
+	const char *lengths;
+	/* of images that are not square, whose height is image_size; 0: they are square */
+	uint64_t image_width;
+	uint64_t image_grid_width;    /* the same in patches; image_grid is the height */
+	uint64_t beams;               /* generate: sequences kept of each sample; 0 counts as 1 */
+	const char *cache;            /* generate: "dynamic" (NULL), "static" */
+	const char *const *calibrate; /* recordings of runs of this model, one or two */
+	/* what those runs were: "batch=2,seq=512"; NULL: as planned */
+	const char *const *recorded;
+	size_t calibrate_count;
+	size_t recorded_count;
 };
 PLIM_API void plim_plan_options_init(struct plim_plan_options *o);
 
 struct plim_plan_model {
-	const char *family;
-	bool guessed; /* the architecture is not known: read as though it were `family` */
-	uint64_t parameters, parameter_bytes, trainable;
+	const char *family;       /* the architecture that it is planned as */
+	bool guessed;             /* the architecture is not known: taken for one like `family` */
+	uint64_t parameters;      /* elements of all parameters, tied ones once */
+	uint64_t parameter_bytes; /* the same in the dtype that they are loaded in */
+	uint64_t trainable;       /* elements that take gradients */
+	/* what of the model is not known, a sentence each; with any, nothing is said to fit */
+	const char **doubts;
+	size_t doubt_count;
 };
 
 struct plim_plan_phase {
-	const char *phase; /* load, fwd0, bwd0, opt0, zero0, fwd1, ... */
-	uint64_t allocated_bytes, peak_allocated_bytes, peak_reserved_bytes;
-	uint64_t *range_bytes; /* two: peak_allocated_bytes with all that is uncertain */
+	/*
+	 * load, wrap, fwdN, bwdN, optN, zeroN of step N (fwdN.M of its M-th micro-batch), longest
+	 * (all of a step), save, evalN, generate
+	 */
+	const char *phase;
+	uint64_t allocated_bytes;      /* in use when it ends */
+	uint64_t peak_allocated_bytes; /* most in use within it */
+	uint64_t peak_reserved_bytes;  /* most taken from the driver within it */
+	uint64_t *range_bytes;         /* least and most that peak_allocated_bytes may be */
 	size_t range_count;
-	const char *basis;   /* as below */
+	const char *basis;   /* measured, derived or assumed, as of peak */
 	uint64_t host_bytes; /* most of the machine's own memory within it */
 };
 
 /* What lives at the peak; the sum is peak.allocated_bytes. */
 struct plim_plan_categories {
-	uint64_t parameter_bytes, gradient_bytes, optimizer_state_bytes, activation_bytes,
-		input_bytes, workspace_bytes, temporary_bytes, autograd_detail_bytes,
-		kv_cache_bytes, buffer_bytes, other_bytes, rounding_bytes;
+	uint64_t parameter_bytes;       /* weights */
+	uint64_t gradient_bytes;        /* gradients of parameters */
+	uint64_t optimizer_state_bytes; /* moments and step counters */
+	uint64_t activation_bytes;      /* kept by the forward pass for the backward pass */
+	uint64_t input_bytes;           /* the batch */
+	uint64_t workspace_bytes;       /* of libraries */
+	uint64_t temporary_bytes;       /* intermediate results */
+	uint64_t autograd_detail_bytes; /* gradients on their way */
+	uint64_t kv_cache_bytes;        /* keys and values of generated text */
+	uint64_t buffer_bytes;          /* buffers of modules */
+	uint64_t other_bytes;           /* tensors and components beside the model */
+	uint64_t rounding_bytes;        /* of blocks that were handed out whole */
 };
 
 struct plim_plan_peak {
-	uint64_t allocated_bytes, reserved_bytes;
-	uint64_t needed_bytes; /* the smallest limit under which the run goes to its end */
-	uint64_t *range_bytes; /* two: needed_bytes with all that is uncertain */
+	uint64_t allocated_bytes; /* as torch.cuda.max_memory_allocated() */
+	uint64_t reserved_bytes;  /* as torch.cuda.max_memory_reserved(), where memory is ample */
+	/* smallest limit of reserved memory under which the run goes to its end */
+	uint64_t needed_bytes;
+	uint64_t *range_bytes; /* least and most that may be needed */
 	size_t range_count;
-	const char *phase; /* of allocated_bytes */
+	const char *phase; /* when most is allocated */
+	/* what lives then; they add up to allocated_bytes */
 	struct plim_plan_categories categories;
 	/*
-	 * "measured": fitted to a recording of a run of the model (calibrate); "derived": from PyTorch's rules,
-	 * which were checked against measured runs of the same kind; "assumed": nothing of the kind was measured.
+	 * measured (fitted to a recording of a run of the model), derived (from PyTorch's rules,
+	 * checked against measured runs of the same kind) or assumed (nothing of the kind was
+	 * measured)
 	 */
 	const char *basis;
 	const char **reasons; /* why it is no surer */
@@ -121,89 +169,116 @@ struct plim_plan_peak {
 };
 
 struct plim_plan_sweep {
-	uint64_t batch, sequence;
-	uint64_t allocated_bytes, reserved_bytes, needed_bytes;
-	const char *fits;      /* "yes", "no"; NULL: nothing to judge by */
-	const char *dies_at;   /* phase */
-	uint64_t *range_bytes; /* two: needed_bytes with all that is uncertain */
+	uint64_t batch;           /* samples of a micro-batch */
+	uint64_t sequence;        /* tokens of a sample */
+	uint64_t allocated_bytes; /* peak of memory in use */
+	uint64_t reserved_bytes;  /* peak of memory taken, where it is ample */
+	uint64_t needed_bytes;    /* smallest limit that does */
+	const char *fits;         /* yes or no; null: no limit was given */
+	const char *dies_at;      /* phase; null: it does not */
+	uint64_t *range_bytes;    /* least and most that may be needed */
 	size_t range_count;
-	const char *basis;
+	const char *basis; /* measured, derived or assumed, as of peak */
 };
 
 /* Ready to be pasted; NULL where there is nothing to say. */
 struct plim_plan_config {
-	const char *training_arguments, *from_pretrained, *peft, *accelerate, *deepspeed, *fsdp,
-		*environment;
+	const char *training_arguments; /* Transformers' TrainingArguments */
+	const char *from_pretrained;    /* how the model is loaded */
+	const char *peft;               /* PEFT's configuration of adapters */
+	const char *accelerate;         /* a config file of accelerate (YAML) */
+	const char *deepspeed;          /* a config file of DeepSpeed (JSON) */
+	const char *fsdp;               /* fsdp_config (JSON) */
+	const char *environment;        /* to be set before PyTorch starts */
 };
 
 /* A change, on top of those above it that do not change results. */
 struct plim_plan_rung {
-	const char *rung;
-	const char *cost;
-	bool changes_results;
-	uint64_t saved_bytes; /* of needed_bytes */
-	uint64_t peak_allocated_bytes, needed_bytes;
-	bool fits;
-	struct plim_plan_config config; /* of all of it, up to here */
-	uint64_t *range_bytes;          /* two: needed_bytes with all that is uncertain */
+	const char *rung;               /* the change */
+	const char *cost;               /* what it costs, an estimate */
+	bool changes_results;           /* the model that comes out is another: opt-in */
+	uint64_t saved_bytes;           /* of needed_bytes, against the rungs before */
+	uint64_t peak_allocated_bytes;  /* peak of memory in use with it */
+	uint64_t needed_bytes;          /* smallest limit that does with it */
+	bool fits;                      /* under the limit */
+	struct plim_plan_config config; /* all of it up to here, ready to be pasted */
+	uint64_t *range_bytes;          /* least and most that may be needed with it */
 	size_t range_count;
-	const char *basis;
+	const char *basis;   /* measured, derived or assumed, as of peak */
 	uint64_t host_bytes; /* of the machine's own memory, with it */
 };
 
 /* The machine's own memory at its peak, of all processes of the job on it; the parts add up to `bytes`. */
 struct plim_plan_host {
-	uint64_t bytes;
-	uint64_t *range_bytes; /* two: with all that is uncertain */
+	uint64_t bytes;        /* most that is used at once */
+	uint64_t *range_bytes; /* least and most that may be used */
 	size_t range_count;
-	uint64_t process_bytes, weight_bytes, gradient_bytes, optimizer_state_bytes,
-		activation_bytes, buffer_bytes, loading_bytes, saving_bytes;
-	uint64_t pinned_bytes; /* page-locked, of the whole run */
-	uint64_t processes;    /* that are taken to be on one machine */
-	uint64_t limit_bytes;  /* that the job may use */
-	const bool *fits;      /* NULL: no limit was given */
-	const char *dies_at;   /* phase that needs more than the limit; NULL: none does */
-	const char *basis;     /* "derived" or "assumed" */
+	uint64_t process_bytes;         /* Python, PyTorch and CUDA's libraries */
+	uint64_t weight_bytes;          /* parameters that are kept there */
+	uint64_t gradient_bytes;        /* gradients that are kept there */
+	uint64_t optimizer_state_bytes; /* states of the optimizer, with its fp32 weights */
+	uint64_t activation_bytes;      /* what the forward pass keeps for the backward pass */
+	uint64_t buffer_bytes;          /* that transfers go through */
+	uint64_t loading_bytes;         /* the model on its way to the GPU */
+	uint64_t saving_bytes;          /* what is on its way to a file */
+	/* page-locked by PyTorch in the whole run, in blocks of powers of two */
+	uint64_t pinned_bytes;
+	uint64_t processes;   /* of the job that are taken to be on one machine */
+	uint64_t limit_bytes; /* that the job may use; null: none was given */
+	const bool *fits;     /* it stays below; null: no limit was given */
+	const char *dies_at;  /* the first phase that needs more; null: none does */
+	/* derived (what is kept there was found so in measured runs) or assumed */
+	const char *basis;
 };
 
 /* What recordings show beyond the plan; what is equal is not told. */
 struct plim_plan_learned {
-	const char *quantity;
-	uint64_t recorded_bytes, planned_bytes; /* of the recorded run */
-	uint64_t
-		learned_bytes; /* what the planned run is given for it; 0: it is left to the range */
-	const char *evidence;
+	const char *quantity;    /* what the recorded run takes another amount of than planned */
+	uint64_t recorded_bytes; /* in the recording */
+	uint64_t planned_bytes;  /* in the plan of the recorded run */
+	/* that the planned run is given beyond its plan; 0: the difference is left to the range */
+	uint64_t learned_bytes;
+	const char *evidence; /* where the recording shows it, and how it is carried over */
 };
 
 struct plim_plan {
-	struct plim_plan_model model;
-	uint64_t batch, sequence;
-	struct plim_plan_phase *phases;
+	struct plim_plan_model model;   /* what was read */
+	uint64_t batch;                 /* samples of a micro-batch */
+	uint64_t sequence;              /* tokens of a sample */
+	struct plim_plan_phase *phases; /* in turn */
 	size_t phase_count;
-	struct plim_plan_peak peak;
-	uint64_t host_bytes;  /* of the machine's own memory, as host.bytes */
-	uint64_t limit_bytes; /* that the job may reserve */
-	const bool *fits;     /* NULL: no limit was given */
-	const char *dies_at;  /* phase; NULL: it does not */
-	uint64_t dies_request_bytes;
-	uint64_t max_batch, max_sequence;
-	struct plim_plan_sweep *sweep;
-	size_t sweep_count;
-	const char **assumptions;
-	size_t assumption_count;
-	struct plim_plan_rung *ladder;
-	size_t ladder_count;
-	struct plim_plan_hidden *hidden;
-	/* two: what surely fits, as max_batch and max_sequence say, and what perhaps does; none: not looked for */
-	uint64_t *max_batch_range, *max_sequence_range;
-	size_t max_batch_range_count, max_sequence_range_count;
-	const char *max_basis;         /* of both */
-	uint64_t dies_allocated_bytes; /* what was allocated then */
+	struct plim_plan_peak peak; /* of the whole run */
+	uint64_t host_bytes;        /* of the machine's own memory, as host.bytes */
+	/* the machine's own memory at its peak, of all processes on it */
 	struct plim_plan_host host;
+	/* reserved memory that the run may reach; null: none was given */
+	uint64_t limit_bytes;
+	/* the run goes to its end under the limit; null: none was given, or model.doubts */
+	const bool *fits;
+	const char *dies_at;         /* the phase in which it runs out; null: it does not */
+	uint64_t dies_request_bytes; /* what it asks for then */
+	/* largest batch that fits, with all that is uncertain; null: not looked for */
+	uint64_t max_batch;
+	uint64_t max_sequence;         /* the same of the sequence; null: not looked for */
+	struct plim_plan_sweep *sweep; /* the sizes asked for */
+	size_t sweep_count;
+	const char **assumptions; /* what was not told and had to be taken */
+	size_t assumption_count;
+	struct plim_plan_rung *ladder; /* changes in the order of their cost */
+	size_t ladder_count;
+	/* the largest batch that surely fits (max_batch), and that perhaps does */
+	uint64_t *max_batch_range;
+	size_t max_batch_range_count;
+	uint64_t *max_sequence_range; /* the same of max_sequence */
+	size_t max_sequence_range_count;
+	const char *max_basis;         /* of max_batch and max_sequence, as of peak */
+	uint64_t dies_allocated_bytes; /* what is allocated when it runs out */
+	/* with --calibrate: what the recordings show beyond the plan */
 	struct plim_plan_learned *learned;
 	size_t learned_count;
-	uint64_t
-		unexplained_bytes; /* of the recorded peak, after that; PLIM_UNKNOWN: no recording */
+	/* of the recorded peak, after that; null: nothing was recorded */
+	uint64_t unexplained_bytes;
+	struct plim_plan_hidden *hidden;
 };
 
 /*
@@ -233,9 +308,5 @@ PLIM_API enum plim_status plim_plan_snapshot(const struct plim_plan *p, const ch
 					     struct plim_err *err);
 PLIM_API enum plim_status plim_plan_page(const struct plim_plan *p, struct plim_page *page,
 					 struct plim_err *err);
-
-/* The fields of the JSON as Markdown rows, for docs/json.md; and the structs' layout. */
-PLIM_API enum plim_status plim_plan_fields(int layout, plim_write_fn *write, void *ctx,
-					   struct plim_err *err);
 
 #endif

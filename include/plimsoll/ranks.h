@@ -12,62 +12,92 @@
 
 /* plim_ranks_options_init sets the defaults; then change what is to be different. */
 struct plim_ranks_options {
-	uint32_t size;    /* set by plim_ranks_options_init */
-	unsigned threads; /* recordings read at a time; 0: as many as there are cores */
-	/* How the worst is explained; log_path, device, events and steps must be left alone. */
+	uint32_t size; /* set by plim_ranks_options_init */
+	/* recordings read at a time; 0: as many as there are cores */
+	unsigned threads;
 	struct plim_report_options report; /* max_memory_bytes: of all together */
-	plim_progress_fn *progress; /* may be NULL; the total grows while archives are read */
-	void *progress_ctx;
+	/* may be NULL; the total grows while archives are read */
+	plim_progress_fn *progress;
+	void *progress_ctx; /* its first argument */
 };
 PLIM_API void plim_ranks_options_init(struct plim_ranks_options *o);
 
 /* A recording's last failed request. */
 struct plim_ranks_death {
-	uint64_t event, time_us;
-	uint64_t requested_bytes, live_bytes, reserved_bytes;
-	const char *phase; /* NULL: no stacks were recorded */
-	uint64_t step;     /* training steps that ended before it */
-	const char *frame;
+	uint64_t event;           /* index of the last failed request */
+	uint64_t time_us;         /* microseconds since 1970; null before PyTorch 2.2 */
+	uint64_t requested_bytes; /* what was asked for, as the allocator had rounded it */
+	uint64_t live_bytes;      /* blocks in use at that moment */
+	uint64_t reserved_bytes;  /* taken from the driver then */
+	const char *phase;        /* as in report/1; null: no stacks were recorded */
+	uint64_t step;            /* training steps that had ended before it */
+	const char *frame;        /* the user's own line; null: no Python stack */
+	/* what the memory ran into: device, limit, other_process, non_pytorch, unknown */
 	enum plim_bound bound_by;
-	enum plim_cause cause, likelier;
-	const char *headline;
+	enum plim_cause cause;    /* capacity, fragmentation, leak, unknown */
+	enum plim_cause likelier; /* of an unknown cause: what more speaks for */
+	const char *headline;     /* one sentence */
 };
 
 /* One recording; of several GPUs in it the one that died, else the one that held most. */
 struct plim_ranks_row {
+	/*
+	 * the number in its name, else its place in the order of names; null: other names have one
+	 */
 	uint64_t rank;
-	const char *path;   /* the file, or the archive */
-	const char *member; /* its name in the archive; NULL: it is a file */
-	uint64_t bytes;     /* as stored */
-	const char *error;  /* why it could not be read; then all below is unknown */
-	enum plim_status status;
-	uint64_t device, devices;
-	uint64_t events;
-	bool complete; /* as in struct plim_report_source */
-	bool exact;    /* the replay reproduced the snapshot's blocks */
-	uint64_t first_time_us, last_time_us;
-	uint64_t requested_peak_bytes, allocated_peak_bytes, reserved_peak_bytes;
-	uint64_t range_bytes;   /* the true allocated peak may be larger by up to this */
-	bool lower_bound;       /* the recording does not cover the whole run */
-	const char *peak_phase; /* when most was allocated; NULL: no stacks were recorded */
+	/* the file, or the archive; null with --redact */
+	const char *path;
+	/* its name in the archive; null: it is a file */
+	const char *member;
+	uint64_t bytes; /* as stored */
+	/* why it could not be read; then the rest is null or false */
+	const char *error;
+	/* of several GPUs in a recording the one that died, else the one that held most */
+	uint64_t device;
+	uint64_t devices; /* GPUs with memory or events in it */
+	uint64_t events;  /* of all of them */
+	/* recording began before the first allocation and lost no event */
+	bool complete;
+	/* the replay explains every event, and the snapshot's blocks */
+	bool exact;
+	/* of the first event, microseconds since 1970 */
+	uint64_t first_time_us;
+	uint64_t last_time_us;         /* of the last event */
+	uint64_t requested_peak_bytes; /* as devices[].peak of report/1 */
+	uint64_t allocated_peak_bytes; /* the same */
+	uint64_t reserved_peak_bytes;  /* the same */
+	/* the true allocated peak may be larger by up to this; 0: exact */
+	uint64_t range_bytes;
+	/* the recording does not cover the whole run: its peak may lie outside */
+	bool lower_bound;
+	/* what the program did when most was allocated; null: no stacks were recorded */
+	const char *peak_phase;
+	/* training step of that moment; null: no optimizer ran */
 	uint64_t peak_step;
-	struct plim_report_categories *peak_categories; /* of the allocated bytes at that moment */
-	uint64_t deaths;
-	struct plim_ranks_death *died; /* NULL: no request failed */
-	uint64_t leak_bytes;           /* that grew; PLIM_UNKNOWN: no leak was found */
+	/* what the allocated bytes were for at that moment; null: not known */
+	struct plim_report_categories *peak_categories;
+	uint64_t deaths;               /* requests that failed */
+	struct plim_ranks_death *died; /* the last of them; null: none failed */
+	uint64_t leak_bytes;           /* that grew; null: no leak was found */
+	enum plim_status status;       /* (C only) of `error` */
 };
 
 struct plim_ranks_skipped {
-	const char *path, *reason;
+	const char *path;   /* a file, or a name in an archive; null with --redact */
+	const char *reason; /* what it is instead of a recording */
 };
 
 struct plim_ranks_extreme {
-	uint64_t bytes, rank, row; /* row: index into rows */
+	uint64_t bytes; /* the peak */
+	uint64_t rank;  /* whose it is; null: not known */
+	uint64_t row;   /* the same as an index into rows */
 };
 
 /* Over the recordings that could be read; the median is a recording's own number, the lower of two. */
 struct plim_ranks_spread {
-	struct plim_ranks_extreme max, median, min;
+	struct plim_ranks_extreme max;    /* the largest */
+	struct plim_ranks_extreme median; /* the one in the middle, the lower of two */
+	struct plim_ranks_extreme min;    /* the smallest */
 };
 
 /*
@@ -75,37 +105,57 @@ struct plim_ranks_spread {
  * nothing, what the one with the largest peak does.
  */
 struct plim_ranks_excess {
-	uint64_t row, median_row;
-	int64_t difference_bytes; /* may be negative */
-	const char *category;     /* that makes most of it, at least half; NULL: none does */
-	int64_t category_bytes;
-	const char *meaning; /* what makes this category differ between ranks */
+	/* the worst, or if it has no more than the median the one with the largest peak */
+	uint64_t row;
+	uint64_t median_row;      /* the one with the median of the allocated peaks */
+	int64_t difference_bytes; /* its allocated peak, less the median */
+	const char *category;     /* that makes at least half of it, and most; null: none does */
+	int64_t category_bytes;   /* what it has more of that at its peak */
+	/*
+	 * what makes it differ between ranks of one program; null: nothing is known, or they peak
+	 * in different phases
+	 */
+	const char *meaning;
 };
 
 struct plim_ranks_first {
-	uint64_t row, rank, time_us;
-	uint64_t next_row, next_rank,
-		ahead_us; /* who died next, and how much later; unknown: nobody */
-	bool certain;
-	const char *doubt; /* why it is not certain */
+	uint64_t row;       /* index into rows */
+	uint64_t rank;      /* its number; null: not known */
+	uint64_t time_us;   /* of its last failed request, microseconds since 1970 */
+	uint64_t next_row;  /* the next that died, an index into rows; null: no other died */
+	uint64_t next_rank; /* its number */
+	uint64_t ahead_us;  /* how many microseconds later that was */
+	bool certain;       /* nothing speaks against it */
+	const char *doubt;  /* what does; null: nothing */
 };
 
 struct plim_ranks {
-	uint64_t read, failed;       /* recordings */
-	struct plim_ranks_row *rows; /* by rank */
+	uint64_t read;   /* recordings that were read */
+	uint64_t failed; /* recordings that could not be */
+	uint64_t died;   /* recordings in which a request failed */
+	/*
+	 * the first that died; else of those that died the one with most memory; else the one with
+	 * the largest allocated peak; null: nothing was read
+	 */
+	uint64_t worst_rank;
+	uint64_t worst_row;                   /* the same as an index into rows */
+	struct plim_ranks_first *first_death; /* null: none died, or see order_unknown */
+	const char *order_unknown;            /* why it is not known which of several died first */
+	/* allocated peaks over all recordings; null: nothing was read */
+	struct plim_ranks_spread *allocated;
+	struct plim_ranks_spread *reserved; /* reserved peaks */
+	/* what one has beyond the median; null: fewer than two, or no categories */
+	struct plim_ranks_excess *excess;
+	/* recordings by rank, then by name; without a rank last */
+	struct plim_ranks_row *rows;
 	size_t row_count;
-	uint64_t died;
-	struct plim_ranks_first *first_death; /* NULL: none died, or the order is not known */
-	const char *order_unknown;      /* several died: why it is not known which was first */
-	uint64_t worst_row, worst_rank; /* the first to die; else died with most; else held most */
-	struct plim_ranks_spread *allocated, *reserved; /* peaks; NULL: nothing could be read */
-	struct plim_ranks_excess *excess;               /* NULL: categories are not known */
-	struct plim_ranks_skipped *skipped; /* files that are no recordings; the first thousand */
+	struct plim_ranks_skipped *skipped; /* files that are no recordings, the first thousand */
 	size_t skipped_count;
-	uint64_t skipped_total;
-	const char **notes;
+	uint64_t skipped_total; /* how many there were */
+	const char **notes;     /* what limits these numbers */
 	size_t note_count;
-	struct plim_report *worst; /* in full; NULL: nothing could be read, or see the notes */
+	/* the worst in full, as report/1; null: nothing was read, or see the notes */
+	struct plim_report *worst;
 	struct plim_ranks_hidden *hidden;
 };
 
@@ -129,9 +179,5 @@ PLIM_API enum plim_status plim_ranks_json(const struct plim_ranks *k, plim_write
 PLIM_API enum plim_status plim_ranks_text(const struct plim_ranks *k,
 					  const struct plim_text_style *style, plim_write_fn *write,
 					  void *ctx, struct plim_err *err);
-
-/* The fields of the JSON as Markdown rows, for docs/json.md; and the structs' layout. */
-PLIM_API enum plim_status plim_ranks_fields(int layout, plim_write_fn *write, void *ctx,
-					    struct plim_err *err);
 
 #endif

@@ -42,8 +42,8 @@ enum plim_record_reached {
 
 /* A recording of this run. */
 struct plim_record_file {
-	const char *path;
-	uint64_t bytes;
+	const char *path; /* in `dir` */
+	uint64_t bytes;   /* as stored */
 };
 
 /*

@@ -26,13 +26,14 @@ struct plim_report_options {
 	uint64_t max_memory_bytes; /* 0: half of this machine's memory, or of the cgroup's */
 	const char *log_path;      /* a log that holds the out-of-memory text, or NULL */
 	uint64_t device;           /* only this one; PLIM_UNKNOWN: all */
-	const char *
-		at; /* whose owners: "peak", "oom", "end", "event:N"; NULL: the death, else the peak */
-	const char *events; /* "A:B": peaks and timeline of these events only; NULL: all */
-	const char *steps;  /* "A:B": the same, in training steps; NULL: all */
-	enum plim_report_group group_by;
-	const char *strip_prefix; /* cut from file names, or NULL */
-	uint32_t owners_max;      /* rows of owners, 0: all */
+	/* whose owners: "peak", "oom", "end", "event:N"; NULL: the death, else the peak */
+	const char *at;
+	/* "A:B": peaks and timeline of these events only; NULL: all */
+	const char *events;
+	const char *steps;               /* "A:B": the same, in training steps; NULL: all */
+	enum plim_report_group group_by; /* what a row of owners is */
+	const char *strip_prefix;        /* cut from file names, or NULL */
+	uint32_t owners_max;             /* rows of owners, 0: all */
 };
 PLIM_API void plim_report_options_init(struct plim_report_options *o);
 
@@ -43,185 +44,272 @@ enum plim_bound {
 	PLIM_BOUND_LIMIT,
 	PLIM_BOUND_OTHER_PROCESS,
 	PLIM_BOUND_NON_PYTORCH,
-	/* of these only plim_why speaks: a recording does not know them */
-	PLIM_BOUND_HOST,
+	PLIM_BOUND_HOST, /* this and those below: of plim_why only, a recording does not know them */
 	PLIM_BOUND_CGROUP,
 	PLIM_BOUND_SHARED_MEMORY
 };
+PLIM_API const char *plim_bound_name(enum plim_bound value);
 enum plim_cause {
 	PLIM_CAUSE_UNKNOWN,
 	PLIM_CAUSE_CAPACITY,
 	PLIM_CAUSE_FRAGMENTATION,
 	PLIM_CAUSE_LEAK
 };
+PLIM_API const char *plim_cause_name(enum plim_cause value);
 
 struct plim_report_source {
-	const char *path;
-	const char *kind;        /* "pickle", "json" */
-	const char *compression; /* "gzip", "xz", "zstd" or NULL */
-	uint64_t bytes;          /* as stored */
-	uint64_t decoded_bytes;
-	uint64_t events;
-	bool complete; /* recording began before the first allocation and lost nothing */
-	const char **notes;
+	const char *path;        /* the file as given, "-" for standard input */
+	const char *kind;        /* pickle or json */
+	const char *compression; /* gzip, xz or zstd; null: none */
+	uint64_t bytes;          /* size as stored; null for a pipe */
+	uint64_t decoded_bytes;  /* size when decompressed */
+	uint64_t events;         /* events of all devices */
+	bool complete;           /* recording began before the first allocation and lost no event */
+	const char **notes;      /* what the reader found worth telling */
 	size_t note_count;
 };
 
 struct plim_report_moment {
-	uint64_t event;       /* NULL: before the first recorded event */
-	uint64_t time_us;     /* since 1970 */
-	uint64_t range_bytes; /* the true number may be larger by up to this */
-	uint64_t step;        /* its index in steps; NULL: there are none */
-	const char *phase;    /* "forward" ...; NULL: no stacks were recorded */
+	/* index of the event that reached it; null: it stood before the first */
+	uint64_t event;
+	uint64_t time_us;     /* microseconds since 1970; null before PyTorch 2.2 */
+	uint64_t range_bytes; /* the true number may be larger by up to this; 0: exact */
+	uint64_t step;        /* index of the step that it lies in; null: there are no steps */
+	const char *phase;    /* as in oom[].phase; null: no stacks were recorded */
 };
 
 struct plim_report_peak {
-	uint64_t requested_bytes, active_bytes, allocated_bytes, reserved_bytes;
-	struct plim_report_moment requested, active, allocated, reserved;
-	bool lower_bound; /* the recording does not cover the whole run: its peak may lie before */
+	/* largest sum of what the program asked for (requested_bytes.all.peak) */
+	uint64_t requested_bytes;
+	/* largest sum of blocks in use or awaiting another stream */
+	uint64_t active_bytes;
+	/* largest sum of blocks in use (torch.cuda.max_memory_allocated) */
+	uint64_t allocated_bytes;
+	/* most memory taken from the driver (torch.cuda.max_memory_reserved) */
+	uint64_t reserved_bytes;
+	struct plim_report_moment requested; /* when requested_bytes was reached */
+	struct plim_report_moment active;    /* when active_bytes was reached */
+	struct plim_report_moment allocated; /* when allocated_bytes was reached */
+	struct plim_report_moment reserved;  /* when reserved_bytes was reached */
+	/* the recording does not cover the whole run: its peak may lie outside */
+	bool lower_bound;
 };
 
 /* Bytes of live blocks by what they are for; they add up to allocated_bytes of the moment. */
 struct plim_report_categories {
-	uint64_t parameter, gradient, optimizer_state, activation, input, workspace, temporary,
-		autograd_detail, kv_cache, buffer, unknown;
+	uint64_t parameter;       /* bytes of the model's weights */
+	uint64_t gradient;        /* bytes of their gradients */
+	uint64_t optimizer_state; /* bytes of what the optimizer keeps from step to step */
+	uint64_t activation;      /* bytes that a forward pass saved for its backward pass */
+	uint64_t input;           /* bytes of what goes into the model */
+	uint64_t workspace;       /* bytes of cuBLAS workspaces */
+	uint64_t temporary;       /* bytes that end in the phase they were born in */
+	uint64_t autograd_detail; /* bytes that a backward pass needs for itself */
+	uint64_t kv_cache;        /* bytes of keys and values of attention */
+	uint64_t buffer;          /* bytes of what a module keeps beside its parameters */
+	uint64_t unknown;         /* bytes that no rule explains */
 };
 
 struct plim_report_totals {
-	uint64_t requested_bytes, active_bytes, allocated_bytes, reserved_bytes;
-	struct plim_report_categories *categories; /* NULL: not known, or before the first event */
+	uint64_t requested_bytes; /* what the program asked for */
+	uint64_t active_bytes;    /* blocks in use or awaiting another stream */
+	uint64_t allocated_bytes; /* blocks in use */
+	uint64_t reserved_bytes;  /* taken from the driver */
+	/*
+	 * allocated_bytes by what they are for; null: no stacks were recorded, or before the first
+	 * event
+	 */
+	struct plim_report_categories *categories;
 };
 
 /* The most that was requested in each phase of a step; PLIM_UNKNOWN: it was not in that phase. */
 struct plim_report_phases {
-	uint64_t load, forward, backward, optimizer, eval, generate, request, other;
+	uint64_t load;      /* bytes; null: the step had no such phase */
+	uint64_t forward;   /* bytes, or null */
+	uint64_t backward;  /* bytes, or null */
+	uint64_t optimizer; /* bytes, or null */
+	uint64_t eval;      /* bytes, or null: a forward pass that no backward pass answers */
+	uint64_t generate;  /* bytes, or null */
+	/* bytes, or null: a forward pass of a program that never runs backward */
+	uint64_t request;
+	uint64_t other; /* bytes, or null */
 };
 
 struct plim_report_step {
-	uint64_t index, start_event, end_event;
-	uint64_t peak_requested_bytes;
-	struct plim_report_phases phase_peaks;
+	uint64_t index;       /* from 0; the first begins with the recording */
+	uint64_t start_event; /* first event */
+	/*
+	 * last event: the optimizer's last, the least memory before the next one, or the
+	 * recording's last
+	 */
+	uint64_t end_event;
+	uint64_t peak_requested_bytes;         /* most that was requested in it */
+	struct plim_report_phases phase_peaks; /* the same by phase */
 };
 
 struct plim_report_owner {
-	uint64_t bytes;
-	uint64_t count;
-	uint64_t each_bytes; /* grouped by size: the size; else NULL */
-	const char *frame;
-	const char **stack;
+	uint64_t bytes;      /* what its allocations hold */
+	uint64_t count;      /* allocations */
+	uint64_t each_bytes; /* grouped by size: the size asked for; else null */
+	const char *frame;   /* the innermost line of the user's own code; null: no Python stack */
+	const char **stack;  /* of its largest allocation, innermost first */
 	size_t stack_count;
 	bool inferred; /* the owner was not recorded but concluded */
 };
 
 struct plim_report_owners {
-	const char *measure;
-	const char *what; /* "peak", "oom", "end", "event" */
-	uint64_t event;
-	uint64_t total_bytes;
-	struct plim_report_owner *owners;
+	const char *measure;              /* which of the four totals is divided among the owners */
+	const char *what;                 /* the moment: peak, oom, end or event */
+	uint64_t event;                   /* index of the moment's event; null: before the first */
+	uint64_t total_bytes;             /* the sum over all owners */
+	struct plim_report_owner *owners; /* largest first */
 	size_t owner_count;
-	uint64_t owners_left_out, left_out_bytes;
-	struct plim_report_categories *categories; /* NULL: no stacks were recorded */
-	const char **annotations;                  /* as in struct plim_report_oom */
+	uint64_t owners_left_out; /* owners beyond the rows that were asked for */
+	uint64_t left_out_bytes;  /* what those hold */
+	/* total_bytes by what they are for; null: no stacks were recorded */
+	struct plim_report_categories *categories;
+	const char **annotations; /* as in oom[].annotations */
 	size_t annotation_count;
 };
 
 struct plim_report_leak {
-	uint64_t grown_bytes, per_repetition_bytes, repetitions;
-	uint64_t first_event, last_event;
-	const char *loop; /* the line that is entered once a repetition */
+	uint64_t grown_bytes;          /* growth from the first repetition to the last */
+	uint64_t per_repetition_bytes; /* growth of one repetition */
+	uint64_t repetitions;          /* repetitions that grew, one after another */
+	uint64_t first_event;          /* start of the first repetition */
+	uint64_t last_event;           /* start of the last repetition */
+	const char *loop;              /* the line that is entered once a repetition */
+	/* the user's line that allocated the largest part of what stays */
 	const char *frame;
-	const char **stack;
+	const char **stack; /* its stack, innermost first */
 	size_t stack_count;
-	uint64_t part_bytes; /* of grown_bytes, what this stack allocated */
+	uint64_t part_bytes; /* what that stack allocated and nobody freed */
 };
 
 struct plim_report_verdict {
+	/* what the memory ran into: device, limit, other_process, non_pytorch, unknown */
 	enum plim_bound bound_by;
-	enum plim_cause cause;
-	enum plim_cause likelier; /* when the cause is not known: what more speaks for */
-	uint64_t bound_low_bytes, bound_high_bytes;
-	uint64_t needed_bytes; /* live + request + what was still to come, at least */
-	uint64_t needed_high_bytes;
+	enum plim_cause cause;    /* capacity, fragmentation, leak, unknown */
+	enum plim_cause likelier; /* of an unknown cause: what more speaks for */
+	uint64_t bound_low_bytes; /* reserved memory that was certainly allowed */
+	/* reserved memory that was certainly refused, or the same number */
+	uint64_t bound_high_bytes;
+	uint64_t needed_bytes;      /* live, request and what was still to come, at least */
+	uint64_t needed_high_bytes; /* the same at most; null: not known */
+	/* what the step had still to allocate, at least; null: not known */
 	uint64_t still_to_come_bytes;
-	const char *still_basis; /* "repeated", "optimizer", "planned" or NULL */
-	const char *headline;
-	const char **evidence;
+	/*
+	 * repeated: from the same point in earlier repetitions; optimizer: from its state and
+	 * gradients; planned: from the plan that it is; null: not known
+	 */
+	const char *still_basis;
+	const char *headline;  /* one sentence */
+	const char **evidence; /* sentences with the numbers */
 	size_t evidence_count;
-	const char **advice;
+	const char **advice; /* what helps, best first, and what does not */
 	size_t advice_count;
 };
 
 struct plim_report_oom {
-	uint64_t event, time_us;
-	uint64_t requested_bytes; /* as the allocator had rounded it */
-	uint64_t segment_bytes;
-	int64_t stream;
-	const char *pool;  /* "small", "large" */
-	const char *phase; /* "forward" ...; NULL: no stacks were recorded */
-	uint64_t step;     /* its index in steps; NULL: there are none */
-	const char *frame;
-	const char **stack;
+	uint64_t event;           /* index */
+	uint64_t time_us;         /* microseconds since 1970; null before PyTorch 2.2 */
+	bool survived;            /* the program caught it and went on */
+	uint64_t requested_bytes; /* what was asked for, as the allocator had rounded it */
+	uint64_t segment_bytes;   /* what the driver was asked for ("Tried to allocate") */
+	int64_t stream;           /* cudaStream_t of the request */
+	const char *pool;         /* small or large */
+	/*
+	 * load, forward, backward, optimizer, eval, generate, request or other; null: no stacks
+	 * were recorded
+	 */
+	const char *phase;
+	uint64_t step;      /* index of the step that it lies in; null: there are no steps */
+	const char *frame;  /* the user's own line; null: no Python stack */
+	const char **stack; /* innermost first */
 	size_t stack_count;
-	uint64_t live_bytes, reserved_bytes, bound_bytes, device_free_bytes, free_bytes,
-		largest_free_bytes;
-	bool survived;                       /* the program caught it and went on */
-	struct plim_report_verdict *verdict; /* NULL for those in the middle of many */
-	const char *
-		*annotations; /* ranges of record_function that it lies in, the outermost first */
+	uint64_t live_bytes; /* blocks in use at that moment */
+	/* taken from the driver, after the allocator had given back what it could */
+	uint64_t reserved_bytes;
+	/* reserved memory that was certainly allowed (bound_low_bytes) */
+	uint64_t bound_bytes;
+	uint64_t device_free_bytes; /* free on the device as the driver told */
+	uint64_t free_bytes;        /* reserved but in no block in use */
+	/* largest free block that this request's stream and pool could use */
+	uint64_t largest_free_bytes;
+	/*
+	 * names of the ranges (record_function, external_annotations) that it lies in, the
+	 * outermost first, at most 16
+	 */
+	const char **annotations;
 	size_t annotation_count;
+	/* null for those between the first and the last four of many */
+	struct plim_report_verdict *verdict;
 };
 
 /* docs/findings.md lists the ids with their rules. */
 struct plim_report_finding {
-	const char *id;       /* "oom", "leak", "fragmentation" ... */
-	const char *severity; /* "bad", "warn", "info" */
-	double confidence;    /* 0 to 1 */
-	const char *title;    /* one line: what, how much, where */
-	uint64_t bytes;       /* what it costs */
-	uint64_t bytes_per_period;
-	const char *period; /* "step", "eval iteration" ...; NULL: it does not grow */
-	const char *frame;  /* the user's line that allocated */
-	bool inferred;      /* the line was not recorded but concluded */
-	const char **evidence;
+	const char *id; /* oom, leak, or another one of docs/findings.md */
+	/* bad: killed the run, or will; warn: costs a part of the peak; info */
+	const char *severity;
+	double confidence;         /* 0 to 1: that it is what it is called */
+	const char *title;         /* what, how much, where */
+	uint64_t bytes;            /* what it costs; null: not known */
+	uint64_t bytes_per_period; /* bytes more each period; null: it does not grow */
+	/* step, eval iteration, request, forward pass or repetition; null: it does not grow */
+	const char *period;
+	const char *frame;     /* the user's line that allocated; null: not known */
+	bool inferred;         /* the line was not recorded but concluded */
+	const char **evidence; /* sentences with the numbers */
 	size_t evidence_count;
-	const char **fix; /* words and code, best first */
+	const char **fix; /* what helps, in words and code, best first */
 	size_t fix_count;
-	const char **see; /* commands and pages */
+	const char **see; /* commands and pages that tell more */
 	size_t see_count;
-	struct plim_report_leak *leak; /* NULL for others */
+	struct plim_report_leak *leak; /* null for others */
 };
 
 struct plim_report_check {
-	uint64_t events; /* that were replayed */
-	uint64_t faults, end_faults, contradictions;
+	uint64_t events;         /* events that were replayed under the allocator's rules */
+	uint64_t faults;         /* of these, the ones that the rules cannot explain */
+	uint64_t end_faults;     /* blocks of the snapshot that the replay did not end with */
+	uint64_t contradictions; /* events that contradict each other or the snapshot */
+	/* the replay explains every event and ends with exactly the snapshot's blocks */
 	bool exact;
 };
 
 struct plim_report_device {
-	uint64_t device;
-	uint64_t events, allocations, streams;
-	struct plim_report_totals before;
-	struct plim_report_peak peak;
-	struct plim_report_owners at_peak;
-	struct plim_report_totals end;
-	struct plim_report_oom *oom;
+	uint64_t device;                   /* ordinal */
+	uint64_t events;                   /* recorded */
+	uint64_t allocations;              /* that were seen */
+	uint64_t streams;                  /* that allocated */
+	struct plim_report_totals before;  /* before the first event */
+	struct plim_report_peak peak;      /* of the recording; null without events */
+	struct plim_report_owners at_peak; /* who held the memory at a moment */
+	struct plim_report_totals end;     /* when the snapshot was taken */
+	struct plim_report_oom *oom;       /* deaths, in turn */
 	size_t oom_count;
-	struct plim_report_finding *findings;
+	struct plim_report_finding *findings; /* worst first */
 	size_t finding_count;
-	struct plim_report_step *steps; /* training steps, or what else repeats */
+	/* training steps, or what else repeats; the last one may not have ended */
+	struct plim_report_step *steps;
 	size_t step_count;
-	const char
-		*step_basis; /* "optimizer", "backward", "request", "annotation"; NULL: no steps */
-	struct plim_report_check self_check;
-	uint64_t timeline_first_event, timeline_last_event; /* what the samples cover */
-	uint64_t *timeline_bytes; /* largest allocated bytes in equal parts of the events */
+	/*
+	 * what ends a step: optimizer; backward: a backward pass, where no optimizer is seen;
+	 * request: passes of a model, where nothing runs backward; annotation: a range that the
+	 * program named with record_function; null: no steps
+	 */
+	const char *step_basis;
+	struct plim_report_check self_check; /* how far the numbers prove themselves */
+	uint64_t timeline_first_event;       /* first event that the timeline and the peaks cover */
+	uint64_t timeline_last_event;        /* last event that they cover; null without events */
+	/* largest allocated bytes in equal parts of the events */
+	uint64_t *timeline_bytes;
 	size_t timeline_count;
 };
 
 struct plim_report {
-	struct plim_report_source source;
-	struct plim_report_device *devices;
+	struct plim_report_source source;   /* what was read */
+	struct plim_report_device *devices; /* those with memory or events */
 	size_t device_count;
 	struct plim_report_hidden *hidden; /* what owns the memory */
 };
@@ -249,7 +337,8 @@ PLIM_API enum plim_status plim_report_json(const struct plim_report *report, pli
 /* The report as text for a person. */
 struct plim_text_style {
 	uint32_t width; /* columns; 0: 80 */
-	bool color, utf8;
+	bool color;     /* escape sequences for colours */
+	bool utf8;      /* lines and blocks beyond ASCII */
 };
 PLIM_API enum plim_status plim_report_text(const struct plim_report *report,
 					   const struct plim_text_style *style,
@@ -262,9 +351,5 @@ PLIM_API enum plim_status plim_report_snapshot(const struct plim_report *report,
 /* Lines "ADDRESS BYTES CATEGORY CONFIDENCE RULE" of what is live at the end, for checking categories. */
 PLIM_API enum plim_status plim_report_live(const struct plim_report *report, plim_write_fn *write,
 					   void *ctx, struct plim_err *err);
-
-/* The fields of the JSON as Markdown rows, for docs/json.md; and the structs' layout. */
-PLIM_API enum plim_status plim_report_fields(int layout, plim_write_fn *write, void *ctx,
-					     struct plim_err *err);
 
 #endif

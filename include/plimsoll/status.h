@@ -5,6 +5,8 @@
  *   - 0 (PLIM_OK) is success, errors are negative; values are never renumbered.
  *   - On failure outputs are zero or NULL, and *err (which may be NULL) tells what failed.
  *   - close/free functions take NULL.
+ *   - plim_ENUM_name is the name that JSON shows for an enumerator, in static storage; NULL where it
+ *     shows null, and for what is no value of the enum.
  *   - One thread per object at a time; different objects may be used from different threads.
  *   - The library never prints, exits, changes the locale or keeps a global "last error".
  *
@@ -37,10 +39,10 @@ enum plim_status {
 
 /* What failed.  One line, lower case, no full stop; the subject is quoted. */
 struct plim_err {
-	enum plim_status status;
-	int native;      /* errno, or 0 */
-	uint64_t offset; /* byte of the (decompressed) input, or PLIM_UNKNOWN */
-	char message[1000];
+	enum plim_status status; /* as returned */
+	int native;              /* errno, or 0 */
+	uint64_t offset;         /* byte of the (decompressed) input, or PLIM_UNKNOWN */
+	char message[1000];      /* what failed */
 };
 
 /* A short name of a status ("out of memory").  Static storage, never NULL. */

@@ -16,8 +16,8 @@
 struct plim_task {
 	uint32_t size;   /* set to sizeof(struct plim_task) */
 	uint32_t cancel; /* anybody sets it to 1: the call ends with PLIM_E_CANCELLED */
-	uint64_t
-		done_bytes; /* of the file that is being read; equal to total_bytes: it is being explained */
+	/* of the file that is being read; equal to total_bytes: it is being explained */
+	uint64_t done_bytes;
 	uint64_t total_bytes; /* PLIM_UNKNOWN: a pipe */
 };
 
@@ -29,8 +29,9 @@ PLIM_API void plim_task_watch(struct plim_task *task);
 
 /* Text that grows: hand plim_buffer_write and the buffer to what takes a plim_write_fn.  Begin with zeros. */
 struct plim_buffer {
-	char *text; /* `bytes` of it, and a NUL */
-	size_t bytes, capacity;
+	char *text;      /* `bytes` of it, and a NUL */
+	size_t bytes;    /* of text, without the NUL */
+	size_t capacity; /* the library's own */
 };
 PLIM_API int plim_buffer_write(void *buffer, const char *text, size_t n);
 PLIM_API void plim_buffer_release(struct plim_buffer *buffer);

@@ -22,9 +22,9 @@
 struct plim_weights;
 
 struct plim_weight {
-	const char *name;
-	const char *dtype; /* as torch names it: "bfloat16" */
-	const uint64_t *shape;
+	const char *name;      /* in the checkpoint */
+	const char *dtype;     /* as torch names it: "bfloat16" */
+	const uint64_t *shape; /* elements a dimension */
 	size_t shape_count;
 	uint64_t bytes; /* of its elements, packed, in row-major order */
 	void *where;    /* host memory, or what plim_weights_place.take gave */
@@ -32,8 +32,8 @@ struct plim_weight {
 
 /* Belongs to the cache; valid between plim_weights_get and plim_weights_put. */
 struct plim_weights_set {
-	const char *name; /* as registered */
-	struct plim_weight *tensors;
+	const char *name;            /* as registered */
+	struct plim_weight *tensors; /* that match */
 	size_t tensor_count;
 	uint64_t bytes; /* of all tensors */
 	struct plim_weights_hidden *hidden;
@@ -53,29 +53,31 @@ typedef void plim_weights_drop_fn(void *ctx, const struct plim_weight *t, void *
  * that loads or evicts; several sets may be loaded at once.  None of the functions may call the cache.
  */
 struct plim_weights_place {
-	plim_weights_take_fn *take;
-	plim_weights_fill_fn *fill;
-	plim_weights_drop_fn *drop;
-	void *ctx;
+	plim_weights_take_fn *take; /* makes room */
+	plim_weights_fill_fn *fill; /* called for each piece, in order */
+	plim_weights_drop_fn *drop; /* gives the room back */
+	void *ctx;                  /* first argument of each */
 };
 
 struct plim_weights_options {
 	uint32_t size;     /* set to sizeof(struct plim_weights_options) */
 	uint32_t unused;   /* 0 */
 	uint64_t max_sets; /* that are held at once; 0: any number */
-	uint64_t
-		max_bytes; /* of their tensors; 0: half of this machine's memory, or of the cgroup's */
+	/* of their tensors; 0: half of this machine's memory, or of the cgroup's */
+	uint64_t max_bytes;
 	const struct plim_weights_place *place; /* copied; NULL: host memory */
 };
 
 struct plim_weights_stats {
 	uint64_t hits;   /* it was there */
 	uint64_t misses; /* it was loaded */
-	uint64_t waits;  /* another thread was loading it; counted beside the hit or the failure */
-	uint64_t failures; /* loads that ended with an error */
-	uint64_t evictions;
-	uint64_t sets, bytes; /* held now, those being loaded too */
-	uint64_t pinned;      /* sets that are in use now */
+	/* another thread was loading it; counted beside the hit or the failure */
+	uint64_t waits;
+	uint64_t failures;  /* loads that ended with an error */
+	uint64_t evictions; /* sets that had to go */
+	uint64_t sets;      /* held now, those being loaded too */
+	uint64_t bytes;     /* held now, those being loaded too */
+	uint64_t pinned;    /* sets that are in use now */
 };
 
 /* options NULL: no limit on the count, host memory. */

@@ -25,93 +25,142 @@ struct plim_whatif_options {
 	const char *log_path;        /* a log that holds the out-of-memory text, or NULL */
 	const char *const *settings; /* PYTORCH_CUDA_ALLOC_CONF strings; borrowed */
 	size_t settings_count;       /* 0: a set that is worth trying */
-	uint64_t limit_bytes; /* as set_per_process_memory_fraction; PLIM_UNKNOWN: see `gpu` */
-	const char
-		*gpu; /* a card's name ("RTX 4090"); NULL: what the recording ran into, if it did */
+	/* as set_per_process_memory_fraction; PLIM_UNKNOWN: see `gpu` */
+	uint64_t limit_bytes;
+	/* a card's name ("RTX 4090"); NULL: what the recording ran into, if it did */
+	const char *gpu;
 	uint64_t allowance_bytes; /* of `gpu`, for what PyTorch does not allocate */
-	unsigned torch;     /* release, 100 * major + minor; 0: as the recording's keys tell */
-	unsigned threads;   /* 0: as many as there are cores */
-	uint64_t search_ms; /* for PLIM_WHATIF_SEARCH: what it finds depends on the machine */
+	/* release, 100 * major + minor; 0: as the recording's keys tell */
+	unsigned torch;
+	unsigned threads; /* 0: as many as there are cores */
+	/* for PLIM_WHATIF_SEARCH: what it finds depends on the machine */
+	uint64_t search_ms;
 	plim_progress_fn *progress; /* may be NULL */
-	void *progress_ctx;
+	void *progress_ctx;         /* its first argument */
 };
 PLIM_API void plim_whatif_options_init(struct plim_whatif_options *o);
 
 enum plim_whatif_outcome { PLIM_WHATIF_OK, PLIM_WHATIF_OOM };
+PLIM_API const char *plim_whatif_outcome_name(enum plim_whatif_outcome value);
 
 struct plim_whatif_run {
-	const char *settings;
-	uint64_t limit_bytes;
-	enum plim_whatif_outcome outcome;
-	bool outcome_certain; /* the same wherever the driver puts the segments, and no workspace was refused */
-	uint64_t oom_event; /* of the recording: the request that failed */
-	uint64_t oom_request_bytes;
-	uint64_t reserved_peak_bytes;
-	uint64_t *reserved_peak_range_bytes; /* two: over all placements of segments */
+	const char *settings;             /* PYTORCH_CUDA_ALLOC_CONF */
+	uint64_t limit_bytes;             /* reserved memory that it may reach; null: no limit */
+	enum plim_whatif_outcome outcome; /* ok: it survives to the end of the recording; oom */
+	/* the same wherever the driver puts the segments, and no workspace was refused */
+	bool outcome_certain;
+	/* event of the recording whose request failed; null: none */
+	uint64_t oom_event;
+	uint64_t oom_request_bytes;   /* what it asked for; null: none failed */
+	uint64_t reserved_peak_bytes; /* most memory taken from the driver */
+	/* least and most, over the placements that the driver may choose */
+	uint64_t *reserved_peak_range_bytes;
 	size_t range_count;
-	uint64_t allocated_peak_bytes, active_peak_bytes;
-	uint64_t retries, device_allocs, segments;
+	uint64_t allocated_peak_bytes; /* largest sum of blocks in use */
+	uint64_t active_peak_bytes;    /* the same with blocks that await another stream */
+	/* releases of the whole cache that a request led to: they cost time */
+	uint64_t retries;
+	uint64_t device_allocs; /* calls of cudaMalloc or mappings of pages */
+	uint64_t segments;      /* segments at the end (expandable ones are not counted) */
+	/* smallest limit that it survives, to 2 MiB; null: not looked for */
 	uint64_t smallest_limit_bytes;
+	/*
+	 * workspaces that cuDNN asked for and did not get: it takes slower algorithms, whose needs
+	 * are not known
+	 */
 	uint64_t refused_workspaces;
-	const char **warnings;
+	const char **warnings; /* known costs of the settings, with their source */
 	size_t warning_count;
 };
 
 /* torch.cuda.memory_stats(), by the same names: statistics.allocated_bytes.all.peak */
 struct plim_whatif_count {
-	uint64_t current, peak, allocated, freed;
+	uint64_t current;   /* when the recording ends */
+	uint64_t peak;      /* the most there ever was */
+	uint64_t allocated; /* all that was ever added */
+	uint64_t freed;     /* all that was ever taken away */
 };
 struct plim_whatif_stat {
-	struct plim_whatif_count all, small_pool, large_pool;
+	struct plim_whatif_count all;        /* both pools */
+	struct plim_whatif_count small_pool; /* requests up to 1 MiB */
+	struct plim_whatif_count large_pool; /* larger requests */
 };
 struct plim_whatif_statistics {
-	struct plim_whatif_stat allocation, segment, active, inactive_split;
-	struct plim_whatif_stat allocated_bytes, reserved_bytes, active_bytes, inactive_split_bytes,
-		requested_bytes;
-	struct plim_whatif_count oversize_allocations, oversize_segments;
-	uint64_t num_alloc_retries, num_ooms, num_device_alloc, num_device_free;
+	struct plim_whatif_stat allocation; /* blocks that the program holds, counted */
+	struct plim_whatif_stat segment;    /* calls of cudaMalloc that stand, counted */
+	/* blocks that the program holds or other streams still use, counted */
+	struct plim_whatif_stat active;
+	struct plim_whatif_stat inactive_split;  /* free parts of segments, counted */
+	struct plim_whatif_stat allocated_bytes; /* blocks that the program holds */
+	struct plim_whatif_stat reserved_bytes;  /* taken from the driver */
+	/* blocks that the program holds or other streams still use */
+	struct plim_whatif_stat active_bytes;
+	struct plim_whatif_stat inactive_split_bytes;  /* free parts of segments */
+	struct plim_whatif_stat requested_bytes;       /* what the program asked for */
+	struct plim_whatif_count oversize_allocations; /* blocks of at least max_split_size */
+	struct plim_whatif_count oversize_segments;    /* segments of at least max_split_size */
+	/* releases of the whole cache that a request led to */
+	uint64_t num_alloc_retries;
+	uint64_t num_ooms;         /* requests that failed */
+	uint64_t num_device_alloc; /* calls of cudaMalloc, or mappings */
+	uint64_t num_device_free;  /* calls of cudaFree, or unmappings */
 };
 
 struct plim_whatif_check {
+	/* events that the model predicted from the requests before them */
 	uint64_t events;
+	/* every event came out as recorded: addresses, sizes, order */
 	bool exact;
-	uint64_t diverged_at;
+	uint64_t diverged_at; /* the first event that did not; null: none */
+	/* calls of empty_cache() that the recording shows by what they released */
 	uint64_t empty_caches;
+	/* the model's, by the names of torch.cuda.memory_stats() */
 	struct plim_whatif_statistics statistics;
 };
 
 struct plim_whatif_bound {
-	uint64_t limit_bytes;
-	const char *basis; /* "given", "gpu", "recorded", "none" */
-	const char *gpu;
+	uint64_t limit_bytes; /* reserved memory that the runs may reach; null: no limit */
+	/* given (--limit), gpu (--gpu), recorded (what the recording ran into) or none */
+	const char *basis;
+	const char *gpu; /* the card; null: none was named */
+	/* of the card, for what PyTorch does not allocate; null: no card was named */
 	uint64_t allowance_bytes;
-	uint64_t low_bytes, high_bytes; /* recorded: it lies between them */
+	/* recorded: reserved memory that was certainly allowed; else null */
+	uint64_t low_bytes;
+	uint64_t high_bytes; /* recorded: that was certainly refused; else null */
 };
 
 struct plim_whatif_floor {
-	uint64_t requested_peak_bytes, packed_peak_bytes;
+	uint64_t requested_peak_bytes; /* largest sum of requests: no allocator can do with less */
+	/* what the best of several packings needs that know all requests beforehand */
+	uint64_t packed_peak_bytes;
 };
 
 struct plim_whatif_death {
-	uint64_t event;
+	uint64_t event; /* the recording's last failed request */
+	/* as report tells it: capacity, fragmentation, leak, unknown */
 	enum plim_cause cause;
-	uint64_t still_to_come_bytes; /* what the step had still to allocate, at least */
-	uint64_t needed_bytes;        /* live, request and what was still to come, at least */
+	/* what the step had still to allocate after it, at least; null: not known */
+	uint64_t still_to_come_bytes;
+	/* live, request and what was still to come, at least; null: not known */
+	uint64_t needed_bytes;
 };
 
 struct plim_whatif {
-	struct plim_report_source source;
-	uint64_t device;
+	struct plim_report_source source; /* what was read */
+	uint64_t device;                  /* ordinal of the GPU */
+	/* how far the model gives the recording back under its own settings */
 	struct plim_whatif_check self_check;
-	struct plim_whatif_bound bound;
-	struct plim_whatif_death *death; /* NULL: the recording has none */
-	struct plim_whatif_run *as_recorded;
-	struct plim_whatif_run *runs; /* in the order given */
+	struct plim_whatif_bound bound;      /* what the runs may reserve */
+	struct plim_whatif_death *death;     /* null: no request failed in the recording */
+	struct plim_whatif_run *as_recorded; /* under the recording's own settings */
+	struct plim_whatif_run *runs;        /* in the order given */
 	size_t run_count;
-	struct plim_whatif_floor floor;
-	const char *recommended; /* settings; NULL: none is clearly better, or `withheld` */
-	const char *withheld;    /* why there is no advice */
-	const char **notes;
+	struct plim_whatif_floor floor; /* what any settings need at least */
+	/* settings that are clearly better; null: none, or withheld */
+	const char *recommended;
+	const char *withheld; /* why there is no advice; null: it is not withheld */
+	const char **notes;   /* what limits these numbers */
 	size_t note_count;
 	struct plim_whatif_hidden *hidden;
 };
@@ -142,9 +191,5 @@ PLIM_API enum plim_status plim_whatif_snapshot(const struct plim_whatif *w, cons
 /* Add the recording to a page, and beside it the run with these settings. */
 PLIM_API enum plim_status plim_whatif_page(const struct plim_whatif *w, const char *settings,
 					   struct plim_page *page, struct plim_err *err);
-
-/* The fields of the JSON as Markdown rows, for docs/json.md; and the structs' layout. */
-PLIM_API enum plim_status plim_whatif_fields(int layout, plim_write_fn *write, void *ctx,
-					     struct plim_err *err);
 
 #endif

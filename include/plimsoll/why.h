@@ -16,14 +16,15 @@ enum plim_why_flags {
 
 /* plim_why_options_init sets the defaults; then change what is to be different. */
 struct plim_why_options {
-	uint32_t size;             /* set by plim_why_options_init */
-	uint32_t flags;            /* enum plim_why_flags */
-	uint64_t max_memory_bytes; /* 0: half of this machine's memory, or of the cgroup's */
+	uint32_t size;  /* set by plim_why_options_init */
+	uint32_t flags; /* enum plim_why_flags */
+	/* 0: half of this machine's memory, or of the cgroup's */
+	uint64_t max_memory_bytes;
 	const char *snapshot_path; /* the recording of the same run, or NULL */
 	const char *config_path;   /* its model, as plim_plan_open takes it, or NULL */
 	/*
-	 * With config_path: the run's recipe; NULL: plan's defaults.  Where it says neither memory_bytes nor gpu, the limit
-	 * is what the log tells.
+	 * With config_path: the run's recipe; NULL: plan's defaults. Where it says neither
+	 * memory_bytes nor gpu, the limit is what the log tells.
 	 */
 	const struct plim_plan_options *recipe;
 };
@@ -35,19 +36,21 @@ enum plim_why_outcome {
 	PLIM_WHY_OTHER,   /* failures, but not of memory */
 	PLIM_WHY_MEMORY
 };
+PLIM_API const char *plim_why_outcome_name(enum plim_why_outcome value);
 
 enum plim_why_kind {
-	PLIM_WHY_DEVICE,      /* a GPU's memory was refused */
-	PLIM_WHY_BUDGET,      /* a program's own share of the GPU did not suffice */
-	PLIM_WHY_HOST,        /* the machine refused memory */
-	PLIM_WHY_CGROUP_KILL, /* killed for a limit of a job, a container or a unit */
-	PLIM_WHY_HOST_KILL,   /* killed because the machine ran out */
-	PLIM_WHY_KILLED,      /* SIGKILL; by whom, the log does not tell */
-	PLIM_WHY_SHARED       /* /dev/shm */
+	PLIM_WHY_DEVICE,       /* a GPU's memory was refused */
+	PLIM_WHY_BUDGET,       /* a program's own share of the GPU did not suffice */
+	PLIM_WHY_HOST,         /* the machine refused memory */
+	PLIM_WHY_CGROUP_KILL,  /* killed for a limit of a job, a container or a unit */
+	PLIM_WHY_HOST_KILL,    /* killed because the machine ran out */
+	PLIM_WHY_KILLED,       /* SIGKILL; by whom, the log does not tell */
+	PLIM_WHY_SHARED_MEMORY /* /dev/shm */
 };
+PLIM_API const char *plim_why_kind_name(enum plim_why_kind value);
 
 enum plim_why_moment {
-	PLIM_WHY_MOMENT_UNKNOWN,
+	PLIM_WHY_MOMENT_UNKNOWN, /* null: no traceback shows it */
 	PLIM_WHY_LOADING,
 	PLIM_WHY_FORWARD,
 	PLIM_WHY_BACKWARD,
@@ -58,130 +61,179 @@ enum plim_why_moment {
 	PLIM_WHY_SAVING,
 	PLIM_WHY_DATA
 };
+PLIM_API const char *plim_why_moment_name(enum plim_why_moment value);
 
 struct plim_why_file {
-	const char *path;
-	const char *compression; /* "gzip", "xz", "zstd" or NULL */
-	uint64_t bytes, lines;
+	const char *path;        /* the file as given, "-" for standard input */
+	const char *compression; /* gzip, xz or zstd; null: none */
+	uint64_t bytes;          /* of the text */
+	uint64_t lines;          /* of the text */
 };
 
 struct plim_why_range {
-	uint64_t low_bytes, high_bytes;
+	uint64_t low_bytes;  /* at least; null: the log does not tell */
+	uint64_t high_bytes; /* at most */
 };
 
 struct plim_why_numbers {
-	struct plim_why_range tried, total, free, allowed, allocated, unallocated, private_pools,
-		reserved, this_process, other_processes, used, limit, resident;
+	/* what the driver was asked for ("Tried to allocate") */
+	struct plim_why_range tried;
+	struct plim_why_range total;           /* of the card */
+	struct plim_why_range free;            /* that the driver had left */
+	struct plim_why_range allowed;         /* to this process, by a limit of its own */
+	struct plim_why_range allocated;       /* by PyTorch */
+	struct plim_why_range unallocated;     /* reserved by PyTorch, in no block in use */
+	struct plim_why_range private_pools;   /* of allocated, in pools of CUDA graphs */
+	struct plim_why_range reserved;        /* by PyTorch, in all */
+	struct plim_why_range this_process;    /* of the card, with what is outside PyTorch */
+	struct plim_why_range other_processes; /* of the card */
+	struct plim_why_range used;            /* of a cgroup, a job or a node */
+	struct plim_why_range limit;           /* of a cgroup, a job or a node */
+	struct plim_why_range resident;        /* of the process that was killed */
 };
 
 struct plim_why_process {
-	uint64_t pid;
-	const char *name;
-	uint64_t resident_bytes;
+	uint64_t pid;            /* as the kernel numbers it */
+	const char *name;        /* its command */
+	uint64_t resident_bytes; /* in memory, pages of 4 KiB assumed */
 };
 
 struct plim_why_cause {
-	enum plim_cause cause;
-	const char *because;
-	const char *decided_by;
+	enum plim_cause cause;  /* capacity, fragmentation, leak */
+	const char *because;    /* what speaks for it */
+	const char *decided_by; /* what would decide */
 };
 
 struct plim_why_verdict {
+	/*
+	 * what the memory ran into: device, limit, other_process, non_pytorch, host, cgroup,
+	 * shared_memory, unknown
+	 */
 	enum plim_bound bound_by;
+	/* false: as a rule; the same text is also written otherwise */
 	bool bound_certain;
+	/* capacity, fragmentation, leak; unknown: the text does not decide */
 	enum plim_cause cause;
-	enum plim_cause likelier; /* when the cause is not known */
-	const char *basis;        /* "text", "recording" */
-	struct plim_why_cause *causes;
+	enum plim_cause likelier;      /* of an unknown cause: the first of `causes` */
+	const char *basis;             /* text, or recording: taken over from --snapshot */
+	struct plim_why_cause *causes; /* likeliest first; what is not among them is excluded */
 	size_t cause_count;
-	struct plim_why_range bound, request, room;
-	const char *headline;
-	const char **evidence;
+	struct plim_why_range bound; /* what could be held at most under what it ran into */
+	/* what can have been asked for, before rounding up to a segment */
+	struct plim_why_range request;
+	struct plim_why_range room; /* under the bound and not allocated, in whatever pieces */
+	const char *headline;       /* one sentence */
+	const char **evidence;      /* sentences with the numbers */
 	size_t evidence_count;
-	const char **helps;
+	const char **helps; /* what to do, cheapest first */
 	size_t helps_count;
-	const char **useless;
+	const char **useless; /* what people try and does not help here */
 	size_t useless_count;
-	const char **certainty;
+	const char **certainty; /* how to get certainty */
 	size_t certainty_count;
 };
 
 /* What report knows of the same death, from its recording. */
 struct plim_why_recorded {
-	const char *path;
-	uint64_t device, event;
-	bool same_death; /* its request is what the text tells */
-	struct plim_report_verdict *verdict;
+	const char *path;                    /* the recording */
+	uint64_t device;                     /* ordinal of the GPU */
+	uint64_t event;                      /* of the recording: the request that failed */
+	bool same_death;                     /* its request is what the text tells */
+	struct plim_report_verdict *verdict; /* as report tells it */
 };
 
 /* What plan says of the same run, under the limit that the death ran into. */
 struct plim_why_planned {
-	const char *path;
-	uint64_t limit_bytes;  /* of reserved memory */
-	bool limit_told;       /* by the log, not by the caller */
-	const bool *agrees;    /* with the log; NULL: the log tells too little to compare */
+	const char *path;     /* the model's file */
+	uint64_t limit_bytes; /* of reserved memory, under which it was planned */
+	bool limit_told;      /* the log told the limit; false: the options did */
+	/* the plan dies as the log tells; null: the log tells too little to compare */
+	const bool *agrees;
 	const char *says;      /* one sentence */
 	const char **evidence; /* what they agree in, and what not */
 	size_t evidence_count;
-	const bool *fits;
-	const char *dies_at;                     /* phase; NULL: it does not */
-	enum plim_why_moment moment;             /* that this phase is in the log's words */
-	uint64_t allocated_bytes, request_bytes; /* when it dies */
-	uint64_t needed_bytes;
-	uint64_t *range_bytes; /* two */
+	const bool *fits;            /* the planned run goes to its end under the limit */
+	const char *dies_at;         /* its phase, as in plan; null: it does not */
+	enum plim_why_moment moment; /* that this phase is; as above */
+	uint64_t allocated_bytes;    /* when it dies */
+	uint64_t request_bytes;      /* that fails then */
+	uint64_t needed_bytes;       /* smallest limit under which it goes to its end */
+	uint64_t *range_bytes;       /* least and most that may be needed */
 	size_t range_count;
-	const char *basis;
-	const struct plim_plan_rung *ladder; /* what makes the planned run need less */
+	const char *basis; /* as in plan */
+	/* changes to the planned run, in the order of their cost */
+	const struct plim_plan_rung *ladder;
 	size_t ladder_count;
 };
 
 struct plim_why_death {
+	/*
+	 * device, budget (a program's own share of it), host, cgroup_kill, host_kill, killed (by
+	 * whom is not told), shared_memory
+	 */
 	enum plim_why_kind kind;
-	const char *family; /* who wrote it: "PyTorch", "kernel" ... */
-	const char *file;
-	uint64_t line, last_line, times;
-	const char *text;
-	uint64_t device;
-	uint64_t *ranks;
+	const char *family; /* who wrote it */
+	const char *file;   /* where it stands */
+	uint64_t line;      /* where it stands first, from 1 */
+	uint64_t last_line; /* where it stands last */
+	uint64_t times;     /* how often it stands there */
+	const char *text;   /* its line, the end cut; null with --redact */
+	uint64_t device;    /* ordinal of the GPU; null: not told */
+	uint64_t *ranks;    /* that told it */
 	size_t rank_count;
-	uint64_t ranks_left_out;
+	uint64_t ranks_left_out; /* beyond those */
+	/*
+	 * loading, forward, backward, first_step (of the optimizer), optimizer, eval, generation,
+	 * saving, data; null: no traceback shows it
+	 */
 	enum plim_why_moment moment;
-	const char *moment_frame; /* what shows it */
-	const char *frame;        /* the user's own line */
-	const char *source;
-	uint64_t step; /* that the log showed last */
-	uint64_t pid;
-	const char *process, *group;
-	struct plim_why_numbers numbers;
-	struct plim_why_process *processes;
+	const char *moment_frame; /* the frame that shows it */
+	const char *frame;        /* the innermost line of the user's own code */
+	const char *source;       /* that line; null with --redact */
+	/* the last step that the log showed before; null: none */
+	uint64_t step;
+	uint64_t pid;                       /* of the process that was killed */
+	const char *process;                /* its command */
+	const char *group;                  /* cgroup, job or unit */
+	struct plim_why_numbers numbers;    /* as the log tells them */
+	struct plim_why_process *processes; /* of the kernel's table, the largest */
 	size_t process_count;
-	uint64_t table_processes, table_resident_bytes;
-	const char **also; /* other lines that tell of the same death */
+	uint64_t table_processes;      /* rows of that table */
+	uint64_t table_resident_bytes; /* of all its rows */
+	const char **also;             /* other lines that tell of the same death */
 	size_t also_count;
-	struct plim_why_verdict verdict;
+	struct plim_why_verdict verdict; /* why it happened */
+	/* from --snapshot; null: none was given, or it shows no death */
 	struct plim_why_recorded *recorded;
-	struct plim_why_planned *planned; /* NULL: no config_path, or its memory is not the GPU's */
+	/* from --config; null: none was given, or it is not the GPU's memory */
+	struct plim_why_planned *planned;
 };
 
 /* A failure that is not memory. */
 struct plim_why_other {
-	const char *family, *file;
-	uint64_t line, times;
-	const char *text, *says, *advice;
-	uint64_t *ranks;
+	const char *family; /* who wrote it */
+	const char *file;   /* where it stands */
+	uint64_t line;      /* where it stands first, from 1 */
+	uint64_t times;     /* how often it stands there */
+	const char *text;   /* its line, the end cut; null with --redact */
+	const char *says;   /* what it is */
+	const char *advice; /* what to do; null: nothing in general */
+	uint64_t *ranks;    /* that told it */
 	size_t rank_count;
 };
 
 struct plim_why {
+	/* memory: a failure of memory was found; other: only others; nothing */
 	enum plim_why_outcome outcome;
-	struct plim_why_file *files;
+	struct plim_why_file *files; /* what was read */
 	size_t file_count;
-	uint64_t lines, bytes;
-	struct plim_why_death *deaths; /* in the order of the log */
+	uint64_t lines;                /* of all files */
+	uint64_t bytes;                /* of all files, decompressed */
+	struct plim_why_death *deaths; /* failures of memory, in the order of the log */
 	size_t death_count;
-	struct plim_why_other *others;
+	struct plim_why_other *others; /* failures that are not memory */
 	size_t other_count;
-	const char **notes;
+	const char **notes; /* what limits this answer */
 	size_t note_count;
 	struct plim_why_hidden *hidden; /* what owns the memory */
 };
@@ -201,9 +253,5 @@ PLIM_API enum plim_status plim_why_json(const struct plim_why *why, plim_write_f
 PLIM_API enum plim_status plim_why_text(const struct plim_why *why,
 					const struct plim_text_style *style, plim_write_fn *write,
 					void *ctx, struct plim_err *err);
-
-/* The fields of the JSON as Markdown rows, for docs/json.md; and the structs' layout. */
-PLIM_API enum plim_status plim_why_fields(int layout, plim_write_fn *write, void *ctx,
-					  struct plim_err *err);
 
 #endif

@@ -1,4 +1,4 @@
-"""The C library as ctypes.  Printed by tools/python-types from include/plimsoll; make docs rewrites it."""
+"""The C library as ctypes.  Made of include/plimsoll by tools/results; make docs rewrites it."""
 # ruff: noqa
 # mypy: ignore-errors
 from ctypes import *
@@ -41,9 +41,9 @@ PLIM_DIFF_FUNCTION = 3
 PLIM_DIFF_ONLY_A = 4
 PLIM_DIFF_ONLY_B = 5
 PLIM_HERE_REDACT = 1
-PLIM_HERE_NOT_KNOWN = 0
-PLIM_HERE_NO_LIMIT = 1
-PLIM_HERE_LIMITED = 2
+PLIM_HERE_LIMIT_UNKNOWN = 0
+PLIM_HERE_LIMIT_NONE = 1
+PLIM_HERE_LIMIT_SET = 2
 PLIM_HERE_OVERCOMMIT_UNKNOWN = 0
 PLIM_HERE_OVERCOMMIT_HEURISTIC = 1
 PLIM_HERE_OVERCOMMIT_ALWAYS = 2
@@ -53,15 +53,15 @@ PLIM_HERE_CGROUP_HIGH = 1
 PLIM_HERE_CGROUP_MEMSW = 2
 PLIM_HERE_CGROUP_ABOVE = 3
 PLIM_HERE_MACHINE = 4
-PLIM_HERE_COMMIT = 5
-PLIM_HERE_ADDRESS_SPACE = 6
-PLIM_HERE_DATA = 7
-PLIM_HERE_SHM = 8
+PLIM_HERE_COMMIT_LIMIT = 5
+PLIM_HERE_RLIMIT_AS = 6
+PLIM_HERE_RLIMIT_DATA = 7
+PLIM_HERE_DEV_SHM = 8
 PLIM_HERE_KILLED = 0
 PLIM_HERE_HANGS = 1
 PLIM_HERE_SLOWED = 2
 PLIM_HERE_REFUSED = 3
-PLIM_HERE_BUS = 4
+PLIM_HERE_BUS_ERROR = 4
 PLIM_PLAN_NO_CLIP = 1
 PLIM_PLAN_KEEP_OUTPUTS = 2
 PLIM_PLAN_MAX_BATCH = 4
@@ -117,7 +117,7 @@ PLIM_WHY_HOST = 2
 PLIM_WHY_CGROUP_KILL = 3
 PLIM_WHY_HOST_KILL = 4
 PLIM_WHY_KILLED = 5
-PLIM_WHY_SHARED = 6
+PLIM_WHY_SHARED_MEMORY = 6
 PLIM_WHY_MOMENT_UNKNOWN = 0
 PLIM_WHY_LOADING = 1
 PLIM_WHY_FORWARD = 2
@@ -150,7 +150,7 @@ class plim_ckpt_extracted(Structure):
         ("file_bytes", c_uint64),
         ("xxh3", c_uint64),
         ("state", c_bool),
-        ("left_behind", c_char * (200)),
+        ("left_behind", c_char * 200),
     ]
 
 
@@ -265,6 +265,7 @@ class plim_plan_options(Structure):
         ("optimizer_on", c_char_p),
         ("parameters_on", c_char_p),
         ("save", c_char_p),
+        ("load", c_char_p),
         ("host_memory_bytes", c_uint64),
         ("loss", c_char_p),
         ("loss_chunk", c_uint64),
@@ -329,7 +330,7 @@ class plim_err(Structure):
         ("status", c_int),
         ("native", c_int),
         ("offset", c_uint64),
-        ("message", c_char * (1000)),
+        ("message", c_char * 1000),
     ]
 
 
@@ -350,13 +351,56 @@ class plim_buffer(Structure):
     ]
 
 
+class plim_weight(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("dtype", c_char_p),
+        ("shape", POINTER(c_uint64)),
+        ("shape_count", c_size_t),
+        ("bytes", c_uint64),
+        ("where", c_void_p),
+    ]
+
+
+class plim_weights_set(Structure):
+    _fields_ = [
+        ("name", c_char_p),
+        ("tensors", POINTER(plim_weight)),
+        ("tensor_count", c_size_t),
+        ("bytes", c_uint64),
+        ("hidden", c_void_p),
+    ]
+
+
+class plim_weights_place(Structure):
+    _fields_ = [
+        ("take", c_void_p),
+        ("fill", c_void_p),
+        ("drop", c_void_p),
+        ("ctx", c_void_p),
+    ]
+
+
 class plim_weights_options(Structure):
     _fields_ = [
         ("size", c_uint32),
         ("unused", c_uint32),
         ("max_sets", c_uint64),
         ("max_bytes", c_uint64),
-        ("place", c_void_p),
+        ("place", POINTER(plim_weights_place)),
+    ]
+
+
+class plim_weights_stats(Structure):
+    _fields_ = [
+        ("hits", c_uint64),
+        ("misses", c_uint64),
+        ("waits", c_uint64),
+        ("failures", c_uint64),
+        ("evictions", c_uint64),
+        ("sets", c_uint64),
+        ("bytes", c_uint64),
+        ("pinned", c_uint64),
     ]
 
 
@@ -402,18 +446,17 @@ class plim_ranks_options(Structure):
 
 
 PROTOTYPES = {
+    "plim_bound_name": (c_char_p, [c_int]),
     "plim_buffer_release": (None, [POINTER(plim_buffer)]),
     "plim_buffer_write": (c_int, [c_void_p, c_char_p, c_size_t]),
+    "plim_cause_name": (c_char_p, [c_int]),
     "plim_ckpt_diff": (c_int, [c_void_p, c_void_p, c_uint, c_double, POINTER(c_void_p), POINTER(plim_err)]),
-    "plim_ckpt_diff_fields": (c_int, [c_int, c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_ckpt_diff_free": (None, [c_void_p]),
     "plim_ckpt_diff_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_ckpt_diff_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_ckpt_extract": (c_int, [c_void_p, c_char_p, c_uint, c_char_p, POINTER(plim_ckpt_extracted), POINTER(plim_err)]),
-    "plim_ckpt_fields": (c_int, [c_int, c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_ckpt_free": (None, [c_void_p]),
     "plim_ckpt_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
-    "plim_ckpt_last_fields": (c_int, [c_int, c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_ckpt_last_free": (None, [c_void_p]),
     "plim_ckpt_last_good": (c_int, [c_char_p, POINTER(plim_ckpt_last_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_ckpt_last_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
@@ -421,9 +464,10 @@ PROTOTYPES = {
     "plim_ckpt_open_config": (c_int, [c_char_p, POINTER(c_void_p), POINTER(plim_err)]),
     "plim_ckpt_seal": (c_int, [c_void_p, POINTER(plim_ckpt_sealed), POINTER(plim_err)]),
     "plim_ckpt_text": (c_int, [c_void_p, c_int, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
-    "plim_diff_fields": (c_int, [c_int, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_ckpt_verdict_name": (c_char_p, [c_int]),
     "plim_diff_free": (None, [c_void_p]),
     "plim_diff_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_diff_match_name": (c_char_p, [c_int]),
     "plim_diff_open": (c_int, [c_char_p, c_char_p, POINTER(plim_diff_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_diff_options_init": (None, [POINTER(plim_diff_options)]),
     "plim_diff_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
@@ -431,11 +475,14 @@ PROTOTYPES = {
     "plim_durable_begin": (c_int, [c_char_p, c_uint64, POINTER(c_void_p), POINTER(plim_err)]),
     "plim_durable_commit": (c_int, [c_void_p, POINTER(c_uint64), POINTER(plim_err)]),
     "plim_durable_write": (c_int, [c_void_p, c_void_p, c_size_t, POINTER(plim_err)]),
-    "plim_here_fields": (c_int, [c_int, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_here_effect_name": (c_char_p, [c_int]),
     "plim_here_free": (None, [c_void_p]),
     "plim_here_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_here_kind_name": (c_char_p, [c_int]),
     "plim_here_open": (c_int, [POINTER(plim_here_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_here_options_init": (None, [POINTER(plim_here_options)]),
+    "plim_here_overcommit_name": (c_char_p, [c_int]),
+    "plim_here_state_name": (c_char_p, [c_int]),
     "plim_here_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_page_add": (c_int, [c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_page_free": (None, [c_void_p]),
@@ -443,7 +490,6 @@ PROTOTYPES = {
     "plim_page_new": (c_int, [POINTER(plim_page_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_page_options_init": (None, [POINTER(plim_page_options)]),
     "plim_page_write": (c_int, [c_void_p, c_char_p, POINTER(plim_err)]),
-    "plim_plan_fields": (c_int, [c_int, c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_plan_free": (None, [c_void_p]),
     "plim_plan_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_plan_open": (c_int, [c_char_p, POINTER(plim_plan_options), POINTER(c_void_p), POINTER(plim_err)]),
@@ -451,7 +497,6 @@ PROTOTYPES = {
     "plim_plan_page": (c_int, [c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_plan_snapshot": (c_int, [c_void_p, c_char_p, POINTER(plim_err)]),
     "plim_plan_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
-    "plim_ranks_fields": (c_int, [c_int, c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_ranks_free": (None, [c_void_p]),
     "plim_ranks_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_ranks_open": (c_int, [POINTER(c_char_p), c_size_t, POINTER(plim_ranks_options), POINTER(c_void_p), POINTER(plim_err)]),
@@ -463,7 +508,6 @@ PROTOTYPES = {
     "plim_record_free": (None, [c_void_p]),
     "plim_record_lines": (c_char_p, []),
     "plim_record_prepare": (c_int, [POINTER(plim_record_options), POINTER(c_void_p), POINTER(plim_err)]),
-    "plim_report_fields": (c_int, [c_int, c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_report_free": (None, [c_void_p]),
     "plim_report_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_report_live": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
@@ -478,20 +522,22 @@ PROTOTYPES = {
     "plim_weights_free": (None, [c_void_p]),
     "plim_weights_get": (c_int, [c_void_p, c_char_p, POINTER(c_void_p), POINTER(plim_err)]),
     "plim_weights_new": (c_int, [POINTER(plim_weights_options), POINTER(c_void_p), POINTER(plim_err)]),
-    "plim_weights_put": (None, [c_void_p, c_void_p]),
-    "plim_weights_stats": (None, [c_void_p, c_void_p]),
-    "plim_whatif_fields": (c_int, [c_int, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_weights_put": (None, [c_void_p, POINTER(plim_weights_set)]),
+    "plim_weights_stats": (None, [c_void_p, POINTER(plim_weights_stats)]),
     "plim_whatif_free": (None, [c_void_p]),
     "plim_whatif_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_whatif_open": (c_int, [c_char_p, POINTER(plim_whatif_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_whatif_options_init": (None, [POINTER(plim_whatif_options)]),
+    "plim_whatif_outcome_name": (c_char_p, [c_int]),
     "plim_whatif_page": (c_int, [c_void_p, c_char_p, c_void_p, POINTER(plim_err)]),
     "plim_whatif_snapshot": (c_int, [c_void_p, c_char_p, c_char_p, POINTER(plim_err)]),
     "plim_whatif_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
-    "plim_why_fields": (c_int, [c_int, c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_why_free": (None, [c_void_p]),
     "plim_why_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_why_kind_name": (c_char_p, [c_int]),
+    "plim_why_moment_name": (c_char_p, [c_int]),
     "plim_why_open": (c_int, [c_char_p, POINTER(plim_why_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_why_options_init": (None, [POINTER(plim_why_options)]),
+    "plim_why_outcome_name": (c_char_p, [c_int]),
     "plim_why_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
 }

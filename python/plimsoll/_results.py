@@ -1,10 +1,315 @@
-"""The JSON schemas as classes.  Printed by tools/python-types from the rows of docs/json.md; make docs rewrites it."""
+"""The JSON schemas as classes.  Made of include/plimsoll by tools/results; make docs rewrites it."""
 # ruff: noqa
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar, Literal
 
 from ._object import Object
+
+
+class CkptFinding(Object):
+    __slots__ = ()
+    severity: str | None
+    """bad, warning or note"""
+    kind: str | None
+    """a word for programs"""
+    text: str | None
+    """one sentence"""
+    offset: int | None
+    """byte of the file; null: of no single one"""
+
+
+class CkptGlobal(Object):
+    __slots__ = ()
+    name: str | None
+    """module and name that the pickle refers to"""
+    record: str | None
+    """where it stands"""
+    trust: str | None
+    """plain: allowed by torch.load(weights_only=True); data: a class of a library that holds data; class: harmless as
+    it is used here; torchscript: a class whose code is in the file; allowed: by the caller; unknown: on no list;
+    dangerous: runs code"""
+    offset: int | None
+    """behind its opcode, in that record"""
+    times: int | None
+    """it is named"""
+
+
+class CkptKey(Object):
+    __slots__ = ()
+    name: str | None
+    """key of the outermost dict, or file of a folder"""
+    what: str | None
+    """its value, or what kind of thing it is"""
+    tensors: int | None
+    """below it"""
+    bytes: int | None
+    """of these"""
+
+
+class CkptOptimizer(Object):
+    __slots__ = ()
+    path: str | None
+    """keys that lead to it, empty: the file itself"""
+    kind: str | None
+    """concluded from what its state holds; null: not known"""
+    groups: int | None
+    """parameter groups"""
+    parameters: int | None
+    """that have state"""
+    state_tensors: int | None
+    """in its state"""
+    state_bytes: int | None
+    """of these"""
+    learning_rate: float | None
+    """of the first group; null: not known"""
+
+
+class CkptFact(Object):
+    __slots__ = ()
+    name: str | None
+    """of a config, of metadata, or a module's place"""
+    value: str | None
+    """as text"""
+
+
+class CkptGroup(Object):
+    __slots__ = ()
+    prefix: str | None
+    """of tensors' names"""
+    tensors: int | None
+    """with it"""
+    bytes: int | None
+    """of these"""
+    dtypes: str | None
+    """of these"""
+    devices: str | None
+    """they were saved from; null: not known"""
+
+
+class CkptTensor(Object):
+    __slots__ = ()
+    name: str | None
+    """the keys that lead to it"""
+    dtype: str | None
+    """as torch names it"""
+    device: str | None
+    """it was saved from; null: not known"""
+    file: str | None
+    """that holds its bytes; null: has none"""
+    bytes: int | None
+    """of its elements"""
+    elements: int | None
+    """count"""
+    shape: list[int]
+    """elements a dimension"""
+    strides: list[int]
+    """elements from one to the next of a dimension"""
+    offset_bytes: int | None
+    """of its first element, in the file; null: has none"""
+    storage: int | None
+    """tensors of one number share bytes; null: has none"""
+    storage_bytes: int | None
+    """that were saved for it, others' too"""
+    whole: bool
+    """its bytes are all there"""
+    nan: int | None
+    """numbers that are none, with --values; null: not looked at"""
+    infinite: int | None
+    """with --values"""
+    zero: int | None
+    """with --values"""
+    min: float | None
+    """least finite number, with --values"""
+    max: float | None
+    """largest finite number, with --values"""
+
+
+class CkptFields(Object):
+    """The fields of ckpt/1 (docs/json.md)."""
+
+    __slots__ = ()
+    schema: Literal["ckpt/1"]
+    version: str
+    """of the library"""
+    path: str | None
+    """as given"""
+    kind: str | None
+    """torch, torch_legacy, torchscript, zip, pickle, safetensors, sharded, distributed, folder, tar, gguf"""
+    verdict: Literal["not_verified", "whole", "unproven", "damaged", "truncated", "not_a_checkpoint", "unknown_code", "dangerous"]
+    """not_verified: only its structure was looked at; whole: every byte has a checksum and all are right; unproven:
+    nothing is wrong, but some bytes have none; damaged; truncated; not_a_checkpoint; unknown_code: a pickle names
+    what is on no list; dangerous: a pickle names what runs code when it is loaded"""
+    integrity: Literal["not_verified", "whole", "unproven", "damaged", "truncated", "not_a_checkpoint", "unknown_code", "dangerous"]
+    """the verdict of the bytes alone: never unknown_code or dangerous"""
+    headline: str | None
+    """one sentence"""
+    bytes: int | None
+    """of all its files"""
+    files: int | None
+    """that were read"""
+    tensor_bytes: int | None
+    """of all tensors, shared ones once each"""
+    elements: int | None
+    """of all tensors"""
+    shared_bytes: int | None
+    """of tensors whose bytes another one has too"""
+    waste_bytes: int | None
+    """that were saved but that no tensor reaches"""
+    whole_bytes: int | None
+    """of a truncated file: what is whole of it; null: not truncated"""
+    verified_bytes: int | None
+    """that match their checksum; null: not verified"""
+    unprotected_bytes: int | None
+    """that have no checksum; null: not verified"""
+    verified_records: int | None
+    """that match their checksum; null: not verified"""
+    pickle: str | None
+    """of the names in its pickles: plain, unknown or dangerous; null: no pickle in it"""
+    findings: list[CkptFinding]
+    """worst first"""
+    globals: list[CkptGlobal]
+    """names that its pickles refer to, also those thrown away"""
+    keys: list[CkptKey]
+    """what is in it beside single tensors"""
+    required_missing: list[str]
+    """of --require"""
+    resume_missing: list[str]
+    """what a resume would also want, of a training checkpoint"""
+    optimizers: list[CkptOptimizer]
+    """found in it"""
+    facts: list[CkptFact]
+    """what tells the architecture"""
+    groups: list[CkptGroup]
+    """tensors by prefix"""
+    tensors: list[CkptTensor]
+    """in the file's order"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"findings": CkptFinding, "globals": CkptGlobal, "keys": CkptKey, "optimizers": CkptOptimizer, "facts": CkptFact, "groups": CkptGroup, "tensors": CkptTensor}
+
+
+class CkptCandidate(Object):
+    __slots__ = ()
+    name: str | None
+    """in the folder"""
+    verdict: str | None
+    """of ckpt verify, or unreadable; null: not looked at"""
+    headline: str | None
+    """of ckpt verify; null: not looked at"""
+    good: bool
+    """whole or unproven; false: damaged, or not looked at"""
+    best: bool
+    """its name, a measure in it, a link or a trainer's state says so"""
+    fate: str | None
+    """kept, would_be_removed or removed"""
+
+
+class CkptLastFields(Object):
+    """The fields of ckpt_last/1 (docs/json.md)."""
+
+    __slots__ = ()
+    schema: Literal["ckpt_last/1"]
+    version: str
+    """of the library"""
+    folder: str | None
+    """as given"""
+    last_good: str | None
+    """path of the newest that is good; null: none is"""
+    good: int | None
+    """that were found good; older ones are not looked at"""
+    removed: int | None
+    """checkpoints"""
+    candidates: list[CkptCandidate]
+    """newest first"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"candidates": CkptCandidate}
+
+
+class CkptConclusion(Object):
+    __slots__ = ()
+    kind: str | None
+    """same, prefix, training_state, rename, width, depth, vocabulary, positions, dtype, head, tied, lora, lora_rank,
+    names, architecture; with --config also loads, does_not_load, not_judged"""
+    text: str | None
+    """one sentence"""
+
+
+class CkptDifference(Object):
+    __slots__ = ()
+    name: str | None
+    """in the first, or in the second if only there"""
+    change: str | None
+    """none (values only), dtype, shape, only_in_first, only_in_second"""
+    first: str | None
+    """dtype and shape; null: not there"""
+    second: str | None
+    """dtype and shape; null: not there"""
+    changed: int | None
+    """numbers that differ; null: not compared"""
+    max_difference: float | None
+    """of finite numbers; null: not compared"""
+    mean_difference: float | None
+    """of finite numbers; null: not compared"""
+
+
+class CkptDiffFields(Object):
+    """The fields of ckpt_diff/1 (docs/json.md)."""
+
+    __slots__ = ()
+    schema: Literal["ckpt_diff/1"]
+    version: str
+    """of the library"""
+    first: str | None
+    """as given"""
+    second: str | None
+    """as given"""
+    same: bool
+    """names, shapes and dtypes"""
+    loads: str | None
+    """with --config: yes, no, or unknown for a model that is not in the tables; else null"""
+    conclusions: list[CkptConclusion]
+    """kinds of difference, the most telling first"""
+    equal: int | None
+    """tensors of the same name, shape and dtype"""
+    other_dtype: int | None
+    """tensors of another dtype, but the same shape"""
+    other_shape: int | None
+    """tensors of another shape"""
+    only_in_first: int | None
+    """tensors"""
+    only_in_second: int | None
+    """tensors"""
+    compared: int | None
+    """numbers, with --values"""
+    changed: int | None
+    """numbers of these that differ"""
+    nonfinite: int | None
+    """differences that are not finite"""
+    not_compared: int | None
+    """tensors of one shape whose numbers could not be compared; null: no --values"""
+    max_difference: float | None
+    """the largest; null: not compared"""
+    mean_difference: float | None
+    """over all that were compared; null: not compared"""
+    bf16_enough: bool
+    """the largest is below the threshold"""
+    tensors: list[CkptDifference]
+    """those that differ"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"conclusions": CkptConclusion, "tensors": CkptDifference}
+
+
+class DiffGate(Object):
+    __slots__ = ()
+    exceeded: bool
+    """the exit code is 1"""
+    certain: bool
+    """both peaks are exact and of whole runs that did not die"""
+    measure: str | None
+    """what was compared"""
+    device: int | None
+    """that grew furthest beyond its limit, or came nearest to it"""
+    grown_bytes: int
+    """B's less A's"""
+    limit_bytes: int | None
+    """by how much it may grow"""
 
 
 class ReportSource(Object):
@@ -27,367 +332,7 @@ class ReportSource(Object):
     """what the reader found worth telling"""
 
 
-class ReportCategories(Object):
-    __slots__ = ()
-    parameter: int | None
-    """bytes of the model's weights"""
-    gradient: int | None
-    """bytes of their gradients"""
-    optimizer_state: int | None
-    """bytes of what the optimizer keeps from step to step"""
-    activation: int | None
-    """bytes that a forward pass saved for its backward pass"""
-    input: int | None
-    """bytes of what goes into the model"""
-    workspace: int | None
-    """bytes of cuBLAS workspaces"""
-    temporary: int | None
-    """bytes that end in the phase they were born in"""
-    autograd_detail: int | None
-    """bytes that a backward pass needs for itself"""
-    kv_cache: int | None
-    """bytes of keys and values of attention"""
-    buffer: int | None
-    """bytes of what a module keeps beside its parameters"""
-    unknown: int | None
-    """bytes that no rule explains"""
-
-
-class ReportBefore(Object):
-    __slots__ = ()
-    requested_bytes: int | None
-    """what the program asked for"""
-    active_bytes: int | None
-    """blocks in use or awaiting another stream"""
-    allocated_bytes: int | None
-    """blocks in use"""
-    reserved_bytes: int | None
-    """taken from the driver"""
-    categories: ReportCategories | None
-    """allocated_bytes by what they are for; null: no stacks were recorded, or before the first event"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"categories": ReportCategories}
-
-
-class ReportRequested(Object):
-    __slots__ = ()
-    event: int | None
-    """index of the event that reached it; null: it stood before the first"""
-    time_us: int | None
-    """microseconds since 1970; null before PyTorch 2.2"""
-    range_bytes: int | None
-    """the true number may be larger by up to this; 0: exact"""
-    step: int | None
-    """index of the step that it lies in; null: there are no steps"""
-    phase: str | None
-    """as in oom[].phase; null: no stacks were recorded"""
-
-
-class ReportPeak(Object):
-    __slots__ = ()
-    requested_bytes: int | None
-    """largest sum of what the program asked for (requested_bytes.all.peak)"""
-    active_bytes: int | None
-    """largest sum of blocks in use or awaiting another stream"""
-    allocated_bytes: int | None
-    """largest sum of blocks in use (torch.cuda.max_memory_allocated)"""
-    reserved_bytes: int | None
-    """most memory taken from the driver (torch.cuda.max_memory_reserved)"""
-    requested: ReportRequested
-    """when requested_bytes was reached"""
-    active: ReportRequested
-    """when active_bytes was reached"""
-    allocated: ReportRequested
-    """when allocated_bytes was reached"""
-    reserved: ReportRequested
-    """when reserved_bytes was reached"""
-    lower_bound: bool
-    """the recording does not cover the whole run: its peak may lie outside"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"requested": ReportRequested, "active": ReportRequested, "allocated": ReportRequested, "reserved": ReportRequested}
-
-
-class ReportOwners(Object):
-    __slots__ = ()
-    bytes: int | None
-    """what its allocations hold"""
-    count: int | None
-    """allocations"""
-    each_bytes: int | None
-    """grouped by size: the size asked for; else null"""
-    frame: str | None
-    """the innermost line of the user's own code; null: no Python stack"""
-    stack: list[str]
-    """of its largest allocation, innermost first"""
-    inferred: bool
-    """the owner was not recorded but concluded"""
-
-
-class ReportAtPeak(Object):
-    __slots__ = ()
-    measure: str | None
-    """which of the four totals is divided among the owners"""
-    what: str | None
-    """the moment: peak, oom, end or event"""
-    event: int | None
-    """index of the moment's event; null: before the first"""
-    total_bytes: int | None
-    """the sum over all owners"""
-    owners: list[ReportOwners]
-    """largest first"""
-    owners_left_out: int | None
-    """owners beyond the rows that were asked for"""
-    left_out_bytes: int | None
-    """what those hold"""
-    categories: ReportCategories | None
-    """total_bytes by what they are for; null: no stacks were recorded"""
-    annotations: list[str]
-    """as in oom[].annotations"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"owners": ReportOwners, "categories": ReportCategories}
-
-
-class ReportVerdict(Object):
-    __slots__ = ()
-    bound_by: str
-    """what the memory ran into: device, limit, other_process, non_pytorch, unknown"""
-    cause: str
-    """capacity, fragmentation, leak, unknown"""
-    likelier: str
-    """of an unknown cause: what more speaks for"""
-    bound_low_bytes: int | None
-    """reserved memory that was certainly allowed"""
-    bound_high_bytes: int | None
-    """reserved memory that was certainly refused, or the same number"""
-    needed_bytes: int | None
-    """live, request and what was still to come, at least"""
-    needed_high_bytes: int | None
-    """the same at most; null: not known"""
-    still_to_come_bytes: int | None
-    """what the step had still to allocate, at least; null: not known"""
-    still_basis: str | None
-    """repeated: from the same point in earlier repetitions; optimizer: from its state and gradients; planned: from
-    the plan that it is; null: not known"""
-    headline: str | None
-    """one sentence"""
-    evidence: list[str]
-    """sentences with the numbers"""
-    advice: list[str]
-    """what helps, best first, and what does not"""
-
-
-class ReportOom(Object):
-    __slots__ = ()
-    event: int | None
-    """index"""
-    time_us: int | None
-    """microseconds since 1970; null before PyTorch 2.2"""
-    survived: bool
-    """the program caught it and went on"""
-    requested_bytes: int | None
-    """what was asked for, as the allocator had rounded it"""
-    segment_bytes: int | None
-    """what the driver was asked for ('Tried to allocate')"""
-    stream: int
-    """cudaStream_t of the request"""
-    pool: str | None
-    """small or large"""
-    phase: str | None
-    """load, forward, backward, optimizer, eval, generate, request or other; null: no stacks were recorded"""
-    step: int | None
-    """index of the step that it lies in; null: there are no steps"""
-    frame: str | None
-    """the user's own line; null: no Python stack"""
-    stack: list[str]
-    """innermost first"""
-    live_bytes: int | None
-    """blocks in use at that moment"""
-    reserved_bytes: int | None
-    """taken from the driver, after the allocator had given back what it could"""
-    bound_bytes: int | None
-    """reserved memory that was certainly allowed (bound_low_bytes)"""
-    device_free_bytes: int | None
-    """free on the device as the driver told"""
-    free_bytes: int | None
-    """reserved but in no block in use"""
-    largest_free_bytes: int | None
-    """largest free block that this request's stream and pool could use"""
-    annotations: list[str]
-    """names of the ranges (record_function, external_annotations) that it lies in, the outermost first, at most 16"""
-    verdict: ReportVerdict | None
-    """null for those between the first and the last four of many"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"verdict": ReportVerdict}
-
-
-class ReportLeak(Object):
-    __slots__ = ()
-    grown_bytes: int | None
-    """growth from the first repetition to the last"""
-    per_repetition_bytes: int | None
-    """growth of one repetition"""
-    repetitions: int | None
-    """repetitions that grew, one after another"""
-    first_event: int | None
-    """start of the first repetition"""
-    last_event: int | None
-    """start of the last repetition"""
-    loop: str | None
-    """the line that is entered once a repetition"""
-    frame: str | None
-    """the user's line that allocated the largest part of what stays"""
-    stack: list[str]
-    """its stack, innermost first"""
-    part_bytes: int | None
-    """what that stack allocated and nobody freed"""
-
-
-class ReportFindings(Object):
-    __slots__ = ()
-    id: str | None
-    """oom, leak, or another one of docs/findings.md"""
-    severity: str | None
-    """bad: killed the run, or will; warn: costs a part of the peak; info"""
-    confidence: float | None
-    """0 to 1: that it is what it is called"""
-    title: str | None
-    """what, how much, where"""
-    bytes: int | None
-    """what it costs; null: not known"""
-    bytes_per_period: int | None
-    """bytes more each period; null: it does not grow"""
-    period: str | None
-    """step, eval iteration, request, forward pass or repetition; null: it does not grow"""
-    frame: str | None
-    """the user's line that allocated; null: not known"""
-    inferred: bool
-    """the line was not recorded but concluded"""
-    evidence: list[str]
-    """sentences with the numbers"""
-    fix: list[str]
-    """what helps, in words and code, best first"""
-    see: list[str]
-    """commands and pages that tell more"""
-    leak: ReportLeak | None
-    """null for others"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"leak": ReportLeak}
-
-
-class ReportPhasePeaks(Object):
-    __slots__ = ()
-    load: int | None
-    """bytes; null: the step had no such phase"""
-    forward: int | None
-    """bytes, or null"""
-    backward: int | None
-    """bytes, or null"""
-    optimizer: int | None
-    """bytes, or null"""
-    eval: int | None
-    """bytes, or null: a forward pass that no backward pass answers"""
-    generate: int | None
-    """bytes, or null"""
-    request: int | None
-    """bytes, or null: a forward pass of a program that never runs backward"""
-    other: int | None
-    """bytes, or null"""
-
-
-class ReportSteps(Object):
-    __slots__ = ()
-    index: int | None
-    """from 0; the first begins with the recording"""
-    start_event: int | None
-    """first event"""
-    end_event: int | None
-    """last event: the optimizer's last, the least memory before the next one, or the recording's last"""
-    peak_requested_bytes: int | None
-    """most that was requested in it"""
-    phase_peaks: ReportPhasePeaks
-    """the same by phase"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"phase_peaks": ReportPhasePeaks}
-
-
-class ReportSelfCheck(Object):
-    __slots__ = ()
-    events: int | None
-    """events that were replayed under the allocator's rules"""
-    faults: int | None
-    """of these, the ones that the rules cannot explain"""
-    end_faults: int | None
-    """blocks of the snapshot that the replay did not end with"""
-    contradictions: int | None
-    """events that contradict each other or the snapshot"""
-    exact: bool
-    """the replay explains every event and ends with exactly the snapshot's blocks"""
-
-
-class ReportDevices(Object):
-    __slots__ = ()
-    device: int | None
-    """ordinal"""
-    events: int | None
-    """recorded"""
-    allocations: int | None
-    """that were seen"""
-    streams: int | None
-    """that allocated"""
-    before: ReportBefore
-    """before the first event"""
-    peak: ReportPeak
-    """of the recording; null without events"""
-    at_peak: ReportAtPeak
-    """who held the memory at a moment"""
-    end: ReportBefore
-    """when the snapshot was taken"""
-    oom: list[ReportOom]
-    """deaths, in turn"""
-    findings: list[ReportFindings]
-    """worst first"""
-    steps: list[ReportSteps]
-    """training steps, or what else repeats; the last one may not have ended"""
-    step_basis: str | None
-    """what ends a step: optimizer; backward: a backward pass, where no optimizer is seen; request: passes of a model,
-    where nothing runs backward; annotation: a range that the program named with record_function; null: no steps"""
-    self_check: ReportSelfCheck
-    """how far the numbers prove themselves"""
-    timeline_first_event: int | None
-    """first event that the timeline and the peaks cover"""
-    timeline_last_event: int | None
-    """last event that they cover; null without events"""
-    timeline_bytes: list[int]
-    """largest allocated bytes in equal parts of the events"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"before": ReportBefore, "peak": ReportPeak, "at_peak": ReportAtPeak, "end": ReportBefore, "oom": ReportOom, "findings": ReportFindings, "steps": ReportSteps, "self_check": ReportSelfCheck}
-
-
-class ReportFields(Object):
-    """The fields of report/1 (docs/json.md)."""
-
-    __slots__ = ()
-    schema: str
-    """its name and version"""
-    version: str
-    """of the library"""
-    source: ReportSource
-    """what was read"""
-    devices: list[ReportDevices]
-    """those with memory or events"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"source": ReportSource, "devices": ReportDevices}
-
-
-class DiffGate(Object):
-    __slots__ = ()
-    exceeded: bool
-    """the exit code is 1"""
-    certain: bool
-    """both peaks are exact and of whole runs that did not die"""
-    measure: str | None
-    """what was compared"""
-    device: int | None
-    """that grew furthest beyond its limit, or came nearest to it"""
-    grown_bytes: int
-    """B's less A's"""
-    limit_bytes: int | None
-    """by how much it may grow"""
-
-
-class DiffA(Object):
+class DiffSide(Object):
     __slots__ = ()
     source: ReportSource
     """what was read"""
@@ -398,7 +343,7 @@ class DiffA(Object):
     _objects: ClassVar[dict[str, type[Object]]] = {"source": ReportSource}
 
 
-class DiffSettings(Object):
+class DiffSetting(Object):
     __slots__ = ()
     name: str | None
     """what it is"""
@@ -408,7 +353,7 @@ class DiffSettings(Object):
     """in B"""
 
 
-class DiffRequested(Object):
+class DiffAmount(Object):
     __slots__ = ()
     a_bytes: int | None
     """in A"""
@@ -418,26 +363,26 @@ class DiffRequested(Object):
     """B's less A's"""
 
 
-class DiffPeak(Object):
+class DiffTotals(Object):
     __slots__ = ()
-    requested: DiffRequested
+    requested: DiffAmount
     """what the program asked for"""
-    active: DiffRequested
+    active: DiffAmount
     """blocks in use or awaiting another stream"""
-    allocated: DiffRequested
+    allocated: DiffAmount
     """blocks in use"""
-    reserved: DiffRequested
+    reserved: DiffAmount
     """taken from the driver"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"requested": DiffRequested, "active": DiffRequested, "allocated": DiffRequested, "reserved": DiffRequested}
+    _objects: ClassVar[dict[str, type[Object]]] = {"requested": DiffAmount, "active": DiffAmount, "allocated": DiffAmount, "reserved": DiffAmount}
 
 
-class DiffRows(Object):
+class DiffRow(Object):
     __slots__ = ()
     name: str | None
     """line, category, phase or size; null: no Python stack"""
     a_name: str | None
     """the line in A; null: written as in B, or only in one"""
-    match: str
+    match: Literal["exact", "moved", "lines", "function", "only_a", "only_b"]
     """exact: the same lines; moved: the same, by an edit above them; lines: the same functions; function: a name with
     similar counts or sizes; only_a, only_b"""
     inferred: bool
@@ -464,7 +409,7 @@ class DiffRows(Object):
     """that stack, innermost frame first"""
 
 
-class DiffCategories(Object):
+class DiffPart(Object):
     __slots__ = ()
     name: str | None
     """category, or phase (before: born before the recording)"""
@@ -476,7 +421,7 @@ class DiffCategories(Object):
     """B's less A's"""
 
 
-class DiffAtPeak(Object):
+class DiffMoment(Object):
     __slots__ = ()
     different: bool
     """there are rows, or parts of a kind that changed"""
@@ -498,7 +443,7 @@ class DiffAtPeak(Object):
     """in B"""
     change_bytes: int
     """the sum of the rows' and of the rest"""
-    rows: list[DiffRows]
+    rows: list[DiffRow]
     """what changed, the largest change first"""
     rest_rows: int | None
     """changed too, but beyond --top"""
@@ -512,14 +457,14 @@ class DiffAtPeak(Object):
     """with as many bytes and allocations in both"""
     unchanged_bytes: int | None
     """their sum, in each"""
-    categories: list[DiffCategories]
+    categories: list[DiffPart]
     """by what it is for; empty where either has no stacks"""
-    phases: list[DiffCategories]
+    phases: list[DiffPart]
     """by the phase in which it was allocated"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"rows": DiffRows, "categories": DiffCategories, "phases": DiffCategories}
+    _objects: ClassVar[dict[str, type[Object]]] = {"rows": DiffRow, "categories": DiffPart, "phases": DiffPart}
 
 
-class DiffSteps(Object):
+class DiffStep(Object):
     __slots__ = ()
     index: int | None
     """from 0"""
@@ -531,7 +476,7 @@ class DiffSteps(Object):
     """B's less A's"""
 
 
-class DiffFindings(Object):
+class DiffFinding(Object):
     __slots__ = ()
     side: str | None
     """a or b"""
@@ -545,7 +490,7 @@ class DiffFindings(Object):
     """as in report/1"""
 
 
-class DiffDevices(Object):
+class DiffDevice(Object):
     __slots__ = ()
     device: int | None
     """ordinal"""
@@ -565,9 +510,9 @@ class DiffDevices(Object):
     """failures in A"""
     b_ooms: int | None
     """in B"""
-    peak: DiffPeak
+    peak: DiffTotals
     """peaks, each at its own event"""
-    end: DiffPeak
+    end: DiffTotals
     """when the snapshots were taken"""
     a_lower_bound: bool
     """the peak of A's run may be higher"""
@@ -589,427 +534,366 @@ class DiffDevices(Object):
     """both parts are small: lines are not compared"""
     grouped_by: str | None
     """what a row is: user_frame, stack, category, phase, or size (no stacks)"""
-    at_peak: DiffAtPeak | None
+    at_peak: DiffMoment | None
     """what lives at the peaks of allocated bytes; null: not asked for"""
-    at_end: DiffAtPeak | None
+    at_end: DiffMoment | None
     """what lives at the ends"""
     a_steps: int | None
     """steps in A"""
     b_steps: int | None
     """in B"""
-    steps: list[DiffSteps]
+    steps: list[DiffStep]
     """that both have; none where a recording does not begin with its run"""
-    findings: list[DiffFindings]
+    findings: list[DiffFinding]
     """of a kind that only one has"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"peak": DiffPeak, "end": DiffPeak, "at_peak": DiffAtPeak, "at_end": DiffAtPeak, "steps": DiffSteps, "findings": DiffFindings}
+    _objects: ClassVar[dict[str, type[Object]]] = {"peak": DiffTotals, "end": DiffTotals, "at_peak": DiffMoment, "at_end": DiffMoment, "steps": DiffStep, "findings": DiffFinding}
 
 
 class DiffFields(Object):
     """The fields of diff/1 (docs/json.md)."""
 
     __slots__ = ()
-    schema: str
-    """its name and version"""
+    schema: Literal["diff/1"]
     version: str
     """of the library"""
     different: bool
     """in anything that is compared"""
     gate: DiffGate | None
     """null: no --fail-over"""
-    a: DiffA
+    a: DiffSide
     """before"""
-    b: DiffA
+    b: DiffSide
     """after"""
-    settings: list[DiffSettings]
+    settings: list[DiffSetting]
     """what changed beside memory"""
-    devices: list[DiffDevices]
+    devices: list[DiffDevice]
     """the largest change of the peak first"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"gate": DiffGate, "a": DiffA, "b": DiffA, "settings": DiffSettings, "devices": DiffDevices}
+    _objects: ClassVar[dict[str, type[Object]]] = {"gate": DiffGate, "a": DiffSide, "b": DiffSide, "settings": DiffSetting, "devices": DiffDevice}
 
 
-class RanksFirstDeath(Object):
+class HereBound(Object):
     __slots__ = ()
-    row: int | None
-    """index into rows"""
-    rank: int | None
-    """its number; null: not known"""
-    time_us: int | None
-    """of its last failed request, microseconds since 1970"""
-    next_row: int | None
-    """the next that died, an index into rows; null: no other died"""
-    next_rank: int | None
-    """its number"""
-    ahead_us: int | None
-    """how many microseconds later that was"""
-    certain: bool
-    """nothing speaks against it"""
-    doubt: str | None
-    """what does; null: nothing"""
+    kind: Literal["cgroup", "cgroup_high", "cgroup_memsw", "cgroup_above", "machine", "commit_limit", "rlimit_as", "rlimit_data", "dev_shm"]
+    """cgroup_above: a v1 limit of a level that is not visible"""
+    effect: Literal["killed", "hangs", "slowed", "refused", "bus_error"]
+    """what reaching it does: killed (SIGKILL by the kernel), hangs, slowed, refused (malloc fails), bus_error
+    (SIGBUS)"""
+    where: str | None
+    """a cgroup's path, machine, /dev/shm, RLIMIT_AS, ..."""
+    limit_bytes: int | None
+    """the bound"""
+    used_bytes: int | None
+    """of it, now"""
+    free_bytes: int | None
+    """limit less used; 0 when it is exceeded"""
+    droppable_bytes: int | None
+    """of used: page cache and slab on the kernel's lists to be dropped, at most"""
+    room_bytes: int | None
+    """free and droppable: what can still be taken, at most, without swap"""
+    swap_room_bytes: int | None
+    """free swap that comes on top; null: it does not, or not known"""
+    at_most: bool
+    """not all of its use is known: there may be less room"""
 
 
-class RanksMax(Object):
+class HereStall(Object):
     __slots__ = ()
+    avg10_pct: float | None
+    """of the last 10 seconds"""
+    avg60_pct: float | None
+    """of the last minute"""
+    avg300_pct: float | None
+    """of the last five minutes"""
+    total_us: int | None
+    """since the start"""
+
+
+class HerePressure(Object):
+    __slots__ = ()
+    some: HereStall
+    """time in which at least one task waited for memory"""
+    full: HereStall
+    """time in which all tasks waited at once"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"some": HereStall, "full": HereStall}
+
+
+class HereMachine(Object):
+    __slots__ = ()
+    total_bytes: int | None
+    """MemTotal"""
+    free_bytes: int | None
+    """MemFree"""
+    available_bytes: int | None
+    """MemAvailable: the kernel's estimate, with droppable cache"""
+    cached_bytes: int | None
+    """Cached, /dev/shm included"""
+    shmem_bytes: int | None
+    """Shmem: tmpfs and shared memory, not droppable"""
+    slab_reclaimable_bytes: int | None
+    """SReclaimable"""
+    swap_total_bytes: int | None
+    """SwapTotal"""
+    swap_free_bytes: int | None
+    """SwapFree"""
+    commit_limit_bytes: int | None
+    """CommitLimit; it binds under overcommit never only"""
+    committed_bytes: int | None
+    """Committed_AS"""
+    hugepages_total: int | None
+    """reserved huge pages: no use to ordinary memory"""
+    hugepages_free: int | None
+    """of these, unused"""
+    hugepage_bytes: int | None
+    """size of one"""
+    overcommit: Literal["heuristic", "always", "never"] | None
+    """vm.overcommit_memory 0, 1, 2"""
+    pressure: HerePressure
+    """/proc/pressure/memory"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"pressure": HerePressure}
+
+
+class HereLimit(Object):
+    __slots__ = ()
+    state: Literal["none", "set"] | None
+    """none: there is no limit"""
     bytes: int | None
-    """the peak"""
-    rank: int | None
-    """whose it is; null: not known"""
-    row: int | None
-    """the same as an index into rows"""
+    """null: none, or not known"""
 
 
-class RanksAllocated(Object):
-    __slots__ = ()
-    max: RanksMax
-    """the largest"""
-    median: RanksMax
-    """the one in the middle, the lower of two"""
-    min: RanksMax
-    """the smallest"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"max": RanksMax, "median": RanksMax, "min": RanksMax}
-
-
-class RanksExcess(Object):
-    __slots__ = ()
-    row: int | None
-    """the worst, or if it has no more than the median the one with the largest peak"""
-    median_row: int | None
-    """the one with the median of the allocated peaks"""
-    difference_bytes: int
-    """its allocated peak, less the median"""
-    category: str | None
-    """that makes at least half of it, and most; null: none does"""
-    category_bytes: int
-    """what it has more of that at its peak"""
-    meaning: str | None
-    """what makes it differ between ranks of one program; null: nothing is known, or they peak in different phases"""
-
-
-class RanksDied(Object):
-    __slots__ = ()
-    event: int | None
-    """index of the last failed request"""
-    time_us: int | None
-    """microseconds since 1970; null before PyTorch 2.2"""
-    requested_bytes: int | None
-    """what was asked for, as the allocator had rounded it"""
-    live_bytes: int | None
-    """blocks in use at that moment"""
-    reserved_bytes: int | None
-    """taken from the driver then"""
-    phase: str | None
-    """as in report/1; null: no stacks were recorded"""
-    step: int | None
-    """training steps that had ended before it"""
-    frame: str | None
-    """the user's own line; null: no Python stack"""
-    bound_by: str
-    """what the memory ran into: device, limit, other_process, non_pytorch, unknown"""
-    cause: str
-    """capacity, fragmentation, leak, unknown"""
-    likelier: str
-    """of an unknown cause: what more speaks for"""
-    headline: str | None
-    """one sentence"""
-
-
-class RanksRows(Object):
-    __slots__ = ()
-    rank: int | None
-    """the number in its name, else its place in the order of names; null: other names have one"""
-    path: str | None
-    """the file, or the archive; null with --redact"""
-    member: str | None
-    """its name in the archive; null: it is a file"""
-    bytes: int | None
-    """as stored"""
-    error: str | None
-    """why it could not be read; then the rest is null or false"""
-    device: int | None
-    """of several GPUs in a recording the one that died, else the one that held most"""
-    devices: int | None
-    """GPUs with memory or events in it"""
-    events: int | None
-    """of all of them"""
-    complete: bool
-    """recording began before the first allocation and lost no event"""
-    exact: bool
-    """the replay explains every event, and the snapshot's blocks"""
-    first_time_us: int | None
-    """of the first event, microseconds since 1970"""
-    last_time_us: int | None
-    """of the last event"""
-    requested_peak_bytes: int | None
-    """as devices[].peak of report/1"""
-    allocated_peak_bytes: int | None
-    """the same"""
-    reserved_peak_bytes: int | None
-    """the same"""
-    range_bytes: int | None
-    """the true allocated peak may be larger by up to this; 0: exact"""
-    lower_bound: bool
-    """the recording does not cover the whole run: its peak may lie outside"""
-    peak_phase: str | None
-    """what the program did when most was allocated; null: no stacks were recorded"""
-    peak_step: int | None
-    """training step of that moment; null: no optimizer ran"""
-    peak_categories: ReportCategories | None
-    """what the allocated bytes were for at that moment; null: not known"""
-    deaths: int | None
-    """requests that failed"""
-    died: RanksDied | None
-    """the last of them; null: none failed"""
-    leak_bytes: int | None
-    """that grew; null: no leak was found"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"peak_categories": ReportCategories, "died": RanksDied}
-
-
-class RanksSkipped(Object):
+class HereCgroup(Object):
     __slots__ = ()
     path: str | None
-    """a file, or a name in an archive; null with --redact"""
-    reason: str | None
-    """what it is instead of a recording"""
+    """as /proc/PID/cgroup shows it"""
+    version: int
+    """1 or 2"""
+    max: HereLimit
+    """memory.max, v1: memory.limit_in_bytes"""
+    high: HereLimit
+    """memory.high: beyond it the kernel slows and reclaims"""
+    swap_max: HereLimit
+    """memory.swap.max"""
+    memsw_max: HereLimit
+    """v1: memory.memsw.limit_in_bytes, memory and swap together"""
+    current_bytes: int | None
+    """memory.current, v1: memory.usage_in_bytes; page cache included"""
+    peak_bytes: int | None
+    """memory.peak, v1: memory.max_usage_in_bytes"""
+    swap_bytes: int | None
+    """memory.swap.current, v1: total_swap"""
+    memsw_bytes: int | None
+    """v1: memory.memsw.usage_in_bytes"""
+    anon_bytes: int | None
+    """memory of processes that is in no file"""
+    file_bytes: int | None
+    """page cache, /dev/shm included"""
+    inactive_file_bytes: int | None
+    """page cache that is dropped first"""
+    active_file_bytes: int | None
+    """page cache that was used again"""
+    shmem_bytes: int | None
+    """tmpfs and shared memory: not droppable"""
+    slab_reclaimable_bytes: int | None
+    """the kernel's own caches; null in v1"""
+    droppable_bytes: int | None
+    """inactive_file, active_file and slab_reclaimable together"""
+    hierarchical_bytes: int | None
+    """v1: the smallest limit from here to the root, also where the levels are not visible"""
+    high_events: int | None
+    """times that memory.high was exceeded"""
+    max_events: int | None
+    """times that the limit was reached; v1: failcnt"""
+    oom_events: int | None
+    """times that nothing could be reclaimed"""
+    oom_kill_events: int | None
+    """processes that the kernel killed, here and below"""
+    oom_group_kill_events: int | None
+    """times that it killed the whole cgroup"""
+    oom_group: int | None
+    """1: all of the cgroup is killed at once"""
+    oom_kill_disabled: int | None
+    """v1, 1: processes wait for memory instead of being killed"""
+    pressure: HerePressure
+    """memory.pressure"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"max": HereLimit, "high": HereLimit, "swap_max": HereLimit, "memsw_max": HereLimit, "pressure": HerePressure}
 
 
-class RanksWorst(Object):
+class HereShmFile(Object):
     __slots__ = ()
-    source: ReportSource
-    """what was read"""
-    devices: list[ReportDevices]
-    """those with memory or events"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"source": ReportSource, "devices": ReportDevices}
+    name: str | None
+    """below /dev/shm"""
+    bytes: int | None
+    """pages that were written"""
 
 
-class RanksFields(Object):
-    """The fields of ranks/1 (docs/json.md)."""
+class HereShm(Object):
+    __slots__ = ()
+    size_bytes: int | None
+    """of the mount"""
+    used_bytes: int | None
+    """of it"""
+    named_bytes: int | None
+    """in files that have a name; the rest is held open without one"""
+    file_count: int | None
+    """files with a name"""
+    files: list[HereShmFile]
+    """the largest 32"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"files": HereShmFile}
+
+
+class HereRlimit(Object):
+    __slots__ = ()
+    name: str | None
+    """RLIMIT_AS, RLIMIT_DATA, RLIMIT_MEMLOCK, RLIMIT_CORE"""
+    soft: HereLimit
+    """what binds"""
+    hard: HereLimit
+    """how far it may be raised"""
+    used_bytes: int | None
+    """by the process"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"soft": HereLimit, "hard": HereLimit}
+
+
+class HereFiles(Object):
+    __slots__ = ()
+    soft: int | None
+    """RLIMIT_NOFILE; null: none, or not known"""
+    hard: int | None
+    """how far it may be raised"""
+    open: int | None
+    """files that the process has open"""
+
+
+class HereOom(Object):
+    __slots__ = ()
+    score: int | None
+    """oom_score: the highest dies first"""
+    adjust: int
+    """oom_score_adj, -1000 (never) to 1000"""
+
+
+class HereProcess(Object):
+    __slots__ = ()
+    pid: int | None
+    """as this namespace counts"""
+    parent: int | None
+    """its parent"""
+    name: str | None
+    """its name, up to 15 bytes"""
+    state: str | None
+    """R (running), S (sleeping), D (disk sleep), Z (zombie), ..."""
+    rss_bytes: int | None
+    """in memory, shared pages counted in each sharer"""
+    anon_bytes: int | None
+    """of it: its own"""
+    file_bytes: int | None
+    """of it: files, libraries"""
+    shmem_bytes: int | None
+    """of it: shared memory"""
+    swap_bytes: int | None
+    """in swap"""
+    pss_bytes: int | None
+    """in memory, shared pages divided by their sharers; of the 32 largest processes"""
+    locked_bytes: int | None
+    """locked in memory"""
+    threads: int | None
+    """its threads"""
+    shm_files: int | None
+    """files in /dev/shm that it has open"""
+    shm_unlinked: int | None
+    """of these, without a name"""
+    oom: HereOom | None
+    """of the 32 largest processes"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"oom": HereOom}
+
+
+class HereHolder(Object):
+    __slots__ = ()
+    device: str | None
+    """the device file: /dev/nvidia0"""
+    pid: int | None
+    """who has it open"""
+    parent: int | None
+    """its parent"""
+    name: str | None
+    """its name"""
+    state: str | None
+    """as of the process"""
+    zombie: bool
+    """its first thread has ended, another one still holds the card"""
+    container: str | None
+    """first 12 digits of its container's id; null: in none that shows"""
+
+
+class HereKill(Object):
+    __slots__ = ()
+    pid: int | None
+    """as the machine counts, also inside a container"""
+    name: str | None
+    """as the kernel log shows it"""
+    ago_s: int | None
+    """before now"""
+    bound: str | None
+    """cgroup, machine, cpuset or policy; null: the log does not tell"""
+    cgroup: str | None
+    """whose limit was reached; null: not told, or the machine's"""
+    virtual_bytes: int | None
+    """its address space"""
+    anon_bytes: int | None
+    """its own memory"""
+    file_bytes: int | None
+    """its files"""
+    shmem_bytes: int | None
+    """its shared memory"""
+
+
+class HereUnseen(Object):
+    __slots__ = ()
+    what: str | None
+    """what could not be seen"""
+    why: str | None
+    """why"""
+
+
+class HereFields(Object):
+    """The fields of here/1 (docs/json.md)."""
 
     __slots__ = ()
-    schema: str
-    """its name and version"""
+    schema: Literal["here/1"]
     version: str
     """of the library"""
-    read: int | None
-    """recordings that were read"""
-    failed: int | None
-    """recordings that could not be"""
-    died: int | None
-    """recordings in which a request failed"""
-    worst_rank: int | None
-    """the first that died; else of those that died the one with most memory; else the one with the largest allocated
-    peak; null: nothing was read"""
-    worst_row: int | None
-    """the same as an index into rows"""
-    first_death: RanksFirstDeath | None
-    """null: none died, or see order_unknown"""
-    order_unknown: str | None
-    """why it is not known which of several died first"""
-    allocated: RanksAllocated | None
-    """allocated peaks over all recordings; null: nothing was read"""
-    reserved: RanksAllocated | None
-    """reserved peaks"""
-    excess: RanksExcess | None
-    """what one has beyond the median; null: fewer than two, or no categories"""
-    rows: list[RanksRows]
-    """recordings by rank, then by name; without a rank last"""
-    skipped: list[RanksSkipped]
-    """files that are no recordings, the first thousand"""
-    skipped_total: int | None
-    """how many there were"""
+    pid: int | None
+    """the process whose bounds these are"""
+    name: str | None
+    """its name"""
+    headroom: HereBound | None
+    """the bound on memory with the least room; null: none is known"""
+    shared: HereBound | None
+    """the bound on files in /dev/shm with the least room; null: none is known"""
+    bounds: list[HereBound]
+    """all, the least room first"""
+    machine: HereMachine
+    """the whole machine"""
+    cgroups: list[HereCgroup]
+    """the process's own first, the root last"""
+    shm: HereShm
+    """/dev/shm"""
+    rlimits: list[HereRlimit]
+    """limits of the process"""
+    open_files: HereFiles
+    """its limit of open files, a number"""
+    processes: list[HereProcess]
+    """the process and all below it, or (none was named) all; the largest first"""
+    holders: list[HereHolder]
+    """who has a card's device file open"""
+    unread_processes: int | None
+    """visible processes whose open files may not be read"""
+    kills: list[HereKill]
+    """by the out-of-memory killer, the newest first, at most 64"""
     notes: list[str]
-    """what limits these numbers"""
-    worst: RanksWorst | None
-    """the worst in full, as report/1; null: nothing was read, or see the notes"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"first_death": RanksFirstDeath, "allocated": RanksAllocated, "reserved": RanksAllocated, "excess": RanksExcess, "rows": RanksRows, "skipped": RanksSkipped, "worst": RanksWorst}
-
-
-class WhatifSource(Object):
-    __slots__ = ()
-    path: str | None
-    """the file as given, '-' for standard input"""
-    kind: str | None
-    """pickle or json"""
-    events: int | None
-    """events of all devices"""
-    complete: bool
-    """recording began before the first allocation and lost no event"""
-
-
-class WhatifAll(Object):
-    __slots__ = ()
-    current: int | None
-    """when the recording ends"""
-    peak: int | None
-    """the most there ever was"""
-    allocated: int | None
-    """all that was ever added"""
-    freed: int | None
-    """all that was ever taken away"""
-
-
-class WhatifAllocation(Object):
-    __slots__ = ()
-    all: WhatifAll
-    """both pools"""
-    small_pool: WhatifAll
-    """requests up to 1 MiB"""
-    large_pool: WhatifAll
-    """larger requests"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"all": WhatifAll, "small_pool": WhatifAll, "large_pool": WhatifAll}
-
-
-class WhatifStatistics(Object):
-    __slots__ = ()
-    allocation: WhatifAllocation
-    """blocks that the program holds, counted"""
-    segment: WhatifAllocation
-    """calls of cudaMalloc that stand, counted"""
-    active: WhatifAllocation
-    """blocks that the program holds or other streams still use, counted"""
-    inactive_split: WhatifAllocation
-    """free parts of segments, counted"""
-    allocated_bytes: WhatifAllocation
-    """blocks that the program holds"""
-    reserved_bytes: WhatifAllocation
-    """taken from the driver"""
-    active_bytes: WhatifAllocation
-    """blocks that the program holds or other streams still use"""
-    inactive_split_bytes: WhatifAllocation
-    """free parts of segments"""
-    requested_bytes: WhatifAllocation
-    """what the program asked for"""
-    oversize_allocations: WhatifAll
-    """blocks of at least max_split_size"""
-    oversize_segments: WhatifAll
-    """segments of at least max_split_size"""
-    num_alloc_retries: int | None
-    """releases of the whole cache that a request led to"""
-    num_ooms: int | None
-    """requests that failed"""
-    num_device_alloc: int | None
-    """calls of cudaMalloc, or mappings"""
-    num_device_free: int | None
-    """calls of cudaFree, or unmappings"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"allocation": WhatifAllocation, "segment": WhatifAllocation, "active": WhatifAllocation, "inactive_split": WhatifAllocation, "allocated_bytes": WhatifAllocation, "reserved_bytes": WhatifAllocation, "active_bytes": WhatifAllocation, "inactive_split_bytes": WhatifAllocation, "requested_bytes": WhatifAllocation, "oversize_allocations": WhatifAll, "oversize_segments": WhatifAll}
-
-
-class WhatifSelfCheck(Object):
-    __slots__ = ()
-    events: int | None
-    """events that the model predicted from the requests before them"""
-    exact: bool
-    """every event came out as recorded: addresses, sizes, order"""
-    diverged_at: int | None
-    """the first event that did not; null: none"""
-    empty_caches: int | None
-    """calls of empty_cache() that the recording shows by what they released"""
-    statistics: WhatifStatistics
-    """the model's, by the names of torch.cuda.memory_stats()"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"statistics": WhatifStatistics}
-
-
-class WhatifBound(Object):
-    __slots__ = ()
-    limit_bytes: int | None
-    """reserved memory that the runs may reach; null: no limit"""
-    basis: str | None
-    """given (--limit), gpu (--gpu), recorded (what the recording ran into) or none"""
-    gpu: str | None
-    """the card; null: none was named"""
-    allowance_bytes: int | None
-    """of the card, for what PyTorch does not allocate; null: no card was named"""
-    low_bytes: int | None
-    """recorded: reserved memory that was certainly allowed; else null"""
-    high_bytes: int | None
-    """recorded: that was certainly refused; else null"""
-
-
-class WhatifDeath(Object):
-    __slots__ = ()
-    event: int | None
-    """the recording's last failed request"""
-    cause: str
-    """as report tells it: capacity, fragmentation, leak, unknown"""
-    still_to_come_bytes: int | None
-    """what the step had still to allocate after it, at least; null: not known"""
-    needed_bytes: int | None
-    """live, request and what was still to come, at least; null: not known"""
-
-
-class WhatifAsRecorded(Object):
-    __slots__ = ()
-    settings: str | None
-    """PYTORCH_CUDA_ALLOC_CONF"""
-    limit_bytes: int | None
-    """reserved memory that it may reach; null: no limit"""
-    outcome: str
-    """ok: it survives to the end of the recording; oom"""
-    outcome_certain: bool
-    """the same wherever the driver puts the segments, and no workspace was refused"""
-    oom_event: int | None
-    """event of the recording whose request failed; null: none"""
-    oom_request_bytes: int | None
-    """what it asked for; null: none failed"""
-    reserved_peak_bytes: int | None
-    """most memory taken from the driver"""
-    reserved_peak_range_bytes: list[int]
-    """least and most, over the placements that the driver may choose"""
-    allocated_peak_bytes: int | None
-    """largest sum of blocks in use"""
-    active_peak_bytes: int | None
-    """the same with blocks that await another stream"""
-    retries: int | None
-    """releases of the whole cache that a request led to: they cost time"""
-    device_allocs: int | None
-    """calls of cudaMalloc or mappings of pages"""
-    segments: int | None
-    """segments at the end (expandable ones are not counted)"""
-    smallest_limit_bytes: int | None
-    """smallest limit that it survives, to 2 MiB; null: not looked for"""
-    refused_workspaces: int | None
-    """workspaces that cuDNN asked for and did not get: it takes slower algorithms, whose needs are not known"""
-    warnings: list[str]
-    """known costs of the settings, with their source"""
-
-
-class WhatifFloor(Object):
-    __slots__ = ()
-    requested_peak_bytes: int | None
-    """largest sum of requests: no allocator can do with less"""
-    packed_peak_bytes: int | None
-    """what the best of several packings needs that know all requests beforehand"""
-
-
-class WhatifFields(Object):
-    """The fields of whatif/1 (docs/json.md)."""
-
-    __slots__ = ()
-    schema: str
-    """its name and version"""
-    version: str
-    """of the library"""
-    source: WhatifSource
-    """what was read"""
-    device: int | None
-    """ordinal of the GPU"""
-    self_check: WhatifSelfCheck
-    """how far the model gives the recording back under its own settings"""
-    bound: WhatifBound
-    """what the runs may reserve"""
-    death: WhatifDeath | None
-    """null: no request failed in the recording"""
-    as_recorded: WhatifAsRecorded | None
-    """under the recording's own settings"""
-    runs: list[WhatifAsRecorded]
-    """in the order given"""
-    floor: WhatifFloor
-    """what any settings need at least"""
-    recommended: str | None
-    """settings that are clearly better; null: none, or withheld"""
-    withheld: str | None
-    """why there is no advice; null: it is not withheld"""
-    notes: list[str]
-    """what limits these numbers"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"source": WhatifSource, "self_check": WhatifSelfCheck, "bound": WhatifBound, "death": WhatifDeath, "as_recorded": WhatifAsRecorded, "runs": WhatifAsRecorded, "floor": WhatifFloor}
+    """what else matters"""
+    unseen: list[HereUnseen]
+    """what could not be seen, and why"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"headroom": HereBound, "shared": HereBound, "bounds": HereBound, "machine": HereMachine, "cgroups": HereCgroup, "shm": HereShm, "rlimits": HereRlimit, "open_files": HereFiles, "processes": HereProcess, "holders": HereHolder, "kills": HereKill, "unseen": HereUnseen}
 
 
 class PlanModel(Object):
@@ -1024,9 +908,11 @@ class PlanModel(Object):
     """the same in the dtype that they are loaded in"""
     trainable: int | None
     """elements that take gradients"""
+    doubts: list[str]
+    """what of the model is not known, a sentence each; with any, nothing is said to fit"""
 
 
-class PlanPhases(Object):
+class PlanPhase(Object):
     __slots__ = ()
     phase: str | None
     """load, wrap, fwdN, bwdN, optN, zeroN of step N (fwdN.M of its M-th micro-batch), longest (all of a step), save,
@@ -1171,7 +1057,7 @@ class PlanConfig(Object):
     """to be set before PyTorch starts"""
 
 
-class PlanLadder(Object):
+class PlanRung(Object):
     __slots__ = ()
     rung: str | None
     """the change"""
@@ -1216,8 +1102,7 @@ class PlanFields(Object):
     """The fields of plan/1 (docs/json.md)."""
 
     __slots__ = ()
-    schema: str
-    """its name and version"""
+    schema: Literal["plan/1"]
     version: str
     """of the library"""
     model: PlanModel
@@ -1226,7 +1111,7 @@ class PlanFields(Object):
     """samples of a micro-batch"""
     sequence: int | None
     """tokens of a sample"""
-    phases: list[PlanPhases]
+    phases: list[PlanPhase]
     """in turn"""
     peak: PlanPeak
     """of the whole run"""
@@ -1237,7 +1122,7 @@ class PlanFields(Object):
     limit_bytes: int | None
     """reserved memory that the run may reach; null: none was given"""
     fits: bool | None
-    """the run goes to its end under the limit; null: none was given"""
+    """the run goes to its end under the limit; null: none was given, or model.doubts"""
     dies_at: str | None
     """the phase in which it runs out; null: it does not"""
     dies_request_bytes: int | None
@@ -1250,7 +1135,7 @@ class PlanFields(Object):
     """the sizes asked for"""
     assumptions: list[str]
     """what was not told and had to be taken"""
-    ladder: list[PlanLadder]
+    ladder: list[PlanRung]
     """changes in the order of their cost"""
     max_batch_range: list[int]
     """the largest batch that surely fits (max_batch), and that perhaps does"""
@@ -1264,10 +1149,715 @@ class PlanFields(Object):
     """with --calibrate: what the recordings show beyond the plan"""
     unexplained_bytes: int | None
     """of the recorded peak, after that; null: nothing was recorded"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"model": PlanModel, "phases": PlanPhases, "peak": PlanPeak, "host": PlanHost, "sweep": PlanSweep, "ladder": PlanLadder, "learned": PlanLearned}
+    _objects: ClassVar[dict[str, type[Object]]] = {"model": PlanModel, "phases": PlanPhase, "peak": PlanPeak, "host": PlanHost, "sweep": PlanSweep, "ladder": PlanRung, "learned": PlanLearned}
 
 
-class WhyFiles(Object):
+class RanksFirst(Object):
+    __slots__ = ()
+    row: int | None
+    """index into rows"""
+    rank: int | None
+    """its number; null: not known"""
+    time_us: int | None
+    """of its last failed request, microseconds since 1970"""
+    next_row: int | None
+    """the next that died, an index into rows; null: no other died"""
+    next_rank: int | None
+    """its number"""
+    ahead_us: int | None
+    """how many microseconds later that was"""
+    certain: bool
+    """nothing speaks against it"""
+    doubt: str | None
+    """what does; null: nothing"""
+
+
+class RanksExtreme(Object):
+    __slots__ = ()
+    bytes: int | None
+    """the peak"""
+    rank: int | None
+    """whose it is; null: not known"""
+    row: int | None
+    """the same as an index into rows"""
+
+
+class RanksSpread(Object):
+    __slots__ = ()
+    max: RanksExtreme
+    """the largest"""
+    median: RanksExtreme
+    """the one in the middle, the lower of two"""
+    min: RanksExtreme
+    """the smallest"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"max": RanksExtreme, "median": RanksExtreme, "min": RanksExtreme}
+
+
+class RanksExcess(Object):
+    __slots__ = ()
+    row: int | None
+    """the worst, or if it has no more than the median the one with the largest peak"""
+    median_row: int | None
+    """the one with the median of the allocated peaks"""
+    difference_bytes: int
+    """its allocated peak, less the median"""
+    category: str | None
+    """that makes at least half of it, and most; null: none does"""
+    category_bytes: int
+    """what it has more of that at its peak"""
+    meaning: str | None
+    """what makes it differ between ranks of one program; null: nothing is known, or they peak in different phases"""
+
+
+class ReportCategories(Object):
+    __slots__ = ()
+    parameter: int | None
+    """bytes of the model's weights"""
+    gradient: int | None
+    """bytes of their gradients"""
+    optimizer_state: int | None
+    """bytes of what the optimizer keeps from step to step"""
+    activation: int | None
+    """bytes that a forward pass saved for its backward pass"""
+    input: int | None
+    """bytes of what goes into the model"""
+    workspace: int | None
+    """bytes of cuBLAS workspaces"""
+    temporary: int | None
+    """bytes that end in the phase they were born in"""
+    autograd_detail: int | None
+    """bytes that a backward pass needs for itself"""
+    kv_cache: int | None
+    """bytes of keys and values of attention"""
+    buffer: int | None
+    """bytes of what a module keeps beside its parameters"""
+    unknown: int | None
+    """bytes that no rule explains"""
+
+
+class RanksDeath(Object):
+    __slots__ = ()
+    event: int | None
+    """index of the last failed request"""
+    time_us: int | None
+    """microseconds since 1970; null before PyTorch 2.2"""
+    requested_bytes: int | None
+    """what was asked for, as the allocator had rounded it"""
+    live_bytes: int | None
+    """blocks in use at that moment"""
+    reserved_bytes: int | None
+    """taken from the driver then"""
+    phase: str | None
+    """as in report/1; null: no stacks were recorded"""
+    step: int | None
+    """training steps that had ended before it"""
+    frame: str | None
+    """the user's own line; null: no Python stack"""
+    bound_by: Literal["unknown", "device", "limit", "other_process", "non_pytorch", "host", "cgroup", "shared_memory"]
+    """what the memory ran into: device, limit, other_process, non_pytorch, unknown"""
+    cause: Literal["unknown", "capacity", "fragmentation", "leak"]
+    """capacity, fragmentation, leak, unknown"""
+    likelier: Literal["unknown", "capacity", "fragmentation", "leak"]
+    """of an unknown cause: what more speaks for"""
+    headline: str | None
+    """one sentence"""
+
+
+class RanksRow(Object):
+    __slots__ = ()
+    rank: int | None
+    """the number in its name, else its place in the order of names; null: other names have one"""
+    path: str | None
+    """the file, or the archive; null with --redact"""
+    member: str | None
+    """its name in the archive; null: it is a file"""
+    bytes: int | None
+    """as stored"""
+    error: str | None
+    """why it could not be read; then the rest is null or false"""
+    device: int | None
+    """of several GPUs in a recording the one that died, else the one that held most"""
+    devices: int | None
+    """GPUs with memory or events in it"""
+    events: int | None
+    """of all of them"""
+    complete: bool
+    """recording began before the first allocation and lost no event"""
+    exact: bool
+    """the replay explains every event, and the snapshot's blocks"""
+    first_time_us: int | None
+    """of the first event, microseconds since 1970"""
+    last_time_us: int | None
+    """of the last event"""
+    requested_peak_bytes: int | None
+    """as devices[].peak of report/1"""
+    allocated_peak_bytes: int | None
+    """the same"""
+    reserved_peak_bytes: int | None
+    """the same"""
+    range_bytes: int | None
+    """the true allocated peak may be larger by up to this; 0: exact"""
+    lower_bound: bool
+    """the recording does not cover the whole run: its peak may lie outside"""
+    peak_phase: str | None
+    """what the program did when most was allocated; null: no stacks were recorded"""
+    peak_step: int | None
+    """training step of that moment; null: no optimizer ran"""
+    peak_categories: ReportCategories | None
+    """what the allocated bytes were for at that moment; null: not known"""
+    deaths: int | None
+    """requests that failed"""
+    died: RanksDeath | None
+    """the last of them; null: none failed"""
+    leak_bytes: int | None
+    """that grew; null: no leak was found"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"peak_categories": ReportCategories, "died": RanksDeath}
+
+
+class RanksSkipped(Object):
+    __slots__ = ()
+    path: str | None
+    """a file, or a name in an archive; null with --redact"""
+    reason: str | None
+    """what it is instead of a recording"""
+
+
+class ReportTotals(Object):
+    __slots__ = ()
+    requested_bytes: int | None
+    """what the program asked for"""
+    active_bytes: int | None
+    """blocks in use or awaiting another stream"""
+    allocated_bytes: int | None
+    """blocks in use"""
+    reserved_bytes: int | None
+    """taken from the driver"""
+    categories: ReportCategories | None
+    """allocated_bytes by what they are for; null: no stacks were recorded, or before the first event"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"categories": ReportCategories}
+
+
+class ReportMoment(Object):
+    __slots__ = ()
+    event: int | None
+    """index of the event that reached it; null: it stood before the first"""
+    time_us: int | None
+    """microseconds since 1970; null before PyTorch 2.2"""
+    range_bytes: int | None
+    """the true number may be larger by up to this; 0: exact"""
+    step: int | None
+    """index of the step that it lies in; null: there are no steps"""
+    phase: str | None
+    """as in oom[].phase; null: no stacks were recorded"""
+
+
+class ReportPeak(Object):
+    __slots__ = ()
+    requested_bytes: int | None
+    """largest sum of what the program asked for (requested_bytes.all.peak)"""
+    active_bytes: int | None
+    """largest sum of blocks in use or awaiting another stream"""
+    allocated_bytes: int | None
+    """largest sum of blocks in use (torch.cuda.max_memory_allocated)"""
+    reserved_bytes: int | None
+    """most memory taken from the driver (torch.cuda.max_memory_reserved)"""
+    requested: ReportMoment
+    """when requested_bytes was reached"""
+    active: ReportMoment
+    """when active_bytes was reached"""
+    allocated: ReportMoment
+    """when allocated_bytes was reached"""
+    reserved: ReportMoment
+    """when reserved_bytes was reached"""
+    lower_bound: bool
+    """the recording does not cover the whole run: its peak may lie outside"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"requested": ReportMoment, "active": ReportMoment, "allocated": ReportMoment, "reserved": ReportMoment}
+
+
+class ReportOwner(Object):
+    __slots__ = ()
+    bytes: int | None
+    """what its allocations hold"""
+    count: int | None
+    """allocations"""
+    each_bytes: int | None
+    """grouped by size: the size asked for; else null"""
+    frame: str | None
+    """the innermost line of the user's own code; null: no Python stack"""
+    stack: list[str]
+    """of its largest allocation, innermost first"""
+    inferred: bool
+    """the owner was not recorded but concluded"""
+
+
+class ReportOwners(Object):
+    __slots__ = ()
+    measure: str | None
+    """which of the four totals is divided among the owners"""
+    what: str | None
+    """the moment: peak, oom, end or event"""
+    event: int | None
+    """index of the moment's event; null: before the first"""
+    total_bytes: int | None
+    """the sum over all owners"""
+    owners: list[ReportOwner]
+    """largest first"""
+    owners_left_out: int | None
+    """owners beyond the rows that were asked for"""
+    left_out_bytes: int | None
+    """what those hold"""
+    categories: ReportCategories | None
+    """total_bytes by what they are for; null: no stacks were recorded"""
+    annotations: list[str]
+    """as in oom[].annotations"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"owners": ReportOwner, "categories": ReportCategories}
+
+
+class ReportVerdict(Object):
+    __slots__ = ()
+    bound_by: Literal["unknown", "device", "limit", "other_process", "non_pytorch", "host", "cgroup", "shared_memory"]
+    """what the memory ran into: device, limit, other_process, non_pytorch, unknown"""
+    cause: Literal["unknown", "capacity", "fragmentation", "leak"]
+    """capacity, fragmentation, leak, unknown"""
+    likelier: Literal["unknown", "capacity", "fragmentation", "leak"]
+    """of an unknown cause: what more speaks for"""
+    bound_low_bytes: int | None
+    """reserved memory that was certainly allowed"""
+    bound_high_bytes: int | None
+    """reserved memory that was certainly refused, or the same number"""
+    needed_bytes: int | None
+    """live, request and what was still to come, at least"""
+    needed_high_bytes: int | None
+    """the same at most; null: not known"""
+    still_to_come_bytes: int | None
+    """what the step had still to allocate, at least; null: not known"""
+    still_basis: str | None
+    """repeated: from the same point in earlier repetitions; optimizer: from its state and gradients; planned: from
+    the plan that it is; null: not known"""
+    headline: str | None
+    """one sentence"""
+    evidence: list[str]
+    """sentences with the numbers"""
+    advice: list[str]
+    """what helps, best first, and what does not"""
+
+
+class ReportOom(Object):
+    __slots__ = ()
+    event: int | None
+    """index"""
+    time_us: int | None
+    """microseconds since 1970; null before PyTorch 2.2"""
+    survived: bool
+    """the program caught it and went on"""
+    requested_bytes: int | None
+    """what was asked for, as the allocator had rounded it"""
+    segment_bytes: int | None
+    """what the driver was asked for ('Tried to allocate')"""
+    stream: int
+    """cudaStream_t of the request"""
+    pool: str | None
+    """small or large"""
+    phase: str | None
+    """load, forward, backward, optimizer, eval, generate, request or other; null: no stacks were recorded"""
+    step: int | None
+    """index of the step that it lies in; null: there are no steps"""
+    frame: str | None
+    """the user's own line; null: no Python stack"""
+    stack: list[str]
+    """innermost first"""
+    live_bytes: int | None
+    """blocks in use at that moment"""
+    reserved_bytes: int | None
+    """taken from the driver, after the allocator had given back what it could"""
+    bound_bytes: int | None
+    """reserved memory that was certainly allowed (bound_low_bytes)"""
+    device_free_bytes: int | None
+    """free on the device as the driver told"""
+    free_bytes: int | None
+    """reserved but in no block in use"""
+    largest_free_bytes: int | None
+    """largest free block that this request's stream and pool could use"""
+    annotations: list[str]
+    """names of the ranges (record_function, external_annotations) that it lies in, the outermost first, at most 16"""
+    verdict: ReportVerdict | None
+    """null for those between the first and the last four of many"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"verdict": ReportVerdict}
+
+
+class ReportLeak(Object):
+    __slots__ = ()
+    grown_bytes: int | None
+    """growth from the first repetition to the last"""
+    per_repetition_bytes: int | None
+    """growth of one repetition"""
+    repetitions: int | None
+    """repetitions that grew, one after another"""
+    first_event: int | None
+    """start of the first repetition"""
+    last_event: int | None
+    """start of the last repetition"""
+    loop: str | None
+    """the line that is entered once a repetition"""
+    frame: str | None
+    """the user's line that allocated the largest part of what stays"""
+    stack: list[str]
+    """its stack, innermost first"""
+    part_bytes: int | None
+    """what that stack allocated and nobody freed"""
+
+
+class ReportFinding(Object):
+    __slots__ = ()
+    id: str | None
+    """oom, leak, or another one of docs/findings.md"""
+    severity: str | None
+    """bad: killed the run, or will; warn: costs a part of the peak; info"""
+    confidence: float | None
+    """0 to 1: that it is what it is called"""
+    title: str | None
+    """what, how much, where"""
+    bytes: int | None
+    """what it costs; null: not known"""
+    bytes_per_period: int | None
+    """bytes more each period; null: it does not grow"""
+    period: str | None
+    """step, eval iteration, request, forward pass or repetition; null: it does not grow"""
+    frame: str | None
+    """the user's line that allocated; null: not known"""
+    inferred: bool
+    """the line was not recorded but concluded"""
+    evidence: list[str]
+    """sentences with the numbers"""
+    fix: list[str]
+    """what helps, in words and code, best first"""
+    see: list[str]
+    """commands and pages that tell more"""
+    leak: ReportLeak | None
+    """null for others"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"leak": ReportLeak}
+
+
+class ReportPhases(Object):
+    __slots__ = ()
+    load: int | None
+    """bytes; null: the step had no such phase"""
+    forward: int | None
+    """bytes, or null"""
+    backward: int | None
+    """bytes, or null"""
+    optimizer: int | None
+    """bytes, or null"""
+    eval: int | None
+    """bytes, or null: a forward pass that no backward pass answers"""
+    generate: int | None
+    """bytes, or null"""
+    request: int | None
+    """bytes, or null: a forward pass of a program that never runs backward"""
+    other: int | None
+    """bytes, or null"""
+
+
+class ReportStep(Object):
+    __slots__ = ()
+    index: int | None
+    """from 0; the first begins with the recording"""
+    start_event: int | None
+    """first event"""
+    end_event: int | None
+    """last event: the optimizer's last, the least memory before the next one, or the recording's last"""
+    peak_requested_bytes: int | None
+    """most that was requested in it"""
+    phase_peaks: ReportPhases
+    """the same by phase"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"phase_peaks": ReportPhases}
+
+
+class ReportCheck(Object):
+    __slots__ = ()
+    events: int | None
+    """events that were replayed under the allocator's rules"""
+    faults: int | None
+    """of these, the ones that the rules cannot explain"""
+    end_faults: int | None
+    """blocks of the snapshot that the replay did not end with"""
+    contradictions: int | None
+    """events that contradict each other or the snapshot"""
+    exact: bool
+    """the replay explains every event and ends with exactly the snapshot's blocks"""
+
+
+class ReportDevice(Object):
+    __slots__ = ()
+    device: int | None
+    """ordinal"""
+    events: int | None
+    """recorded"""
+    allocations: int | None
+    """that were seen"""
+    streams: int | None
+    """that allocated"""
+    before: ReportTotals
+    """before the first event"""
+    peak: ReportPeak
+    """of the recording; null without events"""
+    at_peak: ReportOwners
+    """who held the memory at a moment"""
+    end: ReportTotals
+    """when the snapshot was taken"""
+    oom: list[ReportOom]
+    """deaths, in turn"""
+    findings: list[ReportFinding]
+    """worst first"""
+    steps: list[ReportStep]
+    """training steps, or what else repeats; the last one may not have ended"""
+    step_basis: str | None
+    """what ends a step: optimizer; backward: a backward pass, where no optimizer is seen; request: passes of a model,
+    where nothing runs backward; annotation: a range that the program named with record_function; null: no steps"""
+    self_check: ReportCheck
+    """how far the numbers prove themselves"""
+    timeline_first_event: int | None
+    """first event that the timeline and the peaks cover"""
+    timeline_last_event: int | None
+    """last event that they cover; null without events"""
+    timeline_bytes: list[int]
+    """largest allocated bytes in equal parts of the events"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"before": ReportTotals, "peak": ReportPeak, "at_peak": ReportOwners, "end": ReportTotals, "oom": ReportOom, "findings": ReportFinding, "steps": ReportStep, "self_check": ReportCheck}
+
+
+class ReportFields(Object):
+    """The fields of report/1 (docs/json.md)."""
+
+    __slots__ = ()
+    schema: Literal["report/1"]
+    version: str
+    """of the library"""
+    source: ReportSource
+    """what was read"""
+    devices: list[ReportDevice]
+    """those with memory or events"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"source": ReportSource, "devices": ReportDevice}
+
+
+class RanksFields(Object):
+    """The fields of ranks/1 (docs/json.md)."""
+
+    __slots__ = ()
+    schema: Literal["ranks/1"]
+    version: str
+    """of the library"""
+    read: int | None
+    """recordings that were read"""
+    failed: int | None
+    """recordings that could not be"""
+    died: int | None
+    """recordings in which a request failed"""
+    worst_rank: int | None
+    """the first that died; else of those that died the one with most memory; else the one with the largest allocated
+    peak; null: nothing was read"""
+    worst_row: int | None
+    """the same as an index into rows"""
+    first_death: RanksFirst | None
+    """null: none died, or see order_unknown"""
+    order_unknown: str | None
+    """why it is not known which of several died first"""
+    allocated: RanksSpread | None
+    """allocated peaks over all recordings; null: nothing was read"""
+    reserved: RanksSpread | None
+    """reserved peaks"""
+    excess: RanksExcess | None
+    """what one has beyond the median; null: fewer than two, or no categories"""
+    rows: list[RanksRow]
+    """recordings by rank, then by name; without a rank last"""
+    skipped: list[RanksSkipped]
+    """files that are no recordings, the first thousand"""
+    skipped_total: int | None
+    """how many there were"""
+    notes: list[str]
+    """what limits these numbers"""
+    worst: ReportFields | None
+    """the worst in full, as report/1; null: nothing was read, or see the notes"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"first_death": RanksFirst, "allocated": RanksSpread, "reserved": RanksSpread, "excess": RanksExcess, "rows": RanksRow, "skipped": RanksSkipped, "worst": ReportFields}
+
+
+class WhatifCount(Object):
+    __slots__ = ()
+    current: int | None
+    """when the recording ends"""
+    peak: int | None
+    """the most there ever was"""
+    allocated: int | None
+    """all that was ever added"""
+    freed: int | None
+    """all that was ever taken away"""
+
+
+class WhatifStat(Object):
+    __slots__ = ()
+    all: WhatifCount
+    """both pools"""
+    small_pool: WhatifCount
+    """requests up to 1 MiB"""
+    large_pool: WhatifCount
+    """larger requests"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"all": WhatifCount, "small_pool": WhatifCount, "large_pool": WhatifCount}
+
+
+class WhatifStatistics(Object):
+    __slots__ = ()
+    allocation: WhatifStat
+    """blocks that the program holds, counted"""
+    segment: WhatifStat
+    """calls of cudaMalloc that stand, counted"""
+    active: WhatifStat
+    """blocks that the program holds or other streams still use, counted"""
+    inactive_split: WhatifStat
+    """free parts of segments, counted"""
+    allocated_bytes: WhatifStat
+    """blocks that the program holds"""
+    reserved_bytes: WhatifStat
+    """taken from the driver"""
+    active_bytes: WhatifStat
+    """blocks that the program holds or other streams still use"""
+    inactive_split_bytes: WhatifStat
+    """free parts of segments"""
+    requested_bytes: WhatifStat
+    """what the program asked for"""
+    oversize_allocations: WhatifCount
+    """blocks of at least max_split_size"""
+    oversize_segments: WhatifCount
+    """segments of at least max_split_size"""
+    num_alloc_retries: int | None
+    """releases of the whole cache that a request led to"""
+    num_ooms: int | None
+    """requests that failed"""
+    num_device_alloc: int | None
+    """calls of cudaMalloc, or mappings"""
+    num_device_free: int | None
+    """calls of cudaFree, or unmappings"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"allocation": WhatifStat, "segment": WhatifStat, "active": WhatifStat, "inactive_split": WhatifStat, "allocated_bytes": WhatifStat, "reserved_bytes": WhatifStat, "active_bytes": WhatifStat, "inactive_split_bytes": WhatifStat, "requested_bytes": WhatifStat, "oversize_allocations": WhatifCount, "oversize_segments": WhatifCount}
+
+
+class WhatifCheck(Object):
+    __slots__ = ()
+    events: int | None
+    """events that the model predicted from the requests before them"""
+    exact: bool
+    """every event came out as recorded: addresses, sizes, order"""
+    diverged_at: int | None
+    """the first event that did not; null: none"""
+    empty_caches: int | None
+    """calls of empty_cache() that the recording shows by what they released"""
+    statistics: WhatifStatistics
+    """the model's, by the names of torch.cuda.memory_stats()"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"statistics": WhatifStatistics}
+
+
+class WhatifBound(Object):
+    __slots__ = ()
+    limit_bytes: int | None
+    """reserved memory that the runs may reach; null: no limit"""
+    basis: str | None
+    """given (--limit), gpu (--gpu), recorded (what the recording ran into) or none"""
+    gpu: str | None
+    """the card; null: none was named"""
+    allowance_bytes: int | None
+    """of the card, for what PyTorch does not allocate; null: no card was named"""
+    low_bytes: int | None
+    """recorded: reserved memory that was certainly allowed; else null"""
+    high_bytes: int | None
+    """recorded: that was certainly refused; else null"""
+
+
+class WhatifDeath(Object):
+    __slots__ = ()
+    event: int | None
+    """the recording's last failed request"""
+    cause: Literal["unknown", "capacity", "fragmentation", "leak"]
+    """as report tells it: capacity, fragmentation, leak, unknown"""
+    still_to_come_bytes: int | None
+    """what the step had still to allocate after it, at least; null: not known"""
+    needed_bytes: int | None
+    """live, request and what was still to come, at least; null: not known"""
+
+
+class WhatifRun(Object):
+    __slots__ = ()
+    settings: str | None
+    """PYTORCH_CUDA_ALLOC_CONF"""
+    limit_bytes: int | None
+    """reserved memory that it may reach; null: no limit"""
+    outcome: Literal["ok", "oom"]
+    """ok: it survives to the end of the recording; oom"""
+    outcome_certain: bool
+    """the same wherever the driver puts the segments, and no workspace was refused"""
+    oom_event: int | None
+    """event of the recording whose request failed; null: none"""
+    oom_request_bytes: int | None
+    """what it asked for; null: none failed"""
+    reserved_peak_bytes: int | None
+    """most memory taken from the driver"""
+    reserved_peak_range_bytes: list[int]
+    """least and most, over the placements that the driver may choose"""
+    allocated_peak_bytes: int | None
+    """largest sum of blocks in use"""
+    active_peak_bytes: int | None
+    """the same with blocks that await another stream"""
+    retries: int | None
+    """releases of the whole cache that a request led to: they cost time"""
+    device_allocs: int | None
+    """calls of cudaMalloc or mappings of pages"""
+    segments: int | None
+    """segments at the end (expandable ones are not counted)"""
+    smallest_limit_bytes: int | None
+    """smallest limit that it survives, to 2 MiB; null: not looked for"""
+    refused_workspaces: int | None
+    """workspaces that cuDNN asked for and did not get: it takes slower algorithms, whose needs are not known"""
+    warnings: list[str]
+    """known costs of the settings, with their source"""
+
+
+class WhatifFloor(Object):
+    __slots__ = ()
+    requested_peak_bytes: int | None
+    """largest sum of requests: no allocator can do with less"""
+    packed_peak_bytes: int | None
+    """what the best of several packings needs that know all requests beforehand"""
+
+
+class WhatifFields(Object):
+    """The fields of whatif/1 (docs/json.md)."""
+
+    __slots__ = ()
+    schema: Literal["whatif/1"]
+    version: str
+    """of the library"""
+    source: ReportSource
+    """what was read"""
+    device: int | None
+    """ordinal of the GPU"""
+    self_check: WhatifCheck
+    """how far the model gives the recording back under its own settings"""
+    bound: WhatifBound
+    """what the runs may reserve"""
+    death: WhatifDeath | None
+    """null: no request failed in the recording"""
+    as_recorded: WhatifRun | None
+    """under the recording's own settings"""
+    runs: list[WhatifRun]
+    """in the order given"""
+    floor: WhatifFloor
+    """what any settings need at least"""
+    recommended: str | None
+    """settings that are clearly better; null: none, or withheld"""
+    withheld: str | None
+    """why there is no advice; null: it is not withheld"""
+    notes: list[str]
+    """what limits these numbers"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"source": ReportSource, "self_check": WhatifCheck, "bound": WhatifBound, "death": WhatifDeath, "as_recorded": WhatifRun, "runs": WhatifRun, "floor": WhatifFloor}
+
+
+class WhyFile(Object):
     __slots__ = ()
     path: str | None
     """the file as given, '-' for standard input"""
@@ -1279,7 +1869,7 @@ class WhyFiles(Object):
     """of the text"""
 
 
-class WhyTried(Object):
+class WhyRange(Object):
     __slots__ = ()
     low_bytes: int | None
     """at least; null: the log does not tell"""
@@ -1289,36 +1879,36 @@ class WhyTried(Object):
 
 class WhyNumbers(Object):
     __slots__ = ()
-    tried: WhyTried
+    tried: WhyRange
     """what the driver was asked for ('Tried to allocate')"""
-    total: WhyTried
+    total: WhyRange
     """of the card"""
-    free: WhyTried
+    free: WhyRange
     """that the driver had left"""
-    allowed: WhyTried
+    allowed: WhyRange
     """to this process, by a limit of its own"""
-    allocated: WhyTried
+    allocated: WhyRange
     """by PyTorch"""
-    unallocated: WhyTried
+    unallocated: WhyRange
     """reserved by PyTorch, in no block in use"""
-    private_pools: WhyTried
+    private_pools: WhyRange
     """of allocated, in pools of CUDA graphs"""
-    reserved: WhyTried
+    reserved: WhyRange
     """by PyTorch, in all"""
-    this_process: WhyTried
+    this_process: WhyRange
     """of the card, with what is outside PyTorch"""
-    other_processes: WhyTried
+    other_processes: WhyRange
     """of the card"""
-    used: WhyTried
+    used: WhyRange
     """of a cgroup, a job or a node"""
-    limit: WhyTried
+    limit: WhyRange
     """of a cgroup, a job or a node"""
-    resident: WhyTried
+    resident: WhyRange
     """of the process that was killed"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"tried": WhyTried, "total": WhyTried, "free": WhyTried, "allowed": WhyTried, "allocated": WhyTried, "unallocated": WhyTried, "private_pools": WhyTried, "reserved": WhyTried, "this_process": WhyTried, "other_processes": WhyTried, "used": WhyTried, "limit": WhyTried, "resident": WhyTried}
+    _objects: ClassVar[dict[str, type[Object]]] = {"tried": WhyRange, "total": WhyRange, "free": WhyRange, "allowed": WhyRange, "allocated": WhyRange, "unallocated": WhyRange, "private_pools": WhyRange, "reserved": WhyRange, "this_process": WhyRange, "other_processes": WhyRange, "used": WhyRange, "limit": WhyRange, "resident": WhyRange}
 
 
-class WhyProcesses(Object):
+class WhyProcess(Object):
     __slots__ = ()
     pid: int | None
     """as the kernel numbers it"""
@@ -1328,9 +1918,9 @@ class WhyProcesses(Object):
     """in memory, pages of 4 KiB assumed"""
 
 
-class WhyCauses(Object):
+class WhyCause(Object):
     __slots__ = ()
-    cause: str
+    cause: Literal["unknown", "capacity", "fragmentation", "leak"]
     """capacity, fragmentation, leak"""
     because: str | None
     """what speaks for it"""
@@ -1340,23 +1930,23 @@ class WhyCauses(Object):
 
 class WhyVerdict(Object):
     __slots__ = ()
-    bound_by: str
+    bound_by: Literal["unknown", "device", "limit", "other_process", "non_pytorch", "host", "cgroup", "shared_memory"]
     """what the memory ran into: device, limit, other_process, non_pytorch, host, cgroup, shared_memory, unknown"""
     bound_certain: bool
     """false: as a rule; the same text is also written otherwise"""
-    cause: str
+    cause: Literal["unknown", "capacity", "fragmentation", "leak"]
     """capacity, fragmentation, leak; unknown: the text does not decide"""
-    likelier: str
+    likelier: Literal["unknown", "capacity", "fragmentation", "leak"]
     """of an unknown cause: the first of `causes`"""
     basis: str | None
     """text, or recording: taken over from --snapshot"""
-    causes: list[WhyCauses]
+    causes: list[WhyCause]
     """likeliest first; what is not among them is excluded"""
-    bound: WhyTried
+    bound: WhyRange
     """what could be held at most under what it ran into"""
-    request: WhyTried
+    request: WhyRange
     """what can have been asked for, before rounding up to a segment"""
-    room: WhyTried
+    room: WhyRange
     """under the bound and not allocated, in whatever pieces"""
     headline: str | None
     """one sentence"""
@@ -1368,7 +1958,7 @@ class WhyVerdict(Object):
     """what people try and does not help here"""
     certainty: list[str]
     """how to get certainty"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"causes": WhyCauses, "bound": WhyTried, "request": WhyTried, "room": WhyTried}
+    _objects: ClassVar[dict[str, type[Object]]] = {"causes": WhyCause, "bound": WhyRange, "request": WhyRange, "room": WhyRange}
 
 
 class WhyRecorded(Object):
@@ -1404,7 +1994,7 @@ class WhyPlanned(Object):
     """the planned run goes to its end under the limit"""
     dies_at: str | None
     """its phase, as in plan; null: it does not"""
-    moment: str | None
+    moment: Literal["loading", "forward", "backward", "first_step", "optimizer", "eval", "generation", "saving", "data"] | None
     """that this phase is; as above"""
     allocated_bytes: int | None
     """when it dies"""
@@ -1416,14 +2006,14 @@ class WhyPlanned(Object):
     """least and most that may be needed"""
     basis: str | None
     """as in plan"""
-    ladder: list[PlanLadder]
+    ladder: list[PlanRung]
     """changes to the planned run, in the order of their cost"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"ladder": PlanLadder}
+    _objects: ClassVar[dict[str, type[Object]]] = {"ladder": PlanRung}
 
 
-class WhyDeaths(Object):
+class WhyDeath(Object):
     __slots__ = ()
-    kind: str
+    kind: Literal["device", "budget", "host", "cgroup_kill", "host_kill", "killed", "shared_memory"]
     """device, budget (a program's own share of it), host, cgroup_kill, host_kill, killed (by whom is not told),
     shared_memory"""
     family: str | None
@@ -1444,7 +2034,7 @@ class WhyDeaths(Object):
     """that told it"""
     ranks_left_out: int | None
     """beyond those"""
-    moment: str | None
+    moment: Literal["loading", "forward", "backward", "first_step", "optimizer", "eval", "generation", "saving", "data"] | None
     """loading, forward, backward, first_step (of the optimizer), optimizer, eval, generation, saving, data; null: no
     traceback shows it"""
     moment_frame: str | None
@@ -1463,7 +2053,7 @@ class WhyDeaths(Object):
     """cgroup, job or unit"""
     numbers: WhyNumbers
     """as the log tells them"""
-    processes: list[WhyProcesses]
+    processes: list[WhyProcess]
     """of the kernel's table, the largest"""
     table_processes: int | None
     """rows of that table"""
@@ -1477,10 +2067,10 @@ class WhyDeaths(Object):
     """from --snapshot; null: none was given, or it shows no death"""
     planned: WhyPlanned | None
     """from --config; null: none was given, or it is not the GPU's memory"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"numbers": WhyNumbers, "processes": WhyProcesses, "verdict": WhyVerdict, "recorded": WhyRecorded, "planned": WhyPlanned}
+    _objects: ClassVar[dict[str, type[Object]]] = {"numbers": WhyNumbers, "processes": WhyProcess, "verdict": WhyVerdict, "recorded": WhyRecorded, "planned": WhyPlanned}
 
 
-class WhyOthers(Object):
+class WhyOther(Object):
     __slots__ = ()
     family: str | None
     """who wrote it"""
@@ -1504,641 +2094,21 @@ class WhyFields(Object):
     """The fields of why/1 (docs/json.md)."""
 
     __slots__ = ()
-    schema: str
-    """its name and version"""
+    schema: Literal["why/1"]
     version: str
     """of the library"""
-    outcome: str
+    outcome: Literal["nothing", "other", "memory"]
     """memory: a failure of memory was found; other: only others; nothing"""
-    files: list[WhyFiles]
+    files: list[WhyFile]
     """what was read"""
     lines: int | None
     """of all files"""
     bytes: int | None
     """of all files, decompressed"""
-    deaths: list[WhyDeaths]
+    deaths: list[WhyDeath]
     """failures of memory, in the order of the log"""
-    others: list[WhyOthers]
+    others: list[WhyOther]
     """failures that are not memory"""
     notes: list[str]
     """what limits this answer"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"files": WhyFiles, "deaths": WhyDeaths, "others": WhyOthers}
-
-
-class HereHeadroom(Object):
-    __slots__ = ()
-    kind: str
-    """cgroup_above: a v1 limit of a level that is not visible"""
-    effect: str
-    """what reaching it does: killed (SIGKILL by the kernel), hangs, slowed, refused (malloc fails), bus_error
-    (SIGBUS)"""
-    where: str | None
-    """a cgroup's path, machine, /dev/shm, RLIMIT_AS, ..."""
-    limit_bytes: int | None
-    """the bound"""
-    used_bytes: int | None
-    """of it, now"""
-    free_bytes: int | None
-    """limit less used; 0 when it is exceeded"""
-    droppable_bytes: int | None
-    """of used: page cache and slab on the kernel's lists to be dropped, at most"""
-    room_bytes: int | None
-    """free and droppable: what can still be taken, at most, without swap"""
-    swap_room_bytes: int | None
-    """free swap that comes on top; null: it does not, or not known"""
-    at_most: bool
-    """not all of its use is known: there may be less room"""
-
-
-class HereSome(Object):
-    __slots__ = ()
-    avg10_pct: float | None
-    """of the last 10 seconds"""
-    avg60_pct: float | None
-    """of the last minute"""
-    avg300_pct: float | None
-    """of the last five minutes"""
-    total_us: int | None
-    """since the start"""
-
-
-class HerePressure(Object):
-    __slots__ = ()
-    some: HereSome
-    """time in which at least one task waited for memory"""
-    full: HereSome
-    """time in which all tasks waited at once"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"some": HereSome, "full": HereSome}
-
-
-class HereMachine(Object):
-    __slots__ = ()
-    total_bytes: int | None
-    """MemTotal"""
-    free_bytes: int | None
-    """MemFree"""
-    available_bytes: int | None
-    """MemAvailable: the kernel's estimate, with droppable cache"""
-    cached_bytes: int | None
-    """Cached, /dev/shm included"""
-    shmem_bytes: int | None
-    """Shmem: tmpfs and shared memory, not droppable"""
-    slab_reclaimable_bytes: int | None
-    """SReclaimable"""
-    swap_total_bytes: int | None
-    """SwapTotal"""
-    swap_free_bytes: int | None
-    """SwapFree"""
-    commit_limit_bytes: int | None
-    """CommitLimit; it binds under overcommit never only"""
-    committed_bytes: int | None
-    """Committed_AS"""
-    hugepages_total: int | None
-    """reserved huge pages: no use to ordinary memory"""
-    hugepages_free: int | None
-    """of these, unused"""
-    hugepage_bytes: int | None
-    """size of one"""
-    overcommit: str | None
-    """vm.overcommit_memory 0, 1, 2"""
-    pressure: HerePressure
-    """/proc/pressure/memory"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"pressure": HerePressure}
-
-
-class HereMax(Object):
-    __slots__ = ()
-    state: str | None
-    """none: there is no limit"""
-    bytes: int | None
-    """null: none, or not known"""
-
-
-class HereCgroups(Object):
-    __slots__ = ()
-    path: str | None
-    """as /proc/PID/cgroup shows it"""
-    version: int
-    """1 or 2"""
-    max: HereMax
-    """memory.max, v1: memory.limit_in_bytes"""
-    high: HereMax
-    """memory.high: beyond it the kernel slows and reclaims"""
-    swap_max: HereMax
-    """memory.swap.max"""
-    memsw_max: HereMax
-    """v1: memory.memsw.limit_in_bytes, memory and swap together"""
-    current_bytes: int | None
-    """memory.current, v1: memory.usage_in_bytes; page cache included"""
-    peak_bytes: int | None
-    """memory.peak, v1: memory.max_usage_in_bytes"""
-    swap_bytes: int | None
-    """memory.swap.current, v1: total_swap"""
-    memsw_bytes: int | None
-    """v1: memory.memsw.usage_in_bytes"""
-    anon_bytes: int | None
-    """memory of processes that is in no file"""
-    file_bytes: int | None
-    """page cache, /dev/shm included"""
-    inactive_file_bytes: int | None
-    """page cache that is dropped first"""
-    active_file_bytes: int | None
-    """page cache that was used again"""
-    shmem_bytes: int | None
-    """tmpfs and shared memory: not droppable"""
-    slab_reclaimable_bytes: int | None
-    """the kernel's own caches; null in v1"""
-    droppable_bytes: int | None
-    """inactive_file, active_file and slab_reclaimable together"""
-    hierarchical_bytes: int | None
-    """v1: the smallest limit from here to the root, also where the levels are not visible"""
-    high_events: int | None
-    """times that memory.high was exceeded"""
-    max_events: int | None
-    """times that the limit was reached; v1: failcnt"""
-    oom_events: int | None
-    """times that nothing could be reclaimed"""
-    oom_kill_events: int | None
-    """processes that the kernel killed, here and below"""
-    oom_group_kill_events: int | None
-    """times that it killed the whole cgroup"""
-    oom_group: int | None
-    """1: all of the cgroup is killed at once"""
-    oom_kill_disabled: int | None
-    """v1, 1: processes wait for memory instead of being killed"""
-    pressure: HerePressure
-    """memory.pressure"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"max": HereMax, "high": HereMax, "swap_max": HereMax, "memsw_max": HereMax, "pressure": HerePressure}
-
-
-class HereFiles(Object):
-    __slots__ = ()
-    name: str | None
-    """below /dev/shm"""
-    bytes: int | None
-    """pages that were written"""
-
-
-class HereShm(Object):
-    __slots__ = ()
-    size_bytes: int | None
-    """of the mount"""
-    used_bytes: int | None
-    """of it"""
-    named_bytes: int | None
-    """in files that have a name; the rest is held open without one"""
-    file_count: int | None
-    """files with a name"""
-    files: list[HereFiles]
-    """the largest 32"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"files": HereFiles}
-
-
-class HereRlimits(Object):
-    __slots__ = ()
-    name: str | None
-    """RLIMIT_AS, RLIMIT_DATA, RLIMIT_MEMLOCK, RLIMIT_CORE"""
-    soft: HereMax
-    """what binds"""
-    hard: HereMax
-    """how far it may be raised"""
-    used_bytes: int | None
-    """by the process"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"soft": HereMax, "hard": HereMax}
-
-
-class HereOpenFiles(Object):
-    __slots__ = ()
-    soft: int | None
-    """RLIMIT_NOFILE; null: none, or not known"""
-    hard: int | None
-    """how far it may be raised"""
-    open: int | None
-    """files that the process has open"""
-
-
-class HereOom(Object):
-    __slots__ = ()
-    score: int | None
-    """oom_score: the highest dies first"""
-    adjust: int
-    """oom_score_adj, -1000 (never) to 1000"""
-
-
-class HereProcesses(Object):
-    __slots__ = ()
-    pid: int | None
-    """as this namespace counts"""
-    parent: int | None
-    """its parent"""
-    name: str | None
-    """its name, up to 15 bytes"""
-    state: str | None
-    """R (running), S (sleeping), D (disk sleep), Z (zombie), ..."""
-    rss_bytes: int | None
-    """in memory, shared pages counted in each sharer"""
-    anon_bytes: int | None
-    """of it: its own"""
-    file_bytes: int | None
-    """of it: files, libraries"""
-    shmem_bytes: int | None
-    """of it: shared memory"""
-    swap_bytes: int | None
-    """in swap"""
-    pss_bytes: int | None
-    """in memory, shared pages divided by their sharers; of the 32 largest processes"""
-    locked_bytes: int | None
-    """locked in memory"""
-    threads: int | None
-    """its threads"""
-    shm_files: int | None
-    """files in /dev/shm that it has open"""
-    shm_unlinked: int | None
-    """of these, without a name"""
-    oom: HereOom | None
-    """of the 32 largest processes"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"oom": HereOom}
-
-
-class HereHolders(Object):
-    __slots__ = ()
-    device: str | None
-    """the device file: /dev/nvidia0"""
-    pid: int | None
-    """who has it open"""
-    parent: int | None
-    """its parent"""
-    name: str | None
-    """its name"""
-    state: str | None
-    """as of the process"""
-    zombie: bool
-    """its first thread has ended, another one still holds the card"""
-    container: str | None
-    """first 12 digits of its container's id; null: in none that shows"""
-
-
-class HereKills(Object):
-    __slots__ = ()
-    pid: int | None
-    """as the machine counts, also inside a container"""
-    name: str | None
-    """as the kernel log shows it"""
-    ago_s: int | None
-    """before now"""
-    bound: str | None
-    """cgroup, machine, cpuset or policy; null: the log does not tell"""
-    cgroup: str | None
-    """whose limit was reached; null: not told, or the machine's"""
-    virtual_bytes: int | None
-    """its address space"""
-    anon_bytes: int | None
-    """its own memory"""
-    file_bytes: int | None
-    """its files"""
-    shmem_bytes: int | None
-    """its shared memory"""
-
-
-class HereUnseen(Object):
-    __slots__ = ()
-    what: str | None
-    """what could not be seen"""
-    why: str | None
-    """why"""
-
-
-class HereFields(Object):
-    """The fields of here/1 (docs/json.md)."""
-
-    __slots__ = ()
-    schema: str
-    """its name and version"""
-    version: str
-    """of the library"""
-    pid: int | None
-    """the process whose bounds these are"""
-    name: str | None
-    """its name"""
-    headroom: HereHeadroom | None
-    """the bound on memory with the least room; null: none is known"""
-    shared: HereHeadroom | None
-    """the bound on files in /dev/shm with the least room; null: none is known"""
-    bounds: list[HereHeadroom]
-    """all, the least room first"""
-    machine: HereMachine
-    """the whole machine"""
-    cgroups: list[HereCgroups]
-    """the process's own first, the root last"""
-    shm: HereShm
-    """/dev/shm"""
-    rlimits: list[HereRlimits]
-    """limits of the process"""
-    open_files: HereOpenFiles
-    """its limit of open files, a number"""
-    processes: list[HereProcesses]
-    """the process and all below it, or (none was named) all; the largest first"""
-    holders: list[HereHolders]
-    """who has a card's device file open"""
-    unread_processes: int | None
-    """visible processes whose open files may not be read"""
-    kills: list[HereKills]
-    """by the out-of-memory killer, the newest first, at most 64"""
-    notes: list[str]
-    """what else matters"""
-    unseen: list[HereUnseen]
-    """what could not be seen, and why"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"headroom": HereHeadroom, "shared": HereHeadroom, "bounds": HereHeadroom, "machine": HereMachine, "cgroups": HereCgroups, "shm": HereShm, "rlimits": HereRlimits, "open_files": HereOpenFiles, "processes": HereProcesses, "holders": HereHolders, "kills": HereKills, "unseen": HereUnseen}
-
-
-class CkptFindings(Object):
-    __slots__ = ()
-    severity: str | None
-    """bad, warning or note"""
-    kind: str | None
-    """a word for programs"""
-    text: str | None
-    """one sentence"""
-    offset: int | None
-    """byte of the file; null: of no single one"""
-
-
-class CkptGlobals(Object):
-    __slots__ = ()
-    name: str | None
-    """module and name that the pickle refers to"""
-    record: str | None
-    """where it stands"""
-    trust: str | None
-    """plain: allowed by torch.load(weights_only=True); data: a class of a library that holds data; class: harmless as
-    it is used here; torchscript: a class whose code is in the file; allowed: by the caller; unknown: on no list;
-    dangerous: runs code"""
-    offset: int | None
-    """behind its opcode, in that record"""
-    times: int | None
-    """it is named"""
-
-
-class CkptKeys(Object):
-    __slots__ = ()
-    name: str | None
-    """key of the outermost dict, or file of a folder"""
-    what: str | None
-    """its value, or what kind of thing it is"""
-    tensors: int | None
-    """below it"""
-    bytes: int | None
-    """of these"""
-
-
-class CkptOptimizers(Object):
-    __slots__ = ()
-    path: str | None
-    """keys that lead to it, empty: the file itself"""
-    kind: str | None
-    """concluded from what its state holds; null: not known"""
-    groups: int | None
-    """parameter groups"""
-    parameters: int | None
-    """that have state"""
-    state_tensors: int | None
-    """in its state"""
-    state_bytes: int | None
-    """of these"""
-    learning_rate: float | None
-    """of the first group; null: not known"""
-
-
-class CkptFacts(Object):
-    __slots__ = ()
-    name: str | None
-    """of a config, of metadata, or a module's place"""
-    value: str | None
-    """as text"""
-
-
-class CkptGroups(Object):
-    __slots__ = ()
-    prefix: str | None
-    """of tensors' names"""
-    tensors: int | None
-    """with it"""
-    bytes: int | None
-    """of these"""
-    dtypes: str | None
-    """of these"""
-    devices: str | None
-    """they were saved from; null: not known"""
-
-
-class CkptTensors(Object):
-    __slots__ = ()
-    name: str | None
-    """the keys that lead to it"""
-    dtype: str | None
-    """as torch names it"""
-    device: str | None
-    """it was saved from; null: not known"""
-    file: str | None
-    """that holds its bytes; null: has none"""
-    bytes: int | None
-    """of its elements"""
-    elements: int | None
-    """count"""
-    shape: list[int]
-    """elements a dimension"""
-    strides: list[int]
-    """elements from one to the next of a dimension"""
-    offset_bytes: int | None
-    """of its first element, in the file; null: has none"""
-    storage: int | None
-    """tensors of one number share bytes; null: has none"""
-    storage_bytes: int | None
-    """that were saved for it, others' too"""
-    whole: bool
-    """its bytes are all there"""
-    nan: int | None
-    """numbers that are none, with --values; null: not looked at"""
-    infinite: int | None
-    """with --values"""
-    zero: int | None
-    """with --values"""
-    min: float | None
-    """least finite number, with --values"""
-    max: float | None
-    """largest finite number, with --values"""
-
-
-class CkptFields(Object):
-    """The fields of ckpt/1 (docs/json.md)."""
-
-    __slots__ = ()
-    schema: str
-    """its name and version"""
-    version: str
-    """of the library"""
-    path: str | None
-    """as given"""
-    kind: str | None
-    """torch, torch_legacy, torchscript, zip, pickle, safetensors, sharded, distributed, folder, tar, gguf"""
-    verdict: str
-    """not_verified: only its structure was looked at; whole: every byte has a checksum and all are right; unproven:
-    nothing is wrong, but some bytes have none; damaged; truncated; not_a_checkpoint; unknown_code: a pickle names
-    what is on no list; dangerous: a pickle names what runs code when it is loaded"""
-    integrity: str
-    """the verdict of the bytes alone: never unknown_code or dangerous"""
-    headline: str | None
-    """one sentence"""
-    bytes: int | None
-    """of all its files"""
-    files: int | None
-    """that were read"""
-    tensor_bytes: int | None
-    """of all tensors, shared ones once each"""
-    elements: int | None
-    """of all tensors"""
-    shared_bytes: int | None
-    """of tensors whose bytes another one has too"""
-    waste_bytes: int | None
-    """that were saved but that no tensor reaches"""
-    whole_bytes: int | None
-    """of a truncated file: what is whole of it; null: not truncated"""
-    verified_bytes: int | None
-    """that match their checksum; null: not verified"""
-    unprotected_bytes: int | None
-    """that have no checksum; null: not verified"""
-    verified_records: int | None
-    """that match their checksum; null: not verified"""
-    pickle: str | None
-    """of the names in its pickles: plain, unknown or dangerous; null: no pickle in it"""
-    findings: list[CkptFindings]
-    """worst first"""
-    globals: list[CkptGlobals]
-    """names that its pickles refer to, also those thrown away"""
-    keys: list[CkptKeys]
-    """what is in it beside single tensors"""
-    required_missing: list[str]
-    """of --require"""
-    resume_missing: list[str]
-    """what a resume would also want, of a training checkpoint"""
-    optimizers: list[CkptOptimizers]
-    """found in it"""
-    facts: list[CkptFacts]
-    """what tells the architecture"""
-    groups: list[CkptGroups]
-    """tensors by prefix"""
-    tensors: list[CkptTensors]
-    """in the file's order"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"findings": CkptFindings, "globals": CkptGlobals, "keys": CkptKeys, "optimizers": CkptOptimizers, "facts": CkptFacts, "groups": CkptGroups, "tensors": CkptTensors}
-
-
-class CkptConclusions(Object):
-    __slots__ = ()
-    kind: str | None
-    """same, prefix, training_state, rename, width, depth, vocabulary, positions, dtype, head, tied, lora, lora_rank,
-    names, architecture; with --config also loads, does_not_load, not_judged"""
-    text: str | None
-    """one sentence"""
-
-
-class CkptDiffTensors(Object):
-    __slots__ = ()
-    name: str | None
-    """in the first, or in the second if only there"""
-    change: str | None
-    """none (values only), dtype, shape, only_in_first, only_in_second"""
-    first: str | None
-    """dtype and shape; null: not there"""
-    second: str | None
-    """dtype and shape; null: not there"""
-    changed: int | None
-    """numbers that differ; null: not compared"""
-    max_difference: float | None
-    """of finite numbers; null: not compared"""
-    mean_difference: float | None
-    """of finite numbers; null: not compared"""
-
-
-class CkptDiffFields(Object):
-    """The fields of ckpt_diff/1 (docs/json.md)."""
-
-    __slots__ = ()
-    schema: str
-    """its name and version"""
-    version: str
-    """of the library"""
-    first: str | None
-    """as given"""
-    second: str | None
-    """as given"""
-    same: bool
-    """names, shapes and dtypes"""
-    loads: str | None
-    """with --config: yes, no, or unknown for a model that is not in the tables; else null"""
-    conclusions: list[CkptConclusions]
-    """kinds of difference, the most telling first"""
-    equal: int | None
-    """tensors of the same name, shape and dtype"""
-    other_dtype: int | None
-    """tensors of another dtype, but the same shape"""
-    other_shape: int | None
-    """tensors of another shape"""
-    only_in_first: int | None
-    """tensors"""
-    only_in_second: int | None
-    """tensors"""
-    compared: int | None
-    """numbers, with --values"""
-    changed: int | None
-    """numbers of these that differ"""
-    nonfinite: int | None
-    """differences that are not finite"""
-    not_compared: int | None
-    """tensors of one shape whose numbers could not be compared; null: no --values"""
-    max_difference: float | None
-    """the largest; null: not compared"""
-    mean_difference: float | None
-    """over all that were compared; null: not compared"""
-    bf16_enough: bool
-    """the largest is below the threshold"""
-    tensors: list[CkptDiffTensors]
-    """those that differ"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"conclusions": CkptConclusions, "tensors": CkptDiffTensors}
-
-
-class CkptCandidates(Object):
-    __slots__ = ()
-    name: str | None
-    """in the folder"""
-    verdict: str | None
-    """of ckpt verify, or unreadable; null: not looked at"""
-    headline: str | None
-    """of ckpt verify; null: not looked at"""
-    good: bool
-    """whole or unproven; false: damaged, or not looked at"""
-    best: bool
-    """its name, a measure in it, a link or a trainer's state says so"""
-    fate: str | None
-    """kept, would_be_removed or removed"""
-
-
-class CkptLastFields(Object):
-    """The fields of ckpt_last/1 (docs/json.md)."""
-
-    __slots__ = ()
-    schema: str
-    """its name and version"""
-    version: str
-    """of the library"""
-    folder: str | None
-    """as given"""
-    last_good: str | None
-    """path of the newest that is good; null: none is"""
-    good: int | None
-    """that were found good; older ones are not looked at"""
-    removed: int | None
-    """checkpoints"""
-    candidates: list[CkptCandidates]
-    """newest first"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"candidates": CkptCandidates}
-
+    _objects: ClassVar[dict[str, type[Object]]] = {"files": WhyFile, "deaths": WhyDeath, "others": WhyOther}

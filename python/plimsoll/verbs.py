@@ -16,8 +16,8 @@ from typing import IO, Any, Callable, Mapping, Sequence, Union, overload
 from . import _abi, _input, _native
 from ._input import Input, PathLike
 from ._result import Result, Source
-from ._results import (CkptDiffFields, CkptFields, DiffFields, HereFields, PlanFields, RanksFields, ReportDevices,
-                       ReportFields, ReportFindings, ReportPeak, ReportVerdict, WhatifFields, WhyFields)
+from ._results import (CkptDiffFields, CkptFields, DiffFields, HereFields, PlanFields, RanksFields, ReportDevice,
+                       ReportFields, ReportFinding, ReportPeak, ReportVerdict, WhatifFields, WhyFields)
 from .errors import ArgumentError, UnsupportedError
 
 __all__ = ["report", "diff", "whatif", "plan", "why", "here", "verify", "record",
@@ -35,9 +35,9 @@ class Report(Result, ReportFields):
     __slots__ = ()
 
     @property
-    def device(self) -> ReportDevices:
+    def device(self) -> ReportDevice:
         """The GPU that the report is about: the one that died, else the one that held most."""
-        def weight(d: ReportDevices) -> tuple[bool, int]:
+        def weight(d: ReportDevice) -> tuple[bool, int]:
             return (any(not o.survived for o in d.oom), (d.peak.allocated_bytes or 0) if d.peak else 0)
 
         if not self.devices:
@@ -50,7 +50,7 @@ class Report(Result, ReportFields):
         return self.device.peak
 
     @property
-    def findings(self) -> list[ReportFindings]:
+    def findings(self) -> list[ReportFinding]:
         """Of all devices, worst first on each."""
         return [finding for device in self.devices for finding in device.findings]
 

@@ -1,14 +1,15 @@
 /*
- * Rows that describe the fields of a result struct: its JSON, its documentation and its ABI check
- * are read from them.
+ * Rows that describe the fields of a result struct, for its JSON.  tools/results makes them of the
+ * public headers; the macros refuse a member of another type when compiled, and so a header that was
+ * misread.
  *
  *	static const struct field peak_rows[] = {
- *		FIELD_U64(struct plim_peak, requested_bytes, "what the program asked for"),
- *		FIELD_STRING(struct plim_peak, frame, "the user's own line"),
+ *		FIELD_U64(struct plim_peak, requested_bytes),
+ *		FIELD_STRING(struct plim_peak, frame),
  *	};
- *	const struct field_table peak_table = FIELD_TABLE(struct plim_peak, peak_rows);
+ *	const struct field_table peak_table = FIELD_TABLE(struct plim_peak, peak_rows, NULL);
  *
- * The key is the member's name; the macros refuse a member of another type when compiled.
+ * The key is the member's name.
  */
 #ifndef BASE_FIELDS_H
 #define BASE_FIELDS_H
@@ -37,7 +38,6 @@ struct field {
 	const char *name;
 	enum field_kind kind;
 	size_t offset, size;
-	const char *doc;                 /* one line; says the unit that the name does not */
 	const struct field_table *table; /* of the struct or structs */
 	size_t count_offset;             /* of a size_t, for the kinds with a count */
 	const char *const *names;        /* ENUM: by value, NULL for values without a name */
@@ -45,10 +45,10 @@ struct field {
 };
 
 struct field_table {
-	const char *name; /* of the struct */
 	size_t struct_size;
 	const struct field *rows;
 	size_t n;
+	const char *schema; /* "report/1", of the outermost struct of a result; else NULL */
 };
 
 /* offsetof that does not compile when the member is neither of two types (which may be one). */
@@ -57,77 +57,74 @@ struct field_table {
 #define FIELD_OFFSET2(T, m, type, other) \
 	(offsetof(T, m) + 0 * sizeof(char[_Generic(&((T *)0)->m, type * : 1, other * : 1)]))
 
-#define FIELD_NAMED(T, m, KIND, text) \
-	.name = #m, .kind = FIELD_KIND_##KIND, .size = sizeof(((T *)0)->m), .doc = text
-#define FIELD_ROW(T, m, KIND, type, text) \
-	FIELD_NAMED(T, m, KIND, text), .offset = FIELD_OFFSET(T, m, type)
-#define FIELD_ROW2(T, m, KIND, type, other, text) \
-	FIELD_NAMED(T, m, KIND, text), .offset = FIELD_OFFSET2(T, m, type, other)
+#define FIELD_NAMED(T, m, KIND) .name = #m, .kind = FIELD_KIND_##KIND, .size = sizeof(((T *)0)->m)
+#define FIELD_ROW(T, m, KIND, type) FIELD_NAMED(T, m, KIND), .offset = FIELD_OFFSET(T, m, type)
+#define FIELD_ROW2(T, m, KIND, type, other) \
+	FIELD_NAMED(T, m, KIND), .offset = FIELD_OFFSET2(T, m, type, other)
 #define FIELD_COUNT(T, m) .count_offset = FIELD_OFFSET(T, m, size_t)
 
-#define FIELD_U64(T, m, text)                        \
+#define FIELD_U64(T, m)                        \
+	{                                      \
+		FIELD_ROW(T, m, U64, uint64_t) \
+	}
+#define FIELD_I64(T, m)                       \
+	{                                     \
+		FIELD_ROW(T, m, I64, int64_t) \
+	}
+#define FIELD_U32(T, m)                        \
+	{                                      \
+		FIELD_ROW(T, m, U32, uint32_t) \
+	}
+#define FIELD_BOOL(T, m)                    \
+	{                                   \
+		FIELD_ROW(T, m, BOOL, bool) \
+	}
+#define FIELD_MAYBE(T, m)                            \
 	{                                            \
-		FIELD_ROW(T, m, U64, uint64_t, text) \
+		FIELD_ROW(T, m, MAYBE, const bool *) \
 	}
-#define FIELD_I64(T, m, text)                       \
-	{                                           \
-		FIELD_ROW(T, m, I64, int64_t, text) \
+#define FIELD_DOUBLE(T, m)                      \
+	{                                       \
+		FIELD_ROW(T, m, DOUBLE, double) \
 	}
-#define FIELD_U32(T, m, text)                        \
-	{                                            \
-		FIELD_ROW(T, m, U32, uint32_t, text) \
-	}
-#define FIELD_BOOL(T, m, text)                    \
-	{                                         \
-		FIELD_ROW(T, m, BOOL, bool, text) \
-	}
-#define FIELD_MAYBE(T, m, text)                            \
-	{                                                  \
-		FIELD_ROW(T, m, MAYBE, const bool *, text) \
-	}
-#define FIELD_DOUBLE(T, m, text)                      \
-	{                                             \
-		FIELD_ROW(T, m, DOUBLE, double, text) \
-	}
-#define FIELD_STRING(T, m, text)                                     \
-	{                                                            \
-		FIELD_ROW2(T, m, STRING, const char *, char *, text) \
-	}
-
-/* E: the enum's type; values: a static array of names. */
-#define FIELD_ENUM(T, m, E, values, text)                                                          \
-	{                                                                                          \
-		FIELD_ROW(T, m, ENUM, E, text), .names = (values),                                 \
-						.name_count = sizeof(values) / sizeof((values)[0]) \
-	}
-
-/* S: the inner struct's type without const; t: its struct field_table. */
-#define FIELD_STRUCT(T, m, S, t, text)                          \
-	{                                                       \
-		FIELD_ROW(T, m, STRUCT, S, text), .table = &(t) \
-	}
-#define FIELD_POINTER(T, m, S, t, text)                                        \
-	{                                                                      \
-		FIELD_ROW2(T, m, POINTER, S *, const S *, text), .table = &(t) \
-	}
-#define FIELD_STRUCTS(T, m, count, S, t, text)                                         \
-	{                                                                              \
-		FIELD_ROW2(T, m, STRUCTS, S *, const S *, text), .table = &(t),        \
-								 FIELD_COUNT(T, count) \
-	}
-#define FIELD_STRINGS(T, m, count, text)                                             \
-	{                                                                            \
-		FIELD_ROW2(T, m, STRINGS, const char **, const char *const *, text), \
-			FIELD_COUNT(T, count)                                        \
-	}
-#define FIELD_U64S(T, m, count, text)                                                             \
-	{                                                                                         \
-		FIELD_ROW2(T, m, U64S, uint64_t *, const uint64_t *, text), FIELD_COUNT(T, count) \
-	}
-
-#define FIELD_TABLE(T, r)                                      \
+#define FIELD_STRING(T, m)                                     \
 	{                                                      \
-#T, sizeof(T), (r), sizeof(r) / sizeof((r)[0]) \
+		FIELD_ROW2(T, m, STRING, const char *, char *) \
+	}
+
+/* E: the enum's type; values: an array of names by value. */
+#define FIELD_ENUM(T, m, E, values)                                                          \
+	{                                                                                    \
+		FIELD_ROW(T, m, ENUM, E), .names = (values),                                 \
+					  .name_count = sizeof(values) / sizeof((values)[0]) \
+	}
+
+/* S: the inner struct's type without const; t: its field_table. */
+#define FIELD_STRUCT(T, m, S, t)                          \
+	{                                                 \
+		FIELD_ROW(T, m, STRUCT, S), .table = &(t) \
+	}
+#define FIELD_POINTER(T, m, S, t)                                        \
+	{                                                                \
+		FIELD_ROW2(T, m, POINTER, S *, const S *), .table = &(t) \
+	}
+#define FIELD_STRUCTS(T, m, count, S, t)                                                        \
+	{                                                                                       \
+		FIELD_ROW2(T, m, STRUCTS, S *, const S *), .table = &(t), FIELD_COUNT(T, count) \
+	}
+#define FIELD_STRINGS(T, m, count)                                             \
+	{                                                                      \
+		FIELD_ROW2(T, m, STRINGS, const char **, const char *const *), \
+			FIELD_COUNT(T, count)                                  \
+	}
+#define FIELD_U64S(T, m, count)                                                             \
+	{                                                                                   \
+		FIELD_ROW2(T, m, U64S, uint64_t *, const uint64_t *), FIELD_COUNT(T, count) \
+	}
+
+#define FIELD_TABLE(T, r, schema)                                  \
+	{                                                          \
+		sizeof(T), (r), sizeof(r) / sizeof((r)[0]), schema \
 	}
 
 /* Write one struct as a JSON object; key as in json_object. */
@@ -136,18 +133,5 @@ void fields_emit_json(struct json_out *o, const char *key, const struct field_ta
 
 /* The same without the braces, for callers that put keys of their own beside them. */
 void fields_emit_members(struct json_out *o, const struct field_table *table, const void *what);
-
-/* Markdown rows "| `devices[].peak.requested_bytes` | integer, bytes, or null | ... |" behind `prefix`. */
-void fields_emit_doc(struct text *t, const char *prefix, const struct field_table *table);
-
-/* Lines "struct member offset size kind" of this and every nested table, for the ABI list. */
-void fields_emit_abi(struct text *t, const struct field_table *table);
-
-/*
- * Is the table in itself right: snake_case names, each once; byte counts in names that are `bytes`
- * or end in _bytes; a doc; members inside the struct, not overlapping; nested tables the same.
- * PLIM_E_ARG names the first row that is not.
- */
-enum plim_status fields_check(const struct field_table *table, struct plim_err *err);
 
 #endif

@@ -101,9 +101,9 @@ static const struct version {
 	{                                                                        \
 		__builtin_nan(""), __builtin_nan(""), __builtin_nan(""), NOTHING \
 	}
-#define NO_BOUND                             \
-	{                                    \
-		PLIM_HERE_NOT_KNOWN, NOTHING \
+#define NO_BOUND                                 \
+	{                                        \
+		PLIM_HERE_LIMIT_UNKNOWN, NOTHING \
 	}
 static const struct plim_here_cgroup not_known = {
 	.max = NO_BOUND,

@@ -85,9 +85,9 @@ static void look_open_files(struct host *h, struct host_span limits)
 
 	if (host_rlimit(limits, "Max open files", &soft, &hard)) {
 		h->out->open_files.soft =
-			soft.state == PLIM_HERE_LIMITED ? soft.bytes : PLIM_UNKNOWN;
+			soft.state == PLIM_HERE_LIMIT_SET ? soft.bytes : PLIM_UNKNOWN;
 		h->out->open_files.hard =
-			hard.state == PLIM_HERE_LIMITED ? hard.bytes : PLIM_UNKNOWN;
+			hard.state == PLIM_HERE_LIMIT_SET ? hard.bytes : PLIM_UNKNOWN;
 	}
 	snprintf(path, sizeof(path), "proc/%llu/fd", (unsigned long long)h->out->pid);
 	error = host_list(h, path, 1u << 20, count_name, &open);

@@ -130,13 +130,13 @@ bool host_limit(struct host_span s, struct plim_here_limit *out)
 
 	if (host_word(&rest, &word) && (host_is(word, "max") || host_is(word, "unlimited")) &&
 	    !host_word(&rest, &more)) {
-		*out = (struct plim_here_limit){ PLIM_HERE_NO_LIMIT, PLIM_UNKNOWN };
+		*out = (struct plim_here_limit){ PLIM_HERE_LIMIT_NONE, PLIM_UNKNOWN };
 		return true;
 	}
 	if (!host_u64(s, &v))
 		return false;
-	*out = v >= NO_LIMIT ? (struct plim_here_limit){ PLIM_HERE_NO_LIMIT, PLIM_UNKNOWN }
-			     : (struct plim_here_limit){ PLIM_HERE_LIMITED, v };
+	*out = v >= NO_LIMIT ? (struct plim_here_limit){ PLIM_HERE_LIMIT_NONE, PLIM_UNKNOWN }
+			     : (struct plim_here_limit){ PLIM_HERE_LIMIT_SET, v };
 	return true;
 }
 

@@ -4,6 +4,7 @@
  */
 #include "tables.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <sys/stat.h>
 
@@ -363,19 +364,56 @@ static const struct model_family *family_of(const char *name)
 	return NULL;
 }
 
-static const struct model_head *head_of(const struct config *c, const struct model_family *f)
+/* Letters and digits alone, in lower case: how a class and its model_type are compared. */
+static size_t plain_name(const char *name, char *out, size_t room)
+{
+	size_t n = 0;
+
+	for (; *name && n + 1 < room; name++)
+		if (isalnum((unsigned char)*name))
+			out[n++] = (char)tolower((unsigned char)*name);
+	out[n] = 0;
+	return n;
+}
+
+/* "Qwen2_5_VLForConditionalGeneration" of qwen2_5_vl, "Gemma3ForCausalLM" of gemma3_text: the type and then the head. */
+static bool is_class_of(const char *class, const char *type, const char *ends)
+{
+	static const char *const dropped[] = { "", "text", "model", "textmodel" };
+	char whole[200], prefix[100], head[100];
+	size_t n = plain_name(type, prefix, sizeof(prefix));
+
+	plain_name(class, whole, sizeof(whole));
+	plain_name(ends, head, sizeof(head));
+	if (!strcmp(whole, prefix)) /* CLIPVisionModel of clip_vision_model */
+		return true;
+	for (size_t i = 0; i < sizeof(dropped) / sizeof(dropped[0]); i++) {
+		size_t less = strlen(dropped[i]);
+
+		if (less < n && !strcmp(prefix + n - less, dropped[i]) &&
+		    !strncmp(whole, prefix, n - less) && !strcmp(whole + n - less, head))
+			return true;
+	}
+	return false;
+}
+
+static const struct model_head *head_of(struct config *c, const struct model_family *f)
 {
 	const struct value *list = find(c, NULL, "architectures");
 	const char *class = list && list_end(c, list) > list + 1 ? text_of(c, list + 1) : "";
+	const struct model_head *found = NULL;
 	size_t n = strlen(class);
 
+	c->model->other_class = *class && !c->model->guessed;
 	for (const struct model_head *h = f->heads; *class && h->ends; h++) {
 		size_t ends = strlen(h->ends);
 
-		if (n >= ends && !strcmp(class + n - ends, h->ends))
-			return h;
+		if (!strcmp(class, h->ends) || is_class_of(class, f->name, h->ends))
+			c->model->other_class = false;
+		if (!found && n >= ends && !strcmp(class + n - ends, h->ends))
+			found = h;
 	}
-	return f->heads;
+	return found ? found : f->heads;
 }
 
 static enum plim_status take_scope(const struct config *c, struct model_numbers *n,
@@ -445,6 +483,68 @@ static void take_facts(struct config *c)
 	take_quantization(c);
 }
 
+/* ---- what was not read ---- */
+
+/* null, false, 0, "", [] and {}: a feature that is off. */
+static bool is_off(const struct config *c, const struct value *v)
+{
+	switch (v->kind) {
+	case JSON_NULL:
+	case JSON_FALSE: return true;
+	case JSON_STRING: return !*text_of(c, v);
+	case JSON_DOUBLE: return v->real == 0;
+	case JSON_INTEGER:
+	case JSON_ARRAY:
+	case JSON_OBJECT: return !v->number;
+	default: return false;
+	}
+}
+
+/* The tower whose keys stand in that scope reads the key; NULL: the outermost. */
+static bool is_read(const struct model_family *f, const char *scope, const char *key)
+{
+	for (unsigned i = 0; i < MODEL_TOWERS; i++) {
+		const struct model_part_of *part = &f->towers[i];
+		bool here = !scope ? !part->scope || i == MODEL_TEXT
+				   : part->scope && !strcmp(scope, part->scope);
+
+		if (here && (names(part->keys, key) || names(model_keys_common, key)))
+			return true;
+		if (!scope &&
+		    (names(part->outer, key) || (part->scope && !strcmp(key, part->scope))))
+			return true;
+	}
+	return false;
+}
+
+static bool is_scope(const struct model_family *f, const char *scope)
+{
+	for (unsigned i = 0; scope && i < MODEL_TOWERS; i++)
+		if (f->towers[i].scope && !strcmp(scope, f->towers[i].scope))
+			return true;
+	return !scope;
+}
+
+/* Keys that neither the family reads nor are known to change nothing. */
+static enum plim_status take_unread(struct config *c, const struct model_family *f,
+				    struct plim_err *err)
+{
+	const struct intern *strings = &c->model->strings;
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; !st && i < c->values.n; i++) {
+		const struct value *v = &c->values.at[i];
+		const char *scope = v->scope == INTERN_NONE ? NULL : intern_text(strings, v->scope);
+		const char *key = v->key == INTERN_NONE ? NULL : intern_text(strings, v->key);
+
+		if (!key || v->index || is_off(c, v) || !is_scope(f, scope) ||
+		    is_read(f, scope, key) || model_key_is_neutral(key))
+			continue;
+		st = vec_push(c->model->mem, &c->model->unread, v->key, err);
+	}
+	return st;
+}
+
 static enum plim_status take_all(struct config *c, struct plim_err *err)
 {
 	struct model *m = c->model;
@@ -469,6 +569,8 @@ static enum plim_status take_all(struct config *c, struct plim_err *err)
 			"'%.200s' is no config of a model that is known here: '%.60s', without "
 			"hidden_size, num_hidden_layers and vocab_size",
 			c->path, *m->declared ? m->declared : "no model_type");
+	if (!st)
+		st = take_unread(c, f, err);
 	if (!st)
 		st = take_lists(c, &f->towers[MODEL_TEXT], err);
 	if (!st)

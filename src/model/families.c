@@ -161,6 +161,7 @@ static const struct model_key qwen3_keys[] = {
 static const struct model_key qwen3_moe_keys[] = {
 	SWITCH("attention_bias", qkv_bias),
 	SWITCH("attention_bias", output_bias),
+	SWITCH("use_qk_norm", qk_norm),
 	SIZE("num_experts", experts),
 	SIZE("num_local_experts", experts),
 	SIZE("num_experts_per_tok", experts_per_token),

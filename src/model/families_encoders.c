@@ -182,6 +182,7 @@ static const struct model_head t5_heads[] = {
 		SIZE("num_heads", heads), SIZE("num_layers", layers),                          \
 		SIZE("relative_attention_num_buckets", buckets),                               \
 		KEY("feed_forward_proj", activation, KEY_GATED_ACTIVATION),                    \
+		ACTIVATION("dense_act_fn"), SWITCH("is_gated_act", gated),                     \
 		RATE("dropout_rate", attention_dropout), RATE("dropout_rate", hidden_dropout), \
 		RATE("dropout_rate", embedding_dropout)
 

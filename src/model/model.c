@@ -14,6 +14,7 @@ void model_release(struct model *m)
 {
 	vec_release(m->mem, &m->modules);
 	vec_release(m->mem, &m->tensors);
+	vec_release(m->mem, &m->unread);
 	vec_release(m->mem, &m->dense_blocks);
 	vec_release(m->mem, &m->full_blocks);
 	vec_release(m->mem, &m->whole_blocks);
@@ -41,6 +42,9 @@ enum plim_status model_copy(struct model *to, const struct model *from, struct p
 	to->tensors = lists.tensors;
 	to->dense_blocks = lists.dense_blocks;
 	to->full_blocks = lists.full_blocks;
+	to->whole_blocks = lists.whole_blocks;
+	to->deep_blocks = lists.deep_blocks;
+	to->unread = lists.unread;
 	to->strings = lists.strings;
 	st = copy_list(to->mem, &to->modules, &from->modules, err);
 	if (!st)
@@ -49,6 +53,10 @@ enum plim_status model_copy(struct model *to, const struct model *from, struct p
 		st = copy_list(to->mem, &to->dense_blocks, &from->dense_blocks, err);
 	if (!st)
 		st = copy_list(to->mem, &to->full_blocks, &from->full_blocks, err);
+	if (!st)
+		st = copy_list(to->mem, &to->whole_blocks, &from->whole_blocks, err);
+	if (!st)
+		st = copy_list(to->mem, &to->deep_blocks, &from->deep_blocks, err);
 	return st;
 }
 

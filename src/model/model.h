@@ -241,6 +241,9 @@ struct model {
 	char quantizer[32];             /* quant_method in the file, "" without */
 	unsigned
 		quantized; /* 1 + enum model_quantization, as the file says; 0: it is not, or in another way */
+	bool other_class; /* `architectures` names a class that the family does not have */
+	VEC(uint32_t)
+	unread; /* in strings: keys of the file that may change memory and were not read */
 	struct model_numbers towers[MODEL_TOWERS];
 	VEC(bool) dense_blocks; /* of the text tower, by block: has no experts though others have */
 	VEC(bool)

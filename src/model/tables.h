@@ -170,6 +170,9 @@ enum plim_status model_build(struct model *m, const struct model_family *f, unsi
 /* config.c: what follows from other numbers where nothing says it; `path` for messages. */
 enum plim_status model_derive(struct model_numbers *n, const char *path, struct plim_err *err);
 
+/* neutral.c: does a key of a config.json change no byte of memory, whatever its value? */
+bool model_key_is_neutral(const char *key);
+
 /* header.c: a checkpoint that comes without a config. */
 enum plim_status model_read_header(struct model *m, const char *path, struct plim_err *err);
 

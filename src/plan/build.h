@@ -199,6 +199,8 @@ void build_forget_shared(struct builder *b);
 /* Several processes (parallel.h): made ready, and what each pass does for it.  Units are blocks of the text tower. */
 void build_wrap(struct builder *b);
 bool build_is_sharded(const struct builder *b);
+/* Are weights on the meta device until they are sharded? */
+bool build_is_meta(const struct builder *b);
 /* Is the model of a family whose layers are shared out, by tensors or as a pipeline? */
 bool build_shares_layers(const struct builder *b);
 struct value build_unit_begin(struct builder *b, uint32_t unit, struct value x);

@@ -8,6 +8,12 @@ static const struct way *const ways[PLAN_PARALLELS] = {
 	[PLAN_ZERO2] = &parallel_zero2, [PLAN_ZERO3] = &parallel_zero3,
 };
 
+bool build_is_meta(const struct builder *b)
+{
+	return plan_is_sharded(b->r) && b->r->load == PLAN_LOAD_META && b->tp == 1 &&
+	       !b->r->quantize;
+}
+
 bool build_is_sharded(const struct builder *b)
 {
 	return ways[b->r->parallel] && ways[b->r->parallel]->shards;

@@ -41,6 +41,8 @@ static void wrap_fsdp2(struct builder *b)
 			x->own_n = parallel_share(b, members[i]);
 			u->own += x->own_n;
 			p->full.at[members[i]] = x->store;
+			if (build_is_meta(b)) /* broadcast from the first rank, then sharded */
+				tape_touch(t, x->n * tape_dtype_bytes[x->dtype]);
 			x->store = build_shard(b, x->own_n * tape_dtype_bytes[x->dtype]);
 			x->own_dtype = x->dtype;
 			x->dtype = (uint8_t)b->compute;
@@ -311,8 +313,15 @@ static void wrap_fsdp1(struct builder *b)
 		unsigned width = tape_dtype_bytes[b->weights];
 		uint32_t flat, store;
 
-		for (uint32_t i = 0; i < u->n; i++)
-			u->whole += t->params.at[p->members.at[u->first + i]].n;
+		for (uint32_t i = 0; i < u->n; i++) {
+			struct tape_param *x = &t->params.at[p->members.at[u->first + i]];
+
+			u->whole += x->n;
+			if (build_is_meta(b)) { /* to_empty(), or the first rank's weights */
+				tape_let(t, x->store);
+				x->store = tape_store(t, x->n * width, TIMELINE_PARAMETER);
+			}
+		}
 		u->own = (u->whole + b->copies - 1) / b->copies;
 		u->whole = u->own * b->copies;
 		flat = tape_store(t, u->whole * width, TIMELINE_PARAMETER);

@@ -35,6 +35,10 @@ static void convert(struct builder *b)
 
 		if (x->dtype == b->compute)
 			continue;
+		if (build_is_meta(b)) {
+			x->dtype = (uint8_t)b->compute;
+			continue;
+		}
 		x->store = tape_store(t, x->n * width_of(b), TIMELINE_PARAMETER);
 		x->dtype = (uint8_t)b->compute;
 		tape_let(t, old);
@@ -218,6 +222,11 @@ static void wrap_zero3(struct builder *b)
 			uint64_t part = (x->n + b->copies - 1) / b->copies;
 			uint32_t whole = x->store;
 
+			if (build_is_meta(
+				    b)) { /* zero.Init makes each on the GPU and keeps its share */
+				tape_let(t, whole);
+				whole = tape_store(t, x->n * width_of(b), TIMELINE_PARAMETER);
+			}
 			x->store = tape_store(t, part * width_of(b), TIMELINE_PARAMETER);
 			own += part;
 			p->units[k].whole += is_persistent(x) ? 0 : part * b->copies;

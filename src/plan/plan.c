@@ -24,6 +24,7 @@ const char *const plan_activations_names[PLAN_ACTIVATIONS] = { "none", "save-on-
 const char *const plan_place_names[PLAN_PLACES] = { "gpu", "cpu", "nvme" };
 const char *const plan_save_names[PLAN_SAVES] = { "none", "torch",    "pretrained", "state",
 						  "full", "full-gpu", "sharded" };
+const char *const plan_load_names[PLAN_LOADS] = { "meta", "whole" };
 const char *const plan_task_names[PLAN_TASKS] = { "train", "infer", "generate" };
 
 void plan_recipe_init(struct plan_recipe *r)
@@ -40,7 +41,7 @@ void plan_recipe_init(struct plan_recipe *r)
 
 bool plan_is_half(const struct plan_recipe *r)
 {
-	return r->task != PLAN_TRAIN || r->precision >= PLAN_BF16_PURE;
+	return r->precision >= PLAN_BF16_PURE;
 }
 
 /* ---- parameters ---- */
@@ -89,7 +90,9 @@ static enum plim_status add_param(struct builder *b, const struct model_tensor *
 		      !b->r->lora_rank;
 	if (b->r->quantize && !x->dtype && !buffer)
 		dtype = TAPE_BF16; /* until it is prepared */
-	if (b->tp == 1 || x->tied_to == MODEL_NONE)
+	if (build_is_meta(b) && !buffer)
+		p.store = tape_meta(t);
+	else if (b->tp == 1 || x->tied_to == MODEL_NONE)
 		p.store = tape_store(t, p.n * tape_dtype_bytes[dtype],
 				     buffer ? TIMELINE_BUFFER : TIMELINE_PARAMETER);
 	return vec_push(t->mem, &t->params, p, err);
@@ -102,7 +105,7 @@ static void touch_stacks(struct builder *b)
 		model_module_at(b->m, MODEL_ENCODER, MODEL_NONE, MODEL_ROLE_EMBED);
 	uint32_t made[2];
 
-	if (!b->m->encoder_decoder || !x)
+	if (!b->m->encoder_decoder || !x || build_is_meta(b))
 		return;
 	for (unsigned i = 0; i < 2; i++)
 		made[i] = tape_store(&b->t,
@@ -138,9 +141,34 @@ static int targeted(const struct builder *b, const struct model_module *x)
 		return 0;
 	last = last ? last + 1 : x->name;
 	for (size_t i = 0; i < n; i++)
-		if (!strcmp(last, names[i]))
+		if (!strcmp(last, names[i]) ||
+		    (!strcmp(names[i], "all-linear") && x->role != MODEL_ROLE_HEAD &&
+		     x->role != MODEL_ROLE_HEAD_DENSE))
 			return 1;
 	return 0;
+}
+
+/* PEFT refuses targets that match nothing; names that it would take and that match here count up. */
+static enum plim_status check_targets(const struct builder *b, struct plim_err *err)
+{
+	char have[200] = "";
+
+	for (size_t i = 0; i < b->m->modules.n; i++) {
+		const struct model_module *x = &b->m->modules.at[i];
+		const char *last = strrchr(x->name, '.');
+		size_t used = strlen(have);
+
+		if (targeted(b, x))
+			return PLIM_OK;
+		last = last ? last + 1 : x->name;
+		if ((x->kind == MODEL_LINEAR || x->kind == MODEL_CONV1D) && !strstr(have, last))
+			snprintf(have + used, sizeof(have) - used, "%s%s", used ? ", " : "", last);
+	}
+	return err_set(
+		err, PLIM_E_ARG,
+		"no linear layer of this model is called as the LoRA targets say; it has %s (or "
+		"all-linear)",
+		*have ? have : "none");
 }
 
 static enum plim_status add_leaves(struct builder *b, struct plim_err *err)
@@ -176,6 +204,7 @@ static enum plim_status add_lora(struct builder *b, struct plim_err *err)
 			struct tape_param p = empty_param(TAPE_F32);
 
 			p.n = p.own_n = n[k];
+			b->plan->adapter_elements += n[k];
 			p.own_dtype = TAPE_F32;
 			p.place = PLAN_IN_MODULE(i);
 			tape_at(t, p.place);
@@ -217,6 +246,8 @@ static enum plim_status load(struct builder *b, struct plim_err *err)
 		drop_tied(b);
 		build_prepare_quantized(b);
 	}
+	if (!st && b->r->lora_rank)
+		st = check_targets(b, err);
 	if (!st && b->r->lora_rank)
 		st = add_lora(b, err);
 	if (!st)

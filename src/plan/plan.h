@@ -104,6 +104,18 @@ enum plan_save {
 };
 extern const char *const plan_save_names[PLAN_SAVES];
 
+/* How weights that will be sharded reach the GPU. */
+enum plan_load {
+	/*
+	 * On the meta device; then a unit, or a parameter, at a time: accelerate's fsdp_cpu_ram_efficient_loading, FSDP's
+	 * sync_module_states, DeepSpeed's zero.Init
+	 */
+	PLAN_LOAD_META,
+	PLAN_LOAD_WHOLE, /* all of the model is on each GPU before it is sharded: model.cuda(), then the wrapper */
+	PLAN_LOADS
+};
+extern const char *const plan_load_names[PLAN_LOADS];
+
 /* Of keys and values while tokens are generated. */
 enum plan_cache {
 	PLAN_CACHE_DYNAMIC, /* grows with the tokens */
@@ -156,6 +168,7 @@ struct plan_recipe {
 	enum plan_place
 		optimizer_on; /* states, master weights and gradients: DeepSpeed's offload */
 	enum plan_place parameters_on; /* FSDP's CPU offload, ZeRO-3's offload_param */
+	enum plan_load load;           /* of sharded weights; others are always whole */
 	enum plan_save save;           /* at the end of training */
 	unsigned
 		transformers; /* 100 * major + minor, for the names in configuration; 0: the newest known */
@@ -248,6 +261,7 @@ struct plan {
 	uint8_t *categories; /* of each request, enum timeline_category */
 	size_t category_room;
 	VEC(struct plan_phase) phases;
+	uint64_t adapter_elements; /* of LoRA, all of them trainable */
 	struct plan_host host;
 };
 

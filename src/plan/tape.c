@@ -82,6 +82,11 @@ uint32_t tape_store(struct tape *t, uint64_t bytes, unsigned category)
 	return tape_own(t, s);
 }
 
+uint32_t tape_meta(struct tape *t)
+{
+	return tape_own(t, (struct tape_store){ .refs = 1, .request = TAPE_NONE });
+}
+
 void tape_hold(struct tape *t, uint32_t store)
 {
 	if (store != TAPE_NONE)
@@ -99,7 +104,7 @@ void tape_let(struct tape *t, uint32_t store)
 		return;
 	if (s->host)
 		tape_host_let(t, s);
-	else
+	else if (s->request != TAPE_NONE)
 		fail(t, vec_push(t->mem, &t->program->ops,
 				 ((struct program_op){ s->request, TRACE_NONE, PROGRAM_FREE_DONE }),
 				 t->err));

@@ -192,6 +192,8 @@ void tape_touch(struct tape *t, uint64_t bytes);
 uint32_t tape_store(struct tape *t, uint64_t bytes, unsigned category);
 /* The owner of a store that was asked for. */
 uint32_t tape_own(struct tape *t, struct tape_store s);
+/* A store on the meta device: it has no memory anywhere. */
+uint32_t tape_meta(struct tape *t);
 void tape_hold(struct tape *t, uint32_t store);
 void tape_let(struct tape *t, uint32_t store);
 /* Memory of another stream than that of operations. */

@@ -491,6 +491,7 @@ static void train(struct builder *b, struct loop *l)
 
 static void infer(struct builder *b, struct loop *l)
 {
+	autocast(b);
 	for (unsigned i = 0; i < FORWARDS; i++) {
 		struct value logits, loss;
 
@@ -501,6 +502,7 @@ static void infer(struct builder *b, struct loop *l)
 		build_cache_begin(b);
 		build_before_forward(b);
 		loss = build_forward(b, l->ids, l->labels, &logits);
+		tape_uncache(&b->t);
 		build_after_forward(b);
 		tape_drop(&b->t, &loss);
 		l->kept = logits; /* the batch keeps its name, too */

@@ -18,8 +18,8 @@ static enum plim_status pass_on(void *ctx, const char *text, size_t n, struct pl
 	return number ? err_errno(err, number, "cannot write the output") : PLIM_OK;
 }
 
-enum plim_status out_json(struct mem *m, const char *schema, const struct field_table *table,
-			  const void *what, plim_write_fn *write, void *ctx, struct plim_err *err)
+enum plim_status out_json(struct mem *m, const struct field_table *table, const void *what,
+			  plim_write_fn *write, void *ctx, struct plim_err *err)
 {
 	struct out o = { write, ctx };
 	struct json_sink sink = { pass_on, &o };
@@ -30,7 +30,7 @@ enum plim_status out_json(struct mem *m, const char *schema, const struct field_
 	text_init(&text, m, NULL);
 	json_out_init(&j, &text, JSON_PRETTY, &sink);
 	json_object(&j, NULL, JSON_LINES);
-	json_string(&j, "schema", schema);
+	json_string(&j, "schema", table->schema);
 	json_string(&j, "version", plim_version());
 	fields_emit_members(&j, table, what);
 	json_object_end(&j);
@@ -70,21 +70,6 @@ enum plim_status out_text(struct text *t, plim_write_fn *write, void *ctx, struc
 
 	text_release(t);
 	return number ? err_errno(err, number, "cannot write the output") : st;
-}
-
-enum plim_status out_fields(const struct field_table *table, int layout, plim_write_fn *write,
-			    void *ctx, struct plim_err *err)
-{
-	struct mem m;
-	struct text text;
-
-	mem_init(&m, 0);
-	text_init(&text, &m, NULL);
-	if (layout)
-		fields_emit_abi(&text, table);
-	else
-		fields_emit_doc(&text, "", table);
-	return out_text(&text, write, ctx, err);
 }
 
 /* A file that appears whole or not at all. */

@@ -1,18 +1,15 @@
-/* How every verb gives its result away: JSON and rows from its table, a snapshot as a file. */
+/* How every verb gives its result away: JSON from its table, a snapshot as a file. */
 #ifndef API_OUT_H
 #define API_OUT_H
 
+#include "result_tables.h"
 #include "snapshot/snapshot.h"
 
 #include <plimsoll/report.h>
 
 /* `what` as a JSON object that begins with its schema and the program's version. */
-enum plim_status out_json(struct mem *m, const char *schema, const struct field_table *table,
-			  const void *what, plim_write_fn *write, void *ctx, struct plim_err *err);
-
-/* The rows of a table as Markdown, or (layout) as the ABI list. */
-enum plim_status out_fields(const struct field_table *table, int layout, plim_write_fn *write,
-			    void *ctx, struct plim_err *err);
+enum plim_status out_json(struct mem *m, const struct field_table *table, const void *what,
+			  plim_write_fn *write, void *ctx, struct plim_err *err);
 
 /* Words that head what follows, an empty line before them; more may stand on their line. */
 void out_head(struct text *t, const char *words);

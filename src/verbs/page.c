@@ -1,5 +1,6 @@
 /* plimsoll report -o page.html: explained recordings as one page. */
 #include "page/page.h"
+#include "result_tables.h"
 #include "verbs/options.h"
 #include "verbs/report/report.h"
 

@@ -67,23 +67,24 @@ static void test_limits(void **state)
 		enum plim_here_state state;
 		uint64_t bytes;
 	} cases[] = {
-		{ "max\n", PLIM_HERE_NO_LIMIT, PLIM_UNKNOWN },
-		{ "unlimited", PLIM_HERE_NO_LIMIT, PLIM_UNKNOWN },
-		{ "0\n", PLIM_HERE_LIMITED, 0 },
-		{ "9223372036854771712\n", PLIM_HERE_NO_LIMIT, PLIM_UNKNOWN }, /* pages of 4 KiB */
-		{ "9223372036854710272\n", PLIM_HERE_NO_LIMIT, PLIM_UNKNOWN }, /* of 64 KiB */
-		{ "9223372036854710271\n", PLIM_HERE_LIMITED, 9223372036854710271u },
-		{ "maximum", PLIM_HERE_NOT_KNOWN, 7 },
-		{ "max 1", PLIM_HERE_NOT_KNOWN, 7 },
-		{ "", PLIM_HERE_NOT_KNOWN, 7 },
+		{ "max\n", PLIM_HERE_LIMIT_NONE, PLIM_UNKNOWN },
+		{ "unlimited", PLIM_HERE_LIMIT_NONE, PLIM_UNKNOWN },
+		{ "0\n", PLIM_HERE_LIMIT_SET, 0 },
+		{ "9223372036854771712\n", PLIM_HERE_LIMIT_NONE,
+		  PLIM_UNKNOWN }, /* pages of 4 KiB */
+		{ "9223372036854710272\n", PLIM_HERE_LIMIT_NONE, PLIM_UNKNOWN }, /* of 64 KiB */
+		{ "9223372036854710271\n", PLIM_HERE_LIMIT_SET, 9223372036854710271u },
+		{ "maximum", PLIM_HERE_LIMIT_UNKNOWN, 7 },
+		{ "max 1", PLIM_HERE_LIMIT_UNKNOWN, 7 },
+		{ "", PLIM_HERE_LIMIT_UNKNOWN, 7 },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
-		struct plim_here_limit l = { PLIM_HERE_NOT_KNOWN, 7 };
+		struct plim_here_limit l = { PLIM_HERE_LIMIT_UNKNOWN, 7 };
 
 		assert_int_equal(host_limit(span(cases[i].text), &l),
-				 cases[i].state != PLIM_HERE_NOT_KNOWN);
+				 cases[i].state != PLIM_HERE_LIMIT_UNKNOWN);
 		assert_int_equal(l.state, cases[i].state);
 		assert_int_equal(l.bytes, cases[i].bytes);
 	}
@@ -167,6 +168,32 @@ static void test_out_of_memory(void **state)
 	assert_true(!st && n > 10);
 }
 
+/* The recorded host is unpacked into a folder of its own: `top`, made here. */
+static char top[] = "/tmp/plimsoll-test-host-XXXXXX";
+
+static int unpack(void **state)
+{
+	const char *data = getenv("PLIMSOLL_TEST_DATA");
+	char command[8192];
+
+	(void)state;
+	if (!mkdtemp(top))
+		return 1;
+	snprintf(tree, sizeof(tree), "%s/v2", top);
+	snprintf(command, sizeof(command), "tar -xf '%s/host/v2.tar.xz' -C '%s'",
+		 data ? data : "tests/data", top);
+	return system(command);
+}
+
+static int clear(void **state)
+{
+	char command[sizeof(top) + 16];
+
+	(void)state;
+	snprintf(command, sizeof(command), "rm -r '%s'", top);
+	return system(command);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -174,8 +201,6 @@ int main(void)
 		cmocka_unit_test(test_keys),          cmocka_unit_test(test_mounts),
 		cmocka_unit_test(test_out_of_memory),
 	};
-	const char *data = getenv("PLIMSOLL_TEST_DATA");
 
-	snprintf(tree, sizeof(tree), "%s/host/v2", data ? data : "tests/data");
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, unpack, clear);
 }

@@ -284,6 +284,7 @@ static void test_quantized_weights(void **state)
 	assert_int_equal(lives(f, "bwd0", TIMELINE_ACTIVATION), 0);
 	assert_int_equal(lives(f, "bwd1", TIMELINE_TEMPORARY), 0);
 	f->recipe.task = PLAN_INFER;
+	f->recipe.precision = PLAN_BF16_PURE;
 	f->recipe.lora_rank = 0;
 	run(f, UINT64_MAX);
 	assert_int_equal(lives(f, "load", TIMELINE_PARAMETER), codes + 2 * (PARAMETERS - LINEAR));
@@ -304,6 +305,7 @@ static void test_gemv(void **state)
 	assert_int_equal(model_quantize(&f->model, MODEL_NF4, &f->err), PLIM_OK);
 	f->recipe.quantize = PLAN_NF4;
 	f->recipe.task = PLAN_INFER;
+	f->recipe.precision = PLAN_BF16_PURE;
 	f->recipe.sequence = 1;
 	run(f, UINT64_MAX);
 	one = phase_of(f, "fwd1")->peak_requested_bytes;
@@ -542,6 +544,7 @@ static void test_caches(void **state)
 	struct fixture *f = *state;
 
 	f->recipe.task = PLAN_GENERATE;
+	f->recipe.precision = PLAN_BF16_PURE;
 	f->recipe.new_tokens = 8;
 	run(f, UINT64_MAX);
 	/* all but the last of the new tokens are fed back; one layer's keys are joined at a time */

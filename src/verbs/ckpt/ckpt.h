@@ -13,8 +13,7 @@ struct plim_ckpt_hidden {
 	struct arena arena;
 };
 
-extern const struct field_table ckpt_table;
-/* By enum plim_ckpt_verdict: for people, and for programs. */
-extern const char *const ckpt_verdict_names[], *const ckpt_verdict_slugs[];
+/* By enum plim_ckpt_verdict, for people. */
+extern const char *const ckpt_verdict_names[];
 
 #endif

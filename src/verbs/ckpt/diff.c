@@ -24,62 +24,6 @@ static const char *const changes[CKPT_CHANGES] = {
 	[CKPT_CHANGE_ONLY_B] = "only_in_second",
 };
 
-#define D struct plim_ckpt_difference
-static const struct field difference_rows[] = {
-	FIELD_STRING(D, name, "in the first, or in the second if only there"),
-	FIELD_STRING(D, change, "none (values only), dtype, shape, only_in_first, only_in_second"),
-	FIELD_STRING(D, first, "dtype and shape; null: not there"),
-	FIELD_STRING(D, second, "dtype and shape; null: not there"),
-	FIELD_U64(D, changed, "numbers that differ; null: not compared"),
-	FIELD_DOUBLE(D, max_difference, "of finite numbers; null: not compared"),
-	FIELD_DOUBLE(D, mean_difference, "of finite numbers; null: not compared"),
-};
-#undef D
-static const struct field_table difference_table =
-	FIELD_TABLE(struct plim_ckpt_difference, difference_rows);
-
-#define C struct plim_ckpt_conclusion
-static const struct field conclusion_rows[] = {
-	FIELD_STRING(C, kind,
-		     "same, prefix, training_state, rename, width, depth, vocabulary, positions, "
-		     "dtype, head, "
-		     "tied, lora, lora_rank, names, "
-		     "architecture; with --config also loads, does_not_load, not_judged"),
-	FIELD_STRING(C, text, "one sentence"),
-};
-#undef C
-static const struct field_table conclusion_table =
-	FIELD_TABLE(struct plim_ckpt_conclusion, conclusion_rows);
-
-#define R struct plim_ckpt_diff
-static const struct field diff_rows[] = {
-	FIELD_STRING(R, first, "as given"),
-	FIELD_STRING(R, second, "as given"),
-	FIELD_BOOL(R, same, "names, shapes and dtypes"),
-	FIELD_STRING(R, loads,
-		     "with --config: yes, no, or unknown for a model that is not in the tables; "
-		     "else null"),
-	FIELD_STRUCTS(R, conclusions, conclusion_count, struct plim_ckpt_conclusion,
-		      conclusion_table, "kinds of difference, the most telling first"),
-	FIELD_U64(R, equal, "tensors of the same name, shape and dtype"),
-	FIELD_U64(R, other_dtype, "tensors of another dtype, but the same shape"),
-	FIELD_U64(R, other_shape, "tensors of another shape"),
-	FIELD_U64(R, only_in_first, "tensors"),
-	FIELD_U64(R, only_in_second, "tensors"),
-	FIELD_U64(R, compared, "numbers, with --values"),
-	FIELD_U64(R, changed, "numbers of these that differ"),
-	FIELD_U64(R, nonfinite, "differences that are not finite"),
-	FIELD_U64(R, not_compared,
-		  "tensors of one shape whose numbers could not be compared; null: no --values"),
-	FIELD_DOUBLE(R, max_difference, "the largest; null: not compared"),
-	FIELD_DOUBLE(R, mean_difference, "over all that were compared; null: not compared"),
-	FIELD_BOOL(R, bf16_enough, "the largest is below the threshold"),
-	FIELD_STRUCTS(R, tensors, tensor_count, struct plim_ckpt_difference, difference_table,
-		      "those that differ"),
-};
-#undef R
-static const struct field_table diff_table = FIELD_TABLE(struct plim_ckpt_diff, diff_rows);
-
 /* "float32 64x32"; NULL: there is no tensor, or with a status no memory. */
 static const char *shape_text(struct plim_ckpt_diff *d, const struct ckpt *c, uint32_t i,
 			      enum plim_status *st, struct plim_err *err)
@@ -213,13 +157,7 @@ void plim_ckpt_diff_free(struct plim_ckpt_diff *d)
 enum plim_status plim_ckpt_diff_json(const struct plim_ckpt_diff *d, plim_write_fn *write,
 				     void *ctx, struct plim_err *err)
 {
-	return out_json(&d->hidden->mem, "ckpt_diff/1", &diff_table, d, write, ctx, err);
-}
-
-enum plim_status plim_ckpt_diff_fields(int layout, plim_write_fn *write, void *ctx,
-				       struct plim_err *err)
-{
-	return out_fields(&diff_table, layout, write, ctx, err);
+	return out_json(&d->hidden->mem, &ckpt_diff_table, d, write, ctx, err);
 }
 
 /* ---- text ---- */

@@ -16,31 +16,6 @@ struct plim_ckpt_last_hidden {
 
 static const char *const fates[] = { "kept", "would_be_removed", "removed" };
 
-#define C struct plim_ckpt_candidate
-static const struct field candidate_rows[] = {
-	FIELD_STRING(C, name, "in the folder"),
-	FIELD_STRING(C, verdict, "of ckpt verify, or unreadable; null: not looked at"),
-	FIELD_STRING(C, headline, "of ckpt verify; null: not looked at"),
-	FIELD_BOOL(C, good, "whole or unproven; false: damaged, or not looked at"),
-	FIELD_BOOL(C, best, "its name, a measure in it, a link or a trainer's state says so"),
-	FIELD_STRING(C, fate, "kept, would_be_removed or removed"),
-};
-#undef C
-static const struct field_table candidate_table =
-	FIELD_TABLE(struct plim_ckpt_candidate, candidate_rows);
-
-#define L struct plim_ckpt_last
-static const struct field last_rows[] = {
-	FIELD_STRING(L, folder, "as given"),
-	FIELD_STRING(L, last_good, "path of the newest that is good; null: none is"),
-	FIELD_U64(L, good, "that were found good; older ones are not looked at"),
-	FIELD_U64(L, removed, "checkpoints"),
-	FIELD_STRUCTS(L, candidates, candidate_count, struct plim_ckpt_candidate, candidate_table,
-		      "newest first"),
-};
-#undef L
-static const struct field_table last_table = FIELD_TABLE(struct plim_ckpt_last, last_rows);
-
 /* NULL and *err on failure. */
 static const char *join(struct plim_ckpt_last *l, const char *name, struct plim_err *err)
 {
@@ -92,7 +67,7 @@ static enum plim_status look_at(struct plim_ckpt_last *l, size_t i,
 			*err = why;
 		return st;
 	}
-	x->verdict = ckpt_verdict_slugs[c->verdict];
+	x->verdict = plim_ckpt_verdict_name(c->verdict);
 	x->headline = arena_copy(&l->hidden->arena, c->headline, err);
 	st = x->headline ? PLIM_OK : mem_status(err);
 	x->good = c->verdict == PLIM_CKPT_WHOLE || c->verdict == PLIM_CKPT_UNPROVEN;
@@ -252,11 +227,5 @@ void plim_ckpt_last_free(struct plim_ckpt_last *l)
 enum plim_status plim_ckpt_last_json(const struct plim_ckpt_last *l, plim_write_fn *write,
 				     void *ctx, struct plim_err *err)
 {
-	return out_json(&l->hidden->mem, "ckpt_last/1", &last_table, l, write, ctx, err);
-}
-
-enum plim_status plim_ckpt_last_fields(int layout, plim_write_fn *write, void *ctx,
-				       struct plim_err *err)
-{
-	return out_fields(&last_table, layout, write, ctx, err);
+	return out_json(&l->hidden->mem, &ckpt_last_table, l, write, ctx, err);
 }

@@ -6,6 +6,17 @@
 #include <stdio.h>
 #include <string.h>
 
+const char *const ckpt_verdict_names[] = {
+	[PLIM_CKPT_NOT_VERIFIED] = "not verified",
+	[PLIM_CKPT_WHOLE] = "whole",
+	[PLIM_CKPT_UNPROVEN] = "unproven",
+	[PLIM_CKPT_DAMAGED] = "damaged",
+	[PLIM_CKPT_TRUNCATED] = "truncated",
+	[PLIM_CKPT_NOT_A_CHECKPOINT] = "not a checkpoint",
+	[PLIM_CKPT_UNKNOWN_CODE] = "unknown code",
+	[PLIM_CKPT_DANGEROUS] = "dangerous",
+};
+
 #define KEYS_SHOWN 24
 #define FACTS_SHOWN 16
 #define GLOBALS_SHOWN 40
@@ -438,10 +449,5 @@ enum plim_status plim_ckpt_text(const struct plim_ckpt *c, enum plim_ckpt_text w
 enum plim_status plim_ckpt_json(const struct plim_ckpt *c, plim_write_fn *write, void *ctx,
 				struct plim_err *err)
 {
-	return out_json(&c->hidden->mem, "ckpt/1", &ckpt_table, c, write, ctx, err);
-}
-
-enum plim_status plim_ckpt_fields(int layout, plim_write_fn *write, void *ctx, struct plim_err *err)
-{
-	return out_fields(&ckpt_table, layout, write, ctx, err);
+	return out_json(&c->hidden->mem, &ckpt_table, c, write, ctx, err);
 }

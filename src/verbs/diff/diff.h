@@ -59,8 +59,6 @@ struct plim_diff_hidden {
 
 #define DIFF_ROWS_LEAST 16 /* for the sentences, however few are to be shown */
 
-extern const struct field_table diff_table;
-
 /* Put together what was ever allocated, and what is the same in both. */
 enum plim_status diff_find_owners(struct plim_diff *d, const struct diff_side side[2],
 				  enum diff_group group, struct diff_owners *out,

@@ -419,11 +419,5 @@ enum plim_status plim_diff_open(const char *a, const char *b,
 enum plim_status plim_diff_json(const struct plim_diff *d, plim_write_fn *write, void *ctx,
 				struct plim_err *err)
 {
-	return out_json(&d->hidden->report[DIFF_A]->hidden->mem, "diff/1", &diff_table, d, write,
-			ctx, err);
-}
-
-enum plim_status plim_diff_fields(int layout, plim_write_fn *write, void *ctx, struct plim_err *err)
-{
-	return out_fields(&diff_table, layout, write, ctx, err);
+	return out_json(&d->hidden->report[DIFF_A]->hidden->mem, &diff_table, d, write, ctx, err);
 }

@@ -14,8 +14,6 @@ struct plim_here_hidden {
 	VEC(struct plim_here_bound) bounds;
 };
 
-extern const struct field_table here_table;
-
 /* A program that kills before the kernel does. */
 int here_is_killer(const char *name);
 

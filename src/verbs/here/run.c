@@ -72,7 +72,7 @@ static uint64_t swap_room(const struct plim_here *h)
 		const struct plim_here_cgroup *c = &h->cgroups[i];
 		uint64_t left = left_of(c->swap_max.bytes, c->swap_bytes);
 
-		if (c->swap_max.state == PLIM_HERE_LIMITED && (!known(left) || left < room))
+		if (c->swap_max.state == PLIM_HERE_LIMIT_SET && (!known(left) || left < room))
 			room = left;
 	}
 	return room;
@@ -91,20 +91,20 @@ static void bound_cgroup(struct plim_here *h, const struct plim_here_cgroup *c, 
 				     .used_bytes = c->current_bytes,
 				     .droppable_bytes = c->droppable_bytes };
 
-	if (c->max.state == PLIM_HERE_LIMITED) {
+	if (c->max.state == PLIM_HERE_LIMIT_SET) {
 		b.kind = PLIM_HERE_CGROUP;
 		b.limit_bytes = c->max.bytes;
 		b.swap_room_bytes = swap;
 		add_bound(h, b);
 	}
-	if (c->high.state == PLIM_HERE_LIMITED) {
+	if (c->high.state == PLIM_HERE_LIMIT_SET) {
 		b.kind = PLIM_HERE_CGROUP_HIGH;
 		b.effect = PLIM_HERE_SLOWED;
 		b.limit_bytes = c->high.bytes;
 		b.swap_room_bytes = swap;
 		add_bound(h, b);
 	}
-	if (c->memsw_max.state == PLIM_HERE_LIMITED) {
+	if (c->memsw_max.state == PLIM_HERE_LIMIT_SET) {
 		b.kind = PLIM_HERE_CGROUP_MEMSW;
 		b.effect = effect_of(c);
 		b.limit_bytes = c->memsw_max.bytes;
@@ -154,7 +154,7 @@ static void bound_machine(struct plim_here *h)
 			     .droppable_bytes = PLIM_UNKNOWN,
 			     .swap_room_bytes = m->swap_free_bytes });
 	if (m->overcommit == PLIM_HERE_OVERCOMMIT_NEVER && known(m->commit_limit_bytes))
-		add_bound(h, (struct plim_here_bound){ .kind = PLIM_HERE_COMMIT,
+		add_bound(h, (struct plim_here_bound){ .kind = PLIM_HERE_COMMIT_LIMIT,
 						       .effect = PLIM_HERE_REFUSED,
 						       .where = "CommitLimit",
 						       .limit_bytes = m->commit_limit_bytes,
@@ -169,14 +169,14 @@ static void bound_rlimits(struct plim_here *h)
 		const char *name;
 		enum plim_here_kind kind;
 	} binding[] = {
-		{ "RLIMIT_AS", PLIM_HERE_ADDRESS_SPACE },
-		{ "RLIMIT_DATA", PLIM_HERE_DATA },
+		{ "RLIMIT_AS", PLIM_HERE_RLIMIT_AS },
+		{ "RLIMIT_DATA", PLIM_HERE_RLIMIT_DATA },
 	};
 
 	for (size_t i = 0; i < h->rlimit_count; i++)
 		for (size_t k = 0; k < sizeof(binding) / sizeof(*binding); k++)
 			if (!strcmp(h->rlimits[i].name, binding[k].name) &&
-			    h->rlimits[i].soft.state == PLIM_HERE_LIMITED)
+			    h->rlimits[i].soft.state == PLIM_HERE_LIMIT_SET)
 				add_bound(h, (struct plim_here_bound){
 						     .kind = binding[k].kind,
 						     .effect = PLIM_HERE_REFUSED,
@@ -190,8 +190,8 @@ static void bound_rlimits(struct plim_here *h)
 static void bound_shm(struct plim_here *h)
 {
 	if (known(h->shm.size_bytes))
-		add_bound(h, (struct plim_here_bound){ .kind = PLIM_HERE_SHM,
-						       .effect = PLIM_HERE_BUS,
+		add_bound(h, (struct plim_here_bound){ .kind = PLIM_HERE_DEV_SHM,
+						       .effect = PLIM_HERE_BUS_ERROR,
 						       .where = "/dev/shm",
 						       .limit_bytes = h->shm.size_bytes,
 						       .used_bytes = h->shm.used_bytes,
@@ -222,7 +222,7 @@ static void choose(struct plim_here *h)
 		/* what lies in /dev/shm is charged to the cgroup and the machine, too */
 		if (b->effect != PLIM_HERE_REFUSED)
 			h->shared = b;
-		if (b->kind != PLIM_HERE_SHM)
+		if (b->kind != PLIM_HERE_DEV_SHM)
 			h->headroom = b;
 	}
 	if (!known(h->shm.size_bytes))
@@ -414,10 +414,5 @@ enum plim_status plim_here_open(const struct plim_here_options *options, struct 
 enum plim_status plim_here_json(const struct plim_here *h, plim_write_fn *write, void *ctx,
 				struct plim_err *err)
 {
-	return out_json(&h->hidden->mem, "here/1", &here_table, h, write, ctx, err);
-}
-
-enum plim_status plim_here_fields(int layout, plim_write_fn *write, void *ctx, struct plim_err *err)
-{
-	return out_fields(&here_table, layout, write, ctx, err);
+	return out_json(&h->hidden->mem, &here_table, h, write, ctx, err);
 }

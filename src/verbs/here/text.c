@@ -94,7 +94,7 @@ static void number(struct text *cell, uint64_t pid)
 
 static void limit(struct text *cell, const struct plim_here_limit *l)
 {
-	if (l->state == PLIM_HERE_NO_LIMIT)
+	if (l->state == PLIM_HERE_LIMIT_NONE)
 		text_puts(cell, "none");
 	else
 		text_bytes(cell, l->bytes);
@@ -108,10 +108,10 @@ static const char *const kinds[] = {
 	[PLIM_HERE_CGROUP_MEMSW] = "the limit of memory and swap of cgroup",
 	[PLIM_HERE_CGROUP_ABOVE] = "the limit of a cgroup that is not visible,",
 	[PLIM_HERE_MACHINE] = "the memory of the",
-	[PLIM_HERE_COMMIT] = "overcommit is off (vm.overcommit_memory=2):",
-	[PLIM_HERE_ADDRESS_SPACE] = "ulimit -v,",
-	[PLIM_HERE_DATA] = "ulimit -d,",
-	[PLIM_HERE_SHM] = "the size of",
+	[PLIM_HERE_COMMIT_LIMIT] = "overcommit is off (vm.overcommit_memory=2):",
+	[PLIM_HERE_RLIMIT_AS] = "ulimit -v,",
+	[PLIM_HERE_RLIMIT_DATA] = "ulimit -d,",
+	[PLIM_HERE_DEV_SHM] = "the size of",
 };
 
 static const char *const effects[] = {
@@ -119,7 +119,7 @@ static const char *const effects[] = {
 	[PLIM_HERE_HANGS] = "then processes hang",
 	[PLIM_HERE_SLOWED] = "then the kernel slows down",
 	[PLIM_HERE_REFUSED] = "then malloc fails",
-	[PLIM_HERE_BUS] = "then Bus error",
+	[PLIM_HERE_BUS_ERROR] = "then Bus error",
 };
 
 static void evidence(struct text *t, const struct plim_here_bound *b)
@@ -181,7 +181,7 @@ static void verdicts(struct text *t, const struct plim_here *h)
 		text_plain(t);
 		text_wrap(t, 8, 2, "how much is left is not known: no bound could be read");
 	}
-	if (h->shared && h->shared->kind == PLIM_HERE_SHM)
+	if (h->shared && h->shared->kind == PLIM_HERE_DEV_SHM)
 		verdict(t, "Shared memory: ", h->shared);
 }
 
@@ -203,7 +203,7 @@ static void bound_where(struct text *cell, const void *row)
 		[PLIM_HERE_CGROUP_HIGH] = "high (slows) ",
 		[PLIM_HERE_CGROUP_MEMSW] = "with swap ",
 		[PLIM_HERE_CGROUP_ABOVE] = "cgroup ",
-		[PLIM_HERE_SHM] = "",
+		[PLIM_HERE_DEV_SHM] = "",
 	};
 	const struct plim_here_bound *b = row;
 

@@ -25,14 +25,29 @@ static bool is_half_file(const struct plim_plan *p)
 	return dtype && dtype->bits == 16;
 }
 
+/* Nothing is said: what runs is what the file holds, as from_pretrained(dtype="auto") and every server load it. */
+static enum plim_status take_loaded(struct plim_plan *p, struct plim_err *err)
+{
+	const struct ckpt_dtype *dtype = p->hidden->model.dtype;
+	struct plan_recipe *r = &p->hidden->recipe;
+
+	r->precision = dtype && dtype->bits == 32 ? PLAN_FP32 : PLAN_BF16_PURE;
+	if (dtype)
+		return PLIM_OK;
+	return tell(p, "weights of 16 bits: the file names no dtype (--precision fp32: twice that)",
+		    err);
+}
+
 /* from_pretrained loads what the file holds since Transformers 5, and fp32 before. */
 static enum plim_status take_precision(struct plim_plan *p, const struct plim_plan_options *o,
 				       struct plim_err *err)
 {
 	struct plan_recipe *r = &p->hidden->recipe;
 
-	if (o->precision || r->task != PLAN_TRAIN)
+	if (o->precision)
 		return PLIM_OK;
+	if (r->task != PLAN_TRAIN)
+		return take_loaded(p, err);
 	if (r->quantize)
 		return tell(p,
 			    "what is not quantized is trained on in fp32, under bf16 autocast "
@@ -139,14 +154,6 @@ static enum plim_status take_quantization(struct plim_plan *p, const struct plim
 				      plan_quantize_names[r->quantize]),
 			  err);
 	}
-	if (!st && !o->quantize && *m->quantizer && !m->quantized)
-		st = tell(
-			p,
-			plan_string(p, err,
-				    "the config says that weights are quantized by '%s', which is "
-				    "not planned: they are taken for whole",
-				    m->quantizer),
-			err);
 	if (st || !r->quantize)
 		return st;
 	st = tell(p,

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 /*
  * What the command line calls it, where it stands in the options and in the recipe.  --recorded knows those that say what
@@ -80,6 +81,7 @@ static const struct option {
 	       plan_place_names, PLAN_PLACES),
 	ONE_OF("offload-params", true, parameters_on, parameters_on, "place of parameters",
 	       plan_place_names, PLAN_PLACES),
+	ONE_OF("load", true, load, load, "way to load", plan_load_names, PLAN_LOADS),
 	ONE_OF("save", false, save, save, "way to save", plan_save_names, PLAN_SAVES),
 };
 #define OPTIONS (sizeof(options) / sizeof(options[0]))
@@ -94,6 +96,54 @@ void plan_add_known(char known[PLAN_KNOWN], const char *name)
 	size_t used = strlen(known);
 
 	snprintf(known + used, PLAN_KNOWN - used, "%s%s", used ? ", " : "", name);
+}
+
+/*
+ * Values as other tools write them: Transformers' TrainingArguments and from_pretrained, Lightning's Trainer, DeepSpeed.
+ * What 16 bits mean depends on the task: training keeps fp32 weights under autocast, everything else loads them so.
+ */
+static const struct {
+	const char *option, *alias;
+	const char *trains, *runs; /* the name here, in training and elsewhere */
+} aliases[] = {
+	{ "precision", "bf16", "bf16-autocast", "bf16-pure" },
+	{ "precision", "fp16", "fp16-autocast", "bf16-pure" },
+	{ "precision", "bf16-mixed", "bf16-autocast", "bf16-autocast" },
+	{ "precision", "16-mixed", "fp16-autocast", "fp16-autocast" },
+	{ "precision", "bf16-true", "bf16-pure", "bf16-pure" },
+	{ "precision", "bfloat16", "bf16-pure", "bf16-pure" },
+	{ "precision", "float16", "bf16-pure", "bf16-pure" },
+	{ "precision", "half", "bf16-pure", "bf16-pure" },
+	{ "precision", "float32", "fp32", "fp32" },
+	{ "precision", "32-true", "fp32", "fp32" },
+	{ "precision", "no", "fp32", "fp32" },
+	{ "optimizer", "adamw_torch", "adamw", "adamw" },
+	{ "optimizer", "adamw_torch_fused", "adamw-fused", "adamw-fused" },
+	{ "optimizer", "adamw_bnb_8bit", "adamw-8bit", "adamw-8bit" },
+	{ "optimizer", "adamw_8bit", "adamw-8bit", "adamw-8bit" },
+	{ "optimizer", "paged_adamw", "adamw-paged", "adamw-paged" },
+	{ "optimizer", "paged_adamw_32bit", "adamw-paged", "adamw-paged" },
+	{ "attention", "flash_attention_2", "flash", "flash" },
+	{ "attention", "flash_attn", "flash", "flash" },
+	{ "quantize", "4bit", "nf4", "nf4" },
+	{ "quantize", "fp4", "nf4", "nf4" },
+	{ "quantize", "bitsandbytes", "nf4", "nf4" },
+	{ "quantize", "8bit", "int8", "int8" },
+	{ "task", "training", "train", "train" },
+	{ "task", "inference", "infer", "infer" },
+	{ "task", "generation", "generate", "generate" },
+	{ "parallel", "2", "zero2", "zero2" },
+	{ "parallel", "3", "zero3", "zero3" },
+	{ "parallel", "zero-2", "zero2", "zero2" },
+	{ "parallel", "zero-3", "zero3", "zero3" },
+};
+
+const char *plan_value(const char *option, const char *given, bool trains)
+{
+	for (size_t i = 0; given && i < sizeof(aliases) / sizeof(aliases[0]); i++)
+		if (!strcmp(aliases[i].option, option) && !strcasecmp(aliases[i].alias, given))
+			return trains ? aliases[i].trains : aliases[i].runs;
+	return given;
 }
 
 static enum plim_status choose(const struct option *row, const char *given, unsigned *out,
@@ -117,10 +167,13 @@ static enum plim_status choose(const struct option *row, const char *given, unsi
 static enum plim_status read_plain(struct plan_recipe *r, const struct plim_plan_options *o,
 				   struct plim_err *err)
 {
+	const char *task = plan_value("task", o->task, true);
+	bool trains = !task || !strcmp(task, plan_task_names[PLAN_TRAIN]);
 	enum plim_status st = PLIM_OK;
 
 	for (const struct option *row = options; !st && row < options + OPTIONS; row++) {
 		void *to = (char *)r + row->to;
+		const char *given;
 
 		if (row->to == NOWHERE)
 			continue;
@@ -128,8 +181,10 @@ static enum plim_status read_plain(struct plan_recipe *r, const struct plim_plan
 			*(uint64_t *)to = *(const uint64_t *)field_of(o, row);
 		else if (row->kind == FLAG)
 			*(bool *)to = o->flags & row->from;
-		else
-			st = choose(row, *(const char *const *)field_of(o, row), to, err);
+		if (row->kind != TEXT)
+			continue;
+		given = *(const char *const *)field_of(o, row);
+		st = choose(row, plan_value(row->name, given, trains), to, err);
 	}
 	return st;
 }

@@ -75,7 +75,7 @@ enum plim_status plan_read_parallel(struct plan_recipe *r, const struct plim_pla
 	r->pp = o->pipeline_parallel ? o->pipeline_parallel : 1;
 	r->gpus = o->gpus;
 	if (o->parallel)
-		st = find_way(r, o->parallel, o->gpus, err);
+		st = find_way(r, plan_value("parallel", o->parallel, true), o->gpus, err);
 	/* --tp 2 alone is two GPUs */
 	if (r->gpus == 1 && r->tp <= MOST_GPUS && r->pp <= MOST_GPUS)
 		r->gpus = r->tp * r->pp;
@@ -96,6 +96,11 @@ uint64_t plan_allowance(const struct plan_recipe *r, const struct plim_plan_opti
 		return o->allowance_bytes;
 	return PLAN_ALLOWANCE_BYTES + ((copies > 1) + (r->tp > 1)) * COMMUNICATOR_BYTES +
 	       (r->pp > 1) * PIPELINE_BYTES;
+}
+
+static bool is_on_meta(const struct plan_recipe *r)
+{
+	return plan_is_sharded(r) && r->load == PLAN_LOAD_META;
 }
 
 static bool is_copied(const struct plan_recipe *r)
@@ -128,6 +133,9 @@ static const struct {
 	bool (*counts)(const struct plan_recipe *r);
 	const char *text;
 } granted[] = {
+	{ is_on_meta,
+	  "weights are on the meta device until they are sharded (accelerate's "
+	  "fsdp_cpu_ram_efficient_loading, zero.Init); --load whole: all are on each GPU first" },
 	{ is_copied,
 	  "DDP's first buckets live through the second forward pass where the GPU is behind "
 	  "the program; the range has both" },

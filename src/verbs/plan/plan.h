@@ -23,7 +23,7 @@ struct plim_plan_hidden {
 	VEC(uint64_t) extra;   /* bytes of tensors beside the model's */
 	VEC(uint64_t) lengths; /* tokens, step by step */
 	VEC(char *) strings;   /* that the result points to */
-	VEC(const char *) assumptions, defaults;
+	VEC(const char *) assumptions, defaults, doubts;
 	struct plan *plan;
 	struct plan_trust trust; /* of the whole run */
 	bool fits, host_fits;
@@ -38,8 +38,6 @@ struct plim_plan_hidden {
 		more_bytes; /* ... that the planned run may need less or more for what they leave open */
 };
 
-extern const struct field_table plan_table, plan_rung_table;
-
 /* A copy that lives as long as the plan; NULL: *err is set. */
 const char *plan_string(struct plim_plan *p, struct plim_err *err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -47,6 +45,9 @@ const char *plan_string(struct plim_plan *p, struct plim_err *err, const char *f
 /* Options to a recipe; PLIM_E_ARG names what is not known. */
 enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_options *o,
 				   struct plim_err *err);
+
+/* The value of an option as this project calls it, of what other tools do; `given` itself where none does. */
+const char *plan_value(const char *option, const char *given, bool trains);
 
 /*
  * One option by its name on the command line, as --recorded tells it; `value` is borrowed.  PLIM_E_ARG: it is none that
@@ -62,6 +63,9 @@ enum plim_status plan_read_recipe(struct plim_plan *p, const struct plim_plan_op
 /* What the options leave open, by the releases and the model that was read; tells what it took for granted. */
 enum plim_status plan_take_defaults(struct plim_plan *p, const struct plim_plan_options *o,
 				    struct plim_err *err);
+
+/* Are there more tokens than the model was made for? */
+bool plan_is_beyond(const struct model *m, const struct plan_recipe *r);
 
 /* The program of a recipe, for the model as the recipe has its weights; plan_free it. */
 enum plim_status plan_program(struct plim_plan *p, const struct plan_recipe *r, struct plan **out,

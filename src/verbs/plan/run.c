@@ -14,7 +14,6 @@ void plim_plan_options_init(struct plim_plan_options *o)
 {
 	*o = (struct plim_plan_options){ .size = sizeof(*o),
 					 .batch = 1,
-					 .sequence = 1024,
 					 .accumulate = 1,
 					 .steps = 2,
 					 .gpus = 1,
@@ -35,6 +34,7 @@ void plim_plan_free(struct plim_plan *p)
 		free(h->strings.at[i]);
 	vec_release(&h->mem, &h->strings);
 	vec_release(&h->mem, &h->assumptions);
+	vec_release(&h->mem, &h->doubts);
 	vec_release(&h->mem, &h->defaults);
 	vec_release(&h->mem, &h->lora_names);
 	vec_release(&h->mem, &h->extra);
@@ -423,7 +423,7 @@ static enum plim_status inverse(struct plim_plan *p, const struct plim_plan_opti
 	enum plim_status st = PLIM_OK;
 
 	p->max_batch = p->max_sequence = PLIM_UNKNOWN;
-	if (!(o->flags & (PLIM_PLAN_MAX_BATCH | PLIM_PLAN_MAX_SEQUENCE)))
+	if (!(o->flags & (PLIM_PLAN_MAX_BATCH | PLIM_PLAN_MAX_SEQUENCE)) || p->model.doubt_count)
 		return PLIM_OK;
 	if (!p->hidden->bounded)
 		return err_set(err, PLIM_E_ARG,
@@ -467,7 +467,7 @@ static enum plim_status sweep_one(struct plim_plan *p, const struct plan_recipe 
 					 .range_count = 2 };
 	if (!row->range_bytes)
 		st = mem_status(err);
-	if (!st && p->hidden->bounded)
+	if (!st && p->hidden->bounded && !p->model.doubt_count)
 		row->fits = p->limit_bytes >= row->range_bytes[1] ? "yes" : "no";
 	if (!st && p->hidden->bounded && p->limit_bytes < needed) {
 		st = plan_measure(plan, &p->hidden->rules, &p->hidden->bounds, &result, err);
@@ -535,6 +535,42 @@ static enum plim_status check_image(const struct model *m, const struct plan_rec
 		       (unsigned long long)tokens, (unsigned long long)r->sequence);
 }
 
+bool plan_is_beyond(const struct model *m, const struct plan_recipe *r)
+{
+	const struct model_numbers *n = &m->towers[MODEL_TEXT];
+
+	return n->layers && n->positions && r->sequence > n->positions;
+}
+
+/* Learned positions end; rotary ones only lose their meaning. */
+static enum plim_status check_positions(const struct model *m, const struct plan_recipe *r,
+					struct plim_err *err)
+{
+	const struct model_numbers *n = &m->towers[MODEL_TEXT];
+
+	if (n->position != MODEL_POSITION_LEARNED || !plan_is_beyond(m, r))
+		return PLIM_OK;
+	return err_set(err, PLIM_E_ARG,
+		       "a sequence of %llu tokens is longer than the %llu positions of this model: "
+		       "it would "
+		       "die of an index error",
+		       (unsigned long long)r->sequence, (unsigned long long)n->positions);
+}
+
+#define USUAL_SEQUENCE 1024
+
+/* Where the caller leaves it open: as many tokens as the model has positions, 1,024 at most. */
+static void take_sequence(struct plim_plan *p, struct plim_plan_options *o)
+{
+	const struct model_numbers *n = &p->hidden->model.towers[MODEL_TEXT];
+	bool few = n->position == MODEL_POSITION_LEARNED && n->positions &&
+		   n->positions < USUAL_SEQUENCE;
+
+	if (!o->sequence)
+		o->sequence = few ? n->positions : USUAL_SEQUENCE;
+	p->sequence = o->sequence;
+}
+
 static enum plim_status load_model(struct plim_plan *p, const char *path,
 				   const struct plim_plan_options *o, struct plim_err *err)
 {
@@ -569,7 +605,71 @@ enum plim_status plan_read_recipe(struct plim_plan *p, const struct plim_plan_op
 	}
 	r->keep_cache = !r->no_cache &&
 			((o->cache && r->task != PLAN_GENERATE) || m->towers[MODEL_TEXT].use_cache);
-	return check_image(m, r, err);
+	st = check_positions(m, r, err);
+	return st ? st : check_image(m, r, err);
+}
+
+#define UNREAD_SHOWN 6
+
+/* The keys that were not read, in one sentence. */
+static const char *unread_keys(struct plim_plan *p, struct plim_err *err)
+{
+	const struct model *m = &p->hidden->model;
+	struct text words;
+	const char *sentence;
+
+	text_init(&words, &p->hidden->mem, NULL);
+	for (size_t i = 0; i < m->unread.n && i < UNREAD_SHOWN; i++)
+		text_printf(&words, "%s%s", i ? ", " : "",
+			    intern_text(&m->strings, m->unread.at[i]));
+	if (m->unread.n > UNREAD_SHOWN)
+		text_printf(&words, " and %zu more", m->unread.n - UNREAD_SHOWN);
+	sentence = plan_string(p, err,
+			       "the file has keys that are not read here and may change memory: %s",
+			       text_get(&words));
+	text_release(&words);
+	return sentence;
+}
+
+static enum plim_status doubt(struct plim_plan *p, const char *sentence, struct plim_err *err)
+{
+	return sentence ? vec_push(&p->hidden->mem, &p->hidden->doubts, sentence, err)
+			: mem_status(err);
+}
+
+/* What forbids a verdict: a number below a limit says nothing where part of the model was not counted. */
+static enum plim_status take_doubts(struct plim_plan *p, struct plim_err *err)
+{
+	const struct model *m = &p->hidden->model;
+	enum plim_status st = PLIM_OK;
+
+	if (m->guessed)
+		st = doubt(
+			p,
+			plan_string(
+				p, err,
+				"architecture '%s' is not known here: the numbers are those of a "
+				"decoder like Llama",
+				*m->declared ? m->declared : "(no model_type)"),
+			err);
+	if (!st && m->other_class)
+		st = doubt(p,
+			   plan_string(p, err, "the class in 'architectures' is not one of %s",
+				       m->family),
+			   err);
+	if (!st && *m->quantizer && !m->quantized)
+		st = doubt(
+			p,
+			plan_string(
+				p, err,
+				"the weights are quantized by %s, and are counted at 16 bits here",
+				m->quantizer),
+			err);
+	if (!st && m->unread.n)
+		st = doubt(p, unread_keys(p, err), err);
+	p->model.doubts = p->hidden->doubts.at;
+	p->model.doubt_count = p->hidden->doubts.n;
+	return st;
 }
 
 static enum plim_status take_model(struct plim_plan *p, struct plim_err *err)
@@ -590,7 +690,7 @@ static enum plim_status take_model(struct plim_plan *p, struct plim_err *err)
 	p->model.parameters = totals.parameters;
 	p->model.parameter_bytes = as_kept.parameter_bytes + as_kept.state_bytes;
 	p->model.trainable = r->task == PLAN_TRAIN ? totals.trainable : 0;
-	return PLIM_OK;
+	return take_doubts(p, err);
 }
 
 static enum plim_status judge(struct plim_plan *p, struct plim_err *err)
@@ -599,7 +699,7 @@ static enum plim_status judge(struct plim_plan *p, struct plim_err *err)
 	struct plan_result result;
 	enum plim_status st;
 
-	if (!p->hidden->bounded)
+	if (!p->hidden->bounded || p->model.doubt_count)
 		return PLIM_OK;
 	/* what is only just enough is not called enough */
 	p->hidden->fits = p->limit_bytes >= p->peak.range_bytes[1];
@@ -631,8 +731,8 @@ static enum plim_status take_names(struct plim_plan *p, const char *path,
 	return h->settings && h->title ? PLIM_OK : mem_status(err);
 }
 
-static enum plim_status plan_all(struct plim_plan *p, const char *path,
-				 const struct plim_plan_options *o, struct plim_err *err)
+static enum plim_status plan_all(struct plim_plan *p, const char *path, struct plim_plan_options *o,
+				 struct plim_err *err)
 {
 	struct plan_result result;
 	struct plim_plan_hidden *h = p->hidden;
@@ -641,6 +741,8 @@ static enum plim_status plan_all(struct plim_plan *p, const char *path,
 
 	if (!st)
 		st = load_model(p, path, o, err);
+	if (!st)
+		take_sequence(p, o);
 	if (!st)
 		st = plan_read_recipe(p, o, err);
 	if (!st)
@@ -653,6 +755,8 @@ static enum plim_status plan_all(struct plim_plan *p, const char *path,
 		st = plan_pick_stage(p, o, err);
 	if (!st)
 		st = plan_program(p, &h->recipe, &h->plan, err);
+	if (!st && h->recipe.lora_rank && h->recipe.task == PLAN_TRAIN)
+		p->model.trainable = h->plan->adapter_elements;
 	if (!st)
 		st = plan_measure_needed(h->plan, &h->rules, &result, &needed, err);
 	if (!st)
@@ -663,7 +767,7 @@ static enum plim_status plan_all(struct plim_plan *p, const char *path,
 		st = plan_take_host(p, o, err);
 	if (!st)
 		st = judge(p, err);
-	if (!st && h->bounded && !h->fits)
+	if (!st && p->fits && !h->fits)
 		st = plan_climb(p, o, err);
 	if (!st)
 		st = take_assumptions(p, o, err);
@@ -700,7 +804,6 @@ enum plim_status plim_plan_open(const char *path, const struct plim_plan_options
 	p->dies_request_bytes = p->dies_allocated_bytes = p->host_bytes = p->unexplained_bytes =
 		PLIM_UNKNOWN;
 	p->batch = o.batch;
-	p->sequence = o.sequence;
 	st = plan_all(p, path, &o, err);
 	if (st)
 		plim_plan_free(p);
@@ -712,10 +815,5 @@ enum plim_status plim_plan_open(const char *path, const struct plim_plan_options
 enum plim_status plim_plan_json(const struct plim_plan *p, plim_write_fn *write, void *ctx,
 				struct plim_err *err)
 {
-	return out_json(&p->hidden->mem, "plan/1", &plan_table, p, write, ctx, err);
-}
-
-enum plim_status plim_plan_fields(int layout, plim_write_fn *write, void *ctx, struct plim_err *err)
-{
-	return out_fields(&plan_table, layout, write, ctx, err);
+	return out_json(&p->hidden->mem, &plan_table, p, write, ctx, err);
 }

@@ -35,10 +35,15 @@ static void recipe(struct text *t, const struct plim_plan *p)
 		text_printf(&words, "to train in %s with %s", plan_precision_names[r->precision],
 			    plan_optimizer_names[r->optimizer]);
 	else
-		text_printf(&words, "to %s in bf16", plan_task_names[r->task]);
+		text_printf(&words, "to %s in %s", plan_task_names[r->task],
+			    r->precision == PLAN_BF16_PURE ? "bf16"
+							   : plan_precision_names[r->precision]);
 	text_printf(&words, ": batch %s", text_number(a, p->batch));
 	if (m->towers[MODEL_TEXT].layers)
 		text_printf(&words, ", sequence %s", text_number(a, p->sequence));
+	if (plan_is_beyond(m, r))
+		text_printf(&words, " (the model was made for %s)",
+			    text_number(a, m->towers[MODEL_TEXT].positions));
 	if (m->towers[MODEL_VISION].layers && side)
 		text_printf(&words, ", images of %s pixels", text_number(a, side));
 	if (r->task == PLAN_GENERATE)
@@ -107,9 +112,39 @@ static void largest(struct text *t, const char *what, const uint64_t *range)
 			  text_number(a, range[0]), text_number(b, range[1]));
 }
 
+/* Why there is no verdict, and what would give one. */
+static void doubts(struct text *t, const struct plim_plan *p)
+{
+	char a[32], b[32], c[80];
+
+	text_hue(t, TEXT_BAD);
+	text_puts(t, "No verdict: ");
+	text_plain(t);
+	for (size_t i = 0; i < p->model.doubt_count; i++) {
+		if (i)
+			text_puts(t, "  ");
+		text_wrap(t, i ? 2 : 12, 2, "%s", p->model.doubts[i]);
+	}
+	text_puts(t, "  ");
+	if (p->hidden->bounded)
+		text_wrap(t, 2, 2, "what is counted needs %s (%s) of %s; the rest is unknown",
+			  text_size(a, p->peak.needed_bytes), range(c, p->peak.range_bytes),
+			  text_size(b, p->limit_bytes));
+	else
+		text_wrap(t, 2, 2, "what is counted needs %s (%s); the rest is unknown",
+			  text_size(a, p->peak.needed_bytes), range(c, p->peak.range_bytes));
+	text_puts(t, "  ");
+	text_wrap(t, 2, 2, "exact parameters: plan the folder with its .safetensors files");
+}
+
 static void verdict(struct text *t, const struct plim_plan *p)
 {
 	char a[32], b[32], c[80], words[64];
+
+	if (p->model.doubt_count) {
+		doubts(t, p);
+		return;
+	}
 
 	text_hue(t, !p->fits ? TEXT_HEAD : *p->fits ? TEXT_GOOD : TEXT_BAD);
 	text_puts(t, !p->fits     ? "Needs "

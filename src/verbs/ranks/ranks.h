@@ -35,8 +35,6 @@ struct plim_ranks_hidden {
 	VEC(struct ranks_item *) items; /* from the owner */
 };
 
-extern const struct field_table ranks_table;
-
 /* The number in a name: "rank12", "rank_12", "snap_r12.pickle", "12.pickle"; its last part counts first. */
 int ranks_number(const char *name, uint64_t *number);
 

@@ -247,12 +247,5 @@ enum plim_status plim_ranks_open(const char *const *paths, size_t n,
 enum plim_status plim_ranks_json(const struct plim_ranks *k, plim_write_fn *write, void *ctx,
 				 struct plim_err *err)
 {
-	return out_json(&k->hidden->owner->hidden->mem, "ranks/1", &ranks_table, k, write, ctx,
-			err);
-}
-
-enum plim_status plim_ranks_fields(int layout, plim_write_fn *write, void *ctx,
-				   struct plim_err *err)
-{
-	return out_fields(&ranks_table, layout, write, ctx, err);
+	return out_json(&k->hidden->owner->hidden->mem, &ranks_table, k, write, ctx, err);
 }

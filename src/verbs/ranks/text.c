@@ -265,9 +265,9 @@ static void outcome(struct text *t, const struct plim_ranks_row *row, int brief)
 		text_puts(t, "not read");
 	} else if (d) {
 		if (d->cause == PLIM_CAUSE_UNKNOWN && d->likelier != PLIM_CAUSE_UNKNOWN)
-			text_printf(t, "%s?", report_cause_names[d->likelier]);
+			text_printf(t, "%s?", plim_cause_name(d->likelier));
 		else
-			text_puts(t, report_cause_names[d->cause]);
+			text_puts(t, plim_cause_name(d->cause));
 		if (d->phase || d->step != PLIM_UNKNOWN)
 			text_puts(t, ", ");
 		if (brief && d->phase && d->step != PLIM_UNKNOWN)

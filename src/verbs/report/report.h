@@ -35,10 +35,6 @@ struct plim_report_hidden {
 	uint64_t limit_bytes; /* of a plan's page; 0: none */
 };
 
-extern const struct field_table report_table, report_source_table, report_categories_table,
-	report_verdict_table;
-extern const char *const report_bound_names[5], *const report_cause_names[4];
-
 /* Where a recording comes from when it is not simply a path. */
 struct report_input {
 	struct source *source; /* the caller's; NULL: the path is opened */

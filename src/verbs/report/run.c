@@ -633,13 +633,7 @@ enum plim_status plim_report_open(const char *path, const struct plim_report_opt
 enum plim_status plim_report_json(const struct plim_report *r, plim_write_fn *write, void *ctx,
 				  struct plim_err *err)
 {
-	return out_json(&r->hidden->mem, "report/1", &report_table, r, write, ctx, err);
-}
-
-enum plim_status plim_report_fields(int layout, plim_write_fn *write, void *ctx,
-				    struct plim_err *err)
-{
-	return out_fields(&report_table, layout, write, ctx, err);
+	return out_json(&r->hidden->mem, &report_table, r, write, ctx, err);
 }
 
 enum plim_status plim_report_snapshot(const struct plim_report *r, const char *path,

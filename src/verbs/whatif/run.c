@@ -450,12 +450,5 @@ enum plim_status plim_whatif_open(const char *path, const struct plim_whatif_opt
 enum plim_status plim_whatif_json(const struct plim_whatif *w, plim_write_fn *write, void *ctx,
 				  struct plim_err *err)
 {
-	return out_json(&w->hidden->report->hidden->mem, "whatif/1", &whatif_table, w, write, ctx,
-			err);
-}
-
-enum plim_status plim_whatif_fields(int layout, plim_write_fn *write, void *ctx,
-				    struct plim_err *err)
-{
-	return out_fields(&whatif_table, layout, write, ctx, err);
+	return out_json(&w->hidden->report->hidden->mem, &whatif_table, w, write, ctx, err);
 }

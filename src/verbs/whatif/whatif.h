@@ -16,9 +16,6 @@ struct plim_whatif_hidden {
 	size_t not_tried; /* runs that the search had no time for */
 };
 
-extern const struct field_table whatif_table;
-extern const char *const whatif_outcome_names[2];
-
 /* Rules of a PYTORCH_CUDA_ALLOC_CONF string, or of the recording itself (NULL). */
 enum plim_status whatif_rules(const struct plim_whatif *w, const char *settings,
 			      struct allocator_rules *rules, struct plim_err *err);

@@ -401,10 +401,5 @@ enum plim_status plim_why_open(const char *path, const struct plim_why_options *
 enum plim_status plim_why_json(const struct plim_why *w, plim_write_fn *write, void *ctx,
 			       struct plim_err *err)
 {
-	return out_json(&w->hidden->mem, "why/1", &why_table, w, write, ctx, err);
-}
-
-enum plim_status plim_why_fields(int layout, plim_write_fn *write, void *ctx, struct plim_err *err)
-{
-	return out_fields(&why_table, layout, write, ctx, err);
+	return out_json(&w->hidden->mem, &why_table, w, write, ctx, err);
 }

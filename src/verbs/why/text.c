@@ -6,6 +6,29 @@
 #include <stdio.h>
 #include <string.h>
 
+const char *const why_moment_names[] = {
+	"unknown",
+	"loading",
+	"forward",
+	"backward",
+	"the optimizer's first step",
+	"the optimizer's step",
+	"evaluation",
+	"generation",
+	"saving a checkpoint",
+	"making batches",
+};
+static const char *const bound_names[] = {
+	"unknown",
+	"device",
+	"limit",
+	"other process",
+	"outside PyTorch",
+	"host memory",
+	"memory limit of a cgroup",
+	"shared memory (/dev/shm)",
+};
+
 #define LABEL_COLUMNS 12 /* of a line such as "  bound by  limit" */
 #define DEATHS_WHOLE 3   /* told in full; the others in two lines each */
 #define OTHERS_SHOWN 8
@@ -50,7 +73,7 @@ static void bound_line(struct text *t, const struct plim_why_death *d)
 	struct text words;
 
 	text_init(&words, t->mem, &t->style);
-	text_puts(&words, why_bound_names[v->bound_by]);
+	text_puts(&words, bound_names[v->bound_by]);
 	if (!v->bound_certain && v->bound_by)
 		text_puts(&words, ", as a rule");
 	if (v->bound_by == PLIM_BOUND_LIMIT)

@@ -17,8 +17,7 @@ struct plim_why_hidden {
 	struct intern names;           /* --redact: a name's id is its word's number */
 };
 
-extern const struct field_table why_table;
-extern const char *const why_kind_names[], *const why_moment_names[], *const why_bound_names[];
+extern const char *const why_moment_names[]; /* for people */
 
 /* A name of the log, or with --redact a word for it ("process-3"); NULL for "". */
 const char *why_name(struct plim_why *w, const char *kind, const char *name, struct plim_err *err);

@@ -1,0 +1,52 @@
+"""results WHAT: what is made of the public headers, printed.
+
+    rows, tables   the C file of the tables that JSON is emitted by, and its header
+    docs           docs/json.md
+    python-results python/plimsoll/_results.py, the results as typed classes
+    python-abi     python/plimsoll/_abi.py, the library as ctypes
+"""
+import glob
+import os
+import re
+import sys
+
+import docs
+import headers
+import python
+import rows
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def template():
+    with open(os.path.join(TOP, "docs/json.md.in"), encoding="utf-8") as f:
+        return f.read()
+
+
+def version():
+    with open(os.path.join(TOP, "meson.build"), encoding="utf-8") as f:
+        return re.search(r"version: '([\d.]+)'", f.read())[1]
+
+
+WAYS = {
+    "rows": rows.source,
+    "tables": rows.header,
+    "docs": lambda api: "\n".join(docs.page(api, template())) + "\n",
+    "python-results": python.results,
+    "python-abi": python.abi,
+}
+
+
+def main():
+    if len(sys.argv) != 2 or sys.argv[1] not in WAYS:
+        sys.exit(__doc__)
+    try:
+        api = headers.read(glob.glob(os.path.join(TOP, "include/plimsoll/*.h")))
+        api.version = version()
+    except headers.HeaderError as error:
+        sys.exit(f"results: {error}")
+    sys.stdout.write(WAYS[sys.argv[1]](api))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,52 @@
+"""The rows that src/base/fields.c emits JSON by, as a C file: a table a struct, names and plim_ENUM_name an enum."""
+
+KINDS = {"u64": "U64", "i64": "I64", "u32": "U32", "bool": "BOOL", "maybe": "MAYBE", "double": "DOUBLE",
+         "string": "STRING", "enum": "ENUM", "struct": "STRUCT", "pointer": "POINTER", "structs": "STRUCTS",
+         "strings": "STRINGS", "u64s": "U64S"}
+
+
+def row(struct, m):
+    arguments = [f"struct plim_{struct.name}", m.name]
+    if m.count:
+        arguments.append(m.count)
+    if m.kind == "enum":
+        arguments += [f"enum plim_{m.of}", f"{m.of}_names"]
+    elif m.of:
+        arguments += [f"struct plim_{m.of}", f"{m.of}_table"]
+    return f"\tFIELD_{KINDS[m.kind]}({', '.join(arguments)}),"
+
+
+def enum_names(enum):
+    lines = [f"static const char *const {enum.name}_names[] = {{"]
+    for number, name in enum.names().items():
+        if name is not None:
+            lines.append(f'\t[{number}] = "{name}",')
+    return lines + ["};", f"const char *plim_{enum.name}_name(enum plim_{enum.name} value)", "{",
+                    f"\treturn (size_t)value < sizeof({enum.name}_names) / sizeof(*{enum.name}_names) ? "
+                    f"{enum.name}_names[value] : NULL;", "}"]
+
+
+def table(api, struct):
+    schema = next((f"{name}/{number}" for name, (number, root) in api.schemas.items() if root == struct.name), None)
+    told = f', "{schema}"' if schema else ", NULL"
+    return ([f"static const struct field {struct.name}_rows[] = {{"] + [row(struct, m) for m in struct.shown] + ["};"] +
+            [f"const struct field_table {struct.name}_table = FIELD_TABLE(struct plim_{struct.name}, {struct.name}_rows{told});"])
+
+
+def source(api):
+    structs = api.results()
+    used = {m.of for s in structs for m in s.shown if m.kind == "enum"}
+    lines = ["/* Made of include/plimsoll by tools/results: change the headers. */", '#include "result_tables.h"', ""]
+    for name in sorted(used):
+        lines += enum_names(api.enums[name]) + [""]
+    for struct in structs:
+        lines += table(api, struct) + [""]
+    return "\n".join(lines)
+
+
+def header(api):
+    names = [f"{s.name}_table" for s in api.results()]
+    return "\n".join(["/* Made of include/plimsoll by tools/results: the table of each struct of a result. */",
+                      "#ifndef RESULT_TABLES_H", "#define RESULT_TABLES_H", "", '#include "base/fields.h"', "",
+                      "#include <plimsoll/plimsoll.h>", ""] +
+                     [f"extern const struct field_table {n};" for n in names] + ["", "#endif", ""])
