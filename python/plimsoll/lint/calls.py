@@ -1,0 +1,456 @@
+"""What a call gives back: PyTorch's own functions by table, functions of the file by their return, methods by the kind of object."""
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+
+from . import names, values
+from .evaluate import Evaluator
+from .symbols import dotted
+from .values import NUMBER_VALUE, TEXT_VALUE, UNKNOWN_VALUE, Value
+
+Named = dict[str | None, Value]
+_BUILTIN_NUMBERS = frozenset("float int len bool round abs_ id ord hash".split())
+_DATASETS = "torchvision.datasets."
+_WRAPS_LOADER = frozenset("enumerate tqdm trange list tuple reversed islice track cycle auto_tqdm notebook_tqdm".split())
+_MODULE_METHODS = frozenset("""to cuda cpu eval train half float bfloat16 double requires_grad_ apply parameters named_parameters state_dict
+forward generate backward step zero_grad load_state_dict save_pretrained modules children named_modules""".split())
+_WRAPS_MODEL = frozenset("""DistributedDataParallel DataParallel DDP FSDP FullyShardedDataParallel compile convert_sync_batchnorm
+fully_shard prepare_model get_peft_model script SyncBatchNorm BalancedDataParallel setup parallelize_module
+prepare_model_for_kbit_training prepare_model_for_int8_training""".split())
+
+
+class Calls(Evaluator):
+    def _call(self, node: ast.expr) -> Value:
+        assert isinstance(node, ast.Call)
+        func = node.func
+        attr, receiver = "", ""
+        of: Value | None = None
+        qualified = ""
+        if isinstance(func, ast.Attribute):
+            attr = func.attr
+            receiver = dotted(func.value)
+            qualified = self.symbols.qualified(func)
+            if qualified and receiver in self.env:
+                qualified = ""
+            if not qualified:
+                of = self.eval(func.value)
+                if receiver and not (of.kind in values.MODULES and attr in _MODULE_METHODS):
+                    member = self._attribute(func)
+                    if member.kind in values.MODULES:  # self.model(x) is a call of the object self.model
+                        of, attr, receiver = member, dotted(func), ""
+        elif isinstance(func, ast.Name):
+            attr = func.id
+            if func.id not in self.env:
+                qualified = self.symbols.imports.get(func.id, "")
+        else:
+            of = self.eval(func)
+        args = tuple([self.eval(a) for a in node.args])
+        named = {k.arg: self.eval(k.value) for k in node.keywords}
+        value = self.result_of(node, func, qualified, attr, receiver, of, args, named)
+        if self.no_grad and value.graph:
+            value = value.without_graph()
+        if value.node is None and value.kind not in ("", values.NUMBER, values.TEXT):
+            value = replace(value, node=node)
+        made = self.event("call", node)
+        if made is not None:
+            made.name = qualified or (receiver + "." + attr if receiver else attr)
+            made.attr = qualified.rpartition(".")[2] if qualified else attr
+            made.receiver = "" if qualified else receiver
+            made.of = of if of is not None else (self.eval(func) if not qualified and isinstance(func, ast.Name) else None)
+            made.value = value
+            made.args = args + tuple(named.values())
+        return value
+
+    def result_of(self, node: ast.Call, func: ast.expr, qualified: str, attr: str, receiver: str, of: Value | None,
+                  args: tuple[Value, ...], named: Named) -> Value:
+        if qualified:
+            return self.library(node, qualified, args, named)
+        if of is not None and isinstance(func, ast.Attribute) and (receiver or attr == func.attr):
+            return self.method(node, func, of, attr, receiver, args, named)
+        if isinstance(func, ast.Name):
+            return self.plain(node, func, args, named)
+        return self.called(node, of or UNKNOWN_VALUE, args, named)
+
+    # ---- f(x) ----
+
+    def plain(self, node: ast.Call, func: ast.Name, args: tuple[Value, ...], named: Named) -> Value:
+        name = func.id
+        first = args[0] if args else UNKNOWN_VALUE
+        if name not in self.env:
+            if name in _BUILTIN_NUMBERS:
+                return NUMBER_VALUE
+            if name in _WRAPS_LOADER or name == "zip" or name == "iter" or name == "next":
+                return self.iterable(name, args)
+            if name == "sum" and first.kind in (values.LIST, values.TUPLE, values.DICT, values.OUTPUT, values.TENSOR):
+                return Value(values.TENSOR, first.strong, first.graph, scalar=True) if first.graph else UNKNOWN_VALUE
+            if name in ("list", "dict", "set", "tuple", "deque", "defaultdict"):
+                return Value(values.LIST if name not in ("dict", "defaultdict") else values.DICT, True, items=())
+            if name in ("str", "repr", "format"):
+                return TEXT_VALUE
+            if name == "range":
+                return Value(qual="range", strong=True)
+            if name in ("max", "min", "print", "isinstance", "getattr", "hasattr", "open", "super", "type"):
+                return max(args, key=lambda a: a.graph, default=UNKNOWN_VALUE) if name in ("max", "min") else UNKNOWN_VALUE
+            if name in ("filter", "map", "reversed", "sorted") and args:
+                return args[-1] if args[-1].kind == values.PARAMS else UNKNOWN_VALUE
+        return self.called(node, self._name(func), args, named)
+
+    def iterable(self, name: str, args: tuple[Value, ...]) -> Value:
+        if not args:
+            return Value(values.LIST, True, items=()) if name in ("list", "tuple") else UNKNOWN_VALUE
+        first = args[0]
+        if name == "enumerate":
+            return Value(first.kind if first.kind == values.LOADER else "", first.strong, first.graph, qual="enumerate",
+                         items=(self.element(first),), of=first.of, node=first.node)
+        if name == "zip":
+            loader = next((a for a in args if a.kind == values.LOADER), UNKNOWN_VALUE)
+            return Value(loader.kind, loader.strong, qual="zip", items=tuple(self.element(a) for a in args))
+        if name == "iter":
+            return Value(qual="iter", strong=first.strong, items=(self.element(first),))
+        if name == "next":
+            return first.items[0] if first.qual == "iter" and first.items else UNKNOWN_VALUE
+        if name in ("list", "tuple"):
+            return replace(first, kind=values.LIST if first.kind in ("", values.TUPLE) else first.kind)
+        return first
+
+    def called(self, node: ast.Call, of: Value, args: tuple[Value, ...], named: Named) -> Value:
+        """Calling an object: a module, a criterion, a class or a function of the file."""
+        if of.kind == values.CRITERION:
+            graph = max((a.graph for a in args), default=0)
+            if of.cls is not None:
+                own = self.forward(of, args, named)
+                if own.kind in (values.TUPLE, values.DICT):
+                    return own
+            return Value(values.TENSOR, of.strong, values.NO if self.no_grad else max(graph, values.MAYBE), scalar=True)
+        if of.kind in values.MODULES:
+            return self.forward(of, args, named)
+        if of.function is not None:
+            return self.owner.result(of.function, args, named, None)
+        if of.cls is not None and not of.kind:
+            return self.instance(of)
+        if of.kind == values.UNKNOWN and of.qual:
+            return self.library(node, of.qual, args, named)
+        return UNKNOWN_VALUE
+
+    def instance(self, of: Value) -> Value:
+        cls = of.cls
+        assert cls is not None
+        if cls.module:
+            kind = values.CRITERION if names.LOSS_CLASS.search(cls.name) else values.MODULE
+            return Value(kind, True, cls=cls, qual=cls.name)
+        if cls.dataset:
+            return Value(values.DATASET, True, cls=cls, qual=cls.name)
+        for base in cls.bases:
+            last = base.rpartition(".")[2]
+            if last in names.OPTIMIZERS or last == "Optimizer":
+                return Value(values.OPTIMIZER, True, cls=cls, qual=cls.name)
+            if last == "DataLoader":
+                return Value(values.LOADER, True, cls=cls, qual=cls.name)
+        return Value(values.INSTANCE, True, cls=cls, qual=cls.name)
+
+    def forward(self, of: Value, args: tuple[Value, ...], named: Named) -> Value:
+        graph = values.NO if self.no_grad else values.YES
+        if of.cls is not None and "forward" in of.cls.methods:
+            own = self.owner.result(of.cls.methods["forward"], args, named, of)
+            if own.kind == values.TUPLE and own.items:
+                return replace(own, items=tuple(self._lifted(i, graph) for i in own.items), graph=graph, strong=True)
+            if own.kind in (values.TENSOR, values.DICT, values.LIST):
+                return replace(own, graph=graph, strong=of.strong, node=None)
+        if of.kind == values.CRITERION:
+            return Value(values.TENSOR, of.strong, graph, scalar=True)
+        return Value(values.OUTPUT, of.strong, graph, "cuda" if of.device == "cuda" else "", of=of.of)
+
+    @staticmethod
+    def _lifted(item: Value, graph: int) -> Value:
+        """Of a returned tuple: a tensor made in `forward` carries its graph if gradients are on here."""
+        if item.kind in values.TENSORS and item.graph:
+            return replace(item, graph=graph)
+        return item
+
+    # ---- torch.f(x) ----
+
+    def library(self, node: ast.Call, qualified: str, args: tuple[Value, ...], named: Named) -> Value:
+        head, _, last = qualified.rpartition(".")
+        root = qualified.partition(".")[0]
+        first = args[0] if args else next(iter(named.values()), UNKNOWN_VALUE)
+        if last in _WRAPS_LOADER and root in ("tqdm", "itertools", "rich", "fastprogress"):
+            return self.iterable(last, args)
+        if root == "torch":
+            found = self.torch(node, qualified, head, last, first, args, named)
+            if found is not None:
+                return found
+        if last in names.OPTIMIZERS or last.endswith("Optimizer") and last[0].isupper():
+            return Value(values.OPTIMIZER, True, qual=qualified, of=self.owner_of(first))
+        if last == "deque":
+            bound = next((k.value for k in node.keywords if k.arg == "maxlen"), node.args[1] if len(node.args) > 1 else None)
+            return Value(values.LIST, True, bound=1 if bound is not None else None, items=(), qual="deque")
+        if last == "defaultdict":
+            return Value(values.DICT, True, items=())
+        if last in _WRAPS_MODEL and first.kind in values.MODULES:
+            return replace(first, strong=True, of=last, node=None)
+        if last in ("from_pretrained", "create_model", "from_config", "load_model"):
+            maker = head.rpartition(".")[2]
+            if last == "load_model" or names.NOT_MODELS.search(maker):
+                return UNKNOWN_VALUE
+            return Value(values.MODULE, root in names.TORCH_ROOTS, qual=qualified)
+        if names.SCHEDULER_MAKERS.match(last):
+            return Value(values.SCHEDULER, True, qual=qualified)
+        if last == "Accelerator" or last == "Fabric":
+            return Value(values.ACCEL, True, qual=qualified)
+        if head.startswith("torchvision.models") or root == "segmentation_models_pytorch":
+            return Value(values.MODULE, True, qual=qualified)
+        if qualified.startswith(_DATASETS):
+            return Value(values.DATASET, True, qual=qualified)
+        if qualified == "deepspeed.initialize":
+            return Value(values.TUPLE, True, items=(Value(values.ENGINE, True), Value(values.OPTIMIZER, True, qual="deepspeed"),
+                                                    Value(values.LOADER, True, qual="deepspeed"), Value(values.SCHEDULER, True)))
+        if last in ("deepcopy", "copy") and root == "copy":
+            return replace(first, node=None, of="")
+        if last == "DataLoader" or last.endswith("DataLoader") and last[0].isupper():
+            return Value(values.LOADER, True, qual=qualified)
+        if names.AUTOCAST.search(last) or names.CONTEXT_NO_GRAD.search(last) or last == "nullcontext":
+            return Value(values.CONTEXT, True, qual=qualified)
+        if root in ("math", "time", "os", "random", "json", "re"):
+            return UNKNOWN_VALUE
+        if root == "numpy":
+            return Value("numpy", True, qual=qualified)
+        return UNKNOWN_VALUE
+
+    def owner_of(self, value: Value) -> str:
+        return value.of if value.kind == values.PARAMS else ""
+
+    def torch(self, node: ast.Call, qualified: str, head: str, last: str, first: Value, args: tuple[Value, ...],
+              named: Named) -> Value | None:
+        if head == "torch" or head in ("torch.linalg", "torch.special", "torch.fft", "torch.functional", "torch.Tensor"):
+            if last in names.CONSTRUCTORS and head == "torch":
+                return self.constructor(node, last)
+            if last in names.FUNCTIONS or head in ("torch.linalg", "torch.special", "torch.fft"):
+                graph = values.NO if self.no_grad else max((a.graph for a in args), default=0)
+                tensor = Value(values.TENSOR, True, graph, first.device, scalar=last in names.REDUCTIONS and len(node.args) == 1
+                               and not node.keywords)
+                if last in names.PAIRS and (len(node.args) > 1 or node.keywords):
+                    return Value(values.TUPLE, True, graph, items=(tensor, Value(values.TENSOR, True)))
+                if last in ("split", "chunk", "unbind"):
+                    return Value(values.LIST, True, graph, items=(tensor,))
+                return tensor
+            if last in names.FLAT_FUNCTIONS:
+                return Value(values.TENSOR, True, device=first.device, scalar=last in ("any", "all", "equal"))
+            if last == "compile":
+                return replace(first, kind=first.kind or values.MODULE, of="compile", node=None) if args else Value(qual=qualified)
+            if last == "load":
+                return Value(values.CHECKPOINT, True, qual=qualified)
+            if last == "no_grad" or last == "inference_mode" or last == "enable_grad":
+                return Value(values.CONTEXT, True, qual=qualified)
+            if last == "device":
+                return Value("device", True, device=_device_text(node.args[0] if node.args else None))
+            if last == "Generator":
+                return Value("generator", True)
+        if head in ("torch.nn.functional",):
+            graph = values.NO if self.no_grad else max((a.graph for a in args), default=0)
+            return Value(values.TENSOR, True, graph, first.device,
+                         scalar=last in names.LOSS_FUNCTIONS and _reduces(node))
+        if last in ("DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "SyncBatchNorm",
+                    "convert_sync_batchnorm", "fully_shard", "parallelize_module"):
+            return replace(first, kind=first.kind or values.MODULE, strong=True, of=last, node=None)
+        if head.startswith("torch.nn") and last == "Parameter":
+            return Value(values.TENSOR, True, values.YES, qual="parameter")
+        if head == "torch.nn.utils" or head.startswith(("torch.nn.utils.", "torch.nn.init")):
+            return Value(values.TENSOR, True, scalar=True) if last == "clip_grad_norm_" else replace(first, node=None)
+        if head.startswith("torch.nn") and last[:1].isupper():
+            kind = values.CRITERION if names.LOSS_CLASS.search(last) else values.MODULE
+            return Value(kind, True, qual=qualified)
+        if "lr_scheduler" in head:
+            return Value(values.SCHEDULER, True, qual=qualified)
+        if head.startswith("torch.optim") and last[:1].isupper():
+            return Value(values.OPTIMIZER, True, qual=qualified, of=self.owner_of(first))
+        if last == "autocast":
+            return Value(values.CONTEXT, True, qual=qualified)
+        if last == "DataLoader":
+            return Value(values.LOADER, True, qual=qualified)
+        if last == "DistributedSampler" or last.endswith("Sampler") and last[:1].isupper():
+            return Value(values.SAMPLER, True, qual=qualified)
+        if last == "GradScaler" or last == "ShardedGradScaler":
+            return Value(values.SCALER, True, qual=qualified)
+        if head == "torch.autograd" and last == "Variable":
+            return replace(first, kind=values.TENSOR, strong=True, node=None)
+        if qualified == "torch.autograd.grad":
+            return Value(values.TENSOR, True, values.MAYBE)
+        if qualified == "torch.utils.checkpoint.checkpoint":
+            return Value(values.OUTPUT, True, values.NO if self.no_grad else values.YES)
+        if qualified.startswith("torch.utils.data.") and (last.endswith("Dataset") or last in ("Subset", "random_split")):
+            return Value(values.DATASET, True, qual=qualified)
+        if qualified.startswith("torch.hub.load"):
+            return Value(values.MODULE, False, qual=qualified)
+        return None
+
+    def constructor(self, node: ast.Call, last: str) -> Value:
+        device, graph = "cpu", values.NO
+        for keyword in node.keywords:
+            if keyword.arg == "device":
+                device = _device_text(keyword.value) or "given"
+            if keyword.arg == "requires_grad" and isinstance(keyword.value, ast.Constant) and keyword.value.value is True:
+                graph = values.YES
+        return Value(values.TENSOR, True, graph, device, qual="torch." + last)
+
+    # ---- x.f() ----
+
+    def method(self, node: ast.Call, func: ast.Attribute, of: Value, attr: str, receiver: str, args: tuple[Value, ...],
+               named: Named) -> Value:
+        kind = of.kind
+        if receiver == "self" and self.function.cls is not None and (kind not in values.MODULES or attr in self.function.cls.methods):
+            return self.own_method(node, attr, args, named)
+        if kind in values.MODULES:
+            return self.module_method(node, of, attr, receiver, args, named)
+        if kind in (values.TENSOR, values.OUTPUT, values.BATCH):
+            return self.tensor_method(node, of, attr, args)
+        if kind == values.ACCEL:
+            return self.accelerate_method(attr, args)
+        if kind == values.INSTANCE and of.cls is not None:
+            if attr in of.cls.methods:
+                return self.owner.result(of.cls.methods[attr], args, named, of)
+            return UNKNOWN_VALUE
+        if kind == values.OPTIMIZER or kind == values.SCHEDULER:
+            return Value(values.STATE, True, of=receiver) if attr == "state_dict" else UNKNOWN_VALUE
+        if kind == values.SCALER and attr == "scale":
+            return args[0] if args else UNKNOWN_VALUE
+        if kind in (values.LIST, values.DICT, values.TUPLE):
+            return self.container_method(of, attr)
+        if kind == values.STATE and attr in ("copy", "items", "values"):
+            return of
+        if kind == values.LOADER:
+            return UNKNOWN_VALUE
+        if isinstance(func.value, ast.Call) and isinstance(func.value.func, ast.Name) and func.value.func.id == "super" and (
+                self.function.cls is not None and self.function.cls.module and attr == "forward"):
+            return Value(values.OUTPUT, True, values.NO if self.no_grad else values.YES)
+        return self.unknown_method(node, of, attr, receiver, args)
+
+    def unknown_method(self, node: ast.Call, of: Value, attr: str, receiver: str, args: tuple[Value, ...]) -> Value:
+        if attr in names.NUMBERS:
+            return NUMBER_VALUE
+        if attr == "parameters" or attr == "named_parameters":
+            return Value(values.PARAMS, True, of=receiver)
+        if attr == "state_dict":
+            return Value(values.STATE, False, of=receiver)
+        if attr == "from_pretrained":
+            maker = of.qual.rpartition(".")[2] or receiver
+            return UNKNOWN_VALUE if names.NOT_MODELS.search(maker) else Value(values.MODULE, bool(of.qual), qual=of.qual)
+        if of.function is not None and attr == "apply":
+            return Value(values.TENSOR, False, values.MAYBE)
+        if attr in ("to", "cuda", "eval", "train", "half", "float") and of.qual:
+            return of
+        if attr == "backward":
+            return UNKNOWN_VALUE
+        if of.graph:
+            return Value(graph=values.NO if attr in names.ENDS_GRAPH else of.graph)
+        return UNKNOWN_VALUE
+
+    def own_method(self, node: ast.Call, attr: str, args: tuple[Value, ...], named: Named) -> Value:
+        cls = self.function.cls
+        assert cls is not None
+        if attr in cls.methods:
+            return self.owner.result(cls.methods[attr], args, named, None)
+        member = self.lookup("self." + attr)
+        if member.kind or member.function:
+            return self.called(node, member, args, named)
+        if cls.module:
+            if attr in ("parameters", "named_parameters"):
+                return Value(values.PARAMS, True, of="self")
+            if attr == "state_dict":
+                return Value(values.STATE, True, of="self")
+            if attr in ("forward",):
+                return Value(values.OUTPUT, True, values.NO if self.no_grad else values.YES)
+        if attr in ("train_dataloader", "val_dataloader", "get_train_dataloader", "get_eval_dataloader", "test_dataloader"):
+            return Value(values.LOADER, True)
+        return UNKNOWN_VALUE
+
+    def module_method(self, node: ast.Call, of: Value, attr: str, receiver: str, args: tuple[Value, ...], named: Named) -> Value:
+        if attr in ("to", "cuda", "cpu", "eval", "train", "half", "float", "bfloat16", "double", "requires_grad_", "apply",
+                    "to_empty", "type", "share_memory", "compile"):
+            device = of.device
+            if attr == "cuda" or attr == "to" and node.args and _device_text(node.args[0]).startswith("cuda"):
+                device = "cuda"
+            elif attr == "cpu":
+                device = "cpu"
+            return replace(of, device=device, of=of.of or receiver)
+        if attr in ("parameters", "named_parameters"):
+            return Value(values.PARAMS, True, of=receiver)
+        if attr == "state_dict":
+            return Value(values.STATE, True, of=receiver)
+        if attr in ("forward", "__call__"):
+            return self.forward(of, args, named)
+        if attr == "generate":
+            return Value(values.TENSOR, True)
+        if attr == "from_pretrained":
+            return of
+        if of.cls is not None and attr in of.cls.methods:
+            return self.owner.result(of.cls.methods[attr], args, named, of)
+        if attr in ("backward", "step", "zero_grad", "load_state_dict", "save_pretrained", "modules", "children",
+                    "named_modules", "register_buffer", "named_children", "add_module", "train_batch"):
+            return UNKNOWN_VALUE
+        if attr in ("size", "numel", "get_num_params", "get_input_embeddings", "num_parameters"):
+            return NUMBER_VALUE
+        return UNKNOWN_VALUE
+
+    def tensor_method(self, node: ast.Call, of: Value, attr: str, args: tuple[Value, ...]) -> Value:
+        if attr in names.NUMBERS:
+            return NUMBER_VALUE if attr != "numpy" else Value("numpy", True, of="tensor")
+        if attr in ("items", "values", "keys", "pop", "get"):
+            return Value(values.LIST, of.strong, of.graph, items=(replace(of, kind=values.TENSOR),)) if attr != "keys" else UNKNOWN_VALUE
+        if of.kind == values.BATCH:
+            return of if attr in ("to", "cuda") else UNKNOWN_VALUE
+        graph = values.NO if attr in names.ENDS_GRAPH or attr in names.LIKE else max([of.graph] + [a.graph for a in args])
+        device = of.device
+        if attr == "cpu":
+            device = "cpu"
+        elif attr == "cuda":
+            device = "cuda"
+        elif attr == "to":
+            text = _device_text(node.args[0] if node.args else next((k.value for k in node.keywords if k.arg == "device"), None))
+            device = text if text in ("cpu", "cuda") or text.startswith("cuda:") else "given" if text != "dtype" else device
+        if attr == "requires_grad_":
+            graph = values.YES
+        scalar = of.scalar if attr not in names.REDUCTIONS else not node.args and not any(
+            k.arg in ("dim", "axis") for k in node.keywords)
+        kind = values.TENSOR if of.kind == values.TENSOR or attr not in ("to", "cuda", "cpu") else of.kind
+        tensor = Value(kind, of.strong, graph, device, scalar)
+        if attr in names.PAIRS and (node.args or node.keywords) and attr not in ("norm",):
+            return Value(values.TUPLE, True, graph, items=(tensor, Value(values.TENSOR, of.strong)))
+        if attr in ("split", "chunk", "unbind"):
+            return Value(values.LIST, True, graph, items=(tensor,))
+        return tensor
+
+    def accelerate_method(self, attr: str, args: tuple[Value, ...]) -> Value:
+        if attr in ("prepare", "setup", "prepare_model", "prepare_optimizer", "prepare_data_loader", "setup_dataloaders", "setup_module"):
+            given = tuple(replace(a, strong=True, node=None) for a in args)
+            return given[0] if len(given) == 1 else Value(values.TUPLE, True, items=given)
+        if attr in ("unwrap_model", "gather", "gather_for_metrics", "pad_across_processes", "reduce"):
+            return replace(args[0], node=None) if args else UNKNOWN_VALUE
+        return UNKNOWN_VALUE
+
+    def container_method(self, of: Value, attr: str) -> Value:
+        if attr in ("values", "copy", "get", "pop", "popleft") and of.items:
+            return of if attr in ("values", "copy") else of.items[0]
+        if attr == "items" and of.items:
+            return Value(values.LIST, True, items=(Value(values.TUPLE, True, items=(TEXT_VALUE, of.items[0])),))
+        return UNKNOWN_VALUE
+
+
+def _reduces(node: ast.Call) -> bool:
+    return not any(k.arg == "reduction" and isinstance(k.value, ast.Constant) and k.value.value == "none" for k in node.keywords)
+
+
+def _device_text(node: ast.expr | None) -> str:
+    """"cpu", "cuda", "cuda:0" as written; "dtype" for torch.float16 and the like; "" for what is not seen."""
+    if isinstance(node, ast.Constant):
+        if isinstance(node.value, str):
+            return node.value
+        return "cuda" if isinstance(node.value, int) and not isinstance(node.value, bool) else ""
+    if isinstance(node, ast.Attribute):
+        if node.attr in ("float16", "bfloat16", "float32", "float64", "half", "long", "int64", "int32", "bool", "uint8", "float", "dtype"):
+            return "dtype"
+    if isinstance(node, ast.Name) and "dtype" in node.id:
+        return "dtype"
+    if isinstance(node, ast.Call) and dotted(node.func).endswith("device") and node.args:
+        return _device_text(node.args[0])
+    return ""

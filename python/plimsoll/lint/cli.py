@@ -1,0 +1,235 @@
+"""The command: options, files, exit codes (0 nothing found, 1 found, 2 usage, 3 a file could not be read, 4 this machine cannot)."""
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from pathlib import Path
+
+from . import __version__, baseline, config, fixes, output
+from .catalogue import BY_ID
+from .engine import Result, Settings, lint_data
+from .finding import SEVERITIES
+
+CONFIDENCES = {"high": 0.9, "medium": 0.7, "low": 0.5}
+SKIPPED = frozenset(".git .hg .svn .tox .nox .venv venv env node_modules __pycache__ build dist .mypy_cache .ruff_cache .pytest_cache site-packages .eggs".split())
+DONE, FOUND, USAGE, INPUT, MACHINE = 0, 1, 2, 3, 4
+
+
+def say(text: str) -> None:
+    clean = "".join(c if c.isprintable() else "?" for c in text)
+    print(f"plimsoll lint: {clean}", file=sys.stderr)
+
+
+def parser() -> argparse.ArgumentParser:
+    made = argparse.ArgumentParser(
+        prog="plimsoll lint", description="Find mistakes that cost GPU memory in Python source, before the first run. Files and notebooks are parsed, never run.",
+        epilog="Exit codes: 0 nothing found, 1 found (--fail-on), 2 usage, 3 a file cannot be read or parsed, 4 this machine cannot.")
+    add = made.add_argument
+    add("paths", nargs="*", metavar="PATH", help="files, notebooks and folders; - reads standard input")
+    add("-j", "--json", action="store_true", help="print JSON (schema lint/1) instead of text")
+    add("--format", choices=("text", "json", "sarif", "github"), help="github: annotations (the default where GITHUB_ACTIONS is set)")
+    add("--select", action="append", default=[], metavar="CODES", help="only these rules, by prefix: PLM1,PLM701 (PLM: all, also those that are off)")
+    add("--extend-select", action="append", default=[], metavar="CODES", help="these too")
+    add("--ignore", action="append", default=[], metavar="CODES", help="not these")
+    add("--exclude", action="append", default=[], metavar="PATTERN", help="leave out files and folders whose name or path fits")
+    add("--fail-on", choices=(*SEVERITIES, "never"), help="lightest finding that makes the exit code 1 (warning)")
+    add("--confidence", choices=tuple(CONFIDENCES), help="show findings at least so sure (medium)")
+    add("--baseline", metavar="FILE", help="leave out findings that the file has")
+    add("--write-baseline", metavar="FILE", help="write all findings there, and exit 0")
+    add("--diff", metavar="REF", help="only findings on lines that differ from this commit")
+    add("--fix", action="store_true", help="show what can be mended safely as a diff, and do it after a yes")
+    add("--unsafe-fixes", action="store_true", help="with --fix: also changes that may change what the program does")
+    add("--yes", action="store_true", help="with --fix: do not ask")
+    add("--explain", metavar="RULE", help="cause, cost, examples of one rule")
+    add("--rules", action="store_true", help="list all rules")
+    add("--recording", action="append", default=[], metavar="FILE", help="rank findings by what a recording measured (plimsoll report --json is run, or its output read)")
+    add("--plimsoll", default=os.environ.get("PLIMSOLL", "plimsoll"), metavar="PROGRAM", help="with --recording: the program that explains recordings")
+    add("--stdin-filename", default="-", metavar="PATH", help="name of standard input")
+    add("--config", metavar="FILE", help="a pyproject.toml (the nearest one)")
+    add("--no-config", action="store_true", help="read no pyproject.toml")
+    add("-w", "--width", type=int, metavar="COLUMNS", help="of the text (the terminal's, or 80)")
+    add("--no-color", action="store_true", help="no colours (also NO_COLOR)")
+    add("-V", "--version", action="version", version=f"plimsoll lint {__version__}")
+    return made
+
+
+class Usage(Exception):
+    """A command line, or a configuration, that cannot be followed: one line."""
+
+
+def codes(values: list[str], where: str) -> tuple[str, ...]:
+    found = tuple(c.strip().upper() for v in values for c in v.replace(",", " ").split())
+    for code in found:
+        if not any(rule.startswith(code) for rule in BY_ID):
+            raise Usage(f"{where}: no rule begins with '{code}' (plimsoll lint --rules lists them)")
+    return found
+
+
+def files_of(path: Path, exclude: list[str]) -> Iterator[Path]:
+    """The Python files and notebooks of a folder, in order of name."""
+    for folder, folders, names in os.walk(path):
+        folders[:] = sorted(f for f in folders if f not in SKIPPED and not excluded(os.path.join(folder, f), exclude))
+        for name in sorted(names):
+            if name.endswith((".py", ".ipynb")) and not excluded(os.path.join(folder, name), exclude):
+                yield Path(folder, name)
+
+
+def excluded(path: str, patterns: list[str]) -> bool:
+    path = path.replace(os.sep, "/")
+    path = path[2:] if path.startswith("./") else path
+    return any(fnmatch(path, p) or fnmatch(path.rpartition("/")[2], p) or fnmatch(path, f"*/{p}") or fnmatch(path, f"{p.rstrip('/')}/*") for p in patterns)
+
+
+def settings_of(options: argparse.Namespace, found: config.Config) -> Settings:
+    confidence = options.confidence or found.confidence or "medium"
+    if confidence not in CONFIDENCES:
+        raise Usage(f"{found.path}: confidence '{confidence}' is none of {', '.join(CONFIDENCES)}")
+    where = found.path or "configuration"
+    return Settings(
+        select=codes(options.select, "--select") or codes(found.select, where),
+        extend_select=codes(options.extend_select, "--extend-select") + codes(found.extend_select, where),
+        ignore=codes(options.ignore, "--ignore") + codes(found.ignore, where), confidence=CONFIDENCES[confidence],
+        per_file_ignores=tuple((p, codes(c, where)) for p, c in found.per_file_ignores.items()))
+
+
+def lint_paths(paths: list[str], exclude: list[str], settings: Settings, stdin_name: str) -> tuple[output.Report, list[Result]]:
+    """Lint files and folders.  What cannot be read is told in the report; the others are still linted."""
+    report, results = output.Report(), []
+
+    def one(name: str, data: bytes) -> None:
+        result = lint_data(name, data, settings)
+        report.add(result)
+        if result.findings:
+            results.append(result)
+
+    for given in paths:
+        if given == "-":
+            one(stdin_name, sys.stdin.buffer.read())
+            continue
+        path = Path(given)
+        if not path.exists():
+            report.errors.append((given, 0, "no such file or folder"))
+            continue
+        for file in files_of(path, exclude) if path.is_dir() else [path]:
+            try:
+                if not file.is_file():
+                    continue  # a pipe, a socket, a link to nothing
+                one(str(file), file.read_bytes())
+            except OSError as why:
+                report.errors.append((str(file), 0, f"cannot be read: {why.strerror}"))
+    return report, results
+
+
+def mend(results: list[Result], settings: Settings, unsafe: bool, yes: bool) -> list[str]:
+    """Show every fix as a diff; write them after a yes.  Returns the files that were written."""
+    changes = []
+    for result in results:
+        if result.source is None or result.source.cells or result.path == "-":
+            continue
+        fixed = fixes.fix(result.path, result.source.text, result.findings, settings, unsafe)
+        if fixed.made:
+            changes.append(fixed)
+            sys.stdout.write(fixed.diff)
+    if not changes:
+        return []
+    sys.stdout.flush()
+    count = sum(len(c.made) for c in changes)
+    if not yes:
+        if not (sys.stdin.isatty() and sys.stderr.isatty()):
+            say(f"{count} fixes shown, none made: --yes makes them")
+            return []
+        sys.stderr.write(f"Make these {count} changes in {len(changes)} files? [y/N] ")
+        sys.stderr.flush()
+        if not sys.stdin.readline().strip().lower().startswith("y"):
+            return []
+    for change in changes:
+        fixes.write(change.path, change.after)
+    say(f"made {count} changes in {len(changes)} files")
+    return [c.path for c in changes]
+
+
+def show(report: output.Report, form: str, width: int, colour: bool) -> None:
+    if form == "json":
+        print(json.dumps(output.as_json(report), indent=1))
+    elif form == "sarif":
+        print(json.dumps(output.as_sarif(report), indent=1))
+    elif form == "github":
+        sys.stdout.write(output.as_github(report))
+    else:
+        sys.stdout.write(output.as_text(report, width, colour))
+    if form != "json":
+        for path, line, why in report.errors:
+            say(f"{path}{f':{line}' if line else ''}: {why}")
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.rules:
+        sys.stdout.write(output.list_rules())
+        return DONE
+    width = options.width or (shutil.get_terminal_size((80, 24)).columns if sys.stdout.isatty() else 80)
+    if options.explain:
+        rule = options.explain.upper()
+        if rule not in BY_ID:
+            raise Usage(f"--explain: there is no rule '{options.explain}' (plimsoll lint --rules lists them)")
+        sys.stdout.write(output.explain(rule, min(width, 100)))
+        return DONE
+    paths = options.paths or ["."]
+    found = config.Config()
+    if not options.no_config:
+        file = Path(options.config) if options.config else config.find(Path(paths[0] if paths[0] != "-" else ".").parent if Path(paths[0]).is_file() else Path(paths[0] if paths[0] != "-" else "."))
+        found = config.read(file) if file else found
+    settings = settings_of(options, found)
+    fail_on = options.fail_on or found.fail_on or "warning"
+    if fail_on not in (*SEVERITIES, "never"):
+        raise Usage(f"{found.path}: fail-on '{fail_on}' is none of {', '.join(SEVERITIES)}, never")
+    changed = baseline.changed(options.diff) if options.diff else None
+    report, results = lint_paths(paths, options.exclude + found.exclude, settings, options.stdin_filename)
+    if options.write_baseline:
+        baseline.write(options.write_baseline, report.findings)
+        say(f"{options.write_baseline}: {len(report.findings)} findings")
+        return INPUT if report.errors else DONE
+    known = options.baseline or (str(Path(found.path).parent / found.baseline) if found.baseline else "")
+    if known:
+        fresh = baseline.new(report.findings, baseline.read(known))
+        report.in_baseline = len(report.findings) - len(fresh)
+        report.findings = fresh
+    if changed is not None:
+        report.findings = [f for f in report.findings if baseline.touched(f, changed)]
+    if options.fix:
+        kept = {id(f) for f in report.findings}
+        for result in results:
+            result.findings = [f for f in result.findings if id(f) in kept]
+        mended = set(mend(results, settings, options.unsafe_fixes, options.yes))
+        if mended:
+            again, _ = lint_paths(paths, options.exclude + found.exclude, settings, options.stdin_filename)
+            report.findings = again.findings
+    form = options.format or ("json" if options.json else "github" if os.environ.get("GITHUB_ACTIONS") == "true" and not sys.stdout.isatty() else "text")
+    show(report, form, min(max(width, 40), 500), sys.stdout.isatty() and not options.no_color and "NO_COLOR" not in os.environ)
+    if report.errors:
+        return INPUT
+    limit = len(SEVERITIES) if fail_on == "never" else SEVERITIES.index(fail_on) + 1
+    return FOUND if fail_on != "never" and any(SEVERITIES.index(f.severity) < limit for f in report.findings) else DONE
+
+
+def main(arguments: list[str] | None = None) -> int:
+    try:
+        return run(parser().parse_args(arguments))
+    except (Usage, config.BadConfig) as why:
+        say(str(why))
+        return USAGE
+    except baseline.Unusable as why:
+        say(str(why))
+        return INPUT
+    except OSError as why:
+        say(f"{why.filename or ''}: {why.strerror}")
+        return INPUT
+    except KeyboardInterrupt:
+        return 130
+    except MemoryError:
+        say("out of memory")
+        return MACHINE

@@ -1,0 +1,288 @@
+"""What rules share: reporting, the flow of names into a backward pass, and small questions on events."""
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+from typing import Callable, Iterable, Iterator
+
+from . import names, values
+from .finding import Edit, Finding
+from .program import Program
+from .symbols import Function, dotted
+from .trace import Event, Loop, Trace
+
+HIGH, MEDIUM, LOW = 0.9, 0.7, 0.5
+
+Check = Callable[["Context"], None]
+CHECKS: list[tuple[tuple[str, ...], Check]] = []
+
+
+def checks(*ids: str) -> Callable[[Check], Check]:
+    """Registers the function that finds these rules' mistakes."""
+
+    def add(check: Check) -> Check:
+        CHECKS.append((ids, check))
+        return check
+
+    return add
+
+
+_CUT = frozenset("item detach detach_ tolist numpy".split())
+
+
+def names_in(node: ast.expr | None, cut: bool = True) -> set[str]:
+    """Dotted names whose values an expression uses.  With `cut`, not through `.item()`, `.detach()`, `.data`, `float()`."""
+    found: set[str] = set()
+    stack: list[ast.AST] = [node] if node is not None else []
+    while stack:
+        at = stack.pop()
+        if isinstance(at, ast.Call):
+            func = at.func
+            if cut and (isinstance(func, ast.Attribute) and func.attr in _CUT or isinstance(func, ast.Name) and func.id in ("float", "int", "len")):
+                continue
+            stack += at.args
+            stack += [k.value for k in at.keywords]
+            if isinstance(func, ast.Attribute):
+                stack.append(func.value)
+            elif not isinstance(func, ast.Name):
+                stack.append(func)
+        elif isinstance(at, ast.Attribute):
+            if cut and at.attr in ("data", "shape"):
+                continue
+            name = dotted(at)
+            if name:
+                found.add(name)
+                while "." in name:
+                    name = name.rpartition(".")[0]
+                    if name not in ("self", "cls"):
+                        found.add(name)
+            else:
+                stack.append(at.value)
+        elif isinstance(at, ast.Name):
+            found.add(at.id)
+        elif isinstance(at, (ast.Lambda, ast.FunctionDef)):
+            continue
+        else:
+            stack += ast.iter_child_nodes(at)
+    return found
+
+
+def pick(node: ast.expr | None, kind: type) -> Iterator[ast.AST]:
+    if node is not None:
+        for part in ast.walk(node):
+            if isinstance(part, kind):
+                yield part
+
+
+def constant(node: ast.expr | None) -> object:
+    """Value of a literal; Ellipsis for what is none."""
+    return node.value if isinstance(node, ast.Constant) else ...
+
+
+def in_place(stmt: ast.stmt, node: ast.expr) -> bool:
+    """Is the call a statement of its own, its result thrown away?"""
+    return isinstance(stmt, ast.Expr) and stmt.value is node
+
+
+@dataclass(eq=False)
+class Context:
+    program: Program
+    findings: list[Finding] = field(default_factory=list)
+    by_attr: dict[str, list[Event]] = field(default_factory=dict)
+    _fed: dict[tuple[Trace, Loop | None], set[str]] = field(default_factory=dict)
+    _steps: dict[Trace, list[Loop]] = field(default_factory=dict)
+    _direct: dict[Trace, list[Loop]] = field(default_factory=dict)
+    _evals: dict[Trace, list[Loop]] = field(default_factory=dict)
+    in_benchmark: bool = False
+
+    def __post_init__(self) -> None:
+        for trace in self.program.traces.values():
+            for event in trace.events:
+                if event.kind == "call":
+                    self.by_attr.setdefault(event.attr, []).append(event)
+        self.in_benchmark = bool(names.BENCHMARK.search(self.program.source.path.rpartition("/")[2]))
+
+    # ---- reporting ----
+
+    def report(self, rule: str, node: ast.expr | ast.stmt, title: str, *, confidence: float = HIGH, severity: str = "",
+               evidence: Iterable[str] = (), fix: Iterable[str] = (), edits: Iterable[Edit | None] = (), safe: bool = False,
+               lines: Iterable[int] = ()) -> None:
+        source = self.program.source
+        made = [e for e in edits]
+        place = source.place(node)
+        self.findings.append(Finding(
+            rule, severity, confidence, title, place, list(evidence), list(fix),
+            [e for e in made if e is not None] if None not in made else [], safe, None, False, sorted(set(lines)),
+            source.lines[node.lineno - 1] if node.lineno <= len(source.lines) else ""))
+
+    # ---- events ----
+
+    def calls(self, *attrs: str) -> Iterator[Event]:
+        for attr in attrs:
+            yield from self.by_attr.get(attr, ())
+
+    @property
+    def traces(self) -> Iterable[Trace]:
+        return self.program.traces.values()
+
+    def trace(self, event: Event) -> Trace:
+        return self.program.traces[event.function]
+
+    def steps(self, trace: Trace) -> list[Loop]:
+        """Training loops whose backward stands in them."""
+        found = self._direct.get(trace)
+        if found is None:
+            found = self._direct[trace] = self.program.direct_steps(trace)
+        return found
+
+    def training(self, trace: Trace) -> list[Loop]:
+        """Training loops, also those that go backward in a function of the file."""
+        found = self._steps.get(trace)
+        if found is None:
+            found = self._steps[trace] = self.program.steps(trace)
+        return found
+
+    def evaluations(self, trace: Trace) -> list[Loop]:
+        found = self._evals.get(trace)
+        if found is None:
+            found = self._evals[trace] = self.program.evaluations(trace)
+        return found
+
+    def step_of(self, event: Event) -> Loop | None:
+        """The training loop that an event lies in."""
+        loop = event.loop
+        steps = self.steps(self.trace(event))
+        while loop is not None:
+            if loop in steps:
+                return loop
+            loop = loop.outer
+        return None
+
+    def evaluation_of(self, event: Event) -> Loop | None:
+        loop = event.loop
+        found = self.evaluations(self.trace(event))
+        while loop is not None:
+            if loop in found:
+                return loop
+            loop = loop.outer
+        return None
+
+    def epoch_of(self, event: Event) -> Loop | None:
+        """A loop over epochs around an event: one around a training or evaluation loop, or one called so."""
+        trace = self.trace(event)
+        loop = event.loop
+        while loop is not None:
+            if self.is_epoch(loop, trace):
+                return loop
+            loop = loop.outer
+        return None
+
+    def is_epoch(self, loop: Loop, trace: Trace) -> bool:
+        if isinstance(loop.node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            return False
+        if self.program.epoch(loop, trace):
+            return True
+        inner = self.training(trace) + self.evaluations(trace)
+        return any(loop is not l and loop.around(l) for l in inner) and self.counted(loop)
+
+    @staticmethod
+    def counted(loop: Loop) -> bool:
+        node = loop.node
+        return isinstance(node, ast.For) and isinstance(node.iter, ast.Call) and dotted(node.iter.func) in ("range", "trange", "tqdm.trange")
+
+    def bound_in(self, trace: Trace, name: str, loop: Loop) -> bool:
+        """Does a name get a new value in the loop?"""
+        return any(e.name == name and e.kind in ("bind", "delete") for e in trace.inside(loop))
+
+    def cleared_in(self, trace: Trace, name: str, loop: Loop) -> bool:
+        return any(e.kind == "call" and e.receiver == name and e.attr in ("clear", "pop", "popleft", "popitem", "get") or
+                   e.kind in ("delete", "store") and e.name == name and isinstance(getattr(e.target or e.node, "slice", None), ast.Slice)
+                   or e.kind == "delete" and e.name == name for e in trace.inside(loop))
+
+    # ---- the flow into backward ----
+
+    def roots_of_backward(self, event: Event) -> set[str]:
+        call = event.call
+        found: set[str] = set()
+        if isinstance(call.func, ast.Attribute) and event.attr == "backward":
+            found |= names_in(call.func.value)
+        for argument in call.args:
+            found |= names_in(argument)
+        for keyword in call.keywords:
+            if keyword.arg in ("loss", "tensors", "outputs", "inputs", "gradient"):
+                found |= names_in(keyword.value)
+        return found
+
+    def feeds(self, event: Event) -> bool:
+        if event.kind != "call":
+            return False
+        if self.program.is_backward(event) or event.name == "torch.autograd.grad" or event.name == "torch.autograd.backward":
+            return True
+        called = self.program.called_function(event)
+        trace = self.program.traces.get(called) if called is not None else None
+        return trace is not None and any(self.program.is_backward(e) for e in trace.events)
+
+    def fed(self, trace: Trace, loop: Loop | None = None) -> set[str]:
+        """Names whose values reach a backward pass within the loop (or anywhere in the function)."""
+        key = (trace, loop)
+        found = self._fed.get(key)
+        if found is not None:
+            return found
+        events = trace.inside(loop) if loop is not None else trace.events
+        found = set()
+        for event in events:
+            if self.feeds(event):
+                found |= self.roots_of_backward(event)
+        if found:
+            found = self.ancestors(found, events)
+        self._fed[key] = found
+        return found
+
+    def ancestors(self, start: set[str], events: list[Event]) -> set[str]:
+        """The names that these were computed from, through assignments, `+=` and `append`."""
+        found = set(start)
+        flow = [(e.name, e.source) for e in events if e.kind in ("bind", "augment", "store") and e.name and e.source is not None]
+        flow += [(e.receiver, e.call.args[-1]) for e in events if e.kind == "call" and e.attr in ("append", "extend", "appendleft") and
+                 e.receiver and e.call.args]
+        for _ in range(6):
+            size = len(found)
+            for name, source in reversed(flow):
+                if name in found:
+                    found |= names_in(source)
+            if len(found) == size:
+                break
+        return found
+
+    def returned(self, trace: Trace) -> set[str]:
+        found: set[str] = set()
+        for node in trace.return_nodes:
+            found |= names_in(node)
+        return self.ancestors(found, trace.events) if found else found
+
+    def returned_directly(self, trace: Trace) -> set[str]:
+        found: set[str] = set()
+        for node in trace.return_nodes:
+            found |= names_in(node)
+        return found
+
+    def result_is_fed(self, function: Function) -> bool:
+        """Does a caller go backward from what this function returns?"""
+        for call in self.program.callers.get(function, ()):
+            trace = self.program.traces[call.function]
+            fed = self.fed(trace)
+            for event in trace.events:
+                if event.kind in ("bind", "augment") and event.stmt is call.stmt and event.name in fed:
+                    return True
+            if any(self.feeds(e) and any(call.node is n for n in ast.walk(e.node)) for e in trace.events):
+                return True
+        return False
+
+    # ---- the file ----
+
+    def mentions(self, *words: str) -> bool:
+        text = self.program.source.text
+        return any(w in text for w in words)
+
+    @property
+    def gpu(self) -> bool:
+        return self.mentions("cuda", "device", "accelerat", "fabric", "Trainer", "gpu")

@@ -1,0 +1,134 @@
+"""From a file to findings: read, analyse, run the rules, settle severities, drop what is silenced or told by another rule."""
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+
+from .catalogue import BY_ID, RULES
+from .context import CHECKS, HIGH, MEDIUM, Context
+from .finding import SEVERITIES, Finding
+from .program import analyse, uses_torch
+from .source import Source, Unreadable, parse, read
+from . import rules as _rules
+
+FRAMES = 6000  #: Python frames: functions are analysed inside functions (program.CHAIN), each some levels deep
+
+
+@dataclass(slots=True)
+class Settings:
+    select: tuple[str, ...] = ()  #: prefixes; empty: the default rules
+    extend_select: tuple[str, ...] = ()
+    ignore: tuple[str, ...] = ()
+    confidence: float = MEDIUM
+    per_file_ignores: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    show_suppressed: bool = False
+
+    def wants(self, rule: str) -> bool:
+        if rule.startswith(self.ignore) and self.ignore:
+            return False
+        if self.extend_select and rule.startswith(self.extend_select):
+            return True
+        return rule.startswith(self.select) if self.select else BY_ID[rule].default
+
+
+@dataclass(slots=True)
+class Result:
+    path: str
+    findings: list[Finding] = field(default_factory=list)
+    suppressed: int = 0
+    lines: int = 0
+    source: Source | None = None
+    error: str = ""  #: why the file was not linted
+    error_line: int = 0
+
+
+def lint_data(path: str, data: bytes, settings: Settings | None = None) -> Result:
+    """Lint the bytes of one file.  A file that cannot be read or parsed gives a Result with `error`."""
+    settings = settings or Settings()
+    if b"torch" not in data and b"lightning" not in data and b"accelerate" not in data and b"transformers" not in data:
+        return Result(path, lines=data.count(b"\n"))
+    try:
+        source = read(path, data)
+    except Unreadable as why:
+        return Result(path, error=str(why), error_line=why.line)
+    return lint_parsed(source, settings)
+
+
+def lint_text(path: str, text: str, settings: Settings | None = None) -> Result:
+    """Lint Python source text; raises source.Unreadable."""
+    return lint_parsed(parse(path, text), settings or Settings())
+
+
+def lint_parsed(source: Source, settings: Settings) -> Result:
+    result = Result(source.path, lines=len(source.lines), source=source)
+    if source.off or not uses_torch(source.text):
+        return result
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, FRAMES))
+    try:
+        context = Context(analyse(source))
+        for ids, check in CHECKS:
+            if any(settings.wants(rule) for rule in ids):
+                check(context)
+    except RecursionError:
+        result.error = "nested too deeply: not analysed"
+        return result
+    finally:
+        sys.setrecursionlimit(limit)
+    for finding in _settled(context.findings):
+        if not settings.wants(finding.id) or finding.confidence < settings.confidence or _ignored(settings, finding):
+            continue
+        end = source.starts and finding.place.end_line
+        line, last = _lines(source, finding)
+        if source.silenced(finding.id, line, last):
+            result.suppressed += 1
+            continue
+        result.findings.append(finding)
+    result.findings.sort(key=Finding.order)
+    return result
+
+
+def _lines(source: Source, finding: Finding) -> tuple[int, int]:
+    """First and last line in the text that was parsed (a notebook's cells are joined there)."""
+    if finding.place.cell is None:
+        return finding.place.line, finding.place.end_line
+    first = next(f for f, c in source.cells if c == finding.place.cell)
+    return finding.place.line + first - 1, finding.place.end_line + first - 1
+
+
+def _ignored(settings: Settings, finding: Finding) -> bool:
+    from fnmatch import fnmatch
+
+    return any(fnmatch(finding.place.file, pattern) and finding.id.startswith(codes) for pattern, codes in settings.per_file_ignores)
+
+
+_SUBSUMED = {"PLM105": ("PLM104",), "PLM102": ("PLM101", "PLM103"), "PLM116": ("PLM801",)}
+
+
+def _settled(findings: list[Finding]) -> list[Finding]:
+    """Severities and costs from the catalogue; one finding a place and rule; what another rule says better is dropped.
+
+    An error needs high confidence: with less it is a warning."""
+    seen: set[tuple[str, int, int]] = set()
+    kept: list[Finding] = []
+    for finding in findings:
+        rule = BY_ID[finding.id]
+        key = (finding.id, finding.place.line, finding.place.cell or 0)
+        if key in seen:
+            continue
+        seen.add(key)
+        finding.severity = finding.severity or rule.severity
+        if finding.severity == "error" and finding.confidence < HIGH:
+            finding.severity = "warning"
+        finding.cost = rule.costs()
+        if rule.fix == "none":
+            finding.edits = []
+        finding.fix_is_safe = bool(finding.edits) and rule.fix == "safe" and finding.fix_is_safe
+        kept.append(finding)
+    places = {(f.id, f.place.line) for f in kept}
+    return [f for f in kept if not any((better, f.place.line) in places for better in _SUBSUMED.get(f.id, ()))]
+
+
+def heaviest(findings: list[Finding]) -> int:
+    """Index into SEVERITIES of the heaviest finding; len(SEVERITIES) without any."""
+    return min((SEVERITIES.index(f.severity) for f in findings), default=len(SEVERITIES))

@@ -1,0 +1,243 @@
+"""Findings as text, JSON (lint/1), SARIF 2.1.0 and GitHub annotations."""
+from __future__ import annotations
+
+import hashlib
+import os
+import textwrap
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from . import __version__
+from .catalogue import BY_ID, RULES
+from .engine import Result
+from .finding import SEVERITIES, Finding
+
+DOCS = "docs/lint.md"
+_SARIF_LEVEL = {"error": "error", "warning": "warning", "info": "note"}
+_SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_COLOURS = {"error": "\033[1;31m", "warning": "\033[1;33m", "info": "\033[1;34m", "dim": "\033[2m", "off": "\033[0m"}
+
+
+@dataclass(slots=True)
+class Report:
+    """All that a run found."""
+
+    findings: list[Finding] = field(default_factory=list)
+    errors: list[tuple[str, int, str]] = field(default_factory=list)  #: (file, line, why) of what was not linted
+    files: int = 0
+    lines: int = 0
+    suppressed: int = 0
+    in_baseline: int = 0
+    recordings: list[dict[str, Any]] = field(default_factory=list)  #: what was joined, and what was not
+
+    def add(self, result: Result) -> None:
+        self.files += 1
+        self.lines += result.lines
+        self.suppressed += result.suppressed
+        self.findings += result.findings
+        if result.error:
+            self.errors.append((result.path, result.error_line, result.error))
+
+
+# ---- text ----
+
+def _where(finding: Finding) -> str:
+    place = finding.place
+    cell = f"cell{place.cell}:" if place.cell is not None else ""
+    return f"{place.file}:{cell}{place.line}:{place.column}"
+
+
+def _excerpt(finding: Finding, width: int) -> list[str]:
+    """The line, and a caret under what is meant."""
+    text = finding.line_text.rstrip()
+    if not text:
+        return []
+    indent = len(text) - len(text.lstrip())
+    place = finding.place
+    start = place.column - 1
+    end = place.end_column - 1 if place.end_line == place.line else len(text)
+    shown = text[indent:].replace("\t", " ")
+    room = max(width - 10, 20)
+    cut = max(0, start - indent - room // 2) if end - indent > room else 0
+    line = shown[cut:cut + room]
+    first = max(0, start - indent - cut)
+    marks = max(1, min(end - indent - cut, len(line)) - first)
+    return [f"{place.line:>6} | {line}", " " * 6 + " | " + " " * first + "^" * marks]
+
+
+def _wrapped(mark: str, text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, max(width - 2, 30), initial_indent=" " * 6 + mark + " ", subsequent_indent=" " * 8, break_long_words=False,
+                         break_on_hyphens=False)
+
+
+def finding_text(finding: Finding, width: int = 80, colour: bool = False) -> str:
+    on = _COLOURS[finding.severity] if colour else ""
+    off = _COLOURS["off"] if colour else ""
+    head = f"{_where(finding)}: {finding.id} {on}{finding.severity}{off} {finding.title}"
+    lines = [head] + _excerpt(finding, width)
+    for evidence in finding.evidence:
+        lines += _wrapped("=", evidence, width)
+    if finding.cost is not None and finding.cost.text:
+        lines += _wrapped("=", f"costs {finding.cost.text} ({finding.cost.source})", width)
+    for fix in finding.fix:
+        lines += _wrapped("+", fix, width)
+    if finding.edits:
+        lines += _wrapped("+", "--fix mends it" if finding.fix_is_safe else "--fix --unsafe-fixes mends it", width)
+    return "\n".join(lines)
+
+
+def summary(report: Report) -> str:
+    counts = Counter(f.severity for f in report.findings)
+    parts = [f"{counts[s]} {s}{'s' if counts[s] != 1 and s != 'info' else ''}" for s in SEVERITIES if counts[s]]
+    files = f"{report.files} file{'s' if report.files != 1 else ''}"
+    text = f"{len(report.findings)} finding{'s' if len(report.findings) != 1 else ''}"
+    text += f" ({', '.join(parts)}) in {files}" if parts else f" in {files}"
+    extra = []
+    if report.suppressed:
+        extra.append(f"{report.suppressed} silenced by comments")
+    if report.in_baseline:
+        extra.append(f"{report.in_baseline} in the baseline")
+    if report.errors:
+        extra.append(f"{len(report.errors)} file{'s' if len(report.errors) != 1 else ''} not linted")
+    return text + ("; " + ", ".join(extra) if extra else "")
+
+
+def as_text(report: Report, width: int = 80, colour: bool = False) -> str:
+    blocks = [finding_text(f, width, colour) for f in report.findings]
+    notes = [line for recording in report.recordings for line in recording["notes"]]
+    return "\n".join(blocks + notes + [summary(report)]) + "\n"
+
+
+# ---- JSON ----
+
+def finding_json(finding: Finding) -> dict[str, Any]:
+    place = finding.place
+    return {
+        "id": finding.id, "name": BY_ID[finding.id].name, "severity": finding.severity, "confidence": finding.confidence,
+        "title": finding.title, "evidence": finding.evidence, "fix": finding.fix,
+        "place": {"file": place.file, "line": place.line, "column": place.column, "end_line": place.end_line,
+                  "end_column": place.end_column, "cell": place.cell},
+        "lines": finding.lines or [place.line],
+        "edits": [{"start": e.start, "end": e.end, "text": e.text} for e in finding.edits],
+        "fix_is_safe": finding.fix_is_safe,
+        "cost": None if finding.cost is None else {"text": finding.cost.text, "bytes": finding.cost.bytes, "source": finding.cost.source},
+        "joined": finding.joined,
+    }
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    return {
+        "schema": "lint/1", "version": __version__, "files": report.files, "lines": report.lines,
+        "suppressed": report.suppressed, "in_baseline": report.in_baseline,
+        "findings": [finding_json(f) for f in report.findings],
+        "errors": [{"file": f, "line": line or None, "message": why} for f, line, why in report.errors],
+        "recordings": [{k: v for k, v in r.items() if k != "notes"} | {"notes": r["notes"]} for r in report.recordings],
+    }
+
+
+# ---- SARIF 2.1.0 ----
+
+def fingerprint(finding: Finding, seen: Counter[str]) -> str:
+    """Of a line's text without blanks, so that it stays when lines move; equal lines are numbered."""
+    text = "".join(finding.line_text.split())
+    key = hashlib.sha256(f"{finding.id}\0{finding.place.file}\0{text}".encode()).hexdigest()[:16]
+    seen[key] += 1
+    return f"{key}:{seen[key]}"
+
+
+def _uri(path: str) -> str:
+    from urllib.parse import quote
+
+    return quote(path.replace(os.sep, "/"))
+
+
+def _sarif_rule(rule_id: str) -> dict[str, Any]:
+    rule = BY_ID[rule_id]
+    markdown = f"{rule.cause}\n\n```python\n{rule.bad}```\n\nInstead:\n\n```python\n{rule.good}```\n"
+    return {
+        "id": rule.id, "name": "".join(w.capitalize() for w in rule.name.split("-")), "shortDescription": {"text": rule.title},
+        "fullDescription": {"text": rule.cause}, "help": {"text": rule.cause, "markdown": markdown},
+        "defaultConfiguration": {"level": _SARIF_LEVEL[rule.severity], "enabled": rule.default},
+        "properties": {"tags": ["pytorch", "gpu-memory"], "precision": "high",
+                       "problem.severity": {"error": "error", "warning": "warning", "info": "recommendation"}[rule.severity]},
+    }
+
+
+def _region(finding: Finding) -> dict[str, Any]:
+    place = finding.place
+    return {"startLine": place.line, "startColumn": place.column, "endLine": place.end_line, "endColumn": place.end_column}
+
+
+def as_sarif(report: Report) -> dict[str, Any]:
+    index = {rule.id: i for i, rule in enumerate(RULES)}
+    seen: Counter[str] = Counter()
+    results = []
+    for finding in report.findings:
+        message = finding.title + ("" if not finding.evidence else " (" + "; ".join(finding.evidence) + ")")
+        results.append({
+            "ruleId": finding.id, "ruleIndex": index[finding.id], "level": _SARIF_LEVEL[finding.severity], "rank": 100 * finding.confidence,
+            "message": {"text": message},
+            "locations": [{"physicalLocation": {"artifactLocation": {"uri": _uri(finding.place.file), "uriBaseId": "%SRCROOT%"}, "region": _region(finding)}}],
+            "partialFingerprints": {"primaryLocationLineHash": fingerprint(finding, seen)},
+        })
+    notes = [{"level": "error", "message": {"text": why}, "locations": [{"physicalLocation": {
+        "artifactLocation": {"uri": _uri(path), "uriBaseId": "%SRCROOT%"}, **({"region": {"startLine": line}} if line else {})}}]}
+        for path, line, why in report.errors]
+    return {
+        "$schema": _SARIF_SCHEMA, "version": "2.1.0",
+        "runs": [{
+            "tool": {"driver": {"name": "plimsoll lint", "semanticVersion": __version__, "rules": [_sarif_rule(r.id) for r in RULES]}},
+            "columnKind": "unicodeCodePoints", "results": results,
+            "invocations": [{"executionSuccessful": not report.errors, "toolExecutionNotifications": notes}],
+        }],
+    }
+
+
+# ---- GitHub ----
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+def as_github(report: Report) -> str:
+    level = {"error": "error", "warning": "warning", "info": "notice"}
+    lines = []
+    for finding in sorted(report.findings, key=lambda f: (SEVERITIES.index(f.severity), f.order())):
+        place = finding.place
+        lines.append(f"::{level[finding.severity]} file={_property(place.file)},line={place.line},col={place.column},endLine={place.end_line},"
+                     f"endColumn={place.end_column},title={finding.id} {BY_ID[finding.id].name}::{_data(finding.title)}")
+    return "".join(line + "\n" for line in lines)
+
+
+# ---- rules ----
+
+def explain(rule_id: str, width: int = 80) -> str:
+    """A rule's page: cause, cost as measured, examples, where the claim is checked."""
+    rule = BY_ID[rule_id]
+    fold = lambda text: textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)  # noqa: E731
+    block = lambda text: "".join(f"    {line}\n" for line in text.rstrip().split("\n"))  # noqa: E731
+    fix = {"safe": "--fix mends it", "unsafe": "--fix --unsafe-fixes mends it", "none": "no automatic fix"}[rule.fix]
+    parts = [f"{rule.id} {rule.name}: {rule.severity}, {fix}" + ("" if rule.default else f"; off by default ({rule.off_because})"),
+             fold(rule.title + "."), fold(rule.cause)]
+    if rule.cost:
+        parts.append(fold(f"Costs {rule.cost} ({rule.source})."))
+    elif rule.source:
+        parts.append(fold(f"Source: {rule.source}."))
+    if rule.claim:
+        parts.append(fold(f"The claim, checked, in docs/claims.md: \"{rule.claim} ...\""))
+    parts.append("Found:\n" + block(rule.bad))
+    parts.append("Not found:\n" + block(rule.good))
+    if rule.not_told:
+        parts.append(fold(f"Not told: {rule.not_told}."))
+    parts.append(f"Silence one line with: # noqa: {rule.id}")
+    return "\n\n".join(p.rstrip("\n") for p in parts) + "\n"
+
+
+def list_rules() -> str:
+    rows = [f"{r.id}  {r.severity:<7}  {r.fix:<6}  {'on ' if r.default else 'off'}  {r.name}" for r in RULES]
+    return "\n".join(rows) + "\n"

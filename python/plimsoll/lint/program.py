@@ -1,0 +1,302 @@
+"""A file as rules see it: its traces, who calls whom, which loops train and which evaluate."""
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import dataclass, field, replace
+
+from . import names, values
+from .evaluate import Owner
+from .source import Source
+from .symbols import Class, Function, Symbols, collect, dotted
+from .trace import Event, Loop, Trace
+from .values import UNKNOWN_VALUE, Value
+from .walk import Walker, kind_of_annotation, parameters
+
+CHAIN = 16  #: functions walked one inside the other; what is deeper is unknown
+_TRAINS = re.compile(r"^(train_step|train_one_step|train_batch|training_step|optimize_parameters|update|learn|step_train|optimize\w*|"
+                     r"run_step|update_\w+|optimize)$")
+
+
+@dataclass(eq=False)
+class Program(Owner):
+    source: Source
+    symbols: Symbols
+    traces: dict[Function, Trace] = field(default_factory=dict)
+    envs: dict[Function, dict[str, Value]] = field(default_factory=dict)
+    callers: dict[Function, list[Event]] = field(default_factory=dict)
+    walking: int = 0
+
+    # ---- walking ----
+
+    def walk_all(self) -> None:
+        assert self.symbols.module is not None
+        self.walk(self.symbols.module)
+        for function in self.symbols.functions:
+            self.walk(function)
+        for trace in self.traces.values():
+            for event in trace.events:
+                if event.kind == "call":
+                    called = self.called_function(event)
+                    if called is not None:
+                        self.callers.setdefault(called, []).append(event)
+
+    def walk(self, function: Function, args: tuple[Value, ...] = (), named: dict[str | None, Value] | None = None,
+             of: Value | None = None) -> Trace:
+        trace = self.traces.get(function)
+        if trace is not None:
+            return trace
+        trace = self.traces[function] = Trace(function)
+        walker = Walker(self.symbols, self, function, trace)
+        self.envs[function] = walker.env
+        if self.framework_loop(function):
+            assert not isinstance(function.node, ast.Module)
+            trace.loops.append(Loop(function.node, None, 0, framework=True))
+        self.bind_parameters(walker, function, args, named or {})
+        self.walking += 1
+        walker.run()
+        self.walking -= 1
+        self.envs[function] = walker.env
+        trace.done = True
+        return trace
+
+    def bind_parameters(self, walker: Walker, function: Function, args: tuple[Value, ...], named: dict[str | None, Value]) -> None:
+        given = parameters(function)
+        method = function.cls is not None and given and given[0].arg in ("self", "cls")
+        for i, parameter in enumerate(given):
+            value = named.get(parameter.arg, UNKNOWN_VALUE)
+            at = i - 1 if method else i
+            if not value.kind and 0 <= at < len(args):
+                value = args[at]
+            if not value.kind:
+                value = kind_of_annotation(parameter.annotation)
+            if not value.kind:
+                value = Value(graph=values.MAYBE)
+            elif value.kind in values.TENSORS:
+                value = replace(value, graph=values.MAYBE, node=None)
+            walker.env[parameter.arg] = replace(value, node=None) if value.node is not None else value
+        if method:
+            assert function.cls is not None
+            kind = values.MODULE if function.cls.module else values.INSTANCE
+            walker.env["self"] = Value(kind, True, cls=function.cls)
+        node = function.node
+        if not isinstance(node, ast.Module):
+            for extra in (node.args.vararg, node.args.kwarg):
+                if extra is not None:
+                    walker.env[extra.arg] = Value(graph=values.MAYBE)
+
+    def framework_loop(self, function: Function) -> bool:
+        cls = function.cls
+        if cls is None or isinstance(function.node, ast.Module):
+            return False
+        return cls.lightning and function.name in names.LIGHTNING_STEPS | names.LIGHTNING_EVALS or (
+            cls.trainer and function.name in names.TRAINER_STEPS)
+
+    # ---- what an evaluator asks ----
+
+    def globals(self, function: Function) -> dict[str, Value]:
+        return self.envs.get(function, {})
+
+    def attribute(self, cls: Class, name: str) -> Value | None:
+        found = cls.values.get(name)
+        if found is None and self.walking < CHAIN:
+            init = cls.methods.get("__init__")
+            if init is not None and init not in self.traces:
+                self.walk(init)
+                found = cls.values.get(name)
+            if found is None:
+                for _, function in cls.assigned.get(name, ()):
+                    if function not in self.traces:
+                        self.walk(function)
+                found = cls.values.get(name)
+        if found is None:
+            for base in cls.bases:
+                above = self.symbols.classes.get(base)
+                if above is not None and above is not cls:
+                    found = self.attribute(above, name)
+                    if found is not None:
+                        break
+        return found
+
+    def find(self, name: str, within: Function) -> Function | None:
+        at: Function | None = within
+        while at is not None:
+            if name in at.local:
+                return at.local[name]
+            at = at.outer
+        return None
+
+    def result(self, function: Function, args: tuple[Value, ...], named: dict[str | None, Value], of: Value | None) -> Value:
+        trace = self.traces.get(function)
+        if trace is None and self.walking < CHAIN:
+            trace = self.walk(function, args, named, of)
+        if trace is None or not trace.done or not trace.returns:
+            return UNKNOWN_VALUE
+        if isinstance(function.node, ast.AsyncFunctionDef) or any("contextmanager" in dotted(d) for d in
+                                                                   getattr(function.node, "decorator_list", ())):
+            return UNKNOWN_VALUE
+        found = trace.returns[0]
+        for value in trace.returns[1:]:
+            found = values.join(found, value)
+        given = max([a.graph for a in args] + [v.graph for v in named.values()], default=values.NO)
+        return replace(self.lifted(found, given), node=None)
+
+    def lifted(self, value: Value, given: int) -> Value:
+        """A graph that depends on the arguments is theirs."""
+        if value.graph == values.MAYBE and value.graph != given:
+            value = replace(value, graph=given)
+        if value.items:
+            value = replace(value, items=tuple(self.lifted(i, given) for i in value.items))
+        return value
+
+    # ---- what rules ask ----
+
+    def called_function(self, event: Event) -> Function | None:
+        of = event.of
+        if of is None:
+            return None
+        if event.receiver == "" and of.function is not None:
+            return of.function
+        if event.receiver:
+            cls = event.function.cls if event.receiver in ("self", "cls") else of.cls
+            if cls is not None:
+                found = cls.methods.get(event.attr)
+                if found is None:
+                    for base in cls.bases:
+                        above = self.symbols.classes.get(base)
+                        if above is not None and event.attr in above.methods:
+                            return above.methods[event.attr]
+                return found
+        if of.cls is not None and of.kind in values.MODULES and not event.receiver:
+            return of.cls.methods.get("forward")
+        return None
+
+    def events(self) -> "list[Event]":
+        return [event for trace in self.traces.values() for event in trace.events]
+
+    def no_grad(self, function: Function, levels: int = 2) -> bool:
+        """Is gradient recording off whenever this function runs: by its decorator, or because all its callers turn it off?"""
+        trace = self.traces.get(function)
+        if trace is not None and trace.no_grad:
+            return True
+        callers = self.callers.get(function)
+        if not callers or levels == 0:
+            return False
+        return all(c.no_grad or c.function is not function and self.no_grad(c.function, levels - 1) for c in callers)
+
+    def off(self, event: Event) -> bool:
+        return event.no_grad or self.no_grad(event.function)
+
+    def is_backward(self, event: Event) -> bool:
+        """`loss.backward()`, `accelerator.backward(loss)`, `engine.backward(loss)`, `self.manual_backward(loss)`."""
+        return event.kind == "call" and event.attr in ("backward", "manual_backward") and event.name != "torch.autograd.Function.backward" and (
+            not event.receiver.startswith("super"))
+
+    def is_step(self, event: Event) -> bool:
+        if event.kind != "call" or event.attr != "step" or event.of is None:
+            return False
+        kind = event.of.kind
+        if kind == values.SCALER:
+            return True
+        return kind in (values.OPTIMIZER, values.ENGINE) or kind == "" and bool(
+            re.search(r"optim|^opt$|_opt$|solver", event.receiver))
+
+    def is_model_call(self, event: Event) -> bool:
+        if event.kind != "call" or event.of is None:
+            return False
+        if event.receiver:
+            return event.of.kind in (values.MODULE, values.ENGINE) and event.attr == "forward"
+        return event.of.kind in (values.MODULE, values.ENGINE)
+
+    def trains(self, event: Event) -> bool:
+        """Does this event go backward: by itself, or by the function of the file that it calls?"""
+        if event.kind != "call":
+            return False
+        if self.is_backward(event):
+            return True
+        called = self.called_function(event)
+        if called is not None and called is not event.function:
+            trace = self.traces.get(called)
+            return trace is not None and any(self.is_backward(e) or self.is_step(e) for e in trace.events)
+        return called is None and bool(_TRAINS.match(event.attr)) and bool(event.receiver)
+
+    def steps(self, trace: Trace) -> list[Loop]:
+        """Training loops: innermost ones that hold a backward pass, here or in a function they call."""
+        found: list[Loop] = []
+        for event in trace.events:
+            if event.loop is not None and event.loop not in found and self.trains(event) and not self.over_parts(event):
+                found.append(event.loop)
+        return [l for l in found if not any(l.around(o) and o is not l for o in found)]
+
+    def over_parts(self, event: Event) -> bool:
+        return False
+
+    def direct_steps(self, trace: Trace) -> list[Loop]:
+        """Those whose backward stands in the loop itself."""
+        found: list[Loop] = []
+        for event in trace.events:
+            if event.loop is not None and event.loop not in found and self.is_backward(event):
+                found.append(event.loop)
+        for loop in trace.loops:
+            if loop.framework and loop not in found and trace.function.name in names.LIGHTNING_STEPS | names.TRAINER_STEPS:
+                found.append(loop)
+        return found
+
+    def evaluations(self, trace: Trace) -> list[Loop]:
+        """Loops over a loader that call a model and never train."""
+        found = []
+        for loop in trace.loops:
+            if loop.framework:
+                continue
+            source = loop.source
+            if source is None or source.kind != values.LOADER:
+                continue
+            inside = trace.inside(loop)
+            if any(self.trains(e) or self.is_step(e) or e.name == "torch.autograd.grad" for e in inside):
+                continue
+            if any(self.is_model_call(e) for e in inside):
+                found.append(loop)
+        return found
+
+    def epoch(self, loop: Loop, trace: Trace) -> bool:
+        """Around a training or an evaluation loop, or called so."""
+        node = loop.node
+        if isinstance(node, (ast.For, ast.AsyncFor)):
+            text = " ".join(n.id for n in ast.walk(node.target) if isinstance(n, ast.Name)) + " " + " ".join(
+                n.id if isinstance(n, ast.Name) else n.attr for n in ast.walk(node.iter) if isinstance(n, (ast.Name, ast.Attribute)))
+            return bool(names.EPOCH.search(text))
+        if isinstance(node, ast.While):
+            return bool(names.EPOCH.search(ast.unparse(node.test)))
+        return False
+
+    def rank_test(self, node: ast.expr) -> bool:
+        """Does a test single out some ranks?"""
+        for part in ast.walk(node):
+            if isinstance(part, (ast.Name, ast.Attribute)):
+                if names.RANK_TEST.search(dotted(part) or getattr(part, "attr", "")):
+                    return True
+        return False
+
+    def binds(self, trace: Trace, name: str, loop: Loop) -> list[Event]:
+        """Where a name gets a new value within a loop."""
+        return [e for e in trace.inside(loop) if e.name == name and (
+            e.kind == "bind" or e.kind == "delete" or e.kind == "call" and False)]
+
+    def roots(self) -> set[str]:
+        return {q.partition(".")[0] for q in self.symbols.imports.values()}
+
+    def hidden_loops(self) -> bool:
+        """Does a framework hide the training loop's device moves, samplers, backward?"""
+        return self.symbols.imported("accelerate", "pytorch_lightning", "lightning", "deepspeed", "colossalai", "ignite", "ray",
+                                     "fastai", "composer", "horovod")
+
+
+def analyse(source: Source) -> Program:
+    program = Program(source, collect(source.tree, source.text))
+    program.walk_all()
+    return program
+
+
+def uses_torch(text: str) -> bool:
+    """Is it worth parsing?"""
+    return "torch" in text or "lightning" in text or "accelerate" in text or "transformers" in text

@@ -1,0 +1,283 @@
+"""PLM4xx: checkpoints and resuming."""
+from __future__ import annotations
+
+import ast
+import re
+
+from .. import values
+from ..context import HIGH, MEDIUM, Context, checks, constant, in_place, names_in
+from ..finding import Edit
+from ..symbols import Function, dotted
+from ..trace import Event, Loop, Trace
+
+
+@checks("PLM401")
+def loaded_where_saved(ctx: Context) -> None:
+    for event in ctx.calls("load"):
+        if event.name != "torch.load" or event.open_ended or event.argument(1, "map_location") is not None or event.keyword("mmap") is not None:
+            continue
+        path = ast.unparse(event.call.args[0]) if event.call.args else ""
+        if re.search(r"\.npy|data|feat|embed|token|vocab|index|cache|label|split|tensor\b", path, re.IGNORECASE) and not re.search(r"checkpoint|ckpt|model|weight|state", path, re.IGNORECASE):
+            continue
+        into = _goes_to_load(ctx, event)
+        edit = Edit(ctx.program.source.end(event.call) - 1, ctx.program.source.end(event.call) - 1, ', map_location="cpu"')
+        ctx.report("PLM401", event.node, "loads onto the GPU it was saved from: a second copy of the weights, and no start without that GPU",
+                   severity="warning" if into else "info", edits=[edit] if into else [], safe=bool(into),
+                   evidence=["its result only goes to load_state_dict(), which copies to where the module is"] if into else [])
+
+
+def _goes_to_load(ctx: Context, event: Event) -> bool:
+    for load in ctx.calls("load_state_dict"):
+        if load.call.args and load.call.args[0] is event.node:
+            return True
+    return False
+
+
+@checks("PLM402")
+def pickle_trusted(ctx: Context) -> None:
+    for event in ctx.calls("load"):
+        if event.name == "torch.load" and constant(event.keyword("weights_only")) is False:
+            ctx.report("PLM402", event.node, "weights_only=False runs code from the file")
+    for event in ctx.calls("save"):
+        if event.name == "torch.save" and event.call.args and event.args and event.args[0].kind == values.MODULE and event.args[0].strong:
+            ctx.report("PLM402", event.node, "saves the whole module: the file needs this source tree to load; save state_dict()")
+
+
+def _copies(node: ast.expr | None) -> bool:
+    return node is not None and any(isinstance(n, ast.Call) and dotted(n.func).rpartition(".")[2] in ("deepcopy", "clone", "cpu", "numpy", "copy_", "to", "save") or
+                                    isinstance(n, ast.Attribute) and n.attr in ("clone", "deepcopy", "cpu") for n in ast.walk(node))
+
+
+@checks("PLM403")
+def state_dict_alias(ctx: Context) -> None:
+    for event in ctx.calls("state_dict"):
+        stmt = event.stmt
+        if not isinstance(stmt, ast.Assign) or stmt.value is not event.node or event.value is None or not event.receiver or event.call.args or event.call.keywords:
+            continue
+        of = event.of
+        if of is not None and of.kind not in values.MODULES and (of.kind or not re.search(r"model|net", event.receiver)):
+            continue
+        target = dotted(stmt.targets[0])
+        if not target:
+            continue
+        trace = ctx.trace(event)
+        if any(e.kind == "call" and e.receiver == target and e.attr in ("update", "pop", "setdefault") or e.kind == "store" and e.name == target for e in trace.events):
+            continue
+        if any(e.kind == "bind" and e.name == target and _copies(e.source) for e in trace.events):
+            continue
+        best = _best_under_comparison(ctx, event, target)
+        backup = _restored(ctx, event, target, trace)
+        if not best and not backup:
+            continue
+        edits: list[Edit | None] = []
+        if ctx.program.symbols.imports.get("copy") == "copy":
+            edits = [ctx.program.source.replace(event.call, f"copy.deepcopy({ctx.program.source.segment(event.call)})")]
+        else:
+            edits = [ctx.program.source.replace(event.call, "{k: v.detach().clone() for k, v in " + ctx.program.source.segment(event.call) + ".items()}")]
+        ctx.report("PLM403", stmt, f"{target} shares memory with the model: it will hold the last weights, not " + ("the best" if best else "these"),
+                   confidence=HIGH if of is not None and of.kind in values.MODULES else MEDIUM, edits=edits, safe=True, evidence=[best or backup])
+
+
+def _best_under_comparison(ctx: Context, event: Event, target: str) -> str:
+    if not event.path or event.loop is None:
+        return ""
+    arm = event.path[-1][0]
+    if not isinstance(arm, ast.If) or not any(isinstance(n, ast.Compare) and isinstance(n.ops[0], (ast.Lt, ast.Gt, ast.LtE, ast.GtE)) for n in ast.walk(arm.test)):
+        return ""
+    if not re.search(r"best|min|max|top|lowest|highest", target + ast.unparse(arm.test), re.IGNORECASE):
+        return ""
+    trace = ctx.trace(event)
+    # Saved at once: what is in the file is right.
+    saved = [e for e in trace.inside(event.loop) if e.kind == "call" and e.attr in ("save", "save_model", "save_checkpoint", "save_file") and any(
+        target in names_in(a) for a in e.call.args)]
+    if saved and all(e.path[:len(event.path)] == event.path for e in saved) and not any(
+            e.kind == "call" and e.attr == "load_state_dict" and e.call.args and target in names_in(e.call.args[0]) for e in trace.events):
+        return ""
+    used = any(e.kind == "call" and e.attr in ("load_state_dict", "save") and any(target in names_in(a) for a in e.call.args) or e.kind == "leave" and isinstance(
+        e.node, ast.Return) and target in names_in(e.node.value) for e in trace.events)
+    return f"line {arm.lineno}: kept under a comparison, while training goes on in the loop of line {event.loop.node.lineno}" if used else ""
+
+
+def _restored(ctx: Context, event: Event, target: str, trace: Trace) -> str:
+    for later in trace.after(event):
+        if later.kind == "bind" and later.name == target:
+            return ""
+        if later.kind != "call" or later.attr != "load_state_dict" or later.receiver != event.receiver:
+            continue
+        if not later.call.args or dotted(later.call.args[0]) != target:
+            continue
+        between = trace.events[event.index + 1:later.index]
+        changed = [e for e in between if ctx.program.is_step(e) or ctx.program.is_backward(e) or e.kind == "call" and e.attr == "load_state_dict" and e.receiver == event.receiver or
+                   e.kind == "call" and ctx.program.called_function(e) is not None and ctx.program.trains(e)]
+        if any(e.kind == "call" and any(target in names_in(a) for a in e.call.args) for e in between):
+            return ""  # given to a reader that fills it
+        if changed:
+            return f"line {changed[0].node.lineno} changes the weights; line {later.node.lineno} means to bring these back"
+    return ""
+
+
+def _saved_dict(event: Event) -> ast.Dict | None:
+    if event.name in ("torch.save", "accelerator.save", "fabric.save") and event.call.args and isinstance(event.call.args[0], ast.Dict):
+        return event.call.args[0]
+    return None
+
+
+def _keys(node: ast.Dict) -> dict[str, ast.expr]:
+    return {k.value: v for k, v in zip(node.keys, node.values) if isinstance(k, ast.Constant) and isinstance(k.value, str)}
+
+
+def _saved(ctx: Context) -> list[tuple[Event, ast.Dict]]:
+    found: list[tuple[Event, ast.Dict]] = []
+    for event in ctx.calls("save"):
+        given = _saved_dict(event)
+        if given is None and event.name == "torch.save" and event.call.args and isinstance(event.call.args[0], ast.Name):
+            for other in reversed(ctx.trace(event).events[:event.index]):
+                if other.kind == "bind" and other.name == event.call.args[0].id:
+                    given = other.source if isinstance(other.source, ast.Dict) else None
+                    break
+                if other.kind == "store" and other.name == event.call.args[0].id:
+                    break
+        if given is not None:
+            found.append((event, given))
+    return found
+
+
+@checks("PLM404")
+def resume_incomplete(ctx: Context) -> None:
+    loads = [e for e in ctx.calls("load") if e.name == "torch.load"]
+    text = ctx.program.source.text
+    if not loads or not re.search(r"start_epoch\s*=|start_step\s*=|resume|global_step\s*=\s*\w*(ckpt|checkpoint)", text):
+        return
+    optimizers = [e for n in ("Adam", "AdamW", "SGD", "RMSprop", "Adagrad") for e in ctx.calls(n) if e.name.startswith("torch.optim") and (
+        not n == "SGD" or e.keyword("momentum") is not None)]
+    for event, given in _saved(ctx):
+        keys = _keys(given)
+        if len(keys) != len(given.keys) or not any(re.search(r"epoch|step|iter", k) for k in keys):
+            continue
+        if not any(re.search(r"model|state_dict|net|generator|weights", k) for k in keys) or any(re.search(r"best", k) for k in keys):
+            continue
+        path = ast.unparse(event.call.args[1]) if len(event.call.args) > 1 else ""
+        if "best" in path or "final" in path:
+            continue
+        if optimizers and not any(re.search(r"opt|solver", k) or re.search(r"opt\w*\.state_dict|optimizer", ast.unparse(v)) for k, v in keys.items()):
+            ctx.report("PLM404", event.node, "resuming starts the optimizer from zero: its state is not saved", confidence=MEDIUM,
+                       evidence=[f"line {optimizers[0].node.lineno}: the optimizer", f"line {loads[0].node.lineno}: the load"])
+
+
+@checks("PLM405")
+def saved_and_loaded_differ(ctx: Context) -> None:
+    saves = _saved(ctx)
+    if not saves or len(saves) != len([e for e in ctx.calls("save") if e.name == "torch.save"]):
+        return
+    written: set[str] = set()
+    for _, given in saves:
+        if any(k is None for k in given.keys):
+            return
+        written |= set(_keys(given))
+    for trace in ctx.traces:
+        loaded = {e.name for e in trace.events if e.kind == "bind" and e.value is not None and e.value.kind == values.CHECKPOINT and e.value.qual == "torch.load" and e.source is not None and isinstance(e.source, ast.Call)}
+        again = {e.name for e in trace.events if e.kind == "bind" and (e.value is None or e.value.qual != "torch.load")}
+        for node in ast.walk(trace.function.node) if loaded - again else ():
+            if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and dotted(node.value) in loaded - again:
+                key = constant(node.slice)
+                if isinstance(key, str) and key not in written and f"'{key}' in " not in ctx.program.source.text and f'"{key}" in ' not in ctx.program.source.text:
+                    if not _foreign(ctx, dotted(node.value), trace, written):
+                        ctx.report("PLM405", node, f"'{key}' is read but never saved here", evidence=[f"line {saves[0][0].node.lineno} saves: {', '.join(sorted(written))}"], confidence=MEDIUM)
+
+
+def _foreign(ctx: Context, name: str, trace: Trace, written: set[str]) -> bool:
+    """A file that others wrote: no key of ours is read from it."""
+    read = {constant(n.slice) for n in ast.walk(trace.function.node) if isinstance(n, ast.Subscript) and dotted(n.value) == name}
+    return not read & written
+
+
+@checks("PLM406")
+def overwritten(ctx: Context) -> None:
+    if ctx.mentions("os.replace", "os.rename", "shutil.move", ".rename(", ".replace(tmp"):
+        return
+    loads = {ast.unparse(e.call.args[0]) for e in ctx.calls("load") if e.name == "torch.load" and e.call.args}
+    for event in ctx.calls("save"):
+        if event.name != "torch.save" or len(event.call.args) < 2 or event.loop is None:
+            continue
+        path = event.call.args[1]
+        text = ast.unparse(path)
+        if text not in loads or not (isinstance(path, ast.Constant) or isinstance(path, (ast.Name, ast.Attribute)) and text.isupper()):
+            continue
+        ctx.report("PLM406", event.node, "a kill while writing leaves no checkpoint at all: the file that resuming needs is overwritten in place",
+                   evidence=[f"{text} is loaded in this file too"])
+
+
+def _rank_guard(ctx: Context, event: Event) -> bool:
+    return any(isinstance(getattr(arm, "test", None), ast.expr) and ctx.program.rank_test(arm.test) for arm, _, _ in event.path)  # type: ignore[attr-defined]
+
+
+@checks("PLM407")
+def saved_by_all(ctx: Context) -> None:
+    started = any(True for e in ctx.calls("init_process_group"))
+    if started and not ctx.program.hidden_loops():
+        for event in ctx.calls("save", "save_pretrained"):
+            if event.name != "torch.save" and event.attr != "save_pretrained" or event.attr == "save_pretrained" and (event.of is None or event.of.kind != values.MODULE):
+                continue
+            if _rank_guard(ctx, event) or re.search(r"rank", ast.unparse(event.node)) or re.search(r"FSDP|FullyShardedDataParallel|rank0_only", ctx.program.source.text):
+                continue
+            callers = ctx.program.callers.get(event.function, [])
+            if callers and any(_rank_guard(ctx, c) for c in callers) or not callers and event.function.name:
+                continue
+            if _main_only(ctx, event):
+                continue
+            ctx.report("PLM407", event.node, "all ranks write the same file", evidence=["init_process_group() in this file, and no test of the rank around the save"])
+    for event in ctx.calls("get_state_dict"):
+        if event.of is not None and event.of.kind == values.ACCEL and _rank_guard(ctx, event) and not any(i for _, _, i in event.path):
+            ctx.report("PLM407", event.node, "the other ranks never join: get_state_dict() gathers from all of them", severity="error")
+
+
+def _main_only(ctx: Context, event: Event) -> bool:
+    return any(isinstance(d, ast.expr) and re.search(r"rank|main|master", ast.unparse(d)) for d in getattr(event.function.node, "decorator_list", ())) or bool(
+        re.search(r"save_on_master|is_main|only_rank", event.function.name))
+
+
+@checks("PLM408")
+def wrapped_prefix(ctx: Context) -> None:
+    prefix = {"DistributedDataParallel": "module.", "DataParallel": "module.", "DDP": "module.", "compile": "_orig_mod."}
+    for event in ctx.calls("save"):
+        if event.name != "torch.save" or not event.call.args:
+            continue
+        saved = event.call.args[0]
+        parts = [saved] if isinstance(saved, ast.Call) else [v for v in saved.values] if isinstance(saved, ast.Dict) else []
+        for part in parts:
+            if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr == "state_dict":
+                name = dotted(part.func.value)
+                binds = [e for e in ctx.trace(event).events[:event.index] if e.kind == "bind" and e.name == name]
+                if binds and binds[-1].value is not None and binds[-1].value.of in prefix and binds[-1].value.kind in values.MODULES and not binds[-1].path:
+                    if re.search(r"module\.|_orig_mod|load_state_dict", ctx.program.source.text) and not ctx.mentions("_orig_mod", "'module.'", '"module."'):
+                        pass
+                    ctx.report("PLM408", part, f"the keys get the prefix {prefix[binds[-1].value.of]}", evidence=[f"line {binds[-1].node.lineno} wraps {name}"])
+
+
+@checks("PLM409")
+def strict_false_unread(ctx: Context) -> None:
+    for event in ctx.calls("load_state_dict"):
+        if constant(event.argument(1, "strict")) is not False or not in_place(event.stmt, event.call):
+            continue
+        if event.of is not None and event.of.kind in (values.OPTIMIZER, values.SCHEDULER):
+            continue
+        if re.search(r"lora|adapter|peft|ema|filter", ast.unparse(event.node)) or event.open_ended:
+            continue
+        ctx.report("PLM409", event.node, "missing keys keep their random values and nobody is told", confidence=HIGH if event.of is not None and event.of.strong else MEDIUM,
+                   evidence=["strict=False, and what load_state_dict() returns is thrown away"])
+
+
+@checks("PLM410")
+def optimizer_loaded_first(ctx: Context) -> None:
+    for event in ctx.calls("load_state_dict"):
+        if event.of is None or event.of.kind != values.OPTIMIZER or not event.of.of:
+            continue
+        model = event.of.of
+        for later in ctx.trace(event).after(event):
+            if later.kind == "call" and later.receiver == model and (later.attr == "cuda" or later.attr == "to" and later.call.args and re.search(
+                    r"cuda|device", ast.unparse(later.call.args[0]))) and later.loop is event.loop and not any(
+                    a.path and False for a in ()):
+                earlier = any(e.kind == "call" and e.receiver == model and e.attr in ("cuda", "to") for e in ctx.trace(event).events[:event.index])
+                if not earlier:
+                    ctx.report("PLM410", event.node, "the optimizer's state stays where the parameters were", evidence=[f"line {later.node.lineno} moves {model} afterwards"])
+                break

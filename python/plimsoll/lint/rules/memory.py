@@ -1,0 +1,689 @@
+"""PLM1xx: memory that is kept."""
+from __future__ import annotations
+
+import ast
+import re
+
+from .. import names, values
+from ..context import HIGH, MEDIUM, Context, checks, constant, in_place, names_in
+from ..finding import Edit
+from ..symbols import Class, dotted
+from ..trace import Event, Loop, Trace, apart
+
+_GROWS = ("append", "extend", "appendleft", "add")
+
+
+def _own_model_code(event: Event) -> bool:
+    cls = event.function.cls
+    return cls is not None and cls.module and event.function.name not in names.LIGHTNING_STEPS | names.LIGHTNING_EVALS | names.TRAINER_STEPS
+
+
+def _added(event: Event) -> ast.expr | None:
+    """What `acc += e` or `acc = acc + e` adds."""
+    if event.kind == "augment":
+        stmt = event.stmt
+        return stmt.value if isinstance(stmt, ast.AugAssign) and isinstance(stmt.op, ast.Add) else None
+    source = event.source
+    if event.kind == "bind" and isinstance(source, ast.BinOp) and isinstance(source.op, ast.Add) and isinstance(event.stmt, ast.Assign):
+        if dotted(source.left) == event.name:
+            return source.right
+        if dotted(source.right) == event.name:
+            return source.left
+    return None
+
+
+def _scalar_text(node: ast.expr) -> bool:
+    name = dotted(node).rpartition(".")[2].lower()
+    return "loss" in name or isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("mean", "sum")
+
+
+def _loop_of(ctx: Context, event: Event) -> tuple[Loop | None, bool]:
+    """The training or evaluation loop, and whether it trains."""
+    step = ctx.step_of(event)
+    if step is not None and not step.framework:
+        return step, True
+    return ctx.evaluation_of(event), False
+
+
+def _outlives(ctx: Context, event: Event, trace: Trace, name: str, loop: Loop) -> bool:
+    """Is the name born before the loop and never made anew in it?"""
+    for other in trace.inside(loop):
+        if other.name == name and other.kind in ("bind", "delete") and other is not event and _added(other) is None:
+            return False
+    return not ctx.cleared_in(trace, name, loop)
+
+
+@checks("PLM101", "PLM102")
+def accumulated(ctx: Context) -> None:
+    for trace in ctx.traces:
+        for event in trace.events:
+            if event.kind not in ("augment", "bind") or event.loop is None or event.no_grad or not event.name:
+                continue
+            added = _added(event)
+            if added is None or _own_model_code(event):
+                continue
+            loop, trains = _loop_of(ctx, event)
+            if loop is None or event.handler is not None:
+                continue
+            value = event.value
+            if event.kind == "bind" or value is None:
+                value = event.value
+            own = names_in(added)
+            fed = ctx.fed(trace, loop)
+            in_fed = bool(own & fed)
+            if value is None or not (value.graph == values.YES and value.kind in values.TENSORS or in_fed and value.kind in ("", *values.TENSORS)
+                                     and value.graph):
+                continue
+            if not own or event.name in ctx.fed(trace) or not _outlives(ctx, event, trace, event.name, loop):
+                continue
+            if ctx.program.no_grad(event.function) or event.name in ctx.returned_directly(trace) and ctx.result_is_fed(event.function):
+                continue
+            retained = any(e.kind == "call" and e.attr == "backward" and constant(e.keyword("retain_graph")) is True for e in trace.inside(loop))
+            scalar = value.scalar or _scalar_text(added)
+            call = ".item()" if scalar else ".detach()"
+            text = ctx.program.source.segment(added)
+            simple = isinstance(added, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
+            edit = ctx.program.source.after(added, call) if simple else Edit(
+                ctx.program.source.start(added), ctx.program.source.end(added), f"({text}){call}")
+            if trains and in_fed and not retained:
+                if scalar:
+                    ctx.report("PLM102", event.stmt, f"{event.name} keeps one small tensor and its graph nodes a step; .item() keeps a number",
+                               edits=[edit], safe=True, evidence=[f"the backward pass of the same iteration frees what {text} saved"])
+                else:
+                    ctx.report("PLM102", event.stmt, f"{event.name} keeps every batch's {text} on the GPU", severity="warning",
+                               confidence=MEDIUM, edits=[edit], safe=False)
+                continue
+            if trains and not value.strong and value.kind not in values.TENSORS:
+                continue
+            ctx.report("PLM101", event.stmt, f"{event.name} keeps the graph of every iteration: no backward pass frees it",
+                       confidence=HIGH if value.strong else MEDIUM, edits=[edit], safe=scalar,
+                       evidence=[f"line {loop.node.lineno}: the loop; nothing in it goes backward from {text}"])
+
+
+@checks("PLM103")
+def collected(ctx: Context) -> None:
+    for event in ctx.calls(*_GROWS):
+        if event.receiver and event.call.args and not isinstance(event.stmt, ast.Return):
+            _contained(ctx, event, event.receiver, event.call.args[-1], event.args[-1] if event.args else values.UNKNOWN_VALUE)
+    for trace in ctx.traces:
+        for event in trace.events:
+            if event.kind == "store" and event.name and event.source is not None and event.value is not None and isinstance(event.target, ast.Subscript):
+                key = event.target.slice
+                if isinstance(key, (ast.Constant, ast.Slice, ast.Tuple)) or event.of is not None and event.of.kind in values.TENSORS + (values.BATCH,):
+                    continue
+                if event.of is not None and event.of.kind in (values.DICT, values.LIST):
+                    _contained(ctx, event, event.name, event.source, event.value)
+            elif event.kind == "augment" and event.of is not None and event.of.kind == values.LIST and isinstance(event.source, ast.List) and event.name:
+                if event.value is not None and event.value.items:
+                    _contained(ctx, event, event.name, event.source.elts[0], event.value.items[0])
+
+
+def _contained(ctx: Context, event: Event, container: str, what: ast.expr, value: values.Value) -> None:
+    if event.no_grad or event.loop is None or _own_model_code(event) or event.handler is not None:
+        return
+    loop, trains = _loop_of(ctx, event)
+    if loop is None:
+        return
+    trace = ctx.trace(event)
+    holder = event.of
+    if holder is not None and holder.bound is not None or holder is not None and holder.kind in (values.MODULE, values.DATASET):
+        return
+    text = ctx.program.source.segment(what)
+    grad_fn = text.endswith(".grad_fn")
+    own = names_in(what)
+    in_fed = bool(own & ctx.fed(trace, loop))
+    tensor = value.kind in values.TENSORS or value.kind in (values.DICT, values.LIST, values.TUPLE) and bool(value.items)
+    if not grad_fn and not (value.graph == values.YES and tensor or in_fed and value.kind in ("", values.TENSOR) and value.graph):
+        return
+    root = container.split(".")[0] if not container.startswith("self.") else container
+    if container in ctx.fed(trace) or root in ctx.fed(trace) and root not in ("self",) or not _outlives(ctx, event, trace, container, loop):
+        return
+    if container.startswith("self.") and _cleared_in_class(event.function.cls, container):
+        return
+    if ctx.program.no_grad(event.function) or container in ctx.returned_directly(trace) and ctx.result_is_fed(event.function):
+        return
+    source = ctx.program.source
+    wrapped = isinstance(what, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
+    if trains and in_fed and not grad_fn:
+        if value.scalar or _scalar_text(what):
+            ctx.report("PLM102", event.stmt, f"{container} keeps one small tensor and its graph nodes a step; .item() keeps a number",
+                       edits=[source.after(what, ".item()")] if wrapped else [], safe=True,
+                       evidence=[f"the backward pass of the same iteration frees what {text} saved"])
+        elif value.device != "cpu" and value.kind == values.TENSOR:
+            ctx.report("PLM102", event.stmt, f"{container} keeps every batch's {text} on the GPU", severity="warning", confidence=MEDIUM,
+                       edits=[source.after(what, ".detach().cpu()")] if wrapped else [])
+        return
+    ctx.report("PLM103", event.stmt, f"{container} keeps every iteration's tensors with their graph",
+               confidence=HIGH if value.strong or grad_fn else MEDIUM,
+               edits=[source.after(what, ".detach()")] if wrapped and not grad_fn and value.kind in values.TENSORS else [], safe=True,
+               evidence=[f"line {loop.node.lineno}: the loop; nothing in it goes backward from {text}"])
+
+
+def _cleared_in_class(cls: Class | None, name: str) -> bool:
+    if cls is None:
+        return False
+    uses = cls.uses.get(name, set())
+    if uses & {"clear", "pop", "popleft", "popitem"}:
+        return True
+    return any(function.name != "__init__" for _, function in cls.assigned.get(name, ()))
+
+
+# ---- state from iteration to iteration ----
+
+def _targets(stmt: ast.stmt) -> set[str]:
+    found: set[str] = set()
+    if isinstance(stmt, ast.Assign):
+        for target in stmt.targets:
+            for part in ast.walk(target):
+                if isinstance(part, (ast.Name, ast.Attribute)) and dotted(part):
+                    found.add(dotted(part))
+    found.discard("self")
+    return found
+
+
+def _detaches(ctx: Context, event: Event, name: str) -> bool:
+    """Does this event give `name` a value without its graph, or a new one?"""
+    if event.kind == "call":
+        return event.receiver == name and event.attr in ("detach_", "zero_", "fill_")
+    if event.kind == "augment" or event.name != name and not name.startswith(event.name + "."):
+        return False
+    if event.kind == "delete":
+        return True
+    if event.kind != "bind" or event.source is None:
+        return False
+    if name not in names_in(event.source, cut=False):
+        return True
+    for part in ast.walk(event.source):
+        if isinstance(part, ast.Attribute) and part.attr in ("detach", "data", "detach_", "clone_detached"):
+            return True
+        if isinstance(part, ast.Call):
+            called = dotted(part.func).rpartition(".")[2]
+            if re.search(r"detach|repackage|truncate|stop_grad|no_grad|reset|init", called):
+                return True
+            function = ctx.program.find(dotted(part.func), event.function) or (
+                event.function.cls.methods.get(called) if event.function.cls is not None else None)
+            if function is not None and any(isinstance(n, ast.Attribute) and n.attr in ("detach", "data", "detach_") for n in ast.walk(function.node)):
+                return True
+    return False
+
+
+def _state_arguments(call: ast.Call) -> set[str]:
+    found: set[str] = set()
+    for i, argument in enumerate(call.args):
+        if i >= 1:
+            found |= {dotted(n) for n in ast.walk(argument) if isinstance(n, (ast.Name, ast.Attribute))} if isinstance(
+                argument, (ast.Name, ast.Attribute, ast.Tuple, ast.Starred, ast.List)) else set()
+    for keyword in call.keywords:
+        if isinstance(keyword.value, (ast.Name, ast.Attribute, ast.Tuple)):
+            found |= {dotted(n) for n in ast.walk(keyword.value) if isinstance(n, (ast.Name, ast.Attribute))}
+    return found - {"", "self"}
+
+
+@checks("PLM104")
+def carried(ctx: Context) -> None:
+    for trace in ctx.traces:
+        for loop in ctx.steps(trace):
+            if loop.framework:
+                continue
+            told: set[str] = set()
+            inside = trace.inside(loop)
+            for event in inside:
+                if event.kind != "call" or event.no_grad or event.of is None or not isinstance(event.stmt, ast.Assign):
+                    continue
+                if not (ctx.program.is_model_call(event) or event.of.kind == values.MODULE and event.attr == "forward" or
+                        event.receiver == "self" and event.attr.startswith(("model", "net", "rnn", "lstm", "gru"))):
+                    continue
+                if _stepped_inside(ctx, event, loop, trace):
+                    continue
+                for name in sorted(_targets(event.stmt) & _state_arguments(event.call)):
+                    if name in told or any(e.stmt is not event.stmt and _detaches(ctx, e, name) for e in inside):
+                        continue
+                    if any(e.kind == "bind" and e.name == name and e.value is not None and e.value.kind == values.BATCH for e in inside):
+                        continue
+                    told.add(name)
+                    _tell_carried(ctx, event, loop, name, inside)
+
+
+def _stepped_inside(ctx: Context, event: Event, loop: Loop, trace: Trace) -> bool:
+    return event.loop is not loop and ctx.step_of(event) is not loop
+
+
+def _tell_carried(ctx: Context, event: Event, loop: Loop, name: str, inside: list[Event]) -> None:
+    retained = [e for e in inside if e.kind == "call" and e.attr == "backward" and constant(e.keyword("retain_graph")) is True]
+    title = (f"{name} chains the graphs of all iterations: every backward pass goes through all earlier ones" if retained else
+             f"the second iteration fails: {name} carries the first one's graph ('backward through the graph a second time')")
+    tuple_state = any(isinstance(a, (ast.Tuple, ast.List)) for a in event.call.args)
+    lstm = event.of is not None and "LSTM" in event.of.qual
+    line = f"{name} = tuple(t.detach() for t in {name})" if lstm and not tuple_state else f"{name} = {name}.detach()"
+    first = loop.node.body[0]
+    ctx.report("PLM104", event.stmt, title, confidence=HIGH if event.of is not None and event.of.strong else MEDIUM,
+               evidence=[f"line {loop.node.lineno}: the loop; {name} is argument and result of the model in it, and is never detached"] +
+               [f"line {e.node.lineno}: backward(retain_graph=True)" for e in retained[:1]],
+               edits=[ctx.program.source.line_before(first, line)])
+
+
+@checks("PLM105")
+def retained(ctx: Context) -> None:
+    for event in ctx.calls("backward"):
+        if constant(event.keyword("retain_graph")) is not True or event.loop is None or event.loop.framework:
+            continue
+        if constant(event.keyword("create_graph")) is True:
+            continue
+        trace = ctx.trace(event)
+        loop = event.loop
+        if _needed_again(ctx, event, trace, loop) or any(
+                f.id == "PLM104" and loop.node.lineno <= f.place.line <= (loop.node.end_lineno or 0) for f in ctx.findings):
+            continue
+        keyword = next(k for k in event.call.keywords if k.arg == "retain_graph")
+        ctx.report("PLM105", event.node, "nothing goes back through this graph again; retain_graph=True only keeps its memory",
+                   confidence=MEDIUM, edits=[_without_keyword(ctx, event.call, keyword)], safe=False,
+                   evidence=["no value that this loss was computed from is used by a later backward pass"])
+
+
+def _without_keyword(ctx: Context, call: ast.Call, keyword: ast.keyword) -> Edit | None:
+    source = ctx.program.source
+    start, end = source.offset(keyword.lineno, keyword.col_offset), source.end(keyword.value)
+    text = source.text
+    if len(call.args) + len(call.keywords) == 1:
+        return Edit(start, end, "")
+    before = text[:start].rstrip()
+    if before.endswith(","):
+        return Edit(len(before) - 1, end, "")
+    after = len(text) - len(text[end:].lstrip())
+    return Edit(start, after + 1 + (text[after + 1:after + 2] == " "), "") if text[after:after + 1] == "," else None
+
+
+def _needed_again(ctx: Context, event: Event, trace: Trace, loop: Loop) -> bool:
+    inside = trace.inside(loop)
+    before = [e for e in inside if e.index < event.index]
+    mine = ctx.ancestors(ctx.roots_of_backward(event), before)
+    bound = {e.name for e in inside if e.kind in ("bind", "augment")}
+    graph = {e.name for e in inside if e.kind in ("bind", "augment", "store") and (e.value is None or e.value.graph or e.value.kind == "")}
+    if isinstance(loop.node, (ast.For, ast.AsyncFor)):
+        graph -= {dotted(n) for n in ast.walk(loop.node.target) if isinstance(n, ast.Name)}
+    # What was computed before the loop and carries a graph is gone through in every iteration.
+    for name in mine - bound:
+        for other in trace.events[:loop.start] + (ctx.program.traces[ctx.program.symbols.module].events if ctx.program.symbols.module else []):
+            if other.kind == "bind" and other.name == name and other.value is not None and other.value.graph and other.value.kind not in values.MODULES:
+                return True
+        if name.startswith("self.") and name.count(".") == 1 and not _known_member(ctx, event, name):
+            return True
+        parameter = name in {a.arg for a in _parameters(event)}
+        if parameter and not _looks_like_data(name):
+            return True
+    carried_over = {e.name for e in inside if e.kind == "bind" and e.source is not None and e.name in names_in(e.source)}
+    if mine & carried_over - {n for n in mine if any(e.kind == "bind" and e.name == n and n not in names_in(e.source) for e in inside)}:
+        return True
+    for other in inside:
+        if other is event or not ctx.feeds(other) or apart(event.path, other.path):
+            continue
+        theirs = ctx.ancestors(ctx.roots_of_backward(other), [e for e in inside if e.index < other.index or other.index < event.index])
+        if other.index > event.index and theirs & mine & graph:
+            return True
+        if other.loop is not event.loop and other.index < event.index and theirs & mine & graph:
+            return True
+    outer = loop.outer
+    while outer is not None:
+        outside = {e.name for e in trace.inside(outer) if e.kind == "bind" and e.value is not None and (e.value.graph or e.value.kind == "") and not e.within(loop)}
+        if mine & outside - bound:
+            return True
+        outer = outer.outer
+    return any(e.kind == "call" and (e.name == "torch.autograd.grad" or e.attr in ("hvp", "jacobian")) for e in trace.events)
+
+
+def _parameters(event: Event) -> list[ast.arg]:
+    node = event.function.node
+    return [] if isinstance(node, ast.Module) else node.args.args + node.args.kwonlyargs
+
+
+def _looks_like_data(name: str) -> bool:
+    kind = names.kind_of_name(name)
+    return kind in ("module", "criterion", "optimizer", "loader", "scaler") or name in (
+        "args", "config", "cfg", "self", "device", "epoch", "x", "y", "data", "target", "targets", "inputs", "input", "labels", "images", "batch", "opt")
+
+
+def _known_member(ctx: Context, event: Event, name: str) -> bool:
+    cls = event.function.cls
+    found = ctx.program.attribute(cls, name) if cls is not None else None
+    if found is not None and found.kind in values.MODULES + (values.NUMBER, values.TEXT, values.OPTIMIZER, values.SCALER):
+        return True
+    return cls is not None and name.removeprefix("self.") in cls.methods or names.kind_of_name(name) in ("module", "criterion")
+
+
+# ---- members that grow ----
+
+@checks("PLM106")
+def grows_on_self(ctx: Context) -> None:
+    for event in ctx.calls("append", "extend"):
+        cls = event.function.cls
+        if cls is None or not event.receiver.startswith("self.") or event.receiver.count(".") != 1 or not event.args:
+            continue
+        if event.function.name not in ("forward", "training_step", "validation_step", "__call__") or not (cls.module or cls.lightning):
+            continue
+        value = event.args[-1]
+        if value.kind not in values.TENSORS or _cleared_in_class(cls, event.receiver) or event.of is not None and event.of.bound is not None:
+            continue
+        if event.of is not None and event.of.kind != values.LIST or not _list_member(cls, event.receiver) or _read_and_made_anew(ctx, event):
+            continue
+        guarded = not event.every()
+        graph = bool(value.graph) and not ctx.program.off(event)
+        ctx.report("PLM106", event.node, f"{event.receiver} grows at every forward pass and is never cleared",
+                   severity="info" if guarded else "error" if graph and value.strong else "warning",
+                   confidence=HIGH if value.strong else MEDIUM,
+                   evidence=[f"no method of {cls.name} clears {event.receiver} or gives it a new list"])
+
+
+def _list_member(cls: Class, name: str) -> bool:
+    return any(isinstance(node, (ast.List, ast.Call)) for node, _ in cls.assigned.get(name, ()))
+
+
+def _read_and_made_anew(ctx: Context, event: Event) -> bool:
+    member = event.receiver.removeprefix("self.")
+    return bool(re.search(rf"\.{member}\s*=\s*(\[\]|list\(\))", ctx.program.source.text.replace("self." + member + " = []", "", 1))) or bool(
+        re.search(rf"\.{member}\.clear\(", ctx.program.source.text)) or bool(re.search(rf"del self\.{member}\b", ctx.program.source.text))
+
+
+@checks("PLM107")
+def retried(ctx: Context) -> None:
+    for trace in ctx.traces:
+        for handler in trace.handlers:
+            if not _is_memory(handler):
+                continue
+            inside = [e for e in trace.events if e.handler is handler and e.kind == "call"]
+            body = {e.name for e in trace.events if e.kind == "call" and e.handler is not handler and
+                    handler.lineno - 60 < e.node.lineno < handler.lineno}
+            cleared = any(e.attr in ("clear_frames",) or "__traceback__" in ast.unparse(e.node) for e in inside)
+            for event in inside:
+                again = ctx.program.is_backward(event) or ctx.program.is_model_call(event) or (
+                    event.name in body and ctx.program.called_function(event) is not None)
+                if again and not cleared and not event.attr[:1].isupper() and not event.no_grad:
+                    ctx.report("PLM107", event.node, "the exception still holds the failed frame and its tensors; retry after the except block",
+                               evidence=[f"line {handler.lineno}: the handler"], confidence=HIGH if event.of is not None and event.of.strong else MEDIUM)
+                    break
+
+
+def _is_memory(handler: ast.ExceptHandler) -> bool:
+    kind = ast.unparse(handler.type) if handler.type is not None else ""
+    if "OutOfMemory" in kind:
+        return True
+    return "RuntimeError" in kind and any(isinstance(n, ast.Constant) and isinstance(n.value, str) and "out of memory" in n.value
+                                          for s in handler.body for n in ast.walk(s))
+
+
+@checks("PLM108")
+def cached_on_self(ctx: Context) -> None:
+    for trace in ctx.traces:
+        cls = trace.function.cls
+        if cls is None or not cls.module or trace.function.name != "forward":
+            continue
+        for event in trace.events:
+            if event.kind == "bind" and event.name.startswith("self.") and event.value is not None and event.value.kind in values.TENSORS and event.value.graph:
+                ctx.report("PLM108", event.stmt, "one graph's worth of memory stays until the next forward pass", confidence=MEDIUM)
+
+
+# ---- evaluation ----
+
+@checks("PLM110")
+def evaluated_with_gradients(ctx: Context) -> None:
+    if any(e.args and constant(e.call.args[0] if e.call.args else None) is False for e in ctx.calls("set_grad_enabled")) and not any(
+            constant(e.call.args[0] if e.call.args else None) is True for e in ctx.calls("set_grad_enabled")):
+        return
+    for trace in ctx.traces:
+        for loop in ctx.evaluations(trace):
+            _evaluation(ctx, trace, loop)
+
+
+def _evaluation(ctx: Context, trace: Trace, loop: Loop) -> None:
+    inside = trace.inside(loop)
+    called = [e for e in inside if ctx.program.is_model_call(e) and not e.no_grad]
+    if not called or ctx.program.no_grad(trace.function):
+        return
+    event = called[0]
+    function = trace.function
+    models = {e.receiver or e.attr for e in called}
+    quiet = any(e.kind == "call" and e.attr == "eval" and e.index < loop.end for e in trace.events)
+    if not quiet and not names.EVALUATION.search(function.name):
+        return
+    cls = function.cls
+    if cls is not None and cls.module and not cls.lightning or function.name in ("forward", "training_step"):
+        return
+    if _own_gradients(ctx, trace, inside, loop):
+        return
+    if any(e.kind == "call" and e.attr == "requires_grad_" and not e.call.args for e in trace.events):
+        return
+    if _frozen(ctx, models, trace):
+        return
+    source = loop.source
+    strong = source is not None and source.strong and (event.of is not None and event.of.strong)
+    edits: list[Edit | None] = []
+    node = function.node
+    if isinstance(node, ast.FunctionDef) and not ctx.training(trace) and not node.decorator_list:
+        edits = [ctx.program.source.line_before(node, "@torch.inference_mode()")] if ctx.program.symbols.imports.get("torch") == "torch" else []
+    ctx.report("PLM110", event.node, "the model builds a graph for every batch here" + (": model.eval() does not stop that" if quiet else ""),
+               confidence=HIGH if strong else MEDIUM, edits=edits,
+               evidence=[f"line {loop.node.lineno}: the loop calls {ctx.program.source.segment(event.call.func)}() and never goes backward; no torch.no_grad() around it"])
+
+
+def _own_gradients(ctx: Context, trace: Trace, inside: list[Event], loop: Loop) -> bool:
+    fed = ctx.fed(trace)
+    if fed and any(e.kind in ("bind", "augment", "store") and e.name in fed and e.value is not None and e.value.graph for e in inside):
+        return True
+    if any(e.kind == "call" and e.attr in ("append", "extend") and e.receiver in fed for e in inside):
+        return True
+    if any(e.kind == "call" and e.attr in ("grad", "jacobian", "vjp", "attribute", "attack", "perturb") for e in inside):
+        return True
+    return ctx.result_is_fed(trace.function)
+
+
+def _frozen(ctx: Context, models: set[str], trace: Trace) -> bool:
+    """Were the model's parameters frozen here or where it was made?  Then no graph is built."""
+    for event in ctx.calls("requires_grad_"):
+        if event.receiver in models and event.call.args and constant(event.call.args[0]) is False:
+            return True
+    return False
+
+
+@checks("PLM111")
+def outputs_stay(ctx: Context) -> None:
+    for event in ctx.calls("append", "extend"):
+        loop = ctx.evaluation_of(event)
+        if loop is None or not event.receiver or not event.args or event.handler is not None or not ctx.program.off(event):
+            continue
+        trace = ctx.trace(event)
+        value, what = event.args[-1], event.call.args[-1] if event.call.args else None
+        if what is None or value.kind not in values.TENSORS or value.scalar or value.device == "cpu" or event.of is not None and event.of.kind in values.MODULES:
+            continue
+        if not _from_model(ctx, trace, loop, what) or not _outlives(ctx, event, trace, event.receiver, loop) or event.loop is not loop:
+            continue
+        if _bounded(trace, loop) or not ctx.gpu:
+            continue
+        text = ctx.program.source.segment(what)
+        ctx.report("PLM111", event.node, f"{event.receiver} keeps the model's outputs for the whole set on the GPU",
+                   confidence=HIGH if value.strong else MEDIUM,
+                   edits=[ctx.program.source.after(what, ".cpu()")] if isinstance(what, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) else [],
+                   evidence=[f"line {loop.node.lineno}: the loop; {text} comes from the model and is neither reduced nor moved"])
+
+
+_REDUCES = frozenset("argmax argmin mean sum item max min topk sort any all eq numpy tolist cpu gather_for_metrics gather norm".split())
+
+
+def _from_model(ctx: Context, trace: Trace, loop: Loop, what: ast.expr) -> bool:
+    """Is it what the model returned, not reduced and not moved?"""
+    seen: set[str] = set()
+    todo: list[ast.expr] = [what]
+    found = False
+    events = trace.inside(loop)
+    while todo:
+        node = todo.pop()
+        for part in ast.walk(node):
+            if isinstance(part, ast.Call):
+                called = part.func.attr if isinstance(part.func, ast.Attribute) else dotted(part.func)
+                if called in _REDUCES or "loss" in called.lower() or "criterion" in called.lower() or "acc" in called.lower():
+                    return False
+                if isinstance(part.func, ast.Attribute) and called == "to" and part.args and constant(part.args[0]) == "cpu":
+                    return False
+                found = found or any(e.node is part and ctx.program.is_model_call(e) for e in events)
+            elif isinstance(part, ast.Compare):
+                return False
+            elif isinstance(part, ast.Name) and part.id not in seen:
+                seen.add(part.id)
+                todo += [e.source for e in events if e.kind == "bind" and e.name == part.id and e.source is not None and e.loop is loop]
+    return found
+
+
+def _bounded(trace: Trace, loop: Loop) -> bool:
+    return any(e.kind == "leave" and isinstance(e.node, ast.Break) and e.loop is loop for e in trace.inside(loop))
+
+
+@checks("PLM112")
+def logits_pile_up(ctx: Context) -> None:
+    if not ctx.program.symbols.imported("transformers"):
+        return
+    arguments = [e for e in ctx.calls("TrainingArguments", "Seq2SeqTrainingArguments")]
+    if any(e.open_ended for e in arguments) or not arguments or any(
+            e.keyword(k) is not None for e in arguments for k in ("eval_accumulation_steps", "prediction_loss_only", "batch_eval_metrics", "predict_with_generate")):
+        return
+    for event in ctx.calls("Trainer"):
+        if event.keyword("compute_metrics") is not None and constant(event.keyword("compute_metrics")) is not None and (
+                event.keyword("preprocess_logits_for_metrics") is None and not event.open_ended):
+            ctx.report("PLM112", event.node, "all evaluation logits are gathered on the GPU before metrics are computed",
+                       evidence=["compute_metrics without preprocess_logits_for_metrics or eval_accumulation_steps"])
+
+
+@checks("PLM113")
+def hook_stays(ctx: Context) -> None:
+    for event in ctx.calls("register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook", "register_backward_hook"):
+        if not in_place(event.stmt, event.call):
+            continue
+        forward = event.function.name == "forward" and event.function.cls is not None and event.function.cls.module
+        loop = ctx.step_of(event) or ctx.evaluation_of(event) or ctx.epoch_of(event)
+        if forward and event.every(None) or loop is not None and event.every(loop):
+            ctx.report("PLM113", event.node, "each iteration adds another hook", evidence=["the handle that could remove it is thrown away"])
+
+
+@checks("PLM114")
+def cache_without_bound(ctx: Context) -> None:
+    for trace in ctx.traces:
+        node = trace.function.node
+        if isinstance(node, ast.Module):
+            continue
+        for decorator in node.decorator_list:
+            name = ctx.program.symbols.qualified(decorator.func if isinstance(decorator, ast.Call) else decorator)
+            if name not in ("functools.cache", "functools.lru_cache"):
+                continue
+            unbounded = name == "functools.cache" or isinstance(decorator, ast.Call) and any(
+                constant(n) is None for n in decorator.args + [k.value for k in decorator.keywords if k.arg == "maxsize"])
+            method = trace.function.cls is not None and trace.function.cls.module and bool(node.args.args) and node.args.args[0].arg == "self"
+            tensors = any(v.kind in values.TENSORS and v.strong or v.kind == values.MODULE for v in trace.returns)
+            if not node.args.args and not node.args.kwonlyargs:
+                continue
+            if method and tensors or unbounded and tensors:
+                ctx.report("PLM114", node, "the cache keeps every tensor it ever returned",
+                           confidence=HIGH if tensors else MEDIUM, evidence=[f"line {decorator.lineno}: {ast.unparse(decorator)}"])
+
+
+@checks("PLM115")
+def models_pile_up(ctx: Context) -> None:
+    for event in ctx.calls("from_pretrained", "from_single_file"):
+        loop = event.loop
+        value = event.value
+        if loop is None or loop.framework or value is None or value.kind != values.MODULE or not isinstance(loop.node, ast.For):
+            continue
+        stmt = event.stmt
+        text = ast.unparse(stmt)
+        if not re.search(r"\.cuda\(|\.to\(|device_map", text) or re.search(r"""['"]cpu['"]|meta""", text) or not event.every(loop):
+            continue
+        trace = ctx.trace(event)
+        if isinstance(stmt, ast.Assign) and isinstance(stmt.targets[0], ast.Name):
+            name = stmt.targets[0].id
+            if not any(e.name == name and e.kind in ("delete", "bind") and e.stmt is not stmt or e.kind == "call" and e.receiver == name and
+                       e.attr in ("cpu", "to") and e.stmt is not stmt for e in trace.inside(loop)):
+                ctx.report("PLM115", stmt, f"two models are alive while the next one loads: {name} still holds the one before",
+                           evidence=[f"line {loop.node.lineno}: the loop; {name} is not deleted in it"], fix=[f"del {name} at the end of the loop's body"])
+        elif isinstance(stmt, ast.Assign) and isinstance(stmt.targets[0], ast.Subscript) or in_place(stmt, getattr(stmt, "value", event.node)) and ".append(" in text:
+            ctx.report("PLM115", stmt, "every compared model stays loaded", confidence=MEDIUM)
+
+
+@checks("PLM116")
+def zeroed_late(ctx: Context) -> None:
+    for trace in ctx.traces:
+        for loop in ctx.steps(trace):
+            if loop.framework:
+                continue
+            inside = [e for e in trace.inside(loop) if e.loop is loop]
+            zero = [e for e in inside if e.kind == "call" and e.attr == "zero_grad"]
+            backward = [e for e in inside if ctx.program.is_backward(e)]
+            steps = [e for e in inside if ctx.program.is_step(e)]
+            forward = [e for e in inside if ctx.program.is_model_call(e) and not e.no_grad]
+            if len(zero) != 1 or len(backward) != 1 or len(steps) != 1 or not forward:
+                continue
+            z = zero[0]
+            if not z.every(loop) or not steps[0].every(loop) or z.of is None or z.of.kind not in (values.OPTIMIZER, values.MODULE, values.ENGINE):
+                continue
+            if forward[0].index < z.index < backward[0].index < steps[0].index and not ctx.program.off(forward[0]):
+                ctx.report("PLM116", z.node, "gradients of the last step live through this forward pass",
+                           confidence=HIGH if z.of.strong else MEDIUM, edits=_moved(ctx, z.stmt, steps[0].stmt),
+                           evidence=[f"line {forward[0].node.lineno}: the forward pass", f"line {z.node.lineno}: its gradients are cleared only here"])
+
+
+def _moved(ctx: Context, what: ast.stmt, behind: ast.stmt) -> list[Edit | None]:
+    source = ctx.program.source
+    if not isinstance(what, ast.Expr):
+        return []
+    return [source.without(what), source.line_after(behind, source.segment(what))]
+
+
+_FROZEN_NAMES = re.compile(r"(^|_|\.)(teacher|ref|reference|target|vae|text_encoder|frozen|ema|old|momentum|pretrained|vgg|lpips|clip)(_|$|\w*model|\w*net)", re.IGNORECASE)
+
+
+@checks("PLM117")
+def graph_for_nothing(ctx: Context) -> None:
+    for trace in ctx.traces:
+        for loop in ctx.steps(trace):
+            for event in trace.inside(loop):
+                if event.kind == "call" and ctx.program.is_model_call(event) and not ctx.program.off(event):
+                    _teacher(ctx, event, trace)
+                    _generator(ctx, event, trace, loop)
+
+
+def _teacher(ctx: Context, event: Event, trace: Trace) -> None:
+    name = dotted(event.call.func)
+    if not _FROZEN_NAMES.search(name) or event.of is None or not event.of.strong:
+        return
+    if any(a.graph == values.YES for a in event.args) or not any(a.kind in values.TENSORS + (values.BATCH,) for a in event.args):
+        return
+    evaled = any(e.receiver == name and e.attr == "eval" for e in ctx.calls("eval"))
+    frozen = any(e.receiver.split(".")[0] == name.split(".")[0] for e in ctx.calls("requires_grad_")) or ctx.mentions(
+        "requires_grad = False", "requires_grad=False", "requires_grad_(False)", "freeze")
+    in_optimizer = any(e.receiver == name for e in ctx.calls("parameters", "named_parameters"))
+    detached = ".detach(" in ast.unparse(event.stmt)
+    if evaled and not frozen and not in_optimizer and not detached:
+        ctx.report("PLM117", event.node, f"a graph is built through {name} and nothing uses it", confidence=MEDIUM,
+                   evidence=[f"{name}.eval() stops dropout, not gradients; its parameters are in no optimizer"])
+
+
+def _generator(ctx: Context, event: Event, trace: Trace, loop: Loop) -> None:
+    """D(fake) without detach in a loss whose optimizer holds D only."""
+    name = dotted(event.call.func)
+    if len(event.call.args) != 1 or not isinstance(event.call.args[0], ast.Name) or event.of is None or event.of.kind != values.MODULE:
+        return
+    fake = event.call.args[0].id
+    inside = trace.inside(loop)
+    makers = [e for e in inside if e.kind == "bind" and e.name == fake and e.index < event.index]
+    made = [e for e in inside if ctx.program.is_model_call(e) and makers and e.stmt is makers[-1].stmt and dotted(e.call.func) != name]
+    if not made or made[-1].no_grad or ".detach" in ast.unparse(makers[-1].stmt):
+        return
+    after = [e for e in inside if e.index > event.index]
+    backward = next((e for e in after if ctx.program.is_backward(e)), None)
+    step = next((e for e in after if ctx.program.is_step(e) and backward is not None and e.index > backward.index), None)
+    if backward is None or step is None or constant(backward.keyword("retain_graph")) is True or step.of is None or step.of.of != name:
+        return
+    result = next((e.name for e in inside if e.kind == "bind" and e.stmt is event.stmt), "")
+    if not result or result not in ctx.ancestors(ctx.roots_of_backward(backward), [e for e in inside if e.index < backward.index]):
+        return
+    if any(e.index > step.index and e.kind == "call" and ctx.feeds(e) and fake in ctx.ancestors(
+            ctx.roots_of_backward(e), [x for x in inside if step.index < x.index < e.index]) for e in after):
+        return
+    ctx.report("PLM117", event.node, f"a graph is built and walked through {dotted(made[-1].call.func)}, whose gradients nothing uses: {fake} is not detached",
+               confidence=MEDIUM, edits=[ctx.program.source.after(event.call.args[0], ".detach()")],
+               evidence=[f"line {step.node.lineno}: {step.receiver} holds {name}'s parameters only"])

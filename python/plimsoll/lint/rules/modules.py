@@ -1,0 +1,156 @@
+"""PLM7xx: devices and modules."""
+from __future__ import annotations
+
+import ast
+import re
+
+from .. import names, values
+from ..context import HIGH, MEDIUM, Context, checks, constant, in_place, names_in
+from ..finding import Edit
+from ..symbols import Class, dotted
+from ..trace import Event
+
+
+@checks("PLM701")
+def result_discarded(ctx: Context) -> None:
+    for event in ctx.calls(*names.NEW_TENSOR):
+        if not in_place(event.stmt, event.call) or event.of is None or event.of.kind != values.TENSOR or not event.of.strong:
+            continue
+        func = event.call.func
+        assert isinstance(func, ast.Attribute)
+        if not isinstance(func.value, (ast.Name, ast.Attribute)) or event.attr == "clone" or event.of.qual == "parameter":
+            continue
+        if not _certain(ctx, event):
+            continue
+        name = dotted(func.value)
+        ctx.report("PLM701", event.stmt, f"returns a new tensor that nobody keeps; {name} stays what and where it is",
+                   edits=[ctx.program.source.before(event.call, f"{name} = ")], safe=isinstance(func.value, ast.Name) or name.startswith("self."))
+
+
+def _certain(ctx: Context, event: Event) -> bool:
+    """A tensor by torch's function, by arithmetic, or as one element of an unpacked tuple; not an object that happens to have .to()."""
+    if event.of is not None and event.of.qual == "batch":
+        trace = ctx.trace(event)
+        loop = event.loop
+        if loop is not None and isinstance(loop.node, ast.For) and isinstance(loop.node.target, ast.Name):
+            return False
+        texts = [n for n in ast.walk(trace.function.node) if isinstance(n, ast.Attribute) and dotted(n.value) == event.receiver and n.attr in (
+            "x", "edge_index", "keys", "items", "input_ids", "num_graphs", "batch", "tensors", "ndata", "decompose", "mask", "y")]
+        return not texts
+    return True
+
+
+@checks("PLM702")
+def device_hard_coded(ctx: Context) -> None:
+    if not ctx.mentions("LOCAL_RANK", "local_rank") or not ctx.mentions("DistributedDataParallel", "FullyShardedDataParallel", "DDP(", "FSDP("):
+        return
+    for event in ctx.calls("cuda", "to", "device"):
+        text = ""
+        if event.attr == "cuda" and event.call.args and constant(event.call.args[0]) == 0 and not isinstance(constant(event.call.args[0]), bool):
+            text = ".cuda(0)"
+        elif event.attr == "to" and event.call.args and constant(event.call.args[0]) == "cuda:0":
+            text = '"cuda:0"'
+        elif event.name == "torch.device" and event.call.args and constant(event.call.args[0]) == "cuda:0":
+            text = '"cuda:0"'
+        if text and not event.path and event.of is not None or text and event.name == "torch.device" and not event.path:
+            ctx.report("PLM702", event.node, "ranks above 0 put this on GPU 0", evidence=[f"{text} in a file that is started with LOCAL_RANK"], confidence=MEDIUM)
+
+
+_MADE = frozenset("zeros ones tensor randn rand full arange eye linspace empty triu tril".split())
+
+
+@checks("PLM703")
+def left_behind(ctx: Context) -> None:
+    for cls in ctx.program.symbols.classes.values():
+        init, forward = cls.methods.get("__init__"), cls.methods.get("forward")
+        if not cls.module or init is None or forward is None or cls.lightning:
+            continue
+        trace = ctx.program.traces.get(init)
+        if trace is None:
+            continue
+        for event in trace.events:
+            if event.kind != "bind" or not event.name.startswith("self.") or event.name.count(".") != 1 or not isinstance(event.source, ast.Call):
+                continue
+            name = ctx.program.symbols.qualified(event.source.func)
+            if not name.startswith("torch.") or name.removeprefix("torch.") not in _MADE or event.value is None or event.value.kind != values.TENSOR:
+                continue
+            if any(k.arg == "device" for k in event.source.keywords) or event.value.device not in ("cpu", ""):
+                continue
+            attr = event.name.removeprefix("self.")
+            if _computed_with(ctx, cls, forward.node, event.name) and not re.search(
+                    rf"self\.{attr}\s*=\s*self\.{attr}\.(to|cuda|type_as)|self\.{attr}\.(to|cuda|type_as|tolist|item|device|numpy|shape|size|expand_as)\b|self\.{attr}\[", ctx.program.source.text) and not re.search(
+                    rf"register_buffer\(\s*['\"]{attr}['\"]|\.{attr}\s*=.*(cuda|device)|def _apply|set_default_(device|tensor_type)|self\.{attr}\s*=\s*nn\.Parameter", ctx.program.source.text):
+                ctx.report("PLM703", event.stmt, f"{event.name} stays on the CPU when the model moves", confidence=MEDIUM,
+                           evidence=["forward() computes with it; it is no Parameter and no buffer"], fix=[f'self.register_buffer("{attr}", ...)'])
+
+
+def _computed_with(ctx: Context, cls: Class, node: ast.AST, name: str) -> bool:
+    """Does forward use it in tensor arithmetic, directly?"""
+    for part in ast.walk(node):
+        if isinstance(part, ast.BinOp) and any(dotted(side) == name for side in (part.left, part.right)):
+            other = part.right if dotted(part.left) == name else part.left
+            return not isinstance(other, ast.Constant)
+        if isinstance(part, ast.Call) and any(dotted(a) == name for a in part.args) and ctx.program.symbols.qualified(part.func).startswith("torch."):
+            return True
+    return False
+
+
+_LAYERS = re.compile(r"^torch\.nn\.(modules\.\w+\.)?(Linear|Conv\d?d?|ConvTranspose\dd|Embedding|BatchNorm\dd|LayerNorm|LSTM|GRU|RNN|LSTMCell|GRUCell|MultiheadAttention|Transformer\w*|Bilinear|GroupNorm|InstanceNorm\dd|Conv1d|Conv2d|Conv3d|PReLU)$")
+
+
+def _has_parameters(value: values.Value) -> bool:
+    return bool(_LAYERS.match(value.qual)) or value.kind == values.MODULE and value.cls is not None and "__init__" in value.cls.methods
+
+
+@checks("PLM704")
+def not_registered(ctx: Context) -> None:
+    for cls in ctx.program.symbols.classes.values():
+        init = cls.methods.get("__init__")
+        trace = ctx.program.traces.get(init) if init is not None else None
+        if not cls.module or trace is None or cls.trainer:
+            continue
+        for event in trace.events:
+            if event.kind == "bind" and event.name.startswith("self.") and event.name.count(".") == 1 and event.value is not None and event.value.kind in (
+                    values.LIST, values.DICT) and isinstance(event.source, (ast.List, ast.Dict, ast.ListComp, ast.DictComp)):
+                made = list(event.value.items or ())
+                appended = [e for e in trace.events if e.kind == "call" and e.receiver == event.name and e.attr == "append" and e.args]
+                stored = [e for e in trace.events if e.kind == "store" and e.name == event.name and e.value is not None]
+                modules = [v for v in made + [e.args[-1] for e in appended] + [e.value for e in stored if e.value is not None] if v.kind == values.MODULE and _has_parameters(v)]
+                if modules and not _registered(ctx, cls, event.name, trace.function.node, appended + stored):
+                    _tell_unregistered(ctx, event, cls)
+        forward = cls.methods.get("forward")
+        inside = ctx.program.traces.get(forward) if forward is not None else None
+        for event in inside.events if inside is not None else ():
+            if event.kind == "call" and _LAYERS.match(event.name) and event.value is not None and not isinstance(event.stmt, ast.Return) and event.every(None):
+                if isinstance(event.stmt, ast.Assign) and dotted(event.stmt.targets[0]).startswith("self."):
+                    continue
+                ctx.report("PLM704", event.node, "a layer made in forward() has new random weights at every call, and nothing trains them")
+
+
+def _registered(ctx: Context, cls: Class, name: str, init: ast.AST, grown: list[Event]) -> bool:
+    """Is the list wrapped later, or are its elements registered in another way?"""
+    attr = name.removeprefix("self.")
+    text = ctx.program.source.segment(cls.node)
+    if re.search(rf"(ModuleList|ModuleDict|Sequential)\(\s*\*?\s*self\.{attr}\b|add_module\(|setattr\(self|register_module|self\.{attr}\s*=\s*(nn|torch\.nn)\.|ParameterList", text):
+        return True
+    for event in grown:
+        argument = event.call.args[-1] if event.kind == "call" and event.call.args else event.source
+        if isinstance(argument, ast.Attribute):
+            return True
+        if isinstance(argument, ast.Name) and any(re.search(rf"self\.\w+\s*=\s*{argument.id}\b", text) for _ in (0,)):
+            return True
+    # Elements that are members already: [self.a, self.b].
+    return any(isinstance(node, (ast.List, ast.Dict)) and any(isinstance(e, ast.Attribute) for e in (node.elts if isinstance(node, ast.List) else node.values))
+               for node, _ in cls.assigned.get(name, ()))
+
+
+def _tell_unregistered(ctx: Context, event: Event, cls: Class) -> None:
+    source = ctx.program.source
+    node = event.source
+    assert node is not None
+    torch_nn = next((n for n, q in ctx.program.symbols.imports.items() if q == "torch.nn"), "torch.nn" if ctx.program.symbols.imports.get("torch") == "torch" else "")
+    wrapper = "ModuleList" if isinstance(node, (ast.List, ast.ListComp)) else "ModuleDict"
+    textual = not isinstance(node, ast.Dict) or all(isinstance(constant(k), str) for k in node.keys if k is not None)
+    edits: list[Edit | None] = [source.replace(node, f"{torch_nn}.{wrapper}({source.segment(node)})")] if torch_nn and textual and not isinstance(node, ast.DictComp) else []
+    ctx.report("PLM704", event.stmt, "these parameters are not trained, moved or saved", edits=edits, safe=True,
+               evidence=[f"{event.name} is a plain {'list' if wrapper == 'ModuleList' else 'dict'}: {cls.name} does not see the modules in it"], fix=[f"nn.{wrapper}"])

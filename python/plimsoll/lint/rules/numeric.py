@@ -1,0 +1,348 @@
+"""PLM8xx: loops and losses that do not compute what they look like."""
+from __future__ import annotations
+
+import ast
+import re
+
+from .. import names, values
+from ..context import HIGH, MEDIUM, Context, checks, constant, in_place, names_in
+from ..finding import Edit
+from ..symbols import dotted
+from ..trace import Event, Loop, Trace, apart, leads_to
+
+
+def _zeroes(event: Event) -> bool:
+    if event.kind == "call":
+        return bool(re.search(r"zero_grad|zero_|reset_grad|clear_grad|zero_gradients", event.attr)) or event.attr == "set_to_none"
+    if event.kind == "bind" and event.name.endswith(".grad"):
+        return True
+    return False
+
+
+@checks("PLM801")
+def zero_grad_missing(ctx: Context) -> None:
+    text = ctx.program.source.text
+    if ctx.program.symbols.imported("deepspeed", "colossalai", "accelerate.accelerator") and "zero_grad" not in text or ctx.mentions("dist_autograd", "functorch", "higher."):
+        return
+    for trace in ctx.traces:
+        for loop in ctx.steps(trace):
+            if loop.framework:
+                continue
+            inside = trace.inside(loop)
+            steps = [e for e in inside if ctx.program.is_step(e) and e.of is not None and (e.of.kind in (values.OPTIMIZER, values.SCALER)) and e.of.qual != "deepspeed"]
+            backward = [e for e in inside if ctx.program.is_backward(e)]
+            if not steps or not backward:
+                continue
+            if any(e.of is not None and e.of.kind == values.ENGINE for e in backward):
+                continue
+            if _zero_somewhere(ctx, trace, loop) or _made_in(trace, loop, steps[0]):
+                continue
+            around = ctx.steps(trace)
+            strong = steps[0].of is not None and steps[0].of.strong
+            ctx.report("PLM801", steps[0].node, "gradients of all former steps are added up: zero_grad() is missing", confidence=HIGH if strong else MEDIUM,
+                       evidence=[f"line {backward[0].node.lineno}: the backward pass; nothing in the loop of line {loop.node.lineno} clears its gradients"],
+                       fix=[f"{steps[0].receiver}.zero_grad() behind the step"])
+
+
+def _zero_somewhere(ctx: Context, trace: Trace, loop: Loop) -> bool:
+    if any(_zeroes(e) for e in trace.events):
+        return True
+    for event in trace.inside(loop):
+        if event.kind != "call":
+            continue
+        called = ctx.program.called_function(event)
+        inner = ctx.program.traces.get(called) if called is not None else None
+        if inner is not None and any(_zeroes(e) for e in inner.events):
+            return True
+        if called is not None and called.cls is not None and "zero_grad" in ctx.program.source.segment(called.cls.node):
+            return True
+        if called is None and re.search(r"zero|reset_grad|optim", event.attr) and event.attr != "step":
+            return True
+        if event.attr == "step" and event.of is not None and (event.of.cls is not None or any(k.arg and "zero" in k.arg for k in event.call.keywords) or event.call.args and event.of.kind == values.OPTIMIZER):
+            return True  # a wrapper of the file, or a closure
+        if event.attr == "backward" and event.of is not None and event.of.kind in (values.ACCEL,) and "zero_grad" in ctx.program.source.text:
+            return True
+    return any(isinstance(n, ast.Attribute) and n.attr == "grad" and isinstance(n.ctx, (ast.Store, ast.Del)) for n in ast.walk(loop.node))
+
+
+def _made_in(trace: Trace, loop: Loop, step: Event) -> bool:
+    return any(e.kind == "bind" and e.name == step.receiver for e in trace.inside(loop))
+
+
+def _blocks(node: ast.AST) -> list[list[ast.stmt]]:
+    found = []
+    for part in ast.walk(node):
+        for name in ("body", "orelse"):
+            body = getattr(part, name, None)
+            if isinstance(body, list):
+                found.append(body)
+    return found
+
+
+@checks("PLM802")
+def cleared_before_step(ctx: Context) -> None:
+    for event in ctx.calls("zero_grad"):
+        if event.loop is None or not in_place(event.stmt, event.call) or event.of is None:
+            continue
+        trace = ctx.trace(event)
+        near = [e for e in trace.events if e.loop is event.loop and e.path == event.path and e.kind == "call" and e.handler is event.handler]
+        before = [e for e in near if e.index < event.index and (ctx.program.is_backward(e) or ctx.program.is_step(e))]
+        after = [e for e in near if e.index > event.index and (ctx.program.is_backward(e) or ctx.program.is_step(e) or ctx.program.is_model_call(e))]
+        if not before or not after or not ctx.program.is_backward(before[-1]) or not ctx.program.is_step(after[0]):
+            continue
+        step = after[0]
+        target = dotted(step.call.args[0]) if step.of is not None and step.of.kind == values.SCALER and step.call.args else step.receiver
+        same = event.receiver == target or step.of is not None and step.of.of and step.of.of == event.receiver
+        if not same:
+            continue
+        source = ctx.program.source
+        edits: list[Edit | None] = [source.replace(event.stmt, source.segment(step.stmt)), source.replace(step.stmt, source.segment(event.stmt))] if in_place(step.stmt, step.call) else []
+        ctx.report("PLM802", event.node, "the step has no gradients: they are cleared in front of it", edits=edits, safe=True,
+                   evidence=[f"line {before[-1].node.lineno}: the backward pass", f"line {step.node.lineno}: the step"])
+
+
+@checks("PLM803")
+def scheduler_first(ctx: Context) -> None:
+    for event in ctx.calls("step"):
+        if event.of is None or event.of.kind != values.SCHEDULER or event.call.args or event.call.keywords or not event.of.strong:
+            continue
+        if "Plateau" in event.of.qual or event.of.qual and not event.of.qual.startswith(("torch.optim", "transformers", "get_")):
+            continue
+        trace = ctx.trace(event)
+        loop = event.loop
+        inside = trace.inside(loop) if loop is not None else []
+        steps = [e for e in inside if ctx.program.is_step(e) or e.kind == "call" and ctx.program.called_function(e) is not None and any(
+            ctx.program.is_step(s) for s in ctx.program.traces[ctx.program.called_function(e)].events)]  # type: ignore[index]
+        if not steps or not event.every(loop) or any(leads_to(s, event) for s in steps):
+            continue
+        if any(leads_to(s, event) for s in trace.events[:loop.start if loop else 0] if ctx.program.is_step(s)) or not any(leads_to(event, s) for s in steps):
+            continue
+        same_loop = steps[0].loop is loop
+        edits: list[Edit | None] = [ctx.program.source.without(event.stmt), ctx.program.source.line_after(steps[-1].stmt, ctx.program.source.segment(event.stmt))] if same_loop and in_place(event.stmt, event.call) and in_place(
+            steps[-1].stmt, steps[-1].call) else []
+        ctx.report("PLM803", event.node, "the first learning rate is skipped: the scheduler steps before the optimizer", edits=edits,
+                   evidence=[f"line {steps[0].node.lineno}: the optimizer's step"])
+
+
+_NAMED = {"eval": values.MODULE, "train": values.MODULE, "zero_grad": values.OPTIMIZER, "step": values.OPTIMIZER, "backward": values.TENSOR, "update": values.SCALER}
+
+
+@checks("PLM804")
+def not_called(ctx: Context) -> None:
+    for trace in ctx.traces:
+        for event in trace.events:
+            if event.kind != "expression" or not isinstance(event.node, ast.Attribute):
+                continue
+            attr = event.node.attr
+            name = ctx.program.symbols.qualified(event.node)
+            known = name in ("torch.cuda.empty_cache", "torch.cuda.synchronize", "torch.distributed.barrier")
+            if not known:
+                if attr not in _NAMED or name:
+                    continue
+                kind = names.kind_of_name(dotted(event.node.value)) or ("module" if attr in ("eval", "train") and any(
+                    e.receiver == dotted(event.node.value) for e in ctx.calls("parameters", "to", "cuda", "state_dict")) else "")
+                if kind not in ("module", "optimizer", "scheduler", "scaler", "loss"):
+                    continue
+            ctx.report("PLM804", event.stmt, f"{ctx.program.source.segment(event.node)} is named, not called", edits=[ctx.program.source.after(event.node, "()")], safe=True)
+
+
+@checks("PLM805")
+def softmax_twice(ctx: Context) -> None:
+    for event in ctx.calls(*{e.attr for t in ctx.traces for e in t.events if e.kind == "call" and (
+            e.name == "torch.nn.functional.cross_entropy" or e.of is not None and e.of.kind == values.CRITERION and not e.receiver or e.attr == "cross_entropy" or
+            e.of is not None and e.of.kind == values.CRITERION)}):
+        functional = event.name in ("torch.nn.functional.cross_entropy",)
+        bce = event.name == "torch.nn.functional.binary_cross_entropy_with_logits"
+        criterion = _criterion(ctx, event)
+        if not functional and not bce and criterion not in ("torch.nn.CrossEntropyLoss", "torch.nn.BCEWithLogitsLoss") or not event.call.args:
+            continue
+        wanted = ("sigmoid",) if bce or criterion.endswith("BCEWithLogitsLoss") else ("softmax", "log_softmax")
+        found = _activation(ctx, event, event.call.args[0], wanted)
+        if found is not None:
+            ctx.report("PLM805", event.node, f"{wanted[0]} is applied twice: the loss does it itself", evidence=[f"line {found.lineno}: the first"], fix=["give the loss the logits"])
+
+
+def _criterion(ctx: Context, event: Event) -> str:
+    """Qualified class of the criterion that is called, if every assignment of its name agrees."""
+    if event.of is None or event.of.kind != values.CRITERION:
+        return ""
+    name = dotted(event.call.func)
+    made = {e.value.qual if e.value is not None else "" for t in ctx.traces for e in t.events if e.kind == "bind" and e.name == name}
+    return event.of.qual if len(made) <= 1 else ""
+
+
+def _activation(ctx: Context, event: Event, node: ast.expr, wanted: tuple[str, ...]) -> ast.expr | None:
+    if isinstance(node, ast.Call):
+        called = dotted(node.func).rpartition(".")[2] if dotted(node.func) else node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        qualified = ctx.program.symbols.qualified(node.func)
+        if called in wanted and (qualified.startswith("torch.") or isinstance(node.func, ast.Attribute) and not qualified):
+            return node
+        return None
+    if isinstance(node, ast.Name):
+        trace = ctx.trace(event)
+        binds = [e for e in trace.events[:event.index] if e.kind == "bind" and e.name == node.id]
+        last = binds[-1] if binds else None
+        if last is not None and last.source is not None and len(last.path) <= len(event.path) and isinstance(last.stmt, ast.Assign) and isinstance(last.stmt.targets[0], ast.Name):
+            if isinstance(last.source, ast.Call):
+                direct = _activation(ctx, event, last.source, wanted)
+                if direct is not None:
+                    return direct
+                return _last_layer(ctx, trace, last, wanted)
+    return None
+
+
+def _last_layer(ctx: Context, trace: Trace, bind: Event, wanted: tuple[str, ...]) -> ast.expr | None:
+    """Does the module of this file that made the value end in such an activation?"""
+    call = bind.source
+    made = next((e for e in trace.events[:bind.index] if e.node is call), None)
+    if made is None or made.of is None or made.of.cls is None or made.receiver:
+        return None
+    forward = made.of.cls.methods.get("forward")
+    inner = ctx.program.traces.get(forward) if forward is not None else None
+    if inner is None or len(inner.return_nodes) != 1:
+        return None
+    node = inner.return_nodes[0]
+    if isinstance(node, ast.Name):
+        binds = [e for e in inner.events if e.kind == "bind" and e.name == node.id]
+        node = binds[-1].source if binds and binds[-1].source is not None and not binds[-1].path else node
+    if isinstance(node, ast.Call) and ctx.program.symbols.qualified(node.func) in {f"torch.nn.functional.{w}" for w in wanted} | {f"torch.{w}" for w in wanted}:
+        return node
+    if isinstance(node, ast.Call) and dotted(node.func).startswith("self."):
+        member = ctx.program.attribute(made.of.cls, dotted(node.func))
+        if member is not None and member.qual in ("torch.nn.Softmax", "torch.nn.LogSoftmax") and "softmax" in wanted or member is not None and member.qual == "torch.nn.Sigmoid" and "sigmoid" in wanted:
+            return node
+    return None
+
+
+@checks("PLM806")
+def not_averaged(ctx: Context) -> None:
+    if ctx.program.symbols.imported("accelerate", "deepspeed", "lightning", "pytorch_lightning"):
+        return
+    for trace in ctx.traces:
+        for loop in ctx.steps(trace):
+            inside = trace.inside(loop)
+            steps = [e for e in inside if ctx.program.is_step(e) and e.loop is loop]
+            if not steps or len(steps) != 1 or not steps[0].path[loop.depth:]:
+                continue
+            arm = steps[0].path[-1][0]
+            mod = next((n for n in ast.walk(arm.test) if isinstance(n, ast.BinOp) and isinstance(n.op, ast.Mod)), None) if isinstance(arm, ast.If) else None
+            back = [e for e in inside if ctx.program.is_backward(e) and e.loop is loop and e.every(loop)]
+            if mod is None or len(back) != 1 or re.search(r"accum", ast.unparse(mod.right)) is None or not any(_zeroes(e) and e.path and e.path[-1][0] is arm for e in inside):
+                continue
+            names_ = ctx.fed(trace, loop)
+            divided = any(isinstance(n, ast.BinOp) and isinstance(n.op, (ast.Div, ast.Mult)) and names_in(n.left) & names_ or isinstance(n, ast.AugAssign) and isinstance(n.op, (ast.Div, ast.Mult)) and names_in(n.target) & names_ for n in ast.walk(loop.node))
+            if not divided:
+                ctx.report("PLM806", back[0].node, f"gradients are {ast.unparse(mod.right)} times as large: the loss is not divided", evidence=[f"line {steps[0].node.lineno}: one step for {ast.unparse(mod.right)} backward passes"], confidence=MEDIUM)
+
+
+@checks("PLM807")
+def graph_broken(ctx: Context) -> None:
+    for event in ctx.calls("backward"):
+        func = event.call.func
+        if not isinstance(func, ast.Attribute) or event.call.args or event.of is None or event.receiver.startswith("self") and not event.receiver.count("."):
+            continue
+        trace = ctx.trace(event)
+        value = func.value
+        if isinstance(value, ast.Call) and isinstance(value.func, ast.Attribute) and value.func.attr == "scale" and value.args:
+            value = value.args[0]
+        found = _broken(ctx, event, value, trace)
+        if found is not None:
+            ctx.report("PLM807", event.node, "backward cannot reach the model from here", evidence=[f"line {found.lineno}: {ctx.program.source.segment(found)[:60]} ends the graph"])
+
+
+def _broken(ctx: Context, event: Event, node: ast.expr, trace: Trace) -> ast.expr | None:
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in ("item", "detach", "numpy"):
+        return node
+    if isinstance(node, ast.Attribute) and node.attr == "data":
+        return node
+    if not isinstance(node, ast.Name):
+        return None
+    binds = [e for e in trace.events[:event.index] if e.name == node.id and e.kind in ("bind", "augment")]
+    if not binds or any(e.kind == "augment" for e in binds) or any(e.kind == "call" and e.receiver == node.id and e.attr == "requires_grad_" for e in trace.events):
+        return None
+    last = binds[-1]
+    if any(isinstance(n, ast.keyword) and n.arg == "requires_grad" for n in (ast.walk(last.source) if last.source is not None else ())) or last.loop is not event.loop or apart(last.path, event.path) or len(last.path) > len(event.path):
+        return None
+    source = last.source
+    if isinstance(source, ast.Call):
+        called = ctx.program.symbols.qualified(source.func)
+        if called in ("torch.tensor", "torch.FloatTensor", "torch.Tensor") and source.args and isinstance(source.args[0], (ast.Name, ast.Call)):
+            return source
+        if isinstance(source.func, ast.Attribute) and source.func.attr in ("item", "detach"):
+            return source
+        if isinstance(source.func, ast.Name) and source.func.id == "float" and source.args:
+            return source
+        if last.no_grad and not event.no_grad and last.value is not None and last.value.kind in values.TENSORS:
+            return source
+    return None
+
+
+@checks("PLM808")
+def train_not_restored(ctx: Context) -> None:
+    for event in ctx.calls("eval"):
+        if event.of is None or event.of.kind != values.MODULE or not event.receiver or not in_place(event.stmt, event.call):
+            continue
+        if _FROZEN.search(event.receiver) or re.search(rf"{re.escape(event.receiver.rpartition('.')[2])}\.train\(", ctx.program.source.text) or ".train(" in ctx.program.source.text:
+            continue
+        trace = ctx.trace(event)
+        loops = [l for l in ctx.training(trace) if l.around(event.loop) or event.loop is not None and event.loop.around(l)]
+        epoch = ctx.epoch_of(event)
+        called = [c for c in ctx.program.callers.get(event.function, ()) if ctx.epoch_of(c) is not None and any(
+            (ctx.epoch_of(c) or c.loop).around(l) for l in ctx.training(ctx.trace(c)))]  # type: ignore[union-attr]
+        trained = any(e.receiver == event.receiver and e.attr == "parameters" for e in ctx.calls("parameters")) or called
+        if (epoch is not None and loops and _trains_model(ctx, loops, event.receiver) or called and not trace.function.cls) and trained and not ctx.program.symbols.imported("lightning", "pytorch_lightning"):
+            ctx.report("PLM808", event.node, f"from the second epoch on {event.receiver} trains without dropout and with frozen batch statistics: .train() is never called", confidence=MEDIUM)
+
+
+def _trains_model(ctx: Context, loops: list[Loop], name: str) -> bool:
+    return True
+
+
+_FROZEN = re.compile(r"teacher|ref|target|vae|text_encoder|frozen|ema|vgg|clip|pretrained|inception|lpips|encoder_k|momentum|critic_target", re.IGNORECASE)
+
+
+@checks("PLM809")
+def eval_missing(ctx: Context) -> None:
+    for trace in ctx.traces:
+        for loop in ctx.evaluations(trace):
+            function = trace.function
+            calls = [e for e in trace.inside(loop) if ctx.program.is_model_call(e)]
+            if not calls or not ctx.program.off(calls[0]) or not re.search(r"(^|_)(eval\w*|valid\w*|test|val)(_|$)", function.name) or ".eval(" in ctx.program.source.text or ".train(" in ctx.program.source.text:
+                continue
+            if function.cls is not None and function.cls.lightning or ctx.program.symbols.imported("lightning", "pytorch_lightning"):
+                continue
+            ctx.report("PLM809", calls[0].node, "dropout and batch norm act as in training: .eval() is never called", confidence=MEDIUM)
+
+
+@checks("PLM810")
+def iterator_used_up(ctx: Context) -> None:
+    for trace in ctx.traces:
+        for event in trace.events:
+            if event.kind != "bind" or event.value is None or event.value.kind != values.PARAMS or event.source is None or not isinstance(event.source, ast.Call) or "." in event.name:
+                continue
+            text = event.source
+            plain = isinstance(text.func, ast.Attribute) and text.func.attr in ("parameters", "named_parameters") or isinstance(text.func, ast.Name) and text.func.id in ("filter", "map")
+            if not plain or isinstance(text.func, ast.Attribute) and event.value.node is not text:
+                continue
+            uses = [n for n in ast.walk(trace.function.node) if isinstance(n, ast.Name) and n.id == event.name and isinstance(n.ctx, ast.Load) and n.lineno > event.node.lineno]
+            again = [e for e in trace.events if e.kind == "bind" and e.name == event.name]
+            consumers = [e for e in trace.after(event) if e.kind == "call" and any(dotted(a) == event.name for a in e.call.args) and e.name not in ("len", "print", "isinstance", "type")]
+            iterated = [l for l in trace.loops if isinstance(l.node, ast.For) and dotted(l.node.iter) == event.name]
+            if len(again) != 1 or len(consumers) + len(iterated) < 2 or event.loop is not None:
+                continue
+            pair = sorted([e.node.lineno for e in consumers] + [l.node.lineno for l in iterated])
+            if len(consumers) >= 2 and apart(consumers[0].path, consumers[1].path):
+                continue
+            ctx.report("PLM810", event.stmt, f"{event.name} is an iterator: its second use, at line {pair[1]}, sees no parameters", evidence=[f"line {pair[0]} uses it up"],
+                       edits=[ctx.program.source.replace(event.source, f"list({ctx.program.source.segment(event.source)})")], safe=True)
+
+
+@checks("PLM811")
+def checkpointing_arguments(ctx: Context) -> None:
+    for event in ctx.calls("checkpoint"):
+        if event.name != "torch.utils.checkpoint.checkpoint" or event.open_ended or event.keyword("use_reentrant") is not None:
+            continue
+        end = ctx.program.source.end(event.call)
+        text = ctx.program.source.text[:end - 1].rstrip()
+        ctx.report("PLM811", event.node, "use_reentrant is not given: the reentrant form drops gradients where no input requires them, and PyTorch warns",
+                   edits=[Edit(len(text), end - 1, ("" if text.endswith(",") else ",") + " use_reentrant=False")], safe=True)

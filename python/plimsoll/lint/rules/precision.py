@@ -1,0 +1,169 @@
+"""PLM3xx: precision."""
+from __future__ import annotations
+
+import ast
+import re
+
+from .. import values
+from ..context import HIGH, MEDIUM, Context, checks, constant, in_place, names_in
+from ..symbols import dotted
+from ..trace import Event, Trace, apart, leads_to
+
+_FP16 = re.compile(r"float16$|\.half$|^half$")
+_FRAMEWORKS = ("accelerate", "lightning", "pytorch_lightning", "deepspeed", "colossalai", "apex", "fairscale", "ignite", "transformers.Trainer")
+
+
+def _scaled(event: Event) -> str:
+    """`scaler.scale(loss).backward()` -> the scaler's name."""
+    func = event.call.func
+    if event.attr == "backward" and isinstance(func, ast.Attribute) and isinstance(func.value, ast.Call):
+        inner = func.value.func
+        if isinstance(inner, ast.Attribute) and inner.attr == "scale":
+            return dotted(inner.value)
+    return ""
+
+
+@checks("PLM301")
+def backward_under_autocast(ctx: Context) -> None:
+    for event in ctx.calls("backward"):
+        if not ctx.program.is_backward(event) or event.autocast is None or event.no_grad:
+            continue
+        ctx.report("PLM301", event.node, "backward belongs outside autocast: its operations take the dtype of the forward pass by themselves",
+                   evidence=[f"line {event.autocast.node.lineno}: the context"])
+
+
+@checks("PLM302")
+def clipped_before_unscale(ctx: Context) -> None:
+    for event in ctx.calls("clip_grad_norm_", "clip_grad_value_", "clip_grad_norm"):
+        if not event.name.startswith("torch."):
+            continue
+        trace = ctx.trace(event)
+        scaled = [e for e in trace.events if e.kind == "call" and leads_to(e, event) and _scaled(e) and e.loop is event.loop]
+        if not scaled:
+            continue
+        scaler = _scaled(scaled[-1])
+        unscaled = [e for e in trace.events if e.kind == "call" and e.attr in ("unscale_", "unscale", "unscale_gradients", "unscale_grads") and not apart(e.path, event.path) and
+                    scaled[0].index < e.index < event.index]
+        if unscaled or any(e.kind == "call" and e.attr == "unscale_" and e.index < event.index for e in trace.events):
+            continue
+        step = next((e for e in trace.after(event) if e.kind == "call" and e.attr == "step" and e.receiver == scaler and e.call.args), None)
+        same = step is not None and len({ast.unparse(e.call.args[0]) for e in ctx.calls("step") if e.receiver == scaler and e.call.args}) == 1
+        edits = [ctx.program.source.line_before(event.stmt, f"{scaler}.unscale_({ast.unparse(step.call.args[0])})")] if step is not None and same and in_place(
+            event.stmt, event.call) else []
+        ctx.report("PLM302", event.node, "clips gradients that are still multiplied by the scale (65,536 at the start)", edits=edits, safe=True,
+                   evidence=[f"line {scaled[-1].node.lineno}: {scaler}.scale(...).backward(); no {scaler}.unscale_() between"])
+
+
+def _half_dtypes(ctx: Context) -> tuple[bool, bool]:
+    text = ctx.program.source.text
+    return bool(re.search(r"(?<!b)float16|\.half\b|fp16", text)), "bfloat16" in text
+
+
+@checks("PLM303")
+def scaler_with_bf16(ctx: Context) -> None:
+    fp16, bf16 = _half_dtypes(ctx)
+    if fp16 or not bf16:
+        return
+    contexts = [e for e in ctx.calls("autocast")]
+    if not contexts or not all("bfloat16" in ast.unparse(e.node) for e in contexts):
+        return
+    for event in ctx.calls("GradScaler"):
+        if event.value is not None and event.value.kind == values.SCALER and event.keyword("enabled") is None and not event.open_ended:
+            ctx.report("PLM303", event.node, "bf16 has fp32's range: the scaler does nothing but synchronise",
+                       evidence=[f"line {contexts[0].node.lineno}: autocast to bfloat16, the only half precision in the file"])
+
+
+@checks("PLM304")
+def scaler_incomplete(ctx: Context) -> None:
+    if not any(e.value is not None and e.value.kind == values.SCALER and e.name.startswith("torch.") for e in ctx.calls("GradScaler")):
+        return
+    steps = [e for e in ctx.calls("step") if e.of is not None and e.of.kind == values.SCALER]
+    for trace in ctx.traces:
+        for loop in ctx.steps(trace):
+            inside = [e for e in trace.inside(loop) if e.kind == "call"]
+            scaled = [e for e in inside if _scaled(e)]
+            if not scaled:
+                continue
+            mine = [e for e in inside if e.attr == "step" and e.of is not None and e.of.kind == values.SCALER]
+            for event in inside:
+                plain = event.attr == "step" and event.of is not None and event.of.kind == values.OPTIMIZER and event.of.strong
+                back = [e for e in scaled if leads_to(e, event)]
+                if plain and back and not steps and not any(not _scaled(e) and ctx.program.is_backward(e) and leads_to(e, event) for e in inside) and not any(
+                        e.kind == "call" and e.attr in ("unscale_",) for e in trace.events):
+                    ctx.report("PLM304", event.node, f"steps with gradients that are still multiplied by the scale: {_scaled(back[-1])}.step({event.receiver}) divides them",
+                               evidence=[f"line {back[-1].node.lineno}: {_scaled(back[-1])}.scale(...).backward()"])
+            if mine and not any(e.attr == "update" and (e.receiver == mine[0].receiver or e.of is not None and e.of.kind == values.SCALER) for e in ctx.calls("update")):
+                ctx.report("PLM304", mine[-1].node, f"{mine[-1].receiver}.update() is missing: the scale never adapts, and a second step raises an error")
+            _unscaled_twice(ctx, inside)
+
+
+def _unscaled_twice(ctx: Context, inside: list[Event]) -> None:
+    for i, event in enumerate(inside):
+        if event.attr != "unscale_" or not event.call.args or event.of is None or event.of.kind != values.SCALER:
+            continue
+        for later in inside[i + 1:]:
+            if later.attr == "update" and later.receiver == event.receiver:
+                break
+            if later.attr == "unscale_" and later.call.args and ast.unparse(later.call.args[0]) == ast.unparse(event.call.args[0]) and not apart(
+                    event.path, later.path) and event.loop is later.loop:
+                ctx.report("PLM304", later.node, "unscale_() twice between two updates: RuntimeError", evidence=[f"line {event.node.lineno}: the first"])
+                return
+
+
+@checks("PLM305")
+def fp16_without_scaler(ctx: Context) -> None:
+    if ctx.mentions("GradScaler", "scaler", "Scaler") or ctx.program.symbols.imported(*_FRAMEWORKS) or ctx.program.symbols.star:
+        return
+    for trace in ctx.traces:
+        for loop in ctx.steps(trace):
+            if loop.framework:
+                continue
+            inside = trace.inside(loop)
+            for event in inside:
+                cast = event.autocast
+                if cast is None or not ctx.program.is_model_call(event) or cast.cpu or event.no_grad or cast.enabled not in ("", "True"):
+                    continue
+                name = ctx.program.symbols.qualified(cast.node.func) if isinstance(cast.node, ast.Call) else ""
+                default = not cast.dtype and name.startswith("torch.") and ("cuda" in name or constant(cast.node.args[0] if isinstance(cast.node, ast.Call) and cast.node.args else None) == "cuda")
+                if (_FP16.search(cast.dtype) and "bf" not in cast.dtype or default) and any(ctx.program.is_backward(e) and e.index > event.index for e in inside):
+                    ctx.report("PLM305", event.node, "small gradients become zero in fp16: there is no GradScaler",
+                               evidence=[f"line {cast.node.lineno}: autocast to float16" + ("" if cast.dtype else ", the default on CUDA")])
+                    break
+
+
+@checks("PLM306")
+def loss_outside_autocast(ctx: Context) -> None:
+    for trace in ctx.traces:
+        for loop in ctx.steps(trace):
+            inside = trace.inside(loop)
+            model = next((e for e in inside if ctx.program.is_model_call(e) and e.autocast is not None and not e.autocast.cpu and "bf" not in e.autocast.dtype and
+                          (_FP16.search(e.autocast.dtype) or not e.autocast.dtype)), None)
+            if model is None or not isinstance(model.stmt, ast.Assign) or ctx.mentions("bfloat16"):
+                continue
+            out = {dotted(t) for t in model.stmt.targets}
+            for event in inside:
+                criterion = event.kind == "call" and event.of is not None and event.of.kind == values.CRITERION and not event.receiver
+                if criterion and event.autocast is None and event.index > model.index and event.call.args and dotted(event.call.args[0]) in out:
+                    if not any(e.kind == "bind" and e.name == dotted(event.call.args[0]) and e.index > model.index and e.stmt is not model.stmt for e in inside[:event.index]):
+                        ctx.report("PLM306", event.node, "the loss is computed in half precision: it belongs inside autocast, or on .float()",
+                                   evidence=[f"line {model.node.lineno}: the model runs under autocast"], confidence=MEDIUM)
+                        break
+
+
+@checks("PLM307")
+def pure_half_training(ctx: Context) -> None:
+    if ctx.program.symbols.imported("peft", "deepspeed", "accelerate", "colossalai", "apex") or ctx.mentions("requires_grad_(False)", "requires_grad = False", "FP16_Optimizer", "master"):
+        return
+    for event in ctx.calls("half", "to", "bfloat16"):
+        if event.of is None or event.of.kind != values.MODULE or not event.of.strong or not event.receiver:
+            continue
+        text = ast.unparse(event.node)
+        fp16, bf16 = event.attr == "half" or "torch.float16" in text or "torch.half" in text, "bfloat16" in text
+        if not (fp16 or bf16) or not event.every(None) or event.loop is not None:
+            continue
+        optimizers = [e for name in ("SGD", "Adam", "AdamW", "RMSprop", "Adagrad") for e in ctx.calls(name)
+                      if e.value is not None and e.value.of == event.receiver and e.function is event.function and e.name.startswith("torch.")]
+        undone = any(e.receiver == event.receiver and e.attr == "float" for e in ctx.calls("float"))
+        if optimizers and not undone and any(ctx.program.is_step(e) for e in ctx.calls("step")):
+            ctx.report("PLM307", event.node, "an update of 0.001 to a weight of 1.0 is lost in " + ("bfloat16" if bf16 else "float16"),
+                       severity="info" if bf16 else "warning", evidence=[f"line {optimizers[0].node.lineno}: the optimizer holds these half-precision weights"])

@@ -1,0 +1,355 @@
+"""PLM2xx: stalls and transfers."""
+from __future__ import annotations
+
+import ast
+import re
+
+from .. import names, values
+from ..context import HIGH, MEDIUM, Context, checks, constant, in_place, names_in
+from ..finding import Edit
+from ..symbols import dotted
+from ..trace import Event, Loop, Trace
+
+_READS = frozenset("item tolist cpu numpy".split())
+
+
+def _device(node: ast.expr | None) -> str:
+    """Text of a `.to()` argument if it names a device, not a dtype."""
+    if node is None:
+        return ""
+    text = ast.unparse(node)
+    if constant(node) is not ... and isinstance(constant(node), str):
+        return text.strip("'\"")
+    return text if re.search(r"device|cuda|rank|gpu", text) and "dtype" not in text else ""
+
+
+def _moves(event: Event) -> str:
+    """Device that `.cuda()` or `.to(device)` goes to, as written; "" for other calls."""
+    if event.attr == "cuda":
+        return "cuda" if not event.call.args else f"cuda:{ast.unparse(event.call.args[0])}"
+    if event.attr == "to":
+        return _device(event.call.args[0] if event.call.args else event.keyword("device"))
+    return ""
+
+
+@checks("PLM201")
+def read_every_step(ctx: Context) -> None:
+    if not ctx.gpu:
+        return
+    for trace in ctx.traces:
+        for loop in ctx.steps(trace):
+            if loop.framework or any(e.kind == "call" and e.attr == "synchronize" for e in trace.inside(loop)):
+                continue
+            reads = [e for e in trace.inside(loop) if e.loop is loop and e.every(loop) and _reads(e)]
+            if not reads:
+                continue
+            lines = sorted({e.node.lineno for e in reads})
+            what = "1 read waits" if len(lines) == 1 else f"{len(lines)} reads wait"
+            ctx.report("PLM201", reads[0].node, f"{what} for the GPU in every step", lines=lines,
+                       confidence=HIGH if reads[0].of is not None and reads[0].of.strong else MEDIUM,
+                       evidence=[f"line {', '.join(map(str, lines[:8]))}" + (" and more" if len(lines) > 8 else "") + f"; the loop begins at line {loop.node.lineno}"])
+
+
+def _reads(event: Event) -> bool:
+    if event.kind == "call":
+        if event.attr in _READS and event.receiver + event.name and event.of is not None and event.of.kind in values.TENSORS:
+            return event.of.device != "cpu"
+        if event.name in ("float", "int", "bool") and len(event.args) == 1:
+            return event.args[0].kind == values.TENSOR and event.args[0].graph == values.YES
+        if event.attr == "item" and event.receiver and names.kind_of_name(event.receiver) == "loss":
+            return True
+        return False
+    return event.kind == "test" and isinstance(event.node, ast.Compare) and any(
+        isinstance(n, ast.Name) and names.kind_of_name(n.id) == "loss" for n in [event.node.left]) and not isinstance(
+        event.node.ops[0], (ast.Is, ast.IsNot, ast.In, ast.NotIn))
+
+
+@checks("PLM202")
+def loader_every_epoch(ctx: Context) -> None:
+    for event in ctx.calls("DataLoader"):
+        loop = ctx.epoch_of(event)
+        if loop is None or event.value is None or event.value.kind != values.LOADER or not event.every(loop) or event.loop is not loop:
+            continue
+        dataset = event.argument(0, "dataset")
+        trace = ctx.trace(event)
+        if dataset is None or not isinstance(dataset, (ast.Name, ast.Attribute)) or event.open_ended:
+            continue
+        bound = {e.name for e in trace.inside(loop) if e.kind in ("bind", "augment")}
+        if names_in(dataset) & bound or any(names_in(k.value) & bound for k in event.call.keywords):
+            continue
+        if re.search(r"fold|split|task|stage|round|client|cycle", ast.unparse(loop.node.target) if isinstance(loop.node, ast.For) else ""):
+            continue
+        ctx.report("PLM202", event.node, "workers are started and stopped every epoch",
+                   evidence=[f"line {loop.node.lineno}: the loop; {ast.unparse(dataset)} is made before it"], fix=["make the loader before the loop"])
+
+
+@checks("PLM203")
+def gpu_in_dataset(ctx: Context) -> None:
+    if ctx.in_benchmark:
+        return
+    workers = bool(re.search(r"num_workers\s*=\s*[1-9]", ctx.program.source.text))
+    for trace in ctx.traces:
+        function = trace.function
+        cls = function.cls
+        dataset = cls is not None and function.name in ("__getitem__", "__iter__", "__getitems__") and "__getitem__" in cls.methods and (
+            cls.dataset or "__len__" in cls.methods) and not cls.module and not any("Loader" in b for b in cls.bases) and "Loader" not in cls.name
+        if not dataset and not (re.search(r"(^|_)collate(_|$)|^worker_init", function.name) and cls is None):
+            continue
+        for event in trace.events:
+            if event.kind != "call":
+                continue
+            where = _moves(event) or _device(event.keyword("device")) * (event.name.startswith("torch."))
+            if where and where != "cpu" and "cpu" not in where and event.attr not in ("from_pretrained",) and "." not in where.replace("self.", ""):
+                ctx.report("PLM203", event.node, "CUDA cannot be initialised again in a forked worker; and it is one copy a sample instead of one a batch" if workers
+                           else "one copy a sample instead of one a batch, and with num_workers > 0 it fails in the worker",
+                           severity="error" if workers else "warning", confidence=HIGH if where.startswith("cuda") else MEDIUM,
+                           evidence=[f"{function.path} runs in the loader's workers"])
+                break
+
+
+def _innermost(ctx: Context, event: Event) -> Loop | None:
+    trace = ctx.trace(event)
+    loop = event.loop
+    if loop is None or loop.framework:
+        return None
+    return loop if loop in ctx.training(trace) or loop in ctx.evaluations(trace) else None
+
+
+def _when_only(event: Event) -> bool:
+    return event.handler is not None
+
+
+@checks("PLM204")
+def emptied_every_step(ctx: Context) -> None:
+    for event in ctx.calls("empty_cache"):
+        loop = _innermost(ctx, event)
+        if loop is None or not event.every(loop) or not in_place(event.stmt, event.call) or _when_only(event):
+            continue
+        if not _per_batch(ctx, loop):
+            continue
+        ctx.report("PLM204", event.node, "gives memory back and asks the driver for it again every step",
+                   edits=[_removed(ctx, event)], evidence=[f"line {loop.node.lineno}: the loop"])
+
+
+def _per_batch(ctx: Context, loop: Loop) -> bool:
+    """A loop over batches: not one over epochs, models or stages that trains in a function it calls."""
+    if loop.source is not None and loop.source.kind == values.LOADER:
+        return True
+    trace = next(t for t in ctx.traces if loop in t.loops)
+    return loop in ctx.steps(trace) and not ctx.program.epoch(loop, trace)
+
+
+def _removed(ctx: Context, event: Event) -> Edit | None:
+    body = _body_of(ctx, event.stmt)
+    if body is not None and len(body) == 1:
+        return ctx.program.source.replace(event.stmt, "pass")
+    return ctx.program.source.without(event.stmt)
+
+
+def _body_of(ctx: Context, stmt: ast.stmt) -> list[ast.stmt] | None:
+    for node in ast.walk(ctx.program.source.tree):
+        for name in ("body", "orelse", "finalbody"):
+            body = getattr(node, name, None)
+            if isinstance(body, list) and stmt in body:
+                return body
+    return None
+
+
+@checks("PLM205")
+def synchronized_every_step(ctx: Context) -> None:
+    if ctx.in_benchmark or ctx.mentions("torch.cuda.Event", "elapsed_time"):
+        return
+    for event in ctx.calls("synchronize"):
+        if event.name not in ("torch.cuda.synchronize", "torch.accelerator.synchronize"):
+            continue
+        loop = _innermost(ctx, event)
+        if loop is None or not event.every(loop) or loop not in ctx.training(ctx.trace(event)) or not _per_batch(ctx, loop):
+            continue
+        trace = ctx.trace(event)
+        if names.BENCHMARK.search(trace.function.name) or any(e.kind == "call" and re.search(
+                r"time|perf_counter|monotonic|clock|timer|timeit|tick|toc|start|stop|Timer", e.attr) and e.attr != "timedelta" for e in trace.inside(loop)):
+            continue
+        ctx.report("PLM205", event.node, "the CPU cannot run ahead of the GPU", edits=[_removed(ctx, event)],
+                   evidence=[f"line {loop.node.lineno}: the loop"])
+
+
+@checks("PLM206")
+def made_on_cpu(ctx: Context) -> None:
+    for event in ctx.calls("to", "cuda"):
+        where = _moves(event)
+        func = event.call.func
+        if not where or not isinstance(func, ast.Attribute) or not isinstance(func.value, ast.Call):
+            continue
+        name = ctx.program.symbols.qualified(func.value.func)
+        made = name.removeprefix("torch.")
+        forward = event.function.name in ("forward", "training_step") and event.function.cls is not None and event.function.cls.module
+        if name == made or made not in names.PLACEABLE or where == "cpu" or event.loop is None and not forward:
+            continue
+        if any(k.arg in ("device", "generator", None) for k in func.value.keywords):
+            continue
+        if isinstance(event.of, values.Value) and event.of.device == "cuda":
+            continue
+        extra = [a for a in event.call.args[1:]] + [k for k in event.call.keywords if k.arg not in ("device", "non_blocking")]
+        target = '"cuda"' if event.attr == "cuda" and not event.call.args else ctx.program.source.segment(
+            event.call.args[0] if event.call.args else event.keyword("device") or event.call)
+        if event.attr == "cuda" and event.call.args:
+            target = f'f"cuda:{{{target}}}"' if not isinstance(constant(event.call.args[0]), int) else f'"cuda:{target}"'
+        inner = ctx.program.source.segment(func.value)
+        joint = ", " if func.value.args or func.value.keywords else ""
+        edit = None if extra or inner.rstrip(")").rstrip().endswith(",") else ctx.program.source.replace(event.call, f"{inner[:-1]}{joint}device={target})")
+        ctx.report("PLM206", event.node, f"made on the CPU, then copied; pass device= to torch.{made}", edits=[edit], safe=made not in names.RANDOM,
+                   evidence=["random numbers differ between devices"] if made in names.RANDOM else [])
+
+
+@checks("PLM207")
+def round_trip(ctx: Context) -> None:
+    for event in ctx.calls("from_numpy", "tensor", "as_tensor", "FloatTensor", "Tensor"):
+        if not event.name.startswith("torch.") or not event.call.args or event.loop is None and event.function.name != "forward":
+            continue
+        if event.loop is not None and not (ctx.step_of(event) or ctx.evaluation_of(event)) and event.function.name != "forward":
+            continue
+        trace = ctx.trace(event)
+        events = trace.inside(event.loop) if event.loop is not None else trace.events
+        text = ast.unparse(event.stmt)
+        argument = event.call.args[0]
+        direct = isinstance(argument, ast.Call) and isinstance(argument.func, ast.Attribute) and argument.func.attr == "numpy"
+        if not re.search(r"\.cuda\(|\.to\((?!torch\.)|device=", text) or not isinstance(argument, (ast.Name, ast.Call)):
+            continue
+        names_ = names_in(argument, cut=False) if isinstance(argument, ast.Name) else set()
+        source = [e for e in events if e.kind == "bind" and e.name in names_ and e.index < event.index and e.value is not None and
+                  e.value.kind == "numpy" and e.value.of == "tensor" and e.source is not None and ".cpu()" in ast.unparse(e.source)]
+        if direct and ".cpu()" in ast.unparse(argument) or source:
+            ctx.report("PLM207", event.node, "goes to the CPU and back in one iteration", confidence=MEDIUM,
+                       evidence=[f"line {(source[-1].node if source else argument).lineno}: .cpu().numpy()"])
+
+
+@checks("PLM208")
+def arguments_clash(ctx: Context) -> None:
+    for event in ctx.calls("DataLoader"):
+        if event.name != "torch.utils.data.DataLoader" and not event.name.endswith("utils.data.DataLoader"):
+            if event.name != "torch.utils.data.dataloader.DataLoader":
+                continue
+        if event.open_ended:
+            continue
+        given = {k.arg: k for k in event.call.keywords if k.arg}
+        workers = constant(given["num_workers"].value) if "num_workers" in given else 0
+        positional = len(event.call.args)
+        if positional > 5:
+            continue
+        if workers == 0 and workers is not False:
+            for name, harmless in (("persistent_workers", False), ("prefetch_factor", None)):
+                value = constant(given[name].value) if name in given else ...
+                if value is not ... and value is not harmless and value is not False:
+                    ctx.report("PLM208", event.node, f"{name} without workers: DataLoader raises ValueError",
+                               evidence=["num_workers is 0" + ("" if "num_workers" in given else ", its default")])
+        shuffle = constant(given["shuffle"].value) if "shuffle" in given else constant(event.call.args[2]) if positional > 2 else None
+        if shuffle is True and "sampler" in given and constant(given["sampler"].value) is not None and not isinstance(given["sampler"].value, ast.IfExp):
+            edits: list[Edit | None] = [_drop(ctx, event.call, given["shuffle"])] if "shuffle" in given else []
+            ctx.report("PLM208", event.node, "shuffle=True with a sampler: DataLoader raises ValueError", edits=edits, safe=True)
+        if "batch_sampler" in given and constant(given["batch_sampler"].value) is not None:
+            clash = [n for n in ("batch_size", "shuffle", "drop_last", "sampler") if n in given and constant(given[n].value) not in (False, None, 1)
+                     and constant(given[n].value) is not ...]
+            if clash:
+                ctx.report("PLM208", event.node, f"batch_sampler with {', '.join(clash)}: DataLoader raises ValueError")
+
+
+def _drop(ctx: Context, call: ast.Call, keyword: ast.keyword) -> Edit | None:
+    """Take one keyword argument out of a call."""
+    source = ctx.program.source
+    start, end = source.offset(keyword.lineno, keyword.col_offset), source.end(keyword.value)
+    before = source.text[:start].rstrip()
+    return Edit(len(before) - 1, end, "") if before.endswith(",") else None
+
+
+@checks("PLM209")
+def pinned_for_nothing(ctx: Context) -> None:
+    loaders = [e for e in ctx.calls("DataLoader") if e.value is not None and e.value.kind == values.LOADER]
+    pinned = bool(loaders) and all(constant(e.keyword("pin_memory")) is True for e in loaders)
+    for trace in ctx.traces:
+        if pinned and not ctx.program.hidden_loops():
+            for loop in ctx.training(trace):
+                if loop.source is None or loop.source.kind != values.LOADER or loop.framework:
+                    continue
+                moved = [e for e in trace.inside(loop) if e.kind == "call" and _moves(e) and "cpu" not in _moves(e) and e.loop is loop and
+                         e.of is not None and (e.of.qual == "batch" or e.of.kind == values.BATCH)]
+                if moved and not any(e.keyword("non_blocking") is not None for e in moved):
+                    ctx.report("PLM209", moved[0].node, "the batch is pinned, but copied with the CPU waiting", lines=[e.node.lineno for e in moved],
+                               edits=[_non_blocking(ctx, e) for e in moved], safe=True,
+                               evidence=["pin_memory=True pays off with non_blocking=True only"])
+        _unfinished_copy(ctx, trace)
+    for event in ctx.calls("to", "cuda"):
+        func = event.call.func
+        if isinstance(func, ast.Attribute) and isinstance(func.value, ast.Call) and isinstance(func.value.func, ast.Attribute) and (
+                func.value.func.attr == "pin_memory" and constant(event.keyword("non_blocking")) is True):
+            ctx.report("PLM209", event.node, "pinning on the spot takes longer than the copy that it speeds up",
+                       evidence=["pin_memory() itself copies, with the CPU waiting"])
+
+
+def _non_blocking(ctx: Context, event: Event) -> Edit | None:
+    source = ctx.program.source
+    end = source.end(event.call)
+    return Edit(end - 1, end - 1, (", " if event.call.args or event.call.keywords else "") + "non_blocking=True")
+
+
+def _unfinished_copy(ctx: Context, trace: Trace) -> None:
+    for event in trace.events:
+        if event.kind != "bind" or not isinstance(event.source, ast.Call) or event.value is None or event.value.kind not in values.TENSORS:
+            continue
+        call = event.source
+        if not isinstance(call.func, ast.Attribute) or call.func.attr != "to" or not call.args or constant(call.args[0]) != "cpu":
+            continue
+        if not any(k.arg == "non_blocking" and constant(k.value) is True for k in call.keywords):
+            continue
+        for after in trace.after(event)[:40]:
+            if after.kind == "call" and (after.attr in ("synchronize", "wait", "record_event", "wait_stream", "barrier") or "stream" in after.name.lower()):
+                break
+            if after.kind == "call" and after.receiver == event.name and after.attr in ("numpy", "item", "tolist"):
+                ctx.report("PLM209", after.node, "read before the copy to the CPU is done", severity="error", confidence=HIGH if event.value.strong else MEDIUM,
+                           evidence=[f"line {call.lineno}: non_blocking=True, and no synchronize between"])
+                break
+
+
+@checks("PLM210")
+def debugging_left_on(ctx: Context) -> None:
+    if ctx.in_benchmark or re.search(r"debug", ctx.program.source.path, re.IGNORECASE):
+        return
+    for event in ctx.calls("set_detect_anomaly"):
+        first = constant(event.argument(0, "mode"))
+        if event.name.startswith("torch.") and first is True and event.every(None) and in_place(event.stmt, event.call):
+            ctx.report("PLM210", event.node, "anomaly detection is on for the whole run: it keeps a stack for every operation and reads every gradient")
+    for event in ctx.calls("detect_anomaly"):
+        trace = ctx.trace(event)
+        if event.name.startswith("torch.") and isinstance(event.stmt, (ast.With,)) and (event.loop is not None or any(
+                event.stmt.lineno < l.node.lineno <= (event.stmt.end_lineno or 0) for l in ctx.steps(trace))):
+            if event.every(None) and constant(event.argument(1, "enabled")) is ...:
+                ctx.report("PLM210", event.node, "anomaly detection is on in every step")
+    for trace in ctx.traces:
+        for event in trace.events:
+            if event.kind == "store" and event.name == "os.environ" and isinstance(event.target, ast.Subscript) and constant(
+                    event.target.slice) == "CUDA_LAUNCH_BLOCKING" and constant(event.source) == "1" and not event.path:
+                ctx.report("PLM210", event.stmt, "CUDA_LAUNCH_BLOCKING=1: the CPU waits for every kernel of the run")
+
+
+@checks("PLM211")
+def clock_without_sync(ctx: Context) -> None:
+    if not ctx.mentions("cuda") or ctx.mentions("torch.cuda.Event"):
+        return
+    for trace in ctx.traces:
+        starts = [e for e in trace.events if e.kind == "bind" and isinstance(e.source, ast.Call) and _clock(ctx, e.source)]
+        for start in starts:
+            stop = next((e for e in trace.after(start) if e.kind in ("bind", "augment") and isinstance(e.source, ast.BinOp) and isinstance(e.source.op, ast.Sub) and
+                         isinstance(e.source.left, ast.Call) and _clock(ctx, e.source.left) and dotted(e.source.right) == start.name), None)
+            if stop is None or stop.loop is not start.loop:
+                continue
+            between = trace.events[start.index:stop.index]
+            if not any(ctx.program.is_model_call(e) for e in between) or any(e.loop is not start.loop for e in between):
+                continue
+            if any(e.kind == "call" and (e.attr in ("synchronize", "item", "cpu", "numpy", "tolist", "elapsed_time", "step", "wait") or e.name in ("float", "int", "print") or
+                                         e.attr == "barrier") for e in between) or any(e.kind == "test" for e in between):
+                continue
+            ctx.report("PLM211", stop.stmt, "measures the launch, not the work", confidence=MEDIUM,
+                       evidence=[f"line {start.node.lineno}: the clock starts; nothing waits for the GPU before it stops"])
+
+
+def _clock(ctx: Context, call: ast.Call) -> bool:
+    return ctx.program.symbols.qualified(call.func) in ("time.time", "time.perf_counter", "time.monotonic", "timeit.default_timer", "time.process_time")

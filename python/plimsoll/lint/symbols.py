@@ -1,0 +1,201 @@
+"""Pass 1: a file's imports, classes, functions, and which attributes are asked of which name."""
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass, field
+
+from . import names
+from .values import Value
+
+Scope = ast.FunctionDef | ast.AsyncFunctionDef | ast.Module
+
+
+@dataclass(slots=True, eq=False)
+class Function:
+    """A function, method, or the module's body (name "")."""
+
+    name: str
+    node: Scope
+    cls: "Class | None" = None
+    outer: "Function | None" = None
+    uses: dict[str, set[str]] = field(default_factory=dict)  #: dotted name -> attributes asked of it here
+    local: dict[str, "Function"] = field(default_factory=dict)
+    bound: set[str] = field(default_factory=set)  #: names that are assigned here
+
+    @property
+    def path(self) -> str:
+        head = self.cls.name + "." if self.cls else ""
+        return head + self.name
+
+
+@dataclass(slots=True, eq=False)
+class Class:
+    name: str
+    node: ast.ClassDef
+    bases: list[str]
+    methods: dict[str, Function] = field(default_factory=dict)
+    uses: dict[str, set[str]] = field(default_factory=dict)
+    assigned: dict[str, list[tuple[ast.expr, Function]]] = field(default_factory=dict)  #: self.x -> what, where
+    values: dict[str, Value] = field(default_factory=dict)  #: of self.x, as methods were walked
+    module: bool = False
+    lightning: bool = False
+    trainer: bool = False
+    dataset: bool = False
+
+
+@dataclass(slots=True)
+class Symbols:
+    imports: dict[str, str] = field(default_factory=dict)  #: local name -> qualified
+    classes: dict[str, Class] = field(default_factory=dict)
+    functions: list[Function] = field(default_factory=list)
+    module: Function | None = None
+    star: bool = False
+    text: str = ""
+
+    def imported(self, *roots: str) -> bool:
+        return any(q == r or q.startswith(r + ".") for q in self.imports.values() for r in roots)
+
+    def qualified(self, node: ast.expr) -> str:
+        """`F.relu` -> "torch.nn.functional.relu"; "" for what was not imported."""
+        parts: list[str] = []
+        while isinstance(node, ast.Attribute):
+            parts.append(node.attr)
+            node = node.value
+        if not isinstance(node, ast.Name):
+            return ""
+        root = self.imports.get(node.id)
+        if root is None:
+            return ""
+        parts.append(root)
+        return ".".join(reversed(parts))
+
+
+def dotted(node: ast.expr) -> str:
+    """`self.model.x` as text; "" for what is no chain of names."""
+    if isinstance(node, ast.Name):
+        return node.id
+    parts: list[str] = []
+    while isinstance(node, ast.Attribute):
+        parts.append(node.attr)
+        node = node.value
+    if not isinstance(node, ast.Name):
+        return ""
+    parts.append(node.id)
+    return ".".join(reversed(parts))
+
+
+def _imports(node: ast.Import | ast.ImportFrom, symbols: Symbols) -> None:
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            if alias.asname:
+                symbols.imports[alias.asname] = alias.name
+            else:
+                root = alias.name.partition(".")[0]
+                symbols.imports[root] = root
+        return
+    module = "." * node.level + (node.module or "")
+    for alias in node.names:
+        if alias.name == "*":
+            symbols.star = True
+            if module in ("torch.nn", "torch.optim"):
+                return
+        else:
+            symbols.imports[alias.asname or alias.name] = module + "." + alias.name
+
+
+def _bases(symbols: Symbols) -> None:
+    """Which classes are modules, Lightning modules, trainers, datasets: three levels of bases within the file."""
+    for _ in range(3):
+        for cls in symbols.classes.values():
+            for base in cls.bases:
+                last = base.rpartition(".")[2]
+                above = symbols.classes.get(base)
+                if base in names.MODULE_BASES or base.startswith("torch.nn.") or above and above.module:
+                    cls.module = True
+                elif last in ("PreTrainedModel", "ModelMixin", "Module") and base != last or last == "PreTrainedModel":
+                    cls.module = True
+                if last == "LightningModule" or above and above.lightning:
+                    cls.lightning = cls.module = True
+                if last.endswith("Trainer") or last.endswith("TrainerCallback") or above and above.trainer:
+                    cls.trainer = True
+                if last.endswith("Dataset") or above and above.dataset:
+                    cls.dataset = True
+            if not cls.module and "forward" in cls.methods and "__init__" in cls.methods and any(
+                    isinstance(n, ast.Call) and dotted(n.func).endswith("__init__") for n in ast.walk(cls.methods["__init__"].node)):
+                cls.module = not cls.bases or not any("Function" in b for b in cls.bases)
+
+
+class _Collector:
+    """One walk over the tree.  A plain stack of (node, function, class): no recursion on deep files."""
+
+    def __init__(self, tree: ast.Module, symbols: Symbols) -> None:
+        self.symbols = symbols
+        module = Function("", tree)
+        symbols.module = module
+        stack: list[tuple[ast.AST, Function, Class | None]] = [(tree, module, None)]
+        later: list[tuple[ast.ClassDef, Class]] = []
+        while stack:
+            node, function, cls = stack.pop()
+            for child in ast.iter_child_nodes(node):
+                kind = child.__class__
+                if kind is ast.FunctionDef or kind is ast.AsyncFunctionDef:
+                    assert isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef))
+                    stack.append((child, self.function(child, function, cls), None if cls is None else cls))
+                elif kind is ast.ClassDef:
+                    assert isinstance(child, ast.ClassDef)
+                    inner = Class(child.name, child, [])
+                    symbols.classes[child.name] = inner
+                    later.append((child, inner))
+                    stack.append((child, function, inner))
+                elif kind is ast.Import or kind is ast.ImportFrom:
+                    assert isinstance(child, (ast.Import, ast.ImportFrom))
+                    _imports(child, symbols)
+                elif kind is ast.Attribute:
+                    assert isinstance(child, ast.Attribute)
+                    self.attribute(child, function)
+                    stack.append((child, function, cls))
+                elif kind is ast.Name:
+                    assert isinstance(child, ast.Name)
+                    if isinstance(child.ctx, ast.Store):
+                        function.bound.add(child.id)
+                elif kind is not ast.Constant:
+                    if kind is ast.Assign or kind is ast.AnnAssign:
+                        assert isinstance(child, (ast.Assign, ast.AnnAssign))
+                        self.assign(child, function)
+                    stack.append((child, function, cls))
+        for node_, made in later:
+            made.bases = [symbols.qualified(b) or dotted(b) for b in node_.bases]
+
+    def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef, outer: Function, cls: Class | None) -> Function:
+        method = cls is not None and outer.cls is not cls
+        made = Function(node.name, node, cls, outer)
+        self.symbols.functions.append(made)
+        if method:
+            assert cls is not None
+            cls.methods.setdefault(node.name, made)
+        else:
+            outer.local[node.name] = made
+        return made
+
+    def attribute(self, node: ast.Attribute, function: Function) -> None:
+        of = dotted(node.value)
+        if not of:
+            return
+        function.uses.setdefault(of, set()).add(node.attr)
+        if of.startswith("self.") and function.cls is not None:
+            function.cls.uses.setdefault(of, set()).add(node.attr)
+
+    def assign(self, node: ast.Assign | ast.AnnAssign, function: Function) -> None:
+        if function.cls is None or node.value is None:
+            return
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            name = dotted(target)
+            if name.startswith("self."):
+                function.cls.assigned.setdefault(name, []).append((node.value, function))
+
+
+def collect(tree: ast.Module, text: str) -> Symbols:
+    symbols = Symbols(text=text)
+    _Collector(tree, symbols)
+    _bases(symbols)
+    return symbols
