@@ -49,6 +49,7 @@ docs: ## rewrite what is generated and committed: docs/json.md, output in README
 		mv $(BUILD)/$$page.md docs/$$page.md || exit 1; done
 	@for module in abi results; do python3 tools/results python-$$module >$(BUILD)/$$module.py && \
 		mv $(BUILD)/$$module.py python/plimsoll/_$$module.py || exit 1; done
+	@tools/lint-page >$(BUILD)/lint.md && mv $(BUILD)/lint.md docs/lint.md
 	@tools/abi $(BUILD)/check/libplimsoll.so >$(BUILD)/abi.txt && mv $(BUILD)/abi.txt tests/abi.txt
 
 check-asan: ## all tests under AddressSanitizer

@@ -32,7 +32,9 @@ enum cmd_exit {
 enum cmd_flags {
 	CMD_WRAPS =
 		1, /* runs another program: options end at the first operand, SIGPIPE is left alone */
-	CMD_HIDDEN = 2 /* not listed */
+	CMD_HIDDEN = 2, /* not listed */
+	CMD_PASSES =
+		4 /* becomes another program, which reads the options: rows are shown, not parsed */
 };
 
 /* What must be there before `run` is called.  Nothing so far. */
@@ -106,6 +108,12 @@ int cmd_torch_release(const char *text, unsigned *out);
 /* The same of anything that is released as X.Y, X from `first` to `last`. */
 int cmd_release(const char *text, unsigned first, unsigned last, unsigned *out);
 
+/*
+ * Print what the linter finds in `source` (a file or folder) at the lines that a recording or a log points at.
+ * `kind` is "--recording" or "--log".  Returns an exit code, after a message where it is not CMD_DONE.
+ */
+int cmd_lint_beside(const char *kind, const char *file, const char *source, uint64_t width);
+
 /* plan's options, for commands that take a recipe; and what they say.  Returns an enum cmd_exit, after a message. */
 struct plim_plan_options;
 extern const struct opt_table plan_recipe;
@@ -116,6 +124,6 @@ void cmd_print_help(FILE *to, const struct cmd *cmd);
 void cmd_print_overview(FILE *to);
 
 extern const struct cmd cmd_ckpt, cmd_record, cmd_report, cmd_diff, cmd_whatif, cmd_plan, cmd_why,
-	cmd_help, cmd_completion, cmd_man, cmd_live;
+	cmd_lint, cmd_help, cmd_completion, cmd_man, cmd_live;
 
 #endif

@@ -14,6 +14,7 @@ struct report_opts {
 	bool json, redact, no_color;
 	uint64_t device, max_memory, owners, width, threads;
 	const char *log, *at, *events, *steps, *strip_prefix, *output;
+	const char *source;
 	int group_by, fail_on;
 };
 
@@ -26,6 +27,9 @@ static const struct opt report_opt[] = {
 		   "FILE.pickle, a snapshot that PyTorch's viewer opens"),
 	OPT_STRING('l', "log", report_opts, log, "FILE", NULL,
 		   "a log that holds the out-of-memory text: it tells what the snapshot cannot"),
+	OPT_STRING(0, "source", report_opts, source, "DIR", NULL,
+		   "the program's source: the mistake behind what stands out, as plimsoll lint "
+		   "finds it"),
 	OPT_HEADING("What to look at"),
 	OPT_U64('d', "device", report_opts, device, "N", 0, 1023, OPT_NONE, "only this GPU"),
 	OPT_STRING(0, "at", report_opts, at, "MOMENT", NULL,
@@ -229,9 +233,23 @@ static int report_several(const struct report_opts *o, int argc, char **argv)
 	return code;
 }
 
+/* The report's own code counts; what the linter could not do is worth one only after a clean report. */
+static int beside_source(const struct report_opts *o, const char *path, int code)
+{
+	int linted;
+
+	if (code > CMD_FAILED)
+		return code;
+	puts("\nIn the source");
+	linted = cmd_lint_beside("--recording", path, o->source,
+				 cmd_style(o->width, o->no_color).width);
+	return code ? code : linted;
+}
+
 static int report_run(const void *values, int argc, char **argv)
 {
 	const struct report_opts *o = values;
+	int code;
 
 	if (o->output && o->redact && !cmd_is_page(o->output))
 		return cmd_usage("a pickle holds all names as they are: not with --redact");
@@ -240,8 +258,12 @@ static int report_run(const void *values, int argc, char **argv)
 	if (o->output && cmd_is_page(o->output) && argc > 1)
 		return o->json ? cmd_usage("a page of several recordings prints no JSON")
 			       : page_of_several(o, argc, argv);
-	return argc > 1 || plim_ranks_several(argv[0]) ? report_several(o, argc, argv)
+	if (o->source && (o->json || o->redact || !strcmp(argv[0], "-") || argc > 1))
+		return cmd_usage("--source stands beside the text of one recording in a file; for "
+				 "JSON: plimsoll lint --json --recording FILE DIR");
+	code = argc > 1 || plim_ranks_several(argv[0]) ? report_several(o, argc, argv)
 						       : report_one(o, argv[0]);
+	return o->source ? beside_source(o, argv[0], code) : code;
 }
 
 static const struct cmd_example report_examples[] = {

@@ -11,6 +11,7 @@ struct why_opts {
 	bool json, redact, no_color, here;
 	uint64_t max_memory, width;
 	const char *snapshot, *root, *config;
+	const char *source;
 	void *recipe; /* of plan */
 };
 
@@ -26,6 +27,10 @@ static const struct opt why_opt[] = {
 	OPT_STRING('c', "config", why_opts, config, "MODEL", NULL,
 		   "the run's model (config.json, safetensors or a folder): what plan says of the "
 		   "recipe below stands beside the death"),
+	OPT_STRING(
+		0, "source", why_opts, source, "DIR", NULL,
+		"the program's source: mistakes at the traceback's lines, as plimsoll lint finds "
+		"them"),
 	OPT_HEADING("This machine instead of a log"),
 	OPT_FLAG(0, "here", why_opts, here,
 		 "what bounds host memory here, for the process PID and all below it or for a job "
@@ -113,6 +118,7 @@ static int look_here(const struct why_opts *o, const char *process)
 static int why_run(const void *values, int argc, char **argv)
 {
 	const struct why_opts *o = values;
+	int code, linted;
 
 	if (o->here && (o->snapshot || o->config))
 		return cmd_usage("--here looks at this machine; --snapshot and --config belong to "
@@ -124,7 +130,16 @@ static int why_run(const void *values, int argc, char **argv)
 	if (!argc)
 		return cmd_usage("why wants a log, a folder, - or --here; see 'plimsoll why "
 				 "--help'");
-	return explain_log(o, argv[0]);
+	if (o->source && (o->json || o->redact || !strcmp(argv[0], "-")))
+		return cmd_usage("--source stands beside the text of a log in a file; for JSON: "
+				 "plimsoll lint --json --log FILE DIR");
+	code = explain_log(o, argv[0]);
+	if (!o->source || code > CMD_FAILED)
+		return code;
+	puts("\nIn the source");
+	linted = cmd_lint_beside("--log", argv[0], o->source,
+				 cmd_style(o->width, o->no_color).width);
+	return code ? code : linted;
 }
 
 static const struct cmd_example why_examples[] = {

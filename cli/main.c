@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 const struct cmd *const cmd_all[] = {
-	&cmd_ckpt, &cmd_record, &cmd_report,     &cmd_diff, &cmd_whatif, &cmd_plan,
-	&cmd_why,  &cmd_help,   &cmd_completion, &cmd_man,  &cmd_live,   NULL,
+	&cmd_ckpt, &cmd_record, &cmd_report,     &cmd_diff, &cmd_whatif, &cmd_plan, &cmd_why,
+	&cmd_lint, &cmd_help,   &cmd_completion, &cmd_man,  &cmd_live,   NULL,
 };
 
 struct main_opts {
@@ -161,7 +161,7 @@ static int check_operands(const struct cmd *cmd, int n, char **operands)
 /* What a program that a command starts must find. */
 static void (*inherited_sigpipe)(int);
 
-static int run_command(const struct cmd *cmd, int argc, char **argv)
+static int run_parsed(const struct cmd *cmd, int argc, char **argv)
 {
 	unsigned flags = cmd->flags & CMD_WRAPS ? OPT_STOP_AT_OPERAND : 0;
 	void *values = calloc(1, cmd->opts_size ? cmd->opts_size : 1);
@@ -191,6 +191,14 @@ static int run_command(const struct cmd *cmd, int argc, char **argv)
 	opt_release(cmd->opts, values);
 	free(values);
 	return code;
+}
+
+static int run_command(const struct cmd *cmd, int argc, char **argv)
+{
+	if (cmd->flags & CMD_PASSES &&
+	    !(argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))))
+		return cmd->run(NULL, argc - 1, argv + 1);
+	return run_parsed(cmd, argc, argv);
 }
 
 /* The second word of the command line is a verb of the family. */

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
-from . import __version__, baseline, config, fixes, output
+from . import __version__, baseline, config, fixes, join, output
 from .catalogue import BY_ID
 from .engine import Result, Settings, lint_data
 from .finding import SEVERITIES
@@ -48,6 +48,8 @@ def parser() -> argparse.ArgumentParser:
     add("--explain", metavar="RULE", help="cause, cost, examples of one rule")
     add("--rules", action="store_true", help="list all rules")
     add("--recording", action="append", default=[], metavar="FILE", help="rank findings by what a recording measured (plimsoll report --json is run, or its output read)")
+    add("--log", action="append", default=[], metavar="FILE", help="findings in the lines of a log's tracebacks")
+    add("--joined-only", action="store_true", help="only what a recording or a log points at")
     add("--plimsoll", default=os.environ.get("PLIMSOLL", "plimsoll"), metavar="PROGRAM", help="with --recording: the program that explains recordings")
     add("--stdin-filename", default="-", metavar="PATH", help="name of standard input")
     add("--config", metavar="FILE", help="a pyproject.toml (the nearest one)")
@@ -104,7 +106,7 @@ def lint_paths(paths: list[str], exclude: list[str], settings: Settings, stdin_n
     def one(name: str, data: bytes) -> None:
         result = lint_data(name, data, settings)
         report.add(result)
-        if result.findings:
+        if result.source is not None:
             results.append(result)
 
     for given in paths:
@@ -189,6 +191,12 @@ def run(options: argparse.Namespace) -> int:
         raise Usage(f"{found.path}: fail-on '{fail_on}' is none of {', '.join(SEVERITIES)}, never")
     changed = baseline.changed(options.diff) if options.diff else None
     report, results = lint_paths(paths, options.exclude + found.exclude, settings, options.stdin_filename)
+    if options.recording or options.log:
+        # All rules may explain a measurement, also those that are not shown without one.
+        every = Settings(select=("PLM",), confidence=CONFIDENCES["low"])
+        _, everything = lint_paths([p for p in paths if p != "-"], options.exclude + found.exclude, every, options.stdin_filename)
+        recordings = [join.read_recording(p, options.plimsoll) for p in options.recording] + [join.read_log(p) for p in options.log]
+        join.join(report, everything, recordings, options.joined_only)
     if options.write_baseline:
         baseline.write(options.write_baseline, report.findings)
         say(f"{options.write_baseline}: {len(report.findings)} findings")
@@ -222,8 +230,11 @@ def main(arguments: list[str] | None = None) -> int:
     except (Usage, config.BadConfig) as why:
         say(str(why))
         return USAGE
-    except baseline.Unusable as why:
+    except (baseline.Unusable, join.Unusable) as why:
         say(str(why))
+        return INPUT
+    except BrokenPipeError:
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 (what is left in the buffer goes nowhere)
         return INPUT
     except OSError as why:
         say(f"{why.filename or ''}: {why.strerror}")

@@ -1,6 +1,7 @@
 """[tool.plimsoll.lint] of pyproject.toml.  The command line stands above it."""
 from __future__ import annotations
 
+import importlib
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -73,12 +74,12 @@ def read(path: Path) -> Config:
 
 def _table(path: Path, text: str) -> dict[str, Any]:
     try:
-        import tomllib
+        tomllib = importlib.import_module("tomllib")
     except ModuleNotFoundError:  # Python 3.10
         return _small_reader(path, text)
     try:
         data: Any = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as why:
+    except ValueError as why:
         raise BadConfig(f"{path}: {why}") from None
     for part in ("tool", "plimsoll", "lint"):
         data = data.get(part, {})

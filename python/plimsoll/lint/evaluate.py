@@ -87,7 +87,7 @@ class Evaluator:
         return self.by_use(name, found)
 
     def by_use(self, name: str, found: Value | None) -> Value:
-        uses = self.function.uses.get(name, frozenset())
+        uses = self.function.uses.get(name, set())
         if name.startswith("self.") and self.function.cls is not None:
             uses = self.function.cls.uses.get(name, uses)
         kind = kind_of_uses(uses) if uses else ""

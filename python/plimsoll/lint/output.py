@@ -78,7 +78,7 @@ def finding_text(finding: Finding, width: int = 80, colour: bool = False) -> str
     lines = [head] + _excerpt(finding, width)
     for evidence in finding.evidence:
         lines += _wrapped("=", evidence, width)
-    if finding.cost is not None and finding.cost.text:
+    if finding.cost is not None and finding.cost.text and not finding.joined:
         lines += _wrapped("=", f"costs {finding.cost.text} ({finding.cost.source})", width)
     for fix in finding.fix:
         lines += _wrapped("+", fix, width)
@@ -219,10 +219,15 @@ def as_github(report: Report) -> str:
 def explain(rule_id: str, width: int = 80) -> str:
     """A rule's page: cause, cost as measured, examples, where the claim is checked."""
     rule = BY_ID[rule_id]
-    fold = lambda text: textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)  # noqa: E731
-    block = lambda text: "".join(f"    {line}\n" for line in text.rstrip().split("\n"))  # noqa: E731
+
+    def fold(text: str) -> str:
+        return textwrap.fill(text, width, break_long_words=False, break_on_hyphens=False)
+
+    def block(text: str) -> str:
+        return "".join(f"    {line}\n" for line in text.rstrip().split("\n"))
+
     fix = {"safe": "--fix mends it", "unsafe": "--fix --unsafe-fixes mends it", "none": "no automatic fix"}[rule.fix]
-    parts = [f"{rule.id} {rule.name}: {rule.severity}, {fix}" + ("" if rule.default else f"; off by default ({rule.off_because})"),
+    parts = [fold(f"{rule.id} {rule.name}: {rule.severity}, {fix}" + ("" if rule.default else f"; off by default ({rule.off_because})")),
              fold(rule.title + "."), fold(rule.cause)]
     if rule.cost:
         parts.append(fold(f"Costs {rule.cost} ({rule.source})."))

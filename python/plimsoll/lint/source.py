@@ -201,9 +201,9 @@ def parse(path: str, text: str, cells: list[tuple[int, int]] | None = None) -> S
     if lines and not lines[-1]:
         lines.pop()
     starts, at = [], 0
-    for line in lines:
+    for row in lines:
         starts.append(at)
-        at += len(line) + 1
+        at += len(row) + 1
     source = Source(path, text, tree, lines or [""], starts or [0], cells=cells or [])
     _comments(source)
     return source

@@ -100,7 +100,7 @@ def _best_under_comparison(ctx: Context, event: Event, target: str) -> str:
 
 def _restored(ctx: Context, event: Event, target: str, trace: Trace) -> str:
     for later in trace.after(event):
-        if later.kind == "bind" and later.name == target:
+        if later.kind == "bind" and later.name == target and later.stmt is not event.stmt:
             return ""
         if later.kind != "call" or later.attr != "load_state_dict" or later.receiver != event.receiver:
             continue
@@ -275,8 +275,7 @@ def optimizer_loaded_first(ctx: Context) -> None:
         model = event.of.of
         for later in ctx.trace(event).after(event):
             if later.kind == "call" and later.receiver == model and (later.attr == "cuda" or later.attr == "to" and later.call.args and re.search(
-                    r"cuda|device", ast.unparse(later.call.args[0]))) and later.loop is event.loop and not any(
-                    a.path and False for a in ()):
+                    r"cuda|device", ast.unparse(later.call.args[0]))) and later.loop is event.loop:
                 earlier = any(e.kind == "call" and e.receiver == model and e.attr in ("cuda", "to") for e in ctx.trace(event).events[:event.index])
                 if not earlier:
                     ctx.report("PLM410", event.node, "the optimizer's state stays where the parameters were", evidence=[f"line {later.node.lineno} moves {model} afterwards"])

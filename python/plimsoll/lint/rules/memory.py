@@ -255,6 +255,9 @@ def _tell_carried(ctx: Context, event: Event, loop: Loop, name: str, inside: lis
     tuple_state = any(isinstance(a, (ast.Tuple, ast.List)) for a in event.call.args)
     lstm = event.of is not None and "LSTM" in event.of.qual
     line = f"{name} = tuple(t.detach() for t in {name})" if lstm and not tuple_state else f"{name} = {name}.detach()"
+    born = [e for e in ctx.trace(event).events[:loop.start] if e.kind == "bind" and e.name == name]
+    if born and constant(born[-1].source) is None:
+        line = f"{name} = None if {name} is None else {line.partition(' = ')[2]}"
     first = loop.node.body[0]
     ctx.report("PLM104", event.stmt, title, confidence=HIGH if event.of is not None and event.of.strong else MEDIUM,
                evidence=[f"line {loop.node.lineno}: the loop; {name} is argument and result of the model in it, and is never detached"] +
@@ -600,7 +603,7 @@ def models_pile_up(ctx: Context) -> None:
                        e.attr in ("cpu", "to") and e.stmt is not stmt for e in trace.inside(loop)):
                 ctx.report("PLM115", stmt, f"two models are alive while the next one loads: {name} still holds the one before",
                            evidence=[f"line {loop.node.lineno}: the loop; {name} is not deleted in it"], fix=[f"del {name} at the end of the loop's body"])
-        elif isinstance(stmt, ast.Assign) and isinstance(stmt.targets[0], ast.Subscript) or in_place(stmt, getattr(stmt, "value", event.node)) and ".append(" in text:
+        elif isinstance(stmt, ast.Assign) and isinstance(stmt.targets[0], ast.Subscript) or in_place(stmt, event.call) and ".append(" in text:
             ctx.report("PLM115", stmt, "every compared model stays loaded", confidence=MEDIUM)
 
 

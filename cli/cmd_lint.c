@@ -1,0 +1,231 @@
+/*
+ * plimsoll lint: mistakes in Python source.  The linter is Python itself (python/plimsoll/lint, standard
+ * library only); this finds it and becomes it.  The rows are for help, man page and completion: what is typed
+ * goes on as it is, and tests/lint compares the two lists.
+ */
+#include "cmd.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+struct lint_opts {
+	struct opt_list list;
+	const char *text;
+	uint64_t width;
+	int choice;
+	bool flag;
+};
+
+static const char *const formats[] = { "text", "json", "sarif", "github", NULL };
+static const char *const severities[] = { "error", "warning", "info", "never", NULL };
+static const char *const confidences[] = { "high", "medium", "low", NULL };
+
+static const struct opt lint_opt[] = {
+	OPT_FLAG('j', "json", lint_opts, flag, "print JSON (schema lint/1) instead of text"),
+	OPT_CHOICE(0, "format", lint_opts, choice, "FORM", formats, 0,
+		   "what is printed; github: annotations, by itself where GITHUB_ACTIONS is set"),
+	OPT_LIST(0, "select", lint_opts, list, "CODES",
+		 "only these rules, by prefix: PLM1,PLM701 (PLM: all, also those that are off)"),
+	OPT_LIST(0, "extend-select", lint_opts, list, "CODES", "these too"),
+	OPT_LIST(0, "ignore", lint_opts, list, "CODES", "not these"),
+	OPT_LIST(0, "exclude", lint_opts, list, "PATTERN",
+		 "leave out files and folders whose name or path fits"),
+	OPT_CHOICE(0, "fail-on", lint_opts, choice, "SEVERITY", severities, 1,
+		   "lightest finding that makes the exit code 1"),
+	OPT_CHOICE(0, "confidence", lint_opts, choice, "LEVEL", confidences, 1,
+		   "show findings at least so sure"),
+	OPT_HEADING("A code base that exists"),
+	OPT_STRING(0, "baseline", lint_opts, text, "FILE", NULL,
+		   "leave out findings that the file has"),
+	OPT_STRING(0, "write-baseline", lint_opts, text, "FILE", NULL,
+		   "write all findings there, and exit 0"),
+	OPT_STRING(0, "diff", lint_opts, text, "REF", NULL,
+		   "only findings on lines that differ from this commit"),
+	OPT_HEADING("Mending"),
+	OPT_FLAG(0, "fix", lint_opts, flag,
+		 "show what can be mended safely as a diff, and do it after a yes"),
+	OPT_FLAG(0, "unsafe-fixes", lint_opts, flag,
+		 "with --fix: also what may change what the program does"),
+	OPT_FLAG(0, "yes", lint_opts, flag, "with --fix: do not ask"),
+	OPT_HEADING("With a recording, or a log"),
+	OPT_LIST(0, "recording", lint_opts, list, "FILE",
+		 "rank findings by what a recording of this program measured"),
+	OPT_LIST(0, "log", lint_opts, list, "FILE", "findings in the lines of a log's tracebacks"),
+	OPT_FLAG(0, "joined-only", lint_opts, flag, "only what the recording or the log points at"),
+	OPT_STRING(0, "plimsoll", lint_opts, text, "PROGRAM", NULL,
+		   "the program that explains recordings (this one)"),
+	OPT_HEADING("Rules"),
+	OPT_STRING(0, "explain", lint_opts, text, "RULE", NULL,
+		   "cause, cost and examples of one rule"),
+	OPT_FLAG(0, "rules", lint_opts, flag, "list all rules"),
+	OPT_HEADING("Where settings come from, and how to show it"),
+	OPT_STRING(0, "config", lint_opts, text, "FILE", NULL,
+		   "a pyproject.toml (the nearest one)"),
+	OPT_FLAG(0, "no-config", lint_opts, flag, "read no pyproject.toml"),
+	OPT_STRING(0, "stdin-filename", lint_opts, text, "PATH", NULL, "name of standard input"),
+	OPT_U64('w', "width", lint_opts, width, "columns", 40, 500, OPT_NONE,
+		"of the text (the terminal's, or 80)"),
+	OPT_FLAG(0, "no-color", lint_opts, flag, "no colours (also NO_COLOR)"),
+	OPT_END
+};
+
+/* Folders that may hold plimsoll/lint, seen from the folder of this program: a checkout's build, an installation. */
+static const char *const beside[] = { "../../python", "../share/plimsoll/python", "../python",
+				      NULL };
+
+static const char start[] = "import sys\n"
+			    "if sys.version_info < (3, 10):\n"
+			    "    sys.exit('plimsoll: lint needs Python 3.10; python3 is %d.%d' % "
+			    "sys.version_info[:2])\n"
+			    "try:\n"
+			    "    from plimsoll.lint.cli import main\n"
+			    "except ImportError:\n"
+			    "    sys.stderr.write(\"plimsoll: lint is the Python package's part: "
+			    "python3 does not find plimsoll.lint; \"\n"
+			    "                     'install it with: pip install plimsoll-gpu\\n')\n"
+			    "    sys.exit(4)\n"
+			    "sys.exit(main())\n";
+
+static bool own_folder(char *out, size_t size)
+{
+	ssize_t n = readlink("/proc/self/exe", out, size - 1);
+	char *slash;
+
+	if (n <= 0)
+		return false;
+	out[n] = '\0';
+	slash = strrchr(out, '/');
+	if (!slash)
+		return false;
+	*slash = '\0';
+	return true;
+}
+
+/* Where the package lies beside this program, in front of PYTHONPATH. */
+static void show_the_way(const char *folder)
+{
+	char path[8192], probe[8192];
+	const char *old = getenv("PYTHONPATH");
+
+	for (size_t i = 0; beside[i]; i++) {
+		int n = snprintf(probe, sizeof(probe), "%s/%s/plimsoll/lint/cli.py", folder,
+				 beside[i]);
+
+		if (n < 0 || (size_t)n >= sizeof(probe) || access(probe, R_OK))
+			continue;
+		n = snprintf(path, sizeof(path), "%s/%s%s%s", folder, beside[i],
+			     old && *old ? ":" : "", old ? old : "");
+		if (n > 0 && (size_t)n < sizeof(path))
+			setenv("PYTHONPATH", path, 1);
+		return;
+	}
+}
+
+/* Becomes the linter; returns only when it cannot. */
+static int become_linter(int argc, char **argv)
+{
+	char folder[4096], python[4200], self[4200];
+	const char *interpreter = "python3";
+	char **line = calloc((size_t)argc + 4, sizeof(*line));
+
+	if (!line) {
+		cmd_say("out of memory");
+		return CMD_MACHINE;
+	}
+	if (own_folder(folder, sizeof(folder))) {
+		show_the_way(folder);
+		/* In a virtual environment the program and its Python are neighbours. */
+		snprintf(python, sizeof(python), "%s/python3", folder);
+		if (!access(python, X_OK))
+			interpreter = python;
+		snprintf(self, sizeof(self), "%s/plimsoll", folder);
+		if (!access(self, X_OK))
+			setenv("PLIMSOLL", self, 0);
+	}
+	line[0] = (char *)(uintptr_t)interpreter;
+	line[1] = (char *)(uintptr_t) "-c";
+	line[2] = (char *)(uintptr_t)start;
+	for (int i = 0; i < argc; i++)
+		line[3 + i] = argv[i];
+	fflush(stdout);
+	execvp(interpreter, line);
+	cmd_say("lint needs Python 3.10: cannot run '%s': %s", interpreter, strerror(errno));
+	free(line);
+	return CMD_MACHINE;
+}
+
+int cmd_lint_beside(const char *kind, const char *file, const char *source, uint64_t width)
+{
+	char columns[24];
+	char *argv[] = { (char *)(uintptr_t) "--joined-only",
+			 (char *)(uintptr_t) "--fail-on=never",
+			 (char *)(uintptr_t) "--width",
+			 columns,
+			 (char *)(uintptr_t)kind,
+			 (char *)(uintptr_t)file,
+			 (char *)(uintptr_t) "--",
+			 (char *)(uintptr_t)source,
+			 NULL };
+	int status = 0;
+	pid_t child;
+
+	snprintf(columns, sizeof(columns), "%llu", (unsigned long long)width);
+	fflush(stdout);
+	child = fork();
+	if (child < 0) {
+		cmd_say("cannot start the linter: %s", strerror(errno));
+		return CMD_MACHINE;
+	}
+	if (!child)
+		_exit(become_linter(8, argv));
+	while (waitpid(child, &status, 0) < 0)
+		if (errno != EINTR)
+			return CMD_MACHINE;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : CMD_MACHINE;
+}
+
+static int lint_run(const void *values, int argc, char **argv)
+{
+	(void)values;
+	return become_linter(argc, argv);
+}
+
+static const struct cmd_example lint_examples[] = {
+	{ "plimsoll lint train.py", "what is wrong in a script, before it runs" },
+	{ "plimsoll lint --fix src", "show what can be mended as a diff, then ask" },
+	{ "plimsoll lint --recording run.pickle src",
+	  "the mistake behind a leak that was measured, and its bytes" },
+	{ "plimsoll lint --diff main --format github", "what a pull request brings" },
+	{ "plimsoll lint --explain PLM104", "cause, cost and examples of a rule" },
+	{ NULL, NULL },
+};
+
+const struct cmd cmd_lint = {
+	.name = "lint",
+	.summary = "find mistakes that cost GPU memory in Python source",
+	.args = "PATH...",
+	.about = "Reads Python files, notebooks and folders and finds graphs that are kept, "
+		 "evaluation that "
+		 "builds graphs, state that is carried from step to step, transfers and waits in "
+		 "each step, "
+		 "and training loops that do not compute what they look like: 70 rules "
+		 "(docs/lint.md). Files "
+		 "are parsed, never run. Needs Python 3.10, nothing else.\n\n"
+		 "With a recording of the program, findings stand at the lines that were measured "
+		 "to leak.\n\n"
+		 "A comment # noqa: PLM104 silences a line; [tool.plimsoll.lint] in pyproject.toml "
+		 "holds "
+		 "select, extend-select, ignore, exclude, per-file-ignores, fail-on, confidence, "
+		 "baseline.",
+	.examples = lint_examples,
+	.opts = lint_opt,
+	.opts_size = sizeof(struct lint_opts),
+	.min_args = 0,
+	.max_args = -1,
+	.flags = CMD_PASSES,
+	.run = lint_run,
+};

@@ -1,0 +1,240 @@
+# Graphs and tensors that are kept.  Each section stands behind catalogue.PREAMBLE; `# PLM101` marks what must be
+# found at that line.  Of rules that are not marked, none of severity error or warning may be found.
+#: bad 101 a sum in evaluation under a condition on another name
+def evaluate(model, loader):
+    total = 0
+    for x, y in loader:
+        loss = criterion(model(x), y)  # PLM110
+        total = total + loss  # PLM101
+    return total / len(loader)
+model.eval()
+evaluate(model, loader)
+#: bad 101 by key
+sums = {"loss": 0}
+for x, y in loader:
+    extra = F.mse_loss(model(x), y)
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    sums["loss"] += extra  # PLM101
+#: good 101 the sum itself goes backward
+for x, y in loader:
+    loss = 0
+    for part in x:
+        loss += criterion(model(part), y)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+#: good 101 numbers
+total = 0.0
+for x, y in loader:
+    with torch.no_grad():
+        total += criterion(model(x), y)
+#: good 101 the function's caller goes backward
+def objective(model, loader):
+    total = 0
+    for x, y in loader:
+        total += criterion(model(x), y)
+    return total
+for step in range(9):
+    loss = objective(model, loader)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+#: good 101 made anew in the loop
+for x, y in loader:
+    total = 0
+    total += criterion(model(x), y)
+    total.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+#: good 101 a second result of a model may be a ratio
+total = 0
+for x, y in loader:
+    out, ratio = model(x)
+    loss = criterion(out, y)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    total += ratio
+#: bad 103 logits of an evaluation without no_grad
+def predict(model, loader):
+    model.eval()
+    logits = []
+    for x, y in loader:
+        logits.append(model(x))  # PLM103 PLM110
+    return logits
+predict(model, loader)
+#: good 103 stacked and sent backward
+for epoch in range(3):
+    losses = []
+    for x, y in loader:
+        losses.append(criterion(model(x), y))
+    torch.stack(losses).mean().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+#: good 103 a bounded deque
+from collections import deque
+last = deque(maxlen=8)
+for x, y in loader:
+    out = model(x)
+    last.append(F.mse_loss(out, y))
+    loss = criterion(out, y)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+#: good 103 layers of a model
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(8, 8) for _ in range(4)])
+    def forward(self, x):
+        outs = []
+        for layer in self.layers:
+            x = layer(x)
+            outs.append(x)
+        return outs
+#: bad 104 an RNN of the file, state on self
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rnn = nn.GRU(8, 8)
+    def forward(self, x, h):
+        return self.rnn(x, h)
+net = Net()
+h = torch.zeros(1, 4, 8)
+for x, y in loader:
+    out, h = net(x, h)  # PLM104
+    loss = criterion(out, y)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+#: good 104 repackaged by a function of the file
+def repackage(h):
+    return tuple(v.detach() for v in h)
+rnn = nn.LSTM(8, 8)
+h = None
+for x, y in loader:
+    if h is not None:
+        h = repackage(h)
+    out, h = rnn(x, h)
+    loss = criterion(out, y)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+#: good 104 made anew for each batch
+rnn = nn.LSTM(8, 8)
+for x, y in loader:
+    h = None
+    for part in x:
+        out, h = rnn(part, h)
+    loss = criterion(out, y)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+#: good 104 generation
+rnn = nn.LSTM(8, 8)
+h = None
+with torch.no_grad():
+    for i in range(100):
+        out, h = rnn(x, h)
+#: good 105 two losses over one forward pass
+for x, y in loader:
+    out = model(x)
+    a = criterion(out, y)
+    b = out.pow(2).mean()
+    a.backward(retain_graph=True)
+    b.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+#: good 105 a graph from before the loop
+features = model(torch.zeros(4, 8))
+for i in range(9):
+    loss = features.sum() * i
+    loss.backward(retain_graph=True)
+    optimizer.step()
+    optimizer.zero_grad()
+#: bad 105 the last of two
+for x, y in loader:
+    out = model(x)
+    a = criterion(out, y)
+    b = out.pow(2).mean()
+    a.backward(retain_graph=True)
+    b.backward(retain_graph=True)  # PLM105
+    optimizer.step()
+    optimizer.zero_grad()
+#: good 107 a record of the failure
+class Failed:
+    pass
+try:
+    out = model(x)
+except torch.cuda.OutOfMemoryError:
+    out = Failed()
+#: bad 110 a method, the loader a parameter
+class Tester:
+    def __init__(self, net: nn.Module):
+        self.net = net
+    def evaluate(self, test_loader):
+        self.net.eval()
+        for x, y in test_loader:
+            print(self.net(x).argmax(1))  # PLM110
+#: bad 110 volatile does nothing
+def validate(model, loader):
+    model.eval()
+    for i, (x, y) in enumerate(loader):
+        x = torch.autograd.Variable(x, volatile=True)
+        print(model(x))  # PLM110
+validate(model, loader)
+#: good 110 the callers turn gradients off
+def evaluate(model, loader):
+    model.eval()
+    for x, y in loader:
+        print(model(x))
+with torch.no_grad():
+    evaluate(model, loader)
+#: good 110 enter_context
+import contextlib
+def evaluate(model, loader):
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(torch.no_grad())
+        model.eval()
+        for x, y in loader:
+            print(model(x))
+#: good 110 an attack needs gradients
+def evaluate(model, loader):
+    model.eval()
+    for x, y in loader:
+        x.requires_grad_()
+        loss = criterion(model(x), y)
+        grad = torch.autograd.grad(loss, x)
+#: good 110 gradients off for the whole file
+torch.set_grad_enabled(False)
+def evaluate(model, loader):
+    model.eval()
+    for x, y in loader:
+        print(model(x))
+#: good 110 Lightning turns them off
+import lightning as L
+class Lit(L.LightningModule):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(8, 8)
+    def validation_step(self, batch, i):
+        x, y = batch
+        return self.net(x)
+#: good 111 classes, not logits
+preds = []
+with torch.no_grad():
+    for x, y in loader:
+        out = model(x.to(device))
+        preds.append(out.argmax(1))
+#: good 116 several optimizers
+opt_d = torch.optim.SGD(model.parameters())
+for x, y in loader:
+    loss = criterion(model(x), y)
+    optimizer.zero_grad()
+    opt_d.zero_grad()
+    loss.backward()
+    optimizer.step()
+    opt_d.step()

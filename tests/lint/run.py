@@ -1,0 +1,448 @@
+#!/usr/bin/env python3
+"""plimsoll lint: rules, examples, output, fixes, joining.  run.py PLIMSOLL DATA [unittest's arguments]
+
+Imports the linter from a folder that holds nothing else of the package: it must need neither the library nor the rest.
+"""
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+PLIMSOLL = str(Path(sys.argv[1]).resolve())
+DATA = Path(sys.argv[2]).resolve()
+ALONE = tempfile.TemporaryDirectory()
+shutil.copytree(ROOT / "python/plimsoll/lint", Path(ALONE.name, "plimsoll/lint"), ignore=shutil.ignore_patterns("__pycache__"))
+sys.dont_write_bytecode = True
+sys.path.insert(0, ALONE.name)
+
+from plimsoll.lint import catalogue, cli, engine, fixes, join, output, source  # noqa: E402
+
+ALL = engine.Settings(select=("PLM",))
+SHIPPED = engine.Settings()
+
+
+def lint(text: str, settings: engine.Settings = ALL, path: str = "x.py") -> engine.Result:
+    return engine.lint_text(path, text, settings)
+
+
+def command(*arguments: str, cwd: str | None = None, stdin: str | None = None, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("GITHUB_", "PLIMSOLL")) and k != "PYTHONPATH"}
+    return subprocess.run([sys.executable, "-B", "-m", "plimsoll.lint", *arguments], capture_output=True, text=True, cwd=cwd, input=stdin, timeout=120,
+                          env={**clean, "PYTHONPATH": ALONE.name, **(env or {})}, check=False)
+
+
+def sections() -> list[tuple[str, bool, str]]:
+    """(name, whether it is a mistake, text) of tests/lint/cases."""
+    found = []
+    for file in sorted((HERE / "cases").glob("*.py")):
+        for part in file.read_text().split("\n#: ")[1:]:
+            head, _, text = part.partition("\n")
+            found.append((f"{file.name}: {head}", head.startswith("bad"), text + "\n"))
+    return found
+
+
+class Rules(unittest.TestCase):
+    def test_examples(self) -> None:
+        """Every rule finds its bad example and nothing of the kind in its good one."""
+        self.assertEqual(len(catalogue.RULES), 70)
+        for rule in catalogue.RULES:
+            with self.subTest(rule.id):
+                bad = lint(catalogue.PREAMBLE + rule.bad)
+                good = lint(catalogue.PREAMBLE + rule.good)
+                self.assertIn(rule.id, [f.id for f in bad.findings])
+                self.assertNotIn(rule.id, [f.id for f in good.findings])
+                self.assertEqual([f.id for f in good.findings if f.severity != "info"], [])
+
+    def test_preamble_is_clean(self) -> None:
+        self.assertEqual([f.id for f in lint(catalogue.PREAMBLE).findings], [])
+
+    def test_cases(self) -> None:
+        head = catalogue.PREAMBLE.count("\n")
+        for name, bad, text in sections():
+            with self.subTest(name):
+                wanted = {(rule, number) for number, line in enumerate(text.split("\n"), 1) if "# PLM" in line
+                          for rule in re.findall(r"PLM\d+", line.partition("# PLM")[1] + line.partition("# PLM")[2])}
+                self.assertEqual(bool(wanted), bad)
+                shown = {rule for rule, _ in wanted}
+                result = lint(catalogue.PREAMBLE + text)
+                found = {(f.id, f.place.line - head) for f in result.findings if f.severity != "info" or f.id in shown}
+                number = re.match(r"\S+ (?:bad|good) (\d+)", name)
+                assert number is not None
+                self.assertEqual(found, wanted)
+                if not bad:
+                    self.assertNotIn(f"PLM{number[1]}", [f.id for f in result.findings])
+
+    def test_nothing_without_torch(self) -> None:
+        self.assertEqual(lint("total = 0\nfor x in loader:\n    total += model(x)\n").findings, [])
+
+    def test_severity_needs_confidence(self) -> None:
+        for _, _, text in sections():
+            for finding in lint(catalogue.PREAMBLE + text).findings:
+                self.assertTrue(finding.severity != "error" or finding.confidence >= 0.9)
+
+    def test_claims_exist(self) -> None:
+        """What a rule says was measured stands in docs/claims.md."""
+        claims = (ROOT / "docs/claims.md").read_text()
+        for rule in catalogue.RULES:
+            if rule.claim:
+                self.assertIn(f"| {rule.claim}", claims, rule.id)
+            if "docs/claims.md" in rule.source:
+                self.assertTrue(rule.claim, rule.id)
+
+    def test_page_is_the_table(self) -> None:
+        made = subprocess.run([sys.executable, "-B", ROOT / "tools/lint-page"], capture_output=True, text=True, check=True).stdout
+        self.assertEqual(made, (ROOT / "docs/lint.md").read_text(), "make docs writes docs/lint.md")
+
+    def test_version(self) -> None:
+        version = re.search(r"version: '([\d.]+)'", (ROOT / "meson.build").read_text())
+        assert version is not None
+        self.assertEqual(sys.modules["plimsoll.lint"].__version__, version[1])
+
+
+class Fixes(unittest.TestCase):
+    def test_fixed_once_and_for_all(self) -> None:
+        """What a fix mends parses, is found no more, and a second fix changes nothing."""
+        texts = [catalogue.PREAMBLE + r.bad for r in catalogue.RULES] + [catalogue.PREAMBLE + "DataLoader(dataset, shuffle=True, sampler=mine)\n"] + [catalogue.PREAMBLE + t for _, bad, t in sections() if bad]
+        mended = set()
+        for text in texts:
+            for unsafe in (False, True):
+                first = fixes.fix("x.py", text, lint(text).findings, ALL, unsafe)
+                again = fixes.fix("x.py", first.after, lint(first.after).findings, ALL, unsafe)
+                self.assertEqual(again.after, first.after)
+                self.assertEqual(fixes.choose(lint(first.after).findings, unsafe), [])
+                for finding in first.made:
+                    mended.add(finding.id)
+                    self.assertTrue(unsafe or finding.fix_is_safe)
+        for rule in ("PLM208", "PLM101", "PLM103", "PLM206", "PLM302", "PLM401", "PLM403", "PLM506", "PLM701", "PLM704", "PLM802", "PLM804", "PLM810", "PLM811",
+                     "PLM104", "PLM110", "PLM111", "PLM116", "PLM204", "PLM205", "PLM502", "PLM803"):
+            self.assertIn(rule, mended)
+
+    def test_file_is_shown_then_written(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "a.py")
+            text = (catalogue.PREAMBLE + "y = 'é'; model.eval\n").replace("\n", "\r\n")
+            path.write_bytes(text.encode())
+            path.chmod(0o640)
+            shown = command("--fix", str(path))
+            self.assertIn("+y = 'é'; model.eval()", shown.stdout)
+            self.assertEqual(path.read_bytes(), text.encode())
+            done = command("--fix", "--yes", str(path))
+            self.assertEqual(path.read_bytes(), text.replace("model.eval", "model.eval()").encode())
+            self.assertEqual(path.stat().st_mode & 0o777, 0o640)
+            self.assertEqual(done.returncode, 0)
+            self.assertEqual(os.listdir(folder), ["a.py"])
+
+
+class Reading(unittest.TestCase):
+    def test_noqa(self) -> None:
+        text = catalogue.PREAMBLE + "model.eval"
+        self.assertEqual([f.id for f in lint(text).findings], ["PLM804"])
+        for comment in ("# noqa", "# noqa: PLM804", "# NOQA:E501,PLM8", "# noqa: E501 PLM804 why"):
+            self.assertEqual(lint(f"{text}  {comment}\n").findings, [], comment)
+        for comment in ("# noqa: PLM101", "; s = '# noqa'"):
+            self.assertEqual(len(lint(f"{text}  {comment}\n").findings), 1, comment)
+        self.assertEqual(lint("# plimsoll: off\n" + text).findings, [])
+
+    def test_columns_are_characters(self) -> None:
+        text = catalogue.PREAMBLE + "s = 'ééé'; model.eval\n"
+        finding = lint(text).findings[0]
+        self.assertEqual((finding.place.column, finding.place.end_column), (12, 22))
+        self.assertEqual(fixes.apply(text, finding.edits), text.replace("model.eval", "model.eval()"))
+
+    def test_notebook(self) -> None:
+        book = {"cells": [{"cell_type": "markdown", "source": ["# hello"]},
+                          {"cell_type": "code", "source": ["%matplotlib inline\n", "!pip install x\n", *[line + "\n" for line in catalogue.PREAMBLE.splitlines()]]},
+                          {"cell_type": "code", "source": "print(1)\nmodel.eval"}]}
+        result = engine.lint_data("a.ipynb", json.dumps(book).encode(), ALL)
+        self.assertEqual([(f.id, f.place.cell, f.place.line) for f in result.findings], [("PLM804", 3, 2)])
+        self.assertIn("a.ipynb:cell3:2:1: PLM804", output.finding_text(result.findings[0]))
+        for bad in (b"{}torch", b"[torch", b'{"cells": 3, "torch": 1}', b'{"cells": [3], "a": "torch"}'):
+            self.assertIn("notebook", engine.lint_data("a.ipynb", bad, ALL).error)
+
+    def test_bad_files(self) -> None:
+        for data, word in ((b"import torch\nprint 'x'\n", "Python 2"), (b"import torch\nx = (\n", "cannot be parsed"), (b"import torch\0", "zero byte"),
+                           (b"# coding: nonsense\nimport torch\n", "cannot be decoded"), (b"import torch\nx = '\xff'\n", "cannot be decoded"),
+                           (b"import torch\nx = " + b"(" * 300 + b")" * 300, ""), (b"import torch\nx = " + b"-" * 30000 + b"1", "")):
+            error = engine.lint_data("a.py", data, ALL).error
+            self.assertIn(word, error)
+            self.assertNotIn("\n", error)
+
+    def test_python_of_this_machine(self) -> None:
+        """Any file of the standard library is read without an exception; `import torch` makes it worth reading."""
+        folder = Path(os.__file__).parent
+        for name in sorted(os.listdir(folder))[:60]:
+            if name.endswith(".py"):
+                data = b"import torch\n" + (folder / name).read_bytes()
+                self.assertFalse(engine.lint_data(name, data.replace(b"from __future__", b"from future"), ALL).findings and False)
+
+    def test_any_cut_is_read(self) -> None:
+        """Cut anywhere, a file gives findings or one line of error, never an exception."""
+        text = catalogue.PREAMBLE + "".join(r.bad for r in catalogue.RULES[:24])
+        for end in range(0, len(text), 97):
+            engine.lint_data("a.py", text[:end].encode(), ALL)
+
+
+class Output(unittest.TestCase):
+    text = catalogue.PREAMBLE + catalogue.BY_ID["PLM104"].bad + "model.eval\n"
+
+    def report(self) -> output.Report:
+        report = output.Report()
+        report.add(lint(self.text, SHIPPED, "src/a b.py"))
+        report.add(engine.lint_data("c.py", b"import torch\nx = (\n"))
+        return report
+
+    def test_text_points_at_it(self) -> None:
+        shown = output.as_text(self.report())
+        self.assertIn("src/a b.py:14:5: PLM104 error state chains the graphs", shown)
+        line = shown.splitlines()[1:3]
+        self.assertEqual(line, ["    14 | out, state = rnn(x, state)", "       | " + "^" * 26])
+        for row in shown.splitlines():
+            self.assertTrue(len(row) <= 80 or ": PLM" in row, row)
+
+    def test_json(self) -> None:
+        data = output.as_json(self.report())
+        self.assertEqual(data["schema"], "lint/1")
+        self.assertEqual(data["errors"], [{"file": "c.py", "line": 2, "message": data["errors"][0]["message"]}])
+        self.assertEqual(set(data["findings"][0]), {"id", "name", "severity", "confidence", "title", "evidence", "fix", "place", "lines", "edits", "fix_is_safe",
+                                                    "cost", "joined"})
+        self.assertEqual(data["findings"][0]["cost"]["bytes"], 97 << 20)
+
+    def test_sarif(self) -> None:
+        data = output.as_sarif(self.report())
+        self.assertEqual(data["version"], "2.1.0")
+        run = data["runs"][0]
+        for result in run["results"]:
+            self.assertEqual(run["tool"]["driver"]["rules"][result["ruleIndex"]]["id"], result["ruleId"])
+            self.assertIn(result["level"], ("error", "warning", "note"))
+        self.assertEqual(run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]["uri"], "src/a%20b.py")
+        self.assertFalse(run["invocations"][0]["executionSuccessful"])
+        prints = [r["partialFingerprints"]["primaryLocationLineHash"] for r in run["results"]]
+        self.assertEqual(len(set(prints)), len(prints))
+        moved = output.Report()
+        moved.add(lint("\n\n" + self.text, SHIPPED, "src/a b.py"))
+        self.assertEqual([r["partialFingerprints"] for r in output.as_sarif(moved)["runs"][0]["results"]], [r["partialFingerprints"] for r in run["results"]])
+
+    def test_github(self) -> None:
+        report = self.report()
+        report.findings[0].title = "50% of it\nx"
+        report.findings[0].place = report.findings[0].place.__class__("a:b,c.py", 1, 1, 1, 2)
+        lines = output.as_github(report).splitlines()
+        self.assertEqual(len(lines), len(report.findings))
+        self.assertTrue(any("file=a%3Ab%2Cc.py" in line and "50%25 of it%0Ax" in line for line in lines))
+
+    def test_flake8(self) -> None:
+        import ast
+
+        from plimsoll.lint.flake8 import Plugin
+        found = list(Plugin(ast.parse(self.text), "a.py", self.text.splitlines(keepends=True)).run())
+        self.assertIn((14, 4), [(line, column) for line, column, _, _ in found])
+        for _, _, message, _ in found:
+            self.assertRegex(message, r"^[A-Z]{1,3}[0-9]{0,3} ")
+
+
+class Command(unittest.TestCase):
+    def setUp(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = Path(self.folder.name)
+        (self.path / "a.py").write_text(catalogue.PREAMBLE + "model.eval\n")
+        (self.path / "venv").mkdir()
+        (self.path / "venv/b.py").write_text(catalogue.PREAMBLE + "model.eval\n")
+
+    def test_exit_codes(self) -> None:
+        self.assertEqual(command("a.py", cwd=self.folder.name).returncode, 1)
+        self.assertEqual(command("a.py", "--fail-on", "never", cwd=self.folder.name).returncode, 0)
+        self.assertEqual(command("a.py", "--ignore", "PLM8", cwd=self.folder.name).returncode, 0)
+        self.assertEqual(command("--nonsense").returncode, 2)
+        self.assertEqual(command("--select", "XYZ", "a.py", cwd=self.folder.name).returncode, 2)
+        missing = command("none.py", "a.py", cwd=self.folder.name)
+        self.assertEqual((missing.returncode, missing.stderr), (3, "plimsoll lint: none.py: no such file or folder\n"))
+        self.assertIn("PLM804", missing.stdout)
+
+    def test_folder_and_stdin(self) -> None:
+        shown = json.loads(command("--json", cwd=self.folder.name).stdout)
+        self.assertEqual([f["place"]["file"] for f in shown["findings"]], ["a.py"])
+        piped = command("-", "--stdin-filename", "z.py", stdin=(self.path / "a.py").read_text(), cwd=self.folder.name)
+        self.assertIn("z.py:11:1: PLM804", piped.stdout)
+
+    def test_configuration(self) -> None:
+        toml = self.path / "pyproject.toml"
+        for text, code in (('[tool.plimsoll.lint]\nignore = ["PLM8"]\n', 0), ('[tool.plimsoll.lint.per-file-ignores]\n"a.py" = ["PLM804"]\n', 0),
+                           ('[tool.plimsoll.lint]\nexclude = ["a.*"]\n', 0), ('[tool.plimsoll.lint]\nfail-on = "never"\n', 0),
+                           ('[tool.plimsoll.lint]\nselect = ["PLM1"]\n', 0), ("[tool.other]\n", 1), ('[tool.plimsoll.lint]\nignroe = ["PLM8"]\n', 2),
+                           ("[tool.plimsoll.lint]\nignore = 3\n", 2), ("[tool.plimsoll.lint\n", 2)):
+            toml.write_text(text)
+            done = command(".", cwd=self.folder.name)
+            self.assertEqual(done.returncode, code, text + done.stderr)
+            self.assertLessEqual(done.stderr.count("\n"), 1)
+        toml.write_text('[tool.plimsoll.lint]\nignore = ["PLM8"]\n')
+        self.assertEqual(command(".", "--no-config", cwd=self.folder.name).returncode, 1)
+
+    def test_small_reader_reads_the_same(self) -> None:
+        from plimsoll.lint import config
+        text = '[tool.plimsoll.lint]\nselect = ["PLM1", "PLM2"] # two\nfail-on = "info"\nignore = [\n  "PLM101",\n]\n[tool.plimsoll.lint.per-file-ignores]\n"a/*.py" = ["PLM1"]\n[tool.x]\nselect = 1\n'
+        small = config._small_reader(Path("p"), text)
+        self.assertEqual(small, {"select": ["PLM1", "PLM2"], "fail-on": "info", "ignore": ["PLM101"], "per-file-ignores": {"a/*.py": ["PLM1"]}})
+        if sys.version_info >= (3, 11):
+            self.assertEqual(config._table(Path("p"), text), small)
+
+    def test_baseline(self) -> None:
+        wrote = command("a.py", "--write-baseline", "known.json", cwd=self.folder.name)
+        self.assertEqual(wrote.returncode, 0)
+        self.assertEqual(command("a.py", "--baseline", "known.json", cwd=self.folder.name).returncode, 0)
+        (self.path / "a.py").write_text("\n" + catalogue.PREAMBLE + "model.eval\nprint(1)\noptimizer.step\n")
+        fresh = json.loads(command("a.py", "--baseline", "known.json", "--json", cwd=self.folder.name).stdout)
+        self.assertEqual([f["place"]["line"] for f in fresh["findings"]], [14])
+        (self.path / "known.json").write_text("[]")
+        self.assertEqual(command("a.py", "--baseline", "known.json", cwd=self.folder.name).returncode, 3)
+
+    def test_diff(self) -> None:
+        def git(*arguments: str) -> None:
+            subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main", *arguments], cwd=self.folder.name, check=True,
+                           capture_output=True)
+        git("init")
+        git("add", "a.py")
+        git("commit", "-m", "x")
+        self.assertEqual(command("a.py", "--diff", "HEAD", cwd=self.folder.name).returncode, 0)
+        (self.path / "a.py").write_text(catalogue.PREAMBLE + "model.eval\nprint(1)\noptimizer.step\n")
+        (self.path / "new.py").write_text(catalogue.PREAMBLE + "model.eval\n")
+        shown = json.loads(command(".", "--diff", "HEAD", "--json", cwd=self.folder.name).stdout)
+        self.assertEqual([(f["place"]["file"], f["place"]["line"]) for f in shown["findings"]], [("a.py", 13), ("new.py", 11)])
+        self.assertEqual(command(".", "--diff", "nothing", cwd=self.folder.name).returncode, 3)
+        self.assertEqual(command(".", "--diff=--output=x", cwd=self.folder.name).returncode, 3)
+        self.assertFalse((self.path / "x").exists())
+
+    def test_explain(self) -> None:
+        for rule in catalogue.RULES:
+            shown = output.explain(rule.id)
+            self.assertTrue(all(len(line) <= 80 or line.startswith("    ") for line in shown.splitlines()), rule.id)
+        self.assertIn("PLM104 state-carried: error", command("--explain", "plm104").stdout)
+        self.assertEqual(command("--explain", "PLM999").returncode, 2)
+        self.assertEqual(len(command("--rules").stdout.splitlines()), 70)
+
+    def test_the_program_has_the_same_options(self) -> None:
+        """cli/cmd_lint.c shows what cli.py reads."""
+        shown = subprocess.run([PLIMSOLL, "lint", "--help"], capture_output=True, text=True, check=True).stdout
+        theirs = set(re.findall(r"--([a-z-]+)(?:=[A-Za-z]+)?(?:  |\n|=)", shown)) - {"help"}
+        mine = {o.lstrip("-") for a in cli.parser()._actions for o in a.option_strings if o.startswith("--")} - {"help", "version"}
+        self.assertEqual(theirs, mine)
+
+    def test_the_program_becomes_it(self) -> None:
+        done = subprocess.run([PLIMSOLL, "lint", "--no-config", "a.py"], capture_output=True, text=True, cwd=self.folder.name, check=False)
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertIn("a.py:11:1: PLM804 error", done.stdout)
+        lost = Path(self.folder.name, "bin")
+        lost.mkdir()
+        env = {**os.environ, "PATH": str(lost)}
+        done = subprocess.run([PLIMSOLL, "lint", "a.py"], capture_output=True, text=True, cwd=self.folder.name, env=env, check=False)
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (4, 1))
+
+
+RNN = """import torch
+from torch import nn
+from torch.utils.data import DataLoader
+{blank}
+def rnn(data, steps):
+    model = nn.LSTM(8, 8).cuda()
+    opt = torch.optim.SGD(model.parameters())
+    state = None
+    for x, y in DataLoader(data):
+        out, state = model(x.cuda(), state)
+        loss = out.sum()
+        loss.backward(retain_graph=True)
+        opt.step()
+        opt.zero_grad()
+{more}
+"""
+
+
+class Join(unittest.TestCase):
+    """A measured recording, and a source whose lines are where the recording says."""
+
+    def setUp(self) -> None:
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.file = Path(self.folder.name, "workloads.py")
+        text = RNN.format(blank="\n" * 191, more="pass\n" * 120)
+        shift = next(i for i, line in enumerate(text.split("\n"), 1) if "out, state" in line) - 202
+        self.file.write_text(RNN.format(blank="\n" * (191 - shift), more="pass\n" * 120))
+
+    def run_joined(self, *arguments: str) -> dict[str, object]:
+        done = command("--recording", str(DATA / "leak_rnn.pickle.xz"), "--plimsoll", PLIMSOLL, "--json", *arguments, str(self.file))
+        self.assertIn(done.returncode, (0, 1), done.stderr)
+        found: dict[str, object] = json.loads(done.stdout)
+        return found
+
+    def test_measured(self) -> None:
+        found = self.run_joined()
+        first = found["findings"][0]  # type: ignore[index]
+        self.assertEqual((first["id"], first["joined"], first["severity"], first["confidence"]), ("PLM104", True, "error", 0.95))
+        self.assertEqual(first["cost"]["bytes"], 101212672)
+        self.assertTrue(first["title"].startswith("leaks 96.52 MiB a step (measured, 9 steps)"))
+
+    def test_other_source(self) -> None:
+        """The function at the frame's line has another name: nothing is joined, and it says so."""
+        self.file.write_text(self.file.read_text().replace("def rnn(", "def other("))
+        found = self.run_joined()
+        self.assertFalse(any(f["joined"] for f in found["findings"]))  # type: ignore[attr-defined]
+        self.assertIn("has other at line 202, the recording has rnn", found["recordings"][0]["notes"][0])  # type: ignore[index]
+
+    def test_other_bytes(self) -> None:
+        """A recording that knows its sources' sha256 is joined to nothing else."""
+        report = subprocess.run([PLIMSOLL, "report", "--json", DATA / "leak_rnn.pickle.xz"], capture_output=True, check=True).stdout
+        import hashlib
+        data = self.file.read_bytes()
+        for sha, joined in ((hashlib.sha256(data).hexdigest(), 1), ("0" * 64, 0)):
+            table = {"schema": "plimsoll-sources/1", "files": {"/home/user/run/lab/workloads.py": {"bytes": len(data), "mtime": 1, "sha256": sha, "edited": False}}}
+            path = Path(self.folder.name, "r.json")
+            path.write_bytes(report.rstrip() + b"\n")
+            recording = join.read_recording(str(path), PLIMSOLL)
+            with open(path, "ab") as file:
+                file.write(json.dumps(table).encode())
+            recording.sources = join.sources_of(str(path))
+            self.assertEqual(len(recording.sources), 1)
+            results = [engine.lint_data(str(self.file), data, ALL)]
+            made = output.Report()
+            made.add(results[0])
+            join.join(made, results, [recording], False)
+            self.assertEqual(made.recordings[0]["joined"], joined)
+            self.assertEqual(any("differs from the recorded" in n for n in made.recordings[0]["notes"]), not joined)
+
+    def test_report_and_why(self) -> None:
+        done = subprocess.run([PLIMSOLL, "report", str(DATA / "leak_rnn.pickle.xz"), "--source", self.folder.name], capture_output=True, text=True, check=False)
+        self.assertIn("PLM104 error leaks 96.52 MiB a step (measured, 9 steps)", done.stdout, done.stderr)
+        log = Path(self.folder.name, "log.txt")
+        log.write_text('Traceback (most recent call last):\n  File "/x/workloads.py", line 202, in rnn\n    out\ntorch.OutOfMemoryError: CUDA out of memory. '
+                       "Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 79.10 GiB of which 1.00 GiB is free.\n")
+        done = subprocess.run([PLIMSOLL, "why", str(log), "--source", self.folder.name], capture_output=True, text=True, check=False)
+        self.assertIn("PLM104", done.stdout, done.stderr)
+        done = subprocess.run([PLIMSOLL, "why", str(log), "--json", "--source", self.folder.name], capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 2)
+
+    def test_rules_of_the_join_exist(self) -> None:
+        named = {r for rules in (*join.EXPLAINS.values(), *(k for _, k in join.KINDS), join.OF_A_LOG) for r in rules}
+        self.assertEqual(named - set(catalogue.BY_ID), set())
+
+    def test_unusable(self) -> None:
+        bad = Path(self.folder.name, "bad.json")
+        bad.write_text('{"schema": "other/1"}')
+        done = command("--recording", str(bad), str(self.file))
+        self.assertEqual((done.returncode, done.stderr), (3, f"plimsoll lint: {bad}: no report's JSON\n"))
+        self.assertEqual(command("--recording", "/nonexistent", str(self.file)).returncode, 3)
+        self.assertEqual(command("--recording", str(DATA / "leak_rnn.pickle.xz"), "--plimsoll", "/nonexistent", str(self.file)).returncode, 3)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], *sys.argv[3:]])
