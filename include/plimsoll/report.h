@@ -8,7 +8,7 @@
 #ifndef PLIMSOLL_REPORT_H
 #define PLIMSOLL_REPORT_H
 
-#include <plimsoll/status.h>
+#include <plimsoll/recording.h>
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -322,6 +322,10 @@ struct plim_report {
 PLIM_API enum plim_status plim_report_open(const char *path,
 					   const struct plim_report_options *options,
 					   struct plim_report **out, struct plim_err *err);
+/* The same of a recording that was read, which the report borrows; max_memory_bytes is the recording's. */
+PLIM_API enum plim_status plim_report_of(struct plim_recording *recording,
+					 const struct plim_report_options *options,
+					 struct plim_report **out, struct plim_err *err);
 PLIM_API void plim_report_free(struct plim_report *report);
 
 /* Called with how much of all is done, by any thread, one at a time; not 0 stops (PLIM_E_CANCELLED). */

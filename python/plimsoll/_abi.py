@@ -301,6 +301,13 @@ class plim_record_file(Structure):
     ]
 
 
+class plim_recording_options(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("max_memory_bytes", ),
+    ]
+
+
 class plim_report_options(Structure):
     _fields_ = [
         ("size", c_uint32),
@@ -508,9 +515,13 @@ PROTOTYPES = {
     "plim_record_free": (None, [c_void_p]),
     "plim_record_lines": (c_char_p, []),
     "plim_record_prepare": (c_int, [POINTER(plim_record_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_recording_free": (None, [c_void_p]),
+    "plim_recording_open": (c_int, [c_char_p, POINTER(plim_recording_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_recording_options_init": (None, [POINTER(plim_recording_options)]),
     "plim_report_free": (None, [c_void_p]),
     "plim_report_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_report_live": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_report_of": (c_int, [c_void_p, POINTER(plim_report_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_report_open": (c_int, [c_char_p, POINTER(plim_report_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_report_options_init": (None, [POINTER(plim_report_options)]),
     "plim_report_snapshot": (c_int, [c_void_p, c_char_p, POINTER(plim_err)]),

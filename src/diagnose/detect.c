@@ -345,7 +345,8 @@ enum plim_status findings_find(struct mem *m, const struct findings_input *in,
 	detect_begin(&x, death != TRACE_NONE ? death : (uint32_t)ev->n - 1);
 	sort_out(&x);
 	for (size_t i = 0; i < sizeof(detectors) / sizeof(*detectors) && !x.status; i++)
-		if (!detectors[i].needs_stacks || in->categories->mem)
+		if ((!detectors[i].needs_stacks || in->categories->mem) &&
+		    (!in->only || !strcmp(in->only, detectors[i].id)))
 			detectors[i].look(&x);
 	detect_end(&x);
 	if (x.status)

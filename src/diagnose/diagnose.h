@@ -7,7 +7,7 @@
 
 #include "facts/facts.h"
 #include "messages/messages.h"
-#include "timeline/timeline.h"
+#include "recording/recording.h"
 
 struct findings_input;
 
@@ -147,7 +147,8 @@ struct findings_input {
 	const struct findings_death *death; /* the last failure, or NULL */
 	const struct findings_tried *tried; /* what was tried for it */
 	size_t tried_count;
-	int replays; /* may what survived be tried under other settings, too? */
+	int replays;      /* may what survived be tried under other settings, too? */
+	const char *only; /* the one detector that is asked; NULL: all */
 };
 
 /* Why the request at an `oom` event failed, from the input's first four; *out borrows the message. */
@@ -159,6 +160,49 @@ enum plim_status findings_explain_death(struct mem *m, const struct findings_inp
 enum plim_status findings_find(struct mem *m, const struct findings_input *in,
 			       struct findings_list *out, struct plim_err *err);
 void findings_release(struct findings_list *l);
+
+/* ---- one device of a recording, told ---- */
+
+/* What is asked of a device (TIMELINE, CATEGORIES and STEPS are needed), and what was found on the way. */
+struct diagnosis {
+	struct recording_device *device;
+	const struct timeline *tl; /* the device's, or a part of it */
+	struct recording_names
+		*names; /* and the arena of what is told; diagnose_death needs none */
+	const struct messages_oom *message;          /* the text of the last failure, or NULL */
+	int replays;                                 /* may other settings be tried for advice? */
+	struct findings_death death;                 /* out: the failure that was explained last */
+	struct findings_tried tried[FINDINGS_TRIED]; /* out: for it */
+	size_t tried_count;
+};
+
+/* The out-of-memory text in a log.  PLIM_E_FORMAT: there is none. */
+enum plim_status diagnose_read_message(struct mem *m, const char *path, struct messages_oom *out,
+				       struct plim_err *err);
+
+/* Why failure i of the replay happened, as x->death: numbers alone. */
+enum plim_status diagnose_death(struct diagnosis *x, size_t i, struct plim_err *err);
+
+/* All failures, of many only the first and last with a verdict; and the last alone (there must be one). */
+enum plim_status diagnose_ooms(struct diagnosis *x, struct plim_report_oom **out, size_t *count,
+			       struct plim_err *err);
+enum plim_status diagnose_last_oom(struct diagnosis *x, struct plim_report_oom *out,
+				   struct plim_err *err);
+
+/* The verdict of a death, with its sentences. */
+enum plim_status diagnose_verdict(struct recording_names *n, const struct findings_death *d,
+				  const struct findings_tried *tried, size_t tried_count,
+				  struct plim_report_verdict *v, struct plim_err *err);
+
+/* What the detectors find, or the `only` one; x->death must be that of the last failure, if there is one. */
+enum plim_status diagnose_find(const struct diagnosis *x, const char *only,
+			       struct findings_list *out, struct plim_err *err);
+
+/* The same in sentences with places; a failure is a finding too, the first (`last`; NULL: none). */
+enum plim_status diagnose_findings(const struct diagnosis *x, const struct findings_list *list,
+				   const struct plim_report_oom *last,
+				   struct plim_report_finding **out, size_t *count,
+				   struct plim_err *err);
 
 /* What a log alone says of a death: less than a recording, so causes are ranked and seldom certain. */
 #define FINDINGS_CAUSES 3

@@ -116,3 +116,8 @@ enum plim_status out_snapshot(const struct snapshot *t, const char *path, struct
 		unlink(part);
 	return st;
 }
+
+enum plim_status out_take_snapshot(void *self, const struct snapshot *t, struct plim_err *err)
+{
+	return out_snapshot(t, self, err);
+}

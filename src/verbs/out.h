@@ -26,4 +26,7 @@ enum plim_status out_text(struct text *t, plim_write_fn *write, void *ctx, struc
 /* A trace as a pickle that appears whole or not at all. */
 enum plim_status out_snapshot(const struct snapshot *t, const char *path, struct plim_err *err);
 
+/* The same as a taker of recording_of_run(); self is the path (char *). */
+enum plim_status out_take_snapshot(void *self, const struct snapshot *t, struct plim_err *err);
+
 #endif

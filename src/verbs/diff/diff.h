@@ -2,18 +2,20 @@
 #ifndef API_DIFF_H
 #define API_DIFF_H
 
-#include "verbs/report/report.h"
+#include "diagnose/diagnose.h"
 
 #include <plimsoll/diff.h>
 
 enum { DIFF_A, DIFF_B };
 enum diff_moment { DIFF_PEAK, DIFF_END, DIFF_MOMENTS };
 
-/* One device of one recording; `one` NULL: it has no such device. */
+/* One device of one recording, and what is told of it; `one` NULL: it has no such device. */
 struct diff_side {
-	struct plim_report *report;
-	const struct report_device *one;
-	const struct plim_report_device *told;
+	struct recording_device *one;
+	struct plim_report_step *steps; /* of the repetitions, and the unfinished one */
+	size_t step_count;
+	struct plim_report_finding *findings;
+	size_t finding_count;
 	uint32_t event[DIFF_MOMENTS]; /* of the peak of allocated bytes, and the last */
 };
 
@@ -52,7 +54,12 @@ struct diff_owners {
 };
 
 struct plim_diff_hidden {
-	struct plim_report *report[2]; /* the first owns the result's memory */
+	struct mem mem;
+	struct arena arena; /* of the result */
+	struct recording *recording[2];
+	struct recording_names names[2];
+	struct diff_side *sides[2]; /* of the devices that are compared */
+	size_t side_count[2];
 	struct plim_diff_options options;
 	struct timeline_matching matching;
 };
@@ -65,7 +72,7 @@ enum plim_status diff_find_owners(struct plim_diff *d, const struct diff_side si
 				  struct plim_err *err);
 void diff_owners_release(struct diff_owners *o);
 
-/* A frame of one recording as report_frame tells it; with --redact both use the same words. */
+/* A frame of one recording as recording_frame tells it; with --redact both use the same words. */
 const char *diff_frame(struct plim_diff *d, int s, uint32_t frame, struct plim_err *err);
 
 /* The rows of a moment. */
@@ -76,7 +83,7 @@ enum plim_status diff_fill_moment(struct plim_diff *d, const struct diff_side si
 /* Leave as many rows as were asked for; the others are added to the rest. */
 void diff_trim_rows(const struct plim_diff *d, struct plim_diff_moment *m);
 
-/* What changed beside memory: settings, devices, events; and what only one recording's report found. */
+/* What changed beside memory: settings, devices, events; and what was found in only one of the recordings. */
 enum plim_status diff_settings(struct plim_diff *d, struct plim_err *err);
 enum plim_status diff_findings(struct plim_diff *d, const struct diff_side side[2],
 			       struct plim_diff_device *out, struct plim_err *err);

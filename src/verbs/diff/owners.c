@@ -89,7 +89,7 @@ struct seen {
 
 static uint64_t value_of(const struct collecting *c, const struct seen *e)
 {
-	const struct report_device *one = c->side[e->s].one;
+	const struct recording_device *one = c->side[e->s].one;
 	const struct snapshot_alloc *a = &one->timeline.device->allocs[e->alloc];
 
 	switch (c->out->group) {
@@ -159,7 +159,7 @@ static enum plim_status begin(struct collecting *c, const struct seen *e, struct
 static void count(struct collecting *c, const struct seen *e, struct diff_owner *o,
 		  struct diff_kinds *kinds)
 {
-	const struct report_device *one = c->side[e->s].one;
+	const struct recording_device *one = c->side[e->s].one;
 	const struct snapshot_alloc *a = &one->timeline.device->allocs[e->alloc];
 
 	add(&o->run[e->s].bytes, e->bytes);
@@ -214,7 +214,7 @@ static enum plim_status place(struct collecting *c, const struct seen *e)
 
 static enum plim_status collect(struct collecting *c, int s)
 {
-	const struct report_device *one = c->side[s].one;
+	const struct recording_device *one = c->side[s].one;
 	const struct snapshot_device *device = one ? one->timeline.device : NULL;
 	const uint32_t *inferred = one ? one->categories.stack : NULL;
 	enum plim_status st = PLIM_OK;
@@ -449,7 +449,7 @@ enum plim_status diff_find_owners(struct plim_diff *d, const struct diff_side si
 				  enum diff_group group, struct diff_owners *out,
 				  struct plim_err *err)
 {
-	struct mem *m = &d->hidden->report[DIFF_A]->hidden->mem;
+	struct mem *m = &d->hidden->mem;
 	struct collecting c = {
 		.matching = &d->hidden->matching, .side = side, .out = out, .err = err
 	};

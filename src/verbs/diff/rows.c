@@ -7,41 +7,40 @@
 /* ---- names ---- */
 
 /* With --redact what is the same has the same word in both. */
-static void share_word(struct plim_report_hidden *const h[2], uint32_t in_a, uint32_t in_b)
+static void share_word(struct recording_names h[2], uint32_t in_a, uint32_t in_b)
 {
-	if (in_a >= h[DIFF_A]->snapshot->heap.strings.n || in_b == TRACE_NONE ||
-	    h[DIFF_B]->words[in_b])
+	if (in_a >= h[DIFF_A].of->snapshot->heap.strings.n || in_b == TRACE_NONE ||
+	    h[DIFF_B].words[in_b])
 		return;
-	if (!h[DIFF_A]->words[in_a])
-		h[DIFF_A]->words[in_a] = ++h[DIFF_A]->word_count;
-	h[DIFF_B]->words[in_b] = h[DIFF_A]->words[in_a];
+	if (!h[DIFF_A].words[in_a])
+		h[DIFF_A].words[in_a] = ++h[DIFF_A].word_count;
+	h[DIFF_B].words[in_b] = h[DIFF_A].words[in_a];
 }
 
 /* ... and what is not has another one. */
-static void share_count(struct plim_report_hidden *const h[2])
+static void share_count(struct recording_names h[2])
 {
-	uint32_t a = h[DIFF_A]->word_count, b = h[DIFF_B]->word_count;
+	uint32_t a = h[DIFF_A].word_count, b = h[DIFF_B].word_count;
 
-	h[DIFF_A]->word_count = h[DIFF_B]->word_count = a > b ? a : b;
+	h[DIFF_A].word_count = h[DIFF_B].word_count = a > b ? a : b;
 }
 
 const char *diff_frame(struct plim_diff *d, int s, uint32_t frame, struct plim_err *err)
 {
-	struct plim_report_hidden *const h[2] = { d->hidden->report[DIFF_A]->hidden,
-						  d->hidden->report[DIFF_B]->hidden };
+	struct recording_names *h = d->hidden->names;
 	const struct timeline_matching *x = &d->hidden->matching;
 
 	if (frame == TRACE_NONE)
 		return NULL;
 	share_count(h);
-	if (s == DIFF_B && h[s]->options.flags & PLIM_REPORT_REDACT) {
-		const struct snapshot_frame *f = snapshot_frame(h[s]->snapshot, frame);
+	if (s == DIFF_B && h[s].redact) {
+		const struct snapshot_frame *f = snapshot_frame(h[s].of->snapshot, frame);
 
 		share_word(h, x->file[frame], f->filename);
 		share_word(h, x->name[DIFF_B][frame], f->name);
 		share_count(h);
 	}
-	return report_frame(d->hidden->report[s], frame, err);
+	return recording_frame(&h[s], frame, err);
 }
 
 static enum plim_status fill_stack(struct plim_diff *d, int s, uint32_t stack,
@@ -50,7 +49,7 @@ static enum plim_status fill_stack(struct plim_diff *d, int s, uint32_t stack,
 	uint32_t n;
 	const uint32_t *frames = snapshot_stack(d->hidden->matching.snapshot[s], stack, &n);
 
-	row->stack = report_take(d->hidden->report[DIFF_A], n, sizeof(*row->stack), err);
+	row->stack = arena_take(&d->hidden->arena, n, sizeof(*row->stack), err);
 	if (!row->stack)
 		return mem_status(err);
 	for (uint32_t i = 0; i < n; i++) {
@@ -169,16 +168,18 @@ static const char *phase_name(uint64_t phase)
 static enum plim_status name_row(const struct filling *f, const struct diff_owner *o,
 				 struct plim_diff_row *row)
 {
-	struct plim_report *r = f->d->hidden->report[DIFF_A];
+	struct plim_diff_hidden *h = f->d->hidden;
 	const char *names[2] = { NULL, NULL };
 
 	switch (f->owners->group) {
 	case DIFF_BY_CATEGORY: row->name = timeline_category_names[o->value]; return PLIM_OK;
 	case DIFF_BY_PHASE: row->name = phase_name(o->value); return PLIM_OK;
 	case DIFF_BY_SIZE:
-		row->name = report_text(r, f->err, "%llu bytes each", (unsigned long long)o->value);
+		row->name = arena_text(&h->arena, f->err, "%llu bytes each",
+				       (unsigned long long)o->value);
 		/* a plan knows which tensor it is */
-		if (row->name && report_is_plan(r) && o->frame[DIFF_A] != TRACE_NONE) {
+		if (row->name && recording_is_plan(h->recording[DIFF_A]) &&
+		    o->frame[DIFF_A] != TRACE_NONE) {
 			row->a_name = diff_frame(f->d, DIFF_A, o->frame[DIFF_A], f->err);
 			return row->a_name ? PLIM_OK : mem_status(f->err);
 		}
@@ -213,8 +214,8 @@ static enum plim_status fill_row(const struct filling *f, const struct ranked *r
 	row->a_count = at[DIFF_A].count;
 	row->b_count = at[DIFF_B].count;
 	row->change_bytes = r->change;
-	if (f->d->hidden->report[DIFF_A]->hidden->snapshot->has_frames &&
-	    f->d->hidden->report[DIFF_B]->hidden->snapshot->has_frames)
+	if (f->d->hidden->recording[DIFF_A]->snapshot->has_frames &&
+	    f->d->hidden->recording[DIFF_B]->snapshot->has_frames)
 		name_category(f, r, row);
 	st = name_row(f, o, row);
 	return st ? st : name_part(f, r, row);
@@ -248,7 +249,7 @@ static enum plim_status fill_rows(const struct filling *f, struct plim_diff_mome
 	size_t listed = wanted && n > most ? most : n;
 	enum plim_status st = PLIM_OK;
 
-	out->rows = report_take(f->d->hidden->report[DIFF_A], listed, sizeof(*out->rows), f->err);
+	out->rows = arena_take(&f->d->hidden->arena, listed, sizeof(*out->rows), f->err);
 	if (!out->rows)
 		return mem_status(f->err);
 	for (size_t i = 0; !st && i < listed; i++)
@@ -307,7 +308,7 @@ static enum plim_status fill_parts(const struct filling *f, uint64_t (*bytes)[PA
 				   const char *(*name_of)(uint64_t), struct plim_diff_part **out,
 				   size_t *n)
 {
-	*out = report_take(f->d->hidden->report[DIFF_A], PARTS_MAX, sizeof(**out), f->err);
+	*out = arena_take(&f->d->hidden->arena, PARTS_MAX, sizeof(**out), f->err);
 	if (!*out)
 		return mem_status(f->err);
 	for (uint64_t k = 0; k < PARTS_MAX; k++)
@@ -327,7 +328,7 @@ static const char *category_name(uint64_t category)
 static void add_side(const struct diff_side *side, enum diff_moment moment, uint64_t *categories,
 		     uint64_t *phases)
 {
-	const struct report_device *one = side->one;
+	const struct recording_device *one = side->one;
 
 	for (uint32_t a = 0; one && a < one->timeline.device->alloc_count; a++) {
 		const struct snapshot_alloc *alloc = &one->timeline.device->allocs[a];
@@ -359,11 +360,9 @@ static enum plim_status fill_kinds(const struct filling *f, const struct diff_si
 
 static uint64_t step_of(const struct diff_side *side, uint32_t event)
 {
-	const struct plim_report_device *told = side->told;
-
-	for (size_t i = 0; told && event != TIMELINE_BEFORE && i < told->step_count; i++)
-		if (event <= told->steps[i].end_event)
-			return told->steps[i].index;
+	for (size_t i = 0; event != TIMELINE_BEFORE && i < side->step_count; i++)
+		if (event <= side->steps[i].end_event)
+			return side->steps[i].index;
 	return PLIM_UNKNOWN;
 }
 

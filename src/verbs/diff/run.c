@@ -23,55 +23,98 @@ void plim_diff_free(struct plim_diff *d)
 	if (!d)
 		return;
 	timeline_matching_release(&d->hidden->matching);
-	plim_report_free(d->hidden->report[DIFF_B]);
-	plim_report_free(d->hidden->report[DIFF_A]);
+	arena_release(&d->hidden->arena);
+	recording_free(d->hidden->recording[DIFF_B]);
+	recording_free(d->hidden->recording[DIFF_A]);
 	free(d->hidden);
 	free(d);
 }
 
 /* ---- reading ---- */
 
-static enum plim_status open_one(struct plim_diff *d, int s, const char *path,
-				 const struct plim_report_options *options, struct plim_err *err)
+static struct diagnosis diagnosis_of(struct plim_diff *d, int s, const struct diff_side *side)
 {
-	enum plim_status st = plim_report_open(path, options, &d->hidden->report[s], err);
+	return (struct diagnosis){ .device = side->one,
+				   .tl = &side->one->timeline,
+				   .names = &d->hidden->names[s],
+				   .replays = 1 };
+}
 
-	if (st == PLIM_E_ARG) /* others name the file */
-		err_prefix(err, s == DIFF_A ? "A" : "B");
+/* What the detectors find; of failures the last one is a finding, too. */
+static enum plim_status find(struct plim_diff *d, int s, struct diff_side *side,
+			     struct plim_err *err)
+{
+	struct diagnosis x = diagnosis_of(d, s, side);
+	size_t ooms = side->one->replay->ooms.n;
+	struct findings_list list = { .mem = NULL };
+	struct plim_report_oom last;
+	enum plim_status st = ooms ? diagnose_last_oom(&x, &last, err) : PLIM_OK;
+
+	if (!st)
+		st = diagnose_find(&x, NULL, &list, err);
+	if (!st)
+		st = diagnose_findings(&x, &list, ooms ? &last : NULL, &side->findings,
+				       &side->finding_count, err);
+	findings_release(&list);
 	return st;
 }
 
-/* The second may take what the first has left of the memory. */
+static enum plim_status read_device(struct plim_diff *d, int s, struct recording_device *one,
+				    struct plim_err *err)
+{
+	struct plim_diff_hidden *h = d->hidden;
+	struct diff_side *side = &h->sides[s][h->side_count[s]++];
+	size_t events = one->device->events.n;
+	enum plim_status st = recording_need(one, RECORDING_PARTS, err);
+
+	if (st)
+		return st;
+	*side = (struct diff_side){ .one = one };
+	side->event[DIFF_PEAK] = one->timeline.peak_event[TIMELINE_ALLOCATED];
+	side->event[DIFF_END] = events ? (uint32_t)events - 1 : TIMELINE_BEFORE;
+	st = recording_steps(one, &h->arena, &side->steps, &side->step_count, err);
+	return st ? st : find(d, s, side, err);
+}
+
+static enum plim_status read_one(struct plim_diff *d, int s, const char *path,
+				 struct plim_diff_side *out, struct plim_err *err)
+{
+	struct plim_diff_hidden *h = d->hidden;
+	const struct plim_diff_options *o = &h->options;
+	struct recording *r;
+	enum plim_status st = recording_open(&h->mem, path, NULL, &h->recording[s], err);
+
+	r = h->recording[s];
+	if (!st)
+		st = recording_names_init(&h->names[s], r, &h->arena,
+					  (o->flags & PLIM_DIFF_REDACT) != 0, o->strip_prefix, err);
+	if (!st)
+		st = recording_check_device(r, o->device, err);
+	if (!st) {
+		h->sides[s] = arena_take(&h->arena, r->device_count, sizeof(**h->sides), err);
+		st = h->sides[s] ? PLIM_OK : mem_status(err);
+	}
+	for (size_t i = 0; !st && i < r->device_count; i++)
+		if (recording_shows(&r->devices[i], o->device))
+			st = read_device(d, s, &r->devices[i], err);
+	if (st == PLIM_E_ARG) /* others name the file */
+		err_prefix(err, s == DIFF_A ? "A" : "B");
+	return st ? st : recording_describe(r, &h->names[s], path, &out->source, err);
+}
+
+/* Both in one account of memory: the second may take what the first has left. */
 static enum plim_status read_both(struct plim_diff *d, const char *const path[2],
 				  struct plim_err *err)
 {
-	const struct plim_diff_options *o = &d->hidden->options;
-	struct plim_report_options options;
-	struct mem *m;
 	enum plim_status st;
 
 	if (!strcmp(path[DIFF_A], "-") && !strcmp(path[DIFF_B], "-"))
 		return err_set(err, PLIM_E_ARG, "only one of the snapshots can be standard input");
-	plim_report_options_init(&options);
-	options.flags = o->flags & PLIM_DIFF_REDACT ? PLIM_REPORT_REDACT : 0;
-	options.max_memory_bytes = o->max_memory_bytes ? o->max_memory_bytes : mem_default_limit();
-	options.device = o->device;
-	options.strip_prefix = o->strip_prefix;
-	options.at = "peak";
-	options.owners_max = 1;
-	st = open_one(d, DIFF_A, path[DIFF_A], &options, err);
-	if (st)
-		return st;
-	m = &d->hidden->report[DIFF_A]->hidden->mem;
-	options.max_memory_bytes =
-		m->used_bytes < m->limit_bytes ? m->limit_bytes - m->used_bytes : 1;
-	st = open_one(d, DIFF_B, path[DIFF_B], &options, err);
-	if (!st)
-		m->limit_bytes -= d->hidden->report[DIFF_B]->hidden->mem.used_bytes;
-	return st;
+	st = read_one(d, DIFF_A, path[DIFF_A], &d->a, err);
+	return st ? st : read_one(d, DIFF_B, path[DIFF_B], &d->b, err);
 }
 
-static void fill_side(const struct plim_report *r, struct plim_diff_side *out)
+static void fill_side(const struct plim_diff_hidden *h, int s, struct plim_diff_side *out)
 {
 	static const struct {
 		unsigned release;
@@ -80,36 +123,24 @@ static void fill_side(const struct plim_report *r, struct plim_diff_side *out)
 			 { 209, "2.9 or later" },
 			 { 203, "2.3 to 2.8" },
 			 { 0, "before 2.3" } };
-	unsigned release = allocator_release_from_keys(r->hidden->snapshot);
+	const struct snapshot *t = h->recording[s]->snapshot;
+	unsigned release = allocator_release_from_keys(t);
 	size_t i = 0;
 
 	while (release < releases[i].release)
 		i++;
-	out->source = r->source;
-	out->torch = r->hidden->snapshot->has_traces ? releases[i].name : NULL;
-	out->devices = r->device_count;
+	out->torch = t->has_traces ? releases[i].name : NULL;
+	out->devices = h->side_count[s];
 }
 
 /* ---- devices ---- */
 
-static struct diff_side side_of(struct plim_report *r, uint64_t ordinal)
+static struct diff_side side_of(const struct plim_diff_hidden *h, int s, uint64_t ordinal)
 {
-	struct diff_side side = { .report = r, .event = { TIMELINE_BEFORE, TIMELINE_BEFORE } };
-
-	for (size_t i = 0; i < r->device_count; i++)
-		if (r->devices[i].device == ordinal)
-			side.told = &r->devices[i];
-	for (size_t i = 0; side.told && i < r->hidden->snapshot->device_count; i++) {
-		const struct report_device *one = &r->hidden->devices[i];
-		size_t events = r->hidden->snapshot->devices[i].events.n;
-
-		if (r->hidden->snapshot->devices[i].ordinal != ordinal)
-			continue;
-		side.one = one;
-		side.event[DIFF_PEAK] = one->timeline.peak_event[TIMELINE_ALLOCATED];
-		side.event[DIFF_END] = events ? (uint32_t)events - 1 : TIMELINE_BEFORE;
-	}
-	return side;
+	for (size_t i = 0; i < h->side_count[s]; i++)
+		if (h->sides[s][i].one->device->ordinal == ordinal)
+			return h->sides[s][i];
+	return (struct diff_side){ .event = { TIMELINE_BEFORE, TIMELINE_BEFORE } };
 }
 
 static struct plim_diff_amount amount(uint64_t a, uint64_t b)
@@ -150,21 +181,22 @@ static const char *bound_why(const struct diff_side *side)
 		return NULL;
 	if (snapshot_find_death(&device->events) != TRACE_NONE)
 		return "died";
-	return side->told->peak.lower_bound ? "cut" : NULL;
+	return recording_is_cut(device) ? "cut" : NULL;
 }
 
 static enum plim_status fill_steps(struct plim_diff *d, const struct diff_side side[2],
 				   struct plim_diff_device *out, struct plim_err *err)
 {
-	const struct plim_report_device *a = side[DIFF_A].told, *b = side[DIFF_B].told;
+	const struct diff_side *a = &side[DIFF_A], *b = &side[DIFF_B];
 	size_t n;
 
-	out->a_steps = a ? a->step_count : 0;
-	out->b_steps = b ? b->step_count : 0;
+	out->a_steps = a->step_count;
+	out->b_steps = b->step_count;
 	n = out->a_steps < out->b_steps ? out->a_steps : out->b_steps;
-	if (n && (a->peak.lower_bound || b->peak.lower_bound)) /* which is whose is not known */
+	if (n && (recording_is_cut(a->one->device) ||
+		  recording_is_cut(b->one->device))) /* which is whose is not known */
 		n = 0;
-	out->steps = report_take(d->hidden->report[DIFF_A], n, sizeof(*out->steps), err);
+	out->steps = arena_take(&d->hidden->arena, n, sizeof(*out->steps), err);
 	if (!out->steps)
 		return mem_status(err);
 	for (size_t i = 0; i < n; i++) {
@@ -182,7 +214,7 @@ static enum plim_status take_moment(struct plim_diff *d, const struct diff_side 
 				    const struct diff_owners *owners, enum diff_moment moment,
 				    struct plim_diff_moment **out, struct plim_err *err)
 {
-	*out = report_take(d->hidden->report[DIFF_A], 1, sizeof(**out), err);
+	*out = arena_take(&d->hidden->arena, 1, sizeof(**out), err);
 	return *out ? diff_fill_moment(d, side, owners, moment, *out, err) : mem_status(err);
 }
 
@@ -199,7 +231,7 @@ static enum diff_group group_for(const struct plim_diff *d, const struct diff_si
 		return wanted;
 	/* a plan has the run's tensors, and none of its lines */
 	for (int s = 0; s < 2; s++)
-		if (report_is_plan(d->hidden->report[s]))
+		if (recording_is_plan(d->hidden->recording[s]))
 			return DIFF_BY_SIZE;
 	return DIFF_BY_CATEGORY;
 }
@@ -264,24 +296,24 @@ static int totals_differ(const struct plim_diff_totals *t)
 static enum plim_status fill_device(struct plim_diff *d, uint64_t ordinal,
 				    struct plim_diff_device *out, struct plim_err *err)
 {
-	const struct diff_side side[2] = { side_of(d->hidden->report[DIFF_A], ordinal),
-					   side_of(d->hidden->report[DIFF_B], ordinal) };
-	const struct plim_report_device *a = side[DIFF_A].told, *b = side[DIFF_B].told;
+	const struct diff_side side[2] = { side_of(d->hidden, DIFF_A, ordinal),
+					   side_of(d->hidden, DIFF_B, ordinal) };
+	const struct recording_device *a = side[DIFF_A].one, *b = side[DIFF_B].one;
 	enum plim_status st;
 
 	out->device = ordinal;
 	out->in_a = a != NULL;
 	out->in_b = b != NULL;
-	out->a_events = a ? a->events : 0;
-	out->b_events = b ? b->events : 0;
-	out->a_ooms = a ? a->oom_count : 0;
-	out->b_ooms = b ? b->oom_count : 0;
+	out->a_events = a ? a->device->events.n : 0;
+	out->b_events = b ? b->device->events.n : 0;
+	out->a_ooms = a ? a->replay->ooms.n : 0;
+	out->b_ooms = b ? b->replay->ooms.n : 0;
 	out->a_bound_why = bound_why(&side[DIFF_A]);
 	out->b_bound_why = bound_why(&side[DIFF_B]);
 	out->a_lower_bound = out->a_bound_why != NULL;
 	out->b_lower_bound = out->b_bound_why != NULL;
-	out->a_range_bytes = a ? side[DIFF_A].one->replay->range_bytes : 0;
-	out->b_range_bytes = b ? side[DIFF_B].one->replay->range_bytes : 0;
+	out->a_range_bytes = a ? a->replay->range_bytes : 0;
+	out->b_range_bytes = b ? b->replay->range_bytes : 0;
 	fill_totals(side, out);
 	out->different = !a != !b || out->a_events != out->b_events || out->a_ooms != out->b_ooms ||
 			 totals_differ(&out->peak) || totals_differ(&out->end);
@@ -304,19 +336,21 @@ static int larger_change_first(const void *a, const void *b)
 
 static enum plim_status fill_devices(struct plim_diff *d, struct plim_err *err)
 {
-	const struct plim_report *a = d->hidden->report[DIFF_A], *b = d->hidden->report[DIFF_B];
-	size_t most = a->device_count + b->device_count;
+	struct plim_diff_hidden *h = d->hidden;
+	size_t most = h->side_count[DIFF_A] + h->side_count[DIFF_B];
 	enum plim_status st = PLIM_OK;
 
-	d->devices = report_take(d->hidden->report[DIFF_A], most, sizeof(*d->devices), err);
+	d->devices = arena_take(&h->arena, most, sizeof(*d->devices), err);
 	if (!d->devices)
 		return mem_status(err);
-	for (size_t i = 0; !st && i < a->device_count; i++)
-		st = fill_device(d, a->devices[i].device, &d->devices[d->device_count++], err);
-	for (size_t i = 0; !st && i < b->device_count; i++)
-		if (!side_of(d->hidden->report[DIFF_A], b->devices[i].device).told)
-			st = fill_device(d, b->devices[i].device, &d->devices[d->device_count++],
-					 err);
+	for (int s = 0; s < 2; s++) {
+		for (size_t i = 0; !st && i < h->side_count[s]; i++) {
+			uint64_t ordinal = h->sides[s][i].one->device->ordinal;
+
+			if (s == DIFF_A || !side_of(h, DIFF_A, ordinal).one)
+				st = fill_device(d, ordinal, &d->devices[d->device_count++], err);
+		}
+	}
 	if (!st && d->device_count)
 		sort_items(d->devices, d->device_count, sizeof(*d->devices), larger_change_first);
 	for (size_t i = 0; i < d->device_count; i++)
@@ -341,7 +375,7 @@ static enum plim_status judge(struct plim_diff *d, struct plim_err *err)
 
 	if (!(o->flags & PLIM_DIFF_GATE))
 		return PLIM_OK;
-	d->gate = report_take(d->hidden->report[DIFF_A], 1, sizeof(*d->gate), err);
+	d->gate = arena_take(&d->hidden->arena, 1, sizeof(*d->gate), err);
 	if (!d->gate)
 		return mem_status(err);
 	*d->gate = (struct plim_diff_gate){ .measure = "peak allocated",
@@ -373,13 +407,13 @@ static enum plim_status judge(struct plim_diff *d, struct plim_err *err)
 
 static enum plim_status compare(struct plim_diff *d, struct plim_err *err)
 {
-	struct plim_report *a = d->hidden->report[DIFF_A], *b = d->hidden->report[DIFF_B];
+	struct plim_diff_hidden *h = d->hidden;
 	enum plim_status st;
 
-	fill_side(a, &d->a);
-	fill_side(b, &d->b);
-	st = timeline_match(&a->hidden->mem, a->hidden->snapshot, b->hidden->snapshot,
-			    &d->hidden->matching, err);
+	fill_side(h, DIFF_A, &d->a);
+	fill_side(h, DIFF_B, &d->b);
+	st = timeline_match(&h->mem, h->recording[DIFF_A]->snapshot, h->recording[DIFF_B]->snapshot,
+			    &h->matching, err);
 	if (!st)
 		st = fill_devices(d, err);
 	if (!st)
@@ -406,6 +440,8 @@ enum plim_status plim_diff_open(const char *a, const char *b,
 	}
 	plim_diff_options_init(&d->hidden->options);
 	OPTIONS_TAKE(&d->hidden->options, options);
+	mem_init(&d->hidden->mem, d->hidden->options.max_memory_bytes);
+	arena_init(&d->hidden->arena, &d->hidden->mem);
 	st = read_both(d, (const char *const[2]){ a, b }, err);
 	if (!st)
 		st = compare(d, err);
@@ -419,5 +455,5 @@ enum plim_status plim_diff_open(const char *a, const char *b,
 enum plim_status plim_diff_json(const struct plim_diff *d, plim_write_fn *write, void *ctx,
 				struct plim_err *err)
 {
-	return out_json(&d->hidden->report[DIFF_A]->hidden->mem, &diff_table, d, write, ctx, err);
+	return out_json(&d->hidden->mem, &diff_table, d, write, ctx, err);
 }

@@ -8,8 +8,17 @@
 
 /* ---- settings ---- */
 
+/* What values are read from: one of both recordings. */
+struct told {
+	struct recording_names *names;
+	const struct snapshot *snapshot;
+	const struct plim_diff_side *side;
+	const struct diff_side *devices;
+	size_t device_count;
+};
+
 /* A value of one recording in words; 0: it does not tell. */
-typedef int value_fn(const struct plim_report *r, const struct plim_diff_side *side, char *out);
+typedef int value_fn(const struct told *t, char *out);
 
 static int number(char *out, uint64_t n)
 {
@@ -17,57 +26,50 @@ static int number(char *out, uint64_t n)
 	return 1;
 }
 
-static int torch_of(const struct plim_report *r, const struct plim_diff_side *side, char *out)
+static int torch_of(const struct told *t, char *out)
 {
-	(void)r;
-	snprintf(out, VALUE, "%s", side->torch ? side->torch : "");
-	return side->torch != NULL;
+	snprintf(out, VALUE, "%s", t->side->torch ? t->side->torch : "");
+	return t->side->torch != NULL;
 }
 
-static int conf_of(const struct plim_report *r, const struct plim_diff_side *side, char *out)
+static int conf_of(const struct told *t, char *out)
 {
-	const struct snapshot_settings *s = &r->hidden->snapshot->settings;
+	const struct snapshot_settings *s = &t->snapshot->settings;
 	char word[32];
 
-	(void)side;
 	if (!s->have || s->conf == TRACE_NONE)
 		return 0;
-	snprintf(out, VALUE, "%.200s", report_name(r, s->conf, "settings", word, sizeof(word)));
+	snprintf(out, VALUE, "%.200s",
+		 recording_name(t->names, s->conf, "settings", word, sizeof(word)));
 	return 1;
 }
 
-static int expandable_of(const struct plim_report *r, const struct plim_diff_side *side, char *out)
+static int expandable_of(const struct told *t, char *out)
 {
-	(void)side;
-	snprintf(out, VALUE, "%s",
-		 r->hidden->snapshot->settings.expandable_segments ? "True" : "False");
-	return r->hidden->snapshot->settings.have;
+	snprintf(out, VALUE, "%s", t->snapshot->settings.expandable_segments ? "True" : "False");
+	return t->snapshot->settings.have;
 }
 
-static int max_split_of(const struct plim_report *r, const struct plim_diff_side *side, char *out)
+static int max_split_of(const struct told *t, char *out)
 {
-	uint64_t bytes = r->hidden->snapshot->settings.max_split_bytes;
+	uint64_t bytes = t->snapshot->settings.max_split_bytes;
 	char size[32];
 
-	(void)side;
-	snprintf(out, VALUE, "%s",
-		 bytes >= UINT64_MAX - 1 ? "unlimited" : report_size(size, bytes));
-	return r->hidden->snapshot->settings.have;
+	snprintf(out, VALUE, "%s", bytes >= UINT64_MAX - 1 ? "unlimited" : text_size(size, bytes));
+	return t->snapshot->settings.have;
 }
 
-static int gc_of(const struct plim_report *r, const struct plim_diff_side *side, char *out)
+static int gc_of(const struct told *t, char *out)
 {
-	(void)side;
-	snprintf(out, VALUE, "%g", r->hidden->snapshot->settings.gc_threshold);
-	return r->hidden->snapshot->settings.have;
+	snprintf(out, VALUE, "%g", t->snapshot->settings.gc_threshold);
+	return t->snapshot->settings.have;
 }
 
-static int roundup_of(const struct plim_report *r, const struct plim_diff_side *side, char *out)
+static int roundup_of(const struct told *t, char *out)
 {
-	const uint32_t *at = r->hidden->snapshot->settings.roundup_divisions;
+	const uint32_t *at = t->snapshot->settings.roundup_divisions;
 	size_t n = 0, same = 1;
 
-	(void)side;
 	while (same < TRACE_ROUNDUP_ENTRIES && at[same] == at[0])
 		same++;
 	if (same == TRACE_ROUNDUP_ENTRIES)
@@ -75,71 +77,66 @@ static int roundup_of(const struct plim_report *r, const struct plim_diff_side *
 	for (size_t i = 0; same < TRACE_ROUNDUP_ENTRIES && i < TRACE_ROUNDUP_ENTRIES && n < VALUE;
 	     i++)
 		n += (size_t)snprintf(out + n, VALUE - n, "%s%u", i ? "," : "", at[i]);
-	return r->hidden->snapshot->settings.have;
+	return t->snapshot->settings.have;
 }
 
-static int stacks_of(const struct plim_report *r, const struct plim_diff_side *side, char *out)
+static int stacks_of(const struct told *t, char *out)
 {
-	(void)side;
-	snprintf(out, VALUE, "%s", r->hidden->snapshot->has_frames ? "recorded" : "not recorded");
+	snprintf(out, VALUE, "%s", t->snapshot->has_frames ? "recorded" : "not recorded");
 	return 1;
 }
 
-static int begin_of(const struct plim_report *r, const struct plim_diff_side *side, char *out)
+static int begin_of(const struct told *t, char *out)
 {
-	(void)side;
-	snprintf(out, VALUE, "%s", r->source.complete ? "whole run" : "part of the run");
+	snprintf(out, VALUE, "%s", t->side->source.complete ? "whole run" : "part of the run");
 	return 1;
 }
 
-static int devices_of(const struct plim_report *r, const struct plim_diff_side *side, char *out)
+static int devices_of(const struct told *t, char *out)
 {
-	(void)r;
-	return number(out, side->devices);
+	return number(out, t->side->devices);
 }
 
-static int events_of(const struct plim_report *r, const struct plim_diff_side *side, char *out)
+static int events_of(const struct told *t, char *out)
 {
-	(void)side;
-	return number(out, r->source.events);
+	return number(out, t->side->source.events);
 }
 
 /* Of all devices. */
-static uint64_t sum_of(const struct plim_report *r, size_t offset)
+static int allocations_of(const struct told *t, char *out)
 {
 	uint64_t n = 0;
 
-	for (size_t i = 0; i < r->device_count; i++) {
-		uint64_t one;
-
-		memcpy(&one, (const char *)&r->devices[i] + offset, sizeof(one));
-		n += one;
-	}
-	return n;
+	for (size_t i = 0; i < t->device_count; i++)
+		n += t->devices[i].one->device->alloc_count;
+	return number(out, n);
 }
 
-static int allocations_of(const struct plim_report *r, const struct plim_diff_side *side, char *out)
+static int steps_of(const struct told *t, char *out)
 {
-	(void)side;
-	return number(out, sum_of(r, offsetof(struct plim_report_device, allocations)));
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < t->device_count; i++)
+		n += t->devices[i].step_count;
+	return number(out, n);
 }
 
-static int steps_of(const struct plim_report *r, const struct plim_diff_side *side, char *out)
+static int ooms_of(const struct told *t, char *out)
 {
-	(void)side;
-	return number(out, sum_of(r, offsetof(struct plim_report_device, step_count)));
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < t->device_count; i++)
+		n += t->devices[i].one->replay->ooms.n;
+	return number(out, n);
 }
 
-static int ooms_of(const struct plim_report *r, const struct plim_diff_side *side, char *out)
+static int streams_of(const struct told *t, char *out)
 {
-	(void)side;
-	return number(out, sum_of(r, offsetof(struct plim_report_device, oom_count)));
-}
+	uint64_t n = 0;
 
-static int streams_of(const struct plim_report *r, const struct plim_diff_side *side, char *out)
-{
-	(void)side;
-	return number(out, sum_of(r, offsetof(struct plim_report_device, streams)));
+	for (size_t i = 0; i < t->device_count; i++)
+		n += recording_streams(t->devices[i].one);
+	return number(out, n);
 }
 
 static const struct {
@@ -163,24 +160,35 @@ static const struct {
 };
 #define LOOKED_AT (sizeof(looked_at) / sizeof(*looked_at))
 
+static struct told told_of(const struct plim_diff *d, int s)
+{
+	struct plim_diff_hidden *h = d->hidden;
+
+	return (struct told){ .names = &h->names[s],
+			      .snapshot = h->recording[s]->snapshot,
+			      .side = s == DIFF_A ? &d->a : &d->b,
+			      .devices = h->sides[s],
+			      .device_count = h->side_count[s] };
+}
+
 enum plim_status diff_settings(struct plim_diff *d, struct plim_err *err)
 {
-	struct plim_report *a = d->hidden->report[DIFF_A], *b = d->hidden->report[DIFF_B];
+	const struct told a = told_of(d, DIFF_A), b = told_of(d, DIFF_B);
+	struct arena *arena = &d->hidden->arena;
 
-	d->settings = report_take(a, LOOKED_AT, sizeof(*d->settings), err);
+	d->settings = arena_take(arena, LOOKED_AT, sizeof(*d->settings), err);
 	if (!d->settings)
 		return mem_status(err);
 	for (size_t i = 0; i < LOOKED_AT; i++) {
 		struct plim_diff_setting *to = &d->settings[d->setting_count];
 		char of_a[VALUE], of_b[VALUE];
-		int told_a = looked_at[i].value(a, &d->a, of_a);
-		int told_b = looked_at[i].value(b, &d->b, of_b);
+		int told_a = looked_at[i].value(&a, of_a), told_b = looked_at[i].value(&b, of_b);
 
 		if (told_a == told_b && (!told_a || !strcmp(of_a, of_b)))
 			continue;
 		*to = (struct plim_diff_setting){ .name = looked_at[i].name };
-		to->a = told_a ? report_text(a, err, "%s", of_a) : NULL;
-		to->b = told_b ? report_text(a, err, "%s", of_b) : NULL;
+		to->a = told_a ? arena_text(arena, err, "%s", of_a) : NULL;
+		to->b = told_b ? arena_text(arena, err, "%s", of_b) : NULL;
 		if ((told_a && !to->a) || (told_b && !to->b))
 			return mem_status(err);
 		d->setting_count++;
@@ -191,11 +199,11 @@ enum plim_status diff_settings(struct plim_diff *d, struct plim_err *err)
 /* ---- findings ---- */
 
 /* The same thing, and as bad: a few scalars that pile up do not make up for gigabytes on the other side. */
-static int has_like(const struct plim_report_device *told, const struct plim_report_finding *f)
+static int has_like(const struct diff_side *side, const struct plim_report_finding *f)
 {
-	for (size_t i = 0; told && i < told->finding_count; i++)
-		if (!strcmp(told->findings[i].id, f->id) &&
-		    !strcmp(told->findings[i].severity, f->severity))
+	for (size_t i = 0; i < side->finding_count; i++)
+		if (!strcmp(side->findings[i].id, f->id) &&
+		    !strcmp(side->findings[i].severity, f->severity))
 			return 1;
 	return 0;
 }
@@ -207,15 +215,15 @@ enum plim_status diff_findings(struct plim_diff *d, const struct diff_side side[
 	size_t most = 0;
 
 	for (int s = 0; s < 2; s++)
-		most += side[s].told ? side[s].told->finding_count : 0;
-	out->findings = report_take(d->hidden->report[DIFF_A], most, sizeof(*out->findings), err);
+		most += side[s].finding_count;
+	out->findings = arena_take(&d->hidden->arena, most, sizeof(*out->findings), err);
 	if (!out->findings)
 		return mem_status(err);
 	for (int s = 0; s < 2; s++) {
-		for (size_t i = 0; side[s].told && i < side[s].told->finding_count; i++) {
-			const struct plim_report_finding *f = &side[s].told->findings[i];
+		for (size_t i = 0; i < side[s].finding_count; i++) {
+			const struct plim_report_finding *f = &side[s].findings[i];
 
-			if (!has_like(side[!s].told, f))
+			if (!has_like(&side[!s], f))
 				out->findings[out->finding_count++] =
 					(struct plim_diff_finding){ names[s], f->id, f->severity,
 								    f->bytes, f->title };

@@ -5,26 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SENTENCES 10
 #define NOTABLE_PART 100 /* of the peak: less is not worth a sentence */
 
 struct telling {
 	struct plim_diff *d;
 	const struct plim_diff_device *out;
-	struct plim_err *err;
-	const char *at[SENTENCES];
-	size_t n;
-	int failed;
+	struct lines lines;
 };
 
-#define say(t, ...)                                                                             \
-	do {                                                                                    \
-		if ((t)->n < SENTENCES) {                                                       \
-			(t)->at[(t)->n] = report_text((t)->d->hidden->report[DIFF_A], (t)->err, \
-						      __VA_ARGS__);                             \
-			(t)->failed |= !(t)->at[(t)->n++];                                      \
-		}                                                                               \
-	} while (0)
+#define say(t, ...) lines_add(&(t)->lines, __VA_ARGS__)
 
 static uint64_t size_of(int64_t change)
 {
@@ -85,14 +74,14 @@ static void tell_peak(struct telling *t)
 	if (!t->out->in_a || !t->out->in_b)
 		say(t, "Only %s uses GPU %llu: it peaks at %s.", t->out->in_a ? "A" : "B",
 		    (unsigned long long)t->out->device,
-		    report_size(at, t->out->in_a ? p->a_bytes : p->b_bytes));
+		    text_size(at, t->out->in_a ? p->a_bytes : p->b_bytes));
 	else if (!p->change_bytes)
-		say(t, "%sB peaks as high as A, at %s.", far, report_size(at, p->b_bytes));
+		say(t, "%sB peaks as high as A, at %s.", far, text_size(at, p->b_bytes));
 	else
 		say(t, "%sB peaks %s%s %s than A, at %s.", far,
-		    report_size(by, (uint64_t)size_of(p->change_bytes)),
+		    text_size(by, (uint64_t)size_of(p->change_bytes)),
 		    percent(of, p->change_bytes, p->a_bytes),
-		    p->change_bytes > 0 ? "higher" : "lower", report_size(at, p->b_bytes));
+		    p->change_bytes > 0 ? "higher" : "lower", text_size(at, p->b_bytes));
 }
 
 /* Is it more of them, or are they larger?  Averages over several categories would say nothing. */
@@ -122,7 +111,7 @@ static const char *growth(char *buffer, size_t size, const struct plim_diff_row 
 static const char *words_of(const char *category)
 {
 	return category && strcmp(category, timeline_category_names[TIMELINE_UNKNOWN]) != 0
-		       ? report_category_of(category)
+		       ? recording_category_words(category)
 		       : NULL;
 }
 
@@ -161,7 +150,7 @@ static void tell_row(struct telling *t, const char *lead, const struct plim_diff
 		snprintf(kind, sizeof(kind), " %s", what);
 	else if (what && 2 * of >= by)
 		snprintf(kind, sizeof(kind), ", mostly %s,", what);
-	say(t, "%s%s %s%s at %s (%s).", lead, report_size(size, by), more, kind, where,
+	say(t, "%s%s %s%s at %s (%s).", lead, text_size(size, by), more, kind, where,
 	    growth(how, sizeof(how), row, mixed));
 }
 
@@ -215,7 +204,7 @@ static void tell_end(struct telling *t, const struct plim_diff_moment *end)
 	char by[32];
 
 	if (t->out->in_a && t->out->in_b && size_of(end->change_bytes) > most / NOTABLE_PART)
-		say(t, "At the end it holds %s %s.", report_size(by, size_of(end->change_bytes)),
+		say(t, "At the end it holds %s %s.", text_size(by, size_of(end->change_bytes)),
 		    end->change_bytes > 0 ? "more" : "less");
 }
 
@@ -227,7 +216,7 @@ static void tell_findings(struct telling *t)
 
 		if (!strcmp(f->id, "leak") && !strcmp(f->severity, "bad"))
 			say(t, "Only %s leaks, %s in all.", *f->side == 'a' ? "A" : "B",
-			    report_size(size, f->bytes));
+			    text_size(size, f->bytes));
 	}
 }
 
@@ -246,8 +235,8 @@ static void tell_bounds(struct telling *t)
 
 static void tell_unrelated(struct telling *t)
 {
-	int plan[2] = { report_is_plan(t->d->hidden->report[DIFF_A]),
-			report_is_plan(t->d->hidden->report[DIFF_B]) };
+	int plan[2] = { recording_is_plan(t->d->hidden->recording[DIFF_A]),
+			recording_is_plan(t->d->hidden->recording[DIFF_B]) };
 
 	if (t->out->unrelated && (plan[DIFF_A] || plan[DIFF_B]))
 		say(t,
@@ -267,8 +256,8 @@ static void tell_unrelated(struct telling *t)
 
 static void tell_no_stacks(struct telling *t)
 {
-	int a = t->d->hidden->report[DIFF_A]->hidden->snapshot->has_frames;
-	int b = t->d->hidden->report[DIFF_B]->hidden->snapshot->has_frames;
+	int a = t->d->hidden->recording[DIFF_A]->snapshot->has_frames;
+	int b = t->d->hidden->recording[DIFF_B]->snapshot->has_frames;
 
 	say(t, "%s no stacks: whose memory it is cannot be compared, only sizes of allocations.",
 	    a   ? "B's recording has"
@@ -280,7 +269,9 @@ enum plim_status diff_summary(struct plim_diff *d, const struct plim_diff_moment
 			      const struct plim_diff_moment *end, struct plim_diff_device *out,
 			      struct plim_err *err)
 {
-	struct telling t = { .d = d, .out = out, .err = err };
+	struct telling t = { .d = d,
+			     .out = out,
+			     .lines = { .arena = &d->hidden->arena, .err = err } };
 
 	if (!out->different) {
 		say(&t, "No difference.");
@@ -289,8 +280,8 @@ enum plim_status diff_summary(struct plim_diff *d, const struct plim_diff_moment
 		tell_peak(&t);
 		tell_findings(&t);
 		tell_unrelated(&t);
-		if (!d->hidden->report[DIFF_A]->hidden->snapshot->has_frames ||
-		    !d->hidden->report[DIFF_B]->hidden->snapshot->has_frames)
+		if (!d->hidden->recording[DIFF_A]->snapshot->has_frames ||
+		    !d->hidden->recording[DIFF_B]->snapshot->has_frames)
 			tell_no_stacks(&t);
 		else if (!out->unrelated && out->in_a && out->in_b)
 			tell_owners(&t, peak);
@@ -298,10 +289,5 @@ enum plim_status diff_summary(struct plim_diff *d, const struct plim_diff_moment
 		tell_bounds(&t);
 		tell_end(&t, end);
 	}
-	out->summary = report_take(d->hidden->report[DIFF_A], t.n, sizeof(*out->summary), err);
-	if (t.failed || !out->summary)
-		return mem_status(err);
-	memcpy(out->summary, t.at, t.n * sizeof(*out->summary));
-	out->summary_count = t.n;
-	return PLIM_OK;
+	return lines_keep(&t.lines, &out->summary, &out->summary_count);
 }

@@ -167,7 +167,7 @@ static void parts(struct text *t, const char *label, const struct plim_diff_part
 	for (size_t i = 0; i < n && sorted[i].change_bytes; i++) {
 		text_puts(&words, i ? ", " : "");
 		change(&words, sorted[i].change_bytes);
-		text_printf(&words, " %s", report_category_of(sorted[i].name));
+		text_printf(&words, " %s", recording_category_words(sorted[i].name));
 	}
 	text_printf(t, "  %-13s", label);
 	text_wrap(t, 15, 15, "%s", words.n ? text_get(&words) : "no change");
@@ -240,7 +240,7 @@ static void details(struct text *t, const struct plim_diff_row *row)
 			    size_of(row->category_change_bytes) < size_of(row->change_bytes)
 				    ? "mostly "
 				    : "",
-			    report_category_of(row->category));
+			    recording_category_words(row->category));
 	counts(&words, row);
 	text_puts(&words, said && row->name ? said : "");
 	if (row->a_name) {
@@ -263,7 +263,7 @@ static void details(struct text *t, const struct plim_diff_row *row)
 static void row_line(struct text *t, const struct plim_diff_row *row)
 {
 	unsigned taken = numbers_width(t);
-	const char *name = row->name ? report_category_of(row->name) : "no Python stack";
+	const char *name = row->name ? recording_category_words(row->name) : "no Python stack";
 
 	numbers(t, row->change_bytes, row->a_bytes, row->b_bytes);
 	if (row->inferred && t->style.width >= WIDE) {
@@ -454,7 +454,7 @@ enum plim_status plim_diff_text(const struct plim_diff *d, const struct plim_tex
 				style && style->utf8 };
 	struct text t;
 
-	text_init(&t, &d->hidden->report[DIFF_A]->hidden->mem, &s);
+	text_init(&t, &d->hidden->mem, &s);
 	recording(&t, "A", &d->a);
 	recording(&t, "B", &d->b);
 	gate(&t, d->gate);

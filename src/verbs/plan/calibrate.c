@@ -2,8 +2,8 @@
  * --calibrate: recordings of the user's own runs beside the plans of the same runs.  What a recording's run was is told with
  * --recorded; what is not told there is as planned.
  */
+#include "recording/recording.h"
 #include "verbs/plan/plan.h"
-#include "verbs/report/report.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,22 +59,22 @@ static enum plim_status read_recorded(struct calibration *c, size_t i)
 }
 
 /* The device whose recording is the longest. */
-static struct report_device *busiest(const struct plim_report *r)
+static struct recording_device *busiest(struct recording *r)
 {
-	struct report_device *best = NULL;
+	struct recording_device *best = NULL;
 
-	for (size_t i = 0; i < r->hidden->snapshot->device_count; i++) {
-		struct report_device *one = &r->hidden->devices[i];
+	for (size_t i = 0; i < r->device_count; i++) {
+		struct recording_device *d = &r->devices[i];
 
-		if (one->timeline.device &&
-		    (!best || one->timeline.device->events.n > best->timeline.device->events.n))
-			best = one;
+		if (recording_shows(d, PLIM_UNKNOWN) &&
+		    (!best || d->device->events.n > best->device->events.n))
+			best = d;
 	}
 	return best;
 }
 
 static enum plim_status measure(struct calibration *c, size_t i, const char *path,
-				const struct report_device *one)
+				struct recording_device *one)
 {
 	const struct plim_plan_options *o = &c->recorded[i];
 	struct plan_pair *pair = &c->pairs[i];
@@ -82,6 +82,9 @@ static enum plim_status measure(struct calibration *c, size_t i, const char *pat
 
 	if (!one)
 		return err_set(c->err, PLIM_E_ARG, "'%s' shows nothing of a GPU", path);
+	st = recording_need(one, RECORDING_PARTS, c->err);
+	if (st)
+		return st;
 	st = plan_footprint_recorded(&one->timeline, &one->categories, &one->steps, &pair->recorded,
 				     c->err);
 	pair->tokens = o->batch * o->sequence;
@@ -104,18 +107,16 @@ static enum plim_status measure(struct calibration *c, size_t i, const char *pat
 static enum plim_status read_recording(struct calibration *c, size_t i)
 {
 	const char *path = c->o->calibrate[i];
-	struct report_input in = { .summary = 1 };
-	struct plim_report_options options;
-	struct plim_report *r = NULL;
+	struct recording *r = NULL;
+	struct mem m;
 	enum plim_status st = read_recorded(c, i);
 
-	plim_report_options_init(&options);
-	options.max_memory_bytes = c->o->max_memory_bytes;
+	mem_init(&m, c->o->max_memory_bytes);
 	if (!st)
-		st = report_open(path, &in, &options, &r, c->err);
+		st = recording_open(&m, path, NULL, &r, c->err);
 	if (!st)
 		st = measure(c, i, path, busiest(r));
-	plim_report_free(r);
+	recording_free(r);
 	return st;
 }
 

@@ -3,7 +3,8 @@
  * the module and the operation that ask for a tensor, inside of the frames by which a recording shows what runs (phases.c).
  * Categories stand in user_metadata, phases in the annotations.
  */
-#include "verbs/keep.h"
+#include "verbs/out.h"
+#include "verbs/page.h"
 #include "verbs/plan/plan.h"
 
 #include <plimsoll/page.h>
@@ -187,15 +188,15 @@ static void fill_labels(struct recorded *r)
 
 static enum plim_status fill(struct recorded *r)
 {
-	char peak[sizeof(KEEP_PLAN_PEAK) + 24];
+	char peak[sizeof(RECORDING_PLAN_PEAK) + 24];
 
 	r->t->has_time = r->t->has_traces = r->t->has_frames = r->t->has_annotations = 1;
 	r->status = vec_push(r->mem, &r->t->streams, (int64_t)0, r->err);
 	if (!r->status && r->p->hidden->plan->program->ops.n) {
 		r->time_us[0] = 1;
-		snprintf(peak, sizeof(peak), "%s%llu", KEEP_PLAN_PEAK,
+		snprintf(peak, sizeof(peak), "%s%llu", RECORDING_PLAN_PEAK,
 			 (unsigned long long)r->p->peak.allocated_bytes);
-		annotate(r, KEEP_PLAN_MARK, 0, 0);
+		annotate(r, RECORDING_PLAN_MARK, 0, 0);
 		annotate(r, peak, 0, 0);
 	}
 	if (!r->status)
@@ -205,14 +206,14 @@ static enum plim_status fill(struct recorded *r)
 	return r->status;
 }
 
-static enum plim_status keep(const struct plim_plan *p, const struct keeper *to,
+static enum plim_status keep(const struct plim_plan *p, const struct recording_taker *to,
 			     struct plim_err *err)
 {
 	struct plim_plan_hidden *h = p->hidden;
 	size_t ops = h->plan->program->ops.n, requests = h->plan->program->requests.n;
 	struct recorded r = { .p = (struct plim_plan *)(uintptr_t)p, .mem = &h->mem, .err = err };
 	struct snapshot_device device = { .events.n = ops };
-	struct keep_run run = {
+	struct recording_run run = {
 		.program = h->plan->program,
 		.how = { .rules = &h->rules, .bounds = h->bounds, .way = ALLOCATOR_LOWEST },
 		.device_bytes = h->bounded ? p->limit_bytes : 0,
@@ -234,7 +235,7 @@ static enum plim_status keep(const struct plim_plan *p, const struct keeper *to,
 		run.device = &device;
 		run.labels = r.labels;
 		run.stacks = r.stacks;
-		st = keep_run(&h->mem, &run, to, err);
+		st = recording_of_run(&h->mem, &run, to, err);
 		r.t->devices = NULL;
 		r.t->device_count = 0;
 	}
@@ -249,7 +250,7 @@ static enum plim_status keep(const struct plim_plan *p, const struct keeper *to,
 enum plim_status plim_plan_snapshot(const struct plim_plan *p, const char *path,
 				    struct plim_err *err)
 {
-	struct keeper to = { keep_to_file, (void *)(uintptr_t)path };
+	struct recording_taker to = { out_take_snapshot, (void *)(uintptr_t)path };
 	struct plim_err own;
 
 	return keep(p, &to, err ? err : &own);
@@ -259,12 +260,12 @@ enum plim_status plim_plan_page(const struct plim_plan *p, struct plim_page *pag
 				struct plim_err *err)
 {
 	struct plim_report_options options;
-	struct keep_page kept = { .mem = &p->hidden->mem,
-				  .options = &options,
-				  .title = p->hidden->title,
-				  .limit_bytes = p->hidden->bounded ? p->limit_bytes : 0,
-				  .page = page };
-	struct keeper to = { keep_to_page, &kept };
+	struct page_run kept = { .mem = &p->hidden->mem,
+				 .options = &options,
+				 .title = p->hidden->title,
+				 .limit_bytes = p->hidden->bounded ? p->limit_bytes : 0,
+				 .page = page };
+	struct recording_taker to = { page_take_run, &kept };
 	struct plim_err own;
 
 	plim_report_options_init(&options);

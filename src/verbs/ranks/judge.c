@@ -61,7 +61,7 @@ static enum plim_status take_rows(struct plim_ranks *k, struct plim_err *err)
 	struct plim_ranks_hidden *h = k->hidden;
 	enum plim_status st = PLIM_OK;
 
-	k->rows = report_take(h->owner, h->items.n, sizeof(*k->rows), err);
+	k->rows = arena_take(&h->arena, h->items.n, sizeof(*k->rows), err);
 	if (!k->rows)
 		return mem_status(err);
 	for (size_t i = 0; !st && i < h->items.n; i++) {
@@ -118,7 +118,7 @@ static enum plim_status find_first(struct plim_ranks *k, struct plim_err *err)
 		k->order_unknown = order_unknown(k, first);
 	if (!first || k->order_unknown)
 		return PLIM_OK;
-	f = report_take(k->hidden->owner, 1, sizeof(*f), err);
+	f = arena_take(&k->hidden->arena, 1, sizeof(*f), err);
 	if (!f)
 		return mem_status(err);
 	*f = (struct plim_ranks_first){ .row = (uint64_t)(first - k->rows),
@@ -198,7 +198,7 @@ static struct plim_ranks_extreme extreme(const struct plim_ranks *k, const struc
 static enum plim_status spread(struct plim_ranks *k, size_t measure, struct plim_ranks_spread **out,
 			       struct plim_err *err)
 {
-	struct place *places = report_take(k->hidden->owner, k->row_count, sizeof(*places), err);
+	struct place *places = arena_take(&k->hidden->arena, k->row_count, sizeof(*places), err);
 	size_t n = 0;
 
 	if (!places)
@@ -213,7 +213,7 @@ static enum plim_status spread(struct plim_ranks *k, size_t measure, struct plim
 	if (!n)
 		return PLIM_OK;
 	sort_items(places, n, sizeof(*places), by_bytes);
-	*out = report_take(k->hidden->owner, 1, sizeof(**out), err);
+	*out = arena_take(&k->hidden->arena, 1, sizeof(**out), err);
 	if (!*out)
 		return mem_status(err);
 	/* of equal ones the first in the order of rows, also at the top */
@@ -298,7 +298,7 @@ static enum plim_status find_excess(struct plim_ranks *k, struct plim_err *err)
 		row = &k->rows[k->allocated->max.row];
 	if (!row->peak_categories || !median->peak_categories)
 		return PLIM_OK;
-	x = report_take(k->hidden->owner, 1, sizeof(*x), err);
+	x = arena_take(&k->hidden->arena, 1, sizeof(*x), err);
 	if (!x)
 		return mem_status(err);
 	k->excess = x;
@@ -324,18 +324,12 @@ static size_t count_twice(const struct plim_ranks *k, uint64_t *rank)
 	return n;
 }
 
-#define add_note(k, err, ...) \
-	((k)->notes[(k)->note_count++] = report_text((k)->hidden->owner, err, __VA_ARGS__))
-
-static enum plim_status tell_notes(struct plim_ranks *k, int numbered, struct plim_err *err)
+static void tell_notes(const struct plim_ranks *k, int numbered, struct lines *notes)
 {
 	const struct plim_ranks_hidden *h = k->hidden;
 	size_t unnumbered = 0, alone = 0, partial = 0, inexact = 0, twice;
 	uint64_t rank = 0;
 
-	k->notes = report_take(h->owner, RANKS_NOTES_MAX, sizeof(*k->notes), err);
-	if (!k->notes)
-		return mem_status(err);
 	for (size_t i = 0; i < h->items.n; i++)
 		alone += !h->items.at[i]->other && h->items.at[i]->read_alone;
 	for (size_t i = 0; i < k->row_count; i++) {
@@ -345,35 +339,33 @@ static enum plim_status tell_notes(struct plim_ranks *k, int numbered, struct pl
 	}
 	twice = count_twice(k, &rank);
 	if (!numbered && k->read)
-		add_note(k, err, "no name has a rank's number: numbered in the order of the names");
+		lines_add(notes, "no name has a rank's number: numbered in the order of the names");
 	if (unnumbered)
-		add_note(k, err, "%zu name%s no rank's number", unnumbered,
-			 unnumbered == 1 ? " has" : "s have");
+		lines_add(notes, "%zu name%s no rank's number", unnumbered,
+			  unnumbered == 1 ? " has" : "s have");
 	if (twice)
-		add_note(k, err,
-			 "%zu recording%s the rank of another (first: rank %llu): several dumps of "
-			 "a process, or ranks counted anew on each machine",
-			 twice, twice == 1 ? " has" : "s have", (unsigned long long)rank);
+		lines_add(
+			notes,
+			"%zu recording%s the rank of another (first: rank %llu): several dumps of "
+			"a process, or ranks counted anew on each machine",
+			twice, twice == 1 ? " has" : "s have", (unsigned long long)rank);
 	if (partial)
-		add_note(k, err,
-			 "%zu of %llu recordings do not cover the whole run: their peaks are those "
-			 "of the recorded part",
-			 partial, (unsigned long long)k->read);
+		lines_add(
+			notes,
+			"%zu of %llu recordings do not cover the whole run: their peaks are those "
+			"of the recorded part",
+			partial, (unsigned long long)k->read);
 	if (inexact)
-		add_note(k, err, "%zu of %llu recordings are not reproduced exactly by the replay",
-			 inexact, (unsigned long long)k->read);
+		lines_add(notes, "%zu of %llu recordings are not reproduced exactly by the replay",
+			  inexact, (unsigned long long)k->read);
 	if (alone)
-		add_note(k, err,
-			 "%zu recording%s read alone: more memory was needed than a file of that "
-			 "size usually needs, or than --max-memory has for several",
-			 alone, alone == 1 ? " was" : "s were");
-	for (size_t i = 0; i < k->note_count; i++)
-		if (!k->notes[i])
-			return mem_status(err);
-	return PLIM_OK;
+		lines_add(notes,
+			  "%zu recording%s read alone: more memory was needed than a file of that "
+			  "size usually needs, or than --max-memory has for several",
+			  alone, alone == 1 ? " was" : "s were");
 }
 
-enum plim_status ranks_judge(struct plim_ranks *k, struct plim_err *err)
+enum plim_status ranks_judge(struct plim_ranks *k, struct lines *notes, struct plim_err *err)
 {
 	int numbered = number_rows(k);
 	enum plim_status st = take_rows(k, err);
@@ -389,5 +381,6 @@ enum plim_status ranks_judge(struct plim_ranks *k, struct plim_err *err)
 			    err);
 	if (!st)
 		st = find_excess(k, err);
-	return st ? st : tell_notes(k, numbered, err);
+	tell_notes(k, numbered, notes);
+	return st;
 }

@@ -40,10 +40,7 @@ bool plim_ranks_several(const char *path)
 
 const char *ranks_keep(struct plim_ranks *k, const char *text, struct plim_err *err)
 {
-	struct intern *strings = &k->hidden->owner->hidden->arena.strings;
-	uint32_t id;
-
-	return intern_add(strings, text, strlen(text), &id, err) ? NULL : intern_text(strings, id);
+	return arena_copy(&k->hidden->arena, text, err);
 }
 
 /* What a row says while nothing is known. */
@@ -71,12 +68,12 @@ enum plim_status ranks_add(struct plim_ranks *k, enum ranks_origin origin, const
 {
 	struct plim_ranks_hidden *h = k->hidden;
 	struct ranks_item *item;
-	enum plim_status st = vec_need(&h->owner->hidden->mem, &h->items, 1, err);
+	enum plim_status st = vec_need(&h->mem, &h->items, 1, err);
 
 	if (!st && h->items.n >= RANKS_ITEMS_MAX)
 		st = err_set(err, PLIM_E_LIMIT, "more than %d files; give fewer at once",
 			     RANKS_ITEMS_MAX);
-	item = st ? NULL : report_take(h->owner, 1, sizeof(*item), err);
+	item = st ? NULL : arena_take(&h->arena, 1, sizeof(*item), err);
 	if (!item)
 		return st ? st : mem_status(err);
 	forget(&item->row);
@@ -105,7 +102,7 @@ enum plim_status ranks_skip(struct plim_ranks *k, const char *path, const char *
 	if (k->skipped_count == RANKS_SKIPPED_MAX)
 		return PLIM_OK;
 	if (!k->skipped)
-		k->skipped = report_take(k->hidden->owner, RANKS_SKIPPED_MAX, sizeof(*one), err);
+		k->skipped = arena_take(&k->hidden->arena, RANKS_SKIPPED_MAX, sizeof(*one), err);
 	if (!k->skipped)
 		return mem_status(err);
 	one = &k->skipped[k->skipped_count++];
@@ -247,7 +244,7 @@ static enum plim_status list_entry(struct plim_ranks *k, int fd, const char *pat
 static enum plim_status list_folder(struct plim_ranks *k, int fd, const char *path, int inner,
 				    struct plim_err *err)
 {
-	struct listing l = { .k = k, .mem = &k->hidden->owner->hidden->mem };
+	struct listing l = { .k = k, .mem = &k->hidden->mem };
 	DIR *d = fdopendir(fd);
 	enum plim_status st;
 

@@ -2,13 +2,13 @@
 #ifndef API_RANKS_H
 #define API_RANKS_H
 
-#include "verbs/report/report.h"
+#include "diagnose/diagnose.h"
+#include "verbs/recording.h"
 
 #include <plimsoll/ranks.h>
 
 #define RANKS_SKIPPED_MAX 1000
 #define RANKS_ITEMS_MAX 65536
-#define RANKS_NOTES_MAX 8
 
 enum ranks_origin {
 	RANKS_NAMED,  /* a file that the user named */
@@ -29,10 +29,12 @@ struct ranks_item {
 };
 
 struct plim_ranks_hidden {
-	struct plim_report *owner; /* of all texts and arrays; a report of nothing */
+	struct mem mem;
+	struct arena arena;           /* of all texts and arrays */
+	struct plim_recording *worst; /* the one that is told in full, or NULL */
 	struct plim_ranks_options options;
 	uint64_t limit_bytes;           /* of everything together */
-	VEC(struct ranks_item *) items; /* from the owner */
+	VEC(struct ranks_item *) items; /* from the arena */
 };
 
 /* The number in a name: "rank12", "rank_12", "snap_r12.pickle", "12.pickle"; its last part counts first. */
@@ -79,11 +81,16 @@ enum plim_status ranks_read_all(struct plim_ranks *k, struct plim_err *err);
 enum plim_status ranks_read_full(struct plim_ranks *k, const struct ranks_item *item,
 				 struct plim_err *err);
 
-/* What of a report is kept. */
-enum plim_status ranks_summarise(struct plim_ranks *k, const struct plim_report *r,
-				 struct plim_ranks_row *row, struct plim_err *err);
+/*
+ * What of a recording is kept: computed without the lock, as texts of an arena of the recording's memory, then copied with it
+ * into the result.
+ */
+enum plim_status ranks_summarise(const struct plim_report_options *o, struct recording *r,
+				 struct arena *a, struct plim_ranks_row *row, struct plim_err *err);
+enum plim_status ranks_keep_row(struct plim_ranks *k, struct plim_ranks_row *row,
+				struct plim_err *err);
 
-/* Rows in their order; then who died first, which is worst, how they differ. */
-enum plim_status ranks_judge(struct plim_ranks *k, struct plim_err *err);
+/* Rows in their order; then who died first, which is worst, how they differ; and what is not as usual, as notes. */
+enum plim_status ranks_judge(struct plim_ranks *k, struct lines *notes, struct plim_err *err);
 
 #endif

@@ -33,9 +33,6 @@ static const struct {
 #define FIXED_BYTES ((uint64_t)2 << 20)
 #define SHRINKS_TO_PART 32
 
-/* No rank's report lists more owners than are looked at. */
-#define OWNERS_KEPT 1
-
 struct work {
 	struct plim_ranks *k;
 	pthread_mutex_t lock; /* of what follows, and of everything that `k` owns */
@@ -136,16 +133,6 @@ static enum plim_status open_item(const struct ranks_item *item, uint64_t memory
 	return st;
 }
 
-static struct plim_report_options summary_options(const struct plim_ranks *k, uint64_t memory)
-{
-	struct plim_report_options options = k->hidden->options.report;
-
-	options.max_memory_bytes = memory;
-	options.at = "peak";
-	options.owners_max = OWNERS_KEPT;
-	return options;
-}
-
 /* With the lock held: the first failure that is no recording's ends all. */
 static void end_with(struct work *w, enum plim_status st, const struct plim_err *err)
 {
@@ -159,20 +146,31 @@ static void end_with(struct work *w, enum plim_status st, const struct plim_err 
 static enum plim_status read_source(struct work *w, struct ranks_item *item, struct source *s,
 				    uint64_t memory_bytes, int last_try, struct plim_err *err)
 {
-	struct plim_report_options options = summary_options(w->k, memory_bytes);
-	struct report_input in = { .source = s, .threads = w->threads_each, .summary = 1 };
-	struct plim_report *r;
-	enum plim_status st = report_open(ranks_name(item), &in, &options, &r, err);
+	struct recording_input in = { .source = s, .threads = w->threads_each };
+	struct plim_ranks_row row = item->row;
+	struct recording *r = NULL;
+	struct arena texts;
+	struct mem m;
+	enum plim_status st;
 
-	if (st == PLIM_E_LIMIT && !last_try)
-		return st;
-	pthread_mutex_lock(&w->lock);
-	st = st ? ranks_fail(w->k, item, in.is_other, err)
-		: ranks_summarise(w->k, r, &item->row, err);
-	end_with(w, st, err);
-	pthread_mutex_unlock(&w->lock);
-	plim_report_free(r);
-	return PLIM_OK;
+	mem_init(&m, memory_bytes);
+	arena_init(&texts, &m);
+	st = recording_open(&m, ranks_name(item), &in, &r, err);
+	if (!st)
+		st = ranks_summarise(&w->k->hidden->options.report, r, &texts, &row, err);
+	if (st != PLIM_E_LIMIT || last_try) {
+		pthread_mutex_lock(&w->lock);
+		if (!st)
+			item->row = row;
+		st = st ? ranks_fail(w->k, item, in.is_other, err)
+			: ranks_keep_row(w->k, &item->row, err);
+		end_with(w, st, err);
+		pthread_mutex_unlock(&w->lock);
+		st = PLIM_OK;
+	}
+	arena_release(&texts);
+	recording_free(r);
+	return st;
 }
 
 /* It could not be opened: that is its row. */
@@ -385,19 +383,18 @@ enum plim_status ranks_read_all(struct plim_ranks *k, struct plim_err *err)
 enum plim_status ranks_read_full(struct plim_ranks *k, const struct ranks_item *item,
 				 struct plim_err *err)
 {
-	struct need need = need_all(READING_PART(k->hidden->limit_bytes));
-	struct plim_report_options options = k->hidden->options.report;
-	struct report_input in = { .source = NULL };
+	struct plim_ranks_hidden *h = k->hidden;
+	struct need need = need_all(READING_PART(h->limit_bytes));
+	struct recording_input in = { .source = NULL };
 	struct opened o;
 	enum plim_status st;
 
-	options.max_memory_bytes = need.report_bytes;
 	st = open_item(item, need.source_bytes, (struct source_options){ .window_bytes = 0 }, &o,
 		       err);
 	if (st)
 		return st;
 	in.source = o.member ? o.member : o.file;
-	st = report_open(ranks_name(item), &in, &options, &k->worst, err);
+	st = recording_new(ranks_name(item), &in, need.report_bytes, &h->worst, err);
 	close_item(&o);
-	return st;
+	return st ? st : plim_report_of(h->worst, &h->options.report, &k->worst, err);
 }

@@ -23,125 +23,171 @@ void plim_ranks_free(struct plim_ranks *k)
 		return;
 	h = k->hidden;
 	plim_report_free(k->worst);
-	if (h->owner)
-		vec_release(&h->owner->hidden->mem, &h->items);
-	plim_report_free(h->owner);
+	plim_recording_free(h->worst);
+	vec_release(&h->mem, &h->items);
+	arena_release(&h->arena);
 	free(h);
 	free(k);
 }
 
-/* ---- what of a report is kept ---- */
+/* ---- what of a recording is kept ---- */
 
-/* The device that died, else the one that held most. */
-static size_t device_of(const struct plim_report *r)
+/* The device that died, else the one that held most; NULL: there is none.  *tl: its events that were asked for. */
+static enum plim_status choose_device(const struct plim_report_options *o, struct recording *r,
+				      struct recording_device **out, struct timeline *tl,
+				      struct plim_err *err)
 {
-	size_t best = 0;
+	unsigned parts = o->steps ? RECORDING_PARTS : RECORDING_TIMELINE;
+	enum plim_status st = recording_check_device(r, o->device, err);
 
-	for (size_t i = 1; i < r->device_count; i++) {
-		const struct plim_report_device *d = &r->devices[i], *b = &r->devices[best];
+	*out = NULL;
+	for (size_t i = 0; !st && i < r->device_count; i++) {
+		struct recording_device *d = &r->devices[i], *best = *out;
+		struct timeline own;
+		size_t first, last;
 
-		if (!d->oom_count != !b->oom_count
-			    ? d->oom_count != 0
-			    : d->peak.allocated_bytes > b->peak.allocated_bytes)
-			best = i;
+		if (!recording_shows(d, o->device))
+			continue;
+		st = recording_need(d, parts, err);
+		if (!st)
+			st = recording_narrow(d, o->events, o->steps, &own, &first, &last, err);
+		if (st || (best && (!d->replay->ooms.n != !best->replay->ooms.n
+					    ? !d->replay->ooms.n
+					    : own.peak[TIMELINE_ALLOCATED] <=
+						      tl->peak[TIMELINE_ALLOCATED])))
+			continue;
+		*out = d;
+		*tl = own;
 	}
-	return best;
-}
-
-static const struct report_device *inner_device(const struct plim_report *r, uint64_t ordinal)
-{
-	const struct plim_report_hidden *h = r->hidden;
-
-	for (size_t i = 0; i < h->snapshot->device_count; i++)
-		if (h->snapshot->devices[i].ordinal == ordinal)
-			return &h->devices[i];
-	return NULL;
-}
-
-static void summarise_peak(const struct plim_report *r, const struct plim_report_device *d,
-			   struct plim_ranks_row *row)
-{
-	const struct report_device *one = inner_device(r, d->device);
-	uint64_t event = d->peak.allocated.event;
-
-	row->requested_peak_bytes = d->peak.requested_bytes;
-	row->allocated_peak_bytes = d->peak.allocated_bytes;
-	row->reserved_peak_bytes = d->peak.reserved_bytes;
-	row->range_bytes = d->peak.allocated.range_bytes;
-	row->lower_bound = d->peak.lower_bound;
-	if (event == PLIM_UNKNOWN || !d->events)
-		return;
-	if (one->categories.mem)
-		row->peak_phase = timeline_phase_names[one->categories.phase[event]];
-	for (size_t i = 0; i < d->step_count; i++)
-		if (event >= d->steps[i].start_event && event <= d->steps[i].end_event)
-			row->peak_step = d->steps[i].index;
-}
-
-static enum plim_status summarise_death(struct plim_ranks *k, const struct plim_report_device *of,
-					struct plim_ranks_row *row, struct plim_err *err)
-{
-	const struct plim_report_oom *oom = &of->oom[of->oom_count - 1];
-	struct plim_report *owner = k->hidden->owner;
-	struct plim_ranks_death *d = report_take(owner, 1, sizeof(*d), err);
-
-	if (!d)
-		return mem_status(err);
-	row->died = d;
-	*d = (struct plim_ranks_death){ .event = oom->event,
-					.time_us = oom->time_us,
-					.requested_bytes = oom->requested_bytes,
-					.live_bytes = oom->live_bytes,
-					.reserved_bytes = oom->reserved_bytes,
-					.phase = oom->phase,
-					.step = oom->step,
-					.bound_by = oom->verdict->bound_by,
-					.cause = oom->verdict->cause,
-					.likelier = oom->verdict->likelier };
-	d->headline = ranks_keep(k, oom->verdict->headline, err);
-	d->frame = oom->frame ? ranks_keep(k, oom->frame, err) : NULL;
-	return d->headline && (d->frame || !oom->frame) ? PLIM_OK : mem_status(err);
-}
-
-static enum plim_status summarise_device(struct plim_ranks *k, const struct plim_report *r,
-					 const struct plim_report_device *d,
-					 struct plim_ranks_row *row, struct plim_err *err)
-{
-	const struct snapshot *t = r->hidden->snapshot;
-	const struct snapshot_events *ev = &inner_device(r, d->device)->timeline.device->events;
-	enum plim_status st = PLIM_OK;
-
-	row->device = d->device;
-	row->exact = d->self_check.exact;
-	row->deaths = d->oom_count;
-	if (t->has_time && ev->n) {
-		row->first_time_us = (uint64_t)ev->time_us[0];
-		row->last_time_us = (uint64_t)ev->time_us[ev->n - 1];
-	}
-	summarise_peak(r, d, row);
-	for (size_t i = 0; i < d->finding_count; i++)
-		if (d->findings[i].leak && !strcmp(d->findings[i].severity, "bad"))
-			row->leak_bytes = d->findings[i].bytes;
-	if (d->at_peak.categories) {
-		row->peak_categories =
-			report_take(k->hidden->owner, 1, sizeof(*row->peak_categories), err);
-		if (!row->peak_categories)
-			return mem_status(err);
-		*row->peak_categories = *d->at_peak.categories;
-	}
-	if (d->oom_count && !d->oom[d->oom_count - 1].survived)
-		st = summarise_death(k, d, row, err);
 	return st;
 }
 
-enum plim_status ranks_summarise(struct plim_ranks *k, const struct plim_report *r,
-				 struct plim_ranks_row *row, struct plim_err *err)
+static enum plim_status summarise_peak(const struct recording_device *d, const struct timeline *tl,
+				       struct arena *a, struct plim_ranks_row *row,
+				       struct plim_err *err)
 {
-	row->devices = r->device_count;
-	row->events = r->source.events;
-	row->complete = r->source.complete;
-	return r->device_count ? summarise_device(k, r, &r->devices[device_of(r)], row, err)
-			       : PLIM_OK;
+	uint32_t event = tl->peak_event[TIMELINE_ALLOCATED];
+
+	row->requested_peak_bytes = tl->peak[TIMELINE_REQUESTED];
+	row->allocated_peak_bytes = tl->peak[TIMELINE_ALLOCATED];
+	row->reserved_peak_bytes = tl->peak[TIMELINE_RESERVED];
+	row->range_bytes = d->replay->range_bytes;
+	row->lower_bound = recording_is_cut(d->device);
+	if (event != TIMELINE_BEFORE && d->device->events.n) {
+		row->peak_phase = recording_phase_of(d, event);
+		row->peak_step = recording_step_of(d, event);
+	}
+	return recording_categories_at(d, event, a, &row->peak_categories, err);
+}
+
+static enum plim_status summarise_death(struct diagnosis *x, struct plim_ranks_row *row,
+					struct plim_err *err)
+{
+	struct plim_ranks_death *d = arena_take(x->names->arena, 1, sizeof(*d), err);
+	struct plim_report_oom oom;
+	enum plim_status st = d ? diagnose_last_oom(x, &oom, err) : mem_status(err);
+
+	if (st)
+		return st;
+	*d = (struct plim_ranks_death){ .event = oom.event,
+					.time_us = oom.time_us,
+					.requested_bytes = oom.requested_bytes,
+					.live_bytes = oom.live_bytes,
+					.reserved_bytes = oom.reserved_bytes,
+					.phase = oom.phase,
+					.step = oom.step,
+					.bound_by = oom.verdict->bound_by,
+					.cause = oom.verdict->cause,
+					.likelier = oom.verdict->likelier,
+					.headline = oom.verdict->headline,
+					.frame = oom.frame };
+	if (!oom.survived)
+		row->died = d;
+	return PLIM_OK;
+}
+
+static enum plim_status summarise_leak(const struct diagnosis *x, struct plim_ranks_row *row,
+				       struct plim_err *err)
+{
+	struct findings_list list;
+	enum plim_status st = diagnose_find(x, "leak", &list, err);
+
+	for (size_t i = 0; !st && i < list.all.n; i++)
+		if (list.all.at[i].severity == FINDINGS_BAD)
+			row->leak_bytes = list.all.at[i].bytes;
+	findings_release(&list);
+	return st;
+}
+
+static enum plim_status summarise_device(const struct plim_report_options *o,
+					 struct recording_device *d, const struct timeline *tl,
+					 struct arena *a, struct plim_ranks_row *row,
+					 struct plim_err *err)
+{
+	const struct snapshot_events *ev = &d->device->events;
+	struct recording_names names;
+	struct messages_oom message;
+	struct diagnosis x = { .device = d, .tl = tl, .names = &names };
+	enum plim_status st = recording_need(d, RECORDING_PARTS, err);
+
+	row->device = d->device->ordinal;
+	row->exact = !d->replay->faults && !d->replay->end_faults && !d->device->contradictions;
+	row->deaths = d->replay->ooms.n;
+	if (d->of->snapshot->has_time && ev->n) {
+		row->first_time_us = (uint64_t)ev->time_us[0];
+		row->last_time_us = (uint64_t)ev->time_us[ev->n - 1];
+	}
+	if (!st)
+		st = recording_names_init(&names, d->of, a, (o->flags & PLIM_REPORT_REDACT) != 0,
+					  o->strip_prefix, err);
+	if (!st && o->log_path) {
+		x.message = &message;
+		st = diagnose_read_message(a->mem, o->log_path, &message, err);
+	}
+	if (!st)
+		st = summarise_peak(d, tl, a, row, err);
+	if (!st && d->replay->ooms.n)
+		st = summarise_death(&x, row, err);
+	return st ? st : summarise_leak(&x, row, err);
+}
+
+enum plim_status ranks_summarise(const struct plim_report_options *o, struct recording *r,
+				 struct arena *a, struct plim_ranks_row *row, struct plim_err *err)
+{
+	struct recording_device *d = NULL;
+	struct timeline tl;
+	enum plim_status st = recording_need_all(r, RECORDING_REPLAY, err);
+
+	if (!st)
+		st = choose_device(o, r, &d, &tl, err);
+	row->events = recording_events(r);
+	row->complete = recording_is_complete(r) != 0;
+	row->devices = 0;
+	for (size_t i = 0; i < r->device_count; i++)
+		row->devices += recording_shows(&r->devices[i], o->device) != 0;
+	return st || !d ? st : summarise_device(o, d, &tl, a, row, err);
+}
+
+enum plim_status ranks_keep_row(struct plim_ranks *k, struct plim_ranks_row *row,
+				struct plim_err *err)
+{
+	struct arena *a = &k->hidden->arena;
+	struct plim_report_categories *kinds = row->peak_categories;
+	struct plim_ranks_death *died = row->died;
+
+	row->peak_categories = kinds ? arena_take(a, 1, sizeof(*kinds), err) : NULL;
+	row->died = died ? arena_take(a, 1, sizeof(*died), err) : NULL;
+	if ((kinds && !row->peak_categories) || (died && !row->died))
+		return mem_status(err);
+	if (kinds)
+		*row->peak_categories = *kinds;
+	if (!died)
+		return PLIM_OK;
+	*row->died = *died;
+	row->died->headline = ranks_keep(k, died->headline, err);
+	row->died->frame = died->frame ? ranks_keep(k, died->frame, err) : NULL;
+	return row->died->headline && (row->died->frame || !died->frame) ? PLIM_OK
+									 : mem_status(err);
 }
 
 /* ---- all together ---- */
@@ -171,36 +217,39 @@ static enum plim_status nothing_read(const struct plim_ranks *k, const char *pat
 }
 
 /* The rows are worth having also where there is no memory for more, or the file has gone. */
-static enum plim_status explain_worst(struct plim_ranks *k, struct plim_err *err)
+static enum plim_status explain_worst(struct plim_ranks *k, struct lines *notes,
+				      struct plim_err *err)
 {
 	enum plim_status st = ranks_read_full(k, item_of(k, k->worst_row), err);
-	const char **note = &k->notes[k->note_count];
 
 	if (!st || st == PLIM_E_ARG)
 		return st;
-	*note = report_text(k->hidden->owner, err, "the worst is not told in full: %s",
-			    k->hidden->options.report.flags & PLIM_REPORT_REDACT
-				    ? plim_status_name(st)
-				    : err->message);
-	if (!*note)
-		return mem_status(err);
-	k->note_count++;
+	lines_add(notes, "the worst is not told in full: %s",
+		  k->hidden->options.report.flags & PLIM_REPORT_REDACT ? plim_status_name(st)
+								       : err->message);
 	return PLIM_OK;
 }
 
 static enum plim_status answer(struct plim_ranks *k, const char *const *paths, size_t n,
 			       struct plim_err *err)
 {
+	struct plim_err of_notes = { 0 };
+	struct lines notes = { .arena = &k->hidden->arena, .err = &of_notes };
 	enum plim_status st = ranks_list(k, paths, n, err);
 
 	if (!st)
 		st = ranks_read_all(k, err);
 	if (!st)
-		st = ranks_judge(k, err);
+		st = ranks_judge(k, &notes, err);
 	if (!st && !k->row_count)
 		st = nothing_read(k, n ? paths[0] : "", err);
 	if (!st && k->read)
-		st = explain_worst(k, err);
+		st = explain_worst(k, &notes, err);
+	if (st)
+		return st;
+	st = lines_keep(&notes, &k->notes, &k->note_count);
+	if (st)
+		*err = of_notes;
 	return st;
 }
 
@@ -209,7 +258,6 @@ enum plim_status plim_ranks_open(const char *const *paths, size_t n,
 				 struct plim_err *err)
 {
 	struct plim_ranks *k = calloc(1, sizeof(*k));
-	struct plim_report_options owner;
 	struct plim_ranks_hidden *h;
 	struct plim_err own;
 	enum plim_status st;
@@ -230,11 +278,9 @@ enum plim_status plim_ranks_open(const char *const *paths, size_t n,
 		h->limit_bytes = mem_default_limit();
 	if (h->limit_bytes < LIMIT_LEAST)
 		h->limit_bytes = LIMIT_LEAST;
-	owner = h->options.report;
-	owner.max_memory_bytes = h->limit_bytes / 8 + 1;
-	st = report_new(&owner, &h->owner, err);
-	if (!st)
-		st = answer(k, paths, n, err);
+	mem_init(&h->mem, h->limit_bytes / 8 + 1);
+	arena_init(&h->arena, &h->mem);
+	st = answer(k, paths, n, err);
 	if (st)
 		plim_ranks_free(k);
 	else
@@ -247,5 +293,5 @@ enum plim_status plim_ranks_open(const char *const *paths, size_t n,
 enum plim_status plim_ranks_json(const struct plim_ranks *k, plim_write_fn *write, void *ctx,
 				 struct plim_err *err)
 {
-	return out_json(&k->hidden->owner->hidden->mem, &ranks_table, k, write, ctx, err);
+	return out_json(&k->hidden->mem, &ranks_table, k, write, ctx, err);
 }

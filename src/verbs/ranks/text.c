@@ -480,7 +480,7 @@ static void excess(struct text *t, const struct plim_ranks *k)
 	if (x->category) {
 		text_puts(&words, "; ");
 		text_bytes(&words, (uint64_t)x->category_bytes);
-		text_printf(&words, " more %s", report_category_of(x->category));
+		text_printf(&words, " more %s", recording_category_words(x->category));
 	}
 	if (x->category && x->meaning)
 		text_printf(&words, ": %s", x->meaning);
@@ -569,7 +569,7 @@ enum plim_status plim_ranks_text(const struct plim_ranks *k, const struct plim_t
 	enum plim_status st;
 	struct text t;
 
-	text_init(&t, &k->hidden->owner->hidden->mem, &s);
+	text_init(&t, &k->hidden->mem, &s);
 	count_line(&t, k);
 	first_death(&t, k);
 	if (k->read)

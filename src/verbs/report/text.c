@@ -114,8 +114,8 @@ static void verdict(struct text *t, const struct plim_report *r, const struct pl
 
 	if (!v)
 		return;
-	head = report_is_plan(r) ? (v->cause ? "Will die of " : "Will die, ")
-				 : (v->cause ? "Died of " : "Died, ");
+	head = recording_is_plan(r->hidden->recording) ? (v->cause ? "Will die of " : "Will die, ")
+						       : (v->cause ? "Died of " : "Died, ");
 	if (oom->survived) {
 		text_wrap(t, 0, 2,
 			  "A failure that the program caught (a convolution's workspace, or an "
@@ -134,7 +134,7 @@ static void verdict(struct text *t, const struct plim_report *r, const struct pl
 	within(t, "within", oom->annotations, oom->annotation_count);
 	if (oom->frame)
 		name_line(t, "at", oom->frame);
-	else if (r->hidden->snapshot->has_frames)
+	else if (r->hidden->recording->snapshot->has_frames)
 		words_line(t, "at",
 			   "code without a Python stack (autograd's backward thread, as a rule)");
 	out_list(t, "Why", v->evidence, v->evidence_count);
@@ -253,31 +253,9 @@ static void peaks(struct text *t, const struct plim_report_device *d)
 /* Why a frame may be missing. */
 static const char *no_frame(const struct text *t, const struct plim_report *r)
 {
-	return !r->hidden->snapshot->has_frames ? "no stacks were recorded"
-	       : t->style.width < NARROW        ? "no Python stack"
+	return !r->hidden->recording->snapshot->has_frames ? "no stacks were recorded"
+	       : t->style.width < NARROW                   ? "no Python stack"
 					 : "no Python stack (autograd's backward, as a rule)";
-}
-
-static const char *const category_words[TIMELINE_CATEGORIES] = {
-	[TIMELINE_PARAMETER] = "parameters",
-	[TIMELINE_GRADIENT] = "gradients",
-	[TIMELINE_OPTIMIZER_STATE] = "optimizer state",
-	[TIMELINE_ACTIVATION] = "activations",
-	[TIMELINE_INPUT] = "inputs",
-	[TIMELINE_WORKSPACE] = "cuBLAS workspace",
-	[TIMELINE_TEMPORARY] = "temporaries",
-	[TIMELINE_AUTOGRAD_DETAIL] = "backward temporaries",
-	[TIMELINE_KV_CACHE] = "keys and values",
-	[TIMELINE_BUFFER] = "buffers",
-	[TIMELINE_UNKNOWN] = "outputs kept, or unknown",
-};
-
-const char *report_category_of(const char *name)
-{
-	for (int k = 0; k < TIMELINE_CATEGORIES; k++)
-		if (!strcmp(name, timeline_category_names[k]))
-			return category_words[k];
-	return name;
 }
 
 struct kind {
@@ -312,7 +290,8 @@ static void kinds(struct text *t, const struct plim_report_categories *c)
 	struct text line;
 
 	for (int k = 0; k < TIMELINE_CATEGORIES; k++)
-		list[k] = (struct kind){ category_words[k], bytes[k] };
+		list[k] = (struct kind){ recording_category_words(timeline_category_names[k]),
+					 bytes[k] };
 	sort_items(list, sizeof(list) / sizeof(*list), sizeof(*list), larger_kind);
 	text_init(&line, t->mem, &t->style);
 	for (size_t i = 0; i < sizeof(list) / sizeof(*list) && list[i].bytes; i++) {
@@ -460,11 +439,13 @@ static void conclusions(struct text *t, const struct plim_report *r,
 			const struct plim_report_device *d)
 {
 	int failed = d->oom_count || !d->events;
-	int steady = d->step_count >= STEPS_TOLD && r->hidden->snapshot->has_frames && !piles_up(d);
+	int steady = d->step_count >= STEPS_TOLD && r->hidden->recording->snapshot->has_frames &&
+		     !piles_up(d);
 
 	if (!failed)
-		text_puts(t, report_is_plan(r) ? "No failure in this plan.\n"
-					       : "No failure in this recording.\n");
+		text_puts(t, recording_is_plan(r->hidden->recording)
+				     ? "No failure in this plan.\n"
+				     : "No failure in this recording.\n");
 	if (steady)
 		text_wrap(t, 0, 2,
 			  strcmp(d->step_basis, "request")
@@ -513,7 +494,7 @@ enum plim_status plim_report_text(const struct plim_report *r, const struct plim
 				style && style->utf8 };
 	struct text t;
 
-	text_init(&t, &r->hidden->mem, &s);
+	text_init(&t, r->hidden->recording->mem, &s);
 	head(&t, &r->source);
 	for (size_t i = 0; i < r->device_count; i++)
 		device(&t, r, &r->devices[i]);

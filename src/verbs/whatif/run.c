@@ -67,7 +67,8 @@ void plim_whatif_free(struct plim_whatif *w)
 	if (!w)
 		return;
 	program_free(w->hidden->program);
-	plim_report_free(w->hidden->report);
+	arena_release(&w->hidden->arena);
+	plim_recording_free(w->hidden->recording);
 	free(w->hidden);
 	free(w);
 }
@@ -77,27 +78,52 @@ void plim_whatif_free(struct plim_whatif *w)
 /* The device that was named, or the one with most events. */
 static enum plim_status choose_device(struct plim_whatif *w, struct plim_err *err)
 {
-	struct plim_report *r = w->hidden->report;
-	size_t best = 0;
+	struct recording *r = w->hidden->recording->recording;
+	struct recording_device *best = NULL;
+	enum plim_status st = recording_check_device(r, w->hidden->options.device, err);
 
-	for (size_t i = 1; i < r->device_count; i++)
-		if (r->devices[i].events > r->devices[best].events)
-			best = i;
-	if (!r->device_count || !r->devices[best].events)
+	if (st)
+		return st;
+	for (size_t i = 0; i < r->device_count; i++) {
+		struct recording_device *d = &r->devices[i];
+
+		if (recording_shows(d, w->hidden->options.device) &&
+		    (!best || d->device->events.n > best->device->events.n))
+			best = d;
+	}
+	if (!best || !best->device->events.n)
 		return err_set(
 			err, PLIM_E_FORMAT,
 			"%s: no events were recorded, so there is nothing to run again; record "
 			"with torch.cuda.memory._record_memory_history() switched on before "
 			"the job, or with plimsoll record",
-			r->source.path);
-	w->device = r->devices[best].device;
-	for (size_t i = 0; i < r->hidden->snapshot->device_count; i++) {
-		if (r->hidden->snapshot->devices[i].ordinal != w->device)
-			continue;
-		w->hidden->device = &r->hidden->snapshot->devices[i];
-		w->hidden->replay = r->hidden->devices[i].replay;
+			w->source.path);
+	w->hidden->device = best;
+	w->device = best->device->ordinal;
+	return recording_need(best, RECORDING_TIMELINE, err);
+}
+
+/* Why its last request failed, if it did: the bound, the cause, and what was still to come. */
+static enum plim_status find_death(struct plim_whatif *w, struct plim_err *err)
+{
+	struct plim_whatif_hidden *h = w->hidden;
+	struct diagnosis x = { .device = h->device, .tl = &h->device->timeline };
+	struct messages_oom message;
+	size_t ooms = h->device->replay->ooms.n;
+	enum plim_status st = PLIM_OK;
+
+	if (h->options.log_path) {
+		x.message = &message;
+		st = diagnose_read_message(&h->recording->mem, h->options.log_path, &message, err);
 	}
-	return PLIM_OK;
+	if (st || !ooms)
+		return st;
+	st = recording_need(h->device, RECORDING_PARTS, err);
+	if (!st)
+		st = diagnose_death(&x, ooms - 1, err);
+	h->death = x.death;
+	h->died = 1;
+	return st;
 }
 
 static enum plim_status bound_by_gpu(struct plim_whatif *w, struct plim_err *err)
@@ -120,20 +146,9 @@ static enum plim_status bound_by_gpu(struct plim_whatif *w, struct plim_err *err
 	return PLIM_OK;
 }
 
-/* The last death's verdict, if there is one. */
-static const struct plim_report_oom *last_death(const struct plim_whatif *w)
-{
-	const struct plim_report *r = w->hidden->report;
-
-	for (size_t i = 0; i < r->device_count; i++)
-		if (r->devices[i].device == w->device && r->devices[i].oom_count)
-			return &r->devices[i].oom[r->devices[i].oom_count - 1];
-	return NULL;
-}
-
 static enum plim_status find_bound(struct plim_whatif *w, struct plim_err *err)
 {
-	const struct plim_report_oom *death = last_death(w);
+	const struct findings_death *death = &w->hidden->death;
 	uint64_t limit = w->hidden->options.limit_bytes;
 
 	w->bound = (struct plim_whatif_bound){ .limit_bytes = limit,
@@ -145,11 +160,11 @@ static enum plim_status find_bound(struct plim_whatif *w, struct plim_err *err)
 		return PLIM_OK;
 	if (w->hidden->options.gpu)
 		return bound_by_gpu(w, err);
-	if (!death || !death->verdict || death->verdict->bound_low_bytes == PLIM_UNKNOWN)
+	if (!w->hidden->died || death->bound_low_bytes == PLIM_UNKNOWN)
 		return PLIM_OK;
 	w->bound.basis = "recorded";
-	w->bound.low_bytes = w->bound.limit_bytes = death->verdict->bound_low_bytes;
-	w->bound.high_bytes = death->verdict->bound_high_bytes;
+	w->bound.low_bytes = w->bound.limit_bytes = death->bound_low_bytes;
+	w->bound.high_bytes = death->bound_high_bytes;
 	return PLIM_OK;
 }
 
@@ -167,12 +182,12 @@ struct allocator_bounds whatif_bounds(const struct plim_whatif *w, uint64_t limi
 enum plim_status whatif_rules(const struct plim_whatif *w, const char *settings,
 			      struct allocator_rules *rules, struct plim_err *err)
 {
-	const struct snapshot *t = w->hidden->report->hidden->snapshot;
+	const struct snapshot *t = w->hidden->device->of->snapshot;
 	unsigned torch = w->hidden->options.torch;
 	enum plim_status st;
 
 	if (!settings) {
-		*rules = w->hidden->replay->rules;
+		*rules = w->hidden->device->replay->rules;
 		return PLIM_OK;
 	}
 	if (!torch && !t->settings.have_reuse_key)
@@ -190,7 +205,7 @@ enum plim_status whatif_rules(const struct plim_whatif *w, const char *settings,
 static int acts(const struct plim_whatif *w, const char *settings,
 		const struct allocator_rules *rules)
 {
-	const struct snapshot *t = w->hidden->report->hidden->snapshot;
+	const struct snapshot *t = w->hidden->device->of->snapshot;
 
 	/* the threshold is a share of PyTorch's own limit */
 	if (rules->gc_threshold > 0 &&
@@ -209,9 +224,9 @@ static enum plim_status take_own(struct plim_whatif *w, const char *const *setti
 		if (whatif_rules(w, settings[i], &rules, NULL) || !acts(w, settings[i], &rules))
 			continue;
 		w->runs[w->run_count].settings =
-			report_text(w->hidden->report, err, "%s", settings[i]);
+			arena_text(&w->hidden->arena, err, "%s", settings[i]);
 		if (!w->runs[w->run_count++].settings)
-			return err->status;
+			return mem_status(err);
 	}
 	return PLIM_OK;
 }
@@ -226,7 +241,7 @@ static enum plim_status take_given(struct plim_whatif *w, struct plim_err *err)
 
 		st = whatif_rules(w, o->settings[i], &rules, err);
 		w->runs[i].settings =
-			st ? NULL : report_text(w->hidden->report, err, "%s", o->settings[i]);
+			st ? NULL : arena_text(&w->hidden->arena, err, "%s", o->settings[i]);
 		if (!st && !w->runs[i].settings)
 			st = err->status;
 	}
@@ -240,12 +255,12 @@ static enum plim_status take_runs(struct plim_whatif *w, struct plim_err *err)
 	size_t ours = sizeof(usual) / sizeof(*usual), more = sizeof(further) / sizeof(*further);
 	enum plim_status st;
 
-	w->as_recorded = report_take(w->hidden->report, 1, sizeof(*w->as_recorded), err);
-	w->runs = w->as_recorded ? report_take(w->hidden->report, o->settings_count + ours + more,
-					       sizeof(*w->runs), err)
+	w->as_recorded = arena_take(&w->hidden->arena, 1, sizeof(*w->as_recorded), err);
+	w->runs = w->as_recorded ? arena_take(&w->hidden->arena, o->settings_count + ours + more,
+					      sizeof(*w->runs), err)
 				 : NULL;
 	if (!w->runs)
-		return err->status;
+		return mem_status(err);
 	st = take_given(w, err);
 	if (!st && (!o->settings_count || o->flags & PLIM_WHATIF_SEARCH))
 		st = take_own(w, usual, ours, err);
@@ -258,19 +273,20 @@ static enum plim_status take_runs(struct plim_whatif *w, struct plim_err *err)
 
 static enum plim_status tell_death(struct plim_whatif *w, struct plim_err *err)
 {
-	const struct plim_report_oom *death = last_death(w);
+	const struct findings_death *d = &w->hidden->death;
 
-	if (!death)
+	if (!w->hidden->died)
 		return PLIM_OK;
-	w->death = report_take(w->hidden->report, 1, sizeof(*w->death), err);
+	w->death = arena_take(&w->hidden->arena, 1, sizeof(*w->death), err);
 	if (!w->death)
-		return err->status;
-	w->death->event = death->event;
+		return mem_status(err);
+	w->death->event = d->event;
+	w->death->cause = (enum plim_cause)d->cause;
 	w->death->still_to_come_bytes = w->death->needed_bytes = PLIM_UNKNOWN;
-	w->death->cause = death->verdict ? death->verdict->cause : PLIM_CAUSE_UNKNOWN;
-	if (death->verdict && death->verdict->still_to_come_bytes != PLIM_UNKNOWN) {
-		w->death->still_to_come_bytes = death->verdict->still_to_come_bytes;
-		w->death->needed_bytes = death->verdict->needed_bytes;
+	if (d->future) {
+		w->death->still_to_come_bytes = d->still_low_bytes;
+		w->death->needed_bytes =
+			d->requested_live_bytes + d->request_bytes + d->still_low_bytes;
 	}
 	return PLIM_OK;
 }
@@ -311,12 +327,11 @@ static struct plim_whatif_statistics statistics_of(const struct allocator_stats 
 static enum plim_status explain(struct plim_whatif *w, struct plim_err *err)
 {
 	struct plim_whatif_hidden *h = w->hidden;
-	struct mem *m = &h->report->hidden->mem;
-	const struct timeline *tl = NULL;
-	enum plim_status st;
+	struct mem *m = &h->recording->mem;
+	const struct recording_device *d = h->device;
+	enum plim_status st = allocator_explain(m, d->of->snapshot, d->device, d->replay,
+						&h->program, &h->check, err);
 
-	st = allocator_explain(m, h->report->hidden->snapshot, h->device, h->replay, &h->program,
-			       &h->check, err);
 	if (st)
 		return st;
 	w->self_check = (struct plim_whatif_check){
@@ -327,14 +342,9 @@ static enum plim_status explain(struct plim_whatif *w, struct plim_err *err)
 		.empty_caches = h->check.empty_caches,
 		.statistics = statistics_of(&h->check.stats),
 	};
-	for (size_t i = 0; i < h->report->hidden->snapshot->device_count; i++)
-		if (h->report->hidden->devices[i].replay == h->replay)
-			tl = &h->report->hidden->devices[i].timeline;
-	w->floor.requested_peak_bytes = tl->peak[TIMELINE_REQUESTED];
+	w->floor.requested_peak_bytes = d->timeline.peak[TIMELINE_REQUESTED];
 	return allocator_pack(m, h->program, &w->floor.packed_peak_bytes, err);
 }
-
-#define NOTES_MAX 5
 
 static int refuses_workspaces(const struct plim_whatif *w)
 {
@@ -347,64 +357,59 @@ static int refuses_workspaces(const struct plim_whatif *w)
 
 static enum plim_status tell_notes(struct plim_whatif *w, struct plim_err *err)
 {
-	struct plim_report *r = w->hidden->report;
+	struct lines l = { .arena = &w->hidden->arena, .err = err };
 	char size[32];
 
-	w->notes = report_take(r, NOTES_MAX, sizeof(*w->notes), err);
-	if (!w->notes)
-		return err->status;
 	if (w->hidden->program->requests_before)
-		w->notes[w->note_count++] = report_text(r, err,
-							"the recording lost its beginning: %u "
-							"allocations were there before, and are "
-							"placed afresh in other settings' runs; "
-							"their reserved memory may be higher",
-							w->hidden->program->requests_before);
+		lines_add(&l,
+			  "the recording lost its beginning: %u allocations were there before, and "
+			  "are placed afresh in other settings' runs; their reserved memory may be "
+			  "higher",
+			  w->hidden->program->requests_before);
 	if (w->death && w->death->still_to_come_bytes != PLIM_UNKNOWN &&
 	    w->death->still_to_come_bytes)
-		w->notes[w->note_count++] = report_text(
-			r, err,
-			"the recording ends at its death: a run that survives it had at least %s "
-			"still to allocate in that step",
-			report_size(size, w->death->still_to_come_bytes));
+		lines_add(&l,
+			  "the recording ends at its death: a run that survives it had at least %s "
+			  "still to allocate in that step",
+			  text_size(size, w->death->still_to_come_bytes));
 	else if (w->death)
-		w->notes[w->note_count++] = report_text(
-			r, err,
-			"the recording ends at its death: what a run that survives it would have "
-			"allocated next is not known");
+		lines_add(&l,
+			  "the recording ends at its death: what a run that survives it would have "
+			  "allocated next is not known");
 	if (refuses_workspaces(w))
-		w->notes[w->note_count++] = report_text(
-			r, err,
-			"where a convolution's workspace is refused cuDNN takes another algorithm, "
-			"slower and with less: such runs are marked with a question mark");
+		lines_add(&l,
+			  "where a convolution's workspace is refused cuDNN takes another "
+			  "algorithm, slower and with less: such runs are marked with a question "
+			  "mark");
 	if (w->hidden->not_tried)
-		w->notes[w->note_count++] = report_text(
-			r, err, "%zu settings were not tried: the time for the search was over",
-			w->hidden->not_tried);
-	for (size_t i = 0; i < w->note_count; i++)
-		if (!w->notes[i])
-			return err->status;
-	return PLIM_OK;
+		lines_add(&l, "%zu settings were not tried: the time for the search was over",
+			  w->hidden->not_tried);
+	return lines_keep(&l, &w->notes, &w->note_count);
 }
 
-static enum plim_status open_report(struct plim_whatif *w, const char *path, struct plim_err *err)
+static enum plim_status open_recording(struct plim_whatif *w, const char *path,
+				       struct plim_err *err)
 {
-	const struct plim_whatif_options *o = &w->hidden->options;
-	struct plim_report_options options;
+	struct plim_whatif_hidden *h = w->hidden;
+	struct recording *r;
+	enum plim_status st =
+		recording_new(path, NULL, h->options.max_memory_bytes, &h->recording, err);
 
-	plim_report_options_init(&options);
-	options.flags = o->flags & PLIM_WHATIF_REDACT ? PLIM_REPORT_REDACT : 0;
-	options.max_memory_bytes = o->max_memory_bytes;
-	options.log_path = o->log_path;
-	options.device = o->device;
-	return plim_report_open(path, &options, &w->hidden->report, err);
+	if (st)
+		return st;
+	r = h->recording->recording;
+	arena_init(&h->arena, r->mem);
+	st = recording_names_init(&h->names, r, &h->arena,
+				  (h->options.flags & PLIM_WHATIF_REDACT) != 0, NULL, err);
+	return st ? st : recording_describe(r, &h->names, path, &w->source, err);
 }
 
 static enum plim_status answer(struct plim_whatif *w, struct plim_err *err)
 {
 	enum plim_status st = choose_device(w, err);
 
-	w->source = w->hidden->report->source;
+	if (!st)
+		st = find_death(w, err);
 	if (!st)
 		st = find_bound(w, err);
 	if (!st)
@@ -437,7 +442,7 @@ enum plim_status plim_whatif_open(const char *path, const struct plim_whatif_opt
 	}
 	plim_whatif_options_init(&w->hidden->options);
 	OPTIONS_TAKE(&w->hidden->options, options);
-	st = open_report(w, path, err);
+	st = open_recording(w, path, err);
 	if (!st)
 		st = answer(w, err);
 	if (st)
@@ -450,5 +455,5 @@ enum plim_status plim_whatif_open(const char *path, const struct plim_whatif_opt
 enum plim_status plim_whatif_json(const struct plim_whatif *w, plim_write_fn *write, void *ctx,
 				  struct plim_err *err)
 {
-	return out_json(&w->hidden->report->hidden->mem, &whatif_table, w, write, ctx, err);
+	return out_json(&w->hidden->recording->mem, &whatif_table, w, write, ctx, err);
 }

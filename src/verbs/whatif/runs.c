@@ -32,10 +32,10 @@ static enum plim_status once(const struct plim_whatif *w, const struct allocator
 			     struct allocator_outcome *out, struct plim_err *err)
 {
 	struct allocator_run how = {
-		.rules = rules, .bounds = *bounds, .way = way, .device = w->hidden->device
+		.rules = rules, .bounds = *bounds, .way = way, .device = w->hidden->device->device
 	};
 
-	return allocator_run(&w->hidden->report->hidden->mem, w->hidden->program, &how, out, err);
+	return allocator_run(&w->hidden->recording->mem, w->hidden->program, &how, out, err);
 }
 
 static uint64_t reserved_peak(const struct allocator_outcome *o)
@@ -84,7 +84,7 @@ static enum plim_status run_settings(const struct plim_whatif *w, struct plim_wh
 				     const struct allocator_rules *rules, struct plim_err *err)
 {
 	struct allocator_bounds bounds = whatif_bounds(w, w->bound.limit_bytes);
-	unsigned ways = allocator_ways(w->hidden->device);
+	unsigned ways = allocator_ways(w->hidden->device->device);
 	struct allocator_outcome o;
 	enum plim_status st = once(w, rules, &bounds, ALLOCATOR_RECORDED, &o, err);
 
@@ -244,19 +244,19 @@ static void work(struct work *k, unsigned threads)
 static enum plim_status warn(struct plim_whatif *w, struct plim_whatif_run *run,
 			     struct plim_err *err)
 {
-	run->warnings = report_take(w->hidden->report, facts_setting_cost_count,
-				    sizeof(*run->warnings), err);
+	run->warnings = arena_take(&w->hidden->arena, facts_setting_cost_count,
+				   sizeof(*run->warnings), err);
 	if (!run->warnings)
-		return err->status;
+		return mem_status(err);
 	for (size_t i = 0; i < facts_setting_cost_count; i++) {
 		const struct facts_setting_cost *c = &facts_setting_costs[i];
 
 		if (!run->settings || !strstr(run->settings, c->setting))
 			continue;
 		run->warnings[run->warning_count] =
-			report_text(w->hidden->report, err, "%s (%s)", c->text, c->source);
+			arena_text(&w->hidden->arena, err, "%s (%s)", c->text, c->source);
 		if (!run->warnings[run->warning_count++])
-			return err->status;
+			return mem_status(err);
 	}
 	return PLIM_OK;
 }
@@ -264,10 +264,10 @@ static enum plim_status warn(struct plim_whatif *w, struct plim_whatif_run *run,
 /* What the recording was made with, as its settings say. */
 static enum plim_status name_recorded(struct plim_whatif *w, struct plim_err *err)
 {
-	const struct snapshot *t = w->hidden->report->hidden->snapshot;
+	const struct snapshot *t = w->hidden->device->of->snapshot;
 	const char *conf = snapshot_text(t, t->settings.have ? t->settings.conf : TRACE_NONE);
 
-	w->as_recorded->settings = report_text(w->hidden->report, err, "%s", conf);
+	w->as_recorded->settings = arena_text(&w->hidden->arena, err, "%s", conf);
 	return w->as_recorded->settings ? PLIM_OK : err->status;
 }
 
@@ -283,7 +283,7 @@ enum plim_status whatif_run_all(struct plim_whatif *w, struct plim_err *err)
 
 		run->range_count = 2;
 		run->reserved_peak_range_bytes =
-			report_take(w->hidden->report, 2, sizeof(uint64_t), err);
+			arena_take(&w->hidden->arena, 2, sizeof(uint64_t), err);
 		st = run->reserved_peak_range_bytes ? warn(w, run, err) : err->status;
 	}
 	if (st)
@@ -410,41 +410,41 @@ static int clearly_better(const struct plim_whatif_run *a, const struct plim_wha
 static enum plim_status withhold(const struct plim_whatif *w, const char **why,
 				 struct plim_err *err)
 {
-	struct plim_report *r = w->hidden->report;
+	struct arena *arena = &w->hidden->arena;
 	uint64_t limit = w->bound.limit_bytes, live = w->floor.requested_peak_bytes;
 	char a[32], b[32], c[32];
 
 	*why = NULL;
 	if (!w->self_check.exact)
-		*why = report_text(
-			r, err,
+		*why = arena_text(
+			arena, err,
 			"the model does not give this recording back: it differs from event %llu "
 			"on, so "
 			"the runs show what PyTorch's rules would do, not what this job did",
 			(unsigned long long)w->self_check.diverged_at);
 	else if (limit != PLIM_UNKNOWN && live > limit && !w->as_recorded->refused_workspaces)
-		*why = report_text(
-			r, err,
+		*why = arena_text(
+			arena, err,
 			"no allocator setting can help: %s is asked for at once, the limit "
 			"is %s",
-			report_size(a, live), report_size(b, limit));
+			text_size(a, live), text_size(b, limit));
 	else if (w->death && w->death->cause == PLIM_CAUSE_LEAK)
-		*why = report_text(
-			r, err,
+		*why = arena_text(
+			arena, err,
 			"the run died of a leak (plimsoll report shows where): settings that "
 			"survive the recorded part die some repetitions later");
 	else if (w->death && w->death->needed_bytes != PLIM_UNKNOWN && limit != PLIM_UNKNOWN &&
 		 w->death->needed_bytes > limit)
-		*why = report_text(
-			r, err,
+		*why = arena_text(
+			arena, err,
 			"no allocator setting can help: with what the step had still to "
 			"allocate where the recording ends (%s) it needs %s, and the limit is "
 			"%s; a run that survives the recorded part dies later",
-			report_size(a, w->death->still_to_come_bytes),
-			report_size(b, w->death->needed_bytes), report_size(c, limit));
+			text_size(a, w->death->still_to_come_bytes),
+			text_size(b, w->death->needed_bytes), text_size(c, limit));
 	else
 		return PLIM_OK;
-	return *why ? PLIM_OK : err->status;
+	return *why ? PLIM_OK : mem_status(err);
 }
 
 enum plim_status whatif_recommend(struct plim_whatif *w, struct plim_err *err)
@@ -455,9 +455,9 @@ enum plim_status whatif_recommend(struct plim_whatif *w, struct plim_err *err)
 
 	if (st || w->withheld)
 		return st;
-	order = report_take(w->hidden->report, w->run_count, sizeof(*order), err);
+	order = arena_take(&w->hidden->arena, w->run_count, sizeof(*order), err);
 	if (!order)
-		return err->status;
+		return mem_status(err);
 	whatif_rank(w, order);
 	best = w->run_count ? cheapest(w, order) : NULL;
 	if (best && strcmp(best->settings, w->as_recorded->settings) &&

@@ -34,14 +34,14 @@ static void compare(struct text *t, const struct plim_whatif *w, const struct pl
 			t, 2, 2,
 			"with it the recording reserves %s, and could do with %s; as recorded %s, "
 			"and %s",
-			report_size(a, run->reserved_peak_bytes),
-			report_size(b, run->smallest_limit_bytes),
-			report_size(c, own->reserved_peak_bytes),
-			report_size(d, own->smallest_limit_bytes));
+			text_size(a, run->reserved_peak_bytes),
+			text_size(b, run->smallest_limit_bytes),
+			text_size(c, own->reserved_peak_bytes),
+			text_size(d, own->smallest_limit_bytes));
 	else
 		text_wrap(t, 2, 2, "with it the recording reserves %s, as recorded %s",
-			  report_size(a, run->reserved_peak_bytes),
-			  report_size(b, own->reserved_peak_bytes));
+			  text_size(a, run->reserved_peak_bytes),
+			  text_size(b, own->reserved_peak_bytes));
 }
 
 static int none_survives(const struct plim_whatif *w)
@@ -123,12 +123,12 @@ static void stacked(struct text *t, const struct plim_whatif_run *run, const cha
 	text_puts(t, "      ");
 	if (run->smallest_limit_bytes != PLIM_UNKNOWN)
 		snprintf(needs, sizeof(needs), ", needs %s",
-			 report_size(a, run->smallest_limit_bytes));
+			 text_size(a, run->smallest_limit_bytes));
 	text_wrap(t, 6, 6, "%s%s%s, %s reserved, %llu %s%s",
 		  run->outcome == PLIM_WHATIF_OK ? "survives" : "dies at ",
 		  run->outcome == PLIM_WHATIF_OK ? "" : text_number(b, run->oom_event),
 		  run->outcome_certain ? "" : "?",
-		  report_size((char[32]){ 0 }, run->reserved_peak_bytes),
+		  text_size((char[32]){ 0 }, run->reserved_peak_bytes),
 		  (unsigned long long)run->retries, run->retries == 1 ? "retry" : "retries", needs);
 }
 
@@ -196,15 +196,14 @@ static void bound(struct text *t, const struct plim_whatif *w)
 	if (!strcmp(b->basis, "none"))
 		text_puts(t, ", without a limit\n");
 	else if (!strcmp(b->basis, "given"))
-		text_printf(t, ", limit %s\n", report_size(x, b->limit_bytes));
+		text_printf(t, ", limit %s\n", text_size(x, b->limit_bytes));
 	else if (!strcmp(b->basis, "gpu"))
 		text_wrap(t, 17, 2, ", card %s: %s, after %s for what PyTorch does not allocate",
-			  b->gpu, report_size(x, b->limit_bytes),
-			  report_size(y, b->allowance_bytes));
+			  b->gpu, text_size(x, b->limit_bytes), text_size(y, b->allowance_bytes));
 	else
 		text_wrap(t, 17, 2,
 			  ", limit %s: what was certainly allowed when it died (%s was refused)",
-			  report_size(x, b->limit_bytes), report_size(y, b->high_bytes));
+			  text_size(x, b->limit_bytes), text_size(y, b->high_bytes));
 }
 
 static void foot(struct text *t, const struct plim_whatif *w)
@@ -215,8 +214,8 @@ static void foot(struct text *t, const struct plim_whatif *w)
 	text_wrap(t, 0, 2,
 		  "Floor: %s is asked for at once; an allocator that knew the future could do with "
 		  "%s",
-		  report_size(a, w->floor.requested_peak_bytes),
-		  report_size(b, w->floor.packed_peak_bytes));
+		  text_size(a, w->floor.requested_peak_bytes),
+		  text_size(b, w->floor.packed_peak_bytes));
 	if (!w->self_check.exact)
 		return;
 	text_hue(t, TEXT_GOOD);
@@ -233,7 +232,7 @@ enum plim_status plim_whatif_text(const struct plim_whatif *w, const struct plim
 				style && style->utf8 };
 	struct text t;
 
-	text_init(&t, &w->hidden->report->hidden->mem, &s);
+	text_init(&t, &w->hidden->recording->mem, &s);
 	text_hue(&t, TEXT_HEAD);
 	text_name_fit(&t, w->source.path, strlen(w->source.path), (s.width ? s.width : 80) - 30,
 		      TEXT_CUT_LEFT);

@@ -2,14 +2,18 @@
 #ifndef API_WHATIF_H
 #define API_WHATIF_H
 
-#include "verbs/report/report.h"
+#include "diagnose/diagnose.h"
+#include "verbs/recording.h"
 
 #include <plimsoll/whatif.h>
 
 struct plim_whatif_hidden {
-	struct plim_report *report; /* owns the recording, and the memory of the result */
-	const struct snapshot_device *device;
-	const struct allocator_replay *replay;
+	struct plim_recording *recording;
+	struct recording_device *device; /* that is run */
+	struct arena arena;              /* of the result */
+	struct recording_names names;
+	struct findings_death death; /* the device's last failure */
+	int died;                    /* ... if there is one */
 	struct program *program;
 	struct allocator_check check;
 	struct plim_whatif_options options;

@@ -17,8 +17,8 @@ const char *why_size(char *buffer, struct messages_bytes b)
 	char low[32], high[32];
 
 	if (!known(b) || b.high - b.low <= b.high / WIDE_PART)
-		return report_size(buffer, known(b) ? b.low + (b.high - b.low) / 2 : PLIM_UNKNOWN);
-	snprintf(buffer, 32, "%s to %s", report_size(low, b.low), report_size(high, b.high));
+		return text_size(buffer, known(b) ? b.low + (b.high - b.low) / 2 : PLIM_UNKNOWN);
+	snprintf(buffer, 32, "%s to %s", text_size(low, b.low), text_size(high, b.high));
 	return buffer;
 }
 
@@ -160,8 +160,7 @@ static void tell_kill(struct lines *l, const struct plim_why_death *d,
 		lines_add(l, "the job used %s", why_size(a, e->used));
 	if (e->table_processes > 1)
 		lines_add(l, "the %llu processes of the kernel's table held %s together",
-			  (unsigned long long)e->table_processes,
-			  report_size(a, e->table_rss_bytes));
+			  (unsigned long long)e->table_processes, text_size(a, e->table_rss_bytes));
 	for (uint32_t i = 1; i < e->top_count; i++)
 		alike += !strcmp(e->top[i].name, e->top[0].name) &&
 			 e->top[i].rss_bytes >= e->top[0].rss_bytes / 4;

@@ -23,12 +23,12 @@ void plim_why_free(struct plim_why *w)
 {
 	if (!w)
 		return;
-	plim_report_free(w->hidden->report);
 	for (size_t i = 0; i < w->hidden->plans.n; i++)
 		plim_plan_free(w->hidden->plans.at[i]);
 	vec_release(&w->hidden->mem, &w->hidden->plans);
 	messages_release(&w->hidden->log);
 	arena_release(&w->hidden->arena);
+	recording_free(w->hidden->recording);
 	intern_release(&w->hidden->names);
 	free(w->hidden);
 	free(w);
@@ -70,7 +70,7 @@ const char *why_frame(struct plim_why *w, const struct messages_frame *f, struct
 
 	if (!*file)
 		return NULL;
-	public = report_public_part(file);
+	public = recording_public_part(file);
 	if (!redacts(w)) {
 		file = short_file(file);
 	} else if (public) {
@@ -263,28 +263,20 @@ static int within(uint64_t bytes, struct plim_why_range r)
 	return r.low_bytes != PLIM_UNKNOWN && bytes >= r.low_bytes && bytes <= r.high_bytes;
 }
 
-/* The recorded death that the text tells of, else the last one that was explained. */
-static const struct plim_report_oom *find_recorded(const struct plim_report *r,
-						   const struct plim_why_death *d,
-						   struct plim_why_recorded *out)
+/* The recorded failure that the text tells of, else the last one that was explained. */
+static void find_recorded(const struct plim_report_oom *ooms, size_t n, uint64_t device,
+			  const struct plim_why_death *d, struct plim_why_recorded *out)
 {
-	const struct plim_report_oom *found = NULL;
+	for (size_t i = 0; i < n; i++) {
+		int same = within(ooms[i].segment_bytes, d->numbers.tried);
 
-	for (size_t i = 0; i < r->device_count; i++) {
-		for (size_t k = 0; k < r->devices[i].oom_count; k++) {
-			const struct plim_report_oom *oom = &r->devices[i].oom[k];
-			int same = within(oom->segment_bytes, d->numbers.tried);
-
-			if (!oom->verdict || (out->same_death && !same))
-				continue;
-			found = oom;
-			out->device = r->devices[i].device;
-			out->event = oom->event;
-			out->same_death = same;
-			out->verdict = oom->verdict;
-		}
+		if (!ooms[i].verdict || (out->same_death && !same))
+			continue;
+		out->device = device;
+		out->event = ooms[i].event;
+		out->same_death = same;
+		out->verdict = ooms[i].verdict;
 	}
-	return found;
 }
 
 /* What the recording shows takes the place of what the text leaves open. */
@@ -307,40 +299,82 @@ static void take_over(struct plim_why_death *d, const struct plim_report_verdict
 		v->cause_count = 0;
 }
 
+/* The failures of one device, beside each of the log's. */
+static enum plim_status look_at_device(struct plim_why *w, struct diagnosis *x,
+				       struct plim_why_recorded *found, struct plim_err *err)
+{
+	struct plim_report_oom *ooms;
+	size_t n;
+	enum plim_status st = recording_need(x->device, RECORDING_PARTS, err);
+
+	x->tl = &x->device->timeline;
+	if (!st)
+		st = diagnose_ooms(x, &ooms, &n, err);
+	for (size_t i = 0; !st && i < w->death_count; i++)
+		if (w->deaths[i].kind == PLIM_WHY_DEVICE)
+			find_recorded(ooms, n, x->device->device->ordinal, &w->deaths[i],
+				      &found[i]);
+	return st;
+}
+
+static enum plim_status take_found(struct plim_why *w, const struct plim_why_recorded *found,
+				   const char *path, struct lines *notes, struct plim_err *err)
+{
+	struct arena *a = &w->hidden->arena;
+	int any = 0;
+
+	for (size_t i = 0; i < w->death_count; i++) {
+		struct plim_why_death *d = &w->deaths[i];
+
+		if (!found[i].verdict)
+			continue;
+		d->recorded = arena_take(a, 1, sizeof(*d->recorded), err);
+		if (!d->recorded)
+			return mem_status(err);
+		*d->recorded = found[i];
+		d->recorded->path = arena_text(a, err, "%s", redacts(w) ? "recording" : path);
+		if (!d->recorded->path)
+			return mem_status(err);
+		any |= found[i].same_death;
+		if (found[i].same_death)
+			take_over(d, found[i].verdict);
+	}
+	if (!any)
+		lines_add(notes, "the recording does not show a death of which this log tells: the "
+				 "answer is from the text alone");
+	return PLIM_OK;
+}
+
 static enum plim_status join_recording(struct plim_why *w, const char *path, struct lines *notes,
 				       struct plim_err *err)
 {
 	struct plim_why_hidden *h = w->hidden;
-	struct plim_report_options options;
-	enum plim_status st;
-	int any = 0;
+	const char *snapshot = h->options.snapshot_path;
+	struct recording_names names;
+	struct diagnosis x = { .names = &names, .replays = 1 };
+	struct messages_oom message;
+	struct plim_why_recorded *found;
+	enum plim_status st = PLIM_OK;
 
-	if (!h->options.snapshot_path)
+	if (!snapshot)
 		return PLIM_OK;
-	plim_report_options_init(&options);
-	options.max_memory_bytes = h->options.max_memory_bytes;
-	options.flags = redacts(w) ? PLIM_REPORT_REDACT : 0;
-	if (w->file_count == 1 && strcmp(path, "-") && !strcmp(h->log.files.at[0].path, path))
-		options.log_path = path;
-	st = plim_report_open(h->options.snapshot_path, &options, &h->report, err);
-	for (size_t i = 0; !st && i < w->death_count; i++) {
-		struct plim_why_death *d = &w->deaths[i];
-		struct plim_why_recorded found = { .path = h->report->source.path };
-
-		if (d->kind != PLIM_WHY_DEVICE || !find_recorded(h->report, d, &found))
-			continue;
-		d->recorded = arena_take(&h->arena, 1, sizeof(*d->recorded), err);
-		if (!d->recorded)
-			return mem_status(err);
-		*d->recorded = found;
-		any |= found.same_death;
-		if (found.same_death)
-			take_over(d, found.verdict);
+	if (w->file_count == 1 && strcmp(path, "-") && !strcmp(h->log.files.at[0].path, path)) {
+		x.message = &message;
+		st = diagnose_read_message(&h->mem, path, &message, err);
 	}
-	if (!st && !any)
-		lines_add(notes, "the recording does not show a death of which this log tells: the "
-				 "answer is from the text alone");
-	return st;
+	if (!st)
+		st = recording_open(&h->mem, snapshot, NULL, &h->recording, err);
+	if (!st)
+		st = recording_names_init(&names, h->recording, &h->arena, redacts(w), NULL, err);
+	found = st ? NULL : arena_take(&h->arena, w->death_count, sizeof(*found), err);
+	if (!found)
+		return mem_status(err);
+	for (size_t i = 0; !st && i < h->recording->device_count; i++) {
+		x.device = &h->recording->devices[i];
+		if (recording_shows(x.device, PLIM_UNKNOWN))
+			st = look_at_device(w, &x, found, err);
+	}
+	return st ? st : take_found(w, found, snapshot, notes, err);
 }
 
 /* ---- the verb ---- */

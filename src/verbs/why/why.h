@@ -2,8 +2,7 @@
 #ifndef API_WHY_H
 #define API_WHY_H
 
-#include "base/base.h"
-#include "verbs/report/report.h"
+#include "diagnose/diagnose.h"
 
 #include <plimsoll/why.h>
 
@@ -12,7 +11,7 @@ struct plim_why_hidden {
 	struct arena arena;
 	struct messages_log log;
 	struct plim_why_options options;
-	struct plim_report *report;    /* of --snapshot, or NULL */
+	struct recording *recording;   /* of --snapshot, or NULL */
 	VEC(struct plim_plan *) plans; /* of --config, one a limit */
 	struct intern names;           /* --redact: a name's id is its word's number */
 };

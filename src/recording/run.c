@@ -1,16 +1,12 @@
-/* A run kept: see keep.h. */
-#include "verbs/keep.h"
-
-#include "verbs/out.h"
-
-#include <plimsoll/page.h>
+/* A run of the allocator's model as a snapshot: the requests' stacks and times, the model's addresses and segments. */
+#include "recording.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 struct keeping {
 	struct mem *mem;
-	const struct keep_run *run;
+	const struct recording_run *run;
 	VEC(struct allocator_event) events;
 	VEC(struct allocator_block) blocks;
 	enum plim_status status; /* the first failure */
@@ -203,7 +199,7 @@ static enum plim_status name_pools(struct keeping *k, struct snapshot *t)
 }
 
 /* A trace that borrows all but what the run made from the recording. */
-static enum plim_status give_trace(struct keeping *k, const struct keeper *to)
+static enum plim_status give_trace(struct keeping *k, const struct recording_taker *to)
 {
 	struct snapshot t = *k->run->from;
 	size_t n = k->events.n;
@@ -247,8 +243,8 @@ static enum plim_status give_trace(struct keeping *k, const struct keeper *to)
 	return st;
 }
 
-enum plim_status keep_run(struct mem *m, const struct keep_run *run, const struct keeper *to,
-			  struct plim_err *err)
+enum plim_status recording_of_run(struct mem *m, const struct recording_run *run,
+				  const struct recording_taker *to, struct plim_err *err)
 {
 	struct keeping k = { .mem = m, .run = run, .err = err };
 	struct allocator_run how = run->how;
@@ -265,46 +261,5 @@ enum plim_status keep_run(struct mem *m, const struct keep_run *run, const struc
 		st = give_trace(&k, to);
 	vec_release(m, &k.events);
 	vec_release(m, &k.blocks);
-	return st;
-}
-
-enum plim_status keep_to_file(void *self, const struct snapshot *t, struct plim_err *err)
-{
-	return out_snapshot(t, self, err);
-}
-
-/* ---- into a page ---- */
-
-static enum plim_status collect(void *ctx, const void *bytes, size_t n, struct plim_err *err)
-{
-	struct keep_page *p = ctx;
-	enum plim_status st = vec_need(p->mem, &p->bytes, n, err);
-
-	if (!st && n)
-		memcpy(p->bytes.at + p->bytes.n, bytes, n);
-	p->bytes.n += st ? 0 : n;
-	return st;
-}
-
-/* It is read as a snapshot is: all that a report says of a recording can then be said of the run. */
-enum plim_status keep_to_page(void *self, const struct snapshot *t, struct plim_err *err)
-{
-	struct keep_page *p = self;
-	struct report_input in = { .source = NULL };
-	struct plim_report *r = NULL;
-	enum plim_status st = snapshot_write(t, (struct pickle_sink){ p, collect }, err);
-
-	if (!st)
-		st = source_open_memory(p->mem, p->title, p->bytes.at, p->bytes.n,
-					SOURCE_MEMORY_PLAIN, NULL, &in.source, err);
-	if (!st)
-		st = report_open(p->title, &in, p->options, &r, err);
-	if (!st)
-		r->hidden->limit_bytes = p->limit_bytes;
-	if (!st)
-		st = plim_page_add(p->page, r, err);
-	plim_report_free(r);
-	source_close(in.source);
-	vec_release(p->mem, &p->bytes);
 	return st;
 }

@@ -1,5 +1,5 @@
 /* A death's verdict in sentences: the headline, the numbers behind it, and what to do. */
-#include "verbs/report/report.h"
+#include "diagnose.h"
 
 #include <string.h>
 
@@ -18,9 +18,9 @@ static void tell_bound(struct lines *l, const struct findings_death *d)
 			  "it was asked for (set by torch.cuda.set_per_process_memory_fraction(), "
 			  "or by "
 			  "per_process_memory_fraction in PYTORCH_CUDA_ALLOC_CONF)",
-			  report_size(a, d->device_free_bytes), report_size(b, d->segment_bytes));
-		report_size(a, d->bound_low_bytes);
-		if (!strcmp(a, report_size(b, d->bound_high_bytes)))
+			  text_size(a, d->device_free_bytes), text_size(b, d->segment_bytes));
+		text_size(a, d->bound_low_bytes);
+		if (!strcmp(a, text_size(b, d->bound_high_bytes)))
 			break;
 		lines_add(l, "the limit lies between %s (was reserved before) and %s (was refused)",
 			  a, b);
@@ -29,10 +29,9 @@ static void tell_bound(struct lines *l, const struct findings_death *d)
 		lines_add(l,
 			  "other processes hold %s of the card's %s; the driver had %s left for a "
 			  "request of %s",
-			  report_size(a, d->message->others.low),
-			  report_size(b, d->message->total.low),
-			  report_size(c, d->device_free_bytes),
-			  report_size((char[32]){ 0 }, d->segment_bytes));
+			  text_size(a, d->message->others.low), text_size(b, d->message->total.low),
+			  text_size(c, d->device_free_bytes),
+			  text_size((char[32]){ 0 }, d->segment_bytes));
 		break;
 	case FINDINGS_BOUND_NON_PYTORCH:
 		lines_add(l,
@@ -40,16 +39,16 @@ static void tell_bound(struct lines *l, const struct findings_death *d)
 			  "it: the "
 			  "rest is "
 			  "CUDA's context, NCCL or another library",
-			  report_size(a, d->message->this_process.low),
-			  report_size(b, d->reserved_bytes));
+			  text_size(a, d->message->this_process.low),
+			  text_size(b, d->reserved_bytes));
 		break;
 	case FINDINGS_BOUND_DEVICE:
 		lines_add(l,
 			  "the card was full: PyTorch held %s, and the driver had %s left for a "
 			  "request "
 			  "of %s",
-			  report_size(a, d->reserved_bytes), report_size(b, d->device_free_bytes),
-			  report_size(c, d->segment_bytes));
+			  text_size(a, d->reserved_bytes), text_size(b, d->device_free_bytes),
+			  text_size(c, d->segment_bytes));
 		if (d->card)
 			lines_add(l,
 				  "together that is what a card such as the %s has for one "
@@ -65,8 +64,8 @@ static void tell_bound(struct lines *l, const struct findings_death *d)
 			  "held %s; the "
 			  "recording does not tell who held the rest (give the error's text with "
 			  "--log)",
-			  report_size(a, d->device_free_bytes), report_size(b, d->segment_bytes),
-			  report_size(c, d->reserved_bytes));
+			  text_size(a, d->device_free_bytes), text_size(b, d->segment_bytes),
+			  text_size(c, d->reserved_bytes));
 	}
 }
 
@@ -85,7 +84,7 @@ static void tell_future(struct lines *l, const struct findings_death *d)
 	if (d->future == FINDINGS_FUTURE_PLANNED) {
 		if (d->still_high_bytes)
 			lines_add(l, "the plan goes on: what follows takes %s more",
-				  report_size(a, d->still_high_bytes));
+				  text_size(a, d->still_high_bytes));
 		else
 			lines_add(l, "the plan goes on: nothing that follows takes more");
 		return;
@@ -97,7 +96,7 @@ static void tell_future(struct lines *l, const struct findings_death *d)
 			  "lists were still to come (each list is as large as the gradients; "
 			  "foreach, "
 			  "which makes them, is PyTorch's default)",
-			  report_size(a, d->still_low_bytes));
+			  text_size(a, d->still_low_bytes));
 		return;
 	}
 	if (d->points_before == 1)
@@ -109,15 +108,14 @@ static void tell_future(struct lines *l, const struct findings_death *d)
 			  "the program was at this point %s before, with requests of other sizes; "
 			  "from "
 			  "there its memory rose further, which for this size is %s at least",
-			  times, report_size(a, d->still_low_bytes));
+			  times, text_size(a, d->still_low_bytes));
 	else
 		lines_add(l, "the program was at this point %s before; from there its memory %s%s",
 			  times,
 			  !d->still_high_bytes ? "did not rise further"
 			  : hardly             ? "hardly rose further"
 					       : "rose further, by up to ",
-			  d->still_high_bytes && !hardly ? report_size(a, d->still_high_bytes)
-							 : "");
+			  d->still_high_bytes && !hardly ? text_size(a, d->still_high_bytes) : "");
 	if (d->climbs >= 4)
 		lines_add(l,
 			  "more was live at this point each of the last %u times than the time "
@@ -134,8 +132,8 @@ static void tell_need(struct lines *l, const struct findings_death *d)
 		  "%s was live, %s reserved but free; the largest free block that fits this stream "
 		  "and "
 		  "pool had %s",
-		  report_size(a, d->live_bytes), report_size(b, d->free_bytes),
-		  report_size(c, d->largest_free_bytes));
+		  text_size(a, d->live_bytes), text_size(b, d->free_bytes),
+		  text_size(c, d->largest_free_bytes));
 	if ((d->cause ? d->cause : d->likelier) != FINDINGS_CAUSE_LEAK)
 		tell_future(l, d);
 }
@@ -153,7 +151,7 @@ static void tell_leak(struct lines *l, const struct findings_leak *leak)
 		l,
 		"%s that was born in the last %u %s%s is still alive%s; without it this would have "
 		"fitted",
-		report_size(a, leak->grown_bytes), span, leak->period, ending, lines);
+		text_size(a, leak->grown_bytes), span, leak->period, ending, lines);
 	lines_add(l, "it looks like %s; if not, %s", leak->guess[0], leak->guess[1]);
 }
 
@@ -166,14 +164,14 @@ static void tell_cause(struct lines *l, const struct findings_death *d)
 	case FINDINGS_CAUSE_CAPACITY:
 		if (need >= d->bound_high_bytes)
 			lines_add(l, "even without a wasted byte it needed %s, and %s was refused",
-				  report_size(a, need), report_size(b, d->bound_high_bytes));
+				  text_size(a, need), text_size(b, d->bound_high_bytes));
 		else
 			lines_add(l,
 				  "all that was free (%s) is a small part of the request (%s): "
 				  "joining "
 				  "it would not have "
 				  "served it",
-				  report_size(a, d->free_bytes), report_size(b, d->request_bytes));
+				  text_size(a, d->free_bytes), text_size(b, d->request_bytes));
 		break;
 	case FINDINGS_CAUSE_FRAGMENTATION:
 		lines_add(l,
@@ -181,8 +179,8 @@ static void tell_cause(struct lines *l, const struct findings_death *d)
 			  "would "
 			  "have fitted, "
 			  "had the free %s been in one piece",
-			  report_size(a, d->live_bytes + d->request_bytes + d->still_high_bytes),
-			  report_size(b, d->bound_low_bytes), report_size(c, d->free_bytes));
+			  text_size(a, d->live_bytes + d->request_bytes + d->still_high_bytes),
+			  text_size(b, d->bound_low_bytes), text_size(c, d->free_bytes));
 		break;
 	case FINDINGS_CAUSE_LEAK: tell_leak(l, &d->leak); break;
 	default:
@@ -194,18 +192,18 @@ static void tell_cause(struct lines *l, const struct findings_death *d)
 				"same");
 			break;
 		}
-		report_size(b, d->bound_low_bytes);
-		if (!strcmp(b, report_size(c, d->bound_high_bytes)))
+		text_size(b, d->bound_low_bytes);
+		if (!strcmp(b, text_size(c, d->bound_high_bytes)))
 			lines_add(l,
 				  "without a wasted byte it needed %s of %s so far: that does not "
 				  "decide",
-				  report_size(a, need), b);
+				  text_size(a, need), b);
 		else
 			lines_add(l,
 				  "without a wasted byte it needed %s so far, and what it could "
 				  "have is "
 				  "somewhere from %s to %s: that does not decide",
-				  report_size(a, need), b, c);
+				  text_size(a, need), b, c);
 	}
 }
 
@@ -220,7 +218,7 @@ static void tell_tried(struct lines *l, const struct findings_death *d,
 	for (size_t i = 0; i < n; i++) {
 		if (tried[i].survives)
 			lines_add(l, "replayed with %s and the same bound, %s: %s reserved",
-				  tried[i].settings, then, report_size(a, tried[i].reserved_bytes));
+				  tried[i].settings, then, text_size(a, tried[i].reserved_bytes));
 		else
 			lines_add(l, "replayed with %s and the same bound, it fails as well",
 				  tried[i].settings);
@@ -331,18 +329,18 @@ static void advise(struct lines *l, const struct findings_death *d,
 
 /* ---- headline ---- */
 
-static const char *headline_of_leak(struct plim_report *r, const struct findings_leak *leak,
+static const char *headline_of_leak(struct recording_names *n, const struct findings_leak *leak,
 				    struct plim_err *err)
 {
-	const char *frame = report_frame(r, leak->frame, err);
+	const char *frame = recording_frame(n, leak->frame, err);
 	char a[32], b[32], where[512] = "";
 
 	if (frame)
 		snprintf(where, sizeof(where), " (%s%.400s)", leak->lines > 1 ? "most at " : "",
 			 frame);
-	return report_text(r, err, "LEAK: %s piled up, %s more every %s%s",
-			   report_size(a, leak->grown_bytes),
-			   report_size(b, leak->per_repetition_bytes), leak->period, where);
+	return arena_text(n->arena, err, "LEAK: %s piled up, %s more every %s%s",
+			  text_size(a, leak->grown_bytes), text_size(b, leak->per_repetition_bytes),
+			  leak->period, where);
 }
 
 /* What the sums say: ", it can have less than 5.29 GiB", or who has the rest of the card. */
@@ -353,14 +351,12 @@ static const char *beside(const struct findings_death *d, uint64_t need, char ou
 	*out = 0;
 	if (d->bound_by == FINDINGS_BOUND_OTHER_PROCESS)
 		snprintf(out, 128, "; other processes hold %s of the card's %s",
-			 report_size(a, d->message->others.low),
-			 report_size(b, d->message->total.low));
+			 text_size(a, d->message->others.low), text_size(b, d->message->total.low));
 	else if (d->bound_by == FINDINGS_BOUND_NON_PYTORCH)
 		snprintf(out, 128, "; this process holds %s of the card outside PyTorch",
-			 report_size(a, d->message->this_process.low - d->reserved_bytes));
+			 text_size(a, d->message->this_process.low - d->reserved_bytes));
 	else if (d->cause == FINDINGS_CAUSE_CAPACITY && need >= d->bound_high_bytes)
-		snprintf(out, 128, " and can have less than %s",
-			 report_size(a, d->bound_high_bytes));
+		snprintf(out, 128, " and can have less than %s", text_size(a, d->bound_high_bytes));
 	return out;
 }
 
@@ -371,7 +367,7 @@ static const char *const likelier[] = {
 	[FINDINGS_CAUSE_LEAK] = "a leak is likelier than capacity",
 };
 
-static const char *headline(struct plim_report *r, const struct findings_death *d,
+static const char *headline(struct recording_names *n, const struct findings_death *d,
 			    struct plim_err *err)
 {
 	uint64_t need = d->requested_live_bytes + d->request_bytes + d->still_low_bytes;
@@ -379,31 +375,32 @@ static const char *headline(struct plim_report *r, const struct findings_death *
 
 	beside(d, need, more);
 	switch (d->cause) {
-	case FINDINGS_CAUSE_LEAK: return headline_of_leak(r, &d->leak, err);
+	case FINDINGS_CAUSE_LEAK: return headline_of_leak(n, &d->leak, err);
 	case FINDINGS_CAUSE_FRAGMENTATION:
-		return report_text(
-			r, err, "FRAGMENTATION: %s was free but in pieces; the request was %s%s",
-			report_size(a, d->free_bytes), report_size(b, d->request_bytes), more);
+		return arena_text(n->arena, err,
+				  "FRAGMENTATION: %s was free but in pieces; the request was %s%s",
+				  text_size(a, d->free_bytes), text_size(b, d->request_bytes),
+				  more);
 	case FINDINGS_CAUSE_CAPACITY:
-		return report_text(r, err, "CAPACITY: it needs at least %s%s%s",
-				   report_size(a, need),
-				   d->future == FINDINGS_FUTURE_OPTIMIZER
-					   ? " with the optimizer state still to come"
-					   : "",
-				   more);
+		return arena_text(n->arena, err, "CAPACITY: it needs at least %s%s%s",
+				  text_size(a, need),
+				  d->future == FINDINGS_FUTURE_OPTIMIZER
+					  ? " with the optimizer state still to come"
+					  : "",
+				  more);
 	default:
-		return report_text(r, err, "UNDETERMINED: %s was live and %s asked for; %s%s",
-				   report_size(a, d->live_bytes), report_size(b, d->request_bytes),
-				   likelier[d->likelier], more);
+		return arena_text(n->arena, err, "UNDETERMINED: %s was live and %s asked for; %s%s",
+				  text_size(a, d->live_bytes), text_size(b, d->request_bytes),
+				  likelier[d->likelier], more);
 	}
 }
 
-enum plim_status report_verdict(struct plim_report *r, const struct findings_death *d,
-				const struct findings_tried *tried, size_t tried_count,
-				struct plim_report_verdict *v, struct plim_err *err)
+enum plim_status diagnose_verdict(struct recording_names *n, const struct findings_death *d,
+				  const struct findings_tried *tried, size_t tried_count,
+				  struct plim_report_verdict *v, struct plim_err *err)
 {
 	static const char *const bases[] = { NULL, "repeated", "optimizer", "planned" };
-	struct lines evidence = { .arena = &r->hidden->arena, .err = err }, todo = evidence;
+	struct lines evidence = { .arena = n->arena, .err = err }, todo = evidence;
 	uint64_t need = d->requested_live_bytes + d->request_bytes;
 	enum plim_status st;
 
@@ -418,7 +415,7 @@ enum plim_status report_verdict(struct plim_report *r, const struct findings_dea
 	v->needed_high_bytes = d->future == FINDINGS_FUTURE_REPEATED
 				       ? d->live_bytes + d->request_bytes + d->still_high_bytes
 				       : PLIM_UNKNOWN;
-	v->headline = headline(r, d, err);
+	v->headline = headline(n, d, err);
 	tell_cause(&evidence, d);
 	tell_need(&evidence, d);
 	tell_bound(&evidence, d);

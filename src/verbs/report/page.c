@@ -2,6 +2,7 @@
 #include "page/page.h"
 #include "result_tables.h"
 #include "verbs/options.h"
+#include "verbs/page.h"
 #include "verbs/report/report.h"
 
 #include <plimsoll/page.h>
@@ -19,7 +20,7 @@ struct plim_page {
 struct asking {
 	const struct plim_report *report;
 	struct plim_report_device *device;
-	struct report_place place;
+	struct recording_place place;
 };
 
 void plim_page_options_init(struct plim_page_options *o)
@@ -57,7 +58,7 @@ static void place(void *self, uint32_t frame, struct page_place *out)
 {
 	struct asking *a = self;
 
-	report_place(a->report, frame, &a->place);
+	recording_place(&a->report->hidden->names, frame, &a->place);
 	*out = (struct page_place){ a->place.name, a->place.file };
 }
 
@@ -112,21 +113,24 @@ static const char *title_of(const struct plim_report *r)
 }
 
 static enum plim_status add_device(struct plim_page *p, const struct plim_report *r,
-				   struct report_device *one, struct plim_report_device *device,
+				   const struct report_device *one,
+				   struct plim_report_device *device, uint64_t limit_bytes,
 				   struct plim_err *err)
 {
 	struct plim_report_hidden *h = r->hidden;
+	struct recording *of = h->recording;
+	const struct snapshot_settings *settings = &of->snapshot->settings;
 	const char *categories[TIMELINE_CATEGORIES];
 	struct asking asking = { .report = r, .device = device };
-	struct page_show *show = find_shown(one, device, &h->mem, err);
+	struct page_show *show = find_shown(one, device, of->mem, err);
 	char word[32];
-	struct page_input in = { .mem = &h->mem,
+	struct page_input in = { .mem = of->mem,
 				 .tl = &one->timeline,
-				 .categories = &one->categories,
+				 .categories = &one->device->categories,
 				 .category_names = categories,
 				 .title = title_of(r),
-				 .plan = report_is_plan(r),
-				 .limit_bytes = h->limit_bytes,
+				 .plan = recording_is_plan(of),
+				 .limit_bytes = limit_bytes,
 				 .recording = (uint32_t)p->size.recordings,
 				 .show = show,
 				 .show_count = device->finding_count,
@@ -137,43 +141,27 @@ static enum plim_status add_device(struct plim_page *p, const struct plim_report
 
 	if (!show)
 		return mem_status(err);
-	if (h->snapshot->settings.conf != TRACE_NONE)
-		in.conf = report_name(r, h->snapshot->settings.conf, "conf", word, sizeof(word));
+	if (settings->conf != TRACE_NONE)
+		in.conf = recording_name(&h->names, settings->conf, "conf", word, sizeof(word));
 	for (int k = 0; k < TIMELINE_CATEGORIES; k++)
-		categories[k] = report_category_of(timeline_category_names[k]);
+		categories[k] = recording_category_words(timeline_category_names[k]);
 	st = page_pack(&p->page, &in, err);
-	mem_free(&h->mem, show, device->finding_count, sizeof(*show));
+	mem_free(of->mem, show, device->finding_count, sizeof(*show));
 	return st;
 }
 
-/* Of the trace's devices, the one that a report's is. */
-static struct report_device *device_of(const struct plim_report *r, uint64_t ordinal)
-{
-	struct plim_report_hidden *h = r->hidden;
-
-	for (size_t i = 0; i < h->snapshot->device_count; i++)
-		if (h->snapshot->devices[i].ordinal == ordinal)
-			return &h->devices[i];
-	return NULL;
-}
-
-enum plim_status plim_page_add(struct plim_page *p, const struct plim_report *r,
-			       struct plim_err *err)
+static enum plim_status add_report(struct plim_page *p, const struct plim_report *r,
+				   uint64_t limit_bytes, struct plim_err *err)
 {
 	size_t before = p->page.parts.n;
 	enum plim_status st = PLIM_OK;
 	uint64_t allocations = 0;
-	struct plim_err own;
 
-	err = err ? err : &own;
 	if (r->hidden->options.events || r->hidden->options.steps)
 		return err_set(err, PLIM_E_ARG,
 			       "a page holds all events: the report must not be of a part");
 	for (size_t i = 0; !st && i < r->device_count; i++) {
-		struct report_device *one = device_of(r, r->devices[i].device);
-
-		st = one ? add_device(p, r, one, &r->devices[i], err)
-			 : err_set(err, PLIM_E_ARG, "no such device in the recording");
+		st = add_device(p, r, &r->hidden->devices[i], &r->devices[i], limit_bytes, err);
 		allocations += r->devices[i].allocations;
 	}
 	if (st) {
@@ -183,6 +171,52 @@ enum plim_status plim_page_add(struct plim_page *p, const struct plim_report *r,
 	p->size.recordings++;
 	p->size.allocations += allocations;
 	return PLIM_OK;
+}
+
+enum plim_status plim_page_add(struct plim_page *p, const struct plim_report *r,
+			       struct plim_err *err)
+{
+	struct plim_err own;
+
+	return add_report(p, r, 0, err ? err : &own);
+}
+
+/* ---- runs of the model ---- */
+
+static enum plim_status collect(void *ctx, const void *bytes, size_t n, struct plim_err *err)
+{
+	struct page_run *p = ctx;
+	enum plim_status st = vec_need(p->mem, &p->bytes, n, err);
+
+	if (!st && n)
+		memcpy(p->bytes.at + p->bytes.n, bytes, n);
+	p->bytes.n += st ? 0 : n;
+	return st;
+}
+
+/* It is read as a snapshot is: all that a report says of a recording can then be said of the run. */
+enum plim_status page_take_run(void *self, const struct snapshot *t, struct plim_err *err)
+{
+	struct page_run *p = self;
+	struct recording_input in = { .source = NULL };
+	struct plim_recording *recording = NULL;
+	struct plim_report *r = NULL;
+	enum plim_status st = snapshot_write(t, (struct pickle_sink){ p, collect }, err);
+
+	if (!st)
+		st = source_open_memory(p->mem, p->title, p->bytes.at, p->bytes.n,
+					SOURCE_MEMORY_PLAIN, NULL, &in.source, err);
+	if (!st)
+		st = recording_new(p->title, &in, p->options->max_memory_bytes, &recording, err);
+	if (!st)
+		st = plim_report_of(recording, p->options, &r, err);
+	if (!st)
+		st = add_report(p->page, r, p->limit_bytes, err);
+	plim_report_free(r);
+	plim_recording_free(recording);
+	source_close(in.source);
+	vec_release(p->mem, &p->bytes);
+	return st;
 }
 
 enum plim_status plim_page_write(struct plim_page *p, const char *path, struct plim_err *err)

@@ -1,24 +1,19 @@
-/* Texts of a report: frames as people read them, shortened and redacted as was asked. */
-#include "verbs/report/report.h"
+/* Names of a file as people read them, shortened and redacted as was asked. */
+#include "recording.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-void *report_take(struct plim_report *r, size_t n, size_t size, struct plim_err *err)
+enum plim_status recording_names_init(struct recording_names *n, const struct recording *of,
+				      struct arena *arena, int redact, const char *strip_prefix,
+				      struct plim_err *err)
 {
-	return arena_take(&r->hidden->arena, n, size, err);
-}
-
-const char *report_text(struct plim_report *r, struct plim_err *err, const char *fmt, ...)
-{
-	const char *text;
-	va_list ap;
-
-	va_start(ap, fmt);
-	text = arena_vtext(&r->hidden->arena, err, fmt, ap);
-	va_end(ap);
-	return text;
+	*n = (struct recording_names){
+		.of = of, .arena = arena, .redact = redact, .strip_prefix = strip_prefix
+	};
+	n->words = arena_take(arena, redact ? of->snapshot->heap.strings.n : 0, sizeof(*n->words),
+			      err);
+	return n->words ? PLIM_OK : mem_status(err);
 }
 
 /*
@@ -82,7 +77,7 @@ static const char *const public_symbols[] = {
 };
 
 /* "torch/nn/modules/linear.py", "python3.11/runpy.py" */
-const char *report_public_part(const char *file)
+const char *recording_public_part(const char *file)
 {
 	static const char *const homes[] = { "/site-packages/", "/dist-packages/" };
 	static const char python[] = "/lib/python3.";
@@ -129,86 +124,82 @@ static int public_symbol(const char *file, const char *name, char *out, size_t s
 }
 
 /* "file-3": the same name always the same word, in the order of first use. */
-static const char *redacted(const struct plim_report *r, uint32_t string, const char *kind,
+static const char *redacted(struct recording_names *n, uint32_t string, const char *kind,
 			    char *word, size_t size)
 {
-	struct plim_report_hidden *h = r->hidden;
-
-	if (!h->words[string])
-		h->words[string] = ++h->word_count;
-	snprintf(word, size, "%s-%u", kind, h->words[string]);
+	if (!n->words[string])
+		n->words[string] = ++n->word_count;
+	snprintf(word, size, "%s-%u", kind, n->words[string]);
 	return word;
 }
 
-static const char *short_file(const struct plim_report *r, const char *file)
+static const char *short_file(const struct recording_names *n, const char *file)
 {
-	const char *prefix = r->hidden->options.strip_prefix,
-		   *site = strstr(file, "/site-packages/");
+	const char *site = strstr(file, "/site-packages/");
 
-	if (prefix && !strncmp(file, prefix, strlen(prefix)))
-		return file + strlen(prefix);
+	if (n->strip_prefix && !strncmp(file, n->strip_prefix, strlen(n->strip_prefix)))
+		return file + strlen(n->strip_prefix);
 	return site ? site + strlen("/site-packages/") : file;
 }
 
-const char *report_name(const struct plim_report *r, uint32_t string, const char *kind, char *word,
-			size_t size)
+const char *recording_name(struct recording_names *n, uint32_t string, const char *kind, char *word,
+			   size_t size)
 {
-	return r->hidden->options.flags & PLIM_REPORT_REDACT
-		       ? redacted(r, string, kind, word, size)
-		       : snapshot_text(r->hidden->snapshot, string);
+	return n->redact ? redacted(n, string, kind, word, size)
+			 : snapshot_text(n->of->snapshot, string);
 }
 
-void report_place(const struct plim_report *r, uint32_t frame, struct report_place *out)
+void recording_place(struct recording_names *n, uint32_t frame, struct recording_place *out)
 {
-	const struct snapshot *t = r->hidden->snapshot;
+	const struct snapshot *t = n->of->snapshot;
 	const struct snapshot_frame *f = snapshot_frame(t, frame);
 	const char *file = snapshot_text(t, f->filename), *name = snapshot_text(t, f->name);
 
 	out->file = file;
 	out->name = name;
-	if (!(r->hidden->options.flags & PLIM_REPORT_REDACT)) {
-		out->file = short_file(r, file);
-	} else if (report_public_part(file)) {
-		out->file = report_public_part(file);
+	if (!n->redact) {
+		out->file = short_file(n, file);
+	} else if (recording_public_part(file)) {
+		out->file = recording_public_part(file);
 	} else {
 		if (*file && strcmp(file, "??"))
-			out->file = redacted(r, f->filename, "file", out->file_word,
+			out->file = redacted(n, f->filename, "file", out->file_word,
 					     sizeof(out->file_word));
 		if (!public_symbol(file, name, out->name_word, sizeof(out->name_word)))
-			redacted(r, f->name, "function", out->name_word, sizeof(out->name_word));
+			redacted(n, f->name, "function", out->name_word, sizeof(out->name_word));
 		out->name = out->name_word;
 	}
 }
 
-const char *report_frame(struct plim_report *r, uint32_t frame, struct plim_err *err)
+const char *recording_frame(struct recording_names *n, uint32_t frame, struct plim_err *err)
 {
-	struct report_place at;
+	struct recording_place at;
 	uint32_t line;
 
 	if (frame == TRACE_NONE)
 		return NULL;
-	report_place(r, frame, &at);
-	line = snapshot_frame(r->hidden->snapshot, frame)->line;
+	recording_place(n, frame, &at);
+	line = snapshot_frame(n->of->snapshot, frame)->line;
 	if (line == TRACE_NONE)
-		return report_text(r, err, "%.900s in %.900s", at.file, at.name);
-	return report_text(r, err, "%.900s:%u in %.900s", at.file, line, at.name);
+		return arena_text(n->arena, err, "%.900s in %.900s", at.file, at.name);
+	return arena_text(n->arena, err, "%.900s:%u in %.900s", at.file, line, at.name);
 }
 
-enum plim_status report_stack(struct plim_report *r, uint32_t stack, const char ***out, size_t *n,
-			      struct plim_err *err)
+enum plim_status recording_stack(struct recording_names *n, uint32_t stack, const char ***out,
+				 size_t *count, struct plim_err *err)
 {
-	uint32_t count;
-	const uint32_t *frames = snapshot_stack(r->hidden->snapshot, stack, &count);
+	uint32_t all;
+	const uint32_t *frames = snapshot_stack(n->of->snapshot, stack, &all);
 
-	*n = 0;
-	*out = report_take(r, count, sizeof(**out), err);
+	*count = 0;
+	*out = arena_take(n->arena, all, sizeof(**out), err);
 	if (!*out)
 		return mem_status(err);
-	for (uint32_t i = 0; i < count; i++) {
-		(*out)[i] = report_frame(r, frames[i], err);
+	for (uint32_t i = 0; i < all; i++) {
+		(*out)[i] = recording_frame(n, frames[i], err);
 		if (!(*out)[i])
 			return mem_status(err);
 	}
-	*n = count;
+	*count = all;
 	return PLIM_OK;
 }

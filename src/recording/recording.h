@@ -1,0 +1,225 @@
+/*
+ * A recording: a snapshot, and what follows from it.  Each part is computed when it is first needed and kept; what nobody
+ * needs is never computed.  Everything that explains, compares, replays or shows a recording begins with one of these.
+ * One thread a recording at a time.
+ */
+#ifndef RECORDING_RECORDING_H
+#define RECORDING_RECORDING_H
+
+#include "timeline/timeline.h"
+
+#include <plimsoll/report.h>
+
+/* The parts of a device.  Each brings along those that it is computed from (recording.c has the table). */
+enum recording_part {
+	RECORDING_REPLAY = 1,     /* true sizes of blocks, segments, failures, the self-check */
+	RECORDING_TIMELINE = 2,   /* totals, peaks, samples */
+	RECORDING_CATEGORIES = 4, /* phases of events, categories of allocations */
+	RECORDING_STEPS = 8,      /* steps, named ranges, what else repeats */
+	RECORDING_PARTS = 15,
+};
+
+/* One device.  A member may be read once its part was asked for with recording_need(). */
+struct recording_device {
+	struct recording *of;
+	const struct snapshot_device *device;
+	unsigned have;                         /* enum recording_part: what was computed */
+	struct allocator_replay *replay;       /* REPLAY */
+	struct timeline timeline;              /* TIMELINE */
+	struct timeline_categories categories; /* CATEGORIES; mem NULL: no stacks were recorded */
+	struct timeline_steps steps;           /* STEPS: of an optimizer */
+	struct timeline_steps periods; /* STEPS: where there are none: what repeats instead */
+	struct timeline_ranges ranges; /* STEPS: that the program named */
+};
+
+/* How often something was computed from a recording beside its parts: tests see by it what nobody asked for. */
+struct recording_counts {
+	unsigned owners, deaths, leaks, findings, verdicts, trials;
+};
+
+struct recording {
+	struct mem *mem; /* the caller's account, which its limit bounds */
+	struct arena arena;
+	struct snapshot *snapshot;
+	struct recording_device *devices; /* as many as the snapshot has */
+	size_t device_count;
+	struct recording_counts counts;
+};
+
+/* Where a recording comes from when it is not simply a path; zeros: it is. */
+struct recording_input {
+	struct source *source; /* the caller's; NULL: the path is opened */
+	unsigned threads;      /* as in struct snapshot_read_options */
+	int is_other;          /* out: the file is something else, not a damaged snapshot */
+};
+
+/* Read a snapshot; nothing is computed from it yet.  `in` may be NULL, `m` outlives the recording. */
+enum plim_status recording_open(struct mem *m, const char *path, struct recording_input *in,
+				struct recording **out, struct plim_err *err);
+/* The same of a snapshot that is at hand, which becomes the recording's, also on failure. */
+enum plim_status recording_of(struct mem *m, struct snapshot *t, struct recording **out,
+			      struct plim_err *err);
+void recording_free(struct recording *r);
+
+/* Have these parts of a device, or of all of them.  On failure those that could be had stay. */
+enum plim_status recording_need(struct recording_device *d, unsigned parts, struct plim_err *err);
+enum plim_status recording_need_all(struct recording *r, unsigned parts, struct plim_err *err);
+
+/* ---- devices ---- */
+
+/* PLIM_E_ARG: there is no device of that index.  PLIM_UNKNOWN is all of them. */
+enum plim_status recording_check_device(const struct recording *r, uint64_t index,
+					struct plim_err *err);
+/* Is this device told of, if `index` was asked for?  Of all of them those that have memory or events. */
+int recording_shows(const struct recording_device *d, uint64_t index);
+
+/* The device of that number; NULL: there is none. */
+struct recording_device *recording_device(struct recording *r, uint64_t ordinal);
+
+/* ---- what it is ---- */
+
+/* Annotations of a plan, the first and the second: no recording has them. */
+#define RECORDING_PLAN_MARK "plimsoll plan"
+#define RECORDING_PLAN_PEAK \
+	"plimsoll plan: allocated_peak=" /* and bytes, of all of it, also what comes after its death */
+
+/* Was it made by plimsoll plan, and never run? */
+int recording_is_plan(const struct recording *r);
+
+/* A plan's peak of allocated bytes, had it not died; 0: it is not known. */
+uint64_t recording_planned_peak(const struct recording *r);
+
+/* Does it begin later than the run, so that its peaks are lower bounds? */
+static inline int recording_is_cut(const struct snapshot_device *d)
+{
+	return !d->events.n || d->allocs_before || d->reserved_before_bytes;
+}
+
+/* Events of all devices; and does it show all of the run, from its beginning and without a hole? */
+uint64_t recording_events(const struct recording *r);
+int recording_is_complete(const struct recording *r);
+
+/* When an event was, in microseconds since 1970; PLIM_UNKNOWN. */
+uint64_t recording_time_of(const struct recording_device *d, uint32_t event);
+
+/* Streams with allocations. */
+uint64_t recording_streams(const struct recording_device *d);
+
+/* ---- moments ---- */
+
+/* What repeats, by whatever is seen of it (STEPS); ends.n is 0 where nothing is. */
+static inline const struct timeline_steps *recording_repeats(const struct recording_device *d)
+{
+	return d->steps.ends.n ? &d->steps : &d->periods;
+}
+
+/* The repetition that an event is in (STEPS), and what the program did (CATEGORIES); PLIM_UNKNOWN and NULL: not known. */
+uint64_t recording_step_of(const struct recording_device *d, uint32_t event);
+const char *recording_phase_of(const struct recording_device *d, uint32_t event);
+
+/*
+ * The moment that `at` names (peak, oom, end, event:N; NULL: a failure, else the peak of `tl`): its name, its event, or
+ * TIMELINE_BEFORE.  TIMELINE; PLIM_E_ARG: there is no such moment.
+ */
+enum plim_status recording_moment(const struct recording_device *d, const struct timeline *tl,
+				  const char *at, const char **what, uint32_t *event,
+				  struct plim_err *err);
+
+/*
+ * The timeline of events A:B or of steps A:B (both NULL: all of it) as *tl, and its first and last event.  STEPS;
+ * PLIM_E_ARG: no such range.
+ */
+enum plim_status recording_narrow(const struct recording_device *d, const char *events,
+				  const char *steps, struct timeline *tl, size_t *first,
+				  size_t *last, struct plim_err *err);
+
+/* Whose allocated memory it is after an event, the largest first.  CATEGORIES. */
+enum plim_status recording_owners_at(const struct recording_device *d, uint32_t event,
+				     enum timeline_group group, struct timeline_owners *out,
+				     struct plim_err *err);
+
+/* ---- names ---- */
+
+/* How frames and texts of the file are told: shortened, redacted; made for one reader of a recording. */
+struct recording_names {
+	const struct recording *of;
+	struct arena *arena; /* of texts that are made */
+	const char *strip_prefix;
+	int redact;
+	uint32_t *words; /* redact: names by string id, 0: not yet */
+	uint32_t word_count;
+};
+enum plim_status recording_names_init(struct recording_names *n, const struct recording *of,
+				      struct arena *arena, int redact, const char *strip_prefix,
+				      struct plim_err *err);
+
+/* A name from the file, or with redact a word for it ("key-3") in a buffer of 32. */
+const char *recording_name(struct recording_names *n, uint32_t string, const char *kind, char *word,
+			   size_t size);
+
+/* The part of a file's name that is public and may be shown when names are redacted, or NULL. */
+const char *recording_public_part(const char *file);
+
+/* The file and function of a frame. */
+struct recording_place {
+	const char *file, *name; /* the snapshot's, or the words here */
+	char file_word[32], name_word[256];
+};
+void recording_place(struct recording_names *n, uint32_t frame, struct recording_place *out);
+
+/* "train.py:41 in step"; NULL for TRACE_NONE. */
+const char *recording_frame(struct recording_names *n, uint32_t frame, struct plim_err *err);
+enum plim_status recording_stack(struct recording_names *n, uint32_t stack, const char ***out,
+				 size_t *count, struct plim_err *err);
+
+/* ---- what verbs tell of it, as public structs in the names' arena or in one that is given ---- */
+
+/* The file, and notes on what is not exact in it.  Needs the replay of all devices, and sees to it. */
+enum plim_status recording_describe(struct recording *r, struct recording_names *n,
+				    const char *path, struct plim_report_source *out,
+				    struct plim_err *err);
+
+/* What lives after `event` by category; *out NULL where nothing is known.  CATEGORIES. */
+enum plim_status recording_categories_at(const struct recording_device *d, uint32_t event,
+					 struct arena *a, struct plim_report_categories **out,
+					 struct plim_err *err);
+
+/* Names of the ranges (record_function) that an event lies in, the outermost first.  STEPS. */
+enum plim_status recording_ranges_at(const struct recording_device *d, uint32_t event,
+				     struct recording_names *n, const char ***out, size_t *count,
+				     struct plim_err *err);
+
+/* Each repetition with its peaks; what follows the last one that ended is one more.  STEPS, CATEGORIES. */
+enum plim_status recording_steps(const struct recording_device *d, struct arena *a,
+				 struct plim_report_step **out, size_t *count,
+				 struct plim_err *err);
+/* By what the repetitions are told apart; NULL: there are none. */
+const char *recording_step_basis(const struct recording_device *d);
+
+/* ---- a run of the allocator's model, as a snapshot ---- */
+
+struct recording_run {
+	/* whose stacks, strings, streams, pools and annotations are taken; all but the run is borrowed from it */
+	const struct snapshot *from;
+	const struct snapshot_device
+		*device; /* of it: events[op.event] have an op's stack and time */
+	const struct program *program;
+	struct allocator_run how; /* how to run it; self, event and block are not looked at */
+	const uint32_t *stacks;   /* of `from`, by request; NULL: as the program has them */
+	uint64_t device_bytes;    /* a failure tells what of these was free; 0: it does not */
+	const char *settings;     /* PYTORCH_CUDA_ALLOC_CONF of `how.rules` */
+	const uint32_t *labels;   /* strings for user_metadata, by request; NULL: none */
+};
+
+/* Who gets the snapshot, which is gone when `take` returns. */
+struct recording_taker {
+	enum plim_status (*take)(void *self, const struct snapshot *t, struct plim_err *err);
+	void *self;
+};
+enum plim_status recording_of_run(struct mem *m, const struct recording_run *run,
+				  const struct recording_taker *to, struct plim_err *err);
+
+/* "optimizer state" of "optimizer_state", for a person; what is no category is given back. */
+const char *recording_category_words(const char *name);
+
+#endif

@@ -1,0 +1,237 @@
+/* What verbs tell of a recording: its file, steps, categories and ranges as public structs. */
+#include "recording.h"
+
+#include <string.h>
+
+/* ---- the file ---- */
+
+static void note_device(struct lines *notes, const struct recording_device *one)
+{
+	const struct snapshot_device *d = one->device;
+	const struct allocator_replay *replay = one->replay;
+	char a[32];
+
+	if (!d->events.n && d->segments)
+		lines_add(notes,
+			  "device %u: no events were recorded, only what stood at the end "
+			  "is known",
+			  d->ordinal);
+	if (d->stale_events)
+		lines_add(notes,
+			  "device %u: the ring was re-armed smaller without being cleared; "
+			  "%u older events "
+			  "before a hole were left out",
+			  d->ordinal, d->stale_events);
+	if (d->events.n && (d->allocs_before || d->reserved_before_bytes))
+		lines_add(notes,
+			  "device %u: the recording does not begin with the run (the ring "
+			  "was full, or it was "
+			  "switched on late): %u allocations and %s reserved were there "
+			  "before; peaks are "
+			  "those of the recorded part",
+			  d->ordinal, d->allocs_before, text_size(a, d->reserved_before_bytes));
+	if (replay->range_bytes)
+		lines_add(notes,
+			  "device %u: allocated and active bytes may be higher by up to %s: "
+			  "how large some "
+			  "blocks were that ended in the recording is not known",
+			  d->ordinal, text_size(a, replay->range_bytes));
+	if (d->contradictions || replay->faults || replay->end_faults)
+		lines_add(notes,
+			  "device %u: %llu events contradict others, %llu the allocator's "
+			  "rules, %llu blocks "
+			  "differ at the end: numbers near them are not exact",
+			  d->ordinal, (unsigned long long)d->contradictions,
+			  (unsigned long long)replay->faults,
+			  (unsigned long long)replay->end_faults);
+}
+
+static void note_unknown(struct lines *notes, const struct snapshot_unknown *u,
+			 struct recording_names *n)
+{
+	const char *kind = u->where == TRACE_STACK ? "action" : "key";
+	char word[32];
+
+	if (u->count)
+		lines_add(notes, "unknown %s '%.40s' in %llu %s: left out", kind,
+			  recording_name(n, u->name, kind, word, sizeof(word)),
+			  (unsigned long long)u->count,
+			  u->where == TRACE_STACK ? "events" : snapshot_row_names[u->where]);
+}
+
+enum plim_status recording_describe(struct recording *r, struct recording_names *n,
+				    const char *path, struct plim_report_source *out,
+				    struct plim_err *err)
+{
+	const struct snapshot *t = r->snapshot;
+	struct lines notes = { .arena = n->arena, .err = err };
+	enum plim_status st = recording_need_all(r, RECORDING_REPLAY, err);
+
+	if (st)
+		return st;
+	*out = (struct plim_report_source){
+		.path = arena_text(n->arena, err, "%s", n->redact ? "recording" : path),
+		.kind = t->kind,
+		.compression = t->compression,
+		.bytes = t->file_bytes,
+		.decoded_bytes = t->decoded_bytes,
+		.events = recording_events(r),
+		.complete = recording_is_complete(r) != 0,
+	};
+	if (!out->path)
+		return mem_status(err);
+	for (size_t i = 0; i < r->device_count; i++)
+		note_device(&notes, &r->devices[i]);
+	if (recording_is_plan(r))
+		lines_add(&notes, "this is a plan and no recording: nothing of it was run");
+	if (out->events && !t->has_frames)
+		lines_add(&notes, "no stacks were recorded: owners are not known (record with "
+				  "stacks=\"python\")");
+	for (size_t i = 0; i < t->unknown.n; i++)
+		note_unknown(&notes, &t->unknown.at[i], n);
+	return lines_keep(&notes, &out->notes, &out->note_count);
+}
+
+/* ---- ranges and categories ---- */
+
+enum plim_status recording_ranges_at(const struct recording_device *d, uint32_t event,
+				     struct recording_names *n, const char ***out, size_t *count,
+				     struct plim_err *err)
+{
+	uint32_t names[TIMELINE_RANGES_MAX];
+	char word[32];
+	size_t open;
+
+	if (recording_is_plan(d->of)) /* its ranges are its phases */
+		return PLIM_OK;
+	open = timeline_ranges_at(&d->ranges, d->device->events.time_us[event], names);
+	*out = arena_take(n->arena, open, sizeof(**out), err);
+	if (!*out)
+		return mem_status(err);
+	for (; *count < open; ++*count) {
+		(*out)[*count] =
+			arena_text(n->arena, err, "%.900s",
+				   recording_name(n, names[*count], "range", word, sizeof(word)));
+		if (!(*out)[*count])
+			return mem_status(err);
+	}
+	return PLIM_OK;
+}
+
+enum plim_status recording_categories_at(const struct recording_device *d, uint32_t event,
+					 struct arena *a, struct plim_report_categories **out,
+					 struct plim_err *err)
+{
+	uint64_t bytes[TIMELINE_CATEGORIES];
+
+	*out = NULL;
+	if (!d->categories.mem)
+		return PLIM_OK;
+	*out = arena_take(a, 1, sizeof(**out), err);
+	if (!*out)
+		return mem_status(err);
+	timeline_sum_categories(&d->timeline, &d->categories, event, TIMELINE_ALLOCATED, bytes);
+	**out = (struct plim_report_categories){
+		.parameter = bytes[TIMELINE_PARAMETER],
+		.gradient = bytes[TIMELINE_GRADIENT],
+		.optimizer_state = bytes[TIMELINE_OPTIMIZER_STATE],
+		.activation = bytes[TIMELINE_ACTIVATION],
+		.input = bytes[TIMELINE_INPUT],
+		.workspace = bytes[TIMELINE_WORKSPACE],
+		.temporary = bytes[TIMELINE_TEMPORARY],
+		.autograd_detail = bytes[TIMELINE_AUTOGRAD_DETAIL],
+		.kv_cache = bytes[TIMELINE_KV_CACHE],
+		.buffer = bytes[TIMELINE_BUFFER],
+		.unknown = bytes[TIMELINE_UNKNOWN],
+	};
+	return PLIM_OK;
+}
+
+static const char *const category_words[TIMELINE_CATEGORIES] = {
+	[TIMELINE_PARAMETER] = "parameters",
+	[TIMELINE_GRADIENT] = "gradients",
+	[TIMELINE_OPTIMIZER_STATE] = "optimizer state",
+	[TIMELINE_ACTIVATION] = "activations",
+	[TIMELINE_INPUT] = "inputs",
+	[TIMELINE_WORKSPACE] = "cuBLAS workspace",
+	[TIMELINE_TEMPORARY] = "temporaries",
+	[TIMELINE_AUTOGRAD_DETAIL] = "backward temporaries",
+	[TIMELINE_KV_CACHE] = "keys and values",
+	[TIMELINE_BUFFER] = "buffers",
+	[TIMELINE_UNKNOWN] = "outputs kept, or unknown",
+};
+
+const char *recording_category_words(const char *name)
+{
+	for (int k = 0; k < TIMELINE_CATEGORIES; k++)
+		if (!strcmp(name, timeline_category_names[k]))
+			return category_words[k];
+	return name;
+}
+
+/* ---- steps ---- */
+
+static void fill_step(const struct recording_device *d, struct timeline_cursor *at,
+		      struct plim_report_step *step)
+{
+	uint64_t most[TIMELINE_PHASES];
+
+	for (int p = 0; p < TIMELINE_PHASES; p++)
+		most[p] = PLIM_UNKNOWN;
+	step->peak_requested_bytes = 0;
+	for (uint32_t e = (uint32_t)step->start_event; e <= step->end_event; e++) {
+		uint64_t *phase, now;
+
+		timeline_go(&d->timeline, at, e);
+		now = at->bytes[TIMELINE_REQUESTED];
+		if (now > step->peak_requested_bytes)
+			step->peak_requested_bytes = now;
+		if (!d->categories.mem)
+			continue;
+		phase = &most[d->categories.phase[e]];
+		if (*phase == PLIM_UNKNOWN || now > *phase)
+			*phase = now;
+	}
+	step->phase_peaks = (struct plim_report_phases){ .load = most[TIMELINE_LOAD],
+							 .forward = most[TIMELINE_FORWARD],
+							 .backward = most[TIMELINE_BACKWARD],
+							 .optimizer = most[TIMELINE_OPTIMIZER],
+							 .eval = most[TIMELINE_EVAL],
+							 .generate = most[TIMELINE_GENERATE],
+							 .request = most[TIMELINE_REQUEST],
+							 .other = most[TIMELINE_OTHER] };
+}
+
+enum plim_status recording_steps(const struct recording_device *d, struct arena *a,
+				 struct plim_report_step **out, size_t *count, struct plim_err *err)
+{
+	const struct timeline_steps *steps = recording_repeats(d);
+	size_t events = steps->ends.n ? d->device->events.n : 0;
+	struct timeline_cursor at;
+	uint64_t start = 0;
+
+	*out = arena_take(a, steps->ends.n + 1, sizeof(**out), err);
+	if (!*out)
+		return mem_status(err);
+	timeline_start(&d->timeline, &at);
+	for (size_t i = 0; i <= steps->ends.n && start < events; i++) {
+		struct plim_report_step *step = &(*out)[(*count)++];
+
+		step->index = i;
+		step->start_event = start;
+		step->end_event = i < steps->ends.n ? steps->ends.at[i] : events - 1;
+		fill_step(d, &at, step);
+		start = step->end_event + 1;
+	}
+	return PLIM_OK;
+}
+
+const char *recording_step_basis(const struct recording_device *d)
+{
+	static const char *const names[] = { [TIMELINE_BY_OPTIMIZER] = "optimizer",
+					     [TIMELINE_BY_BACKWARD] = "backward",
+					     [TIMELINE_BY_REQUEST] = "request",
+					     [TIMELINE_BY_RANGE] = "annotation" };
+
+	return recording_repeats(d)->ends.n ? names[recording_repeats(d)->basis] : NULL;
+}
