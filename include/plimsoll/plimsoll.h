@@ -3,9 +3,11 @@
 #define PLIMSOLL_PLIMSOLL_H
 
 #include <plimsoll/ckpt.h>
+#include <plimsoll/curves.h>
 #include <plimsoll/diff.h>
 #include <plimsoll/durable.h>
 #include <plimsoll/here.h>
+#include <plimsoll/monitor.h>
 #include <plimsoll/page.h>
 #include <plimsoll/plan.h>
 #include <plimsoll/ranks.h>

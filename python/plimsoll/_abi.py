@@ -25,6 +25,10 @@ PLIM_CKPT_WHOLE_ONLY = 1
 PLIM_CKPT_AS_TORCH = 2
 PLIM_CKPT_NO_MANIFEST = 4
 PLIM_CKPT_ALL = 8
+PLIM_CURVES_GROWS = 1
+PLIM_CURVES_TEXT_SERIES = 1
+PLIM_CURVES_TEXT_NO_PLOT = 2
+PLIM_CURVES_TEXT_BRIEF = 4
 PLIM_DIFF_REDACT = 1
 PLIM_DIFF_NO_PEAK = 2
 PLIM_DIFF_NO_END = 4
@@ -62,6 +66,42 @@ PLIM_HERE_HANGS = 1
 PLIM_HERE_SLOWED = 2
 PLIM_HERE_REFUSED = 3
 PLIM_HERE_BUS_ERROR = 4
+PLIM_ROLE_OTHER = 0
+PLIM_ROLE_TRAIN_LOSS = 1
+PLIM_ROLE_VAL_LOSS = 2
+PLIM_ROLE_METRIC = 3
+PLIM_ROLE_ERROR = 4
+PLIM_ROLE_GRAD_NORM = 5
+PLIM_ROLE_LEARNING_RATE = 6
+PLIM_ROLE_LOSS_SCALE = 7
+PLIM_ROLE_SKIPPED_STEPS = 8
+PLIM_ROLE_MEMORY = 9
+PLIM_ROLE_ENTROPY = 10
+PLIM_CURVES_NAN = 0
+PLIM_CURVES_INF = 1
+PLIM_CURVES_SPIKE = 2
+PLIM_CURVES_DIVERGED = 3
+PLIM_CURVES_EXPLOSION = 4
+PLIM_CURVES_OVERFIT = 5
+PLIM_CURVES_COLLAPSE = 6
+PLIM_CURVES_PLATEAU = 7
+PLIM_CURVES_EARLY_STOP = 8
+PLIM_CURVES_SCALER_SKIPS = 9
+PLIM_CURVES_MEMORY_CREEP = 10
+PLIM_CURVES_LEARNING_RATE = 11
+PLIM_CURVES_LOG_DAMAGE = 12
+PLIM_SEVERITY_INFO = 0
+PLIM_SEVERITY_WARNING = 1
+PLIM_SEVERITY_ERROR = 2
+PLIM_STOP_PLIMSOLL = 0
+PLIM_STOP_KERAS = 1
+PLIM_STOP_LIGHTNING = 2
+PLIM_STOP_TRANSFORMERS = 3
+PLIM_STOP_NOT = 0
+PLIM_STOP_PATIENCE = 1
+PLIM_STOP_NON_FINITE = 2
+PLIM_STOP_THRESHOLD = 3
+PLIM_STOP_DIVERGENCE = 4
 PLIM_PLAN_NO_CLIP = 1
 PLIM_PLAN_KEEP_OUTPUTS = 2
 PLIM_PLAN_MAX_BATCH = 4
@@ -173,6 +213,21 @@ class plim_ckpt_last_options(Structure):
     ]
 
 
+class plim_curves_options(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("flags", c_uint32),
+        ("stop_policy", c_uint32),
+        ("patience", ),
+        ("max_memory_bytes", c_uint64),
+        ("min_delta", c_double),
+        ("monitor", c_char_p),
+        ("patterns_path", c_char_p),
+        ("map", POINTER(c_char_p)),
+        ("map_count", c_size_t),
+    ]
+
+
 class plim_diff_options(Structure):
     _fields_ = [
         ("size", c_uint32),
@@ -194,6 +249,63 @@ class plim_here_options(Structure):
         ("pid", c_uint64),
         ("root", c_char_p),
         ("max_memory_bytes", c_uint64),
+    ]
+
+
+class plim_early_stop(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("policy", c_uint32),
+        ("maximize", c_uint32),
+        ("reason", c_uint32),
+        ("patience", c_uint64),
+        ("start_from", c_uint64),
+        ("min_delta", c_double),
+        ("baseline", c_double),
+        ("stopping_threshold", c_double),
+        ("divergence_threshold", c_double),
+        ("seen", c_uint64),
+        ("wait", c_uint64),
+        ("best", c_double),
+        ("best_step", c_double),
+        ("stop_step", c_double),
+        ("has_best", c_uint32),
+        ("unused", c_uint32),
+    ]
+
+
+class plim_monitor_options(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("stop_on", c_uint32),
+        ("patience", c_uint64),
+        ("min_delta", c_double),
+        ("max_memory_bytes", c_uint64),
+    ]
+
+
+class plim_monitor_news(Structure):
+    _fields_ = [
+        ("found", c_uint32),
+        ("ended", c_uint32),
+        ("stop", c_bool),
+    ]
+
+
+class plim_monitor_finding(Structure):
+    _fields_ = [
+        ("id", c_int),
+        ("severity", c_int),
+        ("confidence", c_double),
+        ("step", c_double),
+        ("detected_step", c_double),
+        ("end_step", c_double),
+        ("series", c_char_p),
+        ("title", c_char_p),
+        ("evidence", POINTER(c_char_p)),
+        ("evidence_count", c_size_t),
+        ("fix", POINTER(c_char_p)),
+        ("fix_count", c_size_t),
     ]
 
 
@@ -472,6 +584,14 @@ PROTOTYPES = {
     "plim_ckpt_seal": (c_int, [c_void_p, POINTER(plim_ckpt_sealed), POINTER(plim_err)]),
     "plim_ckpt_text": (c_int, [c_void_p, c_int, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_ckpt_verdict_name": (c_char_p, [c_int]),
+    "plim_curves_free": (None, [c_void_p]),
+    "plim_curves_id_name": (c_char_p, [c_int]),
+    "plim_curves_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_curves_open": (c_int, [POINTER(c_char_p), c_size_t, POINTER(plim_curves_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_curves_options_init": (None, [POINTER(plim_curves_options)]),
+    "plim_curves_page": (c_int, [c_void_p, c_char_p, POINTER(plim_err)]),
+    "plim_curves_refresh": (c_int, [c_void_p, POINTER(c_bool), POINTER(plim_err)]),
+    "plim_curves_text": (c_int, [c_void_p, c_uint, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_diff_free": (None, [c_void_p]),
     "plim_diff_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_diff_match_name": (c_char_p, [c_int]),
@@ -482,6 +602,8 @@ PROTOTYPES = {
     "plim_durable_begin": (c_int, [c_char_p, c_uint64, POINTER(c_void_p), POINTER(plim_err)]),
     "plim_durable_commit": (c_int, [c_void_p, POINTER(c_uint64), POINTER(plim_err)]),
     "plim_durable_write": (c_int, [c_void_p, c_void_p, c_size_t, POINTER(plim_err)]),
+    "plim_early_stop_feed": (c_int, [POINTER(plim_early_stop), c_double, c_double]),
+    "plim_early_stop_init": (None, [POINTER(plim_early_stop), c_int, c_uint64]),
     "plim_here_effect_name": (c_char_p, [c_int]),
     "plim_here_free": (None, [c_void_p]),
     "plim_here_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
@@ -491,6 +613,16 @@ PROTOTYPES = {
     "plim_here_overcommit_name": (c_char_p, [c_int]),
     "plim_here_state_name": (c_char_p, [c_int]),
     "plim_here_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_monitor_feed": (c_int, [c_void_p, c_char_p, c_double, c_double, POINTER(plim_monitor_news), POINTER(plim_err)]),
+    "plim_monitor_finding_count": (c_size_t, [c_void_p]),
+    "plim_monitor_free": (None, [c_void_p]),
+    "plim_monitor_get_best": (None, [c_void_p, POINTER(c_double), POINTER(c_double)]),
+    "plim_monitor_get_finding": (c_int, [c_void_p, c_size_t, POINTER(plim_monitor_finding), POINTER(plim_err)]),
+    "plim_monitor_new": (c_int, [POINTER(plim_monitor_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_monitor_restore": (c_int, [c_void_p, c_void_p, c_size_t, POINTER(plim_err)]),
+    "plim_monitor_save": (c_int, [c_void_p, c_void_p, c_size_t, POINTER(c_size_t), POINTER(plim_err)]),
+    "plim_monitor_set_role": (c_int, [c_void_p, c_char_p, c_int, POINTER(plim_err)]),
+    "plim_monitor_should_stop": (c_char_p, [c_void_p]),
     "plim_page_add": (c_int, [c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_page_free": (None, [c_void_p]),
     "plim_page_get_size": (None, [c_void_p, POINTER(plim_page_size)]),
@@ -526,7 +658,12 @@ PROTOTYPES = {
     "plim_report_options_init": (None, [POINTER(plim_report_options)]),
     "plim_report_snapshot": (c_int, [c_void_p, c_char_p, POINTER(plim_err)]),
     "plim_report_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_role_name": (c_char_p, [c_int]),
+    "plim_role_of": (c_int, [c_char_p]),
+    "plim_severity_name": (c_char_p, [c_int]),
     "plim_status_name": (c_char_p, [c_int]),
+    "plim_stop_policy_name": (c_char_p, [c_int]),
+    "plim_stop_reason_name": (c_char_p, [c_int]),
     "plim_task_watch": (None, [POINTER(plim_task)]),
     "plim_version": (c_char_p, []),
     "plim_weights_add": (c_int, [c_void_p, c_char_p, c_char_p, c_char_p, POINTER(plim_err)]),

@@ -296,6 +296,161 @@ class CkptDiffFields(Object):
     _objects: ClassVar[dict[str, type[Object]]] = {"conclusions": CkptConclusion, "tensors": CkptDifference}
 
 
+class CurvesBest(Object):
+    __slots__ = ()
+    series: str | None
+    """that it was looked for in; null: no evaluation was logged"""
+    step: float | None
+    """of the best value"""
+    value: float | None
+    """the best value"""
+    checkpoint: str | None
+    """nearest one at or before that step; null: none was found"""
+    checkpoint_step: float | None
+    """its step"""
+
+
+class CurvesBack(Object):
+    __slots__ = ()
+    step: float | None
+    """the last step before the trouble, or the best one; null: nothing to go back for"""
+    why: str | None
+    """one sentence"""
+    checkpoint: str | None
+    """the newest one at or before that step; null: none was found"""
+    checkpoint_step: float | None
+    """its step"""
+
+
+class CurvesSeries(Object):
+    __slots__ = ()
+    name: str | None
+    """as in the log"""
+    role: Literal["other", "train_loss", "val_loss", "metric", "error", "grad_norm", "learning_rate", "loss_scale", "skipped_steps", "memory", "entropy"]
+    """what it was taken for"""
+    role_given: bool
+    """the role was given, not told by the name"""
+    points: int | None
+    """values, those that are not finite included"""
+    non_finite: int | None
+    """values that are NaN or infinite"""
+    first_step: float | None
+    """of its first point"""
+    last_step: float | None
+    """of its last point"""
+    first: float | None
+    """its first finite value"""
+    last: float | None
+    """its last finite value"""
+    min: float | None
+    """its smallest finite value"""
+    min_step: float | None
+    """where that was"""
+    max: float | None
+    """its largest finite value"""
+    max_step: float | None
+    """where that was"""
+
+
+class CurvesFinding(Object):
+    __slots__ = ()
+    id: Literal["nan", "inf", "spike", "diverged", "explosion", "overfit", "collapse", "plateau", "early_stop", "scaler_skips", "memory_creep", "learning_rate", "log_damage"]
+    """what it is"""
+    severity: Literal["info", "warning", "error"]
+    """how bad"""
+    confidence: float | None
+    """0 to 1"""
+    step: float | None
+    """where it began"""
+    detected_step: float | None
+    """where it could first be said"""
+    end_step: float | None
+    """where it was over; null: it lasts to the end of the log"""
+    series: str | None
+    """that it was found in; null: in the log as a whole"""
+    title: str | None
+    """one line"""
+    evidence: list[str]
+    """sentences with the numbers"""
+    fix: list[str]
+    """what to do, best first"""
+
+
+class CurvesPolicy(Object):
+    __slots__ = ()
+    policy: Literal["plimsoll", "keras", "lightning", "transformers"]
+    """whose rule"""
+    patience: int | None
+    """evaluations"""
+    min_delta: float | None
+    """what an improvement has to exceed"""
+    stop_step: float | None
+    """where it would have stopped; null: it would not"""
+    reason: Literal["patience", "non_finite", "threshold", "divergence"] | None
+    """why"""
+    best_step: float | None
+    """the step whose weights it would have kept"""
+    best: float | None
+    """the value there"""
+    saved_steps: float | None
+    """steps of this log behind the stop; null: it would not stop"""
+    saved_seconds: float | None
+    """their time by the log's own clock; null: it has none"""
+
+
+class CurvesRun(Object):
+    __slots__ = ()
+    name: str | None
+    """its folder or file, as short as tells it apart"""
+    source: str | None
+    """path of the log, the first one if it has several"""
+    kind: str | None
+    """'trainer_state', 'tensorboard', 'csv', 'json', 'wandb', 'mlflow' or 'text'"""
+    files: int | None
+    """that were read for it"""
+    bytes: int | None
+    """of these"""
+    points: int | None
+    """values, of all series"""
+    first_step: float | None
+    """of the log"""
+    last_step: float | None
+    """of the log"""
+    seconds: float | None
+    """from its first to its last time stamp; null: it has none"""
+    verdict: str | None
+    """one line"""
+    severity: Literal["info", "warning", "error"]
+    """of the worst finding; info: nothing is wrong"""
+    best: CurvesBest
+    """the best evaluation"""
+    go_back: CurvesBack
+    """where to go back to"""
+    series: list[CurvesSeries]
+    """in the log's order"""
+    findings: list[CurvesFinding]
+    """the worst first"""
+    policies: list[CurvesPolicy]
+    """early stopping, replayed"""
+    notes: list[str]
+    """what was skipped, and how the log was understood"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"best": CurvesBest, "go_back": CurvesBack, "series": CurvesSeries, "findings": CurvesFinding, "policies": CurvesPolicy}
+
+
+class CurvesFields(Object):
+    """The fields of curves/1 (docs/json.md)."""
+
+    __slots__ = ()
+    schema: Literal["curves/1"]
+    version: str
+    """of the library"""
+    runs: list[CurvesRun]
+    """in the order of the paths, by name within a folder"""
+    notes: list[str]
+    """what was left out"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"runs": CurvesRun}
+
+
 class DiffGate(Object):
     __slots__ = ()
     exceeded: bool

@@ -1,0 +1,357 @@
+/* plimsoll curves: options, a call of the public API, watching a log that grows, an exit code. */
+#include "cmd.h"
+
+#include <plimsoll/curves.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+struct curves_opts {
+	bool json, no_color, no_plot, series, brief, follow;
+	const char *monitor, *patterns, *fail_on, *min_delta, *stop_file, *run, *output;
+	struct opt_list map;
+	int policy;
+	uint64_t patience, max_memory, width, interval, last;
+};
+
+static const char *const policies[] = { "plimsoll", "keras", "lightning", "transformers", NULL };
+
+static const struct opt curves_opt[] = {
+	OPT_FLAG('j', "json", curves_opts, json, "print JSON (schema curves/1) instead of text"),
+	OPT_STRING('o', "output", curves_opts, output, "FILE.html", NULL,
+		   "write a page that shows the curves with what was found"),
+	OPT_STRING(
+		0, "fail-on", curves_opts, fail_on, "ID,ID...", NULL,
+		"exit with 1 if one of these was found: nan, overfit ..., or error, warning, any"),
+	OPT_HEADING("What the series are"),
+	OPT_LIST(0, "map", curves_opts, map, "SERIES=ROLE",
+		 "take a series for train_loss, val_loss, metric, error, grad_norm, learning_rate, "
+		 "loss_scale, skipped_steps, memory, entropy or other"),
+	OPT_STRING(0, "monitor", curves_opts, monitor, "SERIES", NULL,
+		   "look here for the best step and for early stopping (the validation loss)"),
+	OPT_STRING(0, "patterns", curves_opts, patterns, "FILE", NULL,
+		   "further patterns for plain text, one a line: iter {step}: loss {loss}"),
+	OPT_FLAG(0, "series", curves_opts, series, "list every series and what it was taken for"),
+	OPT_HEADING("Early stopping"),
+	OPT_U64(0, "patience", curves_opts, patience, "N", 0, 1000000, OPT_NONE,
+		"evaluations without improvement (each program's default)"),
+	OPT_STRING(0, "min-delta", curves_opts, min_delta, "X", "0",
+		   "what an improvement has to exceed"),
+	OPT_CHOICE(0, "policy", curves_opts, policy, "RULE", policies, 0,
+		   "whose rule the advice follows: plimsoll, keras, lightning or transformers"),
+	OPT_HEADING("A log that grows"),
+	OPT_FLAG('f', "follow", curves_opts, follow,
+		 "go on reading, and say what is found when it is found; ends with what --fail-on "
+		 "names"),
+	OPT_U64(0, "interval", curves_opts, interval, "seconds", 1, 86400, 5,
+		"between looks at the files"),
+	OPT_U64(0, "for", curves_opts, last, "seconds", 1, 100000000, OPT_NONE,
+		"follow no longer than that (until it is interrupted)"),
+	OPT_STRING(0, "stop-file", curves_opts, stop_file, "FILE", NULL,
+		   "make this file when something that --fail-on names is found: the job looks for "
+		   "it"),
+	OPT_STRING(0, "run", curves_opts, run, "COMMAND", NULL,
+		   "run this then, by sh, with PLIMSOLL_ID, PLIMSOLL_STEP, PLIMSOLL_RUN and "
+		   "PLIMSOLL_TITLE set"),
+	OPT_HEADING("How to show it"),
+	OPT_FLAG(0, "no-plot", curves_opts, no_plot, "no plot"),
+	OPT_FLAG('b', "brief", curves_opts, brief, "findings' titles only"),
+	OPT_U64('w', "width", curves_opts, width, "columns", 40, 500, OPT_NONE,
+		"of the text (the terminal's, or 80)"),
+	OPT_FLAG(0, "no-color", curves_opts, no_color, "no colours (also NO_COLOR)"),
+	OPT_HEADING("Limits"),
+	OPT_BYTES('m', "max-memory", curves_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE,
+		  "use no more (half of this machine's)"),
+	OPT_END
+};
+
+/* ---- --fail-on ---- */
+
+struct failing {
+	unsigned ids;
+	enum plim_severity least;
+	bool by_severity;
+};
+
+static bool is(const char *word, size_t n, const char *name)
+{
+	return name && strlen(name) == n && !memcmp(word, name, n);
+}
+
+static int take_failing(const char *list, struct failing *out)
+{
+	*out = (struct failing){ 0 };
+	for (const char *at = list; at && *at;) {
+		size_t n = strcspn(at, ",");
+		bool known = is(at, n, "any") || is(at, n, "error") || is(at, n, "warning");
+
+		if (known && (!out->by_severity || !is(at, n, "error"))) {
+			out->by_severity = true;
+			out->least = is(at, n, "any")     ? PLIM_SEVERITY_INFO
+				     : is(at, n, "error") ? PLIM_SEVERITY_ERROR
+							  : PLIM_SEVERITY_WARNING;
+		}
+		for (unsigned id = 0; id < PLIM_CURVES_ID_COUNT; id++)
+			if (is(at, n, plim_curves_id_name(id))) {
+				out->ids |= 1u << id;
+				known = true;
+			}
+		if (!known)
+			return cmd_usage(
+				"--fail-on knows nan, inf, spike, diverged, explosion, overfit, "
+				"collapse, "
+				"plateau, early_stop, scaler_skips, memory_creep, learning_rate, "
+				"log_damage, error, warning and any, not '%.*s'",
+				(int)n, at);
+		at += n + (at[n] == ',');
+	}
+	return CMD_DONE;
+}
+
+/* What was over again is no failure, but a spike that was asked for by name. */
+static bool fails(const struct failing *f, const struct plim_curves_finding *x)
+{
+	bool over = !isnan(x->end_step);
+
+	if (f->ids >> x->id & 1)
+		return !over || x->id == PLIM_CURVES_SPIKE;
+	return f->by_severity && !over && x->severity >= f->least;
+}
+
+static const struct plim_curves_finding *first_failing(const struct failing *f,
+						       const struct plim_curves *c,
+						       const struct plim_curves_run **run)
+{
+	for (size_t i = 0; i < c->run_count; i++)
+		for (size_t j = 0; j < c->runs[i].finding_count; j++)
+			if (fails(f, &c->runs[i].findings[j])) {
+				*run = &c->runs[i];
+				return &c->runs[i].findings[j];
+			}
+	return NULL;
+}
+
+/* ---- what is done then ---- */
+
+static int make_stop_file(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+
+	if (fd < 0) {
+		cmd_say("cannot make '%s': %s", path, strerror(errno));
+		return CMD_INPUT;
+	}
+	close(fd);
+	return CMD_DONE;
+}
+
+static int run_command(const char *command, const struct plim_curves_run *run,
+		       const struct plim_curves_finding *x)
+{
+	char step[40];
+	int status = 0;
+	pid_t child;
+
+	fflush(stdout);
+	snprintf(step, sizeof(step), "%.15g", x->step);
+	child = fork();
+	if (!child) {
+		setenv("PLIMSOLL_ID", plim_curves_id_name(x->id), 1);
+		setenv("PLIMSOLL_STEP", step, 1);
+		setenv("PLIMSOLL_RUN", run->name, 1);
+		setenv("PLIMSOLL_TITLE", x->title, 1);
+		execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+		_exit(127);
+	}
+	while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
+	if (child < 0 || !WIFEXITED(status) || WEXITSTATUS(status)) {
+		cmd_say("--run: the command failed");
+		return CMD_INPUT;
+	}
+	return CMD_DONE;
+}
+
+static int act(const struct curves_opts *o, const struct plim_curves_run *run,
+	       const struct plim_curves_finding *x)
+{
+	int code = o->stop_file ? make_stop_file(o->stop_file) : CMD_DONE;
+
+	if (o->run && run_command(o->run, run, x))
+		code = CMD_INPUT;
+	return code;
+}
+
+/* ---- showing ---- */
+
+static int show(const struct curves_opts *o, const struct plim_curves *c)
+{
+	struct plim_text_style style = cmd_style(o->width, o->no_color);
+	unsigned flags = (o->series ? PLIM_CURVES_TEXT_SERIES : 0) |
+			 (o->no_plot ? PLIM_CURVES_TEXT_NO_PLOT : 0) |
+			 (o->brief ? PLIM_CURVES_TEXT_BRIEF : 0);
+	struct plim_err err;
+
+	if (o->json ? plim_curves_json(c, cmd_to_stdout, NULL, &err)
+		    : plim_curves_text(c, flags, &style, cmd_to_stdout, NULL, &err))
+		return cmd_fail(&err);
+	return CMD_DONE;
+}
+
+/* One line a finding, the first time it is there. */
+static void say_new(const struct plim_curves *c, char **told, size_t *room, size_t *n)
+{
+	for (size_t i = 0; i < c->run_count; i++)
+		for (size_t j = 0; j < c->runs[i].finding_count; j++) {
+			const struct plim_curves_finding *x = &c->runs[i].findings[j];
+			char key[300], line[40];
+			size_t k = (size_t)snprintf(key, sizeof(key), "\n%.180s|%s|%.15g\n",
+						    c->runs[i].name, plim_curves_id_name(x->id),
+						    x->step);
+			time_t now = time(NULL);
+			struct tm tm;
+			char *grown;
+
+			if (*n && strstr(*told, key))
+				continue;
+			if (*n + k + 1 > *room) {
+				grown = realloc(*told, 2 * (*n + k + 1));
+				if (!grown)
+					continue;
+				*told = grown;
+				*room = 2 * (*n + k + 1);
+			}
+			memcpy(*told + *n, key, k + 1);
+			*n += k;
+			localtime_r(&now, &tm);
+			strftime(line, sizeof(line), "%H:%M:%S", &tm);
+			printf("%s  %s  %s  %s\n", line, plim_severity_name(x->severity),
+			       plim_curves_id_name(x->id), x->title);
+		}
+	fflush(stdout);
+}
+
+static int follow(const struct curves_opts *o, const struct failing *failing, struct plim_curves *c)
+{
+	struct timespec pause = { .tv_sec = (time_t)o->interval };
+	const struct plim_curves_run *run;
+	const struct plim_curves_finding *x;
+	time_t end = time(NULL) + (o->last == OPT_NONE ? 0 : (time_t)o->last);
+	char *told = NULL;
+	size_t room = 0, n = 0;
+	struct plim_err err;
+	bool changed;
+	int code = CMD_DONE;
+
+	for (;;) {
+		if (!o->json)
+			say_new(c, &told, &room, &n);
+		x = first_failing(failing, c, &run);
+		if (x) {
+			code = act(o, run, x);
+			code = code ? code : CMD_FAILED;
+			break;
+		}
+		if (o->last != OPT_NONE && time(NULL) >= end)
+			break;
+		nanosleep(&pause, NULL);
+		if (plim_curves_refresh(c, &changed, &err)) {
+			code = cmd_fail(&err);
+			break;
+		}
+	}
+	free(told);
+	if (o->json && plim_curves_json(c, cmd_to_stdout, NULL, &err))
+		code = cmd_fail(&err);
+	return code;
+}
+
+static int once(const struct curves_opts *o, const struct failing *failing, struct plim_curves *c)
+{
+	const struct plim_curves_run *run;
+	const struct plim_curves_finding *x;
+	int code = show(o, c), acted;
+
+	x = first_failing(failing, c, &run);
+	if (code || !x)
+		return code;
+	acted = act(o, run, x);
+	return acted ? acted : CMD_FAILED;
+}
+
+static int curves_run(const void *values, int argc, char **argv)
+{
+	const struct curves_opts *o = values;
+	struct plim_curves_options options;
+	struct plim_curves *c;
+	struct failing failing;
+	struct plim_err err;
+	char *end;
+	int code;
+
+	plim_curves_options_init(&options);
+	options.flags = o->follow ? PLIM_CURVES_GROWS : 0;
+	options.stop_policy = (uint32_t)o->policy;
+	options.patience = o->patience == OPT_NONE ? PLIM_UNKNOWN : o->patience;
+	options.max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory;
+	options.monitor = o->monitor;
+	options.patterns_path = o->patterns;
+	options.map = o->map.at;
+	options.map_count = o->map.n;
+	options.min_delta = strtod(o->min_delta, &end);
+	if (end == o->min_delta || *end || !(options.min_delta >= 0))
+		return cmd_usage("--min-delta wants a number from 0 on, not '%.200s'",
+				 o->min_delta);
+	if (o->output && !cmd_is_page(o->output))
+		return cmd_usage("--output wants a name that ends in .html, not '%.200s'",
+				 o->output);
+	code = take_failing(o->fail_on, &failing);
+	if (code)
+		return code;
+	if ((o->stop_file || o->run) && !o->fail_on)
+		return cmd_usage("--stop-file and --run want --fail-on: what to act on");
+	if (plim_curves_open((const char *const *)argv, (size_t)argc, &options, &c, &err))
+		return cmd_fail(&err);
+	code = o->follow ? follow(o, &failing, c) : once(o, &failing, c);
+	if (o->output && plim_curves_page(c, o->output, &err))
+		code = cmd_fail(&err);
+	plim_curves_free(c);
+	return code;
+}
+
+static const struct cmd_example examples[] = {
+	{ "plimsoll curves output/", "every run below a folder, the worst first" },
+	{ "plimsoll curves run/trainer_state.json -o page.html", "and its curves in a browser" },
+	{ "plimsoll curves train.log --follow --fail-on nan,diverged --stop-file STOP",
+	  "beside a job that looks for STOP" },
+	{ "plimsoll curves out/ --fail-on overfit,nan || exit 1", "a gate in CI" },
+	{ NULL, NULL },
+};
+
+const struct cmd cmd_curves = {
+	.name = "curves",
+	.summary = "training logs: NaN, spikes, divergence, overfitting, and where to go back to",
+	.args = "PATH...",
+	.about = "Reads logs as they are: Hugging Face's trainer_state.json, TensorBoard event "
+		 "files, "
+		 "Lightning's and other CSV, JSON lines, W&B offline (.wandb), MLflow's file "
+		 "store, and what "
+		 "trainers print.  A folder is searched.  \"-\" is the standard input.\n\nSays "
+		 "when it went "
+		 "wrong, how sure it is, what early stopping would have done by the rules of four "
+		 "programs, and "
+		 "which checkpoint to go back to.\n\nExits with 1 when something that --fail-on "
+		 "names was found.",
+	.examples = examples,
+	.opts = curves_opt,
+	.opts_size = sizeof(struct curves_opts),
+	.min_args = 1,
+	.max_args = -1,
+	.run = curves_run,
+};

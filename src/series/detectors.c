@@ -1,0 +1,1127 @@
+/*
+ * The detectors.  Each is shown every value of the roles that it looks at, before the value is kept,
+ * and raises or ends findings.  All numbers that decide stand here, with their reason;
+ * docs/accuracy.md says how often they are right, tests/curves/quality.py measures it.
+ */
+#include "parts.h"
+
+#define MAD_TO_SIGMA \
+	1.4826 /* median absolute deviation to standard deviation, of a normal distribution */
+
+/* ---- statistics ---- */
+
+static int order(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+double series_median(double *at, size_t n)
+{
+	if (!n)
+		return NAN;
+	qsort(at, n, sizeof(*at), order);
+	return n % 2 ? at[n / 2] : (at[n / 2 - 1] + at[n / 2]) / 2;
+}
+
+/* On what scale a series is judged: a loss that is never 0 or less by its logarithm, so that a rise is a factor. */
+static double scaled(const struct series_watch *w, double value)
+{
+	return w->negative ? value : value > 0 ? log(value) : -INFINITY;
+}
+
+/* The standard deviation of values about a trend, from differences of neighbours: robust, blind to slow change. */
+static double noise(const double *y, size_t n)
+{
+	double d[SERIES_CELLS], middle;
+	size_t k = 0;
+
+	for (size_t i = 1; i < n && k < SERIES_CELLS; i++)
+		d[k++] = y[i] - y[i - 1];
+	if (!k)
+		return 0;
+	middle = series_median(d, k);
+	for (size_t i = 0; i < k; i++)
+		d[i] = fabs(d[i] - middle);
+	return MAD_TO_SIGMA * series_median(d, k) / M_SQRT2;
+}
+
+static double mean(const double *y, size_t n)
+{
+	double s = 0;
+
+	for (size_t i = 0; i < n; i++)
+		s += y[i];
+	return n ? s / (double)n : NAN;
+}
+
+/* Least squares: the slope a point, and how many of its standard errors it is (with noise at least `sigma`). */
+static double slope(const double *y, size_t n, double sigma, double *t)
+{
+	double mx = (double)(n - 1) / 2, my = mean(y, n), xy = 0, xx = 0, rest = 0, b;
+
+	for (size_t i = 0; i < n; i++) {
+		xy += ((double)i - mx) * (y[i] - my);
+		xx += ((double)i - mx) * ((double)i - mx);
+	}
+	b = xy / xx;
+	for (size_t i = 0; i < n; i++) {
+		double e = y[i] - my - b * ((double)i - mx);
+
+		rest += e * e;
+	}
+	rest = n > 2 ? sqrt(rest / (double)(n - 2)) : 0;
+	*t = b / ((rest > sigma ? rest : sigma) / sqrt(xx) + 1e-300);
+	return b;
+}
+
+/* ---- the baseline: median and spread of the last SERIES_RING values ---- */
+
+static double correlation(const double *y, size_t n, double middle)
+{
+	double up = 0, down = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		down += (y[i] - middle) * (y[i] - middle);
+		if (i)
+			up += (y[i] - middle) * (y[i - 1] - middle);
+	}
+	return down > 0 ? up / down : 0;
+}
+
+static void measure(struct series_watch *w)
+{
+	double y[SERIES_RING], sorted[SERIES_RING];
+	uint32_t n = w->ring_n, from = (w->ring_at + SERIES_RING - n) % SERIES_RING;
+
+	for (uint32_t i = 0; i < n; i++)
+		y[i] = sorted[i] = scaled(w, w->ring[(from + i) % SERIES_RING]);
+	w->median = series_median(sorted, n);
+	w->tie = correlation(y, n, w->median);
+	for (uint32_t i = 0; i < n; i++)
+		sorted[i] = fabs(y[i] - w->median);
+	w->spread = MAD_TO_SIGMA * series_median(sorted, n);
+	w->measured = n;
+	w->stale = 0;
+}
+
+/*
+ * How far above the baseline a value is, in spreads; false: too few values for one.  The baseline of a long
+ * log is measured anew every 64 values, of a short one every value, and whenever a value stands out.
+ */
+#define BASELINE_LEAST 12
+static bool above(struct series_watch *w, double y, double least_spread, double *z)
+{
+	uint32_t every = w->points > 4096 ? SERIES_RING : (uint32_t)(w->points / 64);
+	double spread;
+
+	if (w->ring_n < BASELINE_LEAST)
+		return false;
+	if (w->stale > every || w->measured < BASELINE_LEAST)
+		measure(w);
+	spread = w->spread > least_spread ? w->spread : least_spread;
+	*z = (y - w->median) / spread;
+	if (*z > 3 && w->stale) {
+		measure(w);
+		spread = w->spread > least_spread ? w->spread : least_spread;
+		*z = (y - w->median) / spread;
+	}
+	return true;
+}
+
+/* ---- not finite ---- */
+
+enum { NAN_SEEN, NAN_HIDDEN, NAN_UNDEFINED };
+
+#define ZERO_RUN 3 /* losses of exactly 0 in a row */
+#define ZERO_FROM \
+	0.02        /* the last loss before them: a loss that is rounded to 0 comes nearer first */
+#define GRADS_BAD 3 /* norms in a row: a GradScaler that skips a step makes single ones */
+
+static enum plim_curves_id bad_id(double value)
+{
+	return isnan(value) ? PLIM_CURVES_NAN : PLIM_CURVES_INF;
+}
+
+static struct series_finding *raise_bad(struct series_monitor *m, uint32_t series, double began,
+					double step, double value)
+{
+	struct series_watch *w = &m->watches.at[series];
+	struct series_finding *f;
+
+	if (series_open(m, PLIM_CURVES_NAN, series) || series_open(m, PLIM_CURVES_INF, series))
+		return NULL;
+	f = series_raise(m, bad_id(value), series, began, step);
+	if (f) {
+		f->severity = PLIM_SEVERITY_ERROR;
+		f->confidence = 1;
+		f->number[0] =
+			w->ring_n ? w->ring[(w->ring_at + SERIES_RING - 1) % SERIES_RING] : NAN;
+		f->number[1] = w->ring_n
+				       ? w->ring_step[(w->ring_at + SERIES_RING - 1) % SERIES_RING]
+				       : NAN;
+	}
+	return f;
+}
+
+static void look_finite(struct series_monitor *m, uint32_t series, double step, double value)
+{
+	struct series_watch *w = &m->watches.at[series];
+	bool evaluation = w->role == PLIM_ROLE_METRIC || w->role == PLIM_ROLE_ERROR;
+	struct series_finding *f;
+
+	if (isfinite(value)) {
+		if (w->bad_run) {
+			series_end(m, PLIM_CURVES_INF, series, step);
+			f = series_open(m, PLIM_CURVES_NAN, series);
+			if (f && f->kind != NAN_HIDDEN)
+				series_end(m, PLIM_CURVES_NAN, series, step);
+		}
+		w->bad_run = 0;
+		return;
+	}
+	if (!w->bad_run++)
+		w->bad_step = step;
+	/* A metric that was never a number is one that is not defined here (F1 without positives). */
+	if (evaluation && !w->finite)
+		return;
+	if (w->role == PLIM_ROLE_GRAD_NORM && w->bad_run < GRADS_BAD)
+		return;
+	f = raise_bad(m, series, w->bad_step, step, value);
+	if (f && evaluation)
+		f->severity = PLIM_SEVERITY_WARNING;
+}
+
+/*
+ * transformers' logging_nan_inf_filter (on by default) puts the running average in place of a loss that is not
+ * finite: where all of an interval are, exactly 0 is logged.
+ */
+static void look_hidden(struct series_monitor *m, uint32_t series, double step, double value)
+{
+	struct series_watch *w = &m->watches.at[series];
+	struct series_finding *f;
+	double before;
+	uint32_t bad_grads = 0, grads = SERIES_NONE;
+
+	if (value != 0) {
+		w->zero_run = 0;
+		f = series_open(m, PLIM_CURVES_NAN, series);
+		if (f && f->kind == NAN_HIDDEN && isfinite(value))
+			series_end(m, PLIM_CURVES_NAN, series, step);
+		return;
+	}
+	if (!w->zero_run++)
+		w->zero_step = step;
+	for (uint32_t i = 0; i < m->watches.n; i++)
+		if (m->watches.at[i].role == PLIM_ROLE_GRAD_NORM) {
+			grads = i;
+			bad_grads = m->watches.at[i].bad_run;
+		}
+	/* The value before the zeros. */
+	before = w->ring_n >= w->zero_run
+			 ? w->ring[(w->ring_at + 2 * SERIES_RING - w->zero_run) % SERIES_RING]
+			 : NAN;
+	if (w->zero_run > SERIES_RING - 2 || series_open(m, PLIM_CURVES_NAN, series))
+		return;
+	if (!(bad_grads && w->zero_run >= 2) && !(w->zero_run >= ZERO_RUN && before > ZERO_FROM))
+		return;
+	f = raise_bad(m, series, w->zero_step, step, NAN);
+	if (!f)
+		return;
+	f->kind = NAN_HIDDEN;
+	f->confidence = bad_grads ? 0.99 : 0.85;
+	f->number[0] = before;
+	f->number[1] = NAN;
+	f->other = bad_grads ? grads : SERIES_NONE;
+}
+
+/* ---- spike ---- */
+
+/*
+ * A value 6 spreads above the baseline (more where the baseline is short: its spread is not well known), at
+ * least by a tenth, and above all values of the baseline; or so many less far above in a row that their sum says
+ * the same.  6: OLMo-core's rule of skipping a step.  The threshold of the sum grows with autocorrelation, as the
+ * variance of a sum does.
+ */
+#define SPIKE_Z 6.0
+#define SPIKE_LEAST 0.1 /* of the loss */
+#define SPIKE_SPREAD 0.01
+#define SUM_FROM 1.5
+#define SUM_CLIP 6.0
+#define SUM_OVER 9.0
+#define SPIKE_LASTS 64 /* values, after which it is a new level */
+
+enum { SPIKE_UP, SPIKE_NEW_LEVEL };
+
+static double ring_max(const struct series_watch *w)
+{
+	double most = -INFINITY;
+
+	for (uint32_t i = 0; i < w->ring_n; i++) {
+		double y = scaled(w, w->ring[i]);
+
+		most = y > most ? y : most;
+	}
+	return most;
+}
+
+static double limit_of(const struct series_watch *w)
+{
+	return SPIKE_Z * (1 + 8.0 / w->measured);
+}
+
+/* Where a rise of the learning rate explains a rise of the loss: to a level that it had before (warm restarts). */
+static bool restarts(const struct series_monitor *m, double since)
+{
+	for (uint32_t i = 0; i < m->watches.n; i++) {
+		const struct series_watch *w = &m->watches.at[i];
+
+		if (w->role == PLIM_ROLE_LEARNING_RATE && w->jump_step >= since && w->jumps)
+			return true;
+	}
+	return false;
+}
+
+static void spike_goes_on(struct series_monitor *m, struct series_finding *f, double step, double y,
+			  double value)
+{
+	struct series_watch *w = &m->watches.at[f->series];
+
+	f->number[3]++;
+	if (value > f->number[0]) {
+		f->number[0] = value;
+		f->number[4] = step;
+	}
+	if (y < f->number[5]) {
+		f->severity = PLIM_SEVERITY_INFO;
+		series_end(m, PLIM_CURVES_SPIKE, f->series, step);
+	} else if (f->number[3] >= SPIKE_LASTS) {
+		f->kind = SPIKE_NEW_LEVEL;
+		series_end(m, PLIM_CURVES_SPIKE, f->series, NAN);
+		w->measured = 0;
+	}
+}
+
+static void look_spike(struct series_monitor *m, uint32_t series, double step, double value)
+{
+	struct series_watch *w = &m->watches.at[series];
+	struct series_finding *f = series_open(m, PLIM_CURVES_SPIKE, series);
+	double y, z, most, over, least;
+	bool single, many;
+
+	if (!isfinite(value) || (value <= 0 && !w->negative))
+		return;
+	y = scaled(w, value);
+	if (f) {
+		spike_goes_on(m, f, step, y, value);
+		return;
+	}
+	least = w->negative ? 1e-9 : SPIKE_SPREAD;
+	if (!above(w, y, least, &z))
+		return;
+	w->sum = w->sum + (z > SUM_CLIP ? SUM_CLIP : z) - SUM_FROM;
+	if (w->sum <= 0) {
+		w->sum = 0;
+		w->cusum_step = NAN;
+	} else if (isnan(w->cusum_step) || w->cusum_step == 0) {
+		w->cusum_step = step;
+	}
+	if (z < 2.5)
+		return;
+	over = w->spread > least ? w->spread : least;
+	most = ring_max(w);
+	single = z > limit_of(w) && y > most + 1.5 * over;
+	many = w->tie < 0.95 && w->sum > SUM_OVER * (1 + fmax(w->tie, 0)) / (1 - fmax(w->tie, 0)) &&
+	       w->ring_n >= 32 && y > w->median + 2.5 * over;
+	if ((!single && !many) || (!w->negative && y - w->median < SPIKE_LEAST))
+		return;
+	if (restarts(m, w->ring_step[w->ring_at % w->ring_n]))
+		return;
+	f = series_raise(m, PLIM_CURVES_SPIKE, series, single ? step : w->cusum_step, step);
+	if (!f)
+		return;
+	f->confidence = fmin(0.99, 0.6 + 0.04 * z);
+	f->number[0] = value;
+	f->number[1] = w->negative ? w->median : exp(w->median);
+	f->number[2] = z;
+	f->number[3] = 1;
+	f->number[4] = step;
+	f->number[5] = w->median + 2 * over;
+	w->sum = 0;
+}
+
+/* ---- divergence ---- */
+
+/*
+ * The mean of the last four cells of the history is over the smallest mean of four before it by 1.2 times
+ * and by 5 standard errors, and does not fall.
+ */
+#define DIVERGED_TIMES 0.18 /* ln 1.2 */
+#define DIVERGED_ERRORS 5.0
+#define DIVERGED_CELLS 8
+#define FOUR 4
+
+/* The values of cells as they are judged; `n` of them, the latest last. */
+static size_t cells_of(const struct series_watch *w, double *y, bool other)
+{
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < w->history.n; i++) {
+		double v = other ? w->history.at[i].other : w->history.at[i].mean;
+
+		y[n++] = other ? v : scaled(w, v);
+	}
+	return n;
+}
+
+/* Noise of cells, not smaller than what they wander by about a line over the 32 before the last 8. */
+static double wander(const double *y, size_t n)
+{
+	double sigma = noise(y + (n > 48 ? n - 48 : 0), n > 48 ? 48 : n), rest = 0, t, b, my;
+	size_t from, k;
+
+	if (n < 16)
+		return sigma;
+	from = n > 40 ? n - 40 : 0;
+	k = n - 8 - from;
+	b = slope(y + from, k, 0, &t);
+	my = mean(y + from, k);
+	for (size_t i = 0; i < k; i++) {
+		double e = y[from + i] - my - b * ((double)i - (double)(k - 1) / 2);
+
+		rest += e * e;
+	}
+	rest = 0.8 * sqrt(rest / (double)(k - 1));
+	return rest > sigma ? rest : sigma;
+}
+
+static void look_diverged(struct series_monitor *m, uint32_t series, double step, double value)
+{
+	struct series_watch *w = &m->watches.at[series];
+	struct series_finding *f = series_open(m, PLIM_CURVES_DIVERGED, series);
+	double y[SERIES_CELLS], least = INFINITY, last, sigma, need;
+	size_t n, at = 0;
+
+	/* Only where a cell was just completed, and only for what cannot be 0 or less. */
+	if (!isfinite(value) || w->negative || w->history.open.n || w->history.n < DIVERGED_CELLS)
+		return;
+	n = cells_of(w, y, false);
+	last = mean(y + n - FOUR, FOUR);
+	for (size_t i = 0; i + 2 * FOUR <= n; i++) {
+		double here = mean(y + i, FOUR);
+
+		if (here < least) {
+			least = here;
+			at = i;
+		}
+	}
+	if (f) {
+		if (last < least + 0.3 * f->number[2]) {
+			f->severity = PLIM_SEVERITY_WARNING;
+			series_end(m, PLIM_CURVES_DIVERGED, series, step);
+		} else if (last - least > f->number[2]) {
+			f->number[2] = last - least;
+			f->number[0] = exp(last);
+		}
+		return;
+	}
+	sigma = wander(y, n);
+	need = fmax(DIVERGED_TIMES, DIVERGED_ERRORS * sigma * sqrt(2.0 / FOUR));
+	if (last - least < need || mean(y + n - 2, 2) < mean(y + n - FOUR, 2) - sigma)
+		return;
+	for (size_t i = n - FOUR; i < n; i++)
+		if (y[i] < least + 0.5 * need)
+			return;
+	if (restarts(m, w->history.at[at].step))
+		return;
+	/* Where the rise began: the last cell that was still as low as the lowest. */
+	for (size_t i = at; i < n; i++)
+		if (y[i] < least + fmax(sigma, 0.02))
+			at = i;
+	f = series_raise(m, PLIM_CURVES_DIVERGED, series, w->history.at[at].last_step, step);
+	if (!f)
+		return;
+	f->severity = PLIM_SEVERITY_ERROR;
+	f->confidence = fmin(0.99, 0.6 + 0.05 * (last - least) / (sigma * sqrt(2.0 / FOUR) + 1e-3));
+	f->number[0] = exp(last);
+	f->number[1] = exp(least);
+	f->number[2] = last - least;
+	f->number[3] = w->history.at[at].step;
+}
+
+/* ---- gradient explosion ---- */
+
+/*
+ * Gradient norms have long tails: one that is ten times the median is nothing yet.  Three of the last five are,
+ * or one that is a hundred times; or any of three times where a loss spikes or is lost within five logs.
+ */
+#define EXPLOSION_TIMES 2.302585 /* ln 10 */
+#define EXPLOSION_ONCE 4.6052    /* ln 100 */
+#define EXPLOSION_Z 6.0
+#define EXPLOSION_NEAR 5
+
+enum { EXPLOSION_ALONE, EXPLOSION_FIRST };
+
+static void look_explosion(struct series_monitor *m, uint32_t series, double step, double value)
+{
+	struct series_watch *w = &m->watches.at[series];
+	struct series_finding *f = series_open(m, PLIM_CURVES_EXPLOSION, series);
+	double y, z;
+
+	if (!isfinite(value) || value <= 0)
+		return;
+	y = scaled(w, value);
+	if (f) {
+		f->number[0] = fmax(f->number[0], value);
+		if (y < f->number[5] && ++f->number[3] >= EXPLOSION_NEAR) {
+			if (f->kind == EXPLOSION_ALONE)
+				f->severity = PLIM_SEVERITY_INFO;
+			series_end(m, PLIM_CURVES_EXPLOSION, series, step);
+		}
+		return;
+	}
+	if (w->negative || !above(w, y, 0.1, &z))
+		return;
+	w->jumps = w->jumps << 1 | (z > limit_of(w) && y - w->median > EXPLOSION_TIMES);
+	if (w->jumps & 1 && !(w->jumps & 0x1e))
+		w->jump_step = step;
+	if (__builtin_popcount(w->jumps & 0x1f) < 3 &&
+	    !(z > limit_of(w) && y - w->median > EXPLOSION_ONCE))
+		return;
+	f = series_raise(m, PLIM_CURVES_EXPLOSION, series, w->jumps & 0x1e ? w->jump_step : step,
+			 step);
+	if (!f)
+		return;
+	f->confidence = 0.8;
+	f->number[0] = value;
+	f->number[1] = exp(w->median);
+	f->number[2] = z;
+	f->number[5] = w->median + 1.1; /* thrice the median */
+	w->jumps = 0;
+}
+
+/* A loss just spiked or was lost: did the gradients grow before? */
+static void look_before(struct series_monitor *m, uint32_t series, double step, double value)
+{
+	struct series_finding *loss = NULL;
+
+	(void)value;
+	for (size_t i = 0; i < m->findings.n; i++) {
+		struct series_finding *f = &m->findings.at[i];
+
+		if (f->series == series && f->detected == step && !f->taken_back &&
+		    (f->id == PLIM_CURVES_NAN || f->id == PLIM_CURVES_INF ||
+		     f->id == PLIM_CURVES_SPIKE))
+			loss = f;
+	}
+	if (!loss)
+		return;
+	for (uint32_t i = 0; i < m->watches.n; i++) {
+		struct series_watch *w = &m->watches.at[i];
+		double past[SERIES_RING], middle, spread, began = NAN, most = 0;
+		uint32_t n = w->ring_n, from, late;
+
+		if (w->role != PLIM_ROLE_GRAD_NORM || w->negative ||
+		    n < BASELINE_LEAST + EXPLOSION_NEAR)
+			continue;
+		from = (w->ring_at + SERIES_RING - n) % SERIES_RING;
+		late = n - EXPLOSION_NEAR;
+		for (uint32_t j = 0; j < late; j++)
+			past[j] = scaled(w, w->ring[(from + j) % SERIES_RING]);
+		middle = series_median(past, late);
+		for (uint32_t j = 0; j < late; j++)
+			past[j] = fabs(past[j] - middle);
+		spread = fmax(0.1, MAD_TO_SIGMA * series_median(past, late));
+		for (uint32_t j = late; j < n; j++) {
+			double v = w->ring[(from + j) % SERIES_RING], y = scaled(w, v);
+
+			if ((y - middle) / spread > EXPLOSION_Z && y - middle > 1.0986) {
+				began = isnan(began) ? w->ring_step[(from + j) % SERIES_RING]
+						     : began;
+				most = fmax(most, v);
+			}
+		}
+		if (isnan(began) || began > loss->step)
+			continue;
+		loss = series_raise(m, PLIM_CURVES_EXPLOSION, i, began, step);
+		if (!loss)
+			return;
+		loss->kind = EXPLOSION_FIRST;
+		loss->confidence = 0.9;
+		loss->other = series;
+		loss->number[0] = fmax(loss->number[0], most);
+		loss->number[1] = exp(middle);
+		loss->number[4] = m->findings.at[m->findings.n - 1].step;
+		loss->number[5] = middle + 1.1;
+		return;
+	}
+}
+
+/* ---- overfitting and collapse ---- */
+
+/*
+ * The validation loss has a minimum behind which it rises by 2 % and more than noise explains, while the training
+ * loss falls: either the last three evaluations are clearly over the minimum, or a line through all behind it
+ * rises by 4 of its standard errors.  Few evaluations say little, so they have to say it clearly.
+ */
+#define RISE_LEAST 0.02
+#define RISE_ERRORS 4.5
+#define SLOPE_ERRORS 4.0
+#define FALL_LEAST 0.01
+
+struct evaluations {
+	double y[SERIES_CELLS + 1], t[SERIES_CELLS + 1], step[SERIES_CELLS + 1];
+	size_t n, best;
+	double base, sigma, scale;
+};
+
+static void push_eval(struct evaluations *e, double step, double value, double train)
+{
+	e->y[e->n] = value;
+	e->t[e->n] = train;
+	e->step[e->n++] = step;
+}
+
+static double smoothed(const struct evaluations *e, size_t i)
+{
+	if (e->n < 12 || !i || i + 1 >= e->n)
+		return e->y[i];
+	return (e->y[i - 1] + e->y[i] + e->y[i + 1]) / 3;
+}
+
+/* The evaluations so far with this one, their noise and their minimum. */
+static void gather(const struct series_monitor *m, const struct series_watch *w, double step,
+		   double value, struct evaluations *e)
+{
+	const struct series_history *h = &w->history;
+	size_t from;
+
+	e->n = 0;
+	for (uint32_t i = 0; i < h->n; i++)
+		push_eval(e, h->at[i].step, h->at[i].mean, h->at[i].other);
+	if (h->stride == 1) {
+		const struct series_watch *train =
+			w->pair != SERIES_NONE ? &m->watches.at[w->pair] : NULL;
+
+		push_eval(e, step, value,
+			  !train || !train->finite ? NAN
+			  : train->finite > w->pair_finite
+				  ? (train->total - w->pair_total) /
+					    (double)(train->finite - w->pair_finite)
+				  : train->last);
+	}
+	e->best = 0;
+	for (size_t i = 1; i < e->n; i++)
+		if (smoothed(e, i) < smoothed(e, e->best))
+			e->best = i;
+	e->base = e->n ? smoothed(e, e->best) : NAN;
+	from = e->n > 33 ? e->n - 33 : 0;
+	e->scale = w->negative ? w->max - w->min : fabs(e->base);
+	e->sigma = fmax(noise(e->y + from, e->n - from), 0.002 * e->scale);
+}
+
+/* By how much the training loss has fallen since the minimum, of itself; NaN: not known. */
+static double trained(const struct evaluations *e)
+{
+	size_t after = e->n - 1 - e->best, k = after < 3 ? after : 3;
+	double then = e->t[e->best], now = mean(e->t + e->n - k, k);
+
+	return (then - now) / fabs(then);
+}
+
+/* How sure it is that the last evaluations are over the minimum; 0: not. */
+static double risen(const struct evaluations *e, double *rise)
+{
+	size_t after = e->n - 1 - e->best, k = after < 3 ? after : 3;
+	const double *late = e->y + e->best + 1;
+	double t = 0, errors, b;
+	bool climbs = true;
+
+	if (after < 2)
+		return 0;
+	*rise = (mean(e->y + e->n - k, k) - e->base) / e->scale;
+	for (size_t i = e->n - k; i < e->n; i++)
+		climbs &= e->y[i] > e->y[i - 1];
+	if (after < 3 || e->n < 6)
+		return climbs && *rise >= (after < 3 ? 0.08 : 0.04) ? fmin(0.85, 0.6 + *rise) : 0;
+	if (*rise < RISE_LEAST)
+		return 0;
+	errors = *rise * e->scale / (e->sigma * sqrt(2.0 / 3));
+	if (errors > RISE_ERRORS)
+		return fmin(0.98, 0.7 + 0.02 * errors);
+	if (after < 6)
+		return 0;
+	b = slope(late, after, e->sigma, &t);
+	return t > SLOPE_ERRORS && b * (double)after / e->scale > RISE_LEAST
+		       ? fmin(0.95, 0.6 + 0.04 * t)
+		       : 0;
+}
+
+enum { OVERFIT_BOTH, OVERFIT_NO_TRAIN };
+
+static void look_overfit(struct series_monitor *m, uint32_t series, double step, double value)
+{
+	struct series_watch *w = &m->watches.at[series];
+	struct series_finding *f = series_open(m, PLIM_CURVES_OVERFIT, series);
+	struct evaluations e;
+	double sure, rise = 0, fell;
+
+	if (!isfinite(value) || (w->history.stride > 1 && w->history.open.n))
+		return;
+	gather(m, w, step, value, &e);
+	if (e.n < 3)
+		return;
+	if (f) {
+		f->number[0] = value;
+		f->number[2] = step;
+		if (value < f->number[1] - 0.5 * e.sigma) {
+			f->severity = PLIM_SEVERITY_INFO;
+			series_end(m, PLIM_CURVES_OVERFIT, series, step);
+		}
+		return;
+	}
+	sure = risen(&e, &rise);
+	fell = trained(&e);
+	if (sure <= 0 || fell < FALL_LEAST)
+		return;
+	if (isnan(fell))
+		sure = fmin(sure, 0.6);
+	f = series_raise(m, PLIM_CURVES_OVERFIT, series, e.step[e.best], step);
+	if (!f)
+		return;
+	f->confidence = sure;
+	f->kind = isnan(fell) ? OVERFIT_NO_TRAIN : OVERFIT_BOTH;
+	f->number[0] = value;
+	f->number[1] = e.base;
+	f->number[2] = step;
+	f->number[3] = (double)(e.n - 1 - e.best) * w->history.stride;
+	f->number[4] = e.t[e.best];
+	f->number[5] = e.t[e.n - 1];
+	f->other = w->pair;
+}
+
+#define COLLAPSE_TIMES 2.0 /* validation loss over training loss */
+
+enum { COLLAPSE_RATIO, COLLAPSE_METRIC, COLLAPSE_CONSTANT, COLLAPSE_ENTROPY };
+
+/* Over twice the training loss, much more so than at the best evaluation, and not because both still fall. */
+static void look_ratio(struct series_monitor *m, uint32_t series, double step, double value)
+{
+	struct series_watch *w = &m->watches.at[series];
+	struct series_finding *f = series_open(m, PLIM_CURVES_COLLAPSE, series);
+	struct evaluations e;
+	double then;
+
+	if (!isfinite(value) || w->negative || (w->history.stride > 1 && w->history.open.n))
+		return;
+	gather(m, w, step, value, &e);
+	if (e.n < 4)
+		return;
+	if (f) {
+		if (value < f->number[1] - 0.5 * e.sigma)
+			series_end(m, PLIM_CURVES_COLLAPSE, series, step);
+		return;
+	}
+	if (e.n - 1 - e.best < 2 || !(e.t[e.best] > 0))
+		return;
+	then = fmax(e.base / e.t[e.best], 1);
+	for (size_t i = e.n - 2; i < e.n; i++)
+		if (!(e.t[i] > 0) || e.y[i] / e.t[i] < COLLAPSE_TIMES * then ||
+		    e.y[i] < 1.1 * e.base + 2 * e.sigma)
+			return;
+	f = series_raise(m, PLIM_CURVES_COLLAPSE, series, e.step[e.n - 2], step);
+	if (!f)
+		return;
+	f->confidence = 0.8;
+	f->number[0] = value;
+	f->number[1] = e.base;
+	f->number[2] = e.t[e.n - 1];
+	f->number[3] = e.step[e.best];
+	f->other = w->pair;
+}
+
+#define METRIC_SAME 5 /* evaluations that are exactly equal from the first on */
+
+static void look_metric(struct series_monitor *m, uint32_t series, double step, double value)
+{
+	struct series_watch *w = &m->watches.at[series];
+	struct series_finding *f = series_open(m, PLIM_CURVES_COLLAPSE, series);
+	struct evaluations e;
+	double gain, late, best;
+
+	if (!isfinite(value) || (w->history.stride > 1 && w->history.open.n))
+		return;
+	gather(m, w, step, value, &e);
+	if (f) {
+		if ((f->kind == COLLAPSE_CONSTANT && value != w->first) ||
+		    (f->kind == COLLAPSE_METRIC && value > f->number[2]))
+			series_end(m, PLIM_CURVES_COLLAPSE, series, step);
+		return;
+	}
+	if (w->finite >= METRIC_SAME && w->min == w->max && value < 0.99 && value > -0.99) {
+		f = series_raise(m, PLIM_CURVES_COLLAPSE, series, w->first_step, step);
+		if (f) {
+			f->kind = COLLAPSE_CONSTANT;
+			f->confidence = 0.6;
+			f->number[0] = value;
+			f->number[1] = (double)w->finite;
+		}
+		return;
+	}
+	if (e.n < 6)
+		return;
+	best = -INFINITY;
+	for (size_t i = 0; i + 3 < e.n; i++)
+		best = fmax(best, e.y[i]);
+	gain = best - e.y[0];
+	late = fmax(e.y[e.n - 1], fmax(e.y[e.n - 2], e.y[e.n - 3]));
+	if (gain < 8 * e.sigma || late > e.y[0] + 0.4 * gain || gain < 0.05 * fabs(best))
+		return;
+	f = series_raise(m, PLIM_CURVES_COLLAPSE, series, e.step[e.n - 3], step);
+	if (!f)
+		return;
+	f->kind = COLLAPSE_METRIC;
+	f->severity = PLIM_SEVERITY_ERROR;
+	f->confidence = 0.85;
+	f->number[0] = value;
+	f->number[1] = best;
+	f->number[2] = e.y[0] + 0.7 * gain;
+	f->number[3] = e.y[0];
+}
+
+/* A policy whose entropy fell to a tenth of where it began. */
+static void look_entropy(struct series_monitor *m, uint32_t series, double step, double value)
+{
+	struct series_watch *w = &m->watches.at[series];
+	const struct series_cell *c = w->history.at;
+	uint32_t n = w->history.n;
+	double first, last;
+	struct series_finding *f;
+
+	if (!isfinite(value) || w->history.open.n || n < 16 || w->first <= 0)
+		return;
+	first = (c[0].mean + c[1].mean + c[2].mean + c[3].mean) / 4;
+	last = (c[n - 1].mean + c[n - 2].mean + c[n - 3].mean + c[n - 4].mean) / 4;
+	if (last >= 0.1 * first || series_open(m, PLIM_CURVES_COLLAPSE, series))
+		return;
+	f = series_raise(m, PLIM_CURVES_COLLAPSE, series, c[n - 4].step, step);
+	if (!f)
+		return;
+	f->kind = COLLAPSE_ENTROPY;
+	f->confidence = 0.7;
+	f->number[0] = last;
+	f->number[1] = first;
+}
+
+/* ---- plateau ---- */
+
+/*
+ * Over the last fifth of at least 64 values the loss improved by less than half a percent, no line through them
+ * falls by more than 1.5 of its standard errors, and the learning rate is not small already.
+ */
+#define PLATEAU_VALUES 64
+#define PLATEAU_CELLS 40
+#define PLATEAU_LEAST 0.005
+#define PLATEAU_STUCK 0.03 /* never better than that: it does not learn at all */
+
+enum { PLATEAU_LATE, PLATEAU_STUCK_AT_START };
+
+/* The learning rate now, of its largest; NaN: not logged. */
+static double rate_left(const struct series_monitor *m)
+{
+	for (uint32_t i = 0; i < m->watches.n; i++) {
+		const struct series_watch *w = &m->watches.at[i];
+
+		if (w->role == PLIM_ROLE_LEARNING_RATE && w->finite && w->max > 0)
+			return w->last / w->max;
+	}
+	return NAN;
+}
+
+static void look_plateau(struct series_monitor *m, uint32_t series, double step, double value)
+{
+	struct series_watch *w = &m->watches.at[series];
+	struct series_finding *f = series_open(m, PLIM_CURVES_PLATEAU, series);
+	double y[SERIES_CELLS], t, early, late, sigma, gain, left;
+	size_t n, fifth;
+
+	if (!isfinite(value) || w->negative || w->history.open.n || w->points < PLATEAU_VALUES ||
+	    w->history.n < PLATEAU_CELLS)
+		return;
+	n = cells_of(w, y, false);
+	fifth = n / 5;
+	late = mean(y + n - fifth / 2, fifth / 2);
+	if (f) {
+		if (late < log(f->number[0]) - fmax(0.02, 2 * f->number[2]))
+			series_end(m, PLIM_CURVES_PLATEAU, series, step);
+		return;
+	}
+	early = mean(y + n - fifth, fifth / 2);
+	sigma = wander(y, n);
+	slope(y + n - fifth, fifth, sigma, &t);
+	left = rate_left(m);
+	if (early - late > PLATEAU_LEAST || t < -1.5 || left < 0.3 || isnan(early) || isinf(late))
+		return;
+	/* Noise must not hide the improvement that is asked for, of four times the least. */
+	if (sigma * sqrt(4.0 / (double)fifth) > 4 * PLATEAU_LEAST)
+		return;
+	gain = mean(y, FOUR) - late;
+	f = series_raise(m, PLIM_CURVES_PLATEAU, series, w->history.at[n - fifth].step, step);
+	if (!f)
+		return;
+	f->kind = gain < PLATEAU_STUCK ? PLATEAU_STUCK_AT_START : PLATEAU_LATE;
+	f->severity = f->kind == PLATEAU_LATE ? PLIM_SEVERITY_INFO : PLIM_SEVERITY_WARNING;
+	f->confidence = isnan(left) ? 0.5 : 0.7;
+	f->number[0] = exp(late);
+	f->number[1] = early - late;
+	f->number[2] = sigma;
+	f->number[3] = left;
+	f->number[4] = exp(mean(y, FOUR));
+}
+
+/* ---- learning rate ---- */
+
+#define RATE_ZEROS 5  /* logs in a row: a schedule that ends at 0 logs one */
+#define RATE_JUMP 3.0 /* times the value before */
+
+enum { RATE_ZERO, RATE_NEGATIVE, RATE_JUMPED };
+
+static void look_rate(struct series_monitor *m, uint32_t series, double step, double value)
+{
+	struct series_watch *w = &m->watches.at[series];
+	struct series_finding *f;
+	double before = w->ring_n ? w->ring[(w->ring_at + SERIES_RING - 1) % SERIES_RING] : NAN;
+	double most = w->ring_n ? scaled(w, ring_max(w)) : NAN;
+
+	if (!isfinite(value))
+		return;
+	if (value != 0) {
+		w->zero_run = 0;
+		f = series_open(m, PLIM_CURVES_LEARNING_RATE, series);
+		if (f && f->kind == RATE_ZERO)
+			series_end(m, PLIM_CURVES_LEARNING_RATE, series, step);
+	} else if (!w->zero_run++) {
+		w->zero_step = step;
+	}
+	(void)most;
+	/* For others: it rises again to where it was, as warm restarts do. */
+	if (before > 0 && value > 1.5 * before && value <= 1.01 * w->max && w->points > 3) {
+		w->jump_step = step;
+		w->jumps = 1;
+	}
+	if (w->zero_run == RATE_ZEROS || value < 0) {
+		f = series_raise(m, PLIM_CURVES_LEARNING_RATE, series,
+				 value < 0 ? step : w->zero_step, step);
+		if (f && f->detected == step) {
+			f->kind = value < 0 ? RATE_NEGATIVE : RATE_ZERO;
+			f->severity = value < 0 ? PLIM_SEVERITY_ERROR : PLIM_SEVERITY_WARNING;
+			f->confidence = 0.9;
+			f->number[0] = value;
+			f->number[1] = before;
+		}
+	}
+}
+
+/* ---- GradScaler ---- */
+
+/*
+ * torch's GradScaler halves its scale when it skips a step and doubles it after 2000 clean ones, so one skip in
+ * some 2000 steps is how it works.  8 halvings within 160 steps are over 5 %; a scale below 1, or ten
+ * halvings without a doubling, mean that the values themselves are not finite.
+ */
+#define SKIPS_SHARE 0.05
+#define SKIPS_STEPS 200.0
+#define HALVINGS 10
+
+enum { SKIPS_MANY, SKIPS_SMALL, SKIPS_NO_RECOVERY };
+
+static void raise_skips(struct series_monitor *m, uint32_t series, double began, double step,
+			uint32_t kind, double number)
+{
+	struct series_finding *f = series_raise(m, PLIM_CURVES_SCALER_SKIPS, series, began, step);
+
+	if (!f || f->detected != step || f->number[0] != 0)
+		return;
+	f->kind = kind;
+	f->severity = kind == SKIPS_MANY ? PLIM_SEVERITY_WARNING : PLIM_SEVERITY_ERROR;
+	f->confidence = 0.9;
+	f->number[0] = number;
+	f->number[1] = m->watches.at[series].last;
+}
+
+static void look_scale(struct series_monitor *m, uint32_t series, double step, double value)
+{
+	struct series_watch *w = &m->watches.at[series];
+	double before = w->ring_n ? w->ring[(w->ring_at + SERIES_RING - 1) % SERIES_RING] : NAN;
+	double before_step =
+		w->ring_n ? w->ring_step[(w->ring_at + SERIES_RING - 1) % SERIES_RING] : NAN;
+	double halvings;
+
+	if (!isfinite(value) || !(value > 0) || isnan(before) || !(before > 0)) {
+		if (value == 0 && before > 0)
+			raise_skips(m, series, step, step, SKIPS_SMALL, 1e-300);
+		return;
+	}
+	halvings = round(log2(before / value));
+	if (halvings < 0) {
+		w->same_run = 0;
+		w->sum = 0;
+		if (w->open[PLIM_CURVES_SCALER_SKIPS] && value >= 1)
+			series_end(m, PLIM_CURVES_SCALER_SKIPS, series, step);
+	}
+	if (halvings > 0 && w->sum == 0)
+		w->bad_step = step;
+	w->sum += halvings > 0 ? halvings : 0;
+	/* The search at the start, from 65536 (or 2^32) down to what fits, is one of these too. */
+	if (value < 1 && before >= 1)
+		raise_skips(m, series, w->bad_step, step, SKIPS_SMALL, value);
+	else if (w->sum >= HALVINGS && w->finite > 20 && w->bad_step > w->first_step + SKIPS_STEPS)
+		raise_skips(m, series, w->bad_step, step, SKIPS_NO_RECOVERY, w->sum);
+	for (; halvings > 0; halvings--) {
+		memmove(w->lows, w->lows + 1, sizeof(w->lows) - sizeof(*w->lows));
+		w->lows[7] = halvings > 1 ? before_step : step;
+		w->skips += w->skips < 8;
+	}
+	if (w->skips == 8 && w->lows[0] > w->first_step + SKIPS_STEPS &&
+	    step - w->lows[0] < 8 / SKIPS_SHARE)
+		raise_skips(m, series, w->lows[0], step, SKIPS_MANY,
+			    8 / fmax(step - w->lows[0], 8));
+}
+
+/* A count of skipped steps, of the last log interval or since the start. */
+static void look_skipped(struct series_monitor *m, uint32_t series, double step, double value)
+{
+	struct series_watch *w = &m->watches.at[series];
+	double steps, skips;
+	uint32_t n = w->ring_n, from = (w->ring_at + SERIES_RING - n) % SERIES_RING;
+	bool counts_up = w->finite > 4 && w->last >= w->max && w->min < w->max;
+
+	if (!isfinite(value) || n < 8)
+		return;
+	steps = step - w->ring_step[from];
+	if (counts_up) {
+		skips = value - w->ring[from];
+	} else {
+		skips = value;
+		for (uint32_t i = 1; i < n; i++)
+			skips += w->ring[(from + i) % SERIES_RING];
+	}
+	if (steps >= SKIPS_STEPS / 2 && skips >= 8 && skips > SKIPS_SHARE * steps &&
+	    w->ring_step[from] > w->first_step)
+		raise_skips(m, series, w->ring_step[from], step, SKIPS_MANY, skips / steps);
+}
+
+/* ---- memory ---- */
+
+/*
+ * After the first fifth, the smallest values of six equal parts rise one after the other, by 5 % in all and as
+ * fast at the end as before: caches and longer batches level off, leaks do not.
+ */
+#define CREEP_CELLS 30
+#define CREEP_PARTS 6
+#define CREEP_LEAST 0.05
+
+static void look_memory(struct series_monitor *m, uint32_t series, double step, double value)
+{
+	struct series_watch *w = &m->watches.at[series];
+	const struct series_cell *c = w->history.at;
+	double low[CREEP_PARTS], y[SERIES_CELLS], grown, sigma;
+	uint32_t n = w->history.n, from = n / 5, each = (n - from) / CREEP_PARTS;
+	struct series_finding *f = series_open(m, PLIM_CURVES_MEMORY_CREEP, series);
+
+	if (!isfinite(value) || w->history.open.n || n < CREEP_CELLS)
+		return;
+	from = n - each * CREEP_PARTS;
+	for (uint32_t i = 0; i < CREEP_PARTS; i++) {
+		low[i] = INFINITY;
+		for (uint32_t j = 0; j < each; j++)
+			low[i] = fmin(low[i], c[from + i * each + j].min);
+	}
+	grown = low[CREEP_PARTS - 1] - low[0];
+	if (f) {
+		f->number[0] = value;
+		f->number[2] = step;
+		if (low[CREEP_PARTS - 1] < f->number[3])
+			series_end(m, PLIM_CURVES_MEMORY_CREEP, series, step);
+		return;
+	}
+	for (uint32_t i = 0; i < n; i++)
+		y[i] = c[i].min;
+	sigma = noise(y + from, n - from);
+	for (uint32_t i = 1; i < CREEP_PARTS; i++)
+		if (low[i] <= low[i - 1])
+			return;
+	if (grown < CREEP_LEAST * fabs(low[0]) || grown < 3 * sigma ||
+	    low[5] - low[3] < 0.25 * grown || low[5] - low[4] < 0.08 * grown)
+		return;
+	f = series_raise(m, PLIM_CURVES_MEMORY_CREEP, series, c[from].step, step);
+	if (!f)
+		return;
+	f->confidence = fmin(0.95, 0.6 + 0.5 * grown / fabs(low[0]));
+	f->number[0] = low[CREEP_PARTS - 1];
+	f->number[1] = low[0];
+	f->number[2] = step;
+	f->number[3] = low[0] + 0.3 * grown;
+	f->number[4] = c[from].step;
+}
+
+/* ---- the table ---- */
+
+#define BIT(role) (1u << PLIM_ROLE_##role)
+
+const struct series_detector series_detectors[] = {
+	{ BIT(TRAIN_LOSS) | BIT(VAL_LOSS) | BIT(METRIC) | BIT(ERROR) | BIT(GRAD_NORM) |
+		  BIT(LEARNING_RATE),
+	  look_finite, "nan, inf",
+	  "a value that is NaN or infinite; of gradient norms three in a row",
+	  "keras.callbacks.TerminateOnNaN" },
+	{ BIT(TRAIN_LOSS), look_hidden, "nan",
+	  "a loss of exactly 0 twice beside a gradient norm of NaN, or three times after a loss "
+	  "over 0.02",
+	  "transformers' logging_nan_inf_filter logs 0 where all losses of an interval are NaN" },
+	{ BIT(TRAIN_LOSS), look_spike, "spike",
+	  "6 spreads over the median of the last 64 values, by a tenth, and above all of them; or "
+	  "a sum of smaller ones",
+	  "OLMo-core SkipStepOptimizer (6 standard deviations of 128)" },
+	{ BIT(TRAIN_LOSS), look_diverged, "diverged",
+	  "four cells of the history are over the lowest four by 1.2 times and 5 standard errors, "
+	  "and do not fall",
+	  "PaLM section 5.1; llm-foundry KillLossSpike" },
+	{ BIT(GRAD_NORM), look_explosion, "explosion",
+	  "three of five norms over ten times the median and 6 spreads, or one over a hundred "
+	  "times",
+	  "ZClip (z of an average); OLMo-core" },
+	{ BIT(TRAIN_LOSS), look_before, "explosion",
+	  "norms over three times the median and 6 spreads in the five logs before a spike or NaN",
+	  "PaLM section 5.1" },
+	{ BIT(VAL_LOSS), look_overfit, "overfit",
+	  "behind its minimum the validation loss rises by 2 % and 4.5 standard errors, or along a "
+	  "line, while the training loss falls",
+	  "Prechelt, Early Stopping - But When? (1998); trend instead of strips" },
+	{ BIT(VAL_LOSS), look_ratio, "collapse",
+	  "validation loss over twice training loss, twice the ratio at the best evaluation, and a "
+	  "tenth worse than it",
+	  "common practice" },
+	{ BIT(METRIC), look_metric, "collapse",
+	  "a metric that loses 60 % of what it gained for three evaluations, or is the same number "
+	  "in five from the first",
+	  "common practice" },
+	{ BIT(ENTROPY), look_entropy, "collapse", "entropy of a policy below a tenth of its start",
+	  "common practice" },
+	{ BIT(TRAIN_LOSS), look_plateau, "plateau",
+	  "less than 0.5 % better over the last fifth, with the learning rate over 30 % of its "
+	  "largest",
+	  "torch ReduceLROnPlateau, by trend" },
+	{ BIT(LEARNING_RATE), look_rate, "learning_rate", "exactly 0 in five logs, or negative",
+	  "schedulers past their last step" },
+	{ BIT(LOSS_SCALE), look_scale, "scaler_skips",
+	  "8 halvings within 160 steps, a scale below 1, or ten halvings without a doubling",
+	  "torch.amp.GradScaler (growth 2 after 2000 steps, backoff 0.5)" },
+	{ BIT(SKIPPED_STEPS), look_skipped, "scaler_skips", "over 5 % of steps skipped",
+	  "torch.amp.GradScaler" },
+	{ BIT(MEMORY), look_memory, "memory_creep",
+	  "the smallest values of six parts rise one after the other, by 5 % and to the end",
+	  "plimsoll report (staircase)" },
+};
+const size_t series_detector_count = sizeof(series_detectors) / sizeof(*series_detectors);

@@ -1,0 +1,372 @@
+/*
+ * What is a log, and which files of a folder are one run.
+ *
+ * A folder that has checkpoints of Transformers is one run: of its trainer_state.json files the one that
+ * went furthest is read, which holds what the others do.  Event files of one folder are one run, as are the metrics of
+ * an MLflow run; every other log is a run of its own.  Links are not followed, so a search ends.
+ */
+#include "parts.h"
+
+#include "wire.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define DEPTH_MAX 12
+#define HEAD 4096
+
+static bool ends_with(const char *name, const char *end)
+{
+	size_t n = strlen(name), k = strlen(end);
+
+	return n >= k && !strcmp(name + n - k, end);
+}
+
+static bool is_compressed(const uint8_t *head, size_t n)
+{
+	return n > 6 && ((head[0] == 0x1f && head[1] == 0x8b) ||
+			 !memcmp(head,
+				 "\xfd"
+				 "7zXZ",
+				 5) ||
+			 !memcmp(head, "\x28\xb5\x2f\xfd", 4));
+}
+
+/* A head line of words, and a line of as many cells of which some are numbers. */
+static bool looks_like_csv(const char *head, size_t n)
+{
+	const char *end = memchr(head, '\n', n);
+	size_t first = 0, second = 0, letters = 0;
+	const char *p;
+
+	if (!end)
+		return false;
+	for (p = head; p < end; p++) {
+		first += *p == ',' || *p == '\t' || *p == ';';
+		letters += isalpha((unsigned char)*p) != 0;
+	}
+	for (p = end + 1; p < head + n && *p != '\n'; p++)
+		second += *p == ',' || *p == '\t' || *p == ';';
+	if (!first || !letters || isdigit((unsigned char)head[0]) || head[0] == '[')
+		return false;
+	/* Only the head so far: it is being written. */
+	return end + 1 == head + n ||
+	       (second == first && strcspn(end + 1, "0123456789") < (size_t)(p - end - 1));
+}
+
+enum series_kind series_recognise(const uint8_t *head, size_t n, const char *name)
+{
+	const uint8_t *p = head;
+	size_t text = 0;
+
+	if (n >= 4 && !memcmp(head, ":W&B", 4))
+		return SERIES_KIND_WANDB;
+	if (wire_is_event_file(head, n))
+		return SERIES_KIND_TENSORBOARD;
+	if (strstr(name, "/metrics/") && n && isdigit(head[0]) &&
+	    !strchr(strstr(name, "/metrics/") + 9, '.'))
+		return SERIES_KIND_MLFLOW;
+	if (n >= 3 && !memcmp(p, "\xef\xbb\xbf", 3))
+		p += 3;
+	for (const uint8_t *c = p; c < head + n; c++)
+		text += *c >= 0x20 || *c == '\n' || *c == '\t' || *c == '\r' || *c == 0x1b ||
+			*c == '\b';
+	if (!n || text < (size_t)(head + n - p))
+		return SERIES_KIND_UNKNOWN;
+	while (p < head + n && isspace(*p))
+		p++;
+	if (p < head + n &&
+	    (*p == '{' || (*p == '[' && p + 1 < head + n && strchr("{ \n\t\r", p[1])))) {
+		const uint8_t *q = p + 1;
+
+		while (q < head + n && isspace(*q))
+			q++;
+		/* A dict that Python printed has single quotes: text. */
+		if (q < head + n && *q != '\'')
+			return ends_with(name, "trainer_state.json") ? SERIES_KIND_TRAINER_STATE
+								     : SERIES_KIND_JSON;
+	}
+	if (looks_like_csv((const char *)p, (size_t)(head + n - p)))
+		return SERIES_KIND_CSV;
+	return SERIES_KIND_TEXT;
+}
+
+/* ---- a folder ---- */
+
+struct entry {
+	uint32_t run, path; /* texts */
+	enum series_kind kind;
+	uint64_t step; /* of a trainer_state: its checkpoint's; UINT64_MAX: the run's own */
+	bool dropped;
+};
+
+struct search {
+	struct mem *mem;
+	struct intern texts;
+	VEC(struct entry) entries;
+	uint64_t left_out;
+	struct plim_err *err;
+};
+
+/* Only what is likely to be one, by name, is opened: a folder of a run holds gigabytes of other things. */
+static bool may_be_log(const char *path, const char *name)
+{
+	static const char *const ends[] = { ".jsonl", ".ndjson", ".csv",   ".tsv",
+					    ".log",   ".out",    ".wandb", ".txt" };
+	static const char *const not_logs[] = { "requirements.txt",   "README.txt",  "vocab.txt",
+						"merges.txt",         "LICENSE.txt", "debug.log",
+						"debug-internal.log", NULL };
+
+	for (size_t i = 0; not_logs[i]; i++)
+		if (!strcmp(name, not_logs[i]))
+			return false;
+	if (strstr(name, "tfevents") || strstr(path, "/metrics/"))
+		return true;
+	if (!strcmp(name, "trainer_state.json") || !strcmp(name, "metrics.json") ||
+	    !strcmp(name, "history.json") || !strcmp(name, "log.json") ||
+	    !strcmp(name, "training_log.json") || !strcmp(name, "log_history.json"))
+		return true;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
+		if (ends_with(name, ends[i]))
+			return true;
+	return false;
+}
+
+static enum series_kind look_at(const char *path)
+{
+	uint8_t head[HEAD];
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+	ssize_t n = fd < 0 ? -1 : read(fd, head, sizeof(head) - 1);
+
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0)
+		return SERIES_KIND_UNKNOWN;
+	head[n] = 0;
+	if (is_compressed(head, (size_t)n))
+		return SERIES_KIND_UNKNOWN; /* named by hand it is read */
+	return series_recognise(head, (size_t)n, path);
+}
+
+static uint64_t step_of_folder(const char *folder)
+{
+	const char *slash = strrchr(folder, '/'), *name = slash ? slash + 1 : folder;
+
+	return strncmp(name, "checkpoint-", 11) ? UINT64_MAX : strtoull(name + 11, NULL, 10);
+}
+
+static enum plim_status add(struct search *s, const char *folder, const char *path,
+			    enum series_kind kind)
+{
+	struct entry e = { .kind = kind, .step = UINT64_MAX };
+	char run[4096];
+	const char *cut;
+	enum plim_status st;
+
+	snprintf(run, sizeof(run), "%s", folder);
+	if (kind == SERIES_KIND_TRAINER_STATE) {
+		e.step = step_of_folder(folder);
+		if (e.step != UINT64_MAX && strrchr(run, '/'))
+			*strrchr(run, '/') = 0;
+	}
+	cut = kind == SERIES_KIND_MLFLOW ? strstr(run, "/metrics") : NULL;
+	if (cut)
+		run[cut - run] = 0;
+	st = intern_add(&s->texts, run, strlen(run), &e.run, s->err);
+	if (!st)
+		st = intern_add(&s->texts, path, strlen(path), &e.path, s->err);
+	return st ? st : vec_push(s->mem, &s->entries, e, s->err);
+}
+
+static int not_dots(const struct dirent *d)
+{
+	return d->d_name[0] != '.';
+}
+
+static enum plim_status walk(struct search *s, const char *folder, unsigned depth)
+{
+	struct dirent **list;
+	int n = scandir(folder, &list, not_dots, alphasort);
+	enum plim_status st = PLIM_OK;
+
+	if (n < 0)
+		return depth ? PLIM_OK : err_errno(s->err, errno, "cannot open '%s'", folder);
+	for (int i = 0; i < n; i++) {
+		char path[4096];
+		struct stat x;
+		enum series_kind kind;
+
+		if (st ||
+		    (size_t)snprintf(path, sizeof(path), "%s/%s", folder, list[i]->d_name) >=
+			    sizeof(path) ||
+		    lstat(path, &x)) {
+			free(list[i]);
+			continue;
+		}
+		if (S_ISDIR(x.st_mode) && depth < DEPTH_MAX) {
+			st = walk(s, path, depth + 1);
+		} else if (S_ISREG(x.st_mode) && may_be_log(path, list[i]->d_name)) {
+			kind = look_at(path);
+			if (kind)
+				st = add(s, folder, path, kind);
+		}
+		free(list[i]);
+	}
+	free(list);
+	return st;
+}
+
+/* Of the states of one run only the furthest; and of a run that has one, no event files below it. */
+static void drop_doubles(struct search *s)
+{
+	for (size_t i = 0; i < s->entries.n; i++) {
+		struct entry *a = &s->entries.at[i];
+		const char *run = intern_text(&s->texts, a->run);
+		size_t n = strlen(run);
+
+		if (a->kind != SERIES_KIND_TRAINER_STATE || a->dropped)
+			continue;
+		for (size_t j = 0; j < s->entries.n; j++) {
+			struct entry *b = &s->entries.at[j];
+			const char *other = intern_text(&s->texts, b->run);
+
+			if (i == j || b->dropped)
+				continue;
+			if (b->kind == SERIES_KIND_TRAINER_STATE && b->run == a->run) {
+				struct entry *less = b->step <= a->step ? b : a;
+
+				less->dropped = true;
+				if (less == a)
+					break;
+			} else if (b->kind == SERIES_KIND_TENSORBOARD && !strncmp(other, run, n) &&
+				   (!other[n] || other[n] == '/')) {
+				b->dropped = true;
+				s->left_out++;
+			}
+		}
+	}
+}
+
+enum plim_status series_search(struct mem *m, const char *folder, series_found_fn *found, void *ctx,
+			       uint64_t *left_out, struct plim_err *err)
+{
+	struct search s = { .mem = m, .err = err };
+	char top[4096];
+	size_t n = (size_t)snprintf(top, sizeof(top), "%s", folder);
+	enum plim_status st;
+
+	if (n >= sizeof(top))
+		return err_set(err, PLIM_E_ARG, "the path is too long");
+	while (n > 1 && top[n - 1] == '/')
+		top[--n] = 0;
+	intern_init(&s.texts, m);
+	st = walk(&s, top, 0);
+	drop_doubles(&s);
+	for (size_t i = 0; !st && i < s.entries.n; i++) {
+		const struct entry *e = &s.entries.at[i];
+
+		if (!e->dropped)
+			st = found(ctx, intern_text(&s.texts, e->run),
+				   intern_text(&s.texts, e->path), e->kind, err);
+	}
+	*left_out += s.left_out;
+	vec_release(m, &s.entries);
+	intern_release(&s.texts);
+	return st;
+}
+
+/* ---- checkpoints ---- */
+
+/* The step that a name tells: checkpoint-500, epoch=3-step=32.ckpt, step_100.pt, iter_0001000, global_step500, ckpt_4000.pt. */
+static double step_of_name(const char *name)
+{
+	static const char *const words[] = { "step", "iter", "checkpoint", "ckpt" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++) {
+		const char *at = strstr(name, words[i]);
+
+		if (!at)
+			continue;
+		at += strlen(words[i]);
+		if (!strncmp(at, "ation", 5))
+			at += 5;
+		at += strspn(at, "=_-");
+		if (isdigit((unsigned char)*at))
+			return (double)strtoull(at, NULL, 10);
+	}
+	return NAN;
+}
+
+struct nearest {
+	double step, at;
+	char path[4096];
+};
+
+static bool is_checkpoint(const char *name, bool folder)
+{
+	static const char *const ends[] = { ".pt",          ".pth", ".ckpt",  ".bin",
+					    ".safetensors", ".tar", ".keras", ".h5" };
+
+	if (folder)
+		return true;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
+		if (ends_with(name, ends[i]))
+			return true;
+	return false;
+}
+
+static void look_for(struct nearest *best, const char *folder, unsigned depth)
+{
+	struct dirent **list;
+	int n = scandir(folder, &list, not_dots, alphasort);
+
+	for (int i = 0; i < n; i++) {
+		const char *name = list[i]->d_name;
+		char path[4096];
+		struct stat x;
+		double step;
+
+		if ((size_t)snprintf(path, sizeof(path), "%s/%s", folder, name) < sizeof(path) &&
+		    !lstat(path, &x) && (S_ISREG(x.st_mode) || S_ISDIR(x.st_mode))) {
+			step = step_of_name(name);
+			if (is_checkpoint(name, S_ISDIR(x.st_mode)) && step <= best->step &&
+			    !(step <= best->at)) {
+				best->at = step;
+				snprintf(best->path, sizeof(best->path), "%s", path);
+			} else if (S_ISDIR(x.st_mode) && isnan(step) && depth < 3) {
+				look_for(best, path, depth + 1);
+			}
+		}
+		free(list[i]);
+	}
+	if (n >= 0)
+		free(list);
+}
+
+enum plim_status series_checkpoint(struct mem *m, struct intern *texts, const char *folder,
+				   double step, const char **path, double *at, struct plim_err *err)
+{
+	struct nearest *best = mem_new(m, 1, sizeof(*best), err);
+	uint32_t id;
+	enum plim_status st = PLIM_OK;
+
+	*path = NULL;
+	*at = NAN;
+	if (!best)
+		return mem_status(err);
+	best->step = step;
+	best->at = NAN;
+	look_for(best, folder, 0);
+	if (!isnan(best->at)) {
+		st = intern_add(texts, best->path, strlen(best->path), &id, err);
+		*path = st ? NULL : intern_text(texts, id);
+		*at = best->at;
+	}
+	mem_free(m, best, 1, sizeof(*best));
+	return st;
+}

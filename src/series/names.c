@@ -1,0 +1,189 @@
+/*
+ * What the name of a series tells: "eval/loss", "train_grad_norm", "val_acc", "lm loss".
+ *
+ * A name is cut into lower-case words at everything that is no letter or digit, and where a capital
+ * follows a small letter.  The first row of the table whose words are all there gives the role; a row
+ * for evaluations also needs a word for them, or no word for training.
+ */
+#include "parts.h"
+
+#include <ctype.h>
+
+#define WORDS 16
+#define WORD_BYTES 24
+
+struct words {
+	char at[WORDS][WORD_BYTES];
+	size_t n;
+};
+
+static void cut(const char *name, size_t n, struct words *w)
+{
+	size_t len = 0;
+
+	w->n = 0;
+	for (size_t i = 0; i <= n && w->n < WORDS; i++) {
+		int c = i < n ? (unsigned char)name[i] : 0;
+		bool hump = i && i < n && isupper(c) && islower((unsigned char)name[i - 1]);
+
+		if (len && (hump || !isalnum(c))) {
+			w->at[w->n++][len] = 0;
+			len = 0;
+		}
+		if (w->n < WORDS && isalnum(c) && len + 1 < WORD_BYTES)
+			w->at[w->n][len++] = (char)tolower(c);
+	}
+}
+
+static bool has(const struct words *w, const char *word)
+{
+	for (size_t i = 0; i < w->n; i++)
+		if (!strcmp(w->at[i], word))
+			return true;
+	return false;
+}
+
+/* Is a word of the list, words parted by spaces, among them? */
+static bool has_any(const struct words *w, const char *list)
+{
+	char word[WORD_BYTES];
+
+	while (*list) {
+		size_t n = strcspn(list, " ");
+
+		memcpy(word, list, n);
+		word[n] = 0;
+		if (has(w, word))
+			return true;
+		list += n + (list[n] == ' ');
+	}
+	return false;
+}
+
+static const char evaluation[] = "val valid validation eval evaluation evaluate dev test heldout";
+static const char training[] = "train training tr";
+
+enum side { ANY, EVALUATION };
+
+/* The first row that fits counts. */
+static const struct {
+	const char *one, *two; /* a word of each list must be there; two NULL: none */
+	enum side side;
+	enum plim_role role;
+} rows[] = {
+	{ "runtime seconds second sec ms time eta throughput tokens samples flops mfu tflops "
+	  "utilization "
+	  "temperature power temp watts watt elapsed timestamp remaining",
+	  NULL, ANY, PLIM_ROLE_OTHER },
+	{ "grad gradient gradients gnorm g", "norm gnorm total", ANY, PLIM_ROLE_GRAD_NORM },
+	{ "gnorm gradnorm", NULL, ANY, PLIM_ROLE_GRAD_NORM },
+	{ "lr", NULL, ANY, PLIM_ROLE_LEARNING_RATE },
+	{ "learning", "rate", ANY, PLIM_ROLE_LEARNING_RATE },
+	{ "scale scaler", "loss grad amp scaler scale", ANY, PLIM_ROLE_LOSS_SCALE },
+	{ "skipped skip overflow overflows", NULL, ANY, PLIM_ROLE_SKIPPED_STEPS },
+	{ "memory mem vram", NULL, ANY, PLIM_ROLE_MEMORY },
+	{ "entropy", "policy actor", ANY, PLIM_ROLE_ENTROPY },
+	{ "perplexity ppl wer cer mae mse rmse mape error err fid ece brier smape eer", NULL,
+	  EVALUATION, PLIM_ROLE_ERROR },
+	{ "acc accuracy f1 auc auroc auprc precision recall bleu sacrebleu rouge rouge1 rouge2 "
+	  "rougel "
+	  "rougelsum meteor chrf map map50 map5095 ap50 iou miou dice mcc matthews exact em r2 "
+	  "pearson "
+	  "spearman spearmanr psnr ssim top1 top5 acc1 acc5 ndcg mrr balanced kappa",
+	  NULL, EVALUATION, PLIM_ROLE_METRIC },
+};
+
+static enum plim_role role_of(const struct words *w, bool eval, bool train)
+{
+	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
+		if (has_any(w, rows[i].one) && (!rows[i].two || has_any(w, rows[i].two)) &&
+		    (rows[i].side == ANY || eval || !train))
+			return rows[i].role;
+	if (has_any(w, "loss losses nll xent crossentropy bpb bpc"))
+		return eval ? PLIM_ROLE_VAL_LOSS : PLIM_ROLE_TRAIN_LOSS;
+	return PLIM_ROLE_OTHER;
+}
+
+/* Words that say how a loss was taken down, not which it is. */
+static const char neutral[] =
+	"loss losses lm total epoch step avg mean average iter batch running smoothed";
+
+struct series_name series_name_of(const char *name, size_t n)
+{
+	struct series_name out = { .key = 1469598103934665603u };
+	struct words w;
+	bool eval, train;
+
+	cut(name, n, &w);
+	eval = has_any(&w, evaluation);
+	train = has_any(&w, training);
+	out.role = role_of(&w, eval, train);
+	for (size_t i = 0; i < w.n; i++) {
+		struct words one = { .n = 1 };
+
+		memcpy(one.at[0], w.at[i], WORD_BYTES);
+		if (has_any(&one, evaluation) || has_any(&one, training) || has_any(&one, neutral))
+			continue;
+		out.rank++;
+		for (const char *c = w.at[i]; *c; c++)
+			out.key = (out.key ^ (unsigned char)*c) * 1099511628211u;
+	}
+	/* Of two that mean the same, the one by epochs is the coarser one. */
+	out.rank = 4 * out.rank + (has(&w, "epoch") ? 1 : 0);
+	return out;
+}
+
+static bool is_word(const char *name, size_t n, const char *const *list)
+{
+	for (; *list; list++)
+		if (strlen(*list) == n && !strncasecmp(name, *list, n))
+			return true;
+	return false;
+}
+
+unsigned series_is_step(const char *name, size_t n)
+{
+	static const char *const steps[] = { "global_step",
+					     "trainer/global_step",
+					     "train/global_step",
+					     "_step",
+					     "step",
+					     "steps",
+					     "global_steps",
+					     "iteration",
+					     "iter",
+					     "iters",
+					     "num_updates",
+					     "update",
+					     "updates",
+					     "n_iter",
+					     "global step",
+					     "training_step",
+					     NULL };
+
+	for (unsigned i = 0; steps[i]; i++)
+		if (strlen(steps[i]) == n && !strncasecmp(name, steps[i], n))
+			return i + 1;
+	return 0;
+}
+
+bool series_is_epoch(const char *name, size_t n)
+{
+	static const char *const epochs[] = { "epoch", "epochs", "train/epoch", "current_epoch",
+					      NULL };
+
+	return is_word(name, n, epochs);
+}
+
+bool series_is_time(const char *name, size_t n)
+{
+	static const char *const times[] = { "_timestamp", "timestamp", "wall_time", "walltime",
+					     "created_at", "time_unix", NULL };
+
+	return is_word(name, n, times);
+}
+
+enum plim_role plim_role_of(const char *name)
+{
+	return series_name_of(name, strlen(name)).role;
+}

@@ -1,0 +1,46 @@
+/* What the files of this floor share. */
+#ifndef SERIES_PARTS_H
+#define SERIES_PARTS_H
+
+#include "series.h"
+
+#include <math.h>
+
+/* Readers: from file->offset to the end, or to where it is torn; file->offset is moved behind what was understood. */
+struct series_input {
+	struct series_run *run;
+	struct series_file *file;
+	struct source *source;
+};
+enum plim_status series_read_tensorboard(struct series_input *in, struct plim_err *err);
+enum plim_status series_read_wandb(struct series_input *in, struct plim_err *err);
+enum plim_status series_read_json(struct series_input *in, struct plim_err *err);
+enum plim_status series_read_csv(struct series_input *in, struct plim_err *err);
+enum plim_status series_read_text(struct series_input *in, struct plim_err *err);
+enum plim_status series_read_mlflow(struct series_input *in, struct plim_err *err);
+
+/* A line without its end; false at the end of the input.  A last line without an end is given only if `all`. */
+bool series_line(struct source *s, const uint8_t **p, const char **line, size_t *n, bool all,
+		 enum plim_status *st, struct plim_err *err);
+
+/* A number as programs print it: 1, -2.5e-3, nan, NaN, inf, -Infinity.  0: none stands here; else its length. */
+size_t series_number(const char *at, size_t n, double *out);
+
+/* Count what could not be understood. */
+void series_bad_record(struct series_run *r, uint64_t offset);
+
+/* ---- statistics ---- */
+double series_median(double *at, size_t n); /* reorders */
+
+/* ---- findings ---- */
+
+/* The finding of that id that goes on in the series, or a new one (*fresh).  NULL: there are too many. */
+struct series_finding *series_raise(struct series_monitor *m, enum plim_curves_id id,
+				    uint32_t series, double step, double detected);
+struct series_finding *series_open(struct series_monitor *m, enum plim_curves_id id,
+				   uint32_t series);
+void series_end(struct series_monitor *m, enum plim_curves_id id, uint32_t series, double step);
+
+void series_push_history(struct series_history *h, double step, double value, double other);
+
+#endif

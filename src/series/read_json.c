@@ -1,0 +1,246 @@
+/*
+ * JSON of every shape that trainers write: a trainer_state.json, JSON lines, an array of rows, one
+ * object of arrays (a Keras history).  An object of numbers is a row; objects inside of it are
+ * flattened ("train/loss"); arrays of objects are rows, arrays of numbers are series.
+ *
+ * A line that is not JSON is skipped; one that ends with the file is being written.
+ */
+#include "parts.h"
+
+#define NESTING 4
+#define PREFIX 256
+
+struct reading {
+	struct series_input *in;
+	struct json json;
+	char prefix[PREFIX];
+	size_t prefix_n;
+	unsigned depth;
+	bool document; /* rows stand inside of this object: it is none itself */
+};
+
+/* Members of a state that are no row. */
+static enum plim_status take_fact(struct reading *g, const char *key, const struct json_token *t,
+				  struct plim_err *err)
+{
+	static const struct {
+		const char *key;
+		size_t offset;
+	} numbers[] = { { "best_metric", offsetof(struct series_run, best_metric) },
+			{ "best_global_step", offsetof(struct series_run, best_step) },
+			{ "max_steps", offsetof(struct series_run, total_steps) },
+			{ "train_runtime", offsetof(struct series_run, runtime) } };
+	struct series_run *r = g->in->run;
+	uint32_t id;
+	enum plim_status st;
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
+		if (!strcmp(key, numbers[i].key) &&
+		    (t->kind == JSON_INTEGER || t->kind == JSON_DOUBLE))
+			memcpy((char *)r + numbers[i].offset, &t->number, sizeof(double));
+	if (strcmp(key, "best_model_checkpoint") || t->kind != JSON_STRING)
+		return PLIM_OK;
+	st = intern_add(&r->texts, t->string, t->n, &id, err);
+	r->best_checkpoint = st ? NULL : intern_text(&r->texts, id);
+	return st;
+}
+
+/* Push a key on the prefix; false: it is too long to be one. */
+static bool enter(struct reading *g, const char *key, size_t n, size_t *before)
+{
+	*before = g->prefix_n;
+	if (g->prefix_n + n + 2 > PREFIX)
+		return false;
+	if (g->prefix_n)
+		g->prefix[g->prefix_n++] = '/';
+	memcpy(g->prefix + g->prefix_n, key, n);
+	g->prefix_n += n;
+	g->prefix[g->prefix_n] = 0;
+	return true;
+}
+
+static enum plim_status object(struct reading *g, struct plim_err *err);
+
+static enum plim_status row(struct reading *g, struct plim_err *err)
+{
+	struct series_run *r = g->in->run;
+	size_t before = g->prefix_n;
+	double runtime = r->runtime;
+	enum plim_status st;
+
+	g->prefix_n = 0;
+	series_row_begin(r);
+	st = object(g, err);
+	g->prefix_n = before;
+	/* The last row of a Trainer is a summary of the run. */
+	if (!st && r->runtime != runtime && !isnan(r->runtime)) {
+		r->ended = true;
+		r->row.n = 0;
+		return PLIM_OK;
+	}
+	return st ? st : series_row_end(r, err);
+}
+
+/* An array behind a key: rows, or one series. */
+static enum plim_status array(struct reading *g, struct plim_err *err)
+{
+	struct series_run *r = g->in->run;
+	struct json_token t;
+	uint32_t series = SERIES_NONE;
+	double at = 0;
+	enum plim_status st = json_next(&g->json, &t, err);
+
+	for (; !st && t.kind != JSON_ARRAY_END; st = st ? st : json_next(&g->json, &t, err)) {
+		if (t.kind == JSON_OBJECT) {
+			g->document = true;
+			st = row(g, err);
+		} else if (t.kind == JSON_ARRAY) {
+			st = json_skip(&g->json, &t, err);
+		} else if (t.kind == JSON_INTEGER || t.kind == JSON_DOUBLE) {
+			/* A short list in a row is no curve. */
+			if (series == SERIES_NONE && g->depth == 1)
+				st = series_run_series(r, g->prefix, g->prefix_n, &series, err);
+			if (!st && series != SERIES_NONE)
+				st = series_run_point(r, series, ++at, NAN, t.number, err);
+		}
+	}
+	return st;
+}
+
+/* Numbers are also written as text ('2.31', transformers 5). */
+static bool number_of(const struct json_token *t, double *out)
+{
+	if (t->kind == JSON_INTEGER || t->kind == JSON_DOUBLE) {
+		*out = t->number;
+		return true;
+	}
+	return t->kind == JSON_STRING && t->n && series_number(t->string, t->n, out) == t->n;
+}
+
+static enum plim_status member(struct reading *g, const char *key, const struct json_token *t,
+			       struct plim_err *err)
+{
+	double number;
+	enum plim_status st = PLIM_OK;
+
+	if (t->kind == JSON_ARRAY)
+		return array(g, err);
+	if (t->kind == JSON_OBJECT && g->depth < NESTING && strcmp(key, "stateful_callbacks") &&
+	    strcmp(key, "trial_params") && strcmp(key, "config"))
+		return object(g, err);
+	if (t->kind == JSON_OBJECT)
+		return json_skip(&g->json, t, err);
+	st = take_fact(g, key, t, err);
+	if (!st && number_of(t, &number))
+		st = series_row_put(g->in->run, g->prefix, g->prefix_n, number, err);
+	return st;
+}
+
+/* Behind its opening brace. */
+static enum plim_status object(struct reading *g, struct plim_err *err)
+{
+	char key[PREFIX];
+	struct json_token t;
+	size_t before, n;
+	enum plim_status st = json_next(&g->json, &t, err);
+
+	g->depth++;
+	for (; !st && t.kind != JSON_OBJECT_END; st = st ? st : json_next(&g->json, &t, err)) {
+		n = t.n < PREFIX - 1 ? t.n : PREFIX - 1;
+		memcpy(key, t.string, n);
+		key[n] = 0;
+		if (!strcmp(key, "log_history"))
+			g->in->file->kind = g->in->run->kind = SERIES_KIND_TRAINER_STATE;
+		if (!enter(g, key, n, &before)) {
+			st = json_skip(&g->json, &t, err);
+			continue;
+		}
+		st = json_next(&g->json, &t, err);
+		if (!st)
+			st = member(g, key, &t, err);
+		g->prefix_n = before;
+	}
+	g->depth--;
+	return st;
+}
+
+static enum plim_status value(struct reading *g, const struct json_token *t, struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	g->prefix_n = g->depth = 0;
+	g->document = false;
+	if (t->kind == JSON_ARRAY) {
+		g->depth = 2; /* numbers in it are no series */
+		return array(g, err);
+	}
+	if (t->kind != JSON_OBJECT)
+		return st;
+	series_row_begin(g->in->run);
+	g->in->run->row.n = 0;
+	st = object(g, err);
+	if (!st && g->document)
+		g->in->run->row.n = 0;
+	return st ? st : series_row_end(g->in->run, err);
+}
+
+/* Behind a line that is not JSON: its end; false: the input ends before. */
+static bool next_line(struct source *s, const uint8_t **p, enum plim_status *st,
+		      struct plim_err *err)
+{
+	for (;;) {
+		const uint8_t *end = memchr(*p, '\n', (size_t)(s->end - *p));
+
+		if (end) {
+			*p = end + 1;
+			return true;
+		}
+		*st = source_need(s, s->end, 1, err);
+		*p = s->p;
+		if (*st || s->p == s->end)
+			return false;
+	}
+}
+
+enum plim_status series_read_json(struct series_input *in, struct plim_err *err)
+{
+	struct source *s = in->source;
+	struct reading g = { .in = in };
+	struct plim_err why;
+	struct json_token t;
+	enum plim_status st = json_init(&g.json, in->run->mem, s, JSON_MANY, err);
+
+	while (!st) {
+		const uint8_t *p;
+
+		st = json_next(&g.json, &t, &why);
+		if (!st && t.kind == JSON_END)
+			break;
+		if (!st)
+			st = value(&g, &t, &why);
+		if (!st) {
+			in->file->offset = source_offset(s, g.json.p);
+			continue;
+		}
+		if (st != PLIM_E_FORMAT) {
+			if (err)
+				*err = why;
+			break;
+		}
+		p = g.json.p;
+		in->run->row.n = 0;
+		json_release(&g.json);
+		st = PLIM_OK;
+		if (next_line(s, &p, &st, err)) {
+			series_bad_record(in->run, why.offset);
+			s->p = p;
+			in->file->offset = source_offset(s, p);
+		} else {
+			in->run->torn = true;
+			return st;
+		}
+		st = json_init(&g.json, in->run->mem, s, JSON_MANY, err);
+	}
+	json_release(&g.json);
+	return st;
+}

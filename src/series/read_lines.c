@@ -1,0 +1,275 @@
+/* Logs of lines: CSV, MLflow's metric files, and what they share with plain text. */
+#include "parts.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+
+#define LINE_MAX_BYTES (1u << 20)
+
+bool series_line(struct source *s, const uint8_t **p, const char **line, size_t *n, bool all,
+		 enum plim_status *st, struct plim_err *err)
+{
+	size_t seen = 0;
+	const uint8_t *end;
+
+	for (;;) {
+		size_t have = (size_t)(s->end - *p);
+
+		end = have > seen ? memchr(*p + seen, '\n', have - seen) : NULL;
+		if (end || have >= LINE_MAX_BYTES)
+			break;
+		seen = have;
+		*st = source_need(s, *p, have + 4096, err);
+		*p = s->p;
+		if (*st)
+			return false;
+		if ((size_t)(s->end - *p) == have) {
+			if (!all || !have)
+				return false;
+			end = s->end;
+			break;
+		}
+	}
+	end = end ? end : *p + LINE_MAX_BYTES;
+	*line = (const char *)*p;
+	*n = (size_t)(end - *p);
+	*p = end + (end < s->end && *end == '\n');
+	while (*n && (*line)[*n - 1] == '\r')
+		--*n;
+	return true;
+}
+
+/* The decimal digits of a number are exact in a double up to 15 of them; else strtod reads it. */
+size_t series_number(const char *at, size_t n, double *out)
+{
+	static const double tens[] = { 1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+				       1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15 };
+	char copy[64];
+	size_t i = 0, digits = 0, fraction = 0;
+	uint64_t whole = 0;
+	bool minus = n && at[0] == '-', plain = true;
+
+	i = n && (at[0] == '-' || at[0] == '+');
+	if (n - i >= 3 && !strncasecmp(at + i, "nan", 3)) {
+		*out = NAN;
+		return i + 3;
+	}
+	if (n - i >= 3 && !strncasecmp(at + i, "inf", 3)) {
+		*out = minus ? -INFINITY : INFINITY;
+		return i + (n - i >= 8 && !strncasecmp(at + i, "infinity", 8) ? 8 : 3);
+	}
+	for (bool dot = false; i < n && (isdigit((unsigned char)at[i]) || (at[i] == '.' && !dot));
+	     i++) {
+		if (at[i] == '.') {
+			dot = true;
+			continue;
+		}
+		whole = whole * 10 + (uint64_t)(at[i] - '0');
+		plain &= ++digits <= 15;
+		fraction += dot;
+	}
+	if (!digits)
+		return 0;
+	if (i < n && (at[i] == 'e' || at[i] == 'E')) {
+		size_t e = i + 1 + (i + 1 < n && (at[i + 1] == '-' || at[i + 1] == '+'));
+
+		if (e < n && isdigit((unsigned char)at[e])) {
+			plain = false;
+			for (i = e; i < n && isdigit((unsigned char)at[i]);)
+				i++;
+		}
+	}
+	if (plain) {
+		*out = (double)whole / tens[fraction];
+		*out = minus ? -*out : *out;
+		return i;
+	}
+	if (i >= sizeof(copy))
+		return 0;
+	memcpy(copy, at, i);
+	copy[i] = 0;
+	*out = strtod(copy, NULL); /* the program never sets a locale; the library's users may */
+	return i;
+}
+
+/* ---- CSV ---- */
+
+struct cell {
+	const char *at;
+	size_t n;
+};
+
+static void trim(struct cell *c)
+{
+	while (c->n && isspace((unsigned char)c->at[0])) {
+		c->at++;
+		c->n--;
+	}
+	while (c->n && isspace((unsigned char)c->at[c->n - 1]))
+		c->n--;
+}
+
+/* The next cell of a line; quoted ones without their quotes (a doubled quote stays double). */
+static bool next_cell(const char **p, const char *end, char delimiter, struct cell *c)
+{
+	const char *stop;
+
+	if (!*p)
+		return false;
+	if (*p < end && **p == '"') {
+		stop = *p + 1;
+		while (stop < end && !(*stop == '"' && (stop + 1 >= end || stop[1] != '"')))
+			stop += 1 + (*stop == '"');
+		*c = (struct cell){ *p + 1, (size_t)((stop < end ? stop : end) - *p - 1) };
+		stop = stop < end ? memchr(stop, delimiter, (size_t)(end - stop)) : NULL;
+	} else {
+		stop = memchr(*p, delimiter, (size_t)(end - *p));
+		*c = (struct cell){ *p, (size_t)((stop ? stop : end) - *p) };
+	}
+	*p = stop ? stop + 1 : NULL;
+	trim(c);
+	return true;
+}
+
+static char delimiter_of(const char *line, size_t n)
+{
+	static const char marks[] = ",\t;";
+	char best = ',';
+	size_t most = 0;
+
+	for (const char *m = marks; *m; m++) {
+		size_t count = 0;
+
+		for (size_t i = 0; i < n; i++)
+			count += line[i] == *m;
+		if (count > most) {
+			most = count;
+			best = *m;
+		}
+	}
+	return best;
+}
+
+static size_t cells_in(const char *line, size_t n, char delimiter)
+{
+	const char *p = line;
+	struct cell c;
+	size_t k = 0;
+
+	while (next_cell(&p, line + n, delimiter, &c))
+		k++;
+	return k;
+}
+
+static bool is_missing(const struct cell *c)
+{
+	static const char *const words[] = { "NA", "N/A", "None", "null", "-", "" };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+		if (strlen(words[i]) == c->n && !strncasecmp(words[i], c->at, c->n))
+			return true;
+	return !c->n;
+}
+
+static enum plim_status take_line(struct series_run *r, const char *header, char delimiter,
+				  const char *line, size_t n, struct plim_err *err)
+{
+	const char *names = header, *p = line;
+	struct cell name, c;
+	double value;
+	enum plim_status st = PLIM_OK;
+
+	series_row_begin(r);
+	while (!st && next_cell(&names, header + strlen(header), delimiter, &name) &&
+	       next_cell(&p, line + n, delimiter, &c)) {
+		if (is_missing(&c) || !name.n)
+			continue;
+		if (series_number(c.at, c.n, &value) == c.n)
+			st = series_row_put(r, name.at, name.n, value, err);
+		else if (intern_find(&r->monitor.names, name.at, name.n) != INTERN_NONE)
+			r->bad_cells++; /* text where numbers were */
+	}
+	return st ? st : series_row_end(r, err);
+}
+
+enum plim_status series_read_csv(struct series_input *in, struct plim_err *err)
+{
+	struct series_run *r = in->run;
+	struct source *s = in->source;
+	const uint8_t *p = s->p;
+	const char *line;
+	size_t n, columns;
+	uint64_t from;
+	uint32_t id;
+	char delimiter;
+	enum plim_status st = PLIM_OK;
+
+	if (s->end - p >= 3 && !memcmp(p, "\xef\xbb\xbf", 3) && !in->file->offset)
+		p += 3;
+	if (!in->file->header) {
+		if (!series_line(s, &p, &line, &n, false, &st, err))
+			return st;
+		st = intern_add(&r->texts, line, n, &id, err);
+		if (st)
+			return st;
+		in->file->header = intern_text(&r->texts, id);
+		in->file->offset = source_offset(s, p);
+	}
+	delimiter = delimiter_of(in->file->header, strlen(in->file->header));
+	columns = cells_in(in->file->header, strlen(in->file->header), delimiter);
+	/* A last line without an end is one that is being written: its last number may be cut. */
+	while (!st && series_line(s, &p, &line, &n, false, &st, err)) {
+		from = in->file->offset;
+		in->file->offset = source_offset(s, p);
+		if (!n)
+			continue;
+		if (cells_in(line, n, delimiter) != columns)
+			series_bad_record(r, from);
+		else
+			st = take_line(r, in->file->header, delimiter, line, n, err);
+	}
+	r->torn |= !st && s->end > p;
+	return st;
+}
+
+/* ---- MLflow: metrics/NAME holds lines "milliseconds value step" ---- */
+
+static const char *metric_name(const char *path)
+{
+	const char *at = path, *found = path;
+
+	while ((at = strstr(at, "/metrics/")))
+		found = at += 9;
+	return found;
+}
+
+enum plim_status series_read_mlflow(struct series_input *in, struct plim_err *err)
+{
+	const char *name = metric_name(in->file->path), *line;
+	struct source *s = in->source;
+	const uint8_t *p = s->p;
+	uint32_t series;
+	size_t n;
+	enum plim_status st = series_run_series(in->run, name, strlen(name), &series, err);
+
+	while (!st && series_line(s, &p, &line, &n, false, &st, err)) {
+		double v[3] = { NAN, NAN, 0 };
+		size_t k = 0, at = 0;
+
+		for (; k < 3 && at < n; k++) {
+			size_t took = series_number(line + at, n - at, &v[k]);
+
+			if (!took)
+				break;
+			at += took;
+			while (at < n && line[at] == ' ')
+				at++;
+		}
+		if (k < 2 || at < n)
+			series_bad_record(in->run, in->file->offset);
+		else
+			st = series_run_point(in->run, series, v[2], v[0] / 1000, v[1], err);
+		in->file->offset = source_offset(s, p);
+	}
+	return st;
+}

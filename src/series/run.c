@@ -1,0 +1,572 @@
+/*
+ * A run: values of its files go, in order, to the monitor and into thinned curves.
+ *
+ * Where the step of a series falls, training was resumed from an earlier checkpoint and what was logged
+ * from there on is void.  That is known only when it has been read, so the files are then read again, and what is void
+ * is set aside (`obey`).  Memory stays bounded, and the common log is read once.
+ */
+#include "parts.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#define CUTS_MAX 64  /* resumes of one series; beyond that its steps mean something else */
+#define ROUNDS_MAX 8 /* of reading again */
+
+const char *const series_kind_names[] = { "unknown", "trainer_state", "tensorboard", "csv",
+					  "json",    "wandb",         "mlflow",      "text" };
+
+static void forget(struct series_run *r)
+{
+	r->points = r->set_aside = r->bytes = 0;
+	r->first_step = r->last_step = r->first_time = r->last_time = NAN;
+	r->last_epoch = r->last_row_step = NAN;
+	r->step_base = 0;
+	r->rows = r->rows_no_step = r->counted_on = 0;
+	r->bad_records = r->skipped_bytes = r->bad_cells = r->time_jumps = 0;
+	r->bad_offset = PLIM_UNKNOWN;
+	r->torn = r->restarted = r->ended = false;
+	r->best_metric = r->best_step = r->total_steps = r->runtime = NAN;
+	r->best_checkpoint = NULL;
+	r->row.n = r->notes.n = r->cuts.n = 0;
+}
+
+void series_run_init(struct series_run *r, struct mem *m, const struct series_options *options)
+{
+	*r = (struct series_run){ .mem = m, .options = options };
+	series_monitor_init(&r->monitor, m);
+	intern_init(&r->texts, m);
+	forget(r);
+}
+
+static void release_curves(struct series_run *r)
+{
+	for (size_t i = 0; i < r->curves.n; i++)
+		vec_release(r->mem, &r->curves.at[i].buckets);
+	r->curves.n = 0;
+}
+
+void series_run_release(struct series_run *r)
+{
+	release_curves(r);
+	vec_release(r->mem, &r->curves);
+	vec_release(r->mem, &r->files);
+	vec_release(r->mem, &r->cuts);
+	vec_release(r->mem, &r->obey);
+	vec_release(r->mem, &r->row);
+	vec_release(r->mem, &r->notes);
+	series_monitor_release(&r->monitor);
+	intern_release(&r->texts);
+}
+
+void series_run_clear(struct series_run *r)
+{
+	release_curves(r);
+	series_monitor_release(&r->monitor);
+	series_monitor_init(&r->monitor, r->mem);
+	forget(r);
+	for (size_t i = 0; i < r->files.n; i++) {
+		r->files.at[i].offset = r->files.at[i].bytes = 0;
+		r->files.at[i].mtime_ns = -1;
+		r->files.at[i].header = NULL;
+	}
+}
+
+enum plim_status series_run_add_file(struct series_run *r, const char *path, enum series_kind kind,
+				     struct plim_err *err)
+{
+	struct series_file f = { .kind = kind, .mtime_ns = -1, .clock = NAN };
+	uint32_t id;
+	enum plim_status st = intern_add(&r->texts, path, strlen(path), &id, err);
+
+	if (st)
+		return st;
+	f.path = intern_text(&r->texts, id);
+	if (!r->kind)
+		r->kind = kind;
+	return vec_push(r->mem, &r->files, f, err);
+}
+
+enum plim_status series_run_note(struct series_run *r, struct plim_err *err, const char *fmt, ...)
+{
+	char line[600];
+	va_list ap;
+	uint32_t id;
+	enum plim_status st;
+
+	va_start(ap, fmt);
+	vsnprintf(line, sizeof(line), fmt, ap);
+	va_end(ap);
+	st = intern_add(&r->texts, line, strlen(line), &id, err);
+	return st ? st : vec_push(r->mem, &r->notes, intern_text(&r->texts, id), err);
+}
+
+void series_bad_record(struct series_run *r, uint64_t offset)
+{
+	if (!r->bad_records++)
+		r->bad_offset = offset;
+}
+
+/* ---- series ---- */
+
+static enum plim_role mapped(const struct series_run *r, const char *name, size_t n, bool *given)
+{
+	for (size_t i = 0; i < r->options->map_count; i++) {
+		const char *at = r->options->map[i], *equals = strrchr(at, '=');
+
+		*given = equals && (size_t)(equals - at) == n && !memcmp(at, name, n);
+		for (unsigned role = 0; *given && role < PLIM_ROLE_COUNT; role++)
+			if (!strcmp(equals + 1, plim_role_name(role)))
+				return role;
+	}
+	*given = false;
+	return PLIM_ROLE_OTHER;
+}
+
+static void set_stops(const struct series_run *r, struct series_curve *c, enum plim_role role)
+{
+	for (unsigned i = 0; i < 4; i++) {
+		plim_early_stop_init(&c->stop[i], i, r->options->patience);
+		c->stop[i].min_delta = r->options->min_delta;
+		c->stop[i].maximize = role == PLIM_ROLE_METRIC;
+		c->stop_time[i] = NAN;
+	}
+}
+
+enum plim_status series_run_series(struct series_run *r, const char *name, size_t n, uint32_t *out,
+				   struct plim_err *err)
+{
+	struct series_curve c = { .stride = 1, .time = NAN, .seen_step = NAN };
+	enum plim_role role;
+	bool given;
+	enum plim_status st;
+
+	*out = intern_find(&r->monitor.names, name, n);
+	if (*out != INTERN_NONE)
+		return PLIM_OK;
+	st = vec_need(r->mem, &r->curves, 1, err);
+	if (!st)
+		st = series_monitor_add(&r->monitor, name, n, out, err);
+	if (st)
+		return st;
+	role = mapped(r, name, n, &given);
+	if (given)
+		series_monitor_set_role(&r->monitor, *out, role);
+	c.role_given = given;
+	role = r->monitor.watches.at[*out].role;
+	c.max = role == PLIM_ROLE_OTHER && *out > 200 ? SERIES_BUCKETS / 8 : SERIES_BUCKETS;
+	set_stops(r, &c, role);
+	r->curves.at[r->curves.n++] = c;
+	return PLIM_OK;
+}
+
+static void merge_bucket(struct series_bucket *a, const struct series_bucket *b)
+{
+	uint32_t good = a->n - a->bad, more = b->n - b->bad;
+
+	if (more && good) {
+		a->mean += (b->mean - a->mean) * more / (good + more);
+		a->min = fmin(a->min, b->min);
+		a->max = fmax(a->max, b->max);
+	} else if (more) {
+		a->mean = b->mean;
+		a->min = b->min;
+		a->max = b->max;
+	}
+	a->n += b->n;
+	a->bad += b->bad;
+}
+
+static enum plim_status plot(struct series_run *r, struct series_curve *c, double step,
+			     double value, struct plim_err *err)
+{
+	struct series_bucket one = { step, value, value, value, 1, !isfinite(value) };
+	size_t n = c->buckets.n;
+
+	if (one.bad)
+		one.mean = one.min = one.max = NAN;
+	if (n && c->buckets.at[n - 1].n < c->stride) {
+		merge_bucket(&c->buckets.at[n - 1], &one);
+		return PLIM_OK;
+	}
+	if (n == c->max) {
+		for (size_t i = 0; i < n / 2; i++) {
+			c->buckets.at[i] = c->buckets.at[2 * i];
+			merge_bucket(&c->buckets.at[i], &c->buckets.at[2 * i + 1]);
+		}
+		c->buckets.n = n / 2;
+		c->stride *= 2;
+	}
+	return vec_push(r->mem, &c->buckets, one, err);
+}
+
+/* ---- points ---- */
+
+static bool is_void(const struct series_run *r, uint32_t series, uint64_t ordinal, double step)
+{
+	for (size_t i = 0; i < r->obey.n; i++) {
+		const struct series_cut *cut = &r->obey.at[i];
+
+		if (cut->series == series && ordinal < cut->ordinal && step >= cut->step)
+			return true;
+	}
+	return false;
+}
+
+/* The step fell: is that known, or must all be read again? */
+static enum plim_status fell(struct series_run *r, uint32_t series, uint64_t ordinal, double step,
+			     struct plim_err *err)
+{
+	struct series_cut cut = { series, ordinal, step };
+	size_t before = 0;
+
+	for (size_t i = 0; i < r->obey.n; i++) {
+		before += r->obey.at[i].series == series;
+		if (r->obey.at[i].series == series && r->obey.at[i].ordinal == ordinal)
+			return PLIM_OK;
+	}
+	for (size_t i = 0; i < r->cuts.n; i++)
+		before += r->cuts.at[i].series == series;
+	r->restarted = true;
+	if (before > CUTS_MAX)
+		cut.step = NAN; /* by order from now on */
+	return before > CUTS_MAX + 1 ? PLIM_OK : vec_push(r->mem, &r->cuts, cut, err);
+}
+
+static bool by_order(const struct series_run *r, uint32_t series)
+{
+	for (size_t i = 0; i < r->obey.n; i++)
+		if (r->obey.at[i].series == series && isnan(r->obey.at[i].step))
+			return true;
+	return false;
+}
+
+static void keep_time(struct series_run *r, struct series_curve *c, double time)
+{
+	if (isnan(time))
+		return;
+	if (isnan(r->first_time))
+		r->first_time = time;
+	r->time_jumps += time < c->time - 60;
+	c->time = time;
+	r->last_time = time > r->last_time || isnan(r->last_time) ? time : r->last_time;
+}
+
+#define EVALUATED (1u << PLIM_ROLE_VAL_LOSS | 1u << PLIM_ROLE_METRIC | 1u << PLIM_ROLE_ERROR)
+
+/* Each policy goes on after its first stop, which is the one that counts, with the best value of then. */
+static void replay_stops(struct series_curve *c, double step, double time, double value)
+{
+	for (unsigned i = 0; i < 4; i++) {
+		struct plim_early_stop *s = &c->stop[i];
+		bool before = !isnan(s->stop_step);
+		enum plim_stop_reason reason = plim_early_stop_feed(s, step, value);
+
+		if (before)
+			continue;
+		c->best_then[i] = s->best;
+		c->best_then_step[i] = s->best_step;
+		c->stop_reason[i] = reason;
+		c->stop_time[i] = reason ? time : NAN;
+	}
+}
+
+enum plim_status series_run_point(struct series_run *r, uint32_t series, double step, double time,
+				  double value, struct plim_err *err)
+{
+	struct series_curve *c = &r->curves.at[series];
+	struct series_watch *w = &r->monitor.watches.at[series];
+	uint64_t ordinal = c->ordinal++;
+	enum plim_status st = PLIM_OK;
+
+	r->points++;
+	if (r->obey.n && by_order(r, series)) {
+		step = (double)ordinal;
+	} else {
+		if (step < c->seen_step)
+			st = fell(r, series, ordinal, step, err);
+		c->seen_step = step;
+		if (r->obey.n && is_void(r, series, ordinal, step)) {
+			r->set_aside++;
+			return st;
+		}
+	}
+	if (st || !isfinite(step) || step < w->last_step)
+		return st;
+	keep_time(r, c, time);
+	if (!(r->first_step <= step))
+		r->first_step = step;
+	if (!(r->last_step >= step))
+		r->last_step = step;
+	st = series_monitor_feed(&r->monitor, series, step, value, err);
+	if (!st && (1u << w->role) & EVALUATED)
+		replay_stops(c, step, time, value);
+	return st ? st : plot(r, c, step, value, err);
+}
+
+/* ---- rows ---- */
+
+void series_row_begin(struct series_run *r)
+{
+	r->row.n = 0;
+	r->row_step = r->row_epoch = r->row_time = r->row_rank = NAN;
+}
+
+enum plim_status series_row_put(struct series_run *r, const char *name, size_t n, double value,
+				struct plim_err *err)
+{
+	struct series_row_value v = { 0, value };
+	unsigned rank = series_is_step(name, n);
+	enum plim_status st;
+
+	if (rank && isfinite(value)) {
+		if (!(r->row_rank <= rank)) {
+			r->row_step = value;
+			r->row_rank = rank;
+		}
+		return PLIM_OK;
+	}
+	if (series_is_epoch(name, n)) {
+		r->row_epoch = value;
+		return PLIM_OK;
+	}
+	if (series_is_time(name, n)) {
+		r->row_time = value > 1e12 ? value / 1000 : value > 1e8 ? value : NAN;
+		return PLIM_OK;
+	}
+	st = series_run_series(r, name, n, &v.series, err);
+	if (st == PLIM_E_LIMIT && r->monitor.watches.n >= SERIES_MAX) {
+		r->bad_cells++;
+		return PLIM_OK;
+	}
+	return st ? st : vec_push(r->mem, &r->row, v, err);
+}
+
+/* Steps that begin anew with every epoch go on counting. */
+static double row_step(struct series_run *r)
+{
+	double step = r->row_step;
+
+	if (isnan(step))
+		r->rows_no_step++;
+	if (isnan(step))
+		return isnan(r->row_epoch) ? (double)r->rows : r->row_epoch;
+	if (step < r->last_row_step && r->row_epoch > r->last_epoch) {
+		r->step_base += r->last_row_step + (step == 0);
+		r->counted_on++;
+	}
+	r->last_row_step = step;
+	return r->step_base + step;
+}
+
+enum plim_status series_row_end(struct series_run *r, struct plim_err *err)
+{
+	double step;
+	enum plim_status st = PLIM_OK;
+
+	if (!r->row.n)
+		return PLIM_OK;
+	step = row_step(r);
+	if (!isnan(r->row_epoch))
+		r->last_epoch = r->row_epoch;
+	r->rows++;
+	for (size_t i = 0; !st && i < r->row.n; i++)
+		st = series_run_point(r, r->row.at[i].series, step, r->row_time, r->row.at[i].value,
+				      err);
+	r->row.n = 0;
+	return st;
+}
+
+/* ---- files ---- */
+
+static enum plim_status read_kind(struct series_input *in, struct plim_err *err)
+{
+	switch (in->file->kind) {
+	case SERIES_KIND_TENSORBOARD: return series_read_tensorboard(in, err);
+	case SERIES_KIND_WANDB: return series_read_wandb(in, err);
+	case SERIES_KIND_TRAINER_STATE:
+	case SERIES_KIND_JSON: return series_read_json(in, err);
+	case SERIES_KIND_CSV: return series_read_csv(in, err);
+	case SERIES_KIND_MLFLOW: return series_read_mlflow(in, err);
+	default: return series_read_text(in, err);
+	}
+}
+
+/* A pipe's kind shows only when it is open. */
+static enum series_kind kind_of_source(struct source *s, const char *path, struct plim_err *err)
+{
+	if (source_need(s, s->p, 4096, err))
+		return SERIES_KIND_UNKNOWN;
+	return series_recognise(s->p, (size_t)(s->end - s->p), path);
+}
+
+static enum plim_status read_file(struct series_run *r, struct series_file *f, struct plim_err *err)
+{
+	struct series_input in = { r, f, NULL };
+	enum plim_status st = source_open(r->mem, f->path, NULL, &in.source, err);
+
+	if (st)
+		return st;
+	if (!f->kind)
+		f->kind = kind_of_source(in.source, f->path, err);
+	if (!f->kind)
+		st = err_set(err, PLIM_E_FORMAT, "'%s' is no training log that is known here",
+			     f->path);
+	if (!r->kind)
+		r->kind = f->kind;
+	if (!st && f->offset)
+		st = source_skip_to(in.source, f->offset, err);
+	if (!st)
+		st = read_kind(&in, err);
+	source_close(in.source);
+	return st;
+}
+
+static bool is_document(const struct series_file *f)
+{
+	return f->kind == SERIES_KIND_TRAINER_STATE;
+}
+
+/* What is there now of each file; *rewritten: some must be read from the start. */
+static enum plim_status look(struct series_run *r, bool *changed, bool *rewritten,
+			     struct plim_err *err)
+{
+	*changed = *rewritten = false;
+	for (size_t i = 0; i < r->files.n; i++) {
+		struct series_file *f = &r->files.at[i];
+		struct stat s;
+		int64_t ns;
+
+		if (!strcmp(f->path, "-")) {
+			*changed |= f->mtime_ns == -1;
+			f->mtime_ns = f->mtime_ns == -1 ? -2 : 0;
+			continue;
+		}
+		if (stat(f->path, &s))
+			return err_errno(err, errno, "cannot open '%s'", f->path);
+		ns = (int64_t)s.st_mtim.tv_sec * 1000000000 + s.st_mtim.tv_nsec;
+		if ((uint64_t)s.st_size == f->bytes && ns == f->mtime_ns)
+			continue;
+		*changed = true;
+		*rewritten |=
+			f->mtime_ns != -1 && (is_document(f) || (uint64_t)s.st_size < f->bytes);
+		f->bytes = (uint64_t)s.st_size;
+		f->mtime_ns = -2 - ns; /* to be read; real times are positive */
+	}
+	return PLIM_OK;
+}
+
+static enum plim_status read_files(struct series_run *r, bool all, struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	r->torn = false;
+	r->bytes = 0;
+	for (size_t i = 0; !st && i < r->files.n; i++) {
+		struct series_file *f = &r->files.at[i];
+
+		r->bytes += f->bytes;
+		if (!all && f->mtime_ns > -2)
+			continue;
+		if (f->bytes || !strcmp(f->path, "-"))
+			st = read_file(r, f, err);
+		if (f->mtime_ns < -1)
+			f->mtime_ns = -2 - f->mtime_ns;
+	}
+	return st;
+}
+
+/* What was found while reading is obeyed when reading again. */
+static enum plim_status obey_cuts(struct series_run *r, struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	for (size_t i = 0; !st && i < r->cuts.n; i++)
+		st = vec_push(r->mem, &r->obey, r->cuts.at[i], err);
+	return st;
+}
+
+static enum plim_status read_again(struct series_run *r, struct plim_err *err)
+{
+	enum plim_status st = obey_cuts(r, err);
+	bool changed, rewritten;
+
+	series_run_clear(r);
+	if (!st)
+		st = look(r, &changed, &rewritten, err);
+	return st ? st : read_files(r, true, err);
+}
+
+enum plim_status series_run_read(struct series_run *r, bool *changed, struct plim_err *err)
+{
+	bool rewritten;
+	enum plim_status st = look(r, changed, &rewritten, err);
+
+	if (st || !*changed)
+		return st;
+	if (rewritten) {
+		r->obey.n = 0;
+		st = read_again(r, err);
+	} else {
+		st = read_files(r, false, err);
+	}
+	for (int i = 0; !st && r->restarted && i < ROUNDS_MAX && strcmp(r->files.at[0].path, "-");
+	     i++)
+		st = read_again(r, err);
+	return st;
+}
+
+/* ---- what is said of the reading ---- */
+
+enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+	size_t resumes = 0, ordered = 0;
+	double from = INFINITY;
+
+	r->notes.n = 0;
+	for (size_t i = 0; i < r->obey.n; i++) {
+		ordered += isnan(r->obey.at[i].step);
+		resumes += r->obey.at[i].series == r->obey.at[0].series;
+		from = fmin(from, r->obey.at[i].step);
+	}
+	if (ordered)
+		st = series_run_note(r, err,
+				     "steps of %zu series fall again and again: their values are "
+				     "counted instead",
+				     ordered);
+	else if (resumes)
+		st = series_run_note(
+			r, err,
+			"resumed %zu time%s, the earliest at step %.15g: %llu values of the "
+			"attempts before were set aside",
+			resumes, resumes == 1 ? "" : "s", from, (unsigned long long)r->set_aside);
+	if (!st && r->counted_on)
+		st = series_run_note(r, err,
+				     "steps begin anew with each epoch and were counted on "
+				     "(%llu times)",
+				     (unsigned long long)r->counted_on);
+	if (!st && r->rows_no_step)
+		st = series_run_note(r, err, "no step is logged: %s stand for it",
+				     isnan(r->last_epoch) ? "rows, counted from 0," : "epochs");
+	if (!st && r->bad_records)
+		st = series_run_note(
+			r, err, "%llu damaged record%s skipped, the first at byte %llu",
+			(unsigned long long)r->bad_records, r->bad_records == 1 ? " was" : "s were",
+			(unsigned long long)r->bad_offset);
+	if (!st && r->bad_cells)
+		st = series_run_note(r, err, "%llu cells that hold no number were skipped",
+				     (unsigned long long)r->bad_cells);
+	if (!st && r->torn)
+		st = series_run_note(r, err,
+				     "the log ends within a record: it is being written, or the "
+				     "job was killed");
+	if (!st && r->time_jumps)
+		st = series_run_note(r, err, "time goes back %llu time%s by over a minute",
+				     (unsigned long long)r->time_jumps,
+				     r->time_jumps == 1 ? "" : "s");
+	if (!st && r->monitor.lost)
+		st = series_run_note(r, err, "%u further findings are left out", r->monitor.lost);
+	return st;
+}

@@ -1,0 +1,301 @@
+/*
+ * Training logs as series: readers of every format, the monitor that watches values as they come,
+ * and what it found in words.
+ *
+ * A log is read once, value by value, into a monitor and into thinned curves for plots, so memory is
+ * bounded by the number of series, not by the length of the log.  docs/curves.md has the rules.
+ */
+#ifndef SERIES_SERIES_H
+#define SERIES_SERIES_H
+
+#include "base/base.h"
+
+#include <plimsoll/monitor.h>
+
+#define SERIES_NONE UINT32_MAX
+#define SERIES_MAX 4096    /* series of a run */
+#define SERIES_RING 64     /* last finite values of a series */
+#define SERIES_CELLS 128   /* of a series' whole history */
+#define SERIES_FINDINGS 64 /* of a run, of one id at most a quarter */
+#define SERIES_NUMBERS 6   /* that a finding's sentences are made of */
+#define SERIES_LINES 5     /* sentences of evidence, and of fixes */
+
+/* ---- names ---- */
+
+struct series_name {
+	enum plim_role role;
+	uint32_t rank; /* of a loss: 0 is the one that training minimises; parts of it are higher */
+	uint64_t key;  /* the same for a quantity in training and in validation */
+	bool summary;  /* one number of the whole run, not a curve */
+};
+
+/* What a name says. */
+struct series_name series_name_of(const char *name, size_t n);
+
+/* Is the name one for steps; for epochs; for times in seconds, or unix times?  Lower is stronger, 0: no. */
+unsigned series_is_step(const char *name, size_t n);
+bool series_is_epoch(const char *name, size_t n);
+bool series_is_time(const char *name, size_t n);
+
+/* ---- what is kept of a series while it is watched: plain data, saved as it is ---- */
+
+/* Neighbouring values as one. */
+struct series_cell {
+	double step, last_step;
+	double mean, min, max; /* of what is finite */
+	double other;          /* of a validation loss: the training loss since the cell before */
+	uint32_t n, unused;
+};
+
+struct series_history {
+	struct series_cell at[SERIES_CELLS];
+	uint32_t n;      /* whole cells */
+	uint32_t stride; /* values a cell */
+	struct series_cell open;
+};
+
+struct series_watch {
+	uint32_t role, rank;
+	uint64_t key;
+	uint32_t pair;     /* of a validation loss: its training loss */
+	uint32_t negative; /* a value of 0 or less was seen: no logarithm */
+	uint64_t points, non_finite, finite;
+	double first_step, last_step, first, last;
+	double min, min_step, max, max_step;
+
+	double ring[SERIES_RING], ring_step[SERIES_RING];
+	uint32_t ring_n, ring_at;   /* how many; where the next goes */
+	uint32_t stale;             /* values since the baseline was measured */
+	uint32_t measured;          /* values that it was measured from */
+	double median, spread, tie; /* the baseline: of ring (or its logarithm); autocorrelation */
+
+	double bad_step, zero_step, jump_step; /* where what is counted below began */
+	uint32_t bad_run, zero_run;            /* values in a row: not finite; exactly 0 */
+	uint32_t same_run, jumps;              /* equal to the one before; far above the baseline */
+	double sum, peak;                      /* of z above a threshold; of what is going on */
+	double cusum_step;
+	double total;      /* of all finite values */
+	double pair_total; /* of a validation loss: `total` of its training loss, when it was fed last */
+	uint64_t pair_finite; /* likewise `finite` */
+	uint32_t skips, unused;
+	double lows[8];                      /* of a loss scale: steps of the last halvings */
+	uint32_t open[PLIM_CURVES_ID_COUNT]; /* 1 + finding that is going on, by id; 0: none */
+	struct series_history history;
+};
+
+/* What was found, as numbers; series_tell makes words of it. */
+struct series_finding {
+	uint32_t id, severity, series, kind; /* kind: which sentence, see tell.c */
+	double confidence;
+	double step, detected, end; /* end NaN: it goes on */
+	double number[SERIES_NUMBERS];
+	uint32_t other;      /* another series that it is about, or SERIES_NONE */
+	uint32_t taken_back; /* a resume went back before it */
+};
+
+struct series_monitor {
+	struct mem *mem;
+	struct intern names; /* id: index into watches */
+	VEC(struct series_watch) watches;
+	VEC(struct series_finding) findings;
+	uint32_t train;              /* the training loss, or SERIES_NONE */
+	uint32_t val;                /* the evaluation that counts, or SERIES_NONE */
+	uint32_t stop_on;            /* bits 1 << id */
+	uint32_t lost;               /* findings beyond SERIES_FINDINGS */
+	struct plim_early_stop stop; /* patience PLIM_UNKNOWN: none */
+};
+
+void series_monitor_init(struct series_monitor *m, struct mem *mem);
+void series_monitor_release(struct series_monitor *m);
+
+/* The series of that name, added if new.  PLIM_E_LIMIT: there are SERIES_MAX. */
+enum plim_status series_monitor_add(struct series_monitor *m, const char *name, size_t n,
+				    uint32_t *out, struct plim_err *err);
+void series_monitor_set_role(struct series_monitor *m, uint32_t series, enum plim_role role);
+
+/* One value of one series; the step is finite and not below the last one. */
+enum plim_status series_monitor_feed(struct series_monitor *m, uint32_t series, double step,
+				     double value, struct plim_err *err);
+
+/* A resume at `step`: what is known of steps from there on is forgotten. */
+void series_monitor_rewind(struct series_monitor *m, double step);
+
+/* Does the finding count: of a series that matters, not taken back? */
+bool series_finding_counts(const struct series_monitor *m, const struct series_finding *f);
+
+enum plim_status series_monitor_save(const struct series_monitor *m, void *at, size_t room,
+				     size_t *n, struct plim_err *err);
+enum plim_status series_monitor_restore(struct series_monitor *m, const void *at, size_t n,
+					struct plim_err *err);
+
+/* ---- detectors ---- */
+
+struct series_detector {
+	uint32_t roles; /* bits 1 << role that it looks at */
+	void (*look)(struct series_monitor *m, uint32_t series, double step, double value);
+	const char *name, *rule, *origin; /* for docs/curves.md and `curves --rules` */
+};
+extern const struct series_detector series_detectors[];
+extern const size_t series_detector_count;
+
+struct series_words {
+	char title[200];
+	char evidence[SERIES_LINES][280];
+	char fix[SERIES_LINES][280];
+	size_t evidence_count, fix_count;
+};
+
+/* A finding in words. */
+void series_tell(const struct series_monitor *m, const struct series_finding *f,
+		 struct series_words *out);
+
+/* A step, a value as people write them: "12,800", "0.0231", "1.2e-05"; into a buffer of 32. */
+const char *series_step_text(char *buffer, double step);
+const char *series_value_text(char *buffer, double value);
+
+/* ---- a run: a log, or several, of one training ---- */
+
+#define SERIES_BUCKETS 1024
+
+struct series_bucket {
+	double step, mean, min, max;
+	uint32_t n, bad; /* values; of them not finite */
+};
+
+/* A thinned curve. */
+struct series_curve {
+	VEC(struct series_bucket) buckets;
+	uint32_t stride;
+	uint32_t max; /* buckets at most */
+	uint32_t role_given;
+	double time;                                          /* of its last value */
+	struct plim_early_stop stop[4];                       /* by policy; of evaluations only */
+	double stop_time[4], best_then[4], best_then_step[4]; /* when each stopped first, or now */
+	uint32_t stop_reason[4];
+	double seen_step; /* of the value that came last */
+	uint64_t ordinal; /* values that came, those set aside included */
+};
+
+/* Values of a series from `ordinal` on to the next cut are void if their step is `step` or later. */
+struct series_cut {
+	uint32_t series;
+	uint64_t ordinal; /* value number at which the step fell */
+	double step;
+};
+
+enum series_kind {
+	SERIES_KIND_UNKNOWN,
+	SERIES_KIND_TRAINER_STATE,
+	SERIES_KIND_TENSORBOARD,
+	SERIES_KIND_CSV,
+	SERIES_KIND_JSON,
+	SERIES_KIND_WANDB,
+	SERIES_KIND_MLFLOW,
+	SERIES_KIND_TEXT
+};
+extern const char *const series_kind_names[];
+
+/* One file of a run, and how far it was read. */
+struct series_file {
+	const char *path; /* interned by the run */
+	enum series_kind kind;
+	uint64_t offset; /* of the first byte that is not understood yet */
+	uint64_t bytes;  /* when it was read last */
+	int64_t mtime_ns;
+	double rows;        /* of a text: lines that held values */
+	const char *header; /* of a CSV: its first line; interned */
+	double clock;       /* TensorBoard: wall time of its first event */
+};
+
+struct series_options {
+	const struct series_patterns *patterns; /* of plain text */
+	const char *const *map;                 /* "SERIES=ROLE" */
+	size_t map_count;
+	uint64_t patience; /* PLIM_UNKNOWN: each its own */
+	double min_delta;
+};
+
+struct series_row_value {
+	uint32_t series;
+	double value;
+};
+
+struct series_run {
+	struct mem *mem;
+	const struct series_options *options;
+	struct series_monitor monitor;
+	VEC(struct series_curve) curves; /* beside monitor.watches */
+	VEC(struct series_file) files;
+	VEC(struct series_cut) cuts;      /* found while reading */
+	VEC(struct series_cut) obey;      /* found before: values to set aside */
+	VEC(struct series_row_value) row; /* that is being read */
+	struct intern texts;
+	VEC(const char *) notes;
+	enum series_kind kind;
+	const char *folder; /* where its checkpoints may be */
+	const char *name;
+	uint64_t points, set_aside, bytes;
+	double first_step, last_step, first_time, last_time;
+	double row_step, row_epoch, row_time, row_rank;
+	double last_epoch, last_row_step, step_base; /* of rows */
+	uint64_t rows, rows_no_step, counted_on;
+	uint64_t bad_records, skipped_bytes, bad_cells, time_jumps;
+	uint64_t bad_offset; /* of the first that was bad */
+	bool torn;           /* a file ends within a record */
+	bool restarted;      /* it was fed past a fall of steps: read again */
+	bool ended;          /* the log itself says that the run is over */
+	double best_metric, best_step, total_steps, runtime; /* of a trainer_state; NaN: none */
+	const char *best_checkpoint;
+};
+
+void series_run_init(struct series_run *r, struct mem *m, const struct series_options *options);
+void series_run_release(struct series_run *r);
+/* Forget what was read, but not which files there are, nor `obey`. */
+void series_run_clear(struct series_run *r);
+
+enum plim_status series_run_add_file(struct series_run *r, const char *path, enum series_kind kind,
+				     struct plim_err *err);
+
+/* Read what is new in all files.  A step that fell is dealt with by reading all anew. */
+enum plim_status series_run_read(struct series_run *r, bool *changed, struct plim_err *err);
+
+/* For readers. */
+enum plim_status series_run_series(struct series_run *r, const char *name, size_t n, uint32_t *out,
+				   struct plim_err *err);
+enum plim_status series_run_point(struct series_run *r, uint32_t series, double step, double time,
+				  double value, struct plim_err *err);
+/* Values of a row may come before its step does. */
+void series_row_begin(struct series_run *r);
+enum plim_status series_row_put(struct series_run *r, const char *name, size_t n, double value,
+				struct plim_err *err);
+enum plim_status series_row_end(struct series_run *r, struct plim_err *err);
+enum plim_status series_run_note(struct series_run *r, struct plim_err *err, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* The notes on what was skipped and how the log was understood, once all is read. */
+enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err);
+
+/* ---- plain text ---- */
+
+struct series_patterns;
+enum plim_status series_patterns_new(struct mem *m, const char *path, struct series_patterns **out,
+				     struct plim_err *err);
+void series_patterns_free(struct series_patterns *p);
+
+/* ---- finding logs, and checkpoints ---- */
+
+/* The kind of a file by its first bytes; UNKNOWN: no log. */
+enum series_kind series_recognise(const uint8_t *head, size_t n, const char *name);
+
+typedef enum plim_status series_found_fn(void *ctx, const char *run_folder, const char *path,
+					 enum series_kind kind, struct plim_err *err);
+/* Every log below a folder, in the order of their names; files of one run one after the other. */
+enum plim_status series_search(struct mem *m, const char *folder, series_found_fn *found, void *ctx,
+			       uint64_t *left_out, struct plim_err *err);
+
+/* The newest checkpoint at or before `step` in or below a run's folder; *path interned in `texts`, NULL: none. */
+enum plim_status series_checkpoint(struct mem *m, struct intern *texts, const char *folder,
+				   double step, const char **path, double *at,
+				   struct plim_err *err);
+
+#endif

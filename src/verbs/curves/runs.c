@@ -1,0 +1,345 @@
+/* One run as the public struct: series, findings in words, early stopping, where to go back to. */
+#include "base/base.h"
+#include "verbs/curves/curves.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#define BEFORE_SPIKE 100.0 /* steps to go back before a spike: PaLM, section 5.1 */
+
+struct filling {
+	struct plim_curves_hidden *h;
+	struct series_run *r;
+	struct plim_curves_run *out;
+	struct plim_err *err;
+};
+
+static bool usable(const struct series_watch *w)
+{
+	return w->finite && (w->role == PLIM_ROLE_VAL_LOSS || w->role == PLIM_ROLE_METRIC ||
+			     w->role == PLIM_ROLE_ERROR);
+}
+
+static double best_value(const struct series_watch *w)
+{
+	return w->role == PLIM_ROLE_METRIC ? w->max : w->min;
+}
+
+/* As was asked for; else what the log itself took for best; else the validation loss, or the first metric. */
+uint32_t curves_monitored(const struct plim_curves_hidden *h, const struct series_run *r)
+{
+	const struct series_monitor *m = &r->monitor;
+	const char *asked = h->given.monitor;
+	uint32_t id = asked ? intern_find(&m->names, asked, strlen(asked)) : INTERN_NONE;
+
+	if (id != INTERN_NONE)
+		return id;
+	for (uint32_t i = 0; i < m->watches.n && !isnan(r->best_metric); i++)
+		if (usable(&m->watches.at[i]) && best_value(&m->watches.at[i]) == r->best_metric)
+			return i;
+	return m->val != SERIES_NONE && m->watches.at[m->val].finite ? m->val : SERIES_NONE;
+}
+
+static enum plim_status fill_series(struct filling *f)
+{
+	const struct series_monitor *m = &f->r->monitor;
+	struct plim_curves_series *s = arena_take(&f->h->arena, m->watches.n, sizeof(*s), f->err);
+
+	if (!s)
+		return mem_status(f->err);
+	f->out->series = s;
+	for (uint32_t i = 0; i < m->watches.n; i++) {
+		const struct series_watch *w = &m->watches.at[i];
+
+		if (!w->points)
+			continue;
+		*s++ = (struct plim_curves_series){ .name = intern_text(&m->names, i),
+						    .role = w->role,
+						    .role_given = f->r->curves.at[i].role_given,
+						    .points = w->points,
+						    .non_finite = w->non_finite,
+						    .first_step = w->first_step,
+						    .last_step = w->last_step,
+						    .first = w->first,
+						    .last = w->last,
+						    .min = w->min,
+						    .min_step = w->min_step,
+						    .max = w->max,
+						    .max_step = w->max_step };
+		f->out->series_count++;
+	}
+	return PLIM_OK;
+}
+
+/* ---- findings ---- */
+
+static enum plim_status put_words(struct filling *f, struct plim_curves_finding *to,
+				  const struct series_words *w)
+{
+	struct lines evidence = { .arena = &f->h->arena, .err = f->err };
+	struct lines fix = { .arena = &f->h->arena, .err = f->err };
+	enum plim_status st;
+
+	to->title = arena_copy(&f->h->arena, w->title, f->err);
+	for (size_t i = 0; i < w->evidence_count; i++)
+		lines_add(&evidence, "%s", w->evidence[i]);
+	for (size_t i = 0; i < w->fix_count; i++)
+		lines_add(&fix, "%s", w->fix[i]);
+	st = lines_keep(&evidence, &to->evidence, &to->evidence_count);
+	if (!st)
+		st = lines_keep(&fix, &to->fix, &to->fix_count);
+	return to->title ? st : mem_status(f->err);
+}
+
+static int worst_first(const void *a, const void *b)
+{
+	const struct plim_curves_finding *x = a, *y = b;
+
+	if (x->severity != y->severity)
+		return x->severity < y->severity ? 1 : -1;
+	if (x->step != y->step)
+		return x->step < y->step ? -1 : 1;
+	return (x->id > y->id) - (x->id < y->id);
+}
+
+#define INFO(what, at)                                                                       \
+	{                                                                                    \
+		.id = (what), .severity = PLIM_SEVERITY_INFO, .confidence = 1, .step = (at), \
+		.detected_step = (at), .end_step = NAN                                       \
+	}
+
+/* The policy whose advice is the headline, if it would have stopped before the end. */
+static enum plim_status tell_stop(struct filling *f, struct plim_curves_finding **to)
+{
+	const struct plim_curves_policy *p = NULL;
+	const char *series = f->out->best.series ? f->out->best.series : "?";
+	struct series_words w = { .evidence_count = 1, .fix_count = 1 };
+	char a[32], b[32], c[32];
+
+	for (size_t i = 0; i < f->out->policy_count; i++)
+		if ((uint32_t)f->out->policies[i].policy == f->h->given.stop_policy)
+			p = &f->out->policies[i];
+	if (!p || !(p->saved_steps > 0))
+		return PLIM_OK;
+	**to = (struct plim_curves_finding)INFO(PLIM_CURVES_EARLY_STOP, p->stop_step);
+	(*to)->series = f->out->best.series;
+	snprintf(w.title, sizeof(w.title),
+		 "early stopping with patience %llu would have stopped at step %s",
+		 (unsigned long long)p->patience, series_step_text(a, p->stop_step));
+	snprintf(w.evidence[0], sizeof(w.evidence[0]),
+		 "'%.80s' had its best value, %s, at step %s; %s further steps were trained",
+		 series, series_value_text(b, p->best), series_step_text(c, p->best_step),
+		 series_step_text(a, p->saved_steps));
+	snprintf(w.fix[0], sizeof(w.fix[0]),
+		 "plimsoll.training.EarlyStopping(patience=%llu) stops by this rule",
+		 (unsigned long long)p->patience);
+	return put_words(f, (*to)++, &w);
+}
+
+static enum plim_status tell_damage(struct filling *f, struct plim_curves_finding **to)
+{
+	const struct series_run *r = f->r;
+	uint64_t places = r->bad_records + r->bad_cells + r->time_jumps;
+	struct series_words w = { 0 };
+
+	if (!places)
+		return PLIM_OK;
+	**to = (struct plim_curves_finding)INFO(PLIM_CURVES_LOG_DAMAGE, NAN);
+	snprintf(w.title, sizeof(w.title), "the log is damaged in %llu place%s; the rest was read",
+		 (unsigned long long)places, places == 1 ? "" : "s");
+	for (size_t i = 0; i < r->notes.n && w.evidence_count < SERIES_LINES; i++)
+		snprintf(w.evidence[w.evidence_count++], sizeof(w.evidence[0]), "%.270s",
+			 r->notes.at[i]);
+	return put_words(f, (*to)++, &w);
+}
+
+static enum plim_status fill_findings(struct filling *f)
+{
+	const struct series_monitor *m = &f->r->monitor;
+	struct plim_curves_finding *to =
+		arena_take(&f->h->arena, m->findings.n + 2, sizeof(*to), f->err);
+	struct series_words words;
+	enum plim_status st = PLIM_OK;
+
+	if (!to)
+		return mem_status(f->err);
+	f->out->findings = to;
+	for (size_t i = 0; !st && i < m->findings.n; i++) {
+		const struct series_finding *x = &m->findings.at[i];
+
+		if (!series_finding_counts(m, x))
+			continue;
+		*to = (struct plim_curves_finding){ .id = x->id,
+						    .severity = x->severity,
+						    .confidence = x->confidence,
+						    .step = x->step,
+						    .detected_step = x->detected,
+						    .end_step = x->end,
+						    .series = intern_text(&m->names, x->series) };
+		series_tell(m, x, &words);
+		st = put_words(f, to++, &words);
+	}
+	if (!st)
+		st = tell_stop(f, &to);
+	if (!st)
+		st = tell_damage(f, &to);
+	f->out->finding_count = (size_t)(to - f->out->findings);
+	sort_items(f->out->findings, f->out->finding_count, sizeof(*to), worst_first);
+	return st;
+}
+
+/* ---- early stopping, the best step, the way back ---- */
+
+static enum plim_status fill_policies(struct filling *f, uint32_t series)
+{
+	const struct series_curve *c;
+	struct plim_curves_policy *p;
+	double steps = f->out->last_step - f->out->first_step;
+
+	if (series == SERIES_NONE || !f->r->curves.at[series].stop[0].seen)
+		return PLIM_OK;
+	c = &f->r->curves.at[series];
+	p = arena_take(&f->h->arena, 4, sizeof(*p), f->err);
+	if (!p)
+		return mem_status(f->err);
+	f->out->policies = p;
+	f->out->policy_count = 4;
+	for (unsigned i = 0; i < 4; i++, p++) {
+		const struct plim_early_stop *s = &c->stop[i];
+
+		*p = (struct plim_curves_policy){ .policy = i,
+						  .patience = s->patience,
+						  .min_delta = s->min_delta,
+						  .stop_step = s->stop_step,
+						  .reason = c->stop_reason[i],
+						  .best_step = c->best_then_step[i],
+						  .best = c->best_then[i],
+						  .saved_steps = f->out->last_step - s->stop_step,
+						  .saved_seconds =
+							  f->r->last_time - c->stop_time[i] };
+		if (isnan(p->saved_seconds) && steps > 0)
+			p->saved_seconds = f->r->runtime * p->saved_steps / steps;
+	}
+	return PLIM_OK;
+}
+
+static enum plim_status fill_best(struct filling *f, uint32_t series)
+{
+	struct plim_curves_best *b = &f->out->best;
+	const struct series_watch *w;
+
+	*b = (struct plim_curves_best){ .step = NAN, .value = NAN, .checkpoint_step = NAN };
+	if (series == SERIES_NONE)
+		return PLIM_OK;
+	w = &f->r->monitor.watches.at[series];
+	b->series = intern_text(&f->r->monitor.names, series);
+	b->value = best_value(w);
+	b->step = w->role == PLIM_ROLE_METRIC ? w->max_step : w->min_step;
+	if (isnan(b->step))
+		return PLIM_OK;
+	return series_checkpoint(&f->h->mem, &f->h->arena.strings, f->r->folder, b->step,
+				 &b->checkpoint, &b->checkpoint_step, f->err);
+}
+
+/* Where to go back for a finding; NaN: no reason to. */
+static double back_for(const struct plim_curves_finding *x, const struct plim_curves_best *best)
+{
+	if (!isnan(x->end_step) || x->severity == PLIM_SEVERITY_INFO)
+		return NAN;
+	switch (x->id) {
+	case PLIM_CURVES_NAN:
+	case PLIM_CURVES_INF: return x->step - 1;
+	case PLIM_CURVES_SPIKE:
+	case PLIM_CURVES_DIVERGED:
+	case PLIM_CURVES_EXPLOSION:
+		return x->step > 2 * BEFORE_SPIKE ? x->step - BEFORE_SPIKE : x->step - 1;
+	case PLIM_CURVES_OVERFIT: return x->step;
+	case PLIM_CURVES_COLLAPSE: return best->step;
+	default: return NAN;
+	}
+}
+
+static enum plim_status fill_back(struct filling *f)
+{
+	struct plim_curves_back *b = &f->out->go_back;
+	const struct plim_curves_finding *why = NULL;
+	char step[32];
+
+	*b = (struct plim_curves_back){ .step = NAN, .checkpoint_step = NAN };
+	for (size_t i = 0; i < f->out->finding_count; i++) {
+		double to = back_for(&f->out->findings[i], &f->out->best);
+
+		if (to >= 0 && !(b->step <= to)) {
+			b->step = to;
+			why = &f->out->findings[i];
+		}
+	}
+	if (!why)
+		return PLIM_OK;
+	b->why = why->id == PLIM_CURVES_OVERFIT || why->id == PLIM_CURVES_COLLAPSE
+			 ? arena_text(&f->h->arena, f->err, "the best evaluation is at step %s",
+				      series_step_text(step, b->step))
+			 : arena_text(&f->h->arena, f->err, "%s begins at step %s",
+				      plim_curves_id_name(why->id),
+				      series_step_text(step, why->step));
+	if (!b->why)
+		return mem_status(f->err);
+	return series_checkpoint(&f->h->mem, &f->h->arena.strings, f->r->folder, b->step,
+				 &b->checkpoint, &b->checkpoint_step, f->err);
+}
+
+static const char *verdict_of(struct filling *f)
+{
+	struct plim_curves_run *o = f->out;
+	struct arena *a = &f->h->arena;
+	size_t more = 0;
+
+	for (size_t i = 1; i < o->finding_count; i++)
+		more += o->findings[i].severity != PLIM_SEVERITY_INFO;
+	if (o->finding_count && o->findings[0].severity != PLIM_SEVERITY_INFO)
+		return more ? arena_text(a, f->err, "%s (and %zu more)", o->findings[0].title, more)
+			    : o->findings[0].title;
+	if (f->r->monitor.train == SERIES_NONE && f->r->monitor.val == SERIES_NONE)
+		return arena_text(a, f->err,
+				  "no loss is known among %zu series: say which with "
+				  "--map NAME=train_loss",
+				  o->series_count);
+	if (f->r->points < 8)
+		return arena_text(a, f->err, "only %llu values: too few to judge",
+				  (unsigned long long)f->r->points);
+	return "nothing wrong was found";
+}
+
+enum plim_status curves_fill_run(struct plim_curves_hidden *h, struct series_run *r,
+				 struct plim_curves_run *o, struct plim_err *err)
+{
+	struct filling f = { h, r, o, err };
+	struct lines notes = { .arena = &h->arena, .err = err };
+	uint32_t monitored = curves_monitored(h, r);
+	enum plim_status st = series_run_conclude(r, err);
+
+	*o = (struct plim_curves_run){ .name = r->name,
+				       .source = r->files.n ? r->files.at[0].path : NULL,
+				       .kind = series_kind_names[r->kind],
+				       .files = r->files.n,
+				       .bytes = r->bytes,
+				       .points = r->points,
+				       .first_step = r->first_step,
+				       .last_step = r->last_step,
+				       .seconds = r->last_time - r->first_time };
+	if (isnan(o->seconds))
+		o->seconds = r->runtime;
+	st = st ? st : fill_series(&f);
+	st = st ? st : fill_best(&f, monitored);
+	st = st ? st : fill_policies(&f, monitored);
+	st = st ? st : fill_findings(&f);
+	st = st ? st : fill_back(&f);
+	for (size_t i = 0; i < r->notes.n; i++)
+		lines_add(&notes, "%s", r->notes.at[i]);
+	st = st ? st : lines_keep(&notes, &o->notes, &o->note_count);
+	if (st)
+		return st;
+	o->severity = o->finding_count ? o->findings[0].severity : PLIM_SEVERITY_INFO;
+	o->verdict = verdict_of(&f);
+	return o->verdict ? PLIM_OK : mem_status(err);
+}
