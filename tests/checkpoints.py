@@ -5,6 +5,7 @@ Good files raise no alarm; every single-bit flip of a zip is found or is on the 
 harm; every mutation that torch loads without a word gets its verdict; truncations tell what is whole;
 the hostile file runs nothing.  Where python3 has torch, what it writes is verified as well.
 """
+import fcntl
 import glob
 import io
 import json
@@ -1658,7 +1659,7 @@ def test_last_good_meanwhile():
 # What may fail, and how, besides being killed.
 FAULTS = {"openat": ("ENOSPC", "EROFS", "EACCES"), "fallocate": ("ENOSPC", "EDQUOT"), "write": ("ENOSPC", "EIO"),
           "ftruncate": ("EIO",), "fsync": ("EIO", "ENOSPC"), "pread64": ("EIO",), "close": ("EIO",), "renameat": ("EACCES", "EIO"),
-          "unlink": ("EACCES",), "newfstatat": ("EIO",)}
+          "linkat": ("EACCES", "ENOSPC"), "fcntl": ("EMFILE", "ENOLCK"), "unlink": ("EACCES",), "newfstatat": ("EIO",)}
 
 
 def strace(folder, target, *inject):
@@ -1686,11 +1687,33 @@ def calls_of_the_write(lines, folder):
     return out
 
 
+def named_temporaries(folder, target):
+    """Where no file can be without a name: each kill leaves one, which stays while its writer lives, and goes with the next write."""
+    _, lines = strace(folder, target, "-e", "trace=openat")
+    nameless = [i for i, l in enumerate((l for l in lines if " openat(" in l), 1) if "O_TMPFILE" in l]
+    if not nameless:
+        return 0
+    refused = ["-e", "inject=openat:error=EOPNOTSUPP:when=%d" % nameless[0]]
+    left = lambda: [x for x in os.listdir(folder) if x.endswith(".tmp")]
+    for call in ("fsync", "pread64", "renameat"):
+        for which in range(1, 3):
+            strace(folder, target, "-e", f"trace=openat,{call}", *refused, "-e", f"inject={call}:signal=KILL:when={which}")
+    assert left(), "nothing was ever left: does the test still see the way with names?"
+    assert len(left()) == 1, ("each write removes what the one before left", left())
+    # One that is in use stays.
+    held = os.open(os.path.join(folder, left()[0]), os.O_RDWR)
+    fcntl.fcntl(held, 37, struct.pack("hhqqi4x", fcntl.F_WRLCK, 0, 0, 0, 0))  # F_OFD_SETLK
+    assert not write("convert", os.path.join(HERE, "lora_r4"), target).returncode and len(left()) == 1
+    os.close(held)
+    assert not write("convert", os.path.join(HERE, "lora_r4"), target).returncode and not left()
+    return 6
+
+
 def test_durable():
     """Killed at every system call of a write, or failed with what may fail there: the old file or the new one, whole."""
     if not shutil.which("strace"):
         return "SKIP no strace"
-    n, ends = 0, {"old": 0, "new": 0}
+    n, litter, ends = 0, 0, {"old": 0, "new": 0}
     with tempfile.TemporaryDirectory() as top:
         folder = top + "/out"
         os.mkdir(folder)
@@ -1726,10 +1749,13 @@ def test_durable():
                     assert done.returncode or now == new, (call, what, which)
                 (r,), code = verify(target)
                 assert not code and r["verdict"] == "whole", (call, what, which, r["headline"])
-                for x in left:
-                    os.unlink(os.path.join(folder, x))
+                if left:  # has a name for the two calls of linkat and renameat; the next write removes it
+                    litter += 1
+                    assert not write("convert", os.path.join(HERE, "lora_r4"), target).returncode
+                    assert {x for x in os.listdir(folder)} == {"x.safetensors", "x.safetensors.manifest.json"}, os.listdir(folder)
                 n += 1
-        assert ends["old"] and ends["new"]
+        assert ends["old"] and ends["new"] and 0 < litter < 12, (ends, litter)
+        n += named_temporaries(folder, target)
         read_only = top + "/ro"
         os.mkdir(read_only, 0o555)
         if os.getuid():

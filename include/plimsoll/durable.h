@@ -1,6 +1,7 @@
 /*
- * Writing a file so that it is there whole, or the old one still is: a temporary file in the same
- * folder, fsync, read back and compared, rename, fsync of the folder.
+ * Writing a file so that it is there whole, or the old one still is: a file without a name in the same folder, fsync,
+ * read back and compared, linked and renamed, fsync of the folder.  A process that is killed leaves nothing, or a
+ * ".plimsoll.HEX.tmp" that the next write in the folder removes.
  */
 #ifndef PLIMSOLL_DURABLE_H
 #define PLIMSOLL_DURABLE_H

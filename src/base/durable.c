@@ -1,6 +1,17 @@
-/* Writing that survives: see the header for what is promised. */
+/*
+ * Writing that survives: see the header for what is promised.
+ *
+ * The new file has no name until it is synced and read back (O_TMPFILE), so that whoever is killed leaves nothing.  A
+ * file can only be renamed over another by a name, which it has for two calls: linkat, renameat.  Where a
+ * file system has no files without names, it has that name from the beginning.
+ *
+ * Whoever is killed with a name leaves it.  So its writer holds a lock on the open file description, which the
+ * kernel drops with the process on whatever machine it ran; who writes next in the folder and gets the lock removes
+ * the name.  No process ids: they mean nothing across containers and network file systems.
+ */
 #include "durable.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -48,33 +59,140 @@ static enum plim_status open_folder(struct durable *d, struct plim_err *err)
 	return d->folder < 0 ? failed(d, err, "open the folder of") : PLIM_OK;
 }
 
+/* ---- temporary names ---- */
+
+#define TEMPORARY_FIRST ".plimsoll."
+#define TEMPORARY_LAST ".tmp"
+
+static bool is_temporary(const char *name)
+{
+	size_t n = strlen(name), first = sizeof(TEMPORARY_FIRST) - 1, last = sizeof(TEMPORARY_LAST) - 1;
+
+	return n == first + 16 + last && !memcmp(name, TEMPORARY_FIRST, first) &&
+	       strspn(name + first, "0123456789abcdef") == 16 &&
+	       !memcmp(name + n - last, TEMPORARY_LAST, last);
+}
+
+static enum plim_status new_name(struct durable *d, struct plim_err *err)
+{
+	uint64_t random = 0;
+
+	if (getrandom(&random, sizeof(random), 0) < 0)
+		return failed(d, err, "get random numbers for");
+	snprintf(d->temporary, sizeof(d->temporary), TEMPORARY_FIRST "%016llx" TEMPORARY_LAST,
+		 (unsigned long long)random);
+	return PLIM_OK;
+}
+
+/* Without waiting.  A file system without locks says so: then nobody gets one, and nothing is removed. */
+static bool lock(int fd)
+{
+	struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+	return !fcntl(fd, F_OFD_SETLK, &whole);
+}
+
+/* Is the name still that file's? */
+static bool is_named(int folder, const char *name, int fd)
+{
+	struct stat at, of;
+
+	return !fstat(fd, &of) && !fstatat(folder, name, &at, AT_SYMLINK_NOFOLLOW) &&
+	       at.st_dev == of.st_dev && at.st_ino == of.st_ino;
+}
+
+/* What somebody left who was killed; what is in use is locked. */
+static void remove_left(int folder, const char *name)
+{
+	int fd = openat(folder, name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat info;
+
+	if (fd < 0)
+		return;
+	if (!fstat(fd, &info) && S_ISREG(info.st_mode) && lock(fd) && is_named(folder, name, fd))
+		unlinkat(folder, name, 0);
+	close(fd);
+}
+
+static void sweep(int folder)
+{
+	int fd = openat(folder, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *names = fd < 0 ? NULL : fdopendir(fd);
+	const struct dirent *e;
+
+	if (!names && fd >= 0)
+		close(fd);
+	while (names && (e = readdir(names))) // NOLINT(concurrency-mt-unsafe): a stream of our own
+		if (is_temporary(e->d_name))
+			remove_left(folder, e->d_name);
+	if (names)
+		closedir(names);
+}
+
+/* The path by which linkat finds a file without a name. */
+static void path_of(char *path, size_t size, int fd)
+{
+	snprintf(path, size, "/proc/self/fd/%d", fd);
+}
+
+/* A file without a name, where there are such and /proc, by which it gets one; else -1. */
+static int open_nameless(int folder)
+{
+	int fd = openat(folder, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0666);
+	char path[40];
+
+	if (fd < 0)
+		return fd;
+	path_of(path, sizeof(path), fd);
+	if (!access(path, F_OK)) {
+		lock(fd);
+		return fd;
+	}
+	close(fd);
+	return -1;
+}
+
+/* A new file with a name.  Between its creation and its lock somebody may sweep it away: then once more. */
+static enum plim_status open_named(struct durable *d, struct plim_err *err)
+{
+	enum plim_status st;
+
+	for (int i = 0; i < TRIES; i++) {
+		st = new_name(d, err);
+		if (st)
+			return st;
+		d->fd = openat(d->folder, d->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
+			       0666);
+		if (d->fd < 0 && errno != EEXIST)
+			break;
+		if (d->fd < 0)
+			continue;
+		lock(d->fd);
+		if (is_named(d->folder, d->temporary, d->fd))
+			return PLIM_OK;
+		close(d->fd);
+		d->fd = -1;
+	}
+	d->temporary[0] = 0;
+	return failed(d, err, "create a file beside");
+}
+
 /* A new file beside the old one, with the old one's mode. */
 static enum plim_status open_temporary(struct durable *d, struct plim_err *err)
 {
 	struct stat old;
 	bool replaces = !fstatat(d->folder, d->path + d->base, &old, 0);
+	enum plim_status st = PLIM_OK;
 
 	if (replaces && !S_ISREG(old.st_mode))
 		return err_set(err, PLIM_E_IO, "'%s' is no regular file: not replaced", d->path);
-	for (int i = 0; i < TRIES; i++) {
-		uint64_t random = 0;
-
-		if (getrandom(&random, sizeof(random), 0) < 0)
-			return failed(d, err, "get random numbers for");
-		snprintf(d->temporary, sizeof(d->temporary), ".plimsoll.%016llx.tmp",
-			 (unsigned long long)random);
-		d->fd = openat(d->folder, d->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC,
-			       0666);
-		if (d->fd >= 0 || errno != EEXIST)
-			break;
-	}
-	if (d->fd < 0) {
-		d->temporary[0] = 0;
-		return failed(d, err, "create a file beside");
-	}
-	if (replaces && fchmod(d->fd, old.st_mode & 07777))
-		return failed(d, err, "set the mode of");
-	return PLIM_OK;
+	sweep(d->folder);
+	d->fd = open_nameless(d->folder);
+	if (d->fd < 0)
+		st = open_named(d, err);
+	if (!st && replaces && fchmod(d->fd, old.st_mode & 07777))
+		st = failed(d, err, "set the mode of");
+	return st;
 }
 
 enum plim_status durable_begin(struct mem *m, const char *path, uint64_t bytes,
@@ -178,6 +296,24 @@ static enum plim_status read_back(struct durable *d, uint64_t sum, struct plim_e
 	return PLIM_OK;
 }
 
+/* A name for what has none yet. */
+static enum plim_status give_name(struct durable *d, int fd, struct plim_err *err)
+{
+	char path[40];
+	enum plim_status st = PLIM_OK;
+
+	path_of(path, sizeof(path), fd);
+	for (int i = 0; !st && !d->temporary[0] && i < TRIES; i++) {
+		st = new_name(d, err);
+		if (st || !linkat(AT_FDCWD, path, d->folder, d->temporary, AT_SYMLINK_FOLLOW))
+			return st;
+		d->temporary[0] = 0;
+		if (errno != EEXIST)
+			st = failed(d, err, "give a name to");
+	}
+	return st || d->temporary[0] ? st : failed(d, err, "give a name to");
+}
+
 /* After the rename the new file stands; only whether it outlives a power cut is not sure yet. */
 static enum plim_status finish(struct durable *d, struct plim_err *err)
 {
@@ -194,7 +330,7 @@ static enum plim_status finish(struct durable *d, struct plim_err *err)
 enum plim_status durable_commit(struct durable *d, uint64_t *sum, struct plim_err *err)
 {
 	uint64_t hash = durable_sum(d);
-	int fd = d->fd;
+	int fd;
 	enum plim_status st = flush(d, err);
 
 	if (!st && ftruncate(d->fd, (off_t)d->bytes))
@@ -204,9 +340,15 @@ enum plim_status durable_commit(struct durable *d, uint64_t *sum, struct plim_er
 		st = failed(d, err, "sync");
 	if (!st)
 		st = read_back(d, hash, err);
-	d->fd = -1;
+	/* Network file systems tell of a failed write at the latest when one closes; the other descriptor keeps the lock. */
+	fd = d->fd;
+	d->fd = st ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (!st && d->fd < 0)
+		st = failed(d, err, "close");
 	if (close(fd) && !st)
 		st = failed(d, err, "close");
+	if (!st)
+		st = give_name(d, d->fd, err);
 	if (!st)
 		st = finish(d, err);
 	if (!st && sum)
@@ -219,10 +361,10 @@ void durable_abort(struct durable *d)
 {
 	if (!d)
 		return;
-	if (d->fd >= 0)
-		close(d->fd);
 	if (d->temporary[0])
 		unlinkat(d->folder, d->temporary, 0);
+	if (d->fd >= 0)
+		close(d->fd);
 	if (d->folder >= 0)
 		close(d->folder);
 	XXH3_freeState(d->hash);

@@ -1,7 +1,8 @@
 /*
- * Writing a file so that it is there whole, or the old one still is: a temporary file in the same
- * folder, fsync, read back and compared, rename, fsync of the folder.  Whenever the process or the
- * machine dies, the name shows the old file or the new one, never a part.
+ * Writing a file so that it is there whole, or the old one still is: a file without a name in the same folder, fsync,
+ * read back and compared, linked and renamed, fsync of the folder.  Whenever the process or the machine dies, the name
+ * shows the old file or the new one, never a part; what else is left, for one, where the file system has no files without
+ * names, the next write in that folder removes.
  */
 #ifndef BASE_DURABLE_H
 #define BASE_DURABLE_H
