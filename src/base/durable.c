@@ -66,7 +66,8 @@ static enum plim_status open_folder(struct durable *d, struct plim_err *err)
 
 static bool is_temporary(const char *name)
 {
-	size_t n = strlen(name), first = sizeof(TEMPORARY_FIRST) - 1, last = sizeof(TEMPORARY_LAST) - 1;
+	size_t n = strlen(name), first = sizeof(TEMPORARY_FIRST) - 1,
+	       last = sizeof(TEMPORARY_LAST) - 1;
 
 	return n == first + 16 + last && !memcmp(name, TEMPORARY_FIRST, first) &&
 	       strspn(name + first, "0123456789abcdef") == 16 &&

@@ -173,6 +173,33 @@ bool opcodes_is_cut(const uint8_t *p, size_t n)
 	return s.opcode != '.' || s.cut;
 }
 
+const char *opcodes_doubt(const uint8_t *p, size_t n, size_t *where)
+{
+	const uint8_t *at = p, *end = p + n, *frame = p;
+	struct step s = { 0 };
+
+	while (at < end && s.opcode != '.') {
+		const uint8_t *from = at;
+		bool inside = from < frame;
+
+		if (!take(&s, &at, end))
+			return NULL;
+		*where = (size_t)(from - p);
+		if (s.opcode == 0x80 && from != p)
+			return "a second protocol is announced";
+		if (inside && at > frame)
+			return "an opcode reaches over the end of its frame";
+		if (s.opcode != 0x95)
+			continue;
+		if (inside)
+			return "a frame begins inside another";
+		if (s.cut || little(from + 1, 8) > (uint64_t)(end - at))
+			return "a frame ends behind the pickle";
+		frame = at + little(from + 1, 8);
+	}
+	return NULL;
+}
+
 /* ---- names ---- */
 
 struct names {

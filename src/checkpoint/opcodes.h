@@ -16,6 +16,12 @@ bool opcodes_is_pickle(const uint8_t *p, size_t n);
 /* Does a pickle that begins here end before its STOP? */
 bool opcodes_is_cut(const uint8_t *p, size_t n);
 
+/*
+ * What readers of pickles disagree about, in a sentence, at *at; NULL: nothing.  Frames that an opcode straddles, that
+ * begin inside another or end behind the file (Python's two unpicklers differ), and a second PROTO.
+ */
+const char *opcodes_doubt(const uint8_t *p, size_t n, size_t *at);
+
 /* "module.name" of each GLOBAL, INST and STACK_GLOBAL up to STOP, or to what is no opcode. */
 typedef enum plim_status opcodes_fn(void *ctx, const char *name, uint64_t offset,
 				    struct plim_err *err);

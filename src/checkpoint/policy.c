@@ -153,6 +153,10 @@ static const struct {
 	{ "numpy.random._mt19937.MT19937", POLICY_DATA, "NumPy's random state" },
 	{ "numpy.random._pcg64.PCG64", POLICY_DATA, "NumPy's random state" },
 	{ "numpy.random.bit_generator.SeedSequence", POLICY_NEW, "NumPy's random state" },
+	{ "numpy.random.bit_generator.__pyx_unpickle_SeedSequence", POLICY_DATA,
+	  "NumPy's random state" },
+	{ "numpy.random.bit_generator.__pyx_unpickle_SeedlessSequence", POLICY_DATA,
+	  "NumPy's random state" },
 	{ "scipy.sparse.csr.csr_matrix", POLICY_NEW, "SciPy" },
 	{ "scipy.sparse._csr.csr_matrix", POLICY_NEW, "SciPy" },
 	/* torch beyond weights_only. */
@@ -220,7 +224,7 @@ static const struct {
 	{ "torch.distributed._tensor.placement_types.^", POLICY_DATA, "FSDP" },
 	{ "torch.distributed.tensor.placement_types.^", POLICY_DATA, "FSDP" },
 	{ "torch.distributed.device_mesh.DeviceMesh", POLICY_DATA, "FSDP" },
-	{ "torch.distributed._mesh_layout._MeshLayout", POLICY_DATA, "FSDP" },
+	{ "torch.distributed._mesh_layout.^", POLICY_DATA, "FSDP" },
 	/* Trainers and their arguments. */
 	{ "transformers.training_args.TrainingArguments", POLICY_NEW, "training_args.bin" },
 	{ "transformers.training_args.OptimizerNames", POLICY_DATA, "training_args.bin" },

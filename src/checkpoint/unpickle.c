@@ -3,6 +3,7 @@
  * for tensors inside and otherwise left alone.
  * Shared values are visited once a path, within a budget, so that a pickle that refers to itself ends.
  */
+#include "opcodes.h"
 #include "walk.h"
 
 #include <inttypes.h>
@@ -233,14 +234,27 @@ static enum plim_status walk_key(struct walk *w, struct pickle_value key, struct
 	return st;
 }
 
+/* What no unpickler can build. */
+static enum plim_status check_key(struct walk *w, struct pickle_value key, struct plim_err *err)
+{
+	return key.kind == PICKLE_LIST || key.kind == PICKLE_DICT
+		       ? model_find(w->ckpt, CKPT_BAD_FINDING, "unhashable_key", PLIM_UNKNOWN, err,
+				    "a dict or a set has a list, a dict or itself for a key, which "
+				    "Python cannot load")
+		       : PLIM_OK;
+}
+
 static enum plim_status walk_dict(struct walk *w, struct pickle_value dict, struct plim_err *err)
 {
 	size_t n = pickle_len(w->heap, dict), first = w->ckpt->tensors.n;
 	enum plim_status st = PLIM_OK;
 
-	for (size_t i = 0; !st && i + 1 < n; i += 2)
-		st = walk_key(w, pickle_item(w->heap, dict, i), pickle_item(w->heap, dict, i + 1),
-			      err);
+	for (size_t i = 0; !st && i + 1 < n; i += 2) {
+		st = check_key(w, pickle_item(w->heap, dict, i), err);
+		if (!st)
+			st = walk_key(w, pickle_item(w->heap, dict, i),
+				      pickle_item(w->heap, dict, i + 1), err);
+	}
 	return st ? st : walk_optimizer(w, dict, first, err);
 }
 
@@ -249,6 +263,12 @@ static enum plim_status walk_items(struct walk *w, struct pickle_value list, str
 	size_t n = pickle_len(w->heap, list);
 	enum plim_status st = PLIM_OK;
 
+	for (size_t i = 0; !st && list.kind == PICKLE_SET && i < n; i++) {
+		struct pickle_value v = pickle_item(w->heap, list, i);
+
+		v.kind = v.kind == PICKLE_SET && v.bits == list.bits ? PICKLE_DICT : v.kind;
+		st = check_key(w, v, err);
+	}
 	for (size_t i = 0; !st && i < n; i++)
 		st = walk_key(w, (struct pickle_value){ i, PICKLE_INT },
 			      pickle_item(w->heap, list, i), err);
@@ -422,7 +442,9 @@ static enum plim_status walk_outermost(struct walk *w, struct pickle_value dict,
 		struct ckpt_key k = { 0 };
 		size_t before = c->tensors.n;
 
-		st = walk_key(w, key, v, err);
+		st = check_key(w, key, err);
+		if (!st)
+			st = walk_key(w, key, v, err);
 		for (size_t t = before; t < c->tensors.n; t++)
 			k.bytes += ckpt_tensor_bytes(&c->tensors.at[t]);
 		k.tensors = c->tensors.n - before;
@@ -476,6 +498,23 @@ enum plim_status unpickle_walk(struct unpickle *u, struct pickle_value root, str
 	return st;
 }
 
+#define FORM_BYTES ((size_t)1 << 20)
+
+/* Without frames, which protocols below 4 have not, a large pickle needs no second look. */
+static enum plim_status check_form(struct unpickle *u, uint32_t record, const uint8_t *bytes,
+				   size_t n, struct plim_err *err)
+{
+	const char *doubt = NULL;
+	size_t at;
+
+	if (n < FORM_BYTES || bytes[1] >= 4)
+		doubt = opcodes_doubt(bytes, n, &at);
+	return doubt ? model_find(u->ckpt, CKPT_BAD_FINDING, "form", at, err,
+				  "%.200s: %s: programs differ in what they read from there on",
+				  ckpt_text(u->ckpt, record), doubt)
+		     : PLIM_OK;
+}
+
 enum plim_status unpickle_decode(struct unpickle *u, const char *name, const uint8_t *bytes,
 				 size_t n, struct pickle_value *root, size_t *used,
 				 struct plim_err *err)
@@ -502,6 +541,8 @@ enum plim_status unpickle_decode(struct unpickle *u, const char *name, const uin
 	*used = (size_t)source_offset(src, src->p);
 	source_close(src);
 	settled = globals_settle(&log, st ? NULL : err);
+	if (!st && !settled)
+		settled = check_form(u, log.record, bytes, *used, err);
 	/* A loader runs what comes before the damage, and may not see any where the machine does. */
 	if (!settled && st == PLIM_E_FORMAT)
 		settled = globals_name(&log, bytes, n, NULL);
