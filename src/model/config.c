@@ -450,17 +450,39 @@ static bool is_true(const struct config *c, const char *scope, const char *key)
 	return v && v->kind == JSON_TRUE;
 }
 
+/* null, false, 0, "", [] and {}: a feature that is off. */
+static bool is_off(const struct config *c, const struct value *v)
+{
+	switch (v->kind) {
+	case JSON_NULL:
+	case JSON_FALSE: return true;
+	case JSON_STRING: return !*text_of(c, v);
+	case JSON_DOUBLE: return v->real == 0;
+	case JSON_INTEGER:
+	case JSON_ARRAY:
+	case JSON_OBJECT: return !v->number;
+	default: return false;
+	}
+}
+
 /* quantization_config, as Transformers writes it beside the weights. */
 static void take_quantization(struct config *c)
 {
 	static const char *const scope = "quantization_config";
 	struct model *m = c->model;
+	const struct value *object;
 	bool nf4 = is_true(c, scope, "load_in_4bit"), int8 = is_true(c, scope, "load_in_8bit");
 
 	snprintf(m->quantizer, sizeof(m->quantizer), "%s",
 		 text_of(c, find(c, scope, "quant_method")));
+	if (!*m->quantizer) /* ModelOpt's files */
+		snprintf(m->quantizer, sizeof(m->quantizer), "%s",
+			 text_of(c, find(c, scope, "quant_algo")));
 	if (!*m->quantizer && (nf4 || int8)) /* files of old releases do not name it */
 		snprintf(m->quantizer, sizeof(m->quantizer), "bitsandbytes");
+	object = find(c, NULL, scope);
+	if (!*m->quantizer && object && !is_off(c, object))
+		snprintf(m->quantizer, sizeof(m->quantizer), "an unnamed method");
 	if (nf4)
 		m->quantized =
 			1 + (is_true(c, scope, "bnb_4bit_use_double_quant") ? MODEL_NF4_DOUBLE
@@ -484,21 +506,6 @@ static void take_facts(struct config *c)
 }
 
 /* ---- what was not read ---- */
-
-/* null, false, 0, "", [] and {}: a feature that is off. */
-static bool is_off(const struct config *c, const struct value *v)
-{
-	switch (v->kind) {
-	case JSON_NULL:
-	case JSON_FALSE: return true;
-	case JSON_STRING: return !*text_of(c, v);
-	case JSON_DOUBLE: return v->real == 0;
-	case JSON_INTEGER:
-	case JSON_ARRAY:
-	case JSON_OBJECT: return !v->number;
-	default: return false;
-	}
-}
 
 /* The tower whose keys stand in that scope reads the key; NULL: the outermost. */
 static bool is_read(const struct model_family *f, const char *scope, const char *key)
