@@ -20,6 +20,7 @@ static void check_bytes(struct messages_bytes b)
 
 static void check_event(const struct messages_log *log, const struct messages_event *e)
 {
+	struct messages_context context;
 	struct findings_told told;
 
 	check_bytes(e->oom.tried);
@@ -32,11 +33,14 @@ static void check_event(const struct messages_log *log, const struct messages_ev
 	if (e->line > e->last_line + 1 || e->rank_count > MESSAGES_RANKS ||
 	    e->top_count > MESSAGES_TOP)
 		abort();
-	findings_judge_message(e, &told);
+	messages_find_context(log, e, &context);
+	if (context.engine >= MESSAGES_ENGINES || context.activity >= MESSAGES_DOINGS)
+		abort();
+	findings_judge_message(e, &context, &told);
 	check_bytes(told.room);
 	check_bytes(told.request);
 	check_bytes(told.bound);
-	if (!told.ranked_count || (told.cause && told.cause != told.ranked[0]))
+	if ((!told.ranked_count && !told.free_enough) || (told.cause && told.cause != told.ranked[0]))
 		abort();
 }
 

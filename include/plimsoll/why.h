@@ -173,13 +173,19 @@ struct plim_why_death {
 	 */
 	enum plim_why_kind kind;
 	const char *family; /* who wrote it */
-	const char *file;   /* where it stands */
-	uint64_t line;      /* where it stands first, from 1 */
-	uint64_t last_line; /* where it stands last */
-	uint64_t times;     /* how often it stands there */
-	const char *text;   /* its line, the end cut; null with --redact */
-	uint64_t device;    /* ordinal of the GPU; null: not told */
-	uint64_t *ranks;    /* that told it */
+	/* the program: "PyTorch", "vLLM", "llama.cpp", ...; null: no word of the log tells */
+	const char *engine;
+	uint64_t engine_line; /* of the log, that tells the engine */
+	/* what it was doing: training, evaluation, generating, serving, loading, converting, compiling; null: not told */
+	const char *activity;
+	uint64_t activity_line; /* of the log, that tells the activity */
+	const char *file;       /* where it stands */
+	uint64_t line;          /* where it stands first, from 1 */
+	uint64_t last_line;     /* where it stands last */
+	uint64_t times;         /* how often it stands there */
+	const char *text;       /* its line, the end cut; null with --redact */
+	uint64_t device;        /* ordinal of the GPU; null: not told */
+	uint64_t *ranks;        /* that told it */
 	size_t rank_count;
 	uint64_t ranks_left_out; /* beyond those */
 	/*

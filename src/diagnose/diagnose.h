@@ -223,6 +223,18 @@ struct findings_told {
 	int free_enough; /* the driver had more free than it was asked for, and no limit was told */
 };
 
-void findings_judge_message(const struct messages_event *e, struct findings_told *out);
+void findings_judge_message(const struct messages_event *e, const struct messages_context *c,
+			    struct findings_told *out);
+
+/* ---- advice (advice.c) ---- */
+
+enum findings_advice { FINDINGS_HELPS, FINDINGS_USELESS, FINDINGS_CERTAINTY, FINDINGS_LISTS };
+
+/* What helps, what does not, what would give certainty, for this program and what it was doing; added to the lists. */
+void findings_advise(const struct messages_event *e, const struct findings_told *t,
+		     const struct messages_context *c, struct lines lists[FINDINGS_LISTS]);
+
+/* Row i of the table, for tests: the engines it is for (bits, 0: any).  0: there is none. */
+int findings_advice_row(size_t i, unsigned *engines, const char **text);
 
 #endif

@@ -15,6 +15,8 @@
 /* Room left behind the request, as a part of the bound, that makes gaps likelier than a step too large. */
 #define HEADROOM_PART 20
 #define HEADROOM_LARGE_PART 10
+/* A card with less free than this part of it is full: the driver's own pieces are no smaller than some MiB. */
+#define FULL_PART 20
 /* Memory outside this process's allocator that decides, as in death.c. */
 #define OUTSIDE_PART 10
 #define OUTSIDE_BYTES (1u << 30)
@@ -114,7 +116,8 @@ static int is_over_limit(const struct messages_oom *o)
 static void judge_device(const struct messages_event *e, struct findings_told *t)
 {
 	const struct messages_oom *o = &e->oom;
-	int had = known(o->free) && known(o->tried) && o->free.low >= o->tried.high;
+	int had = known(o->free) && known(o->tried) && o->free.low >= o->tried.high &&
+		  (!known(o->total) || o->free.high >= o->total.low / FULL_PART);
 
 	if (known(o->allowed) && (had || !known(o->free) || is_over_limit(o))) {
 		t->bound_by = FINDINGS_BOUND_LIMIT;
@@ -221,8 +224,8 @@ static unsigned facts_of(const struct messages_event *e, const struct findings_t
 								: 0;
 	uint64_t left;
 
-	if (e->snapshot.moment == MESSAGES_LOADING || e->snapshot.fresh ||
-	    e->snapshot.moment == MESSAGES_FIRST_STEP)
+	if (e->traceback.moment == MESSAGES_LOADING || e->traceback.fresh ||
+	    e->traceback.moment == MESSAGES_FIRST_STEP)
 		facts |= BEGINNING;
 	if (!(facts & GPU) || !known(t->room) || !known(t->request))
 		return facts;
@@ -240,7 +243,7 @@ static void rank(const struct messages_event *e, unsigned facts, struct findings
 	const struct ranking *r = rankings;
 
 	while ((facts & r->needs) != r->needs ||
-	       (r->moments && !(r->moments & 1u << e->snapshot.moment)))
+	       (r->moments && !(r->moments & 1u << e->traceback.moment)))
 		r++;
 	memcpy(t->ranked, r->causes, sizeof(t->ranked));
 	while (t->ranked_count < FINDINGS_CAUSES && t->ranked[t->ranked_count])
@@ -260,7 +263,19 @@ static int larger_than_all(const struct messages_event *e, const struct findings
 	return known(e->used) && known(o->total) && e->used.low > o->total.high;
 }
 
-void findings_judge_message(const struct messages_event *e, struct findings_told *t)
+/* Engines that ask the driver for what they need, and keep no cache of blocks: nothing but size can be to blame. */
+static int is_uncached(const struct messages_context *c)
+{
+	const unsigned engines = 1u << MESSAGES_ENGINE_OLLAMA | 1u << MESSAGES_ENGINE_LLAMA_CPP |
+				 1u << MESSAGES_ENGINE_TENSORRT | 1u << MESSAGES_ENGINE_MLX |
+				 1u << MESSAGES_ENGINE_CAFFE | 1u << MESSAGES_ENGINE_JAX |
+				 1u << MESSAGES_ENGINE_TENSORFLOW | 1u << MESSAGES_ENGINE_PADDLE;
+
+	return c->engine && engines & 1u << c->engine;
+}
+
+void findings_judge_message(const struct messages_event *e, const struct messages_context *c,
+			    struct findings_told *t)
 {
 	static const struct messages_bytes unknown = { PLIM_UNKNOWN, PLIM_UNKNOWN };
 	uint64_t slack;
@@ -274,10 +289,16 @@ void findings_judge_message(const struct messages_event *e, struct findings_told
 		t->no_room =
 			t->request.low > t->room.high + slack || t->request.low / 4 > t->room.high;
 	}
-	rank(e, facts_of(e, t), t);
+	/* where the driver had more than it was asked for, neither too much nor gaps are to blame */
+	if (!t->free_enough)
+		rank(e, facts_of(e, t), t);
 	if (larger_than_all(e, t)) {
 		t->ranked[0] = FINDINGS_CAUSE_CAPACITY;
 		t->ranked_count = 1;
+	} else if (e->wording->class == MESSAGES_DEVICE && is_uncached(c) && t->ranked_count > 1) {
+		t->ranked[0] = FINDINGS_CAUSE_CAPACITY; /* or somebody else's memory: no cause is certain */
+		t->ranked_count = 1;
+		return;
 	}
 	if (t->ranked_count == 1)
 		t->cause = t->ranked[0];

@@ -31,6 +31,7 @@ static const struct {
 	{ "Loading weights: ", SCAN_LOADING },
 };
 #define SPECIALS (sizeof(specials) / sizeof(specials[0]))
+#define ENTRIES (SPECIALS + scan_wording_count + scan_cue_count)
 
 static unsigned block_of(char a, char b)
 {
@@ -86,7 +87,7 @@ enum plim_status scan_anchors_new(struct mem *m, struct scan_anchors **out, stru
 	*out = NULL;
 	if (!a)
 		return mem_status(err);
-	a->entries = mem_new(m, scan_wording_count + SPECIALS, sizeof(*a->entries), err);
+	a->entries = mem_new(m, ENTRIES, sizeof(*a->entries), err);
 	if (!a->entries) {
 		mem_free(m, a, 1, sizeof(*a));
 		return mem_status(err);
@@ -100,6 +101,8 @@ enum plim_status scan_anchors_new(struct mem *m, struct scan_anchors **out, stru
 
 		add(a, anchor, n, (int)i);
 	}
+	for (size_t i = 0; i < scan_cue_count; i++)
+		add(a, scan_cues[i].word, strlen(scan_cues[i].word), SCAN_CUE + (int)i);
 	*out = a;
 	return PLIM_OK;
 }
@@ -108,7 +111,7 @@ void scan_anchors_free(struct mem *m, struct scan_anchors *a)
 {
 	if (!a)
 		return;
-	mem_free(m, a->entries, scan_wording_count + SPECIALS, sizeof(*a->entries));
+	mem_free(m, a->entries, ENTRIES, sizeof(*a->entries));
 	mem_free(m, a, 1, sizeof(*a));
 }
 

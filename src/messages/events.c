@@ -14,7 +14,7 @@ void scan_event_start(struct messages_event *e)
 	o->device = UINT32_MAX;
 	e->used = e->limit = e->rss = unknown;
 	e->pid = e->code = e->need_blocks = PLIM_UNKNOWN;
-	scan_trace_start(&e->snapshot);
+	scan_trace_start(&e->traceback);
 }
 
 static int same_bytes(struct messages_bytes a, struct messages_bytes b)
@@ -34,9 +34,9 @@ static int is_same(const struct messages_event *a, const struct messages_event *
 	    strcmp(a->group, b->group) || !same_bytes(a->oom.tried, b->oom.tried) ||
 	    a->need_blocks != b->need_blocks)
 		return 0;
-	if (a->snapshot.frames && b->snapshot.frames &&
-	    (a->snapshot.user.line != b->snapshot.user.line ||
-	     a->snapshot.moment != b->snapshot.moment))
+	if (a->traceback.frames && b->traceback.frames &&
+	    (a->traceback.user.line != b->traceback.user.line ||
+	     a->traceback.moment != b->traceback.moment))
 		return 0;
 	return other_rank ||
 	       (same_bytes(a->oom.allocated, b->oom.allocated) &&
@@ -69,8 +69,8 @@ static void repeat(struct messages_event *old, const struct messages_event *e)
 	old->last_line = e->line;
 	if (e->rank_count)
 		scan_event_rank(old, e->ranks[0]);
-	if (!old->snapshot.frames)
-		old->snapshot = e->snapshot;
+	if (!old->traceback.frames)
+		old->traceback = e->traceback;
 }
 
 uint32_t scan_event_repeat(struct messages_log *log, const struct messages_event *e)

@@ -75,10 +75,10 @@ static void take_missing(struct messages_event *head, const struct messages_even
 		head->limit = e->limit;
 	if (!head->group[0])
 		memcpy(head->group, e->group, sizeof(head->group));
-	if (head->snapshot.step == PLIM_UNKNOWN)
-		head->snapshot.step = e->snapshot.step;
-	if (!head->snapshot.frames)
-		head->snapshot = e->snapshot;
+	if (head->traceback.step == PLIM_UNKNOWN)
+		head->traceback.step = e->traceback.step;
+	if (!head->traceback.frames)
+		head->traceback = e->traceback;
 }
 
 static void join_into(struct messages_log *log, size_t from, size_t to)

@@ -82,6 +82,61 @@ enum messages_family {
 };
 extern const char *const messages_family_names[MESSAGES_FAMILIES];
 
+/*
+ * Which program it was, as words of its own tell (cues.c).  The order is that of cues.c: what serves or draws in front of
+ * the libraries that it is built on.
+ */
+enum messages_engine {
+	MESSAGES_ENGINE_UNKNOWN,
+	MESSAGES_ENGINE_VLLM,
+	MESSAGES_ENGINE_SGLANG,
+	MESSAGES_ENGINE_TGI,
+	MESSAGES_ENGINE_TENSORRT_LLM,
+	MESSAGES_ENGINE_TRITON_SERVER,
+	MESSAGES_ENGINE_OLLAMA,
+	MESSAGES_ENGINE_LLAMA_CPP,
+	MESSAGES_ENGINE_COMFYUI,
+	MESSAGES_ENGINE_A1111,
+	MESSAGES_ENGINE_INVOKEAI,
+	MESSAGES_ENGINE_DIFFUSERS,
+	MESSAGES_ENGINE_TENSORRT,
+	MESSAGES_ENGINE_ONNX_RUNTIME,
+	MESSAGES_ENGINE_MLX,
+	MESSAGES_ENGINE_PADDLE,
+	MESSAGES_ENGINE_CAFFE,
+	MESSAGES_ENGINE_JAX,
+	MESSAGES_ENGINE_TENSORFLOW,
+	MESSAGES_ENGINE_RAPIDS, /* CuPy, cuDF, RMM */
+	MESSAGES_ENGINE_DEEPSPEED,
+	MESSAGES_ENGINE_PYTORCH,
+	MESSAGES_ENGINES
+};
+extern const char *const messages_engine_names[MESSAGES_ENGINES];
+
+enum messages_activity {
+	MESSAGES_DOING_UNKNOWN,
+	MESSAGES_DOING_TRAINING,
+	MESSAGES_DOING_EVALUATION,
+	MESSAGES_DOING_GENERATING, /* tokens or pictures, one caller at a time */
+	MESSAGES_DOING_SERVING,
+	MESSAGES_DOING_LOADING,
+	MESSAGES_DOING_CONVERTING, /* a model to another form */
+	MESSAGES_DOING_COMPILING,
+	MESSAGES_DOINGS
+};
+extern const char *const messages_activity_names[MESSAGES_DOINGS];
+
+/* Whose driver: settings differ. */
+enum messages_backend {
+	MESSAGES_BACKEND_CUDA,
+	MESSAGES_BACKEND_ROCM,
+	MESSAGES_BACKEND_MPS,
+	MESSAGES_BACKEND_XPU,
+	MESSAGES_BACKEND_TPU,
+	MESSAGES_BACKEND_VULKAN,
+	MESSAGES_BACKEND_OTHER
+};
+
 /* What it says.  From DEVICE to SHARED it is memory; the order is how much it tells of a kill. */
 enum messages_class {
 	MESSAGES_DEVICE, /* the GPU's memory was refused */
@@ -150,7 +205,7 @@ struct messages_process {
 struct messages_event {
 	const struct messages_wording *wording;
 	struct messages_oom oom; /* also of others than PyTorch, as far as they tell */
-	struct messages_trace snapshot;
+	struct messages_trace traceback;
 	struct messages_bytes used, limit, rss;
 	uint64_t pid, code, need_blocks;
 	char process[32];
@@ -172,12 +227,19 @@ struct messages_file {
 	const char *compression; /* "none", "gzip" ... */
 };
 
+/* Where a word of cues.c stood first; line 0: nowhere. */
+struct messages_cue_seen {
+	uint32_t file;
+	uint64_t line;
+};
+
 /* What was found in one or several files.  At most MESSAGES_EVENTS are kept. */
 #define MESSAGES_EVENTS 256
 struct messages_log {
 	struct mem *mem;
 	VEC(struct messages_event) events;
 	VEC(struct messages_file) files;
+	VEC(struct messages_cue_seen) cues; /* as many as cues.c has, once a file was read */
 	uint64_t lines, bytes;
 	uint64_t left_out;          /* events beyond those that are kept */
 	struct messages_oom newest; /* PyTorch's last one, also when it repeats another */
@@ -206,6 +268,17 @@ enum plim_status messages_scan_memory(struct messages_log *log, const char *name
 
 /* Put together what speaks of one death: ranks, what the kernel and the launcher say of one kill. */
 void messages_join(struct messages_log *log);
+
+/* Which program failed, and what it was doing; a cue of NULL: the failure itself tells. */
+struct messages_context {
+	enum messages_engine engine;
+	enum messages_activity activity;
+	enum messages_backend backend;
+	uint64_t engine_line, activity_line; /* 0: not known */
+	const char *engine_cue, *activity_cue;
+};
+void messages_find_context(const struct messages_log *log, const struct messages_event *e,
+			   struct messages_context *out);
 
 /* The last out-of-memory text of PyTorch in a file; *found is 0 when there is none. */
 enum plim_status messages_find_oom(struct mem *m, const char *path, struct messages_oom *out,

@@ -25,7 +25,7 @@
 struct open_trace {
 	uint32_t rank;
 	uint64_t last_line, progress; /* 0: free */
-	struct messages_trace snapshot;
+	struct messages_trace traceback;
 };
 
 struct scan {
@@ -86,7 +86,7 @@ static struct open_trace *find_trace(struct scan *s)
 	return NULL;
 }
 
-static struct open_trace *snapshot_of(struct scan *s)
+static struct open_trace *traceback_of(struct scan *s)
 {
 	struct open_trace *oldest = &s->traces[0], *own = find_trace(s);
 
@@ -97,7 +97,7 @@ static struct open_trace *snapshot_of(struct scan *s)
 			oldest = &s->traces[i];
 	}
 	*oldest = (struct open_trace){ .rank = rank_of(s), .progress = PLIM_UNKNOWN };
-	scan_trace_start(&oldest->snapshot);
+	scan_trace_start(&oldest->traceback);
 	return oldest;
 }
 
@@ -105,10 +105,10 @@ static void take_trace(struct scan *s, struct messages_event *e)
 {
 	struct open_trace *t = find_trace(s);
 
-	if (!t || t->last_line + TRACE_LINES < s->line || !t->snapshot.frames)
+	if (!t || t->last_line + TRACE_LINES < s->line || !t->traceback.frames)
 		return;
-	e->snapshot = t->snapshot;
-	e->snapshot.step = t->progress;
+	e->traceback = t->traceback;
+	e->traceback.step = t->progress;
 }
 
 /* The step that is shown in front of `at`, maybe on the same line: bars end in no line feed. */
@@ -149,9 +149,9 @@ static uint32_t keep(struct scan *s, struct messages_event *e)
 
 	if (old != SCAN_NONE)
 		return old;
-	if (e->snapshot.step == PLIM_UNKNOWN)
-		e->snapshot.step = step_before(s, s->start);
-	e->snapshot.fresh = e->snapshot.step == 0 && is_fresh(s);
+	if (e->traceback.step == PLIM_UNKNOWN)
+		e->traceback.step = step_before(s, s->start);
+	e->traceback.fresh = e->traceback.step == 0 && is_fresh(s);
 	if (s->kill != SCAN_NONE && s->kill + 1 == MESSAGES_EVENTS)
 		s->kill = SCAN_NONE; /* its place is taken */
 	s->status = scan_event_add(log, e, s->err);
@@ -179,8 +179,8 @@ static void take_loading(const struct scan *s, struct messages_event *e)
 	uint64_t here = s->origin + (uint64_t)(s->start - s->from) + 1;
 
 	if (s->loading_at && s->loading_at + LOADING_BYTES >= here &&
-	    e->snapshot.moment == MESSAGES_MOMENT_UNKNOWN && e->wording->class <= MESSAGES_SHARED)
-		e->snapshot.moment = MESSAGES_LOADING;
+	    e->traceback.moment == MESSAGES_MOMENT_UNKNOWN && e->wording->class <= MESSAGES_SHARED)
+		e->traceback.moment = MESSAGES_LOADING;
 }
 
 static void event_place(struct scan *s, struct messages_event *e)
@@ -289,10 +289,10 @@ static const struct scan_line *line_below(struct scan *s)
 
 static void frame(struct scan *s)
 {
-	struct open_trace *t = snapshot_of(s);
+	struct open_trace *t = traceback_of(s);
 
 	t->last_line = s->line;
-	scan_trace_frame(&t->snapshot, &s->now, line_below(s));
+	scan_trace_frame(&t->traceback, &s->now, line_below(s));
 }
 
 /* What stands below the line that is looked at, as far as every window shows it. */
@@ -325,20 +325,20 @@ static void odd_frame(struct scan *s, enum scan_special id, const char *at)
 
 	scan_trace_start(&t);
 	if (open)
-		t = open->snapshot;
+		t = open->traceback;
 	if (!read_odd(s, id, at, &t))
 		return;
-	open = snapshot_of(s);
-	open->snapshot = t;
+	open = traceback_of(s);
+	open->traceback = t;
 	open->last_line = s->line;
 }
 
 static void traceback(struct scan *s, const char *at)
 {
-	struct open_trace *t = snapshot_of(s);
+	struct open_trace *t = traceback_of(s);
 	uint64_t step = step_before(s, at);
 
-	scan_trace_start(&t->snapshot);
+	scan_trace_start(&t->traceback);
 	t->last_line = s->line;
 	if (step != PLIM_UNKNOWN)
 		t->progress = step;
@@ -429,7 +429,11 @@ static void look_at(struct scan *s, int16_t entry, const char *at)
 		case SCAN_LOADING: loading(s, at); break;
 		case SCAN_SACCT: sacct(s, at); break;
 		case SCAN_LIMITS: limits(s); break;
-		default: try_row(s, id, at);
+		default:
+			if (id >= SCAN_CUE)
+				scan_cue_seen(s->log, (size_t)(id - SCAN_CUE), s->file, s->line);
+			else
+				try_row(s, id, at);
 		}
 	}
 }
@@ -482,6 +486,15 @@ static const char *table_rows(struct scan *s, const char *p, const char *end, in
 	return p;
 }
 
+/* Nothing begins there but a cue that stood before: its line need not be looked at. */
+static int is_old_cue(const struct scan *s, int16_t entry, const char *at)
+{
+	int id = s->anchors->entries[entry].id;
+
+	return id >= SCAN_CUE && s->log->cues.at[id - SCAN_CUE].line &&
+	       scan_anchors_next(s->anchors, entry, at, s->end) < 0;
+}
+
 /*
  * Look for anchors in [p, end); `from` is the start of what is still there before p.  Returns where
  * to go on: what is behind is too near to the end to be judged.
@@ -507,6 +520,10 @@ static const char *scan_window(struct scan *s, const char *from, const char *p, 
 		p = scan_anchors_find(s->anchors, p, end, &entry);
 		if (p >= safe)
 			break;
+		if (is_old_cue(s, entry, p)) {
+			p++;
+			continue;
+		}
 		if (!in_line(s, p))
 			open_line(s, p);
 		look_at(s, entry, p);
@@ -638,7 +655,9 @@ enum plim_status scan_source(struct messages_log *log, uint32_t file, uint32_t r
 	s->line = 1;
 	s->flushed_at = PLIM_UNKNOWN;
 	s->step = PLIM_UNKNOWN;
-	st = scan_anchors_new(log->mem, &s->anchors, err);
+	st = scan_cues_begin(log, err);
+	if (!st)
+		st = scan_anchors_new(log->mem, &s->anchors, err);
 	if (!st)
 		st = scan_text(s, src);
 	*line_feeds = s->line - 1;

@@ -88,6 +88,20 @@ extern const struct messages_wording scan_table_wording;
 /* The row whose numbers messages_parse_oom reads. */
 #define SCAN_ROW_PYTORCH 1
 
+/* ---- words that tell the engine and the activity ---- */
+
+struct scan_cue {
+	const char *word; /* at least SCAN_ANCHOR_BYTES */
+	enum messages_engine engine;
+	enum messages_activity activity;
+};
+extern const struct scan_cue scan_cues[];
+extern const size_t scan_cue_count;
+
+enum plim_status scan_cues_begin(struct messages_log *log, struct plim_err *err);
+/* Only the first place of each is kept. */
+void scan_cue_seen(struct messages_log *log, size_t cue, uint32_t file, uint64_t line);
+
 /* ---- the search ---- */
 
 /* Rows and what else is searched for; ids from SCAN_FRAME on are no rows. */
@@ -100,7 +114,8 @@ enum scan_special {
 	SCAN_TABLE,
 	SCAN_LOADING,
 	SCAN_SACCT,
-	SCAN_LIMITS
+	SCAN_LIMITS,
+	SCAN_CUE /* and as many behind it as there are cues */
 };
 
 /* Two letters of a text decide how far to go; `head` is the first of the entries that may begin. */

@@ -89,6 +89,8 @@ size_t scan_size(const char *text, size_t n, enum scan_units which, struct messa
 	if (i + 1 < n && text[i] == '.' && text[i + 1] >= '0' && text[i + 1] <= '9')
 		for (i++; i < n && text[i] >= '0' && text[i] <= '9' && scale < 1e6; scale *= 10)
 			whole = 10 * whole + (text[i++] - '0');
+	else if (i + 1 < n && text[i] == '.' && text[i + 1] == ' ')
+		i++; /* numpy's "926. GiB" */
 	at = i < n && text[i] == ' ' ? i + 1 : i;
 	unit = find_unit(text + at, n - at, which);
 	if (!unit)

@@ -278,13 +278,49 @@ static int bar_step(const char *text, const char *slash, const char *end, uint64
 	return 1;
 }
 
-static int word_step(const char *word, size_t n, const char *end, uint64_t *step)
+/* Does the line that `at` is in hold one of the words of progress? */
+static int is_progress(const char *text, const char *at, const char *end)
 {
-	const char *p = word + n;
+	static const char *const words[] = { "loss", "epoch", "it/s", "s/it", "lr", "acc" };
+	const char *from = at, *to = at;
 
-	while (p < end && p - word < 16 && strchr("s'\"=:#[( ", *p))
-		p++;
-	if (p >= end || !is_digit(*p) || p == word + n)
+	while (from > text && at - from < 200 && !scan_ends_line(from[-1]))
+		from--;
+	while (to < end && to - at < 200 && !scan_ends_line(*to))
+		to++;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		for (const char *p = from; p + strlen(words[i]) <= to; p++)
+			if (!strncasecmp(p, words[i], strlen(words[i])))
+				return 1;
+	return 0;
+}
+
+/* "--batch 64", "n_ubatch = 512", "best iteration: 9" and "batch=64" are no progress. */
+static int is_word_of_steps(const char *text, const char *word)
+{
+	char before = word > text ? word[-1] : ' ';
+
+	if (is_digit(before) || before == '-' || (before | 0x20) == '_' || strchr("_./", before) ||
+	    ((before | 0x20) >= 'a' && (before | 0x20) <= 'z'))
+		return word - text >= 7 && !strncasecmp(word - 7, "global_", 7);
+	return word - text < 5 || strncasecmp(word - 5, "best ", 5) != 0;
+}
+
+/* The number behind the word; a bare "step 12" counts on a line of progress alone. */
+static int word_step(const char *text, const char *word, size_t n, const char *end, uint64_t *step)
+{
+	const char *p = word + n, *q;
+	int is_batch = (*word | 0x20) == 'b', pair = 0;
+
+	for (; p < end && p - word < 16 && strchr("s'\"=:#[( ", *p); p++)
+		pair |= *p == ':' || *p == '[' || (*p == '=' && !is_batch);
+	if (p >= end || !is_digit(*p) || p == word + n || !is_word_of_steps(text, word))
+		return 0;
+	for (q = p; q < end && is_digit(*q);)
+		q++;
+	if (q + 1 < end && *q == '.' && !is_digit(q[1]))
+		return 0; /* Slurm's "step 33.batch" */
+	if (!pair && !(q < end && *q == '/') && !is_progress(text, word, end))
 		return 0;
 	*step = number_at(p, end);
 	return 1;
@@ -304,7 +340,7 @@ uint64_t scan_progress(const char *text, size_t n, uint64_t *most)
 
 			told = (*p | 0x20) == step_words[w][0] && (size_t)(end - p) > len &&
 			       !strncasecmp(p, step_words[w], len) &&
-			       word_step(p, len, end, &found);
+			       word_step(text, p, len, end, &found);
 		}
 		if (told) {
 			step = found;

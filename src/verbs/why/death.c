@@ -177,24 +177,43 @@ static void tell_kill(struct lines *l, const struct plim_why_death *d,
 			  "a time limit or preemption look the same");
 }
 
-static void tell_history(struct lines *l, const struct plim_why *w, const struct messages_event *e)
+/* Which program it was and what it did, with the words that tell. */
+static void tell_context(struct lines *l, const struct messages_context *c)
 {
-	const char *moment = why_moment_means(e);
+	if (c->engine && c->engine_cue)
+		lines_add(l, "the program is %s: line %llu has '%s'",
+			  messages_engine_names[c->engine], (unsigned long long)c->engine_line,
+			  c->engine_cue);
+	if (c->activity && c->activity_cue)
+		lines_add(l, "it was %s: line %llu has '%s'", messages_activity_names[c->activity],
+			  (unsigned long long)c->activity_line, c->activity_cue);
+}
+
+static int steps(const struct messages_context *c)
+{
+	return !c->activity || c->activity == MESSAGES_DOING_TRAINING ||
+	       c->activity == MESSAGES_DOING_EVALUATION;
+}
+
+static void tell_history(struct lines *l, const struct plim_why *w, const struct messages_event *e,
+			 const struct messages_context *c)
+{
+	const char *moment = why_moment_means(e, c);
 	const struct messages_file *file = &w->hidden->log.files.at[e->file];
 
 	if (e->wording->says)
 		lines_add(l, "%s", e->wording->says);
 	if (moment)
 		lines_add(l, "%s", moment);
-	if (e->snapshot.fresh)
+	if (e->traceback.fresh)
 		lines_add(l, "the log shows no step done before it: nothing can have piled up yet");
-	else if (e->snapshot.step && e->snapshot.step != PLIM_UNKNOWN &&
-		 e->snapshot.moment != MESSAGES_LOADING)
+	else if (e->traceback.step && e->traceback.step != PLIM_UNKNOWN && steps(c) &&
+		 e->traceback.moment != MESSAGES_LOADING)
 		lines_add(
 			l,
 			"the log showed step %llu before it: steps had fitted, so it was a larger "
 			"batch, or something that was kept",
-			(unsigned long long)e->snapshot.step);
+			(unsigned long long)e->traceback.step);
 	if (e->rank_count + e->ranks_left_out > 1)
 		lines_add(l, "%u ranks tell of it: the numbers are those of the first",
 			  e->rank_count + e->ranks_left_out);
@@ -206,7 +225,7 @@ static void tell_history(struct lines *l, const struct plim_why *w, const struct
 
 /* ---- causes ---- */
 
-enum place { ON_GPU, ON_HOST, IN_SHM, PLACES };
+enum place { ON_GPU, ON_GPU_ALONE, ON_HOST, IN_SHM, PLACES };
 
 static const struct {
 	const char *because, *decided_by;
@@ -223,6 +242,12 @@ static const struct {
 			"something was kept from step to step",
 			"torch.cuda.memory_allocated() at the same line of each step: climbing is a "
 			"leak" },
+	},
+	/* of engines that keep no cache of blocks */
+	[ON_GPU_ALONE] = {
+		[FINDINGS_CAUSE_CAPACITY] = {
+			"what it holds and what it asked for are more than the card had left",
+			"nvidia-smi just before: what else was on the card" },
 	},
 	[ON_HOST] = {
 		[FINDINGS_CAUSE_CAPACITY] = {
@@ -252,14 +277,20 @@ static enum plim_status fill_causes(struct plim_why *w, const struct messages_ev
 				    const struct findings_told *t, struct plim_why_verdict *v,
 				    struct plim_err *err)
 {
+	enum place place = place_of(e->wording->class);
+
+	if (!t->ranked_count)
+		return PLIM_OK;
 	v->causes = arena_take(&w->hidden->arena, t->ranked_count, sizeof(*v->causes), err);
 	if (!v->causes)
 		return mem_status(err);
+	if (place == ON_GPU && t->ranked_count == 1 && !t->cause)
+		place = ON_GPU_ALONE;
 	for (size_t i = 0; i < t->ranked_count; i++)
 		v->causes[i] = (struct plim_why_cause){
 			(enum plim_cause)t->ranked[i],
-			reasons[place_of(e->wording->class)][t->ranked[i]].because,
-			reasons[place_of(e->wording->class)][t->ranked[i]].decided_by,
+			reasons[place][t->ranked[i]].because,
+			reasons[place][t->ranked[i]].decided_by,
 		};
 	v->cause_count = t->ranked_count;
 	return PLIM_OK;
@@ -287,8 +318,12 @@ static void tell_ranking(const struct messages_event *e, const struct findings_t
 	else if (t->cause)
 		snprintf(out, size, "%s", whole[t->cause]);
 	else if (t->free_enough)
-		snprintf(out, size, ", though the driver had %s free; the text does not decide why",
+		snprintf(out, size,
+			 ", though the driver had %s free: something else than the card's size set "
+			 "the limit",
 			 why_size(a, e->oom.free));
+	else if (t->ranked_count == 1)
+		snprintf(out, size, "; as a rule it needs more than the card had left");
 	else
 		snprintf(out, size, "; the text does not decide why: %s is likeliest, then %s%s%s",
 			 names[t->ranked[0]], names[t->ranked[1]],
@@ -342,15 +377,22 @@ static enum plim_status fill_verdict(struct plim_why *w, const struct messages_e
 {
 	struct lines evidence = { .arena = &w->hidden->arena, .err = err };
 	struct plim_why_verdict *v = &d->verdict;
+	struct messages_context c;
 	struct findings_told t;
 	enum plim_status st;
 
-	findings_judge_message(e, &t);
+	messages_find_context(&w->hidden->log, e, &c);
+	findings_judge_message(e, &c, &t);
+	d->engine = c.engine ? messages_engine_names[c.engine] : NULL;
+	d->engine_line = c.engine_line ? c.engine_line : PLIM_UNKNOWN;
+	d->activity = c.activity ? messages_activity_names[c.activity] : NULL;
+	d->activity_line = c.activity_line ? c.activity_line : PLIM_UNKNOWN;
 	*v = (struct plim_why_verdict){
 		.bound_by = (enum plim_bound)t.bound_by,
 		.bound_certain = t.bound_certain,
 		.cause = (enum plim_cause)t.cause,
-		.likelier = t.cause ? PLIM_CAUSE_UNKNOWN : (enum plim_cause)t.ranked[0],
+		.likelier = t.cause || !t.ranked_count ? PLIM_CAUSE_UNKNOWN
+						       : (enum plim_cause)t.ranked[0],
 		.basis = "text",
 		.bound = range_of(t.bound),
 		.request = range_of(t.request),
@@ -362,13 +404,14 @@ static enum plim_status fill_verdict(struct plim_why *w, const struct messages_e
 		tell_card(&evidence, e, &t);
 	else
 		tell_kill(&evidence, d, e);
-	tell_history(&evidence, w, e);
+	tell_history(&evidence, w, e, &c);
+	tell_context(&evidence, &c);
 	v->headline = headline(w, d, e, &t, err);
 	st = v->headline ? lines_keep(&evidence, &v->evidence, &v->evidence_count)
 			 : mem_status(err);
 	if (!st)
 		st = fill_causes(w, e, &t, v, err);
-	return st ? st : why_ladder(w, e, &t, v, err);
+	return st ? st : why_ladder(w, e, &t, &c, v, err);
 }
 
 /* ---- facts ---- */
@@ -462,17 +505,17 @@ enum plim_status why_death(struct plim_why *w, size_t index, struct plim_why_dea
 		.text = redact ? NULL : arena_text(h, err, "%s", e->text),
 		.device = e->oom.device == UINT32_MAX ? PLIM_UNKNOWN : e->oom.device,
 		.ranks_left_out = e->ranks_left_out,
-		.moment = (enum plim_why_moment)e->snapshot.moment,
-		.moment_frame = why_frame(w, &e->snapshot.shown, err),
-		.frame = why_frame(w, &e->snapshot.user, err),
-		.step = e->snapshot.step,
+		.moment = (enum plim_why_moment)e->traceback.moment,
+		.moment_frame = why_frame(w, &e->traceback.shown, err),
+		.frame = why_frame(w, &e->traceback.user, err),
+		.step = e->traceback.step,
 		.pid = e->pid,
 		.process = why_name(w, "process", e->process, err),
 		.group = why_name(w, "group", e->group, err),
 		.numbers = numbers_of(e),
 	};
-	if (!redact && e->snapshot.user.source[0])
-		d->source = arena_text(h, err, "%s", e->snapshot.user.source);
+	if (!redact && e->traceback.user.source[0])
+		d->source = arena_text(h, err, "%s", e->traceback.user.source);
 	st = why_ranks(w, e, &d->ranks, &d->rank_count, err);
 	if (!st)
 		st = fill_processes(w, e, d, err);
