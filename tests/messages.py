@@ -39,12 +39,40 @@ def ranks(death, want):
     return death["ranks"] == [int(r) for r in want.split(",")]
 
 
+# Advice that is wrong wherever it is not for this program: who is told it must be one of these.
+PYTORCH = {None, "PyTorch", "DeepSpeed"}
+OF_PYTORCH = ["torch.cuda.", "train.py", "DataLoader", "expandable_segments", "torch.inference_mode"]
+OF_TRAINING = ["gradient accumulation", "micro-batch", "gradient checkpointing;"]
+
+
+def advice(d):
+    v = d["verdict"]
+    return " ".join(v["helps"] + v["useless"] + v["certainty"])
+
+
+def sentences(d):
+    v = d["verdict"]
+    return " ".join([v["headline"], *v["evidence"], advice(d), *(c["because"] + c["decided_by"] for c in v["causes"])])
+
+
+def of_another(d):
+    """Advice in a verdict that is for another engine or activity than its own."""
+    said = [] if d["engine"] in PYTORCH or d["engine"] in ("vLLM", "SGLang", "TGI", "ComfyUI", "A1111", "InvokeAI", "diffusers") \
+        else [a for a in OF_PYTORCH if a in advice(d)]
+    return said + ([] if d["activity"] == "training" else [a for a in OF_TRAINING if a in " ".join(d["verdict"]["helps"])])
+
+
 # What a check's name means: of the answer `w` and its first death `d`.
 CHECKS = {
     "deaths": lambda w, d, v: len(w["deaths"]) == int(v),
     "ranks": lambda w, d, v: ranks(d, v),
     "device": lambda w, d, v: d["device"] == int(v),
-    "step": lambda w, d, v: d["step"] == int(v),
+    "step": lambda w, d, v: d["step"] == (None if v == "none" else int(v)),
+    "engine": lambda w, d, v: v == "*" or (d["engine"] or "").startswith(v),
+    "activity": lambda w, d, v: d["activity"] in v.split("|"),
+    "never": lambda w, d, v: v.replace("_", " ") not in sentences(d),
+    "helps": lambda w, d, v: v.replace("_", " ") in " ".join(d["verdict"]["helps"]),
+    "causes": lambda w, d, v: v != "none" or not d["verdict"]["causes"],
     "line": lambda w, d, v: d["line"] == int(v),
     "pid": lambda w, d, v: d["pid"] == int(v),
     "process": lambda w, d, v: d["process"] == v,
@@ -100,6 +128,8 @@ def judge(row):
     had = free is not None and tried is not None and free >= tried  # no cause of PyTorch's own is possible
     if d["verdict"]["cause"] == "unknown" and not d["verdict"]["causes"] and not had:
         said.append(f"{name}: nothing is ranked")
+    for words in of_another(d):
+        said.append(f"{name}: '{words}' is not for {d['engine']} that is {d['activity']}")
     if not d["verdict"]["helps"]:
         said.append(f"{name}: no advice")
     return said

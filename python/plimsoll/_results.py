@@ -2173,6 +2173,14 @@ class WhyDeath(Object):
     shared_memory"""
     family: str | None
     """who wrote it"""
+    engine: str | None
+    """the program: 'PyTorch', 'vLLM', 'llama.cpp', ...; null: no word of the log tells"""
+    engine_line: int | None
+    """of the log, that tells the engine"""
+    activity: str | None
+    """what it was doing: training, evaluation, generating, serving, loading, converting, compiling; null: not told"""
+    activity_line: int | None
+    """of the log, that tells the activity"""
     file: str | None
     """where it stands"""
     line: int | None

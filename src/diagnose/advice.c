@@ -32,7 +32,7 @@
 #define CUDA_LIKE (ON(CUDA) | ON(ROCM))
 
 /* What is known beside the context. */
-enum { F_OUTSIDE = 1, F_FREE = 2, F_WINDOWS = 4, F_LARGE = 8 };
+enum { F_OUTSIDE = 1, F_FREE = 2, F_WINDOWS = 4, F_LARGE = 8, F_PYTHON = 16 };
 
 #define LARGE_BYTES ((uint64_t)16 << 30) /* of one array in host memory: seldom meant */
 
@@ -40,7 +40,8 @@ static const struct row {
 	enum findings_advice list;
 	unsigned kinds, bounds, moments, causes,
 		only;                             /* 0: any; `only`: no other cause is possible */
-	unsigned engines, doing, backends, facts; /* 0: any; facts: all of them */
+	unsigned engines, doing, backends, facts; /* 0: any; facts: all of them ... */
+	unsigned without;                         /* ... and none of these */
 	const char *text;
 } rows[] = {
 #define HELPS .list = FINDINGS_HELPS
@@ -339,6 +340,10 @@ static const struct row {
 	  .engines = TORCH | PICTURES | IN(VLLM) | IN(SGLANG) | IN(UNKNOWN),
 	  .text = "a smaller model or input, or less kept on the host (swap space, offloaded "
 		  "weights, caches)" },
+	{ HELPS, .kinds = HOSTS, .doing = DOING(UNKNOWN), .facts = F_PYTHON,
+	  .text = "if it trains: fewer DataLoader workers (num_workers), and the data set in "
+		  "arrays or memory-mapped "
+		  "files; if it runs a model: a smaller one, or smaller inputs" },
 	{ HELPS, .kinds = KIND(HOST_KILL) | KIND(KILLED) | KIND(HOST),
 	  .text = "fewer processes on the machine at a time, or one with more memory" },
 	{ HELPS, .kinds = KIND(SHARED),
@@ -411,12 +416,20 @@ static const struct row {
 		  "steady growth "
 		  "is a leak, one jump is a load" },
 	{ CERTAIN, .kinds = KIND(SHARED), .text = "df -h /dev/shm while it runs" },
-	{ CERTAIN, .kinds = KIND(HOST),
+	{ CERTAIN, .kinds = KIND(HOST), .facts = F_WINDOWS,
+	  .text = "Task Manager, Performance, Memory: Committed shows how much is promised, and "
+		  "its limit" },
+	{ CERTAIN, .kinds = KIND(HOST), .without = F_WINDOWS,
 	  .text = "free -h, ulimit -v and cat /proc/sys/vm/overcommit_memory (2 refuses early)" },
 };
 #undef HELPS
 #undef USELESS
 #undef CERTAIN
+
+int findings_is_pytorch(const struct messages_context *c)
+{
+	return (CACHED | IN(UNKNOWN)) >> c->engine & 1;
+}
 
 static unsigned facts_of(const struct messages_event *e, const struct findings_told *t)
 {
@@ -424,6 +437,9 @@ static unsigned facts_of(const struct messages_event *e, const struct findings_t
 
 	if (t->outside.low != PLIM_UNKNOWN && t->bound_by == FINDINGS_BOUND_UNKNOWN)
 		facts |= F_OUTSIDE;
+	if (!strncmp(e->process, "python", 6) || e->wording->family == MESSAGES_PYTHON ||
+	    e->wording->family == MESSAGES_DATALOADER)
+		facts |= F_PYTHON;
 	if (e->oom.tried.low != PLIM_UNKNOWN && e->oom.tried.low >= LARGE_BYTES)
 		facts |= F_LARGE;
 	if (strstr(e->text, "1455") || strstr(e->text, "paging file") ||
@@ -447,8 +463,8 @@ static int applies(const struct row *r, const struct messages_event *e,
 	return fits(r->kinds, e->wording->class) && fits(r->bounds, t->bound_by) &&
 	       fits(r->moments, e->traceback.moment) && fits(r->engines, c->engine) &&
 	       fits(r->doing, c->activity) && fits(r->backends, c->backend) &&
-	       (r->facts & facts_of(e, t)) == r->facts && (!r->causes || r->causes & possible) &&
-	       (!r->only || !(possible & ~r->only));
+	       (r->facts & facts_of(e, t)) == r->facts && !(r->without & facts_of(e, t)) &&
+	       (!r->causes || r->causes & possible) && (!r->only || !(possible & ~r->only));
 }
 
 static int is_later(const struct row *r, const struct findings_told *t)
@@ -466,13 +482,4 @@ void findings_advise(const struct messages_event *e, const struct findings_told 
 		for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 			if (applies(&rows[i], e, t, c) && is_later(&rows[i], t) == later)
 				lines_add(&lists[rows[i].list], "%s", rows[i].text);
-}
-
-int findings_advice_row(size_t i, unsigned *engines, const char **text)
-{
-	if (i >= sizeof(rows) / sizeof(rows[0]))
-		return 0;
-	*engines = rows[i].engines;
-	*text = rows[i].text;
-	return 1;
 }

@@ -228,13 +228,13 @@ void findings_judge_message(const struct messages_event *e, const struct message
 
 /* ---- advice (advice.c) ---- */
 
+/* May the memory be that of PyTorch's caching allocator?  Also where nothing tells the engine. */
+int findings_is_pytorch(const struct messages_context *c);
+
 enum findings_advice { FINDINGS_HELPS, FINDINGS_USELESS, FINDINGS_CERTAINTY, FINDINGS_LISTS };
 
 /* What helps, what does not, what would give certainty, for this program and what it was doing; added to the lists. */
 void findings_advise(const struct messages_event *e, const struct findings_told *t,
 		     const struct messages_context *c, struct lines lists[FINDINGS_LISTS]);
-
-/* Row i of the table, for tests: the engines it is for (bits, 0: any).  0: there is none. */
-int findings_advice_row(size_t i, unsigned *engines, const char **text);
 
 #endif

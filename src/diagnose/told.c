@@ -296,7 +296,8 @@ void findings_judge_message(const struct messages_event *e, const struct message
 		t->ranked[0] = FINDINGS_CAUSE_CAPACITY;
 		t->ranked_count = 1;
 	} else if (e->wording->class == MESSAGES_DEVICE && is_uncached(c) && t->ranked_count > 1) {
-		t->ranked[0] = FINDINGS_CAUSE_CAPACITY; /* or somebody else's memory: no cause is certain */
+		t->ranked[0] =
+			FINDINGS_CAUSE_CAPACITY; /* or somebody else's memory: no cause is certain */
 		t->ranked_count = 1;
 		return;
 	}

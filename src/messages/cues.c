@@ -170,16 +170,35 @@ void scan_cue_seen(struct messages_log *log, size_t cue, uint32_t file, uint64_t
 
 /* ---- of one failure ---- */
 
-/* Wordings that only one engine writes. */
+/* Wordings that only one engine writes: a whole family, or parts of a pattern. */
 static enum messages_engine engine_of_wording(const struct messages_wording *w)
 {
 	static const uint8_t engines[MESSAGES_FAMILIES] = {
 		[MESSAGES_PYTORCH] = E(PYTORCH),
+		[MESSAGES_DATALOADER] = E(PYTORCH),
 		[MESSAGES_JAX] = E(JAX),
 		[MESSAGES_TENSORFLOW] = E(TENSORFLOW),
 		[MESSAGES_LLAMA_CPP] = E(LLAMA_CPP),
+		[MESSAGES_SERVING] = E(VLLM),
+	};
+	static const struct {
+		const char *part;
+		enum messages_engine engine;
+	} parts[] = {
+		{ "mem-fraction-static", E(SGLANG) },
+		{ "prefill tokens", E(TGI) },
+		{ "Requested amount of GPU memory", E(TENSORRT) },
+		{ "BFCArena::", E(ONNX_RUNTIME) },
+		{ "is smaller than requested bytes", E(ONNX_RUNTIME) },
+		{ "(allocated so far", E(RAPIDS) },
+		{ "std::bad_alloc: out_of_memory", E(RAPIDS) },
+		{ "Out of memory error on GPU", E(PADDLE) },
+		{ "requires more system memory", E(OLLAMA) },
 	};
 
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (strstr(w->pattern, parts[i].part))
+			return parts[i].engine;
 	return (enum messages_engine)engines[w->family];
 }
 
@@ -198,7 +217,15 @@ static enum messages_activity activity_of_moment(enum messages_moment moment)
 /* Is the first row better than the second, 0: none? */
 static int is_before(enum messages_engine a, enum messages_engine b)
 {
-	return a && (!b || a < b);
+	/* MLX's Metal errors are worded as ggml's are */
+	return a && (!b || a < b || (a == E(MLX) && b == E(LLAMA_CPP)));
+}
+
+/* May a log whose failure is written by the first be one of the second?  PyTorch and ggml are inside of others. */
+static int may_be(enum messages_engine own, enum messages_engine other)
+{
+	return !own || own == E(PYTORCH) ||
+	       (own == E(LLAMA_CPP) && (other == E(OLLAMA) || other == E(MLX)));
 }
 
 /* MPS, XPU, TPU and ROCm have settings of their own; the words that tell them are those of the failure itself. */
@@ -245,9 +272,7 @@ void messages_find_context(const struct messages_log *log, const struct messages
 
 		if (!seen->line)
 			continue;
-		if (is_before(cue->engine, out->engine) &&
-		    (!own || own == E(PYTORCH) ||
-		     (own == E(LLAMA_CPP) && cue->engine == E(OLLAMA)))) {
+		if (is_before(cue->engine, out->engine) && may_be(own, cue->engine)) {
 			out->engine = cue->engine;
 			out->engine_line = seen->line;
 			out->engine_cue = cue->word;

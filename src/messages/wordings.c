@@ -88,6 +88,8 @@ const struct messages_wording scan_wordings[] = {
 	  "Ran out of memory in memory space hbm. Used {used} of {total} hbm", NULL, NULL },
 	{ MESSAGES_JAX, MESSAGES_DEVICE, 1,
 	  "RESOURCE_EXHAUSTED: Attempting to reserve {tried} at the bottom of memory", NULL, NULL },
+	{ MESSAGES_JAX, MESSAGES_DEVICE, 1, "Attempting to reserve {tried} at the bottom of memory",
+	  NULL, NULL },
 	{ MESSAGES_JAX, MESSAGES_DEVICE, 1, "RESOURCE_EXHAUSTED: *Out of memory", NULL, NULL },
 	{ MESSAGES_JAX, MESSAGES_DEVICE, 1,
 	  "Failed to allocate request for {tried} * on device ordinal {device}", NULL, NULL },
@@ -167,6 +169,19 @@ const struct messages_wording scan_wordings[] = {
 	  "the quantized model did not fit on the card, so a part was put elsewhere", NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
 	  "Out of memory allocating {tried} (allocated so far: {allocated}", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* CuPy before 6 */
+	  "out of memory to allocate {tried} (total {allocated}", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* Caffe: include/caffe/util/device_alternate.hpp */
+	  "cudaSuccess (2 vs. 0)*out of memory", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* TensorRT 7: a tactic's workspace */
+	  "GPU memory allocation error during getBestTactic", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "OutOfMemory: no further information", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* A1111: modules/sd_hijack_optimizations.py */
+	  "Not enough memory, use lower resolution (max approx.",
+	  "attention over so many pixels does not fit", NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_OTHER, 0, /* batchgenerators, nnU-Net */
+	  "background workers are no longer alive",
+	  "a worker ended without a word: killed for host memory, or crashed", LOST_HELPS },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
 	  "BFCArena::AllocateRawInternal*Failed to allocate memory for requested buffer of size "
 	  "{tried}",
@@ -352,6 +367,17 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "[Errno 12] Cannot allocate memory", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "Cannot allocate memory (os error 12)", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "The paging file is too small", NULL, NULL },
+	/* Windows' ERROR_COMMITMENT_LIMIT, whose sentence is in the system's language */
+	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "(os error 1455)",
+	  "Windows could promise no more memory: the page file is too small", NULL },
+	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "[WinError 1455]",
+	  "Windows could promise no more memory: the page file is too small", NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1, "os::commit_memory(*errno=12",
+	  "a Java program was refused memory by the machine", NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1,
+	  "insufficient memory for the Java Runtime Environment",
+	  "a Java program was refused memory by the machine", NULL },
+
 	{ MESSAGES_SHELL, MESSAGES_HOST, 1, "fork: Cannot allocate memory", NULL, NULL },
 	/* -- the kernel: mm/oom_kill.c, mm/memcontrol.c -- */
 	/* kill.c reads what they tell */
@@ -448,6 +474,8 @@ const struct messages_wording scan_wordings[] = {
 	/* -- launchers: torch/distributed/elastic, deepspeed/launcher, Ray, Open MPI -- */
 	{ MESSAGES_LAUNCHER, MESSAGES_HOST_KILL, 1, "due to the node running low on memory", NULL,
 	  NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_HOST_KILL, 1, "RayOutOfMemoryError: ", RAY_SAYS, RAY_HELPS },
+
 	{ MESSAGES_LAUNCHER, MESSAGES_DETAIL, 1,
 	  "Memory on the node*was running was {used} / {limit}", NULL, NULL },
 	{ MESSAGES_LAUNCHER, MESSAGES_NOTHING, 1, " 0 Workers (tasks / actors) killed due to", NULL,

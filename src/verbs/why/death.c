@@ -248,6 +248,12 @@ static const struct {
 		[FINDINGS_CAUSE_CAPACITY] = {
 			"what it holds and what it asked for are more than the card had left",
 			"nvidia-smi just before: what else was on the card" },
+		[FINDINGS_CAUSE_FRAGMENTATION] = {
+			"what was free lay in pieces that were each too small",
+			"the same run with the program's memory pool switched off" },
+		[FINDINGS_CAUSE_LEAK] = {
+			"something was kept that is no longer needed",
+			"nvidia-smi over time: climbing is a leak" },
 	},
 	[ON_HOST] = {
 		[FINDINGS_CAUSE_CAPACITY] = {
@@ -274,8 +280,8 @@ static enum place place_of(enum messages_class class)
 }
 
 static enum plim_status fill_causes(struct plim_why *w, const struct messages_event *e,
-				    const struct findings_told *t, struct plim_why_verdict *v,
-				    struct plim_err *err)
+				    const struct findings_told *t, const struct messages_context *c,
+				    struct plim_why_verdict *v, struct plim_err *err)
 {
 	enum place place = place_of(e->wording->class);
 
@@ -284,7 +290,7 @@ static enum plim_status fill_causes(struct plim_why *w, const struct messages_ev
 	v->causes = arena_take(&w->hidden->arena, t->ranked_count, sizeof(*v->causes), err);
 	if (!v->causes)
 		return mem_status(err);
-	if (place == ON_GPU && t->ranked_count == 1 && !t->cause)
+	if (place == ON_GPU && !findings_is_pytorch(c))
 		place = ON_GPU_ALONE;
 	for (size_t i = 0; i < t->ranked_count; i++)
 		v->causes[i] = (struct plim_why_cause){
@@ -410,7 +416,7 @@ static enum plim_status fill_verdict(struct plim_why *w, const struct messages_e
 	st = v->headline ? lines_keep(&evidence, &v->evidence, &v->evidence_count)
 			 : mem_status(err);
 	if (!st)
-		st = fill_causes(w, e, &t, v, err);
+		st = fill_causes(w, e, &t, &c, v, err);
 	return st ? st : why_ladder(w, e, &t, &c, v, err);
 }
 
