@@ -189,7 +189,8 @@ static void test_says_quantized(void **state)
 		{ ",\"quantization_config\":{\"load_in_8bit\":true}", "bitsandbytes",
 		  1 + MODEL_INT8 },
 		{ ",\"quantization_config\":{\"bits\":4,\"quant_method\":\"gptq\"}", "gptq", 0 },
-		{ ",\"quantization_config\":7", "", 0 },
+		{ ",\"quantization_config\":{\"quant_algo\":\"FP8\"}", "FP8", 0 },
+		{ ",\"quantization_config\":7", "an unnamed method", 0 },
 	};
 
 	(void)state;
