@@ -6,6 +6,7 @@
 #include <plimsoll/curves.h>
 #include <plimsoll/diff.h>
 #include <plimsoll/durable.h>
+#include <plimsoll/gauge.h>
 #include <plimsoll/here.h>
 #include <plimsoll/monitor.h>
 #include <plimsoll/page.h>

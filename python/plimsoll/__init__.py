@@ -31,6 +31,10 @@ _WHERE = {
     "LimitError": "errors",
     "Cancelled": "errors",
     "errors": "errors",
+    "attach": "_attach",
+    "check": "_check",
+    "data": "data",
+    "gauge": "gauge",
     "memory": "memory",
     "oom": "oom",
     "is_oom": "_guard",
@@ -40,8 +44,12 @@ _WHERE = {
 
 if TYPE_CHECKING:
     from . import errors as errors
+    from . import data as data
+    from . import gauge as gauge
     from . import memory as memory
     from . import oom as oom
+    from ._attach import attach
+    from ._check import check
     from ._guard import is_oom, oom_guard
     from ._owners import free_last_exception
     from .errors import Cancelled, FormatError, LimitError, NotFoundError, PlimsollError
@@ -59,6 +67,13 @@ def __getattr__(name: str) -> Any:
     value = module if name == home else getattr(module, name)
     globals()[name] = value
     return value
+
+
+def load_ipython_extension(ipython: Any) -> None:
+    """%load_ext plimsoll: the cell magic %%memory, and %free."""
+    from .integrations.ipython import load_ipython_extension as load
+
+    load(ipython)
 
 
 def __dir__() -> list[str]:

@@ -44,6 +44,17 @@ PLIM_DIFF_LINES = 2
 PLIM_DIFF_FUNCTION = 3
 PLIM_DIFF_ONLY_A = 4
 PLIM_DIFF_ONLY_B = 5
+PLIM_GAUGE_PYTHON = 1
+PLIM_GAUGE_RECORD = 2
+PLIM_GAUGE_C = 3
+PLIM_GAUGE_UNKNOWN = 0
+PLIM_GAUGE_DATA = 1
+PLIM_GAUGE_FORWARD = 2
+PLIM_GAUGE_BACKWARD = 3
+PLIM_GAUGE_OPTIMIZER = 4
+PLIM_GAUGE_EVAL = 5
+PLIM_GAUGE_SAVE = 6
+PLIM_GAUGE_OTHER = 7
 PLIM_HERE_REDACT = 1
 PLIM_HERE_LIMIT_UNKNOWN = 0
 PLIM_HERE_LIMIT_NONE = 1
@@ -218,7 +229,7 @@ class plim_curves_options(Structure):
         ("size", c_uint32),
         ("flags", c_uint32),
         ("stop_policy", c_uint32),
-        ("patience", ),
+        ("patience", c_uint64),
         ("max_memory_bytes", c_uint64),
         ("min_delta", c_double),
         ("monitor", c_char_p),
@@ -239,6 +250,86 @@ class plim_diff_options(Structure):
         ("strip_prefix", c_char_p),
         ("gate_bytes", c_uint64),
         ("gate_ppm", c_uint64),
+    ]
+
+
+class plim_gauge_device(Structure):
+    _fields_ = [
+        ("uuid", c_uint8 * 16),
+        ("allocated_bytes", c_uint64),
+        ("reserved_bytes", c_uint64),
+        ("active_bytes", c_uint64),
+        ("peak_allocated_bytes", c_uint64),
+        ("peak_reserved_bytes", c_uint64),
+        ("limit_bytes", c_uint64),
+        ("alloc_retries", c_uint64),
+        ("ooms", c_uint64),
+        ("driver_free_bytes", c_uint64),
+        ("pinned_bytes", c_uint64),
+        ("unused", c_uint64 * 4),
+    ]
+
+
+class plim_gauge_mark(Structure):
+    _fields_ = [
+        ("step", c_uint32),
+        ("flags", c_uint32),
+        ("allocated_bytes", c_uint64),
+    ]
+
+
+class plim_gauge_page(Structure):
+    _fields_ = [
+        ("magic", c_char * 8),
+        ("version", c_uint32),
+        ("bytes", c_uint32),
+        ("start_time", c_uint64),
+        ("pid", c_uint32),
+        ("device_count", c_uint32),
+        ("made_ns", c_uint64),
+        ("writer", c_uint32),
+        ("flags", c_uint32),
+        ("run", c_char * 64),
+        ("rank", c_uint32),
+        ("world", c_uint32),
+        ("total_steps", c_uint64),
+        ("sequence", c_uint64),
+        ("updated_ns", c_uint64),
+        ("step", c_uint64),
+        ("loss", c_double),
+        ("lr", c_double),
+        ("grad_norm", c_double),
+        ("phase", c_uint32),
+        ("epoch", c_uint32),
+        ("phase_since_ns", c_uint64),
+        ("last_step_ns", c_uint64),
+        ("phase_ns", c_uint64 * 7),
+        ("devices", plim_gauge_device * 16),
+        ("marks", plim_gauge_mark * 112),
+    ]
+
+
+class plim_gauge_options(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("writer", c_uint32),
+        ("run", c_char_p),
+        ("path", c_char_p),
+        ("rank", c_uint32),
+        ("world", c_uint32),
+        ("total_steps", c_uint64),
+    ]
+
+
+class plim_gauge_step(Structure):
+    _fields_ = [
+        ("step", c_uint64),
+        ("loss", c_double),
+        ("lr", c_double),
+        ("grad_norm", c_double),
+        ("epoch", c_uint32),
+        ("flags", c_uint32),
+        ("allocated_bytes", c_uint64),
     ]
 
 
@@ -416,7 +507,7 @@ class plim_record_file(Structure):
 class plim_recording_options(Structure):
     _fields_ = [
         ("size", c_uint32),
-        ("max_memory_bytes", ),
+        ("max_memory_bytes", c_uint64),
     ]
 
 
@@ -604,6 +695,14 @@ PROTOTYPES = {
     "plim_durable_write": (c_int, [c_void_p, c_void_p, c_size_t, POINTER(plim_err)]),
     "plim_early_stop_feed": (c_int, [POINTER(plim_early_stop), c_double, c_double]),
     "plim_early_stop_init": (None, [POINTER(plim_early_stop), c_int, c_uint64]),
+    "plim_gauge_close": (None, [c_void_p]),
+    "plim_gauge_open": (c_int, [POINTER(plim_gauge_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_gauge_options_init": (None, [POINTER(plim_gauge_options)]),
+    "plim_gauge_path": (c_char_p, [c_void_p]),
+    "plim_gauge_read": (c_int, [c_uint32, c_char_p, POINTER(plim_gauge_page), POINTER(plim_err)]),
+    "plim_gauge_set_device": (None, [c_void_p, c_uint32, POINTER(plim_gauge_device)]),
+    "plim_gauge_set_phase": (None, [c_void_p, c_int]),
+    "plim_gauge_set_step": (None, [c_void_p, POINTER(plim_gauge_step)]),
     "plim_here_effect_name": (c_char_p, [c_int]),
     "plim_here_free": (None, [c_void_p]),
     "plim_here_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),

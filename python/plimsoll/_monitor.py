@@ -216,7 +216,7 @@ class MemoryMonitor:
         self._step_ends.append((self.steps, now[0]))
         self.steps += 1
         if self.gauge is not None:
-            self.gauge.step(self.steps, now)
+            self.gauge.step(self.steps, memory=now, device=getattr(self.memory, "index", 0))
         _after_mark()
 
     def readings(self) -> list[MemoryUse]:
@@ -230,7 +230,7 @@ class MemoryMonitor:
         """Phases and steps of a loop, by hooks on the model and its optimizer; remove() takes them off.
 
         peaks: "phase" reads four times a step (forward, backward, optimizer, between), "step" once.  Without an optimizer a
-        step begins with each forward pass that keeps a graph.  Evaluation (no_grad) is a phase of its own.
+        step begins with each forward pass that keeps a graph.  model None: nothing is hooked, integrations tell the phases.  Evaluation (no_grad) is a phase of its own.
         """
         self._phases = _Phases(self, peaks)
         handle = Handle(*self._phases.hooks(model, optimizer), self._phases)
@@ -317,6 +317,8 @@ class _Phases:
 
     def hooks(self, model: Any, optimizer: Any) -> list[Any]:
         self.grad = _torch.torch().is_grad_enabled
+        if model is None:  # a framework calls turn() itself
+            return []
         put = [model.register_forward_pre_hook(self.before_forward), model.register_forward_hook(self.after_forward)]
         self.own_steps = optimizer is None
         if optimizer is not None:

@@ -138,6 +138,8 @@ def member(struct, declaration, doc, following):
     if not found:
         raise HeaderError(f"struct plim_{struct}: cannot read '{declaration}'")
     type_, name, bounds = found[1].strip(), found[2], found[3]
+    if not type_:
+        raise HeaderError(f"struct plim_{struct}: '{name}' has no type that can be read")
     bare = re.sub(r"\bconst\b|\s", "", type_)
     counted = re.fullmatch(r"\s*size_t (\w+_count);.*", following or "", re.S)
     m = Member(name, type_, doc, PLAIN.get(bare, "other"), bounds=bounds)
@@ -159,7 +161,7 @@ def struct_of(name, body, doc, header):
     """The members of a struct, a line each; rules that are broken are errors."""
     statements, above = [], None  # (declaration, comment)
     for comment, declaration, behind in re.findall(
-            r"(/\*.*?\*/)|([^/\n;]+;)[ \t]*(/\*.*?\*/)?", body, re.S):
+            r"(/\*.*?\*/)|([^/\n;]+(?:\n[ \t]+[^/\n;]+)?;)[ \t]*(/\*.*?\*/)?", body, re.S):
         if comment:
             above = comment_text(comment)
             continue

@@ -1,0 +1,226 @@
+"""tune_loader: which workers, and what else, of a DataLoader are fastest here, by measuring."""
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import Any, Callable
+
+from . import _torch
+from .errors import ArgumentError, PlimsollError
+
+CLOSE = 0.05  # settings within so much of the best are equal: the one with fewest workers is taken
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One setting: batches a second once it runs, and how long its first batch took."""
+
+    workers: int
+    batches_per_s: float
+    samples_per_s: float
+    first_batch_s: float
+    batches: int
+
+
+@dataclass(frozen=True)
+class LoaderAdvice:
+    """kwargs for DataLoader, why, and what was measured."""
+
+    kwargs: dict[str, Any]
+    why: str
+    measured: tuple[Measured, ...]
+    cores: float
+
+    def __str__(self) -> str:
+        rows = [f"  {m.workers:3} workers  {m.samples_per_s:10,.0f} samples/s  first batch {m.first_batch_s:.2f} s"
+                for m in self.measured]
+        return "\n".join([self.why, *rows])
+
+
+def tune_loader(loader: Any, *, step_s: float | None = None, budget_s: float = 10.0,
+                max_workers: int | None = None) -> LoaderAdvice:
+    """Measure a DataLoader with 0, 1, 2, 4 ... workers on this machine, and say which to take.
+
+    step_s: how long a training step takes; what makes batches faster than that is fast enough, and the fewest workers that do
+    are taken.  budget_s: time it may take.  max_workers: at most; None: one and a half times the cores that the cgroup and the
+    affinity leave, on this rank.  The loader itself is left alone: others like it are made of its dataset, sampler and collate_fn.
+
+    >>> tune_loader(loader).kwargs                                     # doctest: +SKIP
+    {'num_workers': 8, 'persistent_workers': True, 'prefetch_factor': 2}
+    """
+    for name in ("dataset", "batch_size", "collate_fn"):
+        if not hasattr(loader, name):
+            raise ArgumentError(f"tune_loader takes a torch.utils.data.DataLoader, not {type(loader).__name__}")
+    cores = usable_cores() / local_ranks()
+    most = max_workers if max_workers is not None else max(1, int(1.5 * cores + 0.5))
+    ends = time.monotonic() + budget_s
+    measured: list[Measured] = []
+    notes: list[str] = []
+    order = candidates(most)
+    for i, workers in enumerate(order):
+        left = ends - time.monotonic()
+        if measured and left < 0.3:
+            notes.append(f"not tried in {budget_s:g} s: {', '.join(map(str, order[i:]))} workers")
+            break
+        try:
+            measured.append(measure(loader, workers, left / (len(order) - i)))
+        except (OSError, RuntimeError) as why:
+            notes.append(f"{workers} workers fail: {str(why).splitlines()[0]}")
+            break
+        if enough(measured, step_s):
+            break
+    if not measured:
+        raise PlimsollError("the loader made no batch: " + "; ".join(notes))
+    return advise(loader, measured, step_s, cores, notes)
+
+
+def candidates(most: int) -> list[int]:
+    """0, then doubling, then the most."""
+    found, n = [0], 1
+    while n < most:
+        found.append(n)
+        n *= 2
+    return [*found, most]
+
+
+def enough(measured: list[Measured], step_s: float | None) -> bool:
+    """Fast enough for the step, or falling for the second time."""
+    if step_s is not None and measured[-1].batches_per_s * step_s > 1.2:
+        return True
+    rates = [m.batches_per_s for m in measured]
+    return len(rates) > 3 and rates[-1] < 0.95 * max(rates) and rates[-2] < 0.95 * max(rates)
+
+
+def measure(loader: Any, workers: int, seconds: float) -> Measured:
+    """Batches a second between the first and the last of `seconds`, with nothing done with them."""
+    made = like(loader, workers)
+    began = time.monotonic()
+    iterator = iter(made)
+    try:
+        first = last = count = 0.0
+        warm = max(2 * workers, 1)  # what was made while others started
+        times: list[float] = []
+        while True:
+            try:
+                next(iterator)
+            except StopIteration:
+                if not times:
+                    break
+                if count < warm + 3:  # a short data set: once more from its beginning
+                    iterator = iter(made)
+                    count += 1
+                    if count > 50:
+                        break
+                    continue
+                break
+            now = time.monotonic()
+            times.append(now)
+            count += 1
+            first = first or now - began
+            last = now
+            if now - began > seconds and len(times) >= 2:
+                break
+        kept = times[min(int(warm), max(0, len(times) - 3)):]
+        if not times:
+            raise RuntimeError("the dataset has no batch")
+        spans = kept[-1] - kept[0]
+        rate = (len(kept) - 1) / spans if len(kept) > 1 and spans > 0 else 1 / max(first, 1e-9)
+        return Measured(workers, rate, rate * (loader.batch_size or 1), first, len(times))
+    finally:
+        shutdown = getattr(iterator, "_shutdown_workers", None)
+        if shutdown is not None:
+            shutdown()
+
+
+def like(loader: Any, workers: int) -> Any:
+    """Another DataLoader over the same data."""
+    kind: Callable[..., Any] = _torch.torch().utils.data.DataLoader
+    more: dict[str, Any] = {}
+    if workers:
+        more["prefetch_factor"] = loader.prefetch_factor or 2
+        more["worker_init_fn"] = loader.worker_init_fn
+        more["multiprocessing_context"] = loader.multiprocessing_context
+    if loader.batch_sampler is not None:
+        more["batch_sampler"] = loader.batch_sampler
+    else:
+        more["batch_size"] = loader.batch_size
+    return kind(loader.dataset, num_workers=workers, collate_fn=loader.collate_fn, pin_memory=False, **more)
+
+
+def advise(loader: Any, measured: list[Measured], step_s: float | None, cores: float, notes: list[str]) -> LoaderAdvice:
+    best = max(measured, key=lambda m: m.batches_per_s)
+    wanted = best.batches_per_s * (1 - CLOSE)
+    if step_s is not None:
+        wanted = min(wanted, 1.2 / step_s)
+    taken = next(m for m in measured if m.batches_per_s >= wanted)
+    kwargs: dict[str, Any] = {"num_workers": taken.workers}
+    why = f"{taken.workers} workers make {taken.samples_per_s:,.0f} samples/s here"
+    alone = next((m for m in measured if m.workers == 0), None)
+    if taken.workers and alone is not None:
+        why += f", {taken.batches_per_s / alone.batches_per_s:.1f} times as many as the loop itself"
+    if step_s is not None:
+        why += f"; a step of {1e3 * step_s:.1f} ms wants {1 / step_s:,.1f} batches/s, they make {taken.batches_per_s:,.1f}"
+    if taken is not best:
+        why += f"; {best.workers} make {best.samples_per_s:,.0f}, which is {'more than is wanted' if step_s else 'no more to speak of'}"
+    if taken.workers:
+        kwargs["persistent_workers"] = True
+        kwargs["prefetch_factor"] = loader.prefetch_factor or 2
+        why += f"; they stay between epochs (the first batch takes {taken.first_batch_s:.2f} s)"
+    room = shm_room()
+    if taken.workers and room is not None and room < 1 << 30:
+        notes.append(f"/dev/shm has {room / 2**20:.0f} MiB left, through which workers hand over batches: a larger one (--shm-size)")
+    return LoaderAdvice(kwargs, "; ".join([why, *notes]), tuple(measured), cores)
+
+
+# ---- what the machine gives ----
+
+
+def usable_cores() -> float:
+    """Cores of the affinity and of the cgroup's quota, whichever are fewer."""
+    cores = float(len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else float(os.cpu_count() or 1)
+    quota = cgroup_quota()
+    return min(cores, quota) if quota else cores
+
+
+def cgroup_quota() -> float | None:
+    """cpu.max (v2) of this process's cgroup and those above, or cpu.cfs_quota_us (v1), in cores; None: no limit is seen."""
+    least: float | None = None
+    try:
+        with open("/proc/self/cgroup") as f:
+            paths = [line.rstrip("\n").split(":", 2)[2] for line in f if line.startswith("0::")]
+    except OSError:
+        return None
+    folder = "/sys/fs/cgroup" + (paths[0] if paths else "")
+    while folder.startswith("/sys/fs/cgroup"):
+        quota = read_words(os.path.join(folder, "cpu.max"))
+        if len(quota) == 2 and quota[0] != "max":
+            cores = int(quota[0]) / int(quota[1])
+            least = cores if least is None else min(least, cores)
+        folder = os.path.dirname(folder)
+    v1 = read_words("/sys/fs/cgroup/cpu/cpu.cfs_quota_us") + read_words("/sys/fs/cgroup/cpu/cpu.cfs_period_us")
+    if len(v1) == 2 and int(v1[0]) > 0:
+        least = int(v1[0]) / int(v1[1])
+    return least
+
+
+def read_words(path: str) -> list[str]:
+    try:
+        with open(path) as f:
+            return f.read().split()
+    except OSError:
+        return []
+
+
+def local_ranks() -> int:
+    """Processes of the job on this machine, which share its cores."""
+    text = os.environ.get("LOCAL_WORLD_SIZE", "")
+    return int(text) if text.isdigit() and int(text) > 0 else 1
+
+
+def shm_room() -> int | None:
+    try:
+        at = os.statvfs("/dev/shm")
+    except OSError:
+        return None
+    return at.f_bavail * at.f_frsize

@@ -1,0 +1,1 @@
+"""Plimsoll where people are: transformers, Lightning, accelerate, pytest, IPython, Gradio; each imported only when used."""
