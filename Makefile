@@ -11,12 +11,13 @@ export PLIMSOLL_TRUTH
 export PLIMSOLL_UPDATE := $(UPDATE)
 
 DEV_OPTIONS := $(if $(DEV),--werror)
-RELEASE = --prefix=$(PREFIX) -Doptimization=3 -Db_lto=true $(DEV_OPTIONS)
+RELEASE = -Doptimization=3 -Db_lto=true $(DEV_OPTIONS)
 CHECK = -Dcli=shared -Dtests=true $(DEV_OPTIONS)
-NINJA = ninja -C $(BUILD)/$(1) $(if $(VERBOSE),,--quiet)
+# On a terminal ninja shows in one line how far it is.
+NINJA = ninja -C $(BUILD)/$(1) $(if $(VERBOSE),,$(shell [ -t 2 ] || echo --quiet))
 TEST = tools/meson test -C $(BUILD)/$(1) --no-rebuild --print-errorlogs $(TEST_OPTIONS)
 
-.PHONY: wheel help build demo docs check check-asan check-ubsan check-tsan viewer check-viewer picture lint format fuzz bench install clean
+.PHONY: wheel help build demo docs check check-sanitizers check-tsan viewer check-viewer picture lint format fuzz bench install clean
 .DEFAULT_GOAL := build
 
 help: ## this list
@@ -25,6 +26,7 @@ help: ## this list
 	@echo "  DEV=1 makes warnings errors, UPDATE=1 rewrites expected CLI output, VERBOSE=1 shows commands"
 
 build: ## the program and the library, optimised, in build/release (this is the default)
+	@[ -x $(BUILD)/release/plimsoll ] || echo "building plimsoll in $(BUILD)/release, once: about a minute on two cores"
 	@tools/deps build
 	@tools/configure $(BUILD)/release $(RELEASE)
 	@$(call NINJA,release)
@@ -52,17 +54,11 @@ docs: ## rewrite what is generated and committed: docs/json.md, output in README
 	@tools/lint-page >$(BUILD)/lint.md && mv $(BUILD)/lint.md docs/lint.md
 	@tools/abi $(BUILD)/check/libplimsoll.so >$(BUILD)/abi.txt && mv $(BUILD)/abi.txt tests/abi.txt
 
-check-asan: ## all tests under AddressSanitizer
+check-sanitizers: ## the tests of foreign bytes and of memory, under AddressSanitizer and UndefinedBehaviorSanitizer
 	@tools/deps build check
-	@tools/configure $(BUILD)/asan $(CHECK) -Db_sanitize=address
-	@$(call NINJA,asan)
-	@$$(tools/same-addresses) $(call TEST,asan)
-
-check-ubsan: ## all tests under UndefinedBehaviorSanitizer
-	@tools/deps build check
-	@tools/configure $(BUILD)/ubsan $(CHECK) -Db_sanitize=undefined
-	@$(call NINJA,ubsan)
-	@$(call TEST,ubsan)
+	@tools/configure $(BUILD)/sanitizers $(CHECK) -Db_sanitize=address,undefined
+	@$(call NINJA,sanitizers)
+	@$$(tools/same-addresses) $(call TEST,sanitizers) --suite memory
 
 check-tsan: ## the tests that use threads, under ThreadSanitizer
 	@tools/deps build check
@@ -110,7 +106,10 @@ bench: build ## measure beside the peers (SNAPSHOTS='a.pickle ...' for these too
 wheel: ## a wheel of the Python package for every glibc from 2.28 on, in build/wheels (tools/wheel aarch64 for another machine)
 	@tools/wheel
 
-install: build ## into PREFIX (/usr/local), below DESTDIR
+install: ## what `make build` built (built now if it was not), into PREFIX (/usr/local), below DESTDIR
+	@[ -x $(BUILD)/release/plimsoll ] || $(MAKE) --no-print-directory build
+	@tools/meson configure $(BUILD)/release --prefix=$(abspath $(PREFIX))
+	@$(call NINJA,release)
 	@tools/meson install -C $(BUILD)/release --no-rebuild --quiet
 
 clean: ## remove all that was built

@@ -6,7 +6,6 @@ bad_inputs.py NAME FILE   writes one of them
 import gzip
 import json
 import lzma
-import os
 import pickle
 import struct
 import sys

@@ -9,7 +9,6 @@ import sys
 import tempfile
 
 import lib
-from lib import fail, failures, load
 
 lib.start(sys.argv[1])
 MIB = 1 << 20

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """redact.py PLIMSOLL DATA: a secret stands in every string of a recording; --redact lets none of them out."""
 import copy
-import json
 import lzma
 import os
 import pickle
