@@ -142,6 +142,9 @@ enum plim_status caching_seed(struct caching *c, const struct heap *h,
 			      const struct snapshot_device *d, const uint32_t *request_of,
 			      uint32_t *block_of);
 
+/* What is broken in it between two operations, or NULL (check.c). */
+const char *caching_check(const struct caching *c);
+
 /* ---- which pool a segment was of, for explain.c ---- */
 
 /*

@@ -157,8 +157,8 @@ static void order_remove(struct heap *h, size_t at)
 	h->order.n--;
 }
 
-/* The range at `at` takes over the one behind it. */
-static void join_next(struct heap *h, size_t at)
+/* The range at `at` takes over the one behind it; the block that holds the border now. */
+static uint32_t join_next(struct heap *h, size_t at)
 {
 	uint32_t left = h->order.at[at], right = h->order.at[at + 1];
 	struct heap_range *l = &h->ranges.at[left], *r = &h->ranges.at[right];
@@ -172,9 +172,10 @@ static void join_next(struct heap *h, size_t at)
 	l->bytes += r->bytes;
 	order_remove(h, at + 1);
 	if (h->blocks.at[border].alloc == HEAP_NONE)
-		heap_free(h, border);
-	else if (h->blocks.at[h->blocks.at[border].prev].alloc == HEAP_NONE)
+		return heap_free(h, border);
+	if (h->blocks.at[h->blocks.at[border].prev].alloc == HEAP_NONE)
 		heap_free(h, h->blocks.at[border].prev);
+	return border;
 }
 
 static enum plim_status range_insert(struct heap *h, const struct heap_range *range, size_t at,
@@ -203,21 +204,32 @@ static enum plim_status range_insert(struct heap *h, const struct heap_range *ra
 	return PLIM_OK;
 }
 
+/* Files may claim ranges that are empty, wrap around or overlap. */
+static int has_room(const struct heap *h, const struct heap_range *range, size_t at)
+{
+	uint64_t end = range->addr + range->bytes;
+
+	return end > range->addr && (at == h->order.n || h->ranges.at[h->order.at[at]].addr >= end);
+}
+
 enum plim_status heap_add(struct heap *h, const struct heap_range *range, uint32_t *block,
 			  struct plim_err *err)
 {
 	size_t at = heap_range_at(h, range->addr);
-	enum plim_status st = range_insert(h, range, at, err);
+	enum plim_status st;
 
 	*block = HEAP_NONE;
+	if (!has_room(h, range, at))
+		return PLIM_OK;
+	st = range_insert(h, range, at, err);
 	if (st)
 		return st;
+	*block = heap_find(h, range->addr);
 	if (at + 1 < h->order.n &&
 	    can_join(&h->ranges.at[h->order.at[at]], &h->ranges.at[h->order.at[at + 1]]))
 		join_next(h, at);
 	if (at > 0 && can_join(&h->ranges.at[h->order.at[at - 1]], &h->ranges.at[h->order.at[at]]))
-		join_next(h, at - 1);
-	*block = heap_find(h, range->addr);
+		*block = join_next(h, at - 1);
 	return PLIM_OK;
 }
 
@@ -258,7 +270,7 @@ enum plim_status heap_remove(struct heap *h, uint64_t addr, uint64_t bytes, int 
 	enum plim_status st = PLIM_OK;
 
 	*done = 0;
-	if (!r || r->addr > addr)
+	if (!r || r->addr > addr || addr + bytes <= addr)
 		return PLIM_OK;
 	for (block = r->first; block != HEAP_NONE; block = h->blocks.at[block].next)
 		if (h->blocks.at[block].addr + h->blocks.at[block].bytes > addr)

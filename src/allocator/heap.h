@@ -46,7 +46,8 @@ size_t heap_range_at(const struct heap *h, uint64_t addr);
 
 /*
  * A new range of one free block.  If it touches expandable ranges of the same stream and size class
- * it joins them, and the block merges with free neighbours.  *block is the block that holds addr.
+ * it joins them, and the block merges with free neighbours.  *block is the block that holds addr;
+ * HEAP_NONE: the range is empty or overlaps another, and was not added.
  */
 enum plim_status heap_add(struct heap *h, const struct heap_range *range, uint32_t *block,
 			  struct plim_err *err);
@@ -63,6 +64,9 @@ uint32_t heap_free(struct heap *h, uint32_t block);
 
 /* Move the border between a block and its next. */
 void heap_move_border(struct heap *h, uint32_t block, uint64_t bytes);
+
+/* What is broken in it, or NULL (check.c). */
+const char *heap_check(const struct heap *h);
 
 /*
  * What was reserved and live before the first event of a recording whose beginning was lost, from its

@@ -169,6 +169,7 @@ static void shelf_remove(struct mem *m, struct order_shelf *s, const struct orde
 	struct order_chunk *c = s->parts.at[part].chunk;
 	uint32_t at = lower(c, key->bytes, key->addr);
 
+	CHECK(at < c->n && c->at[at].block == key->block);
 	c->n--;
 	memmove(c->at + at, c->at + at + 1, (c->n - at) * sizeof(*c->at));
 	s->parts.at[part].first = c->at[0];
@@ -216,6 +217,7 @@ void order_remove(struct mem *m, struct order *o, const struct order_key *key)
 	uint32_t shelf = shelf_of(key->bytes);
 	struct order_shelf *s = &o->shelves[shelf];
 
+	CHECK(s->n > 1 || (s->n == 1 && s->only.block == key->block));
 	if (--s->n == 0) {
 		unmark(o, shelf);
 		return;

@@ -66,6 +66,9 @@ int order_prev(const struct order *o, struct order_cursor *c);
 
 void order_release(struct mem *m, struct order *o);
 
+/* What is broken in it, or NULL (check.c). */
+const char *order_check(const struct order *o);
+
 /* Make `o`, which is empty or a set that may go, hold what `from` does. */
 enum plim_status order_copy(struct mem *m, struct order *o, const struct order *from,
 			    struct plim_err *err);

@@ -171,6 +171,11 @@ static enum plim_status place(struct replay *r, struct finals *finals, const str
 	}
 	if (block == HEAP_NONE) { /* behind a gap: cut the free block that covers it */
 		block = range->last;
+		if (r->heap.blocks.at[block].addr > a->addr ||
+		    r->heap.blocks.at[block].alloc != HEAP_NONE) {
+			fault(r, 0);
+			return PLIM_OK;
+		}
 		st = heap_split(&r->heap, block, a->addr - r->heap.blocks.at[block].addr, r->err);
 		if (st)
 			return st;
@@ -300,7 +305,6 @@ static enum plim_status on_segment(struct replay *r, uint32_t e)
 				    .stream = ev->stream[e],
 				    .large = (uint8_t)is_large(ev->size[e]),
 				    .expandable = action == TRACE_SEGMENT_MAP };
-	size_t at = heap_range_at(&r->heap, ev->addr[e]);
 	enum plim_status st;
 	uint32_t block;
 	int done;
@@ -311,12 +315,10 @@ static enum plim_status on_segment(struct replay *r, uint32_t e)
 			fault(r, e);
 		return st;
 	}
-	if (at < r->heap.order.n &&
-	    r->heap.ranges.at[r->heap.order.at[at]].addr < ev->addr[e] + ev->size[e]) {
+	st = heap_add(&r->heap, &range, &block, r->err);
+	if (!st && block == HEAP_NONE)
 		fault(r, e); /* it overlaps what is already reserved */
-		return PLIM_OK;
-	}
-	return heap_add(&r->heap, &range, &block, r->err);
+	return st;
 }
 
 static enum plim_status on_oom(struct replay *r, uint32_t e)
@@ -360,6 +362,8 @@ static enum plim_status events(struct replay *r)
 		default: continue;
 		}
 		r->out->checked_events++;
+		if (!st && check_is_due(e))
+			CHECKED(heap_check(&r->heap));
 	}
 	return st;
 }
@@ -438,6 +442,7 @@ enum plim_status allocator_replay_own(struct mem *m, const struct snapshot *t,
 	if (!st)
 		st = events(&r);
 	if (!st) {
+		CHECKED(heap_check(&r.heap));
 		check_end(&r);
 		sum_before(&r);
 	}

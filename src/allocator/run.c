@@ -158,6 +158,8 @@ enum plim_status running_go(struct running *r)
 		st = one(r, &r->p->ops.at[r->op]);
 		if (!st)
 			st = r->placement.failed;
+		if (!st && check_is_due(r->op))
+			CHECKED(caching_check(&r->model));
 		r->op += !r->model.paused;
 	}
 	return st;

@@ -10,6 +10,7 @@
 
 #include "addr_map.h"
 #include "arena.h"
+#include "check.h"
 #include "durable.h"
 #include "error.h"
 #include "fields.h"

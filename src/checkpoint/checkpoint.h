@@ -224,6 +224,9 @@ void ckpt_init(struct ckpt *c, struct mem *m);
 enum plim_status ckpt_read(struct ckpt *c, const char *path, struct plim_err *err);
 void ckpt_close(struct ckpt *c);
 
+/* What is broken in the model, or NULL (check.c). */
+const char *ckpt_check(const struct ckpt *c);
+
 enum ckpt_scan_flags { CKPT_SCAN_VALUES = 1 };
 
 /* Read the bytes with `threads` threads (0: one a core).  What is wrong becomes findings. */

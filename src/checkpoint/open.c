@@ -376,5 +376,9 @@ enum plim_status ckpt_read(struct ckpt *c, const char *path, struct plim_err *er
 	}
 	if (!st)
 		st = globals_judge(c, err);
-	return st ? st : note_device(c, err);
+	if (!st)
+		st = note_device(c, err);
+	if (!st)
+		CHECKED(ckpt_check(c));
+	return st;
 }

@@ -374,7 +374,7 @@ void build_learned_moments(struct builder *b)
 		tally_to(&y, i);
 		if (!bytes || y.peak_op >= y.at)
 			continue;
-		b->t.failed = insert_moment(b, y.peak_op, bytes);
+		tape_fail(&b->t, insert_moment(b, y.peak_op, bytes));
 		p->categories = b->t.categories.at;
 		p->phases.at[i].end += 2;
 		y.at += 2;

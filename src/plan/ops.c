@@ -212,8 +212,7 @@ static struct value operand(struct tape *t, struct value x)
 		return cast;
 	p = &t->params.at[x.param];
 	p->cast = tape_keep(t, cast);
-	if (vec_push(t->mem, &t->cached, x.param, t->err))
-		t->failed = PLIM_E_NOMEM;
+	tape_fail(t, vec_push(t->mem, &t->cached, x.param, t->err));
 	return cast;
 }
 

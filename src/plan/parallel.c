@@ -76,11 +76,11 @@ static void take_members(struct builder *b)
 	struct tape *t = &b->t;
 	uint32_t n = (uint32_t)t->params.n, all = 0;
 
-	t->failed = vec_need(t->mem, &p->members, n, t->err);
+	tape_fail(t, vec_need(t->mem, &p->members, n, t->err));
 	if (!t->failed)
-		t->failed = vec_need(t->mem, &p->full, n, t->err);
+		tape_fail(t, vec_need(t->mem, &p->full, n, t->err));
 	if (!t->failed)
-		t->failed = vec_need(t->mem, &p->kept, n, t->err);
+		tape_fail(t, vec_need(t->mem, &p->kept, n, t->err));
 	if (t->failed)
 		return;
 	for (uint32_t i = 0; i < n; i++) {

@@ -128,7 +128,7 @@ static void take_bucket(struct tape *t, struct parallel *p, uint64_t bytes)
 	uint32_t s = tape_store(t, bytes, TIMELINE_GRADIENT);
 
 	if (!t->failed)
-		t->failed = vec_push(t->mem, &p->buckets, s, t->err);
+		tape_fail(t, vec_push(t->mem, &p->buckets, s, t->err));
 }
 
 static uint64_t when_ready(const struct tape_param *x)
@@ -208,7 +208,7 @@ static void begin(struct builder *b)
 	let_old(b);
 	if (!p->ready || !t->grad || p->buckets.n != 1)
 		return;
-	t->failed = vec_push(t->mem, &p->old, p->buckets.at[0], t->err);
+	tape_fail(t, vec_push(t->mem, &p->old, p->buckets.at[0], t->err));
 	p->buckets.n = 0;
 	if (!lingers(b))
 		let_old(b);

@@ -58,7 +58,7 @@ static void wrap_fsdp2(struct builder *b)
 static void add_share(struct builder *b, uint32_t store)
 {
 	if (!b->t.failed)
-		b->t.failed = vec_push(b->t.mem, &b->parallel->shares, store, b->t.err);
+		tape_fail(&b->t, vec_push(b->t.mem, &b->parallel->shares, store, b->t.err));
 }
 
 /* Shares that are on the host come to the GPU one by one and are cast there (FSDPParam.all_gather_inputs). */

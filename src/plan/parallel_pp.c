@@ -69,7 +69,7 @@ static void add_leaf(struct builder *b, struct pass *pass)
 				.input = 1 };
 
 	pass->leaf = (uint32_t)b->t.params.n;
-	b->t.failed = vec_push(b->t.mem, &b->t.params, p, b->t.err);
+	tape_fail(&b->t, vec_push(b->t.mem, &b->t.params, p, b->t.err));
 }
 
 static enum plim_status check(const struct builder *b)

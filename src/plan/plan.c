@@ -362,6 +362,10 @@ enum plim_status plan_build(struct mem *mem, const struct model *m, const struct
 	p->program = b.t.program;
 	if (!st)
 		st = fill(&b, err);
+	if (!st) {
+		CHECKED(tape_check(&b.t));
+		CHECKED(program_check(p->program));
+	}
 	p->categories = b.t.categories.at;
 	p->category_room = b.t.categories.cap;
 	b.t.categories.at = NULL;

@@ -82,12 +82,13 @@ static void save_full_on_gpu(struct builder *b)
 		const struct tape_param *p = &t->params.at[i];
 
 		if (is_kept(p))
-			t->failed = vec_push(t->mem, &gathered, whole(b, p, TIMELINE_PARAMETER),
-					     t->err);
+			tape_fail(t, vec_push(t->mem, &gathered, whole(b, p, TIMELINE_PARAMETER),
+					      t->err));
 		for (unsigned k = 0; k < STATES && !t->failed; k++)
 			if (p->states[k] != TAPE_NONE)
-				t->failed = vec_push(t->mem, &gathered,
-						     whole(b, p, TIMELINE_OPTIMIZER_STATE), t->err);
+				tape_fail(t,
+					  vec_push(t->mem, &gathered,
+						   whole(b, p, TIMELINE_OPTIMIZER_STATE), t->err));
 	}
 	for (size_t i = 0; i < gathered.n; i++)
 		tape_let(t, gathered.at[i]);

@@ -24,7 +24,7 @@ static void cut_windows(struct builder *b, uint64_t rows, uint64_t columns, uint
 			piece.patches += height * width * merged;
 			if (++piece.windows < at_once && (y + side < rows || x + side < columns))
 				continue;
-			t->failed = vec_push(t->mem, &b->windows, piece, t->err);
+			tape_fail(t, vec_push(t->mem, &b->windows, piece, t->err));
 			piece = (struct seen_piece){ 0, 0 };
 		}
 }
@@ -138,7 +138,8 @@ static struct value attend_pieces(struct builder *b, uint32_t block, struct valu
 	struct tape *t = &b->t;
 	struct value all = tape_param(t, TAPE_NONE), y;
 
-	t->failed = t->failed ? t->failed : cut(b, p, pieces, n);
+	if (!t->failed)
+		tape_fail(t, cut(b, p, pieces, n));
 	for (size_t i = 0; i < n && !t->failed; i++) {
 		uint64_t patches = pieces[i].patches / pieces[i].windows;
 		struct attention a = { .batch = 1,

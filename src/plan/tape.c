@@ -35,7 +35,7 @@ void tape_release(struct tape *t)
 
 /* ---- memory ---- */
 
-static void fail(struct tape *t, enum plim_status st)
+void tape_fail(struct tape *t, enum plim_status st)
 {
 	if (st && !t->failed)
 		t->failed = st;
@@ -50,11 +50,11 @@ static uint32_t request(struct tape *t, uint64_t bytes, unsigned category)
 				       : t->backward ? PLAN_BACKWARD_PASS
 						     : PLAN_FORWARD_PASS);
 
-	fail(t, vec_push(t->mem, &t->categories, (uint8_t)category, t->err));
-	fail(t, vec_push(t->mem, &p->requests,
-			 ((struct program_request){ bytes, site, t->stream, 0 }), t->err));
-	fail(t, vec_push(t->mem, &p->ops,
-			 ((struct program_op){ number, TRACE_NONE, PROGRAM_ALLOC }), t->err));
+	tape_fail(t, vec_push(t->mem, &t->categories, (uint8_t)category, t->err));
+	tape_fail(t, vec_push(t->mem, &p->requests,
+			      ((struct program_request){ bytes, site, t->stream, 0 }), t->err));
+	tape_fail(t, vec_push(t->mem, &p->ops,
+			      ((struct program_op){ number, TRACE_NONE, PROGRAM_ALLOC }), t->err));
 	return number;
 }
 
@@ -67,7 +67,7 @@ uint32_t tape_own(struct tape *t, struct tape_store s)
 		t->stores.at[at] = s;
 	} else {
 		at = (uint32_t)t->stores.n;
-		fail(t, vec_push(t->mem, &t->stores, s, t->err));
+		tape_fail(t, vec_push(t->mem, &t->stores, s, t->err));
 	}
 	return t->failed ? TAPE_NONE : at;
 }
@@ -105,10 +105,11 @@ void tape_let(struct tape *t, uint32_t store)
 	if (s->host)
 		tape_host_let(t, s);
 	else if (s->request != TAPE_NONE)
-		fail(t, vec_push(t->mem, &t->program->ops,
-				 ((struct program_op){ s->request, TRACE_NONE, PROGRAM_FREE_DONE }),
-				 t->err));
-	fail(t, vec_push(t->mem, &t->spare, store, t->err));
+		tape_fail(t, vec_push(t->mem, &t->program->ops,
+				      ((struct program_op){ s->request, TRACE_NONE,
+							    PROGRAM_FREE_DONE }),
+				      t->err));
+	tape_fail(t, vec_push(t->mem, &t->spare, store, t->err));
 }
 
 uint32_t tape_store_on(struct tape *t, uint16_t stream, uint64_t bytes, unsigned category)
@@ -126,10 +127,10 @@ void tape_let_early(struct tape *t, uint32_t store)
 {
 	if (store == TAPE_NONE || t->failed)
 		return;
-	fail(t, vec_push(t->mem, &t->program->ops,
-			 ((struct program_op){ t->stores.at[store].request, TRACE_NONE,
-					       PROGRAM_FREE }),
-			 t->err));
+	tape_fail(t, vec_push(t->mem, &t->program->ops,
+			      ((struct program_op){ t->stores.at[store].request, TRACE_NONE,
+						    PROGRAM_FREE }),
+			      t->err));
 }
 
 struct value tape_keep(struct tape *t, struct value v)
@@ -251,7 +252,7 @@ struct tape_node *tape_node(struct tape *t, unsigned op, const struct value *in,
 		return NULL;
 	if (t->refilling)
 		return &t->again_node;
-	fail(t, vec_need(t->mem, &t->nodes, 1, t->err));
+	tape_fail(t, vec_need(t->mem, &t->nodes, 1, t->err));
 	if (t->failed)
 		return NULL;
 	node = &t->nodes.at[t->nodes.n++];
@@ -383,7 +384,7 @@ struct value tape_product(struct tape *t, const struct tape_node *node, uint64_t
 			return v;
 		tape_hold(t, v.store);
 		becomes_activation(t, v.store);
-		fail(t, vec_push(t->mem, &t->kept, v.store, t->err));
+		tape_fail(t, vec_push(t->mem, &t->kept, v.store, t->err));
 		return v;
 	}
 	v.n = n;
@@ -419,7 +420,7 @@ struct value tape_checkpoint(struct tape *t, uint32_t block, struct value input)
 		r.input.store = tape_pack(t, input, 0);
 	else
 		tape_hold(t, input.store);
-	fail(t, vec_push(t->mem, &t->regions, r, t->err));
+	tape_fail(t, vec_push(t->mem, &t->regions, r, t->err));
 	if (t->failed)
 		return nothing;
 	t->region = (uint32_t)t->regions.n - 1;
@@ -546,8 +547,8 @@ static void give(struct tape *t, const struct tape_edge *e, const struct tape_gr
 		if (!p->uses && p->pending != TAPE_NONE)
 			give_param(t, p);
 	} else if (e->node != TAPE_NONE && g->store != TAPE_NONE && e->out == TAPE_PIECE) {
-		fail(t, vec_push(t->mem, &t->pieces, ((struct tape_piece){ e->node, g->store }),
-				 t->err));
+		tape_fail(t, vec_push(t->mem, &t->pieces,
+				      ((struct tape_piece){ e->node, g->store }), t->err));
 	} else if (e->node != TAPE_NONE && g->store != TAPE_NONE) {
 		struct tape_grad *to = &t->nodes.at[e->node].grad[e->out];
 

@@ -176,6 +176,12 @@ enum plim_status tape_init(struct tape *t, struct mem *m, const struct plan_devi
 /* The program stays the caller's. */
 void tape_release(struct tape *t);
 
+/* Keeps the first failure; PLIM_OK is none and takes none back. */
+void tape_fail(struct tape *t, enum plim_status st);
+
+/* What is broken in it between two operations, or NULL (check.c). */
+const char *tape_check(const struct tape *t);
+
 /* Another reference; and one less. */
 struct value tape_keep(struct tape *t, struct value v);
 void tape_drop(struct tape *t, struct value *v);

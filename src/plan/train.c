@@ -35,7 +35,7 @@ static void clip(struct tape *t)
 	for (uint64_t i = 0; i < count && !t->failed; i++) {
 		uint32_t norm = tape_store(t, 4, TIMELINE_TEMPORARY);
 
-		t->failed = vec_push(t->mem, &norms, norm, t->err);
+		tape_fail(t, vec_push(t->mem, &norms, norm, t->err));
 	}
 	tape_let(t, parts);
 	for (size_t i = 0; i < norms.n; i++)
@@ -134,7 +134,7 @@ static void step_all(struct tape *t)
 
 			tape_at(t, t->params.at[i].place);
 			s = tape_store(t, bytes_of(&t->params.at[i]), TIMELINE_TEMPORARY);
-			t->failed = vec_push(t->mem, &list, s, t->err);
+			tape_fail(t, vec_push(t->mem, &list, s, t->err));
 		}
 	for (size_t i = list.n; i--;)
 		tape_let(t, list.at[i]);

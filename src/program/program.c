@@ -218,6 +218,8 @@ enum plim_status program_from_trace(struct mem *m, const struct snapshot *t,
 		st = open_with(p, &pools, number, err);
 	if (!st)
 		st = follow(p, &pools, number, err);
+	if (!st)
+		CHECKED(program_check(p));
 	vec_release(m, &pools.ranges);
 	mem_free(m, number, d->alloc_count, sizeof(*number));
 	if (st)
@@ -278,5 +280,6 @@ enum plim_status program_add_found(struct program *p, const struct program_found
 		event = next.event;
 		p->ops.at[to - 1] = next;
 	}
+	CHECKED(program_check(p));
 	return PLIM_OK;
 }

@@ -61,6 +61,9 @@ enum plim_status program_from_trace(struct mem *m, const struct snapshot *t,
 				    struct plim_err *err);
 void program_free(struct program *p);
 
+/* What is broken in it, or NULL (check.c). */
+const char *program_check(const struct program *p);
+
 /* One without requests, of one stream and one pool. */
 enum plim_status program_new(struct mem *m, struct program **out, struct plim_err *err);
 
