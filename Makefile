@@ -41,7 +41,7 @@ check: ## build and run all tests (TEST_OPTIONS='--suite unit' for some)
 	@$(call NINJA,check)
 	@$(call TEST,check)
 
-docs: ## rewrite what is generated and committed: docs/json.md, output in README and docs, types of Python, tests/abi.txt
+docs: ## rewrite what is generated and committed: docs/json.md, output in README and docs, types of Python and of the viewer, tests/abi.txt
 	@tools/deps build check
 	@tools/configure $(BUILD)/check $(CHECK)
 	@$(call NINJA,check)
@@ -52,6 +52,7 @@ docs: ## rewrite what is generated and committed: docs/json.md, output in README
 	@for module in abi results; do python3 tools/results python-$$module >$(BUILD)/$$module.py && \
 		mv $(BUILD)/$$module.py python/plimsoll/_$$module.py || exit 1; done
 	@tools/lint-page >$(BUILD)/lint.md && mv $(BUILD)/lint.md docs/lint.md
+	@python3 tools/results typescript >$(BUILD)/results.ts && mv $(BUILD)/results.ts ui/src/results.ts
 	@tools/abi $(BUILD)/check/libplimsoll.so >$(BUILD)/abi.txt && mv $(BUILD)/abi.txt tests/abi.txt
 
 check-sanitizers: ## the tests of foreign bytes and of memory, under AddressSanitizer and UndefinedBehaviorSanitizer

@@ -216,8 +216,8 @@ static int diff_two(const struct ckpt_opts *o, const struct plim_ckpt *a, const 
 
 	if (plim_ckpt_diff(a, b, o->values ? PLIM_CKPT_VALUES : 0, threshold, &d, &err))
 		return cmd_fail(&err);
-	code = d->loads ? !strcmp(d->loads, "no")
-			: !d->same || (o->values && (d->changed || d->not_compared));
+	code = d->against_config ? d->loads == PLIM_TRI_NO
+				 : !d->same || (o->values && (d->changed || d->not_compared));
 	code = code ? CMD_FAILED : CMD_DONE;
 	if (o->json ? plim_ckpt_diff_json(d, cmd_to_stdout, NULL, &err)
 		    : plim_ckpt_diff_text(d, &style, cmd_to_stdout, NULL, &err))

@@ -359,9 +359,9 @@ static enum plim_status keep(const struct plan_opts *o, const struct plim_plan *
 /* Where a limit was given: does it surely fit?  What cannot be judged does not. */
 static bool fits(const struct plim_plan *p)
 {
-	if (p->limit_bytes != PLIM_UNKNOWN && !(p->fits && *p->fits))
+	if (p->limit_bytes != PLIM_UNKNOWN && p->fits != PLIM_TRI_YES)
 		return false;
-	return !p->host.fits || *p->host.fits;
+	return p->host.fits != PLIM_TRI_NO;
 }
 
 static int plan_run(const void *values, int argc, char **argv)

@@ -65,8 +65,8 @@ static int fails(const struct plim_report *r, int on)
 {
 	for (size_t d = 0; d < r->device_count; d++) {
 		for (size_t i = 0; i < r->devices[d].finding_count; i++) {
-			const struct plim_report_finding *f = &r->devices[d].findings[i];
-			int bad = !strcmp(f->severity, "bad");
+			const struct plim_finding *f = &r->devices[d].findings[i];
+			int bad = f->severity == PLIM_SEVERITY_ERROR;
 
 			if (bad && (on == FAIL_ANY || (on == FAIL_OOM && !strcmp(f->id, "oom")) ||
 				    (on == FAIL_LEAK && !strcmp(f->id, "leak"))))

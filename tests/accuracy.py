@@ -72,7 +72,7 @@ def check_sums(path):
         if after["start_event"] != step["end_event"] + 1:
             failures.append(f"{path}: step {after['index']} does not begin where the one before ended")
     peak = device["peak"]["requested_bytes"]
-    if device["steps"] and max(s["peak_requested_bytes"] for s in device["steps"]) != peak:
+    if device["steps"] and max(s["requested_peak_bytes"] for s in device["steps"]) != peak:
         failures.append(f"{path}: no step has the peak of {peak}")
 
 
@@ -140,8 +140,8 @@ def check_steps(path):
             failures.append(f"{path}: {row['phase']} peaks at {row['requested_peak']}, told {seen}")
     # a run that died tells nothing of its last phase
     for k, peak in list(most.items())[:None if told.get("outcome") == "ok" else -1]:
-        if k >= len(steps) or steps[k]["peak_requested_bytes"] != peak:
-            failures.append(f"{path}: step {k} of {len(steps)} peaks at {steps[k]['peak_requested_bytes'] if k < len(steps) else '-'}, not {peak}")
+        if k >= len(steps) or steps[k]["requested_peak_bytes"] != peak:
+            failures.append(f"{path}: step {k} of {len(steps)} peaks at {steps[k]['requested_peak_bytes'] if k < len(steps) else '-'}, not {peak}")
 
 
 def check(path):

@@ -102,8 +102,8 @@ def compare(name, model, spec, hide):
         seen += 1
         without.append(abs(before["peak"]["allocated_bytes"] / truth_bytes - 1))
         calibrated.append(abs(after["peak"]["allocated_bytes"] / truth_bytes - 1))
-        least = after["peak"]["needed_bytes"] - after["peak"]["range_bytes"][0]
-        most = after["peak"]["range_bytes"][1] - after["peak"]["needed_bytes"]
+        least = after["peak"]["needed_bytes"] - after["peak"]["needed_range_bytes"]["low"]
+        most = after["peak"]["needed_range_bytes"]["high"] - after["peak"]["needed_bytes"]
         inside += -least <= truth_bytes - after["peak"]["allocated_bytes"] <= most
         if after["peak"]["basis"] != "measured":
             failures.append(f"{name}: basis {after['peak']['basis']}")

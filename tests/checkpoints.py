@@ -51,11 +51,11 @@ def verify(*paths, more=()):
 
 
 def bad_kinds(result):
-    return {f["kind"] for f in result["findings"] if f["severity"] == "bad"}
+    return {f["id"] for f in result["findings"] if f["severity"] == "error"}
 
 
 def told_kinds(result):
-    return {f["kind"] for f in result["findings"] if f["severity"] != "note"}
+    return {f["id"] for f in result["findings"] if f["severity"] != "info"}
 
 
 def good_paths(top):
@@ -293,7 +293,7 @@ def test_folders():
 
     def told(top):
         (r,), _ = verify(top)
-        return r, {f["kind"]: f["text"] for f in r["findings"]}
+        return r, {f["id"]: f["title"] for f in r["findings"]}
 
     with open(os.path.join(HERE, "more", "train.pt"), "rb") as f:
         train = f.read()
@@ -472,7 +472,7 @@ def test_repeats():
                 z.writestr(zipfile.ZipInfo("archive/" + name), content)
         (r,), code = verify(path, more=["--values"])
         assert not code and len(r["tensors"]) == n and r["tensors"][0]["nan"] is None
-        assert "values_skipped" in {f["kind"] for f in r["findings"]}
+        assert "values_skipped" in {f["id"] for f in r["findings"]}
         assert write("convert", path, folder + "/x.safetensors").returncode == 4
     return f"{n} views of 4 MiB"
 
@@ -883,7 +883,7 @@ def test_directory():
                 f.write(changed)
         for path, r in zip(paths, verify(*paths)[0]):
             assert "are lost" not in str(r["findings"]), (path, r["findings"])
-            found = [f["text"] for f in r["findings"] if f["kind"] == "salvaged"]
+            found = [f["title"] for f in r["findings"] if f["id"] == "salvaged"]
             if found:
                 salvaged += 1
                 assert r["verdict"] == "damaged" and "hole" not in bad_kinds(r), (path, r["findings"])
@@ -894,8 +894,8 @@ def test_directory():
         with open(cut, "wb") as f:  # as a file system leaves it that lost its last writes
             f.write(data[:len(data) - 6000] + bytes(6000))
         (r,), _ = verify(cut)
-        zeros = [f for f in r["findings"] if f["kind"] == "zero_tail"]
-        assert r["verdict"] == "truncated" and zeros and "6000 bytes" in zeros[0]["text"], r["findings"]
+        zeros = [f for f in r["findings"] if f["id"] == "zero_tail"]
+        assert r["verdict"] == "truncated" and zeros and "6000 bytes" in zeros[0]["title"], r["findings"]
     assert salvaged > 20, salvaged
     return f"{len(paths)} flips, {salvaged} directories that could not be followed"
 
@@ -1093,17 +1093,17 @@ def test_config():
     tied = base | {"model_type": "mistral", "tie_word_embeddings": True}
     other = base | {"model_type": "deepthought"}
     cases = [  # the model's config, what is done to its tensors, the config beside it, the verdict, a conclusion
-        (base, {}, base, "yes", "loads"), (qwen3, {}, qwen3, "yes", "loads"), (tied, {}, tied, "yes", "loads"),
-        (base | {"model_type": "qwen2"}, {}, base | {"model_type": "qwen2"}, "yes", "loads"),
-        (base, {}, base | {"model_type": "qwen2"}, "no", "does_not_load"), (base, {"prefix": ""}, base, "yes", "loads"),
-        (base, {"prefix": "module.model."}, base, "no", "prefix"), (base, {}, base | {"num_hidden_layers": 4}, "no", "depth"),
-        (base, {}, base | {"vocab_size": 41}, "no", "vocabulary"), (base, {}, base | {"hidden_size": 32}, "no", "width"),
-        (tied, {}, base | {"model_type": "mistral"}, "no", "tied"),
-        (base, {"drop": ["model.layers.1.mlp.up_proj.weight"]}, base, "no", "does_not_load"),
-        (base, {"more": {"classifier.extra.weight": [3, 16]}}, base, "yes", "loads"),
-        (base, {}, other, "unknown", "not_judged"), (base, {}, other | {"hidden_size": 8}, "no", "width"),
-        (base, {}, other | {"num_hidden_layers": 9}, "no", "depth"), (base, {}, other | {"vocab_size": 41}, "no", "vocabulary"),
-        (base, {}, base | {"quantization_config": {"bits": 4}, "intermediate_size": 7}, "unknown", "not_judged"),
+        (base, {}, base, True, "loads"), (qwen3, {}, qwen3, True, "loads"), (tied, {}, tied, True, "loads"),
+        (base | {"model_type": "qwen2"}, {}, base | {"model_type": "qwen2"}, True, "loads"),
+        (base, {}, base | {"model_type": "qwen2"}, False, "does_not_load"), (base, {"prefix": ""}, base, True, "loads"),
+        (base, {"prefix": "module.model."}, base, False, "prefix"), (base, {}, base | {"num_hidden_layers": 4}, False, "depth"),
+        (base, {}, base | {"vocab_size": 41}, False, "vocabulary"), (base, {}, base | {"hidden_size": 32}, False, "width"),
+        (tied, {}, base | {"model_type": "mistral"}, False, "tied"),
+        (base, {"drop": ["model.layers.1.mlp.up_proj.weight"]}, base, False, "does_not_load"),
+        (base, {"more": {"classifier.extra.weight": [3, 16]}}, base, True, "loads"),
+        (base, {}, other, None, "not_judged"), (base, {}, other | {"hidden_size": 8}, False, "width"),
+        (base, {}, other | {"num_hidden_layers": 9}, False, "depth"), (base, {}, other | {"vocab_size": 41}, False, "vocabulary"),
+        (base, {}, base | {"quantization_config": {"bits": 4}, "intermediate_size": 7}, None, "not_judged"),
     ]
     with tempfile.TemporaryDirectory() as folder:
         model, config = folder + "/m.safetensors", folder + "/config.json"
@@ -1114,7 +1114,7 @@ def test_config():
                 json.dump(beside, f)
             done = subprocess.run([PROGRAM, "ckpt", "diff", "--json", model, "--config", config], capture_output=True, timeout=60)
             r = json.loads(done.stdout)
-            assert (r["loads"], done.returncode) == (loads, loads == "no"), (change, beside, r["conclusions"])
+            assert (r["loads"], done.returncode) == (loads, loads is False), (change, beside, r["conclusions"])
             assert kind in [c["kind"] for c in r["conclusions"]], (change, beside, r["conclusions"])
     return f"{len(cases)} pairs of a model and a config"
 
@@ -1504,7 +1504,7 @@ def test_manifest():
             f.truncate()
         for path, warned in ((mixed, 1), (os.path.join(HERE, "lora_r4"), 0)):
             (r,), _ = verify(path)
-            assert [f["kind"] for f in r["findings"]].count("adapter_rank") == warned, (path, r["findings"])
+            assert [f["id"] for f in r["findings"]].count("adapter_rank") == warned, (path, r["findings"])
         whole = os.path.join(folder, "lora_r4")
         shutil.copytree(os.path.join(HERE, "lora_r4"), whole)
         assert not subprocess.run([PROGRAM, "ckpt", "seal", whole], capture_output=True).returncode

@@ -30,7 +30,7 @@ def check(name, truth):
     for options in ([], ["--log", log]) if os.path.exists(log) else ([],):
         device = report(name, *options)
         expect(name, "self-check", device["self_check"]["exact"])
-        leaks = [f for f in device["findings"] if f["id"] == "leak" and f["severity"] == "bad"]
+        leaks = [f for f in device["findings"] if f["id"] == "leak" and f["severity"] == "error"]
         expect(name, f"leaks {leaks}", bool(leaks) == ("leak" in truth["causes"]))
         if not truth["causes"]:
             expect(name, "a death was seen", not device["oom"])
@@ -40,18 +40,18 @@ def check(name, truth):
         if verdict["cause"] == "leak":  # the verdict and the finding are one measure
             rate = leaks[0]["title"].split("leak: ")[1].split(",")[0]
             expect(name, f"two rates: {verdict['headline']}, {leaks[0]['title']}", rate in verdict["headline"])
-            expect(name, "an advice that is no fix of the leak", verdict["advice"][0] == leaks[0]["fix"][0])
+            expect(name, "an advice that is no fix of the leak", verdict["helps"][0] == leaks[0]["fix"][0])
         allowed = [truth["bound_by"]] if options or truth["bound_by"] == "limit" else [truth["bound_by"], "unknown"]
         expect(name, f"bound by {verdict['bound_by']}", verdict["bound_by"] in allowed)
         if truth["limit_gib"]:
             limit = truth["limit_gib"] * 2**30
             expect(name, "the limit is outside of its interval",
-                   verdict["bound_low_bytes"] <= limit <= verdict["bound_high_bytes"])
+                   verdict["bound_bytes"]["low"] <= limit <= verdict["bound_bytes"]["high"])
 
 
 def check_own(name, truth):
     device = report("../own/" + name)
-    leaks = any(f["id"] == "leak" and f["severity"] == "bad" for f in device["findings"])
+    leaks = any(f["id"] == "leak" and f["severity"] == "error" for f in device["findings"])
     expect(name, f"leak {leaks}", leaks == truth["leaks"])
     last = device["oom"][-1]
     verdict = last["verdict"]
@@ -60,7 +60,7 @@ def check_own(name, truth):
     expect(name, "it is called too small, and survives under another setting",
            verdict["cause"] != "capacity" or not truth["survives"])
     expect(name, f"needs {verdict['needed_bytes']} and more, {truth['full_allocated_mib']} MiB were enough",
-           truth["leaks"] or verdict["needed_bytes"] <= (truth["full_allocated_mib"] + 1) << 20)
+           truth["leaks"] or verdict["needed_bytes"]["low"] <= (truth["full_allocated_mib"] + 1) << 20)
 
 
 own = sorted(f[:-5] for f in os.listdir(os.path.join(data, "own")) if f.endswith(".json"))

@@ -56,7 +56,7 @@ def check_sums(what, d):
             if rows != m[f"{side}_bytes"]:
                 fail(where, f"rows of {side} make {rows}, not", m[f"{side}_bytes"])
             total = device["peak" if at == "at_peak" else "end"]["allocated"][f"{side}_bytes"]
-            if not total - device[f"{side}_range_bytes"] <= m[f"{side}_bytes"] <= total:
+            if not total - device[f"{side}_slack_bytes"] <= m[f"{side}_bytes"] <= total:
                 fail(where, f"owners of {side} make {m[side + '_bytes']}, not", total)
             for parts in ("categories", "phases"):
                 if m[parts] and sum(p[f"{side}_bytes"] for p in m[parts]) != m[f"{side}_bytes"]:

@@ -19,45 +19,45 @@ from lib import failures, load
 program, data, *truth = sys.argv[1:]
 # id -> severity; a run that is not named has no fault.
 EXPECTED = {
-    "leak_graph": {"leak": "bad"}, "leak_evalpile": {"leak": "bad"}, "leak_rnn": {"leak": "bad"},
-    "oom_eval": {"leak": "bad"}, "leak_losses": {"leak": "info"},
-    "no_zero_grad": {"gradients_live_in_forward": "warn"},
-    "compare_naive": {"duplicate_weights": "warn"},
-    "oom_opt_a": {"optimizer_first_step": "bad"}, "oom_step2": {"optimizer_first_step": "bad"},
-    "oom_frag": {"fragmentation": "bad"}, "oom_moe": {"fragmentation": "bad", "longest_batch": "warn"},
-    "graph": {"private_pools": "warn"},
-    "streams": {"foreach_temporaries": "warn"},  # the peak lies in AdamW.step, which works on lists
+    "leak_graph": {"leak": "error"}, "leak_evalpile": {"leak": "error"}, "leak_rnn": {"leak": "error"},
+    "oom_eval": {"leak": "error"}, "leak_losses": {"leak": "info"},
+    "no_zero_grad": {"gradients_live_in_forward": "warning"},
+    "compare_naive": {"duplicate_weights": "warning"},
+    "oom_opt_a": {"optimizer_first_step": "error"}, "oom_step2": {"optimizer_first_step": "error"},
+    "oom_frag": {"fragmentation": "error"}, "oom_moe": {"fragmentation": "error", "longest_batch": "warning"},
+    "graph": {"private_pools": "warning"},
+    "streams": {"foreach_temporaries": "warning"},  # the peak lies in AdamW.step, which works on lists
     # batches of varying length (spec.varlen), and the peak in the longest
     "big_llama": {"longest_batch": "info"}, "huge_llama": {"longest_batch": "info"},
     "llama_m_var": {"longest_batch": "info"}, "mixtral_tiny": {"longest_batch": "info"},
     # tests/data/deaths
-    "eval_pile": {"leak": "bad"}, "graph_leak": {"leak": "bad"},
-    "adam_step": {"optimizer_first_step": "bad"}, "fused_step": {"optimizer_first_step": "bad"},
-    "churn": {"fragmentation": "bad"}, "long_batch": {"longest_batch": "warn"},
-    "infer_big": {"kv_cache_growth": "warn", "longest_batch": "warn"},  # its last prompt is the longest
+    "eval_pile": {"leak": "error"}, "graph_leak": {"leak": "error"},
+    "adam_step": {"optimizer_first_step": "error"}, "fused_step": {"optimizer_first_step": "error"},
+    "churn": {"fragmentation": "error"}, "long_batch": {"longest_batch": "warning"},
+    "infer_big": {"kv_cache_growth": "warning", "longest_batch": "warning"},  # its last prompt is the longest
     # logits of the whole prompt: 3,000 tokens in serve; and a vocabulary of 256,000
-    "serve": {"kv_cache_growth": "info", "logits_dominate": "warn", "longest_batch": "info"}, "infer_qwen2": {"logits_dominate": "warn"},
-    "gemma2_s": {"logits_dominate": "warn"},
+    "serve": {"kv_cache_growth": "info", "logits_dominate": "warning", "longest_batch": "info"}, "infer_qwen2": {"logits_dominate": "warning"},
+    "gemma2_s": {"logits_dominate": "warning"},
     "healthy_train": {"longest_batch": "info"},
     # batches of varying length that are kept in a list: a few MiB of 2.7 GiB
-    "accum_cache": {"leak": "info", "longest_batch": "warn"},
+    "accum_cache": {"leak": "info", "longest_batch": "warning"},
     # programs that call zero_grad() after the forward pass: before backward (GAN, scaler) or never with None
-    "kinds/gan": {"gradients_live_in_forward": "warn"}, "kinds/scaler": {"gradients_live_in_forward": "warn"},
-    "kinds/zeroes": {"gradients_live_in_forward": "warn"}, "kinds/plain": {"gradients_live_in_forward": "info"},
-    "kinds/graphs": {"private_pools": "info"}, "kinds/zerolate": {"gradients_live_in_forward": "warn"},
-    "kinds/evalheavy": {"eval_heavier_than_train": "warn"}, "kinds/allocloop": {"allocation_in_loop": "info"},
-    "kinds/featbank": {"many_small_segments": "warn"},
-    "kinds/evalgrad": {"eval_heavier_than_train": "warn", "logits_dominate": "info"},
+    "kinds/gan": {"gradients_live_in_forward": "warning"}, "kinds/scaler": {"gradients_live_in_forward": "warning"},
+    "kinds/zeroes": {"gradients_live_in_forward": "warning"}, "kinds/plain": {"gradients_live_in_forward": "info"},
+    "kinds/graphs": {"private_pools": "info"}, "kinds/zerolate": {"gradients_live_in_forward": "warning"},
+    "kinds/evalheavy": {"eval_heavier_than_train": "warning"}, "kinds/allocloop": {"allocation_in_loop": "info"},
+    "kinds/featbank": {"many_small_segments": "warning"},
+    "kinds/evalgrad": {"eval_heavier_than_train": "warning", "logits_dominate": "info"},
     # models of people's own, under a limit: what they died of by construction (own/NAME.json)
-    "own/bigopt_5": {"optimizer_first_step": "bad"}, "own/bigopt_72": {"optimizer_first_step": "bad"},
-    "own/bigopt_93": {"optimizer_first_step": "bad"}, "own/gptck_93": {"optimizer_first_step": "bad"},
-    "own/evalbig_72": {"fragmentation": "bad"}, "own/unet_93": {"fragmentation": "bad"},
-    "own/gradeval_5": {"leak": "bad"}, "own/lossleak_5": {"leak": "bad"}, "own/longest_72": {"longest_batch": "warn"},
-    "own/infer_101": {"longest_batch": "warn"}, "own/serve_72": {"longest_batch": "warn"},
+    "own/bigopt_5": {"optimizer_first_step": "error"}, "own/bigopt_72": {"optimizer_first_step": "error"},
+    "own/bigopt_93": {"optimizer_first_step": "error"}, "own/gptck_93": {"optimizer_first_step": "error"},
+    "own/evalbig_72": {"fragmentation": "error"}, "own/unet_93": {"fragmentation": "error"},
+    "own/gradeval_5": {"leak": "error"}, "own/lossleak_5": {"leak": "error"}, "own/longest_72": {"longest_batch": "warning"},
+    "own/infer_101": {"longest_batch": "warning"}, "own/serve_72": {"longest_batch": "warning"},
     "own/rl_72": {"leak": "info"},  # what a rollout keeps for the update that never came: scalars
     # a tensor that another stream still used when it was freed; a CUDA graph's pool
     "formats/basic": {"pending_frees": "info"}, "formats/basic_cpp": {"pending_frees": "info"},
-    "formats/graph": {"private_pools": "warn"},
+    "formats/graph": {"private_pools": "warning"},
 }
 BY_FOLDER = "kinds", "own", "formats"  # names of their own
 # Where the planted leak allocates, and what a repetition is.
@@ -72,7 +72,7 @@ FIXES = {"leak_graph": "loss.item()", "leak_evalpile": ".cpu()", "oom_eval": ".c
          "graph_leak": "loss.item()", "eval_pile": ".cpu()", "own/gradeval_5": "inference_mode", "own/lossleak_5": "loss.item()"}
 # What a healthy run may be told: what its memory goes to, and what other settings save.
 WORTH_KNOWING = {"logits_dominate", "fragmentation"}
-SEVERITIES = {"info": 0, "warn": 1, "bad": 2}
+SEVERITIES = {"info": 0, "warning": 1, "error": 2}
 
 
 def device_of(path, *options):
@@ -91,9 +91,9 @@ def check_form(path, device):
     for f in found:
         expect(path, f["title"] and f["evidence"] and f["fix"] and f["see"], f"{f['id']} says too little")
         expect(path, 0 < f["confidence"] <= 1, f"{f['id']}: confidence {f['confidence']}")
-        expect(path, (f["period"] is None) == (f["bytes_per_period"] is None), f"{f['id']}: period")
-        expect(path, (f["leak"] is not None) == (f["id"] == "leak"), f"{f['id']}: leak")
-        expect(path, f["frame"] is None or f["frame"].split(" in ")[0].split("/")[-1] in f["title"] or f["id"] == "oom",
+        expect(path, (f["period"] is None) == (f["per_period_bytes"] is None), f"{f['id']}: period")
+        expect(path, any(l["finding"] == device["findings"].index(f) for l in device["leaks"]) == (f["id"] == "leak"), f"{f['id']}: leak")
+        expect(path, f["place"]["frame"] is None or f["place"]["frame"].split(" in ")[0].split("/")[-1] in f["title"] or f["id"] == "oom",
                f"{f['id']}: the title does not name its place")
         if f["bytes"] is not None and f["id"] not in ("leak", "oom", "allocation_in_loop"):
             expect(path, f["bytes"] * 100 >= device["peak"]["allocated_bytes"] or f["id"] == "optimizer_first_step",
@@ -113,15 +113,15 @@ def check_leaks(path, name, device, truth_of_run):
     if name not in LINES or not leaks:
         return
     place, period = LINES[name]
-    expect(path, place in leaks[0]["frame"], f"the leak is seen at {leaks[0]['frame']}")
+    expect(path, place in leaks[0]["place"]["frame"], f"the leak is seen at {leaks[0]['place']['frame']}")
     expect(path, leaks[0]["period"] == period, f"the period is a {leaks[0]['period']}")
-    expect(path, len({f["frame"] for f in leaks}) == len(leaks), "a line is told twice")
+    expect(path, len({f["place"]["frame"] for f in leaks}) == len(leaks), "a line is told twice")
     expect(path, FIXES[name] in leaks[0]["fix"][0], f"its fix is {leaks[0]['fix'][0]}")
     if name.startswith("own/"):
         expect(path, len(leaks) == 1, f"one graph is told as {len(leaks)} leaks")
     measured = growth_of(name, truth_of_run)
     if measured and measured[0]:  # leak_losses: allocated bytes are rounded up
-        told = sum(f["bytes_per_period"] for f in leaks)
+        told = sum(f["per_period_bytes"] for f in leaks)
         # what lies below a twentieth of the largest line is not told by itself
         expect(path, abs(told - measured[0]) <= max(measured[0] / 20, measured[1]),
                f"{told} bytes a period, measured {measured[0]:.0f}")
@@ -141,7 +141,7 @@ def check(path):
     for one, severity in want.items():
         expect(path, found.get(one) == severity, f"{one}: {found.get(one)}, not {severity}")
     for one in sorted(set(found) - set(want)):
-        expect(path, one in WORTH_KNOWING and found[one] != "bad", f"{one} ({found[one]}) is told of a run that has no such fault")
+        expect(path, one in WORTH_KNOWING and found[one] != "error", f"{one} ({found[one]}) is told of a run that has no such fault")
     check_form(path, device)
     check_leaks(path, name, device, told)
     if name == "compare_naive":
@@ -171,8 +171,8 @@ def check_cut(path, folder):
         failures.append(f"{path}: {one} is not seen in its last 30 %")
     for one in set(found) - set(want) - CUT_MAY_ADD:
         failures.append(f"{path}: {one} ({found[one]}) is seen in its last 30 % alone")
-    if want.get("leak") == "bad" and name != "leak_rnn":  # of which two whole steps are left
-        expect(path, found.get("leak") == "bad", "the leak is not seen in its last 30 %")
+    if want.get("leak") == "error" and name != "leak_rnn":  # of which two whole steps are left
+        expect(path, found.get("leak") == "error", "the leak is not seen in its last 30 %")
     check_form(path, device)
     os.remove(cut)
 

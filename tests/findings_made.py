@@ -192,9 +192,9 @@ def leak_in_three_steps():
         t.card.drop(t.inputs.pop())
     t.card.drop(*reversed(kept))
     leak = findings(t.card).get("leak")
-    expect(leak and leak["frame"] == "/home/me/train.py:40 in train", f"leak {leak}")
-    expect(leak and leak["period"] == "step" and leak["bytes_per_period"] == 6 * MIB and leak["bytes"] == 18 * MIB, f"leak {leak}")
-    expect(leak and leak["severity"] == "bad", "it will fill any card")
+    expect(leak and leak["place"]["frame"] == "/home/me/train.py:40 in train", f"leak {leak}")
+    expect(leak and leak["period"] == "step" and leak["per_period_bytes"] == 6 * MIB and leak["bytes"] == 18 * MIB, f"leak {leak}")
+    expect(leak and leak["severity"] == "error", "it will fill any card")
 
 
 def leak_in_three_evals():
@@ -207,8 +207,8 @@ def leak_in_three_evals():
         t.card.drop(*made[:-1], t.inputs.pop())
         kept.append(made[-1])
     leak = findings(t.card).get("leak")
-    expect(leak and leak["frame"].startswith("/home/me/train.py:50"), f"leak {leak}")
-    expect(leak and leak["period"] == "eval iteration" and leak["bytes_per_period"] == 12 * MIB, f"leak {leak}")
+    expect(leak and leak["place"]["frame"].startswith("/home/me/train.py:50"), f"leak {leak}")
+    expect(leak and leak["period"] == "eval iteration" and leak["per_period_bytes"] == 12 * MIB, f"leak {leak}")
     expect(leak and "preds.append" in leak["fix"][0], f"fix {leak and leak['fix'][0]}")
 
 
@@ -232,7 +232,7 @@ def evaluation_with_gradients_is_kept():
         t.forward(line=50)  # all that it saved stays
         t.card.drop(t.inputs.pop())
     leak = findings(t.card).get("leak")
-    expect(leak and leak["bytes_per_period"] == 120 * MIB, f"leak {leak}")
+    expect(leak and leak["per_period_bytes"] == 120 * MIB, f"leak {leak}")
     expect(leak and "inference_mode" in leak["fix"][0], f"fix {leak and leak['fix'][0]}")
 
 
@@ -246,7 +246,7 @@ def leak_in_three_requests():
         made = [card.alloc(12 * MIB, [frame(TORCH + "nn/modules/linear.py", n, "forward"), *generate]) for n in range(10)]
         card.drop(*made[1:], ids)
     leak = findings(card).get("leak")
-    expect(leak and leak["period"] == "request" and leak["bytes_per_period"] == 12 * MIB, f"leak {leak}")
+    expect(leak and leak["period"] == "request" and leak["per_period_bytes"] == 12 * MIB, f"leak {leak}")
 
 
 def cache_inside_a_module():
@@ -257,7 +257,7 @@ def cache_inside_a_module():
         t.step()
     # it is born before the forward pass begins in one that has no module around it: the period is a step
     leak = findings(t.card).get("leak")
-    expect(leak and leak["frame"] == "/home/me/model.py:70 in forward", f"leak {leak}")
+    expect(leak and leak["place"]["frame"] == "/home/me/model.py:70 in forward", f"leak {leak}")
     expect(leak and "self.cache" in leak["fix"][0], f"fix {leak and leak['fix'][0]}")
 
 
@@ -349,7 +349,7 @@ def heavier_evaluation():
             t.card.drop(*made, t.inputs.pop())
             t.card.drop(t.card.alloc(4096, module(50, 77)))
         found = findings(t.card).get("eval_heavier_than_train")
-        expect(found and found["frame"].startswith("/home/me/train.py:50"), f"{found}")
+        expect(found and found["place"]["frame"].startswith("/home/me/train.py:50"), f"{found}")
         expect(found and ("inference_mode" in found["fix"][0]) == grads, f"{grads}: {found and found['fix']}")
 
 
@@ -391,7 +391,7 @@ def loop():
             x = y
         found = findings(t.card)
         expect(("allocation_in_loop" in found) == wanted, f"{times}: {list(found)}")
-        expect(not wanted or found["allocation_in_loop"]["frame"].startswith("/home/me/train.py:81"), "its line")
+        expect(not wanted or found["allocation_in_loop"]["place"]["frame"].startswith("/home/me/train.py:81"), "its line")
 
 
 def small_segments():
@@ -450,7 +450,7 @@ def death_by_leak():
 def death_while_a_cache_fills():
     """Three repetitions are worth a finding, and not a verdict."""
     v = verdict(train_and_keep(4, 30 * MIB))
-    expect(v["cause"] == "unknown" and v["likelier"] == "leak", v["headline"])
+    expect(v["cause"] == "unknown" and v["likely_cause"] == "leak", v["headline"])
 
 
 def death_beside_a_leak():
@@ -463,7 +463,7 @@ def death_beside_a_leak():
     t.card.fail(200 * MIB, module(20, 6, 0))
     device = explained(t.card)
     v = device["oom"][0]["verdict"]  # earlier steps were smaller: what was to come is known in part only
-    expect("capacity" in (v["cause"], v["likelier"]), v["headline"])
+    expect("capacity" in (v["cause"], v["likely_cause"]), v["headline"])
     expect(any(f["id"] == "leak" for f in device["findings"]), "the leak is not told")
 
 
@@ -475,7 +475,7 @@ def death_in_the_longest_batch():
     t.forward(layers=6, size=24 * MIB)
     t.card.fail(24 * MIB, module(20, 6, 0))
     v = verdict(t.card)
-    expect("leak" not in (v["cause"], v["likelier"]), v["headline"])
+    expect("leak" not in (v["cause"], v["likely_cause"]), v["headline"])
 
 
 def death_in_a_loop_without_steps():
@@ -540,7 +540,7 @@ def compiled_code_is_not_the_users():
         t.step()
         t.card.alloc(9 * MIB, [written, frame(TORCH + "_inductor/utils.py", 20, "run"), user(40)])
     leak = findings(t.card).get("leak")
-    expect(leak and leak["frame"] == "/home/me/train.py:40 in train", f"leak {leak}")
+    expect(leak and leak["place"]["frame"] == "/home/me/train.py:40 in train", f"leak {leak}")
 
 
 def generation_inside_training():
@@ -641,9 +641,9 @@ def serving_by_hand():
     device = explained(card)
     steps, leaks = device["steps"], [f for f in device["findings"] if f["id"] == "leak"]
     expect(device["step_basis"] == "request" and len(steps) == len(sizes), f"{device['step_basis']}, {len(steps)} requests")
-    expect(len(leaks) == 1 and leaks[0]["period"] == "request" and leaks[0]["bytes_per_period"] == 12 * MIB, f"{leaks}")
+    expect(len(leaks) == 1 and leaks[0]["period"] == "request" and leaks[0]["per_period_bytes"] == 12 * MIB, f"{leaks}")
     peaks = [(120 + 12 * i + 2 * s + 7) * MIB + 4096 for i, s in enumerate(sizes)]
-    expect([s["peak_requested_bytes"] for s in steps] == peaks, f"{[s['peak_requested_bytes'] / MIB for s in steps]}")
+    expect([s["requested_peak_bytes"] for s in steps] == peaks, f"{[s['requested_peak_bytes'] / MIB for s in steps]}")
     expect(device["peak"]["requested"]["phase"] == "request" and device["peak"]["requested"]["step"] == 6, f"{device['peak']}")
     expect("activation" not in at_peak(device), f"{at_peak(device)}")
 
@@ -668,7 +668,7 @@ def training_by_hand():
             card.drop(batch, stack=[user(19)])
         device = explained(card)
         expect(device["step_basis"] == "backward" and len(device["steps"]) == 6, f"{device['step_basis']}, {len(device['steps'])} steps")
-        expect(len({s["peak_requested_bytes"] for s in device["steps"]}) == 1, "each step has the same peak")
+        expect(len({s["requested_peak_bytes"] for s in device["steps"]}) == 1, "each step has the same peak")
         expect(at_peak(device).get("activation") == 120, f"{at_peak(device)}")
         expect(not device["findings"], f"found {[f['id'] for f in device['findings']]}")
 
@@ -685,8 +685,8 @@ def graph_of_a_model_of_ones_own():
         t.zero()
         t.card.drop(t.inputs.pop())
     leaks = [f for f in explained(t.card)["findings"] if f["id"] == "leak"]
-    expect(len(leaks) == 1 and leaks[0]["frame"] == "/home/me/train.py:40 in train", f"{[f['frame'] for f in leaks]}")
-    expect(leaks and leaks[0]["bytes_per_period"] == 40 * MIB and "loss.item()" in leaks[0]["fix"][0], f"{leaks}")
+    expect(len(leaks) == 1 and leaks[0]["place"]["frame"] == "/home/me/train.py:40 in train", f"{[f['place']['frame'] for f in leaks]}")
+    expect(leaks and leaks[0]["per_period_bytes"] == 40 * MIB and "loss.item()" in leaks[0]["fix"][0], f"{leaks}")
 
 
 def what_is_kept_is_no_input():
@@ -715,7 +715,7 @@ def named_ranges():
         card.mark("END", f"image {n}")
     device = explained(card)
     expect(device["step_basis"] == "annotation" and len(device["steps"]) == 6, f"{device['step_basis']}, {len(device['steps'])}")
-    expect([s["peak_requested_bytes"] // MIB for s in device["steps"]] == [252] * 4 + [272, 252], f"{device['steps']}")
+    expect([s["requested_peak_bytes"] // MIB for s in device["steps"]] == [252] * 4 + [272, 252], f"{device['steps']}")
     expect(device["at_peak"]["annotations"] == ["image 4", "vae decode"], f"{device['at_peak']['annotations']}")
     card.mark("START", "image 6")
     card.mark("START", "image 6")  # inside itself

@@ -132,7 +132,7 @@ def check_diff(folder, name):
             # a word that cannot be broken stays whole
             check_text(done.stdout, 80, wide_ok=len(name) > 30)
             done = run("diff", *pair, "--json")
-            assert json.loads(done.stdout.decode("utf-8"))["schema"] == "diff/1"
+            assert json.loads(done.stdout.decode("utf-8"))["schema"] == "diff/2"
     os.unlink(a)
     os.unlink(b)
 
@@ -181,7 +181,7 @@ def check_name(folder, name):
     for args in (["--json"], ["--json", "--owners", "0", "--group-by", "stack"]):
         done = run("report", path, *args)
         assert done.returncode == 0, (done.returncode, done.stderr[:300])
-        assert json.loads(done.stdout.decode("utf-8"))["schema"] == "report/1"
+        assert json.loads(done.stdout.decode("utf-8"))["schema"] == "report/2"
     with open(path, "wb") as f:
         f.write(recording(b"/home/me/" + name, b""))
     for args in (["--json"], []):

@@ -28,11 +28,11 @@ def amount(text):
 
 
 def in_range(death, name, want):
-    got = death["numbers"][NUMBERS.get(name, name)]
-    if got["low_bytes"] is None:
+    got = death["numbers"][NUMBERS.get(name, name) + "_bytes"]
+    if got["low"] is None:
         return False
     slack = 0.006 * 2**30
-    return got["low_bytes"] - slack <= amount(want) <= got["high_bytes"] + slack
+    return got["low"] - slack <= amount(want) <= got["high"] + slack
 
 
 def ranks(death, want):
@@ -80,10 +80,10 @@ CHECKS = {
     "processes": lambda w, d, v: d["table_processes"] == int(v),
     "largest": lambda w, d, v: d["processes"][0]["resident_bytes"] == amount(v),
     "frame": lambda w, d, v: (d["frame"] or "").split(" in ")[0] == v,
-    "likelier": lambda w, d, v: d["verdict"]["likelier"] == v,
+    "likelier": lambda w, d, v: d["verdict"]["likely_cause"] == v,
     "excludes": lambda w, d, v: v not in [c["cause"] for c in d["verdict"]["causes"]],
     "certain": lambda w, d, v: d["verdict"]["bound_certain"] == (v == "true"),
-    "unknown": lambda w, d, v: d["numbers"][v]["low_bytes"] is None,
+    "unknown": lambda w, d, v: d["numbers"][v + "_bytes"]["low"] is None,
     "headline": lambda w, d, v: v in d["verdict"]["headline"],
     "says": lambda w, d, v: any(v in line for line in d["verdict"]["evidence"]),
 }
@@ -124,7 +124,7 @@ def judge(row):
         good = CHECKS[key](w, d, value) if key in CHECKS else in_range(d, key, value)
         if not good:
             said.append(f"{name}: {check}: {json.dumps(d)[:1500]}")
-    free, tried = d["numbers"]["free"]["low_bytes"], d["numbers"]["tried"]["high_bytes"]
+    free, tried = d["numbers"]["free_bytes"]["low"], d["numbers"]["tried_bytes"]["high"]
     had = free is not None and tried is not None and free >= tried  # no cause of PyTorch's own is possible
     if d["verdict"]["cause"] == "unknown" and not d["verdict"]["causes"] and not had:
         said.append(f"{name}: nothing is ranked")

@@ -61,7 +61,7 @@ def compare(row):
     check(name, "GPU", p["peak"]["allocated_bytes"], max(f["allocated_peak"] for f in row["phases"]), -most, most)
     for f in row["phases"]:
         if alone:
-            check(name, f["phase"], planned[f["phase"]]["peak_allocated_bytes"], f["allocated_peak"], -ALONE, ALONE)
+            check(name, f["phase"], planned[f["phase"]]["allocated_peak_bytes"], f["allocated_peak"], -ALONE, ALONE)
     host = p["host"]
     pinned = max(f["host"] for f in row["phases"])
     if pinned > STAGING:

@@ -207,12 +207,12 @@ def compare_place(name, part):
     """What findings point to is what they say."""
     check(len(part.head["show"]) == len(part.device["findings"]), name, "show")
     for show, finding in zip(part.head["show"], part.device["findings"]):
-        if finding["frame"] is None:
+        if finding["place"]["frame"] is None:
             check(show["frame"] is None, name, finding["id"], show)
             continue
         file, function, line = part.frame(show["frame"])
         said = (f"{file}:{line}" if line else file) + f" in {function}"
-        check(said == finding["frame"], name, finding["id"], said, finding["frame"])
+        check(said == finding["place"]["frame"], name, finding["id"], said, finding["place"]["frame"])
         check(any(part.frame(show["frame"]) == f for f in part.stack(show["stack"])), name, finding["id"], "not on its stack")
 
 

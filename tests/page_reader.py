@@ -49,7 +49,7 @@ class Part:
         self.head = json.loads(sections[f"plim-{number}-head"])
         self.columns = columns_of(self.head, sections[f"plim-{number}-columns"])
         self.device = self.head["report"]["devices"][0]
-        assert len(self.head["report"]["devices"]) == 1 and self.head["format"] == "page/1", self.head["format"]
+        assert len(self.head["report"]["devices"]) == 1 and self.head["format"] == "page/2", self.head["format"]
 
     def rows(self, table, names):
         n = max((len(v) for k, v in self.columns.items() if k.startswith(table + ".")), default=0)

@@ -119,10 +119,10 @@ def compare(row):
         if not mine:
             failures.append(f"{row['spec']['name']}: phase {f['phase']} is not planned")
             continue
-        phases.append((f["phase"], off(mine["peak_allocated_bytes"], f["allocated_peak"])))
+        phases.append((f["phase"], off(mine["allocated_peak_bytes"], f["allocated_peak"])))
     return {"row": row, "allocated": off(p["peak"]["allocated_bytes"], peak(row["phases"], "allocated_peak")),
             "reserved": off(p["peak"]["reserved_bytes"], peak(row["phases"], "reserved_peak")),
-            "needed": p["peak"]["needed_bytes"], "least": p["peak"]["range_bytes"][0], "most": p["peak"]["range_bytes"][1], "phases": phases}
+            "needed": p["peak"]["needed_bytes"], "least": p["peak"]["needed_range_bytes"]["low"], "most": p["peak"]["needed_range_bytes"]["high"], "phases": phases}
 
 
 def text_of(spec):

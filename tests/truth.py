@@ -45,8 +45,8 @@ def check_death(path, name, device, truth):
     for v in (verdict, told):
         expect(path, v["cause"] == CAUSES[name], f"cause {v['cause']}, not {CAUSES[name]}")
         expect(path, v["bound_by"] == "limit", f"bound by {v['bound_by']}")
-        expect(path, v["bound_low_bytes"] <= limit <= v["bound_high_bytes"], "the limit is outside of its interval")
-    width = [v["bound_high_bytes"] - v["bound_low_bytes"] for v in (verdict, told)]
+        expect(path, v["bound_bytes"]["low"] <= limit <= v["bound_bytes"]["high"], "the limit is outside of its interval")
+    width = [v["bound_bytes"]["high"] - v["bound_bytes"]["low"] for v in (verdict, told)]
     expect(path, width[1] <= width[0], "the text made the interval wider")
     segment = device["oom"][-1]["segment_bytes"]
     expect(path, f"Tried to allocate {segment / 2**20:.2f} MiB" in truth["message"] or
@@ -64,7 +64,7 @@ def check(path):
         expect(path, device["peak"][measure] == want, f"peak {measure} {device['peak'][measure]}, PyTorch says {want}")
     expect(path, device["self_check"]["exact"], "the self-check is not exact")
     expect(path, (len(device["oom"]) > 0) == (truth.get("outcome") == "oom") or "settings" in path or name == "graph", "deaths")
-    leaks = {f["id"] for f in device["findings"] if f["severity"] == "bad"} & {"leak"}
+    leaks = {f["id"] for f in device["findings"] if f["severity"] == "error"} & {"leak"}
     if "settings" not in path:
         expect(path, bool(leaks) == (name in LEAKS), f"leak findings: {sorted(leaks)}")
     if name in CAUSES:

@@ -68,7 +68,7 @@ def judge(pairs):
     """Of rows that the recording covers: (exact, in range, range width, outcome right)."""
     verdicts = []
     for row, run in pairs:
-        low, high = run["reserved_peak_range_bytes"]
+        low, high = run["reserved_peak_range_bytes"].values()
         peak = row["reserved_peak"]
         verdicts.append((row, run, run["reserved_peak_bytes"] == peak and run["outcome"] == row["outcome"],
                          low <= peak <= high, (high - low) / high, run["outcome"] == row["outcome"]))
@@ -149,7 +149,7 @@ def print_markdown(verdicts):
     print("|---|---|---|---|---|---|")
     for row, run, exact, *_ in verdicts:
         if not exact:
-            low, high = run["reserved_peak_range_bytes"]
+            low, high = run["reserved_peak_range_bytes"].values()
             print(f"| {row['snapshot']} | `{row['settings']}` | {row['limit_gib'] or '-'} | {row['reserved_peak']:,} "
                   f"| {run['reserved_peak_bytes']:,} | {low:,} to {high:,} |")
 

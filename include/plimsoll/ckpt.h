@@ -7,11 +7,11 @@
 #ifndef PLIMSOLL_CKPT_H
 #define PLIMSOLL_CKPT_H
 
-#include <plimsoll/report.h>
-#include <plimsoll/status.h>
+#include <plimsoll/types.h>
 
-#include <stdbool.h>
-#include <stddef.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum plim_ckpt_flags {
 	PLIM_CKPT_VERIFY = 1, /* read all bytes and compare them with their checksums */
@@ -46,13 +46,6 @@ enum plim_ckpt_verdict {
 	PLIM_CKPT_DANGEROUS     /* a pickle names what runs code when it is loaded */
 };
 PLIM_API const char *plim_ckpt_verdict_name(enum plim_ckpt_verdict value);
-
-struct plim_ckpt_finding {
-	const char *severity; /* bad, warning or note */
-	const char *kind;     /* a word for programs */
-	const char *text;     /* one sentence */
-	uint64_t offset;      /* byte of the file; null: of no single one */
-};
 
 struct plim_ckpt_tensor {
 	const char *name;   /* the keys that lead to it */
@@ -149,7 +142,7 @@ struct plim_ckpt {
 	uint64_t verified_records;  /* that match their checksum; null: not verified */
 	/* of the names in its pickles: plain, unknown or dangerous; null: no pickle in it */
 	const char *pickle;
-	struct plim_ckpt_finding *findings; /* worst first */
+	struct plim_finding *findings; /* worst first */
 	size_t finding_count;
 	/* names that its pickles refer to, also those thrown away */
 	struct plim_ckpt_global *globals;
@@ -186,7 +179,7 @@ PLIM_API void plim_ckpt_free(struct plim_ckpt *ckpt);
 PLIM_API enum plim_status plim_ckpt_open_config(const char *path, struct plim_ckpt **out,
 						struct plim_err *err);
 
-/* As JSON, schema ckpt/1 (docs/json.md). */
+/* As JSON, schema ckpt/2 (docs/json.md). */
 PLIM_API enum plim_status plim_ckpt_json(const struct plim_ckpt *ckpt, plim_write_fn *write,
 					 void *ctx, struct plim_err *err);
 
@@ -289,7 +282,7 @@ PLIM_API enum plim_status plim_ckpt_last_good(const char *folder,
 					      struct plim_ckpt_last **out, struct plim_err *err);
 PLIM_API void plim_ckpt_last_free(struct plim_ckpt_last *last);
 
-/* As JSON, schema ckpt_last/1. */
+/* As JSON, schema ckpt_last/2. */
 PLIM_API enum plim_status plim_ckpt_last_json(const struct plim_ckpt_last *last,
 					      plim_write_fn *write, void *ctx,
 					      struct plim_err *err);
@@ -318,11 +311,12 @@ struct plim_ckpt_conclusion {
 };
 
 struct plim_ckpt_diff {
-	const char *first;  /* as given */
-	const char *second; /* as given */
-	bool same;          /* names, shapes and dtypes */
-	/* with --config: yes, no, or unknown for a model that is not in the tables; else null */
-	const char *loads;
+	const char *first;   /* as given */
+	const char *second;  /* as given */
+	bool same;           /* names, shapes and dtypes */
+	bool against_config; /* the second is a config.json, without bytes */
+	/* against a config: would the first load; null: no config, or a model that is not known */
+	enum plim_tri loads;
 	struct plim_ckpt_conclusion *conclusions; /* kinds of difference, the most telling first */
 	size_t conclusion_count;
 	uint64_t equal;          /* tensors of the same name, shape and dtype */
@@ -350,7 +344,7 @@ PLIM_API enum plim_status plim_ckpt_diff(const struct plim_ckpt *first,
 					 struct plim_err *err);
 PLIM_API void plim_ckpt_diff_free(struct plim_ckpt_diff *diff);
 
-/* As JSON, schema ckpt_diff/1; and as text. */
+/* As JSON, schema ckpt_diff/2; and as text. */
 PLIM_API enum plim_status plim_ckpt_diff_json(const struct plim_ckpt_diff *diff,
 					      plim_write_fn *write, void *ctx,
 					      struct plim_err *err);
@@ -358,5 +352,9 @@ PLIM_API enum plim_status plim_ckpt_diff_text(const struct plim_ckpt_diff *diff,
 					      const struct plim_text_style *style,
 					      plim_write_fn *write, void *ctx,
 					      struct plim_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

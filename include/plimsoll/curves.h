@@ -13,6 +13,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum plim_curves_flags {
 	PLIM_CURVES_GROWS = 1 /* logs may be empty still: that is no error */
 };
@@ -21,8 +25,8 @@ struct plim_curves_options {
 	uint32_t size;        /* set by plim_curves_options_init */
 	uint32_t flags;       /* enum plim_curves_flags */
 	uint32_t stop_policy; /* enum plim_stop_policy, whose advice is the headline */
-	uint64_t
-		patience; /* of every early stopping that is replayed; PLIM_UNKNOWN: each its own default */
+	/* of every early stopping that is replayed; PLIM_UNKNOWN: each its own default */
+	uint64_t patience;
 	uint64_t max_memory_bytes; /* 0: half of this machine's memory, or of the cgroup's */
 	double min_delta;          /* of every early stopping that is replayed */
 	const char *monitor;       /* series that early stopping looks at; NULL: chosen */
@@ -57,7 +61,8 @@ struct plim_curves_best {
 };
 
 struct plim_curves_back {
-	double step; /* the last step before the trouble, or the best one; null: nothing to go back for */
+	/* the last step before the trouble, or the best one; null: nothing to go back for */
+	double step;
 	const char *why;        /* one sentence */
 	const char *checkpoint; /* the newest one at or before that step; null: none was found */
 	double checkpoint_step; /* its step */
@@ -86,7 +91,8 @@ struct plim_curves_policy {
 	enum plim_stop_reason reason; /* why */
 	double best_step;             /* the step whose weights it would have kept */
 	double best;                  /* the value there */
-	double saved_steps;   /* steps of this log behind the stop; null: it would not stop */
+	/* steps of this log behind the stop; null: it would not stop */
+	double saved_steps;
 	double saved_seconds; /* their time by the log's own clock; null: it has none */
 };
 
@@ -95,15 +101,16 @@ struct plim_curves_run {
 	const char *source; /* path of the log, the first one if it has several */
 	/* "trainer_state", "tensorboard", "csv", "json", "wandb", "mlflow" or "text" */
 	const char *kind;
-	uint64_t files;               /* that were read for it */
-	uint64_t bytes;               /* of these */
-	uint64_t points;              /* values, of all series */
-	double first_step;            /* of the log */
-	double last_step;             /* of the log */
-	double seconds;               /* from its first to its last time stamp; null: it has none */
-	const char *verdict;          /* one line */
-	enum plim_severity severity;  /* of the worst finding; info: nothing is wrong */
-	struct plim_curves_best best; /* the best evaluation */
+	uint64_t files;    /* that were read for it */
+	uint64_t bytes;    /* of these */
+	uint64_t points;   /* values, of all series */
+	double first_step; /* of the log */
+	double last_step;  /* of the log */
+	/* from its first to its last time stamp; null: it has none */
+	double seconds;
+	const char *verdict;                  /* one line */
+	enum plim_severity severity;          /* of the worst finding; info: nothing is wrong */
+	struct plim_curves_best best;         /* the best evaluation */
 	struct plim_curves_back go_back;      /* where to go back to */
 	struct plim_curves_series *series;    /* in the log's order */
 	size_t series_count;                  /* how many */
@@ -157,5 +164,9 @@ PLIM_API enum plim_status plim_curves_text(const struct plim_curves *curves, uns
 /* One HTML file that shows the runs in a browser, without a network: docs/curves.md. */
 PLIM_API enum plim_status plim_curves_page(const struct plim_curves *curves, const char *path,
 					   struct plim_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

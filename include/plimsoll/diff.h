@@ -11,6 +11,10 @@
 
 #include <plimsoll/report.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum plim_diff_flags {
 	PLIM_DIFF_REDACT = 1,  /* replace all names that are not PyTorch's or well known */
 	PLIM_DIFF_NO_PEAK = 2, /* no rows of what lives at the peak */
@@ -143,18 +147,18 @@ struct plim_diff_moment {
 
 struct plim_diff_step {
 	uint64_t index;                  /* from 0 */
-	uint64_t a_peak_requested_bytes; /* most that A requested in it */
-	uint64_t b_peak_requested_bytes; /* in B */
+	uint64_t a_requested_peak_bytes; /* most that A requested in it */
+	uint64_t b_requested_peak_bytes; /* in B */
 	int64_t change_bytes;            /* B's less A's */
 };
 
 /* Found in one recording only. */
 struct plim_diff_finding {
-	const char *side;     /* a or b */
-	const char *id;       /* as in report/1 */
-	const char *severity; /* as in report/1 */
-	uint64_t bytes;       /* as in report/1 */
-	const char *title;    /* as in report/1 */
+	const char *side;            /* a or b */
+	const char *id;              /* as in report/2 */
+	enum plim_severity severity; /* as in report/2 */
+	uint64_t bytes;              /* as in report/2 */
+	const char *title;           /* as in report/2 */
 };
 
 struct plim_diff_device {
@@ -176,8 +180,8 @@ struct plim_diff_device {
 	const char *a_bound_why;
 	const char *b_bound_why; /* in B */
 	/* A's allocated and active bytes may be higher by up to this */
-	uint64_t a_range_bytes;
-	uint64_t b_range_bytes; /* B's */
+	uint64_t a_slack_bytes;
+	uint64_t b_slack_bytes; /* B's */
 	/*
 	 * of the bytes that Python allocated in A in all, the part by lines that B runs too, 0 to
 	 * 1; null: none
@@ -229,11 +233,15 @@ PLIM_API enum plim_status plim_diff_open(const char *a, const char *b,
 					 struct plim_diff **out, struct plim_err *err);
 PLIM_API void plim_diff_free(struct plim_diff *d);
 
-/* As JSON, schema diff/1 (docs/json.md), and as text for a person. */
+/* As JSON, schema diff/2 (docs/json.md), and as text for a person. */
 PLIM_API enum plim_status plim_diff_json(const struct plim_diff *d, plim_write_fn *write, void *ctx,
 					 struct plim_err *err);
 PLIM_API enum plim_status plim_diff_text(const struct plim_diff *d,
 					 const struct plim_text_style *style, plim_write_fn *write,
 					 void *ctx, struct plim_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

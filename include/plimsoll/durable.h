@@ -10,6 +10,10 @@
 
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct plim_durable;
 
 /* `bytes`: how many will be written at most, so that a full disk shows at once; 0: not known.  PLIM_E_IO. */
@@ -24,5 +28,9 @@ PLIM_API enum plim_status plim_durable_write(struct plim_durable *d, const void 
 PLIM_API enum plim_status plim_durable_commit(struct plim_durable *d, uint64_t *xxh3,
 					      struct plim_err *err);
 PLIM_API void plim_durable_abort(struct plim_durable *d);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

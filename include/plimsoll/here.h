@@ -9,7 +9,11 @@
 #ifndef PLIMSOLL_HERE_H
 #define PLIMSOLL_HERE_H
 
-#include <plimsoll/report.h>
+#include <plimsoll/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum plim_here_flags {
 	PLIM_HERE_REDACT = 1 /* no name that is not well known */
@@ -283,11 +287,15 @@ PLIM_API enum plim_status plim_here_open(const struct plim_here_options *options
 					 struct plim_here **out, struct plim_err *err);
 PLIM_API void plim_here_free(struct plim_here *h);
 
-/* As JSON, schema here/1 (docs/json.md), and as text for a person. */
+/* As JSON, schema here/2 (docs/json.md), and as text for a person. */
 PLIM_API enum plim_status plim_here_json(const struct plim_here *h, plim_write_fn *write, void *ctx,
 					 struct plim_err *err);
 PLIM_API enum plim_status plim_here_text(const struct plim_here *h,
 					 const struct plim_text_style *style, plim_write_fn *write,
 					 void *ctx, struct plim_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

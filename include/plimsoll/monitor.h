@@ -12,10 +12,11 @@
 #ifndef PLIMSOLL_MONITOR_H
 #define PLIMSOLL_MONITOR_H
 
-#include <plimsoll/status.h>
+#include <plimsoll/types.h>
 
-#include <stdbool.h>
-#include <stddef.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* What a series is.  Values never change. */
 enum plim_role {
@@ -51,12 +52,9 @@ enum plim_curves_id {
 };
 #define PLIM_CURVES_ID_COUNT 13
 
-enum plim_severity { PLIM_SEVERITY_INFO, PLIM_SEVERITY_WARNING, PLIM_SEVERITY_ERROR };
-
 /* "nan", "memory_creep" ...; "train_loss", "grad_norm" ...  NULL: there is no such value. */
 PLIM_API const char *plim_curves_id_name(enum plim_curves_id value);
 PLIM_API const char *plim_role_name(enum plim_role value);
-PLIM_API const char *plim_severity_name(enum plim_severity value);
 
 /* The role that the name of a series tells, "eval/loss" or "train_grad_norm"; OTHER: none. */
 PLIM_API enum plim_role plim_role_of(const char *name);
@@ -123,10 +121,11 @@ PLIM_API const char *plim_stop_reason_name(enum plim_stop_reason value);
 struct plim_monitor;
 
 struct plim_monitor_options {
-	uint32_t size;     /* set to sizeof(struct plim_monitor_options) */
-	uint32_t stop_on;  /* bit 1 << id: findings of it say stop; 0: nan, inf, diverged */
-	uint64_t patience; /* evaluations of early stopping; PLIM_UNKNOWN, 0: no early stopping */
-	double min_delta;  /* of early stopping */
+	uint32_t size;    /* set to sizeof(struct plim_monitor_options) */
+	uint32_t stop_on; /* bit 1 << id: findings of it say stop; 0: nan, inf, diverged */
+	/* evaluations of early stopping; PLIM_UNKNOWN, 0: no early stopping */
+	uint64_t patience;
+	double min_delta;          /* of early stopping */
 	uint64_t max_memory_bytes; /* 0: half of this machine's memory, or of the cgroup's */
 };
 
@@ -196,5 +195,9 @@ PLIM_API enum plim_status plim_monitor_save(const struct plim_monitor *m, void *
 /* PLIM_E_FORMAT: these are no such bytes, of another layout, or damaged; *m is as it was then. */
 PLIM_API enum plim_status plim_monitor_restore(struct plim_monitor *m, const void *at, size_t n,
 					       struct plim_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -9,6 +9,10 @@
 
 #include <plimsoll/report.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct plim_page;
 
 struct plim_page_options {
@@ -48,5 +52,9 @@ PLIM_API enum plim_status plim_page_write(struct plim_page *page, const char *pa
 					  struct plim_err *err);
 
 PLIM_API void plim_page_get_size(const struct plim_page *page, struct plim_page_size *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

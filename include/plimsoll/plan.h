@@ -9,6 +9,10 @@
 
 #include <plimsoll/report.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum plim_plan_flags {
 	PLIM_PLAN_NO_CLIP = 1,        /* gradients are not clipped */
 	PLIM_PLAN_KEEP_OUTPUTS = 2,   /* the loop keeps a step's logits until the next */
@@ -124,12 +128,14 @@ struct plim_plan_phase {
 	 */
 	const char *phase;
 	uint64_t allocated_bytes;      /* in use when it ends */
-	uint64_t peak_allocated_bytes; /* most in use within it */
-	uint64_t peak_reserved_bytes;  /* most taken from the driver within it */
-	uint64_t *range_bytes;         /* least and most that peak_allocated_bytes may be */
-	size_t range_count;
-	const char *basis;   /* measured, derived or assumed, as of peak */
-	uint64_t host_bytes; /* most of the machine's own memory within it */
+	uint64_t allocated_peak_bytes; /* most in use within it */
+	uint64_t reserved_peak_bytes;  /* most taken from the driver within it */
+	/* least and most that allocated_peak_bytes may be */
+	struct plim_interval allocated_peak_range_bytes;
+	/* measured, derived or assumed, as of peak */
+	const char *basis;
+	/* most of the machine's own memory within it */
+	uint64_t host_bytes;
 };
 
 /* What lives at the peak; the sum is peak.allocated_bytes. */
@@ -150,12 +156,12 @@ struct plim_plan_categories {
 
 struct plim_plan_peak {
 	uint64_t allocated_bytes; /* as torch.cuda.max_memory_allocated() */
-	uint64_t reserved_bytes;  /* as torch.cuda.max_memory_reserved(), where memory is ample */
+	/* as torch.cuda.max_memory_reserved(), where memory is ample */
+	uint64_t reserved_bytes;
 	/* smallest limit of reserved memory under which the run goes to its end */
 	uint64_t needed_bytes;
-	uint64_t *range_bytes; /* least and most that may be needed */
-	size_t range_count;
-	const char *phase; /* when most is allocated */
+	struct plim_interval needed_range_bytes; /* least and most that may be needed */
+	const char *phase;                       /* when most is allocated */
 	/* what lives then; they add up to allocated_bytes */
 	struct plim_plan_categories categories;
 	/*
@@ -174,11 +180,11 @@ struct plim_plan_sweep {
 	uint64_t allocated_bytes; /* peak of memory in use */
 	uint64_t reserved_bytes;  /* peak of memory taken, where it is ample */
 	uint64_t needed_bytes;    /* smallest limit that does */
-	const char *fits;         /* yes or no; null: no limit was given */
-	const char *dies_at;      /* phase; null: it does not */
-	uint64_t *range_bytes;    /* least and most that may be needed */
-	size_t range_count;
-	const char *basis; /* measured, derived or assumed, as of peak */
+	/* under the limit; null: none was given, or model.doubts */
+	enum plim_tri fits;
+	const char *dies_at;                     /* phase; null: it does not */
+	struct plim_interval needed_range_bytes; /* least and most that may be needed */
+	const char *basis;                       /* measured, derived or assumed, as of peak */
 };
 
 /* Ready to be pasted; NULL where there is nothing to say. */
@@ -194,38 +200,36 @@ struct plim_plan_config {
 
 /* A change, on top of those above it that do not change results. */
 struct plim_plan_rung {
-	const char *rung;               /* the change */
-	const char *cost;               /* what it costs, an estimate */
-	bool changes_results;           /* the model that comes out is another: opt-in */
-	uint64_t saved_bytes;           /* of needed_bytes, against the rungs before */
-	uint64_t peak_allocated_bytes;  /* peak of memory in use with it */
-	uint64_t needed_bytes;          /* smallest limit that does with it */
-	bool fits;                      /* under the limit */
-	struct plim_plan_config config; /* all of it up to here, ready to be pasted */
-	uint64_t *range_bytes;          /* least and most that may be needed with it */
-	size_t range_count;
-	const char *basis;   /* measured, derived or assumed, as of peak */
-	uint64_t host_bytes; /* of the machine's own memory, with it */
+	const char *rung;                        /* the change */
+	const char *cost;                        /* what it costs, an estimate */
+	bool changes_results;                    /* the model that comes out is another: opt-in */
+	uint64_t saved_bytes;                    /* of needed_bytes, against the rungs before */
+	uint64_t allocated_peak_bytes;           /* peak of memory in use with it */
+	uint64_t needed_bytes;                   /* smallest limit that does with it */
+	enum plim_tri fits;                      /* under the limit */
+	struct plim_plan_config config;          /* all of it up to here, ready to be pasted */
+	struct plim_interval needed_range_bytes; /* least and most that may be needed with it */
+	const char *basis;                       /* measured, derived or assumed, as of peak */
+	uint64_t host_bytes;                     /* of the machine's own memory, with it */
 };
 
 /* The machine's own memory at its peak, of all processes of the job on it; the parts add up to `bytes`. */
 struct plim_plan_host {
-	uint64_t bytes;        /* most that is used at once */
-	uint64_t *range_bytes; /* least and most that may be used */
-	size_t range_count;
-	uint64_t process_bytes;         /* Python, PyTorch and CUDA's libraries */
-	uint64_t weight_bytes;          /* parameters that are kept there */
-	uint64_t gradient_bytes;        /* gradients that are kept there */
-	uint64_t optimizer_state_bytes; /* states of the optimizer, with its fp32 weights */
-	uint64_t activation_bytes;      /* what the forward pass keeps for the backward pass */
-	uint64_t buffer_bytes;          /* that transfers go through */
-	uint64_t loading_bytes;         /* the model on its way to the GPU */
-	uint64_t saving_bytes;          /* what is on its way to a file */
+	uint64_t bytes;                   /* most that is used at once */
+	struct plim_interval range_bytes; /* least and most that may be used */
+	uint64_t process_bytes;           /* Python, PyTorch and CUDA's libraries */
+	uint64_t weight_bytes;            /* parameters that are kept there */
+	uint64_t gradient_bytes;          /* gradients that are kept there */
+	uint64_t optimizer_state_bytes;   /* states of the optimizer, with its fp32 weights */
+	uint64_t activation_bytes;        /* what the forward pass keeps for the backward pass */
+	uint64_t buffer_bytes;            /* that transfers go through */
+	uint64_t loading_bytes;           /* the model on its way to the GPU */
+	uint64_t saving_bytes;            /* what is on its way to a file */
 	/* page-locked by PyTorch in the whole run, in blocks of powers of two */
 	uint64_t pinned_bytes;
 	uint64_t processes;   /* of the job that are taken to be on one machine */
 	uint64_t limit_bytes; /* that the job may use; null: none was given */
-	const bool *fits;     /* it stays below; null: no limit was given */
+	enum plim_tri fits;   /* it stays below; null: no limit was given */
 	const char *dies_at;  /* the first phase that needs more; null: none does */
 	/* derived (what is kept there was found so in measured runs) or assumed */
 	const char *basis;
@@ -254,7 +258,7 @@ struct plim_plan {
 	/* reserved memory that the run may reach; null: none was given */
 	uint64_t limit_bytes;
 	/* the run goes to its end under the limit; null: none was given, or model.doubts */
-	const bool *fits;
+	enum plim_tri fits;
 	const char *dies_at;         /* the phase in which it runs out; null: it does not */
 	uint64_t dies_request_bytes; /* what it asks for then */
 	/* largest batch that fits, with all that is uncertain; null: not looked for */
@@ -266,13 +270,14 @@ struct plim_plan {
 	size_t assumption_count;
 	struct plim_plan_rung *ladder; /* changes in the order of their cost */
 	size_t ladder_count;
-	/* the largest batch that surely fits (max_batch), and that perhaps does */
-	uint64_t *max_batch_range;
-	size_t max_batch_range_count;
-	uint64_t *max_sequence_range; /* the same of max_sequence */
-	size_t max_sequence_range_count;
-	const char *max_basis;         /* of max_batch and max_sequence, as of peak */
-	uint64_t dies_allocated_bytes; /* what is allocated when it runs out */
+	/*
+	 * the largest batch that surely fits (max_batch), and that perhaps does; null: not looked
+	 * for
+	 */
+	struct plim_interval max_batch_range;
+	struct plim_interval max_sequence_range; /* the same of max_sequence */
+	const char *max_basis;                   /* of max_batch and max_sequence, as of peak */
+	uint64_t dies_allocated_bytes;           /* what is allocated when it runs out */
 	/* with --calibrate: what the recordings show beyond the plan */
 	struct plim_plan_learned *learned;
 	size_t learned_count;
@@ -291,7 +296,7 @@ PLIM_API enum plim_status plim_plan_open(const char *path, const struct plim_pla
 					 struct plim_plan **out, struct plim_err *err);
 PLIM_API void plim_plan_free(struct plim_plan *p);
 
-/* As JSON, schema plan/1 (docs/json.md), and as text for a person. */
+/* As JSON, schema plan/2 (docs/json.md), and as text for a person. */
 PLIM_API enum plim_status plim_plan_json(const struct plim_plan *p, plim_write_fn *write, void *ctx,
 					 struct plim_err *err);
 PLIM_API enum plim_status plim_plan_text(const struct plim_plan *p,
@@ -308,5 +313,9 @@ PLIM_API enum plim_status plim_plan_snapshot(const struct plim_plan *p, const ch
 					     struct plim_err *err);
 PLIM_API enum plim_status plim_plan_page(const struct plim_plan *p, struct plim_page *page,
 					 struct plim_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -16,6 +16,7 @@
 #include <plimsoll/report.h>
 #include <plimsoll/status.h>
 #include <plimsoll/task.h>
+#include <plimsoll/types.h>
 #include <plimsoll/weights.h>
 #include <plimsoll/whatif.h>
 #include <plimsoll/why.h>

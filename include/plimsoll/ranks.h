@@ -10,6 +10,10 @@
 
 #include <plimsoll/report.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* plim_ranks_options_init sets the defaults; then change what is to be different. */
 struct plim_ranks_options {
 	uint32_t size; /* set by plim_ranks_options_init */
@@ -29,14 +33,14 @@ struct plim_ranks_death {
 	uint64_t requested_bytes; /* what was asked for, as the allocator had rounded it */
 	uint64_t live_bytes;      /* blocks in use at that moment */
 	uint64_t reserved_bytes;  /* taken from the driver then */
-	const char *phase;        /* as in report/1; null: no stacks were recorded */
+	const char *phase;        /* as in report/2; null: no stacks were recorded */
 	uint64_t step;            /* training steps that had ended before it */
 	const char *frame;        /* the user's own line; null: no Python stack */
 	/* what the memory ran into: device, limit, other_process, non_pytorch, unknown */
 	enum plim_bound bound_by;
-	enum plim_cause cause;    /* capacity, fragmentation, leak, unknown */
-	enum plim_cause likelier; /* of an unknown cause: what more speaks for */
-	const char *headline;     /* one sentence */
+	enum plim_cause cause;        /* capacity, fragmentation, leak, unknown */
+	enum plim_cause likely_cause; /* of an unknown cause: what more speaks for */
+	const char *headline;         /* one sentence */
 };
 
 /* One recording; of several GPUs in it the one that died, else the one that held most. */
@@ -63,11 +67,11 @@ struct plim_ranks_row {
 	/* of the first event, microseconds since 1970 */
 	uint64_t first_time_us;
 	uint64_t last_time_us;         /* of the last event */
-	uint64_t requested_peak_bytes; /* as devices[].peak of report/1 */
+	uint64_t requested_peak_bytes; /* as devices[].peak of report/2 */
 	uint64_t allocated_peak_bytes; /* the same */
 	uint64_t reserved_peak_bytes;  /* the same */
-	/* the true allocated peak may be larger by up to this; 0: exact */
-	uint64_t range_bytes;
+	/* what allocated_peak_bytes may be; low is high: exact */
+	struct plim_interval allocated_peak_range_bytes;
 	/* the recording does not cover the whole run: its peak may lie outside */
 	bool lower_bound;
 	/* what the program did when most was allocated; null: no stacks were recorded */
@@ -154,7 +158,7 @@ struct plim_ranks {
 	uint64_t skipped_total; /* how many there were */
 	const char **notes;     /* what limits these numbers */
 	size_t note_count;
-	/* the worst in full, as report/1; null: nothing was read, or see the notes */
+	/* the worst in full, as report/2; null: nothing was read, or see the notes */
 	struct plim_report *worst;
 	struct plim_ranks_hidden *hidden;
 };
@@ -173,11 +177,15 @@ PLIM_API enum plim_status plim_ranks_open(const char *const *paths, size_t n,
 					  struct plim_ranks **out, struct plim_err *err);
 PLIM_API void plim_ranks_free(struct plim_ranks *k);
 
-/* As JSON, schema ranks/1 (docs/json.md), and as text for a person. */
+/* As JSON, schema ranks/2 (docs/json.md), and as text for a person. */
 PLIM_API enum plim_status plim_ranks_json(const struct plim_ranks *k, plim_write_fn *write,
 					  void *ctx, struct plim_err *err);
 PLIM_API enum plim_status plim_ranks_text(const struct plim_ranks *k,
 					  const struct plim_text_style *style, plim_write_fn *write,
 					  void *ctx, struct plim_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

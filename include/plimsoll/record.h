@@ -10,6 +10,10 @@
 
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct plim_record_options {
 	uint32_t size;        /* set to sizeof(struct plim_record_options) */
 	uint32_t unused;      /* 0 */
@@ -60,5 +64,9 @@ PLIM_API void plim_record_free(struct plim_record *record);
 
 /* The lines to paste for people who prefer that.  Static storage. */
 PLIM_API const char *plim_record_lines(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -10,12 +10,16 @@
 
 #include <plimsoll/status.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct plim_recording;
 
 struct plim_recording_options {
 	uint32_t size; /* set by plim_recording_options_init */
-	uint64_t
-		max_memory_bytes; /* of the recording and all that is made of it; 0: half of what there is */
+	/* of the recording and all that is made of it; 0: half of what there is */
+	uint64_t max_memory_bytes;
 };
 PLIM_API void plim_recording_options_init(struct plim_recording_options *o);
 
@@ -27,5 +31,9 @@ PLIM_API enum plim_status plim_recording_open(const char *path,
 					      const struct plim_recording_options *options,
 					      struct plim_recording **out, struct plim_err *err);
 PLIM_API void plim_recording_free(struct plim_recording *r);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

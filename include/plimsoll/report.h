@@ -9,9 +9,11 @@
 #define PLIMSOLL_REPORT_H
 
 #include <plimsoll/recording.h>
+#include <plimsoll/types.h>
 
-#include <stdbool.h>
-#include <stddef.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum plim_report_group { PLIM_GROUP_USER_FRAME, PLIM_GROUP_STACK, PLIM_GROUP_SIZE };
 
@@ -37,33 +39,13 @@ struct plim_report_options {
 };
 PLIM_API void plim_report_options_init(struct plim_report_options *o);
 
-/* Why a death happened: enum values never change. */
-enum plim_bound {
-	PLIM_BOUND_UNKNOWN,
-	PLIM_BOUND_DEVICE,
-	PLIM_BOUND_LIMIT,
-	PLIM_BOUND_OTHER_PROCESS,
-	PLIM_BOUND_NON_PYTORCH,
-	PLIM_BOUND_HOST, /* this and those below: of plim_why only, a recording does not know them */
-	PLIM_BOUND_CGROUP,
-	PLIM_BOUND_SHARED_MEMORY
-};
-PLIM_API const char *plim_bound_name(enum plim_bound value);
-enum plim_cause {
-	PLIM_CAUSE_UNKNOWN,
-	PLIM_CAUSE_CAPACITY,
-	PLIM_CAUSE_FRAGMENTATION,
-	PLIM_CAUSE_LEAK
-};
-PLIM_API const char *plim_cause_name(enum plim_cause value);
-
 struct plim_report_source {
 	const char *path;        /* the file as given, "-" for standard input */
 	const char *kind;        /* pickle or json */
 	const char *compression; /* gzip, xz or zstd; null: none */
 	uint64_t bytes;          /* size as stored; null for a pipe */
 	uint64_t decoded_bytes;  /* size when decompressed */
-	uint64_t events;         /* events of all devices */
+	uint64_t events;         /* (never null) events of all devices */
 	bool complete;           /* recording began before the first allocation and lost no event */
 	const char **notes;      /* what the reader found worth telling */
 	size_t note_count;
@@ -72,10 +54,11 @@ struct plim_report_source {
 struct plim_report_moment {
 	/* index of the event that reached it; null: it stood before the first */
 	uint64_t event;
-	uint64_t time_us;     /* microseconds since 1970; null before PyTorch 2.2 */
-	uint64_t range_bytes; /* the true number may be larger by up to this; 0: exact */
-	uint64_t step;        /* index of the step that it lies in; null: there are no steps */
-	const char *phase;    /* as in oom[].phase; null: no stacks were recorded */
+	uint64_t time_us;                 /* microseconds since 1970; null before PyTorch 2.2 */
+	struct plim_interval range_bytes; /* what the number may be; low is high: exact */
+	/* index of the step that it lies in; null: there are no steps */
+	uint64_t step;
+	const char *phase; /* as in oom[].phase; null: no stacks were recorded */
 };
 
 struct plim_report_peak {
@@ -136,20 +119,21 @@ struct plim_report_phases {
 };
 
 struct plim_report_step {
-	uint64_t index;       /* from 0; the first begins with the recording */
-	uint64_t start_event; /* first event */
+	/* (never null) from 0; the first begins with the recording */
+	uint64_t index;
+	uint64_t start_event; /* (never null) first event */
 	/*
-	 * last event: the optimizer's last, the least memory before the next one, or the
-	 * recording's last
+	 * (never null) last event: the optimizer's last, the least memory before the next one, or
+	 * the recording's last
 	 */
 	uint64_t end_event;
-	uint64_t peak_requested_bytes;         /* most that was requested in it */
+	uint64_t requested_peak_bytes;         /* (never null) most that was requested in it */
 	struct plim_report_phases phase_peaks; /* the same by phase */
 };
 
 struct plim_report_owner {
-	uint64_t bytes;      /* what its allocations hold */
-	uint64_t count;      /* allocations */
+	uint64_t bytes;      /* (never null) what its allocations hold */
+	uint64_t count;      /* (never null) allocations */
 	uint64_t each_bytes; /* grouped by size: the size asked for; else null */
 	const char *frame;   /* the innermost line of the user's own code; null: no Python stack */
 	const char **stack;  /* of its largest allocation, innermost first */
@@ -173,11 +157,13 @@ struct plim_report_owners {
 };
 
 struct plim_report_leak {
-	uint64_t grown_bytes;          /* growth from the first repetition to the last */
-	uint64_t per_repetition_bytes; /* growth of one repetition */
-	uint64_t repetitions;          /* repetitions that grew, one after another */
-	uint64_t first_event;          /* start of the first repetition */
-	uint64_t last_event;           /* start of the last repetition */
+	uint64_t finding; /* (never null) index in findings */
+	/* (never null) growth from the first repetition to the last */
+	uint64_t grown_bytes;
+	uint64_t per_repetition_bytes; /* (never null) growth of one repetition */
+	uint64_t repetitions;          /* (never null) repetitions that grew, one after another */
+	uint64_t first_event;          /* (never null) start of the first repetition */
+	uint64_t last_event;           /* (never null) start of the last repetition */
 	const char *loop;              /* the line that is entered once a repetition */
 	/* the user's line that allocated the largest part of what stays */
 	const char *frame;
@@ -186,38 +172,16 @@ struct plim_report_leak {
 	uint64_t part_bytes; /* what that stack allocated and nobody freed */
 };
 
-struct plim_report_verdict {
-	/* what the memory ran into: device, limit, other_process, non_pytorch, unknown */
-	enum plim_bound bound_by;
-	enum plim_cause cause;    /* capacity, fragmentation, leak, unknown */
-	enum plim_cause likelier; /* of an unknown cause: what more speaks for */
-	uint64_t bound_low_bytes; /* reserved memory that was certainly allowed */
-	/* reserved memory that was certainly refused, or the same number */
-	uint64_t bound_high_bytes;
-	uint64_t needed_bytes;      /* live, request and what was still to come, at least */
-	uint64_t needed_high_bytes; /* the same at most; null: not known */
-	/* what the step had still to allocate, at least; null: not known */
-	uint64_t still_to_come_bytes;
-	/*
-	 * repeated: from the same point in earlier repetitions; optimizer: from its state and
-	 * gradients; planned: from the plan that it is; null: not known
-	 */
-	const char *still_basis;
-	const char *headline;  /* one sentence */
-	const char **evidence; /* sentences with the numbers */
-	size_t evidence_count;
-	const char **advice; /* what helps, best first, and what does not */
-	size_t advice_count;
-};
-
 struct plim_report_oom {
-	uint64_t event;           /* index */
-	uint64_t time_us;         /* microseconds since 1970; null before PyTorch 2.2 */
-	bool survived;            /* the program caught it and went on */
-	uint64_t requested_bytes; /* what was asked for, as the allocator had rounded it */
-	uint64_t segment_bytes;   /* what the driver was asked for ("Tried to allocate") */
-	int64_t stream;           /* cudaStream_t of the request */
-	const char *pool;         /* small or large */
+	uint64_t event;   /* (never null) index */
+	uint64_t time_us; /* microseconds since 1970; null before PyTorch 2.2 */
+	bool survived;    /* the program caught it and went on */
+	/* (never null) what was asked for, as the allocator had rounded it */
+	uint64_t requested_bytes;
+	/* (never null) what the driver was asked for ("Tried to allocate") */
+	uint64_t segment_bytes;
+	int64_t stream;   /* cudaStream_t of the request */
+	const char *pool; /* (never null) small or large */
 	/*
 	 * load, forward, backward, optimizer, eval, generate, request or other; null: no stacks
 	 * were recorded
@@ -230,7 +194,7 @@ struct plim_report_oom {
 	uint64_t live_bytes; /* blocks in use at that moment */
 	/* taken from the driver, after the allocator had given back what it could */
 	uint64_t reserved_bytes;
-	/* reserved memory that was certainly allowed (bound_low_bytes) */
+	/* reserved memory that was certainly allowed (verdict.bound_bytes.low) */
 	uint64_t bound_bytes;
 	uint64_t device_free_bytes; /* free on the device as the driver told */
 	uint64_t free_bytes;        /* reserved but in no block in use */
@@ -243,53 +207,36 @@ struct plim_report_oom {
 	const char **annotations;
 	size_t annotation_count;
 	/* null for those between the first and the last four of many */
-	struct plim_report_verdict *verdict;
-};
-
-/* docs/findings.md lists the ids with their rules. */
-struct plim_report_finding {
-	const char *id; /* oom, leak, or another one of docs/findings.md */
-	/* bad: killed the run, or will; warn: costs a part of the peak; info */
-	const char *severity;
-	double confidence;         /* 0 to 1: that it is what it is called */
-	const char *title;         /* what, how much, where */
-	uint64_t bytes;            /* what it costs; null: not known */
-	uint64_t bytes_per_period; /* bytes more each period; null: it does not grow */
-	/* step, eval iteration, request, forward pass or repetition; null: it does not grow */
-	const char *period;
-	const char *frame;     /* the user's line that allocated; null: not known */
-	bool inferred;         /* the line was not recorded but concluded */
-	const char **evidence; /* sentences with the numbers */
-	size_t evidence_count;
-	const char **fix; /* what helps, in words and code, best first */
-	size_t fix_count;
-	const char **see; /* commands and pages that tell more */
-	size_t see_count;
-	struct plim_report_leak *leak; /* null for others */
+	struct plim_verdict *verdict;
 };
 
 struct plim_report_check {
-	uint64_t events;         /* events that were replayed under the allocator's rules */
-	uint64_t faults;         /* of these, the ones that the rules cannot explain */
-	uint64_t end_faults;     /* blocks of the snapshot that the replay did not end with */
-	uint64_t contradictions; /* events that contradict each other or the snapshot */
+	/* (never null) events that were replayed under the allocator's rules */
+	uint64_t events;
+	uint64_t faults; /* (never null) of these, the ones that the rules cannot explain */
+	/* (never null) blocks of the snapshot that the replay did not end with */
+	uint64_t end_faults;
+	/* (never null) events that contradict each other or the snapshot */
+	uint64_t contradictions;
 	/* the replay explains every event and ends with exactly the snapshot's blocks */
 	bool exact;
 };
 
 struct plim_report_device {
-	uint64_t device;                   /* ordinal */
-	uint64_t events;                   /* recorded */
-	uint64_t allocations;              /* that were seen */
-	uint64_t streams;                  /* that allocated */
+	uint64_t device;                   /* (never null) ordinal */
+	uint64_t events;                   /* (never null) recorded */
+	uint64_t allocations;              /* (never null) that were seen */
+	uint64_t streams;                  /* (never null) that allocated */
 	struct plim_report_totals before;  /* before the first event */
 	struct plim_report_peak peak;      /* of the recording; null without events */
 	struct plim_report_owners at_peak; /* who held the memory at a moment */
 	struct plim_report_totals end;     /* when the snapshot was taken */
 	struct plim_report_oom *oom;       /* deaths, in turn */
 	size_t oom_count;
-	struct plim_report_finding *findings; /* worst first */
+	struct plim_finding *findings; /* worst first */
 	size_t finding_count;
+	struct plim_report_leak *leaks; /* those of the findings that are leaks */
+	size_t leak_count;
 	/* training steps, or what else repeats; the last one may not have ended */
 	struct plim_report_step *steps;
 	size_t step_count;
@@ -328,22 +275,11 @@ PLIM_API enum plim_status plim_report_of(struct plim_recording *recording,
 					 struct plim_report **out, struct plim_err *err);
 PLIM_API void plim_report_free(struct plim_report *report);
 
-/* Called with how much of all is done, by any thread, one at a time; not 0 stops (PLIM_E_CANCELLED). */
-typedef int plim_progress_fn(void *ctx, uint32_t done, uint32_t total);
-
-/* Output goes away in pieces; a callback returns 0, or errno to stop. */
-typedef int plim_write_fn(void *ctx, const char *text, size_t n);
-
-/* The report as JSON, schema report/1 (docs/json.md). */
+/* The report as JSON, schema report/2 (docs/json.md). */
 PLIM_API enum plim_status plim_report_json(const struct plim_report *report, plim_write_fn *write,
 					   void *ctx, struct plim_err *err);
 
 /* The report as text for a person. */
-struct plim_text_style {
-	uint32_t width; /* columns; 0: 80 */
-	bool color;     /* escape sequences for colours */
-	bool utf8;      /* lines and blocks beyond ASCII */
-};
 PLIM_API enum plim_status plim_report_text(const struct plim_report *report,
 					   const struct plim_text_style *style,
 					   plim_write_fn *write, void *ctx, struct plim_err *err);
@@ -355,5 +291,9 @@ PLIM_API enum plim_status plim_report_snapshot(const struct plim_report *report,
 /* Lines "ADDRESS BYTES CATEGORY CONFIDENCE RULE" of what is live at the end, for checking categories. */
 PLIM_API enum plim_status plim_report_live(const struct plim_report *report, plim_write_fn *write,
 					   void *ctx, struct plim_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -26,6 +26,10 @@
 /* A number that is not known.  JSON shows null, the terminal "-".  Never a measured value. */
 #define PLIM_UNKNOWN UINT64_MAX
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum plim_status {
 	PLIM_OK = 0,
 	PLIM_E_NOMEM = -1,      /* the system refused memory */
@@ -50,5 +54,9 @@ PLIM_API const char *plim_status_name(enum plim_status status);
 
 /* The library's version, "0.1.0".  Static storage. */
 PLIM_API const char *plim_version(void);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

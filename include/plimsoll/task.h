@@ -12,6 +12,10 @@
 
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Each member is read and written whole (__atomic_load_n, __atomic_store_n, relaxed). */
 struct plim_task {
 	uint32_t size;   /* set to sizeof(struct plim_task) */
@@ -35,5 +39,9 @@ struct plim_buffer {
 };
 PLIM_API int plim_buffer_write(void *buffer, const char *text, size_t n);
 PLIM_API void plim_buffer_release(struct plim_buffer *buffer);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

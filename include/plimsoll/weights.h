@@ -19,6 +19,10 @@
 
 #include <stddef.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct plim_weights;
 
 struct plim_weight {
@@ -106,5 +110,9 @@ PLIM_API enum plim_status plim_weights_get(struct plim_weights *w, const char *n
 PLIM_API void plim_weights_put(struct plim_weights *w, const struct plim_weights_set *set);
 
 PLIM_API void plim_weights_stats(struct plim_weights *w, struct plim_weights_stats *out);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

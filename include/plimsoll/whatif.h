@@ -10,6 +10,10 @@
 
 #include <plimsoll/page.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum plim_whatif_flags {
 	PLIM_WHATIF_SMALLEST = 1, /* find each setting's smallest limit however long it takes */
 	PLIM_WHATIF_REDACT = 2,   /* nothing of the file's name */
@@ -44,9 +48,11 @@ enum plim_whatif_outcome { PLIM_WHATIF_OK, PLIM_WHATIF_OOM };
 PLIM_API const char *plim_whatif_outcome_name(enum plim_whatif_outcome value);
 
 struct plim_whatif_run {
-	const char *settings;             /* PYTORCH_CUDA_ALLOC_CONF */
-	uint64_t limit_bytes;             /* reserved memory that it may reach; null: no limit */
-	enum plim_whatif_outcome outcome; /* ok: it survives to the end of the recording; oom */
+	const char *settings; /* PYTORCH_CUDA_ALLOC_CONF */
+	/* reserved memory that it may reach; null: no limit */
+	uint64_t limit_bytes;
+	/* ok: it survives to the end of the recording; oom */
+	enum plim_whatif_outcome outcome;
 	/* the same wherever the driver puts the segments, and no workspace was refused */
 	bool outcome_certain;
 	/* event of the recording whose request failed; null: none */
@@ -54,14 +60,16 @@ struct plim_whatif_run {
 	uint64_t oom_request_bytes;   /* what it asked for; null: none failed */
 	uint64_t reserved_peak_bytes; /* most memory taken from the driver */
 	/* least and most, over the placements that the driver may choose */
-	uint64_t *reserved_peak_range_bytes;
-	size_t range_count;
+	struct plim_interval reserved_peak_range_bytes;
 	uint64_t allocated_peak_bytes; /* largest sum of blocks in use */
-	uint64_t active_peak_bytes;    /* the same with blocks that await another stream */
+	/* the same with blocks that await another stream */
+	uint64_t active_peak_bytes;
 	/* releases of the whole cache that a request led to: they cost time */
 	uint64_t retries;
-	uint64_t device_allocs; /* calls of cudaMalloc or mappings of pages */
-	uint64_t segments;      /* segments at the end (expandable ones are not counted) */
+	/* calls of cudaMalloc or mappings of pages */
+	uint64_t device_allocs;
+	/* segments at the end (expandable ones are not counted) */
+	uint64_t segments;
 	/* smallest limit that it survives, to 2 MiB; null: not looked for */
 	uint64_t smallest_limit_bytes;
 	/*
@@ -69,7 +77,8 @@ struct plim_whatif_run {
 	 * are not known
 	 */
 	uint64_t refused_workspaces;
-	const char **warnings; /* known costs of the settings, with their source */
+	/* known costs of the settings, with their source */
+	const char **warnings;
 	size_t warning_count;
 };
 
@@ -119,15 +128,15 @@ struct plim_whatif_check {
 };
 
 struct plim_whatif_bound {
-	uint64_t limit_bytes; /* reserved memory that the runs may reach; null: no limit */
+	/* reserved memory that the runs may reach; null: no limit */
+	uint64_t limit_bytes;
 	/* given (--limit), gpu (--gpu), recorded (what the recording ran into) or none */
 	const char *basis;
 	const char *gpu; /* the card; null: none was named */
 	/* of the card, for what PyTorch does not allocate; null: no card was named */
 	uint64_t allowance_bytes;
-	/* recorded: reserved memory that was certainly allowed; else null */
-	uint64_t low_bytes;
-	uint64_t high_bytes; /* recorded: that was certainly refused; else null */
+	/* recorded: reserved memory that was certainly allowed, certainly refused; else null */
+	struct plim_interval recorded_bytes;
 };
 
 struct plim_whatif_floor {
@@ -174,7 +183,7 @@ PLIM_API enum plim_status plim_whatif_open(const char *path,
 					   struct plim_whatif **out, struct plim_err *err);
 PLIM_API void plim_whatif_free(struct plim_whatif *w);
 
-/* As JSON, schema whatif/1 (docs/json.md), and as text for a person. */
+/* As JSON, schema whatif/2 (docs/json.md), and as text for a person. */
 PLIM_API enum plim_status plim_whatif_json(const struct plim_whatif *w, plim_write_fn *write,
 					   void *ctx, struct plim_err *err);
 PLIM_API enum plim_status plim_whatif_text(const struct plim_whatif *w,
@@ -191,5 +200,9 @@ PLIM_API enum plim_status plim_whatif_snapshot(const struct plim_whatif *w, cons
 /* Add the recording to a page, and beside it the run with these settings. */
 PLIM_API enum plim_status plim_whatif_page(const struct plim_whatif *w, const char *settings,
 					   struct plim_page *page, struct plim_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

@@ -10,6 +10,10 @@
 
 #include <plimsoll/plan.h>
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 enum plim_why_flags {
 	PLIM_WHY_REDACT = 1 /* nothing of names and texts that are not well known */
 };
@@ -70,26 +74,21 @@ struct plim_why_file {
 	uint64_t lines;          /* of the text */
 };
 
-struct plim_why_range {
-	uint64_t low_bytes;  /* at least; null: the log does not tell */
-	uint64_t high_bytes; /* at most */
-};
-
 struct plim_why_numbers {
 	/* what the driver was asked for ("Tried to allocate") */
-	struct plim_why_range tried;
-	struct plim_why_range total;           /* of the card */
-	struct plim_why_range free;            /* that the driver had left */
-	struct plim_why_range allowed;         /* to this process, by a limit of its own */
-	struct plim_why_range allocated;       /* by PyTorch */
-	struct plim_why_range unallocated;     /* reserved by PyTorch, in no block in use */
-	struct plim_why_range private_pools;   /* of allocated, in pools of CUDA graphs */
-	struct plim_why_range reserved;        /* by PyTorch, in all */
-	struct plim_why_range this_process;    /* of the card, with what is outside PyTorch */
-	struct plim_why_range other_processes; /* of the card */
-	struct plim_why_range used;            /* of a cgroup, a job or a node */
-	struct plim_why_range limit;           /* of a cgroup, a job or a node */
-	struct plim_why_range resident;        /* of the process that was killed */
+	struct plim_interval tried_bytes;
+	struct plim_interval total_bytes;           /* of the card */
+	struct plim_interval free_bytes;            /* that the driver had left */
+	struct plim_interval allowed_bytes;         /* to this process, by a limit of its own */
+	struct plim_interval allocated_bytes;       /* by PyTorch */
+	struct plim_interval unallocated_bytes;     /* reserved by PyTorch, in no block in use */
+	struct plim_interval private_pools_bytes;   /* of allocated, in pools of CUDA graphs */
+	struct plim_interval reserved_bytes;        /* by PyTorch, in all */
+	struct plim_interval this_process_bytes;    /* of the card, with what is outside PyTorch */
+	struct plim_interval other_processes_bytes; /* of the card */
+	struct plim_interval used_bytes;            /* of a cgroup, a job or a node */
+	struct plim_interval limit_bytes;           /* of a cgroup, a job or a node */
+	struct plim_interval resident_bytes;        /* of the process that was killed */
 };
 
 struct plim_why_process {
@@ -98,48 +97,13 @@ struct plim_why_process {
 	uint64_t resident_bytes; /* in memory, pages of 4 KiB assumed */
 };
 
-struct plim_why_cause {
-	enum plim_cause cause;  /* capacity, fragmentation, leak */
-	const char *because;    /* what speaks for it */
-	const char *decided_by; /* what would decide */
-};
-
-struct plim_why_verdict {
-	/*
-	 * what the memory ran into: device, limit, other_process, non_pytorch, host, cgroup,
-	 * shared_memory, unknown
-	 */
-	enum plim_bound bound_by;
-	/* false: as a rule; the same text is also written otherwise */
-	bool bound_certain;
-	/* capacity, fragmentation, leak; unknown: the text does not decide */
-	enum plim_cause cause;
-	enum plim_cause likelier;      /* of an unknown cause: the first of `causes` */
-	const char *basis;             /* text, or recording: taken over from --snapshot */
-	struct plim_why_cause *causes; /* likeliest first; what is not among them is excluded */
-	size_t cause_count;
-	struct plim_why_range bound; /* what could be held at most under what it ran into */
-	/* what can have been asked for, before rounding up to a segment */
-	struct plim_why_range request;
-	struct plim_why_range room; /* under the bound and not allocated, in whatever pieces */
-	const char *headline;       /* one sentence */
-	const char **evidence;      /* sentences with the numbers */
-	size_t evidence_count;
-	const char **helps; /* what to do, cheapest first */
-	size_t helps_count;
-	const char **useless; /* what people try and does not help here */
-	size_t useless_count;
-	const char **certainty; /* how to get certainty */
-	size_t certainty_count;
-};
-
 /* What report knows of the same death, from its recording. */
 struct plim_why_recorded {
-	const char *path;                    /* the recording */
-	uint64_t device;                     /* ordinal of the GPU */
-	uint64_t event;                      /* of the recording: the request that failed */
-	bool same_death;                     /* its request is what the text tells */
-	struct plim_report_verdict *verdict; /* as report tells it */
+	const char *path;             /* the recording */
+	uint64_t device;              /* ordinal of the GPU */
+	uint64_t event;               /* of the recording: the request that failed */
+	bool same_death;              /* its request is what the text tells */
+	struct plim_verdict *verdict; /* as report tells it */
 };
 
 /* What plan says of the same run, under the limit that the death ran into. */
@@ -148,19 +112,19 @@ struct plim_why_planned {
 	uint64_t limit_bytes; /* of reserved memory, under which it was planned */
 	bool limit_told;      /* the log told the limit; false: the options did */
 	/* the plan dies as the log tells; null: the log tells too little to compare */
-	const bool *agrees;
+	enum plim_tri agrees;
 	const char *says;      /* one sentence */
 	const char **evidence; /* what they agree in, and what not */
 	size_t evidence_count;
-	const bool *fits;            /* the planned run goes to its end under the limit */
-	const char *dies_at;         /* its phase, as in plan; null: it does not */
-	enum plim_why_moment moment; /* that this phase is; as above */
-	uint64_t allocated_bytes;    /* when it dies */
-	uint64_t request_bytes;      /* that fails then */
-	uint64_t needed_bytes;       /* smallest limit under which it goes to its end */
-	uint64_t *range_bytes;       /* least and most that may be needed */
-	size_t range_count;
-	const char *basis; /* as in plan */
+	/* the planned run goes to its end under the limit */
+	enum plim_tri fits;
+	const char *dies_at;                     /* its phase, as in plan; null: it does not */
+	enum plim_why_moment moment;             /* that this phase is; as above */
+	uint64_t allocated_bytes;                /* when it dies */
+	uint64_t request_bytes;                  /* that fails then */
+	uint64_t needed_bytes;                   /* smallest limit under which it goes to its end */
+	struct plim_interval needed_range_bytes; /* least and most that may be needed */
+	const char *basis;                       /* as in plan */
 	/* changes to the planned run, in the order of their cost */
 	const struct plim_plan_rung *ladder;
 	size_t ladder_count;
@@ -208,7 +172,7 @@ struct plim_why_death {
 	uint64_t table_resident_bytes; /* of all its rows */
 	const char **also;             /* other lines that tell of the same death */
 	size_t also_count;
-	struct plim_why_verdict verdict; /* why it happened */
+	struct plim_verdict verdict; /* why it happened */
 	/* from --snapshot; null: none was given, or it shows no death */
 	struct plim_why_recorded *recorded;
 	/* from --config; null: none was given, or it is not the GPU's memory */
@@ -253,11 +217,15 @@ PLIM_API enum plim_status plim_why_open(const char *path, const struct plim_why_
 					struct plim_why **out, struct plim_err *err);
 PLIM_API void plim_why_free(struct plim_why *why);
 
-/* As JSON, schema why/1 (docs/json.md); as text for a person. */
+/* As JSON, schema why/2 (docs/json.md); as text for a person. */
 PLIM_API enum plim_status plim_why_json(const struct plim_why *why, plim_write_fn *write, void *ctx,
 					struct plim_err *err);
 PLIM_API enum plim_status plim_why_text(const struct plim_why *why,
 					const struct plim_text_style *style, plim_write_fn *write,
 					void *ctx, struct plim_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

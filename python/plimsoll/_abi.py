@@ -101,9 +101,6 @@ PLIM_CURVES_SCALER_SKIPS = 9
 PLIM_CURVES_MEMORY_CREEP = 10
 PLIM_CURVES_LEARNING_RATE = 11
 PLIM_CURVES_LOG_DAMAGE = 12
-PLIM_SEVERITY_INFO = 0
-PLIM_SEVERITY_WARNING = 1
-PLIM_SEVERITY_ERROR = 2
 PLIM_STOP_PLIMSOLL = 0
 PLIM_STOP_KERAS = 1
 PLIM_STOP_LIGHTNING = 2
@@ -133,6 +130,20 @@ PLIM_GROUP_USER_FRAME = 0
 PLIM_GROUP_STACK = 1
 PLIM_GROUP_SIZE = 2
 PLIM_REPORT_REDACT = 1
+PLIM_OK = 0
+PLIM_E_NOMEM = -1
+PLIM_E_LIMIT = -2
+PLIM_E_IO = -3
+PLIM_E_FORMAT = -4
+PLIM_E_ARG = -5
+PLIM_E_CANCELLED = -6
+PLIM_E_UNSUPPORTED = -7
+PLIM_TRI_UNKNOWN = 0
+PLIM_TRI_NO = 1
+PLIM_TRI_YES = 2
+PLIM_SEVERITY_INFO = 0
+PLIM_SEVERITY_WARNING = 1
+PLIM_SEVERITY_ERROR = 2
 PLIM_BOUND_UNKNOWN = 0
 PLIM_BOUND_DEVICE = 1
 PLIM_BOUND_LIMIT = 2
@@ -145,14 +156,6 @@ PLIM_CAUSE_UNKNOWN = 0
 PLIM_CAUSE_CAPACITY = 1
 PLIM_CAUSE_FRAGMENTATION = 2
 PLIM_CAUSE_LEAK = 3
-PLIM_OK = 0
-PLIM_E_NOMEM = -1
-PLIM_E_LIMIT = -2
-PLIM_E_IO = -3
-PLIM_E_FORMAT = -4
-PLIM_E_ARG = -5
-PLIM_E_CANCELLED = -6
-PLIM_E_UNSUPPORTED = -7
 PLIM_WHATIF_SMALLEST = 1
 PLIM_WHATIF_REDACT = 2
 PLIM_WHATIF_SEARCH = 4
@@ -527,14 +530,6 @@ class plim_report_options(Structure):
     ]
 
 
-class plim_text_style(Structure):
-    _fields_ = [
-        ("width", c_uint32),
-        ("color", c_bool),
-        ("utf8", c_bool),
-    ]
-
-
 class plim_err(Structure):
     _fields_ = [
         ("status", c_int),
@@ -558,6 +553,14 @@ class plim_buffer(Structure):
         ("text", c_char_p),
         ("bytes", c_size_t),
         ("capacity", c_size_t),
+    ]
+
+
+class plim_text_style(Structure):
+    _fields_ = [
+        ("width", c_uint32),
+        ("color", c_bool),
+        ("utf8", c_bool),
     ]
 
 

@@ -85,8 +85,8 @@ def _from_why(death: WhyDeath, text: str) -> OutOfMemory:
     numbers = death.numbers.to_dict() if death.numbers is not None else {}
 
     def low(name: str) -> int | None:
-        told = numbers.get(name)
-        return told.get("low", told.get("low_bytes")) if isinstance(told, dict) else None
+        told = numbers.get(name + "_bytes")
+        return told["low"] if isinstance(told, dict) else None
 
     return OutOfMemory(death.kind, death.family or "?", text, low("tried"), low("total"), low("free"), low("allocated"),
                        low("reserved"))
@@ -169,7 +169,7 @@ class oom_guard:
         if verdict is None:
             return f"recorded in {self.recording}"
         lines = [verdict.headline or "", "Why"] + [f"  - {line}" for line in verdict.evidence]
-        lines += ["What to do"] + [f"  - {line}" for line in verdict.advice]
+        lines += ["What to do"] + [f"  - {line}" for line in verdict.helps]
         return "\n".join(lines + [f"  - the whole report: plimsoll report {self.recording}"])
 
 

@@ -400,7 +400,7 @@ def _leaking_line() -> str | None:
     except Exception as why:  # a line is a help, not the answer
         _torch.logger.info("no line for the leak: %s", why)
         return None
-    return leaks[0].frame if leaks else None
+    return leaks[0].place.frame if leaks else None
 
 
 def gib(n: float) -> str:

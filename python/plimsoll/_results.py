@@ -7,16 +7,48 @@ from typing import ClassVar, Literal
 from ._object import Object
 
 
-class CkptFinding(Object):
+class Place(Object):
     __slots__ = ()
-    severity: str | None
-    """bad, warning or note"""
-    kind: str | None
-    """a word for programs"""
-    text: str | None
-    """one sentence"""
+    frame: str | None
+    """the user's line, 'train.py:41 in step'; null: not known"""
+    file: str | None
+    """null: not known, or the one that was read"""
+    line: int | None
+    """of the file, from 1; null: not known"""
     offset: int | None
     """byte of the file; null: of no single one"""
+    inferred: bool
+    """the line was not recorded but concluded"""
+
+
+class Finding(Object):
+    __slots__ = ()
+    id: str
+    """a word for programs: docs/findings.md and docs/ckpt.md list them"""
+    severity: Literal["info", "warning", "error"]
+    """error: broke the run or the file, or will; warning: costs a part; info"""
+    confidence: float | None
+    """0 to 1: that it is what it is called"""
+    title: str
+    """one sentence: what, how much, where"""
+    bytes: int | None
+    """what it costs; null: not known"""
+    per_period_bytes: int | None
+    """more each period; null: it does not grow"""
+    period: str | None
+    """step, eval iteration, request, forward pass or repetition; null: it does not grow"""
+    place: Place
+    """where it comes from"""
+    evidence: list[str]
+    """sentences with the numbers"""
+    fix: list[str]
+    """what helps, in words and code, best first"""
+    see: list[str]
+    """commands and pages that tell more"""
+    allocations: list[int]
+    """numbers of the allocations that it is about, from 0 in the order of the recording, the largest 4,096; empty:
+    not known"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"place": Place}
 
 
 class CkptGlobal(Object):
@@ -126,10 +158,10 @@ class CkptTensor(Object):
 
 
 class CkptFields(Object):
-    """The fields of ckpt/1 (docs/json.md)."""
+    """The fields of ckpt/2 (docs/json.md)."""
 
     __slots__ = ()
-    schema: Literal["ckpt/1"]
+    schema: Literal["ckpt/2"]
     version: str
     """of the library"""
     path: str | None
@@ -166,7 +198,7 @@ class CkptFields(Object):
     """that match their checksum; null: not verified"""
     pickle: str | None
     """of the names in its pickles: plain, unknown or dangerous; null: no pickle in it"""
-    findings: list[CkptFinding]
+    findings: list[Finding]
     """worst first"""
     globals: list[CkptGlobal]
     """names that its pickles refer to, also those thrown away"""
@@ -184,7 +216,7 @@ class CkptFields(Object):
     """tensors by prefix"""
     tensors: list[CkptTensor]
     """in the file's order"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"findings": CkptFinding, "globals": CkptGlobal, "keys": CkptKey, "optimizers": CkptOptimizer, "facts": CkptFact, "groups": CkptGroup, "tensors": CkptTensor}
+    _objects: ClassVar[dict[str, type[Object]]] = {"findings": Finding, "globals": CkptGlobal, "keys": CkptKey, "optimizers": CkptOptimizer, "facts": CkptFact, "groups": CkptGroup, "tensors": CkptTensor}
 
 
 class CkptCandidate(Object):
@@ -204,10 +236,10 @@ class CkptCandidate(Object):
 
 
 class CkptLastFields(Object):
-    """The fields of ckpt_last/1 (docs/json.md)."""
+    """The fields of ckpt_last/2 (docs/json.md)."""
 
     __slots__ = ()
-    schema: Literal["ckpt_last/1"]
+    schema: Literal["ckpt_last/2"]
     version: str
     """of the library"""
     folder: str | None
@@ -251,10 +283,10 @@ class CkptDifference(Object):
 
 
 class CkptDiffFields(Object):
-    """The fields of ckpt_diff/1 (docs/json.md)."""
+    """The fields of ckpt_diff/2 (docs/json.md)."""
 
     __slots__ = ()
-    schema: Literal["ckpt_diff/1"]
+    schema: Literal["ckpt_diff/2"]
     version: str
     """of the library"""
     first: str | None
@@ -263,8 +295,10 @@ class CkptDiffFields(Object):
     """as given"""
     same: bool
     """names, shapes and dtypes"""
-    loads: str | None
-    """with --config: yes, no, or unknown for a model that is not in the tables; else null"""
+    against_config: bool
+    """the second is a config.json, without bytes"""
+    loads: bool | None
+    """against a config: would the first load; null: no config, or a model that is not known"""
     conclusions: list[CkptConclusion]
     """kinds of difference, the most telling first"""
     equal: int | None
@@ -479,7 +513,7 @@ class ReportSource(Object):
     """size as stored; null for a pipe"""
     decoded_bytes: int | None
     """size when decompressed"""
-    events: int | None
+    events: int
     """events of all devices"""
     complete: bool
     """recording began before the first allocation and lost no event"""
@@ -623,9 +657,9 @@ class DiffStep(Object):
     __slots__ = ()
     index: int | None
     """from 0"""
-    a_peak_requested_bytes: int | None
+    a_requested_peak_bytes: int | None
     """most that A requested in it"""
-    b_peak_requested_bytes: int | None
+    b_requested_peak_bytes: int | None
     """in B"""
     change_bytes: int
     """B's less A's"""
@@ -636,13 +670,13 @@ class DiffFinding(Object):
     side: str | None
     """a or b"""
     id: str | None
-    """as in report/1"""
-    severity: str | None
-    """as in report/1"""
+    """as in report/2"""
+    severity: Literal["info", "warning", "error"]
+    """as in report/2"""
     bytes: int | None
-    """as in report/1"""
+    """as in report/2"""
     title: str | None
-    """as in report/1"""
+    """as in report/2"""
 
 
 class DiffDevice(Object):
@@ -677,9 +711,9 @@ class DiffDevice(Object):
     """cut: not all of the run was recorded; died: it could not get more"""
     b_bound_why: str | None
     """in B"""
-    a_range_bytes: int | None
+    a_slack_bytes: int | None
     """A's allocated and active bytes may be higher by up to this"""
-    b_range_bytes: int | None
+    b_slack_bytes: int | None
     """B's"""
     a_shared: float | None
     """of the bytes that Python allocated in A in all, the part by lines that B runs too, 0 to 1; null: none"""
@@ -705,10 +739,10 @@ class DiffDevice(Object):
 
 
 class DiffFields(Object):
-    """The fields of diff/1 (docs/json.md)."""
+    """The fields of diff/2 (docs/json.md)."""
 
     __slots__ = ()
-    schema: Literal["diff/1"]
+    schema: Literal["diff/2"]
     version: str
     """of the library"""
     different: bool
@@ -1010,10 +1044,10 @@ class HereUnseen(Object):
 
 
 class HereFields(Object):
-    """The fields of here/1 (docs/json.md)."""
+    """The fields of here/2 (docs/json.md)."""
 
     __slots__ = ()
-    schema: Literal["here/1"]
+    schema: Literal["here/2"]
     version: str
     """of the library"""
     pid: int | None
@@ -1067,6 +1101,14 @@ class PlanModel(Object):
     """what of the model is not known, a sentence each; with any, nothing is said to fit"""
 
 
+class Interval(Object):
+    __slots__ = ()
+    low: int | None
+    """at least; null: not known"""
+    high: int | None
+    """at most; null: not known"""
+
+
 class PlanPhase(Object):
     __slots__ = ()
     phase: str | None
@@ -1074,16 +1116,17 @@ class PlanPhase(Object):
     evalN, generate"""
     allocated_bytes: int | None
     """in use when it ends"""
-    peak_allocated_bytes: int | None
+    allocated_peak_bytes: int | None
     """most in use within it"""
-    peak_reserved_bytes: int | None
+    reserved_peak_bytes: int | None
     """most taken from the driver within it"""
-    range_bytes: list[int]
-    """least and most that peak_allocated_bytes may be"""
+    allocated_peak_range_bytes: Interval
+    """least and most that allocated_peak_bytes may be"""
     basis: str | None
     """measured, derived or assumed, as of peak"""
     host_bytes: int | None
     """most of the machine's own memory within it"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"allocated_peak_range_bytes": Interval}
 
 
 class PlanCategories(Object):
@@ -1122,7 +1165,7 @@ class PlanPeak(Object):
     """as torch.cuda.max_memory_reserved(), where memory is ample"""
     needed_bytes: int | None
     """smallest limit of reserved memory under which the run goes to its end"""
-    range_bytes: list[int]
+    needed_range_bytes: Interval
     """least and most that may be needed"""
     phase: str | None
     """when most is allocated"""
@@ -1133,14 +1176,14 @@ class PlanPeak(Object):
     runs of the same kind) or assumed (nothing of the kind was measured)"""
     reasons: list[str]
     """why it is no surer"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"categories": PlanCategories}
+    _objects: ClassVar[dict[str, type[Object]]] = {"needed_range_bytes": Interval, "categories": PlanCategories}
 
 
 class PlanHost(Object):
     __slots__ = ()
     bytes: int | None
     """most that is used at once"""
-    range_bytes: list[int]
+    range_bytes: Interval
     """least and most that may be used"""
     process_bytes: int | None
     """Python, PyTorch and CUDA's libraries"""
@@ -1170,6 +1213,7 @@ class PlanHost(Object):
     """the first phase that needs more; null: none does"""
     basis: str | None
     """derived (what is kept there was found so in measured runs) or assumed"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"range_bytes": Interval}
 
 
 class PlanSweep(Object):
@@ -1184,14 +1228,15 @@ class PlanSweep(Object):
     """peak of memory taken, where it is ample"""
     needed_bytes: int | None
     """smallest limit that does"""
-    fits: str | None
-    """yes or no; null: no limit was given"""
+    fits: bool | None
+    """under the limit; null: none was given, or model.doubts"""
     dies_at: str | None
     """phase; null: it does not"""
-    range_bytes: list[int]
+    needed_range_bytes: Interval
     """least and most that may be needed"""
     basis: str | None
     """measured, derived or assumed, as of peak"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"needed_range_bytes": Interval}
 
 
 class PlanConfig(Object):
@@ -1222,21 +1267,21 @@ class PlanRung(Object):
     """the model that comes out is another: opt-in"""
     saved_bytes: int | None
     """of needed_bytes, against the rungs before"""
-    peak_allocated_bytes: int | None
+    allocated_peak_bytes: int | None
     """peak of memory in use with it"""
     needed_bytes: int | None
     """smallest limit that does with it"""
-    fits: bool
+    fits: bool | None
     """under the limit"""
     config: PlanConfig
     """all of it up to here, ready to be pasted"""
-    range_bytes: list[int]
+    needed_range_bytes: Interval
     """least and most that may be needed with it"""
     basis: str | None
     """measured, derived or assumed, as of peak"""
     host_bytes: int | None
     """of the machine's own memory, with it"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"config": PlanConfig}
+    _objects: ClassVar[dict[str, type[Object]]] = {"config": PlanConfig, "needed_range_bytes": Interval}
 
 
 class PlanLearned(Object):
@@ -1254,10 +1299,10 @@ class PlanLearned(Object):
 
 
 class PlanFields(Object):
-    """The fields of plan/1 (docs/json.md)."""
+    """The fields of plan/2 (docs/json.md)."""
 
     __slots__ = ()
-    schema: Literal["plan/1"]
+    schema: Literal["plan/2"]
     version: str
     """of the library"""
     model: PlanModel
@@ -1292,9 +1337,9 @@ class PlanFields(Object):
     """what was not told and had to be taken"""
     ladder: list[PlanRung]
     """changes in the order of their cost"""
-    max_batch_range: list[int]
-    """the largest batch that surely fits (max_batch), and that perhaps does"""
-    max_sequence_range: list[int]
+    max_batch_range: Interval
+    """the largest batch that surely fits (max_batch), and that perhaps does; null: not looked for"""
+    max_sequence_range: Interval
     """the same of max_sequence"""
     max_basis: str | None
     """of max_batch and max_sequence, as of peak"""
@@ -1304,7 +1349,7 @@ class PlanFields(Object):
     """with --calibrate: what the recordings show beyond the plan"""
     unexplained_bytes: int | None
     """of the recorded peak, after that; null: nothing was recorded"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"model": PlanModel, "phases": PlanPhase, "peak": PlanPeak, "host": PlanHost, "sweep": PlanSweep, "ladder": PlanRung, "learned": PlanLearned}
+    _objects: ClassVar[dict[str, type[Object]]] = {"model": PlanModel, "phases": PlanPhase, "peak": PlanPeak, "host": PlanHost, "sweep": PlanSweep, "ladder": PlanRung, "max_batch_range": Interval, "max_sequence_range": Interval, "learned": PlanLearned}
 
 
 class RanksFirst(Object):
@@ -1403,7 +1448,7 @@ class RanksDeath(Object):
     reserved_bytes: int | None
     """taken from the driver then"""
     phase: str | None
-    """as in report/1; null: no stacks were recorded"""
+    """as in report/2; null: no stacks were recorded"""
     step: int | None
     """training steps that had ended before it"""
     frame: str | None
@@ -1412,7 +1457,7 @@ class RanksDeath(Object):
     """what the memory ran into: device, limit, other_process, non_pytorch, unknown"""
     cause: Literal["unknown", "capacity", "fragmentation", "leak"]
     """capacity, fragmentation, leak, unknown"""
-    likelier: Literal["unknown", "capacity", "fragmentation", "leak"]
+    likely_cause: Literal["unknown", "capacity", "fragmentation", "leak"]
     """of an unknown cause: what more speaks for"""
     headline: str | None
     """one sentence"""
@@ -1445,13 +1490,13 @@ class RanksRow(Object):
     last_time_us: int | None
     """of the last event"""
     requested_peak_bytes: int | None
-    """as devices[].peak of report/1"""
+    """as devices[].peak of report/2"""
     allocated_peak_bytes: int | None
     """the same"""
     reserved_peak_bytes: int | None
     """the same"""
-    range_bytes: int | None
-    """the true allocated peak may be larger by up to this; 0: exact"""
+    allocated_peak_range_bytes: Interval
+    """what allocated_peak_bytes may be; low is high: exact"""
     lower_bound: bool
     """the recording does not cover the whole run: its peak may lie outside"""
     peak_phase: str | None
@@ -1466,7 +1511,7 @@ class RanksRow(Object):
     """the last of them; null: none failed"""
     leak_bytes: int | None
     """that grew; null: no leak was found"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"peak_categories": ReportCategories, "died": RanksDeath}
+    _objects: ClassVar[dict[str, type[Object]]] = {"allocated_peak_range_bytes": Interval, "peak_categories": ReportCategories, "died": RanksDeath}
 
 
 class RanksSkipped(Object):
@@ -1498,12 +1543,13 @@ class ReportMoment(Object):
     """index of the event that reached it; null: it stood before the first"""
     time_us: int | None
     """microseconds since 1970; null before PyTorch 2.2"""
-    range_bytes: int | None
-    """the true number may be larger by up to this; 0: exact"""
+    range_bytes: Interval
+    """what the number may be; low is high: exact"""
     step: int | None
     """index of the step that it lies in; null: there are no steps"""
     phase: str | None
     """as in oom[].phase; null: no stacks were recorded"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"range_bytes": Interval}
 
 
 class ReportPeak(Object):
@@ -1531,9 +1577,9 @@ class ReportPeak(Object):
 
 class ReportOwner(Object):
     __slots__ = ()
-    bytes: int | None
+    bytes: int
     """what its allocations hold"""
-    count: int | None
+    count: int
     """allocations"""
     each_bytes: int | None
     """grouped by size: the size asked for; else null"""
@@ -1568,24 +1614,41 @@ class ReportOwners(Object):
     _objects: ClassVar[dict[str, type[Object]]] = {"owners": ReportOwner, "categories": ReportCategories}
 
 
-class ReportVerdict(Object):
+class VerdictCause(Object):
+    __slots__ = ()
+    cause: Literal["unknown", "capacity", "fragmentation", "leak"]
+    """capacity, fragmentation, leak"""
+    because: str | None
+    """what speaks for it"""
+    decided_by: str | None
+    """what would decide"""
+
+
+class Verdict(Object):
     __slots__ = ()
     bound_by: Literal["unknown", "device", "limit", "other_process", "non_pytorch", "host", "cgroup", "shared_memory"]
-    """what the memory ran into: device, limit, other_process, non_pytorch, unknown"""
+    """what the memory ran into: device, limit, other_process, non_pytorch, unknown; of a log also host, cgroup,
+    shared_memory"""
+    bound_certain: bool
+    """false: usually; the same text is also written otherwise"""
     cause: Literal["unknown", "capacity", "fragmentation", "leak"]
-    """capacity, fragmentation, leak, unknown"""
-    likelier: Literal["unknown", "capacity", "fragmentation", "leak"]
+    """capacity, fragmentation, leak; unknown: it is not decided"""
+    likely_cause: Literal["unknown", "capacity", "fragmentation", "leak"]
     """of an unknown cause: what more speaks for"""
-    bound_low_bytes: int | None
-    """reserved memory that was certainly allowed"""
-    bound_high_bytes: int | None
-    """reserved memory that was certainly refused, or the same number"""
-    needed_bytes: int | None
-    """live, request and what was still to come, at least"""
-    needed_high_bytes: int | None
-    """the same at most; null: not known"""
-    still_to_come_bytes: int | None
-    """what the step had still to allocate, at least; null: not known"""
+    basis: str | None
+    """recording, or text"""
+    causes: list[VerdictCause]
+    """of a log: likeliest first; what is not among them is excluded"""
+    bound_bytes: Interval
+    """reserved memory: certainly allowed, certainly refused (or the same number)"""
+    request_bytes: Interval
+    """what was asked for, before rounding up to a segment"""
+    room_bytes: Interval
+    """under the bound and not allocated, in whatever pieces"""
+    needed_bytes: Interval
+    """live, request and what was still to come"""
+    still_to_come_bytes: Interval
+    """what the step had still to allocate"""
     still_basis: str | None
     """repeated: from the same point in earlier repetitions; optimizer: from its state and gradients; planned: from
     the plan that it is; null: not known"""
@@ -1593,25 +1656,30 @@ class ReportVerdict(Object):
     """one sentence"""
     evidence: list[str]
     """sentences with the numbers"""
-    advice: list[str]
-    """what helps, best first, and what does not"""
+    helps: list[str]
+    """what to do, best first, and what does not help"""
+    useless: list[str]
+    """of a log: what people try and does not help here"""
+    certainty: list[str]
+    """of a log: how to get certainty"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"causes": VerdictCause, "bound_bytes": Interval, "request_bytes": Interval, "room_bytes": Interval, "needed_bytes": Interval, "still_to_come_bytes": Interval}
 
 
 class ReportOom(Object):
     __slots__ = ()
-    event: int | None
+    event: int
     """index"""
     time_us: int | None
     """microseconds since 1970; null before PyTorch 2.2"""
     survived: bool
     """the program caught it and went on"""
-    requested_bytes: int | None
+    requested_bytes: int
     """what was asked for, as the allocator had rounded it"""
-    segment_bytes: int | None
+    segment_bytes: int
     """what the driver was asked for ('Tried to allocate')"""
     stream: int
     """cudaStream_t of the request"""
-    pool: str | None
+    pool: str
     """small or large"""
     phase: str | None
     """load, forward, backward, optimizer, eval, generate, request or other; null: no stacks were recorded"""
@@ -1626,7 +1694,7 @@ class ReportOom(Object):
     reserved_bytes: int | None
     """taken from the driver, after the allocator had given back what it could"""
     bound_bytes: int | None
-    """reserved memory that was certainly allowed (bound_low_bytes)"""
+    """reserved memory that was certainly allowed (verdict.bound_bytes.low)"""
     device_free_bytes: int | None
     """free on the device as the driver told"""
     free_bytes: int | None
@@ -1635,22 +1703,24 @@ class ReportOom(Object):
     """largest free block that this request's stream and pool could use"""
     annotations: list[str]
     """names of the ranges (record_function, external_annotations) that it lies in, the outermost first, at most 16"""
-    verdict: ReportVerdict | None
+    verdict: Verdict | None
     """null for those between the first and the last four of many"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"verdict": ReportVerdict}
+    _objects: ClassVar[dict[str, type[Object]]] = {"verdict": Verdict}
 
 
 class ReportLeak(Object):
     __slots__ = ()
-    grown_bytes: int | None
+    finding: int
+    """index in findings"""
+    grown_bytes: int
     """growth from the first repetition to the last"""
-    per_repetition_bytes: int | None
+    per_repetition_bytes: int
     """growth of one repetition"""
-    repetitions: int | None
+    repetitions: int
     """repetitions that grew, one after another"""
-    first_event: int | None
+    first_event: int
     """start of the first repetition"""
-    last_event: int | None
+    last_event: int
     """start of the last repetition"""
     loop: str | None
     """the line that is entered once a repetition"""
@@ -1660,37 +1730,6 @@ class ReportLeak(Object):
     """its stack, innermost first"""
     part_bytes: int | None
     """what that stack allocated and nobody freed"""
-
-
-class ReportFinding(Object):
-    __slots__ = ()
-    id: str | None
-    """oom, leak, or another one of docs/findings.md"""
-    severity: str | None
-    """bad: killed the run, or will; warn: costs a part of the peak; info"""
-    confidence: float | None
-    """0 to 1: that it is what it is called"""
-    title: str | None
-    """what, how much, where"""
-    bytes: int | None
-    """what it costs; null: not known"""
-    bytes_per_period: int | None
-    """bytes more each period; null: it does not grow"""
-    period: str | None
-    """step, eval iteration, request, forward pass or repetition; null: it does not grow"""
-    frame: str | None
-    """the user's line that allocated; null: not known"""
-    inferred: bool
-    """the line was not recorded but concluded"""
-    evidence: list[str]
-    """sentences with the numbers"""
-    fix: list[str]
-    """what helps, in words and code, best first"""
-    see: list[str]
-    """commands and pages that tell more"""
-    leak: ReportLeak | None
-    """null for others"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"leak": ReportLeak}
 
 
 class ReportPhases(Object):
@@ -1715,13 +1754,13 @@ class ReportPhases(Object):
 
 class ReportStep(Object):
     __slots__ = ()
-    index: int | None
+    index: int
     """from 0; the first begins with the recording"""
-    start_event: int | None
+    start_event: int
     """first event"""
-    end_event: int | None
+    end_event: int
     """last event: the optimizer's last, the least memory before the next one, or the recording's last"""
-    peak_requested_bytes: int | None
+    requested_peak_bytes: int
     """most that was requested in it"""
     phase_peaks: ReportPhases
     """the same by phase"""
@@ -1730,13 +1769,13 @@ class ReportStep(Object):
 
 class ReportCheck(Object):
     __slots__ = ()
-    events: int | None
+    events: int
     """events that were replayed under the allocator's rules"""
-    faults: int | None
+    faults: int
     """of these, the ones that the rules cannot explain"""
-    end_faults: int | None
+    end_faults: int
     """blocks of the snapshot that the replay did not end with"""
-    contradictions: int | None
+    contradictions: int
     """events that contradict each other or the snapshot"""
     exact: bool
     """the replay explains every event and ends with exactly the snapshot's blocks"""
@@ -1744,13 +1783,13 @@ class ReportCheck(Object):
 
 class ReportDevice(Object):
     __slots__ = ()
-    device: int | None
+    device: int
     """ordinal"""
-    events: int | None
+    events: int
     """recorded"""
-    allocations: int | None
+    allocations: int
     """that were seen"""
-    streams: int | None
+    streams: int
     """that allocated"""
     before: ReportTotals
     """before the first event"""
@@ -1762,8 +1801,10 @@ class ReportDevice(Object):
     """when the snapshot was taken"""
     oom: list[ReportOom]
     """deaths, in turn"""
-    findings: list[ReportFinding]
+    findings: list[Finding]
     """worst first"""
+    leaks: list[ReportLeak]
+    """those of the findings that are leaks"""
     steps: list[ReportStep]
     """training steps, or what else repeats; the last one may not have ended"""
     step_basis: str | None
@@ -1777,14 +1818,14 @@ class ReportDevice(Object):
     """last event that they cover; null without events"""
     timeline_bytes: list[int]
     """largest allocated bytes in equal parts of the events"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"before": ReportTotals, "peak": ReportPeak, "at_peak": ReportOwners, "end": ReportTotals, "oom": ReportOom, "findings": ReportFinding, "steps": ReportStep, "self_check": ReportCheck}
+    _objects: ClassVar[dict[str, type[Object]]] = {"before": ReportTotals, "peak": ReportPeak, "at_peak": ReportOwners, "end": ReportTotals, "oom": ReportOom, "findings": Finding, "leaks": ReportLeak, "steps": ReportStep, "self_check": ReportCheck}
 
 
 class ReportFields(Object):
-    """The fields of report/1 (docs/json.md)."""
+    """The fields of report/2 (docs/json.md)."""
 
     __slots__ = ()
-    schema: Literal["report/1"]
+    schema: Literal["report/2"]
     version: str
     """of the library"""
     source: ReportSource
@@ -1795,10 +1836,10 @@ class ReportFields(Object):
 
 
 class RanksFields(Object):
-    """The fields of ranks/1 (docs/json.md)."""
+    """The fields of ranks/2 (docs/json.md)."""
 
     __slots__ = ()
-    schema: Literal["ranks/1"]
+    schema: Literal["ranks/2"]
     version: str
     """of the library"""
     read: int | None
@@ -1831,7 +1872,7 @@ class RanksFields(Object):
     notes: list[str]
     """what limits these numbers"""
     worst: ReportFields | None
-    """the worst in full, as report/1; null: nothing was read, or see the notes"""
+    """the worst in full, as report/2; null: nothing was read, or see the notes"""
     _objects: ClassVar[dict[str, type[Object]]] = {"first_death": RanksFirst, "allocated": RanksSpread, "reserved": RanksSpread, "excess": RanksExcess, "rows": RanksRow, "skipped": RanksSkipped, "worst": ReportFields}
 
 
@@ -1918,10 +1959,9 @@ class WhatifBound(Object):
     """the card; null: none was named"""
     allowance_bytes: int | None
     """of the card, for what PyTorch does not allocate; null: no card was named"""
-    low_bytes: int | None
-    """recorded: reserved memory that was certainly allowed; else null"""
-    high_bytes: int | None
-    """recorded: that was certainly refused; else null"""
+    recorded_bytes: Interval
+    """recorded: reserved memory that was certainly allowed, certainly refused; else null"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"recorded_bytes": Interval}
 
 
 class WhatifDeath(Object):
@@ -1952,7 +1992,7 @@ class WhatifRun(Object):
     """what it asked for; null: none failed"""
     reserved_peak_bytes: int | None
     """most memory taken from the driver"""
-    reserved_peak_range_bytes: list[int]
+    reserved_peak_range_bytes: Interval
     """least and most, over the placements that the driver may choose"""
     allocated_peak_bytes: int | None
     """largest sum of blocks in use"""
@@ -1970,6 +2010,7 @@ class WhatifRun(Object):
     """workspaces that cuDNN asked for and did not get: it takes slower algorithms, whose needs are not known"""
     warnings: list[str]
     """known costs of the settings, with their source"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"reserved_peak_range_bytes": Interval}
 
 
 class WhatifFloor(Object):
@@ -1981,10 +2022,10 @@ class WhatifFloor(Object):
 
 
 class WhatifFields(Object):
-    """The fields of whatif/1 (docs/json.md)."""
+    """The fields of whatif/2 (docs/json.md)."""
 
     __slots__ = ()
-    schema: Literal["whatif/1"]
+    schema: Literal["whatif/2"]
     version: str
     """of the library"""
     source: ReportSource
@@ -2024,43 +2065,35 @@ class WhyFile(Object):
     """of the text"""
 
 
-class WhyRange(Object):
-    __slots__ = ()
-    low_bytes: int | None
-    """at least; null: the log does not tell"""
-    high_bytes: int | None
-    """at most"""
-
-
 class WhyNumbers(Object):
     __slots__ = ()
-    tried: WhyRange
+    tried_bytes: Interval
     """what the driver was asked for ('Tried to allocate')"""
-    total: WhyRange
+    total_bytes: Interval
     """of the card"""
-    free: WhyRange
+    free_bytes: Interval
     """that the driver had left"""
-    allowed: WhyRange
+    allowed_bytes: Interval
     """to this process, by a limit of its own"""
-    allocated: WhyRange
+    allocated_bytes: Interval
     """by PyTorch"""
-    unallocated: WhyRange
+    unallocated_bytes: Interval
     """reserved by PyTorch, in no block in use"""
-    private_pools: WhyRange
+    private_pools_bytes: Interval
     """of allocated, in pools of CUDA graphs"""
-    reserved: WhyRange
+    reserved_bytes: Interval
     """by PyTorch, in all"""
-    this_process: WhyRange
+    this_process_bytes: Interval
     """of the card, with what is outside PyTorch"""
-    other_processes: WhyRange
+    other_processes_bytes: Interval
     """of the card"""
-    used: WhyRange
+    used_bytes: Interval
     """of a cgroup, a job or a node"""
-    limit: WhyRange
+    limit_bytes: Interval
     """of a cgroup, a job or a node"""
-    resident: WhyRange
+    resident_bytes: Interval
     """of the process that was killed"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"tried": WhyRange, "total": WhyRange, "free": WhyRange, "allowed": WhyRange, "allocated": WhyRange, "unallocated": WhyRange, "private_pools": WhyRange, "reserved": WhyRange, "this_process": WhyRange, "other_processes": WhyRange, "used": WhyRange, "limit": WhyRange, "resident": WhyRange}
+    _objects: ClassVar[dict[str, type[Object]]] = {"tried_bytes": Interval, "total_bytes": Interval, "free_bytes": Interval, "allowed_bytes": Interval, "allocated_bytes": Interval, "unallocated_bytes": Interval, "private_pools_bytes": Interval, "reserved_bytes": Interval, "this_process_bytes": Interval, "other_processes_bytes": Interval, "used_bytes": Interval, "limit_bytes": Interval, "resident_bytes": Interval}
 
 
 class WhyProcess(Object):
@@ -2073,49 +2106,6 @@ class WhyProcess(Object):
     """in memory, pages of 4 KiB assumed"""
 
 
-class WhyCause(Object):
-    __slots__ = ()
-    cause: Literal["unknown", "capacity", "fragmentation", "leak"]
-    """capacity, fragmentation, leak"""
-    because: str | None
-    """what speaks for it"""
-    decided_by: str | None
-    """what would decide"""
-
-
-class WhyVerdict(Object):
-    __slots__ = ()
-    bound_by: Literal["unknown", "device", "limit", "other_process", "non_pytorch", "host", "cgroup", "shared_memory"]
-    """what the memory ran into: device, limit, other_process, non_pytorch, host, cgroup, shared_memory, unknown"""
-    bound_certain: bool
-    """false: as a rule; the same text is also written otherwise"""
-    cause: Literal["unknown", "capacity", "fragmentation", "leak"]
-    """capacity, fragmentation, leak; unknown: the text does not decide"""
-    likelier: Literal["unknown", "capacity", "fragmentation", "leak"]
-    """of an unknown cause: the first of `causes`"""
-    basis: str | None
-    """text, or recording: taken over from --snapshot"""
-    causes: list[WhyCause]
-    """likeliest first; what is not among them is excluded"""
-    bound: WhyRange
-    """what could be held at most under what it ran into"""
-    request: WhyRange
-    """what can have been asked for, before rounding up to a segment"""
-    room: WhyRange
-    """under the bound and not allocated, in whatever pieces"""
-    headline: str | None
-    """one sentence"""
-    evidence: list[str]
-    """sentences with the numbers"""
-    helps: list[str]
-    """what to do, cheapest first"""
-    useless: list[str]
-    """what people try and does not help here"""
-    certainty: list[str]
-    """how to get certainty"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"causes": WhyCause, "bound": WhyRange, "request": WhyRange, "room": WhyRange}
-
-
 class WhyRecorded(Object):
     __slots__ = ()
     path: str | None
@@ -2126,9 +2116,9 @@ class WhyRecorded(Object):
     """of the recording: the request that failed"""
     same_death: bool
     """its request is what the text tells"""
-    verdict: ReportVerdict | None
+    verdict: Verdict | None
     """as report tells it"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"verdict": ReportVerdict}
+    _objects: ClassVar[dict[str, type[Object]]] = {"verdict": Verdict}
 
 
 class WhyPlanned(Object):
@@ -2157,13 +2147,13 @@ class WhyPlanned(Object):
     """that fails then"""
     needed_bytes: int | None
     """smallest limit under which it goes to its end"""
-    range_bytes: list[int]
+    needed_range_bytes: Interval
     """least and most that may be needed"""
     basis: str | None
     """as in plan"""
     ladder: list[PlanRung]
     """changes to the planned run, in the order of their cost"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"ladder": PlanRung}
+    _objects: ClassVar[dict[str, type[Object]]] = {"needed_range_bytes": Interval, "ladder": PlanRung}
 
 
 class WhyDeath(Object):
@@ -2224,13 +2214,13 @@ class WhyDeath(Object):
     """of all its rows"""
     also: list[str]
     """other lines that tell of the same death"""
-    verdict: WhyVerdict
+    verdict: Verdict
     """why it happened"""
     recorded: WhyRecorded | None
     """from --snapshot; null: none was given, or it shows no death"""
     planned: WhyPlanned | None
     """from --config; null: none was given, or it is not the GPU's memory"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"numbers": WhyNumbers, "processes": WhyProcess, "verdict": WhyVerdict, "recorded": WhyRecorded, "planned": WhyPlanned}
+    _objects: ClassVar[dict[str, type[Object]]] = {"numbers": WhyNumbers, "processes": WhyProcess, "verdict": Verdict, "recorded": WhyRecorded, "planned": WhyPlanned}
 
 
 class WhyOther(Object):
@@ -2254,10 +2244,10 @@ class WhyOther(Object):
 
 
 class WhyFields(Object):
-    """The fields of why/1 (docs/json.md)."""
+    """The fields of why/2 (docs/json.md)."""
 
     __slots__ = ()
-    schema: Literal["why/1"]
+    schema: Literal["why/2"]
     version: str
     """of the library"""
     outcome: Literal["nothing", "other", "memory"]

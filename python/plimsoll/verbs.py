@@ -17,7 +17,7 @@ from . import _abi, _input, _native
 from ._input import Input, PathLike
 from ._result import Result, Source
 from ._results import (CkptDiffFields, CkptFields, DiffFields, HereFields, PlanFields, RanksFields, ReportDevice,
-                       ReportFields, ReportFinding, ReportPeak, ReportVerdict, WhatifFields, WhyFields)
+                       ReportFields, Finding, ReportPeak, Verdict, WhatifFields, WhyFields)
 from .errors import ArgumentError, UnsupportedError
 
 __all__ = ["report", "diff", "whatif", "plan", "why", "here", "verify", "record",
@@ -50,12 +50,12 @@ class Report(Result, ReportFields):
         return self.device.peak
 
     @property
-    def findings(self) -> list[ReportFinding]:
+    def findings(self) -> list[Finding]:
         """Of all devices, worst first on each."""
         return [finding for device in self.devices for finding in device.findings]
 
     @property
-    def verdict(self) -> ReportVerdict | None:
+    def verdict(self) -> Verdict | None:
         """Of the last failure of `device`; None: no request failed."""
         told = [oom.verdict for oom in self.device.oom if oom.verdict is not None]
         return told[-1] if told else None

@@ -16,6 +16,7 @@
 #include "fields.h"
 #include "intern.h"
 #include "json.h"
+#include "known.h"
 #include "mem.h"
 #include "source.h"
 #include "tar.h"

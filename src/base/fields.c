@@ -43,12 +43,12 @@ static void emit_array(struct json_out *o, const struct field *f, const void *wh
 	json_array_end(o);
 }
 
-static void emit_maybe(struct json_out *o, const struct field *f, const bool *v)
+static void emit_tri(struct json_out *o, const struct field *f, enum plim_tri v)
 {
-	if (v)
-		json_bool(o, f->name, *v);
-	else
+	if (v == PLIM_TRI_UNKNOWN)
 		json_null(o, f->name);
+	else
+		json_bool(o, f->name, v == PLIM_TRI_YES);
 }
 
 static void emit(struct json_out *o, const struct field *f, const void *what)
@@ -60,7 +60,7 @@ static void emit(struct json_out *o, const struct field *f, const void *what)
 	case FIELD_KIND_I64: json_i64(o, f->name, *(const int64_t *)at); break;
 	case FIELD_KIND_U32: json_u64(o, f->name, *(const uint32_t *)at); break;
 	case FIELD_KIND_BOOL: json_bool(o, f->name, *(const bool *)at); break;
-	case FIELD_KIND_MAYBE: emit_maybe(o, f, pointer_at(at)); break;
+	case FIELD_KIND_TRI: emit_tri(o, f, *(const enum plim_tri *)at); break;
 	case FIELD_KIND_DOUBLE: json_double(o, f->name, *(const double *)at); break;
 	case FIELD_KIND_STRING: json_string(o, f->name, pointer_at(at)); break;
 	case FIELD_KIND_ENUM: json_string(o, f->name, enum_name(f, at)); break;
@@ -83,10 +83,17 @@ void fields_emit_members(struct json_out *o, const struct field_table *table, co
 		emit(o, &table->rows[i], what);
 }
 
+/* Two numbers stand on one line. */
+static bool is_interval(const struct field_table *table)
+{
+	return table->n == 2 && table->rows[0].kind == FIELD_KIND_U64 &&
+	       table->rows[1].kind == FIELD_KIND_U64;
+}
+
 void fields_emit_json(struct json_out *o, const char *key, const struct field_table *table,
 		      const void *what)
 {
-	json_object(o, key, JSON_LINES);
+	json_object(o, key, is_interval(table) ? JSON_LINE : JSON_LINES);
 	fields_emit_members(o, table, what);
 	json_object_end(o);
 }

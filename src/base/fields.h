@@ -16,12 +16,14 @@
 
 #include "json.h"
 
+#include <plimsoll/types.h>
+
 enum field_kind {
 	FIELD_KIND_U64,     /* uint64_t, PLIM_UNKNOWN: null */
 	FIELD_KIND_I64,     /* int64_t */
 	FIELD_KIND_U32,     /* uint32_t */
 	FIELD_KIND_BOOL,    /* bool */
-	FIELD_KIND_MAYBE,   /* a pointer to a bool, NULL: null */
+	FIELD_KIND_TRI,     /* enum plim_tri: null, false, true */
 	FIELD_KIND_DOUBLE,  /* double, NaN: null */
 	FIELD_KIND_STRING,  /* const char *, NULL: null */
 	FIELD_KIND_ENUM,    /* an enum shown by name; without a name: null */
@@ -79,9 +81,9 @@ struct field_table {
 	{                                   \
 		FIELD_ROW(T, m, BOOL, bool) \
 	}
-#define FIELD_MAYBE(T, m)                            \
-	{                                            \
-		FIELD_ROW(T, m, MAYBE, const bool *) \
+#define FIELD_TRI(T, m)                             \
+	{                                           \
+		FIELD_ROW(T, m, TRI, enum plim_tri) \
 	}
 #define FIELD_DOUBLE(T, m)                      \
 	{                                       \

@@ -192,7 +192,7 @@ enum plim_status diagnose_last_oom(struct diagnosis *x, struct plim_report_oom *
 /* The verdict of a death, with its sentences. */
 enum plim_status diagnose_verdict(struct recording_names *n, const struct findings_death *d,
 				  const struct findings_tried *tried, size_t tried_count,
-				  struct plim_report_verdict *v, struct plim_err *err);
+				  struct plim_verdict *v, struct plim_err *err);
 
 /* What the detectors find, or the `only` one; x->death must be that of the last failure, if there is one. */
 enum plim_status diagnose_find(const struct diagnosis *x, const char *only,
@@ -200,9 +200,13 @@ enum plim_status diagnose_find(const struct diagnosis *x, const char *only,
 
 /* The same in sentences with places; a failure is a finding too, the first (`last`; NULL: none). */
 enum plim_status diagnose_findings(const struct diagnosis *x, const struct findings_list *list,
-				   const struct plim_report_oom *last,
-				   struct plim_report_finding **out, size_t *count,
-				   struct plim_err *err);
+				   const struct plim_report_oom *last, struct plim_finding **out,
+				   size_t *count, struct plim_err *err);
+
+/* What is known of leaks beyond the findings of `list`; `before`: findings in front of it. */
+enum plim_status diagnose_leaks(const struct diagnosis *x, const struct findings_list *list,
+				size_t before, struct plim_report_leak **out, size_t *count,
+				struct plim_err *err);
 
 /* What a log alone says of a death: less than a recording, so causes are ranked and seldom certain. */
 #define FINDINGS_CAUSES 3

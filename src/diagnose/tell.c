@@ -168,10 +168,6 @@ enum plim_status diagnose_last_oom(struct diagnosis *x, struct plim_report_oom *
 
 /* ---- findings ---- */
 
-static const char *const severities[] = {
-	[FINDINGS_INFO] = "info", [FINDINGS_WARN] = "warn", [FINDINGS_BAD] = "bad"
-};
-
 static enum plim_status keep_lines(struct recording_names *names, const struct findings_lines *from,
 				   const char ***out, size_t *n, struct plim_err *err)
 {
@@ -202,13 +198,10 @@ static const char *place_of(struct recording_names *names, const char *frame, st
 }
 
 static enum plim_status fill_leak(struct recording_names *names, const struct findings_leak *from,
-				  struct plim_report_finding *out, struct plim_err *err)
+				  size_t finding, struct plim_report_leak *l, struct plim_err *err)
 {
-	struct plim_report_leak *l = arena_take(names->arena, 1, sizeof(*l), err);
-
-	if (!l)
-		return mem_status(err);
-	*l = (struct plim_report_leak){ .grown_bytes = from->grown_bytes,
+	*l = (struct plim_report_leak){ .finding = finding,
+					.grown_bytes = from->grown_bytes,
 					.per_repetition_bytes = from->per_repetition_bytes,
 					.repetitions = from->repetitions,
 					.first_event = from->first_event,
@@ -216,37 +209,35 @@ static enum plim_status fill_leak(struct recording_names *names, const struct fi
 					.loop = recording_frame(names, from->loop_frame, err),
 					.frame = recording_frame(names, from->frame, err),
 					.part_bytes = from->part_bytes };
-	out->leak = l;
 	return recording_stack(names, from->stack, &l->stack, &l->stack_count, err);
 }
 
 static enum plim_status fill_one(struct recording_names *names, const struct finding *from,
-				 struct plim_report_finding *out, struct plim_err *err)
+				 struct plim_finding *out, struct plim_err *err)
 {
 	const char *frame = recording_frame(names, from->frame, err), *place;
-	enum plim_status st = PLIM_OK;
+	enum plim_status st;
 
 	if (from->frame != TRACE_NONE && !frame)
 		return mem_status(err);
 	place = frame ? place_of(names, frame, err) : NULL;
-	*out = (struct plim_report_finding){
+	*out = (struct plim_finding){
 		.id = from->id,
-		.severity = severities[from->severity],
+		.severity = (enum plim_severity)from->severity,
 		.confidence = from->confidence,
 		.title = place ? arena_text(names->arena, err, "%s (%s)", from->title, place)
 			       : arena_copy(names->arena, from->title, err),
 		.bytes = from->bytes,
-		.bytes_per_period = from->bytes_per_period,
+		.per_period_bytes = from->bytes_per_period,
 		.period = from->period,
-		.frame = frame,
-		.inferred = from->inferred,
+		.place = { .frame = frame,
+			   .line = PLIM_UNKNOWN,
+			   .offset = PLIM_UNKNOWN,
+			   .inferred = from->inferred },
 	};
 	if (!out->title)
 		return mem_status(err);
-	if (!strcmp(from->id, "leak"))
-		st = fill_leak(names, &from->leak, out, err);
-	if (!st)
-		st = keep_lines(names, &from->evidence, &out->evidence, &out->evidence_count, err);
+	st = keep_lines(names, &from->evidence, &out->evidence, &out->evidence_count, err);
 	if (!st)
 		st = keep_lines(names, &from->fix, &out->fix, &out->fix_count, err);
 	if (!st)
@@ -256,27 +247,28 @@ static enum plim_status fill_one(struct recording_names *names, const struct fin
 
 /* A death is a finding too, the first one; its verdict has the rest. */
 static void fill_death(const struct plim_report_oom *last, double confidence,
-		       struct plim_report_finding *out)
+		       struct plim_finding *out)
 {
 	static const char *whatif[] = { "plimsoll whatif" },
 			  *owners[] = { "plimsoll report --at oom --group-by stack" };
-	const struct plim_report_verdict *v = last->verdict;
-	enum plim_cause cause = v->cause ? v->cause : v->likelier;
+	const struct plim_verdict *v = last->verdict;
+	enum plim_cause cause = v->cause ? v->cause : v->likely_cause;
 
-	*out = (struct plim_report_finding){ .id = "oom",
-					     .severity = last->survived ? "info" : "bad",
-					     .confidence = confidence,
-					     .title = v->headline,
-					     .bytes = last->requested_bytes,
-					     .bytes_per_period = PLIM_UNKNOWN,
-					     .frame = last->frame,
-					     .evidence = v->evidence,
-					     .evidence_count = v->evidence_count,
-					     .fix = v->advice,
-					     .fix_count = v->advice_count,
-					     .see = cause == PLIM_CAUSE_FRAGMENTATION ? whatif
-										      : owners,
-					     .see_count = 1 };
+	*out = (struct plim_finding){
+		.id = "oom",
+		.severity = last->survived ? PLIM_SEVERITY_INFO : PLIM_SEVERITY_ERROR,
+		.confidence = confidence,
+		.title = v->headline,
+		.bytes = last->requested_bytes,
+		.per_period_bytes = PLIM_UNKNOWN,
+		.place = { .frame = last->frame, .line = PLIM_UNKNOWN, .offset = PLIM_UNKNOWN },
+		.evidence = v->evidence,
+		.evidence_count = v->evidence_count,
+		.fix = v->helps,
+		.fix_count = v->helps_count,
+		.see = cause == PLIM_CAUSE_FRAGMENTATION ? whatif : owners,
+		.see_count = 1
+	};
 }
 
 enum plim_status diagnose_find(const struct diagnosis *x, const char *only,
@@ -295,9 +287,8 @@ enum plim_status diagnose_find(const struct diagnosis *x, const char *only,
 }
 
 enum plim_status diagnose_findings(const struct diagnosis *x, const struct findings_list *list,
-				   const struct plim_report_oom *last,
-				   struct plim_report_finding **out, size_t *count,
-				   struct plim_err *err)
+				   const struct plim_report_oom *last, struct plim_finding **out,
+				   size_t *count, struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
 
@@ -309,5 +300,22 @@ enum plim_status diagnose_findings(const struct diagnosis *x, const struct findi
 		fill_death(last, x->death.confidence, &(*out)[(*count)++]);
 	for (size_t i = 0; !st && i < list->all.n; i++)
 		st = fill_one(x->names, &list->all.at[i], &(*out)[(*count)++], err);
+	return st;
+}
+
+enum plim_status diagnose_leaks(const struct diagnosis *x, const struct findings_list *list,
+				size_t before, struct plim_report_leak **out, size_t *count,
+				struct plim_err *err)
+{
+	enum plim_status st = PLIM_OK;
+
+	*count = 0;
+	*out = arena_take(x->names->arena, list->all.n, sizeof(**out), err);
+	if (!*out)
+		return mem_status(err);
+	for (size_t i = 0; !st && i < list->all.n; i++)
+		if (!strcmp(list->all.at[i].id, "leak"))
+			st = fill_leak(x->names, &list->all.at[i].leak, before + i,
+				       &(*out)[(*count)++], err);
 	return st;
 }

@@ -397,7 +397,7 @@ static const char *headline(struct recording_names *n, const struct findings_dea
 
 enum plim_status diagnose_verdict(struct recording_names *n, const struct findings_death *d,
 				  const struct findings_tried *tried, size_t tried_count,
-				  struct plim_report_verdict *v, struct plim_err *err)
+				  struct plim_verdict *v, struct plim_err *err)
 {
 	static const char *const bases[] = { NULL, "repeated", "optimizer", "planned" };
 	struct lines evidence = { .arena = n->arena, .err = err }, todo = evidence;
@@ -406,15 +406,20 @@ enum plim_status diagnose_verdict(struct recording_names *n, const struct findin
 
 	v->bound_by = (enum plim_bound)d->bound_by;
 	v->cause = (enum plim_cause)d->cause;
-	v->likelier = (enum plim_cause)d->likelier;
-	v->bound_low_bytes = d->bound_low_bytes;
-	v->bound_high_bytes = d->bound_high_bytes;
-	v->still_to_come_bytes = d->future ? d->still_low_bytes : PLIM_UNKNOWN;
+	v->bound_certain = v->bound_by != PLIM_BOUND_UNKNOWN;
+	v->likely_cause = (enum plim_cause)d->likelier;
+	v->basis = "recording";
+	v->bound_bytes = (struct plim_interval){ d->bound_low_bytes, d->bound_high_bytes };
+	v->request_bytes = (struct plim_interval){ d->request_bytes, d->request_bytes };
+	v->room_bytes = v->needed_bytes = v->still_to_come_bytes = INTERVAL_UNKNOWN;
 	v->still_basis = bases[d->future];
-	v->needed_bytes = need + d->still_low_bytes;
-	v->needed_high_bytes = d->future == FINDINGS_FUTURE_REPEATED
-				       ? d->live_bytes + d->request_bytes + d->still_high_bytes
-				       : PLIM_UNKNOWN;
+	v->needed_bytes.low = need + d->still_low_bytes;
+	if (d->future)
+		v->still_to_come_bytes.low = d->still_low_bytes;
+	if (d->future == FINDINGS_FUTURE_REPEATED) {
+		v->still_to_come_bytes.high = d->still_high_bytes;
+		v->needed_bytes.high = d->live_bytes + d->request_bytes + d->still_high_bytes;
+	}
 	v->headline = headline(n, d, err);
 	tell_cause(&evidence, d);
 	tell_need(&evidence, d);
@@ -423,6 +428,6 @@ enum plim_status diagnose_verdict(struct recording_names *n, const struct findin
 	advise(&todo, d, tried, tried_count);
 	st = lines_keep(&evidence, &v->evidence, &v->evidence_count);
 	if (!st)
-		st = lines_keep(&todo, &v->advice, &v->advice_count);
+		st = lines_keep(&todo, &v->helps, &v->helps_count);
 	return !st && !v->headline ? mem_status(err) : st;
 }

@@ -442,7 +442,7 @@ static void emit_merged(struct packing *x, struct json_out *j)
 static void emit_head(struct packing *x, struct json_out *j)
 {
 	json_object(j, NULL, JSON_LINES);
-	json_string(j, "format", "page/1");
+	json_string(j, "format", "page/2");
 	json_string(j, "version", plim_version());
 	json_string(j, "title", x->in->title);
 	json_u64(j, "recording", x->in->recording);

@@ -178,14 +178,14 @@ static void fill_step(const struct recording_device *d, struct timeline_cursor *
 
 	for (int p = 0; p < TIMELINE_PHASES; p++)
 		most[p] = PLIM_UNKNOWN;
-	step->peak_requested_bytes = 0;
+	step->requested_peak_bytes = 0;
 	for (uint32_t e = (uint32_t)step->start_event; e <= step->end_event; e++) {
 		uint64_t *phase, now;
 
 		timeline_go(&d->timeline, at, e);
 		now = at->bytes[TIMELINE_REQUESTED];
-		if (now > step->peak_requested_bytes)
-			step->peak_requested_bytes = now;
+		if (now > step->requested_peak_bytes)
+			step->requested_peak_bytes = now;
 		if (!d->categories.mem)
 			continue;
 		phase = &most[d->categories.phase[e]];

@@ -35,7 +35,7 @@ def recording(title="made.pickle", names=None, scale=1):
         rows.append([event + 1, event + 4, event + 5, BASE + GIB * scale, 512 * MIB * scale - 100, 512 * MIB * scale, 2, 1, 0])
         rows.append([event + 2, event + 3, event + 3, BASE + 2 * GIB * scale, 64 * MIB * scale, 64 * MIB * scale, 3 if step else 2, 2, 1 if step else 0])
         event += 6
-        steps.append({"index": step, "start_event": first, "end_event": event - 1, "peak_requested_bytes": None,
+        steps.append({"index": step, "start_event": first, "end_event": event - 1, "requested_peak_bytes": None,
                       "phase_peaks": {"forward": 512 * MIB * scale, "backward": None}})
     rows.append([event + 1, None, None, BASE + GIB * scale, 512 * MIB * scale, 512 * MIB * scale, 2, 1, 0])
     death = event + 1
@@ -66,11 +66,11 @@ def recording(title="made.pickle", names=None, scale=1):
     columns.add("phases.phase", [0, 1] + [2] * len(steps))
     columns.add("time.us", [1_000_000 * i for i in range(events // 16 + 2)], delta=True)
     peak = (GIB + 576 * MIB) * scale
-    moment = {"event": 2, "time_us": None, "range_bytes": 0}
+    moment = {"event": 2, "time_us": None, "range_bytes": {"low": 0, "high": 0}}
     live = (GIB + 512 * MIB) * scale
     headline = name("CAPACITY: 1.50 GiB was live and 2.00 GiB more was asked for")
-    finding = {"severity": "warn", "confidence": 0.9, "bytes": 64 * MIB, "bytes_per_period": None, "period": None, "frame": name("/home/user/train.py:42 in train_step"),
-               "inferred": False, "evidence": [name("a sentence")], "fix": [name("do this")], "see": []}
+    finding = {"severity": "warning", "confidence": 0.9, "bytes": 64 * MIB, "per_period_bytes": None, "period": None, "place": {"frame": name("/home/user/train.py:42 in train_step"), "file": None, "line": None, "offset": None, "inferred": False},
+               "evidence": [name("a sentence")], "fix": [name("do this")], "see": []}
     device = {
         "device": 0, "events": events, "allocations": len(rows), "streams": 1,
         "before": totals(0, 0, 0, 0), "end": totals(live, live, live, 3 * GIB * scale),
@@ -78,14 +78,14 @@ def recording(title="made.pickle", names=None, scale=1):
         "oom": [{"event": death, "time_us": None, "survived": False, "requested_bytes": REQUEST, "segment_bytes": REQUEST, "phase": "forward", "step": STEPS,
                  "frame": name("/home/user/train.py:42 in train_step"), "stack": [], "live_bytes": live, "reserved_bytes": 3 * GIB * scale,
                  "device_free_bytes": 0, "free_bytes": 3 * GIB * scale - live, "largest_free_bytes": GIB,
-                 "verdict": {"bound_by": name("device"), "cause": "capacity", "likelier": "unknown", "bound_low_bytes": 3 * GIB, "bound_high_bytes": 3 * GIB,
-                             "needed_bytes": None, "needed_high_bytes": None, "headline": headline,
-                             "evidence": [name(f"reason {i}") for i in range(5)], "advice": [name("use a smaller batch")]}}],
-        "findings": [dict(finding, id="oom", severity="bad", title=headline), dict(finding, id="made", title=name("temporaries take 64.00 MiB"))],
+                 "verdict": {"bound_by": name("device"), "cause": "capacity", "likely_cause": "unknown", "bound_bytes": {"low": 3 * GIB, "high": 3 * GIB},
+                             "needed_bytes": {"low": None, "high": None}, "headline": headline,
+                             "evidence": [name(f"reason {i}") for i in range(5)], "helps": [name("use a smaller batch")]}}],
+        "findings": [dict(finding, id="oom", severity="error", title=headline), dict(finding, id="made", title=name("temporaries take 64.00 MiB"))],
         "steps": steps, "self_check": None,
     }
     head = {
-        "format": "page/1", "version": "0.0", "title": name(title), "recording": 0, "events": events,
+        "format": "page/2", "version": "0.0", "title": name(title), "recording": 0, "events": events,
         "report": {"source": {"path": None, "bytes": None, "complete": True, "notes": [name("a note")]}, "devices": [device]},
         "settings": None,
         "categories": [{"id": i, "name": name(n)} for i, n in CATEGORIES],
@@ -111,7 +111,7 @@ def flat(events=0):
     columns.add("allocs.block", [MIB])
     device = {"device": 0, "events": events, "allocations": 1, "streams": 1, "before": totals(None, None, None, None),
               "end": totals(MIB, MIB, MIB, 20 * MIB), "peak": None, "oom": [], "findings": [], "steps": None, "self_check": None}
-    head = {"format": "page/1", "version": "0.0", "title": "flat.pickle", "recording": 0, "events": events,
+    head = {"format": "page/2", "version": "0.0", "title": "flat.pickle", "recording": 0, "events": events,
             "report": {"source": {"path": None, "bytes": None, "complete": False, "notes": []}, "devices": [device]}, "settings": None,
             "categories": [{"id": "unknown", "name": "unknown"}], "rules": [{"category": 0, "confidence_pct": 0, "text": "nothing is known"}],
             "phases": [], "streams": ["0"], "pools": [{"name": None}], "strings": [], "merged": [], "time_stride": 0, "show": []}

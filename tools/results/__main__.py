@@ -1,8 +1,10 @@
-"""results WHAT: what is made of the public headers, printed.
+"""results WHAT [NAME]: what is made of the public headers, printed.
 
     rows, tables   the C file of the tables that JSON is emitted by, and its header
     docs           docs/json.md
     python-results python/plimsoll/_results.py, the results as typed classes
+    schema NAME    JSON Schema of one result ("report"); schemas prints their names
+    typescript     ui/src/results.ts, the types of what the viewer shows
     python-abi     python/plimsoll/_abi.py, the library as ctypes
 """
 import glob
@@ -14,6 +16,8 @@ import docs
 import headers
 import python
 import rows
+import schema
+import typescript
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -34,18 +38,21 @@ WAYS = {
     "docs": lambda api: "\n".join(docs.page(api, template())) + "\n",
     "python-results": python.results,
     "python-abi": python.abi,
+    "typescript": typescript.source,
+    "schema": schema.source,
+    "schemas": lambda api: "\n".join(api.schemas) + "\n",
 }
 
 
 def main():
-    if len(sys.argv) != 2 or sys.argv[1] not in WAYS:
+    if len(sys.argv) != 2 + (sys.argv[1:2] == ["schema"]) or sys.argv[1] not in WAYS:
         sys.exit(__doc__)
     try:
         api = headers.read(glob.glob(os.path.join(TOP, "include/plimsoll/*.h")))
         api.version = version()
     except headers.HeaderError as error:
         sys.exit(f"results: {error}")
-    sys.stdout.write(WAYS[sys.argv[1]](api))
+    sys.stdout.write(WAYS[sys.argv[1]](api, *sys.argv[2:]))
 
 
 if __name__ == "__main__":

@@ -1,15 +1,17 @@
 """docs/json.md: what stands in docs/json.md.in, with the rows of each schema."""
 import re
 
-from headers import unit
+from headers import unit, unit_word
 
-TYPES = {"u64": "integer", "i64": "integer", "u32": "integer", "bool": "true or false", "maybe": "true or false",
+TYPES = {"u64": "integer", "i64": "integer", "u32": "integer", "bool": "true or false", "tri": "true or false",
          "double": "number", "string": "string", "enum": "string", "struct": "object", "pointer": "object",
          "structs": "array of objects", "strings": "array of strings", "u64s": "array of integers"}
-NULLABLE = ("u64", "maybe", "double", "string", "pointer")
+NULLABLE = ("u64", "tri", "double", "string", "pointer")
 
 
 def type_of(api, m):
+    if m.of == "interval":
+        return f"interval, {word}" if (word := unit_word(m.name)) else "interval"
     text, null = TYPES[m.kind], m.kind in NULLABLE and not m.never_null
     if unit(m):
         text += ", " + unit(m)
@@ -26,7 +28,7 @@ def rows(api, struct, prefix=""):
     for m in api.structs[struct].shown:
         path = prefix + m.name + ("[]" if m.count else "")
         yield f"| `{path}` | {type_of(api, m)} | {m.text} |"
-        if m.of in api.structs:
+        if m.of in api.structs and m.of != "interval":
             yield from rows(api, m.of, path + ".")
 
 

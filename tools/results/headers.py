@@ -26,7 +26,7 @@ class Member:
     name: str
     type: str  # as C has it, without the name: "const struct plim_x *"
     doc: str
-    kind: str  # u64 i64 u32 bool maybe double string enum struct pointer structs strings u64s count other
+    kind: str  # u64 i64 u32 bool tri double string enum struct pointer structs strings u64s count other
     of: str = ""  # the enum or struct without "plim_"
     count: str = ""  # the member that counts an array
     bounds: str = ""  # of an array inside of the struct: "[1000]"
@@ -128,7 +128,7 @@ def comment_text(comment):
 
 
 # What a member's type without const and spaces makes of it.
-PLAIN = {"uint64_t": "u64", "int64_t": "i64", "uint32_t": "u32", "bool": "bool", "bool*": "maybe", "double": "double",
+PLAIN = {"uint64_t": "u64", "int64_t": "i64", "uint32_t": "u32", "bool": "bool", "double": "double",
          "char*": "string", "size_t": "count"}
 ARRAYS = {"char**": "strings", "uint64_t*": "u64s"}
 
@@ -152,6 +152,8 @@ def member(struct, declaration, doc, following):
         m.of = compound[2]
         m.kind = compound[1] if not compound[3] else "structs" if counted else "pointer"
         m.count = counted[1] if m.kind == "structs" else ""
+    if m.kind == "enum" and m.of == "tri":
+        m.kind, m.of = "tri", ""
     if m.kind == "count" and not name.endswith("_count"):
         m.kind = "other"
     return m
@@ -160,8 +162,11 @@ def member(struct, declaration, doc, following):
 def struct_of(name, body, doc, header):
     """The members of a struct, a line each; rules that are broken are errors."""
     statements, above = [], None  # (declaration, comment)
-    for comment, declaration, behind in re.findall(
-            r"(/\*.*?\*/)|([^/\n;]+(?:\n[ \t]+[^/\n;]+)?;)[ \t]*(/\*.*?\*/)?", body, re.S):
+    token = re.compile(r"(/\*.*?\*/)|([^/\n;]+(?:\n[ \t]+[^/\n;]+)?;)[ \t]*(/\*.*?\*/)?", re.S)
+    rest = token.sub("", body).split()
+    if rest:
+        raise HeaderError(f"{header}: struct plim_{name}: '{' '.join(rest)}' is no member on a line of its own")
+    for comment, declaration, behind in token.findall(body):
         if comment:
             above = comment_text(comment)
             continue
@@ -233,8 +238,12 @@ UNITS = {"bytes": "bytes", "_ns": "nanoseconds", "_us": "microseconds", "_ms": "
 NUMBERS = ("u64", "i64", "u32", "double", "u64s")
 
 
+def unit_word(name):
+    return next((word for end, word in UNITS.items() if name.endswith(end)), None)
+
+
 def unit(m):
-    return next((word for end, word in UNITS.items() if m.kind in NUMBERS and m.name.endswith(end)), None)
+    return unit_word(m.name) if m.kind in NUMBERS else None
 
 
 def fault(m):

@@ -11,7 +11,7 @@ def camel(name):
 
 # ---- _results.py ----
 
-SCALARS = {"u64": "int | None", "i64": "int", "u32": "int", "bool": "bool", "maybe": "bool | None",
+SCALARS = {"u64": "int | None", "i64": "int", "u32": "int", "bool": "bool", "tri": "bool | None",
            "double": "float | None", "string": "str | None", "strings": "list[str]", "u64s": "list[int]"}
 
 

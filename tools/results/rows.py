@@ -1,6 +1,8 @@
-"""The rows that src/base/fields.c emits JSON by, as a C file: a table a struct, names and plim_ENUM_name an enum."""
+"""The rows that src/base/fields.c emits JSON by, as a C file: a table a struct, names and plim_ENUM_name an enum;
+and the tables of options."""
+import options
 
-KINDS = {"u64": "U64", "i64": "I64", "u32": "U32", "bool": "BOOL", "maybe": "MAYBE", "double": "DOUBLE",
+KINDS = {"u64": "U64", "i64": "I64", "u32": "U32", "bool": "BOOL", "tri": "TRI", "double": "DOUBLE",
          "string": "STRING", "enum": "ENUM", "struct": "STRUCT", "pointer": "POINTER", "structs": "STRUCTS",
          "strings": "STRINGS", "u64s": "U64S"}
 
@@ -41,12 +43,15 @@ def source(api):
         lines += enum_names(api.enums[name]) + [""]
     for struct in structs:
         lines += table(api, struct) + [""]
+    for struct in options.options(api):
+        lines += list(options.table(api, struct))
     return "\n".join(lines)
 
 
 def header(api):
-    names = [f"{s.name}_table" for s in api.results()]
+    names = [f"extern const struct field_table {s.name}_table;" for s in api.results()]
+    names += [f"extern const struct options_table {s.name}_table;" for s in options.options(api)]
     return "\n".join(["/* Made of include/plimsoll by tools/results: the table of each struct of a result. */",
-                      "#ifndef RESULT_TABLES_H", "#define RESULT_TABLES_H", "", '#include "base/fields.h"', "",
+                      "#ifndef RESULT_TABLES_H", "#define RESULT_TABLES_H", "", '#include "verbs/options.h"', "",
                       "#include <plimsoll/plimsoll.h>", ""] +
-                     [f"extern const struct field_table {n};" for n in names] + ["", "#endif", ""])
+                     names + ["", "#endif", ""])

@@ -36,8 +36,8 @@ export function wanted_top(state: State): number {
 // What the memory ran into, as the last failure tells; of a plan that fits, what it was to stay under.
 export function limit_of(state: State): { bytes: number; high: number | null } | null {
 	const oom = state.recording.death ?? state.recording.device.oom[state.recording.device.oom.length - 1];
-	const low = oom?.verdict?.bound_low_bytes;
-	if (low) return { bytes: low, high: oom!.verdict!.bound_high_bytes };
+	const bound = oom?.verdict?.bound_bytes;
+	if (bound?.low) return { bytes: bound.low, high: bound.high };
 	const given = state.recording.head.limit_bytes;
 	return given ? { bytes: given, high: null } : null;
 }

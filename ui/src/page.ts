@@ -1,5 +1,6 @@
 // What docs/page.md describes, as the viewer holds it: sections unpacked, columns as typed arrays.
 
+import type { Report } from "./results";
 import { plain } from "./text";
 
 export type Column = Uint8Array | Uint16Array | Uint32Array | Float64Array;
@@ -13,88 +14,7 @@ interface ColumnEntry {
 	after?: string;
 }
 
-export interface Totals {
-	requested_bytes: number | null;
-	active_bytes: number | null;
-	allocated_bytes: number | null;
-	reserved_bytes: number | null;
-}
-
 export type Measure = "requested" | "allocated" | "active" | "reserved";
-
-interface PeakMoment {
-	event: number | null;
-	time_us: number | null;
-	range_bytes: number | null;
-}
-
-export interface Verdict {
-	bound_by: string;
-	cause: string;
-	likelier: string;
-	bound_low_bytes: number | null;
-	bound_high_bytes: number | null;
-	needed_bytes: number | null;
-	needed_high_bytes: number | null;
-	headline: string | null;
-	evidence: string[];
-	advice: string[];
-}
-
-export interface Oom {
-	event: number;
-	time_us: number | null;
-	survived: boolean;
-	requested_bytes: number | null;
-	segment_bytes: number | null;
-	phase: string | null;
-	step: number | null;
-	frame: string | null;
-	stack: string[];
-	live_bytes: number | null;
-	reserved_bytes: number | null;
-	device_free_bytes: number | null;
-	free_bytes: number | null;
-	largest_free_bytes: number | null;
-	verdict: Verdict | null;
-}
-
-export interface Finding {
-	id: string;
-	severity: string;
-	confidence: number | null;
-	title: string;
-	bytes: number | null;
-	bytes_per_period: number | null;
-	period: string | null;
-	frame: string | null;
-	inferred: boolean;
-	evidence: string[];
-	fix: string[];
-	see: string[];
-}
-
-export interface Step {
-	index: number;
-	start_event: number;
-	end_event: number;
-	peak_requested_bytes: number | null;
-	phase_peaks: Record<string, number | null>;
-}
-
-export interface Device {
-	device: number;
-	events: number;
-	allocations: number | null;
-	streams: number | null;
-	before: Totals;
-	end: Totals;
-	peak: (Totals & Record<Measure, PeakMoment> & { lower_bound: boolean }) | null;
-	oom: Oom[];
-	findings: Finding[];
-	steps: Step[] | null;
-	self_check: { events: number; exact: boolean } | null;
-}
 
 export interface Head {
 	format: string;
@@ -103,10 +23,7 @@ export interface Head {
 	events: number;
 	plan: boolean; // no recording, but what one would be
 	limit_bytes: number | null; // that the plan was to stay under
-	report: {
-		source: { path: string | null; bytes: number | null; complete: boolean; notes: string[] };
-		devices: Device[];
-	};
+	report: Report;
 	categories: { id: string; name: string }[];
 	rules: { category: number; confidence_pct: number; text: string }[];
 	phases: string[];
@@ -208,7 +125,7 @@ export class Page {
 
 	static async open(at: number): Promise<Page> {
 		const head = clean(JSON.parse(new TextDecoder().decode(await unpack(`plim-${at}-head`)))) as Head;
-		if (head.format !== "page/1")
+		if (head.format !== "page/2")
 			throw new Error(`this page has the format ${head.format}, which its viewer does not know`);
 		return new Page(head, await unpack(`plim-${at}-columns`), new Map());
 	}

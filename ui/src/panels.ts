@@ -4,6 +4,7 @@ import uPlot from "uplot";
 import { button, code, colour, el, fill, swatch, table } from "./dom";
 import type { State } from "./state";
 import * as text from "./text";
+import type { ReportPhases } from "./results";
 
 export interface Panel {
 	root: HTMLElement;
@@ -43,8 +44,8 @@ export class Findings implements Panel {
 		const { recording } = this.state;
 		const finding = recording.device.findings[i];
 		const show = recording.head.show[i];
-		const severity = ["bad", "warn", "info"].includes(finding.severity) ? finding.severity : "info";
-		const place = show && show.frame !== null ? recording.frame_text(show.frame) : finding.frame;
+		const severity = ["error", "warning"].includes(finding.severity) ? finding.severity : "info";
+		const place = show && show.frame !== null ? recording.frame_text(show.frame) : finding.place.frame;
 		// The evidence of the death is the verdict's, which stands on top.
 		const own = finding.id !== "oom";
 		const lines = (title: string, list: string[]) =>
@@ -54,8 +55,8 @@ export class Findings implements Panel {
 						el("dd", {}, el("ul", {}, ...list.map((l) => el("li", {}, text.plain(l))))),
 					]
 				: [];
-		const grows = finding.bytes_per_period
-			? `${text.bytes(finding.bytes_per_period)} more each ${text.plain(finding.period ?? "period")}`
+		const grows = finding.per_period_bytes
+			? `${text.bytes(finding.per_period_bytes)} more each ${text.plain(finding.period ?? "period")}`
 			: null;
 		return el(
 			"article",
@@ -75,7 +76,9 @@ export class Findings implements Panel {
 			el(
 				"div",
 				{ class: "body" },
-				place && own ? el("p", {}, code((finding.inferred ? "(backward of) " : "") + place)) : null,
+				place && own
+					? el("p", {}, code((finding.place.inferred ? "(backward of) " : "") + place))
+					: null,
 				grows ? el("p", {}, grows) : null,
 				own
 					? el(
@@ -300,7 +303,7 @@ export class Steps implements Panel {
 
 	private list(): HTMLElement {
 		const { recording } = this.state;
-		const phases = recording.head.phases.filter((p) =>
+		const phases = (recording.head.phases as (keyof ReportPhases)[]).filter((p) =>
 			recording.steps.some((s) => s.phase_peaks?.[p] != null),
 		);
 		return table(

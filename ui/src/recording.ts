@@ -2,7 +2,8 @@
 // events; allocations are known by their row.
 
 import { Page } from "./page";
-import type { Column, Device, Head, Oom, Step } from "./page";
+import type { Column, Head } from "./page";
+import type { ReportDevice as Device, ReportOom as Oom, ReportStep as Step } from "./results";
 import * as text from "./text";
 
 export const FLAG_INFERRED = 1;

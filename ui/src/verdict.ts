@@ -1,7 +1,8 @@
 // What is to be said first: did it die, of what, and what to do.
 
 import { el, table } from "./dom";
-import type { Measure, Oom } from "./page";
+import type { Measure } from "./page";
+import type { ReportOom as Oom } from "./results";
 import type { Recording } from "./recording";
 import * as text from "./text";
 
@@ -81,7 +82,7 @@ function facts(recording: Recording, oom: Oom): HTMLElement {
 	const { verdict } = oom;
 	const rows: [string, string][] = [];
 	if (verdict) {
-		const { bound_low_bytes: low, bound_high_bytes: high } = verdict;
+		const { low, high } = verdict.bound_bytes;
 		const range =
 			low === null
 				? ""
@@ -162,11 +163,12 @@ export function checked(recording: Recording): { ok: boolean; words: string } {
 	const said = device.peak?.allocated_bytes ?? device.before.allocated_bytes;
 	const reserved = device.peak?.reserved_bytes ?? device.before.reserved_bytes;
 	const ok = (said === null || said === own) && (reserved === null || reserved === recording.reserved_peak);
-	const range = device.peak?.allocated?.range_bytes;
+	const { low, high } = device.peak?.allocated?.range_bytes ?? { low: null, high: null };
+	const slack = low !== null && high !== null ? high - low : 0;
 	return {
 		ok,
 		words: ok
-			? `Checked: ${text.plural(recording.rows, "allocation")} in this page add up to the report's peaks${range ? `, which may be higher by up to ${text.bytes(range)}` : ""}.`
+			? `Checked: ${text.plural(recording.rows, "allocation")} in this page add up to the report's peaks${slack ? `, which may be higher by up to ${text.bytes(slack)}` : ""}.`
 			: `The allocations in this page add up to ${text.bytes(own)} at the peak, the report says ${text.bytes(said)}: do not trust this page.`,
 	};
 }
@@ -197,7 +199,7 @@ export function verdict_of(recording: Recording, jump: (m: number) => void): HTM
 			? el(
 					"div",
 					{ class: "whys" },
-					list("What to do", oom.verdict.advice),
+					list("What to do", oom.verdict.helps),
 					list("Why", oom.verdict.evidence),
 				)
 			: null,

@@ -92,7 +92,9 @@ def read_recording(path: str, program: str) -> Recording:
         raise Unusable(f"{path}: no report's JSON")
     measured: list[Measured] = []
     for device in data.get("devices") or []:
-        measured += [m for m in map(_measured, device.get("findings") or []) if m is not None]
+        leaks = {leak.get("finding"): leak for leak in device.get("leaks") or []}
+        found = enumerate(device.get("findings") or [])
+        measured += [m for m in (_measured(one, leaks.get(i) or {}) for i, one in found) if m is not None]
     return Recording(path, "recording", measured, sources_of(path))
 
 
@@ -123,19 +125,18 @@ def _number(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def _measured(found: dict[str, Any]) -> Measured | None:
-    leak = found.get("leak") or {}
-    place = found.get("place")
-    first = frame_of(found.get("frame")) or frame_of(place)
-    if first is None and isinstance(place, dict) and place.get("file") and _number(place.get("line")):
-        first = Frame(str(place["file"]), int(place["line"]), str(place.get("function") or ""))
+def _measured(found: dict[str, Any], leak: dict[str, Any]) -> Measured | None:
+    place = found.get("place") or {}
+    first = frame_of(place.get("frame"))
+    if first is None and place.get("file") and _number(place.get("line")):
+        first = Frame(str(place["file"]), int(place["line"]), "")
     stack = [f for f in map(frame_of, leak.get("stack") or []) if f is not None]
     frames = ([first] if first is not None else []) + [f for f in stack if f != first]
     if not frames:
         return None
-    severity = {"bad": "error", "warn": "warning"}.get(str(found.get("severity")), str(found.get("severity")))
+    severity = str(found.get("severity"))
     return Measured(str(found.get("id")), severity if severity in SEVERITIES else "info", str(found.get("title")), _number(found.get("bytes")),
-                    _number(found.get("bytes_per_period")), str(found.get("period") or "repetition"), _number(leak.get("repetitions")), frames,
+                    _number(found.get("per_period_bytes")), str(found.get("period") or "repetition"), _number(leak.get("repetitions")), frames,
                     [str(e) for e in found.get("evidence") or []])
 
 

@@ -98,7 +98,9 @@ static enum plim_status compose(struct plim_ckpt_diff *d, bool values, double th
 	d->other_shape = x->counts[CKPT_CHANGE_SHAPE];
 	d->only_in_first = x->counts[CKPT_CHANGE_ONLY_A];
 	d->only_in_second = x->counts[CKPT_CHANGE_ONLY_B];
-	d->loads = x->loads;
+	d->against_config = x->loads != NULL;
+	if (x->loads && *x->loads != 'u')
+		d->loads = tri(*x->loads == 'y');
 	d->same = d->equal == x->pairs.n && !*x->prefix[0] && !*x->prefix[1];
 	d->max_difference = NAN;
 	for (size_t i = 0; !st && i < x->pairs.n; i++)
@@ -200,8 +202,8 @@ static void values_line(struct text *t, const struct plim_ckpt_diff *d)
 /* In torch's words, which people search for. */
 static const char *what(const struct plim_ckpt_diff *d, const struct plim_ckpt_difference *one)
 {
-	return !one->first                     ? (d->loads ? "missing" : "missing in first")
-	       : !one->second                  ? (d->loads ? "unexpected" : "missing in second")
+	return !one->first    ? (d->against_config ? "missing" : "missing in first")
+	       : !one->second ? (d->against_config ? "unexpected" : "missing in second")
 	       : !strcmp(one->change, "shape") ? "size mismatch"
 	       : !strcmp(one->change, "dtype") ? "other dtype"
 					       : "values";
@@ -261,9 +263,11 @@ static void list(struct text *t, const struct plim_ckpt_diff *d)
 
 static const char *title(const struct plim_ckpt_diff *d)
 {
-	if (!d->loads)
+	if (!d->against_config)
 		return d->same ? "SAME STRUCTURE\n" : "DIFFERENT\n";
-	return *d->loads == 'y' ? "LOADS\n" : *d->loads == 'n' ? "DOES NOT LOAD\n" : "NOT KNOWN\n";
+	return d->loads == PLIM_TRI_YES  ? "LOADS\n"
+	       : d->loads == PLIM_TRI_NO ? "DOES NOT LOAD\n"
+					 : "NOT KNOWN\n";
 }
 
 enum plim_status plim_ckpt_diff_text(const struct plim_ckpt_diff *d,
@@ -275,9 +279,9 @@ enum plim_status plim_ckpt_diff_text(const struct plim_ckpt_diff *d,
 	struct text t;
 
 	text_init(&t, &d->hidden->mem, &s);
-	text_hue(&t, d->loads && *d->loads == 'n'                ? TEXT_BAD
-		     : d->same || (d->loads && *d->loads == 'y') ? TEXT_GOOD
-								 : TEXT_HEAD);
+	text_hue(&t, d->loads == PLIM_TRI_NO               ? TEXT_BAD
+		     : d->same || d->loads == PLIM_TRI_YES ? TEXT_GOOD
+							   : TEXT_HEAD);
 	text_puts(&t, title(d));
 	text_plain(&t);
 	for (size_t i = 0; i < d->conclusion_count; i++) {

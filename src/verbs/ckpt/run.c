@@ -18,7 +18,6 @@ static const char *const kinds[CKPT_KINDS] = {
 	[CKPT_KIND_FOLDER] = "folder",      [CKPT_KIND_TAR] = "tar",
 	[CKPT_KIND_GGUF] = "gguf",          [CKPT_KIND_CONFIG] = "config",
 };
-static const char *const severities[] = { "note", "warning", "bad" };
 static const char *const trusts[] = { "plain",   "data",    "class",    "torchscript",
 				      "allowed", "unknown", "dangerous" };
 
@@ -68,10 +67,15 @@ static enum plim_status fill_findings(struct plim_ckpt *r, struct plim_err *err)
 			const struct ckpt_finding *f = &c->findings.at[i];
 
 			if ((int)f->severity == severity)
-				r->findings[r->finding_count++] =
-					(struct plim_ckpt_finding){ severities[severity], f->kind,
-								    ckpt_text(c, f->text),
-								    f->offset };
+				r->findings[r->finding_count++] = (struct plim_finding){
+					.id = f->kind,
+					.severity = (enum plim_severity)severity,
+					.confidence = 1,
+					.title = ckpt_text(c, f->text),
+					.bytes = PLIM_UNKNOWN,
+					.per_period_bytes = PLIM_UNKNOWN,
+					.place = { .line = PLIM_UNKNOWN, .offset = f->offset },
+				};
 		}
 	return st;
 }
@@ -391,9 +395,10 @@ static enum plim_status fill_resume(struct plim_ckpt *r, struct plim_err *err)
 
 static const char *first_bad(const struct plim_ckpt *r, bool of_code)
 {
-	for (size_t i = 0; i < r->finding_count && !strcmp(r->findings[i].severity, "bad"); i++)
-		if (!strcmp(r->findings[i].kind, DANGEROUS) == of_code)
-			return r->findings[i].text;
+	for (size_t i = 0; i < r->finding_count && r->findings[i].severity == PLIM_SEVERITY_ERROR;
+	     i++)
+		if (!strcmp(r->findings[i].id, DANGEROUS) == of_code)
+			return r->findings[i].title;
 	return NULL;
 }
 

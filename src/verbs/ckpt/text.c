@@ -50,9 +50,9 @@ static void one_line(struct text *t, const struct plim_ckpt *c)
 		said += n + 2;
 	text_name(t, said, strlen(said));
 	for (size_t i = 0; c->verdict < PLIM_CKPT_DAMAGED && i < c->finding_count; i++)
-		if (!strcmp(c->findings[i].severity, "warning")) {
+		if (c->findings[i].severity == PLIM_SEVERITY_WARNING) {
 			text_puts(t, "; warning: ");
-			text_name(t, c->findings[i].text, strlen(c->findings[i].text));
+			text_name(t, c->findings[i].title, strlen(c->findings[i].title));
 		}
 	text_puts(t, "\n");
 }
@@ -69,19 +69,19 @@ static void heading(struct text *t, const struct plim_ckpt *c)
 static void findings(struct text *t, const struct plim_ckpt *c)
 {
 	/* The first bad one is the headline. */
-	size_t from = c->finding_count && c->headline == c->findings[0].text;
+	size_t from = c->finding_count && c->headline == c->findings[0].title;
 
 	for (size_t i = from; i < c->finding_count; i++) {
-		const struct plim_ckpt_finding *f = &c->findings[i];
-		bool bad = !strcmp(f->severity, "bad");
+		const struct plim_finding *f = &c->findings[i];
+		bool bad = f->severity == PLIM_SEVERITY_ERROR;
 
 		text_puts(t, "  ");
 		if (bad)
 			text_hue(t, TEXT_BAD);
-		text_printf(t, "%-8s", f->severity);
+		text_printf(t, "%-8s", plim_severity_name(f->severity));
 		if (bad)
 			text_plain(t);
-		text_wrap_name(t, 10, 10, f->text);
+		text_wrap_name(t, 10, 10, f->title);
 	}
 	for (size_t i = 0; i < c->required_missing_count; i++) {
 		text_puts(t, "  missing ");

@@ -14,7 +14,7 @@ struct diff_side {
 	struct recording_device *one;
 	struct plim_report_step *steps; /* of the repetitions, and the unfinished one */
 	size_t step_count;
-	struct plim_report_finding *findings;
+	struct plim_finding *findings;
 	size_t finding_count;
 	uint32_t event[DIFF_MOMENTS]; /* of the peak of allocated bytes, and the last */
 };

@@ -200,7 +200,7 @@ static enum plim_status fill_steps(struct plim_diff *d, const struct diff_side s
 	if (!out->steps)
 		return mem_status(err);
 	for (size_t i = 0; i < n; i++) {
-		uint64_t x = a->steps[i].peak_requested_bytes, y = b->steps[i].peak_requested_bytes;
+		uint64_t x = a->steps[i].requested_peak_bytes, y = b->steps[i].requested_peak_bytes;
 
 		out->steps[i] = (struct plim_diff_step){ i, x, y, diff_change(x, y) };
 	}
@@ -312,8 +312,8 @@ static enum plim_status fill_device(struct plim_diff *d, uint64_t ordinal,
 	out->b_bound_why = bound_why(&side[DIFF_B]);
 	out->a_lower_bound = out->a_bound_why != NULL;
 	out->b_lower_bound = out->b_bound_why != NULL;
-	out->a_range_bytes = a ? a->replay->range_bytes : 0;
-	out->b_range_bytes = b ? b->replay->range_bytes : 0;
+	out->a_slack_bytes = a ? a->replay->range_bytes : 0;
+	out->b_slack_bytes = b ? b->replay->range_bytes : 0;
 	fill_totals(side, out);
 	out->different = !a != !b || out->a_events != out->b_events || out->a_ooms != out->b_ooms ||
 			 totals_differ(&out->peak) || totals_differ(&out->end);
@@ -388,7 +388,7 @@ static enum plim_status judge(struct plim_diff *d, struct plim_err *err)
 		int64_t grown = one->peak.allocated.change_bytes, beyond;
 
 		d->gate->certain &= !one->a_lower_bound && !one->b_lower_bound &&
-				    !one->a_range_bytes && !one->b_range_bytes;
+				    !one->a_slack_bytes && !one->b_slack_bytes;
 		/* held so that their difference is a number */
 		beyond = (grown < INT64_MIN / 2 ? INT64_MIN / 2 : grown) -
 			 (limit > INT64_MAX / 2 ? INT64_MAX / 2 : (int64_t)limit);

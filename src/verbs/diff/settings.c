@@ -199,11 +199,11 @@ enum plim_status diff_settings(struct plim_diff *d, struct plim_err *err)
 /* ---- findings ---- */
 
 /* The same thing, and as bad: a few scalars that pile up do not make up for gigabytes on the other side. */
-static int has_like(const struct diff_side *side, const struct plim_report_finding *f)
+static int has_like(const struct diff_side *side, const struct plim_finding *f)
 {
 	for (size_t i = 0; i < side->finding_count; i++)
 		if (!strcmp(side->findings[i].id, f->id) &&
-		    !strcmp(side->findings[i].severity, f->severity))
+		    side->findings[i].severity == f->severity)
 			return 1;
 	return 0;
 }
@@ -221,7 +221,7 @@ enum plim_status diff_findings(struct plim_diff *d, const struct diff_side side[
 		return mem_status(err);
 	for (int s = 0; s < 2; s++) {
 		for (size_t i = 0; i < side[s].finding_count; i++) {
-			const struct plim_report_finding *f = &side[s].findings[i];
+			const struct plim_finding *f = &side[s].findings[i];
 
 			if (!has_like(&side[!s], f))
 				out->findings[out->finding_count++] =

@@ -214,7 +214,7 @@ static void tell_findings(struct telling *t)
 		const struct plim_diff_finding *f = &t->out->findings[i];
 		char size[32];
 
-		if (!strcmp(f->id, "leak") && !strcmp(f->severity, "bad"))
+		if (!strcmp(f->id, "leak") && f->severity == PLIM_SEVERITY_ERROR)
 			say(t, "Only %s leaks, %s in all.", *f->side == 'a' ? "A" : "B",
 			    text_size(size, f->bytes));
 	}

@@ -373,8 +373,8 @@ static void steps(struct text *t, const struct plim_diff_device *d)
 			char index[24];
 
 			snprintf(index, sizeof(index), "%llu", (unsigned long long)list[i]->index);
-			sum_line(t, index, list[i]->a_peak_requested_bytes,
-				 list[i]->b_peak_requested_bytes, list[i]->change_bytes);
+			sum_line(t, index, list[i]->a_requested_peak_bytes,
+				 list[i]->b_requested_peak_bytes, list[i]->change_bytes);
 		}
 	}
 	mem_free(t->mem, list, d->step_count, sizeof(*list));

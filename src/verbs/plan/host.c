@@ -45,8 +45,7 @@ static void take_parts(struct plim_plan_host *to, const struct plan_host *h)
 	to->processes = h->processes;
 }
 
-enum plim_status plan_take_host(struct plim_plan *p, const struct plim_plan_options *o,
-				struct plim_err *err)
+void plan_take_host(struct plim_plan *p, const struct plim_plan_options *o)
 {
 	const struct plan_host *h = &p->hidden->plan->host;
 	const struct plan_recipe *r = &p->hidden->recipe;
@@ -55,20 +54,14 @@ enum plim_status plan_take_host(struct plim_plan *p, const struct plim_plan_opti
 	p->host_bytes = h->peak_bytes;
 	p->host.basis = plan_basis_names[is_measured(r) ? PLAN_DERIVED : PLAN_ASSUMED];
 	p->host.limit_bytes = o->host_memory_bytes;
-	p->host.range_bytes = arena_take(&p->hidden->arena, 2, sizeof(uint64_t), err);
-	if (!p->host.range_bytes)
-		return mem_status(err);
-	p->host.range_count = 2;
-	p->host.range_bytes[0] = least(p->hidden->plan, r);
-	p->host.range_bytes[1] = plan_host_at_most(h, r);
+	p->host.range_bytes =
+		(struct plim_interval){ least(p->hidden->plan, r), plan_host_at_most(h, r) };
 	if (o->host_memory_bytes == PLIM_UNKNOWN)
-		return PLIM_OK;
-	p->hidden->host_fits = p->host.range_bytes[1] <= o->host_memory_bytes;
-	p->host.fits = &p->hidden->host_fits;
+		return;
+	p->host.fits = tri(p->host.range_bytes.high <= o->host_memory_bytes);
 	for (size_t i = 0; i < p->phase_count && !p->host.dies_at; i++)
 		if (p->phases[i].host_bytes > o->host_memory_bytes)
 			p->host.dies_at = p->phases[i].phase;
-	return PLIM_OK;
 }
 
 /* ---- what was taken for granted ---- */
@@ -111,7 +104,7 @@ static bool swaps(const struct plim_plan *p)
 
 static bool is_judged(const struct plim_plan *p)
 {
-	return p->host.fits != NULL;
+	return p->host.fits != PLIM_TRI_UNKNOWN;
 }
 
 static const struct {

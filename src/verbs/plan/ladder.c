@@ -38,19 +38,16 @@ static enum plim_status measure(struct climb *c, const struct plan_choice *choic
 	if (!st)
 		st = plan_measure_needed(plan, &h->rules, &result, &out->needed_bytes, err);
 	if (!st) {
-		out->peak_allocated_bytes = result.peak_allocated_bytes;
+		out->allocated_peak_bytes = result.peak_allocated_bytes;
 		trust = plan_trust(c->plan, &choice->recipe, plan, plan->phases.n);
 		out->basis = plan_basis_names[trust.basis];
-		out->range_bytes = plan_range(c->plan, &trust, out->needed_bytes, err);
-		out->range_count = 2;
+		out->needed_range_bytes = plan_range(&trust, out->needed_bytes);
 		out->host_bytes = plan->host.peak_bytes;
 		c->crowds = out->host_bytes > c->plan->host_bytes &&
 			    plan_host_at_most(&plan->host, &choice->recipe) >
 				    c->options->host_memory_bytes;
 	}
-	if (!st && !out->range_bytes)
-		st = mem_status(err);
-	out->fits = !st && out->range_bytes[1] <= c->plan->limit_bytes;
+	out->fits = tri(!st && out->needed_range_bytes.high <= c->plan->limit_bytes);
 	plan_free(plan);
 	h->rules = own_rules;
 	return st;
@@ -104,7 +101,7 @@ static enum plim_status take_choice(struct climb *c, const struct plan_rung *run
 	if (stays) {
 		c->best = *choice;
 		c->needed = row.needed_bytes;
-		c->fits = row.fits;
+		c->fits = row.fits == PLIM_TRI_YES;
 		c->paired = NULL;
 	}
 	return PLIM_OK;

@@ -26,7 +26,6 @@ struct plim_plan_hidden {
 	VEC(const char *) assumptions, defaults, doubts;
 	struct plan *plan;
 	struct plan_trust trust; /* of the whole run */
-	bool fits, host_fits;
 	bool bounded;
 	const char *title;           /* of a page: "config.json, batch 8, sequence 2048" */
 	const char *settings;        /* PYTORCH_CUDA_ALLOC_CONF, "" without */
@@ -90,8 +89,7 @@ struct plan_trust plan_trust(const struct plim_plan *p, const struct plan_recipe
 			     const struct plan *plan, size_t n);
 
 /* Two sizes, kept as long as the plan: `bytes` with what is uncertain.  NULL: *err is set. */
-uint64_t *plan_range(struct plim_plan *p, const struct plan_trust *t, uint64_t bytes,
-		     struct plim_err *err);
+struct plim_interval plan_range(const struct plan_trust *t, uint64_t bytes);
 
 /* A kind of phase, by how its name begins (plan_phases.c). */
 struct plan_phase_kind {
@@ -143,8 +141,7 @@ enum plim_status plan_pick_stage(struct plim_plan *p, const struct plim_plan_opt
 enum plim_status plan_linger(struct plim_plan *p, uint64_t range[2], struct plim_err *err);
 
 /* The machine's own memory: fill p->host (plan_host.c); and what may be needed of it where `host` is told. */
-enum plim_status plan_take_host(struct plim_plan *p, const struct plim_plan_options *o,
-				struct plim_err *err);
+void plan_take_host(struct plim_plan *p, const struct plim_plan_options *o);
 uint64_t plan_host_at_most(const struct plan_host *host, const struct plan_recipe *r);
 /* A sentence on what was taken for granted, static or plan_string's (NULL: *err is set); and all on that memory. */
 enum plim_status plan_assume(struct plim_plan *p, const char *text, struct plim_err *err);

@@ -170,14 +170,12 @@ struct plan_trust plan_trust(const struct plim_plan *p, const struct plan_recipe
 	return t;
 }
 
-uint64_t *plan_range(struct plim_plan *p, const struct plan_trust *t, uint64_t bytes,
-		     struct plim_err *err)
+struct plim_interval plan_range(const struct plan_trust *t, uint64_t bytes)
 {
-	uint64_t *range = arena_take(&p->hidden->arena, 2, sizeof(*range), err);
+	uint64_t range[2];
 
-	if (range)
-		plan_trust_range(t, bytes, range);
-	return range;
+	plan_trust_range(t, bytes, range);
+	return (struct plim_interval){ range[0], range[1] };
 }
 
 /* ---- what is told ---- */
@@ -216,15 +214,12 @@ static enum plim_status take_phases(struct plim_plan *p, struct plim_err *err)
 		p->phases[i] = (struct plim_plan_phase){
 			.phase = f->name,
 			.allocated_bytes = f->allocated_bytes,
-			.peak_allocated_bytes = f->peak_allocated_bytes,
-			.peak_reserved_bytes = f->peak_reserved_bytes,
-			.range_bytes = plan_range(p, &t, f->peak_allocated_bytes, err),
-			.range_count = 2,
+			.allocated_peak_bytes = f->peak_allocated_bytes,
+			.reserved_peak_bytes = f->peak_reserved_bytes,
+			.allocated_peak_range_bytes = plan_range(&t, f->peak_allocated_bytes),
 			.basis = plan_basis_names[t.basis],
 			.host_bytes = f->host_bytes,
 		};
-		if (!p->phases[i].range_bytes)
-			return mem_status(err);
 	}
 	return PLIM_OK;
 }
@@ -240,22 +235,17 @@ static enum plim_status take_trust(struct plim_plan *p, struct plim_err *err)
 {
 	struct plan_trust t = p->hidden->trust;
 	size_t n = t.reason_count;
-	uint64_t ends[2] = { p->peak.needed_bytes, p->peak.needed_bytes }, low[2], high[2];
+	uint64_t ends[2] = { p->peak.needed_bytes, p->peak.needed_bytes };
 	enum plim_status st = plan_linger(p, ends, err);
 
 	if (st)
 		return st;
-	plan_trust_range(&t, ends[0], low);
-	plan_trust_range(&t, ends[1], high);
-
 	p->peak.basis = plan_basis_names[t.basis];
-	p->peak.range_bytes = plan_range(p, &t, p->peak.needed_bytes, err);
-	p->peak.range_count = 2;
+	p->peak.needed_range_bytes.low = plan_range(&t, ends[0]).low;
+	p->peak.needed_range_bytes.high = plan_range(&t, ends[1]).high;
 	p->peak.reasons = arena_take(&p->hidden->arena, n + 1, sizeof(*p->peak.reasons), err);
-	if (!p->peak.range_bytes || !p->peak.reasons)
+	if (!p->peak.reasons)
 		return mem_status(err);
-	p->peak.range_bytes[0] = low[0];
-	p->peak.range_bytes[1] = high[1];
 	memcpy(p->peak.reasons, t.reasons, n * sizeof(*t.reasons));
 	p->peak.reason_count = n;
 	return PLIM_OK;
@@ -399,20 +389,16 @@ static enum plim_status largest(struct plim_plan *p, struct search *s, uint64_t 
 #define MOST_SEQUENCE (1u << 20)
 
 /* What surely fits, and what perhaps does: the limits that runs may come to by as much as a number may be off. */
-static enum plim_status largest_range(struct plim_plan *p, struct search *s, uint64_t **range,
-				      size_t *count, struct plim_err *err)
+static enum plim_status largest_range(struct plim_plan *p, struct search *s,
+				      struct plim_interval *range, struct plim_err *err)
 {
 	const struct plan_trust *t = &p->hidden->trust;
 	uint64_t sure = p->limit_bytes / (1000 + t->above) * 1000,
 		 perhaps = p->limit_bytes / (1000 - t->below) * 1000;
 	enum plim_status st;
 
-	*range = arena_take(&p->hidden->arena, 2, sizeof(**range), err);
-	if (!*range)
-		return mem_status(err);
-	*count = 2;
-	st = largest(p, s, sure, &(*range)[0], err);
-	return st ? st : largest(p, s, perhaps, &(*range)[1], err);
+	st = largest(p, s, sure, &range->low, err);
+	return st ? st : largest(p, s, perhaps, &range->high, err);
 }
 
 static enum plim_status inverse(struct plim_plan *p, const struct plim_plan_options *o,
@@ -423,6 +409,7 @@ static enum plim_status inverse(struct plim_plan *p, const struct plim_plan_opti
 	enum plim_status st = PLIM_OK;
 
 	p->max_batch = p->max_sequence = PLIM_UNKNOWN;
+	p->max_batch_range = p->max_sequence_range = INTERVAL_UNKNOWN;
 	if (!(o->flags & (PLIM_PLAN_MAX_BATCH | PLIM_PLAN_MAX_SEQUENCE)) || p->model.doubt_count)
 		return PLIM_OK;
 	if (!p->hidden->bounded)
@@ -430,13 +417,12 @@ static enum plim_status inverse(struct plim_plan *p, const struct plim_plan_opti
 			       "what fits at most depends on the memory: give --memory or --gpu");
 	p->max_basis = plan_basis_names[p->hidden->trust.basis];
 	if (o->flags & PLIM_PLAN_MAX_BATCH) {
-		st = largest_range(p, &batch, &p->max_batch_range, &p->max_batch_range_count, err);
-		p->max_batch = st ? PLIM_UNKNOWN : p->max_batch_range[0];
+		st = largest_range(p, &batch, &p->max_batch_range, err);
+		p->max_batch = st ? PLIM_UNKNOWN : p->max_batch_range.low;
 	}
 	if (!st && o->flags & PLIM_PLAN_MAX_SEQUENCE) {
-		st = largest_range(p, &sequence, &p->max_sequence_range,
-				   &p->max_sequence_range_count, err);
-		p->max_sequence = st ? PLIM_UNKNOWN : p->max_sequence_range[0];
+		st = largest_range(p, &sequence, &p->max_sequence_range, err);
+		p->max_sequence = st ? PLIM_UNKNOWN : p->max_sequence_range.low;
 	}
 	return st;
 }
@@ -463,12 +449,9 @@ static enum plim_status sweep_one(struct plim_plan *p, const struct plan_recipe 
 					 .reserved_bytes = result.peak_reserved_bytes,
 					 .needed_bytes = needed,
 					 .basis = plan_basis_names[trust.basis],
-					 .range_bytes = plan_range(p, &trust, needed, err),
-					 .range_count = 2 };
-	if (!row->range_bytes)
-		st = mem_status(err);
+					 .needed_range_bytes = plan_range(&trust, needed) };
 	if (!st && p->hidden->bounded && !p->model.doubt_count)
-		row->fits = p->limit_bytes >= row->range_bytes[1] ? "yes" : "no";
+		row->fits = tri(p->limit_bytes >= row->needed_range_bytes.high);
 	if (!st && p->hidden->bounded && p->limit_bytes < needed) {
 		st = plan_measure(plan, &p->hidden->rules, &p->hidden->bounds, &result, err);
 		if (!st && result.died != TRACE_NONE)
@@ -702,8 +685,7 @@ static enum plim_status judge(struct plim_plan *p, struct plim_err *err)
 	if (!p->hidden->bounded || p->model.doubt_count)
 		return PLIM_OK;
 	/* what is only just enough is not called enough */
-	p->hidden->fits = p->limit_bytes >= p->peak.range_bytes[1];
-	p->fits = &p->hidden->fits;
+	p->fits = tri(p->limit_bytes >= p->peak.needed_range_bytes.high);
 	if (p->limit_bytes >= p->peak.needed_bytes)
 		return PLIM_OK;
 	st = plan_measure(plan, &p->hidden->rules, &p->hidden->bounds, &result, err);
@@ -764,10 +746,10 @@ static enum plim_status plan_all(struct plim_plan *p, const char *path, struct p
 	if (!st)
 		st = take_peak(p, &result, needed, err);
 	if (!st)
-		st = plan_take_host(p, o, err);
+		plan_take_host(p, o);
 	if (!st)
 		st = judge(p, err);
-	if (!st && p->fits && !h->fits)
+	if (!st && p->fits == PLIM_TRI_NO)
 		st = plan_climb(p, o, err);
 	if (!st)
 		st = take_assumptions(p, o, err);

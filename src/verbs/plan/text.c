@@ -82,34 +82,39 @@ static void head(struct text *t, const struct plim_plan *p)
 	text_puts(t, "\n");
 }
 
+static enum text_hue hue_of(enum plim_tri fits)
+{
+	return !fits ? TEXT_HEAD : fits == PLIM_TRI_YES ? TEXT_GOOD : TEXT_BAD;
+}
+
 /* "4.60 GiB to 4.71 GiB", or one of them where both read the same. */
-static const char *range(char buffer[80], const uint64_t bytes[2])
+static const char *range(char buffer[80], struct plim_interval bytes)
 {
 	char low[32], high[32];
 
-	text_size(low, bytes[0]);
-	text_size(high, bytes[1]);
+	text_size(low, bytes.low);
+	text_size(high, bytes.high);
 	snprintf(buffer, 80, strcmp(low, high) ? "%s to %s" : "%s", low, high);
 	return buffer;
 }
 
-static void largest(struct text *t, const char *what, const uint64_t *range)
+static void largest(struct text *t, const char *what, struct plim_interval range)
 {
 	char a[32], b[32];
 
-	if (!range)
+	if (range.low == PLIM_UNKNOWN)
 		return;
 	text_puts(t, "  ");
-	if (!range[1])
+	if (!range.high)
 		text_wrap(t, 2, 2, "no %s fits", what);
-	else if (range[0] == range[1])
-		text_wrap(t, 2, 2, "largest %s that fits: %s", what, text_number(a, range[0]));
-	else if (!range[0])
+	else if (range.low == range.high)
+		text_wrap(t, 2, 2, "largest %s that fits: %s", what, text_number(a, range.low));
+	else if (!range.low)
 		text_wrap(t, 2, 2, "no %s surely fits; perhaps %s does", what,
-			  text_number(b, range[1]));
+			  text_number(b, range.high));
 	else
 		text_wrap(t, 2, 2, "largest %s that fits: %s, perhaps %s", what,
-			  text_number(a, range[0]), text_number(b, range[1]));
+			  text_number(a, range.low), text_number(b, range.high));
 }
 
 /* Why there is no verdict, and what would give one. */
@@ -128,11 +133,11 @@ static void doubts(struct text *t, const struct plim_plan *p)
 	text_puts(t, "  ");
 	if (p->hidden->bounded)
 		text_wrap(t, 2, 2, "what is counted needs %s (%s) of %s; the rest is unknown",
-			  text_size(a, p->peak.needed_bytes), range(c, p->peak.range_bytes),
+			  text_size(a, p->peak.needed_bytes), range(c, p->peak.needed_range_bytes),
 			  text_size(b, p->limit_bytes));
 	else
 		text_wrap(t, 2, 2, "what is counted needs %s (%s); the rest is unknown",
-			  text_size(a, p->peak.needed_bytes), range(c, p->peak.range_bytes));
+			  text_size(a, p->peak.needed_bytes), range(c, p->peak.needed_range_bytes));
 	text_puts(t, "  ");
 	text_wrap(t, 2, 2, "exact parameters: plan the folder with its .safetensors files");
 }
@@ -146,28 +151,28 @@ static void verdict(struct text *t, const struct plim_plan *p)
 		return;
 	}
 
-	text_hue(t, !p->fits ? TEXT_HEAD : *p->fits ? TEXT_GOOD : TEXT_BAD);
-	text_puts(t, !p->fits     ? "Needs "
-		     : *p->fits   ? "Fits: "
-		     : p->dies_at ? "Does not fit: "
-				  : "May not fit: ");
+	text_hue(t, hue_of(p->fits));
+	text_puts(t, !p->fits                  ? "Needs "
+		     : p->fits == PLIM_TRI_YES ? "Fits: "
+		     : p->dies_at              ? "Does not fit: "
+					       : "May not fit: ");
 	text_plain(t);
 	if (!p->fits)
 		text_wrap(t, 6, 2, "%s (%s)", text_size(a, p->peak.needed_bytes),
-			  range(c, p->peak.range_bytes));
-	else if (*p->fits)
+			  range(c, p->peak.needed_range_bytes));
+	else if (p->fits == PLIM_TRI_YES)
 		text_wrap(t, 6, 2, "it needs %s (%s) of %s; %s remain",
-			  text_size(a, p->peak.needed_bytes), range(c, p->peak.range_bytes),
+			  text_size(a, p->peak.needed_bytes), range(c, p->peak.needed_range_bytes),
 			  text_size(b, p->limit_bytes),
 			  text_size((char[32]){ 0 }, p->limit_bytes - p->peak.needed_bytes));
 	else if (!p->dies_at)
 		text_wrap(t, 13, 2, "it needs %s (%s) of %s, which is too close to call",
-			  text_size(a, p->peak.needed_bytes), range(c, p->peak.range_bytes),
+			  text_size(a, p->peak.needed_bytes), range(c, p->peak.needed_range_bytes),
 			  text_size(b, p->limit_bytes));
 	else
 		text_wrap(t, 14, 2,
 			  "it needs %s (%s), and may have %s. It dies in %s, asking for %s",
-			  text_size(a, p->peak.needed_bytes), range(c, p->peak.range_bytes),
+			  text_size(a, p->peak.needed_bytes), range(c, p->peak.needed_range_bytes),
 			  text_size(b, p->limit_bytes), plan_phase_words(words, p->dies_at),
 			  text_size((char[32]){ 0 }, p->dies_request_bytes));
 	text_puts(t, "  ");
@@ -245,10 +250,10 @@ static void host(struct text *t, const struct plim_plan *p)
 		{ "activations", h->activation_bytes }, { "buffers", h->buffer_bytes },
 		{ "loading", h->loading_bytes },        { "saving", h->saving_bytes },
 	};
-	const char *judged = !h->fits     ? ""
-			     : *h->fits   ? "Fits: "
-			     : h->dies_at ? "Does not fit: "
-					  : "May not fit: ";
+	const char *judged = !h->fits                  ? ""
+			     : h->fits == PLIM_TRI_YES ? "Fits: "
+			     : h->dies_at              ? "Does not fit: "
+						       : "May not fit: ";
 	char a[32], b[32], c[32], words[64];
 	struct text line;
 
@@ -257,13 +262,13 @@ static void host(struct text *t, const struct plim_plan *p)
 	out_title(t, "In the machine's own memory");
 	text_init(&line, t->mem, &t->style);
 	text_printf(&line, "%s (%s to %s, %s)", text_size(a, h->bytes),
-		    text_size(b, h->range_bytes[0]), text_size(c, h->range_bytes[1]), h->basis);
+		    text_size(b, h->range_bytes.low), text_size(c, h->range_bytes.high), h->basis);
 	if (h->fits)
 		text_printf(&line, " of %s", text_size(a, h->limit_bytes));
 	if (h->dies_at)
 		text_printf(&line, "; %s needs more", plan_phase_words(words, h->dies_at));
 	text_puts(t, "  ");
-	text_hue(t, !h->fits ? TEXT_HEAD : *h->fits ? TEXT_GOOD : TEXT_BAD);
+	text_hue(t, hue_of(h->fits));
 	text_puts(t, judged);
 	text_plain(t);
 	text_wrap(t, 2 + (unsigned)strlen(judged), 2, "%s", text_get(&line));
@@ -297,8 +302,8 @@ static void phases(struct text *t, const struct plim_plan *p)
 		plan_put_phase(text_cell(&b), f->phase);
 		text_puts(&b.cells, p->dies_at != f->phase ? "" : narrow ? " !" : ": dies");
 		text_cell_end(&b);
-		text_cell_bytes(&b, f->peak_allocated_bytes);
-		text_cell_bytes(&b, f->peak_reserved_bytes);
+		text_cell_bytes(&b, f->allocated_peak_bytes);
+		text_cell_bytes(&b, f->reserved_peak_bytes);
 		if (!narrow)
 			text_cell_bytes(&b, f->allocated_bytes);
 		if (!narrow && mixed)
@@ -324,16 +329,16 @@ static void config_line(struct text *t, const char *what, const char *line)
 }
 
 /* yes, no, or what lies between. */
-static const char *does_fit(const uint64_t range[2], int fits, uint64_t limit)
+static const char *does_fit(struct plim_interval needed, enum plim_tri fits, uint64_t limit)
 {
-	return fits ? "yes" : range[0] <= limit ? "perhaps" : "no";
+	return fits == PLIM_TRI_YES ? "yes" : needed.low <= limit ? "perhaps" : "no";
 }
 
 #define RUNG_COLUMNS 37 /* in front of what is to be changed */
 
 static void put_rung(struct text *t, const struct plim_plan_rung *r, uint64_t limit)
 {
-	const char *fits = does_fit(r->range_bytes, r->fits, limit);
+	const char *fits = does_fit(r->needed_range_bytes, r->fits, limit);
 	const char *costs = strstr(r->cost, "none") ? "costs " : "";
 	char needed[32], saved[32];
 
@@ -366,7 +371,7 @@ void plan_put_ladder(struct text *t, const struct plim_plan_rung *ladder, size_t
 		text_printf(t, "  %11s  %11s  %-7s  %s\n", "needed", "saves", "fits", "change");
 	for (size_t i = 0; i < n; i++) {
 		put_rung(t, &ladder[i], limit);
-		fits |= ladder[i].fits;
+		fits |= ladder[i].fits == PLIM_TRI_YES;
 		changes |= ladder[i].changes_results;
 		if (ladder[i].changes_results)
 			continue;
@@ -459,8 +464,7 @@ static void sweep(struct text *t, const struct plim_plan *p)
 			text_cell_bytes(&b, s->reserved_bytes);
 		}
 		text_cell_bytes(&b, s->needed_bytes);
-		fits = s->fits ? does_fit(s->range_bytes, !strcmp(s->fits, "yes"), p->limit_bytes)
-			       : "";
+		fits = s->fits ? does_fit(s->needed_range_bytes, s->fits, p->limit_bytes) : "";
 		text_puts(text_cell(&b), fits);
 		if (s->dies_at && !narrow && !strcmp(fits, "no")) {
 			text_puts(&b.cells, ", dies in ");

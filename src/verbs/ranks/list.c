@@ -54,7 +54,8 @@ static void forget(struct plim_ranks_row *row)
 				      &row->requested_peak_bytes,
 				      &row->allocated_peak_bytes,
 				      &row->reserved_peak_bytes,
-				      &row->range_bytes,
+				      &row->allocated_peak_range_bytes.low,
+				      &row->allocated_peak_range_bytes.high,
 				      &row->peak_step,
 				      &row->deaths,
 				      &row->leak_bytes };

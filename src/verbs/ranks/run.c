@@ -71,7 +71,8 @@ static enum plim_status summarise_peak(const struct recording_device *d, const s
 	row->requested_peak_bytes = tl->peak[TIMELINE_REQUESTED];
 	row->allocated_peak_bytes = tl->peak[TIMELINE_ALLOCATED];
 	row->reserved_peak_bytes = tl->peak[TIMELINE_RESERVED];
-	row->range_bytes = d->replay->range_bytes;
+	row->allocated_peak_range_bytes.low = row->allocated_peak_bytes;
+	row->allocated_peak_range_bytes.high = row->allocated_peak_bytes + d->replay->range_bytes;
 	row->lower_bound = recording_is_cut(d->device);
 	if (event != TIMELINE_BEFORE && d->device->events.n) {
 		row->peak_phase = recording_phase_of(d, event);
@@ -98,7 +99,7 @@ static enum plim_status summarise_death(struct diagnosis *x, struct plim_ranks_r
 					.step = oom.step,
 					.bound_by = oom.verdict->bound_by,
 					.cause = oom.verdict->cause,
-					.likelier = oom.verdict->likelier,
+					.likely_cause = oom.verdict->likely_cause,
 					.headline = oom.verdict->headline,
 					.frame = oom.frame };
 	if (!oom.survived)

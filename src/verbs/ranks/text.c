@@ -264,8 +264,8 @@ static void outcome(struct text *t, const struct plim_ranks_row *row, int brief)
 	if (row->error) {
 		text_puts(t, "not read");
 	} else if (d) {
-		if (d->cause == PLIM_CAUSE_UNKNOWN && d->likelier != PLIM_CAUSE_UNKNOWN)
-			text_printf(t, "%s?", plim_cause_name(d->likelier));
+		if (d->cause == PLIM_CAUSE_UNKNOWN && d->likely_cause != PLIM_CAUSE_UNKNOWN)
+			text_printf(t, "%s?", plim_cause_name(d->likely_cause));
 		else
 			text_puts(t, plim_cause_name(d->cause));
 		if (d->phase || d->step != PLIM_UNKNOWN)

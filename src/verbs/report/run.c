@@ -34,10 +34,11 @@ static struct plim_report_moment moment(const struct report_device *one, int mea
 {
 	const struct timeline *tl = &one->timeline;
 	uint32_t e = tl->peak_event[measure];
-	int blocks = measure == TIMELINE_ALLOCATED || measure == TIMELINE_ACTIVE;
+	bool blocks = measure == TIMELINE_ALLOCATED || measure == TIMELINE_ACTIVE;
+	uint64_t least = tl->peak[measure], slack = blocks ? tl->replay->range_bytes : 0;
 	struct plim_report_moment m = { .event = PLIM_UNKNOWN,
 					.time_us = PLIM_UNKNOWN,
-					.range_bytes = blocks ? tl->replay->range_bytes : 0,
+					.range_bytes = { least, least + slack },
 					.step = PLIM_UNKNOWN };
 
 	if (e == TIMELINE_BEFORE)
@@ -190,9 +191,12 @@ static enum plim_status diagnose(struct plim_report *r, struct report_device *on
 	last = !st && out->oom_count ? &out->oom[out->oom_count - 1] : NULL;
 	if (!st)
 		st = diagnose_find(&x, NULL, &one->findings, err);
+	if (!st)
+		st = diagnose_findings(&x, &one->findings, last, &out->findings,
+				       &out->finding_count, err);
 	return st ? st
-		  : diagnose_findings(&x, &one->findings, last, &out->findings, &out->finding_count,
-				      err);
+		  : diagnose_leaks(&x, &one->findings, last != NULL, &out->leaks, &out->leak_count,
+				   err);
 }
 
 /* In this order: moments are told by steps and phases, owners by the moment, findings by the failures. */

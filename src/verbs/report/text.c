@@ -27,7 +27,7 @@ static void words_line(struct text *t, const char *label, const char *words)
 	text_wrap(t, LABEL_COLUMNS, LABEL_COLUMNS, "%s", words);
 }
 
-static void bound_line(struct text *t, const struct plim_report_verdict *v)
+static void bound_line(struct text *t, const struct plim_verdict *v)
 {
 	static const char *const words[] = {
 		[PLIM_BOUND_UNKNOWN] = "unknown",
@@ -39,9 +39,9 @@ static void bound_line(struct text *t, const struct plim_report_verdict *v)
 	char low[32], high[32];
 
 	text_printf(t, "  %-10s", "bound by");
-	text_size(low, v->bound_low_bytes);
-	text_size(high, v->bound_high_bytes);
-	if (v->bound_low_bytes == PLIM_UNKNOWN)
+	text_size(low, v->bound_bytes.low);
+	text_size(high, v->bound_bytes.high);
+	if (v->bound_bytes.low == PLIM_UNKNOWN)
 		text_wrap(t, LABEL_COLUMNS, LABEL_COLUMNS, "%s", words[v->bound_by]);
 	else if (!strcmp(low, high))
 		text_wrap(t, LABEL_COLUMNS, LABEL_COLUMNS, "%s; PyTorch could have %s",
@@ -109,7 +109,7 @@ static void within(struct text *t, const char *label, const char **names, size_t
 static void verdict(struct text *t, const struct plim_report *r, const struct plim_report_device *d)
 {
 	const struct plim_report_oom *oom = d->oom_count ? &d->oom[d->oom_count - 1] : NULL;
-	const struct plim_report_verdict *v = oom ? oom->verdict : NULL;
+	const struct plim_verdict *v = oom ? oom->verdict : NULL;
 	const char *head;
 
 	if (!v)
@@ -138,7 +138,7 @@ static void verdict(struct text *t, const struct plim_report *r, const struct pl
 		words_line(t, "at",
 			   "code without a Python stack (autograd's backward thread, as a rule)");
 	out_list(t, "Why", v->evidence, v->evidence_count);
-	out_list(t, "What to do", v->advice, v->advice_count);
+	out_list(t, "What to do", v->helps, v->helps_count);
 	text_puts(t, "\n");
 }
 
@@ -154,21 +154,20 @@ static void bullets(struct text *t, const char *title, const char **lines, size_
 	}
 }
 
-static void finding(struct text *t, const struct plim_report_finding *f, int full)
+static void finding(struct text *t, const struct plim_finding *f, int full)
 {
-	int bad = !strcmp(f->severity, "bad");
-
 	text_puts(t, "  ");
-	text_hue(t, bad ? TEXT_BAD : TEXT_HEAD);
-	text_printf(t, "%-4s", f->severity);
+	text_hue(t, f->severity == PLIM_SEVERITY_ERROR ? TEXT_BAD : TEXT_HEAD);
+	text_printf(t, "%-7s", plim_severity_name(f->severity));
 	text_plain(t);
 	text_puts(t, "  ");
-	text_wrap_name(t, 8, 8, f->title);
+	text_wrap_name(t, 11, 11, f->title);
 	if (!full)
 		return;
-	if (f->frame) {
+	if (f->place.frame) {
 		text_puts(t, "    ");
-		text_name_fit(t, f->frame, strlen(f->frame), t->style.width - 4, TEXT_CUT_LEFT);
+		text_name_fit(t, f->place.frame, strlen(f->place.frame), t->style.width - 4,
+			      TEXT_CUT_LEFT);
 		text_puts(t, "\n");
 	}
 	bullets(t, "why", f->evidence, f->evidence_count);
@@ -177,10 +176,9 @@ static void finding(struct text *t, const struct plim_report_finding *f, int ful
 
 static int died_of_leak(const struct plim_report_device *d)
 {
-	const struct plim_report_verdict *v =
-		d->oom_count ? d->oom[d->oom_count - 1].verdict : NULL;
+	const struct plim_verdict *v = d->oom_count ? d->oom[d->oom_count - 1].verdict : NULL;
 
-	return v && (v->cause ? v->cause : v->likelier) == PLIM_CAUSE_LEAK;
+	return v && (v->cause ? v->cause : v->likely_cause) == PLIM_CAUSE_LEAK;
 }
 
 /* Has the verdict of the death told this one with its evidence? */
@@ -200,7 +198,7 @@ static void findings(struct text *t, const struct plim_report_device *d)
 	size_t shown = 0;
 
 	for (size_t i = 0; i < d->finding_count; i++) {
-		const struct plim_report_finding *f = &d->findings[i];
+		const struct plim_finding *f = &d->findings[i];
 
 		if (!strcmp(f->id, "oom")) /* the verdict has told it */
 			continue;
@@ -210,7 +208,7 @@ static void findings(struct text *t, const struct plim_report_device *d)
 			text_plain(t);
 		}
 		finding(t, f,
-			shown++ < FULL_MAX && strcmp(f->severity, "info") != 0 &&
+			shown++ < FULL_MAX && f->severity != PLIM_SEVERITY_INFO &&
 				!is_told(d, f->id));
 	}
 	text_puts(t, shown ? "\n" : "");

@@ -141,8 +141,7 @@ static enum plim_status bound_by_gpu(struct plim_whatif *w, struct plim_err *err
 					       .basis = "gpu",
 					       .gpu = gpu->name,
 					       .allowance_bytes = allowance,
-					       .low_bytes = PLIM_UNKNOWN,
-					       .high_bytes = PLIM_UNKNOWN };
+					       .recorded_bytes = INTERVAL_UNKNOWN };
 	return PLIM_OK;
 }
 
@@ -154,8 +153,7 @@ static enum plim_status find_bound(struct plim_whatif *w, struct plim_err *err)
 	w->bound = (struct plim_whatif_bound){ .limit_bytes = limit,
 					       .basis = limit == PLIM_UNKNOWN ? "none" : "given",
 					       .allowance_bytes = PLIM_UNKNOWN,
-					       .low_bytes = PLIM_UNKNOWN,
-					       .high_bytes = PLIM_UNKNOWN };
+					       .recorded_bytes = INTERVAL_UNKNOWN };
 	if (limit != PLIM_UNKNOWN)
 		return PLIM_OK;
 	if (w->hidden->options.gpu)
@@ -163,8 +161,9 @@ static enum plim_status find_bound(struct plim_whatif *w, struct plim_err *err)
 	if (!w->hidden->died || death->bound_low_bytes == PLIM_UNKNOWN)
 		return PLIM_OK;
 	w->bound.basis = "recorded";
-	w->bound.low_bytes = w->bound.limit_bytes = death->bound_low_bytes;
-	w->bound.high_bytes = death->bound_high_bytes;
+	w->bound.recorded_bytes =
+		(struct plim_interval){ death->bound_low_bytes, death->bound_high_bytes };
+	w->bound.limit_bytes = death->bound_low_bytes;
 	return PLIM_OK;
 }
 

@@ -45,15 +45,15 @@ static uint64_t reserved_peak(const struct allocator_outcome *o)
 
 static void widen(struct plim_whatif_run *run, const struct allocator_outcome *o)
 {
-	uint64_t most = reserved_peak(o), *range = run->reserved_peak_range_bytes;
-	uint64_t least = most;
+	struct plim_interval *range = &run->reserved_peak_range_bytes;
+	uint64_t most = reserved_peak(o), least = most;
 
 	if (o->refused_workspaces) {
 		least = o->unrefused_peak_bytes;
 		most = run->limit_bytes > most ? run->limit_bytes : most;
 	}
-	range[0] = least < range[0] ? least : range[0];
-	range[1] = most > range[1] ? most : range[1];
+	range->low = least < range->low ? least : range->low;
+	range->high = most > range->high ? most : range->high;
 	run->outcome_certain &= !o->refused_workspaces &&
 				(o->oom_event == TRACE_NONE) == (run->outcome == PLIM_WHATIF_OK);
 }
@@ -65,8 +65,7 @@ static void fill(struct plim_whatif_run *run, const struct allocator_outcome *o)
 	run->oom_event = o->oom_event == TRACE_NONE ? PLIM_UNKNOWN : o->oom_event;
 	run->oom_request_bytes = o->oom_event == TRACE_NONE ? PLIM_UNKNOWN : o->oom_request_bytes;
 	run->reserved_peak_bytes = reserved_peak(o);
-	run->reserved_peak_range_bytes[0] = UINT64_MAX;
-	run->reserved_peak_range_bytes[1] = 0;
+	run->reserved_peak_range_bytes = (struct plim_interval){ UINT64_MAX, 0 };
 	run->refused_workspaces = o->refused_workspaces;
 	run->allocated_peak_bytes = o->stats.count[ALLOCATOR_ALLOCATED_BYTES][0].peak;
 	run->active_peak_bytes = o->stats.count[ALLOCATOR_ACTIVE_BYTES][0].peak;
@@ -278,14 +277,8 @@ enum plim_status whatif_run_all(struct plim_whatif *w, struct plim_err *err)
 	unsigned threads = w->hidden->options.threads;
 	enum plim_status st = name_recorded(w, err);
 
-	for (uint32_t i = 0; !st && i <= w->run_count; i++) {
-		struct plim_whatif_run *run = run_of(w, i);
-
-		run->range_count = 2;
-		run->reserved_peak_range_bytes =
-			arena_take(&w->hidden->arena, 2, sizeof(uint64_t), err);
-		st = run->reserved_peak_range_bytes ? warn(w, run, err) : err->status;
-	}
+	for (uint32_t i = 0; !st && i <= w->run_count; i++)
+		st = warn(w, run_of(w, i), err);
 	if (st)
 		return st;
 	if (!threads)
@@ -357,7 +350,7 @@ void whatif_rank(const struct plim_whatif *w, const struct plim_whatif_run **ord
 static uint64_t need(const struct plim_whatif_run *run)
 {
 	return run->smallest_limit_bytes != PLIM_UNKNOWN ? run->smallest_limit_bytes
-							 : run->reserved_peak_range_bytes[1];
+							 : run->reserved_peak_range_bytes.high;
 }
 
 /* Smaller by more than what is worth a change. */
@@ -369,7 +362,7 @@ static int clearly_less(uint64_t a, uint64_t b)
 /* Does `a` ask less of its user: memory that others could have, or else keys to set? */
 static int costs_less(const struct plim_whatif_run *a, const struct plim_whatif_run *b)
 {
-	uint64_t x = a->reserved_peak_range_bytes[1], y = b->reserved_peak_range_bytes[1];
+	uint64_t x = a->reserved_peak_range_bytes.high, y = b->reserved_peak_range_bytes.high;
 
 	if (clearly_less(x, y) || clearly_less(y, x))
 		return x < y;
@@ -400,10 +393,10 @@ static int clearly_better(const struct plim_whatif_run *a, const struct plim_wha
 	if (own->outcome == PLIM_WHATIF_OOM)
 		return own->outcome_certain;
 	if (a->retries > own->retries || need(a) > need(own) ||
-	    clearly_less(own->reserved_peak_range_bytes[1], a->reserved_peak_range_bytes[1]))
+	    clearly_less(own->reserved_peak_range_bytes.high, a->reserved_peak_range_bytes.high))
 		return 0;
 	return clearly_less(need(a), need(own)) ||
-	       clearly_less(a->reserved_peak_range_bytes[1], own->reserved_peak_range_bytes[0]);
+	       clearly_less(a->reserved_peak_range_bytes.high, own->reserved_peak_range_bytes.low);
 }
 
 /* Why nothing is recommended, whatever the runs say; *why NULL: no reason. */

@@ -203,7 +203,7 @@ static void bound(struct text *t, const struct plim_whatif *w)
 	else
 		text_wrap(t, 17, 2,
 			  ", limit %s: what was certainly allowed when it died (%s was refused)",
-			  text_size(x, b->limit_bytes), text_size(y, b->high_bytes));
+			  text_size(x, b->limit_bytes), text_size(y, b->recorded_bytes.high));
 }
 
 static void foot(struct text *t, const struct plim_whatif *w)

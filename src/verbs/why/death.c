@@ -22,9 +22,9 @@ const char *why_size(char *buffer, struct messages_bytes b)
 	return buffer;
 }
 
-static struct plim_why_range range_of(struct messages_bytes b)
+static struct plim_interval range_of(struct messages_bytes b)
 {
-	return (struct plim_why_range){ b.low, b.high };
+	return (struct plim_interval){ b.low, b.high };
 }
 
 /* ---- evidence ---- */
@@ -281,7 +281,7 @@ static enum place place_of(enum messages_class class)
 
 static enum plim_status fill_causes(struct plim_why *w, const struct messages_event *e,
 				    const struct findings_told *t, const struct messages_context *c,
-				    struct plim_why_verdict *v, struct plim_err *err)
+				    struct plim_verdict *v, struct plim_err *err)
 {
 	enum place place = place_of(e->wording->class);
 
@@ -293,7 +293,7 @@ static enum plim_status fill_causes(struct plim_why *w, const struct messages_ev
 	if (place == ON_GPU && !findings_is_pytorch(c))
 		place = ON_GPU_ALONE;
 	for (size_t i = 0; i < t->ranked_count; i++)
-		v->causes[i] = (struct plim_why_cause){
+		v->causes[i] = (struct plim_verdict_cause){
 			(enum plim_cause)t->ranked[i],
 			reasons[place][t->ranked[i]].because,
 			reasons[place][t->ranked[i]].decided_by,
@@ -382,7 +382,7 @@ static enum plim_status fill_verdict(struct plim_why *w, const struct messages_e
 				     struct plim_why_death *d, struct plim_err *err)
 {
 	struct lines evidence = { .arena = &w->hidden->arena, .err = err };
-	struct plim_why_verdict *v = &d->verdict;
+	struct plim_verdict *v = &d->verdict;
 	struct messages_context c;
 	struct findings_told t;
 	enum plim_status st;
@@ -393,16 +393,16 @@ static enum plim_status fill_verdict(struct plim_why *w, const struct messages_e
 	d->engine_line = c.engine_line ? c.engine_line : PLIM_UNKNOWN;
 	d->activity = c.activity ? messages_activity_names[c.activity] : NULL;
 	d->activity_line = c.activity_line ? c.activity_line : PLIM_UNKNOWN;
-	*v = (struct plim_why_verdict){
+	*v = (struct plim_verdict){
 		.bound_by = (enum plim_bound)t.bound_by,
 		.bound_certain = t.bound_certain,
 		.cause = (enum plim_cause)t.cause,
-		.likelier = t.cause || !t.ranked_count ? PLIM_CAUSE_UNKNOWN
-						       : (enum plim_cause)t.ranked[0],
+		.likely_cause = t.cause || !t.ranked_count ? PLIM_CAUSE_UNKNOWN
+							   : (enum plim_cause)t.ranked[0],
 		.basis = "text",
-		.bound = range_of(t.bound),
-		.request = range_of(t.request),
-		.room = range_of(t.room),
+		.bound_bytes = range_of(t.bound),
+		.request_bytes = range_of(t.request),
+		.room_bytes = range_of(t.room),
 	};
 	tell_room(&evidence, e, &t);
 	tell_unallocated(&evidence, e, &t);
@@ -427,19 +427,19 @@ static struct plim_why_numbers numbers_of(const struct messages_event *e)
 	const struct messages_oom *o = &e->oom;
 
 	return (struct plim_why_numbers){
-		.tried = range_of(o->tried),
-		.total = range_of(o->total),
-		.free = range_of(o->free),
-		.allowed = range_of(o->allowed),
-		.allocated = range_of(o->allocated),
-		.unallocated = range_of(o->unallocated),
-		.private_pools = range_of(o->private_pools),
-		.reserved = range_of(o->reserved),
-		.this_process = range_of(o->this_process),
-		.other_processes = range_of(o->others),
-		.used = range_of(e->used),
-		.limit = range_of(e->limit),
-		.resident = range_of(e->rss),
+		.tried_bytes = range_of(o->tried),
+		.total_bytes = range_of(o->total),
+		.free_bytes = range_of(o->free),
+		.allowed_bytes = range_of(o->allowed),
+		.allocated_bytes = range_of(o->allocated),
+		.unallocated_bytes = range_of(o->unallocated),
+		.private_pools_bytes = range_of(o->private_pools),
+		.reserved_bytes = range_of(o->reserved),
+		.this_process_bytes = range_of(o->this_process),
+		.other_processes_bytes = range_of(o->others),
+		.used_bytes = range_of(e->used),
+		.limit_bytes = range_of(e->limit),
+		.resident_bytes = range_of(e->rss),
 	};
 }
 

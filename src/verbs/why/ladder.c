@@ -3,7 +3,7 @@
 
 enum plim_status why_ladder(struct plim_why *w, const struct messages_event *e,
 			    const struct findings_told *t, const struct messages_context *c,
-			    struct plim_why_verdict *v, struct plim_err *err)
+			    struct plim_verdict *v, struct plim_err *err)
 {
 	struct lines lists[FINDINGS_LISTS];
 	enum plim_status st;

@@ -20,7 +20,7 @@ static uint64_t limit_of(const struct plim_why *w, const struct plim_why_death *
 	*told = !r || (r->memory_bytes == PLIM_UNKNOWN && !r->gpu);
 	if (!*told)
 		return 0; /* the recipe says it */
-	return d->verdict.bound.high_bytes;
+	return d->verdict.bound_bytes.high;
 }
 
 /* One of those that were made, or a new one. */
@@ -132,16 +132,16 @@ static void compare_step(struct comparing *c)
 
 static void compare_allocated(struct comparing *c)
 {
-	struct plim_why_range told = c->d->numbers.allocated;
+	struct plim_interval told = c->d->numbers.allocated_bytes;
 	uint64_t planned = c->p->dies_allocated_bytes, apart;
 	char a[32], b[32];
 
-	if (told.low_bytes == PLIM_UNKNOWN || planned == PLIM_UNKNOWN)
+	if (told.low == PLIM_UNKNOWN || planned == PLIM_UNKNOWN)
 		return;
-	apart = planned > told.high_bytes  ? planned - told.high_bytes
-		: planned < told.low_bytes ? told.low_bytes - planned
-					   : 0;
-	why_size(a, (struct messages_bytes){ told.low_bytes, told.high_bytes });
+	apart = planned > told.high  ? planned - told.high
+		: planned < told.low ? told.low - planned
+				     : 0;
+	why_size(a, (struct messages_bytes){ told.low, told.high });
 	text_size(b, planned);
 	if (apart > c->p->limit_bytes / APART_PART) {
 		c->other++;
@@ -183,9 +183,9 @@ static const char *sentence(struct plim_why *w, const struct comparing *c, const
 
 	text_size(limit, p->limit_bytes);
 	text_size(needed, p->peak.needed_bytes);
-	text_size(low, p->peak.range_bytes[0]);
-	text_size(high, p->peak.range_bytes[1]);
-	if (!p->dies_at && *p->fits)
+	text_size(low, p->peak.needed_range_bytes.low);
+	text_size(high, p->peak.needed_range_bytes.high);
+	if (!p->dies_at && p->fits == PLIM_TRI_YES)
 		return arena_text(h, err,
 				  "they do not agree: by the plan of %s this run fits into %s (it "
 				  "needs %s to %s): either the recipe is another one, or something "
@@ -215,8 +215,6 @@ static const char *sentence(struct plim_why *w, const struct comparing *c, const
 		name, limit, words, needed, low, high, p->peak.basis);
 }
 
-static const bool agreed = true, disagreed = false;
-
 static enum plim_status compare(struct plim_why *w, struct plim_why_death *d,
 				const struct plim_plan *p, bool told, struct plim_err *err)
 {
@@ -239,8 +237,7 @@ static enum plim_status compare(struct plim_why *w, struct plim_why_death *d,
 					  .allocated_bytes = p->dies_allocated_bytes,
 					  .request_bytes = p->dies_request_bytes,
 					  .needed_bytes = p->peak.needed_bytes,
-					  .range_bytes = p->peak.range_bytes,
-					  .range_count = p->peak.range_count,
+					  .needed_range_bytes = p->peak.needed_range_bytes,
 					  .basis = p->peak.basis,
 					  .ladder = p->ladder,
 					  .ladder_count = p->ladder_count };
@@ -251,9 +248,9 @@ static enum plim_status compare(struct plim_why *w, struct plim_why_death *d,
 		compare_allocated(&c);
 		if (!c.other)
 			tell_cause(&c);
-		out->agrees = c.other ? &disagreed : c.same ? &agreed : NULL;
-	} else if (*p->fits) {
-		out->agrees = &disagreed;
+		out->agrees = c.other ? PLIM_TRI_NO : c.same ? PLIM_TRI_YES : PLIM_TRI_UNKNOWN;
+	} else if (p->fits == PLIM_TRI_YES) {
+		out->agrees = PLIM_TRI_NO;
 	}
 	out->path = arena_text(&w->hidden->arena, err, "%s", path);
 	out->says = sentence(w, &c, path, err);

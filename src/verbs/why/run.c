@@ -258,9 +258,9 @@ static enum plim_status fill_events(struct plim_why *w, struct plim_err *err)
 
 /* ---- the recording ---- */
 
-static int within(uint64_t bytes, struct plim_why_range r)
+static int within(uint64_t bytes, struct plim_interval r)
 {
-	return r.low_bytes != PLIM_UNKNOWN && bytes >= r.low_bytes && bytes <= r.high_bytes;
+	return r.low != PLIM_UNKNOWN && bytes >= r.low && bytes <= r.high;
 }
 
 /* The recorded failure that the text tells of, else the last one that was explained. */
@@ -268,7 +268,7 @@ static void find_recorded(const struct plim_report_oom *ooms, size_t n, uint64_t
 			  const struct plim_why_death *d, struct plim_why_recorded *out)
 {
 	for (size_t i = 0; i < n; i++) {
-		int same = within(ooms[i].segment_bytes, d->numbers.tried);
+		int same = within(ooms[i].segment_bytes, d->numbers.tried_bytes);
 
 		if (!ooms[i].verdict || (out->same_death && !same))
 			continue;
@@ -280,20 +280,20 @@ static void find_recorded(const struct plim_report_oom *ooms, size_t n, uint64_t
 }
 
 /* What the recording shows takes the place of what the text leaves open. */
-static void take_over(struct plim_why_death *d, const struct plim_report_verdict *r)
+static void take_over(struct plim_why_death *d, const struct plim_verdict *r)
 {
-	struct plim_why_verdict *v = &d->verdict;
+	struct plim_verdict *v = &d->verdict;
 
 	v->basis = "recording";
 	v->bound_by = r->bound_by;
 	v->bound_certain = r->bound_by != PLIM_BOUND_UNKNOWN;
 	v->cause = r->cause;
-	v->likelier = r->likelier;
+	v->likely_cause = r->likely_cause;
 	v->headline = r->headline;
 	v->evidence = r->evidence;
 	v->evidence_count = r->evidence_count;
-	v->helps = r->advice;
-	v->helps_count = r->advice_count;
+	v->helps = r->helps;
+	v->helps_count = r->helps_count;
 	v->useless_count = v->certainty_count = 0;
 	if (r->cause)
 		v->cause_count = 0;

@@ -57,19 +57,19 @@ static void name_line(struct text *t, const char *label, const char *name)
 
 /* ---- the lines below a headline ---- */
 
-static void put_range(struct text *words, const char *before, struct plim_why_range r)
+static void put_range(struct text *words, const char *before, struct plim_interval r)
 {
 	char a[32];
 
-	if (r.low_bytes == PLIM_UNKNOWN)
+	if (r.low == PLIM_UNKNOWN)
 		return;
 	text_puts(words, before);
-	text_puts(words, why_size(a, (struct messages_bytes){ r.low_bytes, r.high_bytes }));
+	text_puts(words, why_size(a, (struct messages_bytes){ r.low, r.high }));
 }
 
 static void bound_line(struct text *t, const struct plim_why_death *d)
 {
-	const struct plim_why_verdict *v = &d->verdict;
+	const struct plim_verdict *v = &d->verdict;
 	struct text words;
 
 	text_init(&words, t->mem, &t->style);
@@ -77,11 +77,11 @@ static void bound_line(struct text *t, const struct plim_why_death *d)
 	if (!v->bound_certain && v->bound_by)
 		text_puts(&words, ", as a rule");
 	if (v->bound_by == PLIM_BOUND_LIMIT)
-		put_range(&words, ": ", d->numbers.allowed);
+		put_range(&words, ": ", d->numbers.allowed_bytes);
 	else if (v->bound_by == PLIM_BOUND_CGROUP)
-		put_range(&words, ": ", d->numbers.limit);
+		put_range(&words, ": ", d->numbers.limit_bytes);
 	else if (v->bound_by == PLIM_BOUND_DEVICE)
-		put_range(&words, ": a card of ", d->numbers.total);
+		put_range(&words, ": a card of ", d->numbers.total_bytes);
 	label_line(t, "bound by", text_get(&words));
 	text_release(&words);
 }
@@ -151,14 +151,14 @@ static void tried_line(struct text *t, const struct plim_why_death *d)
 {
 	struct text words;
 
-	if (d->numbers.tried.low_bytes == PLIM_UNKNOWN)
+	if (d->numbers.tried_bytes.low == PLIM_UNKNOWN)
 		return;
 	text_init(&words, t->mem, &t->style);
-	put_range(&words, "", d->numbers.tried);
-	put_range(&words, "; allocated ", d->numbers.allocated);
-	put_range(&words, ", reserved but free ", d->numbers.unallocated);
+	put_range(&words, "", d->numbers.tried_bytes);
+	put_range(&words, "; allocated ", d->numbers.allocated_bytes);
+	put_range(&words, ", reserved but free ", d->numbers.unallocated_bytes);
 	put_range(&words, d->kind == PLIM_WHY_DEVICE ? "; free on the card " : "; available ",
-		  d->numbers.free);
+		  d->numbers.free_bytes);
 	label_line(t, "asked for", text_get(&words));
 	text_release(&words);
 }
@@ -196,7 +196,7 @@ static void headline(struct text *t, const struct plim_why_death *d)
 	text_wrap_name(t, (unsigned)loud, 2, line + loud);
 }
 
-static void causes(struct text *t, const struct plim_why_verdict *v)
+static void causes(struct text *t, const struct plim_verdict *v)
 {
 	static const char *const names[] = { "", "capacity", "fragmentation", "a leak" };
 
@@ -224,7 +224,7 @@ static void planned(struct text *t, const struct plim_why_planned *p)
 		text_puts(t, "  - ");
 		text_wrap_name(t, 4, 4, p->evidence[i]);
 	}
-	if (!p->ladder_count || (p->agrees && !*p->agrees))
+	if (!p->ladder_count || (p->agrees == PLIM_TRI_NO))
 		return;
 	out_title(t, "What would make the planned run fit");
 	plan_put_ladder(t, p->ladder, p->ladder_count, p->limit_bytes, PLIM_UNKNOWN);
@@ -232,7 +232,7 @@ static void planned(struct text *t, const struct plim_why_planned *p)
 
 static void whole(struct text *t, const struct plim_why *w, const struct plim_why_death *d)
 {
-	const struct plim_why_verdict *v = &d->verdict;
+	const struct plim_verdict *v = &d->verdict;
 
 	headline(t, d);
 	bound_line(t, d);

@@ -38,7 +38,7 @@ enum plim_status why_plan(struct plim_why *w, struct lines *notes, struct plim_e
 /* What helps, what does not, and how to be certain. */
 enum plim_status why_ladder(struct plim_why *w, const struct messages_event *e,
 			    const struct findings_told *told, const struct messages_context *c,
-			    struct plim_why_verdict *v, struct plim_err *err);
+			    struct plim_verdict *v, struct plim_err *err);
 
 /* What a moment means, one sentence; NULL: nothing is known of it. */
 const char *why_moment_means(const struct messages_event *e, const struct messages_context *c);

@@ -1,0 +1,216 @@
+// Made of include/plimsoll by tools/results; make docs rewrites it.
+
+export interface ReportSource {
+	path: string | null; // the file as given, "-" for standard input
+	kind: string | null; // pickle or json
+	compression: string | null; // gzip, xz or zstd; null: none
+	bytes: number | null; // size as stored; null for a pipe
+	decoded_bytes: number | null; // size when decompressed
+	events: number; // events of all devices
+	complete: boolean; // recording began before the first allocation and lost no event
+	notes: string[]; // what the reader found worth telling
+}
+
+export interface ReportCategories {
+	parameter: number | null; // bytes of the model's weights
+	gradient: number | null; // bytes of their gradients
+	optimizer_state: number | null; // bytes of what the optimizer keeps from step to step
+	activation: number | null; // bytes that a forward pass saved for its backward pass
+	input: number | null; // bytes of what goes into the model
+	workspace: number | null; // bytes of cuBLAS workspaces
+	temporary: number | null; // bytes that end in the phase they were born in
+	autograd_detail: number | null; // bytes that a backward pass needs for itself
+	kv_cache: number | null; // bytes of keys and values of attention
+	buffer: number | null; // bytes of what a module keeps beside its parameters
+	unknown: number | null; // bytes that no rule explains
+}
+
+export interface ReportTotals {
+	requested_bytes: number | null; // what the program asked for
+	active_bytes: number | null; // blocks in use or awaiting another stream
+	allocated_bytes: number | null; // blocks in use
+	reserved_bytes: number | null; // taken from the driver
+	categories: ReportCategories | null; // allocated_bytes by what they are for; null: no stacks were recorded, or before the first event
+}
+
+export interface Interval {
+	low: number | null; // at least; null: not known
+	high: number | null; // at most; null: not known
+}
+
+export interface ReportMoment {
+	event: number | null; // index of the event that reached it; null: it stood before the first
+	time_us: number | null; // microseconds since 1970; null before PyTorch 2.2
+	range_bytes: Interval; // what the number may be; low is high: exact
+	step: number | null; // index of the step that it lies in; null: there are no steps
+	phase: string | null; // as in oom[].phase; null: no stacks were recorded
+}
+
+export interface ReportPeak {
+	requested_bytes: number | null; // largest sum of what the program asked for (requested_bytes.all.peak)
+	active_bytes: number | null; // largest sum of blocks in use or awaiting another stream
+	allocated_bytes: number | null; // largest sum of blocks in use (torch.cuda.max_memory_allocated)
+	reserved_bytes: number | null; // most memory taken from the driver (torch.cuda.max_memory_reserved)
+	requested: ReportMoment; // when requested_bytes was reached
+	active: ReportMoment; // when active_bytes was reached
+	allocated: ReportMoment; // when allocated_bytes was reached
+	reserved: ReportMoment; // when reserved_bytes was reached
+	lower_bound: boolean; // the recording does not cover the whole run: its peak may lie outside
+}
+
+export interface ReportOwner {
+	bytes: number; // what its allocations hold
+	count: number; // allocations
+	each_bytes: number | null; // grouped by size: the size asked for; else null
+	frame: string | null; // the innermost line of the user's own code; null: no Python stack
+	stack: string[]; // of its largest allocation, innermost first
+	inferred: boolean; // the owner was not recorded but concluded
+}
+
+export interface ReportOwners {
+	measure: string | null; // which of the four totals is divided among the owners
+	what: string | null; // the moment: peak, oom, end or event
+	event: number | null; // index of the moment's event; null: before the first
+	total_bytes: number | null; // the sum over all owners
+	owners: ReportOwner[]; // largest first
+	owners_left_out: number | null; // owners beyond the rows that were asked for
+	left_out_bytes: number | null; // what those hold
+	categories: ReportCategories | null; // total_bytes by what they are for; null: no stacks were recorded
+	annotations: string[]; // as in oom[].annotations
+}
+
+export interface VerdictCause {
+	cause: "unknown" | "capacity" | "fragmentation" | "leak"; // capacity, fragmentation, leak
+	because: string | null; // what speaks for it
+	decided_by: string | null; // what would decide
+}
+
+export interface Verdict {
+	bound_by: "unknown" | "device" | "limit" | "other_process" | "non_pytorch" | "host" | "cgroup" | "shared_memory"; // what the memory ran into: device, limit, other_process, non_pytorch, unknown; of a log also host, cgroup, shared_memory
+	bound_certain: boolean; // false: usually; the same text is also written otherwise
+	cause: "unknown" | "capacity" | "fragmentation" | "leak"; // capacity, fragmentation, leak; unknown: it is not decided
+	likely_cause: "unknown" | "capacity" | "fragmentation" | "leak"; // of an unknown cause: what more speaks for
+	basis: string | null; // recording, or text
+	causes: VerdictCause[]; // of a log: likeliest first; what is not among them is excluded
+	bound_bytes: Interval; // reserved memory: certainly allowed, certainly refused (or the same number)
+	request_bytes: Interval; // what was asked for, before rounding up to a segment
+	room_bytes: Interval; // under the bound and not allocated, in whatever pieces
+	needed_bytes: Interval; // live, request and what was still to come
+	still_to_come_bytes: Interval; // what the step had still to allocate
+	still_basis: string | null; // repeated: from the same point in earlier repetitions; optimizer: from its state and gradients; planned: from the plan that it is; null: not known
+	headline: string | null; // one sentence
+	evidence: string[]; // sentences with the numbers
+	helps: string[]; // what to do, best first, and what does not help
+	useless: string[]; // of a log: what people try and does not help here
+	certainty: string[]; // of a log: how to get certainty
+}
+
+export interface ReportOom {
+	event: number; // index
+	time_us: number | null; // microseconds since 1970; null before PyTorch 2.2
+	survived: boolean; // the program caught it and went on
+	requested_bytes: number; // what was asked for, as the allocator had rounded it
+	segment_bytes: number; // what the driver was asked for ("Tried to allocate")
+	stream: number; // cudaStream_t of the request
+	pool: string; // small or large
+	phase: string | null; // load, forward, backward, optimizer, eval, generate, request or other; null: no stacks were recorded
+	step: number | null; // index of the step that it lies in; null: there are no steps
+	frame: string | null; // the user's own line; null: no Python stack
+	stack: string[]; // innermost first
+	live_bytes: number | null; // blocks in use at that moment
+	reserved_bytes: number | null; // taken from the driver, after the allocator had given back what it could
+	bound_bytes: number | null; // reserved memory that was certainly allowed (verdict.bound_bytes.low)
+	device_free_bytes: number | null; // free on the device as the driver told
+	free_bytes: number | null; // reserved but in no block in use
+	largest_free_bytes: number | null; // largest free block that this request's stream and pool could use
+	annotations: string[]; // names of the ranges (record_function, external_annotations) that it lies in, the outermost first, at most 16
+	verdict: Verdict | null; // null for those between the first and the last four of many
+}
+
+export interface Place {
+	frame: string | null; // the user's line, "train.py:41 in step"; null: not known
+	file: string | null; // null: not known, or the one that was read
+	line: number | null; // of the file, from 1; null: not known
+	offset: number | null; // byte of the file; null: of no single one
+	inferred: boolean; // the line was not recorded but concluded
+}
+
+export interface Finding {
+	id: string; // a word for programs: docs/findings.md and docs/ckpt.md list them
+	severity: "info" | "warning" | "error"; // error: broke the run or the file, or will; warning: costs a part; info
+	confidence: number | null; // 0 to 1: that it is what it is called
+	title: string; // one sentence: what, how much, where
+	bytes: number | null; // what it costs; null: not known
+	per_period_bytes: number | null; // more each period; null: it does not grow
+	period: string | null; // step, eval iteration, request, forward pass or repetition; null: it does not grow
+	place: Place; // where it comes from
+	evidence: string[]; // sentences with the numbers
+	fix: string[]; // what helps, in words and code, best first
+	see: string[]; // commands and pages that tell more
+	allocations: number[]; // numbers of the allocations that it is about, from 0 in the order of the recording, the largest 4,096; empty: not known
+}
+
+export interface ReportLeak {
+	finding: number; // index in findings
+	grown_bytes: number; // growth from the first repetition to the last
+	per_repetition_bytes: number; // growth of one repetition
+	repetitions: number; // repetitions that grew, one after another
+	first_event: number; // start of the first repetition
+	last_event: number; // start of the last repetition
+	loop: string | null; // the line that is entered once a repetition
+	frame: string | null; // the user's line that allocated the largest part of what stays
+	stack: string[]; // its stack, innermost first
+	part_bytes: number | null; // what that stack allocated and nobody freed
+}
+
+export interface ReportPhases {
+	load: number | null; // bytes; null: the step had no such phase
+	forward: number | null; // bytes, or null
+	backward: number | null; // bytes, or null
+	optimizer: number | null; // bytes, or null
+	eval: number | null; // bytes, or null: a forward pass that no backward pass answers
+	generate: number | null; // bytes, or null
+	request: number | null; // bytes, or null: a forward pass of a program that never runs backward
+	other: number | null; // bytes, or null
+}
+
+export interface ReportStep {
+	index: number; // from 0; the first begins with the recording
+	start_event: number; // first event
+	end_event: number; // last event: the optimizer's last, the least memory before the next one, or the recording's last
+	requested_peak_bytes: number; // most that was requested in it
+	phase_peaks: ReportPhases; // the same by phase
+}
+
+export interface ReportCheck {
+	events: number; // events that were replayed under the allocator's rules
+	faults: number; // of these, the ones that the rules cannot explain
+	end_faults: number; // blocks of the snapshot that the replay did not end with
+	contradictions: number; // events that contradict each other or the snapshot
+	exact: boolean; // the replay explains every event and ends with exactly the snapshot's blocks
+}
+
+export interface ReportDevice {
+	device: number; // ordinal
+	events: number; // recorded
+	allocations: number; // that were seen
+	streams: number; // that allocated
+	before: ReportTotals; // before the first event
+	peak: ReportPeak; // of the recording; null without events
+	at_peak: ReportOwners; // who held the memory at a moment
+	end: ReportTotals; // when the snapshot was taken
+	oom: ReportOom[]; // deaths, in turn
+	findings: Finding[]; // worst first
+	leaks: ReportLeak[]; // those of the findings that are leaks
+	steps: ReportStep[]; // training steps, or what else repeats; the last one may not have ended
+	step_basis: string | null; // what ends a step: optimizer; backward: a backward pass, where no optimizer is seen; request: passes of a model, where nothing runs backward; annotation: a range that the program named with record_function; null: no steps
+	self_check: ReportCheck; // how far the numbers prove themselves
+	timeline_first_event: number | null; // first event that the timeline and the peaks cover
+	timeline_last_event: number | null; // last event that they cover; null without events
+	timeline_bytes: number[]; // largest allocated bytes in equal parts of the events
+}
+
+export interface Report {
+	source: ReportSource; // what was read
+	devices: ReportDevice[]; // those with memory or events
+}
