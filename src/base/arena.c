@@ -41,8 +41,8 @@ const char *arena_copy(struct arena *a, const char *text, struct plim_err *err)
 }
 
 /* One that does not fit the caller's buffer. */
-static const char *long_text(struct arena *a, size_t bytes, struct plim_err *err, const char *fmt,
-			     va_list ap)
+__attribute__((format(printf, 4, 0))) static const char *
+long_text(struct arena *a, size_t bytes, struct plim_err *err, const char *fmt, va_list ap)
 {
 	char *text = mem_new(a->mem, bytes, 1, err);
 	const char *kept;
