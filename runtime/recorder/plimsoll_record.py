@@ -10,11 +10,13 @@ import importlib.util
 import os
 import signal
 import sys
+import time
 import traceback
 
 ENV = "PLIMSOLL_RECORD_"
 HERE = os.path.dirname(os.path.abspath(__file__))
 OOM_DUMPS_MAX = 3  # of a job that catches its failures and goes on
+SOURCES_MAX, SOURCE_BYTES_MAX = 500, 4 << 20  # files of the program that a recording remembers
 
 
 def say(text):
@@ -40,6 +42,7 @@ class Recorder:
         self.error = None
         self.record_history = None
         self.users_own = False
+        self.born = time.time()
 
     # ---- what to write where ----
 
@@ -63,6 +66,34 @@ class Recorder:
         except OSError:
             pass
 
+    def sources(self, snapshot):
+        """Size, time and sha256 of the program's own files that have frames, as JSON, so that `plimsoll lint --recording`
+        joins what was measured to the source that ran, and to no other."""
+        import hashlib
+        import json
+
+        names, seen = set(), set()
+        for part in snapshot.get("device_traces", []) + [s.get("blocks", []) for s in snapshot.get("segments", [])]:
+            for row in part:
+                frames = row.get("frames") or ()
+                if id(frames) not in seen:  # PyTorch shares the list of a stack
+                    seen.add(id(frames))
+                    names.update(f.get("filename", "") for f in frames)
+        files = {}
+        for name in sorted(names):
+            if not name.endswith(".py") or "-packages" in name or len(files) >= SOURCES_MAX:
+                continue
+            try:
+                state = os.stat(name)
+                if state.st_size > SOURCE_BYTES_MAX:
+                    continue
+                with open(name, "rb") as f:
+                    digest = hashlib.sha256(f.read()).hexdigest()
+            except OSError:
+                continue
+            files[name] = {"bytes": state.st_size, "mtime": int(state.st_mtime), "sha256": digest, "edited": state.st_mtime > self.born}
+        return json.dumps({"schema": "plimsoll-sources/1", "files": files})
+
     def dump(self, why):
         if os.getpid() != self.pid or not self.started:
             return False
@@ -76,6 +107,10 @@ class Recorder:
                 return False
             import pickle
 
+            try:
+                snapshot["plimsoll_sources"] = self.sources(snapshot)  # the last key: a reader finds it at the file's end
+            except Exception as e:
+                say("the recording does not name its sources: %s" % e)
             with open(path + ".part", "wb") as f:
                 pickle.dump(snapshot, f, protocol=4)
             os.replace(path + ".part", path)

@@ -326,6 +326,8 @@ class Calls(Evaluator):
         return self.unknown_method(node, of, attr, receiver, args)
 
     def unknown_method(self, node: ast.Call, of: Value, attr: str, receiver: str, args: tuple[Value, ...]) -> Value:
+        if attr == "log_every" and args:
+            return self.iterable("tqdm", args)
         if attr in names.NUMBERS:
             return NUMBER_VALUE
         if attr == "parameters" or attr == "named_parameters":

@@ -308,7 +308,7 @@ RULES: tuple[Rule, ...] = (
          "Missing keys keep their random values. load_state_dict() returns them; print them.",
          "model.load_state_dict(state, strict=False)\n",
          "missing = model.load_state_dict(state, strict=False)\nprint(missing)\n",
-         "adapters and filtered keys", "", None, _DOCS),
+         "adapters and filtered keys", "", None, _DOCS, "", False, "most public hits load a part on purpose"),
     Rule("PLM410", "optimizer-loaded-before-move", "warning", "none",
          "The optimizer's state is loaded before the model moves",
          "load_state_dict() puts the state where the parameters are at that moment.",

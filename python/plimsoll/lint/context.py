@@ -265,6 +265,17 @@ class Context:
             found |= names_in(node)
         return found
 
+    def escapes(self, trace: Trace, name: str, loop: Loop) -> bool:
+        """Is a name's value read after the loop, before the name gets another one?"""
+        for event in trace.events[loop.end:]:
+            if event.source is not None and name in names_in(event.source):
+                return True
+            if event.kind == "call" and (name in self.roots_of_backward(event) if self.feeds(event) else False):
+                return True
+            if event.kind == "bind" and event.name == name:
+                return False
+        return False
+
     def result_is_fed(self, function: Function) -> bool:
         """Does a caller go backward from what this function returns?"""
         for call in self.program.callers.get(function, ()):
@@ -273,7 +284,7 @@ class Context:
             for event in trace.events:
                 if event.kind in ("bind", "augment") and event.stmt is call.stmt and event.name in fed:
                     return True
-            if any(self.feeds(e) and any(call.node is n for n in ast.walk(e.node)) for e in trace.events):
+            if any(e is not call and self.feeds(e) and any(call.node is n for n in ast.walk(e.node)) for e in trace.events):
                 return True
         return False
 

@@ -68,7 +68,7 @@ NAME_KINDS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"^(\w*scheduler\w*|lr_sched\w*|sched)$"), "scheduler"),
     (re.compile(r"^(scaler|grad_scaler|\w*_scaler)$"), "scaler"),
     (re.compile(r"^(\w*loader\w*|(train|val|valid|test|eval)_dl|\w*_dataloader)$"), "loader"),
-    (re.compile(r"^(loss|losses|\w+_loss|loss_\w+|loss[A-Z]\w*|\w*Loss|err[GD]\w*)$"), "loss"),
+    (re.compile(r"^(loss|losses|\w+_loss|loss_(?!scale|weight|coef|factor|fn|func|type|kwargs|mask|dict|list|cfg|config|name|fct|avg|sum|meter)\w+|loss[A-Z]\w*|\w*Loss|err[GD]\w*)$"), "loss"),
     (re.compile(r"^(logits|outputs?|preds?|predictions?|embeddings?|features?|y_hat|y_pred|log_probs?)$"), "result"),
 )
 EVALUATION = re.compile(r"(^|_)(eval\w*|valid\w*|val|test\w*|predict\w*|infer\w*|extract\w*|embed\w*|score|inference)(_|$)", re.IGNORECASE)
@@ -76,9 +76,9 @@ TRAINING = re.compile(r"(^|_)train(ing|er)?(_|$)|fit", re.IGNORECASE)
 BENCHMARK = re.compile(r"bench|profil|speed|throughput|latency|timing|perf", re.IGNORECASE)
 EPOCH = re.compile(r"epoch", re.IGNORECASE)
 RANK_TEST = re.compile(
-    r"(^|[._])(rank|local_rank|global_rank|is_main_process|is_local_main_process|is_main|is_master|master_process|"
+    r"(?i:(^|[._])(rank|gpu_id|gpu|local_rank|global_rank|is_main_process|is_local_main_process|is_main|is_master|master_process|"
     r"is_primary|is_world_process_zero|is_global_zero|is_rank_?0|is_rank_zero|get_rank|process_index|is_chief|"
-    r"on_main_process|should_save)$")
+    r"on_main_process|should_save)$)")
 
 COLLECTIVES = frozenset("""all_reduce all_gather all_gather_into_tensor all_gather_object reduce_scatter reduce_scatter_tensor broadcast
 broadcast_object_list barrier gather scatter reduce all_to_all all_to_all_single gather_object scatter_object_list

@@ -5,7 +5,7 @@ import ast
 import re
 
 from .. import values
-from ..context import HIGH, MEDIUM, Context, checks, constant, in_place, names_in
+from ..context import HIGH, LOW, MEDIUM, Context, checks, constant, in_place, names_in
 from ..finding import Edit
 from ..symbols import Function, dotted
 from ..trace import Event, Loop, Trace
@@ -22,7 +22,7 @@ def loaded_where_saved(ctx: Context) -> None:
         into = _goes_to_load(ctx, event)
         edit = Edit(ctx.program.source.end(event.call) - 1, ctx.program.source.end(event.call) - 1, ', map_location="cpu"')
         ctx.report("PLM401", event.node, "loads onto the GPU it was saved from: a second copy of the weights, and no start without that GPU",
-                   severity="warning" if into else "info", edits=[edit] if into else [], safe=bool(into),
+                   severity="warning" if into else "info", confidence=HIGH if into else LOW, edits=[edit] if into else [], safe=bool(into),
                    evidence=["its result only goes to load_state_dict(), which copies to where the module is"] if into else [])
 
 
@@ -175,7 +175,9 @@ def saved_and_loaded_differ(ctx: Context) -> None:
             return
         written |= set(_keys(given))
     for trace in ctx.traces:
-        loaded = {e.name for e in trace.events if e.kind == "bind" and e.value is not None and e.value.kind == values.CHECKPOINT and e.value.qual == "torch.load" and e.source is not None and isinstance(e.source, ast.Call)}
+        ours = {ast.unparse(s.call.args[1]) for s, _ in saves if len(s.call.args) > 1}
+        loaded = {e.name for e in trace.events if e.kind == "bind" and e.value is not None and e.value.kind == values.CHECKPOINT and e.value.qual == "torch.load" and isinstance(e.source, ast.Call) and
+                  e.source.args and ast.unparse(e.source.args[0]) in ours}
         again = {e.name for e in trace.events if e.kind == "bind" and (e.value is None or e.value.qual != "torch.load")}
         for node in ast.walk(trace.function.node) if loaded - again else ():
             if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load) and dotted(node.value) in loaded - again:
@@ -223,12 +225,20 @@ def saved_by_all(ctx: Context) -> None:
             callers = ctx.program.callers.get(event.function, [])
             if callers and any(_rank_guard(ctx, c) for c in callers) or not callers and event.function.name:
                 continue
-            if _main_only(ctx, event):
+            if _main_only(ctx, event) or _own_path(ctx, event):
                 continue
             ctx.report("PLM407", event.node, "all ranks write the same file", evidence=["init_process_group() in this file, and no test of the rank around the save"])
     for event in ctx.calls("get_state_dict"):
         if event.of is not None and event.of.kind == values.ACCEL and _rank_guard(ctx, event) and not any(i for _, _, i in event.path):
-            ctx.report("PLM407", event.node, "the other ranks never join: get_state_dict() gathers from all of them", severity="error")
+            ctx.report("PLM407", event.node, "under ZeRO-3 and FSDP the other ranks never join: get_state_dict() gathers from all of them", confidence=MEDIUM)
+
+
+def _own_path(ctx: Context, event: Event) -> bool:
+    """A path that is made anew for each item of a loop: the ranks have different items."""
+    path = event.call.args[1] if len(event.call.args) > 1 else event.keyword("f")
+    loop = event.loop
+    return loop is not None and path is not None and not ctx.program.epoch(loop, ctx.trace(event)) and any(
+        ctx.bound_in(ctx.trace(event), name, loop) for name in names_in(path, cut=False))
 
 
 def _main_only(ctx: Context, event: Event) -> bool:

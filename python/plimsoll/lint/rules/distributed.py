@@ -58,8 +58,8 @@ def _called_under_rank(ctx: Context, event: Event, op: str) -> bool:
 def set_epoch_missing(ctx: Context) -> None:
     if "set_epoch" in ctx.program.source.text or ctx.program.hidden_loops():
         return
-    for event in ctx.calls("DistributedSampler"):
-        if not event.name.startswith(("torch.", "DistributedSampler")) or constant(event.keyword("shuffle")) is False or event.open_ended:
+    for event in ctx.calls("DistributedSampler", "StatefulDistributedSampler"):
+        if not event.name.startswith(("torch.", "torchdata.", "DistributedSampler")) or constant(event.keyword("shuffle")) is False or event.open_ended:
             continue
         if len(event.call.args) >= 4 and constant(event.call.args[3]) is False:
             continue
@@ -71,7 +71,7 @@ def set_epoch_missing(ctx: Context) -> None:
             continue
         if ctx.epoch_of(event) is not None or name.startswith("self.") and not _epochs(ctx):
             continue
-        if not _epochs(ctx) or not any(l for t in ctx.traces for l in ctx.training(t)):
+        if not _epochs(ctx):
             continue
         ctx.report("PLM502", event.node, "every epoch has the same order: set_epoch() is never called", confidence=HIGH,
                    evidence=[f"{name} shuffles by its epoch's number, which stays 0"], fix=[f"{name}.set_epoch(epoch) at the head of the loop over epochs"],
@@ -82,7 +82,8 @@ def _sampler_name(event: Event) -> str:
     stmt = event.stmt
     if isinstance(stmt, ast.Assign):
         return dotted(stmt.targets[0])
-    return ""
+    # DataLoader(..., sampler=DistributedSampler(...)) that a function of the file returns, and another calls.
+    return "sampler" if isinstance(stmt, ast.Return) else ""
 
 
 def _epochs(ctx: Context) -> list[tuple[Trace, Loop]]:

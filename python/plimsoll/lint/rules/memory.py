@@ -74,6 +74,8 @@ def accumulated(ctx: Context) -> None:
             if value is None or not (value.graph == values.YES and value.kind in values.TENSORS or in_fed and value.kind in ("", *values.TENSORS)
                                      and value.graph):
                 continue
+            if not in_fed and not _born_in(ctx, trace, loop, added):
+                continue
             if not own or event.name in ctx.fed(trace) or not _outlives(ctx, event, trace, event.name, loop):
                 continue
             if ctx.program.no_grad(event.function) or event.name in ctx.returned_directly(trace) and ctx.result_is_fed(event.function):
@@ -103,6 +105,8 @@ def accumulated(ctx: Context) -> None:
 @checks("PLM103")
 def collected(ctx: Context) -> None:
     for event in ctx.calls(*_GROWS):
+        if event.attr == "add" and (event.of is None or event.of.kind != values.LIST):
+            continue  # a meter's method, more often than a set's
         if event.receiver and event.call.args and not isinstance(event.stmt, ast.Return):
             _contained(ctx, event, event.receiver, event.call.args[-1], event.args[-1] if event.args else values.UNKNOWN_VALUE)
     for trace in ctx.traces:
@@ -153,10 +157,21 @@ def _contained(ctx: Context, event: Event, container: str, what: ast.expr, value
             ctx.report("PLM102", event.stmt, f"{container} keeps every batch's {text} on the GPU", severity="warning", confidence=MEDIUM,
                        edits=[source.after(what, ".detach().cpu()")] if wrapped else [])
         return
+    if not grad_fn and not _born_in(ctx, trace, loop, what):
+        return
     ctx.report("PLM103", event.stmt, f"{container} keeps every iteration's tensors with their graph",
                confidence=HIGH if value.strong or grad_fn else MEDIUM,
                edits=[source.after(what, ".detach()")] if wrapped and not grad_fn and value.kind in values.TENSORS else [], safe=True,
                evidence=[f"line {loop.node.lineno}: the loop; nothing in it goes backward from {text}"])
+
+
+def _born_in(ctx: Context, trace: Trace, loop: Loop, what: ast.expr) -> bool:
+    """Does something that carries a graph here come from this loop?  What was made before it is kept once, not every time."""
+    inside = trace.inside(loop)
+    own = names_in(what)
+    return any(e.kind in ("bind", "augment") and e.name in own and e.value is not None and e.value.graph for e in inside) or any(
+        e.kind == "call" and e.stmt is not None and any(e.node is n for n in ast.walk(what)) and (ctx.program.is_model_call(e) or e.of is not None and
+        e.of.kind == values.CRITERION) for e in inside)
 
 
 def _cleared_in_class(cls: Class | None, name: str) -> bool:
@@ -184,7 +199,7 @@ def _targets(stmt: ast.stmt) -> set[str]:
 def _detaches(ctx: Context, event: Event, name: str) -> bool:
     """Does this event give `name` a value without its graph, or a new one?"""
     if event.kind == "call":
-        return event.receiver == name and event.attr in ("detach_", "zero_", "fill_")
+        return event.attr in ("detach_", "zero_", "fill_") and isinstance(event.call.func, ast.Attribute) and name in names_in(event.call.func.value, cut=False)
     if event.kind == "augment" or event.name != name and not name.startswith(event.name + "."):
         return False
     if event.kind == "delete":
@@ -368,10 +383,11 @@ def grows_on_self(ctx: Context) -> None:
             continue
         if event.of is not None and event.of.kind != values.LIST or not _list_member(cls, event.receiver) or _read_and_made_anew(ctx, event):
             continue
-        guarded = not event.every()
+        if not event.every():
+            continue  # behind a flag: somebody asked for it
         graph = bool(value.graph) and not ctx.program.off(event)
         ctx.report("PLM106", event.node, f"{event.receiver} grows at every forward pass and is never cleared",
-                   severity="info" if guarded else "error" if graph and value.strong else "warning",
+                   severity="error" if graph and value.strong else "warning",
                    confidence=HIGH if value.strong else MEDIUM,
                    evidence=[f"no method of {cls.name} clears {event.receiver} or gives it a new list"])
 
@@ -397,12 +413,18 @@ def retried(ctx: Context) -> None:
                     handler.lineno - 60 < e.node.lineno < handler.lineno}
             cleared = any(e.attr in ("clear_frames",) or "__traceback__" in ast.unparse(e.node) for e in inside)
             for event in inside:
-                again = ctx.program.is_backward(event) or ctx.program.is_model_call(event) or (
-                    event.name in body and ctx.program.called_function(event) is not None)
+                again = ctx.program.is_backward(event) or ctx.program.is_model_call(event) or event.name in body and _computes(ctx, event)
                 if again and not cleared and not event.attr[:1].isupper() and not event.no_grad:
                     ctx.report("PLM107", event.node, "the exception still holds the failed frame and its tensors; retry after the except block",
                                evidence=[f"line {handler.lineno}: the handler"], confidence=HIGH if event.of is not None and event.of.strong else MEDIUM)
                     break
+
+
+def _computes(ctx: Context, event: Event) -> bool:
+    """Does the function of the file that is called run a model?"""
+    called = ctx.program.called_function(event)
+    trace = ctx.program.traces.get(called) if called is not None else None
+    return trace is not None and any(ctx.program.is_model_call(e) or ctx.program.is_backward(e) for e in trace.events)
 
 
 def _is_memory(handler: ast.ExceptHandler) -> bool:
@@ -445,10 +467,13 @@ def _evaluation(ctx: Context, trace: Trace, loop: Loop) -> None:
     function = trace.function
     models = {e.receiver or e.attr for e in called}
     quiet = any(e.kind == "call" and e.attr == "eval" and e.index < loop.end for e in trace.events)
-    if not quiet and not names.EVALUATION.search(function.name):
+    node = loop.node
+    over = ctx.program.source.segment(node.iter) if isinstance(node, (ast.For, ast.AsyncFor)) else ""
+    if not quiet and not names.EVALUATION.search(function.name) and not re.search(r"(val|valid|validation|test|eval)_?(data)?_?(loader|dl)", over):
         return
     cls = function.cls
-    if cls is not None and cls.module and not cls.lightning or function.name in ("forward", "training_step"):
+    if cls is not None and cls.module and not cls.lightning and not (quiet and names.EVALUATION.search(function.name)) or function.name in (
+            "forward", "training_step"):
         return
     if _own_gradients(ctx, trace, inside, loop):
         return
@@ -459,9 +484,9 @@ def _evaluation(ctx: Context, trace: Trace, loop: Loop) -> None:
     source = loop.source
     strong = source is not None and source.strong and (event.of is not None and event.of.strong)
     edits: list[Edit | None] = []
-    node = function.node
-    if isinstance(node, ast.FunctionDef) and not ctx.training(trace) and not node.decorator_list:
-        edits = [ctx.program.source.line_before(node, "@torch.inference_mode()")] if ctx.program.symbols.imports.get("torch") == "torch" else []
+    definition = function.node
+    if isinstance(definition, ast.FunctionDef) and not ctx.training(trace) and not definition.decorator_list:
+        edits = [ctx.program.source.line_before(definition, "@torch.inference_mode()")] if ctx.program.symbols.imports.get("torch") == "torch" else []
     ctx.report("PLM110", event.node, "the model builds a graph for every batch here" + (": model.eval() does not stop that" if quiet else ""),
                confidence=HIGH if strong else MEDIUM, edits=edits,
                evidence=[f"line {loop.node.lineno}: the loop calls {ctx.program.source.segment(event.call.func)}() and never goes backward; no torch.no_grad() around it"])
@@ -469,9 +494,9 @@ def _evaluation(ctx: Context, trace: Trace, loop: Loop) -> None:
 
 def _own_gradients(ctx: Context, trace: Trace, inside: list[Event], loop: Loop) -> bool:
     fed = ctx.fed(trace)
-    if fed and any(e.kind in ("bind", "augment", "store") and e.name in fed and e.value is not None and e.value.graph for e in inside):
-        return True
-    if any(e.kind == "call" and e.attr in ("append", "extend") and e.receiver in fed for e in inside):
+    out = {e.name for e in inside if e.kind in ("bind", "augment", "store") and e.name in fed and e.value is not None and e.value.graph}
+    out |= {e.receiver for e in inside if e.kind == "call" and e.attr in ("append", "extend") and e.receiver in fed}
+    if any(ctx.escapes(trace, name, loop) for name in out):
         return True
     if any(e.kind == "call" and e.attr in ("grad", "jacobian", "vjp", "attribute", "attack", "perturb") for e in inside):
         return True
@@ -490,9 +515,11 @@ def _frozen(ctx: Context, models: set[str], trace: Trace) -> bool:
 def outputs_stay(ctx: Context) -> None:
     for event in ctx.calls("append", "extend"):
         loop = ctx.evaluation_of(event)
-        if loop is None or not event.receiver or not event.args or event.handler is not None or not ctx.program.off(event):
+        if loop is None or not event.receiver or not event.args or event.handler is not None:
             continue
         trace = ctx.trace(event)
+        if not ctx.program.off(event) and event.args[-1].graph:
+            continue  # PLM103 says it
         value, what = event.args[-1], event.call.args[-1] if event.call.args else None
         if what is None or value.kind not in values.TENSORS or value.scalar or value.device == "cpu" or event.of is not None and event.of.kind in values.MODULES:
             continue
@@ -507,7 +534,7 @@ def outputs_stay(ctx: Context) -> None:
                    evidence=[f"line {loop.node.lineno}: the loop; {text} comes from the model and is neither reduced nor moved"])
 
 
-_REDUCES = frozenset("argmax argmin mean sum item max min topk sort any all eq numpy tolist cpu gather_for_metrics gather norm".split())
+_REDUCES = frozenset("argmax argmin mean sum item max min topk sort any all eq numpy tolist cpu norm".split())
 
 
 def _from_model(ctx: Context, trace: Trace, loop: Loop, what: ast.expr) -> bool:
@@ -526,8 +553,8 @@ def _from_model(ctx: Context, trace: Trace, loop: Loop, what: ast.expr) -> bool:
                 if isinstance(part.func, ast.Attribute) and called == "to" and part.args and constant(part.args[0]) == "cpu":
                     return False
                 found = found or any(e.node is part and ctx.program.is_model_call(e) for e in events)
-            elif isinstance(part, ast.Compare):
-                return False
+            elif isinstance(part, ast.Compare) or isinstance(part, ast.BinOp) and isinstance(part.op, ast.Sub):
+                return False  # a measure of the output, not the output
             elif isinstance(part, ast.Name) and part.id not in seen:
                 seen.add(part.id)
                 todo += [e.source for e in events if e.kind == "bind" and e.name == part.id and e.source is not None and e.loop is loop]
@@ -576,11 +603,10 @@ def cache_without_bound(ctx: Context) -> None:
                 continue
             unbounded = name == "functools.cache" or isinstance(decorator, ast.Call) and any(
                 constant(n) is None for n in decorator.args + [k.value for k in decorator.keywords if k.arg == "maxsize"])
-            method = trace.function.cls is not None and trace.function.cls.module and bool(node.args.args) and node.args.args[0].arg == "self"
             tensors = any(v.kind in values.TENSORS and v.strong or v.kind == values.MODULE for v in trace.returns)
             if not node.args.args and not node.args.kwonlyargs:
                 continue
-            if method and tensors or unbounded and tensors:
+            if unbounded and tensors:
                 ctx.report("PLM114", node, "the cache keeps every tensor it ever returned",
                            confidence=HIGH if tensors else MEDIUM, evidence=[f"line {decorator.lineno}: {ast.unparse(decorator)}"])
 
@@ -599,7 +625,9 @@ def models_pile_up(ctx: Context) -> None:
         trace = ctx.trace(event)
         if isinstance(stmt, ast.Assign) and isinstance(stmt.targets[0], ast.Name):
             name = stmt.targets[0].id
-            if not any(e.name == name and e.kind in ("delete", "bind") and e.stmt is not stmt or e.kind == "call" and e.receiver == name and
+            stored = any(e.kind == "call" and e.attr in ("append", "add", "insert") and e.call.args and dotted(e.call.args[-1]) == name or e.kind == "store" and
+                         e.source is not None and dotted(e.source) == name for e in trace.inside(loop))
+            if not stored and not any(e.name == name and e.kind in ("delete", "bind") and e.stmt is not stmt or e.kind == "call" and e.receiver == name and
                        e.attr in ("cpu", "to") and e.stmt is not stmt for e in trace.inside(loop)):
                 ctx.report("PLM115", stmt, f"two models are alive while the next one loads: {name} still holds the one before",
                            evidence=[f"line {loop.node.lineno}: the loop; {name} is not deleted in it"], fix=[f"del {name} at the end of the loop's body"])
@@ -676,6 +704,8 @@ def _generator(ctx: Context, event: Event, trace: Trace, loop: Loop) -> None:
     made = [e for e in inside if ctx.program.is_model_call(e) and makers and e.stmt is makers[-1].stmt and dotted(e.call.func) != name]
     if not made or made[-1].no_grad or ".detach" in ast.unparse(makers[-1].stmt):
         return
+    if any(e.kind == "call" and e.receiver == fake and e.attr in ("detach_", "requires_grad_") and e.index < event.index for e in inside):
+        return
     after = [e for e in inside if e.index > event.index]
     backward = next((e for e in after if ctx.program.is_backward(e)), None)
     step = next((e for e in after if ctx.program.is_step(e) and backward is not None and e.index > backward.index), None)
@@ -687,6 +717,6 @@ def _generator(ctx: Context, event: Event, trace: Trace, loop: Loop) -> None:
     if any(e.index > step.index and e.kind == "call" and ctx.feeds(e) and fake in ctx.ancestors(
             ctx.roots_of_backward(e), [x for x in inside if step.index < x.index < e.index]) for e in after):
         return
-    ctx.report("PLM117", event.node, f"a graph is built and walked through {dotted(made[-1].call.func)}, whose gradients nothing uses: {fake} is not detached",
+    ctx.report("PLM117", event.node, f"a graph is built and walked through {ctx.program.source.segment(made[-1].call.func)}, whose gradients nothing uses: {fake} is not detached",
                confidence=MEDIUM, edits=[ctx.program.source.after(event.call.args[0], ".detach()")],
                evidence=[f"line {step.node.lineno}: {step.receiver} holds {name}'s parameters only"])

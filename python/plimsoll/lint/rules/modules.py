@@ -14,7 +14,9 @@ from ..trace import Event
 @checks("PLM701")
 def result_discarded(ctx: Context) -> None:
     for event in ctx.calls(*names.NEW_TENSOR):
-        if not in_place(event.stmt, event.call) or event.of is None or event.of.kind != values.TENSOR or not event.of.strong:
+        if not in_place(event.stmt, event.call) or event.of is None or event.of.kind != values.TENSOR:
+            continue
+        if not event.of.strong and not (event.of.qual == "batch" and event.attr in ("to", "cuda")):
             continue
         func = event.call.func
         assert isinstance(func, ast.Attribute)
@@ -23,7 +25,7 @@ def result_discarded(ctx: Context) -> None:
         if not _certain(ctx, event):
             continue
         name = dotted(func.value)
-        ctx.report("PLM701", event.stmt, f"returns a new tensor that nobody keeps; {name} stays what and where it is",
+        ctx.report("PLM701", event.stmt, confidence=HIGH if event.of.strong else MEDIUM, title=f"returns a new tensor that nobody keeps; {name} stays what and where it is",
                    edits=[ctx.program.source.before(event.call, f"{name} = ")], safe=isinstance(func.value, ast.Name) or name.startswith("self."))
 
 
@@ -99,7 +101,13 @@ _LAYERS = re.compile(r"^torch\.nn\.(modules\.\w+\.)?(Linear|Conv\d?d?|ConvTransp
 
 
 def _has_parameters(value: values.Value) -> bool:
-    return bool(_LAYERS.match(value.qual)) or value.kind == values.MODULE and value.cls is not None and "__init__" in value.cls.methods
+    if value.qual == "torch.nn.Sequential" and value.node is not None:
+        return any(isinstance(n, ast.Call) and _LAYERS.match("torch.nn." + dotted(n.func).rpartition(".")[2]) for n in ast.walk(value.node))
+    if _LAYERS.match(value.qual):
+        return True
+    return value.kind == values.MODULE and value.cls is not None and any(
+        isinstance(n, ast.Call) and (dotted(n.func).rpartition(".")[2] in ("Parameter", "register_parameter") or
+                                     _LAYERS.match("torch.nn." + dotted(n.func).rpartition(".")[2])) for n in ast.walk(value.cls.node))
 
 
 @checks("PLM704")
@@ -131,7 +139,7 @@ def _registered(ctx: Context, cls: Class, name: str, init: ast.AST, grown: list[
     """Is the list wrapped later, or are its elements registered in another way?"""
     attr = name.removeprefix("self.")
     text = ctx.program.source.segment(cls.node)
-    if re.search(rf"(ModuleList|ModuleDict|Sequential)\(\s*\*?\s*self\.{attr}\b|add_module\(|setattr\(self|register_module|self\.{attr}\s*=\s*(nn|torch\.nn)\.|ParameterList", text):
+    if re.search(rf"(ModuleList|ModuleDict|Sequential)\(\s*\*?\s*self\.{attr}\b|add_module\(|setattr\(self|register_module|self\.{attr}\s*=\s*(nn\.|torch\.nn\.)?(ModuleList|ModuleDict|Sequential)\(|ParameterList", text):
         return True
     for event in grown:
         argument = event.call.args[-1] if event.kind == "call" and event.call.args else event.source

@@ -56,7 +56,7 @@ def _zero_somewhere(ctx: Context, trace: Trace, loop: Loop) -> bool:
             return True
         if called is not None and called.cls is not None and "zero_grad" in ctx.program.source.segment(called.cls.node):
             return True
-        if called is None and re.search(r"zero|reset_grad|optim", event.attr) and event.attr != "step":
+        if called is None and not event.name.startswith("torch.") and re.search(r"zero_|_zero|reset_grad|optim", event.attr) and event.attr != "step":
             return True
         if event.attr == "step" and event.of is not None and (event.of.cls is not None or any(k.arg and "zero" in k.arg for k in event.call.keywords) or event.call.args and event.of.kind == values.OPTIMIZER):
             return True  # a wrapper of the file, or a closure
@@ -216,7 +216,7 @@ def _last_layer(ctx: Context, trace: Trace, bind: Event, wanted: tuple[str, ...]
 
 @checks("PLM806")
 def not_averaged(ctx: Context) -> None:
-    if ctx.program.symbols.imported("accelerate", "deepspeed", "lightning", "pytorch_lightning"):
+    if ctx.program.symbols.imported("accelerate", "deepspeed", "lightning", "pytorch_lightning", "colossalai") or ctx.mentions("booster"):
         return
     for trace in ctx.traces:
         for loop in ctx.steps(trace):
@@ -309,6 +309,8 @@ def eval_missing(ctx: Context) -> None:
             calls = [e for e in trace.inside(loop) if ctx.program.is_model_call(e)]
             if not calls or not ctx.program.off(calls[0]) or not re.search(r"(^|_)(eval\w*|valid\w*|test|val)(_|$)", function.name) or ".eval(" in ctx.program.source.text or ".train(" in ctx.program.source.text:
                 continue
+            if function.name and not ctx.program.callers.get(function):
+                continue  # its callers, elsewhere, may have called .eval()
             if function.cls is not None and function.cls.lightning or ctx.program.symbols.imported("lightning", "pytorch_lightning"):
                 continue
             ctx.report("PLM809", calls[0].node, "dropout and batch norm act as in training: .eval() is never called", confidence=MEDIUM)

@@ -38,7 +38,7 @@ def clipped_before_unscale(ctx: Context) -> None:
         if not event.name.startswith("torch."):
             continue
         trace = ctx.trace(event)
-        scaled = [e for e in trace.events if e.kind == "call" and leads_to(e, event) and _scaled(e) and e.loop is event.loop]
+        scaled = [e for e in trace.events if e.kind == "call" and leads_to(e, event) and _scaled(e) and (e.loop is event.loop or event.loop is not None and event.loop.around(e.loop))]
         if not scaled:
             continue
         scaler = _scaled(scaled[-1])

@@ -72,7 +72,7 @@ def loader_every_epoch(ctx: Context) -> None:
             continue
         dataset = event.argument(0, "dataset")
         trace = ctx.trace(event)
-        if dataset is None or not isinstance(dataset, (ast.Name, ast.Attribute)) or event.open_ended:
+        if dataset is None or not isinstance(dataset, (ast.Name, ast.Attribute, ast.Subscript)) or event.open_ended:
             continue
         bound = {e.name for e in trace.inside(loop) if e.kind in ("bind", "augment")}
         if names_in(dataset) & bound or any(names_in(k.value) & bound for k in event.call.keywords):
@@ -99,12 +99,20 @@ def gpu_in_dataset(ctx: Context) -> None:
             if event.kind != "call":
                 continue
             where = _moves(event) or _device(event.keyword("device")) * (event.name.startswith("torch."))
+            if not dataset and not where.startswith("cuda") and (event.attr != "to" or where not in ("device", "DEVICE") or _own_name(trace, where)):
+                continue  # a collate function may be given its data's device
             if where and where != "cpu" and "cpu" not in where and event.attr not in ("from_pretrained",) and "." not in where.replace("self.", ""):
                 ctx.report("PLM203", event.node, "CUDA cannot be initialised again in a forked worker; and it is one copy a sample instead of one a batch" if workers
                            else "one copy a sample instead of one a batch, and with num_workers > 0 it fails in the worker",
                            severity="error" if workers else "warning", confidence=HIGH if where.startswith("cuda") else MEDIUM,
                            evidence=[f"{function.path} runs in the loader's workers"])
                 break
+
+
+def _own_name(trace: Trace, name: str) -> bool:
+    node = trace.function.node
+    return any(e.kind == "bind" and e.name == name for e in trace.events) or not isinstance(node, ast.Module) and any(
+        a.arg == name for a in node.args.args + node.args.kwonlyargs)
 
 
 def _innermost(ctx: Context, event: Event) -> Loop | None:
@@ -125,8 +133,9 @@ def emptied_every_step(ctx: Context) -> None:
         loop = _innermost(ctx, event)
         if loop is None or not event.every(loop) or not in_place(event.stmt, event.call) or _when_only(event):
             continue
-        if not _per_batch(ctx, loop):
-            continue
+        if not _per_batch(ctx, loop) or any(e.kind == "call" and re.search(r"memory_(allocated|reserved|stats)|mem_get_info|max_memory", e.attr)
+                                            for e in ctx.trace(event).inside(loop)):
+            continue  # a loop that measures memory has a reason
         ctx.report("PLM204", event.node, "gives memory back and asks the driver for it again every step",
                    edits=[_removed(ctx, event)], evidence=[f"line {loop.node.lineno}: the loop"])
 
@@ -136,7 +145,7 @@ def _per_batch(ctx: Context, loop: Loop) -> bool:
     if loop.source is not None and loop.source.kind == values.LOADER:
         return True
     trace = next(t for t in ctx.traces if loop in t.loops)
-    return loop in ctx.steps(trace) and not ctx.program.epoch(loop, trace)
+    return loop in ctx.steps(trace) and (not loop.inner or not ctx.program.epoch(loop, trace))
 
 
 def _removed(ctx: Context, event: Event) -> Edit | None:
@@ -326,7 +335,8 @@ def debugging_left_on(ctx: Context) -> None:
     for trace in ctx.traces:
         for event in trace.events:
             if event.kind == "store" and event.name == "os.environ" and isinstance(event.target, ast.Subscript) and constant(
-                    event.target.slice) == "CUDA_LAUNCH_BLOCKING" and constant(event.source) == "1" and not event.path:
+                    event.target.slice) == "CUDA_LAUNCH_BLOCKING" and constant(event.source) == "1" and not event.path and not re.search(
+                    r"determin|seed|debug|reproduc", trace.function.name):
                 ctx.report("PLM210", event.stmt, "CUDA_LAUNCH_BLOCKING=1: the CPU waits for every kernel of the run")
 
 
