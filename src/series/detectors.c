@@ -47,6 +47,16 @@ static double noise(const double *y, size_t n)
 	return MAD_TO_SIGMA * series_median(d, k) / M_SQRT2;
 }
 
+static double noise_of_bends(const double *y, size_t n)
+{
+	double d[SERIES_CELLS];
+	size_t k = 0;
+
+	for (size_t i = 2; i < n && k < SERIES_CELLS; i++)
+		d[k++] = fabs(y[i] - 2 * y[i - 1] + y[i - 2]);
+	return k < 2 ? INFINITY : MAD_TO_SIGMA * series_median(d, k) / sqrt(6);
+}
+
 static double mean(const double *y, size_t n)
 {
 	double s = 0;
@@ -90,17 +100,30 @@ static double correlation(const double *y, size_t n, double middle)
 	return down > 0 ? up / down : 0;
 }
 
+#define BASELINE_LEAST 12
+#define BASELINE_LAG 16
+
+/* The middle of the newer half, and the spread about a line through the middles of both halves. */
 static void measure(struct series_watch *w)
 {
-	double y[SERIES_RING], sorted[SERIES_RING];
-	uint32_t n = w->ring_n, from = (w->ring_at + SERIES_RING - n) % SERIES_RING;
+	double y[SERIES_RING], sorted[SERIES_RING], older, rise;
+	uint32_t n = w->ring_n, from = (w->ring_at + SERIES_RING - n) % SERIES_RING, half;
 
+	/* The latest do not count: a rise that is beginning must not be its own baseline. */
+	if (n >= 3 * BASELINE_LAG)
+		n -= BASELINE_LAG;
+	half = n / 2;
 	for (uint32_t i = 0; i < n; i++)
 		y[i] = sorted[i] = scaled(w, w->ring[(from + i) % SERIES_RING]);
-	w->median = series_median(sorted, n);
-	w->tie = correlation(y, n, w->median);
-	for (uint32_t i = 0; i < n; i++)
-		sorted[i] = fabs(y[i] - w->median);
+	older = series_median(sorted, half);
+	w->median = series_median(sorted + half, n - half);
+	/* A curve that still falls is expected no lower than where it was. */
+	rise = (w->median - older) / (double)(n - half);
+	for (uint32_t i = 0; i < n; i++) {
+		y[i] -= w->median + rise * ((double)i - (half + (double)(n - half - 1) / 2));
+		sorted[i] = fabs(y[i]);
+	}
+	w->tie = correlation(y, n, 0);
 	w->spread = MAD_TO_SIGMA * series_median(sorted, n);
 	w->measured = n;
 	w->stale = 0;
@@ -110,7 +133,6 @@ static void measure(struct series_watch *w)
  * How far above the baseline a value is, in spreads; false: too few values for one.  The baseline of a long
  * log is measured anew every 64 values, of a short one every value, and whenever a value stands out.
  */
-#define BASELINE_LEAST 12
 static bool above(struct series_watch *w, double y, double least_spread, double *z)
 {
 	uint32_t every = w->points > 4096 ? SERIES_RING : (uint32_t)(w->points / 64);
@@ -240,16 +262,15 @@ static void look_hidden(struct series_monitor *m, uint32_t series, double step, 
 
 /*
  * A value 6 spreads above the baseline (more where the baseline is short: its spread is not well known), at
- * least by a tenth, and above all values of the baseline; or so many less far above in a row that their sum says
- * the same.  6: OLMo-core's rule of skipping a step.  The threshold of the sum grows with autocorrelation, as the
- * variance of a sum does.
+ * least by a tenth, and above all values of the baseline.  6: OLMo-core's rule of skipping a step.  Or the mean of eight
+ * values is over that of the sixteen before by a tenth and 5.5 of its standard errors, with autocorrelation counted in.
  */
 #define SPIKE_Z 6.0
 #define SPIKE_LEAST 0.1 /* of the loss */
 #define SPIKE_SPREAD 0.01
-#define SUM_FROM 1.5
-#define SUM_CLIP 6.0
-#define SUM_OVER 9.0
+#define STEP_NEW 8
+#define STEP_OLD 16
+#define STEP_ERRORS 5.5
 #define SPIKE_LASTS 64 /* values, after which it is a new level */
 
 enum { SPIKE_UP, SPIKE_NEW_LEVEL };
@@ -303,12 +324,60 @@ static void spike_goes_on(struct series_monitor *m, struct series_finding *f, do
 	}
 }
 
+/* The value that came `back` values before the one that is looked at (1: the one before). */
+static uint32_t ring_back(const struct series_watch *w, uint32_t back)
+{
+	return (w->ring_at + 2 * SERIES_RING - back) % SERIES_RING;
+}
+
+/* By how many standard errors the mean of the latest values is over that of those before; 0: not by enough. */
+static double step_up(const struct series_watch *w, double y, double least, double *before)
+{
+	/* Autocorrelation is estimated too low from few values (Kendall 1954). */
+	double late = y, early = 0, error,
+	       tie = fmin(fmax(w->tie + (1 + 3 * w->tie) / (w->measured + 1), 0), 0.9);
+	uint32_t every = w->points > 65536 ? 16 : w->points > 4096 ? 4 : 1;
+
+	if (w->ring_n < STEP_NEW + 2 * STEP_OLD || w->points % every ||
+	    y < scaled(w, w->ring[ring_back(w, STEP_NEW + STEP_OLD / 2)]))
+		return 0;
+	for (uint32_t i = 1; i < STEP_NEW; i++)
+		late += scaled(w, w->ring[ring_back(w, i)]);
+	for (uint32_t i = 0; i < STEP_OLD; i++)
+		early += scaled(w, w->ring[ring_back(w, STEP_NEW + i)]);
+	late /= STEP_NEW;
+	early /= STEP_OLD;
+	*before = early;
+	error = fmax(w->spread, least) * sqrt(1.0 / STEP_NEW + 1.0 / STEP_OLD) *
+		sqrt((1 + tie) / (1 - tie));
+	return w->negative || late - early > SPIKE_LEAST ? (late - early) / error : 0;
+}
+
+static void raise_spike(struct series_monitor *m, uint32_t series, double began, double step,
+			double value, double before, double z)
+{
+	struct series_watch *w = &m->watches.at[series];
+	struct series_finding *f;
+
+	if (restarts(m, w->ring_step[w->ring_at % w->ring_n]))
+		return;
+	f = series_raise(m, PLIM_CURVES_SPIKE, series, began, step);
+	if (!f)
+		return;
+	f->confidence = fmin(0.99, 0.6 + 0.04 * z);
+	f->number[0] = value;
+	f->number[1] = w->negative ? before : exp(before);
+	f->number[2] = z;
+	f->number[3] = 1;
+	f->number[4] = step;
+	f->number[5] = before + 2 * fmax(w->spread, w->negative ? 1e-9 : SPIKE_SPREAD);
+}
+
 static void look_spike(struct series_monitor *m, uint32_t series, double step, double value)
 {
 	struct series_watch *w = &m->watches.at[series];
 	struct series_finding *f = series_open(m, PLIM_CURVES_SPIKE, series);
-	double y, z, most, over, least;
-	bool single, many;
+	double y, z, least, before = 0;
 
 	if (!isfinite(value) || (value <= 0 && !w->negative))
 		return;
@@ -320,45 +389,25 @@ static void look_spike(struct series_monitor *m, uint32_t series, double step, d
 	least = w->negative ? 1e-9 : SPIKE_SPREAD;
 	if (!above(w, y, least, &z))
 		return;
-	w->sum = w->sum + (z > SUM_CLIP ? SUM_CLIP : z) - SUM_FROM;
-	if (w->sum <= 0) {
-		w->sum = 0;
-		w->cusum_step = NAN;
-	} else if (isnan(w->cusum_step) || w->cusum_step == 0) {
-		w->cusum_step = step;
+	if (z > limit_of(w) && y > ring_max(w) + 1.5 * fmax(w->spread, least) &&
+	    (w->negative || y - w->median > SPIKE_LEAST)) {
+		raise_spike(m, series, step, step, value, w->median, z);
+		return;
 	}
-	if (z < 2.5)
-		return;
-	over = w->spread > least ? w->spread : least;
-	most = ring_max(w);
-	single = z > limit_of(w) && y > most + 1.5 * over;
-	many = w->tie < 0.95 && w->sum > SUM_OVER * (1 + fmax(w->tie, 0)) / (1 - fmax(w->tie, 0)) &&
-	       w->ring_n >= 32 && y > w->median + 2.5 * over;
-	if ((!single && !many) || (!w->negative && y - w->median < SPIKE_LEAST))
-		return;
-	if (restarts(m, w->ring_step[w->ring_at % w->ring_n]))
-		return;
-	f = series_raise(m, PLIM_CURVES_SPIKE, series, single ? step : w->cusum_step, step);
-	if (!f)
-		return;
-	f->confidence = fmin(0.99, 0.6 + 0.04 * z);
-	f->number[0] = value;
-	f->number[1] = w->negative ? w->median : exp(w->median);
-	f->number[2] = z;
-	f->number[3] = 1;
-	f->number[4] = step;
-	f->number[5] = w->median + 2 * over;
-	w->sum = 0;
+	z = step_up(w, y, least, &before);
+	if (z > STEP_ERRORS)
+		raise_spike(m, series, w->ring_step[ring_back(w, STEP_NEW - 1)], step, value,
+			    before, z);
 }
 
 /* ---- divergence ---- */
 
 /*
  * The mean of the last four cells of the history is over the smallest mean of four before it by 1.2 times
- * and by 5 standard errors, and does not fall.
+ * and by 6 standard errors, and does not fall.
  */
 #define DIVERGED_TIMES 0.18 /* ln 1.2 */
-#define DIVERGED_ERRORS 5.0
+#define DIVERGED_ERRORS 6.0
 #define DIVERGED_CELLS 8
 #define FOUR 4
 
@@ -379,8 +428,11 @@ static size_t cells_of(const struct series_watch *w, double *y, bool other)
 static double wander(const double *y, size_t n)
 {
 	double sigma = noise(y + (n > 48 ? n - 48 : 0), n > 48 ? 48 : n), rest = 0, t, b, my;
+	double tie = 0, square = 1e-300, before = 0;
 	size_t from, k;
 
+	if (n < 32)
+		sigma *= 1.5; /* too few to see that neighbours go together */
 	if (n < 16)
 		return sigma;
 	from = n > 40 ? n - 40 : 0;
@@ -391,9 +443,15 @@ static double wander(const double *y, size_t n)
 		double e = y[from + i] - my - b * ((double)i - (double)(k - 1) / 2);
 
 		rest += e * e;
+		square += e * e;
+		tie += e * before;
+		before = e;
 	}
 	rest = 0.8 * sqrt(rest / (double)(k - 1));
-	return rest > sigma ? rest : sigma;
+	sigma = rest > sigma ? rest : sigma;
+	/* Means of neighbours that go together are less certain. */
+	tie = fmin(fmax(tie / square, 0), 0.85);
+	return sigma * sqrt((1 + tie) / (1 - tie));
 }
 
 static void look_diverged(struct series_monitor *m, uint32_t series, double step, double value)
@@ -418,7 +476,9 @@ static void look_diverged(struct series_monitor *m, uint32_t series, double step
 	}
 	if (f) {
 		if (last < least + 0.3 * f->number[2]) {
-			f->severity = PLIM_SEVERITY_WARNING;
+			f->severity = step - f->step < 0.1 * (step - w->first_step)
+					      ? PLIM_SEVERITY_INFO
+					      : PLIM_SEVERITY_WARNING;
 			series_end(m, PLIM_CURVES_DIVERGED, series, step);
 		} else if (last - least > f->number[2]) {
 			f->number[2] = last - least;
@@ -566,7 +626,7 @@ static void look_before(struct series_monitor *m, uint32_t series, double step, 
  * rises by 4 of its standard errors.  Few evaluations say little, so they have to say it clearly.
  */
 #define RISE_LEAST 0.02
-#define RISE_ERRORS 4.5
+#define RISE_ERRORS 3.5
 #define SLOPE_ERRORS 4.0
 #define FALL_LEAST 0.01
 
@@ -618,7 +678,11 @@ static void gather(const struct series_monitor *m, const struct series_watch *w,
 	e->base = e->n ? smoothed(e, e->best) : NAN;
 	from = e->n > 33 ? e->n - 33 : 0;
 	e->scale = w->negative ? w->max - w->min : fabs(e->base);
-	e->sigma = fmax(noise(e->y + from, e->n - from), 0.002 * e->scale);
+	e->sigma = noise(e->y + from, e->n - from);
+	/* Of few evaluations many are on the steep part, where differences of differences show the noise. */
+	if (e->n < 24)
+		e->sigma = fmin(e->sigma, noise_of_bends(e->y + from, e->n - from));
+	e->sigma = fmax(e->sigma, 0.002 * e->scale);
 }
 
 /* By how much the training loss has fallen since the minimum, of itself; NaN: not known. */
@@ -652,7 +716,7 @@ static double risen(const struct evaluations *e, double *rise)
 		return fmin(0.98, 0.7 + 0.02 * errors);
 	if (after < 6)
 		return 0;
-	b = slope(late, after, e->sigma, &t);
+	b = slope(late, after, 0.5 * e->sigma, &t);
 	return t > SLOPE_ERRORS && b * (double)after / e->scale > RISE_LEAST
 		       ? fmin(0.95, 0.6 + 0.04 * t)
 		       : 0;
@@ -861,7 +925,8 @@ static void look_plateau(struct series_monitor *m, uint32_t series, double step,
 	sigma = wander(y, n);
 	slope(y + n - fifth, fifth, sigma, &t);
 	left = rate_left(m);
-	if (early - late > PLATEAU_LEAST || t < -1.5 || left < 0.3 || isnan(early) || isinf(late))
+	if (fabs(early - late) > PLATEAU_LEAST + sigma * sqrt(4.0 / (double)fifth) ||
+	    early - late > PLATEAU_LEAST || t < -1.5 || left < 0.3 || isnan(early) || isinf(late))
 		return;
 	/* Noise must not hide the improvement that is asked for, of four times the least. */
 	if (sigma * sqrt(4.0 / (double)fifth) > 4 * PLATEAU_LEAST)
@@ -1019,6 +1084,7 @@ static void look_skipped(struct series_monitor *m, uint32_t series, double step,
  * fast at the end as before: caches and longer batches level off, leaks do not.
  */
 #define CREEP_CELLS 30
+#define CREEP_VALUES 100
 #define CREEP_PARTS 6
 #define CREEP_LEAST 0.05
 
@@ -1030,7 +1096,7 @@ static void look_memory(struct series_monitor *m, uint32_t series, double step, 
 	uint32_t n = w->history.n, from = n / 5, each = (n - from) / CREEP_PARTS;
 	struct series_finding *f = series_open(m, PLIM_CURVES_MEMORY_CREEP, series);
 
-	if (!isfinite(value) || w->history.open.n || n < CREEP_CELLS)
+	if (!isfinite(value) || w->history.open.n || n < CREEP_CELLS || w->finite < CREEP_VALUES)
 		return;
 	from = n - each * CREEP_PARTS;
 	for (uint32_t i = 0; i < CREEP_PARTS; i++) {
@@ -1042,8 +1108,11 @@ static void look_memory(struct series_monitor *m, uint32_t series, double step, 
 	if (f) {
 		f->number[0] = value;
 		f->number[2] = step;
-		if (low[CREEP_PARTS - 1] < f->number[3])
+		/* It fell, or levelled off: no leak. */
+		if (low[5] < f->number[3] || low[5] - low[3] < 0.15 * grown) {
+			f->severity = PLIM_SEVERITY_INFO;
 			series_end(m, PLIM_CURVES_MEMORY_CREEP, series, step);
+		}
 		return;
 	}
 	for (uint32_t i = 0; i < n; i++)
@@ -1053,7 +1122,7 @@ static void look_memory(struct series_monitor *m, uint32_t series, double step, 
 		if (low[i] <= low[i - 1])
 			return;
 	if (grown < CREEP_LEAST * fabs(low[0]) || grown < 3 * sigma ||
-	    low[5] - low[3] < 0.25 * grown || low[5] - low[4] < 0.08 * grown)
+	    low[5] - low[3] < 0.33 * grown || low[5] - low[4] < 0.08 * grown)
 		return;
 	f = series_raise(m, PLIM_CURVES_MEMORY_CREEP, series, c[from].step, step);
 	if (!f)
@@ -1085,7 +1154,7 @@ const struct series_detector series_detectors[] = {
 	  "a sum of smaller ones",
 	  "OLMo-core SkipStepOptimizer (6 standard deviations of 128)" },
 	{ BIT(TRAIN_LOSS), look_diverged, "diverged",
-	  "four cells of the history are over the lowest four by 1.2 times and 5 standard errors, "
+	  "four cells of the history are over the lowest four by 1.2 times and 6 standard errors, "
 	  "and do not fall",
 	  "PaLM section 5.1; llm-foundry KillLossSpike" },
 	{ BIT(GRAD_NORM), look_explosion, "explosion",

@@ -120,7 +120,10 @@ static void tell_spike(const struct series_monitor *m, const struct series_findi
 	      f->kind == 1    ? " and stays up"
 	      : isnan(f->end) ? ""
 			      : ", and comes back");
-	SHOW("that is %.1f times the spread of the 64 values before (rule: over 6)", f->number[2]);
+	SHOW("that is %.1f times what the noise of the values before explains (rule: over 6 for "
+	     "one value, 5.5 "
+	     "for the mean of eight)",
+	     f->number[2]);
 	if (!isnan(f->end))
 		SHOW("it is back within the spread at step %s", S(f->end));
 	else
@@ -141,7 +144,7 @@ static void tell_diverged(const struct series_monitor *m, const struct series_fi
 	      V(f->number[0]), S(f->step), isnan(f->end) ? "" : ", and comes back");
 	SHOW("the mean of four parts of the log is %.2f times the lowest such mean (rule: over "
 	     "1.2, and "
-	     "over 5 standard errors)",
+	     "over 6 standard errors)",
 	     f->number[1] > 0 ? f->number[0] / f->number[1] : NAN);
 	SHOW("it could be said at step %s", S(f->detected));
 	if (!isnan(f->end))

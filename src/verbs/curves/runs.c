@@ -167,7 +167,9 @@ static enum plim_status fill_findings(struct filling *f)
 	for (size_t i = 0; !st && i < m->findings.n; i++) {
 		const struct series_finding *x = &m->findings.at[i];
 
-		if (!series_finding_counts(m, x))
+		/* A plateau that was left is no news. */
+		if (!series_finding_counts(m, x) ||
+		    (x->id == PLIM_CURVES_PLATEAU && !isnan(x->end)))
 			continue;
 		*to = (struct plim_curves_finding){ .id = x->id,
 						    .severity = x->severity,
