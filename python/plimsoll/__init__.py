@@ -37,6 +37,7 @@ _WHERE = {
     "gauge": "gauge",
     "memory": "memory",
     "oom": "oom",
+    "training": "training",
     "is_oom": "_guard",
     "oom_guard": "_guard",
     "free_last_exception": "_owners",
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from . import gauge as gauge
     from . import memory as memory
     from . import oom as oom
+    from . import training as training
     from ._attach import attach
     from ._check import check
     from ._guard import is_oom, oom_guard
