@@ -72,8 +72,8 @@ struct series_watch {
 	double bad_step, zero_step, jump_step; /* where what is counted below began */
 	uint32_t bad_run, zero_run;            /* values in a row: not finite; exactly 0 */
 	uint32_t same_run, jumps;              /* equal to the one before; far above the baseline */
-	double sum; /* of a loss scale: halvings without a doubling */
-	double total;      /* of all finite values */
+	double sum;                            /* of a loss scale: halvings without a doubling */
+	double total;                          /* of all finite values */
 	double pair_total; /* of a validation loss: `total` of its training loss, when it was fed last */
 	uint64_t pair_finite; /* likewise `finite` */
 	uint32_t skips, unused;
