@@ -127,8 +127,10 @@ static bool take(struct step *s, const uint8_t **p, const uint8_t *end)
 		return take_text(s, p, end);
 	width = widths[kind];
 	s->cut = (size_t)(end - *p) < width;
-	if (s->cut)
+	if (s->cut) {
+		*p = end;
 		return true;
+	}
 	if (kind >= COUNTED_1)
 		n = little(*p, width);
 	*p += width;
