@@ -15,10 +15,10 @@ struct ckpt_opts {
 	struct opt_list allow;
 };
 
-#define OPT_ALLOW                                                                               \
-	OPT_LIST('a', "allow", ckpt_opts, allow, "NAME",                                        \
-		 "a class in pickles that you know (again and again; mine.* is all below it)"), \
-		OPT_STRING(0, "allow-file", ckpt_opts, allow_file, "FILE", NULL,                \
+#define OPT_ALLOW                                                                \
+	OPT_LIST('a', "allow", ckpt_opts, allow, "NAME",                         \
+		 "a class in pickles that you know; mine.* is all below it"),    \
+		OPT_STRING(0, "allow-file", ckpt_opts, allow_file, "FILE", NULL, \
 			   "the same, one a line")
 
 #define OPT_LOOK                                                                                 \
@@ -160,16 +160,22 @@ static const struct cmd ckpt_verify = {
 	.name = "ckpt verify",
 	.summary = "is it whole: structure, checksums, shards, keys, pickle",
 	.args = "PATH...",
-	.about = "Reads files of torch.save (zip and legacy), safetensors, and folders: shards "
-		 "with their "
-		 "index, Hugging Face, PEFT, torch.distributed.checkpoint.  Every record is "
-		 "compared with "
-		 "its checksum, which torch.load does not do; what has no checksum is said.  "
-		 "Nothing in a "
-		 "pickle is run: its names are compared with what torch.load(weights_only=True) "
-		 "allows.\n\n"
-		 "Exits with 1 for damage, a cut file, a missing key, or a file that is no "
-		 "checkpoint.",
+	.about =
+		"Reads files of torch.save (zip and legacy), safetensors, GGUF, and folders: "
+		"shards "
+		"with their "
+		"index, Hugging Face, PEFT, DeepSpeed, Megatron, torch.distributed.checkpoint.  "
+		"Every record is "
+		"compared with "
+		"its checksum, which torch.load does not do; what has no checksum is said.  "
+		"Nothing in a "
+		"pickle is run: its names are compared with what torch.load(weights_only=True) "
+		"allows and with classes that are known to hold data.\n\n"
+		"WHOLE is said of bytes, PLAIN of code.  UNKNOWN CODE: a pickle names what is on "
+		"no "
+		"list; the lines for --allow are printed.  DANGEROUS: it names what runs code.\n\n"
+		"Exits with 1 for damage, a cut file, a missing key, unknown or dangerous code, or "
+		"a file that is no checkpoint.",
 	.examples = verify_examples,
 	.opts = verify_opt,
 	.opts_size = sizeof(struct ckpt_opts),

@@ -256,6 +256,21 @@ def test_zip(folder):
     dangerous(folder, "packed.zip", torch_zip({"model.dat": b"\x80\x02" + EVIL + b"."}))
 
 
+def test_script(folder):
+    """TorchScript's code is looked at: what writes files is dangerous, operators of other libraries are unknown."""
+    def made(code):
+        records = {"constants.pkl": b"\x80\x02).", "data.pkl": b"\x80\x02c__torch__\nM\n)\x81}b.", "version": "3\n", "code/__torch__.py": code}
+        return verify(put(folder, "s.pt", torch_zip(records)))
+
+    plain = "class M(Module):\n  def forward(self, x: Tensor) -> Tensor:\n    return ops.quantized.linear(torch.relu(x), 'torch.save(', \"ops.x.y\")\n"
+    r, code = made(plain)
+    expect(not code and r["kind"] == "torchscript" and r["pickle"] == "plain", r["headline"], r["globals"])
+    for call, want in (("torch.save(x, '/tmp/x')", "dangerous"), ("torch.from_file('x', True, 8)", "dangerous"), ("ops.image.write_file('x', x)", "unknown"),
+                       ("__torch__.torch.classes.dist_c10d.FileStore('x', 1)", "unknown"), ("ops.aten.save(x, 'y')", "dangerous")):
+        r, code = made(plain + f"    _0 = {call}\n")
+        expect(code == 1 and r["pickle"] == want, call, r["verdict"], r["globals"])
+
+
 def safetensors(tensors):
     header, at = {}, 0
     for name, data in tensors.items():
@@ -372,7 +387,7 @@ def test_gguf(folder):
 
 def main():
     lib.start(sys.argv[1])
-    tests = [test_spellings, test_protocols, test_stacked, test_tar, test_names, test_uses, test_allow, test_zip, test_folders, test_gguf]
+    tests = [test_spellings, test_protocols, test_stacked, test_tar, test_names, test_uses, test_allow, test_zip, test_script, test_folders, test_gguf]
     for test in tests:
         with tempfile.TemporaryDirectory() as folder:
             test(folder)

@@ -104,6 +104,18 @@ enum plim_status globals_hook(void *ctx, struct pickle_value v, uint64_t offset,
 	return keep(log, name, p, offset, err);
 }
 
+enum plim_status globals_tell(struct ckpt *c, const char *record, const char *name, uint64_t offset,
+			      enum ckpt_trust trust, struct plim_err *err)
+{
+	struct globals_log log = { .ckpt = c };
+	enum plim_status st = PLIM_OK;
+
+	if (trust == CKPT_UNKNOWN && policy_is_allowed(c->allow, name))
+		trust = CKPT_ALLOWED;
+	log.record = model_string(c, record, strlen(record), &st, err);
+	return st ? st : keep(&log, name, (struct policy){ trust, POLICY_DATA }, offset, err);
+}
+
 static enum plim_status hear(void *ctx, const char *name, uint64_t offset, struct plim_err *err)
 {
 	struct globals_log *log = ctx;

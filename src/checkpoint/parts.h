@@ -231,8 +231,17 @@ enum plim_status globals_read(struct ckpt *c, const char *name, const uint8_t *b
 /* The same for bytes that may be a pickle, or a NumPy array of objects, which has one inside; or nothing of the kind. */
 enum plim_status globals_inside(struct ckpt *c, const char *name, const uint8_t *bytes, size_t n,
 				struct plim_err *err);
+/* A name that something else than a pickle refers to; the caller's list counts. */
+enum plim_status globals_tell(struct ckpt *c, const char *record, const char *name, uint64_t offset,
+			      enum ckpt_trust trust, struct plim_err *err);
 /* Findings of the names that are not plain. */
 enum plim_status globals_judge(struct ckpt *c, struct plim_err *err);
+
+/* ---- script.c ---- */
+
+/* What the code of a TorchScript archive calls beyond operators that compute. */
+enum plim_status script_judge(struct ckpt *c, const char *record, const char *code, size_t n,
+			      struct plim_err *err);
 
 /* ---- unpickle.c ---- */
 

@@ -520,6 +520,26 @@ static bool is_script(const struct archive *a)
 	return found;
 }
 
+static enum plim_status judge_code(struct archive *a, uint32_t at, struct plim_err *err)
+{
+	struct ckpt *c = a->ckpt;
+	const char *name = ckpt_text(c, c->extents.at[at].name);
+	struct plim_err why = { 0 };
+	uint8_t *code;
+	size_t n;
+	enum plim_status st = zip_get(c, at, JUDGED_BYTES, &code, &n, &why);
+
+	if (!st)
+		st = script_judge(c, name, (const char *)code, n, &why);
+	mem_free(c->mem, code, n, 1);
+	if (st == PLIM_E_FORMAT) /* it cannot be read, or is larger than any code */
+		return model_find(c, CKPT_BAD_FINDING, "code", c->extents.at[at].offset, err,
+				  "the code in '%.200s' cannot be looked at", name);
+	if (st && err)
+		*err = why;
+	return st;
+}
+
 /* Tensors that stand in the code, and how much code there is. */
 static enum plim_status read_script(struct archive *a, const char *prefix, struct plim_err *err)
 {
@@ -535,11 +555,12 @@ static enum plim_status read_script(struct archive *a, const char *prefix, struc
 		a->storages = "constants/";
 		st = read_pickle(a, at, name, err);
 	}
-	for (uint32_t i = a->zip.first; i < a->zip.first + a->zip.n; i++) {
+	for (uint32_t i = a->zip.first; !st && i < a->zip.first + a->zip.n; i++) {
 		if (!is_code(a, i))
 			continue;
 		files++;
 		bytes += c->extents.at[i].bytes;
+		st = judge_code(a, i, err);
 	}
 	return st ? st
 		  : model_find(
