@@ -44,7 +44,7 @@ def names(r, trust):
 
 
 def kinds(r):
-    return {f["kind"] for f in r["findings"]}
+    return {f["id"] for f in r["findings"]}
 
 
 def text(s):
