@@ -17,7 +17,7 @@ CHECK = -Dcli=shared -Dtests=true $(DEV_OPTIONS)
 NINJA = ninja -C $(BUILD)/$(1) $(if $(VERBOSE),,$(shell [ -t 2 ] || echo --quiet))
 TEST = tools/meson test -C $(BUILD)/$(1) --no-rebuild --print-errorlogs $(TEST_OPTIONS)
 
-.PHONY: wheel help build demo docs check check-sanitizers check-tsan viewer check-viewer picture lint format fuzz bench install clean
+.PHONY: wheel check-python help build demo docs check check-sanitizers check-tsan viewer check-viewer picture lint format fuzz bench install clean
 .DEFAULT_GOAL := build
 
 help: ## this list
@@ -76,6 +76,12 @@ check-viewer: build ## the viewer in a real browser, and that ui/dist is what ui
 
 picture: build ## docs/page.png, the picture in the README; needs what check-viewer needs
 	@node tools/picture.mjs $(BUILD)/release/plimsoll docs/page.png
+
+check-python: ## the Python package with a real PyTorch, in an environment that it sets up (skips where it cannot be had)
+	@tools/deps build check
+	@tools/configure $(BUILD)/check $(CHECK)
+	@$(call NINJA,check)
+	@tools/check-python $(BUILD)/check
 
 lint: ## formatting, clang's warnings, clang-tidy, floors, banned functions; nothing may be found
 	@tools/deps build check lint

@@ -13,7 +13,7 @@ T = TypeVar("T")
 WAITED_S = 0.1e-3  # a shorter wait is the loader's own hand-over
 BOUND = 0.10  # share of the time, from which on the input holds the loop back
 _clock = time.perf_counter  # tests have another one
-EVENT_EVERY = 16  # batches, of which one has events on the GPU: two cost 22 us
+EVENT_EVERY = 32  # batches, of which one has events on the GPU: two cost 22 us
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class InputVerdict:
 class InputWatch(Generic[T]):
     """Iterates over a loader and measures; everything else of the loader is there as before (len, dataset, sampler, ...).
 
-    device: a GPU whose idle time beside each wait is measured by events, in one batch of 16; None: the current one if CUDA
+    device: a GPU whose idle time beside each wait is measured by events, in one batch of 32; None: the current one if CUDA
     is in use.  history: batches kept.  Costs about a microsecond a batch; nothing is synchronised.
     """
 

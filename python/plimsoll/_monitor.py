@@ -1,7 +1,6 @@
 """MemoryMonitor: what a block, a phase, a step took; whether memory that stays grows."""
 from __future__ import annotations
 
-import os
 import statistics
 import threading
 import time
@@ -168,7 +167,7 @@ class MemoryMonitor:
         self._step_ends: deque[tuple[int, int]] = deque(maxlen=capacity)
         self._last = (0, 0)
         self._handles: list[Handle] = []
-        self._pid = os.getpid()
+        self._forks = _torch.forks
         self._lock = threading.Lock()
         self._phases: _Phases | None = None
         self.gauge: Any = None  # a plimsoll.gauge.Gauge, told of each step
@@ -203,11 +202,12 @@ class MemoryMonitor:
         with self._lock:
             self._ring.append(use)
             self._kept += 1
-        _after_mark()
+        if _torch.due:
+            _after_mark()
 
     def step(self) -> None:
         """The end of a training step; attach does it by itself."""
-        if os.getpid() != self._pid:
+        if _torch.forks != self._forks:
             return
         now = self.memory.numbers()
         self._end_step(now)
@@ -217,7 +217,8 @@ class MemoryMonitor:
         self.steps += 1
         if self.gauge is not None:
             self.gauge.step(self.steps, memory=now, device=getattr(self.memory, "index", 0))
-        _after_mark()
+        if _torch.due:
+            _after_mark()
 
     def readings(self) -> list[MemoryUse]:
         """The newest, oldest first."""
@@ -229,7 +230,7 @@ class MemoryMonitor:
     def attach(self, model: Any, optimizer: Any = None, *, peaks: Literal["phase", "step"] = "phase") -> Handle:
         """Phases and steps of a loop, by hooks on the model and its optimizer; remove() takes them off.
 
-        peaks: "phase" reads four times a step (forward, backward, optimizer, between), "step" once.  Without an optimizer a
+        peaks: "phase" reads three times a step (forward, backward, optimizer), "step" once.  Without an optimizer a
         step begins with each forward pass that keeps a graph.  model None: nothing is hooked, integrations tell the phases.  Evaluation (no_grad) is a phase of its own.
         """
         self._phases = _Phases(self, peaks)
@@ -304,7 +305,11 @@ class MemoryMonitor:
 
 
 class _Phases:
-    """The hooks of one attach: each ends the phase before it and begins the next."""
+    """The hooks of one attach: each ends the phase before it and begins the next.
+
+    A reading takes some 30 to 50 us in a loop, so a training step has three: what comes before a forward pass (zero_grad, the
+    batch) counts to it.  Around evaluation there is one more.
+    """
 
     def __init__(self, monitor: MemoryMonitor, peaks: str) -> None:
         self.monitor, self.each = monitor, peaks == "phase"
@@ -312,8 +317,9 @@ class _Phases:
         self.peak: _torch.Peak | None = None
         self.seconds = 0.0  # spent in these hooks
         self.own_steps = False
-        self.pid = os.getpid()
+        self.forks = _torch.forks
         self.grad: Any = None
+        self.append = monitor._ring.append
 
     def hooks(self, model: Any, optimizer: Any) -> list[Any]:
         self.grad = _torch.torch().is_grad_enabled
@@ -328,50 +334,52 @@ class _Phases:
         return put
 
     def before_forward(self, module: Any, arguments: Any) -> None:
-        began = time.perf_counter()
-        if self.pid == os.getpid():
+        began = _clock()
+        if self.forks == _torch.forks:
             training = self.grad()
-            if self.own_steps and training and self.phase is not None:
-                self.turn(None, step=True)
+            if self.own_steps and training and self.phase == "backward":
+                self.turn("between", step=True)
             self.turn("forward" if training else "eval")
-        self.seconds += time.perf_counter() - began
+        self.seconds += _clock() - began
 
     def after_forward(self, module: Any, arguments: Any, output: Any) -> None:
-        began = time.perf_counter()
-        if self.pid == os.getpid():
+        began = _clock()
+        if self.forks == _torch.forks:
             self.turn("backward" if self.phase == "forward" else "between")
-        self.seconds += time.perf_counter() - began
+        self.seconds += _clock() - began
 
     def before_optimizer(self, optimizer: Any, arguments: Any, named: Any) -> None:
-        began = time.perf_counter()
-        if self.pid == os.getpid():
+        began = _clock()
+        if self.forks == _torch.forks:
             self.turn("optimizer")
-        self.seconds += time.perf_counter() - began
+        self.seconds += _clock() - began
 
     def after_optimizer(self, optimizer: Any, arguments: Any, named: Any) -> None:
-        began = time.perf_counter()
-        if self.pid == os.getpid():
+        began = _clock()
+        if self.forks == _torch.forks:
             self.turn("between", step=True)
-        self.seconds += time.perf_counter() - began
+        self.seconds += _clock() - began
 
-    def turn(self, phase: str | None, step: bool = False) -> None:
+    def turn(self, phase: str, step: bool = False) -> None:
         """The phase that was is over, and perhaps the step."""
         monitor, before = self.monitor, self.phase
         self.phase = phase
-        if monitor.gauge is not None and phase is not None:
+        if monitor.gauge is not None:
             monitor.gauge.phase(phase)
-        if not self.each and not step:
+        if not step and (not self.each or phase == "forward" and before in ("between", None)):
+            if self.peak is None:
+                self.peak = monitor._peaks.begin(monitor.memory)
             return
         if self.peak is None:
             self.peak = monitor._peaks.begin(monitor.memory)
             if not step:
                 return
         now = monitor._peaks.cut(monitor.memory, self.peak)
+        last = monitor._last
+        monitor._last = now[4:]
         label = (before if self.each else "step") or "between"
-        use = MemoryUse(label, now[0], now[1], now[2], now[3], None, None, now[4] - monitor._last[0],
-                        now[5] - monitor._last[1], monitor.steps, None)
-        monitor._last = (now[4], now[5])
-        monitor._ring.append(use)
+        self.append(MemoryUse(label, now[0], now[1], now[2], now[3], None, None, now[4] - last[0], now[5] - last[1],
+                              monitor.steps, None))
         monitor._kept += 1
         if step:
             monitor._end_step(now)
@@ -382,11 +390,13 @@ class _Phases:
             self.peak = None
 
 
+_clock = time.perf_counter
+
+
 def _after_mark() -> None:
     from . import _recorder
 
-    if _recorder.due:
-        _recorder.dump_due()
+    _recorder.dump_due()
 
 
 def _leaking_line() -> str | None:

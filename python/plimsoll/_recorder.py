@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 OOM_DUMPS_MAX = 3  # of a job that catches its failures and goes on
 SIGNAL_WAIT_S = 10.0  # a dump that a signal asked for is made at the next mark, or after this
 
-due: list[weakref.ref[Recorder]] = []  # whose dumps a signal asked for
 _active: weakref.ref[Recorder] | None = None
 
 
@@ -34,8 +33,8 @@ def active() -> Recorder | None:
 
 def dump_due() -> None:
     """The dumps that signals asked for."""
-    while due:
-        recorder = due.pop()()
+    while _torch.due:
+        recorder = _torch.due.pop()()
         if recorder is not None and recorder.running:
             recorder._try_dump("signal")
 
@@ -157,7 +156,7 @@ class Recorder:
         if self._window is not None and self._step == self._window[1]:
             self._try_dump("steps")
             self._stop_history()
-        if due:
+        if _torch.due:
             dump_due()
 
     # ---- dumps ----
@@ -200,7 +199,7 @@ class Recorder:
         """Only a note: a snapshot holds the GIL for long, and this may be in the middle of anything."""
         if os.getpid() != self._pid:
             return
-        due.append(weakref.ref(self))
+        _torch.due.append(weakref.ref(self))
         timer = threading.Timer(SIGNAL_WAIT_S, dump_due)
         timer.daemon = True
         timer.start()

@@ -13,6 +13,16 @@ from typing import Any, Callable, Protocol
 from .errors import UnsupportedError
 
 logger = logging.getLogger("plimsoll")
+due: list[Any] = []  # dumps that signals asked for: what makes each (see _recorder.py)
+forks = 0  # of this process since its parent imported this: a system call less than os.getpid()
+
+
+def _forked() -> None:
+    global forks
+    forks += 1
+
+
+os.register_at_fork(after_in_child=_forked)
 Numbers = tuple[int, int, int, int, int, int]  # allocated, reserved, their peaks, retries, failures
 
 

@@ -93,44 +93,44 @@ def enough(measured: list[Measured], step_s: float | None) -> bool:
 
 
 def measure(loader: Any, workers: int, seconds: float) -> Measured:
-    """Batches a second between the first and the last of `seconds`, with nothing done with them."""
+    """Batches a second, with nothing done with them.
+
+    Workers begin together, so batches come in bursts of as many: what counts is whole rounds after the first one.  Goes on
+    for up to twice the `seconds` until there is one; else the start counts too, and the rate is a lower bound.
+    """
     made = like(loader, workers)
     began = time.monotonic()
     iterator = iter(made)
     try:
-        first = last = count = 0.0
-        warm = max(2 * workers, 1)  # what was made while others started
         times: list[float] = []
         while True:
             try:
                 next(iterator)
             except StopIteration:
                 if not times:
+                    raise RuntimeError("the dataset has no batch") from None
+                if len(times) >= 2 * max(1, workers) or time.monotonic() - began > seconds:
                     break
-                if count < warm + 3:  # a short data set: once more from its beginning
-                    iterator = iter(made)
-                    count += 1
-                    if count > 50:
-                        break
-                    continue
+                iterator = iter(made)  # a short data set: once more from its beginning
+                continue
+            times.append(time.monotonic())
+            took = times[-1] - began
+            if took > seconds and len(times) >= 2 * max(1, workers) or took > 2 * seconds:
                 break
-            now = time.monotonic()
-            times.append(now)
-            count += 1
-            first = first or now - began
-            last = now
-            if now - began > seconds and len(times) >= 2:
-                break
-        kept = times[min(int(warm), max(0, len(times) - 3)):]
-        if not times:
-            raise RuntimeError("the dataset has no batch")
-        spans = kept[-1] - kept[0]
-        rate = (len(kept) - 1) / spans if len(kept) > 1 and spans > 0 else 1 / max(first, 1e-9)
-        return Measured(workers, rate, rate * (loader.batch_size or 1), first, len(times))
+        rate = steady(times, max(1, workers), began)
+        return Measured(workers, rate, rate * (loader.batch_size or 1), times[0] - began, len(times))
     finally:
         shutdown = getattr(iterator, "_shutdown_workers", None)
         if shutdown is not None:
             shutdown()
+
+
+def steady(times: list[float], burst: int, began: float) -> float:
+    """Batches a second of whole bursts after the first one."""
+    rounds = len(times) // burst
+    if rounds >= 2 and times[rounds * burst - 1] > times[burst - 1]:
+        return (rounds - 1) * burst / (times[rounds * burst - 1] - times[burst - 1])
+    return len(times) / max(times[-1] - began, 1e-9)
 
 
 def like(loader: Any, workers: int) -> Any:

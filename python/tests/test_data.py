@@ -124,11 +124,11 @@ class Verdicts(unittest.TestCase):
     def test_a_wait_that_the_gpu_works_through_is_none(self):
         torch.card.started = torch.card.available = True
         torch.cuda.Event.idle_ms = 0.0
-        verdict = run(batches(40, STEP_S), STEP_S)
+        verdict = run(batches(80, STEP_S), STEP_S)
         self.assertEqual((verdict.bound, verdict.gpu_idle_share), ("compute", 0.0))
         self.assertIn("meanwhile the GPU works", verdict.says)
         torch.cuda.Event.idle_ms = 1e3 * STEP_S
-        verdict = run(batches(40, STEP_S), STEP_S)
+        verdict = run(batches(80, STEP_S), STEP_S)
         self.assertEqual(verdict.bound, "input")
         self.assertAlmostEqual(verdict.gpu_idle_share, 0.5, delta=0.05)
 
@@ -158,6 +158,13 @@ class Cores(unittest.TestCase):
     def test_candidates(self):
         self.assertEqual(_tune.candidates(24), [0, 1, 2, 4, 8, 16, 24])
         self.assertEqual(_tune.candidates(1), [0, 1])
+
+    def test_bursts_are_not_taken_for_speed(self):
+        # 16 workers whose batches come together every 0.5 s: 32 a second, however short one looks.
+        times = [1.0 + 0.5 * (i // 16) + 0.001 * (i % 16) for i in range(40)]
+        self.assertAlmostEqual(_tune.steady(times, 16, 0.0), 32, delta=0.1)
+        self.assertLess(_tune.steady(times[:20], 16, 0.0), 15)  # not one whole round: the start counts
+        self.assertAlmostEqual(_tune.steady([0.1 * i for i in range(1, 30)], 1, 0.0), 10, delta=0.1)
 
     def test_cores_are_this_process_s(self):
         self.assertLessEqual(_tune.usable_cores(), len(os.sched_getaffinity(0)))

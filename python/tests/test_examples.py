@@ -1,0 +1,102 @@
+"""What docs/python.md and the notebook show is run: with a real PyTorch where there is one, else the blocks that need none."""
+import importlib.util
+import io
+import json
+import os
+import re
+import sys
+import tempfile
+import unittest
+from contextlib import redirect_stdout
+
+SOURCE = os.environ["PLIMSOLL_SOURCE"]
+TORCH = importlib.util.find_spec("torch") is not None
+NEEDS_TORCH = re.compile(r"\b(model|loader|batch|optimizer|train_step)\b")
+
+
+def blocks(path: str) -> list[tuple[int, str]]:
+    """(line, code) of each ```python block."""
+    with open(os.path.join(SOURCE, path), encoding="utf-8") as f:
+        text = f.read()
+    return [(text.count("\n", 0, found.start()) + 2, found[1]) for found in re.finditer(r"^```python\n(.*?)^```", text, re.S | re.M)]
+
+
+def names() -> dict:
+    """What the examples take as given: a model and a loop."""
+    space = {"__name__": "example"}
+    if TORCH:
+        import torch
+
+        model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4))
+        optimizer = torch.optim.AdamW(model.parameters())
+        loader = torch.utils.data.DataLoader(torch.randn(64, 16), batch_size=8)
+
+        def train_step(batch):
+            model(batch).square().mean().backward()
+            optimizer.step()
+            optimizer.zero_grad()
+
+        space.update(model=model, optimizer=optimizer, loader=loader, batch=torch.randn(8, 16), train_step=train_step)
+    return space
+
+
+class Examples(unittest.TestCase):
+    def test_docs(self):
+        os.chdir(SOURCE)
+        space, ran = names(), 0
+        for line, code in blocks("docs/python.md"):
+            if code.startswith("# GPU") or NEEDS_TORCH.search(code) and not TORCH:
+                continue
+            with self.subTest(line=line), tempfile.TemporaryDirectory() as folder, redirect_stdout(io.StringIO()):
+                code = code.replace('"died.html"', repr(os.path.join(folder, "died.html")))
+                exec(compile("\n" * (line - 1) + code, "docs/python.md", "exec"), space)
+                ran += 1
+        self.assertGreaterEqual(ran, 8 if TORCH else 2)
+
+    def test_readme(self):
+        os.chdir(SOURCE)
+        for line, code in blocks("README.md"):
+            with self.subTest(line=line), redirect_stdout(io.StringIO()):
+                exec(compile("\n" * (line - 1) + code, "README.md", "exec"), names())
+
+    def test_notebook(self):
+        # Cell by cell, as a kernel would; check-python runs it in a real one too.
+        os.chdir(os.path.join(SOURCE, "examples"))
+        with open("oom.ipynb", encoding="utf-8") as f:
+            cells = [c for c in json.load(f)["cells"] if c["cell_type"] == "code"]
+        self.assertEqual(len(cells), 6)
+        space = {"__name__": "__main__"}
+        for cell in cells:
+            self.assertEqual((cell["outputs"], cell["execution_count"]), ([], None))
+            with redirect_stdout(io.StringIO()):
+                exec("".join(cell["source"]), space)
+        self.assertIn("<iframe", space["died"]._repr_html_())
+
+    @unittest.skipUnless(importlib.util.find_spec("nbclient"), "nbclient is not there")
+    def test_notebook_in_a_kernel(self):
+        import nbformat
+        from nbclient import NotebookClient
+
+        with open(os.path.join(SOURCE, "examples/oom.ipynb"), encoding="utf-8") as f:
+            book = nbformat.read(f, as_version=4)
+        NotebookClient(book, timeout=120, resources={"metadata": {"path": os.path.join(SOURCE, "examples")}}).execute()
+        shown = [out.data.get("text/html", "") for cell in book.cells for out in cell.get("outputs", []) if "data" in out]
+        self.assertTrue(any("<iframe" in html for html in shown))
+
+    def test_the_name_on_the_index_is_not_told_to_be_ours(self):
+        # plimsoll on the package index is somebody else's: nobody may be told to install it.
+        wrong = []
+        for folder, _, files in os.walk(SOURCE):
+            if any(part in folder for part in ("/build", "/.git", "/node_modules", "/fuzz/corpus")):
+                continue
+            for name in files:
+                if name.endswith((".md", ".py", ".ipynb", ".txt", ".1", ".toml")):
+                    with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as f:
+                        text = f.read()
+                    wrong += [os.path.join(folder, name) for _ in re.finditer(r"pip3? install (-\S+ )*plimsoll", text)]
+        self.assertEqual([p for p in wrong if not p.endswith("test_examples.py")], [])
+
+
+if __name__ == "__main__":
+    print("with" if TORCH else "without", "PyTorch", file=sys.stderr)
+    unittest.main()
