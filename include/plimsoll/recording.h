@@ -1,6 +1,6 @@
 /*
- * A recording of GPU memory: what a snapshot holds, read once.  Reports are made of it, each with its own options; what
- * one of them computed the next one finds done.
+ * A recording of GPU memory: what a snapshot file holds, or events that a program has at hand.  It is read once; reports
+ * are made of it, each with its own options, and what one of them computed the next one finds done.
  *
  * Ownership: what is made of a recording borrows it: free the recording last.  Threads: one a recording at a time, with
  * all that was made of it.
@@ -10,6 +10,8 @@
 
 #include <plimsoll/status.h>
 
+#include <stddef.h>
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -17,9 +19,15 @@ extern "C" {
 struct plim_recording;
 
 struct plim_recording_options {
-	uint32_t size; /* set by plim_recording_options_init */
+	uint32_t size;   /* set by plim_recording_options_init */
+	uint32_t device; /* ordinal that appended events are of, below 64; 0 */
 	/* of the recording and all that is made of it; 0: half of what there is */
 	uint64_t max_memory_bytes;
+	/*
+	 * PYTORCH_CUDA_ALLOC_CONF under which appended requests without addresses are placed, or under which those with
+	 * addresses ran; NULL: PyTorch's defaults
+	 */
+	const char *settings;
 };
 PLIM_API void plim_recording_options_init(struct plim_recording_options *o);
 
@@ -30,7 +38,78 @@ PLIM_API void plim_recording_options_init(struct plim_recording_options *o);
 PLIM_API enum plim_status plim_recording_open(const char *path,
 					      const struct plim_recording_options *options,
 					      struct plim_recording **out, struct plim_err *err);
+
+/* An empty one, that events are appended to.  `name` is what reports call it.  PLIM_E_ARG: settings that are none. */
+PLIM_API enum plim_status plim_recording_new(const char *name,
+					     const struct plim_recording_options *options,
+					     struct plim_recording **out, struct plim_err *err);
 PLIM_API void plim_recording_free(struct plim_recording *r);
+
+/* ---- appending ---- */
+
+/* What happened.  Values never change. */
+enum plim_event_kind {
+	PLIM_EVENT_ALLOC,
+	PLIM_EVENT_FREE, /* by the program, and nothing waits for it: the two below in one */
+	PLIM_EVENT_FREE_REQUESTED, /* by the program; another stream may still use it */
+	PLIM_EVENT_FREE_COMPLETED, /* the allocator has it back */
+	PLIM_EVENT_SEGMENT_ALLOC, /* this and those below only where addresses are given: cudaMalloc */
+	PLIM_EVENT_SEGMENT_FREE,  /* cudaFree */
+	PLIM_EVENT_SEGMENT_MAP,   /* expandable segments: pages mapped */
+	PLIM_EVENT_SEGMENT_UNMAP, /* and unmapped */
+	PLIM_EVENT_OOM, /* a request failed: `bytes` of it, `address` is what the driver had free */
+};
+
+#define PLIM_NO_SITE UINT32_MAX  /* of an event: its stack is not known */
+#define PLIM_NO_PHASE UINT32_MAX /* of an event: it lies in no phase */
+
+/*
+ * Events as columns of `count` rows, in the order in which they happened; borrowed during the call.  With addresses they
+ * are what an allocator did.  Without, they are what a program asks for, and PyTorch's allocator, under the recording's
+ * settings, decides where it goes; frees then name the request that they end.  All appends of a recording are of one sort.
+ */
+struct plim_events {
+	uint32_t size;         /* set to sizeof(struct plim_events) */
+	size_t count;          /* rows of each column */
+	const uint8_t *kind;   /* enum plim_event_kind */
+	const uint64_t *bytes; /* of a request as the program asked for it, of a segment as it is */
+	const uint64_t *
+		request; /* without addresses: its number, below 2^32, free again after its end; else NULL */
+	const uint64_t *address; /* NULL: they are not known */
+	const int64_t *stream;   /* cudaStream_t; NULL: all 0 */
+	const int64_t *pool;     /* private pool (of CUDA graphs), 0: none; NULL: all 0 */
+	const uint32_t *site;    /* of plim_recording_site; NULL: none is known */
+	const uint32_t *phase;   /* of plim_recording_phase; NULL: none is known */
+	const int64_t *time_us;  /* since 1970, never falling; NULL: not known */
+};
+
+/*
+ * Append events, all of them or, on failure, none.  PLIM_E_ARG names the row: a kind that is none, a request that lives
+ * already or does not, a site or phase that is none, addresses where there were none before; or reports of the recording
+ * that were not freed.  PLIM_E_LIMIT; PLIM_E_NOMEM.
+ */
+PLIM_API enum plim_status plim_recording_append(struct plim_recording *r,
+						const struct plim_events *events,
+						struct plim_err *err);
+
+struct plim_recording_frame {
+	const char *file;     /* as Python has it */
+	const char *function; /* ... of Python, or of a module and an operation */
+	uint32_t line;        /* from 1; 0: not known */
+};
+
+/* The number of a stack, innermost frame first; the same stack is always the same number. */
+PLIM_API enum plim_status plim_recording_site(struct plim_recording *r,
+					      const struct plim_recording_frame *frames, size_t n,
+					      uint32_t *out, struct plim_err *err);
+
+/* The number of a phase ("forward", "step 3"); rows of one phase, one after the other, are a named range in reports. */
+PLIM_API enum plim_status plim_recording_phase(struct plim_recording *r, const char *name,
+					       uint32_t *out, struct plim_err *err);
+
+/* Write it as a snapshot that PyTorch's viewer reads, whole or not at all. */
+PLIM_API enum plim_status plim_recording_snapshot(struct plim_recording *r, const char *path,
+						  struct plim_err *err);
 
 #ifdef __cplusplus
 }

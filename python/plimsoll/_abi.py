@@ -126,6 +126,15 @@ PLIM_RECORD_NO_CUDA = 2
 PLIM_RECORD_NO_EVENTS = 3
 PLIM_RECORD_NO_DUMP = 4
 PLIM_RECORD_DUMPED = 5
+PLIM_EVENT_ALLOC = 0
+PLIM_EVENT_FREE = 1
+PLIM_EVENT_FREE_REQUESTED = 2
+PLIM_EVENT_FREE_COMPLETED = 3
+PLIM_EVENT_SEGMENT_ALLOC = 4
+PLIM_EVENT_SEGMENT_FREE = 5
+PLIM_EVENT_SEGMENT_MAP = 6
+PLIM_EVENT_SEGMENT_UNMAP = 7
+PLIM_EVENT_OOM = 8
 PLIM_GROUP_USER_FRAME = 0
 PLIM_GROUP_STACK = 1
 PLIM_GROUP_SIZE = 2
@@ -510,7 +519,33 @@ class plim_record_file(Structure):
 class plim_recording_options(Structure):
     _fields_ = [
         ("size", c_uint32),
+        ("device", c_uint32),
         ("max_memory_bytes", c_uint64),
+        ("settings", c_char_p),
+    ]
+
+
+class plim_events(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("count", c_size_t),
+        ("kind", POINTER(c_uint8)),
+        ("bytes", POINTER(c_uint64)),
+        ("request", POINTER(c_uint64)),
+        ("address", POINTER(c_uint64)),
+        ("stream", POINTER(c_int64)),
+        ("pool", POINTER(c_int64)),
+        ("site", POINTER(c_uint32)),
+        ("phase", POINTER(c_uint32)),
+        ("time_us", POINTER(c_int64)),
+    ]
+
+
+class plim_recording_frame(Structure):
+    _fields_ = [
+        ("file", c_char_p),
+        ("function", c_char_p),
+        ("line", c_uint32),
     ]
 
 
@@ -749,9 +784,14 @@ PROTOTYPES = {
     "plim_record_free": (None, [c_void_p]),
     "plim_record_lines": (c_char_p, []),
     "plim_record_prepare": (c_int, [POINTER(plim_record_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_recording_append": (c_int, [c_void_p, POINTER(plim_events), POINTER(plim_err)]),
     "plim_recording_free": (None, [c_void_p]),
+    "plim_recording_new": (c_int, [c_char_p, POINTER(plim_recording_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_recording_open": (c_int, [c_char_p, POINTER(plim_recording_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_recording_options_init": (None, [POINTER(plim_recording_options)]),
+    "plim_recording_phase": (c_int, [c_void_p, c_char_p, POINTER(c_uint32), POINTER(plim_err)]),
+    "plim_recording_site": (c_int, [c_void_p, POINTER(plim_recording_frame), c_size_t, POINTER(c_uint32), POINTER(plim_err)]),
+    "plim_recording_snapshot": (c_int, [c_void_p, c_char_p, POINTER(plim_err)]),
     "plim_report_free": (None, [c_void_p]),
     "plim_report_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_report_live": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),

@@ -375,6 +375,8 @@ static void check_end(struct replay *r)
 {
 	size_t blocks = 0;
 
+	if (r->t->end_unknown)
+		return;
 	for (uint32_t i = 0; i < r->d->segments; i++) {
 		const struct snapshot_segment *s = &r->t->segments.at[r->d->first_segment + i];
 

@@ -213,7 +213,8 @@ uint64_t recording_time_of(const struct recording_device *d, uint32_t event)
 {
 	const struct snapshot_events *ev = &d->device->events;
 
-	return d->of->snapshot->has_time && event < ev->n && !recording_is_plan(d->of)
+	return d->of->snapshot->has_time && !d->of->snapshot->times_made && event < ev->n &&
+			       !recording_is_plan(d->of)
 		       ? (uint64_t)ev->time_us[event]
 		       : PLIM_UNKNOWN;
 }

@@ -8,6 +8,7 @@
 
 #include "timeline/timeline.h"
 
+#include <plimsoll/recording.h>
 #include <plimsoll/report.h>
 
 /* The parts of a device.  Each brings along those that it is computed from (recording.c has the table). */
@@ -218,6 +219,24 @@ struct recording_taker {
 };
 enum plim_status recording_of_run(struct mem *m, const struct recording_run *run,
 				  const struct recording_taker *to, struct plim_err *err);
+
+/* ---- events that a program has at hand (plimsoll/recording.h says what they are) ---- */
+
+struct appended;
+
+enum plim_status appended_new(struct mem *m, uint32_t device, const char *settings,
+			      struct appended **out, struct plim_err *err);
+void appended_free(struct appended *a);
+enum plim_status appended_add(struct appended *a, const struct plim_events *events,
+			      struct plim_err *err);
+enum plim_status appended_site(struct appended *a, const struct plim_recording_frame *frames,
+			       size_t n, uint32_t *out, struct plim_err *err);
+enum plim_status appended_phase(struct appended *a, const char *name, uint32_t *out,
+				struct plim_err *err);
+
+/* All that was appended until now as a recording of its own; requests without addresses are placed by the model. */
+enum plim_status recording_of_events(struct appended *a, struct recording **out,
+				     struct plim_err *err);
 
 /* "optimizer state" of "optimizer_state", for a person; what is no category is given back. */
 const char *recording_category_words(const char *name);

@@ -173,6 +173,8 @@ struct snapshot {
 	uint8_t has_time, has_traces, has_frames;
 	uint8_t has_compile_context, has_user_metadata,
 		has_annotations; /* the keys, for the version */
+	uint8_t times_made;      /* time_us only gives an order: nobody looked at a clock */
+	uint8_t end_unknown; /* segments and blocks do not tell what stood at the end: nobody looked */
 	struct snapshot_columns *columns;
 	const uint8_t *first_action; /* row 0 of the columns */
 	/* the source */

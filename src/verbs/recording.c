@@ -2,6 +2,7 @@
 #include "verbs/recording.h"
 
 #include "verbs/options.h"
+#include "verbs/out.h"
 
 #include <stdlib.h>
 
@@ -12,32 +13,47 @@ void plim_recording_options_init(struct plim_recording_options *o)
 
 void plim_recording_free(struct plim_recording *r)
 {
-	if (r)
-		recording_free(r->recording);
+	if (!r)
+		return;
+	recording_free(r->recording);
+	appended_free(r->appended);
+	arena_release(&r->arena);
 	free(r);
+}
+
+/* One without content. */
+static enum plim_status begin(const char *path, uint64_t max_memory_bytes,
+			      struct plim_recording **out, struct plim_err *err)
+{
+	struct plim_recording *r = calloc(1, sizeof(*r));
+
+	*out = r;
+	if (!r)
+		return err_set(err, PLIM_E_NOMEM, "out of memory");
+	mem_init(&r->mem, max_memory_bytes);
+	arena_init(&r->arena, &r->mem);
+	r->path = arena_copy(&r->arena, path, err);
+	return r->path ? PLIM_OK : mem_status(err);
+}
+
+static enum plim_status end(struct plim_recording **out, enum plim_status st)
+{
+	if (st) {
+		plim_recording_free(*out);
+		*out = NULL;
+	}
+	return st;
 }
 
 enum plim_status recording_new(const char *path, struct recording_input *in,
 			       uint64_t max_memory_bytes, struct plim_recording **out,
 			       struct plim_err *err)
 {
-	struct plim_recording *r = calloc(1, sizeof(*r));
-	enum plim_status st;
+	enum plim_status st = begin(path, max_memory_bytes, out, err);
 
-	*out = NULL;
-	if (!r)
-		return err_set(err, PLIM_E_NOMEM, "out of memory");
-	mem_init(&r->mem, max_memory_bytes);
-	st = recording_open(&r->mem, path, in, &r->recording, err);
-	if (!st) {
-		r->path = arena_copy(&r->recording->arena, path, err);
-		st = r->path ? PLIM_OK : mem_status(err);
-	}
-	if (st)
-		plim_recording_free(r);
-	else
-		*out = r;
-	return st;
+	if (!st)
+		st = recording_open(&(*out)->mem, path, in, &(*out)->recording, err);
+	return end(out, st);
 }
 
 enum plim_status plim_recording_open(const char *path, const struct plim_recording_options *options,
@@ -49,4 +65,90 @@ enum plim_status plim_recording_open(const char *path, const struct plim_recordi
 	plim_recording_options_init(&o);
 	OPTIONS_TAKE(&o, options);
 	return recording_new(path, NULL, o.max_memory_bytes, out, err ? err : &own);
+}
+
+enum plim_status plim_recording_new(const char *name, const struct plim_recording_options *options,
+				    struct plim_recording **out, struct plim_err *err)
+{
+	struct plim_recording_options o;
+	struct plim_err own;
+	enum plim_status st;
+
+	err = err ? err : &own;
+	plim_recording_options_init(&o);
+	OPTIONS_TAKE(&o, options);
+	st = begin(name, o.max_memory_bytes, out, err);
+	if (!st)
+		st = appended_new(&(*out)->mem, o.device, o.settings, &(*out)->appended, err);
+	return end(out, st);
+}
+
+enum plim_status recording_ready(struct plim_recording *r, struct plim_err *err)
+{
+	return r->recording ? PLIM_OK : recording_of_events(r->appended, &r->recording, err);
+}
+
+/* May it be appended to?  What was computed of it is then of the past. */
+static enum plim_status open_for_more(struct plim_recording *r, struct plim_err *err)
+{
+	if (!r->appended)
+		return err_set(
+			err, PLIM_E_ARG,
+			"events are appended to what plim_recording_new made, not to a file");
+	if (r->reports)
+		return err_set(err, PLIM_E_ARG, "%u report%s of this recording: free them first",
+			       r->reports, r->reports == 1 ? "" : "s");
+	return PLIM_OK;
+}
+
+enum plim_status plim_recording_append(struct plim_recording *r, const struct plim_events *events,
+				       struct plim_err *err)
+{
+	struct plim_events ev = { .size = sizeof(ev) };
+	struct plim_err own;
+	enum plim_status st;
+
+	err = err ? err : &own;
+	if (events->size < sizeof(ev))
+		return err_set(err, PLIM_E_ARG, "plim_events: size is not set");
+	memcpy(&ev, events, sizeof(ev));
+	st = open_for_more(r, err);
+	if (!st)
+		st = appended_add(r->appended, &ev, err);
+	if (!st) {
+		recording_free(r->recording);
+		r->recording = NULL;
+	}
+	return st;
+}
+
+enum plim_status plim_recording_site(struct plim_recording *r,
+				     const struct plim_recording_frame *frames, size_t n,
+				     uint32_t *out, struct plim_err *err)
+{
+	struct plim_err own;
+
+	err = err ? err : &own;
+	return r->appended ? appended_site(r->appended, frames, n, out, err)
+			   : open_for_more(r, err);
+}
+
+enum plim_status plim_recording_phase(struct plim_recording *r, const char *name, uint32_t *out,
+				      struct plim_err *err)
+{
+	struct plim_err own;
+
+	err = err ? err : &own;
+	return r->appended ? appended_phase(r->appended, name, out, err) : open_for_more(r, err);
+}
+
+enum plim_status plim_recording_snapshot(struct plim_recording *r, const char *path,
+					 struct plim_err *err)
+{
+	struct plim_err own;
+	enum plim_status st;
+
+	err = err ? err : &own;
+	st = recording_ready(r, err);
+	return st ? st : out_snapshot(r->recording->snapshot, path, err);
 }

@@ -211,12 +211,227 @@ static void test_two_reports(void **state)
 	plim_recording_free(r);
 }
 
+/* ---- appending ---- */
+
+static struct plim_recording *new_recording(const char *settings)
+{
+	struct plim_recording_options o;
+	struct plim_recording *r;
+	struct plim_err err;
+
+	plim_recording_options_init(&o);
+	o.settings = settings;
+	if (plim_recording_new("live", &o, &r, &err))
+		fail_msg("%s", err.message);
+	return r;
+}
+
+static struct plim_report *report_of(struct plim_recording *r)
+{
+	struct plim_report *report;
+	struct plim_err err;
+
+	if (plim_report_of(r, NULL, &report, &err))
+		fail_msg("%s", err.message);
+	return report;
+}
+
+/* What an allocator did: the same numbers as of the same events in a file; how it ended is not asked. */
+static void test_append_addresses(void **state)
+{
+	static const uint8_t kind[] = { PLIM_EVENT_SEGMENT_ALLOC, PLIM_EVENT_ALLOC,
+					PLIM_EVENT_ALLOC, PLIM_EVENT_FREE };
+	static const uint64_t bytes[] = { 20 * MIB, 4 * MIB, 2 * MIB, 4 * MIB };
+	static const uint64_t address[] = { BASE, BASE, BASE + 4 * MIB, BASE };
+	static const int64_t time_us[] = { 1000, 1001, 1005, 1010 };
+	struct plim_events ev = { .size = sizeof(ev),
+				  .count = 4,
+				  .kind = kind,
+				  .bytes = bytes,
+				  .address = address,
+				  .time_us = time_us };
+	struct plim_recording *r = new_recording(NULL);
+	struct plim_report *a;
+	struct plim_err err;
+
+	(void)state;
+	assert_int_equal(plim_recording_append(r, &ev, &err), PLIM_OK);
+	a = report_of(r);
+	assert_string_equal(a->source.path, "live");
+	assert_int_equal(a->devices[0].events, 5); /* a free is two */
+	assert_int_equal(a->devices[0].peak.requested_bytes, 6 * MIB);
+	assert_int_equal(a->devices[0].peak.requested.time_us, 1005);
+	assert_int_equal(a->devices[0].peak.reserved_bytes, 20 * MIB);
+	assert_int_equal(a->devices[0].end.allocated_bytes, 2 * MIB);
+	assert_true(a->devices[0].self_check.exact);
+	plim_report_free(a);
+	plim_recording_free(r);
+}
+
+/* Requests alone, in two parts: placed as PyTorch would, with stacks and phases; more can come after a report. */
+static void test_append_requests(void **state)
+{
+	static const uint8_t kind[] = { PLIM_EVENT_ALLOC, PLIM_EVENT_ALLOC, PLIM_EVENT_FREE,
+					PLIM_EVENT_ALLOC };
+	static const uint64_t bytes[] = { 4 * MIB, 3 * MIB, 0, 30 * MIB };
+	static const uint64_t request[] = { 7, 9, 7, 7 };
+	const struct plim_recording_frame frames[] = { { "lab/model.py", "forward", 12 },
+						       { "lab/train.py", "main", 40 } };
+	struct plim_recording *r = new_recording(NULL);
+	uint32_t site[4], phase[4];
+	struct plim_events ev = { .size = sizeof(ev),
+				  .count = 3,
+				  .kind = kind,
+				  .bytes = bytes,
+				  .request = request,
+				  .site = site,
+				  .phase = phase };
+	struct plim_report *a;
+	struct plim_err err;
+
+	(void)state;
+	assert_int_equal(plim_recording_site(r, frames, 2, &site[0], &err), PLIM_OK);
+	assert_int_equal(plim_recording_site(r, frames, 2, &site[1], &err), PLIM_OK);
+	assert_int_equal(site[0], site[1]);
+	assert_int_equal(plim_recording_phase(r, "warm up", &phase[0], &err), PLIM_OK);
+	site[2] = PLIM_NO_SITE;
+	site[3] = site[0];
+	phase[1] = phase[2] = phase[3] = phase[0];
+	assert_int_equal(plim_recording_append(r, &ev, &err), PLIM_OK);
+	a = report_of(r);
+	assert_int_equal(a->devices[0].peak.requested_bytes, 7 * MIB);
+	assert_int_equal(a->devices[0].peak.reserved_bytes, 20 * MIB);
+	assert_int_equal(a->devices[0].peak.requested.time_us, PLIM_UNKNOWN);
+	assert_true(a->devices[0].self_check.exact);
+	assert_string_equal(a->devices[0].at_peak.owners[0].frame, "lab/model.py:12 in forward");
+	assert_int_equal(a->devices[0].at_peak.annotation_count, 1);
+	assert_string_equal(a->devices[0].at_peak.annotations[0], "warm up");
+	ev.kind += 3;
+	ev.bytes += 3;
+	ev.request += 3;
+	ev.count = 1;
+	assert_int_equal(plim_recording_append(r, &ev, &err), PLIM_E_ARG); /* the report is there */
+	plim_report_free(a);
+	assert_int_equal(plim_recording_append(r, &ev, &err), PLIM_OK);
+	a = report_of(r);
+	assert_int_equal(a->devices[0].peak.requested_bytes, 33 * MIB);
+	assert_int_equal(a->devices[0].peak.reserved_bytes, 50 * MIB);
+	plim_report_free(a);
+	plim_recording_free(r);
+}
+
+/* A row that is wrong: nothing of the call is appended, and the next call goes on as if it had not been. */
+static void test_append_refuses(void **state)
+{
+	static const struct {
+		uint8_t kind;
+		uint64_t request;
+		uint32_t site;
+		const char *says;
+	} cases[] = {
+		{ PLIM_EVENT_ALLOC, 1, PLIM_NO_SITE, "row 2: request 1 lives already" },
+		{ PLIM_EVENT_FREE, 5, PLIM_NO_SITE, "row 2: request 5 does not live" },
+		{ PLIM_EVENT_FREE_COMPLETED, 1, PLIM_NO_SITE,
+		  "row 2: request 1 was not freed yet" },
+		{ PLIM_EVENT_SEGMENT_ALLOC, 1, PLIM_NO_SITE, "without an address" },
+		{ 200, 1, PLIM_NO_SITE, "row 2: 200 is no kind" },
+		{ PLIM_EVENT_ALLOC, 3, 17, "row 2: 17 is no site" },
+		{ PLIM_EVENT_ALLOC, UINT64_MAX, PLIM_NO_SITE, "below 2^32" },
+	};
+	struct plim_recording *r = new_recording(NULL);
+	uint32_t site[3] = { PLIM_NO_SITE, PLIM_NO_SITE, PLIM_NO_SITE };
+	uint8_t kind[3] = { PLIM_EVENT_ALLOC, PLIM_EVENT_FREE_REQUESTED, 0 };
+	uint64_t request[3] = { 1, 0, 0 }, bytes[3] = { MIB, MIB, MIB }, address[3] = { BASE };
+	struct plim_events ev = { .size = sizeof(ev),
+				  .count = 1,
+				  .kind = kind,
+				  .bytes = bytes,
+				  .request = request,
+				  .site = site };
+	struct plim_report *a;
+	struct plim_err err;
+
+	(void)state;
+	request[0] = 0;
+	ev.size = 0;
+	assert_int_equal(plim_recording_append(r, &ev, &err), PLIM_E_ARG);
+	ev.size = sizeof(ev);
+	assert_int_equal(plim_recording_append(r, &ev, &err), PLIM_OK); /* 0 lives */
+	request[0] = 1;
+	ev.count = 3;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		kind[2] = cases[i].kind;
+		request[2] = cases[i].request;
+		site[2] = cases[i].site;
+		assert_int_equal(plim_recording_append(r, &ev, &err), PLIM_E_ARG);
+		assert_non_null(strstr(err.message, cases[i].says));
+	}
+	ev.address = address;
+	assert_int_equal(plim_recording_append(r, &ev, &err), PLIM_E_ARG); /* the others had none */
+	ev.address = NULL;
+	kind[2] = PLIM_EVENT_FREE_COMPLETED;
+	request[2] = 0;
+	site[2] = PLIM_NO_SITE;
+	assert_int_equal(plim_recording_append(r, &ev, &err), PLIM_OK);
+	a = report_of(r);
+	assert_int_equal(a->devices[0].allocations, 2);
+	assert_int_equal(a->devices[0].end.requested_bytes, MIB);
+	plim_report_free(a);
+	plim_recording_free(r);
+	assert_int_equal(plim_recording_new("x",
+					    &(struct plim_recording_options){
+						    .size = sizeof(struct plim_recording_options),
+						    .settings = "nonsense:1" },
+					    &r, &err),
+			 PLIM_E_ARG);
+	assert_null(r);
+	if (plim_recording_open(healthy_path, NULL, &r, &err))
+		fail_msg("%s", err.message);
+	assert_int_equal(plim_recording_append(r, &ev, &err),
+			 PLIM_E_ARG); /* a file is what it is */
+	plim_recording_free(r);
+}
+
+/* Each allocation fails in turn, in appending and in placing. */
+static void test_append_no_memory(void **state)
+{
+	static const uint8_t kind[] = { PLIM_EVENT_ALLOC, PLIM_EVENT_ALLOC, PLIM_EVENT_FREE };
+	static const uint64_t bytes[] = { 4 * MIB, 3 * MIB, 0 }, request[] = { 0, 1, 0 };
+	struct plim_events ev = {
+		.size = sizeof(ev), .count = 3, .kind = kind, .bytes = bytes, .request = request
+	};
+	enum plim_status st = PLIM_E_NOMEM;
+	unsigned failures = 0;
+
+	(void)state;
+	for (int64_t at = 0; st; at++) {
+		struct plim_recording *r = new_recording(NULL);
+		struct plim_err err = { 0 };
+
+		r->mem.fail_after = at;
+		st = plim_recording_append(r, &ev, &err);
+		if (!st)
+			st = recording_ready(r, &err);
+		assert_true(!st || st == PLIM_E_NOMEM);
+		failures += st != PLIM_OK;
+		r->mem.fail_after = -1;
+		plim_recording_free(r);
+	}
+	assert_true(failures > 20);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_parts),       cmocka_unit_test(test_no_memory),
-		cmocka_unit_test(test_whatif),      cmocka_unit_test(test_diff),
+		cmocka_unit_test(test_parts),
+		cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_whatif),
+		cmocka_unit_test(test_diff),
 		cmocka_unit_test(test_two_reports),
+		cmocka_unit_test(test_append_addresses),
+		cmocka_unit_test(test_append_requests),
+		cmocka_unit_test(test_append_refuses),
+		cmocka_unit_test(test_append_no_memory),
 	};
 
 	return cmocka_run_group_tests(tests, write_files, remove_files);

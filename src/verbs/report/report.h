@@ -16,7 +16,8 @@ struct report_device {
 };
 
 struct plim_report_hidden {
-	struct plim_recording *owned; /* that the report opened itself, or NULL */
+	struct plim_recording *owned;    /* that the report opened itself, or NULL */
+	struct plim_recording *borrowed; /* whose `reports` counts this one */
 	struct recording *recording;
 	struct arena arena; /* all that the report points to */
 	struct recording_names names;

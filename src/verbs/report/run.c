@@ -23,6 +23,8 @@ void plim_report_free(struct plim_report *r)
 	for (size_t i = 0; i < r->device_count; i++)
 		findings_release(&h->devices[i].findings);
 	arena_release(&h->arena);
+	if (h->borrowed)
+		h->borrowed->reports--;
 	plim_recording_free(h->owned);
 	free(h);
 	free(r);
@@ -272,8 +274,13 @@ static enum plim_status tell(struct plim_report *r, struct plim_recording *of, s
 	const struct plim_report_options *o = &h->options;
 	enum plim_status st;
 
-	h->recording = of->recording;
 	arena_init(&h->arena, &of->mem);
+	st = recording_ready(of, err);
+	if (st)
+		return st;
+	h->borrowed = of;
+	of->reports++;
+	h->recording = of->recording;
 	st = recording_names_init(&h->names, h->recording, &h->arena,
 				  (o->flags & PLIM_REPORT_REDACT) != 0, o->strip_prefix, err);
 	if (!st)
