@@ -268,6 +268,10 @@ static const struct {
 	/* Whole modules of libraries of models. */
 	{ "torchvision.models.^", POLICY_NEW, "whole modules" },
 	{ "torchvision.ops.^", POLICY_NEW, "whole modules" },
+	{ "chemprop.nn.^", POLICY_NEW, "chemprop: classes of its modules and metrics" },
+	{ "torchmetrics.^", POLICY_NEW, "metrics beside the weights" },
+	{ "torchmetrics.utilities.data.*", POLICY_VALUE, "metrics beside the weights" },
+	{ "torchmetrics.metric.jit_distributed_available", POLICY_VALUE, "metrics" },
 	{ "timm.models.^", POLICY_NEW, "whole modules" },
 	{ "timm.layers.^", POLICY_NEW, "whole modules" },
 	{ "ultralytics.nn.^", POLICY_NEW, "YOLO" },
