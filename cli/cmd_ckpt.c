@@ -216,11 +216,15 @@ static int diff_two(const struct ckpt_opts *o, const struct plim_ckpt *a, const 
 		    double threshold)
 {
 	struct plim_text_style style = cmd_style(o->width, o->no_color);
+	struct plim_ckpt_diff_options options;
 	struct plim_ckpt_diff *d;
 	struct plim_err err;
 	int code;
 
-	if (plim_ckpt_diff(a, b, o->values ? PLIM_CKPT_VALUES : 0, threshold, &d, &err))
+	plim_ckpt_diff_options_init(&options);
+	options.flags = o->values ? PLIM_CKPT_VALUES : 0;
+	options.threshold = threshold;
+	if (plim_ckpt_diff(a, b, &options, &d, &err))
 		return cmd_fail(&err);
 	code = d->against_config ? d->loads == PLIM_TRI_NO
 				 : !d->same || (o->values && (d->changed || d->not_compared));

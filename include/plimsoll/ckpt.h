@@ -20,7 +20,7 @@ enum plim_ckpt_flags {
 };
 
 struct plim_ckpt_options {
-	uint32_t size;             /* set to sizeof(struct plim_ckpt_options) */
+	uint32_t size;             /* set by plim_ckpt_options_init */
 	uint32_t flags;            /* enum plim_ckpt_flags */
 	uint64_t max_memory_bytes; /* 0: half of this machine's memory, or of the cgroup's */
 	/* "model_state_dict,epoch": keys that must be there; NULL: none */
@@ -33,6 +33,7 @@ struct plim_ckpt_options {
 	 */
 	const char *allow;
 };
+PLIM_API void plim_ckpt_options_init(struct plim_ckpt_options *o);
 
 /* How sure it is, of the bytes and of the code that its pickles name.  Values never change. */
 enum plim_ckpt_verdict {
@@ -240,7 +241,7 @@ PLIM_API enum plim_status plim_ckpt_seal(struct plim_ckpt *ckpt, struct plim_ckp
 /* ---- a folder of checkpoints ---- */
 
 struct plim_ckpt_last_options {
-	uint32_t size;             /* set to sizeof(struct plim_ckpt_last_options) */
+	uint32_t size;             /* set by plim_ckpt_last_options_init */
 	uint32_t flags;            /* PLIM_CKPT_VALUES, PLIM_CKPT_DRY_RUN */
 	uint64_t keep;             /* good ones of the newest series; 0: remove nothing */
 	uint64_t max_memory_bytes; /* as in struct plim_ckpt_options */
@@ -248,6 +249,7 @@ struct plim_ckpt_last_options {
 	uint32_t unused;           /* 0 */
 	const char *allow;         /* as in struct plim_ckpt_options */
 };
+PLIM_API void plim_ckpt_last_options_init(struct plim_ckpt_last_options *o);
 
 struct plim_ckpt_candidate {
 	const char *name;     /* in the folder */
@@ -337,11 +339,18 @@ struct plim_ckpt_diff {
 	struct plim_ckpt_diff_hidden *hidden;
 };
 
-/* flags: 0 or PLIM_CKPT_VALUES.  Both checkpoints must outlive *out. */
+struct plim_ckpt_diff_options {
+	uint32_t size;    /* set by plim_ckpt_diff_options_init */
+	uint32_t flags;   /* PLIM_CKPT_VALUES */
+	double threshold; /* differences below it are within what bf16 loses; 0.01 */
+};
+PLIM_API void plim_ckpt_diff_options_init(struct plim_ckpt_diff_options *o);
+
+/* Compare two checkpoints; `options` may be NULL.  Both must outlive *out. */
 PLIM_API enum plim_status plim_ckpt_diff(const struct plim_ckpt *first,
-					 const struct plim_ckpt *second, unsigned flags,
-					 double threshold, struct plim_ckpt_diff **out,
-					 struct plim_err *err);
+					 const struct plim_ckpt *second,
+					 const struct plim_ckpt_diff_options *options,
+					 struct plim_ckpt_diff **out, struct plim_err *err);
 PLIM_API void plim_ckpt_diff_free(struct plim_ckpt_diff *diff);
 
 /* As JSON, schema ckpt_diff/2; and as text. */

@@ -121,13 +121,14 @@ PLIM_API const char *plim_stop_reason_name(enum plim_stop_reason value);
 struct plim_monitor;
 
 struct plim_monitor_options {
-	uint32_t size;    /* set to sizeof(struct plim_monitor_options) */
+	uint32_t size;    /* set by plim_monitor_options_init */
 	uint32_t stop_on; /* bit 1 << id: findings of it say stop; 0: nan, inf, diverged */
 	/* evaluations of early stopping; PLIM_UNKNOWN, 0: no early stopping */
 	uint64_t patience;
 	double min_delta;          /* of early stopping */
 	uint64_t max_memory_bytes; /* 0: half of this machine's memory, or of the cgroup's */
 };
+PLIM_API void plim_monitor_options_init(struct plim_monitor_options *o);
 
 /* What one value brought up. */
 struct plim_monitor_news {

@@ -15,12 +15,13 @@ extern "C" {
 #endif
 
 struct plim_record_options {
-	uint32_t size;        /* set to sizeof(struct plim_record_options) */
+	uint32_t size;        /* set by plim_record_options_init */
 	uint32_t unused;      /* 0 */
 	const char *dir;      /* where recordings go; NULL: "." */
 	const char *stacks;   /* "python" or "all"; NULL: "python" */
 	uint64_t max_entries; /* events kept by PyTorch's ring; 0: PLIM_RECORD_ENTRIES */
 };
+PLIM_API void plim_record_options_init(struct plim_record_options *o);
 
 /* A ring of a million events takes some 400 MB of host memory in the job and about 100 MB on disk. */
 #define PLIM_RECORD_ENTRIES 1000000

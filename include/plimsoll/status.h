@@ -52,7 +52,15 @@ struct plim_err {
 /* A short name of a status ("out of memory").  Static storage, never NULL. */
 PLIM_API const char *plim_status_name(enum plim_status status);
 
-/* The library's version, "0.1.0".  Static storage. */
+/*
+ * The version of these headers.  plim_version is that of the library, "0.2.0", in static storage: a program
+ * may compare, and refuse another minor version before 1.0.
+ */
+#define PLIM_VERSION_MAJOR 0
+#define PLIM_VERSION_MINOR 2
+#define PLIM_VERSION_PATCH 0
+#define PLIM_VERSION_NUMBER \
+	(PLIM_VERSION_MAJOR * 10000 + PLIM_VERSION_MINOR * 100 + PLIM_VERSION_PATCH)
 PLIM_API const char *plim_version(void);
 
 #ifdef __cplusplus

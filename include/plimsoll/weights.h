@@ -64,13 +64,14 @@ struct plim_weights_place {
 };
 
 struct plim_weights_options {
-	uint32_t size;     /* set to sizeof(struct plim_weights_options) */
+	uint32_t size;     /* set by plim_weights_options_init */
 	uint32_t unused;   /* 0 */
 	uint64_t max_sets; /* that are held at once; 0: any number */
 	/* of their tensors; 0: half of this machine's memory, or of the cgroup's */
 	uint64_t max_bytes;
 	const struct plim_weights_place *place; /* copied; NULL: host memory */
 };
+PLIM_API void plim_weights_options_init(struct plim_weights_options *o);
 
 struct plim_weights_stats {
 	uint64_t hits;   /* it was there */

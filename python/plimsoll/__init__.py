@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # name -> module it lives in; a name that is a module of its own is listed with itself.  tests/test_package.py walks it.
 _WHERE = {

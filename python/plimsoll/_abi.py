@@ -3,7 +3,7 @@
 # mypy: ignore-errors
 from ctypes import *
 
-VERSION = "0.1.0"
+VERSION = "0.2.0"
 UNKNOWN = 2**64 - 1
 
 PLIM_CKPT_VERIFY = 1
@@ -233,6 +233,14 @@ class plim_ckpt_last_options(Structure):
         ("threads", c_uint32),
         ("unused", c_uint32),
         ("allow", c_char_p),
+    ]
+
+
+class plim_ckpt_diff_options(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("flags", c_uint32),
+        ("threshold", c_double),
     ]
 
 
@@ -698,9 +706,10 @@ PROTOTYPES = {
     "plim_buffer_release": (None, [POINTER(plim_buffer)]),
     "plim_buffer_write": (c_int, [c_void_p, c_char_p, c_size_t]),
     "plim_cause_name": (c_char_p, [c_int]),
-    "plim_ckpt_diff": (c_int, [c_void_p, c_void_p, c_uint, c_double, POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_ckpt_diff": (c_int, [c_void_p, c_void_p, POINTER(plim_ckpt_diff_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_ckpt_diff_free": (None, [c_void_p]),
     "plim_ckpt_diff_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_ckpt_diff_options_init": (None, [POINTER(plim_ckpt_diff_options)]),
     "plim_ckpt_diff_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_ckpt_extract": (c_int, [c_void_p, c_char_p, c_uint, c_char_p, POINTER(plim_ckpt_extracted), POINTER(plim_err)]),
     "plim_ckpt_free": (None, [c_void_p]),
@@ -708,8 +717,10 @@ PROTOTYPES = {
     "plim_ckpt_last_free": (None, [c_void_p]),
     "plim_ckpt_last_good": (c_int, [c_char_p, POINTER(plim_ckpt_last_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_ckpt_last_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_ckpt_last_options_init": (None, [POINTER(plim_ckpt_last_options)]),
     "plim_ckpt_open": (c_int, [c_char_p, POINTER(plim_ckpt_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_ckpt_open_config": (c_int, [c_char_p, POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_ckpt_options_init": (None, [POINTER(plim_ckpt_options)]),
     "plim_ckpt_seal": (c_int, [c_void_p, POINTER(plim_ckpt_sealed), POINTER(plim_err)]),
     "plim_ckpt_text": (c_int, [c_void_p, c_int, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_ckpt_verdict_name": (c_char_p, [c_int]),
@@ -756,6 +767,7 @@ PROTOTYPES = {
     "plim_monitor_get_best": (None, [c_void_p, POINTER(c_double), POINTER(c_double)]),
     "plim_monitor_get_finding": (c_int, [c_void_p, c_size_t, POINTER(plim_monitor_finding), POINTER(plim_err)]),
     "plim_monitor_new": (c_int, [POINTER(plim_monitor_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_monitor_options_init": (None, [POINTER(plim_monitor_options)]),
     "plim_monitor_restore": (c_int, [c_void_p, c_void_p, c_size_t, POINTER(plim_err)]),
     "plim_monitor_save": (c_int, [c_void_p, c_void_p, c_size_t, POINTER(c_size_t), POINTER(plim_err)]),
     "plim_monitor_set_role": (c_int, [c_void_p, c_char_p, c_int, POINTER(plim_err)]),
@@ -783,6 +795,7 @@ PROTOTYPES = {
     "plim_record_finish": (c_int, [c_void_p, POINTER(c_void_p), POINTER(c_size_t), POINTER(c_int), POINTER(plim_err)]),
     "plim_record_free": (None, [c_void_p]),
     "plim_record_lines": (c_char_p, []),
+    "plim_record_options_init": (None, [POINTER(plim_record_options)]),
     "plim_record_prepare": (c_int, [POINTER(plim_record_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_recording_append": (c_int, [c_void_p, POINTER(plim_events), POINTER(plim_err)]),
     "plim_recording_free": (None, [c_void_p]),
@@ -812,6 +825,7 @@ PROTOTYPES = {
     "plim_weights_free": (None, [c_void_p]),
     "plim_weights_get": (c_int, [c_void_p, c_char_p, POINTER(c_void_p), POINTER(plim_err)]),
     "plim_weights_new": (c_int, [POINTER(plim_weights_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_weights_options_init": (None, [POINTER(plim_weights_options)]),
     "plim_weights_put": (None, [c_void_p, POINTER(plim_weights_set)]),
     "plim_weights_stats": (None, [c_void_p, POINTER(plim_weights_stats)]),
     "plim_whatif_free": (None, [c_void_p]),

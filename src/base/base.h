@@ -18,6 +18,7 @@
 #include "json.h"
 #include "known.h"
 #include "mem.h"
+#include "options.h"
 #include "source.h"
 #include "tar.h"
 #include "text.h"

@@ -1,7 +1,7 @@
 /*
  * Manifests: sizes and XXH3 sums of files, which vouch for bytes that have no checksum of their own.
  *
- *	{"schema": "manifest/1", "version": "0.1.0",
+ *	{"schema": "manifest/1", "version": "0.2.0",
  *	 "files": [{"name": "model.safetensors", "bytes": 123, "xxh3": "0123456789abcdef"}]}
  *
  * That of a file stands beside it, that of a folder in it.  A sum finds accidents, not forgery.  While a file is

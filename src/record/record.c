@@ -1,4 +1,5 @@
 #include "record.h"
+#include "result_tables.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -78,9 +79,15 @@ static enum plim_status make_environment(struct plim_record *r, const struct pli
 	return PLIM_OK;
 }
 
-enum plim_status plim_record_prepare(const struct plim_record_options *o, struct plim_record **out,
-				     struct plim_err *err)
+void plim_record_options_init(struct plim_record_options *o)
 {
+	*o = (struct plim_record_options){ .size = sizeof(*o) };
+}
+
+enum plim_status plim_record_prepare(const struct plim_record_options *options,
+				     struct plim_record **out, struct plim_err *err)
+{
+	struct plim_record_options o;
 	const char *base = getenv("TMPDIR");
 	struct plim_record *r = calloc(1, sizeof(*r));
 	struct tm now;
@@ -90,14 +97,19 @@ enum plim_status plim_record_prepare(const struct plim_record_options *o, struct
 	*out = NULL;
 	if (!r)
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
+	plim_record_options_init(&o);
+	st = options_take(&record_options_table, &o, options, err);
+	if (st) {
+		free(r);
+		return st;
+	}
 	mem_init(&r->mem, 0);
 	localtime_r(&t, &now);
 	strftime(r->run, sizeof(r->run), "%m%d-%H%M%S", &now);
 	snprintf(r->run + strlen(r->run), sizeof(r->run) - strlen(r->run), "-%d", (int)getpid());
-	r->dir = realpath(o->dir ? o->dir : ".", NULL); /* the job may change its folder */
+	r->dir = realpath(o.dir ? o.dir : ".", NULL); /* the job may change its folder */
 	if (!r->dir || access(r->dir, W_OK))
-		st = err_errno(err, errno, "cannot write recordings to '%s'",
-			       o->dir ? o->dir : ".");
+		st = err_errno(err, errno, "cannot write recordings to '%s'", o.dir ? o.dir : ".");
 	r->folder = format("%s/plimsoll-record-XXXXXX", base && *base ? base : "/tmp");
 	if (!st && (!r->folder || !mkdtemp(r->folder)))
 		st = err_errno(err, errno, "cannot make a folder in '%s'",
@@ -106,7 +118,7 @@ enum plim_status plim_record_prepare(const struct plim_record_options *o, struct
 	if (!st)
 		st = write_payload(r, err);
 	if (!st)
-		st = make_environment(r, o, err);
+		st = make_environment(r, &o, err);
 	if (st)
 		plim_record_free(r);
 	else

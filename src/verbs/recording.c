@@ -1,7 +1,7 @@
 /* The public recording: see recording.h. */
 #include "verbs/recording.h"
 
-#include "verbs/options.h"
+#include "result_tables.h"
 #include "verbs/out.h"
 
 #include <stdlib.h>
@@ -61,10 +61,12 @@ enum plim_status plim_recording_open(const char *path, const struct plim_recordi
 {
 	struct plim_recording_options o;
 	struct plim_err own;
+	enum plim_status st;
 
+	*out = NULL;
 	plim_recording_options_init(&o);
-	OPTIONS_TAKE(&o, options);
-	return recording_new(path, NULL, o.max_memory_bytes, out, err ? err : &own);
+	st = options_take(&recording_options_table, &o, options, err);
+	return st ? st : recording_new(path, NULL, o.max_memory_bytes, out, err ? err : &own);
 }
 
 enum plim_status plim_recording_new(const char *name, const struct plim_recording_options *options,
@@ -76,7 +78,10 @@ enum plim_status plim_recording_new(const char *name, const struct plim_recordin
 
 	err = err ? err : &own;
 	plim_recording_options_init(&o);
-	OPTIONS_TAKE(&o, options);
+	*out = NULL;
+	st = options_take(&recording_options_table, &o, options, err);
+	if (st)
+		return st;
 	st = begin(name, o.max_memory_bytes, out, err);
 	if (!st)
 		st = appended_new(&(*out)->mem, o.device, o.settings, &(*out)->appended, err);

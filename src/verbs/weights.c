@@ -3,7 +3,7 @@
  * it.  An entry that is being loaded has its room reserved, so that the budget holds at every moment.
  */
 #include "checkpoint/checkpoint.h"
-#include "verbs/options.h"
+#include "result_tables.h"
 
 #include <plimsoll/weights.h>
 
@@ -280,16 +280,26 @@ static enum plim_status load(struct plim_weights *w, struct entry *e, struct pli
 
 /* ---- the public functions ---- */
 
+void plim_weights_options_init(struct plim_weights_options *o)
+{
+	*o = (struct plim_weights_options){ .size = sizeof(*o) };
+}
+
 enum plim_status plim_weights_new(const struct plim_weights_options *options,
 				  struct plim_weights **out, struct plim_err *err)
 {
 	struct plim_weights_options o = { .size = sizeof(o) };
 	struct plim_weights *w = calloc(1, sizeof(*w));
+	enum plim_status st;
 
 	*out = NULL;
 	if (!w)
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
-	OPTIONS_TAKE(&o, options);
+	st = options_take(&weights_options_table, &o, options, err);
+	if (st) {
+		free(w);
+		return st;
+	}
 	mem_init(&w->mem, 0);
 	pthread_mutex_init(&w->lock, NULL);
 	pthread_cond_init(&w->changed, NULL);

@@ -1,4 +1,4 @@
-"""Tables of the structs plim_X_options, by which src/verbs/options.c checks what callers hand in.
+"""Tables of the structs plim_X_options, by which src/base/options.c checks what callers hand in.
 
 A member `flags` says in its comment which enum its bits are of, or names them one by one; an enum may
 hold its enumerators; `unused` is 0; a struct plim_X_options inside is checked as such.

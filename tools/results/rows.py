@@ -52,6 +52,6 @@ def header(api):
     names = [f"extern const struct field_table {s.name}_table;" for s in api.results()]
     names += [f"extern const struct options_table {s.name}_table;" for s in options.options(api)]
     return "\n".join(["/* Made of include/plimsoll by tools/results: the table of each struct of a result. */",
-                      "#ifndef RESULT_TABLES_H", "#define RESULT_TABLES_H", "", '#include "verbs/options.h"', "",
+                      "#ifndef RESULT_TABLES_H", "#define RESULT_TABLES_H", "", '#include "base/fields.h"', '#include "base/options.h"', "",
                       "#include <plimsoll/plimsoll.h>", ""] +
                      names + ["", "#endif", ""])

@@ -113,14 +113,20 @@ static enum plim_status compose(struct plim_ckpt_diff *d, bool values, double th
 	return st;
 }
 
-enum plim_status plim_ckpt_diff(const struct plim_ckpt *first, const struct plim_ckpt *second,
-				unsigned flags, double threshold, struct plim_ckpt_diff **out,
-				struct plim_err *err)
+void plim_ckpt_diff_options_init(struct plim_ckpt_diff_options *o)
 {
+	*o = (struct plim_ckpt_diff_options){ .size = sizeof(*o), .threshold = 0.01 };
+}
+
+enum plim_status plim_ckpt_diff(const struct plim_ckpt *first, const struct plim_ckpt *second,
+				const struct plim_ckpt_diff_options *options,
+				struct plim_ckpt_diff **out, struct plim_err *err)
+{
+	struct plim_ckpt_diff_options o;
 	struct plim_ckpt_diff *d = calloc(1, sizeof(*d));
 	struct plim_ckpt_diff_hidden *h = calloc(1, sizeof(*h));
-	bool values = flags & PLIM_CKPT_VALUES;
 	enum plim_status st;
+	bool values;
 
 	*out = NULL;
 	if (!d || !h) {
@@ -128,6 +134,14 @@ enum plim_status plim_ckpt_diff(const struct plim_ckpt *first, const struct plim
 		free(h);
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
 	}
+	plim_ckpt_diff_options_init(&o);
+	st = options_take(&ckpt_diff_options_table, &o, options, err);
+	if (st) {
+		free(d);
+		free(h);
+		return st;
+	}
+	values = o.flags & PLIM_CKPT_VALUES;
 	d->hidden = h;
 	mem_init(&h->mem, 0);
 	arena_init(&h->arena, &h->mem);
@@ -135,7 +149,7 @@ enum plim_status plim_ckpt_diff(const struct plim_ckpt *first, const struct plim
 	d->second = second->path;
 	st = ckpt_compare(&h->compare, &first->hidden->ckpt, &second->hidden->ckpt, values, err);
 	if (!st)
-		st = compose(d, values, threshold, err);
+		st = compose(d, values, o.threshold, err);
 	if (st)
 		plim_ckpt_diff_free(d);
 	else

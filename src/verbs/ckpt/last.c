@@ -1,7 +1,6 @@
 /* ckpt last-good: the newest checkpoint of a folder that is whole, and taking older ones away. */
 #include "base/base.h"
 #include "verbs/ckpt/ckpt.h"
-#include "verbs/options.h"
 #include "verbs/out.h"
 
 #include <stdio.h>
@@ -181,6 +180,11 @@ static enum plim_status look(struct plim_ckpt_last *l, const struct plim_ckpt_la
 	return st;
 }
 
+void plim_ckpt_last_options_init(struct plim_ckpt_last_options *o)
+{
+	*o = (struct plim_ckpt_last_options){ .size = sizeof(*o) };
+}
+
 enum plim_status plim_ckpt_last_good(const char *folder,
 				     const struct plim_ckpt_last_options *options,
 				     struct plim_ckpt_last **out, struct plim_err *err)
@@ -196,7 +200,12 @@ enum plim_status plim_ckpt_last_good(const char *folder,
 		free(h);
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
 	}
-	OPTIONS_TAKE(&o, options);
+	st = options_take(&ckpt_last_options_table, &o, options, err);
+	if (st) {
+		free(l);
+		free(h);
+		return st;
+	}
 	l->hidden = h;
 	mem_init(&h->mem, o.max_memory_bytes);
 	arena_init(&h->arena, &h->mem);

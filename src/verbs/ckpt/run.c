@@ -1,6 +1,6 @@
 /* The ckpt verbs: reads a checkpoint and composes what is to be told of it. */
+#include "result_tables.h"
 #include "verbs/ckpt/ckpt.h"
-#include "verbs/options.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -536,6 +536,11 @@ static enum plim_status give(struct plim_ckpt *r, enum plim_status st, struct pl
 	return st;
 }
 
+void plim_ckpt_options_init(struct plim_ckpt_options *o)
+{
+	*o = (struct plim_ckpt_options){ .size = sizeof(*o) };
+}
+
 enum plim_status plim_ckpt_open(const char *path, const struct plim_ckpt_options *options,
 				struct plim_ckpt **out, struct plim_err *err)
 {
@@ -543,8 +548,9 @@ enum plim_status plim_ckpt_open(const char *path, const struct plim_ckpt_options
 	struct plim_ckpt *r;
 	enum plim_status st;
 
-	OPTIONS_TAKE(&o, options);
-	st = new_result(o.max_memory_bytes, &r, err);
+	st = options_take(&ckpt_options_table, &o, options, err);
+	if (!st)
+		st = new_result(o.max_memory_bytes, &r, err);
 	*out = NULL;
 	if (st)
 		return st;

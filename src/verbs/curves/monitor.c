@@ -1,7 +1,7 @@
 /* The monitor for training loops: the floor's, behind names and with its findings in words. */
 #include "base/base.h"
+#include "result_tables.h"
 #include "series/series.h"
-#include "verbs/options.h"
 
 #include <plimsoll/curves.h>
 
@@ -14,16 +14,26 @@ struct plim_monitor {
 	const char *evidence[SERIES_LINES], *fix[SERIES_LINES];
 };
 
+void plim_monitor_options_init(struct plim_monitor_options *o)
+{
+	*o = (struct plim_monitor_options){ .size = sizeof(*o), .patience = PLIM_UNKNOWN };
+}
+
 enum plim_status plim_monitor_new(const struct plim_monitor_options *options,
 				  struct plim_monitor **out, struct plim_err *err)
 {
 	struct plim_monitor_options o = { .size = sizeof(o), .patience = PLIM_UNKNOWN };
 	struct plim_monitor *m = calloc(1, sizeof(*m));
+	enum plim_status st;
 
 	*out = NULL;
 	if (!m)
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
-	OPTIONS_TAKE(&o, options);
+	st = options_take(&monitor_options_table, &o, options, err);
+	if (st) {
+		free(m);
+		return st;
+	}
 	mem_init(&m->mem, o.max_memory_bytes);
 	series_monitor_init(&m->core, &m->mem);
 	if (o.stop_on)

@@ -1,7 +1,6 @@
 /* plimsoll curves: which logs there are, reading them, and reading on. */
 #include "base/base.h"
 #include "verbs/curves/curves.h"
-#include "verbs/options.h"
 #include "verbs/out.h"
 
 #include <errno.h>
@@ -264,7 +263,12 @@ enum plim_status plim_curves_open(const char *const *paths, size_t n,
 	}
 	c->hidden = h;
 	plim_curves_options_init(&h->given);
-	OPTIONS_TAKE(&h->given, options);
+	st = options_take(&curves_options_table, &h->given, options, err);
+	if (st) {
+		free(h);
+		free(c);
+		return st;
+	}
 	mem_init(&h->mem, h->given.max_memory_bytes);
 	arena_init(&h->arena, &h->mem);
 	arena_init(&h->kept, &h->mem);

@@ -1,7 +1,6 @@
 /* plimsoll diff: two recordings read, their places matched, their memory put beside each other. */
 #include "verbs/diff/diff.h"
 
-#include "verbs/options.h"
 #include "verbs/out.h"
 
 #include <math.h>
@@ -439,7 +438,12 @@ enum plim_status plim_diff_open(const char *a, const char *b,
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
 	}
 	plim_diff_options_init(&d->hidden->options);
-	OPTIONS_TAKE(&d->hidden->options, options);
+	st = options_take(&diff_options_table, &d->hidden->options, options, err);
+	if (st) {
+		free(d->hidden);
+		free(d);
+		return st;
+	}
 	mem_init(&d->hidden->mem, d->hidden->options.max_memory_bytes);
 	arena_init(&d->hidden->arena, &d->hidden->mem);
 	st = read_both(d, (const char *const[2]){ a, b }, err);

@@ -7,7 +7,6 @@
  */
 #include "verbs/here/here.h"
 
-#include "verbs/options.h"
 #include "verbs/out.h"
 
 #include <stdio.h>
@@ -397,7 +396,12 @@ enum plim_status plim_here_open(const struct plim_here_options *options, struct 
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
 	}
 	plim_here_options_init(&o);
-	OPTIONS_TAKE(&o, options);
+	st = options_take(&here_options_table, &o, options, err);
+	if (st) {
+		free(h->hidden);
+		free(h);
+		return st;
+	}
 	mem_init(&h->hidden->mem, o.max_memory_bytes);
 	arena_init(&h->hidden->arena, &h->hidden->mem);
 	st = host_look(&h->hidden->host, &h->hidden->mem,

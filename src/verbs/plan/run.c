@@ -2,7 +2,6 @@
 #include "verbs/plan/plan.h"
 
 #include "facts/facts.h"
-#include "verbs/options.h"
 #include "verbs/out.h"
 
 #include <stdarg.h>
@@ -771,7 +770,11 @@ enum plim_status plim_plan_open(const char *path, const struct plim_plan_options
 	*out = NULL;
 	err = err ? err : &own; /* inner floors read the status back from it */
 	plim_plan_options_init(&o);
-	OPTIONS_TAKE(&o, options);
+	st = options_take(&plan_options_table, &o, options, err);
+	if (st) {
+		free(p);
+		return st;
+	}
 	if (p)
 		p->hidden = calloc(1, sizeof(*p->hidden));
 	if (!p || !p->hidden) {

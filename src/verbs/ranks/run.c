@@ -1,7 +1,6 @@
 /* plimsoll report of several recordings: list, read, keep a row of each, judge, and the worst in full. */
 #include "verbs/ranks/ranks.h"
 
-#include "verbs/options.h"
 #include "verbs/out.h"
 
 #include <stdlib.h>
@@ -273,7 +272,12 @@ enum plim_status plim_ranks_open(const char *const *paths, size_t n,
 	}
 	h = k->hidden;
 	plim_ranks_options_init(&h->options);
-	OPTIONS_TAKE(&h->options, options);
+	st = options_take(&ranks_options_table, &h->options, options, err);
+	if (st) {
+		free(k->hidden);
+		free(k);
+		return st;
+	}
 	h->limit_bytes = h->options.report.max_memory_bytes;
 	if (!h->limit_bytes)
 		h->limit_bytes = mem_default_limit();

@@ -1,7 +1,6 @@
 /* plimsoll report -o page.html: explained recordings as one page. */
 #include "page/page.h"
 #include "result_tables.h"
-#include "verbs/options.h"
 #include "verbs/page.h"
 #include "verbs/report/report.h"
 
@@ -33,12 +32,17 @@ enum plim_status plim_page_new(const struct plim_page_options *options, struct p
 {
 	struct plim_page *p = calloc(1, sizeof(*p));
 	struct plim_page_options o;
+	enum plim_status st;
 
 	*out = NULL;
 	if (!p)
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
 	plim_page_options_init(&o);
-	OPTIONS_TAKE(&o, options);
+	st = options_take(&page_options_table, &o, options, err);
+	if (st) {
+		free(p);
+		return st;
+	}
 	mem_init(&p->mem, o.max_memory_bytes);
 	page_init(&p->page, &p->mem);
 	p->page.progress = o.progress;

@@ -1,5 +1,4 @@
 /* plimsoll report: a recording told in full, as plain structs. */
-#include "verbs/options.h"
 #include "verbs/out.h"
 #include "verbs/report/report.h"
 
@@ -254,6 +253,7 @@ static enum plim_status report_new(const struct plim_report_options *options,
 				   struct plim_report **out, struct plim_err *err)
 {
 	struct plim_report *r = calloc(1, sizeof(*r));
+	enum plim_status st;
 
 	*out = NULL;
 	if (r)
@@ -263,7 +263,12 @@ static enum plim_status report_new(const struct plim_report_options *options,
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
 	}
 	plim_report_options_init(&r->hidden->options);
-	OPTIONS_TAKE(&r->hidden->options, options);
+	st = options_take(&report_options_table, &r->hidden->options, options, err);
+	if (st) {
+		free(r->hidden);
+		free(r);
+		return st;
+	}
 	*out = r;
 	return PLIM_OK;
 }

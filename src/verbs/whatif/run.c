@@ -1,7 +1,6 @@
 /* plimsoll whatif: a recording explained, then run again under other settings. */
 #include "verbs/whatif/whatif.h"
 
-#include "verbs/options.h"
 #include "verbs/out.h"
 
 #include <stdlib.h>
@@ -440,7 +439,12 @@ enum plim_status plim_whatif_open(const char *path, const struct plim_whatif_opt
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
 	}
 	plim_whatif_options_init(&w->hidden->options);
-	OPTIONS_TAKE(&w->hidden->options, options);
+	st = options_take(&whatif_options_table, &w->hidden->options, options, err);
+	if (st) {
+		free(w->hidden);
+		free(w);
+		return st;
+	}
 	st = open_recording(w, path, err);
 	if (!st)
 		st = answer(w, err);

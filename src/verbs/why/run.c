@@ -1,7 +1,6 @@
 /* plimsoll why: a log or a folder of them read, put together, and explained. */
 #include "verbs/why/why.h"
 
-#include "verbs/options.h"
 #include "verbs/out.h"
 
 #include <dirent.h>
@@ -419,7 +418,12 @@ enum plim_status plim_why_open(const char *path, const struct plim_why_options *
 	err->status = PLIM_OK;
 	h = w->hidden;
 	plim_why_options_init(&h->options);
-	OPTIONS_TAKE(&h->options, options);
+	st = options_take(&why_options_table, &h->options, options, err);
+	if (st) {
+		free(w->hidden);
+		free(w);
+		return st;
+	}
 	mem_init(&h->mem, h->options.max_memory_bytes);
 	arena_init(&h->arena, &h->mem);
 	intern_init(&h->names, &h->mem);

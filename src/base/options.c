@@ -1,5 +1,6 @@
 /* Options are checked before they are believed: a forgotten size or an unknown flag must not pass for a default. */
-#include "verbs/options.h"
+
+#include "options.h"
 
 #include <string.h>
 

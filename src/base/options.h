@@ -1,16 +1,11 @@
 /* Options of every verb, as a caller hands them in. */
-#ifndef API_OPTIONS_H
-#define API_OPTIONS_H
+#ifndef BASE_OPTIONS_H
+#define BASE_OPTIONS_H
 
-#include "base/base.h"
+#include "error.h"
 
-#include <string.h>
-
-/* As options_take, but unchecked: what is left of it goes next. */
-#define OPTIONS_TAKE(to, from)                                                              \
-	((from) ? (void)memcpy((to), (from),                                                \
-			       (from)->size < sizeof(*(to)) ? (from)->size : sizeof(*(to))) \
-		: (void)0)
+#include <stdbool.h>
+#include <stddef.h>
 
 /* What a member of an options struct may hold. */
 enum options_rule {
