@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 struct whatif_opts {
-	bool json, smallest, search, redact, no_color;
+	bool json, smallest, search, plan, redact, no_color;
 	struct opt_list settings;
 	uint64_t limit, allowance, device, max_memory, width, threads, budget;
 	const char *gpu, *log, *torch, *keep, *output;
@@ -26,6 +26,8 @@ static const struct opt whatif_opt[] = {
 		 "find the smallest limit of each setting, also when it takes long"),
 	OPT_FLAG(0, "search", whatif_opts, search, "try many more settings, as long as --budget"),
 	OPT_U64(0, "budget", whatif_opts, budget, "seconds", 1, 86400, 60, "time for --search"),
+	OPT_FLAG('p', "plan", whatif_opts, plan,
+		 "also run under libplimsoll_alloc.so; --output FILE.plan writes the plan for it"),
 	OPT_FLAG('j', "json", whatif_opts, json, "print JSON (schema whatif/1) instead of text"),
 	OPT_HEADING("The recording"),
 	OPT_STRING(0, "log", whatif_opts, log, "FILE", NULL,
@@ -40,7 +42,7 @@ static const struct opt whatif_opt[] = {
 	OPT_STRING('o', "output", whatif_opts, output, "FILE", NULL,
 		   "the run of --keep: FILE.html, a page with the recording beside it, or "
 		   "FILE.pickle, a "
-		   "snapshot that PyTorch's viewer opens"),
+		   "snapshot that PyTorch's viewer opens; or, with --plan alone, the plan"),
 	OPT_HEADING("How to show it"),
 	OPT_FLAG(0, "redact", whatif_opts, redact, "do not tell the file's name"),
 	OPT_U64('w', "width", whatif_opts, width, "columns", 40, 500, OPT_NONE,
@@ -67,6 +69,8 @@ static enum plim_status keep(const struct whatif_opts *o, const struct plim_what
 	struct plim_page *page;
 	enum plim_status st;
 
+	if (!o->keep)
+		return plim_whatif_plan(w, o->output, err);
 	if (!cmd_is_page(o->output))
 		return plim_whatif_snapshot(w, o->keep, o->output, err);
 	st = cmd_page_new(o->max_memory, &page, err);
@@ -91,7 +95,7 @@ static int whatif_show(const struct whatif_opts *o, const char *path,
 	if (o->json ? plim_whatif_json(w, cmd_to_stdout, NULL, &err)
 		    : plim_whatif_text(w, &style, cmd_to_stdout, NULL, &err))
 		code = cmd_fail(&err);
-	if (code == CMD_DONE && o->keep && keep(o, w, &err))
+	if (code == CMD_DONE && o->output && keep(o, w, &err))
 		code = cmd_fail(&err);
 	plim_whatif_free(w);
 	return code;
@@ -104,15 +108,16 @@ static int whatif_run(const void *values, int argc, char **argv)
 
 	(void)argc;
 	plim_whatif_options_init(&options);
-	if (!o->keep != !o->output)
-		return cmd_usage("--keep and --output belong together");
+	if (o->keep ? !o->output : o->output && !o->plan)
+		return cmd_usage("--output belongs to --keep or --plan, and --keep to --output");
 	if (o->limit != OPT_NONE && o->gpu)
 		return cmd_usage("--limit and --gpu exclude each other");
 	if (o->torch && !cmd_torch_release(o->torch, &options.torch))
 		return cmd_usage("--torch takes a release from 2.1 on, like 2.11, not '%s'",
 				 o->torch);
 	options.flags = (o->smallest ? PLIM_WHATIF_SMALLEST : 0) |
-			(o->redact ? PLIM_WHATIF_REDACT : 0) | (o->search ? PLIM_WHATIF_SEARCH : 0);
+			(o->plan ? PLIM_WHATIF_PLAN : 0) | (o->redact ? PLIM_WHATIF_REDACT : 0) |
+			(o->search ? PLIM_WHATIF_SEARCH : 0);
 	options.search_ms = o->budget * 1000;
 	options.max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory;
 	options.device = o->device == OPT_NONE ? PLIM_UNKNOWN : o->device;
@@ -133,6 +138,8 @@ static const struct cmd_example whatif_examples[] = {
 	{ "plimsoll whatif run.pickle --gpu \"RTX 4090\"", "would it run on that card" },
 	{ "plimsoll whatif run.pickle -s expandable_segments:True --limit 24GiB --json",
 	  "one setting, one limit, for a script" },
+	{ "plimsoll whatif run.pickle --plan -o run.plan",
+	  "what Plimsoll's allocator would reserve, and the plan for it" },
 	{ "plimsoll whatif run.pickle --keep max_split_size_mb:64 -o split.html",
 	  "what that run looks like, beside the recording" },
 	{ NULL, NULL },

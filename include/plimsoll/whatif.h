@@ -17,7 +17,9 @@ extern "C" {
 enum plim_whatif_flags {
 	PLIM_WHATIF_SMALLEST = 1, /* find each setting's smallest limit however long it takes */
 	PLIM_WHATIF_REDACT = 2,   /* nothing of the file's name */
-	PLIM_WHATIF_SEARCH = 4    /* try more settings, until `search_ms` have passed */
+	PLIM_WHATIF_SEARCH = 4,   /* try more settings, until `search_ms` have passed */
+	PLIM_WHATIF_PLAN =
+		8 /* also run under libplimsoll_alloc.so (docs/allocator.md), and make its plan */
 };
 
 /* plim_whatif_options_init sets the defaults; then change what is to be different. */
@@ -48,7 +50,9 @@ enum plim_whatif_outcome { PLIM_WHATIF_OK, PLIM_WHATIF_OOM };
 PLIM_API const char *plim_whatif_outcome_name(enum plim_whatif_outcome value);
 
 struct plim_whatif_run {
-	const char *settings; /* PYTORCH_CUDA_ALLOC_CONF */
+	/* PYTORCH_CUDA_ALLOC_CONF; with `plan` the call that puts libplimsoll_alloc.so in its place */
+	const char *settings;
+	bool plan; /* run by libplimsoll_alloc.so's allocator, not by PyTorch's */
 	/* reserved memory that it may reach; null: no limit */
 	uint64_t limit_bytes;
 	/* ok: it survives to the end of the recording; oom */
@@ -64,7 +68,10 @@ struct plim_whatif_run {
 	uint64_t allocated_peak_bytes; /* largest sum of blocks in use */
 	/* the same with blocks that await another stream */
 	uint64_t active_peak_bytes;
-	/* releases of the whole cache that a request led to: they cost time */
+	/*
+	 * releases of the whole cache that a request led to: they cost time; with `plan` waits for a
+	 * stream, after which free memory was moved
+	 */
 	uint64_t retries;
 	/* calls of cudaMalloc or mappings of pages */
 	uint64_t device_allocs;
@@ -166,7 +173,12 @@ struct plim_whatif {
 	struct plim_whatif_run *runs;        /* in the order given */
 	size_t run_count;
 	struct plim_whatif_floor floor; /* what any settings need at least */
-	/* settings that are clearly better; null: none, or withheld */
+	/*
+	 * --plan: large requests in the longest sequence that repeats, of any stream; 0: nothing
+	 * repeats; null: not asked for
+	 */
+	uint64_t plan_requests;
+	/* settings of the run that is clearly better; null: none, or withheld */
 	const char *recommended;
 	const char *withheld; /* why there is no advice; null: it is not withheld */
 	const char **notes;   /* what limits these numbers */
@@ -196,6 +208,13 @@ PLIM_API enum plim_status plim_whatif_text(const struct plim_whatif *w,
  */
 PLIM_API enum plim_status plim_whatif_snapshot(const struct plim_whatif *w, const char *settings,
 					       const char *path, struct plim_err *err);
+
+/*
+ * Write the plan that libplimsoll_alloc.so begins with (PLIM_WHATIF_PLAN was set).  PLIM_E_ARG: nothing repeats in the
+ * recording, so there is nothing to plan.
+ */
+PLIM_API enum plim_status plim_whatif_plan(const struct plim_whatif *w, const char *path,
+					   struct plim_err *err);
 
 /* Add the recording to a page, and beside it the run with these settings. */
 PLIM_API enum plim_status plim_whatif_page(const struct plim_whatif *w, const char *settings,

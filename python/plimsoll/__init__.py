@@ -36,6 +36,7 @@ _WHERE = {
     "data": "data",
     "gauge": "gauge",
     "memory": "memory",
+    "allocator": "allocator",
     "oom": "oom",
     "training": "training",
     "is_oom": "_guard",
@@ -44,6 +45,7 @@ _WHERE = {
 }
 
 if TYPE_CHECKING:
+    from . import allocator as allocator
     from . import errors as errors
     from . import data as data
     from . import gauge as gauge

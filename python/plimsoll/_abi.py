@@ -168,6 +168,7 @@ PLIM_CAUSE_LEAK = 3
 PLIM_WHATIF_SMALLEST = 1
 PLIM_WHATIF_REDACT = 2
 PLIM_WHATIF_SEARCH = 4
+PLIM_WHATIF_PLAN = 8
 PLIM_WHATIF_OK = 0
 PLIM_WHATIF_OOM = 1
 PLIM_WHY_REDACT = 1
@@ -834,6 +835,7 @@ PROTOTYPES = {
     "plim_whatif_options_init": (None, [POINTER(plim_whatif_options)]),
     "plim_whatif_outcome_name": (c_char_p, [c_int]),
     "plim_whatif_page": (c_int, [c_void_p, c_char_p, c_void_p, POINTER(plim_err)]),
+    "plim_whatif_plan": (c_int, [c_void_p, c_char_p, POINTER(plim_err)]),
     "plim_whatif_snapshot": (c_int, [c_void_p, c_char_p, c_char_p, POINTER(plim_err)]),
     "plim_whatif_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_why_free": (None, [c_void_p]),

@@ -1979,7 +1979,9 @@ class WhatifDeath(Object):
 class WhatifRun(Object):
     __slots__ = ()
     settings: str | None
-    """PYTORCH_CUDA_ALLOC_CONF"""
+    """PYTORCH_CUDA_ALLOC_CONF; with `plan` the call that puts libplimsoll_alloc.so in its place"""
+    plan: bool
+    """run by libplimsoll_alloc.so's allocator, not by PyTorch's"""
     limit_bytes: int | None
     """reserved memory that it may reach; null: no limit"""
     outcome: Literal["ok", "oom"]
@@ -1999,7 +2001,8 @@ class WhatifRun(Object):
     active_peak_bytes: int | None
     """the same with blocks that await another stream"""
     retries: int | None
-    """releases of the whole cache that a request led to: they cost time"""
+    """releases of the whole cache that a request led to: they cost time; with `plan` waits for a stream, after which
+    free memory was moved"""
     device_allocs: int | None
     """calls of cudaMalloc or mappings of pages"""
     segments: int | None
@@ -2044,8 +2047,11 @@ class WhatifFields(Object):
     """in the order given"""
     floor: WhatifFloor
     """what any settings need at least"""
+    plan_requests: int | None
+    """--plan: large requests in the longest sequence that repeats, of any stream; 0: nothing repeats; null: not asked
+    for"""
     recommended: str | None
-    """settings that are clearly better; null: none, or withheld"""
+    """settings of the run that is clearly better; null: none, or withheld"""
     withheld: str | None
     """why there is no advice; null: it is not withheld"""
     notes: list[str]

@@ -8,6 +8,8 @@
 #ifndef ALLOCATOR_ALLOCATOR_H
 #define ALLOCATOR_ALLOCATOR_H
 
+#include "cycles_file.h"
+
 #include "program/program.h"
 
 #define ALLOCATOR_MIN_BLOCK 512u            /* every block is a multiple of this */
@@ -222,6 +224,24 @@ struct allocator_run {
 enum plim_status allocator_run(struct mem *m, const struct program *p,
 			       const struct allocator_run *how, struct allocator_outcome *out,
 			       struct plim_err *err);
+
+/* A run with libplimsoll_alloc.so's allocator (vmm.h) in place of PyTorch's. */
+struct allocator_vmm {
+	struct allocator_bounds bounds;
+	const void *
+		plan_bytes; /* a plan file, plan_n bytes; NULL: what repeats is learned on the way, as it is with a plan */
+	size_t plan_n;
+	cycles_bytes *
+		learned; /* appended: the plan file of what was known at the end; NULL: not wanted */
+};
+
+/*
+ * As a process would run it.  Of the statistics it fills reserved, allocated, active, retries (waits that moved memory) and
+ * calls of the driver.  PLIM_E_FORMAT: the plan is none.
+ */
+enum plim_status allocator_run_vmm(struct mem *m, const struct program *p,
+				   const struct allocator_vmm *how, struct allocator_outcome *out,
+				   struct plim_err *err);
 
 /*
  * The same where memory is ample, and the smallest limit under which the program goes to its end.  `low_bytes`: no limit

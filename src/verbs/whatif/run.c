@@ -65,6 +65,8 @@ void plim_whatif_free(struct plim_whatif *w)
 {
 	if (!w)
 		return;
+	if (w->hidden->recording)
+		vec_release(&w->hidden->recording->mem, &w->hidden->plan);
 	program_free(w->hidden->program);
 	arena_release(&w->hidden->arena);
 	plim_recording_free(w->hidden->recording);
@@ -247,6 +249,15 @@ static enum plim_status take_given(struct plim_whatif *w, struct plim_err *err)
 	return st;
 }
 
+/* libplimsoll_alloc.so: as it comes, and with a plan. */
+static void take_allocator(struct plim_whatif *w)
+{
+	for (size_t i = 0; i < 2; i++) {
+		w->runs[w->run_count].settings = whatif_allocator_names[i];
+		w->runs[w->run_count++].plan = true;
+	}
+}
+
 static enum plim_status take_runs(struct plim_whatif *w, struct plim_err *err)
 {
 	const struct plim_whatif_options *o = &w->hidden->options;
@@ -254,14 +265,17 @@ static enum plim_status take_runs(struct plim_whatif *w, struct plim_err *err)
 	enum plim_status st;
 
 	w->as_recorded = arena_take(&w->hidden->arena, 1, sizeof(*w->as_recorded), err);
-	w->runs = w->as_recorded ? arena_take(&w->hidden->arena, o->settings_count + ours + more,
-					      sizeof(*w->runs), err)
-				 : NULL;
+	w->runs = w->as_recorded
+			  ? arena_take(&w->hidden->arena, o->settings_count + ours + more + 2,
+				       sizeof(*w->runs), err)
+			  : NULL;
 	if (!w->runs)
 		return mem_status(err);
 	st = take_given(w, err);
 	if (!st && (!o->settings_count || o->flags & PLIM_WHATIF_SEARCH))
 		st = take_own(w, usual, ours, err);
+	if (!st && o->flags & PLIM_WHATIF_PLAN)
+		take_allocator(w);
 	if (!st && o->flags & PLIM_WHATIF_SEARCH)
 		st = take_own(w, further, more, err);
 	return st;
@@ -416,6 +430,9 @@ static enum plim_status answer(struct plim_whatif *w, struct plim_err *err)
 		st = tell_death(w, err);
 	if (!st)
 		st = explain(w, err);
+	w->plan_requests = PLIM_UNKNOWN;
+	if (!st && w->hidden->options.flags & PLIM_WHATIF_PLAN)
+		st = whatif_learn(w, err);
 	if (!st)
 		st = whatif_run_all(w, err);
 	if (!st)

@@ -27,14 +27,23 @@ static struct plim_whatif_run *run_of(struct plim_whatif *w, uint32_t number)
 	return number ? &w->runs[number - 1] : w->as_recorded;
 }
 
-static enum plim_status once(const struct plim_whatif *w, const struct allocator_rules *rules,
+/* What is run: PyTorch's allocator by these rules, or libplimsoll_alloc.so's. */
+struct trial {
+	struct allocator_rules rules;
+	const char *plan; /* of whatif_allocator_names; NULL: PyTorch's */
+};
+
+static enum plim_status once(const struct plim_whatif *w, const struct trial *trial,
 			     const struct allocator_bounds *bounds, unsigned way,
 			     struct allocator_outcome *out, struct plim_err *err)
 {
-	struct allocator_run how = {
-		.rules = rules, .bounds = *bounds, .way = way, .device = w->hidden->device->device
-	};
+	struct allocator_run how = { .rules = &trial->rules,
+				     .bounds = *bounds,
+				     .way = way,
+				     .device = w->hidden->device->device };
 
+	if (trial->plan)
+		return whatif_plan_once(w, trial->plan, bounds, out, err);
 	return allocator_run(&w->hidden->recording->mem, w->hidden->program, &how, out, err);
 }
 
@@ -80,12 +89,12 @@ static void fill(struct plim_whatif_run *run, const struct allocator_outcome *o)
  * it was meant (PyTorch multiplies doubles), and a byte decides where segments fill it exactly.
  */
 static enum plim_status run_settings(const struct plim_whatif *w, struct plim_whatif_run *run,
-				     const struct allocator_rules *rules, struct plim_err *err)
+				     const struct trial *trial, struct plim_err *err)
 {
 	struct allocator_bounds bounds = whatif_bounds(w, w->bound.limit_bytes);
-	unsigned ways = allocator_ways(w->hidden->device->device);
+	unsigned ways = trial->plan ? 1 : allocator_ways(w->hidden->device->device);
 	struct allocator_outcome o;
-	enum plim_status st = once(w, rules, &bounds, ALLOCATOR_RECORDED, &o, err);
+	enum plim_status st = once(w, trial, &bounds, ALLOCATOR_RECORDED, &o, err);
 
 	run->limit_bytes = w->bound.limit_bytes;
 	run->smallest_limit_bytes = PLIM_UNKNOWN;
@@ -93,25 +102,25 @@ static enum plim_status run_settings(const struct plim_whatif *w, struct plim_wh
 		return st;
 	fill(run, &o);
 	for (unsigned way = ALLOCATOR_RECORDED + 1; !st && way < ways; way++) {
-		st = once(w, rules, &bounds, way, &o, err);
+		st = once(w, trial, &bounds, way, &o, err);
 		if (!st)
 			widen(run, &o);
 	}
 	if (st || bounds.limit_bytes == UINT64_MAX || !bounds.limit_bytes)
 		return st;
 	bounds.limit_bytes--;
-	st = once(w, rules, &bounds, ALLOCATOR_RECORDED, &o, err);
+	st = once(w, trial, &bounds, ALLOCATOR_RECORDED, &o, err);
 	if (!st)
 		widen(run, &o);
 	return st;
 }
 
-static enum plim_status survives(const struct plim_whatif *w, const struct allocator_rules *rules,
+static enum plim_status survives(const struct plim_whatif *w, const struct trial *trial,
 				 uint64_t limit, int *yes, struct plim_err *err)
 {
 	struct allocator_bounds bounds = whatif_bounds(w, limit);
 	struct allocator_outcome o;
-	enum plim_status st = once(w, rules, &bounds, ALLOCATOR_RECORDED, &o, err);
+	enum plim_status st = once(w, trial, &bounds, ALLOCATOR_RECORDED, &o, err);
 
 	*yes = !st && o.oom_event == TRACE_NONE && !o.refused_workspaces;
 	return st;
@@ -123,12 +132,12 @@ static enum plim_status survives(const struct plim_whatif *w, const struct alloc
  * the limit), so this is a limit below which 2 MiB less is not survived, not a proof for all others.
  */
 static enum plim_status find_smallest(const struct plim_whatif *w, struct plim_whatif_run *run,
-				      const struct allocator_rules *rules, struct plim_err *err)
+				      const struct trial *trial, struct plim_err *err)
 {
 	struct allocator_bounds none = { UINT64_MAX, UINT64_MAX, 0 };
 	uint64_t low = w->floor.requested_peak_bytes / GRAIN, high;
 	struct allocator_outcome o;
-	enum plim_status st = once(w, rules, &none, ALLOCATOR_RECORDED, &o, err);
+	enum plim_status st = once(w, trial, &none, ALLOCATOR_RECORDED, &o, err);
 	int yes;
 
 	if (st)
@@ -136,13 +145,13 @@ static enum plim_status find_smallest(const struct plim_whatif *w, struct plim_w
 	high = (reserved_peak(&o) + GRAIN - 1) / GRAIN;
 	if (run->outcome == PLIM_WHATIF_OK && w->bound.limit_bytes / GRAIN < high)
 		high = w->bound.limit_bytes / GRAIN;
-	st = survives(w, rules, high * GRAIN, &yes, err);
+	st = survives(w, trial, high * GRAIN, &yes, err);
 	if (st || !yes)
 		return st;
 	while (!st && low < high) {
 		uint64_t middle = low + (high - low) / 2;
 
-		st = survives(w, rules, middle * GRAIN, &yes, err);
+		st = survives(w, trial, middle * GRAIN, &yes, err);
 		if (yes)
 			high = middle;
 		else
@@ -162,13 +171,15 @@ static int worth_bisecting(const struct plim_whatif *w)
 static enum plim_status do_one(struct plim_whatif *w, uint32_t number, struct plim_err *err)
 {
 	struct plim_whatif_run *run = run_of(w, number);
-	struct allocator_rules rules;
-	enum plim_status st = whatif_rules(w, number ? run->settings : NULL, &rules, err);
+	struct trial trial = { .plan = run->plan ? run->settings : NULL };
+	enum plim_status st = PLIM_OK;
 
+	if (!run->plan)
+		st = whatif_rules(w, number ? run->settings : NULL, &trial.rules, err);
 	if (!st)
-		st = run_settings(w, run, &rules, err);
+		st = run_settings(w, run, &trial, err);
 	if (!st && worth_bisecting(w))
-		st = find_smallest(w, run, &rules, err);
+		st = find_smallest(w, run, &trial, err);
 	return st;
 }
 
@@ -312,6 +323,8 @@ static uint64_t keys(const struct plim_whatif_run *run)
 {
 	uint64_t n = *run->settings != 0;
 
+	n += run->plan && strchr(run->settings, '='); /* a file to keep */
+
 	for (const char *at = run->settings; (at = strchr(at, ',')); at++)
 		n++;
 	return n;
@@ -392,7 +405,8 @@ static int clearly_better(const struct plim_whatif_run *a, const struct plim_wha
 		return 0;
 	if (own->outcome == PLIM_WHATIF_OOM)
 		return own->outcome_certain;
-	if (a->retries > own->retries || need(a) > need(own) ||
+	/* a wait of ours costs less than a release of the whole cache */
+	if ((!a->plan && a->retries > own->retries) || need(a) > need(own) ||
 	    clearly_less(own->reserved_peak_range_bytes.high, a->reserved_peak_range_bytes.high))
 		return 0;
 	return clearly_less(need(a), need(own)) ||

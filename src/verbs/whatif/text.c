@@ -75,9 +75,9 @@ static void verdict(struct text *t, const struct plim_whatif *w)
 		return;
 	}
 	text_hue(t, TEXT_GOOD);
-	text_puts(t, "Set ");
+	text_puts(t, run->plan ? "Use " : "Set ");
 	text_plain(t);
-	text_puts(t, "PYTORCH_CUDA_ALLOC_CONF=");
+	text_puts(t, run->plan ? "" : "PYTORCH_CUDA_ALLOC_CONF=");
 	text_puts(t, run->settings);
 	text_puts(t, "\n  ");
 	compare(t, w, run);

@@ -17,8 +17,18 @@ struct plim_whatif_hidden {
 	struct program *program;
 	struct allocator_check check;
 	struct plim_whatif_options options;
-	size_t not_tried; /* runs that the search had no time for */
+	cycles_bytes plan; /* file of what repeats; empty: not asked for */
+	size_t not_tried;  /* runs that the search had no time for */
 };
+
+/* Rows of libplimsoll_alloc.so: how it is called.  It learns on the way, or begins with the plan. */
+extern const char *const whatif_allocator_names[2];
+
+/* Make the plan of the recording. */
+enum plim_status whatif_learn(struct plim_whatif *w, struct plim_err *err);
+enum plim_status whatif_plan_once(const struct plim_whatif *w, const char *name,
+				  const struct allocator_bounds *bounds,
+				  struct allocator_outcome *out, struct plim_err *err);
 
 /* Rules of a PYTORCH_CUDA_ALLOC_CONF string, or of the recording itself (NULL). */
 enum plim_status whatif_rules(const struct plim_whatif *w, const char *settings,

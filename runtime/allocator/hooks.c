@@ -1,0 +1,447 @@
+/* What PyTorch calls, and what Python asks. */
+#include "device.h"
+#include "raise.h"
+
+#include <stdio.h>
+
+#define TEXT_BYTES 1024
+
+__attribute__((noinline, cold)) static void *refuse(int is_memory, const char *text)
+{
+	if (process.on_oom) {
+		process.on_oom(text);
+		return NULL;
+	}
+	if (is_memory)
+		raise_out_of_memory(text);
+	raise_error(text);
+}
+
+__attribute__((noinline, cold)) static void *out_of_memory(struct device *d, uint64_t bytes,
+							   void *stream)
+{
+	char text[TEXT_BYTES];
+
+	pthread_mutex_lock(&d->lock);
+	d->stats.ooms++;
+	device_event(d, PLIMSOLL_ALLOC_EVENT_OOM, 0, bytes, (uint64_t)(uintptr_t)stream);
+	device_tell_oom(d, bytes, text, sizeof(text));
+	pthread_mutex_unlock(&d->lock);
+	return refuse(1, text);
+}
+
+void *plimsoll_malloc(ssize_t size, int device, void *stream)
+{
+	char text[TEXT_BYTES];
+	struct device *d;
+	uint64_t addr;
+
+	if (size == 0)
+		return NULL; /* as PyTorch does: its pointer is empty, and is never freed */
+	d = device_get(device, text, sizeof(text));
+	if (!d)
+		return refuse(0, text);
+	if (size < 0)
+		return out_of_memory(d, (uint64_t)size, stream);
+	pthread_mutex_lock(&d->lock);
+	addr = device_malloc(d, (uint64_t)size, stream);
+	pthread_mutex_unlock(&d->lock);
+	return addr ? (void *)(uintptr_t)addr : out_of_memory(d, (uint64_t)size, stream);
+}
+
+/* The device that was used already, or NULL. */
+static struct device *ready(int device)
+{
+	if (atomic_load_explicit(&process.forked, memory_order_relaxed) || device < 0 ||
+	    device >= process.devices || !process.device[device].ready)
+		return NULL;
+	return &process.device[device];
+}
+
+void plimsoll_free(void *at, ssize_t size, int device, void *stream)
+{
+	struct device *d = ready(device);
+
+	(void)size, (void)stream;
+	if (!d || !at)
+		return;
+	pthread_mutex_lock(&d->lock);
+	device_free(d, (uint64_t)(uintptr_t)at);
+	pthread_mutex_unlock(&d->lock);
+}
+
+void plimsoll_init(int devices)
+{
+	(void)devices; /* a device is opened by its first request */
+}
+
+void plimsoll_reset(void)
+{
+	for (int i = 0; i < process.devices; i++) {
+		struct device *d = ready(i);
+
+		if (!d)
+			continue;
+		pthread_mutex_lock(&d->lock);
+		if (!d->captures)
+			device_settle(d, 1);
+		vmm_empty(&d->vmm);
+		device_count_reserved(d);
+		pthread_mutex_unlock(&d->lock);
+	}
+}
+
+void plimsoll_fraction(double fraction, int device)
+{
+	char text[TEXT_BYTES];
+	struct device *d = device_get(device, text, sizeof(text));
+
+	if (!d || !(fraction >= 0 && fraction <= 1))
+		return;
+	pthread_mutex_lock(&d->lock);
+	d->fraction = fraction;
+	device_set_limit(d);
+	pthread_mutex_unlock(&d->lock);
+}
+
+double plimsoll_alloc_fraction(int device)
+{
+	struct device *d = ready(device);
+
+	return d ? d->fraction : 1;
+}
+
+void plimsoll_alloc_limit(int device, uint64_t bytes)
+{
+	char text[TEXT_BYTES];
+	struct device *d = device_get(device, text, sizeof(text));
+
+	if (!d)
+		return;
+	pthread_mutex_lock(&d->lock);
+	d->limit_bytes = bytes;
+	device_set_limit(d);
+	pthread_mutex_unlock(&d->lock);
+}
+
+void *plimsoll_base(void *at, size_t *size)
+{
+	for (int i = 0; i < process.devices; i++) {
+		struct device *d = ready(i);
+		const struct vmm_node *b;
+
+		if (!d)
+			continue;
+		pthread_mutex_lock(&d->lock);
+		b = vmm_block(&d->vmm, (uint64_t)(uintptr_t)at);
+		if (b && size)
+			*size = b->bytes;
+		pthread_mutex_unlock(&d->lock);
+		if (b)
+			break;
+	}
+	return at;
+}
+
+/* Of which device a block is, is not said. */
+static struct device *owner(uint64_t addr)
+{
+	for (int i = 0; i < process.devices; i++) {
+		struct device *d = ready(i);
+
+		if (!d)
+			continue;
+		pthread_mutex_lock(&d->lock);
+		if (vmm_block(&d->vmm, addr))
+			return d; /* locked */
+		pthread_mutex_unlock(&d->lock);
+	}
+	return NULL;
+}
+
+static uint64_t stream_of(const struct device *d, uint64_t addr)
+{
+	const struct vmm_node *b = vmm_block(&d->vmm, addr);
+
+	return d->vmm.lanes.at[d->vmm.regions.at[b->region].lane].stream;
+}
+
+void plimsoll_record_stream(void *at, void *stream)
+{
+	struct user u = { (uint64_t)(uintptr_t)at, stream };
+	struct device *d = owner(u.addr);
+	struct addr_slot *slot;
+	struct plim_err err;
+
+	if (!d)
+		return;
+	for (size_t i = 0; i < d->users.n; i++)
+		if (d->users.at[i].addr == u.addr && d->users.at[i].stream == stream)
+			goto out;
+	if (stream_of(d, u.addr) == (uint64_t)(uintptr_t)stream)
+		goto out;
+	if (addr_map_room(&d->used_by, &err) || vec_push(&d->mem, &d->users, u, &err))
+		goto out;
+	slot = addr_map_find(&d->used_by, u.addr);
+	addr_map_put(&d->used_by, slot, u.addr, 1);
+out:
+	pthread_mutex_unlock(&d->lock);
+}
+
+static uint64_t key_of(struct plimsoll_pool pool)
+{
+	return pool.a << 32 ^ pool.b;
+}
+
+static struct pool_uses *uses_of(struct device *d, uint64_t key)
+{
+	struct plim_err err;
+
+	for (size_t i = 0; i < d->pools.n; i++)
+		if (d->pools.at[i].key == key)
+			return &d->pools.at[i];
+	if (vec_push(&d->mem, &d->pools, ((struct pool_uses){ key, 0 }), &err))
+		return NULL;
+	return &d->pools.at[d->pools.n - 1];
+}
+
+void plimsoll_begin(int device, struct plimsoll_pool pool, void *filter)
+{
+	char text[TEXT_BYTES];
+	struct device *d = device_get(device, text, sizeof(text));
+	struct pool_uses *u;
+
+	(void)filter; /* which streams: those that capture, and they can be asked */
+	if (!d)
+		return;
+	pthread_mutex_lock(&d->lock);
+	d->captures++;
+	d->capture_pool = key_of(pool);
+	u = uses_of(d, d->capture_pool);
+	if (u)
+		u->captures++;
+	pthread_mutex_unlock(&d->lock);
+}
+
+void plimsoll_end(int device, struct plimsoll_pool pool)
+{
+	struct device *d = ready(device);
+
+	(void)pool;
+	if (!d)
+		return;
+	pthread_mutex_lock(&d->lock);
+	d->captures -= d->captures > 0;
+	device_capture_ended(d);
+	pthread_mutex_unlock(&d->lock);
+}
+
+void plimsoll_release(int device, struct plimsoll_pool pool)
+{
+	struct device *d = ready(device);
+	struct pool_uses *u;
+
+	if (!d)
+		return;
+	pthread_mutex_lock(&d->lock);
+	u = uses_of(d, key_of(pool));
+	if (u && u->captures && !--u->captures)
+		vmm_drop_pool(&d->vmm, key_of(pool));
+	pthread_mutex_unlock(&d->lock);
+}
+
+/* ---- what Python asks ---- */
+
+void plimsoll_alloc_stats(int device, struct plimsoll_alloc_stats *out)
+{
+	struct device *d = ready(device);
+
+	*out = (struct plimsoll_alloc_stats){ .limit_bytes = 0 };
+	if (!d)
+		return;
+	pthread_mutex_lock(&d->lock);
+	*out = d->stats;
+	out->retries = d->vmm.counts.moves;
+	out->moved_bytes = d->vmm.counts.moved_bytes;
+	out->plan_conflicts = d->vmm.counts.conflicts;
+	for (uint32_t i = 0; i < d->vmm.lanes.n; i++) {
+		const struct cycle_counts *c = &d->vmm.lanes.at[i].cycles.counts;
+
+		out->plan_hits += c->hits;
+		out->plan_hit_bytes += c->hit_bytes;
+		out->plan_misses += c->misses;
+		out->plan_lost += c->lost;
+		out->plan_found += c->found;
+		out->plan_learned += c->learned;
+	}
+	pthread_mutex_unlock(&d->lock);
+}
+
+static void reset(int device, int accumulated)
+{
+	struct device *d = ready(device);
+
+	if (!d)
+		return;
+	pthread_mutex_lock(&d->lock);
+	for (unsigned i = 0; i < PLIMSOLL_ALLOC_STATS; i++)
+		for (unsigned k = 0; k < 3; k++) {
+			struct plimsoll_alloc_count *c = &d->stats.count[i][k];
+
+			if (accumulated)
+				c->allocated = c->freed = 0;
+			else
+				c->peak = c->current;
+		}
+	if (!accumulated)
+		d->vmm.counts.mapped_peak_bytes = d->vmm.counts.mapped_bytes;
+	pthread_mutex_unlock(&d->lock);
+}
+
+void plimsoll_alloc_reset_peaks(int device)
+{
+	reset(device, 0);
+}
+
+void plimsoll_alloc_reset_accumulated(int device)
+{
+	reset(device, 1);
+}
+
+static const char *read_plan(FILE *f, uint8_t *bytes, struct plim_err *err)
+{
+	static struct mem m;
+	size_t n = fread(bytes, 1, CYCLES_BYTES_MAX, f);
+
+	mem_init(&m, CYCLES_BYTES_MAX * 4);
+	if (cycles_read(&process.plan, &m, bytes, n, err))
+		return err->message;
+	process.has_plan = 1;
+	return NULL;
+}
+
+const char *plimsoll_alloc_plan(const char *path)
+{
+	static struct plim_err err;
+	uint8_t *bytes = malloc(CYCLES_BYTES_MAX);
+	FILE *f = bytes ? fopen(path, "re") : NULL;
+	const char *why = "out of host memory";
+
+	if (process.has_plan)
+		why = "there is a plan already";
+	else if (bytes && !f)
+		why = "the file cannot be opened";
+	else if (f)
+		why = read_plan(f, bytes, &err);
+	if (f)
+		fclose(f);
+	free(bytes);
+	return why;
+}
+
+void plimsoll_alloc_learn(int on)
+{
+	process.learns = on;
+}
+
+size_t plimsoll_alloc_pieces(int device, struct plimsoll_alloc_piece *out, size_t n)
+{
+	struct device *d = ready(device);
+	size_t rows = 0;
+	uint32_t segment = 0;
+
+	if (!d)
+		return 0;
+	pthread_mutex_lock(&d->lock);
+	for (uint32_t i = 0; i < d->vmm.regions.n; i++) {
+		const struct vmm_region *r = &d->vmm.regions.at[i];
+		const struct vmm_lane *l = &d->vmm.lanes.at[r->lane];
+
+		segment++;
+		for (uint32_t k = r->first; k != VMM_NONE; k = d->vmm.nodes.at[k].next) {
+			const struct vmm_node *b = &d->vmm.nodes.at[k];
+			const struct addr_slot *slot =
+				d->used_by.at ? addr_map_find(&d->used_by, b->addr) : NULL;
+			int waits = 0;
+
+			if (b->state == VMM_UNMAPPED) {
+				segment++;
+				continue;
+			}
+			if (b->state == VMM_USED && slot && slot->value)
+				for (size_t p = 0; p < d->pending.n && !waits; p++)
+					waits = d->pending.at[p].addr == b->addr;
+			if (rows < n)
+				out[rows] = (struct plimsoll_alloc_piece){
+					b->addr,
+					b->bytes,
+					b->requested_bytes,
+					l->stream,
+					segment,
+					(uint8_t)(b->state == VMM_USED ? 1 + waits : 0),
+					r->kind != VMM_SMALLS,
+					r->kind == VMM_PLANNED,
+					l->pool != 0
+				};
+			rows++;
+		}
+	}
+	pthread_mutex_unlock(&d->lock);
+	return rows;
+}
+
+int plimsoll_alloc_record(int device, size_t n)
+{
+	char text[TEXT_BYTES];
+	struct device *d = device_get(device, text, sizeof(text));
+	struct plimsoll_alloc_event *ring = n ? calloc(n, sizeof(*ring)) : NULL;
+
+	if (!d || (n && !ring)) {
+		free(ring);
+		return 0;
+	}
+	pthread_mutex_lock(&d->lock);
+	free(d->ring);
+	d->ring = ring;
+	d->ring_size = n;
+	d->ring_at = 0;
+	pthread_mutex_unlock(&d->lock);
+	return 1;
+}
+
+size_t plimsoll_alloc_events(int device, struct plimsoll_alloc_event *out, size_t n)
+{
+	struct device *d = ready(device);
+	size_t rows = 0;
+
+	if (!d)
+		return 0;
+	pthread_mutex_lock(&d->lock);
+	rows = d->ring_at < d->ring_size ? (size_t)d->ring_at : d->ring_size;
+	for (size_t i = 0; i < rows && i < n; i++)
+		out[i] = d->ring[(d->ring_at - rows + i) % d->ring_size];
+	pthread_mutex_unlock(&d->lock);
+	return rows;
+}
+
+const char *plimsoll_alloc_throws(void)
+{
+	return raise_what();
+}
+
+void plimsoll_alloc_on_oom(void (*raise)(const char *text))
+{
+	process.on_oom = raise;
+}
+
+/* PLIMSOLL_ALLOC_PLAN, PLIMSOLL_ALLOC_LEARN: without code. */
+__attribute__((constructor)) static void from_environment(void)
+{
+	const char *plan = getenv("PLIMSOLL_ALLOC_PLAN"), *learn = getenv("PLIMSOLL_ALLOC_LEARN");
+	const char *why = plan && *plan ? plimsoll_alloc_plan(plan) : NULL;
+
+	if (why)
+		fprintf(stderr, "plimsoll: %s: %s; going on without a plan\n", plan, why);
+	if (learn && !strcmp(learn, "0"))
+		process.learns = 0;
+}

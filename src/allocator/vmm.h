@@ -1,0 +1,135 @@
+/*
+ * An allocator over virtual memory: what libplimsoll_alloc.so runs in a process, and `whatif --plan` in a prediction.
+ *
+ * Address space is free, physical memory is not.  Every stream has ranges of addresses of its own (one for requests up to
+ * 1 MiB, one for larger ones, one for what a plan places), so that memory freed on a stream is used again by that stream alone,
+ * in its order.  Physical memory (handles, whole slots of 2 MiB) is mapped where a request needs it.  Where more would be
+ * mapped than the program ever had live, and a little, handles that lie wholly in free ranges are given back first, after
+ * their streams are done: so memory moves between addresses and streams, and reserved stays near live.  It costs a wait, hence a
+ * budget; a cycle that is known (cycle.h) needs none.
+ *
+ * No lock is taken here.  The driver's `wait` may release the caller's lock and take it again.
+ */
+#ifndef ALLOCATOR_VMM_H
+#define ALLOCATOR_VMM_H
+
+#include "cycle.h"
+#include "cycles_file.h"
+#include "order.h"
+
+#define VMM_NONE UINT32_MAX
+#define VMM_SLOT ((uint64_t)2 << 20)  /* granularity of cuMemCreate on all cards measured */
+#define VMM_UNIT 512u                 /* every block is a multiple, as PyTorch's */
+#define VMM_SMALL ((uint64_t)1 << 20) /* rounded requests up to this lie apart */
+
+struct vmm_driver {
+	void *self;
+	uint64_t (*reserve)(void *self,
+			    uint64_t bytes); /* addresses, at a slot's border; 0: none left */
+	void (*unreserve)(void *self, uint64_t addr, uint64_t bytes);
+	/* physical memory for whole slots; false: there is none */
+	int (*map)(void *self, uint64_t addr, uint64_t bytes, uint64_t *handle);
+	void (*unmap)(void *self, uint64_t addr, uint64_t bytes, uint64_t handle);
+	/* until what was queued on the stream is done; false: that cannot be waited for now (a capture) */
+	int (*wait)(void *self, uint64_t stream);
+};
+
+struct vmm_setup {
+	struct vmm_driver driver;
+	uint64_t limit_bytes;           /* mapped; UINT64_MAX: none */
+	uint64_t device_bytes;          /* of the card; 0: 80 GiB */
+	int learns;                     /* finds cycles by itself */
+	const struct cycles_plan *plan; /* cycles to begin with; borrowed; or NULL */
+};
+
+enum vmm_state { VMM_FREE, VMM_USED, VMM_UNMAPPED, VMM_LEAVING };
+
+/* A piece of a region; pieces of a region cover it without gaps. */
+struct vmm_node {
+	uint64_t addr, bytes;
+	uint64_t requested_bytes; /* while used */
+	uint64_t position;        /* of its lane, for cycle_freed; 0: the lane does not follow it */
+	uint32_t prev, next;      /* by address; VMM_NONE */
+	uint32_t region;
+	uint8_t state;
+};
+
+struct vmm_handle {
+	uint64_t addr, bytes, handle;
+	uint32_t spare; /* next unused entry, while unused */
+};
+
+enum vmm_kind { VMM_SMALLS, VMM_LARGES, VMM_PLANNED, VMM_KINDS };
+
+struct vmm_region {
+	uint64_t base, bytes;
+	uint32_t lane;
+	uint8_t kind;            /* enum vmm_kind */
+	uint32_t first;          /* node; VMM_NONE: no addresses were taken yet */
+	struct order free;       /* by size */
+	struct order vacant;     /* of VMM_PLANNED: free and unmapped by address */
+	VEC(uint32_t) handle_of; /* slot -> handle + 1; 0: not mapped */
+	uint64_t free_bytes, mapped_bytes;
+};
+
+struct vmm_lane {
+	uint64_t stream;
+	uint64_t
+		pool; /* 0, or the private pool of a capture: nothing of it is given back before it is dropped */
+	uint8_t dropped; /* the pool was */
+	uint32_t region[VMM_KINDS];
+	struct cycle_lane cycles;
+};
+
+struct vmm_counts {
+	uint64_t used_bytes, used_peak_bytes;           /* blocks, rounded to 512 */
+	uint64_t requested_bytes, requested_peak_bytes; /* as asked for */
+	uint64_t mapped_bytes, mapped_peak_bytes;
+	uint64_t blocks, blocks_peak;
+	uint64_t moves, moved_bytes; /* waits that a request led to, and what they gave back */
+	uint64_t maps, unmaps;       /* handles */
+	uint64_t ooms, conflicts;    /* planned places that were taken */
+};
+
+struct vmm {
+	struct mem *mem;
+	struct vmm_driver driver;
+	uint64_t limit_bytes, device_bytes;
+	uint8_t learns;
+	const struct cycles_plan *plan;
+	size_t streams; /* lanes without a pool: the plan's go by their order */
+	VEC(struct vmm_node) nodes;
+	VEC(struct vmm_handle) handles;
+	VEC(struct vmm_region) regions;
+	VEC(struct vmm_lane) lanes;
+	uint32_t spare_node, spare_handle;
+	struct addr_map blocks; /* address -> node + 1 */
+	uint64_t requests;      /* so far */
+	struct vmm_counts counts;
+	struct plim_err err;
+};
+
+void vmm_init(struct vmm *a, struct mem *m, const struct vmm_setup *setup);
+
+/* Gives all memory and addresses back, also of blocks that are in use. */
+void vmm_release(struct vmm *a);
+
+/* The lane of a stream and pool (0: none); made where it is not there.  VMM_NONE: no memory. */
+uint32_t vmm_lane(struct vmm *a, uint64_t stream, uint64_t pool);
+
+/* Not 0 bytes.  *addr 0 with PLIM_OK: out of memory; an error: host memory was refused, nothing is changed. */
+enum plim_status vmm_malloc(struct vmm *a, uint32_t lane, uint64_t bytes, uint64_t *addr);
+
+/* The lane's stream may use it again at once.  False: no block begins there. */
+int vmm_free(struct vmm *a, uint64_t addr);
+
+/* The block that begins at an address; NULL: none. */
+const struct vmm_node *vmm_block(const struct vmm *a, uint64_t addr);
+
+/* torch.cuda.empty_cache(): all handles that are wholly free go back, after a wait. */
+void vmm_empty(struct vmm *a);
+
+/* A private pool was let go. */
+void vmm_drop_pool(struct vmm *a, uint64_t pool);
+
+#endif

@@ -1,0 +1,39 @@
+/* Between the files of the allocator over virtual memory. */
+#ifndef ALLOCATOR_VMM_PARTS_H
+#define ALLOCATOR_VMM_PARTS_H
+
+#include "vmm.h"
+
+/* Where a request could lie. */
+struct vmm_place {
+	uint32_t region, node; /* that the place begins in */
+	uint64_t addr;
+	uint64_t need_bytes; /* to be mapped first; UINT64_MAX: it cannot lie there */
+};
+
+static inline int vmm_is_vacant(const struct vmm_node *b)
+{
+	return b->state == VMM_FREE || b->state == VMM_UNMAPPED;
+}
+
+/* Only the regions of plans are searched by address. */
+static inline int vmm_is_planned(const struct vmm_region *r)
+{
+	return r->kind == VMM_PLANNED;
+}
+
+enum plim_status vmm_node_room(struct vmm *a, size_t n);
+enum plim_status vmm_file(struct vmm *a, uint32_t n);
+void vmm_unfile(struct vmm *a, uint32_t n);
+uint32_t vmm_cut(struct vmm *a, uint32_t n, uint64_t at);
+enum plim_status vmm_settle(struct vmm *a, uint32_t n, enum vmm_state state);
+
+/*
+ * Map what a place of `bytes` lacks, or give something back so that it can be.  True: look for a place again (the one found is
+ * mapped now, or others may have taken it meanwhile); false: out of memory.
+ */
+int vmm_make_room(struct vmm *a, const struct vmm_place *p, uint64_t bytes);
+
+void vmm_unmap_all(struct vmm *a, struct vmm_region *r);
+
+#endif

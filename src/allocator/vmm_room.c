@@ -1,0 +1,377 @@
+/* Physical memory under the ranges: mapped where it is needed, given back where it is not. */
+#include "vmm_parts.h"
+
+/*
+ * Growing costs by the handle (35 to 50 us on an H100 for any of these sizes), but only what is wholly free can move: handles are as
+ * small as the driver has them, but for the middle of a large card, where there is room to spare, and for what a plan places, which
+ * lies close and stays.
+ */
+#define COARSE_HANDLE ((uint64_t)8 << 20)
+#define COARSE_FROM ((uint64_t)16 << 30) /* mapped bytes; and below half of the limit */
+#define PLANNED_HANDLE ((uint64_t)16 << 20)
+
+/* Mapped memory may exceed the most that was live by this part and so much before handles are moved. */
+#define TIDY_PART 128u
+#define TIDY_BYTES ((uint64_t)32 << 20)
+
+/* Waits for the GPU are paid from a credit: so many at first, and one more for so many requests. */
+#define MOVES_AT_FIRST 256u
+#define REQUESTS_A_MOVE 4096u
+
+/* Given back at once at least, so that waits are few: this, or this part of what is mapped. */
+#define MOVE_BYTES ((uint64_t)64 << 20)
+#define MOVE_PART 64u
+
+#define LEAVING_MAX 64u
+
+/* ---- handles ---- */
+
+static size_t slot_of(const struct vmm_region *r, uint64_t addr)
+{
+	return (size_t)((addr - r->base) / VMM_SLOT);
+}
+
+static const struct vmm_handle *handle_at(const struct vmm *a, const struct vmm_region *r,
+					  uint64_t addr)
+{
+	return &a->handles.at[r->handle_of.at[slot_of(r, addr)] - 1];
+}
+
+static int handle_map(struct vmm *a, struct vmm_region *r, uint64_t addr, uint64_t bytes)
+{
+	size_t slot = slot_of(r, addr), slots = (size_t)(bytes / VMM_SLOT);
+	struct vmm_handle h = { .addr = addr, .bytes = bytes };
+	uint32_t n = a->spare_handle;
+
+	if (slot + slots > r->handle_of.n &&
+	    vec_need(a->mem, &r->handle_of, slot + slots - r->handle_of.n, &a->err))
+		return 0;
+	if (n == VMM_NONE && vec_need(a->mem, &a->handles, 1, &a->err))
+		return 0;
+	if (!a->driver.map(a->driver.self, addr, bytes, &h.handle))
+		return 0;
+	while (r->handle_of.n < slot + slots)
+		r->handle_of.at[r->handle_of.n++] = 0;
+	if (n == VMM_NONE)
+		n = (uint32_t)a->handles.n++;
+	else
+		a->spare_handle = a->handles.at[n].spare;
+	a->handles.at[n] = h;
+	for (size_t i = 0; i < slots; i++)
+		r->handle_of.at[slot + i] = n + 1;
+	r->mapped_bytes += bytes;
+	a->counts.mapped_bytes += bytes;
+	if (a->counts.mapped_bytes > a->counts.mapped_peak_bytes)
+		a->counts.mapped_peak_bytes = a->counts.mapped_bytes;
+	a->counts.maps++;
+	return 1;
+}
+
+/* All handles of [addr, end), which begins and ends with one. */
+static void handles_unmap(struct vmm *a, struct vmm_region *r, uint64_t addr, uint64_t end)
+{
+	while (addr < end) {
+		size_t slot = slot_of(r, addr);
+		uint32_t n = r->handle_of.at[slot] - 1;
+		struct vmm_handle h = a->handles.at[n];
+
+		a->driver.unmap(a->driver.self, h.addr, h.bytes, h.handle);
+		for (size_t i = 0; i < h.bytes / VMM_SLOT; i++)
+			r->handle_of.at[slot + i] = 0;
+		a->handles.at[n].spare = a->spare_handle;
+		a->spare_handle = n;
+		r->mapped_bytes -= h.bytes;
+		a->counts.mapped_bytes -= h.bytes;
+		a->counts.unmaps++;
+		addr = h.addr + h.bytes;
+	}
+}
+
+void vmm_unmap_all(struct vmm *a, struct vmm_region *r)
+{
+	for (size_t slot = 0; slot < r->handle_of.n; slot++)
+		if (r->handle_of.at[slot]) {
+			const struct vmm_handle *h = &a->handles.at[r->handle_of.at[slot] - 1];
+
+			handles_unmap(a, r, h->addr, h->addr + h->bytes);
+		}
+}
+
+static uint64_t largest_handle(const struct vmm *a, const struct vmm_region *r)
+{
+	uint64_t mapped = a->counts.mapped_bytes;
+
+	if (r->kind == VMM_PLANNED && mapped < a->limit_bytes - a->limit_bytes / 16)
+		return PLANNED_HANDLE;
+	return mapped >= COARSE_FROM && mapped < a->limit_bytes / 2 ? COARSE_HANDLE : VMM_SLOT;
+}
+
+/* Map [from, to) of an unmapped node; what was mapped before a refusal stays, and is free. */
+static int node_map(struct vmm *a, uint32_t n, uint64_t from, uint64_t to)
+{
+	struct vmm_region *r = &a->regions.at[a->nodes.at[n].region];
+	uint64_t at = from;
+
+	vmm_unfile(a, n);
+	if (a->nodes.at[n].addr < from) {
+		uint32_t rest = vmm_cut(a, n, from);
+
+		if (vmm_file(a, n))
+			return 0;
+		n = rest;
+	}
+	a->nodes.at[n].state =
+		VMM_LEAVING; /* like none of its neighbours, which it must not join yet */
+	while (at < to) {
+		uint64_t most = largest_handle(a, r);
+		uint64_t end = (at + most) & ~(most - 1);
+
+		end = end < to ? end : to;
+		if (!handle_map(a, r, at, end - at))
+			break;
+		at = end;
+	}
+	if (at < a->nodes.at[n].addr + a->nodes.at[n].bytes) {
+		uint32_t rest = at > from ? vmm_cut(a, n, at) : n;
+
+		if (vmm_settle(a, rest, VMM_UNMAPPED))
+			return 0;
+	}
+	if (at > from && vmm_settle(a, n, VMM_FREE))
+		return 0;
+	return at == to;
+}
+
+/* Everything of [addr, end) that is not mapped.  Nodes join while it goes on, so it begins again after each. */
+static int place_map(struct vmm *a, const struct vmm_place *p, uint64_t end)
+{
+	uint32_t n = p->node;
+
+	for (; n != VMM_NONE && a->nodes.at[n].addr < end; n = a->nodes.at[n].next) {
+		const struct vmm_node *b = &a->nodes.at[n];
+		uint64_t from, to = (end + VMM_SLOT - 1) & ~(VMM_SLOT - 1);
+
+		if (b->state != VMM_UNMAPPED)
+			continue;
+		from = b->addr > p->addr ? b->addr : p->addr & ~(VMM_SLOT - 1);
+		to = to < b->addr + b->bytes ? to : b->addr + b->bytes;
+		return node_map(a, n, from, to);
+	}
+	return 1;
+}
+
+/* ---- giving back ---- */
+
+struct leaving {
+	uint32_t node[LEAVING_MAX];
+	uint32_t n;
+	uint64_t bytes;
+};
+
+/* What a plan that is followed will need again lies below this address. */
+static uint64_t kept_below(const struct vmm *a, const struct vmm_region *r)
+{
+	const struct cycle_lane *l = &a->lanes.at[r->lane].cycles;
+
+	if (r->kind != VMM_PLANNED || !l->following || !l->trusted)
+		return r->base;
+	return r->base + (uint64_t)l->cycles[l->current].area_units * VMM_UNIT;
+}
+
+/* The handles that lie wholly in a free node: *from to *to; the last `most` bytes of them. */
+static uint64_t whole_handles(const struct vmm *a, const struct vmm_node *b, int must,
+			      uint64_t most, uint64_t *from, uint64_t *to)
+{
+	const struct vmm_region *r = &a->regions.at[b->region];
+	uint64_t end = b->addr + b->bytes, low = b->addr, at;
+	uint64_t kept = must ? r->base : kept_below(a, r);
+	const struct vmm_handle *h;
+
+	low = low > kept ? low : kept;
+	if (low >= end)
+		return 0;
+	h = handle_at(a, r, low);
+	low = h->addr < low ? h->addr + h->bytes : h->addr;
+	if (low >= end)
+		return 0;
+	h = handle_at(a, r, end - 1);
+	*to = h->addr + h->bytes > end ? h->addr : h->addr + h->bytes;
+	for (at = *to; at > low && *to - at < most;)
+		at = handle_at(a, r, at - 1)->addr;
+	*from = at;
+	return *to > at ? *to - at : 0;
+}
+
+static int overlaps(const struct vmm_node *b, const struct vmm_place *p, uint64_t bytes)
+{
+	return p && b->region == p->region && b->addr < p->addr + bytes + VMM_SLOT &&
+	       p->addr < b->addr + b->bytes + VMM_SLOT;
+}
+
+/* Which free nodes of a region could give something, the largest first; not those of the place itself. */
+static void choose(const struct vmm *a, const struct vmm_region *r, uint64_t want, int must,
+		   const struct vmm_place *p, uint64_t bytes, struct leaving *out)
+{
+	struct order_cursor c = { ORDER_SHELVES, 0, 0 };
+
+	while (out->bytes < want && out->n < LEAVING_MAX && order_prev(&r->free, &c)) {
+		const struct order_key *key = order_get(&r->free, c);
+		uint64_t from, to, given;
+
+		if (key->bytes < VMM_SLOT)
+			return;
+		if (overlaps(&a->nodes.at[key->block], p, bytes))
+			continue;
+		given = whole_handles(a, &a->nodes.at[key->block], must, want - out->bytes, &from,
+				      &to);
+		if (!given)
+			continue;
+		out->bytes += given;
+		out->node[out->n++] = key->block;
+	}
+}
+
+/* Who gives first: plans what they do not need now, then what lies free. */
+static int may_give(const struct vmm *a, const struct vmm_region *r, unsigned turn)
+{
+	const struct vmm_lane *l = &a->lanes.at[r->lane];
+
+	if (r->first == VMM_NONE || (l->pool && !l->dropped))
+		return 0;
+	return (r->kind == VMM_PLANNED) == (turn != 1);
+}
+
+/* Out of the free ones: nobody gets them while their streams are waited for. */
+static void take_out(struct vmm *a, struct leaving *out, int must, uint64_t want)
+{
+	uint32_t kept = 0;
+
+	out->bytes = 0;
+	for (uint32_t i = 0; i < out->n; i++) {
+		uint32_t n = out->node[i], rest;
+		uint64_t from, to;
+		uint64_t given =
+			whole_handles(a, &a->nodes.at[n], must, want - out->bytes, &from, &to);
+
+		if (vmm_node_room(a, 2))
+			break;
+		vmm_unfile(a, n);
+		if (a->nodes.at[n].addr < from) {
+			rest = vmm_cut(a, n, from);
+			vmm_file(a, n);
+			n = rest;
+		}
+		if (a->nodes.at[n].addr + a->nodes.at[n].bytes > to) {
+			rest = vmm_cut(a, n, to);
+			vmm_file(a, rest);
+		}
+		a->nodes.at[n].state = VMM_LEAVING;
+		out->node[kept++] = n;
+		out->bytes += given;
+	}
+	out->n = kept;
+}
+
+/* Each stream once. */
+static int wait_for(struct vmm *a, const struct leaving *out)
+{
+	uint64_t done[LEAVING_MAX];
+	uint32_t n = 0, k;
+
+	for (uint32_t i = 0; i < out->n; i++) {
+		uint32_t region = a->nodes.at[out->node[i]].region;
+		uint64_t stream = a->lanes.at[a->regions.at[region].lane].stream;
+
+		for (k = 0; k < n && done[k] != stream; k++)
+			;
+		if (k < n)
+			continue;
+		if (!a->driver.wait(a->driver.self, stream))
+			return 0;
+		done[n++] = stream;
+	}
+	return 1;
+}
+
+static void gather(const struct vmm *a, uint64_t want, int must, const struct vmm_place *p,
+		   uint64_t bytes, struct leaving *out)
+{
+	for (unsigned turn = 0; turn < 2; turn++)
+		for (uint32_t i = 0; i < a->regions.n && out->bytes < want; i++)
+			if (may_give(a, &a->regions.at[i], turn))
+				choose(a, &a->regions.at[i], want, must, p, bytes, out);
+}
+
+/* Give at least `want` bytes back, if there are so many; `must`: also what a plan will need again.  What was given. */
+static uint64_t give_back(struct vmm *a, uint64_t want, const struct vmm_place *p, uint64_t bytes,
+			  int must)
+{
+	struct leaving out = { .n = 0 };
+	int waited;
+
+	gather(a, want, 0, p, bytes, &out);
+	must = must && out.bytes < want;
+	if (must) {
+		out = (struct leaving){ .n = 0 };
+		gather(a, want, 1, p, bytes, &out);
+	}
+	take_out(a, &out, must, want);
+	if (!out.n)
+		return 0;
+	waited = wait_for(a, &out);
+	for (uint32_t i = 0; i < out.n; i++) {
+		struct vmm_node *b = &a->nodes.at[out.node[i]];
+
+		if (waited)
+			handles_unmap(a, &a->regions.at[b->region], b->addr, b->addr + b->bytes);
+		vmm_settle(a, out.node[i], waited ? VMM_UNMAPPED : VMM_FREE);
+	}
+	if (!waited)
+		return 0;
+	a->counts.moved_bytes += out.bytes;
+	return out.bytes;
+}
+
+static uint64_t tidy_bytes(const struct vmm *a, uint64_t bytes)
+{
+	uint64_t live = a->counts.used_bytes + bytes;
+
+	live = live > a->counts.used_peak_bytes ? live : a->counts.used_peak_bytes;
+	return live + live / TIDY_PART + TIDY_BYTES;
+}
+
+int vmm_make_room(struct vmm *a, const struct vmm_place *p, uint64_t bytes)
+{
+	uint64_t after = a->counts.mapped_bytes + p->need_bytes, tidy = tidy_bytes(a, bytes);
+	int must = after > a->limit_bytes;
+	int may = a->counts.moves < MOVES_AT_FIRST + a->requests / REQUESTS_A_MOVE;
+
+	if (must || (after > tidy && may)) {
+		uint64_t want = after - (must && a->limit_bytes < tidy ? a->limit_bytes : tidy);
+		uint64_t batch = a->counts.mapped_bytes / MOVE_PART;
+
+		batch = batch > MOVE_BYTES ? batch : MOVE_BYTES;
+		a->counts.moves++;
+		if (give_back(a, want > batch ? want : batch, p, bytes, must))
+			return 1;
+		a->counts.moves--;
+	}
+	if (must)
+		return 0;
+	if (place_map(a, p, p->addr + bytes))
+		return 1;
+	a->counts.moves++; /* the device has no more: of what is mapped, then */
+	return give_back(a, p->need_bytes, p, bytes, 1) != 0;
+}
+
+void vmm_empty(struct vmm *a)
+{
+	while (give_back(a, UINT64_MAX, NULL, 0, 1))
+		;
+}
+
+void vmm_drop_pool(struct vmm *a, uint64_t pool)
+{
+	for (uint32_t i = 0; i < a->lanes.n; i++)
+		a->lanes.at[i].dropped |= a->lanes.at[i].pool == pool;
+}

@@ -1,0 +1,25 @@
+/* What tests tell the driver of fake_cuda.c. */
+#ifndef TESTS_FAKE_CUDA_H
+#define TESTS_FAKE_CUDA_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+extern struct fake_counts {
+	uint64_t creates, unmaps, waits, queries;
+} fake_counts;
+
+/* Queue work on a range. */
+void fake_touch(void *stream, uint64_t addr, uint64_t bytes);
+/* All that is queued on a stream is done. */
+void fake_complete(void *stream);
+void fake_capture(void *stream, int on);
+void fake_card(uint64_t bytes);
+/* The n-th call from now on that can fail does; -1: none. */
+void fake_fail_at(long call);
+/* Called at each wait, without our lock: what it calls must not block. */
+void fake_on_wait(void (*call)(void));
+/* Bytes of handles that stand. */
+uint64_t fake_used(void);
+
+#endif

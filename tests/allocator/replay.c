@@ -1,0 +1,167 @@
+/*
+ * replay RECORDING [SEED]: the requests of a recording through the hooks of libplimsoll_alloc.so, over the fake driver.
+ *
+ * Reserved memory must be what `whatif --plan` says, to the byte.  With a SEED one request in a hundred is dropped, doubled or resized, or
+ * swapped with the next: then nothing may be handed out twice, and reserved must stay near what was live.
+ */
+#include "fake_cuda.h"
+
+#include "../../runtime/allocator/alloc.h"
+#include "verbs/whatif/whatif.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#define MIB ((uint64_t)1 << 20)
+#define CARD ((uint64_t)80 << 30)
+
+struct play {
+	const struct program *p;
+	uint64_t *addr, *bytes; /* of each request */
+	uint32_t seed;
+	uint64_t ooms;
+};
+
+static struct play *playing;
+
+static void note(const char *text)
+{
+	(void)text;
+	playing->ooms++;
+}
+
+static uint32_t next_random(struct play *y)
+{
+	y->seed = y->seed * 1664525u + 1013904223u;
+	return y->seed >> 8;
+}
+
+static void *stream_of(const struct play *y, uint32_t request)
+{
+	return (void *)(uintptr_t)(y->p->requests.at[request].stream + 1);
+}
+
+static void take(struct play *y, uint32_t request, uint64_t bytes)
+{
+	void *s = stream_of(y, request);
+
+	if (!bytes || y->addr[request])
+		return;
+	y->addr[request] = (uint64_t)(uintptr_t)plimsoll_malloc((ssize_t)bytes, 0, s);
+	y->bytes[request] = bytes;
+	if (y->addr[request])
+		fake_touch(s, y->addr[request], bytes); /* fails where others work on it */
+}
+
+static void give(struct play *y, uint32_t request)
+{
+	if (y->addr[request])
+		plimsoll_free((void *)(uintptr_t)y->addr[request], (ssize_t)y->bytes[request], 0,
+			      stream_of(y, request));
+	y->addr[request] = 0;
+}
+
+/* A request that is none of the recording's: taken, and given back at once or at the end. */
+static void take_more(struct play *y, uint32_t request)
+{
+	void *s = stream_of(y, request);
+	uint64_t bytes = 1 + next_random(y) % (8 * MIB);
+	void *at = plimsoll_malloc((ssize_t)bytes, 0, s);
+
+	if (at)
+		fake_touch(s, (uint64_t)(uintptr_t)at, bytes);
+	if (at)
+		plimsoll_free(at, (ssize_t)bytes, 0, s);
+}
+
+static void alloc_op(struct play *y, const struct program_op *op)
+{
+	uint64_t bytes = y->p->requests.at[op->request].bytes;
+	uint32_t change = y->seed ? next_random(y) % 300 : 9;
+
+	if (change == 0)
+		return;
+	if (change == 1)
+		take_more(y, op->request);
+	if (change == 2)
+		bytes = bytes / 2 + next_random(y) % (bytes + 1);
+	take(y, op->request, bytes);
+	if (op->kind == PROGRAM_ATTEMPT)
+		give(y, op->request);
+}
+
+static void play(struct play *y)
+{
+	for (uint32_t i = 0; i < y->p->ops.n; i++) {
+		const struct program_op *op = &y->p->ops.at[i];
+
+		if (program_allocates(op->kind) || op->kind == PROGRAM_ATTEMPT)
+			alloc_op(y, op);
+		else if (op->kind == PROGRAM_FREE_DONE)
+			give(y, op->request);
+		else if (op->kind == PROGRAM_EMPTY_CACHE)
+			plimsoll_reset();
+		if (i % 64 == 0)
+			for (uint32_t s = 0; s < y->p->stream_count; s++)
+				fake_complete((void *)(uintptr_t)(s + 1));
+	}
+}
+
+static int judge(const struct play *y, const struct plim_whatif *w)
+{
+	uint64_t told = w->runs[0].reserved_peak_bytes, is, live;
+	struct plimsoll_alloc_stats s;
+
+	plimsoll_alloc_stats(0, &s);
+	is = s.count[PLIMSOLL_ALLOC_RESERVED_BYTES][0].peak;
+	live = s.count[PLIMSOLL_ALLOC_ALLOCATED_BYTES][0].peak;
+	printf("%s: told %llu, is %llu, live %llu\n", w->source.path, (unsigned long long)told,
+	       (unsigned long long)is, (unsigned long long)live);
+	if (y->ooms)
+		return 1;
+	return y->seed ? is > live + live / 20 + 64 * MIB : is != told;
+}
+
+int main(int argc, char **argv)
+{
+	static const char *const one[] = { "" };
+	struct plim_whatif_options o;
+	struct plim_whatif *w = NULL;
+	struct plim_err err;
+	struct play y = { .seed = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 0 };
+	int bad;
+
+	plim_whatif_options_init(&o);
+	o.settings = one;
+	o.settings_count = 0;
+	o.flags = PLIM_WHATIF_PLAN;
+	o.threads = 1;
+	o.limit_bytes = CARD;
+	if (argc < 2 || plim_whatif_open(argv[1], &o, &w, &err)) {
+		fprintf(stderr, "%s\n", argc < 2 ? "replay RECORDING [SEED]" : err.message);
+		return 1;
+	}
+	y.p = w->hidden->program;
+	for (size_t i = 0; i < y.p->requests.n; i++)
+		if (y.p->requests.at[i].pool) { /* of a graph: captures are not in a recording */
+			plim_whatif_free(w);
+			return 0;
+		}
+	while (w->run_count && !w->runs[0].plan) { /* the row that learns */
+		w->runs++;
+		w->run_count--;
+	}
+	y.addr = calloc(y.p->requests.n + 1, sizeof(*y.addr));
+	y.bytes = calloc(y.p->requests.n + 1, sizeof(*y.bytes));
+	if (!w->run_count || !y.addr || !y.bytes)
+		return 1;
+	playing = &y;
+	fake_card(CARD);
+	plimsoll_alloc_on_oom(note);
+	play(&y);
+	bad = judge(&y, w);
+	free(y.addr);
+	free(y.bytes);
+	plim_whatif_free(w);
+	return bad;
+}

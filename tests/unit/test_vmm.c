@@ -1,0 +1,471 @@
+/* The allocator over virtual memory: what it hands out is mapped and nobody else's; what repeats is learned; plans that lie are harmless. */
+#include "allocator/vmm.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MIB ((uint64_t)1 << 20)
+#define SPACE_SLOTS ((size_t)1 << 20) /* 2 TiB of addresses */
+#define SPACE_BASE ((uint64_t)1 << 40)
+
+/* A card: which slots of the address space are mapped. */
+struct card {
+	uint8_t *mapped;
+	uint64_t next, bytes, mapped_bytes, waits;
+	int refuses_to_wait;
+};
+
+static uint64_t reserve(void *self, uint64_t bytes)
+{
+	struct card *c = self;
+	uint64_t addr = c->next;
+
+	assert_int_equal(bytes % VMM_SLOT, 0);
+	c->next += bytes;
+	return (c->next - SPACE_BASE) / VMM_SLOT <= SPACE_SLOTS ? addr : 0;
+}
+
+static void unreserve(void *self, uint64_t addr, uint64_t bytes)
+{
+	(void)self, (void)addr, (void)bytes;
+}
+
+static void mark(struct card *c, uint64_t addr, uint64_t bytes, int from, int to)
+{
+	assert_int_equal(addr % VMM_SLOT, 0);
+	assert_int_equal(bytes % VMM_SLOT, 0);
+	for (uint64_t at = addr; at < addr + bytes; at += VMM_SLOT) {
+		assert_int_equal(c->mapped[(at - SPACE_BASE) / VMM_SLOT], from);
+		c->mapped[(at - SPACE_BASE) / VMM_SLOT] = (uint8_t)to;
+	}
+}
+
+static int map(void *self, uint64_t addr, uint64_t bytes, uint64_t *handle)
+{
+	struct card *c = self;
+
+	if (c->mapped_bytes + bytes > c->bytes)
+		return 0;
+	mark(c, addr, bytes, 0, 1);
+	c->mapped_bytes += bytes;
+	*handle = addr;
+	return 1;
+}
+
+static void unmap(void *self, uint64_t addr, uint64_t bytes, uint64_t handle)
+{
+	struct card *c = self;
+
+	assert_int_equal(addr, handle);
+	mark(c, addr, bytes, 1, 0);
+	c->mapped_bytes -= bytes;
+}
+
+static int wait(void *self, uint64_t stream)
+{
+	struct card *c = self;
+
+	(void)stream;
+	c->waits++;
+	return !c->refuses_to_wait;
+}
+
+struct fixture {
+	struct mem m;
+	struct card card;
+	struct vmm v;
+};
+
+static void begin(struct fixture *f, uint64_t card_bytes, uint64_t limit,
+		  const struct cycles_plan *plan)
+{
+	struct vmm_setup setup = { .driver = { &f->card, reserve, unreserve, map, unmap, wait },
+				   .limit_bytes = limit,
+				   .device_bytes = card_bytes < 80 * MIB ? 80 * MIB : card_bytes,
+				   .learns = 1,
+				   .plan = plan };
+
+	*f = (struct fixture){ .card = { .next = SPACE_BASE, .bytes = card_bytes } };
+	f->card.mapped = calloc(SPACE_SLOTS, 1);
+	assert_non_null(f->card.mapped);
+	mem_init(&f->m, 0);
+	vmm_init(&f->v, &f->m, &setup);
+}
+
+static void end(struct fixture *f)
+{
+	vmm_release(&f->v);
+	assert_int_equal(f->card.mapped_bytes, 0);
+	assert_int_equal(f->m.used_bytes, 0);
+	free(f->card.mapped);
+}
+
+/* All that is used is mapped; pieces of a region lie one behind the other; the counts are those of the pieces. */
+static void check(const struct fixture *f)
+{
+	const struct vmm *v = &f->v;
+	uint64_t used = 0, blocks = 0;
+
+	for (uint32_t i = 0; i < v->regions.n; i++) {
+		const struct vmm_region *r = &v->regions.at[i];
+		uint64_t at = r->base;
+
+		for (uint32_t n = r->first; n != VMM_NONE; n = v->nodes.at[n].next) {
+			const struct vmm_node *b = &v->nodes.at[n];
+
+			assert_int_equal(b->addr, at);
+			assert_true(b->bytes > 0);
+			at += b->bytes;
+			if (b->state == VMM_USED) {
+				used += b->bytes;
+				blocks++;
+			}
+			if (b->state == VMM_USED || b->state == VMM_FREE)
+				for (uint64_t s = b->addr / VMM_SLOT; s * VMM_SLOT < at; s++)
+					assert_true(f->card.mapped[s - SPACE_BASE / VMM_SLOT]);
+			assert_int_not_equal(b->state, VMM_LEAVING);
+		}
+		if (r->first != VMM_NONE)
+			assert_int_equal(at, r->base + r->bytes);
+	}
+	assert_int_equal(used, v->counts.used_bytes);
+	assert_int_equal(blocks, v->counts.blocks);
+	assert_int_equal(f->card.mapped_bytes, v->counts.mapped_bytes);
+	assert_true(v->counts.mapped_bytes <= v->limit_bytes);
+}
+
+static uint64_t take(struct fixture *f, uint64_t stream, uint64_t bytes)
+{
+	uint64_t addr;
+
+	assert_int_equal(vmm_malloc(&f->v, vmm_lane(&f->v, stream, 0), bytes, &addr), 0);
+	return addr;
+}
+
+static void hands_out_and_takes_back(void **state)
+{
+	struct fixture f;
+	uint64_t a, b, c;
+
+	(void)state;
+	begin(&f, 1024 * MIB, UINT64_MAX, NULL);
+	a = take(&f, 0, 1);
+	b = take(&f, 0, 3 * MIB + 1);
+	c = take(&f, 7, 3 * MIB + 1);
+	assert_int_equal(a % 512, 0);
+	assert_true(b && c && b != c);
+	assert_int_equal(vmm_block(&f.v, b)->bytes, 3 * MIB + 512);
+	assert_int_equal(vmm_block(&f.v, b)->requested_bytes, 3 * MIB + 1);
+	assert_null(vmm_block(&f.v, b + 512));
+	check(&f);
+	assert_true(vmm_free(&f.v, b));
+	assert_false(vmm_free(&f.v, b));
+	assert_int_equal(take(&f, 7, 3 * MIB) == b, 0); /* freed on stream 0, not this one's */
+	assert_int_equal(take(&f, 0, 3 * MIB), b);
+	assert_int_equal(take(&f, 0, 0), 0);
+	check(&f);
+	end(&f);
+}
+
+/* Where only one address could be had, memory must move: 600 of 1024 MiB in two halves, each other one freed, then 500. */
+static void memory_moves_at_the_limit(void **state)
+{
+	struct fixture f;
+	uint64_t at[60], big;
+
+	(void)state;
+	begin(&f, 4096 * MIB, 1024 * MIB, NULL);
+	for (size_t i = 0; i < 60; i++)
+		at[i] = take(&f, 0, 16 * MIB);
+	for (size_t i = 0; i < 60; i += 2)
+		vmm_free(&f.v, at[i]);
+	big = take(&f, 0, 500 * MIB);
+	assert_true(big);
+	assert_true(f.card.waits > 0);
+	check(&f);
+	assert_int_equal(take(&f, 0, 100 * MIB), 0); /* 480 + 500 are live */
+	assert_int_equal(f.v.counts.ooms, 1);
+	assert_true(take(&f, 0, 40 * MIB)); /* the process lives on */
+	check(&f);
+	end(&f);
+}
+
+/* A capture cannot be waited for: then memory grows, or the request fails, but nothing is given back. */
+static void nothing_moves_without_a_wait(void **state)
+{
+	struct fixture f;
+	uint64_t at[60];
+
+	(void)state;
+	begin(&f, 4096 * MIB, 1024 * MIB, NULL);
+	for (size_t i = 0; i < 60; i++)
+		at[i] = take(&f, 0, 16 * MIB);
+	for (size_t i = 0; i < 60; i += 2)
+		vmm_free(&f.v, at[i]);
+	f.card.refuses_to_wait = 1;
+	assert_int_equal(take(&f, 0, 500 * MIB), 0);
+	check(&f);
+	f.card.refuses_to_wait = 0;
+	vmm_empty(&f.v);
+	assert_int_equal(f.v.counts.mapped_bytes, 30 * 16 * MIB);
+	check(&f);
+	end(&f);
+}
+
+static void a_full_card_is_a_limit(void **state)
+{
+	struct fixture f;
+	uint64_t a, b;
+
+	(void)state;
+	begin(&f, 256 * MIB, UINT64_MAX, NULL);
+	a = take(&f, 0, 120 * MIB);
+	b = take(&f, 0, 120 * MIB);
+	assert_true(a && b);
+	assert_int_equal(take(&f, 0, 120 * MIB), 0);
+	vmm_free(&f.v, a);
+	assert_true(take(&f, 9, 120 * MIB)); /* of another stream: it moves */
+	check(&f);
+	end(&f);
+}
+
+static void private_pools_keep_what_they_have(void **state)
+{
+	struct fixture f;
+	uint32_t lane;
+	uint64_t addr;
+
+	(void)state;
+	begin(&f, 256 * MIB, 200 * MIB, NULL);
+	lane = vmm_lane(&f.v, 3, 77);
+	assert_int_equal(vmm_malloc(&f.v, lane, 150 * MIB, &addr), 0);
+	vmm_free(&f.v, addr);
+	assert_int_equal(take(&f, 3, 150 * MIB), 0); /* a graph may still write there */
+	vmm_drop_pool(&f.v, 77);
+	assert_true(take(&f, 3, 150 * MIB));
+	check(&f);
+	end(&f);
+}
+
+/* A step of a training: what it keeps, temporaries, and what is freed in another order than it came. */
+static void step(struct fixture *f, uint64_t *live, unsigned layers, unsigned noise)
+{
+	for (unsigned i = 0; i < layers; i++) {
+		uint64_t t = take(f, 0, (3 + i % 5) * MIB);
+
+		live[i] = take(f, 0, (2 + i % 7) * MIB + noise * 512);
+		vmm_free(&f->v, t);
+	}
+	for (unsigned i = layers; i--;) {
+		uint64_t t = take(f, 0, (4 + i % 3) * MIB);
+
+		vmm_free(&f->v, live[i]);
+		vmm_free(&f->v, t);
+	}
+}
+
+static void steps_are_learned(void **state)
+{
+	struct fixture f;
+	uint64_t live[64], first, waits;
+	const struct cycle_lane *l;
+
+	(void)state;
+	begin(&f, 8192 * MIB, UINT64_MAX, NULL);
+	assert_true(take(&f, 0, 300 * MIB)); /* weights */
+	for (unsigned i = 0; i < 4; i++)
+		step(&f, live, 64, 0);
+	l = &f.v.lanes.at[0].cycles;
+	assert_int_equal(l->counts.learned, 1);
+	assert_int_equal(l->cycles[0].n, 192);
+	assert_true(l->cycles[0].area_units >= l->cycles[0].peak_units);
+	step(&f, live, 64, 0);
+	first = live[0];
+	waits = f.card.waits;
+	for (unsigned i = 0; i < 4; i++) {
+		step(&f, live, 64, 0);
+		assert_int_equal(live[0], first); /* the place that was planned */
+		check(&f);
+	}
+	assert_int_equal(l->counts.misses, 0);
+	assert_int_equal(l->conflicts, 0);
+	assert_int_equal(f.card.waits, waits); /* a plan needs none */
+	assert_true(f.v.counts.mapped_peak_bytes <=
+		    f.v.counts.used_peak_bytes + f.v.counts.used_peak_bytes / 100 + 64 * MIB);
+	for (unsigned i = 0; i < 8; i++) {
+		step(&f, live, 64, i + 1); /* other shapes: it is lost, and nothing else */
+		check(&f);
+	}
+	step(&f, live, 64, 0);
+	step(&f, live, 64, 0);
+	assert_true(l->following); /* and found again */
+	assert_int_equal(live[0], first);
+	end(&f);
+}
+
+static uint32_t next_random(uint32_t *x)
+{
+	*x = *x * 1664525u + 1013904223u;
+	return *x >> 8;
+}
+
+/* Any order of requests, on three streams, under a limit, with plans that do not fit. */
+static void anything_goes(void **state)
+{
+	(void)state;
+	for (uint32_t seed = 1; seed <= 12; seed++) {
+		struct fixture f;
+		uint64_t live[300] = { 0 };
+		uint32_t x = seed * 7919;
+
+		begin(&f, 2048 * MIB, seed % 3 ? 1500 * MIB : UINT64_MAX, NULL);
+		for (unsigned i = 0; i < 6000; i++) {
+			unsigned k = next_random(&x) % 300;
+			uint64_t bytes =
+				1 + next_random(&x) % (next_random(&x) % 4 ? 20000 : 24 * MIB);
+
+			if (i % 2000 < 600) { /* something that repeats, so that there are plans */
+				k = i % 60;
+				bytes = (2 + i % 12) * MIB;
+			}
+			if (live[k]) {
+				assert_true(vmm_free(&f.v, live[k]));
+				live[k] = 0;
+			} else {
+				live[k] = take(&f, next_random(&x) % 3, bytes);
+			}
+			if (i % 500 == 0)
+				check(&f);
+			if (i % 1777 == 0)
+				vmm_empty(&f.v);
+		}
+		check(&f);
+		end(&f);
+	}
+}
+
+/* ---- files ---- */
+
+static void write_plan(struct fixture *f, cycles_bytes *out)
+{
+	struct cycles_plan p = { .mem = &f->m, .live_peak_bytes = 5, .reserved_peak_bytes = 6 };
+	struct plim_err err;
+
+	for (size_t i = 0; i < f->v.lanes.n; i++)
+		assert_int_equal(cycles_add_lane(&p, &f->v.lanes.at[i].cycles, &err), 0);
+	assert_int_equal(cycles_write(&p, out, &err), 0);
+	cycles_release(&p);
+}
+
+static void plans_survive_a_file(void **state)
+{
+	struct fixture f, g;
+	uint64_t live[64], first;
+	cycles_bytes file = { 0 };
+	struct cycles_plan p;
+	struct plim_err err;
+	struct mem m;
+
+	(void)state;
+	mem_init(&m, 0);
+	begin(&f, 8192 * MIB, UINT64_MAX, NULL);
+	for (unsigned i = 0; i < 4; i++)
+		step(&f, live, 64, 0);
+	first = live[0] - f.v.regions.at[VMM_PLANNED].base;
+	write_plan(&f, &file);
+	assert_int_equal(cycles_read(&p, &m, file.at, file.n, &err), 0);
+	assert_int_equal(p.live_peak_bytes, 5);
+	begin(&g, 8192 * MIB, UINT64_MAX, &p);
+	step(&g, live, 64, 0);
+	step(&g, live, 64, 0);
+	assert_int_equal(live[63 - 1] - g.v.regions.at[VMM_PLANNED].base < (uint64_t)1 << 32, 1);
+	assert_int_equal(live[0] - g.v.regions.at[VMM_PLANNED].base, first);
+	assert_int_equal(g.v.lanes.at[0].cycles.counts.learned, 0);
+	check(&g);
+	end(&g);
+	cycles_release(&p);
+	vec_release(&f.m, &file);
+	end(&f);
+	assert_int_equal(m.used_bytes, 0);
+}
+
+static void bad_files_are_refused(void **state)
+{
+	struct fixture f;
+	uint64_t live[64];
+	cycles_bytes file = { 0 };
+	struct cycles_plan p;
+	struct plim_err err;
+
+	(void)state;
+	begin(&f, 8192 * MIB, UINT64_MAX, NULL);
+	for (unsigned i = 0; i < 4; i++)
+		step(&f, live, 64, 0);
+	write_plan(&f, &file);
+	for (size_t n = 0; n < file.n; n += 1 + n / 7)
+		assert_int_equal(cycles_read(&p, &f.m, file.at, n, &err), PLIM_E_FORMAT);
+	for (size_t i = 0; i < file.n; i += 1 + i / 5) {
+		file.at[i] ^= 0x40;
+		assert_int_equal(cycles_read(&p, &f.m, file.at, file.n, &err), PLIM_E_FORMAT);
+		assert_true(*err.message);
+		file.at[i] ^= 0x40;
+	}
+	assert_int_equal(cycles_read(&p, &f.m, file.at, file.n, &err), 0);
+	cycles_release(&p);
+	vec_release(&f.m, &file);
+	end(&f);
+}
+
+/* All requests at one place: the heap knows better. */
+static void plans_that_lie_are_harmless(void **state)
+{
+	struct fixture f, g;
+	uint64_t live[64];
+	cycles_bytes file = { 0 };
+	struct cycles_plan p;
+	struct plim_err err;
+
+	(void)state;
+	begin(&f, 8192 * MIB, UINT64_MAX, NULL);
+	for (unsigned i = 0; i < 4; i++)
+		step(&f, live, 64, 0);
+	write_plan(&f, &file);
+	assert_int_equal(cycles_read(&p, &f.m, file.at, file.n, &err), 0);
+	for (uint32_t i = 0; i < p.streams.at[0].cycles[0].n; i++)
+		p.streams.at[0].cycles[0].at[i].offset = i % 2 ? 3 : 2000;
+	begin(&g, 8192 * MIB, UINT64_MAX, &p);
+	for (unsigned i = 0; i < 6; i++) {
+		step(&g, live, 64, 0);
+		check(&g);
+	}
+	assert_true(g.v.counts.conflicts > 0);
+	assert_true(g.v.counts.mapped_peak_bytes <=
+		    g.v.counts.used_peak_bytes + g.v.counts.used_peak_bytes / 100 + 64 * MIB);
+	end(&g);
+	cycles_release(&p);
+	vec_release(&f.m, &file);
+	end(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(hands_out_and_takes_back),
+		cmocka_unit_test(memory_moves_at_the_limit),
+		cmocka_unit_test(nothing_moves_without_a_wait),
+		cmocka_unit_test(a_full_card_is_a_limit),
+		cmocka_unit_test(private_pools_keep_what_they_have),
+		cmocka_unit_test(steps_are_learned),
+		cmocka_unit_test(anything_goes),
+		cmocka_unit_test(plans_survive_a_file),
+		cmocka_unit_test(bad_files_are_refused),
+		cmocka_unit_test(plans_that_lie_are_harmless),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
