@@ -17,7 +17,7 @@ CHECK = -Dcli=shared -Dtests=true $(DEV_OPTIONS)
 NINJA = ninja -C $(BUILD)/$(1) $(if $(VERBOSE),,$(shell [ -t 2 ] || echo --quiet))
 TEST = tools/meson test -C $(BUILD)/$(1) --no-rebuild --print-errorlogs $(TEST_OPTIONS)
 
-.PHONY: wheel check-python help build demo docs check check-sanitizers check-tsan viewer check-viewer picture lint format fuzz bench install clean
+.PHONY: mutants wheel check-python help build demo docs check check-sanitizers check-tsan viewer check-viewer picture lint format fuzz bench install clean
 .DEFAULT_GOAL := build
 
 help: ## this list
@@ -60,6 +60,10 @@ check-sanitizers: ## the tests of foreign bytes and of memory, under AddressSani
 	@tools/configure $(BUILD)/sanitizers $(CHECK) -Db_sanitize=address,undefined
 	@$(call NINJA,sanitizers)
 	@$$(tools/same-addresses) $(call TEST,sanitizers) --suite memory
+
+mutants: ## break the code in known ways; the tests named in tests/mutants must fail
+	@tools/deps build check
+	@tests/mutants $(BUILD)/mutants
 
 check-tsan: ## the tests that use threads, under ThreadSanitizer
 	@tools/deps build check

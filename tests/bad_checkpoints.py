@@ -12,6 +12,7 @@ import struct
 import sys
 import warnings
 import zipfile
+import zlib
 
 warnings.simplefilter("ignore")  # of zipfile, about names that are there twice
 
@@ -217,7 +218,26 @@ def bomb(_):
     return out.getvalue()
 
 
+def overlapping(data):
+    """A record's sizes reach into the next one, with a checksum of what it then holds: only the places contradict each other."""
+    good = read(data, "state_dict_cuda.pt")
+    changed = bytearray(good)
+    at, info, _, _, data_at = next(x for x in local_headers(good) if x[1].filename.endswith("data/0"))
+    size = info.file_size + 96
+    crc = zlib.crc32(good[data_at:data_at + size])
+    new = struct.pack("<LLL", crc, size, size)
+    if info.flag_bits & 8:  # the sizes stand behind the data, where they were: in front of it there are none
+        struct.pack_into("<H", changed, at + 6, info.flag_bits & ~8)
+    changed[at + 14:at + 26] = new
+    entry = good.index(b"PK\1\2", good.rindex(info.filename.encode()) - 46)
+    assert good[entry + 46:entry + 46 + len(info.filename)] == info.filename.encode()
+    changed[entry + 16:entry + 28] = new
+    struct.pack_into("<H", changed, entry + 8, info.flag_bits & ~8)
+    return bytes(changed)
+
+
 FILES = {
+    "records_that_overlap": overlapping,
     "cut_in_tensor": lambda d: read(d, "state_dict_cuda.pt")[:-1500],
     "cut_in_pickle": lambda d: read(d, "state_dict_cuda.pt")[:300],
     "cut_in_directory": lambda d: read(d, "state_dict_cuda.pt")[:-30],

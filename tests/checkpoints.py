@@ -12,6 +12,7 @@ import json
 import math
 import os
 import pickle
+import re
 import shutil
 import struct
 import subprocess
@@ -1709,6 +1710,28 @@ def named_temporaries(folder, target):
     return 6
 
 
+def test_durable_order():
+    """The bytes are on the disk before the name is theirs, and the name is on the disk before anybody is told so."""
+    if not shutil.which("strace"):
+        return "SKIP no strace"
+    with tempfile.TemporaryDirectory() as top:
+        folder, target = top + "/out", top + "/out/x.safetensors"
+        os.mkdir(folder)
+        done, lines = strace(folder, target, "-y", "-e", "trace=fsync,renameat,renameat2,write")
+        if done.returncode:
+            return "SKIP strace may not trace here"
+    calls = [re.match(r"\d+ +(\w+)\((.*)\) += (-?\d+)", l) for l in lines]
+    calls = [(c[1], c[2]) for c in calls if c and folder in c[2]]
+    names = [i for i, (call, what) in enumerate(calls) if call.startswith("rename") and "x.safetensors\"" in what]
+    assert len(names) == 1, calls
+    before, after = calls[:names[0]], calls[names[0] + 1:]
+    written = [i for i, (call, _) in enumerate(before) if call == "write"]
+    synced = [i for i, (call, what) in enumerate(before) if call == "fsync" and not what.endswith(f"<{folder}>")]
+    assert written and synced and max(synced) > max(written), ("renamed before the bytes were on the disk", calls)
+    assert any(call == "fsync" and what.endswith(f"<{folder}>") for call, what in after), ("the folder was not synced", calls)
+    return "bytes, fsync, name, fsync of the folder"
+
+
 def test_durable():
     """Killed at every system call of a write, or failed with what may fail there: the old file or the new one, whole."""
     if not shutil.which("strace"):
@@ -1768,7 +1791,7 @@ TESTS = [test_good, test_flips, test_flips_in_tensors, test_mutations, test_trun
          test_distributed, test_safetensors, test_memory, test_values, test_repeats, test_made, test_require, test_torch, test_script, test_odd, test_cache, test_getattr, test_decimals,
          test_directory, test_others, test_diff, test_diff_sizes, test_config, test_extract, test_convert,
          test_state, test_deflated, test_nothing,
-         test_manifest, test_last_good, test_last_good_meanwhile, test_durable]
+         test_manifest, test_last_good, test_last_good_meanwhile, test_durable_order, test_durable]
 
 
 def main():

@@ -91,6 +91,18 @@ def quantized(program, config):
     return again["peak"]["needed_bytes"] != last["needed_bytes"] or again["fits"] != last["fits"] or not last["fits"]
 
 
+def stages(program, config):
+    """What is to be pasted for DeepSpeed shares out what was planned: the stage in its file is that of --parallel."""
+    wrong = 0
+    for stage in (1, 2, 3):
+        told = plan(program, config, "--parallel", "zero%d" % stage, "--gpus", 4, "--memory", "4GiB", "--allow-changes")
+        written = {json.loads(r["config"]["deepspeed"])["zero_optimization"]["stage"] for r in told["ladder"] if r["config"]["deepspeed"]}
+        if written != {stage}:
+            print("--parallel zero%d is pasted as stage %s" % (stage, written))
+            wrong += 1
+    return wrong
+
+
 def main():
     program, data = sys.argv[1:3]
     failed = 0
@@ -118,6 +130,7 @@ def main():
         wrong, told = check(program, config, [*seq, "--batch", 2, "--allow-changes", "--host-memory", "3GiB", "--memory", "3600MiB"])
         failed += wrong + (not any("QLoRA" in r["rung"] for r in told["ladder"]))
         failed += quantized(program, config)
+        failed += stages(program, config)
     print("%d wrong" % failed)
     return 1 if failed else 0
 

@@ -81,9 +81,6 @@ uint64_t allocator_round(const struct allocator_rules *r, uint64_t n)
 
 	if (n < ALLOCATOR_MIN_BLOCK)
 		return ALLOCATOR_MIN_BLOCK;
-	if (n > UINT64_MAX / 4)
-		return n / ALLOCATOR_MIN_BLOCK *
-		       ALLOCATOR_MIN_BLOCK; /* refused, whatever it becomes */
 	d = divisions(r, n);
 	if (d == 1 && r->release && r->release->roundup_of_one && n > ALLOCATOR_MIN_BLOCK)
 		return n;

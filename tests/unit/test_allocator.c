@@ -21,6 +21,8 @@ static void test_round(void **state)
 	for (int i = 0; i < TRACE_ROUNDUP_ENTRIES; i++)
 		four.roundup_divisions[i] = 4;
 	assert_int_equal(allocator_round(&plain, 1), 512);
+	/* near 2^64 it does not wrap around to 0, which every block would have room for */
+	assert_true(allocator_round(&plain, UINT64_MAX) > UINT64_MAX / 8);
 	assert_int_equal(allocator_round(&plain, 512), 512);
 	assert_int_equal(allocator_round(&plain, 513), 1024);
 	assert_int_equal(allocator_round(&plain, 3283393), 3283456);

@@ -267,6 +267,22 @@ static void test_max_split(void **state)
 	end(&f);
 }
 
+/* An oversize block with exactly the slack (20 MiB) left over stays free; with less it is taken whole. */
+static void test_oversize_slack(void **state)
+{
+	struct fixture f;
+
+	(void)state;
+	begin(&f, "max_split_size_mb:64", UINT64_MAX);
+	drop(&f, take(&f, 100 * MIB));
+	assert_int_equal(caching_find(&f.c, caching_half(0, 80 * MIB), 0, 80 * MIB), CACHING_NONE);
+	assert_int_not_equal(caching_find(&f.c, caching_half(0, 82 * MIB), 0, 82 * MIB),
+			     CACHING_NONE);
+	take(&f, 80 * MIB);
+	assert_int_equal(reserved(&f), 180 * MIB);
+	end(&f);
+}
+
 /* max_split was set lower while the job ran: a free part of a segment was given back as though it were one. */
 static void test_max_split_lowered(void **state)
 {
@@ -635,7 +651,7 @@ int main(void)
 		cmocka_unit_test(test_expandable), cmocka_unit_test(test_expandable_prefers_holes),
 		cmocka_unit_test(test_settings),   cmocka_unit_test(test_settings_values),
 		cmocka_unit_test(test_random),     cmocka_unit_test(test_max_split_lowered),
-		cmocka_unit_test(test_drop_pool),
+		cmocka_unit_test(test_drop_pool),  cmocka_unit_test(test_oversize_slack),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
