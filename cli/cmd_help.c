@@ -163,7 +163,8 @@ void cmd_print_overview(FILE *to)
 {
 	char code[8];
 
-	fprintf(to, "Usage: plimsoll COMMAND [OPTION...] [OPERAND...]\n\n");
+	fprintf(to, "Usage: plimsoll COMMAND [OPTION...] [OPERAND...]\n"
+		    "       plimsoll FILE [OPTION...]   what the file is for\n\n");
 	wrap(to, about_all, 0, 0);
 	fprintf(to, "\nCommands:\n");
 	for (size_t i = 0; cmd_all[i]; i++)

@@ -19,6 +19,8 @@ const struct cmd *const cmd_all[] = {
 	&cmd_why,  &cmd_lint,   &cmd_help,   &cmd_completion, &cmd_man,  &cmd_live,   NULL,
 };
 
+#define CMD_FILE_ARGS 256 /* of a command line that begins with a file */
+
 struct main_opts {
 	bool version;
 };
@@ -252,6 +254,44 @@ static int close_stdout(int code)
 	return CMD_INPUT;
 }
 
+/* A command, or a verb of a family by both its words. */
+static const struct cmd *find_full(const char *name)
+{
+	for (size_t i = 0; cmd_all[i]; i++) {
+		if (!strcmp(cmd_all[i]->name, name))
+			return cmd_all[i];
+		for (size_t k = 0; cmd_all[i]->verbs && cmd_all[i]->verbs[k]; k++)
+			if (!strcmp(cmd_all[i]->verbs[k]->name, name))
+				return cmd_all[i]->verbs[k];
+	}
+	return NULL;
+}
+
+/* A file instead of a command: what it is for, with the options that stand behind it. */
+static int run_file(int argc, char **argv)
+{
+	const char *name = cmd_of_file(argv[0]);
+	const struct cmd *cmd = name ? find_full(name) : NULL;
+	char *own[CMD_FILE_ARGS];
+	int n = 0;
+
+	if (!cmd && access(argv[0], F_OK))
+		return cmd_unknown(argv[0]);
+	if (!cmd)
+		return cmd_usage("cannot tell what '%.200s' is; name a command, see "
+				 "'plimsoll --help'",
+				 argv[0]);
+	if (argc >= CMD_FILE_ARGS - 1)
+		return cmd_usage("that is too much behind a file; name the command: plimsoll %s",
+				 cmd->name);
+	own[n++] = (char *)cmd->name;
+	for (int i = 0; i < argc; i++)
+		own[n++] = argv[i];
+	own[n] = NULL;
+	cmd_say("%s %.200s", cmd->name, argv[0]);
+	return run_command(cmd, n, own);
+}
+
 static int dispatch(int argc, char **argv)
 {
 	struct main_opts o;
@@ -274,7 +314,7 @@ static int dispatch(int argc, char **argv)
 	}
 	cmd = cmd_find(argv[0]);
 	if (!cmd)
-		return cmd_unknown(argv[0]);
+		return run_file(argc, argv);
 	return cmd->verbs ? run_family(cmd, argc, argv) : run_command(cmd, argc, argv);
 }
 

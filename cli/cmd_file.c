@@ -1,0 +1,148 @@
+/*
+ * plimsoll FILE: what the file is for, by its first bytes and, where these do not decide, its name.  The
+ * command that is run is said on stderr; it reads the file and decides what it really is.
+ */
+#include "cmd.h"
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define HEAD_BYTES 4096 /* looked at; a JSON's keys that matter stand in front */
+
+static bool ends_with(const char *name, const char *end)
+{
+	size_t n = strlen(name), m = strlen(end);
+
+	return n >= m && !strcmp(name + n - m, end);
+}
+
+/* ---- by name ---- */
+
+/* Ends of names, the longest first where one ends another; how files and the contents of folders are told apart. */
+static const struct {
+	const char *end;
+	const char *command;
+} names[] = {
+	{ ".safetensors", "ckpt verify" },
+	{ ".safetensors.index.json", "ckpt verify" },
+	{ ".gguf", "ckpt verify" },
+	{ ".pt", "ckpt verify" },
+	{ ".pth", "ckpt verify" },
+	{ ".ckpt", "ckpt verify" },
+	{ ".bin", "ckpt verify" },
+	{ ".distcp", "ckpt verify" },
+	{ ".metadata", "ckpt verify" },
+	{ ".pickle", "report" },
+	{ ".pkl", "report" },
+	{ ".tar", "report" },
+	{ "trainer_state.json", "curves" },
+	{ ".jsonl", "curves" },
+	{ "config.json", "plan" },
+	{ ".py", "lint" },
+	{ ".log", "why" },
+	{ ".txt", "why" },
+	{ ".out", "why" },
+	{ ".err", "why" },
+};
+
+/* Without the end of a compressed file. */
+static void strip(char *out, size_t size, const char *path)
+{
+	static const char *const packed[] = { ".gz", ".xz", ".zst" };
+
+	snprintf(out, size, "%s", path);
+	for (size_t i = 0; i < sizeof(packed) / sizeof(*packed); i++)
+		if (ends_with(out, packed[i]))
+			out[strlen(out) - strlen(packed[i])] = 0;
+}
+
+static const char *by_name(const char *path)
+{
+	char plain[4096];
+
+	strip(plain, sizeof(plain), path);
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (ends_with(plain, names[i].end))
+			return names[i].command;
+	return NULL;
+}
+
+/* A folder is for what most of its files are for; a checkpoint's folder has a config.json too. */
+static const char *by_content(const char *path)
+{
+	const char *best = NULL;
+	DIR *dir = opendir(path);
+	struct dirent *e;
+
+	while (dir && (e = readdir(dir)) != NULL) {
+		const char *command = by_name(e->d_name);
+
+		if (command && (!best || !strcmp(command, "ckpt verify") || !strcmp(best, "plan")))
+			best = command;
+	}
+	if (dir)
+		closedir(dir);
+	return best;
+}
+
+/* ---- by its first bytes ---- */
+
+static const struct {
+	const char *word;
+	const char *command;
+} keys[] = { /* of JSON, in the order in which they decide */
+	     { "\"device_traces\"", "report" }, { "\"segments\"", "report" },
+	     { "\"log_history\"", "curves" },   { "\"architectures\"", "plan" },
+	     { "\"model_type\"", "plan" },      { "\"hidden_size\"", "plan" },
+	     { "\"loss\"", "curves" }
+};
+
+static const char *by_head(const char *head, size_t n)
+{
+	if (n > 8 && head[8] == '{' && !head[7])
+		return "ckpt verify"; /* safetensors: the length of its header, then the header */
+	if (n >= 4 && (!memcmp(head, "PK\3\4", 4) || !memcmp(head, "GGUF", 4)))
+		return "ckpt verify";
+	for (size_t i = 0; *head == '{' && i < sizeof(keys) / sizeof(*keys); i++)
+		if (strstr(head, keys[i].word))
+			return keys[i].command;
+	return NULL;
+}
+
+/* Text, but for what is not printed: a log. */
+static bool is_text(const char *head, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if ((unsigned char)head[i] < 0x20 && !strchr("\t\n\r\f\033\b", head[i]))
+			return false;
+	return n > 0;
+}
+
+static const char *by_bytes(const char *path)
+{
+	char head[HEAD_BYTES + 1];
+	FILE *f = fopen(path, "rbe");
+	size_t n = f ? fread(head, 1, HEAD_BYTES, f) : 0;
+	const char *command;
+
+	if (f)
+		fclose(f);
+	head[n] = 0;
+	command = n ? by_head(head, n) : NULL;
+	if (!command)
+		command = by_name(path);
+	if (!command && n && head[0] == '\x80')
+		command = "report";
+	return !command && is_text(head, n) ? "why" : command;
+}
+
+const char *cmd_of_file(const char *path)
+{
+	struct stat info;
+
+	if (stat(path, &info))
+		return NULL;
+	return S_ISDIR(info.st_mode) ? by_content(path) : by_bytes(path);
+}
