@@ -143,7 +143,7 @@ enum allocator_way {
 	ALLOCATOR_HIGHEST,  /* the highest one */
 	ALLOCATOR_TIGHTEST, /* the one with the least room left over */
 	ALLOCATOR_APART,    /* a chunk of its own */
-	ALLOCATOR_RISING, /* one above the other, without chunks, as in a hole that something large left */
+	ALLOCATOR_RISING, /* consecutive addresses, not aligned to 32 MiB, as when a freed region is filled */
 	ALLOCATOR_WAYS
 };
 

@@ -47,7 +47,7 @@ enum json_many {
 };
 
 struct json {
-	struct source *source; /* its position is void while the reader is used */
+	struct source *source; /* must not be used until json_release */
 	struct mem *mem;
 	enum json_many many;
 	const uint8_t *p; /* cursor in the source's window */
