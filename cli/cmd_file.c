@@ -9,7 +9,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define HEAD_BYTES 4096 /* looked at; a JSON's keys that matter stand in front */
+#define HEAD_BYTES 4096 /* looked at; the keys of a JSON that matter come first */
 
 static bool ends_with(const char *name, const char *end)
 {
