@@ -1,5 +1,6 @@
 #include "mem.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,53 +21,74 @@ static uint64_t read_limit(const char *path)
 	return n ? n : UINT64_MAX;
 }
 
+/* Of a line of /proc/self/cgroup, "0::/job" (v2) or "7:cpu,memory:/job" (v1): the path where memory is limited, or NULL. */
+static char *group_of(char *line, size_t *version)
+{
+	char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
+	bool ours = path == list + 1;
+
+	if (!path)
+		return NULL;
+	*version = ours ? 0 : 1;
+	*path = 0;
+	for (char *word = list + 1; !ours && word; word = strchr(word, ',')) {
+		word += *word == ',';
+		ours = !strncmp(word, "memory", 6) && (!word[6] || word[6] == ',');
+	}
+	return ours ? path + 1 : NULL;
+}
+
 /* Every level of the cgroup path can hold a limit; the smallest one binds. */
-static uint64_t cgroup_limit(void)
+static uint64_t cgroup_limit(const char *root)
 {
 	static const struct {
-		const char *controller, *root, *file;
-	} kinds[] = {
-		{ "0::", "/sys/fs/cgroup", "memory.max" },
-		{ ":memory:", "/sys/fs/cgroup/memory", "memory.limit_in_bytes" },
+		const char *top, *file;
+	} versions[] = {
+		{ "/sys/fs/cgroup", "memory.max" },
+		{ "/sys/fs/cgroup/memory", "memory.limit_in_bytes" },
 	};
-	char line[1024], path[2048];
-	FILE *f = fopen("/proc/self/cgroup", "re");
+	char line[1024], path[4096];
 	uint64_t best = UINT64_MAX;
+	FILE *f;
 
-	if (!f)
-		return best;
-	while (fgets(line, sizeof(line), f)) {
+	snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
+	f = fopen(path, "re");
+	while (f && fgets(line, sizeof(line), f)) {
+		size_t v = 0;
+		char *dir;
+
 		line[strcspn(line, "\n")] = 0;
-		for (size_t k = 0; k < sizeof(kinds) / sizeof(kinds[0]); k++) {
-			char *at = strstr(line, kinds[k].controller);
-			char *dir = at ? at + strlen(kinds[k].controller) : NULL;
+		for (dir = group_of(line, &v); dir;) {
+			char *slash = strrchr(dir, '/');
+			uint64_t n;
 
-			while (dir) {
-				char *slash = strrchr(dir, '/');
-				uint64_t n;
-
-				snprintf(path, sizeof(path), "%s%s/%s", kinds[k].root, dir,
-					 kinds[k].file);
-				n = read_limit(path);
-				best = n < best ? n : best;
-				if (slash)
-					*slash = 0;
-				else
-					dir = NULL;
-			}
+			snprintf(path, sizeof(path), "%s%s%s/%s", root, versions[v].top, dir,
+				 versions[v].file);
+			n = read_limit(path);
+			best = n < best ? n : best;
+			if (slash)
+				*slash = 0;
+			else
+				dir = NULL;
 		}
 	}
-	fclose(f);
+	if (f)
+		fclose(f);
 	return best;
+}
+
+uint64_t mem_limit_below(const char *root)
+{
+	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
+	uint64_t ram = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : (uint64_t)1 << 32;
+	uint64_t group = cgroup_limit(root);
+
+	return (group < ram ? group : ram) / 2;
 }
 
 uint64_t mem_default_limit(void)
 {
-	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-	uint64_t ram = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : (uint64_t)1 << 32;
-	uint64_t group = cgroup_limit();
-
-	return (group < ram ? group : ram) / 2;
+	return mem_limit_below("");
 }
 
 static _Thread_local struct plim_task *watching;

@@ -35,6 +35,8 @@ enum plim_status mem_stopped(struct plim_err *err);
 
 /* Half of the smaller of physical memory and the limits of the cgroups (v1, v2) this process is in. */
 uint64_t mem_default_limit(void);
+/* The same of what proc and sys below `root` say: "" is this machine. */
+uint64_t mem_limit_below(const char *root);
 
 /* n * size bytes, zeroed; NULL and *err set on failure.  n or size 0 gives a valid pointer. */
 void *mem_new(struct mem *m, size_t n, size_t size, struct plim_err *err);
