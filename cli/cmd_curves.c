@@ -14,7 +14,7 @@
 
 struct curves_opts {
 	bool json, no_color, no_plot, series, brief, follow;
-	const char *monitor, *patterns, *fail_on, *min_delta, *stop_file, *run, *output;
+	const char *monitor, *patterns, *fail_on, *min_delta, *stop_file, *run;
 	struct opt_list map;
 	int policy;
 	uint64_t patience, max_memory, width, interval, last;
@@ -24,8 +24,6 @@ static const char *const policies[] = { "plimsoll", "keras", "lightning", "trans
 
 static const struct opt curves_opt[] = {
 	OPT_FLAG('j', "json", curves_opts, json, "print JSON (schema curves/1) instead of text"),
-	OPT_STRING('o', "output", curves_opts, output, "FILE.html", NULL,
-		   "write a page that shows the curves with what was found"),
 	OPT_STRING(
 		0, "fail-on", curves_opts, fail_on, "ID,ID...", NULL,
 		"exit with 1 if one of these was found: nan, overfit ..., or error, warning, any"),
@@ -308,9 +306,6 @@ static int curves_run(const void *values, int argc, char **argv)
 	if (end == o->min_delta || *end || !(options.min_delta >= 0))
 		return cmd_usage("--min-delta wants a number from 0 on, not '%.200s'",
 				 o->min_delta);
-	if (o->output && !cmd_is_page(o->output))
-		return cmd_usage("--output wants a name that ends in .html, not '%.200s'",
-				 o->output);
 	code = take_failing(o->fail_on, &failing);
 	if (code)
 		return code;
@@ -319,15 +314,13 @@ static int curves_run(const void *values, int argc, char **argv)
 	if (plim_curves_open((const char *const *)argv, (size_t)argc, &options, &c, &err))
 		return cmd_fail(&err);
 	code = o->follow ? follow(o, &failing, c) : once(o, &failing, c);
-	if (o->output && plim_curves_page(c, o->output, &err))
-		code = cmd_fail(&err);
 	plim_curves_free(c);
 	return code;
 }
 
 static const struct cmd_example examples[] = {
 	{ "plimsoll curves output/", "every run below a folder, the worst first" },
-	{ "plimsoll curves run/trainer_state.json -o page.html", "and its curves in a browser" },
+	{ "plimsoll curves run/trainer_state.json --series", "and what each series was taken for" },
 	{ "plimsoll curves train.log --follow --fail-on nan,diverged --stop-file STOP",
 	  "beside a job that looks for STOP" },
 	{ "plimsoll curves out/ --fail-on overfit,nan || exit 1", "a gate in CI" },

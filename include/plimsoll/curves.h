@@ -161,10 +161,6 @@ PLIM_API enum plim_status plim_curves_text(const struct plim_curves *curves, uns
 					   const struct plim_text_style *style,
 					   plim_write_fn *write, void *ctx, struct plim_err *err);
 
-/* One HTML file that shows the runs in a browser, without a network: docs/curves.md. */
-PLIM_API enum plim_status plim_curves_page(const struct plim_curves *curves, const char *path,
-					   struct plim_err *err);
-
 #ifdef __cplusplus
 }
 #endif

@@ -404,10 +404,10 @@ static void look_spike(struct series_monitor *m, uint32_t series, double step, d
 
 /*
  * The mean of the last four cells of the history is over the smallest mean of four before it by 1.2 times
- * and by 6 standard errors, and does not fall.
+ * and by 6.5 standard errors, and does not fall.
  */
 #define DIVERGED_TIMES 0.18 /* ln 1.2 */
-#define DIVERGED_ERRORS 6.0
+#define DIVERGED_ERRORS 6.5
 #define DIVERGED_CELLS 8
 #define FOUR 4
 
@@ -476,9 +476,7 @@ static void look_diverged(struct series_monitor *m, uint32_t series, double step
 	}
 	if (f) {
 		if (last < least + 0.3 * f->number[2]) {
-			f->severity = step - f->step < 0.1 * (step - w->first_step)
-					      ? PLIM_SEVERITY_INFO
-					      : PLIM_SEVERITY_WARNING;
+			f->severity = PLIM_SEVERITY_INFO;
 			series_end(m, PLIM_CURVES_DIVERGED, series, step);
 		} else if (last - least > f->number[2]) {
 			f->number[2] = last - least;
@@ -626,7 +624,7 @@ static void look_before(struct series_monitor *m, uint32_t series, double step, 
  * rises by 4 of its standard errors.  Few evaluations say little, so they have to say it clearly.
  */
 #define RISE_LEAST 0.02
-#define RISE_ERRORS 3.5
+#define RISE_ERRORS 3.8
 #define SLOPE_ERRORS 4.0
 #define FALL_LEAST 0.01
 
@@ -1154,7 +1152,8 @@ const struct series_detector series_detectors[] = {
 	  "a sum of smaller ones",
 	  "OLMo-core SkipStepOptimizer (6 standard deviations of 128)" },
 	{ BIT(TRAIN_LOSS), look_diverged, "diverged",
-	  "four cells of the history are over the lowest four by 1.2 times and 6 standard errors, "
+	  "four cells of the history are over the lowest four by 1.2 times and 6.5 standard "
+	  "errors, "
 	  "and do not fall",
 	  "PaLM section 5.1; llm-foundry KillLossSpike" },
 	{ BIT(GRAD_NORM), look_explosion, "explosion",
@@ -1165,7 +1164,7 @@ const struct series_detector series_detectors[] = {
 	  "norms over three times the median and 6 spreads in the five logs before a spike or NaN",
 	  "PaLM section 5.1" },
 	{ BIT(VAL_LOSS), look_overfit, "overfit",
-	  "behind its minimum the validation loss rises by 2 % and 4.5 standard errors, or along a "
+	  "behind its minimum the validation loss rises by 2 % and 3.8 standard errors, or along a "
 	  "line, while the training loss falls",
 	  "Prechelt, Early Stopping - But When? (1998); trend instead of strips" },
 	{ BIT(VAL_LOSS), look_ratio, "collapse",

@@ -144,7 +144,7 @@ static void tell_diverged(const struct series_monitor *m, const struct series_fi
 	      V(f->number[0]), S(f->step), isnan(f->end) ? "" : ", and comes back");
 	SHOW("the mean of four parts of the log is %.2f times the lowest such mean (rule: over "
 	     "1.2, and "
-	     "over 6 standard errors)",
+	     "over 6.5 standard errors)",
 	     f->number[1] > 0 ? f->number[0] / f->number[1] : NAN);
 	SHOW("it could be said at step %s", S(f->detected));
 	if (!isnan(f->end))
