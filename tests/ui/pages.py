@@ -134,7 +134,7 @@ def main(folder):
     (out / "hostile.html").write_text(pack.page([recording("made.pickle", hostile)]))
     (out / "flat.html").write_text(pack.page([flat()]))
     head, columns = recording()
-    (out / "future.html").write_text(pack.page([(dict(head, format="page/2"), columns)]))
+    (out / "future.html").write_text(pack.page([(dict(head, format="page/3"), columns)]))
     cut = pack.Columns()
     cut.head, cut.bytes = columns.head, columns.bytes[: len(columns.bytes) // 2]
     (out / "cut.html").write_text(pack.page([(head, cut)]))
