@@ -130,7 +130,7 @@ const struct cmd cmd_diff = {
 		 "program: before and after a change of batch, library or code.  A change is B's "
 		 "less A's.\n\n"
 		 "The same stack with other sizes is one row.  Places are matched when lines were "
-		 "moved by edits and when the program stands in another folder; a row tells how it "
+		 "moved by edits and when the program is in another folder; a row tells how it "
 		 "was matched where that is not exact.  Rows, the rest and what did not change add "
 		 "up to the whole.",
 	.examples = diff_examples,

@@ -215,7 +215,7 @@ const struct cmd cmd_lint = {
 		 "and training loops that do not compute what they look like: 70 rules "
 		 "(docs/lint.md). Files "
 		 "are parsed, never run. Needs Python 3.10, nothing else.\n\n"
-		 "With a recording of the program, findings stand at the lines that were measured "
+		 "With a recording of the program, findings are at the lines that were measured "
 		 "to leak.\n\n"
 		 "A comment # noqa: PLM104 silences a line; [tool.plimsoll.lint] in pyproject.toml "
 		 "holds "

@@ -259,7 +259,7 @@ static int report_run(const void *values, int argc, char **argv)
 		return o->json ? cmd_usage("a page of several recordings prints no JSON")
 			       : page_of_several(o, argc, argv);
 	if (o->source && (o->json || o->redact || !strcmp(argv[0], "-") || argc > 1))
-		return cmd_usage("--source stands beside the text of one recording in a file; for "
+		return cmd_usage("--source adds to the text of one recording in a file; for "
 				 "JSON: plimsoll lint --json --recording FILE DIR");
 	code = argc > 1 || plim_ranks_several(argv[0]) ? report_several(o, argc, argv)
 						       : report_one(o, argv[0]);

@@ -26,7 +26,7 @@ static const struct opt why_opt[] = {
 		   "the recording of the same run: it decides what the text leaves open"),
 	OPT_STRING('c', "config", why_opts, config, "MODEL", NULL,
 		   "the run's model (config.json, safetensors or a folder): what plan says of the "
-		   "recipe below stands beside the death"),
+		   "recipe below is shown with the death"),
 	OPT_STRING(
 		0, "source", why_opts, source, "DIR", NULL,
 		"the program's source: mistakes at the traceback's lines, as plimsoll lint finds "
@@ -131,7 +131,7 @@ static int why_run(const void *values, int argc, char **argv)
 		return cmd_usage("why wants a log, a folder, - or --here; see 'plimsoll why "
 				 "--help'");
 	if (o->source && (o->json || o->redact || !strcmp(argv[0], "-")))
-		return cmd_usage("--source stands beside the text of a log in a file; for JSON: "
+		return cmd_usage("--source adds to the text of a log in a file; for JSON: "
 				 "plimsoll lint --json --log FILE DIR");
 	code = explain_log(o, argv[0]);
 	if (!o->source || code > CMD_FAILED)

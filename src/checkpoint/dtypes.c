@@ -95,13 +95,19 @@ static const struct {
 	{ "chalf", "complex32" }, { "cfloat", "complex64" }, { "cdouble", "complex128" },
 };
 
-static const struct ckpt_dtype *find(const char *name, size_t member)
+enum spelling { OF_TORCH, OF_STORAGE, OF_SAFETENSORS };
+
+static const char *spelled(const struct ckpt_dtype *d, enum spelling how)
+{
+	return how == OF_TORCH ? d->name : how == OF_STORAGE ? d->storage : d->safetensors;
+}
+
+static const struct ckpt_dtype *find(const char *name, enum spelling how)
 {
 	for (size_t i = 0; i < ckpt_dtype_count; i++) {
-		const char *const *at =
-			(const char *const *)(const void *)((const char *)&ckpt_dtypes[i] + member);
+		const char *own = spelled(&ckpt_dtypes[i], how);
 
-		if (*at && !strcmp(*at, name))
+		if (own && !strcmp(own, name))
 			return &ckpt_dtypes[i];
 	}
 	return NULL;
@@ -112,15 +118,15 @@ const struct ckpt_dtype *ckpt_dtype_of_torch(const char *name)
 	for (size_t i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++)
 		if (!strcmp(aliases[i].alias, name))
 			name = aliases[i].name;
-	return find(name, offsetof(struct ckpt_dtype, name));
+	return find(name, OF_TORCH);
 }
 
 const struct ckpt_dtype *ckpt_dtype_of_storage(const char *storage)
 {
-	return find(storage, offsetof(struct ckpt_dtype, storage));
+	return find(storage, OF_STORAGE);
 }
 
 const struct ckpt_dtype *ckpt_dtype_of_safetensors(const char *name)
 {
-	return find(name, offsetof(struct ckpt_dtype, safetensors));
+	return find(name, OF_SAFETENSORS);
 }
