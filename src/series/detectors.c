@@ -1041,9 +1041,9 @@ static void look_scale(struct series_monitor *m, uint32_t series, double step, d
 		raise_skips(m, series, w->bad_step, step, SKIPS_SMALL, value);
 	else if (w->sum >= HALVINGS && w->finite > 20 && w->bad_step > w->first_step + SKIPS_STEPS)
 		raise_skips(m, series, w->bad_step, step, SKIPS_NO_RECOVERY, w->sum);
-	for (; halvings > 0; halvings--) {
+	for (int left = halvings > 0 ? (int)fmin(ceil(halvings), 2048) : 0; left > 0; left--) {
 		memmove(w->lows, w->lows + 1, sizeof(w->lows) - sizeof(*w->lows));
-		w->lows[7] = halvings > 1 ? before_step : step;
+		w->lows[7] = left > 1 ? before_step : step;
 		w->skips += w->skips < 8;
 	}
 	if (w->skips == 8 && w->lows[0] > w->first_step + SKIPS_STEPS &&

@@ -87,9 +87,9 @@ struct snapshot_device {
 	uint32_t first_segment, segments; /* into trace.segments */
 	/* The state before the first event; all 0 in a recording that began with the process. */
 	uint64_t reserved_before_bytes;
-	uint32_t allocs_before;
 	/* events that contradict the others: an alloc where something lives, a live block that no event explains */
 	uint64_t contradictions;
+	uint32_t allocs_before;
 	uint32_t stale_events; /* dropped: older than a hole in a ring that was re-armed smaller */
 };
 
