@@ -112,13 +112,14 @@ static const char *folder_of(struct plim_curves_hidden *h, const char *path, str
 static enum plim_status look_at_path(struct plim_curves_hidden *h, const char *path,
 				     struct plim_err *err)
 {
+	bool piped = !strcmp(path, "-");
 	struct stat s;
 	const char *folder;
 	enum plim_status st;
 
-	if (strcmp(path, "-") != 0 && stat(path, &s))
+	if (!piped && stat(path, &s))
 		return err_errno(err, errno, "cannot open '%s'", path);
-	if (!strcmp(path, "-") || !S_ISDIR(s.st_mode)) {
+	if (piped || !S_ISDIR(s.st_mode)) {
 		folder = folder_of(h, path, err);
 		return folder ? found(h, folder, path, SERIES_KIND_UNKNOWN, err) : mem_status(err);
 	}
