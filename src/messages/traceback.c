@@ -300,7 +300,7 @@ static int is_word_of_steps(const char *text, const char *word)
 {
 	char before = word > text ? word[-1] : ' ';
 
-	if (is_digit(before) || before == '-' || (before | 0x20) == '_' || strchr("_./", before) ||
+	if (is_digit(before) || before == '-' || strchr("_./", before) ||
 	    ((before | 0x20) >= 'a' && (before | 0x20) <= 'z'))
 		return word - text >= 7 && !strncasecmp(word - 7, "global_", 7);
 	return word - text < 5 || strncasecmp(word - 5, "best ", 5) != 0;

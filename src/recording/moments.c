@@ -79,7 +79,7 @@ static enum plim_status read_range(const char *option, const char *text, size_t 
 static enum plim_status range_of_steps(const char *text, const struct timeline_steps *steps,
 				       size_t *first, size_t *last, struct plim_err *err)
 {
-	size_t a, b;
+	size_t a = 0, b = 0;
 	enum plim_status st;
 
 	if (!steps->ends.n)
