@@ -11,6 +11,8 @@
 #include "model/model.h"
 #include "timeline/timeline.h"
 
+#include <plimsoll/why.h>
+
 enum plan_precision {
 	PLAN_FP32,
 	PLAN_BF16_AUTOCAST, /* fp32 weights; products in bf16 */
@@ -413,5 +415,32 @@ struct plan_rung {
 
 extern const struct plan_rung plan_rungs[];
 extern const size_t plan_rung_count;
+
+/* ---- phases as people, logs and recordings name them ---- */
+
+/* A kind of phase, by how its name begins (phases.c). */
+struct plan_phase_kind {
+	const char *begins;
+	const char *words;                 /* for a person */
+	const char *brief;                 /* in a table; NULL: as it is called */
+	bool numbered;                     /* by steps of training */
+	enum plim_why_moment first, later; /* what a log tells of it: in step 0, and else */
+	struct plan_frame {
+		const char *file, *name;
+	} frames[2]; /* of PyTorch's around its requests, the inner one first; NULL: none */
+};
+const struct plan_phase_kind *plan_phase_kind(const char *phase); /* NULL: one of its own */
+
+uint64_t plan_phase_step(const char *phase); /* 1 of "bwd1" or "fwd1.2"; PLIM_UNKNOWN of "load" */
+enum plim_why_moment plan_phase_moment(const char *phase);
+
+/* "the forward pass of step 1" of fwd1; into a buffer of 64. */
+const char *plan_phase_words(char *buffer, const char *phase);
+
+/* "forward 1" of fwd1, "forward 0.1" of its second micro-batch; short, for tables. */
+void plan_put_phase(struct text *t, const char *phase);
+
+/* What a moment of a log is called among phases; NULL: it is none. */
+const char *plan_moment_words(enum plim_why_moment moment);
 
 #endif

@@ -91,38 +91,6 @@ struct plan_trust plan_trust(const struct plim_plan *p, const struct plan_recipe
 /* Two sizes, kept as long as the plan: `bytes` with what is uncertain.  NULL: *err is set. */
 struct plim_interval plan_range(const struct plan_trust *t, uint64_t bytes);
 
-/* A kind of phase, by how its name begins (plan_phases.c). */
-struct plan_phase_kind {
-	const char *begins;
-	const char *words;                 /* for a person */
-	const char *brief;                 /* in a table; NULL: as it is called */
-	bool numbered;                     /* by steps of training */
-	enum plim_why_moment first, later; /* what a log tells of it: in step 0, and else */
-	struct plan_frame {
-		const char *file, *name;
-	} frames[2]; /* of PyTorch's around its requests, the inner one first; NULL: none */
-};
-const struct plan_phase_kind *plan_phase_kind(const char *phase); /* NULL: one of its own */
-
-uint64_t plan_phase_step(const char *phase); /* 1 of "bwd1" or "fwd1.2"; PLIM_UNKNOWN of "load" */
-enum plim_why_moment plan_phase_moment(const char *phase);
-
-/* "the forward pass of step 1" of fwd1; into a buffer of 64. */
-const char *plan_phase_words(char *buffer, const char *phase);
-
-/* "forward 1" of fwd1, "forward 0.1" of its second micro-batch; short, for tables. */
-void plan_put_phase(struct text *t, const char *phase);
-
-/* What a moment of a log is called among phases; NULL: it is none. */
-const char *plan_moment_words(enum plim_why_moment moment);
-
-/*
- * The rungs as a table, and the configuration of the last that need not be asked for; the memory of the machine where it
- * takes more of it than before.
- */
-void plan_put_ladder(struct text *t, const struct plim_plan_rung *ladder, size_t n,
-		     uint64_t limit_bytes, uint64_t host_before_bytes);
-
 /* "a, b" and one more, for a message; what has no room is left out. */
 #define PLAN_KNOWN 500
 void plan_add_known(char known[PLAN_KNOWN], const char *name);

@@ -1,6 +1,7 @@
 /* The answer for a person: does it fit, what fills the peak, what was assumed. */
 #include "verbs/out.h"
 #include "verbs/plan/plan.h"
+#include "verbs/rungs.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -313,100 +314,6 @@ static void phases(struct text *t, const struct plim_plan *p)
 	text_table_release(&b);
 }
 
-#define CONFIG 18 /* columns in front of a configuration: the widest is "deepspeed.json" */
-
-static void config_line(struct text *t, const char *what, const char *line)
-{
-	unsigned hang = width_of(t) < NARROW ? 4 : CONFIG;
-
-	if (!line)
-		return;
-	if (hang < CONFIG)
-		text_printf(t, "  %s\n    ", what);
-	else
-		text_printf(t, "  %-*s", CONFIG - 2, what);
-	text_wrap(t, hang, hang, "%s", line);
-}
-
-/* yes, no, or what lies between. */
-static const char *does_fit(struct plim_interval needed, enum plim_tri fits, uint64_t limit)
-{
-	return fits == PLIM_TRI_YES ? "yes" : needed.low <= limit ? "perhaps" : "no";
-}
-
-#define RUNG_COLUMNS 37 /* in front of what is to be changed */
-
-static void put_rung(struct text *t, const struct plim_plan_rung *r, uint64_t limit)
-{
-	const char *fits = does_fit(r->needed_range_bytes, r->fits, limit);
-	const char *costs = strstr(r->cost, "none") ? "costs " : "";
-	char needed[32], saved[32];
-
-	text_size(needed, r->needed_bytes);
-	text_size(saved, r->saved_bytes);
-	if (width_of(t) < NARROW) {
-		text_puts(t, "  - ");
-		text_wrap(t, 4, 4, "%s%s (%s%s): needs %s, %s less; fits: %s",
-			  r->changes_results ? "or: " : "", r->rung, costs, r->cost, needed, saved,
-			  fits);
-		return;
-	}
-	text_printf(t, "  %11s  %11s  %-7s  ", needed, saved, fits);
-	text_wrap(t, RUNG_COLUMNS, RUNG_COLUMNS, "%s%s (%s%s)", r->changes_results ? "or: " : "",
-		  r->rung, costs, r->cost);
-}
-
-/* What to change, and all of it ready to be pasted: of the last rung that need not be asked for. */
-void plan_put_ladder(struct text *t, const struct plim_plan_rung *ladder, size_t n, uint64_t limit,
-		     uint64_t host_before_bytes)
-{
-	const struct plim_plan_config *config = NULL;
-	uint64_t host_bytes = 0;
-	int fits = 0, changes = 0;
-	char size[32], host[80];
-
-	if (!n)
-		return;
-	if (width_of(t) >= NARROW)
-		text_printf(t, "  %11s  %11s  %-7s  %s\n", "needed", "saves", "fits", "change");
-	for (size_t i = 0; i < n; i++) {
-		put_rung(t, &ladder[i], limit);
-		fits |= ladder[i].fits == PLIM_TRI_YES;
-		changes |= ladder[i].changes_results;
-		if (ladder[i].changes_results)
-			continue;
-		config = &ladder[i].config;
-		host_bytes = ladder[i].host_bytes;
-	}
-	if (changes) {
-		text_puts(t, "  ");
-		text_wrap(t, 2, 2, "or: another model comes out; one of these beside the rest.");
-	}
-	if (!fits) {
-		text_puts(t, "  ");
-		text_wrap(t, 2, 2,
-			  "None of this is enough: a smaller model, more GPUs, or a "
-			  "larger one.");
-	}
-	if (!config)
-		return;
-	out_title(t, "All of it, to be pasted");
-	config_line(t, "Trainer", config->training_arguments);
-	config_line(t, "model", config->from_pretrained);
-	config_line(t, "PEFT", config->peft);
-	if (strstr(config->training_arguments ? config->training_arguments : "", "deepspeed="))
-		config_line(t, "deepspeed.json", config->deepspeed);
-	config_line(t, "fsdp.json", config->fsdp);
-	config_line(t, "environment", config->environment);
-	if (host_bytes > host_before_bytes) {
-		snprintf(host, sizeof(host), "%s of the machine's memory in all",
-			 text_size(size, host_bytes));
-		config_line(t, "needs", host);
-	}
-	if (config->accelerate || config->deepspeed)
-		config_line(t, "elsewhere", "--json has it for accelerate, DeepSpeed and FSDP");
-}
-
 static void learned(struct text *t, const struct plim_plan *p)
 {
 	char recorded[32], planned[32], added[64];
@@ -464,7 +371,7 @@ static void sweep(struct text *t, const struct plim_plan *p)
 			text_cell_bytes(&b, s->reserved_bytes);
 		}
 		text_cell_bytes(&b, s->needed_bytes);
-		fits = s->fits ? does_fit(s->needed_range_bytes, s->fits, p->limit_bytes) : "";
+		fits = s->fits ? rungs_fit(s->needed_range_bytes, s->fits, p->limit_bytes) : "";
 		text_puts(text_cell(&b), fits);
 		if (s->dies_at && !narrow && !strcmp(fits, "no")) {
 			text_puts(&b.cells, ", dies in ");
@@ -494,7 +401,7 @@ enum plim_status plim_plan_text(const struct plim_plan *p, const struct plim_tex
 	sweep(&t, p);
 	if (p->ladder_count)
 		out_title(&t, "What would make it fit, step by step");
-	plan_put_ladder(&t, p->ladder, p->ladder_count, p->limit_bytes, p->host.bytes);
+	rungs_put(&t, p->ladder, p->ladder_count, p->limit_bytes, p->host.bytes);
 	out_list(&t, "Assumed", p->assumptions, p->assumption_count);
 	return out_text(&t, write, ctx, err);
 }

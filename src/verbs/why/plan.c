@@ -3,7 +3,7 @@
  * the recipe that a person told, not the run: where phase, memory in use or step differ, that is said and nothing is
  * concluded.
  */
-#include "verbs/plan/plan.h"
+#include "plan/plan.h"
 #include "verbs/why/why.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* The answer for a person: what died, why, what helps and what does not. */
 #include "verbs/out.h"
-#include "verbs/plan/plan.h"
+#include "verbs/rungs.h"
 #include "verbs/why/why.h"
 
 #include <stdio.h>
@@ -227,7 +227,7 @@ static void planned(struct text *t, const struct plim_why_planned *p)
 	if (!p->ladder_count || (p->agrees == PLIM_TRI_NO))
 		return;
 	out_title(t, "What would make the planned run fit");
-	plan_put_ladder(t, p->ladder, p->ladder_count, p->limit_bytes, PLIM_UNKNOWN);
+	rungs_put(t, p->ladder, p->ladder_count, p->limit_bytes, PLIM_UNKNOWN);
 }
 
 static void whole(struct text *t, const struct plim_why *w, const struct plim_why_death *d)
