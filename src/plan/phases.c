@@ -1,5 +1,5 @@
 /* Phases of a plan as one table: what each is to a person, to a log and to a recording. */
-#include "plan.h"
+#include "plan/plan.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,422 +1,127 @@
 /*
- * A run that has not happened: a model and a recipe become a program (requests in order, with category and phase) as
- * PyTorch would make them, which the allocator's model runs like a recording's.
+ * A planned run as its parts share it (struct plim_plan is the public result): options to a recipe, the recipe to a
+ * program, the program to what is told.
  *
- * plan.h	recipe and outcome		tape.h	eager autograd without values
- * ops.h	the operations			build.h	models made of them, and the training loop
+ * options.c, defaults.c, processes.c	what was asked for, and what was left open
+ * planner.c, recordings.c		programs of it; what recordings of such a run teach
+ * told.c, doubts.c, machine.c		numbers, verdict, what forbids one, the machine's own memory
+ * largest.c, ladder.c, paste.c		what would fit, what to change, what to paste
+ * phases.c				phases as one table
  */
 #ifndef PLAN_PLAN_H
 #define PLAN_PLAN_H
 
-#include "model/model.h"
-#include "timeline/timeline.h"
+#include "base/base.h"
+#include "recipe.h"
 
+#include <plimsoll/plan.h>
 #include <plimsoll/why.h>
 
-enum plan_precision {
-	PLAN_FP32,
-	PLAN_BF16_AUTOCAST, /* fp32 weights; products in bf16 */
-	PLAN_FP16_AUTOCAST, /* the same with a GradScaler */
-	PLAN_BF16_PURE,     /* everything in bf16 */
-	PLAN_BF16_LOADED, /* weights in bf16, under bf16 autocast: what Transformers 5 makes of such files */
-	PLAN_BF16_MASTER, /* everything in bf16, but the optimizer steps on copies in fp32 */
-	PLAN_PRECISIONS
-};
-extern const char *const plan_precision_names[PLAN_PRECISIONS];
-
-enum plan_optimizer {
-	PLAN_ADAMW, /* foreach, PyTorch's default */
-	PLAN_ADAMW_FUSED,
-	PLAN_ADAMW_LOOP,
-	PLAN_SGD,
-	PLAN_SGD_MOMENTUM,
-	PLAN_ADAFACTOR,
-	PLAN_ADAMW_8BIT,
-	PLAN_ADAMW_PAGED,
-	PLAN_OPTIMIZERS
-};
-extern const char *const plan_optimizer_names[PLAN_OPTIMIZERS];
-
-enum plan_attention { PLAN_SDPA, PLAN_EAGER, PLAN_FLASH, PLAN_ATTENTIONS };
-extern const char *const plan_attention_names[PLAN_ATTENTIONS];
-
-enum plan_checkpointing {
-	PLAN_CHECKPOINT_NONE,
-	PLAN_CHECKPOINT_FULL,      /* every block of the text tower and of the vision tower */
-	PLAN_CHECKPOINT_VISION,    /* of the vision tower */
-	PLAN_CHECKPOINT_SELECTIVE, /* every block, but results of products and attention are kept */
-	PLAN_CHECKPOINTINGS
-};
-
-enum plan_loss {
-	PLAN_LOSS_WHOLE,   /* of all logits at once */
-	PLAN_LOSS_CHUNKED, /* so many tokens at a time, each part checkpointed: TRL's chunked_nll */
-	PLAN_LOSS_LIGER, /* Liger's fused linear cross entropy: gradients are made in the forward pass */
-	PLAN_LOSSES
-};
-extern const char *const plan_loss_names[PLAN_LOSSES];
-
-/* How linear layers' weights are kept: 1 + enum model_quantization.  The model that is planned is kept so. */
-enum plan_quantize { PLAN_NOT_QUANTIZED, PLAN_NF4, PLAN_NF4_DOUBLE, PLAN_INT8, PLAN_QUANTIZES };
-extern const char *const plan_quantize_names[PLAN_QUANTIZES];
-
-enum plan_parallel {
-	PLAN_ALONE,
-	PLAN_DDP,
-	PLAN_ZERO1,       /* DDP with optimizer states shared out */
-	PLAN_FSDP1,       /* units flattened */
-	PLAN_FSDP2,       /* parameters sharded one by one */
-	PLAN_FSDP2_ZERO2, /* without resharding after the forward pass */
-	PLAN_FSDP1_ZERO2, /* the same: SHARD_GRAD_OP */
-	PLAN_ZERO2,       /* DeepSpeed's: gradients and states shared out */
-	PLAN_ZERO3,       /* ... and parameters */
-	PLAN_PARALLELS
-};
-extern const char *const plan_parallel_names[PLAN_PARALLELS];
-
-/* DDP's first buckets: whether they live through the second forward pass depends on who is faster. */
-enum plan_buckets { PLAN_BUCKETS_BY_TIME, PLAN_BUCKETS_GO, PLAN_BUCKETS_LINGER };
-
-enum plan_schedule { PLAN_1F1B, PLAN_GPIPE, PLAN_SCHEDULES };
-extern const char *const plan_schedule_names[PLAN_SCHEDULES];
-
-/* What autograd saves for the backward pass: where it waits. */
-enum plan_activations {
-	PLAN_ACTIVATIONS_STAY,
-	PLAN_SAVE_ON_CPU,         /* torch.autograd.graph.save_on_cpu() around the forward pass */
-	PLAN_SAVE_ON_CPU_PINNED,  /* ... with pin_memory=True */
-	PLAN_OFFLOAD_CHECKPOINTS, /* what checkpointed blocks keep: Transformers' "offload": True */
-	PLAN_OFFLOAD_STREAMS,     /* TRL's activation_offloading */
-	PLAN_ACTIVATIONS
-};
-extern const char *const plan_activations_names[PLAN_ACTIVATIONS];
-
-enum plan_place { PLAN_ON_GPU, PLAN_ON_HOST, PLAN_ON_NVME, PLAN_PLACES };
-extern const char *const plan_place_names[PLAN_PLACES];
-
-enum plan_save {
-	PLAN_SAVE_NONE,
-	PLAN_SAVE_TORCH,      /* torch.save of the state dicts of model and optimizer */
-	PLAN_SAVE_PRETRAINED, /* save_pretrained: the model as safetensors */
-	PLAN_SAVE_STATE,      /* accelerate's save_state: both */
-	PLAN_SAVE_FULL,       /* FULL_STATE_DICT, offloaded to the first rank's host memory */
-	PLAN_SAVE_FULL_GPU, /* ... with offload_to_cpu=False: every rank has all of it on its GPU */
-	PLAN_SAVE_SHARDED,  /* torch.distributed.checkpoint: each rank its own */
-	PLAN_SAVES
-};
-extern const char *const plan_save_names[PLAN_SAVES];
-
-/* How weights that will be sharded reach the GPU. */
-enum plan_load {
-	/*
-	 * On the meta device; then a unit, or a parameter, at a time: accelerate's fsdp_cpu_ram_efficient_loading, FSDP's
-	 * sync_module_states, DeepSpeed's zero.Init
-	 */
-	PLAN_LOAD_META,
-	PLAN_LOAD_WHOLE, /* all of the model is on each GPU before it is sharded: model.cuda(), then the wrapper */
-	PLAN_LOADS
-};
-extern const char *const plan_load_names[PLAN_LOADS];
-
-/* Of keys and values while tokens are generated. */
-enum plan_cache {
-	PLAN_CACHE_DYNAMIC, /* grows with the tokens */
-	PLAN_CACHE_STATIC,  /* as long as it will ever be, at once */
-	PLAN_CACHES
-};
-extern const char *const plan_cache_names[PLAN_CACHES];
-
-enum plan_task { PLAN_TRAIN, PLAN_INFER, PLAN_GENERATE, PLAN_TASKS };
-extern const char *const plan_task_names[PLAN_TASKS];
-
-/* What of the card decides how much operations take. */
-struct plan_device {
-	unsigned capability; /* 90: Hopper; 0: AMD's */
-	unsigned multiprocessors, threads_per_multiprocessor;
-	uint64_t blas_workspace_bytes;
-	bool cudnn_attention; /* scaled_dot_product_attention prefers cuDNN: Hopper and later */
-	bool flash_attention; /* or has FlashAttention: Ampere and later */
-	uint64_t lt_workspace_bytes;
-};
-extern const struct plan_device plan_device_default; /* an H100 */
-/* By compute capability, 10 * major + minor; 0: AMD's. */
-struct plan_device plan_device_of(unsigned capability, unsigned multiprocessors);
-
-/* What a run takes beyond the plan, as recordings of it showed (calibrate.c). */
-struct plan_line {
-	uint64_t fixed_bytes;
-	uint64_t bytes,
-		tokens; /* and so many more for so many tokens of a micro-batch; tokens 0: none */
-};
-struct plan_learned {
-	uint64_t resident_bytes; /* from the beginning to the end */
-	uint64_t state_bytes;    /* from the first step of the optimizer on */
-	struct plan_line kept;   /* from the forward pass to the backward pass: */
-	bool between_blocks; /* ... beside blocks, which may be computed again; else all blocks alike */
-	struct plan_line forward, backward, optimizer; /* for a moment, when the phase takes most */
-};
-
-struct plan_recipe {
-	/* what is run, and how */
-	enum plan_task task;
-	enum plan_precision precision;
-	enum plan_optimizer optimizer;
-	enum plan_attention attention;
-	enum plan_checkpointing checkpointing;
-	enum plan_loss loss;
+struct plim_plan_hidden {
+	struct mem mem;
+	struct arena arena;
+	struct model model;
+	struct model
+		quantized; /* a copy with its weights quantized as `quantize` says, for recipes that want it */
 	enum plan_quantize quantize;
-	enum plan_cache cache;
-	enum plan_activations activations;
-	enum plan_place
-		optimizer_on; /* states, master weights and gradients: DeepSpeed's offload */
-	enum plan_place parameters_on; /* FSDP's CPU offload, ZeRO-3's offload_param */
-	enum plan_load load;           /* of sharded weights; others are always whole */
-	enum plan_save save;           /* at the end of training */
-	unsigned
-		transformers; /* 100 * major + minor, for the names in configuration; 0: the newest known */
-	bool no_clip, keep_outputs, no_cache;
-	bool keep_cache; /* passes that generate nothing keep keys and values, too (config.use_cache) */
-	bool grouped; /* a batch of `longest` comes first, too, as samplers that group by length do */
-	bool padded; /* attention is given a mask of what is padding */
-	/* as older releases do it: logits given back in fp32, copied to be shifted; shared heads copied for attention */
-	bool wide_logits, copies_logits, repeats_heads;
-	bool sequence_parallel;    /* with `tp`: the rows between layers are shared, too */
-	uint64_t checkpoint_every; /* of so many blocks one is checkpointed; 0 counts as 1 */
-	uint64_t loss_chunk;       /* tokens of PLAN_LOSS_CHUNKED; 0: TRL's 256 */
-	/* its sizes */
-	uint64_t batch, sequence;
-	uint64_t image_size;  /* of models that see: height in pixels; 0: as configured */
-	uint64_t image_width; /* in pixels; 0: as high */
-	uint64_t accumulate;  /* micro-batches a step */
-	uint64_t steps;
-	const uint64_t
-		*lengths;    /* tokens of a sample, step after step (again and again); borrowed */
-	size_t length_count; /* 0: all are `sequence` */
-	uint64_t longest;    /* a batch as long as that comes after all others; 0: none does */
-	uint64_t eval_passes, eval_batch;
-	uint64_t new_tokens;             /* PLAN_GENERATE */
-	uint64_t beams;                  /* ... sequences of each sample; 0 counts as 1 */
-	uint64_t lora_rank;              /* 0: all parameters are trained */
-	const char *const *lora_targets; /* names of modules; borrowed */
-	size_t lora_target_count;        /* 0: the family's usual ones */
-	const uint64_t *extra_bytes;     /* tensors beside the model's, made before it; borrowed */
-	size_t extra_count;
-	/* where */
-	struct plan_device device;
-	uint64_t gpus;   /* all that share the work; this is what one of them needs */
-	uint64_t tp, pp; /* of the GPUs share each layer, and the layers, out; 0 counts as 1 */
-	uint64_t micro_batches; /* of a pipeline's step */
-	uint64_t stage;         /* which of the pipeline, from 0 */
-	enum plan_parallel parallel;
-	enum plan_schedule schedule;
-	enum plan_buckets buckets;
-	const struct plan_learned
-		*learned; /* of recordings (calibrate.c); NULL: nothing was; borrowed */
-};
-void plan_recipe_init(struct plan_recipe *r);
-
-/* Transformers' release from which gradient_checkpointing_kwargs have every_n_layers and offload. */
-#define PLAN_CHECKPOINT_KEYS_FROM 517
-/* The offload is DeepSpeed's: of the optimizer alone, or to NVMe. */
-int plan_is_deepspeed(const struct plan_recipe *r);
-/* Has each process its share of the parameters only? */
-bool plan_is_sharded(const struct plan_recipe *r);
-#define PLAN_DEEPSPEED_BUCKET \
-	50000000u /* elements: reduce_bucket_size of the configuration that plan writes */
-
-/* Are the weights of 16 bits? */
-bool plan_is_half(const struct plan_recipe *r);
-
-/* A part of the run; its requests are those up to the op `end` of the program. */
-struct plan_phase {
-	char name[12]; /* load, fwd0, bwd0, opt0, zero0, fwd1, ..., eval0, gen0 */
-	uint64_t allocated_bytes, reserved_bytes;                                 /* when it ends */
-	uint64_t peak_allocated_bytes, peak_requested_bytes, peak_reserved_bytes; /* within it */
-	uint32_t end;
-	uint64_t host_bytes; /* most of the machine's own memory within it */
+	struct plan_recipe recipe;
+	struct allocator_rules rules;
+	struct allocator_bounds bounds;
+	struct text lora_targets; /* the option, cut at its commas */
+	VEC(const char *) lora_names;
+	VEC(uint64_t) extra;   /* bytes of tensors beside the model's */
+	VEC(uint64_t) lengths; /* tokens, step by step */
+	VEC(char *) strings;   /* that the result points to */
+	VEC(const char *) assumptions, defaults, doubts;
+	struct plan *plan;
+	struct plan_trust trust; /* of the whole run */
+	bool bounded;
+	const char *title;           /* of a page: "config.json, batch 8, sequence 2048" */
+	const char *settings;        /* PYTORCH_CUDA_ALLOC_CONF, "" without */
+	const struct facts_gpu *gpu; /* static storage; NULL: none was named */
+	struct plan_learned learned; /* of recordings: */
+	size_t recordings;           /* ... that were read; 0: none were given */
+	struct plan_recipe recorded; /* ... the last one's recipe, but for what it borrows */
+	uint64_t less_bytes,
+		more_bytes; /* ... that the planned run may need less or more for what they leave open */
 };
 
-/* What of the machine's own memory is for what. */
-enum plan_host_part {
-	PLAN_HOST_PROCESS, /* Python, PyTorch, CUDA's libraries */
-	PLAN_HOST_WEIGHTS,
-	PLAN_HOST_GRADIENTS,
-	PLAN_HOST_STATES, /* of the optimizer, with its master weights */
-	PLAN_HOST_ACTIVATIONS,
-	PLAN_HOST_BUFFERS, /* that transfers go through */
-	PLAN_HOST_LOADING,
-	PLAN_HOST_SAVING,
-	PLAN_HOST_PARTS
-};
+/* A copy that lives as long as the plan; NULL: *err is set. */
+const char *plan_string(struct plim_plan *p, struct plim_err *err, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
-/* The machine's own memory, of all processes that are on it. */
-struct plan_host {
-	uint64_t peak_bytes;
-	uint64_t bytes[PLAN_HOST_PARTS]; /* at the peak; the sum is peak_bytes */
-	uint64_t pinned_bytes;           /* of it: what PyTorch's host allocator has pinned */
-	unsigned processes;
-};
+/* Options to a recipe; PLIM_E_ARG names what is not known. */
+enum plim_status plan_read_options(struct plim_plan *p, const struct plim_plan_options *o,
+				   struct plim_err *err);
 
-struct plan {
-	struct mem *mem;
-	struct program *program;
-	uint8_t *categories; /* of each request, enum timeline_category */
-	size_t category_room;
-	VEC(struct plan_phase) phases;
-	uint64_t adapter_elements; /* of LoRA, all of them trainable */
-	struct plan_host host;
-};
+/* The value of an option as this project calls it, of what other tools do; `given` itself where none does. */
+const char *plan_value(const char *option, const char *given, bool trains);
 
 /*
- * The program of a run.  `m` needs to stay only for the call.  Errors: PLIM_E_ARG, the recipe does not fit the model;
- * PLIM_E_LIMIT, more tensors than programs have.  Free it with plan_free.
+ * One option by its name on the command line, as --recorded tells it; `value` is borrowed.  PLIM_E_ARG: it is none that
+ * says what a step is, or no number.
  */
-enum plim_status plan_build(struct mem *mem, const struct model *m, const struct plan_recipe *r,
-			    struct plan **out, struct plim_err *err);
-void plan_free(struct plan *p);
+enum plim_status plan_tell_option(struct plim_plan_options *o, const char *name, const char *value,
+				  struct plim_err *err);
 
-struct plan_result {
-	uint32_t died; /* the phase whose request failed, or TRACE_NONE */
-	uint64_t died_request_bytes, died_allocated_bytes;
-	uint64_t peak_allocated_bytes, peak_requested_bytes, peak_reserved_bytes;
-	uint32_t peak_phase; /* of allocated bytes */
-};
+/* Options, the card and the model to a recipe, which is made anew: plan_read_options, then plan_take_defaults. */
+enum plim_status plan_read_recipe(struct plim_plan *p, const struct plim_plan_options *o,
+				  struct plim_err *err);
 
-/* Run it through the allocator; fills the phases' numbers (those before a death). */
-enum plim_status plan_measure(struct plan *p, const struct allocator_rules *rules,
-			      const struct allocator_bounds *bounds, struct plan_result *out,
+/* What the options leave open, by the releases and the model that was read; tells what it took for granted. */
+enum plim_status plan_take_defaults(struct plim_plan *p, const struct plim_plan_options *o,
+				    struct plim_err *err);
+
+/* Are there more tokens than the model was made for? */
+bool plan_is_beyond(const struct model *m, const struct plan_recipe *r);
+
+/* Where it is to run: p->limit_bytes. */
+enum plim_status plan_find_limit(struct plim_plan *p, const struct plim_plan_options *o,
+				 struct plim_err *err);
+
+/* The model with its weights as a recipe keeps them; borrowed, until it is asked for other ones. */
+enum plim_status plan_model_for(struct plim_plan *p, enum plan_quantize how,
+				const struct model **out, struct plim_err *err);
+
+/* Fill p->model, and what forbids a verdict (doubts.c). */
+enum plim_status plan_take_model(struct plim_plan *p, struct plim_err *err);
+
+/* Fill p->phases and p->peak from a measured program; then p->fits and what dies; then p->assumptions (told.c). */
+enum plim_status plan_take_peak(struct plim_plan *p, const struct plan_result *result,
+				uint64_t needed, struct plim_err *err);
+enum plim_status plan_judge(struct plim_plan *p, struct plim_err *err);
+enum plim_status plan_take_assumptions(struct plim_plan *p, const struct plim_plan_options *o,
+				       struct plim_err *err);
+
+/* What fits at most, and several sizes ("batch=1,2,4"; NULL: none), where they are asked for (largest.c). */
+enum plim_status plan_find_largest(struct plim_plan *p, const struct plim_plan_options *o,
+				   struct plim_err *err);
+enum plim_status plan_sweep(struct plim_plan *p, const char *text, struct plim_err *err);
+
+/* The program of a recipe, for the model as the recipe has its weights; plan_free it. */
+enum plim_status plan_program(struct plim_plan *p, const struct plan_recipe *r, struct plan **out,
 			      struct plim_err *err);
 
-/* The same where memory is ample, and the smallest limit under which it goes to its end. */
-enum plim_status plan_measure_needed(struct plan *p, const struct allocator_rules *rules,
-				     struct plan_result *out, uint64_t *needed_bytes,
-				     struct plim_err *err);
-
-/* What lives at the peak of a phase; the rounding of blocks is in `rounding`. */
-void plan_compose(const struct plan *p, uint32_t phase, uint64_t bytes[TIMELINE_CATEGORIES],
-		  uint64_t *rounding_bytes);
-
-/* What a sum over `rows` of a matrix of `outputs` columns stages in memory (reduce.c). */
-uint64_t plan_reduce_bytes(const struct plan_device *d, uint64_t rows, uint64_t outputs,
-			   unsigned element_bytes);
-
-/* ---- where a request is made: program_request.stack of a plan (sites.c) ---- */
-
-/* A place is a module, or the block that it stands in, as a number below 2^22; 0: outside of the model. */
-#define PLAN_IN_MODULE(module) ((uint32_t)(module) + 1)
-#define PLAN_IN_BLOCK(module) (((uint32_t)(module) + 1) | PLAN_BLOCK)
-#define PLAN_BLOCK (1u << 21)
-
-/* While which pass, in the two upper bits. */
-enum plan_pass { PLAN_FORWARD_PASS, PLAN_BACKWARD_PASS, PLAN_SECOND_PASS /* recomputed */ };
-
-struct plan_site {
-	const char *
-		op; /* "mm", static storage; NULL: none, a tensor that the model or the loop makes */
-	enum plan_pass pass;
-	char place[MODEL_NAME_BYTES]; /* "model.layers.3.mlp.down_proj"; "": outside of the model */
+/* One more run of the same model under a limit, UINT64_MAX: none. */
+struct plan_trial {
+	uint64_t allocated_bytes, reserved_bytes;
+	const char *died; /* phase, static or of `name`; NULL: it goes to its end */
+	char name[12];
+	uint64_t request_bytes;
+	struct plan_trust trust;
 };
-uint32_t plan_site_make(uint32_t place, unsigned op, enum plan_pass pass);
-void plan_site_read(const struct model *m, uint32_t site, struct plan_site *out);
+enum plim_status plan_try(struct plim_plan *p, const struct plan_recipe *r, uint64_t limit_bytes,
+			  struct plan_trial *out, struct plim_err *err);
 
-/* ---- how sure it is (basis.c) ---- */
+/* CUDA context, kernels and libraries beside PyTorch's own memory, as in whatif.c. */
+#define PLAN_ALLOWANCE_BYTES ((uint64_t)896 << 20)
 
-enum plan_basis {
-	PLAN_MEASURED, /* fitted to a recording of a run of the model, in no further doubt */
-	PLAN_DERIVED,  /* PyTorch's rules, checked against measured runs of the same kind */
-	PLAN_ASSUMED,  /* nothing of the kind was measured */
-	PLAN_BASES
-};
-extern const char *const plan_basis_names[PLAN_BASES];
+/* How sure what the first `n` phases of a plan tell is; of one that recipe `r` made. */
+struct plan_trust plan_trust(const struct plim_plan *p, const struct plan_recipe *r,
+			     const struct plan *plan, size_t n);
 
-#define PLAN_REASONS 8
-
-struct plan_trust {
-	enum plan_basis basis;
-	unsigned below, above;             /* how far bytes may be off, in thousandths */
-	uint64_t less_bytes, more_bytes;   /* and in bytes, for what recordings leave open */
-	const char *reasons[PLAN_REASONS]; /* why no surer; static storage */
-	size_t reason_count;
-};
-
-/*
- * Of what is told of the first `n` phases of a plan: of all of them, the whole run.  `recorded`: the recipe of a run of the
- * model that the plan was calibrated with; NULL: none.
- */
-void plan_trust_of(const struct model *m, const struct plan_recipe *r,
-		   const struct plan_recipe *recorded, const struct plan_phase *phases, size_t n,
-		   struct plan_trust *out);
-void plan_trust_range(const struct plan_trust *t, uint64_t bytes, uint64_t range[2]);
-
-/* ---- calibration: a plan of a recorded run beside the recording ---- */
-
-/*
- * What a step of training takes, at the borders of its passes, in requested bytes.  It is the second step where there is
- * one, of recordings that whose peak is the highest.
- */
-struct plan_footprint {
-	uint64_t resident_bytes;               /* before its forward pass */
-	uint64_t parameter_bytes, state_bytes; /* ... of these */
-	uint64_t kept_bytes; /* by the forward pass, when the backward pass begins */
-	uint64_t forward_bytes, backward_bytes,
-		optimizer_bytes;  /* most, beyond what lives before or after it */
-	uint64_t workspace_bytes; /* the largest workspace that stays; 0: none */
-	uint64_t input_bytes;     /* the largest input that the step reads; 0: none is known */
-	uint64_t step;            /* that it is of */
-};
-
-/* PLIM_E_ARG: it does not train. */
-enum plim_status plan_footprint(const struct plan *p, struct plan_footprint *out,
-				struct plim_err *err);
-
-/* Of a recording.  PLIM_E_ARG: it has no whole step of training, or no stacks. */
-enum plim_status plan_footprint_recorded(const struct timeline *tl,
-					 const struct timeline_categories *c,
-					 const struct timeline_steps *steps,
-					 struct plan_footprint *out, struct plim_err *err);
-
-/* Does the recorded step read an input of so many bytes? */
-bool plan_recorded_reads(const struct timeline *tl, const struct timeline_categories *c,
-			 const struct timeline_steps *steps, const struct plan_footprint *step,
-			 uint64_t bytes);
-
-/* Another model: what is recorded of parameters is not what is planned. */
-bool plan_is_other_model(const struct plan_footprint *recorded,
-			 const struct plan_footprint *planned);
-
-/* One recorded run and the plan of it, without what was learned. */
-struct plan_pair {
-	struct plan_footprint recorded, planned;
-	uint64_t tokens; /* of a micro-batch */
-	bool checkpoints;
-};
-
-/* From one run, or two of different size: what is beyond the plan. */
-void plan_learn(const struct plan_pair *pairs, size_t n, struct plan_learned *out);
-
-uint64_t plan_line_at(const struct plan_line *line, uint64_t tokens);
-
-/* ---- the ladder: changes that take less memory, the cheapest first ---- */
-
-/* What a rung changes: the recipe, or the allocator's settings (static storage; NULL: PyTorch's default). */
-struct plan_choice {
-	struct plan_recipe recipe;
-	const char *settings;
-};
-
-struct plan_rung {
-	const char *name;
-	const char *cost;     /* an estimate, of time or of quality */
-	bool changes_results; /* what is trained comes out differently: opt-in */
-	bool repeats;         /* can be taken again and again */
-	bool pairs;           /* free: what saves nothing alone may do so with another of them */
-	bool (*apply)(struct plan_choice *c); /* false: it changes nothing here */
-};
-
-extern const struct plan_rung plan_rungs[];
-extern const size_t plan_rung_count;
-
-/* ---- phases as people, logs and recordings name them ---- */
+/* Two sizes, kept as long as the plan: `bytes` with what is uncertain.  NULL: *err is set. */
+struct plim_interval plan_range(const struct plan_trust *t, uint64_t bytes);
 
 /* A kind of phase, by how its name begins (phases.c). */
 struct plan_phase_kind {
@@ -442,5 +147,45 @@ void plan_put_phase(struct text *t, const char *phase);
 
 /* What a moment of a log is called among phases; NULL: it is none. */
 const char *plan_moment_words(enum plim_why_moment moment);
+
+/* "a, b" and one more, for a message; what has no room is left out. */
+#define PLAN_KNOWN 500
+void plan_add_known(char known[PLAN_KNOWN], const char *name);
+
+/* Several GPUs (processes.c): options to a recipe, as plan_read_options. */
+enum plim_status plan_read_parallel(struct plan_recipe *r, const struct plim_plan_options *o,
+				    struct plim_err *err);
+/* What of a card is not PyTorch's: with several GPUs, NCCL's buffers beside what is usual; or what the caller says. */
+uint64_t plan_allowance(const struct plan_recipe *r, const struct plim_plan_options *o);
+bool plan_is_fsdp1(const struct plan_recipe *r);
+enum plim_status plan_assume_parallel(struct plim_plan *p, struct plim_err *err);
+/* Of a pipeline whose stage is not given, the one that needs most becomes the recipe's. */
+enum plim_status plan_pick_stage(struct plim_plan *p, const struct plim_plan_options *o,
+				 struct plim_err *err);
+/* Both ends of what depends on time: DDP's first buckets go when the second forward pass begins, or after it. */
+enum plim_status plan_linger(struct plim_plan *p, uint64_t range[2], struct plim_err *err);
+
+/* The machine's own memory: fill p->host (machine.c); and what may be needed of it where `host` is told. */
+void plan_take_host(struct plim_plan *p, const struct plim_plan_options *o);
+uint64_t plan_host_at_most(const struct plan_host *host, const struct plan_recipe *r);
+/* A sentence on what was taken for granted, static or plan_string's (NULL: *err is set); and all on that memory. */
+enum plim_status plan_assume(struct plim_plan *p, const char *text, struct plim_err *err);
+enum plim_status plan_assume_host(struct plim_plan *p, struct plim_err *err);
+
+#define PLAN_LEARNED_MOST 16 /* rows */
+
+/* Learn from o->calibrate; the recipe is then p's own again, with what was learned.  Nothing to do without. */
+enum plim_status plan_calibrate(struct plim_plan *p, const struct plim_plan_options *o,
+				struct plim_err *err);
+
+#define PLAN_LADDER_STEPS 64 /* rungs that are told, at most */
+
+/* Fill p->ladder for a run that does not fit. */
+enum plim_status plan_climb(struct plim_plan *p, const struct plim_plan_options *o,
+			    struct plim_err *err);
+/* `variable`: of the environment, for the allocator's settings. */
+enum plim_status plan_write_config(struct plim_plan *p, const struct plan_choice *c,
+				   const char *variable, struct plim_plan_config *out,
+				   struct plim_err *err);
 
 #endif

@@ -3,7 +3,7 @@
  * summed over its rows.  Few outputs and many rows are divided among blocks that meet in global memory; that staging
  * buffer can be as large as the matrix.
  */
-#include "plan.h"
+#include "recipe.h"
 
 #define MAX_THREADS 512u
 #define WARP 32u

@@ -1,4 +1,4 @@
-#include "plan.h"
+#include "recipe.h"
 
 #define ADAPTER_RANK 16
 #define SHORTEST 256

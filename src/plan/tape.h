@@ -12,7 +12,7 @@
 #ifndef PLAN_TAPE_H
 #define PLAN_TAPE_H
 
-#include "plan.h"
+#include "recipe.h"
 
 #define TAPE_NONE UINT32_MAX
 #define TAPE_EDGES 3   /* inputs of an operation that can take a gradient */

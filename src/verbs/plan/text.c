@@ -1,6 +1,6 @@
 /* The answer for a person: does it fit, what fills the peak, what was assumed. */
+#include "plan/plan.h"
 #include "verbs/out.h"
-#include "verbs/plan/plan.h"
 #include "verbs/rungs.h"
 
 #include <stdio.h>

@@ -2,8 +2,8 @@
  * --calibrate: recordings of the user's own runs beside the plans of the same runs.  What a recording's run was is told with
  * --recorded; what is not told there is as planned.
  */
+#include "plan/plan.h"
 #include "recording/recording.h"
-#include "verbs/plan/plan.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * What a recipe leaves open is as the releases of PyTorch and Transformers have it, and as the model's file says.  What
  * decides bytes is told as an assumption.  Sources: Transformers' release notes and sources of the releases named.
  */
-#include "verbs/plan/plan.h"
+#include "plan/plan.h"
 
 #include <string.h>
 

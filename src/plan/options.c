@@ -1,5 +1,5 @@
 /* Options to a recipe: names by table. */
-#include "verbs/plan/plan.h"
+#include "plan/plan.h"
 
 #include <ctype.h>
 #include <stdlib.h>

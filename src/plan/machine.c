@@ -1,5 +1,5 @@
 /* The machine's own memory: what a job keeps there, and whether there is enough. */
-#include "verbs/plan/plan.h"
+#include "plan/plan.h"
 
 /* Not measured: DeepSpeed, TRL, NVMe, paged states, and what is in memory for a moment while files are written. */
 static int is_measured(const struct plan_recipe *r)

@@ -3,7 +3,7 @@
  * with room for what is uncertain.  Rungs that change what is trained are alternatives, each by itself on top of that;
  * where the caller allows them they stay as well.
  */
-#include "verbs/plan/plan.h"
+#include "plan/plan.h"
 
 #include <stdio.h>
 

@@ -2,7 +2,7 @@
  * A recipe as configuration that can be pasted, with the names of Transformers 5, accelerate 1.15, DeepSpeed 0.19,
  * PEFT 0.21 and PyTorch 2.11.
  */
-#include "verbs/plan/plan.h"
+#include "plan/plan.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* What of the plan verb is about several GPUs: which share what, how sure that is, what they need beside PyTorch's. */
-#include "verbs/plan/plan.h"
+#include "plan/plan.h"
 
 #include <string.h>
 

@@ -1,0 +1,135 @@
+/* A planned run: its strings, its limit, its programs, and how sure their numbers are. */
+#include "plan/plan.h"
+
+#include "facts/facts.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+const char *plan_string(struct plim_plan *p, struct plim_err *err, const char *fmt, ...)
+{
+	struct plim_plan_hidden *h = p->hidden;
+	char *s = NULL;
+	va_list args;
+	int n;
+
+	va_start(args, fmt);
+	n = vasprintf(&s, fmt, args);
+	va_end(args);
+	if (n < 0) {
+		err_set(err, PLIM_E_NOMEM, "out of memory");
+		return NULL;
+	}
+	if (vec_push(&h->mem, &h->strings, s, err)) {
+		free(s);
+		return NULL;
+	}
+	return s;
+}
+
+/* ---- where it is to run ---- */
+
+enum plim_status plan_find_limit(struct plim_plan *p, const struct plim_plan_options *o,
+				 struct plim_err *err)
+{
+	const struct facts_gpu *gpu = p->hidden->gpu;
+	uint64_t allowance = plan_allowance(&p->hidden->recipe, o);
+
+	p->limit_bytes = o->memory_bytes;
+	if (gpu && o->memory_bytes == PLIM_UNKNOWN) {
+		if (allowance >= gpu->total_low_bytes)
+			return err_set(err, PLIM_E_ARG,
+				       "an allowance of %llu bytes leaves nothing of a %s",
+				       (unsigned long long)allowance, gpu->name);
+		p->limit_bytes = gpu->total_low_bytes - allowance;
+	}
+	p->hidden->bounded = p->limit_bytes != PLIM_UNKNOWN;
+	p->hidden->bounds = (struct allocator_bounds){
+		.limit_bytes = p->hidden->bounded ? p->limit_bytes : UINT64_MAX,
+		.capacity_bytes = UINT64_MAX,
+	};
+	return PLIM_OK;
+}
+
+/* ---- runs ---- */
+
+/* The model with its weights as a recipe keeps them. */
+enum plim_status plan_model_for(struct plim_plan *p, enum plan_quantize how,
+				const struct model **out, struct plim_err *err)
+{
+	struct plim_plan_hidden *h = p->hidden;
+	enum plim_status st = PLIM_OK;
+
+	*out = how ? &h->quantized : &h->model;
+	if (!how || h->quantize == how)
+		return PLIM_OK;
+	model_release(&h->quantized);
+	h->quantize = PLAN_NOT_QUANTIZED;
+	st = model_copy(&h->quantized, &h->model, err);
+	if (!st)
+		st = model_quantize(&h->quantized, (enum model_quantization)(how - 1), err);
+	if (!st)
+		h->quantize = how;
+	return st;
+}
+
+enum plim_status plan_program(struct plim_plan *p, const struct plan_recipe *r, struct plan **out,
+			      struct plim_err *err)
+{
+	const struct model *m;
+	enum plim_status st = plan_model_for(p, r->quantize, &m, err);
+
+	*out = NULL;
+	return st ? st : plan_build(&p->hidden->mem, m, r, out, err);
+}
+
+enum plim_status plan_try(struct plim_plan *p, const struct plan_recipe *r, uint64_t limit_bytes,
+			  struct plan_trial *out, struct plim_err *err)
+{
+	struct allocator_bounds bounds = { .limit_bytes = limit_bytes,
+					   .capacity_bytes = UINT64_MAX };
+	struct plan_result result;
+	struct plan *plan;
+	enum plim_status st = plan_program(p, r, &plan, err);
+
+	*out = (struct plan_trial){ 0 };
+	if (!st)
+		st = plan_measure(plan, &p->hidden->rules, &bounds, &result, err);
+	if (!st) {
+		out->allocated_bytes = result.peak_allocated_bytes;
+		out->reserved_bytes = result.peak_reserved_bytes;
+		out->request_bytes = result.died_request_bytes;
+		out->trust = plan_trust(p, r, plan, plan->phases.n);
+	}
+	if (!st && result.died != TRACE_NONE) {
+		snprintf(out->name, sizeof(out->name), "%s", plan->phases.at[result.died].name);
+		out->died = out->name;
+	}
+	plan_free(plan);
+	return st;
+}
+
+/* ---- how sure it is ---- */
+
+struct plan_trust plan_trust(const struct plim_plan *p, const struct plan_recipe *r,
+			     const struct plan *plan, size_t n)
+{
+	struct plan_trust t;
+
+	plan_trust_of(&p->hidden->model, r, p->hidden->recordings ? &p->hidden->recorded : NULL,
+		      plan->phases.at, n, &t);
+	if (n > 1) { /* behind the load */
+		t.less_bytes = p->hidden->less_bytes;
+		t.more_bytes = p->hidden->more_bytes;
+	}
+	return t;
+}
+
+struct plim_interval plan_range(const struct plan_trust *t, uint64_t bytes)
+{
+	uint64_t range[2];
+
+	plan_trust_range(t, bytes, range);
+	return (struct plim_interval){ range[0], range[1] };
+}

@@ -1,0 +1,200 @@
+/* What is told of a measured program: phases, the peak, the verdict, what was taken for granted. */
+#include "plan/plan.h"
+
+#include "facts/facts.h"
+
+#include <string.h>
+
+static void take_categories(struct plim_plan_categories *c, const uint64_t *bytes,
+			    uint64_t rounding)
+{
+	*c = (struct plim_plan_categories){
+		.parameter_bytes = bytes[TIMELINE_PARAMETER],
+		.gradient_bytes = bytes[TIMELINE_GRADIENT],
+		.optimizer_state_bytes = bytes[TIMELINE_OPTIMIZER_STATE],
+		.activation_bytes = bytes[TIMELINE_ACTIVATION],
+		.input_bytes = bytes[TIMELINE_INPUT],
+		.workspace_bytes = bytes[TIMELINE_WORKSPACE],
+		.temporary_bytes = bytes[TIMELINE_TEMPORARY],
+		.autograd_detail_bytes = bytes[TIMELINE_AUTOGRAD_DETAIL],
+		.kv_cache_bytes = bytes[TIMELINE_KV_CACHE],
+		.buffer_bytes = bytes[TIMELINE_BUFFER],
+		.other_bytes = bytes[TIMELINE_UNKNOWN],
+		.rounding_bytes = rounding,
+	};
+}
+
+static enum plim_status take_phases(struct plim_plan *p, struct plim_err *err)
+{
+	struct plan *plan = p->hidden->plan;
+
+	p->phases = mem_new(&p->hidden->mem, plan->phases.n, sizeof(*p->phases), err);
+	if (!p->phases)
+		return mem_status(err);
+	p->phase_count = plan->phases.n;
+	for (size_t i = 0; i < plan->phases.n; i++) {
+		const struct plan_phase *f = &plan->phases.at[i];
+		struct plan_trust t = plan_trust(p, &p->hidden->recipe, plan, i + 1);
+
+		p->phases[i] = (struct plim_plan_phase){
+			.phase = f->name,
+			.allocated_bytes = f->allocated_bytes,
+			.allocated_peak_bytes = f->peak_allocated_bytes,
+			.reserved_peak_bytes = f->peak_reserved_bytes,
+			.allocated_peak_range_bytes = plan_range(&t, f->peak_allocated_bytes),
+			.basis = plan_basis_names[t.basis],
+			.host_bytes = f->host_bytes,
+		};
+	}
+	return PLIM_OK;
+}
+
+/* The cards that runs were measured on; also where none is named. */
+static int is_hopper(const struct plim_plan *p)
+{
+	return p->hidden->recipe.device.capability == plan_device_default.capability;
+}
+
+/* Of the whole run. */
+static enum plim_status take_trust(struct plim_plan *p, struct plim_err *err)
+{
+	struct plan_trust t = p->hidden->trust;
+	size_t n = t.reason_count;
+	uint64_t ends[2] = { p->peak.needed_bytes, p->peak.needed_bytes };
+	enum plim_status st = plan_linger(p, ends, err);
+
+	if (st)
+		return st;
+	p->peak.basis = plan_basis_names[t.basis];
+	p->peak.needed_range_bytes.low = plan_range(&t, ends[0]).low;
+	p->peak.needed_range_bytes.high = plan_range(&t, ends[1]).high;
+	p->peak.reasons = arena_take(&p->hidden->arena, n + 1, sizeof(*p->peak.reasons), err);
+	if (!p->peak.reasons)
+		return mem_status(err);
+	memcpy(p->peak.reasons, t.reasons, n * sizeof(*t.reasons));
+	p->peak.reason_count = n;
+	return PLIM_OK;
+}
+
+enum plim_status plan_take_peak(struct plim_plan *p, const struct plan_result *result,
+				uint64_t needed, struct plim_err *err)
+{
+	uint64_t bytes[TIMELINE_CATEGORIES] = { 0 }, rounding;
+	enum plim_status st = take_phases(p, err);
+
+	plan_compose(p->hidden->plan, result->peak_phase, bytes, &rounding);
+	take_categories(&p->peak.categories, bytes, rounding);
+	p->peak.allocated_bytes = result->peak_allocated_bytes;
+	p->peak.reserved_bytes = result->peak_reserved_bytes;
+	p->peak.phase = p->hidden->plan->phases.at[result->peak_phase].name;
+	p->peak.needed_bytes = needed;
+	return st ? st : take_trust(p, err);
+}
+
+enum plim_status plan_assume(struct plim_plan *p, const char *text, struct plim_err *err)
+{
+	return text ? vec_push(&p->hidden->mem, &p->hidden->assumptions, text, err)
+		    : mem_status(err);
+}
+
+static const char *samples_of(const struct plan_recipe *r)
+{
+	if (r->padded)
+		return "batches are padded to their longest sample, and attention is given a mask";
+	if (r->grouped)
+		return "the longest batch comes first and last; samples of a batch are alike, "
+		       "without "
+		       "padding";
+	if (r->longest)
+		return "the longest batch comes last; samples of a batch are alike, without "
+		       "padding";
+	if (r->length_count)
+		return "samples of a step are all as long as each other, without padding";
+	return "all samples are as long as the sequence, without padding";
+}
+
+static enum plim_status assume_card(struct plim_plan *p, struct plim_err *err)
+{
+	if (is_hopper(p))
+		return plan_assume(
+			p,
+			"PyTorch 2.11, Transformers 5.17 on an H100: workspaces and attention "
+			"kernels differ on other cards",
+			err);
+	return plan_assume(
+		p,
+		plan_string(p, err,
+			    "PyTorch 2.11, Transformers 5.17; workspaces and attention kernels as "
+			    "PyTorch's rules have them for the %s: only an H100 was measured",
+			    p->hidden->gpu->name),
+		err);
+}
+
+enum plim_status plan_take_assumptions(struct plim_plan *p, const struct plim_plan_options *o,
+				       struct plim_err *err)
+{
+	const struct plan_recipe *r = &p->hidden->recipe;
+	enum plim_status st = PLIM_OK;
+
+	if (p->model.guessed)
+		st = plan_assume(
+			p,
+			plan_string(p, err,
+				    "architecture '%s' is not known: it is taken for one like %s",
+				    p->hidden->model.declared, p->model.family),
+			err);
+	if (!st)
+		st = assume_card(p, err);
+	if (!st && r->keep_cache &&
+	    !(r->task == PLAN_TRAIN && r->checkpointing == PLAN_CHECKPOINT_FULL))
+		st = plan_assume(
+			p,
+			"each pass keeps keys and values, as use_cache in the config says; "
+			"--no-cache: it does not",
+			err);
+	for (size_t i = 0; !st && i < p->hidden->defaults.n; i++)
+		st = plan_assume(p, p->hidden->defaults.at[i], err);
+	if (!st && !o->settings)
+		st = plan_assume(p,
+				 p->hidden->recordings ? "the allocator's settings as recorded"
+						       : "the allocator's default settings",
+				 err);
+	if (!st && r->task == PLAN_TRAIN)
+		st = plan_assume(p, samples_of(r), err);
+	if (!st && o->gpu && o->memory_bytes == PLIM_UNKNOWN)
+		st = plan_assume(
+			p,
+			plan_string(p, err,
+				    "%llu MiB of the card are not PyTorch's (context, kernels%s)",
+				    (unsigned long long)(plan_allowance(r, o) >> 20),
+				    r->gpus > 1 ? ", NCCL" : ""),
+			err);
+	if (!st)
+		st = plan_assume_host(p, err);
+	if (!st)
+		st = plan_assume_parallel(p, err);
+	p->assumptions = p->hidden->assumptions.at;
+	p->assumption_count = p->hidden->assumptions.n;
+	return st;
+}
+
+enum plim_status plan_judge(struct plim_plan *p, struct plim_err *err)
+{
+	struct plan *plan = p->hidden->plan;
+	struct plan_result result;
+	enum plim_status st;
+
+	if (!p->hidden->bounded || p->model.doubt_count)
+		return PLIM_OK;
+	/* what is only just enough is not called enough */
+	p->fits = tri(p->limit_bytes >= p->peak.needed_range_bytes.high);
+	if (p->limit_bytes >= p->peak.needed_bytes)
+		return PLIM_OK;
+	st = plan_measure(plan, &p->hidden->rules, &p->hidden->bounds, &result, err);
+	if (!st && result.died != TRACE_NONE) {
+		p->dies_at = plan->phases.at[result.died].name;
+		p->dies_request_bytes = result.died_request_bytes;
+		p->dies_allocated_bytes = result.died_allocated_bytes;
+	}
+	return st;
+}
