@@ -11,6 +11,8 @@
 
 #include "base/base.h"
 
+#include <plimsoll/weights.h>
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -428,5 +430,10 @@ bool ckpt_is_contiguous(const struct ckpt *c, const struct ckpt_tensor *t);
 /* Read up to n bytes; *got < n at the file's end. */
 enum plim_status ckpt_pread(const struct ckpt *c, uint32_t file, uint64_t offset, void *at,
 			    size_t n, size_t *got, struct plim_err *err);
+
+/* ---- a cache of tensors, whose other functions are plimsoll/weights.h's own ---- */
+
+enum plim_status ckpt_cache_new(const struct plim_weights_options *o, struct plim_weights **out,
+				struct plim_err *err);
 
 #endif

@@ -93,6 +93,7 @@ enum plim_status host_look(struct host *h, struct mem *m, const struct host_opti
 
 	*h = (struct host){ .mem = m, .root = -1, .out = out };
 	intern_init(&h->strings, m);
+	arena_init(&h->words, m);
 	all_unknown(out);
 	h->buffer = mem_new(m, 1, HOST_FILE, err);
 	if (!h->buffer)
@@ -133,6 +134,8 @@ void host_release(struct host *h)
 	vec_release(h->mem, &h->shm_files);
 	vec_release(h->mem, &h->unseen);
 	vec_release(h->mem, &h->notes);
+	vec_release(h->mem, &h->bounds);
+	arena_release(&h->words);
 	mem_free(h->mem, h->buffer, 1, HOST_FILE);
 	intern_release(&h->strings);
 	h->mem = NULL;

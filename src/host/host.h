@@ -1,7 +1,7 @@
 /*
  * What this machine, or a container on it, shows of its memory: /proc, /sys/fs/cgroup, /dev/shm, the
- * kernel log.  It tells what it saw in the structs of the public API; bounds and their order are
- * the verb's (src/verbs/here/run.c).
+ * kernel log.  It tells what it saw in the structs of the public API, and judges it: the bounds, the
+ * nearest of which is the headroom.
  *
  * Nothing is written, started or waited for.  Every file is read in bounded pieces; one that is
  * missing, forbidden or damaged leaves its numbers unknown and a line in `unseen`.
@@ -36,6 +36,8 @@ struct host {
 	VEC(struct plim_here_shm_file) shm_files;
 	VEC(struct plim_here_unseen) unseen;
 	VEC(const char *) notes;
+	VEC(struct plim_here_bound) bounds; /* the nearest first */
+	struct arena words;                 /* in place of names */
 };
 
 /*
@@ -45,6 +47,12 @@ struct host {
 enum plim_status host_look(struct host *h, struct mem *m, const struct host_options *options,
 			   struct plim_here *out, struct plim_err *err);
 void host_release(struct host *h);
+
+/*
+ * After host_look: bounds, headroom and notes in the same *out.  `redact`: names of processes, cgroups, containers and
+ * files become words with a number.
+ */
+enum plim_status host_judge(struct host *h, bool redact, struct plim_err *err);
 
 /* Add a note, owned by h. */
 void host_note(struct host *h, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

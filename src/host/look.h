@@ -72,4 +72,10 @@ struct host_mounts {
 };
 void host_look_mounts(struct host *h, struct host_mounts *out);
 
+/* A program that kills before the kernel does. */
+int host_is_killer(const char *name);
+
+/* Put words for all names that are not well known. */
+enum plim_status host_redact(struct host *h, struct plim_err *err);
+
 #endif

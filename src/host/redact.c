@@ -2,7 +2,7 @@
  * --redact of --here: names of processes, cgroups, containers and files become words with a number,
  * the same name always the same word.  What every machine has keeps its name.
  */
-#include "verbs/here/here.h"
+#include "look.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,10 +29,10 @@ static void hide_group(struct redaction *r, const char **path)
 		hide(r, "cgroup", path);
 }
 
-/* Programs that kill are told of by name (here.c), and are nobody's secret. */
+/* Programs that kill are told of by name (headroom.c), and are nobody's secret. */
 static void hide_process(struct redaction *r, const char **name)
 {
-	if (*name && !here_is_killer(*name))
+	if (*name && !host_is_killer(*name))
 		hide(r, "process", name);
 }
 
@@ -77,13 +77,13 @@ static void hide_names(struct redaction *r, struct plim_here *h)
 		hide_unseen(r, &h->unseen[i].what);
 }
 
-enum plim_status here_redact(struct plim_here *h, struct plim_err *err)
+enum plim_status host_redact(struct host *h, struct plim_err *err)
 {
 	struct plim_err own = { .status = PLIM_OK };
-	struct redaction r = { .arena = &h->hidden->arena, .err = &own };
+	struct redaction r = { .arena = &h->words, .err = &own };
 
-	intern_init(&r.names, &h->hidden->mem);
-	hide_names(&r, h);
+	intern_init(&r.names, h->mem);
+	hide_names(&r, h->out);
 	intern_release(&r.names);
 	if (own.status)
 		*err = own;
