@@ -12,6 +12,8 @@
 
 #include "program/program.h"
 
+#include <plimsoll/whatif.h>
+
 #define ALLOCATOR_MIN_BLOCK 512u            /* every block is a multiple of this */
 #define ALLOCATOR_SMALL_SIZE (1u << 20)     /* a rounded size up to this uses the small pool */
 #define ALLOCATOR_SMALL_SEGMENT (2u << 20)  /* what the small pool asks of the driver */
@@ -260,5 +262,45 @@ enum plim_status allocator_find_needed(struct mem *m, const struct program *p,
  */
 enum plim_status allocator_pack(struct mem *m, const struct program *p, uint64_t *peak_bytes,
 				struct plim_err *err);
+
+/* ---- many settings, and which is best ---- */
+
+/* What is searched, and where it is told. */
+struct allocator_search {
+	struct mem *mem;
+	struct arena *arena; /* of the result's texts and runs */
+	const struct snapshot *snapshot;
+	const struct snapshot_device *device; /* that is run again */
+	const struct allocator_rules *own;    /* that it was recorded with */
+	const struct program *program;        /* what it asked for; _take does without */
+	const struct plim_whatif_options *options;
+	struct plim_whatif *out; /* in: bound, floor; out: as_recorded, runs, plan_requests */
+	cycles_bytes plan;       /* file of what repeats; empty: _learn was not called */
+	size_t not_tried;        /* runs for which the time was over */
+};
+
+/* The settings that are to be tried, as runs.  PLIM_E_ARG: one that was given is none. */
+enum plim_status allocator_search_take(struct allocator_search *s, struct plim_err *err);
+
+/* Make the plan of libplimsoll_alloc.so for the program. */
+enum plim_status allocator_search_learn(struct allocator_search *s, struct plim_err *err);
+
+/* Do all runs; those for which there was no time are cut off. */
+enum plim_status allocator_search_run(struct allocator_search *s, struct plim_err *err);
+
+/* Runs from best to worst, run_count of them, in `order`. */
+void allocator_search_rank(const struct plim_whatif *w, const struct plim_whatif_run **order);
+
+/* The run that is worth a change of settings; *out NULL: none is. */
+enum plim_status allocator_search_best(const struct plim_whatif *w, struct arena *arena,
+				       const struct plim_whatif_run **out, struct plim_err *err);
+
+/* Rules of a PYTORCH_CUDA_ALLOC_CONF string, or of the recording itself (NULL). */
+enum plim_status allocator_search_rules(const struct allocator_search *s, const char *settings,
+					struct allocator_rules *rules, struct plim_err *err);
+
+/* How a run is bounded: by a limit of PyTorch's own, or by what the card has. */
+struct allocator_bounds allocator_search_bounds(const struct allocator_search *s,
+						uint64_t limit_bytes);
 
 #endif

@@ -1,4 +1,4 @@
-/* A run of whatif kept as a snapshot, or in a page beside its recording. */
+/* A run of whatif kept as a snapshot, or in a page beside its recording; and the plan that was made. */
 #include "verbs/out.h"
 #include "verbs/page.h"
 #include "verbs/whatif/whatif.h"
@@ -12,11 +12,12 @@ static enum plim_status keep(const struct plim_whatif *w, const char *settings,
 				     .device = d->device,
 				     .program = w->hidden->program,
 				     .how = { .rules = &rules,
-					      .bounds = whatif_bounds(w, w->bound.limit_bytes),
+					      .bounds = allocator_search_bounds(
+						      &w->hidden->search, w->bound.limit_bytes),
 					      .way = ALLOCATOR_RECORDED,
 					      .device = d->device },
 				     .settings = settings };
-	enum plim_status st = whatif_rules(w, settings, &rules, err);
+	enum plim_status st = allocator_search_rules(&w->hidden->search, settings, &rules, err);
 
 	return st ? st : recording_of_run(d->of->mem, &run, to, err);
 }
@@ -65,4 +66,30 @@ enum plim_status plim_whatif_page(const struct plim_whatif *w, const char *setti
 	st = run.title ? add_recorded(w, &options, page, err) : mem_status(err);
 	options.log_path = NULL; /* it speaks of the recording, not of this run */
 	return st ? st : keep(w, settings, &to, err);
+}
+
+enum plim_status plim_whatif_plan(const struct plim_whatif *w, const char *path,
+				  struct plim_err *err)
+{
+	struct plim_whatif_hidden *h = w->hidden;
+	struct durable *file = NULL;
+	struct plim_err own;
+	enum plim_status st;
+
+	err = err ? err : &own;
+	if (!(h->options.flags & PLIM_WHATIF_PLAN))
+		return err_set(err, PLIM_E_ARG, "a plan is made with PLIM_WHATIF_PLAN only");
+	if (!w->plan_requests)
+		return err_set(err, PLIM_E_ARG,
+			       "%s: nothing repeats, so there is nothing to plan; "
+			       "plimsoll.allocator.use() needs no plan",
+			       w->source.path);
+	st = durable_begin(&h->recording->mem, path, h->search.plan.n, &file, err);
+	if (!st)
+		st = durable_write(file, h->search.plan.at, h->search.plan.n, err);
+	if (st) {
+		durable_abort(file);
+		return st;
+	}
+	return durable_commit(file, NULL, err);
 }

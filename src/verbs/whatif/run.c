@@ -12,46 +12,6 @@
  */
 #define ALLOWANCE_BYTES ((uint64_t)896 << 20)
 
-/* Worth trying: what people recommend to each other, and what has helped in measured runs. */
-static const char *const usual[] = {
-	"",
-	"expandable_segments:True",
-	"max_split_size_mb:64",
-	"max_split_size_mb:128",
-	"max_split_size_mb:512",
-	"garbage_collection_threshold:0.6",
-	"garbage_collection_threshold:0.8",
-	"roundup_power2_divisions:4",
-	"expandable_segments:True,roundup_power2_divisions:8",
-};
-
-/* --search: what else these keys can be set to, in the order in which it is likely to help. */
-static const char *const further[] = {
-	"max_split_size_mb:256",
-	"max_split_size_mb:32",
-	"max_split_size_mb:20",
-	"max_split_size_mb:96",
-	"max_split_size_mb:192",
-	"max_split_size_mb:384",
-	"max_split_size_mb:768",
-	"max_split_size_mb:1024",
-	"max_split_size_mb:64,garbage_collection_threshold:0.8",
-	"max_split_size_mb:128,garbage_collection_threshold:0.8",
-	"max_split_size_mb:256,garbage_collection_threshold:0.8",
-	"garbage_collection_threshold:0.7",
-	"garbage_collection_threshold:0.9",
-	"expandable_segments:True,roundup_power2_divisions:16",
-	"expandable_segments:True,roundup_power2_divisions:4",
-	"max_split_size_mb:64,max_non_split_rounding_mb:64",
-	"max_split_size_mb:128,max_non_split_rounding_mb:128",
-	"roundup_power2_divisions:8",
-	"roundup_power2_divisions:16",
-	"roundup_power2_divisions:2",
-	"expandable_segments:True,large_segment_size_mb:64",
-	"large_segment_size_mb:64",
-	"large_segment_size_mb:128",
-};
-
 void plim_whatif_options_init(struct plim_whatif_options *o)
 {
 	*o = (struct plim_whatif_options){ .size = sizeof(*o),
@@ -66,7 +26,7 @@ void plim_whatif_free(struct plim_whatif *w)
 	if (!w)
 		return;
 	if (w->hidden->recording)
-		vec_release(&w->hidden->recording->mem, &w->hidden->plan);
+		vec_release(&w->hidden->recording->mem, &w->hidden->search.plan);
 	program_free(w->hidden->program);
 	arena_release(&w->hidden->arena);
 	plim_recording_free(w->hidden->recording);
@@ -168,119 +128,6 @@ static enum plim_status find_bound(struct plim_whatif *w, struct plim_err *err)
 	return PLIM_OK;
 }
 
-struct allocator_bounds whatif_bounds(const struct plim_whatif *w, uint64_t limit_bytes)
-{
-	/* a card is met by the driver, a limit by PyTorch before it asks the driver */
-	int card = !strcmp(w->bound.basis, "gpu");
-
-	return (struct allocator_bounds){
-		.limit_bytes = card || limit_bytes == PLIM_UNKNOWN ? UINT64_MAX : limit_bytes,
-		.capacity_bytes = card ? limit_bytes : UINT64_MAX,
-	};
-}
-
-enum plim_status whatif_rules(const struct plim_whatif *w, const char *settings,
-			      struct allocator_rules *rules, struct plim_err *err)
-{
-	const struct snapshot *t = w->hidden->device->of->snapshot;
-	unsigned torch = w->hidden->options.torch;
-	enum plim_status st;
-
-	if (!settings) {
-		*rules = w->hidden->device->replay->rules;
-		return PLIM_OK;
-	}
-	if (!torch && !t->settings.have_reuse_key)
-		torch = allocator_release_from_keys(t);
-	st = allocator_rules_parse(settings, torch, rules, err);
-	if (!st && rules->not_modelled)
-		st = err_set(err, PLIM_E_ARG,
-			     "settings '%s': cudaMallocAsync is the driver's own allocator, whose "
-			     "rules are not known",
-			     settings);
-	return st;
-}
-
-/* Of our own sets: would it be another run than the others? */
-static int acts(const struct plim_whatif *w, const char *settings,
-		const struct allocator_rules *rules)
-{
-	const struct snapshot *t = w->hidden->device->of->snapshot;
-
-	/* the threshold is a share of PyTorch's own limit */
-	if (rules->gc_threshold > 0 &&
-	    (w->bound.limit_bytes == PLIM_UNKNOWN || !strcmp(w->bound.basis, "gpu")))
-		return 0;
-	return !t->settings.have || strcmp(settings, snapshot_text(t, t->settings.conf)) != 0;
-}
-
-static enum plim_status take_own(struct plim_whatif *w, const char *const *settings, size_t n,
-				 struct plim_err *err)
-{
-	for (size_t i = 0; i < n; i++) {
-		struct allocator_rules rules;
-
-		/* an older release may not take all of them */
-		if (whatif_rules(w, settings[i], &rules, NULL) || !acts(w, settings[i], &rules))
-			continue;
-		w->runs[w->run_count].settings =
-			arena_text(&w->hidden->arena, err, "%s", settings[i]);
-		if (!w->runs[w->run_count++].settings)
-			return mem_status(err);
-	}
-	return PLIM_OK;
-}
-
-static enum plim_status take_given(struct plim_whatif *w, struct plim_err *err)
-{
-	const struct plim_whatif_options *o = &w->hidden->options;
-	enum plim_status st = PLIM_OK;
-
-	for (size_t i = 0; !st && i < o->settings_count; i++) {
-		struct allocator_rules rules;
-
-		st = whatif_rules(w, o->settings[i], &rules, err);
-		w->runs[i].settings =
-			st ? NULL : arena_text(&w->hidden->arena, err, "%s", o->settings[i]);
-		if (!st && !w->runs[i].settings)
-			st = err->status;
-	}
-	w->run_count = o->settings_count;
-	return st;
-}
-
-/* libplimsoll_alloc.so: as it comes, and with a plan. */
-static void take_allocator(struct plim_whatif *w)
-{
-	for (size_t i = 0; i < 2; i++) {
-		w->runs[w->run_count].settings = whatif_allocator_names[i];
-		w->runs[w->run_count++].plan = true;
-	}
-}
-
-static enum plim_status take_runs(struct plim_whatif *w, struct plim_err *err)
-{
-	const struct plim_whatif_options *o = &w->hidden->options;
-	size_t ours = sizeof(usual) / sizeof(*usual), more = sizeof(further) / sizeof(*further);
-	enum plim_status st;
-
-	w->as_recorded = arena_take(&w->hidden->arena, 1, sizeof(*w->as_recorded), err);
-	w->runs = w->as_recorded
-			  ? arena_take(&w->hidden->arena, o->settings_count + ours + more + 2,
-				       sizeof(*w->runs), err)
-			  : NULL;
-	if (!w->runs)
-		return mem_status(err);
-	st = take_given(w, err);
-	if (!st && (!o->settings_count || o->flags & PLIM_WHATIF_SEARCH))
-		st = take_own(w, usual, ours, err);
-	if (!st && o->flags & PLIM_WHATIF_PLAN)
-		take_allocator(w);
-	if (!st && o->flags & PLIM_WHATIF_SEARCH)
-		st = take_own(w, further, more, err);
-	return st;
-}
-
 /* ---- what there is ---- */
 
 static enum plim_status tell_death(struct plim_whatif *w, struct plim_err *err)
@@ -344,6 +191,7 @@ static enum plim_status explain(struct plim_whatif *w, struct plim_err *err)
 	enum plim_status st = allocator_explain(m, d->of->snapshot, d->device, d->replay,
 						&h->program, &h->check, err);
 
+	h->search.program = h->program;
 	if (st)
 		return st;
 	w->self_check = (struct plim_whatif_check){
@@ -356,6 +204,59 @@ static enum plim_status explain(struct plim_whatif *w, struct plim_err *err)
 	};
 	w->floor.requested_peak_bytes = d->timeline.peak[TIMELINE_REQUESTED];
 	return allocator_pack(m, h->program, &w->floor.packed_peak_bytes, err);
+}
+
+/* Why nothing is recommended, whatever the runs say; *why NULL: no reason. */
+static enum plim_status withhold(const struct plim_whatif *w, const char **why,
+				 struct plim_err *err)
+{
+	struct arena *arena = &w->hidden->arena;
+	uint64_t limit = w->bound.limit_bytes, live = w->floor.requested_peak_bytes;
+	char a[32], b[32], c[32];
+
+	*why = NULL;
+	if (!w->self_check.exact)
+		*why = arena_text(
+			arena, err,
+			"the model does not give this recording back: it differs from event %llu "
+			"on, so "
+			"the runs show what PyTorch's rules would do, not what this job did",
+			(unsigned long long)w->self_check.diverged_at);
+	else if (limit != PLIM_UNKNOWN && live > limit && !w->as_recorded->refused_workspaces)
+		*why = arena_text(
+			arena, err,
+			"no allocator setting can help: %s is asked for at once, the limit "
+			"is %s",
+			text_size(a, live), text_size(b, limit));
+	else if (w->death && w->death->cause == PLIM_CAUSE_LEAK)
+		*why = arena_text(
+			arena, err,
+			"the run died of a leak (plimsoll report shows where): settings that "
+			"survive the recorded part die some repetitions later");
+	else if (w->death && w->death->needed_bytes != PLIM_UNKNOWN && limit != PLIM_UNKNOWN &&
+		 w->death->needed_bytes > limit)
+		*why = arena_text(
+			arena, err,
+			"no allocator setting can help: with what the step had still to "
+			"allocate where the recording ends (%s) it needs %s, and the limit is "
+			"%s; a run that survives the recorded part dies later",
+			text_size(a, w->death->still_to_come_bytes),
+			text_size(b, w->death->needed_bytes), text_size(c, limit));
+	else
+		return PLIM_OK;
+	return *why ? PLIM_OK : mem_status(err);
+}
+
+static enum plim_status recommend(struct plim_whatif *w, struct plim_err *err)
+{
+	const struct plim_whatif_run *best = NULL;
+	enum plim_status st = withhold(w, &w->withheld, err);
+
+	if (!st && !w->withheld)
+		st = allocator_search_best(w, &w->hidden->arena, &best, err);
+	if (best)
+		w->recommended = best->settings;
+	return st;
 }
 
 static int refuses_workspaces(const struct plim_whatif *w)
@@ -393,9 +294,9 @@ static enum plim_status tell_notes(struct plim_whatif *w, struct plim_err *err)
 			  "where a convolution's workspace is refused cuDNN takes another "
 			  "algorithm, slower and with less: such runs are marked with a question "
 			  "mark");
-	if (w->hidden->not_tried)
+	if (w->hidden->search.not_tried)
 		lines_add(&l, "%zu settings were not tried: the time for the search was over",
-			  w->hidden->not_tried);
+			  w->hidden->search.not_tried);
 	return lines_keep(&l, &w->notes, &w->note_count);
 }
 
@@ -416,6 +317,20 @@ static enum plim_status open_recording(struct plim_whatif *w, const char *path,
 	return st ? st : recording_describe(r, &h->names, path, &w->source, err);
 }
 
+static struct allocator_search *set_search(struct plim_whatif *w)
+{
+	struct plim_whatif_hidden *h = w->hidden;
+
+	h->search = (struct allocator_search){ .mem = &h->recording->mem,
+					       .arena = &h->arena,
+					       .snapshot = h->device->of->snapshot,
+					       .device = h->device->device,
+					       .own = &h->device->replay->rules,
+					       .options = &h->options,
+					       .out = w };
+	return &h->search;
+}
+
 static enum plim_status answer(struct plim_whatif *w, struct plim_err *err)
 {
 	enum plim_status st = choose_device(w, err);
@@ -425,18 +340,18 @@ static enum plim_status answer(struct plim_whatif *w, struct plim_err *err)
 	if (!st)
 		st = find_bound(w, err);
 	if (!st)
-		st = take_runs(w, err);
+		st = allocator_search_take(set_search(w), err);
 	if (!st)
 		st = tell_death(w, err);
 	if (!st)
 		st = explain(w, err);
 	w->plan_requests = PLIM_UNKNOWN;
 	if (!st && w->hidden->options.flags & PLIM_WHATIF_PLAN)
-		st = whatif_learn(w, err);
+		st = allocator_search_learn(&w->hidden->search, err);
 	if (!st)
-		st = whatif_run_all(w, err);
+		st = allocator_search_run(&w->hidden->search, err);
 	if (!st)
-		st = whatif_recommend(w, err);
+		st = recommend(w, err);
 	return st ? st : tell_notes(w, err);
 }
 

@@ -172,7 +172,7 @@ static void table(struct text *t, const struct plim_whatif *w)
 
 	if (!order)
 		return;
-	whatif_rank(w, order);
+	allocator_search_rank(w, order);
 	advised_first(w, order);
 	if (t->style.width && t->style.width < NARROW) {
 		for (size_t i = 0; i < w->run_count; i++)
