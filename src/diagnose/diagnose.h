@@ -241,4 +241,16 @@ enum findings_advice { FINDINGS_HELPS, FINDINGS_USELESS, FINDINGS_CERTAINTY, FIN
 void findings_advise(const struct messages_event *e, const struct findings_told *t,
 		     const struct messages_context *c, struct lines lists[FINDINGS_LISTS]);
 
+/* A failure that only its text tells (told_words.c): what is known of it, and where its sentences go. */
+struct diagnose_text {
+	struct arena *arena;
+	const struct messages_log *log;
+	const struct messages_event *event; /* of the log */
+	const char *process;                /* as it may be named; NULL: not told */
+};
+
+/* Its verdict, with the sentences and the advice; *c: the program it was. */
+enum plim_status diagnose_text(const struct diagnose_text *x, struct messages_context *c,
+			       struct plim_verdict *v, struct plim_err *err);
+
 #endif

@@ -13,6 +13,10 @@ struct messages_bytes {
 	uint64_t low, high;
 };
 
+/* "1.20 GiB", or "120.00 MiB to 140.00 MiB" of a wide range, into a buffer of MESSAGES_SIZE. */
+#define MESSAGES_SIZE 32
+const char *messages_size(char *buffer, struct messages_bytes b);
+
 struct messages_oom {
 	struct messages_bytes tried, total, free, allowed, allocated, unallocated, private_pools;
 	struct messages_bytes reserved; /* of PyTorch: allocated and unallocated together */

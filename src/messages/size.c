@@ -1,6 +1,7 @@
 /* Numbers with units as logs write them, each the interval that it can stand for. */
 #include "scan.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define KIB ((uint64_t)1 << 10)
@@ -114,4 +115,18 @@ size_t scan_size(const char *text, size_t n, enum scan_units which, struct messa
 			out->high = unit->most;
 	}
 	return *unit->name ? at + strlen(unit->name) : i;
+}
+
+/* A range wider than this part of it is shown by both its ends: it is a difference of rounded numbers. */
+#define WIDE_PART 32
+
+const char *messages_size(char *buffer, struct messages_bytes b)
+{
+	char low[32], high[32];
+
+	if (b.low == PLIM_UNKNOWN || b.high - b.low <= b.high / WIDE_PART)
+		return text_size(buffer, b.low != PLIM_UNKNOWN ? b.low + (b.high - b.low) / 2
+							       : PLIM_UNKNOWN);
+	snprintf(buffer, MESSAGES_SIZE, "%s to %s", text_size(low, b.low), text_size(high, b.high));
+	return buffer;
 }

@@ -141,7 +141,7 @@ static void compare_allocated(struct comparing *c)
 	apart = planned > told.high  ? planned - told.high
 		: planned < told.low ? told.low - planned
 				     : 0;
-	why_size(a, (struct messages_bytes){ told.low, told.high });
+	messages_size(a, (struct messages_bytes){ told.low, told.high });
 	text_size(b, planned);
 	if (apart > c->p->limit_bytes / APART_PART) {
 		c->other++;

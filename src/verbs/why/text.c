@@ -64,7 +64,7 @@ static void put_range(struct text *words, const char *before, struct plim_interv
 	if (r.low == PLIM_UNKNOWN)
 		return;
 	text_puts(words, before);
-	text_puts(words, why_size(a, (struct messages_bytes){ r.low, r.high }));
+	text_puts(words, messages_size(a, (struct messages_bytes){ r.low, r.high }));
 }
 
 static void bound_line(struct text *t, const struct plim_why_death *d)

@@ -32,18 +32,7 @@ enum plim_status why_ranks(struct plim_why *w, const struct messages_event *e, u
 enum plim_status why_death(struct plim_why *w, size_t index, struct plim_why_death *d,
 			   struct plim_err *err);
 
-/* Beside each death of a GPU's memory what plan says of the run (why_plan.c). */
+/* Beside each death of a GPU's memory what plan says of the run (plan.c). */
 enum plim_status why_plan(struct plim_why *w, struct lines *notes, struct plim_err *err);
-
-/* What helps, what does not, and how to be certain. */
-enum plim_status why_ladder(struct plim_why *w, const struct messages_event *e,
-			    const struct findings_told *told, const struct messages_context *c,
-			    struct plim_verdict *v, struct plim_err *err);
-
-/* What a moment means, one sentence; NULL: nothing is known of it. */
-const char *why_moment_means(const struct messages_event *e, const struct messages_context *c);
-
-/* "1.20 GiB", or "120.00 MiB to 140.00 MiB" of a wide range, into a buffer of 32. */
-const char *why_size(char *buffer, struct messages_bytes b);
 
 #endif

@@ -1,0 +1,462 @@
+/* The verdict of a death that only its text tells, in sentences: the headline, the numbers behind it, what it may be. */
+#include "diagnose.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static int known(struct messages_bytes b)
+{
+	return b.low != PLIM_UNKNOWN;
+}
+
+static struct plim_interval range_of(struct messages_bytes b)
+{
+	return (struct plim_interval){ b.low, b.high };
+}
+
+/* ---- moments ---- */
+
+static const char *const means[MESSAGES_MOMENTS] = {
+	[MESSAGES_LOADING] = "it died while weights were loaded or moved: nothing of a step was "
+			     "there yet",
+	[MESSAGES_FORWARD] = "it died in a forward pass, which keeps activations for the backward "
+			     "pass: in the first step the batch is too large, later it is the "
+			     "longest batch or something that was kept",
+	[MESSAGES_BACKWARD] =
+		"it died in a backward pass: gradients are born there in the first "
+		"step; later its own temporaries are what is large, while activations "
+		"are given back",
+	[MESSAGES_FIRST_STEP] =
+		"it died while the optimizer made its state, which happens once, in "
+		"its first step: more of it was still to come (Adam: two tensors "
+		"of the size of each parameter)",
+	[MESSAGES_OPTIMIZER] = "it died in an optimizer step: foreach, PyTorch's default, makes "
+			       "lists as large as the parameters there",
+	[MESSAGES_EVAL] = "it died in evaluation: outputs that are kept on the GPU pile up there, "
+			  "and a graph is kept where no_grad is missing",
+	[MESSAGES_GENERATION] = "it died in generation: the KV cache grows with every token, "
+				"sequence and layer",
+	[MESSAGES_SAVING] = "it died while a checkpoint was saved: gathering the state needs room "
+			    "for it once more",
+	[MESSAGES_DATA] = "it died while batches were made or moved",
+};
+
+/* What a moment means, one sentence; NULL: nothing is known of it. */
+static const char *moment_means(const struct messages_event *e, const struct messages_context *c)
+{
+	if (e->traceback.moment == MESSAGES_FORWARD && c->activity != MESSAGES_DOING_TRAINING)
+		return "it died in a forward pass";
+	return e->wording->class == MESSAGES_DEVICE || e->traceback.moment == MESSAGES_LOADING ||
+			       e->traceback.moment == MESSAGES_SAVING ||
+			       e->traceback.moment == MESSAGES_DATA
+		       ? means[e->traceback.moment]
+		       : NULL;
+}
+
+/* ---- evidence ---- */
+
+static void tell_room(struct lines *l, const struct messages_event *e,
+		      const struct findings_told *t)
+{
+	struct messages_bytes left;
+	char a[32], b[32], c[32];
+
+	if (!known(t->room) || !known(t->request) || e->wording->class != MESSAGES_DEVICE)
+		return;
+	if (t->no_room) {
+		lines_add(
+			l,
+			"%s was asked for, and all that was not allocated, in whatever pieces, was "
+			"%s: gaps are not to blame",
+			messages_size(a, e->oom.tried), messages_size(b, t->room));
+		return;
+	}
+	left.low = t->room.low > e->oom.tried.high ? t->room.low - e->oom.tried.high : 0;
+	left.high = t->room.high > e->oom.tried.low ? t->room.high - e->oom.tried.low : 0;
+	if (left.low)
+		lines_add(
+			l,
+			"%s was asked for and %s was not allocated: in one piece that would have "
+			"served this request and left %s; what the step had still to allocate, the "
+			"text does not tell",
+			messages_size(a, e->oom.tried), messages_size(b, t->room),
+			messages_size(c, left));
+	else
+		lines_add(
+			l,
+			"%s was asked for and %s was not allocated: that is too near to tell gaps "
+			"from want",
+			messages_size(a, e->oom.tried), messages_size(b, t->room));
+}
+
+static void tell_unallocated(struct lines *l, const struct messages_event *e,
+			     const struct findings_told *t)
+{
+	const struct messages_oom *o = &e->oom;
+	char a[32], b[32];
+
+	if (!known(o->allocated) || !known(o->unallocated))
+		return;
+	if (known(t->request) && o->unallocated.low >= t->request.high)
+		lines_add(
+			l,
+			"%s was allocated and %s reserved but free, more than was asked for: that "
+			"is a sign of gaps, no proof (an optimizer's first step and an evaluation "
+			"that piles up look the same)",
+			messages_size(a, o->allocated), messages_size(b, o->unallocated));
+	else
+		lines_add(l, "%s was allocated, %s reserved but free",
+			  messages_size(a, o->allocated), messages_size(b, o->unallocated));
+	if (known(o->private_pools))
+		lines_add(l,
+			  "%s of it is in private pools of CUDA graphs, which nothing else can use",
+			  messages_size(a, o->private_pools));
+}
+
+static void tell_card(struct lines *l, const struct messages_event *e,
+		      const struct findings_told *t)
+{
+	const struct messages_oom *o = &e->oom;
+	char a[32], b[32], c[32];
+
+	if (t->bound_by == FINDINGS_BOUND_LIMIT && known(o->allowed))
+		lines_add(l,
+			  "a limit of this process stopped it (%s allowed), not the card%s%s: "
+			  "set_per_process_memory_fraction, or per_process_memory_fraction",
+			  messages_size(a, o->allowed), known(o->free) ? ", which had free " : "",
+			  known(o->free) ? messages_size(b, o->free) : "");
+	else if (t->bound_by == FINDINGS_BOUND_OTHER_PROCESS && known(o->others))
+		lines_add(l, "other processes hold %s of the card's %s; %s was free",
+			  messages_size(a, o->others), messages_size(b, o->total),
+			  messages_size(c, o->free));
+	else if (t->bound_by == FINDINGS_BOUND_NON_PYTORCH)
+		lines_add(
+			l,
+			"this process holds %s on the card, and PyTorch only %s of it: the rest is "
+			"CUDA's context, NCCL or another library",
+			messages_size(a, o->this_process), messages_size(b, o->reserved));
+	else if (t->free_enough)
+		lines_add(l,
+			  "the driver had %s free and was asked for %s: a limit that this release "
+			  "does not print (2.1 to 2.5), or somebody who held memory only for that "
+			  "moment",
+			  messages_size(a, o->free), messages_size(b, o->tried));
+	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && !known(o->free))
+		lines_add(
+			l,
+			"PyTorch held %s of the card's %s, and what was free of the rest the text "
+			"does not tell: other processes, or a driver that gives no such block",
+			messages_size(a, o->reserved), messages_size(b, o->total));
+	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && known(t->outside))
+		lines_add(l,
+			  "%s of the card is neither free nor PyTorch's: another process's, or of "
+			  "this one outside PyTorch; this text does not tell whose (%s)",
+			  messages_size(a, t->outside),
+			  o->own_listed ? "it was written in a container, whose processes have "
+					  "other numbers outside"
+					: "no NVML, as under WSL, or a release before 2.1");
+	else if (t->bound_by == FINDINGS_BOUND_DEVICE && known(o->free))
+		lines_add(l, "the card was full: %s free of %s", messages_size(a, o->free),
+			  known(o->total) ? messages_size(b, o->total) : "it");
+	if (known(o->reserved) && known(o->total) && o->reserved.low > o->total.high)
+		lines_add(l, "PyTorch holds more than the card has: Windows' driver lends host "
+			     "memory to "
+			     "it, which is slow, and had no more of that either");
+	if (o->own_listed && known(o->this_process))
+		lines_add(l,
+			  "one of the processes in the text is this one, under the number that it "
+			  "has outside of its container: only so does %s of PyTorch's fit on the "
+			  "card beside what they hold",
+			  messages_size(a, o->reserved));
+}
+
+static void tell_kill(struct lines *l, const struct diagnose_text *x)
+{
+	const struct messages_event *e = x->event;
+	char a[32], b[32], pid[32] = "";
+	uint32_t alike = 0;
+
+	if (e->pid != PLIM_UNKNOWN)
+		snprintf(pid, sizeof(pid), " (pid %llu)", (unsigned long long)e->pid);
+	if (known(e->rss))
+		lines_add(l, "%s%s held %s of memory of its own when it was killed",
+			  x->process ? x->process : "the process", pid, messages_size(a, e->rss));
+	if (known(e->used) && known(e->limit))
+		lines_add(l, "%s was used of a limit of %s", messages_size(a, e->used),
+			  messages_size(b, e->limit));
+	else if (known(e->used))
+		lines_add(l, "the job used %s", messages_size(a, e->used));
+	if (e->table_processes > 1)
+		lines_add(l, "the %llu processes of the kernel's table held %s together",
+			  (unsigned long long)e->table_processes, text_size(a, e->table_rss_bytes));
+	for (uint32_t i = 1; i < e->top_count; i++)
+		alike += !strcmp(e->top[i].name, e->top[0].name) &&
+			 e->top[i].rss_bytes >= e->top[0].rss_bytes / 4;
+	if (alike >= 2)
+		lines_add(
+			l,
+			"the largest are %u or more of one name: ranks or workers that each hold a "
+			"copy",
+			alike + 1);
+	if (e->wording->class == MESSAGES_KILLED)
+		lines_add(l,
+			  "it was ended by SIGKILL and could say nothing itself; nothing here "
+			  "tells by whom: the kernel for want of memory as a rule, but a person, "
+			  "a time limit or preemption look the same");
+}
+
+/* Which program it was and what it did, with the words that tell. */
+static void tell_context(struct lines *l, const struct messages_context *c)
+{
+	if (c->engine && c->engine_cue)
+		lines_add(l, "the program is %s: line %llu has '%s'",
+			  messages_engine_names[c->engine], (unsigned long long)c->engine_line,
+			  c->engine_cue);
+	if (c->activity && c->activity_cue)
+		lines_add(l, "it was %s: line %llu has '%s'", messages_activity_names[c->activity],
+			  (unsigned long long)c->activity_line, c->activity_cue);
+}
+
+static int steps(const struct messages_context *c)
+{
+	return !c->activity || c->activity == MESSAGES_DOING_TRAINING ||
+	       c->activity == MESSAGES_DOING_EVALUATION;
+}
+
+static void tell_history(struct lines *l, const struct diagnose_text *x,
+			 const struct messages_context *c)
+{
+	const struct messages_event *e = x->event;
+	const char *moment = moment_means(e, c);
+	const struct messages_file *file = &x->log->files.at[e->file];
+
+	if (e->wording->says)
+		lines_add(l, "%s", e->wording->says);
+	if (moment)
+		lines_add(l, "%s", moment);
+	if (e->traceback.fresh)
+		lines_add(l, "the log shows no step done before it: nothing can have piled up yet");
+	else if (e->traceback.step && e->traceback.step != PLIM_UNKNOWN && steps(c) &&
+		 e->traceback.moment != MESSAGES_LOADING)
+		lines_add(
+			l,
+			"the log showed step %llu before it: steps had fitted, so it was a larger "
+			"batch, or something that was kept",
+			(unsigned long long)e->traceback.step);
+	if (e->rank_count + e->ranks_left_out > 1)
+		lines_add(l, "%u ranks tell of it: the numbers are those of the first",
+			  e->rank_count + e->ranks_left_out);
+	if (file->lines > e->last_line + 500)
+		lines_add(l,
+			  "the log goes on for %llu lines: it may have been caught, and survived",
+			  (unsigned long long)(file->lines - e->last_line));
+}
+
+/* ---- causes ---- */
+
+enum place { ON_GPU, ON_GPU_ALONE, ON_HOST, IN_SHM, PLACES };
+
+static const struct {
+	const char *because, *decided_by;
+} reasons[PLACES][4] = {
+	[ON_GPU] = {
+		[FINDINGS_CAUSE_CAPACITY] = {
+			"the step needs more than there is",
+			"what the step had still to allocate: a recording of the death shows it" },
+		[FINDINGS_CAUSE_FRAGMENTATION] = {
+			"what was free lay in pieces that were each too small",
+			"the same run under PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, or "
+			"plimsoll whatif on a recording" },
+		[FINDINGS_CAUSE_LEAK] = {
+			"something was kept from step to step",
+			"torch.cuda.memory_allocated() at the same line of each step: climbing is a "
+			"leak" },
+	},
+	/* of engines that keep no cache of blocks */
+	[ON_GPU_ALONE] = {
+		[FINDINGS_CAUSE_CAPACITY] = {
+			"what it holds and what it asked for are more than the card had left",
+			"nvidia-smi just before: what else was on the card" },
+		[FINDINGS_CAUSE_FRAGMENTATION] = {
+			"what was free lay in pieces that were each too small",
+			"the same run with the program's memory pool switched off" },
+		[FINDINGS_CAUSE_LEAK] = {
+			"something was kept that is no longer needed",
+			"nvidia-smi over time: climbing is a leak" },
+	},
+	[ON_HOST] = {
+		[FINDINGS_CAUSE_CAPACITY] = {
+			"the job needs more host memory than it was given",
+			"does it die at the same place again, soon after the start or at a load or "
+			"save" },
+		[FINDINGS_CAUSE_LEAK] = {
+			"host memory grew as it ran: workers that copy the data set, lists that grow",
+			"resident memory (ps, sacct MaxRSS) over time: climbing is a leak" },
+	},
+	[IN_SHM] = {
+		[FINDINGS_CAUSE_CAPACITY] = {
+			"the batches under way need more than /dev/shm has",
+			"df -h /dev/shm while it runs" },
+		[FINDINGS_CAUSE_LEAK] = {
+			"dead jobs left segments behind",
+			"ls -l /dev/shm when nothing runs" },
+	},
+};
+
+static enum place place_of(enum messages_class class)
+{
+	return class <= MESSAGES_BUDGET ? ON_GPU : class == MESSAGES_SHARED ? IN_SHM : ON_HOST;
+}
+
+static enum plim_status fill_causes(const struct diagnose_text *x, const struct findings_told *t,
+				    const struct messages_context *c, struct plim_verdict *v,
+				    struct plim_err *err)
+{
+	enum place place = place_of(x->event->wording->class);
+
+	if (!t->ranked_count)
+		return PLIM_OK;
+	v->causes = arena_take(x->arena, t->ranked_count, sizeof(*v->causes), err);
+	if (!v->causes)
+		return mem_status(err);
+	if (place == ON_GPU && !findings_is_pytorch(c))
+		place = ON_GPU_ALONE;
+	for (size_t i = 0; i < t->ranked_count; i++)
+		v->causes[i] = (struct plim_verdict_cause){
+			(enum plim_cause)t->ranked[i],
+			reasons[place][t->ranked[i]].because,
+			reasons[place][t->ranked[i]].decided_by,
+		};
+	v->cause_count = t->ranked_count;
+	return PLIM_OK;
+}
+
+/* ---- headline ---- */
+
+/* "; the text does not decide why: capacity is likeliest, then a leak" */
+static void tell_ranking(const struct messages_event *e, const struct findings_told *t, char *out,
+			 size_t size)
+{
+	static const char *const names[] = { "", "capacity", "fragmentation", "a leak" };
+	static const char *const whole[] = { "", "; it needs more than there is (capacity)",
+					     "; the free memory lay in pieces (fragmentation)",
+					     "; something was kept (a leak)" };
+
+	char a[32], b[32];
+
+	if (t->bound_by == FINDINGS_BOUND_OTHER_PROCESS && known(e->oom.others))
+		snprintf(out, size, "; other processes hold %s of the card's %s",
+			 messages_size(a, e->oom.others), messages_size(b, e->oom.total));
+	else if (t->bound_by == FINDINGS_BOUND_NON_PYTORCH)
+		snprintf(out, size, "; this process holds %s of the card outside PyTorch",
+			 messages_size(a, t->own_outside));
+	else if (t->cause)
+		snprintf(out, size, "%s", whole[t->cause]);
+	else if (t->free_enough)
+		snprintf(out, size,
+			 ", though the driver had %s free: something else than the card's size set "
+			 "the limit",
+			 messages_size(a, e->oom.free));
+	else if (t->ranked_count == 1)
+		snprintf(out, size, "; as a rule it needs more than the card had left");
+	else
+		snprintf(out, size, "; the text does not decide why: %s is likeliest, then %s%s%s",
+			 names[t->ranked[0]], names[t->ranked[1]],
+			 t->ranked_count > 2 ? ", then " : "",
+			 t->ranked_count > 2 ? names[t->ranked[2]] : "");
+}
+
+/* A kind's words: what ran out, what was refused (if it is a request), what happened. */
+static const struct {
+	const char *what, *request, *happened;
+} headlines[] = {
+	[MESSAGES_DEVICE] = { "GPU MEMORY", "a request", " was refused" },
+	[MESSAGES_BUDGET] = { "GPU SHARE", "what it needs",
+			      " did not fit into the server's share of the card" },
+	[MESSAGES_HOST] = { "HOST MEMORY", "a request",
+			    " was refused by the machine, not by the GPU" },
+	[MESSAGES_CGROUP_KILL] = { "KILLED AT A MEMORY LIMIT", NULL,
+				   "by the host-memory limit of its job or container, not by the "
+				   "GPU" },
+	[MESSAGES_HOST_KILL] = { "KILLED FOR HOST MEMORY", NULL,
+				 "because the machine ran short of it, not the GPU" },
+	[MESSAGES_KILLED] = { "KILLED", NULL,
+			      "by SIGKILL: for host memory as a rule; by whom, the log does not "
+			      "tell" },
+	[MESSAGES_SHARED] = { "SHARED MEMORY", NULL, "/dev/shm ran out, not the GPU" },
+};
+
+static const char *headline(const struct diagnose_text *x, const struct findings_told *t,
+			    struct plim_err *err)
+{
+	const struct messages_event *e = x->event;
+	enum messages_class class = e->wording->class;
+	const char *request = headlines[class].request, *who = x->process ? x->process : "";
+	const char *what = headlines[class].what, *happened = headlines[class].happened;
+	char cause[160] = "", a[32];
+
+	if (class == MESSAGES_DEVICE)
+		tell_ranking(e, t, cause, sizeof(cause));
+	if (class == MESSAGES_CGROUP_KILL && !t->bound_certain) {
+		what = headlines[MESSAGES_HOST_KILL].what;
+		happened = "at the limit of its job or container as a rule, not by the GPU";
+	}
+	if (request && known(e->oom.tried))
+		request = messages_size(a, e->oom.tried);
+	return arena_text(x->arena, err, "%s: %s%s%s%s", what, request ? request : who,
+			  !request && *who ? ", " : "", happened, cause);
+}
+
+/* What helps, what does not, and how to be certain. */
+static enum plim_status fill_advice(const struct diagnose_text *x, const struct findings_told *t,
+				    const struct messages_context *c, struct plim_verdict *v,
+				    struct plim_err *err)
+{
+	struct lines lists[FINDINGS_LISTS];
+	enum plim_status st;
+
+	for (int i = 0; i < FINDINGS_LISTS; i++)
+		lists[i] = (struct lines){ .arena = x->arena, .err = err };
+	findings_advise(x->event, t, c, lists);
+	st = lines_keep(&lists[FINDINGS_HELPS], &v->helps, &v->helps_count);
+	if (!st)
+		st = lines_keep(&lists[FINDINGS_USELESS], &v->useless, &v->useless_count);
+	return st ? st : lines_keep(&lists[FINDINGS_CERTAINTY], &v->certainty, &v->certainty_count);
+}
+
+enum plim_status diagnose_text(const struct diagnose_text *x, struct messages_context *c,
+			       struct plim_verdict *v, struct plim_err *err)
+{
+	const struct messages_event *e = x->event;
+	struct lines evidence = { .arena = x->arena, .err = err };
+	struct findings_told t;
+	enum plim_status st;
+
+	messages_find_context(x->log, e, c);
+	findings_judge_message(e, c, &t);
+	*v = (struct plim_verdict){
+		.bound_by = (enum plim_bound)t.bound_by,
+		.bound_certain = t.bound_certain,
+		.cause = (enum plim_cause)t.cause,
+		.likely_cause = t.cause || !t.ranked_count ? PLIM_CAUSE_UNKNOWN
+							   : (enum plim_cause)t.ranked[0],
+		.basis = "text",
+		.bound_bytes = range_of(t.bound),
+		.request_bytes = range_of(t.request),
+		.room_bytes = range_of(t.room),
+	};
+	tell_room(&evidence, e, &t);
+	tell_unallocated(&evidence, e, &t);
+	if (e->wording->class == MESSAGES_DEVICE)
+		tell_card(&evidence, e, &t);
+	else
+		tell_kill(&evidence, x);
+	tell_history(&evidence, x, c);
+	tell_context(&evidence, c);
+	v->headline = headline(x, &t, err);
+	st = v->headline ? lines_keep(&evidence, &v->evidence, &v->evidence_count)
+			 : mem_status(err);
+	if (!st)
+		st = fill_causes(x, &t, c, v, err);
+	return st ? st : fill_advice(x, &t, c, v, err);
+}
