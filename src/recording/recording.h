@@ -8,6 +8,7 @@
 
 #include "timeline/timeline.h"
 
+#include <plimsoll/ranks.h>
 #include <plimsoll/recording.h>
 #include <plimsoll/report.h>
 
@@ -240,5 +241,50 @@ enum plim_status recording_of_events(struct appended *a, struct recording **out,
 
 /* "optimizer state" of "optimizer_state", for a person; what is no category is given back. */
 const char *recording_category_words(const char *name);
+
+/* ---- many recordings, of which only a row each stays (set*.c) ---- */
+
+struct set_item;
+
+/* What paths hold: the files, what is read of each, and what is told of all.  Begin with zeros and the first part. */
+struct recording_set {
+	struct mem *mem;
+	struct arena *arena;  /* of all texts and arrays */
+	uint64_t limit_bytes; /* of everything together */
+	const struct plim_ranks_options *options;
+	/*
+	 * What of a recording is kept: called without a lock, from several threads, for texts of an arena of the
+	 * recording's memory.
+	 */
+	enum plim_status (*summarise)(const struct plim_report_options *o, struct recording *r,
+				      struct arena *a, struct plim_ranks_row *row,
+				      struct plim_err *err);
+	struct plim_ranks *out; /* filled on the way */
+
+	VEC(struct set_item *) items; /* from the arena */
+};
+
+/* The files, folders of files and archives that are to be read. */
+enum plim_status recording_set_list(struct recording_set *s, const char *const *paths, size_t n,
+				    struct plim_err *err);
+
+/* Read all, several at a time within the limit: a row each. */
+enum plim_status recording_set_read(struct recording_set *s, struct plim_err *err);
+
+/* Rows in their order; then who died first, which is worst, how they differ; and what is not as usual, as notes. */
+enum plim_status recording_set_judge(struct recording_set *s, struct lines *notes,
+				     struct plim_err *err);
+
+/* Who gets the input of a row once more, with all the memory there is for one; it is closed when `take` returns. */
+struct recording_set_taker {
+	enum plim_status (*take)(void *self, const char *name, struct recording_input *in,
+				 uint64_t memory_bytes, struct plim_err *err);
+	void *self;
+};
+enum plim_status recording_set_reopen(const struct recording_set *s, uint64_t row,
+				      const struct recording_set_taker *to, struct plim_err *err);
+
+/* Length of a file's name without ".pickle.xz" and the like. */
+size_t recording_set_stem(const char *name);
 
 #endif

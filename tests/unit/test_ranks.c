@@ -1,3 +1,4 @@
+#include "recording/set.h"
 #include "verbs/ranks/ranks.h"
 
 #include <setjmp.h>
@@ -56,7 +57,7 @@ static void test_numbers(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		uint64_t number = 0;
-		int found = ranks_number(cases[i].name, &number);
+		int found = set_number(cases[i].name, &number);
 
 		if (found != cases[i].found || (found && number != cases[i].number))
 			fail_msg("%s: %d %llu", cases[i].name, found, (unsigned long long)number);
@@ -72,7 +73,7 @@ static void test_order(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(sorted) / sizeof(*sorted); i++)
 		for (size_t k = 0; k < sizeof(sorted) / sizeof(*sorted); k++) {
-			int c = ranks_compare_names(sorted[i], sorted[k]);
+			int c = set_compare_names(sorted[i], sorted[k]);
 
 			/* "a1" and "a01" are one number; which is first only has to be settled */
 			if (i + k == 5 && (i == 2 || i == 3))

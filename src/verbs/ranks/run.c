@@ -23,7 +23,7 @@ void plim_ranks_free(struct plim_ranks *k)
 	h = k->hidden;
 	plim_report_free(k->worst);
 	plim_recording_free(h->worst);
-	vec_release(&h->mem, &h->items);
+	vec_release(&h->mem, &h->set.items);
 	arena_release(&h->arena);
 	free(h);
 	free(k);
@@ -151,8 +151,8 @@ static enum plim_status summarise_device(const struct plim_report_options *o,
 	return st ? st : summarise_leak(&x, row, err);
 }
 
-enum plim_status ranks_summarise(const struct plim_report_options *o, struct recording *r,
-				 struct arena *a, struct plim_ranks_row *row, struct plim_err *err)
+static enum plim_status summarise(const struct plim_report_options *o, struct recording *r,
+				  struct arena *a, struct plim_ranks_row *row, struct plim_err *err)
 {
 	struct recording_device *d = NULL;
 	struct timeline tl;
@@ -168,40 +168,7 @@ enum plim_status ranks_summarise(const struct plim_report_options *o, struct rec
 	return st || !d ? st : summarise_device(o, d, &tl, a, row, err);
 }
 
-enum plim_status ranks_keep_row(struct plim_ranks *k, struct plim_ranks_row *row,
-				struct plim_err *err)
-{
-	struct arena *a = &k->hidden->arena;
-	struct plim_report_categories *kinds = row->peak_categories;
-	struct plim_ranks_death *died = row->died;
-
-	row->peak_categories = kinds ? arena_take(a, 1, sizeof(*kinds), err) : NULL;
-	row->died = died ? arena_take(a, 1, sizeof(*died), err) : NULL;
-	if ((kinds && !row->peak_categories) || (died && !row->died))
-		return mem_status(err);
-	if (kinds)
-		*row->peak_categories = *kinds;
-	if (!died)
-		return PLIM_OK;
-	*row->died = *died;
-	row->died->headline = ranks_keep(k, died->headline, err);
-	row->died->frame = died->frame ? ranks_keep(k, died->frame, err) : NULL;
-	return row->died->headline && (row->died->frame || !died->frame) ? PLIM_OK
-									 : mem_status(err);
-}
-
 /* ---- all together ---- */
-
-static const struct ranks_item *item_of(const struct plim_ranks *k, uint64_t row)
-{
-	const struct plim_ranks_hidden *h = k->hidden;
-	uint64_t at = 0;
-
-	for (size_t i = 0; i < h->items.n; i++)
-		if (!h->items.at[i]->other && at++ == row)
-			return h->items.at[i];
-	return NULL;
-}
 
 static enum plim_status nothing_read(const struct plim_ranks *k, const char *path,
 				     struct plim_err *err)
@@ -216,11 +183,22 @@ static enum plim_status nothing_read(const struct plim_ranks *k, const char *pat
 		       s->reason);
 }
 
+static enum plim_status take_worst(void *self, const char *name, struct recording_input *in,
+				   uint64_t memory_bytes, struct plim_err *err)
+{
+	struct plim_ranks *k = self;
+	struct plim_ranks_hidden *h = k->hidden;
+	enum plim_status st = recording_new(name, in, memory_bytes, &h->worst, err);
+
+	return st ? st : plim_report_of(h->worst, &h->options.report, &k->worst, err);
+}
+
 /* The rows are worth having also where there is no memory for more, or the file has gone. */
 static enum plim_status explain_worst(struct plim_ranks *k, struct lines *notes,
 				      struct plim_err *err)
 {
-	enum plim_status st = ranks_read_full(k, item_of(k, k->worst_row), err);
+	struct recording_set_taker to = { take_worst, k };
+	enum plim_status st = recording_set_reopen(&k->hidden->set, k->worst_row, &to, err);
 
 	if (!st || st == PLIM_E_ARG)
 		return st;
@@ -235,12 +213,12 @@ static enum plim_status answer(struct plim_ranks *k, const char *const *paths, s
 {
 	struct plim_err of_notes = { 0 };
 	struct lines notes = { .arena = &k->hidden->arena, .err = &of_notes };
-	enum plim_status st = ranks_list(k, paths, n, err);
+	enum plim_status st = recording_set_list(&k->hidden->set, paths, n, err);
 
 	if (!st)
-		st = ranks_read_all(k, err);
+		st = recording_set_read(&k->hidden->set, err);
 	if (!st)
-		st = ranks_judge(k, &notes, err);
+		st = recording_set_judge(&k->hidden->set, &notes, err);
 	if (!st && !k->row_count)
 		st = nothing_read(k, n ? paths[0] : "", err);
 	if (!st && k->read)
@@ -261,6 +239,7 @@ enum plim_status plim_ranks_open(const char *const *paths, size_t n,
 	struct plim_ranks_hidden *h;
 	struct plim_err own;
 	enum plim_status st;
+	uint64_t limit;
 
 	*out = NULL;
 	err = err ? err : &own; /* inner floors read the status back from it */
@@ -278,13 +257,19 @@ enum plim_status plim_ranks_open(const char *const *paths, size_t n,
 		free(k);
 		return st;
 	}
-	h->limit_bytes = h->options.report.max_memory_bytes;
-	if (!h->limit_bytes)
-		h->limit_bytes = mem_default_limit();
-	if (h->limit_bytes < LIMIT_LEAST)
-		h->limit_bytes = LIMIT_LEAST;
-	mem_init(&h->mem, h->limit_bytes / 8 + 1);
+	limit = h->options.report.max_memory_bytes;
+	if (!limit)
+		limit = mem_default_limit();
+	if (limit < LIMIT_LEAST)
+		limit = LIMIT_LEAST;
+	mem_init(&h->mem, limit / 8 + 1);
 	arena_init(&h->arena, &h->mem);
+	h->set = (struct recording_set){ .mem = &h->mem,
+					 .arena = &h->arena,
+					 .limit_bytes = limit,
+					 .options = &h->options,
+					 .summarise = summarise,
+					 .out = k };
 	st = answer(k, paths, n, err);
 	if (st)
 		plim_ranks_free(k);

@@ -53,7 +53,7 @@ static void label(struct text *t, const struct plim_ranks *k, size_t i)
 	else if (is_plain(k, i) || !name)
 		text_printf(t, "%llu", (unsigned long long)k->rows[i].rank);
 	else
-		text_name_fit(t, name, ranks_stem(name), LABEL_COLUMNS, TEXT_CUT_LEFT);
+		text_name_fit(t, name, recording_set_stem(name), LABEL_COLUMNS, TEXT_CUT_LEFT);
 }
 
 /* "rank 12", "Rank 12" */

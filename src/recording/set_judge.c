@@ -1,5 +1,5 @@
 /* Over all rows: their order, who died first, which is worst, and what makes it differ. */
-#include "verbs/ranks/ranks.h"
+#include "set.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +14,12 @@
 
 static int by_rank(const void *a, const void *b)
 {
-	const struct ranks_item *x = *(const struct ranks_item *const *)a,
-				*y = *(const struct ranks_item *const *)b;
+	const struct set_item *x = *(const struct set_item *const *)a,
+			      *y = *(const struct set_item *const *)b;
 	int c = (x->row.rank > y->row.rank) - (x->row.rank < y->row.rank); /* unknown is last */
 
 	if (!c)
-		c = ranks_compare_names(ranks_name(x), ranks_name(y));
+		c = set_compare_names(set_name(x), set_name(y));
 	if (!c)
 		c = strcmp(x->path, y->path);
 	return c ? c : (x->offset > y->offset) - (x->offset < y->offset);
@@ -28,55 +28,53 @@ static int by_rank(const void *a, const void *b)
 static int by_path(const void *a, const void *b)
 {
 	const struct plim_ranks_skipped *x = a, *y = b;
-	int c = x->path && y->path ? ranks_compare_names(x->path, y->path) : 0;
+	int c = x->path && y->path ? set_compare_names(x->path, y->path) : 0;
 
 	return c ? c : strcmp(x->reason, y->reason);
 }
 
 /* The numbers of the names, or if no name has one their order. */
-static int number_rows(struct plim_ranks *k)
+static int number_rows(struct recording_set *s)
 {
-	struct plim_ranks_hidden *h = k->hidden;
 	int numbered = 0;
 	uint64_t number;
 
-	for (size_t i = 0; i < h->items.n; i++) {
-		struct ranks_item *item = h->items.at[i];
+	for (size_t i = 0; i < s->items.n; i++) {
+		struct set_item *item = s->items.at[i];
 
 		item->row.rank = PLIM_UNKNOWN;
-		if (item->other || !ranks_number(ranks_name(item), &number))
+		if (item->other || !set_number(set_name(item), &number))
 			continue;
 		item->row.rank = number;
 		numbered = 1;
 	}
-	sort_items(h->items.at, h->items.n, sizeof(*h->items.at), by_rank);
-	for (size_t i = 0, n = 0; !numbered && i < h->items.n; i++)
-		if (!h->items.at[i]->other)
-			h->items.at[i]->row.rank = n++;
+	sort_items(s->items.at, s->items.n, sizeof(*s->items.at), by_rank);
+	for (size_t i = 0, n = 0; !numbered && i < s->items.n; i++)
+		if (!s->items.at[i]->other)
+			s->items.at[i]->row.rank = n++;
 	return numbered;
 }
 
-static enum plim_status take_rows(struct plim_ranks *k, struct plim_err *err)
+static enum plim_status take_rows(struct recording_set *s, struct plim_err *err)
 {
-	struct plim_ranks_hidden *h = k->hidden;
 	enum plim_status st = PLIM_OK;
 
-	k->rows = arena_take(&h->arena, h->items.n, sizeof(*k->rows), err);
-	if (!k->rows)
+	s->out->rows = arena_take(s->arena, s->items.n, sizeof(*s->out->rows), err);
+	if (!s->out->rows)
 		return mem_status(err);
-	for (size_t i = 0; !st && i < h->items.n; i++) {
-		struct ranks_item *item = h->items.at[i];
+	for (size_t i = 0; !st && i < s->items.n; i++) {
+		struct set_item *item = s->items.at[i];
 
 		if (!item->other) {
-			k->rows[k->row_count++] = item->row;
-			k->failed += item->row.error != NULL;
-			k->died += item->row.died != NULL;
-		} else if (item->origin != RANKS_STREAM) {
-			st = ranks_skip(k, ranks_name(item), item->row.error, err);
+			s->out->rows[s->out->row_count++] = item->row;
+			s->out->failed += item->row.error != NULL;
+			s->out->died += item->row.died != NULL;
+		} else if (item->origin != SET_STREAM) {
+			st = set_skip(s, set_name(item), item->row.error, err);
 		}
 	}
-	k->read = k->row_count - k->failed;
-	sort_items(k->skipped, k->skipped_count, sizeof(*k->skipped), by_path);
+	s->out->read = s->out->row_count - s->out->failed;
+	sort_items(s->out->skipped, s->out->skipped_count, sizeof(*s->out->skipped), by_path);
 	return st;
 }
 
@@ -88,16 +86,16 @@ static int died_before(const struct plim_ranks_row *a, const struct plim_ranks_r
 }
 
 /* Why the clocks do not tell the order; NULL: they do. */
-static const char *order_unknown(const struct plim_ranks *k, const struct plim_ranks_row *first)
+static const char *order_unknown(const struct recording_set *s, const struct plim_ranks_row *first)
 {
-	for (size_t i = 0; i < k->row_count; i++) {
-		const struct plim_ranks_row *row = &k->rows[i];
+	for (size_t i = 0; i < s->out->row_count; i++) {
+		const struct plim_ranks_row *row = &s->out->rows[i];
 
 		if (row->died && row->died->time_us == PLIM_UNKNOWN)
 			return "not every recording has times (PyTorch 2.2 and later write them)";
 	}
-	for (size_t i = 0; i < k->row_count; i++) {
-		const struct plim_ranks_row *row = &k->rows[i];
+	for (size_t i = 0; i < s->out->row_count; i++) {
+		const struct plim_ranks_row *row = &s->out->rows[i];
 
 		if (row->died && row->first_time_us > first->died->time_us)
 			return "the recordings do not overlap in time: they are of different runs, "
@@ -106,29 +104,29 @@ static const char *order_unknown(const struct plim_ranks *k, const struct plim_r
 	return NULL;
 }
 
-static enum plim_status find_first(struct plim_ranks *k, struct plim_err *err)
+static enum plim_status find_first(struct recording_set *s, struct plim_err *err)
 {
 	const struct plim_ranks_row *first = NULL;
 	struct plim_ranks_first *f;
 
-	for (size_t i = 0; i < k->row_count; i++)
-		if (k->rows[i].died && (!first || died_before(&k->rows[i], first)))
-			first = &k->rows[i];
-	if (first && k->died > 1)
-		k->order_unknown = order_unknown(k, first);
-	if (!first || k->order_unknown)
+	for (size_t i = 0; i < s->out->row_count; i++)
+		if (s->out->rows[i].died && (!first || died_before(&s->out->rows[i], first)))
+			first = &s->out->rows[i];
+	if (first && s->out->died > 1)
+		s->out->order_unknown = order_unknown(s, first);
+	if (!first || s->out->order_unknown)
 		return PLIM_OK;
-	f = arena_take(&k->hidden->arena, 1, sizeof(*f), err);
+	f = arena_take(s->arena, 1, sizeof(*f), err);
 	if (!f)
 		return mem_status(err);
-	*f = (struct plim_ranks_first){ .row = (uint64_t)(first - k->rows),
+	*f = (struct plim_ranks_first){ .row = (uint64_t)(first - s->out->rows),
 					.rank = first->rank,
 					.time_us = first->died->time_us,
 					.next_row = PLIM_UNKNOWN,
 					.next_rank = PLIM_UNKNOWN,
 					.ahead_us = PLIM_UNKNOWN };
-	for (size_t i = 0; i < k->row_count; i++) {
-		const struct plim_ranks_row *row = &k->rows[i];
+	for (size_t i = 0; i < s->out->row_count; i++) {
+		const struct plim_ranks_row *row = &s->out->rows[i];
 
 		if (!row->died || row == first || row->died->time_us - f->time_us >= f->ahead_us)
 			continue;
@@ -136,13 +134,13 @@ static enum plim_status find_first(struct plim_ranks *k, struct plim_err *err)
 		f->next_rank = row->rank;
 		f->ahead_us = row->died->time_us - f->time_us;
 	}
-	if (k->failed)
+	if (s->out->failed)
 		f->doubt = "a recording that could not be read may have died before";
 	else if (f->ahead_us < CLOCKS_DIFFER_US)
 		f->doubt = "it is so near that it only counts if both ran on one machine: clocks "
 			   "of different ones are not that equal";
 	f->certain = !f->doubt;
-	k->first_death = f;
+	s->out->first_death = f;
 	return PLIM_OK;
 }
 
@@ -161,18 +159,18 @@ static int is_worse(const struct plim_ranks_row *a, const struct plim_ranks_row 
 	return held(a) > held(b);
 }
 
-static void find_worst(struct plim_ranks *k)
+static void find_worst(struct recording_set *s)
 {
 	uint64_t worst = PLIM_UNKNOWN;
 
-	for (size_t i = 0; i < k->row_count; i++)
-		if (!k->rows[i].error &&
-		    (worst == PLIM_UNKNOWN || is_worse(&k->rows[i], &k->rows[worst])))
+	for (size_t i = 0; i < s->out->row_count; i++)
+		if (!s->out->rows[i].error &&
+		    (worst == PLIM_UNKNOWN || is_worse(&s->out->rows[i], &s->out->rows[worst])))
 			worst = i;
-	if (k->first_death)
-		worst = k->first_death->row;
-	k->worst_row = worst;
-	k->worst_rank = worst == PLIM_UNKNOWN ? PLIM_UNKNOWN : k->rows[worst].rank;
+	if (s->out->first_death)
+		worst = s->out->first_death->row;
+	s->out->worst_row = worst;
+	s->out->worst_rank = worst == PLIM_UNKNOWN ? PLIM_UNKNOWN : s->out->rows[worst].rank;
 }
 
 /* ---- how they differ ---- */
@@ -189,39 +187,39 @@ static int by_bytes(const void *a, const void *b)
 	return c ? c : (x->row > y->row) - (x->row < y->row);
 }
 
-static struct plim_ranks_extreme extreme(const struct plim_ranks *k, const struct place *p)
+static struct plim_ranks_extreme extreme(const struct recording_set *s, const struct place *p)
 {
-	return (struct plim_ranks_extreme){ p->bytes, k->rows[p->row].rank, p->row };
+	return (struct plim_ranks_extreme){ p->bytes, s->out->rows[p->row].rank, p->row };
 }
 
 /* Of a number of the rows that is known; `measure`: its offset in a row. */
-static enum plim_status spread(struct plim_ranks *k, size_t measure, struct plim_ranks_spread **out,
-			       struct plim_err *err)
+static enum plim_status spread(struct recording_set *s, size_t measure,
+			       struct plim_ranks_spread **out, struct plim_err *err)
 {
-	struct place *places = arena_take(&k->hidden->arena, k->row_count, sizeof(*places), err);
+	struct place *places = arena_take(s->arena, s->out->row_count, sizeof(*places), err);
 	size_t n = 0;
 
 	if (!places)
 		return mem_status(err);
-	for (size_t i = 0; i < k->row_count; i++) {
+	for (size_t i = 0; i < s->out->row_count; i++) {
 		uint64_t bytes;
 
-		memcpy(&bytes, (const char *)&k->rows[i] + measure, sizeof(bytes));
-		if (!k->rows[i].error && bytes != PLIM_UNKNOWN)
+		memcpy(&bytes, (const char *)&s->out->rows[i] + measure, sizeof(bytes));
+		if (!s->out->rows[i].error && bytes != PLIM_UNKNOWN)
 			places[n++] = (struct place){ bytes, i };
 	}
 	if (!n)
 		return PLIM_OK;
 	sort_items(places, n, sizeof(*places), by_bytes);
-	*out = arena_take(&k->hidden->arena, 1, sizeof(**out), err);
+	*out = arena_take(s->arena, 1, sizeof(**out), err);
 	if (!*out)
 		return mem_status(err);
 	/* of equal ones the first in the order of rows, also at the top */
 	for (size_t top = n - 1; top && places[top - 1].bytes == places[n - 1].bytes; top--)
 		places[n - 1] = places[top - 1];
-	**out = (struct plim_ranks_spread){ .max = extreme(k, &places[n - 1]),
-					    .median = extreme(k, &places[(n - 1) / 2]),
-					    .min = extreme(k, &places[0]) };
+	**out = (struct plim_ranks_spread){ .max = extreme(s, &places[n - 1]),
+					    .median = extreme(s, &places[(n - 1) / 2]),
+					    .min = extreme(s, &places[0]) };
 	return PLIM_OK;
 }
 
@@ -285,25 +283,25 @@ static void explain_excess(struct plim_ranks_excess *x, const struct plim_ranks_
 	}
 }
 
-static enum plim_status find_excess(struct plim_ranks *k, struct plim_err *err)
+static enum plim_status find_excess(struct recording_set *s, struct plim_err *err)
 {
 	const struct plim_ranks_row *row, *median;
 	struct plim_ranks_excess *x;
 
-	if (!k->allocated || k->read < 2)
+	if (!s->out->allocated || s->out->read < 2)
 		return PLIM_OK;
-	row = &k->rows[k->worst_row];
-	median = &k->rows[k->allocated->median.row];
+	row = &s->out->rows[s->out->worst_row];
+	median = &s->out->rows[s->out->allocated->median.row];
 	if (!is_more(row, median))
-		row = &k->rows[k->allocated->max.row];
+		row = &s->out->rows[s->out->allocated->max.row];
 	if (!row->peak_categories || !median->peak_categories)
 		return PLIM_OK;
-	x = arena_take(&k->hidden->arena, 1, sizeof(*x), err);
+	x = arena_take(s->arena, 1, sizeof(*x), err);
 	if (!x)
 		return mem_status(err);
-	k->excess = x;
-	x->row = (uint64_t)(row - k->rows);
-	x->median_row = k->allocated->median.row;
+	s->out->excess = x;
+	x->row = (uint64_t)(row - s->out->rows);
+	x->median_row = s->out->allocated->median.row;
 	x->difference_bytes = (int64_t)(row->allocated_peak_bytes - median->allocated_peak_bytes);
 	if (is_more(row, median))
 		explain_excess(x, row, median);
@@ -312,33 +310,34 @@ static enum plim_status find_excess(struct plim_ranks *k, struct plim_err *err)
 
 /* ---- notes ---- */
 
-static size_t count_twice(const struct plim_ranks *k, uint64_t *rank)
+static size_t count_twice(const struct recording_set *s, uint64_t *rank)
 {
 	size_t n = 0;
 
-	for (size_t i = 1; i < k->row_count; i++) {
-		if (k->rows[i].rank == PLIM_UNKNOWN || k->rows[i].rank != k->rows[i - 1].rank)
+	for (size_t i = 1; i < s->out->row_count; i++) {
+		if (s->out->rows[i].rank == PLIM_UNKNOWN ||
+		    s->out->rows[i].rank != s->out->rows[i - 1].rank)
 			continue;
-		*rank = n++ ? *rank : k->rows[i].rank;
+		*rank = n++ ? *rank : s->out->rows[i].rank;
 	}
 	return n;
 }
 
-static void tell_notes(const struct plim_ranks *k, int numbered, struct lines *notes)
+static void tell_notes(const struct recording_set *s, int numbered, struct lines *notes)
 {
-	const struct plim_ranks_hidden *h = k->hidden;
 	size_t unnumbered = 0, alone = 0, partial = 0, inexact = 0, twice;
 	uint64_t rank = 0;
 
-	for (size_t i = 0; i < h->items.n; i++)
-		alone += !h->items.at[i]->other && h->items.at[i]->read_alone;
-	for (size_t i = 0; i < k->row_count; i++) {
-		unnumbered += k->rows[i].rank == PLIM_UNKNOWN && !k->rows[i].error;
-		partial += !k->rows[i].error && k->rows[i].lower_bound;
-		inexact += !k->rows[i].error && k->rows[i].events && !k->rows[i].exact;
+	for (size_t i = 0; i < s->items.n; i++)
+		alone += !s->items.at[i]->other && s->items.at[i]->read_alone;
+	for (size_t i = 0; i < s->out->row_count; i++) {
+		unnumbered += s->out->rows[i].rank == PLIM_UNKNOWN && !s->out->rows[i].error;
+		partial += !s->out->rows[i].error && s->out->rows[i].lower_bound;
+		inexact +=
+			!s->out->rows[i].error && s->out->rows[i].events && !s->out->rows[i].exact;
 	}
-	twice = count_twice(k, &rank);
-	if (!numbered && k->read)
+	twice = count_twice(s, &rank);
+	if (!numbered && s->out->read)
 		lines_add(notes, "no name has a rank's number: numbered in the order of the names");
 	if (unnumbered)
 		lines_add(notes, "%zu name%s no rank's number", unnumbered,
@@ -354,10 +353,10 @@ static void tell_notes(const struct plim_ranks *k, int numbered, struct lines *n
 			notes,
 			"%zu of %llu recordings do not cover the whole run: their peaks are those "
 			"of the recorded part",
-			partial, (unsigned long long)k->read);
+			partial, (unsigned long long)s->out->read);
 	if (inexact)
 		lines_add(notes, "%zu of %llu recordings are not reproduced exactly by the replay",
-			  inexact, (unsigned long long)k->read);
+			  inexact, (unsigned long long)s->out->read);
 	if (alone)
 		lines_add(notes,
 			  "%zu recording%s read alone: more memory was needed than a file of that "
@@ -365,22 +364,24 @@ static void tell_notes(const struct plim_ranks *k, int numbered, struct lines *n
 			  alone, alone == 1 ? " was" : "s were");
 }
 
-enum plim_status ranks_judge(struct plim_ranks *k, struct lines *notes, struct plim_err *err)
+enum plim_status recording_set_judge(struct recording_set *s, struct lines *notes,
+				     struct plim_err *err)
 {
-	int numbered = number_rows(k);
-	enum plim_status st = take_rows(k, err);
+	int numbered = number_rows(s);
+	enum plim_status st = take_rows(s, err);
 
 	if (!st)
-		st = find_first(k, err);
+		st = find_first(s, err);
 	if (st)
 		return st;
-	find_worst(k);
-	st = spread(k, offsetof(struct plim_ranks_row, allocated_peak_bytes), &k->allocated, err);
+	find_worst(s);
+	st = spread(s, offsetof(struct plim_ranks_row, allocated_peak_bytes), &s->out->allocated,
+		    err);
 	if (!st)
-		st = spread(k, offsetof(struct plim_ranks_row, reserved_peak_bytes), &k->reserved,
-			    err);
+		st = spread(s, offsetof(struct plim_ranks_row, reserved_peak_bytes),
+			    &s->out->reserved, err);
 	if (!st)
-		st = find_excess(k, err);
-	tell_notes(k, numbered, notes);
+		st = find_excess(s, err);
+	tell_notes(s, numbered, notes);
 	return st;
 }

@@ -1,5 +1,5 @@
 /* Which rank a file is of, as its name tells, and the order of names. */
-#include "verbs/ranks/ranks.h"
+#include "set.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -64,7 +64,7 @@ static int number_in(const char *part, uint64_t *number)
 	return digits(part, number) && part[strspn(part, "0123456789")] == '.';
 }
 
-size_t ranks_stem(const char *name)
+size_t recording_set_stem(const char *name)
 {
 	static const char *const endings[][3] = { { ".gz", ".xz", ".zst" },
 						  { ".pickle", ".pkl", ".json" } };
@@ -80,7 +80,7 @@ size_t ranks_stem(const char *name)
 	return n;
 }
 
-int ranks_number(const char *name, uint64_t *number)
+int set_number(const char *name, uint64_t *number)
 {
 	const char *slash = strrchr(name, '/');
 	char folder[256];
@@ -109,7 +109,7 @@ static size_t without_zeros(const char **digit)
 	return strspn(*digit, "0123456789");
 }
 
-int ranks_compare_names(const char *a, const char *b)
+int set_compare_names(const char *a, const char *b)
 {
 	const char *x = a, *y = b;
 

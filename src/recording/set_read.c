@@ -5,7 +5,7 @@
  * counted and cannot be more.  If that was too little it is read again, alone, with all there is.  So
  * whether a recording can be read depends on the limit and on nothing that happens beside it.
  */
-#include "verbs/ranks/ranks.h"
+#include "set.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static const struct {
 #define SHRINKS_TO_PART 32
 
 struct work {
-	struct plim_ranks *k;
+	struct recording_set *set;
 	pthread_mutex_t lock; /* of what follows, and of everything that `k` owns */
 	pthread_cond_t room;
 	uint64_t reading_bytes, set_aside_bytes;
@@ -114,12 +114,12 @@ static void close_item(struct opened *o)
 	source_close(o->file);
 }
 
-static enum plim_status open_item(const struct ranks_item *item, uint64_t memory_bytes,
+static enum plim_status open_item(const struct set_item *item, uint64_t memory_bytes,
 				  struct source_options how, struct opened *o, struct plim_err *err)
 {
 	enum plim_status st;
 
-	how.kinds = item->origin == RANKS_FOUND ? SOURCE_REGULAR_HERE : SOURCE_REGULAR;
+	how.kinds = item->origin == SET_FOUND ? SOURCE_REGULAR_HERE : SOURCE_REGULAR;
 	*o = (struct opened){ .file = NULL };
 	mem_init(&o->mem, memory_bytes);
 	st = source_open(&o->mem, item->path, &how, &o->file, err);
@@ -142,8 +142,31 @@ static void end_with(struct work *w, enum plim_status st, const struct plim_err 
 	w->err = *err;
 }
 
+/* The row and what it points to, in the memory of the set. */
+static enum plim_status keep_row(struct recording_set *s, struct plim_ranks_row *row,
+				 struct plim_err *err)
+{
+	struct arena *a = s->arena;
+	struct plim_report_categories *kinds = row->peak_categories;
+	struct plim_ranks_death *died = row->died;
+
+	row->peak_categories = kinds ? arena_take(a, 1, sizeof(*kinds), err) : NULL;
+	row->died = died ? arena_take(a, 1, sizeof(*died), err) : NULL;
+	if ((kinds && !row->peak_categories) || (died && !row->died))
+		return mem_status(err);
+	if (kinds)
+		*row->peak_categories = *kinds;
+	if (!died)
+		return PLIM_OK;
+	*row->died = *died;
+	row->died->headline = set_keep(s, died->headline, err);
+	row->died->frame = died->frame ? set_keep(s, died->frame, err) : NULL;
+	return row->died->headline && (row->died->frame || !died->frame) ? PLIM_OK
+									 : mem_status(err);
+}
+
 /* Read what `s` holds and keep its row.  PLIM_E_LIMIT: with that much memory it cannot be done. */
-static enum plim_status read_source(struct work *w, struct ranks_item *item, struct source *s,
+static enum plim_status read_source(struct work *w, struct set_item *item, struct source *s,
 				    uint64_t memory_bytes, int last_try, struct plim_err *err)
 {
 	struct recording_input in = { .source = s, .threads = w->threads_each };
@@ -155,15 +178,15 @@ static enum plim_status read_source(struct work *w, struct ranks_item *item, str
 
 	mem_init(&m, memory_bytes);
 	arena_init(&texts, &m);
-	st = recording_open(&m, ranks_name(item), &in, &r, err);
+	st = recording_open(&m, set_name(item), &in, &r, err);
 	if (!st)
-		st = ranks_summarise(&w->k->hidden->options.report, r, &texts, &row, err);
+		st = w->set->summarise(&w->set->options->report, r, &texts, &row, err);
 	if (st != PLIM_E_LIMIT || last_try) {
 		pthread_mutex_lock(&w->lock);
 		if (!st)
 			item->row = row;
-		st = st ? ranks_fail(w->k, item, in.is_other, err)
-			: ranks_keep_row(w->k, &item->row, err);
+		st = st ? set_fail(w->set, item, in.is_other, err)
+			: keep_row(w->set, &item->row, err);
 		end_with(w, st, err);
 		pthread_mutex_unlock(&w->lock);
 		st = PLIM_OK;
@@ -174,15 +197,15 @@ static enum plim_status read_source(struct work *w, struct ranks_item *item, str
 }
 
 /* It could not be opened: that is its row. */
-static enum plim_status fail(struct work *w, struct ranks_item *item, struct plim_err *err)
+static enum plim_status fail(struct work *w, struct set_item *item, struct plim_err *err)
 {
 	pthread_mutex_lock(&w->lock);
-	end_with(w, ranks_fail(w->k, item, 0, err), err);
+	end_with(w, set_fail(w->set, item, 0, err), err);
 	pthread_mutex_unlock(&w->lock);
 	return PLIM_OK;
 }
 
-static enum plim_status read_with(struct work *w, struct ranks_item *item, struct need need,
+static enum plim_status read_with(struct work *w, struct set_item *item, struct need need,
 				  int last_try)
 {
 	struct source_options how = { .thread = w->threads_each == 1 ? SOURCE_THREAD_NONE
@@ -204,13 +227,13 @@ static enum plim_status read_with(struct work *w, struct ranks_item *item, struc
 	return st;
 }
 
-static void read_alone(struct work *w, struct ranks_item *item)
+static void read_alone(struct work *w, struct set_item *item)
 {
 	item->read_alone = 1;
 	read_with(w, item, need_all(w->reading_bytes), 1);
 }
 
-static void read_item(struct work *w, struct ranks_item *item)
+static void read_item(struct work *w, struct set_item *item)
 {
 	struct source_options how = { .window_bytes = LOOK_BYTES, .thread = SOURCE_THREAD_NONE };
 	struct need need = need_all(w->reading_bytes);
@@ -231,8 +254,8 @@ static void read_item(struct work *w, struct ranks_item *item)
 /* With the lock held. */
 static void count_done(struct work *w)
 {
-	const struct plim_ranks_options *o = &w->k->hidden->options;
-	uint32_t total = (uint32_t)w->k->hidden->items.n;
+	const struct plim_ranks_options *o = w->set->options;
+	uint32_t total = (uint32_t)w->set->items.n;
 
 	w->done++;
 	if (o->progress && !w->status && o->progress(o->progress_ctx, w->done, total))
@@ -242,7 +265,7 @@ static void count_done(struct work *w)
 /* ---- a compressed archive ---- */
 
 /* A member that the stream has come to. */
-static void read_member(struct work *w, struct ranks_item *item, struct source *file)
+static void read_member(struct work *w, struct set_item *item, struct source *file)
 {
 	struct source_options how = { .thread = SOURCE_THREAD_NONE };
 	struct source *member;
@@ -270,11 +293,11 @@ static void read_member(struct work *w, struct ranks_item *item, struct source *
 		read_alone(w, item);
 }
 
-static void read_stream(struct work *w, struct ranks_item *archive)
+static void read_stream(struct work *w, struct set_item *archive)
 {
 	struct source_options how = { .kinds = SOURCE_REGULAR };
 	struct tar_member member;
-	struct ranks_item *item;
+	struct set_item *item;
 	struct source *file;
 	struct plim_err err;
 	struct mem mem;
@@ -283,7 +306,7 @@ static void read_stream(struct work *w, struct ranks_item *archive)
 
 	mem_init(&mem, need_all(w->reading_bytes).source_bytes);
 	if (source_open(&mem, archive->path, &how, &file, &err)) {
-		archive->origin = RANKS_NAMED;
+		archive->origin = SET_NAMED;
 		fail(w, archive, &err);
 		return;
 	}
@@ -294,7 +317,7 @@ static void read_stream(struct work *w, struct ranks_item *archive)
 
 		stop = said || !member.name;
 		pthread_mutex_lock(&w->lock);
-		end_with(w, ranks_add_member(w->k, archive->path, said, &member, &item, &err),
+		end_with(w, set_add_member(w->set, archive->path, said, &member, &item, &err),
 			 &err);
 		if (item)
 			item->taken = 1;
@@ -312,12 +335,12 @@ static void read_stream(struct work *w, struct ranks_item *archive)
 
 /* ---- all of them ---- */
 
-static struct ranks_item *take_item(struct work *w)
+static struct set_item *take_item(struct work *w)
 {
-	struct plim_ranks_hidden *h = w->k->hidden;
+	const struct recording_set *s = w->set;
 
-	while (w->next < h->items.n) {
-		struct ranks_item *item = h->items.at[w->next++];
+	while (w->next < s->items.n) {
+		struct set_item *item = s->items.at[w->next++];
 
 		if (!item->taken) {
 			item->taken = 1;
@@ -330,12 +353,12 @@ static struct ranks_item *take_item(struct work *w)
 static void *worker(void *arg)
 {
 	struct work *w = arg;
-	struct ranks_item *item;
+	struct set_item *item;
 
 	pthread_mutex_lock(&w->lock);
 	while (!w->status && (item = take_item(w)) != NULL) {
 		pthread_mutex_unlock(&w->lock);
-		if (item->origin == RANKS_STREAM)
+		if (item->origin == SET_STREAM)
 			read_stream(w, item);
 		else
 			read_item(w, item);
@@ -360,18 +383,17 @@ static void work(struct work *w)
 	free(others);
 }
 
-enum plim_status ranks_read_all(struct plim_ranks *k, struct plim_err *err)
+enum plim_status recording_set_read(struct recording_set *s, struct plim_err *err)
 {
-	const struct plim_ranks_hidden *h = k->hidden;
-	struct work w = { .k = k, .reading_bytes = READING_PART(h->limit_bytes) };
+	struct work w = { .set = s, .reading_bytes = READING_PART(s->limit_bytes) };
 
 	pthread_mutex_init(&w.lock, NULL);
 	pthread_cond_init(&w.room, NULL);
-	w.threads = h->options.threads ? h->options.threads : thread_processors();
-	if (w.threads > h->items.n)
-		w.threads = h->items.n ? (unsigned)h->items.n : 1;
+	w.threads = s->options->threads ? s->options->threads : thread_processors();
+	if (w.threads > s->items.n)
+		w.threads = s->items.n ? (unsigned)s->items.n : 1;
 	/* not by how many read: what a recording needs must not depend on it */
-	w.threads_each = h->items.n > 1 ? 1 : 0;
+	w.threads_each = s->items.n > 1 ? 1 : 0;
 	work(&w);
 	pthread_mutex_destroy(&w.lock);
 	pthread_cond_destroy(&w.room);
@@ -380,11 +402,23 @@ enum plim_status ranks_read_all(struct plim_ranks *k, struct plim_err *err)
 	return w.status;
 }
 
-enum plim_status ranks_read_full(struct plim_ranks *k, const struct ranks_item *item,
-				 struct plim_err *err)
+/* ---- one once more ---- */
+
+static const struct set_item *item_of(const struct recording_set *s, uint64_t row)
 {
-	struct plim_ranks_hidden *h = k->hidden;
-	struct need need = need_all(READING_PART(h->limit_bytes));
+	uint64_t at = 0;
+
+	for (size_t i = 0; i < s->items.n; i++)
+		if (!s->items.at[i]->other && at++ == row)
+			return s->items.at[i];
+	return NULL;
+}
+
+enum plim_status recording_set_reopen(const struct recording_set *s, uint64_t row,
+				      const struct recording_set_taker *to, struct plim_err *err)
+{
+	const struct set_item *item = item_of(s, row);
+	struct need need = need_all(READING_PART(s->limit_bytes));
 	struct recording_input in = { .source = NULL };
 	struct opened o;
 	enum plim_status st;
@@ -394,7 +428,7 @@ enum plim_status ranks_read_full(struct plim_ranks *k, const struct ranks_item *
 	if (st)
 		return st;
 	in.source = o.member ? o.member : o.file;
-	st = recording_new(ranks_name(item), &in, need.report_bytes, &h->worst, err);
+	st = to->take(to->self, set_name(item), &in, need.report_bytes, err);
 	close_item(&o);
-	return st ? st : plim_report_of(h->worst, &h->options.report, &k->worst, err);
+	return st;
 }
