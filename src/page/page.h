@@ -28,34 +28,18 @@ struct page {
 	void *ctx;
 };
 
-/* Where a frame is, as people shall read it; valid until the next one is asked for. */
-struct page_place {
-	const char *name, *file;
-};
-
-/* What a finding points to; events may be TRACE_NONE, as may stack and frame. */
-struct page_show {
-	uint32_t event, first_event, last_event;
-	uint32_t stack, frame;
-};
-
 /* One device of a recording that was explained.  All is borrowed. */
-struct page_input {
-	struct mem *mem; /* for the work; what stays is taken from the page's */
+struct page_device {
+	struct recording_device *device; /* with all its parts */
 	const struct timeline *tl;
-	const struct timeline_categories *categories; /* mem NULL: no stacks were recorded */
-	const char *const *category_names; /* for a person, TIMELINE_CATEGORIES of them */
+	struct recording_names *names;      /* as which frames and settings are shown */
+	const struct findings_death *death; /* the report's first finding; NULL: none */
+	const struct findings_list *findings;
 	const char *title;
-	const char *conf; /* PYTORCH_CUDA_ALLOC_CONF as it may be shown, or NULL */
-	bool plan;        /* it is no recording, but what one would be */
 	uint64_t
 		limit_bytes; /* that the run was to stay under, where no failure tells it; 0: none */
-	uint32_t recording;
-	const struct page_show *show; /* of each finding in the report */
-	size_t show_count;
+	uint32_t recording;  /* its number on the page */
 	void *self;
-	/* Names from the file come only from here, shortened and redacted. */
-	void (*place)(void *self, uint32_t frame, struct page_place *out);
 	void (*report)(void *self, struct json_out *j); /* emits the member "report" */
 };
 
@@ -66,7 +50,7 @@ void page_release(struct page *p);
 void page_cut(struct page *p, size_t n);
 
 /* Add a device.  Linear in events. */
-enum plim_status page_pack(struct page *p, const struct page_input *in, struct plim_err *err);
+enum plim_status page_add_device(struct page *p, const struct page_device *d, struct plim_err *err);
 
 /* Write the HTML, whole or not at all; *bytes (may be NULL): its size.  The same parts give the same bytes. */
 enum plim_status page_write(const struct page *p, const char *path, uint64_t *bytes,

@@ -15,11 +15,10 @@ struct plim_page {
 	struct plim_page_size size;
 };
 
-/* What page_pack asks back. */
+/* Who emits the report of a device. */
 struct asking {
 	const struct plim_report *report;
 	struct plim_report_device *device;
-	struct recording_place place;
 };
 
 void plim_page_options_init(struct plim_page_options *o)
@@ -58,14 +57,6 @@ void plim_page_free(struct plim_page *p)
 	free(p);
 }
 
-static void place(void *self, uint32_t frame, struct page_place *out)
-{
-	struct asking *a = self;
-
-	recording_place(&a->report->hidden->names, frame, &a->place);
-	*out = (struct page_place){ a->place.name, a->place.file };
-}
-
 /* The report with this device alone. */
 static void emit_report(void *self, struct json_out *j)
 {
@@ -75,38 +66,6 @@ static void emit_report(void *self, struct json_out *j)
 	one.devices = a->device;
 	one.device_count = 1;
 	fields_emit_json(j, "report", &report_table, &one);
-}
-
-/* What the findings point to, in the order of the report: a death first, if there is one. */
-static struct page_show *find_shown(const struct report_device *one,
-				    const struct plim_report_device *device, struct mem *m,
-				    struct plim_err *err)
-{
-	struct page_show *show = mem_new(m, device->finding_count, sizeof(*show), err);
-	size_t deaths = device->finding_count - one->findings.all.n;
-	const struct snapshot_events *ev = &one->timeline.device->events;
-	const struct snapshot *t = one->timeline.snapshot;
-
-	for (size_t i = 0; show && i < device->finding_count; i++) {
-		const struct finding *f = i < deaths ? NULL : &one->findings.all.at[i - deaths];
-
-		show[i] = (struct page_show){ .event = TRACE_NONE,
-					      .first_event = TRACE_NONE,
-					      .last_event = TRACE_NONE };
-		if (!f) {
-			show[i].event = one->death.event;
-			show[i].stack = ev->stack[one->death.event];
-			show[i].frame = timeline_user_frame(t, show[i].stack);
-			continue;
-		}
-		show[i].stack = f->stack;
-		show[i].frame = f->frame;
-		if (f->leak.repetitions) {
-			show[i].event = show[i].last_event = f->leak.last_event;
-			show[i].first_event = f->leak.first_event;
-		}
-	}
-	return show;
 }
 
 static const char *title_of(const struct plim_report *r)
@@ -121,37 +80,20 @@ static enum plim_status add_device(struct plim_page *p, const struct plim_report
 				   struct plim_report_device *device, uint64_t limit_bytes,
 				   struct plim_err *err)
 {
-	struct plim_report_hidden *h = r->hidden;
-	struct recording *of = h->recording;
-	const struct snapshot_settings *settings = &of->snapshot->settings;
-	const char *categories[TIMELINE_CATEGORIES];
 	struct asking asking = { .report = r, .device = device };
-	struct page_show *show = find_shown(one, device, of->mem, err);
-	char word[32];
-	struct page_input in = { .mem = of->mem,
-				 .tl = &one->timeline,
-				 .categories = &one->device->categories,
-				 .category_names = categories,
-				 .title = title_of(r),
-				 .plan = recording_is_plan(of),
-				 .limit_bytes = limit_bytes,
-				 .recording = (uint32_t)p->size.recordings,
-				 .show = show,
-				 .show_count = device->finding_count,
-				 .self = &asking,
-				 .place = place,
-				 .report = emit_report };
-	enum plim_status st;
+	struct page_device of = { .device = one->device,
+				  .tl = &one->timeline,
+				  .names = &r->hidden->names,
+				  .death = device->finding_count > one->findings.all.n ? &one->death
+										       : NULL,
+				  .findings = &one->findings,
+				  .title = title_of(r),
+				  .limit_bytes = limit_bytes,
+				  .recording = (uint32_t)p->size.recordings,
+				  .self = &asking,
+				  .report = emit_report };
 
-	if (!show)
-		return mem_status(err);
-	if (settings->conf != TRACE_NONE)
-		in.conf = recording_name(&h->names, settings->conf, "conf", word, sizeof(word));
-	for (int k = 0; k < TIMELINE_CATEGORIES; k++)
-		categories[k] = recording_category_words(timeline_category_names[k]);
-	st = page_pack(&p->page, &in, err);
-	mem_free(of->mem, show, device->finding_count, sizeof(*show));
-	return st;
+	return page_add_device(&p->page, &of, err);
 }
 
 static enum plim_status add_report(struct plim_page *p, const struct plim_report *r,
