@@ -8,7 +8,7 @@
 #ifndef PLIMSOLL_RECORDING_H
 #define PLIMSOLL_RECORDING_H
 
-#include <plimsoll/status.h>
+#include <plimsoll/types.h>
 
 #include <stddef.h>
 
@@ -39,6 +39,11 @@ PLIM_API enum plim_status plim_recording_open(const char *path,
 					      const struct plim_recording_options *options,
 					      struct plim_recording **out, struct plim_err *err);
 
+/* The same from memory or an open descriptor.  PLIM_E_ARG: nothing is given, or `size` is not set. */
+PLIM_API enum plim_status plim_recording_read(const struct plim_input *input,
+					      const struct plim_recording_options *options,
+					      struct plim_recording **out, struct plim_err *err);
+
 /* An empty one, that events are appended to.  `name` is what reports call it.  PLIM_E_ARG: settings that are none. */
 PLIM_API enum plim_status plim_recording_new(const char *name,
 					     const struct plim_recording_options *options,
@@ -58,6 +63,10 @@ enum plim_event_kind {
 	PLIM_EVENT_SEGMENT_MAP,   /* expandable segments: pages mapped */
 	PLIM_EVENT_SEGMENT_UNMAP, /* and unmapped */
 	PLIM_EVENT_OOM, /* a request failed: `bytes` of it, `address` is what the driver had free */
+	/* only read, never appended */
+	PLIM_EVENT_SNAPSHOT, /* somebody took a snapshot */
+	PLIM_EVENT_ANNOTATE, /* the program named a moment */
+	PLIM_EVENT_OTHER,    /* of a newer PyTorch */
 };
 
 #define PLIM_NO_SITE UINT32_MAX  /* of an event: its stack is not known */
@@ -110,6 +119,78 @@ PLIM_API enum plim_status plim_recording_phase(struct plim_recording *r, const c
 /* Write it as a snapshot that PyTorch's viewer reads, whole or not at all. */
 PLIM_API enum plim_status plim_recording_snapshot(struct plim_recording *r, const char *path,
 						  struct plim_err *err);
+
+/* ---- reading ---- */
+
+#define PLIM_NO_EVENT UINT32_MAX      /* before the first one that was recorded, or never */
+#define PLIM_NO_ALLOCATION UINT32_MAX /* of an event that is not of an allocation */
+
+/* How many devices there are; they are counted from 0, as report's `device` is.  PLIM_E_LIMIT, PLIM_E_NOMEM. */
+PLIM_API enum plim_status plim_recording_devices(struct plim_recording *r, uint64_t *count,
+						 struct plim_err *err);
+
+/*
+ * The events of a device: columns of `count` values one behind the other.  They lie in the recording, which nothing is
+ * copied from, until it is freed or appended to.
+ */
+struct plim_event_columns {
+	uint64_t count;        /* rows of each column */
+	const uint8_t *kind;   /* enum plim_event_kind; never PLIM_EVENT_FREE */
+	const uint64_t *bytes; /* as requested; of segments and failures as the driver was asked */
+	const uint64_t *address;    /* of PLIM_EVENT_OOM what the driver had free */
+	const int64_t *time_us;     /* since 1970; NULL: not recorded */
+	const uint32_t *site;       /* for plim_recording_stack, or PLIM_NO_SITE */
+	const uint32_t *allocation; /* row of plim_allocation_columns, or PLIM_NO_ALLOCATION */
+	const uint16_t *stream;     /* index into streams */
+	const int64_t *streams;     /* cudaStream_t of each, stream_count of them */
+	uint64_t stream_count;      /* how many streams */
+};
+
+/* PLIM_E_ARG: there is no such device. */
+PLIM_API enum plim_status plim_recording_events(struct plim_recording *r, uint64_t device,
+						struct plim_event_columns *out,
+						struct plim_err *err);
+
+/* By what an allocation was given its category. */
+struct plim_allocation_rule {
+	const char *category;        /* as in reports: "parameter", "activation" ... */
+	uint32_t confidence_percent; /* that it is one */
+	const char *text;            /* why it is taken for one */
+};
+
+/*
+ * The allocations of a device, each from its birth to its end.  A column's values lie `stride` bytes apart, but for those of
+ * block_bytes (8) and rule (1).  They live as long as those of plim_event_columns.
+ */
+struct plim_allocation_columns {
+	uint64_t count;                  /* rows of each column */
+	uint64_t stride;                 /* bytes from one row to the next */
+	const uint64_t *address;         /* where it was */
+	const uint64_t *requested_bytes; /* as the program asked */
+	const uint32_t *born;            /* event, or PLIM_NO_EVENT */
+	const uint32_t
+		*free_requested; /* event at which the program let go of it, or PLIM_NO_EVENT */
+	const uint32_t
+		*free_completed; /* event at which the allocator had it back, or PLIM_NO_EVENT */
+	const uint32_t *site;    /* for plim_recording_stack, or PLIM_NO_SITE */
+	const uint64_t *block_bytes; /* of the block that it was given */
+	const uint8_t *rule;         /* index into rules; NULL: no stacks were recorded */
+	const struct plim_allocation_rule *rules; /* by their number; NULL as rule */
+	uint64_t rule_count;                      /* how many rules */
+};
+
+/* The device is replayed for it.  PLIM_E_ARG: there is no such device; PLIM_E_LIMIT; PLIM_E_NOMEM. */
+PLIM_API enum plim_status plim_recording_allocations(struct plim_recording *r, uint64_t device,
+						     struct plim_allocation_columns *out,
+						     struct plim_err *err);
+
+/*
+ * The frames of a site, innermost first: at most `room` of them into `frames`, *n is how many there are.  The texts are the
+ * recording's, as the file has them.  PLIM_E_ARG: there is no such site.
+ */
+PLIM_API enum plim_status plim_recording_stack(struct plim_recording *r, uint32_t site,
+					       struct plim_recording_frame *frames, size_t room,
+					       size_t *n, struct plim_err *err);
 
 #ifdef __cplusplus
 }

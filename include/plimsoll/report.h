@@ -288,10 +288,6 @@ PLIM_API enum plim_status plim_report_text(const struct plim_report *report,
 PLIM_API enum plim_status plim_report_snapshot(const struct plim_report *report, const char *path,
 					       struct plim_err *err);
 
-/* Lines "ADDRESS BYTES CATEGORY CONFIDENCE RULE" of what is live at the end, for checking categories. */
-PLIM_API enum plim_status plim_report_live(const struct plim_report *report, plim_write_fn *write,
-					   void *ctx, struct plim_err *err);
-
 #ifdef __cplusplus
 }
 #endif

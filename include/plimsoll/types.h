@@ -18,6 +18,20 @@
 extern "C" {
 #endif
 
+/*
+ * Bytes to be read, in place of a path: the first that is given of a path, memory and an open descriptor.  Set `size` to
+ * sizeof(struct plim_input).  All is borrowed during the call.
+ */
+struct plim_input {
+	uint32_t size;      /* sizeof(struct plim_input) */
+	int32_t descriptor; /* read from where it stands to its end; it stays open */
+	const char *path;   /* "-": standard input */
+	const void *bytes;  /* plain or compressed */
+	size_t byte_count;  /* how many bytes */
+	const char *
+		name; /* what results and messages call it; NULL: the path, "memory" or "descriptor" */
+};
+
 /* The true number is not below `low` and not above `high`.  Both are unknown where nothing is known. */
 struct plim_interval {
 	uint64_t low;  /* at least; null: not known */

@@ -9,6 +9,7 @@
 #define PLIMSOLL_WHATIF_H
 
 #include <plimsoll/page.h>
+#include <plimsoll/recording.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -193,6 +194,10 @@ struct plim_whatif {
 PLIM_API enum plim_status plim_whatif_open(const char *path,
 					   const struct plim_whatif_options *options,
 					   struct plim_whatif **out, struct plim_err *err);
+/* The same of a recording that was read, which it borrows; max_memory_bytes is the recording's. */
+PLIM_API enum plim_status plim_whatif_of(struct plim_recording *recording,
+					 const struct plim_whatif_options *options,
+					 struct plim_whatif **out, struct plim_err *err);
 PLIM_API void plim_whatif_free(struct plim_whatif *w);
 
 /* As JSON, schema whatif/2 (docs/json.md), and as text for a person. */

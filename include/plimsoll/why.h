@@ -215,6 +215,10 @@ struct plim_why {
  */
 PLIM_API enum plim_status plim_why_open(const char *path, const struct plim_why_options *options,
 					struct plim_why **out, struct plim_err *err);
+/* The same of one text in memory or behind an open descriptor. */
+PLIM_API enum plim_status plim_why_read(const struct plim_input *input,
+					const struct plim_why_options *options,
+					struct plim_why **out, struct plim_err *err);
 PLIM_API void plim_why_free(struct plim_why *why);
 
 /* As JSON, schema why/2 (docs/json.md); as text for a person. */

@@ -135,6 +135,9 @@ PLIM_EVENT_SEGMENT_FREE = 5
 PLIM_EVENT_SEGMENT_MAP = 6
 PLIM_EVENT_SEGMENT_UNMAP = 7
 PLIM_EVENT_OOM = 8
+PLIM_EVENT_SNAPSHOT = 9
+PLIM_EVENT_ANNOTATE = 10
+PLIM_EVENT_OTHER = 11
 PLIM_GROUP_USER_FRAME = 0
 PLIM_GROUP_STACK = 1
 PLIM_GROUP_SIZE = 2
@@ -558,6 +561,46 @@ class plim_recording_frame(Structure):
     ]
 
 
+class plim_event_columns(Structure):
+    _fields_ = [
+        ("count", c_uint64),
+        ("kind", POINTER(c_uint8)),
+        ("bytes", POINTER(c_uint64)),
+        ("address", POINTER(c_uint64)),
+        ("time_us", POINTER(c_int64)),
+        ("site", POINTER(c_uint32)),
+        ("allocation", POINTER(c_uint32)),
+        ("stream", POINTER(c_uint16)),
+        ("streams", POINTER(c_int64)),
+        ("stream_count", c_uint64),
+    ]
+
+
+class plim_allocation_rule(Structure):
+    _fields_ = [
+        ("category", c_char_p),
+        ("confidence_percent", c_uint32),
+        ("text", c_char_p),
+    ]
+
+
+class plim_allocation_columns(Structure):
+    _fields_ = [
+        ("count", c_uint64),
+        ("stride", c_uint64),
+        ("address", POINTER(c_uint64)),
+        ("requested_bytes", POINTER(c_uint64)),
+        ("born", POINTER(c_uint32)),
+        ("free_requested", POINTER(c_uint32)),
+        ("free_completed", POINTER(c_uint32)),
+        ("site", POINTER(c_uint32)),
+        ("block_bytes", POINTER(c_uint64)),
+        ("rule", POINTER(c_uint8)),
+        ("rules", POINTER(plim_allocation_rule)),
+        ("rule_count", c_uint64),
+    ]
+
+
 class plim_report_options(Structure):
     _fields_ = [
         ("size", c_uint32),
@@ -597,6 +640,17 @@ class plim_buffer(Structure):
         ("text", c_char_p),
         ("bytes", c_size_t),
         ("capacity", c_size_t),
+    ]
+
+
+class plim_input(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("descriptor", c_int32),
+        ("path", c_char_p),
+        ("bytes", c_void_p),
+        ("byte_count", c_size_t),
+        ("name", c_char_p),
     ]
 
 
@@ -797,17 +851,21 @@ PROTOTYPES = {
     "plim_record_lines": (c_char_p, []),
     "plim_record_options_init": (None, [POINTER(plim_record_options)]),
     "plim_record_prepare": (c_int, [POINTER(plim_record_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_recording_allocations": (c_int, [c_void_p, c_uint64, POINTER(plim_allocation_columns), POINTER(plim_err)]),
     "plim_recording_append": (c_int, [c_void_p, POINTER(plim_events), POINTER(plim_err)]),
+    "plim_recording_devices": (c_int, [c_void_p, POINTER(c_uint64), POINTER(plim_err)]),
+    "plim_recording_events": (c_int, [c_void_p, c_uint64, POINTER(plim_event_columns), POINTER(plim_err)]),
     "plim_recording_free": (None, [c_void_p]),
     "plim_recording_new": (c_int, [c_char_p, POINTER(plim_recording_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_recording_open": (c_int, [c_char_p, POINTER(plim_recording_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_recording_options_init": (None, [POINTER(plim_recording_options)]),
     "plim_recording_phase": (c_int, [c_void_p, c_char_p, POINTER(c_uint32), POINTER(plim_err)]),
+    "plim_recording_read": (c_int, [POINTER(plim_input), POINTER(plim_recording_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_recording_site": (c_int, [c_void_p, POINTER(plim_recording_frame), c_size_t, POINTER(c_uint32), POINTER(plim_err)]),
     "plim_recording_snapshot": (c_int, [c_void_p, c_char_p, POINTER(plim_err)]),
+    "plim_recording_stack": (c_int, [c_void_p, c_uint32, POINTER(plim_recording_frame), c_size_t, POINTER(c_size_t), POINTER(plim_err)]),
     "plim_report_free": (None, [c_void_p]),
     "plim_report_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
-    "plim_report_live": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_report_of": (c_int, [c_void_p, POINTER(plim_report_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_report_open": (c_int, [c_char_p, POINTER(plim_report_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_report_options_init": (None, [POINTER(plim_report_options)]),
@@ -830,6 +888,7 @@ PROTOTYPES = {
     "plim_weights_stats": (None, [c_void_p, POINTER(plim_weights_stats)]),
     "plim_whatif_free": (None, [c_void_p]),
     "plim_whatif_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_whatif_of": (c_int, [c_void_p, POINTER(plim_whatif_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_whatif_open": (c_int, [c_char_p, POINTER(plim_whatif_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_whatif_options_init": (None, [POINTER(plim_whatif_options)]),
     "plim_whatif_outcome_name": (c_char_p, [c_int]),
@@ -844,5 +903,6 @@ PROTOTYPES = {
     "plim_why_open": (c_int, [c_char_p, POINTER(plim_why_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_why_options_init": (None, [POINTER(plim_why_options)]),
     "plim_why_outcome_name": (c_char_p, [c_int]),
+    "plim_why_read": (c_int, [POINTER(plim_input), POINTER(plim_why_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_why_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
 }

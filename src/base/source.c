@@ -540,22 +540,12 @@ enum plim_status source_skip_to(struct source *pub, uint64_t offset, struct plim
 
 /* --- opening --- */
 
-static enum plim_status open_file(struct state *s, enum source_kinds kinds, struct plim_err *err)
+/* What s->fd is; `given`: somebody else opened it, and it may stand somewhere in its middle. */
+static enum plim_status look_at_file(struct state *s, bool given, enum source_kinds kinds,
+				     struct plim_err *err)
 {
-	/* without O_NONBLOCK a FIFO waits for its writer; regular files know no difference */
-	static const int how[] = { [SOURCE_ANY] = 0,
-				   [SOURCE_REGULAR] = O_NONBLOCK,
-				   [SOURCE_REGULAR_HERE] = O_NONBLOCK | O_NOFOLLOW };
-	bool standard_input = !strcmp(s->path, "-");
 	struct stat info;
 
-	do
-		s->fd = standard_input
-				? fcntl(0, F_DUPFD_CLOEXEC, 0)
-				: open(s->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | how[kinds]);
-	while (s->fd < 0 && errno == EINTR);
-	if (s->fd < 0)
-		return err_errno(err, errno, "cannot open '%s'", s->name);
 	if (fstat(s->fd, &info))
 		return err_errno(err, errno, "cannot read '%s'", s->name);
 	if (S_ISDIR(info.st_mode)) {
@@ -567,8 +557,7 @@ static enum plim_status open_file(struct state *s, enum source_kinds kinds, stru
 	if (!S_ISREG(info.st_mode) && kinds != SOURCE_ANY)
 		return err_set(err, PLIM_E_IO, "cannot read '%s': is not a regular file", s->name);
 	if (S_ISREG(info.st_mode)) {
-		/* Standard input may be a file that stands somewhere in its middle. */
-		off_t at = standard_input ? lseek(s->fd, 0, SEEK_CUR) : 0;
+		off_t at = given ? lseek(s->fd, 0, SEEK_CUR) : 0;
 
 		s->kind = KIND_FILE;
 		s->raw_start = at > 0 ? (uint64_t)at : 0;
@@ -580,6 +569,34 @@ static enum plim_status open_file(struct state *s, enum source_kinds kinds, stru
 #endif
 	}
 	return PLIM_OK;
+}
+
+static enum plim_status open_descriptor(struct state *s, int descriptor, enum source_kinds kinds,
+					struct plim_err *err)
+{
+	do
+		s->fd = fcntl(descriptor, F_DUPFD_CLOEXEC, 0);
+	while (s->fd < 0 && errno == EINTR);
+	if (s->fd < 0)
+		return err_errno(err, errno, "cannot open '%s'", s->name);
+	return look_at_file(s, true, kinds, err);
+}
+
+static enum plim_status open_file(struct state *s, enum source_kinds kinds, struct plim_err *err)
+{
+	/* without O_NONBLOCK a FIFO waits for its writer; regular files know no difference */
+	static const int how[] = { [SOURCE_ANY] = 0,
+				   [SOURCE_REGULAR] = O_NONBLOCK,
+				   [SOURCE_REGULAR_HERE] = O_NONBLOCK | O_NOFOLLOW };
+
+	if (!strcmp(s->path, "-"))
+		return open_descriptor(s, 0, kinds, err);
+	do
+		s->fd = open(s->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | how[kinds]);
+	while (s->fd < 0 && errno == EINTR);
+	if (s->fd < 0)
+		return err_errno(err, errno, "cannot open '%s'", s->name);
+	return look_at_file(s, false, kinds, err);
 }
 
 static enum plim_status state_new(struct mem *m, const char *path,
@@ -670,6 +687,21 @@ enum plim_status source_open(struct mem *m, const char *path, const struct sourc
 	return finish(s, st, true, options, out, err);
 }
 
+enum plim_status source_open_descriptor(struct mem *m, const char *name, int descriptor,
+					const struct source_options *options, struct source **out,
+					struct plim_err *err)
+{
+	struct plim_err local;
+	struct state *s;
+	enum plim_status st;
+
+	err = err ? err : &local;
+	st = state_new(m, name, options, &s, err);
+	if (!st)
+		st = open_descriptor(s, descriptor, options ? options->kinds : SOURCE_ANY, err);
+	return finish(s, st, true, options, out, err);
+}
+
 enum plim_status source_open_memory(struct mem *m, const char *name, const void *bytes, size_t n,
 				    enum source_memory mode, const struct source_options *options,
 				    struct source **out, struct plim_err *err)
@@ -686,6 +718,31 @@ enum plim_status source_open_memory(struct mem *m, const char *name, const void 
 		s->raw_bytes = n;
 	}
 	return finish(s, st, mode == SOURCE_MEMORY_DETECT, options, out, err);
+}
+
+const char *source_input_name(const struct plim_input *input)
+{
+	return input->name    ? input->name
+	       : input->path  ? input->path
+	       : input->bytes ? "memory"
+			      : "descriptor";
+}
+
+enum plim_status source_open_input(struct mem *m, const struct plim_input *input,
+				   const struct source_options *options, struct source **out,
+				   struct plim_err *err)
+{
+	const char *name = source_input_name(input);
+
+	*out = NULL;
+	if (input->size != sizeof(*input))
+		return err_set(err, PLIM_E_ARG, "plim_input: its size is not that of this library");
+	if (input->path)
+		return source_open(m, input->path, options, out, err);
+	if (input->bytes)
+		return source_open_memory(m, name, input->bytes, input->byte_count,
+					  SOURCE_MEMORY_DETECT, options, out, err);
+	return source_open_descriptor(m, name, input->descriptor, options, out, err);
 }
 
 enum plim_status source_open_member(struct mem *m, const char *name, struct source *outer,

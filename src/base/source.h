@@ -17,6 +17,8 @@
 #ifndef BASE_SOURCE_H
 #define BASE_SOURCE_H
 
+#include <plimsoll/types.h>
+
 #include "mem.h"
 
 #include <stdbool.h>
@@ -69,6 +71,14 @@ enum plim_status source_open(struct mem *m, const char *path, const struct sourc
 			     struct source **out, struct plim_err *err);
 
 /*
+ * The same of an open descriptor, from where it stands; a file's position stays as it is, and it is not closed.  `name`
+ * stands for the path in messages.  PLIM_E_IO: it is none.
+ */
+enum plim_status source_open_descriptor(struct mem *m, const char *name, int descriptor,
+					const struct source_options *options, struct source **out,
+					struct plim_err *err);
+
+/*
  * The same over `n` bytes of memory, borrowed until source_close.  `name` stands for the path in
  * messages.  SOURCE_MEMORY_PLAIN: the bytes are what they are, compressed or not.
  */
@@ -77,6 +87,14 @@ enum source_memory { SOURCE_MEMORY_PLAIN, SOURCE_MEMORY_DETECT };
 enum plim_status source_open_memory(struct mem *m, const char *name, const void *bytes, size_t n,
 				    enum source_memory mode, const struct source_options *options,
 				    struct source **out, struct plim_err *err);
+
+/* What a caller gave; PLIM_E_ARG: nothing, or its size is not set. */
+enum plim_status source_open_input(struct mem *m, const struct plim_input *input,
+				   const struct source_options *options, struct source **out,
+				   struct plim_err *err);
+
+/* How messages and results call it. */
+const char *source_input_name(const struct plim_input *input);
 
 /*
  * The next `n` decoded bytes of `outer` (from outer->p) as a source of their own: a member of an

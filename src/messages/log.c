@@ -82,7 +82,8 @@ enum plim_status messages_scan(struct messages_log *log, const struct messages_s
 	err = err ? err : &own;
 	if (what->skipped)
 		*what->skipped = 0;
-	st = source_open(log->mem, what->path, NULL, &src, err);
+	st = what->input ? source_open_input(log->mem, what->input, NULL, &src, err)
+			 : source_open(log->mem, what->path, NULL, &src, err);
 	return st ? st : scan_opened(log, what, src, err);
 }
 

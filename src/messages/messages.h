@@ -262,6 +262,7 @@ struct messages_scan {
 	const char *path, *name;
 	int text_only;
 	int *skipped;
+	const struct plim_input *input; /* in place of the path; NULL: the path */
 };
 enum plim_status messages_scan(struct messages_log *log, const struct messages_scan *scan,
 			       struct plim_err *err);

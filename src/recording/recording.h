@@ -32,6 +32,7 @@ struct recording_device {
 	struct timeline_steps steps;           /* STEPS: of an optimizer */
 	struct timeline_steps periods; /* STEPS: where there are none: what repeats instead */
 	struct timeline_ranges ranges; /* STEPS: that the program named */
+	uint8_t *kinds; /* of the events, for plim_recording_events; NULL: nobody asked yet */
 };
 
 /* How often something was computed from a recording beside its parts: tests see by it what nobody asked for. */

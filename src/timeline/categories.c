@@ -45,6 +45,7 @@ const struct timeline_rule timeline_rules[] = {
 	{ TIMELINE_UNKNOWN, 50,
 	  "born in a backward pass, kept by the program beside all gradients of its size" },
 };
+const size_t timeline_rule_count = sizeof(timeline_rules) / sizeof(*timeline_rules);
 
 enum rule {
 	RULE_NONE,

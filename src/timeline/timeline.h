@@ -176,6 +176,7 @@ struct timeline_rule {
 	const char *text;
 };
 extern const struct timeline_rule timeline_rules[];
+extern const size_t timeline_rule_count;
 
 struct timeline_categories {
 	struct mem *mem;

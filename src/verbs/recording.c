@@ -69,6 +69,31 @@ enum plim_status plim_recording_open(const char *path, const struct plim_recordi
 	return st ? st : recording_new(path, NULL, o.max_memory_bytes, out, err ? err : &own);
 }
 
+enum plim_status plim_recording_read(const struct plim_input *input,
+				     const struct plim_recording_options *options,
+				     struct plim_recording **out, struct plim_err *err)
+{
+	struct plim_recording_options o;
+	struct recording_input in = { .source = NULL };
+	struct plim_err own;
+	enum plim_status st;
+
+	err = err ? err : &own;
+	*out = NULL;
+	plim_recording_options_init(&o);
+	st = options_take(&recording_options_table, &o, options, err);
+	if (!st)
+		st = begin(source_input_name(input), o.max_memory_bytes, out, err);
+	if (!*out)
+		return st;
+	if (!st)
+		st = source_open_input(&(*out)->mem, input, NULL, &in.source, err);
+	if (!st)
+		st = recording_open(&(*out)->mem, (*out)->path, &in, &(*out)->recording, err);
+	source_close(in.source);
+	return end(out, st);
+}
+
 enum plim_status plim_recording_new(const char *name, const struct plim_recording_options *options,
 				    struct plim_recording **out, struct plim_err *err)
 {

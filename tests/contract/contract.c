@@ -233,6 +233,215 @@ static void try_output(void)
 	plim_report_free(r);
 }
 
+/* ---- input that is no path ---- */
+
+/* The whole of a file; NULL: it cannot be read. */
+static char *slurp(const char *path, size_t *n)
+{
+	FILE *f = fopen(path, "rb");
+	size_t room = 1 << 24;
+	char *at = malloc(room);
+
+	*n = f && at ? fread(at, 1, room, f) : 0;
+	if (f)
+		fclose(f);
+	return at;
+}
+
+/* What the report of an input says, as JSON. */
+static void json_of(const struct plim_input *input, struct plim_buffer *out, const char *what)
+{
+	struct plim_recording *recorded = NULL;
+	struct plim_report *r = NULL;
+	struct plim_err err = { .status = PLIM_OK };
+
+	check(!plim_recording_read(input, NULL, &recorded, &err), what, &err);
+	if (recorded)
+		check(!plim_report_of(recorded, NULL, &r, &err) &&
+			      !plim_report_json(r, plim_buffer_write, out, &err),
+		      what, &err);
+	plim_report_free(r);
+	plim_recording_free(recorded);
+}
+
+static void try_input(void)
+{
+	struct plim_input by[3] = { { .size = sizeof(*by), .path = snapshot, .name = "it" },
+				    { .size = sizeof(*by), .name = "it" },
+				    { .size = sizeof(*by), .name = "it" } };
+	struct plim_buffer json[3] = { { .text = NULL } };
+	struct plim_recording *recorded = (struct plim_recording *)(size_t)1;
+	FILE *f = fopen(snapshot, "rb");
+	char *bytes = slurp(snapshot, &by[1].byte_count);
+	struct plim_err err;
+
+	by[1].bytes = bytes;
+	by[2].descriptor = f ? fileno(f) : -1;
+	for (int i = 0; i < 3; i++)
+		json_of(&by[i], &json[i],
+			by[i].path    ? "a path"
+			: by[i].bytes ? "memory"
+				      : "a descriptor");
+	for (int i = 1; i < 3; i++)
+		check(json[i].bytes && json[i].bytes == json[0].bytes &&
+			      !memcmp(json[i].text, json[0].text, json[0].bytes),
+		      i == 1 ? "memory is not told as a path is" : "a descriptor is not", NULL);
+	check(f && fgetc(f) != EOF, "the descriptor was closed", NULL);
+	by[1].size = 0;
+	check(plim_recording_read(&by[1], NULL, &recorded, &err) == PLIM_E_ARG && !recorded,
+	      "an input without its size", &err);
+	by[2].descriptor = -1;
+	check(plim_recording_read(&by[2], NULL, &recorded, &err) == PLIM_E_IO && !recorded,
+	      "an input of nothing", &err);
+	for (int i = 0; i < 3; i++)
+		plim_buffer_release(&json[i]);
+	free(bytes);
+	if (f)
+		fclose(f);
+}
+
+static void try_text(void)
+{
+	static const char text[] = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate "
+				   "2.00 GiB. GPU 0 has a "
+				   "total capacity of 79.10 GiB of which 1.21 GiB is free. Process "
+				   "41 has 77.88 GiB memory "
+				   "in use. Of the allocated memory 76.20 GiB is allocated by "
+				   "PyTorch, and 1.10 GiB is "
+				   "reserved by PyTorch but unallocated.\n";
+	struct plim_input input = { .size = sizeof(input),
+				    .bytes = text,
+				    .byte_count = sizeof(text) - 1 };
+	struct plim_why *why = NULL;
+	struct plim_err err;
+
+	check(!plim_why_read(&input, NULL, &why, &err) && why && why->death_count == 1 &&
+		      !strcmp(why->files[0].path, "memory"),
+	      "a text in memory", &err);
+	plim_why_free(why);
+}
+
+/* ---- columns ---- */
+
+#define AT(type, column, stride, row) \
+	(*(const type *)(const void *)((const char *)(column) + (row) * (stride)))
+
+/* The rows that can be appended, appended to another recording. */
+static struct plim_recording *copy_of(const struct plim_event_columns *c)
+{
+	struct plim_recording *to = NULL;
+	struct plim_err err = { .status = PLIM_OK };
+
+	check(!plim_recording_new("copy", NULL, &to, &err), "a new recording", &err);
+	for (uint64_t i = 0; to && i < c->count; i++) {
+		int64_t stream = c->streams[c->stream[i]];
+		struct plim_events one = { .size = sizeof(one),
+					   .count = 1,
+					   .kind = c->kind + i,
+					   .bytes = c->bytes + i,
+					   .address = c->address + i,
+					   .stream = &stream };
+
+		if (c->kind[i] < PLIM_EVENT_SNAPSHOT && plim_recording_append(to, &one, &err)) {
+			check(0, "an event that was read is not taken back", &err);
+			break;
+		}
+	}
+	return to;
+}
+
+static uint64_t peak_of(struct plim_recording *r)
+{
+	struct plim_report *report = NULL;
+	struct plim_err err;
+	uint64_t peak = 0;
+
+	if (!plim_report_of(r, NULL, &report, &err) && report->device_count)
+		peak = report->devices[0].peak.allocated_bytes;
+	plim_report_free(report);
+	return peak;
+}
+
+/* Events tell of allocations what the allocations' columns tell. */
+static void compare_columns(const struct plim_event_columns *e,
+			    const struct plim_allocation_columns *a)
+{
+	uint64_t births = 0;
+
+	for (uint64_t i = 0; i < e->count; i++) {
+		uint32_t row = e->allocation[i];
+
+		if (e->kind[i] != PLIM_EVENT_ALLOC)
+			continue;
+		births++;
+		check(row < a->count && AT(uint32_t, a->born, a->stride, row) == i &&
+			      AT(uint64_t, a->address, a->stride, row) == e->address[i] &&
+			      AT(uint64_t, a->requested_bytes, a->stride, row) == e->bytes[i] &&
+			      a->block_bytes[row] >= e->bytes[i],
+		      "an allocation is not its event's", NULL);
+	}
+	check(births && births <= a->count, "no births", NULL);
+	for (uint64_t i = 0; a->rule && i < a->count; i++)
+		check(a->rule[i] < a->rule_count && a->rules[a->rule[i]].category, "a rule", NULL);
+}
+
+static void try_columns(void)
+{
+	struct plim_recording *r = NULL, *copy;
+	struct plim_recording_frame frames[4];
+	struct plim_allocation_columns a;
+	struct plim_event_columns e;
+	struct plim_whatif *w = NULL;
+	struct plim_err err;
+	uint64_t devices = 0;
+	size_t n = 0;
+
+	check(!plim_recording_open(snapshot, NULL, &r, &err) &&
+		      !plim_recording_devices(r, &devices, &err) && devices,
+	      "a recording with devices", &err);
+	check(!plim_recording_events(r, 0, &e, &err) && e.count, "columns of events", &err);
+	check(!plim_recording_allocations(r, 0, &a, &err) && a.count, "columns of allocations",
+	      &err);
+	check(plim_recording_events(r, devices, &e, &err) == PLIM_E_ARG && !e.count,
+	      "events of no device", &err);
+	check(plim_recording_allocations(r, UINT64_MAX, &a, &err) == PLIM_E_ARG && !a.count,
+	      "allocations of all devices", &err);
+	plim_recording_events(r, 0, &e, NULL);
+	plim_recording_allocations(r, 0, &a, NULL);
+	compare_columns(&e, &a);
+	for (uint64_t i = 0; i < e.count && !n; i++)
+		if (e.site[i] != PLIM_NO_SITE)
+			check(!plim_recording_stack(r, e.site[i], frames, 4, &n, &err) && n,
+			      "a stack", &err);
+	check(n && *frames[0].function, "no stack", NULL);
+	check(plim_recording_stack(r, PLIM_NO_SITE, frames, 4, &n, &err) == PLIM_E_ARG && !n,
+	      "a stack of no site", &err);
+	copy = copy_of(&e);
+	check(copy && peak_of(copy) && peak_of(copy) == peak_of(r), "a copy has another peak",
+	      NULL);
+	plim_recording_free(copy);
+	check(!plim_whatif_of(r, NULL, &w, &err) && w && w->self_check.exact,
+	      "a recording run again", &err);
+	plim_whatif_free(w);
+	plim_recording_free(r);
+}
+
+static void try_extract_flags(void)
+{
+	struct plim_ckpt_extracted out = { .bytes = 1 };
+	struct plim_ckpt *c = NULL;
+	struct plim_err err;
+
+	check(!plim_ckpt_open(checkpoint, NULL, &c, &err), "a checkpoint", &err);
+	if (!c)
+		return;
+	check(plim_ckpt_extract(c, "*", UINT32_C(1) << 31, "/nowhere/at.all", &out, &err) ==
+			      PLIM_E_ARG &&
+		      !out.bytes,
+	      "a flag of extract that nobody knows", &err);
+	plim_ckpt_free(c);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc != 3)
@@ -245,6 +454,10 @@ int main(int argc, char **argv)
 	try_names();
 	try_nothing();
 	try_output();
+	try_input();
+	try_text();
+	try_columns();
+	try_extract_flags();
 	if (!failures)
 		printf("%zu options structs\n", sizeof(rows) / sizeof(*rows));
 	return failures != 0;

@@ -3,20 +3,26 @@
 
 #include <stdio.h>
 
+#define EXTRACT_FLAGS \
+	(PLIM_CKPT_WHOLE_ONLY | PLIM_CKPT_AS_TORCH | PLIM_CKPT_NO_MANIFEST | PLIM_CKPT_ALL)
+
 enum plim_status plim_ckpt_extract(struct plim_ckpt *r, const char *patterns, unsigned flags,
 				   const char *path, struct plim_ckpt_extracted *out,
 				   struct plim_err *err)
 {
 	struct ckpt_extracted told;
-	enum plim_status st =
-		ckpt_extract(&r->hidden->ckpt, patterns,
-			     (flags & PLIM_CKPT_WHOLE_ONLY ? CKPT_WHOLE_ONLY : 0u) |
-				     (flags & PLIM_CKPT_AS_TORCH ? CKPT_AS_TORCH : 0u) |
-				     (flags & PLIM_CKPT_NO_MANIFEST ? CKPT_NO_MANIFEST : 0u) |
-				     (flags & PLIM_CKPT_ALL ? CKPT_ALL : 0u),
-			     path, &told, err);
+	enum plim_status st;
 
 	*out = (struct plim_ckpt_extracted){ 0 };
+	if (flags & ~EXTRACT_FLAGS)
+		return err_set(err, PLIM_E_ARG, "plim_ckpt_extract: flags 0x%x are not known",
+			       flags & ~EXTRACT_FLAGS);
+	st = ckpt_extract(&r->hidden->ckpt, patterns,
+			  (flags & PLIM_CKPT_WHOLE_ONLY ? CKPT_WHOLE_ONLY : 0u) |
+				  (flags & PLIM_CKPT_AS_TORCH ? CKPT_AS_TORCH : 0u) |
+				  (flags & PLIM_CKPT_NO_MANIFEST ? CKPT_NO_MANIFEST : 0u) |
+				  (flags & PLIM_CKPT_ALL ? CKPT_ALL : 0u),
+			  path, &told, err);
 	if (st)
 		return st;
 	*out = (struct plim_ckpt_extracted){ .tensors = told.tensors,

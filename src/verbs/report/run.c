@@ -367,31 +367,3 @@ enum plim_status plim_report_snapshot(const struct plim_report *r, const char *p
 {
 	return out_snapshot(r->hidden->recording->snapshot, path, err);
 }
-
-static void live_lines(struct text *t, const struct recording_device *d)
-{
-	const struct snapshot_device *sd = d->device;
-	uint32_t last = sd->events.n ? (uint32_t)sd->events.n - 1 : TIMELINE_BEFORE;
-
-	for (uint32_t a = 0; d->categories.mem && a < sd->alloc_count; a++) {
-		const struct timeline_rule *rule = &timeline_rules[d->categories.rule[a]];
-
-		if (timeline_lives(&sd->allocs[a], TIMELINE_ACTIVE, last))
-			text_printf(t, "%llu %llu %s %u %s\n",
-				    (unsigned long long)sd->allocs[a].addr,
-				    (unsigned long long)sd->allocs[a].requested_bytes,
-				    timeline_category_names[rule->category], rule->confidence_pct,
-				    rule->text);
-	}
-}
-
-enum plim_status plim_report_live(const struct plim_report *r, plim_write_fn *write, void *ctx,
-				  struct plim_err *err)
-{
-	struct text t;
-
-	text_init(&t, r->hidden->recording->mem, NULL);
-	for (size_t i = 0; i < r->device_count; i++)
-		live_lines(&t, r->hidden->devices[i].device);
-	return out_text(&t, write, ctx, err);
-}

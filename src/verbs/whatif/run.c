@@ -29,7 +29,9 @@ void plim_whatif_free(struct plim_whatif *w)
 		vec_release(&w->hidden->recording->mem, &w->hidden->search.plan);
 	program_free(w->hidden->program);
 	arena_release(&w->hidden->arena);
-	plim_recording_free(w->hidden->recording);
+	if (w->hidden->recording)
+		w->hidden->recording->reports--;
+	plim_recording_free(w->hidden->owned);
 	free(w->hidden);
 	free(w);
 }
@@ -300,21 +302,23 @@ static enum plim_status tell_notes(struct plim_whatif *w, struct plim_err *err)
 	return lines_keep(&l, &w->notes, &w->note_count);
 }
 
-static enum plim_status open_recording(struct plim_whatif *w, const char *path,
-				       struct plim_err *err)
+/* The recording that is run again, which has been opened. */
+static enum plim_status begin(struct plim_whatif *w, struct plim_recording *of,
+			      struct plim_err *err)
 {
 	struct plim_whatif_hidden *h = w->hidden;
 	struct recording *r;
-	enum plim_status st =
-		recording_new(path, NULL, h->options.max_memory_bytes, &h->recording, err);
+	enum plim_status st = recording_ready(of, err);
 
 	if (st)
 		return st;
-	r = h->recording->recording;
+	h->recording = of;
+	of->reports++;
+	r = of->recording;
 	arena_init(&h->arena, r->mem);
 	st = recording_names_init(&h->names, r, &h->arena,
 				  (h->options.flags & PLIM_WHATIF_REDACT) != 0, NULL, err);
-	return st ? st : recording_describe(r, &h->names, path, &w->source, err);
+	return st ? st : recording_describe(r, &h->names, of->path, &w->source, err);
 }
 
 static struct allocator_search *set_search(struct plim_whatif *w)
@@ -355,15 +359,14 @@ static enum plim_status answer(struct plim_whatif *w, struct plim_err *err)
 	return st ? st : tell_notes(w, err);
 }
 
-enum plim_status plim_whatif_open(const char *path, const struct plim_whatif_options *options,
-				  struct plim_whatif **out, struct plim_err *err)
+/* One without an answer. */
+static enum plim_status whatif_new(const struct plim_whatif_options *options,
+				   struct plim_whatif **out, struct plim_err *err)
 {
 	struct plim_whatif *w = calloc(1, sizeof(*w));
-	struct plim_err own;
 	enum plim_status st;
 
 	*out = NULL;
-	err = err ? err : &own; /* inner floors read the status back from it */
 	if (w)
 		w->hidden = calloc(1, sizeof(*w->hidden));
 	if (!w || !w->hidden) {
@@ -377,13 +380,54 @@ enum plim_status plim_whatif_open(const char *path, const struct plim_whatif_opt
 		free(w);
 		return st;
 	}
-	st = open_recording(w, path, err);
+	*out = w;
+	return PLIM_OK;
+}
+
+/* The answer, or nothing. */
+static enum plim_status complete(struct plim_whatif **w, struct plim_recording *of,
+				 struct plim_err *err)
+{
+	enum plim_status st = begin(*w, of, err);
+
 	if (!st)
-		st = answer(w, err);
+		st = answer(*w, err);
+	if (st) {
+		plim_whatif_free(*w);
+		*w = NULL;
+	}
+	return st;
+}
+
+enum plim_status plim_whatif_of(struct plim_recording *recording,
+				const struct plim_whatif_options *options, struct plim_whatif **out,
+				struct plim_err *err)
+{
+	struct plim_err own;
+	enum plim_status st;
+
+	err = err ? err : &own; /* inner floors read the status back from it */
+	st = whatif_new(options, out, err);
+	return st ? st : complete(out, recording, err);
+}
+
+enum plim_status plim_whatif_open(const char *path, const struct plim_whatif_options *options,
+				  struct plim_whatif **out, struct plim_err *err)
+{
+	struct plim_err own;
+	struct plim_whatif_hidden *h;
+	enum plim_status st;
+
+	err = err ? err : &own;
+	st = whatif_new(options, out, err);
 	if (st)
-		plim_whatif_free(w);
-	else
-		*out = w;
+		return st;
+	h = (*out)->hidden;
+	st = recording_new(path, NULL, h->options.max_memory_bytes, &h->owned, err);
+	if (!st)
+		return complete(out, h->owned, err);
+	plim_whatif_free(*out);
+	*out = NULL;
 	return st;
 }
 

@@ -8,9 +8,10 @@
 #include <plimsoll/whatif.h>
 
 struct plim_whatif_hidden {
-	struct plim_recording *recording;
-	struct recording_device *device; /* that is run */
-	struct arena arena;              /* of the result */
+	struct plim_recording *recording; /* whose `reports` counts this one */
+	struct plim_recording *owned;     /* the same, or NULL: it is borrowed */
+	struct recording_device *device;  /* that is run */
+	struct arena arena;               /* of the result */
 	struct recording_names names;
 	struct findings_death death; /* the device's last failure */
 	int died;                    /* ... if there is one */

@@ -162,6 +162,17 @@ static enum plim_status read_folder(struct folder *f, const char *path, int dept
 	return st;
 }
 
+/* What was given in place of a path: one text. */
+static enum plim_status read_input(struct plim_why *w, const struct plim_input *input,
+				   struct plim_err *err)
+{
+	const char *name = source_input_name(input);
+
+	return messages_scan(&w->hidden->log,
+			     &(struct messages_scan){ .path = name, .name = name, .input = input },
+			     err);
+}
+
 static enum plim_status read_all(struct plim_why *w, const char *path, struct lines *notes,
 				 struct plim_err *err)
 {
@@ -357,7 +368,8 @@ static enum plim_status join_recording(struct plim_why *w, const char *path, str
 
 	if (!snapshot)
 		return PLIM_OK;
-	if (w->file_count == 1 && strcmp(path, "-") && !strcmp(h->log.files.at[0].path, path)) {
+	if (path && w->file_count == 1 && strcmp(path, "-") &&
+	    !strcmp(h->log.files.at[0].path, path)) {
 		x.message = &message;
 		st = diagnose_read_message(&h->mem, path, &message, err);
 	}
@@ -378,10 +390,13 @@ static enum plim_status join_recording(struct plim_why *w, const char *path, str
 
 /* ---- the verb ---- */
 
-static enum plim_status answer(struct plim_why *w, const char *path, struct plim_err *err)
+static enum plim_status answer(struct plim_why *w, const struct plim_input *input,
+			       struct plim_err *err)
 {
 	struct lines notes = { .arena = &w->hidden->arena, .err = err };
-	enum plim_status st = read_all(w, path, &notes, err);
+	const char *path = source_input_name(input);
+	enum plim_status st =
+		input->path ? read_all(w, path, &notes, err) : read_input(w, input, err);
 
 	if (st)
 		return st;
@@ -393,7 +408,7 @@ static enum plim_status answer(struct plim_why *w, const char *path, struct plim
 	if (!st)
 		st = fill_events(w, err);
 	if (!st)
-		st = join_recording(w, path, &notes, err);
+		st = join_recording(w, input->path, &notes, err);
 	if (!st)
 		st = why_plan(w, &notes, err);
 	return st ? st : lines_keep(&notes, &w->notes, &w->note_count);
@@ -401,6 +416,15 @@ static enum plim_status answer(struct plim_why *w, const char *path, struct plim
 
 enum plim_status plim_why_open(const char *path, const struct plim_why_options *options,
 			       struct plim_why **out, struct plim_err *err)
+{
+	struct plim_input input = { .size = sizeof(input), .path = path };
+
+	return plim_why_read(&input, options, out, err);
+}
+
+enum plim_status plim_why_read(const struct plim_input *input,
+			       const struct plim_why_options *options, struct plim_why **out,
+			       struct plim_err *err)
 {
 	struct plim_why *w = calloc(1, sizeof(*w));
 	struct plim_why_hidden *h;
@@ -428,7 +452,7 @@ enum plim_status plim_why_open(const char *path, const struct plim_why_options *
 	arena_init(&h->arena, &h->mem);
 	intern_init(&h->names, &h->mem);
 	messages_init(&h->log, &h->mem);
-	st = answer(w, path, err);
+	st = answer(w, input, err);
 	if (st)
 		plim_why_free(w);
 	else
