@@ -7,90 +7,6 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-static uint64_t read_limit(const char *path)
-{
-	char text[64] = "";
-	FILE *f = fopen(path, "re");
-	uint64_t n = UINT64_MAX;
-
-	if (!f)
-		return n;
-	if (fgets(text, sizeof(text), f) && text[0] >= '0' && text[0] <= '9')
-		n = strtoull(text, NULL, 10);
-	fclose(f);
-	return n ? n : UINT64_MAX;
-}
-
-/* Of a line of /proc/self/cgroup, "0::/job" (v2) or "7:cpu,memory:/job" (v1): the path where memory is limited, or NULL. */
-static char *group_of(char *line, size_t *version)
-{
-	char *list = strchr(line, ':'), *path = list ? strchr(list + 1, ':') : NULL;
-	bool ours = path == list + 1;
-
-	if (!path)
-		return NULL;
-	*version = ours ? 0 : 1;
-	*path = 0;
-	for (char *word = list + 1; !ours && word; word = strchr(word, ',')) {
-		word += *word == ',';
-		ours = !strncmp(word, "memory", 6) && (!word[6] || word[6] == ',');
-	}
-	return ours ? path + 1 : NULL;
-}
-
-/* Every level of the cgroup path can hold a limit; the smallest one binds. */
-static uint64_t cgroup_limit(const char *root)
-{
-	static const struct {
-		const char *top, *file;
-	} versions[] = {
-		{ "/sys/fs/cgroup", "memory.max" },
-		{ "/sys/fs/cgroup/memory", "memory.limit_in_bytes" },
-	};
-	char line[1024], path[4096];
-	uint64_t best = UINT64_MAX;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
-	f = fopen(path, "re");
-	while (f && fgets(line, sizeof(line), f)) {
-		size_t v = 0;
-		char *dir;
-
-		line[strcspn(line, "\n")] = 0;
-		for (dir = group_of(line, &v); dir;) {
-			char *slash = strrchr(dir, '/');
-			uint64_t n;
-
-			snprintf(path, sizeof(path), "%s%s%s/%s", root, versions[v].top, dir,
-				 versions[v].file);
-			n = read_limit(path);
-			best = n < best ? n : best;
-			if (slash)
-				*slash = 0;
-			else
-				dir = NULL;
-		}
-	}
-	if (f)
-		fclose(f);
-	return best;
-}
-
-uint64_t mem_limit_below(const char *root)
-{
-	long pages = sysconf(_SC_PHYS_PAGES), page = sysconf(_SC_PAGESIZE);
-	uint64_t ram = pages > 0 && page > 0 ? (uint64_t)pages * (uint64_t)page : (uint64_t)1 << 32;
-	uint64_t group = cgroup_limit(root);
-
-	return (group < ram ? group : ram) / 2;
-}
-
-uint64_t mem_default_limit(void)
-{
-	return mem_limit_below("");
-}
-
 static _Thread_local struct plim_task *watching;
 
 void mem_watch(struct plim_task *task)
@@ -112,7 +28,7 @@ enum plim_status mem_stopped(struct plim_err *err)
 
 void mem_init(struct mem *m, uint64_t limit_bytes)
 {
-	m->limit_bytes = limit_bytes ? limit_bytes : mem_default_limit();
+	m->limit_bytes = limit_bytes ? limit_bytes : UINT64_MAX;
 	atomic_init(&m->used_bytes, 0);
 	atomic_init(&m->peak_bytes, 0);
 	atomic_init(&m->fail_after, -1);

@@ -23,7 +23,7 @@ struct mem {
 	_Atomic int64_t fail_after;  /* tests: < 0 never; else fail when it has counted down to 0 */
 };
 
-/* limit_bytes 0: half of this machine's or this cgroup's memory (mem_default_limit). */
+/* limit_bytes 0: none.  What this machine or container can spare is known to the host floor (host_memory_limit). */
 void mem_init(struct mem *m, uint64_t limit_bytes);
 
 /* What this thread does from here on, and threads that it starts, looks at *task (NULL: at none). */
@@ -32,11 +32,6 @@ struct plim_task *mem_watched(void);
 
 /* PLIM_E_CANCELLED if the task asks to stop.  Whoever takes memory looks; so should loops of a tenth of a second that take none. */
 enum plim_status mem_stopped(struct plim_err *err);
-
-/* Half of the smaller of physical memory and the limits of the cgroups (v1, v2) this process is in. */
-uint64_t mem_default_limit(void);
-/* The same of what proc and sys below `root` say: "" is this machine. */
-uint64_t mem_limit_below(const char *root);
 
 /* n * size bytes, zeroed; NULL and *err set on failure.  n or size 0 gives a valid pointer. */
 void *mem_new(struct mem *m, size_t n, size_t size, struct plim_err *err);

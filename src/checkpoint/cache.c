@@ -291,7 +291,7 @@ enum plim_status ckpt_cache_new(const struct plim_weights_options *o, struct pli
 	w->place = o->place ? *o->place
 			    : (struct plim_weights_place){ host_take, host_fill, host_drop, w };
 	w->max_sets = o->max_sets;
-	w->max_bytes = o->max_bytes ? o->max_bytes : mem_default_limit();
+	w->max_bytes = o->max_bytes;
 	return PLIM_OK;
 }
 

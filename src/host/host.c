@@ -32,8 +32,7 @@ static enum plim_status open_root(struct host *h, const char *root, struct plim_
 	return PLIM_OK;
 }
 
-/* The number of this process as the tree has it. */
-static uint64_t own_pid(const struct host *h)
+uint64_t host_own_pid(const struct host *h)
 {
 	char target[32];
 	struct host_span s = { target, 0 };
@@ -51,7 +50,7 @@ static enum plim_status find_process(struct host *h, uint64_t pid, struct plim_e
 	char path[64];
 	int error;
 
-	h->out->pid = pid == PLIM_UNKNOWN ? own_pid(h) : pid;
+	h->out->pid = pid == PLIM_UNKNOWN ? host_own_pid(h) : pid;
 	if (h->out->pid == PLIM_UNKNOWN)
 		return err_set(err, PLIM_E_ARG,
 			       "the tree does not tell which process it is of: "
@@ -84,6 +83,16 @@ static void give(struct host *h, struct plim_here *out)
 	out->unseen_count = h->unseen.n;
 }
 
+enum plim_status host_begin(struct host *h, struct mem *m, const char *root, struct plim_here *out,
+			    struct plim_err *err)
+{
+	*h = (struct host){ .mem = m, .root = -1, .out = out };
+	intern_init(&h->strings, m);
+	arena_init(&h->words, m);
+	h->buffer = mem_new(m, 1, HOST_FILE, err);
+	return h->buffer ? open_root(h, root, err) : mem_status(err);
+}
+
 enum plim_status host_look(struct host *h, struct mem *m, const struct host_options *options,
 			   struct plim_here *out, struct plim_err *err)
 {
@@ -91,14 +100,8 @@ enum plim_status host_look(struct host *h, struct mem *m, const struct host_opti
 	char name[64];
 	enum plim_status st;
 
-	*h = (struct host){ .mem = m, .root = -1, .out = out };
-	intern_init(&h->strings, m);
-	arena_init(&h->words, m);
 	all_unknown(out);
-	h->buffer = mem_new(m, 1, HOST_FILE, err);
-	if (!h->buffer)
-		return mem_status(err);
-	st = open_root(h, options->root, err);
+	st = host_begin(h, m, options->root, out, err);
 	if (!st)
 		st = find_process(h, options->pid, err);
 	if (st)

@@ -54,6 +54,14 @@ void host_release(struct host *h);
  */
 enum plim_status host_judge(struct host *h, bool redact, struct plim_err *err);
 
+/* Half of the smaller of physical memory and the limits of the cgroups (v1, v2) that this process is in. */
+uint64_t host_memory_limit(void);
+/* The same of what proc and sys below `root` show; NULL: this machine. */
+uint64_t host_memory_limit_below(const char *root);
+
+/* An account that takes as much as was asked for; 0: as much as host_memory_limit. */
+void host_mem_init(struct mem *m, uint64_t max_memory_bytes);
+
 /* Add a note, owned by h. */
 void host_note(struct host *h, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

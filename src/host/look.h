@@ -56,6 +56,13 @@ int host_list(struct host *h, const char *path, size_t most, host_name_fn *each,
 /* Where a link points; false when it cannot be read. */
 bool host_link(int folder, const char *name, char *out, size_t room);
 
+/* An empty one below a root (NULL: "/"); host_release either way. */
+enum plim_status host_begin(struct host *h, struct mem *m, const char *root, struct plim_here *out,
+			    struct plim_err *err);
+
+/* The number of this process as the tree has it; PLIM_UNKNOWN: it does not tell. */
+uint64_t host_own_pid(const struct host *h);
+
 void host_look_machine(struct host *h);
 struct host_mounts;
 void host_look_cgroups(struct host *h, const struct host_mounts *mounts);

@@ -1,5 +1,6 @@
 /* The public recording: see recording.h. */
 #include "verbs/recording.h"
+#include "host/host.h"
 
 #include "result_tables.h"
 #include "verbs/out.h"
@@ -30,7 +31,7 @@ static enum plim_status begin(const char *path, uint64_t max_memory_bytes,
 	*out = r;
 	if (!r)
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
-	mem_init(&r->mem, max_memory_bytes);
+	host_mem_init(&r->mem, max_memory_bytes);
 	arena_init(&r->arena, &r->mem);
 	r->path = arena_copy(&r->arena, path, err);
 	return r->path ? PLIM_OK : mem_status(err);

@@ -1,5 +1,6 @@
 /* The cache of components: its options; the rest is checkpoint/cache.c. */
 #include "checkpoint/checkpoint.h"
+#include "host/host.h"
 #include "result_tables.h"
 
 void plim_weights_options_init(struct plim_weights_options *o)
@@ -14,5 +15,7 @@ enum plim_status plim_weights_new(const struct plim_weights_options *options,
 	enum plim_status st = options_take(&weights_options_table, &o, options, err);
 
 	*out = NULL;
+	if (!o.max_bytes)
+		o.max_bytes = host_memory_limit();
 	return st ? st : ckpt_cache_new(&o, out, err);
 }

@@ -1,5 +1,5 @@
 /* The default memory limit: half of the machine's memory, or of the smallest limit of a cgroup on the way to ours. */
-#include "base/base.h"
+#include "host/host.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -50,15 +51,26 @@ static void put(const char *path, const char *text)
 	fclose(f);
 }
 
+/* What is mounted where, and this process, 77. */
+static void begin(const char *mounts)
+{
+	char link[sizeof(top) + 32];
+
+	put("proc/77/mountinfo", mounts);
+	snprintf(link, sizeof(link), "%s/proc/self", top);
+	assert_int_equal(symlink("77", link), 0);
+}
+
 static void test_version_2(void **state)
 {
 	(void)state;
-	put("proc/self/cgroup", "0::/slice/job\n");
+	begin("30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n");
+	put("proc/77/cgroup", "0::/slice/job\n");
 	put("sys/fs/cgroup/slice/job/memory.max", "max\n");
 	put("sys/fs/cgroup/slice/memory.max", "104857600\n");
-	assert_int_equal(mem_limit_below(top), 50 * MIB);
+	assert_int_equal(host_memory_limit_below(top), 50 * MIB);
 	put("sys/fs/cgroup/slice/job/memory.max", "52428800\n");
-	assert_int_equal(mem_limit_below(top), 25 * MIB);
+	assert_int_equal(host_memory_limit_below(top), 25 * MIB);
 	clear();
 }
 
@@ -66,12 +78,13 @@ static void test_version_2(void **state)
 static void test_version_1(void **state)
 {
 	(void)state;
-	put("proc/self/cgroup", "9:freezer:/job\n7:cpu,memory:/job\n1:name=systemd:/x\n0::/\n");
+	begin("33 32 0:29 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n");
+	put("proc/77/cgroup", "9:freezer:/job\n7:cpu,memory:/job\n1:name=systemd:/x\n0::/\n");
 	put("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "209715200\n");
 	put("sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n");
-	assert_int_equal(mem_limit_below(top), 100 * MIB);
-	put("proc/self/cgroup", "9:freezer:/job\n");
-	assert_true(mem_limit_below(top) > 100 * MIB);
+	assert_int_equal(host_memory_limit_below(top), 100 * MIB);
+	put("proc/77/cgroup", "9:freezer:/job\n");
+	assert_true(host_memory_limit_below(top) > 100 * MIB);
 	clear();
 }
 
@@ -80,10 +93,12 @@ static void test_no_cgroups(void **state)
 	struct mem m;
 
 	(void)state;
-	assert_true(mem_limit_below(top) > 100 * MIB);
-	assert_int_equal(mem_limit_below(""), mem_default_limit());
+	assert_true(host_memory_limit_below(top) > 100 * MIB);
+	assert_int_equal(host_memory_limit_below(NULL), host_memory_limit());
+	host_mem_init(&m, 0);
+	assert_int_equal(m.limit_bytes, host_memory_limit());
 	mem_init(&m, 0);
-	assert_int_equal(m.limit_bytes, mem_default_limit());
+	assert_int_equal(m.limit_bytes, UINT64_MAX);
 }
 
 int main(void)

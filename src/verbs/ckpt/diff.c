@@ -1,5 +1,6 @@
 /* ckpt diff: two checkpoints beside each other, as JSON and as text. */
 #include "base/base.h"
+#include "host/host.h"
 #include "verbs/ckpt/ckpt.h"
 #include "verbs/out.h"
 
@@ -143,7 +144,7 @@ enum plim_status plim_ckpt_diff(const struct plim_ckpt *first, const struct plim
 	}
 	values = o.flags & PLIM_CKPT_VALUES;
 	d->hidden = h;
-	mem_init(&h->mem, 0);
+	host_mem_init(&h->mem, 0);
 	arena_init(&h->arena, &h->mem);
 	d->first = first->path;
 	d->second = second->path;

@@ -1,5 +1,6 @@
 /* ckpt last-good: the newest checkpoint of a folder that is whole, and taking older ones away. */
 #include "base/base.h"
+#include "host/host.h"
 #include "verbs/ckpt/ckpt.h"
 #include "verbs/out.h"
 
@@ -207,7 +208,7 @@ enum plim_status plim_ckpt_last_good(const char *folder,
 		return st;
 	}
 	l->hidden = h;
-	mem_init(&h->mem, o.max_memory_bytes);
+	host_mem_init(&h->mem, o.max_memory_bytes);
 	arena_init(&h->arena, &h->mem);
 	st = ckpt_series_open(&h->series, &h->mem, folder, err);
 	l->folder = st ? NULL : arena_copy(&h->arena, folder, err);

@@ -1,4 +1,5 @@
 /* The ckpt verbs: reads a checkpoint and composes what is to be told of it. */
+#include "host/host.h"
 #include "result_tables.h"
 #include "verbs/ckpt/ckpt.h"
 
@@ -520,7 +521,7 @@ static enum plim_status new_result(uint64_t max_memory_bytes, struct plim_ckpt *
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
 	}
 	r->hidden = h;
-	mem_init(&h->mem, max_memory_bytes);
+	host_mem_init(&h->mem, max_memory_bytes);
 	arena_init(&h->arena, &h->mem);
 	ckpt_init(&h->ckpt, &h->mem);
 	*out = r;

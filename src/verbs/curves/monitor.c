@@ -1,5 +1,6 @@
 /* The monitor for training loops: the floor's, behind names and with its findings in words. */
 #include "base/base.h"
+#include "host/host.h"
 #include "result_tables.h"
 #include "series/series.h"
 
@@ -34,7 +35,7 @@ enum plim_status plim_monitor_new(const struct plim_monitor_options *options,
 		free(m);
 		return st;
 	}
-	mem_init(&m->mem, o.max_memory_bytes);
+	host_mem_init(&m->mem, o.max_memory_bytes);
 	series_monitor_init(&m->core, &m->mem);
 	if (o.stop_on)
 		m->core.stop_on = o.stop_on;

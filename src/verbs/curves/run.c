@@ -1,5 +1,6 @@
 /* plimsoll curves: which logs there are, reading them, and reading on. */
 #include "base/base.h"
+#include "host/host.h"
 #include "verbs/curves/curves.h"
 #include "verbs/out.h"
 
@@ -270,7 +271,7 @@ enum plim_status plim_curves_open(const char *const *paths, size_t n,
 		free(c);
 		return st;
 	}
-	mem_init(&h->mem, h->given.max_memory_bytes);
+	host_mem_init(&h->mem, h->given.max_memory_bytes);
 	arena_init(&h->arena, &h->mem);
 	arena_init(&h->kept, &h->mem);
 	st = n ? take_options(h, paths, n, err) : err_set(err, PLIM_E_ARG, "no path was given");

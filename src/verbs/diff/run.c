@@ -1,4 +1,5 @@
 /* plimsoll diff: two recordings read, their places matched, their memory put beside each other. */
+#include "host/host.h"
 #include "verbs/diff/diff.h"
 
 #include "verbs/out.h"
@@ -444,7 +445,7 @@ enum plim_status plim_diff_open(const char *a, const char *b,
 		free(d);
 		return st;
 	}
-	mem_init(&d->hidden->mem, d->hidden->options.max_memory_bytes);
+	host_mem_init(&d->hidden->mem, d->hidden->options.max_memory_bytes);
 	arena_init(&d->hidden->arena, &d->hidden->mem);
 	st = read_both(d, (const char *const[2]){ a, b }, err);
 	if (!st)

@@ -42,7 +42,7 @@ enum plim_status plim_here_open(const struct plim_here_options *options, struct 
 		free(h);
 		return st;
 	}
-	mem_init(&h->hidden->mem, o.max_memory_bytes);
+	host_mem_init(&h->hidden->mem, o.max_memory_bytes);
 	st = host_look(&h->hidden->host, &h->hidden->mem,
 		       &(struct host_options){ .root = o.root, .pid = o.pid }, h, err);
 	if (!st)

@@ -2,6 +2,7 @@
 #include "plan/plan.h"
 
 #include "facts/facts.h"
+#include "host/host.h"
 #include "verbs/out.h"
 
 #include <stdlib.h>
@@ -224,6 +225,8 @@ enum plim_status plim_plan_open(const char *path, const struct plim_plan_options
 		free(p);
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
 	}
+	if (!o.max_memory_bytes)
+		o.max_memory_bytes = host_memory_limit();
 	mem_init(&p->hidden->mem, o.max_memory_bytes);
 	arena_init(&p->hidden->arena, &p->hidden->mem);
 	model_init(&p->hidden->model, &p->hidden->mem);

@@ -1,6 +1,7 @@
 /* plimsoll report of several recordings: list, read, keep a row of each, judge, and the worst in full. */
 #include "verbs/ranks/ranks.h"
 
+#include "host/host.h"
 #include "verbs/out.h"
 
 #include <stdlib.h>
@@ -259,7 +260,7 @@ enum plim_status plim_ranks_open(const char *const *paths, size_t n,
 	}
 	limit = h->options.report.max_memory_bytes;
 	if (!limit)
-		limit = mem_default_limit();
+		limit = host_memory_limit();
 	if (limit < LIMIT_LEAST)
 		limit = LIMIT_LEAST;
 	mem_init(&h->mem, limit / 8 + 1);

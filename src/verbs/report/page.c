@@ -1,5 +1,6 @@
 /* plimsoll report -o page.html: explained recordings as one page. */
 #include "page/page.h"
+#include "host/host.h"
 #include "result_tables.h"
 #include "verbs/page.h"
 #include "verbs/report/report.h"
@@ -42,7 +43,7 @@ enum plim_status plim_page_new(const struct plim_page_options *options, struct p
 		free(p);
 		return st;
 	}
-	mem_init(&p->mem, o.max_memory_bytes);
+	host_mem_init(&p->mem, o.max_memory_bytes);
 	page_init(&p->page, &p->mem);
 	p->page.progress = o.progress;
 	p->page.ctx = o.ctx;

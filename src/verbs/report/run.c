@@ -1,4 +1,5 @@
 /* plimsoll report: a recording told in full, as plain structs. */
+#include "host/host.h"
 #include "verbs/out.h"
 #include "verbs/report/report.h"
 
@@ -301,7 +302,7 @@ static enum plim_status read_log(struct plim_report_hidden *h, struct plim_err *
 
 	if (!h->options.log_path)
 		return PLIM_OK;
-	mem_init(&m, h->options.max_memory_bytes);
+	host_mem_init(&m, h->options.max_memory_bytes);
 	h->has_message = 1;
 	return diagnose_read_message(&m, h->options.log_path, &h->message, err);
 }

@@ -1,4 +1,5 @@
 /* plimsoll why: a log or a folder of them read, put together, and explained. */
+#include "host/host.h"
 #include "verbs/why/why.h"
 
 #include "verbs/out.h"
@@ -448,7 +449,7 @@ enum plim_status plim_why_read(const struct plim_input *input,
 		free(w);
 		return st;
 	}
-	mem_init(&h->mem, h->options.max_memory_bytes);
+	host_mem_init(&h->mem, h->options.max_memory_bytes);
 	arena_init(&h->arena, &h->mem);
 	intern_init(&h->names, &h->mem);
 	messages_init(&h->log, &h->mem);
