@@ -9,131 +9,13 @@ import sys
 import tempfile
 
 import lib
+import made
 from lib import failures
+from made import BUILD, CACHE, CALL, GENERATE, STATE, STEP, TORCH, ZERO, Card, Trainer, frame, module, user
 
 lib.start(sys.argv[1])
-MIB = 1 << 20
+MIB = made.MIB
 H200 = 143_130 * MIB  # its memory is 139.72 to 139.83 GiB (src/facts/gpus.c)
-TORCH = "/usr/lib/python3/dist-packages/torch/"
-
-
-def frame(file, line, name):
-    return {"filename": file, "line": line, "name": name}
-
-
-def user(line, name="train", file="/home/me/train.py"):
-    return frame(file, line, name)
-
-
-def module(line, *layers):
-    """The stack inside a module that the user's line calls; one more layer, another stack."""
-    inner = [frame(TORCH + "nn/modules/linear.py", 100 + n, "forward") for n in layers]
-    return [*inner, frame(TORCH + "nn/modules/module.py", 1500, "_call_impl"), user(line)]
-
-
-BUILD = [frame(TORCH + "nn/modules/linear.py", 90, "__init__"), user(3)]
-STEP = [frame(TORCH + "optim/adam.py", 238, "step"), user(30)]
-STATE = [frame(TORCH + "optim/adam.py", 178, "_init_group"), *STEP]
-ZERO = [frame(TORCH + "optim/optimizer.py", 1066, "zero_grad"), user(31)]
-
-
-class Card:
-    """Each block has a segment of its own, which is used again for its size."""
-
-    def __init__(self):
-        self.events, self.free, self.segments, self.live, self.next = [], {}, [], {}, 0x7F0000000000
-        self.annotations = []
-
-    def event(self, action, addr, size, stack=()):
-        self.events.append({"action": action, "addr": addr, "size": size, "stream": 0, "time_us": 2 * len(self.events),
-                            "frames": list(stack)})
-
-    def mark(self, stage, name):
-        """An edge of record_function's range: behind the last event and before the next."""
-        self.annotations.append({"stage": stage, "name": name, "device": 0, "time_us": 2 * len(self.events) - 1})
-
-    def alloc(self, size, stack=()):
-        segment = 2 * MIB if size <= MIB else 20 * MIB if size < 10 * MIB else -(-size // (2 * MIB)) * 2 * MIB
-        cached = self.free.setdefault((segment, size), [])
-        if cached:
-            addr = cached.pop()
-        else:
-            addr, self.next = self.next, self.next + segment + 2 * MIB
-            self.event("segment_alloc", addr, segment, stack)
-            self.segments.append((addr, segment))
-        self.event("alloc", addr, size, stack)
-        self.live[addr] = (size, segment)
-        return addr
-
-    def drop(self, *blocks, stack=(user(99),), wait=False):
-        for addr in blocks:
-            size, segment = self.live.pop(addr)
-            self.event("free_requested", addr, size, stack)
-            if not wait:
-                self.event("free_completed", addr, size)
-                self.free[segment, size].append(addr)
-
-    def snapshot(self, pool=(0, 0)):
-        segments = []
-        for addr, total in self.segments:
-            size = self.live.get(addr, (0, 0))[0]
-            block = -(-size // 512) * 512
-            if total - block < (512 if total == 2 * MIB else MIB + 1):
-                block = total if size else 0
-            blocks = [{"address": addr, "size": block, "requested_size": size, "state": "active_allocated", "frames": []}] if size else []
-            if block < total:
-                blocks.append({"address": addr + block, "size": total - block, "requested_size": 0, "state": "inactive", "frames": []})
-            segments.append({"device": 0, "address": addr, "total_size": total, "allocated_size": block, "active_size": block,
-                             "requested_size": size, "stream": 0, "segment_type": "small" if total == 2 * MIB else "large",
-                             "segment_pool_id": pool, "is_expandable": False, "frames": [], "blocks": blocks})
-        return {"segments": segments, "device_traces": [self.events], "allocator_settings": {}, "external_annotations": self.annotations}
-
-
-    def fail(self, size, stack):
-        """The driver has nothing left."""
-        self.event("oom", 0, size, stack)
-
-
-GENERATE = [frame(TORCH + "../transformers/generation/utils.py", 2000, "generate"), user(11)]
-CALL = frame(TORCH + "nn/modules/module.py", 1500, "_call_impl")
-CACHE = [frame(TORCH + "../transformers/cache_utils.py", 300, "update"), CALL, *GENERATE]
-
-
-class Trainer:
-    """A loop as people write it: forward, backward, step, zero_grad."""
-
-    def __init__(self, layers=10, size=12 * MIB):
-        self.card, self.layers, self.size = Card(), layers, size
-        self.weights = [self.card.alloc(size, BUILD) for _ in range(layers)]
-        self.state, self.grads, self.inputs = [], [], []
-
-    def forward(self, line=20, size=None, layers=None):
-        self.inputs.append(self.card.alloc(4096, [user(line - 1)]))
-        return [self.card.alloc(size or self.size, module(line, n, 0)) for n in range(layers or self.layers)]
-
-    def backward(self, saved):
-        detail = self.card.alloc(self.size)
-        fresh = not self.grads
-        for block in reversed(saved):
-            if fresh:
-                self.grads.append(self.card.alloc(self.size))
-            self.card.drop(block, stack=())  # autograd's thread has no Python
-        self.card.drop(detail, stack=())
-
-    def optimize(self):
-        if not self.state:
-            self.state = [self.card.alloc(self.size, STATE) for _ in self.weights * 2]
-        self.card.drop(self.card.alloc(4096, STEP), stack=STEP)
-
-    def zero(self):
-        self.card.drop(*self.grads, stack=ZERO)
-        self.grads = []
-
-    def step(self, **how):
-        self.backward(self.forward(**how))
-        self.optimize()
-        self.zero()
-        self.card.drop(self.inputs.pop())
 
 
 def report(snapshot):

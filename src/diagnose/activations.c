@@ -53,7 +53,7 @@ static int is_passing(enum timeline_category c)
 static uint32_t depth(const struct detecting *x, uint32_t stack, uint32_t call)
 {
 	uint32_t n, deep = 0;
-	const uint32_t *frames = snapshot_stack(x->snapshot, stack, &n);
+	const uint32_t *frames = snapshot_python_stack(x->snapshot, stack, &n);
 
 	for (uint32_t i = 0; i < n; i++)
 		deep += snapshot_frame(x->snapshot, frames[i])->name == call;
@@ -70,7 +70,7 @@ static int is_of_head(const struct detecting *x, uint32_t alloc)
 	const struct snapshot_events *ev = &x->device->events;
 	const struct snapshot_alloc *a = &x->device->allocs[alloc];
 	uint32_t call = intern_find(&x->snapshot->heap.strings, name, sizeof(name) - 1), n, deep;
-	const uint32_t *frames = snapshot_stack(x->snapshot, a->stack, &n);
+	const uint32_t *frames = snapshot_python_stack(x->snapshot, a->stack, &n);
 
 	if (!n || call == INTERN_NONE || a->born == TRACE_NONE ||
 	    !strstr(snapshot_text(x->snapshot, snapshot_frame(x->snapshot, frames[0])->filename),
@@ -80,8 +80,7 @@ static int is_of_head(const struct detecting *x, uint32_t alloc)
 	for (uint32_t e = a->born + 1; e <= x->last && e < ev->n; e++) {
 		uint32_t now = ev->stack[e];
 
-		if (ev->action[e] != TRACE_ALLOC || now == TRACE_NONE ||
-		    !x->snapshot->stacks.at[now].n)
+		if (ev->action[e] != TRACE_ALLOC || snapshot_stackless(x->snapshot, now))
 			continue;
 		now = depth(x, now, call);
 		if (!now || now >= deep)

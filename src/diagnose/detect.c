@@ -110,7 +110,7 @@ uint32_t detect_stack(const struct detecting *x, uint32_t alloc, int *inferred)
 	uint32_t stack = x->device->allocs[alloc].stack;
 
 	*inferred = 0;
-	if (stack != TRACE_NONE && x->snapshot->stacks.at[stack].n)
+	if (!snapshot_stackless(x->snapshot, stack))
 		return stack;
 	if (!x->in->categories->mem)
 		return TRACE_NONE;
@@ -171,7 +171,7 @@ enum { NOT_OWN = 1, OWN };
 static int is_users_own(const struct detecting *x, uint32_t stack)
 {
 	uint32_t n, user = timeline_user_frame(x->snapshot, stack);
-	const uint32_t *frames = snapshot_stack(x->snapshot, stack, &n);
+	const uint32_t *frames = snapshot_python_stack(x->snapshot, stack, &n);
 
 	return n && (user == frames[0] || (n > 1 && user == frames[1]));
 }

@@ -394,18 +394,22 @@ static void bounds_of_passes(struct detecting *x, uint32_t **bounds, uint32_t **
 		(*bounds)[(*n)++] = last->end + 1;
 }
 
-/* Requests of several passes each: what one keeps is told by the request. */
-static void look_between_requests(struct leaks *l, struct leak_lines *out)
+/*
+ * What repeats where no optimizer is seen: requests of several passes each, backward passes of a program that updates its
+ * weights itself, ranges that the program named.
+ */
+static void look_between_periods(struct leaks *l, struct leak_lines *out)
 {
 	struct detecting *x = l->x;
 	const struct timeline_steps *periods = x->in->periods;
+	int requests = periods->basis == TIMELINE_BY_REQUEST;
 	size_t n = 0;
 
-	if (periods->basis != TIMELINE_BY_REQUEST || 2 * periods->ends.n > x->passes.n)
+	if (requests && 2 * periods->ends.n > x->passes.n)
 		return;
 	while (n < periods->ends.n && periods->ends.at[n] <= x->last)
 		n++;
-	look_between(l, periods->ends.at, n, "request", out);
+	look_between(l, periods->ends.at, n, requests ? "request" : "step", out);
 }
 
 void leaks_kept(struct detecting *x, struct leak_lines *out)
@@ -422,7 +426,7 @@ void leaks_kept(struct detecting *x, struct leak_lines *out)
 		while (n < x->in->steps->ends.n && x->in->steps->ends.at[n] <= x->last)
 			n++;
 		look_between(&l, x->in->steps->ends.at, n, "step", out);
-		look_between_requests(&l, out);
+		look_between_periods(&l, out);
 		bounds_of_passes(x, &bounds, &rank, &n);
 		l.rank = rank;
 		look_between(&l, bounds, n, NULL, out);

@@ -36,13 +36,49 @@ static int repetitions_seen(const struct detecting *x, uint32_t first, uint32_t 
 	return ends >= LEAKS_PERIODS_MIN || starts >= LEAKS_PERIODS_MIN;
 }
 
+/*
+ * Layers of one pass and weights of one optimizer's step repeat themselves, too: what climbs within one of these, saved
+ * activations, autocast's copies of weights, the optimizer's state, is bounded by the model.
+ */
+static int within_one_pass(const struct detecting *x, uint32_t first, uint32_t last)
+{
+	enum timeline_phase phase = detect_phase(x, first);
+
+	if (!timeline_is_pass(phase) && phase != TIMELINE_BACKWARD && phase != TIMELINE_OPTIMIZER)
+		return 0;
+	while (first < last && detect_phase(x, first) == phase)
+		first++;
+	return first == last;
+}
+
+/* Does a function on the stack load or build a model?  That allocates again and again, too, and keeps it. */
+static int loads(const struct detecting *x, uint32_t stack)
+{
+	static const char *const building[] = { "from_pretrained", "load_model",
+						"load_weights",    "load_state_dict",
+						"load_checkpoint", "load" };
+	uint32_t n;
+	const uint32_t *frames = snapshot_python_stack(x->snapshot, stack, &n);
+
+	for (uint32_t i = 0; i < n; i++) {
+		const char *name =
+			snapshot_text(x->snapshot, snapshot_frame(x->snapshot, frames[i])->name);
+
+		for (size_t k = 0; k < sizeof(building) / sizeof(building[0]); k++)
+			if (!strcmp(name, building[k]))
+				return 1;
+	}
+	return 0;
+}
+
 static void add_staircase(struct detecting *x, struct leak_lines *out)
 {
 	struct staircase s;
 
 	x->status = staircase_find(x->mem, x->tl, x->last, &s, x->err);
 	if (x->status || !s.repetitions || s.grown_bytes < x->peak / LEAKS_TINY_PART ||
-	    repetitions_seen(x, s.first_event, s.last_event))
+	    repetitions_seen(x, s.first_event, s.last_event) ||
+	    within_one_pass(x, s.first_event, s.last_event) || loads(x, s.stack))
 		return;
 	x->status = vec_push(x->mem, &out->all,
 			     ((struct leak_line){ .period = "repetition",

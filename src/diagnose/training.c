@@ -47,7 +47,7 @@ static uint32_t largest_work(const struct detecting *x)
 		uint32_t a = x->at_peak.at[i];
 		const struct snapshot_alloc *one = &x->device->allocs[a];
 
-		if (one->stack == TRACE_NONE || !x->snapshot->stacks.at[one->stack].n ||
+		if (snapshot_stackless(x->snapshot, one->stack) ||
 		    !is_work(detect_category(x, a)))
 			continue;
 		if (best == TRACE_NONE ||
@@ -119,7 +119,7 @@ static int find_gauge(const struct detecting *x, struct gauge *g)
 	g->died = d && d->event == x->last;
 	stack = g->died ? x->device->events.stack[d->event] : TRACE_NONE;
 	g->step = timeline_step_of(x->repeats, g->died ? d->event : peak_event(x));
-	if (stack != TRACE_NONE && x->snapshot->stacks.at[stack].n) {
+	if (!snapshot_stackless(x->snapshot, stack)) {
 		g->stack = stack;
 		g->bytes = x->device->events.size[d->event];
 	} else if (largest != TRACE_NONE) {

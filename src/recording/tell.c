@@ -84,7 +84,7 @@ enum plim_status recording_describe(struct recording *r, struct recording_names 
 		note_device(&notes, &r->devices[i]);
 	if (recording_is_plan(r))
 		lines_add(&notes, "this is a plan and no recording: nothing of it was run");
-	if (out->events && !t->has_frames)
+	if (out->events && !t->has_frames && !t->has_block_frames)
 		lines_add(&notes, "no stacks were recorded: owners are not known (record with "
 				  "stacks=\"python\")");
 	for (size_t i = 0; i < t->unknown.n; i++)

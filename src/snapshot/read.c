@@ -208,6 +208,8 @@ enum plim_status reader_assemble(struct reader *r, struct pickle_value root, str
 	if (!st)
 		st = take_devices(r, traces, err);
 	pickle_heap_forget_values(h);
+	if (!st)
+		st = snapshot_find_python(t, err);
 	for (size_t d = 0; !st && d < t->device_count; d++) {
 		struct snapshot_device *device = &t->devices[d];
 
@@ -271,6 +273,7 @@ void snapshot_free(struct snapshot *t)
 	vec_release(m, &t->labels);
 	vec_release(m, &t->unknown);
 	vec_release(m, &t->settings_values);
+	snapshot_forget_python(t);
 	intern_release(&t->frames);
 	intern_release(&t->stacks);
 	pickle_heap_release(&t->heap);

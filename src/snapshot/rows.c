@@ -444,6 +444,21 @@ static void event_row(struct row *w, uint64_t *taken)
 	*taken = pickle_ext(TRACE_ROW_EVENT, (uint32_t)(c->n - 1));
 }
 
+/* "C:\\venv\\Lib\\site-packages\\torch\\...": files are told apart by parts of their names that begin with a slash. */
+static uint32_t with_slashes(struct row *w, uint32_t file)
+{
+	const char *from = w->status || file == TRACE_NONE ? "" : text_of(w->r, file);
+	size_t n = strlen(from);
+	char name[1024];
+
+	if (n < 3 || n >= sizeof(name) || from[1] != ':' || from[2] != '\\')
+		return file;
+	for (size_t i = 0; i <= n; i++)
+		name[i] = from[i] == '\\' ? '/' : from[i];
+	w->status = intern_add(&w->r->t->heap.strings, name, n, &file, w->err);
+	return file;
+}
+
 static void frame_row(struct row *w, uint64_t *taken)
 {
 	struct snapshot_frame f = { get_str(w, F_NAME), get_str(w, F_FILE), TRACE_NONE };
@@ -453,10 +468,86 @@ static void frame_row(struct row *w, uint64_t *taken)
 	/* 2^64 - 1 and -1 are what PyTorch writes when it does not know the line */
 	if ((line.kind == PICKLE_INT || line.kind == PICKLE_UINT) && line.bits < UINT32_MAX)
 		f.line = (uint32_t)line.bits;
+	f.filename = with_slashes(w, f.filename);
 	if (w->status)
 		return;
 	w->status = intern_add(&w->r->t->frames, &f, sizeof(f), &id, w->err);
 	*taken = pickle_ext(TRACE_ROW_FRAME, id & (PICKLE_EXT_NUMBERS - 1));
+}
+
+/* A list of frames is a stack; so is an empty one.  Lists of something else are not taken. */
+static enum plim_status on_list(void *ctx, const struct pickle_value *items, uint32_t n,
+				uint64_t *taken, struct plim_err *err)
+{
+	struct reader *r = ctx;
+	enum plim_status st = vec_need(r->mem, &r->frame_ids, n + 1, err);
+	uint32_t id;
+
+	for (uint32_t i = 0; !st && i < n; i++) {
+		if (items[i].kind != PICKLE_EXT ||
+		    pickle_ext_sort(items[i].bits) != TRACE_ROW_FRAME)
+			return PLIM_OK;
+		r->frame_ids.at[i] = pickle_ext_number(items[i].bits);
+	}
+	if (!st)
+		st = intern_add(&r->t->stacks, r->frame_ids.at, n * sizeof(uint32_t), &id, err);
+	if (!st && id >= PICKLE_EXT_NUMBERS)
+		st = err_set(err, PLIM_E_FORMAT, "more than 2^28 stacks");
+	if (!st)
+		*taken = pickle_ext(TRACE_STACK, id);
+	return st;
+}
+
+/* The value of a dict under a key; PICKLE_NONE. */
+static struct pickle_value entry(const struct reader *r, struct pickle_value dict, const char *key)
+{
+	const struct pickle_heap *h = &r->t->heap;
+	struct pickle_value found = { 0, PICKLE_NONE };
+	size_t n = dict.kind == PICKLE_DICT ? h->nodes.at[dict.bits].n : 0;
+
+	for (size_t i = 0; i + 1 < n; i += 2) {
+		const struct pickle_value *pair = &h->nodes.at[dict.bits].items[i];
+
+		if (pair->kind == PICKLE_STR && !strcmp(text_of(r, (uint32_t)pair->bits), key))
+			found = pair[1];
+	}
+	return found;
+}
+
+/* A list of frames that stands in no row of its own. */
+static uint32_t stack_of(struct row *w, struct pickle_value list)
+{
+	const struct pickle_heap *h = &w->r->t->heap;
+	uint64_t taken = PICKLE_UNTAKEN;
+	VEC(struct pickle_value) items = { 0 };
+
+	if (list.kind != PICKLE_LIST)
+		return TRACE_NONE;
+	for (uint32_t i = 0; !w->status && i < h->nodes.at[list.bits].n; i++)
+		w->status = vec_push(w->r->mem, &items, pickle_item(h, list, i), w->err);
+	if (!w->status)
+		w->status = on_list(w->r, items.at, (uint32_t)items.n, &taken, w->err);
+	vec_release(w->r->mem, &items);
+	return taken == PICKLE_UNTAKEN ? TRACE_NONE : pickle_ext_number(taken);
+}
+
+/*
+ * PyTorch 2.0 has a block's frames in its history: what was allocated there, the newest first
+ * (c10/cuda/CUDACachingAllocator.h, struct BlockInfo at v2.0.0).
+ */
+static void read_history(struct row *w, struct snapshot_block *b)
+{
+	const struct pickle_heap *h = &w->r->t->heap;
+	struct pickle_value list = field(w, B_HISTORY), newest, size;
+
+	if (w->status || b->stack != TRACE_NONE || list.kind != PICKLE_LIST ||
+	    !h->nodes.at[list.bits].n)
+		return;
+	newest = pickle_item(h, list, 0);
+	b->stack = stack_of(w, entry(w->r, newest, "frames"));
+	size = entry(w->r, newest, "real_size");
+	if (w->plan->at[B_REQUESTED] < 0 && size.kind == PICKLE_INT && size.bits <= b->bytes)
+		b->requested_bytes = size.bits;
 }
 
 static void block_row(struct row *w, uint64_t *taken)
@@ -482,6 +573,8 @@ static void block_row(struct row *w, uint64_t *taken)
 								     : TRACE_ACTIVE_PENDING_FREE;
 	if (w->plan->at[B_REQUESTED] < 0)
 		b.requested_bytes = b.bytes;
+	read_history(w, &b);
+	t->has_block_frames |= b.state != TRACE_INACTIVE && !snapshot_stackless(t, b.stack);
 	w->status = vec_push(w->r->mem, &t->blocks, b, w->err);
 	*taken =
 		pickle_ext(TRACE_ROW_BLOCK, (uint32_t)(t->blocks.n - 1) & (PICKLE_EXT_NUMBERS - 1));
@@ -580,29 +673,6 @@ static enum plim_status on_row(void *ctx, uint32_t shape, const struct pickle_va
 		for (uint32_t i = 0; i < plan->unknown_count; i++)
 			r->t->unknown.at[r->shape_unknowns.at[plan->unknown_first + i]].count++;
 	return w.status;
-}
-
-/* A list of frames is a stack; so is an empty one.  Lists of something else are not taken. */
-static enum plim_status on_list(void *ctx, const struct pickle_value *items, uint32_t n,
-				uint64_t *taken, struct plim_err *err)
-{
-	struct reader *r = ctx;
-	enum plim_status st = vec_need(r->mem, &r->frame_ids, n + 1, err);
-	uint32_t id;
-
-	for (uint32_t i = 0; !st && i < n; i++) {
-		if (items[i].kind != PICKLE_EXT ||
-		    pickle_ext_sort(items[i].bits) != TRACE_ROW_FRAME)
-			return PLIM_OK;
-		r->frame_ids.at[i] = pickle_ext_number(items[i].bits);
-	}
-	if (!st)
-		st = intern_add(&r->t->stacks, r->frame_ids.at, n * sizeof(uint32_t), &id, err);
-	if (!st && id >= PICKLE_EXT_NUMBERS)
-		st = err_set(err, PLIM_E_FORMAT, "more than 2^28 stacks");
-	if (!st)
-		*taken = pickle_ext(TRACE_STACK, id);
-	return st;
 }
 
 void reader_init(struct reader *r, struct snapshot *t)

@@ -150,11 +150,18 @@ enum snapshot_row {
 };
 extern const char *const snapshot_row_names[TRACE_ROWS + 1];
 
+/* The stacks without their C++ frames: stack s has frames[first[s]] and on. */
+struct snapshot_python {
+	uint32_t *first, *frames;
+	size_t stacks, kept; /* stacks 0: no C++ frames were recorded */
+};
+
 struct snapshot {
 	struct mem *mem;
 	struct pickle_heap heap; /* its strings are the trace's */
 	struct intern frames;    /* struct snapshot_frame */
 	struct intern stacks;    /* uint32_t frame ids, innermost first */
+	struct snapshot_python python;
 	VEC(int64_t) streams; /* cudaStream_t as written; opaque, differs from process to process */
 	VEC(struct snapshot_pool_id) pools; /* [0] is (0, 0) */
 	struct snapshot_device *devices;
@@ -170,7 +177,8 @@ struct snapshot {
 	 * count the values behind it.  Empty: there is nothing beyond `settings`.
 	 */
 	VEC(struct pickle_value) settings_values;
-	uint8_t has_time, has_traces, has_frames;
+	uint8_t has_time, has_traces;
+	uint8_t has_frames, has_block_frames; /* stacks of events; of blocks that live at the end */
 	uint8_t has_compile_context, has_user_metadata,
 		has_annotations; /* the keys, for the version */
 	uint8_t times_made;      /* time_us only gives an order: nobody looked at a clock */
@@ -224,7 +232,7 @@ static inline const struct snapshot_frame *snapshot_frame(const struct snapshot 
 	return (const struct snapshot_frame *)(const void *)t->frames.at[id].bytes;
 }
 
-/* The frames of a stack, innermost first; none for TRACE_NONE. */
+/* The frames of a stack, innermost first, C++ ones too; none for TRACE_NONE. */
 static inline const uint32_t *snapshot_stack(const struct snapshot *t, uint32_t id, uint32_t *n)
 {
 	static const uint32_t none[1];
@@ -236,11 +244,30 @@ static inline const uint32_t *snapshot_stack(const struct snapshot *t, uint32_t 
 	return (const uint32_t *)(const void *)t->stacks.at[id].bytes;
 }
 
-/* Did nobody record one, or one without frames? */
+/* The same without C++ frames: what tells which line of the program ran. */
+static inline const uint32_t *snapshot_python_stack(const struct snapshot *t, uint32_t id,
+						    uint32_t *n)
+{
+	const struct snapshot_python *p = &t->python;
+
+	if (id == TRACE_NONE || id >= p->stacks)
+		return snapshot_stack(t, id, n);
+	*n = p->first[id + 1] - p->first[id];
+	return p->frames + p->first[id];
+}
+
+/* Did nobody record one, or one without Python frames? */
 static inline int snapshot_stackless(const struct snapshot *t, uint32_t id)
 {
-	return id == TRACE_NONE || !t->stacks.at[id].n;
+	uint32_t n;
+
+	snapshot_python_stack(t, id, &n);
+	return !n;
 }
+
+/* Once all stacks are there: find out which frames are C++. */
+enum plim_status snapshot_find_python(struct snapshot *t, struct plim_err *err);
+void snapshot_forget_python(struct snapshot *t);
 
 static inline const char *snapshot_text(const struct snapshot *t, uint32_t string)
 {

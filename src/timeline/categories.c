@@ -353,9 +353,13 @@ static enum rule outside_weights(struct deciding *x, const struct snapshot_alloc
 	return end_of(x, a) == NEVER ? RULE_NONE : RULE_TEMPORARY;
 }
 
+/* A weight is there before its state is: what comes later and has such a size is something else. */
 static enum rule outside(struct deciding *x, const struct snapshot_alloc *a)
 {
-	if (has_size(x->states.at, x->states.n, a->requested_bytes) && end_of(x, a) == NEVER)
+	int before = a->born == TRACE_NONE || !x->steps.n || a->born < x->steps.at[0];
+
+	if (before && end_of(x, a) == NEVER &&
+	    has_size(x->states.at, x->states.n, a->requested_bytes))
 		return RULE_PARAMETER_BY_STATE;
 	return outside_weights(x, a);
 }

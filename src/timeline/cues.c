@@ -53,11 +53,14 @@ static unsigned cues_of_frame(const struct snapshot *t, uint32_t frame)
 static unsigned cues_of_stack(const struct snapshot *t, const uint16_t *of_frame, uint32_t stack)
 {
 	uint32_t n;
-	const uint32_t *frames = snapshot_stack(t, stack, &n);
+	const uint32_t *frames = snapshot_python_stack(t, stack, &n);
 	unsigned bits = n ? 0 : CUE_EMPTY;
 
 	for (uint32_t i = 0; i < n; i++)
 		bits |= of_frame[frames[i]] & ~(unsigned)(i ? CUE_BUCKET : 0);
+	frames = snapshot_stack(t, stack, &n);
+	for (uint32_t i = 0; i < n; i++)
+		bits |= of_frame[frames[i]] & CUE_BACKWARD; /* autograd's engine is C++ */
 	/* zero_grad is a method of the optimizer, and not its step; nor is a closure that it calls (LBFGS) */
 	if (bits & (CUE_ZERO_GRAD | CUE_FORWARD | CUE_BACKWARD))
 		bits &= ~(unsigned)CUE_OPTIMIZER;

@@ -9,12 +9,12 @@ static const char *const foreign[] = {
 	"/site-packages/",
 	"/dist-packages/",
 	"/lib/python3",
+	"/Python/Python3", /* as Windows has it */
 	"<frozen",
 	"<string>",
 	"<__array",
 	"/importlib/",
 	"/runpy.py",
-	"??",
 	/* PyTorch in a folder of its sources; people call theirs "torch" too */
 	"/torch/_",
 	"/torch/amp/",
@@ -29,16 +29,6 @@ static const char *const foreign[] = {
 	"/torch/optim/",
 	"/torch/utils/",
 };
-
-/* C++ frames; a folder may be called "my.host" or ".cuda". */
-static const char *const foreign_ends[] = { ".c", ".cc", ".cpp", ".cu", ".cuh", ".h" };
-
-static int ends_with(const char *file, const char *end)
-{
-	size_t n = strlen(file), m = strlen(end);
-
-	return n >= m && !memcmp(file + n - m, end, m);
-}
 
 /*
  * What torch.compile wrote: "/tmp/torchinductor_me/w5/cw5on4av...py", a hash in base 32 behind a 'c', in
@@ -61,16 +51,13 @@ static int is_users(const char *file)
 	for (size_t i = 0; i < sizeof(foreign) / sizeof(foreign[0]); i++)
 		if (strstr(file, foreign[i]))
 			return 0;
-	for (size_t i = 0; i < sizeof(foreign_ends) / sizeof(foreign_ends[0]); i++)
-		if (ends_with(file, foreign_ends[i]))
-			return 0;
 	return *file != 0;
 }
 
 uint32_t timeline_user_frame(const struct snapshot *t, uint32_t stack)
 {
 	uint32_t n;
-	const uint32_t *frames = snapshot_stack(t, stack, &n);
+	const uint32_t *frames = snapshot_python_stack(t, stack, &n);
 
 	for (uint32_t i = 0; i < n; i++)
 		if (is_users(snapshot_text(t, snapshot_frame(t, frames[i])->filename)))
@@ -98,7 +85,7 @@ static int is_again(const struct snapshot *t, uint32_t frame)
 uint32_t timeline_loop_frame(const struct snapshot *t, uint32_t stack)
 {
 	uint32_t n, outside = 0;
-	const uint32_t *frames = snapshot_stack(t, stack, &n);
+	const uint32_t *frames = snapshot_python_stack(t, stack, &n);
 
 	for (uint32_t i = 0; i < n; i++) {
 		if (is_again(t, frames[i]))
@@ -198,7 +185,7 @@ static enum plim_status collect(struct groups *g, const struct timeline *tl, uin
 
 		if (!timeline_lives(one, measure, event))
 			continue;
-		if (stack != TRACE_NONE && !t->stacks.at[stack].n)
+		if (snapshot_stackless(t, stack))
 			stack = TRACE_NONE;
 		guessed = stack == TRACE_NONE && inferred && inferred[a] != TRACE_NONE;
 		if (guessed)

@@ -23,6 +23,8 @@ struct walk {
 static enum timeline_phase phase_after(const struct walk *w, unsigned cues,
 				       enum timeline_phase last)
 {
+	if (cues & CUE_EMPTY && cues & CUE_BACKWARD)
+		return TIMELINE_BACKWARD; /* C++ frames were recorded, and name autograd's engine */
 	if (cues & CUE_EMPTY && w->stepped)
 		return w->steps_inside ? TIMELINE_BACKWARD : last;
 	if (cues & CUE_EMPTY) /* the loss may have been computed outside of any module */

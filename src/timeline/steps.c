@@ -97,7 +97,7 @@ static enum plim_status from_stacks(struct mem *m, const struct timeline *tl,
 	for (uint32_t e = 0; !st && e < ev->n; e++) {
 		uint32_t s = ev->stack[e];
 
-		if (ev->action[e] != TRACE_ALLOC || s == TRACE_NONE || !t->stacks.at[s].n)
+		if (ev->action[e] != TRACE_ALLOC || snapshot_stackless(t, s))
 			continue;
 		if (!known[s])
 			known[s] = timeline_in_optimizer(t, s) ? 2 : 1;

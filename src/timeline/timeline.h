@@ -236,7 +236,7 @@ void timeline_owners_release(struct timeline_owners *o);
 
 /*
  * The innermost frame that is the user's own: not of PyTorch, an installed package or Python itself;
- * if all are, the innermost.  TRACE_NONE for an empty stack.
+ * if all are, the innermost.  TRACE_NONE for a stack without Python.
  */
 uint32_t timeline_user_frame(const struct snapshot *t, uint32_t stack);
 

@@ -226,7 +226,7 @@ static enum plim_status collect(struct collecting *c, int s)
 				  .frame = TRACE_NONE,
 				  .category = TIMELINE_UNKNOWN };
 
-		if (e.stack != TRACE_NONE && !c->matching->snapshot[s]->stacks.at[e.stack].n)
+		if (snapshot_stackless(c->matching->snapshot[s], e.stack))
 			e.stack = TRACE_NONE;
 		if (e.stack == TRACE_NONE && inferred && inferred[a] != TRACE_NONE) {
 			e.stack = inferred[a];
