@@ -1,5 +1,6 @@
 /* plimsoll report: options, a call of the public API, an exit code. */
 #include "cmd.h"
+#include "gate.h"
 
 #include <plimsoll/ranks.h>
 
@@ -7,15 +8,13 @@
 #include <unistd.h>
 
 static const char *const group_names[] = { "user-frame", "stack", "size", NULL };
-static const char *const fail_names[] = { "never", "oom", "leak", "any", NULL };
-enum fail_on { FAIL_NEVER, FAIL_OOM, FAIL_LEAK, FAIL_ANY };
 
 struct report_opts {
 	bool json, redact, no_color;
 	uint64_t device, max_memory, owners, width, threads;
 	const char *log, *at, *events, *steps, *strip_prefix, *output;
-	const char *source;
-	int group_by, fail_on;
+	const char *source, *fail_on, *baseline;
+	int group_by;
 };
 
 static const struct opt report_opt[] = {
@@ -51,30 +50,18 @@ static const struct opt report_opt[] = {
 		"of the text (the terminal's, or 80)"),
 	OPT_FLAG(0, "no-color", report_opts, no_color, "no colours (also NO_COLOR)"),
 	OPT_HEADING("Limits"),
-	OPT_CHOICE(0, "fail-on", report_opts, fail_on, "WHAT", fail_names, 0,
-		   "exit with 1 when this is found"),
+	OPT_STRING(0, "fail-on", report_opts, fail_on, "WHAT", NULL,
+		   "exit with 1 when this is found: oom, leak, leak=RATE (as leak=1MiB a step), "
+		   "any, or ids of findings with commas between"),
+	OPT_STRING(0, "baseline", report_opts, baseline, "FILE", NULL,
+		   "findings that are accepted and do not fail: a line each, ID PLACE reason "
+		   "(leak train.py:41 kept on purpose)"),
 	OPT_BYTES('m', "max-memory", report_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE,
 		  "refuse input that needs more (half of this machine's)"),
 	OPT_U64(0, "threads", report_opts, threads, "n", 1, 1024, OPT_NONE,
 		"of several recordings, read so many at a time (as many as cores)"),
 	OPT_END
 };
-
-/* Is what --fail-on names among the findings? */
-static int fails(const struct plim_report *r, int on)
-{
-	for (size_t d = 0; d < r->device_count; d++) {
-		for (size_t i = 0; i < r->devices[d].finding_count; i++) {
-			const struct plim_finding *f = &r->devices[d].findings[i];
-			int bad = f->severity == PLIM_SEVERITY_ERROR;
-
-			if (bad && (on == FAIL_ANY || (on == FAIL_OOM && !strcmp(f->id, "oom")) ||
-				    (on == FAIL_LEAK && !strcmp(f->id, "leak"))))
-				return 1;
-		}
-	}
-	return 0;
-}
 
 static struct plim_report_options options_of(const struct report_opts *o)
 {
@@ -113,7 +100,7 @@ static enum plim_status write_output(const struct report_opts *o, const struct p
 	return st;
 }
 
-static int report_one(const struct report_opts *o, const char *path)
+static int report_one(const struct report_opts *o, struct gate *gate, const char *path)
 {
 	struct plim_report_options options = options_of(o);
 	struct plim_text_style style = cmd_style(o->width, o->no_color);
@@ -128,14 +115,14 @@ static int report_one(const struct report_opts *o, const char *path)
 		code = cmd_fail(&err);
 	if (code == CMD_DONE && o->output && write_output(o, r, &err))
 		code = cmd_fail(&err);
-	if (code == CMD_DONE && fails(r, o->fail_on))
+	if (code == CMD_DONE && gate_fails_report(gate, r))
 		code = CMD_FAILED;
 	plim_report_free(r);
 	return code;
 }
 
 /* Several recordings in one page; one after the other is in memory. */
-static int page_of_several(const struct report_opts *o, int argc, char **argv)
+static int page_of_several(const struct report_opts *o, struct gate *gate, int argc, char **argv)
 {
 	struct plim_report_options options = options_of(o);
 	int code = CMD_DONE;
@@ -149,7 +136,7 @@ static int page_of_several(const struct report_opts *o, int argc, char **argv)
 		st = plim_report_open(argv[i], &options, &r, &err);
 		if (st)
 			break;
-		code = fails(r, o->fail_on) ? CMD_FAILED : code;
+		code = gate_fails_report(gate, r) ? CMD_FAILED : code;
 		st = plim_page_add(page, r, &err);
 		plim_report_free(r);
 	}
@@ -170,7 +157,7 @@ static int show_progress(void *ctx, uint32_t done, uint32_t total)
 }
 
 /* The exit code of what could not be read; and --fail-on, for any of the recordings. */
-static int ranks_code(const struct plim_ranks *k, int on)
+static int ranks_code(const struct plim_ranks *k, const struct gate *gate)
 {
 	int code = CMD_DONE;
 
@@ -178,8 +165,7 @@ static int ranks_code(const struct plim_ranks *k, int on)
 		const struct plim_ranks_row *row = &k->rows[i];
 		int one = row->error ? cmd_exit_code(row->status) : CMD_DONE;
 
-		if (((on == FAIL_ANY || on == FAIL_OOM) && row->died) ||
-		    ((on == FAIL_ANY || on == FAIL_LEAK) && row->leak_bytes != PLIM_UNKNOWN))
+		if (gate_fails_rank(gate, row->died != 0, row->leak_bytes != PLIM_UNKNOWN))
 			one = CMD_FAILED;
 		code = one > code ? one : code;
 	}
@@ -201,7 +187,8 @@ static const char *only_of_one(const struct report_opts *o)
 							   : NULL;
 }
 
-static int report_several(const struct report_opts *o, int argc, char **argv)
+static int report_several(const struct report_opts *o, const struct gate *gate, int argc,
+			  char **argv)
 {
 	struct plim_text_style style = cmd_style(o->width, o->no_color);
 	int code = CMD_DONE, terminal = isatty(STDERR_FILENO);
@@ -228,7 +215,7 @@ static int report_several(const struct report_opts *o, int argc, char **argv)
 		    : plim_ranks_text(k, &style, cmd_to_stdout, NULL, &err))
 		code = cmd_fail(&err);
 	if (code == CMD_DONE)
-		code = ranks_code(k, o->fail_on);
+		code = ranks_code(k, gate);
 	plim_ranks_free(k);
 	return code;
 }
@@ -246,23 +233,35 @@ static int beside_source(const struct report_opts *o, const char *path, int code
 	return code ? code : linted;
 }
 
+static int report_what(const struct report_opts *o, struct gate *gate, int argc, char **argv)
+{
+	if (o->output && cmd_is_page(o->output) && argc > 1)
+		return o->json ? cmd_usage("a page of several recordings prints no JSON")
+			       : page_of_several(o, gate, argc, argv);
+	return argc > 1 || plim_ranks_several(argv[0]) ? report_several(o, gate, argc, argv)
+						       : report_one(o, gate, argv[0]);
+}
+
 static int report_run(const void *values, int argc, char **argv)
 {
 	const struct report_opts *o = values;
-	int code;
+	struct gate gate;
+	int code = CMD_DONE;
 
 	if (o->output && o->redact && !cmd_is_page(o->output))
 		return cmd_usage("a pickle holds all names as they are: not with --redact");
 	if (o->output && cmd_is_page(o->output) && (o->events || o->steps))
 		return cmd_usage("a page holds all events: not with --events or --steps");
-	if (o->output && cmd_is_page(o->output) && argc > 1)
-		return o->json ? cmd_usage("a page of several recordings prints no JSON")
-			       : page_of_several(o, argc, argv);
 	if (o->source && (o->json || o->redact || !strcmp(argv[0], "-") || argc > 1))
 		return cmd_usage("--source adds to the text of one recording in a file; for "
 				 "JSON: plimsoll lint --json --recording FILE DIR");
-	code = argc > 1 || plim_ranks_several(argv[0]) ? report_several(o, argc, argv)
-						       : report_one(o, argv[0]);
+	if (!gate_init(&gate, o->fail_on))
+		return CMD_USAGE;
+	if (o->baseline)
+		code = gate_read_baseline(&gate, o->baseline);
+	if (code == CMD_DONE)
+		code = report_what(o, &gate, argc, argv);
+	gate_release(&gate);
 	return o->source ? beside_source(o, argv[0], code) : code;
 }
 

@@ -118,7 +118,16 @@ struct family {
 	int trained; /* a backward pass follows, or is at work */
 };
 
-static void tell_logits(struct detecting *x, const struct family *l)
+/* Is it of the family of something that large, of the pass that began there? */
+static int is_member(const struct detecting *x, uint32_t alloc, uint64_t size, uint32_t start)
+{
+	const struct snapshot_alloc *one = &x->device->allocs[alloc];
+
+	return is_family(one->requested_bytes, size) && one->born != TRACE_NONE &&
+	       one->born >= start && is_passing(detect_category(x, alloc));
+}
+
+static void tell_logits(struct detecting *x, const struct family *l, uint64_t size, uint32_t start)
 {
 	struct finding *f =
 		detect_add(x, "logits_dominate",
@@ -128,6 +137,9 @@ static void tell_logits(struct detecting *x, const struct family *l)
 	char a[32], b[32];
 
 	f->bytes = l->bytes;
+	for (size_t i = 0; i < x->at_peak.n; i++)
+		if (is_member(x, x->at_peak.at[i], size, start))
+			detect_about(x, f, x->at_peak.at[i]);
 	detect_place(x, f, stack, inferred);
 	detect_title(x, f, "logits take %s of the peak of %s", text_size(a, l->bytes),
 		     text_size(b, x->peak));
@@ -171,14 +183,13 @@ void detect_logits(struct detecting *x)
 	for (size_t i = 0; i < x->at_peak.n; i++) {
 		const struct snapshot_alloc *one = &x->device->allocs[x->at_peak.at[i]];
 
-		if (!is_family(one->requested_bytes, size) || one->born == TRACE_NONE ||
-		    one->born < start || !is_passing(detect_category(x, x->at_peak.at[i])))
+		if (!is_member(x, x->at_peak.at[i], size, start))
 			continue;
 		l.bytes += one->requested_bytes;
 		l.count++;
 	}
 	if (l.bytes >= x->peak / LOGITS_PART)
-		tell_logits(x, &l);
+		tell_logits(x, &l, size, start);
 }
 
 /* ---- kv_cache_growth ---- */
@@ -208,6 +219,9 @@ void detect_kv_cache(struct detecting *x)
 		return;
 	f = detect_add(x, "kv_cache_growth", x->in->death ? FINDINGS_WARN : FINDINGS_INFO, 0.9);
 	f->bytes = bytes;
+	for (size_t i = 0; i < x->at_peak.n; i++)
+		if (detect_category(x, x->at_peak.at[i]) == TIMELINE_KV_CACHE)
+			detect_about(x, f, x->at_peak.at[i]);
 	detect_place(x, f, x->device->allocs[largest].stack, 0);
 	detect_title(x, f, "the cache of keys and values holds %s at the peak",
 		     text_size(a, bytes));

@@ -42,7 +42,7 @@ static const char *keep_text(struct detecting *x, const char *text)
 struct finding *detect_add(struct detecting *x, const char *id, enum findings_severity severity,
 			   double confidence)
 {
-	static _Thread_local struct finding nobody;
+	static _Thread_local struct finding nobody; /* x->status is set: nothing is kept in it */
 	struct finding f = { .id = id,
 			     .severity = severity,
 			     .confidence = confidence,
@@ -80,6 +80,12 @@ void detect_say(struct detecting *x, struct findings_lines *lines, const char *f
 	va_end(ap);
 	if (lines->n < FINDINGS_LINES)
 		lines->at[lines->n++] = keep_text(x, text);
+}
+
+void detect_about(struct detecting *x, struct finding *f, uint32_t alloc)
+{
+	if (!x->status)
+		x->status = vec_push(x->mem, &f->about, alloc, x->err);
 }
 
 void detect_place(const struct detecting *x, struct finding *f, uint32_t stack, int inferred)
@@ -360,6 +366,8 @@ void findings_release(struct findings_list *l)
 {
 	if (!l->mem)
 		return;
+	for (size_t i = 0; i < l->all.n; i++)
+		vec_release(l->mem, &l->all.at[i].about);
 	vec_release(l->mem, &l->all);
 	intern_release(&l->texts);
 	l->mem = NULL;

@@ -79,6 +79,9 @@ void detect_title(struct detecting *x, struct finding *f, const char *fmt, ...) 
 void detect_say(struct detecting *x, struct findings_lines *lines, const char *fmt, ...)
 	LIKE_PRINTF(3, 4);
 
+/* It is about this allocation, too. */
+void detect_about(struct detecting *x, struct finding *f, uint32_t alloc);
+
 /* Its place: a stack, and the user's line on it. */
 void detect_place(const struct detecting *x, struct finding *f, uint32_t stack, int inferred);
 

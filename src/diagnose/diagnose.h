@@ -130,6 +130,7 @@ struct finding {
 	int inferred;              /* the line is concluded, not recorded */
 	struct findings_lines evidence, fix, see;
 	struct findings_leak leak; /* of id leak */
+	VEC(uint32_t) about;       /* the allocations; the list's memory */
 };
 
 struct findings_list {

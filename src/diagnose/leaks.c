@@ -94,6 +94,7 @@ static void add_staircase(struct detecting *x, struct leak_lines *out)
 						  .count = 1,
 						  .periods = s.repetitions,
 						  .span = s.repetitions,
+						  .caller = TRACE_NONE,
 						  .freed_end = TRACE_NONE,
 						  .first_event = s.first_event,
 						  .last_event = s.last_event,
@@ -283,14 +284,57 @@ static void tell_evidence(struct detecting *x, struct finding *f, const struct l
 		line->period);
 }
 
+/*
+ * By rate and confidence, never by the bytes so far: a short recording of a leak is one of a leak.  An error is what takes
+ * another tenth of the peak in a thousand repetitions.
+ */
+#define REPETITIONS 1000
+#define GROWN_PART 10
+#define SURE 0.8
+
+static enum findings_severity severity_of(const struct detecting *x, const struct leak_line *line,
+					  double confidence)
+{
+	return confidence >= SURE && line->each_bytes * REPETITIONS >= x->peak / GROWN_PART
+		       ? FINDINGS_BAD
+		       : FINDINGS_WARN;
+}
+
+/* Does it stay?  Of a staircase nothing tells but that it lives when the last repetition begins. */
+static int stays(const struct leak_line *line, const struct snapshot_alloc *a)
+{
+	if (a->born == TRACE_NONE || a->born < line->first_event || a->born > line->last_event)
+		return 0;
+	return line->loop_frame != TRACE_NONE
+		       ? timeline_lives(a, TIMELINE_ALLOCATED, line->last_event)
+		       : a->free_requested >= line->freed_end;
+}
+
+static int is_of_line(const struct detecting *x, const struct leak_line *line, uint32_t stack)
+{
+	if (stack == TRACE_NONE)
+		return line->frame == TRACE_NONE;
+	return timeline_user_frame(x->snapshot, stack) == line->frame ||
+	       (line->caller != TRACE_NONE && line->caller == line->frame &&
+		timeline_loop_frame(x->snapshot, stack) == line->frame);
+}
+
+static void list_allocations(struct detecting *x, const struct leak_line *line, struct finding *f)
+{
+	for (uint32_t a = 0; a < x->device->alloc_count; a++) {
+		int inferred;
+
+		if (stays(line, &x->device->allocs[a]) &&
+		    is_of_line(x, line, detect_stack(x, a, &inferred)))
+			detect_about(x, f, a);
+	}
+}
+
 static void tell(struct detecting *x, const struct leak_line *line, uint64_t others,
 		 size_t other_lines)
 {
 	struct findings_leak leak = as_leak(x, line);
-	enum findings_severity severity = detect_material(x, line->bytes) ? FINDINGS_BAD
-					  : detect_material(x, 10 * line->each_bytes)
-						  ? FINDINGS_WARN
-						  : FINDINGS_INFO;
+	enum findings_severity severity = severity_of(x, line, leak.confidence);
 	struct finding *f = detect_add(x, "leak", severity, leak.confidence);
 	char a[32], b[32];
 
@@ -298,6 +342,7 @@ static void tell(struct detecting *x, const struct leak_line *line, uint64_t oth
 	f->bytes_per_period = line->each_bytes;
 	f->period = line->period;
 	f->leak = leak;
+	list_allocations(x, line, f);
 	detect_place(x, f, line->stack, line->inferred);
 	f->frame = line->frame;
 	detect_title(x, f, "leak: %s more every %s, %s so far", text_size(a, line->each_bytes),

@@ -212,9 +212,75 @@ static enum plim_status fill_leak(struct recording_names *names, const struct fi
 	return recording_stack(names, from->stack, &l->stack, &l->stack_count, err);
 }
 
-static enum plim_status fill_one(struct recording_names *names, const struct finding *from,
+#define ALLOCATIONS_MAX 4096 /* as types.h says */
+
+struct sized {
+	uint64_t bytes;
+	uint32_t alloc;
+};
+
+static int largest_first(const void *a, const void *b)
+{
+	const struct sized *x = a, *y = b;
+
+	if (x->bytes != y->bytes)
+		return x->bytes < y->bytes ? 1 : -1;
+	return (x->alloc > y->alloc) - (x->alloc < y->alloc);
+}
+
+static int by_number(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static enum plim_status keep_allocations(const struct diagnosis *x, const struct finding *from,
+					 struct plim_finding *out, struct plim_err *err)
+{
+	struct mem *m = x->device->of->mem;
+	size_t n = from->about.n, kept = n < ALLOCATIONS_MAX ? n : ALLOCATIONS_MAX;
+	struct sized *all = mem_new(m, n, sizeof(*all), err);
+
+	if (!all)
+		return mem_status(err);
+	for (size_t i = 0; i < n; i++)
+		all[i] = (struct sized){
+			x->device->device->allocs[from->about.at[i]].requested_bytes,
+			from->about.at[i]
+		};
+	sort_items(all, n, sizeof(*all), largest_first);
+	out->allocations = arena_take(x->names->arena, kept, sizeof(*out->allocations), err);
+	for (size_t i = 0; out->allocations && i < kept; i++)
+		out->allocations[i] = all[i].alloc;
+	mem_free(m, all, n, sizeof(*all));
+	if (!out->allocations)
+		return mem_status(err);
+	sort_items(out->allocations, kept, sizeof(*out->allocations), by_number);
+	out->allocation_count = kept;
+	return PLIM_OK;
+}
+
+static enum plim_status keep_place(struct recording_names *names, uint32_t frame,
+				   struct plim_place *out, struct plim_err *err)
+{
+	struct recording_place at;
+	uint32_t line;
+
+	out->line = out->offset = PLIM_UNKNOWN;
+	if (frame == TRACE_NONE)
+		return PLIM_OK;
+	recording_place(names, frame, &at);
+	line = snapshot_frame(names->of->snapshot, frame)->line;
+	out->line = line == TRACE_NONE ? PLIM_UNKNOWN : line;
+	out->file = arena_text(names->arena, err, "%.900s", at.file);
+	return out->file ? PLIM_OK : mem_status(err);
+}
+
+static enum plim_status fill_one(const struct diagnosis *x, const struct finding *from,
 				 struct plim_finding *out, struct plim_err *err)
 {
+	struct recording_names *names = x->names;
 	const char *frame = recording_frame(names, from->frame, err), *place;
 	enum plim_status st;
 
@@ -230,14 +296,15 @@ static enum plim_status fill_one(struct recording_names *names, const struct fin
 		.bytes = from->bytes,
 		.per_period_bytes = from->bytes_per_period,
 		.period = from->period,
-		.place = { .frame = frame,
-			   .line = PLIM_UNKNOWN,
-			   .offset = PLIM_UNKNOWN,
-			   .inferred = from->inferred },
+		.place = { .frame = frame, .inferred = from->inferred },
 	};
 	if (!out->title)
 		return mem_status(err);
-	st = keep_lines(names, &from->evidence, &out->evidence, &out->evidence_count, err);
+	st = keep_place(names, from->frame, &out->place, err);
+	if (!st)
+		st = keep_allocations(x, from, out, err);
+	if (!st)
+		st = keep_lines(names, &from->evidence, &out->evidence, &out->evidence_count, err);
 	if (!st)
 		st = keep_lines(names, &from->fix, &out->fix, &out->fix_count, err);
 	if (!st)
@@ -299,7 +366,7 @@ enum plim_status diagnose_findings(const struct diagnosis *x, const struct findi
 	if (last)
 		fill_death(last, x->death.confidence, &(*out)[(*count)++]);
 	for (size_t i = 0; !st && i < list->all.n; i++)
-		st = fill_one(x->names, &list->all.at[i], &(*out)[(*count)++], err);
+		st = fill_one(x, &list->all.at[i], &(*out)[(*count)++], err);
 	return st;
 }
 

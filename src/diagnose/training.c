@@ -24,10 +24,12 @@ static uint32_t peak_event(const struct detecting *x)
 	return x->tl->peak_event[TIMELINE_ALLOCATED];
 }
 
-static int has(const struct detecting *x, const char *id, enum findings_severity at_least)
+/* A leak that has taken a good part of the peak explains it; a small one does not. */
+static int leaks_much(const struct detecting *x)
 {
 	for (size_t i = 0; i < x->out->all.n; i++)
-		if (!strcmp(x->out->all.at[i].id, id) && x->out->all.at[i].severity >= at_least)
+		if (!strcmp(x->out->all.at[i].id, "leak") &&
+		    detect_material(x, x->out->all.at[i].bytes))
 			return 1;
 	return 0;
 }
@@ -47,8 +49,7 @@ static uint32_t largest_work(const struct detecting *x)
 		uint32_t a = x->at_peak.at[i];
 		const struct snapshot_alloc *one = &x->device->allocs[a];
 
-		if (snapshot_stackless(x->snapshot, one->stack) ||
-		    !is_work(detect_category(x, a)))
+		if (snapshot_stackless(x->snapshot, one->stack) || !is_work(detect_category(x, a)))
 			continue;
 		if (best == TRACE_NONE ||
 		    one->requested_bytes > x->device->allocs[best].requested_bytes)
@@ -169,7 +170,7 @@ void detect_longest_batch(struct detecting *x)
 	uint64_t *peaks, *sizes, *room, usual_bytes, usual_peak;
 	struct gauge g;
 
-	if (n <= COMPARED_MIN || has(x, "leak", FINDINGS_BAD) || !find_gauge(x, &g))
+	if (n <= COMPARED_MIN || leaks_much(x) || !find_gauge(x, &g))
 		return;
 	sizes = sizes_by_step(x, g.stack);
 	peaks = mem_new(x->mem, n, sizeof(*peaks), x->err);
@@ -236,6 +237,17 @@ static uint64_t other_peaks(const struct detecting *x)
 	return most;
 }
 
+/* Of a step of PyTorch's own optimizers on lists: what others do in theirs, fused=True does not change. */
+static int is_of_a_list(const struct detecting *x, uint32_t alloc)
+{
+	static const char *const lists[] = { "_multi_tensor", "_foreach", NULL };
+	const struct snapshot_alloc *one = &x->device->allocs[alloc];
+
+	return detect_category(x, alloc) == TIMELINE_TEMPORARY && one->born != TRACE_NONE &&
+	       detect_phase(x, one->born) == TIMELINE_OPTIMIZER &&
+	       detect_mentions(x, one->stack, lists);
+}
+
 void detect_foreach(struct detecting *x)
 {
 	int died = detect_died_in(x, TIMELINE_OPTIMIZER);
@@ -251,8 +263,7 @@ void detect_foreach(struct detecting *x)
 		uint32_t alloc = x->at_peak.at[i];
 		const struct snapshot_alloc *one = &x->device->allocs[alloc];
 
-		if (detect_category(x, alloc) != TIMELINE_TEMPORARY || one->born == TRACE_NONE ||
-		    detect_phase(x, one->born) != TIMELINE_OPTIMIZER)
+		if (!is_of_a_list(x, alloc))
 			continue;
 		bytes += one->requested_bytes;
 		count++;
@@ -267,6 +278,9 @@ void detect_foreach(struct detecting *x)
 		       died ? FINDINGS_WARN : detect_severity(x, above < bytes ? above : bytes),
 		       0.9);
 	f->bytes = died || bytes < above ? bytes : above;
+	for (size_t i = 0; i < x->at_peak.n; i++)
+		if (is_of_a_list(x, x->at_peak.at[i]))
+			detect_about(x, f, x->at_peak.at[i]);
 	detect_place(x, f, x->device->allocs[largest].stack, 0);
 	detect_title(x, f, "the optimizer's own lists take %s at the %s", text_size(a, bytes),
 		     died ? "failure" : "peak");
@@ -327,7 +341,7 @@ void detect_eval_heavier(struct detecting *x)
 		if (x->in_phase[p].event != TRACE_NONE && x->in_phase[p].bytes > train)
 			train = x->in_phase[p].bytes;
 	if ((phase != TIMELINE_EVAL && phase != TIMELINE_GENERATE) || !x->in->steps->ends.n ||
-	    !train || x->peak * 100 < train * HEAVIER_PCT || has(x, "leak", FINDINGS_WARN))
+	    !train || x->peak * 100 < train * HEAVIER_PCT || leaks_much(x))
 		return;
 	more = x->peak - train;
 	f = detect_add(x, "eval_heavier_than_train", detect_severity(x, more), 0.85);

@@ -244,6 +244,9 @@ static void tell_copies(struct detecting *x, const struct copies *c, uint32_t ev
 	char a[32], b[32];
 
 	f->bytes = c->bytes;
+	for (size_t i = 0; i < x->weights.n; i++)
+		if (timeline_lives(&x->device->allocs[x->weights.at[i]], TIMELINE_ALLOCATED, event))
+			detect_about(x, f, x->weights.at[i]);
 	detect_place(x, f, x->device->allocs[c->newest].stack, 0);
 	detect_title(x, f, "the same weights are on the GPU %u times: %s too much", c->count,
 		     text_size(a, c->bytes));
@@ -390,6 +393,8 @@ static void tell_gradients(struct detecting *x, const struct old_gradients *o, u
 	uint32_t stack = detect_stack(x, o->largest, &inferred);
 
 	f->bytes = bytes;
+	for (size_t i = 0; i < x->gradients.n; i++)
+		detect_about(x, f, x->gradients.at[i]);
 	detect_place(x, f, stack, inferred);
 	detect_title(x, f, "%s of old gradients stay through the next forward pass",
 		     text_size(a, bytes));

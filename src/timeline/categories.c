@@ -276,6 +276,9 @@ static enum rule in_step(const struct deciding *x, const struct snapshot_alloc *
 
 	if (a->born == TRACE_NONE)
 		return end_of(x, a) == NEVER ? RULE_STATE_BEFORE : RULE_NONE;
+	/* a recording that ends with a step ends behind it, unless the program died in it */
+	if (end == NEVER && end_of(x, a) == NEVER && x->death == NEVER)
+		return RULE_STATE;
 	if (end == NEVER && end_of(x, a) == NEVER)
 		return cues & CUE_INIT_GROUP ? RULE_STATE_UNFINISHED : RULE_STEP_UNFINISHED;
 	return end_of(x, a) >= end ? RULE_STATE : RULE_STEP_TEMPORARY;

@@ -114,8 +114,8 @@ static enum plim_status summarise_leak(const struct diagnosis *x, struct plim_ra
 	enum plim_status st = diagnose_find(x, "leak", &list, err);
 
 	for (size_t i = 0; !st && i < list.all.n; i++)
-		if (list.all.at[i].severity == FINDINGS_BAD)
-			row->leak_bytes = list.all.at[i].bytes;
+		row->leak_bytes = (row->leak_bytes == PLIM_UNKNOWN ? 0 : row->leak_bytes) +
+				  list.all.at[i].bytes;
 	findings_release(&list);
 	return st;
 }
