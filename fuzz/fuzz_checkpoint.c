@@ -30,6 +30,10 @@ static const char *const names[] = {
 	"plimsoll.manifest.json",
 	"optimizer.pt",
 	"adapter_model.safetensors",
+	"mp_rank_00_model_states.pt",
+	"zero_pp_rank_0_mp_rank_00_optim_states.pt",
+	"zero_pp_rank_1_mp_rank_00_optim_states.pt",
+	"zero_pp_rank_0_mp_rank_00_model_states.pt",
 };
 #define NAMES (sizeof(names) / sizeof(names[0]))
 
@@ -196,8 +200,10 @@ static void read_all(const char *path)
 	ckpt_init(&c, &m);
 	if (!ckpt_read(&c, path, &err)) {
 		check_tensors(&c);
-		if (!ckpt_scan(&c, CKPT_SCAN_VALUES, 1, &err))
+		if (!ckpt_scan(&c, CKPT_SCAN_VALUES, 1, &err) && !ckpt_join(&c, &err)) {
+			must(!ckpt_check(&c));
 			compare(&c, &c);
+		}
 		if (path == folder)
 			compare_inside(&c);
 		load_all(&c);

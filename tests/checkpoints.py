@@ -373,6 +373,94 @@ def test_distributed():
     return "6 states of a distributed folder"
 
 
+def floats(*numbers):
+    return struct.pack(f"<{len(numbers)}f", *numbers)
+
+
+def write_zero(folder, stage, world=3, fault=None):
+    """What DeepSpeed leaves of two groups of parameters, and what its zero_to_fp32.py makes of them."""
+    groups = [{"a.weight": (3, 5), "a.tiny": (1,)}, {"b.bias": (7,), "b.last": (2, 2)}]
+    number, want, ranks = 0, {}, [[[] for _ in groups] for _ in range(world)]
+    for g, shapes in enumerate(groups):
+        flat = []
+        for name, shape in shapes.items():
+            n = shape[0] * (shape[1] if len(shape) > 1 else 1)
+            values = [float(number + i) for i in range(n)]
+            number += n
+            want[name] = (list(shape), floats(*values))
+            part = -(-n // world)
+            for r in range(world):
+                ranks[r][g] += (values + [-1.0] * world)[r * part:(r + 1) * part] if stage == 3 else []
+            flat += values + [-2.0] * (len(name) % 3)  # padding, which the files tell
+        flat += [-1.0] * (-len(flat) % (2 * world))
+        part = len(flat) // world
+        for r in range(world):
+            ranks[r][g] = ranks[r][g] if stage == 3 else flat[r * part:(r + 1) * part]
+    os.makedirs(folder + "/global_step2")
+    with open(folder + "/latest", "w") as f:
+        f.write("global_step2")
+    model = {"module": {"run": Tensor("0", 2), "a.weight": Tensor("0", 1)}, "buffer_names": ["run"], "dp_world_size": world,
+             "param_shapes": groups, "shared_params": {"tied": "b.bias"}}
+    want["run"], want["tied"] = ([2], floats(1, 2.5)), want["b.bias"]
+    if fault == "shape":
+        groups[0]["a.weight"] = (30, 5)
+    for r in range(world if stage == 3 else 1):
+        write_torch(f"{folder}/global_step2/{f'zero_pp_rank_{r}_' if stage == 3 else ''}mp_rank_00_model_states.pt", model)
+    for r in range(world - (fault == "rank")):
+        key = "fp32_flat_groups" if stage == 3 else "single_partition_of_fp32_groups"
+        state = {key: [Tensor(str(g), len(ranks[r][g])) for g in range(2)]}
+        if stage < 3:
+            state["param_alignment_paddings"] = [[len(n) % 3 for n in shapes] for shapes in groups]
+        write_torch(f"{folder}/global_step2/zero_pp_rank_{r}_mp_rank_00_optim_states.pt", {"optimizer_state_dict": state}, ["0", "1"],
+                    data=[floats(*ranks[r][g]) for g in range(2)])
+    return want
+
+
+def test_parts():
+    """Tensors in parts of several files, put together."""
+    with tempfile.TemporaryDirectory() as top:
+        target = top + "/x.safetensors"
+        for stage in (2, 3):
+            want = write_zero(f"{top}/{stage}", stage)
+            (r,), code = verify(f"{top}/{stage}")
+            assert not code and {t["name"]: t["shape"] for t in r["tensors"]} == {k: v[0] for k, v in want.items()}, r["headline"]
+            assert not write("convert", f"{top}/{stage}", target).returncode
+            assert {k: v[1:] for k, v in read_safetensors(target).items()} == want, stage
+            for fault in ("rank", "shape"):
+                write_zero(f"{top}/{stage}{fault}", stage, fault=fault)
+                done = write("convert", f"{top}/{stage}{fault}", top + "/y.safetensors")
+                assert done.returncode in (3, 4) and not os.path.exists(top + "/y.safetensors"), (stage, fault, done)
+        dcp = os.path.join(HERE, "more", "dcp2")
+        (r,), code = verify(dcp)
+        assert [(t["name"], t["shape"], t["parts"]) for t in r["tensors"]][0] == ("model.w", [8, 4], 2), r["tensors"]
+        assert not write("convert", dcp, target).returncode
+        whole = read_safetensors(target)["model.w"][2]
+        parts = []
+        for name in ("__0_0.distcp", "__1_0.distcp"):
+            with open(os.path.join(dcp, name), "rb") as f:
+                data = f.read()
+            parts += [half for half in (whole[:64], whole[64:]) if half in data]
+        assert parts == [whole[:64], whole[64:]], "the halves of a tensor are not those of the ranks"
+        # One rank's DTensor: torch 2.13 pickles its state as (None, slots).
+        local = (b"ctorch._utils\n_rebuild_tensor_v2\n((X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\x000X\3\0\0\0cpu"
+                 b"K\2tQK\0K\2\x85K\1\x85\x89}tR")
+        with zipfile.ZipFile(top + "/rank.pt", "w") as z:
+            z.writestr("archive/data.pkl", b"\x80\2}X\1\0\0\0wctorch._tensor\n_rebuild_from_type_v2\n(ctorch._utils\n"
+                       b"_rebuild_wrapper_subclass\nctorch.distributed.tensor\nDTensor\n)N}X\r\0\0\0_local_tensor" + local + b"s\x86tRs.")
+            z.writestr("archive/version", "3\n")
+            z.writestr("archive/data/0", floats(1, 2))
+        (r,), code = verify(top + "/rank.pt")
+        assert not code and names_in(top + "/rank.pt") == ["w"] and "one_rank" in told_kinds(r), r["headline"]
+        assert write("convert", top + "/rank.pt", target).returncode == 4
+        os.makedirs(top + "/iter/mp_rank_00")
+        os.makedirs(top + "/iter/mp_rank_01")
+        for rank in ("00", "01"):
+            write_torch(f"{top}/iter/mp_rank_{rank}/model_optim_rng.pt", {"model": {"w": Tensor("0")}})
+        done = write("convert", top + "/iter", target)
+        assert done.returncode == 4 and b"Megatron" in done.stderr, done
+    return "ZeRO 2 and 3 with faults, distributed, one rank's, Megatron's ranks"
+
+
 def pad(tensors, n):
     """The header of safetensors(tensors), padded to n bytes."""
     data = safetensors(tensors)
@@ -485,12 +573,12 @@ class Tensor:
         self.key, self.n = key, n
 
     def __reduce__(self):
-        return sys.modules["torch._utils"]._rebuild_tensor_v2, (Storage(self.key), 0, (self.n,), (1,), False, {})
+        return sys.modules["torch._utils"]._rebuild_tensor_v2, (Storage(self.key, max(2, self.n)), 0, (self.n,), (1,), False, {})
 
 
 class Storage:
-    def __init__(self, key):
-        self.key = key
+    def __init__(self, key, n=2):
+        self.key, self.n = key, n
 
 
 class Odd:
@@ -522,7 +610,7 @@ def as_pickle(value):
 
     class Pickler(pickle._Pickler):
         def persistent_id(self, obj):
-            return ("storage", torch.FloatStorage, obj.key, "cpu", 2) if isinstance(obj, Storage) else None
+            return ("storage", torch.FloatStorage, obj.key, "cpu", obj.n) if isinstance(obj, Storage) else None
 
     before = {n: sys.modules.get(n) for n in ("torch", "torch._utils")}
     sys.modules.update({"torch": torch, "torch._utils": utils})
@@ -539,12 +627,12 @@ def names_in(path):
     return sorted(t["name"] for t in verify(path)[0][0]["tensors"])
 
 
-def write_torch(path, value, keys=("0",), method=zipfile.ZIP_STORED):
+def write_torch(path, value, keys=("0",), method=zipfile.ZIP_STORED, data=None):
     with zipfile.ZipFile(path, "w", method) as z:
         z.writestr("archive/data.pkl", as_pickle(value))
         z.writestr("archive/version", "3\n")
         for i, key in enumerate(keys):
-            z.writestr("archive/data/" + key, struct.pack("<2f", i + 1, 2.5))
+            z.writestr("archive/data/" + key, data[i] if data else struct.pack("<2f", i + 1, 2.5))
 
 
 def test_made():
@@ -1788,7 +1876,7 @@ def test_durable():
 
 
 TESTS = [test_good, test_flips, test_flips_in_tensors, test_mutations, test_truncation, test_hostile, test_shards, test_folders,
-         test_distributed, test_safetensors, test_memory, test_values, test_repeats, test_made, test_require, test_torch, test_script, test_odd, test_cache, test_getattr, test_decimals,
+         test_distributed, test_parts, test_safetensors, test_memory, test_values, test_repeats, test_made, test_require, test_torch, test_script, test_odd, test_cache, test_getattr, test_decimals,
          test_directory, test_others, test_diff, test_diff_sizes, test_config, test_extract, test_convert,
          test_state, test_deflated, test_nothing,
          test_manifest, test_last_good, test_last_good_meanwhile, test_durable_order, test_durable]

@@ -68,6 +68,7 @@ struct plim_ckpt_tensor {
 	uint64_t zero;          /* with --values */
 	double min;             /* least finite number, with --values */
 	double max;             /* largest finite number, with --values */
+	uint64_t parts;         /* of files that it is put together from; 0: it lies in one piece */
 };
 
 struct plim_ckpt_group {

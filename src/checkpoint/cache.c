@@ -246,6 +246,8 @@ static enum plim_status load(struct plim_weights *w, struct entry *e, struct pli
 
 	ckpt_init(&c, &w->mem);
 	st = ckpt_read(&c, e->path, err);
+	if (!st)
+		st = ckpt_join(&c, err);
 	room = c.tensors.n;
 	if (!st && c.unreadable)
 		st = err_set(err, PLIM_E_FORMAT, "'%.200s': %.600s", e->path,

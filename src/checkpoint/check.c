@@ -29,6 +29,10 @@ static const char *check_tensor(const struct ckpt *c, const struct ckpt_tensor *
 		return "a tensor is in an extent that does not exist";
 	if (t->rank > CKPT_DIMS || t->dims > c->dims.n || numbers > c->dims.n - t->dims)
 		return "a tensor's sizes are not there";
+	if (t->flags & CKPT_JOINED)
+		return t->first > c->pieces.n || t->parts > c->pieces.n - t->first
+			       ? "a tensor has parts that do not exist"
+			       : NULL;
 	return t->parts && t->first >= c->tensors.n ? "a tensor is part of one that does not exist"
 						    : NULL;
 }
@@ -41,6 +45,8 @@ const char *ckpt_check(const struct ckpt *c)
 		broken = check_extent(c, &c->extents.at[i]);
 	for (size_t i = 0; !broken && i < c->tensors.n; i++)
 		broken = check_tensor(c, &c->tensors.at[i]);
+	for (size_t i = 0; !broken && i < c->pieces.n; i++)
+		broken = check_tensor(c, &c->pieces.at[i]);
 	for (size_t i = 0; !broken && i < c->findings.n; i++)
 		if (!c->findings.at[i].kind || !is_string(c, c->findings.at[i].text))
 			broken = "a finding has no kind or no words";

@@ -128,7 +128,9 @@ enum ckpt_tensor_flags {
 	CKPT_META = 16,   /* has no bytes by design */
 	CKPT_PART = 32,   /* of a sparse, nested or wrapped tensor */
 	CKPT_SHARD = 64,  /* part of a larger tensor, whose rest is elsewhere */
-	CKPT_CHUNK = 128, /* at `at` within a larger tensor of the same name in this checkpoint */
+	CKPT_CHUNK = 128, /* at its origin within a larger tensor of the same name in this checkpoint */
+	CKPT_JOINED = 256, /* in parts: c->pieces[first .. first + parts), each at its origin */
+	CKPT_FLAT = 512,   /* of a joined one: the parts are runs, their origins places in row-major order */
 };
 
 /* shape, strides: ckpt->dims[dims .. dims + 2 * rank); of a shard: another rank for where it begins. */
@@ -192,6 +194,23 @@ struct ckpt_fact {
 	uint32_t name, value;
 };
 
+/* What a file of DeepSpeed says of a parameter of its model (zero.c). */
+enum ckpt_zero_kind {
+	CKPT_ZERO_PARAMETER, /* trained: in the flat groups, in this order */
+	CKPT_ZERO_FROZEN,
+	CKPT_ZERO_BUFFER,
+	CKPT_ZERO_SHARED, /* another name of `other` */
+	CKPT_ZERO_PADDING /* `count` elements behind the parameter of that number in its group */
+};
+
+struct ckpt_zero {
+	enum ckpt_zero_kind kind;
+	uint32_t prefix, name, other; /* prefix: of the file's tensors */
+	uint32_t group;
+	uint16_t rank;
+	uint64_t dims, count; /* sizes: ckpt->dims[dims .. dims + rank) */
+};
+
 struct ckpt {
 	struct mem *mem;
 	const char *path;
@@ -203,6 +222,8 @@ struct ckpt {
 	VEC(struct ckpt_file) files;
 	VEC(struct ckpt_extent) extents;
 	VEC(struct ckpt_tensor) tensors;
+	VEC(struct ckpt_tensor) wholes, pieces; /* see ckpt_join */
+	VEC(struct ckpt_zero) zero;
 	VEC(uint64_t) dims;
 	VEC(struct ckpt_finding) findings;
 	VEC(struct ckpt_global) globals;
@@ -213,6 +234,8 @@ struct ckpt {
 	uint64_t bytes;              /* of all files */
 	bool truncated, pickled, unreadable, big_endian;
 	bool many_globals; /* more names than are kept */
+	bool merged;       /* c->wholes are all that ckpt_join leaves */
+	const char *apart; /* why the parts of tensors cannot be joined, static storage; or NULL */
 	uint32_t
 		root; /* of a single file of torch, its pickle: the extent, or of a legacy file CKPT_NONE */
 	uint64_t root_at, root_bytes; /* and its place in the file; 0 bytes: there is none */
@@ -233,6 +256,13 @@ enum ckpt_scan_flags { CKPT_SCAN_VALUES = 1 };
 
 /* Read the bytes with `threads` threads (0: one a core).  What is wrong becomes findings. */
 enum plim_status ckpt_scan(struct ckpt *c, unsigned flags, unsigned threads, struct plim_err *err);
+
+/*
+ * Tensors that lie in parts become one each, under their names: chunks of torch.distributed.checkpoint, ZeRO's
+ * partitions.  After ckpt_scan, which looks at the parts; pointers into c->tensors end here.  What cannot be joined
+ * stays as it is.
+ */
+enum plim_status ckpt_join(struct ckpt *c, struct plim_err *err);
 
 /* ---- out of it ---- */
 

@@ -237,7 +237,9 @@ static double distance(const struct ckpt_dtype *dtype, const uint8_t *p, const u
 
 static bool is_there(const struct ckpt *c, const struct ckpt_tensor *t)
 {
-	return t->extent != CKPT_NONE && c->extents.at[t->extent].state != CKPT_CUT;
+	return t->flags & CKPT_JOINED
+		       ? ckpt_is_whole(c, (size_t)(t - c->tensors.at))
+		       : t->extent != CKPT_NONE && c->extents.at[t->extent].state != CKPT_CUT;
 }
 
 /* By its design; they may be missing. */

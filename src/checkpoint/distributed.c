@@ -19,6 +19,7 @@ struct metadata {
 	struct unpickle u;
 	struct pickle_value tensors, storage; /* dicts */
 	VEC(struct item) items;
+	size_t first;          /* tensor that is read */
 	size_t missing, named; /* files that are not there, of those that are named */
 	VEC(uint32_t) absent;  /* their names */
 };
@@ -111,7 +112,7 @@ static bool boxes_meet(const struct box *a, const struct box *b, size_t rank)
 /* Chunks must lie inside the whole, apart from each other, and fill it. */
 static enum plim_status check_tiles(struct metadata *m, const char *name,
 				    struct pickle_value chunks, const uint64_t *whole, size_t rank,
-				    struct plim_err *err)
+				    bool *fits, struct plim_err *err)
 {
 	struct ckpt *c = m->ckpt;
 	size_t n = pickle_len(&m->u.heap, chunks), rank2, rank3;
@@ -119,6 +120,7 @@ static enum plim_status check_tiles(struct metadata *m, const char *name,
 	uint64_t volume, reach, sum = 0, none[CKPT_DIMS] = { 0 };
 	bool ok = boxes != NULL;
 
+	*fits = false;
 	if (!boxes)
 		return mem_status(err);
 	for (size_t i = 0; ok && i < n; i++) {
@@ -137,9 +139,28 @@ static enum plim_status check_tiles(struct metadata *m, const char *name,
 	}
 	mem_free(c->mem, boxes, n, sizeof(*boxes));
 	ok = ok && model_reach(whole, none, rank, 0, &volume, &reach) && sum == volume;
+	*fits = ok;
 	return ok ? PLIM_OK
 		  : model_find(c, CKPT_BAD_FINDING, "chunks", PLIM_UNKNOWN, err,
 			       "the parts of tensor '%.200s' do not make up its shape", name);
+}
+
+/* For ckpt_join; it has no bytes and no dtype of its own. */
+static enum plim_status add_whole(struct metadata *m, const char *name, const uint64_t *sizes,
+				  size_t rank, struct plim_err *err)
+{
+	struct ckpt *c = m->ckpt;
+	struct ckpt_tensor t = { .location = CKPT_NONE,
+				 .extent = CKPT_NONE,
+				 .rank = (uint16_t)rank,
+				 .first = (uint32_t)m->first,
+				 .parts = (uint32_t)(c->tensors.n - m->first) };
+	enum plim_status st = PLIM_OK;
+
+	t.name = model_string(c, name, strlen(name), &st, err);
+	if (!st)
+		st = model_lay(c, &t, sizes, NULL, err);
+	return st ? st : vec_push(c->mem, &c->wholes, t, err);
 }
 
 /* Every name has storage; every tensor's parts make a whole. */
@@ -153,12 +174,16 @@ static enum plim_status check_tensors(struct metadata *m, struct plim_err *err)
 				    what = pickle_item(h, m->tensors, i + 1), chunks;
 		uint64_t whole[CKPT_DIMS];
 		size_t rank;
+		bool ok;
 
 		if (key.kind != PICKLE_STR || !member(m, what, "chunks", &chunks) ||
 		    chunks.kind != PICKLE_LIST || !member_size(m, what, "size", whole, &rank))
 			continue;
 		st = check_tiles(m, intern_text(&h->strings, (uint32_t)key.bits), chunks, whole,
-				 rank, err);
+				 rank, &ok, err);
+		if (!st && ok && pickle_len(h, chunks) > 1)
+			st = add_whole(m, intern_text(&h->strings, (uint32_t)key.bits), whole,
+				       rank, err);
 	}
 	return st;
 }
@@ -369,6 +394,7 @@ enum plim_status distributed_read(struct ckpt *c, int dir, struct plim_err *err)
 {
 	struct metadata m = { .ckpt = c,
 			      .dir = dir,
+			      .first = c->tensors.n,
 			      .u = { .ckpt = c, .prefix = "", .storage = no_storage } };
 	struct plim_err why = { 0 };
 	struct pickle_value root;

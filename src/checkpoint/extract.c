@@ -227,6 +227,8 @@ static const char *why_tensors_only(const struct ckpt *c, unsigned flags)
 {
 	if (!(flags & CKPT_AS_TORCH))
 		return "safetensors holds nothing else";
+	if (c->pieces.n)
+		return "they were put together from parts";
 	if (c->kind == CKPT_KIND_SCRIPT)
 		return "code is not written anew";
 	if (!c->root_bytes)
@@ -296,7 +298,7 @@ static enum plim_status choose(struct ckpt *c, const char *patterns, unsigned fl
 					    "no tensor that is whole matches '%.200s': nothing to "
 					    "write",
 					    patterns)
-				  : err_set(err, PLIM_E_ARG,
+				  : err_set(err, PLIM_E_UNSUPPORTED,
 					    "'%.200s' holds no tensors: nothing to write", c->path);
 	return st;
 }
@@ -324,6 +326,10 @@ enum plim_status ckpt_extract(struct ckpt *c, const char *patterns, unsigned fla
 	enum plim_status st = at ? check_pickles(c, err) : mem_status(err);
 
 	*told = (struct ckpt_extracted){ 0 };
+	if (!st && all && c->apart)
+		st = err_set(err, PLIM_E_UNSUPPORTED,
+			     "'%.200s' holds tensors in parts that are not joined: %s", c->path,
+			     c->apart);
 	if (!st && kept) {
 		st = choose(c, patterns, flags, true, at, told, err);
 		if (!st)

@@ -767,6 +767,8 @@ enum plim_status folder_read(struct ckpt *c, int dir, struct plim_err *err)
 		st = check_rank(c, err);
 	if (!st)
 		st = layout_check(c, &f.names, err);
+	if (!st)
+		st = zero_plan(c, err);
 	vec_release(c->mem, &f.names);
 	return st;
 }

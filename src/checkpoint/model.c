@@ -25,6 +25,9 @@ void ckpt_close(struct ckpt *c)
 	vec_release(c->mem, &c->files);
 	vec_release(c->mem, &c->extents);
 	vec_release(c->mem, &c->tensors);
+	vec_release(c->mem, &c->wholes);
+	vec_release(c->mem, &c->pieces);
+	vec_release(c->mem, &c->zero);
 	vec_release(c->mem, &c->dims);
 	vec_release(c->mem, &c->findings);
 	vec_release(c->mem, &c->globals);
@@ -212,35 +215,58 @@ static void row_major(const uint64_t *sizes, size_t rank, uint64_t *strides)
 	}
 }
 
+/* Fills t->count and t->dims; *fits: its size is a number. */
+static enum plim_status lay(struct ckpt *c, struct ckpt_tensor *t, const uint64_t *sizes,
+			    const uint64_t *strides, const uint64_t *origin, bool *fits,
+			    struct plim_err *err)
+{
+	uint64_t made[CKPT_DIMS], reach;
+	size_t rank = t->rank;
+	enum plim_status st;
+
+	if (!strides) {
+		row_major(sizes, rank, made);
+		strides = made;
+	}
+	*fits = model_reach(sizes, strides, rank, t->offset, &t->count, &reach) &&
+		(!t->dtype || t->count <= UINT64_MAX / 128);
+	if (!*fits)
+		return model_find(c, CKPT_BAD_FINDING, "overflow", PLIM_UNKNOWN, err,
+				  "the size of tensor '%.200s' overflows", ckpt_text(c, t->name));
+	/* Room for one more: a model of scalars has none, and no offset may be added to a pointer to nothing. */
+	st = vec_need(c->mem, &c->dims, 3 * rank + 1, err);
+	t->dims = c->dims.n;
+	for (size_t i = 0; !st && i < 3 * rank; i++)
+		c->dims.at[c->dims.n++] = i < rank       ? sizes[i]
+					  : i < 2 * rank ? strides[i - rank]
+					  : origin       ? origin[i - 2 * rank]
+							 : 0;
+	return st;
+}
+
+enum plim_status model_lay(struct ckpt *c, struct ckpt_tensor *t, const uint64_t *sizes,
+			   const uint64_t *origin, struct plim_err *err)
+{
+	bool fits;
+	enum plim_status st = lay(c, t, sizes, NULL, origin, &fits, err);
+
+	return st || fits ? st : err_set(err, PLIM_E_FORMAT, "a tensor's size overflows");
+}
+
 enum plim_status model_tensor(struct ckpt *c, struct ckpt_tensor t, const uint64_t *sizes,
 			      const uint64_t *strides, const uint64_t *origin, struct plim_err *err)
 {
-	uint64_t made[CKPT_DIMS], reach;
+	bool fits;
 	enum plim_status st;
 
 	if (c->tensors.n >= CKPT_TENSORS)
 		return err_set(err, PLIM_E_LIMIT, "more than %llu tensors",
 			       (unsigned long long)CKPT_TENSORS);
-	if (!strides) {
-		row_major(sizes, t.rank, made);
-		strides = made;
-	}
-	if (!model_reach(sizes, strides, t.rank, t.offset, &t.count, &reach) ||
-	    (t.dtype && t.count > UINT64_MAX / 128))
-		return model_find(c, CKPT_BAD_FINDING, "overflow", PLIM_UNKNOWN, err,
-				  "the size of tensor '%.200s' overflows", ckpt_text(c, t.name));
-	/* Room for one more: a model of scalars has none, and no offset may be added to a pointer to nothing. */
-	st = vec_need(c->mem, &c->dims, 3 * (size_t)t.rank + 1, err);
+	st = vec_need(c->mem, &c->tensors, 1, err);
 	if (!st)
-		st = vec_need(c->mem, &c->tensors, 1, err);
-	if (st)
+		st = lay(c, &t, sizes, strides, origin, &fits, err);
+	if (st || !fits)
 		return st;
-	t.dims = c->dims.n;
-	for (size_t i = 0; i < 3 * (size_t)t.rank; i++)
-		c->dims.at[c->dims.n++] = i < t.rank        ? sizes[i]
-					  : i < 2u * t.rank ? strides[i - t.rank]
-					  : origin          ? origin[i - 2u * t.rank]
-							    : 0;
 	c->tensors.at[c->tensors.n++] = t;
 	if (t.extent != CKPT_NONE)
 		c->extents.at[t.extent].tensors++;
@@ -249,7 +275,7 @@ enum plim_status model_tensor(struct ckpt *c, struct ckpt_tensor t, const uint64
 
 static bool has_its_bytes(const struct ckpt *c, const struct ckpt_tensor *t)
 {
-	return !t->count || t->flags & CKPT_META ||
+	return !t->count || t->flags & (CKPT_META | CKPT_JOINED) ||
 	       (t->extent != CKPT_NONE && c->extents.at[t->extent].state != CKPT_CUT &&
 		c->extents.at[t->extent].state != CKPT_BAD);
 }
@@ -260,7 +286,9 @@ bool ckpt_is_whole(const struct ckpt *c, size_t tensor)
 	bool whole = has_its_bytes(c, t);
 
 	for (uint32_t i = 0; whole && i < t->parts; i++)
-		whole = has_its_bytes(c, &c->tensors.at[t->first + i]);
+		whole = has_its_bytes(c, t->flags & CKPT_JOINED
+						 ? &c->pieces.at[t->first + i]
+						 : &c->tensors.at[t->first + i]);
 	return whole;
 }
 

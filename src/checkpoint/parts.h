@@ -55,6 +55,10 @@ enum plim_status model_tensor(struct ckpt *c, struct ckpt_tensor t, const uint64
 			      const uint64_t *strides, const uint64_t *origin,
 			      struct plim_err *err);
 
+/* The same for a tensor that is not one of c->tensors: row-major; fills *t's count and dims. */
+enum plim_status model_lay(struct ckpt *c, struct ckpt_tensor *t, const uint64_t *sizes,
+			   const uint64_t *origin, struct plim_err *err);
+
 /*
  * The product of sizes, and of the elements that strides reach, checked: false when either does not
  * fit 64 bits.  *reach is 0 without elements, else the last element's index plus 1.
@@ -179,6 +183,7 @@ struct tensor_reader {
 	const struct ckpt *ckpt;
 	const struct ckpt_tensor *tensor;
 	struct extent_reader run;
+	struct joined_reader *joined; /* of a tensor in parts; else NULL */
 	uint8_t *reach; /* of a view with gaps or turned dimensions; else NULL */
 	uint64_t reach_bytes, place, index[CKPT_DIMS];
 };
@@ -191,6 +196,24 @@ enum plim_status tensor_open(struct tensor_reader *r, const struct ckpt *c,
 			     const struct ckpt_tensor *t, struct plim_err *err);
 enum plim_status tensor_next(struct tensor_reader *r, void *at, size_t n, struct plim_err *err);
 void tensor_close(struct tensor_reader *r);
+
+/* ---- joined.c ---- */
+
+/* A CKPT_JOINED tensor's bytes, as tensor_open and so on give them; *out is ended with joined_close in every case. */
+struct joined_reader;
+enum plim_status joined_open(struct joined_reader **out, const struct ckpt *c,
+			     const struct ckpt_tensor *t, struct plim_err *err);
+enum plim_status joined_next(struct joined_reader *r, uint8_t *at, size_t n, struct plim_err *err);
+void joined_close(struct joined_reader *r);
+
+/* ---- zero.c ---- */
+
+/* A dict of a file of DeepSpeed, whose tensors are named with `prefix` in front: what it says of ZeRO's parts. */
+struct walk;
+enum plim_status zero_note(struct walk *w, const char *prefix, struct pickle_value dict,
+			   struct plim_err *err);
+/* Once all files are read: c->wholes and c->pieces of ZeRO's parts, or c->apart. */
+enum plim_status zero_plan(struct ckpt *c, struct plim_err *err);
 
 /* ---- values.c ---- */
 

@@ -161,6 +161,7 @@ static const struct {
 	{ "scipy.sparse._csr.csr_matrix", POLICY_NEW, "SciPy" },
 	/* torch beyond weights_only. */
 	{ "torch._C.Generator", POLICY_DATA, "torch: random states" },
+	{ "torch.ScriptObject", POLICY_NEW, "quantized modules: packed weights" },
 	{ "torch.memory_format", POLICY_DATA, "torch" },
 	{ "torch.finfo", POLICY_DATA, "torch" },
 	{ "torch.dtype", POLICY_VALUE, "torch: a field's type" },
@@ -205,6 +206,8 @@ static const struct {
 	  "torch.distributed.checkpoint" },
 	{ "torch.distributed.checkpoint.filesystem._StorageInfo", POLICY_NEW,
 	  "torch.distributed.checkpoint" },
+	{ "torch.distributed.checkpoint.planner.^", POLICY_NEW_OR_ENUM,
+	  "Megatron: plans kept in the metadata" },
 	{ "torch.distributed._shard.sharded_tensor.metadata.TensorProperties", POLICY_DATA,
 	  "FSDP" },
 	{ "torch.distributed._shard.sharded_tensor.metadata.MEM_FORMAT_ENCODING", POLICY_DATA,

@@ -149,6 +149,8 @@ enum plim_status tensor_open(struct tensor_reader *r, const struct ckpt *c,
 	*r = (struct tensor_reader){ .ckpt = c, .tensor = t };
 	if (!t->count)
 		return PLIM_OK;
+	if (t->flags & CKPT_JOINED)
+		return joined_open(&r->joined, c, t, err);
 	st = extent_open(&r->run, c, t->extent, t->offset * t->dtype->bits / 8, err);
 	if (st || ckpt_is_contiguous(c, t))
 		return st;
@@ -183,6 +185,8 @@ static void gather(struct tensor_reader *r, uint8_t *at, size_t n)
 
 enum plim_status tensor_next(struct tensor_reader *r, void *at, size_t n, struct plim_err *err)
 {
+	if (r->joined)
+		return joined_next(r->joined, at, n, err);
 	if (!r->reach)
 		return next_all(&r->run, at, n, err);
 	gather(r, at, n);
@@ -191,6 +195,7 @@ enum plim_status tensor_next(struct tensor_reader *r, void *at, size_t n, struct
 
 void tensor_close(struct tensor_reader *r)
 {
+	joined_close(r->joined);
 	extent_close(&r->run);
 	mem_free(r->ckpt->mem, r->reach, (size_t)r->reach_bytes, 1);
 }

@@ -14,8 +14,7 @@ static bool get_u64(struct pickle_value v, uint64_t *out)
 	return v.kind == PICKLE_UINT || (v.kind == PICKLE_INT && (int64_t)v.bits >= 0);
 }
 
-/* (2, 3) or torch.Size((2, 3)) */
-static bool get_sizes(const struct walk *w, struct pickle_value v, uint64_t *sizes, size_t *rank)
+bool walk_sizes(const struct walk *w, struct pickle_value v, uint64_t *sizes, size_t *rank)
 {
 	char name[64];
 
@@ -233,8 +232,8 @@ static enum plim_status strided(struct walk *w, const struct rebuild *how, struc
 		if (!t.dtype)
 			return malformed(w, "has a dtype that is not known", err);
 	}
-	if (!get_sizes(w, walk_arg(w, args, (size_t)how->size), sizes, &rank) ||
-	    !get_sizes(w, walk_arg(w, args, (size_t)how->stride), strides, &rank2) ||
+	if (!walk_sizes(w, walk_arg(w, args, (size_t)how->size), sizes, &rank) ||
+	    !walk_sizes(w, walk_arg(w, args, (size_t)how->stride), strides, &rank2) ||
 	    rank != rank2 ||
 	    (how->offset >= 0 && !get_u64(walk_arg(w, args, (size_t)how->offset), &t.offset)))
 		return malformed(w, "has a shape or strides that make no sense", err);
@@ -361,6 +360,10 @@ static enum plim_status from_type(struct walk *w, const struct rebuild *how,
 	enum plim_status st;
 
 	(void)how;
+	/* (attributes or None, slots), as a class with slots pickles its state */
+	if (state.kind == PICKLE_TUPLE && pickle_len(w->heap, state) == 2 &&
+	    walk_arg(w, state, 0).kind == PICKLE_NONE)
+		state = walk_arg(w, state, 1);
 	st = walk_rebuild(w, walk_global(w, walk_arg(w, args, 0), name, sizeof(name)),
 			  walk_arg(w, args, 2), &known, err);
 	if (!st && walk_as_dict(w, state).kind == PICKLE_DICT &&

@@ -213,17 +213,18 @@ static bool show(const struct walk *w, struct pickle_value v, unsigned depth, ch
 	return known;
 }
 
-static enum plim_status walk_key(struct walk *w, struct pickle_value key, struct pickle_value v,
-				 struct plim_err *err)
+/* `at`: which of its container's it is, for keys that are no text and no number. */
+static enum plim_status walk_key(struct walk *w, struct pickle_value key, size_t at,
+				 struct pickle_value v, struct plim_err *err)
 {
-	char text[SHOWN_BYTES] = "?";
+	char text[SHOWN_BYTES];
 	const char *name = walk_str(w, key);
 	size_t n = name ? w->heap->strings.at[key.bits].n : 0, before;
 	enum plim_status st;
 
 	if (!name) {
 		if (!show(w, key, 0, text, sizeof(text)))
-			snprintf(text, sizeof(text), "?");
+			snprintf(text, sizeof(text), "?%zu", at);
 		name = text;
 		n = strlen(text);
 	}
@@ -252,7 +253,7 @@ static enum plim_status walk_dict(struct walk *w, struct pickle_value dict, stru
 	for (size_t i = 0; !st && i + 1 < n; i += 2) {
 		st = check_key(w, pickle_item(w->heap, dict, i), err);
 		if (!st)
-			st = walk_key(w, pickle_item(w->heap, dict, i),
+			st = walk_key(w, pickle_item(w->heap, dict, i), i / 2,
 				      pickle_item(w->heap, dict, i + 1), err);
 	}
 	return st ? st : walk_optimizer(w, dict, first, err);
@@ -270,7 +271,7 @@ static enum plim_status walk_items(struct walk *w, struct pickle_value list, str
 		st = check_key(w, v, err);
 	}
 	for (size_t i = 0; !st && i < n; i++)
-		st = walk_key(w, (struct pickle_value){ i, PICKLE_INT },
+		st = walk_key(w, (struct pickle_value){ i, PICKLE_INT }, i,
 			      pickle_item(w->heap, list, i), err);
 	return st;
 }
@@ -285,7 +286,7 @@ static enum plim_status walk_pairs(struct walk *w, struct pickle_value args, str
 		struct pickle_value pair = pickle_item(w->heap, list, i);
 
 		if (pair.kind == PICKLE_LIST && pickle_len(w->heap, pair) == 2)
-			st = walk_key(w, pickle_item(w->heap, pair, 0),
+			st = walk_key(w, pickle_item(w->heap, pair, 0), i,
 				      pickle_item(w->heap, pair, 1), err);
 	}
 	return st;
@@ -310,7 +311,7 @@ static enum plim_status walk_module(struct walk *w, struct pickle_value state, s
 		const char *key = walk_str(w, pickle_item(w->heap, state, i));
 
 		if (!key || !text_is_one_of(key, members, 3))
-			st = walk_key(w, pickle_item(w->heap, state, i),
+			st = walk_key(w, pickle_item(w->heap, state, i), i / 2,
 				      pickle_item(w->heap, state, i + 1), err);
 	}
 	w->only_new = before;
@@ -444,7 +445,7 @@ static enum plim_status walk_outermost(struct walk *w, struct pickle_value dict,
 
 		st = check_key(w, key, err);
 		if (!st)
-			st = walk_key(w, key, v, err);
+			st = walk_key(w, key, i / 2, v, err);
 		for (size_t t = before; t < c->tensors.n; t++)
 			k.bytes += ckpt_tensor_bytes(&c->tensors.at[t]);
 		k.tensors = c->tensors.n - before;
@@ -485,6 +486,8 @@ enum plim_status unpickle_walk(struct unpickle *u, struct pickle_value root, str
 
 	if (!st && dict.kind == PICKLE_DICT)
 		st = note_world(&w, dict, err);
+	if (!st && dict.kind == PICKLE_DICT)
+		st = zero_note(&w, u->prefix, dict, err);
 	w.most_visits = u->heap.nodes.n * REVISITS + 1000;
 	if (w.most_visits > VISITS)
 		w.most_visits = VISITS;

@@ -38,6 +38,8 @@ enum plim_status walk_optimizer(struct walk *w, struct pickle_value dict, size_t
 const char *walk_global(const struct walk *w, struct pickle_value v, char *text, size_t size);
 /* A dict, or the items of a call that makes one (OrderedDict); else NONE. */
 struct pickle_value walk_as_dict(const struct walk *w, struct pickle_value v);
+/* (2, 3) or torch.Size((2, 3)): at most CKPT_DIMS sizes; false: it is something else. */
+bool walk_sizes(const struct walk *w, struct pickle_value v, uint64_t *sizes, size_t *rank);
 /* Of a float or an integer; NaN of anything else. */
 double walk_number(struct pickle_value v);
 

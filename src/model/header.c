@@ -218,6 +218,8 @@ static enum plim_status read_header(struct header *h, struct model *m, const cha
 	enum plim_status st = ckpt_read(&h->ckpt, path, err);
 
 	if (!st)
+		st = ckpt_join(&h->ckpt, err);
+	if (!st)
 		st = index_names(h, m, err);
 	if (st)
 		return st;

@@ -162,6 +162,7 @@ static struct plim_ckpt_tensor row(const struct ckpt *c, const struct ckpt_tenso
 		.zero = PLIM_UNKNOWN,
 		.min = NAN,
 		.max = NAN,
+		.parts = t->flags & CKPT_JOINED ? t->parts : 0,
 	};
 
 	if (values && t->values.numbers) {
@@ -194,8 +195,11 @@ static enum plim_status fill_tensors(struct plim_ckpt *r, bool values, struct pl
 			r->shared_bytes += r->tensors[i].bytes;
 		reached[t->extent] += r->tensors[i].bytes;
 	}
+	for (size_t i = 0; !st && i < c->pieces.n; i++)
+		if (c->pieces.at[i].extent != CKPT_NONE)
+			reached[c->pieces.at[i].extent] += ckpt_tensor_bytes(&c->pieces.at[i]);
 	r->tensor_count = st ? 0 : c->tensors.n;
-	for (size_t i = 0; !st && i < c->extents.n; i++)
+	for (size_t i = 0; !st && !c->merged && i < c->extents.n; i++)
 		if (c->extents.at[i].tensors && c->extents.at[i].bytes > reached[i])
 			r->waste_bytes += c->extents.at[i].bytes - reached[i];
 	return st;
@@ -561,6 +565,8 @@ enum plim_status plim_ckpt_open(const char *path, const struct plim_ckpt_options
 	if (!st && o.flags)
 		st = ckpt_scan(&r->hidden->ckpt, o.flags & PLIM_CKPT_VALUES ? CKPT_SCAN_VALUES : 0,
 			       o.threads, err);
+	if (!st)
+		st = ckpt_join(&r->hidden->ckpt, err);
 	if (!st) {
 		r->path = say(r, &st, err, "%s", path);
 		st = compose(r, &o, err);
