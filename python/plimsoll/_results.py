@@ -155,6 +155,8 @@ class CkptTensor(Object):
     """least finite number, with --values"""
     max: float | None
     """largest finite number, with --values"""
+    parts: int | None
+    """of files that it is put together from; 0: it lies in one piece"""
 
 
 class CkptFields(Object):

@@ -125,12 +125,14 @@ enum ckpt_tensor_flags {
 	CKPT_REQUIRES_GRAD = 2,
 	CKPT_CONJUGATE = 4, /* the bytes are those of its conjugate, or negative */
 	CKPT_QUANTIZED = 8,
-	CKPT_META = 16,   /* has no bytes by design */
-	CKPT_PART = 32,   /* of a sparse, nested or wrapped tensor */
-	CKPT_SHARD = 64,  /* part of a larger tensor, whose rest is elsewhere */
-	CKPT_CHUNK = 128, /* at its origin within a larger tensor of the same name in this checkpoint */
+	CKPT_META = 16,  /* has no bytes by design */
+	CKPT_PART = 32,  /* of a sparse, nested or wrapped tensor */
+	CKPT_SHARD = 64, /* part of a larger tensor, whose rest is elsewhere */
+	CKPT_CHUNK =
+		128, /* at its origin within a larger tensor of the same name in this checkpoint */
 	CKPT_JOINED = 256, /* in parts: c->pieces[first .. first + parts), each at its origin */
-	CKPT_FLAT = 512,   /* of a joined one: the parts are runs, their origins places in row-major order */
+	CKPT_FLAT =
+		512, /* of a joined one: the parts are runs, their origins places in row-major order */
 };
 
 /* shape, strides: ckpt->dims[dims .. dims + 2 * rank); of a shard: another rank for where it begins. */

@@ -182,8 +182,8 @@ static enum plim_status check_tensors(struct metadata *m, struct plim_err *err)
 		st = check_tiles(m, intern_text(&h->strings, (uint32_t)key.bits), chunks, whole,
 				 rank, &ok, err);
 		if (!st && ok && pickle_len(h, chunks) > 1)
-			st = add_whole(m, intern_text(&h->strings, (uint32_t)key.bits), whole,
-				       rank, err);
+			st = add_whole(m, intern_text(&h->strings, (uint32_t)key.bits), whole, rank,
+				       err);
 	}
 	return st;
 }

@@ -112,8 +112,7 @@ static enum plim_status join_chunks(struct ckpt *c, struct plim_err *err)
 		 *place = mem_new(c->mem, c->wholes.n, sizeof(*place), err);
 	uint64_t *sum = mem_new(c->mem, c->wholes.n, sizeof(*sum), err);
 	const struct ckpt_dtype **dtype = mem_new(c->mem, c->wholes.n, sizeof(*dtype), err);
-	enum plim_status st =
-		owner && moved && place && sum && dtype ? PLIM_OK : mem_status(err);
+	enum plim_status st = owner && moved && place && sum && dtype ? PLIM_OK : mem_status(err);
 
 	if (!st)
 		st = find_owners(c, owner, sum, err);
@@ -168,10 +167,10 @@ struct joined_reader {
 	const struct ckpt *ckpt;
 	const struct ckpt_tensor *tensor;
 	struct piece *pieces;
-	size_t current;              /* that the next bytes come from */
-	uint64_t run_bytes;          /* of it, until another's turn */
-	uint64_t inner_bytes;        /* of what no part divides: the dimensions behind the last one */
-	size_t dims;                 /* that are divided; the last of them in runs */
+	size_t current;       /* that the next bytes come from */
+	uint64_t run_bytes;   /* of it, until another's turn */
+	uint64_t inner_bytes; /* of what no part divides: the dimensions behind the last one */
+	size_t dims;          /* that are divided; the last of them in runs */
 	uint64_t size[CKPT_DIMS], index[CKPT_DIMS];
 };
 
@@ -194,8 +193,8 @@ static void measure(struct joined_reader *r)
 		bool divided = false;
 
 		for (size_t i = 0; !divided && i < t->parts; i++)
-			divided = ckpt_shape(c, piece_at(r, i))[r->dims - 1] !=
-				  r->size[r->dims - 1];
+			divided =
+				ckpt_shape(c, piece_at(r, i))[r->dims - 1] != r->size[r->dims - 1];
 		if (divided)
 			break;
 		r->inner_bytes *= r->size[r->dims - 1];

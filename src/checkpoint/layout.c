@@ -189,9 +189,10 @@ static enum plim_status check_megatron(struct ckpt *c, struct plim_err *err)
 			count_rank(&r, 0, tensor, pipe);
 	}
 	if (r.n > 1)
-		c->apart = "its tensor- and pipeline-parallel ranks are split along dimensions that "
-			   "only Megatron's code knows (its own tools/checkpoint/convert.py merges "
-			   "them; or convert each rank's file)";
+		c->apart =
+			"its tensor- and pipeline-parallel ranks are split along dimensions that "
+			"only Megatron's code knows (its own tools/checkpoint/convert.py merges "
+			"them; or convert each rank's file)";
 	return check_ranks(c, &r, 1, "Megatron's ranks", err);
 }
 

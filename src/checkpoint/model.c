@@ -286,9 +286,8 @@ bool ckpt_is_whole(const struct ckpt *c, size_t tensor)
 	bool whole = has_its_bytes(c, t);
 
 	for (uint32_t i = 0; whole && i < t->parts; i++)
-		whole = has_its_bytes(c, t->flags & CKPT_JOINED
-						 ? &c->pieces.at[t->first + i]
-						 : &c->tensors.at[t->first + i]);
+		whole = has_its_bytes(c, t->flags & CKPT_JOINED ? &c->pieces.at[t->first + i]
+								: &c->tensors.at[t->first + i]);
 	return whole;
 }
 

@@ -184,7 +184,7 @@ struct tensor_reader {
 	const struct ckpt_tensor *tensor;
 	struct extent_reader run;
 	struct joined_reader *joined; /* of a tensor in parts; else NULL */
-	uint8_t *reach; /* of a view with gaps or turned dimensions; else NULL */
+	uint8_t *reach;               /* of a view with gaps or turned dimensions; else NULL */
 	uint64_t reach_bytes, place, index[CKPT_DIMS];
 };
 

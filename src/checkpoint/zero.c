@@ -44,8 +44,7 @@ static enum plim_status note_shapes(struct walk *w, struct ckpt_zero z, struct p
 		uint64_t sizes[CKPT_DIMS], none[CKPT_DIMS] = { 0 }, reach;
 		size_t rank;
 
-		if (!name ||
-		    !walk_sizes(w, pickle_item(w->heap, dict, i + 1), sizes, &rank) ||
+		if (!name || !walk_sizes(w, pickle_item(w->heap, dict, i + 1), sizes, &rank) ||
 		    !model_reach(sizes, none, rank, 0, &z.count, &reach)) {
 			c->apart = "the shapes of its parameters make no sense";
 			return PLIM_OK;
@@ -84,8 +83,9 @@ static enum plim_status note_model(struct walk *w, uint32_t prefix, struct pickl
 		st = name ? note(w, z, name, err) : PLIM_OK;
 	}
 	z.kind = CKPT_ZERO_SHARED;
-	v = pickle_get(w->heap, dict, "shared_params", &v) ? walk_as_dict(w, v)
-							   : (struct pickle_value){ 0, PICKLE_NONE };
+	v = pickle_get(w->heap, dict, "shared_params", &v)
+		    ? walk_as_dict(w, v)
+		    : (struct pickle_value){ 0, PICKLE_NONE };
 	for (size_t i = 0; !st && i + 1 < pickle_len(w->heap, v); i += 2) {
 		const char *name = walk_str(w, pickle_item(w->heap, v, i)),
 			   *other = walk_str(w, pickle_item(w->heap, v, i + 1));
@@ -105,7 +105,8 @@ static enum plim_status note_paddings(struct walk *w, uint32_t prefix, struct pi
 {
 	enum plim_status st = PLIM_OK;
 
-	for (size_t i = 0; !st && groups.kind == PICKLE_LIST && i < pickle_len(w->heap, groups); i++) {
+	for (size_t i = 0; !st && groups.kind == PICKLE_LIST && i < pickle_len(w->heap, groups);
+	     i++) {
 		struct pickle_value list = pickle_item(w->heap, groups, i);
 
 		for (size_t k = 0; !st && list.kind == PICKLE_LIST && k < pickle_len(w->heap, list);
@@ -152,12 +153,13 @@ struct list {
 
 struct zero {
 	struct ckpt *ckpt;
-	struct list by_name;          /* tensor + 1, by its name's id */
-	struct list whole_of;         /* whole + 1, by its name's id */
-	struct list optims, states;   /* prefixes of the ranks' files: optimizer states, of stage 3 model states */
-	struct list flats;            /* tensors: of each group, of each rank */
-	uint32_t model;               /* prefix of rank 0's model states */
-	bool sharded;                 /* stage 3 */
+	struct list by_name;  /* tensor + 1, by its name's id */
+	struct list whole_of; /* whole + 1, by its name's id */
+	struct list optims,
+		states; /* prefixes of the ranks' files: optimizer states, of stage 3 model states */
+	struct list flats; /* tensors: of each group, of each rank */
+	uint32_t model;    /* prefix of rank 0's model states */
+	bool sharded;      /* stage 3 */
 };
 
 static enum plim_status list_new(struct zero *z, struct list *l, size_t n, struct plim_err *err)
@@ -176,9 +178,8 @@ static uint32_t find(const struct zero *z, uint32_t prefix, const char *between,
 {
 	char text[5000];
 	int n = snprintf(text, sizeof(text), "%s%s%s", ckpt_text(z->ckpt, prefix), between, name);
-	uint32_t id = n < (int)sizeof(text)
-			      ? intern_find(&z->ckpt->strings, text, (size_t)n)
-			      : INTERN_NONE;
+	uint32_t id = n < (int)sizeof(text) ? intern_find(&z->ckpt->strings, text, (size_t)n)
+					    : INTERN_NONE;
 
 	return id == INTERN_NONE || id >= z->by_name.n || !z->by_name.at[id]
 		       ? CKPT_NONE
@@ -338,8 +339,7 @@ static const struct ckpt_zero *entry(const struct zero *z, size_t i, enum ckpt_z
 static bool next_padding(const struct zero *z, size_t group, size_t *cursor, uint64_t *n)
 {
 	for (; *cursor < z->ckpt->zero.n; ++*cursor) {
-		const struct ckpt_zero *p =
-			entry(z, *cursor, CKPT_ZERO_PADDING, z->optims.at[0]);
+		const struct ckpt_zero *p = entry(z, *cursor, CKPT_ZERO_PADDING, z->optims.at[0]);
 
 		if (!p || p->group != group)
 			continue;
@@ -361,7 +361,8 @@ static uint64_t aligned(uint64_t n, size_t ranks)
 static enum plim_status merge_group(struct zero *z, size_t group, struct plim_err *err)
 {
 	struct ckpt *c = z->ckpt;
-	uint64_t total = 0, at = 0, before = 0, padding; /* before: elements of ranks below `rank` */
+	uint64_t total = 0, at = 0, before = 0,
+		 padding; /* before: elements of ranks below `rank` */
 	size_t rank = 0, cursor = 0, n = c->zero.n;
 	bool padded = next_padding(z, group, &cursor, &padding);
 	enum plim_status st = PLIM_OK;
@@ -398,8 +399,8 @@ static enum plim_status merge_group(struct zero *z, size_t group, struct plim_er
 			c->apart = "the groups are shorter than their parameters";
 		if (c->apart)
 			return st;
-		for (at += padding; rank + 1 < z->optims.n &&
-				    at >= before + flat(z, group, rank)->count;)
+		for (at += padding;
+		     rank + 1 < z->optims.n && at >= before + flat(z, group, rank)->count;)
 			before += flat(z, group, rank++)->count;
 	}
 	if (!st && aligned(at, z->optims.n) != aligned(total, z->optims.n))
@@ -595,11 +596,12 @@ enum plim_status zero_plan(struct ckpt *c, struct plim_err *err)
 	st = merge(&z, err);
 	c->merged = !st && !c->apart && c->wholes.n;
 	if (c->merged)
-		st = model_find(c, CKPT_NOTE, "merged", PLIM_UNKNOWN, err,
-				"the weights are put together from the fp32 partitions of %zu ranks "
-				"(ZeRO-%s), as zero_to_fp32.py does; %zu tensors of the files, the "
-				"optimizer's among them, are not listed",
-				z.optims.n, z.sharded ? "3" : "1 or 2", c->tensors.n);
+		st = model_find(
+			c, CKPT_NOTE, "merged", PLIM_UNKNOWN, err,
+			"the weights are put together from the fp32 partitions of %zu ranks "
+			"(ZeRO-%s), as zero_to_fp32.py does; %zu tensors of the files, the "
+			"optimizer's among them, are not listed",
+			z.optims.n, z.sharded ? "3" : "1 or 2", c->tensors.n);
 	else
 		vec_release(c->mem, &c->wholes);
 	list_free(&z, &z.by_name);

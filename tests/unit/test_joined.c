@@ -173,7 +173,8 @@ static void test_boxes(void **state)
 		add_whole(&m, sizes, rank);
 		assert_int_equal(ckpt_join(&m.ckpt, &err), 0);
 		assert_int_equal(m.ckpt.tensors.n, 1);
-		assert_true(ckpt_same_dims(ckpt_shape(&m.ckpt, &m.ckpt.tensors.at[0]), sizes, rank));
+		assert_true(
+			ckpt_same_dims(ckpt_shape(&m.ckpt, &m.ckpt.tensors.at[0]), sizes, rank));
 		check_whole(&m, 0);
 		end(&m);
 	}
@@ -201,8 +202,8 @@ static void test_buffers(void **state)
 /* What does not make up a whole stays in parts; what only seems to is found when it is read. */
 static void test_wrong(void **state)
 {
-	static const uint64_t sizes[] = { 4, 4 }, half[] = { 2, 4 }, none[] = { 0, 0 }, at[] = { 1, 0 },
-			      last[] = { 2, 0 }, beyond[] = { 3, 0 };
+	static const uint64_t sizes[] = { 4, 4 }, half[] = { 2, 4 }, none[] = { 0, 0 },
+			      at[] = { 1, 0 }, last[] = { 2, 0 }, beyond[] = { 3, 0 };
 	uint64_t seen = 0;
 	struct made m;
 
