@@ -75,9 +75,10 @@ uint32_t caching_block_new(struct caching *c, const struct caching_block *b)
 		c->blocks.at[block] = *b;
 		return block;
 	}
-	/* room in `spare` for every block: so dropping one cannot fail */
-	if (vec_need(c->mem, &c->blocks, 1, c->err) ||
-	    vec_need(c->mem, &c->spare, c->blocks.n + 1, c->err))
+	/* room in `spare` and in `pending` for every block: so no free can fail */
+	if (vec_need(c->mem, &c->blocks, 1, &c->err) ||
+	    vec_need(c->mem, &c->spare, c->blocks.n + 1, &c->err) ||
+	    vec_need(c->mem, &c->pending, c->blocks.n + 1 - c->pending.n, &c->err))
 		return CACHING_NONE;
 	c->blocks.at[c->blocks.n] = *b;
 	return (uint32_t)c->blocks.n++;
@@ -97,14 +98,38 @@ static struct order *order_of(struct caching *c, const struct caching_block *b,
 	return b->unmapped ? &bin->unmapped : &bin->free;
 }
 
-enum plim_status caching_pool_insert(struct caching *c, uint32_t block)
+static enum plim_status insert(struct caching *c, uint32_t block)
+{
+	struct order_key key;
+	struct order *o = order_of(c, &c->blocks.at[block], &key, block);
+
+	return order_insert(c->mem, o, &key, &c->err);
+}
+
+/*
+ * Free blocks for whose place in their pool memory was refused are a list, linked by what nobody needs of a free block:
+ * its request.  They are no less free, but are not found until they are in their pool.
+ */
+void caching_pool_insert(struct caching *c, uint32_t block)
 {
 	struct caching_block *b = &c->blocks.at[block];
-	struct order_key key;
-	struct order *o = order_of(c, b, &key, block);
 
 	b->searches = c->searches[b->half];
-	return order_insert(c->mem, o, &key, c->err);
+	if (!insert(c, block))
+		return;
+	b->is_late = 1;
+	b->request = c->late;
+	c->late = block;
+}
+
+static void late_remove(struct caching *c, uint32_t block)
+{
+	uint32_t *at = &c->late;
+
+	while (*at != block)
+		at = &c->blocks.at[*at].request;
+	*at = c->blocks.at[block].request;
+	c->blocks.at[block].is_late = 0;
 }
 
 void caching_pool_remove(struct caching *c, uint32_t block)
@@ -112,7 +137,25 @@ void caching_pool_remove(struct caching *c, uint32_t block)
 	struct order_key key;
 	struct order *o = order_of(c, &c->blocks.at[block], &key, block);
 
-	order_remove(c->mem, o, &key);
+	if (c->blocks.at[block].is_late)
+		late_remove(c, block);
+	else
+		order_remove(c->mem, o, &key);
+}
+
+/* The late ones to their pools. */
+static enum plim_status settle(struct caching *c)
+{
+	while (c->late != CACHING_NONE) {
+		uint32_t block = c->late;
+		enum plim_status st = insert(c, block);
+
+		if (st)
+			return st;
+		late_remove(c, block);
+	}
+	c->err.status = PLIM_OK;
+	return PLIM_OK;
 }
 
 static void link_blocks(struct caching *c, uint32_t left, uint32_t right)
@@ -265,7 +308,7 @@ static enum plim_status alloc_block(struct caching *c, uint32_t half, uint16_t s
 		return PLIM_OK;
 	*block = caching_block_new(c, &b);
 	if (*block == CACHING_NONE)
-		return mem_status(c->err);
+		return mem_status(&c->err);
 	caching_count(c, ALLOCATOR_SEGMENT, half, 1);
 	caching_count(c, ALLOCATOR_RESERVED_BYTES, half, (int64_t)segment);
 	if (segment >= c->rules.max_split_bytes)
@@ -314,13 +357,14 @@ static enum plim_status split(struct caching *c, uint32_t *block, uint64_t bytes
 	front.next = rest;
 	made = caching_block_new(c, &front);
 	if (made == CACHING_NONE)
-		return mem_status(c->err);
+		return mem_status(&c->err);
 	link_blocks(c, front.prev, made);
 	c->blocks.at[rest].prev = made;
 	c->blocks.at[rest].addr += bytes;
 	c->blocks.at[rest].bytes -= bytes;
 	*block = made;
-	return caching_pool_insert(c, rest);
+	caching_pool_insert(c, rest);
+	return PLIM_OK;
 }
 
 /* Inactive split blocks are free parts of a segment; expandable ones do not count. */
@@ -375,8 +419,11 @@ enum plim_status caching_malloc(struct caching *c, const struct caching_request 
 {
 	uint64_t bytes = allocator_round(&c->rules, rq->bytes);
 	uint32_t half = caching_half(rq->pool, bytes);
-	enum plim_status st = PLIM_OK;
+	enum plim_status st = c->late == CACHING_NONE ? PLIM_OK : settle(c);
 
+	*block = CACHING_NONE;
+	if (st)
+		return st;
 	c->is_dropped[rq->pool] = 0;
 	*block = bytes < TOO_LARGE ? take_free(c, half, rq->stream, bytes) : CACHING_NONE;
 	if (*block == CACHING_NONE && bytes < TOO_LARGE)
@@ -414,7 +461,7 @@ static void no_longer_pending(struct caching *c, struct caching_block *b)
 }
 
 /* It is free, joined with its free neighbours. */
-static enum plim_status release(struct caching *c, uint32_t block)
+static void release(struct caching *c, uint32_t block)
 {
 	struct caching_block *b = &c->blocks.at[block];
 	uint64_t was = b->bytes, taken;
@@ -438,36 +485,32 @@ static enum plim_status release(struct caching *c, uint32_t block)
 	count_down(c, ALLOCATOR_ACTIVE, half, 1);
 	count_down(c, ALLOCATOR_ACTIVE_BYTES, half, was);
 	count_down(c, ALLOCATOR_REQUESTED_BYTES, half, b->requested_bytes);
-	return caching_pool_insert(c, block);
+	caching_pool_insert(c, block);
 }
 
-enum plim_status caching_free_requested(struct caching *c, uint32_t block)
+void caching_free_requested(struct caching *c, uint32_t block)
 {
-	enum plim_status st = vec_push(c->mem, &c->pending, block, c->err);
-
-	if (st)
-		return st;
+	c->pending.at[c->pending.n++] = block;
 	c->blocks.at[block].pending_at = (uint32_t)c->pending.n;
 	drop(c, &c->blocks.at[block]);
-	return PLIM_OK;
 }
 
-enum plim_status caching_free_completed(struct caching *c, uint32_t block)
+void caching_free_completed(struct caching *c, uint32_t block)
 {
 	struct caching_block *b = &c->blocks.at[block];
 
 	caching_tell(c, TRACE_FREE_COMPLETED, b->addr, b->requested_bytes, b);
 	no_longer_pending(c, b);
-	return release(c, block);
+	release(c, block);
 }
 
-enum plim_status caching_free(struct caching *c, uint32_t block)
+void caching_free(struct caching *c, uint32_t block)
 {
 	struct caching_block *b = &c->blocks.at[block];
 
 	drop(c, b);
 	caching_tell(c, TRACE_FREE_COMPLETED, b->addr, b->requested_bytes, b);
-	return release(c, block);
+	release(c, block);
 }
 
 /* ---- life ---- */
@@ -486,10 +529,10 @@ static int by_value(const void *a, const void *b)
 
 static enum plim_status order_streams(struct caching *c)
 {
-	struct numbered *list = mem_new(c->mem, c->streams, sizeof(*list), c->err);
+	struct numbered *list = mem_new(c->mem, c->streams, sizeof(*list), &c->err);
 
 	c->stream_order =
-		list ? mem_new(c->mem, c->streams, sizeof(*c->stream_order), c->err) : NULL;
+		list ? mem_new(c->mem, c->streams, sizeof(*c->stream_order), &c->err) : NULL;
 	if (c->stream_order) {
 		for (size_t i = 0; i < c->streams; i++)
 			list[i] = (struct numbered){ (uint64_t)c->stream_values[i], (uint16_t)i };
@@ -498,14 +541,15 @@ static enum plim_status order_streams(struct caching *c)
 			c->stream_order[i] = list[i].number;
 	}
 	mem_free(c->mem, list, c->streams, sizeof(*list));
-	return c->stream_order ? PLIM_OK : mem_status(c->err);
+	return c->stream_order ? PLIM_OK : mem_status(&c->err);
 }
 
 enum plim_status caching_init(struct caching *c, struct mem *m, const struct caching_setup *setup,
 			      struct plim_err *err)
 {
+	enum plim_status st;
+
 	*c = (struct caching){ .mem = m,
-			       .err = err,
 			       .rules = setup->rules,
 			       .driver = setup->driver,
 			       .stream_values = setup->stream_values,
@@ -513,33 +557,39 @@ enum plim_status caching_init(struct caching *c, struct mem *m, const struct cac
 			       .halves = 2 * setup->pools,
 			       .limit_bytes = setup->limit_bytes,
 			       .device_bytes = setup->device_bytes,
+			       .late = CACHING_NONE,
 			       .least_refused_bytes = UINT64_MAX };
-	c->bins = mem_new(m, c->halves * c->streams, sizeof(*c->bins), err);
-	c->searches = c->bins ? mem_new(m, c->halves, sizeof(*c->searches), err) : NULL;
-	c->is_dropped = c->searches ? mem_new(m, setup->pools, 1, err) : NULL;
-	return c->is_dropped ? order_streams(c) : mem_status(c->err);
+	c->bins = mem_new(m, c->halves * c->streams, sizeof(*c->bins), &c->err);
+	c->searches = c->bins ? mem_new(m, c->halves, sizeof(*c->searches), &c->err) : NULL;
+	c->is_dropped = c->searches ? mem_new(m, setup->pools, 1, &c->err) : NULL;
+	st = c->is_dropped ? order_streams(c) : mem_status(&c->err);
+	caching_tell_error(c, st, err);
+	return st;
 }
 
 enum plim_status caching_copy(struct caching *c, const struct caching *from)
 {
-	enum plim_status st = vec_copy(c->mem, &c->blocks, &from->blocks, c->err);
+	enum plim_status st = vec_copy(c->mem, &c->blocks, &from->blocks, &c->err);
 
 	for (size_t i = 0; !st && i < c->halves * c->streams; i++) {
-		st = order_copy(c->mem, &c->bins[i].free, &from->bins[i].free, c->err);
+		st = order_copy(c->mem, &c->bins[i].free, &from->bins[i].free, &c->err);
 		if (!st)
 			st = order_copy(c->mem, &c->bins[i].unmapped, &from->bins[i].unmapped,
-					c->err);
+					&c->err);
 	}
 	if (!st)
-		st = vec_need(c->mem, &c->spare, from->blocks.n, c->err);
+		st = vec_need(c->mem, &c->spare, from->blocks.n, &c->err);
 	if (!st)
-		st = vec_copy(c->mem, &c->spare, &from->spare, c->err);
+		st = vec_copy(c->mem, &c->spare, &from->spare, &c->err);
 	if (!st)
-		st = vec_copy(c->mem, &c->dropped, &from->dropped, c->err);
+		st = vec_copy(c->mem, &c->dropped, &from->dropped, &c->err);
 	if (!st)
-		st = vec_copy(c->mem, &c->reservations, &from->reservations, c->err);
+		st = vec_copy(c->mem, &c->reservations, &from->reservations, &c->err);
 	if (!st)
-		st = vec_copy(c->mem, &c->pending, &from->pending, c->err);
+		st = vec_copy(c->mem, &c->pending, &from->pending, &c->err);
+	if (!st)
+		st = vec_need(c->mem, &c->pending, from->blocks.n - from->pending.n, &c->err);
+	c->late = from->late;
 	memcpy(c->searches, from->searches, c->halves * sizeof(*c->searches));
 	memcpy(c->is_dropped, from->is_dropped, c->halves / 2);
 	c->stats = from->stats;
@@ -548,6 +598,12 @@ enum plim_status caching_copy(struct caching *c, const struct caching *from)
 	c->least_refused_bytes = from->least_refused_bytes;
 	c->pauses = c->paused = 0;
 	return st;
+}
+
+void caching_tell_error(const struct caching *c, enum plim_status st, struct plim_err *err)
+{
+	if (st && err && c->err.status)
+		*err = c->err;
 }
 
 void caching_release(struct caching *c)

@@ -25,6 +25,7 @@ struct caching_block {
 	uint32_t pending_at; /* place + 1 in `pending`, 0: not there */
 	uint8_t allocated;   /* handed out, or freed and still waiting for other streams */
 	uint8_t unmapped;
+	uint8_t is_late; /* free, but not in its pool: memory was refused; `request` is the next such block */
 };
 
 /* Free blocks of one half of a pool and one stream. */
@@ -55,7 +56,7 @@ struct caching_driver {
 
 struct caching {
 	struct mem *mem;
-	struct plim_err *err;
+	struct plim_err err; /* of its own calls; caching_tell_error hands it on */
 	struct allocator_rules rules;
 	struct caching_driver driver;
 	const int64_t *stream_values; /* cudaStream_t by number: pools are walked in their order */
@@ -72,6 +73,7 @@ struct caching {
 	VEC(uint16_t)
 	dropped; /* in the order in which they give memory back; some are held again */
 	VEC(struct caching_reservation) reservations;
+	uint32_t late;         /* the first free block that is not in its pool, or CACHING_NONE */
 	VEC(uint32_t) pending; /* blocks whose free was asked for and is not completed */
 	struct allocator_stats stats;
 	/*
@@ -112,11 +114,25 @@ struct caching_request {
 enum plim_status caching_malloc(struct caching *c, const struct caching_request *rq,
 				uint32_t *block);
 
+/*
+ * Frees cannot fail.  Where memory is refused for a block's place in its pool, the block waits for the next request, which
+ * fails if it is refused again (caching_status tells at once).
+ */
+
 /* The program drops it; it is not back before caching_free_completed. */
-enum plim_status caching_free_requested(struct caching *c, uint32_t block);
-enum plim_status caching_free_completed(struct caching *c, uint32_t block);
+void caching_free_requested(struct caching *c, uint32_t block);
+void caching_free_completed(struct caching *c, uint32_t block);
 /* Both at once: no other stream uses it. */
-enum plim_status caching_free(struct caching *c, uint32_t block);
+void caching_free(struct caching *c, uint32_t block);
+
+/* PLIM_OK: every free block is found. */
+static inline enum plim_status caching_status(const struct caching *c)
+{
+	return c->late == CACHING_NONE ? PLIM_OK : c->err.status;
+}
+
+/* After a failure: why, if it was a call of the model that failed. */
+void caching_tell_error(const struct caching *c, enum plim_status st, struct plim_err *err);
 
 /* torch.cuda.empty_cache(); private pools give back what they have free once they are dropped */
 enum plim_status caching_empty_cache(struct caching *c);
@@ -186,7 +202,7 @@ int pools_rule_out(struct pools *p, uint64_t addr, uint32_t event);
 /* ---- between the files of the model ---- */
 
 uint32_t caching_block_new(struct caching *c, const struct caching_block *b);
-enum plim_status caching_pool_insert(struct caching *c, uint32_t block);
+void caching_pool_insert(struct caching *c, uint32_t block);
 /* It must be there. */
 void caching_pool_remove(struct caching *c, uint32_t block);
 void caching_drop(struct caching *c, uint32_t block);

@@ -46,11 +46,14 @@ static enum plim_status reserve(struct caching *c, uint32_t half, uint16_t strea
 	enum plim_status st;
 
 	r.addr = b.addr = c->driver.reserve(c->driver.self, r.bytes);
-	st = vec_push(c->mem, &c->reservations, r, c->err);
+	st = vec_push(c->mem, &c->reservations, r, &c->err);
 	if (st)
 		return st;
 	*block = caching_block_new(c, &b);
-	return *block == CACHING_NONE ? mem_status(c->err) : caching_pool_insert(c, *block);
+	if (*block == CACHING_NONE)
+		return mem_status(&c->err);
+	caching_pool_insert(c, *block);
+	return PLIM_OK;
 }
 
 /* The first block of a row that can hold `bytes`: by address, from a free block in front of a hole. */
@@ -77,7 +80,6 @@ static enum plim_status map(struct caching *c, uint32_t block, uint64_t bytes, i
 	const struct caching_reservation *r = &c->reservations.at[b->reservation];
 	uint64_t mapped = ceil_to(b->addr + bytes - r->addr, r->page_bytes) + r->addr - b->addr;
 	uint64_t addr = b->addr;
-	enum plim_status st = PLIM_OK;
 
 	*done = c->driver.map(c->driver.self, addr, mapped);
 	if (!*done)
@@ -92,23 +94,22 @@ static enum plim_status map(struct caching *c, uint32_t block, uint64_t bytes, i
 		rest.prev = block;
 		behind = caching_block_new(c, &rest);
 		if (behind == CACHING_NONE)
-			return mem_status(c->err);
+			return mem_status(&c->err);
 		b = &c->blocks.at[block];
 		if (b->next != CACHING_NONE)
 			c->blocks.at[b->next].prev = behind;
 		b->next = behind;
 		b->bytes = mapped;
-		st = caching_pool_insert(c, behind);
+		caching_pool_insert(c, behind);
 	}
 	b->unmapped = 0;
 	caching_merge(c, block, b->prev);
 	caching_merge(c, block, b->next);
-	if (!st)
-		st = caching_pool_insert(c, block);
+	caching_pool_insert(c, block);
 	caching_count(c, ALLOCATOR_RESERVED_BYTES, b->half, (int64_t)mapped);
 	c->stats.device_allocs++;
 	caching_tell(c, TRACE_SEGMENT_MAP, addr, mapped, b);
-	return st;
+	return PLIM_OK;
 }
 
 /* *block: free, mapped, at least `bytes` and out of its pool; CACHING_NONE: no memory. */
@@ -156,7 +157,7 @@ static enum plim_status keep(struct caching *c, uint32_t block, uint64_t addr, u
 		piece.prev = block;
 	made = caching_block_new(c, &piece);
 	if (made == CACHING_NONE)
-		return mem_status(c->err);
+		return mem_status(&c->err);
 	b = &c->blocks.at[block];
 	if (before) {
 		if (b->prev != CACHING_NONE)
@@ -167,7 +168,8 @@ static enum plim_status keep(struct caching *c, uint32_t block, uint64_t addr, u
 			c->blocks.at[b->next].prev = made;
 		b->next = made;
 	}
-	return caching_pool_insert(c, made);
+	caching_pool_insert(c, made);
+	return PLIM_OK;
 }
 
 /* Give back the whole pages of a free block. */
@@ -199,8 +201,10 @@ enum plim_status caching_unmap(struct caching *c, uint32_t block)
 	caching_count(c, ALLOCATOR_RESERVED_BYTES, b->half, -(int64_t)(high - low));
 	c->stats.device_frees++;
 	caching_tell(c, TRACE_SEGMENT_UNMAP, low, high - low, b);
-	if (!caching_whole(b))
-		return caching_pool_insert(c, block);
+	if (!caching_whole(b)) {
+		caching_pool_insert(c, block);
+		return PLIM_OK;
+	}
 	c->driver.unreserve(c->driver.self, r.addr, r.bytes);
 	caching_drop(c, block);
 	return PLIM_OK;

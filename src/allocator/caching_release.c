@@ -138,7 +138,7 @@ static enum plim_status release_bin(struct caching *c, struct caching_bin *bin)
 			continue;
 		}
 		if (c->blocks.at[k->block].reservation != CACHING_NONE)
-			st = vec_push(c->mem, &expandable, k->block, c->err);
+			st = vec_push(c->mem, &expandable, k->block, &c->err);
 		order_next(&bin->free, &at);
 	}
 	for (size_t i = 0; !st && i < expandable.n; i++)
@@ -161,7 +161,7 @@ enum plim_status caching_drop_pool(struct caching *c, uint16_t pool)
 	if (!pool || c->is_dropped[pool])
 		return PLIM_OK;
 	c->is_dropped[pool] = 1;
-	return vec_push(c->mem, &c->dropped, pool, c->err);
+	return vec_push(c->mem, &c->dropped, pool, &c->err);
 }
 
 void caching_hold_pools(struct caching *c)
@@ -174,10 +174,11 @@ void caching_hold_pools(struct caching *c)
 enum plim_status caching_empty_cache(struct caching *c)
 {
 	size_t kept = 0;
-	enum plim_status st = PLIM_OK;
+	enum plim_status st;
 
-	while (!st && c->pending.n) /* the device is waited for */
-		st = caching_free_completed(c, c->pending.at[c->pending.n - 1]);
+	while (c->pending.n) /* the device is waited for */
+		caching_free_completed(c, c->pending.at[c->pending.n - 1]);
+	st = caching_status(c);
 	for (uint32_t half = 2; !st && half-- > 0;)
 		st = release_half(c, half);
 	for (size_t i = 0; !st && i < c->dropped.n; i++) {

@@ -23,7 +23,7 @@ static enum plim_status append(struct seeding *s, struct caching_block *b, uint3
 	b->next = CACHING_NONE;
 	block = caching_block_new(s->c, b);
 	if (block == CACHING_NONE)
-		return mem_status(s->c->err);
+		return mem_status(&s->c->err);
 	if (*last != CACHING_NONE)
 		s->c->blocks.at[*last].next = block;
 	*last = block;
@@ -124,7 +124,7 @@ static enum plim_status begin_reservation(struct seeding *s, const struct heap_r
 
 	if (s->lowest[bin] < range->addr && range->addr - s->lowest[bin] <= r.bytes - range->bytes)
 		r.addr = s->lowest[bin];
-	st = vec_push(c->mem, &c->reservations, r, c->err);
+	st = vec_push(c->mem, &c->reservations, r, &c->err);
 	if (st || r.addr == range->addr)
 		return st;
 	b.addr = r.addr;
@@ -177,26 +177,20 @@ static enum plim_status add_range(struct seeding *s, const struct heap_range *ra
 	return add_blocks(s, range, b, &alone);
 }
 
-static enum plim_status fill_pools(struct caching *c)
+static void fill_pools(struct caching *c)
 {
-	enum plim_status st = PLIM_OK;
-
-	for (uint32_t i = 0; !st && i < c->blocks.n; i++)
+	for (uint32_t i = 0; i < c->blocks.n; i++)
 		if (!c->blocks.at[i].allocated)
-			st = caching_pool_insert(c, i);
-	return st;
+			caching_pool_insert(c, i);
 }
 
 /* What the program had already dropped before the recording began. */
-static enum plim_status free_pending(struct seeding *s)
+static void free_pending(struct seeding *s)
 {
-	enum plim_status st = PLIM_OK;
-
-	for (uint32_t a = 0; !st && a < s->d->alloc_count; a++)
+	for (uint32_t a = 0; a < s->d->alloc_count; a++)
 		if (s->d->allocs[a].flags & TRACE_PENDING_BEFORE &&
 		    s->block_of[s->request_of[a]] != CACHING_NONE)
-			st = caching_free_requested(s->c, s->block_of[s->request_of[a]]);
-	return st;
+			caching_free_requested(s->c, s->block_of[s->request_of[a]]);
 }
 
 enum plim_status caching_seed(struct caching *c, const struct heap *h,
@@ -209,10 +203,10 @@ enum plim_status caching_seed(struct caching *c, const struct heap *h,
 	size_t bins = c->halves * c->streams;
 	enum plim_status st;
 
-	s.reservation = mem_new(c->mem, bins, sizeof(*s.reservation), c->err);
-	s.last = s.reservation ? mem_new(c->mem, bins, sizeof(*s.last), c->err) : NULL;
-	s.lowest = s.last ? mem_new(c->mem, bins, sizeof(*s.lowest), c->err) : NULL;
-	st = s.lowest ? PLIM_OK : mem_status(c->err);
+	s.reservation = mem_new(c->mem, bins, sizeof(*s.reservation), &c->err);
+	s.last = s.reservation ? mem_new(c->mem, bins, sizeof(*s.last), &c->err) : NULL;
+	s.lowest = s.last ? mem_new(c->mem, bins, sizeof(*s.lowest), &c->err) : NULL;
+	st = s.lowest ? PLIM_OK : mem_status(&c->err);
 	if (!st) {
 		memset(s.lowest, 0xff, bins * sizeof(*s.lowest));
 		find_lowest_pages(&s);
@@ -222,10 +216,11 @@ enum plim_status caching_seed(struct caching *c, const struct heap *h,
 			st = add_range(&s, &h->ranges.at[h->order.at[i]]);
 		for (size_t i = 0; !st && i < bins; i++)
 			st = close_reservation(&s, i);
-		if (!st)
-			st = fill_pools(c);
-		if (!st)
-			st = free_pending(&s);
+		if (!st) {
+			fill_pools(c);
+			free_pending(&s);
+			st = caching_status(c);
+		}
 	}
 	mem_free(c->mem, s.lowest, bins, sizeof(*s.lowest));
 	mem_free(c->mem, s.last, bins, sizeof(*s.last));

@@ -187,6 +187,8 @@ const char *caching_check(const struct caching *c)
 		if (!broken)
 			broken = check_bin(c, i, &c->bins[i].unmapped, 1, &binned);
 	}
+	for (uint32_t i = c->late; spare && i != CACHING_NONE; i = c->blocks.at[i].request)
+		binned++;
 	if (spare && !broken && binned != s.free_blocks)
 		broken = "a free block is in no pool";
 	if (spare && !broken &&

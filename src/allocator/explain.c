@@ -322,8 +322,11 @@ static enum plim_status free_op(struct explaining *x, const struct program_op *o
 		x->wrong = 1;
 		return PLIM_OK;
 	}
-	return completes ? caching_free_completed(&x->model, block)
-			 : caching_free_requested(&x->model, block);
+	if (completes)
+		caching_free_completed(&x->model, block);
+	else
+		caching_free_requested(&x->model, block);
+	return caching_status(&x->model);
 }
 
 static enum plim_status one(struct explaining *x, uint32_t number)
@@ -453,6 +456,7 @@ static enum plim_status attempt(struct explaining *x, const struct allocator_rep
 		st = begin(x, replay);
 	if (!st)
 		st = explain(x);
+	caching_tell_error(&x->model, st, x->err);
 	x->check->stats = x->model.stats;
 	caching_release(&x->model);
 	return st;

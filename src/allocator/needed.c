@@ -97,6 +97,8 @@ enum plim_status allocator_find_needed(struct mem *m, const struct program *p,
 		st = running_init(&s.trial, m, p, &ample, err);
 		if (!st)
 			st = find(&s, out);
+		caching_tell_error(&s.trial.model, st, err);
+		caching_tell_error(&s.common.model, st, err);
 		running_release(&s.trial, m);
 	}
 	running_release(&s.common, m);

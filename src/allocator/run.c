@@ -26,23 +26,23 @@ static enum plim_status malloc_op(struct running *r, const struct program_op *op
 	} else if (op->kind == PROGRAM_ATTEMPT) {
 		/* what the program would have done with it was not recorded: it is given back */
 		r->block_of[op->request] = CACHING_NONE;
-		st = caching_free(&r->model, block);
+		caching_free(&r->model, block);
 	}
 	return st;
 }
 
-static enum plim_status free_op(struct running *r, const struct program_op *op)
+static void free_op(struct running *r, const struct program_op *op)
 {
 	uint32_t block = r->block_of[op->request];
 
 	if (!caching_holds(&r->model, block, op->request))
-		return PLIM_OK; /* it failed here, or was completed by a release that had to wait */
-	if (op->kind == PROGRAM_FREE)
-		return r->model.blocks.at[block].pending_at
-			       ? PLIM_OK
-			       : caching_free_requested(&r->model, block);
-	return r->model.blocks.at[block].pending_at ? caching_free_completed(&r->model, block)
-						    : caching_free(&r->model, block);
+		return; /* it failed here, or was completed by a release that had to wait */
+	if (op->kind == PROGRAM_FREE_DONE && r->model.blocks.at[block].pending_at)
+		caching_free_completed(&r->model, block);
+	else if (op->kind == PROGRAM_FREE_DONE)
+		caching_free(&r->model, block);
+	else if (!r->model.blocks.at[block].pending_at)
+		caching_free_requested(&r->model, block);
 }
 
 static void end_phase(struct running *r, uint32_t number)
@@ -64,7 +64,7 @@ static inline enum plim_status one(struct running *r, const struct program_op *o
 	case PROGRAM_WORKSPACE:
 	case PROGRAM_ATTEMPT: return malloc_op(r, op);
 	case PROGRAM_FREE:
-	case PROGRAM_FREE_DONE: return free_op(r, op);
+	case PROGRAM_FREE_DONE: free_op(r, op); return caching_status(&r->model);
 	case PROGRAM_EMPTY_CACHE: return caching_empty_cache(&r->model);
 	case PROGRAM_DROP_POOL: return caching_drop_pool(&r->model, (uint16_t)op->request);
 	case PROGRAM_PHASE: end_phase(r, op->request); return PLIM_OK;
@@ -98,13 +98,13 @@ static void tell_block(const struct running *r, const struct caching_block *b, u
 }
 
 /* Every segment, and every mapped part of a reservation, block by block. */
-static enum plim_status tell_blocks(const struct running *r)
+static enum plim_status tell_blocks(const struct running *r, struct plim_err *err)
 {
 	const struct caching *c = &r->model;
-	uint8_t *unused = mem_new(c->mem, c->blocks.n, 1, c->err);
+	uint8_t *unused = mem_new(c->mem, c->blocks.n, 1, err);
 
 	if (!unused)
-		return mem_status(c->err);
+		return mem_status(err);
 	for (size_t i = 0; i < c->spare.n; i++)
 		unused[c->spare.at[i]] = 1;
 	for (uint32_t i = 0; i < c->blocks.n; i++) {
@@ -195,8 +195,9 @@ enum plim_status allocator_run(struct mem *m, const struct program *p,
 
 	if (!st)
 		st = running_go(&r);
+	caching_tell_error(&r.model, st, err);
 	if (!st && how->block)
-		st = tell_blocks(&r);
+		st = tell_blocks(&r, err);
 	*out = r.out;
 	out->stats = r.model.stats;
 	running_release(&r, m);

@@ -62,8 +62,8 @@ static uint32_t take(struct fixture *f, uint64_t bytes)
 
 static void drop(struct fixture *f, uint32_t block)
 {
-	assert_int_equal(caching_free_requested(&f->c, block), 0);
-	assert_int_equal(caching_free_completed(&f->c, block), 0);
+	caching_free_requested(&f->c, block);
+	caching_free_completed(&f->c, block);
 }
 
 static uint64_t addr(const struct fixture *f, uint32_t block)
@@ -171,11 +171,11 @@ static void test_merge(void **state)
 	drop(&f, a);
 	drop(&f, c);
 	assert_int_equal(now(&f, ALLOCATOR_INACTIVE_SPLIT), 2);
-	assert_int_equal(caching_free_requested(&f.c, b), 0);
+	caching_free_requested(&f.c, b);
 	assert_int_equal(now(&f, ALLOCATOR_ALLOCATED_BYTES), 0);
 	assert_int_equal(now(&f, ALLOCATOR_ACTIVE_BYTES), 5 * MIB);
 	assert_int_equal(now(&f, ALLOCATOR_INACTIVE_SPLIT), 2); /* it waits: nothing merges yet */
-	assert_int_equal(caching_free_completed(&f.c, b), 0);
+	caching_free_completed(&f.c, b);
 	assert_int_equal(now(&f, ALLOCATOR_ACTIVE_BYTES), 0);
 	assert_int_equal(now(&f, ALLOCATOR_INACTIVE_SPLIT), 0);
 	assert_int_equal(f.c.stats.count[ALLOCATOR_INACTIVE_SPLIT][0].peak, 2);
@@ -195,8 +195,8 @@ static void test_empty_cache(void **state)
 	b = take(&f, 40 * MIB);
 	take(&f, 5 * MIB);
 	drop(&f, a);
-	assert_int_equal(caching_free_requested(&f.c, b), 0); /* waits for another stream */
-	assert_int_equal(caching_empty_cache(&f.c), 0);       /* which is waited for */
+	caching_free_requested(&f.c, b);                /* waits for another stream */
+	assert_int_equal(caching_empty_cache(&f.c), 0); /* which is waited for */
 	assert_int_equal(reserved(&f), 20 * MIB);
 	assert_int_equal(f.c.stats.device_frees, 2);
 	assert_int_equal(now(&f, ALLOCATOR_ACTIVE), 1);
@@ -640,18 +640,62 @@ static void test_order(void **state)
 	assert_int_equal(m.used_bytes, 0);
 }
 
+/* A free cannot fail: what finds no place waits, merges as others do, and is found again. */
+static void test_free_without_memory(void **state)
+{
+	enum { BLOCKS = 200 };
+	uint32_t blocks[BLOCKS], block;
+	struct caching_request rq = { 5 * MIB, 1000, 0, 0 };
+	struct fixture f;
+
+	(void)state;
+	begin(&f, "", UINT64_MAX);
+	for (unsigned i = 0; i < BLOCKS; i++)
+		blocks[i] = take(&f, (3 + i % 40) * MIB);
+	f.m.limit_bytes = f.m.used_bytes;
+	for (unsigned i = 0; i < BLOCKS; i += 2)
+		caching_free(&f.c, blocks[i]);
+	assert_int_equal(caching_status(&f.c), PLIM_E_LIMIT);
+	assert_null(caching_check(&f.c));
+	assert_int_equal(caching_malloc(&f.c, &rq, &block), PLIM_E_LIMIT);
+	assert_int_equal(block, CACHING_NONE);
+	for (unsigned i = 1; i < BLOCKS; i += 4)
+		caching_free(&f.c, blocks[i]);
+	assert_null(caching_check(&f.c));
+	f.m.limit_bytes = UINT64_MAX;
+	assert_int_equal(caching_malloc(&f.c, &rq, &block), PLIM_OK);
+	assert_int_equal(caching_status(&f.c), PLIM_OK);
+	assert_null(caching_check(&f.c));
+	for (unsigned i = 3; i < BLOCKS; i += 4)
+		caching_free(&f.c, blocks[i]);
+	caching_free(&f.c, block);
+	assert_int_equal(caching_empty_cache(&f.c), PLIM_OK);
+	assert_int_equal(f.c.stats.count[ALLOCATOR_RESERVED_BYTES][0].current, 0);
+	end(&f);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_order),      cmocka_unit_test(test_small_and_large),
-		cmocka_unit_test(test_split),      cmocka_unit_test(test_best_fit),
-		cmocka_unit_test(test_merge),      cmocka_unit_test(test_empty_cache),
-		cmocka_unit_test(test_limit),      cmocka_unit_test(test_driver_is_full),
-		cmocka_unit_test(test_max_split),  cmocka_unit_test(test_garbage_collection),
-		cmocka_unit_test(test_expandable), cmocka_unit_test(test_expandable_prefers_holes),
-		cmocka_unit_test(test_settings),   cmocka_unit_test(test_settings_values),
-		cmocka_unit_test(test_random),     cmocka_unit_test(test_max_split_lowered),
-		cmocka_unit_test(test_drop_pool),  cmocka_unit_test(test_oversize_slack),
+		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_small_and_large),
+		cmocka_unit_test(test_split),
+		cmocka_unit_test(test_best_fit),
+		cmocka_unit_test(test_merge),
+		cmocka_unit_test(test_empty_cache),
+		cmocka_unit_test(test_limit),
+		cmocka_unit_test(test_driver_is_full),
+		cmocka_unit_test(test_max_split),
+		cmocka_unit_test(test_garbage_collection),
+		cmocka_unit_test(test_expandable),
+		cmocka_unit_test(test_expandable_prefers_holes),
+		cmocka_unit_test(test_settings),
+		cmocka_unit_test(test_settings_values),
+		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_max_split_lowered),
+		cmocka_unit_test(test_free_without_memory),
+		cmocka_unit_test(test_drop_pool),
+		cmocka_unit_test(test_oversize_slack),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
