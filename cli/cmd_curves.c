@@ -14,7 +14,7 @@
 
 struct curves_opts {
 	bool json, no_color, no_plot, series, brief, follow;
-	const char *monitor, *patterns, *fail_on, *min_delta, *stop_file, *run;
+	const char *monitor, *patterns, *fail_on, *min_delta, *stop_file, *run, *output;
 	struct opt_list map;
 	int policy;
 	uint64_t patience, max_memory, width, interval, last;
@@ -24,6 +24,10 @@ static const char *const policies[] = { "plimsoll", "keras", "lightning", "trans
 
 static const struct opt curves_opt[] = {
 	OPT_FLAG('j', "json", curves_opts, json, "print JSON (schema curves/1) instead of text"),
+	OPT_STRING(
+		'o', "output", curves_opts, output, "FILE.html", NULL,
+		"write one page that shows the curves in a browser, with what was found in them; "
+		"with --follow it is written anew when they grow"),
 	OPT_STRING(
 		0, "fail-on", curves_opts, fail_on, "ID,ID...", NULL,
 		"exit with 1 if one of these was found: nan, overfit ..., or error, warning, any"),
@@ -188,6 +192,21 @@ static int act(const struct curves_opts *o, const struct plim_curves_run *run,
 
 /* ---- showing ---- */
 
+static int write_page(const struct curves_opts *o, const struct plim_curves *c, bool say)
+{
+	uint64_t bytes = 0;
+	struct plim_err err;
+
+	if (!o->output)
+		return CMD_DONE;
+	if (plim_curves_page(c, o->output, &bytes, &err))
+		return cmd_fail(&err);
+	if (say)
+		cmd_say("%s: %zu run%s, %.2f MB", o->output, c->run_count,
+			c->run_count == 1 ? "" : "s", (double)bytes / 1e6);
+	return CMD_DONE;
+}
+
 static int show(const struct curves_opts *o, const struct plim_curves *c)
 {
 	struct plim_text_style style = cmd_style(o->width, o->no_color);
@@ -210,7 +229,7 @@ static void say_new(const struct plim_curves *c, char **told, size_t *room, size
 			const struct plim_curves_finding *x = &c->runs[i].findings[j];
 			char key[300], line[40];
 			size_t k = (size_t)snprintf(key, sizeof(key), "\n%.180s|%s|%.15g\n",
-						    c->runs[i].name, plim_curves_id_name(x->id),
+						    c->runs[i].source, plim_curves_id_name(x->id),
 						    x->step);
 			time_t now = time(NULL);
 			struct tm tm;
@@ -244,12 +263,16 @@ static int follow(const struct curves_opts *o, const struct failing *failing, st
 	char *told = NULL;
 	size_t room = 0, n = 0;
 	struct plim_err err;
-	bool changed;
+	bool changed = true;
 	int code = CMD_DONE;
 
-	for (;;) {
+	for (bool first = true; code == CMD_DONE; first = false) {
 		if (!o->json)
 			say_new(c, &told, &room, &n);
+		if (changed)
+			code = write_page(o, c, first);
+		if (code)
+			break;
 		x = first_failing(failing, c, &run);
 		if (x) {
 			code = act(o, run, x);
@@ -259,10 +282,8 @@ static int follow(const struct curves_opts *o, const struct failing *failing, st
 		if (o->last != OPT_NONE && time(NULL) >= end)
 			break;
 		nanosleep(&pause, NULL);
-		if (plim_curves_refresh(c, &changed, &err)) {
+		if (plim_curves_refresh(c, &changed, &err))
 			code = cmd_fail(&err);
-			break;
-		}
 	}
 	free(told);
 	if (o->json && plim_curves_json(c, cmd_to_stdout, NULL, &err))
@@ -276,6 +297,7 @@ static int once(const struct curves_opts *o, const struct failing *failing, stru
 	const struct plim_curves_finding *x;
 	int code = show(o, c), acted;
 
+	code = code ? code : write_page(o, c, true);
 	x = first_failing(failing, c, &run);
 	if (code || !x)
 		return code;
@@ -309,6 +331,8 @@ static int curves_run(const void *values, int argc, char **argv)
 	code = take_failing(o->fail_on, &failing);
 	if (code)
 		return code;
+	if (o->output && !cmd_is_page(o->output))
+		return cmd_usage("-o writes a page: FILE.html, not '%.200s'", o->output);
 	if ((o->stop_file || o->run) && !o->fail_on)
 		return cmd_usage("--stop-file and --run want --fail-on: what to act on");
 	if (plim_curves_open((const char *const *)argv, (size_t)argc, &options, &c, &err))
@@ -319,7 +343,9 @@ static int curves_run(const void *values, int argc, char **argv)
 }
 
 static const struct cmd_example examples[] = {
-	{ "plimsoll curves output/", "every run below a folder, the worst first" },
+	{ "plimsoll curves output/", "every run below a folder" },
+	{ "plimsoll curves output/ -o curves.html",
+	  "their curves beside each other, in a browser" },
 	{ "plimsoll curves run/trainer_state.json --series", "and what each series was taken for" },
 	{ "plimsoll curves train.log --follow --fail-on nan,diverged --stop-file STOP",
 	  "beside a job that looks for STOP" },

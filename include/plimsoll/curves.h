@@ -161,6 +161,13 @@ PLIM_API enum plim_status plim_curves_text(const struct plim_curves *curves, uns
 					   const struct plim_text_style *style,
 					   plim_write_fn *write, void *ctx, struct plim_err *err);
 
+/*
+ * The curves of all runs as one HTML file with their findings (docs/curves.md), written whole or not at
+ * all; *bytes (may be NULL): its size.  PLIM_E_IO: it cannot be written.
+ */
+PLIM_API enum plim_status plim_curves_page(const struct plim_curves *curves, const char *path,
+					   uint64_t *bytes, struct plim_err *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -784,6 +784,7 @@ PROTOTYPES = {
     "plim_curves_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_curves_open": (c_int, [POINTER(c_char_p), c_size_t, POINTER(plim_curves_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_curves_options_init": (None, [POINTER(plim_curves_options)]),
+    "plim_curves_page": (c_int, [c_void_p, c_char_p, POINTER(c_uint64), POINTER(plim_err)]),
     "plim_curves_refresh": (c_int, [c_void_p, POINTER(c_bool), POINTER(plim_err)]),
     "plim_curves_text": (c_int, [c_void_p, c_uint, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_diff_free": (None, [c_void_p]),

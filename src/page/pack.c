@@ -585,6 +585,18 @@ enum plim_status page_pack(struct page *p, const struct page_input *in, struct p
 	return st;
 }
 
+enum plim_status page_pack_json(struct page *p, const char *json, size_t n, struct plim_err *err)
+{
+	struct page_part part = { 0 };
+	enum plim_status st = compress(p, json, n, &part.head, err);
+
+	if (!st)
+		st = vec_push(p->mem, &p->parts, part, err);
+	if (st)
+		part_release(p->mem, &part);
+	return st;
+}
+
 void page_init(struct page *p, struct mem *m)
 {
 	*p = (struct page){ .mem = m };

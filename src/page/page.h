@@ -20,8 +20,12 @@ struct page_part {
 	struct page_section head, columns;
 };
 
+/* What draws the page. */
+enum page_viewer { PAGE_RECORDINGS, PAGE_CURVES };
+
 struct page {
 	struct mem *mem;
+	enum page_viewer viewer;
 	VEC(struct page_part) parts;
 	/* Asked after each piece of work, may be NULL; not 0 stops (PLIM_E_CANCELLED). */
 	int (*progress)(void *ctx, uint32_t done, uint32_t total);
@@ -51,6 +55,9 @@ void page_cut(struct page *p, size_t n);
 
 /* Add a device.  Linear in events. */
 enum plim_status page_add_device(struct page *p, const struct page_device *d, struct plim_err *err);
+
+/* Add a part that is a JSON text alone: what the viewer of curves draws. */
+enum plim_status page_pack_json(struct page *p, const char *json, size_t n, struct plim_err *err);
 
 /* Write the HTML, whole or not at all; *bytes (may be NULL): its size.  The same parts give the same bytes. */
 enum plim_status page_write(const struct page *p, const char *path, uint64_t *bytes,

@@ -6,9 +6,22 @@
 
 #include <string.h>
 
-extern const unsigned char viewer_js[], viewer_css[];
-extern const size_t viewer_js_bytes, viewer_css_bytes;
-extern const char viewer_js_sha256[], viewer_css_sha256[];
+extern const unsigned char viewer_js[], viewer_css[], curves_js[], curves_css[];
+extern const size_t viewer_js_bytes, viewer_css_bytes, curves_js_bytes, curves_css_bytes;
+extern const char viewer_js_sha256[], viewer_css_sha256[], curves_js_sha256[], curves_css_sha256[];
+
+/* By enum page_viewer. */
+static const struct viewer {
+	const unsigned char *js, *css;
+	const size_t *js_bytes, *css_bytes;
+	const char *js_sha256, *css_sha256;
+	const char *draws; /* what the page shows, for who allows no script */
+} viewers[] = {
+	[PAGE_RECORDINGS] = { viewer_js, viewer_css, &viewer_js_bytes, &viewer_css_bytes,
+			      viewer_js_sha256, viewer_css_sha256, "a recording of GPU memory" },
+	[PAGE_CURVES] = { curves_js, curves_css, &curves_js_bytes, &curves_css_bytes,
+			  curves_js_sha256, curves_css_sha256, "the curves of training logs" },
+};
 
 #define CHUNK_BYTES 49152u /* a multiple of 3: only the last chunk is padded */
 
@@ -69,32 +82,35 @@ static void put_section(struct writing *w, size_t part, const char *name,
 
 static void put_html(struct writing *w, const struct page *p)
 {
+	const struct viewer *v = &viewers[p->viewer];
+
 	puts_to(w, "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\n"
 		   "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; "
 		   "base-uri 'none'; form-action 'none'; script-src 'sha256-");
-	puts_to(w, viewer_js_sha256);
+	puts_to(w, v->js_sha256);
 	puts_to(w, "'; style-src 'sha256-");
-	puts_to(w, viewer_css_sha256);
+	puts_to(w, v->css_sha256);
 	puts_to(w, "'\">\n<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
 		   "<title>plimsoll</title>\n<style>");
-	put(w, viewer_css, viewer_css_bytes);
-	puts_to(w,
-		"</style></head><body>\n<noscript>This page draws a recording of GPU memory with "
-		"a script that is in it; nothing is loaded or sent. Please allow "
-		"JavaScript for this file.</noscript>\n");
+	put(w, v->css, *v->css_bytes);
+	puts_to(w, "</style></head><body>\n<noscript>This page draws ");
+	puts_to(w, v->draws);
+	puts_to(w, " with a script that is in it; nothing is loaded or sent. Please allow "
+		   "JavaScript for this file.</noscript>\n");
 	for (size_t i = 0; i < p->parts.n; i++) {
 		put_section(w, i, "head", &p->parts.at[i].head);
-		put_section(w, i, "columns", &p->parts.at[i].columns);
+		if (p->viewer == PAGE_RECORDINGS)
+			put_section(w, i, "columns", &p->parts.at[i].columns);
 	}
 	puts_to(w, "<script>");
-	put(w, viewer_js, viewer_js_bytes);
+	put(w, v->js, *v->js_bytes);
 	puts_to(w, "</script>\n</body></html>\n");
 }
 
 /* More than the file will take. */
 static uint64_t expected_bytes(const struct page *p)
 {
-	uint64_t n = viewer_js_bytes + viewer_css_bytes + 4096;
+	uint64_t n = *viewers[p->viewer].js_bytes + *viewers[p->viewer].css_bytes + 4096;
 
 	for (size_t i = 0; i < p->parts.n; i++)
 		n += ((uint64_t)p->parts.at[i].head.n + p->parts.at[i].columns.n) / 3 * 4 + 512;

@@ -161,7 +161,7 @@ enum plim_status series_run_series(struct series_run *r, const char *name, size_
 	return PLIM_OK;
 }
 
-static void merge_bucket(struct series_bucket *a, const struct series_bucket *b)
+void series_bucket_merge(struct series_bucket *a, const struct series_bucket *b)
 {
 	uint32_t good = a->n - a->bad, more = b->n - b->bad;
 
@@ -187,13 +187,13 @@ static enum plim_status plot(struct series_run *r, struct series_curve *c, doubl
 	if (one.bad)
 		one.mean = one.min = one.max = NAN;
 	if (n && c->buckets.at[n - 1].n < c->stride) {
-		merge_bucket(&c->buckets.at[n - 1], &one);
+		series_bucket_merge(&c->buckets.at[n - 1], &one);
 		return PLIM_OK;
 	}
 	if (n == c->max) {
 		for (size_t i = 0; i < n / 2; i++) {
 			c->buckets.at[i] = c->buckets.at[2 * i];
-			merge_bucket(&c->buckets.at[i], &c->buckets.at[2 * i + 1]);
+			series_bucket_merge(&c->buckets.at[i], &c->buckets.at[2 * i + 1]);
 		}
 		c->buckets.n = n / 2;
 		c->stride *= 2;

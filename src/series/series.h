@@ -161,6 +161,9 @@ struct series_bucket {
 	uint32_t n, bad; /* values; of them not finite */
 };
 
+/* Add what *b holds to *a, which stands before it. */
+void series_bucket_merge(struct series_bucket *a, const struct series_bucket *b);
+
 /* A thinned curve. */
 struct series_curve {
 	VEC(struct series_bucket) buckets;

@@ -1,4 +1,4 @@
-"""ui/src/results.ts: the structs of report as the page's JSON has them."""
+"""ui/src/results.ts: the structs of report and curves as the pages' JSON has them."""
 
 SCALARS = {"u64": "number | null", "i64": "number", "u32": "number", "bool": "boolean", "tri": "boolean | null",
            "double": "number | null", "string": "string | null", "strings": "string[]", "u64s": "number[]"}
@@ -16,9 +16,10 @@ def type_of(api, m):
     return {"struct": "{}", "pointer": "{} | null", "structs": "{}[]"}[m.kind].format(name_of(m.of))
 
 
-def interfaces(api, root):
+def interfaces(api, roots):
     yield "// Made of include/plimsoll by tools/results; make docs rewrites it.\n"
-    for struct in api.reachable(root):
+    structs = {struct.name: struct for root in roots for struct in api.reachable(root)}
+    for struct in structs.values():
         yield f"export interface {name_of(struct.name)} {{"
         for m in struct.shown:
             yield f"\t{m.name}: {type_of(api, m)}; // {m.text}"
@@ -26,4 +27,4 @@ def interfaces(api, root):
 
 
 def source(api):
-    return "\n".join(interfaces(api, "report"))
+    return "\n".join(interfaces(api, ("report", "curves")))

@@ -63,7 +63,7 @@ function from_base64(text: string): Uint8Array<ArrayBuffer> {
 	return out;
 }
 
-async function unpack(id: string): Promise<Uint8Array> {
+export async function unpack(id: string): Promise<Uint8Array> {
 	const element = document.getElementById(id);
 	if (!element) throw new Error(`this page lacks its section ${id}`);
 	const packed = from_base64((element.textContent ?? "").replace(/\s+/g, ""));
@@ -108,7 +108,7 @@ function relative(own: Column, base: Column, after: boolean): Column {
 const LONGEST = 4096;
 
 // Every string of a page goes through here, so that no name can rearrange or flood what is shown.
-function clean(value: unknown): unknown {
+export function clean(value: unknown): unknown {
 	if (typeof value === "string") return plain(value, LONGEST);
 	if (Array.isArray(value)) return value.map(clean);
 	if (value !== null && typeof value === "object")

@@ -214,3 +214,84 @@ export interface Report {
 	source: ReportSource; // what was read
 	devices: ReportDevice[]; // those with memory or events
 }
+
+export interface CurvesBest {
+	series: string | null; // that it was looked for in; null: no evaluation was logged
+	step: number | null; // of the best value
+	value: number | null; // the best value
+	checkpoint: string | null; // nearest one at or before that step; null: none was found
+	checkpoint_step: number | null; // its step
+}
+
+export interface CurvesBack {
+	step: number | null; // the last step before the trouble, or the best one; null: nothing to go back for
+	why: string | null; // one sentence
+	checkpoint: string | null; // the newest one at or before that step; null: none was found
+	checkpoint_step: number | null; // its step
+}
+
+export interface CurvesSeries {
+	name: string | null; // as in the log
+	role: "other" | "train_loss" | "val_loss" | "metric" | "error" | "grad_norm" | "learning_rate" | "loss_scale" | "skipped_steps" | "memory" | "entropy"; // what it was taken for
+	role_given: boolean; // the role was given, not told by the name
+	points: number | null; // values, those that are not finite included
+	non_finite: number | null; // values that are NaN or infinite
+	first_step: number | null; // of its first point
+	last_step: number | null; // of its last point
+	first: number | null; // its first finite value
+	last: number | null; // its last finite value
+	min: number | null; // its smallest finite value
+	min_step: number | null; // where that was
+	max: number | null; // its largest finite value
+	max_step: number | null; // where that was
+}
+
+export interface CurvesFinding {
+	id: "nan" | "inf" | "spike" | "diverged" | "explosion" | "overfit" | "collapse" | "plateau" | "early_stop" | "scaler_skips" | "memory_creep" | "learning_rate" | "log_damage"; // what it is
+	severity: "info" | "warning" | "error"; // how bad
+	confidence: number | null; // 0 to 1
+	step: number | null; // where it began
+	detected_step: number | null; // where it could first be said
+	end_step: number | null; // where it was over; null: it lasts to the end of the log
+	series: string | null; // that it was found in; null: in the log as a whole
+	title: string | null; // one line
+	evidence: string[]; // sentences with the numbers
+	fix: string[]; // what to do, best first
+}
+
+export interface CurvesPolicy {
+	policy: "plimsoll" | "keras" | "lightning" | "transformers"; // whose rule
+	patience: number | null; // evaluations
+	min_delta: number | null; // what an improvement has to exceed
+	stop_step: number | null; // where it would have stopped; null: it would not
+	reason: null | "patience" | "non_finite" | "threshold" | "divergence"; // why
+	best_step: number | null; // the step whose weights it would have kept
+	best: number | null; // the value there
+	saved_steps: number | null; // steps of this log behind the stop; null: it would not stop
+	saved_seconds: number | null; // their time by the log's own clock; null: it has none
+}
+
+export interface CurvesRun {
+	name: string | null; // its folder or file, as short as tells it apart
+	source: string | null; // path of the log, the first one if it has several
+	kind: string | null; // "trainer_state", "tensorboard", "csv", "json", "wandb", "mlflow" or "text"
+	files: number | null; // that were read for it
+	bytes: number | null; // of these
+	points: number | null; // values, of all series
+	first_step: number | null; // of the log
+	last_step: number | null; // of the log
+	seconds: number | null; // from its first to its last time stamp; null: it has none
+	verdict: string | null; // one line
+	severity: "info" | "warning" | "error"; // of the worst finding; info: nothing is wrong
+	best: CurvesBest; // the best evaluation
+	go_back: CurvesBack; // where to go back to
+	series: CurvesSeries[]; // in the log's order
+	findings: CurvesFinding[]; // the worst first
+	policies: CurvesPolicy[]; // early stopping, replayed
+	notes: string[]; // what was skipped, and how the log was understood
+}
+
+export interface Curves {
+	runs: CurvesRun[]; // in the order of the paths, by name within a folder
+	notes: string[]; // what was left out
+}

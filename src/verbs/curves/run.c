@@ -134,6 +134,49 @@ static enum plim_status look_at_path(struct plim_curves_hidden *h, const char *p
 
 /* ---- reading ---- */
 
+/* Of all names: the folders that they begin with, and, with `tail`, the path that they end with. */
+static size_t in_common(const struct plim_curves *c, bool tail)
+{
+	const char *one = c->runs[0].name;
+	size_t n = 0, of_one = strlen(one);
+
+	for (size_t at = 0; at < of_one; at++) {
+		for (size_t i = 1; i < c->run_count; i++) {
+			const char *name = c->runs[i].name;
+			size_t of_name = strlen(name);
+
+			if (at >= of_name || (tail ? name[of_name - 1 - at] != one[of_one - 1 - at]
+						   : name[at] != one[at]))
+				return n;
+		}
+		if (one[tail ? of_one - 1 - at : at] == '/')
+			n = at + 1;
+	}
+	return n;
+}
+
+/* As short as tells them apart. */
+static enum plim_status shorten_names(struct plim_curves *c, struct plim_err *err)
+{
+	size_t head, tail;
+
+	if (c->run_count < 2)
+		return PLIM_OK;
+	head = in_common(c, false);
+	for (size_t i = 0; i < c->run_count; i++)
+		c->runs[i].name += head;
+	tail = in_common(c, true);
+	for (size_t i = 0; tail && i < c->run_count; i++) {
+		const char *name = c->runs[i].name;
+
+		c->runs[i].name = arena_text(&c->hidden->arena, err, "%.*s",
+					     (int)(strlen(name) - tail), name);
+		if (!c->runs[i].name)
+			return mem_status(err);
+	}
+	return PLIM_OK;
+}
+
 static enum plim_status conclude(struct plim_curves *c, struct plim_err *err)
 {
 	struct plim_curves_hidden *h = c->hidden;
@@ -148,6 +191,8 @@ static enum plim_status conclude(struct plim_curves *c, struct plim_err *err)
 		return mem_status(err);
 	for (size_t i = 0; !st && i < h->runs.n; i++)
 		st = curves_fill_run(h, h->runs.at[i], &c->runs[c->run_count++], err);
+	if (!st)
+		st = shorten_names(c, err);
 	if (h->left_out)
 		lines_add(&notes,
 			  "%llu TensorBoard file%s of runs whose trainer_state.json was read: the "

@@ -74,20 +74,39 @@ static unsigned row_of(const struct plot *p, double value, unsigned parts)
 	return !(r > 0) ? 0 : r >= PLOT_ROWS * parts ? PLOT_ROWS * parts - 1 : (unsigned)(r + 0.5);
 }
 
-static void draw_dots(struct plot *p, const struct series_curve *c)
+static void dot(struct plot *p, unsigned x, unsigned y)
 {
 	static const unsigned char bit[4][2] = { { 1, 8 }, { 2, 16 }, { 4, 32 }, { 64, 128 } };
+
+	p->dots[y / 4][x / 2] |= bit[y % 4][x % 2];
+}
+
+/* A line between neighbours; where values are not finite it ends. */
+static void draw_dots(struct plot *p, const struct series_curve *c)
+{
+	bool joined = false;
+	unsigned from = 0, above = 0;
 
 	for (size_t i = 0; i < c->buckets.n; i++) {
 		const struct series_bucket *b = &c->buckets.at[i];
 		unsigned x = column_of(p, b->step, 2), y;
 
-		if (b->bad)
-			p->marks[0][x / 2] = 'x';
-		if (isnan(b->mean) || (p->logarithmic && b->mean <= 0))
+		for (unsigned k = joined || !i ? x / 2 : from / 2 + 1; b->bad && k <= x / 2; k++)
+			p->marks[0][k] = 'x';
+		if (isnan(b->mean) || (p->logarithmic && b->mean <= 0)) {
+			joined = false;
+			from = x;
 			continue;
+		}
 		y = row_of(p, b->mean, 4);
-		p->dots[y / 4][x / 2] |= bit[y % 4][x % 2];
+		dot(p, x, y);
+		for (unsigned k = from + 1; joined && k < x; k++)
+			dot(p, k,
+			    (unsigned)((double)above +
+				       ((double)y - above) * (k - from) / (x - from) + 0.5));
+		joined = true;
+		from = x;
+		above = y;
 	}
 }
 
@@ -399,6 +418,28 @@ static void put_run(struct text *t, const struct series_run *r, const struct pli
 	out_list(t, "Notes", o->notes, o->note_count);
 }
 
+/* "nan, explosion": what is wrong, as one looks for it below. */
+static void put_ids(struct text *t, const struct plim_curves_run *o)
+{
+	unsigned told = 0;
+
+	for (size_t i = 0; i < o->finding_count; i++) {
+		bool again = o->findings[i].severity == PLIM_SEVERITY_INFO;
+
+		for (size_t j = 0; j < i; j++)
+			again |= o->findings[j].id == o->findings[i].id;
+		if (again)
+			continue;
+		if (!told)
+			text_hue(t, o->severity == PLIM_SEVERITY_ERROR ? TEXT_BAD : TEXT_HEAD);
+		text_printf(t, "%s%s", told++ ? ", " : "", plim_curves_id_name(o->findings[i].id));
+	}
+	if (told)
+		text_plain(t);
+	else
+		text_puts(t, o->verdict);
+}
+
 static void put_table(struct text *t, const struct plim_curves *c)
 {
 	struct text_table b;
@@ -410,10 +451,10 @@ static void put_table(struct text *t, const struct plim_curves *c)
 	text_cell_printf(&b, "last step");
 	text_cell_printf(&b, "best");
 	text_cell_printf(&b, "at step");
-	text_cell_printf(&b, "verdict");
+	text_cell_printf(&b, "found");
 	for (size_t i = 0; i < c->run_count; i++) {
 		const struct plim_curves_run *o = &c->runs[i];
-		unsigned room = (t->style.width ? t->style.width : 80) / 3;
+		unsigned room = (t->style.width ? t->style.width : 80) * 3 / 10;
 
 		text_name_fit(text_cell(&b), o->name, strlen(o->name), room, TEXT_CUT_LEFT);
 		text_cell_end(&b);
@@ -423,7 +464,8 @@ static void put_table(struct text *t, const struct plim_curves *c)
 				 isnan(o->best.value) ? "-" : series_value_text(v, o->best.value));
 		text_cell_printf(&b, "%s",
 				 isnan(o->best.step) ? "-" : series_step_text(v, o->best.step));
-		text_cell_name(&b, o->verdict, strlen(o->verdict));
+		put_ids(text_cell(&b), o);
+		text_cell_end(&b);
 	}
 	text_table_write(t, &b, 0);
 	text_table_release(&b);
