@@ -10,19 +10,44 @@
 
 /* ---- statistics ---- */
 
-static int order(const void *a, const void *b)
+/* The value that would stand at `k` if they were sorted; smaller ones are before it then (Hoare 1961). */
+static double nth(double *at, size_t n, size_t k)
 {
-	double x = *(const double *)a, y = *(const double *)b;
+	size_t low = 0, high = n - 1;
 
-	return (x > y) - (x < y);
+	while (low < high) {
+		double pivot = at[low + (high - low) / 2], swap;
+		size_t i = low, j = high;
+
+		for (;;) {
+			while (at[i] < pivot)
+				i++;
+			while (at[j] > pivot)
+				j--;
+			if (i >= j)
+				break;
+			swap = at[i];
+			at[i++] = at[j];
+			at[j--] = swap;
+		}
+		if (k <= j)
+			high = j;
+		else
+			low = j + 1;
+	}
+	return at[k];
 }
 
 double series_median(double *at, size_t n)
 {
+	double middle, below = -INFINITY;
+
 	if (!n)
 		return NAN;
-	qsort(at, n, sizeof(*at), order);
-	return n % 2 ? at[n / 2] : (at[n / 2 - 1] + at[n / 2]) / 2;
+	middle = nth(at, n, n / 2);
+	for (size_t i = 0; n % 2 == 0 && i < n / 2; i++)
+		below = at[i] > below ? at[i] : below;
+	return n % 2 ? middle : (below + middle) / 2;
 }
 
 /* On what scale a series is judged: a loss that is never 0 or less by its logarithm, so that a rise is a factor. */
@@ -100,13 +125,48 @@ static double correlation(const double *y, size_t n, double middle)
 	return down > 0 ? up / down : 0;
 }
 
+#define TIE_MEMORY 512.0 /* values */
+#define TIE_OUTLIER 9.0  /* times the mean square: larger changes are spikes, not noise */
+
+/*
+ * How much neighbours go together, over many more values than the ring has: changes over two values are larger
+ * than those over one by 1 + rho (an autoregression of order 1), and slow trends cancel.
+ */
+static void learn_tie(struct series_watch *w, double y)
+{
+	double memory = fmin((double)w->finite, TIE_MEMORY);
+
+	for (int lag = 0; lag < 2 && w->finite > 2; lag++) {
+		double d = y - w->past[lag], square = d * d;
+
+		if (w->finite > 32)
+			square = fmin(square, TIE_OUTLIER * w->change[lag]);
+		w->change[lag] += (square - w->change[lag]) / memory;
+	}
+	w->past[1] = w->past[0];
+	w->past[0] = y;
+}
+
+/* The autocorrelation that was learnt; 0 while there is little to learn from. */
+static double learnt_tie(const struct series_watch *w)
+{
+	return w->finite > TIE_MEMORY / 2 && w->change[0] > 0 ? w->change[1] / w->change[0] - 1 : 0;
+}
+
+/* By how much errors of means are larger because neighbours go together. */
+static double tie_factor(const struct series_watch *w, double tie)
+{
+	tie = fmin(fmax(fmax(tie, learnt_tie(w)), 0), 0.9);
+	return sqrt((1 + tie) / (1 - tie));
+}
+
 #define BASELINE_LEAST 12
 #define BASELINE_LAG 16
 
 /* The middle of the newer half, and the spread about a line through the middles of both halves. */
 static void measure(struct series_watch *w)
 {
-	double y[SERIES_RING], sorted[SERIES_RING], older, rise;
+	double y[SERIES_RING] = { 0 }, sorted[SERIES_RING], older, rise;
 	uint32_t n = w->ring_n, from = (w->ring_at + SERIES_RING - n) % SERIES_RING, half;
 
 	/* The latest do not count: a rise that is beginning must not be its own baseline. */
@@ -264,6 +324,8 @@ static void look_hidden(struct series_monitor *m, uint32_t series, double step, 
  * A value 6 spreads above the baseline (more where the baseline is short: its spread is not well known), at
  * least by a tenth, and above all values of the baseline.  6: OLMo-core's rule of skipping a step.  Or the mean of eight
  * values is over that of the sixteen before by a tenth and 5.5 of its standard errors, with autocorrelation counted in.
+ * Or, when it is over: a straight line with a bump on it explains the last values by 5.5 standard errors better
+ * than one without, and better than a line that falls where the bump ends (an epoch's border).
  */
 #define SPIKE_Z 6.0
 #define SPIKE_LEAST 0.1 /* of the loss */
@@ -273,7 +335,7 @@ static void look_hidden(struct series_monitor *m, uint32_t series, double step, 
 #define STEP_ERRORS 5.5
 #define SPIKE_LASTS 64 /* values, after which it is a new level */
 
-enum { SPIKE_UP, SPIKE_NEW_LEVEL };
+enum { SPIKE_UP, SPIKE_NEW_LEVEL, SPIKE_BUMP };
 
 static double ring_max(const struct series_watch *w)
 {
@@ -304,6 +366,20 @@ static bool restarts(const struct series_monitor *m, double since)
 	return false;
 }
 
+/* A new level is a spike after all if the loss comes back. */
+static void level_goes_on(struct series_monitor *m, struct series_watch *w, double step, double y)
+{
+	struct series_finding *f = &m->findings.at[w->level - 1];
+
+	if (y >= f->number[5]) {
+		w->level_left = 0;
+	} else if (++w->level_left >= 2) {
+		f->end = step;
+		f->severity = PLIM_SEVERITY_INFO;
+		w->level = 0;
+	}
+}
+
 static void spike_goes_on(struct series_monitor *m, struct series_finding *f, double step, double y,
 			  double value)
 {
@@ -320,6 +396,8 @@ static void spike_goes_on(struct series_monitor *m, struct series_finding *f, do
 	} else if (f->number[3] >= SPIKE_LASTS) {
 		f->kind = SPIKE_NEW_LEVEL;
 		series_end(m, PLIM_CURVES_SPIKE, f->series, NAN);
+		w->level = (uint32_t)(f - m->findings.at) + 1;
+		w->level_left = 0;
 		w->measured = 0;
 	}
 }
@@ -334,8 +412,7 @@ static uint32_t ring_back(const struct series_watch *w, uint32_t back)
 static double step_up(const struct series_watch *w, double y, double least, double *before)
 {
 	/* Autocorrelation is estimated too low from few values (Kendall 1954). */
-	double late = y, early = 0, error,
-	       tie = fmin(fmax(w->tie + (1 + 3 * w->tie) / (w->measured + 1), 0), 0.9);
+	double late = y, early = 0, error, tie = w->tie + (1 + 3 * w->tie) / (w->measured + 1);
 	uint32_t every = w->points > 65536 ? 16 : w->points > 4096 ? 4 : 1;
 
 	if (w->ring_n < STEP_NEW + 2 * STEP_OLD || w->points % every ||
@@ -348,8 +425,7 @@ static double step_up(const struct series_watch *w, double y, double least, doub
 	late /= STEP_NEW;
 	early /= STEP_OLD;
 	*before = early;
-	error = fmax(w->spread, least) * sqrt(1.0 / STEP_NEW + 1.0 / STEP_OLD) *
-		sqrt((1 + tie) / (1 - tie));
+	error = fmax(w->spread, least) * sqrt(1.0 / STEP_NEW + 1.0 / STEP_OLD) * tie_factor(w, tie);
 	return w->negative || late - early > SPIKE_LEAST ? (late - early) / error : 0;
 }
 
@@ -373,6 +449,178 @@ static void raise_spike(struct series_monitor *m, uint32_t series, double began,
 	f->number[5] = before + 2 * fmax(w->spread, w->negative ? 1e-9 : SPIKE_SPREAD);
 }
 
+/* ---- a bump that is over ---- */
+
+#define BUMP_BEFORE 24
+#define BUMP_BEHIND 8
+#define BUMP_LEAST 0.15
+#define BUMP_ERRORS 5.5
+#define BUMP_OVER_FALL 2.8 /* by so many errors better than a fall at its end */
+#define BUMP_MOST 20
+static const size_t bump_widths[] = { 5, 6, 8, 10, 13, 16, BUMP_MOST };
+
+/* Least squares of a line, or a parabola (degree 2), and a step of height c from value `from` to `to`. */
+struct bump {
+	double c, per_error; /* c / (per_error * sigma) is its number of standard errors */
+	double rest;         /* sum of squares that it leaves */
+	double at[3];        /* of 1, x and x^2 less its mean; x from the middle */
+	double square;       /* mean of x^2 */
+};
+
+static struct bump fit_bump(const double *y, size_t n, size_t from, size_t to, int degree)
+{
+	double mx = (double)(n - 1) / 2, zz = (double)(to - from), yz = 0, yy = 0;
+	double of_y[3] = { 0 }, of_z[3] = { 0 }, size[3] = { 0 };
+	struct bump b = { .square = ((double)n * (double)n - 1) / 12 };
+
+	for (size_t i = 0; i < n; i++) {
+		double x = (double)i - mx, p[3] = { 1, x, x * x - b.square };
+
+		for (int k = 0; k <= degree; k++) {
+			of_y[k] += p[k] * y[i];
+			of_z[k] += i >= from && i < to ? p[k] : 0;
+			size[k] += p[k] * p[k];
+		}
+		yy += y[i] * y[i];
+		yz += i >= from && i < to ? y[i] : 0;
+	}
+	for (int k = 0; k <= degree;
+	     k++) { /* what the polynomial explains; its parts are orthogonal */
+		yy -= of_y[k] * of_y[k] / size[k];
+		yz -= of_y[k] * of_z[k] / size[k];
+		zz -= of_z[k] * of_z[k] / size[k];
+	}
+	b.c = yz / zz;
+	b.per_error = 1 / sqrt(zz);
+	b.rest = fmax(yy - b.c * b.c * zz, 0);
+	for (int k = 0; k <= degree; k++)
+		b.at[k] = (of_y[k] - b.c * of_z[k]) / size[k];
+	return b;
+}
+
+static double line_at(const struct bump *b, size_t n, size_t i)
+{
+	double x = (double)i - (double)(n - 1) / 2;
+
+	return b->at[0] + b->at[1] * x + b->at[2] * (x * x - b->square);
+}
+
+/* Neighbours of what the fit leaves go together so much that its error is larger by this factor. */
+static double tied(const struct series_watch *w, const double *y, size_t n, size_t from, size_t to,
+		   const struct bump *b)
+{
+	double left[BUMP_BEFORE + BUMP_MOST + BUMP_BEHIND], tie;
+
+	for (size_t i = 0; i < n; i++)
+		left[i] = y[i] - line_at(b, n, i) - (i >= from && i < to ? b->c : 0);
+	tie = correlation(left, n, 0);
+	return tie_factor(w, tie + (2 + 4 * tie) / (double)n);
+}
+
+/* How many standard errors a bump of `width` values that ended BUMP_BEHIND values ago is high; 0: none. */
+static double bump_errors(const struct series_watch *w, const double *y, size_t n, size_t width,
+			  int degree, struct bump *b)
+{
+	size_t to = n - BUMP_BEHIND, from = to - width;
+	double sigma, errors, fall;
+
+	*b = fit_bump(y, n, from, to, degree);
+	if (b->c < BUMP_LEAST)
+		return 0;
+	sigma = fmax(sqrt(b->rest / (double)(n - 2 - (size_t)degree)), SPIKE_SPREAD) *
+		tied(w, y, n, from, to, b);
+	errors = b->c / (b->per_error * sigma);
+	if (errors < BUMP_ERRORS)
+		return 0;
+	fall = fit_bump(y, n, to, n, degree).rest;
+	return fall - b->rest > BUMP_OVER_FALL * BUMP_OVER_FALL * sigma * sigma ? errors : 0;
+}
+
+static bool told_of(const struct series_monitor *m, uint32_t series, double from)
+{
+	for (size_t i = 0; i < m->findings.n; i++) {
+		const struct series_finding *f = &m->findings.at[i];
+
+		if (f->id == PLIM_CURVES_SPIKE && f->series == series && !f->taken_back &&
+		    !(f->end < from) && !(f->kind == SPIKE_NEW_LEVEL && f->detected < from))
+			return true;
+	}
+	return false;
+}
+
+static void raise_bump(struct series_monitor *m, uint32_t series, double step, size_t width,
+		       double errors, double middle, double height)
+{
+	struct series_watch *w = &m->watches.at[series];
+	uint32_t first = ring_back(w, (uint32_t)(BUMP_BEHIND - 1 + width));
+	struct series_finding *f;
+	double most = -INFINITY;
+	size_t peak = 0;
+
+	if (told_of(m, series, w->ring_step[first]) ||
+	    restarts(m, w->ring_step[w->ring_at % w->ring_n]))
+		return;
+	f = series_raise(m, PLIM_CURVES_SPIKE, series, w->ring_step[first], step);
+	if (!f)
+		return;
+	for (size_t i = 0; i < width; i++)
+		if (w->ring[(first + i) % SERIES_RING] > most) {
+			most = w->ring[(first + i) % SERIES_RING];
+			peak = i;
+		}
+	f->kind = SPIKE_BUMP;
+	f->severity = PLIM_SEVERITY_INFO;
+	f->confidence = fmin(0.95, 0.5 + 0.05 * errors);
+	f->number[0] = most;
+	f->number[1] = exp(middle);
+	f->number[2] = errors;
+	f->number[3] = (double)width;
+	f->number[4] = w->ring_step[(first + peak) % SERIES_RING];
+	f->number[5] = exp(height);
+	series_end(m, PLIM_CURVES_SPIKE, series, w->ring_step[ring_back(w, BUMP_BEHIND - 1)]);
+}
+
+static void look_bump(struct series_monitor *m, uint32_t series, double step, double value)
+{
+	struct series_watch *w = &m->watches.at[series];
+	uint32_t every = w->points > 65536 ? 16 : w->points > 4096 ? 4 : 1;
+	double y[SERIES_RING + 1], behind = 0, above_it = 0, best = 0, middle = 0, height = 0;
+	size_t n = 0, width = 0;
+	struct bump b = { 0 };
+
+	if (!isfinite(value) || w->negative || w->points % every || w->ring_n < 32 ||
+	    series_open(m, PLIM_CURVES_SPIKE, series))
+		return;
+	for (uint32_t i = w->ring_n; i > 0; i--)
+		y[n++] = w->ring[ring_back(w, i)];
+	y[n++] = value;
+	/* Most values are not behind a bump: does it fall here at all? */
+	for (size_t i = 0; i < BUMP_BEHIND; i++) {
+		behind += y[n - 1 - i];
+		above_it += i < 5 ? y[n - 1 - BUMP_BEHIND - i] : 0;
+	}
+	if (above_it / 5 < behind / BUMP_BEHIND * (1 + 0.6 * BUMP_LEAST))
+		return;
+	for (size_t i = 0; i < n; i++)
+		y[i] = log(y[i]);
+	for (size_t i = 0; i < 2 * sizeof(bump_widths) / sizeof(*bump_widths); i++) {
+		size_t wide = bump_widths[i / 2], wants = BUMP_BEFORE + wide + BUMP_BEHIND;
+		size_t all = n < wants ? n : wants;
+		double errors = all < wide + 22 ? 0
+						: bump_errors(w, y + n - all, all, wide,
+							      1 + (int)(i % 2), &b);
+
+		if (errors > best) {
+			best = errors;
+			width = wide;
+			height = b.c;
+			middle = line_at(&b, all, all - BUMP_BEHIND - wide / 2);
+		}
+	}
+	if (width)
+		raise_bump(m, series, step, width, best, middle, height);
+}
+
 static void look_spike(struct series_monitor *m, uint32_t series, double step, double value)
 {
 	struct series_watch *w = &m->watches.at[series];
@@ -382,6 +630,9 @@ static void look_spike(struct series_monitor *m, uint32_t series, double step, d
 	if (!isfinite(value) || (value <= 0 && !w->negative))
 		return;
 	y = scaled(w, value);
+	learn_tie(w, y);
+	if (w->level)
+		level_goes_on(m, w, step, y);
 	if (f) {
 		spike_goes_on(m, f, step, y, value);
 		return;
@@ -403,13 +654,16 @@ static void look_spike(struct series_monitor *m, uint32_t series, double step, d
 /* ---- divergence ---- */
 
 /*
- * The mean of the last four cells of the history is over the smallest mean of four before it by 1.2 times
- * and by 6.5 standard errors, and does not fall.
+ * The mean of the last 4, 8 or 16 cells of the history is over the smallest such mean before it by 1.2 times and by
+ * so many standard errors, and does not fall.  Wider means see what is small beside the noise.
  */
 #define DIVERGED_TIMES 0.18 /* ln 1.2 */
-#define DIVERGED_ERRORS 6.5
 #define DIVERGED_CELLS 8
 #define FOUR 4
+static const struct {
+	size_t cells;
+	double errors;
+} diverged_means[] = { { FOUR, 6.5 }, { 8, 6.2 }, { 16, 6.2 } };
 
 /* The values of cells as they are judged; `n` of them, the latest last. */
 static size_t cells_of(const struct series_watch *w, double *y, bool other)
@@ -454,47 +708,71 @@ static double wander(const double *y, size_t n)
 	return sigma * sqrt((1 + tie) / (1 - tie));
 }
 
+/* Is the mean of the last k of n cells over the smallest such mean, of `at` and the following, by `errors`? */
+static bool rises(const double *y, size_t n, size_t k, double errors, double sigma, double *last,
+		  double *least, size_t *at)
+{
+	double need = fmax(DIVERGED_TIMES, errors * sigma * sqrt(2.0 / (double)k));
+
+	*least = INFINITY;
+	if (n < 2 * k)
+		return false;
+	*last = mean(y + n - k, k);
+	for (size_t i = 0; i + 2 * k <= n; i++) {
+		double here = mean(y + i, k);
+
+		if (here < *least) {
+			*least = here;
+			*at = i;
+		}
+	}
+	if (*last - *least < need ||
+	    mean(y + n - k / 2, k / 2) < mean(y + n - k, k / 2) - sigma / sqrt((double)k / 4))
+		return false;
+	/* Its quarters too are high: no single spike makes the mean. */
+	for (size_t i = n - k; i < n; i += k / 4)
+		if (mean(y + i, k / 4) < *least + 0.5 * need)
+			return false;
+	return true;
+}
+
+static void diverged_goes_on(struct series_monitor *m, struct series_finding *f, const double *y,
+			     size_t n, double step)
+{
+	double last = mean(y + n - FOUR, FOUR), least = log(f->number[1]);
+
+	if (last < least + 0.3 * f->number[2]) {
+		f->severity = PLIM_SEVERITY_INFO;
+		series_end(m, PLIM_CURVES_DIVERGED, f->series, step);
+	} else if (last - least > f->number[2]) {
+		f->number[2] = last - least;
+		f->number[0] = exp(last);
+	}
+}
+
 static void look_diverged(struct series_monitor *m, uint32_t series, double step, double value)
 {
 	struct series_watch *w = &m->watches.at[series];
 	struct series_finding *f = series_open(m, PLIM_CURVES_DIVERGED, series);
-	double y[SERIES_CELLS], least = INFINITY, last, sigma, need;
-	size_t n, at = 0;
+	double y[SERIES_CELLS], least, last, sigma;
+	size_t n, at = 0, means = sizeof(diverged_means) / sizeof(*diverged_means), i = 0;
 
 	/* Only where a cell was just completed, and only for what cannot be 0 or less. */
 	if (!isfinite(value) || w->negative || w->history.open.n || w->history.n < DIVERGED_CELLS)
 		return;
 	n = cells_of(w, y, false);
-	last = mean(y + n - FOUR, FOUR);
-	for (size_t i = 0; i + 2 * FOUR <= n; i++) {
-		double here = mean(y + i, FOUR);
-
-		if (here < least) {
-			least = here;
-			at = i;
-		}
-	}
 	if (f) {
-		if (last < least + 0.3 * f->number[2]) {
-			f->severity = PLIM_SEVERITY_INFO;
-			series_end(m, PLIM_CURVES_DIVERGED, series, step);
-		} else if (last - least > f->number[2]) {
-			f->number[2] = last - least;
-			f->number[0] = exp(last);
-		}
+		diverged_goes_on(m, f, y, n, step);
 		return;
 	}
 	sigma = wander(y, n);
-	need = fmax(DIVERGED_TIMES, DIVERGED_ERRORS * sigma * sqrt(2.0 / FOUR));
-	if (last - least < need || mean(y + n - 2, 2) < mean(y + n - FOUR, 2) - sigma)
-		return;
-	for (size_t i = n - FOUR; i < n; i++)
-		if (y[i] < least + 0.5 * need)
-			return;
-	if (restarts(m, w->history.at[at].step))
+	while (i < means && !rises(y, n, diverged_means[i].cells, diverged_means[i].errors, sigma,
+				   &last, &least, &at))
+		i++;
+	if (i == means || restarts(m, w->history.at[at].step))
 		return;
 	/* Where the rise began: the last cell that was still as low as the lowest. */
-	for (size_t i = at; i < n; i++)
+	for (i = at; i < n; i++)
 		if (y[i] < least + fmax(sigma, 0.02))
 			at = i;
 	f = series_raise(m, PLIM_CURVES_DIVERGED, series, w->history.at[at].last_step, step);
@@ -621,12 +899,14 @@ static void look_before(struct series_monitor *m, uint32_t series, double step, 
 /*
  * The validation loss has a minimum behind which it rises by 2 % and more than noise explains, while the training
  * loss falls: either the last three evaluations are clearly over the minimum, or a line through all behind it
- * rises by 4 of its standard errors.  Few evaluations say little, so they have to say it clearly.
+ * rises by 3.5 of its standard errors.  Few evaluations say little, so they have to say it clearly.
  */
 #define RISE_LEAST 0.02
-#define RISE_ERRORS 3.8
-#define SLOPE_ERRORS 4.0
-#define FALL_LEAST 0.01
+#define RISE_ERRORS 3.5
+#define SLOPE_ERRORS 3.5
+#define TAIL_TIMES 1.5 /* the noise of few values is not well known */
+#define FALL_LEAST 0.01 /* of the training loss: it goes on falling */
+#define RISE_SHARED 0.4 /* of the rise: where the training loss rises by more, both diverge */
 
 struct evaluations {
 	double y[SERIES_CELLS + 1], t[SERIES_CELLS + 1], step[SERIES_CELLS + 1];
@@ -646,6 +926,23 @@ static double smoothed(const struct evaluations *e, size_t i)
 	if (e->n < 12 || !i || i + 1 >= e->n)
 		return e->y[i];
 	return (e->y[i - 1] + e->y[i] + e->y[i + 1]) / 3;
+}
+
+/* What those behind the minimum wander by about a line: the steep first part is not in it. */
+static double noise_behind(const struct evaluations *e)
+{
+	size_t n = e->n - e->best;
+	double my = mean(e->y + e->best, n), t, b, rest = 0;
+
+	if (n < 5)
+		return INFINITY;
+	b = slope(e->y + e->best, n, 0, &t);
+	for (size_t i = 0; i < n; i++) {
+		double left = e->y[e->best + i] - my - b * ((double)i - (double)(n - 1) / 2);
+
+		rest += left * left;
+	}
+	return sqrt(rest / (double)(n - 2));
 }
 
 /* The evaluations so far with this one, their noise and their minimum. */
@@ -680,6 +977,7 @@ static void gather(const struct series_monitor *m, const struct series_watch *w,
 	/* Of few evaluations many are on the steep part, where differences of differences show the noise. */
 	if (e->n < 24)
 		e->sigma = fmin(e->sigma, noise_of_bends(e->y + from, e->n - from));
+	e->sigma = fmin(e->sigma, TAIL_TIMES * noise_behind(e));
 	e->sigma = fmax(e->sigma, 0.002 * e->scale);
 }
 
@@ -712,7 +1010,7 @@ static double risen(const struct evaluations *e, double *rise)
 	errors = *rise * e->scale / (e->sigma * sqrt(2.0 / 3));
 	if (errors > RISE_ERRORS)
 		return fmin(0.98, 0.7 + 0.02 * errors);
-	if (after < 6)
+	if (after < 5)
 		return 0;
 	b = slope(late, after, 0.5 * e->sigma, &t);
 	return t > SLOPE_ERRORS && b * (double)after / e->scale > RISE_LEAST
@@ -720,7 +1018,7 @@ static double risen(const struct evaluations *e, double *rise)
 		       : 0;
 }
 
-enum { OVERFIT_BOTH, OVERFIT_NO_TRAIN };
+enum { OVERFIT_BOTH, OVERFIT_NO_TRAIN, OVERFIT_GAP };
 
 static void look_overfit(struct series_monitor *m, uint32_t series, double step, double value)
 {
@@ -745,15 +1043,15 @@ static void look_overfit(struct series_monitor *m, uint32_t series, double step,
 	}
 	sure = risen(&e, &rise);
 	fell = trained(&e);
-	if (sure <= 0 || fell < FALL_LEAST)
+	if (sure <= 0 || fell < -RISE_SHARED * rise)
 		return;
-	if (isnan(fell))
-		sure = fmin(sure, 0.6);
+	if (isnan(fell) || fell < FALL_LEAST)
+		sure = fmin(sure, isnan(fell) ? 0.6 : 0.75);
 	f = series_raise(m, PLIM_CURVES_OVERFIT, series, e.step[e.best], step);
 	if (!f)
 		return;
 	f->confidence = sure;
-	f->kind = isnan(fell) ? OVERFIT_NO_TRAIN : OVERFIT_BOTH;
+	f->kind = isnan(fell) ? OVERFIT_NO_TRAIN : fell < FALL_LEAST ? OVERFIT_GAP : OVERFIT_BOTH;
 	f->number[0] = value;
 	f->number[1] = e.base;
 	f->number[2] = step;
@@ -955,7 +1253,6 @@ static void look_rate(struct series_monitor *m, uint32_t series, double step, do
 	struct series_watch *w = &m->watches.at[series];
 	struct series_finding *f;
 	double before = w->ring_n ? w->ring[(w->ring_at + SERIES_RING - 1) % SERIES_RING] : NAN;
-	double most = w->ring_n ? scaled(w, ring_max(w)) : NAN;
 
 	if (!isfinite(value))
 		return;
@@ -967,7 +1264,6 @@ static void look_rate(struct series_monitor *m, uint32_t series, double step, do
 	} else if (!w->zero_run++) {
 		w->zero_step = step;
 	}
-	(void)most;
 	/* For others: it rises again to where it was, as warm restarts do. */
 	if (before > 0 && value > 1.5 * before && value <= 1.01 * w->max && w->points > 3) {
 		w->jump_step = step;
@@ -1151,10 +1447,13 @@ const struct series_detector series_detectors[] = {
 	  "6 spreads over the median of the last 64 values, by a tenth, and above all of them; or "
 	  "a sum of smaller ones",
 	  "OLMo-core SkipStepOptimizer (6 standard deviations of 128)" },
+	{ BIT(TRAIN_LOSS), look_bump, "spike",
+	  "when it is over: a line with a bump of 5 to 20 values explains the log by 5.5 standard "
+	  "errors better than one without",
+	  "least squares with a step (Chow 1960), noise by AR(1)" },
 	{ BIT(TRAIN_LOSS), look_diverged, "diverged",
-	  "four cells of the history are over the lowest four by 1.2 times and 6.5 standard "
-	  "errors, "
-	  "and do not fall",
+	  "4, 8 or 16 cells of the history are over the lowest so many by 1.2 times and 6.2 "
+	  "standard errors, and do not fall",
 	  "PaLM section 5.1; llm-foundry KillLossSpike" },
 	{ BIT(GRAD_NORM), look_explosion, "explosion",
 	  "three of five norms over ten times the median and 6 spreads, or one over a hundred "
@@ -1164,8 +1463,8 @@ const struct series_detector series_detectors[] = {
 	  "norms over three times the median and 6 spreads in the five logs before a spike or NaN",
 	  "PaLM section 5.1" },
 	{ BIT(VAL_LOSS), look_overfit, "overfit",
-	  "behind its minimum the validation loss rises by 2 % and 3.8 standard errors, or along a "
-	  "line, while the training loss falls",
+	  "behind its minimum the validation loss rises by 2 % and 3.5 standard errors, or along a "
+	  "line, and the training loss does not rise with it",
 	  "Prechelt, Early Stopping - But When? (1998); trend instead of strips" },
 	{ BIT(VAL_LOSS), look_ratio, "collapse",
 	  "validation loss over twice training loss, twice the ratio at the best evaluation, and a "

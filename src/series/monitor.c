@@ -284,6 +284,7 @@ static void rewind_watch(struct series_watch *w, double step)
 	w->measured = 0;
 	w->bad_run = w->zero_run = w->same_run = w->jumps = 0;
 	w->sum = 0;
+	w->level = 0;
 	rewind_history(&w->history, step);
 	w->last_step = w->ring_n ? w->ring_step[(at + SERIES_RING - 1) % SERIES_RING] : NAN;
 	w->last = w->ring_n ? w->ring[(at + SERIES_RING - 1) % SERIES_RING] : NAN;
@@ -394,7 +395,7 @@ static bool is_sane(const struct series_monitor *m)
 		    !w->history.stride || w->skips > 8 || (w->pair != SERIES_NONE && w->pair >= n))
 			return false;
 		for (size_t j = 0; j < PLIM_CURVES_ID_COUNT; j++)
-			if (w->open[j] > m->findings.n)
+			if (w->open[j] > m->findings.n || w->level > m->findings.n)
 				return false;
 	}
 	for (size_t i = 0; i < m->findings.n; i++) {

@@ -178,18 +178,33 @@ void series_bucket_merge(struct series_bucket *a, const struct series_bucket *b)
 	a->bad += b->bad;
 }
 
+/* The same of one value; this is done for every value of a log. */
+static void add_value(struct series_bucket *a, double value)
+{
+	uint32_t good = a->n++ - a->bad;
+
+	if (!isfinite(value)) {
+		a->bad++;
+	} else if (good) {
+		a->mean += (value - a->mean) / (good + 1);
+		a->min = value < a->min ? value : a->min;
+		a->max = value > a->max ? value : a->max;
+	} else {
+		a->mean = a->min = a->max = value;
+	}
+}
+
 static enum plim_status plot(struct series_run *r, struct series_curve *c, double step,
 			     double value, struct plim_err *err)
 {
-	struct series_bucket one = { step, value, value, value, 1, !isfinite(value) };
+	struct series_bucket one = { step, NAN, NAN, NAN, 0, 0 };
 	size_t n = c->buckets.n;
 
-	if (one.bad)
-		one.mean = one.min = one.max = NAN;
 	if (n && c->buckets.at[n - 1].n < c->stride) {
-		series_bucket_merge(&c->buckets.at[n - 1], &one);
+		add_value(&c->buckets.at[n - 1], value);
 		return PLIM_OK;
 	}
+	add_value(&one, value);
 	if (n == c->max) {
 		for (size_t i = 0; i < n / 2; i++) {
 			c->buckets.at[i] = c->buckets.at[2 * i];

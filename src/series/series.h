@@ -76,8 +76,13 @@ struct series_watch {
 	double total;                          /* of all finite values */
 	double pair_total; /* of a validation loss: `total` of its training loss, when it was fed last */
 	uint64_t pair_finite; /* likewise `finite` */
-	uint32_t skips, unused;
-	double lows[8];                      /* of a loss scale: steps of the last halvings */
+	double past[2];       /* of a training loss: the last two values as they are judged */
+	double change
+		[2]; /* mean squares of what it changes by from one value to the next, and in two */
+	uint32_t skips;
+	uint32_t level,
+		level_left; /* 1 + the spike that became a new level; values below it since */
+	double lows[8];     /* of a loss scale: steps of the last halvings */
 	uint32_t open[PLIM_CURVES_ID_COUNT]; /* 1 + finding that is going on, by id; 0: none */
 	struct series_history history;
 };

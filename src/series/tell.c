@@ -115,23 +115,30 @@ static void tell_finite(const struct series_monitor *m, const struct series_find
 static void tell_spike(const struct series_monitor *m, const struct series_finding *f,
 		       struct series_words *w)
 {
-	TITLE("'%.80s' jumps from %s to %s at step %s%s", name_of(m, f->series), V(f->number[1]),
-	      V(f->number[0]), S(f->step),
-	      f->kind == 1    ? " and stays up"
-	      : isnan(f->end) ? ""
-			      : ", and comes back");
-	SHOW("that is %.1f times what the noise of the values before explains (rule: over 6 for "
-	     "one value, 5.5 "
-	     "for the mean of eight)",
-	     f->number[2]);
-	if (!isnan(f->end))
+	bool bump = f->kind == 2, back = !isnan(f->end);
+
+	TITLE("'%.80s' %s from %s to %s at step %s%s", name_of(m, f->series),
+	      bump ? "rises" : "jumps", V(f->number[1]), V(f->number[0]), S(f->step),
+	      back           ? ", and comes back"
+	      : f->kind == 1 ? " and stays up"
+			     : "");
+	if (bump)
+		SHOW("over %s values it is %.2f times the line through those around them: %.1f "
+		     "standard "
+		     "errors (rule: over 5.5)",
+		     S(f->number[3]), f->number[5], f->number[2]);
+	else
+		SHOW("that is %.1f times what the noise of the values before explains (rule: over "
+		     "6 "
+		     "for one value, 5.5 for the mean of eight)",
+		     f->number[2]);
+	if (back)
 		SHOW("it is back within the spread at step %s", S(f->end));
 	else
 		SHOW("it has not come back in the %s values since", S(f->number[3]));
-	if (isnan(f->end) || f->kind == 1)
+	if (!back)
 		FIX("restart some 100 steps before step %s and skip 200 to 500 batches: in PaLM's "
-		    "runs the "
-		    "same data did not spike again elsewhere",
+		    "runs the same data did not spike again elsewhere",
 		    S(f->step));
 	FIX("lower the learning rate, lengthen the warm-up, or lower Adam's beta2 to 0.95 if it "
 	    "comes again");
@@ -142,9 +149,9 @@ static void tell_diverged(const struct series_monitor *m, const struct series_fi
 {
 	TITLE("'%.80s' rises from %s to %s after step %s%s", name_of(m, f->series), V(f->number[1]),
 	      V(f->number[0]), S(f->step), isnan(f->end) ? "" : ", and comes back");
-	SHOW("the mean of four parts of the log is %.2f times the lowest such mean (rule: over "
-	     "1.2, and "
-	     "over 6.5 standard errors)",
+	SHOW("the mean of the latest parts of the log is %.2f times the lowest such mean (rule: "
+	     "over "
+	     "1.2, and over 6 standard errors)",
 	     f->number[1] > 0 ? f->number[0] / f->number[1] : NAN);
 	SHOW("it could be said at step %s", S(f->detected));
 	if (!isnan(f->end))
@@ -179,6 +186,9 @@ static void tell_overfit(const struct series_monitor *m, const struct series_fin
 	     S(f->number[3]));
 	if (f->kind == 0 && f->other != SERIES_NONE)
 		SHOW("'%.80s' goes on falling: %s around the best evaluation, %s then",
+		     name_of(m, f->other), V(f->number[4]), V(f->number[5]));
+	else if (f->kind == 2 && f->other != SERIES_NONE)
+		SHOW("'%.80s' does not rise with it: %s around the best evaluation, %s then",
 		     name_of(m, f->other), V(f->number[4]), V(f->number[5]));
 	else
 		SHOW("no training loss is logged beside it, so this may also be divergence");

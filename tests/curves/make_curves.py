@@ -5,7 +5,9 @@
 The noise of a loss is a factor exp(s x), s from 0.01 to 0.2, x normal, with autocorrelation 0, 0.5 or 0.8 or with
 Student's t of 5 degrees.  `snr` is the height of a fault over the noise of single values: for a spike the height of
 its tip (it lasts 8 to 20 logs if it is below 10), for divergence of the new level, for overfitting the rise within three
-evaluations.  The noise is that of lasting change: autocorrelation counts.
+evaluations.  The noise is that of lasting change: autocorrelation counts.  A validation loss that turns has at least five
+evaluations behind the turn: what is not in the log cannot be found.  One log in five has a gap, one in five was resumed: its
+steps go back and some rows stand there twice.  In logs with a fault both lie before the fault.
 Seeds below 1,000,000 are for setting thresholds; what docs/accuracy.md reports is made of seeds above.
 """
 import math
@@ -69,6 +71,8 @@ def make(kind, seed, snr=3.0):
         sigma = rng.uniform(0.01, 0.03)
     every = rng.choice((1, 10, 25, 100))
     evals = rng.choice((8, 12, 20, 40)) if n >= 40 else rng.choice((3, 5, 8))
+    if kind in ("overfit", "collapse"):
+        evals = max(evals, 8)
     eval_every = max(1, n // evals)
     losses, rates = base_curve(shape, n, rng)
     noise, grad_noise = Noise(rng, sigma), Noise(rng, rng.uniform(0.1, 0.5))
@@ -145,4 +149,23 @@ def make(kind, seed, snr=3.0):
                 value = float("nan")
             rows.append({"step": step, "eval_loss": value, "eval_accuracy": max(0.0, 1 - value / (losses[0] * 1.3))})
             evaluation += 1
-    return rows, onset, every, eval_every * every
+    return disturb(rows, onset, random.Random(seed + 5_000_000_000)), onset, every, eval_every * every
+
+
+def disturb(rows, onset, rng):
+    """A gap, and a resume that logs some steps twice; before the onset."""
+    sound = [i for i, row in enumerate(rows) if onset is None or row["step"] < onset]
+    if len(sound) < 40:
+        return rows
+    if rng.random() < 0.2:
+        n = rng.randint(2, len(sound) // 12 + 2)
+        at = rng.randrange(10, len(sound) - n)
+        rows = rows[:at] + rows[at + n:]
+        sound = sound[:-n]
+    if rng.random() < 0.2:
+        at = rng.randrange(20, len(sound))
+        back = rng.randint(2, min(at, len(sound) // 8 + 2))
+        again = [{k: v * math.exp(rng.gauss(0, 0.005)) if k == "loss" else v for k, v in row.items()}
+                 for row in rows[at - back:at]]
+        rows = rows[:at] + again + rows[at:]
+    return rows
