@@ -20,9 +20,9 @@ static double nth(double *at, size_t n, size_t k)
 		size_t i = low, j = high;
 
 		for (;;) {
-			while (at[i] < pivot)
+			while (i < high && at[i] < pivot)
 				i++;
-			while (at[j] > pivot)
+			while (j > low && at[j] > pivot)
 				j--;
 			if (i >= j)
 				break;
@@ -59,7 +59,7 @@ static double scaled(const struct series_watch *w, double value)
 /* The standard deviation of values about a trend, from differences of neighbours: robust, blind to slow change. */
 static double noise(const double *y, size_t n)
 {
-	double d[SERIES_CELLS], middle;
+	double d[SERIES_CELLS] = { 0 }, middle;
 	size_t k = 0;
 
 	for (size_t i = 1; i < n && k < SERIES_CELLS; i++)
@@ -74,7 +74,7 @@ static double noise(const double *y, size_t n)
 
 static double noise_of_bends(const double *y, size_t n)
 {
-	double d[SERIES_CELLS];
+	double d[SERIES_CELLS] = { 0 };
 	size_t k = 0;
 
 	for (size_t i = 2; i < n && k < SERIES_CELLS; i++)
@@ -459,7 +459,7 @@ static void raise_spike(struct series_monitor *m, uint32_t series, double began,
 #define BUMP_MOST 20
 static const size_t bump_widths[] = { 5, 6, 8, 10, 13, 16, BUMP_MOST };
 
-/* Least squares of a line, or a parabola (degree 2), and a step of height c from value `from` to `to`. */
+/* Least squares of a line, or a parabola, and a step of height c from value `from` to `to`. */
 struct bump {
 	double c, per_error; /* c / (per_error * sigma) is its number of standard errors */
 	double rest;         /* sum of squares that it leaves */
@@ -467,16 +467,17 @@ struct bump {
 	double square;       /* mean of x^2 */
 };
 
-static struct bump fit_bump(const double *y, size_t n, size_t from, size_t to, int degree)
+static struct bump fit_bump(const double *y, size_t n, size_t from, size_t to, bool parabola)
 {
 	double mx = (double)(n - 1) / 2, zz = (double)(to - from), yz = 0, yy = 0;
 	double of_y[3] = { 0 }, of_z[3] = { 0 }, size[3] = { 0 };
+	int terms = parabola ? 3 : 2;
 	struct bump b = { .square = ((double)n * (double)n - 1) / 12 };
 
 	for (size_t i = 0; i < n; i++) {
 		double x = (double)i - mx, p[3] = { 1, x, x * x - b.square };
 
-		for (int k = 0; k <= degree; k++) {
+		for (int k = 0; k < terms; k++) {
 			of_y[k] += p[k] * y[i];
 			of_z[k] += i >= from && i < to ? p[k] : 0;
 			size[k] += p[k] * p[k];
@@ -484,7 +485,7 @@ static struct bump fit_bump(const double *y, size_t n, size_t from, size_t to, i
 		yy += y[i] * y[i];
 		yz += i >= from && i < to ? y[i] : 0;
 	}
-	for (int k = 0; k <= degree;
+	for (int k = 0; k < terms;
 	     k++) { /* what the polynomial explains; its parts are orthogonal */
 		yy -= of_y[k] * of_y[k] / size[k];
 		yz -= of_y[k] * of_z[k] / size[k];
@@ -493,7 +494,7 @@ static struct bump fit_bump(const double *y, size_t n, size_t from, size_t to, i
 	b.c = yz / zz;
 	b.per_error = 1 / sqrt(zz);
 	b.rest = fmax(yy - b.c * b.c * zz, 0);
-	for (int k = 0; k <= degree; k++)
+	for (int k = 0; k < terms; k++)
 		b.at[k] = (of_y[k] - b.c * of_z[k]) / size[k];
 	return b;
 }
@@ -509,7 +510,7 @@ static double line_at(const struct bump *b, size_t n, size_t i)
 static double tied(const struct series_watch *w, const double *y, size_t n, size_t from, size_t to,
 		   const struct bump *b)
 {
-	double left[BUMP_BEFORE + BUMP_MOST + BUMP_BEHIND], tie;
+	double left[BUMP_BEFORE + BUMP_MOST + BUMP_BEHIND] = { 0 }, tie;
 
 	for (size_t i = 0; i < n; i++)
 		left[i] = y[i] - line_at(b, n, i) - (i >= from && i < to ? b->c : 0);
@@ -519,20 +520,20 @@ static double tied(const struct series_watch *w, const double *y, size_t n, size
 
 /* How many standard errors a bump of `width` values that ended BUMP_BEHIND values ago is high; 0: none. */
 static double bump_errors(const struct series_watch *w, const double *y, size_t n, size_t width,
-			  int degree, struct bump *b)
+			  bool parabola, struct bump *b)
 {
 	size_t to = n - BUMP_BEHIND, from = to - width;
 	double sigma, errors, fall;
 
-	*b = fit_bump(y, n, from, to, degree);
+	*b = fit_bump(y, n, from, to, parabola);
 	if (b->c < BUMP_LEAST)
 		return 0;
-	sigma = fmax(sqrt(b->rest / (double)(n - 2 - (size_t)degree)), SPIKE_SPREAD) *
+	sigma = fmax(sqrt(b->rest / (double)(n - (parabola ? 4 : 3))), SPIKE_SPREAD) *
 		tied(w, y, n, from, to, b);
 	errors = b->c / (b->per_error * sigma);
 	if (errors < BUMP_ERRORS)
 		return 0;
-	fall = fit_bump(y, n, to, n, degree).rest;
+	fall = fit_bump(y, n, to, n, parabola).rest;
 	return fall - b->rest > BUMP_OVER_FALL * BUMP_OVER_FALL * sigma * sigma ? errors : 0;
 }
 
@@ -584,7 +585,8 @@ static void look_bump(struct series_monitor *m, uint32_t series, double step, do
 {
 	struct series_watch *w = &m->watches.at[series];
 	uint32_t every = w->points > 65536 ? 16 : w->points > 4096 ? 4 : 1;
-	double y[SERIES_RING + 1], behind = 0, above_it = 0, best = 0, middle = 0, height = 0;
+	double y[SERIES_RING + 1] = { 0 }, behind = 0, above_it = 0, best = 0, middle = 0,
+			       height = 0;
 	size_t n = 0, width = 0;
 	struct bump b = { 0 };
 
@@ -606,9 +608,8 @@ static void look_bump(struct series_monitor *m, uint32_t series, double step, do
 	for (size_t i = 0; i < 2 * sizeof(bump_widths) / sizeof(*bump_widths); i++) {
 		size_t wide = bump_widths[i / 2], wants = BUMP_BEFORE + wide + BUMP_BEHIND;
 		size_t all = n < wants ? n : wants;
-		double errors = all < wide + 22 ? 0
-						: bump_errors(w, y + n - all, all, wide,
-							      1 + (int)(i % 2), &b);
+		double errors =
+			all < wide + 22 ? 0 : bump_errors(w, y + n - all, all, wide, i % 2, &b);
 
 		if (errors > best) {
 			best = errors;
@@ -855,7 +856,7 @@ static void look_before(struct series_monitor *m, uint32_t series, double step, 
 		return;
 	for (uint32_t i = 0; i < m->watches.n; i++) {
 		struct series_watch *w = &m->watches.at[i];
-		double past[SERIES_RING], middle, spread, began = NAN, most = 0;
+		double past[SERIES_RING] = { 0 }, middle, spread, began = NAN, most = 0;
 		uint32_t n = w->ring_n, from, late;
 
 		if (w->role != PLIM_ROLE_GRAD_NORM || w->negative ||
@@ -904,7 +905,7 @@ static void look_before(struct series_monitor *m, uint32_t series, double step, 
 #define RISE_LEAST 0.02
 #define RISE_ERRORS 3.5
 #define SLOPE_ERRORS 3.5
-#define TAIL_TIMES 1.5 /* the noise of few values is not well known */
+#define TAIL_TIMES 1.5  /* the noise of few values is not well known */
 #define FALL_LEAST 0.01 /* of the training loss: it goes on falling */
 #define RISE_SHARED 0.4 /* of the rise: where the training loss rises by more, both diverge */
 

@@ -53,10 +53,11 @@ static uint32_t by_instruction(const uint8_t *p, size_t n)
 }
 #endif
 
-static uint32_t by_table(const uint8_t *p, size_t n)
+uint32_t wire_crc32c_by_table(const uint8_t *p, size_t n)
 {
 	uint32_t crc = 0xffffffffu;
 
+	pthread_once(&once, prepare);
 	for (; n >= 8; p += 8, n -= 8) {
 		uint64_t word;
 
@@ -74,5 +75,5 @@ static uint32_t by_table(const uint8_t *p, size_t n)
 uint32_t wire_crc32c(const uint8_t *p, size_t n)
 {
 	pthread_once(&once, prepare);
-	return has_instruction ? by_instruction(p, n) : by_table(p, n);
+	return has_instruction ? by_instruction(p, n) : wire_crc32c_by_table(p, n);
 }

@@ -72,6 +72,9 @@ static inline bool wire_next(struct wire *w, struct wire_field *f)
 /* CRC-32C (Castagnoli), and as TFRecord stores it. */
 uint32_t wire_crc32c(const uint8_t *p, size_t n);
 
+/* The same without the processor's instruction. */
+uint32_t wire_crc32c_by_table(const uint8_t *p, size_t n);
+
 static inline uint32_t wire_masked(uint32_t crc)
 {
 	return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
