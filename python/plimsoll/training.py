@@ -287,12 +287,27 @@ class TrainingMonitor:
     # ---- trainers ----
 
     def transformers_callback(self) -> Any:
-        """A TrainerCallback: logs everything the Trainer logs, stops it, and prints findings once, on rank 0."""
+        """A TrainerCallback: logs everything the Trainer logs, stops it, and prints findings once, on rank 0.
+
+        Its state is in each checkpoint; TrainingArguments(restore_callback_states_from_checkpoint=True) goes on with it.
+        """
         from transformers import TrainerCallback  # type: ignore[import-not-found,unused-ignore]
+        from transformers.trainer_callback import ExportableState  # type: ignore[import-not-found,unused-ignore]
 
         monitor = self
 
-        class Callback(TrainerCallback):  # type: ignore[misc,unused-ignore]
+        class Callback(TrainerCallback, ExportableState):  # type: ignore[misc,unused-ignore]
+            @property
+            def monitor_state(self) -> dict[str, Any]:
+                return monitor.state_dict()
+
+            @monitor_state.setter
+            def monitor_state(self, state: dict[str, Any]) -> None:
+                monitor.load_state_dict(state)
+
+            def state(self) -> dict[str, Any]:
+                return {"args": {}, "attributes": {"monitor_state": self.monitor_state}}
+
             def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
                 if "train_runtime" in (logs or {}):
                     return
