@@ -57,7 +57,7 @@ static const struct opt lint_opt[] = {
 	OPT_LIST(0, "log", lint_opts, list, "FILE", "findings in the lines of a log's tracebacks"),
 	OPT_FLAG(0, "joined-only", lint_opts, flag, "only what the recording or the log points at"),
 	OPT_STRING(0, "plimsoll", lint_opts, text, "PROGRAM", NULL,
-		   "the program that explains recordings (this one)"),
+		   "the program that reads them (this one)"),
 	OPT_HEADING("Rules"),
 	OPT_STRING(0, "explain", lint_opts, text, "RULE", NULL,
 		   "cause, cost and examples of one rule"),

@@ -160,6 +160,9 @@ struct plim_why_death {
 	const char *moment_frame; /* the frame that shows it */
 	const char *frame;        /* the innermost line of the user's own code */
 	const char *source;       /* that line; null with --redact */
+	/* that frame and those of the user's own code that led to it, innermost first; at most 8 */
+	const char **frames;
+	size_t frame_count;
 	/* the last step that the log showed before; null: none */
 	uint64_t step;
 	uint64_t pid;                       /* of the process that was killed */

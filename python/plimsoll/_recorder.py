@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from . import _torch
 from ._input import PathLike
+from ._sources import sources
 from .errors import ArgumentError, NotFoundError, UnsupportedError
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Recorder:
         self.running = False
         self._pid = os.getpid()
         self._run = time.strftime("%m%d-%H%M%S")
+        self._born = time.time()
         self._started_by_us = False
         self._lock = threading.RLock()
         self._old_handler: Any = None
@@ -167,6 +169,8 @@ class Recorder:
     def dump(self, path: PathLike | None = None) -> Path:
         """Write what was recorded so far, whole or not at all; host time is about 2 s a million events.
 
+        Size, time and sha256 of the program's files that have frames go into it, for `plimsoll lint --recording`.
+
         Raises NotFoundError where it cannot be written, UnsupportedError where nothing was allocated.
         """
         if os.getpid() != self._pid:
@@ -176,10 +180,17 @@ class Recorder:
             snapshot = _torch.snapshot()
             if not snapshot.get("segments") and not any(snapshot.get("device_traces", [])):
                 raise UnsupportedError("no GPU memory was allocated: there is nothing to write")
-            write_pickle(to, snapshot)
+            write_pickle(to, self._with_sources(snapshot))
             self.files.append(to)
         _torch.logger.info("recorded %s", to)
         return to
+
+    def _with_sources(self, snapshot: dict[str, Any]) -> dict[str, Any]:
+        try:
+            return {**snapshot, "plimsoll_sources": sources(snapshot, self._born)}  # the last key: readers look at the end
+        except Exception as error:  # a recording without the list is worth more than none
+            _torch.logger.warning("the recording does not name its sources: %s", error)
+            return snapshot
 
     def _try_dump(self, why: str) -> Path | None:
         try:

@@ -2204,6 +2204,8 @@ class WhyDeath(Object):
     """the innermost line of the user's own code"""
     source: str | None
     """that line; null with --redact"""
+    frames: list[str]
+    """that frame and those of the user's own code that led to it, innermost first; at most 8"""
     step: int | None
     """the last step that the log showed before; null: none"""
     pid: int | None

@@ -1,10 +1,12 @@
 """plimsoll.memory against a fake torch: peaks that nest, phases, leaks, recordings, owners, forks."""
 import gc
+import hashlib
 import logging
 import os
 import signal
 import sys
 import tempfile
+import types
 import unittest
 from pathlib import Path
 
@@ -12,7 +14,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "fak
 import torch  # noqa: E402  the fake one
 
 import plimsoll  # noqa: E402
-from plimsoll import _recorder, _torch, _trend  # noqa: E402
+from plimsoll import _recorder, _sources, _torch, _trend  # noqa: E402
 from plimsoll.memory import (MemoryMonitor, Recorder, by_owner, free_last_exception, release,  # noqa: E402
                              saved_activations)
 
@@ -193,6 +195,25 @@ class Recording(WithCard):
             del x
             self.assertEqual([c[1] for c in torch.calls if c[0] == "record"], ["all", None])
             self.assertEqual(list(Path(folder).glob("*.part")), [])
+
+    def test_the_sources_are_remembered(self):
+        """As `plimsoll record` does: size and sha256 of the program's files that have frames, for `plimsoll lint --recording`."""
+        from plimsoll.lint import join
+
+        with tempfile.TemporaryDirectory() as folder, Recorder(folder) as recorder:
+            x = cuda(5)
+            path = recorder.dump()
+            known = join.sources_of(str(path))
+            self.assertEqual(known[__file__]["sha256"], hashlib.sha256(Path(__file__).read_bytes()).hexdigest())
+            self.assertEqual((known[__file__]["bytes"], known[__file__]["edited"]), (os.path.getsize(__file__), False))
+            self.assertTrue(all("-packages" not in name for name in known))
+            text = (Path(__file__).parents[2] / "runtime/recorder/plimsoll_record.py").read_text()
+            alone = {"__file__": __file__, "__name__": "alone"}
+            exec(text.rpartition("\nmain()")[0], alone)
+            snapshot = torch.cuda.memory._snapshot()
+            stand_in = types.SimpleNamespace(born=recorder._born)
+            self.assertEqual(alone["Recorder"].sources(stand_in, snapshot), _sources.sources(snapshot, recorder._born))
+            del x
 
     def test_a_failure_is_recorded_where_it_happens(self):
         with tempfile.TemporaryDirectory() as folder, Recorder(folder) as recorder:

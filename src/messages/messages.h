@@ -187,8 +187,12 @@ struct messages_frame {
 	uint32_t line;
 };
 
+#define MESSAGES_CALLERS 7 /* kept of a traceback */
 struct messages_trace {
-	struct messages_frame user;  /* the innermost that is not of an installed package */
+	struct messages_frame user; /* the innermost that is not of an installed package */
+	struct messages_frame
+		callers[MESSAGES_CALLERS]; /* the user's own that led to it, innermost first */
+	uint32_t caller_count;
 	struct messages_frame shown; /* the frame that tells the moment */
 	enum messages_moment moment;
 	uint32_t frames;

@@ -198,6 +198,17 @@ static size_t rank_of(enum messages_moment moment)
 	return c;
 }
 
+/* One more of the user's own frames; the outermost are given up. */
+static void go_deeper(struct messages_trace *t, const struct messages_frame *f)
+{
+	if (t->user.file[0]) {
+		memmove(t->callers + 1, t->callers, sizeof(t->callers) - sizeof(t->callers[0]));
+		t->callers[0] = t->user;
+		t->caller_count += t->caller_count < MESSAGES_CALLERS;
+	}
+	t->user = *f;
+}
+
 void scan_trace_frame(struct messages_trace *t, const struct scan_line *line,
 		      const struct scan_line *source)
 {
@@ -208,7 +219,7 @@ void scan_trace_frame(struct messages_trace *t, const struct scan_line *line,
 		return;
 	t->frames += t->frames < UINT32_MAX;
 	if (is_users(f.file))
-		t->user = f;
+		go_deeper(t, &f);
 	/* Lightning's step calls all of forward and backward: what is inside counts */
 	if (strstr(f.source, "closure()")) {
 		t->moment = MESSAGES_MOMENT_UNKNOWN;

@@ -53,6 +53,30 @@ def sections() -> list[tuple[str, bool, str]]:
     return found
 
 
+def against(schema: dict[str, object], data: object, whole: dict[str, object], at: str = "") -> list[str]:
+    """What of a document breaks a JSON Schema, of the keywords that tests/lint/sarif.schema.json uses."""
+    if "$ref" in schema:
+        schema = whole["definitions"][str(schema["$ref"]).rpartition("/")[2]]  # type: ignore[index,assignment]
+    types = {"object": dict, "array": list, "string": str, "integer": int, "number": (int, float), "boolean": bool}
+    kind = schema.get("type")
+    if kind and not isinstance(data, types[str(kind)]) or kind in ("integer", "number") and isinstance(data, bool):  # type: ignore[arg-type]
+        return [f"{at}: no {kind}"]
+    wrong = [f"{at}: {data!r} is none of {schema['enum']}"] if "enum" in schema and data not in schema["enum"] else []  # type: ignore[operator]
+    if "pattern" in schema and not re.search(str(schema["pattern"]), str(data)):
+        wrong.append(f"{at}: {data!r} is not as {schema['pattern']}")
+    if "minimum" in schema and data < schema["minimum"] or "maximum" in schema and data > schema["maximum"]:  # type: ignore[operator]
+        wrong.append(f"{at}: {data} is out of range")
+    if isinstance(data, list):
+        wrong += [f"{at}: too few"] if len(data) < int(schema.get("minItems", 0)) else []  # type: ignore[call-overload]
+        return wrong + [w for i, part in enumerate(data) for w in against(schema.get("items", {}), part, whole, f"{at}[{i}]")]  # type: ignore[arg-type]
+    if isinstance(data, dict):
+        known: dict[str, dict[str, object]] = schema.get("properties", {})  # type: ignore[assignment]
+        wrong += [f"{at}: lacks {name}" for name in schema.get("required", []) if name not in data]  # type: ignore[attr-defined]
+        wrong += [f"{at}: {name} is no member" for name in data if name not in known and schema.get("additionalProperties") is False]
+        wrong += [w for name, part in data.items() if name in known for w in against(known[name], part, whole, f"{at}.{name}")]
+    return wrong
+
+
 class Rules(unittest.TestCase):
     def test_examples(self) -> None:
         """Every rule finds its bad example and nothing of the kind in its good one."""
@@ -114,7 +138,7 @@ class Rules(unittest.TestCase):
 class Fixes(unittest.TestCase):
     def test_fixed_once_and_for_all(self) -> None:
         """What a fix mends parses, is found no more, and a second fix changes nothing."""
-        texts = [catalogue.PREAMBLE + r.bad for r in catalogue.RULES] + [catalogue.PREAMBLE + "DataLoader(dataset, shuffle=True, sampler=mine)\n"] + [catalogue.PREAMBLE + t for _, bad, t in sections() if bad]
+        texts = [catalogue.PREAMBLE + r.bad for r in catalogue.RULES] + [catalogue.PREAMBLE + "DataLoader(dataset, shuffle=True, sampler=mine)\nDataLoader(dataset, batch_sampler=mine, batch_size=4, drop_last=True)\n"] + [catalogue.PREAMBLE + t for _, bad, t in sections() if bad]
         mended = set()
         for text in texts:
             for unsafe in (False, True):
@@ -168,6 +192,16 @@ class Reading(unittest.TestCase):
         result = engine.lint_data("a.ipynb", json.dumps(book).encode(), ALL)
         self.assertEqual([(f.id, f.place.cell, f.place.line) for f in result.findings], [("PLM804", 3, 2)])
         self.assertIn("a.ipynb:cell3:2:1: PLM804", output.finding_text(result.findings[0]))
+        # A cell that does not parse is left out, the others are linted, less surely; `%` goes on with a line, `%name` is IPython's.
+        cells = [catalogue.PREAMBLE + "print('%d'\n    % (1))\nfiles = !ls\nmodel?\nawait f()", "<your code>", "%%time\nmodel.eval", "%%bash\nls ("]
+        book = {"cells": [{"cell_type": "code", "source": text} for text in cells]}
+        result = engine.lint_data("a.ipynb", json.dumps(book).encode(), ALL)
+        self.assertEqual([(f.id, f.severity, f.place.cell, f.place.line) for f in result.findings], [("PLM804", "warning", 3, 2)])
+        self.assertEqual(result.error, "left out, because they cannot be parsed: cell 2, line 1: invalid syntax")
+        book["metadata"] = {"language_info": {"name": "julia"}}  # type: ignore[assignment]
+        result = engine.lint_data("a.ipynb", json.dumps(book).encode(), ALL)
+        self.assertEqual((result.findings, result.error), ([], ""))
+        self.assertIn("cell 1, line 1: Python 2", engine.lint_data("a.ipynb", b'{"cells": [{"cell_type": "code", "source": "print torch"}]}', ALL).error)
         for bad in (b"{}torch", b"[torch", b'{"cells": 3, "torch": 1}', b'{"cells": [3], "a": "torch"}'):
             self.assertIn("notebook", engine.lint_data("a.ipynb", bad, ALL).error)
 
@@ -186,6 +220,23 @@ class Reading(unittest.TestCase):
             if name.endswith(".py"):
                 data = b"import torch\n" + (folder / name).read_bytes()
                 self.assertFalse(engine.lint_data(name, data.replace(b"from __future__", b"from future"), ALL).findings and False)
+
+    def test_huge_files_are_not_read_whole(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "a.py")
+            with open(path, "wb") as file:
+                file.write(b"import torch\n")
+                file.truncate(1 << 40)  # a hole: reading it whole would not end
+            done = command(str(path))
+            self.assertEqual((done.returncode, done.stderr), (3, f"plimsoll lint: {path}: larger than 8 MiB: generated, or data; not read\n"))
+
+    def test_nothing_native(self) -> None:
+        """With the rest of the package around it, and no library anywhere: neither ctypes nor the rest is imported."""
+        code = ("import sys; from plimsoll.lint import cli; cli.main(['--rules']); "
+                "print(sorted(m for m in sys.modules if m == 'ctypes' or m.startswith('plimsoll.') and not m.startswith('plimsoll.lint')))")
+        done = subprocess.run([sys.executable, "-B", "-c", code], capture_output=True, text=True, check=True,
+                              env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "PLIMSOLL_LIBRARY": "/nonexistent"})
+        self.assertEqual(done.stdout.splitlines()[-1], "[]")
 
     def test_any_cut_is_read(self) -> None:
         """Cut anywhere, a file gives findings or one line of error, never an exception."""
@@ -234,12 +285,29 @@ class Output(unittest.TestCase):
         moved.add(lint("\n\n" + self.text, SHIPPED, "src/a b.py"))
         self.assertEqual([r["partialFingerprints"] for r in output.as_sarif(moved)["runs"][0]["results"]], [r["partialFingerprints"] for r in run["results"]])
 
+    def test_sarif_schema(self) -> None:
+        """Of code, notebooks, files that cannot be read, places outside; and what breaks the schema is found."""
+        schema = json.loads((HERE / "sarif.schema.json").read_text())
+        report = self.report()
+        book = {"cells": [{"cell_type": "code", "source": catalogue.PREAMBLE}, {"cell_type": "code", "source": "<here>"}, {"cell_type": "code", "source": "model.eval"}]}
+        report.add(engine.lint_data("/tmp/a b/n%.ipynb", json.dumps(book).encode(), ALL))
+        data = output.as_sarif(report)
+        self.assertEqual(against(schema, data, schema), [])
+        self.assertEqual(len(data["runs"][0]["invocations"][0]["toolExecutionNotifications"]), 2)
+        last = data["runs"][0]["results"][-1]
+        self.assertTrue(last["message"]["text"].startswith("cell 3, line 1: "))
+        self.assertEqual(last["locations"][0]["physicalLocation"], {"artifactLocation": {"uri": "file:///tmp/a%20b/n%25.ipynb"}, "region": {"startLine": 1}})
+        last["locations"][0]["physicalLocation"]["region"]["startLine"] = 0
+        last["color"] = data["runs"][0].pop("tool")
+        self.assertEqual(len(against(schema, data, schema)), 3)
+
     def test_github(self) -> None:
         report = self.report()
         report.findings[0].title = "50% of it\nx"
         report.findings[0].place = report.findings[0].place.__class__("a:b,c.py", 1, 1, 1, 2)
         lines = output.as_github(report).splitlines()
-        self.assertEqual(len(lines), len(report.findings))
+        self.assertEqual(len(lines), len(report.findings) + len(report.errors))
+        self.assertEqual(lines[-1], "::error file=c.py,line=2,title=plimsoll lint::cannot be parsed: '(' was never closed")
         self.assertTrue(any("file=a%3Ab%2Cc.py" in line and "50%25 of it%0Ax" in line for line in lines))
 
     def test_flake8(self) -> None:
@@ -320,7 +388,14 @@ class Command(unittest.TestCase):
         (self.path / "new.py").write_text(catalogue.PREAMBLE + "model.eval\n")
         shown = json.loads(command(".", "--diff", "HEAD", "--json", cwd=self.folder.name).stdout)
         self.assertEqual([(f["place"]["file"], f["place"]["line"]) for f in shown["findings"]], [("a.py", 13), ("new.py", 11)])
-        self.assertEqual(command(".", "--diff", "nothing", cwd=self.folder.name).returncode, 3)
+        lost = command(".", "--diff", "nothing", cwd=self.folder.name)
+        self.assertEqual((lost.returncode, lost.stderr), (3, "plimsoll lint: --diff: 'nothing' is no commit here\n"))
+        (self.path / "é b.py").write_text(catalogue.PREAMBLE + "model.eval\n")
+        git("add", "é b.py")
+        self.assertIn("é b.py:11:1", command(".", "--diff", "HEAD", cwd=self.folder.name).stdout)
+        with tempfile.TemporaryDirectory() as shallow:
+            git("clone", "--depth=1", "file://" + self.folder.name, shallow + "/x")
+            self.assertIn("this clone is shallow: git fetch", command(".", "--diff", "HEAD~1", cwd=shallow + "/x").stderr)
         self.assertEqual(command(".", "--diff=--output=x", cwd=self.folder.name).returncode, 3)
         self.assertFalse((self.path / "x").exists())
 

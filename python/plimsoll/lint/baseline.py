@@ -41,22 +41,30 @@ def new(findings: list[Finding], known: frozenset[str]) -> list[Finding]:
 
 def changed(reference: str) -> dict[str, set[int] | None]:
     """Lines that differ from a commit, by file; None: a file that git does not know.  Of the working tree, in its repository."""
+    def known(name: str) -> bool:
+        return not subprocess.run(["git", "rev-parse", "--verify", "--quiet", name + "^{commit}"], capture_output=True, check=False).returncode
+
     def git(*arguments: str) -> str:
         try:
             done = subprocess.run(["git", *arguments], capture_output=True, text=True, errors="replace", check=False)
         except OSError as why:
             raise Unusable(f"--diff needs git: {why.strerror}") from None
         if done.returncode:
-            raise Unusable(f"git {arguments[0]}: {done.stderr.strip().splitlines()[0] if done.stderr.strip() else 'failed'}")
+            raise Unusable(f"--diff: git {next(a for a in arguments if a[0] != '-' and '=' not in a)}: {done.stderr.strip().splitlines()[0] if done.stderr.strip() else 'failed'}")
         return done.stdout
 
     top = git("rev-parse", "--show-toplevel").strip()
-    git("rev-parse", "--verify", "--quiet", reference + "^{commit}") if not reference.startswith("-") else _refuse(reference)
+    if reference.startswith("-") or not reference or not known(reference):
+        shallow = git("rev-parse", "--is-shallow-repository").strip() == "true"
+        raise Unusable(f"--diff: '{reference}' is no commit here" + (
+            "; this clone is shallow: git fetch --unshallow, or git fetch --depth=1 origin BRANCH and --diff FETCH_HEAD" if shallow else ""))
     found: dict[str, set[int] | None] = {}
     file = ""
-    for line in git("diff", "--unified=0", "--no-color", "--no-ext-diff", "--src-prefix=a/", "--dst-prefix=b/", reference, "--").splitlines():
-        if line.startswith("+++ "):
-            file = str(Path(top, line[6:].strip('"'))) if line.startswith("+++ b/") else ""
+    for line in git("-c", "core.quotePath=false", "diff", "--unified=0", "--no-color", "--no-ext-diff", "--no-textconv", "--src-prefix=a/", "--dst-prefix=b/",
+                    reference, "--").split("\n"):
+        if line.startswith(("+++ ", '+++ "')):
+            name = line[4:].rstrip("\t").strip('"')
+            file = str(Path(top, name[2:])) if name.startswith("b/") else ""
             if file:
                 found[file] = set()
         elif line.startswith("@@") and file:
@@ -64,13 +72,10 @@ def changed(reference: str) -> dict[str, set[int] | None]:
             lines = found[file]
             if hunk and lines is not None:
                 lines |= set(range(int(hunk[1]), int(hunk[1]) + int(hunk[2] if hunk[2] is not None else 1)))
-    for name in git("ls-files", "--others", "--exclude-standard", "--full-name", top).splitlines():
-        found[str(Path(top, name))] = None
+    for name in git("ls-files", "-z", "--others", "--exclude-standard", "--full-name", top).split("\0"):
+        if name:
+            found[str(Path(top, name))] = None
     return found
-
-
-def _refuse(reference: str) -> None:
-    raise Unusable(f"--diff: '{reference}' is no commit")
 
 
 def touched(finding: Finding, lines: dict[str, set[int] | None]) -> bool:

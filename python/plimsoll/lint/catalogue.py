@@ -36,8 +36,14 @@ class Rule:
     cost_bytes: int | None = None
     source: str = ""
     claim: str = ""  #: how the row of docs/claims.md begins
-    default: bool = True
-    off_because: str = ""
+
+    @property
+    def default(self) -> bool:
+        return self.id not in OFF
+
+    @property
+    def off_because(self) -> str:
+        return OFF.get(self.id, "")
 
     def costs(self) -> Cost | None:
         return Cost(self.cost, self.cost_bytes, self.source) if self.cost else None
@@ -46,6 +52,21 @@ class Rule:
 MIB = 1 << 20
 _CLAIMS = "measured, docs/claims.md"
 _DOCS = "PyTorch's documentation"
+
+#: Rules that are off by default, and why: each told something false among its first ten hits in public code that it had
+#: not seen (docs/accuracy.md).  What caused that is mended; ten new hits without a false one would bring a rule back.
+OFF = {
+    "PLM108": "it is what auxiliary losses do; once, and it does not grow",
+    "PLM114": "caches whose few keys stand in the code were told too",
+    "PLM205": "loops that are profiled wait on purpose",
+    "PLM211": "a function of the file that waits was not seen",
+    "PLM404": "an optimizer that is made anew each epoch has no state to save",
+    "PLM407": "one file for each sample, and files written before the other processes start, were told too",
+    "PLM409": "most public hits load a part on purpose",
+    "PLM603": "recordings that are stopped and started again were told too",
+    "PLM703": "a tensor of one number, which may meet others on any device, was told too",
+    "PLM807": "`set_grad_enabled(condition)` was taken for gradients that are off",
+}
 
 RULES: tuple[Rule, ...] = (
     Rule("PLM101", "graph-accumulated", "error", "safe",
@@ -98,13 +119,13 @@ RULES: tuple[Rule, ...] = (
          "One graph's worth of memory stays until the next forward pass. It does not grow.",
          "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.layer = nn.Linear(8, 8)\n    def forward(self, x):\n        self.last = self.layer(x)\n        return self.last\n",
          "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n        self.layer = nn.Linear(8, 8)\n    def forward(self, x):\n        return self.layer(x)\n",
-         "", "37 MiB, once, the same at every step", 37 * MIB, _CLAIMS, "Outputs cached on `self` keep graphs", False, "it is what auxiliary losses do; once, and it does not grow"),
+         "", "37 MiB, once, the same at every step", 37 * MIB, _CLAIMS, "Outputs cached on `self` keep graphs"),
     Rule("PLM110", "eval-with-gradients", "warning", "unsafe",
          "Evaluation builds a graph for every batch",
          "`model.eval()` changes dropout and batch norm; it does not stop autograd. Without `torch.no_grad()` or `inference_mode()` every batch saves what a backward pass would need.",
          "def evaluate(model, loader):\n    model.eval()\n    right = 0\n    for x, y in loader:\n        right += (model(x).argmax(1) == y).sum().item()\n    return right\n\nevaluate(model, loader)\n",
          "@torch.inference_mode()\ndef evaluate(model, loader):\n    model.eval()\n    right = 0\n    for x, y in loader:\n        right += (model(x).argmax(1) == y).sum().item()\n    return right\n\nevaluate(model, loader)\n",
-         "functions all of whose callers turn gradients off; attacks and explanations that need them; frozen models", "5,098 MiB peak for 938 without a graph", 4160 * MIB, _CLAIMS, "Activations, not weights, kill inference too"),
+         "functions all of whose callers turn gradients off; attacks and explanations that need them; frozen models", "5,098 MiB at the peak instead of 938", 4160 * MIB, _CLAIMS, "Activations, not weights, kill inference too"),
     Rule("PLM111", "eval-outputs-on-gpu", "warning", "unsafe",
          "The outputs of the whole evaluation set stay on the GPU",
          "A list of model outputs grows by a batch a step; `.cpu()` on each keeps the GPU's share constant.",
@@ -146,7 +167,7 @@ RULES: tuple[Rule, ...] = (
          "A teacher in eval mode whose parameters still require gradients, called without no_grad; or a discriminator's step that goes back through the generator.",
          "teacher = nn.Linear(8, 8).cuda()\nteacher.eval()\nfor x, y in loader:\n    wanted = teacher(x)\n    loss = F.mse_loss(model(x), wanted)\n    loss.backward()\n    optimizer.step()\n    optimizer.zero_grad()\n",
          "teacher = nn.Linear(8, 8).cuda()\nteacher.eval()\nfor x, y in loader:\n    with torch.no_grad():\n        wanted = teacher(x)\n    loss = F.mse_loss(model(x), wanted)\n    loss.backward()\n    optimizer.step()\n    optimizer.zero_grad()\n",
-         "frozen parameters; inputs that carry a graph", "the activations of its forward pass: 5,098 MiB for 938 in an inference run", 4160 * MIB, _CLAIMS, "Activations, not weights, kill inference too"),
+         "frozen parameters; inputs that carry a graph", "the activations of its forward pass: 5,098 MiB instead of 938 in an inference run", 4160 * MIB, _CLAIMS, "Activations, not weights, kill inference too"),
     Rule("PLM201", "sync-every-step", "info", "none",
          "The GPU is waited for in every step",
          ".item(), .cpu(), float(), or a test on a tensor, stops Python until the GPU has caught up. One read a step that is needed is no mistake.",
@@ -170,7 +191,7 @@ RULES: tuple[Rule, ...] = (
          "It gives unused memory back to the driver, and the next step asks for it again. The reserved peak is the same; at a death it never helps.",
          "for x, y in loader:\n    loss = criterion(model(x), y)\n    loss.backward()\n    optimizer.step()\n    optimizer.zero_grad()\n    torch.cuda.empty_cache()\n",
          "for x, y in loader:\n    loss = criterion(model(x), y)\n    loss.backward()\n    optimizer.step()\n    optimizer.zero_grad()\ntorch.cuda.empty_cache()\n",
-         "under `if step % n`, in except, per model or stage", "114 ms a step for 69", None, _CLAIMS, "`empty_cache()` every step costs 10 %"),
+         "under `if step % n`, in except, per model or stage", "114 ms a step instead of 69", None, _CLAIMS, "`empty_cache()` every step costs 10 %"),
     Rule("PLM205", "synchronize-every-step", "warning", "unsafe",
          "torch.cuda.synchronize() in every step",
          "The CPU cannot run ahead of the GPU, so each kernel's launch is waited for.",
@@ -242,7 +263,7 @@ RULES: tuple[Rule, ...] = (
          "Gradients below 6e-8 become zero in fp16; the scaler keeps them in range.",
          "for x, y in loader:\n    with torch.autocast('cuda', dtype=torch.float16):\n        loss = criterion(model(x), y)\n    loss.backward()\n    optimizer.step()\n    optimizer.zero_grad()\n",
          "for x, y in loader:\n    with torch.autocast('cuda', dtype=torch.bfloat16):\n        loss = criterion(model(x), y)\n    loss.backward()\n    optimizer.step()\n    optimizer.zero_grad()\n",
-         "bf16, evaluation, frameworks that scale", "small gradients", None, "PyTorch's documentation of amp"),
+         "bf16, evaluation, frameworks that scale", "small gradients become zero", None, "PyTorch's documentation of amp"),
     Rule("PLM306", "loss-outside-autocast", "info", "none",
          "The loss is computed on fp16 outputs, outside autocast",
          "Inside autocast a loss runs in fp32; outside it takes the dtype of its input.",
@@ -254,7 +275,7 @@ RULES: tuple[Rule, ...] = (
          "An update of 0.001 to a weight of 1.0 is lost altogether in bf16.",
          "net = nn.Linear(8, 8)\nnet.half()\nopt = torch.optim.SGD(net.parameters())\nfor x, y in loader:\n    loss = criterion(net(x), y)\n    loss.backward()\n    opt.step()\n    opt.zero_grad()\n",
          "net = nn.Linear(8, 8)\nopt = torch.optim.SGD(net.parameters())\nfor x, y in loader:\n    loss = criterion(net(x), y)\n    loss.backward()\n    opt.step()\n    opt.zero_grad()\n",
-         "frozen bases of adapters, inference", "small updates", None, _CLAIMS, "bf16 is safe where it differs"),
+         "frozen bases of adapters, inference", "small updates are lost", None, _CLAIMS, "bf16 is safe where it differs"),
     Rule("PLM401", "load-without-map-location", "info", "safe",
          "torch.load() without map_location",
          "Tensors go to the GPU they were saved from: a second copy of the weights, and no start on a machine without that GPU. Where the result only goes into load_state_dict() it is a warning.",
@@ -308,7 +329,7 @@ RULES: tuple[Rule, ...] = (
          "Missing keys keep their random values. load_state_dict() returns them; print them.",
          "model.load_state_dict(state, strict=False)\n",
          "missing = model.load_state_dict(state, strict=False)\nprint(missing)\n",
-         "adapters and filtered keys", "", None, _DOCS, "", False, "most public hits load a part on purpose"),
+         "adapters and filtered keys", "", None, _DOCS),
     Rule("PLM410", "optimizer-loaded-before-move", "warning", "none",
          "The optimizer's state is loaded before the model moves",
          "load_state_dict() puts the state where the parameters are at that moment.",
@@ -362,7 +383,7 @@ RULES: tuple[Rule, ...] = (
          "PYTORCH_ALLOC_CONF, CUDA_VISIBLE_DEVICES and the like are read once, when CUDA starts.",
          "model.cuda()\nos.environ['PYTORCH_ALLOC_CONF'] = 'expandable_segments:True'\n",
          "os.environ['PYTORCH_ALLOC_CONF'] = 'expandable_segments:True'\nimport torch\n",
-         "merely after `import torch`; children that start later", "what the setting would have saved: 13,458 for 11,464 MiB reserved", 1994 * MIB, _CLAIMS, "`expandable_segments:True` is free"),
+         "merely after `import torch`; children that start later", "what the setting would have saved: 13,458 MiB reserved instead of 11,464", 1994 * MIB, _CLAIMS, "`expandable_segments:True` is free"),
     Rule("PLM602", "fork-after-cuda", "error", "none",
          "CUDA in a forked child",
          "After CUDA has started, a forked process cannot use it.",

@@ -14,6 +14,7 @@ from . import __version__, baseline, config, fixes, join, output
 from .catalogue import BY_ID
 from .engine import Result, Settings, lint_data
 from .finding import SEVERITIES
+from .source import LARGEST_BYTES, LARGEST_NOTEBOOK
 
 CONFIDENCES = {"high": 0.9, "medium": 0.7, "low": 0.5}
 SKIPPED = frozenset(".git .hg .svn .tox .nox .venv venv env node_modules __pycache__ build dist .mypy_cache .ruff_cache .pytest_cache site-packages .eggs".split())
@@ -50,7 +51,7 @@ def parser() -> argparse.ArgumentParser:
     add("--recording", action="append", default=[], metavar="FILE", help="rank findings by what a recording measured (plimsoll report --json is run, or its output read)")
     add("--log", action="append", default=[], metavar="FILE", help="findings in the lines of a log's tracebacks")
     add("--joined-only", action="store_true", help="only what a recording or a log points at")
-    add("--plimsoll", default=os.environ.get("PLIMSOLL", "plimsoll"), metavar="PROGRAM", help="with --recording: the program that explains recordings")
+    add("--plimsoll", default=os.environ.get("PLIMSOLL", "plimsoll"), metavar="PROGRAM", help="with --recording and --log: the program that reads them")
     add("--stdin-filename", default="-", metavar="PATH", help="name of standard input")
     add("--config", metavar="FILE", help="a pyproject.toml (the nearest one)")
     add("--no-config", action="store_true", help="read no pyproject.toml")
@@ -111,7 +112,7 @@ def lint_paths(paths: list[str], exclude: list[str], settings: Settings, stdin_n
 
     for given in paths:
         if given == "-":
-            one(stdin_name, sys.stdin.buffer.read())
+            one(stdin_name, sys.stdin.buffer.read(LARGEST_NOTEBOOK + 1))
             continue
         path = Path(given)
         if not path.exists():
@@ -121,7 +122,8 @@ def lint_paths(paths: list[str], exclude: list[str], settings: Settings, stdin_n
             try:
                 if not file.is_file():
                     continue  # a pipe, a socket, a link to nothing
-                one(str(file), file.read_bytes())
+                with open(file, "rb") as opened:
+                    one(str(file), opened.read(LARGEST_NOTEBOOK + 1 if file.suffix == ".ipynb" else LARGEST_BYTES + 1))
             except OSError as why:
                 report.errors.append((str(file), 0, f"cannot be read: {why.strerror}"))
     return report, results
@@ -195,7 +197,7 @@ def run(options: argparse.Namespace) -> int:
         # All rules may explain a measurement, also those that are not shown without one.
         every = Settings(select=("PLM",), confidence=CONFIDENCES["low"])
         _, everything = lint_paths([p for p in paths if p != "-"], options.exclude + found.exclude, every, options.stdin_filename)
-        recordings = [join.read_recording(p, options.plimsoll) for p in options.recording] + [join.read_log(p) for p in options.log]
+        recordings = [join.read_recording(p, options.plimsoll) for p in options.recording] + [join.read_log(p, options.plimsoll) for p in options.log]
         join.join(report, everything, recordings, options.joined_only)
     if options.write_baseline:
         baseline.write(options.write_baseline, report.findings)
@@ -222,6 +224,11 @@ def run(options: argparse.Namespace) -> int:
         return INPUT
     limit = len(SEVERITIES) if fail_on == "never" else SEVERITIES.index(fail_on) + 1
     return FOUND if fail_on != "never" and any(SEVERITIES.index(f.severity) < limit for f in report.findings) else DONE
+
+
+def command() -> None:
+    """The script plimsoll-lint."""
+    sys.exit(main())
 
 
 def main(arguments: list[str] | None = None) -> int:

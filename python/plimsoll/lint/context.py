@@ -100,7 +100,7 @@ class Context:
             for event in trace.events:
                 if event.kind == "call":
                     self.by_attr.setdefault(event.attr, []).append(event)
-        self.in_benchmark = bool(names.BENCHMARK.search(self.program.source.path.rpartition("/")[2]))
+        self.in_benchmark = bool(names.BENCHMARK.search("/".join(self.program.source.path.split("/")[-2:])))
 
     # ---- reporting ----
 

@@ -60,7 +60,7 @@ def lint_text(path: str, text: str, settings: Settings | None = None) -> Result:
 
 
 def lint_parsed(source: Source, settings: Settings) -> Result:
-    result = Result(source.path, lines=len(source.lines), source=source)
+    result = Result(source.path, lines=len(source.lines), source=source, error=source.left_out)
     if source.off or not uses_torch(source.text):
         return result
     limit = sys.getrecursionlimit()
@@ -75,10 +75,12 @@ def lint_parsed(source: Source, settings: Settings) -> Result:
         return result
     finally:
         sys.setrecursionlimit(limit)
+    if source.left_out:
+        for finding in context.findings:  # what would make it right may stand in a cell that was not read
+            finding.confidence = min(finding.confidence, MEDIUM)
     for finding in _settled(context.findings):
         if not settings.wants(finding.id) or finding.confidence < settings.confidence or _ignored(settings, finding):
             continue
-        end = source.starts and finding.place.end_line
         line, last = _lines(source, finding)
         if source.silenced(finding.id, line, last):
             result.suppressed += 1

@@ -23,7 +23,8 @@ class Fixed:
 
     @property
     def diff(self) -> str:
-        lines = difflib.unified_diff(self.before.splitlines(keepends=True), self.after.splitlines(keepends=True), f"a/{self.path}", f"b/{self.path}")
+        a, b = ("", "") if os.path.isabs(self.path) else ("a/", "b/")
+        lines = difflib.unified_diff(self.before.splitlines(keepends=True), self.after.splitlines(keepends=True), a + self.path, b + self.path)
         return "".join(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines)
 
 

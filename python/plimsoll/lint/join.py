@@ -38,10 +38,8 @@ KINDS: tuple[tuple[str, tuple[str, ...]], ...] = (
 OF_A_LOG = ("PLM104", "PLM101", "PLM103", "PLM106", "PLM111", "PLM110", "PLM112", "PLM115", "PLM107", "PLM801", "PLM105", "PLM116", "PLM102", "PLM114",
             "PLM113", "PLM117", "PLM401")
 _FRAME = re.compile(r"^(?P<file>.+?):(?P<line>\d+) in (?P<function>.+)$")
-_TRACEBACK = re.compile(r'File "(?P<file>[^"\n]+)", line (?P<line>\d+), in (?P<function>\S+)')
 _SOURCES = b'{"schema": "plimsoll-sources/1"'
 TAIL = 8 << 20  #: bytes at a recording's end in which its list of sources is looked for
-LOG_BYTES = 256 << 20
 
 
 class Unusable(Exception):
@@ -87,7 +85,7 @@ def frame_of(text: Any) -> Frame | None:
 
 def read_recording(path: str, program: str) -> Recording:
     """What `plimsoll report --json` says of a recording; a file that holds that JSON is taken as it is."""
-    data = _report(path, program)
+    data = _answer("report", path, program)
     if not isinstance(data, dict) or not str(data.get("schema", "")).startswith("report/"):
         raise Unusable(f"{path}: no report's JSON")
     measured: list[Measured] = []
@@ -98,7 +96,8 @@ def read_recording(path: str, program: str) -> Recording:
     return Recording(path, "recording", measured, sources_of(path))
 
 
-def _report(path: str, program: str) -> Any:
+def _answer(verb: str, path: str, program: str) -> Any:
+    """The JSON of `plimsoll report` or `plimsoll why`: from the program, or the file itself where it holds one."""
     if not os.path.isfile(path):
         raise Unusable(f"{path}: no such file")
     with open(path, "rb") as file:
@@ -107,18 +106,18 @@ def _report(path: str, program: str) -> Any:
         try:
             return json.loads(Path(path).read_text(encoding="utf-8"))
         except ValueError:
-            raise Unusable(f"{path}: no report's JSON") from None
+            raise Unusable(f"{path}: no {verb}'s JSON") from None
     try:
-        done = subprocess.run([program, "report", "--json", "--", path], capture_output=True, text=True, errors="replace", check=False)
+        done = subprocess.run([program, verb, "--json", "--", path], capture_output=True, text=True, errors="replace", check=False)
     except OSError as why:
         raise Unusable(f"cannot run '{program}' to read {path}: {why.strerror} (--plimsoll PROGRAM)") from None
     if done.returncode and not done.stdout:
         lines = done.stderr.strip().splitlines()
-        raise Unusable(lines[-1].removeprefix("plimsoll: ") if lines else f"{path}: plimsoll report failed")
+        raise Unusable(lines[-1].removeprefix("plimsoll: ") if lines else f"{path}: plimsoll {verb} failed")
     try:
         return json.loads(done.stdout)
     except ValueError:
-        raise Unusable(f"{path}: plimsoll report printed no JSON") from None
+        raise Unusable(f"{path}: plimsoll {verb} printed no JSON") from None
 
 
 def _number(value: Any) -> int | None:
@@ -164,27 +163,17 @@ def sources_of(path: str) -> dict[str, dict[str, Any]]:
         return {}
 
 
-def read_log(path: str) -> Recording:
-    """The tracebacks of a log that end in an out-of-memory error, as frames, innermost first."""
-    try:
-        opened = gzip.open if path.endswith(".gz") else lzma.open if path.endswith(".xz") else open
-        with opened(path, "rb") as file:
-            text = file.read(LOG_BYTES).decode("utf-8", "replace").replace("\\n", "\n").replace('\\"', '"')
-    except (OSError, EOFError, lzma.LZMAError) as why:
-        raise Unusable(f"{path}: cannot be read: {why}") from None
+def read_log(path: str, program: str) -> Recording:
+    """The tracebacks of a log's deaths, as `plimsoll why --json` reads them; a file that holds that JSON is taken as it is."""
+    data = _answer("why", path, program)
+    if not isinstance(data, dict) or not str(data.get("schema", "")).startswith("why/"):
+        raise Unusable(f"{path}: no why's JSON")
     measured: list[Measured] = []
-    frames: list[Frame] = []
-    for line in text.splitlines():
-        found = _TRACEBACK.search(line)
-        if found:
-            frames.insert(0, Frame(found["file"], int(found["line"]), found["function"]))
-        elif re.search(r"OutOfMemoryError|out of memory|CUBLAS_STATUS_ALLOC_FAILED", line):
-            if frames:
-                measured.append(Measured("oom", "error", line.strip()[:200], None, None, "", None, frames, []))
-            frames = []
-        elif line.startswith("Traceback"):
-            frames = []
-    return Recording(path, "log", measured[:64])
+    for death in data.get("deaths") or []:
+        frames = [f for f in map(frame_of, death.get("frames") or []) if f is not None]
+        if frames:
+            measured.append(Measured("oom", "error", str(death.get("text"))[:200], None, None, "", None, frames, []))
+    return Recording(path, "log", measured)
 
 
 # ---- joining ----

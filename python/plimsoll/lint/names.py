@@ -73,11 +73,11 @@ NAME_KINDS: tuple[tuple[re.Pattern[str], str], ...] = (
 )
 EVALUATION = re.compile(r"(^|_)(eval\w*|valid\w*|val|test\w*|predict\w*|infer\w*|extract\w*|embed\w*|score|inference)(_|$)", re.IGNORECASE)
 TRAINING = re.compile(r"(^|_)train(ing|er)?(_|$)|fit", re.IGNORECASE)
-BENCHMARK = re.compile(r"bench|profil|speed|throughput|latency|timing|perf", re.IGNORECASE)
+BENCHMARK = re.compile(r"bench|profil|nsys|speed|throughput|latency|timing|perf", re.IGNORECASE)
 EPOCH = re.compile(r"epoch", re.IGNORECASE)
 RANK_TEST = re.compile(
     r"(?i:(^|[._])(rank|gpu_id|gpu|local_rank|global_rank|is_main_process|is_local_main_process|is_main|is_master|master_process|"
-    r"is_primary|is_world_process_zero|is_global_zero|is_rank_?0|is_rank_zero|get_rank|process_index|is_chief|"
+    r"is_primary|is_(?:local_)?(?:main|master|root)_\w+|is_world_process_zero|is_global_zero|is_rank_?0|is_rank_zero|get_rank|process_index|is_chief|"
     r"on_main_process|should_save)$)")
 
 COLLECTIVES = frozenset("""all_reduce all_gather all_gather_into_tensor all_gather_object reduce_scatter reduce_scatter_tensor broadcast

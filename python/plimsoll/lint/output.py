@@ -79,7 +79,7 @@ def finding_text(finding: Finding, width: int = 80, colour: bool = False) -> str
     for evidence in finding.evidence:
         lines += _wrapped("=", evidence, width)
     if finding.cost is not None and finding.cost.text and not finding.joined:
-        lines += _wrapped("=", f"costs {finding.cost.text} ({finding.cost.source})", width)
+        lines += _wrapped("=", f"cost: {finding.cost.text} ({finding.cost.source})", width)
     for fix in finding.fix:
         lines += _wrapped("+", fix, width)
     if finding.edits:
@@ -99,7 +99,7 @@ def summary(report: Report) -> str:
     if report.in_baseline:
         extra.append(f"{report.in_baseline} in the baseline")
     if report.errors:
-        extra.append(f"{len(report.errors)} file{'s' if len(report.errors) != 1 else ''} not linted")
+        extra.append(f"{len(report.errors)} file{'s' if len(report.errors) != 1 else ''} not read whole")
     return text + ("; " + ", ".join(extra) if extra else "")
 
 
@@ -146,10 +146,19 @@ def fingerprint(finding: Finding, seen: Counter[str]) -> str:
     return f"{key}:{seen[key]}"
 
 
-def _uri(path: str) -> str:
+def _from_root(path: str) -> str:
+    """A path as code scanning and annotations want it: from the repository's root (GITHUB_WORKSPACE, or where this runs)."""
+    root = os.environ.get("GITHUB_WORKSPACE") or os.getcwd()
+    inside = os.path.relpath(os.path.abspath(path), root)
+    return path if inside.startswith("..") else inside
+
+
+def _artifact(path: str) -> dict[str, str]:
     from urllib.parse import quote
 
-    return quote(path.replace(os.sep, "/"))
+    path = _from_root(path)
+    uri = quote(path.replace(os.sep, "/"))
+    return {"uri": "file://" + uri} if os.path.isabs(path) else {"uri": uri, "uriBaseId": "%SRCROOT%"}
 
 
 def _sarif_rule(rule_id: str) -> dict[str, Any]:
@@ -164,8 +173,15 @@ def _sarif_rule(rule_id: str) -> dict[str, Any]:
     }
 
 
+def _in_cell(finding: Finding) -> str:
+    """Where a finding stands, for formats that know files and lines only."""
+    return f"cell {finding.place.cell}, line {finding.place.line}: " if finding.place.cell is not None else ""
+
+
 def _region(finding: Finding) -> dict[str, Any]:
     place = finding.place
+    if place.cell is not None:  # lines count in the cell, not in the file
+        return {"startLine": 1}
     return {"startLine": place.line, "startColumn": place.column, "endLine": place.end_line, "endColumn": place.end_column}
 
 
@@ -174,15 +190,15 @@ def as_sarif(report: Report) -> dict[str, Any]:
     seen: Counter[str] = Counter()
     results = []
     for finding in report.findings:
-        message = finding.title + ("" if not finding.evidence else " (" + "; ".join(finding.evidence) + ")")
+        message = _in_cell(finding) + finding.title + ("" if not finding.evidence else " (" + "; ".join(finding.evidence) + ")")
         results.append({
             "ruleId": finding.id, "ruleIndex": index[finding.id], "level": _SARIF_LEVEL[finding.severity], "rank": 100 * finding.confidence,
             "message": {"text": message},
-            "locations": [{"physicalLocation": {"artifactLocation": {"uri": _uri(finding.place.file), "uriBaseId": "%SRCROOT%"}, "region": _region(finding)}}],
+            "locations": [{"physicalLocation": {"artifactLocation": _artifact(finding.place.file), "region": _region(finding)}}],
             "partialFingerprints": {"primaryLocationLineHash": fingerprint(finding, seen)},
         })
     notes = [{"level": "error", "message": {"text": why}, "locations": [{"physicalLocation": {
-        "artifactLocation": {"uri": _uri(path), "uriBaseId": "%SRCROOT%"}, **({"region": {"startLine": line}} if line else {})}}]}
+        "artifactLocation": _artifact(path), **({"region": {"startLine": line}} if line else {})}}]}
         for path, line, why in report.errors]
     return {
         "$schema": _SARIF_SCHEMA, "version": "2.1.0",
@@ -209,8 +225,10 @@ def as_github(report: Report) -> str:
     lines = []
     for finding in sorted(report.findings, key=lambda f: (SEVERITIES.index(f.severity), f.order())):
         place = finding.place
-        lines.append(f"::{level[finding.severity]} file={_property(place.file)},line={place.line},col={place.column},endLine={place.end_line},"
-                     f"endColumn={place.end_column},title={finding.id} {BY_ID[finding.id].name}::{_data(finding.title)}")
+        where = "line=1" if place.cell is not None else f"line={place.line},col={place.column},endLine={place.end_line},endColumn={place.end_column}"
+        lines.append(f"::{level[finding.severity]} file={_property(_from_root(place.file))},{where},title={finding.id} {BY_ID[finding.id].name}::"
+                     f"{_data(_in_cell(finding) + finding.title)}")
+    lines += [f"::error file={_property(_from_root(file))},line={line or 1},title=plimsoll lint::{_data(why)}" for file, line, why in report.errors]
     return "".join(line + "\n" for line in lines)
 
 
@@ -230,7 +248,7 @@ def explain(rule_id: str, width: int = 80) -> str:
     parts = [fold(f"{rule.id} {rule.name}: {rule.severity}, {fix}" + ("" if rule.default else f"; off by default ({rule.off_because})")),
              fold(rule.title + "."), fold(rule.cause)]
     if rule.cost:
-        parts.append(fold(f"Costs {rule.cost} ({rule.source})."))
+        parts.append(fold(f"Cost: {rule.cost} ({rule.source})."))
     elif rule.source:
         parts.append(fold(f"Source: {rule.source}."))
     if rule.claim:
@@ -238,7 +256,7 @@ def explain(rule_id: str, width: int = 80) -> str:
     parts.append("Found:\n" + block(rule.bad))
     parts.append("Not found:\n" + block(rule.good))
     if rule.not_told:
-        parts.append(fold(f"Not told: {rule.not_told}."))
+        parts.append(fold(f"Not reported: {rule.not_told}."))
     parts.append(f"Silence one line with: # noqa: {rule.id}")
     return "\n\n".join(p.rstrip("\n") for p in parts) + "\n"
 

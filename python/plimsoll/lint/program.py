@@ -16,6 +16,8 @@ from .walk import Walker, kind_of_annotation, parameters
 CHAIN = 16  #: functions walked one inside the other; what is deeper is unknown
 _TRAINS = re.compile(r"^(train_step|train_one_step|train_batch|training_step|optimize_parameters|update|learn|step_train|optimize\w*|"
                      r"run_step|update_\w+|optimize)$")
+_METER = re.compile(r"meter|metric|logger|monitor|tracker|average|averag|progress|(^|[._])(p?bar|time|\w+_time|acc\w*|loss\w*|top\d|prec\w*|score\w*|stats?|history|"
+                    r"results?|state|info|dict|config|cfg|params?|kwargs|args)$", re.IGNORECASE)  #: what has an update() that trains nothing
 
 
 @dataclass(eq=False)
@@ -189,8 +191,12 @@ class Program(Owner):
 
     def is_backward(self, event: Event) -> bool:
         """`loss.backward()`, `accelerator.backward(loss)`, `engine.backward(loss)`, `self.manual_backward(loss)`."""
-        return event.kind == "call" and event.attr in ("backward", "manual_backward") and event.name != "torch.autograd.Function.backward" and (
-            not event.receiver.startswith("super"))
+        if event.kind != "call" or event.attr not in ("backward", "manual_backward") or event.name == "torch.autograd.Function.backward":
+            return False
+        own = event.function.cls.methods.get(event.attr) if event.function.cls is not None and event.receiver in ("self", "cls") else None
+        inside = self.traces.get(own) if own is not None and own is not event.function else None
+        return not event.receiver.startswith("super") and (inside is None or any(
+            e.kind == "call" and e.attr in ("backward", "manual_backward") and e.receiver not in ("self", "cls") for e in inside.events))
 
     def is_step(self, event: Event) -> bool:
         if event.kind != "call" or event.attr != "step" or event.of is None:
@@ -218,7 +224,7 @@ class Program(Owner):
         if called is not None and called is not event.function:
             trace = self.traces.get(called)
             return trace is not None and any(self.is_backward(e) or self.is_step(e) for e in trace.events)
-        return called is None and bool(_TRAINS.match(event.attr)) and bool(event.receiver)
+        return called is None and bool(_TRAINS.match(event.attr)) and bool(event.receiver) and not _METER.search(event.receiver)
 
     def steps(self, trace: Trace) -> list[Loop]:
         """Training loops: innermost ones that hold a backward pass, here or in a function they call."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from .finding import Edit, Place
 
 LARGEST_BYTES = 8 << 20  #: of a file; what is larger is generated or data, and parsing takes 30 times its size
+LARGEST_NOTEBOOK = 256 << 20  #: pictures in a notebook's outputs are text in its JSON
 _NOQA = re.compile(r"#\s*noqa(?::\s*(?P<codes>[A-Z][0-9A-Z]*(?:[,\s]+[A-Z]+[0-9]+)*))?", re.IGNORECASE)
 _OFF = re.compile(r"#\s*plimsoll:\s*off\b")
 _OFF_LINES = 20  #: `# plimsoll: off` counts in a file's first lines only
@@ -36,6 +37,7 @@ class Source:
     noqa: dict[int, frozenset[str] | None] = field(default_factory=dict)  #: line -> codes; None: all
     off: bool = False
     cells: list[tuple[int, int]] = field(default_factory=list)  #: notebooks: (first line, number of the cell)
+    left_out: str = ""  #: notebooks: cells that do not parse; the others are linted
 
     def column(self, line: int, byte: int) -> int:
         """0-based character column of a 0-based UTF-8 byte column."""
@@ -118,7 +120,7 @@ class Source:
 def decode(data: bytes) -> str:
     """Text of a Python file, by its coding line or byte order mark."""
     if len(data) > LARGEST_BYTES:
-        raise Unreadable(f"{len(data)} bytes are more than a Python file has ({LARGEST_BYTES}); not read")
+        raise Unreadable(f"larger than {LARGEST_BYTES >> 20} MiB: generated, or data; not read")
     if b"\0" in data:
         raise Unreadable(f"holds a zero byte at offset {data.index(0)}: no Python text")
     try:
@@ -129,32 +131,71 @@ def decode(data: bytes) -> str:
     return text[1:] if text.startswith("\ufeff") else text
 
 
-def _magic(line: str) -> str:
-    """A line of IPython that is no Python becomes `pass`, at the same indentation."""
-    bare = line.lstrip()
-    if bare.startswith(("%", "!", "?")) or bare.endswith("?") and not bare.startswith("#"):
-        return line[:len(line) - len(bare)] + "pass"
-    return line
+_MAGIC = re.compile(r"^(\s*)(?:[\w, ]+ = *)?(%{1,2}[A-Za-z]|!|\?|[\w.]+\?{1,2}\s*$)")
+_CELL_MAGIC = re.compile(r"\s*%%(\w+)")
+_RUNS_THE_CELL = frozenset("time timeit capture prun".split())  #: of these the cell is Python all the same
 
 
-def notebook(data: bytes) -> tuple[str, list[tuple[int, int]]]:
-    """The code cells of an .ipynb file as one text, and where each begins."""
+def _python(text: str) -> SyntaxError | None:
+    """Why a cell does not parse; `await` is allowed at its top."""
+    try:
+        compile(text, "cell", "exec", ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)
+    except SyntaxError as why:
+        return why
+    except (ValueError, MemoryError, RecursionError) as why:
+        return SyntaxError(str(why) or type(why).__name__)
+    return None
+
+
+def _cell(text: str) -> tuple[str, SyntaxError | None]:
+    """A cell's Python: where it does not parse as it stands, lines of IPython's own become `pass`."""
+    why = _python(text)
+    if why is None:
+        return text, None
+    plain = "\n".join(_MAGIC.sub(r"\1pass #", line, count=1) for line in text.split("\n"))
+    return plain, _python(plain)
+
+
+def _code_cells(data: bytes) -> list[tuple[int, str]]:
+    """Number, from 1, and text of each code cell; none where the notebook is in another language."""
     try:
         book = json.loads(data)
+        info = book.get("metadata", {})
+        language = str(info.get("language_info", {}).get("name") or info.get("kernelspec", {}).get("language") or "python")
         cells = book["cells"] if "cells" in book else book["worksheets"][0]["cells"]
         code = [(number, cell.get("source", cell.get("input", ""))) for number, cell in enumerate(cells, 1)
                 if cell.get("cell_type") == "code"]
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
         raise Unreadable("no notebook: JSON with cells was expected") from None
+    if not language.lower().startswith(("python", "ipython")):
+        return []
+    return [(number, "".join(str(s) for s in source) if isinstance(source, list) else str(source)) for number, source in code]
+
+
+def notebook(data: bytes) -> tuple[str, list[tuple[int, int]], str]:
+    """The code cells of an .ipynb file as one text, where each begins, and why some were left out ("" where none was)."""
     lines: list[str] = []
     places: list[tuple[int, int]] = []
-    for number, source in code:
-        text = "".join(str(s) for s in source) if isinstance(source, list) else str(source)
-        if text.lstrip().startswith("%%") and not text.lstrip().startswith(("%%time", "%%capture")):
+    bad: list[str] = []
+    for number, text in _code_cells(data):
+        magic = _CELL_MAGIC.match(text)
+        if magic and magic[1] not in _RUNS_THE_CELL:
             continue  # another language, or a file
+        text, why = _cell(text.replace("\r\n", "\n").replace("\r", "\n"))
+        if why is not None:
+            bad.append(f"cell {number}, line {why.lineno or 1}: {'Python 2' if _python2(why) else why.msg}")
+            continue
         places.append((len(lines) + 1, number))
-        lines += [_magic(line) for line in text.split("\n")] or [""]
-    return "\n".join(lines) + "\n", places or [(1, 1)]
+        lines += text.split("\n")
+    if bad and not places:
+        raise Unreadable(f"cannot be parsed: {bad[0]}")
+    more = f" and {len(bad) - 3} more" if len(bad) > 3 else ""
+    left_out = f"left out, because they cannot be parsed: {'; '.join(bad[:3])}{more}" if bad else ""
+    return "\n".join(lines) + "\n", places or [(1, 1)], left_out
+
+
+def _python2(why: SyntaxError) -> bool:
+    return "print" in (why.msg or "") and "parentheses" in (why.msg or "")
 
 
 def _comments(source: Source) -> None:
@@ -178,21 +219,23 @@ def _comments(source: Source) -> None:
 
 def read(path: str, data: bytes) -> Source:
     """Parse a file's bytes; raises Unreadable."""
-    cells: list[tuple[int, int]] = []
-    if path.endswith(".ipynb"):
-        text, cells = notebook(data)
-    else:
-        text = decode(data)
-    return parse(path, text, cells)
+    if not path.endswith(".ipynb"):
+        return parse(path, decode(data))
+    if len(data) > LARGEST_NOTEBOOK:
+        raise Unreadable(f"larger than {LARGEST_NOTEBOOK >> 20} MiB: not read (clear the notebook's outputs)")
+    text, cells, left_out = notebook(data)
+    source = parse(path, text, cells)
+    source.left_out = left_out
+    return source
 
 
 def parse(path: str, text: str, cells: list[tuple[int, int]] | None = None) -> Source:
     text = text.replace("\r\n", "\n").replace("\r", "\n") if "\r" in text else text
     try:
-        tree = ast.parse(text)
+        tree = compile(text, path, "exec", ast.PyCF_ONLY_AST | (ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if cells else 0), dont_inherit=True)
     except SyntaxError as why:
         line = why.lineno or 0
-        if "print" in (why.msg or "") and "parentheses" in (why.msg or ""):
+        if _python2(why):
             raise Unreadable("is Python 2 (print without parentheses)", line) from None
         raise Unreadable(f"cannot be parsed: {why.msg}", line) from None
     except (ValueError, MemoryError, RecursionError) as why:

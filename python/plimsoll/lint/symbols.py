@@ -120,9 +120,15 @@ def _bases(symbols: Symbols) -> None:
                     cls.trainer = True
                 if last.endswith("Dataset") or above and above.dataset:
                     cls.dataset = True
-            if not cls.module and "forward" in cls.methods and "__init__" in cls.methods and any(
-                    isinstance(n, ast.Call) and dotted(n.func).endswith("__init__") for n in ast.walk(cls.methods["__init__"].node)):
-                cls.module = not cls.bases or not any("Function" in b for b in cls.bases)
+            if not cls.module and "forward" in cls.methods and "__init__" in cls.methods and _makes_layers(symbols, cls.methods["__init__"]):
+                cls.module = not any("Function" in b for b in cls.bases)
+
+
+def _makes_layers(symbols: Symbols, init: Function) -> bool:
+    """Calls its base's __init__ and makes layers: a module, although its base is in another file."""
+    made = [n for n in ast.walk(init.node) if isinstance(n, ast.Call)]
+    return any(isinstance(c.func, ast.Attribute) and c.func.attr == "__init__" for c in made) and any(
+        symbols.qualified(c.func).startswith("torch.nn.") for c in made)
 
 
 class _Collector:

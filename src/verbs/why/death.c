@@ -88,6 +88,23 @@ static enum plim_status fill_also(struct plim_why *w, size_t index, struct plim_
 	return lines_keep(&also, &d->also, &d->also_count);
 }
 
+static enum plim_status fill_frames(struct plim_why *w, const struct messages_trace *t,
+				    struct plim_why_death *d, struct plim_err *err)
+{
+	size_t n = t->user.file[0] ? 1 + (size_t)t->caller_count : 0;
+
+	d->frames = arena_take(&w->hidden->arena, n, sizeof(*d->frames), err);
+	if (!d->frames)
+		return mem_status(err);
+	for (size_t i = 0; i < n; i++) {
+		d->frames[i] = why_frame(w, i ? &t->callers[i - 1] : &t->user, err);
+		if (!d->frames[i])
+			return mem_status(err);
+	}
+	d->frame_count = n;
+	return PLIM_OK;
+}
+
 enum plim_status why_ranks(struct plim_why *w, const struct messages_event *e, uint64_t **out,
 			   size_t *n, struct plim_err *err)
 {
@@ -134,5 +151,7 @@ enum plim_status why_death(struct plim_why *w, size_t index, struct plim_why_dea
 		st = fill_processes(w, e, d, err);
 	if (!st)
 		st = fill_also(w, index, d, err);
+	if (!st)
+		st = fill_frames(w, &e->traceback, d, err);
 	return st ? st : fill_verdict(w, e, d, err);
 }

@@ -21,15 +21,15 @@ def loaded_where_saved(ctx: Context) -> None:
             continue
         into = _goes_to_load(ctx, event)
         edit = Edit(ctx.program.source.end(event.call) - 1, ctx.program.source.end(event.call) - 1, ', map_location="cpu"')
-        ctx.report("PLM401", event.node, "loads onto the GPU it was saved from: a second copy of the weights, and no start without that GPU",
+        ctx.report("PLM401", event.node, "loads onto the device it was saved from: if that was a GPU, a second copy there, and no start without it",
                    severity="warning" if into else "info", confidence=HIGH if into else LOW, edits=[edit] if into else [], safe=bool(into),
                    evidence=["its result only goes to load_state_dict(), which copies to where the module is"] if into else [])
 
 
 def _goes_to_load(ctx: Context, event: Event) -> bool:
     for load in ctx.calls("load_state_dict"):
-        if load.call.args and load.call.args[0] is event.node:
-            return True
+        if load.call.args and load.call.args[0] is event.node:  # schedulers and scalers hold numbers
+            return not (load.of is not None and load.of.kind in (values.SCHEDULER, values.SCALER) or re.search(r"sched|scaler", load.receiver))
     return False
 
 
@@ -149,7 +149,7 @@ def resume_incomplete(ctx: Context) -> None:
     if not loads or not re.search(r"start_epoch\s*=|start_step\s*=|resume|global_step\s*=\s*\w*(ckpt|checkpoint)", text):
         return
     optimizers = [e for n in ("Adam", "AdamW", "SGD", "RMSprop", "Adagrad") for e in ctx.calls(n) if e.name.startswith("torch.optim") and (
-        not n == "SGD" or e.keyword("momentum") is not None)]
+        not n == "SGD" or e.keyword("momentum") is not None) and e.loop is None]  # one that is made anew each epoch starts from zero anyway
     for event, given in _saved(ctx):
         keys = _keys(given)
         if len(keys) != len(given.keys) or not any(re.search(r"epoch|step|iter", k) for k in keys):
@@ -205,7 +205,7 @@ def overwritten(ctx: Context) -> None:
         text = ast.unparse(path)
         if text not in loads or not (isinstance(path, ast.Constant) or isinstance(path, (ast.Name, ast.Attribute)) and text.isupper()):
             continue
-        ctx.report("PLM406", event.node, "a kill while writing leaves no checkpoint at all: the file that resuming needs is overwritten in place",
+        ctx.report("PLM406", event.node, "overwritten in place: a kill while writing leaves neither the old nor the new checkpoint",
                    evidence=[f"{text} is loaded in this file too"])
 
 

@@ -87,12 +87,12 @@ def accumulated(ctx: Context) -> None:
             simple = isinstance(added, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
             edit = ctx.program.source.after(added, call) if simple else Edit(
                 ctx.program.source.start(added), ctx.program.source.end(added), f"({text}){call}")
-            if trains and in_fed and not retained:
+            if trains and (in_fed or _came_with(trace, loop, own, fed)) and not retained:
                 if scalar:
                     ctx.report("PLM102", event.stmt, f"{event.name} keeps one small tensor and its graph nodes a step; .item() keeps a number",
                                edits=[edit], safe=True, evidence=[f"the backward pass of the same iteration frees what {text} saved"])
                 else:
-                    ctx.report("PLM102", event.stmt, f"{event.name} keeps every batch's {text} on the GPU", severity="warning",
+                    ctx.report("PLM102", event.stmt, f"{event.name} keeps graph nodes of every iteration; .detach() keeps the sum alone",
                                confidence=MEDIUM, edits=[edit], safe=False)
                 continue
             if trains and not value.strong and value.kind not in values.TENSORS:
@@ -100,6 +100,12 @@ def accumulated(ctx: Context) -> None:
             ctx.report("PLM101", event.stmt, f"{event.name} keeps the graph of every iteration: no backward pass frees it",
                        confidence=HIGH if value.strong else MEDIUM, edits=[edit], safe=scalar,
                        evidence=[f"line {loop.node.lineno}: the loop; nothing in it goes backward from {text}"])
+
+
+def _came_with(trace: Trace, loop: Loop, own: set[str], fed: set[str]) -> bool:
+    """Is it one of several results of a call, of which another goes backward?  `loss, part = criterion(out)` has one graph."""
+    calls = {e.stmt for e in trace.inside(loop) if e.kind == "bind" and e.name in own and isinstance(e.stmt, ast.Assign) and isinstance(e.stmt.value, ast.Call)}
+    return any(e.kind == "bind" and e.name in fed and e.stmt in calls for e in trace.inside(loop))
 
 
 @checks("PLM103")
@@ -135,7 +141,8 @@ def _contained(ctx: Context, event: Event, container: str, what: ast.expr, value
     text = ctx.program.source.segment(what)
     grad_fn = text.endswith(".grad_fn")
     own = names_in(what)
-    in_fed = bool(own & ctx.fed(trace, loop))
+    fed = ctx.fed(trace, loop)
+    in_fed = bool(own & fed)
     tensor = value.kind in values.TENSORS or value.kind in (values.DICT, values.LIST, values.TUPLE) and bool(value.items)
     if not grad_fn and not (value.graph == values.YES and tensor or in_fed and value.kind in ("", values.TENSOR) and value.graph):
         return
@@ -148,7 +155,7 @@ def _contained(ctx: Context, event: Event, container: str, what: ast.expr, value
         return
     source = ctx.program.source
     wrapped = isinstance(what, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
-    if trains and in_fed and not grad_fn:
+    if trains and (in_fed or _came_with(trace, loop, own, fed)) and not grad_fn:
         if value.scalar or _scalar_text(what):
             ctx.report("PLM102", event.stmt, f"{container} keeps one small tensor and its graph nodes a step; .item() keeps a number",
                        edits=[source.after(what, ".item()")] if wrapped else [], safe=True,
@@ -354,10 +361,13 @@ def _parameters(event: Event) -> list[ast.arg]:
     return [] if isinstance(node, ast.Module) else node.args.args + node.args.kwonlyargs
 
 
+_DATA = re.compile(r"^(args|config|cfg|self|device|epoch|opt|options|params|([a-z]+_?)?(x|y|data|targets?|inputs?|labels?|images?|imgs?|texts?|txt|batch|samples?))$|"
+                   r"(size|num\w*|count|freq|rate|lr|eps|gamma|alpha|beta|dim|steps?|fn|func)$", re.IGNORECASE)  #: what carries no graph, by its name
+
+
 def _looks_like_data(name: str) -> bool:
     kind = names.kind_of_name(name)
-    return kind in ("module", "criterion", "optimizer", "loader", "scaler") or name in (
-        "args", "config", "cfg", "self", "device", "epoch", "x", "y", "data", "target", "targets", "inputs", "input", "labels", "images", "batch", "opt")
+    return kind in ("module", "criterion", "optimizer", "loader", "scaler") or bool(_DATA.search(name))
 
 
 def _known_member(ctx: Context, event: Event, name: str) -> bool:
@@ -365,7 +375,7 @@ def _known_member(ctx: Context, event: Event, name: str) -> bool:
     found = ctx.program.attribute(cls, name) if cls is not None else None
     if found is not None and found.kind in values.MODULES + (values.NUMBER, values.TEXT, values.OPTIMIZER, values.SCALER):
         return True
-    return cls is not None and name.removeprefix("self.") in cls.methods or names.kind_of_name(name) in ("module", "criterion")
+    return cls is not None and name.removeprefix("self.") in cls.methods or _looks_like_data(name.removeprefix("self."))
 
 
 # ---- members that grow ----
@@ -461,7 +471,7 @@ def evaluated_with_gradients(ctx: Context) -> None:
 def _evaluation(ctx: Context, trace: Trace, loop: Loop) -> None:
     inside = trace.inside(loop)
     called = [e for e in inside if ctx.program.is_model_call(e) and not e.no_grad]
-    if not called or ctx.program.no_grad(trace.function):
+    if not called or ctx.program.no_grad(trace.function) or called[0].handler is not None:  # a handler: it was tried without gradients
         return
     event = called[0]
     function = trace.function
@@ -651,6 +661,8 @@ def zeroed_late(ctx: Context) -> None:
             z = zero[0]
             if not z.every(loop) or not steps[0].every(loop) or z.of is None or z.of.kind not in (values.OPTIMIZER, values.MODULE, values.ENGINE):
                 continue
+            if ctx.bound_in(trace, z.receiver, loop):
+                continue  # a new optimizer, or model, has no gradients of the last step
             if forward[0].index < z.index < backward[0].index < steps[0].index and not ctx.program.off(forward[0]):
                 ctx.report("PLM116", z.node, "gradients of the last step live through this forward pass",
                            confidence=HIGH if z.of.strong else MEDIUM, edits=_moved(ctx, z.stmt, steps[0].stmt),

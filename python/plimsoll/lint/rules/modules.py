@@ -78,6 +78,8 @@ def left_behind(ctx: Context) -> None:
                 continue
             if any(k.arg == "device" for k in event.source.keywords) or event.value.device not in ("cpu", ""):
                 continue
+            if name == "torch.tensor" and event.source.args and not isinstance(event.source.args[0], (ast.List, ast.Tuple, ast.ListComp, ast.Call)):
+                continue  # of one number: such a tensor may meet others on any device
             attr = event.name.removeprefix("self.")
             if _computed_with(ctx, cls, forward.node, event.name) and not re.search(
                     rf"self\.{attr}\s*=\s*self\.{attr}\.(to|cuda|type_as)|self\.{attr}\.(to|cuda|type_as|tolist|item|device|numpy|shape|size|expand_as)\b|self\.{attr}\[", ctx.program.source.text) and not re.search(
@@ -110,6 +112,13 @@ def _has_parameters(value: values.Value) -> bool:
                                      _LAYERS.match("torch.nn." + dotted(n.func).rpartition(".")[2])) for n in ast.walk(value.cls.node))
 
 
+def _first(node: ast.expr | None) -> ast.expr | None:
+    """The first display of `[...] + [...]`."""
+    while isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        node = node.left
+    return node
+
+
 @checks("PLM704")
 def not_registered(ctx: Context) -> None:
     for cls in ctx.program.symbols.classes.values():
@@ -119,7 +128,7 @@ def not_registered(ctx: Context) -> None:
             continue
         for event in trace.events:
             if event.kind == "bind" and event.name.startswith("self.") and event.name.count(".") == 1 and event.value is not None and event.value.kind in (
-                    values.LIST, values.DICT) and isinstance(event.source, (ast.List, ast.Dict, ast.ListComp, ast.DictComp)):
+                    values.LIST, values.DICT) and isinstance(_first(event.source), (ast.List, ast.Dict, ast.ListComp, ast.DictComp)):
                 made = list(event.value.items or ())
                 appended = [e for e in trace.events if e.kind == "call" and e.receiver == event.name and e.attr == "append" and e.args]
                 stored = [e for e in trace.events if e.kind == "store" and e.name == event.name and e.value is not None]
@@ -138,8 +147,11 @@ def not_registered(ctx: Context) -> None:
 def _registered(ctx: Context, cls: Class, name: str, init: ast.AST, grown: list[Event]) -> bool:
     """Is the list wrapped later, or are its elements registered in another way?"""
     attr = name.removeprefix("self.")
-    text = ctx.program.source.segment(cls.node)
+    text = ast.unparse(cls.node)  # without comments
     if re.search(rf"(ModuleList|ModuleDict|Sequential)\(\s*\*?\s*self\.{attr}\b|add_module\(|setattr\(self|register_module|self\.{attr}\s*=\s*(nn\.|torch\.nn\.)?(ModuleList|ModuleDict|Sequential)\(|ParameterList", text):
+        return True
+    # Each has an optimizer of its own, or is moved and saved one by one.
+    if re.search(rf"self\.{attr}\[[^\]]*\]\.(parameters|state_dict)\(|for \w+ in self\.{attr}\b[^\n]*\n?[^\n]*\.(parameters|state_dict)\(|\.parameters\(\)[^\n]* in self\.{attr}\b", text):
         return True
     for event in grown:
         argument = event.call.args[-1] if event.kind == "call" and event.call.args else event.source
@@ -157,7 +169,7 @@ def _tell_unregistered(ctx: Context, event: Event, cls: Class) -> None:
     node = event.source
     assert node is not None
     torch_nn = next((n for n, q in ctx.program.symbols.imports.items() if q == "torch.nn"), "torch.nn" if ctx.program.symbols.imports.get("torch") == "torch" else "")
-    wrapper = "ModuleList" if isinstance(node, (ast.List, ast.ListComp)) else "ModuleDict"
+    wrapper = "ModuleList" if isinstance(node, (ast.List, ast.ListComp, ast.BinOp)) else "ModuleDict"
     textual = not isinstance(node, ast.Dict) or all(isinstance(constant(k), str) for k in node.keys if k is not None)
     edits: list[Edit | None] = [source.replace(node, f"{torch_nn}.{wrapper}({source.segment(node)})")] if torch_nn and textual and not isinstance(node, ast.DictComp) else []
     ctx.report("PLM704", event.stmt, "these parameters are not trained, moved or saved", edits=edits, safe=True,

@@ -5,7 +5,7 @@ import ast
 import re
 
 from .. import names, values
-from ..context import HIGH, MEDIUM, Context, checks, constant, in_place, names_in
+from ..context import HIGH, MEDIUM, Context, checks, constant, in_place, names_in, pick
 from ..finding import Edit
 from ..symbols import dotted
 from ..trace import Event, Loop, Trace, apart, leads_to
@@ -127,6 +127,16 @@ def scheduler_first(ctx: Context) -> None:
 _NAMED = {"eval": values.MODULE, "train": values.MODULE, "zero_grad": values.OPTIMIZER, "step": values.OPTIMIZER, "backward": values.TENSOR, "update": values.SCALER}
 
 
+def _kind_here(ctx: Context, trace: Trace, name: str) -> str:
+    """By what it was bound to, here or in the module's body; else by its name."""
+    module = ctx.program.traces.get(ctx.program.symbols.module) if ctx.program.symbols.module is not None else None
+    for part in (trace, module):
+        bound = [e.value for e in (part.events if part is not None else ()) if e.kind == "bind" and e.name == name and e.value is not None]
+        if bound and bound[-1].kind:
+            return bound[-1].kind
+    return names.kind_of_name(name)
+
+
 @checks("PLM804")
 def not_called(ctx: Context) -> None:
     for trace in ctx.traces:
@@ -139,7 +149,7 @@ def not_called(ctx: Context) -> None:
             if not known:
                 if attr not in _NAMED or name:
                     continue
-                kind = names.kind_of_name(dotted(event.node.value)) or ("module" if attr in ("eval", "train") and any(
+                kind = _kind_here(ctx, trace, dotted(event.node.value)) or ("module" if attr in ("eval", "train") and any(
                     e.receiver == dotted(event.node.value) for e in ctx.calls("parameters", "to", "cuda", "state_dict")) else "")
                 if kind not in ("module", "optimizer", "scheduler", "scaler", "loss"):
                     continue
@@ -272,9 +282,16 @@ def _broken(ctx: Context, event: Event, node: ast.expr, trace: Trace) -> ast.exp
             return source
         if isinstance(source.func, ast.Name) and source.func.id == "float" and source.args:
             return source
-        if last.no_grad and not event.no_grad and last.value is not None and last.value.kind in values.TENSORS:
+        if last.no_grad and not event.no_grad and last.value is not None and last.value.kind in values.TENSORS and not _switched(ctx, last):
             return source
     return None
+
+
+def _switched(ctx: Context, event: Event) -> bool:
+    """Does a condition decide whether gradients are off there, as in `set_grad_enabled(phase == "train")`?"""
+    return any(constant(e.argument(0, "mode")) is ... for e in ctx.calls("set_grad_enabled") if e.function is event.function) or any(
+        isinstance(item.context_expr, (ast.IfExp, ast.Name, ast.Attribute)) for stmt in pick(ctx.trace(event).function.node, ast.With)
+        if isinstance(stmt, ast.With) and stmt.lineno <= event.node.lineno <= (stmt.end_lineno or 0) for item in stmt.items)
 
 
 @checks("PLM808")

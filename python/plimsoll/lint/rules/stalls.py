@@ -249,25 +249,27 @@ def arguments_clash(ctx: Context) -> None:
             for name, harmless in (("persistent_workers", False), ("prefetch_factor", None)):
                 value = constant(given[name].value) if name in given else ...
                 if value is not ... and value is not harmless and value is not False:
-                    ctx.report("PLM208", event.node, f"{name} without workers: DataLoader raises ValueError",
-                               evidence=["num_workers is 0" + ("" if "num_workers" in given else ", its default")])
+                    ctx.report("PLM208", event.node, f"{name} without workers: DataLoader raises ValueError", edits=[_drop(ctx, event.call, given[name])],
+                               safe=True, evidence=["num_workers is 0" + ("" if "num_workers" in given else ", its default")])
         shuffle = constant(given["shuffle"].value) if "shuffle" in given else constant(event.call.args[2]) if positional > 2 else None
         if shuffle is True and "sampler" in given and constant(given["sampler"].value) is not None and not isinstance(given["sampler"].value, ast.IfExp):
             edits: list[Edit | None] = [_drop(ctx, event.call, given["shuffle"])] if "shuffle" in given else []
             ctx.report("PLM208", event.node, "shuffle=True with a sampler: DataLoader raises ValueError", edits=edits, safe=True)
         if "batch_sampler" in given and constant(given["batch_sampler"].value) is not None:
-            clash = [n for n in ("batch_size", "shuffle", "drop_last", "sampler") if n in given and constant(given[n].value) not in (False, None, 1)
-                     and constant(given[n].value) is not ...]
+            clash = [n for n, harmless in (("batch_size", 1), ("shuffle", False), ("drop_last", False)) if n in given and
+                     constant(given[n].value) not in (..., None) and constant(given[n].value) is not harmless]
             if clash:
-                ctx.report("PLM208", event.node, f"batch_sampler with {', '.join(clash)}: DataLoader raises ValueError")
+                ctx.report("PLM208", event.node, f"batch_sampler with {', '.join(clash)}: DataLoader raises ValueError",
+                           edits=[_drop(ctx, event.call, given[name]) for name in clash], safe=True)
 
 
 def _drop(ctx: Context, call: ast.Call, keyword: ast.keyword) -> Edit | None:
-    """Take one keyword argument out of a call."""
+    """Take one keyword argument, and the comma in front of it, out of a call."""
     source = ctx.program.source
     start, end = source.offset(keyword.lineno, keyword.col_offset), source.end(keyword.value)
     before = source.text[:start].rstrip()
-    return Edit(len(before) - 1, end, "") if before.endswith(",") else None
+    parenthesised = source.text[start:end].count("(") != source.text[start:end].count(")")
+    return Edit(len(before) - 1, end, "") if before.endswith(",") and not parenthesised else None
 
 
 @checks("PLM209")
@@ -276,7 +278,7 @@ def pinned_for_nothing(ctx: Context) -> None:
     pinned = bool(loaders) and all(constant(e.keyword("pin_memory")) is True for e in loaders)
     for trace in ctx.traces:
         if pinned and not ctx.program.hidden_loops():
-            for loop in ctx.training(trace):
+            for loop in ctx.training(trace) + ctx.evaluations(trace):
                 if loop.source is None or loop.source.kind != values.LOADER or loop.framework:
                     continue
                 moved = [e for e in trace.inside(loop) if e.kind == "call" and _moves(e) and "cpu" not in _moves(e) and e.loop is loop and
@@ -355,10 +357,17 @@ def clock_without_sync(ctx: Context) -> None:
             if not any(ctx.program.is_model_call(e) for e in between) or any(e.loop is not start.loop for e in between):
                 continue
             if any(e.kind == "call" and (e.attr in ("synchronize", "item", "cpu", "numpy", "tolist", "elapsed_time", "step", "wait") or e.name in ("float", "int", "print") or
-                                         e.attr == "barrier") for e in between) or any(e.kind == "test" for e in between):
+                                         e.attr == "barrier" or _waits(ctx, e)) for e in between) or any(e.kind == "test" for e in between):
                 continue
             ctx.report("PLM211", stop.stmt, "measures the launch, not the work", confidence=MEDIUM,
                        evidence=[f"line {start.node.lineno}: the clock starts; nothing waits for the GPU before it stops"])
+
+
+def _waits(ctx: Context, event: Event) -> bool:
+    """A function of the file that synchronises, or one that is called so."""
+    called = ctx.program.called_function(event)
+    inside = ctx.program.traces.get(called) if called is not None else None
+    return "sync" in event.attr or inside is not None and any(e.kind == "call" and "synchronize" in e.attr for e in inside.events)
 
 
 def _clock(ctx: Context, call: ast.Call) -> bool:
