@@ -117,6 +117,13 @@ int cmd_release(const char *text, unsigned first, unsigned last, unsigned *out);
  */
 int cmd_lint_beside(const char *kind, const char *file, const char *source, uint64_t width);
 
+/* In a child: the package that lies beside this program comes first in PYTHONPATH. */
+void cmd_show_python(void);
+
+/* Trace a model (count 1), or a command, as the options say into a file; an exit code of the program. */
+struct plim_plan_options;
+int cmd_trace(const struct plim_plan_options *o, char **what, int count, const char *path);
+
 /* plan's options, for commands that take a recipe; and what they say.  Returns an enum cmd_exit, after a message. */
 struct plim_plan_options;
 extern const struct opt_table plan_recipe;

@@ -125,6 +125,14 @@ static void show_the_way(const char *folder)
 	}
 }
 
+void cmd_show_python(void)
+{
+	char folder[4096];
+
+	if (own_folder(folder, sizeof(folder)))
+		show_the_way(folder);
+}
+
 /* Becomes the linter; returns only when it cannot. */
 static int become_linter(int argc, char **argv)
 {

@@ -4,10 +4,14 @@
 #include <plimsoll/plan.h>
 
 #include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 struct plan_opts {
+	bool trace;
 	bool allow_changes, json, no_clip, keep_outputs, no_cache, max_batch, max_seq, no_color;
 	const char *task, *precision, *optimizer, *attention, *checkpointing, *lora_targets, *gpu,
 		*settings, *torch, *sweep, *parallel, *output;
@@ -100,6 +104,10 @@ static const struct opt plan_opt[] = {
 		 "learn from a recording of a run of this model (or from two)"),
 	OPT_LIST(0, "recorded", plan_opts, recorded, "batch=2,seq=512",
 		 "what that run was, where it was not what is planned: options by name"),
+	OPT_FLAG(0, "trace", plan_opts, trace,
+		 "PyTorch itself runs the model on fake tensors, without weights or a GPU: a "
+		 "config.json of "
+		 "any architecture, or MODULE:FUNCTION; a command behind -- is traced as well"),
 	OPT_HEADING("Where it is to run"),
 	OPT_STRING('g', "gpu", plan_opts, gpu, "CARD", NULL, "a card's name, \"A100 40GB\""),
 	OPT_BYTES('M', "memory", plan_opts, memory, 2 << 20, OPT_NONE, OPT_NONE,
@@ -364,9 +372,41 @@ static bool fits(const struct plim_plan *p)
 	return p->host.fits != PLIM_TRI_NO;
 }
 
+/* Is it named so that the trace itself is what is kept? */
+static bool is_trace(const char *path)
+{
+	size_t n = path ? strlen(path) : 0;
+
+	return n > 8 && !strcmp(path + n - 8, ".json.gz");
+}
+
+/* Traces into a file that is gone afterwards, unless it is asked for. */
+static int trace(const struct plan_opts *o, const struct plim_plan_options *options, int argc,
+		 char **argv, char path[4096])
+{
+	const char *folder = getenv("TMPDIR");
+	int fd;
+
+	if (is_trace(o->output)) {
+		snprintf(path, 4096, "%s", o->output);
+		return cmd_trace(options, argv, argc, path);
+	}
+	snprintf(path, 4096, "%s/plimsoll-trace-XXXXXX.json.gz",
+		 folder && *folder ? folder : "/tmp");
+	fd = mkstemps(path, 8);
+	if (fd < 0) {
+		cmd_say("cannot write '%s': %s", path, strerror(errno));
+		return CMD_MACHINE;
+	}
+	close(fd);
+	return cmd_trace(options, argv, argc, path);
+}
+
 static int plan_run(const void *values, int argc, char **argv)
 {
 	const struct plan_opts *o = values;
+	char traced[4096] = "";
+	bool traces = o->trace || argc > 1;
 	struct plim_text_style style = cmd_style(o->width, o->no_color);
 	struct plim_plan_options options;
 	struct plim_plan *p;
@@ -375,15 +415,26 @@ static int plan_run(const void *values, int argc, char **argv)
 
 	if (code)
 		return code;
-	if (!argc && o->layers == OPT_NONE)
+	if (!traces && !argc && o->layers == OPT_NONE)
 		return cmd_usage("which model: a config.json, a safetensors file, or --layers, "
 				 "--hidden and --heads");
-	if (plim_plan_open(argc ? argv[0] : NULL, &options, &p, &err))
-		return cmd_fail(&err);
+	if (argc > 1 && !strstr(argv[0], "python") && !strstr(argv[0], "torchrun"))
+		return cmd_usage("one model; or a command to trace: plan -- python train.py");
+	if (traces && !argc)
+		return cmd_usage(
+			"--trace what: a config.json, MODULE:FUNCTION, or -- python train.py");
+	if (traces)
+		code = trace(o, &options, argc, argv, traced);
+	if (!code && plim_plan_open(traces ? traced : argc ? argv[0] : NULL, &options, &p, &err))
+		code = cmd_fail(&err);
+	if (traces && !is_trace(o->output))
+		unlink(traced);
+	if (code)
+		return code;
 	if (o->json ? plim_plan_json(p, cmd_to_stdout, NULL, &err)
 		    : plim_plan_text(p, &style, cmd_to_stdout, NULL, &err))
 		code = cmd_fail(&err);
-	if (code == CMD_DONE && o->output && keep(o, p, &err))
+	if (code == CMD_DONE && o->output && !(traces && is_trace(o->output)) && keep(o, p, &err))
 		code = cmd_fail(&err);
 	if (code == CMD_DONE && !fits(p))
 		code = CMD_FAILED;
@@ -401,6 +452,9 @@ static const struct cmd_example plan_examples[] = {
 	  "learn from a recording of a small run, plan a large one" },
 	{ "plimsoll plan --layers 24 --hidden 2048 --heads 16 --task generate --new-tokens 256",
 	  "a model by numbers" },
+	{ "plimsoll plan --trace config.json --batch 4 --gpu H100",
+	  "an architecture that is not known here: PyTorch runs it, without a GPU" },
+	{ "plimsoll plan --gpu H100 -- python train.py", "a script as it is, for two steps" },
 	{ "plimsoll plan config.json --memory 24GiB -o plan.html",
 	  "the same as a page, up to where it dies" },
 	{ NULL, NULL },
@@ -409,18 +463,21 @@ static const struct cmd_example plan_examples[] = {
 const struct cmd cmd_plan = {
 	.name = "plan",
 	.summary = "what a run will need, phase by phase, before it runs",
-	.args = "[MODEL]",
+	.args = "[MODEL | -- COMMAND...]",
 	.about = "Reads a model (config.json of Hugging Face, a safetensors file, a folder of "
 		 "either, or numbers) and makes the requests that PyTorch would make of the GPU's "
 		 "memory in a run: every tensor as autograd, autocast and the optimizer take and "
 		 "drop it.  They go through the model of PyTorch's caching allocator.  Nothing is "
 		 "run, and no GPU is needed.\n\n"
 		 "What decides is what is needed: the smallest limit under which the run goes to "
-		 "its end.  It lies between allocated and reserved memory.",
+		 "its end.  It lies between allocated and reserved memory.\n\n"
+		 "A model that is not known here, and any module or script of yours, is traced: "
+		 "--trace "
+		 "(docs/trace.md).",
 	.examples = plan_examples,
 	.opts = plan_opt,
 	.opts_size = sizeof(struct plan_opts),
 	.min_args = 0,
-	.max_args = 1,
+	.max_args = -1,
 	.run = plan_run,
 };

@@ -338,12 +338,17 @@ _PLAN_LISTS = {"extra_tensors": "extra_tensor_count", "calibrate": "calibrate_co
 _PLAN_RELEASES = ("torch", "transformers")
 
 
-def plan(config: PathLike | Mapping[str, Any] | Any | None = None, *, progress: bool | None = None, **recipe: Any) -> Plan:
+def plan(config: PathLike | Mapping[str, Any] | Any | None = None, batch: Any = None, *, step: Any = None,
+         progress: bool | None = None, **recipe: Any) -> Plan:
     """The memory of a run before it runs: does it fit, and if not what is the cheapest change that makes it fit.
 
     config: a config.json, a safetensors file or a folder of either; the config as a dict; a model of transformers;
     None: by numbers (layers=, hidden=, heads=).  recipe: the options of `plimsoll plan` by name, with underscores
     (batch=2, seq=512, precision="bf16-autocast", optimizer="adamw", lora=16, gpu="RTX 4090", max_batch=True, ...).
+
+    A torch.nn.Module with a batch of its inputs (a tensor, a tuple of them, or a dict) is traced: PyTorch runs two steps of
+    it on fake tensors, without a GPU (docs/trace.md); step(module, batch) gives the loss, else it is the output's.  Both are
+    left as they are.  Of the recipe precision, optimizer, accumulate, steps, task, no_clip and the card count then.
 
     Raises ArgumentError for a name that is not known, FormatError, NotFoundError.
 
@@ -352,12 +357,33 @@ def plan(config: PathLike | Mapping[str, Any] | Any | None = None, *, progress: 
     >>> plan.fits
     True
     """
-    options, keep = _recipe(recipe)
+    if batch is not None and not isinstance(batch, int):
+        return _plan_traced(config, batch, step, progress, recipe)
+    options, keep = _recipe(recipe if batch is None else {"batch": batch, **recipe})
     given = _input.model(config)
     path = None if given is None else os.fsencode(given.path)
     with given or Input(""):
         result: Plan = _open("plan", Plan, [given] if given else [], [path], options, "planning", progress, keep=keep)
         return result
+
+
+_TRACED = {"precision", "optimizer", "accumulate", "steps", "task"}
+
+
+def _plan_traced(module: Any, batch: Any, step: Any, progress: bool | None, recipe: Mapping[str, Any]) -> Plan:
+    import tempfile
+
+    from .tracing import loop, tables
+
+    card = {name: value for name, value in recipe.items() if name not in _TRACED | {"no_clip"}}
+    options = loop.Options(capability=tables.capability_of(str(recipe.get("gpu") or "")),
+                           clip=not recipe.get("no_clip", False), **{"steps": 2, **{
+                               name: recipe[name] for name in _TRACED if name in recipe}})
+    trace = loop.trace_module(module, batch, options, step)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "trace.json.gz")
+        trace.write(path)
+        return plan(path, progress=progress, **card)
 
 
 def _recipe(recipe: Mapping[str, Any]) -> tuple[Any, tuple[Any, ...]]:

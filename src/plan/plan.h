@@ -7,6 +7,8 @@
  * told.c, doubts.c, machine.c		numbers, verdict, what forbids one, the machine's own memory
  * largest.c, ladder.c, paste.c		what would fit, what to change, what to paste
  * phases.c				phases as one table
+ * traced.c				requests that PyTorch made on fake tensors, in place of a model and a recipe
+ * traced.c				requests that PyTorch made on fake tensors, instead of a model and a recipe
  */
 #ifndef PLAN_PLAN_H
 #define PLAN_PLAN_H
@@ -16,6 +18,42 @@
 
 #include <plimsoll/plan.h>
 #include <plimsoll/why.h>
+
+/* ---- traces (traced.c) ---- */
+
+#define PLAN_TRACE_SCHEMA "trace/1"
+
+/* Arrays as VEC makes them. */
+struct plan_texts {
+	const char **at;
+	size_t n, cap;
+};
+struct plan_numbers {
+	uint32_t *at;
+	size_t n, cap;
+};
+
+/* What a trace says beside its requests; texts are the arena's.  By request: place, operator (both numbers of names). */
+struct plan_traced {
+	struct mem *mem;
+	struct arena *arena;
+	const char *model, *task, *torch, *transformers, *way, *recipe;
+	uint64_t parameters, trainable, batch, sequence;
+	uint64_t unknown_bytes; /* at most, of what no table has: cuDNN's workspaces */
+	struct plan_texts phases, places, operators, assumed;
+	struct plan_numbers place, operator, category;
+};
+
+/* Does the file begin as a trace does? */
+bool plan_is_trace(struct mem *m, const char *path);
+
+/* Into a zeroed *t with mem and arena set, which plan_release_trace ends; and the plan, which plan_free ends. */
+enum plim_status plan_read_trace(struct plan_traced *t, const char *path, struct plan **out,
+				 struct plim_err *err);
+enum plim_status plan_read_traced(struct plan_traced *t, const char *path, struct source *s,
+				  struct plan **out, struct plim_err *err);
+void plan_release_trace(struct plan_traced *t);
+void plan_trust_trace(const struct plan_traced *t, struct plan_trust *out);
 
 struct plim_plan_hidden {
 	struct mem mem;
@@ -42,6 +80,7 @@ struct plim_plan_hidden {
 	struct plan_learned learned; /* of recordings: */
 	size_t recordings;           /* ... that were read; 0: none were given */
 	struct plan_recipe recorded; /* ... the last one's recipe, but for what it borrows */
+	struct plan_traced traced;   /* mem NULL: it was not a trace */
 	uint64_t less_bytes,
 		more_bytes; /* ... that the planned run may need less or more for what they leave open */
 };
@@ -119,6 +158,9 @@ enum plim_status plan_try(struct plim_plan *p, const struct plan_recipe *r, uint
 /* How sure what the first `n` phases of a plan tell is; of one that recipe `r` made. */
 struct plan_trust plan_trust(const struct plim_plan *p, const struct plan_recipe *r,
 			     const struct plan *plan, size_t n);
+
+/* Module and operation that make a request, of a model's plan or of a trace. */
+void plan_site_of(const struct plim_plan *p, uint32_t request, struct plan_site *out);
 
 /* Two sizes, kept as long as the plan: `bytes` with what is uncertain.  NULL: *err is set. */
 struct plim_interval plan_range(const struct plan_trust *t, uint64_t bytes);

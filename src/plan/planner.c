@@ -117,6 +117,10 @@ struct plan_trust plan_trust(const struct plim_plan *p, const struct plan_recipe
 {
 	struct plan_trust t;
 
+	if (p->hidden->traced.mem) {
+		plan_trust_trace(&p->hidden->traced, &t);
+		return t;
+	}
 	plan_trust_of(&p->hidden->model, r, p->hidden->recordings ? &p->hidden->recorded : NULL,
 		      plan->phases.at, n, &t);
 	if (n > 1) { /* behind the load */
@@ -132,4 +136,21 @@ struct plim_interval plan_range(const struct plan_trust *t, uint64_t bytes)
 
 	plan_trust_range(t, bytes, range);
 	return (struct plim_interval){ range[0], range[1] };
+}
+
+/* ---- where a request is made ---- */
+
+void plan_site_of(const struct plim_plan *p, uint32_t request, struct plan_site *out)
+{
+	const struct plan_traced *t = &p->hidden->traced;
+
+	if (!t->mem) {
+		plan_site_read(&p->hidden->model,
+			       p->hidden->plan->program->requests.at[request].stack, out);
+		return;
+	}
+	*out = (struct plan_site){ .op = t->operators.at[t->operator.at[request]] };
+	if (!*out->op)
+		out->op = NULL;
+	snprintf(out->place, sizeof(out->place), "%s", t->places.at[t->place.at[request]]);
 }

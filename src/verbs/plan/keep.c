@@ -92,7 +92,7 @@ static uint32_t stack_of(struct recorded *r, uint32_t request)
 	struct plan_site site;
 	char op[64];
 
-	plan_site_read(&r->p->hidden->model, plan->program->requests.at[request].stack, &site);
+	plan_site_of(r->p, request, &site);
 	snprintf(op, sizeof(op), "%s%s", site.op ? site.op : timeline_category_names[category],
 		 site.op && site.pass == PLAN_BACKWARD_PASS ? "_backward" : "");
 	push_frame(r, *site.place ? site.place : site.op ? "model" : "loop", op);

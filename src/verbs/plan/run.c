@@ -36,6 +36,8 @@ void plim_plan_free(struct plim_plan *p)
 	vec_release(&h->mem, &h->defaults);
 	vec_release(&h->mem, &h->lora_names);
 	vec_release(&h->mem, &h->extra);
+	if (h->traced.mem)
+		plan_release_trace(&h->traced);
 	arena_release(&h->arena);
 	vec_release(&h->mem, &h->lengths);
 	text_release(&h->lora_targets);
@@ -203,6 +205,88 @@ static enum plim_status plan_all(struct plim_plan *p, const char *path, struct p
 	return st ? st : take_names(p, path, o, err);
 }
 
+/* What a trace says in place of a model and a recipe: its model, its loop, its releases. */
+static enum plim_status take_traced(struct plim_plan *p, struct plim_err *err)
+{
+	const struct plan_traced *t = &p->hidden->traced;
+	struct plan_recipe *r = &p->hidden->recipe;
+	enum plim_status st = PLIM_OK;
+
+	plan_recipe_init(r);
+	r->task = !strcmp(t->task, "train") ? PLAN_TRAIN : PLAN_INFER;
+	p->batch = t->batch;
+	p->sequence = t->sequence;
+	p->model.family = *t->model ? t->model : "module";
+	p->model.parameters = t->parameters;
+	p->model.trainable = r->task == PLAN_TRAIN ? t->trainable : 0;
+	for (size_t i = 0; i < p->hidden->plan->program->requests.n; i++)
+		if (p->hidden->plan->categories[i] == TIMELINE_PARAMETER)
+			p->model.parameter_bytes += p->hidden->plan->program->requests.at[i].bytes;
+	st = plan_assume(p,
+			 plan_string(p, err, "PyTorch %s%s%s on fake tensors (%s)", t->torch,
+				     *t->transformers ? ", Transformers " : "", t->transformers,
+				     t->way),
+			 err);
+	for (size_t i = 0; !st && i < t->assumed.n; i++)
+		st = plan_assume(p, t->assumed.at[i], err);
+	if (!st && p->hidden->gpu)
+		st = plan_assume(
+			p,
+			plan_string(p, err,
+				    "%llu MiB of the card are not PyTorch's (context, kernels)",
+				    (unsigned long long)(PLAN_ALLOWANCE_BYTES >> 20)),
+			err);
+	p->assumptions = p->hidden->assumptions.at;
+	p->assumption_count = p->hidden->assumptions.n;
+	return st;
+}
+
+/* A trace is of one batch and one recipe: what would change them is traced again (plan --trace). */
+static enum plim_status refuse_changes(const struct plim_plan_options *o, struct plim_err *err)
+{
+	if (o->sweep || o->flags & (PLIM_PLAN_MAX_BATCH | PLIM_PLAN_MAX_SEQUENCE))
+		return err_set(err, PLIM_E_UNSUPPORTED,
+			       "a trace is of one batch and one sequence: trace it with others for "
+			       "--sweep, --max-batch and --max-seq");
+	if (o->calibrate_count)
+		return err_set(err, PLIM_E_UNSUPPORTED,
+			       "a trace is not calibrated with recordings");
+	return PLIM_OK;
+}
+
+static enum plim_status plan_traced(struct plim_plan *p, const char *path,
+				    const struct plim_plan_options *o, struct plim_err *err)
+{
+	struct plim_plan_hidden *h = p->hidden;
+	struct plan_result result;
+	uint64_t needed = 0;
+	enum plim_status st = refuse_changes(o, err);
+
+	h->traced = (struct plan_traced){ .mem = &h->mem, .arena = &h->arena };
+	if (!st && o->gpu)
+		st = facts_find_gpu(o->gpu, "--memory", &h->gpu, err);
+	if (!st)
+		st = plan_read_trace(&h->traced, path, &h->plan, err);
+	if (!st)
+		st = allocator_rules_parse(o->settings ? o->settings : "", o->torch, &h->rules,
+					   err);
+	if (!st)
+		st = take_traced(p, err);
+	if (!st)
+		st = plan_find_limit(p, o, err);
+	if (!st)
+		st = plan_measure_needed(h->plan, &h->rules, &result, &needed, err);
+	if (!st) {
+		plan_trust_trace(&h->traced, &h->trust);
+		st = plan_take_peak(p, &result, needed, err);
+	}
+	if (!st)
+		st = plan_judge(p, err);
+	p->max_batch = p->max_sequence = PLIM_UNKNOWN;
+	p->max_batch_range = p->max_sequence_range = INTERVAL_UNKNOWN;
+	return st ? st : take_names(p, path, o, err);
+}
+
 enum plim_status plim_plan_open(const char *path, const struct plim_plan_options *options,
 				struct plim_plan **out, struct plim_err *err)
 {
@@ -235,7 +319,8 @@ enum plim_status plim_plan_open(const char *path, const struct plim_plan_options
 	p->dies_request_bytes = p->dies_allocated_bytes = p->host_bytes = p->unexplained_bytes =
 		PLIM_UNKNOWN;
 	p->batch = o.batch;
-	st = plan_all(p, path, &o, err);
+	st = path && plan_is_trace(&p->hidden->mem, path) ? plan_traced(p, path, &o, err)
+							  : plan_all(p, path, &o, err);
 	if (st)
 		plim_plan_free(p);
 	else

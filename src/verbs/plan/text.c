@@ -69,6 +69,26 @@ static void recipe(struct text *t, const struct plim_plan *p)
 	text_release(&words);
 }
 
+/* The same of a trace, which says it in its own words; a script's batch is its own affair. */
+static void traced(struct text *t, const struct plim_plan *p)
+{
+	const struct plan_traced *traced = &p->hidden->traced;
+	struct text words;
+	char a[32];
+
+	text_init(&words, t->mem, &t->style);
+	text_printf(&words, "traced, to %s", traced->task);
+	if (*traced->recipe)
+		text_printf(&words, " in %s", traced->recipe);
+	if (p->batch)
+		text_printf(&words, ": batch %s", text_number(a, p->batch));
+	if (p->batch && p->sequence)
+		text_printf(&words, ", sequence %s", text_number(a, p->sequence));
+	text_puts(t, "  ");
+	text_wrap(t, 2, 2, "%s", text_get(&words));
+	text_release(&words);
+}
+
 static void head(struct text *t, const struct plim_plan *p)
 {
 	char a[32], b[32];
@@ -79,7 +99,10 @@ static void head(struct text *t, const struct plim_plan *p)
 	text_wrap(t, (unsigned)strlen(p->model.family), 2, "%s: %s parameters, %s of weights",
 		  p->model.guessed ? "?" : "", text_number(a, p->model.parameters),
 		  text_size(b, p->model.parameter_bytes));
-	recipe(t, p);
+	if (p->hidden->traced.mem)
+		traced(t, p);
+	else
+		recipe(t, p);
 	text_puts(t, "\n");
 }
 

@@ -1,0 +1,78 @@
+"""python -m plimsoll.tracing: a trace as a file; `plimsoll plan --trace` and `plimsoll plan -- python ...` run it."""
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import Sequence
+
+from .packed import Trace
+
+
+# What other tools call it; training in 16 bits is autocast over fp32 weights, as the planner has it.
+PRECISIONS = {"bf16": "bf16-autocast", "fp16": "fp16-autocast", "bf16-mixed": "bf16-autocast", "16-mixed": "fp16-autocast",
+              "bf16-true": "bf16-pure", "bfloat16": "bf16-pure", "float32": "fp32", "no": "fp32"}
+
+
+def _parser() -> argparse.ArgumentParser:
+    p = argparse.ArgumentParser(prog="python -m plimsoll.tracing", description=__doc__)
+    p.add_argument("model", nargs="?", help="a config.json, a folder that has one, or MODULE:FUNCTION, which gives "
+                                            "(module, batch, step)")
+    p.add_argument("-o", "--output", required=True, help="the trace, FILE.json.gz")
+    p.add_argument("--batch", type=int, default=1)
+    p.add_argument("--seq", type=int, default=0)
+    p.add_argument("--precision", default="")
+    p.add_argument("--optimizer", default="adamw")
+    p.add_argument("--attention", default="")
+    p.add_argument("--checkpointing", default="none")
+    p.add_argument("--accumulate", type=int, default=1)
+    p.add_argument("--lora", type=int, default=0)
+    p.add_argument("--steps", type=int, default=2)
+    p.add_argument("--task", default="train")
+    p.add_argument("--no-clip", action="store_true")
+    p.add_argument("--keep-outputs", action="store_true")
+    p.add_argument("--gpu", default="", help="the card that decides kernels and workspaces (H100)")
+    return p
+
+
+def _trace(args: argparse.Namespace, command: list[str]) -> Trace:
+    from . import loop, tables
+    o = loop.Options(batch=args.batch, seq=args.seq, precision=PRECISIONS.get(args.precision, args.precision), optimizer=args.optimizer,
+                     attention=args.attention, checkpointing=args.checkpointing, accumulate=args.accumulate,
+                     lora=args.lora, steps=args.steps, task=args.task, clip=not args.no_clip,
+                     keep_outputs=args.keep_outputs, capability=tables.capability_of(args.gpu))
+    if command:
+        from . import script
+        return script.trace_script(command, o)
+    if not args.model:
+        raise ValueError("there is nothing to trace: give a configuration, MODULE:FUNCTION, or -- and a script")
+    if os.path.exists(args.model):
+        return loop.trace_config(args.model, o)
+    module, colon, function = args.model.partition(":")
+    if colon:
+        return loop.trace_function(module, function, o)
+    raise ValueError(f"'{args.model}' is no file here and no MODULE:FUNCTION; nothing is fetched from the Hub: give the "
+                     "config.json of the local cache (~/.cache/huggingface/hub/models--ORG--NAME/snapshots/*)")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    words = list(sys.argv[1:] if argv is None else argv)
+    at = words.index("--") if "--" in words else len(words)
+    args = _parser().parse_args(words[:at])
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a GPU that is there is left alone
+    try:
+        _trace(args, words[at + 1:]).write(args.output)
+    except ModuleNotFoundError as e:
+        sys.stderr.write(f"plimsoll: tracing needs {e.name}, which this Python has not: {sys.executable}\n")
+        return 4
+    except KeyboardInterrupt:
+        return 130
+    except Exception as e:  # noqa: BLE001 - the traced program may fail in any way
+        from .errors import told
+        sys.stderr.write(told(e))
+        return 4
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,349 @@
+"""Stands in for the GPU: "cuda" is told to be there, its tensors are fake ones of the CPU that are marked.
+
+Fake tensors of device "cuda" run forward without a GPU, but the autograd engine then asks the driver for a stream (in
+CPU-only builds there is none at all), so they cannot be used.  What PyTorch decides by device is decided here as it
+would be on the card: the kernel of scaled_dot_product_attention, dropout's masks, autocast's lists, the optimizers'
+foreach.  All of it is undone when the block ends; a trace belongs in a process of its own where others use PyTorch.
+"""
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+import types
+import warnings
+from typing import Any, Callable, Iterator
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+
+from .engine import DispatchMode, Gate, Recorder
+
+GPU = torch.device("cuda", 0)
+CPU = torch.device("cpu")
+
+
+def _is_cuda(device: Any) -> bool:
+    if isinstance(device, torch.device):
+        return bool(device.type == "cuda")
+    if isinstance(device, int) and not isinstance(device, bool):
+        return True
+    return isinstance(device, str) and device.startswith("cuda")
+
+
+# ---- scaled_dot_product_attention ----
+
+def _autocast_dtype() -> torch.dtype | None:
+    return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
+
+
+def attention_kernel(r: Recorder, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, mask: Any, dropout: float,
+                     causal: bool) -> str:
+    """"cudnn", "flash", "efficient" or "math", in the order of sdp_utils.cpp for the card."""
+    half = q.dtype in (torch.float16, torch.bfloat16)
+    same = q.shape[-1] == v.shape[-1]
+    shared = q.dim() == 4 and q.shape[1] != k.shape[1]
+    card = r.card
+    if q.dim() != 4 or not q.numel() or (mask is not None and mask.requires_grad and torch.is_grad_enabled()):
+        return "math"
+    if card.cudnn_attention and half and q.shape[-1] % 8 == 0 and q.shape[-1] <= 128 and v.shape[-1] <= 128:
+        return "cudnn"
+    if card.flash_attention and half and mask is None and same and q.shape[-1] <= 256:
+        return "flash"
+    if not shared and (half or q.dtype is torch.float32):
+        return "efficient"
+    return "math"
+
+
+def attend(r: Recorder, q: Any, k: Any, v: Any, attn_mask: Any = None,
+           dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
+           enable_gqa: bool = False) -> Any:
+    aten = torch.ops.aten
+    dtype = _autocast_dtype()
+    if dtype is not None:
+        q, k, v = (t.to(dtype) if t.dtype is torch.float32 else t for t in (q, k, v))
+        if attn_mask is not None and attn_mask.dtype is torch.float32:
+            attn_mask = attn_mask.to(dtype)
+    kernel = attention_kernel(r, q, k, v, attn_mask, dropout_p, is_causal)
+    if kernel == "math":
+        before = r.gate.to_gpu, r.gate.adds
+        r.gate.to_gpu = r.gate.adds = True
+        try:
+            return aten._scaled_dot_product_attention_math(q, k, v, attn_mask, dropout_p, is_causal, None, scale=scale,
+                                                           enable_gqa=enable_gqa)[0]
+        finally:
+            r.gate.to_gpu, r.gate.adds = before
+    bias = attn_mask
+    if bias is not None and bias.dtype is torch.bool:  # convert_boolean_attn_mask
+        bias = torch.zeros_like(bias, dtype=q.dtype).masked_fill_(bias.logical_not(), float("-inf"))
+    grad = torch.is_grad_enabled() and any(t.requires_grad for t in (q, k, v))
+    if kernel == "flash":
+        return aten._scaled_dot_product_flash_attention(q, k, v, dropout_p, is_causal, False, scale=scale)[0]
+    if bias is not None:
+        bias = bias.expand(q.shape[0], q.shape[1], q.shape[2], k.shape[2])
+    if kernel == "cudnn":
+        return aten._scaled_dot_product_cudnn_attention(q, k, v, bias, grad, dropout_p, is_causal, False,
+                                                        scale=scale)[0]
+    return aten._scaled_dot_product_efficient_attention(q, k, v, bias, grad, dropout_p, is_causal, scale=scale)[0]
+
+
+class FunctionMode(TorchFunctionMode):  # type: ignore[misc]
+    """Calls as Python makes them: devices, and what the card decides."""
+
+    def __init__(self, recorder: Recorder, gate: Gate) -> None:
+        super().__init__()
+        self.r = recorder
+        self.gate = gate
+
+    def __torch_function__(self, func: Any, types_: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if func is torch.nn.functional.scaled_dot_product_attention:
+            if args and isinstance(args[0], torch.Tensor) and self.r.is_gpu(args[0]):
+                return attend(self.r, *args, **kwargs)
+        elif func in (torch.nn.functional.dropout, torch.dropout):
+            return self.dropout(func, args, kwargs)
+        elif func in (torch.Tensor.to, torch.Tensor.cuda, torch.Tensor.cpu):
+            return self.move(func, args, kwargs)
+        elif func is torch.Tensor.backward:
+            return self.backward(*args, **kwargs)
+        elif func is torch.Tensor.pin_memory:
+            return args[0]
+        if "device" in kwargs and kwargs["device"] is not None:
+            return self.placed(func, args, kwargs)
+        return func(*args, **kwargs)
+
+    def backward(self, loss: torch.Tensor, gradient: Any = None, retain_graph: bool | None = None,
+                 create_graph: bool = False, inputs: Any = None) -> Any:
+        """Checkpointed blocks are computed again in it, and want the mode."""
+        with self:
+            torch.autograd.backward(loss, gradient, retain_graph, create_graph, inputs=inputs)
+
+    def placed(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        cuda = _is_cuda(kwargs["device"])
+        if not cuda and torch.device(kwargs["device"]).type != "cpu":
+            return func(*args, **kwargs)
+        kwargs["device"] = CPU
+        gate = self.gate
+        before = gate.to_gpu, gate.to_host
+        gate.to_gpu, gate.to_host = cuda, not cuda
+        try:
+            return func(*args, **kwargs)
+        finally:
+            gate.to_gpu, gate.to_host = before
+
+    def dropout(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        names = ("input", "p", "training" if func is torch.nn.functional.dropout else "train", "inplace")
+        given = dict(zip(names, args)) | kwargs
+        p, training = float(given.get("p", 0.5)), bool(given.get(names[2], True))
+        if not training or not 0 < p < 1 or given.get("inplace"):
+            return func(*args, **kwargs)
+        return torch.ops.aten.native_dropout(given["input"], p, True)[0]
+
+    def move(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+        t, rest = args[0], list(args[1:])
+        device, other = kwargs.pop("device", None), None
+        if func is torch.Tensor.cuda:
+            device, rest, kwargs = GPU, [], {}
+        elif func is torch.Tensor.cpu:
+            device, rest, kwargs = CPU, [], {}
+        elif rest and isinstance(rest[0], torch.Tensor):
+            other = rest.pop(0)
+            device, kwargs["dtype"] = other.device, other.dtype
+        elif rest and (rest[0] is None or isinstance(rest[0], (str, int, torch.device))):
+            device = rest.pop(0)
+        kwargs.pop("non_blocking", None)
+        rest = rest[:1] if rest and isinstance(rest[0], torch.dtype) else []
+        here = self.r.is_gpu(t)
+        there = here if device is None else _is_cuda(device)
+        if device is not None and torch.device(device).type == "meta":
+            return func(t, *rest, device=device, **kwargs)
+        if here == there:
+            return torch.Tensor.to(t, *rest, **kwargs) if rest or kwargs else t
+        before = self.gate.to_gpu, self.gate.to_host
+        self.gate.to_gpu, self.gate.to_host = there, not there
+        try:
+            return torch.Tensor.to(t, *rest, **kwargs, copy=True) if "copy" not in kwargs else torch.Tensor.to(
+                t, *rest, **kwargs)
+        finally:
+            self.gate.to_gpu, self.gate.to_host = before
+
+
+# ---- autocast: CUDA's lists for the CPU's key ----
+
+FP32 = """acos asin cosh erfinv exp expm1 log log10 log2 log1p reciprocal rsqrt sinh tan pow.Tensor_Scalar
+pow.Tensor_Tensor pow.Scalar softplus layer_norm native_layer_norm group_norm cosine_similarity cosine_embedding_loss
+nll_loss nll_loss2d hinge_embedding_loss kl_div l1_loss smooth_l1_loss huber_loss mse_loss soft_margin_loss
+binary_cross_entropy_with_logits dist cdist logsumexp upsample_bicubic2d upsample_bilinear2d upsample_nearest2d
+""".split()
+SET_DTYPE = """prod prod.dim_int softmax.int log_softmax.int cumprod cumsum sum sum.dim_IntList""".split()
+
+
+def _redispatch_fp32(op: Any) -> Callable[..., Any]:
+    def widen(x: Any) -> Any:
+        if isinstance(x, torch.Tensor):
+            return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+        return type(x)(widen(i) for i in x) if isinstance(x, (list, tuple)) else x
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        with torch._C._ExcludeDispatchKeyGuard(AUTOCAST):
+            return op(*(widen(a) for a in args), **{k: widen(v) for k, v in kwargs.items()})
+    return kernel
+
+
+def _redispatch_dtype(op: Any) -> Callable[..., Any]:
+    at = [a.name for a in op._schema.arguments].index("dtype")
+    keyword = op._schema.arguments[at].kwarg_only
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        half = isinstance(args[0], torch.Tensor) and args[0].dtype in (torch.float16, torch.bfloat16)
+        if half and kwargs.get("dtype") is None and (keyword or len(args) <= at or args[at] is None):
+            kwargs["dtype"] = torch.float32
+            args = args if keyword else args[:at]
+        with torch._C._ExcludeDispatchKeyGuard(AUTOCAST):
+            return op(*args, **kwargs)
+    return kernel
+
+
+AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
+
+
+def _autocast_lists() -> Any:
+    """A library whose end takes the lists back."""
+    library = torch.library.Library("aten", "IMPL")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for names, make in ((FP32, _redispatch_fp32), (SET_DTYPE, _redispatch_dtype)):
+            for name in names:
+                base, _, overload = name.partition(".")
+                op = getattr(getattr(torch.ops.aten, base), overload or "default")
+                with contextlib.suppress(RuntimeError):  # one that the CPU's list has as well
+                    library.impl(name, make(op), "AutocastCPU", allow_override=True)
+    return library
+
+
+# ---- torch.cuda, the optimizers ----
+
+def _properties(r: Recorder) -> Any:
+    return types.SimpleNamespace(name="planned card", major=r.card.capability[0], minor=r.card.capability[1],
+                                 total_memory=80 << 30, multi_processor_count=r.card.multiprocessors,
+                                 warp_size=32, max_threads_per_multi_processor=2048, gcnArchName="")
+
+
+def _of_cpu(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """One of autocast's functions, which says of CUDA what it says of the CPU."""
+    def answer(device: Any = "cuda", *rest: Any) -> Any:
+        if isinstance(device, bool):
+            return plain("cpu", device)
+        return plain("cpu" if device == "cuda" else device, *rest)
+    return answer
+
+
+def _apply(self: torch.nn.Module, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> torch.nn.Module:
+    """Module._apply as it is for tensors that are not fake: data are set, tensors not swapped."""
+    for child in self.children() if recurse else ():
+        child._apply(fn)
+    for key, p in self._parameters.items():
+        if p is None:
+            continue
+        with torch.no_grad():
+            new = fn(p)
+        if new is not p:
+            p.data = new
+        if p.grad is not None:
+            p.grad.data = fn(p.grad)
+    for key, b in self._buffers.items():
+        if b is not None:
+            self._buffers[key] = fn(b)
+    return self
+
+
+def _patches(r: Recorder) -> list[tuple[Any, str, Any]]:
+    cuda: Any = torch.cuda
+    optimizer: Any = importlib.import_module("torch.optim.optimizer")  # its package hides it
+    nothing = lambda *a, **k: None  # noqa: E731
+    autocast = torch.amp.autocast_mode.autocast
+    init = autocast.__init__
+
+    def autocast_init(self: Any, device_type: str = "cuda", *args: Any, **kwargs: Any) -> None:
+        if device_type == "cuda" and not args and kwargs.get("dtype") is None:
+            kwargs["dtype"] = torch.float16
+        init(self, "cpu" if device_type == "cuda" else device_type, *args, **kwargs)
+
+    told: Any = FakeTensor.__dict__["device"]
+
+    def device(self: Any) -> torch.device:
+        real: torch.device = told.__get__(self)
+        return real if r.gate.inside or real.type != "cpu" or not r.is_gpu(self) else GPU
+
+    found: list[tuple[Any, str, Any]] = [
+        (cuda, "is_available", lambda: True), (cuda, "device_count", lambda: 1), (cuda, "current_device", lambda: 0),
+        (cuda, "set_device", nothing), (cuda, "synchronize", nothing), (cuda, "empty_cache", nothing),
+        (cuda, "manual_seed", nothing), (cuda, "manual_seed_all", nothing), (cuda, "_lazy_init", nothing),
+        (cuda, "is_bf16_supported", lambda *a, **k: r.card.capability >= (8, 0)),
+        (cuda, "get_device_capability", lambda *a, **k: r.card.capability),
+        (cuda, "get_device_properties", lambda *a, **k: _properties(r)),
+        (cuda, "get_device_name", lambda *a, **k: "planned card"),
+        (cuda, "mem_get_info", lambda *a, **k: (80 << 30, 80 << 30)),
+        (cuda, "memory_allocated", lambda *a, **k: 0), (cuda, "max_memory_allocated", lambda *a, **k: 0),
+        (cuda, "memory_reserved", lambda *a, **k: 0), (cuda, "max_memory_reserved", lambda *a, **k: 0),
+        (cuda, "reset_peak_memory_stats", nothing), (cuda, "is_current_stream_capturing", lambda: False), (cuda, "is_initialized", lambda: True),
+        (cuda, "get_rng_state", lambda *a, **k: torch.zeros(16, dtype=torch.uint8)),
+        (cuda, "set_rng_state", nothing), (cuda, "get_rng_state_all", lambda *a, **k: []),
+        (cuda, "set_rng_state_all", nothing),
+        (autocast, "__init__", autocast_init),
+        *((torch, name, _of_cpu(getattr(torch, name))) for name in (
+            "is_autocast_enabled", "get_autocast_dtype", "set_autocast_enabled", "set_autocast_dtype")),
+        (torch, "get_autocast_gpu_dtype", lambda: torch.get_autocast_dtype("cpu")),
+        (torch.nn.Module, "_apply", _apply),
+        (torch.autograd, "has_torch_function", lambda args: False),  # else the function mode is off in backward passes
+        (FakeTensor, "device", property(device)),
+        (FakeTensor, "is_cuda", property(lambda self: device(self).type == "cuda")),
+        (optimizer, "_foreach_supported_types", [*optimizer._foreach_supported_types, FakeTensor]),
+        (optimizer, "_get_foreach_kernels_supported_devices", lambda: ["cuda", "cpu"]),
+        (importlib.import_module("torch.utils._foreach_utils"), "_get_foreach_kernels_supported_devices", lambda: ["cuda", "cpu"]),
+    ]
+    utilities = sys.modules.get("transformers.utils.import_utils")
+    if utilities is not None:  # it makes masks for fake tensors that it leaves out otherwise
+        found.append((utilities, "is_fake_tensor", lambda x: False))
+    common = getattr(torch.cuda.amp, "common", None)
+    if common is not None:
+        found.append((common, "amp_definitely_not_available", lambda: False))
+    return found
+
+
+def _probe(r: Recorder) -> None:
+    """Two gradients meet: how many hold one that nobody else holds depends on the release."""
+    x = torch.zeros(4, requires_grad=True)
+    y = x * 2
+    z = (y * 3 + y * 4).sum()
+    r.backward = True
+    with torch.autograd.set_multithreading_enabled(False):
+        z.backward()
+    r.backward = False
+    r.forget()
+
+
+@contextlib.contextmanager
+def stand_in(r: Recorder) -> Iterator[FakeTensorMode]:
+    """While it lasts the process has a GPU whose tensors have no bytes."""
+    gate = r.gate
+    fake = FakeTensorMode(allow_non_fake_inputs=True, allow_fallback_kernels=False)  # imports look at torch.cuda
+    undo: list[tuple[Any, str, Any]] = []
+    absent = object()
+    for owner, name, value in _patches(r):
+        undo.append((owner, name, owner.__dict__.get(name, absent)))
+        setattr(owner, name, value)
+    library = _autocast_lists()
+    try:
+        with fake, DispatchMode(r, gate), FunctionMode(r, gate):
+            _probe(r)
+            yield fake
+    finally:
+        r.closed = True
+        library._destroy()
+        for owner, name, value in reversed(undo):
+            if value is absent:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, value)

@@ -1,0 +1,276 @@
+"""Writes down what is asked of the GPU: a dispatch mode that sees each new storage, and each one's end.
+
+A storage is the GPU's where an operand of the operation that made it is, or where the call named the GPU (device.py).
+Python's reference counts and autograd's release of saved tensors give the order of ends; nothing of that is modelled.
+"""
+from __future__ import annotations
+
+import weakref
+from typing import Any, Callable, Iterator
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from . import tables
+from .packed import CATEGORIES, Trace
+
+aten = torch.ops.aten
+CATEGORY = {name: i for i, name in enumerate(CATEGORIES)}
+PRODUCTS = {"mm", "addmm", "bmm", "baddbmm", "_scaled_mm", "_grouped_mm", "_addmm_activation"}
+OF_PHASE = {"load": "buffer", "fwd": "activation", "bwd": "autograd_detail", "opt": "temporary",
+            "eval": "activation", "gen": "activation"}
+
+
+def _tensors(value: Any) -> Iterator[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        yield value
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _tensors(item)
+    elif isinstance(value, dict):
+        for item in value.values():
+            yield from _tensors(item)
+
+
+class Numbers:
+    """Texts by number, in the order of use."""
+
+    def __init__(self, texts: list[str]) -> None:
+        self.texts = texts
+        self.ids: dict[str, int] = {}
+
+    def of(self, text: str) -> int:
+        n = self.ids.get(text)
+        if n is None:
+            n = self.ids[text] = len(self.texts)
+            self.texts.append(text)
+        return n
+
+
+class Gate:
+    """What the Python call at hand says about where its result is."""
+
+    __slots__ = ("to_gpu", "to_host", "inside", "adds")
+
+    def __init__(self) -> None:
+        self.to_gpu = self.to_host = False
+        self.adds = False  # sums without gradients may take an operand's place
+        self.inside = 0
+
+
+class Recorder:
+    """Requests and ends, phase by phase."""
+
+    def __init__(self, trace: Trace, card: tables.Card) -> None:
+        self.trace = trace
+        self.card = card
+        self.requests: dict[int, int] = {}       # of a storage that lives, by its address
+        self.watched: dict[int, Any] = {}        # what tells its end
+        self.places = Numbers(trace.places)
+        self.operators = Numbers(trace.operators)
+        self.places.of("")
+        self.operators.of("")
+        self.phase = "load"
+        self.stack: list[str] = []               # modules that run
+        self.by_sequence: dict[int, str] = {}    # of autograd's nodes: the module whose call made them
+        self.backward = False
+        self.workspaces: set[tuple[bool, str]] = set()
+        self.sole: tuple[int, int] | None = None  # counts of a gradient that nobody else holds (device.py probes)
+        self.closed = False
+        self.taken: dict[str, int] = {}          # values that a program asked for
+        self.gate = Gate()
+
+    # ---- requests ----
+
+    def is_gpu(self, t: torch.Tensor) -> bool:
+        return t.untyped_storage()._cdata in self.requests
+
+    def birth(self, size: int, operator: str, category: str | None = None) -> int:
+        """A request of `size` bytes; gives its number."""
+        t = self.trace
+        name = category or OF_PHASE.get(self.phase.rstrip("0123456789."), "unknown")
+        t.events.append(size)
+        t.place.append(self.places.of(self.place()))
+        t.operator.append(self.operators.of(operator))
+        t.category.append(CATEGORY[name])
+        return len(t.category) - 1
+
+    def death(self, request: int) -> None:
+        if not self.closed:
+            self.trace.events.append(-request - 1)
+
+    def touch(self, sizes: list[int], operator: str) -> None:
+        """Requests that live for a moment, all at once."""
+        made = [self.birth(n, operator, "workspace") for n in sizes]
+        for request in reversed(made):
+            self.death(request)
+
+    def forget(self) -> None:
+        """What was noted so far was no part of the run."""
+        for column in (self.trace.events, self.trace.place, self.trace.operator, self.trace.category):
+            column.clear()
+        self.requests.clear()
+        self.watched.clear()
+        self.workspaces.clear()
+        self.by_sequence.clear()
+
+    def end_phase(self, next_phase: str) -> None:
+        self.trace.events.append(0)
+        self.trace.phases.append(self.phase)
+        self.phase = next_phase
+
+    def mark(self, tensors: Iterator[torch.Tensor], category: str) -> None:
+        for t in tensors:
+            request = self.requests.get(t.untyped_storage()._cdata)
+            if request is not None:
+                self.trace.category[request] = CATEGORY[category]
+
+    # ---- storages ----
+
+    def take(self, t: torch.Tensor, operator: str) -> None:
+        """A tensor that an operation gave: a request, if its storage is new."""
+        storage = t.untyped_storage()
+        key = storage._cdata
+        if key in self.requests:
+            return
+        size = storage.nbytes()
+        if not size:
+            return
+        self.requests[key] = self.birth(size, operator)
+        self.watched[key] = weakref.ref(storage, self._gone(key))
+
+    def _gone(self, key: int) -> Callable[[Any], None]:
+        def gone(_: Any) -> None:
+            request = self.requests.pop(key, None)
+            self.watched.pop(key, None)
+            if request is not None:
+                self.death(request)
+        return gone
+
+    def give(self, t: torch.Tensor) -> None:
+        """A tensor that came to the GPU by no operation (a copy of the host's)."""
+        self.take(t, "copy_")
+
+    # ---- where ----
+
+    def place(self) -> str:
+        if not self.backward:
+            return self.stack[-1] if self.stack else ""
+        node = torch._C._current_autograd_node()
+        return self.by_sequence.get(node._sequence_nr(), "") if node is not None else ""
+
+    def enter(self, path: str) -> None:
+        self.stack.append(path)
+
+    def leave(self) -> None:
+        if self.stack:
+            self.stack.pop()
+
+
+SUMS = {aten.add.Tensor}
+
+
+def counts(t: torch.Tensor) -> tuple[int, int]:
+    """Who holds a tensor and its storage, the call's own references among them."""
+    return t._use_count(), torch._C._storage_Use_Count(t.untyped_storage()._cdata)
+
+
+def _is_dense(t: torch.Tensor) -> bool:
+    """Neither holes nor overlaps."""
+    expected = 1
+    for size, stride in sorted(((n, s) for n, s in zip(t.shape, t.stride()) if n > 1), key=lambda x: x[1]):
+        if stride != expected:
+            return False
+        expected *= size
+    return True
+
+
+VALUES = {aten._local_scalar_dense.default, aten.is_nonzero.default, aten.equal.default, aten.item.default}
+
+
+class DispatchMode(TorchDispatchMode):  # type: ignore[misc]
+    """Each operation once, above the fake mode that computes shapes."""
+
+    def __init__(self, recorder: Recorder, gate: Any) -> None:
+        super().__init__()
+        self.recorder = recorder
+        self.gate = gate  # device.Gate: is the call at hand one that names the GPU
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        r, gate = self.recorder, self.gate
+        if func in VALUES:
+            return self.value(func, args)
+        if func._schema.name.endswith("_") and torch.Tag.nondeterministic_seeded in func.tags:
+            return args[0]  # filled with numbers that nobody sees
+        inputs = list(_tensors(args)) + list(_tensors(kwargs))
+        if len(inputs) == 2 and func in SUMS and (r.backward or gate.adds):
+            func, args, kwargs = self.sum(func, args, kwargs)
+        on_gpu = gate.to_gpu or (not gate.to_host and (any(r.is_gpu(t) for t in inputs) if inputs else r.backward))
+        gate.inside += 1
+        try:
+            result = func(*args, **kwargs)
+        finally:
+            gate.inside -= 1
+        if on_gpu:
+            self.note(func, args, kwargs, inputs, result)
+        return result
+
+    def sum(self, func: Any, args: Any, kwargs: Any) -> tuple[Any, Any, Any]:
+        """
+        Gradients that meet are added in place by eager's engine where nobody else holds one; under a dispatch mode it makes
+        a third (isTensorSubclassLike is true of all tensors).  So does the plain attention with its mask.
+        """
+        a, b = args[0], args[1]
+        if a.shape != b.shape and not self.gate.adds:
+            return func, args, kwargs
+        if self.recorder.sole is None:
+            self.recorder.sole = counts(a)
+        for into, other in ((a, b), (b, a)):
+            if counts(into) == self.recorder.sole and _is_dense(into) and into.dtype == torch.result_type(a, b) and (
+                    into.shape == torch.broadcast_shapes(a.shape, b.shape)) and not into.requires_grad:
+                return aten.add_.Tensor, (into, other), kwargs
+        return func, args, kwargs
+
+    def note(self, func: Any, args: Any, kwargs: Any, inputs: list[torch.Tensor], result: Any) -> None:
+        r = self.recorder
+        name = func._schema.name.partition("::")[2]
+        if not r.backward and torch.is_grad_enabled() and r.stack:
+            r.by_sequence[torch._C._autograd._get_sequence_nr() - 1] = r.stack[-1]
+        self.workspace(name)
+        known = {t.untyped_storage()._cdata for t in inputs}
+        for t in _tensors(result):
+            if t.untyped_storage()._cdata not in known:
+                r.take(t, name)
+        sizes = tables.inside(tables.Call(name, args, kwargs, result), r.card)
+        if sizes:
+            r.touch(sizes, name)
+
+    def workspace(self, name: str) -> None:
+        """cuBLAS's and cuBLASLt's stay, one for each thread that multiplies."""
+        r = self.recorder
+        if name not in PRODUCTS:
+            return
+        if (r.backward, "blas") not in r.workspaces:
+            r.workspaces.add((r.backward, "blas"))
+            r.birth(r.card.blas_bytes, name, "workspace")
+        if name == "addmm" and not r.backward and (False, "lt") not in r.workspaces:
+            r.workspaces.add((False, "lt"))
+            r.birth(r.card.lt_bytes, name, "workspace")
+
+    def value(self, func: Any, args: Any) -> Any:
+        """A number that only a run knows.  What a fake tensor knows (a constant) it says."""
+        gate = self.gate
+        gate.inside += 1
+        try:
+            return func(*args)
+        except Exception:  # noqa: BLE001 - any of FakeTensor's ways to say that it does not know
+            pass
+        finally:
+            gate.inside -= 1
+        dtype = args[0].dtype
+        kind = "true" if dtype is torch.bool or func is not aten._local_scalar_dense.default else "0"
+        self.recorder.taken[kind] = self.recorder.taken.get(kind, 0) + 1
+        if dtype is torch.bool or func is not aten._local_scalar_dense.default:
+            return True
+        return 0.0 if dtype.is_floating_point else 0

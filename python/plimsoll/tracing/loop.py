@@ -1,0 +1,405 @@
+"""What is run: a configuration in the loop of the planner's measured runs, or a module and a step of one's own."""
+from __future__ import annotations
+
+import contextlib
+import copy
+import importlib
+import json
+import os
+import sys
+from dataclasses import dataclass, replace
+from typing import Any, Callable, Iterator, Mapping
+
+import torch
+from torch.utils._pytree import tree_leaves, tree_map
+
+from . import tables
+from .device import GPU, stand_in
+from .engine import Recorder
+from .packed import Trace
+
+__all__ = ["Options", "trace_config", "trace_function", "trace_module", "trace_step"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """A recipe in the planner's words (docs/plan.md)."""
+
+    batch: int = 1
+    seq: int = 0        # 0: 1,024, or the model's positions if fewer
+    precision: str = ""  # "": bf16-autocast to train, bf16-pure else
+    optimizer: str = "adamw"
+    attention: str = ""  # Transformers' own choice
+    checkpointing: str = "none"
+    accumulate: int = 1
+    lora: int = 0
+    steps: int = 3
+    task: str = "train"
+    clip: bool = True
+    keep_outputs: bool = False
+    capability: int = 90
+
+
+AUTOCAST = {"bf16-autocast": torch.bfloat16, "fp16-autocast": torch.float16, "bf16-weights": torch.bfloat16}
+HALF = ("bf16-pure", "bf16-weights")
+
+
+@contextlib.contextmanager
+def recording(o: Options, model: str) -> Iterator[tuple[Recorder, Any]]:
+    words = [o.precision, f"with {o.optimizer}" if o.task == "train" else "", "checkpointed"
+             if o.checkpointing == "full" else "", f"LoRA of rank {o.lora}" if o.lora else ""]
+    trace = Trace(model=model, recipe=", ".join(w for w in words if w), batch=o.batch, sequence=o.seq, task=o.task, torch=torch.__version__.partition("+")[0],
+                  capability=o.capability, way="fake CPU tensors, decided as for CUDA")
+    r = Recorder(trace, tables.card_of(o.capability))
+    with stand_in(r) as fake:
+        yield r, fake
+
+
+@contextlib.contextmanager
+def modules(r: Recorder, model: torch.nn.Module) -> Iterator[None]:
+    """Whose call is running, by hooks; paths as named_modules has them."""
+    paths = {id(m): name for name, m in model.named_modules()}
+    module = torch.nn.modules.module
+
+    def before(m: torch.nn.Module, _: Any) -> None:
+        r.enter(paths.get(id(m), type(m).__name__))
+
+    def after(m: torch.nn.Module, _: Any, __: Any) -> None:
+        r.leave()
+
+    handles = [module.register_module_forward_pre_hook(before),
+               module.register_module_forward_hook(after, always_call=True)]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+@contextlib.contextmanager
+def modules_of_all(r: Recorder, first: Callable[[], None]) -> Iterator[None]:
+    """The same where the model is a script's: names are taken from the outermost module that is called."""
+    paths: dict[int, str] = {}
+    module = torch.nn.modules.module
+
+    def before(m: torch.nn.Module, _: Any) -> None:
+        first()
+        if not r.stack and id(m) not in paths:
+            paths.update((id(x), name) for name, x in m.named_modules())
+            r.mark(iter(m.parameters()), "parameter")
+            r.mark(iter(m.buffers()), "buffer")
+        r.enter(paths.get(id(m), type(m).__name__))
+
+    def after(m: torch.nn.Module, _: Any, __: Any) -> None:
+        r.leave()
+
+    handles = [module.register_module_forward_pre_hook(before),
+               module.register_module_forward_hook(after, always_call=True)]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _optimizer(o: Options, parameters: list[torch.nn.Parameter]) -> torch.optim.Optimizer:
+    rate = 1e-4
+    if o.optimizer == "sgd":
+        return torch.optim.SGD(parameters, rate)
+    if o.optimizer == "sgd-momentum":
+        return torch.optim.SGD(parameters, rate, momentum=0.9)
+    if o.optimizer == "adafactor":
+        from transformers.optimization import Adafactor
+        return Adafactor(parameters, lr=rate, scale_parameter=False, relative_step=False)
+    how: dict[str, Any] = {"adamw-fused": {"fused": True}, "adamw-loop": {"foreach": False}, "adamw": {}}
+    if o.optimizer not in how:
+        raise ValueError(f"optimizer '{o.optimizer}' is not traced; known are adamw, adamw-fused, adamw-loop, sgd, "
+                         "sgd-momentum and adafactor")
+    return torch.optim.AdamW(parameters, rate, **how[o.optimizer])
+
+
+def _backward(r: Recorder, loss: torch.Tensor) -> None:
+    r.backward = True
+    try:
+        with torch.autograd.set_multithreading_enabled(False):
+            loss.backward()
+    finally:
+        r.backward = False
+
+
+def train(r: Recorder, o: Options, model: torch.nn.Module, step: Callable[[], torch.Tensor]) -> None:
+    """The loop around `step`, which makes a batch and gives the loss."""
+    trainable = [p for p in model.parameters() if p.requires_grad]
+    optimizer = _optimizer(o, trainable)
+    scaler = torch.amp.GradScaler("cuda") if o.precision == "fp16-autocast" else None
+    for n in range(o.steps):
+        for part in range(o.accumulate):
+            tail = f".{part}" if o.accumulate > 1 else ""
+            r.phase = f"fwd{n}{tail}"
+            loss = step()
+            if o.accumulate > 1:
+                loss = loss / o.accumulate
+            r.end_phase(f"bwd{n}{tail}")
+            _backward(r, scaler.scale(loss) if scaler else loss)
+            r.mark((p.grad for p in trainable if p.grad is not None), "gradient")
+            r.end_phase(f"opt{n}" if part + 1 == o.accumulate else f"fwd{n}.{part + 1}")
+        if scaler:
+            scaler.unscale_(optimizer)
+        if o.clip:
+            torch.nn.utils.clip_grad_norm_(trainable, 1.0)
+        if scaler:
+            scaler.step(optimizer)
+            scaler.update()
+        else:
+            optimizer.step()
+        r.mark((t for s in optimizer.state.values() for t in s.values() if isinstance(t, torch.Tensor)),
+               "optimizer_state")
+        r.end_phase(f"zero{n}")
+        optimizer.zero_grad(set_to_none=True)
+        r.end_phase(f"fwd{n + 1}")
+
+
+def _loaded(r: Recorder, model: torch.nn.Module) -> None:
+    r.mark(iter(model.parameters()), "parameter")
+    r.mark(iter(model.buffers()), "buffer")
+    seen = {id(p): p for p in model.parameters()}
+    r.trace.parameters = sum(p.numel() for p in seen.values())
+    r.trace.trainable = sum(p.numel() for p in seen.values() if p.requires_grad)
+    r.end_phase("fwd0")
+
+
+# ---- a config.json of Hugging Face ----
+
+def _class_of(config: Any) -> Any:
+    import transformers
+    names = list(getattr(config, "architectures", None) or [])
+    for name in names:
+        found = getattr(transformers, name, None)
+        if found is not None:
+            return found
+    return None
+
+
+def _model_of(config: Any) -> torch.nn.Module:
+    import transformers
+    made = _class_of(config)
+    if made is not None:
+        return made._from_config(config) if hasattr(made, "_from_config") else made(config)
+    for auto in (transformers.AutoModelForCausalLM, transformers.AutoModelForSeq2SeqLM, transformers.AutoModel):
+        with contextlib.suppress(ValueError):
+            return auto.from_config(config)
+    raise ValueError(f"Transformers {transformers.__version__} has no model of type '{config.model_type}'")
+
+
+def _config_of(source: Mapping[str, Any] | str | os.PathLike[str]) -> Any:
+    import transformers
+    if not isinstance(source, Mapping):
+        path = os.fspath(source)
+        if os.path.isdir(path):
+            path = os.path.join(path, "config.json")
+        with open(path, encoding="utf-8") as f:
+            values = json.load(f)
+    else:
+        values = dict(source)
+    values = {k: v for k, v in values.items() if k != "quantization_config"}
+    kind = values.pop("model_type", None)
+    if kind is None:
+        raise ValueError("the configuration names no model_type")
+    return transformers.AutoConfig.for_model(kind, **values)
+
+
+def _ids(o: Options, config: Any, rows: int) -> torch.Tensor:
+    return torch.zeros((o.batch, rows), dtype=torch.long, device=GPU)
+
+
+def _batch(o: Options, config: Any, model: torch.nn.Module, dtype: torch.dtype) -> dict[str, torch.Tensor]:
+    """What the model reads, by the name of its first input."""
+    name = getattr(model, "main_input_name", "input_ids")
+    kind = type(model).__name__
+    batch: dict[str, torch.Tensor] = {}
+    if name == "pixel_values":
+        vision = getattr(config, "vision_config", config)
+        size = getattr(vision, "image_size", 224)
+        height, width = (size, size) if isinstance(size, int) else size
+        batch[name] = torch.zeros((o.batch, getattr(vision, "num_channels", 3), height, width), device=GPU)
+    elif name == "input_features":
+        batch[name] = torch.zeros((o.batch, config.num_mel_bins, config.max_source_positions * 2), device=GPU)
+    elif name == "input_values":
+        batch[name] = torch.zeros((o.batch, o.seq), device=GPU)
+    else:
+        batch["input_ids"] = _ids(o, config, o.seq)
+    if o.task != "train":
+        return batch
+    if getattr(config, "is_encoder_decoder", False):
+        batch["labels"] = _ids(o, config, max(1, o.seq // 4) if "input_ids" in batch else min(o.seq, 448))
+    elif "ForSequenceClassification" in kind or "ForImageClassification" in kind:
+        batch["labels"] = torch.zeros((o.batch,), dtype=torch.long, device=GPU)
+    elif "For" in kind and "input_ids" in batch or "LMHead" in kind:
+        batch["labels"] = _ids(o, config, o.seq)
+    return batch
+
+
+def _loss(o: Options, model: torch.nn.Module, batch: dict[str, torch.Tensor], kept: list[Any]) -> torch.Tensor:
+    dtype = AUTOCAST.get(o.precision)
+    with torch.autocast("cuda", dtype=dtype) if dtype else contextlib.nullcontext():
+        out = model(**batch)
+        loss = getattr(out, "loss", None)
+        if loss is None:
+            first = out[0] if not isinstance(out, torch.Tensor) else out
+            loss = first.float().mean()
+    kept[:] = [out] if o.keep_outputs else []
+    return loss
+
+
+def _settled(o: Options, config: Any) -> Options:
+    """What was left open, as the planner takes it."""
+    text = getattr(config, "text_config", config)
+    positions = getattr(text, "max_position_embeddings", None) or getattr(text, "n_positions", None) or 1024
+    return replace(o, seq=o.seq or min(1024, int(positions)),
+                   precision=o.precision or ("bf16-autocast" if o.task == "train" else "bf16-pure"))
+
+
+def trace_config(source: Mapping[str, Any] | str | os.PathLike[str], o: Options) -> Trace:
+    """Trace a config.json of Hugging Face in the loop of docs/plan.md."""
+    import transformers
+    config = _config_of(source)
+    if o.attention:
+        config._attn_implementation = {"flash": "flash_attention_2"}.get(o.attention, o.attention)
+    config.use_cache = o.task == "generate"
+    o = _settled(o, config)
+    half = o.precision in HALF
+    with recording(o, str(getattr(config, "model_type", ""))) as (r, _):
+        r.trace.transformers = transformers.__version__
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(torch.bfloat16 if half else torch.float32)
+        try:
+            config.dtype = torch.bfloat16 if half else torch.float32
+            with torch.device(GPU):
+                model = _model_of(config)
+        finally:
+            torch.set_default_dtype(before)
+        if o.checkpointing == "full":
+            model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+        if o.lora:
+            model = _adapted(model, o)
+        model.train(o.task == "train")
+        _loaded(r, model)
+        with modules(r, model):
+            _run(r, o, config, model)
+        tell(r)
+        return r.trace
+
+
+def _adapted(model: torch.nn.Module, o: Options) -> torch.nn.Module:
+    import peft
+    if o.checkpointing == "full":
+        model.enable_input_require_grads()
+    return peft.get_peft_model(model, peft.LoraConfig(r=o.lora))
+
+
+def _run(r: Recorder, o: Options, config: Any, model: torch.nn.Module) -> None:
+    kept: list[Any] = []
+    if o.task == "train":
+        def step() -> torch.Tensor:
+            batch = _batch(o, config, model, torch.float32)
+            r.mark(iter(batch.values()), "input")
+            return _loss(o, model, batch, kept)
+        train(r, o, model, step)
+        return
+    dtype = AUTOCAST.get(o.precision)
+    for n in range(2):
+        r.phase = f"eval{n}"
+        with torch.no_grad(), torch.autocast("cuda", dtype=dtype) if dtype else contextlib.nullcontext():
+            batch = _batch(o, config, model, torch.float32)
+            r.mark(iter(batch.values()), "input")
+            out = model(**batch)
+        del batch, out
+        r.end_phase(f"eval{n + 1}")
+
+
+def tell(r: Recorder) -> None:
+    words = {"0": "numbers of tensors that only a run knows are taken for 0",
+             "true": "conditions on tensors that only a run knows are taken for true"}
+    for kind, n in sorted(r.taken.items()):
+        r.trace.assumed.append(f"{words[kind]} ({n} times)")
+
+
+# ---- a module and a step of one's own ----
+
+def trace_step(make: Callable[[], tuple[torch.nn.Module, Any, Callable[..., Any]]], o: Options,
+               name: str = "module") -> Trace:
+    """`make`, called where a GPU is told to be, gives a module on it, a batch and step(module, batch) -> loss."""
+    with recording(o, name) as (r, _):
+        model, batch, step = make()
+        _loaded(r, model)
+        with modules(r, model):
+            if o.task == "train":
+                def one() -> torch.Tensor:
+                    dtype = AUTOCAST.get(o.precision)
+                    with torch.autocast("cuda", dtype=dtype) if dtype else contextlib.nullcontext():
+                        return step(model, batch)
+                train(r, o, model, one)
+            else:
+                for n in range(2):
+                    r.phase = f"eval{n}"
+                    with torch.no_grad():
+                        step(model, batch)
+                    r.end_phase(f"eval{n + 1}")
+        tell(r)
+        return r.trace
+
+
+def trace_function(module: str, function: str, o: Options) -> Trace:
+    """MODULE:FUNCTION, which gives (module, batch, step) where a GPU is told to be."""
+    sys.path.insert(0, os.getcwd())
+    make = getattr(importlib.import_module(module), function)
+    return trace_step(make, o, f"{module}:{function}")
+
+
+def _shadow(r: Recorder, t: torch.Tensor) -> torch.Tensor:
+    """As large as a real tensor, on the GPU that is told to be there."""
+    like: torch.Tensor = torch.empty(tuple(t.shape), dtype=t.dtype, device=GPU)
+    return torch.nn.Parameter(like, requires_grad=t.requires_grad) if isinstance(t, torch.nn.Parameter) else like
+
+
+def _value(out: Any) -> torch.Tensor:
+    """The loss of what a model gives: its loss, the tensor itself, or the mean of the first."""
+    found = getattr(out, "loss", None)
+    if found is None and isinstance(out, Mapping):
+        found = out.get("loss")
+    if found is None:
+        found = out if isinstance(out, torch.Tensor) else next(iter(out.values() if isinstance(out, Mapping) else out))
+    return found if found.dim() == 0 else found.float().mean()
+
+
+def trace_module(module: torch.nn.Module, batch: Any, o: Options,
+                 step: Callable[[torch.nn.Module, Any], torch.Tensor] | None = None) -> Trace:
+    """A module that is there, with a batch of its inputs (a tensor, a tuple, or a dict): neither is touched."""
+    def call(model: torch.nn.Module, inputs: Any) -> torch.Tensor:
+        if isinstance(inputs, Mapping):
+            return _value(model(**inputs))
+        return _value(model(*inputs) if isinstance(inputs, (tuple, list)) else model(inputs))
+
+    o = replace(o, precision=o.precision or "fp32")
+    with recording(o, type(module).__name__) as (r, _):
+        memo: dict[int, Any] = {id(t): _shadow(r, t) for t in (*module.parameters(), *module.buffers())}
+        model = copy.deepcopy(module, memo)
+        _loaded(r, model)
+
+        def one() -> torch.Tensor:
+            dtype = AUTOCAST.get(o.precision)
+            inputs = tree_map(lambda t: _shadow(r, t) if isinstance(t, torch.Tensor) else t, batch)
+            r.mark((t for t in tree_leaves(inputs) if isinstance(t, torch.Tensor)), "input")
+            with torch.autocast("cuda", dtype=dtype) if dtype else contextlib.nullcontext():
+                return (step or call)(model, inputs)
+        with modules(r, model):
+            if o.task == "train":
+                train(r, o, model, one)
+            else:
+                for n in range(2):
+                    r.phase = f"eval{n}"
+                    with torch.no_grad():
+                        one()
+                    r.end_phase(f"eval{n + 1}")
+        tell(r)
+        return r.trace

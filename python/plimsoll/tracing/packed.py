@@ -1,0 +1,52 @@
+"""A trace as a file: JSON (schema trace/1), columns of whole numbers, gzip.  docs/trace.md draws it."""
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["CATEGORIES", "Trace"]
+
+# As the planner's enum timeline_category names them.
+CATEGORIES = ("parameter", "gradient", "optimizer_state", "activation", "input", "workspace", "temporary",
+              "autograd_detail", "kv_cache", "buffer", "unknown")
+
+
+@dataclass(slots=True)
+class Trace:
+    """Requests in order.  `events`: a positive number is the birth of the next request (its bytes), a negative one
+    the end of request -n - 1; 0 is the end of the phase at hand."""
+
+    model: str = ""
+    recipe: str = ""
+    parameters: int = 0
+    trainable: int = 0
+    batch: int = 1
+    sequence: int = 0
+    task: str = "train"
+    torch: str = ""
+    transformers: str = ""
+    way: str = ""
+    capability: int = 90
+    unknown_bytes: int = 0
+    phases: list[str] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)
+    operators: list[str] = field(default_factory=list)
+    assumed: list[str] = field(default_factory=list)
+    events: list[int] = field(default_factory=list)
+    place: list[int] = field(default_factory=list)
+    operator: list[int] = field(default_factory=list)
+    category: list[int] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"schema": "trace/1", **{name: getattr(self, name) for name in self.__slots__}}
+
+    def write(self, path: str) -> None:
+        """Whole or not at all; gzip without a date, so that equal traces are equal files."""
+        text = json.dumps(self.to_json(), separators=(",", ":")).encode()
+        part = f"{path}.part"
+        with open(part, "wb") as f:
+            f.write(gzip.compress(text, 9, mtime=0))
+        os.replace(part, path)

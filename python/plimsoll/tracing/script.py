@@ -1,0 +1,120 @@
+"""An unmodified training script under fakes, until its second step has ended: plimsoll plan -- python train.py."""
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import runpy
+import sys
+from typing import Any, Iterator
+
+import torch
+
+from .engine import Recorder
+from .loop import Options, modules_of_all, recording, tell
+from .packed import Trace
+
+
+class Enough(BaseException):
+    """The second step has ended: what comes is like it.  No Exception, so that no script takes it for one."""
+
+
+def _python(command: list[str]) -> list[str]:
+    """["python", "-u", "train.py", ...] and ["torchrun", "train.py"]: what they run, and its arguments."""
+    words = list(command)
+    if words and os.path.basename(words[0]).startswith(("python", "torchrun")):
+        words.pop(0)
+        while words and words[0].startswith("-") and words[0] not in ("-m", "-c"):
+            words.pop(0)
+    if not words:
+        raise ValueError("there is no script behind --")
+    return words
+
+
+class Steps:
+    """Phases from what a script calls: backward, and the optimizers' steps."""
+
+    def __init__(self, r: Recorder, steps: int) -> None:
+        self.r = r
+        self.most = steps
+        self.done = 0
+        self.passes = 0
+        r.phase = "load"
+
+    def first(self) -> None:
+        """Ends the load when the first module with parameters runs."""
+        if self.r.phase == "load":
+            self.r.end_phase("fwd0")
+
+    def backward(self, run: Any, *args: Any, **kwargs: Any) -> Any:
+        r = self.r
+        r.end_phase(f"bwd{self.done}" + (f".{self.passes}" if self.passes else ""))
+        r.backward = True
+        try:
+            with torch.autograd.set_multithreading_enabled(False):
+                return run(*args, **kwargs)
+        finally:
+            r.backward = False
+            self.passes += 1
+            r.end_phase(f"fwd{self.done}.{self.passes}")
+
+    def before_step(self, optimizer: Any, *_: Any) -> None:
+        parameters = [p for g in optimizer.param_groups for p in g["params"]]
+        self.r.mark(iter(parameters), "parameter")
+        self.r.mark((p.grad for p in parameters if p.grad is not None), "gradient")
+        if not self.r.trace.trainable:
+            self.r.trace.trainable = sum(p.numel() for p in parameters)
+        self.r.end_phase(f"opt{self.done}")
+
+    def after_step(self, optimizer: Any, *_: Any) -> None:
+        self.r.mark((t for s in optimizer.state.values() for t in s.values() if isinstance(t, torch.Tensor)),
+                    "optimizer_state")
+        self.done += 1
+        self.passes = 0
+        self.r.end_phase(f"fwd{self.done}")
+        if self.done >= self.most:
+            raise Enough
+
+    @contextlib.contextmanager
+    def watched(self) -> Iterator[None]:
+        optimizer: Any = importlib.import_module("torch.optim.optimizer")
+        engine: Any = importlib.import_module("torch.autograd")
+        plain = engine.backward
+        engine.backward = lambda *a, **k: self.backward(plain, *a, **k)
+        handles = [optimizer.register_optimizer_step_pre_hook(self.before_step),
+                   optimizer.register_optimizer_step_post_hook(self.after_step)]
+        try:
+            yield
+        finally:
+            engine.backward = plain
+            for handle in handles:
+                handle.remove()
+
+
+def trace_script(command: list[str], o: Options) -> Trace:
+    """Runs the script in this process; what it prints goes to standard error."""
+    words = _python(command)
+    with recording(o, os.path.basename(words[-1] if words[0] == "-m" and len(words) < 2 else words[0])) as (r, _):
+        steps = Steps(r, max(2, o.steps))
+        sys.argv = words[1:] if words[0] in ("-m", "-c") else words
+        with modules_of_all(r, steps.first), steps.watched(), contextlib.redirect_stdout(sys.stderr):
+            try:
+                if words[0] == "-m":
+                    runpy.run_module(words[1], run_name="__main__", alter_sys=True)
+                elif words[0] == "-c":
+                    exec(compile(words[1], "<command>", "exec"), {"__name__": "__main__"})
+                else:
+                    sys.path.insert(0, os.path.dirname(os.path.abspath(words[0])))
+                    runpy.run_path(words[0], run_name="__main__")
+            except Enough:
+                pass
+            except SystemExit as e:
+                if e.code:
+                    raise ValueError(f"the script ended with {e.code} before its second step") from None
+        if not steps.done:
+            raise ValueError("the script ended without a step of an optimizer: nothing to plan")
+        r.trace.parameters, r.trace.batch, r.trace.recipe = r.trace.trainable, 0, ""
+        r.end_phase("end")
+        tell(r)
+        r.trace.assumed.append(f"the script's first {steps.done} steps; later ones take the same")
+        return r.trace

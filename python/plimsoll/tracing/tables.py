@@ -1,0 +1,198 @@
+"""What operators take beside their results: inside of kernels and libraries, where no dispatch is seen.
+
+A row is {operators, bytes, source}.  `bytes` gets the call and the card, and gives the requests that live for the call,
+in order.  Constants were measured on an H100 with PyTorch 2.11 (docs/accuracy.md), the rest read in the source named.
+"""
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, Callable, Sequence
+
+__all__ = ["Card", "CARDS", "Call", "Row", "ROWS", "card_of", "inside"]
+
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """What of a card decides bytes (the planner's src/plan/device.c has the same rows)."""
+
+    capability: tuple[int, int]
+    blas_bytes: int
+    lt_bytes: int
+    cudnn_attention: bool
+    flash_attention: bool
+    multiprocessors: int
+
+
+SMALL = 2 * (4096 << 10) + 8 * (16 << 10)  # ":4096:2:16:8", CUDA's CublasHandlePool.cpp
+CARDS: dict[int, Card] = {
+    60: Card((6, 0), SMALL, MIB, False, False, 56),
+    75: Card((7, 5), SMALL, MIB, False, False, 40),
+    80: Card((8, 0), SMALL, MIB, False, True, 108),
+    86: Card((8, 6), SMALL, MIB, False, True, 84),
+    90: Card((9, 0), 32 * MIB, MIB, True, True, 132),
+    100: Card((10, 0), 32 * MIB, MIB, True, True, 148),
+    120: Card((12, 0), 32 * MIB, MIB, False, True, 170),
+}
+
+
+def card_of(capability: int) -> Card:
+    """The newest generation that is not newer; 0 or less: an H100."""
+    known = [c for c in sorted(CARDS) if c <= capability] if capability > 0 else [90]
+    return CARDS[known[-1] if known else min(CARDS)]
+
+
+# The generation in a card's name, the first that fits; what is of no row is taken for an H100.
+NAMES: tuple[tuple[str, int], ...] = (
+    (r"h100|h200|gh200|h20\b|h800", 90), (r"[gb]b?200|b300", 100), (r"rtx ?50|50[5-9]0|pro 6000", 120),
+    (r"a100|a30\b|a800", 80), (r"v100|p100|titan v", 60), (r"\bt4\b|rtx ?20|20[6-8]0|quadro rtx", 75),
+    (r"30[5-9]0|40[5-9]0|a10|a40|a[2456]000|l4|l40|ada", 86),
+)
+
+
+def capability_of(name: str) -> int:
+    """Of a card as people name it."""
+    return next((c for pattern, c in NAMES if re.search(pattern, name.lower())), 90)
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One call of an operator: its name without overload, arguments and result."""
+
+    name: str
+    args: Sequence[Any]
+    kwargs: dict[str, Any]
+    result: Any
+
+
+def _up(n: int, to: int) -> int:
+    return -(-n // to) * to
+
+
+def _shape(x: Any) -> tuple[int, ...]:
+    return tuple(int(n) for n in x.shape)
+
+
+def _count(x: Any) -> int:
+    n = 1
+    for size in _shape(x):
+        n *= size
+    return n
+
+
+def _sdpa_backward(call: Call, card: Card) -> list[int]:
+    """fp32 accumulators of the gradient of q, keys and values spread to all heads, row sums."""
+    q, k = call.args[1], call.args[2]
+    batch, heads, rows, dim = _shape(q)
+    rows = _up(rows, 128)
+    wide = _up(dim, 64 if dim > 128 else 32)
+    spread = 0 if _shape(k)[1] == heads else 2 * batch * heads * _shape(k)[2] * dim * q.element_size()
+    return [batch * heads * rows * wide * 4 + spread + batch * heads * rows * 4 + 256]
+
+
+def _efficient_backward(call: Call, card: Card) -> list[int]:
+    q = call.args[1]
+    batch, heads, rows, dim = _shape(q)
+    rows = _up(rows, 128)
+    wide = 0 if q.element_size() == 4 else batch * heads * rows * _up(dim, 32) * 4
+    return [batch * heads * rows * 4 + wide]
+
+
+EMBEDDING_SORTS = 3072  # embedding_dense_backward_cuda sorts more indices than that
+
+
+def _embedding_backward(call: Call, card: Card) -> list[int]:
+    """Four sorted lists of indices, and partial sums of segments in fp32."""
+    ids, rows, padding = _count(call.args[1]), int(call.args[2]), int(call.args[3])
+    if ids <= EMBEDDING_SORTS and padding < 0:
+        return []
+    width = _shape(call.args[0])[-1]
+    return [ids * 8] * 4 + [(ids // 10 + min(ids, rows)) * width * 4]
+
+
+def _foreach_norm(call: Call, card: Card) -> list[int]:
+    """Partial norms: a number for each chunk of 65,536 elements of the largest tensor, for each tensor."""
+    tensors = call.args[0]
+    largest = max((_count(t) for t in tensors), default=0)
+    return [-(-largest // 65536) * len(tensors) * 4]
+
+
+def _sort(call: Call, card: Card) -> list[int]:
+    """Values and indices of a segmented radix sort, twice (double buffers of CUB)."""
+    n = _count(call.args[0])
+    return [n * (call.args[0].element_size() + 8)] * 2
+
+
+def _scatter(call: Call, card: Card) -> list[int]:
+    return [_count(call.args[0]) * 9]
+
+
+def _multinomial(call: Call, card: Card) -> list[int]:
+    return [_count(call.args[0]) * call.args[0].element_size()]
+
+
+def _sum_rows(call: Call, card: Card) -> list[int]:
+    """The staging buffer of a sum over the rows of a matrix: Reduce.cuh's setReduceConfig (src/plan/reduce.c)."""
+    x = call.args[0]
+    shape, dims = _shape(x), call.args[1] if len(call.args) > 1 else None
+    if not isinstance(dims, (list, tuple)) or not shape or not x.is_contiguous():
+        return []
+    summed = {int(d) % len(shape) for d in dims}
+    if summed != set(range(len(summed))) or len(summed) == len(shape):
+        return []  # not the leading dimensions alone
+    rows = outputs = 1
+    for i, n in enumerate(shape):
+        rows, outputs = (rows * n, outputs) if i in summed else (rows, outputs * n)
+    n = reduce_bytes(rows, outputs, card)
+    return [n] if n else []
+
+
+def _power(n: int) -> int:
+    return 1 << (max(n, 1).bit_length() - 1)
+
+
+def reduce_bytes(rows: int, outputs: int, card: Card) -> int:
+    """As plan_reduce_bytes of the planner, which was measured."""
+    vector = 4 if outputs % 4 == 0 else 2 if outputs % 2 == 0 else 1
+    threads = 512 // vector
+    across, down = _power(min(outputs // vector or 1, threads)), _power(min(rows or 1, threads))
+    width = min(across, 32)
+    height = min(down, threads // width)
+    width = min(across, threads // height)
+    if rows < height * 16 and rows < 256:
+        return 0
+    grid, values = -(-(outputs // vector) // width), -(-rows // height)
+    target = card.multiprocessors * ((1536 if card.capability in ((8, 6), (12, 0)) else 2048) // (width * height))
+    if values < 256 or grid > target:
+        return 0
+    blocks = max(min(-(-target // grid), -(-values // 16)), -(-values // 256))
+    return 4 * outputs * blocks * width * vector if blocks > 1 else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    operators: tuple[str, ...]
+    bytes: Callable[[Call, Card], list[int]]
+    source: str
+
+
+ROWS: tuple[Row, ...] = (
+    Row(("_scaled_dot_product_cudnn_attention_backward", "_scaled_dot_product_flash_attention_backward"),
+        _sdpa_backward, "measured, H100, PyTorch 2.11: fp32 accumulator of dq, expanded dk and dv, row sums"),
+    Row(("_scaled_dot_product_efficient_attention_backward",), _efficient_backward, "measured, H100, PyTorch 2.11"),
+    Row(("embedding_dense_backward",), _embedding_backward, "measured, H100; EmbeddingBackwardKernel.cu"),
+    Row(("_foreach_norm",), _foreach_norm, "measured, H100; ForeachReduceOp.cu"),
+    Row(("sum",), _sum_rows, "measured, H100; Reduce.cuh, setReduceConfig"),
+    Row(("masked_scatter",), _scatter, "measured, H100: a mask of each element and sums along it"),
+    Row(("sort", "argsort", "topk"), _sort, "read: Sort.cu, segmented sort of CUB; not measured"),
+    Row(("multinomial",), _multinomial, "read: MultinomialKernel.cu; not measured"),
+)
+BY_NAME: dict[str, Row] = {name: row for row in ROWS for name in row.operators}
+
+
+def inside(call: Call, card: Card) -> list[int]:
+    """Requests that live while the operator runs."""
+    row = BY_NAME.get(call.name)
+    return [n for n in row.bytes(call, card) if n > 0] if row else []

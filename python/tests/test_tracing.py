@@ -1,0 +1,170 @@
+"""plan(module, batch) and plan --trace: PyTorch on fake tensors, without a GPU, against what is known of each request."""
+import os
+import subprocess
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from plimsoll.tracing import loop, tables  # noqa: E402
+
+
+def peaks(trace):
+    """By phase, in bytes rounded to 512."""
+    sizes, live, peak, out, ended = [], 0, 0, {}, 0
+    for event in trace.events:
+        if event > 0:
+            sizes.append(-(-event // 512) * 512)
+            live += sizes[-1]
+            peak = max(peak, live)
+        elif event < 0:
+            live -= sizes[-event - 1]
+        else:
+            out[trace.phases[ended]] = peak
+            ended, peak = ended + 1, live
+    return out
+
+
+def linear(features=512, depth=4, **options):
+    net = torch.nn.Sequential(*(torch.nn.Linear(features, features, bias=False) for _ in range(depth)))
+    return loop.trace_module(net, torch.empty(64, features), loop.Options(steps=2, **options))
+
+
+def test_a_chain_of_products_to_the_byte():
+    trace = linear(precision="fp32")
+    weight, activation, blas = 512 * 512 * 4, 64 * 512 * 4, 32 << 20
+    assert trace.parameters == 4 * 512 * 512
+    assert peaks(trace)["load"] == 4 * weight
+    # weights, input, four results (the last is saved by the mean as nothing), cuBLAS's workspace, the loss
+    assert peaks(trace)["fwd0"] == 4 * weight + 5 * activation + blas + 512
+    # step 1: both moments, gradients, two workspaces
+    assert peaks(trace)["opt1"] >= 4 * 4 * weight + 2 * blas
+
+
+def test_nothing_of_the_world_is_changed():
+    before = torch.cuda.is_available(), torch.Tensor.device, torch.nn.Module._apply
+    linear()
+    assert (torch.cuda.is_available(), torch.Tensor.device, torch.nn.Module._apply) == before
+    x = torch.ones(2, 2)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert torch.nn.functional.softmax(x @ x, -1).dtype is torch.bfloat16  # the CPU's own list again
+
+
+def test_autocast_has_cudas_lists():
+    class Net(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = torch.nn.Linear(64, 64)
+            self.norm = torch.nn.LayerNorm(64)
+            self.seen = []
+
+        def forward(self, x):
+            y = self.inner(x)
+            z = self.norm(y)
+            self.seen += [y.dtype, z.dtype, torch.nn.functional.softmax(y, -1).dtype, y.device.type, y.is_cuda]
+            return z
+
+    net = Net()
+    seen = []
+
+    def step(module, batch):
+        out = module(batch).sum()
+        seen.extend(module.seen)
+        return out
+    loop.trace_module(net, torch.empty(8, 64), loop.Options(precision="bf16-autocast", steps=1), step)
+    assert seen[:5] == [torch.bfloat16, torch.float32, torch.float32, "cuda", True]
+    assert net.seen == []  # the caller's module was not run
+
+
+def test_gradients_that_meet_take_no_third_place():
+    class Residual(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = torch.nn.Linear(1024, 1024, bias=False)
+            self.b = torch.nn.Linear(1024, 1024, bias=False)
+
+        def forward(self, x):
+            h = self.a(x)
+            return self.b(h) + h
+
+    trace = loop.trace_module(Residual(), torch.empty(1024, 1024), loop.Options(steps=1, optimizer="sgd", clip=False))
+    added = [trace.operators[o] for o, c in zip(trace.operator, trace.category)]
+    assert added.count("add") == 1  # the forward pass's own
+
+
+def test_checkpointed_blocks_are_computed_again_with_the_same_kernels():
+    from torch.utils.checkpoint import checkpoint
+
+    class Block(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.qkv = torch.nn.Linear(64, 192)
+
+        def attend(self, x):
+            q, k, v = self.qkv(x).unflatten(-1, (3, 2, 32)).permute(2, 0, 3, 1, 4)
+            return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+
+        def forward(self, x):
+            return checkpoint(self.attend, x, use_reentrant=False)
+
+    trace = loop.trace_module(Block(), torch.empty(2, 128, 64), loop.Options(precision="bf16-autocast", steps=1))
+    names = [trace.operators[o] for o in trace.operator]
+    assert "_scaled_dot_product_cudnn_attention" in names
+    assert "_scaled_dot_product_cudnn_attention_backward" in names
+
+
+@pytest.mark.parametrize("card,kernel", [("H100", "cudnn"), ("A100 80GB", "flash"), ("T4", "efficient")])
+def test_the_card_decides_the_kernel(card, kernel):
+    class Attention(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.q = torch.nn.Linear(64, 64)
+
+        def forward(self, x):
+            q = self.q(x).unflatten(-1, (2, 32)).transpose(1, 2)
+            return torch.nn.functional.scaled_dot_product_attention(q, q, q)
+
+    o = loop.Options(precision="fp16-autocast", steps=1, capability=tables.capability_of(card))
+    trace = loop.trace_module(Attention(), torch.empty(2, 128, 64), o)
+    assert any(f"_{kernel}_attention" in name for name in trace.operators)
+
+
+def test_a_plan_of_a_module():
+    import plimsoll
+    net = torch.nn.Sequential(torch.nn.Conv2d(3, 16, 3), torch.nn.BatchNorm2d(16), torch.nn.ReLU(), torch.nn.Flatten())
+    made = plimsoll.plan(net, torch.empty(4, 3, 64, 64), memory="4GiB")
+    assert made.fits is True and made.model.parameters == 3 * 16 * 9 + 16 + 32
+    assert made.peak.basis == "assumed"
+
+
+def test_a_script_as_it_is(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text("""
+import sys, torch
+device = "cuda" if torch.cuda.is_available() else "cpu"
+assert device == "cuda", device
+net = torch.nn.LSTM(32, 64, num_layers=2, batch_first=True).to(device)
+opt = torch.optim.Adam(net.parameters())
+for step in range(1000):
+    x = torch.randn(8, 16, 32).cuda()
+    loss = net(x)[0].mean()
+    loss.backward(); opt.step(); opt.zero_grad()
+    print(step, loss.item(), file=sys.stderr)
+    assert step < 3
+""")
+    out = tmp_path / "t.json.gz"
+    run = subprocess.run([sys.executable, "-m", "plimsoll.tracing", "-o", str(out), "--", "python", str(script)],
+                         capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    assert run.returncode == 0, run.stderr
+    assert out.stat().st_size > 100
+
+
+def test_a_trace_that_cannot_be_says_where(tmp_path):
+    script = tmp_path / "bad.py"
+    script.write_text("import torch\nx = torch.ones(8, device='cuda')\ny = x[x > 0]\n")
+    run = subprocess.run([sys.executable, "-m", "plimsoll.tracing", "-o", str(tmp_path / "t.json.gz"), "--", "python",
+                          str(script)], capture_output=True, text=True,
+                         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+    assert run.returncode == 4 and "bad.py:3" in run.stderr and "plimsoll: the trace stopped" in run.stderr
+    assert not (tmp_path / "t.json.gz").exists()

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""traces.py PLIMSOLL DATA: committed traces (plan --trace on a machine without a GPU) beside runs that were measured.
+
+DATA/traces/NAME.json.gz are traces of the rows NAME of DATA/plan.jsonl.xz: each phase's peak, and the tables' plan of the
+same run.  They are replayed here without Python's torch; the tracer itself is tested in the second part of CI.
+"""
+import glob
+import json
+import lzma
+import os
+import subprocess
+import sys
+
+plimsoll, data = sys.argv[1:3]
+PHASE, RUN, TABLES = 0.02, 0.01, 0.002  # a phase's peak, the run's; against our own tables, the run's
+failures = []
+
+
+def measured():
+    rows = {}
+    for name in ("plan.jsonl.xz", "plan2.jsonl.xz"):
+        path = os.path.join(data, name)
+        if os.path.exists(path):
+            with lzma.open(path, "rt") as f:
+                rows.update((row["spec"]["name"], row) for row in map(json.loads, f))
+    return rows
+
+
+def plan(*arguments):
+    out = subprocess.run([plimsoll, "plan", "--json", *arguments], capture_output=True, text=True, check=True)
+    return json.loads(out.stdout)
+
+
+def by_tables(row, folder):
+    spec = row["spec"]
+    path = os.path.join(folder, "config.json")
+    with open(path, "w", encoding="utf-8") as f:
+        json.dump(row["config"], f)
+    return plan(path, "-b", str(spec["batch"]), "-s", str(spec["seq"]), "-p", spec["precision"].replace("_", "-"))
+
+
+def check(what, got, expected, most):
+    off = got / expected - 1
+    if abs(off) > most:
+        failures.append(f"{what}: {got} beside {expected}, {off:+.2%}")
+
+
+def main():
+    import tempfile
+
+    rows, files = measured(), sorted(glob.glob(os.path.join(data, "traces", "*.json.gz")))
+    worst = 0.0
+    for path in files:
+        name = os.path.basename(path)[:-8]
+        row, traced = rows[name], plan(path)
+        peaks = {p["phase"]: p["allocated_peak"] for p in row["phases"]}
+        if traced["model"]["parameters"] != row["n_params"]:
+            failures.append(f"{name}: {traced['model']['parameters']} parameters, not {row['n_params']}")
+        seen = [(p["allocated_peak_bytes"], peaks[p["phase"]], p["phase"]) for p in traced["phases"] if p["phase"] in peaks]
+        for got, expected, phase in seen:
+            check(f"{name} {phase}", got, expected, PHASE)
+        most, expected = max(s[0] for s in seen), max(s[1] for s in seen)
+        worst = max(worst, abs(most / expected - 1))
+        check(f"{name}, the run", most, expected, RUN)
+        with tempfile.TemporaryDirectory() as folder:
+            check(f"{name} against the tables", traced["peak"]["allocated_bytes"],
+                  by_tables(row, folder)["peak"]["allocated_bytes"], TABLES)
+    if not files:
+        failures.append("there are no traces")
+    if sum(map(os.path.getsize, files)) > 300 << 10:
+        failures.append("the traces are larger than 300 KiB")
+    print(f"{len(files)} traces, worst peak {worst:.2%} off what was measured")
+    print("\n".join(failures))
+    return bool(failures)
+
+
+sys.exit(main())
