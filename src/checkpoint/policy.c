@@ -9,6 +9,7 @@
 #include "policy.h"
 
 #include <ctype.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -56,7 +57,8 @@ static const char *const plain[] = {
 
 /*
  * Harmless under a condition on how they are used, which policy_use checks.  A name ends in ".*" for all names
- * right below, in ".^" for all classes (a capital first, perhaps after underscores) at any depth below.
+ * right below, in ".^" for all classes (a capital first, perhaps after underscores) at any depth below; another '*'
+ * stands for anything.
  */
 static const struct {
 	const char *name;
@@ -125,6 +127,19 @@ static const struct {
 	{ "typing.Dict", POLICY_VALUE, "omegaconf" },
 	{ "typing.List", POLICY_VALUE, "omegaconf" },
 	{ "typing.Union", POLICY_VALUE, "omegaconf" },
+	{ "collections.ChainMap", POLICY_DATA, "Python" },
+	{ "collections.UserDict", POLICY_NEW, "Python" },
+	{ "collections.UserList", POLICY_NEW, "Python" },
+	{ "ipaddress.IPv4Address", POLICY_DATA, "arguments" },
+	{ "ipaddress.IPv6Address", POLICY_DATA, "arguments" },
+	{ "attrdict.dictionary.AttrDict", POLICY_NEW, "configurations" },
+	{ "dotmap.DotMap", POLICY_NEW, "configurations" },
+	{ "box.box.Box", POLICY_NEW, "configurations" },
+	{ "box.box_list.BoxList", POLICY_NEW, "configurations" },
+	{ "sacred.config.custom_containers.^", POLICY_NEW, "configurations" },
+	{ "detectron2.config.config.CfgNode", POLICY_DATA, "configurations" },
+	{ "mmcv.utils.config.Config", POLICY_NEW, "OpenMMLab" },
+	{ "mmengine.config.config.Config", POLICY_NEW, "OpenMMLab" },
 	/* NumPy: random states and numbers beside the weights. */
 	{ "numpy.core.multiarray._reconstruct", POLICY_DATA, "NumPy" },
 	{ "numpy._core.multiarray._reconstruct", POLICY_DATA, "NumPy" },
@@ -140,6 +155,21 @@ static const struct {
 	{ "numpy.float16", POLICY_DATA, "NumPy" },
 	{ "numpy.int64", POLICY_DATA, "NumPy" },
 	{ "numpy.int32", POLICY_DATA, "NumPy" },
+	{ "numpy.int16", POLICY_DATA, "NumPy" },
+	{ "numpy.int8", POLICY_DATA, "NumPy" },
+	{ "numpy.uint16", POLICY_DATA, "NumPy" },
+	{ "numpy.uint32", POLICY_DATA, "NumPy" },
+	{ "numpy.uint64", POLICY_DATA, "NumPy" },
+	{ "numpy.longdouble", POLICY_DATA, "NumPy" },
+	{ "numpy.complex64", POLICY_DATA, "NumPy" },
+	{ "numpy.complex128", POLICY_DATA, "NumPy" },
+	{ "numpy.bool", POLICY_DATA, "NumPy" },
+	{ "numpy.bytes_", POLICY_DATA, "NumPy" },
+	{ "numpy.datetime64", POLICY_DATA, "NumPy" },
+	{ "numpy.timedelta64", POLICY_DATA, "NumPy" },
+	{ "numpy.recarray", POLICY_NEW, "NumPy" },
+	{ "numpy.record", POLICY_DATA, "NumPy" },
+	{ "numpy.rec.recarray", POLICY_NEW, "NumPy" },
 	{ "numpy.uint8", POLICY_DATA, "NumPy" },
 	{ "numpy.bool_", POLICY_DATA, "NumPy" },
 	{ "numpy.str_", POLICY_DATA, "NumPy" },
@@ -157,8 +187,24 @@ static const struct {
 	  "NumPy's random state" },
 	{ "numpy.random.bit_generator.__pyx_unpickle_SeedlessSequence", POLICY_DATA,
 	  "NumPy's random state" },
-	{ "scipy.sparse.csr.csr_matrix", POLICY_NEW, "SciPy" },
-	{ "scipy.sparse._csr.csr_matrix", POLICY_NEW, "SciPy" },
+	{ "scipy.sparse.^", POLICY_NEW, "SciPy" },
+	/* Tables beside the weights.  What _new_Index makes is of a class that is judged itself. */
+	{ "pandas.core.frame.DataFrame", POLICY_NEW, "pandas" },
+	{ "pandas.core.series.Series", POLICY_NEW, "pandas" },
+	{ "pandas.core.internals.managers.BlockManager", POLICY_DATA, "pandas" },
+	{ "pandas.core.internals.managers.SingleBlockManager", POLICY_DATA, "pandas" },
+	{ "pandas.core.internals.BlockManager", POLICY_DATA, "pandas" },
+	{ "pandas.core.internals.SingleBlockManager", POLICY_DATA, "pandas" },
+	{ "pandas.core.internals.blocks.new_block", POLICY_DATA, "pandas" },
+	{ "pandas._libs.internals._unpickle_block", POLICY_DATA, "pandas" },
+	{ "pandas._libs.arrays.__pyx_unpickle_NDArrayBacked", POLICY_DATA, "pandas" },
+	{ "pandas._libs.tslibs.timestamps._unpickle_timestamp", POLICY_DATA, "pandas" },
+	{ "pandas._libs.tslibs.timedeltas._timedelta_unpickle", POLICY_DATA, "pandas" },
+	{ "pandas.core.indexes.base._new_Index", POLICY_DATA, "pandas" },
+	{ "pandas.core.indexes.datetimes._new_DatetimeIndex", POLICY_DATA, "pandas" },
+	{ "pandas.core.indexes.^", POLICY_NEW, "pandas" },
+	{ "pandas.core.arrays.^", POLICY_NEW, "pandas" },
+	{ "pandas.core.dtypes.dtypes.^", POLICY_NEW, "pandas" },
 	/* torch beyond weights_only. */
 	{ "torch._C.Generator", POLICY_DATA, "torch: random states" },
 	{ "torch.ScriptObject", POLICY_NEW, "quantized modules: packed weights" },
@@ -267,7 +313,17 @@ static const struct {
 	  "Lightning" },
 	{ "pytorch_lightning.utilities.argparse._gpus_arg_default", POLICY_VALUE, "Lightning" },
 	{ "fairseq.data.dictionary.Dictionary", POLICY_NEW, "fairseq" },
-	{ "sklearn.preprocessing.^", POLICY_NEW, "a scaler of targets beside the weights" },
+	{ "fairseq.dataclass.configs.^", POLICY_NEW, "fairseq" },
+	{ "fairseq.dataclass.constants.^", POLICY_NEW_OR_ENUM, "fairseq" },
+	{ "UnslothSFTTrainer.^", POLICY_NEW, "Unsloth: training_args.bin" },
+	{ "unsloth_compiled_cache.^", POLICY_NEW, "Unsloth: training_args.bin" },
+	{ "gym.spaces.^", POLICY_NEW, "reinforcement learning: spaces beside the weights" },
+	{ "gymnasium.spaces.^", POLICY_NEW, "reinforcement learning: spaces beside the weights" },
+	{ "stable_baselines3.common.^", POLICY_NEW, "Stable-Baselines3: running means" },
+	{ "torch_geometric.data.^", POLICY_NEW, "graphs beside the weights" },
+	{ "torchtext.vocab.^", POLICY_NEW, "vocabularies beside the weights" },
+	{ "speechbrain.processing.PLDA_LDA.^", POLICY_NEW, "SpeechBrain" },
+	{ "sklearn.^", POLICY_NEW, "scalers and encoders of targets beside the weights" },
 	/* Whole modules of libraries of models. */
 	{ "torchvision.models.^", POLICY_NEW, "whole modules" },
 	{ "torchvision.ops.^", POLICY_NEW, "whole modules" },
@@ -277,6 +333,20 @@ static const struct {
 	{ "torchmetrics.metric.jit_distributed_available", POLICY_VALUE, "metrics" },
 	{ "timm.models.^", POLICY_NEW, "whole modules" },
 	{ "timm.layers.^", POLICY_NEW, "whole modules" },
+	{ "transformers.models.*.modeling_*.^", POLICY_NEW, "whole modules" },
+	{ "transformers.models.*.configuration_*.^", POLICY_NEW, "whole modules" },
+	{ "transformers.configuration_utils.^", POLICY_NEW, "whole modules" },
+	{ "transformers.generation.configuration_utils.^", POLICY_NEW_OR_ENUM, "whole modules" },
+	{ "transformers.activations.^", POLICY_NEW, "whole modules" },
+	{ "transformers.pytorch_utils.^", POLICY_NEW, "whole modules" },
+	{ "diffusers.models.^", POLICY_NEW, "whole modules" },
+	{ "torch_geometric.nn.^", POLICY_NEW, "whole modules" },
+	{ "segmentation_models_pytorch.^", POLICY_NEW, "whole modules" },
+	{ "efficientnet_pytorch.^", POLICY_NEW, "whole modules" },
+	{ "monai.networks.^", POLICY_NEW, "whole modules" },
+	{ "schnetpack.^", POLICY_NEW, "SchNetPack: whole modules" },
+	{ "e3nn.^", POLICY_NEW, "e3nn: whole modules" },
+	{ "mace.modules.^", POLICY_NEW, "MACE: whole modules" },
 	{ "ultralytics.nn.^", POLICY_NEW, "YOLO" },
 	{ "ultralytics.yolo.^", POLICY_NEW, "YOLO" },
 	{ "ultralytics.utils.IterableSimpleNamespace", POLICY_NEW, "YOLO" },
@@ -596,13 +666,18 @@ static bool matches(const char *row, const char *name)
 	size_t n = strlen(row);
 	char kind = row[n - 1];
 
+	const char *last = strrchr(name, '.') ? strrchr(name, '.') + 1 : name;
+	char pattern[100];
+
 	if (kind != '*' && kind != '^')
 		return !strcmp(row, name);
+	if (memchr(row, '*', n - 1)) {
+		snprintf(pattern, sizeof(pattern), "%.*s*", (int)n - 1, row);
+		return !fnmatch(pattern, name, 0) && is_class(last);
+	}
 	if (strncmp(row, name, n - 1) != 0)
 		return false;
-	name += n - 1;
-	return kind == '*' ? !strchr(name, '.')
-			   : is_class(strrchr(name, '.') ? strrchr(name, '.') + 1 : name);
+	return kind == '*' ? !strchr(name + n - 1, '.') : is_class(last);
 }
 
 const char *policy_new_name(const char *name, char *text, size_t size)
