@@ -266,6 +266,53 @@ enum plim_status ckpt_scan(struct ckpt *c, unsigned flags, unsigned threads, str
  */
 enum plim_status ckpt_join(struct ckpt *c, struct plim_err *err);
 
+/* ---- what is told of it ---- */
+
+/* Of the bytes, and of all; the names for people are those of enum plim_ckpt_verdict. */
+enum ckpt_verdict {
+	CKPT_NOT_VERIFIED, /* its bytes were not read */
+	CKPT_WHOLE,
+	CKPT_UNPROVEN,
+	CKPT_DAMAGED,
+	CKPT_TRUNCATED,
+	CKPT_NOT_A_CHECKPOINT,
+	CKPT_UNKNOWN_CODE,
+	CKPT_RUNS_CODE
+};
+
+struct ckpt_judgement {
+	enum ckpt_verdict verdict, integrity; /* integrity: of the bytes alone */
+	enum ckpt_trust trust;                /* the worst of the names in its pickles */
+	const char *headline; /* in one sentence: of the checkpoint, or room */
+	char room[1000];
+};
+
+enum ckpt_trust ckpt_trust_of(const struct ckpt *c);
+/* scanned: ckpt_scan has read it; missing: required keys that are not there, the first of them. */
+void ckpt_judge(const struct ckpt *c, bool scanned, size_t missing, const char *first,
+		struct ckpt_judgement *j);
+
+#define CKPT_GROUPS 24
+
+struct ckpt_groups {
+	struct intern prefixes; /* as many rows are filled as it has texts */
+	struct {
+		uint64_t tensors, bytes;
+		char dtypes[120], devices[120];
+	} rows[CKPT_GROUPS];
+};
+
+/* Tensors by prefixes of their names; ended with ckpt_groups_release in every case. */
+enum plim_status ckpt_group(const struct ckpt *c, struct ckpt_groups *g, struct plim_err *err);
+void ckpt_groups_release(struct ckpt_groups *g);
+
+#define CKPT_WANTS 12 /* things that a complete resume wants */
+
+/* Is it a key, a file of a folder without its ending, or the beginning of tensors' names? */
+bool ckpt_has_key(const struct ckpt *c, const char *key, size_t n);
+/* What of a training checkpoint a complete resume would miss, in words of static storage; how many. */
+size_t ckpt_resume_missing(const struct ckpt *c, const char *missing[CKPT_WANTS]);
+
 /* ---- out of it ---- */
 
 /* Does a name match one of "a.*|b"? */
@@ -318,14 +365,18 @@ enum plim_status ckpt_seal(struct ckpt *c, struct ckpt_sealed *told, struct plim
 
 /* ---- a folder of them ---- */
 
+enum ckpt_fate { CKPT_KEPT, CKPT_WOULD_GO, CKPT_GONE };
+
 struct ckpt_series_entry {
 	const char *name;
-	bool folder, best; /* best: its name, a measure in it, or a link of the folder says so */
-	uint64_t bytes;    /* PLIM_UNKNOWN: a folder */
-	uint64_t number;   /* how far training was, by its name; 0 without */
-	double measure;    /* in its name, smaller is better; NaN without */
-	double fraction;   /* in its name, of an unknown kind; NaN without */
-	uint64_t state;    /* of the file, or the folder and what lies in it, when it was listed */
+	bool good;           /* ckpt_series_keep has found it so */
+	enum ckpt_fate fate; /* the same */
+	bool folder, best;   /* best: its name, a measure in it, or a link of the folder says so */
+	uint64_t bytes;      /* PLIM_UNKNOWN: a folder */
+	uint64_t number;     /* how far training was, by its name; 0 without */
+	double measure;      /* in its name, smaller is better; NaN without */
+	double fraction;     /* in its name, of an unknown kind; NaN without */
+	uint64_t state; /* of the file, or the folder and what lies in it, when it was listed */
 	uint32_t
 		pattern; /* equal: names of one series, which differ in progress and measures only */
 	int64_t time_ns, pattern_time_ns;
@@ -354,6 +405,19 @@ enum plim_status ckpt_series_mark_links(struct ckpt_series *s, struct plim_err *
 bool ckpt_series_is_unchanged(const struct ckpt_series *s, size_t i);
 /* Remove entry i, with its manifest; links inside are not followed. */
 enum plim_status ckpt_series_remove(struct ckpt_series *s, size_t i, struct plim_err *err);
+
+struct ckpt_keep {
+	uint64_t keep; /* of the newest numbered series: so many good ones; 0: all that there are */
+	bool dry;      /* remove nothing */
+	/* Is entry i good?  Its failure ends all. */
+	enum plim_status (*verify)(void *ctx, size_t i, bool *good, struct plim_err *err);
+	void *ctx;
+	uint32_t last_good; /* the newest entry that is good; CKPT_NONE: none is */
+	uint64_t removed;   /* how many went, or would */
+};
+
+/* Look at the newest first, until enough are good; then take away what is older. */
+enum plim_status ckpt_series_keep(struct ckpt_series *s, struct ckpt_keep *k, struct plim_err *err);
 
 /* ---- what a config promises ---- */
 

@@ -48,18 +48,26 @@ static enum plim_status note_unreadable(struct plim_ckpt_last *l, struct plim_ck
 	return x->headline ? PLIM_OK : mem_status(err);
 }
 
-static enum plim_status look_at(struct plim_ckpt_last *l, size_t i,
-				const struct plim_ckpt_options *o, struct plim_err *err)
+struct looking {
+	struct plim_ckpt_last *last;
+	struct plim_ckpt_options verify;
+};
+
+/* For ckpt_series_keep. */
+static enum plim_status look_at(void *ctx, size_t i, bool *good, struct plim_err *err)
 {
+	const struct looking *how = ctx;
+	struct plim_ckpt_last *l = how->last;
 	struct plim_ckpt_candidate *x = &l->candidates[i];
 	struct plim_ckpt *c;
 	struct plim_err why = { 0 };
 	const char *path = join(l, x->name, err);
 	enum plim_status st;
 
+	*good = false;
 	if (!path)
 		return mem_status(err);
-	st = plim_ckpt_open(path, o, &c, &why);
+	st = plim_ckpt_open(path, &how->verify, &c, &why);
 	if (st == PLIM_E_IO)
 		return note_unreadable(l, x, &why, err);
 	if (st) {
@@ -70,94 +78,32 @@ static enum plim_status look_at(struct plim_ckpt_last *l, size_t i,
 	x->verdict = plim_ckpt_verdict_name(c->verdict);
 	x->headline = arena_copy(&l->hidden->arena, c->headline, err);
 	st = x->headline ? PLIM_OK : mem_status(err);
-	x->good = c->verdict == PLIM_CKPT_WHOLE || c->verdict == PLIM_CKPT_UNPROVEN;
+	*good = x->good = c->verdict == PLIM_CKPT_WHOLE || c->verdict == PLIM_CKPT_UNPROVEN;
 	mark_best(l, c);
 	plim_ckpt_free(c);
-	if (!x->good)
-		return st;
-	l->good++;
-	if (!l->last_good)
+	l->good += x->good;
+	if (x->good && !l->last_good)
 		l->last_good = path;
 	return st;
-}
-
-/*
- * The newest numbered series is what is thinned out.  A file without a number may be anything that somebody
- * saved: it can be the last good one, but it is neither counted nor removed.
- */
-static uint32_t series_to_keep(const struct ckpt_series *s)
-{
-	for (size_t i = 0; i < s->entries.n; i++)
-		if (strchr(intern_text(&s->strings, s->entries.at[i].pattern), '#'))
-			return s->entries.at[i].pattern;
-	return CKPT_NONE;
-}
-
-/* Reading takes minutes, in which a job may replace or remove what was found good. */
-static enum plim_status check_good(const struct plim_ckpt_last *l, struct plim_err *err)
-{
-	for (size_t i = 0; i < l->candidate_count; i++)
-		if (l->candidates[i].good && !ckpt_series_is_unchanged(&l->hidden->series, i))
-			return err_set(err, PLIM_E_IO,
-				       "'%.200s' was good, but changed since it was looked at",
-				       l->candidates[i].name);
-	return PLIM_OK;
-}
-
-/*
- * Whatever of the series is older than those that were looked at goes, good or not, except the best, and what
- * was written anew meanwhile.  Before each that goes, those it goes for are looked for again.
- */
-static enum plim_status retain(struct plim_ckpt_last *l, size_t from, uint32_t series, bool dry,
-			       struct plim_err *err)
-{
-	struct ckpt_series *s = &l->hidden->series;
-	struct plim_err why = { 0 };
-	enum plim_status st = ckpt_series_mark_links(s, &why);
-
-	for (size_t i = from; !st && i < l->candidate_count; i++) {
-		if (s->entries.at[i].best || s->entries.at[i].pattern != series ||
-		    !ckpt_series_is_unchanged(s, i))
-			continue;
-		st = check_good(l, &why);
-		if (!st && !dry)
-			st = ckpt_series_remove(s, i, &why);
-		if (st)
-			break;
-		l->candidates[i].fate = fates[dry ? 1 : 2];
-		l->removed++;
-	}
-	return st ? err_set(err, st, "%.700s: %llu removed before, no more are", why.message,
-			    (unsigned long long)l->removed)
-		  : PLIM_OK;
 }
 
 static enum plim_status look_and_retain(struct plim_ckpt_last *l,
 					const struct plim_ckpt_last_options *o,
 					struct plim_err *err)
 {
-	const struct ckpt_series *s = &l->hidden->series;
-	struct plim_ckpt_options verify = { .size = sizeof(verify),
-					    .flags = PLIM_CKPT_VERIFY |
-						     (o->flags & PLIM_CKPT_VALUES),
-					    .max_memory_bytes = o->max_memory_bytes,
-					    .threads = o->threads,
-					    .allow = o->allow };
-	uint32_t series = series_to_keep(s);
-	uint64_t good = 0;
-	size_t i = 0;
-	enum plim_status st = PLIM_OK;
+	struct looking how = { .last = l,
+			       .verify = { .size = sizeof(how.verify),
+					   .flags =
+						   PLIM_CKPT_VERIFY | (o->flags & PLIM_CKPT_VALUES),
+					   .max_memory_bytes = o->max_memory_bytes,
+					   .threads = o->threads,
+					   .allow = o->allow } };
+	struct ckpt_keep keep = {
+		.keep = o->keep, .dry = o->flags & PLIM_CKPT_DRY_RUN, .verify = look_at, .ctx = &how
+	};
+	enum plim_status st = ckpt_series_keep(&l->hidden->series, &keep, err);
 
-	for (; !st && i < l->candidate_count && (!l->last_good || good < o->keep); i++) {
-		bool counts = s->entries.at[i].pattern == series;
-
-		if (l->last_good && !counts)
-			continue;
-		st = look_at(l, i, &verify, err);
-		good += counts && l->candidates[i].good;
-	}
-	if (!st && o->keep && good == o->keep)
-		st = retain(l, i, series, o->flags & PLIM_CKPT_DRY_RUN, err);
+	l->removed = keep.removed;
 	return st;
 }
 
@@ -176,8 +122,10 @@ static enum plim_status look(struct plim_ckpt_last *l, const struct plim_ckpt_la
 			(struct plim_ckpt_candidate){ .name = h->series.entries.at[i].name,
 						      .fate = fates[0] };
 	st = look_and_retain(l, o, err);
-	for (size_t i = 0; i < l->candidate_count; i++)
+	for (size_t i = 0; i < l->candidate_count; i++) {
 		l->candidates[i].best = h->series.entries.at[i].best;
+		l->candidates[i].fate = fates[h->series.entries.at[i].fate];
+	}
 	return st;
 }
 

@@ -8,9 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define GROUPS 24 /* rows of the tree; it is as deep as fits */
-#define DEPTH 8
-
 static const char *const kinds[CKPT_KINDS] = {
 	[CKPT_KIND_TORCH] = "torch",        [CKPT_KIND_LEGACY] = "torch_legacy",
 	[CKPT_KIND_SCRIPT] = "torchscript", [CKPT_KIND_ZIP] = "zip",
@@ -19,6 +16,9 @@ static const char *const kinds[CKPT_KINDS] = {
 	[CKPT_KIND_FOLDER] = "folder",      [CKPT_KIND_TAR] = "tar",
 	[CKPT_KIND_GGUF] = "gguf",          [CKPT_KIND_CONFIG] = "config",
 };
+_Static_assert((int)PLIM_CKPT_DANGEROUS == (int)CKPT_RUNS_CODE &&
+		       (int)PLIM_CKPT_UNPROVEN == (int)CKPT_UNPROVEN,
+	       "verdicts are told by their numbers");
 static const char *const trusts[] = { "plain",   "data",    "class",    "torchscript",
 				      "allowed", "unknown", "dangerous" };
 
@@ -84,21 +84,16 @@ static enum plim_status fill_findings(struct plim_ckpt *r, struct plim_err *err)
 static enum plim_status fill_globals(struct plim_ckpt *r, struct plim_err *err)
 {
 	const struct ckpt *c = &r->hidden->ckpt;
-	enum ckpt_trust worst = CKPT_PLAIN;
 	enum plim_status st = PLIM_OK;
 
 	r->globals = take(r, c->globals.n, sizeof(*r->globals), &st, err);
 	for (size_t i = 0; !st && i < c->globals.n; i++) {
 		const struct ckpt_global *g = &c->globals.at[i];
 
-		worst = g->trust > worst ? g->trust : worst;
 		r->globals[r->global_count++] =
 			(struct plim_ckpt_global){ ckpt_text(c, g->name), ckpt_text(c, g->record),
 						   trusts[g->trust], g->offset, g->times };
 	}
-	if (c->many_globals && worst < CKPT_UNKNOWN)
-		worst = CKPT_UNKNOWN;
-	r->pickle = !c->pickled ? NULL : trusts[worst < CKPT_UNKNOWN ? CKPT_PLAIN : worst];
 	return st;
 }
 
@@ -207,104 +202,28 @@ static enum plim_status fill_tensors(struct plim_ckpt *r, bool values, struct pl
 
 /* ---- the tree ---- */
 
-/* Length of the first `depth` parts of a name, without its last part. */
-static size_t prefix_of(const char *name, unsigned depth)
-{
-	size_t n = 0, at = 0;
-
-	for (unsigned i = 0; i < depth; i++) {
-		size_t part = strcspn(name + at, "./");
-
-		if (!name[at + part])
-			break;
-		n = at + part;
-		at = n + 1;
-	}
-	return n;
-}
-
-static void add_word(char *text, size_t size, const char *word)
-{
-	size_t n = strlen(text), k = strlen(word);
-	const char *at = strstr(text, word);
-
-	if (at && (at == text || at[-1] == ' ') && (!at[k] || at[k] == ','))
-		return;
-	snprintf(text + n, size - n, "%s%s", n ? ", " : "", word);
-}
-
-struct grouping {
-	struct intern names;
-	struct {
-		uint64_t tensors, bytes;
-		char dtypes[120], devices[120];
-	} rows[GROUPS];
-};
-
-/* All tensors by prefixes of some depth; false when that makes too many rows. */
-static bool group(struct plim_ckpt *r, struct grouping *g, unsigned depth, enum plim_status *st,
-		  struct plim_err *err)
-{
-	intern_init(&g->names, &r->hidden->mem);
-	memset(g->rows, 0, sizeof(g->rows));
-	for (size_t i = 0; !*st && i < r->tensor_count; i++) {
-		const struct plim_ckpt_tensor *t = &r->tensors[i];
-		uint32_t id;
-
-		*st = intern_add(&g->names, t->name, prefix_of(t->name, depth), &id, err);
-		if (*st || id >= GROUPS)
-			return false;
-		g->rows[id].tensors++;
-		g->rows[id].bytes += t->bytes;
-		add_word(g->rows[id].dtypes, sizeof(g->rows[id].dtypes), t->dtype);
-		if (t->device)
-			add_word(g->rows[id].devices, sizeof(g->rows[id].devices), t->device);
-	}
-	return true;
-}
-
 static enum plim_status fill_groups(struct plim_ckpt *r, struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
-	struct grouping *g = take(r, 1, sizeof(*g), &st, err);
-	unsigned depth = DEPTH;
+	struct ckpt_groups *g = take(r, 1, sizeof(*g), &st, err);
 
 	if (st)
 		return st;
-	while (depth && !group(r, g, depth, &st, err)) {
-		intern_release(&g->names);
-		depth--;
-	}
-	if (!depth)
-		group(r, g, 0, &st, err);
-	r->groups = take(r, g->names.n, sizeof(*r->groups), &st, err);
-	for (uint32_t i = 0; !st && i < g->names.n; i++)
+	st = ckpt_group(&r->hidden->ckpt, g, err);
+	r->groups = take(r, g->prefixes.n, sizeof(*r->groups), &st, err);
+	for (uint32_t i = 0; !st && i < g->prefixes.n; i++)
 		r->groups[r->group_count++] = (struct plim_ckpt_group){
-			say(r, &st, err, "%s", intern_text(&g->names, i)),
+			say(r, &st, err, "%s", intern_text(&g->prefixes, i)),
 			g->rows[i].tensors,
 			g->rows[i].bytes,
 			say(r, &st, err, "%s", g->rows[i].dtypes),
 			*g->rows[i].devices ? say(r, &st, err, "%s", g->rows[i].devices) : NULL,
 		};
-	intern_release(&g->names);
+	ckpt_groups_release(g);
 	return st;
 }
 
 /* ---- keys that a resume needs ---- */
-
-/* Is it a key, a file of a folder without its ending, or the beginning of tensors' names? */
-static bool has_key(const struct plim_ckpt *r, const char *key, size_t n)
-{
-	for (size_t i = 0; i < r->key_count; i++)
-		if (!strncmp(r->keys[i].name, key, n) &&
-		    (!r->keys[i].name[n] || r->keys[i].name[n] == '.'))
-			return true;
-	for (size_t i = 0; i < r->tensor_count; i++)
-		if (!strncmp(r->tensors[i].name, key, n) &&
-		    (!r->tensors[i].name[n] || r->tensors[i].name[n] == '.'))
-			return true;
-	return false;
-}
 
 static enum plim_status fill_required(struct plim_ckpt *r, const char *require,
 				      struct plim_err *err)
@@ -318,7 +237,7 @@ static enum plim_status fill_required(struct plim_ckpt *r, const char *require,
 	while (!st && require && *require) {
 		size_t n = strcspn(require, ",");
 
-		if (n && !has_key(r, require, n))
+		if (n && !ckpt_has_key(&r->hidden->ckpt, require, n))
 			r->required_missing[r->required_missing_count++] =
 				say(r, &st, err, "%.*s", (int)n, require);
 		require += n + (require[n] == ',');
@@ -326,165 +245,34 @@ static enum plim_status fill_required(struct plim_ckpt *r, const char *require,
 	return st;
 }
 
-/* What a resume that goes on exactly wants, and the names it goes by. */
-static const struct {
-	const char *what, *names[11];
-} wants[] = {
-	{ "weights",
-	  { "model", "state_dict", "model_state_dict", "module", "net", "network", "weights",
-	    "pytorch_model", "adapter_model" } },
-	{ "optimizer",
-	  { "optimizer", "optimizer_state_dict", "optimizer_states", "optim", "opt",
-	    "optimizer_state" } },
-	{ "learning rate scheduler",
-	  { "scheduler", "lr_scheduler", "scheduler_state_dict", "lr_schedulers",
-	    "lr_scheduler_state_dict", "sched" } },
-	{ "gradient scaler (only of fp16 runs)",
-	  { "scaler", "grad_scaler", "scaler_state_dict", "amp", "MixedPrecisionPlugin" } },
-	{ "epoch or step",
-	  { "epoch", "step", "global_step", "global_steps", "iteration", "iter", "trainer_state",
-	    "last_epoch" } },
-	{ "random state of Python",
-	  { "python_rng_state", "rng_python", "rng", "rng_state", "rng_states", "random_state",
-	    "random", "random_states_0" } },
-	{ "random state of NumPy",
-	  { "numpy_rng_state", "np_rng_state", "rng_numpy", "numpy", "rng", "rng_state",
-	    "rng_states", "random_state", "random_states_0" } },
-	{ "random state of torch",
-	  { "torch_rng_state", "rng_torch", "cpu_rng_state", "rng", "rng_state", "rng_states",
-	    "random_state", "random_states_0" } },
-	{ "random state of CUDA",
-	  { "cuda_rng_state", "cuda_rng_state_all", "rng_cuda", "rng", "rng_state", "rng_states",
-	    "random_state", "random_states_0" } },
-	{ "metrics",
-	  { "metrics", "best_metric", "loss", "val_loss", "best_loss", "best_acc", "best_acc1",
-	    "best_score", "callbacks", "history" } },
-	{ "versions",
-	  { "versions", "version", "torch_version", "pytorch-lightning_version", "env",
-	    "pytorch_version" } },
-	{ "commit of the code", { "commit", "git_commit", "git_sha", "sha", "git" } },
-};
-#define WANTS (sizeof(wants) / sizeof(wants[0]))
-/* Rows that only a training run's checkpoint has: optimizer, scheduler, scaler, epoch. */
-#define FIRST_OF_TRAINING 1
-#define LAST_OF_TRAINING 4
-
-static bool has_want(const struct plim_ckpt *r, size_t i)
-{
-	size_t most = sizeof(wants[i].names) / sizeof(wants[i].names[0]);
-	bool found = i == 0 && r->tensor_count && !strcmp(r->kind, "folder");
-
-	for (size_t k = 0; !found && k < most && wants[i].names[k]; k++)
-		found = has_key(r, wants[i].names[k], strlen(wants[i].names[k]));
-	return found;
-}
-
 static enum plim_status fill_resume(struct plim_ckpt *r, struct plim_err *err)
 {
-	bool training = r->optimizer_count > 0;
 	enum plim_status st = PLIM_OK;
 
-	r->resume_missing = take(r, WANTS, sizeof(*r->resume_missing), &st, err);
-	/* Weights alone are not meant to be resumed from. */
-	for (size_t i = FIRST_OF_TRAINING; !st && i <= LAST_OF_TRAINING; i++)
-		training |= has_want(r, i);
-	for (size_t i = 0; !st && training && i < WANTS; i++)
-		if (!has_want(r, i))
-			r->resume_missing[r->resume_missing_count++] = wants[i].what;
+	r->resume_missing = take(r, CKPT_WANTS, sizeof(*r->resume_missing), &st, err);
+	r->resume_missing_count = st ? 0 : ckpt_resume_missing(&r->hidden->ckpt, r->resume_missing);
 	return st;
 }
 
 /* ---- the verdict ---- */
 
-#define DANGEROUS "dangerous_pickle" /* the finding that is of code, not of bytes */
-
-static const char *first_bad(const struct plim_ckpt *r, bool of_code)
-{
-	for (size_t i = 0; i < r->finding_count && r->findings[i].severity == PLIM_SEVERITY_ERROR;
-	     i++)
-		if (!strcmp(r->findings[i].id, DANGEROUS) == of_code)
-			return r->findings[i].title;
-	return NULL;
-}
-
-static enum plim_ckpt_verdict judge_bytes(const struct plim_ckpt *r, bool bad, unsigned flags)
+static enum plim_status fill_verdict(struct plim_ckpt *r, unsigned flags, struct plim_err *err)
 {
 	const struct ckpt *c = &r->hidden->ckpt;
-
-	if (c->unreadable)
-		return PLIM_CKPT_NOT_A_CHECKPOINT;
-	if (c->truncated)
-		return PLIM_CKPT_TRUNCATED;
-	if (bad || r->required_missing_count)
-		return PLIM_CKPT_DAMAGED;
-	if (!flags)
-		return PLIM_CKPT_NOT_VERIFIED;
-	return c->unprotected_bytes ? PLIM_CKPT_UNPROVEN : PLIM_CKPT_WHOLE;
-}
-
-/* The bytes in a sentence; `bad`: the worst that was found of them, or NULL. */
-static const char *tell_bytes(struct plim_ckpt *r, const char *bad, enum plim_status *st,
-			      struct plim_err *err)
-{
-	const struct ckpt *c = &r->hidden->ckpt;
-
-	if (bad)
-		return bad;
-	if (r->required_missing_count)
-		return say(r, st, err,
-			   r->required_missing_count == 1
-				   ? "the required key '%.200s' is missing"
-				   : "required keys are missing, '%.200s' for one",
-			   r->required_missing[0]);
-	if (r->integrity == PLIM_CKPT_WHOLE)
-		return say(r, st, err, "all %llu records match their checksums",
-			   (unsigned long long)c->verified_records);
-	if (r->integrity == PLIM_CKPT_UNPROVEN)
-		return say(r, st, err,
-			   "the structure is right; %llu bytes have no checksum, so a "
-			   "changed bit in them cannot be seen",
-			   (unsigned long long)c->unprotected_bytes);
-	return "the structure is right; contents were not read";
-}
-
-static const char *tell_unknown(struct plim_ckpt *r, enum plim_status *st, struct plim_err *err)
-{
-	const char *first = NULL;
-	size_t n = 0;
-
-	for (size_t i = 0; i < r->global_count; i++)
-		if (!strcmp(r->globals[i].trust, trusts[CKPT_UNKNOWN]) && !n++)
-			first = r->globals[i].name;
-	if (!first)
-		return say(r, st, err, "its pickles name more than can be looked at");
-	return say(r, st, err,
-		   n == 1 ? "its pickle names '%.200s', which is on no list"
-			  : "its pickles name '%.200s' and %zu more that are on no list",
-		   first, n - 1);
-}
-
-/* What is dangerous comes first, then damage, then what is not known. */
-static enum plim_status judge(struct plim_ckpt *r, unsigned flags, struct plim_err *err)
-{
-	const struct ckpt *c = &r->hidden->ckpt;
-	const char *bad = first_bad(r, false), *runs = first_bad(r, true);
-	bool unknown = r->pickle && !strcmp(r->pickle, trusts[CKPT_UNKNOWN]);
+	size_t missing = r->required_missing_count;
+	const char *first = missing ? r->required_missing[0] : "";
+	struct ckpt_judgement j;
 	enum plim_status st = PLIM_OK;
 
+	ckpt_judge(c, flags, missing, first, &j);
+	r->verdict = (enum plim_ckpt_verdict)j.verdict;
+	r->integrity = (enum plim_ckpt_verdict)j.integrity;
+	r->headline = j.headline == j.room ? say(r, &st, err, "%s", j.room) : j.headline;
+	r->pickle = !c->pickled ? NULL : trusts[j.trust < CKPT_UNKNOWN ? CKPT_PLAIN : j.trust];
 	r->whole_bytes = c->truncated ? c->whole_bytes : PLIM_UNKNOWN;
 	r->verified_bytes = flags ? c->verified_bytes : PLIM_UNKNOWN;
 	r->unprotected_bytes = flags ? c->unprotected_bytes : PLIM_UNKNOWN;
 	r->verified_records = flags ? c->verified_records : PLIM_UNKNOWN;
-	r->verdict = r->integrity = judge_bytes(r, bad, flags);
-	if (runs) {
-		r->verdict = PLIM_CKPT_DANGEROUS;
-		r->headline = runs;
-	} else if (unknown && r->integrity < PLIM_CKPT_DAMAGED) {
-		r->verdict = PLIM_CKPT_UNKNOWN_CODE;
-		r->headline = tell_unknown(r, &st, err);
-	} else {
-		r->headline = tell_bytes(r, bad, &st, err);
-	}
 	return st;
 }
 
@@ -509,7 +297,7 @@ static enum plim_status compose(struct plim_ckpt *r, const struct plim_ckpt_opti
 		st = fill_required(r, o->require, err);
 	if (!st)
 		st = fill_resume(r, err);
-	return st ? st : judge(r, o->flags, err);
+	return st ? st : fill_verdict(r, o->flags, err);
 }
 
 static enum plim_status new_result(uint64_t max_memory_bytes, struct plim_ckpt **out,
