@@ -461,6 +461,37 @@ def test_parts():
     return "ZeRO 2 and 3 with faults, distributed, one rank's, Megatron's ranks"
 
 
+def test_embedded():
+    """Tensors of pickle.dump, which pickle.load reads and torch.load does not."""
+    one, two = InsideTensor(1, 2, 3), InsideTensor(4, 5)
+    with tempfile.TemporaryDirectory() as folder:
+        path, target = folder + "/x.pkl", folder + "/x.safetensors"
+        for protocol in (2, 3, 4, 5):
+            with open(path, "wb") as f:
+                f.write(as_pickle({"two": two, "one": one, "tied": two}, protocol))
+            (r,), code = verify(path)
+            assert not code and r["pickle"] == "plain" and any(f["id"] == "embedded" for f in r["findings"]), (protocol, r["headline"])
+            assert r["unprotected_bytes"] == os.path.getsize(path)
+            done = write("convert", path, target)
+            if protocol == 2:  # its bytes are text
+                assert done.returncode == 4 and not r["tensors"], done
+                continue
+            assert not done.returncode, done
+            got = {k: v[2] for k, v in read_safetensors(target).items()}
+            assert got == {"one": floats(1, 2, 3), "two": floats(4, 5), "tied": floats(4, 5)}, (protocol, got)
+        one.storage.data = one.storage.data[:-1]
+        with open(path, "wb") as f:
+            f.write(as_pickle({"one": one}, 4))
+        (r,), code = verify(path)
+        assert not r["tensors"] and "embedded" in told_kinds(r), r["headline"]
+        one.storage.data = pickle.dumps(os.system, 2)
+        for protocol in (2, 4):
+            with open(path, "wb") as f:
+                f.write(as_pickle({"one": one}, protocol))
+            assert verify(path)[0][0]["verdict"] == "dangerous", protocol
+    return "protocols 2 to 5, cut, dangerous"
+
+
 def pad(tensors, n):
     """The header of safetensors(tensors), padded to n bytes."""
     data = safetensors(tensors)
@@ -581,6 +612,25 @@ class Storage:
         self.key, self.n = key, n
 
 
+class Inside:
+    """A storage of two floats as pickle.dump writes it: a file of torch.save's old form, as bytes."""
+
+    def __init__(self, *numbers):
+        head = b"".join(pickle.dumps(x, 2) for x in (0x1950a86a20f9469cfc6c, 1001, {"little_endian": True}))
+        self.data = head + as_pickle(Storage("7", len(numbers))) + pickle.dumps(["7"], 2) + struct.pack("<q", len(numbers)) + floats(*numbers)
+
+    def __reduce__(self):
+        return sys.modules["torch.storage"]._load_from_bytes, (self.data,)
+
+
+class InsideTensor:
+    def __init__(self, *numbers):
+        self.storage, self.n = Inside(*numbers), len(numbers)
+
+    def __reduce__(self):
+        return sys.modules["torch._utils"]._rebuild_tensor_v2, (self.storage, 0, (self.n,), (1,), False, {})
+
+
 class Odd:
     """Of a class that is on no list."""
 
@@ -601,9 +651,11 @@ def read_pickle(data):
     return Unpickler(io.BytesIO(data)).load()
 
 
-def as_pickle(value):
+def as_pickle(value, protocol=2):
     """The pickle of it, with torch's names, without torch."""
-    torch, utils = types.ModuleType("torch"), types.ModuleType("torch._utils")
+    torch, utils, storage = (types.ModuleType(n) for n in ("torch", "torch._utils", "torch.storage"))
+    storage._load_from_bytes = lambda b: None
+    storage._load_from_bytes.__module__, storage._load_from_bytes.__qualname__ = "torch.storage", "_load_from_bytes"
     torch.FloatStorage = type("FloatStorage", (), {"__module__": "torch"})
     utils._rebuild_tensor_v2 = lambda *args: None
     utils._rebuild_tensor_v2.__module__, utils._rebuild_tensor_v2.__qualname__ = "torch._utils", "_rebuild_tensor_v2"
@@ -612,11 +664,11 @@ def as_pickle(value):
         def persistent_id(self, obj):
             return ("storage", torch.FloatStorage, obj.key, "cpu", obj.n) if isinstance(obj, Storage) else None
 
-    before = {n: sys.modules.get(n) for n in ("torch", "torch._utils")}
-    sys.modules.update({"torch": torch, "torch._utils": utils})
+    before = {n: sys.modules.get(n) for n in ("torch", "torch._utils", "torch.storage")}
+    sys.modules.update({"torch": torch, "torch._utils": utils, "torch.storage": storage})
     try:
         out = io.BytesIO()
-        Pickler(out, 2).dump(value)
+        Pickler(out, protocol).dump(value)
         return out.getvalue()
     finally:
         for name, module in before.items():
@@ -859,8 +911,8 @@ except ValueError: pass
         assert "long_name" in told_kinds(results["long.pt"])
         assert {k["name"]: k["what"] for k in results["storage.pt"]["keys"]} == {
             "m": "storage", "betas": "(0.9, 0.999)", "epoch": "-300", "loss": "0.25", "done": "True", "big": str(2**63)}
-        # pickle.dump of a tensor: the finding said that it has no storage.
-        assert bad_kinds(results["plain.pkl"]) == {"embedded", "dangerous_pickle"}, results["plain.pkl"]["findings"]
+        # pickle.dump of a tensor: it was called damaged.
+        assert not bad_kinds(results["plain.pkl"]) and shapes["plain.pkl"] == {"w": [3]}, results["plain.pkl"]["findings"]
         # Two numbers a byte, five in a row of three bytes: they were told to reach beyond their storage.
         assert results["packed.pt"]["verdict"] == "whole" and shapes["packed.pt"]["packed"] == [4, 3], results["packed.pt"]
         assert results["packed.pt"]["pickle"] == "plain", results["packed.pt"]["globals"]
@@ -1876,7 +1928,7 @@ def test_durable():
 
 
 TESTS = [test_good, test_flips, test_flips_in_tensors, test_mutations, test_truncation, test_hostile, test_shards, test_folders,
-         test_distributed, test_parts, test_safetensors, test_memory, test_values, test_repeats, test_made, test_require, test_torch, test_script, test_odd, test_cache, test_getattr, test_decimals,
+         test_distributed, test_parts, test_embedded, test_safetensors, test_memory, test_values, test_repeats, test_made, test_require, test_torch, test_script, test_odd, test_cache, test_getattr, test_decimals,
          test_directory, test_others, test_diff, test_diff_sizes, test_config, test_extract, test_convert,
          test_state, test_deflated, test_nothing,
          test_manifest, test_last_good, test_last_good_meanwhile, test_durable_order, test_durable]

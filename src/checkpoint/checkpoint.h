@@ -110,8 +110,9 @@ struct ckpt_extent {
 	const struct ckpt_dtype *storage; /* what a pickle says that it holds; NULL: none says so */
 	uint32_t tensors;                 /* that lie in it */
 	uint8_t deflated;
-	uint8_t check; /* enum ckpt_check */
-	uint8_t state; /* enum ckpt_state */
+	uint8_t inside; /* of another one, which is counted */
+	uint8_t check;  /* enum ckpt_check */
+	uint8_t state;  /* enum ckpt_state */
 };
 
 struct ckpt_values {
@@ -283,7 +284,7 @@ enum ckpt_verdict {
 struct ckpt_judgement {
 	enum ckpt_verdict verdict, integrity; /* integrity: of the bytes alone */
 	enum ckpt_trust trust;                /* the worst of the names in its pickles */
-	const char *headline; /* in one sentence: of the checkpoint, or room */
+	const char *headline;                 /* in one sentence: of the checkpoint, or room */
 	char room[1000];
 };
 

@@ -225,20 +225,60 @@ static bool is_known_partial(const struct use *u, const struct pickle_value *cal
 	return is_known(u, of) && (state.kind == PICKLE_NONE || is_known(u, arg(u, state, 0)));
 }
 
-/* The bytes of a literal: b'...' or _codecs.encode('...', 'latin1'); what is none is dangerous. */
-static enum ckpt_trust judge_bytes(const struct use *u, struct pickle_value v, struct plim_err *err)
+static enum ckpt_trust judge_pickles(const struct use *u, const uint8_t *p, size_t n,
+				     struct plim_err *err)
 {
 	struct globals_log inner = *u->log;
 
-	if (v.kind != PICKLE_BYTES || u->log->nested >= NESTED)
-		return CKPT_UNKNOWN;
 	inner.nested++;
 	inner.heap = NULL;
-	return globals_stacked(&inner,
-			       (const uint8_t *)intern_text(&u->heap->strings, (uint32_t)v.bits),
-			       u->heap->strings.at[v.bits].n, NULL, err)
-		       ? CKPT_UNKNOWN
-		       : CKPT_CLASS;
+	return globals_stacked(&inner, p, n, NULL, err) ? CKPT_UNKNOWN : CKPT_CLASS;
+}
+
+/* _codecs.encode('...', 'latin1'), as protocols below 3 write bytes. */
+static bool is_encoded(const struct use *u, struct pickle_value v, struct pickle_value *text)
+{
+	struct pickle_value args;
+	char name[NAME_BYTES];
+
+	if (v.kind != PICKLE_CALL ||
+	    pickle_item(u->heap, v, PICKLE_CALL_CALLEE).kind != PICKLE_GLOBAL)
+		return false;
+	policy_at(u, pickle_item(u->heap, v, PICKLE_CALL_CALLEE), name, sizeof(name));
+	args = pickle_item(u->heap, v, PICKLE_CALL_ARGS);
+	*text = arg(u, args, 0);
+	return !strcmp(name, "_codecs.encode") && text->kind == PICKLE_STR &&
+	       !strcmp(text_of(u, arg(u, args, 1)), "latin1");
+}
+
+/* The bytes of a literal: b'...' or text that stands for them; what is none is unknown. */
+static enum ckpt_trust judge_bytes(const struct use *u, struct pickle_value v, struct plim_err *err)
+{
+	struct mem *m = u->log->ckpt->mem;
+	bool encoded = is_encoded(u, v, &v);
+	const char *text;
+	enum ckpt_trust trust = CKPT_UNKNOWN;
+	size_t n, count = 0, k = 1;
+	uint8_t *p;
+
+	if ((v.kind != PICKLE_BYTES && !encoded) || u->log->nested >= NESTED)
+		return CKPT_UNKNOWN;
+	text = intern_text(&u->heap->strings, (uint32_t)v.bits);
+	n = u->heap->strings.at[v.bits].n;
+	if (!encoded)
+		return judge_pickles(u, (const uint8_t *)text, n, err);
+	p = mem_new(m, n, 1, err);
+	for (size_t i = 0; p && k && i < n; i += k) {
+		uint32_t code;
+
+		k = utf8_decode(text + i, n - i, &code);
+		k = code > UINT8_MAX ? 0 : k;
+		p[count++] = (uint8_t)code;
+	}
+	if (p && k)
+		trust = judge_pickles(u, p, count, err);
+	mem_free(m, p, n, 1);
+	return trust;
 }
 
 static enum ckpt_trust judge_use(const struct use *u, const struct pickle_node *node,

@@ -286,6 +286,10 @@ static enum plim_status read_bare(struct legacy *l, const struct stream *s, stru
 	enum plim_status st;
 
 	u->storage = no_storage;
+	u->raw = s->bytes;
+	u->raw_bytes = s->at;
+	u->raw_first = l->ckpt->extents.n;
+	u->raw_file = l->file;
 	st = unpickle_walk(u, root, err);
 	if (!st)
 		st = model_unchecked(l->ckpt, l->file, "the pickle", 0, s->at, err);

@@ -285,8 +285,13 @@ struct unpickle {
 	void *ctx;
 	bool outermost; /* its keys are the checkpoint's */
 	bool script; /* names below __torch__ are those of TorchScript, whose code is beside it */
-	unsigned nested; /* as in struct globals_log */
-	uint32_t record; /* name of what is read, where none is given to unpickle_decode */
+	unsigned nested;    /* as in struct globals_log */
+	uint32_t record;    /* name of what is read, where none is given to unpickle_decode */
+	const uint8_t *raw; /* the pickle, where it lies as it is at raw_at of a file; or NULL */
+	size_t raw_bytes, raw_next, raw_first; /* for embedded.c: next place, first extent */
+	unsigned raw_again;
+	uint32_t raw_file;
+	uint64_t raw_at;
 };
 
 /* Decode a pickle of `n` bytes; *used: bytes up to its STOP.  What globals it names is logged. */

@@ -51,8 +51,7 @@ static enum plim_status malformed(struct walk *w, const char *what, struct plim_
 
 /* ---- storages ---- */
 
-/* ('storage', class, key, location, numel) of a persistent id. */
-static bool get_storage(const struct walk *w, struct pickle_value v, struct unpickle_storage *s)
+bool walk_get_storage(const struct walk *w, struct pickle_value v, struct unpickle_storage *s)
 {
 	struct pickle_value id = v.kind == PICKLE_PERSID ? pickle_item(w->heap, v, 0) : v;
 	char name[128];
@@ -92,7 +91,7 @@ enum plim_status unpickle_storages(struct unpickle *u, struct plim_err *err)
 		for (uint32_t k = 0; !st && node->items && k < node->n; k++) {
 			uint32_t extent;
 
-			if (get_storage(&w, node->items[k], &s) &&
+			if (walk_get_storage(&w, node->items[k], &s) &&
 			    (!s.location || strcmp(s.location, "meta") != 0))
 				st = u->storage(u->ctx, &s, &extent, err);
 		}
@@ -124,14 +123,12 @@ static enum plim_status place(struct walk *w, struct pickle_value storage, struc
 {
 	enum plim_status st = PLIM_OK;
 
-	*ok = get_storage(w, storage, s);
-	if (!*ok && is_embedded(w, storage))
-		return model_find(
-			w->ckpt, CKPT_BAD_FINDING, "embedded", PLIM_UNKNOWN, err,
-			"'%.200s' was pickled without torch.save: its bytes are inside the "
-			"pickle, where they are "
-			"not looked at (load it where it is trusted, and torch.save it)",
-			walk_name(w));
+	*ok = walk_get_storage(w, storage, s);
+	if (!*ok && is_embedded(w, storage)) {
+		st = embedded_place(w, storage, s, &t->location, &t->extent, ok, err);
+		t->dtype = t->dtype || !*ok ? t->dtype : s->dtype;
+		return st || !*ok ? st : check_type(w, t->extent, s->dtype, err);
+	}
 	if (!*ok)
 		return malformed(w, "has no storage that can be understood", err);
 	if (!t->dtype)
@@ -462,7 +459,7 @@ enum plim_status walk_storage(struct walk *w, struct pickle_value v, struct plim
 	bool ok;
 	enum plim_status st;
 
-	if (!get_storage(w, v, &s)) /* a module's source, or another program's id */
+	if (!walk_get_storage(w, v, &s)) /* a module's source, or another program's id */
 		return walk_value(w, pickle_item(w->heap, v, 0), err);
 	st = place(w, v, &t, &s, &ok, err);
 	n = s.bytes * 8 / s.dtype->bits;

@@ -255,6 +255,8 @@ static void count_unchecked(struct ckpt *c, const struct ckpt_extent *x)
 {
 	bool sealed = c->files.at[x->file].sealed;
 
+	if (x->inside)
+		return;
 	*(sealed ? &c->verified_bytes : &c->unprotected_bytes) += x->bytes;
 	c->verified_records += sealed;
 }

@@ -38,6 +38,15 @@ enum plim_status walk_optimizer(struct walk *w, struct pickle_value dict, size_t
 const char *walk_global(const struct walk *w, struct pickle_value v, char *text, size_t size);
 /* A dict, or the items of a call that makes one (OrderedDict); else NONE. */
 struct pickle_value walk_as_dict(const struct walk *w, struct pickle_value v);
+/* ('storage', class, key, location, numel) of a persistent id; the texts are the heap's. */
+bool walk_get_storage(const struct walk *w, struct pickle_value v, struct unpickle_storage *s);
+/*
+ * The same of a storage inside the pickle's own bytes, a call of _load_from_bytes: *s's dtype and bytes, where it was
+ * saved from, its extent; !*ok: it is told that it cannot be looked at.
+ */
+enum plim_status embedded_place(struct walk *w, struct pickle_value call,
+				struct unpickle_storage *s, uint32_t *location, uint32_t *extent,
+				bool *ok, struct plim_err *err);
 /* (2, 3) or torch.Size((2, 3)): at most CKPT_DIMS sizes; false: it is something else. */
 bool walk_sizes(const struct walk *w, struct pickle_value v, uint64_t *sizes, size_t *rank);
 /* Of a float or an integer; NaN of anything else. */
