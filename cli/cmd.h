@@ -112,6 +112,12 @@ int cmd_torch_release(const char *text, unsigned *out);
 int cmd_release(const char *text, unsigned first, unsigned last, unsigned *out);
 
 /*
+ * The Python to run for a part of the package: the one beside this program, or python3.  Where the package lies beside
+ * the program with this file in it ("lint/cli.py"), it is put in front of PYTHONPATH.  `buffer` may hold the result.
+ */
+const char *cmd_python(const char *file, char *buffer, size_t size);
+
+/*
  * Print what the linter finds in `source` (a file or folder) at the lines that a recording or a log points at.
  * `kind` is "--recording" or "--log".  Returns an exit code, after a message where it is not CMD_DONE.
  */
@@ -133,7 +139,7 @@ int plan_recipe_take(const void *values, struct plim_plan_options *out);
 void cmd_print_help(FILE *to, const struct cmd *cmd);
 void cmd_print_overview(FILE *to);
 
-extern const struct cmd cmd_ckpt, cmd_curves, cmd_record, cmd_report, cmd_diff, cmd_whatif,
-	cmd_plan, cmd_why, cmd_lint, cmd_help, cmd_completion, cmd_man, cmd_live;
+extern const struct cmd cmd_ckpt, cmd_curves, cmd_doctor, cmd_record, cmd_report, cmd_diff,
+	cmd_whatif, cmd_plan, cmd_why, cmd_lint, cmd_help, cmd_completion, cmd_man, cmd_live;
 
 #endif

@@ -106,14 +106,14 @@ static bool own_folder(char *out, size_t size)
 }
 
 /* Where the package lies beside this program, in front of PYTHONPATH. */
-static void show_the_way(const char *folder)
+static void show_the_way(const char *folder, const char *file)
 {
 	char path[8192], probe[8192];
 	const char *old = getenv("PYTHONPATH");
 
 	for (size_t i = 0; beside[i]; i++) {
-		int n = snprintf(probe, sizeof(probe), "%s/%s/plimsoll/lint/cli.py", folder,
-				 beside[i]);
+		int n = snprintf(probe, sizeof(probe), "%s/%s/plimsoll/%s", folder, beside[i],
+				 file);
 
 		if (n < 0 || (size_t)n >= sizeof(probe) || access(probe, R_OK))
 			continue;
@@ -130,26 +130,34 @@ void cmd_show_python(void)
 	char folder[4096];
 
 	if (own_folder(folder, sizeof(folder)))
-		show_the_way(folder);
+		show_the_way(folder, "lint/cli.py");
+}
+
+const char *cmd_python(const char *file, char *buffer, size_t size)
+{
+	char folder[4096];
+
+	if (!own_folder(folder, sizeof(folder)))
+		return "python3";
+	show_the_way(folder, file);
+	/* In a virtual environment the program and its Python are neighbours. */
+	snprintf(buffer, size, "%s/python3", folder);
+	return access(buffer, X_OK) ? "python3" : buffer;
 }
 
 /* Becomes the linter; returns only when it cannot. */
 static int become_linter(int argc, char **argv)
 {
 	char folder[4096], python[4200], self[4200];
-	const char *interpreter = "python3";
+	const char *interpreter;
 	char **line = calloc((size_t)argc + 4, sizeof(*line));
 
 	if (!line) {
 		cmd_say("out of memory");
 		return CMD_MACHINE;
 	}
+	interpreter = cmd_python("lint/cli.py", python, sizeof(python));
 	if (own_folder(folder, sizeof(folder))) {
-		show_the_way(folder);
-		/* In a virtual environment the program and its Python are neighbours. */
-		snprintf(python, sizeof(python), "%s/python3", folder);
-		if (!access(python, X_OK))
-			interpreter = python;
 		snprintf(self, sizeof(self), "%s/plimsoll", folder);
 		if (!access(self, X_OK))
 			setenv("PLIMSOLL", self, 0);

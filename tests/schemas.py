@@ -34,6 +34,7 @@ CASES = [
     ("plan", ["plan", MODEL]), ("plan", ["plan", MODEL, "--memory", "100MiB", "--allow-changes", "--host-memory", "1GiB"]),
     ("plan", ["plan", MODEL, "--memory", "4GiB", "--max-batch", "--sweep", "batch=1,2"]),
     ("curves", ["curves", data_file("logs/hf_trainer")]), ("curves", ["curves", data_file("logs/tb_nan")]),
+    ("doctor", ["doctor", "--no-python"]),
     ("here", ["why", "--here"]),
 ]
 

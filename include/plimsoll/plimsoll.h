@@ -5,6 +5,7 @@
 #include <plimsoll/ckpt.h>
 #include <plimsoll/curves.h>
 #include <plimsoll/diff.h>
+#include <plimsoll/doctor.h>
 #include <plimsoll/durable.h>
 #include <plimsoll/gauge.h>
 #include <plimsoll/here.h>

@@ -191,6 +191,14 @@ PLIM_API enum plim_status plim_recording_allocations(struct plim_recording *r, u
 PLIM_API enum plim_status plim_recording_stack(struct plim_recording *r, uint32_t site,
 					       struct plim_recording_frame *frames, size_t room,
 					       size_t *n, struct plim_err *err);
+/*
+ * For a Python process that has loaded this library: write a Python object, what torch.cuda.memory._snapshot() gave, to a
+ * descriptor as a pickle that Python, PyTorch's viewer and plim_report_open read.  The caller holds the GIL, and the
+ * interpreter is no free-threaded one.  PLIM_E_UNSUPPORTED: there is no Python, or the object holds something else than
+ * dicts, lists, tuples, text, numbers of 64 bits, booleans and None (then the pickle module does it); PLIM_E_IO.  On
+ * failure the file holds a part.
+ */
+PLIM_API enum plim_status plim_python_pickle(void *object, int fd, struct plim_err *err);
 
 #ifdef __cplusplus
 }

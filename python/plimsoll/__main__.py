@@ -1,4 +1,4 @@
-"""python -m plimsoll: the program itself, or `doctor`."""
+"""python -m plimsoll: the program itself."""
 from __future__ import annotations
 
 import os
@@ -20,11 +20,6 @@ def program() -> str | None:
 
 
 def main() -> int:
-    if sys.argv[1:2] == ["doctor"]:
-        from ._doctor import doctor
-
-        print(doctor(redact="--redact" in sys.argv[2:]))
-        return 0
     path = program()
     if path is None:
         print("plimsoll: the program is not there; pip install . builds it", file=sys.stderr)

@@ -44,6 +44,10 @@ PLIM_DIFF_LINES = 2
 PLIM_DIFF_FUNCTION = 3
 PLIM_DIFF_ONLY_A = 4
 PLIM_DIFF_ONLY_B = 5
+PLIM_DOCTOR_REDACT = 1
+PLIM_DOCTOR_OK = 0
+PLIM_DOCTOR_NOTE = 1
+PLIM_DOCTOR_NO = 2
 PLIM_GAUGE_PYTHON = 1
 PLIM_GAUGE_RECORD = 2
 PLIM_GAUGE_C = 3
@@ -274,6 +278,23 @@ class plim_diff_options(Structure):
         ("strip_prefix", c_char_p),
         ("gate_bytes", c_uint64),
         ("gate_ppm", c_uint64),
+    ]
+
+
+class plim_doctor_options(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("flags", c_uint32),
+        ("root", c_char_p),
+    ]
+
+
+class plim_doctor_check(Structure):
+    _fields_ = [
+        ("what", c_char_p),
+        ("state", c_int),
+        ("says", c_char_p),
+        ("remedy", c_char_p),
     ]
 
 
@@ -793,6 +814,13 @@ PROTOTYPES = {
     "plim_diff_open": (c_int, [c_char_p, c_char_p, POINTER(plim_diff_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_diff_options_init": (None, [POINTER(plim_diff_options)]),
     "plim_diff_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_doctor_add": (c_int, [c_void_p, POINTER(plim_doctor_check), POINTER(plim_err)]),
+    "plim_doctor_free": (None, [c_void_p]),
+    "plim_doctor_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_doctor_open": (c_int, [POINTER(plim_doctor_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_doctor_options_init": (None, [POINTER(plim_doctor_options)]),
+    "plim_doctor_state_name": (c_char_p, [c_int]),
+    "plim_doctor_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_durable_abort": (None, [c_void_p]),
     "plim_durable_begin": (c_int, [c_char_p, c_uint64, POINTER(c_void_p), POINTER(plim_err)]),
     "plim_durable_commit": (c_int, [c_void_p, POINTER(c_uint64), POINTER(plim_err)]),
@@ -840,6 +868,7 @@ PROTOTYPES = {
     "plim_plan_page": (c_int, [c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_plan_snapshot": (c_int, [c_void_p, c_char_p, POINTER(plim_err)]),
     "plim_plan_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_python_pickle": (c_int, [c_void_p, c_int, POINTER(plim_err)]),
     "plim_ranks_free": (None, [c_void_p]),
     "plim_ranks_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_ranks_open": (c_int, [POINTER(c_char_p), c_size_t, POINTER(plim_ranks_options), POINTER(c_void_p), POINTER(plim_err)]),

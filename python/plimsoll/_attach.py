@@ -6,7 +6,7 @@ from typing import Any
 
 from ._guard import oom_guard
 from ._input_watch import InputVerdict, InputWatch
-from ._monitor import Leak, MemoryMonitor, MemorySummary
+from ._monitor import Leak, MemoryMonitor, MemorySummary, Peaks
 
 
 class Attached:
@@ -15,7 +15,7 @@ class Attached:
     monitor: a MemoryMonitor with phases and steps.  loader: iterate over it instead of yours.  gauge: None if there is no place.
     """
 
-    def __init__(self, model: Any, optimizer: Any, loader: Any, run: str | None, peaks: Any, device: Any) -> None:
+    def __init__(self, model: Any, optimizer: Any, loader: Any, run: str | None, peaks: Peaks, device: Any) -> None:
         from . import gauge
 
         if device is None and model is not None:
@@ -25,7 +25,7 @@ class Attached:
         self._handle = self.monitor.attach(model, optimizer, peaks=peaks)
         self.loader: Any = None if loader is None else InputWatch(loader)
         if self.loader is not None:
-            self.loader.gauge = self.gauge
+            self.loader.gauge = None if peaks == "step" else self.gauge  # there nobody would end its phase
         self._guard: oom_guard | None = None
 
     @property
@@ -59,9 +59,9 @@ class Attached:
 
     def remove(self) -> None:
         self._handle.remove()
-        if self.gauge is not None:
-            self.gauge.close()
-            self.gauge = self.monitor.gauge = None
+        if self.loader is not None:
+            self.loader.gauge = None
+        self.gauge = None  # the page goes with the last who keeps it: a Recorder may
 
     close = remove
 
@@ -77,7 +77,7 @@ class Attached:
         self.remove()
 
 
-def attach(model: Any, optimizer: Any = None, loader: Any = None, *, run: str | None = None, peaks: str = "phase",
+def attach(model: Any, optimizer: Any = None, loader: Any = None, *, run: str | None = None, peaks: Peaks = "phase",
            device: Any = None) -> Attached:
     """Watch a training loop: memory by phase and step, leaks, waits for input, the gauge, verdicts on failures.
 

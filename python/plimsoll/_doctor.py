@@ -1,125 +1,135 @@
-"""What works here and what does not: one paste for a ticket."""
+"""What works here and what does not: one paste for a ticket.  The C library looks at the machine, this adds Python."""
 from __future__ import annotations
 
+import ctypes
 import os
 import platform
 import sys
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from . import __version__
+from ._result import Result, Source
+from ._results import DoctorFields
 from .errors import PlimsollError
 
-# Peers by their module: imported only if the process already has them, else their version is read from metadata.
-PEERS = ("torch", "transformers", "accelerate", "lightning", "safetensors", "numpy", "gradio", "IPython")
+# Peers by their distribution: never imported, their version is read from metadata.
+PEERS = ("torch", "transformers", "accelerate", "lightning", "safetensors", "numpy", "gradio", "ipython")
+STATES = ("ok", "note", "no")
+
+
+class Doctor(Result, DoctorFields):
+    """All rows (doctor/1): .works, .checks."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True)
 class Check:
-    """One row: what was looked at, how it stands ("ok", "no", "note"), and what is to be done."""
+    """A row of Python's: how it stands, what was looked at, what was seen, what to do."""
 
+    state: Literal["ok", "note", "no"]
     what: str
-    state: str
     says: str
-
-
-@dataclass(frozen=True)
-class Doctor:
-    """All rows; prints as a table."""
-
-    checks: tuple[Check, ...]
-
-    @property
-    def ok(self) -> bool:
-        return all(check.state != "no" for check in self.checks)
-
-    def __str__(self) -> str:
-        wide = max(len(check.what) for check in self.checks)
-        return "\n".join(f"{check.state:4} {check.what:{wide}}  {check.says}" for check in self.checks)
-
-    def to_dict(self) -> dict[str, Any]:
-        return {"ok": self.ok, "checks": [vars(check) for check in self.checks]}
+    remedy: str | None = None
 
 
 def doctor(*, redact: bool = False) -> Doctor:
     """Look around; imports nothing that is not there, starts no CUDA, writes nothing.
 
-    redact: no path of this machine.
+    redact: no path of this machine.  Raises UnsupportedError where the C library is missing.
+
+    >>> import plimsoll
+    >>> plimsoll.doctor().checks[0].what
+    'plimsoll'
     """
-    rows = [Check("plimsoll", "ok", f"{__version__}, Python {platform.python_version()}, {platform.system()} "
-                                    f"{platform.machine()}")]
-    for look in (library, program, *(peer(name) for name in PEERS), cuda, history, host, gauge):
+    from . import _abi, _native
+
+    library, error, out = _native.load(), _abi.plim_err(), ctypes.c_void_p()
+    options = _native.options("doctor", flags=_abi.PLIM_DOCTOR_REDACT if redact else 0)
+    _native.check(library.plim_doctor_open(ctypes.byref(options), ctypes.byref(out), ctypes.byref(error)), error)
+    assert out.value is not None
+    source = Source("doctor", out.value, [])
+    for check in [Check("ok", "library", hidden(str(library._name), redact)), program(redact), *python_rows(redact)]:
+        row = _abi.plim_doctor_check(what=encode(check.what), state=STATES.index(check.state), says=encode(check.says),
+                                     remedy=encode(check.remedy))
+        _native.check(library.plim_doctor_add(out, ctypes.byref(row), ctypes.byref(error)), error)
+    result: Doctor = Doctor._of(source)
+    return result
+
+
+def encode(text: str | None) -> bytes | None:
+    return None if text is None else text.encode("utf-8", "replace")
+
+
+def tell(redact: bool) -> None:
+    """For the program: a line a row, its parts between tabs."""
+    for check in python_rows(redact):
+        parts = (check.state, check.what, check.says, check.remedy or "")
+        print("\t".join(" ".join(part.split()) for part in parts))
+
+
+def python_rows(redact: bool) -> list[Check]:
+    rows = [Check("ok", "Python", f"{platform.python_version()}, {hidden(sys.executable, redact)}"),
+            Check("ok", "package", f"{__version__}, {hidden(os.path.dirname(os.path.abspath(__file__)), redact)}")]
+    rows += [row for row in map(peer, PEERS) if row is not None]
+    for look in (cuda, history):
         try:
             row = look()
-        except PlimsollError as why:
-            row = Check(look.__name__, "no", str(why))
+        except (PlimsollError, RuntimeError) as why:
+            row = Check("no", look.__name__, str(why))
         if row is not None:
             rows.append(row)
-    if redact:
-        home = os.path.expanduser("~")
-        rows = [Check(r.what, r.state, r.says.replace(home, "~").replace(sys.prefix, "<prefix>")) for r in rows]
-    return Doctor(tuple(rows))
+    return rows
 
 
-def library() -> Check:
-    from . import _native
-
-    return Check("library", "ok", str(_native.load()._name))
+def hidden(path: str, redact: bool) -> str:
+    return "..." + os.sep + os.path.basename(path) if redact else path
 
 
-def program() -> Check:
+def program(redact: bool) -> Check:
     from .__main__ import program as find
 
     path = find()
-    return Check("program", "ok", path) if path else Check("program", "no", "not on the PATH; pip install . puts it there")
+    if path is None:
+        return Check("no", "program", "not on the PATH", "pip install . puts it there")
+    return Check("ok", "program", hidden(path, redact))
 
 
-def peer(name: str) -> Any:
-    def look() -> Check:
-        from importlib import metadata
+def peer(name: str) -> Check | None:
+    from importlib import metadata
 
-        try:
-            return Check(name, "ok", metadata.version(name))
-        except metadata.PackageNotFoundError:
-            return Check(name, "note", "not installed; only what needs it does not work")
+    try:
+        version = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None if name != "torch" else Check("note", name, "not installed; recordings, logs, plans and checkpoints need none")
+    if name == "torch":
+        release = tuple(int(part) for part in version.split("+")[0].split(".")[:2] if part.isdigit())
+        if release < (2, 1):
+            return Check("no", name, version, "plimsoll.memory and plimsoll.oom want 2.1 or later")
+        if "+cpu" in version:
+            return Check("note", name, f"{version}: a build without CUDA, which sees no GPU")
+    return Check("ok", name, version)
 
-    return look
 
-
-def cuda() -> Check:
-    torch = sys.modules.get("torch")
+def cuda() -> Check | None:
+    torch: Any = sys.modules.get("torch")
     if torch is None:
-        return Check("CUDA", "note", "torch is not imported in this process")
+        return None
     if not torch.cuda.is_available():
-        return Check("CUDA", "note", "this PyTorch sees no GPU")
+        return Check("note", "CUDA", "this PyTorch sees no GPU")
     state = "in use" if torch.cuda.is_initialized() else "not used yet"
-    return Check("CUDA", "ok", f"{torch.cuda.device_count()} device(s), {torch.version.cuda}, {state}")
+    return Check("ok", "CUDA", f"{torch.cuda.device_count()} device(s), {torch.version.cuda}, {state}")
 
 
 def history() -> Check | None:
     """Can this PyTorch record memory history?"""
-    torch = sys.modules.get("torch")
-    if torch is None:
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
         return None
     if not hasattr(torch.cuda.memory, "_record_memory_history"):
-        return Check("memory history", "no", "this PyTorch is older than 2.0")
-    backend = getattr(torch.cuda, "get_allocator_backend", lambda: "native")() if torch.cuda.is_available() else "native"
+        return Check("no", "memory history", "this PyTorch is older than 2.0", "pip install -U torch")
+    backend = getattr(torch.cuda, "get_allocator_backend", lambda: "native")()
     if backend != "native":
-        return Check("memory history", "no", f"the allocator is {backend}: it records nothing")
-    return Check("memory history", "ok", "can be recorded")
-
-
-def host() -> Check:
-    from .verbs import here
-
-    room = here().headroom
-    if room is None or room.room_bytes is None:
-        return Check("host memory", "note", "no bound is seen")
-    return Check("host memory", "ok", f"{room.room_bytes / 2**30:.1f} GiB until {room.where}: {room.effect}")
-
-
-def gauge() -> Check:
-    shm = "/dev/shm"
-    if os.path.isdir(shm) and os.access(shm, os.W_OK):
-        return Check("gauge", "ok", f"{shm} can be written")
-    return Check("gauge", "note", f"{shm} cannot be written: plimsoll watch sees this process from outside only")
+        return Check("no", "memory history", f"the allocator is {backend}: it records nothing")
+    return Check("ok", "memory history", "can be recorded")

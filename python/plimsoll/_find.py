@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, Callable
 
-from . import _torch
+from . import _seed, _torch
 from ._guard import is_oom
 from ._owners import forget
 from ._retry import Restore
@@ -81,7 +81,8 @@ class Search:
         if not best:
             return self.multiple
         if len(self.fits) == 1:
-            return self.grid(2 * best)
+            # A plan is sure of its size: then the line through it and the first tells the rest.
+            return self.grid(hint if hint and self.fails is None else 2 * best)
         told = self.predicted()
         if told is None:
             return self.grid(hint or 2 * best) if self.fails is None else self.grid((best + self.fails) / 2)
@@ -99,7 +100,8 @@ def find_batch_size(step: Callable[[int], object], *, max_size: int = 65536, mul
 
     step(size): one whole step of training, with backward, optimizer and zero_grad.  margin: share of the memory that is to
     stay free (0: none).  model, optimizer: made bitwise as they were before (kept on the host meanwhile).  limit_bytes: memory
-    PyTorch may take; None: all that is free.  plan: a plimsoll.plan(..., max_batch=True) to begin from.
+    PyTorch may take; None: all that is free.  plan: a plimsoll.plan(..., max_batch=True) to begin from; None: one of its own,
+    where model is one of transformers that the planner knows.  It only says where to begin: fewer runs, the same answer.
     Needs a GPU.  Raises UnsupportedError without one, the failure itself if multiple_of does not fit.
     """
     if multiple_of < 1 or max_size < multiple_of or not 0 <= margin < 1:
@@ -111,7 +113,7 @@ def find_batch_size(step: Callable[[int], object], *, max_size: int = 65536, mul
     trial = Trial(step, memory, multiple_of, max_size, limit_bytes, margin)
     try:
         with trial.fraction(limit_bytes):
-            trial.run(getattr(plan, "max_batch", None))
+            trial.run(model, optimizer, getattr(plan, "max_batch", None))
     finally:
         state.restore()
         _clear()
@@ -133,9 +135,16 @@ class Trial:
     def fraction(self, limit_bytes: int | None) -> Any:
         return _Fraction(self.memory, limit_bytes)
 
-    def run(self, hint: int | None) -> None:
+    def run(self, model: Any, optimizer: Any, hint: int | None) -> None:
         size = self.search.multiple
-        self.one(size)  # the optimizer's state comes into being; its peak is not yet that of a later step
+        seen = _seed.watch(model, size) if hint is None and self.search.limit is not None else None
+        try:
+            self.one(size)  # the optimizer's state comes into being; its peak is not yet that of a later step
+        finally:
+            if seen is not None:
+                seen.handle.remove()
+        if seen is not None and self.search.limit is not None:
+            hint = _seed.largest(seen, model, optimizer, self.search.limit)
         while not self.search.done():
             size = self.search.next(hint)
             if not self.one(size) and self.runs > 64:

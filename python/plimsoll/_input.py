@@ -4,7 +4,6 @@ from __future__ import annotations
 import io
 import json
 import os
-import pickle
 import tempfile
 from types import TracebackType
 from typing import IO, Any, Mapping, Union
@@ -17,7 +16,7 @@ PathLike = Union[str, "os.PathLike[str]"]
 class Input:
     """A file for the length of a call: one that is there, or bytes as one without a name.
 
-    shown: how the text and the JSON call it.
+    shown: how the text and the JSON call it.  It ends with its last user, or with a `with`.
     """
 
     def __init__(self, path: str, shown: str | None = None, file: IO[bytes] | None = None) -> None:
@@ -44,6 +43,10 @@ class Input:
         """Text of the library with our name for the file."""
         return text if self.shown is None else text.replace(self.path, self.shown)
 
+    def __del__(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
     def __enter__(self) -> Input:
         return self
 
@@ -60,7 +63,12 @@ def recording(source: Any) -> Input:
     if isinstance(source, (bytes, bytearray, memoryview)) or hasattr(source, "read"):
         return Input.of_bytes(source, getattr(source, "name", None) or "<bytes>")
     if isinstance(source, Mapping) and "segments" in source:
-        return Input.of_bytes(pickle.dumps(dict(source), protocol=4), "<snapshot>")
+        from . import _native
+
+        given = Input.of_bytes(b"", "<snapshot>")
+        assert given._file is not None
+        _native.pickle_to(given._file.fileno(), dict(source))
+        return given
     raise ArgumentError(f"a recording is a path, bytes, an open file or torch.cuda.memory._snapshot(), "
                         f"not {type(source).__name__}")
 

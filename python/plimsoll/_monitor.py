@@ -11,8 +11,11 @@ from typing import Any, Literal
 
 from . import _torch
 from ._trend import Trend, trend
+from .errors import ArgumentError
 
-PHASES = ("forward", "backward", "optimizer", "eval", "between")
+Peaks = Literal["phase", "step", "sampled"]
+SAMPLED_FIRST, SAMPLED_EACH = 32, 8  # steps read by phase: those of the beginning, and then one of so many
+GAUGE_PHASES = {"forward": 2, "backward": 3, "optimizer": 4, "eval": 5, "between": 1}  # enum plim_gauge_phase
 
 
 @dataclass
@@ -104,6 +107,14 @@ class Leak:
         return text
 
 
+_Reading = tuple[str, _torch.Numbers, tuple[int, int], int]  # of the hooks: label, numbers, retries and failures before, step
+
+
+def _use_of(reading: _Reading) -> MemoryUse:
+    label, now, last, step = reading
+    return MemoryUse(label, now[0], now[1], now[2], now[3], None, None, now[4] - last[0], now[5] - last[1], step, None)
+
+
 class Handle:
     """Removes what an attach put in; also as a context manager."""
 
@@ -161,8 +172,9 @@ class MemoryMonitor:
     def __init__(self, device: Any = None, *, capacity: int = 4096) -> None:
         self.memory = _torch.memory_of(device)
         self.steps = 0
+        self._slot = min(getattr(self.memory, "index", 0), 15)  # of the gauge
         self._peaks = _torch.peaks_of(self.memory)
-        self._ring: deque[MemoryUse] = deque(maxlen=capacity)
+        self._ring: deque[MemoryUse | _Reading] = deque(maxlen=capacity)
         self._kept = 0
         self._step_ends: deque[tuple[int, int]] = deque(maxlen=capacity)
         self._last = (0, 0)
@@ -210,29 +222,38 @@ class MemoryMonitor:
         if _torch.forks != self._forks:
             return
         now = self.memory.numbers()
-        self._end_step(now)
+        self._end_step(now, None if self.gauge is None else self.gauge.page, None)
 
-    def _end_step(self, now: _torch.Numbers) -> None:
+    def _end_step(self, now: _torch.Numbers, page: Any, phase: int | None) -> None:
         self._step_ends.append((self.steps, now[0]))
         self.steps += 1
-        if self.gauge is not None:
-            self.gauge.step(self.steps, memory=now, device=getattr(self.memory, "index", 0))
+        if page is not None:
+            page.step(self.steps, now, self._slot, 0, phase)
         if _torch.due:
             _after_mark()
 
     def readings(self) -> list[MemoryUse]:
         """The newest, oldest first."""
         with self._lock:
-            return list(self._ring)
+            kept = list(self._ring)
+        return [use if isinstance(use, MemoryUse) else _use_of(use) for use in kept]
 
     # ---- a training loop ----
 
-    def attach(self, model: Any, optimizer: Any = None, *, peaks: Literal["phase", "step"] = "phase") -> Handle:
+    def attach(self, model: Any, optimizer: Any = None, *, peaks: Peaks = "phase") -> Handle:
         """Phases and steps of a loop, by hooks on the model and its optimizer; remove() takes them off.
 
-        peaks: "phase" reads three times a step (forward, backward, optimizer), "step" once.  Without an optimizer a
-        step begins with each forward pass that keeps a graph.  model None: nothing is hooked, integrations tell the phases.  Evaluation (no_grad) is a phase of its own.
+        peaks: "phase" reads three times a step (forward, backward, optimizer), "step" once, "sampled" by phase in the first 32
+        steps, in each 8th, and after each that was higher than all before, else once.  Without an optimizer a step begins
+        with each forward pass that keeps a graph.  model None: nothing is hooked, integrations tell the phases.  Evaluation
+        (no_grad) is a phase of its own.
         """
+        if peaks not in ("phase", "step", "sampled"):
+            raise ArgumentError(f"peaks takes 'phase', 'step' or 'sampled', not {peaks!r}")
+        if self.gauge is None:
+            from . import gauge
+
+            self.gauge = gauge.current()
         self._phases = _Phases(self, peaks)
         handle = Handle(*self._phases.hooks(model, optimizer), self._phases)
         self._handles.append(handle)
@@ -307,90 +328,104 @@ class MemoryMonitor:
 class _Phases:
     """The hooks of one attach: each ends the phase before it and begins the next.
 
-    A reading takes some 30 to 50 us in a loop, so a training step has three: what comes before a forward pass (zero_grad, the
-    batch) counts to it.  Around evaluation there is one more.
+    A reading takes some 30 us in a loop, where caches are cold, and each hook some 5 before it does anything.  So a step has
+    three readings: what comes before a forward pass (zero_grad, the batch) counts to it.  Around evaluation there is one
+    more.  With one reading a step there is one hook, and the gauge tells no phases.
     """
 
-    def __init__(self, monitor: MemoryMonitor, peaks: str) -> None:
-        self.monitor, self.each = monitor, peaks == "phase"
+    def __init__(self, monitor: MemoryMonitor, peaks: Peaks) -> None:
+        self.monitor, self.peaks = monitor, peaks
+        self.each = peaks != "step"  # this step is read by phase
+        self.highest = 0
         self.phase: str | None = None
         self.peak: _torch.Peak | None = None
-        self.seconds = 0.0  # spent in these hooks
         self.own_steps = False
         self.forks = _torch.forks
         self.grad: Any = None
         self.append = monitor._ring.append
+        self.page = None if monitor.gauge is None else monitor.gauge.page
+        if monitor.gauge is not None:
+            monitor.gauge.monitors += 1
 
     def hooks(self, model: Any, optimizer: Any) -> list[Any]:
         self.grad = _torch.torch().is_grad_enabled
         if model is None:  # a framework calls turn() itself
             return []
+        if optimizer is not None:
+            optimizer = getattr(optimizer, "optimizer", optimizer)  # what accelerate and Lightning wrap
+        if self.peaks == "step":
+            self.begin()
+            return [model.register_forward_pre_hook(self.next_pass) if optimizer is None else
+                    optimizer.register_step_post_hook(self.after_optimizer)]
         put = [model.register_forward_pre_hook(self.before_forward), model.register_forward_hook(self.after_forward)]
         self.own_steps = optimizer is None
         if optimizer is not None:
-            optimizer = getattr(optimizer, "optimizer", optimizer)  # what accelerate and Lightning wrap
             put.append(optimizer.register_step_pre_hook(self.before_optimizer))
             put.append(optimizer.register_step_post_hook(self.after_optimizer))
         return put
 
+    def next_pass(self, module: Any, arguments: Any) -> None:
+        if self.forks == _torch.forks and self.grad():
+            if self.phase is not None:
+                self.turn("between", step=True)
+            self.phase = "step"
+
     def before_forward(self, module: Any, arguments: Any) -> None:
-        began = _clock()
         if self.forks == _torch.forks:
             training = self.grad()
             if self.own_steps and training and self.phase == "backward":
                 self.turn("between", step=True)
             self.turn("forward" if training else "eval")
-        self.seconds += _clock() - began
 
     def after_forward(self, module: Any, arguments: Any, output: Any) -> None:
-        began = _clock()
         if self.forks == _torch.forks:
             self.turn("backward" if self.phase == "forward" else "between")
-        self.seconds += _clock() - began
 
     def before_optimizer(self, optimizer: Any, arguments: Any, named: Any) -> None:
-        began = _clock()
         if self.forks == _torch.forks:
             self.turn("optimizer")
-        self.seconds += _clock() - began
 
     def after_optimizer(self, optimizer: Any, arguments: Any, named: Any) -> None:
-        began = _clock()
         if self.forks == _torch.forks:
             self.turn("between", step=True)
-        self.seconds += _clock() - began
+
+    def begin(self) -> None:
+        if self.peak is None:
+            self.peak = self.monitor._peaks.begin(self.monitor.memory)
 
     def turn(self, phase: str, step: bool = False) -> None:
         """The phase that was is over, and perhaps the step."""
         monitor, before = self.monitor, self.phase
         self.phase = phase
-        if monitor.gauge is not None:
-            monitor.gauge.phase(phase)
-        if not step and (not self.each or phase == "forward" and before in ("between", None)):
-            if self.peak is None:
-                self.peak = monitor._peaks.begin(monitor.memory)
-            return
-        if self.peak is None:
-            self.peak = monitor._peaks.begin(monitor.memory)
+        if self.page is not None and not step and self.peaks != "step":
+            self.page.turn(GAUGE_PHASES[phase])
+        peak = self.peak
+        if peak is None:
+            self.begin()
             if not step:
                 return
-        now = monitor._peaks.cut(monitor.memory, self.peak)
-        last = monitor._last
+            peak = self.peak
+        if not step and (not self.each or phase == "forward" and before in ("between", None)):
+            return
+        assert peak is not None
+        now = monitor._peaks.cut(monitor.memory, peak)
+        self.append(((before if self.each else "step") or "between", now, monitor._last, monitor.steps))
         monitor._last = now[4:]
-        label = (before if self.each else "step") or "between"
-        self.append(MemoryUse(label, now[0], now[1], now[2], now[3], None, None, now[4] - last[0], now[5] - last[1],
-                              monitor.steps, None))
         monitor._kept += 1
         if step:
-            monitor._end_step(now)
+            monitor._end_step(now, self.page, GAUGE_PHASES[phase] if self.peaks != "step" else None)
+            if self.peaks == "sampled":
+                self.each = monitor.steps < SAMPLED_FIRST or monitor.steps % SAMPLED_EACH == 0 or now[2] > self.highest
+        if now[2] > self.highest:
+            self.highest = now[2]
 
     def remove(self) -> None:
+        gauge, self.monitor.gauge, self.page = self.monitor.gauge, None, None
+        if gauge is not None:
+            gauge.monitors -= 1
         if self.peak is not None:
             self.monitor._peaks.cut(self.monitor.memory, self.peak, last=True)
             self.peak = None
-
-
-_clock = time.perf_counter
 
 
 def _after_mark() -> None:

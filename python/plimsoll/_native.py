@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import pickle
 import sys
 import sysconfig
 import threading
@@ -77,6 +78,30 @@ def check(status: int, error: Any, path: str | None = None) -> None:
     message = error.message.decode("utf-8", "replace")
     kind = BY_STATUS.get(status, PlimsollError)
     raise kind(message, path=path, offset=None if error.offset == UNKNOWN else error.offset, errno=error.native or None)
+
+
+def pickle_to(fd: int, value: Any) -> None:
+    """value as a pickle; what torch.cuda.memory._snapshot() gives three times as fast as the pickle module does it.
+
+    Raises OSError where it cannot be written.
+    """
+    at = os.lseek(fd, 0, os.SEEK_CUR)
+    error = _abi.plim_err()
+    try:
+        if not sysconfig.get_config_var("Py_GIL_DISABLED"):  # there objects look otherwise
+            function = ctypes.PyDLL(load()._name).plim_python_pickle  # it reads Python objects: not without the GIL
+            function.argtypes = [ctypes.py_object, ctypes.c_int, ctypes.c_void_p]
+            status = function(value, fd, ctypes.byref(error))
+            if not status:
+                return
+            if error.native:
+                raise OSError(error.native, os.strerror(error.native))
+    except UnsupportedError:  # no library: what was recorded is to be kept all the same
+        pass
+    os.ftruncate(fd, at)
+    os.lseek(fd, at, os.SEEK_SET)
+    with open(fd, "wb", closefd=False) as file:
+        pickle.dump(value, file, protocol=4)
 
 
 def encode(text: str | os.PathLike[str] | None) -> bytes | None:

@@ -3,7 +3,6 @@ from __future__ import annotations
 
 import gc
 import os
-import pickle
 import signal
 import threading
 import time
@@ -12,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
 
-from . import _torch
+from . import _native, _torch
 from ._input import PathLike
 from ._sources import sources
 from .errors import ArgumentError, NotFoundError, UnsupportedError
@@ -69,6 +68,7 @@ class Recorder:
         self._old_handler: Any = None
         self._window: tuple[int, int] | None = None
         self._step = 0
+        self._gauge: Any = None
 
     # ---- starting and ending ----
 
@@ -91,6 +91,9 @@ class Recorder:
             _torch.observe_failures(self)
         if self.on_signal is not None:
             self._old_handler = signal.signal(self.on_signal, self._on_signal)
+        from . import gauge
+
+        self._gauge = gauge.current()  # a monitor's, where one is attached
         return self
 
     def _begin(self) -> None:
@@ -115,6 +118,7 @@ class Recorder:
         self.running = False
         _torch.ignore_failures(self)
         self._stop_history()
+        self._gauge = None
         if self.on_signal is not None:
             signal.signal(self.on_signal, self._old_handler or signal.SIG_DFL)
         if _active is not None and _active() is self:
@@ -153,6 +157,7 @@ class Recorder:
         if not self.running or os.getpid() != self._pid:
             return
         self._step += 1
+        self._tell()
         if self._window is not None and self._step == self._window[0]:
             _torch.torch().cuda._lazy_call(self._begin)
         if self._window is not None and self._step == self._window[1]:
@@ -160,6 +165,12 @@ class Recorder:
             self._stop_history()
         if _torch.due:
             dump_due()
+
+    def _tell(self) -> None:
+        """The gauge, unless a monitor counts the steps."""
+        if self._gauge is not None and not self._gauge.monitors and _torch.cuda_started():
+            memory = _torch.memory_of()
+            self._gauge.step(self._step, memory=memory.numbers(), device=getattr(memory, "index", 0))
 
     # ---- dumps ----
 
@@ -230,8 +241,8 @@ def write_pickle(path: Path, value: Any) -> None:
     was_on = gc.isenabled()
     gc.disable()
     try:
-        with open(part, "wb") as f:
-            pickle.dump(value, f, protocol=4)
+        with open(part, "wb", buffering=0) as file:
+            _native.pickle_to(file.fileno(), value)
         os.replace(part, path)
     except OSError as why:
         part.unlink(missing_ok=True)

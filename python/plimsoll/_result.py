@@ -37,9 +37,9 @@ class Source:
         function = getattr(_native.load(), f"plim_{self.verb}_text")
         return self.rename(_native.text_of(function, self.pointer, *more, ctypes.byref(style)))
 
-    def to_file(self, function: str, path: str) -> None:
+    def to_file(self, function: str, path: str, *before: Any) -> None:
         error = _abi.plim_err()
-        status = getattr(_native.load(), function)(self.pointer, os.fsencode(path), ctypes.byref(error))
+        status = getattr(_native.load(), function)(self.pointer, *before, os.fsencode(path), ctypes.byref(error))
         _native.check(status, error, path)
 
 

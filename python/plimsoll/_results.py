@@ -762,6 +762,32 @@ class DiffFields(Object):
     _objects: ClassVar[dict[str, type[Object]]] = {"gate": DiffGate, "a": DiffSide, "b": DiffSide, "settings": DiffSetting, "devices": DiffDevice}
 
 
+class DoctorCheck(Object):
+    __slots__ = ()
+    what: str | None
+    """what was looked at: 'NVIDIA driver'"""
+    state: Literal["ok", "note", "no"]
+    """ok, note, no"""
+    says: str | None
+    """what was seen"""
+    remedy: str | None
+    """what to do; null: nothing"""
+
+
+class DoctorFields(Object):
+    """The fields of doctor/1 (docs/json.md)."""
+
+    __slots__ = ()
+    schema: Literal["doctor/1"]
+    version: str
+    """of the library"""
+    works: bool
+    """no check says no"""
+    checks: list[DoctorCheck]
+    """of this machine first, then those that were added"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"checks": DoctorCheck}
+
+
 class HereBound(Object):
     __slots__ = ()
     kind: Literal["cgroup", "cgroup_high", "cgroup_memsw", "cgroup_above", "machine", "commit_limit", "rlimit_as", "rlimit_data", "dev_shm"]

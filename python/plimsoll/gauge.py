@@ -20,17 +20,16 @@ from types import TracebackType
 from typing import Any
 
 from . import _abi, _native, _torch
+from ._gauge_page import Page
 from ._input import PathLike
 from ._object import Object
-from .errors import ArgumentError, PlimsollError
+from .errors import ArgumentError, NotFoundError, PlimsollError
 
 __all__ = ["Gauge", "GaugePage", "read", "current"]
 
 PHASES = {"unknown": _abi.PLIM_GAUGE_UNKNOWN, "data": _abi.PLIM_GAUGE_DATA, "forward": _abi.PLIM_GAUGE_FORWARD,
           "backward": _abi.PLIM_GAUGE_BACKWARD, "optimizer": _abi.PLIM_GAUGE_OPTIMIZER, "eval": _abi.PLIM_GAUGE_EVAL,
           "save": _abi.PLIM_GAUGE_SAVE, "other": _abi.PLIM_GAUGE_OTHER, "between": _abi.PLIM_GAUGE_DATA}
-NAN = math.nan
-
 _current: weakref.ref[Gauge] | None = None
 _lock = threading.Lock()
 
@@ -55,25 +54,22 @@ class Gauge:
     """The page of this process; one is enough, current() gives it.
 
     run: a name for people.  rank, world: from the environment of torchrun and Slurm.  Any thread may write, one at a time.
+    Raises NotFoundError where there is no place for it.
     """
 
     def __init__(self, *, run: str | None = None, rank: int | None = None, world: int | None = None,
                  total_steps: int | None = None, path: PathLike | None = None) -> None:
-        library, error = _native.load(), _abi.plim_err()
-        options = _native.options(
-            "gauge", writer=_abi.PLIM_GAUGE_PYTHON, run=run, path=None if path is None else os.fspath(path),
-            rank=_torch.rank() if rank is None else rank, total_steps=total_steps,
-            world=int(os.environ.get("WORLD_SIZE", "0") or 0) if world is None else world)
-        self._handle = ctypes.c_void_p()
-        _native.check(library.plim_gauge_open(ctypes.byref(options), ctypes.byref(self._handle), ctypes.byref(error)), error)
-        self.path = os.fsdecode(library.plim_gauge_path(self._handle))
-        self._library, self._write = library, threading.Lock()
-        self._close = weakref.finalize(self, library.plim_gauge_close, self._handle)
-        self._step = _abi.plim_gauge_step(loss=NAN, lr=NAN, grad_norm=NAN, allocated_bytes=_native.UNKNOWN)
-        self._device = _abi.plim_gauge_device()
-        for name in (row[0] for row in _abi.plim_gauge_device._fields_):
-            if name not in ("uuid", "unused"):
-                setattr(self._device, name, _native.UNKNOWN)
+        try:
+            self.page = Page(path=None if path is None else os.fspath(path), run=run or "",
+                             rank=_torch.rank() if rank is None else rank,
+                             world=int(os.environ.get("WORLD_SIZE", "0") or 0) if world is None else world,
+                             total_steps=_native.UNKNOWN if total_steps is None else total_steps)
+        except OSError as why:
+            raise NotFoundError(f"there is no place for the gauge: {why}", path=None if path is None else os.fspath(path),
+                                errno=why.errno) from None
+        self.path: str = self.page.path
+        self.monitors = 0  # that tell it steps: then nobody else does
+        self._close = weakref.finalize(self, self.page.close)
 
     @property
     def closed(self) -> bool:
@@ -81,35 +77,24 @@ class Gauge:
 
     def phase(self, name: str) -> None:
         """Another phase begins: data, forward, backward, optimizer, eval, save, other."""
-        if name not in PHASES:
+        number = PHASES.get(name)
+        if number is None:
             raise ArgumentError(f"'{name}' is no phase; there are {', '.join(PHASES)}")
-        if self._close.alive:
-            with self._write:
-                self._library.plim_gauge_set_phase(self._handle, PHASES[name])
+        self.page.turn(number)
 
     def step(self, step: int, *, memory: _torch.Numbers | None = None, device: int = 0, loss: float | None = None,
              lr: float | None = None, grad_norm: float | None = None, epoch: int | None = None) -> None:
         """A step is over; what is not given stays as it was.  Give plain floats: a tensor would be waited for."""
-        if not self._close.alive:
-            return
-        with self._write:
-            told = self._step
-            told.step = step
-            told.loss = NAN if loss is None else loss
-            told.lr = NAN if lr is None else lr
-            told.grad_norm = NAN if grad_norm is None else grad_norm
-            if epoch is not None:
-                told.epoch = epoch
-            if memory is not None:
-                told.allocated_bytes = memory[0]
-                self._memory(memory, device)
-            self._library.plim_gauge_set_step(self._handle, ctypes.byref(told))
-
-    def _memory(self, memory: _torch.Numbers, device: int) -> None:
-        slot = self._device
-        (slot.allocated_bytes, slot.reserved_bytes, slot.peak_allocated_bytes, slot.peak_reserved_bytes, slot.alloc_retries,
-         slot.ooms) = memory
-        self._library.plim_gauge_set_device(self._handle, min(device, 15), ctypes.byref(slot))
+        page = self.page
+        if loss is not None:
+            page.loss = float(loss)
+        if lr is not None:
+            page.lr = float(lr)
+        if grad_norm is not None:
+            page.grad_norm = float(grad_norm)
+        if epoch is not None:
+            page.epoch = epoch
+        page.step(step, memory, min(device, 15))
 
     def close(self) -> None:
         """Remove the page."""

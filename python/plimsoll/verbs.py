@@ -30,7 +30,7 @@ Recording = Union[PathLike, bytes, IO[bytes], Mapping[str, Any]]
 
 
 class Report(Result, ReportFields):
-    """An explained recording (report/1)."""
+    """An explained recording (report/2)."""
 
     __slots__ = ()
 
@@ -68,33 +68,71 @@ class Report(Result, ReportFields):
 
 
 class Ranks(Result, RanksFields):
-    """The recordings of a job's ranks: who died first, how they differ (ranks/1)."""
-
-    __slots__ = ()
-
-
-class Diff(Result, DiffFields):
-    """What changed between two recordings (diff/1)."""
+    """The recordings of a job's ranks: who died first, how they differ (ranks/2)."""
 
     __slots__ = ()
 
     def _page(self, page: Any, error: Any) -> int:
-        for given in self._source.inputs:
-            explained: Report = report(given.path)
-            status = explained._page(page, error)
-            if status:
-                return status
-        return 0
+        return _page_of_inputs(self._source, page, error)
 
 
-class Whatif(Result, WhatifFields):
-    """A recording's requests under other settings (whatif/1)."""
+def _page_of_inputs(source: Source, page: Any, error: Any) -> int:
+    """The recordings of a result, each explained again, beside each other."""
+    for given in source.inputs:
+        explained: Report = report(given.path, progress=False)
+        status = explained._page(page, error)
+        if status:
+            return status
+    return 0
+
+
+class Diff(Result, DiffFields):
+    """What changed between two recordings (diff/2)."""
 
     __slots__ = ()
 
+    def _page(self, page: Any, error: Any) -> int:
+        return _page_of_inputs(self._source, page, error)
+
+
+class Whatif(Result, WhatifFields):
+    """A recording's requests under other settings (whatif/2).
+
+    Its page and its snapshot show one run: the one that is recommended, else the one that reserves least of those that
+    survive.  save(..., settings="...") chooses another.
+    """
+
+    __slots__ = ("_chosen",)
+
+    def _shown(self) -> str:
+        runs = [run for run in self.runs if not run.plan and run.settings is not None]
+        if not runs:
+            raise ArgumentError("no settings were tried: there is no run to show")
+        alive = [run for run in runs if run.outcome == "ok"] or runs
+        return self.recommended or str(min(alive, key=lambda run: run.reserved_peak_bytes or 0).settings)
+
+    def _page(self, page: Any, error: Any) -> int:
+        return int(_native.load().plim_whatif_page(self._source.pointer, os.fsencode(getattr(self, "_chosen", None) or self._shown()), page,
+                                                   ctypes.byref(error)))
+
+    def _snapshot(self, path: str) -> None:
+        self._source.to_file("plim_whatif_snapshot", path, os.fsencode(getattr(self, "_chosen", None) or self._shown()))
+
+    def save(self, path: PathLike, *, settings: str | None = None) -> Path:
+        """As other results; settings: the run that .html shows beside the recording, or that .pickle holds.  With plan=True
+        .plan is what libplimsoll_alloc.so begins with."""
+        if Path(path).suffix == ".plan":
+            self._source.to_file("plim_whatif_plan", os.fspath(path))
+            return Path(path)
+        object.__setattr__(self, "_chosen", settings)
+        try:
+            return super().save(path)
+        finally:
+            object.__setattr__(self, "_chosen", None)
+
 
 class Plan(Result, PlanFields):
-    """The memory of a run that has not happened (plan/1)."""
+    """The memory of a run that has not happened (plan/2)."""
 
     __slots__ = ()
 
@@ -106,19 +144,19 @@ class Plan(Result, PlanFields):
 
 
 class Why(Result, WhyFields):
-    """What a log says a job died of (why/1)."""
+    """What a log says a job died of (why/2)."""
 
     __slots__ = ()
 
 
 class Here(Result, HereFields):
-    """What bounds host memory here (here/1)."""
+    """What bounds host memory here (here/2)."""
 
     __slots__ = ()
 
 
 class Checkpoint(Result, CkptFields):
-    """What a checkpoint holds, and whether it is whole (ckpt/1)."""
+    """What a checkpoint holds, and whether it is whole (ckpt/2)."""
 
     __slots__ = ()
     _text_arguments = (_abi.PLIM_CKPT_TEXT_VERIFY,)
@@ -288,20 +326,20 @@ def diff(a: Recording, b: Recording, *, device: int | None = None, group_by: str
         group_by=_group(group_by, _DIFF_GROUPS), gate_bytes=fail_over_bytes,
         gate_ppm=None if fail_over_pct is None else round(fail_over_pct * 1e4),
         flags=_flags(redact=(redact, _abi.PLIM_DIFF_REDACT), gate=(gated, _abi.PLIM_DIFF_GATE)))
-    with _input.recording(a) as first, _input.recording(b) as second:
-        result: Diff = _open("diff", Diff, [first, second], [os.fsencode(first.path), os.fsencode(second.path)], options,
-                             "comparing", progress)
-        return result
+    first, second = _input.recording(a), _input.recording(b)  # stay open with the result: its page reads them again
+    result: Diff = _open("diff", Diff, [first, second], [os.fsencode(first.path), os.fsencode(second.path)], options,
+                         "comparing", progress)
+    return result
 
 
 def whatif(recording: Recording | None = None, *, settings: Sequence[str] = (), gpu: str | None = None,
            limit_bytes: int | None = None, device: int | None = None, log: PathLike | None = None,
-           smallest: bool = False, search_s: float | None = None, redact: bool = False, torch: str | None = None,
+           smallest: bool = False, search_s: float | None = None, plan: bool = False, redact: bool = False, torch: str | None = None,
            allowance_bytes: int | None = None, max_memory_bytes: int = 0, progress: bool | None = None) -> Whatif:
     """A recording's requests once more: under other PYTORCH_CUDA_ALLOC_CONF settings, another limit, another card.
 
     settings: those to try; none: a set that is worth trying.  recording None: this process, now (with its history).
-    Errors as report's.
+    plan: also under Plimsoll's own allocator (docs/allocator.md).  Errors as report's.
     """
     strings = _strings(list(settings))
     options = _native.options(
@@ -309,14 +347,15 @@ def whatif(recording: Recording | None = None, *, settings: Sequence[str] = (), 
         log_path=None if log is None else os.fspath(log), torch=_release(torch, "torch"), max_memory_bytes=max_memory_bytes,
         search_ms=None if search_s is None else round(search_s * 1e3),
         flags=_flags(smallest=(smallest, _abi.PLIM_WHATIF_SMALLEST), redact=(redact, _abi.PLIM_WHATIF_REDACT),
+                     plan=(plan, _abi.PLIM_WHATIF_PLAN),
                      search=(search_s is not None, _abi.PLIM_WHATIF_SEARCH)))
     if settings:
         options.settings = strings
         options.settings_count = len(settings)
-    with _input.recording(snapshot() if recording is None else recording) as given:
-        result: Whatif = _open("whatif", Whatif, [given], [os.fsencode(given.path)], options,
-                               _title("replaying", given), progress, keep=(strings,))
-        return result
+    given = _input.recording(snapshot() if recording is None else recording)  # stays open: the page reads it again
+    result: Whatif = _open("whatif", Whatif, [given], [os.fsencode(given.path)], options, _title("replaying", given), progress,
+                           keep=(strings,))
+    return result
 
 
 # ---- plan ----

@@ -1,4 +1,5 @@
 """The gauge: what is written is read; foreign bytes, torn pages and forks do no harm."""
+import ctypes
 import os
 import signal
 import struct
@@ -7,7 +8,7 @@ import tempfile
 import threading
 import unittest
 
-from plimsoll import gauge
+from plimsoll import _abi, _gauge_page, _native, gauge
 from plimsoll.errors import ArgumentError, FormatError, NotFoundError
 
 
@@ -36,6 +37,58 @@ class Page(unittest.TestCase):
                 page.phase("lunch")
         self.assertFalse(os.path.exists(self.path))
         page.step(3)  # closed: nothing happens
+
+    def test_python_writes_where_the_structs_have_it(self):
+        page = _abi.plim_gauge_page
+        at = {name: getattr(page, name).offset for name, *_ in page._fields_}
+        self.assertEqual((at["sequence"], at["updated_ns"], at["phase"], at["phase_since_ns"], at["last_step_ns"], at["phase_ns"]),
+                         tuple(8 * word for word in (_gauge_page.SEQUENCE, _gauge_page.UPDATED, _gauge_page.PHASE, _gauge_page.PHASE_SINCE,
+                                                     _gauge_page.LAST_STEP, _gauge_page.BEFORE_PHASES + 1)))
+        self.assertEqual((at["device_count"], at["step"], at["devices"], at["marks"]),
+                         (_gauge_page.AT_COUNT, _gauge_page.AT_DONE, _gauge_page.AT_DEVICES, _gauge_page.AT_MARKS))
+        self.assertEqual((ctypes.sizeof(page), page.marks.size, page.devices.size), (_gauge_page.BYTES, 16 * _gauge_page.STEPS, 128 * 16))
+        names = [row[0] for row in _abi.plim_gauge_device._fields_]
+        self.assertEqual(names[1:9], ["allocated_bytes", "reserved_bytes", "active_bytes", "peak_allocated_bytes", "peak_reserved_bytes",
+                                      "limit_bytes", "alloc_retries", "ooms"])
+        with gauge.Gauge(path=self.path, run="r\u00fcn" * 40, rank=3, world=4, total_steps=9) as made:
+            made.step(7, memory=(11, 12, 13, 14, 15, 16), loss=1.5, lr=2.5, grad_norm=3.5, epoch=9)
+            made.phase("backward")
+            with open(self.path, "rb") as f:
+                told = page.from_buffer_copy(f.read())
+        values = {name: getattr(told, name) for name in at if name not in ("devices", "marks", "phase_ns", "run")}
+        self.assertEqual((values["magic"], values["version"], values["bytes"], values["pid"], values["device_count"], values["writer"]),
+                         (b"PLIMGAGE", 1, 4096, os.getpid(), 1, 1))
+        self.assertEqual((values["rank"], values["world"], values["total_steps"], values["step"], values["phase"], values["epoch"]),
+                         (3, 4, 9, 7, 3, 9))
+        self.assertEqual((values["loss"], values["lr"], values["grad_norm"], len(told.run), values["sequence"] % 2), (1.5, 2.5, 3.5, 63, 0))
+        self.assertGreater(values["start_time"], 0)
+        known = {name: number for name in names[1:-1] if (number := getattr(told.devices[0], name)) != 2**64 - 1}
+        self.assertEqual(known, {"allocated_bytes": 11, "reserved_bytes": 12, "peak_allocated_bytes": 13, "peak_reserved_bytes": 14,
+                                 "alloc_retries": 15, "ooms": 16})
+
+    def test_the_c_writer_does_the_same(self):
+        library, error, handle = _native.load(), _abi.plim_err(), ctypes.c_void_p()
+        options = _native.options("gauge", path=self.path, rank=2, world=8)
+        _native.check(library.plim_gauge_open(ctypes.byref(options), ctypes.byref(handle), ctypes.byref(error)), error)
+        library.plim_gauge_set_phase(handle, 2)
+        told = _abi.plim_gauge_step(step=5, loss=2.5, lr=float("nan"), grad_norm=float("nan"), epoch=3, allocated_bytes=10)
+        library.plim_gauge_set_step(handle, ctypes.byref(told))
+        seen = gauge.read(path=self.path)
+        self.assertEqual((seen.step, seen.phase, seen.loss, seen.lr, seen.epoch, seen.rank), (5, "forward", 2.5, None, 3, 2))
+        library.plim_gauge_close(handle)
+        self.assertFalse(os.path.exists(self.path))
+
+    def test_pages_of_the_dead_are_removed(self):
+        def leave(name):
+            path = os.path.join(self.folder.name, name)
+            with open(self.path, "rb") as f, open(path, "wb") as to:
+                to.write(f.read())
+            return path
+
+        with gauge.Gauge(path=self.path):
+            dead, alive, other = leave("plimsoll.4194304"), leave(f"plimsoll.{os.getpid()}"), leave("plimsoll.4194304.old")
+            _gauge_page.sweep(self.folder.name)
+        self.assertEqual([os.path.exists(path) for path in (dead, alive, other)], [False, True, True])
 
     def test_phases_add_up(self):
         with gauge.Gauge(path=self.path) as page:

@@ -3,7 +3,9 @@ import gc
 import hashlib
 import logging
 import os
+import pickle
 import signal
+import subprocess
 import sys
 import tempfile
 import types
@@ -14,7 +16,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "fak
 import torch  # noqa: E402  the fake one
 
 import plimsoll  # noqa: E402
-from plimsoll import _recorder, _sources, _torch, _trend  # noqa: E402
+from plimsoll import _native, _recorder, _sources, _torch, _trend, gauge  # noqa: E402
+from plimsoll.errors import ArgumentError, NotFoundError  # noqa: E402
 from plimsoll.memory import (MemoryMonitor, Recorder, by_owner, free_last_exception, release,  # noqa: E402
                              saved_activations)
 
@@ -118,6 +121,23 @@ class Monitor(WithCard):
                 optimizer.step()
         self.assertEqual([(u.label, u.step) for u in monitor.readings()], [("step", 0), ("step", 1), ("step", 2)])
         self.assertEqual(monitor.readings()[1].peak_allocated_bytes // MIB, 8 + 8 + 60)
+
+    def test_sampled_phases(self):
+        # Every phase in the first 32 steps, in each 8th, and in the step after one that was higher than all before.
+        model = Model()
+        optimizer = torch.optim.Optimizer(model.parameters())
+        monitor = MemoryMonitor()
+        with monitor.attach(model, optimizer, peaks="sampled"):
+            for step in range(64):
+                model(30 if step == 45 else 10)
+                optimizer.step()
+        by_phase = sorted({use.step for use in monitor.readings() if use.label == "forward"})
+        self.assertEqual(by_phase, [*range(32), 32, 40, 46, 48, 56])
+        whole = [use for use in monitor.readings() if use.label == "step"]
+        self.assertEqual(max(whole, key=lambda use: use.peak_allocated_bytes).step, 45)
+        self.assertEqual(monitor.steps, 64)
+        with self.assertRaises(ArgumentError):
+            monitor.attach(model, optimizer, peaks="each")
 
     def test_the_ring_is_bounded(self):
         monitor = MemoryMonitor(capacity=10)
@@ -252,7 +272,7 @@ class Recording(WithCard):
                     del x
                     recorder.step()
             self.assertEqual(len(recorder.files), 1)
-            sizes = [e["size"] >> 20 for e in __import__("pickle").loads(recorder.files[0].read_bytes())["device_traces"][0]
+            sizes = [e["size"] >> 20 for e in pickle.loads(recorder.files[0].read_bytes())["device_traces"][0]
                      if e["action"] == "alloc"]
             self.assertEqual(sizes, [3, 4])
 
@@ -291,12 +311,80 @@ class Recording(WithCard):
                 self.assertTrue(recorder.running)
                 del x
 
+    def test_it_keeps_the_gauge_where_no_monitor_does(self):
+        with tempfile.TemporaryDirectory() as folder, Recorder(folder) as recorder:
+            x = cuda(7)
+            recorder.step()
+            page = gauge.read()
+            self.assertEqual((page.step, page.devices[0]["allocated_bytes"]), (1, 7 * MIB))
+            model = Model(1)
+            with plimsoll.attach(model, torch.optim.Optimizer(model.parameters())) as watch:
+                for _ in range(5):
+                    model(1)
+                    watch.phases.turn("between", step=True)
+                recorder.step()  # the monitor counts: this changes nothing
+                self.assertEqual(gauge.read().step, 5)
+            recorder.step()
+            self.assertEqual(gauge.read().step, 3)
+            del x
+        with self.assertRaises(NotFoundError):
+            gauge.read()
+
     def test_where_it_cannot_write_it_says_so(self):
         with self.assertRaises(OSError):
             Recorder("/proc/none").start()
         torch.card.available = False
         with self.assertRaises(plimsoll.PlimsollError):
             Recorder().start()
+
+
+class Pickled(unittest.TestCase):
+    """What the C library writes of Python objects is what the pickle module would."""
+
+    def written(self, value):
+        with tempfile.TemporaryFile() as file:
+            file.write(b"before")
+            file.flush()
+            _native.pickle_to(file.fileno(), value)
+            file.seek(6)
+            return file.read()
+
+    def same(self, value):
+        self.assertEqual(pickle.loads(self.written(value)), value)
+
+    def test_values(self):
+        frame = {"name": "f", "filename": "\u00fc" * 300, "line": 3}
+        self.same({"segments": [], "device_traces": [[{"frames": [frame] * 3, "addr": n, "t": (n,), "x": n / 7} for n in range(2500)]]})
+        edges = [0, 255, 256, 65535, 65536, 2**31 - 1, 2**31, 2**32, 2**63 - 1, 2**63, 2**64 - 1, -1, -129, -2**31, -2**31 - 1, -2**63]
+        self.same({"n": edges, "": None, "b": [True, False], "t": [(), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4)], "f": [0.5, float("inf")]})
+        self.same({"long": "x" * 3_000_000, "rows": [str(i) * 9 for i in range(300_000)]})  # more than a buffer
+
+    def test_what_is_shared_stays_shared(self):
+        frame = {"line": 1}
+        told = pickle.loads(self.written([[frame], [frame]]))
+        self.assertIs(told[0][0], told[1][0])
+        circle = []
+        circle.append(circle)
+        told = pickle.loads(self.written(circle))
+        self.assertIs(told[0], told)
+
+    def test_what_it_does_not_know_the_pickle_module_writes(self):
+        deep = []
+        for _ in range(100):
+            deep = [deep]
+        for value in ({1: Path("x")}, [2**64], [-2**63 - 1], ["\ud800"], [b"bytes"], deep, [{1, 2}]):
+            self.same(value)
+
+    def test_a_full_disk_is_an_error(self):
+        with open("/dev/full", "wb", buffering=0) as file, self.assertRaises(OSError):
+            _native.pickle_to(file.fileno(), ["x"])
+
+    def test_without_the_library_recordings_are_kept(self):
+        code = ("import os, pickle, plimsoll\nfrom plimsoll import _native\n"
+                "fd = os.memfd_create('x')\n_native.pickle_to(fd, {'a': 1})\nos.lseek(fd, 0, 0)\nprint(pickle.loads(os.read(fd, 100)))")
+        done = subprocess.run([sys.executable, "-c", code], env={**os.environ, "PLIMSOLL_LIBRARY": "/nowhere.so"}, text=True,
+                              capture_output=True)
+        self.assertEqual(done.stdout, "{'a': 1}\n", done.stderr)
 
 
 class Owning(WithCard):

@@ -7,11 +7,13 @@ import os
 import re
 import sys
 import tempfile
+import types
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake"))
 import torch  # noqa: E402  the fake one
 
+import plimsoll  # noqa: E402
 from plimsoll import _torch  # noqa: E402
 from plimsoll.memory import Recorder  # noqa: E402
 from plimsoll.oom import (Restore, auto_batch_size, explain, find_batch_size, is_oom, oom_guard,  # noqa: E402
@@ -364,6 +366,7 @@ class Find(WithCard):
         """A training step of fixed + each * n MiB, rounded up, more from a size on."""
         model = torch.nn.Module()
         model.weight = torch.nn.Parameter((fixed << 18,), device="cuda")
+        model.forward = lambda tokens: None
         optimizer = torch.optim.Optimizer(model.parameters())
 
         def step(n):
@@ -412,6 +415,33 @@ class Find(WithCard):
         self.assertLess(limited.size, free.size)
         self.assertEqual(torch.card.limit, torch.card.total)
         self.assertEqual(find_batch_size(step, model=model, optimizer=optimizer, max_size=7).size, 7)
+
+    def test_it_begins_where_the_plan_ends(self):
+        # A model of transformers: sequence, precision and optimizer are seen in its first step.
+        config = {"model_type": "gpt2", "n_embd": 64, "n_layer": 2, "n_head": 2, "n_positions": 512, "vocab_size": 512}
+        hint = plimsoll.plan(config, seq=256, precision="fp32", optimizer="adamw", max_batch=True, memory=1 << 30, allowance=0).max_batch
+        self.assertGreater(hint, 100)
+        model, _, step = self.loop(10, 3)
+        model.config = types.SimpleNamespace(to_dict=lambda: config)
+        tried = []
+
+        class AdamW(torch.optim.Optimizer):
+            pass
+
+        optimizer = AdamW(model.parameters())
+
+        def run(n):
+            model(torch.empty(n, 256, dtype=torch.int64))
+            tried.append(n)
+            step(n)
+
+        found = find_batch_size(run, model=model, optimizer=optimizer)
+        self.assertEqual(tried[:3], [1, 1, hint])
+        self.assertEqual((found.size, found.exact), (find_batch_size(step, model=model).size, True))
+        self.assertEqual(model._before, [])
+        tried.clear()
+        find_batch_size(run, model=model, optimizer=torch.optim.Optimizer(model.parameters()))  # not known: no seed
+        self.assertEqual(tried[:3], [1, 1, 2])
 
     def test_a_size_that_never_fits_is_the_failure_itself(self):
         with self.assertRaises(torch.OutOfMemoryError):

@@ -12,6 +12,7 @@ import time
 import unittest
 
 import plimsoll
+import plimsoll._doctor
 from plimsoll import _abi, _native
 from plimsoll.errors import ArgumentError, Cancelled, FormatError, LimitError, NotFoundError
 
@@ -106,6 +107,49 @@ class Objects(unittest.TestCase):
         self.assertNotIn("<script", html)  # escaped: nothing of the page is in the notebook's own document
         self.assertIn("<pre", plimsoll.here()._repr_html_())
 
+    def test_what_a_page_shows_of_whatif(self):
+        with open(DIED, "rb") as f:
+            tried = plimsoll.whatif(f.read(), settings=["expandable_segments:True", "max_split_size_mb:64"])
+        self.assertIn("<iframe", tried._repr_html_())
+        with tempfile.TemporaryDirectory() as folder:
+            chosen = tried.save(os.path.join(folder, "a.pickle"), settings="max_split_size_mb:64")
+            self.assertGreater(plimsoll.report(chosen).peak.allocated_bytes, 0)
+            pages = [tried.save(os.path.join(folder, "a.html"), settings=settings).read_text()
+                     for settings in (None, "expandable_segments:True", "max_split_size_mb:64")]
+            self.assertTrue(all('id="plim-1-head"' in page for page in pages))  # the recording, and the run beside it
+            self.assertEqual(len(set(pages)), 2)  # None is one of them
+            with self.assertRaises(ArgumentError):
+                tried.save(os.path.join(folder, "b.html"), settings="nonsense")
+            self.assertEqual(sorted(os.listdir(folder)), ["a.html", "a.pickle"])
+            planned = plimsoll.whatif(LEAKS, settings=["max_split_size_mb:64"], plan=True)
+            self.assertTrue(any(run.plan for run in planned.runs))
+            self.assertGreater(planned.save(os.path.join(folder, "a.plan")).stat().st_size, 0)
+
+    def test_pages_of_what_was_no_file(self):
+        with open(DIED, "rb") as died, open(LEAKS, "rb") as leaks:
+            both = plimsoll.diff(leaks.read(), died.read())
+        self.assertIn("<iframe", both._repr_html_())
+
+    def test_every_result_shows_and_saves(self):
+        # In a notebook each shows something, and each is kept as text and JSON; what has no page says so.
+        results = [plimsoll.report(DIED), plimsoll.report([DIED, LEAKS]), plimsoll.diff(LEAKS, DIED), plimsoll.here(),
+                   plimsoll.whatif(DIED, settings=["max_split_size_mb:64"]), plimsoll.plan(**MODEL, batch=2, seq=256),
+                   plimsoll.why("CUDA out of memory. Tried to allocate 2.00 GiB.\n"), plimsoll.verify(some("checkpoints", 1)[0])]
+        pages = 0
+        with tempfile.TemporaryDirectory() as folder:
+            for result in results:
+                with self.subTest(type(result).__name__):
+                    shown = result._repr_html_()
+                    self.assertTrue(shown.startswith(("<iframe", "<pre")), shown[:50])
+                    for name in ("a.txt", "a.json"):
+                        self.assertGreater(result.save(os.path.join(folder, name)).stat().st_size, 50)
+                    if shown.startswith("<iframe"):
+                        pages += 1
+                    else:
+                        with self.assertRaisesRegex(ArgumentError, "has no page; .txt and .json it has"):
+                            result.save(os.path.join(folder, "a.html"))
+        self.assertEqual(pages, 5)
+
     def test_live_objects(self):
         with open(DIED, "rb") as f:
             by_bytes = plimsoll.report(f.read())
@@ -118,6 +162,57 @@ class Objects(unittest.TestCase):
             raise RuntimeError("CUDA out of memory. Tried to allocate 2.00 GiB.")
         except RuntimeError as error:
             self.assertEqual(plimsoll.why(error).outcome, "memory")
+
+
+class Doctor(unittest.TestCase):
+    def test_the_program_and_python_see_the_same(self):
+        def rows(checks, *without):
+            return [(c["state"], c["what"], c["remedy"]) for c in checks if c["what"] not in ("library", *without)]
+
+        told = plimsoll.doctor()
+        self.assertEqual([c.what for c in told.checks][:2], ["plimsoll", "NVIDIA driver"])
+        env = dict(os.environ, PATH=os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"])
+        done = subprocess.run([os.environ["PLIMSOLL_PROGRAM"], "doctor", "--json"], capture_output=True, text=True, env=env)
+        theirs = json.loads(done.stdout)
+        self.assertEqual(done.returncode, 0 if theirs["works"] else 1)
+        if told.to_dict()["checks"][7]["says"].startswith("%d.%d.%d" % sys.version_info[:3]):
+            self.assertEqual({row[1] for row in rows(told.to_dict()["checks"])} - {row[1] for row in rows(theirs["checks"])}, set())
+
+    def test_redacted_it_names_no_folder(self):
+        text = str(plimsoll.doctor(redact=True))
+        for folder in {os.path.dirname(sys.executable), os.path.dirname(os.environ["PLIMSOLL_LIBRARY"]), SOURCE}:
+            self.assertNotIn(folder, text)
+
+    def test_a_python_without_the_package_is_a_row(self):
+        with tempfile.TemporaryDirectory() as folder:
+            fake = os.path.join(folder, "python3")
+            with open(fake, "w") as f:
+                f.write("#!/bin/sh\nexit 3\n")
+            os.chmod(fake, 0o755)
+            done = subprocess.run([os.environ["PLIMSOLL_PROGRAM"], "doctor"], capture_output=True, text=True,
+                                  env={"PATH": folder, "LC_ALL": "C"})
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("python3 cannot be run", done.stdout)
+
+    def test_a_driver_without_its_device_is_no(self):
+        with tempfile.TemporaryDirectory() as root:
+            os.makedirs(root + "/proc/driver/nvidia")
+            with open(root + "/proc/driver/nvidia/version", "w") as f:
+                f.write("NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue Sep 23\n")
+
+            def look():
+                out, error = ctypes.c_void_p(), _abi.plim_err()
+                options = _native.options("doctor", root=root)
+                _native.check(_native.load().plim_doctor_open(ctypes.byref(options), ctypes.byref(out), ctypes.byref(error)), error)
+                return plimsoll._doctor.Doctor._of(plimsoll._doctor.Source("doctor", out.value, []))
+
+            told = look()
+            self.assertIs(told.works, False)
+            self.assertIn("580.95.05, but /dev/nvidiactl cannot be opened", str(told))
+            self.assertIn("--gpus all", str(told))
+            os.makedirs(root + "/dev")
+            open(root + "/dev/nvidiactl", "w").close()
+            self.assertEqual((look().works, look().checks[1].says), (True, "580.95.05"))
 
 
 class Errors(unittest.TestCase):

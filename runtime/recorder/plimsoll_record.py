@@ -42,6 +42,7 @@ class Recorder:
         self.error = None
         self.record_history = None
         self.users_own = False
+        self.gauge = None
         self.born = time.time()
 
     # ---- what to write where ----
@@ -149,6 +150,10 @@ class Recorder:
         self.watch_failures()
         atexit.register(self.at_exit)
         self.watch_signal()
+        try:
+            self.gauge = Gauge(self.torch, os.path.basename(sys.argv[0] or "python"))
+        except Exception as e:
+            say("`plimsoll watch` sees this process from outside only: %s" % e)
 
     def watch_failures(self):
         try:
@@ -186,6 +191,8 @@ class Recorder:
     def at_exit(self):
         if os.getpid() != self.pid:
             return
+        if self.gauge is not None:
+            self.gauge.close()
         memory = self.error and "out of memory" in self.error
         why = "oom%d" % self.ooms if memory and 0 < self.ooms <= OOM_DUMPS_MAX else "end"
         if why == "end":
@@ -223,6 +230,78 @@ class Recorder:
                 say("cannot start recording: %s" % e)
 
         module._lazy_init = wrapped
+
+
+class Gauge:
+    """The page that `plimsoll watch` reads: memory once a second, or at the ends of steps where an optimizer makes them."""
+
+    EVERY_S = 1.0
+    READ_EVERY_S = 0.1  # in steps that are shorter memory is not read each time: a reading takes 20 to 40 us
+
+    def __init__(self, torch, run):
+        import threading
+
+        import plimsoll_gauge_page
+
+        self.torch = torch
+        self.page = plimsoll_gauge_page.Page(run=run, rank=number("RANK", "SLURM_PROCID"), world=number("WORLD_SIZE", "SLURM_NTASKS"),
+                                             writer=2)
+        self.steps, self.told, self.optimizer = 0, 0.0, None
+        self.lock, self.ended = threading.Lock(), threading.Event()
+        optimizers = getattr(getattr(torch, "optim", None), "optimizer", None)
+        hook = getattr(optimizers, "register_optimizer_step_post_hook", None)  # since 2.0
+        self.hook = hook(self.after_step) if hook else None
+        self.thread = threading.Thread(target=self.look, name="plimsoll-gauge", daemon=True)
+        self.thread.start()
+
+    def after_step(self, optimizer, args, kwargs):
+        try:
+            if self.optimizer is None:
+                self.optimizer = id(optimizer)  # of several, as a GAN has, the first counts
+            if self.optimizer == id(optimizer):
+                self.steps += 1
+                self.tell(self.READ_EVERY_S)
+        except Exception:
+            pass
+
+    def look(self):
+        while not self.ended.wait(self.EVERY_S):
+            try:
+                self.tell(self.EVERY_S)
+            except Exception:
+                return
+
+    def tell(self, every):
+        now = time.monotonic()
+        memory = None
+        with self.lock:
+            if now - self.told >= every:
+                self.told = now
+                memory = [(device, self.read(device)) for device in range(min(self.torch.cuda.device_count(), 16))]
+            for device, numbers in memory or [(0, None)]:
+                if memory is None or numbers[1]:  # of the cards that this process uses
+                    self.page.step(self.steps, numbers, device)
+
+    def read(self, device):
+        stats = self.torch._C._cuda_memoryStats(device)
+        allocated, reserved = stats["allocated_bytes"]["all"], stats["reserved_bytes"]["all"]
+        return (allocated["current"], reserved["current"], allocated["peak"], reserved["peak"], stats["num_alloc_retries"],
+                stats["num_ooms"])
+
+    def close(self):
+        self.ended.set()
+        if self.hook is not None:
+            self.hook.remove()
+        self.thread.join(2)
+        self.page.close()
+
+
+def number(*names):
+    for name in names:
+        text = os.environ.get(name, "")
+        if text.isdigit():
+            return int(text)
+    return 0
 
 
 class Finder(importlib.abc.MetaPathFinder):

@@ -35,9 +35,10 @@ static char *format(const char *fmt, ...)
 	return n < 0 ? NULL : text;
 }
 
-static enum plim_status write_payload(const struct plim_record *r, struct plim_err *err)
+static enum plim_status write_part(const struct plim_record *r, const char *name,
+				   const unsigned char *content, size_t bytes, struct plim_err *err)
 {
-	char *path = format("%s/sitecustomize.py", r->folder);
+	char *path = format("%s/%s", r->folder, name);
 	enum plim_status st = PLIM_OK;
 	size_t done = 0;
 	int fd;
@@ -47,8 +48,8 @@ static enum plim_status write_payload(const struct plim_record *r, struct plim_e
 	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		st = err_errno(err, errno, "cannot write '%s'", path);
-	while (!st && done < record_payload_bytes) {
-		ssize_t n = write(fd, record_payload + done, record_payload_bytes - done);
+	while (!st && done < bytes) {
+		ssize_t n = write(fd, content + done, bytes - done);
 
 		if (n < 0 && errno != EINTR)
 			st = err_errno(err, errno, "cannot write '%s'", path);
@@ -58,6 +59,15 @@ static enum plim_status write_payload(const struct plim_record *r, struct plim_e
 		st = err_errno(err, errno, "cannot write '%s'", path);
 	free(path);
 	return st;
+}
+
+static enum plim_status write_payload(const struct plim_record *r, struct plim_err *err)
+{
+	enum plim_status st =
+		write_part(r, "sitecustomize.py", record_payload, record_payload_bytes, err);
+
+	return st ? st
+		  : write_part(r, "plimsoll_gauge_page.py", record_gauge, record_gauge_bytes, err);
 }
 
 static enum plim_status make_environment(struct plim_record *r, const struct plim_record_options *o,

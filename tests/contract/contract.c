@@ -46,6 +46,10 @@ static enum plim_status why(const void *o, void **out, struct plim_err *err)
 {
 	return plim_why_open(snapshot, o, (struct plim_why **)out, err);
 }
+static enum plim_status doctor(const void *o, void **out, struct plim_err *err)
+{
+	return plim_doctor_open(o, (struct plim_doctor **)out, err);
+}
 static enum plim_status here(const void *o, void **out, struct plim_err *err)
 {
 	return plim_here_open(o, (struct plim_here **)out, err);
@@ -98,11 +102,11 @@ static const struct row {
 	ROW(report, report_options, 1),       ROW(diff, diff_options, 1),
 	ROW(whatif, whatif_options, 1),       ROW(ranks, ranks_options, 0),
 	ROW(plan, plan_options, 1),           ROW(why, why_options, 1),
-	ROW(here, here_options, 1),           ROW(recording, recording_options, 0),
-	ROW(page, page_options, 0),           ROW(ckpt, ckpt_options, 1),
-	ROW(last_good, ckpt_last_options, 1), ROW(weights, weights_options, 0),
-	ROW(record, record_options, 0),       ROW(curves, curves_options, 1),
-	ROW(monitor, monitor_options, 0),
+	ROW(doctor, doctor_options, 1),       ROW(here, here_options, 1),
+	ROW(recording, recording_options, 0), ROW(page, page_options, 0),
+	ROW(ckpt, ckpt_options, 1),           ROW(last_good, ckpt_last_options, 1),
+	ROW(weights, weights_options, 0),     ROW(record, record_options, 0),
+	ROW(curves, curves_options, 1),       ROW(monitor, monitor_options, 0),
 };
 
 static void refused(const struct row *r, const void *options, const char *what)
@@ -186,6 +190,7 @@ static void try_nothing(void)
 	plim_ranks_free(NULL);
 	plim_plan_free(NULL);
 	plim_why_free(NULL);
+	plim_doctor_free(NULL);
 	plim_here_free(NULL);
 	plim_recording_free(NULL);
 	plim_page_free(NULL);

@@ -1,6 +1,8 @@
 /* Opcodes to values and records, the writer read back, and every allocation failing in turn. */
 #include "diagnose/diagnose.h"
 
+#include <plimsoll/recording.h>
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -352,13 +354,25 @@ static void test_no_memory(void **state)
 	assert_true(failures > 20);
 }
 
+/* A program without Python in it has no Python objects; python/tests/test_memory.py has the rest. */
+static void test_no_python(void **state)
+{
+	struct plim_err err;
+	int object = 0;
+
+	(void)state;
+	assert_int_equal(plim_python_pickle(&object, 1, &err), PLIM_E_UNSUPPORTED);
+	assert_non_null(strstr(err.message, "no Python"));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_scalars),  cmocka_unit_test(test_strings),
-		cmocka_unit_test(test_decimals), cmocka_unit_test(test_containers),
-		cmocka_unit_test(test_calls),    cmocka_unit_test(test_damage),
-		cmocka_unit_test(test_writer),   cmocka_unit_test(test_no_memory),
+		cmocka_unit_test(test_no_python),  cmocka_unit_test(test_scalars),
+		cmocka_unit_test(test_strings),    cmocka_unit_test(test_decimals),
+		cmocka_unit_test(test_containers), cmocka_unit_test(test_calls),
+		cmocka_unit_test(test_damage),     cmocka_unit_test(test_writer),
+		cmocka_unit_test(test_no_memory),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -85,7 +85,9 @@ def ctype(api, type_, structs):
 def inputs(api):
     """The structs that callers fill or that are filled for them, those within others first."""
     results_ = {s.name for s in api.results()}
-    wanted = {n: s for n, s in api.structs.items() if n not in results_}
+    handed = " ".join(type_ for f in api.functions for type_, _ in f.parameters)
+    wanted = {n: s for n, s in api.structs.items() if n not in results_ or
+              re.search(rf"const struct plim_{n} ?\*", handed) and "hidden" not in [m.name for m in s.members]}
     placed = {}
     while len(placed) < len(wanted):
         for name, struct in wanted.items():

@@ -4,12 +4,13 @@ from __future__ import annotations
 from typing import Any
 
 from .._attach import Attached
+from .._monitor import Peaks
 
 __all__ = ["register"]
 
 
 def register(accelerator: Any, model: Any, optimizer: Any = None, loader: Any = None, *, run: str | None = None,
-             peaks: str = "phase") -> Attached:
+             peaks: Peaks = "phase") -> Attached:
     """Attach to what accelerator.prepare() gave; numbers go to accelerator.log with attached.scalars().
 
     accelerator.end_training() takes it off again; so does attached.remove().

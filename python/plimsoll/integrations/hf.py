@@ -7,6 +7,7 @@ from typing import Any
 from transformers import TrainerCallback
 
 from .._attach import Attached
+from .._monitor import Peaks
 from .._guard import is_oom as is_oom
 from .._input import PathLike
 from .._recorder import Recorder
@@ -17,10 +18,10 @@ __all__ = ["PlimsollCallback"]
 class PlimsollCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
     """Memory by phase and step in the logs, leaks, the gauge; with record_dir a recording where memory is refused.
 
-    peaks: "phase" (four readings a step) or "step" (one).  .attached has the monitor after training began, .summary() at the end.
+    peaks: "phase" (three readings a step) or "step" (one).  .attached has the monitor after training began, .summary() at the end.
     """
 
-    def __init__(self, *, record_dir: PathLike | None = None, peaks: str = "phase", run: str | None = None) -> None:
+    def __init__(self, *, record_dir: PathLike | None = None, peaks: Peaks = "phase", run: str | None = None) -> None:
         self.record_dir, self.peaks, self.run = record_dir, peaks, run
         self.attached: Attached | None = None
         self.recorder: Recorder | None = None

@@ -5,6 +5,7 @@ import importlib
 from typing import Any
 
 from .._attach import Attached
+from .._monitor import Peaks
 from .._guard import oom_guard
 from .._input import PathLike
 from .._recorder import Recorder
@@ -29,7 +30,7 @@ class PlimsollCallback(Base):  # type: ignore[misc]
     record_dir: also record, and dump where memory is refused.  log: put the numbers into the logger.
     """
 
-    def __init__(self, *, record_dir: PathLike | None = None, peaks: str = "phase", run: str | None = None,
+    def __init__(self, *, record_dir: PathLike | None = None, peaks: Peaks = "phase", run: str | None = None,
                  log: bool = True) -> None:
         super().__init__()
         self.record_dir, self.peaks, self.run, self.log = record_dir, peaks, run, log

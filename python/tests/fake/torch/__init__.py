@@ -194,6 +194,14 @@ def is_grad_enabled():
     return _grad[0]
 
 
+def is_autocast_enabled():
+    return False
+
+
+def get_autocast_dtype(kind):
+    return bfloat16
+
+
 class no_grad:
     def __enter__(self):
         self.was, _grad[0] = _grad[0], False
@@ -270,8 +278,8 @@ class Module:
     def buffers(self):
         return (b for _, b in self.named_buffers())
 
-    def register_forward_pre_hook(self, hook):
-        return _Removable(self._before, hook)
+    def register_forward_pre_hook(self, hook, with_kwargs=False):
+        return _Removable(self._before, (lambda module, arguments: hook(module, arguments, {})) if with_kwargs else hook)
 
     def register_forward_hook(self, hook):
         return _Removable(self._after, hook)

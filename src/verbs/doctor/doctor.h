@@ -1,0 +1,15 @@
+/* What the parts of the doctor verb share. */
+#ifndef VERBS_DOCTOR_H
+#define VERBS_DOCTOR_H
+
+#include "base/base.h"
+
+#include <plimsoll/doctor.h>
+
+struct plim_doctor_hidden {
+	struct mem mem;
+	struct arena words;
+	VEC(struct plim_doctor_check) checks;
+};
+
+#endif
