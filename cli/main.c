@@ -4,6 +4,7 @@
  */
 #include "cmd.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -104,9 +105,58 @@ int cmd_usage(const char *fmt, ...)
 	return CMD_USAGE;
 }
 
+/* Options that the library and the command line do not call the same, but for _ and -. */
+static const struct {
+	const char *member, *flag;
+} renamed[] = {
+	{ "max_memory_bytes", "max-memory" },
+	{ "memory_bytes", "memory" },
+	{ "limit_bytes", "limit" },
+	{ "log_path", "log" },
+	{ "lora_rank", "lora" },
+};
+
+/* The flag of the member of an options struct that `word` begins with; *n: the member's length. */
+static const char *flag_of(const char *word, size_t *n, char *made, size_t room)
+{
+	size_t i = 0;
+
+	*n = strspn(word, "abcdefghijklmnopqrstuvwxyz0123456789_");
+	for (; i < sizeof(renamed) / sizeof(*renamed); i++)
+		if (strlen(renamed[i].member) == *n && !strncmp(renamed[i].member, word, *n))
+			return renamed[i].flag;
+	snprintf(made, room, "%.*s", (int)*n, word);
+	for (char *c = made; *c; c++)
+		*c = *c == '_' ? '-' : *c;
+	return made;
+}
+
+/* The library names what its caller sets, options.log_path; here that is --log. */
+static void say_with_flags(const char *message)
+{
+	static const char of[] = "options.";
+	char text[2 * sizeof(((struct plim_err *)0)->message)], made[64];
+	size_t n = 0;
+
+	for (const char *at = message; *at && n + sizeof(made) + 2 < sizeof(text);) {
+		size_t word;
+
+		if (strncmp(at, of, sizeof(of) - 1) != 0 || !islower((unsigned char)at[8])) {
+			text[n++] = *at++;
+			continue;
+		}
+		at += sizeof(of) - 1;
+		n += (size_t)snprintf(text + n, sizeof(text) - n, "--%s",
+				      flag_of(at, &word, made, sizeof(made)));
+		at += word;
+	}
+	text[n] = 0;
+	cmd_say("%s", text);
+}
+
 int cmd_fail(const struct plim_err *err)
 {
-	cmd_say("%s", err->message);
+	say_with_flags(err->message);
 	return cmd_exit_code(err->status);
 }
 

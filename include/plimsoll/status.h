@@ -41,7 +41,10 @@ enum plim_status {
 	PLIM_E_UNSUPPORTED = -7 /* this machine or build cannot do it */
 };
 
-/* What failed.  One line, lower case, no full stop; the subject is quoted. */
+/*
+ * What failed.  One line, lower case, no full stop; the subject is quoted.  "options.NAME" is a member of the options
+ * that were given.
+ */
 struct plim_err {
 	enum plim_status status; /* as returned */
 	int native;              /* errno, or 0 */

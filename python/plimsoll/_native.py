@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import os
 import pickle
+import re
 import sys
 import sysconfig
 import threading
@@ -75,7 +76,7 @@ def check(status: int, error: Any, path: str | None = None) -> None:
     """Raise what *error tells, unless status is 0."""
     if not status:
         return
-    message = error.message.decode("utf-8", "replace")
+    message = re.sub(r"\boptions\.([a-z])", r"\1", error.message.decode("utf-8", "replace"))
     kind = BY_STATUS.get(status, PlimsollError)
     raise kind(message, path=path, offset=None if error.offset == UNKNOWN else error.offset, errno=error.native or None)
 

@@ -6,6 +6,8 @@
 
 #include <stdarg.h>
 
+/* A message that speaks of an option calls it options.NAME, as its caller does: the program shows --NAME in its place. */
+
 /* Fill *err (may be NULL) and return `status`.  Control characters in the text are escaped. */
 enum plim_status err_set(struct plim_err *err, enum plim_status status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));

@@ -49,7 +49,7 @@ static enum plim_status take(struct mem *m, uint64_t bytes, struct plim_err *err
 		atomic_fetch_sub(&m->used_bytes, bytes);
 		return err_set(err, PLIM_E_LIMIT,
 			       "this input needs more than %llu MiB of memory; allow more with "
-			       "--max-memory",
+			       "options.max_memory_bytes",
 			       (unsigned long long)(m->limit_bytes >> 20));
 	}
 	peak = atomic_load(&m->peak_bytes);

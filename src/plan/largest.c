@@ -63,7 +63,8 @@ enum plim_status plan_find_largest(struct plim_plan *p, const struct plim_plan_o
 		return PLIM_OK;
 	if (!p->hidden->bounded)
 		return err_set(err, PLIM_E_ARG,
-			       "what fits at most depends on the memory: give --memory or --gpu");
+			       "what fits at most depends on the memory: give options.memory_bytes "
+			       "or options.gpu");
 	p->max_basis = plan_basis_names[p->hidden->trust.basis];
 	if (o->flags & PLIM_PLAN_MAX_BATCH) {
 		st = largest_range(p, &batch, &p->max_batch_range, err);

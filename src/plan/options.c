@@ -7,7 +7,7 @@
 #include <strings.h>
 
 /*
- * What the command line calls it, where it stands in the options and in the recipe.  --recorded knows those that say what
+ * What the command line calls it, where it stands in the options and in the recipe.  `recorded` knows those that say what
  * a step is.
  */
 static const struct option {
@@ -196,7 +196,7 @@ static enum plim_status unknown_option(const char *name, struct plim_err *err)
 	for (size_t i = 0; i < OPTIONS; i++)
 		if (options[i].of_step)
 			plan_add_known(known, options[i].name);
-	return err_set(err, PLIM_E_ARG, "--recorded knows %s, not '%s'", known, name);
+	return err_set(err, PLIM_E_ARG, "options.recorded knows %s, not '%s'", known, name);
 }
 
 enum plim_status plan_tell_option(struct plim_plan_options *o, const char *name, const char *value,
@@ -218,8 +218,8 @@ enum plim_status plan_tell_option(struct plim_plan_options *o, const char *name,
 	}
 	n = strtoull(value, &end, 10);
 	if (!isdigit((unsigned char)*value) || *end || (row->kind == FLAG ? n > 1 : !n))
-		return err_set(err, PLIM_E_ARG, "--recorded takes a number for %s, not '%s'", name,
-			       value);
+		return err_set(err, PLIM_E_ARG, "options.recorded takes a number for %s, not '%s'",
+			       name, value);
 	if (row->kind == FLAG)
 		o->flags = n ? o->flags | (uint32_t)row->from : o->flags & ~(uint32_t)row->from;
 	else
@@ -415,19 +415,22 @@ static enum plim_status check_places(const struct plan_recipe *r, struct plim_er
 		return err_set(err, PLIM_E_ARG, "optimizer %s steps on the GPU only",
 			       plan_optimizer_names[r->optimizer]);
 	if (r->activations == PLAN_OFFLOAD_CHECKPOINTS && !r->checkpointing)
-		return err_set(err, PLIM_E_ARG,
-			       "there are no checkpointed blocks to offload: add --checkpointing");
+		return err_set(
+			err, PLIM_E_ARG,
+			"there are no checkpointed blocks to offload: add options.checkpointing");
 	if (r->parameters_on != PLAN_ON_GPU && !sharded)
-		return err_set(err, PLIM_E_ARG,
-			       "parameters are offloaded where they are sharded: --parallel fsdp2 "
-			       "or fsdp1 (with one GPU, too)");
+		return err_set(
+			err, PLIM_E_ARG,
+			"parameters are offloaded where they are sharded: options.parallel fsdp2 "
+			"or fsdp1 (with one GPU, too)");
 	if (r->parallel == PLAN_ZERO3 && (r->optimizer_on || r->parameters_on))
 		return err_set(err, PLIM_E_ARG,
-			       "the offload of ZeRO-3 is planned with --parallel fsdp2");
+			       "the offload of ZeRO-3 is planned with options.parallel fsdp2");
 	if (r->optimizer_on == PLAN_ON_NVME && !sharded)
-		return err_set(err, PLIM_E_ARG,
-			       "DeepSpeed offloads to NVMe with ZeRO-3 only: --parallel fsdp2, "
-			       "which it is planned as");
+		return err_set(
+			err, PLIM_E_ARG,
+			"DeepSpeed offloads to NVMe with ZeRO-3 only: options.parallel fsdp2, "
+			"which it is planned as");
 	return PLIM_OK;
 }
 

@@ -62,7 +62,7 @@ static enum plim_status check(const struct plan_recipe *r, const struct plim_pla
 	if (r->pp > 1 && (r->task != PLAN_TRAIN || r->accumulate > 1 || r->eval_passes))
 		return err_set(err, PLIM_E_ARG,
 			       "of a pipeline only training is planned, and its micro-batches "
-			       "accumulate: give --micro-batches");
+			       "accumulate: give options.micro_batches");
 	return PLIM_OK;
 }
 

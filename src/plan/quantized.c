@@ -46,8 +46,10 @@ enum plim_status build_check_quantized(const struct builder *b, struct plim_err 
 			       "weights in %s are planned for decoders, not for '%s'", how,
 			       b->m->family);
 	if (b->r->task == PLAN_TRAIN && !b->r->lora_rank)
-		return err_set(err, PLIM_E_ARG,
-			       "weights in %s take no gradient: train adapters (--lora RANK)", how);
+		return err_set(
+			err, PLIM_E_ARG,
+			"weights in %s take no gradient: train adapters (options.lora_rank RANK)",
+			how);
 	if (build_is_sharded(b))
 		return err_set(err, PLIM_E_ARG, "weights in %s are not planned for FSDP", how);
 	return PLIM_OK;

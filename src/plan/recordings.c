@@ -1,6 +1,6 @@
 /*
- * --calibrate: recordings of the user's own runs beside the plans of the same runs.  What a recording's run was is told with
- * --recorded; what is not told there is as planned.
+ * calibrate: recordings of the user's own runs beside the plans of the same runs.  What a recording's run was is told with
+ * recorded; what is not told there is as planned.
  */
 #include "plan/plan.h"
 #include "recording/recording.h"
@@ -50,7 +50,7 @@ static enum plim_status read_recorded(struct calibration *c, size_t i)
 			*comma = 0;
 		if (!equal || (comma && equal > comma))
 			return err_set(c->err, PLIM_E_ARG,
-				       "--recorded takes batch=2,seq=512, not '%s'", at);
+				       "options.recorded takes batch=2,seq=512, not '%s'", at);
 		*equal = 0;
 		st = plan_tell_option(to, at, equal + 1, c->err);
 		at = comma ? comma + 1 : equal + 1 + strlen(equal + 1);
@@ -94,7 +94,8 @@ static enum plim_status measure(struct calibration *c, size_t i, const char *pat
 		return err_set(
 			c->err, PLIM_E_ARG,
 			"in '%s' the step that takes most does not read %llu x %llu token ids, "
-			"but %llu in all: tell what was recorded (--recorded batch=2,seq=512)",
+			"but %llu in all: tell what was recorded (options.recorded "
+			"batch=2,seq=512)",
 			path, (unsigned long long)o->batch, (unsigned long long)o->sequence,
 			(unsigned long long)pair->recorded.input_bytes / 8);
 	c->rules = one->replay->rules;
@@ -169,7 +170,7 @@ static enum plim_status check_pair(const struct calibration *c, size_t i)
 		return err_set(
 			c->err, PLIM_E_ARG,
 			"'%s' is not of this recipe: its forward pass keeps %llu MiB, the plan's "
-			"%llu MiB (other checkpointing, precision or length? see --recorded)",
+			"%llu MiB (other checkpointing, precision or length? see options.recorded)",
 			path, (unsigned long long)(r->kept_bytes >> 20),
 			(unsigned long long)(p->kept_bytes >> 20));
 	return PLIM_OK;
@@ -314,7 +315,8 @@ enum plim_status plan_calibrate(struct plim_plan *p, const struct plim_plan_opti
 
 	if (o->recorded_count > n)
 		return err_set(err, PLIM_E_ARG,
-			       "--recorded says what the run of a recording was: give --calibrate "
+			       "options.recorded says what the run of a recording was: give "
+			       "options.calibrate "
 			       "as often");
 	if (!n)
 		return PLIM_OK;

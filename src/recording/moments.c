@@ -32,19 +32,19 @@ enum plim_status recording_moment(const struct recording_device *d, const struct
 		*event = d->replay->ooms.at[ooms - 1].event;
 	else if (!strcmp(*what, "oom"))
 		return err_set(err, PLIM_E_ARG,
-			       "--at oom: the recording holds no out-of-memory event");
+			       "options.at oom: the recording holds no out-of-memory event");
 	else if (!strncmp(*what, "event:", 6)) {
 		errno = 0;
 		number = strtoull(*what + 6, &rest, 10);
 		if (errno || *rest || rest == *what + 6 || number >= events)
 			return err_set(err, PLIM_E_ARG,
-				       "--at %s: the recording's events are 0 to %zu", *what,
+				       "options.at %s: the recording's events are 0 to %zu", *what,
 				       events ? events - 1 : 0);
 		*event = (uint32_t)number;
 		*what = "event";
 	} else if (strcmp(*what, "end")) {
-		return err_set(err, PLIM_E_ARG, "--at '%s' is none of peak, oom, end, event:N",
-			       *what);
+		return err_set(err, PLIM_E_ARG,
+			       "options.at '%s' is none of peak, oom, end, event:N", *what);
 	}
 	return PLIM_OK;
 }
@@ -75,7 +75,7 @@ static enum plim_status read_range(const char *option, const char *text, size_t 
 	return PLIM_OK;
 }
 
-/* The events of --steps A:B. */
+/* The events of steps A:B. */
 static enum plim_status range_of_steps(const char *text, const struct timeline_steps *steps,
 				       size_t *first, size_t *last, struct plim_err *err)
 {
@@ -84,9 +84,9 @@ static enum plim_status range_of_steps(const char *text, const struct timeline_s
 
 	if (!steps->ends.n)
 		return err_set(err, PLIM_E_ARG,
-			       "--steps: nothing that repeats is seen in this recording; use "
-			       "--events A:B");
-	st = read_range("--steps", text, steps->ends.n, &a, &b, err);
+			       "options.steps: nothing that repeats is seen in this recording; use "
+			       "options.events A:B");
+	st = read_range("options.steps", text, steps->ends.n, &a, &b, err);
 	if (st)
 		return st;
 	*first = a ? steps->ends.at[a - 1] + (size_t)1 : 0;
@@ -105,7 +105,7 @@ enum plim_status recording_narrow(const struct recording_device *d, const char *
 	*first = 0;
 	*last = n ? n - 1 : 0;
 	if (n && events)
-		st = read_range("--events", events, n, first, last, err);
+		st = read_range("options.events", events, n, first, last, err);
 	else if (n && steps)
 		st = range_of_steps(steps, recording_repeats(d), first, last, err);
 	if (!st && n && (events || steps))

@@ -71,7 +71,8 @@ static const char *recognise_text(const char *text, size_t n)
 	if (i < n && text[i] == '<')
 		return "an HTML page, not a memory snapshot; give the .pickle it was made from";
 	if (n > 64 && memmem(text, n, "CUDA out of memory", 18))
-		return "a log, not a memory snapshot; give it with --log beside the snapshot";
+		return "a log, not a memory snapshot; give it with options.log_path beside the "
+		       "snapshot";
 	if (n >= 9 && (!memcmp(text, "Traceback", 9) || !memcmp(text, "#!", 2) ||
 		       !memcmp(text, "import ", 7)))
 		return "text, not a memory snapshot; " HOW_TO_RECORD;

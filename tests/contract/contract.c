@@ -162,6 +162,11 @@ static void try_values(void)
 	check(strstr(err.message, "group_by") != NULL, "the member is not named", &err);
 	check(!strstr(err.message, "--"), "a flag of the command line is named", &err);
 	plim_report_options_init(&o);
+	o.at = "nonsense";
+	check(plim_report_open(snapshot, &o, &out, &err) == PLIM_E_ARG && !out &&
+		      strstr(err.message, "options.at") && !strstr(err.message, "--"),
+	      "an option is not called as its caller calls it", &err);
+	plim_report_options_init(&o);
 	o.size = (uint32_t)offsetof(struct plim_report_options, log_path);
 	o.log_path = "/none";
 	check(plim_report_open(snapshot, &o, &out, &err) == PLIM_OK && out,

@@ -164,7 +164,8 @@ static enum plim_status plan_all(struct plim_plan *p, const char *path, struct p
 	struct plan_result result;
 	struct plim_plan_hidden *h = p->hidden;
 	uint64_t needed = 0;
-	enum plim_status st = o->gpu ? facts_find_gpu(o->gpu, "--memory", &h->gpu, err) : PLIM_OK;
+	enum plim_status st =
+		o->gpu ? facts_find_gpu(o->gpu, "options.memory_bytes", &h->gpu, err) : PLIM_OK;
 
 	if (!st)
 		st = load_model(p, path, o, err);

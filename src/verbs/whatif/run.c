@@ -93,7 +93,8 @@ static enum plim_status bound_by_gpu(struct plim_whatif *w, struct plim_err *err
 {
 	uint64_t allowance = w->hidden->options.allowance_bytes;
 	const struct facts_gpu *gpu;
-	enum plim_status st = facts_find_gpu(w->hidden->options.gpu, "--limit", &gpu, err);
+	enum plim_status st =
+		facts_find_gpu(w->hidden->options.gpu, "options.limit_bytes", &gpu, err);
 
 	if (st)
 		return st;
