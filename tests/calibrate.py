@@ -5,17 +5,15 @@ A model is planned as what it is, and as an architecture that is not known (its 
 tests/data; recordings that only the full set TRUTH has are used where it is at hand.  --markdown prints the section of
 docs/accuracy.md.
 """
-import json
-import lzma
 import os
 import statistics
-import subprocess
 import sys
-import tempfile
+
+import lib
 
 markdown = "--markdown" in sys.argv
-plimsoll, data, *truth = [a for a in sys.argv[1:] if a != "--markdown"]
-failures = []
+program, data, *truth = [a for a in sys.argv[1:] if a != "--markdown"]
+lib.start(program)
 
 # recording, the family and size of its model in plan.jsonl.xz, what it was, whether to hide the architecture
 RECORDINGS = [
@@ -40,9 +38,7 @@ def recording(name):
 
 
 def rows_of(family, size):
-    with lzma.open(os.path.join(data, "plan.jsonl.xz"), "rt") as f:
-        rows = [json.loads(line) for line in f]
-    return [r for r in rows if (r["spec"].get("family"), r["spec"].get("size")) == (family, size)]
+    return [r for r in lib.rows(os.path.join(data, "plan.jsonl.xz")) if (r["spec"].get("family"), r["spec"].get("size")) == (family, size)]
 
 
 def told(spec):
@@ -56,19 +52,8 @@ def is_plain(row):
     return not set(row["spec"]) - set(KEYS) - OTHERS
 
 
-def plan(config, *options):
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
-        json.dump(config, f)
-        f.flush()
-        return subprocess.run([plimsoll, "plan", "--json", f.name, "--steps", "3", *options], capture_output=True, text=True)
-
-
 def planned(config, *options):
-    done = plan(config, *options)
-    if done.returncode:
-        failures.append(f"{options}: {done.stderr.strip()}")
-        return None
-    return json.loads(done.stdout)
+    return lib.planned(config, "--steps", 3, *options, codes=(0,))
 
 
 def hidden(config):
@@ -106,7 +91,7 @@ def compare(name, model, spec, hide):
         most = after["peak"]["needed_range_bytes"]["high"] - after["peak"]["needed_bytes"]
         inside += -least <= truth_bytes - after["peak"]["allocated_bytes"] <= most
         if after["peak"]["basis"] != "measured":
-            failures.append(f"{name}: basis {after['peak']['basis']}")
+            lib.failures.append(f"{name}: basis {after['peak']['basis']}")
     title = f"{name}, architecture hidden" if hide else name
     if markdown:
         print(f"| {title} | {seen} | {percent(statistics.median(without))} | {percent(max(without))} | "
@@ -114,20 +99,22 @@ def compare(name, model, spec, hide):
         return
     print(title, seen, "rows:", [percent(x) for x in without], [percent(x) for x in calibrated], inside)
     if max(calibrated) > max(without) + 0.001:
-        failures.append(f"{title}: worse with a recording")
+        lib.failures.append(f"{title}: worse with a recording")
     if statistics.median(calibrated) > 0.01:
-        failures.append(f"{title}: off by {percent(statistics.median(calibrated))} %")
+        lib.failures.append(f"{title}: off by {percent(statistics.median(calibrated))} %")
     if inside != seen:
-        failures.append(f"{title}: only {inside} of {seen} are in the range")
+        lib.failures.append(f"{title}: only {inside} of {seen} are in the range")
 
 
 def refuses(why, model, name, *options):
     """What cannot be of this model or recipe is told, not fitted."""
     path = recording(name)
     config = rows_of(*model)[0]["config"]
-    done = plan(config, *options, "--calibrate", path)
-    if done.returncode != 2 or why not in done.stderr:
-        failures.append(f"{name} with {options}: {done.returncode} {done.stderr.strip()}")
+    try:
+        planned(config, *options, "--calibrate", path)
+        lib.fail(name, f"with {options} it is taken")
+    except lib.Failed as said:
+        lib.expect("exit code 2" in str(said) and why in str(said), name, f"with {options}: {said}")
 
 
 def says_the_same(model, name, *options):
@@ -136,7 +123,7 @@ def says_the_same(model, name, *options):
     plain, told_all = (planned(config, *options, "--calibrate", recording(name), "--recorded", "batch=8,seq=1024" + more)
                        for more in ("", ",checkpointing=none,attention=sdpa,no-clip=0"))
     if plain != told_all:
-        failures.append(f"{name}: told as it is, it is planned otherwise")
+        lib.failures.append(f"{name}: told as it is, it is planned otherwise")
 
 
 def main():
@@ -153,6 +140,5 @@ def main():
 
 
 main()
-for line in failures:
-    print(line, file=sys.stderr)
-sys.exit(1 if failures and not markdown else 0)
+if not markdown:
+    lib.finish("calibrated as measured", least=10)

@@ -23,9 +23,11 @@ import traceback
 import types
 import zipfile
 
+import lib
 from bad_checkpoints import bad_safetensors, local_headers, mutations, safetensors
 
-PROGRAM = os.path.abspath(sys.argv[1])
+lib.start(sys.argv[1])
+PROGRAM = lib.program  # for strace
 # LeakSanitizer cannot look at a process that strace looks at.
 NO_LEAKS = dict(os.environ, ASAN_OPTIONS=os.environ.get("ASAN_OPTIONS", "") + ":detect_leaks=0")
 # Whose torch is what the tests write and load with; a python from elsewhere has none.
@@ -36,9 +38,14 @@ FOLDERS = ("dcp", "dcp1", "dcp2", "dcphf", "lora_r4", "lora_r8", "llama_sharded"
            "checkpoint-4", "checkpoint-8", "checkpoint-12")
 
 
+def program(*arguments):
+    """The program, whose exit code and bytes the test looks at."""
+    return lib.run(*arguments, codes=lib.ANY, text=False)
+
+
 def verify(*paths, more=()):
     """The results of `ckpt verify --json` of many paths, and the exit code of all."""
-    done = subprocess.run([PROGRAM, "ckpt", "verify", "--json", *more, *paths], capture_output=True, timeout=300)
+    done = program("ckpt", "verify", "--json", *more, *paths)
     assert done.returncode in (0, 1), (done.returncode, done.stderr[:500])
     text, out, at = done.stdout.decode(), [], 0
     decoder = json.JSONDecoder()
@@ -851,8 +858,7 @@ json.dump(out, open(at + "truth.json", "w"))
         (r,), _ = verify(folder + "/plain.pt")
         assert r["kind"] == "torch" and r["pickle"] == "unknown", (r["kind"], r["pickle"])
         # Its tensors can be had, its code cannot.
-        done = subprocess.run([PROGRAM, "ckpt", "convert", folder + "/script.pt", "-o", folder + "/out.safetensors"],
-                              capture_output=True, timeout=60)
+        done = program("ckpt", "convert", folder + "/script.pt", "-o", folder + "/out.safetensors")
         assert not done.returncode and b"tensors only" in done.stderr, done.stderr
     return f"{len(paths)} archives of TorchScript"
 
@@ -930,7 +936,7 @@ except ValueError: pass
         for _, info, _, _, start in local_headers(data):
             with open(cut, "wb") as f:
                 f.write(data[:start + info.file_size // 2])
-            done = subprocess.run([PROGRAM, "ckpt", "repair", cut, "-o", folder + "/saved.pt"], capture_output=True, timeout=60)
+            done = program("ckpt", "repair", cut, "-o", folder + "/saved.pt")
             if done.stdout:
                 (r,), _ = verify(folder + "/saved.pt")
                 assert int(done.stdout.split(b": ")[1].split()[0]) == len(r["tensors"]), (done.stdout, r["tensors"])
@@ -1001,7 +1007,7 @@ def test_decimals():
             (r,), code = verify(path)
             assert code == 0 and r["verdict"] == "whole", r["findings"]
         write_pickled(path, pickle.dumps({"seeds": numbers}, 1))
-        subprocess.run([PROGRAM, "ckpt", "convert", path, "-o", back, "--no-manifest"], capture_output=True, timeout=60)
+        program("ckpt", "convert", path, "-o", back, "--no-manifest")
         if os.path.exists(back):
             with zipfile.ZipFile(back) as z:
                 assert read_pickle(z.read([n for n in z.namelist() if n.endswith("data.pkl")][0])) == {"seeds": numbers}
@@ -1071,7 +1077,7 @@ def test_others():
 # ---- diff ----
 
 def diff(a, b, *more):
-    done = subprocess.run([PROGRAM, "ckpt", "diff", "--json", a, b, *more], capture_output=True, timeout=60)
+    done = program("ckpt", "diff", "--json", a, b, *more)
     assert done.returncode in (0, 1), done.stderr
     return json.loads(done.stdout), done.returncode
 
@@ -1200,7 +1206,7 @@ def test_diff_sizes():
             with open(path, "wb") as f:
                 text = b'{"w":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}}'
                 f.write(struct.pack("<Q", len(text)) + text + struct.pack("<2f", number, 2))
-        said = subprocess.run([PROGRAM, "ckpt", "diff", "--values", a, b], capture_output=True, timeout=60).stdout
+        said = program("ckpt", "diff", "--values", a, b).stdout
         assert b"1 of them is NaN or infinite on one side" in said, said
     return f"{len(cases)} pairs"
 
@@ -1253,7 +1259,7 @@ def test_config():
                 f.write(stored(llama(made, **change)))
             with open(config, "w", encoding="utf-8") as f:
                 json.dump(beside, f)
-            done = subprocess.run([PROGRAM, "ckpt", "diff", "--json", model, "--config", config], capture_output=True, timeout=60)
+            done = program("ckpt", "diff", "--json", model, "--config", config)
             r = json.loads(done.stdout)
             assert (r["loads"], done.returncode) == (loads, loads is False), (change, beside, r["conclusions"])
             assert kind in [c["kind"] for c in r["conclusions"]], (change, beside, r["conclusions"])
@@ -1280,7 +1286,7 @@ def read_safetensors(path):
 
 
 def write(verb, source, target, *more):
-    return subprocess.run([PROGRAM, "ckpt", verb, source, "-o", target, *more], capture_output=True, timeout=60)
+    return program("ckpt", verb, source, "-o", target, *more)
 
 
 def test_extract():
@@ -1352,7 +1358,7 @@ else:
 
 def all_bytes(path):
     """(name, dtype, shape) -> bytes, of what `show --json` says of a file; for what no torch here can load."""
-    done = subprocess.run([PROGRAM, "ckpt", "show", "--json", path], capture_output=True, timeout=60)
+    done = program("ckpt", "show", "--json", path)
     assert not done.returncode, done
     with open(path, "rb") as f:
         data = f.read()
@@ -1588,7 +1594,7 @@ def test_nothing():
             (r,), code = verify(path, more=["--values"])
             assert not code, (path, r["headline"])
             for verb in ("show", "verify"):
-                done = subprocess.run([PROGRAM, "ckpt", verb, "--width", "40", path], capture_output=True)
+                done = program("ckpt", verb, "--width", "40", path)
                 assert not done.returncode and not done.stderr, done
             for other in paths:
                 r, code = diff(path, other, "--values")
@@ -1603,7 +1609,7 @@ def test_nothing():
                 assert tensors or keeps or done.stderr.endswith(b"holds no tensors: nothing to write\n"), done
                 if tensors or keeps:
                     assert names_in(folder + "/out" + ending) == names_in(path)
-            done = subprocess.run([PROGRAM, "ckpt", "seal", path], capture_output=True)
+            done = program("ckpt", "seal", path)
             assert not done.returncode and verify(path)[0][0]["verdict"] == "whole", done
     return f"{len(cases) + 4} files, {n} pairs of them"
 
@@ -1615,7 +1621,7 @@ def test_manifest():
         shutil.copy(os.path.join(HERE, "model.safetensors"), path)
         (r,), code = verify(path)
         assert not code and r["verdict"] == "unproven"
-        assert not subprocess.run([PROGRAM, "ckpt", "seal", path], capture_output=True).returncode
+        assert not program("ckpt", "seal", path).returncode
         (r,), code = verify(path)
         assert not code and r["verdict"] == "whole" and not r["unprotected_bytes"], r
         with open(path, "rb") as f:
@@ -1648,7 +1654,7 @@ def test_manifest():
             assert [f["id"] for f in r["findings"]].count("adapter_rank") == warned, (path, r["findings"])
         whole = os.path.join(folder, "lora_r4")
         shutil.copytree(os.path.join(HERE, "lora_r4"), whole)
-        assert not subprocess.run([PROGRAM, "ckpt", "seal", whole], capture_output=True).returncode
+        assert not program("ckpt", "seal", whole).returncode
         (r,), code = verify(whole)
         assert not code and r["verdict"] == "whole", r["headline"]
         with open(os.path.join(whole, "adapter_config.json"), "ab") as f:
@@ -1663,13 +1669,13 @@ def test_manifest():
             data = f.read()
         with open(cut, "wb") as f:
             f.write(data[:-50])
-        assert subprocess.run([PROGRAM, "ckpt", "seal", cut], capture_output=True).returncode == 1
+        assert program("ckpt", "seal", cut).returncode == 1
         assert not os.path.exists(cut + ".manifest.json")
     return f"{n} flips found by sums; folders and bad manifests"
 
 
 def last_good(folder, *more):
-    done = subprocess.run([PROGRAM, "ckpt", "last-good", folder, *more], capture_output=True, timeout=60)
+    done = program("ckpt", "last-good", folder, *more)
     return done.stdout.decode().strip().replace(folder + "/", ""), done.returncode, done.stderr.decode()
 
 

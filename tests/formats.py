@@ -11,17 +11,19 @@ import subprocess
 import sys
 import tempfile
 
-plimsoll, data = sys.argv[1:3]
-failures = []
+import lib
+
+lib.start(sys.argv[1])
+data = sys.argv[2]
 folder = tempfile.mkdtemp()
 
 
 def run(path, *options, stdin=None):
-    done = subprocess.run([plimsoll, "report", "--json", path, *options], capture_output=True, input=stdin)
-    if done.returncode:
-        failures.append(f"{path}: {done.stderr.decode()}")
-        return None
-    return json.loads(done.stdout)
+    return lib.result("report", path, *options, stdin=stdin, text=False)
+
+
+def expect(name, ok, what=""):
+    lib.expect(ok, name, what)
 
 
 def write(name, content):
@@ -31,13 +33,8 @@ def write(name, content):
     return path
 
 
-def expect(name, ok, what=""):
-    if not ok:
-        failures.append(f"{name}: {what}")
-
-
 def same(name, got, want):
-    expect(name, got and got["devices"] == want["devices"], "another report")
+    expect(name, got["devices"] == want["devices"], "another report")
 
 
 with open(os.path.join(data, "formats", "train_python.pickle"), "rb") as f:
@@ -186,5 +183,4 @@ with open(out, "rb") as f:
     after = pickle.load(f)["allocator_settings"]
 expect("settings without end", after["max_split_size"] == 2**40 and "brand_new" not in after, after)
 
-print("\n".join(failures) or "formats: all read to the same report")
-sys.exit(bool(failures))
+lib.finish("formats: all read to the same report", least=20)

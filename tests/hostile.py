@@ -15,11 +15,11 @@ import threading
 import time
 import unicodedata
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import bad_inputs  # noqa: E402
-import page_reader  # noqa: E402
+import bad_inputs
+import lib
+import page_reader
 
-PROGRAM = os.path.abspath(sys.argv[1])
+lib.start(sys.argv[1])
 A = bad_inputs.A
 MIB = 1 << 20
 LONG = 1 << 16  # bytes of a name that a file does not repeat
@@ -106,8 +106,7 @@ def columns(line):
 
 
 def run(*args, **more):
-    return subprocess.run([PROGRAM, *args], stdin=subprocess.DEVNULL, capture_output=True, timeout=120,
-                          env={**os.environ, "LC_ALL": "C.UTF-8", "TERM": "xterm", **more})
+    return lib.run(*args, stdin=b"", codes=lib.ANY, text=False, env={"LC_ALL": "C.UTF-8", "TERM": "xterm", **more})
 
 
 def check_text(raw, width, wide_ok=False):

@@ -7,18 +7,17 @@ ladder said; rungs that change what is trained are alternatives unless they are 
 import ast
 import json
 import os
-import subprocess
 import sys
 import tempfile
+
+import lib
 
 OPTIMIZERS = {"adamw_torch": "adamw", "adamw_torch_fused": "adamw-fused", "adafactor": "adafactor", "sgd": "sgd",
               "adamw_bnb_8bit": "adamw-8bit", "paged_adamw_32bit": "adamw-paged"}
 
 
-def plan(program, config, *options):
-    out = subprocess.run([program, "plan", config, "--json", *map(str, options)], capture_output=True, text=True, check=False)
-    assert out.returncode in (0, 1), out.stderr
-    return json.loads(out.stdout)
+def plan(config, *options):
+    return lib.result("plan", config, *options, codes=(0, 1))
 
 
 def options_of(config):
@@ -59,9 +58,9 @@ def options_of(config):
     return options
 
 
-def check(program, config, options):
+def check(config, options):
     failed = 0
-    told = plan(program, config, *options)
+    told = plan(config, *options)
     needed, last = told["peak"]["needed_bytes"], None
     longest = options[2:4] if options[2] == "--longest" else []
     assert told["fits"] is False, options
@@ -73,7 +72,7 @@ def check(program, config, options):
             json.loads(rung["config"]["deepspeed"])
         if not rung["changes_results"] or "--allow-changes" in options:
             needed, last = rung["needed_bytes"], rung
-    again = plan(program, config, *options_of(last["config"]), *options[:2], *longest, *options[-2:])
+    again = plan(config, *options_of(last["config"]), *options[:2], *longest, *options[-2:])
     if again["peak"]["needed_bytes"] != last["needed_bytes"] or again["fits"] != last["fits"]:
         failed += 1
         print("%s: %s is told to need %d, and needs %d" % (options, last["rung"], last["needed_bytes"],
@@ -81,21 +80,21 @@ def check(program, config, options):
     return failed, told
 
 
-def quantized(program, config):
+def quantized(config):
     """Where nothing is trained, weights of fewer bits are what is left."""
     options = ["--task", "generate", "--new-tokens", 4, "--memory", "2100MiB"]
-    last = plan(program, config, *options)["ladder"][-1]
+    last = plan(config, *options)["ladder"][-1]
     assert "BitsAndBytesConfig(load_in_4bit=True" in last["config"]["from_pretrained"], last
     settings = last["config"]["environment"].split("=", 1)[1:] if last["config"]["environment"] else []
-    again = plan(program, config, *options, "--quantize", "nf4-double", *(["--settings", *settings] if settings else []))
+    again = plan(config, *options, "--quantize", "nf4-double", *(["--settings", *settings] if settings else []))
     return again["peak"]["needed_bytes"] != last["needed_bytes"] or again["fits"] != last["fits"] or not last["fits"]
 
 
-def stages(program, config):
+def stages(config):
     """What is to be pasted for DeepSpeed shares out what was planned: the stage in its file is that of --parallel."""
     wrong = 0
     for stage in (1, 2, 3):
-        told = plan(program, config, "--parallel", "zero%d" % stage, "--gpus", 4, "--memory", "4GiB", "--allow-changes")
+        told = plan(config, "--parallel", "zero%d" % stage, "--gpus", 4, "--memory", "4GiB", "--allow-changes")
         written = {json.loads(r["config"]["deepspeed"])["zero_optimization"]["stage"] for r in told["ladder"] if r["config"]["deepspeed"]}
         if written != {stage}:
             print("--parallel zero%d is pasted as stage %s" % (stage, written))
@@ -104,36 +103,35 @@ def stages(program, config):
 
 
 def main():
-    program, data = sys.argv[1:3]
+    lib.start(sys.argv[1])
     failed = 0
-    row = [json.loads(line) for line in open(os.path.join(data, "published.jsonl"), encoding="utf-8")]
+    row = lib.rows(os.path.join(sys.argv[2], "published.jsonl"))
     row = next(r for r in row if r["name"] == "Llama-3.2-1B")
     with tempfile.TemporaryDirectory() as folder:
         config = os.path.join(folder, "config.json")
         json.dump(row["config"], open(config, "w", encoding="utf-8"))
         seq = ["--seq", 512]
-        wrong, told = check(program, config, [*seq, "--batch", 8, "--precision", "fp32", "--attention", "eager", "--memory", "24GiB"])
+        wrong, told = check(config, [*seq, "--batch", 8, "--precision", "fp32", "--attention", "eager", "--memory", "24GiB"])
         failed += wrong + (not told["ladder"][-1]["fits"])
-        wrong, told = check(program, config, [*seq, "--batch", 4, "--memory", "4GiB"])
+        wrong, told = check(config, [*seq, "--batch", 4, "--memory", "4GiB"])
         kinds = [r["changes_results"] for r in told["ladder"]]
         failed += wrong + (kinds != sorted(kinds)) + (True not in kinds)
-        wrong, told = check(program, config, [*seq, "--batch", 4, "--allow-changes", "--memory", "9GiB"])
+        wrong, told = check(config, [*seq, "--batch", 4, "--allow-changes", "--memory", "9GiB"])
         failed += wrong + (not told["ladder"][-1]["fits"])
-        wrong, told = check(program, config, [*seq, "--batch", 1, "--checkpointing", "--memory", "1GiB"])
+        wrong, told = check(config, [*seq, "--batch", 1, "--checkpointing", "--memory", "1GiB"])
         failed += wrong
-        failed += plan(program, config, *seq, "--memory", "100GiB")["ladder"] != []
-        wrong, told = check(program, config, [*seq, "--longest", 3000, "--memory", "23GiB"])
+        failed += plan(config, *seq, "--memory", "100GiB")["ladder"] != []
+        wrong, told = check(config, [*seq, "--longest", 3000, "--memory", "23GiB"])
         rungs = [r["rung"] for r in told["ladder"]]
         failed += wrong + ("loss in chunks" not in rungs)
-        wrong, told = check(program, config, [*seq, "--longest", 3000, "--grouped", "--memory", "23GiB"])
+        wrong, told = check(config, [*seq, "--longest", 3000, "--grouped", "--memory", "23GiB"])
         failed += wrong + ("group_by_length" not in told["ladder"][0]["config"]["training_arguments"])
-        wrong, told = check(program, config, [*seq, "--batch", 2, "--allow-changes", "--host-memory", "3GiB", "--memory", "3600MiB"])
+        wrong, told = check(config, [*seq, "--batch", 2, "--allow-changes", "--host-memory", "3GiB", "--memory", "3600MiB"])
         failed += wrong + (not any("QLoRA" in r["rung"] for r in told["ladder"]))
-        failed += quantized(program, config)
-        failed += stages(program, config)
-    print("%d wrong" % failed)
-    return 1 if failed else 0
+        failed += quantized(config)
+        failed += stages(config)
+    lib.expect(not failed, "the ladder", "%d wrong" % failed)
+    lib.finish("0 wrong", least=20)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+main()

@@ -11,10 +11,12 @@ import pickle
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIMIT_S = 300
+ANY = range(-64, 256)  # exit codes of a test that looks at them itself
 SHOWN = 50  # failures that are printed
 failures = []
 program = None
@@ -61,6 +63,14 @@ def run(*arguments, codes=(0,), stdin=None, env=None, cwd=None, text=True):
 def result(*arguments, **more):
     """What the program says in JSON."""
     return json.loads(run(*arguments, "--json", **more).stdout)
+
+
+def planned(config, *options, codes=(0, 1), **more):
+    """What a plan of a config.json (as a dict) says in JSON; 1: it does not fit."""
+    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as f:
+        json.dump(config, f)
+        f.flush()
+        return result("plan", f.name, *options, codes=codes, **more)
 
 
 def opened(path, mode="rb"):

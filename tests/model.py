@@ -7,21 +7,21 @@ models are beside it.  TRUTH is the full set of measured runs.
 """
 import ast
 import json
-import lzma
 import math
 import os
-import subprocess
 import sys
 import tempfile
+
+import lib
 
 TOTALS = ("n_params", "n_trainable", "param_bytes", "buffer_bytes")
 SHOWN = 5  # differences of a model that are printed
 
 
-def dump(program, configs, *options):
+def dump(configs, *options):
     """What the program says of each [dtype, config, words], as lists of lines, totals first."""
     text = "".join("%s%s %s\n" % (dtype, words, json.dumps(config)) for dtype, config, words in configs)
-    out = subprocess.run([program, *options], input=text, capture_output=True, text=True, check=False).stdout
+    out = lib.run(*options, stdin=text.encode(), codes=lib.ANY, text=False).stdout.decode()
     models = []
     for line in out.splitlines():
         if line.startswith(("total ", "error ")):
@@ -44,10 +44,10 @@ def lora_of(row):
     return "" if not rank else ":lora=%d:%s" % (rank, targets)
 
 
-def check_totals(program, rows):
+def check_totals(rows):
     """rows: [name, dtype, words, config, {total: number}]"""
     failed = 0
-    models = dump(program, [(dtype, config, words) for _, dtype, words, config, _ in rows])
+    models = dump([(dtype, config, words) for _, dtype, words, config, _ in rows])
     for (name, _, _, _, want), lines in zip(rows, models):
         got = dict(zip(TOTALS, lines[0].split()[3:]))
         wrong = [k for k in TOTALS if want.get(k) is not None and got.get(k) != str(want[k])]
@@ -60,24 +60,22 @@ def check_totals(program, rows):
 
 def published(path):
     """Models as they stand on the hub; keys that their files omit are left to the defaults."""
-    for line in open(path, encoding="utf-8"):
-        row = json.loads(line)
+    for row in lib.rows(path):
         yield row["name"], "float32", "", row["config"], {"n_params": row["n_params"]}
 
 
 def measured(truth):
     for name in ("plan.jsonl", "plan2.jsonl", "plan3.jsonl", "parallel.jsonl"):
         path = os.path.join(truth, name)
-        for line in open(path, encoding="utf-8") if os.path.exists(path) else ():
-            row = json.loads(line)
+        for row in lib.rows(path) if os.path.exists(path) else ():
             want = {k: row.get(k) for k in TOTALS}
             yield row["spec"].get("name", name), dtype_of(row["spec"]), lora_of(row), row["config"], want
 
 
-def check_tensors(program, rows):
+def check_tensors(rows):
     """rows: [name, words, config, lines]"""
     failed = 0
-    models = dump(program, [("float32", config, words) for _, words, config, _ in rows], "-n")
+    models = dump([("float32", config, words) for _, words, config, _ in rows], "-n")
     for (name, _, _, want), lines in zip(rows, models):
         got = lines[1:] or lines
         if got == want:
@@ -94,8 +92,7 @@ def check_tensors(program, rows):
 
 
 def built(path):
-    for line in lzma.open(path, "rt"):
-        row = json.loads(line)
+    for row in lib.rows(path):
         adapters = adapters_of(row["what"])
         if adapters is None:
             continue
@@ -142,16 +139,16 @@ def write_safetensors(path, tensors):
         f.truncate(8 + len(text) + at)
 
 
-def check_headers(program, path):
+def check_headers(path):
     """Checkpoints without a config have the parameters that stand in them, and say that they are guessed."""
-    rows = [json.loads(line) for line in lzma.open(path, "rt")]
+    rows = lib.rows(path)
     rows = [r for r in rows if r["class"] in HEADERS and r["what"] == "small"]
     failed = len(rows) != len(HEADERS)
     with tempfile.TemporaryDirectory() as folder:
         for row in rows:
             file = os.path.join(folder, "model.safetensors")
             write_safetensors(file, row["parameters"])
-            out = subprocess.run([program, file], capture_output=True, text=True, check=False).stdout.split()
+            out = lib.run(file, codes=lib.ANY).stdout.split()
             want = sum(math.prod(shape) for _, *shape in row["parameters"])
             if out[:1] != ["total"] or out[2:4] != ["1", str(want)]:
                 failed += 1
@@ -161,15 +158,16 @@ def check_headers(program, path):
 
 
 def main():
-    program, data = sys.argv[1:3]
+    lib.start(sys.argv[1])
+    data = sys.argv[2]
     truth = sys.argv[3] if len(sys.argv) > 3 else ""
-    failed = check_tensors(program, list(built(os.path.join(data, "models.jsonl.xz"))))
-    failed += check_headers(program, os.path.join(data, "models.jsonl.xz"))
-    failed += check_totals(program, list(published(os.path.join(data, "published.jsonl"))))
+    failed = check_tensors(list(built(os.path.join(data, "models.jsonl.xz"))))
+    failed += check_headers(os.path.join(data, "models.jsonl.xz"))
+    failed += check_totals(list(published(os.path.join(data, "published.jsonl"))))
     for place in [p for p in (data, truth) if p]:
-        failed += check_totals(program, list(measured(place)))
-    return 1 if failed else 0
+        failed += check_totals(list(measured(place)))
+    lib.expect(not failed, "models", "%d are not as PyTorch has them" % failed)
+    lib.finish("models as PyTorch has them", least=10)
 
 
-if __name__ == "__main__":
-    sys.exit(main())
+main()

@@ -4,15 +4,13 @@
 DATA/offload.jsonl.xz has runs with saved tensors on the host, FSDP's CPU offload and a phase that saves.  `host` is what
 PyTorch had pinned in the process, `rss` the process's VmRSS, each when a phase ended.
 """
-import json
-import lzma
 import os
-import subprocess
 import sys
-import tempfile
 
-plimsoll, data = sys.argv[1:3]
-failures = []
+import lib
+
+lib.start(sys.argv[1])
+data = sys.argv[2]
 
 # How far a plan may be off: the GPU's peak of one process, and of several; what is pinned.  The process as a whole is
 # planned for its highest moment, which `rss` at the ends of phases misses: an optimizer's temporaries on the host.
@@ -34,27 +32,17 @@ def options_of(spec):
                        (spec.get("save"), "--save=" + SAVES.get(spec.get("save"), ""))):
         if on:
             options.append(option)
-    return map(str, options)
-
-
-def plan(row):
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
-        json.dump(row["config"], f)
-        f.flush()
-        out = subprocess.run([plimsoll, "plan", "--json", f.name, *options_of(row["spec"])], capture_output=True, text=True,
-                             check=True)
-    return json.loads(out.stdout)
+    return options
 
 
 def check(name, what, planned, measured, least, most):
     off = planned / measured - 1
     print("%-60s %-8s %+.2f %%" % (name, what, 100 * off))
-    if not least <= off <= most:
-        failures.append("%s: %s is planned as %d, and was %d" % (name, what, planned, measured))
+    lib.expect(least <= off <= most, name, "%s is planned as %d, and was %d" % (what, planned, measured))
 
 
 def compare(row):
-    p, name = plan(row), row["spec"]["name"]
+    p, name = lib.planned(row["config"], *options_of(row["spec"]), codes=(0,)), row["spec"]["name"]
     planned = {f["phase"]: f for f in p["phases"]}
     alone = "parallel" not in row["spec"]
     most = ALONE if alone else SHARED
@@ -67,22 +55,14 @@ def compare(row):
     if pinned > STAGING:
         check(name, "pinned", host["pinned_bytes"] / host["processes"], pinned, -PINNED, PINNED)
     elif host["pinned_bytes"]:
-        failures.append("%s: %d bytes are planned to be pinned, and none were" % (name, host["pinned_bytes"]))
+        lib.fail(name, "%d bytes are planned to be pinned, and none were" % host["pinned_bytes"])
     once = host["saving_bytes"] if row["spec"].get("save") == "full" else 0  # by the first rank, whose process it is
     if row["spec"].get("save") not in ("sd", "pre"):  # their copies were gone when the phase ended
         check(name, "process", (host["bytes"] - once) / host["processes"] + once, max(f["rss"] for f in row["phases"]), *PROCESS)
     if sum(host[k] for k in host if k.endswith("_bytes") and k not in ("pinned_bytes", "range_bytes", "limit_bytes")) != host["bytes"]:
-        failures.append("%s: the parts of the machine's memory do not add up" % name)
+        lib.fail(name, "the parts of the machine's memory do not add up")
 
 
-def main():
-    with lzma.open(os.path.join(data, "offload.jsonl.xz"), "rt") as f:
-        for line in f:
-            compare(json.loads(line))
-    for line in failures:
-        print(line, file=sys.stderr)
-    return 1 if failures else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+rows = lib.rows(os.path.join(data, "offload.jsonl.xz"))
+lib.jobs(compare, rows)
+lib.finish("offload: as measured", least=len(rows))

@@ -16,25 +16,24 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import page_reader  # noqa: E402
+import lib
+import page_reader
 
-plimsoll, data = (os.path.abspath(a) for a in sys.argv[1:3])
-failures = []
+lib.start(sys.argv[1])
+data = os.path.abspath(sys.argv[2])
 seen = {"recordings": 0, "allocations": 0, "events": 0}
 
 
 def check(ok, *what):
     if not ok:
-        failures.append(" ".join(map(str, what)))
-        print("FAILED:", failures[-1][:2000], flush=True)
+        lib.fail("page", *what)
     return ok
 
 
 def write_page(*args, fails=False, out="page.html"):
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, out)
-        p = subprocess.run([plimsoll, "report", *args, "-o", path], capture_output=True, text=True, check=False)
+        p = lib.run("report", *args, "-o", path, codes=lib.ANY)
         check((p.returncode != 0) == fails, args, p.returncode, p.stderr)
         if p.returncode:
             check(not os.listdir(folder), "a failure left", os.listdir(folder))
@@ -364,7 +363,7 @@ def check_failures():
         with open(out, "w", encoding="utf-8") as f:
             f.write("old")
         # a file may not become larger than this, as on a disk that is full
-        full = subprocess.run([plimsoll, "report", path, "-o", out], capture_output=True, text=True, check=False,
+        full = subprocess.run([lib.program, "report", path, "-o", out], capture_output=True, text=True, check=False,
                               restore_signals=False,
                               preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)))
         check(full.returncode == 3 and os.listdir(folder) == ["page.html"] and full.stderr.count("\n") == 1,
@@ -379,8 +378,7 @@ def main():
     for path in sys.argv[3:]:
         compare(path)
     if sys.argv[3:]:
-        print(seen)
-        return 1 if failures else 0
+        lib.finish(seen)
     with tempfile.TemporaryDirectory() as folder:
         for sub in ("", "formats", "settings", "deaths"):
             top = os.path.join(data, sub)
@@ -395,8 +393,7 @@ def main():
     check_devices()
     check_prefix()
     check_failures()
-    print(seen)
-    return 1 if failures else 0
+    lib.finish(seen, least=50)
 
 
-sys.exit(main())
+main()

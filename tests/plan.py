@@ -4,17 +4,15 @@
 DATA is tests/data: plan*.jsonl.xz and parallel*.jsonl.xz hold a measured run a row, fits*.jsonl limits that runs survived or
 died under.  --markdown prints the section of docs/accuracy.md; words choose rows ("family=gpt2") and show their phases.
 """
-import json
-import lzma
 import os
 import statistics
-import subprocess
 import sys
-import tempfile
+
+import lib
 
 markdown = "--markdown" in sys.argv
-plimsoll, data, *words = [a for a in sys.argv[1:] if a != "--markdown"]
-failures = []
+program, data, *words = [a for a in sys.argv[1:] if a != "--markdown"]
+lib.start(program)
 
 NAMES = {"sgdm": "sgd-momentum"}
 DENSE = {"gpt2", "llama", "mistral", "qwen2", "qwen3", "gemma2", "gemma3", "phi3", "bert", "roberta", "t5"}
@@ -24,9 +22,7 @@ GRID = "32"  # patches along a side of the images that the models that read and 
 
 
 def rows_of(name):
-    path = os.path.join(data, name)
-    with lzma.open(path, "rt") if name.endswith(".xz") else open(path, encoding="utf-8") as f:
-        return [json.loads(line) for line in f]
+    return lib.rows(os.path.join(data, name))
 
 
 def options_of(row):
@@ -79,15 +75,7 @@ def options_of(row):
 
 
 def plan(row):
-    with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
-        json.dump(row["config"], f)
-        f.flush()
-        done = subprocess.run([plimsoll, "plan", "--json", f.name, *options_of(row)],
-                              capture_output=True, text=True)
-    if done.returncode:
-        failures.append(f"{row['spec']['name']}: {done.stderr.strip()}")
-        return None
-    return json.loads(done.stdout)
+    return lib.planned(row["config"], *options_of(row), codes=(0,))
 
 
 def peak(phases, key):
@@ -110,14 +98,14 @@ def compare(row):
     planned = {f["phase"]: f for f in p["phases"]}
     own = {"pp", "tp"} & {row["spec"].get("parallel")}  # a part of the model
     if p["model"]["parameters"] != row["n_params"] and not row["spec"].get("lora") and not own:
-        failures.append(f"{row['spec']['name']}: {p['model']['parameters']} parameters, not {row['n_params']}")
+        lib.failures.append(f"{row['spec']['name']}: {p['model']['parameters']} parameters, not {row['n_params']}")
     if p["peak"]["basis"] == "assumed":  # src/plan/basis.c has a row for what nothing was measured of
-        failures.append(f"{row['spec']['name']}: was measured, and its plan is called assumed: {p['peak']['reasons']}")
+        lib.failures.append(f"{row['spec']['name']}: was measured, and its plan is called assumed: {p['peak']['reasons']}")
     phases = []
     for f in row["phases"]:
         mine = planned.get(f["phase"])
         if not mine:
-            failures.append(f"{row['spec']['name']}: phase {f['phase']} is not planned")
+            lib.failures.append(f"{row['spec']['name']}: phase {f['phase']} is not planned")
             continue
         phases.append((f["phase"], off(mine["allocated_peak_bytes"], f["allocated_peak"])))
     return {"row": row, "allocated": off(p["peak"]["allocated_bytes"], peak(row["phases"], "allocated_peak")),
@@ -150,9 +138,9 @@ def family(result):
 def judge(title, results, most_median, most_worst):
     worst = max(results, key=lambda r: abs(r["allocated"]))
     if median([r["allocated"] for r in results]) > most_median:
-        failures.append(f"{title}: median error of the allocated peak over {most_median}")
+        lib.failures.append(f"{title}: median error of the allocated peak over {most_median}")
     if abs(worst["allocated"]) > most_worst:
-        failures.append(f"{title}: {text_of(worst['row']['spec'])} is off by {percent(worst['allocated'])} %")
+        lib.failures.append(f"{title}: {text_of(worst['row']['spec'])} is off by {percent(worst['allocated'])} %")
 
 
 def fits(results):
@@ -172,9 +160,9 @@ def fits(results):
             if limit >= 1.1 * min(row["survives_gib"]):
                 roomy += 1
                 refused += r["most"] > limit * 2**30
-    failures.extend(wrong)
+    lib.failures.extend(wrong)
     if roomy and refused > 0.05 * roomy:
-        failures.append(f"{refused} of {roomy} limits with 10 % to spare are refused")
+        lib.failures.append(f"{refused} of {roomy} limits with 10 % to spare are refused")
     return seen, wrong, refused, roomy
 
 
@@ -183,7 +171,7 @@ def main():
             if all(w in text_of(r["spec"]) for w in words)]
     for r in rows:
         r["spec"].setdefault("name", text_of(r["spec"]))
-    results = [r for r in map(compare, rows) if r]
+    results = [r for r in lib.jobs(compare, rows) if r]
     if words or not markdown:
         for r in results:
             worst = max(r["phases"], key=lambda p: abs(p[1]))
@@ -215,7 +203,7 @@ def main():
     fresh = [r for r in parallel if r["row"]["spec"]["name"] not in told and r["row"].get("torch")]  # a process a run; the others shared one, with its workspaces
     judge("several GPUs", fresh, 0.005, 0.02)
     if median([r["reserved"] for r in fresh]) > 0.01:
-        failures.append("several GPUs: median error of reserved memory over 1 %")
+        lib.failures.append("several GPUs: median error of reserved memory over 1 %")
     seen, wrong, refused, roomy = fits(single)
     if markdown:
         print(f"\nOf {seen} measured limits none that a run died under is called enough"
@@ -224,6 +212,5 @@ def main():
 
 
 main()
-for line in failures:
-    print(line, file=sys.stderr)
-sys.exit(1 if failures and not markdown else 0)
+if not markdown:
+    lib.finish("planned as measured", least=1)

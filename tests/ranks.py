@@ -5,7 +5,6 @@ Every recording is read whichever way it lies there, memory does not grow with t
 each), and a job that is stopped by Ctrl-C leaves nothing behind.
 """
 import json
-import lzma
 import os
 import pickle
 import signal
@@ -14,7 +13,10 @@ import sys
 import tempfile
 import time
 
-plimsoll, data = os.path.abspath(sys.argv[1]), sys.argv[2]
+import lib
+
+lib.start(sys.argv[1])
+data = sys.argv[2]
 RANKS = int(sys.argv[3]) if len(sys.argv) > 3 else 1000
 FIRST = 417  # dies 40 ms before the others, of which each tenth asked for something else
 ROW_BYTES = 4096
@@ -22,8 +24,7 @@ SANITISED = "SAN_OPTIONS" in " ".join(os.environ)
 
 
 def write(path, late_us):
-    with lzma.open(os.path.join(data, "oom_batch.pickle.xz")) as f:
-        snapshot = pickle.load(f)
+    snapshot = lib.load(os.path.join(data, "oom_batch.pickle.xz"))
     for event in snapshot["device_traces"][0]:
         event["time_us"] += late_us
     with open(path, "wb") as f:
@@ -54,7 +55,7 @@ def read(*args):
     """The report's JSON, the seconds it took, its peak of resident bytes."""
     with tempfile.TemporaryFile() as out:
         before = time.perf_counter()
-        process = subprocess.Popen([plimsoll, "report", "--json", *args], stdout=out)
+        process = subprocess.Popen([lib.program, "report", "--json", *args], stdout=out)
         peak = 0
         while process.poll() is None:
             peak = max(peak, resident(process.pid))
@@ -78,7 +79,7 @@ def check(report, n, how):
 def check_interrupt(folder):
     """SIGINT while it reads: it ends by it, soon, and its folder is as it was."""
     with tempfile.TemporaryDirectory() as scratch:
-        process = subprocess.Popen([plimsoll, "report", folder], cwd=scratch, stdout=subprocess.DEVNULL,
+        process = subprocess.Popen([lib.program, "report", folder], cwd=scratch, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL, env=dict(os.environ, TMPDIR=scratch))
         time.sleep(0.05)
         process.send_signal(signal.SIGINT)

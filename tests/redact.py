@@ -1,20 +1,18 @@
 #!/usr/bin/env python3
 """redact.py PLIMSOLL DATA: a secret stands in every string of a recording; --redact lets none of them out."""
 import copy
-import lzma
 import os
 import pickle
-import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-import page_reader  # noqa: E402
+import lib
+import page_reader
 
-plimsoll, data = (os.path.abspath(a) for a in sys.argv[1:3])
+lib.start(sys.argv[1])
+data = os.path.abspath(sys.argv[2])
 SECRET = "hush"
 MEANING = {"action", "state", "segment_type", "stage"}  # words of the format, not names
-failures = []
 
 
 def plant(o, how, key=None):
@@ -53,12 +51,6 @@ def user_code(value, key):
             f"std::vector<{SECRET}> {SECRET}(int)", SECRET, f"PyInit_{SECRET}")[len(value) % 5]
 
 
-def load(name):
-    path = os.path.join(data, name)
-    with (lzma.open if name.endswith(".xz") else open)(path, "rb") as f:
-        return pickle.load(f)
-
-
 def small(x):
     """The death or the end and some before it: the secret goes into every dict."""
     x = copy.deepcopy(x)
@@ -74,7 +66,7 @@ def small(x):
 
 
 def run(path, *options):
-    done = subprocess.run([plimsoll, "report", path, *options], capture_output=True, text=True, timeout=120)
+    done = lib.run("report", path, *options, codes=lib.ANY)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -87,9 +79,9 @@ def check_page(folder, name, how, path):
             parts, rest = page_reader.read(f.read())
         os.unlink(out)
         if code or not options and not parts[0].has(SECRET):
-            failures.append(f"{name}, {how.__name__}, page: no secret to hide: {said[:200]}")
+            lib.failures.append(f"{name}, {how.__name__}, page: no secret to hide: {said[:200]}")
         elif options and (SECRET in rest or any(p.has(SECRET) for p in parts)):
-            failures.append(f"{name}, {how.__name__}: the page lets it out")
+            lib.failures.append(f"{name}, {how.__name__}: the page lets it out")
 
 
 def check_diff(folder, x, how, path):
@@ -102,11 +94,11 @@ def check_diff(folder, x, how, path):
         pickle.dump(plant(x, how), f)
     for options in ([], ["--json", "--top", "0"], ["--group-by", "stack"], ["--at", "end"], ["--width", "200"]):
         for pair in ((path, other), (other, path)):
-            done = subprocess.run([plimsoll, "diff", *pair, "--redact", *options], capture_output=True, text=True, timeout=120)
+            done = lib.run("diff", *pair, "--redact", *options, codes=lib.ANY)
             said = done.stdout + done.stderr
             at = said.lower().find(SECRET)
             if done.returncode or at >= 0 or "--json" in options and "file-" not in said:
-                failures.append(f"diff, {how.__name__}, {' '.join(options)}: exit {done.returncode}: "
+                lib.failures.append(f"diff, {how.__name__}, {' '.join(options)}: exit {done.returncode}: "
                                 f"{said[max(at - 60, 0):at + 60]!r}")
 
 
@@ -120,13 +112,13 @@ def check(folder, name, x, how):
                 "which 1.00 MiB is free.\n")
     code, said = run(path, "--json", "--owners", "0")
     if code or SECRET not in said:
-        failures.append(f"{name}, {how.__name__}: no secret to hide: {said[:200]}")
+        lib.failures.append(f"{name}, {how.__name__}: no secret to hide: {said[:200]}")
     for options in ([], ["--json", "--owners", "0"], ["--json", "--group-by", "stack"], ["--group-by", "size"],
                     ["--at", "end"], ["--log", log], ["--json", "--log", log], ["--width", "200"]):
         code, said = run(path, "--redact", *options)
         at = said.lower().find(SECRET)
         if code or at >= 0:
-            failures.append(f"{name}, {how.__name__}, {' '.join(options)}: exit {code}: {said[max(at - 60, 0):at + 60]!r}")
+            lib.failures.append(f"{name}, {how.__name__}, {' '.join(options)}: exit {code}: {said[max(at - 60, 0):at + 60]!r}")
     check_page(folder, name, how, path)
     check_diff(folder, x, how, path)
     return run(path, "--json", "--redact", "--owners", "0")[1]
@@ -136,18 +128,18 @@ with tempfile.TemporaryDirectory(prefix=f"plimsoll-{SECRET}-") as top:
     folder = os.path.join(top, SECRET)
     os.mkdir(folder)
     for name in ("oom_moe.pickle.xz", "leak_evalpile.pickle.xz", "formats/train_all.pickle"):
-        x = small(load(name))
+        x = small(lib.load(os.path.join(data, name)))
         for how in (replaced, user_code):
             check(folder, name, x, how)
         said = check(folder, name, x, in_front)
         if '"torch/nn/modules/' not in said:
-            failures.append(f"{name}: PyTorch's own frames are hidden too")
+            lib.failures.append(f"{name}: PyTorch's own frames are hidden too")
         if name.endswith("train_all.pickle") and " in at::" not in said:
-            failures.append(f"{name}: PyTorch's own symbols are hidden too")
+            lib.failures.append(f"{name}: PyTorch's own symbols are hidden too")
     out = os.path.join(folder, "out.pickle")
     code, said = run(os.path.join(data, "formats", "basic.pickle"), "--redact", "-o", out)
     if code != 2 or os.path.exists(out):
-        failures.append(f"a snapshot with all names was written: {said}")
+        lib.failures.append(f"a snapshot with all names was written: {said}")
 
 
 def check_logs(folder):
@@ -168,16 +160,14 @@ def check_logs(folder):
         if not at.endswith((".log", ".")):
             continue
         for options in ([], ["--json"]):
-            done = subprocess.run([plimsoll, "why", "--redact", os.path.join(folder, at), *options],
-                                  capture_output=True, text=True, timeout=120)
+            done = lib.run("why", "--redact", os.path.join(folder, at), *options, codes=lib.ANY)
             said = done.stdout + done.stderr
             found = said.lower().find(SECRET)
             if done.returncode or found >= 0:
-                failures.append(f"why {at} {options}: exit {done.returncode}: {said[max(found - 60, 0):found + 60]!r}")
+                lib.failures.append(f"why {at} {options}: exit {done.returncode}: {said[max(found - 60, 0):found + 60]!r}")
 
 
 with tempfile.TemporaryDirectory(prefix=f"plimsoll-{SECRET}-") as top:
     check_logs(top)
 
-print("\n".join(failures) or "redact: no secret came out")
-sys.exit(bool(failures))
+lib.finish("redact: no secret came out", least=100)
