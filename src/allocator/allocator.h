@@ -55,7 +55,7 @@ struct allocator_rules allocator_rules_of(const struct snapshot *t, unsigned rel
 unsigned allocator_release_from_keys(const struct snapshot *t);
 
 /*
- * Read a PYTORCH_CUDA_ALLOC_CONF string as that release does, over defaults.  Errors (PLIM_E_USAGE)
+ * Read a PYTORCH_CUDA_ALLOC_CONF string as that release does, over defaults.  Errors (PLIM_E_ARG)
  * name the key and what it takes; an unknown key lists the known ones.
  */
 enum plim_status allocator_rules_parse(const char *conf, unsigned release,
@@ -78,7 +78,7 @@ enum allocator_stat {
 	ALLOCATOR_ACTIVE_BYTES,
 	ALLOCATOR_INACTIVE_SPLIT_BYTES,
 	ALLOCATOR_REQUESTED_BYTES,
-	ALLOCATOR_OVERSIZE_ALLOCATIONS, /* PyTorch has no halves of these two */
+	ALLOCATOR_OVERSIZE_ALLOCATIONS, /* PyTorch has no small and large ones of these two */
 	ALLOCATOR_OVERSIZE_SEGMENTS,
 	ALLOCATOR_STATS
 };
@@ -194,7 +194,7 @@ struct allocator_event {
 	enum snapshot_action action; /* alloc, free_*, segment_*, oom */
 	uint64_t addr, bytes;        /* bytes as in the trace: unrounded of alloc and free_* */
 	uint32_t request;            /* of alloc, free_* and oom, else TRACE_NONE */
-	uint32_t half;               /* pool * 2 + whether it is the large half */
+	uint32_t block_pool;         /* pool * 2 + whether it is the one of large blocks */
 	uint32_t op;                 /* of the program */
 	uint16_t stream;
 };
@@ -204,7 +204,7 @@ struct allocator_block {
 	uint64_t segment_addr; /* where the segment, or the mapped range that it lies in, begins */
 	uint64_t addr, bytes, requested_bytes;
 	uint32_t request; /* TRACE_NONE: free */
-	uint32_t half;
+	uint32_t block_pool;
 	uint16_t stream;
 	uint8_t pending, expandable;
 };

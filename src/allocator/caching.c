@@ -21,26 +21,26 @@ static inline void take(struct allocator_count *n, uint64_t change)
 }
 
 /* The two ways of caching_count where it is known which. */
-static inline void count_up(struct caching *c, enum allocator_stat stat, uint32_t half,
+static inline void count_up(struct caching *c, enum allocator_stat stat, uint32_t block_pool,
 			    uint64_t change)
 {
 	add(&c->stats.count[stat][0], change);
-	add(&c->stats.count[stat][1 + (half & 1)], change);
+	add(&c->stats.count[stat][1 + (block_pool & 1)], change);
 }
 
-static inline void count_down(struct caching *c, enum allocator_stat stat, uint32_t half,
+static inline void count_down(struct caching *c, enum allocator_stat stat, uint32_t block_pool,
 			      uint64_t change)
 {
 	take(&c->stats.count[stat][0], change);
-	take(&c->stats.count[stat][1 + (half & 1)], change);
+	take(&c->stats.count[stat][1 + (block_pool & 1)], change);
 }
 
-void caching_count(struct caching *c, enum allocator_stat stat, uint32_t half, int64_t change)
+void caching_count(struct caching *c, enum allocator_stat stat, uint32_t block_pool, int64_t change)
 {
 	if (change < 0)
-		count_down(c, stat, half, -(uint64_t)change);
+		count_down(c, stat, block_pool, -(uint64_t)change);
 	else
-		count_up(c, stat, half, (uint64_t)change);
+		count_up(c, stat, block_pool, (uint64_t)change);
 }
 
 void caching_tell(struct caching *c, enum snapshot_action action, uint64_t addr, uint64_t bytes,
@@ -55,13 +55,13 @@ void caching_tell(struct caching *c, enum snapshot_action action, uint64_t addr,
 							   .bytes = bytes,
 							   .request = of_request ? b->request
 										 : CACHING_NONE,
-							   .half = b->half,
+							   .block_pool = b->block_pool,
 							   .stream = b->stream });
 }
 
 /* ---- blocks and pools ---- */
 
-uint32_t caching_half(uint16_t pool, uint64_t rounded_bytes)
+uint32_t caching_block_pool(uint16_t pool, uint64_t rounded_bytes)
 {
 	return (uint32_t)(pool * 2 + (rounded_bytes > ALLOCATOR_SMALL_SIZE));
 }
@@ -89,21 +89,21 @@ void caching_drop(struct caching *c, uint32_t block)
 	c->spare.at[c->spare.n++] = block;
 }
 
-static struct order *order_of(struct caching *c, const struct caching_block *b,
-			      struct order_key *key, uint32_t block)
+static struct freeset *order_of(struct caching *c, const struct caching_block *b,
+				struct freeset_key *key, uint32_t block)
 {
-	struct caching_bin *bin = &c->bins[b->half * c->streams + b->stream];
+	struct caching_bin *bin = &c->bins[b->block_pool * c->streams + b->stream];
 
-	*key = (struct order_key){ b->unmapped ? 0 : b->bytes, b->addr, block };
+	*key = (struct freeset_key){ b->unmapped ? 0 : b->bytes, b->addr, block };
 	return b->unmapped ? &bin->unmapped : &bin->free;
 }
 
 static enum plim_status insert(struct caching *c, uint32_t block)
 {
-	struct order_key key;
-	struct order *o = order_of(c, &c->blocks.at[block], &key, block);
+	struct freeset_key key;
+	struct freeset *o = order_of(c, &c->blocks.at[block], &key, block);
 
-	return order_insert(c->mem, o, &key, &c->err);
+	return freeset_insert(c->mem, o, &key, &c->err);
 }
 
 /*
@@ -114,7 +114,7 @@ void caching_pool_insert(struct caching *c, uint32_t block)
 {
 	struct caching_block *b = &c->blocks.at[block];
 
-	b->searches = c->searches[b->half];
+	b->searches = c->searches[b->block_pool];
 	if (!insert(c, block))
 		return;
 	b->is_late = 1;
@@ -134,13 +134,13 @@ static void late_remove(struct caching *c, uint32_t block)
 
 void caching_pool_remove(struct caching *c, uint32_t block)
 {
-	struct order_key key;
-	struct order *o = order_of(c, &c->blocks.at[block], &key, block);
+	struct freeset_key key;
+	struct freeset *o = order_of(c, &c->blocks.at[block], &key, block);
 
 	if (c->blocks.at[block].is_late)
 		late_remove(c, block);
 	else
-		order_remove(c->mem, o, &key);
+		freeset_remove(c->mem, o, &key);
 }
 
 /* The late ones to their pools. */
@@ -207,14 +207,14 @@ static int is_expandable(const struct caching *c, uint32_t block)
 }
 
 /* Of expandable blocks prefer those that cannot grow; with the setting off pass over all of them. */
-static const struct order_key *choose_expandable(const struct caching *c, const struct order *o,
-						 struct order_cursor at)
+static const struct freeset_key *choose_expandable(const struct caching *c, const struct freeset *o,
+						   struct freeset_cursor at)
 {
-	const struct order_key *k = order_get(o, at), *other;
+	const struct freeset_key *k = freeset_get(o, at), *other;
 
 	for (;;) {
-		order_next(o, &at);
-		other = order_get(o, at);
+		freeset_next(o, &at);
+		other = freeset_get(o, at);
 		if (!c->rules.expandable) {
 			if (!other || !is_expandable(c, other->block))
 				return other;
@@ -227,11 +227,11 @@ static const struct order_key *choose_expandable(const struct caching *c, const 
 	}
 }
 
-uint32_t caching_find(const struct caching *c, uint32_t half, uint16_t stream, uint64_t bytes)
+uint32_t caching_find(const struct caching *c, uint32_t block_pool, uint16_t stream, uint64_t bytes)
 {
-	const struct order *o = &c->bins[half * c->streams + stream].free;
-	struct order_cursor at = order_seek(o, bytes, 0);
-	const struct order_key *k = order_get(o, at);
+	const struct freeset *o = &c->bins[block_pool * c->streams + stream].free;
+	struct freeset_cursor at = freeset_seek(o, bytes, 0);
+	const struct freeset_key *k = freeset_get(o, at);
 
 	if (k && is_expandable(c, k->block))
 		k = choose_expandable(c, o, at);
@@ -250,26 +250,26 @@ int caching_collects(const struct caching *c)
 	return c->limit_bytes != UINT64_MAX && c->rules.gc_threshold > 0;
 }
 
-static uint32_t take_free(struct caching *c, uint32_t half, uint16_t stream, uint64_t bytes)
+static uint32_t take_free(struct caching *c, uint32_t block_pool, uint16_t stream, uint64_t bytes)
 {
 	uint32_t block;
 
-	c->searches[half] += (uint64_t)caching_collects(c);
-	block = caching_find(c, half, stream, bytes);
+	c->searches[block_pool] += (uint64_t)caching_collects(c);
+	block = caching_find(c, block_pool, stream, bytes);
 	if (block != CACHING_NONE)
 		caching_pool_remove(c, block);
 	return block;
 }
 
-static int is_private(uint32_t half)
+static int is_private(uint32_t block_pool)
 {
-	return half > 1;
+	return block_pool > 1;
 }
 
-static int expands(const struct caching *c, uint32_t half)
+static int expands(const struct caching *c, uint32_t block_pool)
 {
 	return c->rules.expandable &&
-	       !(is_private(half) && c->rules.release->no_private_expandable);
+	       !(is_private(block_pool) && c->rules.release->no_private_expandable);
 }
 
 static int allows(struct caching *c, uint64_t segment)
@@ -288,7 +288,7 @@ static int allows(struct caching *c, uint64_t segment)
 }
 
 /* *block CACHING_NONE: the limit or the driver does not allow it. */
-static enum plim_status alloc_block(struct caching *c, uint32_t half, uint16_t stream,
+static enum plim_status alloc_block(struct caching *c, uint32_t block_pool, uint16_t stream,
 				    uint64_t bytes, uint32_t *block)
 {
 	uint64_t segment = allocator_segment_bytes(&c->rules, bytes);
@@ -296,53 +296,54 @@ static enum plim_status alloc_block(struct caching *c, uint32_t half, uint16_t s
 				   .prev = CACHING_NONE,
 				   .next = CACHING_NONE,
 				   .reservation = CACHING_NONE,
-				   .half = half,
+				   .block_pool = block_pool,
 				   .stream = stream };
 
 	*block = CACHING_NONE;
 	if (!allows(c, segment))
 		return PLIM_OK;
-	if (expands(c, half))
-		return caching_expand(c, half, stream, bytes, block);
+	if (expands(c, block_pool))
+		return caching_expand(c, block_pool, stream, bytes, block);
 	if (!c->driver.segment_alloc(c->driver.self, segment, &b.addr))
 		return PLIM_OK;
 	*block = caching_block_new(c, &b);
 	if (*block == CACHING_NONE)
 		return mem_status(&c->err);
-	caching_count(c, ALLOCATOR_SEGMENT, half, 1);
-	caching_count(c, ALLOCATOR_RESERVED_BYTES, half, (int64_t)segment);
+	caching_count(c, ALLOCATOR_SEGMENT, block_pool, 1);
+	caching_count(c, ALLOCATOR_RESERVED_BYTES, block_pool, (int64_t)segment);
 	if (segment >= c->rules.max_split_bytes)
-		caching_count(c, ALLOCATOR_OVERSIZE_SEGMENTS, half, 1);
+		caching_count(c, ALLOCATOR_OVERSIZE_SEGMENTS, block_pool, 1);
 	c->stats.device_allocs++;
 	caching_tell(c, TRACE_SEGMENT_ALLOC, b.addr, segment, &b);
 	return PLIM_OK;
 }
 
 /* The ladder: each rung asks the driver again after it gave something back. */
-static enum plim_status climb(struct caching *c, uint32_t half, uint16_t stream, uint64_t bytes,
-			      uint32_t *block)
+static enum plim_status retry(struct caching *c, uint32_t block_pool, uint16_t stream,
+			      uint64_t bytes, uint32_t *block)
 {
 	enum plim_status st;
 
 	if (caching_collects(c))
 		caching_garbage_collect(c);
-	st = alloc_block(c, half, stream, bytes, block);
+	st = alloc_block(c, block_pool, stream, bytes, block);
 	if (c->paused)
 		return st;
-	if (!st && *block == CACHING_NONE && caching_release_available(c, half, stream, bytes))
-		st = alloc_block(c, half, stream, bytes, block);
+	if (!st && *block == CACHING_NONE &&
+	    caching_release_available(c, block_pool, stream, bytes))
+		st = alloc_block(c, block_pool, stream, bytes, block);
 	if (st || *block != CACHING_NONE)
 		return st;
 	st = caching_empty_cache(c);
 	c->stats.retries++;
-	return st ? st : alloc_block(c, half, stream, bytes, block);
+	return st ? st : alloc_block(c, block_pool, stream, bytes, block);
 }
 
 static int should_split(const struct caching *c, const struct caching_block *b, uint64_t bytes)
 {
 	uint64_t rest = b->bytes - bytes;
 
-	if (!(b->half & 1) || c->rules.expandable)
+	if (!(b->block_pool & 1) || c->rules.expandable)
 		return rest >= ALLOCATOR_MIN_BLOCK;
 	return bytes < c->rules.max_split_bytes && rest > ALLOCATOR_SMALL_SIZE;
 }
@@ -384,9 +385,9 @@ static void count_taken(struct caching *c, const struct caching_block *b, int wa
 		blocks = -1;
 	}
 	if (blocks)
-		caching_count(c, ALLOCATOR_INACTIVE_SPLIT, b->half, blocks);
+		caching_count(c, ALLOCATOR_INACTIVE_SPLIT, b->block_pool, blocks);
 	if (bytes)
-		caching_count(c, ALLOCATOR_INACTIVE_SPLIT_BYTES, b->half, bytes);
+		caching_count(c, ALLOCATOR_INACTIVE_SPLIT_BYTES, b->block_pool, bytes);
 }
 
 static enum plim_status hand_out(struct caching *c, const struct caching_request *rq,
@@ -404,13 +405,13 @@ static enum plim_status hand_out(struct caching *c, const struct caching_request
 	b->requested_bytes = rq->bytes;
 	b->request = rq->number;
 	caching_tell(c, TRACE_ALLOC, b->addr, rq->bytes, b);
-	count_up(c, ALLOCATOR_ALLOCATION, b->half, 1);
-	count_up(c, ALLOCATOR_ALLOCATED_BYTES, b->half, b->bytes);
-	count_up(c, ALLOCATOR_ACTIVE, b->half, 1);
-	count_up(c, ALLOCATOR_ACTIVE_BYTES, b->half, b->bytes);
-	count_up(c, ALLOCATOR_REQUESTED_BYTES, b->half, rq->bytes);
+	count_up(c, ALLOCATOR_ALLOCATION, b->block_pool, 1);
+	count_up(c, ALLOCATOR_ALLOCATED_BYTES, b->block_pool, b->bytes);
+	count_up(c, ALLOCATOR_ACTIVE, b->block_pool, 1);
+	count_up(c, ALLOCATOR_ACTIVE_BYTES, b->block_pool, b->bytes);
+	count_up(c, ALLOCATOR_REQUESTED_BYTES, b->block_pool, rq->bytes);
 	if (b->bytes >= c->rules.max_split_bytes)
-		count_up(c, ALLOCATOR_OVERSIZE_ALLOCATIONS, b->half, 1);
+		count_up(c, ALLOCATOR_OVERSIZE_ALLOCATIONS, b->block_pool, 1);
 	return PLIM_OK;
 }
 
@@ -418,23 +419,24 @@ enum plim_status caching_malloc(struct caching *c, const struct caching_request 
 				uint32_t *block)
 {
 	uint64_t bytes = allocator_round(&c->rules, rq->bytes);
-	uint32_t half = caching_half(rq->pool, bytes);
+	uint32_t block_pool = caching_block_pool(rq->pool, bytes);
 	enum plim_status st = c->late == CACHING_NONE ? PLIM_OK : settle(c);
 
 	*block = CACHING_NONE;
 	if (st)
 		return st;
 	c->is_dropped[rq->pool] = 0;
-	*block = bytes < TOO_LARGE ? take_free(c, half, rq->stream, bytes) : CACHING_NONE;
+	*block = bytes < TOO_LARGE ? take_free(c, block_pool, rq->stream, bytes) : CACHING_NONE;
 	if (*block == CACHING_NONE && bytes < TOO_LARGE)
-		st = climb(c, half, rq->stream, bytes, block);
+		st = retry(c, block_pool, rq->stream, bytes, block);
 	if (!st && *block != CACHING_NONE)
 		return hand_out(c, rq, bytes, block);
 	if (!st && !c->paused) {
 		c->stats.ooms++;
 		caching_tell(c, TRACE_OOM, 0, bytes,
-			     &(struct caching_block){
-				     .request = rq->number, .half = half, .stream = rq->stream });
+			     &(struct caching_block){ .request = rq->number,
+						      .block_pool = block_pool,
+						      .stream = rq->stream });
 	}
 	return st;
 }
@@ -445,10 +447,10 @@ enum plim_status caching_malloc(struct caching *c, const struct caching_request 
 static void drop(struct caching *c, const struct caching_block *b)
 {
 	caching_tell(c, TRACE_FREE_REQUESTED, b->addr, b->requested_bytes, b);
-	count_down(c, ALLOCATOR_ALLOCATION, b->half, 1);
-	count_down(c, ALLOCATOR_ALLOCATED_BYTES, b->half, b->bytes);
+	count_down(c, ALLOCATOR_ALLOCATION, b->block_pool, 1);
+	count_down(c, ALLOCATOR_ALLOCATED_BYTES, b->block_pool, b->bytes);
 	if (b->bytes >= c->rules.max_split_bytes)
-		count_down(c, ALLOCATOR_OVERSIZE_ALLOCATIONS, b->half, 1);
+		count_down(c, ALLOCATOR_OVERSIZE_ALLOCATIONS, b->block_pool, 1);
 }
 
 static void no_longer_pending(struct caching *c, struct caching_block *b)
@@ -466,7 +468,7 @@ static void release(struct caching *c, uint32_t block)
 	struct caching_block *b = &c->blocks.at[block];
 	uint64_t was = b->bytes, taken;
 	int64_t blocks = 0, bytes = 0;
-	uint32_t half = b->half;
+	uint32_t block_pool = b->block_pool;
 
 	b->allocated = 0;
 	for (int side = 0; side < 2; side++) {
@@ -479,12 +481,12 @@ static void release(struct caching *c, uint32_t block)
 		bytes += (int64_t)b->bytes;
 	}
 	if (b->reservation == CACHING_NONE && (blocks || bytes)) {
-		caching_count(c, ALLOCATOR_INACTIVE_SPLIT, half, blocks);
-		caching_count(c, ALLOCATOR_INACTIVE_SPLIT_BYTES, half, bytes);
+		caching_count(c, ALLOCATOR_INACTIVE_SPLIT, block_pool, blocks);
+		caching_count(c, ALLOCATOR_INACTIVE_SPLIT_BYTES, block_pool, bytes);
 	}
-	count_down(c, ALLOCATOR_ACTIVE, half, 1);
-	count_down(c, ALLOCATOR_ACTIVE_BYTES, half, was);
-	count_down(c, ALLOCATOR_REQUESTED_BYTES, half, b->requested_bytes);
+	count_down(c, ALLOCATOR_ACTIVE, block_pool, 1);
+	count_down(c, ALLOCATOR_ACTIVE_BYTES, block_pool, was);
+	count_down(c, ALLOCATOR_REQUESTED_BYTES, block_pool, b->requested_bytes);
 	caching_pool_insert(c, block);
 }
 
@@ -554,13 +556,13 @@ enum plim_status caching_init(struct caching *c, struct mem *m, const struct cac
 			       .driver = setup->driver,
 			       .stream_values = setup->stream_values,
 			       .streams = setup->streams,
-			       .halves = 2 * setup->pools,
+			       .block_pools = 2 * setup->pools,
 			       .limit_bytes = setup->limit_bytes,
 			       .device_bytes = setup->device_bytes,
 			       .late = CACHING_NONE,
 			       .least_refused_bytes = UINT64_MAX };
-	c->bins = mem_new(m, c->halves * c->streams, sizeof(*c->bins), &c->err);
-	c->searches = c->bins ? mem_new(m, c->halves, sizeof(*c->searches), &c->err) : NULL;
+	c->bins = mem_new(m, c->block_pools * c->streams, sizeof(*c->bins), &c->err);
+	c->searches = c->bins ? mem_new(m, c->block_pools, sizeof(*c->searches), &c->err) : NULL;
 	c->is_dropped = c->searches ? mem_new(m, setup->pools, 1, &c->err) : NULL;
 	st = c->is_dropped ? order_streams(c) : mem_status(&c->err);
 	caching_tell_error(c, st, err);
@@ -571,11 +573,11 @@ enum plim_status caching_copy(struct caching *c, const struct caching *from)
 {
 	enum plim_status st = vec_copy(c->mem, &c->blocks, &from->blocks, &c->err);
 
-	for (size_t i = 0; !st && i < c->halves * c->streams; i++) {
-		st = order_copy(c->mem, &c->bins[i].free, &from->bins[i].free, &c->err);
+	for (size_t i = 0; !st && i < c->block_pools * c->streams; i++) {
+		st = freeset_copy(c->mem, &c->bins[i].free, &from->bins[i].free, &c->err);
 		if (!st)
-			st = order_copy(c->mem, &c->bins[i].unmapped, &from->bins[i].unmapped,
-					&c->err);
+			st = freeset_copy(c->mem, &c->bins[i].unmapped, &from->bins[i].unmapped,
+					  &c->err);
 	}
 	if (!st)
 		st = vec_need(c->mem, &c->spare, from->blocks.n, &c->err);
@@ -590,8 +592,8 @@ enum plim_status caching_copy(struct caching *c, const struct caching *from)
 	if (!st)
 		st = vec_need(c->mem, &c->pending, from->blocks.n - from->pending.n, &c->err);
 	c->late = from->late;
-	memcpy(c->searches, from->searches, c->halves * sizeof(*c->searches));
-	memcpy(c->is_dropped, from->is_dropped, c->halves / 2);
+	memcpy(c->searches, from->searches, c->block_pools * sizeof(*c->searches));
+	memcpy(c->is_dropped, from->is_dropped, c->block_pools / 2);
 	c->stats = from->stats;
 	c->limit_bytes = from->limit_bytes;
 	c->most_allowed_bytes = from->most_allowed_bytes;
@@ -608,13 +610,13 @@ void caching_tell_error(const struct caching *c, enum plim_status st, struct pli
 
 void caching_release(struct caching *c)
 {
-	for (size_t i = 0; c->bins && i < c->halves * c->streams; i++) {
-		order_release(c->mem, &c->bins[i].free);
-		order_release(c->mem, &c->bins[i].unmapped);
+	for (size_t i = 0; c->bins && i < c->block_pools * c->streams; i++) {
+		freeset_release(c->mem, &c->bins[i].free);
+		freeset_release(c->mem, &c->bins[i].unmapped);
 	}
-	mem_free(c->mem, c->bins, c->halves * c->streams, sizeof(*c->bins));
-	mem_free(c->mem, c->searches, c->halves, sizeof(*c->searches));
-	mem_free(c->mem, c->is_dropped, c->halves / 2, 1);
+	mem_free(c->mem, c->bins, c->block_pools * c->streams, sizeof(*c->bins));
+	mem_free(c->mem, c->searches, c->block_pools, sizeof(*c->searches));
+	mem_free(c->mem, c->is_dropped, c->block_pools / 2, 1);
 	mem_free(c->mem, c->stream_order, c->streams, sizeof(*c->stream_order));
 	vec_release(c->mem, &c->dropped);
 	vec_release(c->mem, &c->blocks);

@@ -10,7 +10,7 @@
 #define ALLOCATOR_CACHING_H
 
 #include "allocator.h"
-#include "order.h"
+#include "freeset.h"
 
 #define CACHING_NONE UINT32_MAX
 
@@ -20,7 +20,7 @@ struct caching_block {
 	uint32_t prev, next;
 	uint32_t request;     /* the caller's, while allocated */
 	uint32_t reservation; /* CACHING_NONE: a segment of its own */
-	uint32_t half;        /* pool * 2 + large */
+	uint32_t block_pool;  /* pool * 2 + large */
 	uint16_t stream;
 	uint32_t pending_at; /* place + 1 in `pending`, 0: not there */
 	uint8_t allocated;   /* handed out, or freed and still waiting for other streams */
@@ -28,10 +28,10 @@ struct caching_block {
 	uint8_t is_late; /* free, but not in its pool: memory was refused; `request` is the next such block */
 };
 
-/* Free blocks of one half of a pool and one stream. */
+/* Free blocks of one block pool (the small or the large blocks of a pool; BlockPool) and one stream. */
 struct caching_bin {
-	struct order free;
-	struct order unmapped; /* bytes 0: by address */
+	struct freeset free;
+	struct freeset unmapped; /* bytes 0: by address */
 };
 
 /* Address space of an expandable segment. */
@@ -60,14 +60,14 @@ struct caching {
 	struct allocator_rules rules;
 	struct caching_driver driver;
 	const int64_t *stream_values; /* cudaStream_t by number: pools are walked in their order */
-	size_t streams, halves;
+	size_t streams, block_pools;
 	uint16_t *stream_order; /* stream numbers by value */
 	uint64_t limit_bytes;   /* set_per_process_memory_fraction; UINT64_MAX: none */
 	uint64_t device_bytes;  /* for the size of reservations */
 	VEC(struct caching_block) blocks;
 	VEC(uint32_t) spare;
-	struct caching_bin *bins; /* [half * streams + stream] */
-	uint64_t *searches;       /* of each half */
+	struct caching_bin *bins; /* [block_pool * streams + stream] */
+	uint64_t *searches;       /* of each block pool */
 	uint8_t *
 		is_dropped; /* of each pool: private, and nobody holds it; 2: while it is emptied */
 	VEC(uint16_t)
@@ -144,10 +144,11 @@ enum plim_status caching_drop_pool(struct caching *c, uint16_t pool);
 void caching_hold_pools(struct caching *c);
 
 /* The free block that get_free_block would take, or CACHING_NONE; counts no search. */
-uint32_t caching_find(const struct caching *c, uint32_t half, uint16_t stream, uint64_t bytes);
+uint32_t caching_find(const struct caching *c, uint32_t block_pool, uint16_t stream,
+		      uint64_t bytes);
 
-/* pool * 2 + whether a rounded size is for the large half */
-uint32_t caching_half(uint16_t pool, uint64_t rounded_bytes);
+/* pool * 2 + whether a rounded size is for the large blocks */
+uint32_t caching_block_pool(uint16_t pool, uint64_t rounded_bytes);
 
 /*
  * Begin with what a heap holds, in a model that has nothing yet.  Requests are the heap's allocations,
@@ -208,17 +209,19 @@ void caching_pool_remove(struct caching *c, uint32_t block);
 void caching_drop(struct caching *c, uint32_t block);
 /* `into` takes its neighbour over if both are free and of one kind; the bytes that came. */
 uint64_t caching_merge(struct caching *c, uint32_t into, uint32_t neighbour);
-void caching_count(struct caching *c, enum allocator_stat stat, uint32_t half, int64_t change);
+void caching_count(struct caching *c, enum allocator_stat stat, uint32_t block_pool,
+		   int64_t change);
 void caching_tell(struct caching *c, enum snapshot_action action, uint64_t addr, uint64_t bytes,
 		  const struct caching_block *b);
 
-enum plim_status caching_expand(struct caching *c, uint32_t half, uint16_t stream, uint64_t bytes,
-				uint32_t *block);
+enum plim_status caching_expand(struct caching *c, uint32_t block_pool, uint16_t stream,
+				uint64_t bytes, uint32_t *block);
 enum plim_status caching_unmap(struct caching *c, uint32_t block);
 
 void caching_garbage_collect(struct caching *c);
 /* Segments beyond max_split, until one large enough for the request is free; true: it should be. */
-int caching_release_available(struct caching *c, uint32_t half, uint16_t stream, uint64_t bytes);
+int caching_release_available(struct caching *c, uint32_t block_pool, uint16_t stream,
+			      uint64_t bytes);
 
 /* Is it still the block of that request?  A wait for all streams may have freed it before the program. */
 static inline int caching_holds(const struct caching *c, uint32_t block, uint32_t request)

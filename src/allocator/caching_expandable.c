@@ -30,9 +30,10 @@ static int has_room(const struct caching *c, uint32_t block, uint64_t bytes)
 }
 
 /* A new reservation is an eighth larger than the device: it can hold all of it despite holes. */
-static enum plim_status reserve(struct caching *c, uint32_t half, uint16_t stream, uint32_t *block)
+static enum plim_status reserve(struct caching *c, uint32_t block_pool, uint16_t stream,
+				uint32_t *block)
 {
-	uint64_t page = half & 1 ? c->rules.large_segment_bytes : ALLOCATOR_SMALL_SEGMENT;
+	uint64_t page = block_pool & 1 ? c->rules.large_segment_bytes : ALLOCATOR_SMALL_SEGMENT;
 	struct caching_reservation r = {
 		.bytes = ceil_to(c->device_bytes + c->device_bytes / 8, page), .page_bytes = page
 	};
@@ -40,7 +41,7 @@ static enum plim_status reserve(struct caching *c, uint32_t half, uint16_t strea
 				   .prev = CACHING_NONE,
 				   .next = CACHING_NONE,
 				   .reservation = (uint32_t)c->reservations.n,
-				   .half = half,
+				   .block_pool = block_pool,
 				   .stream = stream,
 				   .unmapped = 1 };
 	enum plim_status st;
@@ -57,20 +58,20 @@ static enum plim_status reserve(struct caching *c, uint32_t half, uint16_t strea
 }
 
 /* The first block of a row that can hold `bytes`: by address, from a free block in front of a hole. */
-static enum plim_status find(struct caching *c, uint32_t half, uint16_t stream, uint64_t bytes,
-			     uint32_t *block)
+static enum plim_status find(struct caching *c, uint32_t block_pool, uint16_t stream,
+			     uint64_t bytes, uint32_t *block)
 {
-	const struct order *o = &c->bins[half * c->streams + stream].unmapped;
-	struct order_cursor at = order_seek(o, 0, 0);
+	const struct freeset *o = &c->bins[block_pool * c->streams + stream].unmapped;
+	struct freeset_cursor at = freeset_seek(o, 0, 0);
 
-	for (const struct order_key *k; (k = order_get(o, at)); order_next(o, &at)) {
+	for (const struct freeset_key *k; (k = freeset_get(o, at)); freeset_next(o, &at)) {
 		uint32_t prev = c->blocks.at[k->block].prev;
 
 		*block = is_free(c, prev) ? prev : k->block;
 		if (has_room(c, *block, bytes))
 			return PLIM_OK;
 	}
-	return reserve(c, half, stream, block);
+	return reserve(c, block_pool, stream, block);
 }
 
 /* Map the front of an unmapped block, whole pages; it joins free neighbours.  *done 0: no memory. */
@@ -106,19 +107,19 @@ static enum plim_status map(struct caching *c, uint32_t block, uint64_t bytes, i
 	caching_merge(c, block, b->prev);
 	caching_merge(c, block, b->next);
 	caching_pool_insert(c, block);
-	caching_count(c, ALLOCATOR_RESERVED_BYTES, b->half, (int64_t)mapped);
+	caching_count(c, ALLOCATOR_RESERVED_BYTES, b->block_pool, (int64_t)mapped);
 	c->stats.device_allocs++;
 	caching_tell(c, TRACE_SEGMENT_MAP, addr, mapped, b);
 	return PLIM_OK;
 }
 
 /* *block: free, mapped, at least `bytes` and out of its pool; CACHING_NONE: no memory. */
-enum plim_status caching_expand(struct caching *c, uint32_t half, uint16_t stream, uint64_t bytes,
-				uint32_t *block)
+enum plim_status caching_expand(struct caching *c, uint32_t block_pool, uint16_t stream,
+				uint64_t bytes, uint32_t *block)
 {
 	uint32_t at;
 	int done = 1;
-	enum plim_status st = find(c, half, stream, bytes, &at);
+	enum plim_status st = find(c, block_pool, stream, bytes, &at);
 
 	*block = CACHING_NONE;
 	if (st || !has_room(c, at, bytes)) /* more than the whole card */
@@ -198,7 +199,7 @@ enum plim_status caching_unmap(struct caching *c, uint32_t block)
 	b->unmapped = 1;
 	caching_merge(c, block, b->prev);
 	caching_merge(c, block, b->next);
-	caching_count(c, ALLOCATOR_RESERVED_BYTES, b->half, -(int64_t)(high - low));
+	caching_count(c, ALLOCATOR_RESERVED_BYTES, b->block_pool, -(int64_t)(high - low));
 	c->stats.device_frees++;
 	caching_tell(c, TRACE_SEGMENT_UNMAP, low, high - low, b);
 	if (!caching_whole(b)) {

@@ -7,10 +7,10 @@ static void segment_free(struct caching *c, uint32_t block)
 
 	caching_pool_remove(c, block);
 	c->driver.segment_free(c->driver.self, b->addr, b->bytes);
-	caching_count(c, ALLOCATOR_SEGMENT, b->half, -1);
-	caching_count(c, ALLOCATOR_RESERVED_BYTES, b->half, -(int64_t)b->bytes);
+	caching_count(c, ALLOCATOR_SEGMENT, b->block_pool, -1);
+	caching_count(c, ALLOCATOR_RESERVED_BYTES, b->block_pool, -(int64_t)b->bytes);
 	if (b->bytes >= c->rules.max_split_bytes)
-		caching_count(c, ALLOCATOR_OVERSIZE_SEGMENTS, b->half, -1);
+		caching_count(c, ALLOCATOR_OVERSIZE_SEGMENTS, b->block_pool, -1);
 	c->stats.device_frees++;
 	caching_tell(c, TRACE_SEGMENT_FREE, b->addr, b->bytes, b);
 	caching_drop(c, block);
@@ -30,7 +30,7 @@ struct ages {
 
 static uint64_t age(const struct caching *c, const struct caching_block *b)
 {
-	return c->searches[b->half] - b->searches;
+	return c->searches[b->block_pool] - b->searches;
 }
 
 /* One pass over the large default pool: everything of at least the mean age. */
@@ -40,22 +40,22 @@ static uint64_t collect(struct caching *c, struct ages *left)
 	uint64_t freed = 0;
 
 	for (size_t i = 0; i < c->streams; i++) {
-		const struct order *o = &c->bins[1 * c->streams + c->stream_order[i]].free;
-		struct order_cursor at = order_seek(o, 0, 0);
+		const struct freeset *o = &c->bins[1 * c->streams + c->stream_order[i]].free;
+		struct freeset_cursor at = freeset_seek(o, 0, 0);
 
-		for (const struct order_key *k; (k = order_get(o, at));) {
-			struct order_key here = *k;
+		for (const struct freeset_key *k; (k = freeset_get(o, at));) {
+			struct freeset_key here = *k;
 			const struct caching_block *b = &c->blocks.at[k->block];
 
 			if (!can_free(b) || (double)age(c, b) < threshold) {
-				order_next(o, &at);
+				freeset_next(o, &at);
 				continue;
 			}
 			left->sum -= age(c, b);
 			left->count--;
 			freed += b->bytes;
 			segment_free(c, k->block);
-			at = order_seek(o, here.bytes, here.addr);
+			at = freeset_seek(o, here.bytes, here.addr);
 		}
 	}
 	return freed;
@@ -72,10 +72,10 @@ void caching_garbage_collect(struct caching *c)
 		return;
 	target = reserved - threshold;
 	for (size_t i = 0; i < c->streams; i++) {
-		const struct order *o = &c->bins[1 * c->streams + c->stream_order[i]].free;
-		struct order_cursor at = order_seek(o, 0, 0);
+		const struct freeset *o = &c->bins[1 * c->streams + c->stream_order[i]].free;
+		struct freeset_cursor at = freeset_seek(o, 0, 0);
 
-		for (const struct order_key *k; (k = order_get(o, at)); order_next(o, &at)) {
+		for (const struct freeset_key *k; (k = freeset_get(o, at)); freeset_next(o, &at)) {
 			if (!caching_whole(&c->blocks.at[k->block]))
 				continue;
 			left.sum += age(c, &c->blocks.at[k->block]);
@@ -93,12 +93,13 @@ void caching_garbage_collect(struct caching *c)
 /* ---- oversize blocks ---- */
 
 /* Free blocks of max_split and more are whole segments, unless that was set lower while the job ran. */
-int caching_release_available(struct caching *c, uint32_t half, uint16_t stream, uint64_t bytes)
+int caching_release_available(struct caching *c, uint32_t block_pool, uint16_t stream,
+			      uint64_t bytes)
 {
-	const struct order *o = &c->bins[half * c->streams + stream].free;
+	const struct freeset *o = &c->bins[block_pool * c->streams + stream].free;
 	uint64_t key = bytes > c->rules.max_split_bytes ? bytes : c->rules.max_split_bytes;
-	struct order_cursor at = order_seek(o, key, 0);
-	const struct order_key *k = order_get(o, at);
+	struct freeset_cursor at = freeset_seek(o, key, 0);
+	const struct freeset_key *k = freeset_get(o, at);
 	uint64_t freed = 0;
 
 	if (c->rules.max_split_bytes == UINT64_MAX)
@@ -107,8 +108,8 @@ int caching_release_available(struct caching *c, uint32_t half, uint16_t stream,
 		segment_free(c, k->block);
 		return 1;
 	}
-	while (freed < key && order_prev(o, &at)) {
-		struct order_key here = *order_get(o, at);
+	while (freed < key && freeset_prev(o, &at)) {
+		struct freeset_key here = *freeset_get(o, at);
 
 		if (here.bytes < c->rules.max_split_bytes)
 			break;
@@ -116,7 +117,7 @@ int caching_release_available(struct caching *c, uint32_t half, uint16_t stream,
 			continue;
 		segment_free(c, here.block);
 		freed += here.bytes;
-		at = order_seek(o, here.bytes, here.addr);
+		at = freeset_seek(o, here.bytes, here.addr);
 	}
 	return freed >= key;
 }
@@ -126,20 +127,20 @@ int caching_release_available(struct caching *c, uint32_t half, uint16_t stream,
 static enum plim_status release_bin(struct caching *c, struct caching_bin *bin)
 {
 	VEC(uint32_t) expandable = { 0 };
-	struct order_cursor at = order_seek(&bin->free, 0, 0);
+	struct freeset_cursor at = freeset_seek(&bin->free, 0, 0);
 	enum plim_status st = PLIM_OK;
 
-	for (const struct order_key *k; !st && (k = order_get(&bin->free, at));) {
-		struct order_key here = *k;
+	for (const struct freeset_key *k; !st && (k = freeset_get(&bin->free, at));) {
+		struct freeset_key here = *k;
 
 		if (can_free(&c->blocks.at[k->block])) {
 			segment_free(c, k->block);
-			at = order_seek(&bin->free, here.bytes, here.addr);
+			at = freeset_seek(&bin->free, here.bytes, here.addr);
 			continue;
 		}
 		if (c->blocks.at[k->block].reservation != CACHING_NONE)
 			st = vec_push(c->mem, &expandable, k->block, &c->err);
-		order_next(&bin->free, &at);
+		freeset_next(&bin->free, &at);
 	}
 	for (size_t i = 0; !st && i < expandable.n; i++)
 		st = caching_unmap(c, expandable.at[i]);
@@ -147,12 +148,12 @@ static enum plim_status release_bin(struct caching *c, struct caching_bin *bin)
 	return st;
 }
 
-static enum plim_status release_half(struct caching *c, uint32_t half)
+static enum plim_status release_block_pool(struct caching *c, uint32_t block_pool)
 {
 	enum plim_status st = PLIM_OK;
 
 	for (size_t i = 0; !st && i < c->streams; i++)
-		st = release_bin(c, &c->bins[half * c->streams + c->stream_order[i]]);
+		st = release_bin(c, &c->bins[block_pool * c->streams + c->stream_order[i]]);
 	return st;
 }
 
@@ -170,7 +171,7 @@ void caching_hold_pools(struct caching *c)
 		c->is_dropped[c->dropped.at[--c->dropped.n]] = 0;
 }
 
-/* The default pool's large half comes first; a private pool's last. */
+/* The default pool's large blocks come first; a private pool's last. */
 enum plim_status caching_empty_cache(struct caching *c)
 {
 	size_t kept = 0;
@@ -179,8 +180,8 @@ enum plim_status caching_empty_cache(struct caching *c)
 	while (c->pending.n) /* the device is waited for */
 		caching_free_completed(c, c->pending.at[c->pending.n - 1]);
 	st = caching_status(c);
-	for (uint32_t half = 2; !st && half-- > 0;)
-		st = release_half(c, half);
+	for (uint32_t block_pool = 2; !st && block_pool-- > 0;)
+		st = release_block_pool(c, block_pool);
 	for (size_t i = 0; !st && i < c->dropped.n; i++) {
 		uint16_t pool = c->dropped.at[i];
 
@@ -188,9 +189,9 @@ enum plim_status caching_empty_cache(struct caching *c)
 			continue; /* it is in use again, or was dropped twice */
 		c->is_dropped[pool] = 2;
 		c->dropped.at[kept++] = pool;
-		st = release_half(c, pool * 2u);
+		st = release_block_pool(c, pool * 2u);
 		if (!st)
-			st = release_half(c, pool * 2u + 1);
+			st = release_block_pool(c, pool * 2u + 1);
 	}
 	if (!st)
 		c->dropped.n = kept;

@@ -10,7 +10,7 @@ struct seeding {
 	const struct snapshot_device *d;
 	const uint32_t *request_of;
 	uint32_t *block_of;
-	/* of each half and stream: the reservation that is being filled, and its last block so far */
+	/* of each block pool and stream: the reservation that is being filled, and its last block so far */
 	uint32_t *reservation, *last;
 	uint64_t *lowest; /* page ever mapped */
 };
@@ -30,17 +30,17 @@ static enum plim_status append(struct seeding *s, struct caching_block *b, uint3
 	return PLIM_OK;
 }
 
-static void count_live(struct seeding *s, const struct heap_block *hb, uint32_t half)
+static void count_live(struct seeding *s, const struct heap_block *hb, uint32_t block_pool)
 {
 	const struct snapshot_alloc *a = &s->d->allocs[hb->alloc];
 
-	caching_count(s->c, ALLOCATOR_ACTIVE, half, 1);
-	caching_count(s->c, ALLOCATOR_ACTIVE_BYTES, half, (int64_t)hb->bytes);
-	caching_count(s->c, ALLOCATOR_REQUESTED_BYTES, half, (int64_t)a->requested_bytes);
-	caching_count(s->c, ALLOCATOR_ALLOCATION, half, 1);
-	caching_count(s->c, ALLOCATOR_ALLOCATED_BYTES, half, (int64_t)hb->bytes);
+	caching_count(s->c, ALLOCATOR_ACTIVE, block_pool, 1);
+	caching_count(s->c, ALLOCATOR_ACTIVE_BYTES, block_pool, (int64_t)hb->bytes);
+	caching_count(s->c, ALLOCATOR_REQUESTED_BYTES, block_pool, (int64_t)a->requested_bytes);
+	caching_count(s->c, ALLOCATOR_ALLOCATION, block_pool, 1);
+	caching_count(s->c, ALLOCATOR_ALLOCATED_BYTES, block_pool, (int64_t)hb->bytes);
 	if (hb->bytes >= s->c->rules.max_split_bytes)
-		caching_count(s->c, ALLOCATOR_OVERSIZE_ALLOCATIONS, half, 1);
+		caching_count(s->c, ALLOCATOR_OVERSIZE_ALLOCATIONS, block_pool, 1);
 }
 
 static enum plim_status add_blocks(struct seeding *s, const struct heap_range *range,
@@ -61,11 +61,11 @@ static enum plim_status add_blocks(struct seeding *s, const struct heap_range *r
 			break;
 		if (b.allocated) {
 			s->block_of[b.request] = *last;
-			count_live(s, hb, b.half);
+			count_live(s, hb, b.block_pool);
 		}
 		if (!b.allocated && b.reservation == CACHING_NONE && range->first != range->last) {
-			caching_count(s->c, ALLOCATOR_INACTIVE_SPLIT, b.half, 1);
-			caching_count(s->c, ALLOCATOR_INACTIVE_SPLIT_BYTES, b.half,
+			caching_count(s->c, ALLOCATOR_INACTIVE_SPLIT, b.block_pool, 1);
+			caching_count(s->c, ALLOCATOR_INACTIVE_SPLIT_BYTES, b.block_pool,
 				      (int64_t)hb->bytes);
 		}
 	}
@@ -133,12 +133,12 @@ static enum plim_status begin_reservation(struct seeding *s, const struct heap_r
 	return append(s, &b, &s->last[bin]);
 }
 
-/* An expandable range belongs to the reservation of its stream and half that it lies in. */
+/* An expandable range belongs to the reservation of its stream and block pool that it lies in. */
 static enum plim_status reservation_for(struct seeding *s, const struct heap_range *range,
 					struct caching_block *b)
 {
 	struct caching *c = s->c;
-	size_t bin = b->half * c->streams + range->stream;
+	size_t bin = b->block_pool * c->streams + range->stream;
 	uint64_t end = range->addr + range->bytes;
 	enum plim_status st = PLIM_OK;
 
@@ -161,19 +161,20 @@ static enum plim_status add_range(struct seeding *s, const struct heap_range *ra
 	uint32_t alone = CACHING_NONE;
 	struct caching_block b = { .reservation = CACHING_NONE,
 				   .request = CACHING_NONE,
-				   .half = range->pool * 2u + range->large,
+				   .block_pool = range->pool * 2u + range->large,
 				   .stream = (uint16_t)range->stream };
 	enum plim_status st;
 
-	caching_count(c, ALLOCATOR_RESERVED_BYTES, b.half, (int64_t)range->bytes);
+	caching_count(c, ALLOCATOR_RESERVED_BYTES, b.block_pool, (int64_t)range->bytes);
 	if (range->expandable) {
 		st = reservation_for(s, range, &b);
 		return st ? st
-			  : add_blocks(s, range, b, &s->last[b.half * c->streams + range->stream]);
+			  : add_blocks(s, range, b,
+				       &s->last[b.block_pool * c->streams + range->stream]);
 	}
-	caching_count(c, ALLOCATOR_SEGMENT, b.half, 1);
+	caching_count(c, ALLOCATOR_SEGMENT, b.block_pool, 1);
 	if (range->bytes >= c->rules.max_split_bytes)
-		caching_count(c, ALLOCATOR_OVERSIZE_SEGMENTS, b.half, 1);
+		caching_count(c, ALLOCATOR_OVERSIZE_SEGMENTS, b.block_pool, 1);
 	return add_blocks(s, range, b, &alone);
 }
 
@@ -200,7 +201,7 @@ enum plim_status caching_seed(struct caching *c, const struct heap *h,
 	struct seeding s = {
 		.c = c, .h = h, .d = d, .request_of = request_of, .block_of = block_of
 	};
-	size_t bins = c->halves * c->streams;
+	size_t bins = c->block_pools * c->streams;
 	enum plim_status st;
 
 	s.reservation = mem_new(c->mem, bins, sizeof(*s.reservation), &c->err);

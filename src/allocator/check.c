@@ -1,5 +1,5 @@
 /*
- * What must hold between two operations: of the set of free blocks (order.h), of the blocks of a recording
+ * What must hold between two operations: of the set of free blocks (freeset.h), of the blocks of a recording
  * (heap.h) and of the model of PyTorch's allocator (caching.h).  Each function is NULL, or what is broken.
  */
 #include "caching.h"
@@ -7,19 +7,19 @@
 
 /* ---- the ordered set ---- */
 
-static int is_behind(const struct order_key *a, const struct order_key *b)
+static int is_behind(const struct freeset_key *a, const struct freeset_key *b)
 {
 	return a->bytes != b->bytes ? a->bytes < b->bytes : a->addr < b->addr;
 }
 
-static const char *check_shelf(const struct order_shelf *s)
+static const char *check_shelf(const struct freeset_shelf *s)
 {
 	size_t n = 0;
 
 	for (size_t i = 0; s->n > 1 && i < s->parts.n; i++) {
-		const struct order_chunk *c = s->parts.at[i].chunk;
+		const struct freeset_chunk *c = s->parts.at[i].chunk;
 
-		if (!c->n || c->n > ORDER_CHUNK)
+		if (!c->n || c->n > FREESET_CHUNK)
 			return "a chunk of an ordered set is empty or too full";
 		if (c->at[0].bytes != s->parts.at[i].first.bytes ||
 		    c->at[0].addr != s->parts.at[i].first.addr)
@@ -29,12 +29,12 @@ static const char *check_shelf(const struct order_shelf *s)
 	return s->n > 1 && n != s->n ? "a shelf holds another number of keys than it says" : NULL;
 }
 
-const char *order_check(const struct order *o)
+const char *freeset_check(const struct freeset *o)
 {
-	const struct order_key *before = NULL, *k;
+	const struct freeset_key *before = NULL, *k;
 	size_t said = 0, found = 0;
 
-	for (uint32_t i = 0; o->shelves && i < ORDER_SHELVES; i++) {
+	for (uint32_t i = 0; o->shelves && i < FREESET_SHELVES; i++) {
 		const char *broken = check_shelf(&o->shelves[i]);
 
 		if (broken)
@@ -43,8 +43,8 @@ const char *order_check(const struct order *o)
 			return "the map of shelves does not say which hold something";
 		said += o->shelves[i].n;
 	}
-	for (struct order_cursor c = order_seek(o, 0, 0); (k = order_get(o, c)) != NULL;
-	     order_next(o, &c), found++) {
+	for (struct freeset_cursor c = freeset_seek(o, 0, 0); (k = freeset_get(o, c)) != NULL;
+	     freeset_next(o, &c), found++) {
 		if (before && !is_behind(before, k))
 			return "keys of an ordered set are not in order";
 		before = k;
@@ -109,7 +109,8 @@ static const char *check_links(const struct caching *c, uint32_t block)
 	n = &c->blocks.at[b->next];
 	if (n->prev != block || n->addr != b->addr + b->bytes)
 		return "blocks do not tile their segment";
-	if (n->half != b->half || n->stream != b->stream || n->reservation != b->reservation)
+	if (n->block_pool != b->block_pool || n->stream != b->stream ||
+	    n->reservation != b->reservation)
 		return "blocks of one segment are of two pools or streams";
 	if (!b->allocated && !n->allocated && b->unmapped == n->unmapped)
 		return "free neighbours are not merged";
@@ -136,20 +137,21 @@ static const char *check_block(const struct caching *c, uint32_t block, struct s
 }
 
 /* The keys of a bin are those of free blocks of its pool and stream; *n counts them. */
-static const char *check_bin(const struct caching *c, size_t bin, const struct order *o,
+static const char *check_bin(const struct caching *c, size_t bin, const struct freeset *o,
 			     int unmapped, uint64_t *n)
 {
-	const char *broken = order_check(o);
-	const struct order_key *k;
+	const char *broken = freeset_check(o);
+	const struct freeset_key *k;
 
 	if (broken || !o->shelves)
 		return broken;
-	for (struct order_cursor at = order_seek(o, 0, 0); (k = order_get(o, at)) != NULL;
-	     order_next(o, &at), ++*n) {
+	for (struct freeset_cursor at = freeset_seek(o, 0, 0); (k = freeset_get(o, at)) != NULL;
+	     freeset_next(o, &at), ++*n) {
 		const struct caching_block *b = &c->blocks.at[k->block];
 
 		if (b->allocated || b->unmapped != unmapped || b->addr != k->addr ||
-		    (!unmapped && b->bytes != k->bytes) || b->half * c->streams + b->stream != bin)
+		    (!unmapped && b->bytes != k->bytes) ||
+		    b->block_pool * c->streams + b->stream != bin)
 			return "a pool has a block that is not free, or not its own";
 	}
 	return NULL;
@@ -182,7 +184,7 @@ const char *caching_check(const struct caching *c)
 		broken = spare[i] > 1 ? "a block is spare twice"
 			 : spare[i]   ? NULL
 				      : check_block(c, i, &s);
-	for (size_t i = 0; spare && !broken && i < c->halves * c->streams; i++) {
+	for (size_t i = 0; spare && !broken && i < c->block_pools * c->streams; i++) {
 		broken = check_bin(c, i, &c->bins[i].free, 0, &binned);
 		if (!broken)
 			broken = check_bin(c, i, &c->bins[i].unmapped, 1, &binned);

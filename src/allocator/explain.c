@@ -166,7 +166,7 @@ static int was_emptied(struct explaining *x, const struct program_op *op)
 	if (snapshot_stack_names(x->t, ev->stack[release], "empty_cache") ||
 	    snapshot_stack_names(x->t, ev->stack[release], "emptyCache"))
 		return 1;
-	if (caching_find(&x->model, caching_half(rq->pool, bytes), rq->stream, bytes) !=
+	if (caching_find(&x->model, caching_block_pool(rq->pool, bytes), rq->stream, bytes) !=
 	    CACHING_NONE)
 		return 1;
 	return program_allocates(op->kind) && x->model.rules.gc_threshold == 0 &&
@@ -189,7 +189,8 @@ static enum plim_status empty_cache(struct explaining *x, uint32_t before_op)
 static int passed_over(const struct explaining *x, const struct program_request *rq, uint16_t pool)
 {
 	uint64_t bytes = allocator_round(&x->model.rules, rq->bytes);
-	uint32_t block = caching_find(&x->model, caching_half(pool, bytes), rq->stream, bytes);
+	uint32_t block =
+		caching_find(&x->model, caching_block_pool(pool, bytes), rq->stream, bytes);
 
 	return block != CACHING_NONE &&
 	       (first_release(x) == TRACE_NONE || !caching_whole(&x->model.blocks.at[block]));

@@ -150,7 +150,7 @@ static int can_join(const struct heap_range *a, const struct heap_range *b)
 	       a->addr + a->bytes == b->addr;
 }
 
-static void order_remove(struct heap *h, size_t at)
+static void freeset_remove(struct heap *h, size_t at)
 {
 	memmove(h->order.at + at, h->order.at + at + 1,
 		(h->order.n - at - 1) * sizeof(*h->order.at));
@@ -170,7 +170,7 @@ static uint32_t join_next(struct heap *h, size_t at)
 	h->blocks.at[border].prev = l->last;
 	l->last = r->last;
 	l->bytes += r->bytes;
-	order_remove(h, at + 1);
+	freeset_remove(h, at + 1);
 	if (h->blocks.at[border].alloc == HEAP_NONE)
 		return heap_free(h, border);
 	if (h->blocks.at[h->blocks.at[border].prev].alloc == HEAP_NONE)
@@ -292,7 +292,7 @@ enum plim_status heap_remove(struct heap *h, uint64_t addr, uint64_t bytes, int 
 	r->bytes -= bytes;
 	block_drop(h, block);
 	if (r->first == HEAP_NONE)
-		order_remove(h, at);
+		freeset_remove(h, at);
 	*done = 1;
 	return PLIM_OK;
 }

@@ -7,19 +7,19 @@ struct finding {
 	struct pools *p;
 	const struct snapshot *t;
 	const struct snapshot_device *d;
-	struct order live; /* segments by address */
-	uint32_t *last;    /* of each stream, the newest segment */
+	struct freeset live; /* segments by address */
+	uint32_t *last;      /* of each stream, the newest segment */
 	struct plim_err *err;
 };
 
 /* The live segment that holds an address, or TRACE_NONE. */
 static uint32_t live_at(const struct finding *f, uint64_t addr)
 {
-	struct order_cursor at = order_seek(&f->live, 0, addr);
-	const struct order_key *k = order_get(&f->live, at);
+	struct freeset_cursor at = freeset_seek(&f->live, 0, addr);
+	const struct freeset_key *k = freeset_get(&f->live, at);
 
-	if ((!k || k->addr != addr) && order_prev(&f->live, &at))
-		k = order_get(&f->live, at);
+	if ((!k || k->addr != addr) && freeset_prev(&f->live, &at))
+		k = freeset_get(&f->live, at);
 	if (!k || k->addr > addr || addr - k->addr >= f->p->segments.at[k->block].bytes)
 		return TRACE_NONE;
 	return k->block;
@@ -29,7 +29,7 @@ static enum plim_status on_born(struct finding *f, uint32_t e)
 {
 	const struct snapshot_events *ev = &f->d->events;
 	uint32_t number = (uint32_t)f->p->segments.n, *last = &f->last[ev->stream[e]];
-	struct order_key key = { 0, ev->addr[e], number };
+	struct freeset_key key = { 0, ev->addr[e], number };
 	struct pools_segment s = { .addr = ev->addr[e],
 				   .bytes = ev->size[e],
 				   .born = e,
@@ -44,7 +44,7 @@ static enum plim_status on_born(struct finding *f, uint32_t e)
 		return PLIM_OK; /* it contradicts itself */
 	st = vec_push(f->p->mem, &f->p->segments, s, f->err);
 	if (!st)
-		st = order_insert(f->p->mem, &f->live, &key, f->err);
+		st = freeset_insert(f->p->mem, &f->live, &key, f->err);
 	if (st)
 		return st;
 	if (*last != TRACE_NONE)
@@ -57,13 +57,13 @@ static void on_gone(struct finding *f, uint32_t e)
 {
 	const struct snapshot_events *ev = &f->d->events;
 	uint32_t number = live_at(f, ev->addr[e]);
-	struct order_key key = { 0, ev->addr[e], number };
+	struct freeset_key key = { 0, ev->addr[e], number };
 
 	if (number == TRACE_NONE || f->p->segments.at[number].addr != ev->addr[e])
 		return;
 	f->p->segments.at[number].gone = e;
 	f->p->segment_of[e] = number;
-	order_remove(f->p->mem, &f->live, &key);
+	freeset_remove(f->p->mem, &f->live, &key);
 }
 
 static enum plim_status follow(struct finding *f)
@@ -152,7 +152,7 @@ enum plim_status pools_find(struct pools *p, struct mem *m, const struct snapsho
 	if (!st)
 		order_tells(&f);
 	mem_free(m, f.last, t->streams.n, sizeof(*f.last));
-	order_release(m, &f.live);
+	freeset_release(m, &f.live);
 	return st;
 }
 

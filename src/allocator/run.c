@@ -91,7 +91,7 @@ static void tell_block(const struct running *r, const struct caching_block *b, u
 						 .bytes = b->bytes,
 						 .requested_bytes = b->requested_bytes,
 						 .request = b->allocated ? b->request : TRACE_NONE,
-						 .half = b->half,
+						 .block_pool = b->block_pool,
 						 .stream = b->stream,
 						 .pending = b->pending_at != 0,
 						 .expandable = b->reservation != CACHING_NONE });

@@ -37,13 +37,13 @@ enum plim_status vmm_file(struct vmm *a, uint32_t n)
 {
 	struct vmm_node *b = node_at(a, n);
 	struct vmm_region *r = &a->regions.at[b->region];
-	struct order_key by_size = { b->bytes, b->addr, n }, by_addr = { 0, b->addr, n };
+	struct freeset_key by_size = { b->bytes, b->addr, n }, by_addr = { 0, b->addr, n };
 	enum plim_status st = PLIM_OK;
 
 	if (b->state == VMM_FREE)
-		st = order_insert(a->mem, &r->free, &by_size, &a->err);
+		st = freeset_insert(a->mem, &r->free, &by_size, &a->err);
 	if (!st && vmm_is_planned(r) && vmm_is_vacant(b))
-		st = order_insert(a->mem, &r->vacant, &by_addr, &a->err);
+		st = freeset_insert(a->mem, &r->vacant, &by_addr, &a->err);
 	return st;
 }
 
@@ -51,12 +51,12 @@ void vmm_unfile(struct vmm *a, uint32_t n)
 {
 	struct vmm_node *b = node_at(a, n);
 	struct vmm_region *r = &a->regions.at[b->region];
-	struct order_key by_size = { b->bytes, b->addr, n }, by_addr = { 0, b->addr, n };
+	struct freeset_key by_size = { b->bytes, b->addr, n }, by_addr = { 0, b->addr, n };
 
 	if (b->state == VMM_FREE)
-		order_remove(a->mem, &r->free, &by_size);
+		freeset_remove(a->mem, &r->free, &by_size);
 	if (vmm_is_planned(r) && vmm_is_vacant(b))
-		order_remove(a->mem, &r->vacant, &by_addr);
+		freeset_remove(a->mem, &r->vacant, &by_addr);
 }
 
 /* Cut a node that is not filed in two; the second is returned.  There must be room. */
@@ -187,8 +187,8 @@ void vmm_release(struct vmm *a)
 		vmm_unmap_all(a, r);
 		if (r->first != VMM_NONE)
 			a->driver.unreserve(a->driver.self, r->base, r->bytes);
-		order_release(a->mem, &r->free);
-		order_release(a->mem, &r->vacant);
+		freeset_release(a->mem, &r->free);
+		freeset_release(a->mem, &r->vacant);
 		vec_release(a->mem, &r->handle_of);
 	}
 	for (uint32_t i = 0; i < a->lanes.n; i++)
@@ -205,8 +205,9 @@ void vmm_release(struct vmm *a)
 /* The node of a planned region that `addr` lies in, if it is free or unmapped. */
 static uint32_t vacant_at(const struct vmm *a, const struct vmm_region *r, uint64_t addr)
 {
-	struct order_cursor c = order_seek(&r->vacant, 0, addr + 1);
-	const struct order_key *key = order_prev(&r->vacant, &c) ? order_get(&r->vacant, c) : NULL;
+	struct freeset_cursor c = freeset_seek(&r->vacant, 0, addr + 1);
+	const struct freeset_key *key =
+		freeset_prev(&r->vacant, &c) ? freeset_get(&r->vacant, c) : NULL;
 	const struct vmm_node *b = key ? &a->nodes.at[key->block] : NULL;
 
 	return b && b->addr + b->bytes > addr ? key->block : VMM_NONE;
@@ -254,8 +255,8 @@ static void note_conflict(struct vmm *a, struct vmm_lane *l, uint32_t offset, ui
 	const struct vmm_region *r = &a->regions.at[l->region[VMM_PLANNED]];
 	struct cycle_lane *c = &l->cycles;
 	uint64_t addr = r->base + (uint64_t)offset * VMM_UNIT;
-	struct order_cursor at = order_seek(&r->vacant, 0, addr + 1);
-	uint32_t n = order_prev(&r->vacant, &at) ? order_get(&r->vacant, at)->block : r->first;
+	struct freeset_cursor at = freeset_seek(&r->vacant, 0, addr + 1);
+	uint32_t n = freeset_prev(&r->vacant, &at) ? freeset_get(&r->vacant, at)->block : r->first;
 
 	a->counts.conflicts++;
 	cycle_conflict(c);
@@ -274,7 +275,7 @@ static void note_conflict(struct vmm *a, struct vmm_lane *l, uint32_t offset, ui
 static int mapped_place(struct vmm *a, uint32_t region, uint64_t bytes, struct vmm_place *p)
 {
 	struct vmm_region *r = &a->regions.at[region];
-	const struct order_key *key = order_get(&r->free, order_seek(&r->free, bytes, 0));
+	const struct freeset_key *key = freeset_get(&r->free, freeset_seek(&r->free, bytes, 0));
 
 	if (!key)
 		return 0;

@@ -15,7 +15,7 @@
 
 #include "cycle.h"
 #include "cycles_file.h"
-#include "order.h"
+#include "freeset.h"
 
 #define VMM_NONE UINT32_MAX
 #define VMM_SLOT ((uint64_t)2 << 20)  /* granularity of cuMemCreate on all cards measured */
@@ -66,8 +66,8 @@ struct vmm_region {
 	uint32_t lane;
 	uint8_t kind;            /* enum vmm_kind */
 	uint32_t first;          /* node; VMM_NONE: no addresses were taken yet */
-	struct order free;       /* by size */
-	struct order vacant;     /* of VMM_PLANNED: free and unmapped by address */
+	struct freeset free;     /* by size */
+	struct freeset vacant;   /* of VMM_PLANNED: free and unmapped by address */
 	VEC(uint32_t) handle_of; /* slot -> handle + 1; 0: not mapped */
 	uint64_t free_bytes, mapped_bytes;
 };

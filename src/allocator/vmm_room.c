@@ -212,10 +212,10 @@ static int overlaps(const struct vmm_node *b, const struct vmm_place *p, uint64_
 static void choose(const struct vmm *a, const struct vmm_region *r, uint64_t want, int must,
 		   const struct vmm_place *p, uint64_t bytes, struct leaving *out)
 {
-	struct order_cursor c = { ORDER_SHELVES, 0, 0 };
+	struct freeset_cursor c = { FREESET_SHELVES, 0, 0 };
 
-	while (out->bytes < want && out->n < LEAVING_MAX && order_prev(&r->free, &c)) {
-		const struct order_key *key = order_get(&r->free, c);
+	while (out->bytes < want && out->n < LEAVING_MAX && freeset_prev(&r->free, &c)) {
+		const struct freeset_key *key = freeset_get(&r->free, c);
 		uint64_t from, to, given;
 
 		if (key->bytes < VMM_SLOT)

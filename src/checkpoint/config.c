@@ -212,10 +212,10 @@ static enum plim_status promise(struct ckpt *c, const struct config *x, const st
 	t.dtype = x->dtype ? x->dtype : ckpt_dtype_of_torch("float32");
 	for (const char *s = row->shape; *s; s++)
 		sizes[t.rank++] = size_of(x, *s);
-	t.name = number ? model_printf(c, &st, err, "%.*s%u%s", (int)(number - row->name),
-				       row->name, layer, number + 2)
-			: model_printf(c, &st, err, "%s", row->name);
-	return st ? st : model_tensor(c, t, sizes, NULL, NULL, err);
+	t.name = number ? ckpt_model_printf(c, &st, err, "%.*s%u%s", (int)(number - row->name),
+					    row->name, layer, number + 2)
+			: ckpt_model_printf(c, &st, err, "%s", row->name);
+	return st ? st : ckpt_model_tensor(c, t, sizes, NULL, NULL, err);
 }
 
 static enum plim_status promise_all(struct ckpt *c, const struct config *x,
@@ -249,16 +249,16 @@ static enum plim_status keep_facts(struct ckpt *c, const struct config *x, struc
 	for (size_t i = 0; !st && i < sizeof(facts) / sizeof(facts[0]); i++) {
 		if (!x->numbers[facts[i].number])
 			continue;
-		f.name = model_printf(c, &st, err, "%s", facts[i].name);
-		f.value = model_printf(c, &st, err, "%llu",
-				       (unsigned long long)x->numbers[facts[i].number]);
+		f.name = ckpt_model_printf(c, &st, err, "%s", facts[i].name);
+		f.value = ckpt_model_printf(c, &st, err, "%llu",
+					    (unsigned long long)x->numbers[facts[i].number]);
 		if (!st)
-			st = model_fact(c, f, err);
+			st = ckpt_model_fact(c, f, err);
 	}
-	f.name = model_printf(c, &st, err, "model_type");
-	f.value = model_printf(c, &st, err, "%s%s", *x->model_type ? x->model_type : "unknown",
-			       x->quantized ? ", quantized" : "");
-	return st ? st : model_fact(c, f, err);
+	f.name = ckpt_model_printf(c, &st, err, "model_type");
+	f.value = ckpt_model_printf(c, &st, err, "%s%s", *x->model_type ? x->model_type : "unknown",
+				    x->quantized ? ", quantized" : "");
+	return st ? st : ckpt_model_fact(c, f, err);
 }
 
 enum plim_status ckpt_promise(struct ckpt *c, const char *path, struct plim_err *err)
@@ -268,7 +268,7 @@ enum plim_status ckpt_promise(struct ckpt *c, const char *path, struct plim_err 
 
 	c->path = path;
 	c->kind = CKPT_KIND_CONFIG;
-	st = text_read(c, AT_FDCWD, path, config_key, &x, err);
+	st = ckpt_text_read(c, AT_FDCWD, path, config_key, &x, err);
 	if (!st && c->findings.n)
 		st = err_set(err, PLIM_E_FORMAT, "%s", ckpt_text(c, c->findings.at[0].text));
 	if (!st && !x.numbers[HIDDEN] && !x.numbers[LAYER_COUNT])

@@ -128,7 +128,8 @@ static enum plim_status check_tiles(struct metadata *m, const char *name,
 
 		ok = member_size(m, chunk, "offsets", boxes[i].at, &rank2) &&
 		     member_size(m, chunk, "sizes", boxes[i].size, &rank3) && rank2 == rank &&
-		     rank3 == rank && model_reach(boxes[i].size, none, rank, 0, &volume, &reach) &&
+		     rank3 == rank &&
+		     ckpt_model_reach(boxes[i].size, none, rank, 0, &volume, &reach) &&
 		     !__builtin_add_overflow(sum, volume, &sum);
 		for (size_t d = 0; ok && d < rank; d++)
 			ok = boxes[i].at[d] <= whole[d] &&
@@ -138,11 +139,11 @@ static enum plim_status check_tiles(struct metadata *m, const char *name,
 			ok = !boxes_meet(&boxes[i], &boxes[k], rank);
 	}
 	mem_free(c->mem, boxes, n, sizeof(*boxes));
-	ok = ok && model_reach(whole, none, rank, 0, &volume, &reach) && sum == volume;
+	ok = ok && ckpt_model_reach(whole, none, rank, 0, &volume, &reach) && sum == volume;
 	*fits = ok;
 	return ok ? PLIM_OK
-		  : model_find(c, CKPT_BAD_FINDING, "chunks", PLIM_UNKNOWN, err,
-			       "the parts of tensor '%.200s' do not make up its shape", name);
+		  : ckpt_model_find(c, CKPT_BAD_FINDING, "chunks", PLIM_UNKNOWN, err,
+				    "the parts of tensor '%.200s' do not make up its shape", name);
 }
 
 /* For ckpt_join; it has no bytes and no dtype of its own. */
@@ -157,9 +158,9 @@ static enum plim_status add_whole(struct metadata *m, const char *name, const ui
 				 .parts = (uint32_t)(c->tensors.n - m->first) };
 	enum plim_status st = PLIM_OK;
 
-	t.name = model_string(c, name, strlen(name), &st, err);
+	t.name = ckpt_model_string(c, name, strlen(name), &st, err);
 	if (!st)
-		st = model_lay(c, &t, sizes, NULL, err);
+		st = ckpt_model_lay(c, &t, sizes, NULL, err);
 	return st ? st : vec_push(c->mem, &c->wholes, t, err);
 }
 
@@ -196,7 +197,7 @@ static enum plim_status file_of(struct metadata *m, const char *name, uint32_t *
 	struct ckpt *c = m->ckpt;
 	struct plim_err why = { 0 };
 	enum plim_status st = PLIM_OK;
-	uint32_t id = model_path(c, name, &st, err);
+	uint32_t id = ckpt_model_path(c, name, &st, err);
 
 	*file = CKPT_NONE;
 	for (uint32_t i = 0; !st && i < c->files.n; i++)
@@ -217,8 +218,8 @@ static enum plim_status file_of(struct metadata *m, const char *name, uint32_t *
 	m->missing++;
 	st = vec_push(c->mem, &m->absent, id, err);
 	return st || why.native == ENOENT ? st
-					  : model_find(c, CKPT_BAD_FINDING, "unreadable_file",
-						       PLIM_UNKNOWN, err, "%s", why.message);
+					  : ckpt_model_find(c, CKPT_BAD_FINDING, "unreadable_file",
+							    PLIM_UNKNOWN, err, "%s", why.message);
 }
 
 static const struct ckpt_tensor *tensor_added(const struct ckpt *c, size_t before)
@@ -248,7 +249,7 @@ static enum plim_status check_chunk(struct metadata *m, struct pickle_value inde
 		    !member_size(m, chunk, "sizes", size, &rank2) || rank2 != rank)
 			continue;
 		if (!ckpt_same_dims(size, ckpt_shape(c, t), rank))
-			return model_find(
+			return ckpt_model_find(
 				c, CKPT_BAD_FINDING, "chunk_shape", PLIM_UNKNOWN, err,
 				"a part of '%.200s' has another shape than the metadata says", fqn);
 		if (rank)
@@ -257,9 +258,9 @@ static enum plim_status check_chunk(struct metadata *m, struct pickle_value inde
 			c->tensors.at[before].flags |= CKPT_CHUNK;
 		return PLIM_OK;
 	}
-	return model_find(c, CKPT_BAD_FINDING, "chunk_place", PLIM_UNKNOWN, err,
-			  "a part of '%.200s' lies at a place that the metadata does not list",
-			  fqn);
+	return ckpt_model_find(c, CKPT_BAD_FINDING, "chunk_place", PLIM_UNKNOWN, err,
+			       "a part of '%.200s' lies at a place that the metadata does not list",
+			       fqn);
 }
 
 static enum plim_status read_item(struct metadata *m, struct pickle_value index,
@@ -275,26 +276,27 @@ static enum plim_status read_item(struct metadata *m, struct pickle_value index,
 
 	if (!fqn || !path || !member_u64(m, info, "offset", &it.offset) ||
 	    !member_u64(m, info, "length", &it.bytes))
-		return model_find(c, CKPT_BAD_FINDING, "metadata", PLIM_UNKNOWN, err,
-				  "the metadata holds an entry that makes no sense");
+		return ckpt_model_find(c, CKPT_BAD_FINDING, "metadata", PLIM_UNKNOWN, err,
+				       "the metadata holds an entry that makes no sense");
 	st = file_of(m, path, &it.file, err);
 	if (st || it.file == CKPT_NONE)
 		return st;
-	it.fqn = model_string(c, fqn, strlen(fqn), &st, err);
+	it.fqn = ckpt_model_string(c, fqn, strlen(fqn), &st, err);
 	if (!st)
 		st = vec_push(c->mem, &m->items, it, err);
 	if (!st && (it.offset > c->files.at[it.file].bytes ||
 		    it.bytes > c->files.at[it.file].bytes - it.offset)) {
 		c->truncated = true;
-		return model_find(c, CKPT_BAD_FINDING, "truncated", c->files.at[it.file].bytes, err,
-				  "'%.200s' ends before '%.200s' does (byte %llu of %llu)", path,
-				  fqn, (unsigned long long)c->files.at[it.file].bytes,
-				  (unsigned long long)(it.offset + it.bytes));
+		return ckpt_model_find(c, CKPT_BAD_FINDING, "truncated", c->files.at[it.file].bytes,
+				       err,
+				       "'%.200s' ends before '%.200s' does (byte %llu of %llu)",
+				       path, fqn, (unsigned long long)c->files.at[it.file].bytes,
+				       (unsigned long long)(it.offset + it.bytes));
 	}
 	if (!st && member(m, info, "transform_descriptors", &transforms) &&
 	    pickle_len(&m->u.heap, transforms))
-		return model_find(c, CKPT_WARN, "transformed", PLIM_UNKNOWN, err,
-				  "'%.200s' is compressed, which is not read", fqn);
+		return ckpt_model_find(c, CKPT_WARN, "transformed", PLIM_UNKNOWN, err,
+				       "'%.200s' is compressed, which is not read", fqn);
 	if (!st)
 		st = torch_read_zip(c, it.file, it.offset, it.bytes, fqn, err);
 	return st ? st : check_chunk(m, index, before, fqn, err);
@@ -321,15 +323,15 @@ static enum plim_status check_items(struct metadata *m, struct plim_err *err)
 		uint64_t end = a->offset + a->bytes;
 
 		if (!last && next->offset < end)
-			st = model_find(c, CKPT_BAD_FINDING, "overlap", next->offset, err,
-					"'%.200s' and '%.200s' share bytes of '%s'",
-					ckpt_text(c, a->fqn), ckpt_text(c, next->fqn),
-					c->files.at[a->file].name);
+			st = ckpt_model_find(c, CKPT_BAD_FINDING, "overlap", next->offset, err,
+					     "'%.200s' and '%.200s' share bytes of '%s'",
+					     ckpt_text(c, a->fqn), ckpt_text(c, next->fqn),
+					     c->files.at[a->file].name);
 		else if (last && end < c->files.at[a->file].bytes)
-			st = model_find(c, CKPT_WARN, "trailing_bytes", end, err,
-					"%llu bytes at the end of '%s' belong to nothing",
-					(unsigned long long)(c->files.at[a->file].bytes - end),
-					c->files.at[a->file].name);
+			st = ckpt_model_find(c, CKPT_WARN, "trailing_bytes", end, err,
+					     "%llu bytes at the end of '%s' belong to nothing",
+					     (unsigned long long)(c->files.at[a->file].bytes - end),
+					     c->files.at[a->file].name);
 	}
 	return st;
 }
@@ -342,13 +344,13 @@ static enum plim_status check_stale(struct metadata *m, struct plim_err *err)
 	enum plim_status st = folder_list(c, m->dir, &names, err);
 
 	for (size_t i = 0; !st && i < names.n; i++) {
-		bool named = !text_ends(names.at[i], ".distcp");
-		uint32_t id = model_path(c, names.at[i], &st, err);
+		bool named = !ckpt_text_ends(names.at[i], ".distcp");
+		uint32_t id = ckpt_model_path(c, names.at[i], &st, err);
 
 		for (size_t k = 0; !st && !named && k < c->files.n; k++)
 			named = c->files.at[k].name == ckpt_text(c, id);
 		if (!st && !named)
-			st = model_find(
+			st = ckpt_model_find(
 				c, CKPT_WARN, "stale_file", PLIM_UNKNOWN, err,
 				"'%.200s' is not named by the metadata: left from an older save?",
 				names.at[i]);
@@ -369,22 +371,24 @@ static enum plim_status read_items(struct metadata *m, struct pickle_value root,
 	if (!member(m, root, "state_dict_metadata", &m->tensors) ||
 	    !member(m, root, "storage_data", &m->storage) || m->tensors.kind != PICKLE_DICT ||
 	    m->storage.kind != PICKLE_DICT)
-		return model_find(c, CKPT_BAD_FINDING, "metadata", PLIM_UNKNOWN, err,
-				  "'.metadata' is no metadata of torch.distributed.checkpoint");
+		return ckpt_model_find(
+			c, CKPT_BAD_FINDING, "metadata", PLIM_UNKNOWN, err,
+			"'.metadata' is no metadata of torch.distributed.checkpoint");
 	for (size_t i = 0; !st && i + 1 < pickle_len(h, m->storage); i += 2)
 		st = read_item(m, pickle_item(h, m->storage, i), pickle_item(h, m->storage, i + 1),
 			       err);
 	if (!st)
 		st = check_tensors(m, err);
 	if (!st && pickle_len(h, m->storage) < pickle_len(h, m->tensors))
-		st = model_find(c, CKPT_BAD_FINDING, "missing_record", PLIM_UNKNOWN, err,
-				"the metadata names %zu things, and where %zu of them are",
-				pickle_len(h, m->tensors) / 2, pickle_len(h, m->storage) / 2);
+		st = ckpt_model_find(c, CKPT_BAD_FINDING, "missing_record", PLIM_UNKNOWN, err,
+				     "the metadata names %zu things, and where %zu of them are",
+				     pickle_len(h, m->tensors) / 2, pickle_len(h, m->storage) / 2);
 	if (!st && m->missing)
-		st = model_find(c, CKPT_BAD_FINDING, "missing_file", PLIM_UNKNOWN, err,
-				"%zu of %zu files are missing, '%.200s' for one: is the folder "
-				"shared by all nodes?",
-				m->missing, m->named, ckpt_text(c, m->absent.at[0]));
+		st = ckpt_model_find(
+			c, CKPT_BAD_FINDING, "missing_file", PLIM_UNKNOWN, err,
+			"%zu of %zu files are missing, '%.200s' for one: is the folder "
+			"shared by all nodes?",
+			m->missing, m->named, ckpt_text(c, m->absent.at[0]));
 	if (!st)
 		st = check_items(m, err);
 	return st ? st : check_stale(m, err);
@@ -409,22 +413,24 @@ enum plim_status distributed_read(struct ckpt *c, int dir, struct plim_err *err)
 	pickle_heap_init(&m.u.heap, c->mem);
 	st = open_file(c, dir, ".metadata", &file, &why);
 	if (st == PLIM_E_IO && why.native == ENOENT)
-		st = model_find(c, CKPT_BAD_FINDING, "no_metadata", PLIM_UNKNOWN, err,
-				"'.metadata' is missing: the save did not finish, or this is one "
-				"node's part");
+		st = ckpt_model_find(
+			c, CKPT_BAD_FINDING, "no_metadata", PLIM_UNKNOWN, err,
+			"'.metadata' is missing: the save did not finish, or this is one "
+			"node's part");
 	else if (!st) {
 		size = c->files.at[file].bytes;
-		st = model_read(c, file, 0, size, CKPT_PICKLE_BYTES, "the metadata", &bytes, &why);
+		st = ckpt_model_read(c, file, 0, size, CKPT_PICKLE_BYTES, "the metadata", &bytes,
+				     &why);
 		if (!st)
-			st = model_unchecked(c, file, ".metadata", 0, size, &why);
+			st = ckpt_model_unchecked(c, file, ".metadata", 0, size, &why);
 		if (!st)
 			st = unpickle_decode(&m.u, ".metadata", bytes, (size_t)size, &root, &used,
 					     &why);
 		if (!st)
 			st = read_items(&m, root, &why);
 		if (st == PLIM_E_FORMAT)
-			st = model_find(c, CKPT_BAD_FINDING, "metadata", PLIM_UNKNOWN, err,
-					"'.metadata': %s", why.message);
+			st = ckpt_model_find(c, CKPT_BAD_FINDING, "metadata", PLIM_UNKNOWN, err,
+					     "'.metadata': %s", why.message);
 		else if (st && err)
 			*err = why;
 	} else if (err) {

@@ -72,21 +72,22 @@ static enum plim_status add_extent(struct unpickle *u, uint64_t offset, uint64_t
 			*extent = (uint32_t)i;
 			return PLIM_OK;
 		}
-	x.name = model_string(c, "the pickle", 10, &st, err);
+	x.name = ckpt_model_string(c, "the pickle", 10, &st, err);
 	*extent = (uint32_t)c->extents.n;
 	return st ? st : vec_push(c->mem, &c->extents, x, err);
 }
 
 static enum plim_status tell(struct walk *w, bool found, struct plim_err *err)
 {
-	return found ? model_find(
+	return found ? ckpt_model_find(
 			       w->ckpt, CKPT_NOTE, "embedded", PLIM_UNKNOWN, err,
 			       "tensors in it were pickled without torch.save: pickle.load reads "
 			       "them, torch.load refuses the file")
-		     : model_find(w->ckpt, CKPT_WARN, "embedded", PLIM_UNKNOWN, err,
-				  "'%.200s' was pickled without torch.save, and its bytes are text "
-				  "inside the pickle, which is not looked at",
-				  *walk_name(w) ? walk_name(w) : "tensor");
+		     : ckpt_model_find(
+			       w->ckpt, CKPT_WARN, "embedded", PLIM_UNKNOWN, err,
+			       "'%.200s' was pickled without torch.save, and its bytes are text "
+			       "inside the pickle, which is not looked at",
+			       *walk_name(w) ? walk_name(w) : "tensor");
 }
 
 enum plim_status embedded_place(struct walk *w, struct pickle_value call,
@@ -109,7 +110,7 @@ enum plim_status embedded_place(struct walk *w, struct pickle_value call,
 		*ok = walk_get_storage(&inner, id, s) && n - end >= 8 && n - end - 8 == s->bytes &&
 		      find_bytes(w->u, p, n, &at);
 	if (*ok && s->location)
-		*location = model_string(w->ckpt, s->location, strlen(s->location), &st, err);
+		*location = ckpt_model_string(w->ckpt, s->location, strlen(s->location), &st, err);
 	s->key = s->location = NULL; /* they end here */
 	pickle_heap_release(&heap);
 	if (st && st != PLIM_E_FORMAT) {

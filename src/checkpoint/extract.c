@@ -17,7 +17,7 @@
 
 /* ---- bytes ---- */
 
-enum plim_status out_put(struct ckpt_out *o, const void *at, size_t n, struct plim_err *err)
+enum plim_status ckpt_out_put(struct ckpt_out *o, const void *at, size_t n, struct plim_err *err)
 {
 	uint64_t from = o->at;
 
@@ -26,8 +26,8 @@ enum plim_status out_put(struct ckpt_out *o, const void *at, size_t n, struct pl
 	return o->to ? durable_write(o->to, at, n, err) : o->sink(o->ctx, from, at, n, err);
 }
 
-enum plim_status out_tensor(struct ckpt *c, const struct ckpt_tensor *t, struct ckpt_out *o,
-			    struct plim_err *err)
+enum plim_status ckpt_out_tensor(struct ckpt *c, const struct ckpt_tensor *t, struct ckpt_out *o,
+				 struct plim_err *err)
 {
 	uint64_t bytes = ckpt_tensor_bytes(t);
 	size_t most = bytes < COPY_BYTES ? (size_t)bytes : COPY_BYTES; /* most tensors are small */
@@ -42,15 +42,15 @@ enum plim_status out_tensor(struct ckpt *c, const struct ckpt_tensor *t, struct 
 
 		st = tensor_next(&r, room, n, err);
 		if (!st)
-			st = out_put(o, room, n, err);
+			st = ckpt_out_put(o, room, n, err);
 	}
 	tensor_close(&r);
 	mem_free(c->mem, room, most, 1);
 	return st;
 }
 
-enum plim_status out_extent(struct ckpt *c, uint32_t extent, struct ckpt_out *o,
-			    struct plim_err *err)
+enum plim_status ckpt_out_extent(struct ckpt *c, uint32_t extent, struct ckpt_out *o,
+				 struct plim_err *err)
 {
 	const struct ckpt_extent *x = &c->extents.at[extent];
 	size_t most = x->bytes < COPY_BYTES ? (size_t)x->bytes : COPY_BYTES;
@@ -68,15 +68,16 @@ enum plim_status out_extent(struct ckpt *c, uint32_t extent, struct ckpt_out *o,
 			st = err_set(err, PLIM_E_FORMAT, "record '%.200s' cannot be read",
 				     ckpt_text(c, x->name));
 		if (!st)
-			st = out_put(o, room, n, err);
+			st = ckpt_out_put(o, room, n, err);
 	}
 	extent_close(&r);
 	mem_free(c->mem, room, most, 1);
 	return st;
 }
 
-enum plim_status out_end(struct ckpt *c, struct ckpt_out *o, const char *path, enum plim_status st,
-			 struct ckpt_extracted *told, struct plim_err *err)
+enum plim_status ckpt_out_end(struct ckpt *c, struct ckpt_out *o, const char *path,
+			      enum plim_status st, struct ckpt_extracted *told,
+			      struct plim_err *err)
 {
 	told->file_bytes = o->at;
 	if (!st)
@@ -131,7 +132,7 @@ enum plim_status ckpt_load(struct ckpt *c, size_t tensor, ckpt_sink_fn *sink, vo
 	if (!st && !ckpt_is_whole(c, tensor))
 		st = err_set(err, PLIM_E_FORMAT, "'%.200s' is not whole", ckpt_text(c, t->name));
 	if (!st)
-		st = out_tensor(c, t, &o, err);
+		st = ckpt_out_tensor(c, t, &o, err);
 	if (!st && x && x->check == CKPT_CHECK_CRC && ckpt_is_contiguous(c, t) &&
 	    ckpt_tensor_bytes(t) == x->bytes && o.crc != x->crc)
 		st = err_set(err, PLIM_E_FORMAT,
@@ -146,7 +147,7 @@ static uint64_t read_for(const struct ckpt *c, const struct ckpt_tensor *t)
 	uint64_t count, reach = t->count;
 
 	if (!ckpt_is_contiguous(c, t))
-		model_reach(ckpt_shape(c, t), ckpt_strides(c, t), t->rank, 0, &count, &reach);
+		ckpt_model_reach(ckpt_shape(c, t), ckpt_strides(c, t), t->rank, 0, &count, &reach);
 	if (t->extent != CKPT_NONE && c->extents.at[t->extent].deflated)
 		reach += t->offset; /* both within the record */
 	return reach * t->dtype->bits / 8;

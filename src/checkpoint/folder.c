@@ -43,7 +43,7 @@ enum plim_status folder_list(struct ckpt *c, int dir, struct folder_names *names
 		return err_errno(err, errno, "cannot list '%s'", c->path);
 	rewinddir(d);
 	while (!st && (e = readdir(d))) { // NOLINT(concurrency-mt-unsafe): a stream of our own
-		uint32_t id = model_string(c, e->d_name, strlen(e->d_name), &st, err);
+		uint32_t id = ckpt_model_string(c, e->d_name, strlen(e->d_name), &st, err);
 
 		if (!st && names->n == ENTRIES)
 			st = err_set(err, PLIM_E_LIMIT, "'%s' holds more than %d entries", c->path,
@@ -60,7 +60,7 @@ enum plim_status folder_list(struct ckpt *c, int dir, struct folder_names *names
 static const char *with_end(const struct folder *f, const char *with)
 {
 	for (size_t i = 0; i < f->names.n; i++)
-		if (text_ends(f->names.at[i], with))
+		if (ckpt_text_ends(f->names.at[i], with))
 			return f->names.at[i];
 	return NULL;
 }
@@ -117,25 +117,25 @@ static enum plim_status config_key(struct ckpt *c, struct json *j, const char *k
 				   struct plim_err *err)
 {
 	struct ckpt_fact fact;
-	enum plim_status st = text_scalar(c, j, &fact.value, err);
+	enum plim_status st = ckpt_text_scalar(c, j, &fact.value, err);
 
 	(void)ctx;
 	if (st || fact.value == CKPT_NONE || !is_wanted(config_keys, key))
 		return st;
-	fact.name = model_printf(c, &st, err, "%s", key);
-	return st ? st : model_fact(c, fact, err);
+	fact.name = ckpt_model_printf(c, &st, err, "%s", key);
+	return st ? st : ckpt_model_fact(c, fact, err);
 }
 
 static enum plim_status trainer_key(struct ckpt *c, struct json *j, const char *key, void *ctx,
 				    struct plim_err *err)
 {
 	struct ckpt_key k = { 0 };
-	enum plim_status st = text_scalar(c, j, &k.what, err);
+	enum plim_status st = ckpt_text_scalar(c, j, &k.what, err);
 
 	(void)ctx;
 	if (st || k.what == CKPT_NONE || !is_wanted(trainer_keys, key))
 		return st;
-	k.name = model_printf(c, &st, err, "%s", key);
+	k.name = ckpt_model_printf(c, &st, err, "%s", key);
 	return st ? st : vec_push(c->mem, &c->keys, k, err);
 }
 
@@ -178,7 +178,7 @@ static const char *const ends_of_files[] = { ".safetensors", ".pt",      ".pth",
 bool folder_is_checkpoint_name(const char *name)
 {
 	for (size_t i = 0; i < sizeof(ends_of_files) / sizeof(ends_of_files[0]); i++)
-		if (text_ends(name, ends_of_files[i]))
+		if (ckpt_text_ends(name, ends_of_files[i]))
 			return true;
 	return false;
 }
@@ -195,7 +195,7 @@ static bool may_be_else(const char *name)
 		if (!strncmp(name, known[i], strlen(known[i])))
 			return false;
 	for (size_t i = 0; i < SURE_ENDS; i++)
-		if (text_ends(name, ends_of_files[i]))
+		if (ckpt_text_ends(name, ends_of_files[i]))
 			return false;
 	return true;
 }
@@ -218,9 +218,10 @@ static enum plim_status find_prefix(struct folder *f, const char *name, char *pr
 	weights &= !f->ckpt->inside;
 	snprintf(prefix, size, "%s%s%s", f->ckpt->inside ? f->ckpt->inside : "",
 		 weights ? "" : name, weights ? "" : "/");
-	return before ? model_find(f->ckpt, CKPT_NOTE, "two_forms", PLIM_UNKNOWN, err,
-				   "weights are in '%s' and in '%s': the first is what is loaded",
-				   before, name)
+	return before ? ckpt_model_find(
+				f->ckpt, CKPT_NOTE, "two_forms", PLIM_UNKNOWN, err,
+				"weights are in '%s' and in '%s': the first is what is loaded",
+				before, name)
 		      : PLIM_OK;
 }
 
@@ -235,8 +236,8 @@ static enum plim_status read_beside(struct folder *f, const char *name, struct p
 	enum plim_status st = open_file(c, f->dir, name, &file, &why);
 
 	if (st == PLIM_E_IO)
-		return model_find(c, CKPT_BAD_FINDING, "unreadable_file", PLIM_UNKNOWN, err, "%s",
-				  why.message);
+		return ckpt_model_find(c, CKPT_BAD_FINDING, "unreadable_file", PLIM_UNKNOWN, err,
+				       "%s", why.message);
 	if (!st) {
 		c->files.at[file].may_be_else = may_be_else(name);
 		st = find_prefix(f, name, prefix, sizeof(prefix), err);
@@ -251,8 +252,8 @@ static enum plim_status read_beside(struct folder *f, const char *name, struct p
 			c->tensors.at[i].flags |= CKPT_CHUNK;
 	}
 	k.tensors = c->tensors.n - before;
-	k.name = model_path(c, name, &st, err);
-	k.what = model_printf(c, &st, err, "file");
+	k.name = ckpt_model_path(c, name, &st, err);
+	k.what = ckpt_model_printf(c, &st, err, "file");
 	return st ? st : vec_push(c->mem, &c->keys, k, err);
 }
 
@@ -267,8 +268,9 @@ static enum plim_status read_files(struct folder *f, const uint32_t *shards, siz
 	for (size_t i = 0; !st && i < f->names.n; i++) {
 		const char *name = f->names.at[i];
 		uint32_t id = intern_find(&f->ckpt->strings, name, strlen(name));
-		bool left = (!folder_is_checkpoint_name(name) && !text_ends(name, PICKLE_END)) ||
-			    (shard_count && shard_number(name, &number, &of));
+		bool left =
+			(!folder_is_checkpoint_name(name) && !ckpt_text_ends(name, PICKLE_END)) ||
+			(shard_count && shard_number(name, &number, &of));
 
 		for (size_t k = 0; !left && k < shard_count; k++)
 			left = shards[k] == id;
@@ -301,12 +303,12 @@ static enum plim_status map_row(struct ckpt *c, struct index *x, struct json *j,
 	enum plim_status st = PLIM_OK;
 	bool known = false;
 
-	p.name = model_string(c, key->string, key->n, &st, err);
+	p.name = ckpt_model_string(c, key->string, key->n, &st, err);
 	if (!st)
 		st = json_next(j, &t, err);
 	if (!st && t.kind != JSON_STRING)
 		return err_at(err, t.offset, "a shard's name is no text");
-	p.file = st ? CKPT_NONE : model_string(c, t.string, t.n, &st, err);
+	p.file = st ? CKPT_NONE : ckpt_model_string(c, t.string, t.n, &st, err);
 	for (size_t i = x->files.n; !st && !known && i--;)
 		known = x->files.at[i] == p.file;
 	if (!st && !known)
@@ -353,16 +355,16 @@ static enum plim_status tell_missing(struct folder *f, const struct index *x, st
 	for (size_t i = 0; i < x->places.n; i++)
 		for (size_t k = 0; k < x->missing.n; k++)
 			lost += x->places.at[i].file == x->missing.at[k];
-	return x->missing.n
-		       ? model_find(f->ckpt, CKPT_BAD_FINDING, "missing_file", PLIM_UNKNOWN, err,
-				    "%zu of %zu shards %s not there, '%.200s'%s, and with %s %zu "
-				    "of %zu "
-				    "tensors",
-				    x->missing.n, x->files.n, x->missing.n == 1 ? "is" : "are",
-				    ckpt_text(f->ckpt, x->missing.at[0]),
-				    x->missing.n == 1 ? "" : " for one",
-				    x->missing.n == 1 ? "it" : "them", lost, x->places.n)
-		       : PLIM_OK;
+	return x->missing.n ? ckpt_model_find(
+				      f->ckpt, CKPT_BAD_FINDING, "missing_file", PLIM_UNKNOWN, err,
+				      "%zu of %zu shards %s not there, '%.200s'%s, and with %s %zu "
+				      "of %zu "
+				      "tensors",
+				      x->missing.n, x->files.n, x->missing.n == 1 ? "is" : "are",
+				      ckpt_text(f->ckpt, x->missing.at[0]),
+				      x->missing.n == 1 ? "" : " for one",
+				      x->missing.n == 1 ? "it" : "them", lost, x->places.n)
+			    : PLIM_OK;
 }
 
 static enum plim_status open_shards(struct folder *f, struct index *x, struct plim_err *err)
@@ -376,7 +378,7 @@ static enum plim_status open_shards(struct folder *f, struct index *x, struct pl
 		uint32_t file;
 
 		if (!*name || strchr(name, '/') || !strcmp(name, "..") || !strcmp(name, ".")) {
-			st = model_find(
+			st = ckpt_model_find(
 				c, CKPT_BAD_FINDING, "unsafe_name", PLIM_UNKNOWN, err,
 				"the index names '%.200s', which is no plain file name: not opened",
 				name);
@@ -394,8 +396,8 @@ static enum plim_status open_shards(struct folder *f, struct index *x, struct pl
 		}
 		st = vec_push(c->mem, &x->missing, x->files.at[i], err);
 		if (!st && why.native != ENOENT)
-			st = model_find(c, CKPT_BAD_FINDING, "missing_file", PLIM_UNKNOWN, err,
-					"%s", why.message);
+			st = ckpt_model_find(c, CKPT_BAD_FINDING, "missing_file", PLIM_UNKNOWN, err,
+					     "%s", why.message);
 	}
 	return st ? st : tell_missing(f, x, err);
 }
@@ -418,8 +420,9 @@ static enum plim_status check_places(struct folder *f, const struct index *x, st
 
 		bytes += ckpt_tensor_bytes(t);
 		if (t->name < n && found[t->name])
-			st = model_find(c, CKPT_BAD_FINDING, "duplicate", PLIM_UNKNOWN, err,
-					"tensor '%.200s' is in two shards", ckpt_text(c, t->name));
+			st = ckpt_model_find(c, CKPT_BAD_FINDING, "duplicate", PLIM_UNKNOWN, err,
+					     "tensor '%.200s' is in two shards",
+					     ckpt_text(c, t->name));
 		if (t->name < n)
 			found[t->name] = name + 1;
 	}
@@ -427,25 +430,27 @@ static enum plim_status check_places(struct folder *f, const struct index *x, st
 		const struct place *p = &x->places.at[i];
 
 		if (!found[p->name] && !x->missing.n && !c->truncated)
-			st = model_find(c, CKPT_BAD_FINDING, "missing_tensor", PLIM_UNKNOWN, err,
-					"tensor '%.200s' is in no shard", ckpt_text(c, p->name));
+			st = ckpt_model_find(c, CKPT_BAD_FINDING, "missing_tensor", PLIM_UNKNOWN,
+					     err, "tensor '%.200s' is in no shard",
+					     ckpt_text(c, p->name));
 		else if (found[p->name] && found[p->name] != p->file + 1)
-			st = model_find(c, CKPT_BAD_FINDING, "wrong_shard", PLIM_UNKNOWN, err,
-					"tensor '%.200s' is in '%.200s', not where the index says",
-					ckpt_text(c, p->name), ckpt_text(c, found[p->name] - 1));
+			st = ckpt_model_find(
+				c, CKPT_BAD_FINDING, "wrong_shard", PLIM_UNKNOWN, err,
+				"tensor '%.200s' is in '%.200s', not where the index says",
+				ckpt_text(c, p->name), ckpt_text(c, found[p->name] - 1));
 		found[p->name] = 0;
 	}
 	for (size_t i = 0; !st && i < n; i++)
 		if (found[i])
-			st = model_find(c, CKPT_WARN, "unmapped_tensor", PLIM_UNKNOWN, err,
-					"tensor '%.200s' is in a shard but not in the index",
-					ckpt_text(c, (uint32_t)i));
+			st = ckpt_model_find(c, CKPT_WARN, "unmapped_tensor", PLIM_UNKNOWN, err,
+					     "tensor '%.200s' is in a shard but not in the index",
+					     ckpt_text(c, (uint32_t)i));
 	mem_free(c->mem, found, n, sizeof(*found));
 	if (!st && x->total_bytes != PLIM_UNKNOWN && x->total_bytes != bytes && !x->missing.n &&
 	    !c->truncated)
-		st = model_find(c, CKPT_WARN, "total_size", PLIM_UNKNOWN, err,
-				"the index says %llu bytes of tensors, there are %llu",
-				(unsigned long long)x->total_bytes, (unsigned long long)bytes);
+		st = ckpt_model_find(c, CKPT_WARN, "total_size", PLIM_UNKNOWN, err,
+				     "the index says %llu bytes of tensors, there are %llu",
+				     (unsigned long long)x->total_bytes, (unsigned long long)bytes);
 	return st;
 }
 
@@ -459,15 +464,15 @@ static enum plim_status check_unreferenced(struct folder *f, const struct index 
 
 	for (size_t i = 0; !st && i < f->names.n; i++) {
 		const char *name = f->names.at[i];
-		bool named = !text_ends(name, ".safetensors") && !text_ends(name, ".bin");
+		bool named = !ckpt_text_ends(name, ".safetensors") && !ckpt_text_ends(name, ".bin");
 
 		for (size_t k = 0; !named && k < x->files.n; k++)
 			named = !strcmp(ckpt_text(c, x->files.at[k]), name);
 		if (!named && shard_number(name, &number, &of))
-			st = model_find(c, CKPT_WARN, "stale_file", PLIM_UNKNOWN, err,
-					"'%.200s' is a shard that the index does not name: of "
-					"another save?",
-					name);
+			st = ckpt_model_find(c, CKPT_WARN, "stale_file", PLIM_UNKNOWN, err,
+					     "'%.200s' is a shard that the index does not name: of "
+					     "another save?",
+					     name);
 	}
 	return st;
 }
@@ -477,11 +482,11 @@ static enum plim_status read_sharded(struct folder *f, const char *name, struct 
 	struct ckpt *c = f->ckpt;
 	struct index x = { .total_bytes = PLIM_UNKNOWN };
 	size_t n;
-	enum plim_status st = text_read(c, f->dir, name, index_key, &x, err);
+	enum plim_status st = ckpt_text_read(c, f->dir, name, index_key, &x, err);
 
 	c->kind = CKPT_KIND_SHARDED;
 	if (!st && !x.places.n)
-		st = model_find(
+		st = ckpt_model_find(
 			c, CKPT_BAD_FINDING, "index", PLIM_UNKNOWN, err,
 			"'%.200s' maps no tensor to a file: shards are looked at without it", name);
 	else if (!st)
@@ -508,10 +513,11 @@ static enum plim_status check_set(struct folder *f, struct plim_err *err)
 	bool mixed = false, gguf = false;
 
 	for (size_t i = 0; i < f->names.n; i++) {
-		if (!text_ends(f->names.at[i], ".safetensors") &&
-		    !text_ends(f->names.at[i], ".gguf") && !text_ends(f->names.at[i], ".bin"))
+		if (!ckpt_text_ends(f->names.at[i], ".safetensors") &&
+		    !ckpt_text_ends(f->names.at[i], ".gguf") &&
+		    !ckpt_text_ends(f->names.at[i], ".bin"))
 			continue;
-		gguf |= text_ends(f->names.at[i], ".gguf");
+		gguf |= ckpt_text_ends(f->names.at[i], ".gguf");
 		/* torch.distributed's own form numbers ranks in front. */
 		if (!strncmp(f->names.at[i], "shard-", 6) ||
 		    !shard_number(f->names.at[i], &number, &of))
@@ -521,14 +527,15 @@ static enum plim_status check_set(struct folder *f, struct plim_err *err)
 		seen++;
 	}
 	if (mixed)
-		return model_find(c, CKPT_BAD_FINDING, "mixed_shards", PLIM_UNKNOWN, err,
-				  "shards of several sets lie in one folder");
+		return ckpt_model_find(c, CKPT_BAD_FINDING, "mixed_shards", PLIM_UNKNOWN, err,
+				       "shards of several sets lie in one folder");
 	if (seen < set)
-		return model_find(c, CKPT_BAD_FINDING, "missing_file", PLIM_UNKNOWN, err,
-				  "%u of %u shards are there, and no index", seen, set);
+		return ckpt_model_find(c, CKPT_BAD_FINDING, "missing_file", PLIM_UNKNOWN, err,
+				       "%u of %u shards are there, and no index", seen, set);
 	if (set > 1 && !gguf)
-		return model_find(c, CKPT_WARN, "no_index", PLIM_UNKNOWN, err,
-				  "the shards have no index: transformers cannot load them so");
+		return ckpt_model_find(
+			c, CKPT_WARN, "no_index", PLIM_UNKNOWN, err,
+			"the shards have no index: transformers cannot load them so");
 	return PLIM_OK;
 }
 
@@ -562,14 +569,14 @@ static enum plim_status tell_nothing(struct folder *f, struct plim_err *err)
 		}
 	f->ckpt->unreadable = true;
 	if (n)
-		return model_find(
+		return ckpt_model_find(
 			f->ckpt, CKPT_BAD_FINDING, "no_checkpoint", PLIM_UNKNOWN, err,
 			"the folder itself holds no checkpoint, but '%.200s' in it does%s", inside,
 			n > 1 ? ", and others: verify each" : ": verify that");
-	return model_find(f->ckpt, CKPT_BAD_FINDING, "no_checkpoint", PLIM_UNKNOWN, err,
-			  has(f, "adapter_config.json") || has(f, "config.json")
-				  ? "the folder holds a config, but no weights"
-				  : "the folder holds no checkpoint that is known here");
+	return ckpt_model_find(f->ckpt, CKPT_BAD_FINDING, "no_checkpoint", PLIM_UNKNOWN, err,
+			       has(f, "adapter_config.json") || has(f, "config.json")
+				       ? "the folder holds a config, but no weights"
+				       : "the folder holds no checkpoint that is known here");
 }
 
 /* ---- folders inside ---- */
@@ -652,10 +659,10 @@ static enum plim_status read_folders(struct folder *f, size_t *n, struct plim_er
 		st = read_below(f, name, &there, err);
 		++*n;
 		if (!st && !there)
-			st = model_find(f->ckpt, CKPT_BAD_FINDING, "missing_folder", PLIM_UNKNOWN,
-					err, "'%s' names the folder '%.200s', which is not there",
-					deepspeed ? "latest" : "latest_checkpointed_iteration.txt",
-					name);
+			st = ckpt_model_find(
+				f->ckpt, CKPT_BAD_FINDING, "missing_folder", PLIM_UNKNOWN, err,
+				"'%s' names the folder '%.200s', which is not there",
+				deepspeed ? "latest" : "latest_checkpointed_iteration.txt", name);
 	}
 	for (size_t i = 0; !st && i < f->names.n; i++)
 		if (*f->names.at[i] != '.' && is_data_folder(f->dir, f->names.at[i])) {
@@ -677,9 +684,9 @@ static enum plim_status note_others(struct folder *f, struct plim_err *err)
 
 	for (size_t i = 0; !st && i < f->names.n; i++)
 		if (layout_other(f->names.at[i]))
-			st = model_find(f->ckpt, CKPT_NOTE, "other_format", PLIM_UNKNOWN, err,
-					"'%.200s' is of %s, which is not read", f->names.at[i],
-					layout_other(f->names.at[i]));
+			st = ckpt_model_find(f->ckpt, CKPT_NOTE, "other_format", PLIM_UNKNOWN, err,
+					     "'%.200s' is of %s, which is not read", f->names.at[i],
+					     layout_other(f->names.at[i]));
 	return st;
 }
 
@@ -704,11 +711,11 @@ static enum plim_status read_texts(struct folder *f, struct plim_err *err)
 	enum plim_status st = PLIM_OK;
 
 	if (has(f, "config.json"))
-		st = text_read(f->ckpt, f->dir, "config.json", config_key, NULL, err);
+		st = ckpt_text_read(f->ckpt, f->dir, "config.json", config_key, NULL, err);
 	if (!st && has(f, "adapter_config.json"))
-		st = text_read(f->ckpt, f->dir, "adapter_config.json", config_key, NULL, err);
+		st = ckpt_text_read(f->ckpt, f->dir, "adapter_config.json", config_key, NULL, err);
 	if (!st && has(f, "trainer_state.json"))
-		st = text_read(f->ckpt, f->dir, "trainer_state.json", trainer_key, NULL, err);
+		st = ckpt_text_read(f->ckpt, f->dir, "trainer_state.json", trainer_key, NULL, err);
 	return st;
 }
 
@@ -732,10 +739,11 @@ static enum plim_status check_rank(struct ckpt *c, struct plim_err *err)
 	}
 	if (!other)
 		return PLIM_OK;
-	return model_find(c, CKPT_WARN, "adapter_rank", PLIM_UNKNOWN, err,
-			  "'adapter_config.json' says r=%llu, and no adapter has that rank (%llu): "
-			  "unless its rank_pattern names them all, PEFT cannot load them",
-			  (unsigned long long)rank, (unsigned long long)other);
+	return ckpt_model_find(
+		c, CKPT_WARN, "adapter_rank", PLIM_UNKNOWN, err,
+		"'adapter_config.json' says r=%llu, and no adapter has that rank (%llu): "
+		"unless its rank_pattern names them all, PEFT cannot load them",
+		(unsigned long long)rank, (unsigned long long)other);
 }
 
 enum plim_status folder_read(struct ckpt *c, int dir, struct plim_err *err)
@@ -755,12 +763,13 @@ enum plim_status folder_read(struct ckpt *c, int dir, struct plim_err *err)
 		st = read_all(&f, err);
 	if (!st && (has(&f, "adapter_model.safetensors") || has(&f, "adapter_model.bin")) &&
 	    !has(&f, "adapter_config.json"))
-		st = model_find(c, CKPT_WARN, "no_config", PLIM_UNKNOWN, err,
-				"'adapter_config.json' is missing: PEFT cannot load the adapter "
-				"without it");
+		st = ckpt_model_find(
+			c, CKPT_WARN, "no_config", PLIM_UNKNOWN, err,
+			"'adapter_config.json' is missing: PEFT cannot load the adapter "
+			"without it");
 	if (!st && has(&f, ".metadata.tmp"))
-		st = model_find(c, CKPT_WARN, "leftover", PLIM_UNKNOWN, err,
-				"'.metadata.tmp' is left: a save died while it finished");
+		st = ckpt_model_find(c, CKPT_WARN, "leftover", PLIM_UNKNOWN, err,
+				     "'.metadata.tmp' is left: a save died while it finished");
 	if (!st)
 		st = read_texts(&f, err);
 	if (!st && has(&f, "adapter_config.json"))

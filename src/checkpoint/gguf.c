@@ -55,7 +55,7 @@ struct reader {
 	uint64_t data, parts, part;
 };
 
-#define BAD(kind, at, ...) model_find(r->ckpt, CKPT_BAD_FINDING, kind, at, err, __VA_ARGS__)
+#define BAD(kind, at, ...) ckpt_model_find(r->ckpt, CKPT_BAD_FINDING, kind, at, err, __VA_ARGS__)
 #define LL(x) ((unsigned long long)(x))
 
 /* ---- bytes ---- */
@@ -203,9 +203,9 @@ static enum plim_status read_key(struct reader *r, struct plim_err *err)
 		r->parts = bits;
 	else if (!strcmp(name, "split.no"))
 		r->part = bits;
-	f.name = model_printf(c, &st, err, "%s", name);
-	f.value = model_printf(c, &st, err, "%s", text);
-	return st ? st : model_fact(c, f, err);
+	f.name = ckpt_model_printf(c, &st, err, "%s", name);
+	f.value = ckpt_model_printf(c, &st, err, "%s", text);
+	return st ? st : ckpt_model_fact(c, f, err);
 }
 
 /* ---- tensors ---- */
@@ -262,11 +262,12 @@ static enum plim_status add_tensor(struct reader *r, const struct info *t, struc
 
 	x.location = CKPT_NONE;
 	x.extent = (uint32_t)c->extents.n;
-	x.name = e.name = model_printf(c, &st, err, "%s%s", r->prefix, t->name);
+	x.name = e.name = ckpt_model_printf(c, &st, err, "%s%s", r->prefix, t->name);
 	if (!st && t->name_n > NAME_BYTES)
-		st = model_find(c, CKPT_WARN, "long_name", r->at, err,
-				"the name of tensor '%.60s' has %llu bytes; ggml has room for %d",
-				t->name, LL(t->name_n), NAME_BYTES);
+		st = ckpt_model_find(
+			c, CKPT_WARN, "long_name", r->at, err,
+			"the name of tensor '%.60s' has %llu bytes; ggml has room for %d", t->name,
+			LL(t->name_n), NAME_BYTES);
 	if (st)
 		return st;
 	if (!x.dtype)
@@ -283,7 +284,7 @@ static enum plim_status add_tensor(struct reader *r, const struct info *t, struc
 	if (!st)
 		st = vec_push(c->mem, &c->extents, e, err);
 	if (!st)
-		st = model_tensor(c, x, t->sizes, NULL, NULL, err);
+		st = ckpt_model_tensor(c, x, t->sizes, NULL, NULL, err);
 	if (st || c->tensors.n == 0 || c->tensors.at[c->tensors.n - 1].extent != x.extent) {
 		c->extents.at[c->extents.n - 1].state = CKPT_CUT; /* its size overflows */
 		return st;
@@ -385,7 +386,7 @@ static enum plim_status judge(struct reader *r, size_t first, struct plim_err *e
 	struct ckpt *c = r->ckpt;
 	uint64_t end = r->data + r->next;
 	const char *lost;
-	size_t whole = model_whole(c, first, &lost), n = c->tensors.n - first;
+	size_t whole = ckpt_model_whole(c, first, &lost), n = c->tensors.n - first;
 	enum plim_status st = PLIM_OK;
 
 	if (whole < n) {
@@ -393,17 +394,18 @@ static enum plim_status judge(struct reader *r, size_t first, struct plim_err *e
 		st = BAD("truncated", r->bytes,
 			 "%.200s is cut: %zu of %zu tensors are whole; the first that is not: "
 			 "'%.200s'",
-			 model_file(c, r->file), whole, n, lost ? lost : "");
+			 ckpt_model_file(c, r->file), whole, n, lost ? lost : "");
 	} else if (r->bytes > end && end >= r->data) {
-		st = model_find(c, CKPT_WARN, "trailing_bytes", end, err,
-				"behind the last tensor there are more bytes, %llu: llama.cpp "
-				"ignores them",
-				LL(r->bytes - end));
+		st = ckpt_model_find(c, CKPT_WARN, "trailing_bytes", end, err,
+				     "behind the last tensor there are more bytes, %llu: llama.cpp "
+				     "ignores them",
+				     LL(r->bytes - end));
 	}
 	if (!st && r->parts > 1 && !*r->prefix && c->kind == CKPT_KIND_GGUF)
-		st = model_find(c, CKPT_WARN, "split", PLIM_UNKNOWN, err,
-				"this is part %llu of %llu: it cannot be loaded without the others",
-				LL(r->part + 1), LL(r->parts));
+		st = ckpt_model_find(
+			c, CKPT_WARN, "split", PLIM_UNKNOWN, err,
+			"this is part %llu of %llu: it cannot be loaded without the others",
+			LL(r->part + 1), LL(r->parts));
 	return st;
 }
 
@@ -421,7 +423,7 @@ static enum plim_status read_all(struct reader *r, struct plim_err *err)
 		r->data = r->bytes;
 	place(r, extent);
 	if (!st)
-		st = model_unchecked(c, r->file, "the header", 0, r->at, err);
+		st = ckpt_model_unchecked(c, r->file, "the header", 0, r->at, err);
 	if (!st)
 		st = check_names(r, first, err);
 	return st ? st : judge(r, first, err);
@@ -443,8 +445,8 @@ enum plim_status gguf_read(struct ckpt *c, uint32_t file, const char *prefix, st
 	st = r.buffer ? read_all(&r, &why) : mem_status(&why);
 	if (st == PLIM_E_FORMAT) {
 		c->truncated |= r.ended;
-		st = model_find(c, CKPT_BAD_FINDING, r.ended ? "truncated" : "header", r.at, err,
-				"%.200s: %s", model_file(c, file), why.message);
+		st = ckpt_model_find(c, CKPT_BAD_FINDING, r.ended ? "truncated" : "header", r.at,
+				     err, "%.200s: %s", ckpt_model_file(c, file), why.message);
 	} else if (st && err) {
 		*err = why;
 	}

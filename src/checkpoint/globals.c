@@ -75,7 +75,7 @@ static enum plim_status keep(struct globals_log *log, const char *name, struct p
 		old->trust = p.trust > old->trust ? p.trust : old->trust;
 		return PLIM_OK;
 	}
-	g.name = model_string(c, name, strlen(name), &st, err);
+	g.name = ckpt_model_string(c, name, strlen(name), &st, err);
 	/* A file made of nothing but names would make the search above slow; what is dangerous is told even so. */
 	if (c->globals.n >= (g.trust == CKPT_DANGEROUS ? 2 * GLOBALS_MAX : GLOBALS_MAX)) {
 		c->many_globals = true;
@@ -112,7 +112,7 @@ enum plim_status globals_tell(struct ckpt *c, const char *record, const char *na
 
 	if (trust == CKPT_UNKNOWN && policy_is_allowed(c->allow, name))
 		trust = CKPT_ALLOWED;
-	log.record = model_string(c, record, strlen(record), &st, err);
+	log.record = ckpt_model_string(c, record, strlen(record), &st, err);
 	return st ? st : keep(&log, name, (struct policy){ trust, POLICY_DATA }, offset, err);
 }
 
@@ -432,13 +432,13 @@ enum plim_status globals_read(struct ckpt *c, const char *name, const uint8_t *b
 	struct plim_err why = { 0 };
 	enum plim_status st = PLIM_OK;
 
-	log.record = model_string(c, name, strlen(name), &st, err);
+	log.record = ckpt_model_string(c, name, strlen(name), &st, err);
 	if (st)
 		return st;
 	st = globals_stacked(&log, bytes, n, used, &why);
 	if (st == PLIM_E_FORMAT)
-		return model_find(c, CKPT_BAD_FINDING, "pickle", PLIM_UNKNOWN, err, "'%.200s': %s",
-				  name, why.message);
+		return ckpt_model_find(c, CKPT_BAD_FINDING, "pickle", PLIM_UNKNOWN, err,
+				       "'%.200s': %s", name, why.message);
 	if (st && err)
 		*err = why;
 	return st;
@@ -476,11 +476,12 @@ enum plim_status globals_judge(struct ckpt *c, struct plim_err *err)
 		const struct ckpt_global *g = &c->globals.at[i];
 
 		if (g->trust == CKPT_DANGEROUS)
-			st = model_find(c, CKPT_BAD_FINDING, "dangerous_pickle", g->offset, err,
-					"%.200s names '%.200s' at byte %llu: loading it without "
-					"weights_only runs code",
-					ckpt_text(c, g->record), ckpt_text(c, g->name),
-					(unsigned long long)g->offset);
+			st = ckpt_model_find(
+				c, CKPT_BAD_FINDING, "dangerous_pickle", g->offset, err,
+				"%.200s names '%.200s' at byte %llu: loading it without "
+				"weights_only runs code",
+				ckpt_text(c, g->record), ckpt_text(c, g->name),
+				(unsigned long long)g->offset);
 	}
 	return st;
 }

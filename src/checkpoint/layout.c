@@ -89,7 +89,7 @@ static const struct {
 const char *layout_other(const char *name)
 {
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
-		if (text_ends(name, others[i].ending))
+		if (ckpt_text_ends(name, others[i].ending))
 			return others[i].is;
 	return NULL;
 }
@@ -107,15 +107,15 @@ static enum plim_status check_weights(struct ckpt *c, const struct folder_names 
 	for (size_t i = 0; !other && i < names->n; i++)
 		other = layout_other(names->at[i]) ? names->at[i] : NULL;
 	if (other)
-		return model_find(
+		return ckpt_model_find(
 			c, CKPT_BAD_FINDING, "no_weights", PLIM_UNKNOWN, err,
 			"the only weights are in '%.200s' (%s), which is not read: nothing "
 			"is known of them",
 			other, layout_other(other));
-	return there ? model_find(c, CKPT_BAD_FINDING, "no_weights", PLIM_UNKNOWN, err,
-				  "there are no weights: beside '%s' belong %s", there, wanted)
-		     : model_find(c, CKPT_BAD_FINDING, "no_weights", PLIM_UNKNOWN, err,
-				  "there are no weights, only the state of a training");
+	return there ? ckpt_model_find(c, CKPT_BAD_FINDING, "no_weights", PLIM_UNKNOWN, err,
+				       "there are no weights: beside '%s' belong %s", there, wanted)
+		     : ckpt_model_find(c, CKPT_BAD_FINDING, "no_weights", PLIM_UNKNOWN, err,
+				       "there are no weights, only the state of a training");
 }
 
 /* ---- ranks ---- */
@@ -141,9 +141,9 @@ static enum plim_status check_ranks(struct ckpt *c, const struct ranks *r, uint6
 
 	if (!r->n || r->n >= all)
 		return PLIM_OK;
-	return model_find(c, CKPT_BAD_FINDING, "missing_rank", PLIM_UNKNOWN, err,
-			  "%u of %llu files of %s are there: ranks are missing", r->n,
-			  (unsigned long long)all, what);
+	return ckpt_model_find(c, CKPT_BAD_FINDING, "missing_rank", PLIM_UNKNOWN, err,
+			       "%u of %llu files of %s are there: ranks are missing", r->n,
+			       (unsigned long long)all, what);
 }
 
 /* zero_pp_rank_1_mp_rank_00_optim_states.pt, bf16_zero_pp_rank_..., mp_rank_00_model_states.pt */
@@ -170,8 +170,9 @@ static enum plim_status check_deepspeed(struct ckpt *c, struct plim_err *err)
 	if (!st)
 		st = check_ranks(c, &model, 1, "model states", err);
 	if (!st && zero.n && !optim.n)
-		st = model_find(c, CKPT_BAD_FINDING, "no_weights", PLIM_UNKNOWN, err,
-				"there are no optim_states: the weights of ZeRO-3 are in them");
+		st = ckpt_model_find(
+			c, CKPT_BAD_FINDING, "no_weights", PLIM_UNKNOWN, err,
+			"there are no optim_states: the weights of ZeRO-3 are in them");
 	return st;
 }
 
@@ -215,13 +216,15 @@ static enum plim_status check_trainer(struct ckpt *c, const struct folder_names 
 			begins(names->at[i], "optimizer") || begins(names->at[i], "global_step");
 	}
 	if (rng.n && rng.n < rng.data + 1)
-		st = model_find(c, CKPT_WARN, "missing_rank", PLIM_UNKNOWN, err,
-				"%u of %u files of random states are there", rng.n, rng.data + 1);
+		st = ckpt_model_find(c, CKPT_WARN, "missing_rank", PLIM_UNKNOWN, err,
+				     "%u of %u files of random states are there", rng.n,
+				     rng.data + 1);
 	if (!st && has(names, "trainer_state.json") && !optimizer)
-		st = model_find(c, CKPT_WARN, "no_optimizer", PLIM_UNKNOWN, err,
-				"no optimizer's state (save_only_model?): a resume begins it anew");
+		st = ckpt_model_find(
+			c, CKPT_WARN, "no_optimizer", PLIM_UNKNOWN, err,
+			"no optimizer's state (save_only_model?): a resume begins it anew");
 	else if (!st && has(names, "trainer_state.json") && !scheduler && !has(names, "latest"))
-		st = model_find(
+		st = ckpt_model_find(
 			c, CKPT_WARN, "no_scheduler", PLIM_UNKNOWN, err,
 			"no scheduler's state: a resume begins the learning rate's schedule anew");
 	return st;
@@ -234,7 +237,7 @@ static enum plim_status check_adapter(struct ckpt *c, const struct folder_names 
 	if (!has(names, "adapter_config.json") || has(names, "adapter_model.safetensors") ||
 	    has(names, "adapter_model.bin"))
 		return PLIM_OK;
-	return model_find(
+	return ckpt_model_find(
 		c, CKPT_WARN, "no_adapter", PLIM_UNKNOWN, err,
 		"'adapter_config.json' is there, but no adapter_model.safetensors or .bin");
 }

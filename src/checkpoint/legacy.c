@@ -41,7 +41,7 @@ static enum plim_status find_storage(void *ctx, const struct unpickle_storage *s
 	size_t before = l->slot_count;
 	enum plim_status st = PLIM_OK;
 
-	new.key = model_string(c, s->key, strlen(s->key), &st, err);
+	new.key = ckpt_model_string(c, s->key, strlen(s->key), &st, err);
 	if (st)
 		return st;
 	if (new.key >= l->slot_count) {
@@ -57,8 +57,8 @@ static enum plim_status find_storage(void *ctx, const struct unpickle_storage *s
 		*extent = old->bytes == s->bytes ? old->extent : CKPT_NONE;
 		return old->bytes == s->bytes
 			       ? PLIM_OK
-			       : model_find(c, CKPT_BAD_FINDING, "storage_size", PLIM_UNKNOWN, err,
-					    "storage '%.60s' has two sizes", s->key);
+			       : ckpt_model_find(c, CKPT_BAD_FINDING, "storage_size", PLIM_UNKNOWN,
+						 err, "storage '%.60s' has two sizes", s->key);
 	}
 	x.name = new.key;
 	new.extent = *extent = (uint32_t)c->extents.n;
@@ -77,8 +77,9 @@ static enum plim_status no_storage(void *ctx, const struct unpickle_storage *s, 
 	struct legacy *l = ctx;
 
 	*extent = CKPT_NONE;
-	return model_find(l->ckpt, CKPT_BAD_FINDING, "missing_record", PLIM_UNKNOWN, err,
-			  "storage '%.60s' is not in the file: a pickle without its data", s->key);
+	return ckpt_model_find(l->ckpt, CKPT_BAD_FINDING, "missing_record", PLIM_UNKNOWN, err,
+			       "storage '%.60s' is not in the file: a pickle without its data",
+			       s->key);
 }
 
 /* ---- the storages ---- */
@@ -107,18 +108,19 @@ static enum plim_status place_storages(struct legacy *l, const struct unpickle *
 		size_t got;
 
 		if (!s)
-			return model_find(c, CKPT_BAD_FINDING, "unknown_storage", *at, err,
-					  "the file lists a storage that its pickle does not "
-					  "refer to: what follows cannot be placed");
+			return ckpt_model_find(c, CKPT_BAD_FINDING, "unknown_storage", *at, err,
+					       "the file lists a storage that its pickle does not "
+					       "refer to: what follows cannot be placed");
 		st = ckpt_pread(c, l->file, *at, &count, 8, &got, err);
 		if (st || got < 8)
 			break;
 		/* Elements, of a size that only the pickle knows. */
 		if (s->bytes ? !count || s->bytes % count || s->bytes / count > 16 : count)
-			return model_find(c, CKPT_BAD_FINDING, "storage_size", *at, err,
-					  "storage '%.60s' has wrong size: the stream is shifted "
-					  "from here on",
-					  ckpt_text(c, key));
+			return ckpt_model_find(
+				c, CKPT_BAD_FINDING, "storage_size", *at, err,
+				"storage '%.60s' has wrong size: the stream is shifted "
+				"from here on",
+				ckpt_text(c, key));
 		x->offset = *at + 8;
 		if (size - x->offset < s->bytes) {
 			*at = size;
@@ -137,25 +139,26 @@ static enum plim_status judge(struct legacy *l, size_t listed, uint64_t at, size
 	struct ckpt *c = l->ckpt;
 	uint64_t size = c->files.at[l->file].bytes;
 	const char *lost;
-	size_t whole = model_whole(c, first, &lost), all = c->tensors.n - first;
+	size_t whole = ckpt_model_whole(c, first, &lost), all = c->tensors.n - first;
 	bool cut = false;
 
 	for (size_t i = 0; i < l->storages.n; i++)
 		cut |= c->extents.at[l->storages.at[i].extent].state == CKPT_CUT;
 	if (listed < l->storages.n && at < size)
-		return model_find(c, CKPT_BAD_FINDING, "missing_record", PLIM_UNKNOWN, err,
-				  "%zu storages are used, %zu are listed", l->storages.n, listed);
+		return ckpt_model_find(c, CKPT_BAD_FINDING, "missing_record", PLIM_UNKNOWN, err,
+				       "%zu storages are used, %zu are listed", l->storages.n,
+				       listed);
 	if (cut) {
 		c->truncated = true;
-		return model_find(
+		return ckpt_model_find(
 			c, CKPT_BAD_FINDING, "truncated", size, err,
 			"%.200s is cut or shifted: %zu of %zu tensors are whole%s%.200s%s",
-			model_file(c, l->file), whole, all,
+			ckpt_model_file(c, l->file), whole, all,
 			lost ? "; the first that is not: '" : "", lost ? lost : "",
 			lost ? "'" : "");
 	}
 	if (at < size)
-		return model_find(
+		return ckpt_model_find(
 			c, CKPT_BAD_FINDING, "trailing_bytes", at, err,
 			"behind the last storage there are more bytes, %llu: torch ignores them",
 			(unsigned long long)(size - at));
@@ -201,8 +204,8 @@ static enum plim_status next_pickle(struct legacy *l, struct stream *s, struct u
 		c->globals.n = globals;
 		mem_free(c->mem, s->bytes, s->cap, 1);
 		s->cap = s->n = s->n * 4 < size ? s->n * 4 : (size_t)size;
-		st = model_read(c, l->file, 0, s->n, CKPT_PICKLE_BYTES * 4, "the pickles",
-				&s->bytes, err);
+		st = ckpt_model_read(c, l->file, 0, s->n, CKPT_PICKLE_BYTES * 4, "the pickles",
+				     &s->bytes, err);
 		if (st)
 			return st;
 	}
@@ -226,8 +229,8 @@ static enum plim_status read_stream(struct legacy *l, struct stream *s, struct u
 		if (!st && i == 2 && root.kind == PICKLE_DICT &&
 		    pickle_get(&u->heap, root, "little_endian", &little) && !little.bits) {
 			c->big_endian = true;
-			st = model_find(c, CKPT_WARN, "big_endian", PLIM_UNKNOWN, err,
-					"the numbers are big-endian");
+			st = ckpt_model_find(c, CKPT_WARN, "big_endian", PLIM_UNKNOWN, err,
+					     "the numbers are big-endian");
 		}
 	}
 	if (!st && c->kind == CKPT_KIND_LEGACY) {
@@ -241,7 +244,7 @@ static enum plim_status read_stream(struct legacy *l, struct stream *s, struct u
 	if (!st)
 		st = next_pickle(l, s, u, "the list of storages", &root, err);
 	if (!st)
-		st = model_unchecked(c, l->file, "the pickles", 0, s->at, err);
+		st = ckpt_model_unchecked(c, l->file, "the pickles", 0, s->at, err);
 	if (!st && root.kind != PICKLE_LIST)
 		return err_set(err, PLIM_E_FORMAT, "the list of storages is none");
 	at = s->at;
@@ -258,25 +261,27 @@ static enum plim_status read_tail(struct legacy *l, const struct stream *s, stru
 		 n = left < TAIL_BYTES ? left : TAIL_BYTES;
 	uint8_t *p;
 	size_t used = 0;
-	enum plim_status st = model_read(c, l->file, s->at, n, n, "the pickles", &p, err);
+	enum plim_status st = ckpt_model_read(c, l->file, s->at, n, n, "the pickles", &p, err);
 
 	if (!st)
 		st = globals_read(c, "a pickle behind the first", p, n, &used, err);
 	mem_free(c->mem, p, n, 1);
 	if (!st && used && n < left)
-		return model_find(c, CKPT_BAD_FINDING, "too_large", s->at + n, err,
-				  "behind the first pickle others are stacked; only %llu bytes of "
-				  "them were looked at",
-				  (unsigned long long)n);
+		return ckpt_model_find(
+			c, CKPT_BAD_FINDING, "too_large", s->at + n, err,
+			"behind the first pickle others are stacked; only %llu bytes of "
+			"them were looked at",
+			(unsigned long long)n);
 	if (st || left == used)
 		return st ? st
-			  : model_find(c, CKPT_NOTE, "stacked", s->at, err,
-				       "behind the first pickle others are stacked, %llu bytes: "
-				       "only their names were looked at",
-				       (unsigned long long)used);
-	return model_find(c, CKPT_WARN, "after_pickle", s->at + used, err,
-			  "behind the pickle there are more bytes, %llu",
-			  (unsigned long long)(left - used));
+			  : ckpt_model_find(
+				    c, CKPT_NOTE, "stacked", s->at, err,
+				    "behind the first pickle others are stacked, %llu bytes: "
+				    "only their names were looked at",
+				    (unsigned long long)used);
+	return ckpt_model_find(c, CKPT_WARN, "after_pickle", s->at + used, err,
+			       "behind the pickle there are more bytes, %llu",
+			       (unsigned long long)(left - used));
 }
 
 /* *root: of the first pickle, which was read. */
@@ -292,7 +297,7 @@ static enum plim_status read_bare(struct legacy *l, const struct stream *s, stru
 	u->raw_file = l->file;
 	st = unpickle_walk(u, root, err);
 	if (!st)
-		st = model_unchecked(l->ckpt, l->file, "the pickle", 0, s->at, err);
+		st = ckpt_model_unchecked(l->ckpt, l->file, "the pickle", 0, s->at, err);
 	if (!st && s->at < l->ckpt->files.at[l->file].bytes)
 		st = read_tail(l, s, err);
 	return st;
@@ -334,7 +339,7 @@ enum plim_status legacy_read(struct ckpt *c, uint32_t file, const char *prefix,
 
 	pickle_heap_init(&u.heap, c->mem);
 	s.cap = s.n = size < 1 << 20 ? (size_t)size : 1 << 20;
-	st = model_read(c, file, 0, s.n, s.n, "the pickles", &s.bytes, &why);
+	st = ckpt_model_read(c, file, 0, s.n, s.n, "the pickles", &s.bytes, &why);
 	if (!st)
 		st = next_pickle(&l, &s, &u, "the pickle", &root, &why);
 	magic = !st && is_magic(&u.heap, root);
@@ -344,9 +349,10 @@ enum plim_status legacy_read(struct ckpt *c, uint32_t file, const char *prefix,
 		st = magic ? read_stream(&l, &s, &u, &why) : read_bare(&l, &s, &u, root, &why);
 	if (st == PLIM_E_FORMAT) {
 		c->truncated = s.n == size && opcodes_is_cut(s.bytes + s.begin, s.n - s.begin);
-		st = model_find(c, CKPT_BAD_FINDING, c->truncated ? "truncated" : "pickle", s.begin,
-				err, "%.200s%s: %.600s", model_file(c, file),
-				c->truncated ? " is cut before its first tensor" : "", why.message);
+		st = ckpt_model_find(c, CKPT_BAD_FINDING, c->truncated ? "truncated" : "pickle",
+				     s.begin, err, "%.200s%s: %.600s", ckpt_model_file(c, file),
+				     c->truncated ? " is cut before its first tensor" : "",
+				     why.message);
 	} else if (st && err) {
 		*err = why;
 	}

@@ -202,8 +202,9 @@ static enum plim_status find_file(struct ckpt *c, int dir, const char *name, uin
 		return st;
 	}
 	*file = CKPT_NONE;
-	return model_find(c, CKPT_BAD_FINDING, "missing_file", PLIM_UNKNOWN, err,
-			  "'%.200s', which the manifest names, is missing or cannot be read", name);
+	return ckpt_model_find(c, CKPT_BAD_FINDING, "missing_file", PLIM_UNKNOWN, err,
+			       "'%.200s', which the manifest names, is missing or cannot be read",
+			       name);
 }
 
 static bool get_hex(const char *text, uint64_t *v)
@@ -231,7 +232,7 @@ static enum plim_status read_row(struct ckpt *c, int dir, struct json *j, struct
 		snprintf(key, sizeof(key), "%s", t.string);
 		st = json_next(j, &t, err);
 		if (!st && !strcmp(key, "name") && t.kind == JSON_STRING)
-			name = model_string(c, t.string, t.n, &st, err);
+			name = ckpt_model_string(c, t.string, t.n, &st, err);
 		else if (!st && !strcmp(key, "bytes") && t.kind == JSON_INTEGER)
 			bytes = json_get_u64(&t, &seal.bytes);
 		else if (!st && !strcmp(key, "xxh3") && t.kind == JSON_STRING)
@@ -284,7 +285,7 @@ enum plim_status manifest_read(struct ckpt *c, int dir, struct plim_err *err)
 		st = join(c->mem, c->path, CKPT_MANIFEST_BESIDE, &path, &size, err);
 	if (!st && !fstatat(dir, path ? path : INSIDE, &info, AT_SYMLINK_NOFOLLOW) &&
 	    S_ISREG(info.st_mode))
-		st = text_read(c, dir, path ? path : INSIDE, manifest_key, &dir, err);
+		st = ckpt_text_read(c, dir, path ? path : INSIDE, manifest_key, &dir, err);
 	mem_free(c->mem, path, size, 1);
 	return st;
 }
@@ -295,15 +296,16 @@ static enum plim_status tell_mismatch(struct ckpt *c, const struct ckpt_seal *se
 	const struct ckpt_file *f = &c->files.at[seal->file];
 
 	if (f->bytes != seal->bytes)
-		return model_find(c, CKPT_BAD_FINDING, "manifest", PLIM_UNKNOWN, err,
-				  "'%.200s' has %llu bytes, its manifest says %llu: damaged, or "
-				  "written anew since",
-				  f->name, (unsigned long long)f->bytes,
-				  (unsigned long long)seal->bytes);
-	return model_find(c, CKPT_BAD_FINDING, "manifest", PLIM_UNKNOWN, err,
-			  "'%.200s' has another sum than its manifest says, %016llx: damaged, or "
-			  "written anew since",
-			  f->name, (unsigned long long)seal->xxh3);
+		return ckpt_model_find(
+			c, CKPT_BAD_FINDING, "manifest", PLIM_UNKNOWN, err,
+			"'%.200s' has %llu bytes, its manifest says %llu: damaged, or "
+			"written anew since",
+			f->name, (unsigned long long)f->bytes, (unsigned long long)seal->bytes);
+	return ckpt_model_find(
+		c, CKPT_BAD_FINDING, "manifest", PLIM_UNKNOWN, err,
+		"'%.200s' has another sum than its manifest says, %016llx: damaged, or "
+		"written anew since",
+		f->name, (unsigned long long)seal->xxh3);
 }
 
 enum plim_status manifest_check(struct ckpt *c, struct plim_err *err)

@@ -39,8 +39,8 @@ void ckpt_close(struct ckpt *c)
 	c->mem = NULL;
 }
 
-uint32_t model_string(struct ckpt *c, const char *text, size_t n, enum plim_status *st,
-		      struct plim_err *err)
+uint32_t ckpt_model_string(struct ckpt *c, const char *text, size_t n, enum plim_status *st,
+			   struct plim_err *err)
 {
 	uint32_t id = CKPT_NONE;
 
@@ -57,11 +57,12 @@ static uint32_t format(struct ckpt *c, enum plim_status *st, struct plim_err *er
 	char text[1000];
 	int n = vsnprintf(text, sizeof(text), fmt, ap);
 
-	return model_string(c, text, n < (int)sizeof(text) ? (size_t)n : sizeof(text) - 1, st, err);
+	return ckpt_model_string(c, text, n < (int)sizeof(text) ? (size_t)n : sizeof(text) - 1, st,
+				 err);
 }
 
-uint32_t model_printf(struct ckpt *c, enum plim_status *st, struct plim_err *err, const char *fmt,
-		      ...)
+uint32_t ckpt_model_printf(struct ckpt *c, enum plim_status *st, struct plim_err *err,
+			   const char *fmt, ...)
 {
 	va_list ap;
 	uint32_t id;
@@ -72,18 +73,19 @@ uint32_t model_printf(struct ckpt *c, enum plim_status *st, struct plim_err *err
 	return id;
 }
 
-uint32_t model_path(struct ckpt *c, const char *name, enum plim_status *st, struct plim_err *err)
+uint32_t ckpt_model_path(struct ckpt *c, const char *name, enum plim_status *st,
+			 struct plim_err *err)
 {
 	char path[2 * 256 + 600];
 	int n = snprintf(path, sizeof(path), "%s%s", c->inside ? c->inside : "", name);
 
 	if (!c->inside || n >= (int)sizeof(path))
-		return model_string(c, name, strlen(name), st, err);
-	return model_string(c, path, (size_t)n, st, err);
+		return ckpt_model_string(c, name, strlen(name), st, err);
+	return ckpt_model_string(c, path, (size_t)n, st, err);
 }
 
-enum plim_status model_find(struct ckpt *c, enum ckpt_severity severity, const char *kind,
-			    uint64_t offset, struct plim_err *err, const char *fmt, ...)
+enum plim_status ckpt_model_find(struct ckpt *c, enum ckpt_severity severity, const char *kind,
+				 uint64_t offset, struct plim_err *err, const char *fmt, ...)
 {
 	struct ckpt_finding f = { .severity = severity, .kind = kind, .offset = offset };
 	enum plim_status st = PLIM_OK;
@@ -101,20 +103,20 @@ enum plim_status model_find(struct ckpt *c, enum ckpt_severity severity, const c
 		if (c->findings.at[i].text == f.text && c->findings.at[i].offset == offset)
 			return st; /* of one record for each tensor in it */
 	if (same == FINDINGS) {
-		f.text = model_printf(c, &st, err, "more of the same kind are not listed");
+		f.text = ckpt_model_printf(c, &st, err, "more of the same kind are not listed");
 		f.offset = PLIM_UNKNOWN;
 	}
 	return st ? st : vec_push(c->mem, &c->findings, f, err);
 }
 
-const char *model_file(const struct ckpt *c, uint32_t file)
+const char *ckpt_model_file(const struct ckpt *c, uint32_t file)
 {
 	const char *name = c->files.at[file].name;
 
 	return strcmp(name, c->path) ? name : "the file";
 }
 
-enum plim_status model_fact(struct ckpt *c, struct ckpt_fact f, struct plim_err *err)
+enum plim_status ckpt_model_fact(struct ckpt *c, struct ckpt_fact f, struct plim_err *err)
 {
 	for (size_t i = 0; i < c->facts.n; i++)
 		if (c->facts.at[i].name == f.name && c->facts.at[i].value == f.value)
@@ -142,8 +144,9 @@ enum plim_status ckpt_pread(const struct ckpt *c, uint32_t file, uint64_t offset
 	return PLIM_OK;
 }
 
-enum plim_status model_read(struct ckpt *c, uint32_t file, uint64_t offset, uint64_t n,
-			    uint64_t limit, const char *what, uint8_t **out, struct plim_err *err)
+enum plim_status ckpt_model_read(struct ckpt *c, uint32_t file, uint64_t offset, uint64_t n,
+				 uint64_t limit, const char *what, uint8_t **out,
+				 struct plim_err *err)
 {
 	const struct ckpt_file *f = &c->files.at[file];
 	enum plim_status st;
@@ -171,20 +174,20 @@ enum plim_status model_read(struct ckpt *c, uint32_t file, uint64_t offset, uint
 	return st;
 }
 
-enum plim_status model_unchecked(struct ckpt *c, uint32_t file, const char *name, uint64_t offset,
-				 uint64_t bytes, struct plim_err *err)
+enum plim_status ckpt_model_unchecked(struct ckpt *c, uint32_t file, const char *name,
+				      uint64_t offset, uint64_t bytes, struct plim_err *err)
 {
 	struct ckpt_extent x = {
 		.file = file, .offset = offset, .bytes = bytes, .stored_bytes = bytes
 	};
 	enum plim_status st = PLIM_OK;
 
-	x.name = model_string(c, name, strlen(name), &st, err);
+	x.name = ckpt_model_string(c, name, strlen(name), &st, err);
 	return st ? st : vec_push(c->mem, &c->extents, x, err);
 }
 
-bool model_reach(const uint64_t *sizes, const uint64_t *strides, size_t rank, uint64_t offset,
-		 uint64_t *count, uint64_t *reach)
+bool ckpt_model_reach(const uint64_t *sizes, const uint64_t *strides, size_t rank, uint64_t offset,
+		      uint64_t *count, uint64_t *reach)
 {
 	uint64_t step;
 
@@ -228,11 +231,12 @@ static enum plim_status lay(struct ckpt *c, struct ckpt_tensor *t, const uint64_
 		row_major(sizes, rank, made);
 		strides = made;
 	}
-	*fits = model_reach(sizes, strides, rank, t->offset, &t->count, &reach) &&
+	*fits = ckpt_model_reach(sizes, strides, rank, t->offset, &t->count, &reach) &&
 		(!t->dtype || t->count <= UINT64_MAX / 128);
 	if (!*fits)
-		return model_find(c, CKPT_BAD_FINDING, "overflow", PLIM_UNKNOWN, err,
-				  "the size of tensor '%.200s' overflows", ckpt_text(c, t->name));
+		return ckpt_model_find(c, CKPT_BAD_FINDING, "overflow", PLIM_UNKNOWN, err,
+				       "the size of tensor '%.200s' overflows",
+				       ckpt_text(c, t->name));
 	/* Room for one more: a model of scalars has none, and no offset may be added to a pointer to nothing. */
 	st = vec_need(c->mem, &c->dims, 3 * rank + 1, err);
 	t->dims = c->dims.n;
@@ -244,8 +248,8 @@ static enum plim_status lay(struct ckpt *c, struct ckpt_tensor *t, const uint64_
 	return st;
 }
 
-enum plim_status model_lay(struct ckpt *c, struct ckpt_tensor *t, const uint64_t *sizes,
-			   const uint64_t *origin, struct plim_err *err)
+enum plim_status ckpt_model_lay(struct ckpt *c, struct ckpt_tensor *t, const uint64_t *sizes,
+				const uint64_t *origin, struct plim_err *err)
 {
 	bool fits;
 	enum plim_status st = lay(c, t, sizes, NULL, origin, &fits, err);
@@ -253,8 +257,9 @@ enum plim_status model_lay(struct ckpt *c, struct ckpt_tensor *t, const uint64_t
 	return st || fits ? st : err_set(err, PLIM_E_FORMAT, "a tensor's size overflows");
 }
 
-enum plim_status model_tensor(struct ckpt *c, struct ckpt_tensor t, const uint64_t *sizes,
-			      const uint64_t *strides, const uint64_t *origin, struct plim_err *err)
+enum plim_status ckpt_model_tensor(struct ckpt *c, struct ckpt_tensor t, const uint64_t *sizes,
+				   const uint64_t *strides, const uint64_t *origin,
+				   struct plim_err *err)
 {
 	bool fits;
 	enum plim_status st;
@@ -291,7 +296,7 @@ bool ckpt_is_whole(const struct ckpt *c, size_t tensor)
 	return whole;
 }
 
-size_t model_whole(const struct ckpt *c, size_t first, const char **lost)
+size_t ckpt_model_whole(const struct ckpt *c, size_t first, const char **lost)
 {
 	size_t whole = 0;
 

@@ -78,7 +78,7 @@ static enum plim_status keep_file(struct ckpt *c, int fd, const struct stat *inf
 	if (!S_ISREG(info->st_mode))
 		st = err_set(err, PLIM_E_IO, "cannot read '%s': a checkpoint is a file or a folder",
 			     name);
-	id = model_path(c, name, &st, err);
+	id = ckpt_model_path(c, name, &st, err);
 	if (!st) {
 		f.name = ckpt_text(c, id);
 		*file = (uint32_t)c->files.n;
@@ -210,7 +210,7 @@ static void lfs_facts(const uint8_t *head, size_t n, char *text, size_t size)
 }
 
 /* A server's answer: {"error": "..."}, "Entry not found".  The length of its first line, 0 when it is no text. */
-static size_t text_line(const uint8_t *head, size_t n)
+static size_t ckpt_text_line(const uint8_t *head, size_t n)
 {
 	size_t line = 0;
 
@@ -232,7 +232,7 @@ static enum plim_status judge_array(struct ckpt *c, uint32_t file, struct plim_e
 	const struct ckpt_file *f = &c->files.at[file];
 	uint64_t n = f->bytes < ARRAY_BYTES ? f->bytes : ARRAY_BYTES;
 	uint8_t *p;
-	enum plim_status st = model_read(c, file, 0, n, n, "the array", &p, err);
+	enum plim_status st = ckpt_model_read(c, file, 0, n, n, "the array", &p, err);
 
 	if (!st)
 		st = globals_inside(c, "the array", p, (size_t)n, err);
@@ -248,7 +248,7 @@ static enum plim_status refuse(struct ckpt *c, uint32_t file, const uint8_t *hea
 	enum ckpt_severity severity = f->may_be_else ? CKPT_WARN : CKPT_BAD_FINDING;
 	char facts[400] = "";
 	const char *slug, *is = what_else(head, n, &slug);
-	size_t line = text_line(head, n);
+	size_t line = ckpt_text_line(head, n);
 	enum plim_status st = PLIM_OK;
 
 	c->unreadable |= !c->kind; /* of a folder, the others can be read */
@@ -257,19 +257,21 @@ static enum plim_status refuse(struct ckpt *c, uint32_t file, const uint8_t *hea
 	if (st)
 		return st;
 	if (!is && line)
-		return model_find(c, severity, "text", 0, err,
-				  "'%s' is a text, no checkpoint: the answer of a server? \"%.*s\"",
-				  f->name, (int)line, (const char *)head);
+		return ckpt_model_find(
+			c, severity, "text", 0, err,
+			"'%s' is a text, no checkpoint: the answer of a server? \"%.*s\"", f->name,
+			(int)line, (const char *)head);
 	if (!is)
-		return model_find(c, severity, "unrecognised", 0, err,
-				  "'%s' is no checkpoint that is known here: it begins with %02x "
-				  "%02x %02x %02x",
-				  f->name, n > 0 ? head[0] : 0, n > 1 ? head[1] : 0,
-				  n > 2 ? head[2] : 0, n > 3 ? head[3] : 0);
+		return ckpt_model_find(
+			c, severity, "unrecognised", 0, err,
+			"'%s' is no checkpoint that is known here: it begins with %02x "
+			"%02x %02x %02x",
+			f->name, n > 0 ? head[0] : 0, n > 1 ? head[1] : 0, n > 2 ? head[2] : 0,
+			n > 3 ? head[3] : 0);
 	if (!strcmp(slug, "lfs_pointer"))
 		lfs_facts(head, n, facts, sizeof(facts));
-	return model_find(c, CKPT_BAD_FINDING, slug, PLIM_UNKNOWN, err, "'%s' is %s%s", f->name, is,
-			  facts);
+	return ckpt_model_find(c, CKPT_BAD_FINDING, slug, PLIM_UNKNOWN, err, "'%s' is %s%s",
+			       f->name, is, facts);
 }
 
 /* A zip with something in front: torch looks at the first bytes only, and refuses it. */
@@ -325,10 +327,11 @@ enum plim_status open_any(struct ckpt *c, uint32_t file, const char *prefix, str
 		return legacy_read(c, file, prefix, err);
 	before = zip_behind(head, n);
 	if (before && !what_else(head, n, &slug)) { /* a tar has zips inside */
-		st = model_find(c, CKPT_BAD_FINDING, "prefix", 0, err,
-				"%llu bytes stand before the zip: torch.load refuses it, other "
-				"tools do not",
-				(unsigned long long)before);
+		st = ckpt_model_find(
+			c, CKPT_BAD_FINDING, "prefix", 0, err,
+			"%llu bytes stand before the zip: torch.load refuses it, other "
+			"tools do not",
+			(unsigned long long)before);
 		return st ? st : torch_read_zip(c, file, before, f->bytes - before, prefix, err);
 	}
 	return refuse(c, file, head, n, err);
@@ -341,10 +344,10 @@ static enum plim_status note_device(struct ckpt *c, struct plim_err *err)
 		const char *device = ckpt_text(c, c->tensors.at[i].location);
 
 		if (*device && strcmp(device, "cpu") != 0 && strcmp(device, "meta") != 0)
-			return model_find(c, CKPT_NOTE, "device", PLIM_UNKNOWN, err,
-					  "saved from %.60s: without that device, load with "
-					  "map_location='cpu'",
-					  device);
+			return ckpt_model_find(c, CKPT_NOTE, "device", PLIM_UNKNOWN, err,
+					       "saved from %.60s: without that device, load with "
+					       "map_location='cpu'",
+					       device);
 	}
 	return PLIM_OK;
 }

@@ -82,6 +82,6 @@ enum plim_status walk_optimizer(struct walk *w, struct pickle_value dict, size_t
 		o.state_tensors++;
 		o.state_bytes += ckpt_tensor_bytes(&w->ckpt->tensors.at[i]);
 	}
-	o.path = model_string(w->ckpt, walk_name(w), w->name.n, &st, err);
+	o.path = ckpt_model_string(w->ckpt, walk_name(w), w->name.n, &st, err);
 	return st ? st : vec_push(w->ckpt->mem, &w->ckpt->optimizers, o, err);
 }

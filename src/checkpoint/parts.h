@@ -5,7 +5,7 @@
 #include "checkpoint.h"
 #include "pickle/pickle.h"
 
-static inline bool text_is_one_of(const char *text, const char *const *words, size_t n)
+static inline bool ckpt_text_is_one_of(const char *text, const char *const *words, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		if (!strcmp(text, words[i]))
@@ -14,7 +14,7 @@ static inline bool text_is_one_of(const char *text, const char *const *words, si
 }
 
 /* Does it end with `with`, and begin with something else? */
-static inline bool text_ends(const char *text, const char *with)
+static inline bool ckpt_text_ends(const char *text, const char *with)
 {
 	size_t n = strlen(text), k = strlen(with);
 
@@ -23,51 +23,53 @@ static inline bool text_ends(const char *text, const char *with)
 
 /* ---- model.c ---- */
 
-uint32_t model_string(struct ckpt *c, const char *text, size_t n, enum plim_status *st,
-		      struct plim_err *err);
-uint32_t model_printf(struct ckpt *c, enum plim_status *st, struct plim_err *err, const char *fmt,
-		      ...) __attribute__((format(printf, 4, 5)));
+uint32_t ckpt_model_string(struct ckpt *c, const char *text, size_t n, enum plim_status *st,
+			   struct plim_err *err);
+uint32_t ckpt_model_printf(struct ckpt *c, enum plim_status *st, struct plim_err *err,
+			   const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 
 /* The name of a file of the folder that is read, as it is told: with c->inside in front. */
-uint32_t model_path(struct ckpt *c, const char *name, enum plim_status *st, struct plim_err *err);
+uint32_t ckpt_model_path(struct ckpt *c, const char *name, enum plim_status *st,
+			 struct plim_err *err);
 
 /* Something to tell; `offset` PLIM_UNKNOWN: of no single byte.  At most FINDINGS of a kind are kept. */
-enum plim_status model_find(struct ckpt *c, enum ckpt_severity severity, const char *kind,
-			    uint64_t offset, struct plim_err *err, const char *fmt, ...)
+enum plim_status ckpt_model_find(struct ckpt *c, enum ckpt_severity severity, const char *kind,
+				 uint64_t offset, struct plim_err *err, const char *fmt, ...)
 	__attribute__((format(printf, 6, 7)));
 
 /* What to call a file in a sentence: its name where it is one of several, else "the file". */
-const char *model_file(const struct ckpt *c, uint32_t file);
+const char *ckpt_model_file(const struct ckpt *c, uint32_t file);
 
 /* *got bytes of what is at the place, all or an error that says how much is missing. */
-enum plim_status model_read(struct ckpt *c, uint32_t file, uint64_t offset, uint64_t n,
-			    uint64_t limit, const char *what, uint8_t **out, struct plim_err *err);
+enum plim_status ckpt_model_read(struct ckpt *c, uint32_t file, uint64_t offset, uint64_t n,
+				 uint64_t limit, const char *what, uint8_t **out,
+				 struct plim_err *err);
 
 /* How many of the tensors from `first` on are whole; *lost: the name of the first that is not, NULL without. */
-size_t model_whole(const struct ckpt *c, size_t first, const char **lost);
+size_t ckpt_model_whole(const struct ckpt *c, size_t first, const char **lost);
 
 /* Bytes that are no tensor's and have no checksum: a header, a pickle. */
-enum plim_status model_unchecked(struct ckpt *c, uint32_t file, const char *name, uint64_t offset,
-				 uint64_t bytes, struct plim_err *err);
+enum plim_status ckpt_model_unchecked(struct ckpt *c, uint32_t file, const char *name,
+				      uint64_t offset, uint64_t bytes, struct plim_err *err);
 
 /* Add a tensor of `rank` sizes; strides NULL: row-major; origin NULL: none.  Fills count and dims. */
-enum plim_status model_tensor(struct ckpt *c, struct ckpt_tensor t, const uint64_t *sizes,
-			      const uint64_t *strides, const uint64_t *origin,
-			      struct plim_err *err);
+enum plim_status ckpt_model_tensor(struct ckpt *c, struct ckpt_tensor t, const uint64_t *sizes,
+				   const uint64_t *strides, const uint64_t *origin,
+				   struct plim_err *err);
 
 /* The same for a tensor that is not one of c->tensors: row-major; fills *t's count and dims. */
-enum plim_status model_lay(struct ckpt *c, struct ckpt_tensor *t, const uint64_t *sizes,
-			   const uint64_t *origin, struct plim_err *err);
+enum plim_status ckpt_model_lay(struct ckpt *c, struct ckpt_tensor *t, const uint64_t *sizes,
+				const uint64_t *origin, struct plim_err *err);
 
 /*
  * The product of sizes, and of the elements that strides reach, checked: false when either does not
  * fit 64 bits.  *reach is 0 without elements, else the last element's index plus 1.
  */
-bool model_reach(const uint64_t *sizes, const uint64_t *strides, size_t rank, uint64_t offset,
-		 uint64_t *count, uint64_t *reach);
+bool ckpt_model_reach(const uint64_t *sizes, const uint64_t *strides, size_t rank, uint64_t offset,
+		      uint64_t *count, uint64_t *reach);
 
 /* What tells the architecture; the same again is not kept twice. */
-enum plim_status model_fact(struct ckpt *c, struct ckpt_fact f, struct plim_err *err);
+enum plim_status ckpt_model_fact(struct ckpt *c, struct ckpt_fact f, struct plim_err *err);
 
 /* ---- open.c ---- */
 
@@ -80,13 +82,14 @@ enum plim_status open_any(struct ckpt *c, uint32_t file, const char *prefix, str
 /* ---- texts.c: JSON files ---- */
 
 /* Called for each member of the outermost object; reads its value. */
-typedef enum plim_status text_key_fn(struct ckpt *c, struct json *j, const char *key, void *ctx,
-				     struct plim_err *err);
+typedef enum plim_status ckpt_text_key_fn(struct ckpt *c, struct json *j, const char *key,
+					  void *ctx, struct plim_err *err);
 /* A file that is no JSON becomes a finding. */
-enum plim_status text_read(struct ckpt *c, int dir, const char *name, text_key_fn *key, void *ctx,
-			   struct plim_err *err);
+enum plim_status ckpt_text_read(struct ckpt *c, int dir, const char *name, ckpt_text_key_fn *key,
+				void *ctx, struct plim_err *err);
 /* The next value as text: scalars, and the texts of a short list; else CKPT_NONE. */
-enum plim_status text_scalar(struct ckpt *c, struct json *j, uint32_t *what, struct plim_err *err);
+enum plim_status ckpt_text_scalar(struct ckpt *c, struct json *j, uint32_t *what,
+				  struct plim_err *err);
 
 /* ---- manifest.c ---- */
 
@@ -326,16 +329,17 @@ struct ckpt_out {
 	uint32_t crc;
 };
 
-enum plim_status out_put(struct ckpt_out *o, const void *at, size_t n, struct plim_err *err);
+enum plim_status ckpt_out_put(struct ckpt_out *o, const void *at, size_t n, struct plim_err *err);
 /* A tensor's bytes, packed, in row-major order. */
-enum plim_status out_tensor(struct ckpt *c, const struct ckpt_tensor *t, struct ckpt_out *o,
-			    struct plim_err *err);
+enum plim_status ckpt_out_tensor(struct ckpt *c, const struct ckpt_tensor *t, struct ckpt_out *o,
+				 struct plim_err *err);
 /* An extent's bytes. */
-enum plim_status out_extent(struct ckpt *c, uint32_t extent, struct ckpt_out *o,
-			    struct plim_err *err);
+enum plim_status ckpt_out_extent(struct ckpt *c, uint32_t extent, struct ckpt_out *o,
+				 struct plim_err *err);
 /* Commit to `path`, or with a status remove it; tells the file's size and sum. */
-enum plim_status out_end(struct ckpt *c, struct ckpt_out *o, const char *path, enum plim_status st,
-			 struct ckpt_extracted *told, struct plim_err *err);
+enum plim_status ckpt_out_end(struct ckpt *c, struct ckpt_out *o, const char *path,
+			      enum plim_status st, struct ckpt_extracted *told,
+			      struct plim_err *err);
 
 /* Write told->tensors tensors; told->bytes are theirs. */
 enum plim_status safetensors_write(struct ckpt *c, const uint32_t *tensors, const char *path,

@@ -154,7 +154,7 @@ enum plim_status tensor_open(struct tensor_reader *r, const struct ckpt *c,
 	st = extent_open(&r->run, c, t->extent, t->offset * t->dtype->bits / 8, err);
 	if (st || ckpt_is_contiguous(c, t))
 		return st;
-	model_reach(ckpt_shape(c, t), ckpt_strides(c, t), t->rank, 0, &count, &reach);
+	ckpt_model_reach(ckpt_shape(c, t), ckpt_strides(c, t), t->rank, 0, &count, &reach);
 	r->reach_bytes = reach * width;
 	if (r->reach_bytes > CKPT_GATHERED_BYTES)
 		return err_set(err, PLIM_E_UNSUPPORTED, "'%.200s' is a view too large to gather",

@@ -33,8 +33,8 @@ bool walk_sizes(const struct walk *w, struct pickle_value v, uint64_t *sizes, si
 
 static uint32_t name_id(struct walk *w, enum plim_status *st, struct plim_err *err)
 {
-	return w->name.n ? model_string(w->ckpt, w->name.at, w->name.n, st, err)
-			 : model_string(w->ckpt, "tensor", 6, st, err);
+	return w->name.n ? ckpt_model_string(w->ckpt, w->name.at, w->name.n, st, err)
+			 : ckpt_model_string(w->ckpt, "tensor", 6, st, err);
 }
 
 /* For a sentence. */
@@ -45,8 +45,8 @@ static const char *shown_name(const struct walk *w)
 
 static enum plim_status malformed(struct walk *w, const char *what, struct plim_err *err)
 {
-	return model_find(w->ckpt, CKPT_BAD_FINDING, "malformed_tensor", PLIM_UNKNOWN, err,
-			  "'%.200s' %s", shown_name(w), what);
+	return ckpt_model_find(w->ckpt, CKPT_BAD_FINDING, "malformed_tensor", PLIM_UNKNOWN, err,
+			       "'%.200s' %s", shown_name(w), what);
 }
 
 /* ---- storages ---- */
@@ -109,7 +109,7 @@ static enum plim_status check_type(struct walk *w, uint32_t extent, const struct
 		x->storage = dtype;
 	return x->storage == dtype
 		       ? PLIM_OK
-		       : model_find(
+		       : ckpt_model_find(
 				 w->ckpt, CKPT_BAD_FINDING, "storage_type", PLIM_UNKNOWN, err,
 				 "'%.200s' takes its storage '%.200s' for %s, another tensor for "
 				 "%s: torch reads both as one of them",
@@ -134,7 +134,8 @@ static enum plim_status place(struct walk *w, struct pickle_value storage, struc
 	if (!t->dtype)
 		t->dtype = s->dtype;
 	if (s->location && w->location == CKPT_NONE)
-		t->location = model_string(w->ckpt, s->location, strlen(s->location), &st, err);
+		t->location =
+			ckpt_model_string(w->ckpt, s->location, strlen(s->location), &st, err);
 	if (s->location && !strcmp(s->location, "meta"))
 		t->flags |= CKPT_META;
 	else if (!st)
@@ -178,7 +179,7 @@ static void count_bytes(uint64_t *sizes, uint64_t *strides, size_t rank, uint64_
 		strides[i] = stride;
 		if (__builtin_mul_overflow(stride, sizes[i], &stride))
 			stride =
-				UINT64_MAX; /* the shape itself is too large, which model_reach finds */
+				UINT64_MAX; /* the shape itself is too large, which ckpt_model_reach finds */
 	}
 }
 
@@ -195,13 +196,13 @@ static enum plim_status add(struct walk *w, struct ckpt_tensor *t, const uint64_
 	if (st)
 		return st;
 	if (!(t->flags & CKPT_META) &&
-	    (!model_reach(sizes, strides, t->rank, t->offset, &count, &reach) ||
+	    (!ckpt_model_reach(sizes, strides, t->rank, t->offset, &count, &reach) ||
 	     __builtin_mul_overflow(reach, t->dtype->bits / 8, &bytes) || bytes > storage_bytes)) {
 		st = malformed(w, "reaches beyond its storage", err);
 		t->extent = CKPT_NONE;
 		t->offset = 0;
 	}
-	return st ? st : model_tensor(w->ckpt, *t, sizes, strides, NULL, err);
+	return st ? st : ckpt_model_tensor(w->ckpt, *t, sizes, strides, NULL, err);
 }
 
 /* Conjugate and negative views are stored as they are, with a flag. */
@@ -274,7 +275,7 @@ static enum plim_status from_cpu(struct walk *w, const struct rebuild *how,
 
 	(void)how;
 	if (device)
-		w->location = model_string(w->ckpt, device, strlen(device), &st, err);
+		w->location = ckpt_model_string(w->ckpt, device, strlen(device), &st, err);
 	if (!st)
 		st = walk_value(w, walk_arg(w, args, 0), err);
 	w->location = before;
@@ -341,7 +342,7 @@ static enum plim_status shard(struct walk *w, struct pickle_value local, struct 
 	st = walk_value(w, local, err);
 	w->flags = before;
 	return st ? st
-		  : model_find(
+		  : ckpt_model_find(
 			    w->ckpt, CKPT_WARN, "one_rank", PLIM_UNKNOWN, err,
 			    "'%.200s' is one rank's part of a DTensor: the rest is in other files",
 			    walk_name(w));
@@ -383,9 +384,9 @@ static enum plim_status array(struct walk *w, const struct rebuild *how, struct 
 {
 	(void)how;
 	(void)args;
-	return model_find(w->ckpt, CKPT_WARN, "array", PLIM_UNKNOWN, err,
-			  "'%.200s' is an array of NumPy inside the pickle: it is not listed",
-			  shown_name(w));
+	return ckpt_model_find(w->ckpt, CKPT_WARN, "array", PLIM_UNKNOWN, err,
+			       "'%.200s' is an array of NumPy inside the pickle: it is not listed",
+			       shown_name(w));
 }
 
 static enum plim_status nothing(struct walk *w, const struct rebuild *how, struct pickle_value args,

@@ -30,7 +30,8 @@ struct reader {
 	VEC(char) name;
 };
 
-#define BAD(r, kind, at, ...) model_find((r)->ckpt, CKPT_BAD_FINDING, kind, at, err, __VA_ARGS__)
+#define BAD(r, kind, at, ...) \
+	ckpt_model_find((r)->ckpt, CKPT_BAD_FINDING, kind, at, err, __VA_ARGS__)
 
 static enum plim_status wrong(struct reader *r, const struct json_token *t, const char *what,
 			      struct plim_err *err)
@@ -126,7 +127,7 @@ static enum plim_status add_row(struct reader *r, struct tensor_row *row, struct
 	x.offset = r->data + row->from;
 	x.bytes = x.stored_bytes = row->to - row->from;
 	x.state = row->to > room ? CKPT_CUT : CKPT_UNREAD;
-	if (!model_reach(row->sizes, strides, row->t.rank, 0, &row->t.count, &reach) ||
+	if (!ckpt_model_reach(row->sizes, strides, row->t.rank, 0, &row->t.count, &reach) ||
 	    __builtin_mul_overflow(row->t.count, row->t.dtype->bits, &bits))
 		return err_set(err, PLIM_E_FORMAT, "the size of tensor '%.200s' overflows",
 			       ckpt_text(c, x.name));
@@ -143,7 +144,7 @@ static enum plim_status add_row(struct reader *r, struct tensor_row *row, struct
 		st = vec_push(c->mem, &c->extents, x, err);
 	if (!st)
 		st = vec_push(c->mem, &r->spans, s, err);
-	return st ? st : model_tensor(c, row->t, row->sizes, NULL, NULL, err);
+	return st ? st : ckpt_model_tensor(c, row->t, row->sizes, NULL, NULL, err);
 }
 
 /* ---- the header ---- */
@@ -162,14 +163,14 @@ static enum plim_status read_metadata(struct reader *r, struct plim_err *err)
 		st = json_next(&r->json, &t, err);
 		if (st || t.kind == JSON_OBJECT_END)
 			break;
-		f.name = model_printf(c, &st, err, "%.200s", t.string);
+		f.name = ckpt_model_printf(c, &st, err, "%.200s", t.string);
 		if (!st)
 			st = json_next(&r->json, &t, err);
 		if (!st && t.kind != JSON_STRING)
 			return wrong(r, &t, "__metadata__ holds something that is no text", err);
-		f.value = model_printf(c, &st, err, "%.900s", st ? "" : t.string);
+		f.value = ckpt_model_printf(c, &st, err, "%.900s", st ? "" : t.string);
 		if (!st)
-			st = model_fact(c, f, err);
+			st = ckpt_model_fact(c, f, err);
 	}
 	return st;
 }
@@ -199,7 +200,7 @@ static enum plim_status read_header(struct reader *r, struct plim_err *err)
 			break;
 		memcpy(r->name.at, r->prefix, n);
 		memcpy(r->name.at + n, t.string, t.n);
-		row.t.name = model_string(c, r->name.at, n + t.n, &st, err);
+		row.t.name = ckpt_model_string(c, r->name.at, n + t.n, &st, err);
 		if (!st)
 			st = read_row(r, &row, err);
 		if (!st)
@@ -278,7 +279,7 @@ static enum plim_status check_size(struct reader *r, uint64_t end, size_t first,
 	struct ckpt *c = r->ckpt;
 	uint64_t size = c->files.at[r->file].bytes, want = r->data + end;
 	const char *lost;
-	size_t whole = model_whole(c, first, &lost);
+	size_t whole = ckpt_model_whole(c, first, &lost);
 
 	for (size_t i = first; i < c->tensors.n; i++)
 		if (ckpt_is_whole(c, i))
@@ -360,9 +361,9 @@ enum plim_status safetensors_read(struct ckpt *c, uint32_t file, const char *pre
 			(unsigned long long)(size - 8), (unsigned long long)n);
 	}
 	r.data = 8 + n;
-	st = model_unchecked(c, file, "the header", 0, r.data, err);
+	st = ckpt_model_unchecked(c, file, "the header", 0, r.data, err);
 	if (!st)
-		st = model_read(c, file, 8, n, CKPT_HEADER_BYTES, "the header", &bytes, err);
+		st = ckpt_model_read(c, file, 8, n, CKPT_HEADER_BYTES, "the header", &bytes, err);
 	if (!st)
 		st = parse(&r, bytes, (size_t)n, &why);
 	if (st == PLIM_E_FORMAT)

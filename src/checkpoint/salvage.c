@@ -82,9 +82,9 @@ static enum plim_status salvage_record(struct ckpt *c, struct zip *z, uint64_t *
 	data = *at + LOCAL_BYTES + name_n + zip_le(p + 28, 2);
 	if (data > z->bytes)
 		return PLIM_OK;
-	st = model_read(c, z->file, z->base + *at + LOCAL_BYTES, name_n, 1 << 16, "a name", &name,
-			err);
-	x.name = model_string(c, (const char *)name, name_n, &st, err);
+	st = ckpt_model_read(c, z->file, z->base + *at + LOCAL_BYTES, name_n, 1 << 16, "a name",
+			     &name, err);
+	x.name = ckpt_model_string(c, (const char *)name, name_n, &st, err);
 	mem_free(c->mem, name, name_n, 1);
 	x.offset = z->base + data;
 	x.crc = (uint32_t)zip_le(p + 14, 4);

@@ -270,8 +270,8 @@ static enum plim_status judge_extent(struct scan *s, uint32_t i, uint32_t crc, b
 
 	if (shorter) {
 		x->state = CKPT_CUT;
-		return model_find(c, CKPT_BAD_FINDING, "truncated", x->offset, err,
-				  "the file became shorter while '%.200s' was read", name);
+		return ckpt_model_find(c, CKPT_BAD_FINDING, "truncated", x->offset, err,
+				       "the file became shorter while '%.200s' was read", name);
 	}
 	/* A checksum that was left out reads 0; a sum that is truly 0 is protected all the same. */
 	if ((x->check == CKPT_CHECK_OFF && crc && !broken) || x->check == CKPT_CHECK_NOTHING) {
@@ -284,11 +284,11 @@ static enum plim_status judge_extent(struct scan *s, uint32_t i, uint32_t crc, b
 		c->verified_records++;
 		return PLIM_OK;
 	}
-	return model_find(c, CKPT_BAD_FINDING, "crc_mismatch", x->offset, err,
-			  "record '%.200s'%s%.200s%s is damaged: its bytes do not match their "
-			  "checksum (%08x, stored %08x)",
-			  name, *tensor ? " (tensor '" : "", tensor, *tensor ? "')" : "", crc,
-			  x->crc);
+	return ckpt_model_find(c, CKPT_BAD_FINDING, "crc_mismatch", x->offset, err,
+			       "record '%.200s'%s%.200s%s is damaged: its bytes do not match their "
+			       "checksum (%08x, stored %08x)",
+			       name, *tensor ? " (tensor '" : "", tensor, *tensor ? "')" : "", crc,
+			       x->crc);
 }
 
 static enum plim_status judge_parts(struct scan *s, struct plim_err *err)
@@ -342,27 +342,27 @@ static enum plim_status judge_values(struct ckpt *c, struct plim_err *err)
 		skipped += t->count && t->extent != CKPT_NONE && !v->numbers &&
 			   t->dtype->number != CKPT_BITS;
 		if (v->nan || v->infinite)
-			st = model_find(
+			st = ckpt_model_find(
 				c, mask ? CKPT_NOTE : CKPT_BAD_FINDING, "nonfinite", PLIM_UNKNOWN,
 				err,
 				"tensor '%.200s' holds %llu NaN and %llu infinite of %llu numbers",
 				name, (unsigned long long)v->nan, (unsigned long long)v->infinite,
 				(unsigned long long)v->numbers);
 		else if (t->dtype->number == CKPT_BOOL && v->numbers && v->max > 1)
-			st = model_find(
+			st = ckpt_model_find(
 				c, CKPT_WARN, "not_bool", PLIM_UNKNOWN, err,
 				"tensor '%.200s' is bool and holds other bytes than 0 and 1, up "
 				"to %.0f",
 				name, v->max);
 		else if (t->rank >= 2 && v->numbers >= 16 && v->constant && !starts_at_zero(name) &&
 			 !(t->flags & CKPT_PART))
-			st = model_find(c, CKPT_WARN,
-					v->zero == v->numbers ? "all_zero" : "constant",
-					PLIM_UNKNOWN, err, "tensor '%.200s' holds %llu times %.9g",
-					name, (unsigned long long)v->numbers, v->min);
+			st = ckpt_model_find(
+				c, CKPT_WARN, v->zero == v->numbers ? "all_zero" : "constant",
+				PLIM_UNKNOWN, err, "tensor '%.200s' holds %llu times %.9g", name,
+				(unsigned long long)v->numbers, v->min);
 	}
 	if (!st && skipped)
-		st = model_find(
+		st = ckpt_model_find(
 			c, CKPT_NOTE, "values_skipped", PLIM_UNKNOWN, err,
 			"the values of %zu tensors were not looked at (views with gaps or repeats, "
 			"damaged or of another byte order)",

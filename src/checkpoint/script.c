@@ -36,12 +36,12 @@ static enum ckpt_trust judge(const char *chain)
 	bool class = !strncmp(chain, classes, sizeof(classes) - 1);
 	char space[60];
 
-	if (text_is_one_of(chain, dangerous, sizeof(dangerous) / sizeof(dangerous[0])))
+	if (ckpt_text_is_one_of(chain, dangerous, sizeof(dangerous) / sizeof(dangerous[0])))
 		return CKPT_DANGEROUS;
 	if (!class && strncmp(chain, "ops.", 4) != 0)
 		return CKPT_PLAIN;
 	part_of(chain, class ? 3 : 1, space, sizeof(space));
-	return text_is_one_of(space, computing, sizeof(computing) / sizeof(computing[0]))
+	return ckpt_text_is_one_of(space, computing, sizeof(computing) / sizeof(computing[0]))
 		       ? CKPT_PLAIN
 		       : CKPT_UNKNOWN;
 }

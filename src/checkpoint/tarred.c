@@ -79,7 +79,7 @@ static enum plim_status read_pickles(struct tarred *t, const char *name, const u
 	enum plim_status st = globals_read(t->ckpt, name, p, n, &used, err);
 
 	if (!st)
-		log.record = model_string(t->ckpt, name, strlen(name), &st, err);
+		log.record = ckpt_model_string(t->ckpt, name, strlen(name), &st, err);
 	for (size_t at = used; !st && at + 2 < most && tries < TRIES; at += used ? used : 1) {
 		used = 0;
 		if (p[at] != 0x80 || p[at + 1] > 5)
@@ -107,23 +107,23 @@ static enum plim_status read_member(struct tarred *t, const struct tar_member *m
 		return PLIM_OK;
 	if (m->offset > size || m->bytes > size - m->offset) {
 		c->truncated = true;
-		return model_find(c, CKPT_BAD_FINDING, "truncated", size, err,
-				  "the archive is cut inside its member '%.200s'", m->name);
+		return ckpt_model_find(c, CKPT_BAD_FINDING, "truncated", size, err,
+				       "the archive is cut inside its member '%.200s'", m->name);
 	}
 	snprintf(name, sizeof(name), "%s%.1000s/", t->prefix, m->name);
-	st = model_read(c, t->file, m->offset, n, n, "a member", &p, err);
+	st = ckpt_model_read(c, t->file, m->offset, n, n, "a member", &p, err);
 	if (st)
 		return st;
 	if (n >= 4 && !memcmp(p, "PK\3\4", 4)) {
 		t->checkpoints++;
 		st = torch_read_zip(c, t->file, m->offset, m->bytes, name, err);
 	} else if (opcodes_is_pickle(p, n)) {
-		t->old += text_is_one_of(m->name, old, 3);
+		t->old += ckpt_text_is_one_of(m->name, old, 3);
 		st = read_pickles(t, m->name, p, (size_t)n, err);
 		if (!st && n < m->bytes)
-			st = model_find(c, CKPT_BAD_FINDING, "too_large", m->offset + n, err,
-					"only the first %llu bytes of '%.200s' were looked at",
-					(unsigned long long)n, m->name);
+			st = ckpt_model_find(c, CKPT_BAD_FINDING, "too_large", m->offset + n, err,
+					     "only the first %llu bytes of '%.200s' were looked at",
+					     (unsigned long long)n, m->name);
 	}
 	mem_free(c->mem, p, n, 1);
 	return st;
@@ -132,25 +132,26 @@ static enum plim_status read_member(struct tarred *t, const struct tar_member *m
 static enum plim_status tell(const struct tarred *t, struct plim_err *err)
 {
 	struct ckpt *c = t->ckpt;
-	const char *file = model_file(c, t->file);
+	const char *file = ckpt_model_file(c, t->file);
 
 	if (t->old)
-		return model_find(
+		return ckpt_model_find(
 			c, CKPT_BAD_FINDING, "tar", 0, err,
 			"%.200s is a tar of torch before 2017, whose tensors are not read: "
 			"convert it with torch <= 2.5 in a sandbox",
 			file);
 	if (t->checkpoints)
-		return model_find(
+		return ckpt_model_find(
 			c, CKPT_NOTE, "tar", 0, err,
 			"%.200s is a tar of %zu members (NeMo?), %zu of them checkpoints, "
 			"which were looked at",
 			file, t->members, t->checkpoints);
 	c->unreadable |= c->kind == CKPT_KIND_TAR;
-	return model_find(c, CKPT_BAD_FINDING, "tar", 0, err,
-			  "%.200s is a tar file, which torch.load takes for one of before 2017 and "
-			  "no other checkpoint is: unpack it",
-			  file);
+	return ckpt_model_find(
+		c, CKPT_BAD_FINDING, "tar", 0, err,
+		"%.200s is a tar file, which torch.load takes for one of before 2017 and "
+		"no other checkpoint is: unpack it",
+		file);
 }
 
 enum plim_status tarred_read(struct ckpt *c, uint32_t file, const char *prefix,
@@ -176,12 +177,12 @@ enum plim_status tarred_read(struct ckpt *c, uint32_t file, const char *prefix,
 		st = read_member(&t, &m, &why);
 	source_close(s);
 	if (st == PLIM_E_FORMAT)
-		st = model_find(c, CKPT_BAD_FINDING, "tar_damaged", PLIM_UNKNOWN, err, "%.200s: %s",
-				model_file(c, file), why.message);
+		st = ckpt_model_find(c, CKPT_BAD_FINDING, "tar_damaged", PLIM_UNKNOWN, err,
+				     "%.200s: %s", ckpt_model_file(c, file), why.message);
 	else if (st && err)
 		*err = why;
 	if (!st && t.members == MEMBERS)
-		st = model_find(c, CKPT_BAD_FINDING, "too_large", PLIM_UNKNOWN, err,
-				"more than %d members: the rest was not looked at", MEMBERS);
+		st = ckpt_model_find(c, CKPT_BAD_FINDING, "too_large", PLIM_UNKNOWN, err,
+				     "more than %d members: the rest was not looked at", MEMBERS);
 	return st ? st : tell(&t, err);
 }

@@ -6,7 +6,7 @@
 
 #define JSON_FILE_BYTES ((uint64_t)256 << 20)
 
-static enum plim_status each_key(struct ckpt *c, struct json *j, text_key_fn *key, void *ctx,
+static enum plim_status each_key(struct ckpt *c, struct json *j, ckpt_text_key_fn *key, void *ctx,
 				 struct plim_err *err)
 {
 	struct json_token t;
@@ -25,8 +25,8 @@ static enum plim_status each_key(struct ckpt *c, struct json *j, text_key_fn *ke
 	return st;
 }
 
-enum plim_status text_read(struct ckpt *c, int dir, const char *name, text_key_fn *key, void *ctx,
-			   struct plim_err *err)
+enum plim_status ckpt_text_read(struct ckpt *c, int dir, const char *name, ckpt_text_key_fn *key,
+				void *ctx, struct plim_err *err)
 {
 	struct plim_err why = { 0 };
 	struct source *src;
@@ -38,7 +38,7 @@ enum plim_status text_read(struct ckpt *c, int dir, const char *name, text_key_f
 
 	if (!st) {
 		n = c->files.at[file].bytes;
-		st = model_read(c, file, 0, n, JSON_FILE_BYTES, "the text", &bytes, &why);
+		st = ckpt_model_read(c, file, 0, n, JSON_FILE_BYTES, "the text", &bytes, &why);
 	}
 	if (!st)
 		st = source_open_memory(c->mem, name, bytes, (size_t)n, SOURCE_MEMORY_PLAIN, NULL,
@@ -53,17 +53,19 @@ enum plim_status text_read(struct ckpt *c, int dir, const char *name, text_key_f
 	}
 	mem_free(c->mem, bytes, (size_t)n, 1);
 	if ((st == PLIM_E_FORMAT || st == PLIM_E_IO) && strstr(why.message, name))
-		return model_find(c, CKPT_BAD_FINDING, "json", why.offset, err, "%s", why.message);
+		return ckpt_model_find(c, CKPT_BAD_FINDING, "json", why.offset, err, "%s",
+				       why.message);
 	if (st == PLIM_E_FORMAT || st == PLIM_E_IO)
-		return model_find(c, CKPT_BAD_FINDING, "json", why.offset, err, "'%.200s': %s",
-				  name, why.message);
+		return ckpt_model_find(c, CKPT_BAD_FINDING, "json", why.offset, err, "'%.200s': %s",
+				       name, why.message);
 	if (st && err)
 		*err = why;
 	return st;
 }
 
 /* Scalars, and the texts of a short list, as they stand. */
-enum plim_status text_scalar(struct ckpt *c, struct json *j, uint32_t *what, struct plim_err *err)
+enum plim_status ckpt_text_scalar(struct ckpt *c, struct json *j, uint32_t *what,
+				  struct plim_err *err)
 {
 	struct json_token t;
 	enum plim_status st = json_next(j, &t, err);
@@ -72,21 +74,21 @@ enum plim_status text_scalar(struct ckpt *c, struct json *j, uint32_t *what, str
 	if (st)
 		return st;
 	switch (t.kind) {
-	case JSON_STRING: *what = model_printf(c, &st, err, "%.300s", t.string); return st;
+	case JSON_STRING: *what = ckpt_model_printf(c, &st, err, "%.300s", t.string); return st;
 	case JSON_INTEGER:
-	case JSON_DOUBLE: *what = model_printf(c, &st, err, "%.9g", t.number); return st;
-	case JSON_TRUE: *what = model_printf(c, &st, err, "true"); return st;
-	case JSON_FALSE: *what = model_printf(c, &st, err, "false"); return st;
+	case JSON_DOUBLE: *what = ckpt_model_printf(c, &st, err, "%.9g", t.number); return st;
+	case JSON_TRUE: *what = ckpt_model_printf(c, &st, err, "true"); return st;
+	case JSON_FALSE: *what = ckpt_model_printf(c, &st, err, "false"); return st;
 	case JSON_ARRAY:
 		while (!st) {
 			st = json_next(j, &t, err);
 			if (st || t.kind == JSON_ARRAY_END)
 				return st;
 			if (t.kind == JSON_STRING && *what == CKPT_NONE)
-				*what = model_printf(c, &st, err, "%.300s", t.string);
+				*what = ckpt_model_printf(c, &st, err, "%.300s", t.string);
 			else if (t.kind == JSON_STRING)
-				*what = model_printf(c, &st, err, "%.300s, %.100s",
-						     ckpt_text(c, *what), t.string);
+				*what = ckpt_model_printf(c, &st, err, "%.300s, %.100s",
+							  ckpt_text(c, *what), t.string);
 			else if (!st)
 				st = json_skip(j, &t, err);
 		}

@@ -62,20 +62,21 @@ static enum plim_status find_storage(void *ctx, const struct unpickle_storage *s
 	if (*extent == CKPT_NONE && a->cut)
 		return PLIM_OK;
 	if (*extent == CKPT_NONE)
-		return s->bytes ? model_find(c, CKPT_BAD_FINDING, "missing_record", PLIM_UNKNOWN,
-					     err, "record '%.200s' is %s", name,
-					     a->zip.damaged
-						     ? "not in the directory, which is damaged: "
-						       "torch.load fails"
-						     : "missing: the tensors in it are lost")
-				: PLIM_OK;
+		return s->bytes
+			       ? ckpt_model_find(
+					 c, CKPT_BAD_FINDING, "missing_record", PLIM_UNKNOWN, err,
+					 "record '%.200s' is %s", name,
+					 a->zip.damaged ? "not in the directory, which is damaged: "
+							  "torch.load fails"
+							: "missing: the tensors in it are lost")
+			       : PLIM_OK;
 	x = &c->extents.at[*extent];
 	if (x->bytes == s->bytes || x->state == CKPT_CUT)
 		return PLIM_OK;
 	x->state = CKPT_CUT; /* which of its bytes are the storage's, nobody knows */
-	return model_find(c, CKPT_BAD_FINDING, "storage_size", x->offset, err,
-			  "record '%.200s' has %llu bytes, its storage needs %llu", name,
-			  (unsigned long long)x->bytes, (unsigned long long)s->bytes);
+	return ckpt_model_find(c, CKPT_BAD_FINDING, "storage_size", x->offset, err,
+			       "record '%.200s' has %llu bytes, its storage needs %llu", name,
+			       (unsigned long long)x->bytes, (unsigned long long)s->bytes);
 }
 
 /*
@@ -109,15 +110,16 @@ static enum plim_status read_pickle(struct archive *a, uint32_t at, const char *
 	if (!st && prefix)
 		st = unpickle_walk(&u, root, &why);
 	if (st == PLIM_E_FORMAT)
-		st = model_find(c, CKPT_BAD_FINDING, "pickle", PLIM_UNKNOWN, err, "'%.200s': %s",
-				name, why.message);
+		st = ckpt_model_find(c, CKPT_BAD_FINDING, "pickle", PLIM_UNKNOWN, err,
+				     "'%.200s': %s", name, why.message);
 	else if (st && err)
 		*err = why;
 	else if (!st && used < n)
-		st = model_find(c, CKPT_WARN, "after_pickle", c->extents.at[at].offset + used, err,
-				"behind the pickle in '%.200s' there are more bytes, %zu: torch "
-				"ignores them, other loaders do not",
-				name, n - used);
+		st = ckpt_model_find(
+			c, CKPT_WARN, "after_pickle", c->extents.at[at].offset + used, err,
+			"behind the pickle in '%.200s' there are more bytes, %zu: torch "
+			"ignores them, other loaders do not",
+			name, n - used);
 	pickle_heap_release(&u.heap);
 	return st;
 }
@@ -174,13 +176,13 @@ static enum plim_status check_order(struct archive *a, bool big, size_t first, s
 		seen += got / (t->dtype->number == CKPT_F32 ? 4 : 2);
 	}
 	if (!st && seen >= ORDER_NUMBERS && odd[big] * 4 > seen && odd[!big] * 100 < seen)
-		return model_find(c, CKPT_BAD_FINDING, "byteorder", PLIM_UNKNOWN, err,
-				  "the file says its numbers are %s-endian, but they are not: "
-				  "torch would swap every number",
-				  big ? "big" : "little");
+		return ckpt_model_find(c, CKPT_BAD_FINDING, "byteorder", PLIM_UNKNOWN, err,
+				       "the file says its numbers are %s-endian, but they are not: "
+				       "torch would swap every number",
+				       big ? "big" : "little");
 	if (!st && big)
-		st = model_find(c, CKPT_WARN, "big_endian", PLIM_UNKNOWN, err,
-				"the numbers are big-endian: values are not looked at");
+		st = ckpt_model_find(c, CKPT_WARN, "big_endian", PLIM_UNKNOWN, err,
+				     "the numbers are big-endian: values are not looked at");
 	return st;
 }
 
@@ -219,19 +221,19 @@ static enum plim_status check_records(struct archive *a, size_t first, struct pl
 		st = read_small(a, ".data/version", text, sizeof(text), &there2, err);
 	version = strtol(text, NULL, 10);
 	if (!st && !there && !there2 && !a->cut)
-		st = model_find(c, CKPT_BAD_FINDING, "no_version", PLIM_UNKNOWN, err,
-				"the record 'version' is missing: torch.load fails");
+		st = ckpt_model_find(c, CKPT_BAD_FINDING, "no_version", PLIM_UNKNOWN, err,
+				     "the record 'version' is missing: torch.load fails");
 	else if (!st && !a->cut && (version < 1 || version > 10))
-		st = model_find(c, CKPT_BAD_FINDING, "version", PLIM_UNKNOWN, err,
-				"version '%.*s' is none that torch reads",
-				(int)strcspn(text, "\r\n"), text);
+		st = ckpt_model_find(c, CKPT_BAD_FINDING, "version", PLIM_UNKNOWN, err,
+				     "version '%.*s' is none that torch reads",
+				     (int)strcspn(text, "\r\n"), text);
 	if (!st)
 		st = read_small(a, "byteorder", text, sizeof(text), &there, err);
 	big = !strcmp(text, "big");
 	c->big_endian |= big;
 	if (!st && there && !a->cut && !big && strcmp(text, "little") != 0)
-		st = model_find(c, CKPT_BAD_FINDING, "byteorder", PLIM_UNKNOWN, err,
-				"byteorder '%.20s' is neither little nor big", text);
+		st = ckpt_model_find(c, CKPT_BAD_FINDING, "byteorder", PLIM_UNKNOWN, err,
+				     "byteorder '%.20s' is neither little nor big", text);
 	return st ? st : check_order(a, big, first, err);
 }
 
@@ -269,11 +271,11 @@ static enum plim_status check_unused(struct archive *a, uint32_t at, struct plim
 	/* TorchScript has sources, what tells their lines, the shapes of example inputs, and files of its user's. */
 	if (st || a->script)
 		return st;
-	return pickle ? model_find(c, CKPT_WARN, "extra_pickle", place, err,
-				   "'%.200s' holds a second pickle", name)
-		      : model_find(c, CKPT_NOTE, "unused_record", place, err,
-				   "'%.200s' (%llu bytes) belongs to no tensor", name,
-				   (unsigned long long)bytes);
+	return pickle ? ckpt_model_find(c, CKPT_WARN, "extra_pickle", place, err,
+					"'%.200s' holds a second pickle", name)
+		      : ckpt_model_find(c, CKPT_NOTE, "unused_record", place, err,
+					"'%.200s' (%llu bytes) belongs to no tensor", name,
+					(unsigned long long)bytes);
 }
 
 static enum plim_status check_rest(struct archive *a, struct plim_err *err)
@@ -295,9 +297,10 @@ static enum plim_status note_deflated(struct archive *a, struct plim_err *err)
 {
 	for (uint32_t i = 0; i < a->zip.n; i++)
 		if (a->ckpt->extents.at[a->zip.first + i].deflated)
-			return model_find(a->ckpt, CKPT_WARN, "deflated", PLIM_UNKNOWN, err,
-					  "records are compressed, which torch.save never does: "
-					  "torch.load(mmap=True) fails");
+			return ckpt_model_find(
+				a->ckpt, CKPT_WARN, "deflated", PLIM_UNKNOWN, err,
+				"records are compressed, which torch.save never does: "
+				"torch.load(mmap=True) fails");
 	return PLIM_OK;
 }
 
@@ -314,10 +317,11 @@ static enum plim_status check_protection(struct archive *a, struct plim_err *err
 		on += x->check == CKPT_CHECK_CRC && x->bytes;
 	}
 	if (off && on)
-		return model_find(c, CKPT_WARN, "some_unprotected", PLIM_UNKNOWN, err,
-				  "%u of %u records have no checksum, the others have: one writer "
-				  "does not do that",
-				  off, off + on);
+		return ckpt_model_find(
+			c, CKPT_WARN, "some_unprotected", PLIM_UNKNOWN, err,
+			"%u of %u records have no checksum, the others have: one writer "
+			"does not do that",
+			off, off + on);
 	return PLIM_OK;
 }
 
@@ -357,10 +361,11 @@ static enum plim_status note_zeros(struct archive *a, struct plim_err *err)
 
 	if (st || n < ZEROS_TOLD_BYTES)
 		return st;
-	return model_find(c, CKPT_NOTE, "zero_tail", c->files.at[a->zip.file].bytes - n, err,
-			  "the last %llu bytes are zeros: never written, or lost when the machine "
-			  "crashed or the disk was full",
-			  (unsigned long long)n);
+	return ckpt_model_find(
+		c, CKPT_NOTE, "zero_tail", c->files.at[a->zip.file].bytes - n, err,
+		"the last %llu bytes are zeros: never written, or lost when the machine "
+		"crashed or the disk was full",
+		(unsigned long long)n);
 }
 
 static enum plim_status tell_cut(struct archive *a, size_t first, struct plim_err *err)
@@ -369,25 +374,25 @@ static enum plim_status tell_cut(struct archive *a, size_t first, struct plim_er
 	uint32_t last = a->zip.n ? a->zip.first + a->zip.n - 1 : CKPT_NONE;
 	bool cut = last != CKPT_NONE && c->extents.at[last].state == CKPT_CUT;
 	const char *lost;
-	size_t whole = model_whole(c, first, &lost);
+	size_t whole = ckpt_model_whole(c, first, &lost);
 
 	if (a->broken)
-		return model_find(c, CKPT_NOTE, "salvaged", PLIM_UNKNOWN, err,
-				  "without the directory, by the records' own headers, %zu of %zu "
-				  "tensors are whole%s%.200s%s",
-				  whole, c->tensors.n - first,
-				  lost ? "; the first that is not: '" : "", lost ? lost : "",
-				  lost ? "'" : "");
+		return ckpt_model_find(
+			c, CKPT_NOTE, "salvaged", PLIM_UNKNOWN, err,
+			"without the directory, by the records' own headers, %zu of %zu "
+			"tensors are whole%s%.200s%s",
+			whole, c->tensors.n - first, lost ? "; the first that is not: '" : "",
+			lost ? lost : "", lost ? "'" : "");
 	c->truncated = true;
-	return model_find(c, CKPT_BAD_FINDING, "truncated", c->files.at[a->zip.file].bytes, err,
-			  "%.200s is cut%s%.100s: %zu of %zu tensors are whole%s%.200s%s",
-			  model_file(c, a->zip.file),
-			  cut    ? " inside record "
-			  : lost ? " between two records"
-				 : " behind its tensors, in the directory",
-			  cut ? ckpt_text(c, c->extents.at[last].name) : "", whole,
-			  c->tensors.n - first, lost ? "; the first that is not: '" : "",
-			  lost ? lost : "", lost ? "'" : "");
+	return ckpt_model_find(c, CKPT_BAD_FINDING, "truncated", c->files.at[a->zip.file].bytes,
+			       err, "%.200s is cut%s%.100s: %zu of %zu tensors are whole%s%.200s%s",
+			       ckpt_model_file(c, a->zip.file),
+			       cut    ? " inside record "
+			       : lost ? " between two records"
+				      : " behind its tensors, in the directory",
+			       cut ? ckpt_text(c, c->extents.at[last].name) : "", whole,
+			       c->tensors.n - first, lost ? "; the first that is not: '" : "",
+			       lost ? lost : "", lost ? "'" : "");
 }
 
 /* ---- what it is ---- */
@@ -433,7 +438,7 @@ static const char *other_zip(const struct archive *a)
 			const char *name =
 				ckpt_text(a->ckpt, a->ckpt->extents.at[a->zip.first + i].name);
 
-			if (text_ends(name, other_zips[k].ending))
+			if (ckpt_text_ends(name, other_zips[k].ending))
 				return other_zips[k].is;
 		}
 	return NULL;
@@ -470,7 +475,7 @@ static enum plim_status judge_others(struct archive *a, struct plim_err *err)
 static enum plim_status refuse_zip(struct archive *a, struct plim_err *err)
 {
 	struct ckpt *c = a->ckpt;
-	const char *file = model_file(c, a->zip.file);
+	const char *file = ckpt_model_file(c, a->zip.file);
 	/* An object that cannot be pickled: the version is written last of all the same. */
 	bool failed = record(a, "version") != CKPT_NONE && record(a, "data/0") == CKPT_NONE;
 	const char *other = other_zip(a);
@@ -484,18 +489,20 @@ static enum plim_status refuse_zip(struct archive *a, struct plim_err *err)
 	if (!c->kind)
 		c->kind = CKPT_KIND_ZIP;
 	if (a->cut)
-		return model_find(c, CKPT_BAD_FINDING, "truncated", PLIM_UNKNOWN, err,
-				  "%.200s is cut before its first pickle ends: nothing can be "
-				  "recovered",
-				  file);
+		return ckpt_model_find(c, CKPT_BAD_FINDING, "truncated", PLIM_UNKNOWN, err,
+				       "%.200s is cut before its first pickle ends: nothing can be "
+				       "recovered",
+				       file);
 	if (failed && !other)
-		return model_find(c, CKPT_BAD_FINDING, "no_pickle", PLIM_UNKNOWN, err,
-				  "%.200s was begun by torch.save, which then failed: the record "
-				  "data.pkl is not there",
-				  file);
-	return model_find(c, CKPT_BAD_FINDING, "no_pickle", PLIM_UNKNOWN, err,
-			  "%.200s is %s without the record data.pkl: not a checkpoint of torch",
-			  file, other ? other : "a zip");
+		return ckpt_model_find(
+			c, CKPT_BAD_FINDING, "no_pickle", PLIM_UNKNOWN, err,
+			"%.200s was begun by torch.save, which then failed: the record "
+			"data.pkl is not there",
+			file);
+	return ckpt_model_find(
+		c, CKPT_BAD_FINDING, "no_pickle", PLIM_UNKNOWN, err,
+		"%.200s is %s without the record data.pkl: not a checkpoint of torch", file,
+		other ? other : "a zip");
 }
 
 /* ---- TorchScript ---- */
@@ -507,7 +514,7 @@ static bool is_code(const struct archive *a, uint32_t at)
 	size_t n = strlen(a->prefix);
 
 	return !strncmp(name, a->prefix, n) && !strncmp(name + n, "code/", 5) &&
-	       text_ends(name, ".py");
+	       ckpt_text_ends(name, ".py");
 }
 
 /* torch.load hands a file with that record to torch.jit.load; a cut one may have lost it. */
@@ -533,8 +540,8 @@ static enum plim_status judge_code(struct archive *a, uint32_t at, struct plim_e
 		st = script_judge(c, name, (const char *)code, n, &why);
 	mem_free(c->mem, code, n, 1);
 	if (st == PLIM_E_FORMAT) /* it cannot be read, or is larger than any code */
-		return model_find(c, CKPT_BAD_FINDING, "code", c->extents.at[at].offset, err,
-				  "the code in '%.200s' cannot be looked at", name);
+		return ckpt_model_find(c, CKPT_BAD_FINDING, "code", c->extents.at[at].offset, err,
+				       "the code in '%.200s' cannot be looked at", name);
 	if (st && err)
 		*err = why;
 	return st;
@@ -563,7 +570,7 @@ static enum plim_status read_script(struct archive *a, const char *prefix, struc
 		st = judge_code(a, i, err);
 	}
 	return st ? st
-		  : model_find(
+		  : ckpt_model_find(
 			    c, CKPT_WARN, "torchscript", PLIM_UNKNOWN, err,
 			    "code is inside (TorchScript, %u file%s of %llu bytes): torch.jit.load "
 			    "compiles it, torch.load(weights_only=True) refuses it",
@@ -587,10 +594,10 @@ static enum plim_status read_archive(struct archive *a, uint32_t root, const cha
 		c->root_bytes = c->extents.at[root].bytes;
 	}
 	if (!*a->prefix)
-		st = model_find(c, CKPT_BAD_FINDING, "no_folder", PLIM_UNKNOWN, err,
-				"%.200s was packed without the folder around its records: "
-				"torch.load refuses it",
-				model_file(c, a->zip.file));
+		st = ckpt_model_find(c, CKPT_BAD_FINDING, "no_folder", PLIM_UNKNOWN, err,
+				     "%.200s was packed without the folder around its records: "
+				     "torch.load refuses it",
+				     ckpt_model_file(c, a->zip.file));
 	if (!st)
 		st = read_pickle(a, root, prefix, err);
 	if (!st && a->script)

@@ -75,9 +75,9 @@ static enum plim_status enter(struct walk *w, const char *key, size_t n, size_t 
 
 	*before = w->name.n;
 	if (n && n >= room)
-		st = model_find(w->ckpt, CKPT_WARN, "long_name", PLIM_UNKNOWN, err,
-				"names of more than %d bytes are cut: '%.60s' for one", NAME_BYTES,
-				w->name.n ? walk_name(w) : key);
+		st = ckpt_model_find(w->ckpt, CKPT_WARN, "long_name", PLIM_UNKNOWN, err,
+				     "names of more than %d bytes are cut: '%.60s' for one",
+				     NAME_BYTES, w->name.n ? walk_name(w) : key);
 	n = n < room ? n : room - (room > 0);
 	if (!st)
 		st = vec_need(w->ckpt->mem, &w->name, n + 2, err);
@@ -153,8 +153,8 @@ static const struct ckpt_dtype *get_numpy(const struct walk *w, struct pickle_va
 	char name[64];
 	const char *code;
 
-	if (!text_ends(walk_global(w, walk_part(w, v, PICKLE_CALL_CALLEE), name, sizeof(name)),
-		       ".multiarray.scalar") ||
+	if (!ckpt_text_ends(walk_global(w, walk_part(w, v, PICKLE_CALL_CALLEE), name, sizeof(name)),
+			    ".multiarray.scalar") ||
 	    dtype.kind != PICKLE_CALL)
 		return NULL;
 	code = walk_str(w, walk_arg(w, walk_part(w, dtype, PICKLE_CALL_ARGS), 0));
@@ -239,9 +239,10 @@ static enum plim_status walk_key(struct walk *w, struct pickle_value key, size_t
 static enum plim_status check_key(struct walk *w, struct pickle_value key, struct plim_err *err)
 {
 	return key.kind == PICKLE_LIST || key.kind == PICKLE_DICT
-		       ? model_find(w->ckpt, CKPT_BAD_FINDING, "unhashable_key", PLIM_UNKNOWN, err,
-				    "a dict or a set has a list, a dict or itself for a key, which "
-				    "Python cannot load")
+		       ? ckpt_model_find(
+				 w->ckpt, CKPT_BAD_FINDING, "unhashable_key", PLIM_UNKNOWN, err,
+				 "a dict or a set has a list, a dict or itself for a key, which "
+				 "Python cannot load")
 		       : PLIM_OK;
 }
 
@@ -310,7 +311,7 @@ static enum plim_status walk_module(struct walk *w, struct pickle_value state, s
 	for (size_t i = 0; !st && i + 1 < pickle_len(w->heap, state); i += 2) {
 		const char *key = walk_str(w, pickle_item(w->heap, state, i));
 
-		if (!key || !text_is_one_of(key, members, 3))
+		if (!key || !ckpt_text_is_one_of(key, members, 3))
 			st = walk_key(w, pickle_item(w->heap, state, i), i / 2,
 				      pickle_item(w->heap, state, i + 1), err);
 	}
@@ -323,9 +324,10 @@ static enum plim_status note_class(struct walk *w, const char *name, struct plim
 	struct ckpt_fact f;
 	enum plim_status st = PLIM_OK;
 
-	f.name = model_printf(w->ckpt, &st, err, "module%s%s", w->name.n ? " " : "", walk_name(w));
-	f.value = model_string(w->ckpt, name, strlen(name), &st, err);
-	return st ? st : model_fact(w->ckpt, f, err);
+	f.name = ckpt_model_printf(w->ckpt, &st, err, "module%s%s", w->name.n ? " " : "",
+				   walk_name(w));
+	f.value = ckpt_model_string(w->ckpt, name, strlen(name), &st, err);
+	return st ? st : ckpt_model_fact(w->ckpt, f, err);
 }
 
 static enum plim_status walk_call(struct walk *w, struct pickle_value call, struct plim_err *err)
@@ -377,9 +379,10 @@ enum plim_status walk_value(struct walk *w, struct pickle_value v, struct plim_e
 		return PLIM_OK;
 	if (w->depth >= WALK_DEPTH || w->visits >= w->most_visits) {
 		st = w->told ? PLIM_OK
-			     : model_find(w->ckpt, CKPT_WARN, "too_deep", PLIM_UNKNOWN, err,
-					  "the pickle nests or repeats too much: not all of it was "
-					  "looked at");
+			     : ckpt_model_find(
+				       w->ckpt, CKPT_WARN, "too_deep", PLIM_UNKNOWN, err,
+				       "the pickle nests or repeats too much: not all of it was "
+				       "looked at");
 		w->told = true;
 		return st;
 	}
@@ -409,23 +412,23 @@ static uint32_t describe(struct walk *w, struct pickle_value v, enum plim_status
 	size_t n = pickle_len(w->heap, v);
 
 	if (show(w, v, 0, text, sizeof(text)))
-		return model_printf(c, st, err, "%s", text);
+		return ckpt_model_printf(c, st, err, "%s", text);
 	switch (v.kind) {
 	case PICKLE_BYTES:
-		return model_printf(c, st, err, "%u bytes", w->heap->strings.at[v.bits].n);
-	case PICKLE_DICT: return model_printf(c, st, err, "dict of %zu", n / 2);
-	case PICKLE_LIST: return model_printf(c, st, err, "list of %zu", n);
-	case PICKLE_TUPLE: return model_printf(c, st, err, "tuple of %zu", n);
-	case PICKLE_SET: return model_printf(c, st, err, "set of %zu", n);
-	case PICKLE_PERSID: return model_printf(c, st, err, "storage");
+		return ckpt_model_printf(c, st, err, "%u bytes", w->heap->strings.at[v.bits].n);
+	case PICKLE_DICT: return ckpt_model_printf(c, st, err, "dict of %zu", n / 2);
+	case PICKLE_LIST: return ckpt_model_printf(c, st, err, "list of %zu", n);
+	case PICKLE_TUPLE: return ckpt_model_printf(c, st, err, "tuple of %zu", n);
+	case PICKLE_SET: return ckpt_model_printf(c, st, err, "set of %zu", n);
+	case PICKLE_PERSID: return ckpt_model_printf(c, st, err, "storage");
 	case PICKLE_CALL:
 		if (walk_as_dict(w, v).kind == PICKLE_DICT)
-			return model_printf(c, st, err, "dict of %zu",
-					    pickle_len(w->heap, walk_as_dict(w, v)) / 2);
-		return model_printf(
+			return ckpt_model_printf(c, st, err, "dict of %zu",
+						 pickle_len(w->heap, walk_as_dict(w, v)) / 2);
+		return ckpt_model_printf(
 			c, st, err, "%s",
 			walk_global(w, walk_part(w, v, PICKLE_CALL_CALLEE), text, sizeof(text)));
-	default: return model_printf(c, st, err, "object");
+	default: return ckpt_model_printf(c, st, err, "object");
 	}
 }
 
@@ -454,8 +457,9 @@ static enum plim_status walk_outermost(struct walk *w, struct pickle_value dict,
 		    (k.tensors == 1 && v.kind == PICKLE_CALL &&
 		     walk_as_dict(w, v).kind != PICKLE_DICT))
 			continue;
-		k.name = walk_str(w, key) ? model_printf(c, &st, err, "%.300s", walk_str(w, key))
-					  : describe(w, key, &st, err);
+		k.name = walk_str(w, key)
+				 ? ckpt_model_printf(c, &st, err, "%.300s", walk_str(w, key))
+				 : describe(w, key, &st, err);
 		k.what = describe(w, v, &st, err);
 		if (!st)
 			st = vec_push(c->mem, &c->keys, k, err);
@@ -472,9 +476,9 @@ static enum plim_status note_world(struct walk *w, struct pickle_value dict, str
 
 	if (!pickle_get(w->heap, dict, CKPT_FACT_WORLD, &world) || world.kind != PICKLE_INT)
 		return PLIM_OK;
-	f.name = model_printf(w->ckpt, &st, err, CKPT_FACT_WORLD);
-	f.value = model_printf(w->ckpt, &st, err, "%llu", (unsigned long long)world.bits);
-	return st ? st : model_fact(w->ckpt, f, err);
+	f.name = ckpt_model_printf(w->ckpt, &st, err, CKPT_FACT_WORLD);
+	f.value = ckpt_model_printf(w->ckpt, &st, err, "%llu", (unsigned long long)world.bits);
+	return st ? st : ckpt_model_fact(w->ckpt, f, err);
 }
 
 enum plim_status unpickle_walk(struct unpickle *u, struct pickle_value root, struct plim_err *err)
@@ -512,9 +516,10 @@ static enum plim_status check_form(struct unpickle *u, uint32_t record, const ui
 
 	if (n < FORM_BYTES || bytes[1] >= 4)
 		doubt = opcodes_doubt(bytes, n, &at);
-	return doubt ? model_find(u->ckpt, CKPT_BAD_FINDING, "form", at, err,
-				  "%.200s: %s: programs differ in what they read from there on",
-				  ckpt_text(u->ckpt, record), doubt)
+	return doubt ? ckpt_model_find(
+			       u->ckpt, CKPT_BAD_FINDING, "form", at, err,
+			       "%.200s: %s: programs differ in what they read from there on",
+			       ckpt_text(u->ckpt, record), doubt)
 		     : PLIM_OK;
 }
 
@@ -534,7 +539,7 @@ enum plim_status unpickle_decode(struct unpickle *u, const char *name, const uin
 	*used = 0;
 	u->ckpt->pickled = true;
 	if (name)
-		log.record = model_string(u->ckpt, name, strlen(name), &st, err);
+		log.record = ckpt_model_string(u->ckpt, name, strlen(name), &st, err);
 	if (!st)
 		st = source_open_memory(u->ckpt->mem, name ? name : "a pickle", bytes, n,
 					SOURCE_MEMORY_PLAIN, NULL, &src, err);

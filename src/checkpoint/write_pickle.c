@@ -15,7 +15,7 @@
 
 /* ---- opcodes ---- */
 
-void pickle_put_le(struct text *t, uint64_t v, size_t n)
+void ckpt_pickle_put_le(struct text *t, uint64_t v, size_t n)
 {
 	char bytes[8];
 
@@ -23,32 +23,33 @@ void pickle_put_le(struct text *t, uint64_t v, size_t n)
 	text_put(t, bytes, n);
 }
 
-void pickle_put_string(struct text *t, const char *s, size_t n)
+void ckpt_pickle_put_string(struct text *t, const char *s, size_t n)
 {
 	text_put(t, "X", 1);
-	pickle_put_le(t, n, 4);
+	ckpt_pickle_put_le(t, n, 4);
 	text_put(t, s, n);
 }
 
-void pickle_put_int(struct text *t, int64_t v)
+void ckpt_pickle_put_int(struct text *t, int64_t v)
 {
 	bool byte = v >= 0 && v <= UINT8_MAX, word = v >= INT32_MIN && v <= INT32_MAX;
 
 	text_put(t, byte ? "K" : word ? "J" : "\x8a\x08", byte || word ? 1 : 2);
-	pickle_put_le(t, (uint64_t)v, byte ? 1 : word ? 4 : 8);
+	ckpt_pickle_put_le(t, (uint64_t)v, byte ? 1 : word ? 4 : 8);
 }
 
 /* ---- is it whole? ---- */
 
 enum { UNKNOWN, WHOLE, LOST };
 
-static struct pickle_value item(const struct pickle_rewrite *w, struct pickle_value v, size_t i)
+static struct pickle_value item(const struct ckpt_pickle_rewrite *w, struct pickle_value v,
+				size_t i)
 {
 	return pickle_item(w->heap, v, i);
 }
 
 /* A tuple's item that is a string; its id in heap->strings. */
-static bool string_at(const struct pickle_rewrite *w, struct pickle_value tuple, size_t i,
+static bool string_at(const struct ckpt_pickle_rewrite *w, struct pickle_value tuple, size_t i,
 		      uint32_t *id)
 {
 	struct pickle_value v = { 0, PICKLE_NONE };
@@ -60,7 +61,7 @@ static bool string_at(const struct pickle_rewrite *w, struct pickle_value tuple,
 }
 
 /* Which extent a storage's key stands for; CKPT_NONE: none that is there. */
-static uint32_t extent_of(const struct pickle_rewrite *w, uint32_t key)
+static uint32_t extent_of(const struct ckpt_pickle_rewrite *w, uint32_t key)
 {
 	char name[1200];
 	uint32_t id;
@@ -70,7 +71,7 @@ static uint32_t extent_of(const struct pickle_rewrite *w, uint32_t key)
 	return id < w->names && w->by_name[id] ? w->by_name[id] - 1 : CKPT_NONE;
 }
 
-static bool is_storage_whole(const struct pickle_rewrite *w, struct pickle_value persid)
+static bool is_storage_whole(const struct ckpt_pickle_rewrite *w, struct pickle_value persid)
 {
 	struct pickle_value id = item(w, persid, 0);
 	uint32_t key, extent;
@@ -85,7 +86,7 @@ static bool is_storage_whole(const struct pickle_rewrite *w, struct pickle_value
 }
 
 /* Of torch's own functions all arguments are looked through, of others not the lists and dicts. */
-static bool is_of_torch(const struct pickle_rewrite *w, struct pickle_value call)
+static bool is_of_torch(const struct ckpt_pickle_rewrite *w, struct pickle_value call)
 {
 	struct pickle_value callee = item(w, call, PICKLE_CALL_CALLEE);
 
@@ -94,7 +95,7 @@ static bool is_of_torch(const struct pickle_rewrite *w, struct pickle_value call
 			5);
 }
 
-static bool is_lost(const struct pickle_rewrite *w, struct pickle_value v, unsigned depth,
+static bool is_lost(const struct ckpt_pickle_rewrite *w, struct pickle_value v, unsigned depth,
 		    bool inside)
 {
 	bool call = v.kind == PICKLE_CALL, lost = false;
@@ -117,41 +118,41 @@ static bool is_lost(const struct pickle_rewrite *w, struct pickle_value v, unsig
 }
 
 /* A tensor or storage that is not all there; a tuple that has some is written with None in it. */
-static bool leaves(const struct pickle_rewrite *w, struct pickle_value v)
+static bool leaves(const struct ckpt_pickle_rewrite *w, struct pickle_value v)
 {
 	return (v.kind == PICKLE_CALL || v.kind == PICKLE_PERSID) && is_lost(w, v, 0, false);
 }
 
 /* ---- values ---- */
 
-static void write(struct pickle_rewrite *w, struct pickle_value v);
+static void write(struct ckpt_pickle_rewrite *w, struct pickle_value v);
 
-static void refuse(struct pickle_rewrite *w, const char *why)
+static void refuse(struct ckpt_pickle_rewrite *w, const char *why)
 {
 	w->why = w->why ? w->why : why;
 }
 
-static void memoize(struct pickle_rewrite *w, struct pickle_value v)
+static void memoize(struct ckpt_pickle_rewrite *w, struct pickle_value v)
 {
 	uint32_t n = w->memos++;
 
 	w->memo[v.bits] = n + 1;
 	text_put(w->out, n <= UINT8_MAX ? "q" : "r", 1);
-	pickle_put_le(w->out, n, n <= UINT8_MAX ? 1 : 4);
+	ckpt_pickle_put_le(w->out, n, n <= UINT8_MAX ? 1 : 4);
 }
 
-static bool recall(struct pickle_rewrite *w, struct pickle_value v)
+static bool recall(struct ckpt_pickle_rewrite *w, struct pickle_value v)
 {
 	uint32_t n = w->memo[v.bits];
 
 	if (n--) {
 		text_put(w->out, n <= UINT8_MAX ? "h" : "j", 1);
-		pickle_put_le(w->out, n, n <= UINT8_MAX ? 1 : 4);
+		ckpt_pickle_put_le(w->out, n, n <= UINT8_MAX ? 1 : 4);
 	}
 	return w->memo[v.bits] != 0;
 }
 
-static void write_items(struct pickle_rewrite *w, struct pickle_value v)
+static void write_items(struct ckpt_pickle_rewrite *w, struct pickle_value v)
 {
 	struct pickle_value none = { 0, PICKLE_NONE };
 
@@ -159,7 +160,7 @@ static void write_items(struct pickle_rewrite *w, struct pickle_value v)
 		write(w, leaves(w, item(w, v, i)) ? none : item(w, v, i));
 }
 
-static void write_appended(struct pickle_rewrite *w, struct pickle_value list)
+static void write_appended(struct ckpt_pickle_rewrite *w, struct pickle_value list)
 {
 	if (!pickle_len(w->heap, list))
 		return;
@@ -168,7 +169,7 @@ static void write_appended(struct pickle_rewrite *w, struct pickle_value list)
 	text_puts(w->out, "e");
 }
 
-static void write_pairs(struct pickle_rewrite *w, struct pickle_value dict)
+static void write_pairs(struct ckpt_pickle_rewrite *w, struct pickle_value dict)
 {
 	size_t n = pickle_len(w->heap, dict);
 
@@ -184,7 +185,7 @@ static void write_pairs(struct pickle_rewrite *w, struct pickle_value dict)
 	text_puts(w->out, "u");
 }
 
-static void write_tuple(struct pickle_rewrite *w, struct pickle_value v)
+static void write_tuple(struct ckpt_pickle_rewrite *w, struct pickle_value v)
 {
 	size_t n = pickle_len(w->heap, v);
 
@@ -195,7 +196,7 @@ static void write_tuple(struct pickle_rewrite *w, struct pickle_value v)
 		memoize(w, v);
 }
 
-static void write_global(struct pickle_rewrite *w, struct pickle_value v)
+static void write_global(struct ckpt_pickle_rewrite *w, struct pickle_value v)
 {
 	for (size_t i = 0; i < 2; i++) {
 		const char *part = intern_text(&w->heap->strings, (uint32_t)item(w, v, i).bits);
@@ -209,7 +210,7 @@ static void write_global(struct pickle_rewrite *w, struct pickle_value v)
 	memoize(w, v);
 }
 
-static void write_call(struct pickle_rewrite *w, struct pickle_value v)
+static void write_call(struct ckpt_pickle_rewrite *w, struct pickle_value v)
 {
 	struct pickle_value state = item(w, v, PICKLE_CALL_STATE),
 			    args = item(w, v, PICKLE_CALL_ARGS);
@@ -230,7 +231,7 @@ static void write_call(struct pickle_rewrite *w, struct pickle_value v)
 }
 
 /* Protocol 2 has no sets: set([...]). */
-static void write_set(struct pickle_rewrite *w, struct pickle_value v)
+static void write_set(struct ckpt_pickle_rewrite *w, struct pickle_value v)
 {
 	text_puts(w->out, "c__builtin__\nset\n](");
 	write_items(w, v);
@@ -239,7 +240,7 @@ static void write_set(struct pickle_rewrite *w, struct pickle_value v)
 }
 
 /* Nor bytes: _codecs.encode('...', 'latin1'). */
-static void write_bytes(struct pickle_rewrite *w, const char *s, size_t n)
+static void write_bytes(struct ckpt_pickle_rewrite *w, const char *s, size_t n)
 {
 	struct text t;
 
@@ -250,8 +251,8 @@ static void write_bytes(struct pickle_rewrite *w, const char *s, size_t n)
 		text_put(&t, utf8, utf8_encode((unsigned char)s[i], utf8));
 	}
 	text_puts(w->out, "c_codecs\nencode\n");
-	pickle_put_string(w->out, text_get(&t), t.n);
-	pickle_put_string(w->out, "latin1", 6);
+	ckpt_pickle_put_string(w->out, text_get(&t), t.n);
+	ckpt_pickle_put_string(w->out, "latin1", 6);
 	text_puts(w->out, "\x86R");
 	if (text_status(&t, NULL))
 		refuse(w, "out of memory");
@@ -259,7 +260,8 @@ static void write_bytes(struct pickle_rewrite *w, const char *s, size_t n)
 }
 
 /* Storages are numbered anew, in the order of their first use, as torch.save does. */
-static bool number_storage(struct pickle_rewrite *w, uint32_t key, uint64_t numel, uint32_t *number)
+static bool number_storage(struct ckpt_pickle_rewrite *w, uint32_t key, uint64_t numel,
+			   uint32_t *number)
 {
 	uint32_t extent = numel ? extent_of(w, key) : CKPT_NONE;
 
@@ -273,7 +275,7 @@ static bool number_storage(struct pickle_rewrite *w, uint32_t key, uint64_t nume
 	return true;
 }
 
-static void write_storage(struct pickle_rewrite *w, struct pickle_value v)
+static void write_storage(struct ckpt_pickle_rewrite *w, struct pickle_value v)
 {
 	struct pickle_value id = item(w, v, 0);
 	size_t n = pickle_len(w->heap, id);
@@ -291,14 +293,14 @@ static void write_storage(struct pickle_rewrite *w, struct pickle_value v)
 	write(w, item(w, id, 0));
 	write(w, item(w, id, 1));
 	snprintf(text, sizeof(text), "%u", number);
-	pickle_put_string(w->out, text, strlen(text));
+	ckpt_pickle_put_string(w->out, text, strlen(text));
 	write(w, item(w, id, 3));
 	write(w, item(w, id, 4));
 	text_puts(w->out, "tQ");
 	memoize(w, v);
 }
 
-static void write_container(struct pickle_rewrite *w, struct pickle_value v)
+static void write_container(struct ckpt_pickle_rewrite *w, struct pickle_value v)
 {
 	if (recall(w, v))
 		return;
@@ -323,11 +325,11 @@ static void write_container(struct pickle_rewrite *w, struct pickle_value v)
 static void write_long(struct text *t, const void *bytes, size_t n)
 {
 	text_put(t, n <= UINT8_MAX ? "\x8a" : "\x8b", 1);
-	pickle_put_le(t, n, n <= UINT8_MAX ? 1 : 4);
+	ckpt_pickle_put_le(t, n, n <= UINT8_MAX ? 1 : 4);
 	text_put(t, bytes, n);
 }
 
-static void write(struct pickle_rewrite *w, struct pickle_value v)
+static void write(struct ckpt_pickle_rewrite *w, struct pickle_value v)
 {
 	const struct intern *s = &w->heap->strings;
 	uint8_t wide[9] = { 0 };
@@ -338,17 +340,17 @@ static void write(struct pickle_rewrite *w, struct pickle_value v)
 	switch (v.kind) {
 	case PICKLE_NONE: text_puts(w->out, "N"); break;
 	case PICKLE_BOOL: text_puts(w->out, v.bits ? "\x88" : "\x89"); break;
-	case PICKLE_INT: pickle_put_int(w->out, (int64_t)v.bits); break;
+	case PICKLE_INT: ckpt_pickle_put_int(w->out, (int64_t)v.bits); break;
 	case PICKLE_UINT:
 		memcpy(wide, &v.bits, 8);
 		write_long(w->out, wide, sizeof(wide));
 		break;
 	case PICKLE_FLOAT: /* the only number that pickles write big-endian */
 		text_put(w->out, "G", 1);
-		pickle_put_le(w->out, turned, 8);
+		ckpt_pickle_put_le(w->out, turned, 8);
 		break;
 	case PICKLE_STR:
-		pickle_put_string(w->out, intern_text(s, (uint32_t)v.bits), s->at[v.bits].n);
+		ckpt_pickle_put_string(w->out, intern_text(s, (uint32_t)v.bits), s->at[v.bits].n);
 		break;
 	case PICKLE_BYTES: write_bytes(w, intern_text(s, (uint32_t)v.bits), s->at[v.bits].n); break;
 	case PICKLE_BIGINT:
@@ -364,7 +366,7 @@ static void write(struct pickle_rewrite *w, struct pickle_value v)
 
 /* ---- all ---- */
 
-static enum plim_status make_room(struct pickle_rewrite *w, struct plim_err *err)
+static enum plim_status make_room(struct ckpt_pickle_rewrite *w, struct plim_err *err)
 {
 	struct ckpt *c = w->ckpt;
 
@@ -381,8 +383,8 @@ static enum plim_status make_room(struct pickle_rewrite *w, struct plim_err *err
 	return PLIM_OK;
 }
 
-enum plim_status pickle_rewrite(struct pickle_rewrite *w, struct pickle_value root,
-				struct plim_err *err)
+enum plim_status ckpt_pickle_rewrite(struct ckpt_pickle_rewrite *w, struct pickle_value root,
+				     struct plim_err *err)
 {
 	enum plim_status st = make_room(w, err);
 
@@ -396,7 +398,7 @@ enum plim_status pickle_rewrite(struct pickle_rewrite *w, struct pickle_value ro
 	return w->why ? err_set(err, PLIM_E_UNSUPPORTED, "%s", w->why) : text_status(w->out, err);
 }
 
-void pickle_rewrite_release(struct pickle_rewrite *w)
+void ckpt_pickle_rewrite_release(struct ckpt_pickle_rewrite *w)
 {
 	struct mem *m = w->ckpt->mem;
 

@@ -4,12 +4,12 @@
 
 #include "parts.h"
 
-void pickle_put_le(struct text *t, uint64_t v, size_t n); /* n bytes of it */
-void pickle_put_string(struct text *t, const char *s, size_t n);
-void pickle_put_int(struct text *t, int64_t v);
+void ckpt_pickle_put_le(struct text *t, uint64_t v, size_t n); /* n bytes of it */
+void ckpt_pickle_put_string(struct text *t, const char *s, size_t n);
+void ckpt_pickle_put_int(struct text *t, int64_t v);
 
 /* Values that are written anew: ckpt, heap, prefix and out are the caller's. */
-struct pickle_rewrite {
+struct ckpt_pickle_rewrite {
 	struct ckpt *ckpt;
 	const struct pickle_heap *heap;
 	const char *prefix; /* of an extent's name, before a storage's key */
@@ -28,10 +28,10 @@ struct pickle_rewrite {
 
 /*
  * Write the pickle of `root`, with storages renumbered, without tensors that are not whole.  PLIM_E_UNSUPPORTED:
- * something in it cannot be written; the message says what.  Ended with pickle_rewrite_release in every case.
+ * something in it cannot be written; the message says what.  Ended with ckpt_pickle_rewrite_release in every case.
  */
-enum plim_status pickle_rewrite(struct pickle_rewrite *w, struct pickle_value root,
-				struct plim_err *err);
-void pickle_rewrite_release(struct pickle_rewrite *w);
+enum plim_status ckpt_pickle_rewrite(struct ckpt_pickle_rewrite *w, struct pickle_value root,
+				     struct plim_err *err);
+void ckpt_pickle_rewrite_release(struct ckpt_pickle_rewrite *w);
 
 #endif

@@ -96,13 +96,13 @@ static enum plim_status write_file(struct ckpt *c, const struct chosen *at, cons
 	if (!st)
 		st = durable_begin(c->mem, path, 8 + length + told->bytes, &o.to, err);
 	if (!st)
-		st = out_put(&o, &length, 8, err);
+		st = ckpt_out_put(&o, &length, 8, err);
 	if (!st)
-		st = out_put(&o, text_get(&t), (size_t)length, err);
+		st = ckpt_out_put(&o, text_get(&t), (size_t)length, err);
 	for (size_t i = 0; !st && i < told->tensors; i++)
-		st = out_tensor(c, at[i].tensor, &o, err);
+		st = ckpt_out_tensor(c, at[i].tensor, &o, err);
 	text_release(&t);
-	return out_end(c, &o, path, st, told, err);
+	return ckpt_out_end(c, &o, path, st, told, err);
 }
 
 enum plim_status safetensors_write(struct ckpt *c, const uint32_t *tensors, const char *path,

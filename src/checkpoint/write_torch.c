@@ -50,7 +50,7 @@ static enum plim_status send(struct torch_out *o, struct text *t, struct plim_er
 	enum plim_status st = text_status(t, err);
 
 	if (!st)
-		st = out_put(&o->out, text_get(t), t->n, err);
+		st = ckpt_out_put(&o->out, text_get(t), t->n, err);
 	t->n = 0;
 	return st;
 }
@@ -72,22 +72,22 @@ static enum plim_status begin_record(struct torch_out *o, uint64_t bytes, struct
 	name_n = (size_t)vsnprintf(r.name, sizeof(r.name), fmt, ap);
 	va_end(ap);
 	padding = (size_t)(-(r.header + 30 + name_n + wide + 4) % ALIGNMENT);
-	pickle_put_le(t, 0x04034b50, 4);
-	pickle_put_le(t, 0, 2);
-	pickle_put_le(t, FLAG_UTF8 | (bytes ? FLAG_DESCRIPTOR : 0), 2);
+	ckpt_pickle_put_le(t, 0x04034b50, 4);
+	ckpt_pickle_put_le(t, 0, 2);
+	ckpt_pickle_put_le(t, FLAG_UTF8 | (bytes ? FLAG_DESCRIPTOR : 0), 2);
 	for (int i = 0; i < 3; i++) /* method, time and date, crc, both sizes: 18 bytes */
-		pickle_put_le(t, 0, 6);
-	pickle_put_le(t, name_n, 2);
-	pickle_put_le(t, wide + 4 + padding, 2);
+		ckpt_pickle_put_le(t, 0, 6);
+	ckpt_pickle_put_le(t, name_n, 2);
+	ckpt_pickle_put_le(t, wide + 4 + padding, 2);
 	text_put(t, r.name, name_n);
 	if (wide) {
-		pickle_put_le(t, EXTRA_ZIP64, 2);
-		pickle_put_le(t, 16, 2);
-		pickle_put_le(t, bytes, 8);
-		pickle_put_le(t, bytes, 8);
+		ckpt_pickle_put_le(t, EXTRA_ZIP64, 2);
+		ckpt_pickle_put_le(t, 16, 2);
+		ckpt_pickle_put_le(t, bytes, 8);
+		ckpt_pickle_put_le(t, bytes, 8);
 	}
-	pickle_put_le(t, EXTRA_TORCH, 2);
-	pickle_put_le(t, padding, 2);
+	ckpt_pickle_put_le(t, EXTRA_TORCH, 2);
+	ckpt_pickle_put_le(t, padding, 2);
 	text_repeat(t, "Z", (unsigned)padding);
 	st = send(o, t, err);
 	o->out.crc = 0;
@@ -102,10 +102,10 @@ static enum plim_status end_record(struct torch_out *o, struct plim_err *err)
 	r->crc = o->out.crc;
 	if (!r->bytes)
 		return PLIM_OK;
-	pickle_put_le(&o->scratch, 0x08074b50, 4);
-	pickle_put_le(&o->scratch, r->crc, 4);
-	pickle_put_le(&o->scratch, r->bytes, width);
-	pickle_put_le(&o->scratch, r->bytes, width);
+	ckpt_pickle_put_le(&o->scratch, 0x08074b50, 4);
+	ckpt_pickle_put_le(&o->scratch, r->crc, 4);
+	ckpt_pickle_put_le(&o->scratch, r->bytes, width);
+	ckpt_pickle_put_le(&o->scratch, r->bytes, width);
 	return send(o, &o->scratch, err);
 }
 
@@ -115,7 +115,7 @@ static enum plim_status small_record(struct torch_out *o, const char *name, cons
 	enum plim_status st = begin_record(o, n, err, FOLDER "%s", name);
 
 	if (!st)
-		st = out_put(&o->out, bytes, n, err);
+		st = ckpt_out_put(&o->out, bytes, n, err);
 	return st ? st : end_record(o, err);
 }
 
@@ -124,29 +124,29 @@ static void directory_entry(struct text *t, const struct record *r)
 	size_t name_n = strlen(r->name),
 	       wide = (r->bytes >= WIDE ? 16 : 0) + (r->header >= WIDE ? 8 : 0);
 
-	pickle_put_le(t, 0x02014b50, 4);
-	pickle_put_le(t, 0, 4); /* made by, needed */
-	pickle_put_le(t, FLAG_UTF8 | (r->bytes ? FLAG_DESCRIPTOR : 0), 2);
-	pickle_put_le(t, 0, 6); /* stored; no time */
-	pickle_put_le(t, r->crc, 4);
-	pickle_put_le(t, r->bytes >= WIDE ? WIDE : r->bytes, 4);
-	pickle_put_le(t, r->bytes >= WIDE ? WIDE : r->bytes, 4);
-	pickle_put_le(t, name_n, 2);
-	pickle_put_le(t, wide ? wide + 4 : 0, 2);
-	pickle_put_le(t, 0, 6); /* comment, disk, attributes within */
-	pickle_put_le(t, 0, 4); /* attributes */
-	pickle_put_le(t, r->header >= WIDE ? WIDE : r->header, 4);
+	ckpt_pickle_put_le(t, 0x02014b50, 4);
+	ckpt_pickle_put_le(t, 0, 4); /* made by, needed */
+	ckpt_pickle_put_le(t, FLAG_UTF8 | (r->bytes ? FLAG_DESCRIPTOR : 0), 2);
+	ckpt_pickle_put_le(t, 0, 6); /* stored; no time */
+	ckpt_pickle_put_le(t, r->crc, 4);
+	ckpt_pickle_put_le(t, r->bytes >= WIDE ? WIDE : r->bytes, 4);
+	ckpt_pickle_put_le(t, r->bytes >= WIDE ? WIDE : r->bytes, 4);
+	ckpt_pickle_put_le(t, name_n, 2);
+	ckpt_pickle_put_le(t, wide ? wide + 4 : 0, 2);
+	ckpt_pickle_put_le(t, 0, 6); /* comment, disk, attributes within */
+	ckpt_pickle_put_le(t, 0, 4); /* attributes */
+	ckpt_pickle_put_le(t, r->header >= WIDE ? WIDE : r->header, 4);
 	text_put(t, r->name, name_n);
 	if (!wide)
 		return;
-	pickle_put_le(t, EXTRA_ZIP64, 2);
-	pickle_put_le(t, wide, 2);
+	ckpt_pickle_put_le(t, EXTRA_ZIP64, 2);
+	ckpt_pickle_put_le(t, wide, 2);
 	if (r->bytes >= WIDE) {
-		pickle_put_le(t, r->bytes, 8);
-		pickle_put_le(t, r->bytes, 8);
+		ckpt_pickle_put_le(t, r->bytes, 8);
+		ckpt_pickle_put_le(t, r->bytes, 8);
 	}
 	if (r->header >= WIDE)
-		pickle_put_le(t, r->header, 8);
+		ckpt_pickle_put_le(t, r->header, 8);
 }
 
 static enum plim_status write_directory(struct torch_out *o, struct plim_err *err)
@@ -160,25 +160,25 @@ static enum plim_status write_directory(struct torch_out *o, struct plim_err *er
 		st = send(o, t, err);
 	}
 	bytes = o->out.at - from;
-	pickle_put_le(t, 0x06064b50, 4);
-	pickle_put_le(t, 44, 8);
-	pickle_put_le(t, 0x002d031e, 4); /* made by, needed: as torch writes them */
-	pickle_put_le(t, 0, 8);          /* disks */
-	pickle_put_le(t, n, 8);
-	pickle_put_le(t, n, 8);
-	pickle_put_le(t, bytes, 8);
-	pickle_put_le(t, from, 8);
-	pickle_put_le(t, 0x07064b50, 4);
-	pickle_put_le(t, 0, 4);
-	pickle_put_le(t, from + bytes, 8);
-	pickle_put_le(t, 1, 4);
-	pickle_put_le(t, 0x06054b50, 4);
-	pickle_put_le(t, 0, 4);
-	pickle_put_le(t, n < UINT16_MAX ? n : UINT16_MAX, 2);
-	pickle_put_le(t, n < UINT16_MAX ? n : UINT16_MAX, 2);
-	pickle_put_le(t, bytes < WIDE ? bytes : WIDE, 4);
-	pickle_put_le(t, from < WIDE ? from : WIDE, 4);
-	pickle_put_le(t, 0, 2);
+	ckpt_pickle_put_le(t, 0x06064b50, 4);
+	ckpt_pickle_put_le(t, 44, 8);
+	ckpt_pickle_put_le(t, 0x002d031e, 4); /* made by, needed: as torch writes them */
+	ckpt_pickle_put_le(t, 0, 8);          /* disks */
+	ckpt_pickle_put_le(t, n, 8);
+	ckpt_pickle_put_le(t, n, 8);
+	ckpt_pickle_put_le(t, bytes, 8);
+	ckpt_pickle_put_le(t, from, 8);
+	ckpt_pickle_put_le(t, 0x07064b50, 4);
+	ckpt_pickle_put_le(t, 0, 4);
+	ckpt_pickle_put_le(t, from + bytes, 8);
+	ckpt_pickle_put_le(t, 1, 4);
+	ckpt_pickle_put_le(t, 0x06054b50, 4);
+	ckpt_pickle_put_le(t, 0, 4);
+	ckpt_pickle_put_le(t, n < UINT16_MAX ? n : UINT16_MAX, 2);
+	ckpt_pickle_put_le(t, n < UINT16_MAX ? n : UINT16_MAX, 2);
+	ckpt_pickle_put_le(t, bytes < WIDE ? bytes : WIDE, 4);
+	ckpt_pickle_put_le(t, from < WIDE ? from : WIDE, 4);
+	ckpt_pickle_put_le(t, 0, 2);
 	return st ? st : send(o, t, err);
 }
 
@@ -188,7 +188,7 @@ static void put_ints(struct text *t, const uint64_t *v, size_t n, uint64_t last_
 {
 	text_puts(t, "(");
 	for (size_t i = 0; i < n; i++)
-		pickle_put_int(t, (int64_t)(i + 1 == n ? v[i] / last_divided_by : v[i]));
+		ckpt_pickle_put_int(t, (int64_t)(i + 1 == n ? v[i] / last_divided_by : v[i]));
 	text_puts(t, "t");
 }
 
@@ -233,17 +233,17 @@ static enum plim_status put_tensor(struct torch_out *o, size_t i, struct plim_er
 			       "'%.200s' is %s of a shape that torch has not: not written", name,
 			       x->dtype->name);
 	row_major(strides, ckpt_shape(c, x), x->rank, packed);
-	pickle_put_string(t, name, strlen(name));
+	ckpt_pickle_put_string(t, name, strlen(name));
 	text_printf(t, "ctorch._utils\n_rebuild_tensor_v%d\n((", d->storage ? 2 : 3);
-	pickle_put_string(t, "storage", 7);
+	ckpt_pickle_put_string(t, "storage", 7);
 	text_printf(t, "ctorch%s\n%s\n", d->storage ? "" : ".storage",
 		    d->storage ? d->storage : "UntypedStorage");
 	snprintf(key, sizeof(key), "%u", o->storage[i]);
-	pickle_put_string(t, key, strlen(key));
-	pickle_put_string(t, "cpu", 3);
-	pickle_put_int(t, (int64_t)(d->storage ? x->count / packed : ckpt_tensor_bytes(x)));
+	ckpt_pickle_put_string(t, key, strlen(key));
+	ckpt_pickle_put_string(t, "cpu", 3);
+	ckpt_pickle_put_int(t, (int64_t)(d->storage ? x->count / packed : ckpt_tensor_bytes(x)));
 	text_puts(t, "tQ");
-	pickle_put_int(t, 0);
+	ckpt_pickle_put_int(t, 0);
 	put_ints(t, ckpt_shape(c, x), x->rank, packed);
 	put_ints(t, strides, x->rank, 1);
 	text_puts(t, "\x89"
@@ -313,7 +313,7 @@ static enum plim_status write_tensors(struct torch_out *o, void *ctx, struct pli
 			continue;
 		st = begin_record(o, ckpt_tensor_bytes(t), err, FOLDER "data/%u", next++);
 		if (!st)
-			st = out_tensor(c, t, &o->out, err);
+			st = ckpt_out_tensor(c, t, &o->out, err);
 		if (!st)
 			st = end_record(o, err);
 	}
@@ -332,7 +332,7 @@ static enum plim_status write_file(struct torch_out *o, const char *path, uint64
 				   err);
 	if (!st)
 		st = write_records(o, storages, ctx, err);
-	return out_end(o->ckpt, &o->out, path, st, told, err);
+	return ckpt_out_end(o->ckpt, &o->out, path, st, told, err);
 }
 
 static void init(struct torch_out *o, struct ckpt *c)
@@ -375,7 +375,7 @@ enum plim_status torch_write(struct ckpt *c, const uint32_t *tensors, const char
 
 static enum plim_status write_storages(struct torch_out *o, void *ctx, struct plim_err *err)
 {
-	const struct pickle_rewrite *w = ctx;
+	const struct ckpt_pickle_rewrite *w = ctx;
 	struct ckpt *c = o->ckpt;
 	enum plim_status st = PLIM_OK;
 
@@ -385,7 +385,7 @@ static enum plim_status write_storages(struct torch_out *o, void *ctx, struct pl
 
 		st = begin_record(o, bytes, err, FOLDER "data/%zu", i);
 		if (!st && bytes)
-			st = out_extent(c, extent, &o->out, err);
+			st = ckpt_out_extent(c, extent, &o->out, err);
 		if (!st)
 			st = end_record(o, err);
 	}
@@ -400,10 +400,10 @@ static enum plim_status read_root(struct ckpt *c, struct pickle_heap *heap,
 	struct source *src = NULL;
 	uint8_t *bytes = NULL;
 	size_t n = (size_t)c->root_bytes;
-	enum plim_status st = c->root == CKPT_NONE
-				      ? model_read(c, 0, c->root_at, c->root_bytes,
-						   CKPT_PICKLE_BYTES, "the pickle", &bytes, err)
-				      : zip_get(c, c->root, CKPT_PICKLE_BYTES, &bytes, &n, err);
+	enum plim_status st =
+		c->root == CKPT_NONE ? ckpt_model_read(c, 0, c->root_at, c->root_bytes,
+						       CKPT_PICKLE_BYTES, "the pickle", &bytes, err)
+				     : zip_get(c, c->root, CKPT_PICKLE_BYTES, &bytes, &n, err);
 
 	if (!st)
 		st = source_open_memory(c->mem, "the pickle", bytes, n, SOURCE_MEMORY_PLAIN, NULL,
@@ -431,7 +431,9 @@ enum plim_status torch_rewrite(struct ckpt *c, const char *path, struct ckpt_ext
 	struct pickle_heap heap;
 	struct pickle_value root;
 	char prefix[1100];
-	struct pickle_rewrite w = { .ckpt = c, .heap = &heap, .prefix = prefix, .out = &o.pickle };
+	struct ckpt_pickle_rewrite w = {
+		.ckpt = c, .heap = &heap, .prefix = prefix, .out = &o.pickle
+	};
 	uint64_t bytes = 0;
 	enum plim_status st;
 
@@ -440,13 +442,13 @@ enum plim_status torch_rewrite(struct ckpt *c, const char *path, struct ckpt_ext
 	storage_prefix(c, prefix, sizeof(prefix));
 	st = read_root(c, &heap, &root, err);
 	if (!st)
-		st = pickle_rewrite(&w, root, err);
+		st = ckpt_pickle_rewrite(&w, root, err);
 	for (size_t i = 0; !st && i < w.storage_count; i++)
 		bytes += RECORD_ROOM +
 			 (w.storages[i] == CKPT_NONE ? 0 : c->extents.at[w.storages[i]].bytes);
 	if (!st)
 		st = write_file(&o, path, bytes, write_storages, &w, told, err);
-	pickle_rewrite_release(&w);
+	ckpt_pickle_rewrite_release(&w);
 	pickle_heap_release(&heap);
 	release(&o);
 	return st;

@@ -27,7 +27,7 @@ static enum plim_status note(struct walk *w, struct ckpt_zero z, const char *nam
 	if (c->zero.n >= CKPT_TENSORS)
 		return err_set(err, PLIM_E_LIMIT, "more than %llu parameters",
 			       (unsigned long long)CKPT_TENSORS);
-	z.name = model_string(c, name, strlen(name), &st, err);
+	z.name = ckpt_model_string(c, name, strlen(name), &st, err);
 	return st ? st : vec_push(c->mem, &c->zero, z, err);
 }
 
@@ -45,7 +45,7 @@ static enum plim_status note_shapes(struct walk *w, struct ckpt_zero z, struct p
 		size_t rank;
 
 		if (!name || !walk_sizes(w, pickle_item(w->heap, dict, i + 1), sizes, &rank) ||
-		    !model_reach(sizes, none, rank, 0, &z.count, &reach)) {
+		    !ckpt_model_reach(sizes, none, rank, 0, &z.count, &reach)) {
 			c->apart = "the shapes of its parameters make no sense";
 			return PLIM_OK;
 		}
@@ -92,7 +92,7 @@ static enum plim_status note_model(struct walk *w, uint32_t prefix, struct pickl
 
 		if (!name || !other)
 			continue;
-		z.other = model_string(w->ckpt, other, strlen(other), &st, err);
+		z.other = ckpt_model_string(w->ckpt, other, strlen(other), &st, err);
 		if (!st)
 			st = note(w, z, name, err);
 	}
@@ -134,13 +134,13 @@ enum plim_status zero_note(struct walk *w, const char *prefix, struct pickle_val
 	enum plim_status st = PLIM_OK;
 
 	if (pickle_get(w->heap, dict, "param_shapes", &v) && v.kind == PICKLE_LIST) {
-		id = model_string(w->ckpt, prefix, strlen(prefix), &st, err);
+		id = ckpt_model_string(w->ckpt, prefix, strlen(prefix), &st, err);
 		return st ? st : note_model(w, id, dict, v, err);
 	}
 	if (!pickle_get(w->heap, dict, "optimizer_state_dict", &v) || v.kind != PICKLE_DICT ||
 	    !pickle_get(w->heap, v, "param_alignment_paddings", &paddings))
 		return PLIM_OK;
-	id = model_string(w->ckpt, prefix, strlen(prefix), &st, err);
+	id = ckpt_model_string(w->ckpt, prefix, strlen(prefix), &st, err);
 	return st ? st : note_paddings(w, id, paddings, err);
 }
 
@@ -225,7 +225,7 @@ static enum plim_status list_ranks(struct zero *z, const char *what, struct list
 		if (c->apart)
 			break;
 		snprintf(prefix, sizeof(prefix), "%s/", c->files.at[i].name);
-		l->at[data] = model_string(c, prefix, strlen(prefix), &st, err);
+		l->at[data] = ckpt_model_string(c, prefix, strlen(prefix), &st, err);
 	}
 	return st;
 }
@@ -284,7 +284,7 @@ static enum plim_status begin(struct zero *z, const struct ckpt_zero *p,
 
 	for (size_t d = 0; d < p->rank; d++)
 		sizes[d] = c->dims.at[p->dims + d];
-	st = model_lay(c, &t, sizes, NULL, err);
+	st = ckpt_model_lay(c, &t, sizes, NULL, err);
 	z->whole_of.at[p->name] = (uint32_t)c->wholes.n + 1;
 	return st ? st : vec_push(c->mem, &c->wholes, t, err);
 }
@@ -304,7 +304,7 @@ static enum plim_status go_on(struct zero *z, const struct ckpt_tensor *from, ui
 	t.rank = 1;
 	t.parts = 0;
 	t.offset += offset;
-	st = model_lay(c, &t, &n, &at, err);
+	st = ckpt_model_lay(c, &t, &n, &at, err);
 	if (!st)
 		st = vec_push(c->mem, &c->pieces, t, err);
 	if (!st)
@@ -556,7 +556,8 @@ static bool find_model(struct zero *z)
 		for (name -= name > prefix; name > prefix && name[-1] != '/';)
 			name--;
 		z->model = c->zero.at[i].prefix;
-		if (c->zero.at[i].kind == CKPT_ZERO_PARAMETER && text_is_one_of(name, firsts, 2))
+		if (c->zero.at[i].kind == CKPT_ZERO_PARAMETER &&
+		    ckpt_text_is_one_of(name, firsts, 2))
 			return true;
 	}
 	return false;
@@ -596,7 +597,7 @@ enum plim_status zero_plan(struct ckpt *c, struct plim_err *err)
 	st = merge(&z, err);
 	c->merged = !st && !c->apart && c->wholes.n;
 	if (c->merged)
-		st = model_find(
+		st = ckpt_model_find(
 			c, CKPT_NOTE, "merged", PLIM_UNKNOWN, err,
 			"the weights are put together from the fp32 partitions of %zu ranks "
 			"(ZeRO-%s), as zero_to_fp32.py does; %zu tensors of the files, the "

@@ -23,7 +23,7 @@
 #define ATTRIBUTE_FOLDER 0x10                /* of MS-DOS, in the external attributes */
 #define INFLATE_RATIO 100                    /* of a bomb; weights do not shrink that much */
 
-#define BAD(kind, at, ...) model_find(c, CKPT_BAD_FINDING, kind, at, err, __VA_ARGS__)
+#define BAD(kind, at, ...) ckpt_model_find(c, CKPT_BAD_FINDING, kind, at, err, __VA_ARGS__)
 #define LL(x) ((unsigned long long)(x))
 
 /* A central entry, with zip64 already applied. */
@@ -114,7 +114,8 @@ static enum plim_status find_end(struct ckpt *c, const struct zip *z, struct end
 		z->bytes < LOOK_BACK_BYTES + END_BYTES ? z->bytes : LOOK_BACK_BYTES + END_BYTES;
 	uint8_t *tail;
 	uint64_t start = z->bytes - n;
-	enum plim_status st = model_read(c, z->file, z->base + start, n, n, "the end", &tail, err);
+	enum plim_status st =
+		ckpt_model_read(c, z->file, z->base + start, n, n, "the end", &tail, err);
 	bool found = false;
 
 	for (uint64_t i = n < END_BYTES ? 0 : n - END_BYTES + 1; !st && !found && i--;) {
@@ -129,11 +130,12 @@ static enum plim_status find_end(struct ckpt *c, const struct zip *z, struct end
 				"the zip carries a comment of %llu bytes, which torch never writes",
 				LL(zip_le(tail + i + 20, 2)));
 		else if (!st && e->trailing)
-			st = model_find(c, CKPT_WARN, "trailing_bytes",
-					z->base + start + i + END_BYTES, err,
-					"behind the end of the zip there are more bytes, %llu: "
-					"torch ignores them",
-					LL(e->trailing));
+			st = ckpt_model_find(
+				c, CKPT_WARN, "trailing_bytes", z->base + start + i + END_BYTES,
+				err,
+				"behind the end of the zip there are more bytes, %llu: "
+				"torch ignores them",
+				LL(e->trailing));
 	}
 	mem_free(c->mem, tail, n, 1);
 	return st || found ? st : err_set(err, PLIM_E_FORMAT, "no zip directory");
@@ -216,7 +218,7 @@ static enum plim_status check_padding(struct ckpt *c, const struct zip *z, const
 		for (size_t i = 0; id == EXTRA_TORCH && i < length; i++)
 			right &= p[at + 4 + i] == 'Z';
 		if (!right)
-			return model_find(
+			return ckpt_model_find(
 				c, CKPT_WARN, "padding", z->base + e->header, err,
 				"the padding before '%.*s' holds other bytes than torch writes",
 				(int)e->name_n, (const char *)e->at + ENTRY_BYTES);
@@ -295,8 +297,8 @@ static enum plim_status check_local(struct ckpt *c, const struct zip *z, const s
 			   LL(*data + e->stored - z->directory));
 	}
 	*end = *data + e->stored;
-	st = model_read(c, z->file, z->base + e->header + LOCAL_BYTES, name_n + extra_n, 2 << 16,
-			"a local header", &rest, err);
+	st = ckpt_model_read(c, z->file, z->base + e->header + LOCAL_BYTES, name_n + extra_n,
+			     2 << 16, "a local header", &rest, err);
 	if (!st && (name_n != e->name_n || memcmp(rest, name, name_n) != 0 || local_differs(p, e)))
 		st = BAD("local_mismatch", z->base + e->header,
 			 "the local header of '%.*s' differs from the directory", (int)e->name_n,
@@ -411,10 +413,11 @@ static enum plim_status check_entry(struct ckpt *c, const struct zip *z, const s
 
 	*readable = !packed && !bomb;
 	if (is_unsafe(name, e->name_n))
-		st = model_find(c, CKPT_WARN, "unsafe_name", at, err,
-				"the name of record '%.*s' leads out of a folder or holds control "
-				"characters: torch never writes such",
-				n, name);
+		st = ckpt_model_find(
+			c, CKPT_WARN, "unsafe_name", at, err,
+			"the name of record '%.*s' leads out of a folder or holds control "
+			"characters: torch never writes such",
+			n, name);
 	if (st)
 		return st;
 	if (e->flags & (FLAG_ENCRYPTED | FLAG_PATCH | FLAG_STRONG) || packed || e->disk)
@@ -450,7 +453,7 @@ static enum plim_status add_entry(struct ckpt *c, struct zip *z, const struct en
 	bool readable = false;
 	enum plim_status st = PLIM_OK;
 
-	x.name = model_string(c, name, e->name_n, &st, err);
+	x.name = ckpt_model_string(c, name, e->name_n, &st, err);
 	x.check = e->crc || !e->bytes ? CKPT_CHECK_CRC : CKPT_CHECK_OFF;
 	if (!st)
 		st = check_entry(c, z, e, &readable, err);
@@ -530,8 +533,8 @@ enum plim_status zip_read(struct ckpt *c, uint32_t file, uint64_t base, uint64_t
 			 LL(e.at - e.offset - e.bytes));
 	z->directory = e.offset;
 	if (!st && !z->broken)
-		st = model_read(c, file, base + e.offset, e.bytes, CKPT_DIRECTORY_BYTES,
-				"the directory", &p, err);
+		st = ckpt_model_read(c, file, base + e.offset, e.bytes, CKPT_DIRECTORY_BYTES,
+				     "the directory", &p, err);
 	if (!st && !z->broken) {
 		spans = mem_new(c->mem, e.records, sizeof(*spans), err);
 		st = spans ? read_entries(c, z, p, e.bytes, spans, e.records, err)
@@ -567,7 +570,7 @@ enum plim_status zip_get(struct ckpt *c, uint32_t record, uint64_t limit, uint8_
 	if (x->state == CKPT_CUT || x->bytes > limit)
 		return err_set(err, PLIM_E_FORMAT, "record '%.200s' cannot be read",
 			       ckpt_text(c, x->name));
-	st = model_read(c, x->file, x->offset, x->stored_bytes, limit, "a record", &raw, err);
+	st = ckpt_model_read(c, x->file, x->offset, x->stored_bytes, limit, "a record", &raw, err);
 	if (st || !x->deflated) {
 		*out = raw;
 		return st;

@@ -354,8 +354,10 @@ static enum plim_status take_lists(struct config *c, const struct model_part_of 
 
 static const struct model_family *family_of(const char *name)
 {
-	const struct model_family *const files[] = { model_decoders, model_encoders, model_seers };
-	const size_t counts[] = { model_decoder_count, model_encoder_count, model_seer_count };
+	const struct model_family *const files[] = { model_decoders, model_encoders,
+						     model_vision_language };
+	const size_t counts[] = { model_decoder_count, model_encoder_count,
+				  model_vision_language_count };
 
 	for (size_t file = 0; file < sizeof(files) / sizeof(files[0]); file++)
 		for (size_t i = 0; i < counts[file]; i++)

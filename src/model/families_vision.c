@@ -433,7 +433,7 @@ static const struct model_key gemma3_outer[] = { SIZE("mm_tokens_per_image", ima
 
 /* ---- all of them ---- */
 
-const struct model_family model_seers[] = {
+const struct model_family model_vision_language[] = {
 	{ .name = "vit",
 	  .sections = vit_sections,
 	  .heads = vit_heads,
@@ -536,4 +536,5 @@ const struct model_family model_seers[] = {
 					 gemma3_outer,
 					 { SIGLIP_VISION, .image_tokens = 256 } } } },
 };
-const size_t model_seer_count = sizeof(model_seers) / sizeof(model_seers[0]);
+const size_t model_vision_language_count =
+	sizeof(model_vision_language) / sizeof(model_vision_language[0]);

@@ -122,8 +122,8 @@ struct model_family {
 };
 
 /* By the file that has them. */
-extern const struct model_family model_decoders[], model_encoders[], model_seers[];
-extern const size_t model_decoder_count, model_encoder_count, model_seer_count;
+extern const struct model_family model_decoders[], model_encoders[], model_vision_language[];
+extern const size_t model_decoder_count, model_encoder_count, model_vision_language_count;
 
 /* What a decoder that is not known is read as. */
 extern const struct model_family model_family_decoder;

@@ -225,15 +225,9 @@ struct value op_linear(struct tape *t, struct value x, struct value weight, stru
 	struct value w, b, y, c[3];
 	struct tape_node *node;
 
-	if (!biased) {
-		w = operand(t, weight);
-		c[0] = operand(t, x);
-		b = tape_keep(t, bias);
-	} else {
-		w = operand(t, weight);
-		c[0] = operand(t, x);
-		b = operand(t, bias);
-	}
+	w = operand(t, weight);
+	c[0] = operand(t, x);
+	b = biased ? operand(t, bias) : tape_keep(t, bias);
 	c[1] = w;
 	c[2] = b;
 	node = tape_node(t, biased ? OP_ADDMM : OP_MM, c, biased ? 3 : 2);

@@ -136,10 +136,10 @@ static enum plim_status add_block(struct keeping *k, struct snapshot *t,
 		struct snapshot_segment one = { .addr = b->segment_addr,
 						.device = k->run->device->ordinal,
 						.stream = b->stream,
-						.pool = b->half / 2,
+						.pool = b->block_pool / 2,
 						.stack = TRACE_NONE,
 						.first_block = (uint32_t)t->blocks.n,
-						.large = b->half & 1,
+						.large = b->block_pool & 1,
 						.expandable = b->expandable };
 
 		st = vec_push(k->mem, &t->segments, one, k->err);

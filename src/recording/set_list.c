@@ -155,7 +155,8 @@ enum plim_status set_fail(struct recording_set *s, struct set_item *item, int is
 	item->other = item->origin != SET_NAMED &&
 		      (is_other || (err->status == PLIM_E_FORMAT && !is_named_so(set_name(item))));
 	if (err->status == PLIM_E_LIMIT)
-		says = cut_reason(says, reason, sizeof(reason)); /* the remedy is told once, for all */
+		says = cut_reason(says, reason,
+				  sizeof(reason)); /* the remedy is told once, for all */
 	if (item->other && !is_other)
 		says = "not a memory snapshot";
 	else if (item->other)

@@ -3,7 +3,7 @@
  * end, what did it outlive), the names on its stack and its size break ties.  The rules stand in one
  * table, each with what it is worth; they are asked in the order of `decide`.
  */
-#include "cues.h"
+#include "stack_patterns.h"
 
 #include <stdlib.h>
 #include <string.h>

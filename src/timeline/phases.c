@@ -2,7 +2,7 @@
  * What the program was doing at each event.  Stacks tell it where Python ran; an event without a
  * stack during or after a forward pass is autograd's own thread at work.
  */
-#include "cues.h"
+#include "stack_patterns.h"
 
 #include <string.h>
 

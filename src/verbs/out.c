@@ -1,10 +1,5 @@
 #include "verbs/out.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <unistd.h>
-
 struct out {
 	plim_write_fn *write;
 	void *ctx;
@@ -72,48 +67,22 @@ enum plim_status out_text(struct text *t, plim_write_fn *write, void *ctx, struc
 	return number ? err_errno(err, number, "cannot write the output") : st;
 }
 
-/* A file that appears whole or not at all. */
-struct file_out {
-	int fd;
-	const char *path;
-};
-
-static enum plim_status file_write(void *ctx, const void *bytes, size_t n, struct plim_err *err)
+static enum plim_status to_durable(void *ctx, const void *bytes, size_t n, struct plim_err *err)
 {
-	struct file_out *f = ctx;
-	const char *at = bytes;
-
-	while (n) {
-		ssize_t wrote = write(f->fd, at, n);
-
-		if (wrote < 0 && errno == EINTR)
-			continue;
-		if (wrote < 0)
-			return err_errno(err, errno, "cannot write '%s'", f->path);
-		at += wrote;
-		n -= (size_t)wrote;
-	}
-	return PLIM_OK;
+	return durable_write(ctx, bytes, n, err);
 }
 
 enum plim_status out_snapshot(const struct snapshot *t, const char *path, struct plim_err *err)
 {
-	char part[4096];
-	struct file_out f = { .path = path };
-	enum plim_status st;
+	struct durable *file = NULL;
+	enum plim_status st = durable_begin(t->mem, path, 0, &file, err);
 
-	if ((size_t)snprintf(part, sizeof(part), "%s.part-%d", path, (int)getpid()) >= sizeof(part))
-		return err_set(err, PLIM_E_ARG, "the path is too long");
-	f.fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-	if (f.fd < 0)
-		return err_errno(err, errno, "cannot write '%s'", path);
-	st = snapshot_write(t, (struct pickle_sink){ &f, file_write }, err);
-	if (close(f.fd) && !st)
-		st = err_errno(err, errno, "cannot write '%s'", path);
-	if (!st && rename(part, path))
-		st = err_errno(err, errno, "cannot write '%s'", path);
 	if (st)
-		unlink(part);
+		return st;
+	st = snapshot_write(t, (struct pickle_sink){ file, to_durable }, err);
+	if (!st)
+		return durable_commit(file, NULL, err);
+	durable_abort(file);
 	return st;
 }
 

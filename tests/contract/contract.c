@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int failures;
 
@@ -436,6 +437,36 @@ static void try_columns(void)
 	plim_recording_free(r);
 }
 
+/* The durable write, whose text is there whole or not at all. */
+static void try_durable(void)
+{
+	char folder[] = "/tmp/plimsoll-contract-XXXXXX", path[64], got[16] = "";
+	struct plim_durable *d = NULL;
+	struct plim_err err;
+	FILE *f;
+
+	if (!mkdtemp(folder))
+		return;
+	snprintf(path, sizeof(path), "%s/file", folder);
+	check(!plim_durable_begin(path, 5, &d, &err) && !plim_durable_write(d, "whole", 5, &err),
+	      "a durable write", &err);
+	f = fopen(path, "rb");
+	check(!f, "it is there before it is whole", NULL);
+	check(!plim_durable_commit(d, NULL, &err), "a durable commit", &err);
+	check(!plim_durable_begin(path, 4, &d, &err) && !plim_durable_write(d, "part", 4, &err),
+	      "another one", &err);
+	plim_durable_abort(d);
+	f = fopen(path, "rb");
+	check(f && fread(got, 1, sizeof(got) - 1, f) == 5 && !strcmp(got, "whole"),
+	      "an abort touched what was there", NULL);
+	if (f)
+		fclose(f);
+	remove(path);
+	check(!remove(folder), "something was left beside it", NULL);
+	check(plim_durable_begin("/no/such/folder/file", 0, &d, &err) == PLIM_E_IO && !d,
+	      "a folder that is not there", &err);
+}
+
 static void try_extract_flags(void)
 {
 	struct plim_ckpt_extracted out = { .bytes = 1 };
@@ -467,6 +498,7 @@ int main(int argc, char **argv)
 	try_input();
 	try_text();
 	try_columns();
+	try_durable();
 	try_extract_flags();
 	if (!failures)
 		printf("%zu options structs\n", sizeof(rows) / sizeof(*rows));

@@ -275,8 +275,9 @@ static void test_oversize_slack(void **state)
 	(void)state;
 	begin(&f, "max_split_size_mb:64", UINT64_MAX);
 	drop(&f, take(&f, 100 * MIB));
-	assert_int_equal(caching_find(&f.c, caching_half(0, 80 * MIB), 0, 80 * MIB), CACHING_NONE);
-	assert_int_not_equal(caching_find(&f.c, caching_half(0, 82 * MIB), 0, 82 * MIB),
+	assert_int_equal(caching_find(&f.c, caching_block_pool(0, 80 * MIB), 0, 80 * MIB),
+			 CACHING_NONE);
+	assert_int_not_equal(caching_find(&f.c, caching_block_pool(0, 82 * MIB), 0, 82 * MIB),
 			     CACHING_NONE);
 	take(&f, 80 * MIB);
 	assert_int_equal(reserved(&f), 180 * MIB);
@@ -303,7 +304,7 @@ static void test_max_split_lowered(void **state)
 	end(&f);
 }
 
-/* A private pool gives nothing back while it is held: its small half first once it is dropped, not when used again. */
+/* A private pool gives nothing back while it is held: its small block_pool first once it is dropped, not when used again. */
 static void test_drop_pool(void **state)
 {
 	struct fixture f;
@@ -485,12 +486,12 @@ static void check_invariants(const struct fixture *f)
 		assert_int_equal(next->addr, b->addr + b->bytes);
 		assert_false(!b->allocated && !next->allocated && b->unmapped == next->unmapped);
 	}
-	for (size_t i = 0; i < c->halves * c->streams; i++)
+	for (size_t i = 0; i < c->block_pools * c->streams; i++)
 		for (int set = 0; set < 2; set++) {
-			const struct order *o = set ? &c->bins[i].unmapped : &c->bins[i].free;
+			const struct freeset *o = set ? &c->bins[i].unmapped : &c->bins[i].free;
 
-			for (struct order_cursor at = order_seek(o, 0, 0); order_get(o, at);
-			     order_next(o, &at))
+			for (struct freeset_cursor at = freeset_seek(o, 0, 0); freeset_get(o, at);
+			     freeset_next(o, &at))
 				in_sets++;
 		}
 	assert_int_equal(in_sets, free_blocks);
@@ -576,22 +577,22 @@ static void test_random(void **state)
 }
 
 /* A copy, over whatever was there, has the same keys, and they can be found and taken out. */
-static void assert_order_copies(struct mem *m, struct order *copy, const struct order *o)
+static void assert_order_copies(struct mem *m, struct freeset *copy, const struct freeset *o)
 {
-	struct order_cursor a = order_seek(o, 0, 0), b;
+	struct freeset_cursor a = freeset_seek(o, 0, 0), b;
 	struct plim_err err;
-	const struct order_key *k;
+	const struct freeset_key *k;
 
-	assert_int_equal(order_copy(m, copy, o, &err), 0);
-	for (b = order_seek(copy, 0, 0); (k = order_get(copy, b)); order_next(copy, &b)) {
-		assert_int_equal(k->block, order_get(o, a)->block);
-		order_next(o, &a);
+	assert_int_equal(freeset_copy(m, copy, o, &err), 0);
+	for (b = freeset_seek(copy, 0, 0); (k = freeset_get(copy, b)); freeset_next(copy, &b)) {
+		assert_int_equal(k->block, freeset_get(o, a)->block);
+		freeset_next(o, &a);
 	}
-	assert_null(order_get(o, a));
-	for (int i = 0; i < 50 && (k = order_get(copy, order_seek(copy, 30 * 512, 0))); i++) {
-		struct order_key one = *k;
+	assert_null(freeset_get(o, a));
+	for (int i = 0; i < 50 && (k = freeset_get(copy, freeset_seek(copy, 30 * 512, 0))); i++) {
+		struct freeset_key one = *k;
 
-		order_remove(m, copy, &one);
+		freeset_remove(m, copy, &one);
 	}
 }
 
@@ -600,8 +601,8 @@ static void test_order(void **state)
 {
 	enum { N = 1500 };
 	static uint8_t there[N];
-	struct order o = { .shelves = NULL }, copy = { .shelves = NULL };
-	struct order_cursor at;
+	struct freeset o = { .shelves = NULL }, copy = { .shelves = NULL };
+	struct freeset_cursor at;
 	struct plim_err err;
 	struct mem m;
 	uint64_t seed = 5;
@@ -611,32 +612,32 @@ static void test_order(void **state)
 	mem_init(&m, 0);
 	for (int i = 0; i < 20000; i++) {
 		uint32_t v = random_below(&seed, N);
-		struct order_key key = { v / 10 * 512, v, v };
+		struct freeset_key key = { v / 10 * 512, v, v };
 
 		if (there[v])
-			order_remove(&m, &o, &key);
+			freeset_remove(&m, &o, &key);
 		else
-			assert_int_equal(order_insert(&m, &o, &key, &err), 0);
+			assert_int_equal(freeset_insert(&m, &o, &key, &err), 0);
 		there[v] ^= 1;
 		if (i % 1000 == 999)
 			assert_order_copies(&m, &copy, &o);
 	}
 	for (uint32_t v = 0; v < N; v++)
 		count += there[v];
-	at = order_seek(&o, 0, 0);
-	for (const struct order_key *k, *last = NULL; (k = order_get(&o, at));
-	     order_next(&o, &at)) {
+	at = freeset_seek(&o, 0, 0);
+	for (const struct freeset_key *k, *last = NULL; (k = freeset_get(&o, at));
+	     freeset_next(&o, &at)) {
 		assert_true(there[k->block]);
 		assert_true(!last || last->addr < k->addr);
 		last = k;
 		seen++;
 	}
 	assert_int_equal(seen, count);
-	while (order_prev(&o, &at))
+	while (freeset_prev(&o, &at))
 		seen--;
 	assert_int_equal(seen, 0);
-	order_release(&m, &o);
-	order_release(&m, &copy);
+	freeset_release(&m, &o);
+	freeset_release(&m, &copy);
 	assert_int_equal(m.used_bytes, 0);
 }
 

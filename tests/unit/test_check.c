@@ -24,29 +24,29 @@ static struct plim_err err;
 
 static void test_order(void **state)
 {
-	struct order o = { .shelves = NULL };
-	struct order_shelf *s;
+	struct freeset o = { .shelves = NULL };
+	struct freeset_shelf *s;
 	struct mem m;
 
 	(void)state;
 	mem_init(&m, 0);
-	assert_null(order_check(&o));
+	assert_null(freeset_check(&o));
 	for (uint32_t i = 0; i < 100; i++)
-		assert_int_equal(order_insert(&m, &o, &(struct order_key){ 512, 512 * i, i }, &err),
-				 0);
-	assert_null(order_check(&o));
+		assert_int_equal(
+			freeset_insert(&m, &o, &(struct freeset_key){ 512, 512 * i, i }, &err), 0);
+	assert_null(freeset_check(&o));
 	s = &o.shelves[1];
 	s->n++;
-	assert_non_null(order_check(&o));
+	assert_non_null(freeset_check(&o));
 	s->n--;
 	s->parts.at[0].chunk->at[1].addr = 0;
-	assert_non_null(order_check(&o));
+	assert_non_null(freeset_check(&o));
 	s->parts.at[0].chunk->at[1].addr = 512;
 	o.filled[0] = 0;
-	assert_non_null(order_check(&o));
+	assert_non_null(freeset_check(&o));
 	o.filled[0] = 2;
-	assert_null(order_check(&o));
-	order_release(&m, &o);
+	assert_null(freeset_check(&o));
+	freeset_release(&m, &o);
 }
 
 /* Ranges that are empty, wrap around or overlap are not added: recordings that contradict themselves have them. */

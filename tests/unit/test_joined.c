@@ -59,7 +59,7 @@ static uint32_t name(struct made *m, const char *text)
 {
 	enum plim_status st = PLIM_OK;
 
-	return model_string(&m->ckpt, text, strlen(text), &st, &err);
+	return ckpt_model_string(&m->ckpt, text, strlen(text), &st, &err);
 }
 
 /* A box of a tensor whose element i, counted row by row, is the number i. */
@@ -90,7 +90,7 @@ static void add_box(struct made *m, const uint64_t *whole, size_t rank, const ui
 	x.bytes = x.stored_bytes = n * 4;
 	t.name = name(m, "w");
 	assert_int_equal(vec_push(&m->mem, &m->ckpt.extents, x, &err), 0);
-	assert_int_equal(model_tensor(&m->ckpt, t, size, NULL, at, &err), 0);
+	assert_int_equal(ckpt_model_tensor(&m->ckpt, t, size, NULL, at, &err), 0);
 }
 
 /* In two, again and again. */
@@ -121,7 +121,7 @@ static void add_whole(struct made *m, const uint64_t *sizes, size_t rank)
 				 .parts = (uint32_t)m->ckpt.tensors.n };
 
 	t.name = name(m, "w");
-	assert_int_equal(model_lay(&m->ckpt, &t, sizes, NULL, &err), 0);
+	assert_int_equal(ckpt_model_lay(&m->ckpt, &t, sizes, NULL, &err), 0);
 	assert_int_equal(vec_push(&m->mem, &m->ckpt.wholes, t, &err), 0);
 }
 
@@ -258,7 +258,7 @@ static void test_moved(void **state)
 	add_box(&m, sizes, 1, at, half);
 	sparse.name = name(&m, "s");
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(model_tensor(&m.ckpt, sparse, sizes, NULL, NULL, &err), 0);
+		assert_int_equal(ckpt_model_tensor(&m.ckpt, sparse, sizes, NULL, NULL, &err), 0);
 	add_whole(&m, sizes, 1);
 	assert_int_equal(ckpt_join(&m.ckpt, &err), 0);
 	assert_int_equal(m.ckpt.tensors.n, 3);

@@ -1,5 +1,5 @@
 /* What the names on a stack tell of the program: a table, looked up once a frame. */
-#include "cues.h"
+#include "stack_patterns.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
  * each other from the two ends of one piece of memory, and inside a kind the tightest hole is taken.
  */
 #include "allocator.h"
-#include "order.h"
+#include "freeset.h"
 
 #define SIDES 2
 
@@ -19,7 +19,7 @@ struct piece {
 
 /* One end: holes below `end`, nothing above it. */
 struct side {
-	struct order holes;
+	struct freeset holes;
 	uint64_t end;
 	uint32_t last;
 };
@@ -48,11 +48,11 @@ static enum plim_status piece_new(struct packing *k, const struct piece *p, uint
 	return st;
 }
 
-static struct order_key key_of(const struct packing *k, uint32_t piece)
+static struct freeset_key key_of(const struct packing *k, uint32_t piece)
 {
 	const struct piece *p = &k->pieces.at[piece];
 
-	return (struct order_key){ p->bytes, p->addr, piece };
+	return (struct freeset_key){ p->bytes, p->addr, piece };
 }
 
 /* Put a request behind all others of its side. */
@@ -74,8 +74,8 @@ static enum plim_status extend(struct packing *k, struct side *s, uint64_t bytes
 
 static enum plim_status pack(struct packing *k, struct side *s, uint64_t bytes, uint32_t *piece)
 {
-	const struct order_key *found = order_get(&s->holes, order_seek(&s->holes, bytes, 0));
-	struct order_key hole;
+	const struct freeset_key *found = freeset_get(&s->holes, freeset_seek(&s->holes, bytes, 0));
+	struct freeset_key hole;
 	struct piece rest;
 	uint32_t behind;
 	enum plim_status st;
@@ -84,7 +84,7 @@ static enum plim_status pack(struct packing *k, struct side *s, uint64_t bytes, 
 		return extend(k, s, bytes, piece);
 	hole = *found;
 	*piece = hole.block;
-	order_remove(k->mem, &s->holes, &hole);
+	freeset_remove(k->mem, &s->holes, &hole);
 	k->pieces.at[*piece].taken = 1;
 	if (hole.bytes == bytes)
 		return PLIM_OK;
@@ -97,7 +97,7 @@ static enum plim_status pack(struct packing *k, struct side *s, uint64_t bytes, 
 	k->pieces.at[*piece].next = behind;
 	k->pieces.at[rest.next].prev = behind; /* a hole is never the last */
 	hole = key_of(k, behind);
-	return order_insert(k->mem, &s->holes, &hole, k->err);
+	return freeset_insert(k->mem, &s->holes, &hole, k->err);
 }
 
 /* `gone` joins `into`, which lies before it. */
@@ -116,17 +116,17 @@ static enum plim_status unpack(struct packing *k, struct side *s, uint32_t piece
 {
 	struct piece *p = &k->pieces.at[piece];
 	uint32_t prev = p->prev, next = p->next;
-	struct order_key hole;
+	struct freeset_key hole;
 
 	p->taken = 0;
 	if (next != TRACE_NONE && !k->pieces.at[next].taken) {
 		hole = key_of(k, next);
-		order_remove(k->mem, &s->holes, &hole);
+		freeset_remove(k->mem, &s->holes, &hole);
 		join(k, piece, next);
 	}
 	if (prev != TRACE_NONE && !k->pieces.at[prev].taken) {
 		hole = key_of(k, prev);
-		order_remove(k->mem, &s->holes, &hole);
+		freeset_remove(k->mem, &s->holes, &hole);
 		join(k, prev, piece);
 		if (s->last == piece)
 			s->last = prev;
@@ -135,7 +135,7 @@ static enum plim_status unpack(struct packing *k, struct side *s, uint32_t piece
 	p = &k->pieces.at[piece];
 	if (s->last != piece) {
 		hole = key_of(k, piece);
-		return order_insert(k->mem, &s->holes, &hole, k->err);
+		return freeset_insert(k->mem, &s->holes, &hole, k->err);
 	}
 	s->end -= p->bytes;
 	s->last = p->prev;
@@ -207,7 +207,7 @@ enum plim_status allocator_pack(struct mem *m, const struct program *p, uint64_t
 		if (!st && k.peak < *peak_bytes)
 			*peak_bytes = k.peak;
 		for (int side = 0; side < SIDES; side++)
-			order_release(m, &k.side[side].holes);
+			freeset_release(m, &k.side[side].holes);
 		vec_release(m, &k.pieces);
 		vec_release(m, &k.spare);
 	}

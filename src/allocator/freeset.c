@@ -1,8 +1,8 @@
-#include "order.h"
+#include "freeset.h"
 
 #include <string.h>
 
-static inline int less(const struct order_key *a, uint64_t bytes, uint64_t addr)
+static inline int less(const struct freeset_key *a, uint64_t bytes, uint64_t addr)
 {
 	return a->bytes != bytes ? a->bytes < bytes : a->addr < addr;
 }
@@ -24,59 +24,59 @@ static uint32_t shelf_of(uint64_t bytes)
 		return (uint32_t)units;
 	shift = 63 - STEP_BITS - (unsigned)__builtin_clzll(units);
 	shelf = (shift << STEP_BITS) + (uint32_t)(units >> shift);
-	return shelf < ORDER_SHELVES ? shelf : ORDER_SHELVES - 1;
+	return shelf < FREESET_SHELVES ? shelf : FREESET_SHELVES - 1;
 }
 
-static void mark(struct order *o, uint32_t shelf)
+static void mark(struct freeset *o, uint32_t shelf)
 {
 	o->filled[shelf / 64] |= (uint64_t)1 << shelf % 64;
 }
 
-static void unmark(struct order *o, uint32_t shelf)
+static void unmark(struct freeset *o, uint32_t shelf)
 {
 	o->filled[shelf / 64] &= ~((uint64_t)1 << shelf % 64);
 }
 
-static int is_marked(const struct order *o, uint32_t shelf)
+static int is_marked(const struct freeset *o, uint32_t shelf)
 {
 	return (int)(o->filled[shelf / 64] >> shelf % 64 & 1);
 }
 
-/* The first shelf from `shelf` on that holds something, or ORDER_SHELVES. */
-static uint32_t shelf_from(const struct order *o, uint32_t shelf)
+/* The first shelf from `shelf` on that holds something, or FREESET_SHELVES. */
+static uint32_t shelf_from(const struct freeset *o, uint32_t shelf)
 {
 	uint32_t word = shelf / 64;
 	uint64_t bits;
 
-	if (shelf >= ORDER_SHELVES)
-		return ORDER_SHELVES;
+	if (shelf >= FREESET_SHELVES)
+		return FREESET_SHELVES;
 	bits = o->filled[word] & UINT64_MAX << shelf % 64;
-	while (!bits && ++word < ORDER_SHELVES / 64)
+	while (!bits && ++word < FREESET_SHELVES / 64)
 		bits = o->filled[word];
-	return bits ? word * 64 + (uint32_t)__builtin_ctzll(bits) : ORDER_SHELVES;
+	return bits ? word * 64 + (uint32_t)__builtin_ctzll(bits) : FREESET_SHELVES;
 }
 
-/* The last shelf before `shelf` that holds something, or ORDER_SHELVES. */
-static uint32_t shelf_before(const struct order *o, uint32_t shelf)
+/* The last shelf before `shelf` that holds something, or FREESET_SHELVES. */
+static uint32_t shelf_before(const struct freeset *o, uint32_t shelf)
 {
 	uint32_t word = shelf / 64;
 	uint64_t bits = shelf % 64 ? o->filled[word] & (((uint64_t)1 << shelf % 64) - 1) : 0;
 
 	while (!bits && word--)
 		bits = o->filled[word];
-	return bits ? word * 64 + 63 - (uint32_t)__builtin_clzll(bits) : ORDER_SHELVES;
+	return bits ? word * 64 + 63 - (uint32_t)__builtin_clzll(bits) : FREESET_SHELVES;
 }
 
 /* ---- on a shelf ---- */
 
 /* How many parts begin at or before (bytes, addr). */
-static size_t parts_upto(const struct order_shelf *s, uint64_t bytes, uint64_t addr)
+static size_t parts_upto(const struct freeset_shelf *s, uint64_t bytes, uint64_t addr)
 {
 	size_t low = 0, high = s->parts.n;
 
 	while (low < high) {
 		size_t mid = low + (high - low) / 2;
-		const struct order_key *k = &s->parts.at[mid].first;
+		const struct freeset_key *k = &s->parts.at[mid].first;
 
 		if (less(k, bytes, addr) || (k->bytes == bytes && k->addr == addr))
 			low = mid + 1;
@@ -87,7 +87,7 @@ static size_t parts_upto(const struct order_shelf *s, uint64_t bytes, uint64_t a
 }
 
 /* The first position in a chunk whose key is not smaller. */
-static uint32_t lower(const struct order_chunk *c, uint64_t bytes, uint64_t addr)
+static uint32_t lower(const struct freeset_chunk *c, uint64_t bytes, uint64_t addr)
 {
 	uint32_t low = 0, high = c->n;
 
@@ -102,10 +102,10 @@ static uint32_t lower(const struct order_chunk *c, uint64_t bytes, uint64_t addr
 	return low;
 }
 
-static enum plim_status part_new(struct mem *m, struct order_shelf *s, size_t at,
+static enum plim_status part_new(struct mem *m, struct freeset_shelf *s, size_t at,
 				 struct plim_err *err)
 {
-	struct order_chunk *chunk;
+	struct freeset_chunk *chunk;
 	enum plim_status st = vec_need(m, &s->parts, 1, err);
 
 	if (st)
@@ -114,17 +114,17 @@ static enum plim_status part_new(struct mem *m, struct order_shelf *s, size_t at
 	if (!chunk)
 		return mem_status(err);
 	memmove(s->parts.at + at + 1, s->parts.at + at, (s->parts.n - at) * sizeof(*s->parts.at));
-	s->parts.at[at] = (struct order_part){ .chunk = chunk };
+	s->parts.at[at] = (struct freeset_part){ .chunk = chunk };
 	s->parts.n++;
 	return PLIM_OK;
 }
 
 /* The upper half of a full chunk becomes the next one. */
-static enum plim_status part_split(struct mem *m, struct order_shelf *s, size_t at,
+static enum plim_status part_split(struct mem *m, struct freeset_shelf *s, size_t at,
 				   struct plim_err *err)
 {
 	enum plim_status st = part_new(m, s, at + 1, err);
-	struct order_chunk *low = s->parts.at[at].chunk, *high;
+	struct freeset_chunk *low = s->parts.at[at].chunk, *high;
 
 	if (st)
 		return st;
@@ -136,18 +136,18 @@ static enum plim_status part_split(struct mem *m, struct order_shelf *s, size_t 
 	return PLIM_OK;
 }
 
-static enum plim_status shelf_insert(struct mem *m, struct order_shelf *s,
-				     const struct order_key *key, struct plim_err *err)
+static enum plim_status shelf_insert(struct mem *m, struct freeset_shelf *s,
+				     const struct freeset_key *key, struct plim_err *err)
 {
 	size_t part = parts_upto(s, key->bytes, key->addr);
-	struct order_chunk *c;
+	struct freeset_chunk *c;
 	enum plim_status st = PLIM_OK;
 	uint32_t at;
 
 	part -= part > 0;
 	if (!s->parts.n)
 		st = part_new(m, s, 0, err);
-	else if (s->parts.at[part].chunk->n == ORDER_CHUNK)
+	else if (s->parts.at[part].chunk->n == FREESET_CHUNK)
 		st = part_split(m, s, part, err);
 	if (st)
 		return st;
@@ -163,10 +163,10 @@ static enum plim_status shelf_insert(struct mem *m, struct order_shelf *s,
 	return PLIM_OK;
 }
 
-static void shelf_remove(struct mem *m, struct order_shelf *s, const struct order_key *key)
+static void shelf_remove(struct mem *m, struct freeset_shelf *s, const struct freeset_key *key)
 {
 	size_t part = s->parts.n == 1 ? 0 : parts_upto(s, key->bytes, key->addr) - 1;
-	struct order_chunk *c = s->parts.at[part].chunk;
+	struct freeset_chunk *c = s->parts.at[part].chunk;
 	uint32_t at = lower(c, key->bytes, key->addr);
 
 	CHECK(at < c->n && c->at[at].block == key->block);
@@ -183,15 +183,15 @@ static void shelf_remove(struct mem *m, struct order_shelf *s, const struct orde
 
 /* ---- the set ---- */
 
-enum plim_status order_insert(struct mem *m, struct order *o, const struct order_key *key,
-			      struct plim_err *err)
+enum plim_status freeset_insert(struct mem *m, struct freeset *o, const struct freeset_key *key,
+				struct plim_err *err)
 {
 	uint32_t shelf = shelf_of(key->bytes);
-	struct order_shelf *s;
+	struct freeset_shelf *s;
 	enum plim_status st;
 
 	if (!o->shelves) {
-		o->shelves = mem_new(m, ORDER_SHELVES, sizeof(*o->shelves), err);
+		o->shelves = mem_new(m, FREESET_SHELVES, sizeof(*o->shelves), err);
 		if (!o->shelves)
 			return mem_status(err);
 	}
@@ -212,10 +212,10 @@ enum plim_status order_insert(struct mem *m, struct order *o, const struct order
 	return st;
 }
 
-void order_remove(struct mem *m, struct order *o, const struct order_key *key)
+void freeset_remove(struct mem *m, struct freeset *o, const struct freeset_key *key)
 {
 	uint32_t shelf = shelf_of(key->bytes);
-	struct order_shelf *s = &o->shelves[shelf];
+	struct freeset_shelf *s = &o->shelves[shelf];
 
 	CHECK(s->n > 1 || (s->n == 1 && s->only.block == key->block));
 	if (--s->n == 0) {
@@ -229,10 +229,10 @@ void order_remove(struct mem *m, struct order *o, const struct order_key *key)
 	}
 }
 
-struct order_cursor order_seek(const struct order *o, uint64_t bytes, uint64_t addr)
+struct freeset_cursor freeset_seek(const struct freeset *o, uint64_t bytes, uint64_t addr)
 {
-	struct order_cursor c = { .shelf = shelf_of(bytes) };
-	const struct order_shelf *s;
+	struct freeset_cursor c = { .shelf = shelf_of(bytes) };
+	const struct freeset_shelf *s;
 
 	if (!is_marked(o, c.shelf)) {
 		c.shelf = shelf_from(o, c.shelf + 1);
@@ -251,38 +251,38 @@ struct order_cursor order_seek(const struct order *o, uint64_t bytes, uint64_t a
 	c.at = lower(s->parts.at[c.part].chunk, bytes, addr);
 	if (c.at == s->parts.at[c.part].chunk->n) {
 		c.at--;
-		order_next(o, &c);
+		freeset_next(o, &c);
 	}
 	return c;
 }
 
-const struct order_key *order_get(const struct order *o, struct order_cursor c)
+const struct freeset_key *freeset_get(const struct freeset *o, struct freeset_cursor c)
 {
-	const struct order_shelf *s;
+	const struct freeset_shelf *s;
 
-	if (c.shelf == ORDER_SHELVES)
+	if (c.shelf == FREESET_SHELVES)
 		return NULL;
 	s = &o->shelves[c.shelf];
 	return s->n == 1 ? &s->only : &s->parts.at[c.part].chunk->at[c.at];
 }
 
-void order_next(const struct order *o, struct order_cursor *c)
+void freeset_next(const struct freeset *o, struct freeset_cursor *c)
 {
-	const struct order_shelf *s;
+	const struct freeset_shelf *s;
 
-	if (c->shelf == ORDER_SHELVES)
+	if (c->shelf == FREESET_SHELVES)
 		return;
 	s = &o->shelves[c->shelf];
 	if (s->n > 1 && ++c->at < s->parts.at[c->part].chunk->n)
 		return;
 	c->at = 0;
 	if (s->n == 1 || ++c->part == s->parts.n)
-		*c = (struct order_cursor){ .shelf = shelf_from(o, c->shelf + 1) };
+		*c = (struct freeset_cursor){ .shelf = shelf_from(o, c->shelf + 1) };
 }
 
-int order_prev(const struct order *o, struct order_cursor *c)
+int freeset_prev(const struct freeset *o, struct freeset_cursor *c)
 {
-	const struct order_shelf *s;
+	const struct freeset_shelf *s;
 	uint32_t shelf;
 
 	if (c->at) {
@@ -290,11 +290,11 @@ int order_prev(const struct order *o, struct order_cursor *c)
 		return 1;
 	}
 	shelf = c->part ? c->shelf : shelf_before(o, c->shelf);
-	if (shelf == ORDER_SHELVES)
+	if (shelf == FREESET_SHELVES)
 		return 0;
 	s = &o->shelves[shelf];
 	if (s->n == 1) {
-		*c = (struct order_cursor){ .shelf = shelf };
+		*c = (struct freeset_cursor){ .shelf = shelf };
 		return 1;
 	}
 	c->part = shelf == c->shelf ? c->part - 1 : (uint32_t)s->parts.n - 1;
@@ -303,7 +303,7 @@ int order_prev(const struct order *o, struct order_cursor *c)
 	return 1;
 }
 
-static void shelf_clear(struct mem *m, struct order_shelf *s)
+static void shelf_clear(struct mem *m, struct freeset_shelf *s)
 {
 	for (size_t i = 0; i < s->parts.n; i++)
 		mem_free(m, s->parts.at[i].chunk, 1, sizeof(*s->parts.at[i].chunk));
@@ -311,16 +311,16 @@ static void shelf_clear(struct mem *m, struct order_shelf *s)
 }
 
 /* But for a chunk, which will be wanted again. */
-static void shelf_empty(struct mem *m, struct order_shelf *s)
+static void shelf_empty(struct mem *m, struct freeset_shelf *s)
 {
 	while (s->parts.n > 1)
-		mem_free(m, s->parts.at[--s->parts.n].chunk, 1, sizeof(struct order_chunk));
+		mem_free(m, s->parts.at[--s->parts.n].chunk, 1, sizeof(struct freeset_chunk));
 	if (s->parts.n)
 		s->parts.at[0].chunk->n = 0;
 }
 
-static enum plim_status shelf_copy(struct mem *m, struct order_shelf *s,
-				   const struct order_shelf *from, struct plim_err *err)
+static enum plim_status shelf_copy(struct mem *m, struct freeset_shelf *s,
+				   const struct freeset_shelf *from, struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
 
@@ -332,7 +332,7 @@ static enum plim_status shelf_copy(struct mem *m, struct order_shelf *s,
 		return PLIM_OK;
 	}
 	for (size_t i = 0; !st && i < from->parts.n; i++) {
-		const struct order_chunk *c = from->parts.at[i].chunk;
+		const struct freeset_chunk *c = from->parts.at[i].chunk;
 
 		if (i >= s->parts.n)
 			st = part_new(m, s, i, err);
@@ -343,24 +343,24 @@ static enum plim_status shelf_copy(struct mem *m, struct order_shelf *s,
 		memcpy(s->parts.at[i].chunk->at, c->at, c->n * sizeof(*c->at));
 	}
 	while (!st && s->parts.n > from->parts.n)
-		mem_free(m, s->parts.at[--s->parts.n].chunk, 1, sizeof(struct order_chunk));
+		mem_free(m, s->parts.at[--s->parts.n].chunk, 1, sizeof(struct freeset_chunk));
 	return st;
 }
 
-enum plim_status order_copy(struct mem *m, struct order *o, const struct order *from,
-			    struct plim_err *err)
+enum plim_status freeset_copy(struct mem *m, struct freeset *o, const struct freeset *from,
+			      struct plim_err *err)
 {
 	enum plim_status st = PLIM_OK;
 
 	if (from->shelves && !o->shelves) {
-		o->shelves = mem_new(m, ORDER_SHELVES, sizeof(*o->shelves), err);
+		o->shelves = mem_new(m, FREESET_SHELVES, sizeof(*o->shelves), err);
 		if (!o->shelves)
 			return mem_status(err);
 	}
-	for (uint32_t i = shelf_from(from, 0); !st && i < ORDER_SHELVES;
+	for (uint32_t i = shelf_from(from, 0); !st && i < FREESET_SHELVES;
 	     i = shelf_from(from, i + 1))
 		st = shelf_copy(m, &o->shelves[i], &from->shelves[i], err);
-	for (uint32_t i = shelf_from(o, 0); i < ORDER_SHELVES; i = shelf_from(o, i + 1))
+	for (uint32_t i = shelf_from(o, 0); i < FREESET_SHELVES; i = shelf_from(o, i + 1))
 		if (!is_marked(from, i)) {
 			shelf_empty(m, &o->shelves[i]);
 			o->shelves[i].n = 0;
@@ -371,12 +371,12 @@ enum plim_status order_copy(struct mem *m, struct order *o, const struct order *
 	return st;
 }
 
-void order_release(struct mem *m, struct order *o)
+void freeset_release(struct mem *m, struct freeset *o)
 {
-	for (uint32_t i = 0; o->shelves && i < ORDER_SHELVES; i++) {
+	for (uint32_t i = 0; o->shelves && i < FREESET_SHELVES; i++) {
 		shelf_clear(m, &o->shelves[i]);
 		vec_release(m, &o->shelves[i].parts);
 	}
-	mem_free(m, o->shelves, ORDER_SHELVES, sizeof(*o->shelves));
-	*o = (struct order){ 0 };
+	mem_free(m, o->shelves, FREESET_SHELVES, sizeof(*o->shelves));
+	*o = (struct freeset){ 0 };
 }
