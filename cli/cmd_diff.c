@@ -131,8 +131,8 @@ const struct cmd cmd_diff = {
 		 "less A's.\n\n"
 		 "The same stack with other sizes is one row.  Places are matched when lines were "
 		 "moved by edits and when the program is in another folder; a row tells how it "
-		 "was matched where that is not exact.  Rows, the rest and what did not change add "
-		 "up to the whole.",
+		 "was matched where that is not exact.  Rows, the rest and what is "
+		 "unchanged add up to the total.",
 	.examples = diff_examples,
 	.opts = diff_opt,
 	.opts_size = sizeof(struct diff_opts),

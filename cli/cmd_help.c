@@ -17,8 +17,9 @@ static const struct {
 	{ CMD_MACHINE, "this machine cannot: memory limit, no GPU, permission" },
 };
 
-static const char about_all[] = "Plimsoll is the load line of a GPU: how much it carries, what it "
-				"carried when it sank, and what to throw overboard.";
+static const char about_all[] =
+	"Plimsoll explains where a PyTorch job's GPU memory went, why it ran "
+	"out, and what would make it fit.";
 
 /* Print words from column `at`; lines after the first begin at `indent`. */
 static void wrap(FILE *to, const char *text, size_t at, size_t indent)

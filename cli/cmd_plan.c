@@ -68,7 +68,8 @@ static const struct opt plan_opt[] = {
 	OPT_FLAG(0, "grouped", plan_opts, grouped,
 		 "samples are grouped by length: the longest come first"),
 	OPT_STRING(0, "loss", plan_opts, loss, "KIND", NULL,
-		   "whole, chunked (as TRL) or liger: logits are never whole (whole)"),
+		   "loss: whole (full logits), chunked (TRL) or liger, which never hold all logits "
+		   "(whole)"),
 	OPT_U64(0, "loss-chunk", plan_opts, loss_chunk, "tokens", 1, 1 << 26, OPT_NONE,
 		"a chunked loss, of so many tokens at a time (256)"),
 	OPT_U64(0, "accumulate", plan_opts, accumulate, "n", 1, 1 << 16, 1, "micro-batches a step"),
@@ -103,7 +104,7 @@ static const struct opt plan_opt[] = {
 	OPT_LIST(0, "calibrate", plan_opts, calibrate, "SNAPSHOT",
 		 "learn from a recording of a run of this model (or from two)"),
 	OPT_LIST(0, "recorded", plan_opts, recorded, "batch=2,seq=512",
-		 "what that run was, where it was not what is planned: options by name"),
+		 "options in which the recorded run differed from this plan"),
 	OPT_FLAG(0, "trace", plan_opts, trace,
 		 "PyTorch itself runs the model on fake tensors, without weights or a GPU: a "
 		 "config.json of "
@@ -121,9 +122,9 @@ static const struct opt plan_opt[] = {
 		0, "load", plan_opts, load, "HOW", NULL,
 		"sharded weights: meta (a unit at a time) or whole (all on each GPU first) (meta)"),
 	OPT_U64(0, "tp", plan_opts, tp, "n", 1, 1 << 20, OPT_NONE,
-		"of them share each layer out (tensor parallelism)"),
+		"tensor-parallel degree: GPUs that share each layer"),
 	OPT_U64(0, "pp", plan_opts, pp, "n", 1, 1 << 20, OPT_NONE,
-		"of them share the layers out (a pipeline of stages)"),
+		"pipeline-parallel degree: stages that share the layers"),
 	OPT_FLAG(0, "sequence-parallel", plan_opts, sequence_parallel,
 		 "with --tp, rows are shared out between layers"),
 	OPT_U64(0, "micro-batches", plan_opts, micro_batches, "n", 1, 4096, OPT_NONE,
@@ -131,7 +132,7 @@ static const struct opt plan_opt[] = {
 	OPT_STRING(0, "schedule", plan_opts, schedule, "NAME", NULL,
 		   "of a pipeline: 1f1b or gpipe (1f1b)"),
 	OPT_U64(0, "stage", plan_opts, stage, "n", 1, 1 << 20, OPT_NONE,
-		"of a pipeline, from 1 (the one that needs most)"),
+		"pipeline stage to plan, from 1 (the one with the highest peak)"),
 	OPT_FLAG(0, "max-batch", plan_opts, max_batch, "find the largest batch that fits"),
 	OPT_FLAG(0, "max-seq", plan_opts, max_seq, "find the longest sequence that fits"),
 	OPT_FLAG(0, "allow-changes", plan_opts, allow_changes,
@@ -469,8 +470,8 @@ const struct cmd cmd_plan = {
 		 "memory in a run: every tensor as autograd, autocast and the optimizer take and "
 		 "drop it.  They go through the model of PyTorch's caching allocator.  Nothing is "
 		 "run, and no GPU is needed.\n\n"
-		 "What decides is what is needed: the smallest limit under which the run goes to "
-		 "its end.  It lies between allocated and reserved memory.\n\n"
+		 "The answer is \"needed\": the smallest memory limit under which the run "
+		 "completes.  It lies between allocated and reserved memory.\n\n"
 		 "A model that is not known here, and any module or script of yours, is traced: "
 		 "--trace "
 		 "(docs/trace.md).",

@@ -25,7 +25,8 @@ static const struct opt report_opt[] = {
 		   "too), or "
 		   "FILE.pickle, a snapshot that PyTorch's viewer opens"),
 	OPT_STRING('l', "log", report_opts, log, "FILE", NULL,
-		   "a log that holds the out-of-memory text: it tells what the snapshot cannot"),
+		   "log file with the out-of-memory message, which has limits and other processes "
+		   "that a snapshot does not record"),
 	OPT_STRING(0, "source", report_opts, source, "DIR", NULL,
 		   "the program's source: the mistake behind what stands out, as plimsoll lint "
 		   "finds it"),

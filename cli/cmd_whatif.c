@@ -31,7 +31,8 @@ static const struct opt whatif_opt[] = {
 	OPT_FLAG('j', "json", whatif_opts, json, "print JSON (schema whatif/1) instead of text"),
 	OPT_HEADING("The recording"),
 	OPT_STRING(0, "log", whatif_opts, log, "FILE", NULL,
-		   "a log that holds the out-of-memory text: it tells what the snapshot cannot"),
+		   "log file with the out-of-memory message, which has limits and other processes "
+		   "that a snapshot does not record"),
 	OPT_U64('d', "device", whatif_opts, device, "N", 0, 1023, OPT_NONE,
 		"this GPU (the one with most events)"),
 	OPT_STRING(0, "torch", whatif_opts, torch, "X.Y", NULL,
@@ -152,8 +153,8 @@ const struct cmd cmd_whatif = {
 	.about = "Takes the requests out of a PyTorch memory snapshot and runs them through a "
 		 "model of PyTorch's caching allocator.  Under the recording's own settings every "
 		 "event must come out as recorded, else there is no advice.\n\n"
-		 "Where the driver puts a segment is its own affair and can decide between free "
-		 "blocks of one size, so each setting is run with several placements; JSON has the "
+		 "The driver chooses where segments are, which can decide between free blocks of "
+		 "one size, so each setting is run with several placements; JSON has the "
 		 "range.  A run that survives the recording's death survives to the recording's "
 		 "end: what would have come next was not recorded.",
 	.examples = whatif_examples,

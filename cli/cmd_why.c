@@ -167,7 +167,7 @@ const struct cmd cmd_why = {
 		"such.\n\n"
 		"A text tells what was live and what was asked for, not what was still to come.  "
 		"Where that does not decide between capacity, fragmentation and a leak, the answer "
-		"is a ranking and what would decide.  That no failure is found is no error.\n\n"
+		"is a ranking and what would decide.  Finding no failure is not an error.\n\n"
 		"With --config the run is planned under the limit that it ran into (or --gpu, "
 		"--memory): which phase dies, whether that is what the log tells, and what would "
 		"be enough.  Where they differ it says so and concludes nothing.\n\n"

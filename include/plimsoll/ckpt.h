@@ -63,12 +63,12 @@ struct plim_ckpt_tensor {
 	uint64_t storage;       /* tensors of one number share bytes; null: has none */
 	uint64_t storage_bytes; /* that were saved for it, others' too */
 	bool whole;             /* its bytes are all there */
-	uint64_t nan;           /* numbers that are none, with --values; null: not looked at */
-	uint64_t infinite;      /* with --values */
-	uint64_t zero;          /* with --values */
-	double min;             /* least finite number, with --values */
-	double max;             /* largest finite number, with --values */
-	uint64_t parts;         /* of files that it is put together from; 0: it lies in one piece */
+	uint64_t nan;      /* NaN elements; null: values were not looked at (PLIM_CKPT_VALUES) */
+	uint64_t infinite; /* with PLIM_CKPT_VALUES */
+	uint64_t zero;     /* with PLIM_CKPT_VALUES */
+	double min;        /* least finite number, with PLIM_CKPT_VALUES */
+	double max;        /* largest finite number, with PLIM_CKPT_VALUES */
+	uint64_t parts;    /* of files that it is put together from; 0: it lies in one piece */
 };
 
 struct plim_ckpt_group {
@@ -277,7 +277,7 @@ struct plim_ckpt_last {
  * `keep` of the newest numbered series are ("step_100.pt", "step_200.pt").  What is older in that series is then
  * removed, except the best: by its name, by a measure in the name ("val_loss=0.12"), by a link to it, or by
  * trainer_state.json.  When fewer than `keep` are good nothing is removed; newer ones that are damaged, and
- * files of other names, always stay.  Nothing good is no error: last_good is NULL.
+ * files of other names, always stay.  Finding none is not an error: last_good is then NULL.
  * PLIM_E_ARG: the folder is one checkpoint itself.
  */
 PLIM_API enum plim_status plim_ckpt_last_good(const char *folder,

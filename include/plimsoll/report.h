@@ -224,9 +224,9 @@ struct plim_report_check {
 
 struct plim_report_device {
 	uint64_t device;                   /* (never null) ordinal */
-	uint64_t events;                   /* (never null) recorded */
-	uint64_t allocations;              /* (never null) that were seen */
-	uint64_t streams;                  /* (never null) that allocated */
+	uint64_t events;                   /* (never null) number of events */
+	uint64_t allocations;              /* (never null) number of allocations */
+	uint64_t streams;                  /* (never null) number of streams with allocations */
 	struct plim_report_totals before;  /* before the first event */
 	struct plim_report_peak peak;      /* of the recording; null without events */
 	struct plim_report_owners at_peak; /* who held the memory at a moment */

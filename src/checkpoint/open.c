@@ -259,8 +259,8 @@ static enum plim_status refuse(struct ckpt *c, uint32_t file, const uint8_t *hea
 	if (!is && line)
 		return ckpt_model_find(
 			c, severity, "text", 0, err,
-			"'%s' is a text, no checkpoint: the answer of a server? \"%.*s\"", f->name,
-			(int)line, (const char *)head);
+			"'%s' is a text file, not a checkpoint (a saved error page?): \"%.*s\"",
+			f->name, (int)line, (const char *)head);
 	if (!is)
 		return ckpt_model_find(
 			c, severity, "unrecognised", 0, err,

@@ -13,8 +13,7 @@
 
 /* cudaMalloc can fail with a little more free than it was asked for: pages, the driver's own needs. */
 #define DRIVER_SLACK_BYTES (64u << 20)
-/* Memory outside this process's allocator that decides: a tenth of the card, and more than contexts take. */
-#define OUTSIDE_PART 10
+/* Memory outside this process's allocator that decides is more than contexts take, too. */
 #define CONTEXT_BYTES (1u << 30)
 #define CONTEXT_LOW_BYTES (200u << 20)
 #define CONTEXT_HIGH_BYTES (1200u << 20)
@@ -49,7 +48,7 @@ static void bound_of_device(struct findings_death *d)
 	own = m->this_process.low != PLIM_UNKNOWN && m->this_process.low > d->reserved_bytes
 		      ? m->this_process.low - d->reserved_bytes
 		      : 0;
-	outside = m->total.low / OUTSIDE_PART;
+	outside = m->total.low / FINDINGS_OUTSIDE_PART;
 	if (outside < CONTEXT_BYTES)
 		outside = CONTEXT_BYTES;
 	d->bound_by = m->others.low >= outside && m->others.low >= own
@@ -371,11 +370,6 @@ static enum plim_status look_at_optimizer(struct mem *m, const struct findings_i
 
 /* ---- the cause ---- */
 
-/*
- * What no setting avoids: pages of 20 MiB, 512-byte rounding, pools that do not share.  Measured runs
- * under expandable_segments reserve 1 to 3 % more than lives (tests/data, whatif truth of 2.11).
- */
-#define SLACK_PART 50
 /* A point that stands higher each time, so often in a row, belongs to a run that keeps growing. */
 #define CLIMBS_MIN 4
 
@@ -406,7 +400,7 @@ static void find_cause(struct findings_death *d)
 		d->confidence = 0.5;
 	} else if (least >= d->bound_high_bytes) {
 		d->cause = FINDINGS_CAUSE_CAPACITY;
-	} else if (most <= d->bound_low_bytes - d->bound_low_bytes / SLACK_PART &&
+	} else if (most <= d->bound_low_bytes - d->bound_low_bytes / FINDINGS_SLACK_PART &&
 		   d->climbs < CLIMBS_MIN) {
 		d->cause = FINDINGS_CAUSE_FRAGMENTATION;
 	} else if (need > d->bound_low_bytes && 4 * d->free_bytes < d->request_bytes) {

@@ -78,6 +78,7 @@ void detect_say(struct detecting *x, struct findings_lines *lines, const char *f
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
+	CHECK(lines->n < FINDINGS_LINES);
 	if (lines->n < FINDINGS_LINES)
 		lines->at[lines->n++] = keep_text(x, text);
 }

@@ -10,15 +10,12 @@
 
 #include <string.h>
 
-/* Rounding inside of blocks, which the text counts as allocated: 1 to 2 % in measured runs (death.c). */
-#define SLACK_PART 50
 /* Room left behind the request, as a part of the bound, that makes gaps likelier than a step too large. */
 #define HEADROOM_PART 20
 #define HEADROOM_LARGE_PART 10
 /* A card with less free than this part of it is full: the driver's own pieces are no smaller than some MiB. */
 #define FULL_PART 20
-/* Memory outside this process's allocator that decides, as in death.c. */
-#define OUTSIDE_PART 10
+/* Memory outside this process's allocator that decides: FINDINGS_OUTSIDE_PART, and at least this. */
 #define OUTSIDE_BYTES (1u << 30)
 
 #define MIB ((uint64_t)1 << 20)
@@ -65,7 +62,7 @@ static struct messages_bytes request_of(struct messages_bytes tried)
 
 static uint64_t decides(const struct messages_oom *o)
 {
-	uint64_t part = o->total.low / OUTSIDE_PART;
+	uint64_t part = o->total.low / FINDINGS_OUTSIDE_PART;
 
 	return part > OUTSIDE_BYTES ? part : OUTSIDE_BYTES;
 }
@@ -285,7 +282,7 @@ void findings_judge_message(const struct messages_event *e, const struct message
 	};
 	judge_bound(e, t);
 	if (known(t->room) && known(t->request) && e->wording->class == MESSAGES_DEVICE) {
-		slack = e->oom.allocated.high / SLACK_PART;
+		slack = e->oom.allocated.high / FINDINGS_SLACK_PART;
 		t->no_room =
 			t->request.low > t->room.high + slack || t->request.low / 4 > t->room.high;
 	}

@@ -1,4 +1,4 @@
-/* What of the plan verb is about several GPUs: which share what, how sure that is, what they need beside PyTorch's. */
+/* Several GPUs: which share what, how sure that is, and memory outside of PyTorch (NCCL). */
 #include "plan/plan.h"
 
 #include <string.h>

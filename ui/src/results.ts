@@ -192,9 +192,9 @@ export interface ReportCheck {
 
 export interface ReportDevice {
 	device: number; // ordinal
-	events: number; // recorded
-	allocations: number; // that were seen
-	streams: number; // that allocated
+	events: number; // number of events
+	allocations: number; // number of allocations
+	streams: number; // number of streams with allocations
 	before: ReportTotals; // before the first event
 	peak: ReportPeak; // of the recording; null without events
 	at_peak: ReportOwners; // who held the memory at a moment
