@@ -5,10 +5,12 @@
 #include <plimsoll/why.h>
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct why_opts {
-	bool json, redact, no_color, here;
+	bool json, redact, no_color, here, fix;
 	uint64_t max_memory, width;
 	const char *snapshot, *root, *config;
 	const char *source;
@@ -21,7 +23,7 @@ static const char *const not_of_a_log[] = { "max-batch", "max-seq",  "sweep",   
 
 static const struct opt why_opt[] = {
 	OPT_FLAG('j', "json", why_opts, json,
-		 "print JSON (schema why/1; of --here: here/1) instead of text"),
+		 "print JSON (schema why/2; of --here: here/1) instead of text"),
 	OPT_STRING('s', "snapshot", why_opts, snapshot, "FILE", NULL,
 		   "the recording of the same run: it decides what the text leaves open"),
 	OPT_STRING('c', "config", why_opts, config, "MODEL", NULL,
@@ -31,6 +33,8 @@ static const struct opt why_opt[] = {
 		0, "source", why_opts, source, "DIR", NULL,
 		"the program's source: mistakes at the traceback's lines, as plimsoll lint finds "
 		"them"),
+	OPT_FLAG('f', "fix", why_opts, fix,
+		 "print only the commands and lines to change, one a line, the first first"),
 	OPT_HEADING("This machine instead of a log"),
 	OPT_FLAG(0, "here", why_opts, here,
 		 "what bounds host memory here, for the process PID and all below it or for a job "
@@ -57,6 +61,30 @@ static uint64_t memory_limit(const struct why_opts *o)
 	return o->max_memory == OPT_NONE ? 0 : o->max_memory;
 }
 
+/* A line that several deaths want is printed once. */
+static bool told_before(const struct plim_why *w, size_t death, size_t fix)
+{
+	for (size_t i = 0; i <= death; i++)
+		for (size_t k = 0; k < (i < death ? w->deaths[i].fix_count : fix); k++)
+			if (!strcmp(w->deaths[i].fixes[k], w->deaths[death].fixes[fix]))
+				return true;
+	return false;
+}
+
+static void print_fixes(const struct plim_why *w)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < w->death_count; i++)
+		for (size_t k = 0; k < w->deaths[i].fix_count; k++)
+			if (w->deaths[i].caught_line == PLIM_UNKNOWN && !told_before(w, i, k))
+				n += puts(w->deaths[i].fixes[k]) >= 0;
+	if (!n)
+		fputs(w->death_count ? "plimsoll: no command or line to change is known for this\n"
+				     : "plimsoll: no failure of memory was found\n",
+		      stderr);
+}
+
 static int explain_log(const struct why_opts *o, const char *path)
 {
 	struct plim_text_style style = cmd_style(o->width, o->no_color);
@@ -76,8 +104,10 @@ static int explain_log(const struct why_opts *o, const char *path)
 	options.snapshot_path = o->snapshot;
 	if (plim_why_open(path, &options, &w, &err))
 		return cmd_fail(&err);
-	if (o->json ? plim_why_json(w, cmd_to_stdout, NULL, &err)
-		    : plim_why_text(w, &style, cmd_to_stdout, NULL, &err))
+	if (o->fix)
+		print_fixes(w);
+	else if (o->json ? plim_why_json(w, cmd_to_stdout, NULL, &err)
+			 : plim_why_text(w, &style, cmd_to_stdout, NULL, &err))
 		code = cmd_fail(&err);
 	plim_why_free(w);
 	return code;
@@ -120,11 +150,13 @@ static int why_run(const void *values, int argc, char **argv)
 	const struct why_opts *o = values;
 	int code, linted;
 
-	if (o->here && (o->snapshot || o->config))
-		return cmd_usage("--here looks at this machine; --snapshot and --config belong to "
-				 "a log");
+	if (o->here && (o->snapshot || o->config || o->fix))
+		return cmd_usage("--here looks at this machine; --snapshot, --config and --fix "
+				 "belong to a log");
 	if (o->here)
 		return look_here(o, argc ? argv[0] : NULL);
+	if (o->fix && (o->json || o->source))
+		return cmd_usage("--fix prints lines alone: without --json and --source");
 	if (o->root)
 		return cmd_usage("--root is for --here");
 	if (!argc)
@@ -144,6 +176,7 @@ static int why_run(const void *values, int argc, char **argv)
 
 static const struct cmd_example why_examples[] = {
 	{ "plimsoll why train.log", "what the job died of, and what helps" },
+	{ "plimsoll why --fix train.log", "the commands and lines to change, and nothing else" },
 	{ "dmesg -T | plimsoll why -", "whom the kernel killed, and why" },
 	{ "plimsoll why logs/", "a folder of rank logs, put together" },
 	{ "plimsoll why train.log --snapshot oom.pickle",

@@ -140,7 +140,10 @@ struct plim_why_death {
 	/* the program: "PyTorch", "vLLM", "llama.cpp", ...; null: no word of the log tells */
 	const char *engine;
 	uint64_t engine_line; /* of the log, that tells the engine */
-	/* what it was doing: training, evaluation, generating, serving, loading, converting, compiling; null: not told */
+	/*
+	 * what it was doing: training, evaluation, generating, serving, loading, converting,
+	 * compiling, starting; null: not told
+	 */
 	const char *activity;
 	uint64_t activity_line; /* of the log, that tells the activity */
 	const char *file;       /* where it stands */
@@ -175,6 +178,10 @@ struct plim_why_death {
 	uint64_t table_resident_bytes; /* of all its rows */
 	const char **also;             /* other lines that tell of the same death */
 	size_t also_count;
+	uint64_t caught_line; /* where the log says that the program went on; null: it does not */
+	const char *first;    /* the one thing to do first; null: nothing is known */
+	const char **fixes;   /* of what helps, the commands and lines to change, alone */
+	size_t fix_count;
 	struct plim_verdict verdict; /* why it happened */
 	/* from --snapshot; null: none was given, or it shows no death */
 	struct plim_why_recorded *recorded;
@@ -200,9 +207,10 @@ struct plim_why {
 	enum plim_why_outcome outcome;
 	struct plim_why_file *files; /* what was read */
 	size_t file_count;
-	uint64_t lines;                /* of all files */
-	uint64_t bytes;                /* of all files, decompressed */
-	struct plim_why_death *deaths; /* failures of memory, in the order of the log */
+	uint64_t lines; /* of all files */
+	uint64_t bytes; /* of all files, decompressed */
+	/* failures of memory, in the order of the log; those that were caught stand behind */
+	struct plim_why_death *deaths;
 	size_t death_count;
 	struct plim_why_other *others; /* failures that are not memory */
 	size_t other_count;

@@ -237,6 +237,7 @@ struct findings_told {
 	struct messages_bytes outside;     /* on the card, in neither PyTorch's hands nor free */
 	int no_room; /* the request is larger than all the room together: no gaps are to blame */
 	int free_enough; /* the driver had more free than it was asked for, and no limit was told */
+	int elsewhere; /* most of the card is neither free nor this program's: its own causes are not the question */
 };
 
 void findings_judge_message(const struct messages_event *e, const struct messages_context *c,
@@ -249,9 +250,16 @@ int findings_is_pytorch(const struct messages_context *c);
 
 enum findings_advice { FINDINGS_HELPS, FINDINGS_USELESS, FINDINGS_CERTAINTY, FINDINGS_LISTS };
 
+#define FINDINGS_FIRST 200 /* bytes of what to do first */
+struct findings_advised {
+	struct lines lists[FINDINGS_LISTS];
+	struct lines fixes;         /* of what helps, the commands and lines to change alone */
+	char first[FINDINGS_FIRST]; /* the one thing to do first, "": nothing is known */
+};
+
 /* What helps, what does not, what would give certainty, for this program and what it was doing; added to the lists. */
 void findings_advise(const struct messages_event *e, const struct findings_told *t,
-		     const struct messages_context *c, struct lines lists[FINDINGS_LISTS]);
+		     const struct messages_context *c, struct findings_advised *out);
 
 /* A failure that only its text tells (told_words.c): what is known of it, and where its sentences go. */
 struct diagnose_text {
@@ -261,8 +269,16 @@ struct diagnose_text {
 	const char *process;                /* as it may be named; NULL: not told */
 };
 
-/* Its verdict, with the sentences and the advice; *c: the program it was. */
-enum plim_status diagnose_text(const struct diagnose_text *x, struct messages_context *c,
-			       struct plim_verdict *v, struct plim_err *err);
+/* What it is told beside its verdict. */
+struct diagnose_told {
+	struct messages_context context; /* the program that it was */
+	const char *first;  /* the one thing to do first; NULL: nothing is known, or needed */
+	const char **fixes; /* commands and lines to change, alone */
+	size_t fix_count;
+};
+
+/* Its verdict, with the sentences and the advice. */
+enum plim_status diagnose_text(const struct diagnose_text *x, struct plim_verdict *v,
+			       struct diagnose_told *out, struct plim_err *err);
 
 #endif

@@ -110,6 +110,16 @@ static int is_over_limit(const struct messages_oom *o)
 	       plus(o->reserved, o->tried).low > o->allowed.high;
 }
 
+/* An engine that tells its own pool's limit, and what of it was in use. */
+static void judge_pool(const struct messages_event *e, struct findings_told *t)
+{
+	if (e->wording->family != MESSAGES_TENSORFLOW || !known(e->limit) || !known(e->used) ||
+	    known(t->bound))
+		return;
+	t->bound = e->limit;
+	t->room = less(e->limit, e->used);
+}
+
 static void judge_device(const struct messages_event *e, struct findings_told *t)
 {
 	const struct messages_oom *o = &e->oom;
@@ -131,6 +141,16 @@ static void judge_device(const struct messages_event *e, struct findings_told *t
 	t->request = request_of(o->tried);
 	if (known(t->bound) && known(o->allocated))
 		t->room = less(t->bound, o->allocated);
+	/* MPS: what else of the system's GPU memory counts into what is allowed */
+	if (known(t->room) && known(o->allowed) && known(o->others) && !known(o->total))
+		t->room = less(t->room, o->others);
+	judge_pool(e, t);
+	/* what the figures exclude is not ranked: somebody else has most of the card */
+	t->elsewhere = t->bound_by == FINDINGS_BOUND_UNKNOWN && known(t->outside) &&
+		       known(o->reserved) && t->outside.low > o->reserved.high;
+	if (known(o->free) && known(o->tried) && known(o->allocated) && !known(o->total) &&
+	    o->allocated.high < o->tried.low)
+		t->elsewhere = 1;
 }
 
 static void judge_bound(const struct messages_event *e, struct findings_told *t)
@@ -287,7 +307,7 @@ void findings_judge_message(const struct messages_event *e, const struct message
 			t->request.low > t->room.high + slack || t->request.low / 4 > t->room.high;
 	}
 	/* where the driver had more than it was asked for, neither too much nor gaps are to blame */
-	if (!t->free_enough)
+	if (!t->free_enough && !t->elsewhere)
 		rank(e, facts_of(e, t), t);
 	if (larger_than_all(e, t)) {
 		t->ranked[0] = FINDINGS_CAUSE_CAPACITY;

@@ -205,6 +205,41 @@ static void tell_kill(struct lines *l, const struct diagnose_text *x)
 			  "a time limit or preemption look the same");
 }
 
+/* What back ends and schedulers tell that PyTorch's message does not have. */
+static void tell_numbers(struct lines *l, const struct messages_event *e)
+{
+	const struct messages_oom *o = &e->oom;
+	char a[MESSAGES_SIZE], b[MESSAGES_SIZE], c[MESSAGES_SIZE];
+
+	if (e->wording->family == MESSAGES_JAX && known(e->used) && !known(o->total))
+		lines_add(l, "the program that was to run needs %s in all, by the compiler's table",
+			  messages_size(a, e->used));
+	if (e->wording->family == MESSAGES_TENSORFLOW && known(e->used) && known(e->limit))
+		lines_add(l, "of the %s that TensorFlow may use, %s was in use: %s was left",
+			  messages_size(a, e->limit), messages_size(b, e->used),
+			  messages_size(
+				  c, (struct messages_bytes){ e->limit.low > e->used.high
+								      ? e->limit.low - e->used.high
+								      : 0,
+							      e->limit.high > e->used.low
+								      ? e->limit.high - e->used.low
+								      : 0 }));
+	if (known(o->others) && known(o->allowed) && !known(o->total))
+		lines_add(
+			l,
+			"%s of the %s that the GPU may use are neither PyTorch's tensors nor free: "
+			"they belong to the system and to other parts of this program",
+			messages_size(a, o->others), messages_size(b, o->allowed));
+	if (o->processes >= 2 && known(o->others) && known(o->tried) &&
+	    o->others.low >= o->tried.high)
+		lines_add(
+			l,
+			"%u other processes hold %s of this card together, more than was asked for",
+			o->processes, messages_size(a, o->others));
+	if (e->share > 0 && e->share <= 1 && e->wording->family == MESSAGES_LAUNCHER)
+		lines_add(l, "its threshold was %.0f %% of that", e->share * 100);
+}
+
 /* Which program it was and what it did, with the words that tell. */
 static void tell_context(struct lines *l, const struct messages_context *c)
 {
@@ -331,109 +366,341 @@ static enum plim_status fill_causes(const struct diagnose_text *x, const struct 
 	return PLIM_OK;
 }
 
-/* ---- headline ---- */
+/* ---- headline: what ran out, of how much, who had it ---- */
 
-/* "; the text does not decide why: capacity is likeliest, then a leak" */
-static void tell_ranking(const struct messages_event *e, const struct findings_told *t, char *out,
-			 size_t size)
+/* The sizes of a sentence, each in a buffer of its own. */
+struct sizes {
+	char at[4][MESSAGES_SIZE];
+};
+
+static const char *own_name(const struct messages_context *c)
 {
-	static const char *const names[] = { "", "capacity", "fragmentation", "a leak" };
-	static const char *const whole[] = { "", "; it needs more than there is (capacity)",
-					     "; the free memory lay in pieces (fragmentation)",
-					     "; something was kept (a leak)" };
-
-	char a[32], b[32];
-
-	if (t->bound_by == FINDINGS_BOUND_OTHER_PROCESS && known(e->oom.others))
-		snprintf(out, size, "; other processes hold %s of the card's %s",
-			 messages_size(a, e->oom.others), messages_size(b, e->oom.total));
-	else if (t->bound_by == FINDINGS_BOUND_NON_PYTORCH)
-		snprintf(out, size, "; this process holds %s of the card outside PyTorch",
-			 messages_size(a, t->own_outside));
-	else if (t->cause)
-		snprintf(out, size, "%s", whole[t->cause]);
-	else if (t->free_enough)
-		snprintf(out, size,
-			 ", though the driver had %s free: something else than the card's size set "
-			 "the limit",
-			 messages_size(a, e->oom.free));
-	else if (t->ranked_count == 1)
-		snprintf(out, size, "; as a rule it needs more than the card had left");
-	else
-		snprintf(out, size, "; the text does not decide why: %s is likeliest, then %s%s%s",
-			 names[t->ranked[0]], names[t->ranked[1]],
-			 t->ranked_count > 2 ? ", then " : "",
-			 t->ranked_count > 2 ? names[t->ranked[2]] : "");
+	if (findings_is_pytorch(c))
+		return "PyTorch";
+	return messages_engine_names[c->engine];
 }
 
-/* A kind's words: what ran out, what was refused (if it is a request), what happened. */
-static const struct {
-	const char *what, *request, *happened;
-} headlines[] = {
-	[MESSAGES_DEVICE] = { "GPU MEMORY", "a request", " was refused" },
-	[MESSAGES_BUDGET] = { "GPU SHARE", "what it needs",
-			      " did not fit into the server's share of the card" },
-	[MESSAGES_HOST] = { "HOST MEMORY", "a request",
-			    " was refused by the machine, not by the GPU" },
-	[MESSAGES_CGROUP_KILL] = { "KILLED AT A MEMORY LIMIT", NULL,
-				   "by the host-memory limit of its job or container, not by the "
-				   "GPU" },
-	[MESSAGES_HOST_KILL] = { "KILLED FOR HOST MEMORY", NULL,
-				 "because the machine ran short of it, not the GPU" },
-	[MESSAGES_KILLED] = { "KILLED", NULL,
-			      "by SIGKILL: for host memory as a rule; by whom, the log does not "
-			      "tell" },
-	[MESSAGES_SHARED] = { "SHARED MEMORY", NULL, "/dev/shm ran out, not the GPU" },
+static const char *card(const struct messages_context *c)
+{
+	return c->backend == MESSAGES_BACKEND_TPU   ? "the TPU"
+	       : c->backend == MESSAGES_BACKEND_MPS ? "the GPU"
+						    : "the card";
+}
+
+/* "and 226.00 MiB more did not fit", or less where the text does not tell how much. */
+static const char *refused(const struct messages_oom *o, char *out, size_t size)
+{
+	char a[MESSAGES_SIZE];
+
+	if (known(o->tried))
+		snprintf(out, size, "%s more did not fit", messages_size(a, o->tried));
+	else
+		snprintf(out, size, "more did not fit");
+	return out;
+}
+
+/* Who has a card whose size is known. */
+static void tell_full(const struct messages_event *e, const struct findings_told *t, char *out,
+		      size_t size)
+{
+	const struct messages_oom *o = &e->oom;
+	struct sizes z;
+	char more[80];
+
+	refused(o, more, sizeof(more));
+	messages_size(z.at[0], o->total);
+	messages_size(z.at[1], o->reserved);
+	if (t->bound_by == FINDINGS_BOUND_OTHER_PROCESS)
+		snprintf(out, size, "other programs hold %s of the card's %s, this one %s; %s",
+			 messages_size(z.at[2], o->others), z.at[0],
+			 known(o->this_process) ? messages_size(z.at[3], o->this_process) : z.at[1],
+			 more);
+	else if (t->bound_by == FINDINGS_BOUND_NON_PYTORCH)
+		snprintf(out, size,
+			 "this program holds %s of the card's %s outside PyTorch, and %s in it; %s",
+			 messages_size(z.at[2], t->own_outside), z.at[0], z.at[1], more);
+	else if (t->bound_by == FINDINGS_BOUND_UNKNOWN && known(t->outside))
+		snprintf(out, size,
+			 "%s of the card's %s is held by somebody else, or by this program outside "
+			 "PyTorch; PyTorch had %s, and %s",
+			 messages_size(z.at[2], t->outside), z.at[0], z.at[1], more);
+	else if (known(o->free))
+		snprintf(out, size, "the card's %s were full: PyTorch held %s, %s was free, and %s",
+			 z.at[0], z.at[1], messages_size(z.at[2], o->free), more);
+	else
+		snprintf(out, size, "PyTorch held %s of the card's %s, and %s", z.at[1], z.at[0],
+			 more);
+}
+
+/* Of a share of the card: this program's own, or what the system grants its GPU. */
+static void tell_share(const struct messages_event *e, const struct messages_context *c, char *out,
+		       size_t size)
+{
+	const struct messages_oom *o = &e->oom;
+	struct sizes z;
+	char more[80];
+
+	refused(o, more, sizeof(more));
+	messages_size(z.at[0], o->allowed);
+	messages_size(z.at[1], known(o->reserved) ? o->reserved : o->allocated);
+	if (known(o->others) && !known(o->total))
+		snprintf(out, size,
+			 "the GPU may use %s of this machine's memory: PyTorch had %s, others %s, "
+			 "and %s",
+			 z.at[0], z.at[1], messages_size(z.at[2], o->others), more);
+	else
+		snprintf(out, size, "%s may use %s of %s and had %s; %s",
+			 findings_is_pytorch(c) ? "this program" : own_name(c), z.at[0], card(c),
+			 z.at[1], more);
+}
+
+/* Engines that tell little: what they had, what was free, what they asked for. */
+static void tell_little(const struct messages_event *e, const struct messages_context *c, char *out,
+			size_t size)
+{
+	const struct messages_oom *o = &e->oom;
+	const char *who = c->engine ? messages_engine_names[c->engine] : "the program";
+	struct sizes z;
+	char more[80], device[24] = "";
+
+	refused(o, more, sizeof(more));
+	messages_size(z.at[0], o->tried);
+	if (o->device != UINT32_MAX)
+		snprintf(device, sizeof(device), " (GPU %u)", o->device);
+	if (known(e->limit) && known(e->used) && e->wording->family == MESSAGES_TENSORFLOW)
+		snprintf(out, size, "TensorFlow may use %s of the card and had %s of it; %s",
+			 messages_size(z.at[1], e->limit), messages_size(z.at[2], e->used), more);
+	else if (known(e->used) && known(o->total))
+		snprintf(out, size, "%s's program needs %s, and %s has %s", who,
+			 messages_size(z.at[1], e->used), card(c),
+			 messages_size(z.at[2], o->total));
+	else if (known(o->allocated) && known(o->free))
+		snprintf(out, size, "%s had %s of the card, %s was free, and %s", who,
+			 messages_size(z.at[1], o->allocated), messages_size(z.at[2], o->free),
+			 more);
+	else if (known(o->tried) && known(o->free))
+		snprintf(out, size, "%s asked for %s, and %s had %s free", who, z.at[0], card(c),
+			 messages_size(z.at[1], o->free));
+	else if (known(o->tried) && known(o->allocated))
+		snprintf(out, size, "%s had %s of %s, and %s", who,
+			 messages_size(z.at[1], o->allocated), card(c), more);
+	else if (known(o->tried))
+		snprintf(out, size, "%s asked for %s, and %s%s had not so much left", who, z.at[0],
+			 card(c), device);
+	else
+		snprintf(out, size, "%s%s had no room left for what %s asked for", card(c), device,
+			 who);
+}
+
+static void tell_device(const struct messages_event *e, const struct findings_told *t,
+			const struct messages_context *c, char *out, size_t size)
+{
+	const struct messages_oom *o = &e->oom;
+	struct sizes z;
+
+	if (known(o->tried) && known(o->total) && o->tried.low > o->total.high)
+		snprintf(out, size, "%s was asked for at once, and the whole card has %s",
+			 messages_size(z.at[0], o->tried), messages_size(z.at[1], o->total));
+	else if (t->bound_by == FINDINGS_BOUND_LIMIT && known(o->allowed) && known(o->allocated))
+		tell_share(e, c, out, size);
+	else if (t->free_enough)
+		snprintf(
+			out, size,
+			"%s was refused, though the card had %s free: something else than its size "
+			"set the limit",
+			messages_size(z.at[0], o->tried), messages_size(z.at[1], o->free));
+	else if (known(o->total) && known(o->reserved))
+		tell_full(e, t, out, size);
+	else if (known(o->total) && known(o->free) && known(o->tried))
+		snprintf(out, size, "the card's %s were full: %s was free, and %s more did not fit",
+			 messages_size(z.at[0], o->total), messages_size(z.at[1], o->free),
+			 messages_size(z.at[2], o->tried));
+	else
+		tell_little(e, c, out, size);
+}
+
+static void tell_budget(const struct messages_event *e, char *out, size_t size)
+{
+	const struct messages_oom *o = &e->oom;
+	struct sizes z;
+	char tokens[40] = "";
+
+	if (e->tokens_wanted != PLIM_UNKNOWN && e->tokens_fit != PLIM_UNKNOWN)
+		snprintf(
+			out, size,
+			"the server's share of the card holds the KV cache of %llu tokens, and one "
+			"request may have %llu",
+			(unsigned long long)e->tokens_fit, (unsigned long long)e->tokens_wanted);
+	else if (known(o->free) && known(o->total) && known(e->limit))
+		snprintf(out, size,
+			 "the server wants %s of the card's %s, and %s was free: somebody else "
+			 "holds "
+			 "the rest",
+			 messages_size(z.at[0], e->limit), messages_size(z.at[1], o->total),
+			 messages_size(z.at[2], o->free));
+	else if (known(o->tried) && known(o->free)) {
+		if (e->tokens_fit != PLIM_UNKNOWN)
+			snprintf(tokens, sizeof(tokens), " (%llu tokens)",
+				 (unsigned long long)e->tokens_fit);
+		snprintf(out, size,
+			 "one request may need %s of KV cache, and the server's share of the card "
+			 "leaves %s%s",
+			 messages_size(z.at[0], o->tried), messages_size(z.at[1], o->free), tokens);
+	} else
+		snprintf(out, size, "what the server needs did not fit into its share of the card");
+}
+
+static void tell_host(const struct messages_event *e, char *out, size_t size)
+{
+	const struct messages_oom *o = &e->oom;
+	const char *says = e->wording->says ? e->wording->says : "";
+	struct sizes z;
+
+	messages_size(z.at[0], o->tried);
+	if (strstr(says, "Windows"))
+		snprintf(out, size,
+			 "Windows could promise no more memory: its page file is too small "
+			 "(not the GPU)");
+	else if (strstr(says, "pin host"))
+		snprintf(out, size,
+			 "%s of the machine's memory could not be pinned (not the card's)",
+			 known(o->tried) ? z.at[0] : "a part");
+	else if (known(o->tried) && known(o->free))
+		snprintf(out, size, "%s was asked for, and the machine had %s left (not the GPU)",
+			 z.at[0], messages_size(z.at[1], o->free));
+	else if (known(o->tried))
+		snprintf(out, size, "the machine refused %s of its own memory, not the GPU's",
+			 z.at[0]);
+	else
+		snprintf(out, size,
+			 "the machine refused a request for its own memory, not the GPU's");
+}
+
+static void tell_victim(const struct diagnose_text *x, const struct findings_told *t, char *out,
+			size_t size)
+{
+	const struct messages_event *e = x->event;
+	const char *who = x->process ? x->process : "the program";
+	struct sizes z;
+	char held[64] = "", used[96] = "";
+
+	if (known(e->rss) && e->rss.high)
+		snprintf(held, sizeof(held), " (%s of its own)", messages_size(z.at[0], e->rss));
+	if (known(e->used) && known(e->limit))
+		snprintf(used, sizeof(used), ": %s of %s was in use",
+			 messages_size(z.at[1], e->used), messages_size(z.at[2], e->limit));
+	else if (known(e->limit))
+		snprintf(used, sizeof(used), ": %s", messages_size(z.at[2], e->limit));
+	if (e->wording->class == MESSAGES_CGROUP_KILL && t->bound_certain)
+		snprintf(out, size, "%s%s ran into the host-memory limit of its job or container%s",
+			 who, held, used);
+	else if (e->wording->class == MESSAGES_CGROUP_KILL)
+		snprintf(out, size,
+			 "%s%s was killed at the limit of its job or container as a rule, not for "
+			 "the "
+			 "GPU%s",
+			 who, held, used);
+	else if (e->wording->class == MESSAGES_HOST_KILL)
+		snprintf(out, size,
+			 "%s%s was killed because the machine ran short of memory, not the "
+			 "GPU%s",
+			 who, held, used);
+	else if (e->wording->family == MESSAGES_KUBERNETES)
+		snprintf(out, size, "the container was killed, and not at its own memory limit");
+	else
+		snprintf(out, size,
+			 "%s was ended by SIGKILL: for host memory as a rule, not the GPU's; by "
+			 "whom, "
+			 "the log does not tell",
+			 who);
+}
+
+/* What ran out, in capitals. */
+static const char *const kinds[] = {
+	[MESSAGES_DEVICE] = "GPU MEMORY",
+	[MESSAGES_BUDGET] = "GPU SHARE",
+	[MESSAGES_HOST] = "HOST MEMORY",
+	[MESSAGES_CGROUP_KILL] = "KILLED AT A MEMORY LIMIT",
+	[MESSAGES_HOST_KILL] = "KILLED FOR HOST MEMORY",
+	[MESSAGES_KILLED] = "KILLED",
+	[MESSAGES_SHARED] = "SHARED MEMORY",
 };
 
 static const char *headline(const struct diagnose_text *x, const struct findings_told *t,
+			    const struct messages_context *c, const char *first,
 			    struct plim_err *err)
 {
 	const struct messages_event *e = x->event;
 	enum messages_class class = e->wording->class;
-	const char *request = headlines[class].request, *who = x->process ? x->process : "";
-	const char *what = headlines[class].what, *happened = headlines[class].happened;
-	char cause[160] = "", a[32];
+	const char *what = class == MESSAGES_CGROUP_KILL && !t->bound_certain
+				   ? kinds[MESSAGES_HOST_KILL]
+				   : kinds[class];
+	char words[320];
 
-	if (class == MESSAGES_DEVICE)
-		tell_ranking(e, t, cause, sizeof(cause));
-	if (class == MESSAGES_CGROUP_KILL && !t->bound_certain) {
-		what = headlines[MESSAGES_HOST_KILL].what;
-		happened = "at the limit of its job or container as a rule, not by the GPU";
+	switch (class) {
+	case MESSAGES_DEVICE: tell_device(e, t, c, words, sizeof(words)); break;
+	case MESSAGES_BUDGET: tell_budget(e, words, sizeof(words)); break;
+	case MESSAGES_HOST: tell_host(e, words, sizeof(words)); break;
+	case MESSAGES_SHARED:
+		snprintf(words, sizeof(words), "/dev/shm ran out, not the GPU");
+		break;
+	default: tell_victim(x, t, words, sizeof(words));
 	}
-	if (request && known(e->oom.tried))
-		request = messages_size(a, e->oom.tried);
-	return arena_text(x->arena, err, "%s: %s%s%s%s", what, request ? request : who,
-			  !request && *who ? ", " : "", happened, cause);
+	if (e->caught_line)
+		return arena_text(x->arena, err, "%s, CAUGHT: %s; the program went on (line %llu)",
+				  what, words, (unsigned long long)e->caught_line);
+	return arena_text(x->arena, err, "%s: %s%s%s", what, words, *first ? ". First: " : "",
+			  first);
 }
 
 /* What helps, what does not, and how to be certain. */
-static enum plim_status fill_advice(const struct diagnose_text *x, const struct findings_told *t,
-				    const struct messages_context *c, struct plim_verdict *v,
-				    struct plim_err *err)
+static enum plim_status keep_advice(struct findings_advised *a, struct plim_verdict *v,
+				    struct diagnose_told *out, struct plim_err *err)
 {
-	struct lines lists[FINDINGS_LISTS];
-	enum plim_status st;
+	enum plim_status st = lines_keep(&a->lists[FINDINGS_HELPS], &v->helps, &v->helps_count);
 
-	for (int i = 0; i < FINDINGS_LISTS; i++)
-		lists[i] = (struct lines){ .arena = x->arena, .err = err };
-	findings_advise(x->event, t, c, lists);
-	st = lines_keep(&lists[FINDINGS_HELPS], &v->helps, &v->helps_count);
 	if (!st)
-		st = lines_keep(&lists[FINDINGS_USELESS], &v->useless, &v->useless_count);
-	return st ? st : lines_keep(&lists[FINDINGS_CERTAINTY], &v->certainty, &v->certainty_count);
+		st = lines_keep(&a->lists[FINDINGS_USELESS], &v->useless, &v->useless_count);
+	if (!st)
+		st = lines_keep(&a->lists[FINDINGS_CERTAINTY], &v->certainty, &v->certainty_count);
+	if (!st)
+		st = lines_keep(&a->fixes, &out->fixes, &out->fix_count);
+	if (st || !*a->first)
+		return st;
+	out->first = arena_text(a->fixes.arena, err, "%s", a->first);
+	return out->first ? PLIM_OK : mem_status(err);
 }
 
-enum plim_status diagnose_text(const struct diagnose_text *x, struct messages_context *c,
-			       struct plim_verdict *v, struct plim_err *err)
+static void tell_evidence(struct lines *l, const struct diagnose_text *x,
+			  const struct findings_told *t, const struct messages_context *c)
+{
+	const struct messages_event *e = x->event;
+
+	tell_room(l, e, t);
+	tell_unallocated(l, e, t);
+	if (e->wording->class == MESSAGES_DEVICE)
+		tell_card(l, e, t);
+	else
+		tell_kill(l, x);
+	tell_numbers(l, e);
+	tell_history(l, x, c);
+	tell_context(l, c);
+}
+
+enum plim_status diagnose_text(const struct diagnose_text *x, struct plim_verdict *v,
+			       struct diagnose_told *out, struct plim_err *err)
 {
 	const struct messages_event *e = x->event;
 	struct lines evidence = { .arena = x->arena, .err = err };
+	struct findings_advised advised = { .fixes = evidence };
 	struct findings_told t;
 	enum plim_status st;
 
-	messages_find_context(x->log, e, c);
-	findings_judge_message(e, c, &t);
+	*out = (struct diagnose_told){ .first = NULL };
+	for (int i = 0; i < FINDINGS_LISTS; i++)
+		advised.lists[i] = evidence;
+	messages_find_context(x->log, e, &out->context);
+	findings_judge_message(e, &out->context, &t);
 	*v = (struct plim_verdict){
 		.bound_by = (enum plim_bound)t.bound_by,
 		.bound_certain = t.bound_certain,
@@ -445,18 +712,12 @@ enum plim_status diagnose_text(const struct diagnose_text *x, struct messages_co
 		.request_bytes = range_of(t.request),
 		.room_bytes = range_of(t.room),
 	};
-	tell_room(&evidence, e, &t);
-	tell_unallocated(&evidence, e, &t);
-	if (e->wording->class == MESSAGES_DEVICE)
-		tell_card(&evidence, e, &t);
-	else
-		tell_kill(&evidence, x);
-	tell_history(&evidence, x, c);
-	tell_context(&evidence, c);
-	v->headline = headline(x, &t, err);
+	tell_evidence(&evidence, x, &t, &out->context);
+	findings_advise(e, &t, &out->context, &advised);
+	v->headline = headline(x, &t, &out->context, advised.first, err);
 	st = v->headline ? lines_keep(&evidence, &v->evidence, &v->evidence_count)
 			 : mem_status(err);
 	if (!st)
-		st = fill_causes(x, &t, c, v, err);
-	return st ? st : fill_advice(x, &t, c, v, err);
+		st = fill_causes(x, &t, &out->context, v, err);
+	return st ? st : keep_advice(&advised, v, out, err);
 }

@@ -29,6 +29,24 @@ static const struct {
 	{ "Limits:", SCAN_LIMITS },
 	{ "checkpoint shards: ", SCAN_LOADING }, /* Transformers, vLLM */
 	{ "Loading weights: ", SCAN_LOADING },
+	/* who says that it goes on: fairseq, ESPnet, ComfyUI, llama.cpp, accelerate, and many a script */
+	{ "skipping batch", SCAN_CAUGHT },
+	{ "skipping this batch", SCAN_CAUGHT },
+	{ "skip this batch", SCAN_CAUGHT },
+	{ "skipping update", SCAN_CAUGHT },
+	{ "skipping step", SCAN_CAUGHT },
+	{ "recover from OOM", SCAN_CAUGHT },
+	{ "retrying batch", SCAN_CAUGHT },
+	{ "retrying without", SCAN_CAUGHT },
+	{ "retrying with", SCAN_CAUGHT },
+	{ "will retry", SCAN_CAUGHT },
+	{ "trying again with", SCAN_CAUGHT },
+	{ "Retrying with tiled", SCAN_CAUGHT },
+	{ "falling back to", SCAN_CAUGHT },
+	{ "reducing batch size", SCAN_CAUGHT },
+	{ "decreasing batch size", SCAN_CAUGHT },
+	{ "reduce batch size to", SCAN_CAUGHT },
+	{ "trying batch size", SCAN_CAUGHT },
 };
 #define SPECIALS (sizeof(specials) / sizeof(specials[0]))
 #define ENTRIES (SPECIALS + scan_wording_count + scan_cue_count)

@@ -14,6 +14,8 @@ void scan_event_start(struct messages_event *e)
 	o->device = UINT32_MAX;
 	e->used = e->limit = e->rss = unknown;
 	e->pid = e->code = e->need_blocks = PLIM_UNKNOWN;
+	e->tokens_wanted = e->tokens_fit = PLIM_UNKNOWN;
+	e->share = -1;
 	scan_trace_start(&e->traceback);
 }
 
@@ -26,13 +28,13 @@ static int same_bytes(struct messages_bytes a, struct messages_bytes b)
  * The same failure told again: by an exception that wraps it, by the next rank, or as it happened
  * once more.  Ranks differ in what they hold, so of theirs only the request and the place count.
  */
-static int is_same(const struct messages_event *a, const struct messages_event *b)
+static int is_same_failure(const struct messages_event *a, const struct messages_event *b)
 {
 	int other_rank = a->rank_count && b->rank_count && a->ranks[0] != b->ranks[0];
 
 	if (a->wording != b->wording || a->pid != b->pid || strcmp(a->process, b->process) ||
 	    strcmp(a->group, b->group) || !same_bytes(a->oom.tried, b->oom.tried) ||
-	    a->need_blocks != b->need_blocks)
+	    a->need_blocks != b->need_blocks || a->tokens_wanted != b->tokens_wanted)
 		return 0;
 	if (a->traceback.frames && b->traceback.frames &&
 	    (a->traceback.user.line != b->traceback.user.line ||
@@ -42,6 +44,15 @@ static int is_same(const struct messages_event *a, const struct messages_event *
 	       (same_bytes(a->oom.allocated, b->oom.allocated) &&
 		same_bytes(a->oom.free, b->oom.free) && same_bytes(a->oom.total, b->oom.total) &&
 		a->oom.device == b->oom.device);
+}
+
+/* Details that a program tells again and again, as its memory grows, are one. */
+static int is_same(const struct messages_event *a, const struct messages_event *b)
+{
+	if (a->wording->class != MESSAGES_DETAIL || a->wording->family == MESSAGES_KERNEL ||
+	    a->wording->family == MESSAGES_KUBERNETES)
+		return is_same_failure(a, b);
+	return a->wording == b->wording && a->file == b->file && !strcmp(a->group, b->group);
 }
 
 void scan_event_rank(struct messages_event *e, uint32_t rank)
@@ -67,6 +78,13 @@ static void repeat(struct messages_event *old, const struct messages_event *e)
 {
 	old->times++;
 	old->last_line = e->line;
+	old->caught_line = e->caught_line;
+	if (e->wording->class == MESSAGES_DETAIL) {
+		old->oom = e->oom;
+		old->used = e->used;
+		old->limit = e->limit;
+		old->share = e->share;
+	}
 	if (e->rank_count)
 		scan_event_rank(old, e->ranks[0]);
 	if (!old->traceback.frames)

@@ -67,12 +67,27 @@ static int tells_more(const struct messages_event *a, const struct messages_even
 	return a->wording->class < b->wording->class;
 }
 
+static void take_bytes(struct messages_bytes *to, struct messages_bytes from)
+{
+	if (to->low == PLIM_UNKNOWN)
+		*to = from;
+}
+
 static void take_missing(struct messages_event *head, const struct messages_event *e)
 {
-	if (head->used.low == PLIM_UNKNOWN)
-		head->used = e->used;
-	if (head->limit.low == PLIM_UNKNOWN)
-		head->limit = e->limit;
+	take_bytes(&head->used, e->used);
+	take_bytes(&head->limit, e->limit);
+	take_bytes(&head->oom.tried, e->oom.tried);
+	take_bytes(&head->oom.total, e->oom.total);
+	take_bytes(&head->oom.free, e->oom.free);
+	if (e->wording->class == MESSAGES_DETAIL) {
+		take_bytes(&head->oom.allocated, e->oom.allocated);
+		take_bytes(&head->oom.reserved, e->oom.reserved);
+	}
+	if (head->tokens_fit == PLIM_UNKNOWN)
+		head->tokens_fit = e->tokens_fit;
+	if (head->share < 0)
+		head->share = e->share;
 	if (!head->group[0])
 		memcpy(head->group, e->group, sizeof(head->group));
 	if (head->traceback.step == PLIM_UNKNOWN)
@@ -112,16 +127,102 @@ static void join_kills(struct messages_log *log)
 	}
 }
 
-/* Details of Slurm and Ray stand near the kill; those without one are no failure. */
+/* May the detail be of such a failure?  Engines tell of the GPU, schedulers of kills; DeepSpeed of both. */
+static int is_about(const struct messages_event *detail, enum messages_class class)
+{
+	switch (detail->wording->family) {
+	case MESSAGES_JAX:
+	case MESSAGES_TENSORFLOW:
+	case MESSAGES_SERVING:
+	case MESSAGES_LLAMA_CPP: return class == MESSAGES_DEVICE || class == MESSAGES_BUDGET;
+	case MESSAGES_LAUNCHER:
+		if (detail->oom.allocated.low != PLIM_UNKNOWN)
+			return class == MESSAGES_DEVICE;
+		return class >= MESSAGES_HOST && class <= MESSAGES_KILLED;
+	default:
+		return class == MESSAGES_CGROUP_KILL || class == MESSAGES_HOST_KILL ||
+		       class == MESSAGES_KILLED;
+	}
+}
+
+static uint64_t lines_between(const struct messages_event *a, const struct messages_event *b)
+{
+	return a->line < b->line ? b->line - a->line : a->line - b->line;
+}
+
+/* Details stand near the failure; those without one are no failure. */
 static void join_details(struct messages_log *log)
 {
 	struct messages_event *at = log->events.at;
 
 	for (size_t i = 0; i < log->events.n; i++) {
-		size_t head = at[i].wording->class == MESSAGES_DETAIL ? head_of(log, i) : i;
+		size_t head = i;
 
-		if (head != i && at[head].file == at[i].file)
+		for (size_t k = 0; at[i].wording->class == MESSAGES_DETAIL && k < log->events.n;
+		     k++)
+			if (at[k].joined == k && at[k].file == at[i].file &&
+			    is_about(&at[i], at[k].wording->class) && !other_job(&at[i], &at[k]) &&
+			    (head == i ||
+			     lines_between(&at[i], &at[k]) < lines_between(&at[i], &at[head])))
+				head = k;
+		if (head != i)
 			join_into(log, i, head);
+	}
+}
+
+/* ---- what names another reason ---- */
+
+#define REASON_LINES 4 /* of kubectl describe, between the reason and the exit code */
+
+static const struct messages_wording reason_error = {
+	MESSAGES_KUBERNETES,
+	MESSAGES_KILLED,
+	1,
+	"Reason: Error",
+	"Kubernetes gives the reason Error, not OOMKilled: the container was not killed at its own "
+	"memory limit; a failed liveness probe, an eviction, a node that had run out, or somebody "
+	"who "
+	"stopped it end with 137 as well",
+	"kubectl describe pod: its Events tell of a failed probe, an eviction or a deletion; then "
+	"dmesg -T on the node"
+};
+
+static void judge_reasons(struct messages_log *log)
+{
+	struct messages_event *at = log->events.at;
+
+	for (size_t i = 0; i < log->events.n; i++) {
+		if (at[i].wording->class != MESSAGES_DETAIL ||
+		    at[i].wording->family != MESSAGES_KUBERNETES || at[i].used.low != PLIM_UNKNOWN)
+			continue;
+		for (size_t k = 0; k < log->events.n; k++)
+			if (at[k].wording->class == MESSAGES_KILLED && at[k].file == at[i].file &&
+			    lines_between(&at[i], &at[k]) <= REASON_LINES)
+				at[k].wording = &reason_error;
+	}
+}
+
+#define INDEX_LINES 2000 /* of assertions, which each thread of a kernel writes */
+
+/* A library that fails behind an assertion of a kernel fails for it: the context is broken. */
+static void join_assertions(struct messages_log *log)
+{
+	struct messages_event *at = log->events.at;
+
+	for (size_t i = 0; i < log->events.n; i++) {
+		const char *words = at[i].wording->pattern;
+
+		if (at[i].joined != i || at[i].wording->family != MESSAGES_CUDA ||
+		    (!strstr(words, "CUBLAS_STATUS") && !strstr(words, "CUDNN_STATUS") &&
+		     !strstr(words, "device-side assert")))
+			continue;
+		for (size_t k = 0; k < log->events.n; k++)
+			if (at[k].joined == k && strstr(at[k].wording->pattern, "Assertion `") &&
+			    at[k].file == at[i].file &&
+			    lines_between(&at[i], &at[k]) <= INDEX_LINES) {
+				join_into(log, i, k);
+				break;
+			}
 	}
 }
 
@@ -181,9 +282,11 @@ void messages_join(struct messages_log *log)
 {
 	for (size_t i = 0; i < log->events.n; i++)
 		log->events.at[i].joined = (uint32_t)i;
+	judge_reasons(log);
+	join_assertions(log);
 	join_kills(log);
-	join_details(log);
 	join_devices(log);
+	join_details(log);
 	join_followers(log);
 	join_stopped(log);
 }

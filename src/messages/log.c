@@ -56,13 +56,20 @@ static enum plim_status scan_opened(struct messages_log *log, const struct messa
 				    struct source *src, struct plim_err *err)
 {
 	uint64_t line_feeds;
-	enum plim_status st = PLIM_OK;
+	enum plim_status st = source_need(src, src->p, SCAN_HEAD_BYTES, err);
 
+	if (st) {
+		source_close(src);
+		return st;
+	}
 	if (what->text_only && !scan_is_text(src)) {
 		*what->skipped = 1;
 	} else {
 		st = add_file(log, what->name, err);
-		if (!st) {
+		if (!st && scan_kind(src, &log->files.at[log->files.n - 1].kind) &&
+		    !log->files.at[log->files.n - 1].kind.text) {
+			count_file(log, src, 0);
+		} else if (!st) {
 			st = scan_source(log, (uint32_t)log->files.n - 1, rank_of_name(what->name),
 					 src, &line_feeds, err);
 			count_file(log, src, line_feeds);

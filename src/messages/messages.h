@@ -99,20 +99,29 @@ enum messages_engine {
 	MESSAGES_ENGINE_TRITON_SERVER,
 	MESSAGES_ENGINE_OLLAMA,
 	MESSAGES_ENGINE_LLAMA_CPP,
+	MESSAGES_ENGINE_LMDEPLOY,
+	MESSAGES_ENGINE_WEBUI, /* text-generation-webui */
 	MESSAGES_ENGINE_COMFYUI,
 	MESSAGES_ENGINE_A1111,
 	MESSAGES_ENGINE_INVOKEAI,
+	MESSAGES_ENGINE_KOHYA,
 	MESSAGES_ENGINE_DIFFUSERS,
 	MESSAGES_ENGINE_TENSORRT,
 	MESSAGES_ENGINE_ONNX_RUNTIME,
+	MESSAGES_ENGINE_CTRANSLATE2,
 	MESSAGES_ENGINE_MLX,
 	MESSAGES_ENGINE_PADDLE,
 	MESSAGES_ENGINE_CAFFE,
 	MESSAGES_ENGINE_JAX,
 	MESSAGES_ENGINE_TENSORFLOW,
 	MESSAGES_ENGINE_RAPIDS, /* CuPy, cuDF, RMM */
+	MESSAGES_ENGINE_MEGATRON,
 	MESSAGES_ENGINE_DEEPSPEED,
+	MESSAGES_ENGINE_ULTRALYTICS,
 	MESSAGES_ENGINE_PYTORCH,
+	MESSAGES_ENGINE_RAY,
+	MESSAGES_ENGINE_JVM,
+	MESSAGES_ENGINE_NODE,
 	MESSAGES_ENGINES
 };
 extern const char *const messages_engine_names[MESSAGES_ENGINES];
@@ -126,6 +135,7 @@ enum messages_activity {
 	MESSAGES_DOING_LOADING,
 	MESSAGES_DOING_CONVERTING, /* a model to another form */
 	MESSAGES_DOING_COMPILING,
+	MESSAGES_DOING_STARTING, /* before anything was loaded or done */
 	MESSAGES_DOINGS
 };
 extern const char *const messages_activity_names[MESSAGES_DOINGS];
@@ -152,7 +162,7 @@ enum messages_class {
 	MESSAGES_SHARED,  /* /dev/shm */
 	MESSAGES_STOPPED, /* somebody ended it, by SIGKILL in the end, for another reason */
 	MESSAGES_OTHER,   /* a failure that is not memory */
-	MESSAGES_DETAIL,  /* adds to the kill that it belongs to */
+	MESSAGES_DETAIL,  /* adds to the failure that it belongs to */
 	MESSAGES_NOTHING  /* looks like one and is none */
 };
 
@@ -216,6 +226,9 @@ struct messages_event {
 	struct messages_trace traceback;
 	struct messages_bytes used, limit, rss;
 	uint64_t pid, code, need_blocks;
+	uint64_t tokens_wanted, tokens_fit; /* of a server's KV cache */
+	double share;         /* of a whole that was asked for, or a threshold; < 0: not told */
+	uint64_t caught_line; /* where the program says that it went on; 0: it does not */
 	char process[32];
 	char group[192]; /* cgroup, unit, job or pod */
 	char text[320];  /* the line, its end cut */
@@ -229,7 +242,15 @@ struct messages_event {
 	uint32_t joined; /* into the event with this index; itself: into none */
 };
 
+/* A file that is no log (kinds.c). */
+struct messages_kind {
+	const char *is;   /* "a recording of GPU memory"; NULL: it may be a log */
+	const char *verb; /* of plimsoll, that reads it; NULL: none does */
+	int text;         /* it is text, so that a log may look like it */
+};
+
 struct messages_file {
+	struct messages_kind kind;
 	char *path;
 	uint64_t lines, bytes;
 	const char *compression; /* "none", "gzip" ... */

@@ -1,13 +1,14 @@
 /* Wordings as patterns: literal parts, gaps, and fields that are read. */
 #include "scan.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 /* Places tried for one pattern on one line: a line made to be slow is given up. */
 #define TRIES_MAX 400
 
-enum kind { SIZE, NUMBER, COUNT32, WORD };
+enum kind { SIZE, BINARY, NUMBER, COUNT32, WORD, SHAPE, SHARE };
 
 /* What {name} reads, and where it goes. */
 static const struct pattern_field {
@@ -31,7 +32,20 @@ static const struct pattern_field {
 	FIELD("rss", SIZE, rss),
 	FIELD("pid", NUMBER, pid),
 	FIELD("code", NUMBER, code),
+	FIELD("reserved", SIZE, oom.reserved),
+	/* of programs that write GB and divide by 2^30 */
+	FIELD("tried2", BINARY, oom.tried),
+	FIELD("free2", BINARY, oom.free),
+	FIELD("allowed2", BINARY, oom.allowed),
+	FIELD("allocated2", BINARY, oom.allocated),
+	FIELD("others2", BINARY, oom.others),
+	FIELD("used2", BINARY, used),
+	FIELD("limit2", BINARY, limit),
 	FIELD("blocks", NUMBER, need_blocks),
+	FIELD("wanted", NUMBER, tokens_wanted),
+	FIELD("fits", NUMBER, tokens_fit),
+	FIELD("share", SHARE, share),
+	FIELD("shape", SHAPE, oom.tried),
 	FIELD("device", COUNT32, oom.device),
 	FIELD("process", WORD, process),
 	FIELD("group", WORD, group),
@@ -124,20 +138,143 @@ static const char *read_word(const char *at, const char *end, char stop, char *o
 	return p > at ? p : NULL;
 }
 
+static int is_figure(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+	       c == '.' || c == ',' || c == '+' || c == '-';
+}
+
+/* A figure that cannot be read costs the figure, not the failure; what does not begin with a digit is none. */
+static const char *skip_figure(const char *at, const char *end)
+{
+	const char *p = at;
+
+	if (p >= end || *p < '0' || *p > '9')
+		return NULL;
+	while (p < end && is_figure(*p))
+		p++;
+	return p;
+}
+
+/* "31.44/47.38 GiB": the unit of the first stands behind the second. */
+static const char *read_part(const char *at, const char *end, struct messages_bytes *out)
+{
+	const char *slash = at, *unit;
+	char text[48];
+	int n;
+
+	while (slash < end && (*slash == '.' || (*slash >= '0' && *slash <= '9')))
+		slash++;
+	if (slash == at || slash >= end || *slash != '/')
+		return NULL;
+	for (unit = slash + 1; unit < end && (*unit == '.' || (*unit >= '0' && *unit <= '9'));)
+		unit++;
+	n = snprintf(text, sizeof(text), "%.*s%.*s", (int)(slash - at < 20 ? slash - at : 20), at,
+		     (int)(end - unit < 4 ? end - unit : 4), unit);
+	return scan_size(text, (size_t)n, SCAN_UNITS_ANY, out) ? slash : NULL;
+}
+
+static const char *read_size(const char *at, const char *end, enum scan_units units, void *to)
+{
+	struct messages_bytes bytes;
+	const char *part = read_part(at, end, &bytes);
+	size_t n = part ? 0 : scan_size(at, (size_t)(end - at), units, &bytes);
+
+	if (!part && !n)
+		return skip_figure(at, end);
+	memcpy(to, &bytes, sizeof(bytes));
+	return part ? part : at + n;
+}
+
+/* "0.95", or "95.8%", as a part of one. */
+static const char *read_share(const char *at, const char *end, double *out)
+{
+	double value = 0, scale = 1;
+	const char *p = at;
+
+	for (; p < end && *p >= '0' && *p <= '9' && value < 1e9; p++)
+		value = 10 * value + (*p - '0');
+	if (p > at && p + 1 < end && *p == '.' && p[1] >= '0' && p[1] <= '9')
+		for (p++; p < end && *p >= '0' && *p <= '9' && scale < 1e6; p++, scale *= 10)
+			value = 10 * value + (*p - '0');
+	if (p == at)
+		return NULL;
+	*out = value / scale;
+	if (p < end && *p == '%') {
+		*out /= 100;
+		p++;
+	}
+	return p;
+}
+
+/* ---- "[59,128,195370] and type float": a tensor's bytes ---- */
+
+static const struct {
+	const char *name;
+	unsigned bytes;
+} types[] = {
+	{ "float", 4 },  { "half", 2 },  { "bfloat16", 2 },  { "double", 8 },      { "int32", 4 },
+	{ "int64", 8 },  { "int16", 2 }, { "int8", 1 },      { "uint8", 1 },       { "uint16", 2 },
+	{ "uint32", 4 }, { "bool", 1 },  { "complex64", 8 }, { "complex128", 16 },
+};
+
+static unsigned bytes_of_type(const char *at, const char *end)
+{
+	static const char lead[] = " and type ";
+
+	if ((size_t)(end - at) <= sizeof(lead) || memcmp(at, lead, sizeof(lead) - 1))
+		return 0;
+	at += sizeof(lead) - 1;
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++) {
+		size_t n = strlen(types[i].name);
+
+		if ((size_t)(end - at) >= n && !memcmp(at, types[i].name, n) &&
+		    (at + n == end || !is_word(at[n])))
+			return types[i].bytes;
+	}
+	return 0;
+}
+
+/* Without a type its bytes are not known; the shape alone is still the place. */
+static const char *read_shape(const char *at, const char *end, struct messages_bytes *out)
+{
+	double elements = 1;
+	unsigned bytes;
+	const char *p = at;
+
+	if (p >= end || *p != '[')
+		return NULL;
+	for (p++; p < end && *p != ']'; p++) {
+		double size = 0;
+
+		if (*p == ',' || *p == ' ')
+			continue;
+		if (*p < '0' || *p > '9')
+			return NULL;
+		for (; p < end && *p >= '0' && *p <= '9'; p++)
+			size = 10 * size + (*p - '0');
+		p--;
+		elements *= size;
+	}
+	if (p >= end)
+		return end;
+	bytes = bytes_of_type(p + 1, end);
+	if (bytes && elements * bytes < 0x1p62)
+		out->low = out->high = (uint64_t)(elements * bytes);
+	return p + 1;
+}
+
 static const char *read_field(const struct pattern_field *f, const char *at, const char *end,
 			      char stop, struct messages_event *e)
 {
 	void *to = (char *)e + f->offset;
-	struct messages_bytes bytes;
 	uint64_t number;
-	size_t n;
 
 	switch (f->kind) {
-	case SIZE:
-		n = scan_size(at, (size_t)(end - at), SCAN_UNITS_ANY, &bytes);
-		if (n)
-			memcpy(to, &bytes, sizeof(bytes));
-		return n ? at + n : NULL;
+	case SIZE: return read_size(at, end, SCAN_UNITS_ANY, to);
+	case BINARY: return read_size(at, end, SCAN_UNITS_BINARY, to);
+	case SHAPE: return read_shape(at, end, to);
+	case SHARE: return read_share(at, end, to);
 	case NUMBER: return read_number(at, end, to);
 	case COUNT32:
 		at = read_number(at, end, &number);

@@ -20,12 +20,15 @@
 #define BOX_COLUMN 100         /* bytes in front of a box */
 #define TRACES 32              /* ranks that may write their tracebacks among each other */
 #define BELOW_MAX 64           /* lines of other ranks between a frame and its line of code */
+#define CAUGHT_LINES 12        /* between a failure and the word that it was caught */
+#define BELOW_LINES 6   /* between a message and the traceback that a logger writes below it */
 #define TRACE_LINES 200 /* a message this far behind a traceback's last frame is not its own */
 
 struct open_trace {
 	uint32_t rank;
 	uint64_t last_line, progress; /* 0: free */
 	struct messages_trace traceback;
+	uint32_t above; /* the event whose message stands right above it; SCAN_NONE: none does */
 };
 
 struct scan {
@@ -41,7 +44,8 @@ struct scan {
 	uint64_t found_at;           /* where its line begins, in bytes of the text */
 	uint64_t flushed_at;         /* the same of the line that was done last */
 	struct scan_columns columns; /* total > 0: in a process table */
-	uint32_t kill; /* the kernel's kill that details belong to; UINT32_MAX: none */
+	uint32_t kill;      /* the kernel's kill that details belong to; UINT32_MAX: none */
+	uint64_t caught_at; /* the line that last said that the program went on; 0: none */
 	struct scan_line now, below;
 	const char *from, *end;   /* the window, `origin` bytes into the text */
 	const char *start, *stop; /* of the line that is looked at, NULL: none */
@@ -96,7 +100,9 @@ static struct open_trace *traceback_of(struct scan *s)
 		if (s->traces[i].last_line < oldest->last_line)
 			oldest = &s->traces[i];
 	}
-	*oldest = (struct open_trace){ .rank = rank_of(s), .progress = PLIM_UNKNOWN };
+	*oldest = (struct open_trace){ .rank = rank_of(s),
+				       .progress = PLIM_UNKNOWN,
+				       .above = SCAN_NONE };
 	scan_trace_start(&oldest->traceback);
 	return oldest;
 }
@@ -188,6 +194,7 @@ static void event_place(struct scan *s, struct messages_event *e)
 	e->file = s->file;
 	e->line = e->last_line = s->line;
 	e->times = 1;
+	e->caught_line = s->caught_at == s->line ? s->line : 0;
 	scan_event_rank(e, rank_of(s));
 	if (has_trace(e))
 		take_trace(s, e);
@@ -237,6 +244,20 @@ static void flush(struct scan *s)
 
 /* ---- what an anchor may begin ---- */
 
+/* A message whose figure cannot be read is one still: what else it tells was kept. */
+static int is_request(const char *at, const char *end)
+{
+	static const char label[] = "Tried to allocate ";
+	const char *next =
+		at + 6 < end ? memmem(at + 6, (size_t)(end - at - 6), "out of", 6) : NULL;
+	const char *p;
+
+	end = next ? next : end; /* "Ran out of memory with exception: CUDA out of memory. Tried" */
+	p = memmem(at, (size_t)(end - at), label, sizeof(label) - 1);
+	p = p ? p + sizeof(label) - 1 : end;
+	return p < end && *p >= '0' && *p <= '9';
+}
+
 static int read_pytorch(const struct scan *s, const char *at, struct messages_oom *oom)
 {
 	const char *lead = at - s->start > LEAD_MAX_BYTES ? at - LEAD_MAX_BYTES : s->start;
@@ -249,7 +270,7 @@ static int read_pytorch(const struct scan *s, const char *at, struct messages_oo
 	return scan_is_trigger(at, (size_t)(s->end - at)) &&
 	       (memmem(at, (size_t)(end - at), "allocate", 8) ||
 		memmem(at, (size_t)(end - at), "Requested", 9)) &&
-	       messages_parse_oom(lead, (size_t)(end - lead), oom);
+	       (messages_parse_oom(lead, (size_t)(end - lead), oom) || is_request(at, s->stop));
 }
 
 static void try_row(struct scan *s, int row, const char *at)
@@ -287,12 +308,27 @@ static const struct scan_line *line_below(struct scan *s)
 	return NULL;
 }
 
+/* A logger writes the message first and the traceback below it: it is that message's. */
+static void give_above(struct scan *s, const struct open_trace *t)
+{
+	struct messages_event *e;
+
+	if (t->above >= s->log->events.n)
+		return;
+	e = &s->log->events.at[t->above];
+	if (e->file != s->file)
+		return;
+	e->traceback = t->traceback;
+	e->traceback.step = t->progress;
+}
+
 static void frame(struct scan *s)
 {
 	struct open_trace *t = traceback_of(s);
 
 	t->last_line = s->line;
 	scan_trace_frame(&t->traceback, &s->now, line_below(s));
+	give_above(s, t);
 }
 
 /* What stands below the line that is looked at, as far as every window shows it. */
@@ -331,6 +367,21 @@ static void odd_frame(struct scan *s, enum scan_special id, const char *at)
 	open = traceback_of(s);
 	open->traceback = t;
 	open->last_line = s->line;
+	give_above(s, open);
+}
+
+/* The failure whose message stands right above the line, and had no traceback of its own. */
+static uint32_t event_above(const struct scan *s)
+{
+	for (size_t i = s->log->events.n; i--;) {
+		const struct messages_event *e = &s->log->events.at[i];
+
+		if (e->file != s->file || e->last_line + BELOW_LINES < s->line)
+			break;
+		if (e->wording->class <= MESSAGES_HOST && !e->traceback.frames)
+			return (uint32_t)i;
+	}
+	return SCAN_NONE;
 }
 
 static void traceback(struct scan *s, const char *at)
@@ -338,6 +389,7 @@ static void traceback(struct scan *s, const char *at)
 	struct open_trace *t = traceback_of(s);
 	uint64_t step = step_before(s, at);
 
+	t->above = event_above(s);
 	scan_trace_start(&t->traceback);
 	t->last_line = s->line;
 	if (step != PLIM_UNKNOWN)
@@ -411,6 +463,24 @@ static void limits(struct scan *s)
 	}
 }
 
+/* The failure right above was caught; one on this line is marked when it is placed. */
+static void caught(struct scan *s)
+{
+	s->caught_at = s->line;
+	if (s->best >= 0)
+		return;
+	for (size_t i = s->log->events.n; i--;) {
+		struct messages_event *e = &s->log->events.at[i];
+
+		if (e->file != s->file || e->last_line + CAUGHT_LINES < s->line)
+			break;
+		if (e->wording->class <= MESSAGES_HOST && !e->caught_line) {
+			e->caught_line = s->line;
+			break;
+		}
+	}
+}
+
 /* All that may begin at an anchor of the current line. */
 static void look_at(struct scan *s, int16_t entry, const char *at)
 {
@@ -429,6 +499,7 @@ static void look_at(struct scan *s, int16_t entry, const char *at)
 		case SCAN_LOADING: loading(s, at); break;
 		case SCAN_SACCT: sacct(s, at); break;
 		case SCAN_LIMITS: limits(s); break;
+		case SCAN_CAUGHT: caught(s); break;
 		default:
 			if (id >= SCAN_CUE)
 				scan_cue_seen(s->log, (size_t)(id - SCAN_CUE), s->file, s->line);

@@ -4,8 +4,8 @@
 
 #include "messages.h"
 
-/* Whose units are read: c10's format_size, or anybody's. */
-enum scan_units { SCAN_UNITS_PYTORCH, SCAN_UNITS_ANY };
+/* Whose units are read: c10's format_size, anybody's, or those of who writes GB and means 2^30. */
+enum scan_units { SCAN_UNITS_PYTORCH, SCAN_UNITS_ANY, SCAN_UNITS_BINARY };
 
 /* A number with its unit at the start of `text`: bytes that were read, 0: there is none. */
 size_t scan_size(const char *text, size_t n, enum scan_units which, struct messages_bytes *out);
@@ -37,6 +37,9 @@ uint32_t scan_number(const char *p, const char **end);
 
 /* A text that holds zero bytes is none, save that of two bytes a character. */
 int scan_is_text(const struct source *src);
+#define SCAN_HEAD_BYTES 4096 /* that are there before it is asked what a file is */
+/* What a file is that is no log; 0: it may be one. */
+int scan_kind(const struct source *src, struct messages_kind *out);
 /* Search all of it; events get the file's index, and its rank where their lines tell none. */
 enum plim_status scan_source(struct messages_log *log, uint32_t file, uint32_t rank,
 			     struct source *src, uint64_t *line_feeds, struct plim_err *err);
@@ -115,6 +118,7 @@ enum scan_special {
 	SCAN_LOADING,
 	SCAN_SACCT,
 	SCAN_LIMITS,
+	SCAN_CAUGHT,
 	SCAN_CUE /* and as many behind it as there are cues */
 };
 

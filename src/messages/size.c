@@ -72,7 +72,7 @@ static const struct unit *find_unit(const char *text, size_t n, enum scan_units 
 		    memcmp(text, units[u].name, len))
 			continue;
 		/* "12 Messages" are not mebibytes */
-		if (which == SCAN_UNITS_ANY && len && n > len && is_letter(text[len]))
+		if (which != SCAN_UNITS_PYTORCH && len && n > len && is_letter(text[len]))
 			continue;
 		return &units[u];
 	}
@@ -82,7 +82,7 @@ static const struct unit *find_unit(const char *text, size_t n, enum scan_units 
 size_t scan_size(const char *text, size_t n, enum scan_units which, struct messages_bytes *out)
 {
 	double whole = 0, scale = 1, low, high, slack;
-	size_t i = parse_digits(text, n, which == SCAN_UNITS_ANY, &whole), at;
+	size_t i = parse_digits(text, n, which != SCAN_UNITS_PYTORCH, &whole), at;
 	const struct unit *unit;
 
 	if (!i)
@@ -98,7 +98,8 @@ size_t scan_size(const char *text, size_t n, enum scan_units which, struct messa
 		return 0;
 	/* the kernel's whole kB are exact, larger units are rounded */
 	slack = unit->low > (which == SCAN_UNITS_PYTORCH || scale > 1 ? 1 : KIB) ? 0.5 / scale : 0;
-	low = whole / scale * (double)unit->low - slack * (double)unit->low;
+	low = (whole / scale - slack) *
+	      (double)(which == SCAN_UNITS_BINARY ? unit->high : unit->low);
 	low = low > 0 ? low : 0;
 	high = whole / scale * (double)unit->high + slack * (double)unit->high;
 	if (high >= 0x1p63)

@@ -59,11 +59,36 @@ const char *const messages_family_names[MESSAGES_FAMILIES] = {
 	"itself"
 #define RAY_HELPS "fewer tasks at a time (num_cpus of each task), or more memory for the node"
 
+#define BAD_INDEX                                                                        \
+	"a kernel checked an index and it was out of its range (a label, a token id, a " \
+	"position): "                                                                    \
+	"not memory"
+#define FIND_INDEX                                                                                 \
+	"run it on the CPU, or with CUDA_LAUNCH_BLOCKING=1: the traceback then shows the lookup; " \
+	"compare labels with the number of classes, and token ids with the embedding's rows"
+#define PROGRAMS_FAULT \
+	"a program's kernel did what it must not: a bug of that program, not memory that ran out"
+#define RESET_CARD                                                                             \
+	"the card itself fails: nvidia-smi -q -d ECC,PAGE_RETIREMENT; take it out of use and " \
+	"reset "                                                                               \
+	"or replace it"
+#define PINNED_SAYS                                                                     \
+	"the driver could not pin host memory: a limit of it (ulimit -l, WSL's or the " \
+	"container's), "                                                                \
+	"not the card"
+#define PINNED_HELPS                                                                           \
+	"less pinned memory: pin_memory=False, fewer workers or offloaded weights; under WSL " \
+	"more memory in .wslconfig"
+#define BAD_LABEL_TOO                                                                             \
+	"cuBLAS could not make its handle: the card was full, or a kernel before it had read an " \
+	"index out of range (a label, a token id), which looks the same"
+
 const struct messages_wording scan_wordings[] = {
 	/* -- PyTorch: c10/cuda/CUDACachingAllocator.cpp, c10/xpu, aten mps, cudaMallocAsync -- */
 	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1,
-	  "MPS backend out of memory (MPS allocated: {allocated}, other allocations: {others}, max "
-	  "allowed: {allowed}). Tried to allocate {tried}",
+	  "MPS backend out of memory (MPS allocated: {allocated2}, other allocations: {others2}, "
+	  "max "
+	  "allowed: {allowed2}). Tried to allocate {tried2}",
 	  NULL, NULL },
 	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "out of", NULL, NULL },
 	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1,
@@ -90,17 +115,45 @@ const struct messages_wording scan_wordings[] = {
 	  "RESOURCE_EXHAUSTED: Attempting to reserve {tried} at the bottom of memory", NULL, NULL },
 	{ MESSAGES_JAX, MESSAGES_DEVICE, 1, "Attempting to reserve {tried} at the bottom of memory",
 	  NULL, NULL },
+	{ MESSAGES_JAX, MESSAGES_OTHER, 1, "Ran out of memory in memory space vmem",
+	  "a TPU kernel wants more of the core's on-chip memory (vmem) than there is: not its HBM",
+	  "smaller blocks of that Pallas kernel, or a larger --xla_tpu_scoped_vmem_limit_kib" },
+	{ MESSAGES_JAX, MESSAGES_OTHER, 1, "exceeded scoped vmem limit",
+	  "a TPU kernel wants more of the core's on-chip memory (vmem) than there is: not its HBM",
+	  "smaller blocks of that Pallas kernel, or a larger --xla_tpu_scoped_vmem_limit_kib" },
+	{ MESSAGES_JAX, MESSAGES_DETAIL, 1, "preallocated temp allocation: {rss}", NULL, NULL },
+	{ MESSAGES_JAX, MESSAGES_DETAIL, 1, "total allocation: {used}", NULL, NULL },
+	{ MESSAGES_JAX, MESSAGES_HOST, 1, "failed to alloc {tried} bytes on host", PINNED_SAYS,
+	  PINNED_HELPS },
+	{ MESSAGES_JAX, MESSAGES_HOST, 1, "could not allocate pinned host memory of size: {tried}",
+	  PINNED_SAYS, PINNED_HELPS },
+	{ MESSAGES_JAX, MESSAGES_HOST, 1, "Out of memory allocating {tried} bytes on host", NULL,
+	  NULL },
 	{ MESSAGES_JAX, MESSAGES_DEVICE, 1, "RESOURCE_EXHAUSTED: *Out of memory", NULL, NULL },
 	{ MESSAGES_JAX, MESSAGES_DEVICE, 1,
 	  "Failed to allocate request for {tried} * on device ordinal {device}", NULL, NULL },
 	/* -- TensorFlow -- */
 	{ MESSAGES_TENSORFLOW, MESSAGES_DEVICE, 1,
-	  "OOM when allocating tensor with shape*on */device:GPU:{device}", NULL, NULL },
+	  "OOM when allocating tensor with shape{shape}*on */device:GPU:{device}", NULL, NULL },
 	{ MESSAGES_TENSORFLOW, MESSAGES_HOST, 1,
-	  "OOM when allocating tensor with shape*on */device:CPU:", NULL, NULL },
+	  "OOM when allocating tensor with shape{shape}*on */device:CPU:", NULL, NULL },
+	{ MESSAGES_TENSORFLOW, MESSAGES_HOST, 1,
+	  "OOM when allocating tensor with shape{shape}*by allocator cpu", NULL, NULL },
+	{ MESSAGES_TENSORFLOW, MESSAGES_DEVICE, 1, "OOM when allocating tensor with shape{shape}",
+	  NULL, NULL },
 	{ MESSAGES_TENSORFLOW, MESSAGES_DEVICE, 1, "OOM when allocating tensor", NULL, NULL },
 	{ MESSAGES_TENSORFLOW, MESSAGES_DEVICE, 1,
 	  "Allocator (GPU_{device}_bfc) ran out of memory trying to allocate {tried}", NULL, NULL },
+	{ MESSAGES_TENSORFLOW, MESSAGES_HOST, 1,
+	  "Allocator (cpu) ran out of memory trying to allocate {tried}", NULL, NULL },
+	{ MESSAGES_TENSORFLOW, MESSAGES_HOST, 1,
+	  "Allocator (mklcpu) ran out of memory trying to allocate {tried}", NULL, NULL },
+	{ MESSAGES_TENSORFLOW, MESSAGES_NOTHING, 1,
+	  "The caller indicates that this is not a failure", NULL, NULL },
+	{ MESSAGES_TENSORFLOW, MESSAGES_DEVICE, 1, /* 1.x: bfc_allocator.cc */
+	  "Ran out of memory trying to allocate {tried}", NULL, NULL },
+	{ MESSAGES_TENSORFLOW, MESSAGES_DETAIL, 1, "|Limit: {limit}", NULL, NULL },
+	{ MESSAGES_TENSORFLOW, MESSAGES_DETAIL, 1, "|InUse: {used}", NULL, NULL },
 	{ MESSAGES_TENSORFLOW, MESSAGES_DEVICE, 1,
 	  "failed to allocate {tried} * from device: *CUDA_ERROR_OUT_OF_MEMORY", NULL, NULL },
 	{ MESSAGES_TENSORFLOW, MESSAGES_NOTHING, 1, "exceeds {code}% of free system memory", NULL,
@@ -109,16 +162,42 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1,
 	  "alloc_buffer: allocating {tried} on device {device}: cudaMalloc failed: out of memory",
 	  NULL, NULL },
+	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1,
+	  "allocating {tried} on device {device}: cudaMalloc failed: out of memory", NULL, NULL },
+	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1,
+	  "failed to allocate CUDA{device} buffer of size {tried}", NULL, NULL },
+	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1,
+	  "failed to allocate ROCm{device} buffer of size {tried}", NULL, NULL },
+	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1,
+	  "failed to allocate Vulkan{device} buffer of size {tried}", NULL, NULL },
+	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1,
+	  "failed to allocate SYCL{device} buffer of size {tried}", NULL, NULL },
+	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "failed to allocate Metal buffer of size {tried}",
+	  NULL, NULL },
+	{ MESSAGES_LLAMA_CPP, MESSAGES_HOST, 1, "failed to allocate CPU buffer of size {tried}",
+	  NULL, NULL },
+	{ MESSAGES_LLAMA_CPP, MESSAGES_DETAIL, 1, "failed to allocate {tried} of pinned memory",
+	  NULL, NULL },
+	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "ggml_metal*error: failed to allocate buffer",
+	  NULL, NULL },
+	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "requested buffer size exceeds device*limit",
+	  NULL, NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "failed to allocate CUDA{device} buffer", NULL,
 	  NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "unable to allocate CUDA{device} buffer", NULL,
 	  NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "failed to allocate buffer for kv cache", NULL,
 	  NULL },
-	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "kIOGPUCommandBufferCallbackErrorOutOfMemory",
-	  NULL, NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "Device memory allocation of size {tried} failed",
 	  NULL, NULL },
+	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "kIOGPUCommandBufferCallbackErrorOutOfMemory",
+	  NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* mlx/backend/metal/allocator.cpp */
+	  "[metal::malloc] Attempting to allocate {tried} bytes which is greater than the maximum "
+	  "allowed buffer size of {allowed}",
+	  NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "[malloc_or_wait] Unable to allocate {tried}", NULL,
+	  NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "ErrorOutOfDeviceMemory", NULL, NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_HOST, 1,
 	  "insufficient memory (attempted to allocate {tried})", NULL, NULL },
@@ -131,15 +210,24 @@ const struct messages_wording scan_wordings[] = {
 	  "KV cache",
 	  NULL },
 	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1,
+	  "{tried} KV cache is needed, which is larger than the available KV cache memory "
+	  "({free})*estimated maximum model length is {fits}",
+	  "one request of the full length needs more KV cache than the server's share leaves",
+	  NULL },
+	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1,
 	  "{tried} KV cache is needed, which is larger than the available KV cache memory ({free})",
 	  "one request of the full length needs more KV cache than the server's share leaves",
 	  NULL },
 	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1,
-	  "max seq len ({code}) is larger than the maximum number of tokens that can be stored in "
-	  "KV "
-	  "cache ({blocks})",
+	  "max seq len ({wanted}) is larger than the maximum number of tokens that can be stored "
+	  "in KV "
+	  "cache ({fits})",
 	  "one request of the full length needs more KV cache than the server's share leaves",
 	  NULL },
+	{ MESSAGES_SERVING, MESSAGES_BUDGET, 0,
+	  "Free memory on device*({free}/{total})*on startup is less than desired GPU memory "
+	  "utilization ({share}, {limit})",
+	  "somebody else holds a part of the card already", NULL },
 	{ MESSAGES_SERVING, MESSAGES_BUDGET, 0,
 	  "Free memory on device*on startup is less than desired GPU memory utilization",
 	  "somebody else holds a part of the card already", NULL },
@@ -152,6 +240,17 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_SERVING, MESSAGES_DEVICE, 1,
 	  "CUDA out of memory occurred when warming up pooler with {code} dummy requests", NULL,
 	  "lower --gpu-memory-utilization or --max-num-seqs" },
+	{ MESSAGES_SERVING, MESSAGES_DETAIL, 1, "estimated maximum model length is {fits}", NULL,
+	  NULL },
+	{ MESSAGES_SERVING, MESSAGES_DETAIL, 1, "Model loading took {allocated}", NULL, NULL },
+	{ MESSAGES_SERVING, MESSAGES_DEVICE, 1, /* SGLang */
+	  "Capture CUDA graph failed: CUDA out of memory", NULL, NULL },
+	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1, "Loading weights failed because of OOM", NULL,
+	  NULL },
+	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1, /* LMDeploy */
+	  "No enough gpu memory for runtime", NULL, NULL },
+	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1, /* TensorRT-LLM */
+	  "not enough free GPU memory to allocate KV cache", NULL, NULL },
 	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1, "Error in memory profiling",
 	  "another process gave memory back while the server measured what it may take",
 	  "start servers that share a card one after another" },
@@ -182,6 +281,15 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_LIBRARY, MESSAGES_OTHER, 0, /* batchgenerators, nnU-Net */
 	  "background workers are no longer alive",
 	  "a worker ended without a word: killed for host memory, or crashed", LOST_HELPS },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* CTranslate2, and what wraps the runtime's code */
+	  "CUDA failed with error out of memory", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* TensorRT 8 and 10 */
+	  "Requested amount of GPU memory ({tried} bytes) could not be allocated", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
+	  "Error Code 2: OutOfMemory (Requested size was {tried}", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "Error Code 2: OutOfMemory", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "Tactic Device request: {tried} Available: {free}",
+	  NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
 	  "BFCArena::AllocateRawInternal*Failed to allocate memory for requested buffer of size "
 	  "{tried}",
@@ -189,12 +297,30 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
 	  "Available memory of {free} is smaller than requested bytes of {tried}", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
-	  "Out of memory error on GPU {device}. Cannot allocate {tried}", NULL, NULL },
+	  "Out of memory error on GPU {device}. Cannot allocate {tried2} memory on GPU*, "
+	  "{allocated2} "
+	  "memory has been allocated and available memory is only {free2}",
+	  NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
+	  "Cannot allocate {tried2} memory on GPU {device}, {allocated2} memory has been allocated "
+	  "and "
+	  "available memory is only {free2}",
+	  NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
+	  "Cannot allocate {tried2} memory on GPU {device}, available memory is only {free2}", NULL,
+	  NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
+	  "Out of memory error on GPU {device}. Cannot allocate {tried2}", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "std::bad_alloc: out_of_memory: ", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "PT_DEVMEM Allocation failed for size::{tried}",
 	  "Gaudi's memory was full", NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 0, "No executable batch size found, reached zero",
 	  "accelerate halved the batch until nothing was left: each size ran out of memory", NULL },
+	/* deepspeed/runtime/utils.py: see_memory_usage */
+	{ MESSAGES_LAUNCHER, MESSAGES_DETAIL, 1, "|MA {allocated2} Max_MA*CA {reserved}", NULL,
+	  NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_DETAIL, 1,
+	  "CPU Virtual Memory: used = {used}, percent = {share}", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_NOTHING, 1, "pytorch allocator cache flushes since last step",
 	  NULL, NULL },
 	/* -- ROCm and XPU -- */
@@ -257,9 +383,18 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDA driver error: out of memory", NULL, NULL },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDA error {code} at *: out of memory", NULL, NULL },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "cudaMalloc failed: out of memory", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_HOST, 1, "cudaHostAlloc*out of memory", PINNED_SAYS,
+	  PINNED_HELPS },
+	{ MESSAGES_CUDA, MESSAGES_HOST, 1, "cudaMallocHost*out of memory", PINNED_SAYS,
+	  PINNED_HELPS },
+	{ MESSAGES_CUDA, MESSAGES_HOST, 1, "cudaHostRegister*out of memory", PINNED_SAYS,
+	  PINNED_HELPS },
+	{ MESSAGES_CUDA, MESSAGES_HOST, 1, "pinned host memory*out of memory", PINNED_SAYS,
+	  PINNED_HELPS },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDA_ERROR_OUT_OF_MEMORY", NULL, NULL },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "cudaErrorMemoryAllocation", NULL, NULL },
-	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUBLAS_STATUS_ALLOC_FAILED", FULL_CARD, LEAVE_ROOM },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 0, "CUBLAS_STATUS_ALLOC_FAILED", BAD_LABEL_TOO,
+	  FIND_INDEX },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDNN_STATUS_ALLOC_FAILED", FULL_CARD, LEAVE_ROOM },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUSOLVER_STATUS_ALLOC_FAILED", FULL_CARD,
 	  LEAVE_ROOM },
@@ -287,9 +422,19 @@ const struct messages_wording scan_wordings[] = {
 	  "card "
 	  "that is already full",
 	  BLOCKING },
-	{ MESSAGES_CUDA, MESSAGES_OTHER, 1, "device-side assert triggered",
-	  "a kernel checked an index and it was out of its range (a label, a token id): not memory",
-	  BLOCKING },
+	{ MESSAGES_CUDA, MESSAGES_OTHER, 1, ".cu:*Assertion `*input_val*` failed",
+	  "a kernel checked its input, which was no probability between 0 and 1 (NaN counts as "
+	  "such): "
+	  "not memory",
+	  "look for NaN before the loss (torch.isnan(x).any()); binary_cross_entropy wants "
+	  "sigmoid's "
+	  "output" },
+	{ MESSAGES_CUDA, MESSAGES_OTHER, 1, ".cu:*Assertion `*probability*` failed",
+	  "a kernel checked probabilities and found NaN, infinity or a negative one: not memory",
+	  "look for NaN in the logits (fp16 overflows), and for a temperature of 0" },
+	{ MESSAGES_CUDA, MESSAGES_OTHER, 1, ".cu:*Assertion `* failed", BAD_INDEX, FIND_INDEX },
+	{ MESSAGES_CUDA, MESSAGES_OTHER, 1, ".cuh:*Assertion `* failed", BAD_INDEX, FIND_INDEX },
+	{ MESSAGES_CUDA, MESSAGES_OTHER, 1, "device-side assert triggered", BAD_INDEX, FIND_INDEX },
 	{ MESSAGES_CUDA, MESSAGES_OTHER, 1, "illegal memory access was encountered",
 	  "a kernel read or wrote an address that is not its own: a bug, not memory that ran out",
 	  BLOCKING },
@@ -308,6 +453,35 @@ const struct messages_wording scan_wordings[] = {
 	  "this build has no code for this card", "install a build for the card's architecture" },
 	{ MESSAGES_CUDA, MESSAGES_OTHER, 1, "CUDA-capable device(s) is/are busy or unavailable",
 	  "another process has the card for itself, or the card hangs", "nvidia-smi shows who" },
+	{ MESSAGES_KERNEL, MESSAGES_OTHER, 1, "NVRM: Xid*): 13,", PROGRAMS_FAULT, BLOCKING },
+	{ MESSAGES_KERNEL, MESSAGES_OTHER, 1, "NVRM: Xid*): 31,", PROGRAMS_FAULT,
+	  "compute-sanitizer, or CUDA_LAUNCH_BLOCKING=1, shows the kernel; if it hits every "
+	  "program, "
+	  "it is the card" },
+	{ MESSAGES_KERNEL, MESSAGES_OTHER, 1, "NVRM: Xid*): 43,", PROGRAMS_FAULT, BLOCKING },
+	{ MESSAGES_KERNEL, MESSAGES_OTHER, 1, "NVRM: Xid*): 45,",
+	  "the driver cleaned up after a program that had ended or was killed: not memory, and no "
+	  "fault of the card",
+	  "look for what ended it before that line" },
+	{ MESSAGES_KERNEL, MESSAGES_OTHER, 1, "NVRM: Xid*): 48,",
+	  "a double-bit error: the card's memory is broken, not full", RESET_CARD },
+	{ MESSAGES_KERNEL, MESSAGES_OTHER, 1, "NVRM: Xid*): 63,",
+	  "the card replaced a bad row of its memory: not full; it works on",
+	  "reset the card when nothing runs (nvidia-smi -q -d ROW_REMAPPER)" },
+	{ MESSAGES_KERNEL, MESSAGES_OTHER, 1, "NVRM: Xid*): 64,",
+	  "the card could not replace a bad row of its memory: broken, not full", RESET_CARD },
+	{ MESSAGES_KERNEL, MESSAGES_OTHER, 1, "NVRM: Xid*): 74,",
+	  "a link between cards (NVLink) failed: not memory",
+	  "nvidia-smi nvlink -e; reseat or replace the bridge or the board" },
+	{ MESSAGES_KERNEL, MESSAGES_OTHER, 1, "NVRM: Xid*): 79,",
+	  "the card fell off the bus: power, heat or a broken slot, not memory",
+	  "dmesg around it, power and temperatures; the machine must be restarted" },
+	{ MESSAGES_KERNEL, MESSAGES_OTHER, 1, "NVRM: Xid*): 94,",
+	  "an error of the card's memory that hit one program alone: broken, not full",
+	  "start that program again, and reset the card when nothing runs" },
+	{ MESSAGES_KERNEL, MESSAGES_OTHER, 1, "NVRM: Xid*): 95,",
+	  "an error of the card's memory that may have hit every program: broken, not full",
+	  RESET_CARD },
 	{ MESSAGES_KERNEL, MESSAGES_OTHER, 1, "NVRM: Xid*: {code},",
 	  "the driver reports a fault of the card or of a program on it (Xid): not memory that ran "
 	  "out",
@@ -354,7 +528,15 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1,
 	  "Fail to alloc memory of {tried} size, error code is 12", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "ArrowMemoryError: *of size {tried}", NULL, NULL },
+	/* a notebook's heading: the message stands below the traceback */
+	{ MESSAGES_PYTHON, MESSAGES_NOTHING, 1, "MemoryError Traceback (most recent call last)",
+	  NULL, NULL },
+	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "_ArrayMemoryError: Unable to allocate {tried}", NULL,
+	  NULL },
+	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "MemoryError: Unable to allocate {tried}", NULL,
+	  NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "^MemoryError|", NULL, NULL },
+
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "memory allocation of {tried} failed",
 	  "a library written in Rust (tokenizers, polars) could not get memory", NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_OTHER, 1, "java.lang.OutOfMemoryError",
@@ -370,7 +552,9 @@ const struct messages_wording scan_wordings[] = {
 	/* Windows' ERROR_COMMITMENT_LIMIT, whose sentence is in the system's language */
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "(os error 1455)",
 	  "Windows could promise no more memory: the page file is too small", NULL },
-	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "[WinError 1455]",
+	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "error code: 1455",
+	  "Windows could promise no more memory: the page file is too small", NULL },
+	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "WinError 1455",
 	  "Windows could promise no more memory: the page file is too small", NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1, "os::commit_memory(*errno=12",
 	  "a Java program was refused memory by the machine", NULL },
@@ -433,6 +617,7 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_KUBERNETES, MESSAGES_CGROUP_KILL, 0, "OOMKilled|", GROUP_SAYS, NULL },
 	{ MESSAGES_KUBERNETES, MESSAGES_CGROUP_KILL, 0, "container * was OOM killed", GROUP_SAYS,
 	  NULL },
+	{ MESSAGES_KUBERNETES, MESSAGES_DETAIL, 1, "Reason: Error$", NULL, NULL },
 	{ MESSAGES_KUBERNETES, MESSAGES_STOPPED, 1, "failed liveness probe, will be restarted",
 	  "the container did not answer its liveness probe and was restarted: not memory; a "
 	  "process "
@@ -474,8 +659,14 @@ const struct messages_wording scan_wordings[] = {
 	/* -- launchers: torch/distributed/elastic, deepspeed/launcher, Ray, Open MPI -- */
 	{ MESSAGES_LAUNCHER, MESSAGES_HOST_KILL, 1, "due to the node running low on memory", NULL,
 	  NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_HOST_KILL, 1,
+	  "RayOutOfMemoryError: More than {code}% of the memory on node*is used ({used} / {limit}",
+	  RAY_SAYS, RAY_HELPS },
 	{ MESSAGES_LAUNCHER, MESSAGES_HOST_KILL, 1, "RayOutOfMemoryError: ", RAY_SAYS, RAY_HELPS },
 
+	{ MESSAGES_LAUNCHER, MESSAGES_DETAIL, 1,
+	  "Memory on the node*was running was {used} / {limit}*memory usage threshold of {share}",
+	  NULL, NULL },
 	{ MESSAGES_LAUNCHER, MESSAGES_DETAIL, 1,
 	  "Memory on the node*was running was {used} / {limit}", NULL, NULL },
 	{ MESSAGES_LAUNCHER, MESSAGES_NOTHING, 1, " 0 Workers (tasks / actors) killed due to", NULL,

@@ -17,15 +17,21 @@ static enum plim_status fill_verdict(struct plim_why *w, const struct messages_e
 		.event = e,
 		.process = d->process,
 	};
-	struct messages_context c;
-	enum plim_status st = diagnose_text(&x, &c, &d->verdict, err);
+	const struct messages_context *c;
+	struct diagnose_told told;
+	enum plim_status st = diagnose_text(&x, &d->verdict, &told, err);
 
 	if (st)
 		return st;
-	d->engine = c.engine ? messages_engine_names[c.engine] : NULL;
-	d->engine_line = c.engine_line ? c.engine_line : PLIM_UNKNOWN;
-	d->activity = c.activity ? messages_activity_names[c.activity] : NULL;
-	d->activity_line = c.activity_line ? c.activity_line : PLIM_UNKNOWN;
+	c = &told.context;
+	d->first = told.first;
+	d->fixes = told.fixes;
+	d->fix_count = told.fix_count;
+	d->caught_line = e->caught_line ? e->caught_line : PLIM_UNKNOWN;
+	d->engine = c->engine ? messages_engine_names[c->engine] : NULL;
+	d->engine_line = c->engine_line ? c->engine_line : PLIM_UNKNOWN;
+	d->activity = c->activity ? messages_activity_names[c->activity] : NULL;
+	d->activity_line = c->activity_line ? c->activity_line : PLIM_UNKNOWN;
 	return PLIM_OK;
 }
 

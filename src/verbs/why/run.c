@@ -251,13 +251,15 @@ static enum plim_status fill_events(struct plim_why *w, struct plim_err *err)
 			    : NULL;
 	if (!w->others)
 		return mem_status(err);
-	for (size_t i = 0; !st && i < log->events.n; i++) {
-		const struct messages_event *e = &log->events.at[i];
+	for (size_t i = 0; !st && i < 2 * log->events.n; i++) {
+		size_t at = i % log->events.n;
+		int caught = i >= log->events.n;
+		const struct messages_event *e = &log->events.at[at];
 
-		if (e->joined != i)
+		if (e->joined != at || caught != !!e->caught_line)
 			continue;
 		if (e->wording->class <= MESSAGES_SHARED)
-			st = why_death(w, i, &w->deaths[w->death_count++], err);
+			st = why_death(w, at, &w->deaths[w->death_count++], err);
 		else if (e->wording->class <= MESSAGES_OTHER)
 			st = fill_other(w, e, &w->others[w->other_count++], err);
 	}
@@ -265,6 +267,25 @@ static enum plim_status fill_events(struct plim_why *w, struct plim_err *err)
 		     : w->other_count ? PLIM_WHY_OTHER
 				      : PLIM_WHY_NOTHING;
 	return st;
+}
+
+/* ---- what is no log ---- */
+
+/* Binary files are never logs; text that looks like another file is none where it tells of nothing. */
+static enum plim_status refuse_other(const struct plim_why *w, const char *path,
+				     struct plim_err *err)
+{
+	const struct messages_log *log = &w->hidden->log;
+	const struct messages_kind *kind;
+
+	if (log->files.n != 1)
+		return PLIM_OK;
+	kind = &log->files.at[0].kind;
+	if (!kind->is || (kind->text && w->outcome != PLIM_WHY_NOTHING))
+		return PLIM_OK;
+	return err_set(err, PLIM_E_FORMAT, "'%s' is no log but %s%s%s%s%s", path, kind->is,
+		       kind->verb ? ": plimsoll " : "", kind->verb ? kind->verb : "",
+		       kind->verb ? " " : "", kind->verb ? path : "");
 }
 
 /* ---- the recording ---- */
@@ -408,6 +429,8 @@ static enum plim_status answer(struct plim_why *w, const struct plim_input *inpu
 	st = fill_files(w, err);
 	if (!st)
 		st = fill_events(w, err);
+	if (!st)
+		st = refuse_other(w, input->path, err);
 	if (!st)
 		st = join_recording(w, input->path, &notes, err);
 	if (!st)
