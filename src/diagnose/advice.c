@@ -47,6 +47,7 @@ enum {
 	F_POOL = 256,     /* the engine's own pool was full, not the driver's memory */
 	F_BARE = 512,     /* the driver's code alone: no allocator tells what it holds */
 	F_BIG = 1024,     /* one request of the card's memory: no other program is to blame */
+	F_PINNED = 4096,  /* host memory that the driver pins */
 	F_LIMIT = 2048    /* of the group's host memory: {more} */
 };
 
@@ -153,7 +154,13 @@ static const struct row {
 		  "--cuda-memory-fraction 0.9",
 	  .first = "lower --max-batch-prefill-tokens",
 	  .fix = "--max-batch-prefill-tokens 2048 --cuda-memory-fraction 0.9" },
+	{ HELPS, .kinds = GPU, .engines = IN(TENSORRT_LLM), .doing = DOING(CONVERTING),
+	  .text = "a smaller max_batch_size, max_num_tokens and max_seq_len to build for; nothing "
+		  "else on the card while it builds",
+	  .first = "build for a smaller max_batch_size and max_num_tokens",
+	  .fix = "trtllm-build --max_batch_size 8 --max_num_tokens 4096" },
 	{ HELPS, .kinds = GPU | KIND(BUDGET), .engines = IN(TENSORRT_LLM),
+	  .doing = ~DOING(CONVERTING),
 	  .text = "a lower kv_cache_config.free_gpu_memory_fraction, max_batch_size and "
 		  "max_num_tokens",
 	  .first = "lower kv_cache_config.free_gpu_memory_fraction",
@@ -477,7 +484,7 @@ static const struct row {
 	{ HELPS, .kinds = KIND(HOST), .facts = F_LARGE,
 	  .text = "one array of that size is seldom meant: check its shape and dtype, or work in "
 		  "parts (chunks, np.memmap, a generator)",
-	  .first = "check the shape and dtype of that array" },
+	  .first = "check whether so much memory was meant (shape, dtype)" },
 	{ HELPS, .kinds = HOSTS, .facts = F_WINDOWS,
 	  .text = "a larger page file (System, Advanced, Performance, Virtual memory: system "
 		  "managed): Windows promises no more than memory and page file together",
@@ -495,6 +502,10 @@ static const struct row {
 	{ HELPS, .kinds = KILLS, .moments = AT(SAVING), .engines = TORCH | IN(UNKNOWN),
 	  .text = "save sharded, or one rank at a time: gathering the whole state costs host "
 		  "memory" },
+	{ HELPS, .kinds = HOSTS, .doing = DOING(TRAINING), .engines = IN(DEEPSPEED),
+	  .text = "offload less to the host (offload_optimizer, offload_param in the ZeRO "
+		  "section), or pin_memory: false: optimizer states there are 12 bytes a parameter",
+	  .first = "offload less to the host" },
 	{ HELPS, .kinds = HOSTS, .doing = DOING(TRAINING) | DOING(EVALUATION), .engines = TORCH,
 	  .text = "fewer DataLoader workers (num_workers), a smaller prefetch_factor: each worker "
 		  "may end with its own copy of the data set",
@@ -504,10 +515,6 @@ static const struct row {
 	  .text = "keep the data set in arrays or memory-mapped files (numpy, Arrow), not in "
 		  "Python lists of objects: reference counts copy shared pages",
 	  .first = "keep the data set in arrays or memory-mapped files" },
-	{ HELPS, .kinds = HOSTS, .doing = DOING(TRAINING), .engines = IN(DEEPSPEED),
-	  .text = "offload less to the host (offload_optimizer, offload_param in the ZeRO "
-		  "section), or pin_memory: false: optimizer states there are 12 bytes a parameter",
-	  .first = "offload less to the host" },
 	{ HELPS, .kinds = HOSTS, .doing = RUNS,
 	  .engines = TORCH | PICTURES | IN(VLLM) | IN(SGLANG) | IN(UNKNOWN),
 	  .text = "a smaller model or input, or less kept on the host (swap space, offloaded "
@@ -523,7 +530,7 @@ static const struct row {
 		  "(--max-parallel-loading-workers), or more memory for the container",
 	  .first =
 		  "more memory for the container, or a smaller --swap-space and --cpu-offload-gb" },
-	{ HELPS, .kinds = HOSTS,
+	{ HELPS, .kinds = HOSTS, .without = F_PINNED,
 	  .engines = IN(TENSORFLOW) | IN(JAX) | IN(PADDLE) | IN(ONNX_RUNTIME) | IN(RAPIDS) |
 		     IN(MLX) | IN(CAFFE) | IN(CTRANSLATE2) | IN(ULTRALYTICS) | IN(MEGATRON),
 	  .text = "less at a time: a smaller batch or input, fewer workers, data read in parts",
@@ -626,6 +633,15 @@ static int known(struct messages_bytes b)
 	return b.low != PLIM_UNKNOWN;
 }
 
+/* Would what others hold have served the request?  Where it would not, they are not the first to look at. */
+static int would_serve(const struct messages_event *e, const struct findings_told *t)
+{
+	const struct messages_oom *o = &e->oom;
+
+	return !known(o->tried) || !known(o->free) ||
+	       t->outside.high + o->free.high >= o->tried.low;
+}
+
 /* What the numbers tell, and what they let a row say. */
 static unsigned facts_of_numbers(const struct messages_event *e, const struct findings_told *t)
 {
@@ -640,12 +656,15 @@ static unsigned facts_of_numbers(const struct messages_event *e, const struct fi
 	if (o->processes >= 2 && known(o->others) && known(o->tried) &&
 	    o->others.low >= o->tried.high)
 		facts |= F_SIBLINGS;
-	if (!strncmp(words, "OOM when allocating", 19) || strstr(words, "ran out of memory trying"))
+	if (!strncmp(words, "OOM when allocating", 19) ||
+	    strcasestr(words, "ran out of memory trying"))
 		facts |= F_POOL;
 	if (!known(o->tried) && e->wording->family == MESSAGES_CUDA)
 		facts |= F_BARE;
 	if (known(o->tried) && o->tried.low >= BIG_BYTES)
 		facts |= F_BIG;
+	if (e->wording->says && strstr(e->wording->says, "pin host"))
+		facts |= F_PINNED;
 	if (known(e->limit) && e->limit.high)
 		facts |= F_LIMIT;
 	if (t->elsewhere)
@@ -657,7 +676,7 @@ static unsigned facts_of(const struct messages_event *e, const struct findings_t
 {
 	unsigned facts = t->free_enough ? F_FREE : 0;
 
-	if (t->outside.low != PLIM_UNKNOWN && t->bound_by == FINDINGS_BOUND_UNKNOWN)
+	if (known(t->outside) && t->bound_by == FINDINGS_BOUND_UNKNOWN && would_serve(e, t))
 		facts |= F_OUTSIDE;
 	facts |= facts_of_numbers(e, t);
 	if (!strncmp(e->process, "python", 6) || e->wording->family == MESSAGES_PYTHON ||

@@ -74,6 +74,9 @@ const struct scan_cue scan_cues[] = {
 	{ "/sglang/srt/", E(SGLANG), A(SERVING) },
 	{ "sglang", E(SGLANG), A(SERVING) },
 	{ "mem_fraction_static", E(SGLANG), A(SERVING) },
+	{ "mem-fraction-static", E(SGLANG), A(SERVING) },
+	{ "Capture CUDA graph failed", E(SGLANG), A(SERVING) },
+	{ "max-batch-prefill-tokens", E(TGI), A(SERVING) },
 	{ "text-generation-launcher", E(TGI), A(SERVING) },
 	{ "text_generation_server", E(TGI), A(SERVING) },
 	{ "text-generation-inference", E(TGI), A(SERVING) },
@@ -364,7 +367,7 @@ static enum messages_engine engine_of_wording(const struct messages_wording *w)
 		{ "OutOfMemory: no further", E(TENSORRT) },
 		{ "Tactic Device request", E(TENSORRT) },
 		{ "use lower resolution", E(A1111) },
-		{ "Capture CUDA graph failed", E(SGLANG) },
+		{ "regular VAE", E(COMFYUI) },
 		{ "Loading weights failed because", E(SGLANG) },
 		{ "No enough gpu memory for runtime", E(LMDEPLOY) },
 		{ "memory to allocate KV cache", E(TENSORRT_LLM) },
@@ -412,7 +415,11 @@ static int is_before(enum messages_engine a, enum messages_engine b)
 static int may_be(enum messages_engine own, enum messages_engine other)
 {
 	return !own || own == E(PYTORCH) ||
-	       (own == E(LLAMA_CPP) && (other == E(OLLAMA) || other == E(MLX)));
+	       (own == E(LLAMA_CPP) &&
+		(other == E(OLLAMA) || other == E(MLX) || other == E(WEBUI))) ||
+	       (own == E(TENSORRT) && (other == E(TENSORRT_LLM) || other == E(ONNX_RUNTIME))) ||
+	       ((own == E(TENSORRT) || own == E(ONNX_RUNTIME)) && other == E(TRITON_SERVER)) ||
+	       (own == E(VLLM) && other == E(SGLANG));
 }
 
 /* MPS, XPU, TPU and ROCm have settings of their own; the words that tell them are those of the failure itself. */
@@ -451,6 +458,8 @@ void messages_find_context(const struct messages_log *log, const struct messages
 					  .activity = activity_of_moment(e->traceback.moment),
 					  .backend = backend_of(e),
 					  .engine_line = own ? e->line : 0 };
+	if (!out->activity && e->wording->family == MESSAGES_SERVING)
+		out->activity = A(SERVING);
 	if (out->activity)
 		out->activity_line = e->line;
 	for (size_t i = 0; i < log->cues.n; i++) {
@@ -470,4 +479,8 @@ void messages_find_context(const struct messages_log *log, const struct messages
 			out->activity_cue = cue->word;
 		}
 	}
+	/* what a server generates, it serves */
+	if (out->activity == A(GENERATING) &&
+	    (out->engine == E(TGI) || out->engine == E(SGLANG) || out->engine == E(TRITON_SERVER)))
+		out->activity = A(SERVING);
 }

@@ -123,16 +123,17 @@ const struct messages_wording scan_wordings[] = {
 	  "smaller blocks of that Pallas kernel, or a larger --xla_tpu_scoped_vmem_limit_kib" },
 	{ MESSAGES_JAX, MESSAGES_DETAIL, 1, "preallocated temp allocation: {rss}", NULL, NULL },
 	{ MESSAGES_JAX, MESSAGES_DETAIL, 1, "total allocation: {used}", NULL, NULL },
-	{ MESSAGES_JAX, MESSAGES_HOST, 1, "failed to alloc {tried} bytes on host", PINNED_SAYS,
+	{ MESSAGES_JAX, MESSAGES_HOST, 1, "failed to alloc {tried} on host", PINNED_SAYS,
 	  PINNED_HELPS },
 	{ MESSAGES_JAX, MESSAGES_HOST, 1, "could not allocate pinned host memory of size: {tried}",
 	  PINNED_SAYS, PINNED_HELPS },
-	{ MESSAGES_JAX, MESSAGES_HOST, 1, "Out of memory allocating {tried} bytes on host", NULL,
-	  NULL },
+	{ MESSAGES_JAX, MESSAGES_HOST, 1, "Out of memory allocating {tried} on host", NULL, NULL },
 	{ MESSAGES_JAX, MESSAGES_DEVICE, 1, "RESOURCE_EXHAUSTED: *Out of memory", NULL, NULL },
 	{ MESSAGES_JAX, MESSAGES_DEVICE, 1,
 	  "Failed to allocate request for {tried} * on device ordinal {device}", NULL, NULL },
 	/* -- TensorFlow -- */
+	{ MESSAGES_TENSORFLOW, MESSAGES_NOTHING, 1,
+	  "The caller indicates that this is not a failure", NULL, NULL },
 	{ MESSAGES_TENSORFLOW, MESSAGES_DEVICE, 1,
 	  "OOM when allocating tensor with shape{shape}*on */device:GPU:{device}", NULL, NULL },
 	{ MESSAGES_TENSORFLOW, MESSAGES_HOST, 1,
@@ -148,8 +149,6 @@ const struct messages_wording scan_wordings[] = {
 	  "Allocator (cpu) ran out of memory trying to allocate {tried}", NULL, NULL },
 	{ MESSAGES_TENSORFLOW, MESSAGES_HOST, 1,
 	  "Allocator (mklcpu) ran out of memory trying to allocate {tried}", NULL, NULL },
-	{ MESSAGES_TENSORFLOW, MESSAGES_NOTHING, 1,
-	  "The caller indicates that this is not a failure", NULL, NULL },
 	{ MESSAGES_TENSORFLOW, MESSAGES_DEVICE, 1, /* 1.x: bfc_allocator.cc */
 	  "Ran out of memory trying to allocate {tried}", NULL, NULL },
 	{ MESSAGES_TENSORFLOW, MESSAGES_DETAIL, 1, "|Limit: {limit}", NULL, NULL },
@@ -193,7 +192,7 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "kIOGPUCommandBufferCallbackErrorOutOfMemory",
 	  NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* mlx/backend/metal/allocator.cpp */
-	  "[metal::malloc] Attempting to allocate {tried} bytes which is greater than the maximum "
+	  "[metal::malloc] Attempting to allocate {tried} which is greater than the maximum "
 	  "allowed buffer size of {allowed}",
 	  NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "[malloc_or_wait] Unable to allocate {tried}", NULL,
@@ -243,8 +242,6 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_SERVING, MESSAGES_DETAIL, 1, "estimated maximum model length is {fits}", NULL,
 	  NULL },
 	{ MESSAGES_SERVING, MESSAGES_DETAIL, 1, "Model loading took {allocated}", NULL, NULL },
-	{ MESSAGES_SERVING, MESSAGES_DEVICE, 1, /* SGLang */
-	  "Capture CUDA graph failed: CUDA out of memory", NULL, NULL },
 	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1, "Loading weights failed because of OOM", NULL,
 	  NULL },
 	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1, /* LMDeploy */
@@ -281,10 +278,12 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_LIBRARY, MESSAGES_OTHER, 0, /* batchgenerators, nnU-Net */
 	  "background workers are no longer alive",
 	  "a worker ended without a word: killed for host memory, or crashed", LOST_HELPS },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* ComfyUI: comfy/sd.py */
+	  "Ran out of memory when regular VAE", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* CTranslate2, and what wraps the runtime's code */
 	  "CUDA failed with error out of memory", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* TensorRT 8 and 10 */
-	  "Requested amount of GPU memory ({tried} bytes) could not be allocated", NULL, NULL },
+	  "Requested amount of GPU memory ({tried}) could not be allocated", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
 	  "Error Code 2: OutOfMemory (Requested size was {tried}", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "Error Code 2: OutOfMemory", NULL, NULL },
@@ -381,6 +380,9 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "THCudaCheck FAIL file=*error={code} : out of memory",
 	  NULL, NULL },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDA driver error: out of memory", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDA runtime error*: out of memory", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDA failure {code}: out of memory", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "Cuda Runtime (out of memory)", NULL, NULL },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDA error {code} at *: out of memory", NULL, NULL },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "cudaMalloc failed: out of memory", NULL, NULL },
 	{ MESSAGES_CUDA, MESSAGES_HOST, 1, "cudaHostAlloc*out of memory", PINNED_SAYS,
@@ -657,8 +659,8 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_SYSTEMD, MESSAGES_HOST_KILL, 1,
 	  "sending SIG* to process {pid} *\"{process}\": *badness*VmRSS {rss}", NULL, NULL },
 	/* -- launchers: torch/distributed/elastic, deepspeed/launcher, Ray, Open MPI -- */
-	{ MESSAGES_LAUNCHER, MESSAGES_HOST_KILL, 1, "due to the node running low on memory", NULL,
-	  NULL },
+	{ MESSAGES_LAUNCHER, MESSAGES_HOST_KILL, 1, "due to the node running low on memory",
+	  RAY_SAYS, RAY_HELPS },
 	{ MESSAGES_LAUNCHER, MESSAGES_HOST_KILL, 1,
 	  "RayOutOfMemoryError: More than {code}% of the memory on node*is used ({used} / {limit}",
 	  RAY_SAYS, RAY_HELPS },
