@@ -48,6 +48,7 @@ enum {
 	F_BARE = 512,     /* the driver's code alone: no allocator tells what it holds */
 	F_BIG = 1024,     /* one request of the card's memory: no other program is to blame */
 	F_PINNED = 4096,  /* host memory that the driver pins */
+	F_HANDLE = 8192,  /* cuBLAS made no handle: a full card, or a bad index before it */
 	F_LIMIT = 2048    /* of the group's host memory: {more} */
 };
 
@@ -87,8 +88,11 @@ static const struct row {
 		  "nor this program's; end what is left over",
 	  .first = "see who else holds the card (nvidia-smi), and end it",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
-	{ HELPS, .kinds = GPU | KIND(BUDGET), .bounds = BY(OTHER_PROCESS) | BY(UNKNOWN),
-	  .backends = ON(ROCM),
+	{ HELPS, .kinds = GPU | KIND(BUDGET), .bounds = BY(OTHER_PROCESS), .backends = ON(ROCM),
+	  .text = "see who holds the card (rocm-smi --showpids) and end what is left over",
+	  .first = "see who holds the card (rocm-smi --showpids), and end it",
+	  .fix = "rocm-smi --showpids" },
+	{ HELPS, .kinds = GPU, .bounds = BY(UNKNOWN), .backends = ON(ROCM), .facts = F_OUTSIDE,
 	  .text = "see who holds the card (rocm-smi --showpids) and end what is left over",
 	  .first = "see who holds the card (rocm-smi --showpids), and end it",
 	  .fix = "rocm-smi --showpids" },
@@ -118,7 +122,13 @@ static const struct row {
 		  "map_location=\"cpu\" where each rank loads a checkpoint",
 	  .first = "keep the other ranks off this card (torch.cuda.set_device(local_rank) first)",
 	  .fix = "torch.cuda.set_device(int(os.environ[\"LOCAL_RANK\"]))" },
-	{ HELPS, .kinds = GPU, .facts = F_BARE, .engines = TORCH | PICTURES | IN(CTRANSLATE2),
+	{ HELPS, .kinds = GPU, .facts = F_HANDLE, .engines = TORCH | IN(UNKNOWN),
+	  .text = "run it once on the CPU: a label or a token id out of range shows its line there "
+		  "(compare labels with the number of classes, ids with the embedding's rows); if "
+		  "it runs, the card was full",
+	  .first = "run it once on the CPU, where a label or token id out of range shows its line",
+	  .fix = "CUDA_LAUNCH_BLOCKING=1" },
+	{ HELPS, .kinds = GPU, .facts = F_BARE, .engines = TORCH,
 	  .bounds = BY(UNKNOWN) | BY(DEVICE), .backends = ON(CUDA),
 	  .text = "see who holds the card (nvidia-smi): the driver refused memory outside "
 		  "PyTorch's "
@@ -482,6 +492,8 @@ static const struct row {
 		  "resources.limits.memory, docker --memory; /dev/shm and tmpfs count into it",
 	  .first = "ask for more memory (Slurm --mem, Kubernetes limits.memory)" },
 	{ HELPS, .kinds = KIND(HOST), .facts = F_LARGE,
+	  .engines = TORCH | PICTURES | IN(UNKNOWN) | IN(TENSORFLOW) | IN(JAX) | IN(RAPIDS) |
+		     IN(ULTRALYTICS),
 	  .text = "one array of that size is seldom meant: check its shape and dtype, or work in "
 		  "parts (chunks, np.memmap, a generator)",
 	  .first = "check whether so much memory was meant (shape, dtype)" },
@@ -660,7 +672,7 @@ static unsigned facts_of_numbers(const struct messages_event *e, const struct fi
 	    strcasestr(words, "ran out of memory trying"))
 		facts |= F_POOL;
 	if (!known(o->tried) && e->wording->family == MESSAGES_CUDA)
-		facts |= F_BARE;
+		facts |= strstr(words, "CUBLAS_STATUS_ALLOC") ? F_BARE | F_HANDLE : F_BARE;
 	if (known(o->tried) && o->tried.low >= BIG_BYTES)
 		facts |= F_BIG;
 	if (e->wording->says && strstr(e->wording->says, "pin host"))
@@ -685,7 +697,8 @@ static unsigned facts_of(const struct messages_event *e, const struct findings_t
 	if (e->oom.tried.low != PLIM_UNKNOWN && e->oom.tried.low >= LARGE_BYTES)
 		facts |= F_LARGE;
 	if (strstr(e->text, "1455") || strstr(e->text, "paging file") ||
-	    strstr(e->text, "WinError"))
+	    strstr(e->text, "WinError") || strstr(e->text, "\\c10\\") ||
+	    strstr(e->traceback.user.file, ":\\"))
 		facts |= F_WINDOWS;
 	return facts;
 }

@@ -18,6 +18,11 @@
 /* Memory outside this process's allocator that decides: FINDINGS_OUTSIDE_PART, and at least this. */
 #define OUTSIDE_BYTES (1u << 30)
 
+/*
+ * The same where the text names no process: a context with its libraries, and a screen, are a GiB themselves.
+ */
+#define UNTOLD_BYTES (3u << 29)
+
 #define MIB ((uint64_t)1 << 20)
 
 static int known(struct messages_bytes b)
@@ -90,7 +95,7 @@ static void judge_card(const struct messages_oom *o, struct findings_told *t)
 	t->outside = less(o->total, plus(o->reserved, o->free));
 	if (!known(o->others)) {
 		/* no NVML: whose the rest is, is not told */
-		if (t->outside.low >= decides(o))
+		if (t->outside.low >= decides(o) && t->outside.low >= UNTOLD_BYTES)
 			t->bound_by = FINDINGS_BOUND_UNKNOWN;
 		return;
 	}
@@ -130,7 +135,7 @@ static void judge_device(const struct messages_event *e, struct findings_told *t
 		t->bound_by = FINDINGS_BOUND_LIMIT;
 		t->bound_certain = 1;
 		t->bound = o->allowed;
-	} else if (had) {
+	} else if (had && e->wording->family != MESSAGES_LIBRARY) {
 		t->free_enough = 1;
 	} else {
 		judge_card(o, t);

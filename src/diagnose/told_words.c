@@ -399,6 +399,8 @@ static const char *refused(const struct messages_oom *o, char *out, size_t size)
 	return out;
 }
 
+#define HALF_EMPTY 5 /* a card with this part of it free is not called full */
+
 /* Who has a card whose size is known. */
 static void tell_full(const struct messages_event *e, const struct findings_told *t, char *out,
 		      size_t size)
@@ -424,6 +426,9 @@ static void tell_full(const struct messages_event *e, const struct findings_told
 			 "%s of the card's %s is held by somebody else, or by this program outside "
 			 "PyTorch; PyTorch had %s, and %s",
 			 messages_size(z.at[2], t->outside), z.at[0], z.at[1], more);
+	else if (known(o->free) && o->free.low >= o->total.low / HALF_EMPTY)
+		snprintf(out, size, "of the card's %s PyTorch held %s, %s was free, and %s at once",
+			 z.at[0], z.at[1], messages_size(z.at[2], o->free), more);
 	else if (known(o->free))
 		snprintf(out, size, "the card's %s were full: PyTorch held %s, %s was free, and %s",
 			 z.at[0], z.at[1], messages_size(z.at[2], o->free), more);
@@ -498,7 +503,12 @@ static void tell_device(const struct messages_event *e, const struct findings_to
 	const struct messages_oom *o = &e->oom;
 	struct sizes z;
 
-	if (known(o->tried) && known(o->total) && o->tried.low > o->total.high)
+	if (strstr(e->wording->pattern, "CUBLAS_STATUS_ALLOC"))
+		snprintf(out, size,
+			 "cuBLAS could not start: the card was full, or an index was out of its "
+			 "range "
+			 "before it");
+	else if (known(o->tried) && known(o->total) && o->tried.low > o->total.high)
 		snprintf(out, size, "%s was asked for at once, and the whole card has %s",
 			 messages_size(z.at[0], o->tried), messages_size(z.at[1], o->total));
 	else if (t->bound_by == FINDINGS_BOUND_LIMIT && known(o->allowed) && known(o->allocated))

@@ -115,6 +115,7 @@ const struct scan_cue scan_cues[] = {
 	{ "text-generation-webui", E(WEBUI), A(GENERATING) },
 	{ "oobabooga", E(WEBUI), A(GENERATING) },
 	{ "ComfyUI", E(COMFYUI), A(GENERATING) },
+	{ "comfy ui", E(COMFYUI), A(GENERATING) },
 	{ "!!! Exception during processing", E(COMFYUI), A(GENERATING) },
 	{ "comfy\\", E(COMFYUI), A(GENERATING) },
 	{ "comfy.model", E(COMFYUI), A(GENERATING) },
@@ -358,7 +359,11 @@ static enum messages_engine engine_of_wording(const struct messages_wording *w)
 		{ "out of memory to allocate", E(RAPIDS) },
 		{ "Out of memory error on GPU", E(PADDLE) },
 		{ "memory on GPU {device}, ", E(PADDLE) },
+		{ "Cannot malloc", E(PADDLE) },
 		{ "requires more system memory", E(OLLAMA) },
+		{ "may not have enough", E(OLLAMA) },
+		{ "local_client.cc", E(JAX) },
+		{ "*allocate: 2", E(TENSORRT) },
 		{ "[metal::malloc]", E(MLX) },
 		{ "[malloc_or_wait]", E(MLX) },
 		{ "vs. 0)*out of memory", E(CAFFE) },
@@ -408,7 +413,8 @@ static enum messages_activity activity_of_moment(enum messages_moment moment)
 static int is_before(enum messages_engine a, enum messages_engine b)
 {
 	/* MLX's Metal errors are worded as ggml's are */
-	return a && (!b || a < b || (a == E(MLX) && b == E(LLAMA_CPP)));
+	return a && (!b || a < b || (a == E(MLX) && b == E(LLAMA_CPP)) ||
+		     (a == E(ONNX_RUNTIME) && b == E(TENSORRT)));
 }
 
 /* May a log whose failure is written by the first be one of the second?  PyTorch and ggml are inside of others. */

@@ -106,6 +106,11 @@ const struct messages_wording scan_wordings[] = {
 	  "help" },
 	/* -- JAX, XLA: xla/service, tsl/framework/bfc_allocator.cc -- */
 	{ MESSAGES_JAX, MESSAGES_DEVICE, 1,
+	  "Resource exhausted: Out of memory while trying to allocate {tried}", NULL, NULL },
+	/* cut by a terminal's edge behind its first word */
+	{ MESSAGES_JAX, MESSAGES_DEVICE, 1, "local_client.cc:*Resource exhausted: Out", NULL,
+	  NULL },
+	{ MESSAGES_JAX, MESSAGES_DEVICE, 1,
 	  "RESOURCE_EXHAUSTED: Out of memory while trying to allocate {tried}", NULL, NULL },
 	{ MESSAGES_JAX, MESSAGES_DEVICE, 1, "RESOURCE_EXHAUSTED: Out of memory allocating {tried}",
 	  NULL, NULL },
@@ -200,6 +205,10 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "ErrorOutOfDeviceMemory", NULL, NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_HOST, 1,
 	  "insufficient memory (attempted to allocate {tried})", NULL, NULL },
+	{ MESSAGES_LLAMA_CPP, MESSAGES_HOST, 0,
+	  "may not have enough available memory to run this model", NULL, NULL },
+	{ MESSAGES_LLAMA_CPP, MESSAGES_HOST, 0, "may not have enough memory to load the model",
+	  NULL, NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_HOST, 1,
 	  "model requires more system memory ({tried}) than is available ({free})", NULL, NULL },
 	/* -- serving: vllm/worker, vllm/v1/core/kv_cache_utils.py, sglang, TGI -- */
@@ -221,6 +230,15 @@ const struct messages_wording scan_wordings[] = {
 	  "max seq len ({wanted}) is larger than the maximum number of tokens that can be stored "
 	  "in KV "
 	  "cache ({fits})",
+	  "one request of the full length needs more KV cache than the server's share leaves",
+	  NULL },
+	/* the same, cut by a terminal's edge */
+	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1,
+	  "larger than the available KV cache memory ({free})",
+	  "one request of the full length needs more KV cache than the server's share leaves",
+	  NULL },
+	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1,
+	  "max seq len ({wanted}) is larger than the maximum number of tokens",
 	  "one request of the full length needs more KV cache than the server's share leaves",
 	  NULL },
 	{ MESSAGES_SERVING, MESSAGES_BUDGET, 0,
@@ -295,6 +313,13 @@ const struct messages_wording scan_wordings[] = {
 	  NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
 	  "Available memory of {free} is smaller than requested bytes of {tried}", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, /* 1.6: memory/detail/system_allocator.cc */
+	  "Out of memory error on GPU {device}. Cannot allocate {tried2} GPU memory, available "
+	  "memory is {free2}",
+	  NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
+	  "Cannot malloc {tried2} GPU memory. Please shrink FLAGS_fraction_of_gpu_memory", NULL,
+	  NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
 	  "Out of memory error on GPU {device}. Cannot allocate {tried2} memory on GPU*, "
 	  "{allocated2} "
@@ -384,6 +409,10 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDA failure {code}: out of memory", NULL, NULL },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "Cuda Runtime (out of memory)", NULL, NULL },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDA error {code} at *: out of memory", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "cuMemAlloc failed: out of memory", NULL, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CURAND_STATUS_ALLOCATION_FAILED", FULL_CARD, NULL },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, /* TensorRT 7 and 8 */
+	  "Cuda Error in *allocate: 2 (out of memory)", NULL, NULL },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "cudaMalloc failed: out of memory", NULL, NULL },
 	{ MESSAGES_CUDA, MESSAGES_HOST, 1, "cudaHostAlloc*out of memory", PINNED_SAYS,
 	  PINNED_HELPS },
@@ -395,8 +424,7 @@ const struct messages_wording scan_wordings[] = {
 	  PINNED_HELPS },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDA_ERROR_OUT_OF_MEMORY", NULL, NULL },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "cudaErrorMemoryAllocation", NULL, NULL },
-	{ MESSAGES_CUDA, MESSAGES_DEVICE, 0, "CUBLAS_STATUS_ALLOC_FAILED", BAD_LABEL_TOO,
-	  FIND_INDEX },
+	{ MESSAGES_CUDA, MESSAGES_DEVICE, 0, "CUBLAS_STATUS_ALLOC_FAILED", BAD_LABEL_TOO, NULL },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUDNN_STATUS_ALLOC_FAILED", FULL_CARD, LEAVE_ROOM },
 	{ MESSAGES_CUDA, MESSAGES_DEVICE, 1, "CUSOLVER_STATUS_ALLOC_FAILED", FULL_CARD,
 	  LEAVE_ROOM },
@@ -550,7 +578,8 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "std::bad_alloc", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "[Errno 12] Cannot allocate memory", NULL, NULL },
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "Cannot allocate memory (os error 12)", NULL, NULL },
-	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "The paging file is too small", NULL, NULL },
+	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "The paging file is too small",
+	  "Windows could promise no more memory: the page file is too small", NULL },
 	/* Windows' ERROR_COMMITMENT_LIMIT, whose sentence is in the system's language */
 	{ MESSAGES_PYTHON, MESSAGES_HOST, 1, "(os error 1455)",
 	  "Windows could promise no more memory: the page file is too small", NULL },
