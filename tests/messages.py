@@ -126,7 +126,7 @@ def judge(row):
             said.append(f"{name}: {check}: {json.dumps(d)[:1500]}")
     free, tried = d["numbers"]["free_bytes"]["low"], d["numbers"]["tried_bytes"]["high"]
     # no cause of PyTorch's own is possible, or most of the card is somebody else's
-    had = (free is not None and tried is not None and free >= tried) or d["verdict"]["bound_by"] == "unknown"
+    had = (free is not None and tried is not None and free >= tried) or d["verdict"]["bound_by"] in ("unknown", "other_process")
     if d["verdict"]["cause"] == "unknown" and not d["verdict"]["causes"] and not had:
         said.append(f"{name}: nothing is ranked")
     for words in of_another(d):

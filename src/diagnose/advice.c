@@ -49,9 +49,11 @@ enum {
 	F_BIG = 1024,     /* one request of the card's memory: no other program is to blame */
 	F_PINNED = 4096,  /* host memory that the driver pins */
 	F_HANDLE = 8192,  /* cuBLAS made no handle: a full card, or a bad index before it */
+	F_HUGE = 16384,   /* one request that no card has, or few do */
 	F_LIMIT = 2048    /* of the group's host memory: {more} */
 };
 
+#define HUGE_BYTES ((uint64_t)64 << 30)
 #define BIG_BYTES ((uint64_t)1 << 30)
 #define LARGE_BYTES ((uint64_t)16 << 30) /* of one array in host memory: seldom meant */
 
@@ -113,6 +115,12 @@ static const struct row {
 	  .first = "look for a limit of this process (a memory fraction, MIG, a container's "
 		   "share)" },
 
+	{ HELPS, .kinds = GPU, .facts = F_HUGE,
+	  .engines = TORCH | PICTURES | IN(RAPIDS) | IN(JAX) | IN(TENSORFLOW) | IN(ULTRALYTICS),
+	  .text = "one array of that size is seldom meant: look at the shape of the input (an "
+		  "image "
+		  "that was not resized, a sequence that was not cut, a dimension too many)",
+	  .first = "look at the size of the input: so much at once is seldom meant" },
 	{ HELPS, .kinds = GPU, .facts = F_SIBLINGS, .engines = TORCH | IN(MEGATRON),
 	  .doing = DOING(TRAINING) | DOING(EVALUATION) | DOING(UNKNOWN) | DOING(STARTING),
 	  .bounds = BY(DEVICE),
@@ -675,6 +683,9 @@ static unsigned facts_of_numbers(const struct messages_event *e, const struct fi
 		facts |= strstr(words, "CUBLAS_STATUS_ALLOC") ? F_BARE | F_HANDLE : F_BARE;
 	if (known(o->tried) && o->tried.low >= BIG_BYTES)
 		facts |= F_BIG;
+	if (known(o->tried) &&
+	    (o->tried.low >= HUGE_BYTES || (known(o->total) && o->tried.low > o->total.high)))
+		facts |= F_HUGE;
 	if (e->wording->says && strstr(e->wording->says, "pin host"))
 		facts |= F_PINNED;
 	if (known(e->limit) && e->limit.high)

@@ -23,6 +23,9 @@
  */
 #define UNTOLD_BYTES (3u << 29)
 
+/* A full card of which the engine holds no more than this is in other hands. */
+#define LITTLE_BYTES (1u << 28)
+
 #define MIB ((uint64_t)1 << 20)
 
 static int known(struct messages_bytes b)
@@ -153,9 +156,12 @@ static void judge_device(const struct messages_event *e, struct findings_told *t
 	/* what the figures exclude is not ranked: somebody else has most of the card */
 	t->elsewhere = t->bound_by == FINDINGS_BOUND_UNKNOWN && known(t->outside) &&
 		       known(o->reserved) && t->outside.low > o->reserved.high;
-	if (known(o->free) && known(o->tried) && known(o->allocated) && !known(o->total) &&
-	    o->allocated.high < o->tried.low)
+	if (known(o->free) && known(o->allocated) && !known(o->total) && !known(o->allowed) &&
+	    o->allocated.high < LITTLE_BYTES && t->bound_by == FINDINGS_BOUND_DEVICE) {
 		t->elsewhere = 1;
+		t->bound_by = FINDINGS_BOUND_OTHER_PROCESS;
+		t->bound_certain = 0;
+	}
 }
 
 static void judge_bound(const struct messages_event *e, struct findings_told *t)

@@ -61,6 +61,8 @@ static const struct cue {
 	{ MESSAGES_LOADING, NULL, "load_weights", NULL },
 	{ MESSAGES_LOADING, NULL, "dispatch_model", NULL },
 	{ MESSAGES_LOADING, "vllm/", "initialize_model", NULL },
+	{ MESSAGES_LOADING, "vllm/model_executor/", "__init__", NULL },
+	{ MESSAGES_LOADING, "vllm/model_executor/", "create_weights", NULL },
 	{ MESSAGES_LOADING, "torch/nn/modules/module.py", "_apply", NULL },
 	{ MESSAGES_LOADING, "torch/nn/modules/module.py", "convert", NULL },
 	{ MESSAGES_BACKWARD, "torch/autograd/", "backward", NULL },

@@ -273,6 +273,9 @@ const struct messages_wording scan_wordings[] = {
 	  NULL },
 	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1, "Not enough memory to handle {code} prefill tokens",
 	  NULL, "lower --max-batch-prefill-tokens" },
+	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1, /* TGI */
+	  "Not enough memory to handle {code} total tokens", NULL,
+	  "lower --max-batch-total-tokens, or --max-batch-prefill-tokens" },
 	{ MESSAGES_SERVING, MESSAGES_DEVICE, 1,
 	  "Requested amount of GPU memory ({tried}) could not be allocated", NULL, NULL },
 	/* -- libraries -- */
@@ -765,6 +768,7 @@ const struct messages_wording scan_wordings[] = {
 	  "a process crashed (segmentation fault): not memory that ran out", NULL },
 	/* -- shells and exit codes -- */
 	{ MESSAGES_SHELL, MESSAGES_NOTHING, 1, "exit code 137 mean", NULL, NULL },
+	{ MESSAGES_SHELL, MESSAGES_NOTHING, 1, "that ends with exit code 137", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "exit code: 137|", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "exit code 137|", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "exited with code 137|", NULL, NULL },
@@ -787,6 +791,8 @@ const struct messages_wording scan_wordings[] = {
 	/* -- PyTorch without numbers: what the rows above did not take -- */
 	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "Error: CUDA out of memory", NULL, NULL },
 	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "Error: HIP out of memory", NULL, NULL },
+	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "CUDA out of memory. Tried to allocate {tried}",
+	  NULL, NULL },
 	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "OutOfMemoryError: Allocation on device", NULL,
 	  NULL },
 };
