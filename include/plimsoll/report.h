@@ -172,6 +172,15 @@ struct plim_report_leak {
 	uint64_t part_bytes; /* what that stack allocated and nobody freed */
 };
 
+/* A replay of the same requests, up to the recording's end, under the bound of the failure: whatif's numbers. */
+struct plim_report_tried {
+	const char *settings;         /* (never null) PYTORCH_CUDA_ALLOC_CONF */
+	bool survives;                /* wherever the driver puts the segments */
+	uint64_t oom_event;           /* at which it failed, too; null: it did not */
+	uint64_t limit_bytes;         /* that it was held to */
+	uint64_t reserved_peak_bytes; /* the most that was taken from the driver */
+};
+
 struct plim_report_oom {
 	uint64_t event;   /* (never null) index */
 	uint64_t time_us; /* microseconds since 1970; null before PyTorch 2.2 */
@@ -208,6 +217,9 @@ struct plim_report_oom {
 	size_t annotation_count;
 	/* null for those between the first and the last four of many */
 	struct plim_verdict *verdict;
+	/* what other settings would have done; of the last failure, where settings are the question */
+	struct plim_report_tried *tried;
+	size_t tried_count;
 };
 
 struct plim_report_check {

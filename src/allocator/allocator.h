@@ -263,6 +263,40 @@ enum plim_status allocator_find_needed(struct mem *m, const struct program *p,
 enum plim_status allocator_pack(struct mem *m, const struct program *p, uint64_t *peak_bytes,
 				struct plim_err *err);
 
+/* ---- one setting, judged ---- */
+
+/* What is run: PyTorch's allocator by these rules, or libplimsoll_alloc.so's. */
+struct allocator_trial {
+	struct allocator_rules rules;
+	const struct snapshot_device *device; /* that was recorded: where its segments lay */
+	int own_allocator;                    /* libplimsoll_alloc.so; with a plan or without */
+	const void *plan_bytes;
+	size_t plan_n;
+};
+
+/* By a limit of PyTorch's own, or by what the card has; PLIM_UNKNOWN: by nothing. */
+struct allocator_bounds allocator_bounds_of(uint64_t bytes, int card);
+
+/* Rules of a PYTORCH_CUDA_ALLOC_CONF string for the release that recorded, or for `torch`.  PLIM_E_ARG: it is none. */
+enum plim_status allocator_rules_for(const struct snapshot *t, const char *settings, unsigned torch,
+				     struct allocator_rules *rules, struct plim_err *err);
+
+/* One run at one placement. */
+enum plim_status allocator_try(struct mem *m, const struct program *p,
+			       const struct allocator_trial *trial,
+			       const struct allocator_bounds *bounds, unsigned way,
+			       struct allocator_outcome *out, struct plim_err *err);
+
+/* All placements: outcome, whether it is certain, what is reserved.  The smallest limit is not looked for. */
+enum plim_status allocator_judge(struct mem *m, const struct program *p,
+				 const struct allocator_trial *trial,
+				 const struct allocator_bounds *bounds, struct plim_whatif_run *run,
+				 struct plim_err *err);
+
+/* What people set first; where a run died, the first of them that survives is advised. */
+#define ALLOCATOR_FIRST_SETTINGS 2
+extern const char *const allocator_first_settings[ALLOCATOR_FIRST_SETTINGS];
+
 /* ---- many settings, and which is best ---- */
 
 /* What is searched, and where it is told. */
@@ -274,6 +308,7 @@ struct allocator_search {
 	const struct allocator_rules *own;    /* that it was recorded with */
 	const struct program *program;        /* what it asked for; _take does without */
 	const struct plim_whatif_options *options;
+	int card;                /* the bound is the card's, not a limit of PyTorch's own */
 	struct plim_whatif *out; /* in: bound, floor; out: as_recorded, runs, plan_requests */
 	cycles_bytes plan;       /* file of what repeats; empty: _learn was not called */
 	size_t not_tried;        /* runs for which the time was over */

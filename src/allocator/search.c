@@ -64,35 +64,17 @@ static const char *const allocator_names[2] = { "plimsoll.allocator.use()",
 struct allocator_bounds allocator_search_bounds(const struct allocator_search *s,
 						uint64_t limit_bytes)
 {
-	/* a card is met by the driver, a limit by PyTorch before it asks the driver */
-	int card = !strcmp(s->out->bound.basis, "gpu");
-
-	return (struct allocator_bounds){
-		.limit_bytes = card || limit_bytes == PLIM_UNKNOWN ? UINT64_MAX : limit_bytes,
-		.capacity_bytes = card ? limit_bytes : UINT64_MAX,
-	};
+	return allocator_bounds_of(limit_bytes, s->card);
 }
 
 enum plim_status allocator_search_rules(const struct allocator_search *s, const char *settings,
 					struct allocator_rules *rules, struct plim_err *err)
 {
-	const struct snapshot *t = s->snapshot;
-	unsigned torch = s->options->torch;
-	enum plim_status st;
-
 	if (!settings) {
 		*rules = *s->own;
 		return PLIM_OK;
 	}
-	if (!torch && !t->settings.have_reuse_key)
-		torch = allocator_release_from_keys(t);
-	st = allocator_rules_parse(settings, torch, rules, err);
-	if (!st && rules->not_modelled)
-		st = err_set(err, PLIM_E_ARG,
-			     "settings '%s': cudaMallocAsync is the driver's own allocator, whose "
-			     "rules are not known",
-			     settings);
-	return st;
+	return allocator_rules_for(s->snapshot, settings, s->options->torch, rules, err);
 }
 
 /* Of our own sets: would it be another run than the others? */
@@ -102,8 +84,7 @@ static int acts(const struct allocator_search *s, const char *settings,
 	const struct snapshot *t = s->snapshot;
 
 	/* the threshold is a share of PyTorch's own limit */
-	if (rules->gc_threshold > 0 &&
-	    (s->out->bound.limit_bytes == PLIM_UNKNOWN || !strcmp(s->out->bound.basis, "gpu")))
+	if (rules->gc_threshold > 0 && (s->out->bound.limit_bytes == PLIM_UNKNOWN || s->card))
 		return 0;
 	return !t->settings.have || strcmp(settings, snapshot_text(t, t->settings.conf)) != 0;
 }
@@ -183,112 +164,28 @@ static struct plim_whatif_run *run_of(struct allocator_search *s, uint32_t numbe
 	return number ? &s->out->runs[number - 1] : s->out->as_recorded;
 }
 
-/* What is run: PyTorch's allocator by these rules, or libplimsoll_alloc.so's. */
-struct trial {
-	struct allocator_rules rules;
-	const char *plan; /* of allocator_names; NULL: PyTorch's */
-};
-
-static enum plim_status plan_once(const struct allocator_search *s, const char *name,
-				  const struct allocator_bounds *bounds,
-				  struct allocator_outcome *out, struct plim_err *err)
+static enum plim_status trial_of(const struct allocator_search *s,
+				 const struct plim_whatif_run *run, int recorded,
+				 struct allocator_trial *trial, struct plim_err *err)
 {
-	struct allocator_vmm how = { .bounds = *bounds };
-
-	if (!strcmp(name, allocator_names[1])) {
-		how.plan_bytes = s->plan.at;
-		how.plan_n = s->plan.n;
+	*trial = (struct allocator_trial){ .device = s->device, .own_allocator = run->plan };
+	if (run->plan && !strcmp(run->settings, allocator_names[1])) {
+		trial->plan_bytes = s->plan.at;
+		trial->plan_n = s->plan.n;
 	}
-	return allocator_run_vmm(s->mem, s->program, &how, out, err);
+	if (run->plan)
+		return PLIM_OK;
+	return allocator_search_rules(s, recorded ? NULL : run->settings, &trial->rules, err);
 }
 
-static enum plim_status once(const struct allocator_search *s, const struct trial *trial,
-			     const struct allocator_bounds *bounds, unsigned way,
-			     struct allocator_outcome *out, struct plim_err *err)
-{
-	struct allocator_run how = {
-		.rules = &trial->rules, .bounds = *bounds, .way = way, .device = s->device
-	};
-
-	if (trial->plan)
-		return plan_once(s, trial->plan, bounds, out, err);
-	return allocator_run(s->mem, s->program, &how, out, err);
-}
-
-static uint64_t reserved_peak(const struct allocator_outcome *o)
-{
-	return o->stats.count[ALLOCATOR_RESERVED_BYTES][0].peak;
-}
-
-static void widen(struct plim_whatif_run *run, const struct allocator_outcome *o)
-{
-	struct plim_interval *range = &run->reserved_peak_range_bytes;
-	uint64_t most = reserved_peak(o), least = most;
-
-	if (o->refused_workspaces) {
-		least = o->unrefused_peak_bytes;
-		most = run->limit_bytes > most ? run->limit_bytes : most;
-	}
-	range->low = least < range->low ? least : range->low;
-	range->high = most > range->high ? most : range->high;
-	run->outcome_certain &= !o->refused_workspaces &&
-				(o->oom_event == TRACE_NONE) == (run->outcome == PLIM_WHATIF_OK);
-}
-
-static void fill(struct plim_whatif_run *run, const struct allocator_outcome *o)
-{
-	run->outcome = o->oom_event == TRACE_NONE ? PLIM_WHATIF_OK : PLIM_WHATIF_OOM;
-	run->outcome_certain = true;
-	run->oom_event = o->oom_event == TRACE_NONE ? PLIM_UNKNOWN : o->oom_event;
-	run->oom_request_bytes = o->oom_event == TRACE_NONE ? PLIM_UNKNOWN : o->oom_request_bytes;
-	run->reserved_peak_bytes = reserved_peak(o);
-	run->reserved_peak_range_bytes = (struct plim_interval){ UINT64_MAX, 0 };
-	run->refused_workspaces = o->refused_workspaces;
-	run->allocated_peak_bytes = o->stats.count[ALLOCATOR_ALLOCATED_BYTES][0].peak;
-	run->active_peak_bytes = o->stats.count[ALLOCATOR_ACTIVE_BYTES][0].peak;
-	run->retries = o->stats.retries;
-	run->device_allocs = o->stats.device_allocs;
-	run->segments = o->stats.count[ALLOCATOR_SEGMENT][0].current;
-	widen(run, o);
-}
-
-/*
- * One setting at all placements.  A limit given as a share of the card can come out a byte lower than
- * it was meant (PyTorch multiplies doubles), and a byte decides where segments fill it exactly.
- */
-static enum plim_status run_settings(const struct allocator_search *s, struct plim_whatif_run *run,
-				     const struct trial *trial, struct plim_err *err)
-{
-	struct allocator_bounds bounds = allocator_search_bounds(s, s->out->bound.limit_bytes);
-	unsigned ways = trial->plan ? 1 : allocator_ways(s->device);
-	struct allocator_outcome o;
-	enum plim_status st = once(s, trial, &bounds, ALLOCATOR_RECORDED, &o, err);
-
-	run->limit_bytes = s->out->bound.limit_bytes;
-	run->smallest_limit_bytes = PLIM_UNKNOWN;
-	if (st)
-		return st;
-	fill(run, &o);
-	for (unsigned way = ALLOCATOR_RECORDED + 1; !st && way < ways; way++) {
-		st = once(s, trial, &bounds, way, &o, err);
-		if (!st)
-			widen(run, &o);
-	}
-	if (st || bounds.limit_bytes == UINT64_MAX || !bounds.limit_bytes)
-		return st;
-	bounds.limit_bytes--;
-	st = once(s, trial, &bounds, ALLOCATOR_RECORDED, &o, err);
-	if (!st)
-		widen(run, &o);
-	return st;
-}
-
-static enum plim_status survives(const struct allocator_search *s, const struct trial *trial,
-				 uint64_t limit, int *yes, struct plim_err *err)
+static enum plim_status survives(const struct allocator_search *s,
+				 const struct allocator_trial *trial, uint64_t limit, int *yes,
+				 struct plim_err *err)
 {
 	struct allocator_bounds bounds = allocator_search_bounds(s, limit);
 	struct allocator_outcome o;
-	enum plim_status st = once(s, trial, &bounds, ALLOCATOR_RECORDED, &o, err);
+	enum plim_status st =
+		allocator_try(s->mem, s->program, trial, &bounds, ALLOCATOR_RECORDED, &o, err);
 
 	*yes = !st && o.oom_event == TRACE_NONE && !o.refused_workspaces;
 	return st;
@@ -300,17 +197,18 @@ static enum plim_status survives(const struct allocator_search *s, const struct 
  * the limit), so this is a limit below which 2 MiB less is not survived, not a proof for all others.
  */
 static enum plim_status find_smallest(const struct allocator_search *s, struct plim_whatif_run *run,
-				      const struct trial *trial, struct plim_err *err)
+				      const struct allocator_trial *trial, struct plim_err *err)
 {
 	struct allocator_bounds none = { UINT64_MAX, UINT64_MAX, 0 };
 	uint64_t low = s->out->floor.requested_peak_bytes / GRAIN, high;
 	struct allocator_outcome o;
-	enum plim_status st = once(s, trial, &none, ALLOCATOR_RECORDED, &o, err);
+	enum plim_status st =
+		allocator_try(s->mem, s->program, trial, &none, ALLOCATOR_RECORDED, &o, err);
 	int yes;
 
 	if (st)
 		return st;
-	high = (reserved_peak(&o) + GRAIN - 1) / GRAIN;
+	high = (o.stats.count[ALLOCATOR_RESERVED_BYTES][0].peak + GRAIN - 1) / GRAIN;
 	if (run->outcome == PLIM_WHATIF_OK && s->out->bound.limit_bytes / GRAIN < high)
 		high = s->out->bound.limit_bytes / GRAIN;
 	st = survives(s, trial, high * GRAIN, &yes, err);
@@ -336,16 +234,24 @@ static int worth_bisecting(const struct allocator_search *s)
 	       s->program->ops.n * 20 * (s->out->run_count + 1) <= CHEAP_OPS;
 }
 
+/* That it was refused is no prediction: it happened. */
+static void take_recorded(const struct allocator_search *s, struct plim_whatif_run *run)
+{
+	if (!strcmp(s->out->bound.basis, "recorded") && run->outcome == PLIM_WHATIF_OOM)
+		run->outcome_certain = true;
+}
+
 static enum plim_status do_one(struct allocator_search *s, uint32_t number, struct plim_err *err)
 {
+	struct allocator_bounds bounds = allocator_search_bounds(s, s->out->bound.limit_bytes);
 	struct plim_whatif_run *run = run_of(s, number);
-	struct trial trial = { .plan = run->plan ? run->settings : NULL };
-	enum plim_status st = PLIM_OK;
+	struct allocator_trial trial;
+	enum plim_status st = trial_of(s, run, !number, &trial, err);
 
-	if (!run->plan)
-		st = allocator_search_rules(s, number ? run->settings : NULL, &trial.rules, err);
 	if (!st)
-		st = run_settings(s, run, &trial, err);
+		st = allocator_judge(s->mem, s->program, &trial, &bounds, run, err);
+	if (!st && !number)
+		take_recorded(s, run);
 	if (!st && worth_bisecting(s))
 		st = find_smallest(s, run, &trial, err);
 	return st;

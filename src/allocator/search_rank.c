@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#define WORTH_PART 10
 #define CLEARLY_PART 32 /* a limit that is smaller by one part of so many is clearly better */
 
 static int certainly_survives(const struct plim_whatif_run *run)
@@ -69,6 +70,12 @@ static int clearly_less(uint64_t a, uint64_t b)
 	return a + a / CLEARLY_PART < b;
 }
 
+/* Of a run that fits: as much less as report calls fragmentation (pools.c). */
+static int worth_it(uint64_t a, uint64_t b)
+{
+	return a < b && (b - a) * WORTH_PART >= b;
+}
+
 /* Does `a` ask less of its user: memory that others could have, or else keys to set? */
 static int costs_less(const struct plim_whatif_run *a, const struct plim_whatif_run *b)
 {
@@ -96,6 +103,19 @@ static const struct plim_whatif_run *cheapest(const struct plim_whatif *w,
 	return best;
 }
 
+/* Where the recording failed: what people set first, if it survives. */
+static const struct plim_whatif_run *first_survivor(const struct plim_whatif *w)
+{
+	if (!w->death || strcmp(w->bound.basis, "recorded") != 0)
+		return NULL;
+	for (size_t k = 0; k < ALLOCATOR_FIRST_SETTINGS; k++)
+		for (size_t i = 0; i < w->run_count; i++)
+			if (!strcmp(w->runs[i].settings, allocator_first_settings[k]) &&
+			    certainly_survives(&w->runs[i]) == 2)
+				return &w->runs[i];
+	return NULL;
+}
+
 static int clearly_better(const struct plim_whatif_run *a, const struct plim_whatif_run *own)
 {
 	if (certainly_survives(a) < 2)
@@ -106,8 +126,9 @@ static int clearly_better(const struct plim_whatif_run *a, const struct plim_wha
 	if ((!a->plan && a->retries > own->retries) || need(a) > need(own) ||
 	    clearly_less(own->reserved_peak_range_bytes.high, a->reserved_peak_range_bytes.high))
 		return 0;
-	return clearly_less(need(a), need(own)) ||
-	       clearly_less(a->reserved_peak_range_bytes.high, own->reserved_peak_range_bytes.low);
+	/* nothing died: a change has to be worth its costs */
+	return worth_it(need(a), need(own)) ||
+	       worth_it(a->reserved_peak_range_bytes.high, own->reserved_peak_range_bytes.low);
 }
 
 enum plim_status allocator_search_best(const struct plim_whatif *w, struct arena *arena,
@@ -120,7 +141,8 @@ enum plim_status allocator_search_best(const struct plim_whatif *w, struct arena
 	if (!order)
 		return mem_status(err);
 	allocator_search_rank(w, order);
-	best = w->run_count ? cheapest(w, order) : NULL;
+	*out = first_survivor(w);
+	best = !*out && w->run_count ? cheapest(w, order) : NULL;
 	if (best && strcmp(best->settings, w->as_recorded->settings) &&
 	    clearly_better(best, w->as_recorded))
 		*out = best;

@@ -98,11 +98,12 @@ struct findings_death {
 };
 
 /* What the same requests did under settings that people would try, up to the recording's end. */
-#define FINDINGS_TRIED 2
+#define FINDINGS_TRIED ALLOCATOR_FIRST_SETTINGS
 struct findings_tried {
 	const char *settings;
 	int survives; /* wherever the driver puts the segments */
 	uint64_t reserved_bytes;
+	struct plim_whatif_run run; /* all that whatif says of it, but for the smallest limit */
 };
 
 /*
@@ -113,6 +114,12 @@ enum plim_status findings_try_settings(struct mem *m, const struct timeline *tl,
 				       const struct allocator_bounds *bounds,
 				       struct findings_tried tried[FINDINGS_TRIED], size_t *n,
 				       struct plim_err *err);
+
+/* What a replay is bounded by to be one of that death; whatif and report ask both. */
+struct allocator_bounds findings_bounds_of(const struct findings_death *d);
+
+/* May a setting have saved the run?  Not where it leaks, or needs more than was certainly allowed. */
+int findings_settings_help(const struct findings_death *d);
 
 /* ---- findings ---- */
 

@@ -69,10 +69,7 @@ enum plim_status diagnose_death(struct diagnosis *x, size_t i, struct plim_err *
 static enum plim_status try_settings(struct diagnosis *x, struct plim_err *err)
 {
 	const struct findings_death *d = &x->death;
-	int limit = d->bound_by == FINDINGS_BOUND_LIMIT;
-	struct allocator_bounds bounds = { .limit_bytes = limit ? d->bound_low_bytes : UINT64_MAX,
-					   .capacity_bytes =
-						   limit ? UINT64_MAX : d->bound_low_bytes };
+	struct allocator_bounds bounds = findings_bounds_of(d);
 
 	x->tried_count = 0;
 	if ((d->cause != FINDINGS_CAUSE_FRAGMENTATION && d->cause != FINDINGS_CAUSE_UNKNOWN) ||
@@ -82,6 +79,24 @@ static enum plim_status try_settings(struct diagnosis *x, struct plim_err *err)
 	x->tried_count = FINDINGS_TRIED;
 	return findings_try_settings(x->device->of->mem, x->tl, &bounds, x->tried, &x->tried_count,
 				     err);
+}
+
+static enum plim_status tell_tried(const struct diagnosis *x, struct plim_report_oom *out,
+				   struct plim_err *err)
+{
+	out->tried = arena_take(x->names->arena, x->tried_count, sizeof(*out->tried), err);
+	if (!out->tried)
+		return mem_status(err);
+	for (size_t i = 0; i < x->tried_count; i++)
+		out->tried[i] = (struct plim_report_tried){
+			.settings = x->tried[i].settings,
+			.survives = x->tried[i].survives,
+			.oom_event = x->tried[i].run.oom_event,
+			.limit_bytes = x->tried[i].run.limit_bytes,
+			.reserved_peak_bytes = x->tried[i].run.reserved_peak_bytes,
+		};
+	out->tried_count = x->tried_count;
+	return PLIM_OK;
 }
 
 static enum plim_status tell_verdict(struct diagnosis *x, size_t i, struct plim_report_oom *out,
@@ -96,12 +111,16 @@ static enum plim_status tell_verdict(struct diagnosis *x, size_t i, struct plim_
 	if (st)
 		return st;
 	out->bound_bytes = x->death.bound_low_bytes;
+	x->tried_count = 0;
 	if (is_last(x, i) && x->replays && !recording_is_plan(r))
 		st = try_settings(x, err);
 	out->verdict = st ? NULL : arena_take(x->names->arena, 1, sizeof(*out->verdict), err);
 	if (!out->verdict)
 		return mem_status(err);
 	r->counts.verdicts++;
+	st = tell_tried(x, out, err);
+	if (st)
+		return st;
 	return diagnose_verdict(x->names, &x->death, x->tried, x->tried_count, out->verdict, err);
 }
 

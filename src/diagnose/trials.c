@@ -1,30 +1,19 @@
 /* A recording's requests replayed under the settings that people would try. */
 #include "diagnose.h"
 
-static const char *const usual[FINDINGS_TRIED] = { "expandable_segments:True",
-						   "max_split_size_mb:64" };
-
-static enum plim_status run(struct mem *m, const struct program *p,
-			    const struct snapshot_device *device,
-			    const struct allocator_bounds *bounds, struct findings_tried *tried,
-			    struct plim_err *err)
+struct allocator_bounds findings_bounds_of(const struct findings_death *d)
 {
-	struct allocator_rules rules;
-	struct allocator_run how = { .rules = &rules, .bounds = *bounds, .device = device };
-	struct allocator_outcome out;
-	/* without a bound it survives wherever the driver puts its segments */
-	int bounded = bounds->limit_bytes != UINT64_MAX || bounds->capacity_bytes != UINT64_MAX;
-	unsigned ways = bounded ? allocator_ways(device) : 1;
-	enum plim_status st = allocator_rules_parse(tried->settings, 0, &rules, err);
+	return allocator_bounds_of(d->bound_low_bytes, d->bound_by != FINDINGS_BOUND_LIMIT);
+}
 
-	tried->survives = !st;
-	for (how.way = 0; !st && how.way < ways && tried->survives; how.way++) {
-		st = allocator_run(m, p, &how, &out, err);
-		tried->survives = out.oom_event == TRACE_NONE && !out.refused_workspaces;
-		if (!st && !how.way)
-			tried->reserved_bytes = out.stats.count[ALLOCATOR_RESERVED_BYTES][0].peak;
-	}
-	return st;
+int findings_settings_help(const struct findings_death *d)
+{
+	uint64_t need = d->requested_live_bytes + d->request_bytes;
+
+	if (d->future)
+		need += d->still_low_bytes;
+	return d->cause != FINDINGS_CAUSE_LEAK && d->bound_low_bytes != PLIM_UNKNOWN &&
+	       need <= d->bound_low_bytes;
 }
 
 enum plim_status findings_try_settings(struct mem *m, const struct timeline *tl,
@@ -32,6 +21,7 @@ enum plim_status findings_try_settings(struct mem *m, const struct timeline *tl,
 				       struct findings_tried tried[FINDINGS_TRIED], size_t *n,
 				       struct plim_err *err)
 {
+	struct allocator_trial trial = { .device = tl->device };
 	struct allocator_check check;
 	struct program *p;
 	enum plim_status st =
@@ -42,9 +32,18 @@ enum plim_status findings_try_settings(struct mem *m, const struct timeline *tl,
 	if (st)
 		return st;
 	for (size_t i = 0; !st && i < wanted && check.diverged_at == TRACE_NONE; i++) {
-		tried[i] = (struct findings_tried){ .settings = usual[i] };
-		st = run(m, p, tl->device, bounds, &tried[i], err);
-		*n = i + 1;
+		const char *settings = allocator_first_settings[i];
+		struct findings_tried *one = &tried[*n];
+
+		*one = (struct findings_tried){ .settings = settings };
+		one->run.settings = settings;
+		/* an older release may not take it */
+		if (allocator_rules_for(tl->snapshot, settings, 0, &trial.rules, NULL))
+			continue;
+		st = allocator_judge(m, p, &trial, bounds, &one->run, err);
+		one->survives = one->run.outcome == PLIM_WHATIF_OK && one->run.outcome_certain;
+		one->reserved_bytes = one->run.reserved_peak_bytes;
+		++*n;
 	}
 	program_free(p);
 	return st;

@@ -270,11 +270,22 @@ static const struct findings_tried *survivor(const struct findings_tried *tried,
 	return NULL;
 }
 
+static void advise_setting(struct lines *l, const struct findings_tried *better)
+{
+	char a[32];
+
+	lines_add(l,
+		  "set PYTORCH_CUDA_ALLOC_CONF=%s: replayed with it, the recording runs to its end "
+		  "with %s reserved (plimsoll whatif has the details and its costs)",
+		  better->settings, text_size(a, better->reserved_bytes));
+}
+
 static void advise(struct lines *l, const struct findings_death *d,
 		   const struct findings_tried *tried, size_t tried_count)
 {
 	enum findings_cause cause = d->cause ? d->cause : d->likelier;
-	const struct findings_tried *better = survivor(tried, tried_count);
+	const struct findings_tried *better =
+		findings_settings_help(d) ? survivor(tried, tried_count) : NULL;
 
 	if (d->future == FINDINGS_FUTURE_PLANNED) {
 		lines_add(
@@ -290,12 +301,7 @@ static void advise(struct lines *l, const struct findings_death *d,
 		return; /* a higher limit would be one more delay */
 	}
 	if (cause == FINDINGS_CAUSE_FRAGMENTATION && better)
-		lines_add(l,
-			  "set PYTORCH_CUDA_ALLOC_CONF=%s: replayed with it the recording runs to "
-			  "its "
-			  "end; "
-			  "plimsoll whatif has the details and its costs",
-			  better->settings);
+		advise_setting(l, better);
 	else if (cause == FINDINGS_CAUSE_FRAGMENTATION)
 		lines_add(l, "plimsoll whatif tries allocator settings on this recording");
 	if (d->bound_by == FINDINGS_BOUND_LIMIT)
@@ -320,8 +326,8 @@ static void advise(struct lines *l, const struct findings_death *d,
 	for (size_t i = 0; i < sizeof(advice) / sizeof(advice[0]); i++)
 		if (advice[i].cause == cause && !(advice[i].when & ~conditions(d)))
 			lines_add(l, "%s", advice[i].text);
-	if (!d->cause && better && cause == FINDINGS_CAUSE_CAPACITY)
-		lines_add(l, "PYTORCH_CUDA_ALLOC_CONF=%s may do, too: try it", better->settings);
+	if (cause != FINDINGS_CAUSE_FRAGMENTATION && better)
+		advise_setting(l, better);
 	if (!d->cause && !d->message)
 		lines_add(l, "to decide: give the error's text with --log%s",
 			  d->complete ? "" : ", and a recording that begins with the process");

@@ -215,6 +215,7 @@ static enum plim_status withhold(const struct plim_whatif *w, const char **why,
 {
 	struct arena *arena = &w->hidden->arena;
 	uint64_t limit = w->bound.limit_bytes, live = w->floor.requested_peak_bytes;
+	const struct findings_death *d = &w->hidden->death;
 	char a[32], b[32], c[32];
 
 	*why = NULL;
@@ -245,6 +246,14 @@ static enum plim_status withhold(const struct plim_whatif *w, const char **why,
 			"%s; a run that survives the recorded part dies later",
 			text_size(a, w->death->still_to_come_bytes),
 			text_size(b, w->death->needed_bytes), text_size(c, limit));
+	else if (!strcmp(w->bound.basis, "recorded") && !findings_settings_help(d))
+		*why = arena_text(
+			arena, err,
+			"no allocator setting can help: %s was live and %s asked for, %s in all, "
+			"and %s is what was certainly allowed",
+			text_size(a, d->requested_live_bytes), text_size(b, d->request_bytes),
+			text_size(c, d->requested_live_bytes + d->request_bytes),
+			text_size((char[32]){ 0 }, limit));
 	else
 		return PLIM_OK;
 	return *why ? PLIM_OK : mem_status(err);
@@ -322,6 +331,14 @@ static enum plim_status begin(struct plim_whatif *w, struct plim_recording *of,
 	return st ? st : recording_describe(r, &h->names, of->path, &w->source, err);
 }
 
+/* What stops it: the card, which the driver tells, or a limit of PyTorch's own? */
+static int is_card(const struct plim_whatif *w)
+{
+	return !strcmp(w->bound.basis, "gpu") ||
+	       (!strcmp(w->bound.basis, "recorded") &&
+		findings_bounds_of(&w->hidden->death).capacity_bytes != UINT64_MAX);
+}
+
 static struct allocator_search *set_search(struct plim_whatif *w)
 {
 	struct plim_whatif_hidden *h = w->hidden;
@@ -332,6 +349,7 @@ static struct allocator_search *set_search(struct plim_whatif *w)
 					       .device = h->device->device,
 					       .own = &h->device->replay->rules,
 					       .options = &h->options,
+					       .card = is_card(w),
 					       .out = w };
 	return &h->search;
 }

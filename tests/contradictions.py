@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""contradictions.py PLIMSOLL RECORDING|FOLDER...: report and whatif say the same of one recording and setting.
+
+Every number of a report's replays (oom[].tried) is that of whatif's row; what report advises to set, whatif recommends, and
+what whatif has no advice for, report does not advise.
+"""
+import glob
+import os
+import sys
+
+import lib
+
+lib.start(sys.argv[1])
+SAME = "limit_bytes", "oom_event", "reserved_peak_bytes"
+
+
+def recordings(paths):
+    for path in paths:
+        if os.path.isdir(path):
+            for name in ("*.pickle", "*.pickle.xz", "*.pkl"):
+                yield from sorted(glob.glob(os.path.join(path, "**", name), recursive=True))
+        else:
+            yield path
+
+
+def advised(verdict):
+    return next((line for line in verdict["helps"] if "PYTORCH_CUDA_ALLOC_CONF=" in line and "replayed" in line), None)
+
+
+def compare(path):
+    """How many replays were compared."""
+    rows = 0
+    for device in lib.result("report", path, codes=(0, 3))["devices"]:
+        last = device["oom"][-1] if device["oom"] else None
+        if not last or not last["verdict"]:
+            continue
+        whatif = lib.result("whatif", path, "--device", device["device"])
+        runs = {r["settings"]: r for r in whatif["runs"]}
+        for one in last["tried"]:
+            rows += 1
+            row = runs.get(one["settings"])
+            if not lib.expect(row, path, one["settings"], "whatif has no such row"):
+                continue
+            survives = row["outcome"] == "ok" and row["outcome_certain"]
+            lib.expect(one["survives"] == survives, path, one["settings"], one["survives"], row["outcome"])
+            for key in SAME:
+                lib.expect(one[key] == row[key], path, one["settings"], key, one[key], row[key])
+        line = advised(last["verdict"])
+        if line:
+            lib.expect(whatif["recommended"] and f"={whatif['recommended']}" in line, path, "report:", line, "whatif:", whatif["recommended"], whatif["withheld"])
+        if whatif["recommended"] in [t["settings"] for t in last["tried"]]:
+            lib.expect(line, path, "whatif recommends what report does not:", whatif["recommended"])
+    return rows
+
+
+compared = sum(compare(path) for path in recordings(sys.argv[2:]))
+lib.expect(compared, "no replay", "was compared")
+lib.finish(f"{compared} replays: report's numbers are whatif's", least=1)
