@@ -10,7 +10,7 @@
 static const char *const group_names[] = { "user-frame", "stack", "size", NULL };
 
 struct report_opts {
-	bool json, redact, no_color;
+	bool json, redact, why, no_color;
 	uint64_t device, max_memory, owners, width, threads;
 	const char *log, *at, *events, *steps, *strip_prefix, *output;
 	const char *source, *fail_on, *baseline;
@@ -30,6 +30,8 @@ static const struct opt report_opt[] = {
 	OPT_STRING(0, "source", report_opts, source, "DIR", NULL,
 		   "the program's source: the mistake behind what stands out, as plimsoll lint "
 		   "finds it"),
+	OPT_FLAG(0, "why", report_opts, why,
+		 "the evidence too: every finding in full, all totals, the check"),
 	OPT_HEADING("What to look at"),
 	OPT_U64('d', "device", report_opts, device, "N", 0, 1023, OPT_NONE, "only this GPU"),
 	OPT_STRING(0, "at", report_opts, at, "MOMENT", NULL,
@@ -69,7 +71,7 @@ static struct plim_report_options options_of(const struct report_opts *o)
 	struct plim_report_options options;
 
 	plim_report_options_init(&options);
-	options.flags = o->redact ? PLIM_REPORT_REDACT : 0;
+	options.flags = (o->redact ? PLIM_REPORT_REDACT : 0) | (o->why ? PLIM_REPORT_WHY : 0);
 	options.max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory;
 	options.log_path = o->log;
 	options.device = o->device == OPT_NONE ? PLIM_UNKNOWN : o->device;
@@ -294,8 +296,12 @@ const struct cmd cmd_report = {
 		"Several files, a folder (also with a folder for each rank or machine) or a tar "
 		"archive are the ranks of one job: which died first, a table by rank, how they "
 		"differ, and the worst in full.  They are read in parallel within --max-memory.\n\n"
-		"Every event is replayed under the allocator's rules at its own address; the last "
-		"line tells whether the "
+		"The text has the verdict and its sum, what to do best first, who held the memory, "
+		"and "
+		"its course, in 40 lines; --why adds the evidence.  Every event is replayed under "
+		"the "
+		"allocator's rules at its own address; \"replay exact\" in the first line says "
+		"that the "
 		"snapshot's blocks came out exactly.",
 	.examples = report_examples,
 	.opts = report_opt,

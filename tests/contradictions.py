@@ -4,23 +4,12 @@
 Every number of a report's replays (oom[].tried) is that of whatif's row; what report advises to set, whatif recommends, and
 what whatif has no advice for, report does not advise.
 """
-import glob
-import os
 import sys
 
 import lib
 
 lib.start(sys.argv[1])
 SAME = "limit_bytes", "oom_event", "reserved_peak_bytes"
-
-
-def recordings(paths):
-    for path in paths:
-        if os.path.isdir(path):
-            for name in ("*.pickle", "*.pickle.xz", "*.pkl"):
-                yield from sorted(glob.glob(os.path.join(path, "**", name), recursive=True))
-        else:
-            yield path
 
 
 def advised(verdict):
@@ -53,6 +42,6 @@ def compare(path):
     return rows
 
 
-compared = sum(compare(path) for path in recordings(sys.argv[2:]))
+compared = sum(compare(path) for path in lib.recordings(sys.argv[2:]))
 lib.expect(compared, "no replay", "was compared")
 lib.finish(f"{compared} replays: report's numbers are whatif's", least=1)

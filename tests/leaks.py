@@ -6,7 +6,6 @@ them, and in each recording that is given and has no leak of its own, a leak of 
 after each step (or request), at a line of its own.  Where at least eight repetitions kept something it must be found.
 With --table it prints what docs/accuracy.md shows.
 """
-import glob
 import os
 import pickle
 import sys
@@ -673,15 +672,6 @@ HONEST = [plain, warm_up, growing_batches, shrinking_batches, curriculum, random
           frozen_then_trained, weight_of_the_size_of_a_leak]
 
 
-def recordings(paths):
-    for path in paths:
-        if os.path.isdir(path):
-            for name in ("*.pickle", "*.pickle.xz", "*.pkl"):
-                yield from sorted(glob.glob(os.path.join(path, "**", name), recursive=True))
-        else:
-            yield path
-
-
 def row(kind, count):
     cells = [f"{found} of {of}" if of else "-" for found, of in count.planted.values()]
     print(f"| {kind} | {count.healthy} | {count.false} | {' | '.join(cells)} |")
@@ -693,7 +683,7 @@ def main():
     counts = {"programs made up, honest": Count(), "recordings": Count()}
     for program in HONEST:
         examine(program.__name__, program().snapshot(), counts["programs made up, honest"])
-    for path in recordings(arguments):
+    for path in lib.recordings(arguments):
         snapshot = lib.load(path)
         if isinstance(snapshot, dict) and snapshot.get("device_traces"):
             known = os.path.basename(path).split(".")[0] in LEAKS

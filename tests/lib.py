@@ -4,6 +4,7 @@ A driver calls start() with its arguments, then run(), expect() and jobs(), and 
 failure that finish() prints: an exit code that was not asked for, a worker's exception, a check that failed.
 """
 import concurrent.futures
+import glob
 import json
 import lzma
 import os
@@ -81,6 +82,16 @@ def load(path):
     """A recording, as Python reads it."""
     with opened(path) as f:
         return pickle.load(f)
+
+
+def recordings(paths):
+    """The recordings among these files and in these folders."""
+    for path in paths:
+        if os.path.isdir(path):
+            for name in ("*.pickle", "*.pickle.xz", "*.pkl"):
+                yield from sorted(glob.glob(os.path.join(path, "**", name), recursive=True))
+        else:
+            yield path
 
 
 def unpacked(paths, folder):

@@ -18,7 +18,8 @@ extern "C" {
 enum plim_report_group { PLIM_GROUP_USER_FRAME, PLIM_GROUP_STACK, PLIM_GROUP_SIZE };
 
 enum plim_report_flags {
-	PLIM_REPORT_REDACT = 1 /* replace all names that are not PyTorch's or well known */
+	PLIM_REPORT_REDACT = 1, /* replace all names that are not PyTorch's or well known */
+	PLIM_REPORT_WHY = 2     /* of the text: all evidence, findings in full, every total */
 };
 
 /* plim_report_options_init sets the defaults; then change what is to be different. */
@@ -91,6 +92,8 @@ struct plim_report_categories {
 	uint64_t kv_cache;        /* bytes of keys and values of attention */
 	uint64_t buffer;          /* bytes of what a module keeps beside its parameters */
 	uint64_t unknown;         /* bytes that no rule explains */
+	/* bytes that were there before the recording began: weights and optimizer state, as a rule */
+	uint64_t before_recording;
 };
 
 struct plim_report_totals {
@@ -139,6 +142,13 @@ struct plim_report_owner {
 	const char **stack;  /* of its largest allocation, innermost first */
 	size_t stack_count;
 	bool inferred; /* the owner was not recorded but concluded */
+	/*
+	 * the innermost line of its stack that is not PyTorch's, of the model's code, whoever wrote
+	 * it; null: no Python stack
+	 */
+	const char *code_frame;
+	/* no stack, for it was there before the recording began */
+	bool before_recording;
 };
 
 struct plim_report_owners {
@@ -154,6 +164,9 @@ struct plim_report_owners {
 	struct plim_report_categories *categories;
 	const char **annotations; /* as in oom[].annotations */
 	size_t annotation_count;
+	/* the same memory by code_frame instead: where in a model, if one line calls it; largest first */
+	struct plim_report_owner *by_code;
+	size_t by_code_count;
 };
 
 struct plim_report_leak {
@@ -196,9 +209,12 @@ struct plim_report_oom {
 	 * were recorded
 	 */
 	const char *phase;
-	uint64_t step;      /* index of the step that it lies in; null: there are no steps */
-	const char *frame;  /* the user's own line; null: no Python stack */
-	const char **stack; /* innermost first */
+	uint64_t step;     /* index of the step that it lies in; null: there are no steps */
+	const char *frame; /* the user's own line; null: no Python stack */
+	/* without a frame, in a backward pass: the line whose backward pass it was, concluded */
+	const char *backward_of;
+	const char *code_frame; /* of either, as in owners[] */
+	const char **stack;     /* innermost first */
 	size_t stack_count;
 	uint64_t live_bytes; /* blocks in use at that moment */
 	/* taken from the driver, after the allocator had given back what it could */

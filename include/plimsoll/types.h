@@ -144,7 +144,9 @@ struct plim_verdict {
 	 * gradients; planned: from the plan that it is; null: not known
 	 */
 	const char *still_basis;
-	const char *headline;  /* one sentence */
+	const char *headline; /* one sentence */
+	/* the sum that decides, in one sentence, rounded so that it adds up; null: of a log */
+	const char *arithmetic;
 	const char **evidence; /* sentences with the numbers */
 	size_t evidence_count;
 	const char **helps; /* what to do, best first, and what does not help */

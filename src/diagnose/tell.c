@@ -124,6 +124,42 @@ static enum plim_status tell_verdict(struct diagnosis *x, size_t i, struct plim_
 	return diagnose_verdict(x->names, &x->death, x->tried, x->tried_count, out->verdict, err);
 }
 
+/* Whose backward pass was at work: of what it allocated or released last, as far as that is known. */
+static uint32_t answered_stack(const struct recording_device *d, uint32_t event)
+{
+	const struct snapshot_events *ev = &d->device->events;
+	const struct timeline_categories *c = &d->categories;
+
+	for (uint32_t e = event; c->mem && e-- > 0 && c->phase[e] == TIMELINE_BACKWARD;) {
+		uint32_t a = ev->alloc[e];
+
+		if (ev->action[e] == TRACE_ALLOC && c->stack[a] != TRACE_NONE)
+			return c->stack[a];
+		if (ev->action[e] == TRACE_FREE_REQUESTED &&
+		    timeline_rules[c->rule[a]].category == TIMELINE_ACTIVATION &&
+		    !snapshot_stackless(d->of->snapshot, d->device->allocs[a].stack))
+			return d->device->allocs[a].stack;
+	}
+	return TRACE_NONE;
+}
+
+static enum plim_status place_oom(const struct diagnosis *x, uint32_t event,
+				  struct plim_report_oom *out, struct plim_err *err)
+{
+	const struct recording_device *d = x->device;
+	const struct snapshot *t = d->of->snapshot;
+	uint32_t stack = d->device->events.stack[event];
+
+	out->frame = recording_frame(x->names, timeline_user_frame(t, stack), err);
+	if (snapshot_stackless(t, stack) && d->categories.mem && event < d->categories.events &&
+	    d->categories.phase[event] == TIMELINE_BACKWARD) {
+		stack = answered_stack(d, event);
+		out->backward_of = recording_frame(x->names, timeline_user_frame(t, stack), err);
+	}
+	out->code_frame = recording_frame(x->names, timeline_code_frame(t, stack), err);
+	return PLIM_OK;
+}
+
 static enum plim_status tell_oom(struct diagnosis *x, size_t i, struct timeline_cursor *at,
 				 struct plim_report_oom *out, struct plim_err *err)
 {
@@ -152,7 +188,9 @@ static enum plim_status tell_oom(struct diagnosis *x, size_t i, struct timeline_
 	timeline_go(&d->timeline, at, e);
 	out->live_bytes = at->bytes[TIMELINE_ALLOCATED];
 	out->reserved_bytes = at->bytes[TIMELINE_RESERVED];
-	out->frame = recording_frame(x->names, timeline_user_frame(t, ev->stack[e]), err);
+	st = place_oom(x, e, out, err);
+	if (st)
+		return st;
 	st = recording_stack(x->names, ev->stack[e], &out->stack, &out->stack_count, err);
 	if (st || (i >= VERDICTS_EACH_END && i + VERDICTS_EACH_END < d->replay->ooms.n))
 		return st;

@@ -1,6 +1,7 @@
 /* A death's verdict in sentences: the headline, the numbers behind it, and what to do. */
 #include "diagnose.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- evidence ---- */
@@ -22,8 +23,13 @@ static void tell_bound(struct lines *l, const struct findings_death *d)
 		text_size(a, d->bound_low_bytes);
 		if (!strcmp(a, text_size(b, d->bound_high_bytes)))
 			break;
-		lines_add(l, "the limit lies between %s (was reserved before) and %s (was refused)",
-			  a, b);
+		if (d->message && d->message->allowed.low != PLIM_UNKNOWN)
+			lines_add(l, "the error's text says how much was allowed: %s to %s", a, b);
+		else
+			lines_add(l,
+				  "the limit lies between %s (was reserved before) and %s (was "
+				  "refused)",
+				  a, b);
 		break;
 	case FINDINGS_BOUND_OTHER_PROCESS:
 		lines_add(l,
@@ -274,10 +280,11 @@ static void advise_setting(struct lines *l, const struct findings_tried *better)
 {
 	char a[32];
 
-	lines_add(l,
-		  "set PYTORCH_CUDA_ALLOC_CONF=%s: replayed with it, the recording runs to its end "
-		  "with %s reserved (plimsoll whatif has the details and its costs)",
-		  better->settings, text_size(a, better->reserved_bytes));
+	lines_add(
+		l,
+		"set PYTORCH_CUDA_ALLOC_CONF=%s: replayed with it, the recording runs to its end, "
+		"%s reserved",
+		better->settings, text_size(a, better->reserved_bytes));
 }
 
 static void advise(struct lines *l, const struct findings_death *d,
@@ -333,6 +340,103 @@ static void advise(struct lines *l, const struct findings_death *d,
 			  d->complete ? "" : ", and a recording that begins with the process");
 }
 
+/* ---- the sum ---- */
+
+#define TERMS 3
+
+/* Terms and their sum in hundredths of one unit; what rounding takes from the sum is given to the largest term. */
+struct sum {
+	uint64_t bytes[TERMS], hundredths[TERMS], total;
+	const char *unit;
+};
+
+static uint64_t hundredths_of(uint64_t bytes, uint64_t unit)
+{
+	return (bytes / unit) * 100 + (bytes % unit * 100 + unit / 2) / unit;
+}
+
+static void add_up(struct sum *s)
+{
+	uint64_t all = 0, shown = 0, unit;
+	int largest = 0;
+
+	for (int i = 0; i < TERMS; i++)
+		all += s->bytes[i];
+	unit = all >= (1u << 30) ? 1u << 30 : 1u << 20;
+	s->unit = all >= (1u << 30) ? "GiB" : "MiB";
+	s->total = hundredths_of(all, unit);
+	for (int i = 0; i < TERMS; i++) {
+		s->hundredths[i] = hundredths_of(s->bytes[i], unit);
+		shown += s->hundredths[i];
+		largest = s->bytes[i] > s->bytes[largest] ? i : largest;
+	}
+	s->hundredths[largest] += s->total - shown;
+}
+
+/* "3.02 GiB live + 0.82 GiB asked = 3.84 GiB" */
+static void sum_words(const struct findings_death *d, uint64_t live, uint64_t still, char *out,
+		      size_t size)
+{
+	static const char *const names[TERMS] = { "live", "asked", "still to come" };
+	struct sum s = { .bytes = { live, d->request_bytes, still } };
+	char few[32];
+	size_t n = 0;
+
+	add_up(&s);
+	for (int i = 0; i < TERMS && n < size; i++)
+		if (s.hundredths[i])
+			n += (size_t)snprintf(out + n, size - n, "%s%.2f %s %s", n ? " + " : "",
+					      (double)s.hundredths[i] / 100, s.unit, names[i]);
+		else if (s.bytes[i]) /* too little to show in the sum */
+			n += (size_t)snprintf(out + n, size - n, "%s%s %s", n ? " + " : "",
+					      text_size(few, s.bytes[i]), names[i]);
+	if (n < size)
+		snprintf(out + n, size - n, " = %.2f %s", (double)s.total / 100, s.unit);
+}
+
+/* "between 3.97 GiB and 4.41 GiB was allowed" */
+static void allowed_words(const struct findings_death *d, char *out, size_t size)
+{
+	char low[32], high[32];
+
+	text_size(low, d->bound_low_bytes);
+	text_size(high, d->bound_high_bytes);
+	if (!strcmp(low, high))
+		snprintf(out, size, "%s was allowed", low);
+	else
+		snprintf(out, size, "between %s and %s was allowed", low, high);
+}
+
+static const char *arithmetic(struct recording_names *n, const struct findings_death *d,
+			      struct plim_err *err)
+{
+	uint64_t need = d->requested_live_bytes + d->request_bytes + d->still_low_bytes;
+	char sum[200], allowed[100], a[32], b[32], c[32];
+
+	if (d->cause == FINDINGS_CAUSE_FRAGMENTATION) {
+		sum_words(d, d->live_bytes, d->still_high_bytes, sum, sizeof(sum));
+		return arena_text(n->arena, err,
+				  "%s, and at least %s was allowed: it fits, but no free piece had "
+				  "%s (the largest %s)",
+				  sum, text_size(a, d->bound_low_bytes),
+				  text_size(b, d->request_bytes),
+				  text_size(c, d->largest_free_bytes));
+	}
+	sum_words(d, d->requested_live_bytes, d->future ? d->still_low_bytes : 0, sum, sizeof(sum));
+	if (d->bound_low_bytes == PLIM_UNKNOWN)
+		return arena_text(n->arena, err, "%s; how much was allowed is not known", sum);
+	allowed_words(d, allowed, sizeof(allowed));
+	if (d->cause == FINDINGS_CAUSE_LEAK)
+		return arena_text(n->arena, err, "%s; %s, and %s of what was live had piled up",
+				  sum, allowed, text_size(a, d->leak.grown_bytes));
+	if (d->cause == FINDINGS_CAUSE_CAPACITY && need >= d->bound_high_bytes)
+		return arena_text(n->arena, err, "%s, and less than %s was allowed", sum,
+				  text_size(a, d->bound_high_bytes));
+	return arena_text(n->arena, err, "%s; %s (%s of it free, in pieces of at most %s)", sum,
+			  allowed, text_size(a, d->free_bytes),
+			  text_size(b, d->largest_free_bytes));
+}
+
 /* ---- headline ---- */
 
 static const char *headline_of_leak(struct recording_names *n, const struct findings_leak *leak,
@@ -384,9 +488,9 @@ static const char *headline(struct recording_names *n, const struct findings_dea
 	case FINDINGS_CAUSE_LEAK: return headline_of_leak(n, &d->leak, err);
 	case FINDINGS_CAUSE_FRAGMENTATION:
 		return arena_text(n->arena, err,
-				  "FRAGMENTATION: %s was free but in pieces; the request was %s%s",
-				  text_size(a, d->free_bytes), text_size(b, d->request_bytes),
-				  more);
+				  "FRAGMENTATION: %s was refused that would have fitted in one "
+				  "piece%s",
+				  text_size(a, d->request_bytes), more);
 	case FINDINGS_CAUSE_CAPACITY:
 		return arena_text(n->arena, err, "CAPACITY: it needs at least %s%s%s",
 				  text_size(a, need),
@@ -427,6 +531,7 @@ enum plim_status diagnose_verdict(struct recording_names *n, const struct findin
 		v->needed_bytes.high = d->live_bytes + d->request_bytes + d->still_high_bytes;
 	}
 	v->headline = headline(n, d, err);
+	v->arithmetic = arithmetic(n, d, err);
 	tell_cause(&evidence, d);
 	tell_need(&evidence, d);
 	tell_bound(&evidence, d);
@@ -435,5 +540,5 @@ enum plim_status diagnose_verdict(struct recording_names *n, const struct findin
 	st = lines_keep(&evidence, &v->evidence, &v->evidence_count);
 	if (!st)
 		st = lines_keep(&todo, &v->helps, &v->helps_count);
-	return !st && !v->headline ? mem_status(err) : st;
+	return !st && (!v->headline || !v->arithmetic) ? mem_status(err) : st;
 }

@@ -343,7 +343,9 @@ static void emit_categories(struct packing *x, struct json_out *j)
 	json_array(j, "categories", JSON_LINES);
 	for (int k = 0; k < TIMELINE_CATEGORIES; k++) {
 		json_object(j, NULL, JSON_LINE);
-		json_string(j, "id", timeline_category_names[k]);
+		/* the viewer has no colour of its own for what was there before */
+		json_string(j, "id",
+			    timeline_category_names[k == TIMELINE_PRIOR ? TIMELINE_UNKNOWN : k]);
 		json_string(j, "name", x->in->category_names[k]);
 		json_object_end(j);
 	}

@@ -143,6 +143,7 @@ enum plim_status recording_categories_at(const struct recording_device *d, uint3
 		.kv_cache = bytes[TIMELINE_KV_CACHE],
 		.buffer = bytes[TIMELINE_BUFFER],
 		.unknown = bytes[TIMELINE_UNKNOWN],
+		.before_recording = bytes[TIMELINE_PRIOR],
 	};
 	return PLIM_OK;
 }
@@ -159,6 +160,7 @@ static const char *const category_words[TIMELINE_CATEGORIES] = {
 	[TIMELINE_KV_CACHE] = "keys and values",
 	[TIMELINE_BUFFER] = "buffers",
 	[TIMELINE_UNKNOWN] = "outputs kept, or unknown",
+	[TIMELINE_PRIOR] = "there before the recording began",
 };
 
 const char *recording_category_words(const char *name)

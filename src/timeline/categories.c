@@ -9,8 +9,9 @@
 #include <string.h>
 
 const char *const timeline_category_names[TIMELINE_CATEGORIES] = {
-	"parameter", "gradient",        "optimizer_state", "activation", "input",  "workspace",
-	"temporary", "autograd_detail", "kv_cache",        "buffer",     "unknown"
+	"parameter", "gradient",  "optimizer_state", "activation",
+	"input",     "workspace", "temporary",       "autograd_detail",
+	"kv_cache",  "buffer",    "unknown",         "before_recording"
 };
 
 const struct timeline_rule timeline_rules[] = {
@@ -44,6 +45,7 @@ const struct timeline_rule timeline_rules[] = {
 	  "parameter" },
 	{ TIMELINE_UNKNOWN, 50,
 	  "born in a backward pass, kept by the program beside all gradients of its size" },
+	{ TIMELINE_PRIOR, 100, "there before the recording began" },
 };
 const size_t timeline_rule_count = sizeof(timeline_rules) / sizeof(*timeline_rules);
 
@@ -73,6 +75,7 @@ enum rule {
 	RULE_STATE_BEFORE,
 	RULE_GRADIENT_BEFORE,
 	RULE_BESIDE_GRADIENTS,
+	RULE_PRIOR,
 };
 
 /*
@@ -350,7 +353,7 @@ static enum rule outside_weights(struct deciding *x, const struct snapshot_alloc
 		return RULE_SAVED_STILL;
 	if (a->born ==
 	    TRACE_NONE) /* before the recording: it is not what the first pass works on */
-		return RULE_NONE;
+		return RULE_PRIOR;
 	if (x->forwards.n && lives_into_forward(x, a))
 		return is_kept(x, a) ? RULE_KEPT : RULE_INPUT;
 	return end_of(x, a) == NEVER ? RULE_NONE : RULE_TEMPORARY;
@@ -478,7 +481,7 @@ static enum rule before_all(const struct deciding *x, const struct snapshot_allo
 	/* it stands at the end, with a stack that has no Python: autograd's thread made it */
 	return end == NEVER && a->stack != TRACE_NONE && parameters_of_size(x, a->requested_bytes)
 		       ? RULE_GRADIENT_BEFORE
-		       : RULE_NONE;
+		       : RULE_PRIOR;
 }
 
 static int is_built(const struct deciding *x, const struct snapshot_alloc *a, unsigned cues)

@@ -54,6 +54,31 @@ static int is_users(const char *file)
 	return *file != 0;
 }
 
+/* What is installed is somebody's code, too, unless it is PyTorch. */
+static int is_code(const char *file)
+{
+	static const char *const homes[] = { "/site-packages/", "/dist-packages/" };
+
+	for (size_t i = 0; i < sizeof(homes) / sizeof(homes[0]); i++) {
+		const char *at = strstr(file, homes[i]);
+
+		if (at)
+			return strncmp(at + strlen(homes[i]), "torch/", 6) != 0;
+	}
+	return is_users(file);
+}
+
+uint32_t timeline_code_frame(const struct snapshot *t, uint32_t stack)
+{
+	uint32_t n;
+	const uint32_t *frames = snapshot_python_stack(t, stack, &n);
+
+	for (uint32_t i = 0; i < n; i++)
+		if (is_code(snapshot_text(t, snapshot_frame(t, frames[i])->filename)))
+			return frames[i];
+	return TRACE_NONE;
+}
+
 uint32_t timeline_user_frame(const struct snapshot *t, uint32_t stack)
 {
 	uint32_t n;
@@ -154,7 +179,9 @@ static enum plim_status owner_of(struct groups *g, uint64_t key, size_t *owner,
 		st = vec_push(g->mem, &g->largest, 0, err);
 	return st ? st
 		  : vec_push(g->mem, &g->owners,
-			     ((struct timeline_owner){ .stack = TRACE_NONE, .frame = TRACE_NONE }),
+			     ((struct timeline_owner){ .stack = TRACE_NONE,
+						       .frame = TRACE_NONE,
+						       .code = TRACE_NONE }),
 			     err);
 }
 
@@ -181,7 +208,7 @@ static enum plim_status collect(struct groups *g, const struct timeline *tl, uin
 		const struct snapshot_alloc *one = &tl->device->allocs[a];
 		uint32_t stack = one->stack;
 		uint64_t bytes, key;
-		int guessed;
+		int guessed, before;
 
 		if (!timeline_lives(one, measure, event))
 			continue;
@@ -190,11 +217,16 @@ static enum plim_status collect(struct groups *g, const struct timeline *tl, uin
 		guessed = stack == TRACE_NONE && inferred && inferred[a] != TRACE_NONE;
 		if (guessed)
 			stack = inferred[a];
-		if (stack != TRACE_NONE && line[stack] == TRACE_NONE)
-			line[stack] = timeline_user_frame(t, stack);
+		if (stack != TRACE_NONE && line[stack] == TRACE_NONE) {
+			line[stack] = group == TIMELINE_BY_CODE ? timeline_code_frame(t, stack)
+								: TRACE_NONE;
+			if (line[stack] == TRACE_NONE)
+				line[stack] = timeline_user_frame(t, stack);
+		}
+		before = stack == TRACE_NONE && one->flags & TRACE_BEFORE;
 		bytes = timeline_bytes(tl, a, measure);
 		key = group == TIMELINE_BY_SIZE    ? one->requested_bytes
-		      : stack == TRACE_NONE        ? UINT64_MAX
+		      : stack == TRACE_NONE        ? UINT64_MAX - (uint64_t)before
 		      : group == TIMELINE_BY_STACK ? stack
 						   : line[stack];
 		if (guessed && group != TIMELINE_BY_SIZE)
@@ -211,7 +243,12 @@ static enum plim_status collect(struct groups *g, const struct timeline *tl, uin
 			g->largest.at[owner] = bytes;
 			g->owners.at[owner].stack = stack;
 			g->owners.at[owner].inferred = guessed;
-			g->owners.at[owner].frame = stack == TRACE_NONE ? TRACE_NONE : line[stack];
+			g->owners.at[owner].before = before;
+			g->owners.at[owner].frame = TRACE_NONE;
+			if (stack != TRACE_NONE) {
+				g->owners.at[owner].frame = timeline_user_frame(t, stack);
+				g->owners.at[owner].code = timeline_code_frame(t, stack);
+			}
 		}
 	}
 	return st;

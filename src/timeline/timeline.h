@@ -165,6 +165,7 @@ enum timeline_category {
 	TIMELINE_KV_CACHE,
 	TIMELINE_BUFFER,
 	TIMELINE_UNKNOWN,
+	TIMELINE_PRIOR, /* there before the recording began, nobody knows what for */
 	TIMELINE_CATEGORIES
 };
 extern const char *const timeline_category_names[TIMELINE_CATEGORIES];
@@ -209,7 +210,12 @@ enum plim_status timeline_find_periods(struct mem *m, const struct timeline *tl,
 				       struct timeline_steps *out, struct plim_err *err);
 
 /* How allocations are put together to owners. */
-enum timeline_group { TIMELINE_BY_USER_FRAME, TIMELINE_BY_STACK, TIMELINE_BY_SIZE };
+enum timeline_group {
+	TIMELINE_BY_USER_FRAME,
+	TIMELINE_BY_STACK,
+	TIMELINE_BY_SIZE,
+	TIMELINE_BY_CODE /* the innermost line that is not PyTorch's: of the model, whoever wrote it */
+};
 
 struct timeline_owner {
 	uint64_t bytes;
@@ -218,7 +224,9 @@ struct timeline_owner {
 	uint32_t
 		stack; /* of its largest allocation; TRACE_NONE: no stack was recorded or no Python ran */
 	uint32_t frame; /* the user's own line, else the innermost; TRACE_NONE */
+	uint32_t code;  /* timeline_code_frame of the stack; TRACE_NONE */
 	int inferred;   /* the stack is not its own, but of what it answers */
+	int before;     /* no stack: they were there before the recording began */
 };
 
 struct timeline_owners {
@@ -239,6 +247,12 @@ void timeline_owners_release(struct timeline_owners *o);
  * if all are, the innermost.  TRACE_NONE for a stack without Python.
  */
 uint32_t timeline_user_frame(const struct snapshot *t, uint32_t stack);
+
+/*
+ * The innermost frame that is not of PyTorch or Python itself: the user's, or that of a library of models
+ * (modeling_llama.py).  TRACE_NONE: there is none.
+ */
+uint32_t timeline_code_frame(const struct snapshot *t, uint32_t stack);
 
 /*
  * The line of the program's own loop: the innermost user's frame outside of all modules, so that a loop over the

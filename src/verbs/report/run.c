@@ -87,10 +87,35 @@ static enum plim_status fill_owner(struct plim_report *r, const struct timeline_
 	to->inferred = from->inferred;
 	to->count = from->count;
 	to->each_bytes = by_size ? from->size_bytes : PLIM_UNKNOWN;
+	to->before_recording = from->before;
 	to->frame = recording_frame(&r->hidden->names, from->frame, err);
-	if (from->frame != TRACE_NONE && !to->frame)
+	to->code_frame = recording_frame(&r->hidden->names, from->code, err);
+	if ((from->frame != TRACE_NONE && !to->frame) ||
+	    (from->code != TRACE_NONE && !to->code_frame))
 		return mem_status(err);
 	return recording_stack(&r->hidden->names, from->stack, &to->stack, &to->stack_count, err);
+}
+
+/* The same memory by the lines of the model's code; as many rows. */
+static enum plim_status fill_by_code(struct plim_report *r, const struct recording_device *d,
+				     uint32_t event, struct plim_report_owners *out,
+				     struct plim_err *err)
+{
+	uint32_t most = r->hidden->options.owners_max;
+	struct timeline_owners list = { 0 };
+	enum plim_status st = recording_owners_at(d, event, TIMELINE_BY_CODE, &list, err);
+	size_t n = most && list.n > most ? most : list.n;
+
+	out->by_code = st ? NULL : arena_take(&r->hidden->arena, n, sizeof(*out->by_code), err);
+	if (!st && !out->by_code)
+		st = mem_status(err);
+	for (size_t i = 0; !st && i < n; i++) {
+		st = fill_owner(r, &list.at[i], &out->by_code[i], err);
+		out->by_code[i].each_bytes = PLIM_UNKNOWN;
+	}
+	out->by_code_count = st ? 0 : n;
+	timeline_owners_release(&list);
+	return st;
 }
 
 static enum plim_status fill_owners(struct plim_report *r, const struct report_device *one,
@@ -129,7 +154,7 @@ static enum plim_status fill_owners(struct plim_report *r, const struct report_d
 	out->owner_count = n;
 	out->owners_left_out = list.n - n;
 	timeline_owners_release(&list);
-	return st;
+	return st ? st : fill_by_code(r, d, event, out, err);
 }
 
 /* ---- devices ---- */

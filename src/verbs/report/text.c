@@ -269,7 +269,7 @@ static int larger_kind(const void *a, const void *b)
 }
 
 /* What the owners' memory is for, largest first: "2.31 GiB activations, 471.07 MiB parameters". */
-static void kinds(struct text *t, const struct plim_report_categories *c)
+static void kinds(struct text *t, const struct plim_report_categories *c, uint64_t least)
 {
 	const uint64_t bytes[TIMELINE_CATEGORIES] = {
 		[TIMELINE_PARAMETER] = c->parameter,
@@ -283,6 +283,7 @@ static void kinds(struct text *t, const struct plim_report_categories *c)
 		[TIMELINE_KV_CACHE] = c->kv_cache,
 		[TIMELINE_BUFFER] = c->buffer,
 		[TIMELINE_UNKNOWN] = c->unknown,
+		[TIMELINE_PRIOR] = c->before_recording,
 	};
 	struct kind list[TIMELINE_CATEGORIES];
 	struct text line;
@@ -292,7 +293,7 @@ static void kinds(struct text *t, const struct plim_report_categories *c)
 					 bytes[k] };
 	sort_items(list, sizeof(list) / sizeof(*list), sizeof(*list), larger_kind);
 	text_init(&line, t->mem, &t->style);
-	for (size_t i = 0; i < sizeof(list) / sizeof(*list) && list[i].bytes; i++) {
+	for (size_t i = 0; i < sizeof(list) / sizeof(*list) && list[i].bytes > least; i++) {
 		text_puts(&line, i ? ", " : "");
 		text_bytes(&line, list[i].bytes);
 		text_printf(&line, " %s", list[i].name);
@@ -322,7 +323,7 @@ static void owners(struct text *t, const struct plim_report_device *d, const cha
 	if (strcmp(o->what, "oom"))
 		within(t, "within", o->annotations, o->annotation_count);
 	if (o->categories && o->total_bytes > o->categories->unknown)
-		kinds(t, o->categories);
+		kinds(t, o->categories, 0);
 	text_table_init(&b, t, "rrl", TEXT_CUT_LEFT);
 	for (size_t i = 0; i < shown; i++) {
 		const struct plim_report_owner *one = &o->owners[i];
@@ -364,18 +365,18 @@ static void owners(struct text *t, const struct plim_report_device *d, const cha
 	}
 }
 
-static void chart(struct text *t, const struct plim_report_device *d)
+static void chart(struct text *t, const struct plim_report_device *d, unsigned rows, int headed)
 {
 	const struct plim_report_oom *last = d->oom_count ? &d->oom[d->oom_count - 1] : NULL;
 	uint64_t first = d->timeline_first_event, end = d->timeline_last_event;
 	struct text_chart c = {
-		.y = d->timeline_bytes, .n = d->timeline_count, .rows = CHART_ROWS, .mark = SIZE_MAX
+		.y = d->timeline_bytes, .n = d->timeline_count, .rows = rows, .mark = SIZE_MAX
 	};
 	struct text left, right;
 
 	if (!d->timeline_count)
 		return;
-	if (last && last->event >= first && last->event <= end)
+	if (headed && last && last->event >= first && last->event <= end)
 		c.mark = (size_t)((last->event - first) * d->timeline_count / (end - first + 1));
 	text_init(&left, t->mem, &t->style);
 	text_init(&right, t->mem, &t->style);
@@ -385,10 +386,12 @@ static void chart(struct text *t, const struct plim_report_device *d)
 	text_count(&right, end);
 	c.left = text_get(&left);
 	c.right = text_get(&right);
-	out_head(t, "Allocated memory over the events");
-	text_puts(t, c.mark == SIZE_MAX        ? "\n"
-		     : t->style.width < NARROW ? "\n  ^ the last failure\n"
-					       : " (^ the last failure)\n");
+	if (headed)
+		out_head(t, "Allocated memory over the events");
+	if (headed)
+		text_puts(t, c.mark == SIZE_MAX        ? "\n"
+			     : t->style.width < NARROW ? "\n  ^ the last failure\n"
+						       : " (^ the last failure)\n");
 	text_chart(t, &c);
 	text_release(&left);
 	text_release(&right);
@@ -453,36 +456,599 @@ static void conclusions(struct text *t, const struct plim_report *r,
 		text_puts(t, "\n");
 }
 
+/* ---- the brief text: ten seconds ---- */
+
+#define BRIEF_LINES 40 /* of one device, with the first and the last line */
+#define HELPS_MAX 3
+#define OTHERS_MAX 3
+
+/* How much of each part is shown: the first row that fits. */
+static const struct brief_limits {
+	size_t helps, others, owners;
+	unsigned rows; /* of the chart */
+} levels[] = { { HELPS_MAX, OTHERS_MAX, 6, 4 },
+	       { 3, 3, 5, 4 },
+	       { 3, 2, 5, 4 },
+	       { 3, 2, 4, 3 },
+	       { 3, 1, 4, 3 },
+	       { 2, 1, 3, 3 },
+	       { 1, 1, 3, 2 } };
+#define LEVELS (sizeof(levels) / sizeof(levels[0]))
+#define KIND_PART 50 /* kinds that take less are not in the brief text */
+
+static const struct plim_report_oom *last_oom(const struct plim_report_device *d)
+{
+	const struct plim_report_oom *oom = d->oom_count ? &d->oom[d->oom_count - 1] : NULL;
+
+	return oom && oom->verdict ? oom : NULL;
+}
+
+static const struct plim_finding *finding_of(const struct plim_report_device *d, const char *id)
+{
+	for (size_t i = 0; i < d->finding_count; i++)
+		if (!strcmp(d->findings[i].id, id))
+			return &d->findings[i];
+	return NULL;
+}
+
+/* What explains a death best, besides its arithmetic. */
+static const struct plim_finding *explaining(const struct plim_report_device *d)
+{
+	static const char *const ids[] = { "leak",
+					   "optimizer_first_step",
+					   "longest_batch",
+					   "eval_heavier_than_train",
+					   "duplicate_weights",
+					   "logits_dominate",
+					   "kv_cache_growth",
+					   "outside_allocator" };
+	const struct plim_finding *found = NULL;
+
+	for (size_t i = 0; !found && i < sizeof(ids) / sizeof(ids[0]); i++) {
+		if (!strcmp(ids[i], "leak") && !died_of_leak(d))
+			continue;
+		found = finding_of(d, ids[i]);
+	}
+	return found;
+}
+
+/* "DIED OF FRAGMENTATION, in backward of step 15: 843.75 MiB was refused" */
+static void death_head(struct text *t, const struct plim_report *r,
+		       const struct plim_report_device *d, const struct plim_report_oom *oom)
+{
+	static const char *const causes[] = { [PLIM_CAUSE_UNKNOWN] = "DIED, cause not decided",
+					      [PLIM_CAUSE_CAPACITY] = "DIED OF CAPACITY",
+					      [PLIM_CAUSE_FRAGMENTATION] = "DIED OF FRAGMENTATION",
+					      [PLIM_CAUSE_LEAK] = "DIED OF A LEAK" };
+	const struct plim_verdict *v = oom->verdict;
+	struct text words;
+
+	text_init(&words, t->mem, &t->style);
+	if (oom->survived)
+		text_puts(&words, "REFUSED AND CAUGHT");
+	else
+		text_puts(&words,
+			  recording_is_plan(r->hidden->recording) ? "WILL DIE" : causes[v->cause]);
+	place(&words, d, oom->phase, oom->step);
+	text_puts(&words, ": ");
+	text_bytes(&words, oom->requested_bytes);
+	text_puts(&words, " was refused");
+	if (d->oom_count > 1) {
+		text_puts(&words, " (the last of ");
+		text_count(&words, d->oom_count);
+		text_puts(&words, " failures)");
+	}
+	text_hue(t, oom->survived ? TEXT_HEAD : TEXT_BAD);
+	text_wrap(t, 0, 2, "%s", text_get(&words));
+	text_plain(t);
+	text_release(&words);
+}
+
+static void limit_line(struct text *t, const struct plim_report_oom *oom)
+{
+	static const char *const words[] = {
+		[PLIM_BOUND_UNKNOWN] = "not known: the card, or somebody else on it",
+		[PLIM_BOUND_DEVICE] = "the card was full",
+		[PLIM_BOUND_LIMIT] = "a limit of this process, not the card",
+		[PLIM_BOUND_OTHER_PROCESS] = "other processes on the card",
+		[PLIM_BOUND_NON_PYTORCH] = "this process, outside PyTorch's allocator",
+	};
+	char free[32];
+
+	text_puts(t, "  limit   ");
+	text_wrap(t, 10, 10, "%s; the driver had %s free", words[oom->verdict->bound_by],
+		  text_size(free, oom->device_free_bytes));
+}
+
+/* "/home/me/train.py:41 in main", in so many columns, its end. */
+static void fitted(struct text *t, const char *name, unsigned columns)
+{
+	text_name_fit(t, name, strlen(name), columns, TEXT_CUT_LEFT);
+}
+
+/* Without the folders in front: in the brief text a line has room for two. */
+static const char *base_of(const char *frame)
+{
+	const char *in = strstr(frame, " in "), *at = in ? in : frame + strlen(frame);
+
+	while (at > frame && at[-1] != '/')
+		at--;
+	return at;
+}
+
+static void put_frame(struct text *t, const char *frame)
+{
+	frame = base_of(frame);
+	text_name(t, frame, strlen(frame));
+}
+
+/* The line of the model's code, and the user's line that called it. */
+static void put_frames(struct text *t, const char *code, const char *own)
+{
+	if (!code)
+		code = own;
+	put_frame(t, code);
+	if (own && strcmp(code, own) != 0) { /* its function is the less telling one */
+		own = base_of(own);
+		text_puts(t, " < ");
+		text_name(t, own, strcspn(own, " "));
+	}
+}
+
+static void line_line(struct text *t, const struct plim_report_oom *oom)
+{
+	const char *own = oom->frame ? oom->frame : oom->backward_of;
+	struct text words;
+
+	if (!own)
+		return;
+	text_init(&words, t->mem, &t->style);
+	text_puts(&words, oom->frame ? "" : "backward of ");
+	put_frames(&words, oom->code_frame, own);
+	text_puts(t, "  line    ");
+	fitted(t, text_get(&words), (t->style.width ? t->style.width : 80) - 10);
+	text_puts(t, "\n");
+	text_release(&words);
+}
+
+/* A finding's title without its place, which has a line of its own. */
+static void title_words(struct text *t, const struct plim_finding *f)
+{
+	const char *from = strncmp(f->title, "leak: ", 6) ? f->title : f->title + 6;
+	const char *end = f->place.frame ? strrchr(from, '(') : NULL;
+
+	text_put(t, from, end && end > from + 1 ? (size_t)(end - from - 1) : strlen(from));
+}
+
+static void title_of(struct text *t, unsigned first, unsigned hang, const struct plim_finding *f)
+{
+	struct text words;
+
+	text_init(&words, t->mem, &t->style);
+	title_words(&words, f);
+	text_wrap_name(t, first, hang, text_get(&words));
+	text_release(&words);
+}
+
+static void because(struct text *t, const struct plim_verdict *v, const struct plim_finding *why)
+{
+	struct text words;
+
+	if (!why && (v->cause || !v->likely_cause))
+		return;
+	text_init(&words, t->mem, &t->style);
+	if (!v->cause && v->likely_cause)
+		text_printf(&words, "%s is likelier, not certain%s",
+			    plim_cause_name(v->likely_cause), why ? "; " : "");
+	if (why)
+		title_words(&words, why);
+	text_puts(t, "  because ");
+	text_wrap_name(t, 10, 10, text_get(&words));
+	text_release(&words);
+}
+
+static void death(struct text *t, const struct plim_report *r, const struct plim_report_device *d)
+{
+	const struct plim_report_oom *oom = last_oom(d);
+
+	death_head(t, r, d, oom);
+	text_puts(t, "  ");
+	text_wrap(t, 2, 2, "%s", oom->verdict->arithmetic);
+	if (oom->verdict->cause) /* else the sum has all that is known of it */
+		limit_line(t, oom);
+	because(t, oom->verdict, explaining(d));
+	line_line(t, oom);
+}
+
+/* Sentences, numbered; the remedy of what explains the death stands behind the first. */
+struct remedies {
+	const char *at[24];
+	size_t n, all;
+};
+
+static void add_remedy(struct remedies *x, const char *line)
+{
+	for (size_t i = 0; i < x->n; i++)
+		if (!strcmp(x->at[i], line))
+			return;
+	x->all++;
+	if (x->n < sizeof(x->at) / sizeof(x->at[0]))
+		x->at[x->n++] = line;
+}
+
+static void remedies_of_death(const struct plim_report_device *d, struct remedies *x)
+{
+	const struct plim_verdict *v = last_oom(d)->verdict;
+	const struct plim_finding *why = explaining(d);
+
+	if (v->helps_count)
+		add_remedy(x, v->helps[0]);
+	for (size_t i = 0; why && i < why->fix_count; i++)
+		add_remedy(x, why->fix[i]);
+	for (size_t i = 1; i < v->helps_count; i++)
+		add_remedy(x, v->helps[i]);
+}
+
+/* "What to do, best first (3 of 5)" */
+static void counted(struct text *t, const char *title, size_t shown, size_t all)
+{
+	out_head(t, title);
+	if (shown < all)
+		text_printf(t, " (%zu of %zu)", shown, all);
+	text_puts(t, "\n");
+}
+
+static void what_to_do(struct text *t, const struct remedies *x, size_t most)
+{
+	size_t shown = x->n < most ? x->n : most;
+
+	if (!x->n)
+		return;
+	counted(t, "What to do, best first", shown, x->all);
+	for (size_t i = 0; i < shown; i++) {
+		text_printf(t, "  %zu. ", i + 1);
+		text_wrap_name(t, 5, 5, x->at[i]);
+	}
+}
+
+/* Findings that no other part tells, a line each. */
+static void others(struct text *t, const struct plim_report_device *d,
+		   const struct plim_finding *told, size_t most)
+{
+	const struct plim_finding *list[OTHERS_MAX];
+	size_t shown = 0, all = 0;
+
+	for (size_t i = 0; i < d->finding_count; i++) {
+		const struct plim_finding *f = &d->findings[i];
+
+		if (f == told || !strcmp(f->id, "oom") || is_told(d, f->id))
+			continue;
+		if (shown < most)
+			list[shown++] = f;
+		all++;
+	}
+	if (shown)
+		counted(t, told || last_oom(d) ? "Also" : "What stands out", shown, all);
+	for (size_t i = 0; i < shown; i++) {
+		text_printf(t, "  %-7s  ", plim_severity_name(list[i]->severity));
+		text_wrap_name(t, 11, 11, list[i]->title);
+	}
+}
+
+static uint64_t step_at(const struct plim_report_device *d, uint64_t event)
+{
+	for (size_t i = 0; i < d->step_count; i++)
+		if (event <= d->steps[i].end_event)
+			return d->steps[i].index;
+	return PLIM_UNKNOWN;
+}
+
+/* "10 times since event 2,410 (step 2); 1,000 more would take 122.07 GiB" */
+static void leak_since(struct text *t, const struct plim_report_device *d,
+		       const struct plim_finding *f, const struct plim_report_leak *one)
+{
+	uint64_t step = step_at(d, one->first_event);
+	char a[32], b[32], c[32], in_step[48] = "";
+
+	if (step != PLIM_UNKNOWN)
+		snprintf(in_step, sizeof(in_step), " (%s %s)",
+			 d->step_basis && !strcmp(d->step_basis, "request") ? "request" : "step",
+			 text_number(c, step));
+	text_puts(t, "  since   ");
+	text_wrap(t, 10, 10, "event %s%s; 1,000 more of them would take %s",
+		  text_number(a, one->first_event), in_step,
+		  text_size(b, 1000 * f->per_period_bytes));
+}
+
+static void leak(struct text *t, const struct plim_report_device *d, const struct plim_finding *f)
+{
+	const struct plim_report_leak *one = d->leak_count ? &d->leaks[0] : NULL;
+
+	text_hue(t, f->severity == PLIM_SEVERITY_ERROR ? TEXT_BAD : TEXT_HEAD);
+	text_puts(t, "NO FAILURE, BUT A LEAK: ");
+	text_plain(t);
+	title_of(t, 24, 2, f);
+	if (one)
+		leak_since(t, d, f, one);
+	if (f->evidence_count > 1) {
+		text_puts(t, "  cause   ");
+		text_wrap_name(t, 10, 10, f->evidence[1]);
+	}
+	if (one && one->frame) {
+		text_puts(t, "  line    ");
+		fitted(t, one->frame, (t->style.width ? t->style.width : 80) - 10);
+		text_puts(t, "\n");
+	}
+}
+
+/* "No failure. No leak." and how far that goes. */
+static void healthy(struct text *t, const struct plim_report *r, const struct plim_report_device *d)
+{
+	const struct snapshot *s = r->hidden->recording->snapshot;
+
+	text_hue(t, TEXT_GOOD);
+	if (!d->events)
+		text_puts(t, "No events were recorded: this is what was there at the end.");
+	else if (d->step_count >= STEPS_TOLD && s->has_frames && !piles_up(d))
+		text_puts(t, "No failure. No leak.");
+	else
+		text_puts(t, recording_is_plan(r->hidden->recording) ? "No failure in this plan."
+								     : "No failure.");
+	text_plain(t);
+	if (d->events && (d->step_count < STEPS_TOLD || !s->has_frames))
+		text_puts(t, " ");
+	if (d->events && (d->step_count < STEPS_TOLD || !s->has_frames))
+		text_wrap(t, 12, 2, "%s",
+			  !s->has_frames
+				  ? "Leaks are not looked for: no stacks of events were recorded."
+				  : "Leaks show from a few repetitions on; it has fewer.");
+	else
+		text_puts(t, "\n");
+}
+
+static void brief_owners(struct text *t, const struct plim_report *r,
+			 const struct plim_report_device *d, size_t most)
+{
+	const struct plim_report_owners *o = &d->at_peak;
+	int by_code = r->hidden->options.group_by == PLIM_GROUP_USER_FRAME;
+	const struct plim_report_owner *at = by_code ? o->by_code : o->owners;
+	size_t n = by_code ? o->by_code_count : o->owner_count, shown = 0;
+	uint64_t rest = o->total_bytes;
+	struct text_table b;
+	char size[32];
+
+	if (!n)
+		return;
+	out_head(t, !strcmp(o->what, "oom")    ? "Who held "
+		    : !strcmp(o->what, "end")  ? "Who held at the end "
+		    : !strcmp(o->what, "peak") ? "Who held at the peak "
+					       : "Who held at that event ");
+	text_printf(t, "%s\n", text_size(size, o->total_bytes));
+	if (o->categories && o->total_bytes > o->categories->unknown)
+		kinds(t, o->categories, o->total_bytes / KIND_PART);
+	text_table_init(&b, t, "rl", TEXT_CUT_LEFT);
+	for (; shown < n && shown < most; shown++) {
+		const struct plim_report_owner *one = &at[shown];
+		const char *frame = by_code && one->code_frame ? one->code_frame : one->frame;
+		struct text *cell;
+
+		rest -= one->bytes;
+		text_cell_bytes(&b, one->bytes);
+		cell = text_cell(&b);
+		text_puts(cell, one->inferred ? "(backward of) " : "");
+		if (one->before_recording)
+			text_puts(cell, "there before the recording began");
+		else if (frame)
+			put_frames(cell, frame, one->frame);
+		else
+			text_puts(cell, no_frame(t, r));
+		text_cell_end(&b);
+	}
+	text_table_write(t, &b, 2);
+	text_table_release(&b);
+	if (rest) {
+		text_puts(t, "  ");
+		text_bytes(t, rest);
+		text_puts(t, " in more: --json\n");
+	}
+}
+
+#define CHART_EVENTS_MIN 10
+
+static void peak_words(struct text *t, const struct plim_report_device *d)
+{
+	struct text words;
+
+	text_hue(t, TEXT_HEAD);
+	text_puts(t, d->peak.lower_bound ? "Peak seen: " : "Peak: ");
+	text_plain(t);
+	text_init(&words, t->mem, &t->style);
+	text_bytes(&words, d->peak.allocated_bytes);
+	text_puts(&words, " allocated");
+	place(&words, d, d->peak.allocated.phase, d->peak.allocated.step);
+	text_puts(&words, "; ");
+	text_bytes(&words, d->peak.reserved_bytes);
+	text_puts(&words, " reserved");
+	text_wrap(t, d->peak.lower_bound ? 11 : 6, 2, "%s", text_get(&words));
+	text_release(&words);
+}
+
+static void peak_line(struct text *t, const struct plim_report_device *d, unsigned rows)
+{
+	text_puts(t, "\n");
+	peak_words(t, d);
+	if (d->events >= CHART_EVENTS_MIN)
+		chart(t, d, rows, 0);
+}
+
+static void brief_at(struct text *t, const struct plim_report *r,
+		     const struct plim_report_device *d, const struct brief_limits *l)
+{
+	const struct plim_finding *leaks = finding_of(d, "leak"), *told = NULL;
+	struct remedies todo = { .n = 0 };
+
+	if (last_oom(d)) {
+		told = explaining(d);
+		death(t, r, d);
+		remedies_of_death(d, &todo);
+	} else if (leaks) {
+		told = leaks;
+		leak(t, d, leaks);
+		for (size_t i = 0; i < leaks->fix_count; i++)
+			add_remedy(&todo, leaks->fix[i]);
+	} else {
+		healthy(t, r, d);
+	}
+	what_to_do(t, &todo, l->helps);
+	others(t, d, told, l->others);
+	brief_owners(t, r, d, l->owners);
+	peak_line(t, d, l->rows);
+}
+
+static size_t count_lines(const char *text)
+{
+	size_t n = 0;
+
+	while ((text = strchr(text, '\n')) != NULL) {
+		text++;
+		n++;
+	}
+	return n;
+}
+
+static void brief(struct text *t, const struct plim_report *r, const struct plim_report_device *d)
+{
+	size_t room = BRIEF_LINES - 4 - r->source.note_count; /* head, foot, notes */
+
+	for (size_t i = 0; i < LEVELS; i++) {
+		struct text one;
+
+		text_init(&one, t->mem, &t->style);
+		brief_at(&one, r, d, &levels[i]);
+		if (i + 1 == LEVELS || count_lines(text_get(&one)) <= room) {
+			text_puts(t, text_get(&one));
+			i = LEVELS;
+		}
+		text_release(&one);
+	}
+}
+
+/* Of several devices one is told: the one that died, else that leaks, else that holds most. */
+static const struct plim_report_device *main_device(const struct plim_report *r)
+{
+	const struct plim_report_device *best = NULL;
+	int worst = -1;
+
+	for (size_t i = 0; i < r->device_count; i++) {
+		const struct plim_report_device *d = &r->devices[i];
+		int bad = last_oom(d) ? 2 : finding_of(d, "leak") ? 1 : 0;
+
+		if (bad > worst ||
+		    (bad == worst && d->peak.allocated_bytes > best->peak.allocated_bytes)) {
+			best = d;
+			worst = bad;
+		}
+	}
+	return best;
+}
+
+/* The others, in a few lines. */
+static void in_short(struct text *t, const struct plim_report *r,
+		     const struct plim_report_device *d)
+{
+	const struct plim_finding *leaks = finding_of(d, "leak");
+
+	text_printf(t, "\nGPU %llu: ", (unsigned long long)d->device);
+	text_count(t, d->events);
+	text_puts(t, d->events == 1 ? " event\n" : " events\n");
+	if (last_oom(d)) {
+		death_head(t, r, d, last_oom(d));
+	} else if (leaks) {
+		text_puts(t, "LEAK: ");
+		title_of(t, 6, 2, leaks);
+	} else {
+		healthy(t, r, d);
+	}
+	peak_words(t, d);
+}
+
 static void device(struct text *t, const struct plim_report *r, const struct plim_report_device *d)
 {
+	int brief_one = !(r->hidden->options.flags & PLIM_REPORT_WHY);
+
+	if (r->device_count > 1 && brief_one && d != main_device(r))
+		return;
 	if (r->device_count > 1) {
 		text_hue(t, TEXT_HEAD);
-		text_printf(t, "\nGPU %llu\n", (unsigned long long)d->device);
+		text_printf(t, "%sGPU %llu\n", brief_one ? "" : "\n",
+			    (unsigned long long)d->device);
 		text_plain(t);
+	}
+	if (!(r->hidden->options.flags & PLIM_REPORT_WHY)) {
+		brief(t, r, d);
+		return;
 	}
 	verdict(t, r, d);
 	findings(t, d);
 	conclusions(t, r, d);
 	peaks(t, d);
 	owners(t, d, no_frame(t, r));
-	chart(t, d);
+	chart(t, d, CHART_ROWS, 1);
 	check(t, d);
 }
 
-static void head(struct text *t, const struct plim_report_source *s)
+/* Is what was replayed what was recorded?  "replay exact", or the device's own words. */
+static int is_exact(const struct plim_report *r)
 {
+	for (size_t i = 0; i < r->device_count; i++)
+		if (!r->devices[i].self_check.exact)
+			return 0;
+	return r->source.events > 1;
+}
+
+static void head(struct text *t, const struct plim_report *r)
+{
+	const struct plim_report_source *s = &r->source;
+	const struct plim_report_device *d = r->device_count == 1 ? &r->devices[0] : NULL;
+	int brief_one = !(r->hidden->options.flags & PLIM_REPORT_WHY);
 	struct text events;
 
 	text_init(&events, t->mem, &t->style);
 	text_puts(&events, ": ");
 	text_count(&events, s->events);
-	text_puts(&events, s->events == 1 ? " event\n\n" : " events\n\n");
+	text_puts(&events, s->events == 1 ? " event" : " events");
+	if (brief_one && d && d->step_count) {
+		text_puts(&events, ", ");
+		text_count(&events, d->step_count);
+		text_puts(&events, d->step_basis && !strcmp(d->step_basis, "request") ? " request"
+										      : " step");
+		text_puts(&events, d->step_count == 1 ? "" : "s");
+	}
+	if (brief_one && is_exact(r))
+		text_puts(&events, ", replay exact");
+	text_puts(&events, "\n\n");
 	text_hue(t, TEXT_HEAD);
-	text_name_fit(t, s->path, strlen(s->path), t->style.width - (unsigned)events.n,
-		      TEXT_CUT_LEFT);
+	text_name_fit(t, s->path, strlen(s->path),
+		      (t->style.width ? t->style.width : 80) - (unsigned)events.n, TEXT_CUT_LEFT);
 	text_plain(t);
 	text_puts(t, text_get(&events));
 	text_release(&events);
+}
+
+/* What is wrong with the replay stands in the brief text, too; that it is right stands in its first line. */
+static void foot(struct text *t, const struct plim_report *r)
+{
+	for (size_t i = 0; i < r->device_count; i++)
+		if (!r->devices[i].self_check.exact && r->devices[i].self_check.events)
+			check(t, &r->devices[i]);
+	for (size_t i = 0; i < r->source.note_count; i++) {
+		text_puts(t, "Note: ");
+		text_wrap_name(t, 6, 2, r->source.notes[i]);
+	}
+	text_puts(t, "\n");
+	text_wrap(
+		t, 0, 2,
+		"Evidence: --why.  In a browser: -o page.html.  Other settings: plimsoll whatif.");
 }
 
 enum plim_status plim_report_text(const struct plim_report *r, const struct plim_text_style *style,
@@ -493,11 +1059,18 @@ enum plim_status plim_report_text(const struct plim_report *r, const struct plim
 	struct text t;
 
 	text_init(&t, r->hidden->recording->mem, &s);
-	head(&t, &r->source);
+	head(&t, r);
 	for (size_t i = 0; i < r->device_count; i++)
 		device(&t, r, &r->devices[i]);
+	for (size_t i = 0; !(r->hidden->options.flags & PLIM_REPORT_WHY) && i < r->device_count;
+	     i++)
+		if (&r->devices[i] != main_device(r))
+			in_short(&t, r, &r->devices[i]);
 	if (!r->device_count)
 		text_puts(&t, "No memory and no events of any device.\n");
-	out_list(&t, "Notes", r->source.notes, r->source.note_count);
+	if (r->hidden->options.flags & PLIM_REPORT_WHY)
+		out_list(&t, "Notes", r->source.notes, r->source.note_count);
+	else
+		foot(&t, r);
 	return out_text(&t, write, ctx, err);
 }
