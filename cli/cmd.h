@@ -98,6 +98,10 @@ enum plim_status cmd_page_new(uint64_t max_memory, struct plim_page **page, stru
 /* Write what was added, and say how much that is.  Frees it. */
 enum plim_status cmd_page_end(struct plim_page *page, const char *path, struct plim_err *err);
 
+/* What became of the standard output: a reader that left (head) is no failure; a failure was told. */
+enum cmd_stdout { CMD_STDOUT_GOOD, CMD_STDOUT_LEFT, CMD_STDOUT_FAILED };
+enum cmd_stdout cmd_stdout_state(void);
+
 /* A plim_write_fn for the standard output. */
 int cmd_to_stdout(void *ctx, const char *text, size_t n);
 

@@ -1,5 +1,6 @@
 /* plimsoll plan: options, a call of the public API, an exit code. */
 #include "cmd.h"
+#include "output.h"
 
 #include <plimsoll/plan.h>
 
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 struct plan_opts {
+	bool quiet; /* what is written goes where the text would */
 	bool trace;
 	bool allow_changes, json, no_clip, keep_outputs, no_cache, max_batch, max_seq, no_color;
 	const char *task, *precision, *optimizer, *attention, *checkpointing, *lora_targets, *gpu,
@@ -403,9 +405,8 @@ static int trace(const struct plan_opts *o, const struct plim_plan_options *opti
 	return cmd_trace(options, argv, argc, path);
 }
 
-static int plan_run(const void *values, int argc, char **argv)
+static int plan_shown(const struct plan_opts *o, int argc, char **argv)
 {
-	const struct plan_opts *o = values;
 	char traced[4096] = "";
 	bool traces = o->trace || argc > 1;
 	struct plim_text_style style = cmd_style(o->width, o->no_color);
@@ -432,8 +433,8 @@ static int plan_run(const void *values, int argc, char **argv)
 		unlink(traced);
 	if (code)
 		return code;
-	if (o->json ? plim_plan_json(p, cmd_to_stdout, NULL, &err)
-		    : plim_plan_text(p, &style, cmd_to_stdout, NULL, &err))
+	if (!o->quiet && (o->json ? plim_plan_json(p, cmd_to_stdout, NULL, &err)
+				  : plim_plan_text(p, &style, cmd_to_stdout, NULL, &err)))
 		code = cmd_fail(&err);
 	if (code == CMD_DONE && o->output && !(traces && is_trace(o->output)) && keep(o, p, &err))
 		code = cmd_fail(&err);
@@ -441,6 +442,25 @@ static int plan_run(const void *values, int argc, char **argv)
 		code = CMD_FAILED;
 	plim_plan_free(p);
 	return code;
+}
+
+static int plan_run(const void *values, int argc, char **argv)
+{
+	static const char *const suffixes[] = {
+		".html", ".htm", ".pickle", ".pkl", ".json.gz", NULL
+	};
+	struct plan_opts o = *(const struct plan_opts *)values;
+	struct output out;
+	int code;
+
+	if (!o.output)
+		return plan_shown(&o, argc, argv);
+	code = cmd_output_begin(&out, o.output, suffixes, argv, argc);
+	if (code != CMD_DONE)
+		return code;
+	o.quiet = cmd_output_is_stdout(&out);
+	o.output = out.path;
+	return cmd_output_end(&out, plan_shown(&o, argc, argv));
 }
 
 static const struct cmd_example plan_examples[] = {

@@ -1,6 +1,7 @@
 /* plimsoll report: options, a call of the public API, an exit code. */
 #include "cmd.h"
 #include "gate.h"
+#include "output.h"
 
 #include <plimsoll/ranks.h>
 
@@ -11,6 +12,7 @@ static const char *const group_names[] = { "user-frame", "stack", "size", NULL }
 
 struct report_opts {
 	bool json, redact, why, no_color;
+	bool quiet; /* the page goes where the text would */
 	uint64_t device, max_memory, owners, width, threads;
 	const char *log, *at, *events, *steps, *strip_prefix, *output;
 	const char *source, *fail_on, *baseline;
@@ -92,8 +94,12 @@ static enum plim_status write_output(const struct report_opts *o, const struct p
 	struct plim_page *page;
 	enum plim_status st;
 
-	if (!cmd_is_page(o->output))
-		return plim_report_snapshot(r, o->output, err);
+	if (!cmd_is_page(o->output)) {
+		st = plim_report_snapshot(r, o->output, err);
+		if (!st)
+			cmd_say("%s: the recording as a pickle", o->output);
+		return st;
+	}
 	st = cmd_page_new(o->max_memory, &page, err);
 	if (!st)
 		st = plim_page_add(page, r, err);
@@ -113,8 +119,8 @@ static int report_one(const struct report_opts *o, struct gate *gate, const char
 
 	if (plim_report_open(path, &options, &r, &err))
 		return cmd_fail(&err);
-	if (o->json ? plim_report_json(r, cmd_to_stdout, NULL, &err)
-		    : plim_report_text(r, &style, cmd_to_stdout, NULL, &err))
+	if (!o->quiet && (o->json ? plim_report_json(r, cmd_to_stdout, NULL, &err)
+				  : plim_report_text(r, &style, cmd_to_stdout, NULL, &err)))
 		code = cmd_fail(&err);
 	if (code == CMD_DONE && o->output && write_output(o, r, &err))
 		code = cmd_fail(&err);
@@ -245,19 +251,25 @@ static int report_what(const struct report_opts *o, struct gate *gate, int argc,
 						       : report_one(o, gate, argv[0]);
 }
 
-static int report_run(const void *values, int argc, char **argv)
+static int refuse(const struct report_opts *o, int argc, char **argv)
 {
-	const struct report_opts *o = values;
-	struct gate gate;
-	int code = CMD_DONE;
+	bool page = o->output && cmd_is_page(o->output);
 
-	if (o->output && o->redact && !cmd_is_page(o->output))
+	if (o->output && o->redact && !page)
 		return cmd_usage("a pickle holds all names as they are: not with --redact");
-	if (o->output && cmd_is_page(o->output) && (o->events || o->steps))
+	if (page && (o->events || o->steps))
 		return cmd_usage("a page holds all events: not with --events or --steps");
 	if (o->source && (o->json || o->redact || !strcmp(argv[0], "-") || argc > 1))
 		return cmd_usage("--source adds to the text of one recording in a file; for "
 				 "JSON: plimsoll lint --json --recording FILE DIR");
+	return CMD_DONE;
+}
+
+static int report_gated(const struct report_opts *o, int argc, char **argv)
+{
+	struct gate gate;
+	int code = CMD_DONE;
+
 	if (!gate_init(&gate, o->fail_on))
 		return CMD_USAGE;
 	if (o->baseline)
@@ -266,6 +278,28 @@ static int report_run(const void *values, int argc, char **argv)
 		code = report_what(o, &gate, argc, argv);
 	gate_release(&gate);
 	return o->source ? beside_source(o, argv[0], code) : code;
+}
+
+static int report_run(const void *values, int argc, char **argv)
+{
+	static const char *const suffixes[] = { ".html", ".htm", ".pickle", ".pkl", NULL };
+	struct report_opts o = *(const struct report_opts *)values;
+	struct output out;
+	int code = CMD_DONE;
+
+	if (!o.output)
+		code = refuse(&o, argc, argv);
+	if (!o.output)
+		return code == CMD_DONE ? report_gated(&o, argc, argv) : code;
+	code = cmd_output_begin(&out, o.output, suffixes, argv, argc);
+	if (code != CMD_DONE)
+		return code;
+	o.quiet = cmd_output_is_stdout(&out);
+	o.output = out.path;
+	code = refuse(&o, argc, argv);
+	if (code == CMD_DONE)
+		code = report_gated(&o, argc, argv);
+	return cmd_output_end(&out, code);
 }
 
 static const struct cmd_example report_examples[] = {

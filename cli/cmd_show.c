@@ -1,5 +1,6 @@
 /* How commands show a result: where it goes and in which style. */
 #include "cmd.h"
+#include "output.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,10 +8,23 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+static enum cmd_stdout state = CMD_STDOUT_GOOD;
+
+enum cmd_stdout cmd_stdout_state(void)
+{
+	return state;
+}
+
 int cmd_to_stdout(void *ctx, const char *text, size_t n)
 {
+	int number;
+
 	(void)ctx;
-	return fwrite(text, 1, n, stdout) == n ? 0 : errno ? errno : EIO;
+	if (state == CMD_STDOUT_LEFT || fwrite(text, 1, n, stdout) == n)
+		return 0;
+	number = errno ? errno : EIO;
+	state = number == EPIPE ? CMD_STDOUT_LEFT : CMD_STDOUT_FAILED;
+	return state == CMD_STDOUT_LEFT ? 0 : number;
 }
 
 bool cmd_is_page(const char *path)
@@ -64,7 +78,7 @@ enum plim_status cmd_page_end(struct plim_page *page, const char *path, struct p
 
 	plim_page_get_size(page, &size);
 	if (!st)
-		cmd_say("%s: %llu recording%s, %llu allocations, %.2f MB", path,
+		cmd_say("%s: %llu recording%s, %llu allocations, %.2f MB", cmd_output_name(path),
 			(unsigned long long)size.recordings, size.recordings == 1 ? "" : "s",
 			(unsigned long long)size.allocations, (double)size.file_bytes / 1e6);
 	plim_page_free(page);

@@ -1,5 +1,6 @@
 /* plimsoll whatif: options, a call of the public API, an exit code. */
 #include "cmd.h"
+#include "output.h"
 
 #include <plimsoll/whatif.h>
 
@@ -8,6 +9,7 @@
 
 struct whatif_opts {
 	bool json, smallest, search, plan, redact, no_color;
+	bool quiet; /* what is written goes where the text would */
 	struct opt_list settings;
 	uint64_t limit, allowance, device, max_memory, width, threads, budget;
 	const char *gpu, *log, *torch, *keep, *output;
@@ -93,13 +95,33 @@ static int whatif_show(const struct whatif_opts *o, const char *path,
 
 	if (plim_whatif_open(path, options, &w, &err))
 		return cmd_fail(&err);
-	if (o->json ? plim_whatif_json(w, cmd_to_stdout, NULL, &err)
-		    : plim_whatif_text(w, &style, cmd_to_stdout, NULL, &err))
+	if (!o->quiet && (o->json ? plim_whatif_json(w, cmd_to_stdout, NULL, &err)
+				  : plim_whatif_text(w, &style, cmd_to_stdout, NULL, &err)))
 		code = cmd_fail(&err);
 	if (code == CMD_DONE && o->output && keep(o, w, &err))
 		code = cmd_fail(&err);
 	plim_whatif_free(w);
 	return code;
+}
+
+static int whatif_written(const struct whatif_opts *given, char **argv,
+			  const struct plim_whatif_options *options)
+{
+	static const char *const kept[] = { ".html", ".htm", ".pickle", ".pkl", NULL },
+				 *const plan[] = { ".plan", NULL };
+	struct whatif_opts o = *given;
+	struct output out;
+	int code;
+
+	if (!o.output)
+		return whatif_show(&o, argv[0], options);
+	code = cmd_output_begin(&out, o.output, o.keep ? kept : plan, argv, 1);
+	if (code != CMD_DONE)
+		return code;
+	o.quiet = cmd_output_is_stdout(&out);
+	o.output = out.path;
+	code = whatif_show(&o, argv[0], options);
+	return cmd_output_end(&out, code);
 }
 
 static int whatif_run(const void *values, int argc, char **argv)
@@ -131,7 +153,7 @@ static int whatif_run(const void *values, int argc, char **argv)
 		options.allowance_bytes = o->allowance;
 	options.threads = o->threads == OPT_NONE ? 0 : (unsigned)o->threads;
 	options.progress = isatty(STDERR_FILENO) ? show_progress : NULL;
-	return whatif_show(o, argv[0], &options);
+	return whatif_written(o, argv, &options);
 }
 
 static const struct cmd_example whatif_examples[] = {

@@ -296,7 +296,9 @@ static int close_stdout(int code)
 	errno = 0;
 	if (!fclose(stdout) && !failed)
 		return code;
-	if (gone || errno == EPIPE)
+	if (gone || errno == EPIPE || cmd_stdout_state() == CMD_STDOUT_LEFT)
+		return code; /* it has read what it wanted */
+	if (cmd_stdout_state() == CMD_STDOUT_FAILED)
 		return CMD_INPUT;
 	if (errno)
 		cmd_say("cannot write the output: %s", strerror(errno));

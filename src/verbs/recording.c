@@ -5,7 +5,10 @@
 #include "result_tables.h"
 #include "verbs/out.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 
 void plim_recording_options_init(struct plim_recording_options *o)
 {
@@ -22,6 +25,39 @@ void plim_recording_free(struct plim_recording *r)
 	free(r);
 }
 
+/*
+ * What a recording can need by its size: a row is shorter than what is kept of it is large, and compression makes the same
+ * rows a hundred times shorter at the best.  More is a file that was made to fill the memory.  Whoever gives a limit knows
+ * better.
+ */
+#define LEAST_BYTES ((uint64_t)48 << 20)
+#define BYTES_A_BYTE 128
+
+/* xz and zstd look back up to so far, as much as a file says. */
+#define DICTIONARY_BYTES ((uint64_t)144 << 20)
+
+static uint64_t most_of(const char *path)
+{
+	static const char *const looks_back[] = { "\xfd"
+						  "7zX",
+						  "\x28\xb5\x2f\xfd" };
+	uint64_t least = LEAST_BYTES;
+	char head[4] = "";
+	struct stat is;
+	FILE *f;
+
+	if (!strcmp(path, "-") || stat(path, &is) || !S_ISREG(is.st_mode))
+		return UINT64_MAX;
+	f = fopen(path, "rbe");
+	if (!f)
+		return UINT64_MAX; /* whoever reads it will say why not */
+	if (fread(head, 1, sizeof(head), f) == sizeof(head))
+		for (size_t i = 0; i < 2; i++)
+			least += memcmp(head, looks_back[i], sizeof(head)) ? 0 : DICTIONARY_BYTES;
+	fclose(f);
+	return least + BYTES_A_BYTE * (uint64_t)is.st_size;
+}
+
 /* One without content. */
 static enum plim_status begin(const char *path, uint64_t max_memory_bytes,
 			      struct plim_recording **out, struct plim_err *err)
@@ -32,6 +68,8 @@ static enum plim_status begin(const char *path, uint64_t max_memory_bytes,
 	if (!r)
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
 	host_mem_init(&r->mem, max_memory_bytes);
+	if (!max_memory_bytes && most_of(path) < r->mem.limit_bytes)
+		r->mem.limit_bytes = most_of(path);
 	arena_init(&r->arena, &r->mem);
 	r->path = arena_copy(&r->arena, path, err);
 	return r->path ? PLIM_OK : mem_status(err);

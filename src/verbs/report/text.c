@@ -918,7 +918,9 @@ static size_t count_lines(const char *text)
 
 static void brief(struct text *t, const struct plim_report *r, const struct plim_report_device *d)
 {
-	size_t room = BRIEF_LINES - 4 - r->source.note_count; /* head, foot, notes */
+	/* head, foot, notes, what is said of redaction */
+	size_t room = BRIEF_LINES - 4 - 3 * r->source.note_count -
+		      (r->hidden->options.flags & PLIM_REPORT_REDACT ? 2 : 0);
 
 	for (size_t i = 0; i < LEVELS; i++) {
 		struct text one;

@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""outputs.py PLIMSOLL RECORDING: -o writes what it is told to, and destroys nothing; a file cannot fill the memory.
+
+A name that is no page and no pickle was written as a pickle; the input itself, a pipe, a link, a device were replaced by it.
+A reader that left made exit code 3.  97 KB of gzip took 4.3 GB.
+"""
+import gzip
+import os
+import resource
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+
+import lib
+
+program, recording = sys.argv[1:]
+lib.start(program)
+BOMB_MIB = 64
+
+
+def untouched(path, how):
+    before = open(path, "rb").read()
+    how()
+    lib.expect(open(path, "rb").read() == before, path, "was changed")
+
+
+def names(folder):
+    mine = os.path.join(folder, "in.pickle")
+    shutil.copy(recording, mine)
+    for name in ("x.json", "out.txt", "page.html.bak", "-o"):
+        lib.run("report", mine, f"--output={os.path.join(folder, name)}", codes=(2,))
+        lib.expect(not os.path.exists(os.path.join(folder, name)), name, "was written")
+    os.link(mine, os.path.join(folder, "same.pickle"))
+    for name in ("in.pickle", "same.pickle"):
+        untouched(mine, lambda name=name: lib.run("report", mine, "-o", os.path.join(folder, name), codes=(2,)))
+    lib.run("whatif", mine, "--keep", "expandable_segments:True", "-o", mine, codes=(2,))
+    lib.run("whatif", mine, "--plan", "-o", os.path.join(folder, "plan.txt"), codes=(2,))
+    copy, link = os.path.join(folder, "copy.pickle"), os.path.join(folder, "link.pickle")
+    said = lib.run("report", mine, "-o", copy).stderr
+    lib.expect("copy.pickle" in said, "it does not say what it wrote:", said)
+    os.symlink(copy, link)
+    lib.run("report", mine, "-o", link)
+    lib.expect(os.path.islink(link) and lib.load(copy)["segments"], link, "is no link any more")
+
+
+def streams(folder):
+    page = lib.run("report", recording, "-o", "-").stdout
+    lib.expect(page.startswith("<!doctype html>") and page.rstrip().endswith("</html>"), "-o - is no page")
+    lib.run("report", recording, "-o", "/dev/null")
+    lib.expect(stat.S_ISCHR(os.stat("/dev/null").st_mode), "/dev/null is a file now")
+    if os.path.exists("/dev/full"):
+        lib.run("report", recording, "-o", "/dev/full", codes=(3,))
+    fifo = os.path.join(folder, "fifo")
+    os.mkfifo(fifo)
+    with subprocess.Popen(["cat", fifo], stdout=subprocess.PIPE) as reader:
+        lib.run("report", recording, "-o", fifo)
+        lib.expect(reader.stdout.read().startswith(b"<!doctype html>"), "a pipe did not get the page")
+    lib.expect(stat.S_ISFIFO(os.stat(fifo).st_mode), "the pipe is a file now")
+    lib.expect(not [f for f in os.listdir(folder) if f.startswith("plimsoll-")], "something was left behind")
+
+
+def readers_that_leave():
+    for arguments in (["report", recording, "--json", "--owners", "0"], ["report", recording, "--why"]):
+        done = subprocess.run(["sh", "-c", '{ "$0" "$@"; echo $? >&2; } | head -1 >/dev/null', program, *arguments], capture_output=True, text=True, check=False)
+        lib.expect(done.stderr.strip() == "0", "report | head:", done.stderr)
+
+
+def bombs(folder):
+    path = os.path.join(folder, "bomb.gz")
+    for what, one, times in (("lists", b"]", 50), ("ints", b"K\x01", 20), ("tuples", b")", 50), ("dicts", b"}", 50)):
+        with gzip.open(path, "wb", 6) as f:  # in pieces: a child's memory is counted from what its parent had
+            f.write(b"\x80\x04")
+            for _ in range(times):
+                f.write(one * 1_000_000)
+            f.write(b".")
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        lib.run("report", path, codes=(3, 4))
+        took = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+        lib.expect(took <= max(before, BOMB_MIB * 1024), what, f"{os.path.getsize(path)} bytes took {took >> 10} MiB")
+
+
+with tempfile.TemporaryDirectory() as where:
+    bombs(where)
+    names(where)
+    streams(where)
+    readers_that_leave()
+lib.finish("outputs go where they belong")
