@@ -845,7 +845,7 @@ json.dump(out, open(at + "truth.json", "w"))
             got = {t["name"]: [t["dtype"], t["shape"]] for t in r["tensors"]}
             want = truth.get(os.path.basename(path)[:-3], {})
             assert want.items() <= got.items(), (path, want, got)
-            assert r["kind"] == "torchscript" and r["verdict"] == "whole" and r["pickle"] == "code", (path, r["headline"])
+            assert r["kind"] == "torchscript" and r["verdict"] == "whole" and r["pickle"] == "plain", (path, r["headline"])
             assert told_kinds(r) == {"torchscript"}, (path, r["findings"])
             if "frozen" in path:
                 assert {n.split("/")[0] for n in got} == {"constants"}, got

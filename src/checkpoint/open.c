@@ -109,6 +109,7 @@ static const struct {
 	  "a Git LFS pointer: the file itself was not fetched (git lfs pull)" },
 	{ 0, 8, "PYTORCH1", "preview_archive",
 	  "an archive of a PyTorch preview, which torch refuses too" },
+	{ 0, 9, "\n\016\n\005<unk>", "sentencepiece", "a SentencePiece tokenizer, no weights" },
 	{ 0, 2, "\037\213", "gzip", "compressed with gzip: decompress it first" },
 	{ 0, 6, "7z\274\257\047\034", "seven_zip",
 	  "a 7z archive, which torch cannot load; it is also used to hide pickles from scanners" },
