@@ -37,6 +37,12 @@ static uint64_t letter_size(const struct model *m, const struct model_numbers *n
 	case 'E': return n->experts;
 	case 'M': return n->expert_intermediate;
 	case 'S': return n->shared_intermediate;
+	case 'q': return n->q_rank;
+	case 'r': return n->kv_rank;
+	case 'l': return n->kv_rank + n->rope_dim;
+	case 'x': return times(n->heads, n->nope_dim + n->rope_dim);
+	case 'y': return times(n->heads, n->nope_dim + n->value_dim);
+	case 'z': return times(n->heads, n->value_dim);
 	case 'C': return n->channels;
 	case 'p': return n->patch;
 	case 't': return n->temporal_patch;
@@ -123,7 +129,7 @@ static uint32_t embedding_of(const struct model *m)
 }
 
 static enum plim_status add_row(struct model *m, const struct model_section *s,
-				const struct model_row *row, uint32_t block, unsigned has,
+				const struct model_row *row, uint32_t block, uint64_t has,
 				struct plim_err *err)
 {
 	const struct model_numbers *n = &m->towers[s->tower];
@@ -169,10 +175,11 @@ static enum plim_status add_row(struct model *m, const struct model_section *s,
 }
 
 /* What holds in all blocks of a tower. */
-static unsigned tower_conditions(const struct model *m, enum model_tower tower)
+static uint64_t tower_conditions(const struct model *m, enum model_tower tower)
 {
 	const struct model_numbers *n = &m->towers[tower];
-	unsigned has = IF_TRUE, sliding = 0, full = 0;
+	uint64_t has = IF_TRUE;
+	unsigned sliding = 0, full = 0;
 
 	for (uint32_t i = 0; n->two_ropes && i < n->layers; i++)
 		*(model_sees_all(m, tower, i) ? &full : &sliding) = 1;
@@ -191,12 +198,13 @@ static unsigned tower_conditions(const struct model *m, enum model_tower tower)
 	has |= full ? IF_FULL_ROPE : 0u;
 	has |= n->shared_intermediate ? IF_SHARED : 0u;
 	has |= n->pool_head ? IF_POOL_HEAD : 0u;
+	has |= n->q_rank ? IF_QUERY_RANK : IF_QUERY;
 	return has;
 }
 
-static unsigned block_conditions(const struct model *m, enum model_tower tower, uint32_t block)
+static uint64_t block_conditions(const struct model *m, enum model_tower tower, uint32_t block)
 {
-	unsigned has = block ? 0u : IF_FIRST;
+	uint64_t has = block ? 0u : IF_FIRST;
 
 	if (!model_is_sparse(m, tower, block))
 		return has | IF_DENSE;
@@ -209,12 +217,12 @@ bool model_is_sparse(const struct model *m, enum model_tower tower, uint32_t blo
 
 	if (!n->experts)
 		return false;
-	if (block < m->dense_blocks.n && m->dense_blocks.at[block])
+	if (block < n->first_dense || (block < m->dense_blocks.n && m->dense_blocks.at[block]))
 		return false;
 	return n->sparse_step <= 1 || (block + 1) % n->sparse_step == 0;
 }
 
-static enum plim_status add_section(struct model *m, const struct model_section *s, unsigned has,
+static enum plim_status add_section(struct model *m, const struct model_section *s, uint64_t has,
 				    struct plim_err *err)
 {
 	const struct model_numbers *n = &m->towers[s->tower];
@@ -227,7 +235,7 @@ static enum plim_status add_section(struct model *m, const struct model_section 
 		return PLIM_OK;
 	has |= tower_conditions(m, s->tower);
 	for (uint32_t i = 0; !st && i < count; i++) {
-		unsigned here = has | block_conditions(m, s->tower, i);
+		uint64_t here = has | block_conditions(m, s->tower, i);
 
 		for (const struct model_row *row = s->rows; !st && row->name; row++)
 			if (!(row->when & ~here))
@@ -236,7 +244,7 @@ static enum plim_status add_section(struct model *m, const struct model_section 
 	return st;
 }
 
-enum plim_status model_build(struct model *m, const struct model_family *f, unsigned has,
+enum plim_status model_build(struct model *m, const struct model_family *f, uint64_t has,
 			     struct plim_err *err)
 {
 	uint64_t sum = 0;

@@ -171,6 +171,7 @@ static enum plim_status take(const struct config *c, struct model_numbers *n,
 		if (v->kind == JSON_ARRAY || v->kind == JSON_OBJECT)
 			*(uint64_t *)(void *)at = v->number;
 		return PLIM_OK;
+	case KEY_IGNORED:
 	case KEY_DENSE_BLOCKS: return PLIM_OK; /* take_lists */
 	case KEY_SIZE_IF:
 	case KEY_SIZE:
@@ -252,8 +253,14 @@ enum plim_status model_derive(struct model_numbers *n, const char *path, struct 
 	if (!n->hidden || !n->heads)
 		return err_set(err, PLIM_E_FORMAT, "'%.200s' tells no %s", path,
 			       n->hidden ? "number of attention heads" : "hidden size");
+	if (n->multi_query && !n->new_decoder)
+		n->kv_heads = 1;
 	if (!n->kv_heads)
 		n->kv_heads = n->heads;
+	if (n->kv_rank) {
+		n->head_dim = n->nope_dim + n->rope_dim;
+		n->kv_heads = n->heads;
+	}
 	if (!n->head_dim)
 		n->head_dim = n->hidden / n->heads;
 	if (!n->intermediate)
@@ -261,6 +268,11 @@ enum plim_status model_derive(struct model_numbers *n, const char *path, struct 
 						   : 4 * n->hidden;
 	if (!n->expert_intermediate)
 		n->expert_intermediate = n->intermediate;
+	if (n->shared_experts && !n->shared_intermediate &&
+	    __builtin_mul_overflow(n->shared_experts, n->expert_intermediate,
+				   &n->shared_intermediate))
+		return err_set(err, PLIM_E_LIMIT,
+			       "'%.200s' has experts of a size that no model has", path);
 	if (!n->projection)
 		n->projection = n->hidden;
 	if (!n->head_dim)
@@ -354,9 +366,9 @@ static enum plim_status take_lists(struct config *c, const struct model_part_of 
 
 static const struct model_family *family_of(const char *name)
 {
-	const struct model_family *const files[] = { model_decoders, model_encoders,
+	const struct model_family *const files[] = { model_decoders, model_later, model_encoders,
 						     model_vision_language };
-	const size_t counts[] = { model_decoder_count, model_encoder_count,
+	const size_t counts[] = { model_decoder_count, model_later_count, model_encoder_count,
 				  model_vision_language_count };
 
 	for (size_t file = 0; file < sizeof(files) / sizeof(files[0]); file++)
@@ -493,6 +505,49 @@ static void take_quantization(struct config *c)
 		m->quantized = 1 + MODEL_INT8;
 }
 
+static uint64_t count_of(const struct config *c, const char *scope, const char *key)
+{
+	const struct value *v = find(c, scope, key);
+
+	return v && v->kind == JSON_INTEGER && !v->negative ? v->number : 0;
+}
+
+#define LEFT_MOST 4096 /* patterns of modules that are not quantized */
+
+/* Weights of a method other than bitsandbytes', at the size that they have in the file. */
+static enum plim_status take_stored(struct config *c, struct plim_err *err)
+{
+	static const char *const scope = "quantization_config";
+	static const char *const lists[] = { "modules_to_not_convert", "ignore",
+					     "exclude_modules" };
+	struct model *m = c->model;
+	const char **left;
+	struct model_stored s = { .method = m->quantizer,
+				  .format = text_of(c, find(c, scope, "format")),
+				  .bits = count_of(c, scope, "bits"),
+				  .group = count_of(c, scope, "group_size") };
+
+	if (!*m->quantizer || m->quantized)
+		return PLIM_OK;
+	if (!strcmp(m->quantizer, "modelopt"))
+		s.method = text_of(c, find(c, scope, "quant_algo"));
+	left = mem_new(m->mem, LEFT_MOST, sizeof(*left), err);
+	if (!left)
+		return mem_status(err);
+	for (size_t i = 0; i < sizeof(lists) / sizeof(lists[0]); i++) {
+		const struct value *v = find(c, scope, lists[i]), *end = list_end(c, v);
+
+		for (v = v ? v + 1 : NULL; v < end && s.left_count < LEFT_MOST; v++)
+			if (v->kind == JSON_STRING)
+				left[s.left_count++] = text_of(c, v);
+	}
+	s.left = left;
+	if (!model_store(m, &s))
+		m->stored.name = NULL;
+	mem_free(m->mem, left, LEFT_MOST, sizeof(*left));
+	return PLIM_OK;
+}
+
 static void take_facts(struct config *c)
 {
 	struct model *m = c->model;
@@ -589,7 +644,9 @@ static enum plim_status take_all(struct config *c, struct plim_err *err)
 	for (unsigned i = 0; head->towers && i < MODEL_TOWERS; i++)
 		if (!(head->towers & 1u << i))
 			m->towers[i].layers = 0;
-	return st ? st : model_build(m, f, head->has, err);
+	if (!st)
+		st = model_build(m, f, head->has, err);
+	return st || m->guessed ? st : take_stored(c, err);
 }
 
 static enum plim_status read_source(struct model *m, const char *name, struct source *s,

@@ -82,7 +82,7 @@ static const struct {
 	{ IF_QK_NORM, offsetof(struct model_numbers, qk_norm) },
 };
 
-static void set_switch(struct model_numbers *n, unsigned condition, bool is)
+static void set_switch(struct model_numbers *n, uint64_t condition, bool is)
 {
 	for (size_t i = 0; i < sizeof(switches) / sizeof(switches[0]); i++)
 		if (condition == switches[i].condition)

@@ -153,7 +153,11 @@ const struct ckpt_dtype *model_dtype(const struct model_tensor *t, const struct 
 
 uint64_t model_tensor_bytes(const struct model_tensor *t, const struct ckpt_dtype *weights)
 {
-	return (t->count * model_dtype(t, weights)->bits + 7) / 8;
+	const struct ckpt_dtype *dtype = model_dtype(t, weights);
+
+	if (dtype->block)
+		return (t->count + dtype->block - 1) / dtype->block * dtype->block_bytes;
+	return (t->count * dtype->bits + 7) / 8;
 }
 
 void model_get_totals(const struct model *m, const struct ckpt_dtype *weights,

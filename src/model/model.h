@@ -74,6 +74,11 @@ struct model_numbers {
 	uint64_t expert_intermediate;
 	uint64_t shared_intermediate; /* of the expert that all tokens take */
 	uint64_t sparse_step;         /* every so many layers one has experts */
+	uint64_t shared_experts;      /* such experts, each as wide as the others; 0: see above */
+	uint64_t first_dense;         /* so many blocks at the beginning have no experts */
+
+	/* latent attention (DeepSeek's): ranks of queries (0: none) and of keys and values, parts of a head */
+	uint64_t q_rank, kv_rank, nope_dim, rope_dim, value_dim;
 
 	uint64_t channels, image_size, patch, temporal_patch;
 	uint64_t merge;        /* side of the square of patches that becomes one token */
@@ -103,6 +108,10 @@ struct model_numbers {
 	bool router_last; /* in the order of modules */
 	bool wide_scores; /* of the router: fp32, whatever its logits are: Mixtral */
 	bool pool_head;   /* pools patches by attention: SigLIP */
+	bool head_norm;   /* queries and keys are normalised across all heads: OLMo 2 */
+	bool parallel;    /* attention and MLP read the same, and are added at once */
+	bool multi_query; /* one head of keys and values, whatever the file says of heads */
+	bool new_decoder; /* Falcon's later layout */
 	bool use_cache; /* each pass keeps keys and values; read only where Trainer does not set it */
 };
 
@@ -139,6 +148,11 @@ enum model_role {
 	MODEL_ROLE_K,
 	MODEL_ROLE_V,
 	MODEL_ROLE_O,
+	MODEL_ROLE_Q_A, /* latent attention: down to a rank, its norm, and up again */
+	MODEL_ROLE_Q_A_NORM,
+	MODEL_ROLE_KV_A,
+	MODEL_ROLE_KV_A_NORM,
+	MODEL_ROLE_KV_B,
 	MODEL_ROLE_Q_NORM,
 	MODEL_ROLE_K_NORM,
 	MODEL_ROLE_CROSS_NORM,
@@ -241,6 +255,8 @@ struct model {
 	char quantizer[32];             /* quant_method in the file, "" without */
 	unsigned
 		quantized; /* 1 + enum model_quantization, as the file says; 0: it is not, or in another way */
+	/* the dtype of weights that the file holds quantized by another method; name NULL: none is */
+	struct ckpt_dtype stored;
 	bool other_class; /* `architectures` names a class that the family does not have */
 	VEC(uint32_t)
 	unread; /* in strings: keys of the file that may change memory and were not read */

@@ -6,6 +6,8 @@
  *	V vocab  H hidden  F intermediate  L labels  P positions  Y types  J projection
  *	A heads  D head_dim  Q heads * head_dim  K kv_heads * head_dim  W Q + 2K  B buckets  R frequencies of RoPE
  *	E experts  M expert_intermediate  S shared_intermediate
+ *	q q_rank  r kv_rank  l kv_rank + rope_dim  x heads * (nope_dim + rope_dim)
+ *	y heads * (nope_dim + value_dim)  z heads * value_dim
  *	C channels  p patch  t temporal_patch  N patches  m merge * merge  T hidden of the text tower
  *
  * A row stands for a module.  It is there where all its conditions hold; so its bias.
@@ -52,15 +54,18 @@ enum {
 	IF_PAIR = 1 << 29,     /* an image and a text are compared */
 	IF_PROJECTED = 1 << 30 /* into the space where they are compared */
 };
+/* of latent attention: queries go through a rank, or do not */
+#define IF_QUERY_RANK ((uint64_t)1 << 31)
+#define IF_QUERY ((uint64_t)1 << 32)
 
 struct model_row {
 	const char *name;
 	enum model_kind kind;
 	enum model_role role;
 	const char *shape;
-	unsigned when;
-	unsigned bias;     /* when it has one; 0: never */
-	unsigned tied;     /* when its weight is that of the embedding; 0: never */
+	uint64_t when;
+	uint64_t bias;     /* when it has one; 0: never */
+	uint64_t tied;     /* when its weight is that of the embedding; 0: never */
 	const char *dtype; /* of a buffer; NULL: as the weights */
 };
 
@@ -75,7 +80,7 @@ struct model_section {
 /* Where `architectures` ends so, these conditions hold. */
 struct model_head {
 	const char *ends;
-	unsigned has;
+	uint64_t has;
 	unsigned towers;   /* a bit each: only these; 0: all */
 	const char *strip; /* what its prefixes lack then; NULL: nothing */
 };
@@ -94,6 +99,7 @@ enum key_type {
 	KEY_DENSE_BLOCKS, /* a list of blocks without experts */
 	KEY_RATE,
 	KEY_SWITCH,
+	KEY_IGNORED, /* what the family's class does not use */
 	KEY_ACTIVATION,
 	KEY_GATED_ACTIVATION /* "gated-gelu": whether the MLP has a gate, too */
 };
@@ -122,8 +128,10 @@ struct model_family {
 };
 
 /* By the file that has them. */
-extern const struct model_family model_decoders[], model_encoders[], model_vision_language[];
-extern const size_t model_decoder_count, model_encoder_count, model_vision_language_count;
+extern const struct model_family model_decoders[], model_later[], model_encoders[],
+	model_vision_language[];
+extern const size_t model_decoder_count, model_later_count, model_encoder_count,
+	model_vision_language_count;
 
 /* What a decoder that is not known is read as. */
 extern const struct model_family model_family_decoder;
@@ -134,7 +142,7 @@ extern const struct model_row model_lm_head[];
 extern const struct model_key model_tied_outside[];
 
 /* build.c: the family's modules for the numbers that stand in m->towers; `has`: conditions of its head. */
-enum plim_status model_build(struct model *m, const struct model_family *f, unsigned has,
+enum plim_status model_build(struct model *m, const struct model_family *f, uint64_t has,
 			     struct plim_err *err);
 
 /* How tables are written. */
@@ -165,6 +173,7 @@ enum plim_status model_build(struct model *m, const struct model_family *f, unsi
 #define SIZE(name, member) KEY(name, member, KEY_SIZE)
 #define RATE(name, member) KEY(name, member, KEY_RATE)
 #define SWITCH(name, member) KEY(name, member, KEY_SWITCH)
+#define IGNORED(name) KEY(name, layers, KEY_IGNORED)
 #define ACTIVATION(name) KEY(name, activation, KEY_ACTIVATION)
 
 /* config.c: what follows from other numbers where nothing says it; `path` for messages. */
@@ -172,6 +181,15 @@ enum plim_status model_derive(struct model_numbers *n, const char *path, struct 
 
 /* neutral.c: does a key of a config.json change no byte of memory, whatever its value? */
 bool model_key_is_neutral(const char *key);
+
+/* stored.c: weights as quantization_config says; false: a method whose sizes are not known here. */
+struct model_stored {
+	const char *method, *format; /* "" where the file does not say */
+	uint64_t bits, group;
+	const char *const *left; /* modules that are not quantized, as patterns of the method */
+	size_t left_count;
+};
+bool model_store(struct model *m, const struct model_stored *s);
 
 /* header.c: a checkpoint that comes without a config. */
 enum plim_status model_read_header(struct model *m, const char *path, struct plim_err *err);

@@ -82,6 +82,12 @@ static bool is_quantized(const struct model *m, const struct plan_recipe *r)
 	return r->quantize != PLAN_NOT_QUANTIZED;
 }
 
+static bool is_stored(const struct model *m, const struct plan_recipe *r)
+{
+	(void)r;
+	return m->stored.name != NULL;
+}
+
 static bool is_liger(const struct model *m, const struct plan_recipe *r)
 {
 	(void)m;
@@ -140,6 +146,10 @@ static const struct doubt {
 	  "no run that gathers its shards to save them was measured" },
 	{ is_quantized, NULL, PLAN_ASSUMED, 50, 50,
 	  "no run with weights quantized by bitsandbytes was measured" },
+	{ is_stored, NULL, PLAN_ASSUMED, 30, 50,
+	  "no run with weights that the file holds quantized was measured: they are at their size, "
+	  "and "
+	  "kernels are taken to read them as they are" },
 	{ is_liger, "fwd", PLAN_ASSUMED, 50, 50, "no run with Liger's kernels was measured" },
 	{ is_mixed_by_hand, NULL, PLAN_ASSUMED, 50, 50,
 	  "no run with 16-bit weights and fp32 copies or autocast was measured" },

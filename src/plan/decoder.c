@@ -30,6 +30,39 @@ static void rotary(struct builder *b, enum tape_dtype dtype, struct value *cosin
 	t->grad = (uint8_t)grad;
 }
 
+/*
+ * Latent attention: queries, and keys and values with the part of RoPE, go through ranks; keys of all heads are then joined
+ * with the turned part, which they share (modeling_deepseek_v3.py).  No run of it was measured.
+ */
+static void project_latent(struct builder *b, uint32_t block, struct value x, struct value out[3])
+{
+	const struct model_numbers *n = &b->m->towers[MODEL_TEXT];
+	uint64_t tokens = b->batch * b->sequence;
+	struct tape *t = &b->t;
+	struct value low = build_linear(b, MODEL_TEXT, block, MODEL_ROLE_Q_A, x), part[3], both;
+
+	tape_set(t, &low, build_norm(b, MODEL_TEXT, block, MODEL_ROLE_Q_A_NORM, low));
+	out[0] = build_linear(b, MODEL_TEXT, block, MODEL_ROLE_Q, low);
+	tape_drop(t, &low);
+	both = build_linear(b, MODEL_TEXT, block, MODEL_ROLE_KV_A, x);
+	op_split(t, both, (uint64_t[3]){ tokens * n->kv_rank, tokens * n->rope_dim, 0 }, part);
+	tape_drop(t, &both);
+	low = build_norm(b, MODEL_TEXT, block, MODEL_ROLE_KV_A_NORM, part[0]);
+	both = build_linear(b, MODEL_TEXT, block, MODEL_ROLE_KV_B, low);
+	tape_drop(t, &low);
+	for (unsigned i = 0; i < 3; i++)
+		tape_drop(t, &part[i]);
+	op_split(t, both,
+		 (uint64_t[3]){ tokens * n->heads * n->nope_dim, tokens * n->heads * n->value_dim,
+				0 },
+		 part);
+	tape_drop(t, &both);
+	out[1] = op_add_across(t, part[0], part[0], tokens * n->heads * n->head_dim);
+	out[2] = tape_keep(t, part[1]);
+	for (unsigned i = 0; i < 3; i++)
+		tape_drop(t, &part[i]);
+}
+
 static void project(struct builder *b, uint32_t block, struct value x, struct value out[3])
 {
 	static const enum model_role role[3] = { MODEL_ROLE_Q, MODEL_ROLE_K, MODEL_ROLE_V };
@@ -37,6 +70,10 @@ static void project(struct builder *b, uint32_t block, struct value x, struct va
 	const struct model_numbers *n = &b->m->towers[MODEL_TEXT];
 	struct tape *t = &b->t;
 
+	if (n->kv_rank) {
+		project_latent(b, block, x, out);
+		return;
+	}
 	if (build_has(b, MODEL_TEXT, block, MODEL_ROLE_QKV)) {
 		uint64_t q = b->batch * b->sequence * n->heads * n->head_dim;
 		uint64_t kv = b->batch * b->sequence * n->kv_heads * n->head_dim;
@@ -79,6 +116,8 @@ static struct value attend(struct builder *b, uint32_t block, struct value x)
 	}
 	keys = build_remember(b, block, p);
 	y = build_attention(b, MODEL_TEXT, block, p[0], p[1], p[2], b->sequence, keys);
+	if (b->m->towers[MODEL_TEXT].kv_rank) /* of what was padded to the width of keys, values alone go on */
+		y.n = y.n / b->m->towers[MODEL_TEXT].head_dim * b->m->towers[MODEL_TEXT].value_dim;
 	if (keeps_heads_apart(b, block, p[0]))
 		tape_set(t, &y, op_contiguous(t, y));
 	tape_set(t, &y, build_linear(b, MODEL_TEXT, block, MODEL_ROLE_O, y));

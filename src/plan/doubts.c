@@ -49,7 +49,7 @@ static enum plim_status take_doubts(struct plim_plan *p, struct plim_err *err)
 			   plan_string(p, err, "the class in 'architectures' is not one of %s",
 				       m->family),
 			   err);
-	if (!st && *m->quantizer && !m->quantized)
+	if (!st && *m->quantizer && !m->quantized && !m->stored.name)
 		st = doubt(
 			p,
 			plan_string(

@@ -69,6 +69,14 @@ static struct tape_param empty_param(enum tape_dtype dtype)
 	return p;
 }
 
+/* Of so many of its numbers; weights that the file holds quantized come with their scales. */
+static uint64_t param_bytes(const struct model_tensor *x, uint64_t n, enum tape_dtype dtype)
+{
+	if (!x->dtype || !x->dtype->block)
+		return n * tape_dtype_bytes[dtype];
+	return (n + x->dtype->block - 1) / x->dtype->block * x->dtype->block_bytes;
+}
+
 /*
  * A parameter of the model; a tied one has no memory of its own, but had until it was tied: modules are made one by
  * one on the device, and tied at the end.
@@ -93,7 +101,7 @@ static enum plim_status add_param(struct builder *b, const struct model_tensor *
 	if (build_is_meta(b) && !buffer)
 		p.store = tape_meta(t);
 	else if (b->tp == 1 || x->tied_to == MODEL_NONE)
-		p.store = tape_store(t, p.n * tape_dtype_bytes[dtype],
+		p.store = tape_store(t, param_bytes(x, p.n, dtype),
 				     buffer ? TIMELINE_BUFFER : TIMELINE_PARAMETER);
 	return vec_push(t->mem, &t->params, p, err);
 }

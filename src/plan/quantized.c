@@ -39,6 +39,10 @@ enum plim_status build_check_quantized(const struct builder *b, struct plim_err 
 {
 	const char *how = plan_quantize_names[b->r->quantize];
 
+	if (b->m->stored.name && b->r->task == PLAN_TRAIN)
+		return err_set(err, PLIM_E_UNSUPPORTED,
+			       "weights in %s are planned to infer and to generate, not to train",
+			       b->m->stored.name);
 	if (!b->r->quantize)
 		return PLIM_OK;
 	if (!build_is_decoder(b->m))

@@ -1,0 +1,449 @@
+/*
+ * Decoders whose parameters are known to the element but of which no run was measured: what their blocks compute is planned as
+ * those of the nearest family (src/plan/decoder.c), and the basis says so.  Names are those of Transformers 5; of InternLM 2
+ * and Baichuan those of their own code.
+ */
+#include "tables.h"
+
+static const struct model_head later_heads[] = {
+	{ "ForCausalLM", IF_LM },
+	{ "DeepseekV3ForCausalLM", IF_LM }, /* Kimi K2's class */
+	{ "ForSequenceClassification", IF_CLASS },
+	{ "ForTokenClassification", IF_TOKEN_CLASS },
+	{ "Model", 0, 0, "model." },
+	HEADS_END,
+};
+
+#define LATER(name_, front, block, back, head)             \
+	static const struct model_section name_[] = {      \
+		{ "model.", front, MODEL_TEXT },           \
+		{ "model.layers.%u.", block, MODEL_TEXT }, \
+		{ "model.", back, MODEL_TEXT },            \
+		{ "", head, MODEL_TEXT },                  \
+		SECTIONS_END,                              \
+	}
+
+#define QKVO(bias, out)                                                             \
+	{ "self_attn.q_proj", MODEL_LINEAR, MODEL_ROLE_Q, "Q H", 0, bias },         \
+		{ "self_attn.k_proj", MODEL_LINEAR, MODEL_ROLE_K, "K H", 0, bias }, \
+		{ "self_attn.v_proj", MODEL_LINEAR, MODEL_ROLE_V, "K H", 0, bias }, \
+	{                                                                           \
+		"self_attn.o_proj", MODEL_LINEAR, MODEL_ROLE_O, "H Q", 0, out       \
+	}
+#define GATED                                                                    \
+	{ "mlp.gate_proj", MODEL_LINEAR, MODEL_ROLE_GATE, "F H", IF_DENSE },     \
+		{ "mlp.up_proj", MODEL_LINEAR, MODEL_ROLE_UP, "F H", IF_DENSE }, \
+	{                                                                        \
+		"mlp.down_proj", MODEL_LINEAR, MODEL_ROLE_DOWN, "H F", IF_DENSE  \
+	}
+#define BANKS                                                                                      \
+	{ "mlp.experts.gate_up_proj", MODEL_EXPERTS, MODEL_ROLE_EXPERTS_UP, "E 2M H", IF_SPARSE }, \
+	{                                                                                          \
+		"mlp.experts.down_proj", MODEL_EXPERTS, MODEL_ROLE_EXPERTS_DOWN, "E H M",          \
+			IF_SPARSE                                                                  \
+	}
+
+/* ---- gpt-oss: sinks, biases everywhere, all blocks with experts ---- */
+
+static const struct model_row gpt_oss_block[] = {
+	{ "self_attn.sinks", MODEL_PARAMETER, MODEL_ROLE_OTHER, "A" },
+	QKVO(IF_QKV_BIAS, IF_QKV_BIAS),
+	{ "mlp.router.weight", MODEL_PARAMETER, MODEL_ROLE_ROUTER, "E H" },
+	{ "mlp.router.bias", MODEL_PARAMETER, MODEL_ROLE_OTHER, "E" },
+	BANKS,
+	{ "mlp.experts.gate_up_proj_bias", MODEL_PARAMETER, MODEL_ROLE_OTHER, "E 2M" },
+	{ "mlp.experts.down_proj_bias", MODEL_PARAMETER, MODEL_ROLE_OTHER, "E H" },
+	{ "input_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM1, "H" },
+	{ "post_attention_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM2, "H" },
+	ROWS_END,
+};
+LATER(gpt_oss_sections, model_llama_front, gpt_oss_block, model_llama_back, model_lm_head);
+
+static const struct model_key gpt_oss_keys[] = {
+	SWITCH("attention_bias", qkv_bias),
+	SIZE("num_local_experts", experts),
+	SIZE("num_experts_per_tok", experts_per_token),
+	SIZE("experts_per_token", experts_per_token),
+	SIZE("initial_context_length", positions),
+	SWITCH("output_router_logits", router_loss),
+	KEYS_END,
+};
+
+/* ---- DeepSeek: attention through ranks, experts behind the first blocks ---- */
+
+#define SHARED_EXPERTS                                                                       \
+	{ "mlp.shared_experts.gate_proj", MODEL_LINEAR, MODEL_ROLE_SHARED_GATE, "S H",       \
+	  IF_SPARSE | IF_SHARED },                                                           \
+		{ "mlp.shared_experts.up_proj", MODEL_LINEAR, MODEL_ROLE_SHARED_UP, "S H",   \
+		  IF_SPARSE | IF_SHARED },                                                   \
+	{                                                                                    \
+		"mlp.shared_experts.down_proj", MODEL_LINEAR, MODEL_ROLE_SHARED_DOWN, "H S", \
+			IF_SPARSE | IF_SHARED                                                \
+	}
+
+/* Queries go through a rank where there is one: IF_QUERY_RANK, else IF_QUERY. */
+static const struct model_row mla_block[] = {
+	{ "self_attn.q_proj", MODEL_LINEAR, MODEL_ROLE_Q, "x H", IF_QUERY },
+	{ "self_attn.q_a_proj", MODEL_LINEAR, MODEL_ROLE_Q_A, "q H", IF_QUERY_RANK },
+	{ "self_attn.q_a_layernorm", MODEL_NORM_RMS, MODEL_ROLE_Q_A_NORM, "q", IF_QUERY_RANK },
+	{ "self_attn.q_b_proj", MODEL_LINEAR, MODEL_ROLE_Q, "x q", IF_QUERY_RANK },
+	{ "self_attn.kv_a_proj_with_mqa", MODEL_LINEAR, MODEL_ROLE_KV_A, "l H" },
+	{ "self_attn.kv_a_layernorm", MODEL_NORM_RMS, MODEL_ROLE_KV_A_NORM, "r" },
+	{ "self_attn.kv_b_proj", MODEL_LINEAR, MODEL_ROLE_KV_B, "y r" },
+	{ "self_attn.o_proj", MODEL_LINEAR, MODEL_ROLE_O, "H z" },
+	GATED,
+	{ "mlp.gate.weight", MODEL_PARAMETER, MODEL_ROLE_ROUTER, "E H", IF_SPARSE },
+	{ "mlp.gate.e_score_correction_bias", MODEL_BUFFER, MODEL_ROLE_OTHER, "E", IF_SPARSE, 0, 0,
+	  "float32" },
+	BANKS,
+	SHARED_EXPERTS,
+	{ "input_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM1, "H" },
+	{ "post_attention_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM2, "H" },
+	ROWS_END,
+};
+LATER(mla_sections, model_llama_front, mla_block, model_llama_back, model_lm_head);
+
+static const struct model_row deepseek_block[] = {
+	QKVO(IF_QKV_BIAS, IF_OUTPUT_BIAS),
+	GATED,
+	{ "mlp.gate.weight", MODEL_PARAMETER, MODEL_ROLE_ROUTER, "E H", IF_SPARSE },
+	BANKS,
+	SHARED_EXPERTS,
+	{ "input_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM1, "H" },
+	{ "post_attention_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM2, "H" },
+	ROWS_END,
+};
+LATER(deepseek_sections, model_llama_front, deepseek_block, model_llama_back, model_lm_head);
+
+#define DEEPSEEK_KEYS                                                                          \
+	SIZE("n_routed_experts", experts), SIZE("num_experts_per_tok", experts_per_token),     \
+		SIZE("moe_intermediate_size", expert_intermediate),                            \
+		SIZE("n_shared_experts", shared_experts), SIZE("moe_layer_freq", sparse_step), \
+		SIZE("first_k_dense_replace", first_dense)
+
+static const struct model_key deepseek_keys[] = {
+	DEEPSEEK_KEYS,
+	SWITCH("attention_bias", qkv_bias),
+	SWITCH("attention_bias", output_bias),
+	KEYS_END,
+};
+
+static const struct model_key mla_keys[] = {
+	DEEPSEEK_KEYS,
+	SIZE("q_lora_rank", q_rank),
+	SIZE("kv_lora_rank", kv_rank),
+	SIZE("qk_nope_head_dim", nope_dim),
+	SIZE("qk_rope_head_dim", rope_dim),
+	SIZE("v_head_dim", value_dim),
+	IGNORED("ep_size"),
+	IGNORED("num_nextn_predict_layers"), /* the class has no such blocks: they stay in the file */
+	SWITCH("attention_bias", qkv_bias),
+	KEYS_END,
+};
+
+/* ---- norms across all heads: OLMo 2, OLMoE ---- */
+
+static const struct model_row olmo2_block[] = {
+	QKVO(IF_QKV_BIAS, IF_OUTPUT_BIAS),
+	{ "self_attn.q_norm", MODEL_NORM_RMS, MODEL_ROLE_Q_NORM, "Q" },
+	{ "self_attn.k_norm", MODEL_NORM_RMS, MODEL_ROLE_K_NORM, "K" },
+	GATED,
+	{ "post_attention_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM1_OUT, "H" },
+	{ "post_feedforward_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM2_OUT, "H" },
+	ROWS_END,
+};
+LATER(olmo2_sections, model_llama_front, olmo2_block, model_llama_back, model_lm_head);
+
+static const struct model_row olmoe_block[] = {
+	QKVO(IF_QKV_BIAS, IF_OUTPUT_BIAS),
+	{ "self_attn.q_norm", MODEL_NORM_RMS, MODEL_ROLE_Q_NORM, "Q" },
+	{ "self_attn.k_norm", MODEL_NORM_RMS, MODEL_ROLE_K_NORM, "K" },
+	{ "mlp.gate.weight", MODEL_PARAMETER, MODEL_ROLE_ROUTER, "E H" },
+	BANKS,
+	{ "input_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM1, "H" },
+	{ "post_attention_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM2, "H" },
+	ROWS_END,
+};
+LATER(olmoe_sections, model_llama_front, olmoe_block, model_llama_back, model_lm_head);
+
+static const struct model_key olmo_keys[] = {
+	SWITCH("attention_bias", qkv_bias),
+	SWITCH("attention_bias", output_bias),
+	SIZE("num_experts", experts),
+	SIZE("num_experts_per_tok", experts_per_token),
+	SWITCH("output_router_logits", router_loss),
+	KEYS_END,
+};
+
+/* ---- layer norms: GPT-NeoX, StableLM, StarCoder 2, Cohere ---- */
+
+static const struct model_row neox_front[] = {
+	{ "embed_in", MODEL_EMBEDDING, MODEL_ROLE_EMBED, "V H" },
+	ROWS_END,
+};
+
+static const struct model_row neox_block[] = {
+	{ "input_layernorm", MODEL_NORM_LAYER, MODEL_ROLE_NORM1, "H", 0, IF_TRUE },
+	{ "post_attention_layernorm", MODEL_NORM_LAYER, MODEL_ROLE_NORM2, "H", 0, IF_TRUE },
+	{ "attention.query_key_value", MODEL_LINEAR, MODEL_ROLE_QKV, "W H", 0, IF_QKV_BIAS },
+	{ "attention.dense", MODEL_LINEAR, MODEL_ROLE_O, "H Q", 0, IF_QKV_BIAS },
+	{ "mlp.dense_h_to_4h", MODEL_LINEAR, MODEL_ROLE_UP, "F H", 0, IF_TRUE },
+	{ "mlp.dense_4h_to_h", MODEL_LINEAR, MODEL_ROLE_DOWN, "H F", 0, IF_TRUE },
+	ROWS_END,
+};
+
+static const struct model_row neox_back[] = {
+	{ "final_layer_norm", MODEL_NORM_LAYER, MODEL_ROLE_FINAL_NORM, "H", 0, IF_TRUE },
+	{ "rotary_emb.inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_ROPE, "R" },
+	{ "rotary_emb.original_inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_OTHER, "R" },
+	ROWS_END,
+};
+
+static const struct model_row neox_head[] = {
+	{ "embed_out", MODEL_LINEAR, MODEL_ROLE_HEAD, "V H", IF_LM, 0, IF_TIED },
+	{ "score", MODEL_LINEAR, MODEL_ROLE_HEAD, "L H", IF_CLASS },
+	ROWS_END,
+};
+
+static const struct model_section neox_sections[] = {
+	{ "gpt_neox.", neox_front, MODEL_TEXT },
+	{ "gpt_neox.layers.%u.", neox_block, MODEL_TEXT },
+	{ "gpt_neox.", neox_back, MODEL_TEXT },
+	{ "", neox_head, MODEL_TEXT },
+	SECTIONS_END,
+};
+
+static const struct model_head neox_heads[] = {
+	{ "ForCausalLM", IF_LM },
+	{ "ForSequenceClassification", IF_CLASS },
+	{ "Model", 0, 0, "gpt_neox." },
+	HEADS_END,
+};
+
+static const struct model_key neox_keys[] = {
+	SWITCH("attention_bias", qkv_bias),
+	RATE("rotary_pct", partial_rotary),
+	RATE("partial_rotary_factor", partial_rotary),
+	SWITCH("use_parallel_residual", parallel),
+	RATE("hidden_dropout", hidden_dropout),
+	KEYS_END,
+};
+
+static const struct model_row stablelm_block[] = {
+	QKVO(IF_QKV_BIAS, 0),
+	GATED,
+	{ "input_layernorm", MODEL_NORM_LAYER, MODEL_ROLE_NORM1, "H", 0, IF_TRUE },
+	{ "post_attention_layernorm", MODEL_NORM_LAYER, MODEL_ROLE_NORM2, "H", 0, IF_TRUE },
+	ROWS_END,
+};
+
+static const struct model_row layer_norm_back[] = {
+	{ "norm", MODEL_NORM_LAYER, MODEL_ROLE_FINAL_NORM, "H", 0, IF_TRUE },
+	{ "rotary_emb.inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_ROPE, "R" },
+	{ "rotary_emb.original_inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_OTHER, "R" },
+	ROWS_END,
+};
+LATER(stablelm_sections, model_llama_front, stablelm_block, layer_norm_back, model_lm_head);
+
+static const struct model_key stablelm_keys[] = {
+	SWITCH("use_qkv_bias", qkv_bias),
+	RATE("partial_rotary_factor", partial_rotary),
+	RATE("hidden_dropout", hidden_dropout),
+	KEYS_END,
+};
+
+static const struct model_row starcoder2_block[] = {
+	QKVO(IF_QKV_BIAS, IF_QKV_BIAS),
+	{ "mlp.c_fc", MODEL_LINEAR, MODEL_ROLE_UP, "F H", 0, IF_QKV_BIAS },
+	{ "mlp.c_proj", MODEL_LINEAR, MODEL_ROLE_DOWN, "H F", 0, IF_QKV_BIAS },
+	{ "input_layernorm", MODEL_NORM_LAYER, MODEL_ROLE_NORM1, "H", 0, IF_TRUE },
+	{ "post_attention_layernorm", MODEL_NORM_LAYER, MODEL_ROLE_NORM2, "H", 0, IF_TRUE },
+	ROWS_END,
+};
+LATER(starcoder2_sections, model_llama_front, starcoder2_block, layer_norm_back, model_lm_head);
+
+static const struct model_key starcoder2_keys[] = {
+	SWITCH("use_bias", qkv_bias),
+	RATE("residual_dropout", hidden_dropout),
+	RATE("embedding_dropout", embedding_dropout),
+	ACTIVATION("hidden_act"),
+	IGNORED("activation_function"),
+	IGNORED("attention_softmax_in_fp32"),
+	IGNORED("scale_attention_softmax_in_fp32"),
+	IGNORED("mlp_type"),
+	IGNORED("norm_type"),
+	KEYS_END,
+};
+
+static const struct model_row cohere_block[] = {
+	QKVO(IF_QKV_BIAS, IF_QKV_BIAS),
+	GATED,
+	{ "input_layernorm", MODEL_NORM_LAYER, MODEL_ROLE_NORM1, "H" },
+	ROWS_END,
+};
+
+static const struct model_row cohere_back[] = {
+	{ "norm", MODEL_NORM_LAYER, MODEL_ROLE_FINAL_NORM, "H" },
+	{ "rotary_emb.inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_ROPE, "R" },
+	{ "rotary_emb.original_inv_freq", MODEL_FREQUENCIES, MODEL_ROLE_OTHER, "R" },
+	ROWS_END,
+};
+LATER(cohere_sections, model_llama_front, cohere_block, cohere_back, model_lm_head);
+
+static const struct model_key bias_keys[] = {
+	SWITCH("attention_bias", qkv_bias),
+	SWITCH("attention_bias", output_bias),
+	SWITCH("bias", qkv_bias),
+	SWITCH("bias", output_bias),
+	KEYS_END,
+};
+
+/* ---- Llama under other names ---- */
+
+static const struct model_row internlm2_front[] = {
+	{ "tok_embeddings", MODEL_EMBEDDING, MODEL_ROLE_EMBED, "V H" },
+	ROWS_END,
+};
+
+static const struct model_row internlm2_block[] = {
+	{ "attention.wqkv", MODEL_LINEAR, MODEL_ROLE_QKV, "W H", 0, IF_QKV_BIAS },
+	{ "attention.wo", MODEL_LINEAR, MODEL_ROLE_O, "H Q", 0, IF_OUTPUT_BIAS },
+	{ "feed_forward.w1", MODEL_LINEAR, MODEL_ROLE_GATE, "F H" },
+	{ "feed_forward.w3", MODEL_LINEAR, MODEL_ROLE_UP, "F H" },
+	{ "feed_forward.w2", MODEL_LINEAR, MODEL_ROLE_DOWN, "H F" },
+	{ "attention_norm", MODEL_NORM_RMS, MODEL_ROLE_NORM1, "H" },
+	{ "ffn_norm", MODEL_NORM_RMS, MODEL_ROLE_NORM2, "H" },
+	ROWS_END,
+};
+
+static const struct model_row plain_back[] = {
+	{ "norm", MODEL_NORM_RMS, MODEL_ROLE_FINAL_NORM, "H" },
+	ROWS_END,
+};
+
+static const struct model_row internlm2_head[] = {
+	{ "output", MODEL_LINEAR, MODEL_ROLE_HEAD, "V H", IF_LM, 0, IF_TIED },
+	ROWS_END,
+};
+LATER(internlm2_sections, internlm2_front, internlm2_block, plain_back, internlm2_head);
+
+static const struct model_row baichuan_block[] = {
+	{ "self_attn.W_pack", MODEL_LINEAR, MODEL_ROLE_QKV, "W H" },
+	{ "self_attn.o_proj", MODEL_LINEAR, MODEL_ROLE_O, "H Q" },
+	GATED,
+	{ "input_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM1, "H" },
+	{ "post_attention_layernorm", MODEL_NORM_RMS, MODEL_ROLE_NORM2, "H" },
+	ROWS_END,
+};
+LATER(baichuan_sections, model_llama_front, baichuan_block, plain_back, model_lm_head);
+
+LATER(llama_sections, model_llama_front, model_llama_block, model_llama_back, model_lm_head);
+
+/* ---- all of them ---- */
+
+#define TEXT(own_keys, ...) .towers[MODEL_TEXT] = { .keys = own_keys, .defaults = { __VA_ARGS__ } }
+#define LLAMA_LIKE                                                                               \
+	DECODER(MODEL_RMS_NORM, MODEL_NORM_BEFORE, MODEL_SILU), .position = MODEL_POSITION_ROPE, \
+								.use_window = true
+#define MLA_LIKE                                                                                \
+	LLAMA_LIKE, .layers = 61, .hidden = 7168, .heads = 128, .intermediate = 18432,          \
+		    .vocab = 129280, .positions = 4096, .experts = 256, .experts_per_token = 8, \
+		    .expert_intermediate = 2048, .shared_experts = 1, .q_rank = 1536,           \
+		    .kv_rank = 512, .nope_dim = 128, .rope_dim = 64, .value_dim = 128
+#define LAYER_NORMS(activation_)                                                              \
+	.norm = MODEL_LAYER_NORM, .norm_place = MODEL_NORM_BEFORE, .activation = activation_, \
+	.position = MODEL_POSITION_ROPE, .causal = true, .labels = 2
+
+const struct model_family model_later[] = {
+	{ .name = "gpt_oss",
+	  .sections = gpt_oss_sections,
+	  .heads = later_heads,
+	  TEXT(gpt_oss_keys, LLAMA_LIKE, .layers = 36, .hidden = 2880, .heads = 64, .kv_heads = 8,
+	       .head_dim = 64, .intermediate = 2880, .vocab = 201088, .positions = 131072,
+	       .window = 128, .window_every = 2, .experts = 128, .experts_per_token = 4,
+	       .qkv_bias = true) },
+	{ .name = "deepseek_v3",
+	  .sections = mla_sections,
+	  .heads = later_heads,
+	  .adapters = "q_proj,q_a_proj,q_b_proj,kv_b_proj",
+	  TEXT(mla_keys, MLA_LIKE, .first_dense = 3) },
+	{ .name = "kimi_k2",
+	  .sections = mla_sections,
+	  .heads = later_heads,
+	  .adapters = "q_proj,q_a_proj,q_b_proj,kv_b_proj",
+	  TEXT(mla_keys, MLA_LIKE, .first_dense = 3) },
+	{ .name = "deepseek_v2",
+	  .sections = mla_sections,
+	  .heads = later_heads,
+	  .adapters = "q_proj,q_a_proj,q_b_proj,kv_b_proj",
+	  TEXT(mla_keys, LLAMA_LIKE, .layers = 32, .hidden = 4096, .heads = 32,
+	       .intermediate = 11008, .vocab = 32000, .positions = 2048, .experts = 64,
+	       .experts_per_token = 6, .expert_intermediate = 1407, .shared_experts = 2,
+	       .q_rank = 1536, .kv_rank = 512, .nope_dim = 128, .rope_dim = 64, .value_dim = 128) },
+	{ .name = "deepseek",
+	  .sections = deepseek_sections,
+	  .heads = later_heads,
+	  TEXT(deepseek_keys, LLAMA_LIKE, .layers = 30, .hidden = 4096, .heads = 32,
+	       .intermediate = 11008, .vocab = 102400, .positions = 2048, .experts_per_token = 6,
+	       .expert_intermediate = 1407) },
+	{ .name = "olmo2",
+	  .sections = olmo2_sections,
+	  .heads = later_heads,
+	  TEXT(olmo_keys, LLAMA_LIKE, .layers = 32, .hidden = 4096, .heads = 32,
+	       .intermediate = 11008, .vocab = 50304, .positions = 2048, .head_norm = true) },
+	{ .name = "olmoe",
+	  .sections = olmoe_sections,
+	  .heads = later_heads,
+	  TEXT(olmo_keys, LLAMA_LIKE, .layers = 16, .hidden = 2048, .heads = 16,
+	       .intermediate = 1024, .vocab = 50304, .positions = 4096, .experts = 64,
+	       .experts_per_token = 8, .head_norm = true) },
+	{ .name = "gpt_neox",
+	  .sections = neox_sections,
+	  .heads = neox_heads,
+	  .adapters = "query_key_value",
+	  TEXT(neox_keys, LAYER_NORMS(MODEL_GELU), .layers = 44, .hidden = 6144, .heads = 64,
+	       .intermediate = 24576, .vocab = 50432, .positions = 2048, .partial_rotary = 0.25,
+	       .qkv_bias = true, .parallel = true) },
+	{ .name = "stablelm",
+	  .sections = stablelm_sections,
+	  .heads = later_heads,
+	  TEXT(stablelm_keys, LAYER_NORMS(MODEL_SILU), .gated = true, .layers = 32, .hidden = 2560,
+	       .heads = 32, .intermediate = 6912, .vocab = 50304, .positions = 4096,
+	       .partial_rotary = 0.25) },
+	{ .name = "starcoder2",
+	  .sections = starcoder2_sections,
+	  .heads = later_heads,
+	  TEXT(starcoder2_keys, LAYER_NORMS(MODEL_GELU_TANH), .layers = 30, .hidden = 3072,
+	       .heads = 24, .kv_heads = 2, .intermediate = 12288, .vocab = 49152, .positions = 4096,
+	       .qkv_bias = true, .tied = true, .use_window = true) },
+	{ .name = "cohere",
+	  .sections = cohere_sections,
+	  .heads = later_heads,
+	  TEXT(bias_keys, LAYER_NORMS(MODEL_SILU), .gated = true, .layers = 40, .hidden = 8192,
+	       .heads = 64, .intermediate = 22528, .vocab = 256000, .positions = 8192, .tied = true,
+	       .parallel = true) },
+	{ .name = "internlm",
+	  .sections = llama_sections,
+	  .heads = later_heads,
+	  TEXT(bias_keys, LLAMA_LIKE, .layers = 32, .hidden = 4096, .heads = 32,
+	       .intermediate = 11008, .vocab = 103168, .positions = 2048, .qkv_bias = true,
+	       .output_bias = true) },
+	{ .name = "internlm2",
+	  .sections = internlm2_sections,
+	  .heads = later_heads,
+	  .adapters = "wqkv",
+	  TEXT(bias_keys, LLAMA_LIKE, .layers = 32, .hidden = 4096, .heads = 32,
+	       .intermediate = 11008, .vocab = 103168, .positions = 2048) },
+	{ .name = "baichuan",
+	  .sections = baichuan_sections,
+	  .heads = later_heads,
+	  .adapters = "W_pack",
+	  TEXT(NULL, LLAMA_LIKE, .layers = 32, .hidden = 4096, .heads = 32, .intermediate = 11008,
+	       .vocab = 125696, .positions = 4096) },
+	{ .name = "minicpm",
+	  .sections = llama_sections,
+	  .heads = later_heads,
+	  TEXT(bias_keys, LLAMA_LIKE, .layers = 32, .hidden = 4096, .heads = 32,
+	       .intermediate = 11008, .vocab = 32000, .positions = 2048, .tied = true) },
+};
+const size_t model_later_count = sizeof(model_later) / sizeof(model_later[0]);
