@@ -287,7 +287,118 @@ def scaler_skipped(file: File) -> Iterator[Site]:
             yield Site("scaler.step() skipped", file.path, call.lineno, "", file.replaced((file.source.start(call), file.source.end(call), f"{file.source.segment(call.args[0])}.step()")), ("PLM304",))
 
 
-MUTATIONS = (no_grad, item_dropped, detach_dropped, zero_grad_dropped, zero_grad_misplaced, loader_moved, unscale_dropped, set_epoch_dropped, move_discarded,
+def keyword_of(call: ast.Call, name: str) -> ast.keyword | None:
+    return next((k for k in call.keywords if k.arg == name), None)
+
+
+def loaders(file: File) -> Iterator[ast.Call]:
+    for call in calls(file, "DataLoader"):
+        if call.args and not any(isinstance(a, ast.Starred) for a in call.args) and all(k.arg for k in call.keywords) and "torch.utils.data" in file.text:
+            yield call
+
+
+def added(file: File, call: ast.Call, text: str) -> str:
+    last = max([*call.args, *(k.value for k in call.keywords)], key=file.source.end)
+    return file.replaced((file.source.end(last), file.source.end(last), text))
+
+
+def sampler_shuffled(file: File) -> Iterator[Site]:
+    """A loader with a sampler also gets shuffle=True."""
+    for call in loaders(file):
+        sampler = keyword_of(call, "sampler")
+        if sampler is not None and isinstance(sampler.value, (ast.Name, ast.Call)) and keyword_of(call, "shuffle") is None and len(call.args) <= 2:
+            yield Site("shuffle beside a sampler", file.path, call.lineno, "", added(file, call, ", shuffle=True"), ("PLM208",))
+
+
+def workers_missing(file: File) -> Iterator[Site]:
+    """A loader without workers gets persistent_workers=True."""
+    for call in loaders(file):
+        workers = keyword_of(call, "num_workers")
+        if len(call.args) <= 5 and (workers is None or isinstance(workers.value, ast.Constant) and workers.value.value == 0) and keyword_of(call, "persistent_workers") is None:
+            yield Site("persistent_workers without workers", file.path, call.lineno, "", added(file, call, ", persistent_workers=True"), ("PLM208",))
+
+
+def map_location_dropped(file: File) -> Iterator[Site]:
+    """`m.load_state_dict(torch.load(path, map_location=...))` loses its map_location."""
+    for call in calls(file, "load"):
+        keyword, outer = keyword_of(call, "map_location"), file.parents.get(call)
+        if keyword is None or file.source.segment(call.func) != "torch.load" or not (isinstance(outer, ast.Call) and re.search(
+                r"(model|net\w*|self|optimizer)\.load_state_dict$", file.source.segment(outer.func))):
+            continue
+        start = file.source.offset(keyword.lineno, keyword.col_offset)
+        before = file.text[:start].rstrip()
+        if before.endswith(","):
+            yield Site("map_location dropped", file.path, call.lineno, "", file.replaced((len(before) - 1, file.source.end(keyword.value), "")), ("PLM401",))
+
+
+def scheduler_first(file: File) -> Iterator[Site]:
+    """scheduler.step() moves in front of optimizer.step()."""
+    for call in calls(file, "step"):
+        stmt = statement(file, call)
+        if stmt is None or call.args or call.keywords or not re.fullmatch(r"(self\.)?(lr_)?scheduler\.step\(\)", file.source.segment(stmt)) or "_scheduler." not in file.text:
+            continue
+        parent = file.parents[stmt]
+        for body in (getattr(parent, "body", []), getattr(parent, "orelse", [])):
+            if isinstance(body, list) and stmt in body:
+                step = next((s for s in body[:body.index(stmt)] if re.fullmatch(r"(self\.)?(optimizer|opt|optim)\.step\(\)", file.source.segment(s))), None)
+                if step is not None:
+                    start = file.source.start(step)
+                    indent = file.text[file.text.rindex("\n", 0, start) + 1:start]
+                    yield Site("scheduler before optimizer", file.path, stmt.lineno, "", file.replaced(file.without(stmt), (start, start, f"{file.source.segment(stmt)}\n{indent}")), ("PLM803",))
+
+
+def backward_in_autocast(file: File) -> Iterator[Site]:
+    """The backward pass that follows a `with autocast` moves into it."""
+    for node in ast.walk(file.tree):
+        for body in (getattr(node, "body", []), getattr(node, "orelse", [])):
+            for first, second in zip(body, body[1:]) if isinstance(body, list) else ():
+                if isinstance(first, ast.With) and len(first.items) == 1 and re.search(r"autocast\(", file.source.segment(first.items[0].context_expr)) and isinstance(
+                        second, ast.Expr) and re.search(r"\.backward\(\)$", file.source.segment(second)):
+                    at = file.source.end(first.body[-1])
+                    inner = file.source.start(first.body[-1])
+                    indent = file.text[file.text.rindex("\n", 0, inner) + 1:inner]
+                    if not indent.strip():
+                        yield Site("backward under autocast", file.path, second.lineno, "", file.replaced((at, at, f"\n{indent}{file.source.segment(second)}"), file.without(second)), ("PLM301",))
+
+
+def made_on_cpu(file: File) -> Iterator[Site]:
+    """`torch.zeros(..., device=d)` in a forward pass becomes `torch.zeros(...).to(d)`."""
+    for call in calls(file, "zeros", "ones", "arange", "full", "empty"):
+        keyword, function = keyword_of(call, "device"), file.function(call)
+        if keyword is None or not file.source.segment(call.func).startswith("torch.") or getattr(function, "name", "") != "forward":
+            continue
+        start = file.source.offset(keyword.lineno, keyword.col_offset)
+        before = file.text[:start].rstrip()
+        if before.endswith(","):
+            end = file.source.end(call)
+            yield Site("made on the CPU", file.path, call.lineno, "", file.replaced((len(before) - 1, file.source.end(keyword.value), ""), (end, end, f".to({file.source.segment(keyword.value)})")), ("PLM206",))
+
+
+def zero_grad_late(file: File) -> Iterator[Site]:
+    """zero_grad() at the head of the iteration moves to the line before backward()."""
+    for call in calls(file, "zero_grad"):
+        stmt, loop = statement(file, call), in_training(file, call)
+        if stmt is None or loop is None or file.parents[stmt] is not loop or len(re.findall(r"zero_grad|\.backward\(", file.source.segment(loop))) != 2:
+            continue
+        backward = next((s for s in loop.body if re.fullmatch(r"\w*loss\.backward\(\)", file.source.segment(s))), None)
+        if backward is None or loop.body.index(stmt) > 2 or not loop.body.index(stmt) + 1 < loop.body.index(backward) or not any(
+                re.search(r"= (self\.)?(model|net|network)\(", file.source.segment(s)) for s in loop.body[loop.body.index(stmt) + 1:loop.body.index(backward)]):
+            continue
+        start = file.source.start(backward)
+        indent = file.text[file.text.rindex("\n", 0, start) + 1:start]
+        yield Site("zero_grad() after forward", file.path, call.lineno, "", file.replaced(file.without(stmt), (start, start, f"{file.source.segment(stmt)}\n{indent}")), ("PLM116",))
+
+
+def anomaly_left_on(file: File) -> Iterator[Site]:
+    """A script that trains switches anomaly detection on behind its imports."""
+    imports = [s for s in file.tree.body if isinstance(s, ast.Import) and any(a.name == "torch" and not a.asname for a in s.names)]
+    if imports and '__name__ == "__main__"' in file.text.replace("'", '"') and re.search(r"\.backward\(", file.text) and "anomaly" not in file.text and "debug" not in file.path:
+        end = file.source.end(imports[-1])
+        yield Site("anomaly detection left on", file.path, imports[-1].lineno, "", file.replaced((end, end, "; torch.autograd.set_detect_anomaly(True)")), ("PLM210",))
+
+
+MUTATIONS = (sampler_shuffled, workers_missing, map_location_dropped, scheduler_first, backward_in_autocast, made_on_cpu, zero_grad_late, anomaly_left_on,
+             no_grad, item_dropped, detach_dropped, zero_grad_dropped, zero_grad_misplaced, loader_moved, unscale_dropped, set_epoch_dropped, move_discarded,
              cache_emptied, copy_dropped, list_unregistered, graph_retained, not_called, one_sided, softmax_added, scaler_skipped)
 
 
@@ -300,7 +411,7 @@ def sites(folders: list[str]) -> Iterator[Site]:
                 if not name.endswith(".py") or name.startswith("test_") or os.path.islink(path):
                     continue
                 data = Path(path).read_bytes()
-                if b"torch" not in data or not any(w in data for w in (b".backward(", b"no_grad", b"ModuleList", b"deepcopy", b"barrier", b".eval(")):
+                if b"torch" not in data or not any(w in data for w in (b".backward(", b"no_grad", b"ModuleList", b"deepcopy", b"barrier", b".eval(", b"DataLoader(", b"device=", b"torch.load(")):
                     continue
                 try:
                     file = File(path, source.decode(data))

@@ -16,7 +16,7 @@ from .walk import Walker, kind_of_annotation, parameters
 CHAIN = 16  #: functions walked one inside the other; what is deeper is unknown
 _TRAINS = re.compile(r"^(train_step|train_one_step|train_batch|training_step|optimize_parameters|update|learn|step_train|optimize\w*|"
                      r"run_step|update_\w+|optimize)$")
-_METER = re.compile(r"meter|metric|logger|monitor|tracker|average|averag|progress|(^|[._])(p?bar|time|\w+_time|acc\w*|loss\w*|top\d|prec\w*|score\w*|stats?|history|"
+_METER = re.compile(r"meter|metric|confmat|confusion|matrix|logger|monitor|tracker|average|averag|progress|(^|[._])(p?bar|time|\w+_time|acc\w*|loss\w*|top\d|prec\w*|score\w*|stats?|history|"
                     r"results?|state|info|dict|config|cfg|params?|kwargs|args)$", re.IGNORECASE)  #: what has an update() that trains nothing
 
 

@@ -362,7 +362,7 @@ def _parameters(event: Event) -> list[ast.arg]:
 
 
 _DATA = re.compile(r"^(args|config|cfg|self|device|epoch|opt|options|params|([a-z]+_?)?(x|y|data|targets?|inputs?|labels?|images?|imgs?|texts?|txt|batch|samples?))$|"
-                   r"(size|num\w*|count|freq|rate|lr|eps|gamma|alpha|beta|dim|steps?|fn|func)$", re.IGNORECASE)  #: what carries no graph, by its name
+                   r"(size|num\w*|count|freq|rate|lr|eps|gamma|alpha|beta|dim|steps?|fn|func|iter|iterator|loader|dataset|sampler|trade_off)$", re.IGNORECASE)  #: what carries no graph, by its name
 
 
 def _looks_like_data(name: str) -> bool:

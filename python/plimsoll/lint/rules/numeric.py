@@ -132,7 +132,7 @@ def _kind_here(ctx: Context, trace: Trace, name: str) -> str:
     module = ctx.program.traces.get(ctx.program.symbols.module) if ctx.program.symbols.module is not None else None
     for part in (trace, module):
         bound = [e.value for e in (part.events if part is not None else ()) if e.kind == "bind" and e.name == name and e.value is not None]
-        if bound and bound[-1].kind:
+        if bound and bound[-1].kind in (values.MODULE, values.OPTIMIZER, values.SCHEDULER, values.SCALER, values.LIST, values.DICT, values.NUMBER):
             return bound[-1].kind
     return names.kind_of_name(name)
 
