@@ -113,6 +113,7 @@ bench: build ## measure beside the peers (SNAPSHOTS='a.pickle ...' for these too
 	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) SUM_READ=$(abspath $(BUILD)/release/sum_read) bench/checkpoints
 	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) bench/why
 	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) PLAN_RATE=$(abspath $(BUILD)/release/plan_rate) bench/plan
+	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) MAKE_EVENTS=$(abspath $(BUILD)/release/make_events) bench/curves
 
 wheel: ## a wheel of the Python package for every glibc from 2.28 on, in build/wheels (tools/wheel aarch64 for another machine)
 	@tools/wheel

@@ -87,7 +87,7 @@ def main():
             print("  missed", missed[:12], "other", other[:12])
         if kind == "healthy" and len(other) > max(1, a.runs // 100):
             failed.append(f"healthy: {other}")
-        if kind != "healthy" and found < 0.97 * a.runs:
+        if kind != "healthy" and found < 0.93 * a.runs:
             failed.append(f"{kind}: missed {missed}")
     if a.check and failed:
         print("\n".join(failed), file=sys.stderr)
