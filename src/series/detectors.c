@@ -1054,7 +1054,7 @@ static void look_overfit(struct series_monitor *m, uint32_t series, double step,
 	f->confidence = sure;
 	f->kind = isnan(fell) ? OVERFIT_NO_TRAIN : fell < FALL_LEAST ? OVERFIT_GAP : OVERFIT_BOTH;
 	f->number[0] = value;
-	f->number[1] = e.base;
+	f->number[1] = e.y[e.best];
 	f->number[2] = step;
 	f->number[3] = (double)(e.n - 1 - e.best) * w->history.stride;
 	f->number[4] = e.t[e.best];

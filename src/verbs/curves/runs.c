@@ -290,6 +290,15 @@ static enum plim_status fill_back(struct filling *f)
 				 &b->checkpoint, &b->checkpoint_step, f->err);
 }
 
+/* What came and went: no reason to stop, but one to know. */
+static const char *passed_by(const struct plim_curves_run *o)
+{
+	for (size_t i = 0; i < o->finding_count; i++)
+		if (!isnan(o->findings[i].end_step))
+			return o->findings[i].title;
+	return NULL;
+}
+
 static const char *verdict_of(struct filling *f)
 {
 	struct plim_curves_run *o = f->out;
@@ -309,7 +318,8 @@ static const char *verdict_of(struct filling *f)
 	if (f->r->points < 8)
 		return arena_text(a, f->err, "only %llu values: too few to judge",
 				  (unsigned long long)f->r->points);
-	return "nothing wrong was found";
+	return passed_by(o) ? arena_text(a, f->err, "nothing that lasts: %s", passed_by(o))
+			    : "nothing wrong was found";
 }
 
 enum plim_status curves_fill_run(struct plim_curves_hidden *h, struct series_run *r,
