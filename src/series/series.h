@@ -282,6 +282,40 @@ enum plim_status series_run_note(struct series_run *r, struct plim_err *err, con
 /* The notes on what was skipped and how the log was understood, once all is read. */
 enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err);
 
+/* ---- what follows from a run ---- */
+
+/* As was asked for; else what the log itself took for best; else the validation loss, or the first metric; SERIES_NONE. */
+uint32_t series_run_monitored(const struct series_run *r, const char *asked);
+double series_best_value(const struct series_watch *w);
+
+/* The step to go back to for a finding that lasts; NaN: no reason to. */
+double series_back_for(enum plim_curves_id id, double step, double best_step);
+
+/* Early stopping by *s, with what was best then; what could not be read of the log (false: all could). */
+void series_tell_stop(const struct plim_early_stop *s, const char *series, double best,
+		      double best_step, double saved_steps, struct series_words *out);
+bool series_tell_damage(const struct series_run *r, struct series_words *out);
+
+/* ---- a set of runs ---- */
+
+struct series_set {
+	struct mem *mem;
+	const struct series_options *options;
+	struct arena kept; /* names and folders */
+	VEC(struct series_run *) runs;
+	uint64_t left_out; /* event files of runs whose trainer_state was read */
+};
+
+void series_set_init(struct series_set *s, struct mem *m, const struct series_options *options);
+void series_set_release(struct series_set *s);
+
+/*
+ * Find the runs of what was named, files or folders, and read what is new in them.  A run without a value is dropped,
+ * and an error where it was named itself, unless it `grows`.
+ */
+enum plim_status series_set_read(struct series_set *s, const char *const *named, size_t named_count,
+				 bool grows, bool *changed, struct plim_err *err);
+
 /* ---- plain text ---- */
 
 struct series_patterns;

@@ -15,12 +15,8 @@ struct plim_curves_hidden {
 	struct plim_curves_options given;
 	const char **paths;
 	size_t path_count;
-	VEC(struct series_run *) runs;
-	uint64_t left_out;
+	struct series_set set;
 };
-
-/* The series whose best value counts; SERIES_NONE: there is none. */
-uint32_t curves_monitored(const struct plim_curves_hidden *h, const struct series_run *r);
 
 /* In runs.c: what was read of one run as the public struct. */
 enum plim_status curves_fill_run(struct plim_curves_hidden *h, struct series_run *r,

@@ -115,7 +115,7 @@ static const char *name_or_null(const struct series_run *r, uint32_t series)
 static enum plim_status add_run(struct page *p, const struct plim_curves *c, size_t i, size_t every,
 				struct plim_err *err)
 {
-	const struct series_run *r = c->hidden->runs.at[i];
+	const struct series_run *r = c->hidden->set.runs.at[i];
 	struct json_out j;
 	struct text text;
 	enum plim_status st;
@@ -148,8 +148,8 @@ static size_t thinning(const struct plim_curves *c)
 	size_t every = 1;
 
 	for (size_t i = 0; i < c->run_count; i++)
-		for (size_t k = 0; k < c->hidden->runs.at[i]->curves.n; k++)
-			values += c->hidden->runs.at[i]->curves.at[k].buckets.n;
+		for (size_t k = 0; k < c->hidden->set.runs.at[i]->curves.n; k++)
+			values += c->hidden->set.runs.at[i]->curves.at[k].buckets.n;
 	while (values / every > PAGE_VALUES && SERIES_BUCKETS / every > PAGE_LEAST)
 		every *= 2;
 	return every;

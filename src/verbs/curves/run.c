@@ -4,132 +4,11 @@
 #include "verbs/curves/curves.h"
 #include "verbs/out.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <sys/stat.h>
 
 void plim_curves_options_init(struct plim_curves_options *o)
 {
 	*o = (struct plim_curves_options){ .size = sizeof(*o), .patience = PLIM_UNKNOWN };
-}
-
-/* ---- which runs there are ---- */
-
-static struct series_run *run_of(struct plim_curves_hidden *h, const char *folder,
-				 enum series_kind kind)
-{
-	bool joined = kind == SERIES_KIND_TENSORBOARD || kind == SERIES_KIND_MLFLOW;
-
-	for (size_t i = 0; joined && i < h->runs.n; i++)
-		if (h->runs.at[i]->kind == kind && !strcmp(h->runs.at[i]->folder, folder))
-			return h->runs.at[i];
-	return NULL;
-}
-
-static bool is_known(const struct plim_curves_hidden *h, const char *path)
-{
-	for (size_t i = 0; i < h->runs.n; i++)
-		for (size_t j = 0; j < h->runs.at[i]->files.n; j++)
-			if (!strcmp(h->runs.at[i]->files.at[j].path, path))
-				return true;
-	return false;
-}
-
-/* A later checkpoint's state takes the place of the one that was read. */
-static bool replaces(struct plim_curves_hidden *h, const char *folder, const char *path,
-		     struct plim_err *err)
-{
-	for (size_t i = 0; i < h->runs.n; i++) {
-		struct series_run *r = h->runs.at[i];
-		uint32_t id;
-
-		if (r->kind != SERIES_KIND_TRAINER_STATE || strcmp(r->folder, folder) != 0 ||
-		    !r->files.n || intern_add(&r->texts, path, strlen(path), &id, err))
-			continue;
-		series_run_clear(r);
-		r->obey.n = 0;
-		r->files.at[0].path = intern_text(&r->texts, id);
-		return true;
-	}
-	return false;
-}
-
-static const char *short_name(const char *path)
-{
-	return !strncmp(path, "./", 2) && path[2] ? path + 2 : path;
-}
-
-static enum plim_status add_run(struct plim_curves_hidden *h, const char *folder, const char *path,
-				enum series_kind kind, struct plim_err *err)
-{
-	bool folders = kind == SERIES_KIND_TRAINER_STATE || kind == SERIES_KIND_TENSORBOARD ||
-		       kind == SERIES_KIND_MLFLOW;
-	struct series_run *r = mem_new(&h->mem, 1, sizeof(*r), err);
-	enum plim_status st;
-
-	if (!r)
-		return mem_status(err);
-	series_run_init(r, &h->mem, &h->options);
-	r->folder = arena_copy(&h->kept, folder, err);
-	r->name = arena_copy(&h->kept, short_name(folders ? folder : path), err);
-	st = r->folder && r->name ? series_run_add_file(r, path, kind, err) : mem_status(err);
-	if (!st)
-		st = vec_push(&h->mem, &h->runs, r, err);
-	if (st) {
-		series_run_release(r);
-		mem_free(&h->mem, r, 1, sizeof(*r));
-	}
-	return st;
-}
-
-static enum plim_status found(void *ctx, const char *folder, const char *path,
-			      enum series_kind kind, struct plim_err *err)
-{
-	struct plim_curves_hidden *h = ctx;
-	struct series_run *r;
-
-	if (is_known(h, path) ||
-	    (kind == SERIES_KIND_TRAINER_STATE && replaces(h, folder, path, err)))
-		return PLIM_OK;
-	r = run_of(h, folder, kind);
-	return r ? series_run_add_file(r, path, kind, err) : add_run(h, folder, path, kind, err);
-}
-
-/* The folder of a file; of a trainer_state in checkpoint-N the one above. */
-static const char *folder_of(struct plim_curves_hidden *h, const char *path, struct plim_err *err)
-{
-	const char *slash = strrchr(path, '/'), *up;
-	char folder[4096];
-
-	if (!slash || !strcmp(path, "-"))
-		return ".";
-	snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path), path);
-	up = strrchr(folder, '/');
-	if (up && !strncmp(up + 1, "checkpoint-", 11))
-		folder[up - folder] = 0;
-	return arena_copy(&h->kept, *folder ? folder : "/", err);
-}
-
-static enum plim_status look_at_path(struct plim_curves_hidden *h, const char *path,
-				     struct plim_err *err)
-{
-	bool piped = !strcmp(path, "-");
-	struct stat s;
-	const char *folder;
-	enum plim_status st;
-
-	if (!piped && stat(path, &s))
-		return err_errno(err, errno, "cannot open '%s'", path);
-	if (piped || !S_ISDIR(s.st_mode)) {
-		folder = folder_of(h, path, err);
-		return folder ? found(h, folder, path, SERIES_KIND_UNKNOWN, err) : mem_status(err);
-	}
-	h->left_out = 0;
-	st = series_search(&h->mem, path, found, h, &h->left_out, err);
-	if (!st && !h->runs.n)
-		st = err_set(err, PLIM_E_FORMAT, "'%s' holds no training log that is known here",
-			     path);
-	return st;
 }
 
 /* ---- reading ---- */
@@ -186,58 +65,28 @@ static enum plim_status conclude(struct plim_curves *c, struct plim_err *err)
 	arena_release(&h->arena);
 	arena_init(&h->arena, &h->mem);
 	*c = (struct plim_curves){ .hidden = h };
-	c->runs = arena_take(&h->arena, h->runs.n, sizeof(*c->runs), err);
+	c->runs = arena_take(&h->arena, h->set.runs.n, sizeof(*c->runs), err);
 	if (!c->runs)
 		return mem_status(err);
-	for (size_t i = 0; !st && i < h->runs.n; i++)
-		st = curves_fill_run(h, h->runs.at[i], &c->runs[c->run_count++], err);
+	for (size_t i = 0; !st && i < h->set.runs.n; i++)
+		st = curves_fill_run(h, h->set.runs.at[i], &c->runs[c->run_count++], err);
 	if (!st)
 		st = shorten_names(c, err);
-	if (h->left_out)
+	if (h->set.left_out)
 		lines_add(&notes,
 			  "%llu TensorBoard file%s of runs whose trainer_state.json was read: the "
 			  "same values; name one to read it instead",
-			  (unsigned long long)h->left_out, h->left_out == 1 ? "" : "s");
+			  (unsigned long long)h->set.left_out, h->set.left_out == 1 ? "" : "s");
 	return st ? st : lines_keep(&notes, &c->notes, &c->note_count);
-}
-
-/* A file that was named has to hold something; in a folder there are many that only look like logs. */
-static enum plim_status drop_empty(struct plim_curves_hidden *h, size_t i, struct plim_err *err)
-{
-	struct series_run *r = h->runs.at[i];
-
-	for (size_t j = 0; j < h->path_count; j++)
-		if (!strcmp(h->paths[j], r->files.at[0].path))
-			return err_set(
-				err, PLIM_E_FORMAT,
-				"'%s' holds no values of a training that are understood here; "
-				"--patterns FILE can teach plain text",
-				r->files.at[0].path);
-	series_run_release(r);
-	mem_free(&h->mem, r, 1, sizeof(*r));
-	h->runs.n--;
-	memmove(h->runs.at + i, h->runs.at + i + 1, (h->runs.n - i) * sizeof(*h->runs.at));
-	return h->runs.n ? PLIM_OK
-			 : err_set(err, PLIM_E_FORMAT,
-				   "'%s' holds no training log that is known here", h->paths[0]);
 }
 
 enum plim_status plim_curves_refresh(struct plim_curves *c, bool *changed, struct plim_err *err)
 {
 	struct plim_curves_hidden *h = c->hidden;
-	size_t before = h->runs.n;
-	bool any = false, here;
-	enum plim_status st = PLIM_OK;
+	bool any;
+	enum plim_status st = series_set_read(&h->set, h->paths, h->path_count,
+					      h->given.flags & PLIM_CURVES_GROWS, &any, err);
 
-	for (size_t i = 0; !st && i < h->path_count; i++)
-		st = look_at_path(h, h->paths[i], err);
-	any = before != h->runs.n;
-	for (size_t i = 0; !st && i < h->runs.n; i++) {
-		st = series_run_read(h->runs.at[i], &here, err);
-		any |= here;
-		if (!st && !h->runs.at[i]->points && !(h->given.flags & PLIM_CURVES_GROWS))
-			st = drop_empty(h, i--, err);
-	}
 	if (changed)
 		*changed = any;
 	return st || !any ? st : conclude(c, err);
@@ -319,6 +168,7 @@ enum plim_status plim_curves_open(const char *const *paths, size_t n,
 	host_mem_init(&h->mem, h->given.max_memory_bytes);
 	arena_init(&h->arena, &h->mem);
 	arena_init(&h->kept, &h->mem);
+	series_set_init(&h->set, &h->mem, &h->options);
 	st = n ? take_options(h, paths, n, err) : err_set(err, PLIM_E_ARG, "no path was given");
 	if (!st)
 		st = plim_curves_refresh(c, NULL, err);
@@ -336,11 +186,7 @@ void plim_curves_free(struct plim_curves *c)
 	if (!c)
 		return;
 	h = c->hidden;
-	for (size_t i = 0; i < h->runs.n; i++) {
-		series_run_release(h->runs.at[i]);
-		mem_free(&h->mem, h->runs.at[i], 1, sizeof(*h->runs.at[i]));
-	}
-	vec_release(&h->mem, &h->runs);
+	series_set_release(&h->set);
 	series_patterns_free(h->patterns);
 	arena_release(&h->arena);
 	arena_release(&h->kept);

@@ -5,40 +5,12 @@
 #include <math.h>
 #include <stdio.h>
 
-#define BEFORE_SPIKE 100.0 /* steps to go back before a spike: PaLM, section 5.1 */
-
 struct filling {
 	struct plim_curves_hidden *h;
 	struct series_run *r;
 	struct plim_curves_run *out;
 	struct plim_err *err;
 };
-
-static bool usable(const struct series_watch *w)
-{
-	return w->finite && (w->role == PLIM_ROLE_VAL_LOSS || w->role == PLIM_ROLE_METRIC ||
-			     w->role == PLIM_ROLE_ERROR);
-}
-
-static double best_value(const struct series_watch *w)
-{
-	return w->role == PLIM_ROLE_METRIC ? w->max : w->min;
-}
-
-/* As was asked for; else what the log itself took for best; else the validation loss, or the first metric. */
-uint32_t curves_monitored(const struct plim_curves_hidden *h, const struct series_run *r)
-{
-	const struct series_monitor *m = &r->monitor;
-	const char *asked = h->given.monitor;
-	uint32_t id = asked ? intern_find(&m->names, asked, strlen(asked)) : INTERN_NONE;
-
-	if (id != INTERN_NONE)
-		return id;
-	for (uint32_t i = 0; i < m->watches.n && !isnan(r->best_metric); i++)
-		if (usable(&m->watches.at[i]) && best_value(&m->watches.at[i]) == r->best_metric)
-			return i;
-	return m->val != SERIES_NONE && m->watches.at[m->val].finite ? m->val : SERIES_NONE;
-}
 
 static enum plim_status fill_series(struct filling *f)
 {
@@ -113,8 +85,8 @@ static enum plim_status tell_stop(struct filling *f, struct plim_curves_finding 
 {
 	const struct plim_curves_policy *p = NULL;
 	const char *series = f->out->best.series ? f->out->best.series : "?";
-	struct series_words w = { .evidence_count = 1, .fix_count = 1 };
-	char a[32], b[32], c[32];
+	struct plim_early_stop s = { 0 };
+	struct series_words w;
 
 	for (size_t i = 0; i < f->out->policy_count; i++)
 		if ((uint32_t)f->out->policies[i].policy == f->h->given.stop_policy)
@@ -123,33 +95,19 @@ static enum plim_status tell_stop(struct filling *f, struct plim_curves_finding 
 		return PLIM_OK;
 	**to = (struct plim_curves_finding)INFO(PLIM_CURVES_EARLY_STOP, p->stop_step);
 	(*to)->series = f->out->best.series;
-	snprintf(w.title, sizeof(w.title),
-		 "early stopping with patience %llu would have stopped at step %s",
-		 (unsigned long long)p->patience, series_step_text(a, p->stop_step));
-	snprintf(w.evidence[0], sizeof(w.evidence[0]),
-		 "'%.80s' had its best value, %s, at step %s; %s further steps were trained",
-		 series, series_value_text(b, p->best), series_step_text(c, p->best_step),
-		 series_step_text(a, p->saved_steps));
-	snprintf(w.fix[0], sizeof(w.fix[0]),
-		 "plimsoll.training.EarlyStopping(patience=%llu) stops by this rule",
-		 (unsigned long long)p->patience);
+	s.patience = p->patience;
+	s.stop_step = p->stop_step;
+	series_tell_stop(&s, series, p->best, p->best_step, p->saved_steps, &w);
 	return put_words(f, (*to)++, &w);
 }
 
 static enum plim_status tell_damage(struct filling *f, struct plim_curves_finding **to)
 {
-	const struct series_run *r = f->r;
-	uint64_t places = r->bad_records + r->bad_cells + r->time_jumps;
-	struct series_words w = { 0 };
+	struct series_words w;
 
-	if (!places)
+	if (!series_tell_damage(f->r, &w))
 		return PLIM_OK;
 	**to = (struct plim_curves_finding)INFO(PLIM_CURVES_LOG_DAMAGE, NAN);
-	snprintf(w.title, sizeof(w.title), "the log is damaged in %llu place%s; the rest was read",
-		 (unsigned long long)places, places == 1 ? "" : "s");
-	for (size_t i = 0; i < r->notes.n && w.evidence_count < SERIES_LINES; i++)
-		snprintf(w.evidence[w.evidence_count++], sizeof(w.evidence[0]), "%.270s",
-			 r->notes.at[i]);
 	return put_words(f, (*to)++, &w);
 }
 
@@ -235,30 +193,12 @@ static enum plim_status fill_best(struct filling *f, uint32_t series)
 		return PLIM_OK;
 	w = &f->r->monitor.watches.at[series];
 	b->series = intern_text(&f->r->monitor.names, series);
-	b->value = best_value(w);
+	b->value = series_best_value(w);
 	b->step = w->role == PLIM_ROLE_METRIC ? w->max_step : w->min_step;
 	if (isnan(b->step))
 		return PLIM_OK;
 	return series_checkpoint(&f->h->mem, &f->h->arena.strings, f->r->folder, b->step,
 				 &b->checkpoint, &b->checkpoint_step, f->err);
-}
-
-/* Where to go back for a finding; NaN: no reason to. */
-static double back_for(const struct plim_curves_finding *x, const struct plim_curves_best *best)
-{
-	if (!isnan(x->end_step) || x->severity == PLIM_SEVERITY_INFO)
-		return NAN;
-	switch (x->id) {
-	case PLIM_CURVES_NAN:
-	case PLIM_CURVES_INF: return x->step - 1;
-	case PLIM_CURVES_SPIKE:
-	case PLIM_CURVES_DIVERGED:
-	case PLIM_CURVES_EXPLOSION:
-		return x->step > 2 * BEFORE_SPIKE ? x->step - BEFORE_SPIKE : x->step - 1;
-	case PLIM_CURVES_OVERFIT: return x->step;
-	case PLIM_CURVES_COLLAPSE: return best->step;
-	default: return NAN;
-	}
 }
 
 static enum plim_status fill_back(struct filling *f)
@@ -269,11 +209,13 @@ static enum plim_status fill_back(struct filling *f)
 
 	*b = (struct plim_curves_back){ .step = NAN, .checkpoint_step = NAN };
 	for (size_t i = 0; i < f->out->finding_count; i++) {
-		double to = back_for(&f->out->findings[i], &f->out->best);
+		const struct plim_curves_finding *x = &f->out->findings[i];
+		bool lasts = isnan(x->end_step) && x->severity != PLIM_SEVERITY_INFO;
+		double to = lasts ? series_back_for(x->id, x->step, f->out->best.step) : NAN;
 
 		if (to >= 0 && !(b->step <= to)) {
 			b->step = to;
-			why = &f->out->findings[i];
+			why = x;
 		}
 	}
 	if (!why)
@@ -327,7 +269,7 @@ enum plim_status curves_fill_run(struct plim_curves_hidden *h, struct series_run
 {
 	struct filling f = { h, r, o, err };
 	struct lines notes = { .arena = &h->arena, .err = err };
-	uint32_t monitored = curves_monitored(h, r);
+	uint32_t monitored = series_run_monitored(r, h->given.monitor);
 	enum plim_status st = series_run_conclude(r, err);
 
 	*o = (struct plim_curves_run){ .name = r->name,

@@ -487,7 +487,7 @@ enum plim_status plim_curves_text(const struct plim_curves *c, unsigned flags,
 			continue;
 		if (c->run_count > 1)
 			text_puts(&t, "\n");
-		put_run(&t, c->hidden->runs.at[i], &c->runs[i],
+		put_run(&t, c->hidden->set.runs.at[i], &c->runs[i],
 			flags | (c->run_count > 4 ? PLIM_CURVES_TEXT_BRIEF : 0));
 	}
 	out_list(&t, "Left out", c->notes, c->note_count);
