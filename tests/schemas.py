@@ -36,6 +36,7 @@ CASES = [
     ("curves", ["curves", data_file("logs/hf_trainer")]), ("curves", ["curves", data_file("logs/tb_nan")]),
     ("doctor", ["doctor", "--no-python"]),
     ("here", ["why", "--here"]),
+    ("watch", ["watch", "--replay", data_file("watch/input_cpu_run1.jsonl.xz")]),
 ]
 
 

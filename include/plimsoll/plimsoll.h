@@ -18,6 +18,7 @@
 #include <plimsoll/status.h>
 #include <plimsoll/task.h>
 #include <plimsoll/types.h>
+#include <plimsoll/watch.h>
 #include <plimsoll/weights.h>
 #include <plimsoll/whatif.h>
 #include <plimsoll/why.h>

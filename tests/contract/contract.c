@@ -83,6 +83,10 @@ static enum plim_status curves(const void *o, void **out, struct plim_err *err)
 {
 	return plim_curves_open(&snapshot, 1, o, (struct plim_curves **)out, err);
 }
+static enum plim_status watch(const void *o, void **out, struct plim_err *err)
+{
+	return plim_watch_open(o, (struct plim_watch **)out, err);
+}
 static enum plim_status monitor(const void *o, void **out, struct plim_err *err)
 {
 	return plim_monitor_new(o, (struct plim_monitor **)out, err);
@@ -108,6 +112,7 @@ static const struct row {
 	ROW(ckpt, ckpt_options, 1),           ROW(last_good, ckpt_last_options, 1),
 	ROW(weights, weights_options, 0),     ROW(record, record_options, 0),
 	ROW(curves, curves_options, 1),       ROW(monitor, monitor_options, 0),
+	ROW(watch, watch_options, 1),
 };
 
 static void refused(const struct row *r, const void *options, const char *what)

@@ -1,0 +1,199 @@
+/*
+ * plimsoll watch: jobs that run, seen from outside: what holds each back, and when it will run out of memory.
+ *
+ * A number that is not known is NaN or PLIM_UNKNOWN and a text that is not known is NULL; JSON shows null for each.
+ * Times are seconds since 1970.  Everything a result points to belongs to it and lasts until the next plim_watch_tick
+ * or plim_watch_free.
+ */
+#ifndef PLIMSOLL_WATCH_H
+#define PLIMSOLL_WATCH_H
+
+#include <plimsoll/types.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What holds a job back.  Values never change; new ones are added at the end. */
+enum plim_watch_state {
+	PLIM_WATCH_UNDECIDED,
+	PLIM_WATCH_STARTING,
+	PLIM_WATCH_COMPUTE_BOUND,
+	PLIM_WATCH_BUSY_THIN,     /* the GPU is never idle, and most of it is */
+	PLIM_WATCH_INPUT_CPU,     /* waits for workers that compute */
+	PLIM_WATCH_INPUT_DISK,    /* waits for workers that wait for a disk */
+	PLIM_WATCH_INPUT_SOURCE,  /* waits for workers that sleep or wait for a network */
+	PLIM_WATCH_INPUT_MAIN,    /* the main process makes the batches itself */
+	PLIM_WATCH_INPUT_UNKNOWN, /* waits for workers; what they wait for is not seen */
+	PLIM_WATCH_MAIN_SYSTEM,   /* the main thread works inside the kernel */
+	PLIM_WATCH_MAIN_PYTHON,   /* the main thread computes, the GPU waits */
+	PLIM_WATCH_LAUNCH_BOUND,  /* many kernels, each too small */
+	PLIM_WATCH_SYNC_BOUND,    /* large kernels, and the host waits behind each */
+	PLIM_WATCH_HOST_PACED, /* one of the three above, or input_main: the GPU tells too little to say which */
+	PLIM_WATCH_COPY_BOUND,
+	PLIM_WATCH_SAVING,
+	PLIM_WATCH_SLEEPING, /* the main thread sleeps of its own will */
+	PLIM_WATCH_IDLE,     /* holds memory and does nothing */
+	PLIM_WATCH_THROTTLED,
+	PLIM_WATCH_STALLED
+};
+#define PLIM_WATCH_STATE_COUNT 20
+PLIM_API const char *plim_watch_state_name(enum plim_watch_state value);
+
+enum plim_watch_confidence {
+	PLIM_WATCH_LOW,    /* something that the rule asks for could not be seen */
+	PLIM_WATCH_MEDIUM, /* a number is near its threshold, or the rule was tried on few jobs */
+	PLIM_WATCH_HIGH
+};
+PLIM_API const char *plim_watch_confidence_name(enum plim_watch_confidence value);
+
+/* A stretch of time in one state. */
+struct plim_watch_verdict {
+	enum plim_watch_state state;           /* what holds the job back */
+	enum plim_watch_confidence confidence; /* how sure that is */
+	double since;                          /* when it began */
+	double until;                          /* when it was over; null: it goes on */
+	const char *title;                     /* (never null) one sentence */
+	const char **evidence;                 /* sentences with the numbers */
+	size_t evidence_count;                 /* how many */
+	const char **advice;                   /* what to change, best first */
+	size_t advice_count;                   /* how many */
+};
+
+/* What the memory will run into. */
+enum plim_watch_bound {
+	PLIM_WATCH_BOUND_GPU,     /* the card */
+	PLIM_WATCH_BOUND_PROCESS, /* the job's own limit of GPU memory */
+	PLIM_WATCH_BOUND_CGROUP,  /* the nearest memory limit of a control group on the way up */
+	PLIM_WATCH_BOUND_MACHINE, /* memory that the machine has available */
+	PLIM_WATCH_BOUND_SHM      /* /dev/shm */
+};
+PLIM_API const char *plim_watch_bound_name(enum plim_watch_bound value);
+
+struct plim_watch_forecast {
+	enum plim_watch_bound bound; /* what will be full */
+	/* low: it grows, but the end is too far beyond what was seen to be foretold */
+	enum plim_watch_confidence confidence;
+	const char *what;                                 /* (never null) the memory that grows */
+	uint64_t room_bytes;                              /* left now */
+	struct plim_interval growth_bytes_per_hour_range; /* 95 % */
+	struct plim_interval seconds_range; /* until it is full, from the two ends of the growth */
+	struct plim_interval step_range;    /* of the training, then; null: steps are not seen */
+	double since;                       /* begin of the samples it rests on */
+	const char *title;                  /* (never null) one sentence */
+	const char **evidence;              /* sentences with the numbers */
+	size_t evidence_count;              /* how many */
+};
+
+/* One window of samples, before it is made steady.  Of replays only. */
+struct plim_watch_window {
+	double time;                           /* its end */
+	enum plim_watch_state state;           /* what it alone tells */
+	enum plim_watch_confidence confidence; /* how sure that is */
+};
+
+/* The share of the time that a job was in a state. */
+struct plim_watch_share {
+	enum plim_watch_state state; /* that was said */
+	double seconds;              /* in total */
+};
+
+/* What the latest sample says of a job; each null where it is not seen. */
+struct plim_watch_now {
+	double time;                      /* of the sample */
+	double gpu_busy_percent;          /* time with any kernel at all */
+	double sm_active_percent;         /* of the card's multiprocessors, by GPM */
+	double sm_occupancy_percent;      /* of the card's warps, by GPM */
+	double tensor_active_percent;     /* by GPM */
+	double dram_active_percent;       /* by GPM */
+	double receive_bytes_per_second;  /* of the card, over PCIe */
+	double transmit_bytes_per_second; /* of the card, over PCIe */
+	double power_watts;               /* of the card */
+	uint64_t gpu_total_bytes;         /* of the card */
+	uint64_t gpu_used_bytes;          /* of the card, by everyone */
+	uint64_t gpu_reserved_bytes;      /* of the card, by the driver */
+	uint64_t gpu_job_bytes;           /* of the card, by this job */
+	uint64_t allocated_bytes;         /* PyTorch's, from the gauge */
+	uint64_t reserved_bytes;          /* PyTorch's, from the gauge */
+	uint64_t step;                    /* from the gauge */
+	double loss;                      /* from the gauge */
+	const char *phase;                /* from the gauge */
+	double main_cores;                /* that the main thread used */
+	uint64_t worker_count;            /* DataLoader workers */
+	double worker_cores;              /* that one of them used, on average */
+	uint64_t resident_bytes;          /* of the main process and its workers */
+	uint64_t host_available_bytes;    /* of the machine */
+	uint64_t host_total_bytes;        /* of the machine */
+};
+
+struct plim_watch_job {
+	uint64_t pid;                        /* null: not known */
+	const char *name;                    /* (never null) of the program, as short as tells it */
+	const char *gpu;                     /* name and number of its card; null: it has none */
+	double first_time;                   /* of the samples */
+	double last_time;                    /* of the samples */
+	uint64_t samples;                    /* that were taken */
+	struct plim_watch_now now;           /* the latest sample */
+	struct plim_watch_verdict *verdicts; /* the newest first */
+	size_t verdict_count;                /* how many */
+	struct plim_watch_forecast *forecasts; /* the nearest first */
+	size_t forecast_count;                 /* how many */
+	struct plim_watch_share *shares;       /* the longest first */
+	size_t share_count;                    /* how many */
+	struct plim_watch_window *windows;     /* of a replay: every window */
+	size_t window_count;                   /* how many */
+	bool ended;                            /* the process is gone */
+};
+
+struct plim_watch {
+	struct plim_watch_job *jobs;      /* those that end stay */
+	size_t job_count;                 /* how many */
+	const char **notes;               /* what could not be seen, and why */
+	size_t note_count;                /* how many */
+	struct plim_watch_hidden *hidden; /* what owns the memory */
+};
+
+enum plim_watch_flags {
+	PLIM_WATCH_NO_GPU = 1 /* do not ask NVML */
+};
+
+struct plim_watch_options {
+	uint32_t size;        /* set by plim_watch_options_init */
+	uint32_t flags;       /* 0 */
+	uint64_t pid;         /* the job; PLIM_UNKNOWN: every job that holds a GPU */
+	double window_s;      /* of the samples that a verdict looks at; 0: 5 live, 2 of a replay */
+	const char *log_path; /* append every sample here, as --replay reads it; NULL: nowhere */
+	const char *nvml_path;     /* NVML's library; NULL: where drivers put it */
+	const char *root;          /* /proc, /sys and /dev lie below it; NULL: this machine */
+	uint64_t max_memory_bytes; /* 0: half of this machine's memory, or of the cgroup's */
+};
+PLIM_API void plim_watch_options_init(struct plim_watch_options *o);
+
+/* Judge recorded samples: JSON lines (docs/watch.md), "-" is standard input. */
+PLIM_API enum plim_status plim_watch_replay(const char *path,
+					    const struct plim_watch_options *options,
+					    struct plim_watch **out, struct plim_err *err);
+
+/* Begin to look; no sample is taken yet.  PLIM_E_ARG: no such process. */
+PLIM_API enum plim_status plim_watch_open(const struct plim_watch_options *options,
+					  struct plim_watch **out, struct plim_err *err);
+
+/* Take a sample of every job and judge; some milliseconds.  What watch pointed to before is void. */
+PLIM_API enum plim_status plim_watch_tick(struct plim_watch *watch, struct plim_err *err);
+
+PLIM_API void plim_watch_free(struct plim_watch *watch);
+
+/* As JSON, schema watch/1 (docs/json.md). */
+PLIM_API enum plim_status plim_watch_json(const struct plim_watch *watch, plim_write_fn *write,
+					  void *ctx, struct plim_err *err);
+
+/* As text for a person. */
+PLIM_API enum plim_status plim_watch_text(const struct plim_watch *watch,
+					  const struct plim_text_style *style, plim_write_fn *write,
+					  void *ctx, struct plim_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

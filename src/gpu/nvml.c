@@ -1,0 +1,336 @@
+/* NVML by dlopen; symbols and layouts of nvml.h (API 13), each call optional. */
+#include "gpu/nvml.h"
+
+#include <dlfcn.h>
+#include <math.h>
+#include <stdio.h>
+
+typedef void *device;
+
+/* Result codes. */
+enum { OK, NOT_SUPPORTED = 3, TOO_SMALL = 7, LOST = 15, RESET = 16 };
+
+struct memory_v2 {
+	uint32_t version, pad;
+	uint64_t total, reserved, free, used;
+};
+struct memory_v1 {
+	uint64_t total, free, used;
+};
+struct use {
+	uint32_t gpu, memory;
+};
+struct gpm_support {
+	uint32_t version, supported;
+};
+struct gpm_row {
+	uint32_t id, result;
+	double value;
+	const char *texts[3];
+};
+#define GPM_ROWS \
+	512 /* the library writes as many as are asked for; older ones believe in 98, newer in 333 */
+struct gpm_get {
+	uint32_t version, n;
+	void *before, *now;
+	struct gpm_row rows[GPM_ROWS];
+};
+_Static_assert(sizeof(struct memory_v2) == 40 && sizeof(struct gpm_row) == 40 &&
+		       offsetof(struct gpm_get, rows) == 24,
+	       "layouts of nvml.h");
+
+/* field, symbol, arguments */
+#define SYMBOLS(SYM)                                                                               \
+	SYM(init, nvmlInit_v2, (void))                                                             \
+	SYM(shutdown, nvmlShutdown, (void))                                                        \
+	SYM(count, nvmlDeviceGetCount_v2, (unsigned *n))                                           \
+	SYM(handle, nvmlDeviceGetHandleByIndex_v2, (unsigned i, device *out))                      \
+	SYM(name, nvmlDeviceGetName, (device d, char *out, unsigned room))                         \
+	SYM(uuid, nvmlDeviceGetUUID, (device d, char *out, unsigned room))                         \
+	SYM(minor, nvmlDeviceGetMinorNumber, (device d, unsigned *out))                            \
+	SYM(memory_v2, nvmlDeviceGetMemoryInfo_v2, (device d, struct memory_v2 * out))             \
+	SYM(memory, nvmlDeviceGetMemoryInfo, (device d, struct memory_v1 * out))                   \
+	SYM(use, nvmlDeviceGetUtilizationRates, (device d, struct use * out))                      \
+	SYM(power, nvmlDeviceGetPowerUsage, (device d, unsigned *mw))                              \
+	SYM(power_limit, nvmlDeviceGetEnforcedPowerLimit, (device d, unsigned *mw))                \
+	SYM(reasons, nvmlDeviceGetCurrentClocksThrottleReasons, (device d, unsigned long long *))  \
+	SYM(compute, nvmlDeviceGetComputeRunningProcesses_v3, (device d, unsigned *n, void *rows)) \
+	SYM(compute_v2, nvmlDeviceGetComputeRunningProcesses_v2,                                   \
+	    (device d, unsigned *n, void *rows))                                                   \
+	SYM(gpm_query, nvmlGpmQueryDeviceSupport, (device d, struct gpm_support * out))            \
+	SYM(gpm_alloc, nvmlGpmSampleAlloc, (void **out))                                           \
+	SYM(gpm_free, nvmlGpmSampleFree, (void *sample))                                           \
+	SYM(gpm_sample, nvmlGpmSampleGet, (device d, void *sample))                                \
+	SYM(gpm_metrics, nvmlGpmMetricsGet, (struct gpm_get * get))
+
+struct nvml {
+	void *library;
+#define SYM(field, symbol, arguments) int(*field) arguments;
+	SYMBOLS(SYM)
+#undef SYM
+	unsigned n;
+	struct {
+		device handle;
+		char name[64], uuid[48];
+		uint32_t minor;
+		bool gpm, primed;   /* `before` holds a sample */
+		void *before, *now; /* GPM samples */
+		unsigned stride;    /* bytes of a process's row; 0: not known yet */
+	} cards[NVML_CARDS];
+	struct gpm_get get;
+};
+
+static void *find(const char *path)
+{
+	static const char *const places[] = { "libnvidia-ml.so.1",
+					      "/usr/lib/wsl/lib/libnvidia-ml.so.1",
+					      "/usr/local/nvidia/lib64/libnvidia-ml.so.1",
+					      "/run/opengl-driver/lib/libnvidia-ml.so.1" };
+	void *library = NULL;
+
+	if (path)
+		return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+	for (size_t i = 0; !library && i < sizeof(places) / sizeof(*places); i++)
+		library = dlopen(places[i], RTLD_NOW | RTLD_LOCAL);
+	return library;
+}
+
+static const char *why(int code)
+{
+	switch (code) {
+	case 4: return "no permission";
+	case 9: return "the driver is not loaded";
+	case 18:
+		return "its version is not the kernel module's: the driver was upgraded, restart "
+		       "the container or the machine";
+	case LOST: return "a GPU has fallen off the bus";
+	default: return "it does not start";
+	}
+}
+
+/* Once a card: what never changes, and whether it has GPM. */
+static void meet(struct nvml *n, unsigned i)
+{
+	struct gpm_support support = { 1, 0 };
+	unsigned minor;
+
+	if (!n->handle || n->handle(i, &n->cards[i].handle))
+		n->cards[i].handle = NULL;
+	n->cards[i].minor = UINT32_MAX;
+	if (!n->cards[i].handle)
+		return;
+	if (!n->name || n->name(n->cards[i].handle, n->cards[i].name, sizeof(n->cards[i].name)))
+		snprintf(n->cards[i].name, sizeof(n->cards[i].name), "GPU");
+	if (!n->uuid || n->uuid(n->cards[i].handle, n->cards[i].uuid, sizeof(n->cards[i].uuid)))
+		n->cards[i].uuid[0] = 0;
+	if (n->minor && !n->minor(n->cards[i].handle, &minor))
+		n->cards[i].minor = minor;
+	if (n->gpm_query && n->gpm_alloc && n->gpm_free && n->gpm_sample && n->gpm_metrics &&
+	    !n->gpm_query(n->cards[i].handle, &support) && support.supported)
+		n->cards[i].gpm =
+			!n->gpm_alloc(&n->cards[i].before) && !n->gpm_alloc(&n->cards[i].now);
+}
+
+enum plim_status nvml_open(const char *path, struct nvml **out, struct plim_err *err)
+{
+	struct nvml *n = calloc(1, sizeof(*n));
+	unsigned count = 0;
+	int code;
+
+	*out = NULL;
+	if (!n)
+		return err_set(err, PLIM_E_NOMEM, "out of memory");
+	n->library = find(path);
+	if (!n->library) {
+		free(n);
+		return err_set(err, PLIM_E_UNSUPPORTED,
+			       "no NVIDIA driver here (libnvidia-ml.so.1 is not found)");
+	}
+#define SYM(field, symbol, arguments) *(void **)(void *)&n->field = dlsym(n->library, #symbol);
+	SYMBOLS(SYM)
+#undef SYM
+	code = n->init && n->count ? n->init() : NOT_SUPPORTED;
+	if (!code)
+		code = n->count(&count);
+	if (code) {
+		dlclose(n->library);
+		free(n);
+		return err_set(err, PLIM_E_UNSUPPORTED, "NVML: %s (code %d)", why(code), code);
+	}
+	n->n = count < NVML_CARDS ? count : NVML_CARDS;
+	for (unsigned i = 0; i < n->n; i++)
+		meet(n, i);
+	*out = n;
+	return PLIM_OK;
+}
+
+void nvml_close(struct nvml *n)
+{
+	if (!n)
+		return;
+	for (unsigned i = 0; i < n->n; i++) {
+		if (n->cards[i].before)
+			n->gpm_free(n->cards[i].before);
+		if (n->cards[i].now)
+			n->gpm_free(n->cards[i].now);
+	}
+	if (n->shutdown)
+		n->shutdown();
+	dlclose(n->library);
+	free(n);
+}
+
+unsigned nvml_count(const struct nvml *n)
+{
+	return n->n;
+}
+
+/* ---- memory, power ---- */
+
+static void look_at_memory(struct nvml *n, device d, struct nvml_card *out)
+{
+	struct memory_v2 two = { .version = sizeof(two) | 2u << 24 };
+	struct memory_v1 one;
+	int code = n->memory_v2 ? n->memory_v2(d, &two) : NOT_SUPPORTED;
+
+	out->lost = code == LOST || code == RESET;
+	if (!code && two.total) {
+		out->total_bytes = two.total;
+		out->used_bytes = two.used;
+		out->reserved_bytes = two.reserved;
+	} else if (n->memory && !n->memory(d, &one) && one.total) {
+		out->total_bytes = one.total;
+		out->used_bytes = one.used;
+	}
+}
+
+static void look_at_power(struct nvml *n, device d, struct nvml_card *out)
+{
+	unsigned long long reasons;
+	struct use use;
+	unsigned mw;
+
+	if (n->use && !n->use(d, &use) && use.gpu <= 100)
+		out->use = use.gpu;
+	if (n->power && !n->power(d, &mw) && mw != UINT32_MAX)
+		out->power_w = mw / 1e3;
+	if (n->power_limit && !n->power_limit(d, &mw) && mw && mw != UINT32_MAX)
+		out->power_limit_w = mw / 1e3;
+	if (n->reasons && !n->reasons(d, &reasons))
+		out->slowed = reasons & (8 | 0x20 | 0x40 | 0x80);
+}
+
+/* ---- what the card really does ---- */
+
+static void look_at_gpm(struct nvml *n, unsigned i, struct nvml_card *out)
+{
+	double *const to[] = { &out->graphics, &out->sm,           &out->occupancy,  &out->tensor,
+			       &out->dram,     &out->transmit_mib, &out->receive_mib };
+	static const uint32_t ids[] = { 1, 2, 3, 5, 10, 20, 21 };
+	const unsigned rows = sizeof(ids) / sizeof(*ids);
+	void *old;
+
+	if (!n->cards[i].gpm || n->gpm_sample(n->cards[i].handle, n->cards[i].now))
+		return;
+	if (n->cards[i].primed) {
+		memset(&n->get, 0, sizeof(n->get));
+		n->get.version = 1;
+		n->get.n = rows;
+		n->get.before = n->cards[i].before;
+		n->get.now = n->cards[i].now;
+		for (unsigned k = 0; k < rows; k++)
+			n->get.rows[k].id = ids[k];
+		if (!n->gpm_metrics(&n->get))
+			for (unsigned k = 0; k < rows; k++)
+				if (!n->get.rows[k].result && n->get.rows[k].value >= 0)
+					*to[k] = n->get.rows[k].value;
+	}
+	old = n->cards[i].before;
+	n->cards[i].before = n->cards[i].now;
+	n->cards[i].now = old;
+	n->cards[i].primed = true;
+}
+
+/* ---- who holds it ---- */
+
+/*
+ * Rows are {u32 pid, pad, u64 bytes, ...} of 24 bytes, of 32 in drivers 535.43 to 535.86 under the same name, of 16 in an old
+ * version and at one vendor: the stride is the one that makes every row plausible.
+ */
+static bool plausible(const unsigned char *rows, unsigned n, unsigned stride, uint64_t total)
+{
+	for (unsigned k = 0; k < n; k++) {
+		uint32_t pid;
+		uint64_t bytes;
+
+		memcpy(&pid, rows + (size_t)k * stride, sizeof(pid));
+		memcpy(&bytes, rows + (size_t)k * stride + 8, sizeof(bytes));
+		if (!pid || pid >= 1u << 22 || (bytes > total && bytes != UINT64_MAX))
+			return false;
+	}
+	return true;
+}
+
+static unsigned stride_of(const unsigned char *rows, unsigned n, uint64_t total)
+{
+	static const unsigned strides[] = { 24, 32, 16 };
+
+	for (size_t i = 0; i < sizeof(strides) / sizeof(*strides); i++)
+		if (plausible(rows, n, strides[i], total))
+			return strides[i];
+	return 0;
+}
+
+static void look_at_processes(struct nvml *n, unsigned i, struct nvml_card *out)
+{
+	int (*list)(device d, unsigned *n, void *rows) = n->compute ? n->compute : n->compute_v2;
+	static unsigned char rows[(NVML_PROCESSES + 1) * 32];
+	unsigned count = NVML_PROCESSES, stride = n->cards[i].stride;
+
+	memset(rows, 0xA5, sizeof(rows));
+	if (!list || list(n->cards[i].handle, &count, rows) || count > NVML_PROCESSES)
+		return;
+	out->processes_told = true;
+	if (!stride || !plausible(rows, count, stride, out->total_bytes))
+		stride = stride_of(rows, count, out->total_bytes);
+	if (!stride) {
+		out->processes_told = false;
+		return;
+	}
+	if (count > 1)
+		n->cards[i].stride = stride; /* one row fits any of them */
+	for (unsigned k = 0; k < count; k++) {
+		struct nvml_process *p = &out->processes[out->process_count++];
+
+		memcpy(&p->pid, rows + (size_t)k * stride, sizeof(p->pid));
+		memcpy(&p->bytes, rows + (size_t)k * stride + 8, sizeof(p->bytes));
+	}
+}
+
+void nvml_look(struct nvml *n, unsigned i, struct nvml_card *out)
+{
+	*out = (struct nvml_card){ .minor = n->cards[i].minor,
+				   .total_bytes = PLIM_UNKNOWN,
+				   .used_bytes = PLIM_UNKNOWN,
+				   .reserved_bytes = PLIM_UNKNOWN,
+				   .use = NAN,
+				   .power_w = NAN,
+				   .power_limit_w = NAN,
+				   .graphics = NAN,
+				   .sm = NAN,
+				   .occupancy = NAN,
+				   .tensor = NAN,
+				   .dram = NAN,
+				   .receive_mib = NAN,
+				   .transmit_mib = NAN };
+	memcpy(out->name, n->cards[i].name, sizeof(out->name));
+	memcpy(out->uuid, n->cards[i].uuid, sizeof(out->uuid));
+	if (!n->cards[i].handle)
+		return;
+	look_at_memory(n, n->cards[i].handle, out);
+	if (out->lost)
+		return;
+	look_at_power(n, n->cards[i].handle, out);
+	look_at_gpm(n, i, out);
+	look_at_processes(n, i, out);
+}

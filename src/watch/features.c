@@ -1,0 +1,311 @@
+/* Some seconds of samples as the numbers that rules ask for. */
+#include "watch/watch.h"
+
+#define LEAST_SECONDS 0.4 /* that counters of 10 ms are read over */
+
+void watch_sample_clear(struct watch_sample *s)
+{
+	static const struct watch_process process = { .call = WATCH_NO_CALL,
+						      .user_s = NAN,
+						      .system_s = NAN,
+						      .delay_s = NAN,
+						      .resident_bytes = PLIM_UNKNOWN,
+						      .written_chars = PLIM_UNKNOWN,
+						      .read_bytes = PLIM_UNKNOWN };
+
+	s->time = NAN;
+	s->main = process;
+	s->main_user_s = s->main_system_s = NAN;
+	s->workers.n = 0;
+	s->card = (struct watch_card){ PLIM_UNKNOWN, PLIM_UNKNOWN, PLIM_UNKNOWN, PLIM_UNKNOWN, NAN,
+				       NAN,          NAN,          NAN,          NAN,          NAN,
+				       NAN,          NAN,          NAN,          NAN };
+	s->host = (struct watch_host){ PLIM_UNKNOWN, PLIM_UNKNOWN, PLIM_UNKNOWN, PLIM_UNKNOWN,
+				       PLIM_UNKNOWN, PLIM_UNKNOWN, NAN,          PLIM_UNKNOWN,
+				       PLIM_UNKNOWN, PLIM_UNKNOWN };
+	s->gauge = (struct watch_gauge){ .step = PLIM_UNKNOWN,
+					 .allocated_bytes = PLIM_UNKNOWN,
+					 .reserved_bytes = PLIM_UNKNOWN,
+					 .limit_bytes = PLIM_UNKNOWN,
+					 .loss = NAN,
+					 .data_s = NAN,
+					 .total_s = NAN };
+}
+
+/* PyTorch names its workers from 2.5 on; before, a forked one has its parent's name, and other children rarely have. */
+bool watch_is_worker(const struct watch_process *p, const struct watch_process *main)
+{
+	if (p->state == 'Z' || p->state == 'X')
+		return false;
+	return !strcmp(p->name, "pt_data_worker") ||
+	       (p->parent == main->pid && *main->name && !strcmp(p->name, main->name));
+}
+
+/* ---- what a process sleeps in ---- */
+
+enum sleep_kind {
+	SLEEP_HIDDEN,   /* it runs, or nobody may know */
+	SLEEP_QUEUE,    /* for another process or thread: futex, poll, pipe */
+	SLEEP_TIMER,    /* of its own will */
+	SLEEP_ELSEWHERE /* a network, a file system, a device */
+};
+
+/* The kernel's functions by how their names begin; those of disks show as state D anyway. */
+static const struct {
+	const char *begin;
+	enum sleep_kind kind;
+} sleeps[] = {
+	{ "futex", SLEEP_QUEUE },         { "poll_schedule", SLEEP_QUEUE },
+	{ "do_poll", SLEEP_QUEUE },       { "do_sys_poll", SLEEP_QUEUE },
+	{ "ep_poll", SLEEP_QUEUE },       { "do_epoll", SLEEP_QUEUE },
+	{ "pipe_", SLEEP_QUEUE },         { "anon_pipe", SLEEP_QUEUE },
+	{ "unix_stream", SLEEP_QUEUE },   { "do_wait", SLEEP_QUEUE },
+	{ "hrtimer_nano", SLEEP_TIMER },  { "do_nanosleep", SLEEP_TIMER },
+	{ "common_nsleep", SLEEP_TIMER }, { "do_select", SLEEP_TIMER },
+};
+
+/* Numbers of the system calls that tell the same where names are hidden. */
+#if defined(__x86_64__)
+static const struct {
+	int64_t call;
+	enum sleep_kind kind;
+} calls[] = { { 0, SLEEP_QUEUE },   { 7, SLEEP_QUEUE },   { 202, SLEEP_QUEUE },
+	      { 232, SLEEP_QUEUE }, { 271, SLEEP_QUEUE }, { 281, SLEEP_QUEUE },
+	      { 35, SLEEP_TIMER },  { 230, SLEEP_TIMER }, { 23, SLEEP_TIMER },
+	      { 270, SLEEP_TIMER } };
+#else
+static const struct {
+	int64_t call;
+	enum sleep_kind kind;
+} calls[] = { { 63, SLEEP_QUEUE },  { 73, SLEEP_QUEUE },  { 98, SLEEP_QUEUE }, { 22, SLEEP_QUEUE },
+	      { 101, SLEEP_TIMER }, { 115, SLEEP_TIMER }, { 72, SLEEP_TIMER } };
+#endif
+
+static bool name_is_told(const struct watch_process *p)
+{
+	return p->sleeps_in[0] && strcmp(p->sleeps_in, "0") != 0;
+}
+
+static enum sleep_kind sleep_of(const struct watch_process *p)
+{
+	if (p->state != 'S')
+		return SLEEP_HIDDEN;
+	if (name_is_told(p)) {
+		for (size_t i = 0; i < sizeof(sleeps) / sizeof(sleeps[0]); i++)
+			if (!strncmp(p->sleeps_in, sleeps[i].begin, strlen(sleeps[i].begin)))
+				return sleeps[i].kind;
+		return SLEEP_ELSEWHERE;
+	}
+	for (size_t i = 0; p->call >= 0 && i < sizeof(calls) / sizeof(calls[0]); i++)
+		if (p->call == calls[i].call)
+			return calls[i].kind;
+	return SLEEP_HIDDEN;
+}
+
+/* ---- means and rates ---- */
+
+struct mean {
+	double sum;
+	unsigned n;
+};
+
+static void mean_add(struct mean *m, double v)
+{
+	if (isnan(v))
+		return;
+	m->sum += v;
+	m->n++;
+}
+
+static double mean_of(const struct mean *m)
+{
+	return m->n ? m->sum / m->n : NAN;
+}
+
+static double rate(double first, double last, double seconds)
+{
+	return last >= first && seconds > 0 ? (last - first) / seconds : NAN;
+}
+
+static double rate_u64(uint64_t first, uint64_t last, double seconds)
+{
+	if (first == PLIM_UNKNOWN || last == PLIM_UNKNOWN || last < first || !(seconds > 0))
+		return NAN;
+	return (double)(last - first) / seconds;
+}
+
+static double larger(double a, double b)
+{
+	return isnan(a) ? b : isnan(b) ? a : a > b ? a : b;
+}
+
+/* ---- the card ---- */
+
+static void look_at_card(const struct watch_sample *const *samples, size_t n,
+			 struct watch_features *f)
+{
+	struct mean use = { 0 }, half[2] = { 0 }, graphics = { 0 }, sm = { 0 }, occupancy = { 0 },
+		    tensor = { 0 }, receive = { 0 }, transmit = { 0 }, power = { 0 }, gap = { 0 };
+
+	for (size_t i = 0; i < n; i++) {
+		const struct watch_card *c = &samples[i]->card;
+
+		mean_add(&use, c->use);
+		mean_add(&half[i >= n / 2], c->use);
+		mean_add(&graphics, c->graphics);
+		mean_add(&sm, c->sm);
+		mean_add(&occupancy, c->occupancy);
+		mean_add(&tensor, c->tensor);
+		mean_add(&receive, c->receive_mib);
+		mean_add(&transmit, c->transmit_mib);
+		mean_add(&power, c->power_w / c->power_limit_w);
+		if (!isnan(c->graphics))
+			mean_add(&gap, c->graphics < 0.6);
+		else if (!isnan(c->use))
+			mean_add(&gap, c->use < 1);
+	}
+	f->at[WATCH_USE] = mean_of(&use);
+	f->at[WATCH_GRAPHICS] = mean_of(&graphics);
+	f->at[WATCH_BUSY] = larger(f->at[WATCH_USE], f->at[WATCH_GRAPHICS]);
+	f->at[WATCH_SM] = mean_of(&sm);
+	f->at[WATCH_OCCUPANCY] = mean_of(&occupancy);
+	f->at[WATCH_TENSOR] = mean_of(&tensor);
+	f->at[WATCH_DENSITY] =
+		f->at[WATCH_GRAPHICS] > 0 ? f->at[WATCH_SM] / f->at[WATCH_GRAPHICS] : NAN;
+	f->at[WATCH_FILL] = f->at[WATCH_SM] > 0 ? f->at[WATCH_OCCUPANCY] / f->at[WATCH_SM] : NAN;
+	f->at[WATCH_RECEIVE] = mean_of(&receive);
+	f->at[WATCH_TRANSMIT] = mean_of(&transmit);
+	f->at[WATCH_LINK] = larger(f->at[WATCH_RECEIVE], f->at[WATCH_TRANSMIT]);
+	f->at[WATCH_GAP] = mean_of(&gap);
+	f->at[WATCH_CHANGE] = fabs(mean_of(&half[0]) - mean_of(&half[1]));
+	f->at[WATCH_POWER] = mean_of(&power);
+}
+
+/* ---- the main process ---- */
+
+static void look_at_main(const struct watch_sample *const *samples, size_t n,
+			 struct watch_features *f)
+{
+	const struct watch_sample *a = samples[0], *b = samples[n - 1];
+	double seconds = f->seconds, user, system, waits = 0, timers = 0, blocked = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		enum sleep_kind kind = sleep_of(&samples[i]->main);
+
+		waits += kind == SLEEP_QUEUE;
+		timers += kind == SLEEP_TIMER;
+		blocked += samples[i]->main.state == 'D';
+		f->sleeps_hidden |=
+			samples[i]->main.state == 'S' && !name_is_told(&samples[i]->main);
+	}
+	user = rate(a->main_user_s, b->main_user_s, seconds);
+	system = rate(a->main_system_s, b->main_system_s, seconds);
+	f->at[WATCH_MAIN] = user + system;
+	f->at[WATCH_SYSTEM] = user + system > 0 ? system / (user + system) : 0;
+	f->at[WATCH_PROCESS] =
+		rate(a->main.user_s + a->main.system_s, b->main.user_s + b->main.system_s, seconds);
+	f->at[WATCH_WAITS] = larger(1 - f->at[WATCH_MAIN], waits / (double)n);
+	f->at[WATCH_SLEEPS] = timers / (double)n;
+	f->at[WATCH_BLOCKED] = blocked / (double)n;
+	f->at[WATCH_WRITES] = rate_u64(a->main.written_chars, b->main.written_chars, seconds) / 1e6;
+	f->at[WATCH_READS] = rate_u64(a->main.read_bytes, b->main.read_bytes, seconds) / 1e6;
+	f->at[WATCH_DELAY] = rate(a->main.delay_s, b->main.delay_s, seconds);
+	f->at[WATCH_THROTTLED] = rate(a->host.throttled_s, b->host.throttled_s, seconds);
+	f->at[WATCH_THROTTLED_PERIODS] =
+		rate_u64(a->host.throttled_periods, b->host.throttled_periods, seconds) /
+		rate_u64(a->host.periods, b->host.periods, seconds);
+	f->at[WATCH_DATA] = rate(a->gauge.data_s, b->gauge.data_s, seconds) /
+			    rate(a->gauge.total_s, b->gauge.total_s, seconds);
+}
+
+/* ---- its workers ---- */
+
+/* Where a worker stands in a sample; NULL: it was not there. */
+static const struct watch_process *same_worker(const struct watch_sample *s, uint32_t pid,
+					       uint64_t start_time)
+{
+	for (size_t i = 0; i < s->workers.n; i++)
+		if (s->workers.at[i].pid == pid && s->workers.at[i].start_time == start_time)
+			return &s->workers.at[i];
+	return NULL;
+}
+
+/* Counters of a worker between its first and its last sample of the window; workers come and go. */
+static void count_worker(const struct watch_sample *const *samples, size_t n,
+			 const struct watch_process *first, size_t at, struct mean *cores,
+			 struct mean *reads)
+{
+	const struct watch_process *last = NULL;
+	double seconds = 0;
+
+	for (size_t i = n; !last && i-- > at;) {
+		last = same_worker(samples[i], first->pid, first->start_time);
+		seconds = samples[i]->time - samples[at]->time;
+	}
+	if (!last || seconds < LEAST_SECONDS)
+		return;
+	mean_add(cores,
+		 rate(first->user_s + first->system_s, last->user_s + last->system_s, seconds));
+	mean_add(reads, rate_u64(first->read_bytes, last->read_bytes, seconds) / 1e6);
+}
+
+static void count_workers(const struct watch_sample *const *samples, size_t n,
+			  struct watch_features *f)
+{
+	struct mean cores = { 0 }, reads = { 0 };
+	size_t most = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		if (i >= n / 2 && samples[i]->workers.n > most)
+			most = samples[i]->workers.n;
+		for (size_t j = 0; j < samples[i]->workers.n; j++) {
+			const struct watch_process *w = &samples[i]->workers.at[j];
+
+			if (!i || !same_worker(samples[i - 1], w->pid, w->start_time))
+				count_worker(samples, n, w, i, &cores, &reads);
+		}
+	}
+	f->at[WATCH_WORKERS] = (double)most;
+	f->at[WATCH_WORKER_CORES] = mean_of(&cores);
+	f->at[WATCH_WORKER_READS] = reads.n ? reads.sum : NAN;
+}
+
+static void look_at_workers(const struct watch_sample *const *samples, size_t n,
+			    struct watch_features *f)
+{
+	struct mean disk = { 0 }, queue = { 0 }, source = { 0 };
+	unsigned named = 0;
+
+	for (size_t i = 0; i < n; i++)
+		for (size_t j = 0; j < samples[i]->workers.n; j++) {
+			const struct watch_process *w = &samples[i]->workers.at[j];
+			enum sleep_kind kind = sleep_of(w);
+
+			f->sleeps_hidden |= w->state == 'S' && !name_is_told(w);
+			mean_add(&disk, w->state == 'D');
+			mean_add(&queue, kind == SLEEP_QUEUE);
+			mean_add(&source, kind == SLEEP_TIMER || kind == SLEEP_ELSEWHERE);
+			if (kind > SLEEP_QUEUE && name_is_told(w) && !named++)
+				memcpy(f->worker_sleeps_in, w->sleeps_in, sizeof(w->sleeps_in));
+		}
+	f->at[WATCH_WORKER_DISK] = mean_of(&disk);
+	f->at[WATCH_WORKER_QUEUE] = mean_of(&queue);
+	f->at[WATCH_WORKER_SOURCE] = mean_of(&source);
+	count_workers(samples, n, f);
+}
+
+void watch_features(const struct watch_sample *const *samples, size_t n, bool seen,
+		    struct watch_features *f)
+{
+	*f = (struct watch_features){ .samples = (unsigned)n };
+	for (size_t i = 0; i < WATCH_FEATURE_COUNT; i++)
+		f->at[i] = NAN;
+	if (!n)
+		return;
+	f->seconds = samples[n - 1]->time - samples[0]->time;
+	f->cores = samples[n - 1]->host.cores;
+	look_at_card(samples, n, f);
+	look_at_main(samples, n, f);
+	look_at_workers(samples, n, f);
+	f->at[WATCH_SEEN] = seen;
+}

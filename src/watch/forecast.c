@@ -1,0 +1,191 @@
+/*
+ * When memory will be full: what is left, over how fast the floor of what is used climbs (series.c).  Nothing is said of memory that
+ * does not climb steadily, nor of what would take longer than a day.
+ */
+#include "watch/watch.h"
+
+#include <stdio.h>
+
+#define DAY 86400.0
+
+static uint64_t minus(uint64_t a, uint64_t b)
+{
+	return a == PLIM_UNKNOWN || b == PLIM_UNKNOWN ? PLIM_UNKNOWN : a > b ? a - b : 0;
+}
+
+static uint64_t card_room(const struct watch_sample *s)
+{
+	uint64_t used = minus(s->card.total_bytes, s->card.used_bytes);
+
+	return minus(used, s->card.reserved_bytes == PLIM_UNKNOWN ? 0 : s->card.reserved_bytes);
+}
+
+/* What PyTorch can still allocate: what its cache holds unused, and the card's rest. */
+static uint64_t pytorch_room(const struct watch_sample *s)
+{
+	uint64_t card = card_room(s),
+		 cache = minus(s->gauge.reserved_bytes, s->gauge.allocated_bytes);
+	uint64_t own = minus(s->gauge.limit_bytes, s->gauge.allocated_bytes);
+	uint64_t both = card == PLIM_UNKNOWN || cache == PLIM_UNKNOWN ? PLIM_UNKNOWN : card + cache;
+
+	return own < both ? own : both;
+}
+
+static uint64_t cgroup_room(const struct watch_sample *s)
+{
+	return minus(s->host.limit_bytes, s->host.limit_used_bytes);
+}
+
+static uint64_t machine_room(const struct watch_sample *s)
+{
+	return s->host.available_bytes;
+}
+
+static uint64_t shm_room(const struct watch_sample *s)
+{
+	return minus(s->host.shm_total_bytes, s->host.shm_used_bytes);
+}
+
+static const struct {
+	enum plim_watch_bound bound;
+	const char *what, *room, *meaning;
+	uint64_t (*left)(const struct watch_sample *s);
+} kinds[WATCH_MEM_COUNT] = {
+	[WATCH_MEM_GPU] = { PLIM_WATCH_BOUND_GPU,
+			    "GPU memory that the job has taken from the driver", "left on the card",
+			    "from outside it cannot be told whether tensors leak or the "
+			    "allocator's cache grows; plimsoll.attach() in the job tells",
+			    card_room },
+	[WATCH_MEM_GAUGE] = { PLIM_WATCH_BOUND_PROCESS, "GPU memory allocated by PyTorch",
+			      "that PyTorch can still have",
+			      "allocated memory at its lowest points climbs: tensors are kept; a "
+			      "recording names the line (plimsoll record)",
+			      pytorch_room },
+	[WATCH_MEM_CGROUP] = { PLIM_WATCH_BOUND_CGROUP, "host memory of the control group",
+			       "left below its limit",
+			       "page cache that can be dropped is not counted", cgroup_room },
+	[WATCH_MEM_MACHINE] = { PLIM_WATCH_BOUND_MACHINE, "host memory of the job's processes",
+				"available on the machine",
+				"lists, caches or pinned buffers that grow, or objects that forked "
+				"workers touch",
+				machine_room },
+	[WATCH_MEM_SHM] = { PLIM_WATCH_BOUND_SHM, "/dev/shm", "left in /dev/shm",
+			    "batches that workers made and nobody took, or files of processes that "
+			    "were killed",
+			    shm_room },
+};
+
+static uint64_t whole(double v)
+{
+	return v >= 0 && v < 1e18 ? (uint64_t)v : PLIM_UNKNOWN;
+}
+
+/* "35 to 48 min", each end in the unit of the larger. */
+static void duration(char *out, size_t room, const struct plim_interval *s)
+{
+	double low = (double)s->low, high = s->high == PLIM_UNKNOWN ? INFINITY : (double)s->high;
+	double unit = high >= 7200 ? 3600 : high >= 120 ? 60 : 1;
+	const char *name = unit == 3600 ? "h" : unit == 60 ? "min" : "s";
+
+	if (!isfinite(high))
+		snprintf(out, room, "no less than %.0f min", low / 60);
+	else if (unit == 3600)
+		snprintf(out, room, "%.1f to %.1f %s", low / unit, high / unit, name);
+	else
+		snprintf(out, room, "%.0f to %.0f %s", floor(low / unit), ceil(high / unit), name);
+}
+
+static enum plim_status put_words(struct plim_watch_forecast *f, const struct watch_slope *slope,
+				  unsigned kind, struct arena *arena, struct plim_err *err)
+{
+	struct lines evidence = { .arena = arena, .err = err };
+	char when[64], growth[32], room[32], steps[96] = "", low[32], high[32];
+
+	duration(when, sizeof(when), &f->seconds_range);
+	text_size(growth, whole(slope->middle * 60));
+	text_size(room, f->room_bytes);
+	if (f->step_range.low != PLIM_UNKNOWN && f->step_range.high != PLIM_UNKNOWN)
+		snprintf(steps, sizeof(steps), " (step %s to %s)",
+			 text_number(low, f->step_range.low),
+			 text_number(high, f->step_range.high));
+	f->title = f->confidence == PLIM_WATCH_LOW
+			   ? arena_text(arena, err,
+					"%s grows by %s a minute; where it ends cannot be told yet",
+					kinds[kind].what, growth)
+			   : arena_text(arena, err, "%s grows: full in %s%s", kinds[kind].what,
+					when, steps);
+	lines_add(&evidence, "its lowest points climb by %s a minute, %u rises in %.0f min", growth,
+		  slope->rises, slope->seconds / 60);
+	lines_add(&evidence, "%s %s", room, kinds[kind].room);
+	if (f->confidence == PLIM_WATCH_LOW)
+		lines_add(&evidence, "if it went on like this, it would be full in %s%s", when,
+			  steps);
+	lines_add(&evidence, "%s", kinds[kind].meaning);
+	return f->title ? lines_keep(&evidence, &f->evidence, &f->evidence_count) : mem_status(err);
+}
+
+static bool foresee(const struct watch_job *j, unsigned kind, struct watch_slope *slope,
+		    struct plim_watch_forecast *f)
+{
+	const struct watch_sample *now = watch_job_last(j);
+	double left, low, high;
+
+	watch_series_slope(&j->series[kind], slope);
+	*f = (struct plim_watch_forecast){
+		.bound = kinds[kind].bound,
+		.what = kinds[kind].what,
+		.room_bytes = kinds[kind].left(now),
+		.growth_bytes_per_hour_range = { whole(slope->low * 3600),
+						 whole(slope->high * 3600) },
+		.step_range = INTERVAL_UNKNOWN,
+		.since = slope->since
+	};
+	if (!slope->climbs || f->room_bytes == PLIM_UNKNOWN)
+		return false;
+	left = (double)f->room_bytes;
+	low = left / slope->high;
+	high = left / slope->low;
+	if (low > DAY)
+		return false;
+	f->confidence = watch_slope_confidence(slope, left);
+	f->seconds_range = (struct plim_interval){ whole(floor(low)), whole(ceil(high)) };
+	if (slope->step_seconds > 0 && now->gauge.step != PLIM_UNKNOWN)
+		f->step_range = (struct plim_interval){
+			now->gauge.step + whole(low / slope->step_seconds),
+			now->gauge.step + whole(ceil(high / slope->step_seconds)),
+		};
+	return true;
+}
+
+static int nearest_first(const void *a, const void *b)
+{
+	uint64_t x = ((const struct plim_watch_forecast *)a)->seconds_range.low;
+	uint64_t y = ((const struct plim_watch_forecast *)b)->seconds_range.low;
+
+	return (x > y) - (x < y);
+}
+
+enum plim_status watch_forecast(const struct watch_job *j, struct arena *arena,
+				struct plim_watch_forecast **out, size_t *n, struct plim_err *err)
+{
+	struct watch_slope slope;
+	enum plim_status st;
+
+	*n = 0;
+	*out = arena_take(arena, WATCH_MEM_COUNT, sizeof(**out), err);
+	if (!*out)
+		return mem_status(err);
+	for (unsigned kind = 0; j->samples && kind < WATCH_MEM_COUNT; kind++) {
+		/* PyTorch's own number says more than what it took from the driver. */
+		bool better = kind == WATCH_MEM_GPU && watch_job_last(j)->gauge.here;
+
+		if (better || !foresee(j, kind, &slope, &(*out)[*n]))
+			continue;
+		st = put_words(&(*out)[*n], &slope, kind, arena, err);
+		if (st)
+			return st;
+		++*n;
+	}
+	sort_items(*out, *n, sizeof(**out), nearest_first);
+	return PLIM_OK;
+}

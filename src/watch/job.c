@@ -1,0 +1,236 @@
+/* A job over time: its samples, the windows that are judged, and stretches of one state. */
+#include "watch/watch.h"
+
+#define SPANS 64
+#define WINDOWS 1000000
+#define LEAST_SAMPLES 4
+#define AFTER_FIRST_KERNEL \
+	0.9 /* seconds that no window of work looks at: caches are filled, libraries loaded */
+
+void watch_job_init(struct watch_job *j, struct mem *m, double window_s)
+{
+	*j = (struct watch_job){
+		.mem = m, .window_s = window_s, .work_since = NAN, .candidate_since = NAN
+	};
+	for (unsigned i = 0; i < WATCH_MEM_COUNT; i++)
+		watch_series_init(&j->series[i]);
+	j->first_time = j->last_time = j->judged_time = j->step_time = j->step_seconds = NAN;
+	j->step = PLIM_UNKNOWN;
+}
+
+void watch_job_release(struct watch_job *j)
+{
+	for (unsigned i = 0; i < WATCH_RING; i++)
+		vec_release(j->mem, &j->ring[i].workers);
+	vec_release(j->mem, &j->spans);
+	vec_release(j->mem, &j->windows);
+}
+
+struct watch_sample *watch_job_slot(struct watch_job *j)
+{
+	struct watch_sample *s = &j->ring[j->samples % WATCH_RING];
+
+	watch_sample_clear(s);
+	return s;
+}
+
+const struct watch_sample *watch_job_last(const struct watch_job *j)
+{
+	return j->samples ? &j->ring[(j->samples - 1) % WATCH_RING] : NULL;
+}
+
+/* ---- has it run a kernel? ---- */
+
+/* With GPM a single sample tells.  NVML's use is the card's: it lags, and shows the tail of the job before. */
+static void look_for_work(struct watch_job *j, const struct watch_sample *s)
+{
+	if (!isnan(s->card.sm)) {
+		j->seen |= s->card.sm > 0.05;
+	} else {
+		bool holds = s->card.job_bytes != PLIM_UNKNOWN && s->card.job_bytes > 0;
+
+		j->used_in_a_row = holds && s->card.use >= 1 ? j->used_in_a_row + 1 : 0;
+		j->seen |= j->used_in_a_row >= 3;
+	}
+	/* A job that works when it is first looked at (GPM needs two samples) began long ago. */
+	if (j->seen && isnan(j->work_since))
+		j->work_since = j->samples <= 3 ? j->first_time - AFTER_FIRST_KERNEL : s->time;
+}
+
+/* ---- steps, by the gauge ---- */
+
+static void look_at_steps(struct watch_job *j, const struct watch_sample *s)
+{
+	double each;
+
+	if (s->gauge.step == PLIM_UNKNOWN || s->gauge.step == j->step)
+		return;
+	if (j->step != PLIM_UNKNOWN && s->gauge.step > j->step) {
+		each = (s->time - j->step_time) / (double)(s->gauge.step - j->step);
+		j->step_seconds =
+			isnan(j->step_seconds) ? each : 0.9 * j->step_seconds + 0.1 * each;
+	}
+	j->step = s->gauge.step;
+	j->step_time = s->time;
+}
+
+/* No step for ten times as long as one takes, and for two minutes. */
+static bool is_stalled(const struct watch_job *j, double now)
+{
+	double quiet = now - j->step_time;
+
+	return quiet >= 120 && quiet >= 10 * j->step_seconds;
+}
+
+/* ---- windows ---- */
+
+/* Seconds that a window looks at: as asked for, and five samples at least. */
+static double window_seconds(const struct watch_job *j)
+{
+	double each =
+		j->samples > 1 ? (j->last_time - j->first_time) / (double)(j->samples - 1) : 0;
+
+	return fmax(j->window_s, 5 * each);
+}
+
+bool watch_job_window(const struct watch_job *j, struct watch_features *out)
+{
+	const struct watch_sample *window[WATCH_RING];
+	double seconds = window_seconds(j), from = j->last_time - seconds - 0.05;
+	uint64_t kept = j->samples < WATCH_RING ? j->samples : WATCH_RING;
+	size_t n = 0;
+
+	if (j->seen && from < j->work_since + AFTER_FIRST_KERNEL)
+		from = j->work_since + AFTER_FIRST_KERNEL;
+	for (uint64_t i = j->samples - kept; i < j->samples; i++)
+		if (j->ring[i % WATCH_RING].time >= from)
+			window[n++] = &j->ring[i % WATCH_RING];
+	if (n < LEAST_SAMPLES || window[n - 1]->time - window[0]->time < 0.6 * seconds)
+		return false;
+	watch_features(window, n, j->seen, out);
+	return true;
+}
+
+/* ---- stretches ---- */
+
+static bool is_episode(enum plim_watch_state s)
+{
+	return s == PLIM_WATCH_SAVING || s == PLIM_WATCH_STALLED;
+}
+
+/* How many windows in a row a state must hold before it is said. */
+static unsigned windows_wanted(const struct watch_job *j, enum plim_watch_state next)
+{
+	if (!j->spans.n)
+		return 2;
+	if (is_episode(next) || is_episode(j->spans.at[j->spans.n - 1].judgement.state) ||
+	    j->spans.at[j->spans.n - 1].judgement.state == PLIM_WATCH_STARTING)
+		return 2;
+	return 3;
+}
+
+static enum plim_status begin_span(struct watch_job *j, const struct watch_features *f,
+				   struct plim_err *err)
+{
+	struct watch_span span = { j->candidate, j->candidate_since, NAN, *f };
+
+	if (j->spans.n)
+		j->spans.at[j->spans.n - 1].until = j->candidate_since;
+	if (j->spans.n == SPANS) {
+		memmove(j->spans.at, j->spans.at + 1, (SPANS - 1) * sizeof(*j->spans.at));
+		j->spans.n--;
+	}
+	return vec_push(j->mem, &j->spans, span, err);
+}
+
+static enum plim_status settle(struct watch_job *j, const struct watch_judgement *now,
+			       const struct watch_features *f, struct plim_err *err)
+{
+	struct watch_span *span = j->spans.n ? &j->spans.at[j->spans.n - 1] : NULL;
+
+	if (now->state != j->candidate.state || !j->candidate_windows) {
+		j->candidate_windows = 0;
+		j->candidate_since = isnan(j->judged_time) ? j->first_time : j->judged_time;
+	}
+	j->candidate = *now;
+	j->candidate_windows++;
+	if (span && span->judgement.state == now->state) {
+		span->features = *f;
+		/* The surest that it ever was would flatter, the least would flicker: the newest counts. */
+		span->judgement = *now;
+		return PLIM_OK;
+	}
+	return j->candidate_windows >= windows_wanted(j, now->state) ? begin_span(j, f, err)
+								     : PLIM_OK;
+}
+
+static enum plim_status judge_window(struct watch_job *j, struct plim_err *err)
+{
+	struct watch_features f;
+	struct watch_judgement now;
+	struct plim_watch_window window;
+	enum plim_status st = PLIM_OK;
+
+	if (j->last_time - j->judged_time < window_seconds(j) / 4 - 0.05 ||
+	    !watch_job_window(j, &f))
+		return PLIM_OK;
+	now = watch_judge(&f);
+	if (is_stalled(j, j->last_time) && now.state != PLIM_WATCH_SAVING)
+		now = (struct watch_judgement){ PLIM_WATCH_STALLED, PLIM_WATCH_HIGH,
+						now.throttled };
+	window = (struct plim_watch_window){ j->last_time, now.state, now.confidence };
+	if (j->keep_windows && j->windows.n < WINDOWS)
+		st = vec_push(j->mem, &j->windows, window, err);
+	if (!st)
+		st = settle(j, &now, &f, err);
+	if (j->spans.n && !isnan(j->judged_time))
+		j->seconds_in[j->spans.at[j->spans.n - 1].judgement.state] +=
+			j->last_time - j->judged_time;
+	j->judged_time = j->last_time;
+	return st;
+}
+
+/* ---- memory ---- */
+
+static uint64_t resident(const struct watch_sample *s)
+{
+	uint64_t sum = s->main.resident_bytes;
+
+	for (size_t i = 0; sum != PLIM_UNKNOWN && i < s->workers.n; i++)
+		if (s->workers.at[i].resident_bytes != PLIM_UNKNOWN)
+			sum += s->workers.at[i].resident_bytes;
+	return sum;
+}
+
+static void look_at_memory(struct watch_job *j, const struct watch_sample *s)
+{
+	uint64_t step = s->gauge.step, gpu = s->card.job_bytes;
+	/* Until kernels run, memory climbs because the program starts. */
+	bool works = j->seen && s->time - j->work_since > AFTER_FIRST_KERNEL;
+
+	if (!works)
+		return;
+	if (gpu == PLIM_UNKNOWN || !gpu)
+		gpu = s->card.used_bytes;
+	watch_series_add(&j->series[WATCH_MEM_GPU], s->time, gpu, step);
+	watch_series_add(&j->series[WATCH_MEM_GAUGE], s->time, s->gauge.allocated_bytes, step);
+	watch_series_add(&j->series[WATCH_MEM_CGROUP], s->time, s->host.limit_used_bytes, step);
+	watch_series_add(&j->series[WATCH_MEM_MACHINE], s->time, resident(s), step);
+	watch_series_add(&j->series[WATCH_MEM_SHM], s->time, s->host.shm_used_bytes, step);
+}
+
+enum plim_status watch_job_add(struct watch_job *j, struct plim_err *err)
+{
+	const struct watch_sample *s = &j->ring[j->samples % WATCH_RING];
+
+	if (!isfinite(s->time) || (j->samples && s->time <= j->last_time))
+		return PLIM_OK; /* the clock went back: nothing can be told of it */
+	j->samples++;
+	j->last_time = s->time;
+	if (isnan(j->first_time))
+		j->first_time = s->time;
+	look_for_work(j, s);
+	look_at_steps(j, s);
+	look_at_memory(j, s);
+	return judge_window(j, err);
+}

@@ -1,0 +1,377 @@
+/* A verdict in sentences, with the numbers of its window; and what to change. */
+#include "watch/watch.h"
+
+#include <stdio.h>
+
+struct telling {
+	const struct watch_features *f;
+	struct lines evidence, advice;
+	double seconds; /* that the state lasts */
+};
+
+static double percent(double share)
+{
+	return 100 * share;
+}
+
+/* "the GPU works 12 % of the time, its multiprocessors 4 %" */
+static void tell_gpu(struct telling *t)
+{
+	const double *at = t->f->at;
+
+	if (isnan(at[WATCH_BUSY]))
+		lines_add(&t->evidence, "the GPU's use is not seen");
+	else if (isnan(at[WATCH_SM]))
+		lines_add(&t->evidence,
+			  "the GPU has work %.0f %% of the time (how much of it works is not seen: "
+			  "no GPM on this card)",
+			  at[WATCH_BUSY]);
+	else
+		lines_add(&t->evidence,
+			  "the GPU has work %.0f %% of the time; %.0f %% of its multiprocessors "
+			  "are active, tensor cores %.0f %%",
+			  at[WATCH_BUSY], at[WATCH_SM], at[WATCH_TENSOR]);
+}
+
+static void tell_main(struct telling *t)
+{
+	const double *at = t->f->at;
+
+	lines_add(&t->evidence,
+		  "the main thread uses %.0f %% of a core, %.0f %% of that inside the kernel",
+		  percent(at[WATCH_MAIN]), percent(at[WATCH_SYSTEM]));
+}
+
+/* What the time that the GPU waits is worth, at most. */
+static void tell_most(struct telling *t)
+{
+	double busy = t->f->at[WATCH_BUSY];
+
+	if (busy >= 1 && busy < 90)
+		lines_add(&t->evidence,
+			  "if the GPU never had to wait, steps would be up to %.1f times as fast",
+			  100 / busy);
+}
+
+static void tell_workers(struct telling *t)
+{
+	const double *at = t->f->at;
+
+	lines_add(&t->evidence, "%.0f DataLoader worker%s, each at %.0f %% of a core",
+		  at[WATCH_WORKERS], at[WATCH_WORKERS] == 1 ? "" : "s",
+		  percent(at[WATCH_WORKER_CORES]));
+	tell_gpu(t);
+	tell_most(t);
+}
+
+static void input_cpu(struct telling *t)
+{
+	const double *at = t->f->at;
+	double n = at[WATCH_WORKERS], busy = at[WATCH_BUSY];
+	double wanted = busy >= 1 ? ceil(n * 100 / busy) : INFINITY;
+	double cores = t->f->cores == PLIM_UNKNOWN ? NAN : (double)t->f->cores;
+	double most = isnan(cores) ? NAN : cores - 1;
+
+	tell_workers(t);
+	if (!isnan(most) && most > n)
+		lines_add(&t->advice,
+			  "num_workers=%.0f: %.0f cores are there, so up to %.1f times as many "
+			  "samples a second",
+			  fmin(most, wanted), cores, fmin(most, wanted) / n);
+	else if (isnan(most))
+		lines_add(&t->advice, "more num_workers, as far as there are cores");
+	else
+		lines_add(&t->advice, "all %.0f cores are taken: more workers do not help", cores);
+	lines_add(&t->advice, "cheaper transforms: decode to the size that is used, keep uint8 and "
+			      "normalise on the GPU, cache what is always the same");
+}
+
+static void input_disk(struct telling *t)
+{
+	const double *at = t->f->at;
+
+	lines_add(
+		&t->evidence,
+		"%.0f %% of the workers' time is waiting for a disk; together they read %.0f MB/s",
+		percent(at[WATCH_WORKER_DISK]), at[WATCH_WORKER_READS]);
+	tell_workers(t);
+	lines_add(&t->advice, "copy the data to a local disk or to memory before training");
+	lines_add(&t->advice,
+		  "read larger pieces in order (shards) instead of many small files at random");
+	lines_add(&t->advice, "more workers help only as long as the %.0f MB/s rise with them",
+		  at[WATCH_WORKER_READS]);
+}
+
+static void input_source(struct telling *t)
+{
+	const double *at = t->f->at;
+
+	lines_add(&t->evidence,
+		  "the workers sleep %.0f %% of their time%s%s%s: they wait for something that is "
+		  "not this disk",
+		  percent(at[WATCH_WORKER_SOURCE]), *t->f->worker_sleeps_in ? " (kernel: " : "",
+		  t->f->worker_sleeps_in, *t->f->worker_sleeps_in ? ")" : "");
+	tell_workers(t);
+	lines_add(&t->advice, "many more num_workers and a larger prefetch_factor: sleeping "
+			      "workers cost memory, no cores");
+	lines_add(&t->advice, "find what they wait for (a network file system, an object store, a "
+			      "rate limit) and read ahead of it");
+}
+
+static void input_unknown(struct telling *t)
+{
+	if (t->f->at[WATCH_DATA] >= 0)
+		lines_add(&t->evidence,
+			  "the job itself says that %.0f %% of its time is waiting for data",
+			  percent(t->f->at[WATCH_DATA]));
+	tell_workers(t);
+	if (t->f->sleeps_hidden)
+		lines_add(&t->evidence, "what the workers sleep in may not be read here (another "
+					"user's processes, or a hardened kernel)");
+	lines_add(&t->advice, "look at one worker: py-spy dump --pid PID");
+}
+
+static void input_main(struct telling *t)
+{
+	const double *at = t->f->at;
+
+	lines_add(&t->evidence,
+		  "no DataLoader workers; the GPU did nothing in %.0f %% of the samples and then "
+		  "received data",
+		  percent(at[WATCH_GAP]));
+	tell_main(t);
+	tell_gpu(t);
+	tell_most(t);
+	lines_add(&t->advice, "DataLoader(num_workers=4, pin_memory=True, "
+			      "persistent_workers=True): the main process makes each batch itself");
+}
+
+static void starting(struct telling *t)
+{
+	const double *at = t->f->at;
+
+	lines_add(&t->evidence, "no kernel has run on the GPU yet");
+	tell_main(t);
+	if (at[WATCH_READS] >= 1)
+		lines_add(&t->evidence, "it reads %.0f MB/s from disk (libraries, a model)",
+			  at[WATCH_READS]);
+}
+
+static void compute(struct telling *t)
+{
+	const double *at = t->f->at;
+
+	tell_gpu(t);
+	if (at[WATCH_POWER] > 0)
+		lines_add(&t->evidence, "it draws %.0f %% of its power limit",
+			  percent(at[WATCH_POWER]));
+	if (at[WATCH_TENSOR] < 15)
+		lines_add(&t->advice,
+			  "tensor cores are used %.0f %% of the time: if this is fp32, try bf16 "
+			  "autocast or torch.set_float32_matmul_precision('high')",
+			  at[WATCH_TENSOR]);
+}
+
+static void thin(struct telling *t)
+{
+	tell_gpu(t);
+	lines_add(
+		&t->evidence,
+		"kernels follow each other without a gap, but each fills a small part of the card");
+	lines_add(&t->advice, "a larger batch, if memory allows");
+	lines_add(&t->advice,
+		  "torch.compile, fused optimizers and attention: fewer, larger kernels");
+}
+
+static void copies(struct telling *t)
+{
+	const double *at = t->f->at;
+
+	lines_add(&t->evidence, "%.1f GiB/s to the card and %.1f GiB/s from it",
+		  at[WATCH_RECEIVE] / 1024, at[WATCH_TRANSMIT] / 1024);
+	tell_gpu(t);
+	lines_add(&t->advice, "pin_memory=True and .to(device, non_blocking=True): pinned memory "
+			      "copies several times as fast, beside the compute");
+	lines_add(&t->advice, "keep on the GPU what is copied each step");
+}
+
+static void sleeping(struct telling *t)
+{
+	lines_add(&t->evidence,
+		  "the main thread is in time.sleep or select in %.0f %% of the samples",
+		  percent(t->f->at[WATCH_SLEEPS]));
+	tell_gpu(t);
+	lines_add(&t->advice,
+		  "find the sleep, the rate limit or the polling loop: py-spy dump --pid PID");
+}
+
+static void system_work(struct telling *t)
+{
+	tell_main(t);
+	tell_gpu(t);
+	tell_most(t);
+	lines_add(&t->advice, "page faults, file calls, copies: perf top -p PID says which");
+}
+
+static void python_work(struct telling *t)
+{
+	tell_main(t);
+	tell_gpu(t);
+	tell_most(t);
+	lines_add(&t->advice,
+		  "py-spy top --pid PID says which line; vectorise it, or do it elsewhere");
+}
+
+static void launches(struct telling *t)
+{
+	tell_main(t);
+	tell_gpu(t);
+	lines_add(&t->evidence,
+		  "while kernels run, they fill %.0f %% of the card; the host sends work without a "
+		  "pause",
+		  percent(t->f->at[WATCH_DENSITY]));
+	tell_most(t);
+	lines_add(&t->advice, "torch.compile(mode='reduce-overhead') or CUDA graphs");
+	lines_add(&t->advice, "a larger batch; foreach or fused optimizers");
+}
+
+static void syncs(struct telling *t)
+{
+	tell_main(t);
+	tell_gpu(t);
+	lines_add(&t->evidence, "kernels fill the card while they run, with gaps between: the host "
+				"waits behind each, or sends the next one late");
+	tell_most(t);
+	lines_add(&t->advice, "no .item(), .cpu(), print(loss) or boolean masks each step: every "
+			      "tenth or hundredth will do");
+	lines_add(&t->advice, "torch.cuda.set_sync_debug_mode('warn') names the lines");
+}
+
+static void paced(struct telling *t)
+{
+	tell_main(t);
+	tell_gpu(t);
+	lines_add(&t->evidence, "one of: many small kernels, a wait behind each, Python between "
+				"them, batches made by the main process");
+	lines_add(&t->advice,
+		  "py-spy dump --pid PID, or torch.profiler over ten steps, tells which");
+}
+
+static void saving(struct telling *t)
+{
+	lines_add(&t->evidence, "it writes %.0f MB/s while the GPU waits", t->f->at[WATCH_WRITES]);
+	lines_add(&t->advice,
+		  "save asynchronously (torch.distributed.checkpoint.async_save), or less often");
+}
+
+static void idle(struct telling *t)
+{
+	lines_add(&t->evidence,
+		  "the GPU does nothing, and the process uses %.0f %% of a core, for "
+		  "%.0f s",
+		  percent(t->f->at[WATCH_PROCESS]), t->seconds);
+	lines_add(
+		&t->advice,
+		"if nobody needs it, end it: its memory is taken from everyone else on this card");
+}
+
+static void throttled(struct telling *t)
+{
+	const double *at = t->f->at;
+
+	if (at[WATCH_THROTTLED] >= 0.05) {
+		lines_add(
+			&t->evidence,
+			"its cgroup was not let run %.0f %% of the time, in %.0f %% of the periods",
+			percent(at[WATCH_THROTTLED]), percent(at[WATCH_THROTTLED_PERIODS]));
+		lines_add(&t->advice, "a higher CPU limit (cpu.max; resources.limits.cpu), or "
+				      "fewer workers and threads (OMP_NUM_THREADS)");
+	}
+	if (at[WATCH_DELAY] >= 0.1) {
+		lines_add(
+			&t->evidence,
+			"its main thread was ready to run and had no processor %.0f %% of the time",
+			percent(at[WATCH_DELAY]));
+		lines_add(&t->advice, "too many processes for the cores it may use: end others, or "
+				      "fewer workers and threads (OMP_NUM_THREADS)");
+	}
+}
+
+static void stalled(struct telling *t)
+{
+	lines_add(&t->evidence, "the job's gauge has told no new step for %.0f s", t->seconds);
+	tell_main(t);
+	tell_gpu(t);
+	lines_add(&t->advice,
+		  "py-spy dump --pid PID shows where it stands; with several ranks, look at each");
+}
+
+static void undecided(struct telling *t)
+{
+	const double *at = t->f->at;
+
+	if (!isnan(at[WATCH_MAIN]))
+		tell_main(t);
+	tell_gpu(t);
+	if (at[WATCH_WORKERS] >= 1)
+		lines_add(&t->evidence, "%.0f DataLoader workers, each at %.0f %% of a core",
+			  at[WATCH_WORKERS], percent(at[WATCH_WORKER_CORES]));
+	if (at[WATCH_CHANGE] >= 30)
+		lines_add(&t->evidence, "the GPU's use changed by %.0f points within the window",
+			  at[WATCH_CHANGE]);
+	if (isnan(at[WATCH_SM]))
+		lines_add(&t->evidence,
+			  "SM activity is missing: the card or its driver has no GPM");
+	if (t->f->sleeps_hidden)
+		lines_add(&t->evidence,
+			  "what processes sleep in is missing: not permitted, or hidden");
+	lines_add(&t->advice, "plimsoll.attach(model, optimizer, loader) in the job tells the time "
+			      "in each phase, which decides it");
+}
+
+static const struct {
+	const char *title;
+	void (*tell)(struct telling *t);
+} words[PLIM_WATCH_STATE_COUNT] = {
+	[PLIM_WATCH_UNDECIDED] = { "not decided: what is seen fits no rule", undecided },
+	[PLIM_WATCH_STARTING] = { "it is starting", starting },
+	[PLIM_WATCH_COMPUTE_BOUND] = { "the GPU is the limit, as it should be", compute },
+	[PLIM_WATCH_BUSY_THIN] = { "the GPU is never idle, but most of it is", thin },
+	[PLIM_WATCH_INPUT_CPU] = { "it waits for data: the workers compute", input_cpu },
+	[PLIM_WATCH_INPUT_DISK] = { "it waits for data: the workers wait for a disk", input_disk },
+	[PLIM_WATCH_INPUT_SOURCE] = { "it waits for data: the workers wait for a slow source",
+				      input_source },
+	[PLIM_WATCH_INPUT_MAIN] = { "it waits for data: the main process makes each batch",
+				    input_main },
+	[PLIM_WATCH_INPUT_UNKNOWN] = { "it waits for data", input_unknown },
+	[PLIM_WATCH_MAIN_SYSTEM] = { "the main thread works inside the kernel, the GPU waits",
+				     system_work },
+	[PLIM_WATCH_MAIN_PYTHON] = { "the main thread computes, the GPU waits", python_work },
+	[PLIM_WATCH_LAUNCH_BOUND] = { "many small kernels: launching them is what takes the time",
+				      launches },
+	[PLIM_WATCH_SYNC_BOUND] = { "the host waits for the GPU again and again", syncs },
+	[PLIM_WATCH_HOST_PACED] = { "the host sets the pace, the GPU waits for it", paced },
+	[PLIM_WATCH_COPY_BOUND] = { "copying between host and GPU takes the time", copies },
+	[PLIM_WATCH_SAVING] = { "it writes a checkpoint, the GPU waits", saving },
+	[PLIM_WATCH_SLEEPING] = { "the main thread sleeps", sleeping },
+	[PLIM_WATCH_IDLE] = { "it holds memory and does nothing", idle },
+	[PLIM_WATCH_THROTTLED] = { "it is not given the processors it wants", throttled },
+	[PLIM_WATCH_STALLED] = { "it has stopped making steps", stalled },
+};
+
+enum plim_status watch_tell(const struct watch_judgement *j, const struct watch_features *f,
+			    double seconds, struct arena *arena, struct watch_words *out,
+			    struct plim_err *err)
+{
+	struct telling t = {
+		f, { .arena = arena, .err = err }, { .arena = arena, .err = err }, seconds
+	};
+	enum plim_status st;
+
+	words[j->state].tell(&t);
+	if (j->throttled && j->state != PLIM_WATCH_THROTTLED)
+		throttled(&t);
+	out->title = words[j->state].title;
+	st = lines_keep(&t.evidence, &out->evidence, &out->evidence_count);
+	return st ? st : lines_keep(&t.advice, &out->advice, &out->advice_count);
+}

@@ -1,0 +1,193 @@
+/*
+ * What holds a job back: the first row whose clauses all hold.
+ *
+ * The thresholds come from jobs with one known bottleneck each, recorded on an H100 (docs/watch.md has the table and how often
+ * it is right).  A clause has a limit and a value from which it is sure; a verdict is as sure as its weakest clause.  A number
+ * that is not seen fails its clause, except where the clause may do without it.
+ */
+#include "watch/watch.h"
+
+#include <stdio.h>
+
+enum op { NONE, AT_LEAST, BELOW };
+
+struct clause {
+	enum watch_feature what;
+	enum op op;
+	double limit, sure;
+	bool optional; /* holds, unsurely, where the number is not seen */
+};
+
+struct row {
+	enum plim_watch_state state;
+	enum plim_watch_confidence most; /* no more confidence than this */
+	struct clause clauses[7];
+};
+
+#define INPUT                                                                   \
+	{ WATCH_WORKERS, AT_LEAST, 1, 1, 0 }, { WATCH_BUSY, BELOW, 85, 65, 0 }, \
+	{                                                                       \
+		WATCH_WAITS, AT_LEAST, 0.5, 0.65, 0                             \
+	}
+
+/* Work is seen, the main thread is what is busy, and both halves of the window look alike. */
+#define PACED                                                                       \
+	{ WATCH_SEEN, AT_LEAST, 1, 1, 0 }, { WATCH_MAIN, AT_LEAST, 0.75, 0.95, 0 }, \
+	{                                                                           \
+		WATCH_CHANGE, BELOW, 60, 45, 1                                      \
+	}
+
+static const struct row rows[] = {
+	{ PLIM_WATCH_SAVING,
+	  PLIM_WATCH_HIGH,
+	  { { WATCH_SEEN, AT_LEAST, 1, 1, 0 },
+	    { WATCH_WRITES, AT_LEAST, 50, 65, 0 },
+	    { WATCH_BUSY, BELOW, 40, 30, 0 } } },
+	{ PLIM_WATCH_INPUT_DISK,
+	  PLIM_WATCH_HIGH,
+	  { INPUT, { WATCH_WORKER_DISK, AT_LEAST, 0.3, 0.4, 0 } } },
+	{ PLIM_WATCH_INPUT_CPU,
+	  PLIM_WATCH_HIGH,
+	  { INPUT, { WATCH_WORKER_CORES, AT_LEAST, 0.7, 0.9, 0 } } },
+	{ PLIM_WATCH_INPUT_SOURCE,
+	  PLIM_WATCH_HIGH,
+	  { INPUT,
+	    { WATCH_WORKER_CORES, BELOW, 0.35, 0.27, 0 },
+	    { WATCH_WORKER_SOURCE, AT_LEAST, 0.5, 0.65, 0 } } },
+	/* Nothing of the input holds, and half of the window is another picture than the other half. */
+	{ PLIM_WATCH_UNDECIDED,
+	  PLIM_WATCH_MEDIUM,
+	  { { WATCH_SEEN, AT_LEAST, 1, 1, 0 },
+	    { WATCH_WORKERS, AT_LEAST, 1, 1, 0 },
+	    { WATCH_CHANGE, AT_LEAST, 30, 40, 0 } } },
+	{ PLIM_WATCH_INPUT_UNKNOWN,
+	  PLIM_WATCH_MEDIUM,
+	  { INPUT, { WATCH_WORKER_QUEUE, BELOW, 0.5, 0.35, 0 } } },
+	{ PLIM_WATCH_STARTING,
+	  PLIM_WATCH_HIGH,
+	  { { WATCH_SEEN, BELOW, 1, 1, 0 },
+	    { WATCH_WORKERS, BELOW, 1, 1, 0 },
+	    { WATCH_MAIN, AT_LEAST, 0.3, 0.4, 0 } } },
+	{ PLIM_WATCH_STARTING,
+	  PLIM_WATCH_HIGH,
+	  { { WATCH_SEEN, BELOW, 1, 1, 0 },
+	    { WATCH_WORKERS, BELOW, 1, 1, 0 },
+	    { WATCH_BLOCKED, AT_LEAST, 0.3, 0.4, 0 } } },
+	{ PLIM_WATCH_STARTING,
+	  PLIM_WATCH_MEDIUM,
+	  { { WATCH_SEEN, BELOW, 1, 1, 0 },
+	    { WATCH_WORKERS, BELOW, 1, 1, 0 },
+	    { WATCH_PROCESS, AT_LEAST, 0.05, 0.2, 0 } } },
+	/* Workers were made, and no batch has come. */
+	{ PLIM_WATCH_STARTING,
+	  PLIM_WATCH_MEDIUM,
+	  { { WATCH_SEEN, BELOW, 1, 1, 0 }, { WATCH_MAIN, AT_LEAST, 0.3, 0.4, 0 } } },
+	/* The job tells what it waits for. */
+	{ PLIM_WATCH_INPUT_MAIN,
+	  PLIM_WATCH_HIGH,
+	  { { WATCH_DATA, AT_LEAST, 0.2, 0.26, 0 },
+	    { WATCH_WORKERS, BELOW, 1, 1, 0 },
+	    { WATCH_MAIN, AT_LEAST, 0.75, 0.9, 0 } } },
+	{ PLIM_WATCH_INPUT_UNKNOWN, PLIM_WATCH_HIGH, { { WATCH_DATA, AT_LEAST, 0.2, 0.26, 0 } } },
+	{ PLIM_WATCH_COMPUTE_BOUND,
+	  PLIM_WATCH_HIGH,
+	  { { WATCH_BUSY, AT_LEAST, 85, 92, 0 }, { WATCH_SM, AT_LEAST, 25, 40, 0 } } },
+	{ PLIM_WATCH_BUSY_THIN,
+	  PLIM_WATCH_MEDIUM,
+	  { { WATCH_BUSY, AT_LEAST, 85, 92, 0 }, { WATCH_SM, BELOW, 25, 18, 0 } } },
+	/* Without GPM a card that works draws power. */
+	{ PLIM_WATCH_COMPUTE_BOUND,
+	  PLIM_WATCH_LOW,
+	  { { WATCH_BUSY, AT_LEAST, 85, 92, 0 }, { WATCH_POWER, AT_LEAST, 0.5, 0.6, 0 } } },
+	{ PLIM_WATCH_IDLE,
+	  PLIM_WATCH_HIGH,
+	  { { WATCH_BUSY, BELOW, 0.1, 0.05, 0 },
+	    { WATCH_PROCESS, BELOW, 0.05, 0.03, 0 },
+	    { WATCH_WRITES, BELOW, 1, 0.7, 1 },
+	    { WATCH_WORKERS, BELOW, 1, 1, 0 } } },
+	{ PLIM_WATCH_COPY_BOUND,
+	  PLIM_WATCH_HIGH,
+	  { { WATCH_LINK, AT_LEAST, 1500, 2000, 0 }, { WATCH_SM, BELOW, 30, 20, 0 } } },
+	{ PLIM_WATCH_SLEEPING, PLIM_WATCH_HIGH, { { WATCH_SLEEPS, AT_LEAST, 0.4, 0.5, 0 } } },
+	{ PLIM_WATCH_MAIN_SYSTEM,
+	  PLIM_WATCH_MEDIUM,
+	  { PACED, { WATCH_SYSTEM, AT_LEAST, 0.35, 0.5, 0 } } },
+	{ PLIM_WATCH_INPUT_MAIN,
+	  PLIM_WATCH_MEDIUM,
+	  { PACED,
+	    { WATCH_WORKERS, BELOW, 1, 1, 0 },
+	    { WATCH_GAP, AT_LEAST, 0.45, 0.6, 0 },
+	    { WATCH_RECEIVE, AT_LEAST, 15, 20, 0 } } },
+	{ PLIM_WATCH_MAIN_PYTHON,
+	  PLIM_WATCH_HIGH,
+	  { PACED, { WATCH_GRAPHICS, BELOW, 5, 3.5, 0 } } },
+	/* The rows below rest on one or two kinds of job each. */
+	{ PLIM_WATCH_LAUNCH_BOUND,
+	  PLIM_WATCH_MEDIUM,
+	  { PACED,
+	    { WATCH_RECEIVE, AT_LEAST, 40, 50, 0 },
+	    { WATCH_DENSITY, BELOW, 0.6, 0.4, 0 } } },
+	{ PLIM_WATCH_SYNC_BOUND,
+	  PLIM_WATCH_MEDIUM,
+	  { PACED,
+	    { WATCH_RECEIVE, AT_LEAST, 40, 50, 0 },
+	    { WATCH_DENSITY, AT_LEAST, 0.6, 0.75, 0 },
+	    { WATCH_FILL, BELOW, 0.15, 0.1, 0 } } },
+	/* The host sets the pace; how is not seen: no GPM, or samples too far apart to see gaps. */
+	{ PLIM_WATCH_HOST_PACED, PLIM_WATCH_LOW, { PACED, { WATCH_BUSY, BELOW, 85, 70, 0 } } },
+};
+
+/* 0: it does not hold; 1: it does; 2: surely. */
+static int holds(const struct clause *c, const struct watch_features *f)
+{
+	double v = f->at[c->what];
+
+	if (isnan(v))
+		return c->optional;
+	if (c->op == AT_LEAST)
+		return (v >= c->limit) + (v >= c->limit && v >= c->sure);
+	return (v < c->limit) + (v < c->limit && (v < c->sure || c->limit == c->sure));
+}
+
+/* The least of its clauses. */
+static int row_holds(const struct row *r, const struct watch_features *f)
+{
+	int least = 2, here;
+
+	for (size_t i = 0; i < sizeof(r->clauses) / sizeof(r->clauses[0]) && r->clauses[i].op;
+	     i++) {
+		here = holds(&r->clauses[i], f);
+		least = here < least ? here : least;
+	}
+	return least;
+}
+
+static bool is_throttled(const struct watch_features *f)
+{
+	return (f->at[WATCH_THROTTLED] >= 0.05 && f->at[WATCH_THROTTLED_PERIODS] >= 0.1) ||
+	       f->at[WATCH_DELAY] >= 0.1;
+}
+
+struct watch_judgement watch_judge(const struct watch_features *f)
+{
+	struct watch_judgement j = { PLIM_WATCH_UNDECIDED, PLIM_WATCH_LOW, is_throttled(f) };
+
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		int sure = row_holds(&rows[i], f);
+
+		if (!sure)
+			continue;
+		j.state = rows[i].state;
+		j.confidence = sure == 2 ? PLIM_WATCH_HIGH : PLIM_WATCH_MEDIUM;
+		if (j.confidence > rows[i].most)
+			j.confidence = rows[i].most;
+		break;
+	}
+	/* A process that is kept waiting half of the time is explained by that, whatever it does else. */
+	if (j.throttled && (j.state == PLIM_WATCH_UNDECIDED || f->at[WATCH_THROTTLED] >= 0.5 ||
+			    f->at[WATCH_DELAY] >= 0.5)) {
+		j.state = PLIM_WATCH_THROTTLED;
+		j.confidence = PLIM_WATCH_HIGH;
+	}
+	return j;
+}

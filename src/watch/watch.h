@@ -1,0 +1,291 @@
+/*
+ * Jobs seen from outside: samples of what a machine shows, a verdict on what holds a job back, and when its memory ends.
+ *
+ * A sample is what one moment showed of one job.  Features are a pure function of some seconds of samples, a verdict is one of
+ * features: live jobs and recorded samples go the same way.  A number that is not seen is NaN or PLIM_UNKNOWN.
+ */
+#ifndef WATCH_WATCH_H
+#define WATCH_WATCH_H
+
+#include "base/base.h"
+
+#include <plimsoll/watch.h>
+
+#include <math.h>
+
+/* ---- samples ---- */
+
+/* A process at one moment.  Counters are since it began. */
+struct watch_process {
+	uint32_t pid, parent;
+	uint64_t start_time; /* field 22 of its stat file; 0: not known */
+	char name[16];       /* comm */
+	char state;          /* R S D Z T ...; 0: not known */
+	char sleeps_in[48];  /* wchan; "": running, or hidden */
+	int64_t call; /* number of the system call it is in; -1: in the kernel without one; WATCH_NO_CALL */
+	double user_s, system_s;
+	double delay_s; /* ready to run, and waited for a processor */
+	uint64_t resident_bytes;
+	uint64_t written_chars; /* by write() and its like */
+	uint64_t read_bytes;    /* from block devices */
+};
+#define WATCH_NO_CALL INT64_MIN
+
+/* A card at one moment, as its driver tells. */
+struct watch_card {
+	uint64_t total_bytes, used_bytes,
+		reserved_bytes; /* used: without what the driver reserved */
+	uint64_t job_bytes;     /* of the job's process */
+	double use;             /* percent of the time with any kernel */
+	double power_w, power_limit_w;
+	/* GPM, percent: */
+	double graphics, sm, occupancy, tensor, dram;
+	double receive_mib, transmit_mib; /* a second, over PCIe */
+};
+
+/* What the machine and its limits show. */
+struct watch_host {
+	uint64_t total_bytes, available_bytes;
+	uint64_t limit_bytes,
+		limit_used_bytes; /* of the nearest cgroup: used without what can be dropped */
+	uint64_t shm_total_bytes, shm_used_bytes;
+	double throttled_s; /* counter: the cgroup was not let run */
+	uint64_t periods, throttled_periods;
+	uint64_t cores; /* that the job may use */
+};
+
+/* What the job itself tells in its gauge. */
+struct watch_gauge {
+	bool here;
+	uint64_t step, allocated_bytes, reserved_bytes, limit_bytes;
+	double loss;
+	uint64_t phase;         /* enum plim_gauge_phase */
+	double data_s, total_s; /* counters: time in the phase "data", in all phases */
+};
+
+struct watch_sample {
+	double time;
+	struct watch_process main;         /* counters of all its threads */
+	double main_user_s, main_system_s; /* of the main thread alone */
+	VEC(struct watch_process) workers;
+	struct watch_card card;
+	struct watch_host host;
+	struct watch_gauge gauge;
+};
+
+/* Everything unknown, no workers (their memory is kept). */
+void watch_sample_clear(struct watch_sample *s);
+
+/* Is it a DataLoader worker of the process `main`? */
+bool watch_is_worker(const struct watch_process *p, const struct watch_process *main);
+
+/* ---- features of a window ---- */
+
+enum watch_feature {
+	WATCH_BUSY,      /* larger of use and graphics, percent */
+	WATCH_USE,       /* NVML's utilisation */
+	WATCH_GRAPHICS,  /* GPM */
+	WATCH_SM,        /* GPM */
+	WATCH_OCCUPANCY, /* GPM */
+	WATCH_TENSOR,    /* GPM */
+	WATCH_DENSITY,   /* SM / graphics */
+	WATCH_FILL,      /* occupancy / SM */
+	WATCH_RECEIVE,   /* MiB a second */
+	WATCH_TRANSMIT,
+	WATCH_LINK,    /* larger of both */
+	WATCH_GAP,     /* share of samples in which the card did nothing */
+	WATCH_CHANGE,  /* between both halves of the window, percent of use */
+	WATCH_POWER,   /* share of the limit */
+	WATCH_SEEN,    /* 1: this job has run a kernel */
+	WATCH_MAIN,    /* cores of the main thread */
+	WATCH_SYSTEM,  /* share of these inside the kernel */
+	WATCH_PROCESS, /* cores of all its threads */
+	WATCH_WAITS, /* of the main thread: the larger of 1 - cores and of the share of samples in poll, futex, pipe */
+	WATCH_SLEEPS,        /* share of its samples in nanosleep, select */
+	WATCH_BLOCKED,       /* share of its samples in D */
+	WATCH_WRITES,        /* MB a second, by write() */
+	WATCH_READS,         /* MB a second from disks, by the main process */
+	WATCH_WORKERS,       /* how many */
+	WATCH_WORKER_CORES,  /* of each */
+	WATCH_WORKER_DISK,   /* share of their samples in D */
+	WATCH_WORKER_QUEUE,  /* in poll, futex, pipe: nothing to do */
+	WATCH_WORKER_SOURCE, /* asleep elsewhere */
+	WATCH_WORKER_READS,  /* MB a second, all */
+	WATCH_DELAY, /* share of the time that the main process was ready and had no processor */
+	WATCH_THROTTLED,         /* share of the time that the cgroup was not let run */
+	WATCH_THROTTLED_PERIODS, /* share of its periods */
+	WATCH_DATA, /* share of the steps' time spent waiting for data, from the gauge */
+	WATCH_FEATURE_COUNT
+};
+
+struct watch_features {
+	double at[WATCH_FEATURE_COUNT]; /* NaN: not seen */
+	double seconds;                 /* of the window */
+	unsigned samples;
+	bool sleeps_hidden;        /* something sleeps, and wchan does not tell in what */
+	char worker_sleeps_in[48]; /* where most workers sleep; "": not seen */
+	uint64_t cores;            /* as of the host */
+};
+
+/* `n` samples, the oldest first; `seen`: this job has run a kernel before. */
+void watch_features(const struct watch_sample *const *samples, size_t n, bool seen,
+		    struct watch_features *out);
+
+/* ---- verdicts ---- */
+
+struct watch_judgement {
+	enum plim_watch_state state;
+	enum plim_watch_confidence confidence;
+	bool throttled; /* beside the state */
+};
+
+struct watch_judgement watch_judge(const struct watch_features *f);
+
+/* The sentences of a state, with the numbers of its window. */
+struct watch_words {
+	const char *title;
+	const char **evidence, **advice;
+	size_t evidence_count, advice_count;
+};
+enum plim_status watch_tell(const struct watch_judgement *j, const struct watch_features *f,
+			    double seconds, struct arena *arena, struct watch_words *out,
+			    struct plim_err *err);
+
+/* ---- memory that climbs ---- */
+
+#define WATCH_BINS 192
+
+/* A number over time, as the least of each bin; bins become longer as time goes. */
+struct watch_series {
+	double start, width; /* seconds */
+	unsigned n;
+	uint64_t low[WATCH_BINS]; /* PLIM_UNKNOWN: nothing was seen */
+	uint64_t step
+		[WATCH_BINS]; /* of the training, the last one in the bin; PLIM_UNKNOWN: not told */
+	double last;          /* time of the newest value */
+};
+
+void watch_series_init(struct watch_series *s);
+void watch_series_add(struct watch_series *s, double time, uint64_t value, uint64_t step);
+
+struct watch_slope {
+	bool climbs;              /* it does, steadily, and still does */
+	double low, middle, high; /* bytes a second, 95 % */
+	double step_seconds;      /* of a step; NaN: not told */
+	double since, seconds;    /* what it rests on */
+	unsigned rises;
+};
+
+/* The first quarter of the series is warm-up. */
+void watch_series_slope(const struct watch_series *s, struct watch_slope *out);
+
+/* How sure it is that so many bytes will be full: by how far beyond what was seen that is. */
+enum plim_watch_confidence watch_slope_confidence(const struct watch_slope *slope,
+						  double room_bytes);
+
+/* ---- a job over time ---- */
+
+#define WATCH_RING 128 /* samples; a window has fewer */
+
+enum watch_memory {
+	WATCH_MEM_GPU,
+	WATCH_MEM_GAUGE,
+	WATCH_MEM_CGROUP,
+	WATCH_MEM_MACHINE,
+	WATCH_MEM_SHM,
+	WATCH_MEM_COUNT
+};
+
+/* A stretch of one state. */
+struct watch_span {
+	struct watch_judgement judgement;
+	double since, until;            /* NaN: it goes on */
+	struct watch_features features; /* of its newest window */
+};
+
+struct watch_job {
+	struct mem *mem;
+	double window_s;
+	struct watch_sample ring[WATCH_RING];
+	uint64_t samples;
+	double first_time, last_time;
+	double work_since; /* first kernel; NaN: none yet */
+	bool seen;
+	unsigned used_in_a_row;         /* samples with use, where there is no GPM */
+	uint64_t step;                  /* the newest that the gauge told */
+	double step_time, step_seconds; /* when it came; how long one takes */
+	double judged_time;             /* of the newest window */
+	struct watch_judgement candidate;
+	double candidate_since;
+	unsigned candidate_windows;
+	VEC(struct watch_span) spans; /* the newest last */
+	struct watch_series series[WATCH_MEM_COUNT];
+	double seconds_in[PLIM_WATCH_STATE_COUNT];
+	VEC(struct plim_watch_window) windows; /* kept if keep_windows */
+	bool keep_windows;
+	bool ended;
+};
+
+void watch_job_init(struct watch_job *j, struct mem *m, double window_s);
+void watch_job_release(struct watch_job *j);
+
+/* The slot of the next sample, cleared: fill it, then watch_job_add. */
+struct watch_sample *watch_job_slot(struct watch_job *j);
+enum plim_status watch_job_add(struct watch_job *j, struct plim_err *err);
+
+/* The newest sample; NULL: there is none. */
+const struct watch_sample *watch_job_last(const struct watch_job *j);
+
+/* Features of the newest window; false: there are too few samples. */
+bool watch_job_window(const struct watch_job *j, struct watch_features *out);
+
+/* What will be full, the nearest first, into an array of the arena. */
+enum plim_status watch_forecast(const struct watch_job *j, struct arena *arena,
+				struct plim_watch_forecast **out, size_t *n, struct plim_err *err);
+
+/* ---- looking at this machine ---- */
+
+struct watch_look;
+
+/* A job that runs. */
+struct watch_seen {
+	uint64_t pid, start_time;
+	char name[64];
+	char gpu[64];  /* "0 NVIDIA H100 80GB HBM3"; "": none */
+	unsigned card; /* its number; UINT_MAX: none */
+};
+
+enum plim_status watch_look_open(struct mem *m, const struct plim_watch_options *options,
+				 struct watch_look **out, struct plim_err *err);
+void watch_look_close(struct watch_look *l);
+
+/* Look at the cards once; the jobs that hold them, or the one that was asked for.  Good until the next call. */
+enum plim_status watch_look_jobs(struct watch_look *l, const struct watch_seen **out, size_t *n,
+				 struct plim_err *err);
+
+/* What this moment shows of a job. */
+enum plim_status watch_look_sample(struct watch_look *l, const struct watch_seen *job,
+				   struct watch_sample *out, struct plim_err *err);
+
+/* What cannot be seen, and why. */
+enum plim_status watch_look_notes(struct watch_look *l, struct arena *arena, const char ***out,
+				  size_t *n, struct plim_err *err);
+
+/* ---- samples as JSON lines ---- */
+
+struct watch_lines;
+
+/* A reader of JSON lines; *name of the program, *pid as far as told. */
+enum plim_status watch_lines_open(struct mem *m, const char *path, struct watch_lines **out,
+				  struct plim_err *err);
+/* The next sample; *more false: there is none. */
+enum plim_status watch_lines_next(struct watch_lines *l, struct watch_sample *s, bool *more,
+				  struct plim_err *err);
+const char *watch_lines_name(const struct watch_lines *l); /* "": not told */
+uint64_t watch_lines_pid(const struct watch_lines *l);
+void watch_lines_close(struct watch_lines *l);
+
+/* A sample as a line, as watch_lines_next reads it; resident memory in pages of so many bytes. */
+void watch_line(const struct watch_sample *s, uint64_t page_bytes, struct text *out);
+
+#endif

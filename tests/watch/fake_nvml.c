@@ -1,0 +1,165 @@
+/*
+ * A driver's NVML that says what the environment asks for: FAKE_NVML="name=value ..." (missing: as an H100 says it).
+ *
+ *	stride=24|32|16	bytes of a process's row	pid=N,N...	who holds the card	bytes=N	each of them
+ *	use=N  power=mW  sm=%  graphics=%  used=N  total=N
+ *	code_NAME=N	what that call answers	gpm=0	no GPM	cards=N	init=N
+ */
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct gpm_row {
+	uint32_t id, result;
+	double value;
+	const char *texts[3];
+};
+struct gpm_get {
+	uint32_t version, n;
+	void *before, *now;
+	struct gpm_row rows[];
+};
+
+static double number(const char *key, double otherwise)
+{
+	const char *all = getenv("FAKE_NVML"), *at;
+	char name[64];
+
+	snprintf(name, sizeof(name), " %s=", key);
+	at = all ? strstr(all, name) : NULL;
+	return at ? strtod(at + strlen(name), NULL) : otherwise;
+}
+
+#define CODE(name)                                         \
+	do {                                               \
+		int code_ = (int)number("code_" #name, 0); \
+		if (code_)                                 \
+			return code_;                      \
+	} while (0)
+
+int nvmlInit_v2(void)
+{
+	return (int)number("init", 0);
+}
+int nvmlShutdown(void)
+{
+	return 0;
+}
+int nvmlDeviceGetCount_v2(unsigned *n)
+{
+	*n = (unsigned)number("cards", 1);
+	return 0;
+}
+int nvmlDeviceGetHandleByIndex_v2(unsigned i, void **out)
+{
+	CODE(handle);
+	*out = (void *)(uintptr_t)(i + 1);
+	return 0;
+}
+int nvmlDeviceGetName(void *d, char *out, unsigned room)
+{
+	(void)d;
+	CODE(name);
+	snprintf(out, room, "NVIDIA H100 80GB HBM3");
+	return 0;
+}
+int nvmlDeviceGetUUID(void *d, char *out, unsigned room)
+{
+	snprintf(out, room, "GPU-%lu", (unsigned long)(uintptr_t)d);
+	return 0;
+}
+int nvmlDeviceGetMemoryInfo_v2(void *d, uint64_t *out)
+{
+	uint64_t total = (uint64_t)number("total", 85520809984.0),
+		 used = (uint64_t)number("used", 61e9);
+
+	(void)d;
+	CODE(memory);
+	if ((uint32_t)out[0] != (40u | 2u << 24))
+		return 25;
+	out[1] = total;
+	out[2] = 503316480;
+	out[4] = used;
+	out[3] = total - used - 503316480;
+	return 0;
+}
+int nvmlDeviceGetUtilizationRates(void *d, uint32_t *out)
+{
+	(void)d;
+	CODE(use);
+	out[0] = (uint32_t)number("use", 100);
+	out[1] = 0;
+	return 0;
+}
+int nvmlDeviceGetPowerUsage(void *d, unsigned *mw)
+{
+	(void)d;
+	CODE(power);
+	*mw = (unsigned)number("power", 459000);
+	return 0;
+}
+int nvmlDeviceGetEnforcedPowerLimit(void *d, unsigned *mw)
+{
+	(void)d;
+	*mw = 700000;
+	return 0;
+}
+int nvmlDeviceGetComputeRunningProcesses_v3(void *d, unsigned *n, unsigned char *rows)
+{
+	unsigned stride = (unsigned)number("stride", 24), room = *n;
+	const char *all = getenv("FAKE_NVML"), *at = all ? strstr(all, " pid=") : NULL;
+	uint64_t bytes = (uint64_t)number("bytes", 60e9);
+
+	(void)d;
+	CODE(processes);
+	for (*n = 0, at = at ? at + 5 : NULL; at && *at >= '0' && *at <= '9'; ++*n) {
+		char *end;
+		uint32_t pid = (uint32_t)strtoul(at, &end, 10);
+
+		if (*n >= room)
+			return 7;
+		memset(rows + (size_t)*n * stride, 0, stride);
+		memcpy(rows + (size_t)*n * stride, &pid, sizeof(pid));
+		memcpy(rows + (size_t)*n * stride + 8, &bytes, sizeof(bytes));
+		at = *end == ',' ? end + 1 : NULL;
+	}
+	return 0;
+}
+int nvmlGpmQueryDeviceSupport(void *d, uint32_t *out)
+{
+	(void)d;
+	out[1] = (uint32_t)number("gpm", 1);
+	return 0;
+}
+int nvmlGpmSampleAlloc(void **out)
+{
+	*out = malloc(8);
+	return *out ? 0 : 20;
+}
+int nvmlGpmSampleFree(void *sample)
+{
+	free(sample);
+	return 0;
+}
+int nvmlGpmSampleGet(void *d, void *sample)
+{
+	(void)d;
+	(void)sample;
+	CODE(sample);
+	return 0;
+}
+int nvmlGpmMetricsGet(struct gpm_get *get)
+{
+	for (uint32_t i = 0; i < get->n; i++) {
+		struct gpm_row *r = &get->rows[i];
+
+		r->result = 0;
+		r->value = r->id == 1    ? number("graphics", 95)
+			   : r->id == 2  ? number("sm", 90)
+			   : r->id == 10 ? NAN
+					 : 10;
+	}
+	return 0;
+}

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""run.py PLIMSOLL DATA FAKE_NVML: recorded jobs with one known bottleneck each, live ones beside a driver that is made up.
+
+_run1 and _run2 were recorded ten times a second, _run3 once a second by `plimsoll watch --log`.
+"""
+import collections
+import json
+import lzma
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."))
+from lib import expect, finish, jobs, result, run, start  # noqa: E402
+
+# What holds each kind of job of tests/data/watch back.  healthy_loader is still warming up when its recording ends.
+TRUTH = {"healthy": "compute_bound", "healthy_loader": "compute_bound", "copy": "copy_bound", "generate": "launch_bound",
+         "launch": "launch_bound", "sync": "sync_bound", "python": "main_python", "hostleak": "main_system",
+         "input_cpu": "input_cpu", "input_disk": "input_disk", "input_sleep": "input_source", "input_main": "input_main",
+         "save": "saving", "leak": "sleeping", "hold": "idle", "evalphases": "compute_bound",
+         "serve": "undecided"}  # serve answers a request now and then: no rule is for it
+# Without GPM these four look alike, and no more is said.
+PACED = {"launch_bound", "sync_bound", "copy_bound", "input_main", "main_python"}
+SETTLED = 2.1  # seconds after the first kernel: what a window leaves out, and most of a window
+SLOW = 5  # of those that were recorded once a second
+counts = collections.Counter()
+
+
+def samples(path):
+    with lzma.open(path, "rt") as f:
+        return [row for row in map(json.loads, f) if "t" in row]
+
+
+def span_of_work(kind, rows):
+    """When the job did what it is known for; None: it did not come so far."""
+    if kind == "hold":
+        times = [r["t"] for r in rows if r["used"] > 9e9]
+        return (times[0] + 3, times[-1]) if times else None
+    busy = [r["t"] for r in rows if r.get("gpm", {}).get("sm_util", 0) > 0.05]
+    return (busy[0], busy[-1]) if busy else None
+
+
+def replayed(path, gpm):
+    kind = os.path.basename(path).rsplit("_run", 1)[0]
+    rows = samples(path)
+    work = span_of_work(kind, rows)
+    settled = SLOW if "_run3" in path else SETTLED
+    if gpm:
+        job = result("watch", "--replay", path)["jobs"][0]
+    else:
+        text = "".join(json.dumps({k: v for k, v in r.items() if k != "gpm"}) + "\n" for r in rows)
+        job = json.loads(run("watch", "--replay", "-", "--json", stdin=text.encode(), text=False).stdout)["jobs"][0]
+    for w in job["windows"]:
+        if not work or w["time"] < work[0]:
+            counts[gpm, "start", w["state"] == "starting"] += 1
+        elif work[0] + settled <= w["time"] <= work[1]:
+            truth = TRUTH[kind]
+            right = w["state"] == truth or (not gpm and truth in PACED and w["state"] == "host_paced")
+            said = "right" if right else "undecided" if w["state"] in ("undecided", "host_paced") else "wrong"
+            counts[gpm, "work", said] += 1
+            expect(said != "wrong" or w["confidence"] != "high", path, "surely", w["state"], "at", w["time"])
+    for v in job["verdicts"]:
+        expect(v["title"] and v["evidence"], path, "a verdict without evidence")
+
+
+def recorded_jobs(data):
+    paths = sorted(os.path.join(data, "watch", f) for f in os.listdir(os.path.join(data, "watch")))
+    jobs(replayed, paths * 2, [True] * len(paths) + [False] * len(paths))
+    for gpm in True, False:
+        right, wrong, undecided = (counts[gpm, "work", k] for k in ("right", "wrong", "undecided"))
+        all_ = right + wrong + undecided
+        print(f"# {'with' if gpm else 'without'} GPM: {right} of {all_} windows of work right, {undecided} undecided, {wrong} wrong;"
+              f" starting: {counts[gpm, 'start', True]} of {counts[gpm, 'start', True] + counts[gpm, 'start', False]}")
+        expect(all_ >= 20 and right >= (0.9 if gpm else 0.5) * all_ and wrong <= 0.04 * all_, "windows", gpm, right, wrong, undecided)
+        expect(counts[gpm, "start", False] <= 0.02 * counts[gpm, "start", True], "starting", gpm, counts[gpm, "start", False])
+
+
+# ---- live ----
+
+BUSY = "import time\nt = time.time()\nwhile time.time() - t < 60: pass\n"
+
+
+def live(fake, said, *arguments, codes=(0,)):
+    env = {"FAKE_NVML": " " + said}
+    return run("watch", "--nvml", fake, *arguments, env=env, codes=codes)
+
+
+def stride(fake, pid, bytes_):
+    seen = json.loads(live(fake, f"pid={pid},{os.getpid()} stride={bytes_} bytes=60000000000", "--once", "--json").stdout)
+    mine = [j for j in seen["jobs"] if j["pid"] == pid]
+    if expect(len(mine) == 1 and len(seen["jobs"]) == 2, "stride", bytes_, [j["pid"] for j in seen["jobs"]]):
+        now = mine[0]["now"]
+        expect(now["gpu_job_bytes"] == 60000000000 and now["gpu_total_bytes"] == 85520809984, bytes_, now)
+        expect(now["sm_active_percent"] == 90 and now["dram_active_percent"] is None, bytes_, "GPM", now)
+        expect(mine[0]["gpu"] == "0 NVIDIA H100 80GB HBM3", mine[0]["gpu"])
+
+
+def denied(fake, pid, what):
+    """What a card does not tell is unknown; the rest is told."""
+    seen = json.loads(live(fake, f"pid={pid} {what}", str(pid), "--once", "--json").stdout)
+    expect(len(seen["jobs"]) == 1 and seen["jobs"][0]["now"]["main_cores"] is not None, what, seen["jobs"])
+
+
+def says(fake, pid, what, words):
+    arguments = [str(pid)] if pid else []
+    expect(words in live(fake, what, *arguments, "--once").stdout, what, "does not say", words)
+
+
+def logged(fake, pid, log):
+    """What was logged is judged as it was live."""
+    seen = json.loads(live(fake, f"pid={pid}", str(pid), "--once", "--json", "--log", log).stdout)["jobs"][0]
+    again = result("watch", "--replay", log)["jobs"][0]
+    expect([v["state"] for v in seen["verdicts"]] == [v["state"] for v in again["verdicts"]], "a log", seen["verdicts"], again["verdicts"])
+    expect(again["samples"] == seen["samples"] and again["pid"] == pid, "a log's samples", again["samples"], seen["samples"])
+
+
+def made_driver(fake, scratch):
+    job = subprocess.Popen([sys.executable, "-c", BUSY])
+    strides = [(stride, s) for s in (24, 32, 16)]
+    kinds = [(denied, w) for w in ("code_processes=3", "code_memory=15", "code_use=3", "code_name=4", "gpm=0", "code_handle=4", "code_sample=3")]
+    try:
+        jobs(lambda f, x: f(fake, job.pid, x), *zip(*strides + kinds, (logged, os.path.join(scratch, "run.jsonl"))))
+        jobs(says, [fake] * 3, [job.pid, None, job.pid], [f"pid={job.pid} code_memory=15", "pid=4000000", "init=18"],
+             ["fallen off the bus", "cannot be seen from here", "upgraded"])
+    finally:
+        job.kill()
+        job.wait()
+    expect("no process" in run("watch", str(job.pid), "--once", codes=(2, 3)).stderr, "a pid that is gone")
+
+
+def bad_input(scratch):
+    path = os.path.join(scratch, "bad.jsonl")
+    for text, word in (b"", "empty"), (b"[1]\n", "object"), (b'{"t": 1', "byte"), (b'{"job":"x"}\n', "no samples"), (b'{"t": 1e400}\n', "no samples"):
+        with open(path, "wb") as f:
+            f.write(text)
+        said = run("watch", "--replay", path, codes=(3,)).stderr
+        expect(word in said and said.count("\n") == 1, text, said)
+    run("watch", "--replay", path, "1", codes=(2,))
+    run("watch", "--fail-on", "nonsense", "--replay", path, codes=(2,))
+    run("watch", "train.py", "--once", codes=(2,))
+
+
+def growing(scratch):
+    """A card that fills by 24 MiB a second: full in 15 min; --fail-on fills-up."""
+    path = os.path.join(scratch, "leak.jsonl")
+    total, base, rate = 80 << 30, 20 << 30, 24 << 20
+    with open(path, "w", encoding="utf-8") as f:
+        for t in range(900):
+            used = base + rate * t // (20 << 20) * (20 << 20)
+            f.write(json.dumps({
+                "t": 1e9 + t, "total": total, "used": used, "reserved": 500 << 20, "util": 97, "procs": [[7, used]],
+                "gpm": {"graphics": 97, "sm_util": 88, "sm_occ": 50, "tensor": 30, "pcie_rx": 5, "pcie_tx": 5},
+                "mem": {"MemTotal": 1 << 27, "MemAvailable": 1 << 26}, "threads": [[7, "python", "R", 90 * t, t]],
+                "tree": [{"pid": 7, "comm": "python", "state": "R", "utime": 90 * t, "stime": t, "rss": 10000, "wchan": "0"}]}) + "\n")
+    job = result("watch", "--replay", path)["jobs"][0]
+    expect(job["verdicts"][0]["state"] == "compute_bound", "leaking", job["verdicts"][0]["state"])
+    if expect(len(job["forecasts"]) == 1, "one forecast", job["forecasts"]):
+        left = (total - (500 << 20) - used) / rate
+        seconds = job["forecasts"][0]["seconds_range"]
+        expect(seconds["low"] <= left <= seconds["high"] <= 1.3 * seconds["low"], "when", seconds, left)
+        expect(job["forecasts"][0]["confidence"] != "low", "sure", job["forecasts"][0])
+    run("watch", "--replay", path, "--fail-on", "fills-up,stalled", codes=(1,))
+    run("watch", "--replay", path, "--fail-on", "input", codes=(0,))
+
+
+def main():
+    program, data, fake = sys.argv[1:4]
+    start(program)
+    recorded_jobs(data)
+    with tempfile.TemporaryDirectory() as scratch:
+        made_driver(fake, scratch)
+        bad_input(scratch)
+        growing(scratch)
+    finish("watch", least=60)
+
+
+main()
