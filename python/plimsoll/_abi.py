@@ -146,6 +146,7 @@ PLIM_GROUP_USER_FRAME = 0
 PLIM_GROUP_STACK = 1
 PLIM_GROUP_SIZE = 2
 PLIM_REPORT_REDACT = 1
+PLIM_REPORT_WHY = 2
 PLIM_OK = 0
 PLIM_E_NOMEM = -1
 PLIM_E_LIMIT = -2
@@ -172,6 +173,35 @@ PLIM_CAUSE_UNKNOWN = 0
 PLIM_CAUSE_CAPACITY = 1
 PLIM_CAUSE_FRAGMENTATION = 2
 PLIM_CAUSE_LEAK = 3
+PLIM_WATCH_UNDECIDED = 0
+PLIM_WATCH_STARTING = 1
+PLIM_WATCH_COMPUTE_BOUND = 2
+PLIM_WATCH_BUSY_THIN = 3
+PLIM_WATCH_INPUT_CPU = 4
+PLIM_WATCH_INPUT_DISK = 5
+PLIM_WATCH_INPUT_SOURCE = 6
+PLIM_WATCH_INPUT_MAIN = 7
+PLIM_WATCH_INPUT_UNKNOWN = 8
+PLIM_WATCH_MAIN_SYSTEM = 9
+PLIM_WATCH_MAIN_PYTHON = 10
+PLIM_WATCH_LAUNCH_BOUND = 11
+PLIM_WATCH_SYNC_BOUND = 12
+PLIM_WATCH_HOST_PACED = 13
+PLIM_WATCH_COPY_BOUND = 14
+PLIM_WATCH_SAVING = 15
+PLIM_WATCH_SLEEPING = 16
+PLIM_WATCH_IDLE = 17
+PLIM_WATCH_THROTTLED = 18
+PLIM_WATCH_STALLED = 19
+PLIM_WATCH_LOW = 0
+PLIM_WATCH_MEDIUM = 1
+PLIM_WATCH_HIGH = 2
+PLIM_WATCH_BOUND_GPU = 0
+PLIM_WATCH_BOUND_PROCESS = 1
+PLIM_WATCH_BOUND_CGROUP = 2
+PLIM_WATCH_BOUND_MACHINE = 3
+PLIM_WATCH_BOUND_SHM = 4
+PLIM_WATCH_NO_GPU = 1
 PLIM_WHATIF_SMALLEST = 1
 PLIM_WHATIF_REDACT = 2
 PLIM_WHATIF_SEARCH = 4
@@ -683,6 +713,19 @@ class plim_text_style(Structure):
     ]
 
 
+class plim_watch_options(Structure):
+    _fields_ = [
+        ("size", c_uint32),
+        ("flags", c_uint32),
+        ("pid", c_uint64),
+        ("window_s", c_double),
+        ("log_path", c_char_p),
+        ("nvml_path", c_char_p),
+        ("root", c_char_p),
+        ("max_memory_bytes", c_uint64),
+    ]
+
+
 class plim_weight(Structure):
     _fields_ = [
         ("name", c_char_p),
@@ -909,6 +952,16 @@ PROTOTYPES = {
     "plim_stop_reason_name": (c_char_p, [c_int]),
     "plim_task_watch": (None, [POINTER(plim_task)]),
     "plim_version": (c_char_p, []),
+    "plim_watch_bound_name": (c_char_p, [c_int]),
+    "plim_watch_confidence_name": (c_char_p, [c_int]),
+    "plim_watch_free": (None, [c_void_p]),
+    "plim_watch_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_watch_open": (c_int, [POINTER(plim_watch_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_watch_options_init": (None, [POINTER(plim_watch_options)]),
+    "plim_watch_replay": (c_int, [c_char_p, POINTER(plim_watch_options), POINTER(c_void_p), POINTER(plim_err)]),
+    "plim_watch_state_name": (c_char_p, [c_int]),
+    "plim_watch_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
+    "plim_watch_tick": (c_int, [c_void_p, POINTER(plim_err)]),
     "plim_weights_add": (c_int, [c_void_p, c_char_p, c_char_p, c_char_p, POINTER(plim_err)]),
     "plim_weights_free": (None, [c_void_p]),
     "plim_weights_get": (c_int, [c_void_p, c_char_p, POINTER(c_void_p), POINTER(plim_err)]),

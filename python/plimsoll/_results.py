@@ -146,15 +146,15 @@ class CkptTensor(Object):
     whole: bool
     """its bytes are all there"""
     nan: int | None
-    """numbers that are none, with --values; null: not looked at"""
+    """NaN elements; null: values were not looked at (PLIM_CKPT_VALUES)"""
     infinite: int | None
-    """with --values"""
+    """with PLIM_CKPT_VALUES"""
     zero: int | None
-    """with --values"""
+    """with PLIM_CKPT_VALUES"""
     min: float | None
-    """least finite number, with --values"""
+    """least finite number, with PLIM_CKPT_VALUES"""
     max: float | None
-    """largest finite number, with --values"""
+    """largest finite number, with PLIM_CKPT_VALUES"""
     parts: int | None
     """of files that it is put together from; 0: it lies in one piece"""
 
@@ -1461,6 +1461,8 @@ class ReportCategories(Object):
     """bytes of what a module keeps beside its parameters"""
     unknown: int | None
     """bytes that no rule explains"""
+    before_recording: int | None
+    """bytes that were there before the recording began: weights and optimizer state, as a rule"""
 
 
 class RanksDeath(Object):
@@ -1617,6 +1619,11 @@ class ReportOwner(Object):
     """of its largest allocation, innermost first"""
     inferred: bool
     """the owner was not recorded but concluded"""
+    code_frame: str | None
+    """the innermost line of its stack that is not PyTorch's, of the model's code, whoever wrote it; null: no Python
+    stack"""
+    before_recording: bool
+    """no stack, for it was there before the recording began"""
 
 
 class ReportOwners(Object):
@@ -1639,7 +1646,9 @@ class ReportOwners(Object):
     """total_bytes by what they are for; null: no stacks were recorded"""
     annotations: list[str]
     """as in oom[].annotations"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"owners": ReportOwner, "categories": ReportCategories}
+    by_code: list[ReportOwner]
+    """the same memory by code_frame instead: where in a model, if one line calls it; largest first"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"owners": ReportOwner, "categories": ReportCategories, "by_code": ReportOwner}
 
 
 class VerdictCause(Object):
@@ -1682,6 +1691,8 @@ class Verdict(Object):
     the plan that it is; null: not known"""
     headline: str | None
     """one sentence"""
+    arithmetic: str | None
+    """the sum that decides, in one sentence, rounded so that it adds up; null: of a log"""
     evidence: list[str]
     """sentences with the numbers"""
     helps: list[str]
@@ -1691,6 +1702,20 @@ class Verdict(Object):
     certainty: list[str]
     """of a log: how to get certainty"""
     _objects: ClassVar[dict[str, type[Object]]] = {"causes": VerdictCause, "bound_bytes": Interval, "request_bytes": Interval, "room_bytes": Interval, "needed_bytes": Interval, "still_to_come_bytes": Interval}
+
+
+class ReportTried(Object):
+    __slots__ = ()
+    settings: str
+    """PYTORCH_CUDA_ALLOC_CONF"""
+    survives: bool
+    """wherever the driver puts the segments"""
+    oom_event: int | None
+    """at which it failed, too; null: it did not"""
+    limit_bytes: int | None
+    """that it was held to"""
+    reserved_peak_bytes: int | None
+    """the most that was taken from the driver"""
 
 
 class ReportOom(Object):
@@ -1715,6 +1740,10 @@ class ReportOom(Object):
     """index of the step that it lies in; null: there are no steps"""
     frame: str | None
     """the user's own line; null: no Python stack"""
+    backward_of: str | None
+    """without a frame, in a backward pass: the line whose backward pass it was, concluded"""
+    code_frame: str | None
+    """of either, as in owners[]"""
     stack: list[str]
     """innermost first"""
     live_bytes: int | None
@@ -1733,7 +1762,9 @@ class ReportOom(Object):
     """names of the ranges (record_function, external_annotations) that it lies in, the outermost first, at most 16"""
     verdict: Verdict | None
     """null for those between the first and the last four of many"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"verdict": Verdict}
+    tried: list[ReportTried]
+    """what other settings would have done; of the last failure, where settings are the question"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"verdict": Verdict, "tried": ReportTried}
 
 
 class ReportLeak(Object):
@@ -1814,11 +1845,11 @@ class ReportDevice(Object):
     device: int
     """ordinal"""
     events: int
-    """recorded"""
+    """number of events"""
     allocations: int
-    """that were seen"""
+    """number of allocations"""
     streams: int
-    """that allocated"""
+    """number of streams with allocations"""
     before: ReportTotals
     """before the first event"""
     peak: ReportPeak
@@ -1902,6 +1933,162 @@ class RanksFields(Object):
     worst: ReportFields | None
     """the worst in full, as report/2; null: nothing was read, or see the notes"""
     _objects: ClassVar[dict[str, type[Object]]] = {"first_death": RanksFirst, "allocated": RanksSpread, "reserved": RanksSpread, "excess": RanksExcess, "rows": RanksRow, "skipped": RanksSkipped, "worst": ReportFields}
+
+
+class WatchNow(Object):
+    __slots__ = ()
+    time: float | None
+    """of the sample"""
+    gpu_busy_percent: float | None
+    """time with any kernel at all"""
+    sm_active_percent: float | None
+    """of the card's multiprocessors, by GPM"""
+    sm_occupancy_percent: float | None
+    """of the card's warps, by GPM"""
+    tensor_active_percent: float | None
+    """by GPM"""
+    dram_active_percent: float | None
+    """by GPM"""
+    receive_bytes_per_second: float | None
+    """of the card, over PCIe"""
+    transmit_bytes_per_second: float | None
+    """of the card, over PCIe"""
+    power_watts: float | None
+    """of the card"""
+    gpu_total_bytes: int | None
+    """of the card"""
+    gpu_used_bytes: int | None
+    """of the card, by everyone"""
+    gpu_reserved_bytes: int | None
+    """of the card, by the driver"""
+    gpu_job_bytes: int | None
+    """of the card, by this job"""
+    allocated_bytes: int | None
+    """PyTorch's, from the gauge"""
+    reserved_bytes: int | None
+    """PyTorch's, from the gauge"""
+    step: int | None
+    """from the gauge"""
+    loss: float | None
+    """from the gauge"""
+    phase: str | None
+    """from the gauge"""
+    main_cores: float | None
+    """that the main thread used"""
+    worker_count: int | None
+    """DataLoader workers"""
+    worker_cores: float | None
+    """that one of them used, on average"""
+    resident_bytes: int | None
+    """of the main process and its workers"""
+    host_available_bytes: int | None
+    """of the machine"""
+    host_total_bytes: int | None
+    """of the machine"""
+
+
+class WatchVerdict(Object):
+    __slots__ = ()
+    state: Literal["undecided", "starting", "compute_bound", "busy_thin", "input_cpu", "input_disk", "input_source", "input_main", "input_unknown", "main_system", "main_python", "launch_bound", "sync_bound", "host_paced", "copy_bound", "saving", "sleeping", "idle", "throttled", "stalled"]
+    """what holds the job back"""
+    confidence: Literal["low", "medium", "high"]
+    """how sure that is"""
+    since: float | None
+    """when it began"""
+    until: float | None
+    """when it was over; null: it goes on"""
+    title: str
+    """one sentence"""
+    evidence: list[str]
+    """sentences with the numbers"""
+    advice: list[str]
+    """what to change, best first"""
+
+
+class WatchForecast(Object):
+    __slots__ = ()
+    bound: Literal["gpu", "process", "cgroup", "machine", "shm"]
+    """what will be full"""
+    confidence: Literal["low", "medium", "high"]
+    """low: it grows, but the end is too far beyond what was seen to be foretold"""
+    what: str
+    """the memory that grows"""
+    room_bytes: int | None
+    """left now"""
+    growth_bytes_per_hour_range: Interval
+    """95 %"""
+    seconds_range: Interval
+    """until it is full, from the two ends of the growth"""
+    step_range: Interval
+    """of the training, then; null: steps are not seen"""
+    since: float | None
+    """begin of the samples it rests on"""
+    title: str
+    """one sentence"""
+    evidence: list[str]
+    """sentences with the numbers"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"growth_bytes_per_hour_range": Interval, "seconds_range": Interval, "step_range": Interval}
+
+
+class WatchShare(Object):
+    __slots__ = ()
+    state: Literal["undecided", "starting", "compute_bound", "busy_thin", "input_cpu", "input_disk", "input_source", "input_main", "input_unknown", "main_system", "main_python", "launch_bound", "sync_bound", "host_paced", "copy_bound", "saving", "sleeping", "idle", "throttled", "stalled"]
+    """that was said"""
+    seconds: float | None
+    """in total"""
+
+
+class WatchWindow(Object):
+    __slots__ = ()
+    time: float | None
+    """its end"""
+    state: Literal["undecided", "starting", "compute_bound", "busy_thin", "input_cpu", "input_disk", "input_source", "input_main", "input_unknown", "main_system", "main_python", "launch_bound", "sync_bound", "host_paced", "copy_bound", "saving", "sleeping", "idle", "throttled", "stalled"]
+    """what it alone tells"""
+    confidence: Literal["low", "medium", "high"]
+    """how sure that is"""
+
+
+class WatchJob(Object):
+    __slots__ = ()
+    pid: int | None
+    """null: not known"""
+    name: str
+    """of the program, as short as tells it"""
+    gpu: str | None
+    """name and number of its card; null: it has none"""
+    first_time: float | None
+    """of the samples"""
+    last_time: float | None
+    """of the samples"""
+    samples: int | None
+    """that were taken"""
+    now: WatchNow
+    """the latest sample"""
+    verdicts: list[WatchVerdict]
+    """the newest first"""
+    forecasts: list[WatchForecast]
+    """the nearest first"""
+    shares: list[WatchShare]
+    """the longest first"""
+    windows: list[WatchWindow]
+    """of a replay: every window"""
+    ended: bool
+    """the process is gone"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"now": WatchNow, "verdicts": WatchVerdict, "forecasts": WatchForecast, "shares": WatchShare, "windows": WatchWindow}
+
+
+class WatchFields(Object):
+    """The fields of watch/1 (docs/json.md)."""
+
+    __slots__ = ()
+    schema: Literal["watch/1"]
+    version: str
+    """of the library"""
+    jobs: list[WatchJob]
+    """those that end stay"""
+    notes: list[str]
+    """what could not be seen, and why"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"jobs": WatchJob}
 
 
 class WhatifCount(Object):
@@ -2202,7 +2389,8 @@ class WhyDeath(Object):
     engine_line: int | None
     """of the log, that tells the engine"""
     activity: str | None
-    """what it was doing: training, evaluation, generating, serving, loading, converting, compiling; null: not told"""
+    """what it was doing: training, evaluation, generating, serving, loading, converting, compiling, starting; null:
+    not told"""
     activity_line: int | None
     """of the log, that tells the activity"""
     file: str | None
@@ -2250,6 +2438,12 @@ class WhyDeath(Object):
     """of all its rows"""
     also: list[str]
     """other lines that tell of the same death"""
+    caught_line: int | None
+    """where the log says that the program went on; null: it does not"""
+    first: str | None
+    """the one thing to do first; null: nothing is known"""
+    fixes: list[str]
+    """of what helps, the commands and lines to change, alone"""
     verdict: Verdict
     """why it happened"""
     recorded: WhyRecorded | None
@@ -2295,7 +2489,7 @@ class WhyFields(Object):
     bytes: int | None
     """of all files, decompressed"""
     deaths: list[WhyDeath]
-    """failures of memory, in the order of the log"""
+    """failures of memory, in the order of the log; those that were caught stand behind"""
     others: list[WhyOther]
     """failures that are not memory"""
     notes: list[str]

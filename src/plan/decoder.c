@@ -116,7 +116,8 @@ static struct value attend(struct builder *b, uint32_t block, struct value x)
 	}
 	keys = build_remember(b, block, p);
 	y = build_attention(b, MODEL_TEXT, block, p[0], p[1], p[2], b->sequence, keys);
-	if (b->m->towers[MODEL_TEXT].kv_rank) /* of what was padded to the width of keys, values alone go on */
+	if (b->m->towers[MODEL_TEXT]
+		    .kv_rank) /* of what was padded to the width of keys, values alone go on */
 		y.n = y.n / b->m->towers[MODEL_TEXT].head_dim * b->m->towers[MODEL_TEXT].value_dim;
 	if (keeps_heads_apart(b, block, p[0]))
 		tape_set(t, &y, op_contiguous(t, y));

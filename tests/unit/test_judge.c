@@ -33,7 +33,7 @@ static uint32_t text(const char *s)
 {
 	enum plim_status st = PLIM_OK;
 
-	return model_string(&ckpt, s, strlen(s), &st, &err);
+	return ckpt_model_string(&ckpt, s, strlen(s), &st, &err);
 }
 
 static void name_global(const char *name, enum ckpt_trust trust)
@@ -74,13 +74,13 @@ static void test_verdicts(void **state)
 	name_global("mine.Other", CKPT_UNKNOWN);
 	judged(true, 0, CKPT_UNKNOWN_CODE, CKPT_UNPROVEN, "and 1 more");
 	/* Damage is worse than what is not known, and code that runs worse than damage. */
-	model_find(&ckpt, CKPT_WARN, "a", 0, &err, "a warning");
-	model_find(&ckpt, CKPT_BAD_FINDING, "crc_mismatch", 0, &err, "the first damage");
-	model_find(&ckpt, CKPT_BAD_FINDING, "overlap", 0, &err, "the second");
+	ckpt_model_find(&ckpt, CKPT_WARN, "a", 0, &err, "a warning");
+	ckpt_model_find(&ckpt, CKPT_BAD_FINDING, "crc_mismatch", 0, &err, "the first damage");
+	ckpt_model_find(&ckpt, CKPT_BAD_FINDING, "overlap", 0, &err, "the second");
 	judged(true, 0, CKPT_DAMAGED, CKPT_DAMAGED, "the first damage");
 	ckpt.truncated = true;
 	judged(true, 0, CKPT_TRUNCATED, CKPT_TRUNCATED, "the first damage");
-	model_find(&ckpt, CKPT_BAD_FINDING, "dangerous_pickle", 0, &err, "names os.system");
+	ckpt_model_find(&ckpt, CKPT_BAD_FINDING, "dangerous_pickle", 0, &err, "names os.system");
 	judged(true, 0, CKPT_RUNS_CODE, CKPT_TRUNCATED, "os.system");
 	ckpt.unreadable = true;
 	judged(true, 0, CKPT_RUNS_CODE, CKPT_NOT_A_CHECKPOINT, "os.system");
@@ -101,7 +101,7 @@ static void add_tensor(const char *name, const char *device)
 										   : "bfloat16"),
 				 .rank = 1 };
 
-	assert_int_equal(model_tensor(&ckpt, t, &size, NULL, NULL, &err), 0);
+	assert_int_equal(ckpt_model_tensor(&ckpt, t, &size, NULL, NULL, &err), 0);
 }
 
 static void test_groups(void **state)

@@ -23,6 +23,7 @@ export interface ReportCategories {
 	kv_cache: number | null; // bytes of keys and values of attention
 	buffer: number | null; // bytes of what a module keeps beside its parameters
 	unknown: number | null; // bytes that no rule explains
+	before_recording: number | null; // bytes that were there before the recording began: weights and optimizer state, as a rule
 }
 
 export interface ReportTotals {
@@ -65,6 +66,8 @@ export interface ReportOwner {
 	frame: string | null; // the innermost line of the user's own code; null: no Python stack
 	stack: string[]; // of its largest allocation, innermost first
 	inferred: boolean; // the owner was not recorded but concluded
+	code_frame: string | null; // the innermost line of its stack that is not PyTorch's, of the model's code, whoever wrote it; null: no Python stack
+	before_recording: boolean; // no stack, for it was there before the recording began
 }
 
 export interface ReportOwners {
@@ -77,6 +80,7 @@ export interface ReportOwners {
 	left_out_bytes: number | null; // what those hold
 	categories: ReportCategories | null; // total_bytes by what they are for; null: no stacks were recorded
 	annotations: string[]; // as in oom[].annotations
+	by_code: ReportOwner[]; // the same memory by code_frame instead: where in a model, if one line calls it; largest first
 }
 
 export interface VerdictCause {
@@ -99,10 +103,19 @@ export interface Verdict {
 	still_to_come_bytes: Interval; // what the step had still to allocate
 	still_basis: string | null; // repeated: from the same point in earlier repetitions; optimizer: from its state and gradients; planned: from the plan that it is; null: not known
 	headline: string | null; // one sentence
+	arithmetic: string | null; // the sum that decides, in one sentence, rounded so that it adds up; null: of a log
 	evidence: string[]; // sentences with the numbers
 	helps: string[]; // what to do, best first, and what does not help
 	useless: string[]; // of a log: what people try and does not help here
 	certainty: string[]; // of a log: how to get certainty
+}
+
+export interface ReportTried {
+	settings: string; // PYTORCH_CUDA_ALLOC_CONF
+	survives: boolean; // wherever the driver puts the segments
+	oom_event: number | null; // at which it failed, too; null: it did not
+	limit_bytes: number | null; // that it was held to
+	reserved_peak_bytes: number | null; // the most that was taken from the driver
 }
 
 export interface ReportOom {
@@ -116,6 +129,8 @@ export interface ReportOom {
 	phase: string | null; // load, forward, backward, optimizer, eval, generate, request or other; null: no stacks were recorded
 	step: number | null; // index of the step that it lies in; null: there are no steps
 	frame: string | null; // the user's own line; null: no Python stack
+	backward_of: string | null; // without a frame, in a backward pass: the line whose backward pass it was, concluded
+	code_frame: string | null; // of either, as in owners[]
 	stack: string[]; // innermost first
 	live_bytes: number | null; // blocks in use at that moment
 	reserved_bytes: number | null; // taken from the driver, after the allocator had given back what it could
@@ -125,6 +140,7 @@ export interface ReportOom {
 	largest_free_bytes: number | null; // largest free block that this request's stream and pool could use
 	annotations: string[]; // names of the ranges (record_function, external_annotations) that it lies in, the outermost first, at most 16
 	verdict: Verdict | null; // null for those between the first and the last four of many
+	tried: ReportTried[]; // what other settings would have done; of the last failure, where settings are the question
 }
 
 export interface Place {
