@@ -1008,11 +1008,14 @@ static int is_exact(const struct plim_report *r)
 	return r->source.events > 1;
 }
 
+#define LEAST_PATH 12 /* columns; what leaves less stands on a line of its own */
+
 static void head(struct text *t, const struct plim_report *r)
 {
 	const struct plim_report_source *s = &r->source;
 	const struct plim_report_device *d = r->device_count == 1 ? &r->devices[0] : NULL;
 	int brief_one = !(r->hidden->options.flags & PLIM_REPORT_WHY);
+	unsigned width = t->style.width ? t->style.width : 80, room;
 	struct text events;
 
 	text_init(&events, t->mem, &t->style);
@@ -1029,11 +1032,12 @@ static void head(struct text *t, const struct plim_report *r)
 	if (brief_one && is_exact(r))
 		text_puts(&events, ", replay exact");
 	text_puts(&events, "\n\n");
+	room = width > events.n + LEAST_PATH ? width - (unsigned)events.n : width - 1;
 	text_hue(t, TEXT_HEAD);
-	text_name_fit(t, s->path, strlen(s->path),
-		      (t->style.width ? t->style.width : 80) - (unsigned)events.n, TEXT_CUT_LEFT);
+	text_name_fit(t, s->path, strlen(s->path), room, TEXT_CUT_LEFT);
 	text_plain(t);
-	text_puts(t, text_get(&events));
+	text_puts(t, room == width - 1 ? ":\n" : "");
+	text_puts(t, text_get(&events) + (room == width - 1 ? 2 : 0));
 	text_release(&events);
 }
 
