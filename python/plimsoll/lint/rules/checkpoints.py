@@ -149,7 +149,7 @@ def resume_incomplete(ctx: Context) -> None:
     if not loads or not re.search(r"start_epoch\s*=|start_step\s*=|resume|global_step\s*=\s*\w*(ckpt|checkpoint)", text):
         return
     optimizers = [e for n in ("Adam", "AdamW", "SGD", "RMSprop", "Adagrad") for e in ctx.calls(n) if e.name.startswith("torch.optim") and (
-        not n == "SGD" or e.keyword("momentum") is not None) and e.loop is None]  # one that is made anew each epoch starts from zero anyway
+        not n == "SGD" or e.keyword("momentum") is not None)]
     for event, given in _saved(ctx):
         keys = _keys(given)
         if len(keys) != len(given.keys) or not any(re.search(r"epoch|step|iter", k) for k in keys):
@@ -159,6 +159,8 @@ def resume_incomplete(ctx: Context) -> None:
         path = ast.unparse(event.call.args[1]) if len(event.call.args) > 1 else ""
         if "best" in path or "final" in path:
             continue
+        if any(o.loop is not None and o.loop.around(event.loop) for o in optimizers):
+            continue  # one that is made anew each epoch starts from zero anyway
         if optimizers and not any(re.search(r"opt|solver", k) or re.search(r"opt\w*\.state_dict|optimizer", ast.unparse(v)) for k, v in keys.items()):
             ctx.report("PLM404", event.node, "resuming starts the optimizer from zero: its state is not saved", confidence=MEDIUM,
                        evidence=[f"line {optimizers[0].node.lineno}: the optimizer", f"line {loads[0].node.lineno}: the load"])

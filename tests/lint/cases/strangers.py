@@ -1,0 +1,161 @@
+# What strangers' code taught: each case is in our own words what a rule said falsely there, or did not see.
+
+#: good 807 a condition decides whether gradients are on
+for phase in ("train", "val"):
+    for x, y in loader:
+        optimizer.zero_grad()
+        with torch.set_grad_enabled(phase == "train"):
+            out = model(x)
+            loss = criterion(out, y)
+        if phase == "train":
+            loss.backward()
+            optimizer.step()
+
+#: bad 807 gradients are off for certain
+for x, y in loader:
+    with torch.no_grad():
+        loss = criterion(model(x), y)
+    loss.backward()  # PLM807
+    optimizer.step()
+    optimizer.zero_grad()
+
+#: good 101 another result of the same call goes backward, and frees the graph
+def parts(out, y):
+    first = F.cross_entropy(out, y)
+    second = F.mse_loss(out, y)
+    return first + second, first, second
+
+total = 0
+for x, y in loader:
+    loss, first, second = parts(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    total += first
+
+#: good 704 each element has an optimizer of its own
+class Heads(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.heads = [nn.Linear(8, 8).cuda() for i in range(n)]
+        self.steps = [torch.optim.SGD(self.heads[i].parameters(), lr=0.1) for i in range(n)]
+
+#: bad 704 a sum of lists
+class Stack(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.layers = [nn.Linear(4, 8)] + [nn.Linear(8, 8) for _ in range(n)]  # PLM704
+        # self.layers = nn.ModuleList([nn.Linear(8, 8)])
+
+#: bad 704 the base is in another file
+from .base import BaseNetwork
+
+class Decoder(BaseNetwork):
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Linear(8, 8)
+        self.heads = [nn.Conv2d(8, 3, 3), nn.Conv2d(4, 3, 3)]  # PLM704
+    def forward(self, x):
+        return self.heads[0](self.first(x))
+
+#: good 404 the optimizer is made anew in each epoch
+start_epoch = torch.load('a.pt')['epoch']
+for epoch in range(start_epoch, 9):
+    solver = torch.optim.Adam(model.parameters())
+    torch.save({'epoch': epoch, 'model': model.state_dict()}, 'a.pt')
+
+#: good 401 a scheduler's state is numbers
+scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 9)
+scheduler.load_state_dict(torch.load('scheduler.pt'))
+
+#: good 116 a new optimizer has no gradients of the last step
+for x, y in loader:
+    inner = torch.optim.SGD(model.parameters(), lr=0.1)
+    loss = criterion(model(x), y)
+    inner.zero_grad()
+    loss.backward()
+    inner.step()
+
+#: good 603 stopped, and started once more
+torch.cuda.memory._record_memory_history()
+model.cuda()
+torch.cuda.memory._record_memory_history(enabled=None)
+torch.cuda.memory._record_memory_history()
+
+#: good 211 a function of the file waits
+def settle(device):
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+start = time.time()
+out = model(x)
+settle(device)
+took = time.time() - start
+
+#: good 110 the retry of what failed without gradients
+def encode(model, loader):
+    model.eval()
+    found = []
+    try:
+        with torch.no_grad():
+            for x, y in loader:
+                found.append(model(x).cpu())
+    except RuntimeError:
+        for x, y in loader:
+            found.append(model(x).detach().cpu())
+    return found
+
+encode(model, loader)
+
+#: bad 110 a meter's update() trains nothing
+def validate(model, val_loader, losses, confmat):
+    model.eval()
+    for x, y in val_loader:
+        out = model(x)  # PLM110
+        losses.update(criterion(out, y).item(), 8)
+        confmat.update(y, out.argmax(1))
+
+validate(model, loader, meter, matrix)
+
+#: good 703 a tensor of one number may meet others on any device
+class Focal(nn.Module):
+    def __init__(self, gamma=0.75):
+        super().__init__()
+        self.gamma = torch.tensor(gamma)
+    def forward(self, x):
+        return x ** self.gamma
+
+#: bad 105 what a parameter iterates over is data
+def fit(train_source_iter, model, optimizer, steps, trade_off):
+    for i in range(steps):
+        x, y = next(train_source_iter)[:2]
+        loss = F.cross_entropy(model(x), y) * trade_off
+        optimizer.zero_grad()
+        loss.backward(retain_graph=True)  # PLM105
+        optimizer.step()
+
+#: bad 804 by what the name was bound to
+m = nn.Linear(8, 8)
+m.eval  # PLM804
+
+#: good 407 the caller tests the rank under another name
+import torch.distributed as dist
+
+def save_checkpoint(path, model):
+    torch.save(model.state_dict(), path)
+
+dist.init_process_group('nccl')
+for epoch in range(9):
+    if opt.is_master_node:
+        save_checkpoint('last.pt', model)
+
+#: good 102 a method of the class called backward is not autograd's
+class Perceptron:
+    def forward(self, x):
+        return torch.mm(x, self.weights)
+    def backward(self, x, y):
+        return y - self.forward(x)
+    def train(self, x, y):
+        for i in range(9):
+            errors = self.backward(x[i], y[i])
+            self.weights += errors * x[i]
