@@ -53,20 +53,20 @@ MIB = 1 << 20
 _CLAIMS = "measured, docs/claims.md"
 _DOCS = "PyTorch's documentation"
 
-#: Rules that are off by default, and why: each told something false among its first ten hits in public code that it had
-#: not seen (docs/accuracy.md).  What caused that is mended; ten new hits without a false one would bring a rule back.
+#: Rules that are off by default, and why: each reported something false among its first ten hits in public code that
+#: it had not seen (docs/accuracy.md).  What caused that is mended; ten new hits without a false one would bring a rule back.
 OFF = {
-    "PLM101": "a part of a loss whose sum goes backward, and frees the graph, was told too",
-    "PLM102": "a sum of tensors without a graph was told too",
+    "PLM101": "a part of a loss whose sum goes backward, and frees the graph, was reported too",
+    "PLM102": "a sum of tensors without a graph was reported too",
     "PLM108": "it is what auxiliary losses do; once, and it does not grow",
-    "PLM114": "caches whose few keys stand in the code were told too",
+    "PLM114": "caches whose few keys stand in the code were reported too",
     "PLM205": "loops that are profiled wait on purpose",
     "PLM211": "a function of the file that waits was not seen",
     "PLM404": "an optimizer that is made anew each epoch has no state to save",
-    "PLM407": "one file for each sample, and files written before the other processes start, were told too",
+    "PLM407": "one file for each sample, and files written before the other processes start, were reported too",
     "PLM409": "most public hits load a part on purpose",
-    "PLM603": "recordings that are stopped and started again were told too",
-    "PLM703": "a tensor of one number, which may meet others on any device, was told too",
+    "PLM603": "recordings that are stopped and started again were reported too",
+    "PLM703": "a tensor of one number, which may meet others on any device, was reported too",
     "PLM807": "`set_grad_enabled(condition)` was taken for gradients that are off",
 }
 
