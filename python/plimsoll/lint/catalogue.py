@@ -59,7 +59,7 @@ OFF = {
     "PLM101": "a part of a loss whose sum goes backward, and frees the graph, was reported too",
     "PLM102": "a sum of tensors without a graph was reported too",
     "PLM108": "it is what auxiliary losses do; once, and it does not grow",
-    "PLM114": "caches whose few keys stand in the code were reported too",
+    "PLM114": "caches whose few keys are written in the code were reported too",
     "PLM205": "loops that are profiled wait on purpose",
     "PLM211": "a function of the file that waits was not seen",
     "PLM404": "an optimizer that is made anew each epoch has no state to save",
