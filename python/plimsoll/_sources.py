@@ -18,7 +18,7 @@ def sources(snapshot: dict[str, Any], born: float) -> str:
 
     born: when the run began, in seconds since 1970; a file that changed since may not be what ran, and is marked.
     """
-    files = {}
+    files: dict[str, dict[str, Any]] = {}
     for name in sorted(_names(snapshot)):
         if not name.endswith(".py") or "-packages" in name or len(files) >= FILES_MAX:
             continue

@@ -5,7 +5,7 @@ import ast
 import re
 
 from .. import names, values
-from ..context import HIGH, MEDIUM, Context, checks, constant, in_place, names_in, pick
+from ..context import HIGH, MEDIUM, Context, checks, constant, in_place, names_in
 from ..finding import Edit
 from ..symbols import dotted
 from ..trace import Event, Loop, Trace, apart, leads_to
@@ -290,7 +290,7 @@ def _broken(ctx: Context, event: Event, node: ast.expr, trace: Trace) -> ast.exp
 def _switched(ctx: Context, event: Event) -> bool:
     """Does a condition decide whether gradients are off there, as in `set_grad_enabled(phase == "train")`?"""
     return any(constant(e.argument(0, "mode")) is ... for e in ctx.calls("set_grad_enabled") if e.function is event.function) or any(
-        isinstance(item.context_expr, (ast.IfExp, ast.Name, ast.Attribute)) for stmt in pick(ctx.trace(event).function.node, ast.With)
+        isinstance(item.context_expr, (ast.IfExp, ast.Name, ast.Attribute)) for stmt in ast.walk(ctx.trace(event).function.node)
         if isinstance(stmt, ast.With) and stmt.lineno <= event.node.lineno <= (stmt.end_lineno or 0) for item in stmt.items)
 
 
