@@ -1,5 +1,5 @@
 /*
- * Leaks as an expert tells them: which lines, how fast, what it may be, what to do.  What kept.c finds
+ * Leaks as an expert tells them: which lines, how fast, what it may be, what to do.  What leaks_by_line.c finds
  * decides; where a stretch of the program shows neither steps nor passes, its staircase does.
  */
 #include "leaks.h"

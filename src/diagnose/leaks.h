@@ -1,4 +1,4 @@
-/* What the parts of the detector of leaks share: kept.c and staircase.c look, leaks.c decides and tells. */
+/* What the parts of the detector of leaks share: leaks_by_line.c and leaks_by_loop.c look, leaks.c decides and tells. */
 #ifndef DIAGNOSE_LEAKS_H
 #define DIAGNOSE_LEAKS_H
 
