@@ -64,7 +64,8 @@ _Static_assert(sizeof(wants) / sizeof(wants[0]) == CKPT_WANTS, "room for all of 
 static bool has_want(const struct ckpt *c, size_t i)
 {
 	size_t most = sizeof(wants[i].names) / sizeof(wants[i].names[0]);
-	bool found = i == 0 && c->tensors.n && c->kind == CKPT_KIND_FOLDER;
+	bool found = (i == 0 && c->tensors.n && c->kind == CKPT_KIND_FOLDER) ||
+		     (i == FIRST_OF_TRAINING && c->optimizers.n);
 
 	for (size_t k = 0; !found && k < most && wants[i].names[k]; k++)
 		found = ckpt_has_key(c, wants[i].names[k], strlen(wants[i].names[k]));
