@@ -34,6 +34,7 @@ static const char *const names[] = {
 	"zero_pp_rank_0_mp_rank_00_optim_states.pt",
 	"zero_pp_rank_1_mp_rank_00_optim_states.pt",
 	"zero_pp_rank_0_mp_rank_00_model_states.pt",
+	"zero_pp_rank_1_mp_rank_00_model_states.pt",
 };
 #define NAMES (sizeof(names) / sizeof(names[0]))
 
