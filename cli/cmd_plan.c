@@ -30,7 +30,7 @@ struct plan_opts {
 	const char *loss, *lengths, *quantize, *transformers;
 	uint64_t loss_chunk, longest;
 	bool padded, grouped;
-	const char *image_size, *image_grid, *cache;
+	const char *image_size, *image_grid, *cache, *paste;
 	uint64_t beams;
 };
 
@@ -112,7 +112,8 @@ static const struct opt plan_opt[] = {
 		 "config.json of "
 		 "any architecture, or MODULE:FUNCTION; a command behind -- is traced as well"),
 	OPT_HEADING("Where it is to run"),
-	OPT_STRING('g', "gpu", plan_opts, gpu, "CARD", NULL, "a card's name, \"A100 40GB\""),
+	OPT_STRING('g', "gpu", plan_opts, gpu, "CARD", NULL,
+		   "a card's name, \"A100 40GB\", or \"2x H100\""),
 	OPT_BYTES('M', "memory", plan_opts, memory, 2 << 20, OPT_NONE, OPT_NONE,
 		  "memory that PyTorch may reserve, instead"),
 	OPT_BYTES(0, "allowance", plan_opts, allowance, 0, OPT_NONE, OPT_NONE,
@@ -141,6 +142,8 @@ static const struct opt plan_opt[] = {
 		 "where it does not fit, also suggest what trains another model"),
 	OPT_STRING(0, "sweep", plan_opts, sweep, "batch=1,2,4", NULL,
 		   "a table over batches, or seq=512,1024"),
+	OPT_STRING(0, "for", plan_opts, paste, "TOOL", NULL,
+		   "end with what to paste: trainer, deepspeed, accelerate or torchrun"),
 	OPT_STRING(0, "settings", plan_opts, settings, "CONF", NULL, "a PYTORCH_CUDA_ALLOC_CONF"),
 	OPT_STRING(0, "torch", plan_opts, torch, "X.Y", NULL,
 		   "PyTorch's release (the newest known)"),
@@ -302,6 +305,7 @@ static void fill(const struct plan_opts *o, struct plim_plan_options *to)
 		to->allowance_bytes = o->allowance;
 	to->beams = o->beams;
 	to->cache = o->cache;
+	to->paste = o->paste;
 }
 
 #define SIDE_MOST 65536u

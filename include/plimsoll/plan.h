@@ -107,6 +107,8 @@ struct plim_plan_options {
 	const char *const *recorded;
 	size_t calibrate_count;
 	size_t recorded_count;
+	/* whose configuration of the run the text ends with: "trainer", "deepspeed", "accelerate", "torchrun"; NULL: none */
+	const char *paste;
 };
 PLIM_API void plim_plan_options_init(struct plim_plan_options *o);
 
@@ -196,6 +198,7 @@ struct plim_plan_config {
 	const char *deepspeed;          /* a config file of DeepSpeed (JSON) */
 	const char *fsdp;               /* fsdp_config (JSON) */
 	const char *environment;        /* to be set before PyTorch starts */
+	const char *torchrun;           /* the command line that starts as many processes as GPUs */
 };
 
 /* A change, on top of those above it that do not change results. */
@@ -283,6 +286,7 @@ struct plim_plan {
 	size_t learned_count;
 	/* of the recorded peak, after that; null: nothing was recorded */
 	uint64_t unexplained_bytes;
+	struct plim_plan_config config; /* the planned run itself, ready to be pasted */
 	struct plim_plan_hidden *hidden;
 };
 

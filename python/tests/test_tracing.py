@@ -168,3 +168,13 @@ def test_a_trace_that_cannot_be_says_where(tmp_path):
                          env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
     assert run.returncode == 4 and "bad.py:3" in run.stderr and "plimsoll: the trace stopped" in run.stderr
     assert not (tmp_path / "t.json.gz").exists()
+
+
+def test_adapters_do_not_hide_what_the_model_reads():
+    pytest.importorskip("transformers")
+    pytest.importorskip("peft")
+    config = {"model_type": "gpt2", "architectures": ["GPT2LMHeadModel"], "n_layer": 1, "n_embd": 64, "n_head": 2,
+              "vocab_size": 512}
+    trace = loop.trace_config(config, loop.Options(batch=2, seq=64, lora=4, steps=1))
+    assert "_log_softmax" in trace.operators and "nll_loss_forward" in trace.operators
+    assert trace.trainable < trace.parameters

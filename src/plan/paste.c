@@ -338,6 +338,16 @@ static void deepspeed(struct text *t, const struct plan_recipe *r)
 	text_puts(t, "}");
 }
 
+static void torchrun(struct text *t, const struct plan_recipe *r)
+{
+	if (r->gpus > 8)
+		text_printf(t, "torchrun --nnodes %llu --nproc-per-node 8 train.py",
+			    (unsigned long long)((r->gpus + 7) / 8));
+	else
+		text_printf(t, "torchrun --nproc-per-node %llu train.py",
+			    (unsigned long long)r->gpus);
+}
+
 static const struct {
 	size_t offset; /* in struct plim_plan_config */
 	bool trains;
@@ -349,6 +359,7 @@ static const struct {
 	{ offsetof(struct plim_plan_config, accelerate), true, accelerate },
 	{ offsetof(struct plim_plan_config, deepspeed), true, deepspeed },
 	{ offsetof(struct plim_plan_config, fsdp), true, fsdp },
+	{ offsetof(struct plim_plan_config, torchrun), true, torchrun },
 };
 
 enum plim_status plan_write_config(struct plim_plan *p, const struct plan_choice *c,
@@ -378,4 +389,30 @@ enum plim_status plan_write_config(struct plim_plan *p, const struct plan_choice
 		st = out->environment ? PLIM_OK : mem_status(err);
 	}
 	return st;
+}
+
+static const struct {
+	const char *name;
+	size_t offset; /* in struct plim_plan_config; what it cannot do without is in the text */
+} tools[] = {
+	{ "trainer", offsetof(struct plim_plan_config, training_arguments) },
+	{ "deepspeed", offsetof(struct plim_plan_config, deepspeed) },
+	{ "accelerate", offsetof(struct plim_plan_config, accelerate) },
+	{ "torchrun", offsetof(struct plim_plan_config, torchrun) },
+};
+
+enum plim_status plan_paste_for(const struct plim_plan_config *c, const char *tool,
+				const char **out, struct plim_err *err)
+{
+	char known[PLAN_KNOWN] = "";
+
+	for (size_t i = 0; i < sizeof(tools) / sizeof(tools[0]); i++) {
+		if (!strcmp(tools[i].name, tool)) {
+			*out = *(const char *const *)(const void *)((const char *)c +
+								    tools[i].offset);
+			return PLIM_OK;
+		}
+		plan_add_known(known, tools[i].name);
+	}
+	return err_set(err, PLIM_E_ARG, "nothing is written for '%s'; known are %s", tool, known);
 }

@@ -75,6 +75,7 @@ struct plim_plan_hidden {
 	struct plan_trust trust; /* of the whole run */
 	bool bounded;
 	const char *title;           /* of a page: "config.json, batch 8, sequence 2048" */
+	const char *paste, *pasted;  /* the tool that the text ends with, and what it is given */
 	const char *settings;        /* PYTORCH_CUDA_ALLOC_CONF, "" without */
 	const struct facts_gpu *gpu; /* static storage; NULL: none was named */
 	struct plan_learned learned; /* of recordings: */
@@ -229,5 +230,12 @@ enum plim_status plan_climb(struct plim_plan *p, const struct plim_plan_options 
 enum plim_status plan_write_config(struct plim_plan *p, const struct plan_choice *c,
 				   const char *variable, struct plim_plan_config *out,
 				   struct plim_err *err);
+
+/* What a tool ("trainer" ...) is given of a configuration; NULL in *out: it has no way to do this.  PLIM_E_ARG. */
+enum plim_status plan_paste_for(const struct plim_plan_config *c, const char *tool,
+				const char **out, struct plim_err *err);
+
+/* "2x H100", "8xA100-80GB": the card's name, and how many; a name alone leaves *gpus. */
+const char *plan_card_of(const char *name, uint64_t *gpus);
 
 #endif

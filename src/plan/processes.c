@@ -66,6 +66,26 @@ static enum plim_status check(const struct plan_recipe *r, const struct plim_pla
 	return PLIM_OK;
 }
 
+const char *plan_card_of(const char *name, uint64_t *gpus)
+{
+	uint64_t n = 0;
+	const char *at = name;
+
+	while (*at >= '0' && *at <= '9' && n <= MOST_GPUS)
+		n = n * 10 + (uint64_t)(*at++ - '0');
+	while (*at == ' ')
+		at++;
+	if (!n || n > MOST_GPUS || (*at != 'x' && *at != 'X' && *at != '*'))
+		return name;
+	for (at++; *at == ' ';)
+		at++;
+	if (!*at)
+		return name;
+	if (*gpus <= 1)
+		*gpus = n;
+	return at;
+}
+
 enum plim_status plan_read_parallel(struct plan_recipe *r, const struct plim_plan_options *o,
 				    struct plim_err *err)
 {

@@ -215,7 +215,8 @@ def _ids(o: Options, config: Any, rows: int) -> torch.Tensor:
 def _batch(o: Options, config: Any, model: torch.nn.Module, dtype: torch.dtype) -> dict[str, torch.Tensor]:
     """What the model reads, by the name of its first input."""
     name = getattr(model, "main_input_name", "input_ids")
-    kind = type(model).__name__
+    base = getattr(model, "get_base_model", None)
+    kind = type(base() if callable(base) else model).__name__  # what adapters are around
     batch: dict[str, torch.Tensor] = {}
     if name == "pixel_values":
         vision = getattr(config, "vision_config", config)

@@ -158,14 +158,38 @@ static enum plim_status take_names(struct plim_plan *p, const char *path,
 	return h->settings && h->title ? PLIM_OK : mem_status(err);
 }
 
+/* "2x H100" is two cards. */
+static enum plim_status find_card(struct plim_plan *p, struct plim_plan_options *o,
+				  struct plim_err *err)
+{
+	if (!o->gpu)
+		return PLIM_OK;
+	o->gpu = plan_card_of(o->gpu, &o->gpus);
+	return facts_find_gpu(o->gpu, "options.memory_bytes", &p->hidden->gpu, err);
+}
+
+/* The run as it is planned, for whom it is to be pasted. */
+static enum plim_status take_config(struct plim_plan *p, const struct plim_plan_options *o,
+				    struct plim_err *err)
+{
+	struct plan_choice own = { .recipe = p->hidden->recipe, .settings = o->settings };
+	const char *variable =
+		o->torch && o->torch < 209 ? "PYTORCH_CUDA_ALLOC_CONF" : "PYTORCH_ALLOC_CONF";
+	enum plim_status st = plan_write_config(p, &own, variable, &p->config, err);
+
+	p->hidden->paste = o->paste;
+	if (!st && o->paste)
+		st = plan_paste_for(&p->config, o->paste, &p->hidden->pasted, err);
+	return st;
+}
+
 static enum plim_status plan_all(struct plim_plan *p, const char *path, struct plim_plan_options *o,
 				 struct plim_err *err)
 {
 	struct plan_result result;
 	struct plim_plan_hidden *h = p->hidden;
 	uint64_t needed = 0;
-	enum plim_status st =
-		o->gpu ? facts_find_gpu(o->gpu, "options.memory_bytes", &h->gpu, err) : PLIM_OK;
+	enum plim_status st = find_card(p, o, err);
 
 	if (!st)
 		st = load_model(p, path, o, err);
@@ -203,6 +227,8 @@ static enum plim_status plan_all(struct plim_plan *p, const char *path, struct p
 		st = plan_find_largest(p, o, err);
 	if (!st)
 		st = plan_sweep(p, o->sweep, err);
+	if (!st)
+		st = take_config(p, o, err);
 	return st ? st : take_names(p, path, o, err);
 }
 
@@ -256,7 +282,7 @@ static enum plim_status refuse_changes(const struct plim_plan_options *o, struct
 }
 
 static enum plim_status plan_traced(struct plim_plan *p, const char *path,
-				    const struct plim_plan_options *o, struct plim_err *err)
+				    struct plim_plan_options *o, struct plim_err *err)
 {
 	struct plim_plan_hidden *h = p->hidden;
 	struct plan_result result;
@@ -264,8 +290,8 @@ static enum plim_status plan_traced(struct plim_plan *p, const char *path,
 	enum plim_status st = refuse_changes(o, err);
 
 	h->traced = (struct plan_traced){ .mem = &h->mem, .arena = &h->arena };
-	if (!st && o->gpu)
-		st = facts_find_gpu(o->gpu, "--memory", &h->gpu, err);
+	if (!st)
+		st = find_card(p, o, err);
 	if (!st)
 		st = plan_read_trace(&h->traced, path, &h->plan, err);
 	if (!st)

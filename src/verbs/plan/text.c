@@ -337,6 +337,20 @@ static void phases(struct text *t, const struct plim_plan *p)
 	text_table_release(&b);
 }
 
+/* The planned run for the tool that was asked for, on a line of its own that can be copied whole. */
+static void pasted(struct text *t, const struct plim_plan *p)
+{
+	if (!p->hidden->paste)
+		return;
+	out_title(t, "To be pasted");
+	if (p->hidden->pasted)
+		text_printf(t, "%s\n", p->hidden->pasted);
+	else
+		text_printf(t, "  %s has no configuration of this run\n", p->hidden->paste);
+	if (p->config.environment)
+		text_printf(t, "  environment: %s\n", p->config.environment);
+}
+
 static void learned(struct text *t, const struct plim_plan *p)
 {
 	char recorded[32], planned[32], added[64];
@@ -425,6 +439,7 @@ enum plim_status plim_plan_text(const struct plim_plan *p, const struct plim_tex
 	if (p->ladder_count)
 		out_title(&t, "What would make it fit, step by step");
 	rungs_put(&t, p->ladder, p->ladder_count, p->limit_bytes, p->host.bytes);
+	pasted(&t, p);
 	out_list(&t, "Assumed", p->assumptions, p->assumption_count);
 	return out_text(&t, write, ctx, err);
 }
