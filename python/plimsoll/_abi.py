@@ -559,6 +559,7 @@ class plim_plan_options(Structure):
         ("recorded", POINTER(c_char_p)),
         ("calibrate_count", c_size_t),
         ("recorded_count", c_size_t),
+        ("paste", c_char_p),
     ]
 
 

@@ -1283,6 +1283,8 @@ class PlanConfig(Object):
     """fsdp_config (JSON)"""
     environment: str | None
     """to be set before PyTorch starts"""
+    torchrun: str | None
+    """the command line that starts as many processes as GPUs"""
 
 
 class PlanRung(Object):
@@ -1377,7 +1379,9 @@ class PlanFields(Object):
     """with --calibrate: what the recordings show beyond the plan"""
     unexplained_bytes: int | None
     """of the recorded peak, after that; null: nothing was recorded"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"model": PlanModel, "phases": PlanPhase, "peak": PlanPeak, "host": PlanHost, "sweep": PlanSweep, "ladder": PlanRung, "max_batch_range": Interval, "max_sequence_range": Interval, "learned": PlanLearned}
+    config: PlanConfig
+    """the planned run itself, ready to be pasted"""
+    _objects: ClassVar[dict[str, type[Object]]] = {"model": PlanModel, "phases": PlanPhase, "peak": PlanPeak, "host": PlanHost, "sweep": PlanSweep, "ladder": PlanRung, "max_batch_range": Interval, "max_sequence_range": Interval, "learned": PlanLearned, "config": PlanConfig}
 
 
 class RanksFirst(Object):

@@ -176,6 +176,7 @@ pow.Tensor_Tensor pow.Scalar softplus layer_norm native_layer_norm group_norm co
 nll_loss nll_loss2d hinge_embedding_loss kl_div l1_loss smooth_l1_loss huber_loss mse_loss soft_margin_loss
 binary_cross_entropy_with_logits dist cdist logsumexp upsample_bicubic2d upsample_bilinear2d upsample_nearest2d
 """.split()
+LOWER = ["_grouped_mm"]
 SET_DTYPE = """prod prod.dim_int softmax.int log_softmax.int cumprod cumsum sum sum.dim_IntList""".split()
 
 
@@ -205,6 +206,18 @@ def _redispatch_dtype(op: Any) -> Callable[..., Any]:
     return kernel
 
 
+def _redispatch_lower(op: Any) -> Callable[..., Any]:
+    """In autocast's dtype, as CUDA's list of what is computed in 16 bits has it and the CPU's has not."""
+    def narrow(x: Any) -> Any:
+        wide = isinstance(x, torch.Tensor) and x.dtype is torch.float32
+        return x.to(torch.get_autocast_dtype("cpu")) if wide else x
+
+    def kernel(*args: Any, **kwargs: Any) -> Any:
+        with torch._C._ExcludeDispatchKeyGuard(AUTOCAST):
+            return op(*(narrow(a) for a in args), **{k: narrow(v) for k, v in kwargs.items()})
+    return kernel
+
+
 AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)
 
 
@@ -213,10 +226,13 @@ def _autocast_lists() -> Any:
     library = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for names, make in ((FP32, _redispatch_fp32), (SET_DTYPE, _redispatch_dtype)):
+        for names, make in ((FP32, _redispatch_fp32), (SET_DTYPE, _redispatch_dtype), (LOWER, _redispatch_lower)):
             for name in names:
                 base, _, overload = name.partition(".")
-                op = getattr(getattr(torch.ops.aten, base), overload or "default")
+                packet = getattr(torch.ops.aten, base, None)
+                if packet is None:  # a release that has it not
+                    continue
+                op = getattr(packet, overload or "default")
                 with contextlib.suppress(RuntimeError):  # one that the CPU's list has as well
                     library.impl(name, make(op), "AutocastCPU", allow_override=True)
     return library
