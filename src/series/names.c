@@ -43,18 +43,17 @@ static bool has(const struct words *w, const char *word)
 	return false;
 }
 
-/* Is a word of the list, words parted by spaces, among them? */
+/* Is a word of the list, words parted by spaces, among them?  This is asked of each name in each line of a log. */
 static bool has_any(const struct words *w, const char *list)
 {
-	char word[WORD_BYTES];
-
 	while (*list) {
-		size_t n = strcspn(list, " ");
+		size_t n = 0;
 
-		memcpy(word, list, n);
-		word[n] = 0;
-		if (has(w, word))
-			return true;
+		while (list[n] && list[n] != ' ')
+			n++;
+		for (size_t i = 0; i < w->n; i++)
+			if (w->at[i][0] == *list && !memcmp(w->at[i], list, n) && !w->at[i][n])
+				return true;
 		list += n + (list[n] == ' ');
 	}
 	return false;
