@@ -1096,7 +1096,7 @@ static void look_ratio(struct series_monitor *m, uint32_t series, double step, d
 		return;
 	f->confidence = 0.8;
 	f->number[0] = value;
-	f->number[1] = e.base;
+	f->number[1] = e.y[e.best];
 	f->number[2] = e.t[e.n - 1];
 	f->number[3] = e.step[e.best];
 	f->other = w->pair;

@@ -25,6 +25,12 @@ void series_monitor_release(struct series_monitor *m)
 }
 
 /* Which losses train and evaluate the same quantity; the first of the lowest rank counts. */
+/* Of two losses that mean the same, the one that is logged far more often: nanoGPT prints "train loss" with each evaluation only. */
+static bool is_rather(const struct series_watch *a, const struct series_watch *b)
+{
+	return a->rank < b->rank || (a->rank == b->rank && a->points > 4 * b->points + 16);
+}
+
 static void choose(struct series_monitor *m)
 {
 	struct series_watch *w = m->watches.at;
@@ -35,7 +41,7 @@ static void choose(struct series_monitor *m)
 				 : w[i].role == PLIM_ROLE_VAL_LOSS ? &m->val
 								   : NULL;
 
-		if (best && (*best == SERIES_NONE || w[i].rank < w[*best].rank))
+		if (best && (*best == SERIES_NONE || is_rather(&w[i], &w[*best])))
 			*best = i;
 	}
 	for (uint32_t i = 0; i < m->watches.n; i++) {
@@ -197,6 +203,9 @@ enum plim_status series_monitor_feed(struct series_monitor *m, uint32_t series, 
 	summarise(w, step, value);
 	if (w->role == PLIM_ROLE_OTHER)
 		return PLIM_OK;
+	if (w->role == PLIM_ROLE_TRAIN_LOSS && m->train != SERIES_NONE &&
+	    is_rather(w, &m->watches.at[m->train]))
+		choose(m);
 	for (size_t i = 0; i < series_detector_count; i++)
 		if (series_detectors[i].roles & bit)
 			series_detectors[i].look(m, series, step, value);
