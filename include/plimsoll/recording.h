@@ -8,6 +8,7 @@
 #ifndef PLIMSOLL_RECORDING_H
 #define PLIMSOLL_RECORDING_H
 
+#include <plimsoll/task.h>
 #include <plimsoll/types.h>
 
 #include <stddef.h>
@@ -196,9 +197,11 @@ PLIM_API enum plim_status plim_recording_stack(struct plim_recording *r, uint32_
  * descriptor as a pickle that Python, PyTorch's viewer and plim_report_open read.  The caller holds the GIL, and the
  * interpreter is no free-threaded one.  PLIM_E_UNSUPPORTED: there is no Python, or the object holds something else than
  * dicts, lists, tuples, text, numbers of 64 bits, booleans and None (then the pickle module does it); PLIM_E_IO.  On
- * failure the file holds a part.
+ * failure the file holds a part.  `files` (may be NULL) takes the source files of the frames, a line each.  `late` (may be
+ * NULL): a Python function within the object, in whose place stands what it returns when the writing gets to it.
  */
-PLIM_API enum plim_status plim_python_pickle(void *object, int fd, struct plim_err *err);
+PLIM_API enum plim_status plim_python_pickle(void *object, int fd, struct plim_buffer *files,
+					     void *late, struct plim_err *err);
 
 #ifdef __cplusplus
 }

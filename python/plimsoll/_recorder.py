@@ -9,7 +9,7 @@ import time
 import weakref
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Iterable, Literal
 
 from . import _native, _torch
 from ._input import PathLike
@@ -191,17 +191,17 @@ class Recorder:
             snapshot = _torch.snapshot()
             if not snapshot.get("segments") and not any(snapshot.get("device_traces", [])):
                 raise UnsupportedError("no GPU memory was allocated: there is nothing to write")
-            write_pickle(to, self._with_sources(snapshot))
+            write_pickle(to, snapshot, ("plimsoll_sources", self._sources))  # the last key: readers look at the end
             self.files.append(to)
         _torch.logger.info("recorded %s", to)
         return to
 
-    def _with_sources(self, snapshot: dict[str, Any]) -> dict[str, Any]:
+    def _sources(self, files: Iterable[str]) -> str:
         try:
-            return {**snapshot, "plimsoll_sources": sources(snapshot, self._born)}  # the last key: readers look at the end
+            return sources(files, self._born)
         except Exception as error:  # a recording without the list is worth more than none
             _torch.logger.warning("the recording does not name its sources: %s", error)
-            return snapshot
+            return "{}"
 
     def _try_dump(self, why: str) -> Path | None:
         try:
@@ -235,14 +235,14 @@ class Recorder:
         return verbs.report(_torch.snapshot(), **options)
 
 
-def write_pickle(path: Path, value: Any) -> None:
+def write_pickle(path: Path, value: Any, last: Any = None) -> None:
     """Into a file beside it, then renamed: the name never stands for half a recording."""
     part = path.with_name(path.name + ".part")
     was_on = gc.isenabled()
     gc.disable()
     try:
         with open(part, "wb", buffering=0) as file:
-            _native.pickle_to(file.fileno(), value)
+            _native.pickle_to(file.fileno(), value, last)
         os.replace(part, path)
     except OSError as why:
         part.unlink(missing_ok=True)

@@ -7,19 +7,19 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from typing import Any
+from typing import Any, Iterable
 
 FILES_MAX = 500
 BYTES_MAX = 4 << 20  #: of one file
 
 
-def sources(snapshot: dict[str, Any], born: float) -> str:
-    """Size, time and sha256, as JSON (plimsoll-sources/1), of the program's own files that have frames in a snapshot.
+def sources(names: Iterable[str], born: float) -> str:
+    """Size, time and sha256, as JSON (plimsoll-sources/1), of the program's own files among those that have frames.
 
     born: when the run began, in seconds since 1970; a file that changed since may not be what ran, and is marked.
     """
-    files: dict[str, dict[str, Any]] = {}
-    for name in sorted(_names(snapshot)):
+    files: dict[str, Any] = {}
+    for name in sorted(set(names)):
         if not name.endswith(".py") or "-packages" in name or len(files) >= FILES_MAX:
             continue
         try:
@@ -32,15 +32,3 @@ def sources(snapshot: dict[str, Any], born: float) -> str:
             continue
         files[name] = {"bytes": state.st_size, "mtime": int(state.st_mtime), "sha256": digest, "edited": state.st_mtime > born}
     return json.dumps({"schema": "plimsoll-sources/1", "files": files})
-
-
-def _names(snapshot: dict[str, Any]) -> set[str]:
-    names: set[str] = set()
-    seen: set[int] = set()
-    for part in snapshot.get("device_traces", []) + [s.get("blocks", []) for s in snapshot.get("segments", [])]:
-        for row in part:
-            frames = row.get("frames") or ()
-            if id(frames) not in seen:  # PyTorch shares the list of a stack
-                seen.add(id(frames))
-                names.update(f.get("filename", "") for f in frames)
-    return names

@@ -232,7 +232,7 @@ class Recording(WithCard):
             exec(text.rpartition("\nmain()")[0], alone)
             snapshot = torch.cuda.memory._snapshot()
             stand_in = types.SimpleNamespace(born=recorder._born)
-            self.assertEqual(alone["Recorder"].sources(stand_in, snapshot), _sources.sources(snapshot, recorder._born))
+            self.assertEqual(alone["Recorder"].sources(stand_in, snapshot), _sources.sources(_native._files(snapshot), recorder._born))
             del x
 
     def test_a_failure_is_recorded_where_it_happens(self):
@@ -341,11 +341,11 @@ class Recording(WithCard):
 class Pickled(unittest.TestCase):
     """What the C library writes of Python objects is what the pickle module would."""
 
-    def written(self, value):
+    def written(self, value, last=None):
         with tempfile.TemporaryFile() as file:
             file.write(b"before")
             file.flush()
-            _native.pickle_to(file.fileno(), value)
+            _native.pickle_to(file.fileno(), value, last)
             file.seek(6)
             return file.read()
 
@@ -359,14 +359,23 @@ class Pickled(unittest.TestCase):
         self.same({"n": edges, "": None, "b": [True, False], "t": [(), (1,), (1, 2), (1, 2, 3), (1, 2, 3, 4)], "f": [0.5, float("inf")]})
         self.same({"long": "x" * 3_000_000, "rows": [str(i) * 9 for i in range(300_000)]})  # more than a buffer
 
+    def test_a_last_key_is_made_of_the_files(self):
+        frames = [{"name": "f", "filename": name, "line": 1} for name in ("/a.py", "/b.py", "/a.py", "?")]
+        snapshot = {"segments": [{"blocks": [{"frames": [frames[1], frames[3]]}]}], "device_traces": [[{"frames": [f, f]} for f in frames]]}
+        for more in ({}, {"odd": b"bytes"}):  # with b"" the pickle module writes it
+            told = pickle.loads(self.written({**snapshot, **more}, ("files", lambda names: " ".join(sorted(set(names))))))
+            self.assertEqual((list(told)[-1], told["files"]), ("files", "/a.py /b.py ?"))
+        with self.assertRaises(ZeroDivisionError):
+            self.written(snapshot, ("files", lambda names: str(1 / 0)))
+
     def test_what_is_shared_stays_shared(self):
         frame = {"line": 1}
         told = pickle.loads(self.written([[frame], [frame]]))
         self.assertIs(told[0][0], told[1][0])
-        circle = []
-        circle.append(circle)
+        circle = {}
+        circle["x"] = [circle]
         told = pickle.loads(self.written(circle))
-        self.assertIs(told[0], told)
+        self.assertIs(told["x"][0], told)
 
     def test_what_it_does_not_know_the_pickle_module_writes(self):
         deep = []

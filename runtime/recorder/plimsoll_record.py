@@ -73,13 +73,12 @@ class Recorder:
         import hashlib
         import json
 
-        names, seen = set(), set()
+        frames = {}  # PyTorch shares the frames, not the lists of them
         for part in snapshot.get("device_traces", []) + [s.get("blocks", []) for s in snapshot.get("segments", [])]:
             for row in part:
-                frames = row.get("frames") or ()
-                if id(frames) not in seen:  # PyTorch shares the list of a stack
-                    seen.add(id(frames))
-                    names.update(f.get("filename", "") for f in frames)
+                for frame in row.get("frames") or ():
+                    frames[id(frame)] = frame
+        names = {frame.get("filename", "") for frame in frames.values()}
         files = {}
         for name in sorted(names):
             if not name.endswith(".py") or "-packages" in name or len(files) >= SOURCES_MAX:

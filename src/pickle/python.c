@@ -45,6 +45,8 @@ struct python {
 	double (*real)(void *);
 	void *(*error)(void);
 	void (*forget)(void);
+	void *(*call)(void *, void *);
+	void (*release)(void *);
 	const void *dict, *list, *tuple, *string, *integer, *floating, *none, *yes, *no;
 };
 
@@ -67,6 +69,8 @@ static const struct python_name names[] = {
 	{ "PyFloat_AsDouble", offsetof(struct python, real) },
 	{ "PyErr_Occurred", offsetof(struct python, error) },
 	{ "PyErr_Clear", offsetof(struct python, forget) },
+	{ "PyObject_CallObject", offsetof(struct python, call) },
+	{ "Py_DecRef", offsetof(struct python, release) },
 	{ "PyDict_Type", offsetof(struct python, dict) },
 	{ "PyList_Type", offsetof(struct python, list) },
 	{ "PyTuple_Type", offsetof(struct python, tuple) },
@@ -83,6 +87,9 @@ struct writing {
 	struct python py;
 	struct addr_map memo; /* address of an object -> its number in the memo, from 1 */
 	uint32_t memos;
+	void *late;                /* is called where it stands; NULL: nothing is */
+	const void *file_key;      /* the string "filename", once it was written */
+	struct plim_buffer *files; /* values of that key, a line each; may be NULL */
 	int fd;
 	size_t n;
 	uint8_t *buffer; /* BUFFER_BYTES + SLACK_BYTES */
@@ -207,6 +214,8 @@ static enum plim_status put_text(struct writing *w, void *object)
 
 	if (!text)
 		return refuse(w, "text that is not UTF-8");
+	if (bytes == 8 && !w->file_key && !memcmp(text, "filename", 8))
+		w->file_key = object;
 	if (bytes < 256)
 		emit(w, 0x8c, &bytes, 1);
 	else if (bytes <= UINT32_MAX)
@@ -240,9 +249,14 @@ static enum plim_status memoize(struct writing *w, const void *object)
 	return PLIM_OK;
 }
 
+static const struct addr_slot *known(const struct writing *w, const void *object)
+{
+	return addr_map_find(&w->memo, (uint64_t)(uintptr_t)object << 5);
+}
+
 static bool put_again(struct writing *w, const void *object)
 {
-	const struct addr_slot *slot = addr_map_find(&w->memo, (uint64_t)(uintptr_t)object << 5);
+	const struct addr_slot *slot = known(w, object);
 
 	if (!slot->value)
 		return false;
@@ -272,6 +286,21 @@ static enum plim_status put_tuple(struct writing *w, void *object, unsigned dept
 	return st;
 }
 
+/* Frames are dicts that are written once, so each file is noted a few hundred times at most. */
+static enum plim_status note_file(struct writing *w, void *name)
+{
+	py_size n = 0;
+	const char *text =
+		((const struct object *)name)->type == w->py.string && !known(w, name)->value
+			? w->py.text(name, &n)
+			: NULL;
+
+	if (text &&
+	    (plim_buffer_write(w->files, text, (size_t)n) || plim_buffer_write(w->files, "\n", 1)))
+		return err_set(w->err, PLIM_E_NOMEM, "out of memory");
+	return PLIM_OK;
+}
+
 /* The container itself stands already: its items follow. */
 static enum plim_status put_items(struct writing *w, void *object, unsigned depth)
 {
@@ -298,6 +327,8 @@ static enum plim_status put_pairs(struct writing *w, void *object, unsigned dept
 		if (i % BATCH == 0)
 			emit(w, '(', "", 0);
 		st = put_likely_again(w, key, depth + 1);
+		if (!st && key == w->file_key && w->files)
+			st = note_file(w, value);
 		if (!st)
 			st = put(w, value, depth + 1);
 		if (i % BATCH == BATCH - 1 || i == n - 1)
@@ -330,6 +361,20 @@ static enum plim_status put_object(struct writing *w, void *object, const void *
 	return st;
 }
 
+/* What is only known now: of what was written before it. */
+static enum plim_status put_late(struct writing *w, unsigned depth)
+{
+	void *object = w->py.call(w->late, NULL);
+	enum plim_status st;
+
+	if (!object)
+		return refuse(w, "a function that fails");
+	w->late = NULL;
+	st = put(w, object, depth + 1);
+	w->py.release(object);
+	return st;
+}
+
 static enum plim_status put(struct writing *w, void *object, unsigned depth)
 {
 	const struct python *py = &w->py;
@@ -353,13 +398,18 @@ static enum plim_status put(struct writing *w, void *object, unsigned depth)
 		return put_real(w, object);
 	if (type == py->tuple)
 		return put_tuple(w, object, depth);
+	if (object == w->late)
+		return put_late(w, depth);
 	return put_object(w, object, type, depth);
 }
 
-enum plim_status plim_python_pickle(void *object, int fd, struct plim_err *err)
+enum plim_status plim_python_pickle(void *object, int fd, struct plim_buffer *files, void *late,
+				    struct plim_err *err)
 {
 	struct mem mem;
-	struct writing w = { .fd = fd, .err = err, .memo = { .mem = &mem } };
+	struct writing w = {
+		.fd = fd, .files = files, .late = late, .err = err, .memo = { .mem = &mem }
+	};
 	enum plim_status st = python_find(&w.py, err);
 
 	if (st)

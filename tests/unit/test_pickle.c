@@ -361,7 +361,7 @@ static void test_no_python(void **state)
 	int object = 0;
 
 	(void)state;
-	assert_int_equal(plim_python_pickle(&object, 1, &err), PLIM_E_UNSUPPORTED);
+	assert_int_equal(plim_python_pickle(&object, 1, NULL, NULL, &err), PLIM_E_UNSUPPORTED);
 	assert_non_null(strstr(err.message, "no Python"));
 }
 
