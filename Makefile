@@ -51,6 +51,7 @@ docs: ## rewrite what is generated and committed: docs/json.md, output in README
 		mv $(BUILD)/$$page.md docs/$$page.md || exit 1; done
 	@for module in abi results; do python3 tools/results python-$$module >$(BUILD)/$$module.py && \
 		mv $(BUILD)/$$module.py python/plimsoll/_$$module.py || exit 1; done
+	@python3 -B tools/python-api >$(BUILD)/python_api.txt && mv $(BUILD)/python_api.txt tests/python_api.txt
 	@tools/lint-page >$(BUILD)/lint.md && mv $(BUILD)/lint.md docs/lint.md
 	@python3 tools/results typescript >$(BUILD)/results.ts && mv $(BUILD)/results.ts ui/src/results.ts
 	@tools/abi $(BUILD)/check/libplimsoll.so >$(BUILD)/abi.txt && mv $(BUILD)/abi.txt tests/abi.txt

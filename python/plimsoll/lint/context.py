@@ -67,7 +67,7 @@ def names_in(node: ast.expr | None, cut: bool = True) -> set[str]:
     return found
 
 
-def pick(node: ast.expr | None, kind: type) -> Iterator[ast.AST]:
+def pick(node: ast.AST | None, kind: type) -> Iterator[ast.AST]:
     if node is not None:
         for part in ast.walk(node):
             if isinstance(part, kind):
