@@ -23,7 +23,7 @@ class Input:
         self.path, self.shown, self._file = path, shown, file
 
     @classmethod
-    def of_bytes(cls, content: bytes | memoryview | io.BufferedIOBase | IO[bytes], shown: str) -> Input:
+    def of_bytes(cls, content: bytes | bytearray | memoryview | io.BufferedIOBase | IO[bytes], shown: str) -> Input:
         file: IO[bytes]
         if hasattr(os, "memfd_create"):
             file = os.fdopen(os.memfd_create("plimsoll"), "w+b")

@@ -200,11 +200,16 @@ def collapse(path: str) -> str:
 # ---- giving back ----
 
 
+NOBODY = ("this call itself, until it returns (Python 3.10)" if sys.version_info < (3, 11)
+          else "something that no variable reaches")
+
+
 def release(*objects: Any) -> Released:
     """Let go of objects and give their memory back: bytes freed, and who still holds them.
 
     Variables of the caller's module that are these objects are deleted; locals of functions cannot be (del them).  Then
-    cycles are collected, and cached blocks are returned to the driver.
+    cycles are collected, and cached blocks are returned to the driver.  Python 3.10 holds the arguments of a call until it
+    returns: what nothing else holds is free only then, and is not counted.
 
     >>> release(model, optimizer)                        # doctest: +SKIP
     8,301,182,976 bytes freed; still held by train.py:40 evaluate: outputs[...]
@@ -238,7 +243,7 @@ def release(*objects: Any) -> Released:
             for path, found in tensors_of(root, name, budget=[LOOKS // 10]):
                 if key_of(found) in alive:
                     held.setdefault(collapse(path), 0)
-    return Released(max(0, freed), tuple(held) if held or not alive else ("something that no variable reaches",))
+    return Released(max(0, freed), tuple(held) if held or not alive else (NOBODY,))
 
 
 def free_last_exception() -> int:

@@ -64,7 +64,7 @@ class Restore:
                 self.tensors = [(t, t.detach().to("cpu", copy=True)) for t in (*model.parameters(), *model.buffers())]
         self.state = self._keep_state() if optimizer is not None and weights else None
         self.groups = ([{k: v for k, v in group.items() if k != "params"} for group in optimizer.param_groups]
-                       if self.state is not None else None)
+                       if optimizer is not None and self.state is not None else None)
         self.cpu_random = torch.get_rng_state()
         self.cuda_random = torch.cuda.get_rng_state_all() if _torch.cuda_started() else None
 

@@ -22,7 +22,8 @@ class PlimsollCallback(TrainerCallback):  # type: ignore[misc,unused-ignore]
     """
 
     def __init__(self, *, record_dir: PathLike | None = None, peaks: Peaks = "phase", run: str | None = None) -> None:
-        self.record_dir, self.peaks, self.run = record_dir, peaks, run
+        self.record_dir, self.run = record_dir, run
+        self.peaks: Peaks = peaks
         self.attached: Attached | None = None
         self.recorder: Recorder | None = None
         self.told_leak = False

@@ -15,11 +15,11 @@ def load_ipython_extension(ipython: Any) -> None:
 
 def memory_magic(line: str, cell: str) -> None:
     """%%memory: run the cell; its peak, what is allocated more than before, and the verdict if it failed."""
-    from IPython import get_ipython
+    import IPython
 
     from .._guard import explain
 
-    ip = get_ipython()
+    ip: Any = IPython.get_ipython()
     monitor = MemoryMonitor(line.strip() or None)
     before = monitor.memory.numbers()
     with monitor.track("cell") as use:

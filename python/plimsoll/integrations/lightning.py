@@ -33,7 +33,8 @@ class PlimsollCallback(Base):  # type: ignore[misc]
     def __init__(self, *, record_dir: PathLike | None = None, peaks: Peaks = "phase", run: str | None = None,
                  log: bool = True) -> None:
         super().__init__()
-        self.record_dir, self.peaks, self.run, self.log = record_dir, peaks, run, log
+        self.record_dir, self.run, self.log = record_dir, run, log
+        self.peaks: Peaks = peaks
         self.attached: Attached | None = None
         self.recorder: Recorder | None = None
         self._guard: oom_guard | None = None
