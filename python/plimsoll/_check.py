@@ -7,6 +7,7 @@ from typing import Any, Iterator
 
 from . import _torch
 from ._owners import tensors_of
+from .errors import ArgumentError
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,8 @@ def check(model: Any, batch: Any, *, optimizer: Any = None) -> Checked:
 
     batch: a tensor, or a dict, list, tuple or object of them.
     """
+    if not hasattr(model, "named_parameters"):
+        raise ArgumentError(f"check takes a torch.nn.Module, not {type(model).__name__}")
     parameters = list(model.named_parameters())
     inputs = list(tensors_of(batch, "batch"))
     found = [*devices(parameters, inputs), *dtypes(parameters, inputs), *left_behind(model, parameters), *gradients(inputs),

@@ -318,6 +318,9 @@ class MemoryMonitor:
                  trace: TracebackType | None) -> None:
         self.close()
 
+    def __repr__(self) -> str:
+        return f"<MemoryMonitor of {self.memory.name}: {self.steps} steps, {len(self._ring)} readings>"
+
     def __getstate__(self) -> dict[str, Any]:
         return {"device": self.memory.name}  # a worker's copy counts for itself
 

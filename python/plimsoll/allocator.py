@@ -18,6 +18,7 @@ import sysconfig
 import warnings
 from typing import Any
 
+from . import _torch
 from .errors import UnsupportedError
 
 _STATS = ("allocation", "segment", "active", "allocated_bytes", "reserved_bytes", "active_bytes", "requested_bytes")
@@ -117,7 +118,7 @@ def _lib() -> ctypes.CDLL:
 
 
 def _device(device: Any = None) -> int:
-    import torch
+    torch = _torch.torch()
 
     index = torch.cuda._utils._get_device_index(device, optional=True)
     return int(index)
@@ -138,7 +139,7 @@ def use(*, plan: str | os.PathLike[str] | None = None, limit_bytes: int | None =
     Raises RuntimeError where PyTorch's allocator already works, UnsupportedError where PyTorch has no pluggable allocators.
     """
     global _allocator
-    import torch
+    torch = _torch.torch()
 
     if _allocator is not None:
         raise RuntimeError("plimsoll's allocator is already in use")

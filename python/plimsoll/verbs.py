@@ -399,6 +399,8 @@ def plan(config: PathLike | Mapping[str, Any] | Any | None = None, batch: Any = 
     if batch is not None and not isinstance(batch, int):
         return _plan_traced(config, batch, step, progress, recipe)
     options, keep = _recipe(recipe if batch is None else {"batch": batch, **recipe})
+    if config is None and not (options.layers and options.hidden and options.heads):
+        raise ArgumentError("plan was given no model", remedy="give a config.json, a folder, a model, or layers=, hidden= and heads=")
     given = _input.model(config)
     path = None if given is None else os.fsencode(given.path)
     with given or Input(""):

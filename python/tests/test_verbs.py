@@ -232,6 +232,8 @@ class Errors(unittest.TestCase):
             plimsoll.plan(**MODEL, batc=3)
         with self.assertRaises(ArgumentError):
             plimsoll.plan(**MODEL, optimizer="none such")
+        with self.assertRaisesRegex(ArgumentError, "no model; give a config.json"):
+            plimsoll.plan(seq=256)
         with self.assertRaises(ArgumentError):
             plimsoll.report(42)
 
