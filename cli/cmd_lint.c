@@ -86,7 +86,7 @@ static const char start[] = "import sys\n"
 			    "except ImportError:\n"
 			    "    sys.stderr.write(\"plimsoll: lint is the Python package's part: "
 			    "python3 does not find plimsoll.lint; \"\n"
-			    "                     'install it with: pip install plimsoll-gpu\\n')\n"
+			    "                     'in a checkout of Plimsoll: pip install .\\n')\n"
 			    "    sys.exit(4)\n"
 			    "sys.exit(main())\n";
 

@@ -46,7 +46,7 @@ static const char start[] = "import sys\n"
 			    "except ImportError as e:\n"
 			    "    sys.stderr.write(f'plimsoll: tracing is the Python package\\'s "
 			    "part, with PyTorch: {e} ({sys.executable}); '\n"
-			    "                     'install it with: pip install plimsoll-gpu\\n')\n"
+			    "                     'in a checkout of Plimsoll: pip install .\\n')\n"
 			    "    sys.exit(4)\n"
 			    "sys.exit(main())\n";
 

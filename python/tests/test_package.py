@@ -2,6 +2,7 @@
 import ctypes
 import importlib
 import os
+import re
 import subprocess
 import sys
 import unittest
@@ -72,6 +73,18 @@ class Package(unittest.TestCase):
 
         library = _native.load()
         self.assertEqual([name for name in _abi.PROTOTYPES if not hasattr(library, name)], [])
+
+    def test_until_it_is_published_documents_say_pip_install_dot(self):
+        # The name plimsoll on the index is somebody else's: whoever followed such a line would run a stranger's code.
+        found = []
+        for folder in ("", "docs", "examples", "cli", "python", "tools", "samples"):
+            for at, folders, names in os.walk(os.path.join(SOURCE, folder)):
+                folders[:] = [] if not folder else [name for name in folders if name != "tests"]
+                for name in names:
+                    with open(os.path.join(at, name), encoding="utf-8", errors="replace") as f:
+                        if re.search(r"pip3? install (-\S+ )*[\"']?plimsoll", f.read()):
+                            found.append(os.path.relpath(os.path.join(at, name), SOURCE))
+        self.assertEqual(found, [])
 
     def test_a_library_of_another_version_is_refused(self):
         out = python("import plimsoll._abi as a; a.VERSION = '9.9'; import plimsoll\n"
