@@ -24,10 +24,12 @@ class Package(unittest.TestCase):
         self.assertEqual(loaded & {"ctypes", "torch", "numpy", "json", "subprocess", "threading", "dataclasses"}, set())
 
     def test_import_time(self):
-        # Ceiling 50 ms (aim 15) of processor time; the best of three, so that a busy machine does not fail it.
-        times = [float(python("import time; t = time.process_time(); import plimsoll; print(time.process_time() - t)"))
-                 for _ in range(3)]
-        self.assertLess(min(times), 0.050)
+        # Ceiling 50 ms (aim 15) of processor time, or on a machine that is slow just now what `import inspect` takes there.
+        def least(module: str) -> float:
+            return min(float(python(f"import time; t = time.process_time(); import {module}; print(time.process_time() - t)"))
+                       for _ in range(3))
+
+        self.assertLess(least("plimsoll"), max(0.050, least("inspect")))
 
     def test_every_name_is_there(self):
         import plimsoll
