@@ -55,7 +55,7 @@ def categories(name, plan, report):
     planned = plan["peak"]["categories"]
     rounding = planned["rounding_bytes"]
     for key, bytes_ in told.items():
-        if key in ("unknown", "buffer", "temporary", "autograd_detail"):
+        if key in ("unknown", "buffer", "temporary", "autograd_detail", "before_recording"):
             continue
         off = abs(bytes_ - planned[key + "_bytes"]) - rounding
         if off > CATEGORY * plan["peak"]["allocated_bytes"]:

@@ -62,7 +62,7 @@ class SameAsTheProgram(unittest.TestCase):
             self.assertEqual(result.to_dict(), json.loads(program("ckpt", "verify", one, "--values", "--json")), one)
 
     def test_why(self):
-        for one in some("logs", 4):
+        for one in some("oom", 4):
             self.same(plimsoll.why(one), "why", one)
 
     def test_here(self):
