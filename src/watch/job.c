@@ -4,6 +4,8 @@
 #define SPANS 64
 #define WINDOWS 1000000
 #define LEAST_SAMPLES 4
+#define BEYOND_A_CONTEXT \
+	((uint64_t)1 << 30) /* bytes: CUDA's context and libraries take some 0.5 to 0.8 GiB */
 #define AFTER_FIRST_KERNEL \
 	0.9 /* seconds that no window of work looks at: caches are filled, libraries loaded */
 
@@ -50,7 +52,7 @@ static void look_for_work(struct watch_job *j, const struct watch_sample *s)
 		bool holds = s->card.job_bytes != PLIM_UNKNOWN && s->card.job_bytes > 0;
 
 		j->used_in_a_row = holds && s->card.use >= 1 ? j->used_in_a_row + 1 : 0;
-		j->seen |= j->used_in_a_row >= 3;
+		j->seen |= j->used_in_a_row >= 3 || (holds && s->card.job_bytes > BEYOND_A_CONTEXT);
 	}
 	/* A job that works when it is first looked at (GPM needs two samples) began long ago. */
 	if (j->seen && isnan(j->work_since))

@@ -120,7 +120,10 @@ static const struct row rows[] = {
 	    { WATCH_RECEIVE, AT_LEAST, 15, 20, 0 } } },
 	{ PLIM_WATCH_MAIN_PYTHON,
 	  PLIM_WATCH_HIGH,
-	  { PACED, { WATCH_GRAPHICS, BELOW, 5, 3.5, 0 } } },
+	  { PACED,
+	    { WATCH_GRAPHICS, BELOW, 5, 3.5, 0 },
+	    /* else it may be what makes the batches */
+	    { WATCH_RECEIVE, BELOW, 15, 10, 1 } } },
 	/* The rows below rest on one or two kinds of job each. */
 	{ PLIM_WATCH_LAUNCH_BOUND,
 	  PLIM_WATCH_MEDIUM,

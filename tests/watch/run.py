@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """run.py PLIMSOLL DATA FAKE_NVML: recorded jobs with one known bottleneck each, live ones beside a driver that is made up.
 
-_run1 and _run2 were recorded ten times a second, _run3 once a second by `plimsoll watch --log`.
+_run1 and _run2 were recorded ten times a second, _run3 and _run4 once a second by `plimsoll watch --log`.
 """
 import collections
 import json
@@ -45,7 +45,7 @@ def replayed(path, gpm):
     kind = os.path.basename(path).rsplit("_run", 1)[0]
     rows = samples(path)
     work = span_of_work(kind, rows)
-    settled = SLOW if "_run3" in path else SETTLED
+    settled = SLOW if "_run3" in path or "_run4" in path else SETTLED
     if gpm:
         job = result("watch", "--replay", path)["jobs"][0]
     else:
