@@ -16,6 +16,10 @@ DATA = os.environ["PLIMSOLL_TEST_DATA"]
 
 @unittest.skipUnless(MAKE, "PLIMSOLL_MAKE_SNAPSHOT is not set")
 class Interrupted(unittest.TestCase):
+    def setUp(self):
+        # Whoever is started in the background inherits that Ctrl-C is ignored.
+        self.addCleanup(signal.signal, signal.SIGINT, signal.signal(signal.SIGINT, signal.default_int_handler))
+
     def test_two_million_events(self):
         with tempfile.TemporaryDirectory() as folder:
             path = os.path.join(folder, "two-million.pickle")

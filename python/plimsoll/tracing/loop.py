@@ -292,7 +292,7 @@ def trace_config(source: Mapping[str, Any] | str | os.PathLike[str], o: Options)
 
 
 def _adapted(model: torch.nn.Module, o: Options) -> torch.nn.Module:
-    import peft
+    import peft  # type: ignore[import-not-found, unused-ignore]
     if o.checkpointing == "full":
         model.enable_input_require_grads()
     return peft.get_peft_model(model, peft.LoraConfig(r=o.lora))
