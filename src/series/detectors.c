@@ -150,7 +150,9 @@ static void learn_tie(struct series_watch *w, double y)
 /* The autocorrelation that was learnt; 0 while there is little to learn from. */
 static double learnt_tie(const struct series_watch *w)
 {
-	return w->finite > TIE_MEMORY / 2 && w->change[0] > 0 ? w->change[1] / w->change[0] - 1 : 0;
+	return (double)w->finite > TIE_MEMORY / 2 && w->change[0] > 0
+		       ? w->change[1] / w->change[0] - 1
+		       : 0;
 }
 
 /* By how much errors of means are larger because neighbours go together. */
