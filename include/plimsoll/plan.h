@@ -72,7 +72,7 @@ struct plim_plan_options {
 	const char *gpu;          /* a card's name; NULL: none, nothing is judged */
 	uint64_t allowance_bytes; /* of `gpu`, for what PyTorch does not allocate */
 	const char *sweep;        /* "batch=1,2,4" or "seq=512,1024"; NULL: none */
-	uint64_t tensor_parallel; /* of `gpus`, so many share each layer; 0: 1 */
+	uint64_t tensor_parallel; /* of `gpus`, how many share each layer; 0: 1 */
 	/* of `gpus`, so many share the layers, as stages; 0: 1. The rest are copies (`parallel`) */
 	uint64_t pipeline_parallel;
 	uint64_t micro_batches;    /* of a pipeline's step; 0: twice as many as stages */

@@ -252,8 +252,8 @@ static enum plim_status fill_events(struct plim_why *w, struct plim_err *err)
 	if (!w->others)
 		return mem_status(err);
 	for (size_t i = 0; !st && i < 2 * log->events.n; i++) {
-		size_t at = i % log->events.n;
 		int caught = i >= log->events.n;
+		size_t at = caught ? i - log->events.n : i;
 		const struct messages_event *e = &log->events.at[at];
 
 		if (e->joined != at || caught != !!e->caught_line)
