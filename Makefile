@@ -15,7 +15,7 @@ RELEASE = -Doptimization=3 -Db_lto=true $(DEV_OPTIONS)
 CHECK = -Dcli=shared -Dtests=true $(DEV_OPTIONS)
 # On a terminal ninja shows in one line how far it is.
 NINJA = ninja -C $(BUILD)/$(1) $(if $(VERBOSE),,$(shell [ -t 2 ] || echo --quiet))
-TEST = tools/meson test -C $(BUILD)/$(1) --no-rebuild --print-errorlogs $(TEST_OPTIONS)
+TEST = tools/meson test -C $(BUILD)/$(1) --no-rebuild --print-errorlogs --timeout-multiplier 4 $(TEST_OPTIONS)
 
 .PHONY: mutants wheel check-python help build demo docs check check-sanitizers check-tsan viewer check-viewer picture lint format fuzz bench install clean
 .DEFAULT_GOAL := build

@@ -228,7 +228,7 @@ def test_hostile():
     assert not os.path.exists("/tmp/tidemark_pwned"), "it ran"
     if shutil.which("strace"):
         done = subprocess.run(["strace", "-f", "-e", "trace=execve,fork,vfork", PROGRAM, "ckpt", "verify", "--values", path],
-                              capture_output=True, timeout=60)
+                              capture_output=True, timeout=600)
         if b"ptrace" not in done.stderr:
             calls = [l for l in done.stderr.splitlines() if b"execve(" in l or b"fork(" in l]
             assert len(calls) <= 1, calls
@@ -790,7 +790,7 @@ for name, thing in things.items():
 json.dump(out, open(sys.argv[1] + "/truth.json", "w"))
 """
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([DEBIAN, "-c", script, folder], capture_output=True, timeout=200)
+        done = subprocess.run([DEBIAN, "-c", script, folder], capture_output=True, timeout=600)
         if b"No module named" in done.stderr:
             return "SKIP no torch for " + DEBIAN
         assert not done.returncode, done.stderr[-500:]
@@ -834,7 +834,7 @@ json.dump(out, open(at + "truth.json", "w"))
     with tempfile.TemporaryDirectory() as folder:
         with open(folder + "/make.py", "w", encoding="utf-8") as f:  # torch compiles from a file only
             f.write(script)
-        done = subprocess.run([DEBIAN, "-W", "ignore", folder + "/make.py", folder], capture_output=True, timeout=200)
+        done = subprocess.run([DEBIAN, "-W", "ignore", folder + "/make.py", folder], capture_output=True, timeout=600)
         if b"No module named" in done.stderr:
             return "SKIP no torch for " + DEBIAN
         assert not done.returncode, done.stderr[-500:]
@@ -893,7 +893,7 @@ try: torch.save({"a": torch.ones(3), "b": Unpicklable()}, at + "failed.pt")
 except ValueError: pass
 """
     with tempfile.TemporaryDirectory() as folder:
-        done = subprocess.run([DEBIAN, "-c", script, folder], capture_output=True, timeout=200)
+        done = subprocess.run([DEBIAN, "-c", script, folder], capture_output=True, timeout=600)
         if b"No module named" in done.stderr:
             return "SKIP no torch for " + DEBIAN
         assert not done.returncode, done.stderr[-500:]
@@ -1762,6 +1762,15 @@ def test_last_good():
     return "order, damage, retention, links"
 
 
+def has_entered(log, call):
+    """Whether strace has written the start of that call, which it does before the delay that it puts in front."""
+    try:
+        with open(log, encoding="latin-1") as f:
+            return call + "(" in f.read()
+    except FileNotFoundError:
+        return False
+
+
 def test_last_good_meanwhile():
     """A job goes on writing while the folder is thinned out: the first read is held up, and what changes then must count."""
     if not shutil.which("strace"):
@@ -1777,9 +1786,10 @@ def test_last_good_meanwhile():
             job = subprocess.Popen(["strace", "-f", "-o", top + "/log", "-e", "trace=fadvise64", "-e",
                                     "inject=fadvise64:delay_enter=1500000:when=1", PROGRAM, "ckpt", "last-good", folder, "--keep", "1"],
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=NO_LEAKS)
-            time.sleep(0.8)
+            while job.poll() is None and not has_entered(top + "/log", "fadvise64"):
+                time.sleep(0.01)
             change(folder)
-            out, err = job.communicate(timeout=60)
+            out, err = job.communicate(timeout=600)
             return sorted(os.listdir(folder)), out.decode().replace(folder + "/", "").strip(), job.returncode, err.decode()
 
     if run(lambda folder: None)[:2] != (["step_4.pt"], "step_4.pt"):
@@ -1813,7 +1823,7 @@ def strace(folder, target, *inject):
     source = os.path.join(HERE, "lora_r4")
     log = folder + ".log"
     done = subprocess.run(["strace", "-f", "-o", log, *inject, PROGRAM, "ckpt", "convert", source, "-o", target],
-                          capture_output=True, timeout=60, env=NO_LEAKS)
+                          capture_output=True, timeout=600, env=NO_LEAKS)
     with open(log, encoding="latin-1") as f:
         lines = f.read().splitlines()
     os.unlink(log)

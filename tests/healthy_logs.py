@@ -163,7 +163,7 @@ def main():
         with tempfile.NamedTemporaryFile("w", suffix=".log") as f:
             f.write(text)
             f.flush()
-            done = subprocess.run([plimsoll, "why", "--json", f.name], capture_output=True, text=True, timeout=60)
+            done = subprocess.run([plimsoll, "why", "--json", f.name], capture_output=True, text=True, timeout=600)
         outcome = json.loads(done.stdout)["outcome"] if done.stdout else done.stderr.strip()
         if outcome != "nothing":
             failures.append(f"{name}: {outcome}: {text[:300]}")

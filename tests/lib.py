@@ -16,7 +16,7 @@ import tempfile
 import threading
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-LIMIT_S = 300
+LIMIT_S = 900
 ANY = range(-64, 256)  # exit codes of a test that looks at them itself
 SHOWN = 50  # failures that are printed
 failures = []

@@ -24,7 +24,7 @@ def parts(words):
 def told(name):
     """(engine, activity, memory, first, everything that is advised) of the first death, or of the outcome."""
     path = os.path.join(folder, name + ".txt")
-    done = subprocess.run([plimsoll, "why", "--json", path], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([plimsoll, "why", "--json", path], capture_output=True, text=True, timeout=600, check=True)
     w = json.loads(done.stdout)
     if not w["deaths"]:
         return None, None, w["outcome"], "", ""

@@ -79,7 +79,7 @@ class Examples(unittest.TestCase):
 
         with open(os.path.join(SOURCE, "examples/oom.ipynb"), encoding="utf-8") as f:
             book = nbformat.read(f, as_version=4)
-        NotebookClient(book, timeout=120, resources={"metadata": {"path": os.path.join(SOURCE, "examples")}}).execute()
+        NotebookClient(book, timeout=600, resources={"metadata": {"path": os.path.join(SOURCE, "examples")}}).execute()
         shown = [out.data.get("text/html", "") for cell in book.cells for out in cell.get("outputs", []) if "data" in out]
         self.assertTrue(any("<iframe" in html for html in shown))
 

@@ -26,7 +26,7 @@ def run(code, *arguments, cwd=None):
     package = os.path.dirname(os.path.dirname(os.path.abspath(plimsoll.__file__)))
     env["PYTHONPATH"] = os.pathsep.join([FAKE, package, env.get("PYTHONPATH", "")])
     return subprocess.run([sys.executable, *arguments] + (["-c", textwrap.dedent(code)] if code else []), capture_output=True, text=True,
-                          env=env, cwd=cwd, timeout=120)
+                          env=env, cwd=cwd, timeout=600)
 
 
 @unittest.skipUnless(has("pytest"), "pytest is not there")

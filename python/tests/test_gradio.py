@@ -103,14 +103,14 @@ class Page:
         self.id += 1
         self.socket.send(json.dumps({"id": self.id, "method": method, "params": parameters}))
         while True:
-            answer = json.loads(self.socket.recv(timeout=60))
+            answer = json.loads(self.socket.recv(timeout=600))
             if answer.get("id") == self.id:
                 return answer["result"]
 
     def eval(self, script):
         return self.ask("Runtime.evaluate", expression=script, returnByValue=True)["result"].get("value")
 
-    def until(self, script, seconds=60):
+    def until(self, script, seconds=600):
         ends = time.monotonic() + seconds
         while time.monotonic() < ends:
             value = self.eval(script)
@@ -143,9 +143,9 @@ class Browser(unittest.TestCase):
                 self.debug = int(found[1])
                 break
         threading.Thread(target=self.browser.stderr.read, daemon=True).start()
-        for _ in range(300):
+        for _ in range(3000):
             try:
-                urllib.request.urlopen(f"http://127.0.0.1:{self.port}/", timeout=5).close()
+                urllib.request.urlopen(f"http://127.0.0.1:{self.port}/", timeout=60).close()
                 return
             except OSError:
                 time.sleep(0.2)
@@ -154,7 +154,7 @@ class Browser(unittest.TestCase):
     def tearDown(self):
         for process in (self.app, self.browser):
             process.terminate()
-            process.wait(30)
+            process.wait(600)
         try:
             self.profile.cleanup()
         except OSError:

@@ -172,7 +172,7 @@ class Ranks(unittest.TestCase):
             store = os.path.join(folder, "store")
             ranks = [subprocess.Popen([sys.executable, "-c", RANK, str(rank), store], stdout=subprocess.PIPE, text=True)
                      for rank in range(2)]
-            said = [p.communicate(timeout=120)[0].split(None, 2) for p in ranks]
+            said = [p.communicate(timeout=600)[0].split(None, 2) for p in ranks]
         self.assertEqual([words[:2] for words in said], [["17", "7"], ["17", "7"]])
         self.assertEqual(said[0][2].strip(), "None")
         self.assertIn("'loss' is NaN at step 17", said[1][2])

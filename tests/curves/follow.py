@@ -78,7 +78,7 @@ def goes_on(folder):
     """Without --fail-on it goes on; --for ends it; a log that is not there yet, and one that is written anew."""
     log = folder / "run.jsonl"
     log.write_text("")
-    process = follow(folder, "--for", "6")
+    process = follow(folder, "--for", "15")
     time.sleep(1.5)
     log.write_text(rows(1, 50) + rows(50, 60, "NaN"))
     wait_for("the NaN", lambda: "nan" in (folder / "said").read_text(), process)
