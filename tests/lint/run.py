@@ -116,6 +116,12 @@ class Rules(unittest.TestCase):
             for finding in lint(catalogue.PREAMBLE + text).findings:
                 self.assertTrue(finding.severity != "error" or finding.confidence >= 0.9)
 
+    def test_a_load_of_every_rank_is_worse(self) -> None:
+        text = catalogue.PREAMBLE + "import torch.distributed as dist\ndist.init_process_group('gloo')\n{}model.load_state_dict(torch.load('model.pt'))\n"
+        for guard, severity in (("", "warning"), ("if dist.get_rank() == 0: ", "info")):
+            self.assertEqual([f.severity for f in lint(text.format(guard)).findings if f.id == "PLM401"], [severity])
+        self.assertEqual([f.severity for f in lint(catalogue.PREAMBLE + catalogue.BY_ID["PLM401"].bad).findings], ["info"])
+
     def test_claims_exist(self) -> None:
         """What a rule says was measured stands in docs/claims.md."""
         claims = (ROOT / "docs/claims.md").read_text()
@@ -338,6 +344,21 @@ class Command(unittest.TestCase):
         missing = command("none.py", "a.py", cwd=self.folder.name)
         self.assertEqual((missing.returncode, missing.stderr), (3, "plimsoll lint: none.py: no such file or folder\n"))
         self.assertIn("PLM804", missing.stdout)
+
+    def test_what_was_not_read_is_said(self) -> None:
+        """A file without a word of PyTorch is counted; asked for by its name it is parsed, too."""
+        for name in ("plain.py", "broken.py"):
+            (self.path / name).write_text("x = 1\n" if name == "plain.py" else "x = (\n")
+        folder = command(".", "--fail-on", "never", cwd=self.folder.name)
+        self.assertEqual((folder.returncode, folder.stdout.splitlines()[-1]), (0, "1 finding (1 error) in 3 files; 2 without a word of PyTorch"))
+        self.assertEqual(json.loads(command("--json", ".", cwd=self.folder.name).stdout)["skipped"], 2)
+        named = command("broken.py", "plain.py", cwd=self.folder.name)
+        self.assertEqual((named.returncode, named.stderr), (3, "plimsoll lint: broken.py:1: cannot be parsed: '(' was never closed\n"))
+        self.assertEqual(named.stdout, "0 findings in 2 files; 1 without a word of PyTorch, 1 file not read whole\n")
+        self.assertEqual(command("-", stdin="x = (\n").returncode, 3)
+        os.mkfifo(self.path / "pipe.py")
+        pipe = command("pipe.py", cwd=self.folder.name)
+        self.assertEqual((pipe.returncode, pipe.stderr), (3, "plimsoll lint: pipe.py: no regular file (- reads standard input)\n"))
 
     def test_folder_and_stdin(self) -> None:
         shown = json.loads(command("--json", cwd=self.folder.name).stdout)

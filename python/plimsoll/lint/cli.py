@@ -104,15 +104,15 @@ def lint_paths(paths: list[str], exclude: list[str], settings: Settings, stdin_n
     """Lint files and folders.  What cannot be read is told in the report; the others are still linted."""
     report, results = output.Report(), []
 
-    def one(name: str, data: bytes) -> None:
-        result = lint_data(name, data, settings)
+    def one(name: str, data: bytes, named: bool = False) -> None:
+        result = lint_data(name, data, settings, named=named)
         report.add(result)
         if result.source is not None:
             results.append(result)
 
     for given in paths:
         if given == "-":
-            one(stdin_name, sys.stdin.buffer.read(LARGEST_NOTEBOOK + 1))
+            one(stdin_name, sys.stdin.buffer.read(LARGEST_NOTEBOOK + 1), True)
             continue
         path = Path(given)
         if not path.exists():
@@ -120,13 +120,19 @@ def lint_paths(paths: list[str], exclude: list[str], settings: Settings, stdin_n
             continue
         for file in files_of(path, exclude) if path.is_dir() else [path]:
             try:
-                if not file.is_file():
-                    continue  # a pipe, a socket, a link to nothing
+                if not file.is_file():  # a pipe, a socket, a link to nothing
+                    if file is path:
+                        report.errors.append((given, 0, "no regular file (- reads standard input)"))
+                    continue
                 with open(file, "rb") as opened:
-                    one(str(file), opened.read(LARGEST_NOTEBOOK + 1 if file.suffix == ".ipynb" else LARGEST_BYTES + 1))
+                    one(str(file), opened.read(LARGEST_NOTEBOOK + 1 if file.suffix == ".ipynb" else LARGEST_BYTES + 1), file is path)
             except OSError as why:
                 report.errors.append((str(file), 0, f"cannot be read: {why.strerror}"))
     return report, results
+
+
+def counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "es" if noun.endswith("x") else "s")
 
 
 def mend(results: list[Result], settings: Settings, unsafe: bool, yes: bool) -> list[str]:
@@ -145,15 +151,15 @@ def mend(results: list[Result], settings: Settings, unsafe: bool, yes: bool) -> 
     count = sum(len(c.made) for c in changes)
     if not yes:
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            say(f"{count} fixes shown, none made: --yes makes them")
+            say(f"{counted(count, 'fix')} shown, none made: --yes makes {'it' if count == 1 else 'them'}")
             return []
-        sys.stderr.write(f"Make these {count} changes in {len(changes)} files? [y/N] ")
+        sys.stderr.write(f"Make {counted(count, 'change')} in {counted(len(changes), 'file')}? [y/N] ")
         sys.stderr.flush()
         if not sys.stdin.readline().strip().lower().startswith("y"):
             return []
     for change in changes:
         fixes.write(change.path, change.after)
-    say(f"made {count} changes in {len(changes)} files")
+    say(f"made {counted(count, 'change')} in {counted(len(changes), 'file')}")
     return [c.path for c in changes]
 
 
@@ -201,7 +207,7 @@ def run(options: argparse.Namespace) -> int:
         join.join(report, everything, recordings, options.joined_only)
     if options.write_baseline:
         baseline.write(options.write_baseline, report.findings)
-        say(f"{options.write_baseline}: {len(report.findings)} findings")
+        say(f"{options.write_baseline}: {counted(len(report.findings), 'finding')}")
         return INPUT if report.errors else DONE
     known = options.baseline or (str(Path(found.path).parent / found.baseline) if found.baseline else "")
     if known:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from .catalogue import BY_ID, RULES
 from .context import CHECKS, HIGH, MEDIUM, Context
 from .finding import SEVERITIES, Finding
-from .program import analyse, uses_torch
+from .program import ROOTS, analyse, uses_torch
 from .source import Source, Unreadable, parse, read
 from . import rules as _rules
 
@@ -38,20 +38,26 @@ class Result:
     suppressed: int = 0
     lines: int = 0
     source: Source | None = None
+    skipped: bool = False  #: no word of PyTorch in it: no rule has anything to say
     error: str = ""  #: why the file was not linted
     error_line: int = 0
 
 
-def lint_data(path: str, data: bytes, settings: Settings | None = None) -> Result:
-    """Lint the bytes of one file.  A file that cannot be read or parsed gives a Result with `error`."""
+def lint_data(path: str, data: bytes, settings: Settings | None = None, *, named: bool = False) -> Result:
+    """Lint the bytes of one file.  A file that cannot be read or parsed gives a Result with `error`.
+
+    A file without a word of PyTorch is not parsed, unless it was asked for by its name (`named`)."""
     settings = settings or Settings()
-    if b"torch" not in data and b"lightning" not in data and b"accelerate" not in data and b"transformers" not in data:
-        return Result(path, lines=data.count(b"\n"))
+    skipped = not any(word.encode() in data for word in ROOTS)
+    if skipped and not named:
+        return Result(path, lines=data.count(b"\n"), skipped=True)
     try:
         source = read(path, data)
     except Unreadable as why:
         return Result(path, error=str(why), error_line=why.line)
-    return lint_parsed(source, settings)
+    result = lint_parsed(source, settings)
+    result.skipped = skipped
+    return result
 
 
 def lint_text(path: str, text: str, settings: Settings | None = None) -> Result:

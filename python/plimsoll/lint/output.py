@@ -26,6 +26,7 @@ class Report:
     findings: list[Finding] = field(default_factory=list)
     errors: list[tuple[str, int, str]] = field(default_factory=list)  #: (file, line, why) of what was not linted
     files: int = 0
+    skipped: int = 0  #: of these, without a word of PyTorch: not parsed, or with nothing to look for
     lines: int = 0
     suppressed: int = 0
     in_baseline: int = 0
@@ -33,6 +34,7 @@ class Report:
 
     def add(self, result: Result) -> None:
         self.files += 1
+        self.skipped += result.skipped
         self.lines += result.lines
         self.suppressed += result.suppressed
         self.findings += result.findings
@@ -94,6 +96,8 @@ def summary(report: Report) -> str:
     text = f"{len(report.findings)} finding{'s' if len(report.findings) != 1 else ''}"
     text += f" ({', '.join(parts)}) in {files}" if parts else f" in {files}"
     extra = []
+    if report.skipped:
+        extra.append(f"{report.skipped} without a word of PyTorch")
     if report.suppressed:
         extra.append(f"{report.suppressed} silenced by comments")
     if report.in_baseline:
@@ -128,7 +132,7 @@ def finding_json(finding: Finding) -> dict[str, Any]:
 
 def as_json(report: Report) -> dict[str, Any]:
     return {
-        "schema": "lint/1", "version": __version__, "files": report.files, "lines": report.lines,
+        "schema": "lint/1", "version": __version__, "files": report.files, "skipped": report.skipped, "lines": report.lines,
         "suppressed": report.suppressed, "in_baseline": report.in_baseline,
         "findings": [finding_json(f) for f in report.findings],
         "errors": [{"file": f, "line": line or None, "message": why} for f, line, why in report.errors],

@@ -16,6 +16,7 @@ LARGEST_BYTES = 8 << 20  #: of a file; what is larger is generated or data, and 
 LARGEST_NOTEBOOK = 256 << 20  #: pictures in a notebook's outputs are text in its JSON
 _NOQA = re.compile(r"#\s*noqa(?::\s*(?P<codes>[A-Z][0-9A-Z]*(?:[,\s]+[A-Z]+[0-9]+)*))?", re.IGNORECASE)
 _OFF = re.compile(r"#\s*plimsoll:\s*off\b")
+_CELL = re.compile(r"^# ?%%", re.MULTILINE)
 _OFF_LINES = 20  #: `# plimsoll: off` counts in a file's first lines only
 
 
@@ -107,6 +108,22 @@ class Source:
             return Place(self.path, node.lineno, column, last, end_column)
         first, cell = self.cells[bisect_right(self.cells, (node.lineno, 1 << 30)) - 1]
         return Place(self.path, node.lineno - first + 1, column, last - first + 1, end_column, cell)
+
+    def shown(self, stmt: ast.stmt) -> bool:
+        """Is it the last statement of a notebook's cell, or of a `# %%` cell, so that its value is printed there?"""
+        end = (stmt.end_lineno or stmt.lineno)
+        if self.cells:
+            following = bisect_right(self.cells, (end, 1 << 30))
+            stop = self.cells[following][0] - 1 if following < len(self.cells) else len(self.lines)
+            return not any(row.strip() and not row.lstrip().startswith("#") for row in self.lines[end:stop])
+        if not _CELL.search(self.text):
+            return False
+        for row in self.lines[end:]:
+            if _CELL.match(row):
+                return True
+            if row.strip() and not row.startswith("#"):
+                return False
+        return True
 
     def silenced(self, code: str, *lines: int) -> bool:
         for line in lines:

@@ -288,10 +288,11 @@ class Walker(Calls):
             return self.stops_gradients(node.body) or self.stops_gradients(node.orelse)
         if isinstance(node, ast.Call):
             name = last_name(node)
+            mode = node.args[0] if node.args else next((k.value for k in node.keywords if k.arg == "mode"), None)
             if name == "set_grad_enabled":
-                return not (node.args and isinstance(node.args[0], ast.Constant) and node.args[0].value is True)
-            if name == "inference_mode" and node.args and isinstance(node.args[0], ast.Constant):
-                return bool(node.args[0].value)
+                return not (isinstance(mode, ast.Constant) and mode.value is True)
+            if name == "inference_mode" and isinstance(mode, ast.Constant):
+                return bool(mode.value)
             if name in ("enter_context", "partial", "wraps") and node.args:
                 return self.stops_gradients(node.args[0])
             return bool(names.CONTEXT_NO_GRAD.search(name)) or (

@@ -159,3 +159,85 @@ class Perceptron:
         for i in range(9):
             errors = self.backward(x[i], y[i])
             self.weights += errors * x[i]
+
+#: good 117 one of several optimizers, by a key
+steps = {"g": torch.optim.Adam(net.parameters()), "d": torch.optim.Adam(critic.parameters())}
+for x, y in loader:
+    steps["d"].zero_grad()
+    steps["g"].zero_grad()
+    fake = net(x)
+    judged = critic(fake)
+    loss = -judged.mean()
+    loss.backward()
+    steps["g"].step()
+
+#: good 701 the last line of a cell shows its value
+a = torch.ones(3)
+# %%
+a.to("cuda")
+
+# %% another
+print(a)
+
+#: bad 701 not the last line of a cell
+# %%
+a = torch.ones(3)
+a.to("cuda")  # PLM701
+print(a)
+# %%
+
+#: good 805 log_softmax twice is the same as once
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+    def forward(self, x):
+        return F.log_softmax(self.layer(x), dim=1)
+
+small = Net()
+for x, y in loader:
+    out = small(x)
+    loss = criterion(out, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+#: good 801 everything may come by a star, also what clears the gradients
+from project import *
+
+def train(batches, model, optim_a):
+    for x, y in batches:
+        loss = model(x, y)
+        loss.backward()
+        optim_a.step()
+
+#: good 401 the other arm says where to
+if torch.cuda.is_available():
+    model.load_state_dict(torch.load("model.pt"))
+else:
+    model.load_state_dict(torch.load("model.pt", map_location="cpu"))
+
+#: bad 401 every rank loads onto the GPU it was saved from
+import torch.distributed as dist
+dist.init_process_group("gloo")
+model.load_state_dict(torch.load("model.pt"))  # PLM401
+model = nn.parallel.DistributedDataParallel(model.to(device))
+
+#: bad 110 inference_mode by its keyword, switched off
+def evaluate(model, loader):
+    model.eval()
+    with torch.inference_mode(mode=False):
+        for x, y in loader:
+            print(model(x).argmax())  # PLM110
+evaluate(model, loader)
+
+#: good 110 inference_mode in every form that is on
+@torch.inference_mode
+def evaluate(model, loader):
+    model.eval()
+    for x, y in loader:
+        print(model(x).argmax())
+    with torch.inference_mode(mode=True):
+        for x, y in loader:
+            print(model(x).argmax())
+evaluate(model, loader)

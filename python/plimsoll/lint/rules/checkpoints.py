@@ -19,11 +19,26 @@ def loaded_where_saved(ctx: Context) -> None:
         path = ast.unparse(event.call.args[0]) if event.call.args else ""
         if re.search(r"\.npy|data|feat|embed|token|vocab|index|cache|label|split|tensor\b", path, re.IGNORECASE) and not re.search(r"checkpoint|ckpt|model|weight|state", path, re.IGNORECASE):
             continue
+        if _placed_otherwise(ctx, event):
+            continue
         into = _goes_to_load(ctx, event)
+        ranks = into and ctx.program.symbols.imported("torch.distributed", "torch.nn.parallel") and ctx.mentions("init_process_group", "DistributedDataParallel(", "DDP(") and not any(
+            ctx.program.rank_test(arm.test) for arm, _, _ in event.path if isinstance(arm, ast.If))
         edit = Edit(ctx.program.source.end(event.call) - 1, ctx.program.source.end(event.call) - 1, ', map_location="cpu"')
-        ctx.report("PLM401", event.node, "loads onto the device it was saved from: if that was a GPU, a second copy there, and no start without it",
-                   severity="warning" if into else "info", confidence=HIGH if into else LOW, edits=[edit] if into else [], safe=bool(into),
+        ctx.report("PLM401", event.node, "every rank loads onto the GPU it was saved from: a copy for each rank, all on that one" if ranks else
+                   "loads onto the device it was saved from: if that was a GPU, a second copy there, and no start without it",
+                   severity="warning" if ranks else "info", confidence=HIGH if into else LOW, edits=[edit] if into else [], safe=bool(into),
                    evidence=["its result only goes to load_state_dict(), which copies to where the module is"] if into else [])
+
+
+def _placed_otherwise(ctx: Context, event: Event) -> bool:
+    """Does another arm of the same `if` load with map_location (the author has seen both cases), or is the file one of a program
+    that never leaves the CPU: it saves what it loads, and names no device?"""
+    for arm, _, _ in event.path:
+        if isinstance(arm, ast.If) and any(e is not event and e.name == "torch.load" and e.argument(1, "map_location") is not None and any(
+                a is arm for a, _, _ in e.path) for e in ctx.calls("load")):
+            return True
+    return not ctx.gpu and any(e.name == "torch.save" for e in ctx.calls("save"))
 
 
 def _goes_to_load(ctx: Context, event: Event) -> bool:

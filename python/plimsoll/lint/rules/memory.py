@@ -169,7 +169,8 @@ def _contained(ctx: Context, event: Event, container: str, what: ast.expr, value
     ctx.report("PLM103", event.stmt, f"{container} keeps every iteration's tensors with their graph",
                confidence=HIGH if value.strong or grad_fn else MEDIUM,
                edits=[source.after(what, ".detach()")] if wrapped and not grad_fn and value.kind in values.TENSORS else [], safe=True,
-               evidence=[f"line {loop.node.lineno}: the loop; nothing in it goes backward from {text}"])
+               evidence=[f"line {loop.node.lineno}: the loop; nothing in it goes backward from {text}"],
+               fix=[] if grad_fn or trains or value.device == "cpu" else ["read after the loop only: .detach().cpu(), which frees the GPU too (--unsafe-fixes)"])
 
 
 def _born_in(ctx: Context, trace: Trace, loop: Loop, what: ast.expr) -> bool:
@@ -499,7 +500,8 @@ def _evaluation(ctx: Context, trace: Trace, loop: Loop) -> None:
         edits = [ctx.program.source.line_before(definition, "@torch.inference_mode()")] if ctx.program.symbols.imports.get("torch") == "torch" else []
     ctx.report("PLM110", event.node, "the model builds a graph for every batch here" + (": model.eval() does not stop that" if quiet else ""),
                confidence=HIGH if strong else MEDIUM, edits=edits,
-               evidence=[f"line {loop.node.lineno}: the loop calls {ctx.program.source.segment(event.call.func)}() and never goes backward; no torch.no_grad() around it"])
+               evidence=[f"line {loop.node.lineno}: the loop calls {ctx.program.source.segment(event.call.func)}() and never goes backward; no torch.no_grad() around it"],
+               fix=["torch.inference_mode(), or torch.no_grad() where what comes out is trained on later: tensors of inference mode cannot be"] if trace.return_nodes else [])
 
 
 def _own_gradients(ctx: Context, trace: Trace, inside: list[Event], loop: Loop) -> bool:
@@ -721,8 +723,8 @@ def _generator(ctx: Context, event: Event, trace: Trace, loop: Loop) -> None:
     after = [e for e in inside if e.index > event.index]
     backward = next((e for e in after if ctx.program.is_backward(e)), None)
     step = next((e for e in after if ctx.program.is_step(e) and backward is not None and e.index > backward.index), None)
-    if backward is None or step is None or constant(backward.keyword("retain_graph")) is True or step.of is None or step.of.of != name:
-        return
+    if backward is None or step is None or constant(backward.keyword("retain_graph")) is True or step.of is None or step.of.of != name or not step.receiver:
+        return  # no receiver: `optimizers[key]`, one of several
     result = next((e.name for e in inside if e.kind == "bind" and e.stmt is event.stmt), "")
     if not result or result not in ctx.ancestors(ctx.roots_of_backward(backward), [e for e in inside if e.index < backward.index]):
         return

@@ -22,7 +22,7 @@ def result_discarded(ctx: Context) -> None:
         assert isinstance(func, ast.Attribute)
         if not isinstance(func.value, (ast.Name, ast.Attribute)) or event.attr == "clone" or event.of.qual == "parameter":
             continue
-        if not _certain(ctx, event):
+        if not _certain(ctx, event) or ctx.program.source.shown(event.stmt):
             continue
         name = dotted(func.value)
         ctx.report("PLM701", event.stmt, confidence=HIGH if event.of.strong else MEDIUM, title=f"returns a new tensor that nobody keeps; {name} stays what and where it is",

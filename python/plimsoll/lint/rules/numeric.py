@@ -5,7 +5,7 @@ import ast
 import re
 
 from .. import names, values
-from ..context import HIGH, MEDIUM, Context, checks, constant, in_place, names_in
+from ..context import HIGH, LOW, MEDIUM, Context, checks, constant, in_place, names_in
 from ..finding import Edit
 from ..symbols import dotted
 from ..trace import Event, Loop, Trace, apart, leads_to
@@ -39,7 +39,8 @@ def zero_grad_missing(ctx: Context) -> None:
                 continue
             around = ctx.steps(trace)
             strong = steps[0].of is not None and steps[0].of.strong
-            ctx.report("PLM801", steps[0].node, "gradients of all former steps are added up: zero_grad() is missing", confidence=HIGH if strong else MEDIUM,
+            ctx.report("PLM801", steps[0].node, "gradients of all former steps are added up: zero_grad() is missing", 
+                       confidence=HIGH if strong else LOW if ctx.program.symbols.star else MEDIUM,  # a star: its names, and their zero_grad(), are not seen
                        evidence=[f"line {backward[0].node.lineno}: the backward pass; nothing in the loop of line {loop.node.lineno} clears its gradients"],
                        fix=[f"{steps[0].receiver}.zero_grad() behind the step"])
 
@@ -166,7 +167,7 @@ def softmax_twice(ctx: Context) -> None:
         criterion = _criterion(ctx, event)
         if not functional and not bce and criterion not in ("torch.nn.CrossEntropyLoss", "torch.nn.BCEWithLogitsLoss") or not event.call.args:
             continue
-        wanted = ("sigmoid",) if bce or criterion.endswith("BCEWithLogitsLoss") else ("softmax", "log_softmax")
+        wanted = ("sigmoid",) if bce or criterion.endswith("BCEWithLogitsLoss") else ("softmax",)  # log_softmax twice is log_softmax
         found = _activation(ctx, event, event.call.args[0], wanted)
         if found is not None:
             ctx.report("PLM805", event.node, f"{wanted[0]} is applied twice: the loss does it itself", evidence=[f"line {found.lineno}: the first"], fix=["give the loss the logits"])
@@ -219,7 +220,7 @@ def _last_layer(ctx: Context, trace: Trace, bind: Event, wanted: tuple[str, ...]
         return node
     if isinstance(node, ast.Call) and dotted(node.func).startswith("self."):
         member = ctx.program.attribute(made.of.cls, dotted(node.func))
-        if member is not None and member.qual in ("torch.nn.Softmax", "torch.nn.LogSoftmax") and "softmax" in wanted or member is not None and member.qual == "torch.nn.Sigmoid" and "sigmoid" in wanted:
+        if member is not None and member.qual == "torch.nn.Softmax" and "softmax" in wanted or member is not None and member.qual == "torch.nn.Sigmoid" and "sigmoid" in wanted:
             return node
     return None
 
