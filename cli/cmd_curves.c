@@ -117,18 +117,19 @@ static int take_failing(const char *list, struct failing *out)
 }
 
 /* What was over again is no failure, but a spike that was asked for by name. */
-static bool fails(const struct failing *f, const struct plim_curves_finding *x)
+static bool fails(const struct failing *f, const struct plim_finding *x)
 {
 	bool over = !isnan(x->end_step);
 
-	if (f->ids >> x->id & 1)
-		return !over || x->id == PLIM_CURVES_SPIKE;
+	for (unsigned id = 0; id < PLIM_CURVES_ID_COUNT; id++)
+		if (f->ids >> id & 1 && !strcmp(x->id, plim_curves_id_name(id)))
+			return !over || id == PLIM_CURVES_SPIKE;
 	return f->by_severity && !over && x->severity >= f->least;
 }
 
-static const struct plim_curves_finding *first_failing(const struct failing *f,
-						       const struct plim_curves *c,
-						       const struct plim_curves_run **run)
+static const struct plim_finding *first_failing(const struct failing *f,
+						const struct plim_curves *c,
+						const struct plim_curves_run **run)
 {
 	for (size_t i = 0; i < c->run_count; i++)
 		for (size_t j = 0; j < c->runs[i].finding_count; j++)
@@ -154,7 +155,7 @@ static int make_stop_file(const char *path)
 }
 
 static int run_command(const char *command, const struct plim_curves_run *run,
-		       const struct plim_curves_finding *x)
+		       const struct plim_finding *x)
 {
 	char step[40];
 	int status = 0;
@@ -164,7 +165,7 @@ static int run_command(const char *command, const struct plim_curves_run *run,
 	snprintf(step, sizeof(step), "%.15g", x->step);
 	child = fork();
 	if (!child) {
-		setenv("PLIMSOLL_ID", plim_curves_id_name(x->id), 1);
+		setenv("PLIMSOLL_ID", x->id, 1);
 		setenv("PLIMSOLL_STEP", step, 1);
 		setenv("PLIMSOLL_RUN", run->name, 1);
 		setenv("PLIMSOLL_TITLE", x->title, 1);
@@ -181,7 +182,7 @@ static int run_command(const char *command, const struct plim_curves_run *run,
 }
 
 static int act(const struct curves_opts *o, const struct plim_curves_run *run,
-	       const struct plim_curves_finding *x)
+	       const struct plim_finding *x)
 {
 	int code = o->stop_file ? make_stop_file(o->stop_file) : CMD_DONE;
 
@@ -226,11 +227,10 @@ static void say_new(const struct plim_curves *c, char **told, size_t *room, size
 {
 	for (size_t i = 0; i < c->run_count; i++)
 		for (size_t j = 0; j < c->runs[i].finding_count; j++) {
-			const struct plim_curves_finding *x = &c->runs[i].findings[j];
+			const struct plim_finding *x = &c->runs[i].findings[j];
 			char key[300], line[40];
 			size_t k = (size_t)snprintf(key, sizeof(key), "\n%.180s|%s|%.15g\n",
-						    c->runs[i].source, plim_curves_id_name(x->id),
-						    x->step);
+						    c->runs[i].source, x->id, x->step);
 			time_t now = time(NULL);
 			struct tm tm;
 			char *grown;
@@ -248,8 +248,8 @@ static void say_new(const struct plim_curves *c, char **told, size_t *room, size
 			*n += k;
 			localtime_r(&now, &tm);
 			strftime(line, sizeof(line), "%H:%M:%S", &tm);
-			printf("%s  %s  %s  %s\n", line, plim_severity_name(x->severity),
-			       plim_curves_id_name(x->id), x->title);
+			printf("%s  %s  %s  %s\n", line, plim_severity_name(x->severity), x->id,
+			       x->title);
 		}
 	fflush(stdout);
 }
@@ -258,7 +258,7 @@ static int follow(const struct curves_opts *o, const struct failing *failing, st
 {
 	struct timespec pause = { .tv_sec = (time_t)o->interval };
 	const struct plim_curves_run *run;
-	const struct plim_curves_finding *x;
+	const struct plim_finding *x;
 	time_t end = time(NULL) + (o->last == OPT_NONE ? 0 : (time_t)o->last);
 	char *told = NULL;
 	size_t room = 0, n = 0;
@@ -294,7 +294,7 @@ static int follow(const struct curves_opts *o, const struct failing *failing, st
 static int once(const struct curves_opts *o, const struct failing *failing, struct plim_curves *c)
 {
 	const struct plim_curves_run *run;
-	const struct plim_curves_finding *x;
+	const struct plim_finding *x;
 	int code = show(o, c), acted;
 
 	code = code ? code : write_page(o, c, true);

@@ -68,21 +68,6 @@ struct plim_curves_back {
 	double checkpoint_step; /* its step */
 };
 
-struct plim_curves_finding {
-	enum plim_curves_id id;      /* what it is */
-	enum plim_severity severity; /* how bad */
-	double confidence;           /* 0 to 1 */
-	double step;                 /* where it began */
-	double detected_step;        /* where it could first be said */
-	double end_step;             /* where it was over; null: it lasts to the end of the log */
-	const char *series;          /* that it was found in; null: in the log as a whole */
-	const char *title;           /* one line */
-	const char **evidence;       /* sentences with the numbers */
-	size_t evidence_count;       /* how many */
-	const char **fix;            /* what to do, best first */
-	size_t fix_count;            /* how many */
-};
-
 struct plim_curves_policy {
 	enum plim_stop_policy policy; /* whose rule */
 	uint64_t patience;            /* evaluations */
@@ -108,18 +93,19 @@ struct plim_curves_run {
 	double last_step;  /* of the log */
 	/* from its first to its last time stamp; null: it has none */
 	double seconds;
-	const char *verdict;                  /* one line */
-	enum plim_severity severity;          /* of the worst finding; info: nothing is wrong */
-	struct plim_curves_best best;         /* the best evaluation */
-	struct plim_curves_back go_back;      /* where to go back to */
-	struct plim_curves_series *series;    /* in the log's order */
-	size_t series_count;                  /* how many */
-	struct plim_curves_finding *findings; /* the worst first */
-	size_t finding_count;                 /* how many */
-	struct plim_curves_policy *policies;  /* early stopping, replayed */
-	size_t policy_count;                  /* how many */
-	const char **notes;                   /* what was skipped, and how the log was understood */
-	size_t note_count;                    /* how many */
+	const char *verdict;               /* one line */
+	enum plim_severity severity;       /* of the worst finding; info: nothing is wrong */
+	struct plim_curves_best best;      /* the best evaluation */
+	struct plim_curves_back go_back;   /* where to go back to */
+	struct plim_curves_series *series; /* in the log's order */
+	size_t series_count;               /* how many */
+	/* the worst first; the id is plim_curves_id_name's, place.file the log */
+	struct plim_finding *findings;
+	size_t finding_count;                /* how many */
+	struct plim_curves_policy *policies; /* early stopping, replayed */
+	size_t policy_count;                 /* how many */
+	const char **notes;                  /* what was skipped, and how the log was understood */
+	size_t note_count;                   /* how many */
 };
 
 struct plim_curves {

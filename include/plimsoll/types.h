@@ -84,6 +84,10 @@ struct plim_finding {
 	 */
 	uint64_t *allocations;
 	size_t allocation_count;
+	const char *series;   /* of a training log; null: of none, or of the log as a whole */
+	double step;          /* of a training log, where it began; null: of none */
+	double detected_step; /* likewise: where it could first be said */
+	double end_step;      /* likewise: where it was over; null: it lasts to the end */
 };
 
 /* ---- verdicts on an out-of-memory error ---- */

@@ -48,6 +48,14 @@ class Finding(Object):
     allocations: list[int]
     """numbers of the allocations that it is about, from 0 in the order of the recording, the largest 4,096; empty:
     not known"""
+    series: str | None
+    """of a training log; null: of none, or of the log as a whole"""
+    step: float | None
+    """of a training log, where it began; null: of none"""
+    detected_step: float | None
+    """likewise: where it could first be said"""
+    end_step: float | None
+    """likewise: where it was over; null: it lasts to the end"""
     _objects: ClassVar[dict[str, type[Object]]] = {"place": Place}
 
 
@@ -388,30 +396,6 @@ class CurvesSeries(Object):
     """where that was"""
 
 
-class CurvesFinding(Object):
-    __slots__ = ()
-    id: Literal["nan", "inf", "spike", "diverged", "explosion", "overfit", "collapse", "plateau", "early_stop", "scaler_skips", "memory_creep", "learning_rate", "log_damage"]
-    """what it is"""
-    severity: Literal["info", "warning", "error"]
-    """how bad"""
-    confidence: float | None
-    """0 to 1"""
-    step: float | None
-    """where it began"""
-    detected_step: float | None
-    """where it could first be said"""
-    end_step: float | None
-    """where it was over; null: it lasts to the end of the log"""
-    series: str | None
-    """that it was found in; null: in the log as a whole"""
-    title: str | None
-    """one line"""
-    evidence: list[str]
-    """sentences with the numbers"""
-    fix: list[str]
-    """what to do, best first"""
-
-
 class CurvesPolicy(Object):
     __slots__ = ()
     policy: Literal["plimsoll", "keras", "lightning", "transformers"]
@@ -464,13 +448,13 @@ class CurvesRun(Object):
     """where to go back to"""
     series: list[CurvesSeries]
     """in the log's order"""
-    findings: list[CurvesFinding]
-    """the worst first"""
+    findings: list[Finding]
+    """the worst first; the id is plim_curves_id_name's, place.file the log"""
     policies: list[CurvesPolicy]
     """early stopping, replayed"""
     notes: list[str]
     """what was skipped, and how the log was understood"""
-    _objects: ClassVar[dict[str, type[Object]]] = {"best": CurvesBest, "go_back": CurvesBack, "series": CurvesSeries, "findings": CurvesFinding, "policies": CurvesPolicy}
+    _objects: ClassVar[dict[str, type[Object]]] = {"best": CurvesBest, "go_back": CurvesBack, "series": CurvesSeries, "findings": Finding, "policies": CurvesPolicy}
 
 
 class CurvesFields(Object):

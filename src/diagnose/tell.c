@@ -1,6 +1,7 @@
 /* What a recording's device says of its failures and findings, as the public structs that verbs show. */
 #include "diagnose.h"
 
+#include <math.h>
 #include <string.h>
 
 #define VERDICTS_EACH_END 4 /* of many failures, the first and the last ones are explained */
@@ -354,6 +355,9 @@ static enum plim_status fill_one(const struct diagnosis *x, const struct finding
 		.per_period_bytes = from->bytes_per_period,
 		.period = from->period,
 		.place = { .frame = frame, .inferred = from->inferred },
+		.step = NAN,
+		.detected_step = NAN,
+		.end_step = NAN,
 	};
 	if (!out->title)
 		return mem_status(err);
@@ -391,7 +395,10 @@ static void fill_death(const struct plim_report_oom *last, double confidence,
 		.fix = v->helps,
 		.fix_count = v->helps_count,
 		.see = cause == PLIM_CAUSE_FRAGMENTATION ? whatif : owners,
-		.see_count = 1
+		.see_count = 1,
+		.step = NAN,
+		.detected_step = NAN,
+		.end_step = NAN
 	};
 }
 

@@ -164,6 +164,10 @@ export interface Finding {
 	fix: string[]; // what helps, in words and code, best first
 	see: string[]; // commands and pages that tell more
 	allocations: number[]; // numbers of the allocations that it is about, from 0 in the order of the recording, the largest 4,096; empty: not known
+	series: string | null; // of a training log; null: of none, or of the log as a whole
+	step: number | null; // of a training log, where it began; null: of none
+	detected_step: number | null; // likewise: where it could first be said
+	end_step: number | null; // likewise: where it was over; null: it lasts to the end
 }
 
 export interface ReportLeak {
@@ -262,19 +266,6 @@ export interface CurvesSeries {
 	max_step: number | null; // where that was
 }
 
-export interface CurvesFinding {
-	id: "nan" | "inf" | "spike" | "diverged" | "explosion" | "overfit" | "collapse" | "plateau" | "early_stop" | "scaler_skips" | "memory_creep" | "learning_rate" | "log_damage"; // what it is
-	severity: "info" | "warning" | "error"; // how bad
-	confidence: number | null; // 0 to 1
-	step: number | null; // where it began
-	detected_step: number | null; // where it could first be said
-	end_step: number | null; // where it was over; null: it lasts to the end of the log
-	series: string | null; // that it was found in; null: in the log as a whole
-	title: string | null; // one line
-	evidence: string[]; // sentences with the numbers
-	fix: string[]; // what to do, best first
-}
-
 export interface CurvesPolicy {
 	policy: "plimsoll" | "keras" | "lightning" | "transformers"; // whose rule
 	patience: number | null; // evaluations
@@ -302,7 +293,7 @@ export interface CurvesRun {
 	best: CurvesBest; // the best evaluation
 	go_back: CurvesBack; // where to go back to
 	series: CurvesSeries[]; // in the log's order
-	findings: CurvesFinding[]; // the worst first
+	findings: Finding[]; // the worst first; the id is plim_curves_id_name's, place.file the log
 	policies: CurvesPolicy[]; // early stopping, replayed
 	notes: string[]; // what was skipped, and how the log was understood
 }

@@ -76,6 +76,9 @@ static enum plim_status fill_findings(struct plim_ckpt *r, struct plim_err *err)
 					.bytes = PLIM_UNKNOWN,
 					.per_period_bytes = PLIM_UNKNOWN,
 					.place = { .line = PLIM_UNKNOWN, .offset = f->offset },
+					.step = NAN,
+					.detected_step = NAN,
+					.end_step = NAN,
 				};
 		}
 	return st;

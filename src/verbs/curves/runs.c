@@ -45,7 +45,7 @@ static enum plim_status fill_series(struct filling *f)
 
 /* ---- findings ---- */
 
-static enum plim_status put_words(struct filling *f, struct plim_curves_finding *to,
+static enum plim_status put_words(struct filling *f, struct plim_finding *to,
 				  const struct series_words *w)
 {
 	struct lines evidence = { .arena = &f->h->arena, .err = f->err };
@@ -65,23 +65,42 @@ static enum plim_status put_words(struct filling *f, struct plim_curves_finding 
 
 static int worst_first(const void *a, const void *b)
 {
-	const struct plim_curves_finding *x = a, *y = b;
+	const struct plim_finding *x = a, *y = b;
 
 	if (x->severity != y->severity)
 		return x->severity < y->severity ? 1 : -1;
 	if (x->step != y->step)
 		return x->step < y->step ? -1 : 1;
-	return (x->id > y->id) - (x->id < y->id);
+	return strcmp(x->id, y->id);
 }
 
-#define INFO(what, at)                                                                       \
-	{                                                                                    \
-		.id = (what), .severity = PLIM_SEVERITY_INFO, .confidence = 1, .step = (at), \
-		.detected_step = (at), .end_step = NAN                                       \
-	}
+/* One of which nothing is known but what it is, which is certain, and where. */
+static struct plim_finding finding_at(const struct filling *f, enum plim_curves_id id, double step)
+{
+	return (struct plim_finding){
+		.id = plim_curves_id_name(id),
+		.severity = PLIM_SEVERITY_INFO,
+		.confidence = 1,
+		.bytes = PLIM_UNKNOWN,
+		.per_period_bytes = PLIM_UNKNOWN,
+		.place = { .file = f->out->source, .line = PLIM_UNKNOWN, .offset = PLIM_UNKNOWN },
+		.step = step,
+		.detected_step = step,
+		.end_step = NAN
+	};
+}
+
+static enum plim_curves_id id_of(const struct plim_finding *f)
+{
+	unsigned id = 0;
+
+	while (id < PLIM_CURVES_ID_COUNT && strcmp(f->id, plim_curves_id_name(id)) != 0)
+		id++;
+	return id;
+}
 
 /* The policy whose advice is the headline, if it would have stopped before the end. */
-static enum plim_status tell_stop(struct filling *f, struct plim_curves_finding **to)
+static enum plim_status tell_stop(struct filling *f, struct plim_finding **to)
 {
 	const struct plim_curves_policy *p = NULL;
 	const char *series = f->out->best.series ? f->out->best.series : "?";
@@ -93,7 +112,7 @@ static enum plim_status tell_stop(struct filling *f, struct plim_curves_finding 
 			p = &f->out->policies[i];
 	if (!p || !(p->saved_steps > 0))
 		return PLIM_OK;
-	**to = (struct plim_curves_finding)INFO(PLIM_CURVES_EARLY_STOP, p->stop_step);
+	**to = finding_at(f, PLIM_CURVES_EARLY_STOP, p->stop_step);
 	(*to)->series = f->out->best.series;
 	s.patience = p->patience;
 	s.stop_step = p->stop_step;
@@ -101,21 +120,20 @@ static enum plim_status tell_stop(struct filling *f, struct plim_curves_finding 
 	return put_words(f, (*to)++, &w);
 }
 
-static enum plim_status tell_damage(struct filling *f, struct plim_curves_finding **to)
+static enum plim_status tell_damage(struct filling *f, struct plim_finding **to)
 {
 	struct series_words w;
 
 	if (!series_tell_damage(f->r, &w))
 		return PLIM_OK;
-	**to = (struct plim_curves_finding)INFO(PLIM_CURVES_LOG_DAMAGE, NAN);
+	**to = finding_at(f, PLIM_CURVES_LOG_DAMAGE, NAN);
 	return put_words(f, (*to)++, &w);
 }
 
 static enum plim_status fill_findings(struct filling *f)
 {
 	const struct series_monitor *m = &f->r->monitor;
-	struct plim_curves_finding *to =
-		arena_take(&f->h->arena, m->findings.n + 2, sizeof(*to), f->err);
+	struct plim_finding *to = arena_take(&f->h->arena, m->findings.n + 2, sizeof(*to), f->err);
 	struct series_words words;
 	enum plim_status st = PLIM_OK;
 
@@ -129,13 +147,12 @@ static enum plim_status fill_findings(struct filling *f)
 		if (!series_finding_counts(m, x) ||
 		    (x->id == PLIM_CURVES_PLATEAU && !isnan(x->end)))
 			continue;
-		*to = (struct plim_curves_finding){ .id = x->id,
-						    .severity = x->severity,
-						    .confidence = x->confidence,
-						    .step = x->step,
-						    .detected_step = x->detected,
-						    .end_step = x->end,
-						    .series = intern_text(&m->names, x->series) };
+		*to = finding_at(f, x->id, x->step);
+		to->severity = x->severity;
+		to->confidence = x->confidence;
+		to->detected_step = x->detected;
+		to->end_step = x->end;
+		to->series = intern_text(&m->names, x->series);
 		series_tell(m, x, &words);
 		st = put_words(f, to++, &words);
 	}
@@ -204,14 +221,14 @@ static enum plim_status fill_best(struct filling *f, uint32_t series)
 static enum plim_status fill_back(struct filling *f)
 {
 	struct plim_curves_back *b = &f->out->go_back;
-	const struct plim_curves_finding *why = NULL;
+	const struct plim_finding *why = NULL;
 	char step[32];
 
 	*b = (struct plim_curves_back){ .step = NAN, .checkpoint_step = NAN };
 	for (size_t i = 0; i < f->out->finding_count; i++) {
-		const struct plim_curves_finding *x = &f->out->findings[i];
+		const struct plim_finding *x = &f->out->findings[i];
 		bool lasts = isnan(x->end_step) && x->severity != PLIM_SEVERITY_INFO;
-		double to = lasts ? series_back_for(x->id, x->step, f->out->best.step) : NAN;
+		double to = lasts ? series_back_for(id_of(x), x->step, f->out->best.step) : NAN;
 
 		if (to >= 0 && !(b->step <= to)) {
 			b->step = to;
@@ -220,11 +237,10 @@ static enum plim_status fill_back(struct filling *f)
 	}
 	if (!why)
 		return PLIM_OK;
-	b->why = why->id == PLIM_CURVES_OVERFIT || why->id == PLIM_CURVES_COLLAPSE
+	b->why = id_of(why) == PLIM_CURVES_OVERFIT || id_of(why) == PLIM_CURVES_COLLAPSE
 			 ? arena_text(&f->h->arena, f->err, "the best evaluation is at step %s",
 				      series_step_text(step, b->step))
-			 : arena_text(&f->h->arena, f->err, "%s begins at step %s",
-				      plim_curves_id_name(why->id),
+			 : arena_text(&f->h->arena, f->err, "%s begins at step %s", why->id,
 				      series_step_text(step, why->step));
 	if (!b->why)
 		return mem_status(f->err);

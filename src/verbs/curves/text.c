@@ -221,13 +221,13 @@ static void put_severity(struct text *t, enum plim_severity s)
 	text_plain(t);
 }
 
-static void put_finding(struct text *t, const struct plim_curves_finding *f, bool brief)
+static void put_finding(struct text *t, const struct plim_finding *f, bool brief)
 {
 	char head[64];
 
 	text_puts(t, "\n");
 	put_severity(t, f->severity);
-	snprintf(head, sizeof(head), "  %s  ", plim_curves_id_name(f->id));
+	snprintf(head, sizeof(head), "  %s  ", f->id);
 	text_puts(t, head);
 	text_wrap_name(t, (unsigned)(strlen(plim_severity_name(f->severity)) + strlen(head)), 2,
 		       f->title);
@@ -427,12 +427,12 @@ static void put_ids(struct text *t, const struct plim_curves_run *o)
 		bool again = o->findings[i].severity == PLIM_SEVERITY_INFO;
 
 		for (size_t j = 0; j < i; j++)
-			again |= o->findings[j].id == o->findings[i].id;
+			again |= !strcmp(o->findings[j].id, o->findings[i].id);
 		if (again)
 			continue;
 		if (!told)
 			text_hue(t, o->severity == PLIM_SEVERITY_ERROR ? TEXT_BAD : TEXT_HEAD);
-		text_printf(t, "%s%s", told++ ? ", " : "", plim_curves_id_name(o->findings[i].id));
+		text_printf(t, "%s%s", told++ ? ", " : "", o->findings[i].id);
 	}
 	if (told)
 		text_plain(t);

@@ -1,7 +1,7 @@
 // The runs of a page of curves, as docs/curves.md describes them, and which of their curves share a chart.
 
 import { clean, unpack } from "../page";
-import type { CurvesFinding, CurvesRun, CurvesSeries } from "../results";
+import type { CurvesRun, CurvesSeries, Finding } from "../results";
 
 export interface Curve {
 	series: number; // index into run.series
@@ -139,7 +139,7 @@ export function smooth(values: (number | null)[], weight: number): (number | nul
 	});
 }
 
-export type Finding = CurvesFinding;
+export type { Finding };
 
 // ---- numbers, as the terminal writes them ----
 
