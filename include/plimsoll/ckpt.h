@@ -167,8 +167,9 @@ struct plim_ckpt {
 };
 
 /*
- * Read a file or a folder.  What is wrong with it is told in *out, not as an error: PLIM_E_IO is a file
- * that cannot be opened, PLIM_E_LIMIT one that needs more memory than allowed.
+ * Read a file or a folder; "/dev/fd/N" is an open file, also one in memory (memfd_create).  What is wrong with it is told
+ * in *out, not as an error: PLIM_E_IO is a file that cannot be opened, PLIM_E_LIMIT one that needs more memory than
+ * allowed.
  */
 PLIM_API enum plim_status plim_ckpt_open(const char *path, const struct plim_ckpt_options *options,
 					 struct plim_ckpt **out, struct plim_err *err);

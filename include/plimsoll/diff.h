@@ -9,6 +9,7 @@
 #ifndef PLIMSOLL_DIFF_H
 #define PLIMSOLL_DIFF_H
 
+#include <plimsoll/recording.h>
 #include <plimsoll/report.h>
 
 #ifdef __cplusplus
@@ -231,6 +232,14 @@ struct plim_diff {
 PLIM_API enum plim_status plim_diff_open(const char *a, const char *b,
 					 const struct plim_diff_options *options,
 					 struct plim_diff **out, struct plim_err *err);
+
+/*
+ * The same of recordings that have been read, from memory or a descriptor, too, or were appended to.  It borrows them: free
+ * it first.  `options->max_memory_bytes` bounds what the comparison itself needs.
+ */
+PLIM_API enum plim_status plim_diff_of(struct plim_recording *a, struct plim_recording *b,
+				       const struct plim_diff_options *options,
+				       struct plim_diff **out, struct plim_err *err);
 PLIM_API void plim_diff_free(struct plim_diff *d);
 
 /* As JSON, schema diff/2 (docs/json.md), and as text for a person. */

@@ -243,6 +243,68 @@ enum plim_status recording_of_events(struct appended *a, struct recording **out,
 /* "optimizer state" of "optimizer_state", for a person; what is no category is given back. */
 const char *recording_category_words(const char *name);
 
+/* ---- two recordings, owner by owner (compare.c) ---- */
+
+enum { COMPARED_A, COMPARED_B };
+enum compared_moment { COMPARED_PEAK, COMPARED_END, COMPARED_MOMENTS };
+
+/* What allocations are put together by. */
+enum compared_group {
+	COMPARED_BY_FRAME,
+	COMPARED_BY_STACK,
+	COMPARED_BY_CATEGORY,
+	COMPARED_BY_PHASE,
+	COMPARED_BY_SIZE,
+};
+
+/* A device of each, with its PARTS; NULL: that recording has none. */
+struct comparison {
+	struct mem *mem;
+	const struct timeline_matching *matching;
+	struct recording_device *device[2];
+	uint32_t event[COMPARED_MOMENTS][2]; /* at which it is looked what lives */
+};
+
+struct compared_sum {
+	uint64_t bytes, count;
+};
+
+/* Allocations of both recordings whose place is the same. */
+struct compared_owner {
+	uint32_t stack[2], frame[2]; /* of its largest allocation; TRACE_NONE */
+	uint64_t largest[2];         /* that one's bytes */
+	uint64_t value;              /* what else is common to them: size, category, phase */
+	uint32_t loose, function;    /* keys for a second and a third look; TRACE_NONE */
+	uint32_t into;               /* its own number, or of the owner that took it in */
+	uint32_t whole;              /* of a part: the owner it is of */
+	struct compared_sum run[2];  /* all that was ever allocated */
+	struct compared_sum at[COMPARED_MOMENTS][2]; /* what lives */
+	uint8_t inferred, match;                     /* enum plim_diff_match */
+};
+
+/* Of each owner, what of it lives in each category. */
+struct compared_kinds {
+	uint64_t bytes[COMPARED_MOMENTS][2][TIMELINE_CATEGORIES];
+};
+
+/* Owners, and the stacks inside them, of one pair of devices. */
+struct compared_owners {
+	struct mem *mem;
+	enum compared_group group;
+	VEC(struct compared_owner) list, parts;
+	VEC(struct compared_kinds) kinds; /* of list */
+	/* of the bytes that Python allocated: by owners that both have; NaN: none */
+	double shared[2];
+};
+
+/* Put together what was ever allocated, and what is the same in both. */
+enum plim_status recording_compare(const struct comparison *of, enum compared_group group,
+				   struct compared_owners *out, struct plim_err *err);
+void compared_release(struct compared_owners *o);
+
+/* B less A; sizes beyond 2^63 are held at its ends. */
+int64_t compared_change(uint64_t a, uint64_t b);
+
 /* ---- many recordings, of which only a row each stays (set*.c) ---- */
 
 struct set_item;

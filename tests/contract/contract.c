@@ -280,6 +280,25 @@ static void json_of(const struct plim_input *input, struct plim_buffer *out, con
 	plim_recording_free(recorded);
 }
 
+/* Of one run, as memory and as a descriptor: nothing differs. */
+static void try_diff(const struct plim_input *a, const struct plim_input *b)
+{
+	const struct plim_input *const by[2] = { a, b };
+	struct plim_recording *r[2] = { NULL, NULL };
+	struct plim_diff *d = NULL;
+	struct plim_err err;
+
+	for (int i = 0; i < 2; i++)
+		check(!plim_recording_read(by[i], NULL, &r[i], &err), "a recording", &err);
+	if (r[0] && r[1])
+		check(!plim_diff_of(r[0], r[1], NULL, &d, &err) && d && !d->different &&
+			      d->device_count,
+		      "a comparison of what was read", &err);
+	plim_diff_free(d);
+	plim_recording_free(r[0]);
+	plim_recording_free(r[1]);
+}
+
 static void try_input(void)
 {
 	struct plim_input by[3] = { { .size = sizeof(*by), .path = snapshot, .name = "it" },
@@ -303,6 +322,9 @@ static void try_input(void)
 			      !memcmp(json[i].text, json[0].text, json[0].bytes),
 		      i == 1 ? "memory is not told as a path is" : "a descriptor is not", NULL);
 	check(f && fgetc(f) != EOF, "the descriptor was closed", NULL);
+	if (f)
+		rewind(f);
+	try_diff(&by[1], &by[2]);
 	by[1].size = 0;
 	check(plim_recording_read(&by[1], NULL, &recorded, &err) == PLIM_E_ARG && !recorded,
 	      "an input without its size", &err);
@@ -472,6 +494,35 @@ static void try_durable(void)
 	      "a folder that is not there", &err);
 }
 
+/* A checkpoint from a descriptor, whose file has no name any more. */
+static void try_descriptor(void)
+{
+	struct plim_ckpt_options o;
+	struct plim_ckpt *by_path = NULL, *c = NULL;
+	struct plim_err err;
+	FILE *f = tmpfile();
+	char path[32], *bytes;
+	size_t n;
+
+	plim_ckpt_options_init(&o);
+	o.flags = PLIM_CKPT_VERIFY;
+	bytes = slurp(checkpoint, &n);
+	check(f && fwrite(bytes, 1, n, f) == n && !fflush(f), "a file without a name", NULL);
+	snprintf(path, sizeof(path), "/dev/fd/%d", f ? fileno(f) : -1);
+	check(!plim_ckpt_open(checkpoint, &o, &by_path, &err) &&
+		      !plim_ckpt_open(path, &o, &c, &err),
+	      "a checkpoint of a descriptor", &err);
+	check(by_path && c && c->verdict == by_path->verdict && c->tensor_count &&
+		      c->tensor_count == by_path->tensor_count &&
+		      c->tensor_bytes == by_path->tensor_bytes,
+	      "a descriptor's checkpoint is told otherwise", NULL);
+	plim_ckpt_free(by_path);
+	plim_ckpt_free(c);
+	free(bytes);
+	if (f)
+		fclose(f);
+}
+
 static void try_extract_flags(void)
 {
 	struct plim_ckpt_extracted out = { .bytes = 1 };
@@ -504,6 +555,7 @@ int main(int argc, char **argv)
 	try_text();
 	try_columns();
 	try_durable();
+	try_descriptor();
 	try_extract_flags();
 	if (!failures)
 		printf("%zu options structs\n", sizeof(rows) / sizeof(*rows));

@@ -177,9 +177,70 @@ static void test_diff(void **state)
 
 		assert_int_equal(n->owners, 0); /* its own are of both recordings at once */
 		assert_int_equal(n->findings, 1);
-		assert_int_equal(n->deaths, s == DIFF_B);
+		assert_int_equal(n->deaths, s == COMPARED_B);
 	}
 	plim_diff_free(d);
+}
+
+static void json_of_diff(const struct plim_diff *d, struct plim_buffer *out)
+{
+	struct plim_err err;
+
+	assert_int_equal(plim_diff_json(d, plim_buffer_write, out, &err), PLIM_OK);
+}
+
+/* Recordings that were read before: the same answer, nothing replayed twice, and they are the caller's. */
+static void test_diff_of(void **state)
+{
+	const char *const path[2] = { healthy_path, dying_path };
+	struct plim_buffer by_path = { .text = NULL }, of_read = { .text = NULL };
+	struct plim_recording *r[2];
+	struct plim_report *report;
+	const struct allocator_replay *replay;
+	struct plim_diff *d;
+	struct plim_err err;
+
+	(void)state;
+	assert_int_equal(plim_diff_open(path[0], path[1], NULL, &d, &err), PLIM_OK);
+	json_of_diff(d, &by_path);
+	plim_diff_free(d);
+	for (int s = 0; s < 2; s++)
+		assert_int_equal(plim_recording_open(path[s], NULL, &r[s], &err), PLIM_OK);
+	assert_int_equal(plim_report_of(r[1], NULL, &report, &err), PLIM_OK);
+	replay = r[1]->recording->devices[0].replay;
+	for (int again = 0; again < 2; again++) {
+		assert_int_equal(plim_diff_of(r[0], r[1], NULL, &d, &err), PLIM_OK);
+		assert_ptr_equal(r[1]->recording->devices[0].replay, replay);
+		assert_int_equal(r[1]->reports, 2);
+		of_read.bytes = 0;
+		json_of_diff(d, &of_read);
+		assert_string_equal(of_read.text, by_path.text);
+		plim_diff_free(d);
+		assert_int_equal(r[1]->reports, 1);
+	}
+	plim_report_free(report);
+	plim_recording_free(r[0]);
+	plim_recording_free(r[1]);
+	plim_buffer_release(&by_path);
+	plim_buffer_release(&of_read);
+}
+
+/* ... also where one of them cannot be told of: the other one is let go. */
+static void test_diff_of_nothing(void **state)
+{
+	struct plim_diff_options o;
+	struct plim_recording *r;
+	struct plim_diff *d;
+	struct plim_err err;
+
+	(void)state;
+	plim_diff_options_init(&o);
+	o.device = 7;
+	assert_int_equal(plim_recording_open(healthy_path, NULL, &r, &err), PLIM_OK);
+	assert_int_equal(plim_diff_of(r, r, &o, &d, &err), PLIM_E_ARG);
+	assert_null(d);
+	assert_int_equal(r->reports, 0);
+	plim_recording_free(r);
 }
 
 /* Two reports of one recording: the second finds done what the first did. */
@@ -427,6 +488,8 @@ int main(void)
 		cmocka_unit_test(test_no_memory),
 		cmocka_unit_test(test_whatif),
 		cmocka_unit_test(test_diff),
+		cmocka_unit_test(test_diff_of),
+		cmocka_unit_test(test_diff_of_nothing),
 		cmocka_unit_test(test_two_reports),
 		cmocka_unit_test(test_append_addresses),
 		cmocka_unit_test(test_append_requests),

@@ -9,20 +9,20 @@
 /* With --redact what is the same has the same word in both. */
 static void share_word(struct recording_names h[2], uint32_t in_a, uint32_t in_b)
 {
-	if (in_a >= h[DIFF_A].of->snapshot->heap.strings.n || in_b == TRACE_NONE ||
-	    h[DIFF_B].words[in_b])
+	if (in_a >= h[COMPARED_A].of->snapshot->heap.strings.n || in_b == TRACE_NONE ||
+	    h[COMPARED_B].words[in_b])
 		return;
-	if (!h[DIFF_A].words[in_a])
-		h[DIFF_A].words[in_a] = ++h[DIFF_A].word_count;
-	h[DIFF_B].words[in_b] = h[DIFF_A].words[in_a];
+	if (!h[COMPARED_A].words[in_a])
+		h[COMPARED_A].words[in_a] = ++h[COMPARED_A].word_count;
+	h[COMPARED_B].words[in_b] = h[COMPARED_A].words[in_a];
 }
 
 /* ... and what is not has another one. */
 static void share_count(struct recording_names h[2])
 {
-	uint32_t a = h[DIFF_A].word_count, b = h[DIFF_B].word_count;
+	uint32_t a = h[COMPARED_A].word_count, b = h[COMPARED_B].word_count;
 
-	h[DIFF_A].word_count = h[DIFF_B].word_count = a > b ? a : b;
+	h[COMPARED_A].word_count = h[COMPARED_B].word_count = a > b ? a : b;
 }
 
 const char *diff_frame(struct plim_diff *d, int s, uint32_t frame, struct plim_err *err)
@@ -33,11 +33,11 @@ const char *diff_frame(struct plim_diff *d, int s, uint32_t frame, struct plim_e
 	if (frame == TRACE_NONE)
 		return NULL;
 	share_count(h);
-	if (s == DIFF_B && h[s].redact) {
+	if (s == COMPARED_B && h[s].redact) {
 		const struct snapshot_frame *f = snapshot_frame(h[s].of->snapshot, frame);
 
 		share_word(h, x->file[frame], f->filename);
-		share_word(h, x->name[DIFF_B][frame], f->name);
+		share_word(h, x->name[COMPARED_B][frame], f->name);
 		share_count(h);
 	}
 	return recording_frame(&h[s], frame, err);
@@ -64,7 +64,7 @@ static enum plim_status fill_stack(struct plim_diff *d, int s, uint32_t stack,
 /* ---- rows ---- */
 
 struct ranked {
-	const struct diff_owner *owner;
+	const struct compared_owner *owner;
 	int64_t change;
 	uint64_t bytes;
 	uint32_t number, part; /* the part that changed most with it; TRACE_NONE */
@@ -72,14 +72,14 @@ struct ranked {
 
 struct filling {
 	struct plim_diff *d;
-	const struct diff_owners *owners;
-	enum diff_moment moment;
+	const struct compared_owners *owners;
+	enum compared_moment moment;
 	struct plim_err *err;
 };
 
-static int64_t change_of(const struct diff_owner *o, enum diff_moment m)
+static int64_t change_of(const struct compared_owner *o, enum compared_moment m)
 {
-	return diff_change(o->at[m][DIFF_A].bytes, o->at[m][DIFF_B].bytes);
+	return compared_change(o->at[m][COMPARED_A].bytes, o->at[m][COMPARED_B].bytes);
 }
 
 static uint64_t size_of(int64_t change)
@@ -98,17 +98,17 @@ static int larger_change(const void *a, const void *b)
 	return (x->number > y->number) - (x->number < y->number);
 }
 
-static int changed(const struct diff_owner *o, enum diff_moment m)
+static int changed(const struct compared_owner *o, enum compared_moment m)
 {
-	return o->at[m][DIFF_A].bytes != o->at[m][DIFF_B].bytes ||
-	       o->at[m][DIFF_A].count != o->at[m][DIFF_B].count;
+	return o->at[m][COMPARED_A].bytes != o->at[m][COMPARED_B].bytes ||
+	       o->at[m][COMPARED_A].count != o->at[m][COMPARED_B].count;
 }
 
 /* The part of each owner that went furthest the way the owner went. */
 static void rank_parts(const struct filling *f, struct ranked *of_owner)
 {
 	for (uint32_t p = 0; p < f->owners->parts.n; p++) {
-		const struct diff_owner *part = &f->owners->parts.at[p];
+		const struct compared_owner *part = &f->owners->parts.at[p];
 		struct ranked *r = &of_owner[part->whole];
 		int64_t own = change_of(part, f->moment), best;
 
@@ -125,14 +125,14 @@ static void rank_parts(const struct filling *f, struct ranked *of_owner)
 static enum plim_status name_part(const struct filling *f, const struct ranked *r,
 				  struct plim_diff_row *row)
 {
-	const struct diff_owner *part;
+	const struct compared_owner *part;
 	enum plim_status st;
 	int s;
 
 	if (r->part == TRACE_NONE)
 		return PLIM_OK;
 	part = &f->owners->parts.at[r->part];
-	s = part->stack[DIFF_B] != TRACE_NONE ? DIFF_B : DIFF_A;
+	s = part->stack[COMPARED_B] != TRACE_NONE ? COMPARED_B : COMPARED_A;
 	row->part_change_bytes = change_of(part, f->moment);
 	st = fill_stack(f->d, s, part->stack[s], row, f->err);
 	for (size_t i = 0; !st && i < row->stack_count && !row->part; i++)
@@ -144,12 +144,12 @@ static enum plim_status name_part(const struct filling *f, const struct ranked *
 static void name_category(const struct filling *f, const struct ranked *r,
 			  struct plim_diff_row *row)
 {
-	const struct diff_kinds *kinds = &f->owners->kinds.at[r->number];
+	const struct compared_kinds *kinds = &f->owners->kinds.at[r->number];
 	int64_t most = 0;
 
 	for (int k = 0; k < TIMELINE_CATEGORIES; k++) {
-		int64_t change = diff_change(kinds->bytes[f->moment][DIFF_A][k],
-					     kinds->bytes[f->moment][DIFF_B][k]);
+		int64_t change = compared_change(kinds->bytes[f->moment][COMPARED_A][k],
+						 kinds->bytes[f->moment][COMPARED_B][k]);
 
 		if (!change || (change < 0) != (r->change < 0) || size_of(change) <= size_of(most))
 			continue;
@@ -165,22 +165,22 @@ static const char *phase_name(uint64_t phase)
 }
 
 /* What is common to the owner's allocations, in words; NULL: no Python stack. */
-static enum plim_status name_row(const struct filling *f, const struct diff_owner *o,
+static enum plim_status name_row(const struct filling *f, const struct compared_owner *o,
 				 struct plim_diff_row *row)
 {
 	struct plim_diff_hidden *h = f->d->hidden;
 	const char *names[2] = { NULL, NULL };
 
 	switch (f->owners->group) {
-	case DIFF_BY_CATEGORY: row->name = timeline_category_names[o->value]; return PLIM_OK;
-	case DIFF_BY_PHASE: row->name = phase_name(o->value); return PLIM_OK;
-	case DIFF_BY_SIZE:
+	case COMPARED_BY_CATEGORY: row->name = timeline_category_names[o->value]; return PLIM_OK;
+	case COMPARED_BY_PHASE: row->name = phase_name(o->value); return PLIM_OK;
+	case COMPARED_BY_SIZE:
 		row->name = arena_text(&h->arena, f->err, "%llu bytes each",
 				       (unsigned long long)o->value);
 		/* a plan knows which tensor it is */
-		if (row->name && recording_is_plan(h->recording[DIFF_A]) &&
-		    o->frame[DIFF_A] != TRACE_NONE) {
-			row->a_name = diff_frame(f->d, DIFF_A, o->frame[DIFF_A], f->err);
+		if (row->name && recording_is_plan(h->recording[COMPARED_A]) &&
+		    o->frame[COMPARED_A] != TRACE_NONE) {
+			row->a_name = diff_frame(f->d, COMPARED_A, o->frame[COMPARED_A], f->err);
 			return row->a_name ? PLIM_OK : mem_status(f->err);
 		}
 		return row->name ? PLIM_OK : mem_status(f->err);
@@ -193,9 +193,10 @@ static enum plim_status name_row(const struct filling *f, const struct diff_owne
 		if (!names[s])
 			return mem_status(f->err);
 	}
-	row->name = names[DIFF_B] ? names[DIFF_B] : names[DIFF_A];
-	row->a_name = names[DIFF_A] && names[DIFF_B] && strcmp(names[DIFF_A], names[DIFF_B]) != 0
-			      ? names[DIFF_A]
+	row->name = names[COMPARED_B] ? names[COMPARED_B] : names[COMPARED_A];
+	row->a_name = names[COMPARED_A] && names[COMPARED_B] &&
+				      strcmp(names[COMPARED_A], names[COMPARED_B]) != 0
+			      ? names[COMPARED_A]
 			      : NULL;
 	return PLIM_OK;
 }
@@ -203,19 +204,19 @@ static enum plim_status name_row(const struct filling *f, const struct diff_owne
 static enum plim_status fill_row(const struct filling *f, const struct ranked *r,
 				 struct plim_diff_row *row)
 {
-	const struct diff_owner *o = r->owner;
-	const struct diff_sum *at = o->at[f->moment];
+	const struct compared_owner *o = r->owner;
+	const struct compared_sum *at = o->at[f->moment];
 	enum plim_status st;
 
 	row->match = (enum plim_diff_match)o->match;
-	row->inferred = o->inferred && f->owners->group <= DIFF_BY_STACK;
-	row->a_bytes = at[DIFF_A].bytes;
-	row->b_bytes = at[DIFF_B].bytes;
-	row->a_count = at[DIFF_A].count;
-	row->b_count = at[DIFF_B].count;
+	row->inferred = o->inferred && f->owners->group <= COMPARED_BY_STACK;
+	row->a_bytes = at[COMPARED_A].bytes;
+	row->b_bytes = at[COMPARED_B].bytes;
+	row->a_count = at[COMPARED_A].count;
+	row->b_count = at[COMPARED_B].count;
 	row->change_bytes = r->change;
-	if (f->d->hidden->recording[DIFF_A]->snapshot->has_frames &&
-	    f->d->hidden->recording[DIFF_B]->snapshot->has_frames)
+	if (f->d->hidden->recording[COMPARED_A]->snapshot->has_frames &&
+	    f->d->hidden->recording[COMPARED_B]->snapshot->has_frames)
 		name_category(f, r, row);
 	st = name_row(f, o, row);
 	return st ? st : name_part(f, r, row);
@@ -226,7 +227,7 @@ static void add_to_rest(struct plim_diff_moment *m, uint64_t a_bytes, uint64_t b
 	m->rest_rows++;
 	m->rest_a_bytes += a_bytes;
 	m->rest_b_bytes += b_bytes;
-	m->rest_change_bytes = diff_change(m->rest_a_bytes, m->rest_b_bytes);
+	m->rest_change_bytes = compared_change(m->rest_a_bytes, m->rest_b_bytes);
 }
 
 void diff_trim_rows(const struct plim_diff *d, struct plim_diff_moment *m)
@@ -256,9 +257,9 @@ static enum plim_status fill_rows(const struct filling *f, struct plim_diff_mome
 		st = fill_row(f, &list[i], &out->rows[i]);
 	out->row_count = listed;
 	for (size_t i = listed; i < n; i++) {
-		const struct diff_sum *at = list[i].owner->at[f->moment];
+		const struct compared_sum *at = list[i].owner->at[f->moment];
 
-		add_to_rest(out, at[DIFF_A].bytes, at[DIFF_B].bytes);
+		add_to_rest(out, at[COMPARED_A].bytes, at[COMPARED_B].bytes);
 	}
 	return st;
 }
@@ -273,15 +274,16 @@ static enum plim_status rank_owners(const struct filling *f, struct plim_diff_mo
 	if (!list)
 		return mem_status(f->err);
 	for (uint32_t i = 0; i < all; i++) {
-		const struct diff_owner *o = &f->owners->list.at[i];
-		const struct diff_sum *at = o->at[f->moment];
+		const struct compared_owner *o = &f->owners->list.at[i];
+		const struct compared_sum *at = o->at[f->moment];
 
 		list[i] = (struct ranked){ o, change_of(o, f->moment),
-					   at[DIFF_A].bytes + at[DIFF_B].bytes, i, TRACE_NONE };
-		out->a_bytes += at[DIFF_A].bytes;
-		out->b_bytes += at[DIFF_B].bytes;
+					   at[COMPARED_A].bytes + at[COMPARED_B].bytes, i,
+					   TRACE_NONE };
+		out->a_bytes += at[COMPARED_A].bytes;
+		out->b_bytes += at[COMPARED_B].bytes;
 	}
-	out->change_bytes = diff_change(out->a_bytes, out->b_bytes);
+	out->change_bytes = compared_change(out->a_bytes, out->b_bytes);
 	rank_parts(f, list);
 	for (size_t i = 0; i < all; i++) {
 		if (changed(list[i].owner, f->moment)) {
@@ -312,10 +314,10 @@ static enum plim_status fill_parts(const struct filling *f, uint64_t (*bytes)[PA
 	if (!*out)
 		return mem_status(f->err);
 	for (uint64_t k = 0; k < PARTS_MAX; k++)
-		if (bytes[DIFF_A][k] || bytes[DIFF_B][k])
+		if (bytes[COMPARED_A][k] || bytes[COMPARED_B][k])
 			(*out)[(*n)++] = (struct plim_diff_part){
-				name_of(k), bytes[DIFF_A][k], bytes[DIFF_B][k],
-				diff_change(bytes[DIFF_A][k], bytes[DIFF_B][k])
+				name_of(k), bytes[COMPARED_A][k], bytes[COMPARED_B][k],
+				compared_change(bytes[COMPARED_A][k], bytes[COMPARED_B][k])
 			};
 	return PLIM_OK;
 }
@@ -325,8 +327,8 @@ static const char *category_name(uint64_t category)
 	return timeline_category_names[category];
 }
 
-static void add_side(const struct diff_side *side, enum diff_moment moment, uint64_t *categories,
-		     uint64_t *phases)
+static void add_side(const struct diff_side *side, enum compared_moment moment,
+		     uint64_t *categories, uint64_t *phases)
 {
 	const struct recording_device *one = side->one;
 
@@ -382,19 +384,19 @@ static int any_change(const struct plim_diff_part *list, size_t n)
 }
 
 enum plim_status diff_fill_moment(struct plim_diff *d, const struct diff_side side[2],
-				  const struct diff_owners *owners, enum diff_moment moment,
+				  const struct compared_owners *owners, enum compared_moment moment,
 				  struct plim_diff_moment *out, struct plim_err *err)
 {
 	struct filling f = { d, owners, moment, err };
-	uint32_t a = side[DIFF_A].event[moment], b = side[DIFF_B].event[moment];
+	uint32_t a = side[COMPARED_A].event[moment], b = side[COMPARED_B].event[moment];
 	enum plim_status st;
 
 	out->a_event = a == TIMELINE_BEFORE ? PLIM_UNKNOWN : a;
 	out->b_event = b == TIMELINE_BEFORE ? PLIM_UNKNOWN : b;
-	out->a_phase = phase_of(&side[DIFF_A], a);
-	out->b_phase = phase_of(&side[DIFF_B], b);
-	out->a_step = step_of(&side[DIFF_A], a);
-	out->b_step = step_of(&side[DIFF_B], b);
+	out->a_phase = phase_of(&side[COMPARED_A], a);
+	out->b_phase = phase_of(&side[COMPARED_B], b);
+	out->a_step = step_of(&side[COMPARED_A], a);
+	out->b_step = step_of(&side[COMPARED_B], b);
 	st = rank_owners(&f, out);
 	if (!st)
 		st = fill_kinds(&f, side, out);

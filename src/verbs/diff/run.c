@@ -24,8 +24,12 @@ void plim_diff_free(struct plim_diff *d)
 		return;
 	timeline_matching_release(&d->hidden->matching);
 	arena_release(&d->hidden->arena);
-	recording_free(d->hidden->recording[DIFF_B]);
-	recording_free(d->hidden->recording[DIFF_A]);
+	for (int s = 2; s-- > 0;) {
+		if (d->hidden->lent[s])
+			d->hidden->lent[s]->reports--;
+		else
+			recording_free(d->hidden->recording[s]);
+	}
 	free(d->hidden);
 	free(d);
 }
@@ -70,24 +74,23 @@ static enum plim_status read_device(struct plim_diff *d, int s, struct recording
 	if (st)
 		return st;
 	*side = (struct diff_side){ .one = one };
-	side->event[DIFF_PEAK] = one->timeline.peak_event[TIMELINE_ALLOCATED];
-	side->event[DIFF_END] = events ? (uint32_t)events - 1 : TIMELINE_BEFORE;
+	side->event[COMPARED_PEAK] = one->timeline.peak_event[TIMELINE_ALLOCATED];
+	side->event[COMPARED_END] = events ? (uint32_t)events - 1 : TIMELINE_BEFORE;
 	st = recording_steps(one, &h->arena, &side->steps, &side->step_count, err);
 	return st ? st : find(d, s, side, err);
 }
 
+/* What is told of a recording that has been opened. */
 static enum plim_status read_one(struct plim_diff *d, int s, const char *path,
 				 struct plim_diff_side *out, struct plim_err *err)
 {
 	struct plim_diff_hidden *h = d->hidden;
 	const struct plim_diff_options *o = &h->options;
-	struct recording *r;
-	enum plim_status st = recording_open(&h->mem, path, NULL, &h->recording[s], err);
+	struct recording *r = h->recording[s];
+	enum plim_status st =
+		recording_names_init(&h->names[s], r, &h->arena, (o->flags & PLIM_DIFF_REDACT) != 0,
+				     o->strip_prefix, err);
 
-	r = h->recording[s];
-	if (!st)
-		st = recording_names_init(&h->names[s], r, &h->arena,
-					  (o->flags & PLIM_DIFF_REDACT) != 0, o->strip_prefix, err);
 	if (!st)
 		st = recording_check_device(r, o->device, err);
 	if (!st) {
@@ -98,20 +101,49 @@ static enum plim_status read_one(struct plim_diff *d, int s, const char *path,
 		if (recording_shows(&r->devices[i], o->device))
 			st = read_device(d, s, &r->devices[i], err);
 	if (st == PLIM_E_ARG) /* others name the file */
-		err_prefix(err, s == DIFF_A ? "A" : "B");
+		err_prefix(err, s == COMPARED_A ? "A" : "B");
 	return st ? st : recording_describe(r, &h->names[s], path, &out->source, err);
 }
 
+static struct plim_diff_side *result_of(struct plim_diff *d, int s)
+{
+	return s == COMPARED_A ? &d->a : &d->b;
+}
+
 /* Both in one account of memory: the second may take what the first has left. */
-static enum plim_status read_both(struct plim_diff *d, const char *const path[2],
+static enum plim_status open_both(struct plim_diff *d, const char *const path[2],
 				  struct plim_err *err)
 {
-	enum plim_status st;
+	struct plim_diff_hidden *h = d->hidden;
+	enum plim_status st = PLIM_OK;
 
-	if (!strcmp(path[DIFF_A], "-") && !strcmp(path[DIFF_B], "-"))
+	if (!strcmp(path[COMPARED_A], "-") && !strcmp(path[COMPARED_B], "-"))
 		return err_set(err, PLIM_E_ARG, "only one of the snapshots can be standard input");
-	st = read_one(d, DIFF_A, path[DIFF_A], &d->a, err);
-	return st ? st : read_one(d, DIFF_B, path[DIFF_B], &d->b, err);
+	for (int s = 0; !st && s < 2; s++) {
+		st = recording_open(&h->mem, path[s], NULL, &h->recording[s], err);
+		if (!st)
+			st = read_one(d, s, path[s], result_of(d, s), err);
+	}
+	return st;
+}
+
+/* The same of the caller's recordings, each in its own account. */
+static enum plim_status borrow_both(struct plim_diff *d, struct plim_recording *const of[2],
+				    struct plim_err *err)
+{
+	struct plim_diff_hidden *h = d->hidden;
+	enum plim_status st = PLIM_OK;
+
+	for (int s = 0; !st && s < 2; s++) {
+		st = recording_ready(of[s], err);
+		if (st)
+			break;
+		h->lent[s] = of[s];
+		h->recording[s] = of[s]->recording;
+		of[s]->reports++;
+		st = read_one(d, s, of[s]->path, result_of(d, s), err);
+	}
+	return st;
 }
 
 static void fill_side(const struct plim_diff_hidden *h, int s, struct plim_diff_side *out)
@@ -145,7 +177,7 @@ static struct diff_side side_of(const struct plim_diff_hidden *h, int s, uint64_
 
 static struct plim_diff_amount amount(uint64_t a, uint64_t b)
 {
-	return (struct plim_diff_amount){ a, b, diff_change(a, b) };
+	return (struct plim_diff_amount){ a, b, compared_change(a, b) };
 }
 
 static struct plim_diff_totals totals(const uint64_t a[TIMELINE_MEASURES],
@@ -168,8 +200,8 @@ static void fill_totals(const struct diff_side side[2], struct plim_diff_device 
 		peak[s] = side[s].one ? side[s].one->timeline.peak : nothing;
 		end[s] = side[s].one ? side[s].one->timeline.end : nothing;
 	}
-	out->peak = totals(peak[DIFF_A], peak[DIFF_B]);
-	out->end = totals(end[DIFF_A], end[DIFF_B]);
+	out->peak = totals(peak[COMPARED_A], peak[COMPARED_B]);
+	out->end = totals(end[COMPARED_A], end[COMPARED_B]);
 }
 
 /* Why the run's peak may be higher than the recording's. */
@@ -187,7 +219,7 @@ static const char *bound_why(const struct diff_side *side)
 static enum plim_status fill_steps(struct plim_diff *d, const struct diff_side side[2],
 				   struct plim_diff_device *out, struct plim_err *err)
 {
-	const struct diff_side *a = &side[DIFF_A], *b = &side[DIFF_B];
+	const struct diff_side *a = &side[COMPARED_A], *b = &side[COMPARED_B];
 	size_t n;
 
 	out->a_steps = a->step_count;
@@ -202,7 +234,7 @@ static enum plim_status fill_steps(struct plim_diff *d, const struct diff_side s
 	for (size_t i = 0; i < n; i++) {
 		uint64_t x = a->steps[i].requested_peak_bytes, y = b->steps[i].requested_peak_bytes;
 
-		out->steps[i] = (struct plim_diff_step){ i, x, y, diff_change(x, y) };
+		out->steps[i] = (struct plim_diff_step){ i, x, y, compared_change(x, y) };
 	}
 	out->step_count = n;
 	for (size_t i = 0; i < n; i++)
@@ -211,50 +243,58 @@ static enum plim_status fill_steps(struct plim_diff *d, const struct diff_side s
 }
 
 static enum plim_status take_moment(struct plim_diff *d, const struct diff_side side[2],
-				    const struct diff_owners *owners, enum diff_moment moment,
-				    struct plim_diff_moment **out, struct plim_err *err)
+				    const struct compared_owners *owners,
+				    enum compared_moment moment, struct plim_diff_moment **out,
+				    struct plim_err *err)
 {
 	*out = arena_take(&d->hidden->arena, 1, sizeof(**out), err);
 	return *out ? diff_fill_moment(d, side, owners, moment, *out, err) : mem_status(err);
 }
 
 /* What rows are made of: what was asked for, if the recordings can tell it. */
-static enum diff_group group_for(const struct plim_diff *d, const struct diff_side side[2],
-				 int unrelated)
+static enum compared_group group_for(const struct plim_diff *d, const struct diff_side side[2],
+				     int unrelated)
 {
-	enum diff_group wanted = (enum diff_group)d->hidden->options.group_by;
+	enum compared_group wanted = (enum compared_group)d->hidden->options.group_by;
 
 	for (int s = 0; s < 2; s++)
 		if (side[s].one && !side[s].one->categories.mem)
-			return DIFF_BY_SIZE;
-	if (!unrelated || wanted > DIFF_BY_STACK)
+			return COMPARED_BY_SIZE;
+	if (!unrelated || wanted > COMPARED_BY_STACK)
 		return wanted;
 	/* a plan has the run's tensors, and none of its lines */
 	for (int s = 0; s < 2; s++)
 		if (recording_is_plan(d->hidden->recording[s]))
-			return DIFF_BY_SIZE;
-	return DIFF_BY_CATEGORY;
+			return COMPARED_BY_SIZE;
+	return COMPARED_BY_CATEGORY;
 }
 
 /* Both moments under one grouping. */
 struct told {
-	struct plim_diff_moment *at[DIFF_MOMENTS];
+	struct plim_diff_moment *at[COMPARED_MOMENTS];
 };
 
 static enum plim_status tell(struct plim_diff *d, const struct diff_side side[2],
-			     enum diff_group group, struct told *out,
+			     enum compared_group group, struct told *out,
 			     struct plim_diff_device *device, struct plim_err *err)
 {
-	struct diff_owners owners;
-	enum plim_status st = diff_find_owners(d, side, group, &owners, err);
+	struct comparison of = { .mem = &d->hidden->mem, .matching = &d->hidden->matching };
+	struct compared_owners owners;
+	enum plim_status st;
 
-	for (int m = 0; !st && m < DIFF_MOMENTS; m++)
-		st = take_moment(d, side, &owners, (enum diff_moment)m, &out->at[m], err);
-	if (!st && device) {
-		device->a_shared = owners.shared[DIFF_A];
-		device->b_shared = owners.shared[DIFF_B];
+	for (int s = 0; s < 2; s++) {
+		of.device[s] = side[s].one;
+		for (int m = 0; m < COMPARED_MOMENTS; m++)
+			of.event[m][s] = side[s].event[m];
 	}
-	diff_owners_release(&owners);
+	st = recording_compare(&of, group, &owners, err);
+	for (int m = 0; !st && m < COMPARED_MOMENTS; m++)
+		st = take_moment(d, side, &owners, (enum compared_moment)m, &out->at[m], err);
+	if (!st && device) {
+		device->a_shared = owners.shared[COMPARED_A];
+		device->b_shared = owners.shared[COMPARED_B];
+	}
+	compared_release(&owners);
 	return st;
 }
 
@@ -264,8 +304,8 @@ static enum plim_status fill_moments(struct plim_diff *d, const struct diff_side
 	static const char *const names[] = { "user_frame", "stack", "category", "phase", "size" };
 	unsigned flags = d->hidden->options.flags;
 	struct told lines, shown;
-	enum diff_group group;
-	enum plim_status st = tell(d, side, DIFF_BY_FRAME, &lines, out, err);
+	enum compared_group group;
+	enum plim_status st = tell(d, side, COMPARED_BY_FRAME, &lines, out, err);
 
 	if (st)
 		return st;
@@ -273,16 +313,16 @@ static enum plim_status fill_moments(struct plim_diff *d, const struct diff_side
 	group = group_for(d, side, out->unrelated);
 	out->grouped_by = names[group];
 	shown = lines;
-	if (group != DIFF_BY_FRAME)
+	if (group != COMPARED_BY_FRAME)
 		st = tell(d, side, group, &shown, NULL, err);
 	if (st)
 		return st;
-	for (int m = 0; m < DIFF_MOMENTS; m++)
+	for (int m = 0; m < COMPARED_MOMENTS; m++)
 		out->different |= shown.at[m]->different;
-	out->at_peak = flags & PLIM_DIFF_NO_PEAK ? NULL : shown.at[DIFF_PEAK];
-	out->at_end = flags & PLIM_DIFF_NO_END ? NULL : shown.at[DIFF_END];
-	st = diff_summary(d, lines.at[DIFF_PEAK], shown.at[DIFF_END], out, err);
-	for (int m = 0; m < DIFF_MOMENTS; m++)
+	out->at_peak = flags & PLIM_DIFF_NO_PEAK ? NULL : shown.at[COMPARED_PEAK];
+	out->at_end = flags & PLIM_DIFF_NO_END ? NULL : shown.at[COMPARED_END];
+	st = diff_summary(d, lines.at[COMPARED_PEAK], shown.at[COMPARED_END], out, err);
+	for (int m = 0; m < COMPARED_MOMENTS; m++)
 		diff_trim_rows(d, shown.at[m]);
 	return st;
 }
@@ -296,9 +336,9 @@ static int totals_differ(const struct plim_diff_totals *t)
 static enum plim_status fill_device(struct plim_diff *d, uint64_t ordinal,
 				    struct plim_diff_device *out, struct plim_err *err)
 {
-	const struct diff_side side[2] = { side_of(d->hidden, DIFF_A, ordinal),
-					   side_of(d->hidden, DIFF_B, ordinal) };
-	const struct recording_device *a = side[DIFF_A].one, *b = side[DIFF_B].one;
+	const struct diff_side side[2] = { side_of(d->hidden, COMPARED_A, ordinal),
+					   side_of(d->hidden, COMPARED_B, ordinal) };
+	const struct recording_device *a = side[COMPARED_A].one, *b = side[COMPARED_B].one;
 	enum plim_status st;
 
 	out->device = ordinal;
@@ -308,8 +348,8 @@ static enum plim_status fill_device(struct plim_diff *d, uint64_t ordinal,
 	out->b_events = b ? b->device->events.n : 0;
 	out->a_ooms = a ? a->replay->ooms.n : 0;
 	out->b_ooms = b ? b->replay->ooms.n : 0;
-	out->a_bound_why = bound_why(&side[DIFF_A]);
-	out->b_bound_why = bound_why(&side[DIFF_B]);
+	out->a_bound_why = bound_why(&side[COMPARED_A]);
+	out->b_bound_why = bound_why(&side[COMPARED_B]);
 	out->a_lower_bound = out->a_bound_why != NULL;
 	out->b_lower_bound = out->b_bound_why != NULL;
 	out->a_slack_bytes = a ? a->replay->range_bytes : 0;
@@ -337,7 +377,7 @@ static int larger_change_first(const void *a, const void *b)
 static enum plim_status fill_devices(struct plim_diff *d, struct plim_err *err)
 {
 	struct plim_diff_hidden *h = d->hidden;
-	size_t most = h->side_count[DIFF_A] + h->side_count[DIFF_B];
+	size_t most = h->side_count[COMPARED_A] + h->side_count[COMPARED_B];
 	enum plim_status st = PLIM_OK;
 
 	d->devices = arena_take(&h->arena, most, sizeof(*d->devices), err);
@@ -347,7 +387,7 @@ static enum plim_status fill_devices(struct plim_diff *d, struct plim_err *err)
 		for (size_t i = 0; !st && i < h->side_count[s]; i++) {
 			uint64_t ordinal = h->sides[s][i].one->device->ordinal;
 
-			if (s == DIFF_A || !side_of(h, DIFF_A, ordinal).one)
+			if (s == COMPARED_A || !side_of(h, COMPARED_A, ordinal).one)
 				st = fill_device(d, ordinal, &d->devices[d->device_count++], err);
 		}
 	}
@@ -410,10 +450,10 @@ static enum plim_status compare(struct plim_diff *d, struct plim_err *err)
 	struct plim_diff_hidden *h = d->hidden;
 	enum plim_status st;
 
-	fill_side(h, DIFF_A, &d->a);
-	fill_side(h, DIFF_B, &d->b);
-	st = timeline_match(&h->mem, h->recording[DIFF_A]->snapshot, h->recording[DIFF_B]->snapshot,
-			    &h->matching, err);
+	fill_side(h, COMPARED_A, &d->a);
+	fill_side(h, COMPARED_B, &d->b);
+	st = timeline_match(&h->mem, h->recording[COMPARED_A]->snapshot,
+			    h->recording[COMPARED_B]->snapshot, &h->matching, err);
 	if (!st)
 		st = fill_devices(d, err);
 	if (!st)
@@ -422,16 +462,14 @@ static enum plim_status compare(struct plim_diff *d, struct plim_err *err)
 	return st ? st : judge(d, err);
 }
 
-enum plim_status plim_diff_open(const char *a, const char *b,
-				const struct plim_diff_options *options, struct plim_diff **out,
-				struct plim_err *err)
+/* One that has compared nothing yet. */
+static enum plim_status diff_new(const struct plim_diff_options *options, struct plim_diff **out,
+				 struct plim_err *err)
 {
 	struct plim_diff *d = calloc(1, sizeof(*d));
-	struct plim_err own;
 	enum plim_status st;
 
 	*out = NULL;
-	err = err ? err : &own; /* inner floors read the status back from it */
 	if (d)
 		d->hidden = calloc(1, sizeof(*d->hidden));
 	if (!d || !d->hidden) {
@@ -447,14 +485,46 @@ enum plim_status plim_diff_open(const char *a, const char *b,
 	}
 	host_mem_init(&d->hidden->mem, d->hidden->options.max_memory_bytes);
 	arena_init(&d->hidden->arena, &d->hidden->mem);
-	st = read_both(d, (const char *const[2]){ a, b }, err);
+	*out = d;
+	return PLIM_OK;
+}
+
+/* The answer, or nothing; `st` is what reading them came to. */
+static enum plim_status complete(struct plim_diff **d, enum plim_status st, struct plim_err *err)
+{
 	if (!st)
-		st = compare(d, err);
-	if (st)
-		plim_diff_free(d);
-	else
-		*out = d;
+		st = compare(*d, err);
+	if (st) {
+		plim_diff_free(*d);
+		*d = NULL;
+	}
 	return st;
+}
+
+enum plim_status plim_diff_of(struct plim_recording *a, struct plim_recording *b,
+			      const struct plim_diff_options *options, struct plim_diff **out,
+			      struct plim_err *err)
+{
+	struct plim_recording *const both[2] = { a, b };
+	struct plim_err own;
+	enum plim_status st;
+
+	err = err ? err : &own; /* inner floors read the status back from it */
+	st = diff_new(options, out, err);
+	return st ? st : complete(out, borrow_both(*out, both, err), err);
+}
+
+enum plim_status plim_diff_open(const char *a, const char *b,
+				const struct plim_diff_options *options, struct plim_diff **out,
+				struct plim_err *err)
+{
+	const char *const both[2] = { a, b };
+	struct plim_err own;
+	enum plim_status st;
+
+	err = err ? err : &own;
+	st = diff_new(options, out, err);
+	return st ? st : complete(out, open_both(*out, both, err), err);
 }
 
 enum plim_status plim_diff_json(const struct plim_diff *d, plim_write_fn *write, void *ctx,

@@ -166,14 +166,14 @@ static struct told told_of(const struct plim_diff *d, int s)
 
 	return (struct told){ .names = &h->names[s],
 			      .snapshot = h->recording[s]->snapshot,
-			      .side = s == DIFF_A ? &d->a : &d->b,
+			      .side = s == COMPARED_A ? &d->a : &d->b,
 			      .devices = h->sides[s],
 			      .device_count = h->side_count[s] };
 }
 
 enum plim_status diff_settings(struct plim_diff *d, struct plim_err *err)
 {
-	const struct told a = told_of(d, DIFF_A), b = told_of(d, DIFF_B);
+	const struct told a = told_of(d, COMPARED_A), b = told_of(d, COMPARED_B);
 	struct arena *arena = &d->hidden->arena;
 
 	d->settings = arena_take(arena, LOOKED_AT, sizeof(*d->settings), err);

@@ -235,16 +235,16 @@ static void tell_bounds(struct telling *t)
 
 static void tell_unrelated(struct telling *t)
 {
-	int plan[2] = { recording_is_plan(t->d->hidden->recording[DIFF_A]),
-			recording_is_plan(t->d->hidden->recording[DIFF_B]) };
+	int plan[2] = { recording_is_plan(t->d->hidden->recording[COMPARED_A]),
+			recording_is_plan(t->d->hidden->recording[COMPARED_B]) };
 
-	if (t->out->unrelated && (plan[DIFF_A] || plan[DIFF_B]))
+	if (t->out->unrelated && (plan[COMPARED_A] || plan[COMPARED_B]))
 		say(t,
 		    "%s a plan, which has modules where a recording has lines of Python: what is "
 		    "compared is how many tensors of each size and kind there are.",
-		    plan[DIFF_A] && plan[DIFF_B] ? "Both are"
-		    : plan[DIFF_A]               ? "A is"
-						 : "B is");
+		    plan[COMPARED_A] && plan[COMPARED_B] ? "Both are"
+		    : plan[COMPARED_A]                   ? "A is"
+							 : "B is");
 	else if (t->out->unrelated)
 		say(t,
 		    "They hardly share code: %.1f %% of what Python allocated in A comes from "
@@ -256,8 +256,8 @@ static void tell_unrelated(struct telling *t)
 
 static void tell_no_stacks(struct telling *t)
 {
-	int a = t->d->hidden->recording[DIFF_A]->snapshot->has_frames;
-	int b = t->d->hidden->recording[DIFF_B]->snapshot->has_frames;
+	int a = t->d->hidden->recording[COMPARED_A]->snapshot->has_frames;
+	int b = t->d->hidden->recording[COMPARED_B]->snapshot->has_frames;
 
 	say(t, "%s no stacks: whose memory it is cannot be compared, only sizes of allocations.",
 	    a   ? "B's recording has"
@@ -280,8 +280,8 @@ enum plim_status diff_summary(struct plim_diff *d, const struct plim_diff_moment
 		tell_peak(&t);
 		tell_findings(&t);
 		tell_unrelated(&t);
-		if (!d->hidden->recording[DIFF_A]->snapshot->has_frames ||
-		    !d->hidden->recording[DIFF_B]->snapshot->has_frames)
+		if (!d->hidden->recording[COMPARED_A]->snapshot->has_frames ||
+		    !d->hidden->recording[COMPARED_B]->snapshot->has_frames)
 			tell_no_stacks(&t);
 		else if (!out->unrelated && out->in_a && out->in_b)
 			tell_owners(&t, peak);

@@ -4,7 +4,9 @@
  * sizes.  What is left over on one side is looked at twice more: the same functions in other lines,
  * then a function of the same name that allocates alike.
  */
-#include "verbs/diff/diff.h"
+#include "recording/recording.h"
+
+#include <plimsoll/diff.h>
 
 #include <math.h>
 #include <stdlib.h>
@@ -13,9 +15,9 @@
 #define BEFORE TIMELINE_PHASES /* as a phase: born before the recording */
 
 struct collecting {
-	const struct timeline_matching *matching;
-	const struct diff_side *side;
-	struct diff_owners *out;
+	const struct comparison *of;
+	const struct timeline_matching *matching; /* ... its */
+	struct compared_owners *out;
 	struct plim_err *err;
 	struct intern owners, parts, sequences, loose; /* keys; an owner's number is its key's id */
 	uint32_t *sequence[2], *user_frame[2];         /* of each stack; TRACE_NONE: not yet */
@@ -26,7 +28,7 @@ static void add(uint64_t *to, uint64_t n)
 	*to = n > UINT64_MAX - *to ? UINT64_MAX : *to + n;
 }
 
-int64_t diff_change(uint64_t a, uint64_t b)
+int64_t compared_change(uint64_t a, uint64_t b)
 {
 	uint64_t most = INT64_MAX, by = b > a ? b - a : a - b;
 
@@ -89,14 +91,14 @@ struct seen {
 
 static uint64_t value_of(const struct collecting *c, const struct seen *e)
 {
-	const struct recording_device *one = c->side[e->s].one;
+	const struct recording_device *one = c->of->device[e->s];
 	const struct snapshot_alloc *a = &one->timeline.device->allocs[e->alloc];
 
 	switch (c->out->group) {
-	case DIFF_BY_CATEGORY: return e->category;
-	case DIFF_BY_PHASE:
+	case COMPARED_BY_CATEGORY: return e->category;
+	case COMPARED_BY_PHASE:
 		return a->born == TRACE_NONE ? (uint64_t)BEFORE : one->categories.phase[a->born];
-	case DIFF_BY_SIZE: return a->requested_bytes;
+	case COMPARED_BY_SIZE: return a->requested_bytes;
 	default: return 0;
 	}
 }
@@ -105,7 +107,7 @@ static uint64_t value_of(const struct collecting *c, const struct seen *e)
 static int knows_categories(const struct collecting *c)
 {
 	for (int s = 0; s < 2; s++)
-		if (c->side[s].one && !c->side[s].one->categories.mem)
+		if (c->of->device[s] && !c->of->device[s]->categories.mem)
 			return 0;
 	return 1;
 }
@@ -114,13 +116,13 @@ static enum plim_status owner_number(struct collecting *c, const struct seen *e,
 {
 	uint64_t key[3] = { e->value, TRACE_NONE, e->inferred };
 
-	if (c->out->group == DIFF_BY_FRAME && e->frame != TRACE_NONE)
+	if (c->out->group == COMPARED_BY_FRAME && e->frame != TRACE_NONE)
 		key[1] = c->matching->place[e->s][e->frame];
-	else if (c->out->group == DIFF_BY_STACK && e->stack != TRACE_NONE)
+	else if (c->out->group == COMPARED_BY_STACK && e->stack != TRACE_NONE)
 		key[1] = c->sequence[e->s][e->stack];
-	else if (c->out->group > DIFF_BY_STACK)
+	else if (c->out->group > COMPARED_BY_STACK)
 		key[2] = 0;
-	if (c->out->group == DIFF_BY_SIZE && knows_categories(c))
+	if (c->out->group == COMPARED_BY_SIZE && knows_categories(c))
 		key[1] = e->category;
 	return intern_add(&c->owners, key, sizeof(key), id, c->err);
 }
@@ -136,18 +138,18 @@ static enum plim_status part_number(struct collecting *c, const struct seen *e, 
 }
 
 /* A new owner: what it is looked for by, should the other recording not have it. */
-static enum plim_status begin(struct collecting *c, const struct seen *e, struct diff_owner *o,
+static enum plim_status begin(struct collecting *c, const struct seen *e, struct compared_owner *o,
 			      int part)
 {
-	int by_stack = part || c->out->group == DIFF_BY_STACK;
+	int by_stack = part || c->out->group == COMPARED_BY_STACK;
 
-	*o = (struct diff_owner){ .stack = { TRACE_NONE, TRACE_NONE },
-				  .frame = { TRACE_NONE, TRACE_NONE },
-				  .value = e->value,
-				  .loose = TRACE_NONE,
-				  .function = TRACE_NONE,
-				  .inferred = e->inferred };
-	if (e->frame == TRACE_NONE || (!part && c->out->group > DIFF_BY_STACK))
+	*o = (struct compared_owner){ .stack = { TRACE_NONE, TRACE_NONE },
+				      .frame = { TRACE_NONE, TRACE_NONE },
+				      .value = e->value,
+				      .loose = TRACE_NONE,
+				      .function = TRACE_NONE,
+				      .inferred = e->inferred };
+	if (e->frame == TRACE_NONE || (!part && c->out->group > COMPARED_BY_STACK))
 		return PLIM_OK;
 	o->function = c->matching->name[e->s][e->frame];
 	if (by_stack)
@@ -156,10 +158,10 @@ static enum plim_status begin(struct collecting *c, const struct seen *e, struct
 	return PLIM_OK;
 }
 
-static void count(struct collecting *c, const struct seen *e, struct diff_owner *o,
-		  struct diff_kinds *kinds)
+static void count(struct collecting *c, const struct seen *e, struct compared_owner *o,
+		  struct compared_kinds *kinds)
 {
-	const struct recording_device *one = c->side[e->s].one;
+	const struct recording_device *one = c->of->device[e->s];
 	const struct snapshot_alloc *a = &one->timeline.device->allocs[e->alloc];
 
 	add(&o->run[e->s].bytes, e->bytes);
@@ -169,8 +171,8 @@ static void count(struct collecting *c, const struct seen *e, struct diff_owner 
 		o->stack[e->s] = e->stack;
 		o->frame[e->s] = e->frame;
 	}
-	for (int m = 0; m < DIFF_MOMENTS; m++) {
-		if (!timeline_lives(a, TIMELINE_ALLOCATED, c->side[e->s].event[m]))
+	for (int m = 0; m < COMPARED_MOMENTS; m++) {
+		if (!timeline_lives(a, TIMELINE_ALLOCATED, c->of->event[m][e->s]))
 			continue;
 		add(&o->at[m][e->s].bytes, e->bytes);
 		o->at[m][e->s].count++;
@@ -181,14 +183,14 @@ static void count(struct collecting *c, const struct seen *e, struct diff_owner 
 
 static enum plim_status place(struct collecting *c, const struct seen *e)
 {
-	struct diff_owners *out = c->out;
+	struct compared_owners *out = c->out;
 	uint32_t owner, part;
 	enum plim_status st = owner_number(c, e, &owner);
 
 	if (!st && owner == out->list.n) {
-		st = vec_push(out->mem, &out->list, (struct diff_owner){ 0 }, c->err);
+		st = vec_push(out->mem, &out->list, (struct compared_owner){ 0 }, c->err);
 		if (!st)
-			st = vec_push(out->mem, &out->kinds, (struct diff_kinds){ 0 }, c->err);
+			st = vec_push(out->mem, &out->kinds, (struct compared_kinds){ 0 }, c->err);
 		if (!st)
 			st = begin(c, e, &out->list.at[owner], 0);
 		if (!st)
@@ -197,7 +199,7 @@ static enum plim_status place(struct collecting *c, const struct seen *e)
 	if (!st)
 		st = part_number(c, e, owner, &part);
 	if (!st && part == out->parts.n) {
-		st = vec_push(out->mem, &out->parts, (struct diff_owner){ 0 }, c->err);
+		st = vec_push(out->mem, &out->parts, (struct compared_owner){ 0 }, c->err);
 		if (!st)
 			st = begin(c, e, &out->parts.at[part], 1);
 		if (!st) {
@@ -214,7 +216,7 @@ static enum plim_status place(struct collecting *c, const struct seen *e)
 
 static enum plim_status collect(struct collecting *c, int s)
 {
-	const struct recording_device *one = c->side[s].one;
+	const struct recording_device *one = c->of->device[s];
 	const struct snapshot_device *device = one ? one->timeline.device : NULL;
 	const uint32_t *inferred = one ? one->categories.stack : NULL;
 	enum plim_status st = PLIM_OK;
@@ -247,9 +249,9 @@ static enum plim_status collect(struct collecting *c, int s)
 
 /* ---- what only one recording has, looked at again ---- */
 
-static int only_in(const struct diff_owner *o)
+static int only_in(const struct compared_owner *o)
 {
-	return !o->run[DIFF_B].count ? DIFF_A : !o->run[DIFF_A].count ? DIFF_B : -1;
+	return !o->run[COMPARED_B].count ? COMPARED_A : !o->run[COMPARED_A].count ? COMPARED_B : -1;
 }
 
 static int within_a_quarter(double a, double b)
@@ -258,30 +260,31 @@ static int within_a_quarter(double a, double b)
 }
 
 /* Does it allocate as often, or blocks as large? */
-static int alike(const struct diff_owner *a, const struct diff_owner *b)
+static int alike(const struct compared_owner *a, const struct compared_owner *b)
 {
-	double m = (double)a->run[DIFF_A].count, n = (double)b->run[DIFF_B].count;
+	double m = (double)a->run[COMPARED_A].count, n = (double)b->run[COMPARED_B].count;
 
-	return within_a_quarter(m, n) ||
-	       within_a_quarter((double)a->run[DIFF_A].bytes / m, (double)b->run[DIFF_B].bytes / n);
+	return within_a_quarter(m, n) || within_a_quarter((double)a->run[COMPARED_A].bytes / m,
+							  (double)b->run[COMPARED_B].bytes / n);
 }
 
-static void put_together(struct diff_owner *a, struct diff_owner *b, struct diff_kinds *a_kinds,
-			 struct diff_kinds *b_kinds, enum plim_diff_match how)
+static void put_together(struct compared_owner *a, struct compared_owner *b,
+			 struct compared_kinds *a_kinds, struct compared_kinds *b_kinds,
+			 enum plim_diff_match how)
 {
 	a->match = (uint8_t)how;
-	a->run[DIFF_B] = b->run[DIFF_B];
-	a->stack[DIFF_B] = b->stack[DIFF_B];
-	a->frame[DIFF_B] = b->frame[DIFF_B];
-	a->largest[DIFF_B] = b->largest[DIFF_B];
+	a->run[COMPARED_B] = b->run[COMPARED_B];
+	a->stack[COMPARED_B] = b->stack[COMPARED_B];
+	a->frame[COMPARED_B] = b->frame[COMPARED_B];
+	a->largest[COMPARED_B] = b->largest[COMPARED_B];
 	b->into = a->into;
-	b->run[DIFF_B] = (struct diff_sum){ 0 };
-	for (int m = 0; m < DIFF_MOMENTS; m++) {
-		a->at[m][DIFF_B] = b->at[m][DIFF_B];
-		b->at[m][DIFF_B] = (struct diff_sum){ 0 };
+	b->run[COMPARED_B] = (struct compared_sum){ 0 };
+	for (int m = 0; m < COMPARED_MOMENTS; m++) {
+		a->at[m][COMPARED_B] = b->at[m][COMPARED_B];
+		b->at[m][COMPARED_B] = (struct compared_sum){ 0 };
 		for (int k = 0; a_kinds && k < TIMELINE_CATEGORIES; k++) {
-			a_kinds->bytes[m][DIFF_B][k] = b_kinds->bytes[m][DIFF_B][k];
-			b_kinds->bytes[m][DIFF_B][k] = 0;
+			a_kinds->bytes[m][COMPARED_B][k] = b_kinds->bytes[m][COMPARED_B][k];
+			b_kinds->bytes[m][COMPARED_B][k] = 0;
 		}
 	}
 }
@@ -313,7 +316,7 @@ static int same_key(const struct leftover *x, const struct leftover *y)
 }
 
 /* Names such as <module> and <lambda> are everybody's. */
-static uint32_t key_for(const struct collecting *c, const struct diff_owner *o,
+static uint32_t key_for(const struct collecting *c, const struct compared_owner *o,
 			enum plim_diff_match how)
 {
 	int s = only_in(o);
@@ -330,15 +333,15 @@ static uint32_t key_for(const struct collecting *c, const struct diff_owner *o,
  * Owners of one key that only A or only B has: the largest of the one with the largest of the other, and so
  * on.  One and one belong together as they are, if they have all functions in common; else they have to be alike.
  */
-static void pair_up(struct diff_owner *at, struct diff_kinds *kinds, const struct leftover *list,
-		    size_t n, enum plim_diff_match how)
+static void pair_up(struct compared_owner *at, struct compared_kinds *kinds,
+		    const struct leftover *list, size_t n, enum plim_diff_match how)
 {
 	size_t a = 0, b = 0;
 
-	while (b < n && list[b].side == DIFF_A)
+	while (b < n && list[b].side == COMPARED_A)
 		b++;
 	for (size_t a_end = b; a < a_end && b < n; a++, b++) {
-		struct diff_owner *x = &at[list[a].number], *y = &at[list[b].number];
+		struct compared_owner *x = &at[list[a].number], *y = &at[list[b].number];
 
 		if ((n == 2 && how == PLIM_DIFF_LINES) || alike(x, y))
 			put_together(x, y, kinds ? &kinds[list[a].number] : NULL,
@@ -346,8 +349,8 @@ static void pair_up(struct diff_owner *at, struct diff_kinds *kinds, const struc
 	}
 }
 
-static enum plim_status look_again(struct collecting *c, struct diff_owner *at, size_t n,
-				   struct diff_kinds *kinds, enum plim_diff_match how)
+static enum plim_status look_again(struct collecting *c, struct compared_owner *at, size_t n,
+				   struct compared_kinds *kinds, enum plim_diff_match how)
 {
 	VEC(struct leftover) list = { 0 };
 	struct mem *m = c->out->mem;
@@ -377,30 +380,31 @@ static enum plim_status look_again(struct collecting *c, struct diff_owner *at, 
 	return st;
 }
 
-static void name_matches(const struct collecting *c, struct diff_owner *at, size_t n, int by_stack)
+static void name_matches(const struct collecting *c, struct compared_owner *at, size_t n,
+			 int by_stack)
 {
 	for (size_t i = 0; i < n; i++) {
-		struct diff_owner *o = &at[i];
+		struct compared_owner *o = &at[i];
 		int s = only_in(o);
-		int moved = by_stack ? stack_has_moved(c, DIFF_B, o->stack[DIFF_B])
-				     : has_moved(c, DIFF_B, o->frame[DIFF_B]);
+		int moved = by_stack ? stack_has_moved(c, COMPARED_B, o->stack[COMPARED_B])
+				     : has_moved(c, COMPARED_B, o->frame[COMPARED_B]);
 
-		o->match = s == DIFF_A   ? PLIM_DIFF_ONLY_A
-			   : s == DIFF_B ? PLIM_DIFF_ONLY_B
-			   : moved       ? PLIM_DIFF_MOVED
-					 : PLIM_DIFF_EXACT;
+		o->match = s == COMPARED_A   ? PLIM_DIFF_ONLY_A
+			   : s == COMPARED_B ? PLIM_DIFF_ONLY_B
+			   : moved           ? PLIM_DIFF_MOVED
+					     : PLIM_DIFF_EXACT;
 	}
 }
 
 /* Parts of owners that were put together are of one owner. */
 static enum plim_status match_all(struct collecting *c)
 {
-	struct diff_owners *o = c->out;
+	struct compared_owners *o = c->out;
 	enum plim_status st;
 
-	name_matches(c, o->list.at, o->list.n, o->group == DIFF_BY_STACK);
+	name_matches(c, o->list.at, o->list.n, o->group == COMPARED_BY_STACK);
 	name_matches(c, o->parts.at, o->parts.n, 1);
-	if (o->group > DIFF_BY_STACK) {
+	if (o->group > COMPARED_BY_STACK) {
 		for (size_t i = 0; i < o->list.n; i++)
 			o->list.at[i].match = PLIM_DIFF_EXACT;
 		return look_again(c, o->parts.at, o->parts.n, NULL, PLIM_DIFF_LINES);
@@ -414,13 +418,13 @@ static enum plim_status match_all(struct collecting *c)
 }
 
 /* How much of what Python allocated comes from owners that the other recording has too. */
-static void find_shared(struct diff_owners *o)
+static void find_shared(struct compared_owners *o)
 {
 	for (int s = 0; s < 2; s++) {
 		double all = 0, both = 0;
 
 		for (size_t i = 0; i < o->list.n; i++) {
-			const struct diff_owner *one = &o->list.at[i];
+			const struct compared_owner *one = &o->list.at[i];
 
 			if (one->frame[s] == TRACE_NONE)
 				continue;
@@ -445,18 +449,15 @@ static enum plim_status take_stacks(struct collecting *c)
 	return PLIM_OK;
 }
 
-enum plim_status diff_find_owners(struct plim_diff *d, const struct diff_side side[2],
-				  enum diff_group group, struct diff_owners *out,
-				  struct plim_err *err)
+enum plim_status recording_compare(const struct comparison *of, enum compared_group group,
+				   struct compared_owners *out, struct plim_err *err)
 {
-	struct mem *m = &d->hidden->mem;
-	struct collecting c = {
-		.matching = &d->hidden->matching, .side = side, .out = out, .err = err
-	};
+	struct mem *m = of->mem;
+	struct collecting c = { .of = of, .matching = of->matching, .out = out, .err = err };
 	struct intern *keys[] = { &c.owners, &c.parts, &c.sequences, &c.loose };
 	enum plim_status st;
 
-	*out = (struct diff_owners){ .mem = m, .group = group };
+	*out = (struct compared_owners){ .mem = m, .group = group };
 	for (size_t i = 0; i < sizeof(keys) / sizeof(*keys); i++)
 		intern_init(keys[i], m);
 	st = take_stacks(&c);
@@ -473,11 +474,11 @@ enum plim_status diff_find_owners(struct plim_diff *d, const struct diff_side si
 		mem_free(m, c.user_frame[s], c.matching->snapshot[s]->stacks.n, sizeof(uint32_t));
 	}
 	if (st)
-		diff_owners_release(out);
+		compared_release(out);
 	return st;
 }
 
-void diff_owners_release(struct diff_owners *o)
+void compared_release(struct compared_owners *o)
 {
 	if (!o->mem)
 		return;
