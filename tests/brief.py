@@ -4,12 +4,58 @@
 At 80 columns: 40 lines for one device and six more for each other; no line is longer; verdict, sum, cause and the first
 remedy stand within twelve; a healthy run says so in its third line, and no text is missing what --why has.
 """
+import re
 import sys
 
 import lib
 
 lib.start(sys.argv[1])
 LINES, MORE, FIRST = 40, 6, 12
+
+
+UNIT = {"MiB": 1 << 20, "GiB": 1 << 30}
+
+
+def sums_agree(path, death, lines):
+    """The sum adds up, and what it calls live is what the owners hold: no line mixes requested and allocated bytes."""
+    text = " ".join(line.strip() for line in lines[:12])
+    live = re.search(r"([\d.]+) ([MG]iB) live(?: \(([\d.]+) ([MG]iB) with rounding\))?", text)
+    if not live:
+        return lib.expect(False, path, "no live memory in its sum")
+    size, unit = (live[3], live[4]) if live[3] else (live[1], live[2])
+    held = next((m for line in lines if (m := re.match(r"Who held ([\d.]+) ([MG]iB) allocated", line))), None)
+    step = 0.006 * UNIT[unit] + 0.006 * UNIT[held[2]] if held else 0
+    lib.expect(
+        held and abs(float(size) * UNIT[unit] - float(held[1]) * UNIT[held[2]]) <= step, path, "live", live[0], held
+    )
+    lib.expect(not held or abs(float(size) * UNIT[unit] - death["live_bytes"]) <= step, path, "live", live[0])
+    sum_text = text[live.start() : text.index(" = ", live.start())]
+    total = re.match(r" = ([\d.]+) ", text[live.start() + len(sum_text) :])
+    terms = re.findall(r"(?:^|\+ )([\d.]+) " + live[2], re.sub(r" \([^)]*\)", "", sum_text))
+    lib.expect(
+        round(sum(float(t) * 100 for t in terms)) == round(float(total[1]) * 100), path, "does not add up", sum_text
+    )
+    if death["verdict"]["cause"] == "leak":
+        lib.expect("without the leak" in text, path, "the leak's share is not told")
+
+
+def remedies_of(lines):
+    """What to do, numbered, joined from its lines."""
+    at = next((i for i, line in enumerate(lines) if line.startswith("What to do")), None)
+    body = [] if at is None else lines[at + 1 : at + 1 + next(i for i, x in enumerate(lines[at + 1 :]) if not x)]
+    return re.split(r" ?\b\d\. ", " ".join(line.strip() for line in body))[1:]
+
+
+def lists_agree(path, lines):
+    """What the short text leaves out is in --why, in the same order, and its count is true; --redact drops none."""
+    brief, whole = remedies_of(lines), remedies_of(lib.run("report", path, "--width", 80, "--why").stdout.splitlines())
+    head = next((line for line in lines if line.startswith("What to do")), "")
+    said = re.search(r"\((\d+) of (\d+), all: --why\)", head)
+    lib.expect(brief == whole[: len(brief)], path, "--why has other remedies", brief, whole)
+    lib.expect(len(whole) == (int(said[2]) if said else len(brief)), path, head, len(whole))
+    lib.expect(not said or int(said[1]) == len(brief), path, head, len(brief))
+    secret = lib.run("report", path, "--width", 80, "--redact").stdout.splitlines()
+    lib.expect(len(remedies_of(secret)) == len(brief), path, "--redact has other advice")
 
 
 def check(path):
@@ -22,6 +68,9 @@ def check(path):
         remedy = [i for i, line in enumerate(lines, 1) if line.startswith("  1. ")]
         lib.expect(not died or (remedy and remedy[0] <= FIRST), path, f"the first remedy is in line {remedy}")
         lib.expect(not died or " = " in "".join(lines[:6]), path, "no sum")
+        if died:
+            sums_agree(path, died[0]["oom"][-1], lines)
+            lists_agree(path, lines)
     leaks = any(f["id"] == "leak" for d in told for f in d["findings"])
     if told and not died:
         head = "NO FAILURE, BUT A LEAK" if leaks else "No events" if not any(d["events"] for d in told) else "No failure"

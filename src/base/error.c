@@ -103,6 +103,11 @@ enum plim_status err_errno(struct plim_err *err, int number, const char *fmt, ..
 	return PLIM_E_IO;
 }
 
+void err_more(struct plim_err *err, const char *explanation)
+{
+	append(err, "; %s", explanation);
+}
+
 void err_prefix(struct plim_err *err, const char *prefix)
 {
 	char old[sizeof(err->message)];

@@ -24,6 +24,9 @@ enum plim_status err_at_more(struct plim_err *err, uint64_t offset, const char *
 enum plim_status err_errno(struct plim_err *err, int number, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* Put "; explanation" behind the message that *err holds: what to do, mostly. */
+void err_more(struct plim_err *err, const char *explanation);
+
 /* Put "prefix: " in front of the message that *err holds (a file's name, say). */
 void err_prefix(struct plim_err *err, const char *prefix);
 

@@ -344,7 +344,7 @@ static void advise(struct lines *l, const struct findings_death *d,
 
 #define TERMS 3
 
-/* Terms and their sum in hundredths of one unit; what rounding takes from the sum is given to the largest term. */
+/* Terms and their sum in hundredths of one unit, which add up: the live memory, which other lines show too, is as it is. */
 struct sum {
 	uint64_t bytes[TERMS], hundredths[TERMS], total;
 	const char *unit;
@@ -355,10 +355,11 @@ static uint64_t hundredths_of(uint64_t bytes, uint64_t unit)
 	return (bytes / unit) * 100 + (bytes % unit * 100 + unit / 2) / unit;
 }
 
+/* What rounding took from the sum goes to the largest of the other terms, or to the sum where none is shown. */
 static void add_up(struct sum *s)
 {
 	uint64_t all = 0, shown = 0, unit;
-	int largest = 0;
+	int largest = 1;
 
 	for (int i = 0; i < TERMS; i++)
 		all += s->bytes[i];
@@ -368,9 +369,25 @@ static void add_up(struct sum *s)
 	for (int i = 0; i < TERMS; i++) {
 		s->hundredths[i] = hundredths_of(s->bytes[i], unit);
 		shown += s->hundredths[i];
-		largest = s->bytes[i] > s->bytes[largest] ? i : largest;
+		largest = i && s->bytes[i] > s->bytes[largest] ? i : largest;
 	}
-	s->hundredths[largest] += s->total - shown;
+	if (s->hundredths[largest] && s->hundredths[largest] + s->total > shown)
+		s->hundredths[largest] += s->total - shown;
+	else
+		s->total = shown;
+}
+
+/* " (5.09 GiB with rounding)": what the lines around call live, where the sum goes by what was asked for. */
+static const char *rounding(const struct findings_death *d, uint64_t live, const struct sum *s,
+			    char out[64])
+{
+	uint64_t unit = !strcmp(s->unit, "GiB") ? 1u << 30 : 1u << 20;
+	uint64_t allocated = hundredths_of(d->live_bytes, unit);
+
+	*out = 0;
+	if (allocated != hundredths_of(live, unit))
+		snprintf(out, 64, " (%.2f %s with rounding)", (double)allocated / 100, s->unit);
+	return out;
 }
 
 /* "3.02 GiB live + 0.82 GiB asked = 3.84 GiB" */
@@ -379,15 +396,17 @@ static void sum_words(const struct findings_death *d, uint64_t live, uint64_t st
 {
 	static const char *const names[TERMS] = { "live", "asked", "still to come" };
 	struct sum s = { .bytes = { live, d->request_bytes, still } };
-	char few[32];
+	char few[32], round[64];
 	size_t n = 0;
 
 	add_up(&s);
+	rounding(d, live, &s, round);
 	for (int i = 0; i < TERMS && n < size; i++)
 		if (s.hundredths[i])
-			n += (size_t)snprintf(out + n, size - n, "%s%.2f %s %s", n ? " + " : "",
-					      (double)s.hundredths[i] / 100, s.unit, names[i]);
-		else if (s.bytes[i]) /* too little to show in the sum */
+			n += (size_t)snprintf(out + n, size - n, "%s%.2f %s %s%s", n ? " + " : "",
+					      (double)s.hundredths[i] / 100, s.unit, names[i],
+					      i ? "" : round);
+		else if (s.bytes[i] && i < 2) /* too little to show in the sum */
 			n += (size_t)snprintf(out + n, size - n, "%s%s %s", n ? " + " : "",
 					      text_size(few, s.bytes[i]), names[i]);
 	if (n < size)
@@ -407,6 +426,26 @@ static void allowed_words(const struct findings_death *d, char *out, size_t size
 		snprintf(out, size, "between %s and %s was allowed", low, high);
 }
 
+/* What was live, and what it would have been without what piled up; both are allocated bytes. */
+static const char *arithmetic_of_leak(struct recording_names *n, const struct findings_death *d,
+				      struct plim_err *err)
+{
+	uint64_t need = d->live_bytes + d->request_bytes;
+	char sum[200], without[32], a[32], b[32];
+
+	sum_words(d, d->live_bytes, 0, sum, sizeof(sum));
+	text_size(without, need > d->leak.grown_bytes ? need - d->leak.grown_bytes : 0);
+	if (need >= d->bound_high_bytes)
+		return arena_text(n->arena, err,
+				  "%s (%s without the leak), and less than %s was allowed", sum,
+				  without, text_size(a, d->bound_high_bytes));
+	return arena_text(n->arena, err,
+			  "%s (%s without the leak); at least %s was allowed, but the largest free "
+			  "piece had %s",
+			  sum, without, text_size(a, d->bound_low_bytes),
+			  text_size(b, d->largest_free_bytes));
+}
+
 static const char *arithmetic(struct recording_names *n, const struct findings_death *d,
 			      struct plim_err *err)
 {
@@ -422,16 +461,18 @@ static const char *arithmetic(struct recording_names *n, const struct findings_d
 				  text_size(b, d->request_bytes),
 				  text_size(c, d->largest_free_bytes));
 	}
+	if (d->cause == FINDINGS_CAUSE_LEAK && d->bound_low_bytes != PLIM_UNKNOWN)
+		return arithmetic_of_leak(n, d, err);
 	sum_words(d, d->requested_live_bytes, d->future ? d->still_low_bytes : 0, sum, sizeof(sum));
 	if (d->bound_low_bytes == PLIM_UNKNOWN)
 		return arena_text(n->arena, err, "%s; how much was allowed is not known", sum);
 	allowed_words(d, allowed, sizeof(allowed));
-	if (d->cause == FINDINGS_CAUSE_LEAK)
-		return arena_text(n->arena, err, "%s; %s, and %s of what was live had piled up",
-				  sum, allowed, text_size(a, d->leak.grown_bytes));
 	if (d->cause == FINDINGS_CAUSE_CAPACITY && need >= d->bound_high_bytes)
 		return arena_text(n->arena, err, "%s, and less than %s was allowed", sum,
 				  text_size(a, d->bound_high_bytes));
+	if (d->cause == FINDINGS_CAUSE_CAPACITY)
+		return arena_text(n->arena, err, "%s; %s, %s of it free", sum, allowed,
+				  text_size(a, d->free_bytes));
 	return arena_text(n->arena, err, "%s; %s (%s of it free, in pieces of at most %s)", sum,
 			  allowed, text_size(a, d->free_bytes),
 			  text_size(b, d->largest_free_bytes));

@@ -5,6 +5,7 @@
 #include "result_tables.h"
 #include "verbs/out.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,6 +93,9 @@ enum plim_status recording_new(const char *path, struct recording_input *in,
 
 	if (!st)
 		st = recording_open(&(*out)->mem, path, in, &(*out)->recording, err);
+	if (st == PLIM_E_IO && err && err->native == EISDIR)
+		err_more(err, "give one recording in it (plimsoll report with the folder "
+			      "says which one died first)");
 	return end(out, st);
 }
 

@@ -11,6 +11,16 @@
 #define LABEL_COLUMNS 12 /* of a line such as "  bound by  limit" */
 #define NARROW 64        /* columns; below, what is said beside a name is left out */
 
+static unsigned columns(const struct text *t)
+{
+	return t->style.width ? t->style.width : 80;
+}
+
+static int is_narrow(const struct text *t)
+{
+	return columns(t) < NARROW;
+}
+
 static void name_line(struct text *t, const char *label, const char *name)
 {
 	if (!name)
@@ -106,10 +116,118 @@ static void within(struct text *t, const char *label, const char **names, size_t
 	text_release(&words);
 }
 
+static const struct plim_report_oom *last_oom(const struct plim_report_device *d)
+{
+	const struct plim_report_oom *oom = d->oom_count ? &d->oom[d->oom_count - 1] : NULL;
+
+	return oom && oom->verdict ? oom : NULL;
+}
+
+static const struct plim_finding *finding_of(const struct plim_report_device *d, const char *id)
+{
+	for (size_t i = 0; i < d->finding_count; i++)
+		if (!strcmp(d->findings[i].id, id))
+			return &d->findings[i];
+	return NULL;
+}
+
+static int died_of_leak(const struct plim_report_device *d)
+{
+	const struct plim_verdict *v = d->oom_count ? d->oom[d->oom_count - 1].verdict : NULL;
+
+	return v && (v->cause ? v->cause : v->likely_cause) == PLIM_CAUSE_LEAK;
+}
+
+/* What explains a death best, besides its arithmetic. */
+static const struct plim_finding *explaining(const struct plim_report_device *d)
+{
+	static const char *const ids[] = { "leak",
+					   "optimizer_first_step",
+					   "longest_batch",
+					   "eval_heavier_than_train",
+					   "duplicate_weights",
+					   "logits_dominate",
+					   "kv_cache_growth",
+					   "outside_allocator" };
+	const struct plim_finding *found = NULL;
+
+	for (size_t i = 0; !found && i < sizeof(ids) / sizeof(ids[0]); i++) {
+		if (!strcmp(ids[i], "leak") && !died_of_leak(d))
+			continue;
+		found = finding_of(d, ids[i]);
+	}
+	return found;
+}
+
+/* Has the verdict of the death told this one with its evidence? */
+static int is_told(const struct plim_report_device *d, const struct plim_finding *f)
+{
+	static const char *const ids[] = { "oom", "fragmentation", "optimizer_first_step",
+					   "outside_allocator" };
+
+	for (size_t i = 0; d->oom_count && i < sizeof(ids) / sizeof(*ids); i++)
+		if (!strcmp(f->id, ids[i]))
+			return 1;
+	return died_of_leak(d) && f == finding_of(d, "leak");
+}
+
+/* Sentences, numbered; the remedy of what explains the death stands behind the first. */
+struct remedies {
+	const char *at[24];
+	size_t n, all;
+};
+
+static void add_remedy(struct remedies *x, const char *line)
+{
+	for (size_t i = 0; i < x->n; i++)
+		if (!strcmp(x->at[i], line))
+			return;
+	x->all++;
+	if (x->n < sizeof(x->at) / sizeof(x->at[0]))
+		x->at[x->n++] = line;
+}
+
+static void remedies_of_death(const struct plim_report_device *d, struct remedies *x)
+{
+	const struct plim_verdict *v = last_oom(d)->verdict;
+	const struct plim_finding *why = explaining(d);
+
+	if (v->helps_count)
+		add_remedy(x, v->helps[0]);
+	for (size_t i = 0; why && i < why->fix_count; i++)
+		add_remedy(x, why->fix[i]);
+	for (size_t i = 1; i < v->helps_count; i++)
+		add_remedy(x, v->helps[i]);
+}
+
+/* "What to do, best first (3 of 5)" */
+static void counted(struct text *t, const char *title, size_t shown, size_t all)
+{
+	out_head(t, title);
+	if (shown < all)
+		text_printf(t, is_narrow(t) ? " (%zu of %zu)" : " (%zu of %zu, all: --why)", shown,
+			    all);
+	text_puts(t, "\n");
+}
+
+static void what_to_do(struct text *t, const struct remedies *x, size_t most)
+{
+	size_t shown = x->n < most ? x->n : most;
+
+	if (!x->n)
+		return;
+	counted(t, "What to do, best first", shown, x->all);
+	for (size_t i = 0; i < shown; i++) {
+		text_printf(t, "  %zu. ", i + 1);
+		text_wrap_name(t, 5, 5, x->at[i]);
+	}
+}
+
 static void verdict(struct text *t, const struct plim_report *r, const struct plim_report_device *d)
 {
 	const struct plim_report_oom *oom = d->oom_count ? &d->oom[d->oom_count - 1] : NULL;
 	const struct plim_verdict *v = oom ? oom->verdict : NULL;
+	struct remedies todo = { .n = 0 };
 	const char *head;
 
 	if (!v)
@@ -137,12 +255,12 @@ static void verdict(struct text *t, const struct plim_report *r, const struct pl
 	else if (r->hidden->recording->snapshot->has_frames)
 		words_line(t, "at",
 			   "code without a Python stack (autograd's backward thread, as a rule)");
+	words_line(t, "in sum", v->arithmetic);
 	out_list(t, "Why", v->evidence, v->evidence_count);
-	out_list(t, "What to do", v->helps, v->helps_count);
+	remedies_of_death(d, &todo);
+	what_to_do(t, &todo, todo.n);
 	text_puts(t, "\n");
 }
-
-#define FULL_MAX 3 /* findings told with their evidence; the others in a line */
 
 static void bullets(struct text *t, const char *title, const char **lines, size_t n)
 {
@@ -174,42 +292,21 @@ static void finding(struct text *t, const struct plim_finding *f, int full)
 	bullets(t, "fix", f->fix, f->fix_count);
 }
 
-static int died_of_leak(const struct plim_report_device *d)
-{
-	const struct plim_verdict *v = d->oom_count ? d->oom[d->oom_count - 1].verdict : NULL;
-
-	return v && (v->cause ? v->cause : v->likely_cause) == PLIM_CAUSE_LEAK;
-}
-
-/* Has the verdict of the death told this one with its evidence? */
-static int is_told(const struct plim_report_device *d, const char *id)
-{
-	static const char *const ids[] = { "fragmentation", "optimizer_first_step",
-					   "outside_allocator" };
-
-	for (size_t i = 0; d->oom_count && i < sizeof(ids) / sizeof(*ids); i++)
-		if (!strcmp(id, ids[i]))
-			return 1;
-	return died_of_leak(d) && !strcmp(id, "leak");
-}
-
 static void findings(struct text *t, const struct plim_report_device *d)
 {
-	size_t shown = 0;
+	int shown = 0;
 
 	for (size_t i = 0; i < d->finding_count; i++) {
 		const struct plim_finding *f = &d->findings[i];
 
 		if (!strcmp(f->id, "oom")) /* the verdict has told it */
 			continue;
-		if (!shown) {
+		if (!shown++) {
 			text_hue(t, TEXT_HEAD);
 			text_puts(t, "What stands out\n");
 			text_plain(t);
 		}
-		finding(t, f,
-			shown++ < FULL_MAX && f->severity != PLIM_SEVERITY_INFO &&
-				!is_told(d, f->id));
+		finding(t, f, !is_told(d, f));
 	}
 	text_puts(t, shown ? "\n" : "");
 }
@@ -228,7 +325,7 @@ static void peaks(struct text *t, const struct plim_report_device *d)
 		{ "active", d->peak.active_bytes, d->end.active_bytes, &d->peak.active },
 		{ "reserved", d->peak.reserved_bytes, d->end.reserved_bytes, &d->peak.reserved },
 	};
-	const int narrow = t->style.width < NARROW;
+	const int narrow = is_narrow(t);
 	struct text_table b;
 
 	text_table_init(&b, t, narrow ? "lrr" : "lrrr", TEXT_CUT_RIGHT);
@@ -466,51 +563,19 @@ static void conclusions(struct text *t, const struct plim_report *r,
 static const struct brief_limits {
 	size_t helps, others, owners;
 	unsigned rows; /* of the chart */
-} levels[] = { { HELPS_MAX, OTHERS_MAX, 6, 4 },
-	       { 3, 3, 5, 4 },
-	       { 3, 2, 5, 4 },
-	       { 3, 2, 4, 3 },
-	       { 3, 1, 4, 3 },
-	       { 2, 1, 3, 3 },
-	       { 1, 1, 3, 2 } };
+	int cures;     /* of the others */
+} levels[] = { { HELPS_MAX, OTHERS_MAX, 6, 4, 1 },
+	       { 3, 3, 5, 4, 1 },
+	       { 3, 2, 5, 4, 1 },
+	       { 3, 2, 4, 3, 1 },
+	       { 3, 2, 3, 3, 1 },
+	       { 3, 2, 3, 2, 0 },
+	       { 3, 1, 3, 2, 1 },
+	       { 3, 1, 3, 2, 0 },
+	       { 2, 1, 3, 2, 0 },
+	       { 1, 1, 3, 2, 0 } };
 #define LEVELS (sizeof(levels) / sizeof(levels[0]))
 #define KIND_PART 50 /* kinds that take less are not in the brief text */
-
-static const struct plim_report_oom *last_oom(const struct plim_report_device *d)
-{
-	const struct plim_report_oom *oom = d->oom_count ? &d->oom[d->oom_count - 1] : NULL;
-
-	return oom && oom->verdict ? oom : NULL;
-}
-
-static const struct plim_finding *finding_of(const struct plim_report_device *d, const char *id)
-{
-	for (size_t i = 0; i < d->finding_count; i++)
-		if (!strcmp(d->findings[i].id, id))
-			return &d->findings[i];
-	return NULL;
-}
-
-/* What explains a death best, besides its arithmetic. */
-static const struct plim_finding *explaining(const struct plim_report_device *d)
-{
-	static const char *const ids[] = { "leak",
-					   "optimizer_first_step",
-					   "longest_batch",
-					   "eval_heavier_than_train",
-					   "duplicate_weights",
-					   "logits_dominate",
-					   "kv_cache_growth",
-					   "outside_allocator" };
-	const struct plim_finding *found = NULL;
-
-	for (size_t i = 0; !found && i < sizeof(ids) / sizeof(ids[0]); i++) {
-		if (!strcmp(ids[i], "leak") && !died_of_leak(d))
-			continue;
-		found = finding_of(d, ids[i]);
-	}
-	return found;
-}
 
 /* "DIED OF FRAGMENTATION, in backward of step 15: 843.75 MiB was refused" */
 static void death_head(struct text *t, const struct plim_report *r,
@@ -576,39 +641,50 @@ static const char *base_of(const char *frame)
 	return at;
 }
 
-static void put_frame(struct text *t, const char *frame)
-{
-	frame = base_of(frame);
-	text_name(t, frame, strlen(frame));
-}
-
 /* The line of the model's code, and the user's line that called it. */
-static void put_frames(struct text *t, const char *code, const char *own)
+static void put_frames(struct text *t, const char *code, const char *own, int with_function)
 {
 	if (!code)
 		code = own;
-	put_frame(t, code);
-	if (own && strcmp(code, own) != 0) { /* its function is the less telling one */
+	code = base_of(code);
+	text_name(t, code, with_function ? strlen(code) : strcspn(code, " "));
+	if (own && strcmp(code, base_of(own)) != 0) { /* its function is the less telling one */
 		own = base_of(own);
 		text_puts(t, " < ");
 		text_name(t, own, strcspn(own, " "));
 	}
 }
 
-static void line_line(struct text *t, const struct plim_report_oom *oom)
+/* The same in so many columns: the function goes first, then the start. */
+static void fitted_frames(struct text *t, const char *code, const char *own, unsigned columns)
+{
+	struct text name;
+
+	text_init(&name, t->mem, &t->style);
+	put_frames(&name, code, own, 1);
+	if (text_width(text_get(&name), name.n) > columns) {
+		text_release(&name);
+		text_init(&name, t->mem, &t->style);
+		put_frames(&name, code, own, 0);
+	}
+	fitted(t, text_get(&name), columns);
+	text_release(&name);
+}
+
+static const char backward_of[] = "backward of ";
+#define BACKWARD_OF ((unsigned)sizeof(backward_of) - 1)
+
+/* The line that asked for what was refused. */
+static void line_line(struct text *t, const char *label, const struct plim_report_oom *oom)
 {
 	const char *own = oom->frame ? oom->frame : oom->backward_of;
-	struct text words;
+	unsigned room = columns(t) - 10;
 
 	if (!own)
 		return;
-	text_init(&words, t->mem, &t->style);
-	text_puts(&words, oom->frame ? "" : "backward of ");
-	put_frames(&words, oom->code_frame, own);
-	text_puts(t, "  line    ");
-	fitted(t, text_get(&words), (t->style.width ? t->style.width : 80) - 10);
+	text_printf(t, "  %-8s%s", label, oom->frame ? "" : backward_of);
+	fitted_frames(t, oom->code_frame, own, room - (oom->frame ? 0 : BACKWARD_OF));
 	text_puts(t, "\n");
-	text_release(&words);
 }
 
 /* A finding's title without its place, which has a line of its own. */
@@ -647,73 +723,32 @@ static void because(struct text *t, const struct plim_verdict *v, const struct p
 	text_release(&words);
 }
 
+static void leak_line(struct text *t, const char *frame)
+{
+	text_puts(t, "  line    ");
+	fitted(t, frame, columns(t) - 10);
+	text_puts(t, "\n");
+}
+
 static void death(struct text *t, const struct plim_report *r, const struct plim_report_device *d)
 {
 	const struct plim_report_oom *oom = last_oom(d);
+	const struct plim_finding *why = explaining(d);
 
 	death_head(t, r, d, oom);
 	text_puts(t, "  ");
 	text_wrap(t, 2, 2, "%s", oom->verdict->arithmetic);
 	if (oom->verdict->cause) /* else the sum has all that is known of it */
 		limit_line(t, oom);
-	because(t, oom->verdict, explaining(d));
-	line_line(t, oom);
-}
-
-/* Sentences, numbered; the remedy of what explains the death stands behind the first. */
-struct remedies {
-	const char *at[24];
-	size_t n, all;
-};
-
-static void add_remedy(struct remedies *x, const char *line)
-{
-	for (size_t i = 0; i < x->n; i++)
-		if (!strcmp(x->at[i], line))
-			return;
-	x->all++;
-	if (x->n < sizeof(x->at) / sizeof(x->at[0]))
-		x->at[x->n++] = line;
-}
-
-static void remedies_of_death(const struct plim_report_device *d, struct remedies *x)
-{
-	const struct plim_verdict *v = last_oom(d)->verdict;
-	const struct plim_finding *why = explaining(d);
-
-	if (v->helps_count)
-		add_remedy(x, v->helps[0]);
-	for (size_t i = 0; why && i < why->fix_count; i++)
-		add_remedy(x, why->fix[i]);
-	for (size_t i = 1; i < v->helps_count; i++)
-		add_remedy(x, v->helps[i]);
-}
-
-/* "What to do, best first (3 of 5)" */
-static void counted(struct text *t, const char *title, size_t shown, size_t all)
-{
-	out_head(t, title);
-	if (shown < all)
-		text_printf(t, " (%zu of %zu)", shown, all);
-	text_puts(t, "\n");
-}
-
-static void what_to_do(struct text *t, const struct remedies *x, size_t most)
-{
-	size_t shown = x->n < most ? x->n : most;
-
-	if (!x->n)
-		return;
-	counted(t, "What to do, best first", shown, x->all);
-	for (size_t i = 0; i < shown; i++) {
-		text_printf(t, "  %zu. ", i + 1);
-		text_wrap_name(t, 5, 5, x->at[i]);
-	}
+	because(t, oom->verdict, why);
+	if (why && died_of_leak(d) && why->place.frame)
+		leak_line(t, why->place.frame);
+	line_line(t, why && died_of_leak(d) ? "refused" : "line", oom);
 }
 
 /* Findings that no other part tells, a line each. */
 static void others(struct text *t, const struct plim_report_device *d,
-		   const struct plim_finding *told, size_t most)
+		   const struct plim_finding *told, const struct brief_limits *l)
 {
 	const struct plim_finding *list[OTHERS_MAX];
 	size_t shown = 0, all = 0;
@@ -721,9 +756,9 @@ static void others(struct text *t, const struct plim_report_device *d,
 	for (size_t i = 0; i < d->finding_count; i++) {
 		const struct plim_finding *f = &d->findings[i];
 
-		if (f == told || !strcmp(f->id, "oom") || is_told(d, f->id))
+		if (f == told || is_told(d, f))
 			continue;
-		if (shown < most)
+		if (shown < l->others)
 			list[shown++] = f;
 		all++;
 	}
@@ -732,6 +767,10 @@ static void others(struct text *t, const struct plim_report_device *d,
 	for (size_t i = 0; i < shown; i++) {
 		text_printf(t, "  %-7s  ", plim_severity_name(list[i]->severity));
 		text_wrap_name(t, 11, 11, list[i]->title);
+		if (l->cures && list[i]->fix_count && !is_narrow(t)) {
+			text_puts(t, "           fix: ");
+			text_wrap_name(t, 16, 16, list[i]->fix[0]);
+		}
 	}
 }
 
@@ -774,11 +813,8 @@ static void leak(struct text *t, const struct plim_report_device *d, const struc
 		text_puts(t, "  cause   ");
 		text_wrap_name(t, 10, 10, f->evidence[1]);
 	}
-	if (one && one->frame) {
-		text_puts(t, "  line    ");
-		fitted(t, one->frame, (t->style.width ? t->style.width : 80) - 10);
-		text_puts(t, "\n");
-	}
+	if (one && one->frame)
+		leak_line(t, one->frame);
 }
 
 /* "No failure. No leak." and how far that goes. */
@@ -806,6 +842,17 @@ static void healthy(struct text *t, const struct plim_report *r, const struct pl
 		text_puts(t, "\n");
 }
 
+#define SIZE_COLUMNS 14 /* of a row of owners, with what is around it */
+
+static void owner_frames(const struct text *t, struct text *cell,
+			 const struct plim_report_owner *one, const char *frame)
+{
+	unsigned room = columns(t) - SIZE_COLUMNS;
+
+	text_puts(cell, one->inferred ? backward_of : "");
+	fitted_frames(cell, frame, one->frame, room - (one->inferred ? BACKWARD_OF : 0));
+}
+
 static void brief_owners(struct text *t, const struct plim_report *r,
 			 const struct plim_report_device *d, size_t most)
 {
@@ -823,7 +870,8 @@ static void brief_owners(struct text *t, const struct plim_report *r,
 		    : !strcmp(o->what, "end")  ? "Who held at the end "
 		    : !strcmp(o->what, "peak") ? "Who held at the peak "
 					       : "Who held at that event ");
-	text_printf(t, "%s\n", text_size(size, o->total_bytes));
+	text_printf(t, "%s%s%s\n", text_size(size, o->total_bytes), is_narrow(t) ? "" : " ",
+		    is_narrow(t) ? "" : o->measure);
 	if (o->categories && o->total_bytes > o->categories->unknown)
 		kinds(t, o->categories, o->total_bytes / KIND_PART);
 	text_table_init(&b, t, "rl", TEXT_CUT_LEFT);
@@ -835,11 +883,10 @@ static void brief_owners(struct text *t, const struct plim_report *r,
 		rest -= one->bytes;
 		text_cell_bytes(&b, one->bytes);
 		cell = text_cell(&b);
-		text_puts(cell, one->inferred ? "(backward of) " : "");
 		if (one->before_recording)
 			text_puts(cell, "there before the recording began");
 		else if (frame)
-			put_frames(cell, frame, one->frame);
+			owner_frames(t, cell, one, frame);
 		else
 			text_puts(cell, no_frame(t, r));
 		text_cell_end(&b);
@@ -900,7 +947,7 @@ static void brief_at(struct text *t, const struct plim_report *r,
 		healthy(t, r, d);
 	}
 	what_to_do(t, &todo, l->helps);
-	others(t, d, told, l->others);
+	others(t, d, told, l);
 	brief_owners(t, r, d, l->owners);
 	peak_line(t, d, l->rows);
 }
