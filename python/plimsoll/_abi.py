@@ -855,6 +855,7 @@ PROTOTYPES = {
     "plim_diff_free": (None, [c_void_p]),
     "plim_diff_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_diff_match_name": (c_char_p, [c_int]),
+    "plim_diff_of": (c_int, [c_void_p, c_void_p, POINTER(plim_diff_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_diff_open": (c_int, [c_char_p, c_char_p, POINTER(plim_diff_options), POINTER(c_void_p), POINTER(plim_err)]),
     "plim_diff_options_init": (None, [POINTER(plim_diff_options)]),
     "plim_diff_text": (c_int, [c_void_p, POINTER(plim_text_style), c_void_p, c_void_p, POINTER(plim_err)]),
