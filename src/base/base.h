@@ -19,6 +19,7 @@
 #include "known.h"
 #include "mem.h"
 #include "options.h"
+#include "small_file.h"
 #include "source.h"
 #include "tar.h"
 #include "text.h"

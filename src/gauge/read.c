@@ -16,19 +16,11 @@ enum { TRIES = 64, PHASES = 8 };
 
 uint64_t gauge_start_time(uint32_t pid)
 {
-	char path[64], text[1024];
+	char text[1024];
 	uint64_t start = 0;
-	size_t n;
 	char *at;
-	FILE *f;
 
-	snprintf(path, sizeof(path), "/proc/%u/stat", pid);
-	f = fopen(path, "re");
-	if (!f)
-		return 0;
-	n = fread(text, 1, sizeof(text) - 1, f);
-	fclose(f);
-	text[n] = 0;
+	(void)small_file(text, sizeof(text), "/proc/%u/stat", pid);
 	at = strrchr(text, ')'); /* the name may hold anything */
 	for (int field = 2; at && field < 22; field++) {
 		at = strchr(at, ' ');

@@ -1,4 +1,6 @@
 #include "record.h"
+
+#include "base/base.h"
 #include "result_tables.h"
 
 #include <dirent.h>
@@ -152,17 +154,13 @@ static enum plim_record_reached read_status(const char *folder, const char *name
 		{ "started", PLIM_RECORD_NO_DUMP }, { "no events", PLIM_RECORD_NO_EVENTS },
 		{ "dumped", PLIM_RECORD_DUMPED },
 	};
-	char *path = format("%s/%s", folder, name), text[32] = "";
-	FILE *f = path ? fopen(path, "re") : NULL;
+	char text[32];
 	enum plim_record_reached reached = PLIM_RECORD_NO_PYTHON;
 
-	if (f && fgets(text, sizeof(text), f))
-		for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-			if (!strcmp(text, words[i].word))
-				reached = words[i].reached;
-	if (f)
-		fclose(f);
-	free(path);
+	(void)small_file(text, sizeof(text), "%s/%s", folder, name);
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (!strcmp(text, words[i].word))
+			reached = words[i].reached;
 	return reached;
 }
 

@@ -50,9 +50,10 @@ def main():
     try:
         api = headers.read(glob.glob(os.path.join(TOP, "include/plimsoll/*.h")))
         api.version = version()
+        made = WAYS[sys.argv[1]](api, *sys.argv[2:])
     except headers.HeaderError as error:
         sys.exit(f"results: {error}")
-    sys.stdout.write(WAYS[sys.argv[1]](api, *sys.argv[2:]))
+    sys.stdout.write(made)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """docs/json.md: what stands in docs/json.md.in, with the rows of each schema."""
 import re
 
-from headers import unit, unit_word
+from headers import HeaderError, unit, unit_word
 
 TYPES = {"u64": "integer", "i64": "integer", "u32": "integer", "bool": "true or false", "tri": "true or false",
          "double": "number", "string": "string", "enum": "string", "struct": "object", "pointer": "object",
@@ -32,8 +32,20 @@ def rows(api, struct, prefix=""):
             yield from rows(api, m.of, path + ".")
 
 
+def check(api, template):
+    """Each schema has one table and is named in a heading; no table is of a schema that no header has."""
+    tables = re.findall(r"^@(\w+)@$", template, re.M)
+    for name in api.schemas:
+        if tables.count(name) != 1 or not re.search(rf"^## .*@{name}/N@", template, re.M):
+            raise HeaderError(f"docs/json.md.in: schema {name} wants one section: a heading '## @{name}/N@', what prints "
+                              f"it, and a line '@{name}@'")
+    for name in {*tables, *re.findall(r"@(\w+)/N@", template)} - set(api.schemas):
+        raise HeaderError(f"docs/json.md.in: no header has a schema {name}")
+
+
 def page(api, template):
     """The template's lines, a line "@NAME@" replaced by the table of that schema."""
+    check(api, template)
     for line in template.splitlines():
         found = re.fullmatch(r"@(\w+)@", line)
         if found:

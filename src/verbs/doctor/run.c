@@ -63,24 +63,6 @@ static enum plim_status look_program(struct looking *x)
 		   u.sysname, u.release, u.machine, libc);
 }
 
-/* The first line of a file below the root, without its end; false: there is none. */
-static bool first_line(const struct looking *x, const char *path, char *out, size_t size)
-{
-	char full[512];
-	FILE *f;
-	bool got;
-
-	snprintf(full, sizeof(full), "%s%s", x->root, path);
-	f = fopen(full, "re");
-	if (!f)
-		return false;
-	got = fgets(out, (int)size, f) != NULL;
-	fclose(f);
-	if (got)
-		out[strcspn(out, "\r\n")] = '\0';
-	return got;
-}
-
 /* "NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.95.05  Tue ...": the first word that is a release. */
 static void release_of(const char *line, char *out, size_t size)
 {
@@ -101,7 +83,7 @@ static enum plim_status look_driver(struct looking *x)
 {
 	char line[256], release[64], path[512];
 
-	if (!first_line(x, "/proc/driver/nvidia/version", line, sizeof(line)))
+	if (!small_file_line(line, sizeof(line), "%s/proc/driver/nvidia/version", x->root))
 		return say(x, "NVIDIA driver", PLIM_DOCTOR_NOTE, NULL,
 			   "not loaded; recordings, plans and checkpoints need none");
 	release_of(line, release, sizeof(release));
