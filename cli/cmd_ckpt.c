@@ -24,7 +24,7 @@ struct ckpt_opts {
 #define OPT_LOOK                                                                                 \
 	OPT_HEADING("How to show it"),                                                           \
 		OPT_FLAG('j', "json", ckpt_opts, json,                                           \
-			 "print JSON (schema ckpt/1) instead of text"),                          \
+			 "print JSON (schema ckpt/2) instead of text"),                          \
 		OPT_U64('w', "width", ckpt_opts, width, "columns", 40, 500, OPT_NONE,            \
 			"of the text (the terminal's, or 80)"),                                  \
 		OPT_FLAG(0, "no-color", ckpt_opts, no_color, "no colours (also NO_COLOR)"),      \
@@ -549,7 +549,7 @@ static const struct opt last_opt[] = {
 	OPT_FLAG('v', "values", ckpt_opts, values, "NaN and infinities in it make it no good"),
 	OPT_ALLOW,
 	OPT_FLAG('j', "json", ckpt_opts, json,
-		 "print JSON (schema ckpt_last/1) instead of the path"),
+		 "print JSON (schema ckpt_last/2) instead of the path"),
 	OPT_U64('t', "threads", ckpt_opts, threads, "N", 1, 64, OPT_NONE, "that read (one a core)"),
 	OPT_MEMORY,
 	OPT_END

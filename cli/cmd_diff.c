@@ -20,7 +20,7 @@ struct diff_opts {
 };
 
 static const struct opt diff_opt[] = {
-	OPT_FLAG('j', "json", diff_opts, json, "print JSON (schema diff/1) instead of text"),
+	OPT_FLAG('j', "json", diff_opts, json, "print JSON (schema diff/2) instead of text"),
 	OPT_STRING(
 		'f', "fail-over", diff_opts, fail_over, "GROWTH", NULL,
 		"exit with 1 when the peak of allocated memory of any GPU grew by more than this: "

@@ -174,7 +174,7 @@ static const struct opt plan_opt[] = {
 	OPT_U64(0, "vocab", plan_opts, vocab, "n", 1, SIZE_MOST, OPT_NONE,
 		"rows of the embedding (32000)"),
 	OPT_HEADING("How to show it"),
-	OPT_FLAG('j', "json", plan_opts, json, "print JSON (schema plan/1) instead of text"),
+	OPT_FLAG('j', "json", plan_opts, json, "print JSON (schema plan/2) instead of text"),
 	OPT_STRING('o', "output", plan_opts, output, "FILE", NULL,
 		   "also write what a recording of the run would be: FILE.html, a page, or "
 		   "FILE.pickle, a "

@@ -21,7 +21,7 @@ struct report_opts {
 
 static const struct opt report_opt[] = {
 	OPT_FLAG('j', "json", report_opts, json,
-		 "print JSON (schema report/1; of several: ranks/1) instead of text"),
+		 "print JSON (schema report/2; of several: ranks/2) instead of text"),
 	OPT_STRING('o', "output", report_opts, output, "FILE", NULL,
 		   "write FILE.html, one page that shows it in a browser (of several recordings "
 		   "too), or "

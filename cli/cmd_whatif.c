@@ -30,7 +30,7 @@ static const struct opt whatif_opt[] = {
 	OPT_U64(0, "budget", whatif_opts, budget, "seconds", 1, 86400, 60, "time for --search"),
 	OPT_FLAG('p', "plan", whatif_opts, plan,
 		 "also run under libplimsoll_alloc.so; --output FILE.plan writes the plan for it"),
-	OPT_FLAG('j', "json", whatif_opts, json, "print JSON (schema whatif/1) instead of text"),
+	OPT_FLAG('j', "json", whatif_opts, json, "print JSON (schema whatif/2) instead of text"),
 	OPT_HEADING("The recording"),
 	OPT_STRING(0, "log", whatif_opts, log, "FILE", NULL,
 		   "log file with the out-of-memory message, which has limits and other processes "

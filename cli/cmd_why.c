@@ -23,7 +23,7 @@ static const char *const not_of_a_log[] = { "max-batch", "max-seq",  "sweep",   
 
 static const struct opt why_opt[] = {
 	OPT_FLAG('j', "json", why_opts, json,
-		 "print JSON (schema why/2; of --here: here/1) instead of text"),
+		 "print JSON (schema why/2; of --here: here/2) instead of text"),
 	OPT_STRING('s', "snapshot", why_opts, snapshot, "FILE", NULL,
 		   "the recording of the same run: it decides what the text leaves open"),
 	OPT_STRING('c', "config", why_opts, config, "MODEL", NULL,

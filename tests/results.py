@@ -1,6 +1,10 @@
 #!/usr/bin/env python3
-"""results.py TOOLS: what tools/results refuses of a public header and of docs/json.md.in, each rule broken once."""
+"""results.py TOOLS: what tools/results refuses of a public header and of docs/json.md.in, each rule broken once; and that the
+help of the commands and the pages of docs/ call each schema by its number.
+"""
+import glob
 import os
+import re
 import sys
 import tempfile
 
@@ -63,6 +67,22 @@ def refused(what, word, make):
         raise AssertionError(f"{what}: nobody minds")
 
 
+def check_numbers():
+    """A help text said schema diff/1 long after it was diff/2."""
+    top = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    api = headers.read(glob.glob(os.path.join(top, "include/plimsoll/*.h")))
+    seen = 0
+    for path in glob.glob(os.path.join(top, "cli/*.c")) + glob.glob(os.path.join(top, "docs/*.md")):
+        with open(path, encoding="utf-8") as f:
+            text = f.read()
+        for told in re.findall(r"\(schema [^)]*\)|\bschema `?\w+/\d+", text):
+            for name, number in re.findall(r"(\w+)/(\d+)", told):
+                assert name not in api.schemas or api.schemas[name][0] == int(number), f"{path}: {name}/{number}"
+                seen += name in api.schemas
+    assert seen > len(api.schemas), f"{seen} numbers were found"
+    return seen
+
+
 def main():
     api = read(GOOD)
     text = "\n".join(docs.page(api, TEMPLATE))
@@ -73,7 +93,7 @@ def main():
         refused(f"{old!r} as {new!r}", word, lambda: read(GOOD.replace(old, new)))
     for page, word in WRONG_PAGES:
         refused(repr(page), word, lambda: list(docs.page(api, page)))
-    print(f"{len(WRONG) + len(WRONG_PAGES)} faults refused")
+    print(f"{len(WRONG) + len(WRONG_PAGES)} faults refused, {check_numbers()} numbers of schemas are right")
 
 
 main()
