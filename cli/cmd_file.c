@@ -36,6 +36,7 @@ static const struct {
 	{ ".metadata", "ckpt verify" },
 	{ ".pickle", "report" },
 	{ ".pkl", "report" },
+	{ ".plim", "report" },
 	{ ".tar", "report" },
 	{ "trainer_state.json", "curves" },
 	{ ".jsonl", "curves" },
@@ -105,6 +106,8 @@ static const char *by_head(const char *head, size_t n)
 		return "ckpt verify"; /* safetensors: the length of its header, then the header */
 	if (n >= 4 && (!memcmp(head, "PK\3\4", 4) || !memcmp(head, "GGUF", 4)))
 		return "ckpt verify";
+	if (n >= 5 && !memcmp(head, "PLIM\211", 5))
+		return "report";
 	for (size_t i = 0; *head == '{' && i < sizeof(keys) / sizeof(*keys); i++)
 		if (strstr(head, keys[i].word))
 			return keys[i].command;

@@ -450,9 +450,8 @@ static int plan_shown(const struct plan_opts *o, int argc, char **argv)
 
 static int plan_run(const void *values, int argc, char **argv)
 {
-	static const char *const suffixes[] = {
-		".html", ".htm", ".pickle", ".pkl", ".json.gz", NULL
-	};
+	static const char *const suffixes[] = { ".html", ".htm",     ".pickle", ".pkl",
+						".plim", ".json.gz", NULL };
 	struct plan_opts o = *(const struct plan_opts *)values;
 	struct output out;
 	int code;

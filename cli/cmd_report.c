@@ -97,7 +97,7 @@ static enum plim_status write_output(const struct report_opts *o, const struct p
 	if (!cmd_is_page(o->output)) {
 		st = plim_report_snapshot(r, o->output, err);
 		if (!st)
-			cmd_say("%s: the recording as a pickle", o->output);
+			cmd_say("%s: the recording", o->output);
 		return st;
 	}
 	st = cmd_page_new(o->max_memory, &page, err);
@@ -282,7 +282,7 @@ static int report_gated(const struct report_opts *o, int argc, char **argv)
 
 static int report_run(const void *values, int argc, char **argv)
 {
-	static const char *const suffixes[] = { ".html", ".htm", ".pickle", ".pkl", NULL };
+	static const char *const suffixes[] = { ".html", ".htm", ".pickle", ".pkl", ".plim", NULL };
 	struct report_opts o = *(const struct report_opts *)values;
 	struct output out;
 	int code = CMD_DONE;

@@ -107,7 +107,7 @@ static int whatif_show(const struct whatif_opts *o, const char *path,
 static int whatif_written(const struct whatif_opts *given, char **argv,
 			  const struct plim_whatif_options *options)
 {
-	static const char *const kept[] = { ".html", ".htm", ".pickle", ".pkl", NULL },
+	static const char *const kept[] = { ".html", ".htm", ".pickle", ".pkl", ".plim", NULL },
 				 *const plan[] = { ".plan", NULL };
 	struct whatif_opts o = *given;
 	struct output out;

@@ -117,7 +117,7 @@ PLIM_API enum plim_status plim_recording_site(struct plim_recording *r,
 PLIM_API enum plim_status plim_recording_phase(struct plim_recording *r, const char *name,
 					       uint32_t *out, struct plim_err *err);
 
-/* Write it as a snapshot that PyTorch's viewer reads, whole or not at all. */
+/* Write it, whole or not at all: packed where the name ends in ".plim" (docs/packed.md), else as a snapshot that PyTorch's viewer reads. */
 PLIM_API enum plim_status plim_recording_snapshot(struct plim_recording *r, const char *path,
 						  struct plim_err *err);
 

@@ -42,7 +42,7 @@ PLIM_API void plim_report_options_init(struct plim_report_options *o);
 
 struct plim_report_source {
 	const char *path;        /* the file as given, "-" for standard input */
-	const char *kind;        /* pickle or json */
+	const char *kind;        /* pickle, json or plim */
 	const char *compression; /* gzip, xz or zstd; null: none */
 	uint64_t bytes;          /* size as stored; null for a pipe */
 	uint64_t decoded_bytes;  /* size when decompressed */
@@ -312,7 +312,7 @@ PLIM_API enum plim_status plim_report_text(const struct plim_report *report,
 					   const struct plim_text_style *style,
 					   plim_write_fn *write, void *ctx, struct plim_err *err);
 
-/* Write the snapshot that was read as a pickle that PyTorch's viewer opens. */
+/* Write the snapshot that was read: packed where the name ends in ".plim", else as a pickle that PyTorch's viewer opens. */
 PLIM_API enum plim_status plim_report_snapshot(const struct plim_report *report, const char *path,
 					       struct plim_err *err);
 

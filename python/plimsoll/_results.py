@@ -492,7 +492,7 @@ class ReportSource(Object):
     path: str | None
     """the file as given, '-' for standard input"""
     kind: str | None
-    """pickle or json"""
+    """pickle, json or plim"""
     compression: str | None
     """gzip, xz or zstd; null: none"""
     bytes: int | None

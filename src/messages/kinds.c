@@ -17,6 +17,7 @@ static const struct kind {
 	}
 	WORD("device_traces", "\x80", "a recording of GPU memory", "report"),
 	WORD("segments", "\x80", "a recording of GPU memory", "report"),
+	{ 0, "PLIM\211", 5, NULL, "a recording of GPU memory (packed)", "report" },
 	{ 0, "\x80\x02\x8a\x0al\xfc", 6, NULL, "a checkpoint (torch.save, before 1.6)",
 	  "ckpt verify" },
 	{ 0, "\x80", 1, NULL, "a pickle", "ckpt verify" },

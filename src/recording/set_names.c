@@ -66,12 +66,12 @@ static int number_in(const char *part, uint64_t *number)
 
 size_t recording_set_stem(const char *name)
 {
-	static const char *const endings[][3] = { { ".gz", ".xz", ".zst" },
-						  { ".pickle", ".pkl", ".json" } };
+	static const char *const endings[] = { ".gz",  ".xz",   ".zst", ".pickle",
+					       ".pkl", ".json", ".plim" };
 	size_t n = strlen(name);
 
-	for (size_t i = 0; i < 6; i++) {
-		const char *ending = endings[i / 3][i % 3];
+	for (size_t i = 0; i < sizeof(endings) / sizeof(*endings); i++) {
+		const char *ending = endings[i];
 		size_t m = strlen(ending);
 
 		if (n > m && !strncasecmp(name + n - m, ending, m))

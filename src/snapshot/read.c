@@ -1,5 +1,5 @@
 /* From a file to a trace: what the file is, its values, and the columns put in order. */
-#include "reader.h"
+#include "packed.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -167,6 +167,26 @@ static int is_all_rows(const struct snapshot *t, const struct snapshot_device *d
 	return d->events.n == t->columns->n && !d->stale_events;
 }
 
+/* What follows from the rows: which frames are Python's, what each allocation's life was. */
+static enum plim_status settle(struct snapshot *t, struct pairing *ahead, struct plim_err *err)
+{
+	enum plim_status st = snapshot_find_python(t, err);
+	size_t events = 0;
+
+	for (size_t d = 0; !st && d < t->device_count; d++) {
+		struct snapshot_device *device = &t->devices[d];
+
+		events += device->events.n; /* rows that stand elsewhere are nobody's */
+		st = pairs_find(t, device, is_all_rows(t, device) ? ahead : NULL, err);
+	}
+	if (!st && !events && !t->segments.n)
+		st = err_set(err, PLIM_E_FORMAT,
+			     "a memory snapshot without events and without memory: history was "
+			     "never enabled, or "
+			     "this process did not use the GPU; " HOW_TO_RECORD);
+	return st;
+}
+
 static enum plim_status is_something_else(struct reader *r, struct pickle_value root,
 					  struct plim_err *err)
 {
@@ -181,7 +201,6 @@ enum plim_status reader_assemble(struct reader *r, struct pickle_value root, str
 	struct pickle_value segments = root, traces = { 0, PICKLE_NONE }, settings = traces, v;
 	struct pairing *ahead;
 	enum plim_status st;
-	size_t events = 0;
 
 	if (root.kind == PICKLE_DICT) {
 		int have = pickle_get(h, root, "segments", &segments);
@@ -208,20 +227,7 @@ enum plim_status reader_assemble(struct reader *r, struct pickle_value root, str
 	if (!st)
 		st = take_devices(r, traces, err);
 	pickle_heap_forget_values(h);
-	if (!st)
-		st = snapshot_find_python(t, err);
-	for (size_t d = 0; !st && d < t->device_count; d++) {
-		struct snapshot_device *device = &t->devices[d];
-
-		events += device->events.n; /* rows that stand elsewhere are nobody's */
-		st = pairs_find(t, device, is_all_rows(t, device) ? ahead : NULL, err);
-	}
-	if (!st && !events && !t->segments.n)
-		st = err_set(err, PLIM_E_FORMAT,
-			     "a memory snapshot without events and without memory: history was "
-			     "never enabled, or "
-			     "this process did not use the GPU; " HOW_TO_RECORD);
-	return st;
+	return st ? st : settle(t, ahead, err);
 }
 
 /* ---- reading ---- */
@@ -331,15 +337,64 @@ static enum plim_status check_rest(struct source *src, enum plim_status st, stru
 	return st;
 }
 
+/* What the source knows at the end, and whether it ended well. */
+static enum plim_status read_to_end(struct snapshot *t, struct source *src, enum plim_status st,
+				    struct plim_err *err)
+{
+	struct source_info info;
+
+	source_get_info(src, &info);
+	t->compression = strcmp(info.compression, "none") ? info.compression : NULL;
+	t->file_bytes = info.raw_bytes;
+	t->decoded_bytes = source_offset(src, src->p);
+	return t->compression && (!st || st == PLIM_E_FORMAT) ? check_rest(src, st, err) : st;
+}
+
+/* The values of a pickle or of JSON, and from these the columns. */
+static enum plim_status decode_values(struct snapshot *t, struct source *src,
+				      const struct snapshot_read_options *opt, struct plim_err *err)
+{
+	unsigned flags = opt ? opt->flags : 0;
+	struct reader r;
+	struct pickle_hooks hooks;
+	struct pickle_value root;
+	enum plim_status st;
+
+	reader_init(&r, t);
+	hooks = reader_hooks(&r);
+	if (looks_like_json(src->p, (size_t)(src->end - src->p))) {
+		t->kind = "json";
+		st = json_dump_read(t, src, &hooks, &root, err);
+	} else {
+		t->kind = "pickle";
+		st = pickle_read(&t->heap, src,
+				 PICKLE_NO_CALLS |
+					 (flags & TRACE_READ_GENERAL ? PICKLE_NO_ROW_PATH : 0),
+				 &hooks, &root, err);
+	}
+	st = read_to_end(t, src, st, err);
+	if (!st)
+		st = reader_assemble(&r, root, err);
+	if (opt && opt->is_other && r.is_other)
+		*opt->is_other = 1;
+	reader_release(&r);
+	return st;
+}
+
+static enum plim_status decode_packed(struct snapshot *t, struct source *src, struct plim_err *err)
+{
+	enum plim_status st;
+
+	t->kind = "plim";
+	st = packed_read(t, src, err);
+	st = read_to_end(t, src, st, err);
+	return st ? st : settle(t, follow_end(t->columns->follower), err);
+}
+
 static enum plim_status decode(struct snapshot *t, struct source *src,
 			       const struct snapshot_read_options *opt, struct plim_err *err)
 {
 	unsigned flags = opt ? opt->flags : 0, threads = opt ? opt->threads : 0;
-
-	struct reader r;
-	struct pickle_hooks hooks;
-	struct pickle_value root;
-	struct source_info info;
 	const char *is;
 	int lost;
 	enum plim_status st = source_need(src, src->p, 4096, err);
@@ -352,32 +407,11 @@ static enum plim_status decode(struct snapshot *t, struct source *src,
 			*opt->is_other = !lost;
 		return err_set(err, PLIM_E_FORMAT, "this is %s", is);
 	}
-	reader_init(&r, t);
 	if (!(flags & TRACE_READ_GENERAL) && (threads ? threads : thread_processors()) > 1)
 		t->columns->follow_rows = opt && opt->follow_rows ? opt->follow_rows : FOLLOW_ROWS;
-	hooks = reader_hooks(&r);
-	if (looks_like_json(src->p, (size_t)(src->end - src->p))) {
-		t->kind = "json";
-		st = json_dump_read(t, src, &hooks, &root, err);
-	} else {
-		t->kind = "pickle";
-		st = pickle_read(&t->heap, src,
-				 PICKLE_NO_CALLS |
-					 (flags & TRACE_READ_GENERAL ? PICKLE_NO_ROW_PATH : 0),
-				 &hooks, &root, err);
-	}
-	source_get_info(src, &info);
-	t->compression = strcmp(info.compression, "none") ? info.compression : NULL;
-	t->file_bytes = info.raw_bytes;
-	t->decoded_bytes = source_offset(src, src->p);
-	if (t->compression && (!st || st == PLIM_E_FORMAT))
-		st = check_rest(src, st, err);
-	if (!st)
-		st = reader_assemble(&r, root, err);
-	if (opt && opt->is_other && r.is_other)
-		*opt->is_other = 1;
-	reader_release(&r);
-	return st;
+	return recognise_packed(src->p, (size_t)(src->end - src->p))
+		       ? decode_packed(t, src, err)
+		       : decode_values(t, src, opt, err);
 }
 
 /* Does the message begin with the quoted name already, as those of the source do? */

@@ -1,5 +1,5 @@
 /* Files that are given by mistake, told apart by their first bytes or by what they hold. */
-#include "reader.h"
+#include "packed.h"
 
 #include <ctype.h>
 #include <stdio.h>
@@ -79,6 +79,11 @@ static const char *recognise_text(const char *text, size_t n)
 	if (is_prose(text, n))
 		return "text, not a memory snapshot; " HOW_TO_RECORD;
 	return NULL;
+}
+
+int recognise_packed(const uint8_t *p, size_t n)
+{
+	return n >= PACKED_MAGIC_BYTES && !memcmp(p, PACKED_MAGIC, PACKED_MAGIC_BYTES);
 }
 
 const char *recognise_bytes(const uint8_t *p, size_t n, int *lost)

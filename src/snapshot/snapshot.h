@@ -186,7 +186,7 @@ struct snapshot {
 	struct snapshot_columns *columns;
 	const uint8_t *first_action; /* row 0 of the columns */
 	/* the source */
-	const char *kind;                   /* "pickle", "json" */
+	const char *kind;                   /* "pickle", "json", "plim" */
 	const char *compression;            /* "gzip", "xz", "zstd" or NULL */
 	uint64_t file_bytes, decoded_bytes; /* file_bytes PLIM_UNKNOWN for a pipe */
 };
@@ -206,7 +206,7 @@ enum {
 
 /*
  * Read a snapshot from a file or "-".  Knows pickles (protocol 0 to 5, Python's and C++'s), JSON of
- * the same shape, bare segment lists, all of them plain or as gzip, xz, zstd.  `opt` may be NULL.
+ * the same shape, bare segment lists, packed recordings, all of them plain or as gzip, xz, zstd.  `opt` may be NULL.
  * Errors: PLIM_E_IO; PLIM_E_FORMAT with the byte, or with what the file is instead and how to record;
  * PLIM_E_LIMIT.
  */
@@ -226,6 +226,13 @@ void snapshot_free(struct snapshot *t);
 /* Write a snapshot (protocol 4) that PyTorch's viewer and Python read.  */
 enum plim_status snapshot_write(const struct snapshot *t, struct pickle_sink sink,
 				struct plim_err *err);
+
+/* Write it packed (.plim, docs/packed.md). */
+enum plim_status snapshot_pack(const struct snapshot *t, struct pickle_sink sink,
+			       struct plim_err *err);
+
+/* Do two hold the same, up to the numbers of their strings?  NULL: yes; else what differs, in words. */
+const char *snapshot_differs(const struct snapshot *a, const struct snapshot *b);
 
 static inline const struct snapshot_frame *snapshot_frame(const struct snapshot *t, uint32_t id)
 {

@@ -1,5 +1,7 @@
 #include "verbs/out.h"
 
+#include <string.h>
+
 struct out {
 	plim_write_fn *write;
 	void *ctx;
@@ -72,6 +74,63 @@ static enum plim_status to_durable(void *ctx, const void *bytes, size_t n, struc
 	return durable_write(ctx, bytes, n, err);
 }
 
+/* Bytes that are kept to be looked at before they are written. */
+struct kept {
+	struct mem *mem;
+	VEC(uint8_t) bytes;
+};
+
+static enum plim_status to_memory(void *ctx, const void *bytes, size_t n, struct plim_err *err)
+{
+	struct kept *k = ctx;
+	enum plim_status st = vec_need(k->mem, &k->bytes, n, err);
+
+	if (st)
+		return st;
+	memcpy(k->bytes.at + k->bytes.n, bytes, n);
+	k->bytes.n += n;
+	return PLIM_OK;
+}
+
+/* Read what was packed: it must be what was to be packed. */
+static enum plim_status check_packed(const struct snapshot *t, const struct kept *k,
+				     struct plim_err *err)
+{
+	struct snapshot *again;
+	enum plim_status st =
+		snapshot_read_bytes(t->mem, k->bytes.at, k->bytes.n, NULL, &again, err);
+	const char *differs = st ? NULL : snapshot_differs(t, again);
+
+	if (differs)
+		st = err_set(err, PLIM_E_FORMAT,
+			     "%s would not come back from the packed form, so nothing was written: "
+			     "please report this",
+			     differs);
+	snapshot_free(again);
+	return st;
+}
+
+static enum plim_status write_packed(const struct snapshot *t, struct durable *file,
+				     struct plim_err *err)
+{
+	struct kept k = { .mem = t->mem };
+	enum plim_status st = snapshot_pack(t, (struct pickle_sink){ &k, to_memory }, err);
+
+	if (!st)
+		st = check_packed(t, &k, err);
+	if (!st)
+		st = durable_write(file, k.bytes.at, k.bytes.n, err);
+	vec_release(t->mem, &k.bytes);
+	return st;
+}
+
+static int is_packed_name(const char *path)
+{
+	size_t n = strlen(path);
+
+	return n >= 5 && !strcmp(path + n - 5, ".plim");
+}
+
 enum plim_status out_snapshot(const struct snapshot *t, const char *path, struct plim_err *err)
 {
 	struct durable *file = NULL;
@@ -79,7 +138,9 @@ enum plim_status out_snapshot(const struct snapshot *t, const char *path, struct
 
 	if (st)
 		return st;
-	st = snapshot_write(t, (struct pickle_sink){ file, to_durable }, err);
+	st = is_packed_name(path)
+		     ? write_packed(t, file, err)
+		     : snapshot_write(t, (struct pickle_sink){ file, to_durable }, err);
 	if (!st)
 		return durable_commit(file, NULL, err);
 	durable_abort(file);

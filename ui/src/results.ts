@@ -2,7 +2,7 @@
 
 export interface ReportSource {
 	path: string | null; // the file as given, "-" for standard input
-	kind: string | null; // pickle or json
+	kind: string | null; // pickle, json or plim
 	compression: string | null; // gzip, xz or zstd; null: none
 	bytes: number | null; // size as stored; null for a pipe
 	decoded_bytes: number | null; // size when decompressed

@@ -1,0 +1,162 @@
+/* plimsoll pack: a recording in its packed form, and back. */
+#include "cmd.h"
+#include "output.h"
+
+#include <plimsoll/recording.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+struct pack_opts {
+	const char *output;
+	bool unpack;
+	uint64_t max_memory;
+};
+
+static const struct opt pack_opt[] = {
+	OPT_STRING('o', "output", pack_opts, output, "FILE", NULL,
+		   "where to; without it beside the recording, with the other ending"),
+	OPT_FLAG(0, "unpack", pack_opts, unpack,
+		 "the other way: a snapshot that Python and PyTorch's viewer read"),
+	OPT_BYTES('m', "max-memory", pack_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE,
+		  "refuse input that needs more (half of this machine's)"),
+	OPT_END
+};
+
+static const char *ending_of(const struct pack_opts *o)
+{
+	return o->unpack ? ".pickle" : ".plim";
+}
+
+/* "dir/run.pickle.xz" to "dir/run.plim". */
+static int name_beside(const struct pack_opts *o, const char *path, char *out, size_t size)
+{
+	static const char *const endings[][4] = { { ".gz", ".xz", ".zst", "" },
+						  { ".pickle", ".pkl", ".json", ".plim" } };
+	size_t n = strlen(path);
+	struct stat is;
+
+	for (size_t i = 0; i < 8; i++) {
+		const char *ending = endings[i / 4][i % 4];
+		size_t m = strlen(ending);
+
+		if (m && n > m && !strncmp(path + n - m, ending, m))
+			n -= m;
+	}
+	if (!strcmp(path, "-"))
+		return cmd_usage("standard input has no name beside which to write: give -o FILE");
+	if (n + 8 > size)
+		return cmd_usage("'%.200s' is too long a name", path);
+	memcpy(out, path, n);
+	snprintf(out + n, size - n, "%s", ending_of(o));
+	if (!stat(out, &is))
+		return cmd_usage("'%.200s' is there already: name it with -o to replace it", out);
+	return CMD_DONE;
+}
+
+static uint64_t bytes_of(const char *path)
+{
+	struct stat is;
+
+	return strcmp(path, "-") && !stat(path, &is) && S_ISREG(is.st_mode) ? (uint64_t)is.st_size
+									    : 0;
+}
+
+static void say(const struct pack_opts *o, const char *from, const char *to)
+{
+	double old = (double)bytes_of(from), new = (double)bytes_of(to);
+
+	if (old > 0 && new > 0 && !o->unpack)
+		printf("%s: %.0f bytes, %.1f times smaller than %s\n", to, new, old / new, from);
+	else
+		printf("%s: %.0f bytes\n", to, new);
+}
+
+static int pack_one(const struct pack_opts *o, const char *from, const char *to)
+{
+	struct plim_recording_options options;
+	struct plim_recording *r;
+	struct plim_err err;
+	enum plim_status st;
+
+	plim_recording_options_init(&options);
+	options.max_memory_bytes = o->max_memory == OPT_NONE ? 0 : o->max_memory;
+	st = plim_recording_open(from, &options, &r, &err);
+	if (!st)
+		st = plim_recording_snapshot(r, to, &err);
+	plim_recording_free(r);
+	return st ? cmd_fail(&err) : CMD_DONE;
+}
+
+static int pack_to(const struct pack_opts *o, char **argv)
+{
+	static const char *const packed[] = { ".plim", NULL }, *const plain[] = { ".pickle", ".pkl",
+										  NULL };
+	struct output out;
+	int code = cmd_output_begin(&out, o->output, o->unpack ? plain : packed, argv, 1);
+
+	if (code != CMD_DONE)
+		return code;
+	code = pack_one(o, argv[0], out.path);
+	if (code == CMD_DONE && out.fd < 0)
+		say(o, argv[0], out.path);
+	return cmd_output_end(&out, code);
+}
+
+/* All are tried; the first failure decides. */
+static int pack_beside(const struct pack_opts *o, int argc, char **argv)
+{
+	int worst = CMD_DONE;
+
+	for (int i = 0; i < argc; i++) {
+		char to[4096];
+		int code = name_beside(o, argv[i], to, sizeof(to));
+
+		if (code == CMD_DONE)
+			code = pack_one(o, argv[i], to);
+		if (code == CMD_DONE)
+			say(o, argv[i], to);
+		worst = worst == CMD_DONE ? code : worst;
+	}
+	return worst;
+}
+
+static int pack_run(const void *values, int argc, char **argv)
+{
+	const struct pack_opts *o = values;
+
+	if (!o->output)
+		return pack_beside(o, argc, argv);
+	if (argc > 1)
+		return cmd_usage("--output FILE is of one recording; %d were given", argc);
+	return pack_to(o, argv);
+}
+
+static const struct cmd_example pack_examples[] = {
+	{ "plimsoll pack run.pickle", "run.plim: the same recording, 40 to 200 times smaller" },
+	{ "plimsoll pack --unpack run.plim -o run.pickle", "back, for PyTorch's viewer" },
+	{ "plimsoll report run.plim", "every command reads both forms" },
+	{ NULL, NULL },
+};
+
+const struct cmd cmd_pack = {
+	.name = "pack",
+	.summary =
+		"make recordings small: everything that a command uses of them, and nothing else",
+	.args = "SNAPSHOT...",
+	.about = "Writes each recording anew as RUN.plim, and compares what it wrote with what it "
+		 "read "
+		 "before the file appears. The recording itself stays. All commands read .plim "
+		 "files "
+		 "as they read snapshots; --unpack makes a snapshot of one again, with the same "
+		 "content "
+		 "but not the same bytes.\n\n"
+		 "The form is described in docs/packed.md.",
+	.examples = pack_examples,
+	.opts = pack_opt,
+	.opts_size = sizeof(struct pack_opts),
+	.min_args = 1,
+	.max_args = -1,
+	.run = pack_run,
+};
