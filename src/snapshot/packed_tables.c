@@ -239,8 +239,19 @@ static uint32_t callee(struct stacking *s, uint32_t caller, uint32_t id, uint32_
 	return id;
 }
 
+static void turn(uint32_t *at, size_t n)
+{
+	for (size_t i = 0; i + 1 < n; i++) {
+		uint32_t swap = at[i];
+
+		at[i] = at[--n];
+		at[n] = swap;
+	}
+}
+
 static void stack(struct stacking *s, uint32_t i, uint32_t *next)
 {
+	static const uint32_t none = 0;
 	struct packing *p = s->p;
 	uint32_t n = 0, common = 0, id;
 	const uint32_t *of = p->writing ? snapshot_stack(p->t, i, &n) : NULL;
@@ -264,22 +275,12 @@ static void stack(struct stacking *s, uint32_t i, uint32_t *next)
 	}
 	if (p->writing || p->status)
 		return;
-	for (size_t a = 0, b = s->frames.n; a + 1 < b; a++) { /* innermost first, and back */
-		uint32_t swap = s->frames.at[a];
-
-		s->frames.at[a] = s->frames.at[--b];
-		s->frames.at[b] = swap;
-	}
-	p->status = intern_add(&p->t->stacks, s->frames.at, s->frames.n * sizeof(uint32_t), &id,
-			       p->err);
+	turn(s->frames.at, s->frames.n); /* innermost first, and back */
+	p->status = intern_add(&p->t->stacks, s->frames.n ? s->frames.at : &none,
+			       s->frames.n * sizeof(uint32_t), &id, p->err);
 	if (!p->status && id != i)
 		packed_bad(p, "a stack stands twice");
-	for (size_t a = 0, b = s->frames.n; a + 1 < b; a++) {
-		uint32_t swap = s->frames.at[a];
-
-		s->frames.at[a] = s->frames.at[--b];
-		s->frames.at[b] = swap;
-	}
+	turn(s->frames.at, s->frames.n);
 }
 
 static void stacks(struct packing *p)

@@ -70,7 +70,7 @@ static const char *recognise_text(const char *text, size_t n)
 		i++;
 	if (i < n && text[i] == '<')
 		return "an HTML page, not a memory snapshot; give the .pickle it was made from";
-	if (n > 64 && memmem(text, n, "CUDA out of memory", 18))
+	if (n > 64 && text[0] != '\x80' && memmem(text, n, "CUDA out of memory", 18))
 		return "a log, not a memory snapshot; give it with options.log_path beside the "
 		       "snapshot";
 	if (n >= 9 && (!memcmp(text, "Traceback", 9) || !memcmp(text, "#!", 2) ||
@@ -89,6 +89,8 @@ int recognise_packed(const uint8_t *p, size_t n)
 const char *recognise_bytes(const uint8_t *p, size_t n, int *lost)
 {
 	*lost = 0;
+	if (recognise_packed(p, n))
+		return NULL;
 	for (size_t i = 0; i < sizeof(magics) / sizeof(magics[0]); i++) {
 		const struct magic *m = &magics[i];
 

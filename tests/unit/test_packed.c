@@ -119,6 +119,38 @@ static void test_round_trip(void **state)
 	assert_int_equal(m.used_bytes, 0);
 }
 
+/*
+ * A recording whose first bytes happen to hold the words of an error was taken for a log, as a pickle and, where zstd left
+ * them as they are, packed.
+ */
+static void test_words_of_a_log(void **state)
+{
+	static const char change[] = "CUDA out of memory";
+	struct snapshot *t, *again;
+	struct plim_err err;
+	struct mem m;
+
+	(void)state;
+	mem_init(&m, 0);
+	t = read_text(&m, everything);
+	assert_int_equal(
+		intern_add(&t->heap.strings, change, strlen(change), &t->labels.at[0].string, &err),
+		0);
+	for (int packed = 0; packed < 2; packed++) {
+		struct bytes b = { .mem = &m };
+		struct pickle_sink sink = { &b, collect };
+
+		assert_int_equal(
+			packed ? snapshot_pack(t, sink, &err) : snapshot_write(t, sink, &err), 0);
+		assert_non_null(memmem(b.at.at, b.at.n, change, strlen(change)));
+		if (snapshot_read_bytes(&m, b.at.at, b.at.n, NULL, &again, &err))
+			fail_msg("%s", err.message);
+		snapshot_free(again);
+		vec_release(&m, &b.at);
+	}
+	snapshot_free(t);
+}
+
 /* snapshot_differs() is what every claim rests on: it must see each single change. */
 static void test_differences_are_seen(void **state)
 {
@@ -292,8 +324,11 @@ static void test_no_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_differences_are_seen),
-		cmocka_unit_test(test_damage),     cmocka_unit_test(test_versions),
+		cmocka_unit_test(test_round_trip),
+		cmocka_unit_test(test_words_of_a_log),
+		cmocka_unit_test(test_differences_are_seen),
+		cmocka_unit_test(test_damage),
+		cmocka_unit_test(test_versions),
 		cmocka_unit_test(test_no_memory),
 	};
 
