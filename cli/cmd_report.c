@@ -325,7 +325,8 @@ const struct cmd cmd_report = {
 	.about =
 		"Reads PyTorch memory snapshots (torch.cuda.memory._dump_snapshot, or plimsoll "
 		"record) as they are or "
-		"compressed with gzip, xz or zstd; \"-\" is standard input.  Nothing in them is "
+		"compressed with gzip, xz, zstd or bzip2, or alone in a zip; \"-\" is standard "
+		"input.  Nothing in them is "
 		"run.\n\n"
 		"Several files, a folder (also with a folder for each rank or machine) or a tar "
 		"archive are the ranks of one job: which died first, a table by rank, how they "

@@ -194,7 +194,8 @@ const struct cmd cmd_why = {
 	.args = "LOG|FOLDER|-|--here [PID]",
 	.about =
 		"Reads a log, a traceback, a terminal's scroll-back, dmesg, or the tail of a Slurm "
-		"or Kubernetes job, of any size, plain or as gzip, xz or zstd, and explains each "
+		"or Kubernetes job, of any size, plain or as gzip, xz, zstd, bzip2 or zip, and "
+		"explains each "
 		"failure of memory in it: what it ran into, why, what helps and what does not.  "
 		"Ranks and repeats are put together; failures that are not memory are named as "
 		"such.\n\n"

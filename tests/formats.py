@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """formats.py PLIMSOLL DATA: one recording written in every way, read to the same report."""
+import bz2
 import copy
 import gzip
+import io
 import json
 import lzma
 import os
@@ -10,6 +12,7 @@ import random
 import subprocess
 import sys
 import tempfile
+import zipfile
 
 import lib
 
@@ -50,6 +53,63 @@ same("json, spaced", run(write("x2.json", b"\xef\xbb\xbf \n" + json.dumps(x, ind
 same("gzip", run(write("x.gz", gzip.compress(raw))), want)
 same("xz", run(write("x.bin", lzma.compress(raw))), want)
 same("zstd", run(write("x.zst", subprocess.run(["zstd", "-qc"], input=raw, capture_output=True, check=True).stdout)), want)
+for level in (1, 9):
+    same(f"bzip2 {level}", run(write("x.bz2", bz2.compress(raw, level))), want)
+same("bzip2, two streams", run(write("x2.bz2", bz2.compress(raw[:999]) + bz2.compress(raw[999:]) + b"\0" * 9)), want)
+
+
+class Pipe(io.BytesIO):
+    """What zipfile cannot seek in: sizes follow the data."""
+
+    def seekable(self):
+        return False
+
+    def tell(self):
+        raise OSError
+
+
+def zipped(members, method, out):
+    with zipfile.ZipFile(out, "w", method) as file:
+        for name, content in members:
+            file.writestr(name, content)
+    return out.getvalue()
+
+
+MAC = [("a/", b""), ("a/run.pickle", raw), ("__MACOSX/a/._run.pickle", b"\0" * 3000000)]
+for out in (io.BytesIO, Pipe):
+    for name, method in (("stored", zipfile.ZIP_STORED), ("deflated", zipfile.ZIP_DEFLATED)):
+        if (out, name) == (Pipe, "stored"):
+            continue  # where it ends stands behind it
+        for what, members in (("one", [("run.pickle", raw)]), ("of a Mac", MAC)):
+            content = zipped(members, method, out())
+            same(f"zip, {name}, {what}, {out.__name__}", run(write("x.zip", content)), want)
+            same(f"stdin, zip, {name}, {what}, {out.__name__}", run("-", stdin=content), want)
+
+
+def refused(name, content, *words):
+    done = subprocess.run([lib.program, "report", write("bad.zip", content)], capture_output=True, text=True)
+    expect(name, done.returncode == 3 and all(word in done.stderr for word in words), done.stderr)
+
+
+TWO = [("a.pickle", raw), ("b.pickle", raw)]
+for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+    refused("zip of two", zipped(TWO, method, io.BytesIO()), "holds several files", "unpack it")
+refused("zip of bzip2", zipped(TWO[:1], zipfile.ZIP_BZIP2, io.BytesIO()), "a method that is not read")
+refused("zip of torch", zipped([("archive/data.pkl", raw)], zipfile.ZIP_STORED, io.BytesIO()), "PyTorch checkpoint")
+whole = zipped(TWO[:1], zipfile.ZIP_DEFLATED, io.BytesIO())
+for at in (29, 60, len(whole) // 2, len(whole) - 120):
+    refused(f"zip cut at {at}", whole[:at], "ends early")
+    flipped = bytearray(whole)
+    flipped[at] ^= 4
+    if at > 40:
+        done = subprocess.run([lib.program, "report", "--json", write("flip.zip", flipped)], capture_output=True, text=True)
+        expect(f"zip flipped at {at}", done.returncode == 3 or json.loads(done.stdout)["devices"] == want["devices"])
+packed = bz2.compress(raw)
+for at in (9, 60, len(packed) // 2, len(packed) - 3):
+    flipped = bytearray(packed)
+    flipped[at] ^= 4
+    refused(f"bzip2 flipped at {at}", flipped, "bzip2 data")
+    refused(f"bzip2 cut at {at}", packed[:at], "bzip2 data ends early")
 same("stdin", run("-", stdin=raw), want)
 same("stdin, xz", run("-", stdin=lzma.compress(raw)), want)
 

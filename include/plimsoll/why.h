@@ -69,7 +69,7 @@ PLIM_API const char *plim_why_moment_name(enum plim_why_moment value);
 
 struct plim_why_file {
 	const char *path;        /* the file as given, "-" for standard input */
-	const char *compression; /* gzip, xz or zstd; null: none */
+	const char *compression; /* gzip, xz, zstd, bzip2 or zip; null: none */
 	uint64_t bytes;          /* of the text */
 	uint64_t lines;          /* of the text */
 };

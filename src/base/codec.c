@@ -1,13 +1,8 @@
-#include "codec.h"
+#include "codec_kinds.h"
 
 #include <limits.h>
-#include <lzma.h>
 #include <string.h>
-#include <zlib.h>
-#include <zstd.h>
 #include <zstd_errors.h>
-
-#define IN_BYTES (128u << 10)
 
 /* `xz -9` needs 65 MiB to decompress; a header that asks for far more is damage or an attack. */
 #define XZ_MEMORY_BYTES (256ull << 20)
@@ -15,46 +10,18 @@
 /* 128 MiB, what `zstd -d` allows without --long. */
 #define ZSTD_WINDOW_LOG 27
 
-struct codec_kind {
-	const char *name;
-	uint8_t magic[CODEC_HEAD_BYTES], mask[CODEC_HEAD_BYTES];
-	size_t magic_n;
-	enum plim_status (*start)(struct codec *c, struct plim_err *err);
-	/* Consume some of c->in, produce *made bytes; sets c->between at the end of a member. */
-	enum plim_status (*step)(struct codec *c, uint8_t *at, size_t room, size_t *made,
-				 struct plim_err *err);
-	void (*stop)(struct codec *c);
-};
-
-struct codec {
-	struct mem *mem;
-	const struct codec_kind *kind;
-	struct codec_input input;
-	uint64_t read_bytes; /* compressed bytes read so far, those still in `in` included */
-	size_t in_pos, in_n;
-	bool in_eof;
-	bool between; /* the input may end here */
-	bool started, ended, padding;
-	union {
-		lzma_stream xz;
-		z_stream gzip;
-		ZSTD_DCtx *zstd;
-	} u;
-	uint8_t in[IN_BYTES];
-};
-
-static uint64_t at_byte(const struct codec *c)
+uint64_t codec_at_byte(const struct codec *c)
 {
 	return c->read_bytes - (c->in_n - c->in_pos);
 }
 
-static enum plim_status damaged(const struct codec *c, struct plim_err *err)
+enum plim_status codec_damaged(const struct codec *c, struct plim_err *err)
 {
-	return err_at_more(err, at_byte(c), "copy the file again", "'%s': %s data is damaged",
+	return err_at_more(err, codec_at_byte(c), "copy the file again", "'%s': %s data is damaged",
 			   c->input.name, c->kind->name);
 }
 
-static enum plim_status no_memory(const struct codec *c, struct plim_err *err)
+enum plim_status codec_no_memory(const struct codec *c, struct plim_err *err)
 {
 	return err_set(err, mem_status(err), "'%s': out of memory for %s data", c->input.name,
 		       c->kind->name);
@@ -79,7 +46,7 @@ static uint64_t memory_left(const struct codec *c, uint64_t most)
 static enum plim_status gzip_start(struct codec *c, struct plim_err *err)
 {
 	/* 16: a gzip wrapper is demanded, 15: the largest window, 32 KiB. */
-	return inflateInit2(&c->u.gzip, 16 + 15) == Z_OK ? PLIM_OK : no_memory(c, err);
+	return inflateInit2(&c->u.gzip, 16 + 15) == Z_OK ? PLIM_OK : codec_no_memory(c, err);
 }
 
 /* Between members: tape padding (zeros) may follow the last one, nothing else. */
@@ -87,14 +54,14 @@ static enum plim_status gzip_between(struct codec *c, struct plim_err *err)
 {
 	if (c->in[c->in_pos] == 0x1f && !c->padding) {
 		c->between = false;
-		return inflateReset(&c->u.gzip) == Z_OK ? PLIM_OK : damaged(c, err);
+		return inflateReset(&c->u.gzip) == Z_OK ? PLIM_OK : codec_damaged(c, err);
 	}
 	c->padding = true;
 	while (c->in_pos < c->in_n && !c->in[c->in_pos])
 		c->in_pos++;
 	if (c->in_pos < c->in_n)
-		return err_at(err, at_byte(c), "'%s': gzip data is followed by something else",
-			      c->input.name);
+		return err_at(err, codec_at_byte(c),
+			      "'%s': gzip data is followed by something else", c->input.name);
 	return PLIM_OK;
 }
 
@@ -121,7 +88,7 @@ static enum plim_status gzip_step(struct codec *c, uint8_t *at, size_t room, siz
 	c->between = r == Z_STREAM_END;
 	if (r == Z_OK || r == Z_STREAM_END || r == Z_BUF_ERROR)
 		return PLIM_OK;
-	return r == Z_MEM_ERROR ? no_memory(c, err) : damaged(c, err);
+	return r == Z_MEM_ERROR ? codec_no_memory(c, err) : codec_damaged(c, err);
 }
 
 static void gzip_stop(struct codec *c)
@@ -136,7 +103,7 @@ static enum plim_status xz_start(struct codec *c, struct plim_err *err)
 	c->u.xz = (lzma_stream)LZMA_STREAM_INIT;
 	return lzma_stream_decoder(&c->u.xz, limit, LZMA_CONCATENATED) == LZMA_OK
 		       ? PLIM_OK
-		       : no_memory(c, err);
+		       : codec_no_memory(c, err);
 }
 
 static enum plim_status xz_step(struct codec *c, uint8_t *at, size_t room, size_t *made,
@@ -156,9 +123,9 @@ static enum plim_status xz_step(struct codec *c, uint8_t *at, size_t room, size_
 	case LZMA_OK:
 	case LZMA_BUF_ERROR: return PLIM_OK;
 	case LZMA_STREAM_END: c->between = true; return PLIM_OK;
-	case LZMA_MEM_ERROR: return no_memory(c, err);
+	case LZMA_MEM_ERROR: return codec_no_memory(c, err);
 	case LZMA_MEMLIMIT_ERROR: return too_large(c, err);
-	default: return damaged(c, err);
+	default: return codec_damaged(c, err);
 	}
 }
 
@@ -173,7 +140,7 @@ static enum plim_status zstd_start(struct codec *c, struct plim_err *err)
 
 	c->u.zstd = ZSTD_createDCtx();
 	if (!c->u.zstd)
-		return no_memory(c, err);
+		return codec_no_memory(c, err);
 	while (log > 10 && (1ull << log) > memory_left(c, UINT64_MAX))
 		log--;
 	ZSTD_DCtx_setParameter(c->u.zstd, ZSTD_d_windowLogMax, log);
@@ -195,8 +162,8 @@ static enum plim_status zstd_step(struct codec *c, uint8_t *at, size_t room, siz
 	if (ZSTD_isError(r)) {
 		switch (ZSTD_getErrorCode(r)) {
 		case ZSTD_error_frameParameter_windowTooLarge: return too_large(c, err);
-		case ZSTD_error_memory_allocation: return no_memory(c, err);
-		default: return damaged(c, err);
+		case ZSTD_error_memory_allocation: return codec_no_memory(c, err);
+		default: return codec_damaged(c, err);
 		}
 	}
 	c->between = r == 0;
@@ -234,6 +201,20 @@ static const struct codec_kind kinds[] = {
 	  zstd_start,
 	  zstd_step,
 	  zstd_stop },
+	{ "bzip2",
+	  { 'B', 'Z', 'h', 0, 0x31, 0x41 },
+	  { ALL, ALL, ALL, 0, ALL, ALL },
+	  6,
+	  bunzip2_start,
+	  bunzip2_step,
+	  bunzip2_stop },
+	{ "zip",
+	  { 'P', 'K', 3, 4 },
+	  { ALL, ALL, ALL, ALL },
+	  4,
+	  unzip_start,
+	  unzip_step,
+	  unzip_stop },
 };
 
 const struct codec_kind *codec_detect(const uint8_t *head, size_t n)
@@ -278,7 +259,7 @@ enum plim_status codec_open(struct mem *m, const struct codec_kind *kind, struct
 	return st;
 }
 
-static enum plim_status refill(struct codec *c, struct plim_err *err)
+enum plim_status codec_refill(struct codec *c, struct plim_err *err)
 {
 	enum plim_status st;
 
@@ -291,12 +272,31 @@ static enum plim_status refill(struct codec *c, struct plim_err *err)
 	return st;
 }
 
+enum plim_status codec_short(const struct codec *c, struct plim_err *err)
+{
+	return err_at_more(err, codec_at_byte(c), "was it cut off while it was written or copied?",
+			   "'%s': %s data ends early", c->input.name, c->kind->name);
+}
+
+enum plim_status codec_byte(struct codec *c, uint8_t *out, struct plim_err *err)
+{
+	enum plim_status st = codec_refill(c, err);
+
+	*out = 0;
+	if (st)
+		return st;
+	if (c->in_pos == c->in_n)
+		return codec_short(c, err);
+	*out = c->in[c->in_pos++];
+	return PLIM_OK;
+}
+
 enum plim_status codec_decode(struct codec *c, uint8_t *at, size_t room, size_t *got,
 			      struct plim_err *err)
 {
 	*got = 0;
 	while (*got < room && !c->ended) {
-		enum plim_status st = refill(c, err);
+		enum plim_status st = codec_refill(c, err);
 		size_t made = 0, before = c->in_pos;
 
 		if (st)
@@ -312,11 +312,9 @@ enum plim_status codec_decode(struct codec *c, uint8_t *at, size_t room, size_t 
 		if (made || c->in_pos != before || c->between)
 			continue;
 		if (c->in_eof)
-			return err_at_more(
-				err, at_byte(c), "was it cut off while it was written or copied?",
-				"'%s': %s data ends early", c->input.name, c->kind->name);
+			return codec_short(c, err);
 		if (c->in_pos < c->in_n) /* neither eats nor speaks: would spin */
-			return damaged(c, err);
+			return codec_damaged(c, err);
 	}
 	return PLIM_OK;
 }

@@ -26,7 +26,7 @@ struct codec;
 /* The format that starts with these `n` bytes, NULL when it is none that is known here. */
 const struct codec_kind *codec_detect(const uint8_t *head, size_t n);
 
-/* "gzip", "xz", "zstd". */
+/* "gzip", "xz", "zstd", "bzip2", "zip". */
 const char *codec_kind_name(const struct codec_kind *kind);
 
 enum plim_status codec_open(struct mem *m, const struct codec_kind *kind, struct codec_input input,

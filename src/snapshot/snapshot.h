@@ -206,7 +206,8 @@ enum {
 
 /*
  * Read a snapshot from a file or "-".  Knows pickles (protocol 0 to 5, Python's and C++'s), JSON of
- * the same shape, bare segment lists, packed recordings, all of them plain or as gzip, xz, zstd.  `opt` may be NULL.
+ * the same shape, bare segment lists, packed recordings, all of them plain or as gzip, xz, zstd, bzip2, zip.
+ * `opt` may be NULL.
  * Errors: PLIM_E_IO; PLIM_E_FORMAT with the byte, or with what the file is instead and how to record;
  * PLIM_E_LIMIT.
  */
