@@ -13,6 +13,7 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 
 plimsoll, tests = sys.argv[1:3]
 folder = os.path.join(tests, "messages")
@@ -40,7 +41,7 @@ def ranks(death, want):
 
 
 # Advice that is wrong wherever it is not for this program: who is told it must be one of these.
-PYTORCH = {None, "PyTorch", "DeepSpeed"}
+PYTORCH = {None, "PyTorch", "DeepSpeed", "axolotl", "LLaMA-Factory", "Unsloth", "verl", "TRL", "NeMo"}
 OF_PYTORCH = ["torch.cuda.", "train.py", "DataLoader", "expandable_segments", "torch.inference_mode"]
 OF_TRAINING = ["gradient accumulation", "micro-batch", "gradient checkpointing;"]
 
@@ -57,7 +58,8 @@ def sentences(d):
 
 def of_another(d):
     """Advice in a verdict that is for another engine or activity than its own."""
-    said = [] if d["engine"] in PYTORCH or d["engine"] in ("vLLM", "SGLang", "TGI", "ComfyUI", "A1111", "InvokeAI", "diffusers") \
+    said = [] if d["engine"] in PYTORCH or d["engine"] in ("vLLM", "SGLang", "TGI", "ComfyUI", "A1111", "Forge", "Fooocus",
+                                                     "SD.Next", "InvokeAI", "diffusers") \
         else [a for a in OF_PYTORCH if a in advice(d)]
     return said + ([] if d["activity"] == "training" else [a for a in OF_TRAINING if a in " ".join(d["verdict"]["helps"])])
 
@@ -179,6 +181,30 @@ def judge_measured(row):
     return said
 
 
+def neighbours():
+    """What a log of one folder says is not told of another's death; a line that is cited names its file."""
+    texts = {"serve.log": "vllm serve m --enforce-eager --gpu-memory-utilization 0.95\nINFO: ready\nKilled\n",
+             "train.log": "{'loss': 1.2, 'learning_rate': 2e-05, 'epoch': 0.5}\n  0%|          | 0/12 [00:00<?, ?it/s]\n"
+                          "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of "
+                          "23.65 GiB of which 1.00 GiB is free. Including non-PyTorch memory, this process has 22.65 GiB memory in "
+                          "use. Of the allocated memory 22.00 GiB is allocated by PyTorch, and 100.00 MiB is reserved by PyTorch "
+                          "but unallocated.\n"}
+    with tempfile.TemporaryDirectory() as home:
+        for name, text in texts.items():
+            with open(os.path.join(home, name), "w", encoding="utf-8") as f:
+                f.write(text)
+        done = subprocess.run([plimsoll, "why", "--json", home], capture_output=True, text=True, timeout=60)
+    deaths = {os.path.basename(d["file"]): d for d in json.loads(done.stdout)["deaths"]}
+    said = []
+    if (deaths["train.log"]["engine"], deaths["serve.log"]["engine"]) != ("PyTorch", "vLLM"):
+        said.append(f"a folder: {[(n, d['engine']) for n, d in deaths.items()]}")
+    if not any("line 1 of " in line and "serve.log" in line for line in deaths["serve.log"]["verdict"]["evidence"]):
+        said.append(f"a folder: no line names its file: {deaths['serve.log']['verdict']['evidence']}")
+    if deaths["train.log"]["step"] is not None or not any("losses" in e for e in deaths["train.log"]["verdict"]["evidence"]):
+        said.append("a folder: losses are no steps, or a bar that starts anew undoes them")
+    return said
+
+
 with open(os.path.join(folder, "table.tsv"), encoding="utf-8") as f:
     rows = [line.rstrip("\n").split("\t") for line in f if not line.startswith("#")]
 files = {f[:-4] for f in os.listdir(folder) if f.endswith(".txt")}
@@ -190,6 +216,7 @@ with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
     deaths = list(measured())
     for said in pool.map(judge_measured, deaths):
         failures += said
+failures += neighbours()
 if sum(firsts) < 20:
     failures.append(f"the true cause stands first in {sum(firsts)} of {len(deaths)} measured deaths")
 print("\n".join(failures) or f"{len(rows)} texts and {len(deaths)} measured deaths as expected")

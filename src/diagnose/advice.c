@@ -24,9 +24,14 @@
 #define KILLS (KIND(CGROUP_KILL) | KIND(HOST_KILL) | KIND(KILLED))
 #define HOSTS (KILLS | KIND(HOST))
 #define OWN_CARD (BY(DEVICE) | BY(LIMIT) | BY(UNKNOWN))
-#define TORCH (IN(PYTORCH) | IN(DEEPSPEED))
-#define PICTURES (IN(COMFYUI) | IN(A1111) | IN(INVOKEAI) | IN(DIFFUSERS))
-#define GGML (IN(OLLAMA) | IN(LLAMA_CPP))
+#define SET(s) (1u << MESSAGES_SET_##s)
+#define TRAINERS (IN(AXOLOTL) | IN(LLAMA_FACTORY) | IN(UNSLOTH) | IN(VERL) | IN(TRL) | IN(NEMO))
+#define TORCH (IN(PYTORCH) | IN(DEEPSPEED) | TRAINERS)
+#define WEB_PICTURES (IN(A1111) | IN(FORGE) | IN(FOOOCUS) | IN(SDNEXT))
+#define PICTURES (IN(COMFYUI) | WEB_PICTURES | IN(INVOKEAI) | IN(DIFFUSERS))
+#define GGML_TEXT \
+	(IN(OLLAMA) | IN(LLAMA_CPP) | IN(KOBOLDCPP) | IN(LM_STUDIO) | IN(LLAMA_CPP_PYTHON))
+#define GGML (GGML_TEXT | IN(WHISPER_CPP) | IN(SD_CPP))
 /* whose tensors PyTorch's caching allocator holds */
 #define CACHED (TORCH | PICTURES | IN(VLLM) | IN(SGLANG) | IN(TGI))
 #define RUNS (DOING(GENERATING) | DOING(SERVING))
@@ -41,16 +46,19 @@ enum {
 	F_WINDOWS = 4,
 	F_LARGE = 8, /* one request, of host memory */
 	F_PYTHON = 16,
-	F_SHARE = 32,     /* what is free of how much: {share} */
-	F_TOKENS = 64,    /* how many fit into the KV cache: {tokens} */
-	F_SIBLINGS = 128, /* several other processes hold more than was asked for */
-	F_POOL = 256,     /* the engine's own pool was full, not the driver's memory */
-	F_BARE = 512,     /* the driver's code alone: no allocator tells what it holds */
-	F_BIG = 1024,     /* one request of the card's memory: no other program is to blame */
-	F_PINNED = 4096,  /* host memory that the driver pins */
-	F_HANDLE = 8192,  /* cuBLAS made no handle: a full card, or a bad index before it */
-	F_HUGE = 16384,   /* one request that no card has, or few do */
-	F_LIMIT = 2048    /* of the group's host memory: {more} */
+	F_SHARE = 32,       /* what is free of how much: {share} */
+	F_TOKENS = 64,      /* how many fit into the KV cache: {tokens} */
+	F_SIBLINGS = 128,   /* several other processes hold more than was asked for */
+	F_POOL = 256,       /* the engine's own pool was full, not the driver's memory */
+	F_BARE = 512,       /* the driver's code alone: no allocator tells what it holds */
+	F_BIG = 1024,       /* one request of the card's memory: no other program is to blame */
+	F_PINNED = 4096,    /* host memory that the driver pins */
+	F_HANDLE = 8192,    /* cuBLAS made no handle: a full card, or a bad index before it */
+	F_HUGE = 16384,     /* one request that no card has, or few do */
+	F_RAISE = 32768,    /* a larger share would hold what the server lacks: {raise} */
+	F_LACKS = 65536,    /* a whole card would not */
+	F_WEIGHTS = 131072, /* a server's weights alone are more than its share */
+	F_LIMIT = 2048      /* of the group's host memory: {more} */
 };
 
 #define HUGE_BYTES ((uint64_t)64 << 30)
@@ -64,10 +72,12 @@ static const struct row {
 	uint64_t engines;                /* 0: any */
 	unsigned doing, backends, facts; /* 0: any; facts: all of them ... */
 	unsigned without;                /* ... and none of these */
+	unsigned set, unless;            /* settings: one of them is spent; none of them is */
 	const char *text;
 	/* what to do first, for the first sentence; NULL: the text up to its first colon, semicolon or bracket */
 	const char *first;
 	const char *fix; /* the command or line to change, alone; NULL: there is none */
+	int example;     /* its values are examples: the amount is the reader's to choose */
 } rows[] = {
 #define HELPS .list = FINDINGS_HELPS
 #define USELESS .list = FINDINGS_USELESS
@@ -98,6 +108,9 @@ static const struct row {
 	  .text = "see who holds the card (rocm-smi --showpids) and end what is left over",
 	  .first = "see who holds the card (rocm-smi --showpids), and end it",
 	  .fix = "rocm-smi --showpids" },
+	{ HELPS, .kinds = GPU | KIND(BUDGET), .bounds = BY(OTHER_PROCESS), .backends = ON(NPU),
+	  .text = "see who holds the device (npu-smi info) and end what is left over",
+	  .first = "see who holds the device (npu-smi info), and end it", .fix = "npu-smi info" },
 	{ HELPS, .kinds = GPU, .bounds = BY(NON_PYTORCH), .engines = TORCH,
 	  .text = "look for what in this process takes memory past PyTorch: another framework, a "
 		  "CUDA extension, NCCL's buffers, CuPy or RAPIDS pools",
@@ -145,44 +158,74 @@ static const struct row {
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
 
 	/* -- servers: vllm/config, sglang/srt/server_args.py, TGI's launcher, TensorRT-LLM's LlmArgs -- */
-	{ HELPS, .kinds = GPU, .engines = IN(VLLM) | IN(SGLANG) | IN(TGI) | IN(LMDEPLOY),
-	  .moments = AT(LOADING),
-	  .text = "weights that fit: a quantised checkpoint (AWQ, GPTQ, FP8), or more cards "
-		  "(--tensor-parallel-size)",
+	{ HELPS, .kinds = GPU, .engines = IN(VLLM), .facts = F_WEIGHTS, .moments = LOADED,
+	  .text = "what it holds is more than its share already: weights that fit (a quantised "
+		  "checkpoint: AWQ, GPTQ, FP8), or more cards (--tensor-parallel-size)",
+	  .first = "a smaller or quantised model, or more cards (--tensor-parallel-size)" },
+	{ HELPS, .kinds = GPU, .engines = IN(VLLM), .moments = AT(LOADING),
+	  .text = "weights that fit: a quantised checkpoint (AWQ, GPTQ, FP8), more cards "
+		  "(--tensor-parallel-size), or a part of them on the host (--cpu-offload-gb)",
 	  .first = "a quantised checkpoint of the model, or more cards (--tensor-parallel-size)" },
+	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = AT(LOADING),
+	  .text = "weights that fit: a quantised checkpoint (AWQ, GPTQ, FP8), or more cards (--tp)",
+	  .first = "a quantised checkpoint of the model, or more cards (--tp)" },
+	{ HELPS, .kinds = GPU, .engines = IN(TGI), .moments = AT(LOADING),
+	  .text = "weights that fit: --quantize (bitsandbytes-nf4, awq, fp8), or more cards "
+		  "(--num-shard)",
+	  .first = "quantised weights (--quantize), or more cards (--num-shard)",
+	  .fix = "--quantize bitsandbytes-nf4" },
+	{ HELPS, .kinds = GPU, .engines = IN(LMDEPLOY), .moments = AT(LOADING),
+	  .text = "weights that fit: a 4-bit checkpoint (lmdeploy lite auto_awq), or more cards "
+		  "(--tp)",
+	  .first = "a 4-bit checkpoint of the model, or more cards (--tp)" },
+	/* the profiling pass comes before any KV cache: its size is not the share's */
+	{ HELPS, .kinds = KIND(BUDGET), .engines = IN(VLLM), .facts = F_RAISE,
+	  .text = "a share that holds what is lacking: --gpu-memory-utilization {raise}, if nobody "
+		  "else needs the card",
+	  .first = "raise --gpu-memory-utilization to {raise}",
+	  .fix = "--gpu-memory-utilization {raise}" },
+	{ HELPS, .kinds = KIND(BUDGET), .engines = IN(VLLM), .facts = F_LACKS,
+	  .text = "a smaller or quantised model, or more cards (--tensor-parallel-size): the whole "
+		  "card would not hold weights and activations",
+	  .first = "a smaller or quantised model, or more cards (--tensor-parallel-size)" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD | BY(NON_PYTORCH) | BY(OTHER_PROCESS),
-	  .engines = IN(VLLM), .moments = LOADED,
+	  .engines = IN(VLLM), .moments = LOADED, .without = F_WEIGHTS,
 	  .text = "a lower --gpu-memory-utilization (0.85): vLLM fills its share with KV cache, "
 		  "and what runs beside it needs room",
-	  .first = "lower --gpu-memory-utilization", .fix = "--gpu-memory-utilization 0.85" },
+	  .first = "lower --gpu-memory-utilization", .fix = "--gpu-memory-utilization 0.85",
+	  .example = 1 },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD | BY(NON_PYTORCH) | BY(OTHER_PROCESS),
 	  .engines = IN(VLLM), .moments = LOADED,
-	  .text = "smaller passes: --max-num-seqs 64, --max-num-batched-tokens 4096; "
-		  "--enforce-eager keeps no CUDA graphs",
+	  .text = "smaller passes: --max-num-seqs 64, --max-num-batched-tokens 4096",
 	  .first = "fewer sequences at a time (--max-num-seqs 64)",
-	  .fix = "--max-num-seqs 64 --max-num-batched-tokens 4096 --enforce-eager" },
+	  .fix = "--max-num-seqs 64 --max-num-batched-tokens 4096", .example = 1 },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD | BY(NON_PYTORCH), .engines = IN(VLLM),
+	  .moments = LOADED, .unless = SET(EAGER),
+	  .text = "--enforce-eager keeps no CUDA graphs, which costs speed",
+	  .fix = "--enforce-eager" },
 	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = LOADED,
 	  .text = "a lower --mem-fraction-static (0.8), --chunked-prefill-size 2048, fewer "
 		  "--max-running-requests",
 	  .first = "lower --mem-fraction-static",
 	  .fix = "--mem-fraction-static 0.8 --chunked-prefill-size 2048 --max-running-requests "
-		 "32" },
+		 "32",
+	  .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(TGI),
 	  .text = "lower --max-batch-prefill-tokens and --max-total-tokens, or "
 		  "--cuda-memory-fraction 0.9",
 	  .first = "lower --max-batch-prefill-tokens",
-	  .fix = "--max-batch-prefill-tokens 2048 --cuda-memory-fraction 0.9" },
+	  .fix = "--max-batch-prefill-tokens 2048 --cuda-memory-fraction 0.9", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(TENSORRT_LLM), .doing = DOING(CONVERTING),
 	  .text = "a smaller max_batch_size, max_num_tokens and max_seq_len to build for; nothing "
 		  "else on the card while it builds",
 	  .first = "build for a smaller max_batch_size and max_num_tokens",
-	  .fix = "trtllm-build --max_batch_size 8 --max_num_tokens 4096" },
+	  .fix = "trtllm-build --max_batch_size 8 --max_num_tokens 4096", .example = 1 },
 	{ HELPS, .kinds = GPU | KIND(BUDGET), .engines = IN(TENSORRT_LLM),
 	  .doing = ~DOING(CONVERTING),
 	  .text = "a lower kv_cache_config.free_gpu_memory_fraction, max_batch_size and "
 		  "max_num_tokens",
 	  .first = "lower kv_cache_config.free_gpu_memory_fraction",
-	  .fix = "kv_cache_config.free_gpu_memory_fraction: 0.8" },
+	  .fix = "kv_cache_config.free_gpu_memory_fraction: 0.8", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(TRITON_SERVER),
 	  .text = "fewer instances a model (instance_group count), a smaller max_batch_size; "
 		  "models that are not used unloaded (--model-control-mode=explicit)",
@@ -191,30 +234,48 @@ static const struct row {
 	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(OTHER_PROCESS), .engines = IN(VLLM),
 	  .without = F_SHARE, .text = "a --gpu-memory-utilization that what is free allows" },
 	{ HELPS, .kinds = KIND(BUDGET), .engines = IN(VLLM), .facts = F_TOKENS,
-	  .text = "a context that fits: --max-model-len {tokens}; more of it with --kv-cache-dtype "
-		  "fp8, "
-		  "quantised weights or more cards (--tensor-parallel-size)",
+	  .text = "a context that fits: --max-model-len {tokens}; more of it with quantised "
+		  "weights or more cards (--tensor-parallel-size)",
 	  .first = "--max-model-len {tokens}", .fix = "--max-model-len {tokens}" },
 	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(VLLM),
-	  .without = F_TOKENS,
+	  .without = F_TOKENS | F_RAISE | F_LACKS, .unless = SET(SHARE),
 	  .text = "a larger share of the card (--gpu-memory-utilization 0.95), if nobody else "
 		  "needs it",
 	  .first = "a larger --gpu-memory-utilization (0.95), or a smaller or quantised model",
-	  .fix = "--gpu-memory-utilization 0.95" },
-	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(VLLM),
-	  .text = "less to hold: a shorter context (--max-model-len), fewer sequences "
-		  "(--max-num-seqs), --kv-cache-dtype fp8, quantised weights, or more cards "
+	  .fix = "--gpu-memory-utilization 0.95", .example = 1 },
+	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(VLLM), .facts = F_TOKENS,
+	  .unless = SET(SHARE),
+	  .text = "or a larger share of the card (--gpu-memory-utilization 0.95), if nobody else "
+		  "needs it: it holds more tokens",
+	  .fix = "--gpu-memory-utilization 0.95", .example = 1 },
+	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(VLLM), .set = SET(SHARE),
+	  .without = F_TOKENS | F_RAISE | F_LACKS,
+	  .text = "weights that leave room: a smaller or quantised model, or more cards "
 		  "(--tensor-parallel-size)",
+	  .first = "a smaller or quantised model, or more cards: the share is nearly the whole "
+		   "card" },
+	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(VLLM),
+	  .without = F_TOKENS,
+	  .text = "less to hold: a shorter context (--max-model-len 8192), fewer sequences "
+		  "(--max-num-seqs 64), quantised weights, or more cards (--tensor-parallel-size)",
 	  .first = "a shorter context (--max-model-len)",
-	  .fix = "--max-model-len 8192 --max-num-seqs 64 --kv-cache-dtype fp8" },
+	  .fix = "--max-model-len 8192 --max-num-seqs 64", .example = 1 },
+	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(VLLM), .facts = F_TOKENS,
+	  .unless = SET(KV_CACHE), .backends = CUDA_LIKE,
+	  .text = "an 8-bit KV cache holds twice the tokens: --kv-cache-dtype fp8",
+	  .fix = "--kv-cache-dtype fp8" },
+	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(VLLM),
+	  .unless = SET(EAGER), .backends = CUDA_LIKE,
+	  .text = "--enforce-eager keeps no CUDA graphs, which costs speed",
+	  .fix = "--enforce-eager" },
 	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(SGLANG),
 	  .text = "a shorter --context-length, fewer --max-running-requests, --kv-cache-dtype "
 		  "fp8_e5m2, or more cards (--tp)",
 	  .first = "a shorter --context-length",
-	  .fix = "--context-length 8192 --max-running-requests 32" },
+	  .fix = "--context-length 8192 --max-running-requests 32", .example = 1 },
 	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(SGLANG),
 	  .text = "a larger --mem-fraction-static, if nobody else needs the card",
-	  .fix = "--mem-fraction-static 0.9" },
+	  .fix = "--mem-fraction-static 0.9", .example = 1 },
 	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT),
 	  .engines = IN(UNKNOWN) | IN(TGI) | TORCH | IN(TENSORRT_LLM),
 	  .text = "less to hold: a shorter context, fewer sequences at a time, an 8-bit KV cache, "
@@ -226,49 +287,104 @@ static const struct row {
 	  .text = "fewer layers on the GPU (-ngl N); of a mixture of experts, the experts on the "
 		  "CPU (--cpu-moe, --n-cpu-moe N)",
 	  .first = "put fewer layers on the GPU (-ngl) or shorten the context (-c)",
-	  .fix = "-ngl 20" },
+	  .fix = "-ngl 20", .unless = SET(LAYERS), .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP),
 	  .text = "a shorter context (-c 8192), a quantised KV cache (-ctk q8_0 -ctv q8_0, with "
 		  "-fa on), a smaller compute buffer (-ub 256)",
-	  .fix = "-c 8192 -fa on -ctk q8_0 -ctv q8_0 -ub 256" },
+	  .first = "shorten the context (-c 8192)",
+	  .fix = "-c 8192 -fa on -ctk q8_0 -ctv q8_0 -ub 256", .example = 1 },
+	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP_PYTHON),
+	  .text = "fewer layers on the GPU and a shorter context: Llama(..., n_gpu_layers=20, "
+		  "n_ctx=4096)",
+	  .first = "fewer layers on the GPU (n_gpu_layers) or a shorter context (n_ctx)",
+	  .fix = "Llama(..., n_gpu_layers=20, n_ctx=4096)", .example = 1 },
+	{ HELPS, .kinds = GPU, .engines = IN(KOBOLDCPP),
+	  .text = "fewer layers on the GPU (--gpulayers 20), a shorter --contextsize, a quantised "
+		  "KV "
+		  "cache (--flashattention --quantkv 1)",
+	  .first = "fewer layers on the GPU (--gpulayers) or a shorter --contextsize",
+	  .fix = "--gpulayers 20 --contextsize 4096", .example = 1 },
+	{ HELPS, .kinds = GPU, .engines = IN(LM_STUDIO),
+	  .text = "in the model's load settings: a smaller GPU Offload, a shorter Context Length, "
+		  "K "
+		  "and V cache quantisation; unload other models",
+	  .first = "a smaller GPU Offload or Context Length in the model's load settings" },
+	{ HELPS, .kinds = GPU | KIND(HOST), .engines = IN(WHISPER_CPP),
+	  .text = "a smaller or quantised model file (ggml-medium-q5_0.bin), or without the GPU "
+		  "(-ng)",
+	  .first = "a smaller or quantised model file", .fix = "--no-gpu" },
+	{ HELPS, .kinds = GPU | KIND(HOST), .engines = IN(SD_CPP),
+	  .text = "--vae-tiling, --diffusion-fa, --offload-to-cpu, --clip-on-cpu; a smaller "
+		  "picture or "
+		  "a smaller quantisation (--type q4_0)",
+	  .first = "a smaller picture, or --vae-tiling --offload-to-cpu",
+	  .fix = "--vae-tiling --diffusion-fa --offload-to-cpu" },
 	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP),
 	  .text = "of several cards, another division (-ts 3,1): the one that is named was full",
-	  .fix = "-ts 3,1" },
+	  .fix = "-ts 3,1", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(OLLAMA),
 	  .text = "a shorter context (num_ctx, or OLLAMA_CONTEXT_LENGTH) or fewer layers on the "
 		  "GPU (num_gpu); ollama ps shows what is loaded, ollama stop MODEL unloads it",
 	  .first = "a shorter context (num_ctx) or fewer layers on the GPU (num_gpu)",
-	  .fix = "OLLAMA_CONTEXT_LENGTH=4096" },
+	  .fix = "OLLAMA_CONTEXT_LENGTH=4096", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(OLLAMA),
 	  .text = "OLLAMA_NUM_PARALLEL=1 and OLLAMA_MAX_LOADED_MODELS=1; OLLAMA_KV_CACHE_TYPE=q8_0 "
 		  "with OLLAMA_FLASH_ATTENTION=1",
 	  .fix = "OLLAMA_NUM_PARALLEL=1 OLLAMA_MAX_LOADED_MODELS=1 OLLAMA_FLASH_ATTENTION=1 "
 		 "OLLAMA_KV_CACHE_TYPE=q8_0" },
-	{ HELPS, .kinds = GPU | HOSTS, .engines = GGML,
+	{ HELPS, .kinds = GPU | HOSTS, .engines = GGML_TEXT,
 	  .text = "a smaller model, or a smaller quantisation of it (Q4_K_M, IQ3_XS)",
 	  .first = "a smaller model, or a smaller quantisation of it" },
-	{ HELPS, .kinds = GPU, .engines = GGML, .backends = ON(MPS),
+	{ HELPS, .kinds = GPU, .engines = GGML_TEXT, .backends = ON(MPS),
 	  .text = "let the GPU have more of the machine's memory: sudo sysctl "
 		  "iogpu.wired_limit_mb=N",
-	  .fix = "sudo sysctl iogpu.wired_limit_mb=N" },
+	  .fix = "sudo sysctl iogpu.wired_limit_mb=N", .example = 1 },
 	{ HELPS, .kinds = HOSTS, .engines = IN(LLAMA_CPP),
 	  .text = "a shorter context (-c); leave --mlock and --no-mmap off: mapped weights need "
 		  "not be resident",
-	  .first = "a shorter context (-c)", .fix = "-c 4096" },
+	  .first = "a shorter context (-c)", .fix = "-c 4096", .example = 1 },
 
 	/* -- pictures: ComfyUI's cli_args.py, A1111's cmd_args.py, diffusers' guide to memory -- */
-	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI),
+	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI), .unless = SET(LOWVRAM),
 	  .text = "a smaller picture or batch; VAE Decode (Tiled) where decoding fails; start it "
 		  "with --lowvram, then --novram; --reserve-vram 1 leaves room for others",
 	  .first = "a smaller picture or batch, or start ComfyUI with --lowvram",
 	  .fix = "--lowvram --reserve-vram 1" },
+	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI), .set = SET(LOWVRAM),
+	  .text = "a smaller picture, fewer frames or a smaller batch: it runs with little memory "
+		  "already; VAE Decode (Tiled) where decoding fails; --novram",
+	  .first = "a smaller picture, fewer frames or a smaller batch", .fix = "--novram" },
 	{ HELPS, .kinds = GPU, .engines = IN(COMFYUI),
 	  .text = "a smaller model file: fp8 or GGUF weights" },
-	{ HELPS, .kinds = GPU, .engines = IN(A1111),
-	  .text = "a smaller picture or batch; start it with --medvram, then --lowvram, and "
-		  "--opt-sdp-attention or --xformers",
-	  .first = "a smaller picture, or start it with --medvram",
-	  .fix = "--medvram --opt-sdp-attention" },
+	{ HELPS, .kinds = GPU, .engines = IN(A1111) | IN(SDNEXT),
+	  .unless = SET(MEDVRAM) | SET(LOWVRAM),
+	  .text = "a smaller picture or batch; start it with --medvram, then --lowvram",
+	  .first = "a smaller picture, or start it with --medvram", .fix = "--medvram" },
+	{ HELPS, .kinds = GPU, .engines = IN(A1111) | IN(SDNEXT), .set = SET(MEDVRAM),
+	  .unless = SET(LOWVRAM),
+	  .text = "a smaller picture or batch; --lowvram instead of --medvram",
+	  .first = "a smaller picture, or --lowvram", .fix = "--lowvram" },
+	{ HELPS, .kinds = GPU, .engines = IN(A1111) | IN(SDNEXT), .set = SET(LOWVRAM),
+	  .text = "a smaller picture or batch, fewer extensions (ControlNet, hires fix): it runs "
+		  "with "
+		  "the least memory already",
+	  .first = "a smaller picture or batch" },
+	{ HELPS, .kinds = GPU, .engines = IN(A1111), .backends = CUDA_LIKE,
+	  .unless = SET(ATTENTION),
+	  .text = "attention that holds no matrix of all pixels: --opt-sdp-attention (PyTorch 2) "
+		  "or "
+		  "--xformers",
+	  .fix = "--opt-sdp-attention" },
+	{ HELPS, .kinds = GPU, .engines = IN(FORGE),
+	  .text = "a smaller picture or batch; lower GPU Weights (the slider on top), so that more "
+		  "is "
+		  "left for the computation; a smaller model file (NF4, GGUF, fp8); "
+		  "--always-low-vram",
+	  .first = "a smaller picture, or lower GPU Weights", .fix = "--always-low-vram" },
+	{ HELPS, .kinds = GPU, .engines = IN(FOOOCUS),
+	  .text = "a smaller picture, no upscaling or face swap; --always-low-vram, then "
+		  "--always-no-vram",
+	  .first = "a smaller picture, or --always-low-vram", .fix = "--always-low-vram" },
 	{ HELPS, .kinds = GPU, .engines = IN(INVOKEAI),
 	  .text = "a smaller picture; in invokeai.yaml enable_partial_loading: true and a smaller "
 		  "max_cache_vram_gb",
@@ -276,10 +392,23 @@ static const struct row {
 	  .fix = "enable_partial_loading: true" },
 	{ HELPS, .kinds = GPU, .engines = IN(DIFFUSERS),
 	  .doing = DOING(GENERATING) | DOING(LOADING) | DOING(UNKNOWN),
-	  .text = "pipe.enable_model_cpu_offload() instead of pipe.to(\"cuda\"), "
-		  "torch_dtype=torch.float16, pipe.vae.enable_tiling(); a smaller picture or batch",
+	  .backends = CUDA_LIKE | ON(XPU), .unless = SET(MODEL_OFFLOAD),
+	  .text = "pipe.enable_model_cpu_offload() instead of pipe.to(\"cuda\")",
 	  .first = "pipe.enable_model_cpu_offload() instead of pipe.to(\"cuda\")",
-	  .fix = "pipe.enable_model_cpu_offload(); pipe.vae.enable_tiling()" },
+	  .fix = "pipe.enable_model_cpu_offload()" },
+	{ HELPS, .kinds = GPU, .engines = IN(DIFFUSERS),
+	  .doing = DOING(GENERATING) | DOING(LOADING) | DOING(UNKNOWN),
+	  .text = "a smaller picture, fewer frames or a smaller batch; quantised weights "
+		  "(quantization_config)",
+	  .first = "a smaller picture, fewer frames or a smaller batch" },
+	{ HELPS, .kinds = GPU, .engines = IN(DIFFUSERS), .unless = SET(HALF),
+	  .doing = DOING(GENERATING) | DOING(LOADING) | DOING(UNKNOWN),
+	  .text = "weights in 16 bits: torch_dtype=torch.float16",
+	  .fix = "from_pretrained(..., torch_dtype=torch.float16)" },
+	{ HELPS, .kinds = GPU, .engines = IN(DIFFUSERS), .unless = SET(TILING),
+	  .doing = DOING(GENERATING) | DOING(UNKNOWN),
+	  .text = "pipe.vae.enable_tiling(), where decoding fails",
+	  .fix = "pipe.vae.enable_tiling()" },
 
 	/* -- JAX, TensorFlow, Paddle, ONNX Runtime, TensorRT, MLX, CuPy -- */
 	{ HELPS, .kinds = GPU, .engines = IN(JAX), .facts = F_BIG,
@@ -288,6 +417,7 @@ static const struct row {
 		  "devices (jax.sharding)",
 	  .first = "a smaller batch or smaller arrays at a time" },
 	{ HELPS, .kinds = GPU, .engines = IN(JAX), .backends = CUDA_LIKE,
+	  .unless = SET(PREALLOCATE),
 	  .text = "see who else holds the card (nvidia-smi): JAX takes 75 % of it at the start; "
 		  "XLA_PYTHON_CLIENT_PREALLOCATE=false or XLA_PYTHON_CLIENT_MEM_FRACTION=.50 where "
 		  "it is shared",
@@ -303,8 +433,9 @@ static const struct row {
 	  .first = "a smaller batch or smaller arrays at a time" },
 	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW), .facts = F_POOL,
 	  .text = "a smaller batch or input: what TensorFlow may use of the card is full",
-	  .first = "a smaller batch or input", .fix = "batch_size=8" },
+	  .first = "a smaller batch or input", .fix = "batch_size=8", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW), .backends = CUDA_LIKE,
+	  .unless = SET(GROWTH),
 	  .text = "where other programs use the card: "
 		  "tf.config.experimental.set_memory_growth(gpu, True), before anything runs; "
 		  "TensorFlow takes the whole card else",
@@ -335,7 +466,8 @@ static const struct row {
 	  .text = "a smaller workspace (config.set_memory_pool_limit, trtexec "
 		  "--memPoolSize=workspace:2048), smaller shapes in the profile; nothing else on "
 		  "the card while it builds",
-	  .first = "a smaller workspace", .fix = "trtexec --memPoolSize=workspace:2048" },
+	  .first = "a smaller workspace", .fix = "trtexec --memPoolSize=workspace:2048",
+	  .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(MLX),
 	  .text = "a smaller model or quantisation (mlx_lm.convert -q); sudo sysctl "
 		  "iogpu.wired_limit_mb=N lets the GPU have more of the machine's memory",
@@ -343,23 +475,126 @@ static const struct row {
 	{ HELPS, .kinds = GPU, .engines = IN(CAFFE),
 	  .text = "a smaller batch_size in the prototxt" },
 	{ HELPS, .kinds = GPU, .engines = IN(RAPIDS),
-	  .text = "give back what the pool keeps "
-		  "(cupy.get_default_memory_pool().free_all_blocks()), work in parts (dask_cudf), "
-		  "or spill to the host (cudf.set_option(\"spill\", True), rmm managed memory)",
-	  .first = "give back what the memory pool keeps, or work in parts",
+	  .text = "work in parts (dask_cudf), or spill to the host (cudf.set_option(\"spill\", "
+		  "True), "
+		  "rmm.reinitialize(managed_memory=True))",
+	  .first = "work in parts (dask_cudf), or spill to the host",
+	  .fix = "rmm.reinitialize(managed_memory=True)" },
+	{ HELPS, .kinds = GPU, .engines = IN(CUPY), .doing = DOING(TRAINING),
+	  .text = "a smaller batch", .first = "a smaller batch" },
+	{ HELPS, .kinds = GPU, .engines = IN(CUPY),
+	  .text = "smaller arrays at a time; give back what the pool keeps "
+		  "(cupy.get_default_memory_pool().free_all_blocks()) between large ones",
+	  .first = "smaller arrays at a time, or give back what the memory pool keeps",
 	  .fix = "cupy.get_default_memory_pool().free_all_blocks()" },
+	{ HELPS, .kinds = GPU, .engines = IN(NUMBA),
+	  .text = "smaller arrays at a time; what other arrays hold is given back when nothing "
+		  "refers "
+		  "to them (del, then cuda.current_context().deallocations.clear())",
+	  .first = "smaller arrays at a time",
+	  .fix = "numba.cuda.current_context().deallocations.clear()" },
+	{ HELPS, .kinds = GPU, .engines = IN(JULIA),
+	  .text = "smaller arrays at a time; give back what nobody refers to (GC.gc(true); "
+		  "CUDA.reclaim()), CUDA.unsafe_free!(a) in loops; JULIA_CUDA_HARD_MEMORY_LIMIT "
+		  "bounds "
+		  "the pool",
+	  .first = "smaller arrays at a time, or GC.gc(true); CUDA.reclaim() between large ones",
+	  .fix = "GC.gc(true); CUDA.reclaim()" },
+	{ HELPS, .kinds = GPU, .engines = IN(CANDLE),
+	  .text = "a smaller or quantised model (GGUF), --dtype bf16 or f16, a smaller picture or "
+		  "shorter input",
+	  .first = "a smaller or quantised model, or a smaller input" },
+	{ HELPS, .kinds = GPU, .engines = IN(MINDSPORE),
+	  .text = "a smaller batch or input; nothing else on the device; "
+		  "set_context(max_device_memory=\"30GB\") decides what may be taken",
+	  .first = "a smaller batch or input, or a smaller model" },
+	{ HELPS, .kinds = GPU, .engines = IN(MXNET),
+	  .text = "a smaller batch_size or input; nothing else on the card (nvidia-smi)",
+	  .first = "a smaller batch_size or input" },
+	{ HELPS, .kinds = GPU, .engines = IN(DARKNET),
+	  .text = "in the .cfg: more subdivisions (16, 32, 64), a smaller width and height, "
+		  "random=0",
+	  .first = "more subdivisions in the .cfg", .fix = "subdivisions=64" },
+	{ HELPS, .kinds = GPU, .engines = IN(XGBOOST),
+	  .text = "less on the card: a smaller max_bin and max_depth, subsample with "
+		  "sampling_method=gradient_based, QuantileDMatrix or external memory",
+	  .first = "QuantileDMatrix, a smaller max_bin or max_depth",
+	  .fix = "xgboost.QuantileDMatrix(X, y, max_bin=128)", .example = 1 },
+	{ HELPS, .kinds = GPU, .engines = IN(FAISS),
+	  .text = "float16 storage (GpuClonerOptions().useFloat16), the index shared over cards "
+		  "(shard=True), an index that compresses (IVFPQ), or a smaller temporary memory "
+		  "(setTempMemory)",
+	  .first = "float16 storage, a compressed index (IVFPQ), or more cards",
+	  .fix = "co = faiss.GpuClonerOptions(); co.useFloat16 = True" },
+	{ HELPS, .kinds = GPU, .engines = IN(OPENCV),
+	  .text = "smaller pictures, or fewer GpuMat at a time (release()); see who else holds the "
+		  "card (nvidia-smi)",
+	  .first = "smaller pictures, or fewer of them on the card at a time" },
+	{ HELPS, .kinds = GPU, .engines = IN(FFMPEG),
+	  .text = "fewer transcodes at a time, a smaller picture, fewer surfaces (-surfaces, "
+		  "-extra_hw_frames); nvidia-smi shows who holds the card",
+	  .first = "fewer transcodes at a time" },
+	{ HELPS, .kinds = GPU, .engines = IN(BLENDER),
+	  .text = "a smaller scene: Simplify (texture limit, fewer subdivisions), smaller "
+		  "textures, "
+		  "fewer particles; or render on the CPU",
+	  .first = "Simplify with a texture limit, or render on the CPU",
+	  .fix = "bpy.context.scene.cycles.device = 'CPU'" },
+	{ HELPS, .kinds = GPU, .engines = IN(HASHCAT),
+	  .text = "a smaller workload (-w 1, -n, -u), a smaller --bitmap-max, fewer hashes at a "
+		  "time, "
+		  "or -O (optimised kernels)",
+	  .first = "a smaller workload (-w 1), or fewer hashes at a time", .fix = "-w 1 -O" },
+	{ HELPS, .kinds = GPU, .engines = IN(GROMACS),
+	  .text = "fewer ranks on each card (-ntmpi), part of the work on the CPU (-pme cpu, "
+		  "-bonded "
+		  "cpu), or more cards; see who else holds the card (nvidia-smi)",
+	  .first = "fewer ranks on each card, or -pme cpu", .fix = "gmx mdrun -pme cpu" },
+	{ HELPS, .kinds = GPU, .engines = IN(LAMMPS),
+	  .text = "fewer ranks on each card, more cards, a smaller neighbour list (neigh_modify "
+		  "one, "
+		  "package gpu neigh no)",
+	  .first = "fewer ranks on each card, or more cards" },
+	{ HELPS, .kinds = GPU, .engines = IN(RELION),
+	  .text = "fewer ranks on each card (--gpu and mpirun -n), a smaller box or "
+		  "--skip_padding, "
+		  "--free_gpu_memory to leave room",
+	  .first = "fewer ranks on each card, or --skip_padding", .fix = "--free_gpu_memory 500",
+	  .example = 1 },
+	{ HELPS, .kinds = GPU, .engines = IN(MATLAB),
+	  .text = "smaller arrays at a time (a smaller MiniBatchSize, single instead of double), "
+		  "clear "
+		  "what is not needed; reset(gpuDevice) gives all of it back",
+	  .first = "a smaller MiniBatchSize or smaller arrays, and clear what is not needed",
+	  .fix = "reset(gpuDevice)" },
+	{ HELPS, .kinds = GPU, .engines = IN(EXLLAMA),
+	  .text = "a shorter context (max_seq_len) or a quantised cache (cache_mode Q4), a smaller "
+		  "quantisation of the model, or more cards (gpu_split)",
+	  .first = "a shorter context (max_seq_len), or a quantised cache",
+	  .fix = "max_seq_len: 8192, cache_mode: Q4", .example = 1 },
+	{ HELPS, .kinds = GPU | KIND(BUDGET), .engines = IN(MLC),
+	  .text = "a smaller or quantised model (q4f16_1), a smaller --overrides "
+		  "context_window_size=, prefill_chunk_size= or max_num_sequence=, or more cards",
+	  .first = "a smaller or quantised model, or a smaller context_window_size",
+	  .fix = "--overrides \"context_window_size=4096;prefill_chunk_size=1024\"", .example = 1 },
+	{ HELPS, .kinds = GPU, .engines = IN(WHISPER),
+	  .text = "a smaller model (medium, small, turbo), or without the GPU (--device cpu)",
+	  .first = "a smaller Whisper model", .fix = "whisper --model turbo" },
+	{ HELPS, .kinds = KIND(BUDGET) | GPU, .engines = IN(WEBUI) | IN(EXLLAMA),
+	  .backends = ON(CUDA), .bounds = BY(UNKNOWN),
+	  .text = "see who else holds the card (nvidia-smi)" },
 
 	{ HELPS, .kinds = GPU | KIND(BUDGET), .engines = IN(LMDEPLOY),
 	  .text = "less KV cache (--cache-max-entry-count 0.5), a shorter context (--session-len), "
 		  "--quant-policy 8, or more cards (--tp)",
 	  .first = "less KV cache (--cache-max-entry-count 0.5)",
-	  .fix = "--cache-max-entry-count 0.5 --session-len 8192" },
+	  .fix = "--cache-max-entry-count 0.5 --session-len 8192", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(WEBUI),
 	  .text = "a shorter context (ctx-size) or fewer layers on the GPU (gpu-layers) for GGUF "
 		  "files; "
 		  "load-in-4bit or cpu offload for Transformers models; a smaller quantisation",
 	  .first = "a shorter context, fewer layers on the GPU, or a smaller quantisation",
-	  .fix = "--ctx-size 4096 --gpu-layers 20" },
+	  .fix = "--ctx-size 4096 --gpu-layers 20", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(KOHYA) | IN(DIFFUSERS), .doing = DOING(TRAINING),
 	  .text = "train_batch_size 1 with gradient accumulation, a smaller resolution, "
 		  "--gradient_checkpointing, --mixed_precision bf16, an 8-bit optimizer",
@@ -369,6 +604,7 @@ static const struct row {
 	  .text = "latents and text encoders cached beforehand (--cache_latents, "
 		  "--cache_text_encoder_outputs); for Flux and SD3 --fp8_base and --blocks_to_swap "
 		  "18",
+	  .unless = SET(CACHED_LATENTS) | SET(FP8_BASE),
 	  .fix = "--cache_latents --cache_text_encoder_outputs --fp8_base" },
 	{ HELPS, .kinds = GPU, .engines = IN(CTRANSLATE2),
 	  .text = "8-bit weights (compute_type=\"int8_float16\"), a smaller model or batch_size",
@@ -383,28 +619,137 @@ static const struct row {
 	  .doing = DOING(TRAINING) | DOING(UNKNOWN) | DOING(EVALUATION),
 	  .text = "a smaller batch (batch=8; batch=-1 measures what fits) or image (imgsz=480)",
 	  .first = "a smaller batch (batch=8, or batch=-1) or image (imgsz=480)",
-	  .fix = "batch=8 imgsz=480" },
+	  .fix = "batch=8 imgsz=480", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(ULTRALYTICS), .bounds = OWN_CARD, .doing = RUNS,
 	  .text = "a smaller image (imgsz=640) or fewer at a time (stream=True), half=True",
-	  .fix = "imgsz=640 half=True" },
+	  .fix = "imgsz=640 half=True", .example = 1 },
+
+/* -- trainers on PyTorch, in their own spelling -- */
+#define TRAINS                                                      \
+	.kinds = GPU, .bounds = OWN_CARD, .doing = DOING(TRAINING), \
+	.moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY)
+	{ HELPS, TRAINS, .engines = IN(AXOLOTL), .unless = SET(BATCH),
+	  .text = "a smaller micro-batch: micro_batch_size: 1 with a larger "
+		  "gradient_accumulation_steps",
+	  .first = "micro_batch_size: 1, with gradient accumulation",
+	  .fix = "micro_batch_size: 1" },
+	{ HELPS, TRAINS, .engines = IN(AXOLOTL),
+	  .text = "a shorter sequence_len, and sample_packing that fills it; adapter: qlora with "
+		  "load_in_4bit: true",
+	  .first = "a shorter sequence_len", .fix = "sequence_len: 2048", .example = 1 },
+	{ HELPS, TRAINS, .engines = IN(AXOLOTL), .unless = SET(CHECKPOINTING),
+	  .text = "gradient_checkpointing: true", .fix = "gradient_checkpointing: true" },
+	{ HELPS, TRAINS, .engines = IN(LLAMA_FACTORY), .unless = SET(BATCH),
+	  .text = "a smaller micro-batch: per_device_train_batch_size: 1 with a larger "
+		  "gradient_accumulation_steps",
+	  .first = "per_device_train_batch_size: 1, with gradient accumulation",
+	  .fix = "per_device_train_batch_size: 1" },
+	{ HELPS, TRAINS, .engines = IN(LLAMA_FACTORY),
+	  .text = "a shorter cutoff_len; DeepSpeed's ZeRO 3 (deepspeed: "
+		  "examples/deepspeed/ds_z3_config.json) over several cards",
+	  .first = "a shorter cutoff_len", .fix = "cutoff_len: 2048", .example = 1 },
+	{ HELPS, TRAINS, .engines = IN(LLAMA_FACTORY), .unless = SET(QUANTISED),
+	  .text = "QLoRA: quantization_bit: 4 with finetuning_type: lora",
+	  .fix = "quantization_bit: 4" },
+	{ HELPS, TRAINS, .engines = IN(UNSLOTH), .unless = SET(BATCH),
+	  .text = "a smaller micro-batch: per_device_train_batch_size=1 with gradient accumulation",
+	  .first = "per_device_train_batch_size=1, with gradient accumulation",
+	  .fix = "per_device_train_batch_size=1, gradient_accumulation_steps=8", .example = 1 },
+	{ HELPS, TRAINS, .engines = IN(UNSLOTH),
+	  .text = "a shorter max_seq_length, a smaller LoRA rank; for GRPO fewer num_generations "
+		  "and a "
+		  "lower gpu_memory_utilization",
+	  .first = "a shorter max_seq_length", .fix = "max_seq_length=2048", .example = 1 },
+	{ HELPS, TRAINS, .engines = IN(UNSLOTH), .unless = SET(QUANTISED),
+	  .text = "load_in_4bit=True", .fix = "load_in_4bit=True" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .doing = DOING(TRAINING), .engines = IN(TRL),
+	  .set = SET(VLLM),
+	  .text = "a lower vllm_gpu_memory_utilization (0.3): vLLM takes its share of the card "
+		  "beforehand, beside what is trained; or vllm_enable_sleep_mode=True",
+	  .first = "a lower vllm_gpu_memory_utilization", .fix = "vllm_gpu_memory_utilization=0.3",
+	  .example = 1 },
+	{ HELPS, TRAINS, .engines = IN(TRL), .unless = SET(BATCH),
+	  .text = "a smaller micro-batch: per_device_train_batch_size=1 with gradient accumulation",
+	  .first = "per_device_train_batch_size=1, with gradient accumulation",
+	  .fix = "per_device_train_batch_size=1, gradient_accumulation_steps=8", .example = 1 },
+	{ HELPS, TRAINS, .engines = IN(TRL),
+	  .text = "a shorter max_length; for GRPO fewer num_generations, a shorter "
+		  "max_completion_length and a lower vllm_gpu_memory_utilization; for DPO "
+		  "precompute_ref_log_probs=True",
+	  .first = "a shorter max_length", .fix = "max_length=1024", .example = 1 },
+	{ HELPS, TRAINS, .engines = IN(TRL) | IN(LLAMA_FACTORY), .unless = SET(CHECKPOINTING),
+	  .text = "gradient_checkpointing=True", .fix = "gradient_checkpointing=True" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .engines = IN(VERL),
+	  .text = "smaller micro-batches (actor.ppo_micro_batch_size_per_gpu, "
+		  "rollout.log_prob_micro_batch_size_per_gpu), a lower "
+		  "rollout.gpu_memory_utilization, fsdp_config.param_offload=True and "
+		  "optimizer_offload=True",
+	  .first = "a smaller ppo_micro_batch_size_per_gpu, or a lower "
+		   "rollout.gpu_memory_utilization",
+	  .fix = "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1 "
+		 "actor_rollout_ref.rollout.gpu_memory_utilization=0.4",
+	  .example = 1 },
+	{ HELPS, TRAINS, .engines = IN(NEMO),
+	  .text = "a smaller micro_batch_size, activation recomputation "
+		  "(activations_checkpoint_granularity=full), more tensor or pipeline parallelism; "
+		  "of speech models a smaller batch_duration or batch_size",
+	  .first = "a smaller micro_batch_size (or batch_size)",
+	  .fix = "model.micro_batch_size=1" },
+#undef TRAINS
 
 	/* -- PyTorch: what to change where it died -- */
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FIRST_STEP) | AT(OPTIMIZER),
-	  .engines = TORCH,
+	  .engines = TORCH, .unless = SET(SMALL_STATE) | SET(OFFLOADED),
 	  .text = "an optimizer with less state: 8-bit Adam, Adafactor, SGD, LoRA; sharded over "
 		  "ranks: ZeRO-1 or FSDP",
-	  .first = "an optimizer with less state (8-bit Adam)", .fix = "optim=\"adamw_bnb_8bit\"" },
+	  .first = "an optimizer with less state (8-bit Adam)",
+	  .fix = "bitsandbytes.optim.AdamW8bit(...), or optim=\"adamw_bnb_8bit\"" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FIRST_STEP) | AT(OPTIMIZER),
-	  .engines = TORCH,
+	  .engines = TORCH, .set = SET(SMALL_STATE) | SET(OFFLOADED),
+	  .text = "fewer parameters to train (LoRA), or optimizer and gradients sharded over more "
+		  "cards",
+	  .first = "fewer parameters to train (LoRA), or more cards" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FIRST_STEP) | AT(OPTIMIZER),
+	  .engines = TORCH, .unless = SET(SMALL_STATE) | SET(OFFLOADED),
 	  .text = "fused=True in torch's own optimizers: it avoids the lists that foreach makes at "
 		  "each step",
 	  .fix = "torch.optim.AdamW(..., fused=True)" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING), .engines = TORCH,
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING),
+	  .engines = IN(LLAMA_FACTORY), .unless = SET(QUANTISED),
+	  .text = "quantised weights (quantization_bit: 4), or the model over several cards "
+		  "(DeepSpeed's ZeRO 3 to train, infer_backend: vllm to generate)",
+	  .first = "quantise the model (quantization_bit: 4), or spread it over several cards",
+	  .fix = "quantization_bit: 4" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING), .engines = IN(AXOLOTL),
+	  .unless = SET(QUANTISED),
+	  .text = "quantised weights (adapter: qlora, load_in_4bit: true), or the model over "
+		  "several "
+		  "cards (fsdp, or DeepSpeed's ZeRO 3)",
+	  .first = "quantise the model (load_in_4bit: true), or spread it over several cards",
+	  .fix = "load_in_4bit: true" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING),
+	  .engines = TORCH & ~(IN(LLAMA_FACTORY) | IN(AXOLOTL)),
+	  .unless = SET(HALF) | SET(QUANTISED),
 	  .text = "load in the type it is to run in (dtype=torch.bfloat16), quantised, or over "
 		  "several cards or the host (device_map=\"auto\")",
 	  .first = "load the model in 16 bits or quantised, or over several cards",
 	  .fix = "from_pretrained(..., dtype=torch.bfloat16, device_map=\"auto\")" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING),
+	  .engines = TORCH & ~(IN(LLAMA_FACTORY) | IN(AXOLOTL)), .set = SET(HALF),
+	  .unless = SET(QUANTISED),
+	  .text = "quantised weights (BitsAndBytesConfig(load_in_4bit=True)), or over several "
+		  "cards or "
+		  "the host (device_map=\"auto\")",
+	  .first = "quantise the model, or spread it over several cards",
+	  .fix = "quantization_config=BitsAndBytesConfig(load_in_4bit=True)" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING), .engines = TORCH,
+	  .set = SET(QUANTISED),
+	  .text = "a smaller model, or the same over several cards or the host "
+		  "(device_map=\"auto\"): "
+		  "it is quantised already",
+	  .first = "a smaller model, or more cards" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING),
+	  .engines = IN(PYTORCH) | IN(DEEPSPEED),
 	  .text = "load a checkpoint to the host (map_location=\"cpu\"), and drop the old model "
 		  "before the next is loaded",
 	  .first = "load the checkpoint to the host first",
@@ -415,12 +760,17 @@ static const struct row {
 		  "eval_accumulation_steps), and keep predictions instead of logits "
 		  "(preprocess_logits_for_metrics)",
 	  .first = "move what evaluation keeps to the host at once (.cpu())",
-	  .fix = "eval_accumulation_steps=1" },
+	  .fix = "outputs.append(out.detach().cpu())" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(EVAL), .engines = TORCH,
-	  .text = "torch.inference_mode() around it, and a smaller evaluation batch "
-		  "(per_device_eval_batch_size)",
+	  .unless = SET(EVAL_BATCH),
+	  .text = "torch.inference_mode() around it, and a smaller evaluation batch",
 	  .first = "a smaller evaluation batch, under torch.inference_mode()",
-	  .fix = "per_device_eval_batch_size=1" },
+	  .fix = "with torch.inference_mode():" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(EVAL), .engines = TORCH,
+	  .set = SET(HF_TRAINER), .unless = SET(EVAL_BATCH),
+	  .text = "with the Trainer: per_device_eval_batch_size=1, eval_accumulation_steps=1, "
+		  "prediction_loss_only=True",
+	  .fix = "per_device_eval_batch_size=1, eval_accumulation_steps=1" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(GENERATION), .engines = TORCH,
 	  .text = "fewer sequences at a time or shorter ones: the KV cache grows with both; "
 		  "quantise the cache, or a server with paged attention",
@@ -431,16 +781,32 @@ static const struct row {
 	  .first = "save the state sharded, or gather it on the host" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD,
 	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
-	  .engines = TORCH, .doing = DOING(TRAINING),
+	  .engines = IN(PYTORCH) | IN(DEEPSPEED), .doing = DOING(TRAINING), .unless = SET(BATCH),
 	  .text = "a smaller micro-batch with gradient accumulation, and a bound on the longest "
 		  "sequence (sort or bucket by length)",
-	  .first = "a smaller micro-batch, with gradient accumulation",
-	  .fix = "per_device_train_batch_size=1, gradient_accumulation_steps=8" },
+	  .first = "a smaller micro-batch, with gradient accumulation" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .doing = DOING(TRAINING),
+	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
+	  .engines = IN(PYTORCH) | IN(DEEPSPEED), .set = SET(BATCH),
+	  .text = "shorter sequences or smaller inputs (crop, a smaller resolution, a bound on the "
+		  "longest)",
+	  .first = "shorter sequences or smaller inputs" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .doing = DOING(TRAINING),
+	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
+	  .engines = IN(PYTORCH) | IN(DEEPSPEED), .set = SET(HF_TRAINER), .unless = SET(BATCH),
+	  .text = "with the Trainer: per_device_train_batch_size=1, gradient_accumulation_steps=8",
+	  .fix = "per_device_train_batch_size=1, gradient_accumulation_steps=8", .example = 1 },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .doing = DOING(TRAINING),
+	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
+	  .engines = IN(PYTORCH), .set = SET(LIGHTNING),
+	  .text = "with Lightning: Trainer(accumulate_grad_batches=8, precision=\"bf16-mixed\")",
+	  .fix = "Trainer(accumulate_grad_batches=8, precision=\"bf16-mixed\")", .example = 1 },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FORWARD) | AT(BACKWARD),
-	  .causes = OF(CAPACITY), .engines = TORCH, .doing = DOING(TRAINING),
+	  .causes = OF(CAPACITY), .engines = IN(PYTORCH) | IN(DEEPSPEED), .doing = DOING(TRAINING),
+	  .unless = SET(CHECKPOINTING),
 	  .text = "gradient checkpointing; a fused loss that never holds all logits, where they "
 		  "are what was asked for",
-	  .fix = "model.gradient_checkpointing_enable()" },
+	  .fix = "torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FORWARD) | AT(MOMENT_UNKNOWN),
 	  .causes = OF(CAPACITY), .engines = TORCH,
 	  .doing = DOING(GENERATING) | DOING(SERVING) | DOING(EVALUATION),
@@ -452,8 +818,8 @@ static const struct row {
 	  .text = "a smaller batch or input; where nothing is trained, torch.inference_mode() "
 		  "around the model and weights in 16 bits",
 	  .first = "a smaller batch or input" },
-	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .engines = IN(DEEPSPEED),
-	  .doing = DOING(TRAINING),
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .engines = TORCH, .set = SET(DEEPSPEED),
+	  .doing = DOING(TRAINING), .unless = SET(SHARDED),
 	  .text = "a higher ZeRO stage (2 shares gradients, 3 the weights as well), or its "
 		  "optimizer on the "
 		  "host (offload_optimizer)",
@@ -466,11 +832,28 @@ static const struct row {
 		  "or x.detach().cpu() instead of x)",
 	  .first = "keep no GPU tensors over a step" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .causes = OF(FRAGMENTATION), .engines = CACHED,
-	  .backends = CUDA_LIKE,
+	  .backends = CUDA_LIKE, .unless = SET(EXPANDABLE),
 	  .text = "try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True, which is cheap: it helps "
 		  "if gaps are the cause, and only then",
 	  .first = "try PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
 	  .fix = "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True" },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .causes = OF(FRAGMENTATION), .engines = CACHED,
+	  .backends = ON(NPU), .unless = SET(EXPANDABLE),
+	  .text = "try PYTORCH_NPU_ALLOC_CONF=expandable_segments:True, which is cheap: it helps "
+		  "if "
+		  "gaps are the cause, and only then",
+	  .first = "try PYTORCH_NPU_ALLOC_CONF=expandable_segments:True",
+	  .fix = "PYTORCH_NPU_ALLOC_CONF=expandable_segments:True" },
+	{ HELPS, .kinds = GPU, .backends = ON(NPU), .engines = IN(UNKNOWN),
+	  .text = "see who holds the device (npu-smi info); a smaller batch or input, or more "
+		  "devices",
+	  .first = "a smaller batch or input; npu-smi info shows who holds the device",
+	  .fix = "npu-smi info" },
+	{ HELPS, .kinds = GPU, .backends = ON(HPU), .engines = TORCH | IN(UNKNOWN),
+	  .text = "a smaller batch or input, bfloat16, PT_HPU_LAZY_MODE=1 with fewer shapes; "
+		  "hl-smi "
+		  "shows who holds the device",
+	  .first = "a smaller batch or input", .fix = "hl-smi" },
 	{ HELPS, .kinds = GPU, .engines = TORCH | PICTURES, .backends = ON(MPS),
 	  .text = "a smaller batch or picture, 16 bits, fewer other programs: the GPU shares the "
 		  "machine's memory; PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 lifts the limit and may "
@@ -484,7 +867,7 @@ static const struct row {
 		  "much it had",
 	  .first = "see who holds the card (nvidia-smi)",
 	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
-	{ HELPS, .kinds = GPU, .engines = IN(UNKNOWN),
+	{ HELPS, .kinds = GPU, .engines = IN(UNKNOWN), .backends = ~(ON(NPU) | ON(HPU)),
 	  .text = "less at a time: a smaller batch or input, a smaller or quantised model, or a "
 		  "card with more memory",
 	  .first = "a smaller batch, input or model" },
@@ -494,7 +877,7 @@ static const struct row {
 	  .text = "ask for more memory: Slurm --mem={more} or --mem-per-cpu, Kubernetes "
 		  "resources.limits.memory, docker --memory; /dev/shm and tmpfs count into it",
 	  .first = "ask for more memory (Slurm --mem={more}, Kubernetes limits.memory)",
-	  .fix = "#SBATCH --mem={more}" },
+	  .fix = "#SBATCH --mem={more}", .example = 1 },
 	{ HELPS, .kinds = KIND(CGROUP_KILL), .without = F_LIMIT,
 	  .text = "ask for more memory: Slurm --mem or --mem-per-cpu, Kubernetes "
 		  "resources.limits.memory, docker --memory; /dev/shm and tmpfs count into it",
@@ -529,7 +912,8 @@ static const struct row {
 	{ HELPS, .kinds = HOSTS, .doing = DOING(TRAINING) | DOING(EVALUATION), .engines = TORCH,
 	  .text = "fewer DataLoader workers (num_workers), a smaller prefetch_factor: each worker "
 		  "may end with its own copy of the data set",
-	  .first = "fewer DataLoader workers", .fix = "num_workers=2, prefetch_factor=1" },
+	  .first = "fewer DataLoader workers", .fix = "num_workers=2, prefetch_factor=1",
+	  .unless = SET(WORKERS), .example = 1 },
 	{ HELPS, .kinds = HOSTS, .doing = DOING(TRAINING) | DOING(EVALUATION),
 	  .engines = TORCH | IN(TENSORFLOW) | IN(JAX),
 	  .text = "keep the data set in arrays or memory-mapped files (numpy, Arrow), not in "
@@ -557,8 +941,10 @@ static const struct row {
 	  .first = "a smaller batch or input, or fewer workers" },
 	{ HELPS, .kinds = HOSTS, .engines = IN(JVM),
 	  .text = "a smaller heap (-Xmx), so that Java asks the machine for less, or more memory",
-	  .first = "a smaller -Xmx, or more memory", .fix = "-Xmx4g" },
+	  .first = "a smaller -Xmx, or more memory", .fix = "-Xmx4g", .example = 1 },
 	{ HELPS, .kinds = HOSTS, .doing = DOING(UNKNOWN), .facts = F_PYTHON,
+	  .engines = TORCH | IN(UNKNOWN) | IN(TENSORFLOW) | IN(JAX) | IN(PADDLE) | IN(RAY) |
+		     IN(RAPIDS),
 	  .text = "if it trains: fewer DataLoader workers (num_workers), and the data set in "
 		  "arrays or memory-mapped files; if it runs a model: a smaller one, or smaller "
 		  "inputs",
@@ -571,11 +957,11 @@ static const struct row {
 	{ HELPS, .kinds = KIND(SHARED),
 	  .text = "a larger /dev/shm: docker --shm-size=16g or --ipc=host; Kubernetes: an emptyDir "
 		  "with medium: Memory at /dev/shm",
-	  .first = "a larger /dev/shm", .fix = "docker run --shm-size=16g" },
+	  .first = "a larger /dev/shm", .fix = "docker run --shm-size=16g", .example = 1 },
 	{ HELPS, .kinds = KIND(SHARED), .engines = TORCH | IN(UNKNOWN),
 	  .text = "fewer workers or a smaller prefetch_factor: each batch under way lies in "
 		  "/dev/shm; num_workers=0 needs none",
-	  .first = "fewer DataLoader workers", .fix = "num_workers=0" },
+	  .first = "fewer DataLoader workers", .fix = "num_workers=0", .unless = SET(WORKERS) },
 	{ HELPS, .kinds = KIND(SHARED),
 	  .text = "remove what dead jobs left behind: ls -l /dev/shm (torch_*, nccl-*, psm_*)",
 	  .fix = "ls -l /dev/shm" },
@@ -695,13 +1081,41 @@ static unsigned facts_of_numbers(const struct messages_event *e, const struct fi
 	return facts;
 }
 
-static unsigned facts_of(const struct messages_event *e, const struct findings_told *t)
+#define SHARE_MOST 0.97 /* a card's context and the driver take the rest */
+#define SHARE_FAR 0.1
+
+/* The share that would hold what a server lacks; 0: the text does not tell, > SHARE_MOST: none would. */
+static double share_wanted(const struct messages_event *e)
+{
+	const struct messages_oom *o = &e->oom;
+
+	if (!known(e->lacks) || !known(o->total) || e->share <= 0 || e->share > 1)
+		return 0;
+	return e->share + 0.02 + (double)e->lacks.high / (double)o->total.low;
+}
+
+static unsigned facts_of_share(const struct messages_event *e, const struct messages_context *c)
+{
+	const struct messages_set *set = &c->set[MESSAGES_SET_SHARE];
+	double wanted = share_wanted(e);
+	unsigned facts = wanted > SHARE_MOST ? F_LACKS : wanted > 0 ? F_RAISE : 0;
+
+	/* the KV cache fills no more than the share: what is far above it is weights and activations */
+	if (e->wording->class == MESSAGES_DEVICE && set->line && set->value > 0 &&
+	    known(e->oom.allocated) && known(e->oom.total) &&
+	    (double)e->oom.allocated.low > (set->value + SHARE_FAR) * (double)e->oom.total.high)
+		facts |= F_WEIGHTS;
+	return facts;
+}
+
+static unsigned facts_of(const struct messages_event *e, const struct findings_told *t,
+			 const struct messages_context *c)
 {
 	unsigned facts = t->free_enough ? F_FREE : 0;
 
 	if (known(t->outside) && t->bound_by == FINDINGS_BOUND_UNKNOWN && would_serve(e, t))
 		facts |= F_OUTSIDE;
-	facts |= facts_of_numbers(e, t);
+	facts |= facts_of_numbers(e, t) | facts_of_share(e, c);
 	if (!strncmp(e->process, "python", 6) || e->wording->family == MESSAGES_PYTHON ||
 	    e->wording->family == MESSAGES_DATALOADER)
 		facts |= F_PYTHON;
@@ -716,20 +1130,32 @@ static unsigned facts_of(const struct messages_event *e, const struct findings_t
 
 static int fits(uint64_t mask, unsigned value)
 {
-	return !mask || (mask >> value & 1);
+	return !mask || (value < 64 && mask >> value & 1);
+}
+
+/* Of which settings the text shows that no more of them can help. */
+static unsigned spent_of(const struct messages_context *c)
+{
+	unsigned spent = 0;
+
+	for (unsigned i = 0; i < MESSAGES_SETTINGS; i++)
+		spent |= c->set[i].line && c->set[i].spent ? 1u << i : 0;
+	return spent;
 }
 
 static int applies(const struct row *r, const struct messages_event *e,
 		   const struct findings_told *t, const struct messages_context *c)
 {
-	unsigned possible = 0;
+	unsigned possible = 0, spent = spent_of(c);
 
 	for (size_t i = 0; i < t->ranked_count; i++)
 		possible |= 1u << t->ranked[i];
+	if (r->unless & spent || (r->set && !(r->set & spent)))
+		return 0;
 	return fits(r->kinds, e->wording->class) && fits(r->bounds, t->bound_by) &&
 	       fits(r->moments, e->traceback.moment) && fits(r->engines, c->engine) &&
 	       fits(r->doing, c->activity) && fits(r->backends, c->backend) &&
-	       (r->facts & facts_of(e, t)) == r->facts && !(r->without & facts_of(e, t)) &&
+	       (r->facts & facts_of(e, t, c)) == r->facts && !(r->without & facts_of(e, t, c)) &&
 	       (!r->causes || r->causes & possible) && (!r->only || !(possible & ~r->only));
 }
 
@@ -740,6 +1166,7 @@ static int is_later(const struct row *r, const struct findings_told *t)
 
 /* ---- what a row says of this failure ---- */
 
+#define EXAMPLE "  # an example: the amount is yours to choose"
 #define MORE_NUM 3 /* of a limit that did not do: half as much again, in whole GiB */
 #define MORE_DEN 2
 
@@ -749,6 +1176,8 @@ static void value_of(const char *name, const struct messages_event *e, char *out
 		double share = (double)e->oom.free.low / (double)e->oom.total.high;
 
 		snprintf(out, size, "%.2f", share > 0.005 ? (double)(int)(share * 100) / 100 : 0.0);
+	} else if (!strncmp(name, "raise}", 6)) {
+		snprintf(out, size, "%.2f", (double)(int)(share_wanted(e) * 100 + 0.99) / 100);
 	} else if (!strncmp(name, "tokens}", 7)) {
 		snprintf(out, size, "%llu", (unsigned long long)e->tokens_fit);
 	} else {
@@ -803,7 +1232,9 @@ static void advise(const struct row *r, const struct messages_event *e,
 		filled(r->first ? r->first : r->text, r->first ? strlen(r->first) : brief(r->text),
 		       e, out->first, sizeof(out->first));
 	if (r->fix)
-		lines_add(&out->fixes, "%s", filled(r->fix, strlen(r->fix), e, text, sizeof(text)));
+		lines_add(&out->fixes, "%s%s",
+			  filled(r->fix, strlen(r->fix), e, text, sizeof(text)),
+			  r->example ? EXAMPLE : "");
 }
 
 void findings_advise(const struct messages_event *e, const struct findings_told *t,

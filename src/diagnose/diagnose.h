@@ -274,6 +274,7 @@ struct diagnose_text {
 	const struct messages_log *log;
 	const struct messages_event *event; /* of the log */
 	const char *process;                /* as it may be named; NULL: not told */
+	int redacts;                        /* names of files are not told */
 };
 
 /* What it is told beside its verdict. */

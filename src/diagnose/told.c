@@ -294,12 +294,13 @@ static int larger_than_all(const struct messages_event *e, const struct findings
 /* Engines that ask the driver for what they need, and keep no cache of blocks: nothing but size can be to blame. */
 static int is_uncached(const struct messages_context *c)
 {
-	const unsigned engines = 1u << MESSAGES_ENGINE_OLLAMA | 1u << MESSAGES_ENGINE_LLAMA_CPP |
-				 1u << MESSAGES_ENGINE_TENSORRT | 1u << MESSAGES_ENGINE_MLX |
-				 1u << MESSAGES_ENGINE_CAFFE | 1u << MESSAGES_ENGINE_JAX |
-				 1u << MESSAGES_ENGINE_TENSORFLOW | 1u << MESSAGES_ENGINE_PADDLE;
-
-	return c->engine && engines & 1u << c->engine;
+	switch (c->engine) {
+	case MESSAGES_ENGINE_UNKNOWN:
+	case MESSAGES_ENGINE_RAPIDS:
+	case MESSAGES_ENGINE_CUPY:
+	case MESSAGES_ENGINE_JULIA: return 0; /* a pool of blocks */
+	default: return !findings_is_pytorch(c);
+	}
 }
 
 void findings_judge_message(const struct messages_event *e, const struct messages_context *c,

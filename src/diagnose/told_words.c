@@ -241,15 +241,22 @@ static void tell_numbers(struct lines *l, const struct messages_event *e)
 }
 
 /* Which program it was and what it did, with the words that tell. */
-static void tell_context(struct lines *l, const struct messages_context *c)
+static void tell_context(struct lines *l, const struct diagnose_text *x,
+			 const struct messages_context *c)
 {
+	const struct messages_log *log = x->log;
+	int several = log->files.n > 1 && !x->redacts;
+
 	if (c->engine && c->engine_cue)
-		lines_add(l, "the program is %s: line %llu has '%s'",
+		lines_add(l, "the program is %s: line %llu%s%s has '%s'",
 			  messages_engine_names[c->engine], (unsigned long long)c->engine_line,
+			  several ? " of " : "", several ? log->files.at[c->engine_file].path : "",
 			  c->engine_cue);
 	if (c->activity && c->activity_cue)
-		lines_add(l, "it was %s: line %llu has '%s'", messages_activity_names[c->activity],
-			  (unsigned long long)c->activity_line, c->activity_cue);
+		lines_add(l, "it was %s: line %llu%s%s has '%s'",
+			  messages_activity_names[c->activity],
+			  (unsigned long long)c->activity_line, several ? " of " : "",
+			  several ? log->files.at[c->activity_file].path : "", c->activity_cue);
 }
 
 static int steps(const struct messages_context *c)
@@ -271,7 +278,11 @@ static void tell_history(struct lines *l, const struct diagnose_text *x,
 		lines_add(l, "%s", moment);
 	if (e->traceback.fresh)
 		lines_add(l, "the log shows no step done before it: nothing can have piled up yet");
-	else if (e->traceback.step && e->traceback.step != PLIM_UNKNOWN && steps(c) &&
+	else if (e->traceback.step == MESSAGES_STEP_SOME && steps(c) &&
+		 e->traceback.moment != MESSAGES_LOADING)
+		lines_add(l, "the log shows losses before it: steps had fitted, so it was a larger "
+			     "batch, an evaluation, or something that was kept");
+	else if (e->traceback.step && e->traceback.step < MESSAGES_STEP_SOME && steps(c) &&
 		 e->traceback.moment != MESSAGES_LOADING)
 		lines_add(
 			l,
@@ -694,7 +705,7 @@ static void tell_evidence(struct lines *l, const struct diagnose_text *x,
 		tell_kill(l, x);
 	tell_numbers(l, e);
 	tell_history(l, x, c);
-	tell_context(l, c);
+	tell_context(l, x, c);
 }
 
 enum plim_status diagnose_text(const struct diagnose_text *x, struct plim_verdict *v,

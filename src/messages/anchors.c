@@ -49,7 +49,7 @@ static const struct {
 	{ "trying batch size", SCAN_CAUGHT },
 };
 #define SPECIALS (sizeof(specials) / sizeof(specials[0]))
-#define ENTRIES (SPECIALS + scan_wording_count + scan_cue_count)
+#define ENTRIES (SPECIALS + scan_wording_count + scan_cue_count + scan_setting_count)
 
 static unsigned block_of(char a, char b)
 {
@@ -121,6 +121,8 @@ enum plim_status scan_anchors_new(struct mem *m, struct scan_anchors **out, stru
 	}
 	for (size_t i = 0; i < scan_cue_count; i++)
 		add(a, scan_cues[i].word, strlen(scan_cues[i].word), SCAN_CUE + (int)i);
+	for (size_t i = 0; i < scan_setting_count; i++)
+		add(a, scan_settings[i].word, strlen(scan_settings[i].word), SCAN_SETTING + (int)i);
 	*out = a;
 	return PLIM_OK;
 }

@@ -12,6 +12,7 @@
 #define A(activity) MESSAGES_DOING_##activity
 #define ANY_ENGINE MESSAGES_ENGINE_UNKNOWN
 #define ANY_ACTIVITY MESSAGES_DOING_UNKNOWN
+#define ANY_BACKEND MESSAGES_BACKEND_CUDA
 
 const char *const messages_engine_names[MESSAGES_ENGINES] = {
 	[E(UNKNOWN)] = "unknown",
@@ -45,6 +46,46 @@ const char *const messages_engine_names[MESSAGES_ENGINES] = {
 	[E(RAY)] = "Ray",
 	[E(JVM)] = "Java",
 	[E(NODE)] = "Node.js",
+	[E(AXOLOTL)] = "axolotl",
+	[E(LLAMA_FACTORY)] = "LLaMA-Factory",
+	[E(UNSLOTH)] = "Unsloth",
+	[E(VERL)] = "verl",
+	[E(TRL)] = "TRL",
+	[E(MLC)] = "MLC LLM",
+	[E(KOBOLDCPP)] = "KoboldCpp",
+	[E(LM_STUDIO)] = "LM Studio",
+	[E(LLAMA_CPP_PYTHON)] = "llama-cpp-python",
+	[E(WHISPER_CPP)] = "whisper.cpp",
+	[E(SD_CPP)] = "stable-diffusion.cpp",
+	[E(EXLLAMA)] = "ExLlama",
+	[E(FORGE)] = "Forge",
+	[E(FOOOCUS)] = "Fooocus",
+	[E(SDNEXT)] = "SD.Next",
+	[E(WHISPER)] = "Whisper",
+	[E(MINDSPORE)] = "MindSpore",
+	[E(MXNET)] = "MXNet",
+	[E(DARKNET)] = "Darknet",
+	[E(CUPY)] = "CuPy",
+	[E(NUMBA)] = "Numba",
+	[E(XGBOOST)] = "XGBoost",
+	[E(FAISS)] = "FAISS",
+	[E(OPENCV)] = "OpenCV",
+	[E(FFMPEG)] = "FFmpeg",
+	[E(BLENDER)] = "Blender",
+	[E(HASHCAT)] = "hashcat",
+	[E(GROMACS)] = "GROMACS",
+	[E(LAMMPS)] = "LAMMPS",
+	[E(RELION)] = "RELION",
+	[E(MATLAB)] = "MATLAB",
+	[E(JULIA)] = "CUDA.jl",
+	[E(CANDLE)] = "candle",
+	[E(NEMO)] = "NeMo",
+	[E(THEANO)] = "Theano",
+	[E(OPENMM)] = "OpenMM",
+	[E(SPARK)] = "Spark",
+	[E(DASK)] = "Dask",
+	[E(R)] = "R",
+	[E(LUXCORE)] = "LuxCoreRender",
 };
 const char *const messages_activity_names[MESSAGES_DOINGS] = {
 	"unknown", "training",   "evaluation", "generating", "serving",
@@ -99,17 +140,12 @@ const struct scan_cue scan_cues[] = {
 	{ "llama-server", E(LLAMA_CPP), A(SERVING) },
 	{ "llama-cli", E(LLAMA_CPP), A(GENERATING) },
 	{ "llama.cpp", E(LLAMA_CPP), ANY_ACTIVITY },
-	{ "llama_cpp", E(LLAMA_CPP), ANY_ACTIVITY },
-	{ "whisper.cpp", E(LLAMA_CPP), ANY_ACTIVITY },
-	{ "koboldcpp", E(LLAMA_CPP), ANY_ACTIVITY },
 	{ "ggml_backend", E(LLAMA_CPP), ANY_ACTIVITY },
 	{ "ggml_cuda", E(LLAMA_CPP), ANY_ACTIVITY },
 	{ "ggml_vulkan", E(LLAMA_CPP), ANY_ACTIVITY },
 	{ "ggml_metal", E(LLAMA_CPP), ANY_ACTIVITY },
 	{ "ggml_gallocr", E(LLAMA_CPP), ANY_ACTIVITY },
 	{ "llamafile", E(LLAMA_CPP), ANY_ACTIVITY },
-	{ "LlamaCpp", E(LLAMA_CPP), ANY_ACTIVITY },
-	{ "stable-diffusion.cpp", E(LLAMA_CPP), A(GENERATING) },
 	{ "lmdeploy", E(LMDEPLOY), A(SERVING) },
 	{ "turbomind", E(LMDEPLOY), A(SERVING) },
 	{ "text-generation-webui", E(WEBUI), A(GENERATING) },
@@ -127,15 +163,9 @@ const struct scan_cue scan_cues[] = {
 	{ "modules\\processing.py", E(A1111), A(GENERATING) },
 	{ "modules/call_queue.py", E(A1111), A(GENERATING) },
 	{ "--medvram", E(A1111), A(GENERATING) },
-	{ "stable-diffusion-forge", E(A1111), A(GENERATING) },
-	{ "webui-forge", E(A1111), A(GENERATING) },
-	{ "modules_forge", E(A1111), A(GENERATING) },
 	{ "sd.webui", E(A1111), A(GENERATING) },
 	{ "sd_hijack", E(A1111), A(GENERATING) },
 	{ "webui-user", E(A1111), A(GENERATING) },
-	{ "Fooocus", E(A1111), A(GENERATING) },
-	{ "ldm_patched", E(A1111), A(GENERATING) },
-	{ "SD.Next", E(A1111), A(GENERATING) },
 	{ "automatic1111", E(A1111), A(GENERATING) },
 	{ "invokeai", E(INVOKEAI), A(GENERATING) },
 	{ "sd-scripts", E(KOHYA), A(TRAINING) },
@@ -198,19 +228,14 @@ const struct scan_cue scan_cues[] = {
 	{ "tf.errors", E(TENSORFLOW), ANY_ACTIVITY },
 	{ "ResourceExhaustedError: OOM", E(TENSORFLOW), ANY_ACTIVITY },
 	{ "op: Conv2D", E(TENSORFLOW), ANY_ACTIVITY },
-	{ "cupy_backends", E(RAPIDS), ANY_ACTIVITY },
-	{ "cupy.cuda", E(RAPIDS), ANY_ACTIVITY },
 	{ "/cudf/", E(RAPIDS), ANY_ACTIVITY },
 	{ "rmm::bad_alloc", E(RAPIDS), ANY_ACTIVITY },
 	{ "/rmm/mr/", E(RAPIDS), ANY_ACTIVITY },
 	{ "import cudf", E(RAPIDS), ANY_ACTIVITY },
-	{ "import cupy", E(RAPIDS), ANY_ACTIVITY },
-	{ "/cupy/", E(RAPIDS), ANY_ACTIVITY },
 	{ "/cuml/", E(RAPIDS), ANY_ACTIVITY },
 	{ "megatron/", E(MEGATRON), A(TRAINING) },
 	{ "Megatron-LM", E(MEGATRON), A(TRAINING) },
 	{ "pretrain_gpt.py", E(MEGATRON), A(TRAINING) },
-	{ "nemo/collections", E(MEGATRON), ANY_ACTIVITY },
 	{ "/deepspeed/", E(DEEPSPEED), ANY_ACTIVITY },
 	{ "[deepspeed]", E(DEEPSPEED), ANY_ACTIVITY },
 	{ "deepspeed.initialize", E(DEEPSPEED), A(TRAINING) },
@@ -240,14 +265,152 @@ const struct scan_cue scan_cues[] = {
 	{ "raylet", E(RAY), ANY_ACTIVITY },
 	{ "ray.exceptions", E(RAY), ANY_ACTIVITY },
 	{ "java.lang.", E(JVM), ANY_ACTIVITY },
-	{ "org.apache.spark", E(JVM), ANY_ACTIVITY },
 	{ "OpenJDK", E(JVM), ANY_ACTIVITY },
 	{ "hs_err_pid", E(JVM), ANY_ACTIVITY },
 	{ "node::", E(NODE), ANY_ACTIVITY },
 	{ "v8::internal", E(NODE), ANY_ACTIVITY },
+	{ "axolotl", E(AXOLOTL), A(TRAINING) },
+	{ "llamafactory-cli train", E(LLAMA_FACTORY), A(TRAINING) },
+	{ "llamafactory/train", E(LLAMA_FACTORY), A(TRAINING) },
+	{ "llamafactory/chat", E(LLAMA_FACTORY), A(GENERATING) },
+	{ "llamafactory", E(LLAMA_FACTORY), ANY_ACTIVITY },
+	{ "LLaMA-Factory", E(LLAMA_FACTORY), ANY_ACTIVITY },
+	{ "/llmtuner/", E(LLAMA_FACTORY), ANY_ACTIVITY },
+	{ "unsloth/trainer", E(UNSLOTH), A(TRAINING) },
+	{ "unsloth_compiled_cache", E(UNSLOTH), A(TRAINING) },
+	{ "UnslothTrainer", E(UNSLOTH), A(TRAINING) },
+	{ "unsloth", E(UNSLOTH), ANY_ACTIVITY },
+	{ "verl/trainer", E(VERL), A(TRAINING) },
+	{ "verl/workers", E(VERL), A(TRAINING) },
+	{ "verl.trainer", E(VERL), A(TRAINING) },
+	{ "/trl/trainer/", E(TRL), A(TRAINING) },
+	{ "SFTTrainer", E(TRL), A(TRAINING) },
+	{ "GRPOTrainer", E(TRL), A(TRAINING) },
+	{ "DPOTrainer", E(TRL), A(TRAINING) },
+	{ "PPOTrainer", E(TRL), A(TRAINING) },
+	{ "/mlc_llm/", E(MLC), ANY_ACTIVITY },
+	{ "mlc_llm ", E(MLC), ANY_ACTIVITY },
+	{ "mlc-llm", E(MLC), ANY_ACTIVITY },
+	{ "koboldcpp", E(KOBOLDCPP), ANY_ACTIVITY },
+	{ "LM Studio", E(LM_STUDIO), ANY_ACTIVITY },
+	{ "lmstudio", E(LM_STUDIO), ANY_ACTIVITY },
+	{ "lm-studio", E(LM_STUDIO), ANY_ACTIVITY },
+	{ "llama_cpp/", E(LLAMA_CPP_PYTHON), ANY_ACTIVITY },
+	{ "llama_cpp\\", E(LLAMA_CPP_PYTHON), ANY_ACTIVITY },
+	{ "from llama_cpp", E(LLAMA_CPP_PYTHON), ANY_ACTIVITY },
+	{ "llama_cpp.server", E(LLAMA_CPP_PYTHON), A(SERVING) },
+	{ "llama-cpp-python", E(LLAMA_CPP_PYTHON), ANY_ACTIVITY },
+	{ "LlamaCpp", E(LLAMA_CPP_PYTHON), ANY_ACTIVITY },
+	{ "whisper.cpp", E(WHISPER_CPP), A(GENERATING) },
+	{ "whisper_init", E(WHISPER_CPP), A(LOADING) },
+	{ "whisper_model_load", E(WHISPER_CPP), A(LOADING) },
+	{ "whisper_backend", E(WHISPER_CPP), ANY_ACTIVITY },
+	{ "whisper-cli", E(WHISPER_CPP), A(GENERATING) },
+	{ "stable-diffusion.cpp", E(SD_CPP), A(GENERATING) },
+	{ "ggml_extend.hpp", E(SD_CPP), A(GENERATING) },
+	{ "sd-server", E(SD_CPP), A(SERVING) },
+	{ "exllama", E(EXLLAMA), A(GENERATING) },
+	{ "tabbyAPI", E(EXLLAMA), A(SERVING) },
+	{ "stable-diffusion-forge", E(FORGE), A(GENERATING) },
+	{ "webui-forge", E(FORGE), A(GENERATING) },
+	{ "webui_forge", E(FORGE), A(GENERATING) },
+	{ "modules_forge", E(FORGE), A(GENERATING) },
+	{ "forge/backend/", E(FORGE), A(GENERATING) },
+	{ "[Memory Management]", E(FORGE), A(GENERATING) },
+	{ "Fooocus", E(FOOOCUS), A(GENERATING) },
+	{ "ldm_patched", E(FOOOCUS), A(GENERATING) },
+	{ "SD.Next", E(SDNEXT), A(GENERATING) },
+	{ "vladmandic", E(SDNEXT), A(GENERATING) },
+	{ "sd-next", E(SDNEXT), A(GENERATING) },
+	{ "/whisper/transcribe.py", E(WHISPER), A(GENERATING) },
+	{ "whisper/model.py", E(WHISPER), A(GENERATING) },
+	{ "whisper\\model.py", E(WHISPER), A(GENERATING) },
+	{ "whisper/__init__.py", E(WHISPER), A(LOADING) },
+	{ "whisper\\__init__.py", E(WHISPER), A(LOADING) },
+	{ "whisper.load_model", E(WHISPER), A(LOADING) },
+	{ "mindspore", E(MINDSPORE), ANY_ACTIVITY },
+	{ "incubator-mxnet", E(MXNET), ANY_ACTIVITY },
+	{ "mxnet.base.", E(MXNET), ANY_ACTIVITY },
+	{ "import mxnet", E(MXNET), ANY_ACTIVITY },
+	{ "/mxnet/", E(MXNET), ANY_ACTIVITY },
+	{ "\\mxnet\\", E(MXNET), ANY_ACTIVITY },
+	{ "./darknet", E(DARKNET), ANY_ACTIVITY },
+	{ "darknet detector train", E(DARKNET), A(TRAINING) },
+	{ "darknet.exe", E(DARKNET), ANY_ACTIVITY },
+	{ "darknet:", E(DARKNET), ANY_ACTIVITY },
+	{ "cupy_backends", E(CUPY), ANY_ACTIVITY },
+	{ "cupy.cuda", E(CUPY), ANY_ACTIVITY },
+	{ "cupy/cuda", E(CUPY), ANY_ACTIVITY },
+	{ "import cupy", E(CUPY), ANY_ACTIVITY },
+	{ "/cupy/", E(CUPY), ANY_ACTIVITY },
+	{ "/chainer/", E(CUPY), A(TRAINING) },
+	{ "numba/cuda", E(NUMBA), ANY_ACTIVITY },
+	{ "numba.cuda", E(NUMBA), ANY_ACTIVITY },
+	{ "numba\\cuda", E(NUMBA), ANY_ACTIVITY },
+	{ "xgboost", E(XGBOOST), A(TRAINING) },
+	{ "faiss/gpu", E(FAISS), ANY_ACTIVITY },
+	{ "faiss::gpu", E(FAISS), ANY_ACTIVITY },
+	{ "import faiss", E(FAISS), ANY_ACTIVITY },
+	{ "cv::cuda::", E(OPENCV), ANY_ACTIVITY },
+	{ "cv2.error", E(OPENCV), ANY_ACTIVITY },
+	{ "ffmpeg version", E(FFMPEG), A(CONVERTING) },
+	{ "h264_nvenc", E(FFMPEG), A(CONVERTING) },
+	{ "hevc_nvenc", E(FFMPEG), A(CONVERTING) },
+	{ "intern/cycles", E(BLENDER), ANY_ACTIVITY },
+	{ "intern\\cycles", E(BLENDER), ANY_ACTIVITY },
+	{ "Blender ", E(BLENDER), ANY_ACTIVITY },
+	{ "| ViewLayer", E(BLENDER), ANY_ACTIVITY },
+	{ ", ViewLayer |", E(BLENDER), ANY_ACTIVITY },
+	{ "hashcat", E(HASHCAT), ANY_ACTIVITY },
+	{ "gmx mdrun", E(GROMACS), ANY_ACTIVITY },
+	{ "GROMACS", E(GROMACS), ANY_ACTIVITY },
+	{ "LAMMPS", E(LAMMPS), ANY_ACTIVITY },
+	{ "lmp_gpu", E(LAMMPS), ANY_ACTIVITY },
+	{ "relion_", E(RELION), ANY_ACTIVITY },
+	{ "RELION", E(RELION), ANY_ACTIVITY },
+	{ "gpuArray", E(MATLAB), ANY_ACTIVITY },
+	{ "parallel.gpu", E(MATLAB), ANY_ACTIVITY },
+	{ "/CUDA/src/", E(JULIA), ANY_ACTIVITY },
+	{ ".julia/packages", E(JULIA), ANY_ACTIVITY },
+	{ "CuArrays", E(JULIA), ANY_ACTIVITY },
+	{ "candle-", E(CANDLE), ANY_ACTIVITY },
+	{ "candle_", E(CANDLE), ANY_ACTIVITY },
+	{ "cudarc", E(CANDLE), ANY_ACTIVITY },
+	{ "nemo/collections", E(NEMO), ANY_ACTIVITY },
+	{ "nemo.collections", E(NEMO), ANY_ACTIVITY },
+	{ "/NeMo/", E(NEMO), ANY_ACTIVITY },
+	{ "[NeMo ", E(NEMO), ANY_ACTIVITY },
+	{ "/theano/", E(THEANO), ANY_ACTIVITY },
+	{ "pygpu.", E(THEANO), ANY_ACTIVITY },
+	{ "openmm.", E(OPENMM), ANY_ACTIVITY },
+	{ "OpenMMException", E(OPENMM), ANY_ACTIVITY },
+	{ "org.apache.spark", E(SPARK), ANY_ACTIVITY },
+	{ "/pyspark/", E(SPARK), ANY_ACTIVITY },
+	{ "distributed.nanny", E(DASK), ANY_ACTIVITY },
+	{ "distributed.worker", E(DASK), ANY_ACTIVITY },
+	{ "luxcore", E(LUXCORE), ANY_ACTIVITY },
+	{ "luxrays", E(LUXCORE), ANY_ACTIVITY },
+	{ "LLM(model", E(VLLM), ANY_ACTIVITY },
+	{ "max_model_len", E(VLLM), ANY_ACTIVITY },
+	{ "max-model-len", E(VLLM), ANY_ACTIVITY },
+	/* on what it ran */
+	{ "torch_npu", ANY_ENGINE, ANY_ACTIVITY, MESSAGES_BACKEND_NPU },
+	{ "Ascend910", ANY_ENGINE, ANY_ACTIVITY, MESSAGES_BACKEND_NPU },
+	{ "vllm-ascend", E(VLLM), ANY_ACTIVITY, MESSAGES_BACKEND_NPU },
+	{ "vllm_ascend", E(VLLM), ANY_ACTIVITY, MESSAGES_BACKEND_NPU },
+	{ "ASCEND_RT_VISIBLE", ANY_ENGINE, ANY_ACTIVITY, MESSAGES_BACKEND_NPU },
+	{ "habana", ANY_ENGINE, ANY_ACTIVITY, MESSAGES_BACKEND_HPU },
+	{ "/opt/rocm", ANY_ENGINE, ANY_ACTIVITY, MESSAGES_BACKEND_ROCM },
+	{ "+rocm5", ANY_ENGINE, ANY_ACTIVITY, MESSAGES_BACKEND_ROCM },
+	{ "+rocm6", ANY_ENGINE, ANY_ACTIVITY, MESSAGES_BACKEND_ROCM },
+	{ "+rocm7", ANY_ENGINE, ANY_ACTIVITY, MESSAGES_BACKEND_ROCM },
+	{ "HIP_VISIBLE_DEVICES", ANY_ENGINE, ANY_ACTIVITY, MESSAGES_BACKEND_ROCM },
+	{ "HSA_OVERRIDE", ANY_ENGINE, ANY_ACTIVITY, MESSAGES_BACKEND_ROCM },
+	{ "TheRock", ANY_ENGINE, ANY_ACTIVITY, MESSAGES_BACKEND_ROCM },
+	{ "intel_extension_for_pytorch", ANY_ENGINE, ANY_ACTIVITY, MESSAGES_BACKEND_XPU },
+	{ "torch_xla", E(PYTORCH), ANY_ACTIVITY, MESSAGES_BACKEND_TPU },
 	/* what it was doing, whoever did it */
 	{ "/transformers/trainer.py", ANY_ENGINE, A(TRAINING) },
-	{ "/trl/trainer/", ANY_ENGINE, A(TRAINING) },
 	{ "lightning/pytorch/loops", ANY_ENGINE, A(TRAINING) },
 	{ "pytorch_lightning/", ANY_ENGINE, A(TRAINING) },
 	{ "deepspeed/runtime/engine", ANY_ENGINE, A(TRAINING) },
@@ -265,10 +428,6 @@ const struct scan_cue scan_cues[] = {
 	{ "train_on_batch", ANY_ENGINE, A(TRAINING) },
 	{ "run_clm.py", ANY_ENGINE, A(TRAINING) },
 	{ "run_mlm.py", ANY_ENGINE, A(TRAINING) },
-	{ "axolotl", ANY_ENGINE, A(TRAINING) },
-	{ "llamafactory", ANY_ENGINE, A(TRAINING) },
-	{ "LLaMA-Factory", ANY_ENGINE, A(TRAINING) },
-	{ "unsloth", ANY_ENGINE, A(TRAINING) },
 	{ "gradients/", ANY_ENGINE, A(TRAINING) },
 	{ "train_step", ANY_ENGINE, A(TRAINING) },
 	{ "train_one_epoch", ANY_ENGINE, A(TRAINING) },
@@ -291,6 +450,7 @@ const struct scan_cue scan_cues[] = {
 	{ "epoch=", ANY_ENGINE, A(TRAINING) },
 	{ "train.py", ANY_ENGINE, A(TRAINING) },
 	{ "finetune.py", ANY_ENGINE, A(TRAINING) },
+	{ "finetune/", ANY_ENGINE, A(TRAINING) },
 	{ "finetuning", ANY_ENGINE, A(TRAINING) },
 	{ "fine-tun", ANY_ENGINE, A(TRAINING) },
 	{ "convert_hf_to_gguf", E(LLAMA_CPP), A(CONVERTING) },
@@ -318,187 +478,34 @@ const struct scan_cue scan_cues[] = {
 };
 const size_t scan_cue_count = sizeof(scan_cues) / sizeof(scan_cues[0]);
 
-enum plim_status scan_cues_begin(struct messages_log *log, struct plim_err *err)
+enum plim_status scan_cues_begin(struct messages_log *log, uint32_t file, struct plim_err *err)
 {
+	size_t at = log->cues.n;
 	enum plim_status st = vec_need(log->mem, &log->cues, scan_cue_count, err);
 
-	if (!st && !log->cues.n) {
-		memset(log->cues.at, 0, scan_cue_count * sizeof(*log->cues.at));
-		log->cues.n = scan_cue_count;
-	}
-	return st;
+	if (st)
+		return st;
+	memset(log->cues.at + at, 0, scan_cue_count * sizeof(*log->cues.at));
+	log->cues.n = at + scan_cue_count;
+	log->files.at[file].cues = at;
+	return PLIM_OK;
+}
+
+void scan_cues_end(struct messages_log *log, uint32_t file)
+{
+	for (size_t i = log->events.n; i--;)
+		if (log->events.at[i].file == file)
+			return;
+	if (log->files.at[file].cues == SIZE_MAX)
+		return;
+	log->cues.n = log->files.at[file].cues;
+	log->files.at[file].cues = SIZE_MAX;
 }
 
 void scan_cue_seen(struct messages_log *log, size_t cue, uint32_t file, uint64_t line)
 {
-	struct messages_cue_seen *seen = &log->cues.at[cue];
+	uint64_t *seen = &log->cues.at[log->files.at[file].cues + cue];
 
-	if (!seen->line)
-		*seen = (struct messages_cue_seen){ file, line };
-}
-
-/* ---- of one failure ---- */
-
-/* Wordings that only one engine writes: a whole family, or parts of a pattern. */
-static enum messages_engine engine_of_wording(const struct messages_wording *w)
-{
-	static const uint8_t engines[MESSAGES_FAMILIES] = {
-		[MESSAGES_PYTORCH] = E(PYTORCH),
-		[MESSAGES_DATALOADER] = E(PYTORCH),
-		[MESSAGES_JAX] = E(JAX),
-		[MESSAGES_TENSORFLOW] = E(TENSORFLOW),
-		[MESSAGES_LLAMA_CPP] = E(LLAMA_CPP),
-		[MESSAGES_SERVING] = E(VLLM),
-	};
-	static const struct {
-		const char *part;
-		enum messages_engine engine;
-	} parts[] = {
-		{ "mem-fraction-static", E(SGLANG) },
-		{ "prefill tokens", E(TGI) },
-		{ "Requested amount of GPU memory", E(TENSORRT) },
-		{ "BFCArena::", E(ONNX_RUNTIME) },
-		{ "is smaller than requested bytes", E(ONNX_RUNTIME) },
-		{ "(allocated so far", E(RAPIDS) },
-		{ "std::bad_alloc: out_of_memory", E(RAPIDS) },
-		{ "out of memory to allocate", E(RAPIDS) },
-		{ "Out of memory error on GPU", E(PADDLE) },
-		{ "memory on GPU {device}, ", E(PADDLE) },
-		{ "Cannot malloc", E(PADDLE) },
-		{ "Fail to alloc memory of", E(PADDLE) },
-		{ "CUDA failed with error", E(CTRANSLATE2) },
-		{ "Error out of memory at line", E(PYTORCH) },
-		{ "total tokens", E(TGI) },
-		{ "cuDNN algorithm", E(PYTORCH) },
-		{ "unable to find an engine", E(PYTORCH) },
-		{ "PT_DEVMEM", E(PYTORCH) },
-		{ "requires more system memory", E(OLLAMA) },
-		{ "may not have enough", E(OLLAMA) },
-		{ "local_client.cc", E(JAX) },
-		{ "*allocate: 2", E(TENSORRT) },
-		{ "[metal::malloc]", E(MLX) },
-		{ "[malloc_or_wait]", E(MLX) },
-		{ "vs. 0)*out of memory", E(CAFFE) },
-		{ "during getBestTactic", E(TENSORRT) },
-		{ "Error Code 2: OutOfMemory", E(TENSORRT) },
-		{ "OutOfMemory: no further", E(TENSORRT) },
-		{ "Tactic Device request", E(TENSORRT) },
-		{ "use lower resolution", E(A1111) },
-		{ "regular VAE", E(COMFYUI) },
-		{ "Loading weights failed because", E(SGLANG) },
-		{ "No enough gpu memory for runtime", E(LMDEPLOY) },
-		{ "memory to allocate KV cache", E(TENSORRT_LLM) },
-		{ "java.lang.OutOf", E(JVM) },
-		{ "os::commit_memory", E(JVM) },
-		{ "Java Runtime", E(JVM) },
-		{ "JavaScript heap", E(NODE) },
-		{ "RayOutOfMemory", E(RAY) },
-		{ "Workers (tasks / actors)", E(RAY) },
-		{ "node running low on memory", E(RAY) },
-		{ "in object store because", E(RAY) },
-		{ "No executable batch size", E(PYTORCH) },
-		{ "quantized model", E(PYTORCH) },
-		{ "DefaultCPUAllocator", E(PYTORCH) },
-		{ "Buy new", E(PYTORCH) },
-		{ "posix_memalign", E(PYTORCH) },
-	};
-
-	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-		if (strstr(w->pattern, parts[i].part))
-			return parts[i].engine;
-	return (enum messages_engine)engines[w->family];
-}
-
-/* What the traceback shows is nearer than any word of the log. */
-static enum messages_activity activity_of_moment(enum messages_moment moment)
-{
-	static const uint8_t activities[MESSAGES_MOMENTS] = {
-		[MESSAGES_LOADING] = A(LOADING),     [MESSAGES_BACKWARD] = A(TRAINING),
-		[MESSAGES_FIRST_STEP] = A(TRAINING), [MESSAGES_OPTIMIZER] = A(TRAINING),
-		[MESSAGES_EVAL] = A(EVALUATION),     [MESSAGES_GENERATION] = A(GENERATING),
-	};
-
-	return (enum messages_activity)activities[moment];
-}
-
-/* Is the first row better than the second, 0: none? */
-static int is_before(enum messages_engine a, enum messages_engine b)
-{
-	/* MLX's Metal errors are worded as ggml's are */
-	return a && (!b || a < b || (a == E(MLX) && b == E(LLAMA_CPP)) ||
-		     (a == E(ONNX_RUNTIME) && b == E(TENSORRT)));
-}
-
-/* May a log whose failure is written by the first be one of the second?  PyTorch and ggml are inside of others. */
-static int may_be(enum messages_engine own, enum messages_engine other)
-{
-	return !own || own == E(PYTORCH) ||
-	       (own == E(LLAMA_CPP) &&
-		(other == E(OLLAMA) || other == E(MLX) || other == E(WEBUI))) ||
-	       (own == E(TENSORRT) && (other == E(TENSORRT_LLM) || other == E(ONNX_RUNTIME))) ||
-	       ((own == E(TENSORRT) || own == E(ONNX_RUNTIME)) && other == E(TRITON_SERVER)) ||
-	       (own == E(VLLM) && other == E(SGLANG));
-}
-
-/* MPS, XPU, TPU and ROCm have settings of their own; the words that tell them are those of the failure itself. */
-static enum messages_backend backend_of(const struct messages_event *e)
-{
-	static const struct {
-		const char *word;
-		enum messages_backend backend;
-	} words[] = {
-		{ "MPS ", MESSAGES_BACKEND_MPS },      { "Metal", MESSAGES_BACKEND_MPS },
-		{ "METAL", MESSAGES_BACKEND_MPS },     { "IOGPU", MESSAGES_BACKEND_MPS },
-		{ "HIP ", MESSAGES_BACKEND_ROCM },     { "hip", MESSAGES_BACKEND_ROCM },
-		{ "ROCm", MESSAGES_BACKEND_ROCM },     { "XPU", MESSAGES_BACKEND_XPU },
-		{ "Vulkan", MESSAGES_BACKEND_VULKAN }, { "vk::", MESSAGES_BACKEND_VULKAN },
-		{ "hbm", MESSAGES_BACKEND_TPU },       { "TPU", MESSAGES_BACKEND_TPU },
-		{ "DEVMEM", MESSAGES_BACKEND_OTHER },
-	};
-
-	if (e->wording->family == MESSAGES_ROCM)
-		return MESSAGES_BACKEND_ROCM;
-	if (e->wording->family == MESSAGES_XPU)
-		return MESSAGES_BACKEND_XPU;
-	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-		if (strstr(e->text, words[i].word))
-			return words[i].backend;
-	return MESSAGES_BACKEND_CUDA;
-}
-
-/* A word far above a failure, of another run in the same log, still tells the engine: logs are of one program as a rule. */
-void messages_find_context(const struct messages_log *log, const struct messages_event *e,
-			   struct messages_context *out)
-{
-	enum messages_engine own = engine_of_wording(e->wording);
-
-	*out = (struct messages_context){ .engine = own,
-					  .activity = activity_of_moment(e->traceback.moment),
-					  .backend = backend_of(e),
-					  .engine_line = own ? e->line : 0 };
-	if (!out->activity && e->wording->family == MESSAGES_SERVING)
-		out->activity = A(SERVING);
-	if (out->activity)
-		out->activity_line = e->line;
-	for (size_t i = 0; i < log->cues.n; i++) {
-		const struct scan_cue *cue = &scan_cues[i];
-		const struct messages_cue_seen *seen = &log->cues.at[i];
-
-		if (!seen->line)
-			continue;
-		if (is_before(cue->engine, out->engine) && may_be(own, cue->engine)) {
-			out->engine = cue->engine;
-			out->engine_line = seen->line;
-			out->engine_cue = cue->word;
-		}
-		if (cue->activity && !out->activity) {
-			out->activity = cue->activity;
-			out->activity_line = seen->line;
-			out->activity_cue = cue->word;
-		}
-	}
-	/* what a server generates, it serves */
-	if (out->activity == A(GENERATING) &&
-	    (out->engine == E(TGI) || out->engine == E(SGLANG) || out->engine == E(TRITON_SERVER)))
-		out->activity = A(SERVING);
+	if (!*seen)
+		*seen = line;
 }

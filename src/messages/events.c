@@ -12,7 +12,7 @@ void scan_event_start(struct messages_event *e)
 	o->tried = o->total = o->free = o->allowed = o->allocated = o->unallocated = unknown;
 	o->private_pools = o->reserved = o->this_process = o->others = unknown;
 	o->device = UINT32_MAX;
-	e->used = e->limit = e->rss = unknown;
+	e->used = e->limit = e->rss = e->lacks = unknown;
 	e->pid = e->code = e->need_blocks = PLIM_UNKNOWN;
 	e->tokens_wanted = e->tokens_fit = PLIM_UNKNOWN;
 	e->share = -1;

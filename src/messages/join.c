@@ -77,6 +77,7 @@ static void take_missing(struct messages_event *head, const struct messages_even
 {
 	take_bytes(&head->used, e->used);
 	take_bytes(&head->limit, e->limit);
+	take_bytes(&head->lacks, e->lacks);
 	take_bytes(&head->oom.tried, e->oom.tried);
 	take_bytes(&head->oom.total, e->oom.total);
 	take_bytes(&head->oom.free, e->oom.free);
@@ -135,6 +136,7 @@ static int is_about(const struct messages_event *detail, enum messages_class cla
 	case MESSAGES_TENSORFLOW:
 	case MESSAGES_SERVING:
 	case MESSAGES_LLAMA_CPP: return class == MESSAGES_DEVICE || class == MESSAGES_BUDGET;
+	case MESSAGES_LIBRARY: return class == MESSAGES_DEVICE;
 	case MESSAGES_LAUNCHER:
 		if (detail->oom.allocated.low != PLIM_UNKNOWN)
 			return class == MESSAGES_DEVICE;

@@ -25,7 +25,7 @@ static uint32_t rank_of_name(const char *name)
 static enum plim_status add_file(struct messages_log *log, const char *name, struct plim_err *err)
 {
 	size_t n = strlen(name) + 1;
-	struct messages_file file = { .path = mem_new(log->mem, n, 1, err) };
+	struct messages_file file = { .path = mem_new(log->mem, n, 1, err), .cues = SIZE_MAX };
 	enum plim_status st;
 
 	if (!file.path)

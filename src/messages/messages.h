@@ -87,41 +87,82 @@ enum messages_family {
 extern const char *const messages_family_names[MESSAGES_FAMILIES];
 
 /*
- * Which program it was, as words of its own tell (cues.c).  The order is that of cues.c: what serves or draws in front of
- * the libraries that it is built on.
+ * Which program it was, as words of its own tell (cues.c).  The order decides between several: what trains, serves or draws
+ * in front of the libraries that it is built on.  Advice is chosen by a set of 64 bits; what stands behind is named only.
  */
 enum messages_engine {
 	MESSAGES_ENGINE_UNKNOWN,
+	MESSAGES_ENGINE_AXOLOTL,
+	MESSAGES_ENGINE_LLAMA_FACTORY,
+	MESSAGES_ENGINE_UNSLOTH,
+	MESSAGES_ENGINE_VERL,
+	MESSAGES_ENGINE_TRL,
 	MESSAGES_ENGINE_VLLM,
 	MESSAGES_ENGINE_SGLANG,
 	MESSAGES_ENGINE_TGI,
 	MESSAGES_ENGINE_TENSORRT_LLM,
 	MESSAGES_ENGINE_TRITON_SERVER,
+	MESSAGES_ENGINE_MLC, /* MLC LLM, and TVM */
 	MESSAGES_ENGINE_OLLAMA,
+	MESSAGES_ENGINE_KOBOLDCPP,
+	MESSAGES_ENGINE_LM_STUDIO,
+	MESSAGES_ENGINE_LLAMA_CPP_PYTHON,
+	MESSAGES_ENGINE_WHISPER_CPP,
+	MESSAGES_ENGINE_SD_CPP,
 	MESSAGES_ENGINE_LLAMA_CPP,
 	MESSAGES_ENGINE_LMDEPLOY,
 	MESSAGES_ENGINE_WEBUI, /* text-generation-webui */
+	MESSAGES_ENGINE_EXLLAMA,
 	MESSAGES_ENGINE_KOHYA, /* its paths may lie in a web interface's */
 	MESSAGES_ENGINE_COMFYUI,
+	MESSAGES_ENGINE_FORGE,
+	MESSAGES_ENGINE_FOOOCUS,
+	MESSAGES_ENGINE_SDNEXT,
 	MESSAGES_ENGINE_A1111,
 	MESSAGES_ENGINE_INVOKEAI,
 	MESSAGES_ENGINE_DIFFUSERS,
 	MESSAGES_ENGINE_TENSORRT,
 	MESSAGES_ENGINE_ONNX_RUNTIME,
 	MESSAGES_ENGINE_CTRANSLATE2,
+	MESSAGES_ENGINE_WHISPER,
 	MESSAGES_ENGINE_MLX,
+	MESSAGES_ENGINE_MINDSPORE,
 	MESSAGES_ENGINE_PADDLE,
 	MESSAGES_ENGINE_CAFFE,
+	MESSAGES_ENGINE_MXNET,
+	MESSAGES_ENGINE_DARKNET,
 	MESSAGES_ENGINE_JAX,
 	MESSAGES_ENGINE_TENSORFLOW,
-	MESSAGES_ENGINE_RAPIDS, /* CuPy, cuDF, RMM */
+	MESSAGES_ENGINE_RAPIDS, /* cuDF, cuML, RMM */
+	MESSAGES_ENGINE_CUPY,
+	MESSAGES_ENGINE_NUMBA,
+	MESSAGES_ENGINE_XGBOOST,
+	MESSAGES_ENGINE_FAISS,
+	MESSAGES_ENGINE_OPENCV,
+	MESSAGES_ENGINE_FFMPEG,
+	MESSAGES_ENGINE_BLENDER,
+	MESSAGES_ENGINE_HASHCAT,
+	MESSAGES_ENGINE_GROMACS,
+	MESSAGES_ENGINE_LAMMPS,
+	MESSAGES_ENGINE_RELION,
+	MESSAGES_ENGINE_MATLAB,
+	MESSAGES_ENGINE_JULIA,
+	MESSAGES_ENGINE_CANDLE, /* Rust */
+	MESSAGES_ENGINE_NEMO,
 	MESSAGES_ENGINE_MEGATRON,
 	MESSAGES_ENGINE_DEEPSPEED,
 	MESSAGES_ENGINE_ULTRALYTICS,
 	MESSAGES_ENGINE_PYTORCH,
 	MESSAGES_ENGINE_RAY,
 	MESSAGES_ENGINE_JVM,
+	/* named, and advised by their wordings alone */
 	MESSAGES_ENGINE_NODE,
+	MESSAGES_ENGINE_THEANO,
+	MESSAGES_ENGINE_OPENMM,
+	MESSAGES_ENGINE_SPARK,
+	MESSAGES_ENGINE_DASK,
+	MESSAGES_ENGINE_R,
+	MESSAGES_ENGINE_LUXCORE,
 	MESSAGES_ENGINES
 };
 extern const char *const messages_engine_names[MESSAGES_ENGINES];
@@ -148,7 +189,44 @@ enum messages_backend {
 	MESSAGES_BACKEND_XPU,
 	MESSAGES_BACKEND_TPU,
 	MESSAGES_BACKEND_VULKAN,
+	MESSAGES_BACKEND_NPU, /* Ascend */
+	MESSAGES_BACKEND_HPU, /* Gaudi */
 	MESSAGES_BACKEND_OTHER
+};
+
+/* What the text shows to be set already: advice to set it would be of no use (settings.c). */
+enum messages_setting {
+	MESSAGES_SET_SHARE, /* vLLM's gpu_memory_utilization */
+	MESSAGES_SET_EAGER,
+	MESSAGES_SET_QUANTISED,
+	MESSAGES_SET_KV_CACHE,
+	MESSAGES_SET_BATCH,
+	MESSAGES_SET_EVAL_BATCH,
+	MESSAGES_SET_CHECKPOINTING,
+	MESSAGES_SET_EXPANDABLE,
+	MESSAGES_SET_SMALL_STATE, /* of the optimizer */
+	MESSAGES_SET_SHARDED,     /* ZeRO 3, FSDP */
+	MESSAGES_SET_OFFLOADED,   /* optimizer state, on the host */
+	MESSAGES_SET_HALF,
+	MESSAGES_SET_DEVICE_MAP,
+	MESSAGES_SET_LOWVRAM,
+	MESSAGES_SET_MEDVRAM,
+	MESSAGES_SET_MODEL_OFFLOAD,
+	MESSAGES_SET_TILING,
+	MESSAGES_SET_LAYERS, /* on the GPU: none */
+	MESSAGES_SET_WORKERS,
+	MESSAGES_SET_GROWTH,
+	MESSAGES_SET_PREALLOCATE, /* JAX's, switched off */
+	MESSAGES_SET_CACHED_LATENTS,
+	MESSAGES_SET_FP8_BASE,
+	MESSAGES_SET_ATTENTION, /* that holds no matrix of all pairs */
+	MESSAGES_SET_CPU,       /* it is to run without a GPU */
+	/* no settings: libraries whose spelling advice is to have */
+	MESSAGES_SET_HF_TRAINER,
+	MESSAGES_SET_LIGHTNING,
+	MESSAGES_SET_DEEPSPEED,
+	MESSAGES_SET_VLLM,
+	MESSAGES_SETTINGS
 };
 
 /* What it says.  From DEVICE to SHARED it is memory; the order is how much it tells of a kill. */
@@ -197,6 +275,7 @@ struct messages_frame {
 	uint32_t line;
 };
 
+#define MESSAGES_STEP_SOME (PLIM_UNKNOWN - 1)
 #define MESSAGES_CALLERS 7 /* kept of a traceback */
 struct messages_trace {
 	struct messages_frame user; /* the innermost that is not of an installed package */
@@ -206,8 +285,9 @@ struct messages_trace {
 	struct messages_frame shown; /* the frame that tells the moment */
 	enum messages_moment moment;
 	uint32_t frames;
-	uint64_t step; /* of the progress in front of it, PLIM_UNKNOWN: none was shown */
-	int fresh;     /* and from the log's first line on none above 0: no step was done yet */
+	/* of the progress in front of it; PLIM_UNKNOWN: none was shown, MESSAGES_STEP_SOME: losses without a number */
+	uint64_t step;
+	int fresh; /* and from the log's first line on none above 0: no step was done yet */
 };
 
 #define MESSAGES_RANKS 16 /* told one by one */
@@ -225,6 +305,8 @@ struct messages_event {
 	struct messages_oom oom; /* also of others than PyTorch, as far as they tell */
 	struct messages_trace traceback;
 	struct messages_bytes used, limit, rss;
+	struct messages_bytes
+		lacks; /* what a server's share would have to be larger by, at least */
 	uint64_t pid, code, need_blocks;
 	uint64_t tokens_wanted, tokens_fit; /* of a server's KV cache */
 	double share;         /* of a whole that was asked for, or a threshold; < 0: not told */
@@ -249,17 +331,20 @@ struct messages_kind {
 	int text;         /* it is text, so that a log may look like it */
 };
 
+/* The newest place of a setting that tells its value. */
+struct messages_set {
+	uint64_t line; /* 0: it stands nowhere */
+	int spent;     /* it is set so that no more of it can help */
+	double value;  /* < 0: it has no number */
+};
+
 struct messages_file {
 	struct messages_kind kind;
 	char *path;
 	uint64_t lines, bytes;
 	const char *compression; /* "none", "gzip" ... */
-};
-
-/* Where a word of cues.c stood first; line 0: nowhere. */
-struct messages_cue_seen {
-	uint32_t file;
-	uint64_t line;
+	size_t cues;             /* of its first in the log's cues; SIZE_MAX: they are not kept */
+	struct messages_set set[MESSAGES_SETTINGS];
 };
 
 /* What was found in one or several files.  At most MESSAGES_EVENTS are kept. */
@@ -268,7 +353,8 @@ struct messages_log {
 	struct mem *mem;
 	VEC(struct messages_event) events;
 	VEC(struct messages_file) files;
-	VEC(struct messages_cue_seen) cues; /* as many as cues.c has, once a file was read */
+	/* The line where each word of cues.c stood first, 0: nowhere; of each file that tells of a failure. */
+	VEC(uint64_t) cues;
 	uint64_t lines, bytes;
 	uint64_t left_out;          /* events beyond those that are kept */
 	struct messages_oom newest; /* PyTorch's last one, also when it repeats another */
@@ -299,13 +385,15 @@ enum plim_status messages_scan_memory(struct messages_log *log, const char *name
 /* Put together what speaks of one death: ranks, what the kernel and the launcher say of one kill. */
 void messages_join(struct messages_log *log);
 
-/* Which program failed, and what it was doing; a cue of NULL: the failure itself tells. */
+/* Which program failed, what it was doing, on what and how it was set; a cue of NULL: the failure itself tells. */
 struct messages_context {
 	enum messages_engine engine;
 	enum messages_activity activity;
 	enum messages_backend backend;
 	uint64_t engine_line, activity_line; /* 0: not known */
+	uint32_t engine_file, activity_file;
 	const char *engine_cue, *activity_cue;
+	struct messages_set set[MESSAGES_SETTINGS];
 };
 void messages_find_context(const struct messages_log *log, const struct messages_event *e,
 			   struct messages_context *out);

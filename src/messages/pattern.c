@@ -30,6 +30,7 @@ static const struct pattern_field {
 	FIELD("used", SIZE, used),
 	FIELD("limit", SIZE, limit),
 	FIELD("rss", SIZE, rss),
+	FIELD("lacks", SIZE, lacks),
 	FIELD("pid", NUMBER, pid),
 	FIELD("code", NUMBER, code),
 	FIELD("reserved", SIZE, oom.reserved),

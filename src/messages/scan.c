@@ -129,7 +129,8 @@ static uint64_t step_before(struct scan *s, const char *at)
 	step = scan_progress(at - n, n, &most);
 	s->stepped = here;
 	if (step != PLIM_UNKNOWN) {
-		s->step = step;
+		if (step || s->step != MESSAGES_STEP_SOME)
+			s->step = step;
 		s->step_at = here;
 	}
 	return here - s->step_at <= STEP_BYTES ? s->step : PLIM_UNKNOWN;
@@ -481,6 +482,13 @@ static void caught(struct scan *s)
 	}
 }
 
+static void setting(struct scan *s, const struct scan_setting *what, const char *at)
+{
+	struct messages_file *file = &s->log->files.at[s->file];
+
+	scan_setting_seen(&file->set[what->setting], what, s->start, at, s->stop, s->line);
+}
+
 /* All that may begin at an anchor of the current line. */
 static void look_at(struct scan *s, int16_t entry, const char *at)
 {
@@ -501,7 +509,9 @@ static void look_at(struct scan *s, int16_t entry, const char *at)
 		case SCAN_LIMITS: limits(s); break;
 		case SCAN_CAUGHT: caught(s); break;
 		default:
-			if (id >= SCAN_CUE)
+			if (id >= SCAN_SETTING)
+				setting(s, &scan_settings[id - SCAN_SETTING], at);
+			else if (id >= SCAN_CUE)
 				scan_cue_seen(s->log, (size_t)(id - SCAN_CUE), s->file, s->line);
 			else
 				try_row(s, id, at);
@@ -562,7 +572,8 @@ static int is_old_cue(const struct scan *s, int16_t entry, const char *at)
 {
 	int id = s->anchors->entries[entry].id;
 
-	return id >= SCAN_CUE && s->log->cues.at[id - SCAN_CUE].line &&
+	return id >= SCAN_CUE && id < SCAN_SETTING &&
+	       s->log->cues.at[s->log->files.at[s->file].cues + (size_t)(id - SCAN_CUE)] &&
 	       scan_anchors_next(s->anchors, entry, at, s->end) < 0;
 }
 
@@ -726,12 +737,13 @@ enum plim_status scan_source(struct messages_log *log, uint32_t file, uint32_t r
 	s->line = 1;
 	s->flushed_at = PLIM_UNKNOWN;
 	s->step = PLIM_UNKNOWN;
-	st = scan_cues_begin(log, err);
+	st = scan_cues_begin(log, file, err);
 	if (!st)
 		st = scan_anchors_new(log->mem, &s->anchors, err);
 	if (!st)
 		st = scan_text(s, src);
 	*line_feeds = s->line - 1;
+	scan_cues_end(log, file);
 	scan_anchors_free(log->mem, s->anchors);
 	mem_free(log->mem, s, 1, sizeof(*s));
 	return st;

@@ -97,13 +97,37 @@ struct scan_cue {
 	const char *word; /* at least SCAN_ANCHOR_BYTES */
 	enum messages_engine engine;
 	enum messages_activity activity;
+	enum messages_backend backend;
 };
 extern const struct scan_cue scan_cues[];
 extern const size_t scan_cue_count;
 
-enum plim_status scan_cues_begin(struct messages_log *log, struct plim_err *err);
+enum plim_status scan_cues_begin(struct messages_log *log, uint32_t file, struct plim_err *err);
+/* A file that tells of no failure keeps none. */
+void scan_cues_end(struct messages_log *log, uint32_t file);
 /* Only the first place of each is kept. */
 void scan_cue_seen(struct messages_log *log, size_t cue, uint32_t file, uint64_t line);
+
+/* ---- what is set already ---- */
+
+/* How the word's value tells that no more of it can help. */
+enum scan_spent {
+	SCAN_SET_SEEN, /* by the word alone */
+	SCAN_SET_ON,   /* switched on */
+	SCAN_SET_OFF,  /* switched off, or 0 */
+	SCAN_SET_ONE,  /* 1 or less */
+	SCAN_SET_MOST  /* nearly all: 0.93 and more */
+};
+struct scan_setting {
+	const char *word; /* at least SCAN_ANCHOR_BYTES */
+	enum messages_setting setting;
+	enum scan_spent spent;
+};
+extern const struct scan_setting scan_settings[];
+extern const size_t scan_setting_count;
+/* The word at `at`, in the line [start, stop). */
+void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, const char *start,
+		       const char *at, const char *stop, uint64_t line);
 
 /* ---- the search ---- */
 
@@ -119,7 +143,8 @@ enum scan_special {
 	SCAN_SACCT,
 	SCAN_LIMITS,
 	SCAN_CAUGHT,
-	SCAN_CUE /* and as many behind it as there are cues */
+	SCAN_CUE,             /* and as many behind it as there are cues */
+	SCAN_SETTING = 0x6000 /* and as many behind it as there are settings */
 };
 
 /* Two letters of a text decide how far to go; `head` is the first of the entries that may begin. */
@@ -161,8 +186,11 @@ int scan_frame_boxed(struct messages_trace *t, const char *from, const char *at,
 /* The same of a frame of a notebook; [p, end) is behind its line. */
 int scan_frame_notebook(struct messages_trace *t, const struct scan_line *line, const char *p,
 			const char *end);
-/* The last training step that a progress bar or a line tells in a text, and *most of all of them. */
-uint64_t scan_progress(const char *text, size_t n, uint64_t *most); /* PLIM_UNKNOWN: none */
+/*
+ * The last training step that a progress bar or a line tells in a text, and *most of all of them.  PLIM_UNKNOWN: none;
+ * MESSAGES_STEP_SOME: losses were logged, of steps without a number.
+ */
+uint64_t scan_progress(const char *text, size_t n, uint64_t *most);
 
 /* ---- the kernel's process table ---- */
 

@@ -26,6 +26,8 @@ static const struct unit {
 	{ "byte", 0, 1, 1, UINT64_MAX },
 	{ "kB", 0, KIB, KIB, UINT64_MAX },
 	{ "kb", 0, KIB, KIB, UINT64_MAX }, /* PBS */
+	{ "Mb", 0, MIB, MIB, UINT64_MAX }, /* R */
+	{ "Gb", 0, GIB, GIB, UINT64_MAX },
 	{ "KB", 0, 1000, KIB, UINT64_MAX },
 	{ "MB", 0, 1000000, MIB, UINT64_MAX },
 	{ "GB", 0, 1000000000, GIB, UINT64_MAX },
@@ -94,7 +96,7 @@ size_t scan_size(const char *text, size_t n, enum scan_units which, struct messa
 		i++; /* numpy's "926. GiB" */
 	at = i < n && text[i] == ' ' ? i + 1 : i;
 	unit = find_unit(text + at, n - at, which);
-	if (!unit)
+	if (!unit || (!*unit->name && scale > 1)) /* a part of a byte is another number */
 		return 0;
 	/* the kernel's whole kB are exact, larger units are rounded */
 	slack = unit->low > (which == SCAN_UNITS_PYTORCH || scale > 1 ? 1 : KIB) ? 0.5 / scale : 0;

@@ -69,7 +69,8 @@ static const struct cue {
 	{ MESSAGES_BACKWARD, "torch/_tensor.py", "backward", NULL },
 	{ MESSAGES_BACKWARD, NULL, "_engine_run_backward", NULL },
 	{ MESSAGES_BACKWARD, NULL, NULL, ".backward(" },
-	{ MESSAGES_GENERATION, NULL, "generate", NULL },
+	{ MESSAGES_GENERATION, NULL, "=generate", NULL },
+	{ MESSAGES_GENERATION, NULL, "=_generate", NULL },
 	{ MESSAGES_GENERATION, NULL, NULL, ".generate(" },
 	{ MESSAGES_GENERATION, "transformers/generation/", NULL, NULL },
 	{ MESSAGES_GENERATION, "vllm/", "execute_model", NULL },
@@ -177,6 +178,12 @@ static int read_frame(struct messages_frame *f, const struct scan_line *line,
 	return 1;
 }
 
+/* A part of the name, or behind "=" all of it. */
+static int is_function(const char *function, const char *want)
+{
+	return *want == '=' ? !strcmp(function, want + 1) : strcasestr(function, want) != NULL;
+}
+
 /* The row that a frame fits, or CUES. */
 static size_t find_cue(const struct messages_frame *f)
 {
@@ -184,7 +191,7 @@ static size_t find_cue(const struct messages_frame *f)
 
 	for (; c < CUES; c++) {
 		if ((!cues[c].file || strstr(f->file, cues[c].file)) &&
-		    (!cues[c].function || strcasestr(f->function, cues[c].function)) &&
+		    (!cues[c].function || is_function(f->function, cues[c].function)) &&
 		    (!cues[c].source || strstr(f->source, cues[c].source)))
 			break;
 	}
@@ -339,10 +346,23 @@ static int word_step(const char *text, const char *word, size_t n, const char *e
 	return 1;
 }
 
+/* "{'loss': 1.2, 'learning_rate': 2e-05, 'epoch': 0.5}", as Transformers' Trainer logs every some steps. */
+static int is_loss(const char *p, const char *end)
+{
+	static const char word[] = "loss': ";
+
+	if ((size_t)(end - p) < sizeof(word) + 1 || (*p != '\'' && *p != '"') ||
+	    memcmp(p + 1, word, 4) || p[5] != *p || p[6] != ':')
+		return 0;
+	for (p += 7; p < end && (*p == ' ' || *p == '\'' || *p == '"'); p++)
+		;
+	return p < end && is_digit(*p);
+}
+
 uint64_t scan_progress(const char *text, size_t n, uint64_t *most)
 {
 	const char *end = text + n;
-	uint64_t step = PLIM_UNKNOWN, found;
+	uint64_t step = PLIM_UNKNOWN, found = 0;
 
 	*most = 0;
 	for (const char *p = text; p < end; p++) {
@@ -355,8 +375,13 @@ uint64_t scan_progress(const char *text, size_t n, uint64_t *most)
 			       !strncasecmp(p, step_words[w], len) &&
 			       word_step(text, p, len, end, &found);
 		}
+		if (is_loss(p, end) && (!step || step == PLIM_UNKNOWN)) {
+			step = MESSAGES_STEP_SOME;
+			*most = *most ? *most : 1;
+		}
 		if (told) {
-			step = found;
+			/* a bar that starts anew does not undo the steps whose losses were logged */
+			step = !found && step == MESSAGES_STEP_SOME ? step : found;
 			*most = found > *most ? found : *most;
 		}
 	}

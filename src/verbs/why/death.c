@@ -12,6 +12,7 @@ static enum plim_status fill_verdict(struct plim_why *w, const struct messages_e
 				     struct plim_why_death *d, struct plim_err *err)
 {
 	const struct diagnose_text x = {
+		.redacts = (w->hidden->options.flags & PLIM_WHY_REDACT) != 0,
 		.arena = &w->hidden->arena,
 		.log = &w->hidden->log,
 		.event = e,
@@ -144,7 +145,7 @@ enum plim_status why_death(struct plim_why *w, size_t index, struct plim_why_dea
 		.moment = (enum plim_why_moment)e->traceback.moment,
 		.moment_frame = why_frame(w, &e->traceback.shown, err),
 		.frame = why_frame(w, &e->traceback.user, err),
-		.step = e->traceback.step,
+		.step = e->traceback.step == MESSAGES_STEP_SOME ? PLIM_UNKNOWN : e->traceback.step,
 		.pid = e->pid,
 		.process = why_name(w, "process", e->process, err),
 		.group = why_name(w, "group", e->group, err),

@@ -1,0 +1,266 @@
+/*
+ * The scope of one failure: which program, what it was doing, on whose driver, how it was set.  It is found once, and all
+ * that is said of the failure goes by it.
+ */
+#include "scan.h"
+
+#include <string.h>
+
+#define E(engine) MESSAGES_ENGINE_##engine
+#define A(activity) MESSAGES_DOING_##activity
+
+/* Wordings that only one engine writes: a whole family, or parts of a pattern. */
+static enum messages_engine engine_of_wording(const struct messages_wording *w)
+{
+	static const uint8_t engines[MESSAGES_FAMILIES] = {
+		[MESSAGES_PYTORCH] = E(PYTORCH),
+		[MESSAGES_DATALOADER] = E(PYTORCH),
+		[MESSAGES_JAX] = E(JAX),
+		[MESSAGES_TENSORFLOW] = E(TENSORFLOW),
+		[MESSAGES_LLAMA_CPP] = E(LLAMA_CPP),
+		[MESSAGES_SERVING] = E(VLLM),
+	};
+	static const struct {
+		const char *part;
+		enum messages_engine engine;
+	} parts[] = {
+		{ "mem-fraction-static", E(SGLANG) },
+		{ "Insufficient VRAM", E(EXLLAMA) },
+		{ "Insufficient GPU memory error", E(MLC) },
+		{ "Memory_Allocation_Failure(EL0004)", E(UNKNOWN) },
+		{ "TotalUsedMemStatistics", E(MINDSPORE) },
+		{ "Request memory size", E(MINDSPORE) },
+		{ "Memory malloc failed", E(MINDSPORE) },
+		{ "Effective GPU memory usage", E(JULIA) },
+		{ "Out of GPU memory trying", E(JULIA) },
+		{ "OutOfGPUMemoryError", E(JULIA) },
+		{ "(code #2, ERROR_OUT", E(JULIA) },
+		{ "DriverError(CUDA_ERROR", E(CANDLE) },
+		{ "Call to cuMem", E(NUMBA) },
+		{ "RMM_ERROR_OUT", E(RAPIDS) },
+		{ "GPU and shared host memory", E(BLENDER) },
+		{ "allocatable device memory", E(HASHCAT) },
+		{ "Insufficient memory available", E(HASHCAT) },
+		{ "storage/./pooled", E(MXNET) },
+		{ "StandardGpuResources", E(FAISS) },
+		{ "Gpu API call", E(OPENCV) },
+		{ "OpenEncodeSessionEx", E(FFMPEG) },
+		{ "cu->cuMemAlloc", E(FFMPEG) },
+		{ "on accelerator", E(LAMMPS) },
+		{ "CudaCustomAllocator", E(RELION) },
+		{ "Out of memory on device. To view", E(MATLAB) },
+		{ "of device memory", E(THEANO) },
+		{ "Memory allocation error on worker", E(XGBOOST) },
+		{ "(-4:Insufficient memory)", E(OPENCV) },
+		{ "failed to cudaMalloc", E(FAISS) },
+		{ "cannot allocate vector", E(R) },
+		{ "% memory budget", E(DASK) },
+		{ "killed by YARN", E(SPARK) },
+		{ "prefill tokens", E(TGI) },
+		{ "Requested amount of GPU memory", E(TENSORRT) },
+		{ "BFCArena::", E(ONNX_RUNTIME) },
+		{ "is smaller than requested bytes", E(ONNX_RUNTIME) },
+		{ "(allocated so far", E(CUPY) },
+		{ "std::bad_alloc: out_of_memory", E(RAPIDS) },
+		{ "out of memory to allocate", E(CUPY) },
+		{ "Out of memory error on GPU", E(PADDLE) },
+		{ "memory on GPU {device}, ", E(PADDLE) },
+		{ "Cannot malloc", E(PADDLE) },
+		{ "Fail to alloc memory of", E(PADDLE) },
+		{ "CUDA failed with error", E(CTRANSLATE2) },
+		{ "Error out of memory at line", E(PYTORCH) },
+		{ "total tokens", E(TGI) },
+		{ "cuDNN algorithm", E(PYTORCH) },
+		{ "unable to find an engine", E(PYTORCH) },
+		{ "PT_DEVMEM", E(PYTORCH) },
+		{ "requires more system memory", E(OLLAMA) },
+		{ "may not have enough", E(OLLAMA) },
+		{ "local_client.cc", E(JAX) },
+		{ "*allocate: 2", E(TENSORRT) },
+		{ "[metal::malloc]", E(MLX) },
+		{ "[malloc_or_wait]", E(MLX) },
+		{ "vs. 0)*out of memory", E(CAFFE) },
+		{ "during getBestTactic", E(TENSORRT) },
+		{ "Error Code 2: OutOfMemory", E(TENSORRT) },
+		{ "OutOfMemory: no further", E(TENSORRT) },
+		{ "Tactic Device request", E(TENSORRT) },
+		{ "use lower resolution", E(A1111) },
+		{ "regular VAE", E(COMFYUI) },
+		{ "Loading weights failed because", E(SGLANG) },
+		{ "No enough gpu memory for runtime", E(LMDEPLOY) },
+		{ "memory to allocate KV cache", E(TENSORRT_LLM) },
+		{ "java.lang.OutOf", E(JVM) },
+		{ "os::commit_memory", E(JVM) },
+		{ "Java Runtime", E(JVM) },
+		{ "JavaScript heap", E(NODE) },
+		{ "RayOutOfMemory", E(RAY) },
+		{ "Workers (tasks / actors)", E(RAY) },
+		{ "node running low on memory", E(RAY) },
+		{ "in object store because", E(RAY) },
+		{ "No executable batch size", E(PYTORCH) },
+		{ "quantized model", E(PYTORCH) },
+		{ "DefaultCPUAllocator", E(PYTORCH) },
+		{ "Buy new", E(PYTORCH) },
+		{ "posix_memalign", E(PYTORCH) },
+	};
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
+		if (strstr(w->pattern, parts[i].part))
+			return parts[i].engine;
+	return (enum messages_engine)engines[w->family];
+}
+
+/* What the traceback shows is nearer than any word of the log. */
+static enum messages_activity activity_of_moment(enum messages_moment moment)
+{
+	static const uint8_t activities[MESSAGES_MOMENTS] = {
+		[MESSAGES_LOADING] = A(LOADING),     [MESSAGES_BACKWARD] = A(TRAINING),
+		[MESSAGES_FIRST_STEP] = A(TRAINING), [MESSAGES_OPTIMIZER] = A(TRAINING),
+		[MESSAGES_EVAL] = A(EVALUATION),     [MESSAGES_GENERATION] = A(GENERATING),
+	};
+
+	return (enum messages_activity)activities[moment];
+}
+
+/* Is the first row better than the second, 0: none? */
+static int is_before(enum messages_engine a, enum messages_engine b)
+{
+	/* MLX's Metal errors are worded as ggml's are */
+	return a && (!b || a < b || (a == E(MLX) && b == E(LLAMA_CPP)) ||
+		     (a == E(ONNX_RUNTIME) && b == E(TENSORRT)));
+}
+
+/* What is built on whom: a log whose failure the first wrote may be the second's.  PyTorch is inside of any. */
+static const struct {
+	enum messages_engine own, other;
+} builders[] = {
+	{ E(LLAMA_CPP), E(OLLAMA) },
+	{ E(LLAMA_CPP), E(MLX) },
+	{ E(LLAMA_CPP), E(WEBUI) },
+	{ E(LLAMA_CPP), E(KOBOLDCPP) },
+	{ E(LLAMA_CPP), E(LM_STUDIO) },
+	{ E(LLAMA_CPP), E(LLAMA_CPP_PYTHON) },
+	{ E(LLAMA_CPP), E(WHISPER_CPP) },
+	{ E(LLAMA_CPP), E(SD_CPP) },
+	{ E(EXLLAMA), E(WEBUI) },
+	{ E(TENSORRT), E(TENSORRT_LLM) },
+	{ E(TENSORRT), E(ONNX_RUNTIME) },
+	{ E(TENSORRT), E(TRITON_SERVER) },
+	{ E(ONNX_RUNTIME), E(TRITON_SERVER) },
+	{ E(VLLM), E(SGLANG) },
+	{ E(NUMBA), E(RAPIDS) },
+	{ E(CUPY), E(RAPIDS) },
+	{ E(CANDLE), E(TGI) },
+	{ E(JVM), E(SPARK) },
+};
+
+static int may_be(enum messages_engine own, enum messages_engine other)
+{
+	if (!own || own == E(PYTORCH))
+		return 1;
+	for (size_t i = 0; i < sizeof(builders) / sizeof(builders[0]); i++)
+		if (builders[i].own == own && builders[i].other == other)
+			return 1;
+	return 0;
+}
+
+/* Whose driver the words of the failure itself tell; 0: they do not. */
+static enum messages_backend own_backend(const struct messages_event *e)
+{
+	static const struct {
+		const char *word;
+		enum messages_backend backend;
+	} words[] = {
+		{ "MPS ", MESSAGES_BACKEND_MPS },      { "Metal", MESSAGES_BACKEND_MPS },
+		{ "METAL", MESSAGES_BACKEND_MPS },     { "IOGPU", MESSAGES_BACKEND_MPS },
+		{ "HIP ", MESSAGES_BACKEND_ROCM },     { "hip", MESSAGES_BACKEND_ROCM },
+		{ "ROCm", MESSAGES_BACKEND_ROCM },     { "XPU", MESSAGES_BACKEND_XPU },
+		{ "NPU ", MESSAGES_BACKEND_NPU },      { "rtMalloc", MESSAGES_BACKEND_NPU },
+		{ "EL0004", MESSAGES_BACKEND_NPU },    { "HBM memory", MESSAGES_BACKEND_NPU },
+		{ "HPU", MESSAGES_BACKEND_HPU },       { "synStatus", MESSAGES_BACKEND_HPU },
+		{ "Vulkan", MESSAGES_BACKEND_VULKAN }, { "vk::", MESSAGES_BACKEND_VULKAN },
+		{ "hbm", MESSAGES_BACKEND_TPU },       { "TPU", MESSAGES_BACKEND_TPU },
+		{ "DEVMEM", MESSAGES_BACKEND_HPU },
+	};
+
+	if (e->wording->family == MESSAGES_ROCM)
+		return MESSAGES_BACKEND_ROCM;
+	if (e->wording->family == MESSAGES_XPU)
+		return MESSAGES_BACKEND_XPU;
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+		if (strstr(e->text, words[i].word))
+			return words[i].backend;
+	return MESSAGES_BACKEND_CUDA;
+}
+
+/* What the words of one file tell, where nothing better is known. */
+static void find_in(const struct messages_log *log, uint32_t file, enum messages_engine own,
+		    int backend_open, struct messages_context *out)
+{
+	const struct messages_file *f = &log->files.at[file];
+
+	for (size_t i = 0; f->cues != SIZE_MAX && i < scan_cue_count; i++) {
+		const struct scan_cue *cue = &scan_cues[i];
+		uint64_t line = log->cues.at[f->cues + i];
+
+		if (!line)
+			continue;
+		if (is_before(cue->engine, out->engine) && may_be(own, cue->engine)) {
+			out->engine = cue->engine;
+			out->engine_line = line;
+			out->engine_file = file;
+			out->engine_cue = cue->word;
+		}
+		if (cue->activity && !out->activity) {
+			out->activity = cue->activity;
+			out->activity_line = line;
+			out->activity_file = file;
+			out->activity_cue = cue->word;
+		}
+		if (cue->backend && backend_open && !out->backend)
+			out->backend = cue->backend;
+	}
+	for (size_t i = 0; i < MESSAGES_SETTINGS; i++)
+		if (f->set[i].line && !out->set[i].line)
+			out->set[i] = f->set[i];
+}
+
+/* Words of another file are told of a failure only where the two tell of one death. */
+static void find_everywhere(const struct messages_log *log, const struct messages_event *e,
+			    enum messages_engine own, struct messages_context *out)
+{
+	uint32_t index = (uint32_t)(e - log->events.at);
+	int open = !out->backend && e->wording->class <= MESSAGES_BUDGET;
+
+	find_in(log, e->file, own, open, out);
+	for (size_t i = 0; i < log->events.n; i++)
+		if (log->events.at[i].joined == index && log->events.at[i].file != e->file)
+			find_in(log, log->events.at[i].file, own, open, out);
+}
+
+/* A word far above a failure, of another run in the same log, still tells the engine: logs are of one program as a rule. */
+void messages_find_context(const struct messages_log *log, const struct messages_event *e,
+			   struct messages_context *out)
+{
+	enum messages_engine own = engine_of_wording(e->wording);
+
+	*out = (struct messages_context){ .engine = own,
+					  .activity = activity_of_moment(e->traceback.moment),
+					  .backend = own_backend(e),
+					  .engine_line = own ? e->line : 0,
+					  .engine_file = e->file,
+					  .activity_file = e->file };
+	if (!out->activity && e->wording->family == MESSAGES_SERVING)
+		out->activity = A(SERVING);
+	if (out->activity)
+		out->activity_line = e->line;
+	find_everywhere(log, e, own, out);
+	/* who trains by what another engine generates trains: TRL and verl, with vLLM inside */
+	if (out->activity == A(SERVING) &&
+	    (out->engine == E(TRL) || out->engine == E(VERL) || out->engine == E(UNSLOTH)))
+		out->activity = A(TRAINING);
+	/* what a server generates, it serves */
+	if (out->activity == A(GENERATING) &&
+	    (out->engine == E(TGI) || out->engine == E(SGLANG) || out->engine == E(TRITON_SERVER)))
+		out->activity = A(SERVING);
+}

@@ -1,0 +1,227 @@
+/*
+ * What a text shows to be set already.  A word counts with its value behind it, on a line that does not only advise it: of
+ * several the newest.  Advice to set what is set, or to lower what is at its end, is not given (diagnose/advice.c).
+ */
+#include "scan.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define S(setting) MESSAGES_SET_##setting
+#define ON SCAN_SET_ON
+#define OFF SCAN_SET_OFF
+#define ONE SCAN_SET_ONE
+#define SEEN SCAN_SET_SEEN
+
+const struct scan_setting scan_settings[] = {
+	{ "gpu_memory_utilization", S(SHARE), SCAN_SET_MOST },
+	{ "gpu-memory-utilization", S(SHARE), SCAN_SET_MOST },
+	{ "enforce_eager", S(EAGER), ON },
+	{ "enforce-eager", S(EAGER), ON },
+	{ "kv_cache_dtype", S(KV_CACHE), ON },
+	{ "kv-cache-dtype", S(KV_CACHE), ON },
+	{ "cache-type-k", S(KV_CACHE), ON },
+	{ "OLLAMA_KV_CACHE_TYPE", S(KV_CACHE), ON },
+	{ "load_in_4bit", S(QUANTISED), ON },
+	{ "load_in_8bit", S(QUANTISED), ON },
+	{ "load-in-4bit", S(QUANTISED), ON },
+	{ "load-in-8bit", S(QUANTISED), ON },
+	{ "--quantization", S(QUANTISED), ON },
+	{ "quantization_bit", S(QUANTISED), ON },
+	{ "bnb_4bit_quant_type", S(QUANTISED), ON },
+	{ "adapter: qlora", S(QUANTISED), SEEN },
+	{ "per_device_train_batch_size", S(BATCH), ONE },
+	{ "train_micro_batch_size_per_gpu", S(BATCH), ONE },
+	{ "micro_batch_size", S(BATCH), ONE },
+	{ "micro-batch-size", S(BATCH), ONE },
+	{ "train_batch_size", S(BATCH), ONE },
+	{ "batch size per device", S(BATCH), ONE },
+	{ "--batch_size", S(BATCH), ONE },
+	{ "--batch-size", S(BATCH), ONE },
+	{ "batch_size", S(BATCH), ONE },
+	{ "per_device_eval_batch_size", S(EVAL_BATCH), ONE },
+	{ "gradient_checkpointing", S(CHECKPOINTING), ON },
+	{ "gradient_checkpointing_enable", S(CHECKPOINTING), SEEN },
+	{ "gradient-checkpointing", S(CHECKPOINTING), ON },
+	{ "recompute-activations", S(CHECKPOINTING), ON },
+	{ "torch/utils/checkpoint.py", S(CHECKPOINTING), SEEN },
+	{ "unsloth_zoo/gradient_checkpointing", S(CHECKPOINTING), SEEN },
+	{ "expandable_segments", S(EXPANDABLE), ON },
+	{ "adamw_8bit", S(SMALL_STATE), SEEN },
+	{ "adamw_bnb_8bit", S(SMALL_STATE), SEEN },
+	{ "AdamW8bit", S(SMALL_STATE), SEEN },
+	{ "Adam8bit", S(SMALL_STATE), SEEN },
+	{ "paged_adamw", S(SMALL_STATE), SEEN },
+	{ "adafactor", S(SMALL_STATE), SEEN },
+	{ "zero/stage3.py", S(SHARDED), SEEN },
+	{ "zero3_init", S(SHARDED), SEEN },
+	{ "ds_z3", S(SHARDED), SEEN },
+	{ "zero3.json", S(SHARDED), SEEN },
+	{ "distributed/fsdp/", S(SHARDED), SEEN },
+	{ "offload_optimizer", S(OFFLOADED), ON },
+	{ "DeepSpeedCPUAdam", S(OFFLOADED), SEEN },
+	{ "torch_dtype", S(HALF), ON },
+	{ "torch.float16", S(HALF), SEEN },
+	{ "torch.bfloat16", S(HALF), SEEN },
+	{ "dtype=half", S(HALF), SEEN },
+	{ "--dtype half", S(HALF), SEEN },
+	{ "--half", S(HALF), ON },
+	{ "device_map", S(DEVICE_MAP), ON },
+	{ "--lowvram", S(LOWVRAM), SEEN },
+	{ "--novram", S(LOWVRAM), SEEN },
+	{ "state to: LOW_VRAM", S(LOWVRAM), SEEN },
+	{ "state: LOW_VRAM", S(LOWVRAM), SEEN },
+	{ "state: NO_VRAM", S(LOWVRAM), SEEN },
+	{ "--medvram", S(MEDVRAM), SEEN },
+	{ "enable_model_cpu_offload(", S(MODEL_OFFLOAD), SEEN },
+	{ "enable_sequential_cpu_offload(", S(MODEL_OFFLOAD), SEEN },
+	{ "enable_tiling(", S(TILING), SEEN },
+	{ "enable_vae_tiling(", S(TILING), SEEN },
+	{ "decode_tiled", S(TILING), SEEN },
+	{ "tiled_decode", S(TILING), SEEN },
+	{ "n_gpu_layers", S(LAYERS), OFF },
+	{ "n-gpu-layers", S(LAYERS), OFF },
+	{ "offloaded 0/", S(LAYERS), SEEN },
+	{ "num_workers", S(WORKERS), OFF },
+	{ "dataloader_num_workers", S(WORKERS), OFF },
+	{ "set_memory_growth", S(GROWTH), SEEN },
+	{ "FORCE_GPU_ALLOW_GROWTH", S(GROWTH), ON },
+	{ "allow_growth", S(GROWTH), ON },
+	{ "XLA_PYTHON_CLIENT_PREALLOCATE", S(PREALLOCATE), OFF },
+	{ "cache_latents", S(CACHED_LATENTS), SEEN },
+	{ "cache_text_encoder_outputs", S(CACHED_LATENTS), SEEN },
+	{ "fp8_base", S(FP8_BASE), SEEN },
+	{ "device='cpu'", S(CPU), SEEN },
+	{ "device=\"cpu\"", S(CPU), SEEN },
+	{ "--device cpu", S(CPU), SEEN },
+	{ "/transformers/trainer.py", S(HF_TRAINER), SEEN },
+	{ "TrainingArguments(", S(HF_TRAINER), SEEN },
+	{ "Instantaneous batch size", S(HF_TRAINER), SEEN },
+	{ "pytorch_lightning/", S(LIGHTNING), SEEN },
+	{ "lightning/pytorch/", S(LIGHTNING), SEEN },
+	{ "/vllm/", S(VLLM), SEEN },
+	{ "use_vllm", S(VLLM), ON },
+	{ "--xformers", S(ATTENTION), SEEN },
+	{ "--opt-sdp", S(ATTENTION), SEEN },
+	{ "xformers attention", S(ATTENTION), SEEN },
+	{ "xformers cross attention", S(ATTENTION), SEEN },
+	{ "/deepspeed/", S(DEEPSPEED), SEEN },
+	{ "deepspeed.initialize", S(DEEPSPEED), SEEN },
+	{ "--deepspeed", S(DEEPSPEED), SEEN },
+	{ "[deepspeed]", S(DEEPSPEED), SEEN },
+};
+const size_t scan_setting_count = sizeof(scan_settings) / sizeof(scan_settings[0]);
+
+#define MOST 0.93
+#define VALUE_BYTES 24
+#define ADVISED_BYTES 120 /* in front of a word, that may say that it is only advised */
+
+static int is_name(char c)
+{
+	return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '_';
+}
+
+/* "try setting X=1": a text's advice is no setting. */
+static int is_advised(const char *start, const char *at, const char *stop)
+{
+	static const char *const words[] = { "try ",    "consider",  "e.g.",       "please",
+					     "increas", "reduc",     "decreas",    "instead",
+					     "should",  "recommend", "for example" };
+	const char *from = at - start > ADVISED_BYTES ? at - ADVISED_BYTES : start;
+
+	if (memmem(at, (size_t)(stop - at), " to avoid", 9))
+		return 1;
+	for (const char *p = from; p < at; p++)
+		for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+			if ((size_t)(at - p) >= strlen(words[i]) &&
+			    !strncasecmp(p, words[i], strlen(words[i])))
+				return 1;
+	return 0;
+}
+
+/* The value behind a word: "=0.9", "': true", " 1"; its length, 0: there is none. */
+static size_t value_behind(const char *p, const char *stop, char value[VALUE_BYTES])
+{
+	const char *from = p;
+	size_t n = 0;
+
+	while (p < stop && p - from < 24 && strchr("\"'`=: \t(", *p))
+		p++;
+	while (p < stop && n + 1 < VALUE_BYTES && (is_name(*p) || *p == '.' || *p == '-'))
+		value[n++] = *p++;
+	value[n] = 0;
+	return p > from && from < stop ? n : 0;
+}
+
+static int is_one_of(const char *value, const char *const *words, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!strcasecmp(value, words[i]))
+			return 1;
+	return 0;
+}
+
+/* Is it spent?  < 0: the value does not tell. */
+static int judge(enum scan_spent how, const char *value, double number)
+{
+	static const char *const on[] = { "true",      "on",   "yes",  "enabled", "unsloth",
+					  "selective", "full", "auto", "cpu",     "nvme" };
+	static const char *const off[] = { "false", "off", "no", "none", "null", "disabled" };
+	int is_off = is_one_of(value, off, sizeof(off) / sizeof(off[0])) || number == 0;
+	int is_on = is_one_of(value, on, sizeof(on) / sizeof(on[0])) || number > 0;
+
+	switch (how) {
+	case SCAN_SET_ONE: return number < 0 ? -1 : number <= 1;
+	case SCAN_SET_MOST: return number <= 0 || number > 1 ? -1 : number >= MOST;
+	case SCAN_SET_OFF: return is_off ? 1 : number > 0 ? 0 : -1;
+	default: return is_off ? 0 : is_on ? 1 : -1;
+	}
+}
+
+/* Of a flag's value that is a name: which type, which method. */
+static int is_named(const struct scan_setting *s, const char *value)
+{
+	static const char *const types[] = {
+		"fp8",           "fp8_e5m2",       "fp8_e4m3", "q8_0",        "q4_0",
+		"awq",           "gptq",           "fp4",      "nf4",         "bitsandbytes",
+		"half",          "float16",        "bfloat16", "gptq_marlin", "awq_marlin",
+		"torch.float16", "torch.bfloat16", "balanced", "sequential"
+	};
+
+	return (s->setting == S(KV_CACHE) || s->setting == S(QUANTISED) || s->setting == S(HALF) ||
+		s->setting == S(DEVICE_MAP)) &&
+	       is_one_of(value, types, sizeof(types) / sizeof(types[0]));
+}
+
+void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, const char *start,
+		       const char *at, const char *stop, uint64_t line)
+{
+	const char *behind = at + strlen(s->word);
+	char value[VALUE_BYTES];
+	size_t n;
+	double number;
+	char *end;
+	int spent;
+
+	if (behind > stop || (at > start && is_name(at[-1]) && is_name(*at)) ||
+	    is_advised(start, at, stop))
+		return;
+	if (s->spent == SCAN_SET_SEEN) {
+		*set = (struct messages_set){ line, 1, -1 };
+		return;
+	}
+	if (behind < stop && is_name(*behind))
+		return; /* another name */
+	n = value_behind(behind, stop, value);
+	number = strtod(value, &end);
+	if (!n || *end || value[0] == '-')
+		number = -1;
+	spent = is_named(s, value) ? 1 : judge(s->spent, value, number);
+	/* a flag alone: "--enforce-eager --port 80" */
+	if (spent < 0 && s->spent == SCAN_SET_ON && at - start >= 2 && at[-1] == '-' &&
+	    at[-2] == '-' && (!n || value[0] == '-'))
+		spent = 1;
+	if (spent >= 0)
+		*set = (struct messages_set){ line, spent, number };
+}
