@@ -57,7 +57,6 @@ _DOCS = "PyTorch's documentation"
 #: it had not seen (docs/accuracy.md).  What caused that is mended; ten new hits without a false one would bring a rule back.
 OFF = {
     "PLM101": "a part of a loss whose sum goes backward, and frees the graph, was reported too",
-    "PLM102": "a sum of tensors without a graph was reported too",
     "PLM108": "it is what auxiliary losses do; once, and it does not grow",
     "PLM114": "caches whose few keys are written in the code were reported too",
     "PLM117": "one of several optimizers, by a key, was taken for another",

@@ -240,6 +240,8 @@ class Evaluator:
             for item in of.items[1:]:
                 found = values.join(found, item)
             return found
+        if isinstance(index, str) and names.kind_of_name(name) == values.LOADER:
+            return Value(values.LOADER)  # loaders["val"]
         return UNKNOWN_VALUE
 
     def _slice(self, node: ast.expr) -> Value:

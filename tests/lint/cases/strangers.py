@@ -202,15 +202,6 @@ for x, y in loader:
     loss.backward()
     optimizer.step()
 
-#: good 801 everything may come by a star, also what clears the gradients
-from project import *
-
-def train(batches, model, optim_a):
-    for x, y in batches:
-        loss = model(x, y)
-        loss.backward()
-        optim_a.step()
-
 #: good 401 the other arm says where to
 if torch.cuda.is_available():
     model.load_state_dict(torch.load("model.pt"))
@@ -241,3 +232,99 @@ def evaluate(model, loader):
         for x, y in loader:
             print(model(x).argmax())
 evaluate(model, loader)
+
+#: good 104 a dict that the model fills in each call
+net, endpoints = build()
+optimizer = torch.optim.SGD(net.parameters())
+for x, y in loader:
+    endpoints = net(x, endpoints)
+    loss = criterion(endpoints["logits"], y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+#: good 202 its arguments are of this epoch
+for epoch in range(9):
+    plan = choose(epoch)
+    rows = DataLoader(dataset, batch_size=8, num_workers=len(plan["cores"]))
+    for x, y in rows:
+        loss = criterion(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+#: good 104 what a model of another file does with its argument is not known
+from elsewhere import build
+net = build()
+optimizer = torch.optim.SGD(net.parameters())
+board = None
+for x, y in loader:
+    out, board = net(x, board)
+    loss = criterion(out, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+#: bad 104 its name says that it is a state
+from elsewhere import build
+net = build()
+optimizer = torch.optim.SGD(net.parameters())
+hidden = None
+for x, y in loader:
+    out, hidden = net(x, hidden)  # PLM104
+    loss = criterion(out, y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+
+#: good 801 a model that knows the loss may clear its gradients, too
+def train(batches, model, optim_a):
+    for x, y in batches:
+        loss = model(x, y)
+        loss.backward()
+        optim_a.step()
+
+#: bad 403 kept once as a copy, once not
+best = copy.deepcopy(model.state_dict())
+best_score = 0
+for epoch in range(9):
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    score = measure(model)
+    if score > best_score:
+        best_score = score
+        best = model.state_dict()  # PLM403
+model.load_state_dict(best)
+
+#: bad 110 what comes out is only counted
+correct = 0
+for x, y in loader:
+    out = model(x)  # PLM110
+    correct += (out.argmax(1) == y).sum().item()
+
+#: bad 701 an element of one of several loaders
+def train(dataloaders, model):
+    for x, y in dataloaders["train"]:
+        x.to(device)  # PLM701
+        print(model(x))
+
+#: bad 102 the loss itself, that went backward
+total = 0
+for x, y in loader:
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    total += loss  # PLM102
+
+#: good 102 a part of it may have no graph
+total = 0
+for x, y in loader:
+    loss, part = measure(model(x), y)
+    (loss + part).backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    total += part

@@ -78,7 +78,7 @@ def state_dict_alias(ctx: Context) -> None:
         trace = ctx.trace(event)
         if any(e.kind == "call" and e.receiver == target and e.attr in ("update", "pop", "setdefault") or e.kind == "store" and e.name == target for e in trace.events):
             continue
-        if any(e.kind == "bind" and e.name == target and _copies(e.source) for e in trace.events):
+        if any(e.kind == "bind" and e.name == target and _copies(e.source) and target in names_in(e.source) for e in trace.events):
             continue
         best = _best_under_comparison(ctx, event, target)
         backup = _restored(ctx, event, target, trace)

@@ -5,7 +5,7 @@ import ast
 import re
 
 from .. import names, values
-from ..context import HIGH, MEDIUM, Context, checks, constant, in_place, names_in
+from ..context import HIGH, LOW, MEDIUM, Context, checks, constant, in_place, names_in, pick
 from ..finding import Edit
 from ..symbols import Class, dotted
 from ..trace import Event, Loop, Trace, apart
@@ -90,7 +90,7 @@ def accumulated(ctx: Context) -> None:
             if trains and (in_fed or _came_with(trace, loop, own, fed)) and not retained:
                 if scalar:
                     ctx.report("PLM102", event.stmt, f"{event.name} keeps one small tensor and its graph nodes a step; .item() keeps a number",
-                               edits=[edit], safe=True, evidence=[f"the backward pass of the same iteration frees what {text} saved"])
+                               confidence=HIGH if _goes_backward(ctx, trace, loop, added) else LOW, edits=[edit], safe=True, evidence=[f"the backward pass of the same iteration frees what {text} saved"])
                 else:
                     ctx.report("PLM102", event.stmt, f"{event.name} keeps graph nodes of every iteration; .detach() keeps the sum alone",
                                confidence=MEDIUM, edits=[edit], safe=False)
@@ -100,6 +100,12 @@ def accumulated(ctx: Context) -> None:
             ctx.report("PLM101", event.stmt, f"{event.name} keeps the graph of every iteration: no backward pass frees it",
                        confidence=HIGH if value.strong else MEDIUM, edits=[edit], safe=scalar,
                        evidence=[f"line {loop.node.lineno}: the loop; nothing in it goes backward from {text}"])
+
+
+def _goes_backward(ctx: Context, trace: Trace, loop: Loop, node: ast.expr) -> bool:
+    """Is it the very name that goes backward in the loop?  Then it has a graph for certain."""
+    return isinstance(node, ast.Name) and any(e.receiver == node.id or any(dotted(part) == node.id for part in (*e.call.args, *(
+        a for n in pick(e.call.func, ast.Call) for a in n.args))) for e in trace.inside(loop) if ctx.program.is_backward(e))  # type: ignore[attr-defined]
 
 
 def _came_with(trace: Trace, loop: Loop, own: set[str], fed: set[str]) -> bool:
@@ -158,7 +164,7 @@ def _contained(ctx: Context, event: Event, container: str, what: ast.expr, value
     if trains and (in_fed or _came_with(trace, loop, own, fed)) and not grad_fn:
         if value.scalar or _scalar_text(what):
             ctx.report("PLM102", event.stmt, f"{container} keeps one small tensor and its graph nodes a step; .item() keeps a number",
-                       edits=[source.after(what, ".item()")] if wrapped else [], safe=True,
+                       confidence=HIGH if _goes_backward(ctx, trace, loop, what) else LOW, edits=[source.after(what, ".item()")] if wrapped else [], safe=True,
                        evidence=[f"the backward pass of the same iteration frees what {text} saved"])
         elif value.device != "cpu" and value.kind == values.TENSOR:
             ctx.report("PLM102", event.stmt, f"{container} keeps every batch's {text} on the GPU", severity="warning", confidence=MEDIUM,
@@ -263,8 +269,19 @@ def carried(ctx: Context) -> None:
                         continue
                     if any(e.kind == "bind" and e.name == name and e.value is not None and e.value.kind == values.BATCH for e in inside):
                         continue
+                    if _record(trace, name):
+                        continue
                     told.add(name)
                     _tell_carried(ctx, event, loop, name, inside)
+
+
+_STATE = re.compile(r"(^|_|\.)(h|c|hx|cx|hc|h_?\d|c_?\d|h_?[nt]|c_?[nt]|rnn\w*|lstm\w*|hid\w*|states?|mems?|memory|memories|past\w*|cells?|carry|cache|kv\w*)(_|$)", re.IGNORECASE)
+
+
+def _record(trace: Trace, name: str) -> bool:
+    """Is it read by a word, `endpoints["emb"]`?  Then it is a dict that the model fills anew, no state of a recurrence."""
+    return any(isinstance(n, ast.Subscript) and isinstance(n.ctx, ast.Load) and dotted(n.value) == name and isinstance(constant(n.slice), str)
+               for n in ast.walk(trace.function.node))
 
 
 def _stepped_inside(ctx: Context, event: Event, loop: Loop, trace: Trace) -> bool:
@@ -282,7 +299,9 @@ def _tell_carried(ctx: Context, event: Event, loop: Loop, name: str, inside: lis
     if born and constant(born[-1].source) is None:
         line = f"{name} = None if {name} is None else {line.partition(' = ')[2]}"
     first = loop.node.body[0]
-    ctx.report("PLM104", event.stmt, title, confidence=HIGH if event.of is not None and event.of.strong else MEDIUM,
+    # What a model of another file gives back for its argument is not known; a name may say that it is a state.
+    seen = event.of is not None and (event.of.cls is not None or event.of.qual.startswith("torch.nn."))
+    ctx.report("PLM104", event.stmt, title, confidence=LOW if not seen and not _STATE.search(name) else HIGH if event.of is not None and event.of.strong else MEDIUM,
                evidence=[f"line {loop.node.lineno}: the loop; {name} is argument and result of the model in it, and is never detached"] +
                [f"line {e.node.lineno}: backward(retain_graph=True)" for e in retained[:1]],
                edits=[ctx.program.source.line_before(first, line)])
@@ -480,7 +499,7 @@ def _evaluation(ctx: Context, trace: Trace, loop: Loop) -> None:
     quiet = any(e.kind == "call" and e.attr == "eval" and e.index < loop.end for e in trace.events)
     node = loop.node
     over = ctx.program.source.segment(node.iter) if isinstance(node, (ast.For, ast.AsyncFor)) else ""
-    if not quiet and not names.EVALUATION.search(function.name) and not re.search(r"(val|valid|validation|test|eval)_?(data)?_?(loader|dl)", over):
+    if not quiet and not names.EVALUATION.search(function.name) and not re.search(r"(val|valid|validation|test|eval)_?(data)?_?(loader|dl)", over) and not _counts_hits(inside):
         return
     cls = function.cls
     if cls is not None and cls.module and not cls.lightning and not (quiet and names.EVALUATION.search(function.name)) or function.name in (
@@ -502,6 +521,12 @@ def _evaluation(ctx: Context, trace: Trace, loop: Loop) -> None:
                confidence=HIGH if strong else MEDIUM, edits=edits,
                evidence=[f"line {loop.node.lineno}: the loop calls {ctx.program.source.segment(event.call.func)}() and never goes backward; no torch.no_grad() around it"],
                fix=["torch.inference_mode(), or torch.no_grad() where what comes out is trained on later: tensors of inference mode cannot be"] if trace.return_nodes else [])
+
+
+def _counts_hits(inside: list[Event]) -> bool:
+    """`correct += (predicted == labels).sum()`: what comes out is only counted."""
+    return any(e.kind == "augment" and re.search(r"(^|_)(correct|hits|accuracy|acc)(_|$)", e.name) and any(
+        isinstance(n, ast.Compare) or isinstance(n, ast.Attribute) and n.attr == "eq" for n in ast.walk(e.stmt)) for e in inside)
 
 
 def _own_gradients(ctx: Context, trace: Trace, inside: list[Event], loop: Loop) -> bool:

@@ -40,9 +40,15 @@ def zero_grad_missing(ctx: Context) -> None:
             around = ctx.steps(trace)
             strong = steps[0].of is not None and steps[0].of.strong
             ctx.report("PLM801", steps[0].node, "gradients of all former steps are added up: zero_grad() is missing", 
-                       confidence=HIGH if strong else LOW if ctx.program.symbols.star else MEDIUM,  # a star: its names, and their zero_grad(), are not seen
+                       confidence=HIGH if strong else LOW if _own_loss(ctx, backward[0], inside) else MEDIUM,
                        evidence=[f"line {backward[0].node.lineno}: the backward pass; nothing in the loop of line {loop.node.lineno} clears its gradients"],
                        fix=[f"{steps[0].receiver}.zero_grad() behind the step"])
+
+
+def _own_loss(ctx: Context, backward: Event, inside: list[Event]) -> bool:
+    """`loss = model(x, y)`: a model that knows the loss may clear its gradients, too."""
+    roots = ctx.roots_of_backward(backward)
+    return any(e.kind == "bind" and e.name in roots and any(c.stmt is e.stmt and c.node is e.source and ctx.program.is_model_call(c) for c in inside) for e in inside)
 
 
 def _zero_somewhere(ctx: Context, trace: Trace, loop: Loop) -> bool:

@@ -75,7 +75,7 @@ def loader_every_epoch(ctx: Context) -> None:
         if dataset is None or not isinstance(dataset, (ast.Name, ast.Attribute, ast.Subscript)) or event.open_ended:
             continue
         bound = {e.name for e in trace.inside(loop) if e.kind in ("bind", "augment")}
-        if names_in(dataset) & bound or any(names_in(k.value) & bound for k in event.call.keywords):
+        if names_in(dataset) & bound or any(names_in(k.value, cut=False) & bound for k in event.call.keywords):
             continue
         if re.search(r"fold|split|task|stage|round|client|cycle", ast.unparse(loop.node.target) if isinstance(loop.node, ast.For) else ""):
             continue
@@ -102,8 +102,8 @@ def gpu_in_dataset(ctx: Context) -> None:
             if not dataset and not where.startswith("cuda") and (event.attr != "to" or where not in ("device", "DEVICE") or _own_name(trace, where)):
                 continue  # a collate function may be given its data's device
             if where and where != "cpu" and "cpu" not in where and event.attr not in ("from_pretrained",) and "." not in where.replace("self.", ""):
-                ctx.report("PLM203", event.node, "CUDA cannot be initialised again in a forked worker; and it is one copy a sample instead of one a batch" if workers
-                           else "one copy a sample instead of one a batch, and with num_workers > 0 it fails in the worker",
+                ctx.report("PLM203", event.node, ("CUDA cannot be initialised again in a forked worker" if workers else "with num_workers > 0 it fails in the worker") +
+                           ("; and it is one copy a sample instead of one a batch" if dataset else ""),
                            severity="error" if workers else "warning", confidence=HIGH if where.startswith("cuda") else MEDIUM,
                            evidence=[f"{function.path} runs in the loader's workers"])
                 break
