@@ -901,15 +901,37 @@ static void look_before(struct series_monitor *m, uint32_t series, double step, 
 
 /*
  * The validation loss has a minimum behind which it rises by 2 % and more than noise explains, while the training
- * loss falls: either the last three evaluations are clearly over the minimum, or a line through all behind it
- * rises by 3.5 of its standard errors.  Few evaluations say little, so they have to say it clearly.
+ * loss does not rise with it.  It is a sequential test of a generalised likelihood ratio (Willsky and Jones 1976; of
+ * Page's kind): at each evaluation a line is fitted to each stretch that ends with it, and the slope with the most
+ * standard errors counts, if the stretch begins where the loss was lowest.  The more evaluations, the more chances for
+ * noise: what is asked for grows with their number.  docs/curves.md shows what other thresholds cost.
  */
 #define RISE_LEAST 0.02
-#define RISE_ERRORS 3.5
-#define SLOPE_ERRORS 3.5
-#define TAIL_TIMES 1.5  /* the noise of few values is not well known */
-#define FALL_LEAST 0.01 /* of the training loss: it goes on falling */
+#ifndef RISE_ERRORS
+#define RISE_ERRORS 2.5 /* of eight evaluations */
+#endif
+#define RISE_ERRORS_DOUBLED 0.6 /* more each time that there are twice as many */
+#define RISE_ERRORS_FEWER 0.3   /* more for each evaluation that eight lack */
+#define RISE_ERRORS_TWO 5.0     /* where only two evaluations are over the lowest */
+#define RISE_BEGINS 0.2         /* standard deviations that it may begin over the lowest one */
+#define RISE_KEPT 0.7           /* of the rise: what falls below this was none */
+#define RISE_FEW 6              /* evaluations; of fewer the noise is not known at all */
+#define TAIL_TIMES 1.5          /* the noise of few values is not well known */
+#define FALL_LEAST 0.01         /* of the training loss: it goes on falling */
 #define RISE_SHARED 0.4 /* of the rise: where the training loss rises by more, both diverge */
+
+/*
+ * What is known of the noise of evaluations before there are enough of them: half of what the training loss varies by
+ * from log to log (an evaluation is a mean over many more samples), at most 1.5 %; it counts as six of them.
+ */
+#define PRIOR_OF_TRAIN 0.5
+#define PRIOR_MOST 0.015
+#define PRIOR_LEAST 0.002
+#define PRIOR_COUNTS 6.0
+#define BENDS_LAST 24   /* second differences before the stretch that tell of the noise */
+#define BENDS_COUNT 0.5 /* each of them, as they share values */
+#define BENDS_FEW 6     /* of fewer, the steep beginning may be more than the noise */
+#define BENDS_OF_PRIOR 0.8
 
 struct evaluations {
 	double y[SERIES_CELLS + 1], t[SERIES_CELLS + 1], step[SERIES_CELLS + 1];
@@ -993,67 +1015,163 @@ static double trained(const struct evaluations *e)
 	return (then - now) / fabs(then);
 }
 
-/* How sure it is that the last evaluations are over the minimum; 0: not. */
-static double risen(const struct evaluations *e, double *rise)
+/* What the training loss varies by from log to log, of itself, its slow changes left out; NaN: not known. */
+static double noise_of_train(const struct series_watch *train)
 {
-	size_t after = e->n - 1 - e->best, k = after < 3 ? after : 3;
-	const double *late = e->y + e->best + 1;
-	double t = 0, errors, b;
-	bool climbs = true;
+	double tie;
 
+	if (!train || train->negative || train->finite < 8 || !(train->change[0] > 0))
+		return NAN;
+	tie = fmin(fmax(train->change[1] / train->change[0] - 1, 0), 0.9);
+	return sqrt(train->change[0] / (2 * (1 - tie)));
+}
+
+/* A line through the evaluations from `from` to the last. */
+struct stretch {
+	size_t from;
+	double start, rise, errors; /* of the loss at the minimum; of the rise's standard errors */
+};
+
+/* The standard deviation of evaluations: of what the line leaves, of what was before it, and what was known before. */
+static double noise_about(const struct evaluations *e, size_t from, double rest, double prior)
+{
+	size_t behind = e->n - from, first = from > BENDS_LAST + 1 ? from - BENDS_LAST - 1 : 0;
+	size_t bends = from - first > 2 ? from - first - 2 : 0;
+	double squares = PRIOR_COUNTS * prior * prior + rest;
+	double count = PRIOR_COUNTS + (double)(behind - 2), sigma;
+
+	if (bends) {
+		double d[BENDS_LAST] = { 0 };
+
+		for (size_t i = 0; i < bends; i++)
+			d[i] = fabs(e->y[first + i + 2] - 2 * e->y[first + i + 1] +
+				    e->y[first + i]);
+		sigma = MAD_TO_SIGMA * series_median(d, bends) / (sqrt(6) * e->scale);
+		if (bends < BENDS_FEW)
+			sigma = fmin(sigma, BENDS_OF_PRIOR * prior);
+		squares += BENDS_COUNT * (double)bends * sigma * sigma;
+		count += BENDS_COUNT * (double)bends;
+	}
+	return sqrt(squares / count);
+}
+
+static struct stretch fit_stretch(const struct evaluations *e, size_t from, double prior,
+				  double lowest)
+{
+	size_t n = e->n - from;
+	double middle = mean(e->y + from, n), half = (double)(n - 1) / 2, t, rest = 0, sigma, b;
+	double xx = (double)n * ((double)n * (double)n - 1) / 12;
+	struct stretch s = { .from = from };
+
+	b = slope(e->y + from, n, 0, &t);
+	for (size_t i = 0; i < n; i++) {
+		double left = (e->y[from + i] - middle - b * ((double)i - half)) / e->scale;
+
+		rest += left * left;
+	}
+	sigma = noise_about(e, from, rest, prior);
+	s.start = middle - b * half;
+	s.rise = b * (double)(n - 1);
+	if (s.rise >= RISE_LEAST * e->scale && s.start <= lowest + RISE_BEGINS * sigma * e->scale)
+		s.errors = b * sqrt(xx) / (sigma * e->scale);
+	return s;
+}
+
+/* By how many standard errors a rise has to be seen behind `n` evaluations, `behind` of them over the lowest. */
+static double errors_asked(size_t n, size_t behind)
+{
+	double most = RISE_ERRORS + (n < 8 ? RISE_ERRORS_FEWER * (double)(8 - n)
+					   : RISE_ERRORS_DOUBLED * log2((double)n / 8));
+
+	return behind < 3 ? fmax(RISE_ERRORS_TWO, most) : most;
+}
+
+/* How sure it is that the last evaluations are over the minimum; 0: not. */
+static double risen(const struct evaluations *e, double train_noise, struct stretch *out)
+{
+	double prior =
+		fmin(isnan(train_noise) ? INFINITY : PRIOR_OF_TRAIN * train_noise, PRIOR_MOST);
+	double lowest[SERIES_CELLS + 1], most = 0;
+	size_t after = e->n - 1 - e->best;
+
+	*out = (struct stretch){ .from = e->best, .start = e->base };
 	if (after < 2)
 		return 0;
-	*rise = (mean(e->y + e->n - k, k) - e->base) / e->scale;
-	for (size_t i = e->n - k; i < e->n; i++)
-		climbs &= e->y[i] > e->y[i - 1];
-	if (after < 3 || e->n < 6)
-		return climbs && *rise >= (after < 3 ? 0.08 : 0.04) ? fmin(0.85, 0.6 + *rise) : 0;
-	if (*rise < RISE_LEAST)
-		return 0;
-	errors = *rise * e->scale / (e->sigma * sqrt(2.0 / 3));
-	if (errors > RISE_ERRORS)
-		return fmin(0.98, 0.7 + 0.02 * errors);
-	if (after < 5)
-		return 0;
-	b = slope(late, after, 0.5 * e->sigma, &t);
-	return t > SLOPE_ERRORS && b * (double)after / e->scale > RISE_LEAST
-		       ? fmin(0.95, 0.6 + 0.04 * t)
-		       : 0;
+	if (e->n < RISE_FEW) {
+		bool climbs = e->y[e->n - 1] > e->y[e->n - 2] && e->y[e->n - 2] > e->y[e->n - 3] &&
+			      (after < 3 || e->y[e->n - 3] > e->y[e->n - 4]);
+
+		out->rise = mean(e->y + e->n - (after < 3 ? 2 : 3), after < 3 ? 2 : 3) - e->base;
+		most = out->rise / e->scale;
+		return climbs && most >= (after < 3 ? 0.08 : 0.04) ? fmin(0.85, 0.6 + most) : 0;
+	}
+	prior = fmax(prior, PRIOR_LEAST);
+	lowest[0] = INFINITY;
+	for (size_t i = 1; i < e->n; i++)
+		lowest[i] = fmin(lowest[i - 1], e->y[i - 1]);
+	for (size_t behind = 2; behind < e->n; behind += behind < 16 ? 1 : behind / 4) {
+		size_t from = e->n - 1 - behind;
+		struct stretch s = fit_stretch(e, from, prior, lowest[from]);
+		double over = s.errors / errors_asked(e->n, behind);
+
+		if (over > most) {
+			most = over;
+			*out = s;
+		}
+	}
+	return most > 1 ? fmin(0.98, 0.45 + 0.08 * out->errors) : 0;
 }
 
 enum { OVERFIT_BOTH, OVERFIT_NO_TRAIN, OVERFIT_GAP };
+
+/* The evaluations since it was said, the last three of them, are not over most of the rise: it was noise, or it is over. */
+static bool come_back(const struct evaluations *e, const struct series_finding *f)
+{
+	size_t k = 0;
+
+	while (k < 3 && k < e->n && e->step[e->n - 1 - k] > f->detected)
+		k++;
+	return k && mean(e->y + e->n - k, k) < f->number[6];
+}
+
+/* Without a training loss that falls, it may be anything that rises. */
+static double sure_of_overfit(double sure, double fell)
+{
+	return isnan(fell) ? fmin(sure, 0.6) : fell < FALL_LEAST ? fmin(sure, 0.75) : sure;
+}
 
 static void look_overfit(struct series_monitor *m, uint32_t series, double step, double value)
 {
 	struct series_watch *w = &m->watches.at[series];
 	struct series_finding *f = series_open(m, PLIM_CURVES_OVERFIT, series);
 	struct evaluations e;
-	double sure, rise = 0, fell;
+	struct stretch s;
+	double sure, fell;
 
 	if (!isfinite(value) || (w->history.stride > 1 && w->history.open.n))
 		return;
 	gather(m, w, step, value, &e);
 	if (e.n < 3)
 		return;
+	sure = risen(&e, noise_of_train(w->pair == SERIES_NONE ? NULL : &m->watches.at[w->pair]),
+		     &s);
+	fell = trained(&e);
 	if (f) {
 		f->number[0] = value;
 		f->number[2] = step;
-		if (value < f->number[1] - 0.5 * e.sigma) {
+		f->confidence = fmax(f->confidence, sure_of_overfit(sure, fell));
+		if (value < f->number[1] - 0.5 * e.sigma || come_back(&e, f)) {
 			f->severity = PLIM_SEVERITY_INFO;
 			series_end(m, PLIM_CURVES_OVERFIT, series, step);
 		}
 		return;
 	}
-	sure = risen(&e, &rise);
-	fell = trained(&e);
-	if (sure <= 0 || fell < -RISE_SHARED * rise)
+	if (sure <= 0 || fell < -RISE_SHARED * s.rise / e.scale)
 		return;
-	if (isnan(fell) || fell < FALL_LEAST)
-		sure = fmin(sure, isnan(fell) ? 0.6 : 0.75);
 	f = series_raise(m, PLIM_CURVES_OVERFIT, series, e.step[e.best], step);
 	if (!f)
 		return;
-	f->confidence = sure;
+	f->confidence = sure_of_overfit(sure, fell);
 	f->kind = isnan(fell) ? OVERFIT_NO_TRAIN : fell < FALL_LEAST ? OVERFIT_GAP : OVERFIT_BOTH;
 	f->number[0] = value;
 	f->number[1] = e.y[e.best];
@@ -1061,6 +1179,7 @@ static void look_overfit(struct series_monitor *m, uint32_t series, double step,
 	f->number[3] = (double)(e.n - 1 - e.best) * w->history.stride;
 	f->number[4] = e.t[e.best];
 	f->number[5] = e.t[e.n - 1];
+	f->number[6] = s.start + RISE_KEPT * s.rise;
 	f->other = w->pair;
 }
 
@@ -1466,9 +1585,11 @@ const struct series_detector series_detectors[] = {
 	  "norms over three times the median and 6 spreads in the five logs before a spike or NaN",
 	  "PaLM section 5.1" },
 	{ BIT(VAL_LOSS), look_overfit, "overfit",
-	  "behind its minimum the validation loss rises by 2 % and 3.5 standard errors, or along a "
-	  "line, and the training loss does not rise with it",
-	  "Prechelt, Early Stopping - But When? (1998); trend instead of strips" },
+	  "behind its minimum the validation loss rises by 2 % along a line with 2.5 standard "
+	  "errors "
+	  "(more of many evaluations), and the training loss does not rise with it",
+	  "generalised likelihood ratio (Willsky and Jones 1976); Prechelt, Early Stopping - But "
+	  "When? (1998)" },
 	{ BIT(VAL_LOSS), look_ratio, "collapse",
 	  "validation loss over twice training loss, twice the ratio at the best evaluation, and a "
 	  "tenth worse than it",

@@ -17,7 +17,7 @@
 #define SERIES_RING 64     /* last finite values of a series */
 #define SERIES_CELLS 128   /* of a series' whole history */
 #define SERIES_FINDINGS 64 /* of a run, of one id at most a quarter */
-#define SERIES_NUMBERS 6   /* that a finding's sentences are made of */
+#define SERIES_NUMBERS 7   /* that a finding's sentences are made of */
 #define SERIES_LINES 5     /* sentences of evidence, and of fixes */
 
 /* ---- names ---- */

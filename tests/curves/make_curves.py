@@ -2,6 +2,9 @@
 
     make(kind, seed, snr) -> (rows, onset): rows as a trainer logs them, the onset as a step (None: healthy)
 
+Two kinds are sound: "healthy", and "level", whose validation loss stays where it is from a third of the run on while the
+training loss falls, so that nothing but noise tells it from one that turns.
+
 The noise of a loss is a factor exp(s x), s from 0.01 to 0.2, x normal, with autocorrelation 0, 0.5 or 0.8 or with
 Student's t of 5 degrees.  `snr` is the height of a fault over the noise of single values: for a spike the height of
 its tip (it lasts 8 to 20 logs if it is below 10), for divergence of the new level, for overfitting the rise within three
@@ -71,7 +74,7 @@ def make(kind, seed, snr=3.0):
         sigma = rng.uniform(0.01, 0.03)
     every = rng.choice((1, 10, 25, 100))
     evals = rng.choice((8, 12, 20, 40)) if n >= 40 else rng.choice((3, 5, 8))
-    if kind in ("overfit", "collapse"):
+    if kind in ("overfit", "collapse", "level"):
         evals = max(evals, 8)
     eval_every = max(1, n // evals)
     losses, rates = base_curve(shape, n, rng)
@@ -136,10 +139,10 @@ def make(kind, seed, snr=3.0):
         rows.append(row)
         if (i + 1) % eval_every == 0 and shape != "signed":
             value = losses[i] * gap
-            if kind in ("overfit", "collapse") and evaluation > turn:
+            if kind in ("overfit", "collapse", "level") and evaluation > turn:
                 along = (evaluation - turn) / max(1, evals - 1 - turn)
                 low = losses[min(n - 1, (turn + 1) * eval_every - 1)] * gap
-                value = low * math.exp(rise * (evaluation - turn))
+                value = low * math.exp(rise * (evaluation - turn) * (kind != "level"))
                 if kind == "collapse":
                     value = low * (1 + 3 * along)
             if kind in ("overfit", "collapse") and evaluation == turn:

@@ -605,18 +605,51 @@ static int remove_file(void **state)
 	return unlink(path);
 }
 
+/*
+ * A turn was said after four evaluations, as its rise was held against the last three alone; and what noise had begun
+ * stayed a warning, though the loss came back to where it was.
+ */
+static void test_turn(void **state)
+{
+	static const double wobble[] = { 0.004, -0.003, 0.001, -0.004, 0.002, 0.003, -0.002 };
+	const struct series_finding *x;
+	struct fed f;
+
+	(void)state;
+	for (int comes_back = 0; comes_back < 2; comes_back++) {
+		begin(&f);
+		for (int i = 1; i <= 240; i++) {
+			int evaluation = i / 10, over = evaluation - 12;
+			double up = over <= 0 ? -0.03 * over : 0.015 * over;
+
+			feed(&f, "loss", i,
+			     3 * exp(-0.005 * i) * exp(0.02 * wobble[i % 7] / 0.004));
+			if (comes_back && over > 4)
+				up = 0;
+			if (i % 10 == 0)
+				feed(&f, "val_loss", i, 2 * exp(up + wobble[evaluation % 7]));
+		}
+		x = find(&f, PLIM_CURVES_OVERFIT);
+		assert_true(x && x->detected > 120 && x->detected <= 150);
+		assert_int_equal(x->severity,
+				 comes_back ? PLIM_SEVERITY_INFO : PLIM_SEVERITY_WARNING);
+		assert_true(comes_back ? x->end <= 200 : isnan(x->end) && x->confidence > 0.9);
+		end(&f);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_crc32c),        cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_names),         cmocka_unit_test(test_median),
-		cmocka_unit_test(test_history),       cmocka_unit_test(test_healthy),
-		cmocka_unit_test(test_not_finite),    cmocka_unit_test(test_bump),
-		cmocka_unit_test(test_new_level),     cmocka_unit_test(test_restart),
-		cmocka_unit_test(test_overfit),       cmocka_unit_test(test_others),
-		cmocka_unit_test(test_saved),         cmocka_unit_test(test_resumed),
-		cmocka_unit_test(test_events),        cmocka_unit_test(test_damaged_text),
-		cmocka_unit_test(test_out_of_memory),
+		cmocka_unit_test(test_crc32c),       cmocka_unit_test(test_numbers),
+		cmocka_unit_test(test_names),        cmocka_unit_test(test_median),
+		cmocka_unit_test(test_history),      cmocka_unit_test(test_healthy),
+		cmocka_unit_test(test_not_finite),   cmocka_unit_test(test_bump),
+		cmocka_unit_test(test_new_level),    cmocka_unit_test(test_restart),
+		cmocka_unit_test(test_overfit),      cmocka_unit_test(test_turn),
+		cmocka_unit_test(test_others),       cmocka_unit_test(test_saved),
+		cmocka_unit_test(test_resumed),      cmocka_unit_test(test_events),
+		cmocka_unit_test(test_damaged_text), cmocka_unit_test(test_out_of_memory),
 	};
 
 	return cmocka_run_group_tests(tests, make_file, remove_file);
