@@ -121,10 +121,12 @@ static bool match_from(const struct pattern *p, size_t i, const char *at, const 
 static bool matches(const struct pattern *p, const char *line, size_t n, struct match *m)
 {
 	const struct token *first = &p->at[0];
+	bool any = first->kind != TOKEN_TEXT;
+	char small = any ? 0 : (char)tolower((unsigned char)first->at[0]);
+	char large = any ? 0 : (char)toupper((unsigned char)first->at[0]);
 
 	for (size_t i = 0; i < n; i++) {
-		if (first->kind == TOKEN_TEXT &&
-		    tolower((unsigned char)line[i]) != tolower((unsigned char)first->at[0]))
+		if (!any && line[i] != small && line[i] != large)
 			continue;
 		m->n = 0;
 		if (match_from(p, 0, line + i, line + n, m))
@@ -211,8 +213,18 @@ void series_patterns_free(struct series_patterns *p)
 
 /* ---- numbers with the words before them ---- */
 
+/* What the words before a number tell; a log has the same ones in each line. */
+struct told {
+	size_t skip, n; /* of the words: which of them are the name */
+	bool kept, known;
+};
+
+#define TOLD_MOST 4096 /* different words that are remembered */
+
 struct line_reading {
 	struct series_run *run;
+	struct intern words; /* id: index into told */
+	VEC(struct told) told;
 	struct plim_err *err;
 	enum plim_status status;
 	double epoch; /* of a line "Epoch 3/10", for the lines that follow */
@@ -293,17 +305,46 @@ static const char *telling(const char *name, size_t *n)
 	return name;
 }
 
-static void put(struct line_reading *g, const char *name, size_t n, double value)
+static struct told tell(const char *words, size_t n)
 {
-	struct series_name says = series_name_of(name, n);
+	size_t named = n;
+	const char *name = telling(words, &named);
+	enum plim_role role = series_name_of(name, named).role;
+
+	return (struct told){ .skip = (size_t)(name - words),
+			      .n = named,
+			      .kept = role != PLIM_ROLE_OTHER || series_is_step(name, named) ||
+				      series_is_epoch(name, named),
+			      .known = role != PLIM_ROLE_OTHER && role != PLIM_ROLE_MEMORY &&
+				       role != PLIM_ROLE_LEARNING_RATE };
+}
+
+/* The same from what was told before. */
+static struct told told_of(struct line_reading *g, const char *words, size_t n)
+{
+	uint32_t id = intern_find(&g->words, words, n);
+	struct told t;
+
+	if (id != INTERN_NONE)
+		return g->told.at[id];
+	t = tell(words, n);
+	if (g->told.n < TOLD_MOST)
+		g->status = vec_push(g->run->mem, &g->told, t, g->err);
+	if (!g->status && g->told.n > g->words.n)
+		g->status = intern_add(&g->words, words, n, &id, g->err);
+	return t;
+}
+
+static void put(struct line_reading *g, const char *words, size_t n, double value)
+{
+	struct told t;
 
 	if (g->status)
 		return;
-	g->known += says.role != PLIM_ROLE_OTHER &&
-		    !(says.role == PLIM_ROLE_MEMORY || says.role == PLIM_ROLE_LEARNING_RATE);
-	if (says.role == PLIM_ROLE_OTHER && !series_is_step(name, n) && !series_is_epoch(name, n))
-		return;
-	g->status = series_row_put(g->run, name, n, value, g->err);
+	t = told_of(g, words, n);
+	g->known += t.known;
+	if (!g->status && t.kept)
+		g->status = series_row_put(g->run, words + t.skip, t.n, value, g->err);
 }
 
 /* "100/1000 [00:10<..." of a progress bar. */
@@ -343,10 +384,8 @@ static void take_numbers(struct line_reading *g, const char *line, size_t n)
 		if (p < end && (isalpha((unsigned char)*p) || *p == '_'))
 			continue;
 		named = words_before(line, says, name);
-		if (!named)
-			continue;
-		says = telling(name, &named);
-		put(g, says, named, value);
+		if (named)
+			put(g, name, named, value);
 	}
 }
 
@@ -425,13 +464,14 @@ static void take_line(struct line_reading *g, const char *line, size_t n)
 
 enum plim_status series_read_text(struct series_input *in, struct plim_err *err)
 {
-	struct line_reading g = { in->run, err, PLIM_OK, in->file->clock, 0 };
+	struct line_reading g = { .run = in->run, .err = err, .epoch = in->file->clock };
 	struct source *s = in->source;
 	const uint8_t *p = s->p;
 	const char *line;
 	size_t n;
 	enum plim_status st = PLIM_OK;
 
+	intern_init(&g.words, in->run->mem);
 	while (!g.status && series_line(s, &p, &line, &n, false, &st, err)) {
 		/* A progress bar is drawn again and again on one line. */
 		while (n) {
@@ -445,5 +485,7 @@ enum plim_status series_read_text(struct series_input *in, struct plim_err *err)
 		in->file->offset = source_offset(s, p);
 	}
 	in->file->clock = g.epoch;
+	intern_release(&g.words);
+	vec_release(in->run->mem, &g.told);
 	return g.status ? g.status : st;
 }
