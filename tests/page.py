@@ -168,8 +168,6 @@ def compare_totals(name, part, events, segments):
 
 def compare_categories(name, part):
     end = dict(part.device["end"]["categories"] or {})
-    if end:  # the page has no band of its own for what was there before
-        end["unknown"] += end.pop("before_recording")
     rows = part.rows("allocs", ["freed", "block", "rule", "flags"])
     sums = {c["id"]: 0 for c in part.head["categories"]}
     for freed, block, rule, flags in rows:
@@ -179,6 +177,36 @@ def compare_categories(name, part):
         check(sums == end, name, "categories at the end", sums, end)
     phases = part.rows("phases", ["from", "phase"])
     check(all(a[0] < b[0] and a[1] != b[1] for a, b in zip(phases, phases[1:])), name, "phases are runs")
+
+
+def compare_segment_stacks(name, part, events):
+    """Who asked the driver for a segment is who the recording says."""
+    for born, stack in part.rows("segments", ["born", "stack"]):
+        frames = events[born - 1].get("frames", []) if born else []
+        if not any(f["filename"].endswith(".py") or f["filename"].startswith("<") for f in frames):
+            check(not stack, name, "a segment has a stack that nobody recorded")
+            continue
+        want = [(short(f["filename"]), f["name"], f["line"]) for f in frames]
+        if not check(stack and part.stack(stack - 1) == want, name, "who asked for a segment", want[:3]):
+            return
+
+
+def compare_shown(name, part):
+    """The rows that findings are about: as many as the report counts, in order; those of a leak are never freed before
+    its last repetition, and are of the line that it names."""
+    rows = part.rows("allocs", ["born", "freed", "stack"])
+    first = part.columns.get("shown.first", [0] * (len(part.device["findings"]) + 1))
+    shown = part.columns.get("shown.rows", [])
+    check(len(first) == len(part.device["findings"]) + 1 and first[-1] == len(shown), name, "shown")
+    leaks = {leak["finding"]: leak for leak in part.device["leaks"]}
+    for i, finding in enumerate(part.device["findings"]):
+        mine = shown[first[i]:first[i + 1]]
+        check(all(a < b for a, b in zip(mine, mine[1:])), name, finding["id"], "rows are not in order")
+        check(min(len(mine), 4096) == len(finding["allocations"]), name, finding["id"], len(mine), "rows")
+        if i in leaks and mine:
+            last = leaks[i]["last_event"]
+            check(all(not rows[a][1] or rows[a][1] > last for a in mine), name, "a row of a leak is freed")
+            seen["leaked rows"] = seen.get("leaked rows", 0) + len(mine)
 
 
 def compare_segments(name, part, segments):
@@ -264,7 +292,9 @@ def compare(path, snapshot=None):
         compare_totals(name, part, events, segments)
         compare_categories(name, part)
         compare_segments(name, part, segments)
+        compare_segment_stacks(name, part, events)
         compare_place(name, part)
+        compare_shown(name, part)
         compare_owners(name, part)
         compare_times(name, part, events)
     return snapshot

@@ -35,6 +35,8 @@ static void show_finding(const struct finding *f, struct page_show *show)
 {
 	show->stack = f->stack;
 	show->frame = f->frame;
+	show->allocs = f->about.at;
+	show->alloc_count = f->about.n;
 	if (f->leak.repetitions) {
 		show->event = show->last_event = f->leak.last_event;
 		show->first_event = f->leak.first_event;

@@ -93,6 +93,22 @@ enum plim_status names_stack(struct names *x, uint32_t stack, uint32_t *out, str
 
 /* ---- columns ---- */
 
+/* 1 + number of a frame that stacks hold; 0 for none. */
+static uint32_t number_of(const struct names *x, uint32_t frame)
+{
+	return frame == TRACE_NONE ? 0 : x->frame_of[frame];
+}
+
+/* One of the frames of each stack. */
+static enum plim_status pack_chosen(struct names *x, struct planes *c, struct plane_values v,
+				    uint32_t (*choose)(const struct snapshot *t, uint32_t stack),
+				    struct plim_err *err)
+{
+	for (size_t i = 0; i < x->stacks.n; i++)
+		v.at[i] = number_of(x, choose(x->in->tl->snapshot, x->stacks.at[i]));
+	return planes_add(c, v, CODING_PLAIN, NULL, x->stacks.n, err);
+}
+
 static enum plim_status pack_stacks(struct names *x, struct planes *c, uint64_t *v, size_t frames,
 				    struct plim_err *err)
 {
@@ -110,11 +126,12 @@ static enum plim_status pack_stacks(struct names *x, struct planes *c, uint64_t 
 	v[x->stacks.n] = at;
 	st = planes_add(c, (struct plane_values){ "stacks.first", v }, CODING_DELTA, NULL,
 			x->stacks.n + 1, err);
-	for (size_t i = 0; i < x->stacks.n; i++)
-		v[i] = x->frame_of[timeline_user_frame(t, x->stacks.at[i])];
 	if (!st)
-		st = planes_add(c, (struct plane_values){ "stacks.user", v }, CODING_PLAIN, NULL,
-				x->stacks.n, err);
+		st = pack_chosen(x, c, (struct plane_values){ "stacks.user", v },
+				 timeline_user_frame, err);
+	if (!st)
+		st = pack_chosen(x, c, (struct plane_values){ "stacks.code", v },
+				 timeline_code_frame, err);
 	at = 0;
 	for (size_t i = 0; i < x->stacks.n; i++) {
 		uint32_t n;

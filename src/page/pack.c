@@ -19,6 +19,7 @@ struct packing {
 	struct segments segments;
 	struct names names;
 	uint32_t *row;         /* allocations by birth, those from before first */
+	uint32_t *row_of;      /* of each allocation: where it is in `row` */
 	uint32_t *stack;       /* of each allocation: 1 + number, or 0 */
 	uint64_t *v, *other_v; /* values of a column, and of the one that it refers to */
 	size_t room;           /* of both */
@@ -139,6 +140,7 @@ static enum plim_status order_allocs(struct packing *x)
 	for (size_t i = 0; !st && i < n; i++) {
 		uint32_t a = x->row[i], of = x->d->allocs[a].stack;
 
+		x->row_of[a] = (uint32_t)i;
 		of = is_inferred(x, a) ? x->in->categories->stack[a] : of;
 		st = names_stack(&x->names, of, &x->stack[a], x->err);
 		if (alloc_rule(x, a) > x->last_rule)
@@ -212,6 +214,14 @@ static uint64_t segment_stream(const struct packing *x, const struct segment *s)
 	return s->stream;
 }
 
+/* Where the program was when the driver was asked for it. */
+static uint64_t segment_stack(const struct packing *x, const struct segment *s)
+{
+	uint32_t stack = s->born ? x->d->events.stack[s->born - 1] : TRACE_NONE;
+
+	return snapshot_stackless(x->t, stack) ? 0 : x->names.stack_of[stack];
+}
+
 static uint64_t segment_flags(const struct packing *x, const struct segment *s)
 {
 	(void)x;
@@ -230,6 +240,7 @@ static const struct {
 	{ "segments.pool", segment_pool, CODING_PLAIN },
 	{ "segments.stream", segment_stream, CODING_PLAIN },
 	{ "segments.flags", segment_flags, CODING_PLAIN },
+	{ "segments.stack", segment_stack, CODING_PLAIN },
 };
 
 static enum plim_status pack_segments(struct packing *x)
@@ -305,10 +316,53 @@ static enum plim_status pack_times(struct packing *x)
 			  n, x->err);
 }
 
+static size_t count_shown(const struct packing *x)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < x->in->show_count; i++)
+		n += x->in->show[i].alloc_count;
+	return n;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	const uint64_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* The rows that each finding is about, one finding after another. */
+static enum plim_status pack_shown(struct packing *x)
+{
+	enum plim_status st;
+	size_t n = 0, i;
+
+	for (i = 0; i < x->in->show_count; i++) {
+		const struct page_show *s = &x->in->show[i];
+		uint64_t *from = x->v + n;
+
+		x->other_v[i] = n;
+		for (size_t k = 0; k < s->alloc_count; k++)
+			x->v[n++] = x->row_of[s->allocs[k]];
+		sort_items(from, s->alloc_count, sizeof(*from), by_value);
+	}
+	x->other_v[i] = n;
+	if (!n)
+		return PLIM_OK;
+	st = planes_add(&x->columns, (struct plane_values){ "shown.first", x->other_v },
+			CODING_DELTA, NULL, i + 1, x->err);
+	return st ? st
+		  : planes_add(&x->columns, (struct plane_values){ "shown.rows", x->v },
+			       CODING_DELTA, NULL, n, x->err);
+}
+
 static enum plim_status pack_rest(struct packing *x)
 {
 	enum plim_status st = pack_segments(x);
 
+	if (!st)
+		st = pack_shown(x);
 	if (!st)
 		st = pack_phases(x);
 	if (!st)
@@ -343,9 +397,7 @@ static void emit_categories(struct packing *x, struct json_out *j)
 	json_array(j, "categories", JSON_LINES);
 	for (int k = 0; k < TIMELINE_CATEGORIES; k++) {
 		json_object(j, NULL, JSON_LINE);
-		/* the viewer has no colour of its own for what was there before */
-		json_string(j, "id",
-			    timeline_category_names[k == TIMELINE_PRIOR ? TIMELINE_UNKNOWN : k]);
+		json_string(j, "id", timeline_category_names[k]);
 		json_string(j, "name", x->in->category_names[k]);
 		json_object_end(j);
 	}
@@ -506,12 +558,18 @@ static enum plim_status pack_head(struct packing *x, struct page_section *out)
 	return st ? st : step(x);
 }
 
-/* What findings point to is numbered too, behind what allocations do. */
+/* What findings and segments point to is numbered too, behind what allocations do. */
 static enum plim_status name_shown(struct packing *x)
 {
 	enum plim_status st = PLIM_OK;
 	uint32_t number;
 
+	for (size_t i = 0; !st && i < x->segments.rows.n; i++) {
+		uint32_t born = x->segments.rows.at[i].born;
+
+		if (born)
+			st = names_stack(&x->names, x->d->events.stack[born - 1], &number, x->err);
+	}
 	for (size_t i = 0; !st && i < x->in->show_count; i++) {
 		st = names_stack(&x->names, x->in->show[i].stack, &number, x->err);
 		if (!st)
@@ -534,8 +592,11 @@ static enum plim_status begin(struct packing *x)
 	x->room = allocs > TIMES_MOST + 1 ? allocs : TIMES_MOST + 1;
 	x->room = x->segments.rows.n > x->room ? x->segments.rows.n : x->room;
 	x->room = turns > x->room ? turns : x->room;
+	x->room = count_shown(x) > x->room ? count_shown(x) : x->room;
+	x->room = x->in->show_count >= x->room ? x->in->show_count + 1 : x->room;
 	x->row = st ? NULL : mem_new(m, allocs, sizeof(*x->row), x->err);
-	x->stack = x->row ? mem_new(m, allocs, sizeof(*x->stack), x->err) : NULL;
+	x->row_of = x->row ? mem_new(m, allocs, sizeof(*x->row_of), x->err) : NULL;
+	x->stack = x->row_of ? mem_new(m, allocs, sizeof(*x->stack), x->err) : NULL;
 	x->v = x->stack ? mem_new(m, x->room, sizeof(*x->v), x->err) : NULL;
 	x->other_v = x->v ? mem_new(m, x->room, sizeof(*x->other_v), x->err) : NULL;
 	return st ? st : x->other_v ? PLIM_OK : mem_status(x->err);
@@ -546,6 +607,7 @@ static void end(struct packing *x)
 	struct mem *m = x->in->mem;
 
 	mem_free(m, x->row, x->d->alloc_count, sizeof(*x->row));
+	mem_free(m, x->row_of, x->d->alloc_count, sizeof(*x->row_of));
 	mem_free(m, x->stack, x->d->alloc_count, sizeof(*x->stack));
 	mem_free(m, x->v, x->room, sizeof(*x->v));
 	mem_free(m, x->other_v, x->room, sizeof(*x->other_v));

@@ -103,6 +103,8 @@ struct page_place {
 struct page_show {
 	uint32_t event, first_event, last_event;
 	uint32_t stack, frame;
+	const uint32_t *allocs; /* that it is about, alloc_count of them */
+	size_t alloc_count;
 };
 
 /* One device of a recording that was explained.  All is borrowed. */

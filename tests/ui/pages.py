@@ -59,6 +59,9 @@ def recording(title="made.pickle", names=None, scale=1):
     columns.add("stacks.first", [0, 1, 3, 6])
     columns.add("stacks.frames", [0, 1, 2, 3, 1, 2])
     columns.add("stacks.user", [1, 3, 3])
+    columns.add("stacks.code", [1, 3, 3])
+    columns.add("shown.first", [0, 0, 2], delta=True)
+    columns.add("shown.rows", [2, 4], delta=True)  # two of the temporaries
     columns.add("frames.name", [strings.index(name(f[0])) for f in frames])
     columns.add("frames.file", [strings.index(name(f[1])) for f in frames])
     columns.add("frames.line", [f[2] for f in frames])
@@ -138,7 +141,7 @@ def main(folder):
     cut = pack.Columns()
     cut.head, cut.bytes = columns.head, columns.bytes[: len(columns.bytes) // 2]
     (out / "cut.html").write_text(pack.page([(head, cut)]))
-    expected = {"events": head["events"], "death": head["report"]["devices"][0]["oom"][0]["event"], "request": REQUEST, "parameter": GIB, "activation": 512 * MIB, "top": 1.04}
+    expected = {"events": head["events"], "death": head["report"]["devices"][0]["oom"][0]["event"], "request": REQUEST, "parameter": GIB, "activation": 512 * MIB, "top": 1.04, "steps": STEPS}
     (out / "made.json").write_text(json.dumps(expected))
 
 

@@ -44,34 +44,48 @@ async function open(file, options = {}) {
 	return page;
 }
 
+// Until nothing of the page waits for a timer, and what it asked to draw is drawn.
 async function settle(page) {
-	await page.evaluate(
-		() =>
-			new Promise((done) =>
-				setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)), 90),
-			),
-	);
+	const idle = () => (document.documentElement.dataset.waiting ?? "0") === "0";
+	const frames = () => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)));
+	do {
+		await page.waitForFunction(idle);
+		await page.evaluate(frames);
+	} while (!(await page.evaluate(idle)));
 }
 
 async function view(page, pane = 0) {
 	await settle(page);
 	return page.evaluate((n) => {
-		const { from, to, top } = document.querySelectorAll(".timeline")[n].dataset;
-		return { from: Number(from), to: Number(to), top: Number(top) };
+		const { from, to, top, bottom } = document.querySelectorAll(".timeline")[n].dataset;
+		return { from: Number(from), to: Number(to), top: Number(top), bottom: Number(bottom) };
 	}, pane);
 }
 
-const moment = (page, pane = 0) => page.locator(".moment").nth(pane).textContent();
+async function moment(page, pane = 0) {
+	await settle(page);
+	return page.locator(".moment").nth(pane).textContent();
+}
+
+async function text_of(page, selector) {
+	await settle(page);
+	return page.locator(selector).first().textContent();
+}
+
+async function press(page, ...keys) {
+	for (const key of keys) await page.keyboard.press(key);
+	await settle(page);
+}
 
 // Where a moment and a number of bytes are drawn; relative to the picture.
 async function point(page, m, bytes, pane = 0) {
-	const { from, to, top } = await view(page, pane);
+	const { from, to, top, bottom } = await view(page, pane);
 	const box = await page.locator("canvas.over").nth(pane).boundingBox();
 	const strips = 3 * 13; // times, steps, phases
 	const height = box.height - TOP - 20 - strips - 4;
 	return {
 		x: LEFT + ((m - from) / (to - from)) * (box.width - LEFT - RIGHT),
-		y: TOP + height * (1 - bytes / top),
+		y: TOP + height * (1 - (bytes - bottom) / (top - bottom)),
 		box,
 	};
 }
@@ -99,6 +113,19 @@ async function colour(page, name) {
 	return [1, 3, 5].map((at) => parseInt(value.slice(at, at + 2), 16));
 }
 
+// What is looked at, as a reader sees it.
+async function state_of(page) {
+	const { from, to } = await view(page);
+	return JSON.stringify([
+		from,
+		to,
+		await moment(page),
+		await page.locator(".details").textContent(),
+		await page.locator(".choose select").first().inputValue(),
+		await page.locator('[role="tab"][aria-selected="true"]').textContent(),
+	]);
+}
+
 async function click_at(page, m, bytes) {
 	const { x, y, box } = await point(page, m, bytes);
 	await page.mouse.click(box.x + x, box.y + y);
@@ -110,7 +137,8 @@ const GIB = 2 ** 30,
 const tests = {
 	async "says the verdict first"(page) {
 		assert.match(await page.locator("h1").textContent(), /^Died of CAPACITY: 1\.50 GiB was live/);
-		assert.match(await page.locator(".verdict").textContent(), /use a smaller batch/);
+		assert.match(await page.locator(".dock").textContent(), /use a smaller batch/);
+		assert.match(await page.locator(".verdict").textContent(), /2\.00 GiB was asked for/);
 		assert.match(
 			await moment(page),
 			/^At the death: event 62,.* 1\.50 GiB allocated, 3\.00 GiB reserved/,
@@ -181,7 +209,7 @@ const tests = {
 		assert.match(details, /freedevent 10,/);
 		assert.match(details, /below1\.00 GiB parameters, touching/);
 		assert.match(details, /here before512\.00 MiB activations, freed at 4/);
-		await page.keyboard.press("x");
+		await page.keyboard.press("B");
 		assert.match(await moment(page), /event 10,/);
 		await page.keyboard.press("Escape");
 		assert.equal(await page.locator(".details").isVisible(), false);
@@ -202,17 +230,21 @@ const tests = {
 		const written = await page.evaluate(() => window.written);
 		assert.ok(written.includes("time"));
 		assert.ok(
-			written.some((words) => /^\d+\.\d\d s$/.test(words)),
+			written.some((words) => /^\d+\.\d+ s$/.test(words)),
 			written.join("; "),
 		);
 	},
 
-	async "zooms by wheel, drag, keys and buttons; pans; shows all"(page) {
+	async "zooms by wheel with Ctrl, drag, keys and buttons; pans; shows all"(page) {
 		const whole = await view(page);
 		assert.deepEqual([whole.from, whole.to], [0, made.events]);
 		const { x, y, box } = await point(page, 30, GIB);
 		await page.mouse.move(box.x + x, box.y + y);
 		await page.mouse.wheel(0, -120);
+		assert.deepEqual(await view(page), whole, "a wheel alone does not zoom");
+		await page.keyboard.down("Control");
+		await page.mouse.wheel(0, -120);
+		await page.keyboard.up("Control");
 		const wheel = await view(page);
 		assert.ok(wheel.to - wheel.from < 0.7 * made.events, "wheel");
 		const under = await point(page, 30, GIB);
@@ -223,10 +255,12 @@ const tests = {
 		await page.mouse.move(box.x + 800, box.y + y, { steps: 4 });
 		await page.mouse.up();
 		const drag = await view(page);
-		assert.ok(drag.to - drag.from < 0.4 * made.events, "drag");
-		await page.keyboard.press("s");
+		assert.ok(drag.to - drag.from < 0.5 * made.events, "drag");
+		await page.keyboard.press("d");
 		assert.ok((await view(page)).from > drag.from, "pan");
-		await page.keyboard.press("-");
+		await page.keyboard.press("a");
+		assert.deepEqual(await view(page), drag, "and back");
+		await page.keyboard.press("s");
 		assert.ok((await view(page)).to - (await view(page)).from > drag.to - drag.from, "key");
 		await page.getByRole("button", { name: "All", exact: true }).click();
 		assert.equal((await view(page)).from, 0);
@@ -238,40 +272,199 @@ const tests = {
 			before,
 			"another picture",
 		);
-		await page.mouse.dblclick(box.x + 300, box.y + y);
-		assert.equal((await view(page)).to, made.events);
+		await press(page, "0");
+		const life = await point(page, 9.2, 1.2 * GIB);
+		await page.mouse.dblclick(box.x + life.x, box.y + life.y);
+		const close = await view(page);
+		assert.ok(
+			close.from <= 8 && close.to >= 11 && close.to - close.from < 24,
+			"to the life of what is there",
+		);
 	},
 
-	async "findings lead to their moment"(page) {
+	async "is taller by Alt and wheel, and by W; the wheel alone moves it then"(page) {
+		const whole = await view(page);
+		const { x, y, box } = await point(page, 30, 0.5 * GIB);
+		await page.mouse.move(box.x + x, box.y + y);
+		await page.keyboard.down("Alt");
+		await page.mouse.wheel(0, -120);
+		await page.keyboard.up("Alt");
+		const tall = await view(page);
+		assert.ok(tall.top - tall.bottom < 0.7 * whole.top, "taller");
+		const under = await point(page, 30, 0.5 * GIB);
+		assert.ok(Math.abs(under.y - y) < 2, "the bytes under the pointer stay there");
+		await page.mouse.wheel(0, -60);
+		assert.ok((await view(page)).top > tall.top, "up");
+		await press(page, "W");
+		assert.ok((await view(page)).top - (await view(page)).bottom < tall.top - tall.bottom);
+		await press(page, "0");
+		assert.deepEqual(await view(page), whole);
+	},
+
+	async "undo, redo, the browser's back, and a link that leads there"(page) {
+		const first = await view(page);
+		await press(page, "w", "w");
+		const close = await view(page);
+		await click_at(page, close.from + 1, 0.5 * GIB);
+		await press(page, "c");
+		await page.getByRole("tab", { name: "Owners" }).click();
+		await settle(page);
+		const link = page.url();
+		const shown = await state_of(page);
+		await page.keyboard.press("u");
+		await page.waitForFunction((url) => location.href !== url, link);
+		await settle(page);
+		assert.notEqual(await state_of(page), shown);
+		await page.keyboard.press("U");
+		await page.waitForFunction((url) => location.href === url, link);
+		await settle(page);
+		assert.equal(await state_of(page), shown, "redo");
+		for (
+			let at = page.url(), n = 0;
+			n < 9 && !(await page.getByRole("button", { name: "undo" }).isDisabled());
+			n++
+		) {
+			await page.evaluate(() => history.back());
+			await page.waitForFunction((url) => location.href !== url, at);
+			await settle(page);
+			at = page.url();
+		}
+		assert.deepEqual(await view(page), first, "as at first");
+		const other = await page.context().newPage();
+		await other.goto(link);
+		await other.waitForFunction(() => document.documentElement.dataset.ready);
+		await settle(other);
+		assert.equal(await state_of(other), shown, "the link");
+		await other.close();
+		await page.goto(
+			link.replace(/#.*/, "#view=5-3&at=99999999&row=1e9&by=nothing&hide=77_x&find=((&tab=none"),
+		);
+		await settle(page);
+		assert.match(await moment(page), /event 63/, "what does not fit is left out");
+	},
+
+	async "a finding's show me zooms there and paints its very rows"(page) {
 		await page.getByRole("button", { name: "show me finding 2" }).click();
 		await settle(page);
 		assert.match(await moment(page), /event 2,/);
 		const { from, to } = await view(page);
 		assert.ok(from < 3 && to < made.events / 2);
-		assert.match(await page.locator(".details").textContent(), /512\.00 MiB/);
-		const { x, y } = await point(page, 3.3, 1.25 * GIB);
-		const { x: x2, y: y2 } = await point(page, 3.3, 0.25 * GIB);
-		assert.deepEqual(
-			[await pixel(page, "canvas.base", x2, y2), await pixel(page, "canvas.base", x, y)],
-			[await colour(page, "--accent-band"), await colour(page, "--band-rest")],
-			"what it is about is coloured",
+		assert.match(await page.locator(".details").textContent(), /64\.00 MiB/);
+		const band = async (m, bytes) => {
+			const { x, y } = await point(page, m, bytes);
+			return pixel(page, "canvas.base", x, y);
+		};
+		assert.deepEqual(await band(3.3, 0.03 * GIB), await colour(page, "--accent-band"), "one of its two");
+		assert.deepEqual(await band(3.3, 1.25 * GIB), await colour(page, "--band-rest"), "not of its line");
+		assert.match(await text_of(page, '[role="tab"][aria-selected="true"]'), /^Findings/);
+		await page.getByRole("tab", { name: "Finding 2 (2)" }).click();
+		assert.match(
+			await text_of(page, ".search"),
+			/2 allocations found.*64\.00 MiB of them live at the cursor/,
 		);
-		await page.keyboard.press("n");
+		await press(page, "n");
 		assert.match(await moment(page), /event 62,/, "n goes on to the first");
-		await page.keyboard.press("c");
 	},
 
 	async "jumps: peak, death, end, steps, events"(page) {
-		await page.keyboard.press("p");
+		await press(page, "p");
 		assert.match(await moment(page), /^At the peak: event 2,.* 1\.56 GiB/);
-		await page.keyboard.press("ArrowRight");
+		await press(page, "ArrowRight");
 		assert.match(await moment(page), /event 3,/);
-		await page.keyboard.press("]");
+		await press(page, "]");
 		assert.match(await moment(page), /event 8, step 1/);
-		await page.keyboard.press("e");
+		await press(page, "e");
 		assert.match(await moment(page), /event 63/);
-		await page.keyboard.press("d");
+		await press(page, "x");
 		assert.match(await moment(page), /^At the death/);
+	},
+
+	async "one screen: what a click chooses is seen beside the picture, without scrolling"(page) {
+		for (const [width, height] of [
+			[1440, 900],
+			[1920, 1080],
+			[1024, 768],
+		]) {
+			await page.setViewportSize({ width, height });
+			await settle(page);
+			await click_at(page, 9.2, 1.2 * GIB);
+			const stack = await page.locator(".details .stack li").first().boundingBox();
+			const picture = await page.locator("canvas.over").boundingBox();
+			assert.ok(stack.y > 0 && stack.y + stack.height < 0.5 * height, "the stack");
+			assert.ok(stack.x > picture.x + picture.width, "beside the picture");
+			assert.ok(picture.y + picture.height < height && picture.height > 0.28 * height, "the picture");
+			const [wide, high] = await page.evaluate(() => [
+				document.documentElement.scrollWidth - innerWidth,
+				document.documentElement.scrollHeight - innerHeight,
+			]);
+			assert.ok(wide <= 0 && high <= 0, "nothing scrolls");
+		}
+		const bar = await page.getByRole("separator", { name: "Height" }).boundingBox();
+		const before = await page.locator("canvas.over").boundingBox();
+		await page.mouse.move(bar.x + 200, bar.y + 2);
+		await page.mouse.down();
+		await page.mouse.move(bar.x + 200, bar.y - 60, { steps: 3 });
+		await page.mouse.up();
+		await settle(page);
+		const after = await page.locator("canvas.over").boundingBox();
+		assert.ok(Math.abs(before.height - after.height - 62) < 4, "as high as it is dragged");
+	},
+
+	async "legend: a name isolates, a colour hides"(page) {
+		const band = async (m, bytes) => {
+			const { x, y } = await point(page, m, bytes);
+			return pixel(page, "canvas.base", x, y);
+		};
+		const top = (await view(page)).top;
+		await page.locator(".legend").getByRole("button", { name: "activations", exact: true }).click();
+		await settle(page);
+		assert.ok((await view(page)).top < top, "drawn as high as it is");
+		assert.deepEqual(await band(9.2, 0.2 * GIB), await colour(page, "--cat-activation"));
+		await page.locator(".legend").getByRole("button", { name: "activations", exact: true }).click();
+		await page.locator(".legend").getByRole("button", { name: "parameters: hide" }).click();
+		await settle(page);
+		assert.deepEqual(
+			await band(9.2, 0.2 * GIB),
+			await colour(page, "--cat-activation"),
+			"it lies lowest",
+		);
+		await page.locator(".legend").getByRole("button", { name: "parameters: show" }).click();
+		await settle(page);
+		assert.equal((await view(page)).top, top);
+	},
+
+	async "colours by any grouping, and groups owners by it"(page) {
+		const groupings = await page
+			.locator(".memory .choose option:not([hidden])")
+			.evaluateAll((all) => all.map((o) => o.value));
+		assert.ok(groupings.length >= 8);
+		for (const by of groupings) {
+			await page.locator(".memory .choose select").selectOption(by);
+			await settle(page);
+			const legend = await page.locator(".legend li:not(.phases)").allTextContents();
+			assert.ok(legend.length >= 1 && legend.some((words) => words.includes("GiB")), by);
+		}
+		await press(page, "2");
+		await page.locator(".owners select").selectOption("size");
+		await settle(page);
+		assert.match(await page.locator(".owners table").textContent(), /1 GiB to 2 GiB1\.00 GiB67 %1/);
+		await page.locator(".owners select").selectOption("module");
+		await settle(page);
+		assert.match(await page.locator(".owners table").textContent(), /train\.py:10 in build/);
+	},
+
+	async "tables are sorted by a press on a column's name"(page) {
+		await press(page, "6");
+		const first = () => page.locator(".steps .scroll tbody td").first().textContent();
+		assert.equal(await first(), "0");
+		await page.locator(".steps").getByRole("button", { name: "from event" }).click();
+		assert.equal(await first(), String(made.steps - 1), "numbers: the largest first");
+		assert.equal(
+			await page.locator(".steps th", { hasText: "from event" }).getAttribute("aria-sort"),
+			"descending",
+		);
+		await page.locator(".steps").getByRole("button", { name: "from event" }).click();
+		assert.equal(await first(), "0");
 	},
 
 	async "maps segments at the moment, expandable ranges and pools too"(page) {
@@ -314,7 +507,7 @@ const tests = {
 			await page.locator(".flame [aria-live]").textContent(),
 			/1\.00 GiB .*train\.py:10 in build/,
 		);
-		await page.keyboard.press("f");
+		await page.keyboard.press("m");
 		await page.keyboard.press("p");
 		await settle(page);
 		assert.match(
@@ -325,23 +518,46 @@ const tests = {
 		assert.match(await page.locator(".flame table").textContent(), /train_step-64\.00 MiB/);
 	},
 
-	async "searches by function, size and address"(page) {
+	async "finds by name, size, address, and by all of them together"(page) {
 		const found = async (query) => {
 			await page.keyboard.press("/");
 			await page.keyboard.press("Control+A");
 			await page.keyboard.type(query);
 			await page.keyboard.press("Enter");
 			await settle(page);
-			const words = await page.getByRole("tab", { name: /^Search/ }).textContent();
+			const words = await page.getByRole("tab", { name: /^Found/ }).textContent();
 			await page.locator("h1").click();
 			return Number(/\((\d+)\)/.exec(words)[1]);
 		};
-		assert.equal(await found("build"), 1);
-		assert.equal(await found("LINEAR.PY"), 21);
-		assert.equal(await found(">=1GiB"), 1);
-		assert.equal(await found("64 MiB"), 10);
-		assert.equal(await found("0x7f0000000010"), 1);
-		assert.equal(await found("no such thing"), 0);
+		const expected = {
+			build: 1,
+			"LINEAR.PY": 21,
+			">=1GiB": 1,
+			"64 MiB": 10,
+			"64MB": 0,
+			"0x7f0000000010": 1,
+			"0x7f": 22,
+			"no-such-thing": 0,
+			softmax: 9,
+			"size>=64MiB category:temporaries": 10,
+			"size >= 64 MiB step:3": 2,
+			"step:3 OR step:4": 4,
+			"softmax NOT step:3": 8,
+			"-softmax category:temporaries": 1,
+			"(step:3 OR step:4) life<2": 2,
+			"phase:forward category:activations": 1,
+			"freed:never": 2,
+			"live:peak": 3,
+			"pool:private": 10,
+			"born:7..9": 2,
+			"file:linear.py:134": 21,
+			'category:"activations"': 11,
+		};
+		const seen = {};
+		for (const query of Object.keys(expected)) seen[query] = await found(query);
+		assert.deepEqual(seen, expected);
+		assert.equal(await found("size>=much"), 0);
+		assert.match(await page.locator(".search").textContent(), /cannot be read: "much" is no number/);
 		assert.equal(await found("softmax"), 9);
 		const { x, y } = await point(page, 9.5, 0.03 * GIB);
 		assert.deepEqual(
@@ -352,6 +568,70 @@ const tests = {
 		await page.locator(".search tbody button").nth(1).click();
 		await settle(page);
 		assert.match(await page.locator(".details").textContent(), /64\.00 MiB, temporaries/);
+	},
+
+	async "offers what could come next while a filter is typed"(page) {
+		await page.keyboard.press("/");
+		await page.keyboard.type("cat");
+		const offers = page.locator("#offers li");
+		assert.match(await offers.first().textContent(), /^category:/);
+		await page.keyboard.press("ArrowDown");
+		await page.keyboard.press("Enter");
+		assert.equal(await page.locator("#search").inputValue(), "category:");
+		await page.keyboard.type("act");
+		assert.match(await offers.first().textContent(), /activations/);
+		await offers.first().click();
+		await settle(page);
+		assert.match(await page.getByRole("tab", { name: /^Found/ }).textContent(), /\(11\)/);
+		await page.keyboard.press("Escape");
+		await page.keyboard.press("Escape");
+		await settle(page);
+		assert.equal(await page.getByRole("tab", { name: /^Found/ }).isVisible(), false);
+	},
+
+	async "takes away: PNG, SVG, CSV, folded stacks, a stack"(page) {
+		await press(page, "p");
+		const save = async (name) => {
+			await page.locator(".menu").evaluate((menu) => (menu.open = true));
+			const [file] = await Promise.all([
+				page.waitForEvent("download"),
+				page.getByRole("button", { name }).click(),
+			]);
+			return [file.suggestedFilename(), fs.readFileSync(await file.path())];
+		};
+		const [png_name, png] = await save("Picture as PNG");
+		assert.equal(png_name, "made.png");
+		assert.equal(png.subarray(1, 4).toString(), "PNG");
+		const [, svg] = await save("Picture as SVG");
+		assert.match(svg.toString(), /^<svg xmlns[^]*reserved[^]*parameters {2}1\.00 GiB[^]*<\/svg>\n$/);
+		const [, csv] = await save("Allocations as CSV");
+		const lines = csv.toString().trim().split("\r\n");
+		assert.equal(lines.length, 4);
+		assert.match(lines[1], /^0,0x7f0000000000,1073741824,1073741824,parameters,0,,/);
+		const [, folded] = await save("Stacks, folded");
+		assert.match(folded.toString(), /^\/home\/user\/train\.py:10 in build 1073741824$/m);
+	},
+
+	async "a page that is dropped is shown beside this one"(page) {
+		const html = fs.readFileSync(path.join(folder, "flat.html"), "utf8");
+		await page.evaluate((html) => {
+			const data = new DataTransfer();
+			data.items.add(new File([html], "flat.html"));
+			document.body.dispatchEvent(
+				new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }),
+			);
+		}, html);
+		await page.locator(".pane").nth(1).waitFor();
+		await settle(page);
+		assert.match(await page.locator("header.top .file").textContent(), /2 recordings/);
+		await page.evaluate(() => {
+			const data = new DataTransfer();
+			data.items.add(new File(["nothing"], "other.txt"));
+			document.body.dispatchEvent(
+				new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }),
+			);
+		});
+		await page.locator(".said", { hasText: "other.txt cannot be shown" }).waitFor();
 	},
 
 	async "steps and owners as tables"(page) {
@@ -370,25 +650,28 @@ const tests = {
 		assert.equal(await page.locator(".allocations tbody tr").count(), 2);
 	},
 
-	async "owners, lowest, fit, help, theme by key"(page) {
+	async "lowest, fit, help, theme by key"(page) {
 		const top = (await view(page)).top;
-		await page.keyboard.press("o");
+		await press(page, "c");
 		assert.match(await page.locator(".legend").textContent(), /train\.py:10 in build/);
-		await page.keyboard.press("y");
+		await press(page, "y");
 		assert.ok((await view(page)).top < top);
-		await page.keyboard.press("l");
+		await press(page, "l");
 		assert.equal(await page.getByRole("button", { name: "Lowest" }).getAttribute("aria-pressed"), "true");
 		await page.keyboard.press("?");
 		assert.ok(await page.getByRole("dialog").isVisible());
 		await page.keyboard.press("Escape");
-		await page.keyboard.press("t");
+		await press(page, "t");
 		assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
 	},
 
 	async "every control has a name, every picture a table"(page) {
 		const nameless = await page.evaluate(() =>
-			[...document.querySelectorAll("button, input, canvas[tabindex]")]
-				.filter((e) => !(e.getAttribute("aria-label") || e.textContent.trim()))
+			[...document.querySelectorAll("button, input, select, canvas[tabindex]")]
+				.filter(
+					(e) =>
+						!(e.getAttribute("aria-label") || (e.tagName !== "SELECT" && e.textContent.trim())),
+				)
 				.map((e) => e.outerHTML),
 		);
 		assert.deepEqual(nameless, []);
@@ -532,13 +815,13 @@ const others = {
 		);
 		await page.keyboard.press("+");
 		assert.deepEqual({ ...(await view(page, 1)), top: 0 }, { ...(await view(page, 0)), top: 0 });
-		await page.keyboard.press("f");
+		await page.keyboard.press("m");
 		await page.keyboard.press("p");
 		assert.match(await moment(page, 1), /^At the peak.* since the mark/);
-		await page.keyboard.press("f");
-		await page.keyboard.press("d");
+		await page.keyboard.press("m");
+		await page.keyboard.press("x");
 		await page.keyboard.press("k");
-		await page.keyboard.press("w");
+		await page.keyboard.press("o");
 		await page.keyboard.press("p");
 		assert.match(await moment(page, 1), /^At the peak/);
 		assert.match(await moment(page, 0), /^At the death/);

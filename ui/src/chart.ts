@@ -55,16 +55,27 @@ export class Chart {
 	height = 1;
 	ratio = 1; // device pixels
 	scale = 1; // bytes at the top
-	readonly big_bytes: number;
-	private big: Uint32Array;
+	floor = 0; // and at the bottom
+	whole = 1; // at the top, where nothing is zoomed vertically
+	big_bytes = 0;
+	private big = new Uint32Array(0);
 
 	constructor(readonly state: State) {
 		const { recording } = state;
-		this.big_bytes = Math.max(1, recording.allocated.at[recording.peak_moment] / BIG);
-		const rows: number[] = [];
+		this.outline(recording.allocated.at[recording.peak_moment]);
+	}
+
+	// Allocations of at least 1/600 of what is high on the picture are outlined one by one.
+	private outline(high: number): void {
+		const { recording } = this.state;
+		const least = Math.max(1, 2 ** Math.floor(Math.log2(Math.max(1, high / BIG))));
+		if (least === this.big_bytes) return;
+		this.big_bytes = least;
+		const rows = new Uint32Array(recording.rows);
+		let n = 0;
 		for (let a = 0; a < recording.rows; a++)
-			if (recording.block[a] >= this.big_bytes && !(recording.flags[a] & 2)) rows.push(a);
-		this.big = Uint32Array.from(rows);
+			if (recording.block[a] >= least && !(recording.flags[a] & 2)) rows[n++] = a;
+		this.big = rows.slice(0, n);
 	}
 
 	x_of(m: number): number {
@@ -76,7 +87,11 @@ export class Chart {
 	}
 
 	plot_width(): number {
-		return Math.max(1, this.width - LEFT - RIGHT);
+		return this.plot_width_of(this.width);
+	}
+
+	plot_width_of(width: number): number {
+		return Math.max(1, width - LEFT - RIGHT);
 	}
 
 	plot_height(): number {
@@ -89,7 +104,11 @@ export class Chart {
 	}
 
 	y_of(n: number): number {
-		return TOP + this.plot_height() * (1 - n / this.scale);
+		return TOP + this.plot_height() * (1 - (n - this.floor) / (this.scale - this.floor));
+	}
+
+	bytes_of(y: number): number {
+		return this.floor + (1 - (y - TOP) / this.plot_height()) * (this.scale - this.floor);
 	}
 
 	// The moment that the pointer means: what its column shows.
@@ -107,17 +126,12 @@ export class Chart {
 		const first = Math.floor(state.from);
 		const last = Math.min(recording.events, Math.ceil(state.to));
 		const columns = Math.max(1, Math.min(2400, Math.round(this.plot_width() * this.ratio)));
+		const { drawn, hidden } = state;
 		const span = state.to - state.from;
 		const each = last - first + 1 <= columns;
 		const n = each ? last - first + 1 : columns;
-		const cells: Cells = {
-			n,
-			dense: !each,
-			x: new Float64Array(n + 1),
-			moment: new Uint32Array(n),
-			bottom: new Float64Array(n * bands),
-			top: new Float64Array(n * bands),
-		};
+		const cells = this.room_for(n, bands);
+		cells.dense = !each;
 		for (let i = 0; i < n; i++) {
 			if (each) {
 				cells.moment[i] = first + i;
@@ -128,31 +142,45 @@ export class Chart {
 					recording.events + 1,
 					Math.max(from + 1, Math.floor(state.from + (span * (i + 1)) / n) + (i === n - 1 ? 1 : 0)),
 				);
-				cells.moment[i] = recording.allocated.extreme(
-					Math.min(from, recording.events),
-					to,
-					state.lowest,
-				);
+				cells.moment[i] = drawn.extreme(Math.min(from, recording.events), to, state.lowest);
 				cells.x[i] = LEFT + (i * this.plot_width()) / n;
 			}
 			const sums = groups.at(cells.moment[i]);
 			let sum = 0;
 			for (let b = 0; b < bands; b++) {
 				cells.bottom[i * bands + b] = sum;
-				sum += sums[b];
+				if (!hidden.has(b)) sum += sums[b];
 				cells.top[i * bands + b] = sum;
 			}
 		}
 		cells.x[n] = each
 			? Math.min(LEFT + this.plot_width(), this.x_of(last + 1))
 			: LEFT + this.plot_width();
-		this.cells = cells;
-		this.scale = this.top_of_scale();
+		this.whole = this.top_of_scale();
+		this.scale = Math.min(state.high ?? this.whole, this.whole);
+		this.floor = state.high === null ? 0 : Math.min(state.low, this.scale * 0.999);
+		const peak = recording.allocated.at[recording.peak_moment];
+		this.outline(Math.min(this.scale - this.floor, peak));
+	}
+
+	// Frames of one size draw into the same arrays.
+	private room_for(n: number, bands: number): Cells {
+		const { cells } = this;
+		cells.n = n;
+		if (cells.moment.length < n) {
+			cells.x = new Float64Array(n + 1);
+			cells.moment = new Uint32Array(n);
+		}
+		if (cells.top.length < n * bands) {
+			cells.bottom = new Float64Array(n * bands);
+			cells.top = new Float64Array(n * bands);
+		}
+		return cells;
 	}
 
 	top_of_scale(): number {
 		const { state, cells } = this;
-		if (!state.fit) return state.top ?? wanted_top(state);
+		if (!state.fit && !state.hidden.size) return state.top ?? wanted_top(state);
 		const bands = state.groups.bands.length;
 		let most = 1;
 		for (let i = 0; i < cells.n; i++) most = Math.max(most, cells.top[i * bands + bands - 1]);
@@ -173,6 +201,7 @@ export class Chart {
 			for (; next < big.length && born[big[next]] <= m; next++) {
 				const a = big[next];
 				const band = groups.of[a];
+				if (this.state.hidden.has(band)) continue;
 				if ((freed[a] === 0 || m < freed[a]) && (only === undefined || only === band))
 					lists[band].push(a);
 			}
@@ -197,9 +226,11 @@ export class Chart {
 	pick(x: number, y: number): { m: number; band: number; a: number | null } {
 		const m = this.moment_at(x);
 		const sums = this.state.groups.at(m);
-		const wanted = (1 - (y - TOP) / this.plot_height()) * this.scale;
+		const wanted = this.bytes_of(y);
+		const inside = y >= TOP && y <= TOP + this.plot_height() && x >= LEFT;
 		let bottom = 0;
-		for (let b = 0; b < sums.length; b++) {
+		for (let b = 0; inside && b < sums.length; b++) {
+			if (this.state.hidden.has(b)) continue;
 			if (wanted >= bottom && wanted < bottom + sums[b])
 				return { m, band: b, a: this.pick_in_band(m, b, wanted - bottom) };
 			bottom += sums[b];
@@ -209,7 +240,7 @@ export class Chart {
 
 	pick_in_band(m: number, band: number, height: number): number | null {
 		const { recording, groups } = this.state;
-		const mine = Array.from(recording.live(m)).filter((a) => groups.of[a] === band);
+		const mine = Array.from(recording.live(m).filter((a) => groups.of[a] === band));
 		const ordered = [
 			...mine.filter((a) => recording.block[a] >= this.big_bytes),
 			...mine.filter((a) => recording.block[a] < this.big_bytes),

@@ -1,6 +1,6 @@
 // The picture of memory over time itself: bands, what was reserved, the limit, the death, the axes.
 
-import { FONT, FONT_SMALL, colour, el, packed } from "./dom";
+import { FONT, FONT_SMALL, colour, el, ink_on, packed } from "./dom";
 import { AXIS, LEFT, RIGHT, STRIP, TOP, limit_of } from "./chart";
 import type { Chart } from "./chart";
 import * as text from "./text";
@@ -10,12 +10,14 @@ const MIN_HEIGHT = 3; // pixels, below which no outline is drawn
 const SHORTEST = 6; // pixels
 
 const dense = el("canvas"); // where columns of pixels are written
+let image: ImageData | null = null;
 
 function draw_grid(chart: Chart, c: CanvasRenderingContext2D): void {
 	c.font = FONT_SMALL;
 	c.textAlign = "right";
 	c.textBaseline = "middle";
-	for (const at of text.byte_ticks(chart.scale, Math.max(2, Math.floor(chart.plot_height() / 56)))) {
+	const wanted = Math.max(2, Math.floor(chart.plot_height() / 56));
+	for (const at of text.byte_ticks(chart.scale, wanted, chart.floor)) {
 		const y = Math.round(chart.y_of(at)) + 0.5;
 		c.fillStyle = colour("--line");
 		c.fillRect(LEFT, y - 0.5, chart.width - LEFT - RIGHT, 1);
@@ -35,14 +37,16 @@ function draw_dense(chart: Chart, c: CanvasRenderingContext2D): void {
 		dense.height = high;
 	}
 	const context = dense.getContext("2d")!;
-	const image = context.createImageData(cells.n, high);
+	if (image?.width !== cells.n || image.height !== high) image = context.createImageData(cells.n, high);
 	const pixels = new Uint32Array(image.data.buffer);
+	pixels.fill(0);
 	const colours = bands.map((band) => packed(colour(band.colour)));
-	const scale = high / chart.scale;
+	const scale = high / (chart.scale - chart.floor);
 	for (let i = 0; i < cells.n; i++) {
 		let from = high;
 		for (let b = 0; b < bands.length; b++) {
-			const to = Math.max(0, high - Math.round(cells.top[i * bands.length + b] * scale));
+			const up = Math.round((cells.top[i * bands.length + b] - chart.floor) * scale);
+			const to = Math.max(0, Math.min(high, high - up));
 			for (let at = (from - 1) * cells.n + i; from > to; from--, at -= cells.n) pixels[at] = colours[b];
 		}
 	}
@@ -54,8 +58,7 @@ function draw_dense(chart: Chart, c: CanvasRenderingContext2D): void {
 function draw_bands(chart: Chart, c: CanvasRenderingContext2D): void {
 	const { cells } = chart;
 	const { bands } = chart.state.groups;
-	const high = chart.plot_height();
-	const y = (n: number) => TOP + high * (1 - n / chart.scale);
+	const y = (n: number) => chart.y_of(n);
 	for (let b = 0; b < bands.length; b++) {
 		c.fillStyle = colour(bands[b].colour);
 		c.beginPath();
@@ -96,7 +99,7 @@ function draw_outlines(chart: Chart, c: CanvasRenderingContext2D): void {
 	// Shorter pieces would only dot the picture.
 	const flush = (run: [number, number], until: number) =>
 		until - run[0] >= SHORTEST && rects.push(run[0], run[1], until - run[0]);
-	const smallest = (MIN_HEIGHT / chart.plot_height()) * chart.scale;
+	const smallest = (MIN_HEIGHT / chart.plot_height()) * (chart.scale - chart.floor);
 	const seen = new Map<number, number>();
 	chart.each_big((a, i, bottom, top) => {
 		if (top - bottom < smallest) return;
@@ -165,11 +168,13 @@ function label(
 	const width = c.measureText(words).width;
 	const x = right ? LEFT + chart.plot_width() - width - 6 : LEFT + 6;
 	const middle = Math.max(TOP + 4, y);
-	c.fillStyle = colour("--paper-veil");
-	c.fillRect(x - 3, middle - 8, width + 6, 15);
-	c.fillStyle = colour(ink);
 	c.textAlign = "left";
 	c.textBaseline = "middle";
+	c.strokeStyle = colour("--paper"); // a rim, so that it can be read on whatever it lies on
+	c.lineWidth = 4;
+	c.lineJoin = "round";
+	c.strokeText(words, x, middle);
+	c.fillStyle = colour(ink);
 	c.fillText(words, x, middle);
 }
 
@@ -236,7 +241,8 @@ function draw_death(chart: Chart, c: CanvasRenderingContext2D): void {
 }
 
 function death_label(chart: Chart, c: CanvasRenderingContext2D, x: number, request: number | null): void {
-	const words = `died asking for ${text.bytes(request)}`;
+	const verb = chart.state.recording.head.plan ? "would die" : "died";
+	const words = `${verb} asking for ${text.bytes(request)}`;
 	c.font = "600 " + FONT;
 	const width = c.measureText(words).width + 12;
 	const left = Math.max(LEFT, Math.min(x - width / 2, LEFT + chart.plot_width() - width));
@@ -261,14 +267,16 @@ function draw_axis(chart: Chart, c: CanvasRenderingContext2D): void {
 		const half = c.measureText(words).width / 2;
 		if (x - half > LEFT - 30 && x + half < LEFT + chart.plot_width() + RIGHT) c.fillText(words, x, top);
 	};
-	for (const at of text.event_ticks(from, to, Math.max(2, Math.floor(chart.plot_width() / 110)))) {
+	const wanted = Math.max(3, Math.floor(chart.plot_width() / 110));
+	for (const at of text.event_ticks(from, to, wanted)) {
 		const x = chart.x_of(at);
-		const time = recording.time_us(at + 1); // event `at` is done at moment at + 1
 		c.fillRect(Math.round(x), bottom, 1, 4);
 		write(text.count(at), x, bottom + 6);
-		if (time !== null) write(time ? text.duration(time) : "0", x, y - 3);
 	}
-	if (recording.timed) y += STRIP;
+	if (recording.timed) {
+		draw_times(chart, c, y);
+		y += STRIP;
+	}
 	if (recording.steps.length) {
 		draw_steps(chart, c, y);
 		y += STRIP;
@@ -278,7 +286,26 @@ function draw_axis(chart: Chart, c: CanvasRenderingContext2D): void {
 	c.textBaseline = "top";
 	c.fillStyle = colour("--soft");
 	c.fillText("event", LEFT - 8, bottom + 6);
-	if (recording.timed) c.fillText("time", LEFT - 8, bottom + AXIS - 1);
+}
+
+/** Round times where they are: events come in bursts, so that the same seconds are not everywhere as wide. */
+function draw_times(chart: Chart, c: CanvasRenderingContext2D, y: number): void {
+	const { recording, from, to } = chart.state;
+	begin_strip(chart, c, y, "time");
+	c.fillStyle = colour("--soft");
+	const first = recording.time_us(Math.max(0, Math.floor(from))) ?? 0;
+	const last = recording.time_us(Math.min(recording.events, Math.ceil(to))) ?? 0;
+	const ticks = text.time_ticks(first, last, Math.max(3, chart.plot_width() / 100));
+	let clear = -1e9;
+	for (const { us, words } of ticks) {
+		const x = chart.x_of(recording.moment_of_time(us));
+		const half = c.measureText(words).width / 2;
+		c.fillRect(Math.round(x), y - 1, 1, 3);
+		if (x - half < clear + 8 || x - half < LEFT || x + half > LEFT + chart.plot_width()) continue;
+		c.fillText(words, x, y + STRIP / 2 + 1);
+		clear = x + half;
+	}
+	c.restore();
 }
 
 /** A strip below the axis: its name, and what is drawn from now on stays in it until c.restore(). */
@@ -321,6 +348,10 @@ function draw_steps(chart: Chart, c: CanvasRenderingContext2D, y: number): void 
 	c.restore();
 }
 
+export function phase_colour(name: string): string {
+	return `--phase-${name.replace(/[^a-z]/g, "")}`;
+}
+
 function draw_phases(chart: Chart, c: CanvasRenderingContext2D, y: number): void {
 	const { recording, from, to } = chart.state;
 	const { phase_from, phase } = recording;
@@ -337,13 +368,14 @@ function draw_phases(chart: Chart, c: CanvasRenderingContext2D, y: number): void
 		const left = chart.x_of(phase_from[i]);
 		const right =
 			i + 1 < phase_from.length ? chart.x_of(phase_from[i + 1]) : chart.x_of(recording.events);
-		c.fillStyle = colour(`--phase-${recording.head.phases[phase[i]].replace(/[^a-z]/g, "")}`);
+		const back = colour(phase_colour(recording.head.phases[phase[i]]));
+		c.fillStyle = back;
 		c.fillRect(left, y + 1, right - left, STRIP - 2);
 		const seen_from = Math.max(left, LEFT);
 		const seen_to = Math.min(right, LEFT + chart.plot_width());
 		const words = recording.head.phases[phase[i]];
 		if (c.measureText(words).width + 6 < seen_to - seen_from) {
-			c.fillStyle = colour("--ink");
+			c.fillStyle = ink_on(back);
 			c.fillText(words, (seen_from + seen_to) / 2, y + STRIP / 2);
 		}
 	}
@@ -369,11 +401,16 @@ export function draw_chart(chart: Chart, c: CanvasRenderingContext2D): void {
 	draw_grid(chart, c);
 	c.save();
 	c.beginPath();
-	c.rect(LEFT, 0, chart.plot_width(), TOP + chart.plot_height());
+	c.rect(LEFT, TOP, chart.plot_width(), chart.plot_height());
 	c.clip();
 	if (chart.cells.dense) draw_dense(chart, c);
 	else draw_bands(chart, c);
 	draw_outlines(chart, c);
+	c.restore();
+	c.save();
+	c.beginPath();
+	c.rect(LEFT, 0, chart.plot_width(), TOP + chart.plot_height());
+	c.clip();
 	draw_reserved(chart, c);
 	draw_limit(chart, c);
 	draw_death(chart, c);

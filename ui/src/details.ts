@@ -1,6 +1,6 @@
 // One allocation: what it is, its birth and death, its stack, and what lay beside it.
 
-import { button, code, el, fill } from "./dom";
+import { button, code, copy, el, fill } from "./dom";
 import { band_of } from "./panels";
 import { FLAG_INFERRED } from "./recording";
 import type { Recording } from "./recording";
@@ -32,11 +32,12 @@ function neighbours(
 }
 
 export class Details {
-	readonly root = el("aside", { class: "details", "aria-label": "Chosen allocation", hidden: true });
+	readonly root = el("section", { class: "details", "aria-label": "Chosen allocation", hidden: true });
 
 	constructor(
 		private state: State,
 		private search: (query: string) => void,
+		private zoom: () => void,
 	) {
 		state.on((change) => {
 			if (change === "chosen" || change === "cursor") this.show();
@@ -110,15 +111,17 @@ export class Details {
 				button("Close", () => state.choose(null), { "aria-label": "Close details" }),
 			),
 			el(
-				"dl",
-				{ class: "facts" },
-				...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]),
-			),
-			el(
 				"div",
 				{ class: "bar no-print" },
-				button("Zoom to its life", () => state.span(born, freed || recording.events)),
-				owner ? button("All of this line", () => this.search("owner:" + owner)) : null,
+				button("Zoom to its life", this.zoom, { title: "f" }),
+				owner ? button("All of this line", () => this.search("line:" + owner)) : null,
+				recording.stack[a]
+					? copy("Copy stack", () =>
+							Array.from(recording.frames_of(recording.stack[a]))
+								.map((f) => recording.frame_text(f))
+								.join("\n"),
+						)
+					: null,
 			),
 			el(
 				"h3",
@@ -128,6 +131,11 @@ export class Details {
 					: "Stack, innermost first",
 			),
 			this.stack(a),
+			el(
+				"dl",
+				{ class: "facts" },
+				...facts.flatMap(([name, value]) => [el("dt", {}, name), el("dd", {}, value)]),
+			),
 			el(
 				"h3",
 				{},

@@ -40,12 +40,187 @@ export function code(name: string, limit?: number): HTMLElement {
 	return el("code", {}, plain(name, limit));
 }
 
+// Work that waits until nothing has asked for it for a while.  As long as something waits, the page says so in
+// data-waiting: who drives it need not guess.
+export class Delay {
+	private static waiting = 0;
+	private timer = 0;
+
+	constructor(
+		private ms: number,
+		private act: () => void,
+	) {}
+
+	get waits(): boolean {
+		return this.timer !== 0;
+	}
+
+	start(): void {
+		if (this.timer) clearTimeout(this.timer);
+		else Delay.count(1);
+		this.timer = window.setTimeout(() => this.now(), this.ms);
+	}
+
+	stop(): void {
+		if (!this.timer) return;
+		clearTimeout(this.timer);
+		this.timer = 0;
+		Delay.count(-1);
+	}
+
+	now(): void {
+		try {
+			this.act();
+		} finally {
+			this.stop();
+		}
+	}
+
+	private static count(more: number): void {
+		Delay.waiting += more;
+		document.documentElement.dataset.waiting = String(Delay.waiting);
+	}
+}
+
+// ---- tables ----
+
 export interface ColumnOfTable<T> {
 	name: string;
 	number?: boolean;
+	title?: string; // what its name means
 	cell: (row: T) => Child;
+	order?: (row: T) => number | string; // what it is sorted by; without it is not
 }
 
+const WINDOW_FROM = 160; // rows, of which only those that are seen are made
+const AROUND = 12; // rows made beyond those
+const ROW_HEIGHT = 23; // a guess, until one is there
+
+interface TableOptions<T> {
+	choose: ((row: T) => void) | undefined;
+	chosen: ((row: T) => boolean) | undefined;
+}
+
+const windows = new Set<{ body: HTMLElement; update: () => void }>();
+
+function update_windows(): void {
+	for (const one of windows)
+		if (one.body.isConnected) one.update();
+		else windows.delete(one);
+}
+addEventListener("scroll", update_windows, { capture: true, passive: true });
+addEventListener("resize", update_windows);
+
+// The policy of the page allows no style attribute; a property of an element's style it does.
+function tall(element: HTMLElement, pixels: number): HTMLElement {
+	element.style.height = `${pixels}px`;
+	return element;
+}
+
+class Table<T> {
+	readonly root: HTMLElement;
+	private body = el("tbody");
+	private order: T[];
+	private heads: HTMLElement[];
+	private sorted: { column: number; down: boolean } | null = null;
+	private height = ROW_HEIGHT;
+	private first = 0;
+	private end = 0;
+
+	constructor(
+		caption: string,
+		private columns: ColumnOfTable<T>[],
+		private rows: T[],
+		private options: TableOptions<T>,
+	) {
+		this.order = rows;
+		this.heads = columns.map((c, i) => this.head(c, i));
+		const table = el(
+			"table",
+			this.is_window ? { class: "window", "aria-rowcount": rows.length + 1 } : {},
+			caption ? el("caption", {}, caption) : null,
+			el("thead", {}, el("tr", {}, ...this.heads)),
+			this.body,
+		);
+		this.root = el("div", { class: "scroll" }, table);
+		this.make(0, this.is_window ? 60 : rows.length);
+		if (!this.is_window) return;
+		windows.add({ body: this.body, update: () => this.update() });
+		requestAnimationFrame(() => this.update());
+	}
+
+	private get is_window(): boolean {
+		return this.rows.length >= WINDOW_FROM;
+	}
+
+	private head(column: ColumnOfTable<T>, at: number): HTMLElement {
+		const words = column.order
+			? el("button", { type: "button", class: "sort", click: () => this.sort(at) }, column.name)
+			: column.name;
+		return el(
+			"th",
+			{
+				scope: "col",
+				...(column.number ? { class: "n" } : {}),
+				...(column.title ? { title: column.title } : {}),
+			},
+			words,
+		);
+	}
+
+	// Numbers begin with the largest, words with A.
+	private sort(at: number): void {
+		const again = this.sorted?.column === at;
+		const down = again ? !this.sorted!.down : !!this.columns[at].number;
+		this.sorted = { column: at, down };
+		const of = this.columns[at].order!;
+		const keys = this.rows.map(of);
+		const place = this.rows.map((_, i) => i);
+		const sign = down ? -1 : 1;
+		place.sort((i, j) => (keys[i] < keys[j] ? -sign : keys[i] > keys[j] ? sign : i - j));
+		this.order = place.map((i) => this.rows[i]);
+		this.heads.forEach((head, i) => {
+			if (i === at) head.setAttribute("aria-sort", down ? "descending" : "ascending");
+			else head.removeAttribute("aria-sort");
+		});
+		this.make(this.first, this.end);
+	}
+
+	private update(): void {
+		const { top } = this.body.getBoundingClientRect();
+		const seen = Math.floor(-top / this.height) - AROUND;
+		const first = Math.max(0, Math.min(this.rows.length - 1, seen));
+		const end = Math.min(this.rows.length, first + Math.ceil(innerHeight / this.height) + 2 * AROUND);
+		if (first < this.first || end > this.end || first > this.first + 4 * AROUND) this.make(first, end);
+	}
+
+	private make(first: number, end: number): void {
+		this.first = first;
+		this.end = Math.min(end, this.rows.length);
+		const gap = (rows: number): HTMLElement | null =>
+			rows > 0 ? tall(el("tr", { "aria-hidden": "true", class: "gap" }), rows * this.height) : null;
+		const lines = this.order.slice(this.first, this.end).map((row, i) => this.line(row, this.first + i));
+		fill(this.body, gap(this.first), ...lines, gap(this.rows.length - this.end));
+		const [one] = lines;
+		if (this.is_window && one?.offsetHeight) this.height = one.offsetHeight;
+	}
+
+	private line(row: T, at: number): HTMLTableRowElement {
+		const { choose, chosen } = this.options;
+		const cells = this.columns.map((c, i) => {
+			const content = c.cell(row);
+			const inner =
+				choose && i === 0 ? el("button", { type: "button", class: "row" }, content) : content;
+			return el("td", c.number ? { class: "n" } : {}, inner);
+		});
+		const line = el("tr", { ...(choose ? { class: "choice", click: () => choose(row) } : {}) }, ...cells);
+		if (this.is_window) line.setAttribute("aria-rowindex", String(at + 2));
+		if (chosen?.(row)) line.setAttribute("aria-current", "true");
+		return line;
+	}
+}
+
+// Sorted by a press on a column's name; of a long one only the rows that are seen are made.
 export function table<T>(
 	caption: string,
 	columns: ColumnOfTable<T>[],
@@ -53,28 +228,123 @@ export function table<T>(
 	choose?: (row: T) => void,
 	chosen?: (row: T) => boolean,
 ): HTMLElement {
-	const head = el(
-		"tr",
-		{},
-		...columns.map((c) => el("th", { scope: "col", ...(c.number ? { class: "n" } : {}) }, c.name)),
-	);
-	const body = rows.map((row) => {
-		const cells = columns.map((c, i) => {
-			const content = c.cell(row);
-			const inner =
-				choose && i === 0 ? el("button", { type: "button", class: "row" }, content) : content;
-			return el("td", c.number ? { class: "n" } : {}, inner);
-		});
-		const line = el("tr", { ...(choose ? { class: "choice", click: () => choose(row) } : {}) }, ...cells);
-		if (chosen?.(row)) line.setAttribute("aria-current", "true");
-		return line;
-	});
-	return el(
-		"div",
-		{ class: "scroll" },
-		el("table", {}, el("caption", {}, caption), el("thead", {}, head), el("tbody", {}, ...body)),
-	);
+	return new Table(caption, columns, rows, { choose, chosen }).root;
 }
+
+// ---- parts of a screen ----
+
+export type Keys = [keys: string, words: string][];
+
+// The dialog that lists all keys and what pointers do.
+export function keys_dialog(keys: Keys, pointers: Keys): HTMLDialogElement {
+	const rows = (list: Keys) =>
+		el(
+			"div",
+			{ class: "keys" },
+			...list.map(([key, words]) => el("div", {}, el("span", {}, words), el("kbd", {}, key))),
+		);
+	const dialog = el(
+		"dialog",
+		{ "aria-label": "Keys" },
+		el("h2", {}, "Keys"),
+		rows(keys),
+		el("h2", {}, "Pointer"),
+		rows(pointers),
+		el(
+			"div",
+			{ class: "bar" },
+			el("span", { class: "gap" }),
+			button("Close", () => dialog.close()),
+		),
+	);
+	return dialog;
+}
+
+// A list of choices with its name in front.
+export function choice(
+	name: string,
+	options: { id: string; name: string }[],
+	action: (id: string) => void,
+): { root: HTMLElement; list: HTMLSelectElement } {
+	const list = el(
+		"select",
+		{ "aria-label": name },
+		...options.map((o) => el("option", { value: o.id }, o.name)),
+	);
+	list.addEventListener("change", () => action(list.value));
+	return { root: el("label", { class: "choose" }, el("span", { class: "soft" }, name), list), list };
+}
+
+// What is dragged, or moved by arrows, to divide a screen.  `set` gets the pointer's way in pixels since the
+// last call.
+export function splitter(name: string, upright: boolean, set: (pixels: number) => void): HTMLElement {
+	const bar = el("div", {
+		class: `splitter ${upright ? "upright" : "level"} no-print`,
+		role: "separator",
+		tabindex: 0,
+		"aria-orientation": upright ? "vertical" : "horizontal",
+		"aria-label": name,
+		"aria-valuenow": 50,
+	});
+	let at: number | null = null;
+	const place = (event: PointerEvent) => (upright ? event.clientX : event.clientY);
+	bar.addEventListener("pointerdown", (event) => {
+		bar.setPointerCapture(event.pointerId);
+		at = place(event);
+		event.preventDefault();
+	});
+	bar.addEventListener("pointermove", (event) => {
+		if (at === null) return;
+		set(place(event) - at);
+		at = place(event);
+	});
+	const end = () => (at = null);
+	bar.addEventListener("pointerup", end);
+	bar.addEventListener("pointercancel", end);
+	bar.addEventListener("keydown", (event) => {
+		const way = { ArrowLeft: -1, ArrowUp: -1, ArrowRight: 1, ArrowDown: 1 }[event.key];
+		if (!way) return;
+		set(24 * way);
+		event.preventDefault();
+		event.stopPropagation();
+	});
+	return bar;
+}
+
+// Puts text where the reader can paste it from, and says so.
+export function copy(label: string, text: () => string): HTMLButtonElement {
+	const press = button(label, () => {
+		const say = (words: string) => {
+			press.textContent = words;
+			setTimeout(() => (press.textContent = label), 1500);
+		};
+		// A page from a file may have no clipboard; an element that is selected can be copied anywhere.
+		const by_hand = () => {
+			const area = el("textarea", { class: "hidden", "aria-hidden": "true" });
+			area.value = text();
+			document.body.append(area);
+			area.select();
+			const done = document.execCommand("copy");
+			area.remove();
+			say(done ? "Copied" : "Not copied");
+		};
+		if (!navigator.clipboard) by_hand();
+		else navigator.clipboard.writeText(text()).then(() => say("Copied"), by_hand);
+	});
+	return press;
+}
+
+// Gives the reader a file.
+export function download(name: string, content: Blob): void {
+	const url = URL.createObjectURL(content);
+	const link = el("a", { href: url, download: name });
+	document.body.append(link);
+	link.click();
+	link.remove();
+	setTimeout(() => URL.revokeObjectURL(url), 60e3);
+}
+
+// ---- colours ----
 
 const colours = new Map<string, string>();
 
@@ -92,6 +362,17 @@ export function colour(name: string): string {
 export function packed(hex: string): number {
 	const rgb = parseInt(hex.slice(1), 16) || 0;
 	return ((255 << 24) | ((rgb & 255) << 16) | (rgb & 0xff00) | (rgb >> 16)) >>> 0;
+}
+
+// Black or white, whichever is easier to read on a colour.
+export function ink_on(back: string): string {
+	const hexes = /^#(..)(..)(..)$/.exec(back);
+	if (!hexes) return "#000";
+	const [r, g, b] = hexes.slice(1).map((h) => {
+		const part = parseInt(h, 16) / 255;
+		return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
+	});
+	return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
 }
 
 export function forget_colours(): void {

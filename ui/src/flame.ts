@@ -1,7 +1,7 @@
 // Who holds memory at a moment, by the calls that led there: outermost at the top.  With a mark it shows
 // what grew between the two moments instead.
 
-import { Picture, button, colour, el, fill, fit, table } from "./dom";
+import { Picture, button, colour, el, fill, fit, ink_on, table } from "./dom";
 import { FLAG_INFERRED } from "./recording";
 import type { Recording } from "./recording";
 import type { State } from "./state";
@@ -392,15 +392,4 @@ export class Flame {
 			),
 		);
 	}
-}
-
-// Black or white, whichever is easier to read on a colour.
-export function ink_on(back: string): string {
-	const hexes = /^#(..)(..)(..)$/.exec(back);
-	if (!hexes) return "#000";
-	const [r, g, b] = hexes.slice(1).map((h) => {
-		const part = parseInt(h, 16) / 255;
-		return part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4;
-	});
-	return 0.2126 * r + 0.7152 * g + 0.0722 * b > 0.179 ? "#000000" : "#ffffff";
 }

@@ -1,15 +1,18 @@
-// What the bands of the picture stand for, and the sum of each band at any moment: sums are kept every
-// STRIDE moments and walked on from there, so that two million events need little memory and no waiting.
+// What allocations can be grouped by, what the bands of the picture stand for, and the sum of each band at any
+// moment: sums are kept every STRIDE moments and walked on from there, so that two million events need little
+// memory and no waiting.
 
-import { Recording } from "./recording";
+import { FLAG_INFERRED, Recording, Series } from "./recording";
 import * as text from "./text";
 
 const STRIDE = 256;
 export const OWNER_BANDS = 10;
+const NONE = 0; // a key: what is known of nobody
 
 export interface Band {
 	name: string;
 	colour: string; // a custom property of the style sheet
+	title?: string; // its whole name
 }
 
 export class Groups {
@@ -55,10 +58,154 @@ export class Groups {
 		this.cursor_at = m;
 		return cursor;
 	}
+
+	// The total of all bands but these.
+	series(hidden: ReadonlySet<number>): Series {
+		const { effect, events, block } = this.recording;
+		const at = new Float64Array(events + 1);
+		const counts = Float64Array.from(this.bands, (_, b) => (hidden.has(b) ? 0 : 1));
+		let now = this.at(0).reduce((sum, bytes, b) => sum + bytes * counts[b], 0);
+		at[0] = now;
+		for (let e = 0; e < events; e++) {
+			const a = effect[e];
+			if (a > 0) now += block[a - 1] * counts[this.of[a - 1]];
+			else if (a < 0) now -= block[-a - 1] * counts[this.of[-a - 1]];
+			at[e + 1] = now;
+		}
+		return new Series(at);
+	}
+}
+
+// ---- what allocations are grouped by ----
+
+export interface Grouping {
+	id: string;
+	name: string; // what stands in a list of choices: "by ..."
+	column: string; // what stands over its names in a table
+	key(recording: Recording, a: number): number;
+	label(recording: Recording, key: number): string;
+	ordered?: boolean; // bands lie in the order of keys, not of what stays longest
+}
+
+// Powers of two: 1 + the number of binary digits.
+const digits = (n: number) => (n < 1 ? 0 : 1 + Math.floor(Math.log2(n)));
+
+function power_range(key: number, unit: (n: number) => string): string {
+	return key === 0 ? unit(0) : `${unit(2 ** (key - 1))} to ${unit(2 ** key)}`;
+}
+
+export const groupings: Grouping[] = [
+	{
+		id: "category",
+		name: "category",
+		column: "category",
+		key: (r, a) => r.category(a),
+		label: (r, key) => r.head.categories[key]?.name ?? "unknown",
+	},
+	{
+		id: "line",
+		name: "program's line",
+		column: "line",
+		key: (r, a) => r.owner(a),
+		label: (r, key) => r.owner_name(key),
+	},
+	{
+		id: "module",
+		name: "model code",
+		column: "innermost line that is not PyTorch's",
+		key: (r, a) => {
+			const frame = r.code_frame(r.stack[a]);
+			return frame ? 2 * frame + (r.flags[a] & FLAG_INFERRED) : NONE;
+		},
+		label: (r, key) => r.owner_name(key),
+	},
+	{
+		id: "stack",
+		name: "stack",
+		column: "stack",
+		key: (r, a) => r.stack[a],
+		label: (r, key) =>
+			key
+				? Array.from(r.frames_of(key))
+						.slice(0, 3)
+						.map((f) => text.short_place(r.frame_text(f)))
+						.join(" ‹ ")
+				: "no Python stack",
+	},
+	{
+		id: "size",
+		name: "size",
+		column: "size",
+		key: (r, a) => digits(r.block[a]),
+		label: (_, key) => power_range(key, (n) => text.axis_bytes(n)),
+		ordered: true,
+	},
+	{
+		id: "age",
+		name: "lifetime",
+		column: "lives",
+		key: (r, a) => (r.freed[a] ? digits(r.freed[a] - r.born[a]) : 64),
+		label: (_, key) => (key === 64 ? "to the end" : power_range(key, (n) => text.count(n)) + " events"),
+		ordered: true,
+	},
+	{
+		id: "step",
+		name: "step of birth",
+		column: "born in step",
+		key: (r, a) => (r.born[a] ? 1 + (r.step_at(r.born[a])?.index ?? -1) : NONE),
+		label: (_, key) => (key ? `step ${key - 1}` : "no step"),
+		ordered: true,
+	},
+	{
+		id: "stream",
+		name: "stream",
+		column: "stream",
+		key: (r, a) => r.stream[a],
+		label: (r, key) => `stream ${r.head.streams[key] ?? "0"}`,
+	},
+	{
+		id: "pool",
+		name: "pool",
+		column: "pool",
+		key: (r, a) => r.pool(a),
+		label: (r, key) => r.pool_name(key),
+	},
+];
+
+export function grouping_of(id: string): Grouping {
+	return groupings.find((g) => g.id === id) ?? groupings[0];
+}
+
+export interface Group {
+	key: number;
+	name: string;
+	bytes: number;
+	count: number;
+	largest: number; // the row of its largest allocation
+}
+
+// The groups of these allocations, the largest first.
+export function sum_groups(recording: Recording, by: Grouping, rows: ArrayLike<number>): Group[] {
+	const all = new Map<number, Group>();
+	for (let i = 0; i < rows.length; i++) {
+		const a = rows[i];
+		const key = by.key(recording, a);
+		const group = all.get(key);
+		if (!group) all.set(key, { key, name: "", bytes: recording.block[a], count: 1, largest: a });
+		else {
+			group.bytes += recording.block[a];
+			group.count++;
+			if (recording.block[a] > recording.block[group.largest]) group.largest = a;
+		}
+	}
+	const out = [...all.values()].sort((a, b) => b.bytes - a.bytes || a.key - b.key);
+	for (const group of out) group.name = by.label(recording, group.key);
+	return out;
 }
 
 // What stays longest lies lowest, so that the bands above it stand on even ground.
 const bottom_up = [
+	"before_recording",
 	"parameter",
 	"workspace",
 	"optimizer_state",
@@ -72,7 +219,7 @@ const bottom_up = [
 	"unknown",
 ];
 
-export function by_category(recording: Recording): Groups {
+function by_category(recording: Recording): Groups {
 	const { categories } = recording.head;
 	const rank = (id: string) => (bottom_up.indexOf(id) + 1 || bottom_up.length) - 1;
 	const order = categories.map((_, i) => i).sort((a, b) => rank(categories[a].id) - rank(categories[b].id));
@@ -82,41 +229,54 @@ export function by_category(recording: Recording): Groups {
 	for (let a = 0; a < recording.rows; a++) of[a] = band_of_category[recording.category(a)];
 	const bands = order.map((i) => ({
 		name: categories[i].name,
-		colour: `--cat-${categories[i].id.replace(/[^a-z_]/g, "")}`,
+		colour: category_colour(categories[i].id),
 	}));
 	return new Groups(recording, bands.length ? bands : [{ name: "memory", colour: "--cat-unknown" }], of);
 }
 
-// The largest owners where memory was highest and where the run died; all others are one band.  What still
+export function category_colour(id: string | undefined): string {
+	return `--cat-${(id ?? "unknown").replace(/[^a-z_]/g, "")}`;
+}
+
+// The largest groups where memory was highest and where the run died; all others are one band.  What still
 // lives where memory is lowest lies lowest.
-export function by_owner(recording: Recording): Groups {
+function by_grouping(recording: Recording, by: Grouping): Groups {
 	const keys: number[] = [];
 	const moments = [recording.peak_moment, recording.death_moment ?? recording.events];
-	const lists = moments.map((m) => recording.owners(recording.live(m)));
+	const lists = moments.map((m) => sum_groups(recording, by, recording.live(m)));
 	for (let i = 0; keys.length < OWNER_BANDS && i < Math.max(...lists.map((l) => l.length)); i++)
 		for (const list of lists) {
 			const key = list[i]?.key;
 			if (key !== undefined && !keys.includes(key) && keys.length < OWNER_BANDS) keys.push(key);
 		}
-	const quarter = Math.floor(recording.events / 4);
-	const quiet = recording.allocated.extreme(quarter, recording.events - quarter + 1, true);
-	const steady = new Map(recording.owners(recording.live(quiet)).map((o) => [o.key, o.bytes]));
-	keys.sort((a, b) => (steady.get(b) ?? 0) - (steady.get(a) ?? 0) || a - b);
+	if (by.ordered) keys.sort((a, b) => b - a);
+	else {
+		const quarter = Math.floor(recording.events / 4);
+		const quiet = recording.allocated.extreme(quarter, recording.events - quarter + 1, true);
+		const list = sum_groups(recording, by, recording.live(quiet));
+		const steady = new Map(list.map((g) => [g.key, g.bytes]));
+		keys.sort((a, b) => (steady.get(b) ?? 0) - (steady.get(a) ?? 0) || a - b);
+	}
 	const band = new Map(keys.map((key, i) => [key, i]));
 	const of = new Uint8Array(recording.rows);
-	for (let a = 0; a < recording.rows; a++) of[a] = band.get(recording.owner(a)) ?? keys.length;
-	const bands = keys.map((key, i) => ({
-		name: text.short_place(recording.owner_name(key)),
-		colour: `--owner-${i}`,
-	}));
-	bands.push({ name: "all others", colour: "--cat-unknown" });
+	for (let a = 0; a < recording.rows; a++) of[a] = band.get(by.key(recording, a)) ?? keys.length;
+	const bands: Band[] = keys.map((key, i) => {
+		const title = by.label(recording, key);
+		return { name: text.short_place(title), title, colour: `--owner-${i}` };
+	});
+	bands.push({ name: "all others", colour: "--band-rest" });
 	return new Groups(recording, bands, of);
 }
 
+export function bands_of(recording: Recording, id: string): Groups {
+	const by = grouping_of(id);
+	return by.id === "category" ? by_category(recording) : by_grouping(recording, by);
+}
+
 // What a search found, and the rest.
-export function by_match(recording: Recording, matches: (a: number) => boolean, name: string): Groups {
+export function by_match(recording: Recording, found: Uint8Array, name: string): Groups {
 	const of = new Uint8Array(recording.rows);
-	for (let a = 0; a < recording.rows; a++) of[a] = matches(a) ? 0 : 1;
+	for (let a = 0; a < recording.rows; a++) of[a] = found[a] ? 0 : 1;
 	return new Groups(
 		recording,
 		[

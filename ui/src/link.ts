@@ -26,12 +26,30 @@ export function counterpart(m: number, from: Recording, to: Recording): number {
 export class Link {
 	on = false;
 	private busy = false;
+	private states: State[] = [];
 
-	constructor(private states: State[]) {
-		for (const state of states)
-			state.on((change) => {
-				if (change === "view" || change === "cursor") this.follow(state, change);
-			});
+	constructor(states: State[]) {
+		for (const state of states) this.add(state);
+	}
+
+	add(state: State): void {
+		this.states.push(state);
+		state.on((change) => {
+			if (change === "view" || change === "cursor") this.follow(state, change);
+			else if (change === "pointer") this.point(state);
+		});
+	}
+
+	private point(leader: State): void {
+		if (!this.on || this.busy) return;
+		this.busy = true;
+		for (const state of this.states) {
+			if (state === leader) continue;
+			const { pointed } = leader;
+			state.hover = pointed === null ? null : counterpart(pointed, leader.recording, state.recording);
+			state.tell("pointer");
+		}
+		this.busy = false;
 	}
 
 	private follow(leader: State, change: "view" | "cursor"): void {

@@ -2,68 +2,175 @@
 
 import "uplot/dist/uPlot.min.css";
 import "./viewer.css";
-import { button, el, fill, forget_colours } from "./dom";
+import { Delay, type Keys, button, copy, el, fill, forget_colours, keys_dialog, splitter } from "./dom";
+import { save_csv, save_folded, save_png, save_svg } from "./export";
+import { completions } from "./filter";
 import { Link, alike } from "./link";
-import { Page } from "./page";
+import { Page, sections_in } from "./page";
 import { Pane } from "./pane";
 import { Recording } from "./recording";
 import * as text from "./text";
+import { Trail } from "./trail";
 import { wanted_top } from "./chart";
 
-const keys: [string, string][] = [
-	["?", "this help"],
-	["/", "search by file, function, size or address"],
-	["d, p, e", "go to the death, the peak, the end"],
-	["← →", "one event back, on (with Shift: a twentieth of the picture)"],
-	["[ ]", "previous, next training step"],
-	["n, N", "next, previous finding"],
-	["+ −", "zoom in, out around the cursor"],
-	["0", "show all"],
-	["a, s", "pan left, right"],
-	["↑ ↓", "walk through the allocations at the cursor, largest first"],
-	["b, x", "go to the birth, the death of the chosen allocation"],
-	["z", "zoom to the chosen allocation's life"],
-	["c, o", "bands by category, by owner"],
-	["l", "lowest or highest moment of each column"],
-	["y", "fit the height to what is visible"],
-	["f", "set or clear the mark: what grew since"],
-	["1 to 7", "findings, owners, flame graph, segments, allocations, steps, search"],
-	["Tab, Enter", "all buttons and tables; inside the flame graph and the map arrows walk"],
-	["w, k", "the other of two recordings; both move together"],
-	["t", "light or dark"],
-	["Esc", "clear the choice, the mark, then the search"],
-];
+// A key, what the dialog says of it, and what it does.  Rows without `does` tell what others do.
+interface Key {
+	keys: string[];
+	shown?: string; // instead of the keys; "": the row above tells of it
+	words: string;
+	does?: (app: App, event: KeyboardEvent) => void;
+}
 
-const pointers: [string, string][] = [
-	["wheel", "zoom at the pointer (Shift: pan)"],
+const STEP = 0.2; // of what is visible, that a key pans by
+const CLOSER = 0.5;
+const TALLER = 0.6;
+
+const table_of_keys: Key[] = [
+	{ keys: ["?"], words: "this help", does: (app) => app.help.showModal() },
+	{
+		keys: ["/"],
+		words: "find: size>=64MiB, file:model.py, step:3, 0x7f...",
+		does: (app) => app.box.focus(),
+	},
+	{ keys: ["w", "+", "="], shown: "w, +", words: "zoom in", does: (app) => app.zoom(CLOSER) },
+	{ keys: ["s", "-"], shown: "s, −", words: "zoom out", does: (app) => app.zoom(1 / CLOSER) },
+	{ keys: ["a"], words: "pan left", does: (app) => app.pan(-STEP) },
+	{ keys: ["d"], words: "pan right", does: (app) => app.pan(STEP) },
+	{ keys: ["W"], words: "taller: zoom vertically", does: (app) => app.pane.timeline.stretch(TALLER, null) },
+	{ keys: ["S"], words: "flatter", does: (app) => app.pane.timeline.stretch(1 / TALLER, null) },
+	{ keys: ["0"], words: "show all", does: (app) => app.pane.show_all() },
+	{ keys: ["f"], words: "zoom to the life of what is chosen", does: (app) => app.pane.zoom_to_choice() },
+	{ keys: ["u"], words: "undo (also Ctrl+Z, and the browser's back)", does: (app) => app.trail.undo() },
+	{ keys: ["U"], words: "redo (also Ctrl+Shift+Z, and forward)", does: (app) => app.trail.redo() },
+	{ keys: ["x"], words: "zoom to the death", does: (app) => app.pane.to_death() },
+	{ keys: ["p"], words: "zoom to the peak", does: (app) => app.pane.to_peak() },
+	{ keys: ["e"], words: "zoom to the end", does: (app) => app.pane.to_end() },
+	{ keys: ["n"], words: "next finding", does: (app) => app.pane.next_finding(1) },
+	{ keys: ["N"], words: "previous finding", does: (app) => app.pane.next_finding(-1) },
+	{
+		keys: ["ArrowLeft", "ArrowRight"],
+		shown: "← →",
+		words: "one event back, on (with Shift: a twentieth of the picture)",
+		does: (app, event) => app.move(event.key === "ArrowLeft" ? -1 : 1, event.shiftKey),
+	},
+	{
+		keys: ["ArrowUp", "ArrowDown"],
+		shown: "↑ ↓",
+		words: "in the picture: walk through the allocations at the cursor, largest first",
+		does: (app, event) => app.pane.next_allocation(event.key === "ArrowUp" ? -1 : 1),
+	},
+	{ keys: ["["], words: "previous step", does: (app) => app.pane.next_step(-1) },
+	{ keys: ["]"], words: "next step", does: (app) => app.pane.next_step(1) },
+	{ keys: ["b"], words: "go to the birth of what is chosen", does: (app) => app.to_birth() },
+	{ keys: ["B"], words: "go to where it is freed", does: (app) => app.to_end_of_life() },
+	{ keys: ["m"], words: "set or clear the mark: what grew since", does: (app) => app.pane.set_mark() },
+	{
+		keys: ["c"],
+		words: "colour by the next of category, line, model code ...",
+		does: (app) => app.pane.next_bands(1),
+	},
+	{ keys: ["C"], words: "colour by category", does: (app) => app.pane.state.set_mode("category") },
+	{
+		keys: ["l"],
+		words: "lowest or highest moment of each column",
+		does: (app) => app.pane.set_lowest(!app.pane.state.lowest),
+	},
+	{
+		keys: ["y"],
+		words: "fit the height to what is visible",
+		does: (app) => app.pane.set_fit(!app.pane.state.fit),
+	},
+	{
+		keys: ["1", "2", "3", "4", "5", "6", "7", "8"],
+		shown: "1 to 8",
+		words: "the views below the picture, in turn",
+		does: (app, event) => app.pane.open_nth(Number(event.key) - 1),
+	},
+	{ keys: ["o"], words: "the other recording", does: (app) => app.other_pane() },
+	{ keys: ["k"], words: "recordings move together, or each alone", does: (app) => app.toggle_link() },
+	{ keys: ["t"], words: "light or dark", does: (app) => app.other_theme() },
+	{
+		keys: ["Escape"],
+		shown: "Esc",
+		words: "clear the choice, the mark, then what was found",
+		does: (app) => app.escape(),
+	},
+	{
+		keys: [],
+		shown: "Tab, Enter",
+		words: "all buttons and tables; inside the flame graph and the map arrows walk",
+	},
+];
+const action_of = new Map(table_of_keys.flatMap((row) => row.keys.map((key) => [key, row.does!] as const)));
+const keys: Keys = table_of_keys.map((row) => [row.shown ?? row.keys.join(", "), row.words]);
+
+const pointers: Keys = [
+	["Ctrl + wheel", "zoom at the pointer"],
+	["Shift + wheel", "pan"],
+	["Alt + wheel", "taller, flatter"],
 	["drag", "zoom to a range (Shift: pan)"],
 	["click", "choose an allocation and its moment (Shift: set the mark)"],
-	["double click", "show all"],
+	["double click", "zoom to the life of what is there"],
 	["fingers", "one pans, two zoom"],
 	["strip below", "drag to move through the recording"],
+	["name in the legend", "only this band, or all again; its colour hides it"],
+	["drop a page", "another recording's page, beside this one"],
 ];
 
 class App {
-	private panes: Pane[] = [];
-	private active = 0;
-	private box = el("input", {
+	readonly help = keys_dialog(keys, pointers);
+	readonly box = el("input", {
 		type: "search",
 		id: "search",
-		placeholder: "Search: file, function, >=64MiB, 0x7f...",
-		"aria-label": "Search by file, function, size or address",
+		placeholder: "Find: size>=64MiB, file:model.py, step:3, 0x7f...",
+		"aria-label": "Find by size, file, function, category, step, address ...",
+		role: "combobox",
+		"aria-expanded": "false",
+		"aria-controls": "offers",
+		"aria-autocomplete": "list",
 		autocomplete: "off",
 		spellcheck: "false",
 	});
-	private help = this.make_help();
+	readonly trail: Trail;
+	private offers = el("ul", {
+		id: "offers",
+		role: "listbox",
+		"aria-label": "What could come next",
+		hidden: true,
+	});
+	private offered = -1;
+	private panes: Pane[] = [];
+	private active = 0;
 	private theme = "light";
 	private shared_scale = true;
 	private link = new Link([]);
+	private pictures = el("div", { class: "panes" });
+	private lowers = el("div", { class: "lowers" });
+	private dock = el("aside", { class: "dock", "aria-label": "What is chosen" });
+	private name = el("span", { class: "file" });
+	private undo = button("↶", () => this.trail.undo(), { title: "undo (u)", "aria-label": "undo" });
+	private redo = button("↷", () => this.trail.redo(), { title: "redo (U)", "aria-label": "redo" });
 	private link_button = button("Linked", () => this.toggle_link(), {
 		title: "what is looked at in one is looked at in the other (k)",
 		"aria-pressed": "false",
 	});
+	private scale_button = button("Same scale", () => this.toggle_scale(), {
+		title: "draw all recordings at one scale",
+	});
 
-	constructor(private root: HTMLElement) {}
+	constructor(private root: HTMLElement) {
+		this.trail = new Trail(
+			() => this.panes,
+			(can_undo, can_redo) => {
+				this.undo.disabled = !can_undo;
+				this.redo.disabled = !can_redo;
+			},
+		);
+	}
+
+	get pane(): Pane {
+		return this.panes[this.active];
+	}
 
 	async open(): Promise<void> {
 		const n = Page.count();
@@ -71,153 +178,279 @@ class App {
 		const waiting = el("p", { class: "waiting", role: "status" }, "Unpacking ...");
 		fill(this.root, waiting);
 		this.choose_theme(null);
-		const recordings: Recording[] = [];
 		for (let i = 0; i < n; i++) {
 			fill(waiting, n > 1 ? `Unpacking recording ${i + 1} of ${n} ...` : "Unpacking ...");
 			await breath();
 			const page = await Page.open(i);
 			await breath();
-			recordings.push(new Recording(page));
+			this.add(new Recording(page));
 		}
 		await breath();
-		this.panes = recordings.map((r, i) => new Pane(r, i, (query) => this.search(query)));
-		this.link = new Link(this.panes.map((p) => p.state));
 		this.build();
 		this.share_scale();
-		if (n > 1 && recordings.every((r) => alike(r, recordings[0]))) this.toggle_link();
+		for (const pane of this.panes) pane.open_at();
+		if (n > 1 && this.panes.every((p) => alike(p.recording, this.panes[0].recording))) this.toggle_link();
+		this.trail.begin();
 		for (const pane of this.panes) pane.timeline.redraw();
-		document.title = recordings.map((r) => text.plain(r.head.title, 80)).join(" | ") + " - plimsoll";
+		this.listen();
+	}
+
+	private listen(): void {
 		document.addEventListener("keydown", (event) => this.key(event));
 		addEventListener("beforeprint", () => this.print(true));
 		addEventListener("afterprint", () => this.print(false));
 		matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.choose_theme(null));
+		addEventListener("dragover", (event) => event.preventDefault());
+		addEventListener("drop", (event) => {
+			event.preventDefault();
+			for (const file of event.dataTransfer?.files ?? []) void this.take(file);
+		});
+	}
+
+	private add(recording: Recording): void {
+		const i = this.panes.length;
+		const pane = new Pane(recording, i, (query) => this.find(query));
+		this.panes.push(pane);
+		this.link.add(pane.state);
+		for (const part of [pane.root, pane.lower, pane.side]) {
+			part.addEventListener("pointerdown", () => this.activate(i), true);
+			part.addEventListener("focusin", () => this.activate(i));
+		}
+		pane.state.on((change) => {
+			if (change !== "theme" && change !== "pointer") this.trail.note();
+		});
+		pane.opened = () => this.trail.note();
+		this.pictures.append(pane.root);
+		this.lowers.append(pane.lower);
+		this.dock.append(pane.side);
+	}
+
+	// Another page, beside this one.
+	private async take(file: File): Promise<void> {
+		const sections = sections_in(await file.text());
+		const first = this.panes.length;
+		try {
+			const n = Page.count(sections);
+			if (!n) throw new Error("it holds no recording");
+			for (let i = 0; i < n; i++) this.add(new Recording(await Page.open(i, sections)));
+		} catch (why) {
+			this.say(
+				`${text.plain(file.name, 80)} cannot be shown: ${why instanceof Error ? text.plain(why.message) : ""}`,
+			);
+		}
+		if (this.panes.length === first) return;
+		this.describe();
+		this.share_scale();
+		for (const pane of this.panes.slice(first)) {
+			pane.open_at();
+			pane.timeline.redraw();
+		}
+		this.activate(first);
+	}
+
+	private say(words: string): void {
+		const line = el("p", { class: "said", role: "status" }, words);
+		this.pictures.before(line);
+		setTimeout(() => line.remove(), 8000);
+	}
+
+	private describe(): void {
+		const many = this.panes.length > 1;
+		const events = this.panes.reduce((sum, p) => sum + p.recording.events, 0);
+		const title = text.plain(this.panes[0].recording.head.title, 200);
+		this.root.className = many ? "app many" : "app one";
+		this.pictures.className = `panes ${many ? "two" : "one"}`;
+		this.name.textContent = `${many ? `${this.panes.length} recordings` : title}, ${text.plural(events, "event")}`;
+		this.link_button.hidden = this.scale_button.hidden = !many;
+		// At one scale, unless one of them would be a line at the bottom.
+		const tops = this.panes.map((p) => wanted_top(p.state));
+		this.shared_scale = Math.max(...tops) <= 5 * Math.min(...tops);
+		document.title =
+			this.panes.map((p) => text.plain(p.recording.head.title, 80)).join(" | ") + " - plimsoll";
 	}
 
 	private build(): void {
-		const { head } = this.panes[0].recording;
-		const events = this.panes.reduce((sum, p) => sum + p.recording.events, 0);
+		this.describe();
 		const form = el(
 			"form",
 			{ role: "search", submit: (event: Event) => event.preventDefault() },
 			this.box,
+			this.offers,
 		);
-		let waiting = 0;
-		this.box.addEventListener("input", () => {
-			clearTimeout(waiting);
-			waiting = window.setTimeout(() => this.search(this.box.value, false), 200);
+		this.listen_to_box();
+		const work = el(
+			"div",
+			{ class: "work" },
+			this.pictures,
+			splitter("Height of the picture", false, (pixels) => {
+				this.lowers.style.flex = `0 0 ${Math.max(60, this.lowers.offsetHeight - pixels)}px`;
+			}),
+			this.lowers,
+		);
+		const width = splitter("Width of what is chosen", true, (pixels) => {
+			this.dock.style.width = `${Math.max(200, this.dock.offsetWidth - pixels)}px`;
 		});
-		this.box.addEventListener("keydown", (event) => {
-			if (event.key === "Enter") this.search(this.box.value, false);
-			if (event.key === "Escape") {
-				this.search("");
-				this.box.blur();
-			}
-			event.stopPropagation();
-		});
-		const many = this.panes.length > 1;
-		const grid = el("div", { class: `panes ${many ? "two" : "one"}` }, ...this.panes.map((p) => p.root));
-		if (!many) this.panes[0].root.querySelector(".file")?.remove();
-		this.panes.forEach((pane, i) => {
-			pane.root.addEventListener("pointerdown", () => this.activate(i), true);
-			pane.root.addEventListener("focusin", () => this.activate(i));
-		});
-		// At one scale, unless one of them would be a line at the bottom.
-		const tops = this.panes.map((p) => wanted_top(p.state));
-		this.shared_scale = Math.max(...tops) <= 5 * Math.min(...tops);
-		const scale = many
-			? button("Same scale", () => this.toggle_scale(scale), {
-					"aria-pressed": String(this.shared_scale),
-					title: "draw all recordings at one scale",
-				})
-			: null;
 		fill(
 			this.root,
 			el(
 				"header",
 				{ class: "top" },
 				el("span", { class: "name" }, "plimsoll"),
-				el(
-					"span",
-					{ class: "file" },
-					`${many ? `${this.panes.length} recordings` : text.plain(head.title, 200)}, ${text.plural(events, "event")}`,
-				),
+				this.name,
 				form,
-				scale,
-				many ? this.link_button : null,
-				button("Light / dark", () => this.choose_theme(this.theme === "dark" ? "light" : "dark"), {
-					title: "light or dark (t)",
-				}),
+				el("span", { class: "group" }, this.undo, this.redo),
+				this.exports(),
+				this.scale_button,
+				this.link_button,
+				button("Light / dark", () => this.other_theme(), { title: "light or dark (t)" }),
 				button("Keys ?", () => this.help.showModal(), { title: "all keys (?)" }),
 			),
 			el(
 				"p",
 				{ class: "hidden", id: "keys-hint" },
-				"Arrow keys move the cursor, plus and minus zoom, question mark lists all keys.",
+				"Arrow keys move the cursor, w and s zoom, a and d pan, question mark lists all keys.",
 			),
-			grid,
-			el(
-				"p",
-				{ class: "note" },
-				`Written by plimsoll ${text.plain(head.version, 40)}. This file holds everything it shows and loads nothing.`,
-			),
+			el("div", { class: "screen" }, work, width, this.dock),
 			this.help,
 		);
 		this.activate(0);
 	}
 
-	private make_help(): HTMLDialogElement {
-		const rows = (list: [string, string][]) =>
+	private exports(): HTMLElement {
+		const save = (label: string, title: string, action: (pane: Pane) => void) =>
+			button(label, () => action(this.pane), { title });
+		return el(
+			"details",
+			{ class: "menu" },
+			el("summary", {}, "Share"),
 			el(
 				"div",
-				{ class: "keys" },
-				...list.map(([key, words]) => el("div", {}, el("span", {}, words), el("kbd", {}, key))),
-			);
-		const dialog = el(
-			"dialog",
-			{ "aria-label": "Keys" },
-			el("h2", {}, "Keys"),
-			rows(keys),
-			el("h2", {}, "Pointer"),
-			rows(pointers),
-			el(
-				"div",
-				{ class: "bar" },
-				el("span", { class: "gap" }),
-				button("Close", () => dialog.close()),
+				{},
+				copy("Copy link", () => location.href),
+				save("Picture as PNG", "what the picture shows", (pane) => save_png(pane)),
+				save("Picture as SVG", "what the picture shows, as lines and text", (pane) => save_svg(pane)),
+				save("Allocations as CSV", "what was found, or else what lives at the cursor", (pane) =>
+					save_csv(pane),
+				),
+				save("Stacks, folded", "for flame graph tools: what lives at the cursor", (pane) =>
+					save_folded(pane),
+				),
 			),
 		);
-		return dialog;
 	}
+
+	// ---- find ----
+
+	private listen_to_box(): void {
+		const { box } = this;
+		const typing = new Delay(250, () => this.find(box.value, false));
+		box.addEventListener("input", () => {
+			typing.start();
+			this.offer();
+		});
+		box.addEventListener("focus", () => this.offer());
+		box.addEventListener("blur", () => this.show_offers([]));
+		box.addEventListener("keydown", (event) => {
+			event.stopPropagation();
+			const list = [...this.offers.children] as HTMLElement[];
+			const way = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+			if (way && list.length) {
+				this.offered = (this.offered + way + list.length) % list.length;
+				this.mark_offer();
+			} else if ((event.key === "Enter" || event.key === "Tab") && this.offered >= 0)
+				list[this.offered].click();
+			else if (event.key === "Enter") {
+				this.show_offers([]);
+				typing.now();
+			} else if (event.key === "Escape") {
+				typing.stop();
+				if (list.length) this.show_offers([]);
+				else {
+					this.find("");
+					box.blur();
+				}
+			} else return;
+			event.preventDefault();
+		});
+	}
+
+	private offer(): void {
+		this.show_offers(completions(this.pane.recording, this.box.value));
+	}
+
+	private show_offers(list: [string, string][]): void {
+		this.offered = -1;
+		this.offers.hidden = !list.length;
+		this.box.setAttribute("aria-expanded", String(list.length > 0));
+		fill(
+			this.offers,
+			...list.map(([query, words], i) =>
+				el(
+					"li",
+					{
+						role: "option",
+						id: `offer${i}`,
+						"aria-selected": "false",
+						pointerdown: (event: Event) => event.preventDefault(), // the box keeps the focus
+						click: () => {
+							this.box.value = query;
+							this.offer();
+							this.find(query, false);
+						},
+					},
+					el("code", {}, query.trim().split(/\s+/).pop() ?? ""),
+					" ",
+					el("span", { class: "soft" }, words),
+				),
+			),
+		);
+		this.mark_offer();
+	}
+
+	private mark_offer(): void {
+		[...this.offers.children].forEach((offer, i) =>
+			offer.setAttribute("aria-selected", String(i === this.offered)),
+		);
+		if (this.offered >= 0) this.box.setAttribute("aria-activedescendant", `offer${this.offered}`);
+		else this.box.removeAttribute("aria-activedescendant");
+	}
+
+	// What a finding or a line is about is of one recording.
+	private find(query: string, set = true): void {
+		const alone = /^(finding|line):/.test(query);
+		if (set) this.box.value = alone ? "" : query;
+		for (const pane of alone ? [this.pane] : this.panes) pane.run_query(query);
+	}
+
+	// ---- what keys do ----
 
 	private activate(i: number): void {
 		this.active = i;
-		this.panes.forEach((p, k) => p.root.classList.toggle("active", k === i));
+		this.panes.forEach((p, k) => {
+			p.root.classList.toggle("active", k === i);
+			p.lower.hidden = p.side.hidden = k !== i;
+		});
 	}
 
 	private share_scale(): void {
 		const tops = this.panes.map((p) => wanted_top(p.state));
 		const top = tops.length > 1 && this.shared_scale ? Math.max(...tops) : null;
+		this.scale_button.setAttribute("aria-pressed", String(this.shared_scale));
 		for (const pane of this.panes) {
 			pane.state.top = top;
 			pane.state.tell("view");
 		}
 	}
 
-	private toggle_scale(pressed: HTMLButtonElement | null): void {
+	private toggle_scale(): void {
 		this.shared_scale = !this.shared_scale;
-		pressed?.setAttribute("aria-pressed", String(this.shared_scale));
 		this.share_scale();
 	}
 
-	private toggle_link(): void {
+	toggle_link(): void {
+		if (this.panes.length < 2) return;
 		this.link.on = !this.link.on;
 		this.link_button.setAttribute("aria-pressed", String(this.link.on));
-	}
-
-	private search(query: string, set = true): void {
-		if (set) this.box.value = query.startsWith("owner:") ? "" : query;
-		const list = query.startsWith("owner:") ? [this.panes[this.active]] : this.panes;
-		for (const pane of list) pane.run_search(query);
 	}
 
 	// null: as the system wants it
@@ -226,6 +459,10 @@ class App {
 		document.documentElement.dataset.theme = this.theme;
 		forget_colours();
 		for (const pane of this.panes) pane.state.tell("theme");
+	}
+
+	other_theme(): void {
+		this.choose_theme(this.theme === "dark" ? "light" : "dark");
 	}
 
 	private print(on: boolean): void {
@@ -238,70 +475,62 @@ class App {
 		}
 	}
 
-	private key(event: KeyboardEvent): void {
-		if (event.ctrlKey || event.metaKey || event.altKey || this.help.open) return;
-		if (event.target instanceof HTMLInputElement) return;
-		const pane = this.panes[this.active];
-		const { state } = pane;
-		const { recording } = state;
-		const width = state.to - state.from;
-		const { chosen } = state;
-		const actions: Record<string, () => void> = {
-			"?": () => this.help.showModal(),
-			"/": () => this.box.focus(),
-			d: () => recording.death && pane.jump(recording.death_moment!),
-			p: () => pane.jump(recording.peak_moment),
-			e: () => pane.jump(recording.events),
-			ArrowLeft: () => pane.move(event.shiftKey ? -width / 20 : -1),
-			ArrowRight: () => pane.move(event.shiftKey ? width / 20 : 1),
-			ArrowUp: () => pane.next_allocation(-1),
-			ArrowDown: () => pane.next_allocation(1),
-			"[": () => pane.next_step(-1),
-			"]": () => pane.next_step(1),
-			n: () => pane.next_finding(1),
-			N: () => pane.next_finding(-1),
-			"+": () => state.zoom(0.5, pane.zoom_centre()),
-			"=": () => state.zoom(0.5, pane.zoom_centre()),
-			"-": () => state.zoom(2, pane.zoom_centre()),
-			"0": () => state.look(0, recording.events),
-			a: () => state.pan(-width / 5),
-			s: () => state.pan(width / 5),
-			b: () => chosen !== null && pane.jump(recording.born[chosen]),
-			x: () => chosen !== null && pane.jump(recording.freed[chosen] || recording.events),
-			z: () =>
-				chosen !== null &&
-				state.span(recording.born[chosen], recording.freed[chosen] || recording.events),
-			c: () => state.set_mode("category"),
-			o: () => state.set_mode("owner"),
-			l: () => pane.set_lowest(!state.lowest),
-			y: () => pane.set_fit(!state.fit),
-			f: () => pane.set_mark(),
-			w: () => this.other_pane(),
-			k: () => this.panes.length > 1 && this.toggle_link(),
-			t: () => this.choose_theme(this.theme === "dark" ? "light" : "dark"),
-			Escape: () => this.escape(pane),
-		};
-		for (let n = 1; n <= 7; n++) actions[String(n)] = () => pane.open_nth(n - 1);
-		// Up and down scroll the page where nothing is chosen and the picture has no focus.
-		const on_picture = document.activeElement?.classList.contains("over");
-		if ((event.key === "ArrowUp" || event.key === "ArrowDown") && !on_picture) return;
-		const action = actions[event.key];
-		if (!action) return;
-		action();
-		event.preventDefault();
+	zoom(times: number): void {
+		this.pane.state.zoom(times, this.pane.zoom_centre());
 	}
 
-	private other_pane(): void {
+	pan(part: number): void {
+		const { state } = this.pane;
+		state.pan((state.to - state.from) * part);
+	}
+
+	move(events: number, far: boolean): void {
+		const { state } = this.pane;
+		this.pane.move(far ? (events * (state.to - state.from)) / 20 : events);
+	}
+
+	to_birth(): void {
+		const { state, recording } = this.pane;
+		if (state.chosen !== null) this.pane.jump(recording.born[state.chosen]);
+	}
+
+	to_end_of_life(): void {
+		const { state, recording } = this.pane;
+		if (state.chosen !== null) this.pane.jump(recording.freed[state.chosen] || recording.events);
+	}
+
+	other_pane(): void {
 		this.activate((this.active + 1) % this.panes.length);
-		const { root } = this.panes[this.active];
+		const { root } = this.pane;
 		root.scrollIntoView({ block: "nearest" });
 		root.querySelector<HTMLElement>("canvas.over")?.focus();
 	}
 
-	private escape(pane: Pane): void {
+	escape(): void {
+		const { pane } = this;
 		if (pane.state.chosen !== null) pane.state.choose(null);
 		else if (pane.state.mark !== null) pane.set_mark();
-		else this.search("");
+		else this.find("");
+	}
+
+	private key(event: KeyboardEvent): void {
+		if (this.help.open) return;
+		const { target } = event;
+		if (target instanceof HTMLInputElement || target instanceof HTMLSelectElement) return;
+		if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "z") {
+			if (event.shiftKey) this.trail.redo();
+			else this.trail.undo();
+			event.preventDefault();
+			return;
+		}
+		if (event.ctrlKey || event.metaKey || event.altKey) return;
+		// Up and down scroll where the picture has no focus.
+		const on_picture = document.activeElement?.classList.contains("over");
+		if ((event.key === "ArrowUp" || event.key === "ArrowDown") && !on_picture) return;
+		const action = action_of.get(event.key);
+		if (!action) return;
+		action(this, event);
+		event.preventDefault();
 	}
 }
 
@@ -317,6 +546,7 @@ new App(root).open().then(
 		document.documentElement.dataset.ready = String(Math.round(performance.now()));
 	},
 	(why: unknown) => {
+		root.className = "";
 		fill(
 			root,
 			el(

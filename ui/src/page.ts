@@ -46,7 +46,12 @@ const sextets = new Uint8Array(128);
 for (let i = 0; i < 64; i++)
 	sextets["ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/".charCodeAt(i)] = i;
 
+// Chromium 140, Firefox 133 and Safari 18.2 do it themselves, in a tenth of the time.
+const native = (Uint8Array as unknown as { fromBase64?: (text: string) => Uint8Array<ArrayBuffer> })
+	.fromBase64;
+
 function from_base64(text: string): Uint8Array<ArrayBuffer> {
+	if (native) return native.call(Uint8Array, text);
 	const padding = text.endsWith("==") ? 2 : text.endsWith("=") ? 1 : 0;
 	const out = new Uint8Array((text.length / 4) * 3 - padding);
 	let at = 0;
@@ -63,10 +68,25 @@ function from_base64(text: string): Uint8Array<ArrayBuffer> {
 	return out;
 }
 
-export async function unpack(id: string): Promise<Uint8Array> {
-	const element = document.getElementById(id);
-	if (!element) throw new Error(`this page lacks its section ${id}`);
-	const packed = from_base64((element.textContent ?? "").replace(/\s+/g, ""));
+// Where sections come from: this page, or the text of another one.
+export type Sections = (id: string) => string | null;
+
+const sections_here: Sections = (id) => document.getElementById(id)?.textContent ?? null;
+
+// Of a page's text, without making anything of it: what is between the tags is base64 alone.
+export function sections_in(html: string): Sections {
+	return (id) => {
+		const tag = `<script type="application/octet-stream" id="${id}">`;
+		const from = html.indexOf(tag);
+		const to = html.indexOf("<", from + tag.length);
+		return from < 0 || to < 0 ? null : html.slice(from + tag.length, to);
+	};
+}
+
+export async function unpack(id: string, sections = sections_here): Promise<Uint8Array> {
+	const text = sections(id);
+	if (text === null) throw new Error(`this page lacks its section ${id}`);
+	const packed = from_base64(/\s/.test(text) ? text.replace(/\s+/g, "") : text);
 	const plain = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
 	return new Uint8Array(await new Response(plain).arrayBuffer());
 }
@@ -123,16 +143,17 @@ export class Page {
 		private done: Map<string, Column>,
 	) {}
 
-	static async open(at: number): Promise<Page> {
-		const head = clean(JSON.parse(new TextDecoder().decode(await unpack(`plim-${at}-head`)))) as Head;
+	static async open(at: number, sections = sections_here): Promise<Page> {
+		const json = new TextDecoder().decode(await unpack(`plim-${at}-head`, sections));
+		const head = clean(JSON.parse(json)) as Head;
 		if (head.format !== "page/2")
 			throw new Error(`this page has the format ${head.format}, which its viewer does not know`);
-		return new Page(head, await unpack(`plim-${at}-columns`), new Map());
+		return new Page(head, await unpack(`plim-${at}-columns`, sections), new Map());
 	}
 
-	static count(): number {
+	static count(sections = sections_here): number {
 		let n = 0;
-		while (document.getElementById(`plim-${n}-head`)) n++;
+		while (sections(`plim-${n}-head`) !== null) n++;
 		return n;
 	}
 

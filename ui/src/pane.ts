@@ -1,21 +1,26 @@
-// One recording: verdict, picture, and what lies below it.
+// One recording: verdict, picture, what lies below it and beside it.
 
 import { Details } from "./details";
-import { button, code, el, fill, swatch } from "./dom";
+import { Delay, button, choice, code, colour, el, fill, swatch } from "./dom";
+import { phase_colour } from "./chart_draw";
 import { Flame } from "./flame";
+import { Found } from "./found";
+import { groupings } from "./groups";
+import * as moments from "./moments";
+import type { Place } from "./moments";
 import { Allocations, Findings, Owners, Steps, band_of } from "./panels";
 import type { Panel } from "./panels";
 import type { Recording } from "./recording";
-import { Search } from "./search";
 import { Segments } from "./segments";
-import { State } from "./state";
+import { MATCH, State } from "./state";
 import * as text from "./text";
 import { Timeline } from "./timeline";
-import { checked, verdict_of } from "./verdict";
+import { reasons_of, verdict_of } from "./verdict";
+
+const ALONE = 1 / 150; // of the scale: what is smaller cannot be seen beside the rest
 
 interface Tab {
 	id: string;
-	name: string;
 	panel: Panel;
 	button: HTMLButtonElement;
 	place: HTMLElement;
@@ -23,24 +28,27 @@ interface Tab {
 
 export class Pane {
 	readonly root: HTMLElement;
+	readonly lower: HTMLElement; // tables and graphs of the moment
+	readonly side: HTMLElement; // what is chosen, or else why it died and what to do
 	readonly state: State;
 	readonly timeline: Timeline;
+	tab = "";
+	query = ""; // what is looked for; "finding:N" after "show me"
+	opened: () => void = () => undefined; // told when another tab is looked at
 	private tabs: Tab[] = [];
-	private now = "";
-	private legend = el("ul", { class: "legend", "aria-label": "Categories at the cursor's moment" });
+	private legend = el("ul", { class: "legend", "aria-label": "Bands at the cursor's moment" });
+	private legend_bytes: HTMLElement[] = [];
 	private moment = el("div", { class: "moment", role: "status" });
 	private tools: Record<string, HTMLButtonElement> = {};
-	private search: Search;
-	private lower: HTMLElement;
-	private speak = 0;
-	private picture: HTMLElement;
+	private bands: { root: HTMLElement; list: HTMLSelectElement };
+	private found: Found;
+	private showing = new Delay(60, () => this.tab_of(this.tab).panel.show());
 	private finding_at = -1; // where n and N are
-	private coloured = false; // what a finding is about
 
 	constructor(
 		readonly recording: Recording,
 		private number: number,
-		private set_query: (query: string) => void,
+		private find: (query: string) => void,
 	) {
 		const state = (this.state = new State(recording));
 		this.timeline = new Timeline(
@@ -48,35 +56,24 @@ export class Pane {
 			(a, band, m) => this.tip(a, band, m),
 			(i) => this.open_finding(i),
 		);
-		this.search = new Search(state, () => this.set_query(""));
-		const details = new Details(state, (query) => this.set_query(query));
-		const tab_list = el("div", { class: "tabs", role: "tablist", "aria-label": "Views of the moment" });
-		const places = el("div");
-		this.lower = el("div", { class: "lower" }, places, details.root);
-		const findings = recording.device.findings.length;
-		this.add_tab(
-			tab_list,
-			places,
-			"findings",
-			`Findings (${findings})`,
-			new Findings(
-				state,
-				(i) => this.show_me(i),
-				(i) => this.finding_id(i),
-			),
+		this.found = new Found(state, () => this.find(""));
+		this.bands = choice("colour by", [...groupings, { id: MATCH, name: "what was found" }], (id) =>
+			state.set_mode(id),
 		);
-		this.add_tab(tab_list, places, "owners", "Owners", new Owners(state));
-		this.add_tab(tab_list, places, "flame", "Flame graph", new Flame(state));
-		this.add_tab(tab_list, places, "segments", "Segments", new Segments(state));
-		this.add_tab(tab_list, places, "allocations", "Allocations", new Allocations(state));
-		this.add_tab(tab_list, places, "steps", `Steps (${recording.steps.length})`, new Steps(state));
-		this.add_tab(tab_list, places, "search", "Search", this.search);
-		this.tab_of("search").button.hidden = true;
-		const check = checked(recording);
+		const details = new Details(
+			state,
+			(query) => this.find(query),
+			() => this.zoom_to_choice(),
+		);
+		const reasons = reasons_of(recording, (m) => this.jump(m));
+		this.side = el("div", { class: "side" }, details.root, reasons);
+		const list = el("div", { class: "tabs", role: "tablist", "aria-label": "Views of the moment" });
+		const places = el("div", { class: "places" });
+		this.fill_tabs(list, places);
 		const device = recording.device.device ? `, device ${recording.device.device}` : "";
-		this.picture = el(
+		const picture = el(
 			"section",
-			{ "aria-label": "Memory over time" },
+			{ class: "memory", "aria-label": "Memory over time" },
 			this.toolbar(),
 			this.timeline.root,
 			this.moment,
@@ -87,31 +84,73 @@ export class Pane {
 			"section",
 			{ class: "pane", "aria-label": text.plain(recording.head.title, 200) },
 			el("div", { class: "file" }, text.plain(recording.head.title, 200) + device),
-			verdict_of(recording, (m) => this.jump(m)),
-			this.picture,
-			tab_list,
-			this.lower,
-			el(
-				"footer",
-				{},
-				...recording.head.merged.map((m) => el("p", {}, text.plain(m))),
-				el("p", check.ok ? {} : { class: "failed" }, check.words),
-			),
+			verdict_of(recording),
+			picture,
 		);
+		this.lower = el("div", { class: "lower" }, list, places);
 		state.on((change) => {
-			if (change === "groups" || change === "cursor") this.buttons();
-			if (change === "cursor" || change === "groups") {
-				this.tell_moment();
-				this.refresh();
-			}
-			if (change === "chosen") {
-				this.lower.classList.toggle("with-details", state.chosen !== null);
-				this.refresh();
-			}
+			if (change === "groups" || change === "cursor" || change === "view") this.buttons();
+			if (change === "groups") this.make_legend();
+			if (change === "cursor" || change === "groups") this.tell_moment();
+			if (change === "cursor" || change === "groups" || change === "chosen") this.refresh();
+			if (change === "chosen") this.side.classList.toggle("with-choice", state.chosen !== null);
 		});
 		this.open("findings");
 		this.buttons();
+		this.make_legend();
 		this.tell_moment();
+	}
+
+	private fill_tabs(list: HTMLElement, places: HTMLElement): void {
+		const { state, recording } = this;
+		const findings = new Findings(
+			state,
+			(i) => this.show_me(i),
+			(i) => this.finding_id(i),
+		);
+		const tabs: [string, string, Panel][] = [
+			["findings", `Findings (${recording.device.findings.length})`, findings],
+			["owners", "Owners", new Owners(state)],
+			["flame", "Flame graph", new Flame(state)],
+			["segments", "Segments", new Segments(state)],
+			["allocations", "Allocations", new Allocations(state)],
+			["steps", `Steps (${recording.steps.length})`, new Steps(state)],
+			["found", "Found", this.found],
+		];
+		for (const [id, name, panel] of tabs) this.add_tab(list, places, id, name, panel);
+		this.tab_of("found").button.hidden = true;
+	}
+
+	// The opening view, once the picture has a size.
+	open_at(): void {
+		this.go_to(moments.opening(this.recording, this.timeline.columns));
+	}
+
+	private go_to(place: Place): void {
+		const { state } = this;
+		state.low = 0;
+		state.high = null;
+		state.look(place.from, place.to);
+		state.go(place.moment);
+	}
+
+	to_death(): void {
+		if (this.recording.death) this.go_to(moments.place_of_death(this.recording, this.timeline.columns));
+	}
+
+	to_peak(): void {
+		this.go_to(moments.place_of_peak(this.recording, this.timeline.columns));
+	}
+
+	to_end(): void {
+		this.go_to(moments.place_of_end(this.recording, this.timeline.columns));
+	}
+
+	zoom_to_choice(): void {
+		const { state, recording } = this;
+		const a = state.chosen;
+		if (a === null) state.look(0, recording.events);
+		else state.span(recording.born[a], recording.freed[a] || recording.events);
 	}
 
 	// ---- tabs ----
@@ -122,6 +161,7 @@ export class Pane {
 			"div",
 			{
 				class: `panel${["findings", "steps", "owners"].includes(id) ? " prints" : ""}`,
+				tabindex: -1,
 				id: label,
 				role: "tabpanel",
 				hidden: true,
@@ -139,14 +179,14 @@ export class Pane {
 			const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
 			if (!step) return;
 			const shown = this.tabs.filter((t) => !t.button.hidden);
-			const at = shown.findIndex((t) => t.id === this.now);
+			const at = shown.findIndex((t) => t.id === this.tab);
 			const next = shown[(at + step + shown.length) % shown.length];
 			this.open(next.id);
 			next.button.focus();
 			event.preventDefault();
 			event.stopPropagation();
 		});
-		this.tabs.push({ id, name, panel, button: choose, place });
+		this.tabs.push({ id, panel, button: choose, place });
 		list.append(choose);
 		places.append(place);
 	}
@@ -156,7 +196,8 @@ export class Pane {
 	}
 
 	open(id: string): void {
-		this.now = id;
+		if (!this.tabs.some((t) => t.id === id && !t.button.hidden)) id = this.tabs[0].id;
+		this.tab = id;
 		for (const tab of this.tabs) {
 			const on = tab.id === id;
 			tab.button.setAttribute("aria-selected", String(on));
@@ -164,6 +205,7 @@ export class Pane {
 			tab.place.hidden = !on;
 			if (on) tab.panel.show();
 		}
+		this.opened();
 	}
 
 	open_nth(n: number): void {
@@ -173,29 +215,39 @@ export class Pane {
 
 	// Tables are made anew only for the tab that is seen, and not while the cursor is being moved fast.
 	private refresh(): void {
-		clearTimeout(this.speak);
-		this.speak = window.setTimeout(() => this.tab_of(this.now).panel.show(), 60);
+		this.showing.start();
 	}
 
 	show_all_for_print(): void {
-		for (const more of this.root.querySelectorAll<HTMLDetailsElement>("details.more")) more.open = true;
+		for (const more of this.side.querySelectorAll<HTMLDetailsElement>("details.more")) more.open = true;
 		for (const tab of this.tabs) if (tab.place.classList.contains("prints")) tab.panel.show();
 	}
 
-	// ---- search ----
+	// ---- finding ----
 
-	run_search(query: string): number | null {
-		const found = this.search.run(query);
-		const tab = this.tab_of("search");
-		this.tools.match.textContent = "By search";
-		this.coloured = false;
-		tab.button.hidden = found === null;
-		if (found !== null) {
-			tab.button.textContent = `Search (${text.count(found)})`;
-			this.open("search");
-		} else if (this.now === "search") this.open("findings");
+	private show_found(words: string | null): void {
+		const tab = this.tab_of("found");
+		tab.button.hidden = words === null;
+		if (words !== null) tab.button.textContent = words;
+		else if (this.tab === "found") this.open("findings");
 		this.buttons();
-		return found;
+	}
+
+	run_query(query: string): void {
+		this.query = query;
+		const finding = /^finding:(\d+)$/.exec(query);
+		if (finding) {
+			this.paint_finding(Number(finding[1]) - 1);
+			return;
+		}
+		const n = this.found.run(query);
+		this.show_found(n === null ? null : `Found (${text.count(n)})`);
+		if (n !== null) this.open("found");
+	}
+
+	// The rows that a list of allocations means here: what was found, or else what lives at the cursor.
+	selected(): ArrayLike<number> {
+		return this.state.found ? this.found.rows : this.recording.live(this.state.cursor);
 	}
 
 	// ---- toolbar ----
@@ -205,34 +257,11 @@ export class Pane {
 	}
 
 	private toolbar(): HTMLElement {
-		const { state } = this;
-		const jump = el(
-			"span",
-			{ class: "group" },
-			state.recording.death
-				? this.tool("death", "Death", "go to where it died (d)", () =>
-						this.jump(state.recording.death_moment!),
-					)
-				: null,
-			this.tool("peak", "Peak", "go to the peak of allocated memory (p)", () =>
-				this.jump(state.recording.peak_moment),
-			),
-			this.tool("end", "End", "go to the end (e)", () => this.jump(state.recording.events)),
-		);
+		const { state, recording } = this;
 		return el(
 			"div",
-			{ class: "bar" },
-			el(
-				"span",
-				{ class: "group", role: "group", "aria-label": "bands" },
-				this.tool("category", "By category", "stack by category (c)", () =>
-					state.set_mode("category"),
-				),
-				this.tool("owner", "By owner", "stack by the program's own lines (o)", () =>
-					state.set_mode("owner"),
-				),
-				this.tool("match", "By search", "what the search found", () => state.set_mode("match")),
-			),
+			{ class: "bar tools" },
+			this.bands.root,
 			el(
 				"span",
 				{ class: "group", role: "group", "aria-label": "columns show" },
@@ -248,39 +277,55 @@ export class Pane {
 			),
 			this.tool("fit", "Fit height", "scale to what is visible (y)", () => this.set_fit(!state.fit)),
 			el("span", { class: "gap" }),
-			jump,
+			el(
+				"span",
+				{ class: "group" },
+				recording.death
+					? this.tool("death", "Death", "zoom to where it died (x)", () => this.to_death())
+					: null,
+				this.tool("peak", "Peak", "zoom to the peak of allocated memory (p)", () => this.to_peak()),
+				this.tool("end", "End", "zoom to the end (e)", () => this.to_end()),
+			),
 			this.tool(
 				"mark",
 				"Mark",
-				"mark the cursor's moment; the flame graph and owners show what grew since (f)",
+				"mark the cursor's moment; the flame graph and owners show what grew since (m)",
 				() => this.set_mark(),
 			),
 			el(
 				"span",
 				{ class: "group" },
-				this.tool("in", "+", "zoom in (+)", () => state.zoom(0.5, this.zoom_centre())),
-				this.tool("out", "−", "zoom out (-)", () => state.zoom(2, this.zoom_centre())),
-				this.tool("all", "All", "show all (0)", () => state.look(0, state.recording.events)),
+				this.tool("in", "+", "zoom in (w)", () => state.zoom(0.5, this.zoom_centre())),
+				this.tool("out", "−", "zoom out (s)", () => state.zoom(2, this.zoom_centre())),
+				this.tool("all", "All", "show all (0)", () => this.show_all()),
 			),
 		);
+	}
+
+	show_all(): void {
+		this.state.low = 0;
+		this.state.high = null;
+		this.state.look(0, this.recording.events);
 	}
 
 	private buttons(): void {
 		const { state } = this;
 		const press = (key: string, on: boolean) => this.tools[key]?.setAttribute("aria-pressed", String(on));
-		for (const mode of ["category", "owner", "match"]) press(mode, state.mode === mode);
+		this.bands.list.value = state.mode;
+		for (const option of this.bands.list.options)
+			if (option.value === MATCH) option.hidden = option.disabled = !state.found;
 		press("highest", !state.lowest);
 		press("lowest", state.lowest);
 		press("fit", state.fit);
 		press("mark", state.mark !== null);
-		this.tools.match.hidden = !state.match_name;
 		this.tools.in.setAttribute("aria-label", "zoom in");
 		this.tools.out.setAttribute("aria-label", "zoom out");
 	}
 
+	// Where the pointer is, or else the cursor, if that is visible.
 	zoom_centre(): number {
 		const { cursor, from, to } = this.state;
-		return cursor >= from && cursor <= to ? cursor : (from + to) / 2;
+		return this.timeline.pointed ?? (cursor >= from && cursor <= to ? cursor : (from + to) / 2);
 	}
 
 	set_lowest(on: boolean): void {
@@ -310,52 +355,42 @@ export class Pane {
 		return `pane${this.number}-finding${i}`;
 	}
 
+	// Zoom to what a finding is about, and paint exactly its allocations.
 	private show_me(i: number): void {
-		const show = this.recording.head.show[i];
-		if (!show) return;
-		// What has no moment of its own is about the peak.
-		const moment = show.moment ?? this.recording.peak_moment;
-		if (show.from !== null && show.to !== null && show.to > show.from)
-			this.state.span(show.from, show.to);
-		this.state.go(moment);
-		if (show.stack !== null || show.frame !== null) {
-			this.colour_finding(i, moment);
-			this.choose_of(show.stack, show.frame, moment);
-		} else if (this.coloured) this.state.match(null, "");
-		this.picture.scrollIntoView({ block: "start" });
+		if (!this.recording.head.show[i]) return;
+		this.finding_at = i;
+		this.go_to(moments.place_of_finding(this.recording, i, this.timeline.columns));
+		this.find(`finding:${i + 1}`);
+		const { recording, state } = this;
+		let largest: number | null = null;
+		for (const a of this.found_rows())
+			if (
+				recording.lives(a, state.cursor) &&
+				(largest === null || recording.block[a] > recording.block[largest])
+			)
+				largest = a;
+		state.choose(largest);
+		this.timeline.root.scrollIntoView({ block: "nearest" });
 	}
 
-	// In colour: what lives at the moment of a leak's line, or of another finding's stack.
-	private colour_finding(i: number, m: number): void {
-		const { recording, state } = this;
-		const { stack, frame } = recording.head.show[i]!;
-		const by_line = frame !== null && (stack === null || recording.device.findings[i].id === "leak");
-		const is_its = by_line
-			? (a: number) => recording.user_frame(recording.stack[a]) === frame + 1
-			: (a: number) => recording.stack[a] === stack! + 1;
-		const place = by_line
-			? recording.frame_text(frame)
-			: recording.frame_text(recording.frames_of(stack! + 1)[0] ?? 0);
-		state.match(
-			(a) => is_its(a) && recording.lives(a, m),
-			`finding ${i + 1}: ${text.short_place(place)}`,
-		);
-		this.tools.match.textContent = `Finding ${i + 1}`;
-		this.coloured = true;
+	private found_rows(): number[] {
+		return this.state.found ? this.found.rows : [];
 	}
 
-	// The largest live allocation of a finding's stack, or else of its line.
-	private choose_of(stack: number | null, frame: number | null, m: number): void {
+	private paint_finding(i: number): void {
 		const { recording, state } = this;
-		const live = Array.from(recording.live(m));
-		const largest = (rows: number[]) =>
-			rows.reduce((best, a) => (best < 0 || recording.block[a] > recording.block[best] ? a : best), -1);
-		let best = largest(live.filter((a) => stack !== null && recording.stack[a] === stack + 1));
-		if (best < 0)
-			best = largest(
-				live.filter((a) => frame !== null && recording.user_frame(recording.stack[a]) === frame + 1),
-			);
-		if (best >= 0) state.choose(best);
+		const rows = moments.rows_of_finding(recording, i);
+		if (!rows.length) {
+			this.found.run("");
+			this.show_found(null);
+			return;
+		}
+		const title = recording.device.findings[i]?.title ?? "";
+		this.found.take(rows, `finding ${i + 1}: ${text.plain(title, 60)}`);
+		this.show_found(`Finding ${i + 1} (${text.count(rows.length)})`);
+		// What would be less than a hair high is drawn alone.
+		const { bytes } = moments.fullest(recording, rows);
+		if (bytes < ALONE * Math.max(1, recording.reserved_peak)) state.hide([1]);
 	}
 
 	open_finding(i: number): void {
@@ -372,6 +407,7 @@ export class Pane {
 		const sums = Array.from(state.groups.at(state.cursor));
 		const total = recording.allocated.at[state.cursor];
 		const reserved = recording.reserved(state.cursor);
+		if (this.legend_bytes.length !== sums.length) this.make_legend();
 		const where =
 			state.cursor === recording.death_moment
 				? "At the death"
@@ -385,21 +421,88 @@ export class Pane {
 				? null
 				: `; ${text.signed(total - recording.allocated.at[state.mark])} since the mark at event ${text.count(Math.max(0, state.mark - 1))}`,
 		);
-		// As the bands lie on each other: the topmost first.
-		const items = state.groups.bands
-			.map((band, b) => ({ band, n: sums[b], used: state.groups.used[b] }))
-			.reverse()
-			.filter(({ used }) => used)
-			.map(({ band, n }) =>
+		state.groups.bands.forEach((_, b) => {
+			const place = this.legend_bytes[b];
+			if (!place) return;
+			const words = sums[b] ? text.bytes(sums[b]) : "-";
+			if (place.textContent !== words) place.textContent = words;
+		});
+	}
+
+	// As the bands lie on each other: the topmost first.  A name shows its band alone, a colour hides it.
+	private make_legend(): void {
+		const { state, recording } = this;
+		this.legend_bytes = [];
+		const toggle = (b: number) => {
+			const hidden = new Set(state.hidden);
+			if (!hidden.delete(b)) hidden.add(b);
+			state.hide(hidden);
+		};
+		const items = state.groups.bands.map((band, b) => {
+			const name = text.plain(band.name, 60);
+			const is_hidden = state.hidden.has(b);
+			const bytes = (this.legend_bytes[b] = el("span", { class: "soft" }));
+			return el(
+				"li",
+				is_hidden ? { class: "none" } : {},
 				el(
-					"li",
-					n ? {} : { class: "none" },
+					"button",
+					{
+						type: "button",
+						class: "band",
+						"aria-label": `${name}: ${is_hidden ? "show" : "hide"}`,
+						title: is_hidden ? "show" : "hide",
+						"aria-pressed": String(!is_hidden),
+						click: () => toggle(b),
+					},
 					swatch(band.colour),
-					el("span", {}, text.plain(band.name, 90)),
-					el("span", { class: "soft" }, n ? text.bytes(n) : "-"),
 				),
+				el(
+					"button",
+					{
+						type: "button",
+						class: "row",
+						title: `${text.plain(band.title ?? band.name, 300)}: only this, or all again`,
+						click: () => state.isolate(b),
+					},
+					name,
+				),
+				bytes,
 			);
-		fill(this.legend, ...items);
+		});
+		const phases = [...new Set(Array.from(recording.phase))].map((p) => recording.head.phases[p]);
+		fill(
+			this.legend,
+			...items.filter((_, b) => state.groups.used[b]).reverse(),
+			phases.length
+				? el(
+						"li",
+						{ class: "phases" },
+						el("span", { class: "soft" }, "phases:"),
+						...phases.map((p) => el("span", {}, swatch(phase_colour(p)), " ", text.plain(p, 40))),
+					)
+				: null,
+		);
+	}
+
+	// The bands that are drawn, the topmost first, as an export has them.
+	legend_text(): { name: string; colour: string; bytes: string }[] {
+		const { groups, hidden, cursor } = this.state;
+		const sums = Array.from(groups.at(cursor));
+		return groups.bands
+			.map((band, b) => ({
+				name: band.name,
+				colour: colour(band.colour),
+				bytes: text.bytes(sums[b]),
+				shown: groups.used[b] && !hidden.has(b),
+			}))
+			.filter((band) => band.shown)
+			.reverse();
+	}
+
+	next_bands(step: number): void {
+		const at = groupings.findIndex((g) => g.id === this.state.mode);
+		this.state.set_mode(groupings[(at + step + groupings.length) % groupings.length].id);
 	}
 
 	private tip(a: number | null, band: number, m: number): Node[] {
@@ -427,7 +530,7 @@ export class Pane {
 						el("div", { class: "soft" }, code(text.short_place(recording.frame_text(f)), 160)),
 					),
 			);
-		} else if (band < 0) out.push(el("div", {}, "nothing is allocated here"));
+		} else if (band < 0) out.push(el("div", {}, this.empty_at(m)));
 		const sums = band >= 0 ? state.groups.at(m)[band] : 0;
 		if (band >= 0)
 			out.push(
@@ -446,6 +549,12 @@ export class Pane {
 				),
 			);
 		return out;
+	}
+
+	// Above the bands: what is reserved is either in use or free.
+	private empty_at(m: number): string {
+		const free = this.recording.reserved(m) - this.recording.allocated.at[m];
+		return free > 0 ? `up to the line: ${text.bytes(free)} reserved, but free` : "not reserved";
 	}
 
 	// ---- keys ----

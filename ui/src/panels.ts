@@ -1,7 +1,8 @@
 // What stands below the picture: findings, owners, allocations, steps.
 
 import uPlot from "uplot";
-import { button, code, colour, el, fill, swatch, table } from "./dom";
+import { button, choice, code, colour, el, fill, swatch, table } from "./dom";
+import { type Group, grouping_of, groupings, sum_groups } from "./groups";
 import type { State } from "./state";
 import * as text from "./text";
 import type { ReportPhases } from "./results";
@@ -10,8 +11,6 @@ export interface Panel {
 	root: HTMLElement;
 	show(): void;
 }
-
-const MOST_ALLOCATIONS = 300;
 
 export function band_of(state: State, a: number): HTMLElement {
 	return swatch(state.groups.bands[state.groups.of[a]].colour);
@@ -36,8 +35,9 @@ export class Findings implements Panel {
 	}
 
 	private can_show(i: number): boolean {
-		const show = this.state.recording.head.show[i];
-		return !!show && (show.moment !== null || show.frame !== null || show.stack !== null);
+		const { recording } = this.state;
+		const show = recording.head.show[i];
+		return !!show && (show.moment !== null || show.stack !== null || recording.shown(i).length > 0);
 	}
 
 	private one(i: number): HTMLElement {
@@ -88,7 +88,7 @@ export class Findings implements Panel {
 							...lines("fix", finding.fix),
 							...lines("see", finding.see),
 						)
-					: el("p", { class: "soft" }, "the verdict above"),
+					: el("p", { class: "soft" }, "Why, and what to do: beside the picture."),
 			),
 		);
 	}
@@ -98,46 +98,67 @@ export class Findings implements Panel {
 
 export class Owners implements Panel {
 	readonly root = el("div", { class: "owners" });
+	private place = el("div");
+	private by = "line";
 	private at = "";
 
-	constructor(private state: State) {}
+	constructor(private state: State) {
+		const by = choice("group by", groupings, (id) => {
+			this.by = id;
+			this.show();
+		});
+		by.list.value = this.by;
+		fill(this.root, el("div", { class: "bar" }, by.root), this.place);
+	}
 
 	show(): void {
 		const { state } = this;
 		const { recording, cursor, mark } = state;
-		const key = `${cursor} ${mark} ${state.mode}`;
+		const key = `${cursor} ${mark} ${state.mode} ${this.by}`;
 		if (key === this.at) return;
 		this.at = key;
-		const now = recording.owners(recording.live(cursor));
+		const by = grouping_of(this.by);
+		const now = sum_groups(recording, by, recording.live(cursor));
 		const before = new Map(
-			mark === null ? [] : recording.owners(recording.live(mark)).map((o) => [o.key, o.bytes]),
+			mark === null ? [] : sum_groups(recording, by, recording.live(mark)).map((o) => [o.key, o.bytes]),
 		);
 		const total = now.reduce((sum, o) => sum + o.bytes, 0);
-		const rows = now.slice(0, 100);
+		const change = (o: Group) => o.bytes - (before.get(o.key) ?? 0);
 		fill(
-			this.root,
+			this.place,
 			table(
-				`${text.bytes(total)} live at ${recording.moment_text(cursor)}, by the program's own lines${now.length > 100 ? `; the largest 100 of ${text.count(now.length)}` : ""}`,
+				`${text.bytes(total)} live at ${recording.moment_text(cursor)}, by ${by.name}`,
 				[
 					{
-						name: "line",
+						name: by.column,
 						cell: (o) => el("span", {}, band_of(state, o.largest), " ", code(o.name)),
+						order: (o) => o.name,
 					},
-					{ name: "held", number: true, cell: (o) => text.bytes(o.bytes) },
+					{ name: "held", number: true, cell: (o) => text.bytes(o.bytes), order: (o) => o.bytes },
 					...(mark === null
 						? []
 						: [
 								{
 									name: "change since the mark",
 									number: true,
-									cell: (o: (typeof rows)[0]) =>
-										text.signed(o.bytes - (before.get(o.key) ?? 0)),
+									cell: (o: Group) => text.signed(change(o)),
+									order: change,
 								},
 							]),
-					{ name: "of live", number: true, cell: (o) => text.percent(o.bytes, total) },
-					{ name: "allocations", number: true, cell: (o) => text.count(o.count) },
+					{
+						name: "of live",
+						number: true,
+						cell: (o) => text.percent(o.bytes, total),
+						order: (o) => o.bytes,
+					},
+					{
+						name: "allocations",
+						number: true,
+						cell: (o) => text.count(o.count),
+						order: (o) => o.count,
+					},
 				],
-				rows,
+				now,
 				(o) => state.choose(o.largest),
 			),
 		);
@@ -165,39 +186,61 @@ export class Allocations implements Panel {
 			this.root,
 			allocation_table(
 				state,
-				`${text.plural(live.length, "allocation")} live at ${recording.moment_text(cursor)}${live.length > MOST_ALLOCATIONS ? `; the largest ${MOST_ALLOCATIONS}` : ""}`,
-				live.slice(0, MOST_ALLOCATIONS),
+				`${text.plural(live.length, "allocation")} live at ${recording.moment_text(cursor)}`,
+				live,
 			),
 		);
 	}
 }
 
-export function allocation_table(state: State, caption: string, rows: number[]): HTMLElement {
+export function allocation_table(
+	state: State,
+	caption: string,
+	rows: number[],
+	choose = (a: number) => state.choose(a),
+): HTMLElement {
 	const { recording } = state;
+	const { block, size, born, freed, addr } = recording;
+	const category = (a: number) => recording.head.categories[recording.category(a)]?.name ?? "-";
+	const owner = (a: number) => recording.owner_name(recording.owner(a));
 	return table(
 		caption,
 		[
 			{
 				name: "line",
-				cell: (a) =>
-					el("span", {}, band_of(state, a), " ", code(recording.owner_name(recording.owner(a)))),
+				cell: (a) => el("span", {}, band_of(state, a), " ", code(owner(a))),
+				order: owner,
 			},
-			{ name: "block", number: true, cell: (a) => text.bytes(recording.block[a]) },
-			{ name: "category", cell: (a) => recording.head.categories[recording.category(a)]?.name ?? "-" },
+			{ name: "block", number: true, cell: (a) => text.bytes(block[a]), order: (a) => block[a] },
+			{
+				name: "rounding",
+				title: "what the block has more than was asked for",
+				number: true,
+				cell: (a) => text.bytes(block[a] - size[a]),
+				order: (a) => block[a] - size[a],
+			},
+			{ name: "category", cell: category, order: category },
 			{
 				name: "born",
 				number: true,
-				cell: (a) => (recording.born[a] ? text.count(recording.born[a] - 1) : "before"),
+				cell: (a) => (born[a] ? text.count(born[a] - 1) : "before"),
+				order: (a) => born[a],
 			},
 			{
 				name: "freed",
 				number: true,
-				cell: (a) => (recording.freed[a] ? text.count(recording.freed[a] - 1) : "never"),
+				cell: (a) => (freed[a] ? text.count(freed[a] - 1) : "never"),
+				order: (a) => freed[a] || Infinity,
 			},
-			{ name: "address", number: true, cell: (a) => el("code", {}, text.hex(recording.addr[a])) },
+			{
+				name: "address",
+				number: true,
+				cell: (a) => el("code", {}, text.hex(addr[a])),
+				order: (a) => addr[a],
+			},
 		],
 		rows,
-		(a) => state.choose(a),
+		choose,
 		(a) => a === state.chosen,
 	);
 }
@@ -309,23 +352,36 @@ export class Steps implements Panel {
 		return table(
 			"Peaks of each step: allocated over all of it, requested in each phase",
 			[
-				{ name: "step", cell: (s) => String(s.index) },
-				{ name: "from event", number: true, cell: (s) => text.count(s.start_event) },
-				{ name: "to", number: true, cell: (s) => text.count(s.end_event) },
+				{ name: "step", cell: (s) => String(s.index), order: (s) => s.index },
+				{
+					name: "from event",
+					number: true,
+					cell: (s) => text.count(s.start_event),
+					order: (s) => s.start_event,
+				},
+				{
+					name: "to",
+					number: true,
+					cell: (s) => text.count(s.end_event),
+					order: (s) => s.end_event,
+				},
 				{
 					name: "highest",
 					number: true,
 					cell: (s) => text.bytes(this.highest[recording.steps.indexOf(s)]),
+					order: (s) => this.highest[recording.steps.indexOf(s)],
 				},
 				{
 					name: "lowest",
 					number: true,
 					cell: (s) => text.bytes(this.lowest[recording.steps.indexOf(s)]),
+					order: (s) => this.lowest[recording.steps.indexOf(s)],
 				},
 				...phases.map((p) => ({
 					name: p,
 					number: true,
 					cell: (s: (typeof recording.steps)[0]) => text.bytes(s.phase_peaks[p]),
+					order: (s: (typeof recording.steps)[0]) => s.phase_peaks[p] ?? -1,
 				})),
 			],
 			recording.steps,

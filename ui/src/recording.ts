@@ -18,7 +18,8 @@ export interface Frame {
 }
 
 export interface Segment {
-	row: number;
+	row: number; // in the columns; of ranges that touch, the first
+	stack: number; // where the driver was asked for it; 0: not known
 	addr: number;
 	size: number;
 	pool: string;
@@ -74,14 +75,6 @@ export class Series {
 	}
 }
 
-export interface Owner {
-	key: number;
-	name: string;
-	bytes: number;
-	count: number;
-	largest: number; // the row of its largest allocation
-}
-
 export class Recording {
 	readonly head: Head;
 	readonly device: Device;
@@ -107,16 +100,21 @@ export class Recording {
 	private stack_first: Column;
 	private stack_frames: Column;
 	private stack_user: Column;
+	private stack_code: Column;
+	private shown_first: Column;
+	private shown_rows: Column;
+	private pools: Uint16Array | null = null;
 	private frame_name: Column;
 	private frame_file: Column;
 	private frame_line: Column;
-	private segment_born: Column;
-	private segment_gone: Column;
-	private segment_addr: Column;
-	private segment_size: Column;
+	readonly segment_born: Column;
+	readonly segment_gone: Column;
+	readonly segment_addr: Column;
+	readonly segment_size: Column;
 	private segment_pool: Column;
 	private segment_flags: Column;
 	private segment_stream: Column;
+	private segment_stack: Column;
 	// reserved memory changes at few moments: from `reserved_from[i]` on it is `reserved_bytes[i]`
 	readonly reserved_from: Uint32Array;
 	readonly reserved_bytes: Float64Array;
@@ -145,6 +143,9 @@ export class Recording {
 		this.stack_first = page.column("stacks.first", stacks);
 		this.stack_frames = page.column("stacks.frames", stacks);
 		this.stack_user = page.column("stacks.user", stacks);
+		this.stack_code = page.column("stacks.code", stacks);
+		this.shown_first = page.column("shown.first", head.show.length + 1);
+		this.shown_rows = page.column("shown.rows");
 		const frames = page.rows("frames");
 		this.frame_name = page.column("frames.name", frames);
 		this.frame_file = page.column("frames.file", frames);
@@ -157,6 +158,7 @@ export class Recording {
 		this.segment_pool = page.column("segments.pool", segments);
 		this.segment_flags = page.column("segments.flags", segments);
 		this.segment_stream = page.column("segments.stream", segments);
+		this.segment_stack = page.column("segments.stack", segments);
 		this.phase_from = page.column("phases.from", page.rows("phases"));
 		this.phase = page.column("phases.phase", this.phase_from.length);
 		this.times = page.column("time.us");
@@ -287,6 +289,16 @@ export class Recording {
 		return stack ? this.stack_user[stack - 1] : 0;
 	}
 
+	// 1 + the innermost frame of a stack that is not PyTorch's; 0: none
+	code_frame(stack: number): number {
+		return stack ? this.stack_code[stack - 1] : 0;
+	}
+
+	// The allocations that a finding is about; none: it is about no single ones.
+	shown(finding: number): Column {
+		return this.shown_rows.subarray(this.shown_first[finding] ?? 0, this.shown_first[finding + 1] ?? 0);
+	}
+
 	// Whose an allocation is: 0 for nobody, else 2 * (frame + 1) + inferred.
 	owner(a: number): number {
 		const user = this.user_frame(this.stack[a]);
@@ -296,24 +308,6 @@ export class Recording {
 	owner_name(key: number): string {
 		if (!key) return "no Python stack";
 		return (key & 1 ? "(backward of) " : "") + this.frame_text((key >> 1) - 1);
-	}
-
-	owners(rows: ArrayLike<number>): Owner[] {
-		const all = new Map<number, Owner>();
-		for (let i = 0; i < rows.length; i++) {
-			const a = rows[i];
-			const key = this.owner(a);
-			const owner = all.get(key);
-			if (!owner) all.set(key, { key, name: "", bytes: this.block[a], count: 1, largest: a });
-			else {
-				owner.bytes += this.block[a];
-				owner.count++;
-				if (this.block[a] > this.block[owner.largest]) owner.largest = a;
-			}
-		}
-		const out = [...all.values()].sort((a, b) => b.bytes - a.bytes || a.key - b.key);
-		for (const owner of out) owner.name = this.owner_name(owner.key);
-		return out;
 	}
 
 	// ---- time ----
@@ -332,6 +326,18 @@ export class Recording {
 		const from = i * stride;
 		const to = i === times.length - 2 ? this.events - 1 : from + stride;
 		return times[i] - times[0] + ((times[i + 1] - times[i]) * (event - from)) / Math.max(1, to - from);
+	}
+
+	// The first moment that is not before this time.
+	moment_of_time(us: number): number {
+		let low = 0;
+		let high = this.events;
+		while (low < high) {
+			const middle = (low + high) >>> 1;
+			if ((this.time_us(middle) ?? 0) < us) low = middle + 1;
+			else high = middle;
+		}
+		return low;
 	}
 
 	phase_at(m: number): string | null {
@@ -373,17 +379,76 @@ export class Recording {
 		for (let s = 0; s < this.segment_size.length; s++) {
 			const gone = this.segment_gone[s];
 			if (this.segment_born[s] > m || (gone && gone <= m)) continue;
-			out.push({
-				row: s,
-				addr: this.segment_addr[s],
-				size: this.segment_size[s],
-				pool: this.head.pools[this.segment_pool[s]]?.name ?? "pool not recorded",
-				large: (this.segment_flags[s] & SEGMENT_LARGE) !== 0,
-				expandable: (this.segment_flags[s] & SEGMENT_EXPANDABLE) !== 0,
-				stream: this.head.streams[this.segment_stream[s]] ?? "0",
-			});
+			out.push(this.segment(s));
 		}
 		return join_ranges(out.sort((a, b) => a.addr - b.addr));
+	}
+
+	segment(s: number): Segment {
+		return {
+			row: s,
+			stack: this.segment_stack[s],
+			addr: this.segment_addr[s],
+			size: this.segment_size[s],
+			pool: this.pool_label(this.segment_pool[s]),
+			large: (this.segment_flags[s] & SEGMENT_LARGE) !== 0,
+			expandable: (this.segment_flags[s] & SEGMENT_EXPANDABLE) !== 0,
+			stream: this.head.streams[this.segment_stream[s]] ?? "0",
+		};
+	}
+
+	// Where no private pool is known, what is not recorded is the default one.
+	private pool_label(pool: number): string {
+		const { pools } = this.head;
+		const name = pools[pool]?.name;
+		if (name) return name;
+		return pools.some((p) => p.name?.startsWith("private")) ? "pool not recorded" : "default";
+	}
+
+	// The pool of an allocation: 1 + 2 * pool + is it of large blocks?  0: it lies in no segment.
+	pool(a: number): number {
+		this.pools ??= this.find_pools();
+		return this.pools[a];
+	}
+
+	pool_name(key: number): string {
+		if (!key) return "no segment";
+		return `${this.pool_label((key - 1) >> 1)}, ${(key - 1) & 1 ? "large" : "small"} blocks`;
+	}
+
+	// Segments and allocations in the order of their births; `live` holds segments by address.
+	private find_pools(): Uint16Array {
+		const out = new Uint16Array(this.rows);
+		const live: number[] = [];
+		const ends = Array.from(this.segment_gone.keys())
+			.filter((s) => this.segment_gone[s])
+			.sort((s, t) => this.segment_gone[s] - this.segment_gone[t]);
+		const at_or_before = (addr: number) => {
+			let low = 0;
+			let high = live.length;
+			while (low < high) {
+				const middle = (low + high) >>> 1;
+				if (this.segment_addr[live[middle]] > addr) high = middle;
+				else low = middle + 1;
+			}
+			return low - 1;
+		};
+		let born = 0;
+		let gone = 0;
+		for (let a = 0; a < this.rows; a++) {
+			const m = this.born[a];
+			for (; gone < ends.length && this.segment_gone[ends[gone]] <= m; gone++) {
+				const i = live.indexOf(ends[gone]);
+				if (i >= 0) live.splice(i, 1);
+			}
+			for (; born < this.segment_born.length && this.segment_born[born] <= m; born++)
+				if (!this.segment_gone[born] || this.segment_gone[born] > m)
+					live.splice(at_or_before(this.segment_addr[born]) + 1, 0, born);
+			const s = live[at_or_before(this.addr[a])];
+			if (s !== undefined && this.addr[a] < this.segment_addr[s] + this.segment_size[s])
+				out[a] = 1 + 2 * this.segment_pool[s] + (this.segment_flags[s] & SEGMENT_LARGE);
+		}
+		return out;
 	}
 }
 

@@ -1,31 +1,56 @@
 // What the views of one recording share, and who is told when it changes.
 
-import { by_category, by_match, by_owner } from "./groups";
+import { bands_of, by_match } from "./groups";
 import type { Groups } from "./groups";
-import { Recording } from "./recording";
+import { Recording, Series } from "./recording";
 
-export type Mode = "category" | "owner" | "match";
-export type Change = "view" | "cursor" | "chosen" | "groups" | "theme";
+export type Change = "view" | "cursor" | "chosen" | "groups" | "theme" | "pointer";
+
+export const MATCH = "match";
+const LEAST_MOMENTS = 16;
+const LEAST_PART = 1 / 4096; // of the scale, that a vertical zoom ends at
+
+// All that a link or an undo brings back; what is null or empty is as it is when the page opens.
+export interface Look {
+	from: number;
+	to: number;
+	low: number;
+	high: number | null;
+	cursor: number;
+	mark: number | null;
+	chosen: number | null;
+	mode: string;
+	hidden: number[];
+	lowest: boolean;
+	fit: boolean;
+}
 
 export class State {
 	from = 0; // the part of the recording that is shown, in moments
 	to: number;
+	low = 0; // the bytes at the bottom and at the top; null: as the scale says
+	high: number | null = null;
 	cursor: number;
 	mark: number | null = null; // the other end of a growth
 	chosen: number | null = null; // row of an allocation
-	mode: Mode = "category";
+	mode = "category"; // a row of `groupings`, or MATCH
+	hidden = new Set<number>(); // bands that are not drawn
 	lowest = false; // show the lowest moment of each column instead of the highest
 	fit = false; // scale to what is visible
 	top: number | null = null; // the scale, where two recordings share one
+	pointed: number | null = null; // the moment under the pointer
+	hover: number | null = null; // that of a linked recording
 	groups: Groups;
 	match_name = "";
-	private kept = new Map<Mode, Groups>();
+	found: Uint8Array | null = null; // of each allocation: was it found?
+	private kept = new Map<string, Groups>();
 	private told: ((change: Change) => void)[] = [];
+	private seen: { groups: Groups; key: string; series: Series } | null = null;
 
 	constructor(readonly recording: Recording) {
 		this.to = Math.max(1, recording.events);
 		this.cursor = recording.death_moment ?? recording.peak_moment;
-		this.groups = by_category(recording);
+		this.groups = bands_of(recording, "category");
 		this.kept.set("category", this.groups);
 	}
 
@@ -39,7 +64,7 @@ export class State {
 
 	look(from: number, to: number): void {
 		const end = Math.max(1, this.recording.events);
-		const width = Math.min(end, Math.max(Math.min(16, end), to - from));
+		const width = Math.min(end, Math.max(Math.min(LEAST_MOMENTS, end), to - from));
 		this.from = Math.max(0, Math.min(from + (to - from - width) / 2, end - width));
 		this.to = this.from + width;
 		this.tell("view");
@@ -57,12 +82,26 @@ export class State {
 		this.look(from, from + width);
 	}
 
+	// The heights from `low` to `high` bytes of a picture that is `scale` bytes high; all of it: as at first.
+	stand(low: number, high: number, scale: number): void {
+		const height = Math.min(scale, Math.max(scale * LEAST_PART, high - low));
+		this.low = Math.max(0, Math.min(low, scale - height));
+		this.high = height >= scale ? null : this.low + height;
+		this.tell("view");
+	}
+
 	go(moment: number): void {
 		this.cursor = Math.max(0, Math.min(this.recording.events, Math.round(moment)));
 		const width = this.to - this.from;
 		if (this.cursor < this.from || this.cursor > this.to)
 			this.look(this.cursor - width / 2, this.cursor + width / 2);
 		this.tell("cursor");
+	}
+
+	point(m: number | null): void {
+		if (m === this.pointed) return;
+		this.pointed = m;
+		this.tell("pointer");
 	}
 
 	choose(a: number | null): void {
@@ -76,23 +115,51 @@ export class State {
 		this.look(from - room, to + room);
 	}
 
-	set_mode(mode: Mode): void {
-		if (mode === "match" && !this.kept.has("match")) return;
-		if (!this.kept.has(mode)) this.kept.set(mode, by_owner(this.recording));
+	set_mode(mode: string): void {
+		if (mode === MATCH && !this.kept.has(MATCH)) return;
+		let groups = this.kept.get(mode);
+		if (!groups) this.kept.set(mode, (groups = bands_of(this.recording, mode)));
+		if (groups !== this.groups) this.hidden.clear();
 		this.mode = mode;
-		this.groups = this.kept.get(mode)!;
+		this.groups = groups;
 		this.tell("groups");
 	}
 
-	match(matches: ((a: number) => boolean) | null, name: string): void {
+	// Paint what was found; null: nothing is looked for.
+	match(found: Uint8Array | null, name: string): void {
 		this.match_name = name;
-		if (matches) {
-			this.kept.set("match", by_match(this.recording, matches, name));
-			this.set_mode("match");
-		} else {
-			this.kept.delete("match");
-			if (this.mode === "match") this.set_mode("category");
+		this.found = found;
+		if (found) {
+			this.kept.set(MATCH, by_match(this.recording, found, name));
+			this.set_mode(MATCH);
+			return;
 		}
+		this.kept.delete(MATCH);
+		if (this.mode === MATCH) this.set_mode("category");
+		else this.tell("groups");
+	}
+
+	hide(bands: Iterable<number>): void {
+		this.hidden = new Set(bands);
+		this.low = 0;
+		this.high = null;
+		this.tell("groups");
+	}
+
+	// This band and no other; or all again.
+	isolate(band: number): void {
+		const others = this.groups.bands.map((_, b) => b).filter((b) => b !== band);
+		const is_alone = this.hidden.size === others.length && !this.hidden.has(band);
+		this.hide(is_alone ? [] : others);
+	}
+
+	// The total that the picture draws, of all bands that are not hidden.
+	get drawn(): Series {
+		if (!this.hidden.size) return this.recording.allocated;
+		const key = [...this.hidden].join();
+		if (this.seen?.groups !== this.groups || this.seen.key !== key)
+			this.seen = { groups: this.groups, key, series: this.groups.series(this.hidden) };
+		return this.seen.series;
 	}
 
 	// The moments between which growth is asked for, the earlier first; null: only the cursor's counts.
@@ -105,5 +172,30 @@ export class State {
 	set_mark(m: number | null): void {
 		this.mark = m;
 		this.tell("cursor");
+	}
+
+	// ---- what a link holds ----
+
+	get now(): Look {
+		const { from, to, low, high, cursor, mark, chosen, mode, lowest, fit } = this;
+		return { from, to, low, high, cursor, mark, chosen, mode, lowest, fit, hidden: [...this.hidden] };
+	}
+
+	// What a link says may be of another recording: what does not fit this one is left out.
+	restore(look: Look): void {
+		const { recording } = this;
+		const moment = (m: number) => Math.max(0, Math.min(recording.events, Math.round(m)));
+		this.lowest = look.lowest;
+		this.fit = look.fit;
+		this.low = look.low;
+		this.high = look.high !== null && look.high > look.low ? look.high : null;
+		if (this.high === null) this.low = 0;
+		this.mark = look.mark === null ? null : moment(look.mark);
+		this.cursor = moment(look.cursor);
+		this.chosen = look.chosen !== null && look.chosen < recording.rows ? look.chosen : null;
+		this.set_mode(look.mode);
+		this.hidden = new Set(look.hidden.filter((b) => b < this.groups.bands.length));
+		this.look(look.from, look.to);
+		for (const change of ["groups", "cursor", "chosen"] as const) this.tell(change);
 	}
 }

@@ -66,14 +66,14 @@ export function round_up(n: number): number {
 	return 2 * power;
 }
 
-// Places of axis marks in [0, top]: whole powers of two times 1, 2 or 5 parts of a unit.
-export function byte_ticks(top: number, wanted: number): number[] {
-	const unit = units.find(([size]) => top >= size)?.[0] ?? 1;
-	const rough = top / unit / Math.max(1, wanted);
+// Places of axis marks in [from, top]: whole powers of two times 1, 2 or 5 parts of a unit.
+export function byte_ticks(top: number, wanted: number, from = 0): number[] {
+	const unit = units.find(([size]) => top - from >= size)?.[0] ?? 1;
+	const rough = (top - from) / unit / Math.max(1, wanted);
 	const power = 10 ** Math.floor(Math.log10(rough));
 	const step = [1, 2, 5, 10].map((times) => times * power).find((s) => s >= 0.75 * rough)! * unit;
 	const out = [];
-	for (let at = 0; at <= top; at += step) out.push(at);
+	for (let at = Math.ceil(from / step) * step; at <= top; at += step) out.push(at);
 	return out;
 }
 
@@ -83,6 +83,26 @@ export function event_ticks(from: number, to: number, wanted: number): number[] 
 	const step = Math.max(1, [1, 2, 5, 10].map((times) => times * power).find((s) => s >= rough)!);
 	const out = [];
 	for (let at = Math.ceil(from / step) * step; at <= to; at += step) out.push(at);
+	return out;
+}
+
+// Round times in [from, to], in microseconds, with as many digits as tell them apart.
+export function time_ticks(from: number, to: number, wanted: number): { us: number; words: string }[] {
+	const rough = Math.max(1, (to - from) / wanted);
+	const minute = 60e6;
+	const long = [1, 2, 5, 10, 15, 30, 60, 120, 360, 720, 1440].map((n) => n * minute);
+	const power = 10 ** Math.floor(Math.log10(rough));
+	const short = [1, 2, 5, 10].map((n) => n * power);
+	const step = (rough > 20e6 ? [30e6, ...long] : short).find((s) => s >= rough) ?? 1440 * minute;
+	const places = (unit: number) => Math.max(0, Math.ceil(Math.log10(unit / step)));
+	const out = [];
+	for (let us = Math.ceil(from / step) * step; us <= to; us += step) {
+		let words = duration(us);
+		if (us < 1) words = "0";
+		else if (to < 1e6) words = `${(us / 1e3).toFixed(places(1e3))} ms`;
+		else if (to < 120e6) words = `${(us / 1e6).toFixed(places(1e6))} s`;
+		out.push({ us, words });
+	}
 	return out;
 }
 

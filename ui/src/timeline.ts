@@ -4,13 +4,13 @@
 
 import { Chart, LEFT, TOP, limit_of } from "./chart";
 import { draw_chart } from "./chart_draw";
-import { FONT_SMALL, Picture, colour, el, fill, table } from "./dom";
+import { Delay, FONT_SMALL, Picture, colour, el, fill, table } from "./dom";
 import { Overview } from "./overview";
 import type { State } from "./state";
 import * as text from "./text";
 
 const TABLE_ROWS = 24;
-const STILL_SCROLLING = 250; // ms since the page last moved
+const HINT_MS = 1600;
 
 // A pointer that is down.
 interface Drag {
@@ -32,9 +32,14 @@ export class Timeline {
 	private hovered: number | null = null;
 	private drags = new Map<number, Drag>();
 	private pinch = 0;
-	private scrolled = -STILL_SCROLLING;
+	private hint = el(
+		"div",
+		{ class: "hint", hidden: true },
+		"Ctrl + wheel zooms, Alt + wheel makes it taller",
+	);
+	private hint_ends = new Delay(HINT_MS, () => (this.hint.hidden = true));
 	readonly behind = el("details", { class: "behind" }, el("summary", {}, "Table"));
-	private listing = 0;
+	private listing = new Delay(150, () => this.list());
 
 	constructor(
 		private state: State,
@@ -59,17 +64,44 @@ export class Timeline {
 		this.root = el(
 			"div",
 			{ class: "timeline" },
-			el("div", { class: "plot" }, this.base.canvas, this.over.canvas, this.tip),
+			el("div", { class: "plot" }, this.base.canvas, this.over.canvas, this.tip, this.hint),
 			this.strip.picture.canvas,
 		);
 		this.behind.addEventListener("toggle", () => this.list());
 		this.listen();
 		state.on((change) => {
-			if (change !== "cursor" && change !== "chosen") this.base.later();
+			if (change === "view" || change === "groups" || change === "theme") this.base.later();
 			if (change === "view" || change === "groups") this.list_later();
 			this.over.later();
 			if (change === "groups" || change === "theme") this.hovered = null;
 		});
+	}
+
+	// Taller or flatter around a height; null: around the middle of what is visible.
+	stretch(times: number, around: number | null): void {
+		const { chart } = this;
+		const at = around ?? (chart.floor + chart.scale) / 2;
+		this.state.stand(at - (at - chart.floor) * times, at + (chart.scale - at) * times, chart.whole);
+	}
+
+	// The moment under the pointer, or null.
+	get pointed(): number | null {
+		return this.hover && this.hover.x >= LEFT ? this.chart.m_of(this.hover.x) : null;
+	}
+
+	// How many moments the picture has room for.
+	get columns(): number {
+		return this.base.width ? Math.round(this.chart.plot_width_of(this.base.width)) : 900;
+	}
+
+	get canvas(): HTMLCanvasElement {
+		return this.base.canvas;
+	}
+
+	// All of the picture, on another context.
+	paint(c: CanvasRenderingContext2D): { width: number; height: number } {
+		draw_chart(this.chart, c);
+		return { width: this.base.width, height: this.base.height };
 	}
 
 	redraw(): void {
@@ -97,15 +129,14 @@ export class Timeline {
 		this.root.dataset.from = state.from.toFixed(1);
 		this.root.dataset.to = state.to.toFixed(1);
 		this.root.dataset.top = chart.scale.toFixed(0);
+		this.root.dataset.bottom = chart.floor.toFixed(0);
 		draw_chart(chart, c);
 	}
 
 	// ---- the same as rows: the highest moment of each part of what is visible ----
 
 	private list_later(): void {
-		if (!this.behind.open) return;
-		clearTimeout(this.listing);
-		this.listing = window.setTimeout(() => this.list(), 150);
+		if (this.behind.open) this.listing.start();
 	}
 
 	private list(): void {
@@ -117,10 +148,12 @@ export class Timeline {
 		const n = Math.min(TABLE_ROWS, end - first);
 		const border = (i: number) => first + Math.floor((i * (end - first)) / n);
 		const rows = Array.from({ length: n }, (_, i) => {
-			const m = recording.allocated.extreme(border(i), border(i + 1), state.lowest);
+			const m = state.drawn.extreme(border(i), border(i + 1), state.lowest);
 			return { m, sums: Array.from(groups.at(m)) };
 		});
-		const bands = groups.bands.map((band, b) => ({ band, b })).filter(({ b }) => groups.used[b]);
+		const bands = groups.bands
+			.map((band, b) => ({ band, b }))
+			.filter(({ b }) => groups.used[b] && !state.hidden.has(b));
 		const limit = limit_of(state);
 		fill(
 			this.behind,
@@ -161,6 +194,7 @@ export class Timeline {
 			this.draw_line(c, state.mark, "from", true);
 		}
 		this.draw_line(c, state.cursor, "", false);
+		if (state.hover !== null && !this.hover) this.draw_pointer(c, this.chart.x_of(state.hover), bottom);
 		if (state.chosen !== null) this.draw_life(c, state.chosen, "--ink", 2);
 		if (this.hovered !== null && this.hovered !== state.chosen)
 			this.draw_life(c, this.hovered, "--ink", 1);
@@ -169,19 +203,21 @@ export class Timeline {
 				c.fillStyle = colour("--select");
 				c.fillRect(Math.min(drag.x, drag.now), TOP, Math.abs(drag.now - drag.x), bottom - TOP);
 			}
-		if (this.hover && !this.drags.size) {
-			c.fillStyle = colour("--ink");
-			c.globalAlpha = 0.45;
-			c.fillRect(Math.round(this.hover.x), TOP, 1, bottom - TOP);
-			c.globalAlpha = 1;
-		}
+		if (this.hover && !this.drags.size) this.draw_pointer(c, this.hover.x, bottom);
 		c.restore();
+	}
+
+	private draw_pointer(c: CanvasRenderingContext2D, x: number, bottom: number): void {
+		c.fillStyle = colour("--ink");
+		c.globalAlpha = 0.45;
+		c.fillRect(Math.round(x), TOP, 1, bottom - TOP);
+		c.globalAlpha = 1;
 	}
 
 	private draw_line(c: CanvasRenderingContext2D, m: number, words: string, dashed: boolean): void {
 		const x = Math.round(this.chart.x_of(m)) + 0.5;
 		const bottom = TOP + this.chart.plot_height();
-		c.strokeStyle = c.fillStyle = colour("--ink");
+		c.strokeStyle = c.fillStyle = colour("--cursor");
 		c.lineWidth = 1.5;
 		c.setLineDash(dashed ? [3, 3] : []);
 		// Down to the column that it is about, which may be a pixel wide and must stay visible.
@@ -273,6 +309,7 @@ export class Timeline {
 		canvas.addEventListener("pointermove", (event) => {
 			const at = place(event);
 			this.hover = event.pointerType === "touch" ? null : at;
+			this.state.point(this.pointed);
 			this.drag_to(event, at.x);
 			this.over.later();
 			if (!asked) {
@@ -286,6 +323,7 @@ export class Timeline {
 		canvas.addEventListener("pointerleave", () => {
 			this.hover = null;
 			this.hovered = null;
+			this.state.point(null);
 			this.tip.hidden = true;
 			this.over.later();
 		});
@@ -299,9 +337,19 @@ export class Timeline {
 		});
 		canvas.addEventListener("pointerup", (event) => this.drop(event, place(event)));
 		canvas.addEventListener("pointercancel", (event) => this.drags.delete(event.pointerId));
-		canvas.addEventListener("dblclick", () => this.state.look(0, this.state.recording.events));
-		addEventListener("scroll", () => (this.scrolled = performance.now()), { passive: true });
-		canvas.addEventListener("wheel", (event) => this.wheel(event, place(event).x), { passive: false });
+		canvas.addEventListener("dblclick", (event) => this.zoom_to(place(event)));
+		canvas.addEventListener("wheel", (event) => this.wheel(event, place(event)), { passive: false });
+	}
+
+	// To the life of what is there, or else closer.
+	private zoom_to(at: { x: number; y: number }): void {
+		const { state } = this;
+		const { m, a } = this.chart.pick(at.x, at.y);
+		const { born, freed, events } = state.recording;
+		const width = state.to - state.from;
+		const life = a === null ? width : (freed[a] || events) - born[a];
+		if (a !== null && 1.5 * life + 16 < width) state.span(born[a], freed[a] || events);
+		else state.zoom(0.25, a === null ? this.chart.m_of(at.x) : m);
 	}
 
 	private finger_distance(): number {
@@ -356,23 +404,29 @@ export class Timeline {
 		this.state.choose(a);
 	}
 
-	private wheel(event: WheelEvent, x: number): void {
-		const { state } = this;
-		// Who scrolls through the page does not want to zoom what comes under the pointer.
-		if (performance.now() - this.scrolled < STILL_SCROLLING) return;
+	// With Ctrl it zooms, with Alt it stretches, with Shift or sideways it pans; alone it moves what is stretched.
+	private wheel(event: WheelEvent, at: { x: number; y: number }): void {
+		const { state, chart } = this;
 		const lines = event.deltaMode === 1 ? 16 : 1;
-		const sideways = event.shiftKey ? event.deltaY : event.deltaX;
-		const whole = state.from <= 0 && state.to >= state.recording.events;
-		if (Math.abs(sideways) > Math.abs(event.shiftKey ? 0 : event.deltaY)) {
-			if (whole) return;
-			state.pan(((sideways * lines) / this.chart.plot_width()) * (state.to - state.from));
+		const sideways = event.shiftKey && !event.deltaX ? event.deltaY : event.deltaX;
+		const times = Math.exp(Math.max(-120, Math.min(120, event.deltaY * lines)) * 0.004);
+		const is_sideways = Math.abs(sideways) > Math.abs(event.shiftKey ? 0 : event.deltaY);
+		if (event.ctrlKey || event.metaKey) state.zoom(times, chart.m_of(at.x));
+		else if (event.altKey) this.stretch(times, chart.bytes_of(at.y));
+		else if (is_sideways) state.pan(((sideways * lines) / chart.plot_width()) * (state.to - state.from));
+		else if (state.high !== null) {
+			const by = (-event.deltaY * lines * (chart.scale - chart.floor)) / chart.plot_height();
+			const low = Math.max(0, Math.min(chart.whole - (chart.scale - chart.floor), chart.floor + by));
+			state.stand(low, low + chart.scale - chart.floor, chart.whole);
 		} else {
-			if (whole && event.deltaY > 0) return; // nothing to zoom out to: let the page scroll
-			state.zoom(
-				Math.exp(Math.max(-120, Math.min(120, event.deltaY * lines)) * 0.004),
-				this.chart.m_of(x),
-			);
+			this.show_hint();
+			return; // the page scrolls, where it can
 		}
 		event.preventDefault();
+	}
+
+	private show_hint(): void {
+		this.hint.hidden = false;
+		this.hint_ends.start();
 	}
 }

@@ -1,6 +1,7 @@
 // What is to be said first: did it die, of what, and what to do.
 
 import { el, table } from "./dom";
+import { grouping_of, sum_groups } from "./groups";
 import type { Measure } from "./page";
 import type { ReportOom as Oom } from "./results";
 import type { Recording } from "./recording";
@@ -40,7 +41,8 @@ function headline(recording: Recording): HTMLElement {
 			`Ran out of memory ${device.oom.length === 1 ? "once" : `${device.oom.length} times`}, caught it and went on`,
 			told ? `: ${text.plain(told)}` : null,
 		);
-	const leak = device.findings.find((f) => f.id === "leak");
+	// Only what the report calls a warning or worse is the headline.
+	const leak = device.findings.find((f) => f.id === "leak" && f.severity !== "info");
 	if (leak)
 		return el(
 			"h1",
@@ -68,9 +70,9 @@ function holders(recording: Recording, m: number): [string, string][] {
 	const rest = order.slice(4).reduce((sum, i) => sum + sums[i], 0);
 	const parts = order.slice(0, 4).map((i) => `${text.bytes(sums[i])} ${categories[i].name}`);
 	if (rest) parts.push(`${text.bytes(rest)} other`);
-	const [first] = recording.owners(live);
+	const [first] = sum_groups(recording, grouping_of("line"), live);
 	const out: [string, string][] = [["held by", parts.join(", ") || "nothing"]];
-	if (first) out.push(["most at", `${text.bytes(first.bytes)} ${first.name}`]);
+	if (first) out.push(["largest line", `${text.bytes(first.bytes)} ${first.name}`]);
 	return out;
 }
 
@@ -87,11 +89,11 @@ function facts(recording: Recording, oom: Oom): HTMLElement {
 			low === null
 				? ""
 				: `; PyTorch could have ${text.bytes(low)}${high !== null && high !== low ? ` to ${text.bytes(high)}` : ""}`;
-		rows.push(["bound by", (bounds[verdict.bound_by] ?? text.plain(verdict.bound_by)) + range]);
+		rows.push(["limited by", (bounds[verdict.bound_by] ?? text.plain(verdict.bound_by)) + range]);
 	}
 	rows.push(["asked for", `${text.bytes(oom.requested_bytes)} (${recording.moment_text(oom.event + 1)})`]);
 	rows.push([
-		"live then",
+		"allocated then",
 		`${text.bytes(oom.live_bytes)} of ${text.bytes(oom.reserved_bytes)} reserved; ${text.bytes(oom.free_bytes)} free, ${text.bytes(oom.largest_free_bytes)} at most in one piece that fits`,
 	]);
 	rows.push([
@@ -125,6 +127,13 @@ function list(title: string, lines: string[]): HTMLElement | null {
 	);
 }
 
+const glossary: Record<Measure, string> = {
+	requested: "what the program asked for",
+	allocated: "blocks in use: what was asked for, rounded up (torch.cuda.memory_allocated)",
+	active: "blocks in use, or freed while another stream still uses them",
+	reserved: "what the allocator has taken from the driver (torch.cuda.memory_reserved)",
+};
+
 const measures: Measure[] = ["requested", "allocated", "active", "reserved"];
 
 function totals(recording: Recording, jump: (m: number) => void): HTMLElement {
@@ -132,7 +141,7 @@ function totals(recording: Recording, jump: (m: number) => void): HTMLElement {
 	const out = table(
 		"",
 		[
-			{ name: "memory", cell: (m: Measure) => m },
+			{ name: "memory", cell: (m: Measure) => el("span", { title: glossary[m] }, m) },
 			{ name: "peak", number: true, cell: (m) => text.bytes(device.peak?.[`${m}_bytes`]) },
 			{
 				name: "at event",
@@ -173,35 +182,68 @@ export function checked(recording: Recording): { ok: boolean; words: string } {
 	};
 }
 
-export function verdict_of(recording: Recording, jump: (m: number) => void): HTMLElement {
-	const oom = recording.death ?? recording.device.oom[recording.device.oom.length - 1];
-	const lines = [headline(recording)];
-	if (oom) lines.push(facts(recording, oom));
-	else
-		lines.push(
-			definitions([
-				[
-					"peak",
-					`${text.bytes(recording.allocated.at[recording.peak_moment])} (${recording.moment_text(recording.peak_moment)})`,
-				],
-				...holders(recording, recording.peak_moment),
-			]),
-		);
-	const notes = [...recording.head.report.source.notes];
-	if (recording.device.peak?.lower_bound && !notes.length)
-		notes.unshift("the recording does not cover the whole run: its peak may lie outside");
+// One line under the headline: the sum that decides, or the peak.
+function summary(recording: Recording, oom: Oom | undefined): string {
+	const { device } = recording;
+	if (oom?.verdict?.arithmetic) return oom.verdict.arithmetic;
+	if (oom)
+		return `${text.bytes(oom.requested_bytes)} was asked for; ${text.bytes(oom.live_bytes)} of ${text.bytes(oom.reserved_bytes)} reserved was allocated`;
+	const peak = device.peak?.allocated_bytes ?? recording.allocated.at[recording.peak_moment];
+	const reserved = device.peak?.reserved_bytes ?? recording.reserved_peak;
+	return `Peaks: ${text.bytes(peak)} allocated (${recording.moment_text(recording.peak_moment)}), ${text.bytes(reserved)} reserved`;
+}
+
+function last_oom(recording: Recording): Oom | undefined {
+	return recording.death ?? recording.device.oom[recording.device.oom.length - 1];
+}
+
+// Two lines over the picture.
+export function verdict_of(recording: Recording): HTMLElement {
 	return el(
 		"section",
 		{ class: "verdict", "aria-label": "Verdict" },
-		el("div", {}, ...lines, ...notes.map((n) => el("p", { class: "note" }, "Note: " + text.plain(n)))),
-		totals(recording, jump),
-		oom?.verdict
+		headline(recording),
+		el("p", { class: "sum" }, text.plain(summary(recording, last_oom(recording)))),
+	);
+}
+
+// What stands beside the picture as long as nothing is chosen: what to do, why, the numbers.
+export function reasons_of(recording: Recording, jump: (m: number) => void): HTMLElement {
+	const oom = last_oom(recording);
+	const notes = [...recording.head.report.source.notes];
+	if (recording.device.peak?.lower_bound && !notes.length)
+		notes.unshift("the recording does not cover the whole run: its peak may lie outside");
+	const check = checked(recording);
+	return el(
+		"section",
+		{ class: "reasons", "aria-label": "Why, and what to do" },
+		oom?.verdict ? list("What to do", oom.verdict.helps) : null,
+		oom?.verdict ? list("Why", oom.verdict.evidence) : null,
+		oom ? facts(recording, oom) : definitions(holders(recording, recording.peak_moment)),
+		oom?.stack?.length
 			? el(
-					"div",
-					{ class: "whys" },
-					list("What to do", oom.verdict.helps),
-					list("Why", oom.verdict.evidence),
+					"details",
+					{ class: "more", open: true },
+					el("summary", {}, "Stack of the request"),
+					el(
+						"ol",
+						{ class: "stack" },
+						...oom.stack.map((f) => el("li", {}, el("code", {}, text.plain(f)))),
+					),
 				)
 			: null,
+		totals(recording, jump),
+		...notes.map((n) => el("p", { class: "note" }, "Note: " + text.plain(n))),
+		el(
+			"footer",
+			{},
+			...recording.head.merged.map((m) => el("p", {}, text.plain(m))),
+			el("p", check.ok ? {} : { class: "failed" }, check.words),
+			el(
+				"p",
+				{},
+				`Written by plimsoll ${text.plain(recording.head.version, 40)}. This file holds everything it shows and loads nothing.`,
+			),
+		),
 	);
 }

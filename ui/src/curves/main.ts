@@ -3,7 +3,7 @@
 import "uplot/dist/uPlot.min.css";
 import "../viewer.css";
 import "./curves.css";
-import { button, el, fill, forget_colours } from "../dom";
+import { type Keys, button, el, fill, forget_colours, keys_dialog } from "../dom";
 import { plain, plural } from "../text";
 import { Chart } from "./chart";
 import { type Group, type Run, group_curves, open_runs, step_text } from "./data";
@@ -13,7 +13,7 @@ import { State } from "./state";
 const SHOWN_AT_FIRST = 12; // runs; of more the first so many that have something to say
 const OPEN_AT_FIRST = 4; // runs whose findings are unfolded
 
-const keys: [string, string][] = [
+const keys: Keys = [
 	["?", "this help"],
 	["← →", "one point back, on (with Shift: ten)"],
 	["n, N", "next, previous finding"],
@@ -24,7 +24,7 @@ const keys: [string, string][] = [
 	["m", "more smoothing, then none"],
 	["t", "light or dark"],
 ];
-const pointers: [string, string][] = [
+const pointers: Keys = [
 	["drag", "zoom to these steps, in all charts"],
 	["double click", "all steps"],
 	["click on a colour", "hide or show a run"],
@@ -37,7 +37,7 @@ class App {
 	private runs!: RunTable;
 	private theme = "light";
 	private all_log = false;
-	private help = this.make_help();
+	private help = keys_dialog(keys, pointers);
 	private all_runs = button("Show all runs", () => {
 		for (const run of this.state.runs) run.shown = true;
 		this.state.redraw();
@@ -172,30 +172,6 @@ class App {
 			charts.length > 6 ? box : null,
 			el("div", { class: "charts" }, ...charts.map((c) => c.root)),
 		);
-	}
-
-	private make_help(): HTMLDialogElement {
-		const rows = (list: [string, string][]) =>
-			el(
-				"div",
-				{ class: "keys" },
-				...list.map(([key, words]) => el("div", {}, el("span", {}, words), el("kbd", {}, key))),
-			);
-		const dialog = el(
-			"dialog",
-			{ "aria-label": "Keys" },
-			el("h2", {}, "Keys"),
-			rows(keys),
-			el("h2", {}, "Pointer"),
-			rows(pointers),
-			el(
-				"div",
-				{ class: "bar" },
-				el("span", { class: "gap" }),
-				button("Close", () => dialog.close()),
-			),
-		);
-		return dialog;
 	}
 
 	private open_run(run: Run): void {
