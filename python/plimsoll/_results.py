@@ -494,7 +494,7 @@ class ReportSource(Object):
     kind: str | None
     """pickle, json or plim"""
     compression: str | None
-    """gzip, xz or zstd; null: none"""
+    """gzip, xz, zstd, bzip2 or zip; null: none"""
     bytes: int | None
     """size as stored; null for a pipe"""
     decoded_bytes: int | None
@@ -2267,7 +2267,7 @@ class WhyFile(Object):
     path: str | None
     """the file as given, '-' for standard input"""
     compression: str | None
-    """gzip, xz or zstd; null: none"""
+    """gzip, xz, zstd, bzip2 or zip; null: none"""
     bytes: int | None
     """of the text"""
     lines: int | None

@@ -142,7 +142,8 @@ static void test_words_of_a_log(void **state)
 
 		assert_int_equal(
 			packed ? snapshot_pack(t, sink, &err) : snapshot_write(t, sink, &err), 0);
-		assert_non_null(memmem(b.at.at, b.at.n, change, strlen(change)));
+		/* zstd may leave them as they are, or not */
+		assert_true(packed || memmem(b.at.at, b.at.n, change, strlen(change)));
 		if (snapshot_read_bytes(&m, b.at.at, b.at.n, NULL, &again, &err))
 			fail_msg("%s", err.message);
 		snapshot_free(again);

@@ -3,7 +3,7 @@
 export interface ReportSource {
 	path: string | null; // the file as given, "-" for standard input
 	kind: string | null; // pickle, json or plim
-	compression: string | null; // gzip, xz or zstd; null: none
+	compression: string | null; // gzip, xz, zstd, bzip2 or zip; null: none
 	bytes: number | null; // size as stored; null for a pipe
 	decoded_bytes: number | null; // size when decompressed
 	events: number; // events of all devices
