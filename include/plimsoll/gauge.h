@@ -84,19 +84,19 @@ struct plim_gauge_page {
 };
 
 struct plim_gauge_options {
-	uint32_t size;        /* set by plim_gauge_options_init */
-	uint32_t writer;      /* enum plim_gauge_writer */
-	const char *run;      /* a name for people, or NULL; cut at 63 bytes */
-	const char *path;     /* where; NULL: /dev/shm, else XDG_RUNTIME_DIR */
-	uint32_t rank;        /* 0 */
-	uint32_t world;       /* 0: alone */
-	uint64_t total_steps; /* PLIM_UNKNOWN */
+	uint32_t size;                 /* set by plim_gauge_options_init */
+	enum plim_gauge_writer writer; /* who fills it */
+	const char *run;               /* a name for people, or NULL; cut at 63 bytes */
+	const char *path;              /* where; NULL: /dev/shm, else XDG_RUNTIME_DIR */
+	uint32_t rank;                 /* 0 */
+	uint32_t world;                /* 0: alone */
+	uint64_t total_steps;          /* PLIM_UNKNOWN */
 };
 PLIM_API void plim_gauge_options_init(struct plim_gauge_options *o);
 
 struct plim_gauge;
 
-/* Make the page; pages of processes that are gone are removed.  PLIM_E_IO: there is no place for it. */
+/* Make the page; pages of processes that are gone are removed.  PLIM_E_ARG; PLIM_E_IO: there is no place for it. */
 PLIM_API enum plim_status plim_gauge_open(const struct plim_gauge_options *options,
 					  struct plim_gauge **out, struct plim_err *err);
 

@@ -2,6 +2,7 @@
 #include "gauge.h"
 
 #include "base/base.h"
+#include "result_tables.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -158,7 +159,7 @@ static void first(struct plim_gauge *g, const struct plim_gauge_options *o)
 	p->pid = (uint32_t)g->pid;
 	p->start_time = gauge_start_time(p->pid);
 	p->made_ns = now_ns(CLOCK_REALTIME);
-	p->writer = o->writer;
+	p->writer = (uint32_t)o->writer;
 	p->rank = o->rank;
 	p->world = o->world;
 	p->total_steps = o->total_steps;
@@ -177,15 +178,17 @@ enum plim_status plim_gauge_open(const struct plim_gauge_options *options, struc
 				 struct plim_err *err)
 {
 	struct plim_gauge_options o;
-	struct plim_gauge *g = calloc(1, sizeof(*g));
+	struct plim_gauge *g;
 	enum plim_status st;
 
 	*out = NULL;
+	plim_gauge_options_init(&o);
+	st = options_take(&gauge_options_table, &o, options, err);
+	if (st)
+		return st;
+	g = calloc(1, sizeof(*g));
 	if (!g)
 		return err_set(err, PLIM_E_NOMEM, "out of memory");
-	plim_gauge_options_init(&o);
-	if (options)
-		memcpy(&o, options, options->size < sizeof(o) ? options->size : sizeof(o));
 	g->pid = getpid();
 	st = place(g, o.path, err);
 	if (!st)

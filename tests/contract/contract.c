@@ -71,6 +71,20 @@ static enum plim_status last_good(const void *o, void **out, struct plim_err *er
 {
 	return plim_ckpt_last_good("/", o, (struct plim_ckpt_last **)out, err);
 }
+static enum plim_status ckpt_diff(const void *o, void **out, struct plim_err *err)
+{
+	struct plim_ckpt *c = NULL;
+	enum plim_status st = plim_ckpt_open(checkpoint, NULL, &c, err);
+
+	if (!st)
+		st = plim_ckpt_diff(c, c, o, (struct plim_ckpt_diff **)out, err);
+	plim_ckpt_free(c);
+	return st;
+}
+static enum plim_status gauge(const void *o, void **out, struct plim_err *err)
+{
+	return plim_gauge_open(o, (struct plim_gauge **)out, err);
+}
 static enum plim_status weights(const void *o, void **out, struct plim_err *err)
 {
 	return plim_weights_new(o, (struct plim_weights **)out, err);
@@ -112,7 +126,8 @@ static const struct row {
 	ROW(ckpt, ckpt_options, 1),           ROW(last_good, ckpt_last_options, 1),
 	ROW(weights, weights_options, 0),     ROW(record, record_options, 0),
 	ROW(curves, curves_options, 1),       ROW(monitor, monitor_options, 0),
-	ROW(watch, watch_options, 1),
+	ROW(watch, watch_options, 1),         ROW(ckpt_diff, ckpt_diff_options, 1),
+	ROW(gauge, gauge_options, 1),
 };
 
 static void refused(const struct row *r, const void *options, const char *what)
