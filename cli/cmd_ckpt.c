@@ -175,7 +175,7 @@ static const struct cmd ckpt_verify = {
 		"no "
 		"list; the lines for --allow are printed.  DANGEROUS: it names what runs code.\n\n"
 		"Exits with 1 for damage, a cut file, a missing key, unknown or dangerous code, or "
-		"a file that is no checkpoint.",
+		"a file that is not a checkpoint.",
 	.examples = verify_examples,
 	.opts = verify_opt,
 	.opts_size = sizeof(struct ckpt_opts),

@@ -63,7 +63,7 @@ static const struct opt plan_opt[] = {
 		'q', "quantize", plan_opts, quantize, "HOW", NULL,
 		"weights as bitsandbytes keeps them: nf4, nf4-double or int8 (as the config says)"),
 	OPT_U64(0, "longest", plan_opts, longest, "tokens", 1, 1 << 26, OPT_NONE,
-		"tokens of the longest batch, where --seq is what they have as a rule"),
+		"tokens of the longest batch, where --seq is what they usually have"),
 	OPT_STRING(0, "lengths", plan_opts, lengths, "512,2048", NULL,
 		   "tokens of the samples of each step, instead of --seq"),
 	OPT_FLAG(0, "padded", plan_opts, padded, "samples are padded: attention is given a mask"),
@@ -73,7 +73,7 @@ static const struct opt plan_opt[] = {
 		   "loss: whole (full logits), chunked (TRL) or liger, which never hold all logits "
 		   "(whole)"),
 	OPT_U64(0, "loss-chunk", plan_opts, loss_chunk, "tokens", 1, 1 << 26, OPT_NONE,
-		"a chunked loss, of so many tokens at a time (256)"),
+		"a chunked loss, of this many tokens at a time (256)"),
 	OPT_U64(0, "accumulate", plan_opts, accumulate, "n", 1, 1 << 16, 1, "micro-batches a step"),
 	OPT_U64(0, "lora", plan_opts, lora, "rank", 1, 65536, OPT_NONE,
 		"train adapters of this rank instead of the weights"),

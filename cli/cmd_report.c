@@ -64,7 +64,7 @@ static const struct opt report_opt[] = {
 	OPT_BYTES('m', "max-memory", report_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE,
 		  "refuse input that needs more (half of this machine's)"),
 	OPT_U64(0, "threads", report_opts, threads, "n", 1, 1024, OPT_NONE,
-		"of several recordings, read so many at a time (as many as cores)"),
+		"of several recordings, read this many at a time (as many as cores)"),
 	OPT_END
 };
 

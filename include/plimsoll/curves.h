@@ -18,7 +18,7 @@ extern "C" {
 #endif
 
 enum plim_curves_flags {
-	PLIM_CURVES_GROWS = 1 /* logs may be empty still: that is no error */
+	PLIM_CURVES_GROWS = 1 /* logs may be empty still: that is not an error */
 };
 
 struct plim_curves_options {

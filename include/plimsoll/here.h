@@ -280,7 +280,7 @@ struct plim_here {
 };
 
 /*
- * Look around once; needs no privileges.  What cannot be seen is told in `unseen` and is no error.
+ * Look around once; needs no privileges.  What cannot be seen is told in `unseen` and is not an error.
  * PLIM_E_ARG: there is no process `pid`; PLIM_E_IO: `root` has no proc; PLIM_E_NOMEM, PLIM_E_LIMIT.
  */
 PLIM_API enum plim_status plim_here_open(const struct plim_here_options *options,

@@ -73,7 +73,7 @@ struct plim_plan_options {
 	uint64_t allowance_bytes; /* of `gpu`, for what PyTorch does not allocate */
 	const char *sweep;        /* "batch=1,2,4" or "seq=512,1024"; NULL: none */
 	uint64_t tensor_parallel; /* of `gpus`, how many share each layer; 0: 1 */
-	/* of `gpus`, so many share the layers, as stages; 0: 1. The rest are copies (`parallel`) */
+	/* of `gpus`, how many share the layers, as stages; 0: 1. The rest are copies (`parallel`) */
 	uint64_t pipeline_parallel;
 	uint64_t micro_batches;    /* of a pipeline's step; 0: twice as many as stages */
 	const char *schedule;      /* of a pipeline: "1f1b" or "gpipe" */
@@ -93,7 +93,7 @@ struct plim_plan_options {
 	uint64_t longest;
 	/* "none", "nf4", "nf4-double", "int8"; NULL: as the config says */
 	const char *quantize;
-	/* release, 100 * major + minor; 0: the newest known, in a loop of one's own */
+	/* release, 100 * major + minor; 0: the newest known, in your own loop */
 	unsigned transformers;
 	/* "512,2048,640": tokens of each step's samples; NULL: `sequence` */
 	const char *lengths;

@@ -34,7 +34,7 @@ PLIM_API void plim_recording_options_init(struct plim_recording_options *o);
 
 /*
  * Read the snapshot at `path` ("-": standard input), plain or compressed.  `options` may be NULL.  PLIM_E_IO;
- * PLIM_E_FORMAT: it is no snapshot, or damaged; PLIM_E_LIMIT; PLIM_E_NOMEM.
+ * PLIM_E_FORMAT: it is not a snapshot, or damaged; PLIM_E_LIMIT; PLIM_E_NOMEM.
  */
 PLIM_API enum plim_status plim_recording_open(const char *path,
 					      const struct plim_recording_options *options,
@@ -45,7 +45,7 @@ PLIM_API enum plim_status plim_recording_read(const struct plim_input *input,
 					      const struct plim_recording_options *options,
 					      struct plim_recording **out, struct plim_err *err);
 
-/* An empty one, that events are appended to.  `name` is what reports call it.  PLIM_E_ARG: settings that are none. */
+/* An empty one, that events are appended to.  `name` is what reports call it.  PLIM_E_ARG: the settings cannot be read. */
 PLIM_API enum plim_status plim_recording_new(const char *name,
 					     const struct plim_recording_options *options,
 					     struct plim_recording **out, struct plim_err *err);
@@ -94,7 +94,7 @@ struct plim_events {
 };
 
 /*
- * Append events, all of them or, on failure, none.  PLIM_E_ARG names the row: a kind that is none, a request that lives
+ * Append events, all of them or, on failure, none.  PLIM_E_ARG names the row: an unknown kind, a request that lives
  * already or does not, a site or phase that is none, addresses where there were none before; or reports of the recording
  * that were not freed.  PLIM_E_LIMIT; PLIM_E_NOMEM.
  */

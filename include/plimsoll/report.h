@@ -92,7 +92,7 @@ struct plim_report_categories {
 	uint64_t kv_cache;        /* bytes of keys and values of attention */
 	uint64_t buffer;          /* bytes of what a module keeps beside its parameters */
 	uint64_t unknown;         /* bytes that no rule explains */
-	/* bytes that were there before the recording began: weights and optimizer state, as a rule */
+	/* bytes that were there before the recording began: usually weights and optimizer state */
 	uint64_t before_recording;
 };
 

@@ -209,7 +209,7 @@ struct plim_why {
 	size_t file_count;
 	uint64_t lines; /* of all files */
 	uint64_t bytes; /* of all files, decompressed */
-	/* failures of memory, in the order of the log; those that were caught stand behind */
+	/* failures of memory, in the order of the log; those that were caught come last */
 	struct plim_why_death *deaths;
 	size_t death_count;
 	struct plim_why_other *others; /* failures that are not memory */
@@ -220,8 +220,8 @@ struct plim_why {
 };
 
 /*
- * Read a log ("-": standard input), or all text files of a folder, to the end.  That nothing is
- * found is no error.  PLIM_E_IO, PLIM_E_FORMAT: it cannot be read; PLIM_E_LIMIT: more memory is
+ * Read a log ("-": standard input), or all text files of a folder, to the end.  Finding
+ * nothing is not an error.  PLIM_E_IO, PLIM_E_FORMAT: it cannot be read; PLIM_E_LIMIT: more memory is
  * needed than allowed (a log itself needs none to speak of).
  */
 PLIM_API enum plim_status plim_why_open(const char *path, const struct plim_why_options *options,
