@@ -29,16 +29,24 @@ static int by_text(const void *a, const void *b)
 	return strcmp(*x, *y);
 }
 
-enum plim_status folder_list(struct ckpt *c, int dir, struct folder_names *names,
-			     struct plim_err *err)
+DIR *ckpt_entries(int fd)
 {
-	int fd = dup(dir);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
-	const struct dirent *e;
-	enum plim_status st = PLIM_OK;
+	int why = errno;
 
 	if (!d && fd >= 0)
 		close(fd);
+	errno = why;
+	return d;
+}
+
+enum plim_status folder_list(struct ckpt *c, int dir, struct folder_names *names,
+			     struct plim_err *err)
+{
+	DIR *d = ckpt_entries(dup(dir));
+	const struct dirent *e;
+	enum plim_status st = PLIM_OK;
+
 	if (!d)
 		return err_errno(err, errno, "cannot list '%s'", c->path);
 	rewinddir(d);
@@ -541,13 +549,10 @@ static enum plim_status check_set(struct folder *f, struct plim_err *err)
 
 bool folder_holds_checkpoint(int dir, const char *name)
 {
-	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = ckpt_entries(openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 	const struct dirent *e;
 	bool found = false;
 
-	if (!d && fd >= 0)
-		close(fd);
 	while (d && !found &&
 	       (e = readdir(d))) // NOLINT(concurrency-mt-unsafe): a stream of our own
 		found = !strcmp(e->d_name, ".metadata") || folder_is_checkpoint_name(e->d_name);

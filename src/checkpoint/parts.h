@@ -5,6 +5,8 @@
 #include "checkpoint.h"
 #include "pickle/pickle.h"
 
+#include <dirent.h>
+
 static inline bool ckpt_text_is_one_of(const char *text, const char *const *words, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
@@ -157,6 +159,9 @@ struct folder_names {
 bool folder_is_checkpoint_name(const char *name);
 /* Is `name` in the folder `dir` a folder with a checkpoint?  A link is none. */
 bool folder_holds_checkpoint(int dir, const char *name);
+/* The entries of an open folder, which becomes theirs; NULL with errno where there is none (fd -1). */
+DIR *ckpt_entries(int fd);
+
 enum plim_status folder_list(struct ckpt *c, int dir, struct folder_names *names,
 			     struct plim_err *err);
 

@@ -201,14 +201,12 @@ static uint64_t mark(const struct stat *info)
 /* Changes when the file, or what lies in the folder, is written, replaced or taken away; 0: it is not there. */
 static uint64_t state_of(const struct ckpt_series *s, const char *name)
 {
-	int fd = openat(s->dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d =
+		ckpt_entries(openat(s->dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 	const struct dirent *e;
 	struct stat info;
 	uint64_t state;
 
-	if (!d && fd >= 0)
-		close(fd);
 	state = fstatat(s->dir, name, &info, AT_SYMLINK_NOFOLLOW) ? 0 : mark(&info) | 1;
 	while (d && (e = readdir(d))) // NOLINT(concurrency-mt-unsafe): a stream of our own
 		if (strcmp(e->d_name, "..") != 0 &&
@@ -437,13 +435,10 @@ static enum plim_status remove_inside(int dir, const char *name, unsigned depth,
 static enum plim_status remove_folder(int dir, const char *name, unsigned depth,
 				      struct plim_err *err)
 {
-	int fd = openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	DIR *d = ckpt_entries(openat(dir, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 	const struct dirent *e;
 	enum plim_status st = PLIM_OK;
 
-	if (!d && fd >= 0)
-		close(fd);
 	if (!d)
 		return err_errno(err, errno, "cannot list '%s'", name);
 	while (!st && (e = readdir(d))) // NOLINT(concurrency-mt-unsafe): a stream of our own

@@ -7,6 +7,7 @@
  * The library is not linked to Python.  Where it is loaded into one, Python's functions are found by name; all of them
  * are of its stable ABI, but for the first word of an object, which counts references.
  */
+#include "encode.h"
 #include "pickle.h"
 
 #include "base/base.h"
@@ -160,27 +161,6 @@ static void emit_get(struct writing *w, uint32_t memo)
 	emit(w, memo < 256 ? 'h' : 'j', &memo, memo < 256 ? 1 : 4);
 }
 
-/* `bytes`: two's complement, little-endian, in as few as hold it. */
-static void emit_number(struct writing *w, long long value)
-{
-	uint8_t bytes[10];
-	uint8_t n = 8, sign = value < 0 ? 0xff : 0;
-
-	memcpy(bytes + 1, &value, sizeof(value));
-	if (value >= 0 && value <= 0xff) {
-		emit(w, 'K', bytes + 1, 1);
-	} else if (value >= 0 && value <= 0xffff) {
-		emit(w, 'M', bytes + 1, 2);
-	} else if (value >= INT32_MIN && value <= INT32_MAX) {
-		emit(w, 'J', bytes + 1, 4);
-	} else {
-		while (n > 1 && bytes[n] == sign && !((bytes[n - 1] ^ sign) & 0x80))
-			n--;
-		bytes[0] = n;
-		emit(w, 0x8a, bytes, n + (size_t)1);
-	}
-}
-
 static enum plim_status refuse(struct writing *w, const char *what)
 {
 	w->py.forget();
@@ -195,7 +175,7 @@ static enum plim_status put_number(struct writing *w, void *object)
 	long long value = w->py.number(object, &overflow);
 
 	if (!overflow) {
-		emit_number(w, value);
+		w->n += pickle_put_int(w->buffer + w->n, value);
 		return PLIM_OK;
 	}
 	large = overflow > 0 ? w->py.large(object) : 0;

@@ -1,3 +1,4 @@
+#include "encode.h"
 #include "pickle.h"
 
 #include <string.h>
@@ -121,27 +122,12 @@ void pickle_write_bool(struct pickle_writer *w, int value)
 	end(w);
 }
 
-/* The shortest form, as CPython chooses it. */
 static void emit_int(struct pickle_writer *w, int64_t value)
 {
-	uint8_t bytes[9];
-	uint8_t n = 8;
+	uint8_t bytes[PICKLE_INT_BYTES];
+	size_t n = pickle_put_int(bytes, value);
 
-	memcpy(bytes + 1, &value, sizeof(value));
-	if (value >= 0 && value <= 0xff) {
-		emit(w, 'K', bytes + 1, 1);
-	} else if (value >= 0 && value <= 0xffff) {
-		emit(w, 'M', bytes + 1, 2);
-	} else if (value >= INT32_MIN && value <= INT32_MAX) {
-		emit(w, 'J', bytes + 1, 4);
-	} else {
-		uint8_t sign = value < 0 ? 0xff : 0;
-
-		while (n > 1 && bytes[n] == sign && !((bytes[n - 1] ^ sign) & 0x80))
-			n--;
-		bytes[0] = n;
-		emit(w, 0x8a, bytes, n + (size_t)1);
-	}
+	emit(w, bytes[0], bytes + 1, n - 1);
 }
 
 void pickle_write_int(struct pickle_writer *w, int64_t value)
