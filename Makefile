@@ -113,6 +113,7 @@ bench: build ## measure beside the peers (SNAPSHOTS='a.pickle ...' for these too
 	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) bench/viewer $(SNAPSHOTS)
 	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) SUM_READ=$(abspath $(BUILD)/release/sum_read) bench/checkpoints
 	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) bench/why
+	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) MAKE_SNAPSHOT=$(abspath $(BUILD)/release/make_snapshot) bench/verbs
 	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) PLAN_RATE=$(abspath $(BUILD)/release/plan_rate) bench/plan
 	@PLIMSOLL=$(abspath $(BUILD)/release/plimsoll) MAKE_EVENTS=$(abspath $(BUILD)/release/make_events) bench/curves
 
