@@ -20,6 +20,8 @@ struct plim_record_options {
 	const char *dir;      /* where recordings go; NULL: "." */
 	const char *stacks;   /* "python" or "all"; NULL: "python" */
 	uint64_t max_entries; /* events kept by PyTorch's ring; 0: PLIM_RECORD_ENTRIES */
+	/* the plimsoll program that packs each dump in the job, which then is a .plim file; NULL: they stay pickles */
+	const char *packer;
 };
 PLIM_API void plim_record_options_init(struct plim_record_options *o);
 

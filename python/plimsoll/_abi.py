@@ -570,6 +570,7 @@ class plim_record_options(Structure):
         ("dir", c_char_p),
         ("stacks", c_char_p),
         ("max_entries", c_uint64),
+        ("packer", c_char_p),
     ]
 
 

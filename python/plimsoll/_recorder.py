@@ -1,6 +1,7 @@
 """Recorder: PyTorch's memory history of this process, dumped when memory is refused, at the end, and on demand."""
 from __future__ import annotations
 
+import ctypes
 import gc
 import os
 import signal
@@ -11,10 +12,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Iterable, Literal
 
-from . import _native, _torch
+from . import _abi, _native, _torch
 from ._input import PathLike
 from ._sources import sources
-from .errors import ArgumentError, NotFoundError, UnsupportedError
+from .errors import ArgumentError, NotFoundError, PlimsollError, UnsupportedError
 
 if TYPE_CHECKING:
     from .verbs import Report
@@ -46,17 +47,19 @@ class Recorder:
     400 MB of host memory.  stacks: "python", or "all" for C++ too (dumps take three times as long).  on_oom: dump where
     memory is refused, before the exception exists: what was live then is in it.  at_exit: dump when the block ends.
     on_signal: a signal after which a dump is made at the next mark or step of a monitor, or after 10 s without one.
+    pack: dumps are packed (.plim, 12 to 200 times smaller); where one cannot be, it stays a pickle.
 
     CUDA need not be in use yet.  Where the job records its own history already, its settings stay.
     """
 
     def __init__(self, dir: PathLike = ".", *, max_entries: int = 1_000_000, stacks: Literal["python", "all"] = "python",
-                 on_oom: bool = True, at_exit: bool = False, on_signal: int | None = None) -> None:
+                 on_oom: bool = True, at_exit: bool = False, on_signal: int | None = None, pack: bool = False) -> None:
         if stacks not in ("python", "all"):
             raise ArgumentError(f"stacks takes 'python' or 'all', not '{stacks}'")
         self.dir = Path(dir)
         self.max_entries, self.stacks = max_entries, stacks
         self.dump_on_oom, self.dump_at_exit, self.on_signal = on_oom, at_exit, on_signal
+        self.pack = pack
         self.files: list[Path] = []
         self.ooms = 0
         self.running = False
@@ -175,10 +178,12 @@ class Recorder:
     # ---- dumps ----
 
     def path_for(self, why: str) -> Path:
-        return self.dir / f"plimsoll-{self._run}-rank{_torch.rank()}-pid{self._pid}-{why}.pickle"
+        return self.dir / f"plimsoll-{self._run}-rank{_torch.rank()}-pid{self._pid}-{why}{'.plim' if self.pack else '.pickle'}"
 
     def dump(self, path: PathLike | None = None) -> Path:
         """Write what was recorded so far, whole or not at all; host time is 2 to 3 s a million events, of which PyTorch takes two thirds.
+
+        A path that ends in .plim is packed, which takes half a second a million events more.
 
         Size, time and sha256 of the program's files that have frames go into it, for `plimsoll lint --recording`.
 
@@ -191,7 +196,9 @@ class Recorder:
             snapshot = _torch.snapshot()
             if not snapshot.get("segments") and not any(snapshot.get("device_traces", [])):
                 raise UnsupportedError("no GPU memory was allocated: there is nothing to write")
-            write_pickle(to, snapshot, ("plimsoll_sources", self._sources))  # the last key: readers look at the end
+            plain = to.with_suffix(".pickle") if to.suffix == ".plim" else to
+            write_pickle(plain, snapshot, ("plimsoll_sources", self._sources))  # the last key: readers look at the end
+            to = plain if to == plain else pack(plain, to)
             self.files.append(to)
         _torch.logger.info("recorded %s", to)
         return to
@@ -250,3 +257,21 @@ def write_pickle(path: Path, value: Any, last: Any = None) -> None:
     finally:
         if was_on:
             gc.enable()
+
+
+def pack(plain: Path, packed: Path) -> Path:
+    """A pickle in its packed form, whose name is given back; the pickle goes, or stays where that fails."""
+    recording, error = ctypes.c_void_p(), _abi.plim_err()
+    try:
+        library = _native.load()
+        _native.check(library.plim_recording_open(os.fsencode(plain), None, ctypes.byref(recording), ctypes.byref(error)), error,
+                      str(plain))
+        try:
+            _native.check(library.plim_recording_snapshot(recording, os.fsencode(packed), ctypes.byref(error)), error, str(packed))
+        finally:
+            library.plim_recording_free(recording)
+        plain.unlink()
+        return packed
+    except (PlimsollError, OSError) as why:
+        _torch.logger.warning("the recording stays a pickle: %s", why)
+        return plain

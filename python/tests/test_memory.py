@@ -216,6 +216,24 @@ class Recording(WithCard):
             self.assertEqual([c[1] for c in torch.calls if c[0] == "record"], ["all", None])
             self.assertEqual(list(Path(folder).glob("*.part")), [])
 
+    def test_packed_dumps(self):
+        """pack=True: a .plim file that says the same and knows the same sources; the pickle is gone."""
+        from plimsoll.lint import join
+
+        with tempfile.TemporaryDirectory() as folder:
+            with Recorder(folder, pack=True, at_exit=True) as recorder:
+                x = cuda(5)
+                plain = recorder.dump(Path(folder) / "plain.pickle")
+                packed = recorder.dump(Path(folder) / "packed.plim")
+            self.assertEqual([p.suffix for p in recorder.files], [".pickle", ".plim", ".plim"])
+            self.assertEqual(sorted(p.name for p in Path(folder).iterdir()), sorted(p.name for p in recorder.files))
+            self.assertEqual(plimsoll.report(packed).peak.requested_bytes, 5 * MIB)
+            self.assertEqual(plimsoll.report(packed).to_dict()["devices"], plimsoll.report(plain).to_dict()["devices"])
+            known = join.sources_of(str(packed), os.environ["PLIMSOLL_PROGRAM"])
+            self.assertEqual(known, join.sources_of(str(plain)))
+            self.assertEqual(known[__file__]["sha256"], hashlib.sha256(Path(__file__).read_bytes()).hexdigest())
+            del x
+
     def test_the_sources_are_remembered(self):
         """As `plimsoll record` does: size and sha256 of the program's files that have frames, for `plimsoll lint --recording`."""
         from plimsoll.lint import join

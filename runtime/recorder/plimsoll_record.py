@@ -16,6 +16,7 @@ import traceback
 ENV = "PLIMSOLL_RECORD_"
 HERE = os.path.dirname(os.path.abspath(__file__))
 OOM_DUMPS_MAX = 3  # of a job that catches its failures and goes on
+PACK_S = 600  # far more than a recording takes
 SOURCES_MAX, SOURCE_BYTES_MAX = 500, 4 << 20  # files of the program that a recording remembers
 
 
@@ -34,6 +35,7 @@ class Recorder:
         self.run = env.get(ENV + "RUN", "run")
         self.entries = int(env.get(ENV + "MAX_ENTRIES", "1000000"))
         self.stacks = env.get(ENV + "STACKS", "python")
+        self.packer = env.get(ENV + "PACKER", "")
         self.pid = os.getpid()
         self.torch = None
         self.started = False
@@ -115,6 +117,8 @@ class Recorder:
                 pickle.dump(snapshot, f, protocol=4)
             os.replace(path + ".part", path)
             self.status("dumped")
+            if self.packer:
+                path = self.pack(path)
             say("%s: %d events" % (path, events))
             return True
         except Exception as e:
@@ -124,6 +128,23 @@ class Recorder:
             except OSError:
                 pass
             return False
+
+    def pack(self, path):
+        """The dump in its packed form, and where that came out well the pickle is gone; its name."""
+        import subprocess
+
+        packed = path[: -len(".pickle")] + ".plim"
+        try:
+            done = subprocess.run([self.packer, "pack", path, "-o", packed], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                  stderr=subprocess.PIPE, timeout=PACK_S)
+            if done.returncode == 0:
+                os.unlink(path)
+                return packed
+            why = done.stderr.decode("utf-8", "replace").strip()
+        except Exception as e:
+            why = e
+        say("the recording stays a pickle: %s" % why)
+        return path
 
     # ---- starting ----
 

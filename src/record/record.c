@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ENVIRONMENT = 5 };
+enum { ENVIRONMENT = 6 };
 
 struct plim_record {
 	struct mem mem;
@@ -85,6 +85,7 @@ static enum plim_status make_environment(struct plim_record *r, const struct pli
 	e[2] = format("PLIMSOLL_RECORD_RUN=%s", r->run);
 	e[3] = format("PLIMSOLL_RECORD_MAX_ENTRIES=%llu", (unsigned long long)entries);
 	e[4] = format("PLIMSOLL_RECORD_STACKS=%s", o->stacks ? o->stacks : "python");
+	e[5] = format("PLIMSOLL_RECORD_PACKER=%s", o->packer ? o->packer : "");
 	for (int i = 0; i < ENVIRONMENT; i++)
 		if (!e[i])
 			return err_set(err, PLIM_E_NOMEM, "out of memory");
@@ -192,6 +193,14 @@ static int by_path(const void *a, const void *b)
 		      ((const struct plim_record_file *)b)->path);
 }
 
+/* A recording of ours, packed or not; not the text of an error beside one. */
+static int is_recording(const char *name)
+{
+	const char *end = strrchr(name, '.');
+
+	return end && (!strcmp(end, ".pickle") || !strcmp(end, ".plim"));
+}
+
 static enum plim_status list_files(struct plim_record *r, struct plim_err *err)
 {
 	char *prefix = format("plimsoll-%s-", r->run);
@@ -201,10 +210,7 @@ static enum plim_status list_files(struct plim_record *r, struct plim_err *err)
 	struct stat info;
 
 	while (prefix && d && !st && (e = readdir(d)) != NULL) {
-		size_t n = strlen(e->d_name);
-
-		if (strncmp(e->d_name, prefix, strlen(prefix)) || n < 7 ||
-		    strcmp(e->d_name + n - 7, ".pickle") ||
+		if (strncmp(e->d_name, prefix, strlen(prefix)) || !is_recording(e->d_name) ||
 		    fstatat(dirfd(d), e->d_name, &info, AT_SYMLINK_NOFOLLOW))
 			continue;
 		st = vec_push(&r->mem, &r->files,

@@ -210,6 +210,8 @@ const char *snapshot_differs(const struct snapshot *a, const struct snapshot *b)
 		what = "the labels";
 	if (!what && !same_unknown(a, b))
 		what = "the notes on what was left out";
+	if (!what && !same_text(a, a->sources, b, b->sources))
+		what = "the list of the program's files";
 	if (!what && !same_settings(a, b))
 		what = "the settings";
 	return what;

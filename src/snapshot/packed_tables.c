@@ -125,6 +125,7 @@ static void number_strings(struct packing *p)
 			use(p, (uint32_t)t->settings_values.at[i].bits);
 	if (t->settings.have)
 		use(p, t->settings.conf);
+	use(p, t->sources);
 	for (size_t i = 0; i < t->heap.strings.n; i++)
 		if (p->strings[i])
 			p->strings[i] = ++number;
@@ -348,16 +349,41 @@ static void setting(struct packing *p, struct pickle_value *v)
 		packed_bad(p, "a setting of no known kind");
 }
 
-/* Does each container hold what it says?  Else the writer of pickles would read behind the end. */
-static size_t setting_end(const struct snapshot *t, size_t i, unsigned depth)
-{
-	const struct pickle_value *v = &t->settings_values.at[i];
-	size_t n = t->settings_values.n;
-	uint64_t items = v->kind > PICKLE_STR ? v->bits : 0;
+#define SETTINGS_DEPTH 16
 
-	for (i++; items && i < n && depth < 16; items--)
-		i = setting_end(t, i, depth + 1);
-	return items ? n + 1 : i;
+/*
+ * Behind the last of so many values from `i` on, those of a dict being keys and values in turn; 0: there are fewer, or no
+ * key is what may be one.  A writer of pickles takes them as they are.
+ */
+static size_t settings_end(const struct snapshot *t, size_t i, uint64_t items, int dict,
+			   unsigned depth)
+{
+	if (depth > SETTINGS_DEPTH || (dict && items % 2))
+		return 0;
+	for (uint64_t k = 0; k < items && i; k++) {
+		const struct pickle_value *v;
+		int container;
+
+		if (i > t->settings_values.n)
+			return 0;
+		v = &t->settings_values.at[i++ - 1];
+		container = v->kind > PICKLE_STR;
+		if (dict && k % 2 == 0 && container)
+			return 0;
+		if (container)
+			i = settings_end(t, i, v->bits, v->kind == PICKLE_DICT, depth + 1);
+	}
+	return i;
+}
+
+/* All of them: the dict's own keys and values, however many. */
+static int settings_are_whole(const struct snapshot *t)
+{
+	size_t i = 1; /* counted from 1 */
+
+	while (i && i <= t->settings_values.n)
+		i = settings_end(t, i, 2, 1, 0);
+	return i == t->settings_values.n + 1;
 }
 
 static void settings(struct packing *p)
@@ -394,9 +420,8 @@ static void settings(struct packing *p)
 		ROW(p, &t->settings_values, i);
 		setting(p, &t->settings_values.at[i]);
 	}
-	for (size_t i = 0; !p->status && i < n;)
-		if ((i = setting_end(t, i, 0)) > n)
-			packed_bad(p, "a setting that holds more than there is");
+	if (!p->status && !settings_are_whole(t))
+		packed_bad(p, "settings that hold more than there is");
 }
 
 static void unknown(struct packing *p)
@@ -634,6 +659,8 @@ void packed_snapshot(struct packing *p)
 		streams_and_pools(p);
 	if (!p->status)
 		settings(p);
+	if (!p->status)
+		t->sources = packed_string(p, PACKED_NUMBERS, t->sources);
 	if (!p->status)
 		unknown(p);
 	if (!p->status)

@@ -210,6 +210,8 @@ enum plim_status reader_assemble(struct reader *r, struct pickle_value root, str
 			return is_something_else(r, root, err);
 		pickle_get(h, root, "allocator_settings", &settings);
 		t->has_annotations = pickle_get(h, root, "external_annotations", &v) != 0;
+		if (pickle_get(h, root, SNAPSHOT_SOURCES, &v) && v.kind == PICKLE_STR)
+			t->sources = (uint32_t)v.bits;
 	} else if (root.kind != PICKLE_LIST || !t->segments.n) {
 		return is_something_else(r, root, err);
 	}
@@ -294,6 +296,7 @@ enum plim_status snapshot_new(struct mem *m, struct snapshot **out, struct plim_
 	if (!t)
 		return mem_status(err);
 	t->mem = m;
+	t->sources = TRACE_NONE;
 	pickle_heap_init(&t->heap, m);
 	intern_init(&t->frames, m);
 	intern_init(&t->stacks, m);

@@ -98,6 +98,9 @@ struct snapshot_frame {
 	uint32_t line;           /* TRACE_NONE: unknown */
 };
 
+/* The key under which our recorders put them, as JSON: the last one, so that it lies at the file's end. */
+#define SNAPSHOT_SOURCES "plimsoll_sources"
+
 struct snapshot_pool_id {
 	int64_t a, b; /* (0, 0) default; (n, 0) graph capture; (0, n) MemPool */
 };
@@ -172,6 +175,8 @@ struct snapshot {
 	VEC(struct snapshot_label) labels; /* by row */
 	VEC(struct snapshot_unknown) unknown;
 	struct snapshot_settings settings;
+	uint32_t
+		sources; /* string: the program's files, as the recorder wrote them (SNAPSHOT_SOURCES); TRACE_NONE */
 	/*
 	 * allocator_settings as the file had it, known or not: key, value, key, value ...; a container's bits
 	 * count the values behind it.  Empty: there is nothing beyond `settings`.

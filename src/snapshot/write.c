@@ -283,6 +283,10 @@ static void snapshot(struct writing *o)
 		settings(o);
 	if (o->t->has_annotations)
 		annotations(o);
+	if (o->t->sources != TRACE_NONE) {
+		key(o, SNAPSHOT_SOURCES);
+		text(o, o->t->sources);
+	}
 	pickle_write_close(o->w);
 }
 

@@ -52,7 +52,8 @@ static const char everything[] =
 	"\"novel\":{\"list\":[1,\"two\",null]},\"roundup_power2_divisions\":{\"1\":4}},"
 	"\"external_annotations\":["
 	"{\"stage\":\"START\",\"name\":\"forward\",\"device\":1,\"time_us\":3},"
-	"{\"stage\":\"END\",\"name\":\"forward\",\"device\":1,\"time_us\":2}]}";
+	"{\"stage\":\"END\",\"name\":\"forward\",\"device\":1,\"time_us\":2}],"
+	"\"plimsoll_sources\":\"the files\"}";
 
 struct bytes {
 	struct mem *mem;
@@ -106,6 +107,7 @@ static void test_round_trip(void **state)
 		fail_msg("%s", err.message);
 	assert_null(snapshot_differs(t, again));
 	assert_string_equal(again->kind, "plim");
+	assert_string_equal(snapshot_text(again, again->sources), "the files");
 	for (size_t d = 0; d < 2; d++) {
 		const struct snapshot_device *x = &t->devices[d], *y = &again->devices[d];
 
@@ -167,6 +169,7 @@ static void test_differences_are_seen(void **state)
 		{ "\"late\"", "\"soon\"" },
 		{ "something new", "something old" },
 		{ "\"mood\"", "\"mode\"" },
+		{ "the files", "the fields" },
 		{ "\"novel\"", "\"naval\"" },
 		{ "\"two\"", "\"too\"" },
 		{ "\"START\"", "\"END\"" },

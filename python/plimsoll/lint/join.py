@@ -93,7 +93,7 @@ def read_recording(path: str, program: str) -> Recording:
         leaks = {leak.get("finding"): leak for leak in device.get("leaks") or []}
         found = enumerate(device.get("findings") or [])
         measured += [m for m in (_measured(one, leaks.get(i) or {}) for i, one in found) if m is not None]
-    return Recording(path, "recording", measured, sources_of(path))
+    return Recording(path, "recording", measured, sources_of(path, program))
 
 
 def _answer(verb: str, path: str, program: str) -> Any:
@@ -139,10 +139,16 @@ def _measured(found: dict[str, Any], leak: dict[str, Any]) -> Measured | None:
                     [str(e) for e in found.get("evidence") or []])
 
 
-def sources_of(path: str) -> dict[str, dict[str, Any]]:
-    """The list of sources that `plimsoll record` puts at the end of a recording; {} where there is none."""
+def sources_of(path: str, program: str = "plimsoll") -> dict[str, dict[str, Any]]:
+    """The list of sources that `plimsoll record` puts at the end of a recording; {} where there is none.
+
+    A packed recording is unpacked by the program.
+    """
     try:
-        if path.endswith((".gz", ".xz")):
+        if path.endswith(".plim"):
+            unpacked = subprocess.run([program, "pack", "--unpack", "-o", "-", "--", path], capture_output=True, check=False)
+            tail = unpacked.stdout[-TAIL:]
+        elif path.endswith((".gz", ".xz")):
             with (gzip.open if path.endswith(".gz") else lzma.open)(path, "rb") as stream:
                 tail = b""
                 while block := stream.read(1 << 20):
