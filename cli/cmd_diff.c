@@ -1,5 +1,6 @@
 /* plimsoll diff: options, a call of the public API, an exit code. */
 #include "cmd.h"
+#include "markdown.h"
 
 #include <plimsoll/diff.h>
 
@@ -16,7 +17,7 @@ struct diff_opts {
 	bool json, redact, no_color;
 	uint64_t device, max_memory, top, width;
 	const char *fail_over, *strip_prefix;
-	int group_by, at;
+	int group_by, at, format;
 };
 
 static const struct opt diff_opt[] = {
@@ -36,6 +37,8 @@ static const struct opt diff_opt[] = {
 		 "replace all names that are not PyTorch's or well known"),
 	OPT_STRING(0, "strip-prefix", diff_opts, strip_prefix, "PATH", NULL,
 		   "cut this from file names"),
+	OPT_CHOICE(0, "format", diff_opts, format, "WHAT", format_names, FORMAT_TEXT,
+		   "the text as it is, or as Markdown for a pull request"),
 	OPT_U64('w', "width", diff_opts, width, "columns", 40, 500, OPT_NONE,
 		"of the text (the terminal's, or 80)"),
 	OPT_FLAG(0, "no-color", diff_opts, no_color, "no colours (also NO_COLOR)"),
@@ -80,10 +83,26 @@ static bool read_gate(const char *text, struct plim_diff_options *options)
 	return opt_bytes(text, &options->gate_bytes);
 }
 
+static enum plim_status print_diff(const struct diff_opts *o, const struct plim_diff *d,
+				   struct plim_err *err)
+{
+	struct plim_text_style style =
+		o->format == FORMAT_MARKDOWN ? markdown_style() : cmd_style(o->width, o->no_color);
+	struct markdown m = { .n = 0 };
+	enum plim_status st;
+
+	if (o->json)
+		return plim_diff_json(d, cmd_to_stdout, NULL, err);
+	if (o->format != FORMAT_MARKDOWN)
+		return plim_diff_text(d, &style, cmd_to_stdout, NULL, err);
+	st = plim_diff_text(d, &style, markdown_take, &m, err);
+	markdown_end(&m);
+	return st;
+}
+
 static int diff_run(const void *values, int argc, char **argv)
 {
 	const struct diff_opts *o = values;
-	struct plim_text_style style = cmd_style(o->width, o->no_color);
 	struct plim_diff_options options;
 	struct plim_diff *d;
 	struct plim_err err;
@@ -103,10 +122,11 @@ static int diff_run(const void *values, int argc, char **argv)
 		return cmd_usage(
 			"--fail-over takes a size like 500MiB or a part like 2%%, not '%s'",
 			o->fail_over);
+	if (o->json && o->format == FORMAT_MARKDOWN)
+		return cmd_usage("--json and --format markdown exclude each other");
 	if (plim_diff_open(argv[0], argv[1], &options, &d, &err))
 		return cmd_fail(&err);
-	if (o->json ? plim_diff_json(d, cmd_to_stdout, NULL, &err)
-		    : plim_diff_text(d, &style, cmd_to_stdout, NULL, &err))
+	if (print_diff(o, d, &err))
 		code = cmd_fail(&err);
 	if (code == CMD_DONE && d->gate && d->gate->exceeded)
 		code = CMD_FAILED;

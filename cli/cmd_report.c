@@ -1,6 +1,7 @@
 /* plimsoll report: options, a call of the public API, an exit code. */
 #include "cmd.h"
 #include "gate.h"
+#include "markdown.h"
 #include "output.h"
 
 #include <plimsoll/ranks.h>
@@ -16,7 +17,7 @@ struct report_opts {
 	uint64_t device, max_memory, owners, width, threads;
 	const char *log, *at, *events, *steps, *strip_prefix, *output;
 	const char *source, *fail_on, *baseline;
-	int group_by;
+	int group_by, format;
 };
 
 static const struct opt report_opt[] = {
@@ -51,6 +52,8 @@ static const struct opt report_opt[] = {
 		 "replace all names that are not PyTorch's or well known"),
 	OPT_STRING(0, "strip-prefix", report_opts, strip_prefix, "PATH", NULL,
 		   "cut this from file names"),
+	OPT_CHOICE(0, "format", report_opts, format, "WHAT", format_names, FORMAT_TEXT,
+		   "the text as it is, or as Markdown for a pull request"),
 	OPT_U64('w', "width", report_opts, width, "columns", 40, 500, OPT_NONE,
 		"of the text (the terminal's, or 80)"),
 	OPT_FLAG(0, "no-color", report_opts, no_color, "no colours (also NO_COLOR)"),
@@ -109,18 +112,33 @@ static enum plim_status write_output(const struct report_opts *o, const struct p
 	return st;
 }
 
+static enum plim_status print_report(const struct report_opts *o, const struct plim_report *r,
+				     struct plim_err *err)
+{
+	struct plim_text_style style =
+		o->format == FORMAT_MARKDOWN ? markdown_style() : cmd_style(o->width, o->no_color);
+	struct markdown m = { .n = 0 };
+	enum plim_status st;
+
+	if (o->json)
+		return plim_report_json(r, cmd_to_stdout, NULL, err);
+	if (o->format != FORMAT_MARKDOWN)
+		return plim_report_text(r, &style, cmd_to_stdout, NULL, err);
+	st = plim_report_text(r, &style, markdown_take, &m, err);
+	markdown_end(&m);
+	return st;
+}
+
 static int report_one(const struct report_opts *o, struct gate *gate, const char *path)
 {
 	struct plim_report_options options = options_of(o);
-	struct plim_text_style style = cmd_style(o->width, o->no_color);
 	struct plim_report *r;
 	struct plim_err err;
 	int code = CMD_DONE;
 
 	if (plim_report_open(path, &options, &r, &err))
 		return cmd_fail(&err);
-	if (!o->quiet && (o->json ? plim_report_json(r, cmd_to_stdout, NULL, &err)
-				  : plim_report_text(r, &style, cmd_to_stdout, NULL, &err)))
+	if (!o->quiet && print_report(o, r, &err))
 		code = cmd_fail(&err);
 	if (code == CMD_DONE && o->output && write_output(o, r, &err))
 		code = cmd_fail(&err);
@@ -199,7 +217,9 @@ static const char *only_of_one(const struct report_opts *o)
 static int report_several(const struct report_opts *o, const struct gate *gate, int argc,
 			  char **argv)
 {
-	struct plim_text_style style = cmd_style(o->width, o->no_color);
+	struct plim_text_style style =
+		o->format == FORMAT_MARKDOWN ? markdown_style() : cmd_style(o->width, o->no_color);
+	struct markdown m = { .n = 0 };
 	int code = CMD_DONE, terminal = isatty(STDERR_FILENO);
 	struct plim_ranks_options options;
 	struct plim_ranks *k;
@@ -211,6 +231,11 @@ static int report_several(const struct report_opts *o, const struct gate *gate, 
 			o->output);
 	if (only_of_one(o))
 		return cmd_usage("%s is about one recording; these are several", only_of_one(o));
+	if (gate_of_one(gate))
+		return cmd_usage(
+			"--fail-on %s is about one recording; of several it takes any, oom "
+			"and leak",
+			gate_of_one(gate));
 	plim_ranks_options_init(&options);
 	options.report = options_of(o);
 	options.threads = o->threads == OPT_NONE ? 0 : (unsigned)o->threads;
@@ -220,9 +245,11 @@ static int report_several(const struct report_opts *o, const struct gate *gate, 
 		fputs("\r\033[K", stderr);
 	if (code)
 		return cmd_fail(&err);
-	if (o->json ? plim_ranks_json(k, cmd_to_stdout, NULL, &err)
-		    : plim_ranks_text(k, &style, cmd_to_stdout, NULL, &err))
+	if (o->json                        ? plim_ranks_json(k, cmd_to_stdout, NULL, &err)
+	    : o->format == FORMAT_MARKDOWN ? plim_ranks_text(k, &style, markdown_take, &m, &err)
+					   : plim_ranks_text(k, &style, cmd_to_stdout, NULL, &err))
 		code = cmd_fail(&err);
+	markdown_end(&m);
 	if (code == CMD_DONE)
 		code = ranks_code(k, gate);
 	plim_ranks_free(k);
@@ -255,6 +282,8 @@ static int refuse(const struct report_opts *o, int argc, char **argv)
 {
 	bool page = o->output && cmd_is_page(o->output);
 
+	if (o->format == FORMAT_MARKDOWN && o->json)
+		return cmd_usage("--json and --format markdown exclude each other");
 	if (o->output && o->redact && !page)
 		return cmd_usage("a pickle holds all names as they are: not with --redact");
 	if (page && (o->events || o->steps))
@@ -313,6 +342,7 @@ static const struct cmd_example report_examples[] = {
 	{ "plimsoll report before.pickle after.pickle -o both.html",
 	  "two recordings side by side" },
 	{ "plimsoll report run.pickle --fail-on leak", "a gate for CI" },
+	{ "plimsoll report run.pickle --format markdown", "a comment for a pull request" },
 	{ "plimsoll report snapshots/", "the ranks of a job: which died first, how they differ" },
 	{ NULL, NULL },
 };

@@ -17,6 +17,34 @@ struct gate_entry {
 
 /* ---- --fail-on ---- */
 
+/* A finding's id, or a word for several. */
+static bool is_known(const char *id)
+{
+	const char *one;
+
+	for (size_t i = 0; (one = plim_report_finding_id(i)) != NULL; i++)
+		if (!strcmp(one, id))
+			return true;
+	return !strcmp(id, "any") || !strcmp(id, "never");
+}
+
+static void say_known(const char *words)
+{
+	char all[1000] = "";
+	const char *one;
+	size_t n = 0;
+
+	for (size_t i = 0; (one = plim_report_finding_id(i)) != NULL && n < sizeof(all); i++) {
+		int more = snprintf(all + n, sizeof(all) - n, ", %s", one);
+
+		n += more > 0 ? (size_t)more : 0;
+	}
+	cmd_usage(
+		"--fail-on takes any, leak=RATE (leak=1MiB a repetition), or ids of findings with "
+		"commas between, not '%s': any%s",
+		words, all);
+}
+
 static bool take_word(struct gate *g, const char *word, size_t n)
 {
 	struct gate_word *to = &g->words[g->word_count];
@@ -41,7 +69,7 @@ static bool take_word(struct gate *g, const char *word, size_t n)
 			return false;
 	}
 	g->word_count += strcmp(to->id, "never") != 0;
-	return true;
+	return is_known(to->id);
 }
 
 bool gate_init(struct gate *g, const char *words)
@@ -53,9 +81,7 @@ bool gate_init(struct gate *g, const char *words)
 		size_t n = strcspn(at, ",");
 
 		if (!take_word(g, at, n)) {
-			cmd_usage("--fail-on takes oom, leak, leak=RATE (leak=1MiB a repetition), "
-				  "any, or ids of findings with commas between, not '%s'",
-				  words);
+			say_known(words);
 			return false;
 		}
 		at += n + (at[n] == ',');
@@ -79,6 +105,8 @@ static bool read_line(struct gate *g, char *line)
 		return false;
 	snprintf(e->id, sizeof(e->id), "%.*s", (int)n, line);
 	line += n + strspn(line + n, " \t");
+	if (!is_known(e->id))
+		return false;
 	n = strcspn(line, " \t");
 	if (!n || n >= sizeof(e->place))
 		return false;
@@ -110,7 +138,7 @@ int gate_read_baseline(struct gate *g, const char *path)
 		if (more && number <= BASELINE_LINES_MAX && read_line(g, line))
 			continue;
 		cmd_say("%s:%zu: a line of a baseline is ID PLACE reason, as in \"leak "
-			"train.py:41 kept on purpose\"",
+			"train.py:41 kept on purpose\", with a finding's ID (docs/findings.md)",
 			path, number);
 		code = CMD_INPUT;
 	}
@@ -185,6 +213,19 @@ bool gate_fails_report(struct gate *g, const struct plim_report *r)
 		for (size_t i = 0; i < r->devices[d].finding_count; i++)
 			fails |= gate_fails(g, &r->devices[d].findings[i]);
 	return fails;
+}
+
+const char *gate_of_one(const struct gate *g)
+{
+	for (size_t i = 0; i < g->word_count; i++) {
+		const struct gate_word *w = &g->words[i];
+
+		if (w->bytes_per_period ||
+		    (strcmp(w->id, "any") != 0 && strcmp(w->id, "oom") != 0 &&
+		     strcmp(w->id, "leak") != 0))
+			return w->id;
+	}
+	return NULL;
 }
 
 bool gate_fails_rank(const struct gate *g, bool died, bool leaks)

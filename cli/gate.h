@@ -43,6 +43,8 @@ bool gate_fails(struct gate *g, const struct plim_finding *f);
 bool gate_fails_report(struct gate *g, const struct plim_report *r);
 
 /* The same of a rank's row, which has no findings. */
+/* A word that only a report of one recording can answer; NULL: there is none. */
+const char *gate_of_one(const struct gate *g);
 bool gate_fails_rank(const struct gate *g, bool died, bool leaks);
 
 #endif

@@ -58,6 +58,18 @@ def lists_agree(path, lines):
     lib.expect(len(remedies_of(secret)) == len(brief), path, "--redact has other advice")
 
 
+def markdown_agrees(path, lines, text):
+    """One heading, which is the verdict; fences in pairs; the remedies as a list; nobody is called."""
+    parts = re.split(r"^`{3,}$", text, flags=re.M)
+    outside = "".join(parts[::2])
+    lib.expect(len(parts) % 2 == 1 and "@" not in outside, path, "a fence without an end, or a name that is called")
+    heads = re.findall(r"^### (.*)$", outside, re.M)
+    lib.expect(len(heads) == 1 and heads[0].replace("\\", "")[:20] == lines[2][:20], path, heads, lines[2])
+    items = [re.sub(r"\\(.)", r"\1", item) for item in re.findall(r"^\d+\. (.*)$", outside, re.M)]
+    lib.expect(items == remedies_of(lines)[: len(items)] and len(items) >= bool(remedies_of(lines)), path, items)
+    lib.expect(not re.search(r"[^\n]\n\*\*|\*\*\n[^\n]", outside), path, "no empty line around a heading")
+
+
 def check(path):
     told = lib.result("report", path, codes=(0, 3))["devices"]
     lines = lib.run("report", path, "--width", 80).stdout.splitlines()
@@ -76,6 +88,8 @@ def check(path):
         head = "NO FAILURE, BUT A LEAK" if leaks else "No events" if not any(d["events"] for d in told) else "No failure"
         lib.expect(any(line.startswith(head) for line in lines[:5]), path, "it does not begin with", head)
     lib.run("report", path, "--why")
+    if len(told) == 1:
+        markdown_agrees(path, lines, lib.run("report", path, "--format", "markdown").stdout)
 
 
 paths = list(lib.recordings(sys.argv[2:]))

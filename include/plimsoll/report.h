@@ -303,6 +303,9 @@ PLIM_API enum plim_status plim_report_of(struct plim_recording *recording,
 					 struct plim_report **out, struct plim_err *err);
 PLIM_API void plim_report_free(struct plim_report *report);
 
+/* The ids that findings of a recording can have (docs/findings.md), from 0; NULL behind the last. */
+PLIM_API const char *plim_report_finding_id(size_t i);
+
 /* The report as JSON, schema report/2 (docs/json.md). */
 PLIM_API enum plim_status plim_report_json(const struct plim_report *report, plim_write_fn *write,
 					   void *ctx, struct plim_err *err);

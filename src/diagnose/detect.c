@@ -28,6 +28,13 @@ static const struct detector {
 	{ "private_pools", detect_private_pools, 0 },
 };
 
+const char *findings_id(size_t i)
+{
+	if (!i)
+		return "oom";
+	return i <= sizeof(detectors) / sizeof(detectors[0]) ? detectors[i - 1].id : NULL;
+}
+
 /* ---- telling ---- */
 
 static const char *keep_text(struct detecting *x, const char *text)

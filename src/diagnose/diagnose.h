@@ -180,6 +180,9 @@ enum plim_status findings_find(struct mem *m, const struct findings_input *in,
 			       struct findings_list *out, struct plim_err *err);
 void findings_release(struct findings_list *l);
 
+/* The ids that findings can have, in turn; NULL behind the last. */
+const char *findings_id(size_t i);
+
 /* ---- one device of a recording, told ---- */
 
 /* What is asked of a device (TIMELINE, CATEGORIES and STEPS are needed), and what was found on the way. */

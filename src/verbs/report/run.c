@@ -13,6 +13,11 @@ void plim_report_options_init(struct plim_report_options *o)
 					   .owners_max = 12 };
 }
 
+const char *plim_report_finding_id(size_t i)
+{
+	return findings_id(i);
+}
+
 void plim_report_free(struct plim_report *r)
 {
 	struct plim_report_hidden *h;
