@@ -57,6 +57,7 @@ enum {
 	F_HUGE = 16384,     /* one request that no card has, or few do */
 	F_RAISE = 32768,    /* a larger share would hold what the server lacks: {raise} */
 	F_LACKS = 65536,    /* a whole card would not */
+	F_RANKS = 262144,   /* the others on the card may be ranks of this job */
 	F_WEIGHTS = 131072, /* a server's weights alone are more than its share */
 	F_LIMIT = 2048      /* of the group's host memory: {more} */
 };
@@ -88,7 +89,16 @@ static const struct row {
 	  .text = "a share that what is free allows: --gpu-memory-utilization {share}",
 	  .first = "end what else holds the card (nvidia-smi), or --gpu-memory-utilization {share}",
 	  .fix = "--gpu-memory-utilization {share}" },
+	{ HELPS, .kinds = GPU, .bounds = BY(OTHER_PROCESS), .facts = F_RANKS,
+	  .text = "several processes are on this card, and this one is a rank: if the others are "
+		  "ranks "
+		  "of the same job, give each its own card (CUDA_VISIBLE_DEVICES by local rank); "
+		  "nvidia-smi shows whose they are",
+	  .first = "give each rank its own card (CUDA_VISIBLE_DEVICES by local rank); nvidia-smi "
+		   "shows whose the others are",
+	  .fix = "nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv" },
 	{ HELPS, .kinds = GPU | KIND(BUDGET), .bounds = BY(OTHER_PROCESS), .backends = ON(CUDA),
+	  .without = F_RANKS,
 	  .text = "see who holds the card (nvidia-smi, fuser -v /dev/nvidia*) and end what is left "
 		  "over, or take another card: CUDA_VISIBLE_DEVICES",
 	  .first = "end the other program that holds the card (nvidia-smi shows it), or take "
@@ -269,13 +279,18 @@ static const struct row {
 	  .text = "--enforce-eager keeps no CUDA graphs, which costs speed",
 	  .fix = "--enforce-eager" },
 	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(SGLANG),
-	  .text = "a shorter --context-length, fewer --max-running-requests, --kv-cache-dtype "
-		  "fp8_e5m2, or more cards (--tp)",
-	  .first = "a shorter --context-length",
-	  .fix = "--context-length 8192 --max-running-requests 32", .example = 1 },
+	  .unless = SET(STATIC),
+	  .text = "a larger --mem-fraction-static, if nobody else needs the card: weights and KV "
+		  "cache "
+		  "lie in it",
+	  .first = "a larger --mem-fraction-static", .fix = "--mem-fraction-static 0.92",
+	  .example = 1 },
 	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT), .engines = IN(SGLANG),
-	  .text = "a larger --mem-fraction-static, if nobody else needs the card",
-	  .fix = "--mem-fraction-static 0.9", .example = 1 },
+	  .text = "less to hold: a quantised model or more cards (--tp), a shorter "
+		  "--context-length, "
+		  "fewer --max-running-requests",
+	  .first = "a quantised model or more cards (--tp)",
+	  .fix = "--context-length 8192 --max-running-requests 32", .example = 1 },
 	{ HELPS, .kinds = KIND(BUDGET), .bounds = BY(LIMIT),
 	  .engines = IN(UNKNOWN) | IN(TGI) | TORCH | IN(TENSORRT_LLM),
 	  .text = "less to hold: a shorter context, fewer sequences at a time, an 8-bit KV cache, "
@@ -392,10 +407,18 @@ static const struct row {
 	  .fix = "enable_partial_loading: true" },
 	{ HELPS, .kinds = GPU, .engines = IN(DIFFUSERS),
 	  .doing = DOING(GENERATING) | DOING(LOADING) | DOING(UNKNOWN),
-	  .backends = CUDA_LIKE | ON(XPU), .unless = SET(MODEL_OFFLOAD),
+	  .backends = CUDA_LIKE | ON(XPU), .unless = SET(MODEL_OFFLOAD) | SET(SEQUENTIAL_OFFLOAD),
 	  .text = "pipe.enable_model_cpu_offload() instead of pipe.to(\"cuda\")",
 	  .first = "pipe.enable_model_cpu_offload() instead of pipe.to(\"cuda\")",
 	  .fix = "pipe.enable_model_cpu_offload()" },
+	{ HELPS, .kinds = GPU, .engines = IN(DIFFUSERS), .set = SET(MODEL_OFFLOAD),
+	  .doing = DOING(GENERATING) | DOING(LOADING) | DOING(UNKNOWN),
+	  .unless = SET(SEQUENTIAL_OFFLOAD),
+	  .text = "pipe.enable_sequential_cpu_offload() instead of enable_model_cpu_offload(), "
+		  "which is "
+		  "much slower; or quantised weights",
+	  .first = "quantised weights, or pipe.enable_sequential_cpu_offload()",
+	  .fix = "pipe.enable_sequential_cpu_offload()" },
 	{ HELPS, .kinds = GPU, .engines = IN(DIFFUSERS),
 	  .doing = DOING(GENERATING) | DOING(LOADING) | DOING(UNKNOWN),
 	  .text = "a smaller picture, fewer frames or a smaller batch; quantised weights "
@@ -423,14 +446,14 @@ static const struct row {
 		  "it is shared",
 	  .first = "see who else holds the card (nvidia-smi); JAX takes 75 % of it at the start",
 	  .fix = "XLA_PYTHON_CLIENT_PREALLOCATE=false" },
-	{ HELPS, .kinds = GPU, .engines = IN(JAX), .doing = DOING(TRAINING),
-	  .text = "donated buffers (jax.jit(step, donate_argnums=0)), jax.checkpoint around the "
-		  "blocks, a smaller batch",
-	  .fix = "jax.jit(step, donate_argnums=0)" },
 	{ HELPS, .kinds = GPU, .engines = IN(JAX), .without = F_BIG,
 	  .text = "smaller arrays at a time (a smaller batch, jax.lax.map with batch_size), "
 		  "bfloat16, or more devices (jax.sharding)",
 	  .first = "a smaller batch or smaller arrays at a time" },
+	{ HELPS, .kinds = GPU, .engines = IN(JAX), .doing = DOING(TRAINING),
+	  .text = "donated buffers (jax.jit(step, donate_argnums=0)), jax.checkpoint around the "
+		  "blocks, a smaller batch",
+	  .fix = "jax.jit(step, donate_argnums=0)" },
 	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW), .facts = F_POOL,
 	  .text = "a smaller batch or input: what TensorFlow may use of the card is full",
 	  .first = "a smaller batch or input", .fix = "batch_size=8", .example = 1 },
@@ -442,6 +465,7 @@ static const struct row {
 	  .first = "see who else holds the card (nvidia-smi); TensorFlow takes the whole card",
 	  .fix = "TF_FORCE_GPU_ALLOW_GROWTH=true" },
 	{ HELPS, .kinds = GPU, .engines = IN(TENSORFLOW),
+	  .doing = DOING(TRAINING) | DOING(UNKNOWN) | DOING(EVALUATION),
 	  .text = "a smaller batch and half the precision: "
 		  "keras.mixed_precision.set_global_policy(\"mixed_float16\")",
 	  .fix = "keras.mixed_precision.set_global_policy(\"mixed_float16\")" },
@@ -468,6 +492,11 @@ static const struct row {
 		  "the card while it builds",
 	  .first = "a smaller workspace", .fix = "trtexec --memPoolSize=workspace:2048",
 	  .example = 1 },
+	{ HELPS, .kinds = GPU, .engines = IN(MLX), .doing = DOING(TRAINING),
+	  .text = "a smaller --batch-size, fewer --num-layers, a shorter --max-seq-length, "
+		  "--grad-checkpoint",
+	  .first = "a smaller --batch-size, and --grad-checkpoint",
+	  .fix = "--batch-size 1 --num-layers 8 --grad-checkpoint", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(MLX),
 	  .text = "a smaller model or quantisation (mlx_lm.convert -q); sudo sysctl "
 		  "iogpu.wired_limit_mb=N lets the GPU have more of the machine's memory",
@@ -596,10 +625,16 @@ static const struct row {
 	  .first = "a shorter context, fewer layers on the GPU, or a smaller quantisation",
 	  .fix = "--ctx-size 4096 --gpu-layers 20", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(KOHYA) | IN(DIFFUSERS), .doing = DOING(TRAINING),
-	  .text = "train_batch_size 1 with gradient accumulation, a smaller resolution, "
-		  "--gradient_checkpointing, --mixed_precision bf16, an 8-bit optimizer",
-	  .first = "train_batch_size 1, --gradient_checkpointing, an 8-bit optimizer",
-	  .fix = "--train_batch_size=1 --gradient_checkpointing --mixed_precision=bf16" },
+	  .unless = SET(BATCH), .text = "train_batch_size 1 with gradient accumulation",
+	  .first = "train_batch_size 1, with gradient accumulation",
+	  .fix = "--train_batch_size=1" },
+	{ HELPS, .kinds = GPU, .engines = IN(KOHYA) | IN(DIFFUSERS), .doing = DOING(TRAINING),
+	  .unless = SET(CHECKPOINTING), .text = "--gradient_checkpointing, --mixed_precision bf16",
+	  .first = "--gradient_checkpointing",
+	  .fix = "--gradient_checkpointing --mixed_precision=bf16" },
+	{ HELPS, .kinds = GPU, .engines = IN(KOHYA) | IN(DIFFUSERS), .doing = DOING(TRAINING),
+	  .text = "a smaller --resolution, an optimizer with less state (an 8-bit one, Adafactor)",
+	  .first = "a smaller --resolution", .fix = "--resolution=512", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(KOHYA), .doing = DOING(TRAINING),
 	  .text = "latents and text encoders cached beforehand (--cache_latents, "
 		  "--cache_text_encoder_outputs); for Flux and SD3 --fp8_base and --blocks_to_swap "
@@ -749,7 +784,7 @@ static const struct row {
 		  "it is quantised already",
 	  .first = "a smaller model, or more cards" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(LOADING),
-	  .engines = IN(PYTORCH) | IN(DEEPSPEED),
+	  .engines = IN(PYTORCH) | IN(DEEPSPEED), .set = SET(TORCH_LOAD),
 	  .text = "load a checkpoint to the host (map_location=\"cpu\"), and drop the old model "
 		  "before the next is loaded",
 	  .first = "load the checkpoint to the host first",
@@ -1062,6 +1097,8 @@ static unsigned facts_of_numbers(const struct messages_event *e, const struct fi
 	if (o->processes >= 2 && known(o->others) && known(o->tried) &&
 	    o->others.low >= o->tried.high)
 		facts |= F_SIBLINGS;
+	if (o->processes >= 2 && (e->rank_count || strcasestr(e->text, "rank")))
+		facts |= F_RANKS;
 	if (!strncmp(words, "OOM when allocating", 19) ||
 	    strcasestr(words, "ran out of memory trying"))
 		facts |= F_POOL;

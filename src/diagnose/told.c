@@ -235,6 +235,7 @@ static const struct ranking {
 	{ GPU | NUMBERS | HEADROOM_LARGE, 1u << MESSAGES_FORWARD, { C, F, L }, "forward goes on" },
 	{ GPU | NUMBERS | HEADROOM_LARGE, 0, { F, C, L }, "one piece would have served it" },
 	{ GPU | NUMBERS, 0, { C, L, F }, "it was nearly full either way" },
+	{ GPU | BEGINNING, 0, { C, NONE, NONE }, "nothing can have piled up" },
 	{ GPU, 0, { C, L, F }, "no numbers" },
 	{ SHARE, 0, { C, NONE, NONE }, "it counted what it needs" },
 	{ 0, 0, { C, L, NONE }, "host memory has no gaps that matter" },

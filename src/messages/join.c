@@ -246,6 +246,27 @@ static void join_devices(struct messages_log *log)
 	}
 }
 
+#define BUFFER_LINES 5 /* between a buffer that ggml did not get, and why */
+
+/* ggml names the buffer that it did not get, and near to it that it was the machine that refused. */
+static void join_buffers(struct messages_log *log)
+{
+	struct messages_event *at = log->events.at;
+
+	for (size_t i = 0; i < log->events.n; i++) {
+		if (at[i].joined != i || at[i].wording->family != MESSAGES_LLAMA_CPP ||
+		    at[i].wording->class != MESSAGES_DEVICE || at[i].oom.tried.low != PLIM_UNKNOWN)
+			continue;
+		for (size_t k = 0; k < log->events.n; k++)
+			if (at[k].joined == k && at[k].wording->family == MESSAGES_LLAMA_CPP &&
+			    at[k].wording->class == MESSAGES_HOST && at[k].file == at[i].file &&
+			    lines_between(&at[i], &at[k]) <= BUFFER_LINES) {
+				join_into(log, i, k);
+				break;
+			}
+	}
+}
+
 /* A launcher ends the other ranks, by SIGKILL in the end, when one has died of something else. */
 static void join_followers(struct messages_log *log)
 {
@@ -287,6 +308,7 @@ void messages_join(struct messages_log *log)
 	judge_reasons(log);
 	join_assertions(log);
 	join_kills(log);
+	join_buffers(log);
 	join_devices(log);
 	join_details(log);
 	join_followers(log);

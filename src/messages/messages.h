@@ -212,6 +212,8 @@ enum messages_setting {
 	MESSAGES_SET_LOWVRAM,
 	MESSAGES_SET_MEDVRAM,
 	MESSAGES_SET_MODEL_OFFLOAD,
+	MESSAGES_SET_SEQUENTIAL_OFFLOAD,
+	MESSAGES_SET_STATIC, /* SGLang's mem-fraction-static */
 	MESSAGES_SET_TILING,
 	MESSAGES_SET_LAYERS, /* on the GPU: none */
 	MESSAGES_SET_WORKERS,
@@ -220,7 +222,7 @@ enum messages_setting {
 	MESSAGES_SET_CACHED_LATENTS,
 	MESSAGES_SET_FP8_BASE,
 	MESSAGES_SET_ATTENTION, /* that holds no matrix of all pairs */
-	MESSAGES_SET_CPU,       /* it is to run without a GPU */
+	MESSAGES_SET_TORCH_LOAD, /* a checkpoint is read by torch.load */
 	/* no settings: libraries whose spelling advice is to have */
 	MESSAGES_SET_HF_TRAINER,
 	MESSAGES_SET_LIGHTNING,

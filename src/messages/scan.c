@@ -180,13 +180,21 @@ static int has_trace(const struct messages_event *e)
 	       (e->wording->family == MESSAGES_DATALOADER || !scan_event_is_kill(e));
 }
 
+/* Wordings of who loads weights. */
+static int is_of_loading(const struct messages_wording *w)
+{
+	return strstr(w->pattern, "dispatched on the CPU") ||
+	       strstr(w->pattern, "fit the quantized model");
+}
+
 /* Who is killed writes no traceback; what it did last may tell. */
 static void take_loading(const struct scan *s, struct messages_event *e)
 {
 	uint64_t here = s->origin + (uint64_t)(s->start - s->from) + 1;
 
-	if (s->loading_at && s->loading_at + LOADING_BYTES >= here &&
-	    e->traceback.moment == MESSAGES_MOMENT_UNKNOWN && e->wording->class <= MESSAGES_SHARED)
+	if (is_of_loading(e->wording) || (s->loading_at && s->loading_at + LOADING_BYTES >= here &&
+					  e->traceback.moment == MESSAGES_MOMENT_UNKNOWN &&
+					  e->wording->class <= MESSAGES_SHARED))
 		e->traceback.moment = MESSAGES_LOADING;
 }
 

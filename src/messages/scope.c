@@ -25,6 +25,8 @@ static enum messages_engine engine_of_wording(const struct messages_wording *w)
 		enum messages_engine engine;
 	} parts[] = {
 		{ "mem-fraction-static", E(SGLANG) },
+		{ "Executor creation failed", E(TENSORRT_LLM) },
+		{ "dispatched on the CPU", E(PYTORCH) },
 		{ "Insufficient VRAM", E(EXLLAMA) },
 		{ "Insufficient GPU memory error", E(MLC) },
 		{ "Memory_Allocation_Failure(EL0004)", E(UNKNOWN) },
@@ -130,7 +132,7 @@ static int is_before(enum messages_engine a, enum messages_engine b)
 		     (a == E(ONNX_RUNTIME) && b == E(TENSORRT)));
 }
 
-/* What is built on whom: a log whose failure the first wrote may be the second's.  PyTorch is inside of any. */
+/* What is built on whom: a log whose failure the first wrote may be the second's. */
 static const struct {
 	enum messages_engine own, other;
 } builders[] = {
@@ -154,10 +156,30 @@ static const struct {
 	{ E(JVM), E(SPARK) },
 };
 
+/*
+ * PyTorch is inside of many; a line of TensorFlow's in a log of PyTorch's is of a library that was imported beside it.
+ */
+static int is_on_pytorch(enum messages_engine e)
+{
+	static const uint8_t on[MESSAGES_ENGINES] = {
+		[E(AXOLOTL)] = 1,      [E(LLAMA_FACTORY)] = 1, [E(UNSLOTH)] = 1,  [E(VERL)] = 1,
+		[E(TRL)] = 1,          [E(VLLM)] = 1,          [E(SGLANG)] = 1,   [E(TGI)] = 1,
+		[E(TENSORRT_LLM)] = 1, [E(TRITON_SERVER)] = 1, [E(LMDEPLOY)] = 1, [E(WEBUI)] = 1,
+		[E(EXLLAMA)] = 1,      [E(KOHYA)] = 1,         [E(COMFYUI)] = 1,  [E(FORGE)] = 1,
+		[E(FOOOCUS)] = 1,      [E(SDNEXT)] = 1,        [E(A1111)] = 1,    [E(INVOKEAI)] = 1,
+		[E(DIFFUSERS)] = 1,    [E(WHISPER)] = 1,       [E(NEMO)] = 1,     [E(MEGATRON)] = 1,
+		[E(DEEPSPEED)] = 1,    [E(ULTRALYTICS)] = 1,   [E(PYTORCH)] = 1,  [E(RAY)] = 1,
+	};
+
+	return on[e];
+}
+
 static int may_be(enum messages_engine own, enum messages_engine other)
 {
-	if (!own || own == E(PYTORCH))
+	if (!own)
 		return 1;
+	if (own == E(PYTORCH))
+		return is_on_pytorch(other);
 	for (size_t i = 0; i < sizeof(builders) / sizeof(builders[0]); i++)
 		if (builders[i].own == own && builders[i].other == other)
 			return 1;
@@ -171,15 +193,27 @@ static enum messages_backend own_backend(const struct messages_event *e)
 		const char *word;
 		enum messages_backend backend;
 	} words[] = {
-		{ "MPS ", MESSAGES_BACKEND_MPS },      { "Metal", MESSAGES_BACKEND_MPS },
-		{ "METAL", MESSAGES_BACKEND_MPS },     { "IOGPU", MESSAGES_BACKEND_MPS },
-		{ "HIP ", MESSAGES_BACKEND_ROCM },     { "hip", MESSAGES_BACKEND_ROCM },
-		{ "ROCm", MESSAGES_BACKEND_ROCM },     { "XPU", MESSAGES_BACKEND_XPU },
-		{ "NPU ", MESSAGES_BACKEND_NPU },      { "rtMalloc", MESSAGES_BACKEND_NPU },
-		{ "EL0004", MESSAGES_BACKEND_NPU },    { "HBM memory", MESSAGES_BACKEND_NPU },
-		{ "HPU", MESSAGES_BACKEND_HPU },       { "synStatus", MESSAGES_BACKEND_HPU },
-		{ "Vulkan", MESSAGES_BACKEND_VULKAN }, { "vk::", MESSAGES_BACKEND_VULKAN },
-		{ "hbm", MESSAGES_BACKEND_TPU },       { "TPU", MESSAGES_BACKEND_TPU },
+		{ "MPS ", MESSAGES_BACKEND_MPS },
+		{ "Metal", MESSAGES_BACKEND_MPS },
+		{ "METAL", MESSAGES_BACKEND_MPS },
+		{ "IOGPU", MESSAGES_BACKEND_MPS },
+		{ "HIP ", MESSAGES_BACKEND_ROCM },
+		{ "hip", MESSAGES_BACKEND_ROCM },
+		{ "ROCm", MESSAGES_BACKEND_ROCM },
+		{ "XPU", MESSAGES_BACKEND_XPU },
+		{ "NPU ", MESSAGES_BACKEND_NPU },
+		{ "rtMalloc", MESSAGES_BACKEND_NPU },
+		{ "EL0004", MESSAGES_BACKEND_NPU },
+		{ "HBM memory", MESSAGES_BACKEND_NPU },
+		{ "Invalid buffer size", MESSAGES_BACKEND_MPS },
+		{ "HPU", MESSAGES_BACKEND_HPU },
+		{ "synStatus", MESSAGES_BACKEND_HPU },
+		{ "Vulkan", MESSAGES_BACKEND_VULKAN },
+		{ "vk::", MESSAGES_BACKEND_VULKAN },
+		{ "_HBM", MESSAGES_BACKEND_TPU },
+		{ "That was not possible", MESSAGES_BACKEND_TPU },
+		{ "hbm", MESSAGES_BACKEND_TPU },
+		{ "TPU", MESSAGES_BACKEND_TPU },
 		{ "DEVMEM", MESSAGES_BACKEND_HPU },
 	};
 
@@ -211,18 +245,31 @@ static void find_in(const struct messages_log *log, uint32_t file, enum messages
 			out->engine_file = file;
 			out->engine_cue = cue->word;
 		}
-		if (cue->activity && !out->activity) {
-			out->activity = cue->activity;
-			out->activity_line = line;
-			out->activity_file = file;
-			out->activity_cue = cue->word;
-		}
 		if (cue->backend && backend_open && !out->backend)
 			out->backend = cue->backend;
 	}
 	for (size_t i = 0; i < MESSAGES_SETTINGS; i++)
 		if (f->set[i].line && !out->set[i].line)
 			out->set[i] = f->set[i];
+}
+
+/* What it was doing, by words of nobody's or of this engine: another's in the log tell what that one does. */
+static void find_activity(const struct messages_log *log, uint32_t file,
+			  struct messages_context *out)
+{
+	const struct messages_file *f = &log->files.at[file];
+
+	for (size_t i = 0; f->cues != SIZE_MAX && i < scan_cue_count && !out->activity; i++) {
+		const struct scan_cue *cue = &scan_cues[i];
+		uint64_t line = log->cues.at[f->cues + i];
+
+		if (!line || !cue->activity || (cue->engine && cue->engine != out->engine))
+			continue;
+		out->activity = cue->activity;
+		out->activity_line = line;
+		out->activity_file = file;
+		out->activity_cue = cue->word;
+	}
 }
 
 /* Words of another file are told of a failure only where the two tell of one death. */
@@ -236,6 +283,7 @@ static void find_everywhere(const struct messages_log *log, const struct message
 	for (size_t i = 0; i < log->events.n; i++)
 		if (log->events.at[i].joined == index && log->events.at[i].file != e->file)
 			find_in(log, log->events.at[i].file, own, open, out);
+	find_activity(log, e->file, out);
 }
 
 /* A word far above a failure, of another run in the same log, still tells the engine: logs are of one program as a rule. */
@@ -244,6 +292,9 @@ void messages_find_context(const struct messages_log *log, const struct messages
 {
 	enum messages_engine own = engine_of_wording(e->wording);
 
+	/* PyTorch's bridge to XLA is built of TensorFlow's files */
+	if (strstr(e->text, "xla_client/xla_util") || strstr(e->text, "Exception in device=TPU"))
+		own = E(PYTORCH);
 	*out = (struct messages_context){ .engine = own,
 					  .activity = activity_of_moment(e->traceback.moment),
 					  .backend = own_backend(e),

@@ -314,6 +314,12 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "Error Code 2: OutOfMemory", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1, "Tactic Device request: {tried} Available: {free}",
 	  NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_HOST, 1,
+	  "_nchwc'*BFCArena::AllocateRawInternal*Failed to allocate memory for requested buffer of "
+	  "size {tried}",
+	  "ONNX Runtime's CPU provider could not get memory: only that one has nodes of this "
+	  "layout",
+	  NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
 	  "BFCArena::AllocateRawInternal*Failed to allocate memory for requested buffer of size "
 	  "{tried}",
@@ -482,6 +488,18 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_LIBRARY, MESSAGES_DETAIL, 1, "- Free memory: {free}$", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DETAIL, 1, "- Requested memory: {tried}$", NULL, NULL },
 	{ MESSAGES_LIBRARY, MESSAGES_DETAIL, 1, "[requestedSpace: {tried}]", NULL, NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
+	  "Some modules are dispatched on the CPU or the disk",
+	  "the quantized model did not fit on the card, so a part was put elsewhere", NULL },
+	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "RuntimeError: Invalid buffer size: {tried2}",
+	  "Metal gives no single buffer of that size, however much memory is free",
+	  "smaller tensors at a time: a smaller batch or picture, a shorter sequence, attention in "
+	  "slices" },
+	{ MESSAGES_JAX, MESSAGES_DEVICE, 1,
+	  "Attempting to allocate {tried}. That was not possible. There are {free} free", NULL,
+	  NULL },
+	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1,
+	  "Executor creation failed due to insufficient GPU memory", NULL, NULL },
 	/* deepspeed/runtime/utils.py: see_memory_usage */
 	{ MESSAGES_LAUNCHER, MESSAGES_DETAIL, 1, "|MA {allocated2} Max_MA*CA {reserved}", NULL,
 	  NULL },
