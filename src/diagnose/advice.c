@@ -24,7 +24,7 @@
 #define KILLS (KIND(CGROUP_KILL) | KIND(HOST_KILL) | KIND(KILLED))
 #define HOSTS (KILLS | KIND(HOST))
 #define OWN_CARD (BY(DEVICE) | BY(LIMIT) | BY(UNKNOWN))
-#define SET(s) (1u << MESSAGES_SET_##s)
+#define SET(s) ((uint64_t)1 << MESSAGES_SET_##s)
 #define TRAINERS (IN(AXOLOTL) | IN(LLAMA_FACTORY) | IN(UNSLOTH) | IN(VERL) | IN(TRL) | IN(NEMO))
 #define TORCH (IN(PYTORCH) | IN(DEEPSPEED) | TRAINERS)
 #define WEB_PICTURES (IN(A1111) | IN(FORGE) | IN(FOOOCUS) | IN(SDNEXT))
@@ -46,20 +46,21 @@ enum {
 	F_WINDOWS = 4,
 	F_LARGE = 8, /* one request, of host memory */
 	F_PYTHON = 16,
-	F_SHARE = 32,       /* what is free of how much: {share} */
-	F_TOKENS = 64,      /* how many fit into the KV cache: {tokens} */
-	F_SIBLINGS = 128,   /* several other processes hold more than was asked for */
-	F_POOL = 256,       /* the engine's own pool was full, not the driver's memory */
-	F_BARE = 512,       /* the driver's code alone: no allocator tells what it holds */
-	F_BIG = 1024,       /* one request of the card's memory: no other program is to blame */
-	F_PINNED = 4096,    /* host memory that the driver pins */
-	F_HANDLE = 8192,    /* cuBLAS made no handle: a full card, or a bad index before it */
-	F_HUGE = 16384,     /* one request that no card has, or few do */
-	F_RAISE = 32768,    /* a larger share would hold what the server lacks: {raise} */
-	F_LACKS = 65536,    /* a whole card would not */
-	F_RANKS = 262144,   /* the others on the card may be ranks of this job */
-	F_WEIGHTS = 131072, /* a server's weights alone are more than its share */
-	F_LIMIT = 2048      /* of the group's host memory: {more} */
+	F_SHARE = 32,          /* what is free of how much: {share} */
+	F_TOKENS = 64,         /* how many fit into the KV cache: {tokens} */
+	F_SIBLINGS = 128,      /* several other processes hold more than was asked for */
+	F_POOL = 256,          /* the engine's own pool was full, not the driver's memory */
+	F_BARE = 512,          /* the driver's code alone: no allocator tells what it holds */
+	F_BIG = 1024,          /* one request of the card's memory: no other program is to blame */
+	F_PINNED = 4096,       /* host memory that the driver pins */
+	F_HANDLE = 8192,       /* cuBLAS made no handle: a full card, or a bad index before it */
+	F_HUGE = 16384,        /* one request that no card has, or few do */
+	F_RAISE = 32768,       /* a larger share would hold what the server lacks: {raise} */
+	F_LACKS = 65536,       /* a whole card would not */
+	F_ONE_BUFFER = 524288, /* the driver gives no single buffer of that size */
+	F_RANKS = 262144,      /* the others on the card may be ranks of this job */
+	F_WEIGHTS = 131072,    /* a server's weights alone are more than its share */
+	F_LIMIT = 2048         /* of the group's host memory: {more} */
 };
 
 #define HUGE_BYTES ((uint64_t)64 << 30)
@@ -73,7 +74,7 @@ static const struct row {
 	uint64_t engines;                /* 0: any */
 	unsigned doing, backends, facts; /* 0: any; facts: all of them ... */
 	unsigned without;                /* ... and none of these */
-	unsigned set, unless;            /* settings: one of them is spent; none of them is */
+	uint64_t set, unless;            /* settings: one of them is spent; none of them is */
 	const char *text;
 	/* what to do first, for the first sentence; NULL: the text up to its first colon, semicolon or bracket */
 	const char *first;
@@ -199,13 +200,21 @@ static const struct row {
 		  "card would not hold weights and activations",
 	  .first = "a smaller or quantised model, or more cards (--tensor-parallel-size)" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD | BY(NON_PYTORCH) | BY(OTHER_PROCESS),
-	  .engines = IN(VLLM), .moments = LOADED, .without = F_WEIGHTS,
+	  .engines = IN(VLLM), .moments = LOADED, .set = SET(PROFILE), .without = F_WEIGHTS,
+	  .text = "a smaller profiling pass, which comes before any KV cache: --max-num-seqs 16, "
+		  "--max-num-batched-tokens 4096, a shorter --max-model-len; of pictures and "
+		  "videos fewer "
+		  "(--limit-mm-per-prompt)",
+	  .first = "fewer sequences at a time (--max-num-seqs 16), and a shorter --max-model-len",
+	  .fix = "--max-num-seqs 16 --max-num-batched-tokens 4096", .example = 1 },
+	{ HELPS, .kinds = GPU, .bounds = OWN_CARD | BY(NON_PYTORCH) | BY(OTHER_PROCESS),
+	  .engines = IN(VLLM), .moments = LOADED, .without = F_WEIGHTS, .unless = SET(PROFILE),
 	  .text = "a lower --gpu-memory-utilization (0.85): vLLM fills its share with KV cache, "
 		  "and what runs beside it needs room",
 	  .first = "lower --gpu-memory-utilization", .fix = "--gpu-memory-utilization 0.85",
 	  .example = 1 },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD | BY(NON_PYTORCH) | BY(OTHER_PROCESS),
-	  .engines = IN(VLLM), .moments = LOADED,
+	  .engines = IN(VLLM), .moments = LOADED, .unless = SET(PROFILE),
 	  .text = "smaller passes: --max-num-seqs 64, --max-num-batched-tokens 4096",
 	  .first = "fewer sequences at a time (--max-num-seqs 64)",
 	  .fix = "--max-num-seqs 64 --max-num-batched-tokens 4096", .example = 1 },
@@ -298,6 +307,18 @@ static const struct row {
 	  .first = "a shorter context or fewer sequences at a time" },
 
 	/* -- llama.cpp: common/arg.cpp; Ollama: envconfig -- */
+	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP), .facts = F_ONE_BUFFER,
+	  .text = "smaller buffers: a smaller -ub (256, 128), flash attention (-fa on), a shorter "
+		  "context "
+		  "(-c), a quantised KV cache (-ctk q8_0 -ctv q8_0)",
+	  .first = "a smaller -ub, -fa on, or a shorter context (-c)", .fix = "-ub 128 -fa on",
+	  .example = 1 },
+	{ HELPS, .kinds = GPU, .engines = IN(OLLAMA), .facts = F_ONE_BUFFER,
+	  .text = "smaller buffers: OLLAMA_FLASH_ATTENTION=1, a smaller num_batch, a shorter "
+		  "context "
+		  "(num_ctx)",
+	  .first = "OLLAMA_FLASH_ATTENTION=1, or a smaller num_ctx or num_batch",
+	  .fix = "OLLAMA_FLASH_ATTENTION=1" },
 	{ HELPS, .kinds = GPU, .engines = IN(LLAMA_CPP),
 	  .text = "fewer layers on the GPU (-ngl N); of a mixture of experts, the experts on the "
 		  "CPU (--cpu-moe, --n-cpu-moe N)",
@@ -450,6 +471,11 @@ static const struct row {
 	  .text = "smaller arrays at a time (a smaller batch, jax.lax.map with batch_size), "
 		  "bfloat16, or more devices (jax.sharding)",
 	  .first = "a smaller batch or smaller arrays at a time" },
+	{ HELPS, .kinds = GPU, .engines = IN(JAX), .backends = ON(CUDA), .facts = F_BIG,
+	  .unless = SET(UNIFIED),
+	  .text = "where time matters less, the host's memory beside the card's (Linux, not WSL): "
+		  "TF_FORCE_UNIFIED_MEMORY=1 XLA_PYTHON_CLIENT_MEM_FRACTION=4.0",
+	  .fix = "TF_FORCE_UNIFIED_MEMORY=1 XLA_PYTHON_CLIENT_MEM_FRACTION=4.0" },
 	{ HELPS, .kinds = GPU, .engines = IN(JAX), .doing = DOING(TRAINING),
 	  .text = "donated buffers (jax.jit(step, donate_argnums=0)), jax.checkpoint around the "
 		  "blocks, a smaller batch",
@@ -732,6 +758,28 @@ static const struct row {
 	  .fix = "model.micro_batch_size=1" },
 #undef TRAINS
 
+/* -- kinds of programs whose batch is something else -- */
+#define STEPS                                                                     \
+	.kinds = GPU, .bounds = OWN_CARD, .engines = IN(PYTORCH),                 \
+	.moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN) | AT(LOADING), \
+	.causes = OF(CAPACITY)
+	{ HELPS, STEPS, .set = SET(SPLATTING),
+	  .text = "fewer gaussians (a higher densify_grad_threshold, an earlier "
+		  "densify_until_iter, a "
+		  "cap), smaller pictures (-r 2), pictures on the host (--data_device cpu)",
+	  .first = "fewer gaussians (densify_grad_threshold), or smaller pictures",
+	  .fix = "--data_device cpu -r 2", .example = 1 },
+	{ HELPS, STEPS, .set = SET(MMDET),
+	  .text = "a smaller batch_size of train_dataloader (samples_per_gpu), smaller pictures "
+		  "(scale of "
+		  "Resize); where a picture has very many boxes, gpu_assign_thr",
+	  .first = "a smaller batch_size (samples_per_gpu), or smaller pictures",
+	  .fix = "--cfg-options train_dataloader.batch_size=1" },
+	{ HELPS, STEPS, .set = SET(DETECTRON),
+	  .text = "a smaller SOLVER.IMS_PER_BATCH, smaller pictures (INPUT.MAX_SIZE_TRAIN)",
+	  .first = "a smaller SOLVER.IMS_PER_BATCH, or smaller pictures",
+	  .fix = "SOLVER.IMS_PER_BATCH 2", .example = 1 },
+#undef STEPS
 	/* -- PyTorch: what to change where it died -- */
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FIRST_STEP) | AT(OPTIMIZER),
 	  .engines = TORCH, .unless = SET(SMALL_STATE) | SET(OFFLOADED),
@@ -816,9 +864,10 @@ static const struct row {
 	  .first = "save the state sharded, or gather it on the host" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD,
 	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
-	  .engines = IN(PYTORCH) | IN(DEEPSPEED), .doing = DOING(TRAINING), .unless = SET(BATCH),
+	  .engines = IN(PYTORCH) | IN(DEEPSPEED), .doing = DOING(TRAINING),
+	  .unless = SET(BATCH) | SET(SPLATTING) | SET(MMDET) | SET(DETECTRON),
 	  .text = "a smaller micro-batch with gradient accumulation, and a bound on the longest "
-		  "sequence (sort or bucket by length)",
+		  "sequence or largest picture",
 	  .first = "a smaller micro-batch, with gradient accumulation" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .doing = DOING(TRAINING),
 	  .moments = AT(FORWARD) | AT(BACKWARD) | AT(MOMENT_UNKNOWN), .causes = OF(CAPACITY),
@@ -838,7 +887,7 @@ static const struct row {
 	  .fix = "Trainer(accumulate_grad_batches=8, precision=\"bf16-mixed\")", .example = 1 },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FORWARD) | AT(BACKWARD),
 	  .causes = OF(CAPACITY), .engines = IN(PYTORCH) | IN(DEEPSPEED), .doing = DOING(TRAINING),
-	  .unless = SET(CHECKPOINTING),
+	  .unless = SET(CHECKPOINTING) | SET(SPLATTING),
 	  .text = "gradient checkpointing; a fused loss that never holds all logits, where they "
 		  "are what was asked for",
 	  .fix = "torch.utils.checkpoint.checkpoint(block, x, use_reentrant=False)" },
@@ -850,6 +899,7 @@ static const struct row {
 	  .first = "fewer or smaller inputs at a time", .fix = "with torch.inference_mode():" },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD, .moments = AT(FORWARD) | AT(MOMENT_UNKNOWN),
 	  .causes = OF(CAPACITY), .engines = TORCH, .doing = DOING(UNKNOWN),
+	  .unless = SET(SPLATTING) | SET(MMDET) | SET(DETECTRON),
 	  .text = "a smaller batch or input; where nothing is trained, torch.inference_mode() "
 		  "around the model and weights in 16 bits",
 	  .first = "a smaller batch or input" },
@@ -1099,6 +1149,8 @@ static unsigned facts_of_numbers(const struct messages_event *e, const struct fi
 		facts |= F_SIBLINGS;
 	if (o->processes >= 2 && (e->rank_count || strcasestr(e->text, "rank")))
 		facts |= F_RANKS;
+	if (strstr(words, "exceeds device"))
+		facts |= F_ONE_BUFFER;
 	if (!strncmp(words, "OOM when allocating", 19) ||
 	    strcasestr(words, "ran out of memory trying"))
 		facts |= F_POOL;
@@ -1171,19 +1223,20 @@ static int fits(uint64_t mask, unsigned value)
 }
 
 /* Of which settings the text shows that no more of them can help. */
-static unsigned spent_of(const struct messages_context *c)
+static uint64_t spent_of(const struct messages_context *c)
 {
-	unsigned spent = 0;
+	uint64_t spent = 0;
 
 	for (unsigned i = 0; i < MESSAGES_SETTINGS; i++)
-		spent |= c->set[i].line && c->set[i].spent ? 1u << i : 0;
+		spent |= c->set[i].line && c->set[i].spent ? (uint64_t)1 << i : 0;
 	return spent;
 }
 
 static int applies(const struct row *r, const struct messages_event *e,
 		   const struct findings_told *t, const struct messages_context *c)
 {
-	unsigned possible = 0, spent = spent_of(c);
+	unsigned possible = 0;
+	uint64_t spent = spent_of(c);
 
 	for (size_t i = 0; i < t->ranked_count; i++)
 		possible |= 1u << t->ranked[i];

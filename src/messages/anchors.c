@@ -41,6 +41,7 @@ static const struct {
 	{ "retrying with", SCAN_CAUGHT },
 	{ "will retry", SCAN_CAUGHT },
 	{ "trying again with", SCAN_CAUGHT },
+	{ "and trying again", SCAN_CAUGHT },
 	{ "Retrying with tiled", SCAN_CAUGHT },
 	{ "falling back to", SCAN_CAUGHT },
 	{ "reducing batch size", SCAN_CAUGHT },

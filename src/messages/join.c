@@ -242,6 +242,9 @@ static void join_devices(struct messages_log *log)
 		    a->file != b->file || b->line - at[i - 1].last_line > 40 ||
 		    a->wording == b->wording)
 			continue;
+		if (b->wording->says && !a->wording->says &&
+		    b->wording->family == MESSAGES_LLAMA_CPP)
+			a->wording = b->wording;
 		join_into(log, i, a->joined);
 	}
 }

@@ -221,13 +221,18 @@ enum messages_setting {
 	MESSAGES_SET_PREALLOCATE, /* JAX's, switched off */
 	MESSAGES_SET_CACHED_LATENTS,
 	MESSAGES_SET_FP8_BASE,
-	MESSAGES_SET_ATTENTION, /* that holds no matrix of all pairs */
+	MESSAGES_SET_ATTENTION,  /* that holds no matrix of all pairs */
 	MESSAGES_SET_TORCH_LOAD, /* a checkpoint is read by torch.load */
 	/* no settings: libraries whose spelling advice is to have */
 	MESSAGES_SET_HF_TRAINER,
 	MESSAGES_SET_LIGHTNING,
 	MESSAGES_SET_DEEPSPEED,
 	MESSAGES_SET_VLLM,
+	MESSAGES_SET_PROFILE, /* vLLM's pass before there is a KV cache */
+	MESSAGES_SET_UNIFIED,
+	MESSAGES_SET_SPLATTING,
+	MESSAGES_SET_MMDET,
+	MESSAGES_SET_DETECTRON,
 	MESSAGES_SETTINGS
 };
 

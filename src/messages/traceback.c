@@ -74,6 +74,7 @@ static const struct cue {
 	{ MESSAGES_GENERATION, NULL, NULL, ".generate(" },
 	{ MESSAGES_GENERATION, "transformers/generation/", NULL, NULL },
 	{ MESSAGES_GENERATION, "vllm/", "execute_model", NULL },
+	{ MESSAGES_EVAL, "transformers/trainer_pt_utils.py", NULL, NULL },
 	{ MESSAGES_EVAL, NULL, "evaluat", NULL },
 	{ MESSAGES_EVAL, NULL, "evaluation_loop", NULL },
 	{ MESSAGES_EVAL, NULL, "prediction_step", NULL },

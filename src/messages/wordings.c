@@ -79,6 +79,8 @@ const char *const messages_family_names[MESSAGES_FAMILIES] = {
 #define PINNED_HELPS                                                                           \
 	"less pinned memory: pin_memory=False, fewer workers or offloaded weights; under WSL " \
 	"more memory in .wslconfig"
+#define ONE_BUFFER \
+	"the driver gives no single buffer of that size, however much of the card is free"
 #define BAD_LABEL_TOO                                                                             \
 	"cuBLAS could not make its handle: the card was full, or a kernel before it had read an " \
 	"index out of range (a label, a token id), which looks the same"
@@ -185,7 +187,7 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "ggml_metal*error: failed to allocate buffer",
 	  NULL, NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "requested buffer size exceeds device*limit",
-	  NULL, NULL },
+	  ONE_BUFFER, NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "failed to allocate CUDA{device} buffer", NULL,
 	  NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "unable to allocate CUDA{device} buffer", NULL,
@@ -500,6 +502,17 @@ const struct messages_wording scan_wordings[] = {
 	  NULL },
 	{ MESSAGES_SERVING, MESSAGES_BUDGET, 1,
 	  "Executor creation failed due to insufficient GPU memory", NULL, NULL },
+	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "Exception*Allocation on device", NULL, NULL },
+	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "^Allocation on device$", NULL, NULL },
+	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "[OOM] CUDA out of memory", NULL, NULL },
+	{ MESSAGES_PYTORCH, MESSAGES_DEVICE, 1, "[enforce fail at *: out of memory", NULL, NULL },
+	{ MESSAGES_JAX, MESSAGES_DEVICE, 1, "failed to alloc {tried} unified memory",
+	  "unified memory lies in the host's memory too, and the driver refused it: under WSL and "
+	  "Windows there is none",
+	  "without unified memory (unset TF_FORCE_UNIFIED_MEMORY) where the driver has none; else "
+	  "more host memory, or a smaller input" },
+	{ MESSAGES_SLURM, MESSAGES_CGROUP_KILL, 0, "Exceeded step memory limit at some point", NULL,
+	  NULL },
 	/* deepspeed/runtime/utils.py: see_memory_usage */
 	{ MESSAGES_LAUNCHER, MESSAGES_DETAIL, 1, "|MA {allocated2} Max_MA*CA {reserved}", NULL,
 	  NULL },
