@@ -58,6 +58,7 @@ _DOCS = "PyTorch's documentation"
 OFF = {
     "PLM101": "a part of a loss whose sum goes backward, and frees the graph, was reported too",
     "PLM108": "it is what auxiliary losses do; once, and it does not grow",
+    "PLM111": "outputs on a CPU, and the few different indices of a codebook, were reported too",
     "PLM114": "caches whose few keys are written in the code were reported too",
     "PLM117": "one of several optimizers, by a key, was taken for another",
     "PLM205": "loops that are profiled wait on purpose",

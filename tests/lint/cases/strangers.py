@@ -328,3 +328,12 @@ for x, y in loader:
     optimizer.step()
     optimizer.zero_grad()
     total += part
+
+#: good 111 only what is different is kept
+model.eval()
+codes = []
+with torch.no_grad():
+    for x, y in loader:
+        found = model(x.cuda())
+        found = torch.unique(found)
+        codes.append(found)

@@ -571,7 +571,7 @@ def outputs_stay(ctx: Context) -> None:
                    evidence=[f"line {loop.node.lineno}: the loop; {text} comes from the model and is neither reduced nor moved"])
 
 
-_REDUCES = frozenset("argmax argmin mean sum item max min topk sort any all eq numpy tolist cpu norm".split())
+_REDUCES = frozenset("argmax argmin mean sum item max min topk sort unique any all eq numpy tolist cpu norm".split())
 
 
 def _from_model(ctx: Context, trace: Trace, loop: Loop, what: ast.expr) -> bool:
