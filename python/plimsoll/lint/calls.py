@@ -280,7 +280,7 @@ class Calls(Evaluator):
             return Value(values.OUTPUT, True, values.NO if self.no_grad else values.YES)
         if qualified.startswith("torch.utils.data.") and (last.endswith("Dataset") or last in ("Subset", "random_split")):
             return Value(values.DATASET, True, qual=qualified)
-        if qualified.startswith("torch.hub.load"):
+        if qualified.startswith("torch.hub.load") or qualified == "torch.jit.load":
             return Value(values.MODULE, False, qual=qualified)
         return None
 

@@ -250,6 +250,7 @@ class Walker(Calls):
     def round(self, stmt: ast.For | ast.AsyncFor | ast.While, loop: Loop) -> None:
         outer = self.loop
         self.loop = loop
+        self.stmt = stmt  # not the last one of the round before
         grad = self.no_grad
         if isinstance(stmt, ast.While):
             self.eval(stmt.test)

@@ -337,3 +337,53 @@ with torch.no_grad():
         found = model(x.cuda())
         found = torch.unique(found)
         codes.append(found)
+
+#: bad 110 a loop's variable is no result of the statement before it
+def train(model, loader, epoch):
+    model.train()
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+def check(model, test_loader):
+    model.eval()
+    for x, y in test_loader:
+        print(model(x).argmax(1))  # PLM110
+
+for epoch in range(3):
+    train(model, loader, epoch)
+    check(model, loader)
+
+#: bad 801 an optimizer known by its last name only
+def train(run, loader):
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        run.optimizer.step()  # PLM801
+
+#: bad 102 what goes backward has a graph, whoever made it
+from elsewhere import distance
+
+def train(model, loader, optimizer):
+    total = 0
+    for x, y in loader:
+        gap = distance(model, x, y)
+        optimizer.zero_grad()
+        gap.backward()
+        optimizer.step()
+        total += gap  # PLM102
+
+#: good 102 a number by then
+from elsewhere import distance
+
+def train(model, loader, optimizer):
+    total = 0
+    for x, y in loader:
+        gap = distance(model, x, y)
+        optimizer.zero_grad()
+        gap.backward()
+        optimizer.step()
+        gap = gap.item()
+        total += gap

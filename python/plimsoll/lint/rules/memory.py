@@ -71,8 +71,9 @@ def accumulated(ctx: Context) -> None:
             own = names_in(added)
             fed = ctx.fed(trace, loop)
             in_fed = bool(own & fed)
-            if value is None or not (value.graph == values.YES and value.kind in values.TENSORS or in_fed and value.kind in ("", *values.TENSORS)
-                                     and value.graph):
+            certain = trains and _goes_backward(ctx, trace, loop, added) and not _number_by_then(trace, event, added)
+            if value is None or not certain and not (value.graph == values.YES and value.kind in values.TENSORS or in_fed and value.kind in (
+                    "", *values.TENSORS) and value.graph):
                 continue
             if not in_fed and not _born_in(ctx, trace, loop, added):
                 continue
@@ -81,7 +82,7 @@ def accumulated(ctx: Context) -> None:
             if ctx.program.no_grad(event.function) or event.name in ctx.returned_directly(trace) and ctx.result_is_fed(event.function):
                 continue
             retained = any(e.kind == "call" and e.attr == "backward" and constant(e.keyword("retain_graph")) is True for e in trace.inside(loop))
-            scalar = value.scalar or _scalar_text(added)
+            scalar = certain or value.scalar or _scalar_text(added)
             call = ".item()" if scalar else ".detach()"
             text = ctx.program.source.segment(added)
             simple = isinstance(added, (ast.Name, ast.Attribute, ast.Call, ast.Subscript))
@@ -90,7 +91,7 @@ def accumulated(ctx: Context) -> None:
             if trains and (in_fed or _came_with(trace, loop, own, fed)) and not retained:
                 if scalar:
                     ctx.report("PLM102", event.stmt, f"{event.name} keeps one small tensor and its graph nodes a step; .item() keeps a number",
-                               confidence=HIGH if _goes_backward(ctx, trace, loop, added) else LOW, edits=[edit], safe=True, evidence=[f"the backward pass of the same iteration frees what {text} saved"])
+                               confidence=HIGH if certain else LOW, edits=[edit], safe=True, evidence=[f"the backward pass of the same iteration frees what {text} saved"])
                 else:
                     ctx.report("PLM102", event.stmt, f"{event.name} keeps graph nodes of every iteration; .detach() keeps the sum alone",
                                confidence=MEDIUM, edits=[edit], safe=False)
@@ -106,6 +107,12 @@ def _goes_backward(ctx: Context, trace: Trace, loop: Loop, node: ast.expr) -> bo
     """Is it the very name that goes backward in the loop?  Then it has a graph for certain."""
     return isinstance(node, ast.Name) and any(e.receiver == node.id or any(dotted(part) == node.id for part in (*e.call.args, *(
         a for n in pick(e.call.func, ast.Call) for a in n.args))) for e in trace.inside(loop) if ctx.program.is_backward(e))  # type: ignore[attr-defined]
+
+
+def _number_by_then(trace: Trace, event: Event, node: ast.expr) -> bool:
+    """Was the name bound to something without a graph, `loss = loss.item()`, before this?"""
+    bound = [e for e in trace.events[:event.index] if e.kind == "bind" and e.name == dotted(node) and not apart(e.path, event.path)]
+    return bool(bound) and not names_in(bound[-1].source) and bound[-1].source is not None or bool(bound) and bound[-1].value is not None and bound[-1].value.kind == values.NUMBER
 
 
 def _came_with(trace: Trace, loop: Loop, own: set[str], fed: set[str]) -> bool:

@@ -29,7 +29,7 @@ def zero_grad_missing(ctx: Context) -> None:
             if loop.framework:
                 continue
             inside = trace.inside(loop)
-            steps = [e for e in inside if ctx.program.is_step(e) and e.of is not None and (e.of.kind in (values.OPTIMIZER, values.SCALER)) and e.of.qual != "deepspeed"]
+            steps = [e for e in inside if ctx.program.is_step(e) and e.of is not None and (e.of.kind in (values.OPTIMIZER, values.SCALER, "")) and e.of.qual != "deepspeed"]
             backward = [e for e in inside if ctx.program.is_backward(e)]
             if not steps or not backward:
                 continue
@@ -48,7 +48,9 @@ def zero_grad_missing(ctx: Context) -> None:
 def _own_loss(ctx: Context, backward: Event, inside: list[Event]) -> bool:
     """`loss = model(x, y)`: a model that knows the loss may clear its gradients, too."""
     roots = ctx.roots_of_backward(backward)
-    return any(e.kind == "bind" and e.name in roots and any(c.stmt is e.stmt and c.node is e.source and ctx.program.is_model_call(c) for c in inside) for e in inside)
+    return any(e.kind == "bind" and e.name in roots and any(
+        c.stmt is e.stmt and c.node is e.source and (ctx.program.is_model_call(c) or c.kind == "call" and names.kind_of_name(dotted(c.call.func)) == values.MODULE)
+        for c in inside) for e in inside)
 
 
 def _zero_somewhere(ctx: Context, trace: Trace, loop: Loop) -> bool:
