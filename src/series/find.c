@@ -12,10 +12,8 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define DEPTH_MAX 12
 #define HEAD 4096
@@ -27,14 +25,15 @@ static bool ends_with(const char *name, const char *end)
 	return n >= k && !strcmp(name + n - k, end);
 }
 
-static bool is_compressed(const uint8_t *head, size_t n)
+/* The length of a name without what says that it is compressed. */
+static size_t plain_length(const char *name)
 {
-	return n > 6 && ((head[0] == 0x1f && head[1] == 0x8b) ||
-			 !memcmp(head,
-				 "\xfd"
-				 "7zXZ",
-				 5) ||
-			 !memcmp(head, "\x28\xb5\x2f\xfd", 4));
+	static const char *const ends[] = { ".gz", ".xz", ".zst" };
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++)
+		if (ends_with(name, ends[i]))
+			return strlen(name) - strlen(ends[i]);
+	return strlen(name);
 }
 
 /* A head line of words, and a line of as many cells of which some are numbers. */
@@ -59,7 +58,8 @@ static bool looks_like_csv(const char *head, size_t n)
 	       (second == first && strcspn(end + 1, "0123456789") < (size_t)(p - end - 1));
 }
 
-enum series_kind series_recognise(const uint8_t *head, size_t n, const char *name)
+/* `head` has a NUL behind its n bytes. */
+static enum series_kind kind_of(const uint8_t *head, size_t n, const char *name)
 {
 	const uint8_t *p = head;
 	size_t text = 0;
@@ -94,6 +94,19 @@ enum series_kind series_recognise(const uint8_t *head, size_t n, const char *nam
 	if (looks_like_csv((const char *)p, (size_t)(head + n - p)))
 		return SERIES_KIND_CSV;
 	return SERIES_KIND_TEXT;
+}
+
+enum series_kind series_recognise(const uint8_t *bytes, size_t n, const char *path)
+{
+	uint8_t head[HEAD + 1];
+	char name[4096];
+	size_t length = plain_length(path);
+
+	n = n < HEAD ? n : HEAD;
+	memcpy(head, bytes, n);
+	head[n] = 0;
+	(void)snprintf(name, sizeof(name), "%.*s", (int)(length < 4000 ? length : 4000), path);
+	return kind_of(head, n, name);
 }
 
 /* ---- a folder ---- */
@@ -137,20 +150,29 @@ static bool may_be_log(const char *path, const char *name)
 	return false;
 }
 
-static enum series_kind look_at(const char *path)
+static bool may_be_packed_log(const char *path, const char *name)
 {
-	uint8_t head[HEAD];
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-	ssize_t n = fd < 0 ? -1 : read(fd, head, sizeof(head) - 1);
+	size_t n = plain_length(name);
+	char plain[256];
 
-	if (fd >= 0)
-		close(fd);
-	if (n <= 0)
-		return SERIES_KIND_UNKNOWN;
-	head[n] = 0;
-	if (is_compressed(head, (size_t)n))
-		return SERIES_KIND_UNKNOWN; /* named by hand it is read */
-	return series_recognise(head, (size_t)n, path);
+	(void)snprintf(plain, sizeof(plain), "%.*s", (int)(n < 255 ? n : 255), name);
+	return may_be_log(path, plain);
+}
+
+static enum series_kind look_at(struct mem *m, const char *path)
+{
+	struct source_options options = { .thread = SOURCE_THREAD_NONE,
+					  .kinds = SOURCE_REGULAR_HERE };
+	enum series_kind kind = SERIES_KIND_UNKNOWN;
+	struct source *s;
+	struct plim_err ignored;
+
+	if (source_open(m, path, &options, &s, &ignored))
+		return kind;
+	if (!source_need(s, s->p, HEAD, &ignored))
+		kind = series_recognise(s->p, (size_t)(s->end - s->p), path);
+	source_close(s);
+	return kind;
 }
 
 static uint64_t step_of_folder(const char *folder)
@@ -210,8 +232,8 @@ static enum plim_status walk(struct search *s, const char *folder, unsigned dept
 		}
 		if (S_ISDIR(x.st_mode) && depth < DEPTH_MAX) {
 			st = walk(s, path, depth + 1);
-		} else if (S_ISREG(x.st_mode) && may_be_log(path, list[i]->d_name)) {
-			kind = look_at(path);
+		} else if (S_ISREG(x.st_mode) && may_be_packed_log(path, list[i]->d_name)) {
+			kind = look_at(s->mem, path);
 			if (kind)
 				st = add(s, folder, path, kind);
 		}

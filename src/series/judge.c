@@ -66,7 +66,8 @@ void series_tell_stop(const struct plim_early_stop *s, const char *series, doubl
 
 bool series_tell_damage(const struct series_run *r, struct series_words *w)
 {
-	uint64_t places = r->bad_records + r->bad_cells + r->time_jumps;
+	uint64_t places =
+		r->bad_records + r->bad_cells + r->time_jumps + (r->unpacked_bytes != PLIM_UNKNOWN);
 
 	*w = (struct series_words){ 0 };
 	snprintf(w->title, sizeof(w->title),

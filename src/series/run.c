@@ -25,7 +25,7 @@ static void forget(struct series_run *r)
 	r->step_base = 0;
 	r->rows = r->rows_no_step = r->counted_on = 0;
 	r->bad_records = r->skipped_bytes = r->bad_cells = r->time_jumps = 0;
-	r->bad_offset = PLIM_UNKNOWN;
+	r->bad_offset = r->unpacked_bytes = PLIM_UNKNOWN;
 	r->torn = r->restarted = r->ended = false;
 	r->best_metric = r->best_step = r->total_steps = r->runtime = NAN;
 	r->best_checkpoint = NULL;
@@ -411,9 +411,22 @@ static enum plim_status read_kind(struct series_input *in, struct plim_err *err)
 /* A pipe's kind shows only when it is open. */
 static enum series_kind kind_of_source(struct source *s, const char *path, struct plim_err *err)
 {
-	if (source_need(s, s->p, 4096, err))
+	/* Of damaged compressed data what came out before it is there. */
+	if (source_need(s, s->p, 4096, err) && s->end == s->p)
 		return SERIES_KIND_UNKNOWN;
 	return series_recognise(s->p, (size_t)(s->end - s->p), path);
+}
+
+/* Compressed data that is cut or damaged: what came out before counts. */
+static bool damaged_behind(const struct series_input *in)
+{
+	struct source_info info;
+
+	source_get_info(in->source, &info);
+	if (!in->file->offset || !strcmp(info.compression, "none"))
+		return false;
+	in->run->unpacked_bytes = in->file->offset;
+	return true;
 }
 
 static enum plim_status read_file(struct series_run *r, struct series_file *f, struct plim_err *err)
@@ -434,6 +447,8 @@ static enum plim_status read_file(struct series_run *r, struct series_file *f, s
 		st = source_skip_to(in.source, f->offset, err);
 	if (!st)
 		st = read_kind(&in, err);
+	if (st == PLIM_E_FORMAT && damaged_behind(&in))
+		st = PLIM_OK;
 	source_close(in.source);
 	return st;
 }
@@ -577,6 +592,11 @@ enum plim_status series_run_conclude(struct series_run *r, struct plim_err *err)
 		st = series_run_note(r, err,
 				     "the log ends within a record: it is being written, or the "
 				     "job was killed");
+	if (!st && r->unpacked_bytes != PLIM_UNKNOWN)
+		st = series_run_note(r, err,
+				     "the compressed data is damaged or cut behind %llu bytes of "
+				     "the log: what is before was read",
+				     (unsigned long long)r->unpacked_bytes);
 	if (!st && r->time_jumps)
 		st = series_run_note(r, err, "time goes back %llu time%s by over a minute",
 				     (unsigned long long)r->time_jumps,

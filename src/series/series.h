@@ -248,9 +248,11 @@ struct series_run {
 	uint64_t rows, rows_no_step, counted_on;
 	uint64_t bad_records, skipped_bytes, bad_cells, time_jumps;
 	uint64_t bad_offset; /* of the first that was bad */
-	bool torn;           /* a file ends within a record */
-	bool restarted;      /* it was fed past a fall of steps: read again */
-	bool ended;          /* the log itself says that the run is over */
+	uint64_t
+		unpacked_bytes; /* of the log, before damage of its compressed form; UNKNOWN: none */
+	bool torn;              /* a file ends within a record */
+	bool restarted;         /* it was fed past a fall of steps: read again */
+	bool ended;             /* the log itself says that the run is over */
 	double best_metric, best_step, total_steps, runtime; /* of a trainer_state; NaN: none */
 	const char *best_checkpoint;
 };
