@@ -169,7 +169,7 @@ static enum series_kind look_at(struct mem *m, const char *path)
 
 	if (source_open(m, path, &options, &s, &ignored))
 		return kind;
-	if (!source_need(s, s->p, HEAD, &ignored))
+	if (!source_need(s, s->p, HEAD, &ignored) || s->end > s->p)
 		kind = series_recognise(s->p, (size_t)(s->end - s->p), path);
 	source_close(s);
 	return kind;
