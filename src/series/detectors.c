@@ -1299,10 +1299,10 @@ static void look_entropy(struct series_monitor *m, uint32_t series, double step,
 /* ---- plateau ---- */
 
 /*
- * Over the last fifth of at least 64 values the loss improved by less than half a percent, no line through them
+ * Over the last fifth of at least 48 values the loss improved by less than half a percent, no line through them
  * falls by more than 1.5 of its standard errors, and the learning rate is not small already.
  */
-#define PLATEAU_VALUES 64
+#define PLATEAU_VALUES 48
 #define PLATEAU_CELLS 40
 #define PLATEAU_LEAST 0.005
 #define PLATEAU_STUCK 0.03 /* never better than that: it does not learn at all */
@@ -1500,8 +1500,9 @@ static void look_skipped(struct series_monitor *m, uint32_t series, double step,
  * fast at the end as before: caches and longer batches level off, leaks do not.
  */
 #define CREEP_CELLS 30
-#define CREEP_VALUES 100
+#define CREEP_VALUES 34
 #define CREEP_PARTS 6
+#define CREEP_LASTS 0.4 /* of what it has grown by, in the last two parts: as fast as before */
 #define CREEP_LEAST 0.05
 
 static void look_memory(struct series_monitor *m, uint32_t series, double step, double value)
@@ -1538,7 +1539,7 @@ static void look_memory(struct series_monitor *m, uint32_t series, double step, 
 		if (low[i] <= low[i - 1])
 			return;
 	if (grown < CREEP_LEAST * fabs(low[0]) || grown < 3 * sigma ||
-	    low[5] - low[3] < 0.33 * grown || low[5] - low[4] < 0.08 * grown)
+	    low[5] - low[3] < CREEP_LASTS * grown || low[5] - low[4] < 0.08 * grown)
 		return;
 	f = series_raise(m, PLIM_CURVES_MEMORY_CREEP, series, c[from].step, step);
 	if (!f)
