@@ -387,7 +387,7 @@ class plim_gauge_page(Structure):
 class plim_gauge_options(Structure):
     _fields_ = [
         ("size", c_uint32),
-        ("writer", c_uint32),
+        ("writer", c_int),
         ("run", c_char_p),
         ("path", c_char_p),
         ("rank", c_uint32),
@@ -940,6 +940,7 @@ PROTOTYPES = {
     "plim_recording_site": (c_int, [c_void_p, POINTER(plim_recording_frame), c_size_t, POINTER(c_uint32), POINTER(plim_err)]),
     "plim_recording_snapshot": (c_int, [c_void_p, c_char_p, POINTER(plim_err)]),
     "plim_recording_stack": (c_int, [c_void_p, c_uint32, POINTER(plim_recording_frame), c_size_t, POINTER(c_size_t), POINTER(plim_err)]),
+    "plim_report_finding_id": (c_char_p, [c_size_t]),
     "plim_report_free": (None, [c_void_p]),
     "plim_report_json": (c_int, [c_void_p, c_void_p, c_void_p, POINTER(plim_err)]),
     "plim_report_of": (c_int, [c_void_p, POINTER(plim_report_options), POINTER(c_void_p), POINTER(plim_err)]),

@@ -1450,7 +1450,7 @@ class ReportCategories(Object):
     unknown: int | None
     """bytes that no rule explains"""
     before_recording: int | None
-    """bytes that were there before the recording began: weights and optimizer state, as a rule"""
+    """bytes that were there before the recording began: usually weights and optimizer state"""
 
 
 class RanksDeath(Object):
@@ -2477,7 +2477,7 @@ class WhyFields(Object):
     bytes: int | None
     """of all files, decompressed"""
     deaths: list[WhyDeath]
-    """failures of memory, in the order of the log; those that were caught stand behind"""
+    """failures of memory, in the order of the log; those that were caught come last"""
     others: list[WhyOther]
     """failures that are not memory"""
     notes: list[str]

@@ -23,7 +23,7 @@ export interface ReportCategories {
 	kv_cache: number | null; // bytes of keys and values of attention
 	buffer: number | null; // bytes of what a module keeps beside its parameters
 	unknown: number | null; // bytes that no rule explains
-	before_recording: number | null; // bytes that were there before the recording began: weights and optimizer state, as a rule
+	before_recording: number | null; // bytes that were there before the recording began: usually weights and optimizer state
 }
 
 export interface ReportTotals {
