@@ -1,9 +1,11 @@
 /* plimsoll ckpt: the verbs about checkpoints. */
 #include "cmd.h"
+#include "output.h"
 
 #include <plimsoll/ckpt.h>
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -312,11 +314,12 @@ static const struct cmd ckpt_diff = {
 #define OPT_MEMORY                                                                       \
 	OPT_BYTES('m', "max-memory", ckpt_opts, max_memory, 1 << 20, OPT_NONE, OPT_NONE, \
 		  "use no more (half of this machine's)")
-#define OPT_OUTPUT                                                                            \
-	OPT_STRING('o', "output", ckpt_opts, output, "FILE", NULL,                            \
-		   "the new file: .safetensors, or .pt, .pth, .bin or .ckpt for torch.load"), \
-		OPT_FLAG(0, "no-manifest", ckpt_opts, no_manifest,                            \
-			 "write no FILE.manifest.json with its size and sum"),                \
+#define OPT_OUTPUT                                                                              \
+	OPT_STRING('o', "output", ckpt_opts, output, "FILE", NULL,                              \
+		   "the new file: .safetensors, or .pt, .pth, .bin or .ckpt for torch.load; - " \
+		   "is the standard output"),                                                   \
+		OPT_FLAG(0, "no-manifest", ckpt_opts, no_manifest,                              \
+			 "write no FILE.manifest.json with its size and sum"),                  \
 		OPT_MEMORY
 
 static const struct opt extract_opt[] = { OPT_STRING('k', "keys", ckpt_opts, keys, "PATTERN|...",
@@ -325,39 +328,27 @@ static const struct opt extract_opt[] = { OPT_STRING('k', "keys", ckpt_opts, key
 					  OPT_OUTPUT, OPT_END };
 static const struct opt all_opt[] = { OPT_OUTPUT, OPT_END };
 
-/* The ending tells the format. */
-static bool find_format(const char *output, unsigned *flags)
+/* The ending tells the format; the first is that of a pipe. */
+static const char *const endings[] = { ".safetensors", ".pt", ".pth", ".bin", ".ckpt", NULL };
+
+static unsigned format_of(const char *path)
 {
-	static const struct {
-		const char *ending;
-		unsigned flags;
-	} formats[] = {
-		{ ".safetensors", 0 },           { ".pt", PLIM_CKPT_AS_TORCH },
-		{ ".pth", PLIM_CKPT_AS_TORCH },  { ".bin", PLIM_CKPT_AS_TORCH },
-		{ ".ckpt", PLIM_CKPT_AS_TORCH },
-	};
-	size_t n = strlen(output);
+	size_t n = strlen(path), k = strlen(endings[0]);
 
-	for (size_t i = 0; i < sizeof(formats) / sizeof(formats[0]); i++) {
-		size_t k = strlen(formats[i].ending);
-
-		if (n > k && !strcmp(output + n - k, formats[i].ending)) {
-			*flags |= formats[i].flags;
-			return true;
-		}
-	}
-	return false;
+	return n >= k && !strcmp(path + n - k, endings[0]) ? 0 : PLIM_CKPT_AS_TORCH;
 }
 
-static void tell_written(const char *output, const struct plim_ckpt *c,
+static void tell_written(const struct output *to, const struct plim_ckpt *c,
 			 const struct plim_ckpt_extracted *told)
 {
 	size_t i = 0;
 
-	printf("%s: %llu tensor%s, %llu bytes%s, xxh3 %016llx\n", output,
-	       (unsigned long long)told->tensors, told->tensors == 1 ? "" : "s",
-	       (unsigned long long)told->bytes, told->state ? ", and the training state" : "",
-	       (unsigned long long)told->xxh3);
+	fprintf(cmd_output_is_stdout(to) ? stderr : stdout,
+		"%s: %llu tensor%s, %llu bytes%s, xxh3 %016llx\n",
+		to->fd < 0 ? to->given : cmd_output_name(to->path),
+		(unsigned long long)told->tensors, told->tensors == 1 ? "" : "s",
+		(unsigned long long)told->bytes, told->state ? ", and the training state" : "",
+		(unsigned long long)told->xxh3);
 	while (i < c->tensor_count && c->tensors[i].whole)
 		i++;
 	if (told->left_out && i < c->tensor_count)
@@ -370,8 +361,8 @@ static void tell_written(const char *output, const struct plim_ckpt *c,
 		cmd_say("tensors only, none of what else the file holds: %s", told->left_behind);
 }
 
-static int write_run(const struct ckpt_opts *o, const char *path, const char *patterns,
-		     unsigned flags)
+static int write_to(const struct ckpt_opts *o, const char *path, const char *patterns,
+		    unsigned flags, const struct output *to)
 {
 	struct plim_ckpt_options options = { .size = sizeof(options),
 					     .flags = PLIM_CKPT_VERIFY,
@@ -383,24 +374,47 @@ static int write_run(const struct ckpt_opts *o, const char *path, const char *pa
 	struct plim_err err;
 	int code = CMD_DONE;
 
-	if (!o->output)
-		return cmd_usage("where to write is missing: --output FILE.safetensors or FILE.pt");
-	if (!find_format(o->output, &flags))
-		return cmd_usage(
-			"--output '%.200s' must end in .safetensors, .pt, .pth, .bin or .ckpt",
-			o->output);
-	flags |= o->no_manifest ? PLIM_CKPT_NO_MANIFEST : 0;
 	if (plim_ckpt_open(path, &options, &c, &err))
 		return cmd_fail(&err);
 	/* Tensors that are whole may be taken from a file that is not, but nobody should miss that. */
 	if (c->verdict >= PLIM_CKPT_DAMAGED)
 		cmd_say("%s: %s", path, c->headline);
-	if (plim_ckpt_extract(c, patterns, flags, o->output, &told, &err))
+	if (plim_ckpt_extract(c, patterns, flags, to->path, &told, &err))
 		code = cmd_fail(&err);
 	else
-		tell_written(o->output, c, &told);
+		tell_written(to, c, &told);
 	plim_ckpt_free(c);
 	return code;
+}
+
+/* A file that is there, in the folder that is read, or below it: it is one of those that are read. */
+static bool is_inside(const char *file, const char *folder)
+{
+	char at[PATH_MAX], top[PATH_MAX];
+	size_t n;
+
+	if (!realpath(file, at) || !realpath(folder, top))
+		return false;
+	n = strlen(top);
+	return !strncmp(at, top, n) && at[n] == '/';
+}
+
+static int write_run(const struct ckpt_opts *o, char *const *path, const char *patterns,
+		     unsigned flags)
+{
+	struct output to;
+	int code;
+
+	if (!o->output)
+		return cmd_usage("where to write is missing: --output FILE.safetensors or FILE.pt");
+	code = cmd_output_begin(&to, o->output, endings, path, 1);
+	if (code)
+		return code;
+	if (to.fd < 0 && is_inside(to.path, *path))
+		return cmd_usage("--output '%.200s' is a file of the input", o->output);
+	/* a manifest is for a file with a name */
+	flags |= format_of(to.path) | (o->no_manifest || to.fd >= 0 ? PLIM_CKPT_NO_MANIFEST : 0);
+	return cmd_output_end(&to, write_to(o, *path, patterns, flags, &to));
 }
 
 static int extract_run(const void *values, int argc, char **argv)
@@ -410,19 +424,19 @@ static int extract_run(const void *values, int argc, char **argv)
 	(void)argc;
 	if (!o->keys)
 		return cmd_usage("which tensors is missing: --keys 'lm_head.*|*lora_*'");
-	return write_run(o, argv[0], o->keys, 0);
+	return write_run(o, argv, o->keys, 0);
 }
 
 static int convert_run(const void *values, int argc, char **argv)
 {
 	(void)argc;
-	return write_run(values, argv[0], "*", PLIM_CKPT_ALL);
+	return write_run(values, argv, "*", PLIM_CKPT_ALL);
 }
 
 static int repair_run(const void *values, int argc, char **argv)
 {
 	(void)argc;
-	return write_run(values, argv[0], "*", PLIM_CKPT_WHOLE_ONLY | PLIM_CKPT_ALL);
+	return write_run(values, argv, "*", PLIM_CKPT_WHOLE_ONLY | PLIM_CKPT_ALL);
 }
 
 static const struct cmd_example extract_examples[] = {
