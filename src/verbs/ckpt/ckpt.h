@@ -11,6 +11,7 @@ struct plim_ckpt_hidden {
 	struct mem mem;
 	struct ckpt ckpt;
 	struct arena arena;
+	bool values; /* were looked at */
 };
 
 /* By enum plim_ckpt_verdict, for people. */

@@ -353,6 +353,7 @@ enum plim_status plim_ckpt_open(const char *path, const struct plim_ckpt_options
 	r->hidden->ckpt.allow = o.allow;
 	st = ckpt_read(&r->hidden->ckpt, path, err);
 	r->hidden->ckpt.allow = NULL; /* the caller's */
+	r->hidden->values = o.flags & PLIM_CKPT_VALUES;
 	if (!st && o.flags)
 		st = ckpt_scan(&r->hidden->ckpt, o.flags & PLIM_CKPT_VALUES ? CKPT_SCAN_VALUES : 0,
 			       o.threads, err);

@@ -291,6 +291,10 @@ static void summary(struct text *t, const struct plim_ckpt *c)
 		LABELLED(t, "sums", "none: %s cannot be checked", b);
 	else
 		LABELLED(t, "sums", "%s match their checksums, %s have none", a, b);
+	/* whole bytes may be those of a run that diverged */
+	if (c->verified_bytes != PLIM_UNKNOWN && !c->hidden->values && c->tensor_count &&
+	    c->integrity < PLIM_CKPT_DAMAGED)
+		LABELLED(t, "values", "not looked at: --values finds NaN and infinities");
 	text_size(a, c->shared_bytes);
 	text_size(b, c->waste_bytes);
 	if (c->shared_bytes)
