@@ -1831,15 +1831,19 @@ def strace(folder, target, *inject):
 
 
 def calls_of_the_write(lines, folder):
-    """(name, which of that name) of each call of the main thread from its first look at the folder on."""
-    main, counts, out = lines[0].split()[0], {}, []
+    """(name, which of that name) of each call of the main thread that looks at the folder, and of all from its opening on.
+
+    Between the looks, which -o takes first, the input is read: what fails there is not a write's.
+    """
+    main, counts, out, writes = lines[0].split()[0], {}, [], False
     for line in lines:
         pid, rest = line.split(None, 1)
         name = rest.split("(")[0]
         if pid != main or "(" not in rest or not name.isidentifier():
             continue
         counts[name] = counts.get(name, 0) + 1
-        if out or folder + "/" in rest and name != "execve":
+        writes |= name == "openat" and folder in rest
+        if writes or folder + "/" in rest and name != "execve":
             out.append((name, counts[name]))
     return out
 
