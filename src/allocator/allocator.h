@@ -297,6 +297,9 @@ enum plim_status allocator_judge(struct mem *m, const struct program *p,
 #define ALLOCATOR_FIRST_SETTINGS 2
 extern const char *const allocator_first_settings[ALLOCATOR_FIRST_SETTINGS];
 
+/* How libplimsoll_alloc.so is called among settings: as it comes, which learns on the way, and with a plan's file. */
+extern const char *const allocator_own_names[2];
+
 /* ---- many settings, and which is best ---- */
 
 /* What is searched, and where it is told. */

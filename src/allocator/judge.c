@@ -9,6 +9,9 @@
 const char *const allocator_first_settings[ALLOCATOR_FIRST_SETTINGS] = { "expandable_segments:True",
 									 "max_split_size_mb:64" };
 
+const char *const allocator_own_names[2] = { "plimsoll.allocator.use()",
+					     "plimsoll.allocator.use(plan=...)" };
+
 /* A card is met by the driver, a limit by PyTorch before it asks the driver. */
 struct allocator_bounds allocator_bounds_of(uint64_t bytes, int card)
 {

@@ -56,9 +56,6 @@ static const char *const further[] = {
 	"large_segment_size_mb:128",
 };
 
-static const char *const allocator_names[2] = { "plimsoll.allocator.use()",
-						"plimsoll.allocator.use(plan=...)" };
-
 /* ---- what is asked ---- */
 
 struct allocator_bounds allocator_search_bounds(const struct allocator_search *s,
@@ -129,7 +126,7 @@ static enum plim_status take_given(struct allocator_search *s, struct plim_err *
 static void take_allocator(struct allocator_search *s)
 {
 	for (size_t i = 0; i < 2; i++) {
-		s->out->runs[s->out->run_count].settings = allocator_names[i];
+		s->out->runs[s->out->run_count].settings = allocator_own_names[i];
 		s->out->runs[s->out->run_count++].plan = true;
 	}
 }
@@ -169,7 +166,7 @@ static enum plim_status trial_of(const struct allocator_search *s,
 				 struct allocator_trial *trial, struct plim_err *err)
 {
 	*trial = (struct allocator_trial){ .device = s->device, .own_allocator = run->plan };
-	if (run->plan && !strcmp(run->settings, allocator_names[1])) {
+	if (run->plan && !strcmp(run->settings, allocator_own_names[1])) {
 		trial->plan_bytes = s->plan.at;
 		trial->plan_n = s->plan.n;
 	}

@@ -97,10 +97,11 @@ struct findings_death {
 	const struct messages_oom *message; /* NULL: no text was given */
 };
 
-/* What the same requests did under settings that people would try, up to the recording's end. */
-#define FINDINGS_TRIED ALLOCATOR_FIRST_SETTINGS
+/* What the same requests did under settings that people would try, up to the recording's end; our own allocator is last. */
+#define FINDINGS_TRIED (ALLOCATOR_FIRST_SETTINGS + 1)
 struct findings_tried {
 	const char *settings;
+	int own; /* `settings` names a call of Python, not a value of PYTORCH_CUDA_ALLOC_CONF */
 	int survives; /* wherever the driver puts the segments */
 	uint64_t reserved_bytes;
 	struct plim_whatif_run run; /* all that whatif says of it, but for the smallest limit */
@@ -114,6 +115,9 @@ enum plim_status findings_try_settings(struct mem *m, const struct timeline *tl,
 				       const struct allocator_bounds *bounds,
 				       struct findings_tried tried[FINDINGS_TRIED], size_t *n,
 				       struct plim_err *err);
+
+/* What stands in front of its name in a piece of advice. */
+const char *findings_how_to_set(const struct findings_tried *one);
 
 /* What a replay is bounded by to be one of that death; whatif and report ask both. */
 struct allocator_bounds findings_bounds_of(const struct findings_death *d);

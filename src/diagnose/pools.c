@@ -13,6 +13,8 @@
 #define WASTE_PCT 20
 #define SAVED_PCT 10
 #define WARN_PCT 25
+#define OWN_PCT \
+	5 /* that our allocator must save beside a setting to be named: it is a library more */
 /* Longer recordings are not replayed for this: it takes a tenth of a second for 100,000 events. */
 #define REPLAY_EVENTS_MAX 60000
 #define SMALL_SEGMENTS_MIN 100
@@ -139,6 +141,15 @@ static const struct segment_sums *segments_at(struct detecting *x, uint32_t even
 
 /* ---- fragmentation ---- */
 
+static int is_worth_a_library(const struct findings_tried *own,
+			      const struct findings_tried *setting)
+{
+	uint64_t other = setting->reserved_bytes;
+
+	return own->own && own->survives && own->reserved_bytes < other &&
+	       (other - own->reserved_bytes) * 100 >= other * OWN_PCT;
+}
+
 static void tell_tried(struct detecting *x, struct finding *f, const struct findings_tried *tried,
 		       size_t n, int died)
 {
@@ -153,11 +164,13 @@ static void tell_tried(struct detecting *x, struct finding *f, const struct find
 				   "replayed with %s the same requests need %s reserved",
 				   tried[i].settings, text_size(a, tried[i].reserved_bytes));
 	}
-	for (size_t i = 0; i < n; i++) {
-		if (tried[i].survives) {
-			detect_say(x, &f->fix, "set PYTORCH_CUDA_ALLOC_CONF=%s", tried[i].settings);
-			break;
-		}
+	for (size_t i = 0, first = n; i < n; i++) {
+		if (!tried[i].survives ||
+		    (first < n && !is_worth_a_library(&tried[i], &tried[first])))
+			continue;
+		detect_say(x, &f->fix, "%s%s%s", first < n ? "or, for less: " : "",
+			   findings_how_to_set(&tried[i]), tried[i].settings);
+		first = first < n ? first : i;
 	}
 	detect_say(x, &f->fix, "batches of one shape, or the longest one first, leave fewer gaps");
 	detect_say(x, &f->see, "plimsoll whatif");

@@ -16,6 +16,21 @@ int findings_settings_help(const struct findings_death *d)
 	       need <= d->bound_low_bytes;
 }
 
+const char *findings_how_to_set(const struct findings_tried *one)
+{
+	return one->own ? "import plimsoll.allocator and, before CUDA starts, call "
+			: "set PYTORCH_CUDA_ALLOC_CONF=";
+}
+
+static struct findings_tried number(size_t i)
+{
+	struct findings_tried one = { .own = i == ALLOCATOR_FIRST_SETTINGS };
+
+	one.settings = one.own ? allocator_own_names[0] : allocator_first_settings[i];
+	one.run.settings = one.settings;
+	return one;
+}
+
 enum plim_status findings_try_settings(struct mem *m, const struct timeline *tl,
 				       const struct allocator_bounds *bounds,
 				       struct findings_tried tried[FINDINGS_TRIED], size_t *n,
@@ -32,13 +47,13 @@ enum plim_status findings_try_settings(struct mem *m, const struct timeline *tl,
 	if (st)
 		return st;
 	for (size_t i = 0; !st && i < wanted && check.diverged_at == TRACE_NONE; i++) {
-		const char *settings = allocator_first_settings[i];
 		struct findings_tried *one = &tried[*n];
 
-		*one = (struct findings_tried){ .settings = settings };
-		one->run.settings = settings;
+		*one = number(i);
+		trial.own_allocator = one->own;
 		/* an older release may not take it */
-		if (allocator_rules_for(tl->snapshot, settings, 0, &trial.rules, NULL))
+		if (!one->own &&
+		    allocator_rules_for(tl->snapshot, one->settings, 0, &trial.rules, NULL))
 			continue;
 		st = allocator_judge(m, p, &trial, bounds, &one->run, err);
 		one->survives = one->run.outcome == PLIM_WHATIF_OK && one->run.outcome_certain;

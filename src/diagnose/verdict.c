@@ -280,11 +280,9 @@ static void advise_setting(struct lines *l, const struct findings_tried *better)
 {
 	char a[32];
 
-	lines_add(
-		l,
-		"set PYTORCH_CUDA_ALLOC_CONF=%s: replayed with it, the recording runs to its end, "
-		"%s reserved",
-		better->settings, text_size(a, better->reserved_bytes));
+	lines_add(l, "%s%s: replayed with it, the recording runs to its end, %s reserved",
+		  findings_how_to_set(better), better->settings,
+		  text_size(a, better->reserved_bytes));
 }
 
 static void advise(struct lines *l, const struct findings_death *d,
