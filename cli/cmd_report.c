@@ -16,7 +16,7 @@ struct report_opts {
 	bool quiet; /* the page goes where the text would */
 	uint64_t device, max_memory, owners, width, threads;
 	const char *log, *at, *events, *steps, *strip_prefix, *output;
-	const char *source, *fail_on, *baseline;
+	const char *source, *fail_on, *baseline, *gpu;
 	int group_by, format;
 };
 
@@ -47,6 +47,8 @@ static const struct opt report_opt[] = {
 		   "put owners together by"),
 	OPT_U64('n', "owners", report_opts, owners, "rows", 0, 1000000, 12,
 		"owners to list in JSON, 0 for all"),
+	OPT_STRING(0, "gpu", report_opts, gpu, "CARD", NULL,
+		   "when a leak will have filled this card, \"RTX 4090\" (the next larger ones)"),
 	OPT_HEADING("How to show it"),
 	OPT_FLAG(0, "redact", report_opts, redact,
 		 "replace all names that are not PyTorch's or well known"),
@@ -86,6 +88,7 @@ static struct plim_report_options options_of(const struct report_opts *o)
 	options.group_by = (enum plim_report_group)o->group_by;
 	options.strip_prefix = o->strip_prefix;
 	options.owners_max = (uint32_t)o->owners;
+	options.gpu = o->gpu;
 	return options;
 }
 

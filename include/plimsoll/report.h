@@ -37,6 +37,8 @@ struct plim_report_options {
 	enum plim_report_group group_by; /* what a row of owners is */
 	const char *strip_prefix;        /* cut from file names, or NULL */
 	uint32_t owners_max;             /* rows of owners, 0: all */
+	/* the card that a leak is to fill ("RTX 4090"); NULL: the next larger ones */
+	const char *gpu;
 };
 PLIM_API void plim_report_options_init(struct plim_report_options *o);
 
@@ -185,6 +187,16 @@ struct plim_report_leak {
 	uint64_t part_bytes; /* what that stack allocated and nobody freed */
 };
 
+/* When the leaks will have filled a card, if the program goes on as it did. */
+struct plim_report_fill {
+	const char *gpu;      /* (never null) the card */
+	uint64_t limit_bytes; /* (never null) of its memory, what PyTorch can have */
+	const char *period;   /* (never null) as in findings[] */
+	/* so many more are served, counted from the last one that kept something */
+	struct plim_interval repetitions;
+	struct plim_interval step; /* the same as an index of a step; null: of another period */
+};
+
 /* A replay of the same requests, up to the recording's end, under the bound of the failure: whatif's numbers. */
 struct plim_report_tried {
 	const char *settings;         /* (never null) PYTORCH_CUDA_ALLOC_CONF */
@@ -265,6 +277,9 @@ struct plim_report_device {
 	size_t finding_count;
 	struct plim_report_leak *leaks; /* those of the findings that are leaks */
 	size_t leak_count;
+	/* when they fill which card; of a run that did not die */
+	struct plim_report_fill *fills;
+	size_t fill_count;
 	/* training steps, or what else repeats; the last one may not have ended */
 	struct plim_report_step *steps;
 	size_t step_count;

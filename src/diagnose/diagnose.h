@@ -234,6 +234,11 @@ enum plim_status diagnose_leaks(const struct diagnosis *x, const struct findings
 				size_t before, struct plim_report_leak **out, size_t *count,
 				struct plim_err *err);
 
+/* When they fill the card `gpu`, or NULL: the next larger ones.  PLIM_E_ARG: no such card. */
+enum plim_status diagnose_fills(const struct diagnosis *x, const struct findings_list *list,
+				const char *gpu, struct plim_report_fill **out, size_t *count,
+				struct plim_err *err);
+
 /* What a log alone says of a death: less than a recording, so causes are ranked and seldom certain. */
 #define FINDINGS_CAUSES 3
 struct findings_told {

@@ -799,6 +799,38 @@ static void leak_since(struct text *t, const struct plim_report_device *d,
 		  text_size(b, 1000 * f->per_period_bytes));
 }
 
+#define FILLS_MAX 1000000 /* repetitions: later than that nobody asks */
+
+/* "RTX 4090 is full at step 190 to 231, an H100 80GB at step 702 to 851, if it goes on so" */
+static void leak_fills(struct text *t, const struct plim_report_device *d)
+{
+	struct text words;
+	char low[32], high[32];
+
+	if (!d->fill_count || d->fills[0].repetitions.low > FILLS_MAX)
+		return;
+	text_init(&words, t->mem, &t->style);
+	for (size_t i = 0; i < d->fill_count; i++) {
+		const struct plim_report_fill *f = &d->fills[i];
+		int by_step = f->step.low != PLIM_UNKNOWN;
+		const struct plim_interval *n = by_step ? &f->step : &f->repetitions;
+
+		text_printf(&words, "%s%s %s ", i ? "; " : "", f->gpu,
+			    by_step ? "at step" : "after");
+		text_number(low, n->low);
+		text_number(high, n->high);
+		text_puts(&words, low);
+		if (n->low != n->high)
+			text_printf(&words, " to %s", high);
+		if (!by_step)
+			text_printf(&words, " more %s%s", f->period,
+				    !strcmp(f->period, "forward pass") ? "es" : "s");
+	}
+	text_puts(t, "  full    ");
+	text_wrap(t, 10, 10, "%s, if it goes on so", text_get(&words));
+	text_release(&words);
+}
+
 static void leak(struct text *t, const struct plim_report_device *d, const struct plim_finding *f)
 {
 	const struct plim_report_leak *one = d->leak_count ? &d->leaks[0] : NULL;
@@ -809,6 +841,7 @@ static void leak(struct text *t, const struct plim_report_device *d, const struc
 	title_of(t, 24, 2, f);
 	if (one)
 		leak_since(t, d, f, one);
+	leak_fills(t, d);
 	if (f->evidence_count > 1) {
 		text_puts(t, "  cause   ");
 		text_wrap_name(t, 10, 10, f->evidence[1]);
