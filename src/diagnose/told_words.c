@@ -621,6 +621,11 @@ static void tell_victim(const struct diagnose_text *x, const struct findings_tol
 			 "the "
 			 "GPU%s",
 			 who, held, used);
+	else if (e->wording->class == MESSAGES_HOST_KILL && !t->bound_certain)
+		snprintf(out, size,
+			 "%s%s was killed for want of host memory, the machine's or a limit's, not "
+			 "the GPU's%s",
+			 who, held, used);
 	else if (e->wording->class == MESSAGES_HOST_KILL)
 		snprintf(out, size,
 			 "%s%s was killed because the machine ran short of memory, not the "

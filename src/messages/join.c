@@ -204,6 +204,31 @@ static void judge_reasons(struct messages_log *log)
 	}
 }
 
+static const struct messages_wording killer_called = {
+	MESSAGES_KERNEL,
+	MESSAGES_HOST_KILL,
+	0,
+	"invoked oom-killer",
+	"the kernel's oom-killer was called; whom it killed, this text does not tell any more",
+	"the lines of the kernel's log behind these name the process, what it held, and whether a "
+	"limit or the whole machine ran out: dmesg -T | grep -i -E 'killed process|oom-kill'"
+};
+
+/* A log that is cut behind the oom-killer's first lines: something was killed, and who asked is not who died. */
+static void judge_cut_kills(struct messages_log *log)
+{
+	for (size_t i = 0; i < log->events.n; i++) {
+		struct messages_event *e = &log->events.at[i];
+
+		if (e->joined != i || e->wording->family != MESSAGES_KERNEL ||
+		    e->wording->class != MESSAGES_DETAIL ||
+		    !strstr(e->wording->pattern, "invoked oom-killer"))
+			continue;
+		e->wording = &killer_called;
+		e->process[0] = 0;
+	}
+}
+
 #define INDEX_LINES 2000 /* of assertions, which each thread of a kernel writes */
 
 /* A library that fails behind an assertion of a kernel fails for it: the context is broken. */
@@ -316,4 +341,5 @@ void messages_join(struct messages_log *log)
 	join_details(log);
 	join_followers(log);
 	join_stopped(log);
+	judge_cut_kills(log);
 }

@@ -192,6 +192,16 @@ const struct messages_wording scan_wordings[] = {
 	  NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "unable to allocate CUDA{device} buffer", NULL,
 	  NULL },
+	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "unable to allocate Vulkan{device} buffer", NULL,
+	  NULL },
+	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "unable to allocate ROCm{device} buffer", NULL,
+	  NULL },
+	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "unable to allocate SYCL{device} buffer", NULL,
+	  NULL },
+	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "unable to allocate Metal buffer", NULL, NULL },
+	{ MESSAGES_LLAMA_CPP, MESSAGES_HOST, 1, "unable to allocate CPU buffer", NULL, NULL },
+	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1,
+	  "error loading model: unable to allocate backend buffer", NULL, NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "failed to allocate buffer for kv cache", NULL,
 	  NULL },
 	{ MESSAGES_LLAMA_CPP, MESSAGES_DEVICE, 1, "Device memory allocation of size {tried} failed",
@@ -513,6 +523,10 @@ const struct messages_wording scan_wordings[] = {
 	  "more host memory, or a smaller input" },
 	{ MESSAGES_SLURM, MESSAGES_CGROUP_KILL, 0, "Exceeded step memory limit at some point", NULL,
 	  NULL },
+	{ MESSAGES_LIBRARY, MESSAGES_DEVICE, 1,
+	  "CUDA error encountered at: *cudaErrorMemoryAllocation", NULL, NULL },
+	{ MESSAGES_XPU, MESSAGES_DEVICE, 1,
+	  "Allocation is out of device memory on current platform", NULL, NULL },
 	/* deepspeed/runtime/utils.py: see_memory_usage */
 	{ MESSAGES_LAUNCHER, MESSAGES_DETAIL, 1, "|MA {allocated2} Max_MA*CA {reserved}", NULL,
 	  NULL },
@@ -774,6 +788,8 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_KERNEL, MESSAGES_HOST_KILL, 1, "Out of memory: Killed process ", NULL, NULL },
 	{ MESSAGES_KERNEL, MESSAGES_HOST_KILL, 1, "Out of memory: Kill process ", NULL, NULL },
 	{ MESSAGES_KERNEL, MESSAGES_HOST_KILL, 1, "Killed process *anon-rss:", NULL, NULL },
+	{ MESSAGES_KERNEL, MESSAGES_HOST_KILL, 1,
+	  "oom_reaper: reaped process {pid} ({process}), now anon-rss", NULL, NULL },
 	{ MESSAGES_KERNEL, MESSAGES_DETAIL, 1, "{process} invoked oom-killer:", NULL, NULL },
 	{ MESSAGES_KERNEL, MESSAGES_DETAIL, 1, "oom-kill:constraint=CONSTRAINT_MEMCG,", NULL,
 	  NULL },
@@ -952,6 +968,18 @@ const struct messages_wording scan_wordings[] = {
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "^[{code}] {pid} killed ", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "^Killed$", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "]Killed$", NULL, NULL }, /* behind a progress bar */
+	/* the shell's word in other languages: bash's translations */
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "^\345\267\262\346\235\200\346\255\273$", NULL,
+	  NULL }, /* zh_CN */
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "^\345\267\262\347\240\215\346\216\211$", NULL,
+	  NULL }, /* zh_TW */
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "^\345\274\267\345\210\266\347\265\202\344\272\206$",
+	  NULL, NULL },                                                         /* ja */
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "^Get\303\266tet$", NULL, NULL }, /* de */
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "^\320\243\320\261\320\270\321\202\320\276$", NULL,
+	  NULL }, /* ru */
+	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "^Processus arr\303\252t\303\251$", NULL,
+	  NULL }, /* fr */
 	{ MESSAGES_SHELL, MESSAGES_KILLED, 1, "^Killed: 9", NULL, NULL },
 	{ MESSAGES_SHELL, MESSAGES_SHARED, 0, "Bus error (core dumped)", BUS_ERROR, NULL },
 	{ MESSAGES_SHELL, MESSAGES_OTHER, 1, "Segmentation fault (core dumped)",
