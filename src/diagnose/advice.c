@@ -209,10 +209,11 @@ static const struct row {
 	  .fix = "--max-num-seqs 16 --max-num-batched-tokens 4096", .example = 1 },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD | BY(NON_PYTORCH) | BY(OTHER_PROCESS),
 	  .engines = IN(VLLM), .moments = LOADED, .without = F_WEIGHTS, .unless = SET(PROFILE),
-	  .text = "a lower --gpu-memory-utilization (0.85): vLLM fills its share with KV cache, "
+	  .text = "a lower --gpu-memory-utilization ({utilization}): vLLM fills its share with KV "
+		  "cache, "
 		  "and what runs beside it needs room",
-	  .first = "lower --gpu-memory-utilization", .fix = "--gpu-memory-utilization 0.85",
-	  .example = 1 },
+	  .first = "lower --gpu-memory-utilization",
+	  .fix = "--gpu-memory-utilization {utilization}", .example = 1 },
 	{ HELPS, .kinds = GPU, .bounds = OWN_CARD | BY(NON_PYTORCH) | BY(OTHER_PROCESS),
 	  .engines = IN(VLLM), .moments = LOADED, .unless = SET(PROFILE),
 	  .text = "smaller passes: --max-num-seqs 64, --max-num-batched-tokens 4096",
@@ -223,12 +224,17 @@ static const struct row {
 	  .text = "--enforce-eager keeps no CUDA graphs, which costs speed",
 	  .fix = "--enforce-eager" },
 	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = LOADED,
-	  .text = "a lower --mem-fraction-static (0.8), --chunked-prefill-size 2048, fewer "
+	  .text = "a lower --mem-fraction-static ({static}), --chunked-prefill-size 2048, fewer "
 		  "--max-running-requests",
 	  .first = "lower --mem-fraction-static",
-	  .fix = "--mem-fraction-static 0.8 --chunked-prefill-size 2048 --max-running-requests "
+	  .fix = "--mem-fraction-static {static} --chunked-prefill-size 2048 "
+		 "--max-running-requests "
 		 "32",
 	  .example = 1 },
+	{ HELPS, .kinds = GPU, .engines = IN(SGLANG), .moments = LOADED, .set = SET(CAPTURE),
+	  .text = "CUDA graphs of fewer batch sizes (--cuda-graph-max-bs 16), or none "
+		  "(--disable-cuda-graph, which costs speed)",
+	  .fix = "--cuda-graph-max-bs 16", .example = 1 },
 	{ HELPS, .kinds = GPU, .engines = IN(TGI),
 	  .text = "lower --max-batch-prefill-tokens and --max-total-tokens, or "
 		  "--cuda-memory-fraction 0.9",
@@ -1260,12 +1266,26 @@ static int is_later(const struct row *r, const struct findings_told *t)
 #define MORE_NUM 3 /* of a limit that did not do: half as much again, in whole GiB */
 #define MORE_DEN 2
 
-static void value_of(const char *name, const struct messages_event *e, char *out, size_t size)
+/* A step below what is set, else below the default. */
+#define STEP_DOWN 0.1
+static double lower(const struct messages_context *c, enum messages_setting s, double otherwise)
+{
+	double value = c->set[s].line ? c->set[s].value : -1;
+
+	return value > 2 * STEP_DOWN && value <= 1 ? value - STEP_DOWN : otherwise;
+}
+
+static void value_of(const char *name, const struct messages_event *e,
+		     const struct messages_context *c, char *out, size_t size)
 {
 	if (!strncmp(name, "share}", 6)) {
 		double share = (double)e->oom.free.low / (double)e->oom.total.high;
 
 		snprintf(out, size, "%.2f", share > 0.005 ? (double)(int)(share * 100) / 100 : 0.0);
+	} else if (!strncmp(name, "static}", 7)) {
+		snprintf(out, size, "%.2f", lower(c, MESSAGES_SET_STATIC, 0.8));
+	} else if (!strncmp(name, "utilization}", 12)) {
+		snprintf(out, size, "%.2f", lower(c, MESSAGES_SET_SHARE, 0.8));
 	} else if (!strncmp(name, "raise}", 6)) {
 		snprintf(out, size, "%.2f", (double)(int)(share_wanted(e) * 100 + 0.99) / 100);
 	} else if (!strncmp(name, "tokens}", 7)) {
@@ -1277,8 +1297,8 @@ static void value_of(const char *name, const struct messages_event *e, char *out
 }
 
 /* The text with its {names} replaced; of at most `n` bytes of it. */
-static const char *filled(const char *text, size_t n, const struct messages_event *e, char *out,
-			  size_t size)
+static const char *filled(const char *text, size_t n, const struct messages_event *e,
+			  const struct messages_context *c, char *out, size_t size)
 {
 	size_t to = 0;
 
@@ -1286,7 +1306,7 @@ static const char *filled(const char *text, size_t n, const struct messages_even
 		size_t skip = text[i] == '{' ? strcspn(text + i, "} ") : 0;
 
 		if (skip && text[i + skip] == '}') {
-			value_of(text + i + 1, e, out + to, size - to);
+			value_of(text + i + 1, e, c, out + to, size - to);
 			to += strlen(out + to);
 			i += skip + 1;
 		} else {
@@ -1310,20 +1330,20 @@ static size_t brief(const char *text)
 }
 
 static void advise(const struct row *r, const struct messages_event *e,
-		   struct findings_advised *out)
+		   const struct messages_context *c, struct findings_advised *out)
 {
 	char text[512];
 
 	lines_add(&out->lists[r->list], "%s",
-		  filled(r->text, strlen(r->text), e, text, sizeof(text)));
+		  filled(r->text, strlen(r->text), e, c, text, sizeof(text)));
 	if (r->list != FINDINGS_HELPS)
 		return;
 	if (!*out->first)
 		filled(r->first ? r->first : r->text, r->first ? strlen(r->first) : brief(r->text),
-		       e, out->first, sizeof(out->first));
+		       e, c, out->first, sizeof(out->first));
 	if (r->fix)
 		lines_add(&out->fixes, "%s%s",
-			  filled(r->fix, strlen(r->fix), e, text, sizeof(text)),
+			  filled(r->fix, strlen(r->fix), e, c, text, sizeof(text)),
 			  r->example ? EXAMPLE : "");
 }
 
@@ -1335,11 +1355,11 @@ void findings_advise(const struct messages_event *e, const struct findings_told 
 	*out->first = 0;
 	if (own) {
 		lines_add(&out->lists[FINDINGS_HELPS], "%s", own);
-		filled(own, brief(own), e, out->first, sizeof(out->first));
+		filled(own, brief(own), e, c, out->first, sizeof(out->first));
 	}
 	/* those that are about the likeliest cause come before those that are about the others */
 	for (int later = 0; later < 2; later++)
 		for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 			if (applies(&rows[i], e, t, c) && is_later(&rows[i], t) == later)
-				advise(&rows[i], e, out);
+				advise(&rows[i], e, c, out);
 }

@@ -230,6 +230,7 @@ enum messages_setting {
 	MESSAGES_SET_VLLM,
 	MESSAGES_SET_PROFILE, /* vLLM's pass before there is a KV cache */
 	MESSAGES_SET_UNIFIED,
+	MESSAGES_SET_CAPTURE, /* SGLang's CUDA graphs were being captured */
 	MESSAGES_SET_SPLATTING,
 	MESSAGES_SET_MMDET,
 	MESSAGES_SET_DETECTRON,

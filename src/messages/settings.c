@@ -55,6 +55,10 @@ const struct scan_setting scan_settings[] = {
 	{ "paged_adamw", S(SMALL_STATE), SEEN },
 	{ "adafactor", S(SMALL_STATE), SEEN },
 	{ "zero/stage3.py", S(SHARDED), SEEN },
+	{ "ZeRO stage 3", S(SHARDED), SEEN },
+	{ "Optimizer_Stage3", S(SHARDED), SEEN },
+	{ "_zero3_", S(SHARDED), SEEN },
+	{ "[stage3.py", S(SHARDED), SEEN },
 	{ "zero3_init", S(SHARDED), SEEN },
 	{ "ds_z3", S(SHARDED), SEEN },
 	{ "zero3.json", S(SHARDED), SEEN },
@@ -107,6 +111,8 @@ const struct scan_setting scan_settings[] = {
 	{ "lightning/pytorch/", S(LIGHTNING), SEEN },
 	{ "unified memory", S(UNIFIED), SEEN },
 	{ "FORCE_UNIFIED_MEMORY", S(UNIFIED), ON },
+	{ "Capture cuda graph failed", S(CAPTURE), SEEN },
+	{ "cuda_graph_runner.py", S(CAPTURE), SEEN },
 	{ "profile_run", S(PROFILE), SEEN },
 	{ "Starting profile run", S(PROFILE), SEEN },
 	{ "determine_num_available_blocks", S(PROFILE), SEEN },
@@ -226,7 +232,8 @@ void scan_setting_seen(struct messages_set *set, const struct scan_setting *s, c
 	char *end;
 	int spent;
 
-	if (behind > stop || (at > start && is_name(at[-1]) && is_name(*at)) ||
+	if (behind > stop ||
+	    (s->spent != SCAN_SET_SEEN && at > start && is_name(at[-1]) && is_name(*at)) ||
 	    is_advised(start, at, stop))
 		return;
 	if (s->spent == SCAN_SET_SEEN) {
