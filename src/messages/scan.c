@@ -211,6 +211,18 @@ static void event_place(struct scan *s, struct messages_event *e)
 	snprintf(e->text, sizeof(e->text), "%s", s->now.text + s->now.body);
 }
 
+/* The kernel's reaper speaks once more of whom it killed. */
+static int is_reaped(const struct scan *s, const struct messages_event *e)
+{
+	if (!strstr(e->wording->pattern, "oom_reaper"))
+		return 0;
+	for (size_t i = s->log->events.n; i--;)
+		if (scan_event_is_kernels(&s->log->events.at[i]) &&
+		    s->log->events.at[i].pid == e->pid)
+			return 1;
+	return 0;
+}
+
 static void take(struct scan *s, struct messages_event *e)
 {
 	struct messages_event *k;
@@ -219,6 +231,8 @@ static void take(struct scan *s, struct messages_event *e)
 		k = kill_of(s, e);
 		if (k)
 			scan_kill_detail(k, e);
+	} else if (is_reaped(s, e)) {
+		return;
 	} else if (scan_event_is_kernels(e) && e->wording->class <= MESSAGES_HOST_KILL) {
 		if (!scan_kill_end(s->log, s->kill, e))
 			keep(s, e);
